@@ -1,0 +1,1833 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hashed and hierarchical timing wheels
+ *
+ * A wheel has one shard per CPU. A shard is a complete timing wheel of its own:
+ * slots in one or more levels, a cursor, one hrtimer, one lock. An arm goes to
+ * the shard of the CPU that it is called on, so CPUs do not meet; what a timeout
+ * is in belongs to its home shard until it has fired or was cancelled. How ticks
+ * map to levels and slots is the subject of twheel_index.h.
+ *
+ *
+ * Expiry
+ *
+ * A shard goes forward in passes. A pass takes the time, rounds it down to a
+ * tick, its target, and leads the cursor there from event to event: an event is
+ * the entry into the block of an occupied slot. What the slot holds for that
+ * block moves down to the level where it now belongs, or, on level 0, to the
+ * list of what is due; what it holds for later rounds stays. Empty ticks cost
+ * nothing, however many they are: every slot knows a lower bound of the ticks in
+ * it (@first), so the next event is found without a look at the timeouts, on the
+ * top level also over any number of rounds. On equal ticks, which there are only
+ * after a step backwards, the event of the higher level comes first, so a block is
+ * entered when all that belongs into it has come down.
+ *
+ * A pass is made of turns. A turn handles at most TWHEEL_BATCH timeouts, visited
+ * or fired, in one hold of the lock, and then calls the sink, or the callbacks,
+ * without the lock. Between turns the thread offers the CPU and goes on with the
+ * next wheel that has work. Everything that a turn needs to be continued is kept
+ * in the shard, so the next one may come from another thread.
+ *
+ *  - Nothing fires early: only what has tick <= target becomes due, deadlines
+ *    are rounded up, the target is rounded down, and every move compares the
+ *    timeout's own tick with the cursor, never a position.
+ *
+ *  - A pass ends: what is armed while it goes on gets a tick after its target.
+ *    The target (@done) is fixed when the pass begins.
+ *
+ *  - Order is ascending by tick, and by arming within a tick, but for a step
+ *    backwards. Two timeouts of the same tick are always in the same slot, or
+ *    the later one has been armed while the slot of the earlier one is being
+ *    visited; then it is put behind it into the visited slot (@visit_level), not
+ *    to where the cursor would lead it.
+ *
+ *  - The cursor moves back when a pass finds the time behind it. The timeouts
+ *    stay where they are, at worst on a lower level than they would be put now;
+ *    their slots are entered when their own ticks say so.
+ *
+ *
+ * Sleeping
+ *
+ * Between passes the hrtimer of the shard stands at the tick when the next
+ * event must be worked off (@wake). An arm that comes before it moves it, a
+ * cancel leaves it alone: when the timer fires, its function looks what is due,
+ * and sets itself again, or stays off, without waking the thread. Nobody is woken
+ * to enter a slot with one timeout in it before that timeout is due, so a lonely
+ * timeout costs one wakeup wherever it lies; fuller ones are entered when their
+ * block begins, to have the moving done before the first one in it is due.
+ *
+ * While the thread has work, @wake is TWHEEL_QUEUED, 0, below every tick: arms
+ * then leave the timer alone, as the thread will set it when it is done.
+ *
+ *
+ * Threads
+ *
+ * One thread per CPU serves all wheels. A shard is served by the thread of its
+ * CPU, or, while that CPU is offline or is not to be disturbed (isolated from
+ * timers), by another one. The server changes under the shard's lock; a turn
+ * that is going on is finished by the old one, which queues the shard with the
+ * new one if there is more to do. The change hangs on a CPU hotplug state that
+ * is left before the thread is parked and entered after it is unparked, and not
+ * on the thread's own park and unpark calls, which are skipped for a thread that
+ * has not run yet.
+ *
+ *
+ * Locking
+ *
+ *	twheel_mutex		all wheels, which CPUs serve
+ *	  twheel.advance	one twheel_advance() at a time (MANUAL)
+ *	    shard.lock		the shard and the timeouts at home in it
+ *	      server.lock	the server's queue of shards
+ *	      twheel.waiters	its own lock, in wakeups
+ *	      hrtimer base	in hrtimer_start()
+ *
+ * Never two shard locks at once. No lock is held in callbacks and sinks, but
+ * twheel.advance is with MANUAL. shard.lock and server.lock are taken in hard
+ * interrupts (hrtimer; on PREEMPT_RT the timer runs in a thread).
+ *
+ * The home of a timeout, t->shard, changes under the lock of the old home while
+ * the timeout is idle and its callback is not running there. It is read without
+ * a lock to find the lock, and read again under it: twheel_lock_home(). After a
+ * change whoever gets the new home's lock first may arm. The timeouts given to
+ * twheel_arm_list() are idle and known to the caller alone; their home changes
+ * with the new home's lock held.
+ *
+ * Lockless reads
+ *
+ *	t->shard	see above. Changed with release, so that who takes the new
+ *			home's lock sees what was done under the old one's
+ *	t->state	twheel_pending(), a hint. Read with acquire, which pairs
+ *			with the release in twheel_accept(), the one change made
+ *			without the lock: the sink is done with the timeout before
+ *			it is used again
+ *	server.queue	twheel_should_run(): the queue is filled before
+ *			wake_up_process(), whose barrier pairs with the one in the
+ *			thread loop's set_current_state()
+ *
+ *
+ * Cancel against expiry
+ *
+ *	CPU0 (thread)			CPU1
+ *	lock
+ *	take t off the due list
+ *	t->state = IDLE
+ *	shard->running = t
+ *	unlock				twheel_cancel_sync(t)
+ *	t->fn(t)			  lock: not pending, but running
+ *	  may free t			  unlock, wait
+ *	lock
+ *	shard->running = NULL
+ *	wake waiters			  lock: not running
+ *	unlock				  return false
+ *
+ * Until it is taken off the due list a timeout is pending and a cancel from
+ * anywhere succeeds, from a callback before it in the same batch too. In a wheel
+ * with a sink the whole batch is EXPIRING from the moment that it leaves the
+ * lock, until the sink accepts the timeout.
+ *
+ * A waiter queues itself on twheel.waiters and then looks at the shard under its
+ * lock; the thread changes the shard under the lock and then looks whether
+ * anyone waits. The lock orders the two: one of them sees the other.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/bitmap.h>
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/sched/isolation.h>
+#include <linux/slab.h>
+#include <linux/smpboot.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/timekeeping.h>
+#include <linux/topology.h>
+#include <linux/wait.h>
+
+#include "twheel.h"
+#include "twheel_compat.h"
+#include "twheel_index.h"
+
+/* Most timeouts that are handled in one hold of a shard's lock. */
+#define TWHEEL_BATCH	128
+
+/* Looking at so many words and slots counts as one timeout. */
+#define TWHEEL_PROBES	16
+
+/* shard.wake: the thread is at it, or the timer has nothing to wait for. */
+#define TWHEEL_QUEUED	0
+#define TWHEEL_NEVER	U64_MAX
+
+/* t->level of a pending timeout that has left its slot. */
+#define TWHEEL_DUE	0xff
+
+#define TWHEEL_NAME_LEN	32
+
+static unsigned long long default_tick_ns = NSEC_PER_MSEC;
+module_param_named(tick_ns, default_tick_ns, ullong, 0444);
+MODULE_PARM_DESC(tick_ns, "default length of a tick in ns, 1 to 86400000000000 (1000000)");
+
+static unsigned int default_slots = 256;
+module_param_named(slots, default_slots, uint, 0444);
+MODULE_PARM_DESC(slots, "default slots per level, 2 to 65536, rounded up to a power of two (256)");
+
+static unsigned int default_levels = 4;
+module_param_named(levels, default_levels, uint, 0444);
+MODULE_PARM_DESC(levels, "default number of levels, 1 to 8 (4)");
+
+static bool rt;
+module_param(rt, bool, 0444);
+MODULE_PARM_DESC(rt, "run the threads with low real-time (FIFO) priority (N)");
+
+/**
+ * struct twheel_slot - the timeouts of one block
+ * @list: in the order of arming
+ * @first: no timeout in @list has an earlier tick; valid while @list is not empty
+ */
+struct twheel_slot {
+	struct list_head	list;
+	u64			first;
+};
+
+/**
+ * struct twheel_shard - the part of a wheel that is filled from one CPU
+ * @lock: protects everything below it, and the timeouts at home here
+ * @cursor: the tick entered last
+ * @done: what is armed gets a later tick than this; in a pass, the target; else
+ *	equal to @cursor
+ * @wake: the tick that @timer stands at, or TWHEEL_QUEUED, or TWHEEL_NEVER
+ * @nr: pending timeouts
+ * @slots: (@level << bits) + slot
+ * @map: occupancy, @map_words words a level: set while the slot's list is not
+ *	empty, or is being visited
+ * @map_words: words of @map for one level; a power of two
+ * @word_first: for the words of @map of the top level: no slot that is set in it
+ *	holds an earlier tick; valid while the word is not 0
+ * @stopped: nothing can be armed any more
+ * @visit_level: level of @visit, else 0
+ * @visit: slot being visited, or NULL. Its block has been entered
+ * @visit_first: earliest tick of what the visit has left in the slot
+ * @marker: in the list of @visit between turns: what is before it was looked at
+ * @due: what has left its slot and was not fired yet, at most TWHEEL_BATCH
+ * @nr_due: length of @due
+ * @batch: odd while a batch is being handed over, else even; only counts up
+ * @running: whose callback is running. Compared, never dereferenced: it may have
+ *	been freed
+ * @runner: who runs the callbacks or the sink
+ * @armed: struct twheel_stats, as are the following
+ * @cancelled: see there
+ * @fired: see there
+ * @stopped_nr: see there
+ * @cascaded: see there
+ * @wakeups: see there
+ * @timer: wakes the server
+ * @server: serves this shard, changes under @lock
+ * @work: place in the queue of @server; under its lock
+ * @entry: in twheel.all; constant
+ * @wheel: the wheel; constant
+ * @cpu: whose arms come here; constant
+ */
+struct twheel_shard {
+	spinlock_t		lock;		/* all of this, and who is at home */
+	bool			stopped;
+	u8			visit_level;
+	u32			map_words;
+	u64			cursor;
+	u64			done;
+	u64			wake;
+	u64			nr;
+	unsigned long		*map;
+	u64			*word_first;
+	struct twheel		*wheel;
+	u64			armed;
+	u64			cancelled;
+	u64			fired;
+	u64			cascaded;
+
+	struct twheel_slot	*visit;
+	u64			visit_first;
+	struct list_head	marker;
+	struct list_head	due;
+	unsigned int		nr_due;
+	unsigned int		batch;
+	struct twheel_timeout	*running;
+	struct task_struct	*runner;
+	u64			stopped_nr;
+	u64			wakeups;
+	struct hrtimer		timer;
+	struct twheel_server	*server;
+	struct list_head	work;
+	struct list_head	entry;
+	unsigned int		cpu;
+
+	struct twheel_slot	slots[];
+};
+
+/**
+ * struct twheel_server - the thread of one CPU
+ * @lock: protects @queue, and the @work of the shards in it
+ * @queue: shards that have work to do now
+ * @task: the thread; set when it is created
+ */
+struct twheel_server {
+	spinlock_t		lock;		/* queue, shard.work */
+	struct list_head	queue;
+	struct task_struct	*task;
+};
+
+/**
+ * struct twheel - a wheel
+ * @geometry: ticks, slots, levels
+ * @clock: what deadlines refer to
+ * @sink: takes expired timeouts, or NULL: they have callbacks
+ * @sink_data: its argument
+ * @waiters: those who wait for a batch, a callback or a turn to end
+ * @manual_ns: the time of a MANUAL wheel
+ * @advance: one twheel_advance() at a time
+ * @map: held while callbacks and the sink run, and acquired by all that waits
+ *	for them, so that lockdep sees who would wait for himself
+ * @key: class of @map: one a wheel, since one may end another from its callback
+ * @advance_key: class of @advance, for the same reason
+ * @entry: in twheel_wheels; under twheel_mutex
+ * @name: for messages
+ * @all: the shards, each once. Constant
+ * @shards: the shards by CPU. Constant. CPUs that timers shall not disturb share
+ *	another's
+ */
+struct twheel {
+	struct twheel_geometry	geometry;
+	enum twheel_clock	clock;
+	void			(*sink)(void *sink_data, struct list_head *expired,
+					unsigned int nr, u64 now_ns);
+	void			*sink_data;
+	wait_queue_head_t	waiters;
+	atomic64_t		manual_ns;
+	struct mutex		advance;	/* manual_ns, passes of MANUAL */
+	struct lockdep_map	map;
+	struct lock_class_key	key;
+	struct lock_class_key	advance_key;
+	struct list_head	entry;
+	char			name[TWHEEL_NAME_LEN];
+	struct list_head	all;
+	struct twheel_shard	*shards[];
+};
+
+static DEFINE_MUTEX(twheel_mutex);
+static LIST_HEAD(twheel_wheels);		/* under twheel_mutex */
+static struct cpumask twheel_serving;		/* under twheel_mutex */
+
+static DEFINE_PER_CPU(struct twheel_server, twheel_servers);
+static DEFINE_PER_CPU(struct task_struct *, twheel_threads);
+
+static struct twheel_shard *twheel_local_shard(const struct twheel *w)
+{
+	return w->shards[raw_smp_processor_id()];
+}
+
+static u64 twheel_clock_ns(const struct twheel *w)
+{
+	switch (w->clock) {
+	case TWHEEL_BOOTTIME:
+		return ktime_get_boottime_ns();
+	case TWHEEL_MANUAL:
+		return atomic64_read(&w->manual_ns);
+	default:
+		return ktime_get_ns();
+	}
+}
+
+static u64 twheel_clock_tick(const struct twheel *w)
+{
+	return twheel_tick_floor(twheel_clock_ns(w), w->geometry.tick_ns);
+}
+
+/* Slots and their occupancy */
+
+static unsigned long *twheel_map(const struct twheel_shard *s, u32 level)
+{
+	return s->map + level * s->map_words;
+}
+
+static u32 twheel_slot_index(const struct twheel_geometry *g, u64 tick, u32 level)
+{
+	return (level << g->bits) + twheel_slot(g, tick, level);
+}
+
+/* On the top level, something comes into slot @i; called before the bit is set. */
+static void twheel_note_first(struct twheel_shard *s, u32 level, u32 i, u64 tick)
+{
+	u64 *first = &s->word_first[i / BITS_PER_LONG];
+
+	if (!twheel_map(s, level)[i / BITS_PER_LONG] || tick < *first)
+		*first = tick;
+}
+
+/*
+ * Put @t at the end of its slot on @level. Returns the tick at which the slot
+ * must be worked off now: with a single timeout in it, when that is due.
+ */
+static u64 twheel_insert(struct twheel_shard *s, struct twheel_timeout *t, u32 level)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	struct twheel_slot *slot = &s->slots[twheel_slot_index(g, t->tick, level)];
+	bool first = list_empty(&slot->list);
+
+	if (level == g->levels - 1)
+		twheel_note_first(s, level, twheel_slot(g, t->tick, level), t->tick);
+	t->level = level;
+	list_add_tail(&t->entry, &slot->list);
+	if (first) {
+		__set_bit(twheel_slot(g, t->tick, level), twheel_map(s, level));
+		slot->first = t->tick;
+		return t->tick;
+	}
+	if (t->tick < slot->first)
+		slot->first = t->tick;
+	return twheel_block_start(g, t->tick, level);
+}
+
+/* Take @t, which is pending, out of wherever it is. */
+static void twheel_remove(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+
+	if (t->level == TWHEEL_DUE)
+		s->nr_due--;
+	else if (t->entry.next == t->entry.prev)
+		__clear_bit(twheel_slot(g, t->tick, t->level), twheel_map(s, t->level));
+	__list_del_entry(&t->entry);
+	s->nr--;
+}
+
+/**
+ * struct twheel_entry - where the cursor of a shard stops next
+ * @tick: when the cursor enters @slot
+ * @wake: when the thread has to be woken for it, at or after @tick
+ * @first: nothing is due before
+ * @slot: the slot
+ * @level: its level
+ * @probes: what finding it took: words and slots looked at
+ */
+struct twheel_entry {
+	u64			tick;
+	u64			wake;
+	u64			first;
+	struct twheel_slot	*slot;
+	u32			level;
+	u32			probes;
+};
+
+/*
+ * Look through the slots of @bits, a part of word @w of the map of @level. Returns
+ * true if one of them holds something for the revolution that @cursor begins; that
+ * is put into @best. Else @best becomes the earliest seen so far.
+ */
+static bool twheel_scan_word(struct twheel_shard *s, struct twheel_entry *ev, u32 w,
+			     unsigned long bits, struct twheel_slot **best)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	struct twheel_slot *row = &s->slots[(ev->level << g->bits) + w * BITS_PER_LONG];
+	u64 block = twheel_block(g, s->cursor, ev->level);
+	bool whole = bits == twheel_map(s, ev->level)[w];
+	struct twheel_slot *slot, *earliest = NULL;
+	u32 ahead;
+
+	for (; bits; bits &= bits - 1) {
+		slot = &row[__ffs(bits)];
+		ev->probes++;
+		ahead = (w * BITS_PER_LONG + __ffs(bits) - block) & (g->slots - 1);
+		if (twheel_block(g, slot->first, ev->level) <= block + ahead) {
+			*best = slot;
+			return true;
+		}
+		if (!earliest || slot->first < earliest->first)
+			earliest = slot;
+	}
+	if (whole && ev->level == g->levels - 1)
+		s->word_first[w] = earliest->first;
+	if (!*best || earliest->first < (*best)->first)
+		*best = earliest;
+	return false;
+}
+
+/*
+ * The occupied slot of ev->level that the cursor enters next. The slots are tried
+ * in the order in which the cursor passes them. The first one that holds something
+ * for this revolution is it; if all hold later rounds only, the earliest of them.
+ * A word that cannot have an earlier one is passed over.
+ */
+static struct twheel_slot *twheel_next_slot(struct twheel_shard *s, struct twheel_entry *ev)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	const unsigned long *map = twheel_map(s, ev->level);
+	u32 start = twheel_slot(g, s->cursor, ev->level);
+	unsigned long before = BIT(start % BITS_PER_LONG) - 1;
+	bool top = ev->level == g->levels - 1;
+	struct twheel_slot *best = NULL;
+	unsigned long bits;
+	u32 n, w;
+
+	/* The word that the cursor is in is split: its beginning comes last. */
+	for (n = 0; n <= s->map_words; n++) {
+		w = (start / BITS_PER_LONG + n) & (s->map_words - 1);
+		bits = map[w];
+		if (!n)
+			bits &= ~before;
+		else if (n == s->map_words)
+			bits &= before;
+		ev->probes++;
+		if (!bits || (best && top && s->word_first[w] >= best->first))
+			continue;
+		if (twheel_scan_word(s, ev, w, bits, &best))
+			break;
+	}
+	return best;
+}
+
+/* Inside a block of the level above, so nothing of a higher level comes before. */
+static bool twheel_settled(const struct twheel_shard *s, u64 tick, u32 level)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+
+	return level + 1 < g->levels &&
+	       twheel_block(g, tick, level + 1) == twheel_block(g, s->cursor, level + 1) &&
+	       twheel_block_start(g, tick, level + 1) != tick;
+}
+
+static bool twheel_next_event(struct twheel_shard *s, struct twheel_entry *next)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	struct twheel_entry ev = { };
+	struct twheel_slot *slot;
+	u64 tick;
+
+	*next = (struct twheel_entry){
+		.tick = TWHEEL_NEVER, .wake = TWHEEL_NEVER, .first = TWHEEL_NEVER,
+	};
+	for (ev.level = 0; ev.level < g->levels; ev.level++) {
+		slot = twheel_next_slot(s, &ev);
+		if (!slot)
+			continue;
+		tick = twheel_block_start(g, slot->first, ev.level);
+		if (tick <= next->tick) {
+			next->tick = tick;
+			next->slot = slot;
+			next->level = ev.level;
+		}
+		next->first = min(next->first, slot->first);
+		next->wake = min(next->wake, list_is_singular(&slot->list) ? slot->first : tick);
+		if (twheel_settled(s, tick, ev.level))
+			break;
+	}
+	next->probes = ev.probes;
+	return next->slot;
+}
+
+/* Sleeping and waking */
+
+static void twheel_set_timer(struct twheel_shard *s, u64 wake)
+{
+	u64 ns = twheel_tick_to_ns(wake, s->wheel->geometry.tick_ns);
+
+	lockdep_assert_held(&s->lock);
+	s->wake = wake;
+	if (s->wheel->clock != TWHEEL_MANUAL)
+		hrtimer_start(&s->timer, ns_to_ktime(ns), HRTIMER_MODE_ABS);
+}
+
+/* Give the shard to its server: it has work, or more work, to do. */
+static void twheel_queue(struct twheel_shard *s)
+{
+	struct twheel_server *server = s->server;
+
+	lockdep_assert_held(&s->lock);
+	s->wake = TWHEEL_QUEUED;
+	spin_lock(&server->lock);
+	list_add_tail(&s->work, &server->queue);
+	spin_unlock(&server->lock);
+	wake_up_process(server->task);
+}
+
+static void twheel_wake(struct twheel_shard *s)
+{
+	s->wakeups++;
+	twheel_queue(s);
+}
+
+static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
+{
+	struct twheel_shard *s = container_of(timer, struct twheel_shard, timer);
+	struct twheel_entry ev;
+	unsigned long flags;
+
+	spin_lock_irqsave(&s->lock, flags);
+	if (s->wake == TWHEEL_QUEUED || s->stopped)
+		goto unlock;
+	if (!twheel_next_event(s, &ev))
+		s->wake = TWHEEL_NEVER;
+	else if (ev.wake > twheel_clock_tick(s->wheel))
+		twheel_set_timer(s, ev.wake);
+	else
+		twheel_wake(s);
+unlock:
+	spin_unlock_irqrestore(&s->lock, flags);
+	return HRTIMER_NORESTART;
+}
+
+/* Arming and cancelling */
+
+/*
+ * An empty shard has nothing that its cursor could run over: bring it up to date,
+ * so that what is armed now starts as low as it can.
+ */
+static void twheel_catch_up(struct twheel_shard *s)
+{
+	u64 tick;
+
+	if (s->wake == TWHEEL_QUEUED)
+		return;
+	tick = twheel_clock_tick(s->wheel);
+	if (tick > s->cursor) {
+		s->cursor = tick;
+		s->done = tick;
+	}
+}
+
+/* Queue @t for t->expires. Returns the tick at which the shard must wake. */
+static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	u64 tick;
+	u32 level;
+
+	lockdep_assert_held(&s->lock);
+	if (!s->nr)
+		twheel_catch_up(s);
+	tick = twheel_tick_ceil(t->expires, g->tick_ns);
+	t->tick = tick > s->done ? tick : s->done + 1;
+	level = twheel_level(g, t->tick, s->cursor);
+	WRITE_ONCE(t->state, TWHEEL_PENDING);
+	s->nr++;
+	s->armed++;
+	return twheel_insert(s, t, level > s->visit_level ? level : s->visit_level);
+}
+
+static int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns)
+{
+	u64 wake;
+
+	if (s->stopped)
+		return -ESHUTDOWN;
+	t->expires = expires_ns;
+	wake = twheel_enqueue(s, t);
+	if (wake < s->wake)
+		twheel_set_timer(s, wake);
+	return 0;
+}
+
+static enum twheel_state twheel_state(const struct twheel_timeout *t)
+{
+	/* Pairs with the release in twheel_accept(), which has no lock. */
+	return smp_load_acquire(&t->state);
+}
+
+static bool __twheel_cancel(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	lockdep_assert_held(&s->lock);
+	if (twheel_state(t) != TWHEEL_PENDING)
+		return false;
+	twheel_remove(s, t);
+	WRITE_ONCE(t->state, TWHEEL_IDLE);
+	s->cancelled++;
+	return true;
+}
+
+static struct twheel_shard *twheel_lock_home(const struct twheel_timeout *t,
+					     unsigned long *flags)
+{
+	struct twheel_shard *s;
+
+	for (;;) {
+		s = READ_ONCE(t->shard);
+		spin_lock_irqsave(&s->lock, *flags);
+		if (likely(s == READ_ONCE(t->shard)))
+			return s;
+		spin_unlock_irqrestore(&s->lock, *flags);
+	}
+}
+
+/*
+ * Lock the home of @t after bringing it to this CPU, if it is free to move. It
+ * moves once at most: with two CPUs at it, one of them gives in.
+ */
+static struct twheel_shard *twheel_lock_here(struct twheel_timeout *t, unsigned long *flags)
+{
+	struct twheel_shard *s = twheel_lock_home(t, flags);
+	struct twheel_shard *local = twheel_local_shard(s->wheel);
+
+	if (s == local || twheel_state(t) != TWHEEL_IDLE || s->running == t)
+		return s;
+	/* Pairs with the lock of the new home, found through the new value. */
+	smp_store_release(&t->shard, local);
+	spin_unlock_irqrestore(&s->lock, *flags);
+	return twheel_lock_home(t, flags);
+}
+
+/**
+ * twheel_timeout_init() - prepare a timeout for its first arm
+ * @w: the wheel that it belongs to from now on
+ * @t: the timeout; it must not be in a wheel
+ * @fn: called when it expires; NULL in a wheel with a sink
+ */
+void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
+			 void (*fn)(struct twheel_timeout *t))
+{
+	memset(t, 0, sizeof(*t));
+	INIT_LIST_HEAD(&t->entry);
+	t->fn = fn;
+	t->shard = twheel_local_shard(w);
+}
+EXPORT_SYMBOL_GPL(twheel_timeout_init);
+
+/**
+ * twheel_arm() - arm a timeout for a point in time
+ * @t: an initialised timeout that is not pending
+ * @expires_ns: the deadline, absolute ns on the wheel's clock. A past one is due
+ *	at once: it fires at the next tick, not inside this call
+ *
+ * Return: 0; -EBUSY if it is pending or on its way to the sink; -EINVAL if
+ * @expires_ns is above S64_MAX; -ESHUTDOWN if the wheel has been stopped.
+ */
+int twheel_arm(struct twheel_timeout *t, u64 expires_ns)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	int ret = -EBUSY;
+
+	if (expires_ns > S64_MAX)
+		return -EINVAL;
+
+	s = twheel_lock_here(t, &flags);
+	if (twheel_state(t) == TWHEEL_IDLE)
+		ret = __twheel_arm(s, t, expires_ns);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(twheel_arm);
+
+/**
+ * twheel_arm_after() - arm a timeout some time from now
+ * @t: an initialised timeout that is not pending
+ * @delay_ns: ns from now. 0 is due at once: it fires at the next tick, not inside
+ *	this call. A sum past the end of the clock never fires
+ *
+ * Return: as twheel_arm().
+ */
+int twheel_arm_after(struct twheel_timeout *t, u64 delay_ns)
+{
+	if (delay_ns > S64_MAX)
+		return -EINVAL;
+	return twheel_arm(t, twheel_add_ns(twheel_clock_ns(READ_ONCE(t->shard)->wheel), delay_ns));
+}
+EXPORT_SYMBOL_GPL(twheel_arm_after);
+
+/* Arm from the front of @timeouts until it is empty or a batch is done. */
+static unsigned int twheel_arm_batch(struct twheel_shard *s, struct list_head *timeouts)
+{
+	struct list_head *pos = timeouts->next, *next;
+	struct twheel_timeout *t;
+	u64 wake = TWHEEL_NEVER;
+	unsigned int nr = 0;
+
+	lockdep_assert_held(&s->lock);
+	for (; pos != timeouts && nr < TWHEEL_BATCH; pos = next, nr++) {
+		next = pos->next;
+		t = list_entry(pos, struct twheel_timeout, entry);
+		t->shard = s;
+		wake = min(wake, twheel_enqueue(s, t));
+	}
+	/* All before @pos have been linked elsewhere. */
+	__list_del(timeouts, pos);
+	if (wake < s->wake)
+		twheel_set_timer(s, wake);
+	return nr;
+}
+
+/**
+ * twheel_arm_list() - arm many timeouts, with one lock hold for many of them
+ * @w: the wheel
+ * @timeouts: idle timeouts of @w, linked by entry, each with expires set, absolute
+ *	and at most S64_MAX. None is the one whose callback is running, and nothing
+ *	else is done to them meanwhile
+ *
+ * They are armed in the order of the list and leave it.
+ *
+ * Return: how many were armed; fewer than there were only if the wheel has been
+ * stopped: the others are still in @timeouts.
+ */
+unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts)
+{
+	struct twheel_shard *s = twheel_local_shard(w);
+	unsigned int nr = 0, batch;
+	unsigned long flags;
+
+	while (!list_empty(timeouts)) {
+		spin_lock_irqsave(&s->lock, flags);
+		batch = s->stopped ? 0 : twheel_arm_batch(s, timeouts);
+		spin_unlock_irqrestore(&s->lock, flags);
+		if (!batch)
+			break;
+		nr += batch;
+	}
+	return nr;
+}
+EXPORT_SYMBOL_GPL(twheel_arm_list);
+
+/**
+ * twheel_mod() - arm a timeout, or move it if it is pending
+ * @t: an initialised timeout
+ * @expires_ns: the new deadline, absolute ns on the wheel's clock
+ *
+ * A pending timeout that is moved counts as cancelled and as armed anew: among
+ * those of its new tick it is the last.
+ *
+ * Return: 1 if it was pending and has been moved; 0 if it was idle and has been
+ * armed; otherwise as twheel_arm(), and nothing has changed.
+ */
+int twheel_mod(struct twheel_timeout *t, u64 expires_ns)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	bool pending;
+	int ret;
+
+	if (expires_ns > S64_MAX)
+		return -EINVAL;
+
+	s = twheel_lock_here(t, &flags);
+	if (twheel_state(t) == TWHEEL_EXPIRING) {
+		ret = -EBUSY;
+	} else {
+		pending = !s->stopped && __twheel_cancel(s, t);
+		ret = __twheel_arm(s, t, expires_ns) ?: pending;
+	}
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(twheel_mod);
+
+/**
+ * twheel_cancel() - take a timeout out of the wheel
+ * @t: an initialised timeout
+ *
+ * Does not wait: when it was not pending, its callback may be running.
+ *
+ * Return: true if it was pending: it will not fire. false otherwise.
+ */
+bool twheel_cancel(struct twheel_timeout *t)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	bool ret;
+
+	s = twheel_lock_home(t, &flags);
+	ret = __twheel_cancel(s, t);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(twheel_cancel);
+
+/* Waiting for callbacks */
+
+/* Lockdep sees here what would wait for itself, even if it does not this time. */
+static void twheel_might_wait(struct twheel *w)
+{
+	might_sleep();
+	lock_map_acquire(&w->map);
+	lock_map_release(&w->map);
+}
+
+/* In a callback or in the sink of this shard: waiting would never end. */
+static bool twheel_is_runner(struct twheel_shard *s)
+{
+	return WARN_ON_ONCE(READ_ONCE(s->runner) == current);
+}
+
+static void twheel_wake_waiters(struct twheel_shard *s)
+{
+	lockdep_assert_held(&s->lock);
+	/* Ordered by the shard's lock: see "Cancel against expiry". */
+	if (waitqueue_active(&s->wheel->waiters))
+		wake_up_all(&s->wheel->waiters);
+}
+
+static bool twheel_callback_over(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	guard(spinlock_irq)(&s->lock);
+	return s->running != t;
+}
+
+static bool twheel_batch_over(struct twheel_shard *s, unsigned int batch)
+{
+	guard(spinlock_irq)(&s->lock);
+	return s->batch != batch;
+}
+
+static bool twheel_turns_over(struct twheel_shard *s)
+{
+	guard(spinlock_irq)(&s->lock);
+	return s->wake != TWHEEL_QUEUED;
+}
+
+/* Wait until the batch that is being handed over, if one is, has been. */
+static void twheel_flush_shard(struct twheel_shard *s)
+{
+	unsigned int batch;
+
+	scoped_guard(spinlock_irq, &s->lock)
+		batch = s->batch;
+	if ((batch & 1) && !twheel_is_runner(s))
+		wait_event(s->wheel->waiters, twheel_batch_over(s, batch));
+}
+
+/*
+ * Cancel @t once, then wait for what was still to be waited for. Returns true if
+ * there was nothing.
+ */
+static bool twheel_try_cancel_sync(struct twheel_timeout *t, bool *cancelled)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	bool running, expiring;
+
+	s = twheel_lock_home(t, &flags);
+	*cancelled |= __twheel_cancel(s, t);
+	running = s->running == t;
+	expiring = twheel_state(t) == TWHEEL_EXPIRING;
+	spin_unlock_irqrestore(&s->lock, flags);
+
+	if (twheel_is_runner(s))
+		return true;
+	if (running)
+		wait_event(s->wheel->waiters, twheel_callback_over(s, t));
+	if (expiring)
+		twheel_flush_shard(s);
+	return !running && !expiring;
+}
+
+/**
+ * twheel_cancel_sync() - cancel a timeout and wait for its callback
+ * @t: an initialised timeout, which the caller keeps others from arming
+ *
+ * On return @t is not pending and its callback is not running on any CPU, also if
+ * the callback armed it again while this call waited. In a wheel with a sink, the
+ * batch that @t was in has been taken over.
+ *
+ * Context: may sleep. Not from a callback or the sink of the same wheel, nor with
+ * anything held that these need.
+ *
+ * Return: true if it was pending and has been taken out, at any time during the
+ * call; false otherwise.
+ */
+bool twheel_cancel_sync(struct twheel_timeout *t)
+{
+	bool cancelled = false;
+
+	twheel_might_wait(READ_ONCE(t->shard)->wheel);
+	while (!twheel_try_cancel_sync(t, &cancelled))
+		;
+	return cancelled;
+}
+EXPORT_SYMBOL_GPL(twheel_cancel_sync);
+
+/**
+ * twheel_flush() - wait for the batches in flight
+ * @w: the wheel
+ *
+ * On return every callback and every call of the sink that was in progress when
+ * this was called has ended.
+ *
+ * Context: may sleep. Not from a callback or the sink of the same wheel.
+ */
+void twheel_flush(struct twheel *w)
+{
+	struct twheel_shard *s;
+
+	twheel_might_wait(w);
+	list_for_each_entry(s, &w->all, entry)
+		twheel_flush_shard(s);
+}
+EXPORT_SYMBOL_GPL(twheel_flush);
+
+/* Expiry */
+
+static void twheel_begin_visit(struct twheel_shard *s, const struct twheel_entry *ev)
+{
+	s->cursor = ev->tick;
+	s->visit = ev->slot;
+	s->visit_level = ev->level;
+	s->visit_first = TWHEEL_NEVER;
+}
+
+static void twheel_end_visit(struct twheel_shard *s)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+
+	if (list_empty(&s->visit->list))
+		__clear_bit((s->visit - s->slots) & (g->slots - 1),
+			    twheel_map(s, s->visit_level));
+	s->visit->first = s->visit_first;
+	s->visit = NULL;
+	s->visit_level = 0;
+}
+
+/* Move @t out of the slot being visited to where it belongs from now on. */
+static void twheel_descend(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	struct twheel *w = s->wheel;
+
+	if (!s->visit_level) {
+		list_move_tail(&t->entry, &s->due);
+		t->level = TWHEEL_DUE;
+		if (w->sink)
+			WRITE_ONCE(t->state, TWHEEL_EXPIRING);
+		s->nr_due++;
+		return;
+	}
+	__list_del_entry(&t->entry);
+	twheel_insert(s, t, twheel_level(&w->geometry, t->tick, s->cursor));
+	s->cascaded++;
+}
+
+/*
+ * Go on with the visit for up to @budget timeouts. What belongs to another block,
+ * one of a later round, stays and is not written to. What is armed for this slot
+ * meanwhile is at its end and will be seen. Returns how many were looked at.
+ */
+static unsigned int twheel_visit(struct twheel_shard *s, unsigned int budget)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	u64 block = twheel_block(g, s->cursor, s->visit_level);
+	struct list_head *head = &s->visit->list;
+	struct list_head *pos = head->next, *next;
+	unsigned int nr;
+
+	if (!list_empty(&s->marker)) {
+		pos = s->marker.next;
+		list_del_init(&s->marker);
+	}
+	for (nr = 0; pos != head && nr < budget; pos = next, nr++) {
+		struct twheel_timeout *t = list_entry(pos, struct twheel_timeout, entry);
+
+		next = pos->next;
+		if (twheel_block(g, t->tick, s->visit_level) == block)
+			twheel_descend(s, t);
+		else if (t->tick < s->visit_first)
+			s->visit_first = t->tick;
+	}
+	if (pos == head)
+		twheel_end_visit(s);
+	else
+		list_add_tail(&s->marker, pos);
+	return nr;
+}
+
+/*
+ * Lead the cursor on, to the target of the pass or until a batch is due or has
+ * been looked at. Returns true when the pass is over.
+ */
+static bool twheel_collect(struct twheel_shard *s, u64 target)
+{
+	unsigned int budget = TWHEEL_BATCH;
+	struct twheel_entry ev;
+
+	if (!s->visit && s->cursor == s->done) {
+		s->done = target;
+		s->cursor = min(s->cursor, target);
+	}
+	while (budget) {
+		if (!s->visit) {
+			if (!twheel_next_event(s, &ev) || ev.tick > s->done) {
+				s->cursor = s->done;
+				return true;
+			}
+			twheel_begin_visit(s, &ev);
+			budget -= min(budget, ev.probes / TWHEEL_PROBES);
+		}
+		budget -= twheel_visit(s, budget);
+	}
+	return false;
+}
+
+static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
+{
+	struct twheel *w = s->wheel;
+	unsigned int nr = s->nr_due;
+	LIST_HEAD(expired);
+
+	lockdep_assert_held(&s->lock);
+	list_splice_init(&s->due, &expired);
+	s->nr_due = 0;
+	s->nr -= nr;
+	s->fired += nr;
+	spin_unlock_irq(&s->lock);
+
+	lock_map_acquire(&w->map);
+	w->sink(w->sink_data, &expired, nr, now_ns);
+	lock_map_release(&w->map);
+
+	spin_lock_irq(&s->lock);
+}
+
+static void twheel_run_callback(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	void (*fn)(struct twheel_timeout *t) = t->fn;
+
+	lockdep_assert_held(&s->lock);
+	twheel_remove(s, t);
+	WRITE_ONCE(t->state, TWHEEL_IDLE);
+	s->fired++;
+	s->running = t;
+	spin_unlock_irq(&s->lock);
+
+	lock_map_acquire(&s->wheel->map);
+	fn(t);
+	lock_map_release(&s->wheel->map);
+	cond_resched();
+
+	spin_lock_irq(&s->lock);
+	s->running = NULL;
+	twheel_wake_waiters(s);
+}
+
+/* Hand over what is due. The lock is dropped; timeouts may be cancelled meanwhile. */
+static void twheel_deliver(struct twheel_shard *s, u64 now_ns)
+{
+	struct twheel_timeout *t;
+
+	lockdep_assert_held(&s->lock);
+	s->batch++;
+	WRITE_ONCE(s->runner, current);
+	if (s->wheel->sink)
+		twheel_run_sink(s, now_ns);
+	while ((t = list_first_entry_or_null(&s->due, struct twheel_timeout, entry)) &&
+	       !s->stopped)
+		twheel_run_callback(s, t);
+	WRITE_ONCE(s->runner, NULL);
+	s->batch++;
+	twheel_wake_waiters(s);
+}
+
+/* Nothing more to do for now: let the timer watch. */
+static void twheel_sleep(struct twheel_shard *s, u64 wake)
+{
+	s->wake = TWHEEL_NEVER;
+	if (s->stopped)
+		twheel_wake_waiters(s);
+	else if (wake != TWHEEL_NEVER)
+		twheel_set_timer(s, wake);
+}
+
+/* One turn. Returns true if there is more to do now. */
+static bool twheel_turn(struct twheel_shard *s)
+{
+	u64 now_ns = twheel_clock_ns(s->wheel);
+	u64 target = twheel_tick_floor(now_ns, s->wheel->geometry.tick_ns);
+	struct twheel_entry ev = { .wake = TWHEEL_NEVER };
+	bool over = true;
+
+	lockdep_assert_held(&s->lock);
+	if (!s->stopped) {
+		over = twheel_collect(s, target);
+		if (!list_empty(&s->due))
+			twheel_deliver(s, now_ns);
+	}
+	if (!s->stopped) {
+		if (!over)
+			return true;
+		twheel_next_event(s, &ev);
+		if (ev.wake <= target)
+			return true;
+	}
+	twheel_sleep(s, ev.wake);
+	return false;
+}
+
+/* The threads */
+
+static int twheel_should_run(unsigned int cpu)
+{
+	return !list_empty(&per_cpu(twheel_servers, cpu).queue);
+}
+
+/* After the unlock the shard may be gone, if it has not been queued again. */
+static void twheel_serve_shard(struct twheel_shard *s)
+{
+	guard(spinlock_irq)(&s->lock);
+	if (twheel_turn(s))
+		twheel_queue(s);
+}
+
+static void twheel_serve(unsigned int cpu)
+{
+	struct twheel_server *server = &per_cpu(twheel_servers, cpu);
+	struct twheel_shard *s;
+
+	scoped_guard(spinlock_irq, &server->lock) {
+		s = list_first_entry_or_null(&server->queue, struct twheel_shard, work);
+		if (s)
+			list_del_init(&s->work);
+	}
+	if (s)
+		twheel_serve_shard(s);
+	cond_resched();
+}
+
+static void twheel_thread_setup(unsigned int cpu)
+{
+	if (rt)
+		sched_set_fifo_low(current);
+}
+
+static struct smp_hotplug_thread twheel_thread = {
+	.store			= &twheel_threads,
+	.setup			= twheel_thread_setup,
+	.thread_should_run	= twheel_should_run,
+	.thread_fn		= twheel_serve,
+	.thread_comm		= "twheel/%u",
+};
+
+/*
+ * Who serves the shard of @cpu: the thread of that CPU if it is serving, or one
+ * that timers may disturb, or, with none left of those, any.
+ */
+static struct twheel_server *twheel_pick_server(unsigned int cpu)
+{
+	unsigned int by = cpu;
+
+	lockdep_assert_held(&twheel_mutex);
+	if (!cpumask_test_cpu(cpu, &twheel_serving))
+		by = cpumask_any_and(&twheel_serving, housekeeping_cpumask(HK_TYPE_TIMER));
+	if (by >= nr_cpu_ids)
+		by = cpumask_any(&twheel_serving);
+	return &per_cpu(twheel_servers, by);
+}
+
+/* Hand the shard to another server, with the work that waits for it. */
+static void twheel_move_shard(struct twheel_shard *s, struct twheel_server *to)
+{
+	bool queued;
+
+	guard(spinlock_irq)(&s->lock);
+	if (s->server == to)
+		return;
+	scoped_guard(spinlock, &s->server->lock) {
+		queued = !list_empty(&s->work);
+		list_del_init(&s->work);
+	}
+	s->server = to;
+	if (queued)
+		twheel_queue(s);
+}
+
+static void twheel_assign_servers(void)
+{
+	struct twheel_shard *s;
+	struct twheel *w;
+
+	lockdep_assert_held(&twheel_mutex);
+	list_for_each_entry(w, &twheel_wheels, entry)
+		list_for_each_entry(s, &w->all, entry)
+			twheel_move_shard(s, twheel_pick_server(s->cpu));
+}
+
+static int twheel_cpu_online(unsigned int cpu)
+{
+	guard(mutex)(&twheel_mutex);
+	WRITE_ONCE(per_cpu(twheel_servers, cpu).task, per_cpu(twheel_threads, cpu));
+	cpumask_set_cpu(cpu, &twheel_serving);
+	twheel_assign_servers();
+	return 0;
+}
+
+static int twheel_cpu_offline(unsigned int cpu)
+{
+	guard(mutex)(&twheel_mutex);
+	cpumask_clear_cpu(cpu, &twheel_serving);
+	twheel_assign_servers();
+	return 0;
+}
+
+/* Time and questions */
+
+/**
+ * twheel_now() - the time of a wheel
+ * @w: the wheel
+ *
+ * Return: ns on its clock.
+ */
+u64 twheel_now(struct twheel *w)
+{
+	return twheel_clock_ns(w);
+}
+EXPORT_SYMBOL_GPL(twheel_now);
+
+static void twheel_advance_shard(struct twheel_shard *s)
+{
+	bool more = true;
+
+	while (more) {
+		scoped_guard(spinlock_irq, &s->lock) {
+			s->wake = TWHEEL_QUEUED;
+			more = twheel_turn(s);
+		}
+		cond_resched();
+	}
+}
+
+/**
+ * twheel_advance() - set the time of a MANUAL wheel
+ * @w: the wheel
+ * @now_ns: its time from now on, at most S64_MAX
+ *
+ * All that is due at @now_ns has fired on return; callbacks and the sink run in
+ * the caller's context. Moving the time backwards fires nothing; deadlines stay
+ * as they are.
+ *
+ * Context: may sleep.
+ *
+ * Return: 0; -EINVAL if @now_ns is too large or @w is not MANUAL; -EDEADLK from a
+ * callback or the sink of @w.
+ */
+int twheel_advance(struct twheel *w, u64 now_ns)
+{
+	struct twheel_shard *s;
+
+	if (w->clock != TWHEEL_MANUAL || now_ns > S64_MAX)
+		return -EINVAL;
+	list_for_each_entry(s, &w->all, entry)
+		if (READ_ONCE(s->runner) == current)
+			return -EDEADLK;
+
+	guard(mutex)(&w->advance);
+	atomic64_set(&w->manual_ns, now_ns);
+	list_for_each_entry(s, &w->all, entry)
+		twheel_advance_shard(s);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(twheel_advance);
+
+/**
+ * twheel_remaining_ns() - how long until the deadline
+ * @t: an initialised timeout
+ *
+ * Return: ns; 0 if the deadline has passed, or if @t is not pending.
+ */
+u64 twheel_remaining_ns(struct twheel_timeout *t)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	u64 expires = 0, now;
+
+	s = twheel_lock_home(t, &flags);
+	if (twheel_state(t) == TWHEEL_PENDING)
+		expires = t->expires;
+	now = twheel_clock_ns(s->wheel);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return expires > now ? expires - now : 0;
+}
+EXPORT_SYMBOL_GPL(twheel_remaining_ns);
+
+/**
+ * twheel_position() - where in the wheel a timeout lies
+ * @t: an initialised timeout
+ * @pos: filled if it is pending and not yet due
+ *
+ * For tests and statistics.
+ *
+ * Return: true if @pos has been filled.
+ */
+bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos)
+{
+	const struct twheel_geometry *g;
+	struct twheel_shard *s;
+	unsigned long flags;
+	bool ret;
+
+	s = twheel_lock_home(t, &flags);
+	g = &s->wheel->geometry;
+	ret = twheel_state(t) == TWHEEL_PENDING && t->level != TWHEEL_DUE;
+	if (ret) {
+		pos->tick = t->tick;
+		pos->rounds = twheel_rounds_left(g, t->tick, s->cursor);
+		pos->level = t->level;
+		pos->slot = twheel_slot(g, t->tick, t->level);
+	}
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(twheel_position);
+
+/**
+ * twheel_rounds() - rounds that a timeout has to sit out
+ * @t: an initialised timeout
+ *
+ * Return: how often the cursor will pass its slot of the top level and leave it
+ * there; 0 if it is not pending.
+ */
+u64 twheel_rounds(struct twheel_timeout *t)
+{
+	struct twheel_position pos;
+
+	return twheel_position(t, &pos) ? pos.rounds : 0;
+}
+EXPORT_SYMBOL_GPL(twheel_rounds);
+
+static u64 twheel_next_tick(struct twheel_shard *s)
+{
+	struct twheel_entry ev;
+
+	guard(spinlock_irqsave)(&s->lock);
+	if (s->nr_due)
+		return list_first_entry(&s->due, struct twheel_timeout, entry)->tick;
+	if (s->visit)
+		return s->cursor;
+	twheel_next_event(s, &ev);
+	return ev.first;
+}
+
+/**
+ * twheel_next_expiry() - when a wheel has to do something next
+ * @w: the wheel
+ *
+ * Return: the time, absolute ns, before which nothing fires: that of the earliest
+ * timeout, or an earlier one if the earliest of its slot has been cancelled.
+ * S64_MAX if nothing is pending.
+ */
+u64 twheel_next_expiry(struct twheel *w)
+{
+	u64 tick = TWHEEL_NEVER;
+	struct twheel_shard *s;
+
+	list_for_each_entry(s, &w->all, entry)
+		tick = min(tick, twheel_next_tick(s));
+	return twheel_tick_to_ns(tick, w->geometry.tick_ns);
+}
+EXPORT_SYMBOL_GPL(twheel_next_expiry);
+
+/**
+ * twheel_stats() - what a wheel has done so far
+ * @w: the wheel
+ * @stats: filled, all shards added up
+ */
+void twheel_stats(struct twheel *w, struct twheel_stats *stats)
+{
+	struct twheel_shard *s;
+
+	memset(stats, 0, sizeof(*stats));
+	list_for_each_entry(s, &w->all, entry) {
+		guard(spinlock_irqsave)(&s->lock);
+		stats->armed += s->armed;
+		stats->cancelled += s->cancelled;
+		stats->fired += s->fired;
+		stats->stopped += s->stopped_nr;
+		stats->pending += s->nr;
+		stats->cascaded += s->cascaded;
+		stats->wakeups += s->wakeups;
+	}
+}
+EXPORT_SYMBOL_GPL(twheel_stats);
+
+/* Does a slot hold what it should? Adds the length of its list to @nr. */
+static const char *twheel_audit_slot(struct twheel_shard *s, u32 level, u32 i, u64 *nr)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	struct twheel_slot *slot = &s->slots[(level << g->bits) + i];
+	struct twheel_timeout *t;
+
+	if (slot == s->visit)
+		return "visited";
+	if (test_bit(i, twheel_map(s, level)) == list_empty(&slot->list))
+		return "occupancy";
+	list_for_each_entry(t, &slot->list, entry) {
+		if (t->shard != s || twheel_state(t) != TWHEEL_PENDING || t->level != level)
+			return "stranger";
+		if (twheel_slot(g, t->tick, level) != i || t->tick < slot->first)
+			return "wrong slot";
+		if (twheel_block(g, t->tick, level) <= twheel_block(g, s->cursor, level))
+			return "overdue";
+		if (t->tick < twheel_tick_ceil(t->expires, g->tick_ns))
+			return "early";
+		(*nr)++;
+	}
+	return NULL;
+}
+
+static const char *twheel_audit_shard(struct twheel_shard *s)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	const char *fault;
+	u64 nr = 0;
+	u32 i;
+
+	lockdep_assert_held(&s->lock);
+	for (i = 0; i < g->levels << g->bits; i++) {
+		fault = twheel_audit_slot(s, i >> g->bits, i & (g->slots - 1), &nr);
+		if (fault)
+			return fault;
+	}
+	if (nr + s->nr_due != s->nr)
+		return "pending";
+	if (s->armed != s->cancelled + s->fired + s->stopped_nr + s->nr)
+		return "account";
+	return NULL;
+}
+
+/**
+ * twheel_audit() - check the books of a wheel that is at rest
+ * @w: the wheel; nothing is being armed, cancelled or fired
+ *
+ * Walks all timeouts with the lock of their shard held: for tests.
+ *
+ * Return: 0; -EUCLEAN if an invariant does not hold, with a message in the log.
+ */
+int twheel_audit(struct twheel *w)
+{
+	struct twheel_shard *s;
+	const char *fault;
+
+	list_for_each_entry(s, &w->all, entry) {
+		scoped_guard(spinlock_irqsave, &s->lock)
+			fault = twheel_audit_shard(s);
+		if (fault) {
+			pr_err("%s: audit of shard %u: %s\n", w->name, s->cpu, fault);
+			return -EUCLEAN;
+		}
+	}
+	return 0;
+}
+EXPORT_SYMBOL_GPL(twheel_audit);
+
+/* Life and death */
+
+static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned int cpu)
+{
+	static const clockid_t clock[] = {
+		[TWHEEL_MONOTONIC]	= CLOCK_MONOTONIC,
+		[TWHEEL_BOOTTIME]	= CLOCK_BOOTTIME,
+		[TWHEEL_MANUAL]		= CLOCK_MONOTONIC,
+	};
+	u32 nr = w->geometry.levels << w->geometry.bits;
+	u32 i;
+
+	spin_lock_init(&s->lock);
+	s->wheel = w;
+	s->cpu = cpu;
+	s->map_words = BITS_TO_LONGS(w->geometry.slots);
+	s->word_first = (u64 *)&s->slots[nr];
+	s->map = (unsigned long *)(s->word_first + s->map_words);
+	for (i = 0; i < nr; i++)
+		INIT_LIST_HEAD(&s->slots[i].list);
+	INIT_LIST_HEAD(&s->marker);
+	INIT_LIST_HEAD(&s->due);
+	INIT_LIST_HEAD(&s->work);
+	s->cursor = twheel_clock_tick(w);
+	s->done = s->cursor;
+	s->wake = TWHEEL_NEVER;
+	hrtimer_setup(&s->timer, twheel_timer_fn, clock[w->clock], HRTIMER_MODE_ABS);
+}
+
+static struct twheel_shard *twheel_alloc_shard(struct twheel *w, unsigned int cpu)
+{
+	const struct twheel_geometry *g = &w->geometry;
+	size_t words = BITS_TO_LONGS(g->slots);
+	struct twheel_shard *s;
+	size_t size;
+
+	size = struct_size(s, slots, g->levels << g->bits) +
+	       g->levels * words * sizeof(long) + words * sizeof(u64);
+	s = kvzalloc_node(size, GFP_KERNEL, cpu_to_node(cpu));
+	if (!s)
+		return NULL;
+	twheel_init_shard(s, w, cpu);
+	list_add_tail(&s->entry, &w->all);
+	return s;
+}
+
+static void twheel_free(struct twheel *w)
+{
+	struct twheel_shard *s, *next;
+
+	list_for_each_entry_safe(s, next, &w->all, entry)
+		kvfree(s);
+	lockdep_unregister_key(&w->key);
+	lockdep_unregister_key(&w->advance_key);
+	kfree(w);
+}
+
+/* CPUs that timers shall not disturb arm into the shard of one that they may. */
+static int twheel_alloc_shards(struct twheel *w)
+{
+	unsigned int cpu, own;
+
+	for_each_possible_cpu(cpu) {
+		if (!housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
+			continue;
+		w->shards[cpu] = twheel_alloc_shard(w, cpu);
+		if (!w->shards[cpu])
+			return -ENOMEM;
+	}
+	own = cpumask_first_and(cpu_possible_mask, housekeeping_cpumask(HK_TYPE_TIMER));
+	for_each_possible_cpu(cpu)
+		if (!w->shards[cpu])
+			w->shards[cpu] = w->shards[own];
+	return 0;
+}
+
+static bool twheel_params_valid(const struct twheel_params *p)
+{
+	if (p->clock > TWHEEL_MANUAL)
+		pr_err("%s: unknown clock %u\n", p->name, p->clock);
+	else if (!twheel_geometry_valid(p->tick_ns, p->slots, p->levels))
+		pr_err("%s: tick of %llu ns (1 to %llu), %u slots (%u to %u), %u levels (1 to %u): out of range\n",
+		       p->name, p->tick_ns, TWHEEL_MAX_TICK_NS,
+		       p->slots, TWHEEL_MIN_SLOTS, TWHEEL_MAX_SLOTS,
+		       p->levels, TWHEEL_MAX_LEVELS);
+	else
+		return true;
+	return false;
+}
+
+static struct twheel_params twheel_with_defaults(const struct twheel_params *params)
+{
+	struct twheel_params p = *params;
+
+	p.name = p.name ?: "wheel";
+	p.tick_ns = p.tick_ns ?: default_tick_ns;
+	p.slots = p.slots ?: default_slots;
+	p.levels = p.levels ?: default_levels;
+	return p;
+}
+
+static struct twheel *twheel_alloc(const struct twheel_params *p)
+{
+	struct twheel *w;
+
+	w = kzalloc(struct_size(w, shards, nr_cpu_ids), GFP_KERNEL);
+	if (!w)
+		return NULL;
+	twheel_geometry_init(&w->geometry, p->tick_ns, p->slots, p->levels);
+	strscpy(w->name, p->name, sizeof(w->name));
+	w->clock = p->clock;
+	w->sink = p->sink;
+	w->sink_data = p->sink_data;
+	INIT_LIST_HEAD(&w->all);
+	init_waitqueue_head(&w->waiters);
+	lockdep_register_key(&w->advance_key);
+	__mutex_init(&w->advance, "twheel.advance", &w->advance_key);
+	lockdep_register_key(&w->key);
+	lockdep_init_map(&w->map, w->name, &w->key, 0);
+	return w;
+}
+
+/**
+ * twheel_create() - make a wheel
+ * @params: how it is to be; 0 in a field means the default
+ *
+ * Context: may sleep.
+ *
+ * Return: the wheel; ERR_PTR(-EINVAL) if a parameter is out of range, with a
+ * message in the log; ERR_PTR(-ENOMEM).
+ */
+struct twheel *twheel_create(const struct twheel_params *params)
+{
+	struct twheel_params p = twheel_with_defaults(params);
+	struct twheel *w;
+	struct twheel_shard *s;
+
+	if (!twheel_params_valid(&p))
+		return ERR_PTR(-EINVAL);
+	w = twheel_alloc(&p);
+	if (!w)
+		return ERR_PTR(-ENOMEM);
+	if (twheel_alloc_shards(w)) {
+		twheel_free(w);
+		return ERR_PTR(-ENOMEM);
+	}
+
+	guard(mutex)(&twheel_mutex);
+	list_for_each_entry(s, &w->all, entry)
+		s->server = twheel_pick_server(s->cpu);
+	list_add_tail(&w->entry, &twheel_wheels);
+	return w;
+}
+EXPORT_SYMBOL_GPL(twheel_create);
+
+/* Take up to @budget timeouts out of @list. Returns how many it had. */
+static unsigned int twheel_drain_list(struct twheel_shard *s, struct list_head *list,
+				      unsigned int budget)
+{
+	struct twheel_timeout *t, *next;
+	unsigned int nr = 0;
+
+	list_for_each_entry_safe(t, next, list, entry) {
+		if (nr++ == budget)
+			break;
+		twheel_remove(s, t);
+		WRITE_ONCE(t->state, TWHEEL_IDLE);
+		s->stopped_nr++;
+	}
+	return nr;
+}
+
+/* Any slot that has something in it, in no order. */
+static struct twheel_slot *twheel_any_slot(struct twheel_shard *s)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	u32 level, i;
+
+	for (level = 0; level < g->levels; level++) {
+		i = find_first_bit(twheel_map(s, level), g->slots);
+		if (i < g->slots)
+			return &s->slots[(level << g->bits) + i];
+	}
+	return NULL;
+}
+
+/* Take a batch out of a stopped shard. Returns false when there was nothing. */
+static bool twheel_drain(struct twheel_shard *s)
+{
+	struct twheel_slot *slot;
+
+	guard(spinlock_irq)(&s->lock);
+	if (s->visit) {
+		list_del_init(&s->marker);
+		twheel_end_visit(s);
+	}
+	if (twheel_drain_list(s, &s->due, TWHEEL_BATCH))
+		return true;
+	slot = twheel_any_slot(s);
+	return slot && twheel_drain_list(s, &slot->list, TWHEEL_BATCH);
+}
+
+/*
+ * No further turn begins. One that waits for the server is called off: the server
+ * may be waiting for us, in a callback of another wheel.
+ */
+static void twheel_call_off(struct twheel_shard *s)
+{
+	guard(spinlock_irq)(&s->lock);
+	s->stopped = true;
+	guard(spinlock)(&s->server->lock);
+	if (list_empty(&s->work))
+		return;
+	list_del_init(&s->work);
+	s->wake = TWHEEL_NEVER;
+}
+
+static void twheel_stop_shard(struct twheel_shard *s)
+{
+	twheel_call_off(s);
+	hrtimer_cancel(&s->timer);
+	wait_event(s->wheel->waiters, twheel_turns_over(s));
+	while (twheel_drain(s))
+		cond_resched();
+}
+
+/**
+ * twheel_destroy() - end a wheel
+ * @w: the wheel, an error pointer, or NULL
+ *
+ * Pending timeouts are taken out, they do not fire. No callback and no sink runs
+ * any more on return. No other call for @w or a timeout of it may overlap with this
+ * one or come after it; the timeouts can be initialised again for another wheel.
+ *
+ * Context: may sleep. Not from a callback or the sink of @w: that is warned of,
+ * and the wheel stays as it is.
+ */
+void twheel_destroy(struct twheel *w)
+{
+	struct twheel_shard *s;
+
+	if (IS_ERR_OR_NULL(w))
+		return;
+	twheel_might_wait(w);
+	list_for_each_entry(s, &w->all, entry)
+		if (twheel_is_runner(s))
+			return;
+	list_for_each_entry(s, &w->all, entry)
+		twheel_stop_shard(s);
+	scoped_guard(mutex, &twheel_mutex)
+		list_del(&w->entry);
+	twheel_free(w);
+}
+EXPORT_SYMBOL_GPL(twheel_destroy);
+
+/**
+ * twheel_get_params() - how a wheel is
+ * @w: the wheel
+ * @params: filled with what is in effect
+ */
+void twheel_get_params(const struct twheel *w, struct twheel_params *params)
+{
+	*params = (struct twheel_params){
+		.name		= w->name,
+		.clock		= w->clock,
+		.tick_ns	= w->geometry.tick_ns,
+		.slots		= w->geometry.slots,
+		.levels		= w->geometry.levels,
+		.sink		= w->sink,
+		.sink_data	= w->sink_data,
+	};
+}
+EXPORT_SYMBOL_GPL(twheel_get_params);
+
+static int twheel_hotplug_state;
+
+static int __init twheel_init(void)
+{
+	unsigned int cpu;
+	int ret;
+
+	if (!twheel_geometry_valid(default_tick_ns, default_slots, default_levels)) {
+		pr_err("tick_ns=%llu (1 to %llu) slots=%u (%u to %u) levels=%u (1 to %u): out of range\n",
+		       default_tick_ns, TWHEEL_MAX_TICK_NS,
+		       default_slots, TWHEEL_MIN_SLOTS, TWHEEL_MAX_SLOTS,
+		       default_levels, TWHEEL_MAX_LEVELS);
+		return -EINVAL;
+	}
+	for_each_possible_cpu(cpu) {
+		spin_lock_init(&per_cpu(twheel_servers, cpu).lock);
+		INIT_LIST_HEAD(&per_cpu(twheel_servers, cpu).queue);
+	}
+
+	ret = smpboot_register_percpu_thread(&twheel_thread);
+	if (ret)
+		return ret;
+	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "twheel:online",
+				twheel_cpu_online, twheel_cpu_offline);
+	if (ret < 0) {
+		smpboot_unregister_percpu_thread(&twheel_thread);
+		return ret;
+	}
+	twheel_hotplug_state = ret;
+	return 0;
+}
+
+static void __exit twheel_exit(void)
+{
+	cpuhp_remove_state(twheel_hotplug_state);
+	smpboot_unregister_percpu_thread(&twheel_thread);
+}
+
+module_init(twheel_init);
+module_exit(twheel_exit);
+
+MODULE_DESCRIPTION("Hashed and hierarchical timing wheels");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Hashed and hierarchical timing wheels for kernel code.
+ *
+ * A wheel holds any number of timeouts; arming, re-arming and cancelling one is
+ * O(1). Embed a struct twheel_timeout in your object, initialise it once for a
+ * wheel, then arm it:
+ *
+ *	static void conn_idle(struct twheel_timeout *t)
+ *	{
+ *		struct conn *c = container_of(t, struct conn, idle);
+ *		...
+ *	}
+ *
+ *	w = twheel_create(&(struct twheel_params){ .name = "conn" });
+ *	twheel_timeout_init(w, &c->idle, conn_idle);
+ *	twheel_arm_after(&c->idle, 30 * NSEC_PER_SEC);
+ *
+ * All times are nanoseconds in a u64, at most S64_MAX; a larger value is -EINVAL.
+ * A deadline is rounded up to a tick of the wheel: nothing fires early.
+ *
+ * Unless a function says otherwise it may be called from any context but NMI,
+ * from a callback of the same wheel too, with interrupts on or off; on
+ * PREEMPT_RT not from hard interrupt context. Callbacks and sinks run in process
+ * context, may sleep, and must not take cpus_read_lock(): the thread that runs
+ * them is parked with that lock held for writing.
+ */
+#ifndef _TWHEEL_H
+#define _TWHEEL_H
+
+#include <linux/compiler.h>
+#include <linux/list.h>
+#include <linux/types.h>
+
+struct twheel;
+struct twheel_shard;
+struct twheel_timeout;
+
+/**
+ * enum twheel_clock - the clock that a wheel follows
+ * @TWHEEL_MONOTONIC: CLOCK_MONOTONIC, stands still in suspend
+ * @TWHEEL_BOOTTIME: CLOCK_BOOTTIME, goes on in suspend
+ * @TWHEEL_MANUAL: moved by twheel_advance() alone, starts at 0
+ */
+enum twheel_clock {
+	TWHEEL_MONOTONIC,
+	TWHEEL_BOOTTIME,
+	TWHEEL_MANUAL,
+};
+
+/**
+ * enum twheel_state - what a timeout is doing
+ * @TWHEEL_IDLE: not in the wheel; its callback may be running
+ * @TWHEEL_PENDING: in the wheel, can be cancelled
+ * @TWHEEL_EXPIRING: taken out, on its way to the sink
+ */
+enum twheel_state {
+	TWHEEL_IDLE,
+	TWHEEL_PENDING,
+	TWHEEL_EXPIRING,
+};
+
+/**
+ * struct twheel_timeout - one timeout, embedded in the object of its owner
+ * @entry: place in a slot; in a sink, place in the batch; else the owner's
+ * @tick: while pending, the tick it fires at
+ * @expires: the deadline asked for, ns on the wheel's clock. Set by every arm;
+ *	valid until the next one. Set by the owner before twheel_arm_list()
+ * @fn: callback, in a wheel without a sink
+ * @data: the owner's, in a wheel with a sink
+ * @shard: which shard's lock guards the timeout
+ * @state: enum twheel_state
+ * @level: while pending, the level it lies on
+ *
+ * All but @data, and @expires for twheel_arm_list(), is private to the engine.
+ */
+struct twheel_timeout {
+	struct list_head	entry;
+	u64			tick;
+	u64			expires;
+	union {
+		void		(*fn)(struct twheel_timeout *t);
+		u64		data;
+	};
+	struct twheel_shard	*shard;
+	u8			state;
+	u8			level;
+};
+
+/**
+ * struct twheel_params - how a wheel is to be
+ * @name: for messages and statistics; copied
+ * @clock: clock that deadlines refer to
+ * @tick_ns: length of a tick, 1 ns to 1 day; 0: module parameter tick_ns
+ * @slots: slots per level, 2 to 65536, rounded up to a power of two; 0: module
+ *	parameter slots
+ * @levels: 1 (a hashed wheel with rounds) to 8; levels that would reach past 2^63
+ *	ticks are not made; 0: module parameter levels
+ * @sink: called with the expired timeouts of up to one batch, in order, instead
+ *	of their callbacks. @expired holds @nr timeouts linked by entry; the sink
+ *	takes each over with twheel_accept() and is done with the list when it
+ *	returns. @now_ns is the time the batch was taken out, on the wheel's clock.
+ *	Sinks of different CPUs run at the same time
+ * @sink_data: first argument of @sink
+ */
+struct twheel_params {
+	const char		*name;
+	enum twheel_clock	clock;
+	u64			tick_ns;
+	unsigned int		slots;
+	unsigned int		levels;
+	void			(*sink)(void *sink_data, struct list_head *expired,
+					unsigned int nr, u64 now_ns);
+	void			*sink_data;
+};
+
+/**
+ * struct twheel_stats - what a wheel has done so far
+ * @armed: timeouts queued by an arm or a mod
+ * @cancelled: taken out by a cancel, by a mod of a pending timeout
+ * @fired: handed to a callback or to the sink
+ * @stopped: taken out by the end of the wheel
+ * @pending: in the wheel now
+ * @cascaded: moved down a level
+ * @wakeups: times that a thread was woken for it
+ *
+ * When nothing is in progress, armed == cancelled + fired + stopped + pending.
+ */
+struct twheel_stats {
+	u64	armed;
+	u64	cancelled;
+	u64	fired;
+	u64	stopped;
+	u64	pending;
+	u64	cascaded;
+	u64	wakeups;
+};
+
+/**
+ * struct twheel_position - where a pending timeout lies
+ * @tick: tick it fires at
+ * @rounds: rounds it has to sit out on the top level
+ * @level: level
+ * @slot: slot on that level
+ */
+struct twheel_position {
+	u64	tick;
+	u64	rounds;
+	u32	level;
+	u32	slot;
+};
+
+struct twheel *twheel_create(const struct twheel_params *params);
+void twheel_destroy(struct twheel *w);
+void twheel_flush(struct twheel *w);
+void twheel_get_params(const struct twheel *w, struct twheel_params *params);
+
+void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
+			 void (*fn)(struct twheel_timeout *t));
+int twheel_arm(struct twheel_timeout *t, u64 expires_ns);
+int twheel_arm_after(struct twheel_timeout *t, u64 delay_ns);
+unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts);
+int twheel_mod(struct twheel_timeout *t, u64 expires_ns);
+bool twheel_cancel(struct twheel_timeout *t);
+bool twheel_cancel_sync(struct twheel_timeout *t);
+
+u64 twheel_remaining_ns(struct twheel_timeout *t);
+u64 twheel_rounds(struct twheel_timeout *t);
+bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos);
+u64 twheel_next_expiry(struct twheel *w);
+u64 twheel_now(struct twheel *w);
+int twheel_advance(struct twheel *w, u64 now_ns);
+void twheel_stats(struct twheel *w, struct twheel_stats *stats);
+int twheel_audit(struct twheel *w);
+
+/**
+ * twheel_pending() - is the timeout in the wheel?
+ * @t: an initialised timeout
+ *
+ * Without a lock: the answer may be out of date when it arrives, unless the
+ * caller keeps others from arming and cancelling and the deadline is far.
+ *
+ * Return: true while a cancel would succeed.
+ */
+static inline bool twheel_pending(const struct twheel_timeout *t)
+{
+	return READ_ONCE(t->state) == TWHEEL_PENDING;
+}
+
+/**
+ * twheel_accept() - take over one timeout of a sink's batch
+ * @t: a timeout in the list that the sink was called with
+ *
+ * From here on it is idle: it may be armed again, or freed. The sink has read
+ * what it needs of it and has taken it off the list if it is to survive.
+ *
+ * Context: in the sink. Pairs with the acquire in the engine's arm: whoever arms
+ * it next sees all that the sink did to it before.
+ */
+static inline void twheel_accept(struct twheel_timeout *t)
+{
+	/* Pairs with the acquire in twheel_state(). */
+	smp_store_release(&t->state, TWHEEL_IDLE);
+}
+
+#endif /* _TWHEEL_H */

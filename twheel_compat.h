@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs between the supported kernels, under the newest kernel's names.
+ * Dropping an old kernel is the removal of its shims here.
+ */
+#ifndef _TWHEEL_COMPAT_H
+#define _TWHEEL_COMPAT_H
+
+#include <linux/hrtimer.h>
+#include <linux/version.h>
+
+/* Linux 6.13: initialises the timer and its callback in one call. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *),
+				 clockid_t clock_id, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock_id, mode);
+	timer->function = function;
+}
+#endif
+
+#endif /* _TWHEEL_COMPAT_H */

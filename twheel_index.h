@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Index arithmetic of the timing wheel.
+ *
+ * Pure functions on integers: no structure of the engine, no lock, no clock.
+ * The engine computes every position with them, the tests call them with every
+ * boundary, and they can be handed to a model checker as they are.
+ *
+ * Terms
+ *
+ *   tick    a multiple of tick_ns on the wheel's clock; tick 0 is the clock's
+ *           zero. A deadline is rounded up to a tick, the current time down,
+ *           and a timeout fires when now >= its tick: never early.
+ *   cursor  the tick that the wheel has entered last.
+ *   digit   a tick is read as a number to the base of @slots; digit L is the
+ *           slot that the tick has on level L.
+ *   block   the ticks that agree in digit L and all higher ones: what a slot
+ *           of level L covers. Blocks of level 0 are single ticks.
+ *
+ * A tick lies on the level of the highest digit in which it differs from the
+ * cursor, so that its block on that level is entered by the cursor before the
+ * tick itself is reached, and the timeout can be moved down in time. Default
+ * geometry, 256 slots and a tick of 1 ms:
+ *
+ *   level   slot covers   level reaches   a timeout here is moved down
+ *     0     1 ms          256 ms          never
+ *     1     256 ms        65.5 s          once
+ *     2     65.5 s        4.7 h           twice at most
+ *     3     4.7 h         49.7 d          three times at most
+ *
+ * What is farther than the top level reaches stays on the top level while the
+ * cursor goes round (rounds). One level only is the same rule: all is rounds.
+ */
+#ifndef _TWHEEL_INDEX_H
+#define _TWHEEL_INDEX_H
+
+#include <linux/bitops.h>
+#include <linux/limits.h>
+#include <linux/log2.h>
+#include <linux/math64.h>
+#include <linux/overflow.h>
+#include <linux/types.h>
+
+#define TWHEEL_MIN_SLOTS	2
+#define TWHEEL_MAX_SLOTS	65536
+#define TWHEEL_MAX_LEVELS	8
+#define TWHEEL_MAX_TICK_NS	(86400ULL * 1000000000ULL)
+
+/* Ticks are below 2^63: a level whose reach would pass that is not made. */
+#define TWHEEL_TICK_BITS	63
+
+struct twheel_geometry {
+	u64	tick_ns;
+	u32	slots;		/* per level, a power of two */
+	u32	level_mul;	/* 2^16 / bits, rounded up: replaces a division */
+	u8	bits;		/* log2(slots) */
+	u8	levels;
+};
+
+static inline bool twheel_geometry_valid(u64 tick_ns, u32 slots, u32 levels)
+{
+	return tick_ns >= 1 && tick_ns <= TWHEEL_MAX_TICK_NS &&
+	       slots >= TWHEEL_MIN_SLOTS && slots <= TWHEEL_MAX_SLOTS &&
+	       levels >= 1 && levels <= TWHEEL_MAX_LEVELS;
+}
+
+/* The arguments are valid; @slots is rounded up, @levels cut to what fits. */
+static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns,
+					u32 slots, u32 levels)
+{
+	u32 bits = order_base_2(slots);
+	u32 fit = TWHEEL_TICK_BITS / bits;
+
+	g->tick_ns = tick_ns;
+	g->slots = 1U << bits;
+	g->level_mul = (65536 + bits - 1) / bits;
+	g->bits = bits;
+	g->levels = levels < fit ? levels : fit;
+}
+
+/* @now_ns plus @delta_ns, both <= S64_MAX; a sum above that is "never". */
+static inline u64 twheel_add_ns(u64 now_ns, u64 delta_ns)
+{
+	u64 sum = now_ns + delta_ns;
+
+	return sum > S64_MAX ? S64_MAX : sum;
+}
+
+/* The last tick at or before @ns, for the current time. */
+static inline u64 twheel_tick_floor(u64 ns, u64 tick_ns)
+{
+	return div64_u64(ns, tick_ns);
+}
+
+/* The first tick at or after @ns, for a deadline. */
+static inline u64 twheel_tick_ceil(u64 ns, u64 tick_ns)
+{
+	u64 tick = div64_u64(ns, tick_ns);
+
+	return tick * tick_ns == ns ? tick : tick + 1;
+}
+
+/* When @tick begins; S64_MAX if the clock cannot get there. */
+static inline u64 twheel_tick_to_ns(u64 tick, u64 tick_ns)
+{
+	u64 ns;
+
+	if (check_mul_overflow(tick, tick_ns, &ns) || ns > S64_MAX)
+		return S64_MAX;
+	return ns;
+}
+
+static inline u32 twheel_shift(const struct twheel_geometry *g, u32 level)
+{
+	return level * g->bits;
+}
+
+/* Number of the block that @tick lies in on @level. */
+static inline u64 twheel_block(const struct twheel_geometry *g, u64 tick, u32 level)
+{
+	return tick >> twheel_shift(g, level);
+}
+
+/* First tick of the block that @tick lies in on @level. */
+static inline u64 twheel_block_start(const struct twheel_geometry *g, u64 tick, u32 level)
+{
+	u32 shift = twheel_shift(g, level);
+
+	return tick >> shift << shift;
+}
+
+/* Slot of @tick on @level. */
+static inline u32 twheel_slot(const struct twheel_geometry *g, u64 tick, u32 level)
+{
+	return twheel_block(g, tick, level) & (g->slots - 1);
+}
+
+/* Level of @tick as seen from @cursor. */
+static inline u32 twheel_level(const struct twheel_geometry *g, u64 tick, u64 cursor)
+{
+	u64 diff = tick ^ cursor;
+	u32 level;
+
+	/* The | 1 makes level 0 of equal ticks. */
+	level = ((fls64(diff | 1) - 1) * g->level_mul) >> 16;
+	return level < g->levels ? level : g->levels - 1;
+}
+
+/*
+ * How often the cursor still enters the slot of @tick on the top level without
+ * entering the block of @tick: the rounds that a timeout has to sit out there.
+ * @tick is not before @cursor.
+ */
+static inline u64 twheel_rounds_left(const struct twheel_geometry *g, u64 tick, u64 cursor)
+{
+	u32 top = g->levels - 1;
+	u64 blocks = twheel_block(g, tick, top) - twheel_block(g, cursor, top);
+
+	return blocks ? (blocks - 1) >> g->bits : 0;
+}
+
+#endif /* _TWHEEL_INDEX_H */
