@@ -1,0 +1,1032 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/twheel: a timing wheel for user space
+ *
+ * Every open file is a context: a slot map of records, a queue of unread events,
+ * a limit. All files share one wheel of the engine, with a batch sink.
+ *
+ *
+ * Records
+ *
+ * A record is one live timeout: its node in the wheel, and, since a timeout is
+ * either pending or has an unread event, at the same time its place in the event
+ * queue. So nothing is allocated when it fires, and no event can be lost for
+ * want of room. Records lie in chunks of a page each; a table of chunks makes an
+ * index out of an id in O(1). Chunks are freed when the file is.
+ *
+ * An id is the index of the record (low 32 bits) and its generation. The
+ * generation counts up when the record is given free; one that has used up all
+ * its generations is not used again. So an id means one timeout for all times.
+ *
+ *	FREE		on the free list
+ *	RESERVED	an id has been made, its ARM is not finished: no one finds it
+ *	ARMED		in the wheel, or in a batch on its way to the sink
+ *	READY		on the event queue
+ *	DROPPED		cancelled in a batch on its way to the sink: no one finds it,
+ *			and the sink frees it
+ *
+ *	RESERVED -> ARMED	ARM
+ *	ARMED -> READY		sink
+ *	ARMED -> ARMED		MOD; if the record is on its way to the sink, @rearm
+ *				tells the sink to arm it instead of making an event
+ *	ARMED -> FREE		CANCEL
+ *	ARMED -> DROPPED	CANCEL, close, of one on its way to the sink
+ *	READY -> ARMED		MOD: the event is withdrawn
+ *	READY -> FREE		read, CANCEL: the event is withdrawn
+ *	DROPPED -> FREE		sink
+ *
+ * A timeout that is on its way to the sink has fired for the wheel, so CANCEL and
+ * MOD answer as for an unread event: TWHEEL_WITHDRAWN.
+ *
+ *
+ * Locking
+ *
+ * twheel_file.lock protects all of a file: states, free list, event queue, table
+ * of chunks, counts. It is taken in process context only, with the locks of the
+ * engine nested inside; the sink is called without any and takes it for the
+ * records of one file at a time. twheel_file.grow is taken around it by whoever
+ * adds a chunk.
+ *
+ * A record that is ARMED under the lock is pending in the wheel, or the sink has
+ * not had the lock yet: twheel_cancel() and twheel_mod() tell which. Records that
+ * are armed from another state are known to nobody but the holder of the lock, as
+ * twheel_arm_list() wants it.
+ *
+ * Copies to user space under the lock are made with page faults disabled. If one
+ * faults, the lock is dropped, the page is brought in, and the copy is made
+ * again: an event leaves the queue when it has been copied as a whole.
+ *
+ *
+ * Waiting
+ *
+ * The sink counts the event (@nr_ready, under the lock), then wakes. A reader is
+ * on the wait queue, then looks at the count; so does poll. The lock of the wait
+ * queue orders the two: a waiter that comes after the wakeup sees the count.
+ * Readers wait exclusively, and as many are woken as there are events; one that
+ * leaves without an event, because its buffer is bad or it has been signalled,
+ * wakes another in its place.
+ *
+ *
+ * Release
+ *
+ * With the last reference gone nobody but the sink can see the file. What is
+ * pending is cancelled, what is on its way to the sink is dropped, and a flush of
+ * the wheel waits for the sink to be done with those, and with the wait queue. The
+ * states of what was cancelled are of no interest any more. All of it is done in
+ * portions, and is not interruptible.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/compat.h>
+#include <linux/fs.h>
+#include <linux/list.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/nospec.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/time_namespace.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+#include <linux/wait.h>
+#include <uapi/linux/twheel.h>
+
+#include "twheel.h"
+
+#define TWHEEL_MAX_LIMIT	BIT(28)
+
+/* Operations and events that are handled in one hold of a file's lock. */
+#define TWHEEL_OPS_CHUNK	16
+#define TWHEEL_EVENTS_CHUNK	16
+
+static unsigned int max_timeouts = 1U << 20;
+
+static int twheel_set_max_timeouts(const char *val, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(val, kp, 1, TWHEEL_MAX_LIMIT);
+}
+
+static const struct kernel_param_ops twheel_max_timeouts_ops = {
+	.set	= twheel_set_max_timeouts,
+	.get	= param_get_uint,
+};
+module_param_cb(max_timeouts, &twheel_max_timeouts_ops, &max_timeouts, 0644);
+MODULE_PARM_DESC(max_timeouts,
+		 "most live timeouts of a file opened from now on, 1 to 268435456 (1048576)");
+
+enum twheel_record_state {
+	TWHEEL_FREE,
+	TWHEEL_RESERVED,
+	TWHEEL_ARMED,
+	TWHEEL_READY,
+	TWHEEL_DROPPED,
+};
+
+/**
+ * struct twheel_record - one timeout of a file
+ * @t: in the wheel; data is the cookie, expires the deadline. Its entry is the
+ *	place on the free list or the event queue when it is not in the wheel
+ * @fired_ns: READY: when it fired
+ * @generation: high half of its id; never 0
+ * @state: enum twheel_record_state
+ * @rearm: ARMED: MOD came when it was on its way to the sink
+ */
+struct twheel_record {
+	struct twheel_timeout	t;
+	u64			fired_ns;
+	u32			generation;
+	u8			state;
+	bool			rearm;
+};
+
+/**
+ * struct twheel_chunk - a page of records
+ * @file: whose records they are
+ * @base: index of the first
+ * @records: aligned to a page, so that a record leads to its chunk
+ */
+struct twheel_chunk {
+	struct twheel_file	*file;
+	u32			base;
+	struct twheel_record	records[];
+};
+
+#define TWHEEL_PER_CHUNK						\
+	((u32)((PAGE_SIZE - offsetof(struct twheel_chunk, records)) /	\
+	       sizeof(struct twheel_record)))
+
+/**
+ * struct twheel_file - an open file
+ * @lock: protects all the rest, unless it says otherwise
+ * @nr_ready: length of @ready; read without @lock by those who wait
+ * @live: records that are RESERVED, ARMED or READY
+ * @max: limit of @live; constant
+ * @nr_chunks: chunks in use; grows under @lock and @grow
+ * @size: room in @chunks; under @grow
+ * @chunks: the table; changes under @lock and @grow
+ * @free: records that are FREE
+ * @ready: records that are READY, in the order they fired
+ * @wait: readers and pollers
+ * @wheel: the wheel; constant
+ * @offset_ns: what the opener's time namespace adds to the clock; constant
+ * @grow: one grows the table at a time
+ */
+struct twheel_file {
+	spinlock_t		lock;		/* all of the file */
+	u32			nr_ready;
+	u32			live;
+	u32			max;
+	u32			nr_chunks;
+	u32			size;
+	struct twheel_chunk	**chunks;
+	struct list_head	free;
+	struct list_head	ready;
+	wait_queue_head_t	wait;
+	struct twheel		*wheel;
+	s64			offset_ns;
+	struct mutex		grow;		/* additions to chunks */
+};
+
+static struct twheel *twheel_shared;		/* from load to unload */
+
+static_assert(sizeof(struct twheel_op) == 56);
+static_assert(sizeof(struct twheel_event) == 48);
+static_assert(sizeof(struct twheel_submit) == 24);
+static_assert(sizeof(struct twheel_info) == 88);
+static_assert(offsetof(struct twheel_op, result) == 48);
+
+/* Records */
+
+static struct twheel_record *twheel_record_of(struct list_head *entry)
+{
+	return list_entry(entry, struct twheel_record, t.entry);
+}
+
+static struct twheel_chunk *twheel_chunk_of(const struct twheel_record *r)
+{
+	return (struct twheel_chunk *)((unsigned long)r & PAGE_MASK);
+}
+
+static u64 twheel_id(const struct twheel_record *r)
+{
+	const struct twheel_chunk *chunk = twheel_chunk_of(r);
+	u32 index = chunk->base + (u32)(r - chunk->records);
+
+	return (u64)r->generation << 32 | index;
+}
+
+/* The live record of @id, or NULL. */
+static struct twheel_record *twheel_find(struct twheel_file *f, u64 id)
+{
+	u32 chunk = (u32)id / TWHEEL_PER_CHUNK;
+	struct twheel_record *r;
+
+	lockdep_assert_held(&f->lock);
+	if (chunk >= f->nr_chunks)
+		return NULL;
+	chunk = array_index_nospec(chunk, f->nr_chunks);
+	r = &f->chunks[chunk]->records[(u32)id % TWHEEL_PER_CHUNK];
+	if (r->generation != id >> 32)
+		return NULL;
+	return r->state == TWHEEL_ARMED || r->state == TWHEEL_READY ? r : NULL;
+}
+
+/* A record for a new timeout, or -EAGAIN at the limit, or NULL: grow first. */
+static struct twheel_record *twheel_reserve(struct twheel_file *f)
+{
+	struct twheel_record *r;
+
+	lockdep_assert_held(&f->lock);
+	if (f->live >= f->max)
+		return ERR_PTR(-EAGAIN);
+	if (list_empty(&f->free))
+		return NULL;
+	r = twheel_record_of(f->free.next);
+	list_del(&r->t.entry);
+	r->state = TWHEEL_RESERVED;
+	f->live++;
+	return r;
+}
+
+/* The record is in no list. Its id dies; so does the record with its last id. */
+static void twheel_recycle(struct twheel_file *f, struct twheel_record *r)
+{
+	lockdep_assert_held(&f->lock);
+	r->state = TWHEEL_FREE;
+	r->rearm = false;
+	if (++r->generation)
+		list_add(&r->t.entry, &f->free);
+}
+
+static void twheel_end_record(struct twheel_file *f, struct twheel_record *r)
+{
+	f->live--;
+	twheel_recycle(f, r);
+}
+
+/* The record is READY: take back its event. */
+static void twheel_unready(struct twheel_file *f, struct twheel_record *r)
+{
+	lockdep_assert_held(&f->lock);
+	list_del(&r->t.entry);
+	WRITE_ONCE(f->nr_ready, f->nr_ready - 1);
+}
+
+static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
+{
+	struct twheel_chunk *chunk;
+	u32 i;
+
+	chunk = (struct twheel_chunk *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (!chunk)
+		return NULL;
+	chunk->file = f;
+	chunk->base = f->nr_chunks * TWHEEL_PER_CHUNK;
+	for (i = 0; i < TWHEEL_PER_CHUNK; i++) {
+		twheel_timeout_init(f->wheel, &chunk->records[i].t, NULL);
+		chunk->records[i].generation = 1;
+	}
+	return chunk;
+}
+
+static int twheel_grow_table(struct twheel_file *f)
+{
+	u32 size = f->size ? f->size * 2 : 8;
+	struct twheel_chunk **table, **old = f->chunks;
+
+	lockdep_assert_held(&f->grow);
+	if (f->nr_chunks < f->size)
+		return 0;
+	table = kvmalloc_array(size, sizeof(*table), GFP_KERNEL_ACCOUNT);
+	if (!table)
+		return -ENOMEM;
+	if (old)
+		memcpy(table, old, f->nr_chunks * sizeof(*table));
+	spin_lock(&f->lock);
+	f->chunks = table;
+	spin_unlock(&f->lock);
+	f->size = size;
+	kvfree(old);
+	return 0;
+}
+
+static bool twheel_has_free(struct twheel_file *f)
+{
+	bool ret;
+
+	spin_lock(&f->lock);
+	ret = !list_empty(&f->free);
+	spin_unlock(&f->lock);
+	return ret;
+}
+
+/* Add a chunk of free records, if somebody else has not done so. */
+static int twheel_grow(struct twheel_file *f)
+{
+	struct twheel_chunk *chunk;
+	int ret;
+	u32 i;
+
+	guard(mutex)(&f->grow);
+	if (twheel_has_free(f))
+		return 0;
+	ret = twheel_grow_table(f);
+	if (ret)
+		return ret;
+	chunk = twheel_alloc_chunk(f);
+	if (!chunk)
+		return -ENOMEM;
+
+	spin_lock(&f->lock);
+	f->chunks[f->nr_chunks++] = chunk;
+	for (i = 0; i < TWHEEL_PER_CHUNK; i++)
+		list_add_tail(&chunk->records[i].t.entry, &f->free);
+	spin_unlock(&f->lock);
+	return 0;
+}
+
+/* Expiry */
+
+/*
+ * A record of this file has arrived in the sink. Returns 1 if that makes an event.
+ */
+static int twheel_arrive(struct twheel_file *f, struct twheel_record *r, u64 now_ns)
+{
+	LIST_HEAD(again);
+
+	lockdep_assert_held(&f->lock);
+	list_del(&r->t.entry);
+	twheel_accept(&r->t);
+	if (r->state == TWHEEL_DROPPED) {
+		twheel_recycle(f, r);
+		return 0;
+	}
+	if (r->rearm) {
+		r->rearm = false;
+		/* Not twheel_arm(): the deadline is in the timeout already. */
+		list_add(&r->t.entry, &again);
+		twheel_arm_list(f->wheel, &again);
+		return 0;
+	}
+	r->state = TWHEEL_READY;
+	r->fired_ns = now_ns;
+	list_add_tail(&r->t.entry, &f->ready);
+	return 1;
+}
+
+/* Take over the records at the front of @expired that are of one file. */
+static void twheel_sink_file(struct list_head *expired, u64 now_ns)
+{
+	struct twheel_record *r = twheel_record_of(expired->next);
+	struct twheel_file *f = twheel_chunk_of(r)->file;
+	unsigned int nr = 0;
+
+	spin_lock(&f->lock);
+	do {
+		nr += twheel_arrive(f, r, now_ns);
+		if (list_empty(expired))
+			break;
+		r = twheel_record_of(expired->next);
+	} while (twheel_chunk_of(r)->file == f);
+	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
+	spin_unlock(&f->lock);
+
+	if (nr)
+		__wake_up(&f->wait, TASK_NORMAL, nr, poll_to_key(EPOLLIN | EPOLLRDNORM));
+}
+
+static void twheel_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	while (!list_empty(expired))
+		twheel_sink_file(expired, now_ns);
+}
+
+/* Operations */
+
+/*
+ * All that can be said of an operation without looking at the file. What it does
+ * not take must be 0; what only comes out of it is not looked at.
+ */
+static int twheel_check_op(const struct twheel_op *op)
+{
+	if (op->reserved || op->slack_us)
+		return -EINVAL;
+	switch (op->opcode) {
+	case TWHEEL_OP_ARM:
+	case TWHEEL_OP_MOD:
+		if (op->flags & ~TWHEEL_F_ABS || op->expires_ns > S64_MAX)
+			return -EINVAL;
+		return op->interval_ns || op->repeat ? -EINVAL : 0;
+	case TWHEEL_OP_CANCEL:
+		if (op->expires_ns || op->interval_ns || op->cookie || op->repeat)
+			return -EINVAL;
+		fallthrough;
+	case TWHEEL_OP_GET:
+		return op->flags ? -EINVAL : 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+/*
+ * The deadline that @op asks for, on the wheel's clock. What a namespace shifts
+ * to before the clock's zero is past, what it shifts beyond the end never comes.
+ */
+static u64 twheel_deadline(const struct twheel_file *f, const struct twheel_op *op, u64 now_ns)
+{
+	u64 base = op->flags & TWHEEL_F_ABS ? -(u64)f->offset_ns : now_ns;
+	u64 sum = op->expires_ns + base;
+
+	if (sum <= S64_MAX)
+		return sum;
+	return (s64)base < 0 ? 0 : S64_MAX;
+}
+
+/* What an absolute time on the wheel's clock is to the opener of the file. */
+static u64 twheel_to_user_ns(const struct twheel_file *f, u64 ns)
+{
+	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
+}
+
+/* Fill in a reserved record; arming it is left to the caller, with others. */
+static void twheel_prepare(struct twheel_file *f, struct twheel_record *r,
+			   const struct twheel_op *op, u64 now_ns, struct list_head *arms)
+{
+	r->state = TWHEEL_ARMED;
+	r->t.data = op->cookie;
+	r->t.expires = twheel_deadline(f, op, now_ns);
+	list_add_tail(&r->t.entry, arms);
+}
+
+static int twheel_cancel_op(struct twheel_file *f, const struct twheel_op *op)
+{
+	struct twheel_record *r = twheel_find(f, op->id);
+
+	if (!r)
+		return -ENOENT;
+	if (r->state == TWHEEL_READY) {
+		twheel_unready(f, r);
+		twheel_end_record(f, r);
+		return TWHEEL_WITHDRAWN;
+	}
+	if (twheel_cancel(&r->t)) {
+		twheel_end_record(f, r);
+		return 0;
+	}
+	/* On its way to the sink. After a MOD it has not fired again: pending. */
+	r->state = TWHEEL_DROPPED;
+	f->live--;
+	return r->rearm ? 0 : TWHEEL_WITHDRAWN;
+}
+
+static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 now_ns)
+{
+	struct twheel_record *r = twheel_find(f, op->id);
+	u64 expires_ns = twheel_deadline(f, op, now_ns);
+	LIST_HEAD(arms);
+	int ret;
+
+	if (!r)
+		return -ENOENT;
+	if (r->state == TWHEEL_READY) {
+		twheel_unready(f, r);
+		twheel_prepare(f, r, op, now_ns, &arms);
+		twheel_arm_list(f->wheel, &arms);
+		return TWHEEL_WITHDRAWN;
+	}
+	r->t.data = op->cookie;
+	if (twheel_mod(&r->t, expires_ns) >= 0)
+		return 0;
+	/* On its way to the sink, which will arm it. */
+	r->t.expires = expires_ns;
+	ret = r->rearm ? 0 : TWHEEL_WITHDRAWN;
+	r->rearm = true;
+	return ret;
+}
+
+static int twheel_get_op(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
+{
+	struct twheel_record *r = twheel_find(f, op->id);
+
+	if (!r)
+		return -ENOENT;
+	op->cookie = r->t.data;
+	op->interval_ns = 0;
+	op->repeat = 0;
+	op->expires_ns = 0;
+	if (r->state == TWHEEL_ARMED && r->t.expires > now_ns)
+		op->expires_ns = r->t.expires - now_ns;
+	return 0;
+}
+
+/* An operation that has been checked, on a timeout that exists: not ARM. */
+static int twheel_apply(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
+{
+	lockdep_assert_held(&f->lock);
+	switch (op->opcode) {
+	case TWHEEL_OP_MOD:
+		return twheel_mod_op(f, op, now_ns);
+	case TWHEEL_OP_CANCEL:
+		return twheel_cancel_op(f, op);
+	case TWHEEL_OP_GET:
+		return twheel_get_op(f, op, now_ns);
+	default:
+		return -EINVAL;
+	}
+}
+
+/*
+ * Reserve for an ARM, growing as needed. The id is not alive yet: it has to get
+ * to user space first, as a timeout that nobody knows could not be cancelled.
+ */
+static struct twheel_record *twheel_reserve_grow(struct twheel_file *f)
+{
+	struct twheel_record *r;
+	int ret;
+
+	for (;;) {
+		spin_lock(&f->lock);
+		r = twheel_reserve(f);
+		spin_unlock(&f->lock);
+		if (r)
+			return r;
+		ret = twheel_grow(f);
+		if (ret)
+			return ERR_PTR(ret);
+	}
+}
+
+static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
+			  struct twheel_op __user *uop)
+{
+	struct twheel_record *r = twheel_reserve_grow(f);
+	LIST_HEAD(arms);
+	bool fault;
+
+	if (IS_ERR(r))
+		return PTR_ERR(r);
+	fault = put_user(twheel_id(r), &uop->id) || put_user(0, &uop->result);
+
+	spin_lock(&f->lock);
+	if (fault) {
+		twheel_end_record(f, r);
+	} else {
+		twheel_prepare(f, r, op, twheel_now(f->wheel), &arms);
+		twheel_arm_list(f->wheel, &arms);
+	}
+	spin_unlock(&f->lock);
+	return fault ? -EFAULT : 0;
+}
+
+static int twheel_apply_one(struct twheel_file *f, struct twheel_op *op,
+			    struct twheel_op __user *uop)
+{
+	int ret;
+
+	/* A result that cannot be told is found out before there is one. */
+	if (put_user(0, &uop->result))
+		return -EFAULT;
+	spin_lock(&f->lock);
+	ret = twheel_apply(f, op, twheel_now(f->wheel));
+	spin_unlock(&f->lock);
+	if (ret < 0)
+		return ret;
+	if (op->opcode != TWHEEL_OP_GET)
+		return put_user(ret, &uop->result);
+	op->result = 0;
+	return copy_to_user(uop, op, sizeof(*op)) ? -EFAULT : 0;
+}
+
+static int twheel_ioctl_op(struct twheel_file *f, u32 opcode, struct twheel_op __user *uop)
+{
+	struct twheel_op op;
+	int ret;
+
+	if (copy_from_user(&op, uop, sizeof(op)))
+		return -EFAULT;
+	if (op.opcode != opcode)
+		return -EINVAL;
+	ret = twheel_check_op(&op);
+	if (ret)
+		return ret;
+	return opcode == TWHEEL_OP_ARM ? twheel_arm_one(f, &op, uop) :
+					 twheel_apply_one(f, &op, uop);
+}
+
+/* Many operations in one call */
+
+/*
+ * Carry out operations in order, runs of ARMs in one go, until one needs a record
+ * and there is none. Returns how many are done.
+ */
+static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
+{
+	struct twheel_record *r;
+	LIST_HEAD(arms);
+	u32 i;
+
+	lockdep_assert_held(&f->lock);
+	for (i = 0; i < nr; i++) {
+		struct twheel_op *op = &ops[i];
+
+		op->result = twheel_check_op(op);
+		if (op->result)
+			continue;
+		if (op->opcode != TWHEEL_OP_ARM) {
+			twheel_arm_list(f->wheel, &arms);
+			op->result = twheel_apply(f, op, now_ns);
+			continue;
+		}
+		r = twheel_reserve(f);
+		if (!r)
+			break;
+		op->result = PTR_ERR_OR_ZERO(r);
+		if (op->result)
+			continue;
+		op->id = twheel_id(r);
+		twheel_prepare(f, r, op, now_ns, &arms);
+	}
+	twheel_arm_list(f->wheel, &arms);
+	return i;
+}
+
+static void twheel_submit_chunk(struct twheel_file *f, struct twheel_op *ops, u32 nr)
+{
+	u64 now_ns = twheel_now(f->wheel);
+	u32 done = 0;
+	int ret;
+
+	for (;;) {
+		spin_lock(&f->lock);
+		done += twheel_run_ops(f, ops + done, nr - done, now_ns);
+		spin_unlock(&f->lock);
+		if (done == nr)
+			return;
+		ret = twheel_grow(f);
+		if (ret)
+			ops[done++].result = ret;
+	}
+}
+
+/*
+ * Get the next operations, and make sure that their results can be written, by
+ * writing back a field at either end of what is at most two pages. Returns how
+ * many there are, up to a bad address.
+ */
+static u32 twheel_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops, u32 nr)
+{
+	u32 in_page;
+
+	BUILD_BUG_ON(TWHEEL_OPS_CHUNK * sizeof(*ops) > PAGE_SIZE);
+	nr -= DIV_ROUND_UP(copy_from_user(ops, uops, nr * sizeof(*ops)), sizeof(*ops));
+	if (!nr || put_user(ops[0].opcode, &uops[0].opcode))
+		return 0;
+	if (!put_user(ops[nr - 1].reserved, &uops[nr - 1].reserved))
+		return nr;
+	in_page = (PAGE_SIZE - offset_in_page(uops)) / sizeof(*ops);
+	return min(nr - 1, in_page);
+}
+
+/* Returns how many operations were tried: with none of them, the address is bad. */
+static u32 twheel_submit_ops(struct twheel_file *f, struct twheel_op __user *uops, u32 nr)
+{
+	struct twheel_op ops[TWHEEL_OPS_CHUNK];
+	u32 done = 0, want, got;
+	bool fault;
+
+	while (done < nr) {
+		want = min_t(u32, nr - done, TWHEEL_OPS_CHUNK);
+		got = twheel_fetch_ops(ops, uops + done, want);
+		twheel_submit_chunk(f, ops, got);
+		/* If unmapped meanwhile, the results are forfeited, the effects stay. */
+		fault = copy_to_user(uops + done, ops, got * sizeof(*ops)) || got < want;
+		done += got;
+		if (fault || signal_pending(current))
+			break;
+		cond_resched();
+	}
+	return done;
+}
+
+static int twheel_ioctl_submit(struct twheel_file *f, struct twheel_submit __user *usubmit)
+{
+	struct twheel_submit submit;
+
+	if (copy_from_user(&submit, usubmit, sizeof(submit)))
+		return -EFAULT;
+	if (submit.flags || submit.op_size != sizeof(struct twheel_op))
+		return -EINVAL;
+	if (put_user(0, &usubmit->done))
+		return -EFAULT;
+	submit.done = twheel_submit_ops(f, u64_to_user_ptr(submit.ops), submit.nr);
+	if (submit.nr && !submit.done)
+		return -EFAULT;
+	return put_user(submit.done, &usubmit->done);
+}
+
+static int twheel_ioctl_info(struct twheel_file *f, struct twheel_info __user *uinfo)
+{
+	struct twheel_info info;
+	struct twheel_params params;
+
+	twheel_get_params(f->wheel, &params);
+	memset(&info, 0, sizeof(info));
+	info.tick_ns = params.tick_ns;
+	info.clock = CLOCK_MONOTONIC;
+	info.slots = params.slots;
+	info.levels = params.levels;
+	info.max_timeouts = f->max;
+	spin_lock(&f->lock);
+	info.live = f->live;
+	info.ready = f->nr_ready;
+	spin_unlock(&f->lock);
+	return copy_to_user(uinfo, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static bool twheel_ioctl_changes(unsigned int cmd)
+{
+	switch (cmd) {
+	case TWHEEL_IOC_ARM:
+	case TWHEEL_IOC_MOD:
+	case TWHEEL_IOC_CANCEL:
+	case TWHEEL_IOC_SUBMIT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static long twheel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct twheel_file *f = file->private_data;
+	void __user *argp = (void __user *)arg;
+
+	if (twheel_ioctl_changes(cmd) && !(file->f_mode & FMODE_WRITE))
+		return -EBADF;
+	switch (cmd) {
+	case TWHEEL_IOC_INFO:
+		return twheel_ioctl_info(f, argp);
+	case TWHEEL_IOC_ARM:
+		return twheel_ioctl_op(f, TWHEEL_OP_ARM, argp);
+	case TWHEEL_IOC_MOD:
+		return twheel_ioctl_op(f, TWHEEL_OP_MOD, argp);
+	case TWHEEL_IOC_CANCEL:
+		return twheel_ioctl_op(f, TWHEEL_OP_CANCEL, argp);
+	case TWHEEL_IOC_GET:
+		return twheel_ioctl_op(f, TWHEEL_OP_GET, argp);
+	case TWHEEL_IOC_SUBMIT:
+		return twheel_ioctl_submit(f, argp);
+	default:
+		return -ENOTTY;
+	}
+}
+
+/* Reading */
+
+static void twheel_make_event(const struct twheel_file *f, const struct twheel_record *r,
+			      struct twheel_event *event)
+{
+	*event = (struct twheel_event){
+		.id		= twheel_id(r),
+		.cookie		= r->t.data,
+		.expires_ns	= twheel_to_user_ns(f, r->t.expires),
+		.fired_ns	= twheel_to_user_ns(f, r->fired_ns),
+		.count		= 1,
+		.flags		= TWHEEL_EV_LAST,
+	};
+}
+
+/* The events at the front of the queue, up to @max; they stay there. */
+static unsigned int twheel_peek(struct twheel_file *f, struct twheel_event *events,
+				unsigned int max)
+{
+	struct twheel_record *r;
+	unsigned int nr = 0;
+
+	list_for_each_entry(r, &f->ready, t.entry) {
+		if (nr == max)
+			break;
+		twheel_make_event(f, r, &events[nr++]);
+	}
+	return nr;
+}
+
+static void twheel_consume(struct twheel_file *f, unsigned int nr)
+{
+	struct twheel_record *r;
+
+	while (nr--) {
+		r = twheel_record_of(f->ready.next);
+		twheel_unready(f, r);
+		twheel_end_record(f, r);
+	}
+}
+
+/* One chunk. Returns the records copied, and in @want those there were to copy. */
+static unsigned int twheel_read_chunk(struct twheel_file *f, struct iov_iter *to,
+				      unsigned int *want)
+{
+	struct twheel_event events[TWHEEL_EVENTS_CHUNK];
+	size_t room = iov_iter_count(to) / sizeof(*events);
+	size_t copied;
+
+	spin_lock(&f->lock);
+	*want = twheel_peek(f, events, min_t(size_t, room, TWHEEL_EVENTS_CHUNK));
+	pagefault_disable();
+	copied = copy_to_iter(events, *want * sizeof(*events), to);
+	pagefault_enable();
+	iov_iter_revert(to, copied % sizeof(*events));
+	copied /= sizeof(*events);
+	twheel_consume(f, copied);
+	spin_unlock(&f->lock);
+	return copied;
+}
+
+/*
+ * Can a record be written at all? Asked by writing one, as there is memory that
+ * can be faulted in but not written. What read() does not count means nothing.
+ */
+static bool twheel_can_write(struct iov_iter *to)
+{
+	static const struct twheel_event zero;
+	size_t copied = copy_to_iter(&zero, sizeof(zero), to);
+
+	iov_iter_revert(to, copied);
+	return copied == sizeof(zero);
+}
+
+/* As many events as there are and as fit: how many, or why there is none. */
+static int twheel_read_events(struct twheel_file *f, struct iov_iter *to)
+{
+	unsigned int want, got;
+	int nr = 0;
+
+	do {
+		got = twheel_read_chunk(f, to, &want);
+		nr += got;
+		if (got < want && !twheel_can_write(to))
+			return nr ?: -EFAULT;
+		if (want && signal_pending(current))
+			return nr ?: -ERESTARTSYS;
+		cond_resched();
+	} while (got < want || want == TWHEEL_EVENTS_CHUNK);
+	return nr;
+}
+
+static int twheel_wait_events(struct twheel_file *f, struct iov_iter *to, bool nonblock)
+{
+	int nr;
+
+	for (;;) {
+		nr = twheel_read_events(f, to);
+		if (nr)
+			return nr;
+		if (nonblock)
+			return -EAGAIN;
+		nr = wait_event_interruptible_exclusive(f->wait, READ_ONCE(f->nr_ready));
+		if (nr)
+			return nr;
+	}
+}
+
+static ssize_t twheel_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct twheel_file *f = iocb->ki_filp->private_data;
+	int nr;
+
+	if (iov_iter_count(to) < sizeof(struct twheel_event))
+		return -EINVAL;
+	nr = twheel_wait_events(f, to, iocb->ki_filp->f_flags & O_NONBLOCK ||
+				iocb->ki_flags & IOCB_NOWAIT);
+	if (nr >= 0)
+		return nr * (ssize_t)sizeof(struct twheel_event);
+	/* The wakeup that was ours is another reader's. */
+	if (READ_ONCE(f->nr_ready))
+		wake_up_interruptible_poll(&f->wait, EPOLLIN | EPOLLRDNORM);
+	return nr;
+}
+
+static __poll_t twheel_poll(struct file *file, poll_table *wait)
+{
+	struct twheel_file *f = file->private_data;
+
+	poll_wait(file, &f->wait, wait);
+	/* See "Waiting": written before the wakeup, read after getting in line. */
+	return READ_ONCE(f->nr_ready) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+/* Files */
+
+static s64 twheel_namespace_offset(void)
+{
+	struct timespec64 offset = { };
+
+	timens_add_monotonic(&offset);
+	return timespec64_to_ns(&offset);
+}
+
+static int twheel_open(struct inode *inode, struct file *file)
+{
+	struct twheel_file *f;
+
+	f = kzalloc(sizeof(*f), GFP_KERNEL_ACCOUNT);
+	if (!f)
+		return -ENOMEM;
+	spin_lock_init(&f->lock);
+	mutex_init(&f->grow);
+	init_waitqueue_head(&f->wait);
+	INIT_LIST_HEAD(&f->free);
+	INIT_LIST_HEAD(&f->ready);
+	f->wheel = twheel_shared;
+	f->max = READ_ONCE(max_timeouts);
+	f->offset_ns = twheel_namespace_offset();
+	file->private_data = f;
+	file->f_mode |= FMODE_NOWAIT;
+	return stream_open(inode, file);
+}
+
+/* No event will come of the records of @chunk. */
+static void twheel_silence_chunk(struct twheel_file *f, struct twheel_chunk *chunk)
+{
+	u32 i;
+
+	spin_lock(&f->lock);
+	for (i = 0; i < TWHEEL_PER_CHUNK; i++) {
+		struct twheel_record *r = &chunk->records[i];
+
+		if (r->state == TWHEEL_ARMED && !twheel_cancel(&r->t))
+			r->state = TWHEEL_DROPPED;
+	}
+	spin_unlock(&f->lock);
+}
+
+static int twheel_release(struct inode *inode, struct file *file)
+{
+	struct twheel_file *f = file->private_data;
+	u32 i;
+
+	for (i = 0; i < f->nr_chunks; i++) {
+		twheel_silence_chunk(f, f->chunks[i]);
+		cond_resched();
+	}
+	if (f->nr_chunks)
+		twheel_flush(f->wheel);
+	for (i = 0; i < f->nr_chunks; i++) {
+		free_page((unsigned long)f->chunks[i]);
+		cond_resched();
+	}
+	kvfree(f->chunks);
+	kfree(f);
+	return 0;
+}
+
+static const struct file_operations twheel_fops = {
+	.owner		= THIS_MODULE,
+	.open		= twheel_open,
+	.release	= twheel_release,
+	.read_iter	= twheel_read_iter,
+	.poll		= twheel_poll,
+	.unlocked_ioctl	= twheel_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+};
+
+static struct miscdevice twheel_device = {
+	.minor	= MISC_DYNAMIC_MINOR,
+	.name	= "twheel",
+	.fops	= &twheel_fops,
+	.mode	= 0600,
+};
+
+static int __init twheel_chardev_init(void)
+{
+	static const struct twheel_params params = {
+		.name	= "dev",
+		.clock	= TWHEEL_MONOTONIC,
+		.sink	= twheel_sink,
+	};
+	int ret;
+
+	twheel_shared = twheel_create(&params);
+	if (IS_ERR(twheel_shared))
+		return PTR_ERR(twheel_shared);
+	ret = misc_register(&twheel_device);
+	if (ret)
+		twheel_destroy(twheel_shared);
+	return ret;
+}
+
+static void __exit twheel_chardev_exit(void)
+{
+	misc_deregister(&twheel_device);
+	twheel_destroy(twheel_shared);
+}
+
+module_init(twheel_chardev_init);
+module_exit(twheel_chardev_exit);
+
+MODULE_DESCRIPTION("/dev/twheel, timeouts by the million behind one file descriptor");
+MODULE_LICENSE("GPL");
