@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Options, arguments, complaints and exit status of all subcommands.
+ *
+ * The exit status follows sysexits.h, because a script has to tell "the module is
+ * not loaded" (69) from "you may not" (77) and "come back later" (75); 1 is kept
+ * for the answer "no" of a command that ran: not found, timed out, expectation not
+ * met.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "duration.h"
+
+static const struct command *current;
+
+void cli_begin(const struct command *command)
+{
+	current = command;
+}
+
+static void complain(const char *format, va_list args)
+{
+	fflush(stdout);
+	fputs("twheel", stderr);
+	if (current)
+		fprintf(stderr, " %s", current->name);
+	fputs(": ", stderr);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+}
+
+void cli_error(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	complain(format, args);
+	va_end(args);
+}
+
+void cli_usage(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	complain(format, args);
+	va_end(args);
+	fprintf(stderr, "Try 'twheel %s%s--help'.\n", current ? current->name : "",
+		current ? " " : "");
+	exit(EX_USAGE);
+}
+
+static noreturn void help(void)
+{
+	printf("Usage: twheel %s %s\n\n%s.\n\n%s", current->name, current->usage,
+	       current->summary, current->help);
+	exit(cli_flush(EXIT_SUCCESS));
+}
+
+int cli_option(int argc, char **argv, const struct option *options)
+{
+	int option;
+
+	opterr = 0;
+	option = getopt_long(argc, argv, ":h", options, NULL);
+	switch (option) {
+	case 'h':
+		help();
+	case ':':
+		cli_usage("option '%s' needs a value", argv[optind - 1]);
+	case '?':
+		cli_usage("bad option '%s'", argv[optind - 1]);
+	}
+	return option;
+}
+
+char **cli_arguments(int argc, char **argv, int min, int max)
+{
+	if (argc - optind < min)
+		cli_usage("an argument is missing: twheel %s %s", current->name, current->usage);
+	if (argc - optind > max)
+		cli_usage("one argument too many: '%s'", argv[optind + max]);
+	return argv + optind;
+}
+
+/* Decimal or 0x: strtoull() alone would take blanks, signs and octal too. */
+uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t max)
+{
+	unsigned long long value;
+	char *end;
+
+	errno = 0;
+	value = strtoull(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
+	if (!isdigit((unsigned char)*text) || *end)
+		cli_usage("%s: '%s' is not a number", what, text);
+	if (errno || value < min || value > max)
+		cli_usage("%s: %s is not between %llu and %llu", what, text,
+			  (unsigned long long)min, (unsigned long long)max);
+	return value;
+}
+
+uint64_t cli_duration(const char *text, const char *what)
+{
+	const char *why;
+	uint64_t ns;
+
+	if (duration_parse(text, &ns, &why))
+		cli_usage("%s: '%s' is no duration: %s", what, text, why);
+	return ns;
+}
+
+int cli_descriptor(const char *text)
+{
+	return cli_number(text, "--fd", 0, INT32_MAX);
+}
+
+static int status_of(int error)
+{
+	switch (error) {
+	case -ENOENT:
+	case -ETIMEDOUT:
+		return EX_UNMET;
+	case -EAGAIN:
+		return EX_TEMPFAIL;
+	case -EACCES:
+	case -EPERM:
+		return EX_NOPERM;
+	case -EINVAL:
+	case -EBADF:
+		return EX_USAGE;
+	default:
+		return EX_OSERR;
+	}
+}
+
+static const char *reason(int error)
+{
+	switch (error) {
+	case -ENOENT:
+		return "no such timeout, or its event was read";
+	case -EAGAIN:
+		return "the limit of live timeouts is reached";
+	case -EBADF:
+		return "the descriptor is not open for this: use exec 3<>" TWHEEL_DEVICE;
+	default:
+		return strerror(-error);
+	}
+}
+
+int cli_failure(int error, const char *format, ...)
+{
+	char what[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	cli_error("%s: %s", what, reason(error));
+	return status_of(error);
+}
+
+static int no_device(int error)
+{
+	switch (error) {
+	case -ENOENT:
+	case -ENODEV:
+	case -ENXIO:
+		cli_error("there is no " TWHEEL_DEVICE ": is the module twheel_chardev loaded?");
+		return EX_UNAVAILABLE;
+	case -ENOTTY:
+		cli_error(TWHEEL_DEVICE " is something else");
+		return EX_UNAVAILABLE;
+	default:
+		cli_error(TWHEEL_DEVICE ": %s", strerror(-error));
+		return status_of(error);
+	}
+}
+
+static int bad_descriptor(int error, int fd)
+{
+	if (error == -ENOMEM)
+		return cli_failure(error, "descriptor %d", fd);
+	if (error == -EBADF)
+		cli_error("descriptor %d is not open: exec %d<>" TWHEEL_DEVICE " opens it", fd, fd);
+	else
+		cli_error("descriptor %d is not a context of " TWHEEL_DEVICE, fd);
+	return EX_NOINPUT;
+}
+
+int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx)
+{
+	int error;
+
+	if (fd == CLI_NO_FD) {
+		error = twheel_open(NULL, flags, ctx);
+		return error ? no_device(error) : 0;
+	}
+	error = twheel_open_fd(fd, ctx);
+	return error ? bad_descriptor(error, fd) : 0;
+}
+
+void cli_need_fd(int fd)
+{
+	if (fd != CLI_NO_FD)
+		return;
+	cli_error("it needs --fd N: timeouts live in an open file, and a file of this\n"
+		  "command would close when it ends. Let the shell hold one, and say which:\n"
+		  "\n"
+		  "    exec 3<>" TWHEEL_DEVICE "\n"
+		  "    twheel arm 500ms --cookie 7 --fd 3\n"
+		  "    twheel read --count 1 --fd 3\n");
+	exit(EX_USAGE);
+}
+
+void *cli_resize(void *old, size_t nr, size_t size)
+{
+	void *new = reallocarray(old, nr ? nr : 1, size);
+
+	if (!new) {
+		cli_error("out of memory");
+		exit(EX_OSERR);
+	}
+	return new;
+}
+
+int cli_flush(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	cli_error("standard output: %s", strerror(errno));
+	return EX_IOERR;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What every subcommand does in the same way: options, arguments, complaints, exit
+ * status, and the context that it works on.
+ *
+ * A mistake on the command line ends the program here, with the message and the
+ * status that the user expects; so the commands have no error paths for it.
+ */
+#ifndef TWHEEL_CLI_H
+#define TWHEEL_CLI_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdnoreturn.h>
+#include <sysexits.h>
+
+#include "command.h"
+#include "libtwheel.h"
+
+/* Exit status besides EX_*: it ran, and the answer is no. */
+#define EX_UNMET	1
+
+/* Options of more than one command. */
+#define CLI_FD		{ "fd", required_argument, NULL, 'f' }
+#define CLI_JSON	{ "json", no_argument, NULL, 'j' }
+#define CLI_COOKIE	{ "cookie", required_argument, NULL, 'c' }
+#define CLI_HELP	{ "help", no_argument, NULL, 'h' }
+#define CLI_END		{ NULL, 0, NULL, 0 }
+
+#define CLI_NO_FD	(-1)
+
+#define __printf(text, values)	__attribute((format(printf, text, values)))
+
+/* Complaints are about @command from now on. */
+void cli_begin(const struct command *command);
+
+/* "twheel arm: ..." on standard error. */
+void cli_error(const char *format, ...) __printf(1, 2);
+
+/* The same, and the program ends with EX_USAGE. */
+noreturn void cli_usage(const char *format, ...) __printf(1, 2);
+
+/* The next option, -1 after the last. Deals with --help. */
+int cli_option(int argc, char **argv, const struct option *options);
+
+/* What is left after the options: @min to @max arguments. */
+char **cli_arguments(int argc, char **argv, int min, int max);
+
+/* Values of options and arguments; @what says which one is wrong. */
+uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t max);
+uint64_t cli_duration(const char *text, const char *what);
+int cli_descriptor(const char *text);
+
+/* Exit status for -errno @error, after a complaint that @what failed. */
+int cli_failure(int error, const char *format, ...) __printf(2, 3);
+
+/*
+ * The context of descriptor @fd, or with CLI_NO_FD a new one. Returns 0, or after
+ * a complaint the exit status.
+ */
+int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx);
+
+/* A command that makes no sense without --fd explains how to get one. */
+void cli_need_fd(int fd);
+
+/* Memory, or the program ends with EX_OSERR. */
+void *cli_resize(void *old, size_t nr, size_t size);
+
+/* Status of a command that has written its output: it may have failed. */
+int cli_flush(int status);
+
+#endif /* TWHEEL_CLI_H */

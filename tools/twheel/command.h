@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A subcommand of the tool. Each file of commands defines its own; the table is
+ * where main() is.
+ */
+#ifndef TWHEEL_COMMAND_H
+#define TWHEEL_COMMAND_H
+
+/**
+ * struct command - one subcommand
+ * @name: what is typed
+ * @usage: its arguments, in one line
+ * @summary: one line for the list of all commands
+ * @help: the rest of its --help, whole lines
+ * @run: argv[0] is @name. Returns the exit status
+ */
+struct command {
+	const char *name;
+	const char *usage;
+	const char *summary;
+	const char *help;
+	int (*run)(int argc, char **argv);
+};
+
+extern const struct command info_command;
+extern const struct command arm_command;
+extern const struct command mod_command;
+extern const struct command cancel_command;
+extern const struct command get_command;
+extern const struct command read_command;
+extern const struct command sleep_command;
+extern const struct command run_command;
+extern const struct command load_command;
+
+#endif /* TWHEEL_COMMAND_H */

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Durations as people write them, in nanoseconds.
+ */
+#ifndef TWHEEL_DURATION_H
+#define TWHEEL_DURATION_H
+
+#include <stdint.h>
+
+#define NSEC_PER_USEC	UINT64_C(1000)
+#define NSEC_PER_MSEC	UINT64_C(1000000)
+#define NSEC_PER_SEC	UINT64_C(1000000000)
+
+/* The longest that the device takes: 292 years. */
+#define DURATION_MAX	((uint64_t)INT64_MAX)
+
+/**
+ * duration_parse() - read a duration
+ * @text: digits with at most one decimal point among them and a unit: ns us ms s m
+ *	h d; 0 may go without a unit
+ * @ns: out
+ * @why: out, after a failure: what is wrong, for a message
+ *
+ * Exact: what is no whole number of nanoseconds is refused, not rounded.
+ *
+ * Return: 0, -EINVAL, or -ERANGE for more than DURATION_MAX.
+ */
+int duration_parse(const char *text, uint64_t *ns, const char **why);
+
+/**
+ * struct duration_text - a duration to print
+ * @s: in the unit that suits it, cut off after three decimals
+ */
+struct duration_text {
+	char s[32];
+};
+
+struct duration_text duration_text(uint64_t ns);
+
+#endif /* TWHEEL_DURATION_H */

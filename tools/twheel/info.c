@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel info: what a context is, and what is in it.
+ */
+#include <stdio.h>
+#include <time.h>
+
+#include "cli.h"
+#include "duration.h"
+#include "json.h"
+
+static const char *clock_name(uint32_t clock)
+{
+	switch (clock) {
+	case CLOCK_MONOTONIC:
+		return "monotonic";
+	case CLOCK_BOOTTIME:
+		return "boottime";
+	case CLOCK_REALTIME:
+		return "realtime";
+	default:
+		return "unknown";
+	}
+}
+
+static void print_json(const struct twheel_info *info)
+{
+	struct json json;
+
+	json_begin(&json);
+	json_word(&json, "clock", clock_name(info->clock));
+	json_number(&json, "tick_ns", info->tick_ns);
+	json_number(&json, "slots", info->slots);
+	json_number(&json, "levels", info->levels);
+	json_number(&json, "max_timeouts", info->max_timeouts);
+	json_number(&json, "live", info->live);
+	json_number(&json, "ready", info->ready);
+	json_number(&json, "features", info->features);
+	json_end(&json);
+}
+
+static void print_text(const struct twheel_info *info)
+{
+	printf("clock         %s\n", clock_name(info->clock));
+	printf("tick          %s\n", duration_text(info->tick_ns).s);
+	printf("slots         %u in each of %u levels\n", info->slots, info->levels);
+	printf("max timeouts  %u\n", info->max_timeouts);
+	printf("live          %u\n", info->live);
+	printf("ready         %u\n", info->ready);
+	printf("features      %#jx\n", (uint64_t)info->features);
+}
+
+static int print_info(struct twheel_ctx *ctx, bool as_json)
+{
+	struct twheel_info info;
+	int error = twheel_info(ctx, &info);
+
+	if (error)
+		return cli_failure(error, "info");
+	if (as_json)
+		print_json(&info);
+	else
+		print_text(&info);
+	return 0;
+}
+
+static int info_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
+	struct twheel_ctx *ctx;
+	bool as_json = false;
+	int fd = CLI_NO_FD;
+	int option, status;
+
+	while ((option = cli_option(argc, argv, options)) >= 0) {
+		if (option == 'f')
+			fd = cli_descriptor(optarg);
+		else
+			as_json = true;
+	}
+	cli_arguments(argc, argv, 0, 0);
+
+	status = cli_context(fd, 0, &ctx);
+	if (status)
+		return status;
+	status = print_info(ctx, as_json);
+	twheel_close(ctx);
+	return status;
+}
+
+const struct command info_command = {
+	.name = "info",
+	.usage = "[--json] [--fd N]",
+	.summary = "Show the clock, the geometry and the limits of a context",
+	.help =
+		"Without --fd it opens a context of its own, and shows what a new one is like.\n"
+		"\n"
+		"  --fd N   the context behind descriptor N\n"
+		"  --json   one JSON object, times in nanoseconds\n"
+		"\n"
+		"live counts the timeouts that are pending or have an unread event, ready the\n"
+		"unread events.\n",
+	.run = info_run,
+};

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * JSON for programs that read our output: flat objects with keys of our own, so
+ * there is nothing to escape.
+ */
+#include <stdio.h>
+
+#include "json.h"
+
+static void key_of(struct json *json, const char *key)
+{
+	printf("%s\"%s\":", json->separator, key);
+	json->separator = ",";
+}
+
+void json_begin(struct json *json)
+{
+	json->separator = "{";
+}
+
+void json_number(struct json *json, const char *key, uint64_t value)
+{
+	key_of(json, key);
+	printf("%ju", value);
+}
+
+void json_signed(struct json *json, const char *key, int64_t value)
+{
+	key_of(json, key);
+	printf("%jd", value);
+}
+
+void json_id(struct json *json, const char *key, uint64_t id)
+{
+	key_of(json, key);
+	printf("\"%ju\"", id);
+}
+
+void json_word(struct json *json, const char *key, const char *text)
+{
+	key_of(json, key);
+	printf("\"%s\"", text);
+}
+
+void json_end(struct json *json)
+{
+	(void)json;
+	puts("}");
+}

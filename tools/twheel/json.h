@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One JSON object in one line of standard output.
+ *
+ * An id goes out as a string: it is 64 bits wide, nobody calculates with it, and
+ * many readers would make a double of it.
+ */
+#ifndef TWHEEL_JSON_H
+#define TWHEEL_JSON_H
+
+#include <stdint.h>
+
+struct json {
+	const char *separator;
+};
+
+void json_begin(struct json *json);
+void json_number(struct json *json, const char *key, uint64_t value);
+void json_signed(struct json *json, const char *key, int64_t value);
+void json_id(struct json *json, const char *key, uint64_t id);
+
+/* @text is one of ours, with nothing in it that would have to be escaped. */
+void json_word(struct json *json, const char *key, const char *text);
+void json_end(struct json *json);
+
+#endif /* TWHEEL_JSON_H */

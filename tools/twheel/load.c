@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel load: the load of a server with keep-alive connections, and its account.
+ *
+ * It trusts nothing but its own records: what each timeout was asked to do, what
+ * the device said, and which events came. Whether the device was right is decided
+ * here when all threads are done.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "duration.h"
+#include "json.h"
+#include "progress.h"
+#include "worker.h"
+
+#define DEFAULT_TIMEOUTS	100000
+#define DEFAULT_SPREAD		(2 * NSEC_PER_SEC)
+#define DEFAULT_CANCEL		33
+#define REDRAW_NS		(100 * NSEC_PER_MSEC)
+#define SPREAD_MAX		(DURATION_MAX / 2)	/* now is added to it */
+#define EX_INTERRUPTED		(128 + SIGINT)
+
+struct run {
+	struct load load;
+	struct account account;
+	sem_t done;		/* a worker has ended */
+	uint64_t elapsed_ns;
+	bool as_json;
+};
+
+struct thread {
+	pthread_t thread;
+	struct run *run;
+	struct worker *worker;
+};
+
+static atomic_bool interrupted;
+
+static void interrupt(int signal)
+{
+	(void)signal;
+	interrupted = true;
+}
+
+/* The second one kills. */
+static void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static int open_context(struct run *run, unsigned int index)
+{
+	struct worker *w = &run->load.workers[index];
+	struct twheel_info info;
+	int error, status;
+
+	if (run->load.share && index) {
+		w->ctx = run->load.workers[0].ctx;
+		w->tick_ns = run->load.workers[0].tick_ns;
+		return 0;
+	}
+	status = cli_context(CLI_NO_FD, TWHEEL_NONBLOCK, &w->ctx);
+	if (status)
+		return status;
+	error = twheel_info(w->ctx, &info);
+	if (error)
+		return cli_failure(error, "info");
+	w->tick_ns = info.tick_ns;
+	return 0;
+}
+
+static int set_up(struct run *run)
+{
+	struct load *load = &run->load;
+	int status = 0;
+
+	load->timeouts = cli_resize(NULL, load->nr, sizeof(*load->timeouts));
+	memset(load->timeouts, 0, load->nr * sizeof(*load->timeouts));
+	load->workers = cli_resize(NULL, load->threads, sizeof(*load->workers));
+	memset(load->workers, 0, load->threads * sizeof(*load->workers));
+	for (unsigned int i = 0; i < load->threads; i++)
+		worker_init(&load->workers[i], load, i);
+	for (unsigned int i = 0; i < load->threads && !status; i++)
+		status = open_context(run, i);
+	return status;
+}
+
+static void tear_down(struct run *run)
+{
+	struct load *load = &run->load;
+
+	for (unsigned int i = 0; i < load->threads; i++) {
+		if (!load->share || !i)
+			twheel_close(load->workers[i].ctx);
+		worker_free(&load->workers[i]);
+	}
+	free(load->workers);
+	free(load->timeouts);
+}
+
+static void *thread_main(void *arg)
+{
+	struct thread *thread = arg;
+
+	worker_run(thread->worker);
+	sem_post(&thread->run->done);
+	return NULL;
+}
+
+static int start(struct run *run, struct thread *threads, unsigned int *nr)
+{
+	int error;
+
+	for (*nr = 0; *nr < run->load.threads; ++*nr) {
+		struct thread *thread = &threads[*nr];
+
+		thread->run = run;
+		thread->worker = &run->load.workers[*nr];
+		error = pthread_create(&thread->thread, NULL, thread_main, thread);
+		if (error) {
+			run->load.stop = true;
+			return cli_failure(-error, "thread %u", *nr);
+		}
+	}
+	return 0;
+}
+
+static uint64_t settled(const struct load *load)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < load->threads; i++)
+		sum += load->workers[i].settled;
+	return sum;
+}
+
+/* Until one more worker has ended. */
+static void watch(struct run *run)
+{
+	uint64_t end;
+	struct timespec ts;
+
+	do {
+		if (interrupted)
+			run->load.stop = true;
+		progress_show(settled(&run->load), run->load.nr, "timeouts");
+		end = clock_ns(CLOCK_REALTIME) + REDRAW_NS;
+		ts.tv_sec = end / NSEC_PER_SEC;
+		ts.tv_nsec = end % NSEC_PER_SEC;
+	} while (sem_timedwait(&run->done, &ts));
+}
+
+static int play(struct run *run)
+{
+	struct thread *threads = cli_resize(NULL, run->load.threads, sizeof(*threads));
+	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+	unsigned int nr;
+	int status;
+
+	status = start(run, threads, &nr);
+	for (unsigned int i = 0; i < nr; i++)
+		watch(run);
+	for (unsigned int i = 0; i < nr; i++)
+		pthread_join(threads[i].thread, NULL);
+	progress_end();
+	run->elapsed_ns = clock_ns(CLOCK_MONOTONIC) - begin;
+	free(threads);
+	return status;
+}
+
+static int first_error(const struct load *load)
+{
+	for (unsigned int i = 0; i < load->threads; i++) {
+		if (load->workers[i].error)
+			return cli_failure(load->workers[i].error, "thread %u", i);
+	}
+	return 0;
+}
+
+static void judge(struct account *account, const struct load_timeout *t)
+{
+	if (t->fired > 1)
+		account->duplicate += t->fired - 1;
+	if (t->fired && t->cancelled)
+		account->ghost++;
+	else if (t->fired)
+		account->fired++;
+	else if (t->armed && !t->cancelled)
+		account->lost++;
+}
+
+static void add_up(struct run *run)
+{
+	const struct load *load = &run->load;
+	struct twheel_info info;
+
+	for (uint32_t i = 0; i < load->nr; i++)
+		judge(&run->account, &load->timeouts[i]);
+	for (unsigned int i = 0; i < load->threads; i++) {
+		account_merge(&run->account, &load->workers[i].account);
+		if ((!load->share || !i) && !twheel_info(load->workers[i].ctx, &info))
+			run->account.leaked += info.live;
+	}
+}
+
+static void print_plan(const struct run *run)
+{
+	const struct load *load = &run->load;
+
+	printf("%u timeouts over %s, %u %% to be cancelled, %u threads, %s, seed %ju\n",
+	       load->nr, duration_text(load->spread_ns).s, load->cancel_percent, load->threads,
+	       load->share ? "one context" : "a context each", load->seed);
+	fflush(stdout);
+}
+
+static void print_json(const struct run *run)
+{
+	const struct load *load = &run->load;
+	struct json json;
+
+	json_begin(&json);
+	json_number(&json, "timeouts", load->nr);
+	json_number(&json, "spread_ns", load->spread_ns);
+	json_number(&json, "cancel_percent", load->cancel_percent);
+	json_number(&json, "threads", load->threads);
+	json_number(&json, "contexts", load->share ? 1 : load->threads);
+	json_number(&json, "seed", load->seed);
+	account_json(&run->account, &json);
+	json_number(&json, "elapsed_ns", run->elapsed_ns);
+	json_number(&json, "interrupted", interrupted);
+	json_end(&json);
+}
+
+static int verdict(const struct run *run)
+{
+	if (!run->as_json) {
+		account_print(&run->account);
+		printf("%-10s %s\n", "elapsed", duration_text(run->elapsed_ns).s);
+	} else {
+		print_json(run);
+	}
+	if (!account_clean(&run->account)) {
+		cli_error("the account is not clean (seed %ju)", run->load.seed);
+		return EX_UNMET;
+	}
+	return interrupted ? EX_INTERRUPTED : 0;
+}
+
+static int run_load(struct run *run)
+{
+	int status;
+
+	if (!run->as_json)
+		print_plan(run);
+	status = set_up(run);
+	if (!status)
+		status = play(run);
+	if (!status)
+		status = first_error(&run->load);
+	if (!status) {
+		add_up(run);
+		status = verdict(run);
+	}
+	tear_down(run);
+	return status;
+}
+
+static uint64_t any_seed(void)
+{
+	uint32_t seed;
+
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		seed = clock_ns(CLOCK_REALTIME);
+	return seed;
+}
+
+static void take_option(struct run *run, int option)
+{
+	struct load *load = &run->load;
+
+	switch (option) {
+	case 'n':
+		load->nr = cli_number(optarg, "--timeouts", 1, UINT32_MAX);
+		break;
+	case 'd':
+		load->spread_ns = cli_duration(optarg, "--spread");
+		if (load->spread_ns > SPREAD_MAX)
+			cli_usage("--spread: at most %s", duration_text(SPREAD_MAX).s);
+		break;
+	case 'p':
+		load->cancel_percent = cli_number(optarg, "--cancel", 0, 100);
+		break;
+	case 't':
+		load->threads = cli_number(optarg, "--threads", 1, INT32_MAX);
+		break;
+	case 's':
+		load->seed = cli_number(optarg, "--seed", 0, UINT64_MAX);
+		break;
+	case 'o':
+		load->share = true;
+		break;
+	case 'j':
+		run->as_json = true;
+		break;
+	}
+}
+
+static int load_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "timeouts", required_argument, NULL, 'n' },
+		{ "spread", required_argument, NULL, 'd' },
+		{ "cancel", required_argument, NULL, 'p' },
+		{ "threads", required_argument, NULL, 't' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "share", no_argument, NULL, 'o' },
+		CLI_JSON, CLI_HELP, CLI_END
+	};
+	static struct run run;
+	struct load *load = &run.load;
+	int option;
+
+	load->nr = DEFAULT_TIMEOUTS;
+	load->spread_ns = DEFAULT_SPREAD;
+	load->cancel_percent = DEFAULT_CANCEL;
+	load->threads = sysconf(_SC_NPROCESSORS_ONLN);
+	load->seed = any_seed();
+	while ((option = cli_option(argc, argv, options)) >= 0)
+		take_option(&run, option);
+	cli_arguments(argc, argv, 0, 0);
+	if (load->threads > load->nr)
+		load->threads = load->nr;
+
+	sem_init(&run.done, 0, 0);
+	catch_signals();
+	return run_load(&run);
+}
+
+const struct command load_command = {
+	.name = "load",
+	.usage = "[--timeouts N] [--spread DURATION] [--cancel PERCENT] [OPTION]...",
+	.summary = "Play the load of a keep-alive server and give an account of it",
+	.help =
+		"  --timeouts N       timeouts in all (100000)\n"
+		"  --spread DURATION  their deadlines are up to so far away (2s)\n"
+		"  --cancel PERCENT   how many are to be cancelled (33)\n"
+		"  --threads T        threads that share the work (one for each CPU)\n"
+		"  --share            one context for all threads, not one for each\n"
+		"  --seed S           makes the same plan again (random)\n"
+		"  --json             the account as one JSON object, times in nanoseconds\n"
+		"\n"
+		"Timeouts are armed in batches. Traffic puts a quarter of them off, by up to a\n"
+		"quarter of the spread. A quarter of the traffic and of the cancels comes within a\n"
+		"tick of the deadline: such a cancel may come too late, and the timeout fires.\n"
+		"\n"
+		"  armed      timeouts armed\n"
+		"  rearmed    put off by traffic, of which\n"
+		"  revived    had fired and were unread\n"
+		"  cancelled  cancelled while pending\n"
+		"  withdrawn  cancelled when they had fired and were unread\n"
+		"  fired      timeouts whose event was read\n"
+		"  lost       no event came\n"
+		"  duplicate  more than one event came: how many more\n"
+		"  ghost      an event came after a cancel\n"
+		"  alien      an event came that nobody asked for\n"
+		"  early      an event came before its deadline\n"
+		"  leaked     the device counts a timeout that is over\n"
+		"  lateness   from the deadline to the time it fired\n"
+		"  delivery   from the deadline to the time read() returned it\n"
+		"\n"
+		"Exit status 1 if lost, duplicate, ghost, alien, early or leaked is not 0; 130\n"
+		"after an interrupt, which cancels what is pending and gives the account.\n",
+	.run = load_run,
+};

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel read: expirations of an inherited context, one a line.
+ *
+ * An event that was read is gone, so no more are taken than are asked for, and what
+ * was taken is written before the next is waited for.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "cli.h"
+#include "duration.h"
+#include "json.h"
+
+#define BATCH	256
+
+struct reader {
+	struct twheel_ctx *ctx;
+	uint64_t left;		/* events still wanted */
+	bool counted;		/* --count was given */
+	bool limited;		/* --timeout was given */
+	uint64_t end;		/* and is over then, monotonic */
+	bool as_json;
+};
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static void print_json(const struct twheel_event *event)
+{
+	struct json json;
+
+	json_begin(&json);
+	json_id(&json, "id", event->id);
+	json_number(&json, "cookie", event->cookie);
+	json_number(&json, "expires_ns", event->expires_ns);
+	json_number(&json, "fired_ns", event->fired_ns);
+	json_signed(&json, "lateness_ns", event->fired_ns - event->expires_ns);
+	json_number(&json, "count", event->count);
+	json_end(&json);
+}
+
+static void print_text(const struct twheel_event *event)
+{
+	bool early = event->fired_ns < event->expires_ns;
+	uint64_t off = early ? event->expires_ns - event->fired_ns :
+			       event->fired_ns - event->expires_ns;
+
+	printf("id=%ju cookie=%ju lateness=%s%s\n", (uint64_t)event->id,
+	       (uint64_t)event->cookie, early ? "-" : "", duration_text(off).s);
+}
+
+static void print_events(struct reader *reader, const struct twheel_event *events, int nr)
+{
+	for (int i = 0; i < nr; i++) {
+		if (reader->as_json)
+			print_json(&events[i]);
+		else
+			print_text(&events[i]);
+	}
+}
+
+static int64_t patience(const struct reader *reader)
+{
+	uint64_t now = monotonic_ns();
+
+	if (!reader->limited)
+		return TWHEEL_FOREVER;
+	return now < reader->end ? (int64_t)(reader->end - now) : TWHEEL_NO_WAIT;
+}
+
+/* Without a count it goes on as long as something may come. */
+static bool wants_more(const struct reader *reader)
+{
+	struct twheel_info info;
+
+	if (reader->counted)
+		return reader->left;
+	return !twheel_info(reader->ctx, &info) && info.live;
+}
+
+static int read_some(struct reader *reader)
+{
+	struct twheel_event events[BATCH];
+	int ret;
+
+	ret = twheel_read(reader->ctx, events, reader->left < BATCH ? reader->left : BATCH,
+			  patience(reader));
+	if (ret > 0) {
+		print_events(reader, events, ret);
+		reader->left -= ret;
+	}
+	return ret;
+}
+
+static int read_all(struct reader *reader)
+{
+	int ret, status;
+
+	while (wants_more(reader)) {
+		ret = read_some(reader);
+		if (ret == -EINTR)
+			continue;
+		if (ret == -ETIMEDOUT || !ret)
+			return reader->counted ? EX_UNMET : 0;
+		if (ret < 0)
+			return cli_failure(ret, "read");
+		status = cli_flush(0);
+		if (status)
+			return status;
+	}
+	return 0;
+}
+
+static void take_option(struct reader *reader, int option, int *fd)
+{
+	switch (option) {
+	case 'f':
+		*fd = cli_descriptor(optarg);
+		break;
+	case 'n':
+		reader->left = cli_number(optarg, "--count", 1, UINT64_MAX);
+		reader->counted = true;
+		break;
+	case 't':
+		reader->end = monotonic_ns() + cli_duration(optarg, "--timeout");
+		reader->limited = true;
+		break;
+	case 'j':
+		reader->as_json = true;
+		break;
+	}
+}
+
+static int read_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "count", required_argument, NULL, 'n' },
+		{ "timeout", required_argument, NULL, 't' },
+		CLI_FD, CLI_JSON, CLI_HELP, CLI_END
+	};
+	struct reader reader = { .left = UINT64_MAX };
+	int fd = CLI_NO_FD;
+	int option, status;
+
+	while ((option = cli_option(argc, argv, options)) >= 0)
+		take_option(&reader, option, &fd);
+	cli_arguments(argc, argv, 0, 0);
+	cli_need_fd(fd);
+
+	status = cli_context(fd, 0, &reader.ctx);
+	if (status)
+		return status;
+	status = read_all(&reader);
+	twheel_close(reader.ctx);
+	return status;
+}
+
+const struct command read_command = {
+	.name = "read",
+	.usage = "[--count N] [--timeout DURATION] [--json] --fd N",
+	.summary = "Print expirations as they come, one a line",
+	.help =
+		"  --fd N              the context behind descriptor N\n"
+		"  --count N           read N expirations; exit status 1 when fewer came\n"
+		"  --timeout DURATION  do not go on for longer than that; 0 takes what is there\n"
+		"  --json              a JSON object for each, times in nanoseconds\n"
+		"\n"
+		"Without --count it goes on until nothing is armed any more.\n"
+		"\n"
+		"A line says which timeout it was and how much later than its deadline the wheel\n"
+		"fired it:\n"
+		"\n"
+		"    id=4294967296 cookie=7 lateness=412.803us\n",
+	.run = read_run,
+};

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel run: play a script of operations on named timeouts, in one context.
+ *
+ * A script states facts, so that it can be a test: a line that does not come out
+ * as it says ends it. What is checked without being asked for: no event comes
+ * early, none comes for a timeout that is not pending, none comes twice.
+ *
+ * `wait` is a timeout of the same wheel and not a sleep: within a tick and a CPU
+ * the wheel keeps the order of arming, so all that was due before the wait ends has
+ * fired when it ends. Without that, a script would have to wait a little longer
+ * than it means, and nobody knows how much. For the same reason the script stays on
+ * the CPU that it starts on.
+ *
+ * The cookie of a timeout is the index of its name; a wait has the one after them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "duration.h"
+#include "script.h"
+
+#define BATCH		64
+#define GRACE_NS	(30 * NSEC_PER_SEC)	/* then the wheel is dead, not late */
+
+/* What is known about the timeout with a name, from what was done and read. */
+struct named {
+	uint64_t id;
+	uint64_t due;		/* it may not fire before that */
+	enum script_state state;
+};
+
+struct run {
+	const char *file;
+	struct script script;
+	const struct script_line *line;
+	struct twheel_ctx *ctx;
+	struct named *named;
+	uint64_t start;
+	int width;		/* of the longest name */
+	bool waiting;
+};
+
+static int __printf(2, 3) fail(const struct run *run, const char *format, ...)
+{
+	const struct script_line *line = run->line;
+	char reason[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(reason, sizeof(reason), format, args);
+	va_end(args);
+	cli_error("%s:%u: %s: %s", run->file, line->number, script_verb_name(line->verb), reason);
+	return EX_UNMET;
+}
+
+/* The device refused; for "no such timeout" the line is to blame. */
+static int refused(const struct run *run, int error)
+{
+	return cli_failure(error, "%s:%u: %s", run->file, run->line->number,
+			   script_verb_name(run->line->verb));
+}
+
+static const char *name_of(const struct run *run)
+{
+	return run->script.names[run->line->name];
+}
+
+static struct named *named_of(const struct run *run)
+{
+	return &run->named[run->line->name];
+}
+
+static uint64_t now_ns(const struct run *run)
+{
+	uint64_t now;
+
+	twheel_now(run->ctx, &now);
+	return now;
+}
+
+static void __printf(4, 5) report(const struct run *run, const char *what, const char *name,
+				  const char *format, ...)
+{
+	uint64_t us = (now_ns(run) - run->start) / NSEC_PER_USEC;
+	va_list args;
+
+	printf("%6ju.%03jums  %-9s  %-*s  ", us / 1000, us % 1000, what, run->width, name);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
+static const char *state_text(enum script_state state)
+{
+	switch (state) {
+	case SCRIPT_PENDING:
+		return "it is pending";
+	case SCRIPT_FIRED:
+		return "it has fired";
+	default:
+		return "it was cancelled";
+	}
+}
+
+static int check_time(const struct run *run, const struct twheel_event *event, uint64_t due,
+		      const char *name)
+{
+	uint64_t fired = event->fired_ns;
+	uint64_t now = now_ns(run);
+
+	if (fired < event->expires_ns)
+		return fail(run, "%s fired %s before the deadline in its event", name,
+			    duration_text(event->expires_ns - fired).s);
+	if (fired < due)
+		return fail(run, "%s fired %s early", name, duration_text(due - fired).s);
+	if (now < fired)
+		return fail(run, "%s was read %s before the time it fired", name,
+			    duration_text(fired - now).s);
+	return 0;
+}
+
+static int take_named(struct run *run, const struct twheel_event *event)
+{
+	struct named *named = &run->named[event->cookie];
+	const char *name = run->script.names[event->cookie];
+	int status;
+
+	if (named->id != event->id)
+		return fail(run, "an event of an earlier %s came (id %ju)", name,
+			    (uint64_t)event->id);
+	if (named->state != SCRIPT_PENDING)
+		return fail(run, "an event of %s came, but %s", name, state_text(named->state));
+	status = check_time(run, event, named->due, name);
+	if (status)
+		return status;
+
+	named->state = SCRIPT_FIRED;
+	report(run, "fired", name, "%s late",
+	       duration_text(event->fired_ns - event->expires_ns).s);
+	return 0;
+}
+
+static int take_event(struct run *run, const struct twheel_event *event)
+{
+	if (event->cookie < run->script.nr_names)
+		return take_named(run, event);
+	if (event->cookie > run->script.nr_names || !run->waiting)
+		return fail(run, "an event came that nothing was armed for (id %ju)",
+			    (uint64_t)event->id);
+	run->waiting = false;
+	return 0;
+}
+
+/* What comes within @timeout_ns, at most one batch. -ETIMEDOUT: nothing. */
+static int collect(struct run *run, int64_t timeout_ns)
+{
+	struct twheel_event events[BATCH];
+	int nr, status;
+
+	do {
+		nr = twheel_read(run->ctx, events, BATCH, timeout_ns);
+	} while (nr == -EINTR);
+	if (nr <= 0)
+		return nr ? nr : -ETIMEDOUT;
+	for (int i = 0; i < nr; i++) {
+		status = take_event(run, &events[i]);
+		if (status)
+			return status;
+	}
+	return 0;
+}
+
+static int collect_unread(struct run *run)
+{
+	int status;
+
+	do {
+		status = collect(run, TWHEEL_NO_WAIT);
+	} while (!status);
+	if (status == -ETIMEDOUT)
+		return 0;
+	return status < 0 ? refused(run, status) : status;
+}
+
+static int run_arm(struct run *run)
+{
+	const struct script_line *line = run->line;
+	struct named *named = named_of(run);
+	int error;
+
+	if (named->state == SCRIPT_PENDING)
+		return fail(run, "%s is pending: mod moves it", name_of(run));
+	named->due = now_ns(run) + line->ns;
+	error = twheel_arm(run->ctx, line->ns, 0, line->name, &named->id);
+	if (error < 0)
+		return refused(run, error);
+	named->state = SCRIPT_PENDING;
+	report(run, "armed", name_of(run), "due in %s", duration_text(line->ns).s);
+	return 0;
+}
+
+static int run_mod(struct run *run)
+{
+	const struct script_line *line = run->line;
+	struct named *named = named_of(run);
+	uint64_t due = now_ns(run) + line->ns;
+	int ret;
+
+	if (named->state != SCRIPT_PENDING)
+		return fail(run, "%s cannot be moved: %s", name_of(run), state_text(named->state));
+	ret = twheel_mod(run->ctx, named->id, line->ns, 0, line->name);
+	if (ret < 0)
+		return refused(run, ret);
+	named->due = due;
+	report(run, "moved", name_of(run), "due in %s%s", duration_text(line->ns).s,
+	       ret == TWHEEL_WITHDRAWN ? ", its unread event is withdrawn" : "");
+	return 0;
+}
+
+static int run_cancel(struct run *run)
+{
+	struct named *named = named_of(run);
+	int ret;
+
+	if (named->state != SCRIPT_PENDING)
+		return fail(run, "%s cannot be cancelled: %s", name_of(run),
+			    state_text(named->state));
+	ret = twheel_cancel(run->ctx, named->id);
+	if (ret < 0)
+		return refused(run, ret);
+	named->state = SCRIPT_CANCELLED;
+	report(run, "cancelled", name_of(run), "%s",
+	       ret == TWHEEL_WITHDRAWN ? "its unread event is withdrawn" : "was pending");
+	return 0;
+}
+
+static int run_wait(struct run *run)
+{
+	uint64_t end = now_ns(run) + run->line->ns + GRACE_NS;
+	uint64_t now, id;
+	int status;
+
+	status = twheel_arm(run->ctx, run->line->ns, 0, run->script.nr_names, &id);
+	run->waiting = !status;
+	while (!status && run->waiting) {
+		now = now_ns(run);
+		status = collect(run, now < end ? (int64_t)(end - now) : TWHEEL_NO_WAIT);
+	}
+	if (status == -ETIMEDOUT)
+		return fail(run, "the wait itself did not fire within %s after its time",
+			    duration_text(GRACE_NS).s);
+	return status < 0 ? refused(run, status) : status;
+}
+
+static int unexpected(const struct run *run, const struct named *named)
+{
+	const char *expected = script_state_name(run->line->state);
+	struct twheel_op op;
+
+	if (named->state == SCRIPT_PENDING && !twheel_get(run->ctx, named->id, &op))
+		return fail(run, "%s should be %s, but it is pending for another %s",
+			    name_of(run), expected, duration_text(op.expires_ns).s);
+	return fail(run, "%s should be %s, but %s", name_of(run), expected,
+		    state_text(named->state));
+}
+
+static int run_expect(struct run *run)
+{
+	const struct named *named = named_of(run);
+	int status = collect_unread(run);
+
+	if (status)
+		return status;
+	return named->state == run->line->state ? 0 : unexpected(run, named);
+}
+
+static int run_print(struct run *run)
+{
+	puts(run->line->text);
+	return 0;
+}
+
+static int (*const verbs[])(struct run *run) = {
+	[SCRIPT_ARM] = run_arm,
+	[SCRIPT_MOD] = run_mod,
+	[SCRIPT_CANCEL] = run_cancel,
+	[SCRIPT_WAIT] = run_wait,
+	[SCRIPT_EXPECT] = run_expect,
+	[SCRIPT_PRINT] = run_print,
+};
+
+static int run_lines(struct run *run)
+{
+	int status = 0;
+
+	run->start = now_ns(run);
+	for (size_t i = 0; i < run->script.nr_lines && !status; i++) {
+		run->line = &run->script.lines[i];
+		status = verbs[run->line->verb](run);
+	}
+	return status;
+}
+
+/* The order of events is kept per CPU. Where it cannot be had, go without. */
+static void stay_on_this_cpu(void)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t *set;
+
+	if (cpu < 0)
+		return;
+	set = CPU_ALLOC(cpu + 1);
+	if (!set)
+		return;
+	CPU_ZERO_S(CPU_ALLOC_SIZE(cpu + 1), set);
+	CPU_SET_S(cpu, CPU_ALLOC_SIZE(cpu + 1), set);
+	sched_setaffinity(0, CPU_ALLOC_SIZE(cpu + 1), set);
+	CPU_FREE(set);
+}
+
+/* What was never armed can be armed, as if it had been cancelled. */
+static void init_names(struct run *run)
+{
+	const struct script *script = &run->script;
+
+	run->named = cli_resize(NULL, script->nr_names, sizeof(*run->named));
+	for (size_t i = 0; i < script->nr_names; i++) {
+		int width = strlen(script->names[i]);
+
+		run->named[i] = (struct named) { .state = SCRIPT_CANCELLED };
+		if (width > run->width)
+			run->width = width;
+	}
+}
+
+static int play(struct run *run)
+{
+	int status = cli_context(CLI_NO_FD, 0, &run->ctx);
+
+	if (status)
+		return status;
+	stay_on_this_cpu();
+	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+	init_names(run);
+	status = run_lines(run);
+	free(run->named);
+	twheel_close(run->ctx);
+	return status;
+}
+
+static int parse(struct run *run, FILE *file)
+{
+	int error = script_parse(&run->script, file);
+
+	if (error == -EBADMSG) {
+		cli_error("%s:%u: %s", run->file, run->script.error_line, run->script.error);
+		return EX_DATAERR;
+	}
+	if (error) {
+		cli_error("%s: %s", run->file, strerror(-error));
+		return EX_IOERR;
+	}
+	return 0;
+}
+
+static int parse_and_play(struct run *run, FILE *file)
+{
+	int status = parse(run, file);
+
+	if (!status)
+		status = play(run);
+	script_free(&run->script);
+	return status;
+}
+
+static int run_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_HELP, CLI_END };
+	struct run run = { 0 };
+	FILE *file;
+	int status;
+
+	while (cli_option(argc, argv, options) >= 0)
+		;
+	run.file = cli_arguments(argc, argv, 1, 1)[0];
+	if (!strcmp(run.file, "-"))
+		return parse_and_play(&run, stdin);
+
+	file = fopen(run.file, "re");
+	if (!file) {
+		cli_error("%s: %s", run.file, strerror(errno));
+		return EX_NOINPUT;
+	}
+	status = parse_and_play(&run, file);
+	fclose(file);
+	return status;
+}
+
+const struct command run_command = {
+	.name = "run",
+	.usage = "FILE|-",
+	.summary = "Play a script of timeouts and check what comes",
+	.help =
+		"One operation a line, in a context of its own; - is standard input:\n"
+		"\n"
+		"  arm NAME DURATION      arm a timeout and give it a name\n"
+		"  mod NAME DURATION      move it, to DURATION from now\n"
+		"  cancel NAME            cancel it, or withdraw its event if that is unread\n"
+		"  wait DURATION          wait, and print the expirations that come meanwhile\n"
+		"  expect NAME STATE      STATE is fired, cancelled or pending\n"
+		"  print TEXT             print the rest of the line; echo does the same\n"
+		"\n"
+		"A # in place of a word makes the rest of the line a comment. A NAME starts with\n"
+		"a letter; letters, digits and _ - . : follow. It may be armed again when it has\n"
+		"fired or was cancelled.\n"
+		"\n"
+		"wait is a timeout on the same wheel: what was due before it ends has fired when\n"
+		"it ends. expect does not wait: it reads the events that are there, and compares\n"
+		"what is known then. A fired timeout whose event was read cannot be moved or\n"
+		"cancelled: such a line fails. What is pending at the end is cancelled.\n"
+		"\n"
+		"Mistakes in the script are found before any of it runs (exit status 65). A line\n"
+		"that does not come out ends the script with its number and the reason (exit\n"
+		"status 1), and so does an event that comes early, twice or after a cancel.\n"
+		"\n"
+		"    arm idle 300ms\n"
+		"    arm retry 100ms\n"
+		"    arm stop 200ms\n"
+		"    wait 50ms\n"
+		"    cancel stop\n"
+		"    mod idle 100ms\n"
+		"    wait 100ms\n"
+		"    expect retry fired\n"
+		"    expect idle fired\n"
+		"    expect stop cancelled\n",
+	.run = run_run,
+};

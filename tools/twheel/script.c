@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The language of twheel run.
+ *
+ * One operation a line: a verb, then what it takes, in words. The table of verbs is
+ * the grammar: each letter of `takes` is a function that turns the next word into a
+ * member of the line. A name must have been armed in an earlier line, so that a
+ * misspelt one is found here and not when half of the script has run.
+ *
+ * Names are looked up in a search tree: a script may well be generated and long.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <search.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array.h"
+#include "cli.h"
+#include "duration.h"
+#include "script.h"
+
+#define BLANKS	" \t\r\n\v\f"
+
+struct name {
+	const char *text;
+	size_t index;
+};
+
+static const struct verb {
+	const char *word;
+	enum script_verb verb;
+	const char *takes;
+	const char *usage;
+} verbs[] = {
+	{ "arm", SCRIPT_ARM, "Nd", "arm NAME DURATION" },
+	{ "mod", SCRIPT_MOD, "nd", "mod NAME DURATION" },
+	{ "cancel", SCRIPT_CANCEL, "n", "cancel NAME" },
+	{ "wait", SCRIPT_WAIT, "d", "wait DURATION" },
+	{ "expect", SCRIPT_EXPECT, "ns", "expect NAME fired|cancelled|pending" },
+	{ "print", SCRIPT_PRINT, "t", "print TEXT" },
+	{ "echo", SCRIPT_PRINT, "t", "echo TEXT" },
+};
+
+static const char *const states[] = {
+	[SCRIPT_PENDING] = "pending",
+	[SCRIPT_FIRED] = "fired",
+	[SCRIPT_CANCELLED] = "cancelled",
+};
+
+const char *script_verb_name(enum script_verb verb)
+{
+	size_t i = 0;
+
+	while (verbs[i].verb != verb)
+		i++;
+	return verbs[i].word;
+}
+
+const char *script_state_name(enum script_state state)
+{
+	return states[state];
+}
+
+static int __printf(2, 3) mistake(struct script *script, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(script->error, sizeof(script->error), format, args);
+	va_end(args);
+	return -EBADMSG;
+}
+
+/* The word at *@rest, ended there; NULL when there is none. A # ends the line. */
+static char *next_word(char **rest)
+{
+	char *word = *rest + strspn(*rest, BLANKS);
+	size_t len = strcspn(word, BLANKS);
+
+	if (!*word || *word == '#')
+		return NULL;
+	*rest = word + len;
+	if (**rest)
+		*(*rest)++ = '\0';
+	return word;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+}
+
+static const struct name *find_name(const struct script *script, const char *text)
+{
+	struct name key = { .text = text };
+	struct name **found = tfind(&key, &script->index, compare_names);
+
+	return found ? *found : NULL;
+}
+
+static const struct name *add_name(struct script *script, const char *text)
+{
+	struct name *name = cli_resize(NULL, 1, sizeof(*name));
+	char *copy = cli_resize(NULL, strlen(text) + 1, 1);
+
+	script->names = cli_resize(script->names, script->nr_names + 1, sizeof(*script->names));
+	script->names[script->nr_names] = strcpy(copy, text);
+	*name = (struct name) { .text = copy, .index = script->nr_names++ };
+	if (!tsearch(name, &script->index, compare_names)) {
+		cli_error("out of memory");
+		exit(EX_OSERR);
+	}
+	return name;
+}
+
+static int check_name(struct script *script, const char *word)
+{
+	const char *c = word;
+
+	while (isalnum((unsigned char)*c) || (*c && strchr("_-.:", *c)))
+		c++;
+	if (*c || !isalpha((unsigned char)*word))
+		return mistake(script, "'%.60s' is no name: a letter, then those, digits, _-.:",
+			       word);
+	return 0;
+}
+
+static int take_new_name(struct script *script, struct script_line *line, const char *word)
+{
+	const struct name *name;
+	int error = check_name(script, word);
+
+	if (error)
+		return error;
+	name = find_name(script, word);
+	if (!name)
+		name = add_name(script, word);
+	line->name = name->index;
+	return 0;
+}
+
+static int take_known_name(struct script *script, struct script_line *line, const char *word)
+{
+	const struct name *name;
+	int error = check_name(script, word);
+
+	if (error)
+		return error;
+	name = find_name(script, word);
+	if (!name)
+		return mistake(script, "no earlier line arms '%.60s'", word);
+	line->name = name->index;
+	return 0;
+}
+
+static int take_duration(struct script *script, struct script_line *line, const char *word)
+{
+	const char *why;
+
+	if (duration_parse(word, &line->ns, &why))
+		return mistake(script, "'%.60s' is no duration: %s", word, why);
+	return 0;
+}
+
+static int take_state(struct script *script, struct script_line *line, const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		if (!strcmp(states[i], word)) {
+			line->state = i;
+			return 0;
+		}
+	}
+	return mistake(script, "'%.60s' is none of fired, cancelled and pending", word);
+}
+
+/* The rest of the line as it is, # too. */
+static void take_text(struct script_line *line, char *rest)
+{
+	size_t len;
+
+	rest += strspn(rest, BLANKS);
+	len = strlen(rest);
+	while (len && strchr(BLANKS, rest[len - 1]))
+		len--;
+	line->text = cli_resize(NULL, len + 1, 1);
+	memcpy(line->text, rest, len);
+	line->text[len] = '\0';
+}
+
+static int take_word(struct script *script, struct script_line *line, char kind,
+		     const char *word)
+{
+	switch (kind) {
+	case 'N':
+		return take_new_name(script, line, word);
+	case 'n':
+		return take_known_name(script, line, word);
+	case 's':
+		return take_state(script, line, word);
+	default:
+		return take_duration(script, line, word);
+	}
+}
+
+static int take_words(struct script *script, struct script_line *line,
+		      const struct verb *verb, char *rest)
+{
+	const char *word;
+	int error;
+
+	for (const char *kind = verb->takes; *kind; kind++) {
+		if (*kind == 't') {
+			take_text(line, rest);
+			return 0;
+		}
+		word = next_word(&rest);
+		if (!word)
+			return mistake(script, "incomplete: %s", verb->usage);
+		error = take_word(script, line, *kind, word);
+		if (error)
+			return error;
+	}
+	word = next_word(&rest);
+	if (word)
+		return mistake(script, "'%.60s' is too much: %s", word, verb->usage);
+	return 0;
+}
+
+static const struct verb *find_verb(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+		if (!strcmp(verbs[i].word, word))
+			return &verbs[i];
+	}
+	return NULL;
+}
+
+/* Room grows by doubling: the number of lines is a power of two when it is full. */
+static struct script_line *add_line(struct script *script)
+{
+	size_t nr = script->nr_lines;
+
+	if (!(nr & (nr - 1)))
+		script->lines = cli_resize(script->lines, nr ? 2 * nr : 1,
+					   sizeof(*script->lines));
+	script->nr_lines++;
+	script->lines[nr] = (struct script_line) { .number = script->error_line };
+	return &script->lines[nr];
+}
+
+static int parse_line(struct script *script, char *rest)
+{
+	const char *word = next_word(&rest);
+	const struct verb *verb;
+	struct script_line *line;
+
+	if (!word)
+		return 0;
+	verb = find_verb(word);
+	if (!verb)
+		return mistake(script, "'%.60s' is none of arm, mod, cancel, wait, expect, print",
+			       word);
+	line = add_line(script);
+	line->verb = verb->verb;
+	return take_words(script, line, verb, rest);
+}
+
+int script_parse(struct script *script, FILE *file)
+{
+	char *text = NULL;
+	size_t size = 0;
+	ssize_t len;
+	int error = 0;
+
+	*script = (struct script) { 0 };
+	while (!error && (len = getline(&text, &size, file)) >= 0) {
+		script->error_line++;
+		if (strlen(text) != (size_t)len)
+			error = mistake(script, "not text: there is a zero byte in it");
+		else
+			error = parse_line(script, text);
+	}
+	if (!error && ferror(file))
+		error = -errno;
+	free(text);
+	return error;
+}
+
+void script_free(struct script *script)
+{
+	tdestroy(script->index, free);
+	for (size_t i = 0; i < script->nr_lines; i++)
+		free(script->lines[i].text);
+	for (size_t i = 0; i < script->nr_names; i++)
+		free(script->names[i]);
+	free(script->lines);
+	free(script->names);
+}

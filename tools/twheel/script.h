@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A script of operations on named timeouts, read as a whole before any of it runs.
+ */
+#ifndef TWHEEL_SCRIPT_H
+#define TWHEEL_SCRIPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum script_verb {
+	SCRIPT_ARM,
+	SCRIPT_MOD,
+	SCRIPT_CANCEL,
+	SCRIPT_WAIT,
+	SCRIPT_EXPECT,
+	SCRIPT_PRINT,
+};
+
+/* What a timeout may be expected to be. */
+enum script_state {
+	SCRIPT_PENDING,
+	SCRIPT_FIRED,
+	SCRIPT_CANCELLED,
+};
+
+/**
+ * struct script_line - one line that does something
+ * @number: of the line in the file, from 1
+ * @verb: what it does
+ * @name: index into the names (ARM, MOD, CANCEL, EXPECT)
+ * @ns: duration (ARM, MOD, WAIT)
+ * @state: what is expected (EXPECT)
+ * @text: what is printed (PRINT)
+ */
+struct script_line {
+	unsigned int number;
+	enum script_verb verb;
+	size_t name;
+	uint64_t ns;
+	enum script_state state;
+	char *text;
+};
+
+/**
+ * struct script - all lines of a script
+ * @lines: in their order, without comments and empty lines
+ * @nr_lines: how many
+ * @names: of its timeouts
+ * @nr_names: how many
+ * @index: finds a name; private to the parser
+ * @error_line: after a failed parse: where
+ * @error: and why
+ */
+struct script {
+	struct script_line *lines;
+	size_t nr_lines;
+	char **names;
+	size_t nr_names;
+	void *index;
+	unsigned int error_line;
+	char error[160];
+};
+
+/**
+ * script_parse() - read a script
+ * @script: out; given back with script_free(), after a failure too
+ * @file: read to its end
+ *
+ * Return: 0; -EBADMSG for a mistake in the script (@script says where and why); another
+ * -errno when @file could not be read.
+ */
+int script_parse(struct script *script, FILE *file);
+
+void script_free(struct script *script);
+
+/* "arm", "pending": as they are written in a script. */
+const char *script_verb_name(enum script_verb verb);
+const char *script_state_name(enum script_state state);
+
+#endif /* TWHEEL_SCRIPT_H */

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel sleep: sleep(1) on the wheel.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "duration.h"
+
+/* As in sleep(1), what has no unit is seconds. */
+static uint64_t parse(const char *text)
+{
+	char *seconds;
+	uint64_t ns;
+
+	if (text[strspn(text, "0123456789.")])
+		return cli_duration(text, "DURATION");
+	seconds = cli_resize(NULL, strlen(text) + 2, 1);
+	sprintf(seconds, "%ss", text);
+	ns = cli_duration(seconds, "DURATION");
+	free(seconds);
+	return ns;
+}
+
+static uint64_t sum(char **texts)
+{
+	uint64_t ns = 0;
+
+	for (; *texts; texts++) {
+		if (__builtin_add_overflow(ns, parse(*texts), &ns) || ns > DURATION_MAX)
+			cli_usage("longer than 292 years");
+	}
+	return ns;
+}
+
+static int sleep_on(struct twheel_ctx *ctx, uint64_t ns)
+{
+	struct twheel_event event;
+	uint64_t id;
+	int ret;
+
+	ret = twheel_arm(ctx, ns, 0, 0, &id);
+	if (ret < 0)
+		return cli_failure(ret, "arm");
+	do {
+		ret = twheel_read(ctx, &event, 1, TWHEEL_FOREVER);
+	} while (ret == -EINTR);
+	return ret < 0 ? cli_failure(ret, "read") : 0;
+}
+
+static int sleep_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_HELP, CLI_END };
+	struct twheel_ctx *ctx;
+	uint64_t ns;
+	int status;
+
+	while (cli_option(argc, argv, options) >= 0)
+		;
+	ns = sum(cli_arguments(argc, argv, 1, argc));
+
+	status = cli_context(CLI_NO_FD, 0, &ctx);
+	if (status)
+		return status;
+	status = sleep_on(ctx, ns);
+	twheel_close(ctx);
+	return status;
+}
+
+const struct command sleep_command = {
+	.name = "sleep",
+	.usage = "DURATION...",
+	.summary = "Wait on the wheel, like sleep(1)",
+	.help =
+		"Several durations are added up. What has no unit is seconds.\n",
+	.run = sleep_run,
+};

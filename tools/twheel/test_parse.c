@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What people type: durations and scripts. Needs no device.
+ */
+#include "duration.h"
+#include "ktap.h"
+#include "script.h"
+
+static const struct {
+	const char *text;
+	int error;
+	uint64_t ns;
+} durations[] = {
+	{ "0", 0, 0 },
+	{ "0s", 0, 0 },
+	{ "0.0ms", 0, 0 },
+	{ "1ns", 0, 1 },
+	{ "1us", 0, 1000 },
+	{ "1ms", 0, 1000000 },
+	{ "1s", 0, NSEC_PER_SEC },
+	{ "1m", 0, 60 * NSEC_PER_SEC },
+	{ "1h", 0, 3600 * NSEC_PER_SEC },
+	{ "1d", 0, 86400 * NSEC_PER_SEC },
+	{ "1.5s", 0, 1500000000 },
+	{ "0.25us", 0, 250 },
+	{ "007s", 0, 7 * NSEC_PER_SEC },
+	{ "1.000000001s", 0, 1000000001 },
+	{ "0.123456789s", 0, 123456789 },
+	{ "0.5d", 0, 43200 * NSEC_PER_SEC },
+	{ "0.00000000005h", 0, 180 },
+	{ "1.50000000000000000000000000000000s", 0, 1500000000 },
+	{ "9223372036854775807ns", 0, INT64_MAX },
+	{ "9223372036.854775807s", 0, INT64_MAX },
+	{ "9223372036854775808ns", -ERANGE, 0 },
+	{ "9223372036.854775808s", -ERANGE, 0 },
+	{ "18446744073709551616ns", -ERANGE, 0 },
+	{ "18446744073709551617s", -ERANGE, 0 },
+	{ "99999999999999999999999999d", -ERANGE, 0 },
+	{ "106752d", -ERANGE, 0 },
+	{ "0.5ns", -EINVAL, 0 },
+	{ "1.0000000001s", -EINVAL, 0 },
+	{ "0.00000000000000000000000001d", -EINVAL, 0 },
+	{ "", -EINVAL, 0 },
+	{ "s", -EINVAL, 0 },
+	{ "1", -EINVAL, 0 },
+	{ "0.0", -EINVAL, 0 },
+	{ "00", -EINVAL, 0 },
+	{ ".5s", -EINVAL, 0 },
+	{ "1.s", -EINVAL, 0 },
+	{ "1..5s", -EINVAL, 0 },
+	{ "1,5s", -EINVAL, 0 },
+	{ "1e3s", -EINVAL, 0 },
+	{ "0x10s", -EINVAL, 0 },
+	{ "-1s", -EINVAL, 0 },
+	{ "+1s", -EINVAL, 0 },
+	{ " 1s", -EINVAL, 0 },
+	{ "1 s", -EINVAL, 0 },
+	{ "1s ", -EINVAL, 0 },
+	{ "1S", -EINVAL, 0 },
+	{ "1sec", -EINVAL, 0 },
+	{ "1h30m", -EINVAL, 0 },
+};
+
+static void duration_is_exact_or_refused(void)
+{
+	const char *why;
+	uint64_t ns;
+
+	for (size_t i = 0; i < ARRAY_SIZE(durations); i++) {
+		CHECK_ROW(duration_parse(durations[i].text, &ns, &why), durations[i].error,
+			  durations[i].text);
+		if (!durations[i].error)
+			CHECK_ROW(ns, durations[i].ns, durations[i].text);
+	}
+}
+
+static void duration_failure_says_why(void)
+{
+	const char *why = NULL;
+	uint64_t ns;
+
+	duration_parse("5", &ns, &why);
+	CHECK(strstr(why, "unit"));
+	duration_parse("300000d", &ns, &why);
+	CHECK(strstr(why, "292 years"));
+	duration_parse("0.1ns", &ns, &why);
+	CHECK(strstr(why, "finer"));
+}
+
+static const struct {
+	uint64_t ns;
+	const char *text;
+} texts[] = {
+	{ 0, "0ns" },
+	{ 1, "1ns" },
+	{ 999, "999ns" },
+	{ 1000, "1us" },
+	{ 1001, "1.001us" },
+	{ 1500000, "1.5ms" },
+	{ 100000000, "100ms" },
+	{ 999999999, "999.999ms" },
+	{ NSEC_PER_SEC, "1s" },
+	{ 3600 * NSEC_PER_SEC, "3600s" },
+	{ UINT64_MAX, "18446744073.709s" },
+};
+
+static void duration_text_suits_the_size(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		CHECK_ROW(strcmp(duration_text(texts[i].ns).s, texts[i].text), 0, texts[i].text);
+}
+
+static int parse(struct script *script, const char *text, size_t len)
+{
+	FILE *file = fmemopen((void *)text, len, "r");
+	int error = script_parse(script, file);
+
+	fclose(file);
+	return error;
+}
+
+static void script_lines_are_understood(void)
+{
+	static const char text[] =
+		"# comment\n"
+		"\n"
+		"arm a 100ms\n"
+		"\tarm  b.2\t1.5s   # the other\r\n"
+		"mod a 2s\n"
+		"cancel b.2\n"
+		"wait 1us\n"
+		"expect a pending\n"
+		"expect b.2 cancelled\n"
+		"print  what's # this? \t\n"
+		"expect a fired";
+	struct script script;
+	const struct script_line *line;
+
+	CHECK_EQ(parse(&script, text, sizeof(text) - 1), 0);
+	CHECK_EQ(script.nr_lines, 9);
+	CHECK_EQ(script.nr_names, 2);
+	CHECK(!strcmp(script.names[1], "b.2"));
+
+	line = &script.lines[1];
+	CHECK_EQ(line->number, 4);
+	CHECK_EQ(line->verb, SCRIPT_ARM);
+	CHECK_EQ(line->name, 1);
+	CHECK_EQ(line->ns, 1500000000);
+	CHECK_EQ(script.lines[2].verb, SCRIPT_MOD);
+	CHECK_EQ(script.lines[2].name, 0);
+	CHECK_EQ(script.lines[3].verb, SCRIPT_CANCEL);
+	CHECK_EQ(script.lines[4].verb, SCRIPT_WAIT);
+	CHECK_EQ(script.lines[4].ns, 1000);
+	CHECK_EQ(script.lines[5].state, SCRIPT_PENDING);
+	CHECK_EQ(script.lines[6].state, SCRIPT_CANCELLED);
+	CHECK(!strcmp(script.lines[7].text, "what's # this?"));
+	CHECK_EQ(script.lines[8].state, SCRIPT_FIRED);
+	CHECK_EQ(script.lines[8].number, 11);
+	script_free(&script);
+}
+
+static void script_may_be_empty(void)
+{
+	struct script script;
+
+	CHECK_EQ(parse(&script, "# nothing\n", 10), 0);
+	CHECK_EQ(script.nr_lines, 0);
+	script_free(&script);
+}
+
+static const struct {
+	const char *text;
+	unsigned int line;
+	const char *why;
+} mistakes[] = {
+	{ "arm a 1s\nfire a\n", 2, "'fire' is none of" },
+	{ "ARM a 1s\n", 1, "'ARM' is none of" },
+	{ "arm\n", 1, "incomplete: arm NAME DURATION" },
+	{ "arm a\n", 1, "incomplete" },
+	{ "arm a # 1s\n", 1, "incomplete" },
+	{ "arm a 1\n", 1, "unit" },
+	{ "arm a 1s 2s\n", 1, "'2s' is too much" },
+	{ "arm 1a 1s\n", 1, "no name" },
+	{ "arm a$ 1s\n", 1, "no name" },
+	{ "\n\nmod a 1s\n", 3, "no earlier line arms 'a'" },
+	{ "cancel a\narm a 1s\n", 1, "no earlier line" },
+	{ "arm a 1s\nexpect a gone\n", 2, "'gone' is none of" },
+	{ "arm a 1s\nexpect a\n", 2, "incomplete" },
+	{ "wait\n", 1, "incomplete" },
+	{ "wait -1s\n", 1, "no duration" },
+	{ "wait 1s 1s\n", 1, "too much" },
+};
+
+static void script_mistake_has_line_and_reason(void)
+{
+	struct script script;
+
+	for (size_t i = 0; i < ARRAY_SIZE(mistakes); i++) {
+		const char *text = mistakes[i].text;
+
+		CHECK_ROW(parse(&script, text, strlen(text)), -EBADMSG, text);
+		CHECK_ROW(script.error_line, mistakes[i].line, text);
+		CHECK_ROW(!strstr(script.error, mistakes[i].why), 0, text);
+		script_free(&script);
+	}
+}
+
+static void script_with_zero_byte_is_refused(void)
+{
+	struct script script;
+
+	CHECK_EQ(parse(&script, "wait 1s\nwait\0 1s\n", 17), -EBADMSG);
+	CHECK_EQ(script.error_line, 2);
+	script_free(&script);
+}
+
+static void script_has_room_for_many(void)
+{
+	const size_t nr = 20000;
+	struct script script;
+	size_t len;
+	char *text;
+	FILE *file = open_memstream(&text, &len);
+
+	for (size_t i = 0; i < nr; i++)
+		fprintf(file, "arm t%zu 1s\ncancel t%zu\n", i, i);
+	fclose(file);
+	CHECK_EQ(parse(&script, text, len), 0);
+	CHECK_EQ(script.nr_lines, 2 * nr);
+	CHECK_EQ(script.nr_names, nr);
+	CHECK_EQ(script.lines[2 * nr - 1].name, nr - 1);
+	script_free(&script);
+	free(text);
+}
+
+static void script_line_may_be_long(void)
+{
+	const size_t len = 1000000;
+	char *text = malloc(len + 1);
+	struct script script;
+
+	memset(text, 'x', len);
+	memcpy(text, "print ", 6);
+	text[len] = '\0';
+	CHECK_EQ(parse(&script, text, len), 0);
+	CHECK_EQ(strlen(script.lines[0].text), len - 6);
+	script_free(&script);
+
+	text[0] = 'q';
+	CHECK_EQ(parse(&script, text, len), -EBADMSG);
+	script_free(&script);
+	free(text);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(duration_is_exact_or_refused),
+	TEST(duration_failure_says_why),
+	TEST(duration_text_suits_the_size),
+	TEST(script_lines_are_understood),
+	TEST(script_may_be_empty),
+	TEST(script_mistake_has_line_and_reason),
+	TEST(script_with_zero_byte_is_refused),
+	TEST(script_has_room_for_many),
+	TEST(script_line_may_be_long),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
