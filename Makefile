@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a person types. The kernel's build system reads Kbuild instead; user space
+# has a makefile of its own in tools. Everything that is made lands in $(O).
+
+O ?= build
+override O := $(abspath $(O))
+export O
+
+# What to build the modules for: a kernel that tools/kernel/get knows, or with
+# KDIR the build directory of any other.
+KERNEL ?= stock
+
+# A warning is an error; for a compiler that warns of more than ours, W=0.
+W ?= 1
+export W
+
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+
+all: setup-build modules tools
+
+help:
+	@echo 'make               modules for the distribution kernel, and the tool, in build/'
+	@echo 'make modules       modules alone; KDIR=DIRECTORY for another kernel'
+	@echo 'make tools         library and command line tool'
+	@echo 'make demo          see it work in a test VM'
+	@echo 'make vm            a shell in the test VM'
+	@echo 'make check         all tests: builds, static, host, KUnit, device'
+	@echo 'make kunit         the KUnit suites, under User Mode Linux'
+	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
+	@echo 'make host          the tests of user space that need no device'
+	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, headers'
+	@echo 'make clean         remove build/ (kernels are in ~/.cache/twheel)'
+
+setup-%:
+	@tools/setup $*
+
+modules: $(if $(KDIR),,setup-build)
+	@tools/kernel/modules $(or $(abspath $(KDIR)),$(KERNEL)) >/dev/null
+
+tools:
+	@$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) -C tools O=$(O)/tools W=$(W)
+
+vm: all setup-vm
+	@tools/vm/run
+
+demo: all setup-vm
+	@tools/vm/demo
+
+check: setup-check
+	@tools/check/run
+
+host kunit device static: setup-check
+	@tools/check/run $@
+
+clean:
+	rm -rf $(O)
+
+.PHONY: all help modules tools vm demo check host kunit device static clean

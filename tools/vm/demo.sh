@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# The demonstration, as it runs in the test VM: twheel.ko and twheel_chardev.ko are
+# loaded, the tool does the rest.
+
+show()
+{
+	echo
+	echo "\$ $*"
+	"$@"
+}
+
+echo "Linux $(uname -r), with $(nproc) CPUs:"
+show ls -l /dev/twheel || exit
+show twheel info || exit
+show twheel run /add/demo.twheel || exit
+echo
+echo "A keep-alive server: 100,000 connections, a third of them closed in time."
+show twheel load --timeouts 100000 --spread 2s --cancel 33
