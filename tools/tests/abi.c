@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The shape of the ABI: layout and numbers, and what every command refuses.
+ *
+ * A refused operation has no effect. That is checked along with the errno, by
+ * the counts that INFO gives and by the timeout that the operation was about.
+ */
+#include <assert.h>
+#include <stddef.h>
+#include <termios.h>
+
+#include "device.h"
+#include "memory.h"
+
+static_assert(sizeof(struct twheel_op) == 56, "twheel_op");
+static_assert(offsetof(struct twheel_op, opcode) == 0, "opcode");
+static_assert(offsetof(struct twheel_op, flags) == 4, "flags");
+static_assert(offsetof(struct twheel_op, id) == 8, "id");
+static_assert(offsetof(struct twheel_op, expires_ns) == 16, "expires_ns");
+static_assert(offsetof(struct twheel_op, interval_ns) == 24, "interval_ns");
+static_assert(offsetof(struct twheel_op, cookie) == 32, "cookie");
+static_assert(offsetof(struct twheel_op, repeat) == 40, "repeat");
+static_assert(offsetof(struct twheel_op, slack_us) == 44, "slack_us");
+static_assert(offsetof(struct twheel_op, result) == 48, "result");
+static_assert(offsetof(struct twheel_op, reserved) == 52, "reserved");
+
+static_assert(sizeof(struct twheel_event) == 48, "twheel_event");
+static_assert(offsetof(struct twheel_event, id) == 0, "id");
+static_assert(offsetof(struct twheel_event, cookie) == 8, "cookie");
+static_assert(offsetof(struct twheel_event, expires_ns) == 16, "expires_ns");
+static_assert(offsetof(struct twheel_event, fired_ns) == 24, "fired_ns");
+static_assert(offsetof(struct twheel_event, count) == 32, "count");
+static_assert(offsetof(struct twheel_event, flags) == 40, "flags");
+static_assert(offsetof(struct twheel_event, reserved) == 44, "reserved");
+
+static_assert(sizeof(struct twheel_info) == 88, "twheel_info");
+static_assert(offsetof(struct twheel_info, tick_ns) == 8, "tick_ns");
+static_assert(offsetof(struct twheel_info, clock) == 16, "clock");
+static_assert(offsetof(struct twheel_info, ready) == 36, "ready");
+static_assert(offsetof(struct twheel_info, reserved) == 40, "reserved");
+
+static_assert(sizeof(struct twheel_submit) == 24, "twheel_submit");
+static_assert(offsetof(struct twheel_submit, nr) == 8, "nr");
+static_assert(offsetof(struct twheel_submit, done) == 12, "done");
+static_assert(offsetof(struct twheel_submit, flags) == 16, "flags");
+static_assert(offsetof(struct twheel_submit, op_size) == 20, "op_size");
+
+static void numbers_are_the_published_ones(void)
+{
+	CHECK_EQ(TWHEEL_IOC_INFO, 0x8058f700);
+	CHECK_EQ(TWHEEL_IOC_ARM, 0xc038f702);
+	CHECK_EQ(TWHEEL_IOC_MOD, 0xc038f703);
+	CHECK_EQ(TWHEEL_IOC_CANCEL, 0xc038f704);
+	CHECK_EQ(TWHEEL_IOC_GET, 0xc038f705);
+	CHECK_EQ(TWHEEL_IOC_SUBMIT, 0xc018f706);
+	CHECK_EQ(TWHEEL_OP_ARM, 1);
+	CHECK_EQ(TWHEEL_OP_MOD, 2);
+	CHECK_EQ(TWHEEL_OP_CANCEL, 3);
+	CHECK_EQ(TWHEEL_OP_GET, 4);
+	CHECK_EQ(TWHEEL_F_ABS, 1);
+	CHECK_EQ(TWHEEL_EV_LAST, 1);
+	CHECK_EQ(TWHEEL_WITHDRAWN, 1);
+}
+
+/* The commands that take a struct twheel_op. */
+static const struct command {
+	const char *name;
+	unsigned long ioctl;
+	__u32 opcode;
+	int changes;
+} commands[] = {
+	{ "arm", TWHEEL_IOC_ARM, TWHEEL_OP_ARM, 1 },
+	{ "mod", TWHEEL_IOC_MOD, TWHEEL_OP_MOD, 1 },
+	{ "cancel", TWHEEL_IOC_CANCEL, TWHEEL_OP_CANCEL, 1 },
+	{ "get", TWHEEL_IOC_GET, TWHEEL_OP_GET, 0 },
+};
+
+/* A valid operation on the live timeout @id; ARM takes none. */
+static struct twheel_op valid_op(__u32 opcode, __u64 id)
+{
+	if (opcode == TWHEEL_OP_ARM)
+		return op_arm(HOUR, 0, 1);
+	if (opcode == TWHEEL_OP_MOD)
+		return op_mod(id, HOUR, 0, 1);
+	return (struct twheel_op) { .opcode = opcode, .id = id };
+}
+
+/* Commands */
+
+static void command_unknown_is_enotty(void)
+{
+	struct twheel_info buffer;
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(device_ioctl(fd, _IO(TWHEEL_IOC_MAGIC, 0x7f), NULL), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0xff, struct twheel_info), &buffer),
+		 -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, 0, &buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, ~0U, &buffer), -ENOTTY);
+}
+
+static void command_of_another_driver_is_enotty(void)
+{
+	struct termios termios;
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(device_ioctl(fd, TCGETS, &termios), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOR(TWHEEL_IOC_MAGIC + 1, 0x00, struct twheel_info), &termios),
+		 -ENOTTY);
+}
+
+static void command_with_another_size_is_enotty(void)
+{
+	char buffer[256] = { 0 };
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(device_ioctl(fd, _IOR(TWHEEL_IOC_MAGIC, 0x00, char[80]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x02, char[48]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x02, char[64]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x06, char[32]), buffer), -ENOTTY);
+}
+
+static void command_with_another_direction_is_enotty(void)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(device_ioctl(fd, _IOW(TWHEEL_IOC_MAGIC, 0x02, struct twheel_op), &op), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IO(TWHEEL_IOC_MAGIC, 0x02), &op), -ENOTTY);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+/* Access mode of the descriptor */
+
+static void change_on_read_only_descriptor_is_ebadf(void)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	__u32 done;
+	int fd = device_open(O_RDONLY);
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		struct twheel_op single = valid_op(commands[i].opcode, 1);
+
+		if (commands[i].changes)
+			CHECK_ROW(operate(fd, commands[i].ioctl, &single), -EBADF,
+				  commands[i].name);
+	}
+	CHECK_EQ(try_submit(fd, &op, 1, &done), -EBADF);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void get_on_read_only_descriptor_is_allowed(void)
+{
+	int fd = device_open(O_RDONLY);
+
+	CHECK_EQ(get(fd, 1), -ENOENT);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void read_on_read_only_descriptor_is_allowed(void)
+{
+	check_no_event(device_open(O_RDONLY | O_NONBLOCK));
+}
+
+static void arm_on_write_only_descriptor_is_allowed(void)
+{
+	int fd = device_open(O_WRONLY);
+	__u64 id = arm(fd, HOUR, 0);
+
+	CHECK_EQ(info(fd).live, 1);
+	CHECK_EQ(mod(fd, id, HOUR, 0), 0);
+	CHECK_EQ(get(fd, id), 0);
+	CHECK_EQ(cancel(fd, id), 0);
+}
+
+static void read_on_write_only_descriptor_is_ebadf(void)
+{
+	struct twheel_event event;
+	int fd = device_open(O_WRONLY);
+
+	arm_fired(fd, 0);
+	CHECK_EQ(read_events(fd, &event, 1), -EBADF);
+	CHECK_EQ(info(fd).ready, 1);
+}
+
+static void write_is_einval(void)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(write(fd, &op, sizeof(op)), -1);
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+/* INFO */
+
+static void info_tells_a_usable_geometry(void)
+{
+	struct twheel_info i = info(device_open(O_RDWR));
+
+	CHECK_EQ(i.clock, CLOCK_MONOTONIC);
+	CHECK(i.tick_ns > 0);
+	CHECK(i.slots >= 2 && i.slots <= 65536);
+	CHECK_EQ(i.slots & (i.slots - 1), 0);
+	CHECK(i.levels >= 1 && i.levels <= 8);
+	CHECK(i.max_timeouts > 0);
+	CHECK_EQ(i.live, 0);
+	CHECK_EQ(i.ready, 0);
+}
+
+static void info_overwrites_reserved_with_zero(void)
+{
+	struct twheel_info i;
+	int fd = device_open(O_RDWR);
+
+	memset(&i, 0xff, sizeof(i));
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_INFO, &i), 0);
+	for (size_t n = 0; n < ARRAY_SIZE(i.reserved); n++)
+		CHECK_EQ(i.reserved[n], 0);
+}
+
+static void info_writes_no_byte_behind_its_structure(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_info *i = map_before(sizeof(*i), PROT_NONE);
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_INFO, i), 0);
+}
+
+/* Addresses */
+
+static void info_at_bad_address_is_efault(void)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	const struct twheel_info old = { 0 };
+	int fd = device_open(O_RDWR);
+
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_INFO, bad[i].address), -EFAULT, bad[i].name);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_INFO, map_read_only(&old, sizeof(old))), -EFAULT);
+}
+
+static void op_at_bad_address_is_efault(void)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	int fd = device_open(O_RDWR);
+
+	bad_addresses(bad);
+	for (size_t c = 0; c < ARRAY_SIZE(commands); c++) {
+		for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+			CHECK_ROW(device_ioctl(fd, commands[c].ioctl, bad[i].address), -EFAULT,
+				  commands[c].name);
+	}
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void op_that_ends_on_a_bad_page_is_efault(void)
+{
+	int fd = device_open(O_RDWR);
+
+	for (size_t c = 0; c < ARRAY_SIZE(commands); c++) {
+		struct twheel_op op = valid_op(commands[c].opcode, 1);
+		void *cut = map_before(sizeof(op) - 4, PROT_NONE);
+
+		memcpy(cut, &op, sizeof(op) - 4);
+		CHECK_ROW(device_ioctl(fd, commands[c].ioctl, cut), -EFAULT, commands[c].name);
+	}
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void op_needs_no_alignment(void)
+{
+	char buffer[sizeof(struct twheel_op) + 1];
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	int fd = device_open(O_RDWR);
+
+	memcpy(buffer + 1, &op, sizeof(op));
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, buffer + 1), 0);
+	memcpy(&op, buffer + 1, sizeof(op));
+	CHECK_EQ(cancel(fd, op.id), 0);
+}
+
+/* The id would be lost, and with it the means to cancel. */
+static void arm_in_read_only_memory_arms_nothing(void)
+{
+	const struct twheel_op op = op_arm(0, 0, 0);
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, map_read_only(&op, sizeof(op))), -EFAULT);
+	CHECK_EQ(info(fd).live, 0);
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+}
+
+/* The id can be written, the result cannot. */
+static void arm_in_half_read_only_memory_arms_nothing(void)
+{
+	const struct twheel_op op = op_arm(0, 0, 0);
+	char *cut = map_before(offsetof(struct twheel_op, result), PROT_READ | PROT_WRITE);
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	memcpy(cut, &op, sizeof(op));
+	protect_page(cut + offsetof(struct twheel_op, result), PROT_READ);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, cut), -EFAULT);
+	CHECK_EQ(info(fd).live, 0);
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+}
+
+static void mod_in_read_only_memory_changes_nothing(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 id = arm(fd, HOUR, 1);
+	const struct twheel_op op = op_mod(id, 0, 0, 2);
+	struct twheel_op state = op_get(id);
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_MOD, map_read_only(&op, sizeof(op))), -EFAULT);
+	CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &state), 0);
+	CHECK_EQ(state.cookie, 1);
+	CHECK(state.expires_ns > HOUR / 2);
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+}
+
+/* Fields of a single operation */
+
+#define BY(name)	(1U << TWHEEL_OP_##name)
+
+/* Bits that make a valid operation one to refuse, and the opcodes that refuse. */
+static const struct refused {
+	const char *name;
+	struct twheel_op bits;
+	unsigned int by;
+} refused[] = {
+	{ "slack_us, lowest bit", { .slack_us = 1 }, ~0U },
+	{ "slack_us, highest bit", { .slack_us = 1U << 31 }, ~0U },
+	{ "reserved, lowest bit", { .reserved = 1 }, ~0U },
+	{ "reserved, highest bit", { .reserved = 1U << 31 }, ~0U },
+	{ "unknown flag", { .flags = 1U << 31 }, ~0U },
+	{ "known and unknown flag", { .flags = TWHEEL_F_ABS | 1U << 30 }, ~0U },
+	{ "flag of another operation", { .flags = TWHEEL_F_ABS }, BY(CANCEL) | BY(GET) },
+	{ "interval_ns, lowest bit", { .interval_ns = 1 }, ~BY(GET) },
+	{ "interval_ns, highest bit", { .interval_ns = 1ULL << 63 }, ~BY(GET) },
+	{ "repeat, lowest bit", { .repeat = 1 }, ~BY(GET) },
+	{ "repeat, highest bit", { .repeat = 1U << 31 }, ~BY(GET) },
+	{ "expires_ns, highest bit", { .expires_ns = EXPIRES_MAX + 1 }, ~BY(GET) },
+	{ "expires_ns, all bits", { .expires_ns = ~0ULL }, ~BY(GET) },
+	{ "expires_ns, lowest bit", { .expires_ns = 1 }, BY(CANCEL) },
+	{ "cookie, lowest bit", { .cookie = 1 }, BY(CANCEL) },
+	{ "cookie, highest bit", { .cookie = 1ULL << 63 }, BY(CANCEL) },
+};
+
+static void set_bits(struct twheel_op *op, const struct twheel_op *bits)
+{
+	op->flags |= bits->flags;
+	op->expires_ns |= bits->expires_ns;
+	op->interval_ns |= bits->interval_ns;
+	op->cookie |= bits->cookie;
+	op->repeat |= bits->repeat;
+	op->slack_us |= bits->slack_us;
+	op->reserved |= bits->reserved;
+}
+
+/* What @command refuses, alone and as the entry of a SUBMIT. */
+static void check_refused(const struct command *command)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 7);
+
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct twheel_op op = valid_op(command->opcode, id);
+		struct twheel_op state = op_get(id);
+
+		if (!(refused[i].by & 1U << command->opcode))
+			continue;
+		set_bits(&op, &refused[i].bits);
+		CHECK_ROW(operate(fd, command->ioctl, &op), -EINVAL, refused[i].name);
+		op = valid_op(command->opcode, id);
+		set_bits(&op, &refused[i].bits);
+		submit(fd, &op, 1);
+		CHECK_ROW(op.result, -EINVAL, refused[i].name);
+
+		CHECK_ROW(operate(fd, TWHEEL_IOC_GET, &state), 0, refused[i].name);
+		CHECK_ROW(state.cookie, 7, refused[i].name);
+		CHECK_ROW(info(fd).live, 1, refused[i].name);
+	}
+}
+
+static void arm_with_a_bad_field_is_einval(void)
+{
+	check_refused(&commands[0]);
+}
+
+static void mod_with_a_bad_field_is_einval(void)
+{
+	check_refused(&commands[1]);
+}
+
+static void cancel_with_a_bad_field_is_einval(void)
+{
+	check_refused(&commands[2]);
+}
+
+static void get_with_a_bad_field_is_einval(void)
+{
+	check_refused(&commands[3]);
+}
+
+/* So a structure can be used again as it came back. */
+static void arm_ignores_the_id_on_input(void)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	int fd = device_open(O_RDWR);
+	__u64 first;
+
+	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), 0);
+	first = op.id;
+	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), 0);
+	CHECK(op.id != first);
+	submit(fd, &op, 1);
+	CHECK_EQ(op.result, 0);
+	CHECK_EQ(get(fd, op.id), 0);
+	CHECK_EQ(get(fd, first), 0);
+	CHECK_EQ(info(fd).live, 3);
+}
+
+static void get_ignores_on_input_what_it_returns(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_op op = op_get(arm(fd, HOUR, 7)), entry;
+
+	op.expires_ns = ~0ULL;
+	op.interval_ns = ~0ULL;
+	op.cookie = ~0ULL;
+	op.repeat = ~0U;
+	op.result = -EIO;
+	entry = op;
+	CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
+	CHECK(op.expires_ns <= HOUR);
+	CHECK_EQ(op.interval_ns, 0);
+	CHECK_EQ(op.cookie, 7);
+	CHECK_EQ(op.repeat, 0);
+	submit(fd, &entry, 1);
+	CHECK_EQ(entry.result, 0);
+	CHECK(entry.expires_ns <= HOUR);
+	CHECK_EQ(entry.interval_ns, 0);
+	CHECK_EQ(entry.cookie, 7);
+	CHECK_EQ(entry.repeat, 0);
+}
+
+static void opcode_of_another_command_is_einval(void)
+{
+	static const __u32 opcodes[] = { 0, 1, 2, 3, 4, 5, 0x100, 0x10000, ~0U };
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 0);
+
+	for (size_t c = 0; c < ARRAY_SIZE(commands); c++) {
+		for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+			struct twheel_op op = valid_op(commands[c].opcode, id);
+
+			if (opcodes[i] == op.opcode)
+				continue;
+			op.opcode = opcodes[i];
+			CHECK_ROW(operate(fd, commands[c].ioctl, &op), -EINVAL, commands[c].name);
+		}
+	}
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void result_is_ignored_on_input(void)
+{
+	/* CANCEL comes last: it ends the timeout. */
+	static const size_t order[] = { 0, 1, 3, 2 };
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+		const struct command *command = &commands[order[i]];
+		struct twheel_op op = valid_op(command->opcode, id);
+
+		op.result = -EIO;
+		CHECK_ROW(operate(fd, command->ioctl, &op), 0, command->name);
+		CHECK_ROW(op.result, 0, command->name);
+	}
+}
+
+static void mod_that_fails_leaves_the_unread_event(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 id = arm_fired(fd, 7);
+
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct twheel_op op = op_mod(id, 0, 0, 8);
+
+		if (!(refused[i].by & BY(MOD)))
+			continue;
+		set_bits(&op, &refused[i].bits);
+		CHECK_ROW(operate(fd, TWHEEL_IOC_MOD, &op), -EINVAL, refused[i].name);
+	}
+	CHECK_EQ(read_event(fd).cookie, 7);
+	check_no_event(fd);
+}
+
+static void cancel_that_fails_leaves_the_unread_event(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_op op = op_cancel(arm_fired(fd, 7));
+
+	op.reserved = 1;
+	CHECK_EQ(operate(fd, TWHEEL_IOC_CANCEL, &op), -EINVAL);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(numbers_are_the_published_ones),
+	TEST(command_unknown_is_enotty),
+	TEST(command_of_another_driver_is_enotty),
+	TEST(command_with_another_size_is_enotty),
+	TEST(command_with_another_direction_is_enotty),
+	TEST(change_on_read_only_descriptor_is_ebadf),
+	TEST(get_on_read_only_descriptor_is_allowed),
+	TEST(read_on_read_only_descriptor_is_allowed),
+	TEST(arm_on_write_only_descriptor_is_allowed),
+	TEST(read_on_write_only_descriptor_is_ebadf),
+	TEST(write_is_einval),
+	TEST(info_tells_a_usable_geometry),
+	TEST(info_overwrites_reserved_with_zero),
+	TEST(info_writes_no_byte_behind_its_structure),
+	TEST(info_at_bad_address_is_efault),
+	TEST(op_at_bad_address_is_efault),
+	TEST(op_that_ends_on_a_bad_page_is_efault),
+	TEST(op_needs_no_alignment),
+	TEST(arm_in_read_only_memory_arms_nothing),
+	TEST(arm_in_half_read_only_memory_arms_nothing),
+	TEST(mod_in_read_only_memory_changes_nothing),
+	TEST(arm_with_a_bad_field_is_einval),
+	TEST(mod_with_a_bad_field_is_einval),
+	TEST(cancel_with_a_bad_field_is_einval),
+	TEST(get_with_a_bad_field_is_einval),
+	TEST(arm_ignores_the_id_on_input),
+	TEST(get_ignores_on_input_what_it_returns),
+	TEST(opcode_of_another_command_is_einval),
+	TEST(result_is_ignored_on_input),
+	TEST(mod_that_fails_leaves_the_unread_event),
+	TEST(cancel_that_fails_leaves_the_unread_event),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * An open file is a context: shared by those who hold it, closed to all others,
+ * gone with the last reference.
+ */
+#include <grp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "device.h"
+
+#define MANY		100000
+
+/* Who may open it */
+
+static void device_is_a_character_device_of_root_with_mode_0600(void)
+{
+	struct stat st;
+
+	CHECK_EQ(stat(DEVICE, &st), 0);
+	CHECK(S_ISCHR(st.st_mode));
+	CHECK_EQ(st.st_mode & 07777, 0600);
+	CHECK_EQ(st.st_uid, 0);
+	CHECK_EQ(st.st_gid, 0);
+}
+
+static void open_by_an_unprivileged_user_is_eacces(void)
+{
+	CHECK_EQ(setgroups(0, NULL), 0);
+	CHECK_EQ(setgid(65534), 0);
+	CHECK_EQ(setuid(65534), 0);
+	CHECK_EQ(open(DEVICE, O_RDWR), -1);
+	CHECK_EQ(errno, EACCES);
+	CHECK_EQ(open(DEVICE, O_RDONLY), -1);
+	CHECK_EQ(errno, EACCES);
+}
+
+static void descriptor_works_after_privileges_are_dropped(void)
+{
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(setuid(65534), 0);
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+static void module_in_use_cannot_be_unloaded(void)
+{
+	device_open(O_RDWR);
+	CHECK_EQ(syscall(SYS_delete_module, "twheel_chardev", O_NONBLOCK), -1);
+	CHECK_EQ(errno, EWOULDBLOCK);
+}
+
+/* Two files */
+
+static void ids_of_another_file_are_enoent(void)
+{
+	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
+	__u64 pending = arm(other, HOUR, 0), unread = arm_fired(other, 0);
+	struct twheel_op ops[] = { op_cancel(pending), op_mod(pending, 0, 0, 0), op_get(pending) };
+
+	CHECK_EQ(cancel(fd, pending), -ENOENT);
+	CHECK_EQ(mod(fd, pending, 0, 0), -ENOENT);
+	CHECK_EQ(get(fd, pending), -ENOENT);
+	CHECK_EQ(cancel(fd, unread), -ENOENT);
+	CHECK_EQ(mod(fd, unread, 0, 0), -ENOENT);
+	CHECK_EQ(get(fd, unread), -ENOENT);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, -ENOENT);
+	CHECK_EQ(info(other).live, 2);
+	CHECK_EQ(info(other).ready, 1);
+}
+
+/* Should both files give the same id, it is each file's own. */
+static void operations_stay_within_their_file(void)
+{
+	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
+	__u64 mine[100], theirs[100];
+
+	arm_many(fd, 100, HOUR, 0, 0, mine);
+	arm_many(other, 100, HOUR, 0, 1000, theirs);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(cancel(fd, mine[i]), 0);
+	CHECK_EQ(info(fd).live, 0);
+	CHECK_EQ(info(other).live, 100);
+	for (int i = 0; i < 100; i++) {
+		struct twheel_op op = op_get(theirs[i]);
+
+		CHECK_EQ(operate(other, TWHEEL_IOC_GET, &op), 0);
+		CHECK_EQ(op.cookie, 1000 + i);
+	}
+}
+
+static void events_go_to_their_own_file(void)
+{
+	int a = device_open(O_RDWR | O_NONBLOCK), b = device_open(O_RDWR | O_NONBLOCK);
+
+	arm_fired(a, 1);
+	check_no_event(b);
+	arm_fired(b, 2);
+	CHECK_EQ(read_event(b).cookie, 2);
+	check_no_event(b);
+	CHECK_EQ(read_event(a).cookie, 1);
+}
+
+static void close_of_one_file_leaves_the_other(void)
+{
+	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
+	__u64 id = arm(fd, 50 * NSEC_PER_MSEC, 7);
+
+	arm(other, 50 * NSEC_PER_MSEC, 8);
+	arm(other, HOUR, 9);
+	close(other);
+	CHECK_EQ(get(fd, id), 0);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+static void open_through_proc_is_a_new_context(void)
+{
+	char path[64];
+	int fd = device_open(O_RDWR), again;
+	__u64 id = arm(fd, HOUR, 0);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR);
+	if (again < 0 && errno == ENOENT)
+		ktap_skip("no /proc");
+	CHECK(again >= 0);
+	CHECK_EQ(info(again).live, 0);
+	CHECK_EQ(cancel(again, id), -ENOENT);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void files_are_independent_in_their_hundreds(void)
+{
+	int fds[300];
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = device_open(O_RDWR);
+		arm(fds[i], i % 7 * NSEC_PER_MSEC, i);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		CHECK_EQ(read_event(fds[i]).cookie, i);
+		CHECK_EQ(info(fds[i]).live, 0);
+		close(fds[i]);
+	}
+}
+
+static void others_are_served_while_100000_expire(void)
+{
+	int busy = device_open(O_RDWR), fd = device_open(O_RDWR);
+
+	arm_many(busy, MANY, 0, 0, 0, NULL);
+	for (int i = 0; i < 20; i++) {
+		__u64 before = now_ns();
+
+		arm(fd, 0, i);
+		CHECK_EQ(read_event(fd).cookie, i);
+		CHECK(now_ns() - before < 5 * NSEC_PER_SEC);
+	}
+	wait_ready(busy, MANY);
+}
+
+/* One file, several descriptors and processes */
+
+static void dup_shares_the_context(void)
+{
+	int fd = device_open(O_RDWR), copy = dup(fd);
+	__u64 id = arm(fd, HOUR, 0);
+
+	CHECK_EQ(get(copy, id), 0);
+	arm_fired(copy, 7);
+	CHECK_EQ(info(fd).live, 2);
+	CHECK_EQ(read_event(fd).cookie, 7);
+	CHECK_EQ(cancel(copy, id), 0);
+}
+
+static void context_lives_until_the_last_descriptor_is_closed(void)
+{
+	int fd = device_open(O_RDWR), copy = dup(fd);
+	__u64 id = arm(fd, HOUR, 0);
+
+	arm(fd, 30 * NSEC_PER_MSEC, 7);
+	close(fd);
+	CHECK_EQ(get(copy, id), 0);
+	CHECK_EQ(read_event(copy).cookie, 7);
+}
+
+static int child_status(pid_t pid)
+{
+	int status;
+
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void fork_shares_the_context(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 0);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		CHECK_EQ(cancel(fd, id), 0);
+		arm(fd, NSEC_PER_MSEC, 7);
+		_exit(0);
+	}
+	CHECK_EQ(read_event(fd).cookie, 7);
+	CHECK_EQ(child_status(pid), 0);
+	CHECK_EQ(get(fd, id), -ENOENT);
+}
+
+static void exit_of_a_child_leaves_the_context(void)
+{
+	int fd = device_open(O_RDWR);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		arm(fd, 50 * NSEC_PER_MSEC, 7);
+		_exit(0);
+	}
+	CHECK_EQ(child_status(pid), 0);
+	CHECK_EQ(info(fd).live, 1);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+static void context_lives_on_in_the_child(void)
+{
+	int fd = device_open(O_RDWR);
+	pid_t pid;
+
+	arm(fd, 50 * NSEC_PER_MSEC, 7);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		sleep_ns(20 * NSEC_PER_MSEC);
+		CHECK_EQ(read_event(fd).cookie, 7);
+		_exit(0);
+	}
+	close(fd);
+	CHECK_EQ(child_status(pid), 0);
+}
+
+union rights {
+	struct cmsghdr header;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
+static void send_descriptor(int socket, int fd)
+{
+	union rights rights = { 0 };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &rights,
+		.msg_controllen = sizeof(rights),
+	};
+
+	rights.header.cmsg_level = SOL_SOCKET;
+	rights.header.cmsg_type = SCM_RIGHTS;
+	rights.header.cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(&rights.header), &fd, sizeof(fd));
+	CHECK_EQ(sendmsg(socket, &message, 0), 1);
+}
+
+static int receive_descriptor(int socket)
+{
+	union rights rights;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &rights,
+		.msg_controllen = sizeof(rights),
+	};
+	int fd;
+
+	CHECK_EQ(recvmsg(socket, &message, 0), 1);
+	CHECK_EQ(rights.header.cmsg_type, SCM_RIGHTS);
+	memcpy(&fd, CMSG_DATA(&rights.header), sizeof(fd));
+	return fd;
+}
+
+static void descriptor_sent_over_a_socket_shares_the_context(void)
+{
+	int sockets[2], fd;
+	pid_t pid;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		fd = device_open(O_RDWR);
+		arm(fd, 100 * NSEC_PER_MSEC, 7);
+		send_descriptor(sockets[0], fd);
+		_exit(0);
+	}
+	CHECK_EQ(child_status(pid), 0);
+	/* Now the message in the socket holds the only reference. */
+	fd = receive_descriptor(sockets[1]);
+	CHECK_EQ(info(fd).live, 1);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+/* The end of a context */
+
+static void check_close_is_quick(int fd)
+{
+	__u64 before = now_ns();
+
+	close(fd);
+	CHECK(now_ns() - before < 5 * NSEC_PER_SEC);
+	fd = device_open(O_RDWR | O_NONBLOCK);
+	CHECK_EQ(info(fd).live, 0);
+	check_no_event(fd);
+}
+
+static void close_with_100000_pending_is_quick(void)
+{
+	int fd = device_open(O_RDWR);
+
+	arm_many(fd, MANY, HOUR, NSEC_PER_MSEC, 0, NULL);
+	CHECK_EQ(info(fd).live, MANY);
+	check_close_is_quick(fd);
+}
+
+static void close_with_100000_unread_is_quick(void)
+{
+	int fd = device_open(O_RDWR);
+
+	arm_many(fd, MANY, 0, 0, 0, NULL);
+	wait_ready(fd, MANY);
+	check_close_is_quick(fd);
+}
+
+static void close_while_100000_expire_is_quick(void)
+{
+	int fd = device_open(O_RDWR);
+
+	arm_many(fd, MANY, 0, NSEC_PER_USEC, 0, NULL);
+	check_close_is_quick(fd);
+}
+
+static void exit_with_100000_pending_cleans_up(void)
+{
+	__u64 before;
+	pid_t pid = fork();
+	int fd;
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		arm_many(device_open(O_RDWR), MANY, 0, NSEC_PER_MSEC, 0, NULL);
+		_exit(0);
+	}
+	CHECK_EQ(child_status(pid), 0);
+	before = now_ns();
+	fd = device_open(O_RDWR);
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+	CHECK(now_ns() - before < 5 * NSEC_PER_SEC);
+}
+
+static void open_is_empty_after_others_were_closed(void)
+{
+	for (int i = 0; i < 100; i++) {
+		int fd = device_open(O_RDWR | O_NONBLOCK);
+
+		CHECK_EQ(info(fd).live, 0);
+		CHECK_EQ(info(fd).ready, 0);
+		arm(fd, i % 3 * NSEC_PER_MSEC, i);
+		arm(fd, HOUR, i);
+		close(fd);
+	}
+}
+
+static const struct ktap_test tests[] = {
+	TEST(device_is_a_character_device_of_root_with_mode_0600),
+	TEST(open_by_an_unprivileged_user_is_eacces),
+	TEST(descriptor_works_after_privileges_are_dropped),
+	TEST(module_in_use_cannot_be_unloaded),
+	TEST(ids_of_another_file_are_enoent),
+	TEST(operations_stay_within_their_file),
+	TEST(events_go_to_their_own_file),
+	TEST(close_of_one_file_leaves_the_other),
+	TEST(open_through_proc_is_a_new_context),
+	TEST(files_are_independent_in_their_hundreds),
+	TEST(others_are_served_while_100000_expire),
+	TEST(dup_shares_the_context),
+	TEST(context_lives_until_the_last_descriptor_is_closed),
+	TEST(fork_shares_the_context),
+	TEST(exit_of_a_child_leaves_the_context),
+	TEST(context_lives_on_in_the_child),
+	TEST(descriptor_sent_over_a_socket_shares_the_context),
+	TEST(close_with_100000_pending_is_quick),
+	TEST(close_with_100000_unread_is_quick),
+	TEST(close_while_100000_expire_is_quick),
+	TEST(exit_with_100000_pending_cleans_up),
+	TEST(open_is_empty_after_others_were_closed),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The device under test, by nothing but its system calls: the tests read the
+ * ABI header and not the library, so that a mistake in one is not in both.
+ *
+ * What a test may expect to fail returns -errno; what has to work for the test to
+ * make sense is checked here.
+ */
+#ifndef TWHEEL_TESTS_DEVICE_H
+#define TWHEEL_TESTS_DEVICE_H
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <linux/twheel.h>
+
+#include "ktap.h"
+
+#define DEVICE		"/dev/twheel"
+#define NSEC_PER_USEC	1000ULL
+#define NSEC_PER_MSEC	1000000ULL
+#define NSEC_PER_SEC	1000000000ULL
+#define HOUR		(3600 * NSEC_PER_SEC)
+#define EXPIRES_MAX	0x7fffffffffffffffULL
+
+/* No promise of the device: only so that a lost event ends the test. */
+#define PATIENCE_NS	(20 * NSEC_PER_SEC)
+
+static inline __u64 now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static inline void sleep_ns(__u64 ns)
+{
+	struct timespec left = {
+		.tv_sec = ns / NSEC_PER_SEC,
+		.tv_nsec = ns % NSEC_PER_SEC,
+	};
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
+static inline void sleep_until(__u64 when)
+{
+	__u64 now = now_ns();
+
+	if (when > now)
+		sleep_ns(when - now);
+}
+
+static inline int device_open(int flags)
+{
+	int fd = open(DEVICE, flags | O_CLOEXEC);
+
+	if (fd < 0)
+		ktap_fail("open %s: %s", DEVICE, strerror(errno));
+	return fd;
+}
+
+#define LIMIT_PARAMETER	"/sys/module/twheel_chardev/parameters/max_timeouts"
+
+static inline __u32 limit_parameter(void)
+{
+	char text[32] = "";
+	int fd = open(LIMIT_PARAMETER, O_RDONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	return strtoul(text, NULL, 10);
+}
+
+static inline void set_limit_parameter(__u32 limit)
+{
+	char text[32];
+	int len = snprintf(text, sizeof(text), "%u\n", limit);
+	int fd = open(LIMIT_PARAMETER, O_WRONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, text, len), len);
+	close(fd);
+}
+
+/* The limit is taken at open: the parameter is as before when this returns. */
+static inline int device_open_limited(int flags, __u32 limit)
+{
+	__u32 before = limit_parameter();
+	int fd;
+
+	set_limit_parameter(limit);
+	fd = open(DEVICE, flags | O_CLOEXEC);
+	set_limit_parameter(before);
+	CHECK(fd >= 0);
+	return fd;
+}
+
+/* 0 or -errno: no ioctl of the device returns anything else. */
+static inline int device_ioctl(int fd, unsigned long command, void *arg)
+{
+	int ret = ioctl(fd, command, arg);
+
+	CHECK(ret == 0 || ret == -1);
+	return ret ? -errno : 0;
+}
+
+/* The outcome of a single operation: @result, or -errno of the ioctl. */
+static inline int operate(int fd, unsigned long command, struct twheel_op *op)
+{
+	int ret = device_ioctl(fd, command, op);
+
+	return ret ? ret : op->result;
+}
+
+static inline struct twheel_op op_arm(__u64 expires_ns, __u32 flags, __u64 cookie)
+{
+	return (struct twheel_op) {
+		.opcode = TWHEEL_OP_ARM,
+		.flags = flags,
+		.expires_ns = expires_ns,
+		.cookie = cookie,
+	};
+}
+
+static inline struct twheel_op op_mod(__u64 id, __u64 expires_ns, __u32 flags, __u64 cookie)
+{
+	struct twheel_op op = op_arm(expires_ns, flags, cookie);
+
+	op.opcode = TWHEEL_OP_MOD;
+	op.id = id;
+	return op;
+}
+
+static inline struct twheel_op op_cancel(__u64 id)
+{
+	return (struct twheel_op) { .opcode = TWHEEL_OP_CANCEL, .id = id };
+}
+
+static inline struct twheel_op op_get(__u64 id)
+{
+	return (struct twheel_op) { .opcode = TWHEEL_OP_GET, .id = id };
+}
+
+static inline int try_arm(int fd, __u64 expires_ns, __u32 flags, __u64 cookie, __u64 *id)
+{
+	struct twheel_op op = op_arm(expires_ns, flags, cookie);
+	int ret = operate(fd, TWHEEL_IOC_ARM, &op);
+
+	*id = op.id;
+	return ret;
+}
+
+/* The id of a timeout @ns from now. */
+static inline __u64 arm(int fd, __u64 ns, __u64 cookie)
+{
+	__u64 id;
+
+	CHECK_EQ(try_arm(fd, ns, 0, cookie, &id), 0);
+	CHECK(id != 0);
+	return id;
+}
+
+static inline __u64 arm_at(int fd, __u64 when, __u64 cookie)
+{
+	__u64 id;
+
+	CHECK_EQ(try_arm(fd, when, TWHEEL_F_ABS, cookie, &id), 0);
+	CHECK(id != 0);
+	return id;
+}
+
+static inline int mod(int fd, __u64 id, __u64 ns, __u64 cookie)
+{
+	struct twheel_op op = op_mod(id, ns, 0, cookie);
+
+	return operate(fd, TWHEEL_IOC_MOD, &op);
+}
+
+static inline int cancel(int fd, __u64 id)
+{
+	struct twheel_op op = op_cancel(id);
+
+	return operate(fd, TWHEEL_IOC_CANCEL, &op);
+}
+
+static inline int get(int fd, __u64 id)
+{
+	struct twheel_op op = op_get(id);
+
+	return operate(fd, TWHEEL_IOC_GET, &op);
+}
+
+static inline int try_submit(int fd, struct twheel_op *ops, __u32 nr, __u32 *done)
+{
+	struct twheel_submit submit = {
+		.ops = (uintptr_t)ops,
+		.nr = nr,
+		.op_size = sizeof(*ops),
+	};
+	int ret = device_ioctl(fd, TWHEEL_IOC_SUBMIT, &submit);
+
+	*done = submit.done;
+	return ret;
+}
+
+/* All of them tried; the results are in @ops. */
+static inline void submit(int fd, struct twheel_op *ops, __u32 nr)
+{
+	__u32 done;
+
+	CHECK_EQ(try_submit(fd, ops, nr, &done), 0);
+	CHECK_EQ(done, nr);
+}
+
+static inline struct twheel_info info(int fd)
+{
+	struct twheel_info info;
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_INFO, &info), 0);
+	return info;
+}
+
+/* @nr timeouts with cookies from @cookie up, whose deadlines are @step apart. */
+static inline void arm_many(int fd, __u32 nr, __u64 ns, __u64 step, __u64 cookie, __u64 *ids)
+{
+	struct twheel_op ops[512];
+
+	for (__u32 first = 0; first < nr; first += ARRAY_SIZE(ops)) {
+		__u32 now = nr - first < ARRAY_SIZE(ops) ? nr - first : ARRAY_SIZE(ops);
+
+		for (__u32 i = 0; i < now; i++)
+			ops[i] = op_arm(ns + (first + i) * step, 0, cookie + first + i);
+		submit(fd, ops, now);
+		for (__u32 i = 0; i < now; i++) {
+			CHECK_EQ(ops[i].result, 0);
+			if (ids)
+				ids[first + i] = ops[i].id;
+		}
+	}
+}
+
+/* Whole records read, or -errno. */
+static inline int read_events(int fd, struct twheel_event *events, unsigned int nr)
+{
+	ssize_t ret = read(fd, events, nr * sizeof(*events));
+
+	if (ret < 0)
+		return -errno;
+	CHECK_EQ(ret % (ssize_t)sizeof(*events), 0);
+	CHECK(ret > 0);
+	return ret / sizeof(*events);
+}
+
+/* What holds for every event of a one-shot. */
+static inline void check_event(const struct twheel_event *event)
+{
+	CHECK(event->id != 0);
+	CHECK_EQ(event->count, 1);
+	CHECK_EQ(event->flags, TWHEEL_EV_LAST);
+	CHECK_EQ(event->reserved, 0);
+	CHECK(event->fired_ns >= event->expires_ns);
+	CHECK(event->fired_ns <= now_ns());
+}
+
+static inline struct twheel_event read_event(int fd)
+{
+	struct twheel_event event;
+
+	CHECK_EQ(read_events(fd, &event, 1), 1);
+	check_event(&event);
+	return event;
+}
+
+static inline int readable(int fd)
+{
+	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
+
+	CHECK(poll(&pollfd, 1, 0) >= 0);
+	return pollfd.revents != 0;
+}
+
+/* Until @nr events wait to be read. */
+static inline void wait_ready(int fd, __u32 nr)
+{
+	__u64 deadline = now_ns() + PATIENCE_NS;
+
+	while (info(fd).ready < nr) {
+		if (now_ns() > deadline)
+			ktap_fail("%u of %u events came", info(fd).ready, nr);
+		sleep_ns(NSEC_PER_MSEC);
+	}
+}
+
+/* A timeout that has fired and whose event is unread. */
+static inline __u64 arm_fired(int fd, __u64 cookie)
+{
+	__u32 before = info(fd).ready;
+	__u64 id = arm(fd, 0, cookie);
+
+	wait_ready(fd, before + 1);
+	return id;
+}
+
+static inline void check_no_event(int nonblocking_fd)
+{
+	struct twheel_event event;
+
+	CHECK_EQ(read_events(nonblocking_fd, &event, 1), -EAGAIN);
+	CHECK(!readable(nonblocking_fd));
+}
+
+#endif /* TWHEEL_TESTS_DEVICE_H */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A program of tests that speaks KTAP version 1.
+ *
+ * Every test runs in a process of its own, in a process group of its own: the
+ * first check that fails ends it, whichever thread or helper function the check
+ * is in, and what it leaves open or running goes with it. A test that hangs is
+ * killed and counts as failed. Arguments of the program select tests by a part
+ * of their name.
+ */
+#ifndef TWHEEL_TESTS_KTAP_H
+#define TWHEEL_TESTS_KTAP_H
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+#define KTAP_HANG_S	40	/* a test that takes longer is stuck */
+#define KTAP_EXIT_SKIP	4
+
+struct ktap_test {
+	const char *name;
+	void (*run)(void);
+};
+
+#define TEST(function)	{ #function, function }
+
+/* Not through stdio: a line of each thread stays whole, and _exit() drops none. */
+#define ktap_note(format, ...)						\
+	((void)dprintf(STDOUT_FILENO, "# " format "\n", ##__VA_ARGS__))
+
+#define ktap_fail(format, ...) do {					\
+	ktap_note("%s:%d: " format, __func__, __LINE__, ##__VA_ARGS__);	\
+	_exit(1);							\
+} while (0)
+
+#define ktap_skip(reason) do {						\
+	ktap_note("SKIP %s", reason);					\
+	_exit(KTAP_EXIT_SKIP);						\
+} while (0)
+
+#define CHECK(condition) do {						\
+	if (!(condition))						\
+		ktap_fail("not true: %s", #condition);			\
+} while (0)
+
+/* Any integers. What can fail is a function that returns -errno. */
+#define CHECK_EQ(value, expected) do {					\
+	long long value_ = (value), expected_ = (expected);		\
+									\
+	if (value_ != expected_)					\
+		ktap_fail("%s is %lld, not %lld", #value, value_, expected_);	\
+} while (0)
+
+/* The same in a loop over a table; @row says where it went wrong. */
+#define CHECK_ROW(value, expected, row) do {				\
+	long long value_ = (value), expected_ = (expected);		\
+									\
+	if (value_ != expected_)					\
+		ktap_fail("%s: %s is %lld, not %lld", row, #value, value_, expected_);	\
+} while (0)
+
+/* For a variable that a thread or signal handler sets and another waits for. */
+#define SET(variable, value)	__atomic_store_n(&(variable), value, __ATOMIC_SEQ_CST)
+#define PEEK(variable)		__atomic_load_n(&(variable), __ATOMIC_SEQ_CST)
+
+static inline int ktap_selected(const char *name, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strstr(name, argv[i]))
+			return 1;
+	}
+	return argc < 2;
+}
+
+/* Wait status of @pid, after which nothing of its group runs any more. */
+static inline int ktap_reap(pid_t pid, const sigset_t *sigchld)
+{
+	const struct timespec hang = { .tv_sec = KTAP_HANG_S };
+	int status = 0;
+
+	while (waitpid(pid, &status, WNOHANG) != pid) {
+		if (sigtimedwait(sigchld, NULL, &hang) >= 0 || errno != EAGAIN)
+			continue;
+		ktap_note("still running after %d s", KTAP_HANG_S);
+		kill(-pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		break;
+	}
+	kill(-pid, SIGKILL);
+	return status;
+}
+
+static inline int ktap_run(const struct ktap_test *test)
+{
+	sigset_t sigchld, before;
+	pid_t pid;
+	int status;
+
+	sigemptyset(&sigchld);
+	sigaddset(&sigchld, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &sigchld, &before);
+	pid = fork();
+	if (pid < 0) {
+		ktap_note("fork: %s", strerror(errno));
+		return 1;
+	}
+	if (!pid) {
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		test->run();
+		_exit(0);
+	}
+	setpgid(pid, pid);
+	status = ktap_reap(pid, &sigchld);
+	if (!WIFEXITED(status)) {
+		ktap_note("killed by signal %d", WTERMSIG(status));
+		return 1;
+	}
+	return WEXITSTATUS(status);
+}
+
+/* Exit status of the program. */
+static inline int ktap_main(const struct ktap_test *tests, size_t nr, int argc, char **argv)
+{
+	unsigned int plan = 0, number = 0, failed = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		plan += ktap_selected(tests[i].name, argc, argv);
+	printf("KTAP version 1\n1..%u\n", plan);
+	fflush(stdout);
+
+	for (size_t i = 0; i < nr; i++) {
+		int status;
+
+		if (!ktap_selected(tests[i].name, argc, argv))
+			continue;
+		status = ktap_run(&tests[i]);
+		if (status && status != KTAP_EXIT_SKIP)
+			failed++;
+		printf("%s %u %s%s\n", status && status != KTAP_EXIT_SKIP ? "not ok" : "ok",
+		       ++number, tests[i].name, status == KTAP_EXIT_SKIP ? " # SKIP" : "");
+		fflush(stdout);
+	}
+	return failed ? 1 : 0;
+}
+
+#endif /* TWHEEL_TESTS_KTAP_H */

@@ -1,0 +1,753 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Many at once, around the moment of expiry: an account of every timeout.
+ *
+ * Whoever wins a race, each arming ends in exactly one way: it was cancelled or
+ * withdrawn, and its event is never read; or its event is read, once, not early,
+ * and then cancel and mod find nothing. Each arming has a cookie of its own, a number
+ * counted up, by which the account is kept.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+
+#include "device.h"
+#include "memory.h"
+
+#define AROUND		(3 * NSEC_PER_MSEC)	/* deadlines, and what is done about them */
+#define COOKIES		1000000
+#define WORKERS		3
+#define READERS		2
+#define HELD		16			/* timeouts that a worker juggles */
+
+static __u64 random_below(__u64 *state, __u64 limit)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return (*state >> 11) % limit;
+}
+
+/* The account */
+
+enum fate { UNKNOWN, GONE, READ };	/* what the workers were told */
+
+struct account {
+	int fd;
+	__u64 until;
+	int stop;			/* readers */
+	__u32 cookies;			/* given out */
+	__u8 fate[COOKIES];
+	__u8 seen[COOKIES];		/* events read */
+	__u64 earliest[COOKIES];
+};
+
+static struct account *account_open(__u64 duration)
+{
+	struct account *account = mmap(NULL, sizeof(*account), PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(account != MAP_FAILED);
+	account->fd = device_open(O_RDWR | O_NONBLOCK);
+	account->until = now_ns() + duration;
+	return account;
+}
+
+/* A cookie for a deadline @delay from now. */
+static __u32 new_cookie(struct account *account, __u64 delay)
+{
+	__u32 cookie = __atomic_fetch_add(&account->cookies, 1, __ATOMIC_RELAXED);
+
+	CHECK(cookie < COOKIES);
+	account->earliest[cookie] = now_ns() + delay;
+	return cookie;
+}
+
+static int time_is_up(const struct account *account)
+{
+	return now_ns() > account->until ||
+	       PEEK(account->cookies) > COOKIES - 4096;
+}
+
+static void enter_event(struct account *account, const struct twheel_event *event)
+{
+	check_event(event);
+	CHECK(event->cookie < COOKIES);
+	CHECK(event->expires_ns >= account->earliest[event->cookie]);
+	CHECK_EQ(__atomic_fetch_add(&account->seen[event->cookie], 1, __ATOMIC_RELAXED), 0);
+}
+
+static void *read_for_account(void *arg)
+{
+	struct account *account = arg;
+	struct pollfd pollfd = { .fd = account->fd, .events = POLLIN };
+	struct twheel_event events[16];
+
+	while (!PEEK(account->stop)) {
+		int nr;
+
+		CHECK(poll(&pollfd, 1, 20) >= 0);
+		nr = read_events(account->fd, events, ARRAY_SIZE(events));
+		CHECK(nr > 0 || nr == -EAGAIN);
+		for (int i = 0; i < nr; i++)
+			enter_event(account, &events[i]);
+	}
+	return NULL;
+}
+
+/* What was not cancelled fires; then nothing is left, and the books agree. */
+static void account_close(struct account *account, pthread_t *readers)
+{
+	__u64 deadline = now_ns() + PATIENCE_NS;
+
+	while (info(account->fd).live) {
+		CHECK(now_ns() < deadline);
+		sleep_ns(NSEC_PER_MSEC);
+	}
+	SET(account->stop, 1);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(readers[i], NULL);
+	check_no_event(account->fd);
+	CHECK_EQ(info(account->fd).ready, 0);
+	for (__u32 i = 0; i < account->cookies; i++)
+		CHECK_EQ(account->seen[i], account->fate[i] != GONE);
+	ktap_note("%u timeouts", account->cookies);
+}
+
+/* The counts of INFO may never contradict each other, whoever is at work. */
+static void watch_counts(const struct account *account)
+{
+	while (!time_is_up(account)) {
+		struct twheel_info i = info(account->fd);
+
+		CHECK(i.ready <= i.live);
+		CHECK(i.live <= WORKERS * HELD * 64);
+		sleep_ns(NSEC_PER_MSEC);
+	}
+}
+
+static void run_account(struct account *account, void *(*work)(void *))
+{
+	pthread_t workers[WORKERS], readers[READERS];
+
+	for (int i = 0; i < READERS; i++)
+		CHECK_EQ(pthread_create(&readers[i], NULL, read_for_account, account), 0);
+	for (int i = 0; i < WORKERS; i++)
+		CHECK_EQ(pthread_create(&workers[i], NULL, work, account), 0);
+	watch_counts(account);
+	for (int i = 0; i < WORKERS; i++)
+		pthread_join(workers[i], NULL);
+	account_close(account, readers);
+}
+
+/* Single operations */
+
+struct held {
+	__u64 id;
+	__u32 cookie;
+	int live;
+};
+
+static void work_arm(struct account *account, struct held *held, __u64 delay)
+{
+	held->cookie = new_cookie(account, delay);
+	held->id = arm(account->fd, delay, held->cookie);
+	held->live = 1;
+}
+
+static void work_cancel(struct account *account, struct held *held)
+{
+	int ret = cancel(account->fd, held->id);
+
+	CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN || ret == -ENOENT);
+	account->fate[held->cookie] = ret == -ENOENT ? READ : GONE;
+	held->live = 0;
+}
+
+static void work_mod(struct account *account, struct held *held, __u64 delay)
+{
+	__u32 cookie = new_cookie(account, delay);
+	int ret = mod(account->fd, held->id, delay, cookie);
+
+	CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN || ret == -ENOENT);
+	account->fate[held->cookie] = ret == -ENOENT ? READ : GONE;
+	if (ret == -ENOENT) {
+		account->fate[cookie] = GONE;
+		held->live = 0;
+	}
+	held->cookie = cookie;
+}
+
+static void work_get(struct account *account, struct held *held)
+{
+	struct twheel_op op = op_get(held->id);
+	int ret = operate(account->fd, TWHEEL_IOC_GET, &op);
+
+	if (ret == -ENOENT) {
+		account->fate[held->cookie] = READ;
+		held->live = 0;
+		return;
+	}
+	CHECK_EQ(ret, 0);
+	CHECK_EQ(op.cookie, held->cookie);
+	CHECK(op.expires_ns <= AROUND);
+}
+
+static void *work_singly(void *arg)
+{
+	struct account *account = arg;
+	struct held held[HELD] = { 0 };
+	__u64 seed = now_ns() ^ (uintptr_t)&seed;
+
+	while (!time_is_up(account)) {
+		struct held *one = &held[random_below(&seed, HELD)];
+		__u64 what = random_below(&seed, 100);
+
+		if (!one->live)
+			work_arm(account, one, random_below(&seed, AROUND));
+		else if (what < 40)
+			work_cancel(account, one);
+		else if (what < 80)
+			work_mod(account, one, random_below(&seed, AROUND));
+		else
+			work_get(account, one);
+	}
+	return NULL;
+}
+
+static void every_timeout_ends_in_exactly_one_way(void)
+{
+	run_account(account_open(2500 * NSEC_PER_MSEC), work_singly);
+}
+
+/* The same by the batch */
+
+static void work_batch_arm(struct account *account, struct twheel_op *ops, __u64 *seed)
+{
+	for (int i = 0; i < HELD * 8; i++) {
+		__u64 delay = random_below(seed, AROUND);
+
+		ops[i] = op_arm(delay, 0, new_cookie(account, delay));
+	}
+	submit(account->fd, ops, HELD * 8);
+	for (int i = 0; i < HELD * 8; i++)
+		CHECK_EQ(ops[i].result, 0);
+}
+
+static void work_batch_mod(struct account *account, struct twheel_op *ops, __u64 *seed)
+{
+	__u32 before[HELD * 8];
+
+	for (int i = 0; i < HELD * 8; i++) {
+		__u64 delay = random_below(seed, AROUND);
+
+		before[i] = ops[i].cookie;
+		ops[i] = op_mod(ops[i].id, delay, 0, new_cookie(account, delay));
+	}
+	submit(account->fd, ops, HELD * 8);
+	for (int i = 0; i < HELD * 8; i++) {
+		int gone = ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN;
+
+		CHECK(gone || ops[i].result == -ENOENT);
+		account->fate[before[i]] = gone ? GONE : READ;
+		account->fate[ops[i].cookie] = gone ? UNKNOWN : GONE;
+	}
+}
+
+/* An entry that MOD did not find stays one that is not found. */
+static void work_batch_cancel(struct account *account, struct twheel_op *ops)
+{
+	__u32 cookies[HELD * 8];
+
+	for (int i = 0; i < HELD * 8; i++) {
+		cookies[i] = ops[i].cookie;
+		ops[i] = op_cancel(ops[i].id);
+	}
+	submit(account->fd, ops, HELD * 8);
+	for (int i = 0; i < HELD * 8; i++) {
+		int gone = ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN;
+
+		CHECK(gone || ops[i].result == -ENOENT);
+		if (account->fate[cookies[i]] == GONE)
+			CHECK(!gone);
+		else
+			account->fate[cookies[i]] = gone ? GONE : READ;
+	}
+}
+
+static void *work_in_batches(void *arg)
+{
+	struct account *account = arg;
+	struct twheel_op ops[HELD * 8];
+	__u64 seed = now_ns() ^ (uintptr_t)&seed;
+
+	while (!time_is_up(account)) {
+		work_batch_arm(account, ops, &seed);
+		sleep_ns(random_below(&seed, AROUND));
+		work_batch_mod(account, ops, &seed);
+		sleep_ns(random_below(&seed, AROUND));
+		work_batch_cancel(account, ops);
+	}
+	return NULL;
+}
+
+static void every_timeout_of_a_batch_ends_in_exactly_one_way(void)
+{
+	run_account(account_open(2000 * NSEC_PER_MSEC), work_in_batches);
+}
+
+/* Nobody reads: then cancel, mod and get find every timeout, at any moment */
+
+static void pass_time(__u64 *seed)
+{
+	__u64 ns = random_below(seed, AROUND + NSEC_PER_MSEC), until = now_ns() + ns;
+
+	if (random_below(seed, 2))
+		sleep_ns(ns);
+	while (now_ns() < until)
+		;
+}
+
+static void cancel_around_expiry_finds_the_timeout(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK), outcomes[2] = { 0 };
+	__u64 seed = now_ns(), until = seed + 1500 * NSEC_PER_MSEC;
+
+	while (now_ns() < until) {
+		__u64 id = arm(fd, random_below(&seed, AROUND), 0);
+		int ret;
+
+		pass_time(&seed);
+		ret = cancel(fd, id);
+		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
+		CHECK(!readable(fd));
+		CHECK_EQ(cancel(fd, id), -ENOENT);
+		outcomes[ret]++;
+	}
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 0);
+	ktap_note("%d cancelled, %d withdrawn", outcomes[0], outcomes[1]);
+}
+
+/* Without a pause in between, when the thread of the wheel is about to take it. */
+static void cancel_right_after_arm_finds_the_timeout(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	for (int i = 0; i < 3000; i++) {
+		int ret = cancel(fd, arm(fd, 0, 0));
+
+		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
+	}
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void mod_around_expiry_finds_the_timeout(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK), cookie = 0;
+	__u64 seed = now_ns(), until = seed + 1500 * NSEC_PER_MSEC;
+	__u64 id = arm(fd, 0, 0);
+
+	while (now_ns() < until) {
+		int ret;
+
+		pass_time(&seed);
+		ret = mod(fd, id, random_below(&seed, AROUND), ++cookie);
+		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
+		CHECK_EQ(info(fd).live, 1);
+	}
+	wait_ready(fd, 1);
+	CHECK_EQ(read_event(fd).cookie, cookie);
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+}
+
+static void mod_again_and_again_makes_one_event(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 id = arm(fd, 0, 0);
+
+	for (int i = 1; i <= 3000; i++) {
+		int ret = mod(fd, id, i % 2 ? 0 : NSEC_PER_USEC, i);
+
+		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
+	}
+	wait_ready(fd, 1);
+	CHECK_EQ(read_event(fd).cookie, 3000);
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+}
+
+static void get_around_expiry_finds_the_timeout(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 seed = now_ns(), until = seed + 500 * NSEC_PER_MSEC;
+
+	while (now_ns() < until) {
+		__u64 delay = random_below(&seed, AROUND), before = now_ns();
+		struct twheel_op op = op_get(arm(fd, delay, 0));
+
+		do {
+			op = op_get(op.id);
+			CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
+			CHECK(op.expires_ns <= delay);
+		} while (op.expires_ns);
+		CHECK(now_ns() >= before + delay);
+		wait_ready(fd, 1);
+		read_event(fd);
+	}
+}
+
+/* Two who cancel the same, and one who reads */
+
+struct rival {
+	pthread_t thread;
+	pthread_barrier_t *barrier;
+	int fd;
+	__u64 id;
+	int stop;
+	int ret;
+};
+
+static void *cancel_in_step(void *arg)
+{
+	struct rival *rival = arg;
+
+	for (;;) {
+		pthread_barrier_wait(rival->barrier);
+		if (rival->stop)
+			return NULL;
+		rival->ret = cancel(rival->fd, rival->id);
+		pthread_barrier_wait(rival->barrier);
+	}
+}
+
+static int read_one_or_none(int fd, __u64 id)
+{
+	struct twheel_event event;
+	int ret = read_events(fd, &event, 1);
+
+	if (ret == -EAGAIN)
+		return 0;
+	CHECK_EQ(ret, 1);
+	check_event(&event);
+	CHECK_EQ(event.id, id);
+	return 1;
+}
+
+static void one_of_two_who_cancel_or_the_reader_wins(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 seed = now_ns(), until = seed + 1500 * NSEC_PER_MSEC;
+	struct rival rivals[2] = { 0 };
+	pthread_barrier_t barrier;
+
+	pthread_barrier_init(&barrier, NULL, 3);
+	for (int i = 0; i < 2; i++) {
+		rivals[i] = (struct rival) { .fd = fd, .barrier = &barrier };
+		pthread_create(&rivals[i].thread, NULL, cancel_in_step, &rivals[i]);
+	}
+	while (now_ns() < until) {
+		__u64 id = arm(fd, random_below(&seed, NSEC_PER_MSEC), 0);
+		int ends;
+
+		rivals[0].id = id;
+		rivals[1].id = id;
+		if (random_below(&seed, 2))
+			sleep_ns(random_below(&seed, 2 * NSEC_PER_MSEC));
+		pthread_barrier_wait(&barrier);
+		ends = read_one_or_none(fd, id);
+		pthread_barrier_wait(&barrier);
+		ends += (rivals[0].ret >= 0) + (rivals[1].ret >= 0);
+		CHECK_EQ(ends, 1);
+		CHECK_EQ(info(fd).live, 0);
+	}
+	rivals[0].stop = 1;
+	rivals[1].stop = 1;
+	pthread_barrier_wait(&barrier);
+}
+
+/* Close */
+
+static void close_around_expiry_is_clean(void)
+{
+	__u64 seed = now_ns(), until = seed + 1500 * NSEC_PER_MSEC;
+	int rounds = 0;
+
+	while (now_ns() < until) {
+		int fd = device_open(O_RDWR);
+
+		arm_many(fd, 100, 0, 20 * NSEC_PER_USEC, 0, NULL);
+		sleep_ns(random_below(&seed, AROUND));
+		close(fd);
+		rounds++;
+	}
+	ktap_note("%d files", rounds);
+}
+
+static void *open_arm_close(void *arg)
+{
+	__u64 seed = now_ns() ^ (uintptr_t)&seed, until = *(__u64 *)arg;
+
+	while (now_ns() < until) {
+		int fd = device_open(O_RDWR);
+
+		arm_many(fd, 20, 0, 50 * NSEC_PER_USEC, 0, NULL);
+		if (random_below(&seed, 2))
+			sched_yield();
+		close(fd);
+	}
+	return NULL;
+}
+
+static void close_around_expiry_on_many_threads_is_clean(void)
+{
+	__u64 until = now_ns() + 1000 * NSEC_PER_MSEC;
+	pthread_t threads[4];
+
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_create(&threads[i], NULL, open_arm_close, &until);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* Close waits for the thread of the wheel, which others keep busy. */
+static void close_while_others_expire_is_quick(void)
+{
+	__u64 until = now_ns() + 700 * NSEC_PER_MSEC, before;
+	int busy = device_open(O_RDWR), fd;
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, open_arm_close, &until), 0);
+	while (now_ns() < until) {
+		arm_many(busy, 300, 0, 0, 0, NULL);
+		fd = device_open(O_RDWR);
+		arm(fd, 0, 0);
+		before = now_ns();
+		close(fd);
+		CHECK(now_ns() - before < 5 * NSEC_PER_SEC);
+	}
+	pthread_join(thread, NULL);
+}
+
+/* Threads that read, poll and arm, until all are killed. */
+static void *use_until_killed(void *arg)
+{
+	int fd = *(int *)arg;
+	struct twheel_event events[8];
+
+	for (;;) {
+		arm_many(fd, 4, 0, NSEC_PER_MSEC, 0, NULL);
+		read_events(fd, events, ARRAY_SIZE(events));
+	}
+	return NULL;
+}
+
+static void process_killed_in_the_middle_is_cleaned_up(void)
+{
+	__u64 seed = now_ns();
+
+	for (int round = 0; round < 25; round++) {
+		pid_t pid = fork();
+		int status;
+
+		CHECK(pid >= 0);
+		if (!pid) {
+			pthread_t threads[3];
+			int fd = device_open(O_RDWR);
+
+			for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+				pthread_create(&threads[i], NULL, use_until_killed, &fd);
+			use_until_killed(&fd);
+		}
+		sleep_ns(random_below(&seed, 30 * NSEC_PER_MSEC));
+		kill(pid, SIGKILL);
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		CHECK(WIFSIGNALED(status));
+		CHECK_EQ(WTERMSIG(status), SIGKILL);
+	}
+}
+
+/* Memory that comes and goes under a system call */
+
+struct flicker {
+	pthread_t thread;
+	void *view;		/* comes and goes */
+	void *stable;		/* the same memory */
+	int stop;
+};
+
+static void *run_flicker(void *arg)
+{
+	struct flicker *f = arg;
+	__u64 seed = now_ns();
+
+	while (!PEEK(f->stop)) {
+		int page = random_below(&seed, 2);
+
+		protect_page(f->view + page * page_size(), random_below(&seed, 2) ?
+			     PROT_NONE : PROT_READ);
+		sched_yield();
+		protect_page(f->view + page * page_size(), PROT_READ | PROT_WRITE);
+		if (random_below(&seed, 2))
+			sleep_ns(20 * NSEC_PER_USEC);
+	}
+	return NULL;
+}
+
+static void start_flicker(struct flicker *f)
+{
+	int memory = memfd_create("flicker", 0);
+
+	*f = (struct flicker) { 0 };
+	CHECK(memory >= 0);
+	CHECK_EQ(ftruncate(memory, 2 * page_size()), 0);
+	f->view = mmap(NULL, 2 * page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	f->stable = mmap(NULL, 2 * page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	CHECK(f->view != MAP_FAILED && f->stable != MAP_FAILED);
+	CHECK_EQ(pthread_create(&f->thread, NULL, run_flicker, f), 0);
+}
+
+static void stop_flicker(struct flicker *f)
+{
+	SET(f->stop, 1);
+	pthread_join(f->thread, NULL);
+}
+
+/* At most seven records, across the border of the pages. Returns how many. */
+static int read_into_flicker(int fd, const struct flicker *f, size_t offset, __u8 *seen, int nr)
+{
+	int ret = read_events(fd, f->view + offset, 7);
+
+	CHECK(ret > 0 || ret == -EFAULT);
+	for (int i = 0; i < ret; i++) {
+		struct twheel_event event;
+
+		memcpy(&event, f->stable + offset + i * sizeof(event), sizeof(event));
+		check_event(&event);
+		CHECK(event.cookie < (__u64)nr);
+		CHECK_EQ(seen[event.cookie]++, 0);
+	}
+	return ret > 0 ? ret : 0;
+}
+
+static void read_into_memory_that_comes_and_goes_loses_nothing(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK), short_reads = 0;
+	__u64 until = now_ns() + 700 * NSEC_PER_MSEC, seed = until;
+	struct flicker f;
+
+	start_flicker(&f);
+	while (now_ns() < until) {
+		__u8 seen[300] = { 0 };
+		const int nr = ARRAY_SIZE(seen);
+
+		arm_many(fd, nr, 0, 0, 0, NULL);
+		wait_ready(fd, nr);
+		for (int got = 0; got < nr; ) {
+			size_t offset = page_size() - random_below(&seed, 400);
+			int ret = read_into_flicker(fd, &f, offset, seen, nr);
+
+			got += ret;
+			short_reads += ret < 7;
+			CHECK_EQ(info(fd).ready, nr - got);
+		}
+	}
+	stop_flicker(&f);
+	check_no_event(fd);
+	ktap_note("%d short reads", short_reads);
+}
+
+static void arm_in_memory_that_comes_and_goes_leaves_none_unknown(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK), armed = 0, faults = 0;
+	const struct twheel_op request = op_arm(HOUR, 0, 0);
+	__u64 until = now_ns() + 500 * NSEC_PER_MSEC;
+	struct flicker f;
+	size_t offset;
+
+	start_flicker(&f);
+	offset = page_size() - 28;
+	while (now_ns() < until) {
+		struct twheel_op op;
+		int ret;
+
+		memcpy(f.stable + offset, &request, sizeof(request));
+		ret = device_ioctl(fd, TWHEEL_IOC_ARM, f.view + offset);
+		CHECK(ret == 0 || ret == -EFAULT);
+		if (!ret) {
+			memcpy(&op, f.stable + offset, sizeof(op));
+			CHECK_EQ(get(fd, op.id), 0);
+		}
+		armed += !ret;
+		faults += ret < 0;
+		CHECK_EQ(info(fd).live, armed);
+	}
+	stop_flicker(&f);
+	ktap_note("%d armed, %d faults", armed, faults);
+}
+
+/*
+ * Results may be lost with the memory. What is not lost is true: the result comes
+ * behind the id, so that where it has been written the id is whole.
+ */
+static void submit_in_memory_that_comes_and_goes_keeps_the_state_whole(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK), faults = 0, rounds = 0;
+	__u64 until = now_ns() + 1000 * NSEC_PER_MSEC, tried = 0, known = 0;
+	struct flicker f;
+
+	start_flicker(&f);
+	while (now_ns() < until) {
+		struct twheel_op *ops = f.stable;
+		__u32 nr = 2 * page_size() / sizeof(*ops), done;
+
+		for (__u32 i = 0; i < nr; i++) {
+			ops[i] = op_arm(HOUR, 0, i);
+			ops[i].result = -EIO;
+		}
+		if (try_submit(fd, f.view, nr, &done)) {
+			faults++;
+			done = 0;
+		}
+		CHECK(done <= nr);
+		tried += done;
+		for (__u32 i = 0; i < nr; i++) {
+			if (ops[i].result)
+				continue;
+			known++;
+			CHECK_EQ(get(fd, ops[i].id), 0);
+		}
+		rounds++;
+		CHECK(info(fd).live >= known);
+		CHECK(info(fd).live <= tried);
+	}
+	stop_flicker(&f);
+	ktap_note("%d calls, %d failed, %llu tried, %llu known", rounds, faults, tried, known);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(every_timeout_ends_in_exactly_one_way),
+	TEST(every_timeout_of_a_batch_ends_in_exactly_one_way),
+	TEST(cancel_around_expiry_finds_the_timeout),
+	TEST(cancel_right_after_arm_finds_the_timeout),
+	TEST(mod_around_expiry_finds_the_timeout),
+	TEST(mod_again_and_again_makes_one_event),
+	TEST(get_around_expiry_finds_the_timeout),
+	TEST(one_of_two_who_cancel_or_the_reader_wins),
+	TEST(close_around_expiry_is_clean),
+	TEST(close_around_expiry_on_many_threads_is_clean),
+	TEST(close_while_others_expire_is_quick),
+	TEST(process_killed_in_the_middle_is_cleaned_up),
+	TEST(read_into_memory_that_comes_and_goes_loses_nothing),
+	TEST(arm_in_memory_that_comes_and_goes_leaves_none_unknown),
+	TEST(submit_in_memory_that_comes_and_goes_keeps_the_state_whole),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * read(): whole records, each to one reader, none lost.
+ */
+#include <pthread.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+
+#include "device.h"
+#include "memory.h"
+
+#define RECORD		sizeof(struct twheel_event)
+
+/* @nr unread events with the cookies 0, 1, 2... in the order they fired. */
+static int open_with_events(int flags, int nr)
+{
+	int fd = device_open(flags);
+
+	for (int i = 0; i < nr; i++)
+		arm_fired(fd, i);
+	return fd;
+}
+
+static void check_cookies(const struct twheel_event *events, int nr, __u64 first)
+{
+	for (int i = 0; i < nr; i++) {
+		check_event(&events[i]);
+		CHECK_EQ(events[i].cookie, first + i);
+	}
+}
+
+/* Lengths */
+
+static void read_into_less_than_a_record_is_einval(void)
+{
+	static const size_t sizes[] = { 0, 1, 8, 40, 47 };
+	char buffer[48];
+	int fd = open_with_events(O_RDWR, 1);
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		CHECK_EQ(read(fd, buffer, sizes[i]), -1);
+		CHECK_EQ(errno, EINVAL);
+	}
+	CHECK_EQ(info(fd).ready, 1);
+}
+
+/* Before anything else: neither does it block nor say that there is nothing. */
+static void read_into_less_than_a_record_is_einval_without_events(void)
+{
+	char buffer[48];
+
+	CHECK_EQ(read(device_open(O_RDWR), buffer, 47), -1);
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(read(device_open(O_RDWR | O_NONBLOCK), buffer, 47), -1);
+	CHECK_EQ(errno, EINVAL);
+}
+
+static void read_into_less_than_a_record_at_bad_address_is_einval(void)
+{
+	CHECK_EQ(read(device_open(O_RDWR), map_unusable(), 47), -1);
+	CHECK_EQ(errno, EINVAL);
+}
+
+static void read_returns_only_whole_records(void)
+{
+	char buffer[4 * RECORD];
+	int fd = open_with_events(O_RDWR, 4);
+
+	memset(buffer, 0x5a, sizeof(buffer));
+	CHECK_EQ(read(fd, buffer, 3 * RECORD - 1), 2 * RECORD);
+	check_cookies((struct twheel_event *)buffer, 2, 0);
+	for (size_t i = 2 * RECORD; i < sizeof(buffer); i++)
+		CHECK_EQ(buffer[i], 0x5a);
+	CHECK_EQ(info(fd).ready, 2);
+}
+
+static void read_returns_what_there_is(void)
+{
+	struct twheel_event events[10];
+	int fd = open_with_events(O_RDWR, 3);
+
+	CHECK_EQ(read_events(fd, events, 10), 3);
+	check_cookies(events, 3, 0);
+}
+
+static void read_continues_where_the_last_ended(void)
+{
+	struct twheel_event events[5];
+	int fd = open_with_events(O_RDWR | O_NONBLOCK, 5);
+
+	CHECK_EQ(read_events(fd, events, 1), 1);
+	CHECK_EQ(read_events(fd, events + 1, 2), 2);
+	CHECK_EQ(read_events(fd, events + 3, 2), 2);
+	check_cookies(events, 5, 0);
+	check_no_event(fd);
+}
+
+static void read_needs_no_alignment(void)
+{
+	char buffer[2 * RECORD + 3];
+	struct twheel_event events[2];
+	int fd = open_with_events(O_RDWR, 2);
+
+	CHECK_EQ(read(fd, buffer + 3, 2 * RECORD), 2 * RECORD);
+	memcpy(events, buffer + 3, sizeof(events));
+	check_cookies(events, 2, 0);
+}
+
+/* Memory that has never been touched has to be faulted in. */
+static void read_of_many_into_fresh_memory_returns_them_all(void)
+{
+	const int nr = 20000;
+	struct twheel_event *events = mmap(NULL, nr * RECORD, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *seen = calloc(nr, 1);
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	CHECK(events != MAP_FAILED);
+	arm_many(fd, nr, 0, 0, 0, NULL);
+	wait_ready(fd, nr);
+	CHECK_EQ(read_events(fd, events, nr), nr);
+	for (int i = 0; i < nr; i++) {
+		check_event(&events[i]);
+		CHECK(events[i].cookie < (__u64)nr);
+		CHECK_EQ(seen[events[i].cookie]++, 0);
+	}
+	check_no_event(fd);
+}
+
+/* Waiting */
+
+static void read_without_events_is_eagain_if_nonblocking(void)
+{
+	struct twheel_event event;
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	CHECK_EQ(read_events(fd, &event, 1), -EAGAIN);
+	arm(fd, HOUR, 0);
+	CHECK_EQ(read_events(fd, &event, 1), -EAGAIN);
+}
+
+static void read_obeys_a_change_of_o_nonblock(void)
+{
+	struct twheel_event event;
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	CHECK_EQ(read_events(fd, &event, 1), -EAGAIN);
+	CHECK_EQ(fcntl(fd, F_SETFL, 0), 0);
+	arm(fd, 20 * NSEC_PER_MSEC, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+static void read_blocks_until_the_event(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 before = now_ns();
+
+	arm(fd, 50 * NSEC_PER_MSEC, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+	CHECK(now_ns() - before >= 50 * NSEC_PER_MSEC);
+}
+
+static void read_that_blocks_returns_without_filling_the_buffer(void)
+{
+	struct twheel_event events[100];
+	int fd = device_open(O_RDWR);
+
+	arm(fd, 20 * NSEC_PER_MSEC, 7);
+	arm(fd, HOUR, 8);
+	CHECK_EQ(read_events(fd, events, 100), 1);
+	check_cookies(events, 1, 7);
+}
+
+/* A thread that reads once, and what came of it. */
+struct reader {
+	pthread_t thread;
+	int fd;
+	int ret;
+	void *buffer;
+	struct twheel_event event;
+	int started;
+	int finished;
+};
+
+static void *read_once(void *arg)
+{
+	struct reader *reader = arg;
+
+	SET(reader->started, 1);
+	reader->ret = read_events(reader->fd, reader->buffer, 1);
+	SET(reader->finished, 1);
+	return NULL;
+}
+
+static void start_reader_into(struct reader *reader, int fd, void *buffer)
+{
+	*reader = (struct reader) { .fd = fd, .buffer = buffer };
+	CHECK_EQ(pthread_create(&reader->thread, NULL, read_once, reader), 0);
+	while (!PEEK(reader->started))
+		sleep_ns(NSEC_PER_MSEC);
+	sleep_ns(5 * NSEC_PER_MSEC);
+}
+
+static void start_reader(struct reader *reader, int fd)
+{
+	start_reader_into(reader, fd, &reader->event);
+}
+
+static void read_that_blocks_is_not_ended_by_a_cancel(void)
+{
+	int fd = device_open(O_RDWR);
+	struct reader reader;
+
+	start_reader(&reader, fd);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(cancel(fd, arm(fd, HOUR, i)), 0);
+	CHECK(!PEEK(reader.finished));
+	arm(fd, 0, 1000);
+	pthread_join(reader.thread, NULL);
+	CHECK_EQ(reader.ret, 1);
+	CHECK_EQ(reader.event.cookie, 1000);
+}
+
+static void read_goes_on_when_its_descriptor_is_closed(void)
+{
+	int fd = device_open(O_RDWR);
+	struct reader reader;
+
+	arm(fd, 100 * NSEC_PER_MSEC, 7);
+	start_reader(&reader, fd);
+	close(fd);
+	pthread_join(reader.thread, NULL);
+	CHECK_EQ(reader.ret, 1);
+	CHECK_EQ(reader.event.cookie, 7);
+}
+
+static void readers_that_wait_get_one_event_each(void)
+{
+	struct reader readers[8];
+	int fd = device_open(O_RDWR), sum = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
+		start_reader(&readers[i], fd);
+	arm_many(fd, ARRAY_SIZE(readers), 0, 0, 0, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+		pthread_join(readers[i].thread, NULL);
+		CHECK_EQ(readers[i].ret, 1);
+		sum |= 1 << readers[i].event.cookie;
+	}
+	CHECK_EQ(sum, 0xff);
+}
+
+static void reader_is_woken_while_another_event_is_unread(void)
+{
+	struct reader a, b;
+	int fd = device_open(O_RDWR);
+
+	start_reader(&a, fd);
+	start_reader(&b, fd);
+	arm(fd, 0, 1);
+	while (!PEEK(a.finished) && !PEEK(b.finished))
+		sleep_ns(NSEC_PER_MSEC);
+	CHECK(PEEK(a.finished) != PEEK(b.finished));
+	arm(fd, 0, 2);
+	pthread_join(a.thread, NULL);
+	pthread_join(b.thread, NULL);
+	CHECK_EQ(a.event.cookie + b.event.cookie, 3);
+}
+
+/* Several readers that empty one queue. */
+struct drain {
+	pthread_t thread;
+	int fd;
+	unsigned int *seen;
+};
+
+#define DRAINED		20000
+
+static void *drain(void *arg)
+{
+	struct drain *drain = arg;
+	struct twheel_event events[7];
+
+	for (;;) {
+		int nr = read_events(drain->fd, events, ARRAY_SIZE(events));
+
+		CHECK(nr > 0);
+		for (int i = 0; i < nr; i++) {
+			check_event(&events[i]);
+			/* A cookie beyond the range tells one thread to end. */
+			if (events[i].cookie >= DRAINED) {
+				CHECK_EQ(i, nr - 1);
+				return NULL;
+			}
+			__atomic_add_fetch(&drain->seen[events[i].cookie], 1, __ATOMIC_RELAXED);
+		}
+	}
+}
+
+static void readers_get_each_event_once(void)
+{
+	unsigned int *seen = calloc(DRAINED, sizeof(*seen));
+	int fd = device_open(O_RDWR);
+	struct drain drains[4];
+
+	for (size_t i = 0; i < ARRAY_SIZE(drains); i++) {
+		drains[i] = (struct drain) { .fd = fd, .seen = seen };
+		pthread_create(&drains[i].thread, NULL, drain, &drains[i]);
+	}
+	arm_many(fd, DRAINED, 0, 10 * NSEC_PER_USEC, 0, NULL);
+	for (__u64 left = 1; left; sleep_ns(NSEC_PER_MSEC))
+		left = info(fd).live;
+	for (size_t i = 0; i < ARRAY_SIZE(drains); i++) {
+		arm(fd, 0, DRAINED);
+		while (info(fd).live)
+			sleep_ns(NSEC_PER_MSEC);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(drains); i++)
+		pthread_join(drains[i].thread, NULL);
+	for (size_t i = 0; i < DRAINED; i++)
+		CHECK_EQ(seen[i], 1);
+}
+
+/* Signals */
+
+static int signals;
+
+static void on_signal(int number)
+{
+	(void)number;
+	SET(signals, signals + 1);
+}
+
+static void handle_signal(int number, int flags)
+{
+	const struct sigaction action = { .sa_handler = on_signal, .sa_flags = flags };
+
+	CHECK_EQ(sigaction(number, &action, NULL), 0);
+}
+
+static void read_interrupted_by_a_signal_is_eintr(void)
+{
+	int fd = device_open(O_RDWR);
+	struct reader reader;
+
+	handle_signal(SIGUSR1, 0);
+	start_reader(&reader, fd);
+	while (!PEEK(reader.finished)) {
+		pthread_kill(reader.thread, SIGUSR1);
+		sleep_ns(5 * NSEC_PER_MSEC);
+	}
+	CHECK_EQ(reader.ret, -EINTR);
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+static void read_restarts_after_a_signal_with_sa_restart(void)
+{
+	const struct itimerval timer = {
+		.it_interval.tv_usec = 20000,
+		.it_value.tv_usec = 20000,
+	};
+	int fd = device_open(O_RDWR);
+
+	handle_signal(SIGALRM, SA_RESTART);
+	arm(fd, 200 * NSEC_PER_MSEC, 7);
+	setitimer(ITIMER_REAL, &timer, NULL);
+	CHECK_EQ(read_event(fd).cookie, 7);
+	CHECK(PEEK(signals) > 0);
+}
+
+static void reader_can_be_killed(void)
+{
+	int fd = device_open(O_RDWR), status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		read_event(fd);
+		_exit(0);
+	}
+	sleep_ns(20 * NSEC_PER_MSEC);
+	kill(pid, SIGKILL);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+/* Bad memory: what could not be delivered stays */
+
+static void read_at_bad_address_is_efault_and_loses_nothing(void)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	struct twheel_event events[3];
+	int fd = open_with_events(O_RDWR | O_NONBLOCK, 3);
+
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		CHECK_ROW(read_events(fd, bad[i].address, 1), -EFAULT, bad[i].name);
+		CHECK_ROW(read_events(fd, bad[i].address, 3), -EFAULT, bad[i].name);
+		CHECK_ROW(info(fd).ready, 3, bad[i].name);
+	}
+	CHECK_EQ(read_events(fd, events, 3), 3);
+	check_cookies(events, 3, 0);
+	check_no_event(fd);
+}
+
+static void read_into_read_only_memory_is_efault_and_loses_nothing(void)
+{
+	const struct twheel_event old = { 0 };
+	int fd = open_with_events(O_RDWR | O_NONBLOCK, 1);
+
+	CHECK_EQ(read_events(fd, map_read_only(&old, sizeof(old)), 1), -EFAULT);
+	CHECK_EQ(read_event(fd).cookie, 0);
+	check_no_event(fd);
+}
+
+/* @usable records and @part bytes before a page that cannot be written. */
+static void check_read_cut_short(int usable, size_t part, int protection)
+{
+	struct twheel_event *buffer = map_before(usable * RECORD + part, protection);
+	struct twheel_event rest[6];
+	int fd = open_with_events(O_RDWR | O_NONBLOCK, 6);
+
+	CHECK_EQ(read_events(fd, buffer, 6), usable ? usable : -EFAULT);
+	check_cookies(buffer, usable, 0);
+	CHECK_EQ(info(fd).ready, 6 - usable);
+	CHECK_EQ(read_events(fd, rest, 6), 6 - usable);
+	check_cookies(rest, 6 - usable, usable);
+	check_no_event(fd);
+	close(fd);
+}
+
+static void read_up_to_a_bad_page_delivers_what_fits(void)
+{
+	check_read_cut_short(1, 0, PROT_NONE);
+	check_read_cut_short(3, 0, PROT_NONE);
+	check_read_cut_short(3, 0, PROT_READ);
+}
+
+static void read_with_a_record_across_a_bad_page_delivers_what_fits(void)
+{
+	check_read_cut_short(1, 1, PROT_NONE);
+	check_read_cut_short(2, 40, PROT_NONE);
+	check_read_cut_short(3, 47, PROT_READ);
+	check_read_cut_short(5, 8, PROT_NONE);
+}
+
+static void read_with_the_first_record_across_a_bad_page_is_efault(void)
+{
+	check_read_cut_short(0, 1, PROT_NONE);
+	check_read_cut_short(0, 8, PROT_NONE);
+	check_read_cut_short(0, 47, PROT_NONE);
+	check_read_cut_short(0, 40, PROT_READ);
+}
+
+static void event_can_be_cancelled_after_a_failed_read(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 id = arm_fired(fd, 1);
+
+	CHECK_EQ(read_events(fd, map_unusable(), 1), -EFAULT);
+	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
+	check_no_event(fd);
+}
+
+/* The one who waited longer is woken, and cannot take it. */
+static void event_that_one_reader_cannot_take_goes_to_the_next(void)
+{
+	int fd = device_open(O_RDWR);
+	struct reader bad, good;
+
+	start_reader_into(&bad, fd, map_unusable());
+	start_reader(&good, fd);
+	arm(fd, 0, 7);
+	pthread_join(bad.thread, NULL);
+	CHECK_EQ(bad.ret, -EFAULT);
+	for (int i = 0; i < 500 && !PEEK(good.finished); i++)
+		sleep_ns(10 * NSEC_PER_MSEC);
+	CHECK(PEEK(good.finished));
+	CHECK_EQ(good.ret, 1);
+	CHECK_EQ(good.event.cookie, 7);
+}
+
+/* readv() */
+
+static void readv_fills_one_buffer_after_the_other(void)
+{
+	struct twheel_event events[4];
+	struct iovec iov[] = {
+		{ &events[0], RECORD }, { &events[1], 2 * RECORD }, { &events[3], RECORD },
+	};
+	int fd = open_with_events(O_RDWR | O_NONBLOCK, 4);
+
+	CHECK_EQ(readv(fd, iov, ARRAY_SIZE(iov)), 4 * RECORD);
+	check_cookies(events, 4, 0);
+	check_no_event(fd);
+}
+
+static void readv_splits_records_over_buffers(void)
+{
+	char raw[3 * RECORD];
+	struct twheel_event events[3];
+	struct iovec iov[] = { { raw, 10 }, { raw + 10, 1 }, { raw + 11, sizeof(raw) - 11 } };
+	int fd = open_with_events(O_RDWR | O_NONBLOCK, 3);
+
+	CHECK_EQ(readv(fd, iov, ARRAY_SIZE(iov)), sizeof(raw));
+	memcpy(events, raw, sizeof(events));
+	check_cookies(events, 3, 0);
+	check_no_event(fd);
+}
+
+static void readv_returns_with_the_first_events(void)
+{
+	struct twheel_event events[4];
+	struct iovec iov[] = { { &events[0], RECORD }, { &events[1], 3 * RECORD } };
+	int fd = open_with_events(O_RDWR, 1);
+
+	CHECK_EQ(readv(fd, iov, ARRAY_SIZE(iov)), RECORD);
+	check_cookies(events, 1, 0);
+}
+
+static void readv_into_a_bad_buffer_keeps_what_did_not_fit(void)
+{
+	struct twheel_event events[2];
+	struct iovec iov[] = { { &events[0], RECORD }, { map_unusable(), RECORD } };
+	int fd = open_with_events(O_RDWR | O_NONBLOCK, 2);
+
+	CHECK_EQ(readv(fd, iov, ARRAY_SIZE(iov)), RECORD);
+	check_cookies(events, 1, 0);
+	CHECK_EQ(read_event(fd).cookie, 1);
+	check_no_event(fd);
+}
+
+static void readv_of_less_than_a_record_is_einval(void)
+{
+	char buffer[47];
+	struct iovec iov[] = { { buffer, 20 }, { buffer + 20, 27 } };
+	int fd = open_with_events(O_RDWR | O_NONBLOCK, 1);
+
+	CHECK_EQ(readv(fd, iov, ARRAY_SIZE(iov)), -1);
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(info(fd).ready, 1);
+}
+
+/* There is no position */
+
+static void lseek_is_espipe(void)
+{
+	int fd = open_with_events(O_RDWR, 1);
+
+	CHECK_EQ(lseek(fd, 0, SEEK_SET), -1);
+	CHECK_EQ(errno, ESPIPE);
+	CHECK_EQ(lseek(fd, 0, SEEK_CUR), -1);
+	CHECK_EQ(errno, ESPIPE);
+}
+
+static void pread_is_espipe(void)
+{
+	struct twheel_event event;
+	int fd = open_with_events(O_RDWR, 1);
+
+	CHECK_EQ(pread(fd, &event, sizeof(event), 0), -1);
+	CHECK_EQ(errno, ESPIPE);
+	CHECK_EQ(info(fd).ready, 1);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(read_into_less_than_a_record_is_einval),
+	TEST(read_into_less_than_a_record_is_einval_without_events),
+	TEST(read_into_less_than_a_record_at_bad_address_is_einval),
+	TEST(read_returns_only_whole_records),
+	TEST(read_returns_what_there_is),
+	TEST(read_continues_where_the_last_ended),
+	TEST(read_needs_no_alignment),
+	TEST(read_of_many_into_fresh_memory_returns_them_all),
+	TEST(read_without_events_is_eagain_if_nonblocking),
+	TEST(read_obeys_a_change_of_o_nonblock),
+	TEST(read_blocks_until_the_event),
+	TEST(read_that_blocks_returns_without_filling_the_buffer),
+	TEST(read_that_blocks_is_not_ended_by_a_cancel),
+	TEST(read_goes_on_when_its_descriptor_is_closed),
+	TEST(readers_that_wait_get_one_event_each),
+	TEST(reader_is_woken_while_another_event_is_unread),
+	TEST(readers_get_each_event_once),
+	TEST(read_interrupted_by_a_signal_is_eintr),
+	TEST(read_restarts_after_a_signal_with_sa_restart),
+	TEST(reader_can_be_killed),
+	TEST(read_at_bad_address_is_efault_and_loses_nothing),
+	TEST(read_into_read_only_memory_is_efault_and_loses_nothing),
+	TEST(read_up_to_a_bad_page_delivers_what_fits),
+	TEST(read_with_a_record_across_a_bad_page_delivers_what_fits),
+	TEST(read_with_the_first_record_across_a_bad_page_is_efault),
+	TEST(event_can_be_cancelled_after_a_failed_read),
+	TEST(event_that_one_reader_cannot_take_goes_to_the_next),
+	TEST(readv_fills_one_buffer_after_the_other),
+	TEST(readv_splits_records_over_buffers),
+	TEST(readv_returns_with_the_first_events),
+	TEST(readv_into_a_bad_buffer_keeps_what_did_not_fit),
+	TEST(readv_of_less_than_a_record_is_einval),
+	TEST(lseek_is_espipe),
+	TEST(pread_is_espipe),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

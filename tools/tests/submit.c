@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SUBMIT: many operations in one call.
+ *
+ * The call fails only if no operation was tried; what was tried is told by `done`,
+ * and how each of them ended by its own result.
+ */
+#include <sys/time.h>
+
+#include "device.h"
+#include "memory.h"
+
+/* The call itself */
+
+static void submit_with_flags_is_einval(void)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	int fd = device_open(O_RDWR);
+
+	for (unsigned int bit = 0; bit < 32; bit++) {
+		struct twheel_submit submit = {
+			.ops = (uintptr_t)&op,
+			.nr = 1,
+			.flags = 1U << bit,
+			.op_size = sizeof(op),
+		};
+
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SUBMIT, &submit), -EINVAL);
+	}
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void submit_with_another_op_size_is_einval(void)
+{
+	static const __u32 sizes[] = { 0, 1, 48, 55, 57, 64, 112, ~0U };
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct twheel_submit submit = {
+			.ops = (uintptr_t)&op,
+			.nr = 1,
+			.op_size = sizes[i],
+		};
+
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SUBMIT, &submit), -EINVAL);
+	}
+	CHECK_EQ(info(fd).live, 0);
+}
+
+/* Also what is wrong when there is nothing to do is told. */
+static void submit_of_none_with_flags_is_einval(void)
+{
+	struct twheel_submit submit = { .flags = 1, .op_size = sizeof(struct twheel_op) };
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SUBMIT, &submit), -EINVAL);
+}
+
+static void submit_of_none_does_nothing(void)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	__u32 done;
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(try_submit(fd, &op, 0, &done), 0);
+	CHECK_EQ(done, 0);
+	CHECK_EQ(try_submit(fd, NULL, 0, &done), 0);
+	CHECK_EQ(done, 0);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void submit_ignores_done_on_input(void)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	struct twheel_submit submit = {
+		.ops = (uintptr_t)&op,
+		.nr = 1,
+		.done = 12345,
+		.op_size = sizeof(op),
+	};
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SUBMIT, &submit), 0);
+	CHECK_EQ(submit.done, 1);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void submit_at_bad_address_is_efault(void)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	int fd = device_open(O_RDWR);
+
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_SUBMIT, bad[i].address), -EFAULT,
+			  bad[i].name);
+}
+
+static void submit_of_array_at_bad_address_is_efault(void)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	__u32 done;
+	int fd = device_open(O_RDWR);
+
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		CHECK_ROW(try_submit(fd, bad[i].address, 1, &done), -EFAULT, bad[i].name);
+		CHECK_ROW(try_submit(fd, bad[i].address, 1000, &done), -EFAULT, bad[i].name);
+	}
+	CHECK_EQ(info(fd).live, 0);
+}
+
+/* The ids would be lost. */
+static void submit_of_read_only_array_is_efault(void)
+{
+	const struct twheel_op op = op_arm(0, 0, 0);
+	__u32 done;
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	CHECK_EQ(try_submit(fd, map_read_only(&op, sizeof(op)), 1, &done), -EFAULT);
+	CHECK_EQ(info(fd).live, 0);
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+}
+
+/* Arrays that are usable only up to an entry */
+
+/* @usable entries, and as much of the next as fits before the page that is not. */
+static void check_cut_short(__u32 usable, size_t part, int protection)
+{
+	struct twheel_op *ops = map_before(usable * sizeof(*ops) + part, PROT_READ | PROT_WRITE);
+	char *page = (char *)(ops + usable) + part;
+	__u32 nr = usable + 20, done;
+	int fd = device_open(O_RDWR);
+
+	for (__u32 i = 0; i < nr; i++)
+		ops[i] = op_arm(HOUR, 0, i);
+	protect_page(page, protection);
+	CHECK_EQ(try_submit(fd, ops, nr, &done), 0);
+	CHECK_EQ(done, usable);
+	CHECK_EQ(info(fd).live, usable);
+	for (__u32 i = 0; i < usable; i++) {
+		CHECK_EQ(ops[i].result, 0);
+		CHECK_EQ(cancel(fd, ops[i].id), 0);
+	}
+	close(fd);
+}
+
+static void submit_tries_what_lies_before_a_bad_page(void)
+{
+	check_cut_short(1, 0, PROT_NONE);
+	check_cut_short(5, 0, PROT_NONE);
+	check_cut_short(32, 0, PROT_NONE);
+	check_cut_short(33, 0, PROT_NONE);
+	check_cut_short(100, 0, PROT_NONE);
+	check_cut_short(1000, 0, PROT_NONE);
+}
+
+static void submit_tries_no_entry_that_is_partly_bad(void)
+{
+	check_cut_short(1, 8, PROT_NONE);
+	check_cut_short(31, 48, PROT_NONE);
+	check_cut_short(40, 4, PROT_NONE);
+	check_cut_short(1000, 16, PROT_NONE);
+}
+
+static void submit_tries_what_lies_before_a_read_only_page(void)
+{
+	check_cut_short(1, 0, PROT_READ);
+	check_cut_short(33, 0, PROT_READ);
+	check_cut_short(1000, 0, PROT_READ);
+}
+
+/* The id lies on the writable page, the result on the other. */
+static void submit_tries_no_entry_that_is_partly_read_only(void)
+{
+	check_cut_short(1, 48, PROT_READ);
+	check_cut_short(40, 16, PROT_READ);
+	check_cut_short(1000, 48, PROT_READ);
+}
+
+static void submit_of_too_many_for_memory_tries_what_there_is(void)
+{
+	struct twheel_op *ops = map_before(10 * sizeof(*ops), PROT_NONE);
+	__u32 done;
+	int fd = device_open(O_RDWR);
+
+	for (__u32 i = 0; i < 10; i++)
+		ops[i] = op_arm(HOUR, 0, i);
+	CHECK_EQ(try_submit(fd, ops, ~0U, &done), 0);
+	CHECK_EQ(done, 10);
+	CHECK_EQ(info(fd).live, 10);
+}
+
+static void submit_leaves_what_it_was_not_given(void)
+{
+	struct twheel_op ops[3] = { op_arm(HOUR, 0, 0), op_arm(HOUR, 0, 1) };
+	int fd = device_open(O_RDWR);
+
+	memset(&ops[2], 0x5a, sizeof(ops[2]));
+	submit(fd, ops, 2);
+	for (size_t i = 0; i < sizeof(ops[2]); i++)
+		CHECK_EQ(((unsigned char *)&ops[2])[i], 0x5a);
+	CHECK_EQ(info(fd).live, 2);
+}
+
+/* Entries */
+
+static void submit_runs_a_mix_in_order(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 1);
+	struct twheel_op ops[] = {
+		op_get(id),
+		op_mod(id, 2 * HOUR, 0, 2),
+		op_get(id),
+		op_arm(HOUR, 0, 3),
+		op_cancel(id),
+		op_get(id),
+		op_cancel(id),
+		op_mod(id, HOUR, 0, 4),
+	};
+
+	submit(fd, ops, ARRAY_SIZE(ops));
+	CHECK_EQ(ops[0].result, 0);
+	CHECK_EQ(ops[0].cookie, 1);
+	CHECK_EQ(ops[1].result, 0);
+	CHECK_EQ(ops[2].cookie, 2);
+	CHECK(ops[2].expires_ns > HOUR);
+	CHECK_EQ(ops[3].result, 0);
+	CHECK_EQ(ops[4].result, 0);
+	CHECK_EQ(ops[5].result, -ENOENT);
+	CHECK_EQ(ops[6].result, -ENOENT);
+	CHECK_EQ(ops[7].result, -ENOENT);
+	CHECK_EQ(cancel(fd, ops[3].id), 0);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void submit_goes_on_after_a_bad_entry(void)
+{
+	struct twheel_op ops[100];
+	int fd = device_open(O_RDWR);
+
+	for (__u32 i = 0; i < ARRAY_SIZE(ops); i++) {
+		ops[i] = op_arm(HOUR, 0, i);
+		ops[i].reserved = i % 3 == 1;
+	}
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (__u32 i = 0; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, i % 3 == 1 ? -EINVAL : 0);
+	CHECK_EQ(info(fd).live, 67);
+}
+
+static void submit_entry_with_unknown_opcode_is_einval(void)
+{
+	static const __u32 opcodes[] = { 0, 5, 0x100, 0x10001, ~0U };
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		struct twheel_op ops[] = { op_arm(HOUR, 0, 0), op_arm(HOUR, 0, 0) };
+
+		ops[0].opcode = opcodes[i];
+		submit(fd, ops, 2);
+		CHECK_EQ(ops[0].result, -EINVAL);
+		CHECK_EQ(ops[1].result, 0);
+		CHECK_EQ(cancel(fd, ops[1].id), 0);
+	}
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void submit_reports_withdrawal_in_the_entry(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_op ops[] = {
+		op_cancel(arm_fired(fd, 1)),
+		op_mod(arm_fired(fd, 2), HOUR, 0, 3),
+		op_cancel(arm(fd, HOUR, 4)),
+	};
+
+	submit(fd, ops, ARRAY_SIZE(ops));
+	CHECK_EQ(ops[0].result, TWHEEL_WITHDRAWN);
+	CHECK_EQ(ops[1].result, TWHEEL_WITHDRAWN);
+	CHECK_EQ(ops[2].result, 0);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void submit_cancels_one_id_only_once(void)
+{
+	struct twheel_op ops[40];
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_cancel(id);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	CHECK_EQ(ops[0].result, 0);
+	for (size_t i = 1; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, -ENOENT);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	__u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void check_ids_differ(__u64 *ids, size_t nr)
+{
+	qsort(ids, nr, sizeof(*ids), compare_ids);
+	CHECK(ids[0] != 0);
+	for (size_t i = 1; i < nr; i++)
+		CHECK(ids[i] != ids[i - 1]);
+}
+
+/* Sizes around the lengths in which a driver may cut the array. */
+static void submit_of_any_length_arms_and_cancels_all(void)
+{
+	static const __u32 lengths[] = {
+		1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 5000,
+	};
+	struct twheel_op *ops = calloc(5000, sizeof(*ops));
+	__u64 *ids = calloc(5000, sizeof(*ids));
+	int fd = device_open(O_RDWR);
+
+	for (size_t l = 0; l < ARRAY_SIZE(lengths); l++) {
+		for (__u32 i = 0; i < lengths[l]; i++)
+			ops[i] = op_arm(HOUR + i, 0, i);
+		submit(fd, ops, lengths[l]);
+		CHECK_EQ(info(fd).live, lengths[l]);
+		for (__u32 i = 0; i < lengths[l]; i++) {
+			CHECK_EQ(ops[i].result, 0);
+			ids[i] = ops[i].id;
+			ops[i] = op_cancel(ids[i]);
+		}
+		submit(fd, ops, lengths[l]);
+		for (__u32 i = 0; i < lengths[l]; i++)
+			CHECK_EQ(ops[i].result, 0);
+		check_ids_differ(ids, lengths[l]);
+		CHECK_EQ(info(fd).live, 0);
+	}
+}
+
+/* Signals */
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static void signal_every(long usec)
+{
+	const struct sigaction action = { .sa_handler = on_signal };
+	const struct itimerval timer = {
+		.it_interval.tv_usec = usec,
+		.it_value.tv_usec = usec,
+	};
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, usec ? &timer : &(struct itimerval) { 0 }, NULL);
+}
+
+static void submit_interrupted_by_signals_tells_what_it_did(void)
+{
+	const __u32 nr = 50000;
+	struct twheel_op *ops = calloc(nr, sizeof(*ops));
+	__u32 total = 0, done, interrupted = 0;
+	int fd = device_open(O_RDWR);
+
+	for (__u32 i = 0; i < nr; i++)
+		ops[i] = op_arm(HOUR, 0, i);
+	signal_every(4000);
+	while (total < nr) {
+		int ret = try_submit(fd, ops + total, nr - total, &done);
+
+		if (++interrupted == 1000)
+			signal_every(0);
+		if (ret == -EINTR)
+			continue;
+		CHECK_EQ(ret, 0);
+		CHECK(done > 0);
+		total += done;
+		CHECK_EQ(info(fd).live, total);
+	}
+	signal_every(0);
+	for (__u32 i = 0; i < nr; i++)
+		CHECK_EQ(ops[i].result, 0);
+	ktap_note("%u calls", interrupted);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(submit_with_flags_is_einval),
+	TEST(submit_with_another_op_size_is_einval),
+	TEST(submit_of_none_with_flags_is_einval),
+	TEST(submit_of_none_does_nothing),
+	TEST(submit_ignores_done_on_input),
+	TEST(submit_at_bad_address_is_efault),
+	TEST(submit_of_array_at_bad_address_is_efault),
+	TEST(submit_of_read_only_array_is_efault),
+	TEST(submit_tries_what_lies_before_a_bad_page),
+	TEST(submit_tries_no_entry_that_is_partly_bad),
+	TEST(submit_tries_what_lies_before_a_read_only_page),
+	TEST(submit_tries_no_entry_that_is_partly_read_only),
+	TEST(submit_of_too_many_for_memory_tries_what_there_is),
+	TEST(submit_leaves_what_it_was_not_given),
+	TEST(submit_runs_a_mix_in_order),
+	TEST(submit_goes_on_after_a_bad_entry),
+	TEST(submit_entry_with_unknown_opcode_is_einval),
+	TEST(submit_reports_withdrawal_in_the_entry),
+	TEST(submit_cancels_one_id_only_once),
+	TEST(submit_of_any_length_arms_and_cancels_all),
+	TEST(submit_interrupted_by_signals_tells_what_it_did),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

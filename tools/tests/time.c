@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * When a timeout fires: never early, never not at all.
+ *
+ * How late it fires says more about the machine than about the device; it is
+ * bounded by what no machine should need.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+
+#include "device.h"
+
+#define LATE_AT_MOST	(5 * NSEC_PER_SEC)
+#define TICKS_PER_LEVEL	256	/* of the default wheel; the times only straddle it */
+
+/* Relative and absolute deadlines */
+
+static const __u64 delays[] = {
+	0, 1, 2, 999, 1000, 999999, 1000000, 1000001, 1999999, 2000000,
+	3500000, 10000000, 99999999,
+	(TICKS_PER_LEVEL - 1) * NSEC_PER_MSEC, TICKS_PER_LEVEL * NSEC_PER_MSEC - 1,
+	TICKS_PER_LEVEL * NSEC_PER_MSEC, TICKS_PER_LEVEL * NSEC_PER_MSEC + 1,
+	(TICKS_PER_LEVEL + 1) * NSEC_PER_MSEC, 2 * TICKS_PER_LEVEL * NSEC_PER_MSEC,
+	700000001,
+};
+
+static void relative_deadline_is_counted_from_the_call(void)
+{
+	__u64 before[ARRAY_SIZE(delays)], after[ARRAY_SIZE(delays)];
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(delays); i++) {
+		before[i] = now_ns();
+		arm(fd, delays[i], i);
+		after[i] = now_ns();
+	}
+	for (size_t n = 0; n < ARRAY_SIZE(delays); n++) {
+		struct twheel_event event = read_event(fd);
+		__u64 i = event.cookie;
+
+		CHECK(event.expires_ns >= before[i] + delays[i]);
+		CHECK(event.expires_ns <= after[i] + delays[i]);
+		CHECK(event.fired_ns >= before[i] + delays[i]);
+		CHECK(event.fired_ns <= after[i] + delays[i] + LATE_AT_MOST);
+	}
+}
+
+static void absolute_deadline_is_told_as_it_was_asked_for(void)
+{
+	__u64 base = now_ns() + 20 * NSEC_PER_MSEC;
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(delays); i++)
+		arm_at(fd, base + delays[i], i);
+	for (size_t n = 0; n < ARRAY_SIZE(delays); n++) {
+		struct twheel_event event = read_event(fd);
+
+		CHECK_EQ(event.expires_ns, base + delays[event.cookie]);
+		CHECK(event.fired_ns >= event.expires_ns);
+		CHECK(event.fired_ns <= event.expires_ns + LATE_AT_MOST);
+	}
+}
+
+static void relative_zero_fires(void)
+{
+	int fd = device_open(O_RDWR);
+
+	for (int i = 0; i < 50; i++) {
+		__u64 before = now_ns();
+		struct twheel_event event;
+
+		arm(fd, 0, i);
+		event = read_event(fd);
+		CHECK_EQ(event.cookie, i);
+		CHECK(event.expires_ns >= before);
+		CHECK(event.fired_ns >= before);
+	}
+}
+
+static void absolute_time_in_the_past_fires(void)
+{
+	const __u64 now = now_ns();
+	const __u64 past[] = { 0, 1, NSEC_PER_MSEC, now / 2, now - NSEC_PER_MSEC, now - 1, now };
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(past); i++) {
+		struct twheel_event event;
+
+		arm_at(fd, past[i], i);
+		event = read_event(fd);
+		CHECK_EQ(event.cookie, i);
+		CHECK_EQ(event.expires_ns, past[i]);
+		CHECK(event.fired_ns >= now);
+		CHECK(event.fired_ns <= now + LATE_AT_MOST);
+	}
+}
+
+static void deadlines_within_a_tick_are_never_early(void)
+{
+	const int nr = 3000;
+	int fd = device_open(O_RDWR);
+	struct twheel_event events[64];
+
+	arm_many(fd, nr, 0, 997, 0, NULL);
+	for (int got = 0; got < nr; ) {
+		int ret = read_events(fd, events, ARRAY_SIZE(events));
+
+		CHECK(ret > 0);
+		for (int i = 0; i < ret; i++)
+			check_event(&events[i]);
+		got += ret;
+	}
+}
+
+/* Round the wheel, at every distance from a turn of its lowest level. */
+static void deadlines_in_every_slot_are_never_early(void)
+{
+	const int nr = 800;
+	int fd = device_open(O_RDWR);
+	__u64 base = now_ns() + 50 * NSEC_PER_MSEC;
+
+	for (int i = 0; i < nr; i++)
+		arm_at(fd, base + i * (NSEC_PER_MSEC + 1), i);
+	for (int i = 0; i < nr; i++) {
+		struct twheel_event event = read_event(fd);
+
+		CHECK_EQ(event.expires_ns, base + event.cookie * (NSEC_PER_MSEC + 1));
+		CHECK(event.fired_ns <= event.expires_ns + LATE_AT_MOST);
+	}
+}
+
+static void mod_to_later_is_not_early(void)
+{
+	int fd = device_open(O_RDWR);
+
+	for (int i = 0; i < 30; i++) {
+		__u64 id = arm(fd, NSEC_PER_MSEC, 0), before = now_ns();
+		__u64 delay = (i + 3) * NSEC_PER_MSEC / 2;
+		struct twheel_event event;
+
+		CHECK(mod(fd, id, delay, 1) >= 0);
+		event = read_event(fd);
+		CHECK_EQ(event.cookie, 1);
+		CHECK(event.expires_ns >= before + delay);
+	}
+}
+
+static void mod_to_zero_fires_at_once(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 0);
+
+	CHECK_EQ(mod(fd, id, 0, 1), 0);
+	CHECK_EQ(read_event(fd).cookie, 1);
+}
+
+/* Far away */
+
+static void far_deadlines_do_not_fire(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 ids[63 - 34];
+
+	for (unsigned int bit = 34; bit < 63; bit++)
+		ids[bit - 34] = arm(fd, 1ULL << bit, bit);
+	sleep_ns(400 * NSEC_PER_MSEC);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, ARRAY_SIZE(ids));
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		CHECK_EQ(cancel(fd, ids[i]), 0);
+}
+
+/* One tick more and less than the wheel can tell apart without rounds. */
+static void deadlines_around_the_span_of_the_wheel_do_not_fire(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_info i = info(fd);
+	__u64 span = i.tick_ns, armed = 0;
+
+	for (__u32 level = 0; level < i.levels; level++) {
+		if (span > EXPIRES_MAX / i.slots / 2)
+			break;
+		span *= i.slots;
+		if (span < 10 * NSEC_PER_SEC)
+			continue;
+		arm(fd, span - i.tick_ns, armed++);
+		arm(fd, span, armed++);
+		arm(fd, span + 1, armed++);
+		arm(fd, span + i.tick_ns, armed++);
+		arm(fd, 2 * span, armed++);
+	}
+	sleep_ns(400 * NSEC_PER_MSEC);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, armed);
+}
+
+static void far_deadlines_do_not_hold_up_near_ones(void)
+{
+	int fd = device_open(O_RDWR);
+
+	arm_many(fd, 1000, HOUR, HOUR, 1000, NULL);
+	arm(fd, 20 * NSEC_PER_MSEC, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+	CHECK_EQ(info(fd).live, 1000);
+}
+
+static void time_beyond_int64_max_is_einval(void)
+{
+	static const __u64 times[] = { EXPIRES_MAX + 1, EXPIRES_MAX + 2, ~0ULL - 1, ~0ULL };
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 0), none;
+
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		struct twheel_op op = op_mod(id, times[i], TWHEEL_F_ABS, 0);
+
+		CHECK_EQ(try_arm(fd, times[i], 0, 0, &none), -EINVAL);
+		CHECK_EQ(try_arm(fd, times[i], TWHEEL_F_ABS, 0, &none), -EINVAL);
+		CHECK_EQ(mod(fd, id, times[i], 0), -EINVAL);
+		CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), -EINVAL);
+	}
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void check_never_fires(int fd, __u64 id)
+{
+	struct twheel_op op = op_get(id);
+	__u64 before = now_ns(), after;
+
+	CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
+	after = now_ns();
+	CHECK(op.expires_ns >= EXPIRES_MAX - after);
+	CHECK(op.expires_ns <= EXPIRES_MAX - before);
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+	CHECK_EQ(cancel(fd, id), 0);
+}
+
+/* The sum overflows and is clamped. */
+static void relative_int64_max_is_armed_for_ever(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	check_never_fires(fd, arm(fd, EXPIRES_MAX, 0));
+}
+
+static void absolute_int64_max_is_armed_for_ever(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	check_never_fires(fd, arm_at(fd, EXPIRES_MAX, 0));
+}
+
+static void mod_to_int64_max_is_armed_for_ever(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 id = arm(fd, HOUR, 0);
+
+	CHECK_EQ(mod(fd, id, EXPIRES_MAX, 0), 0);
+	check_never_fires(fd, id);
+}
+
+/* What GET says */
+
+static void check_remaining(int fd, __u64 id, __u64 when)
+{
+	struct twheel_op op = op_get(id);
+	__u64 before = now_ns(), after;
+
+	CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
+	after = now_ns();
+	CHECK(op.expires_ns <= when - before);
+	CHECK(op.expires_ns >= when - after);
+}
+
+static void remaining_is_exact_to_the_nanosecond(void)
+{
+	static const __u64 distances[] = {
+		10 * NSEC_PER_SEC + 1, 77777777777ULL, HOUR - 1, 1000000 * NSEC_PER_SEC + 123456789,
+		1ULL << 52, 1ULL << 60,
+	};
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(distances); i++) {
+		__u64 when = now_ns() + distances[i];
+		__u64 id = arm_at(fd, when, 0);
+
+		check_remaining(fd, id, when);
+		check_remaining(fd, id, when);
+	}
+}
+
+static void remaining_shrinks_to_zero(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 when = now_ns() + 60 * NSEC_PER_MSEC;
+	struct twheel_op op = op_get(arm_at(fd, when, 0));
+
+	for (;;) {
+		__u64 before = now_ns();
+
+		CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
+		if (!op.expires_ns)
+			break;
+		CHECK(before + op.expires_ns <= when);
+		op = op_get(op.id);
+		sleep_ns(NSEC_PER_MSEC);
+	}
+	CHECK(now_ns() >= when);
+	wait_ready(fd, 1);
+}
+
+/* Time namespaces: the clock is that of who opened the file */
+
+/* Continues in a child whose clock is @seconds ahead of this one's. */
+static void enter_time_namespace(long seconds)
+{
+	char text[64];
+	int len = snprintf(text, sizeof(text), "monotonic %ld 0\n", seconds), fd, status;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWTIME) < 0)
+		ktap_skip("no time namespaces");
+	fd = open("/proc/self/timens_offsets", O_WRONLY);
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, text, len), len);
+	close(fd);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		return;
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static void check_absolute(int fd, __u64 now)
+{
+	__u64 when = now + 30 * NSEC_PER_MSEC;
+	__u64 far = arm_at(fd, now + HOUR, 1);
+	struct twheel_event event;
+
+	check_remaining(fd, far, now + HOUR);
+	arm_at(fd, when, 2);
+	event = read_event(fd);
+	CHECK_EQ(event.cookie, 2);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns >= when);
+	CHECK(event.fired_ns <= now_ns());
+	CHECK(now_ns() < when + LATE_AT_MOST);
+}
+
+static void absolute_time_is_of_a_namespace_that_is_ahead(void)
+{
+	__u64 outside = now_ns();
+
+	enter_time_namespace(1000000);
+	CHECK(now_ns() > outside + 1000000 * NSEC_PER_SEC);
+	check_absolute(device_open(O_RDWR), now_ns());
+}
+
+static void absolute_time_is_of_a_namespace_that_is_behind(void)
+{
+	__u64 outside = now_ns();
+
+	if (outside < 3 * NSEC_PER_SEC)
+		sleep_until(3 * NSEC_PER_SEC);
+	enter_time_namespace(-2);
+	check_absolute(device_open(O_RDWR), now_ns());
+}
+
+static void relative_time_is_the_same_in_a_namespace(void)
+{
+	struct twheel_event event;
+	__u64 before;
+	int fd;
+
+	enter_time_namespace(1000000);
+	fd = device_open(O_RDWR);
+	before = now_ns();
+	arm(fd, 20 * NSEC_PER_MSEC, 0);
+	event = read_event(fd);
+	CHECK(event.expires_ns >= before + 20 * NSEC_PER_MSEC);
+	CHECK(event.expires_ns <= now_ns());
+}
+
+static void absolute_time_is_of_who_opened_the_file(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 when = now_ns() + 50 * NSEC_PER_MSEC;
+	struct twheel_event event;
+
+	enter_time_namespace(1000000);
+	arm_at(fd, when, 0);
+	CHECK_EQ(read_events(fd, &event, 1), 1);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns >= when);
+	CHECK(event.fired_ns < when + LATE_AT_MOST);
+}
+
+static void end_of_time_in_a_namespace_does_not_come(void)
+{
+	int fd;
+
+	enter_time_namespace(1000000);
+	fd = device_open(O_RDWR | O_NONBLOCK);
+	arm_at(fd, EXPIRES_MAX, 0);
+	arm(fd, EXPIRES_MAX, 0);
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 2);
+}
+
+/* Before the clock outside was started. */
+static void early_past_in_a_namespace_fires(void)
+{
+	int fd;
+
+	enter_time_namespace(1000000);
+	fd = device_open(O_RDWR);
+	arm_at(fd, 0, 1);
+	CHECK_EQ(read_event(fd).cookie, 1);
+	arm_at(fd, 1000 * NSEC_PER_SEC, 2);
+	CHECK_EQ(read_event(fd).cookie, 2);
+}
+
+/* Order: within one processor's shard by tick, in a tick as armed */
+
+static void stay_on_one_cpu(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static __u64 tick_of(const struct twheel_event *event, __u64 tick_ns)
+{
+	return (event->expires_ns + tick_ns - 1) / tick_ns;
+}
+
+#define ORDERED		400
+
+/* Deadlines 250 us apart, in an order that has nothing to do with time. */
+static void events_of_one_cpu_come_in_order_of_their_ticks(void)
+{
+	struct twheel_event events[ORDERED];
+	__u64 base, tick_ns;
+	int fd = device_open(O_RDWR);
+
+	stay_on_one_cpu();
+	tick_ns = info(fd).tick_ns;
+	base = now_ns() + 400 * NSEC_PER_MSEC;
+	for (int i = 0; i < ORDERED; i++)
+		arm_at(fd, base + i * 157 % ORDERED * 250 * NSEC_PER_USEC, i);
+	if (now_ns() + tick_ns > base)
+		ktap_skip("the machine is too slow");
+	wait_ready(fd, ORDERED);
+	CHECK_EQ(read_events(fd, events, ORDERED), ORDERED);
+	for (int i = 1; i < ORDERED; i++) {
+		__u64 last = tick_of(&events[i - 1], tick_ns), tick = tick_of(&events[i], tick_ns);
+
+		CHECK(last <= tick);
+		if (last == tick)
+			CHECK(events[i - 1].cookie < events[i].cookie);
+		CHECK(events[i - 1].fired_ns <= events[i].fired_ns);
+	}
+}
+
+/* What was armed when the tick was far comes first, though it had to cascade. */
+static void events_of_one_tick_come_in_order_of_arming(void)
+{
+	struct twheel_event events[40];
+	int fd = device_open(O_RDWR);
+	__u64 tick_ns = info(fd).tick_ns, when;
+
+	stay_on_one_cpu();
+	when = (now_ns() / tick_ns + 600) * tick_ns;
+	for (int i = 0; i < 40; i++) {
+		sleep_until(when - (40 - i) * (600 * tick_ns / 42));
+		arm_at(fd, when - i * 1000, i);
+	}
+	if (now_ns() + tick_ns > when)
+		ktap_skip("the machine is too slow");
+	wait_ready(fd, 40);
+	CHECK_EQ(read_events(fd, events, 40), 40);
+	for (int i = 0; i < 40; i++)
+		CHECK_EQ(events[i].cookie, i);
+}
+
+static void events_of_all_cpus_are_read_as_they_come(void)
+{
+	cpu_set_t all, set;
+	int fd = device_open(O_RDWR), armed = 0;
+
+	CHECK_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_ZERO(&set);
+		CPU_SET(cpu, &set);
+		CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+		for (int i = 0; i < 50; i++, armed++)
+			arm(fd, i * NSEC_PER_MSEC, 0);
+	}
+	while (armed--)
+		read_event(fd);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(relative_deadline_is_counted_from_the_call),
+	TEST(absolute_deadline_is_told_as_it_was_asked_for),
+	TEST(relative_zero_fires),
+	TEST(absolute_time_in_the_past_fires),
+	TEST(deadlines_within_a_tick_are_never_early),
+	TEST(deadlines_in_every_slot_are_never_early),
+	TEST(mod_to_later_is_not_early),
+	TEST(mod_to_zero_fires_at_once),
+	TEST(far_deadlines_do_not_fire),
+	TEST(deadlines_around_the_span_of_the_wheel_do_not_fire),
+	TEST(far_deadlines_do_not_hold_up_near_ones),
+	TEST(time_beyond_int64_max_is_einval),
+	TEST(relative_int64_max_is_armed_for_ever),
+	TEST(absolute_int64_max_is_armed_for_ever),
+	TEST(mod_to_int64_max_is_armed_for_ever),
+	TEST(remaining_is_exact_to_the_nanosecond),
+	TEST(remaining_shrinks_to_zero),
+	TEST(absolute_time_is_of_a_namespace_that_is_ahead),
+	TEST(absolute_time_is_of_a_namespace_that_is_behind),
+	TEST(relative_time_is_the_same_in_a_namespace),
+	TEST(absolute_time_is_of_who_opened_the_file),
+	TEST(end_of_time_in_a_namespace_does_not_come),
+	TEST(early_past_in_a_namespace_fires),
+	TEST(events_of_one_cpu_come_in_order_of_their_ticks),
+	TEST(events_of_one_tick_come_in_order_of_arming),
+	TEST(events_of_all_cpus_are_read_as_they_come),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
