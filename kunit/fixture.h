@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the suites of the engine share: one wheel on the MANUAL clock, timeouts that
+ * record when they fire, and the order in which they did.
+ *
+ * A wheel has a shard per CPU and promises an order within one only, so a test
+ * stays on the CPU that it began on. Everything lives in memory of the test, never
+ * on its stack, and the wheel is audited and destroyed in the suite's exit: so a
+ * test that is aborted by an assertion leaves nothing behind.
+ */
+#ifndef _TWHEEL_KUNIT_FIXTURE_H
+#define _TWHEEL_KUNIT_FIXTURE_H
+
+#include <kunit/test.h>
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/limits.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
+#include <linux/time64.h>
+
+#include "../twheel.h"
+#include "reference.h"
+
+#define FIXTURE_ORDER	2048
+
+/**
+ * struct fixture - what a test works with
+ * @wheel: destroyed after the test; NULL if there is none
+ * @tick_ns: length of its tick
+ * @nr_fired: how many timeouts have fired
+ * @order: the first of them
+ */
+struct fixture {
+	struct twheel	*wheel;
+	u64		tick_ns;
+	unsigned int	nr_fired;
+	struct probe	*order[FIXTURE_ORDER];
+};
+
+/**
+ * struct probe - a timeout that records
+ * @t: the timeout
+ * @f: where it records
+ * @id: its index
+ * @tick: the tick that arm_tick() armed it for
+ * @fired: how often it has fired
+ * @fired_ns: the wheel's time when it fired last
+ * @then: what its callback does after that, or NULL
+ * @other: for @then: another timeout
+ * @arg: for @then: a time
+ * @ret: from @then: what was returned to it
+ */
+struct probe {
+	struct twheel_timeout	t;
+	struct fixture		*f;
+	unsigned int		id;
+	u64			tick;
+	unsigned int		fired;
+	u64			fired_ns;
+	void			(*then)(struct probe *p);
+	struct probe		*other;
+	u64			arg;
+	int			ret;
+};
+
+static inline int fixture_init(struct kunit *test)
+{
+	struct fixture *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+
+	if (!f)
+		return -ENOMEM;
+	test->priv = f;
+	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+}
+
+static inline void fixture_exit(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	if (!f || !f->wheel)
+		return;
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
+	twheel_destroy(f->wheel);
+	f->wheel = NULL;
+}
+
+/* Make @f's wheel; the caller checks that it is there. */
+static inline struct twheel *fixture_create(struct fixture *f,
+					    const struct twheel_params *params)
+{
+	struct twheel *w = twheel_create(params);
+
+	f->wheel = IS_ERR(w) ? NULL : w;
+	f->tick_ns = params->tick_ns;
+	return w;
+}
+
+static inline struct fixture *manual_wheel(struct kunit *test, u64 tick_ns,
+					   u32 slots, u32 levels)
+{
+	struct fixture *f = test->priv;
+	struct twheel_params params = {
+		.name = "kunit",
+		.clock = TWHEEL_MANUAL,
+		.tick_ns = tick_ns,
+		.slots = slots,
+		.levels = levels,
+	};
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
+	return f;
+}
+
+static inline void probe_record(struct probe *p)
+{
+	struct fixture *f = p->f;
+
+	p->fired++;
+	p->fired_ns = twheel_now(f->wheel);
+	if (f->nr_fired < FIXTURE_ORDER)
+		f->order[f->nr_fired] = p;
+	f->nr_fired++;
+}
+
+static inline void probe_fires(struct twheel_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+
+	probe_record(p);
+	if (p->then)
+		p->then(p);
+}
+
+/* @n timeouts for the wheel of the test; @fn is NULL for a wheel with a sink. */
+static inline struct probe *probes_for(struct kunit *test, unsigned int n,
+				       void (*fn)(struct twheel_timeout *t))
+{
+	struct fixture *f = test->priv;
+	struct probe *p = kunit_kcalloc(test, n, sizeof(*p), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	for (i = 0; i < n; i++) {
+		p[i].f = f;
+		p[i].id = i;
+		twheel_timeout_init(f->wheel, &p[i].t, fn);
+	}
+	return p;
+}
+
+static inline struct probe *probes(struct kunit *test, unsigned int n)
+{
+	return probes_for(test, n, probe_fires);
+}
+
+static inline void arm_tick(struct kunit *test, struct probe *p, u64 tick)
+{
+	p->tick = tick;
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, tick * p->f->tick_ns));
+}
+
+static inline void advance_tick(struct kunit *test, u64 tick)
+{
+	struct fixture *f = test->priv;
+
+	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, tick * f->tick_ns));
+}
+
+/* The wheel has fired @n timeouts, and these in the order of their ids. */
+static inline void expect_fired_in_id_order(struct kunit *test, unsigned int n)
+{
+	struct fixture *f = test->priv;
+	unsigned int i;
+
+	KUNIT_ASSERT_EQ(test, n, f->nr_fired);
+	for (i = 1; i < n; i++)
+		KUNIT_ASSERT_LT(test, f->order[i - 1]->id, f->order[i]->id);
+}
+
+/* @p fires when the wheel's time reaches @tick, and not before. */
+static inline void expect_fires_at(struct kunit *test, struct probe *p, u64 tick)
+{
+	unsigned int before = p->fired;
+
+	advance_tick(test, tick - 1);
+	KUNIT_ASSERT_EQ_MSG(test, before, p->fired, "early, before tick %llu", tick);
+	advance_tick(test, tick);
+	KUNIT_ASSERT_EQ_MSG(test, before + 1, p->fired, "late, after tick %llu", tick);
+}
+
+#endif /* _TWHEEL_KUNIT_FIXTURE_H */
