@@ -75,6 +75,7 @@
  * Locking
  *
  *	twheel_mutex		all wheels, which CPUs serve
+ *	  twheel.ending		one twheel_stop() at a time
  *	  twheel.advance	one twheel_advance() at a time (MANUAL)
  *	    shard.lock		the shard and the timeouts at home in it
  *	      server.lock	the server's queue of shards
@@ -219,6 +220,8 @@ struct twheel_slot {
  * @batch: odd while a batch is being handed over, else even; only counts up
  * @running: whose callback is running. Compared, never dereferenced: it may have
  *	been freed
+ * @again: @running, if it is to be queued anew when its callback returns, or NULL
+ * @unprocessed: what a stopped shard hands back
  * @runner: who runs the callbacks or the sink
  * @armed: struct twheel_stats, as are the following
  * @cancelled: see there
@@ -257,6 +260,8 @@ struct twheel_shard {
 	unsigned int		nr_due;
 	unsigned int		batch;
 	struct twheel_timeout	*running;
+	struct twheel_timeout	*again;
+	struct list_head	unprocessed;
 	struct task_struct	*runner;
 	u64			stopped_nr;
 	u64			wakeups;
@@ -289,6 +294,9 @@ struct twheel_server {
  * @sink_data: its argument
  * @waiters: those who wait for a batch, a callback or a turn to end
  * @manual_ns: the time of a MANUAL wheel
+ * @max_pending: most timeouts in @pending, or 0
+ * @pending: places taken, counted only if there is a limit
+ * @ending: one twheel_stop() at a time
  * @advance: one twheel_advance() at a time
  * @map: held while callbacks and the sink run, and acquired by all that waits
  *	for them, so that lockdep sees who would wait for himself
@@ -307,6 +315,9 @@ struct twheel {
 					unsigned int nr, u64 now_ns);
 	void			*sink_data;
 	wait_queue_head_t	waiters;
+	unsigned int		max_pending;
+	atomic_t		pending;
+	struct mutex		ending;		/* shards being stopped */
 	atomic64_t		manual_ns;
 	struct mutex		advance;	/* manual_ns, passes of MANUAL */
 	struct lockdep_map	map;
@@ -335,6 +346,8 @@ static u64 twheel_clock_ns(const struct twheel *w)
 	switch (w->clock) {
 	case TWHEEL_BOOTTIME:
 		return ktime_get_boottime_ns();
+	case TWHEEL_REALTIME:
+		return ktime_get_real_ns();
 	case TWHEEL_MANUAL:
 		return atomic64_read(&w->manual_ns);
 	default:
@@ -599,8 +612,40 @@ static void twheel_catch_up(struct twheel_shard *s)
 	}
 }
 
+/*
+ * The clock may have been set back since the last pass. What is armed now may lie
+ * before the cursor then: go back, a visit that is going on first comes to its end.
+ */
+static void twheel_step_back(struct twheel_shard *s)
+{
+	u64 tick = twheel_clock_tick(s->wheel);
+
+	if (tick >= s->done)
+		return;
+	s->done = tick;
+	if (!s->visit)
+		s->cursor = min(s->cursor, tick);
+}
+
+/*
+ * A tick for a timeout that may fire at any of @lo to @hi: one that is in use
+ * anyway, if the cursor is near, or one that others will choose too.
+ */
+static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	u32 from = twheel_slot(g, lo, 0), i;
+
+	if (hi >> g->bits == lo >> g->bits && lo >> g->bits == s->cursor >> g->bits) {
+		i = find_next_bit(twheel_map(s, 0), twheel_slot(g, hi, 0) + 1, from);
+		if (s->slots[i & (g->slots - 1)].first == lo - from + i)
+			return lo - from + i;
+	}
+	return twheel_round_tick(lo, hi);
+}
+
 /* Queue @t for t->expires. Returns the tick at which the shard must wake. */
-static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t)
+static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t, u64 slack_ns)
 {
 	const struct twheel_geometry *g = &s->wheel->geometry;
 	u64 tick;
@@ -609,8 +654,14 @@ static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t)
 	lockdep_assert_held(&s->lock);
 	if (!s->nr)
 		twheel_catch_up(s);
+	if (s->wheel->clock == TWHEEL_REALTIME)
+		twheel_step_back(s);
 	tick = twheel_tick_ceil(t->expires, g->tick_ns);
 	t->tick = tick > s->done ? tick : s->done + 1;
+	if (slack_ns)
+		t->tick = twheel_join(s, t->tick,
+				      twheel_tick_floor(twheel_add_ns(t->expires, slack_ns),
+							g->tick_ns));
 	level = twheel_level(g, t->tick, s->cursor);
 	WRITE_ONCE(t->state, TWHEEL_PENDING);
 	s->nr++;
@@ -618,16 +669,50 @@ static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t)
 	return twheel_insert(s, t, level > s->visit_level ? level : s->visit_level);
 }
 
-static int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns)
+/* Take a place under the wheel's limit; a pending timeout has one. */
+static bool twheel_take_place(struct twheel *w)
+{
+	return !w->max_pending || atomic_add_unless(&w->pending, 1, w->max_pending);
+}
+
+static void twheel_leave_places(struct twheel *w, unsigned int nr)
+{
+	if (w->max_pending)
+		atomic_sub(nr, &w->pending);
+}
+
+/* Queue @t, which has its place, and have the shard wake for it. */
+static void twheel_queue_timeout(struct twheel_shard *s, struct twheel_timeout *t,
+				 u64 expires_ns, u64 slack_ns)
 {
 	u64 wake;
 
-	if (s->stopped)
-		return -ESHUTDOWN;
 	t->expires = expires_ns;
-	wake = twheel_enqueue(s, t);
+	wake = twheel_enqueue(s, t, slack_ns);
 	if (wake < s->wake)
 		twheel_set_timer(s, wake);
+}
+
+/* The callback of @t is running and would have it queued again: not any more. */
+static bool twheel_forget_again(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	lockdep_assert_held(&s->lock);
+	if (s->again != t)
+		return false;
+	s->again = NULL;
+	twheel_leave_places(s->wheel, 1);
+	return true;
+}
+
+static int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns,
+			u64 slack_ns)
+{
+	if (s->stopped)
+		return -ESHUTDOWN;
+	twheel_forget_again(s, t);
+	if (!twheel_take_place(s->wheel))
+		return -EAGAIN;
+	twheel_queue_timeout(s, t, expires_ns, slack_ns);
 	return 0;
 }
 
@@ -641,10 +726,11 @@ static bool __twheel_cancel(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	lockdep_assert_held(&s->lock);
 	if (twheel_state(t) != TWHEEL_PENDING)
-		return false;
+		return twheel_forget_again(s, t);
 	twheel_remove(s, t);
 	WRITE_ONCE(t->state, TWHEEL_IDLE);
 	s->cancelled++;
+	twheel_leave_places(s->wheel, 1);
 	return true;
 }
 
@@ -696,28 +782,47 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 EXPORT_SYMBOL_GPL(twheel_timeout_init);
 
 /**
+ * twheel_arm_slack() - arm a timeout that may be late
+ * @t: an initialised timeout that is not pending
+ * @expires_ns: the deadline, as in twheel_arm()
+ * @slack_ns: how much later than its deadline it may fire, beyond what any timeout
+ *	may be late
+ *
+ * It joins a tick that is in use anyway, or one that others with slack choose too,
+ * and so saves a wakeup.
+ *
+ * Return: as twheel_arm(); -EINVAL if @slack_ns is above S64_MAX.
+ */
+int twheel_arm_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	int ret = -EBUSY;
+
+	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
+		return -EINVAL;
+
+	s = twheel_lock_here(t, &flags);
+	if (twheel_state(t) == TWHEEL_IDLE)
+		ret = __twheel_arm(s, t, expires_ns, slack_ns);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(twheel_arm_slack);
+
+/**
  * twheel_arm() - arm a timeout for a point in time
  * @t: an initialised timeout that is not pending
  * @expires_ns: the deadline, absolute ns on the wheel's clock. A past one is due
  *	at once: it fires at the next tick, not inside this call
  *
  * Return: 0; -EBUSY if it is pending or on its way to the sink; -EINVAL if
- * @expires_ns is above S64_MAX; -ESHUTDOWN if the wheel has been stopped.
+ * @expires_ns is above S64_MAX; -EAGAIN if max_pending timeouts are pending;
+ * -ESHUTDOWN if the wheel has been stopped.
  */
 int twheel_arm(struct twheel_timeout *t, u64 expires_ns)
 {
-	struct twheel_shard *s;
-	unsigned long flags;
-	int ret = -EBUSY;
-
-	if (expires_ns > S64_MAX)
-		return -EINVAL;
-
-	s = twheel_lock_here(t, &flags);
-	if (twheel_state(t) == TWHEEL_IDLE)
-		ret = __twheel_arm(s, t, expires_ns);
-	spin_unlock_irqrestore(&s->lock, flags);
-	return ret;
+	return twheel_arm_slack(t, expires_ns, 0);
 }
 EXPORT_SYMBOL_GPL(twheel_arm);
 
@@ -727,15 +832,70 @@ EXPORT_SYMBOL_GPL(twheel_arm);
  * @delay_ns: ns from now. 0 is due at once: it fires at the next tick, not inside
  *	this call. A sum past the end of the clock never fires
  *
- * Return: as twheel_arm().
+ * Return: as twheel_arm(); -EINVAL on a REALTIME wheel, whose clock may be stepped.
  */
 int twheel_arm_after(struct twheel_timeout *t, u64 delay_ns)
 {
-	if (delay_ns > S64_MAX)
+	const struct twheel *w = READ_ONCE(t->shard)->wheel;
+
+	if (delay_ns > S64_MAX || w->clock == TWHEEL_REALTIME)
 		return -EINVAL;
-	return twheel_arm(t, twheel_add_ns(twheel_clock_ns(READ_ONCE(t->shard)->wheel), delay_ns));
+	return twheel_arm(t, twheel_add_ns(twheel_clock_ns(w), delay_ns));
 }
 EXPORT_SYMBOL_GPL(twheel_arm_after);
+
+/**
+ * twheel_periodic_init() - prepare a periodic timeout
+ * @w: the wheel that it belongs to from now on, one without a sink
+ * @p: the timeout; it must not be in a wheel
+ * @fn: called when it expires
+ * @kind: TWHEEL_FIXED_RATE or TWHEEL_FIXED_DELAY
+ */
+void twheel_periodic_init(struct twheel *w, struct twheel_periodic *p,
+			  void (*fn)(struct twheel_periodic *p), enum twheel_kind kind)
+{
+	memset(p, 0, sizeof(*p));
+	twheel_timeout_init(w, &p->t, NULL);
+	p->t.kind = kind;
+	p->fn = fn;
+}
+EXPORT_SYMBOL_GPL(twheel_periodic_init);
+
+/**
+ * twheel_arm_periodic() - arm a periodic timeout
+ * @p: an initialised periodic timeout that is neither pending nor in its callback
+ * @expires_ns: the first deadline, as in twheel_arm()
+ * @interval_ns: 1 to S64_MAX. Below the tick is fine: the callback is then called
+ *	once a tick and told how many deadlines have passed
+ * @repeat: how many deadlines in all, those that are missed included; 0: no end
+ *
+ * There is never a burst: deadlines that have passed when the callback comes are
+ * counted, not made up for. With fixed rate the callback may be called for the next
+ * deadline as soon as it returns; it is never called twice at the same time.
+ *
+ * Return: as twheel_arm(); -EINVAL for a bad interval.
+ */
+int twheel_arm_periodic(struct twheel_periodic *p, u64 expires_ns, u64 interval_ns,
+			u32 repeat)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	int ret = -EBUSY;
+
+	if (expires_ns > S64_MAX || !interval_ns || interval_ns > S64_MAX)
+		return -EINVAL;
+
+	s = twheel_lock_here(&p->t, &flags);
+	if (twheel_state(&p->t) == TWHEEL_IDLE && s->running != &p->t) {
+		p->interval_ns = interval_ns;
+		p->repeat = repeat;
+		p->missed = 0;
+		ret = __twheel_arm(s, &p->t, expires_ns, 0);
+	}
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(twheel_arm_periodic);
 
 /* Arm from the front of @timeouts until it is empty or a batch is done. */
 static unsigned int twheel_arm_batch(struct twheel_shard *s, struct list_head *timeouts)
@@ -748,9 +908,11 @@ static unsigned int twheel_arm_batch(struct twheel_shard *s, struct list_head *t
 	lockdep_assert_held(&s->lock);
 	for (; pos != timeouts && nr < TWHEEL_BATCH; pos = next, nr++) {
 		next = pos->next;
+		if (!twheel_take_place(s->wheel))
+			break;
 		t = list_entry(pos, struct twheel_timeout, entry);
 		t->shard = s;
-		wake = min(wake, twheel_enqueue(s, t));
+		wake = min(wake, twheel_enqueue(s, t, 0));
 	}
 	/* All before @pos have been linked elsewhere. */
 	__list_del(timeouts, pos);
@@ -769,7 +931,7 @@ static unsigned int twheel_arm_batch(struct twheel_shard *s, struct list_head *t
  * They are armed in the order of the list and leave it.
  *
  * Return: how many were armed; fewer than there were only if the wheel has been
- * stopped: the others are still in @timeouts.
+ * stopped or max_pending timeouts are pending: the others are still in @timeouts.
  */
 unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts)
 {
@@ -789,6 +951,19 @@ unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts)
 }
 EXPORT_SYMBOL_GPL(twheel_arm_list);
 
+/* A pending timeout keeps its place. */
+static int twheel_move(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns)
+{
+	if (twheel_state(t) != TWHEEL_PENDING)
+		return __twheel_arm(s, t, expires_ns, 0);
+	if (s->stopped)
+		return -ESHUTDOWN;
+	twheel_remove(s, t);
+	s->cancelled++;
+	twheel_queue_timeout(s, t, expires_ns, 0);
+	return 1;
+}
+
 /**
  * twheel_mod() - arm a timeout, or move it if it is pending
  * @t: an initialised timeout
@@ -804,19 +979,14 @@ int twheel_mod(struct twheel_timeout *t, u64 expires_ns)
 {
 	struct twheel_shard *s;
 	unsigned long flags;
-	bool pending;
-	int ret;
+	int ret = -EBUSY;
 
 	if (expires_ns > S64_MAX)
 		return -EINVAL;
 
 	s = twheel_lock_here(t, &flags);
-	if (twheel_state(t) == TWHEEL_EXPIRING) {
-		ret = -EBUSY;
-	} else {
-		pending = !s->stopped && __twheel_cancel(s, t);
-		ret = __twheel_arm(s, t, expires_ns) ?: pending;
-	}
+	if (twheel_state(t) != TWHEEL_EXPIRING)
+		ret = twheel_move(s, t, expires_ns);
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
 }
@@ -843,6 +1013,46 @@ bool twheel_cancel(struct twheel_timeout *t)
 }
 EXPORT_SYMBOL_GPL(twheel_cancel);
 
+/* Cancel from @timeouts on what is at home in one shard; how many were looked at. */
+static unsigned int twheel_cancel_batch(struct twheel_timeout **timeouts, unsigned int nr,
+					unsigned int *cancelled)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	unsigned int i;
+
+	s = twheel_lock_home(timeouts[0], &flags);
+	for (i = 0; i < nr && READ_ONCE(timeouts[i]->shard) == s; i++) {
+		if (__twheel_cancel(s, timeouts[i]))
+			(*cancelled)++;
+		else
+			timeouts[i] = NULL;
+	}
+	spin_unlock_irqrestore(&s->lock, flags);
+	return i;
+}
+
+/**
+ * twheel_cancel_list() - cancel many timeouts, with one lock hold for many of them
+ * @timeouts: initialised timeouts. Those that were not pending are replaced by NULL
+ * @nr: how many
+ *
+ * Neighbours in @timeouts that were armed on the same CPU share a lock hold.
+ *
+ * Return: how many were pending and will not fire.
+ */
+unsigned int twheel_cancel_list(struct twheel_timeout **timeouts, unsigned int nr)
+{
+	unsigned int cancelled = 0, done = 0;
+
+	while (done < nr)
+		done += twheel_cancel_batch(timeouts + done,
+					    min_t(unsigned int, nr - done, TWHEEL_BATCH),
+					    &cancelled);
+	return cancelled;
+}
+EXPORT_SYMBOL_GPL(twheel_cancel_list);
+
 /* Waiting for callbacks */
 
 /* Lockdep sees here what would wait for itself, even if it does not this time. */
@@ -857,6 +1067,17 @@ static void twheel_might_wait(struct twheel *w)
 static bool twheel_is_runner(struct twheel_shard *s)
 {
 	return WARN_ON_ONCE(READ_ONCE(s->runner) == current);
+}
+
+/* Waiting for the callback that one is in would never end. */
+static bool twheel_in_callback(struct twheel *w)
+{
+	struct twheel_shard *s;
+
+	list_for_each_entry(s, &w->all, entry)
+		if (READ_ONCE(s->runner) == current)
+			return true;
+	return false;
 }
 
 static void twheel_wake_waiters(struct twheel_shard *s)
@@ -1076,6 +1297,7 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	s->nr_due = 0;
 	s->nr -= nr;
 	s->fired += nr;
+	twheel_leave_places(w, nr);
 	spin_unlock_irq(&s->lock);
 
 	lock_map_acquire(&w->map);
@@ -1085,24 +1307,81 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	spin_lock_irq(&s->lock);
 }
 
-static void twheel_run_callback(struct twheel_shard *s, struct twheel_timeout *t)
+/* Count what has passed by @now_ns. Returns true if more is to come. */
+static bool twheel_count_periods(struct twheel_periodic *p, u64 now_ns)
 {
-	void (*fn)(struct twheel_timeout *t) = t->fn;
+	u64 missed = twheel_intervals(p->t.expires, now_ns, p->interval_ns);
 
+	if (p->repeat)
+		missed = min_t(u64, missed, p->repeat - 1);
+	p->missed = missed;
+	p->expires = p->t.expires + missed * p->interval_ns;
+	if (!p->repeat)
+		return true;
+	p->repeat -= missed + 1;
+	return p->repeat;
+}
+
+/*
+ * @p is taken out for its callback. With fixed rate the next deadline is queued
+ * before the callback, which can then cancel it like any other; it cannot fire
+ * before the callback returns, as it stays at home while that is running.
+ */
+static void twheel_begin_period(struct twheel_shard *s, struct twheel_periodic *p, u64 now_ns)
+{
+	if (!twheel_count_periods(p, now_ns))
+		twheel_leave_places(s->wheel, 1);
+	else if (p->t.kind == TWHEEL_FIXED_DELAY || s->stopped)
+		s->again = &p->t;
+	else
+		twheel_queue_timeout(s, &p->t, twheel_add_ns(p->expires, p->interval_ns), 0);
+}
+
+/* The callback is over, and nobody has wished otherwise: queue it, or hand it back. */
+static void twheel_end_period(struct twheel_shard *s, struct twheel_periodic *p)
+{
+	s->again = NULL;
+	if (!s->stopped) {
+		twheel_queue_timeout(s, &p->t, twheel_add_ns(twheel_clock_ns(s->wheel),
+							     p->interval_ns), 0);
+		return;
+	}
+	twheel_leave_places(s->wheel, 1);
+	list_add_tail(&p->t.entry, &s->unprocessed);
+}
+
+static void twheel_call(struct twheel_timeout *t)
+{
+	struct twheel_periodic *p = container_of(t, struct twheel_periodic, t);
+
+	if (t->kind == TWHEEL_ONCE)
+		t->fn(t);
+	else
+		p->fn(p);
+}
+
+static void twheel_run_callback(struct twheel_shard *s, struct twheel_timeout *t, u64 now_ns)
+{
 	lockdep_assert_held(&s->lock);
 	twheel_remove(s, t);
 	WRITE_ONCE(t->state, TWHEEL_IDLE);
 	s->fired++;
 	s->running = t;
+	if (t->kind == TWHEEL_ONCE)
+		twheel_leave_places(s->wheel, 1);
+	else
+		twheel_begin_period(s, container_of(t, struct twheel_periodic, t), now_ns);
 	spin_unlock_irq(&s->lock);
 
 	lock_map_acquire(&s->wheel->map);
-	fn(t);
+	twheel_call(t);
 	lock_map_release(&s->wheel->map);
 	cond_resched();
 
 	spin_lock_irq(&s->lock);
 	s->running = NULL;
+	if (s->again)
+		twheel_end_period(s, container_of(s->again, struct twheel_periodic, t));
 	twheel_wake_waiters(s);
 }
 
@@ -1118,7 +1397,7 @@ static void twheel_deliver(struct twheel_shard *s, u64 now_ns)
 		twheel_run_sink(s, now_ns);
 	while ((t = list_first_entry_or_null(&s->due, struct twheel_timeout, entry)) &&
 	       !s->stopped)
-		twheel_run_callback(s, t);
+		twheel_run_callback(s, t, now_ns);
 	WRITE_ONCE(s->runner, NULL);
 	s->batch++;
 	twheel_wake_waiters(s);
@@ -1311,9 +1590,8 @@ int twheel_advance(struct twheel *w, u64 now_ns)
 
 	if (w->clock != TWHEEL_MANUAL || now_ns > S64_MAX)
 		return -EINVAL;
-	list_for_each_entry(s, &w->all, entry)
-		if (READ_ONCE(s->runner) == current)
-			return -EDEADLK;
+	if (twheel_in_callback(w))
+		return -EDEADLK;
 
 	guard(mutex)(&w->advance);
 	atomic64_set(&w->manual_ns, now_ns);
@@ -1521,6 +1799,7 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	static const clockid_t clock[] = {
 		[TWHEEL_MONOTONIC]	= CLOCK_MONOTONIC,
 		[TWHEEL_BOOTTIME]	= CLOCK_BOOTTIME,
+		[TWHEEL_REALTIME]	= CLOCK_REALTIME,
 		[TWHEEL_MANUAL]		= CLOCK_MONOTONIC,
 	};
 	u32 nr = w->geometry.levels << w->geometry.bits;
@@ -1536,6 +1815,7 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 		INIT_LIST_HEAD(&s->slots[i].list);
 	INIT_LIST_HEAD(&s->marker);
 	INIT_LIST_HEAD(&s->due);
+	INIT_LIST_HEAD(&s->unprocessed);
 	INIT_LIST_HEAD(&s->work);
 	s->cursor = twheel_clock_tick(w);
 	s->done = s->cursor;
@@ -1627,6 +1907,8 @@ static struct twheel *twheel_alloc(const struct twheel_params *p)
 	w->clock = p->clock;
 	w->sink = p->sink;
 	w->sink_data = p->sink_data;
+	w->max_pending = p->max_pending;
+	mutex_init(&w->ending);
 	INIT_LIST_HEAD(&w->all);
 	init_waitqueue_head(&w->waiters);
 	lockdep_register_key(&w->advance_key);
@@ -1681,7 +1963,9 @@ static unsigned int twheel_drain_list(struct twheel_shard *s, struct list_head *
 			break;
 		twheel_remove(s, t);
 		WRITE_ONCE(t->state, TWHEEL_IDLE);
+		list_add_tail(&t->entry, &s->unprocessed);
 		s->stopped_nr++;
+		twheel_leave_places(s->wheel, 1);
 	}
 	return nr;
 }
@@ -1731,14 +2015,43 @@ static void twheel_call_off(struct twheel_shard *s)
 	s->wake = TWHEEL_NEVER;
 }
 
-static void twheel_stop_shard(struct twheel_shard *s)
+static void twheel_stop_shard(struct twheel_shard *s, struct list_head *unprocessed)
 {
 	twheel_call_off(s);
 	hrtimer_cancel(&s->timer);
 	wait_event(s->wheel->waiters, twheel_turns_over(s));
 	while (twheel_drain(s))
 		cond_resched();
+	scoped_guard(spinlock_irq, &s->lock)
+		list_splice_tail_init(&s->unprocessed, unprocessed);
 }
+
+/**
+ * twheel_stop() - stop a wheel and take back what has not fired
+ * @w: the wheel
+ * @unprocessed: a list to which the timeouts are added that were pending, linked by
+ *	entry and idle, in no order; a periodic one that is running comes after its
+ *	run
+ *
+ * No arm succeeds from now on: -ESHUTDOWN. On return no callback and no sink is
+ * running, and none will. A second caller waits for the first, and gets nothing.
+ * Others may go on to call anything but twheel_destroy().
+ *
+ * Context: may sleep. Not from a callback or the sink of @w: that is warned of, and
+ * the wheel is not stopped.
+ */
+void twheel_stop(struct twheel *w, struct list_head *unprocessed)
+{
+	struct twheel_shard *s;
+
+	twheel_might_wait(w);
+	if (WARN_ON_ONCE(twheel_in_callback(w)))
+		return;
+	guard(mutex)(&w->ending);
+	list_for_each_entry(s, &w->all, entry)
+		twheel_stop_shard(s, unprocessed);
+}
+EXPORT_SYMBOL_GPL(twheel_stop);
 
 /**
  * twheel_destroy() - end a wheel
@@ -1753,16 +2066,13 @@ static void twheel_stop_shard(struct twheel_shard *s)
  */
 void twheel_destroy(struct twheel *w)
 {
-	struct twheel_shard *s;
+	LIST_HEAD(unprocessed);
 
 	if (IS_ERR_OR_NULL(w))
 		return;
-	twheel_might_wait(w);
-	list_for_each_entry(s, &w->all, entry)
-		if (twheel_is_runner(s))
-			return;
-	list_for_each_entry(s, &w->all, entry)
-		twheel_stop_shard(s);
+	twheel_stop(w, &unprocessed);
+	if (twheel_in_callback(w))
+		return;
 	scoped_guard(mutex, &twheel_mutex)
 		list_del(&w->entry);
 	twheel_free(w);
@@ -1784,6 +2094,7 @@ void twheel_get_params(const struct twheel *w, struct twheel_params *params)
 		.levels		= w->geometry.levels,
 		.sink		= w->sink,
 		.sink_data	= w->sink_data,
+		.max_pending	= w->max_pending,
 	};
 }
 EXPORT_SYMBOL_GPL(twheel_get_params);

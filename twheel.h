@@ -40,11 +40,13 @@ struct twheel_timeout;
  * enum twheel_clock - the clock that a wheel follows
  * @TWHEEL_MONOTONIC: CLOCK_MONOTONIC, stands still in suspend
  * @TWHEEL_BOOTTIME: CLOCK_BOOTTIME, goes on in suspend
+ * @TWHEEL_REALTIME: CLOCK_REALTIME, may be stepped both ways; absolute times only
  * @TWHEEL_MANUAL: moved by twheel_advance() alone, starts at 0
  */
 enum twheel_clock {
 	TWHEEL_MONOTONIC,
 	TWHEEL_BOOTTIME,
+	TWHEEL_REALTIME,
 	TWHEEL_MANUAL,
 };
 
@@ -71,6 +73,7 @@ enum twheel_state {
  * @shard: which shard's lock guards the timeout
  * @state: enum twheel_state
  * @level: while pending, the level it lies on
+ * @kind: enum twheel_kind
  *
  * All but @data, and @expires for twheel_arm_list(), is private to the engine.
  */
@@ -85,6 +88,42 @@ struct twheel_timeout {
 	struct twheel_shard	*shard;
 	u8			state;
 	u8			level;
+	u8			kind;
+};
+
+/**
+ * enum twheel_kind - what follows an expiry
+ * @TWHEEL_ONCE: nothing
+ * @TWHEEL_FIXED_RATE: the deadline moves on by whole intervals, in phase, past now
+ * @TWHEEL_FIXED_DELAY: the next deadline is an interval after the callback's end
+ */
+enum twheel_kind {
+	TWHEEL_ONCE,
+	TWHEEL_FIXED_RATE,
+	TWHEEL_FIXED_DELAY,
+};
+
+/**
+ * struct twheel_periodic - a timeout that expires again and again
+ * @t: the timeout, to be cancelled, or looked at, like any other
+ * @fn: callback
+ * @interval_ns: from one deadline to the next
+ * @expires: for @fn: the deadline that it is called for, the last one if several
+ *	have passed
+ * @missed: for @fn: deadlines that have passed since the call before, beside
+ *	@expires; stays at U64_MAX where it would pass it
+ * @repeat: deadlines still to come, in @fn those after @expires; 0: no end
+ *
+ * Cancelled from its own callback it stays cancelled. It must be cancelled before
+ * it is freed, in its own callback too, unless the callback is for the last one.
+ */
+struct twheel_periodic {
+	struct twheel_timeout	t;
+	void			(*fn)(struct twheel_periodic *p);
+	u64			interval_ns;
+	u64			expires;
+	u64			missed;
+	u32			repeat;
 };
 
 /**
@@ -102,6 +141,7 @@ struct twheel_timeout {
  *	returns. @now_ns is the time the batch was taken out, on the wheel's clock.
  *	Sinks of different CPUs run at the same time
  * @sink_data: first argument of @sink
+ * @max_pending: most timeouts that may be pending at once; 0: no limit
  */
 struct twheel_params {
 	const char		*name;
@@ -112,6 +152,7 @@ struct twheel_params {
 	void			(*sink)(void *sink_data, struct list_head *expired,
 					unsigned int nr, u64 now_ns);
 	void			*sink_data;
+	unsigned int		max_pending;
 };
 
 /**
@@ -119,7 +160,7 @@ struct twheel_params {
  * @armed: timeouts queued by an arm or a mod
  * @cancelled: taken out by a cancel, by a mod of a pending timeout
  * @fired: handed to a callback or to the sink
- * @stopped: taken out by the end of the wheel
+ * @stopped: handed back by twheel_stop() or twheel_destroy()
  * @pending: in the wheel now
  * @cascaded: moved down a level
  * @wakeups: times that a thread was woken for it
@@ -151,6 +192,7 @@ struct twheel_position {
 };
 
 struct twheel *twheel_create(const struct twheel_params *params);
+void twheel_stop(struct twheel *w, struct list_head *unprocessed);
 void twheel_destroy(struct twheel *w);
 void twheel_flush(struct twheel *w);
 void twheel_get_params(const struct twheel *w, struct twheel_params *params);
@@ -159,10 +201,17 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 			 void (*fn)(struct twheel_timeout *t));
 int twheel_arm(struct twheel_timeout *t, u64 expires_ns);
 int twheel_arm_after(struct twheel_timeout *t, u64 delay_ns);
+int twheel_arm_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns);
 unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts);
 int twheel_mod(struct twheel_timeout *t, u64 expires_ns);
 bool twheel_cancel(struct twheel_timeout *t);
+unsigned int twheel_cancel_list(struct twheel_timeout **timeouts, unsigned int nr);
 bool twheel_cancel_sync(struct twheel_timeout *t);
+
+void twheel_periodic_init(struct twheel *w, struct twheel_periodic *p,
+			  void (*fn)(struct twheel_periodic *p), enum twheel_kind kind);
+int twheel_arm_periodic(struct twheel_periodic *p, u64 expires_ns, u64 interval_ns,
+			u32 repeat);
 
 u64 twheel_remaining_ns(struct twheel_timeout *t);
 u64 twheel_rounds(struct twheel_timeout *t);

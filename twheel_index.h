@@ -147,6 +147,30 @@ static inline u32 twheel_level(const struct twheel_geometry *g, u64 tick, u64 cu
 }
 
 /*
+ * A tick in @lo to @hi that others are likely to have chosen too: the one that is a
+ * multiple of the highest power of two.
+ */
+static inline u64 twheel_round_tick(u64 lo, u64 hi)
+{
+	u64 low;
+
+	if (lo >= hi)
+		return lo;
+	/* From the highest bit in which they differ down: lo has it 0, hi has it 1. */
+	low = (1ULL << (fls64(lo ^ hi) - 1)) - 1;
+	return lo & (low << 1 | 1) ? hi & ~low : lo;
+}
+
+/*
+ * Whole intervals from @expires_ns up to @now_ns: deadlines that have passed beside
+ * the one at @expires_ns. The interval is not 0.
+ */
+static inline u64 twheel_intervals(u64 expires_ns, u64 now_ns, u64 interval_ns)
+{
+	return now_ns > expires_ns ? div64_u64(now_ns - expires_ns, interval_ns) : 0;
+}
+
+/*
  * How often the cursor still enters the slot of @tick on the top level without
  * entering the block of @tick: the rounds that a timeout has to sit out there.
  * @tick is not before @cursor.
