@@ -135,7 +135,9 @@
 #include <linux/bitmap.h>
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
+#include <linux/debugfs.h>
 #include <linux/hrtimer.h>
+#include <linux/jump_label.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -143,6 +145,7 @@
 #include <linux/percpu.h>
 #include <linux/sched.h>
 #include <linux/sched/isolation.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smpboot.h>
 #include <linux/spinlock.h>
@@ -154,6 +157,9 @@
 #include "twheel.h"
 #include "twheel_compat.h"
 #include "twheel_index.h"
+
+#define CREATE_TRACE_POINTS
+#include "twheel_trace.h"
 
 /* Most timeouts that are handled in one hold of a shard's lock. */
 #define TWHEEL_BATCH	128
@@ -181,6 +187,39 @@ MODULE_PARM_DESC(slots, "default slots per level, 2 to 65536, rounded up to a po
 static unsigned int default_levels = 4;
 module_param_named(levels, default_levels, uint, 0444);
 MODULE_PARM_DESC(levels, "default number of levels, 1 to 8 (4)");
+
+static unsigned int warn_wheels = 64;
+module_param(warn_wheels, uint, 0644);
+MODULE_PARM_DESC(warn_wheels, "warn once when there are more wheels than this (64)");
+
+/* Off, it costs nothing: no look at the timeouts of a batch, no clock. */
+static DEFINE_STATIC_KEY_FALSE(twheel_count_lateness);
+
+static int twheel_set_lateness(const char *val, const struct kernel_param *kp)
+{
+	bool on;
+	int ret = kstrtobool(val, &on);
+
+	if (ret)
+		return ret;
+	if (on)
+		static_branch_enable(&twheel_count_lateness);
+	else
+		static_branch_disable(&twheel_count_lateness);
+	return 0;
+}
+
+static int twheel_get_lateness(char *buffer, const struct kernel_param *kp)
+{
+	return sprintf(buffer, "%c\n", static_key_enabled(&twheel_count_lateness) ? 'Y' : 'N');
+}
+
+static const struct kernel_param_ops twheel_lateness_ops = {
+	.set	= twheel_set_lateness,
+	.get	= twheel_get_lateness,
+};
+module_param_cb(lateness, &twheel_lateness_ops, NULL, 0644);
+MODULE_PARM_DESC(lateness, "count how late timeouts fire, see debugfs (N)");
 
 static bool rt;
 module_param(rt, bool, 0444);
@@ -224,11 +263,14 @@ struct twheel_slot {
  * @unprocessed: what a stopped shard hands back
  * @runner: who runs the callbacks or the sink
  * @armed: struct twheel_stats, as are the following
+ * @rearmed: see there
  * @cancelled: see there
  * @fired: see there
  * @stopped_nr: see there
  * @cascaded: see there
  * @wakeups: see there
+ * @largest_batch: see there
+ * @lateness: see there
  * @timer: wakes the server
  * @server: serves this shard, changes under @lock
  * @work: place in the queue of @server; under its lock
@@ -263,8 +305,11 @@ struct twheel_shard {
 	struct twheel_timeout	*again;
 	struct list_head	unprocessed;
 	struct task_struct	*runner;
+	u64			rearmed;
 	u64			stopped_nr;
 	u64			wakeups;
+	u64			largest_batch;
+	u64			lateness[TWHEEL_LATENESS_BUCKETS];
 	struct hrtimer		timer;
 	struct twheel_server	*server;
 	struct list_head	work;
@@ -303,6 +348,7 @@ struct twheel_server {
  * @key: class of @map: one a wheel, since one may end another from its callback
  * @advance_key: class of @advance, for the same reason
  * @entry: in twheel_wheels; under twheel_mutex
+ * @dentry: its file in debugfs
  * @name: for messages
  * @all: the shards, each once. Constant
  * @shards: the shards by CPU. Constant. CPUs that timers shall not disturb share
@@ -324,13 +370,16 @@ struct twheel {
 	struct lock_class_key	key;
 	struct lock_class_key	advance_key;
 	struct list_head	entry;
+	struct dentry		*dentry;
 	char			name[TWHEEL_NAME_LEN];
 	struct list_head	all;
 	struct twheel_shard	*shards[];
 };
 
 static DEFINE_MUTEX(twheel_mutex);
+static struct dentry *twheel_debugfs;
 static LIST_HEAD(twheel_wheels);		/* under twheel_mutex */
+static unsigned int twheel_nr_wheels;		/* under twheel_mutex */
 static struct cpumask twheel_serving;		/* under twheel_mutex */
 
 static DEFINE_PER_CPU(struct twheel_server, twheel_servers);
@@ -570,6 +619,7 @@ static void twheel_queue(struct twheel_shard *s)
 static void twheel_wake(struct twheel_shard *s)
 {
 	s->wakeups++;
+	trace_twheel_wakeup(s->wheel->name, s->cpu, s->server->task->pid);
 	twheel_queue(s);
 }
 
@@ -638,7 +688,7 @@ static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 
 	if (hi >> g->bits == lo >> g->bits && lo >> g->bits == s->cursor >> g->bits) {
 		i = find_next_bit(twheel_map(s, 0), twheel_slot(g, hi, 0) + 1, from);
-		if (s->slots[i & (g->slots - 1)].first == lo - from + i)
+		if (i <= twheel_slot(g, hi, 0) && s->slots[i].first == lo - from + i)
 			return lo - from + i;
 	}
 	return twheel_round_tick(lo, hi);
@@ -666,6 +716,7 @@ static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t, u64 
 	WRITE_ONCE(t->state, TWHEEL_PENDING);
 	s->nr++;
 	s->armed++;
+	trace_twheel_arm(s->wheel->name, t);
 	return twheel_insert(s, t, level > s->visit_level ? level : s->visit_level);
 }
 
@@ -727,6 +778,7 @@ static bool __twheel_cancel(struct twheel_shard *s, struct twheel_timeout *t)
 	lockdep_assert_held(&s->lock);
 	if (twheel_state(t) != TWHEEL_PENDING)
 		return twheel_forget_again(s, t);
+	trace_twheel_cancel(s->wheel->name, t);
 	twheel_remove(s, t);
 	WRITE_ONCE(t->state, TWHEEL_IDLE);
 	s->cancelled++;
@@ -844,6 +896,13 @@ int twheel_arm_after(struct twheel_timeout *t, u64 delay_ns)
 }
 EXPORT_SYMBOL_GPL(twheel_arm_after);
 
+static void twheel_call_periodic(struct twheel_timeout *t)
+{
+	struct twheel_periodic *p = container_of(t, struct twheel_periodic, t);
+
+	p->fn(p);
+}
+
 /**
  * twheel_periodic_init() - prepare a periodic timeout
  * @w: the wheel that it belongs to from now on, one without a sink
@@ -855,7 +914,7 @@ void twheel_periodic_init(struct twheel *w, struct twheel_periodic *p,
 			  void (*fn)(struct twheel_periodic *p), enum twheel_kind kind)
 {
 	memset(p, 0, sizeof(*p));
-	twheel_timeout_init(w, &p->t, NULL);
+	twheel_timeout_init(w, &p->t, twheel_call_periodic);
 	p->t.kind = kind;
 	p->fn = fn;
 }
@@ -958,8 +1017,10 @@ static int twheel_move(struct twheel_shard *s, struct twheel_timeout *t, u64 exp
 		return __twheel_arm(s, t, expires_ns, 0);
 	if (s->stopped)
 		return -ESHUTDOWN;
+	trace_twheel_cancel(s->wheel->name, t);
 	twheel_remove(s, t);
 	s->cancelled++;
+	s->rearmed++;
 	twheel_queue_timeout(s, t, expires_ns, 0);
 	return 1;
 }
@@ -1224,6 +1285,7 @@ static void twheel_descend(struct twheel_shard *s, struct twheel_timeout *t)
 	__list_del_entry(&t->entry);
 	twheel_insert(s, t, twheel_level(&w->geometry, t->tick, s->cursor));
 	s->cascaded++;
+	trace_twheel_cascade(w->name, t, s->visit_level);
 }
 
 /*
@@ -1286,6 +1348,26 @@ static bool twheel_collect(struct twheel_shard *s, u64 target)
 	return false;
 }
 
+static void twheel_note_expiry(struct twheel_shard *s, const struct twheel_timeout *t,
+			       u64 now_ns)
+{
+	u64 late_ns = now_ns > t->expires ? now_ns - t->expires : 0;
+
+	trace_twheel_expire(s->wheel->name, t, now_ns);
+	if (static_branch_unlikely(&twheel_count_lateness))
+		s->lateness[min(fls64(late_ns), TWHEEL_LATENESS_BUCKETS - 1)]++;
+}
+
+/* Only somebody who looks makes it worth to walk the batch. */
+static void twheel_note_batch(struct twheel_shard *s, u64 now_ns)
+{
+	struct twheel_timeout *t;
+
+	if (trace_twheel_expire_enabled() || static_branch_unlikely(&twheel_count_lateness))
+		list_for_each_entry(t, &s->due, entry)
+			twheel_note_expiry(s, t, now_ns);
+}
+
 static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 {
 	struct twheel *w = s->wheel;
@@ -1293,6 +1375,7 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	LIST_HEAD(expired);
 
 	lockdep_assert_held(&s->lock);
+	twheel_note_batch(s, now_ns);
 	list_splice_init(&s->due, &expired);
 	s->nr_due = 0;
 	s->nr -= nr;
@@ -1310,8 +1393,10 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 /* Count what has passed by @now_ns. Returns true if more is to come. */
 static bool twheel_count_periods(struct twheel_periodic *p, u64 now_ns)
 {
-	u64 missed = twheel_intervals(p->t.expires, now_ns, p->interval_ns);
+	u64 missed = 0;
 
+	if (p->t.kind == TWHEEL_FIXED_RATE)
+		missed = twheel_intervals(p->t.expires, now_ns, p->interval_ns);
 	if (p->repeat)
 		missed = min_t(u64, missed, p->repeat - 1);
 	p->missed = missed;
@@ -1331,7 +1416,7 @@ static void twheel_begin_period(struct twheel_shard *s, struct twheel_periodic *
 {
 	if (!twheel_count_periods(p, now_ns))
 		twheel_leave_places(s->wheel, 1);
-	else if (p->t.kind == TWHEEL_FIXED_DELAY || s->stopped)
+	else if (p->t.kind == TWHEEL_FIXED_DELAY)
 		s->again = &p->t;
 	else
 		twheel_queue_timeout(s, &p->t, twheel_add_ns(p->expires, p->interval_ns), 0);
@@ -1350,22 +1435,15 @@ static void twheel_end_period(struct twheel_shard *s, struct twheel_periodic *p)
 	list_add_tail(&p->t.entry, &s->unprocessed);
 }
 
-static void twheel_call(struct twheel_timeout *t)
-{
-	struct twheel_periodic *p = container_of(t, struct twheel_periodic, t);
-
-	if (t->kind == TWHEEL_ONCE)
-		t->fn(t);
-	else
-		p->fn(p);
-}
-
 static void twheel_run_callback(struct twheel_shard *s, struct twheel_timeout *t, u64 now_ns)
 {
+	void (*fn)(struct twheel_timeout *t) = t->fn;
+
 	lockdep_assert_held(&s->lock);
 	twheel_remove(s, t);
 	WRITE_ONCE(t->state, TWHEEL_IDLE);
 	s->fired++;
+	twheel_note_expiry(s, t, now_ns);
 	s->running = t;
 	if (t->kind == TWHEEL_ONCE)
 		twheel_leave_places(s->wheel, 1);
@@ -1374,7 +1452,7 @@ static void twheel_run_callback(struct twheel_shard *s, struct twheel_timeout *t
 	spin_unlock_irq(&s->lock);
 
 	lock_map_acquire(&s->wheel->map);
-	twheel_call(t);
+	fn(t);
 	lock_map_release(&s->wheel->map);
 	cond_resched();
 
@@ -1391,6 +1469,7 @@ static void twheel_deliver(struct twheel_shard *s, u64 now_ns)
 	struct twheel_timeout *t;
 
 	lockdep_assert_held(&s->lock);
+	s->largest_batch = max_t(u64, s->largest_batch, s->nr_due);
 	s->batch++;
 	WRITE_ONCE(s->runner, current);
 	if (s->wheel->sink)
@@ -1699,6 +1778,24 @@ u64 twheel_next_expiry(struct twheel *w)
 }
 EXPORT_SYMBOL_GPL(twheel_next_expiry);
 
+static void twheel_add_stats(struct twheel_shard *s, struct twheel_stats *stats)
+{
+	unsigned int i;
+
+	guard(spinlock_irqsave)(&s->lock);
+	stats->armed += s->armed;
+	stats->rearmed += s->rearmed;
+	stats->cancelled += s->cancelled;
+	stats->fired += s->fired;
+	stats->stopped += s->stopped_nr;
+	stats->pending += s->nr;
+	stats->cascaded += s->cascaded;
+	stats->wakeups += s->wakeups;
+	stats->largest_batch = max(stats->largest_batch, s->largest_batch);
+	for (i = 0; i < TWHEEL_LATENESS_BUCKETS; i++)
+		stats->lateness[i] += s->lateness[i];
+}
+
 /**
  * twheel_stats() - what a wheel has done so far
  * @w: the wheel
@@ -1709,16 +1806,8 @@ void twheel_stats(struct twheel *w, struct twheel_stats *stats)
 	struct twheel_shard *s;
 
 	memset(stats, 0, sizeof(*stats));
-	list_for_each_entry(s, &w->all, entry) {
-		guard(spinlock_irqsave)(&s->lock);
-		stats->armed += s->armed;
-		stats->cancelled += s->cancelled;
-		stats->fired += s->fired;
-		stats->stopped += s->stopped_nr;
-		stats->pending += s->nr;
-		stats->cascaded += s->cascaded;
-		stats->wakeups += s->wakeups;
-	}
+	list_for_each_entry(s, &w->all, entry)
+		twheel_add_stats(s, stats);
 }
 EXPORT_SYMBOL_GPL(twheel_stats);
 
@@ -1777,20 +1866,112 @@ static const char *twheel_audit_shard(struct twheel_shard *s)
  */
 int twheel_audit(struct twheel *w)
 {
+	const char *fault = NULL;
 	struct twheel_shard *s;
-	const char *fault;
+	u64 nr = 0;
 
 	list_for_each_entry(s, &w->all, entry) {
-		scoped_guard(spinlock_irqsave, &s->lock)
+		scoped_guard(spinlock_irqsave, &s->lock) {
 			fault = twheel_audit_shard(s);
-		if (fault) {
-			pr_err("%s: audit of shard %u: %s\n", w->name, s->cpu, fault);
-			return -EUCLEAN;
+			nr += s->nr;
 		}
+		if (fault)
+			break;
 	}
-	return 0;
+	if (!fault && w->max_pending && atomic_read(&w->pending) != nr)
+		fault = "places";
+	if (!fault)
+		return 0;
+	pr_err("%s: audit: %s\n", w->name, fault);
+	return -EUCLEAN;
 }
 EXPORT_SYMBOL_GPL(twheel_audit);
+
+/* debugfs: a file per wheel */
+
+struct twheel_occupancy {
+	u32	slots[TWHEEL_MAX_LEVELS];
+};
+
+static void twheel_add_occupancy(struct twheel_shard *s, struct twheel_occupancy *o)
+{
+	const struct twheel_geometry *g = &s->wheel->geometry;
+	u32 level;
+
+	guard(spinlock_irq)(&s->lock);
+	for (level = 0; level < g->levels; level++)
+		o->slots[level] += bitmap_weight(twheel_map(s, level), g->slots);
+}
+
+static void twheel_show_levels(struct seq_file *m, struct twheel *w)
+{
+	const struct twheel_geometry *g = &w->geometry;
+	struct twheel_occupancy o = { };
+	struct twheel_shard *s;
+	u32 level, shards = 0;
+
+	list_for_each_entry(s, &w->all, entry) {
+		twheel_add_occupancy(s, &o);
+		shards++;
+	}
+	seq_puts(m, "\nlevel  occupied slots  of\n");
+	for (level = 0; level < g->levels; level++)
+		seq_printf(m, "%5u  %14u  %u\n", level, o.slots[level], shards * g->slots);
+}
+
+static void twheel_show_lateness(struct seq_file *m, const struct twheel_stats *stats)
+{
+	u32 i;
+
+	seq_puts(m, "\n  late, below ns  timeouts\n");
+	for (i = 0; i < TWHEEL_LATENESS_BUCKETS - 1; i++)
+		if (stats->lateness[i])
+			seq_printf(m, "%16llu  %llu\n", 1ULL << i, stats->lateness[i]);
+	if (stats->lateness[i])
+		seq_printf(m, "%16s  %llu\n", "more", stats->lateness[i]);
+}
+
+static int twheel_wheel_show(struct seq_file *m, void *unused)
+{
+	static const char * const clock[] = {
+		[TWHEEL_MONOTONIC]	= "monotonic",
+		[TWHEEL_BOOTTIME]	= "boottime",
+		[TWHEEL_REALTIME]	= "realtime",
+		[TWHEEL_MANUAL]		= "manual",
+	};
+	struct twheel *w = m->private;
+	struct twheel_stats stats;
+
+	twheel_stats(w, &stats);
+	seq_printf(m, "clock          %s\n", clock[w->clock]);
+	seq_printf(m, "tick_ns        %llu\n", w->geometry.tick_ns);
+	seq_printf(m, "max_pending    %u\n", w->max_pending);
+	seq_printf(m, "armed          %llu\n", stats.armed);
+	seq_printf(m, "rearmed        %llu\n", stats.rearmed);
+	seq_printf(m, "cancelled      %llu\n", stats.cancelled);
+	seq_printf(m, "fired          %llu\n", stats.fired);
+	seq_printf(m, "stopped        %llu\n", stats.stopped);
+	seq_printf(m, "pending        %llu\n", stats.pending);
+	seq_printf(m, "cascaded       %llu\n", stats.cascaded);
+	seq_printf(m, "wakeups        %llu\n", stats.wakeups);
+	seq_printf(m, "largest_batch  %llu\n", stats.largest_batch);
+	twheel_show_levels(m, w);
+	twheel_show_lateness(m, &stats);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(twheel_wheel);
+
+/* Names need not be unique, files must be: they are numbered. */
+static void twheel_show(struct twheel *w)
+{
+	static unsigned int number;
+	char file[TWHEEL_NAME_LEN + 12];
+
+	lockdep_assert_held(&twheel_mutex);
+	snprintf(file, sizeof(file), "%s.%u", w->name, number++);
+	strreplace(file, '/', '!');
+	w->dentry = debugfs_create_file(file, 0400, twheel_debugfs, w, &twheel_wheel_fops);
+}
 
 /* Life and death */
 
@@ -1947,6 +2128,11 @@ struct twheel *twheel_create(const struct twheel_params *params)
 	list_for_each_entry(s, &w->all, entry)
 		s->server = twheel_pick_server(s->cpu);
 	list_add_tail(&w->entry, &twheel_wheels);
+	twheel_nr_wheels++;
+	if (twheel_nr_wheels > warn_wheels)
+		pr_warn_once("%u wheels: a wheel holds any number of timeouts, share one\n",
+			     twheel_nr_wheels);
+	twheel_show(w);
 	return w;
 }
 EXPORT_SYMBOL_GPL(twheel_create);
@@ -2073,8 +2259,11 @@ void twheel_destroy(struct twheel *w)
 	twheel_stop(w, &unprocessed);
 	if (twheel_in_callback(w))
 		return;
-	scoped_guard(mutex, &twheel_mutex)
+	debugfs_remove(w->dentry);
+	scoped_guard(mutex, &twheel_mutex) {
 		list_del(&w->entry);
+		twheel_nr_wheels--;
+	}
 	twheel_free(w);
 }
 EXPORT_SYMBOL_GPL(twheel_destroy);
@@ -2128,11 +2317,13 @@ static int __init twheel_init(void)
 		return ret;
 	}
 	twheel_hotplug_state = ret;
+	twheel_debugfs = debugfs_create_dir("twheel", NULL);
 	return 0;
 }
 
 static void __exit twheel_exit(void)
 {
+	debugfs_remove(twheel_debugfs);
 	cpuhp_remove_state(twheel_hotplug_state);
 	smpboot_unregister_percpu_thread(&twheel_thread);
 }

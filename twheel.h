@@ -111,7 +111,7 @@ enum twheel_kind {
  * @expires: for @fn: the deadline that it is called for, the last one if several
  *	have passed
  * @missed: for @fn: deadlines that have passed since the call before, beside
- *	@expires; stays at U64_MAX where it would pass it
+ *	@expires; 0 with fixed delay
  * @repeat: deadlines still to come, in @fn those after @expires; 0: no end
  *
  * Cancelled from its own callback it stays cancelled. It must be cancelled before
@@ -155,26 +155,37 @@ struct twheel_params {
 	unsigned int		max_pending;
 };
 
+/* Up to 2^39 ns, nine minutes, in powers of two. */
+#define TWHEEL_LATENESS_BUCKETS	40
+
 /**
  * struct twheel_stats - what a wheel has done so far
- * @armed: timeouts queued by an arm or a mod
+ * @armed: timeouts queued, by an arm, a mod, or for a further period
+ * @rearmed: of these, moved by a mod while pending
  * @cancelled: taken out by a cancel, by a mod of a pending timeout
  * @fired: handed to a callback or to the sink
  * @stopped: handed back by twheel_stop() or twheel_destroy()
  * @pending: in the wheel now
  * @cascaded: moved down a level
  * @wakeups: times that a thread was woken for it
+ * @largest_batch: most timeouts handed over at once
+ * @lateness: timeouts fired less than 2^n ns after their deadline and not less than
+ *	2^(n - 1), by n, counted while module parameter lateness is on; the last one
+ *	holds all that are later
  *
  * When nothing is in progress, armed == cancelled + fired + stopped + pending.
  */
 struct twheel_stats {
 	u64	armed;
+	u64	rearmed;
 	u64	cancelled;
 	u64	fired;
 	u64	stopped;
 	u64	pending;
 	u64	cascaded;
 	u64	wakeups;
+	u64	largest_batch;
+	u64	lateness[TWHEEL_LATENESS_BUCKETS];
 };
 
 /**

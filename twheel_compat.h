@@ -20,4 +20,11 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
+/* Linux 6.10: the source of the string is known from __string(). */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+#define twheel_assign_str(field, source)	__assign_str(field, source)
+#else
+#define twheel_assign_str(field, source)	__assign_str(field)
+#endif
+
 #endif /* _TWHEEL_COMPAT_H */
