@@ -72,6 +72,21 @@
  * has not run yet.
  *
  *
+ * A timeout that asks for it has its callback run by a worker of the shard: the
+ * thread moves it from the list of what is due to another one, from which the
+ * workers take. It is pending, and can be cancelled, until one takes it.
+ *
+ *
+ * Periodic timeouts
+ *
+ * With fixed rate the next deadline is queued when the callback is called, not
+ * after it: the callback can cancel or move it like any other, and nothing is lost
+ * if the callback is slow. It cannot overtake itself: the thread is busy with it,
+ * or, with workers, none takes a timeout whose callback is running. With fixed
+ * delay the wish to be queued again (@again) stands while the callback runs, and a
+ * cancel or an arm takes it back.
+ *
+ *
  * Locking
  *
  *	twheel_mutex		all wheels, which CPUs serve
@@ -112,12 +127,12 @@
  *	lock
  *	take t off the due list
  *	t->state = IDLE
- *	shard->running = t
+ *	runner->running = t
  *	unlock				twheel_cancel_sync(t)
  *	t->fn(t)			  lock: not pending, but running
  *	  may free t			  unlock, wait
  *	lock
- *	shard->running = NULL
+ *	runner->running = NULL
  *	wake waiters			  lock: not running
  *	unlock				  return false
  *
@@ -153,6 +168,7 @@
 #include <linux/timekeeping.h>
 #include <linux/topology.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "twheel.h"
 #include "twheel_compat.h"
@@ -171,8 +187,12 @@
 #define TWHEEL_QUEUED	0
 #define TWHEEL_NEVER	U64_MAX
 
-/* t->level of a pending timeout that has left its slot. */
+/* t->level of a pending timeout that has left its slot: due, or given to workers. */
 #define TWHEEL_DUE	0xff
+#define TWHEEL_HANDED	0xfe
+
+/* Workers of a shard, for timeouts that want one. */
+#define TWHEEL_WORKERS	4
 
 #define TWHEEL_NAME_LEN	32
 
@@ -236,6 +256,30 @@ struct twheel_slot {
 };
 
 /**
+ * struct twheel_runner - who runs callbacks, or the sink, of a shard
+ * @running: whose callback is running, or NULL. Compared, never dereferenced: it may
+ *	have been freed
+ * @again: @running, if it is to be queued anew when its callback returns, or NULL
+ * @task: who is at it, or NULL; read without the lock to find oneself
+ * @batch: odd while a batch or a callback is going on, else even; only counts up
+ * @work: for a worker
+ * @shard: the shard; constant
+ *
+ * All under the shard's lock.
+ */
+struct twheel_runner {
+	struct twheel_timeout	*running;
+	struct twheel_timeout	*again;
+	struct task_struct	*task;
+	unsigned int		batch;
+	struct work_struct	work;
+	struct twheel_shard	*shard;
+};
+
+/* The thread, or in its place the caller of twheel_advance(), and the workers. */
+#define TWHEEL_RUNNERS	(1 + TWHEEL_WORKERS)
+
+/**
  * struct twheel_shard - the part of a wheel that is filled from one CPU
  * @lock: protects everything below it, and the timeouts at home here
  * @cursor: the tick entered last
@@ -256,12 +300,11 @@ struct twheel_slot {
  * @marker: in the list of @visit between turns: what is before it was looked at
  * @due: what has left its slot and was not fired yet, at most TWHEEL_BATCH
  * @nr_due: length of @due
- * @batch: odd while a batch is being handed over, else even; only counts up
- * @running: whose callback is running. Compared, never dereferenced: it may have
- *	been freed
- * @again: @running, if it is to be queued anew when its callback returns, or NULL
+ * @handed: what waits for a worker
+ * @nr_handed: length of @handed
+ * @nr_running: callbacks running
+ * @runners: who runs them: the thread is the first
  * @unprocessed: what a stopped shard hands back
- * @runner: who runs the callbacks or the sink
  * @armed: struct twheel_stats, as are the following
  * @rearmed: see there
  * @cancelled: see there
@@ -300,11 +343,11 @@ struct twheel_shard {
 	struct list_head	marker;
 	struct list_head	due;
 	unsigned int		nr_due;
-	unsigned int		batch;
-	struct twheel_timeout	*running;
-	struct twheel_timeout	*again;
+	unsigned int		nr_handed;
+	unsigned int		nr_running;
+	struct list_head	handed;
 	struct list_head	unprocessed;
-	struct task_struct	*runner;
+	struct twheel_runner	runners[TWHEEL_RUNNERS];
 	u64			rearmed;
 	u64			stopped_nr;
 	u64			wakeups;
@@ -375,6 +418,8 @@ struct twheel {
 	struct list_head	all;
 	struct twheel_shard	*shards[];
 };
+
+static struct workqueue_struct *twheel_workqueue;
 
 static DEFINE_MUTEX(twheel_mutex);
 static struct dentry *twheel_debugfs;
@@ -461,6 +506,8 @@ static void twheel_remove(struct twheel_shard *s, struct twheel_timeout *t)
 
 	if (t->level == TWHEEL_DUE)
 		s->nr_due--;
+	else if (t->level == TWHEEL_HANDED)
+		s->nr_handed--;
 	else if (t->entry.next == t->entry.prev)
 		__clear_bit(twheel_slot(g, t->tick, t->level), twheel_map(s, t->level));
 	__list_del_entry(&t->entry);
@@ -744,13 +791,27 @@ static void twheel_queue_timeout(struct twheel_shard *s, struct twheel_timeout *
 		twheel_set_timer(s, wake);
 }
 
+/* Who runs the callback of @t, or NULL. */
+static struct twheel_runner *twheel_runner_of(struct twheel_shard *s,
+					      const struct twheel_timeout *t)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&s->lock);
+	for (i = 0; s->nr_running && i < TWHEEL_RUNNERS; i++)
+		if (s->runners[i].running == t)
+			return &s->runners[i];
+	return NULL;
+}
+
 /* The callback of @t is running and would have it queued again: not any more. */
 static bool twheel_forget_again(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	lockdep_assert_held(&s->lock);
-	if (s->again != t)
+	struct twheel_runner *r = twheel_runner_of(s, t);
+
+	if (!r || !r->again)
 		return false;
-	s->again = NULL;
+	r->again = NULL;
 	twheel_leave_places(s->wheel, 1);
 	return true;
 }
@@ -809,7 +870,7 @@ static struct twheel_shard *twheel_lock_here(struct twheel_timeout *t, unsigned 
 	struct twheel_shard *s = twheel_lock_home(t, flags);
 	struct twheel_shard *local = twheel_local_shard(s->wheel);
 
-	if (s == local || twheel_state(t) != TWHEEL_IDLE || s->running == t)
+	if (s == local || twheel_state(t) != TWHEEL_IDLE || twheel_runner_of(s, t))
 		return s;
 	/* Pairs with the lock of the new home, found through the new value. */
 	smp_store_release(&t->shard, local);
@@ -945,7 +1006,7 @@ int twheel_arm_periodic(struct twheel_periodic *p, u64 expires_ns, u64 interval_
 		return -EINVAL;
 
 	s = twheel_lock_here(&p->t, &flags);
-	if (twheel_state(&p->t) == TWHEEL_IDLE && s->running != &p->t) {
+	if (twheel_state(&p->t) == TWHEEL_IDLE && !twheel_runner_of(s, &p->t)) {
 		p->interval_ns = interval_ns;
 		p->repeat = repeat;
 		p->missed = 0;
@@ -1124,19 +1185,23 @@ static void twheel_might_wait(struct twheel *w)
 	lock_map_release(&w->map);
 }
 
-/* In a callback or in the sink of this shard: waiting would never end. */
-static bool twheel_is_runner(struct twheel_shard *s)
+/* Are we in a callback or in the sink of this shard? Waiting would never end. */
+static bool twheel_is_runner(const struct twheel_shard *s)
 {
-	return WARN_ON_ONCE(READ_ONCE(s->runner) == current);
+	unsigned int i;
+
+	for (i = 0; i < TWHEEL_RUNNERS; i++)
+		if (READ_ONCE(s->runners[i].task) == current)
+			return true;
+	return false;
 }
 
-/* Waiting for the callback that one is in would never end. */
 static bool twheel_in_callback(struct twheel *w)
 {
 	struct twheel_shard *s;
 
 	list_for_each_entry(s, &w->all, entry)
-		if (READ_ONCE(s->runner) == current)
+		if (twheel_is_runner(s))
 			return true;
 	return false;
 }
@@ -1152,13 +1217,13 @@ static void twheel_wake_waiters(struct twheel_shard *s)
 static bool twheel_callback_over(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	guard(spinlock_irq)(&s->lock);
-	return s->running != t;
+	return !twheel_runner_of(s, t);
 }
 
-static bool twheel_batch_over(struct twheel_shard *s, unsigned int batch)
+static bool twheel_batch_over(struct twheel_runner *r, unsigned int batch)
 {
-	guard(spinlock_irq)(&s->lock);
-	return s->batch != batch;
+	guard(spinlock_irq)(&r->shard->lock);
+	return r->batch != batch;
 }
 
 static bool twheel_turns_over(struct twheel_shard *s)
@@ -1167,15 +1232,25 @@ static bool twheel_turns_over(struct twheel_shard *s)
 	return s->wake != TWHEEL_QUEUED;
 }
 
-/* Wait until the batch that is being handed over, if one is, has been. */
-static void twheel_flush_shard(struct twheel_shard *s)
+/* Wait for the end of what @r is at, if it is at something. */
+static void twheel_flush_runner(struct twheel_runner *r)
 {
 	unsigned int batch;
 
-	scoped_guard(spinlock_irq, &s->lock)
-		batch = s->batch;
-	if ((batch & 1) && !twheel_is_runner(s))
-		wait_event(s->wheel->waiters, twheel_batch_over(s, batch));
+	scoped_guard(spinlock_irq, &r->shard->lock)
+		batch = r->batch;
+	if (batch & 1)
+		wait_event(r->shard->wheel->waiters, twheel_batch_over(r, batch));
+}
+
+static void twheel_flush_shard(struct twheel_shard *s)
+{
+	unsigned int i;
+
+	if (WARN_ON_ONCE(twheel_is_runner(s)))
+		return;
+	for (i = 0; i < TWHEEL_RUNNERS; i++)
+		twheel_flush_runner(&s->runners[i]);
 }
 
 /*
@@ -1190,11 +1265,11 @@ static bool twheel_try_cancel_sync(struct twheel_timeout *t, bool *cancelled)
 
 	s = twheel_lock_home(t, &flags);
 	*cancelled |= __twheel_cancel(s, t);
-	running = s->running == t;
+	running = twheel_runner_of(s, t);
 	expiring = twheel_state(t) == TWHEEL_EXPIRING;
 	spin_unlock_irqrestore(&s->lock, flags);
 
-	if (twheel_is_runner(s))
+	if (WARN_ON_ONCE(twheel_is_runner(s)))
 		return true;
 	if (running)
 		wait_event(s->wheel->waiters, twheel_callback_over(s, t));
@@ -1412,12 +1487,13 @@ static bool twheel_count_periods(struct twheel_periodic *p, u64 now_ns)
  * before the callback, which can then cancel it like any other; it cannot fire
  * before the callback returns, as it stays at home while that is running.
  */
-static void twheel_begin_period(struct twheel_shard *s, struct twheel_periodic *p, u64 now_ns)
+static void twheel_begin_period(struct twheel_shard *s, struct twheel_runner *r,
+				struct twheel_periodic *p, u64 now_ns)
 {
 	if (!twheel_count_periods(p, now_ns))
 		twheel_leave_places(s->wheel, 1);
 	else if (p->t.kind == TWHEEL_FIXED_DELAY)
-		s->again = &p->t;
+		r->again = &p->t;
 	else
 		twheel_queue_timeout(s, &p->t, twheel_add_ns(p->expires, p->interval_ns), 0);
 }
@@ -1425,7 +1501,6 @@ static void twheel_begin_period(struct twheel_shard *s, struct twheel_periodic *
 /* The callback is over, and nobody has wished otherwise: queue it, or hand it back. */
 static void twheel_end_period(struct twheel_shard *s, struct twheel_periodic *p)
 {
-	s->again = NULL;
 	if (!s->stopped) {
 		twheel_queue_timeout(s, &p->t, twheel_add_ns(twheel_clock_ns(s->wheel),
 							     p->interval_ns), 0);
@@ -1435,20 +1510,23 @@ static void twheel_end_period(struct twheel_shard *s, struct twheel_periodic *p)
 	list_add_tail(&p->t.entry, &s->unprocessed);
 }
 
-static void twheel_run_callback(struct twheel_shard *s, struct twheel_timeout *t, u64 now_ns)
+static void twheel_run_callback(struct twheel_shard *s, struct twheel_runner *r,
+				struct twheel_timeout *t, u64 now_ns)
 {
 	void (*fn)(struct twheel_timeout *t) = t->fn;
+	struct twheel_timeout *again;
 
 	lockdep_assert_held(&s->lock);
 	twheel_remove(s, t);
 	WRITE_ONCE(t->state, TWHEEL_IDLE);
 	s->fired++;
 	twheel_note_expiry(s, t, now_ns);
-	s->running = t;
+	r->running = t;
+	s->nr_running++;
 	if (t->kind == TWHEEL_ONCE)
 		twheel_leave_places(s->wheel, 1);
 	else
-		twheel_begin_period(s, container_of(t, struct twheel_periodic, t), now_ns);
+		twheel_begin_period(s, r, container_of(t, struct twheel_periodic, t), now_ns);
 	spin_unlock_irq(&s->lock);
 
 	lock_map_acquire(&s->wheel->map);
@@ -1457,28 +1535,97 @@ static void twheel_run_callback(struct twheel_shard *s, struct twheel_timeout *t
 	cond_resched();
 
 	spin_lock_irq(&s->lock);
-	s->running = NULL;
-	if (s->again)
-		twheel_end_period(s, container_of(s->again, struct twheel_periodic, t));
+	again = r->again;
+	r->running = NULL;
+	r->again = NULL;
+	s->nr_running--;
+	if (again)
+		twheel_end_period(s, container_of(again, struct twheel_periodic, t));
 	twheel_wake_waiters(s);
+}
+
+/*
+ * Workers. A timeout that wants one goes from the due list to another one, from
+ * which they take: it is pending until then.
+ */
+
+static void twheel_hand_over(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	list_move_tail(&t->entry, &s->handed);
+	t->level = TWHEEL_HANDED;
+	s->nr_due--;
+	s->nr_handed++;
+}
+
+static void twheel_start_workers(struct twheel_shard *s)
+{
+	unsigned int i;
+
+	for (i = 1; i < TWHEEL_RUNNERS && i <= s->nr_handed; i++)
+		queue_work(twheel_workqueue, &s->runners[i].work);
+}
+
+/*
+ * The first that waits for a worker, but for one that was armed again and is due
+ * while its callback is still running: whoever runs that will find it afterwards.
+ */
+static struct twheel_timeout *twheel_next_handed(struct twheel_shard *s)
+{
+	struct twheel_timeout *t;
+
+	list_for_each_entry(t, &s->handed, entry)
+		if (!twheel_runner_of(s, t))
+			return t;
+	return NULL;
+}
+
+static void twheel_work_fn(struct work_struct *work)
+{
+	struct twheel_runner *r = container_of(work, struct twheel_runner, work);
+	struct twheel_shard *s = r->shard;
+	struct twheel_timeout *t;
+
+	spin_lock_irq(&s->lock);
+	WRITE_ONCE(r->task, current);
+	while (!s->stopped && (t = twheel_next_handed(s))) {
+		r->batch++;
+		twheel_run_callback(s, r, t, twheel_clock_ns(s->wheel));
+		r->batch++;
+		twheel_wake_waiters(s);
+	}
+	WRITE_ONCE(r->task, NULL);
+	spin_unlock_irq(&s->lock);
+}
+
+static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r, u64 now_ns)
+{
+	struct twheel_timeout *t;
+
+	while (!s->stopped && !list_empty(&s->due)) {
+		t = list_first_entry(&s->due, struct twheel_timeout, entry);
+		if (t->worker)
+			twheel_hand_over(s, t);
+		else
+			twheel_run_callback(s, r, t, now_ns);
+	}
+	twheel_start_workers(s);
 }
 
 /* Hand over what is due. The lock is dropped; timeouts may be cancelled meanwhile. */
 static void twheel_deliver(struct twheel_shard *s, u64 now_ns)
 {
-	struct twheel_timeout *t;
+	struct twheel_runner *r = &s->runners[0];
 
 	lockdep_assert_held(&s->lock);
 	s->largest_batch = max_t(u64, s->largest_batch, s->nr_due);
-	s->batch++;
-	WRITE_ONCE(s->runner, current);
+	r->batch++;
+	WRITE_ONCE(r->task, current);
 	if (s->wheel->sink)
 		twheel_run_sink(s, now_ns);
-	while ((t = list_first_entry_or_null(&s->due, struct twheel_timeout, entry)) &&
-	       !s->stopped)
-		twheel_run_callback(s, t, now_ns);
-	WRITE_ONCE(s->runner, NULL);
-	s->batch++;
+	else
+		twheel_run_due(s, r, now_ns);
+	WRITE_ONCE(r->task, NULL);
+	r->batch++;
 	twheel_wake_waiters(s);
 }
 
@@ -1527,9 +1674,10 @@ static int twheel_should_run(unsigned int cpu)
 /* After the unlock the shard may be gone, if it has not been queued again. */
 static void twheel_serve_shard(struct twheel_shard *s)
 {
-	guard(spinlock_irq)(&s->lock);
+	spin_lock_irq(&s->lock);
 	if (twheel_turn(s))
 		twheel_queue(s);
+	spin_unlock_irq(&s->lock);
 }
 
 static void twheel_serve(unsigned int cpu)
@@ -1641,10 +1789,10 @@ static void twheel_advance_shard(struct twheel_shard *s)
 	bool more = true;
 
 	while (more) {
-		scoped_guard(spinlock_irq, &s->lock) {
-			s->wake = TWHEEL_QUEUED;
-			more = twheel_turn(s);
-		}
+		spin_lock_irq(&s->lock);
+		s->wake = TWHEEL_QUEUED;
+		more = twheel_turn(s);
+		spin_unlock_irq(&s->lock);
 		cond_resched();
 	}
 }
@@ -1719,7 +1867,7 @@ bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos)
 
 	s = twheel_lock_home(t, &flags);
 	g = &s->wheel->geometry;
-	ret = twheel_state(t) == TWHEEL_PENDING && t->level != TWHEEL_DUE;
+	ret = twheel_state(t) == TWHEEL_PENDING && t->level < TWHEEL_HANDED;
 	if (ret) {
 		pos->tick = t->tick;
 		pos->rounds = twheel_rounds_left(g, t->tick, s->cursor);
@@ -1751,6 +1899,8 @@ static u64 twheel_next_tick(struct twheel_shard *s)
 	struct twheel_entry ev;
 
 	guard(spinlock_irqsave)(&s->lock);
+	if (s->nr_handed)
+		return list_first_entry(&s->handed, struct twheel_timeout, entry)->tick;
 	if (s->nr_due)
 		return list_first_entry(&s->due, struct twheel_timeout, entry)->tick;
 	if (s->visit)
@@ -1849,7 +1999,7 @@ static const char *twheel_audit_shard(struct twheel_shard *s)
 		if (fault)
 			return fault;
 	}
-	if (nr + s->nr_due != s->nr)
+	if (nr + s->nr_due + s->nr_handed != s->nr)
 		return "pending";
 	if (s->armed != s->cancelled + s->fired + s->stopped_nr + s->nr)
 		return "account";
@@ -1996,7 +2146,12 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 		INIT_LIST_HEAD(&s->slots[i].list);
 	INIT_LIST_HEAD(&s->marker);
 	INIT_LIST_HEAD(&s->due);
+	INIT_LIST_HEAD(&s->handed);
 	INIT_LIST_HEAD(&s->unprocessed);
+	for (i = 0; i < TWHEEL_RUNNERS; i++) {
+		s->runners[i].shard = s;
+		INIT_WORK(&s->runners[i].work, twheel_work_fn);
+	}
 	INIT_LIST_HEAD(&s->work);
 	s->cursor = twheel_clock_tick(w);
 	s->done = s->cursor;
@@ -2180,7 +2335,8 @@ static bool twheel_drain(struct twheel_shard *s)
 		list_del_init(&s->marker);
 		twheel_end_visit(s);
 	}
-	if (twheel_drain_list(s, &s->due, TWHEEL_BATCH))
+	if (twheel_drain_list(s, &s->handed, TWHEEL_BATCH) ||
+	    twheel_drain_list(s, &s->due, TWHEEL_BATCH))
 		return true;
 	slot = twheel_any_slot(s);
 	return slot && twheel_drain_list(s, &slot->list, TWHEEL_BATCH);
@@ -2203,9 +2359,13 @@ static void twheel_call_off(struct twheel_shard *s)
 
 static void twheel_stop_shard(struct twheel_shard *s, struct list_head *unprocessed)
 {
+	unsigned int i;
+
 	twheel_call_off(s);
 	hrtimer_cancel(&s->timer);
 	wait_event(s->wheel->waiters, twheel_turns_over(s));
+	for (i = 1; i < TWHEEL_RUNNERS; i++)
+		cancel_work_sync(&s->runners[i].work);
 	while (twheel_drain(s))
 		cond_resched();
 	scoped_guard(spinlock_irq, &s->lock)
@@ -2307,18 +2467,25 @@ static int __init twheel_init(void)
 		INIT_LIST_HEAD(&per_cpu(twheel_servers, cpu).queue);
 	}
 
+	twheel_workqueue = alloc_workqueue("twheel", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!twheel_workqueue)
+		return -ENOMEM;
 	ret = smpboot_register_percpu_thread(&twheel_thread);
 	if (ret)
-		return ret;
+		goto destroy_workqueue;
 	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "twheel:online",
 				twheel_cpu_online, twheel_cpu_offline);
-	if (ret < 0) {
-		smpboot_unregister_percpu_thread(&twheel_thread);
-		return ret;
-	}
+	if (ret < 0)
+		goto unregister_threads;
 	twheel_hotplug_state = ret;
 	twheel_debugfs = debugfs_create_dir("twheel", NULL);
 	return 0;
+
+unregister_threads:
+	smpboot_unregister_percpu_thread(&twheel_thread);
+destroy_workqueue:
+	destroy_workqueue(twheel_workqueue);
+	return ret;
 }
 
 static void __exit twheel_exit(void)
@@ -2326,6 +2493,7 @@ static void __exit twheel_exit(void)
 	debugfs_remove(twheel_debugfs);
 	cpuhp_remove_state(twheel_hotplug_state);
 	smpboot_unregister_percpu_thread(&twheel_thread);
+	destroy_workqueue(twheel_workqueue);
 }
 
 module_init(twheel_init);

@@ -74,6 +74,7 @@ enum twheel_state {
  * @state: enum twheel_state
  * @level: while pending, the level it lies on
  * @kind: enum twheel_kind
+ * @worker: its callback runs on a workqueue
  *
  * All but @data, and @expires for twheel_arm_list(), is private to the engine.
  */
@@ -89,6 +90,7 @@ struct twheel_timeout {
 	u8			state;
 	u8			level;
 	u8			kind;
+	bool			worker;
 };
 
 /**
@@ -245,6 +247,20 @@ int twheel_audit(struct twheel *w);
 static inline bool twheel_pending(const struct twheel_timeout *t)
 {
 	return READ_ONCE(t->state) == TWHEEL_PENDING;
+}
+
+/**
+ * twheel_use_workqueue() - have the callback run by a worker, not by the thread
+ * @t: a timeout that has been initialised and was not armed yet
+ *
+ * For callbacks that take their time: the thread goes on while they run, and a few
+ * of them run at once. One timeout's callback is never run twice at the same time,
+ * but there is no order between timeouts. Until a worker calls it the timeout is
+ * pending: it can be cancelled, and twheel_stop() hands it back.
+ */
+static inline void twheel_use_workqueue(struct twheel_timeout *t)
+{
+	t->worker = true;
 }
 
 /**
