@@ -4,9 +4,9 @@
  *
  * A wheel has one shard per CPU. A shard is a complete timing wheel of its own:
  * slots in one or more levels, a cursor, one hrtimer, one lock. An arm goes to
- * the shard of the CPU that it is called on, so CPUs do not meet; what a timeout
- * is in belongs to its home shard until it has fired or was cancelled. How ticks
- * map to levels and slots is the subject of twheel_index.h.
+ * the shard of the CPU that it is called on, so CPUs do not meet; that shard is
+ * the home of the timeout until it has fired or was cancelled. How ticks map to
+ * levels and slots is the subject of twheel_index.h.
  *
  *
  * Expiry
@@ -41,9 +41,10 @@
  *    visited; then it is put behind it into the visited slot (@visit_level), not
  *    to where the cursor would lead it.
  *
- *  - The cursor moves back when a pass finds the time behind it. The timeouts
- *    stay where they are, at worst on a lower level than they would be put now;
- *    their slots are entered when their own ticks say so.
+ *  - The cursor moves back when a pass, or on CLOCK_REALTIME an arm, finds the
+ *    time behind it. The timeouts stay where they are, at worst on a lower level
+ *    than they would be put now; their slots are entered when their own ticks say
+ *    so. There is no notice of the step itself.
  *
  *
  * Sleeping
@@ -71,7 +72,6 @@
  * on the thread's own park and unpark calls, which are skipped for a thread that
  * has not run yet.
  *
- *
  * A timeout that asks for it has its callback run by a worker of the shard: the
  * thread moves it from the list of what is due to another one, from which the
  * workers take. It is pending, and can be cancelled, until one takes it.
@@ -96,6 +96,7 @@
  *	      server.lock	the server's queue of shards
  *	      twheel.waiters	its own lock, in wakeups
  *	      hrtimer base	in hrtimer_start()
+ *	      worker pool	in queue_work()
  *
  * Never two shard locks at once. No lock is held in callbacks and sinks, but
  * twheel.advance is with MANUAL. shard.lock and server.lock are taken in hard
