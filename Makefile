@@ -28,6 +28,7 @@ help:
 	@echo 'make vm            a shell in the test VM'
 	@echo 'make check         all tests: builds, static, host, KUnit, device'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
+	@echo 'make travel        long timeouts, on a clock that jumps'
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, headers'
@@ -51,10 +52,10 @@ demo: all setup-vm
 check: setup-check
 	@tools/check/run
 
-host kunit device static: setup-check
+host kunit travel device static: setup-check
 	@tools/check/run $@
 
 clean:
 	rm -rf $(O)
 
-.PHONY: all help modules tools vm demo check host kunit device static clean
+.PHONY: all help modules tools vm demo check host kunit travel device static clean
