@@ -711,13 +711,12 @@ static void twheel_catch_up(struct twheel_shard *s)
 }
 
 /*
- * The clock may have been set back since the last pass. What is armed now may lie
- * before the cursor then: go back, a visit that is going on first comes to its end.
+ * The clock has been set back to @tick. A pass that goes on has that as its target
+ * now, and the cursor goes back; if a visit is going on, then when it has come to
+ * its end, with what is not due any more left where it is.
  */
-static void twheel_step_back(struct twheel_shard *s)
+static void twheel_step_back(struct twheel_shard *s, u64 tick)
 {
-	u64 tick = twheel_clock_tick(s->wheel);
-
 	if (tick >= s->done)
 		return;
 	s->done = tick;
@@ -753,7 +752,7 @@ static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t, u64 
 	if (!s->nr)
 		twheel_catch_up(s);
 	if (s->wheel->clock == TWHEEL_REALTIME)
-		twheel_step_back(s);
+		twheel_step_back(s, twheel_clock_tick(s->wheel));
 	tick = twheel_tick_ceil(t->expires, g->tick_ns);
 	t->tick = tick > s->done ? tick : s->done + 1;
 	if (slack_ns)
@@ -1385,7 +1384,8 @@ static unsigned int twheel_visit(struct twheel_shard *s, unsigned int budget)
 		struct twheel_timeout *t = list_entry(pos, struct twheel_timeout, entry);
 
 		next = pos->next;
-		if (twheel_block(g, t->tick, s->visit_level) == block)
+		if (twheel_block(g, t->tick, s->visit_level) == block &&
+		    (s->visit_level || t->tick <= s->done))
 			twheel_descend(s, t);
 		else if (t->tick < s->visit_first)
 			s->visit_first = t->tick;
@@ -1406,10 +1406,10 @@ static bool twheel_collect(struct twheel_shard *s, u64 target)
 	unsigned int budget = TWHEEL_BATCH;
 	struct twheel_entry ev;
 
-	if (!s->visit && s->cursor == s->done) {
+	if (target < s->done)
+		twheel_step_back(s, target);
+	else if (!s->visit && s->cursor == s->done)
 		s->done = target;
-		s->cursor = min(s->cursor, target);
-	}
 	while (budget) {
 		if (!s->visit) {
 			if (!twheel_next_event(s, &ev) || ev.tick > s->done) {
@@ -1598,12 +1598,33 @@ static void twheel_work_fn(struct work_struct *work)
 	spin_unlock_irq(&s->lock);
 }
 
+/* The clock may have been set back since @t became due: then it goes back, too. */
+static bool twheel_still_due(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	u64 tick;
+	u32 level;
+
+	if (s->wheel->clock != TWHEEL_REALTIME)
+		return true;
+	tick = twheel_clock_tick(s->wheel);
+	if (t->tick <= tick)
+		return true;
+	twheel_step_back(s, tick);
+	list_del(&t->entry);
+	s->nr_due--;
+	level = twheel_level(&s->wheel->geometry, t->tick, s->cursor);
+	twheel_insert(s, t, max_t(u32, level, s->visit_level));
+	return false;
+}
+
 static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r, u64 now_ns)
 {
 	struct twheel_timeout *t;
 
 	while (!s->stopped && !list_empty(&s->due)) {
 		t = list_first_entry(&s->due, struct twheel_timeout, entry);
+		if (!twheel_still_due(s, t))
+			continue;
 		if (t->worker)
 			twheel_hand_over(s, t);
 		else
