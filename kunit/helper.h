@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Threads beside the one of the test, and a callback that waits to be let go.
+ *
+ * Between helper_start() and helper_finish() a test must not be aborted: it
+ * expects, and does not assert.
+ */
+#ifndef _TWHEEL_KUNIT_HELPER_H
+#define _TWHEEL_KUNIT_HELPER_H
+
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+
+#include "../twheel.h"
+
+/* As long as a slow machine may take. */
+#define PATIENCE	(30 * HZ)
+
+/**
+ * struct helper - a thread that does one thing for a test
+ * @task: the thread, or an error
+ * @done: completed when it has done it
+ * @work: what it does
+ * @arg: with what
+ */
+struct helper {
+	struct task_struct	*task;
+	struct completion	done;
+	void			(*work)(void *arg);
+	void			*arg;
+};
+
+/* Stays until kthread_stop(), so that the module's code is not left too early. */
+static inline int helper_thread(void *data)
+{
+	struct helper *h = data;
+
+	h->work(h->arg);
+	complete(&h->done);
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(1);
+	return 0;
+}
+
+static inline void helper_start(struct kunit *test, struct helper *h,
+				void (*work)(void *arg), void *arg)
+{
+	h->work = work;
+	h->arg = arg;
+	init_completion(&h->done);
+	h->task = kthread_run(helper_thread, h, "kunit-helper");
+	KUNIT_EXPECT_FALSE(test, IS_ERR(h->task));
+}
+
+static inline void helper_finish(struct kunit *test, struct helper *h)
+{
+	if (IS_ERR(h->task))
+		return;
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&h->done, PATIENCE), 0UL);
+	kthread_stop(h->task);
+}
+
+/**
+ * struct gate - where a callback waits
+ * @began: completed when it gets there
+ * @open: completed to let it go
+ */
+struct gate {
+	struct completion	began;
+	struct completion	open;
+};
+
+static inline void gate_init(struct gate *gate)
+{
+	init_completion(&gate->began);
+	init_completion(&gate->open);
+}
+
+static inline void gate_pass(struct gate *gate)
+{
+	complete(&gate->began);
+	wait_for_completion(&gate->open);
+}
+
+static inline void gate_wait(struct kunit *test, struct gate *gate)
+{
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&gate->began, PATIENCE), 0UL);
+}
+
+/**
+ * struct stopping - a twheel_stop() of a helper
+ * @wheel: what is stopped
+ * @list: what is handed back
+ * @over: it has returned
+ */
+struct stopping {
+	struct twheel		*wheel;
+	struct list_head	list;
+	bool			over;
+};
+
+static inline void stopping_init(struct stopping *s, struct twheel *w)
+{
+	s->wheel = w;
+	INIT_LIST_HEAD(&s->list);
+	s->over = false;
+}
+
+static inline void stop_it(void *arg)
+{
+	struct stopping *s = arg;
+
+	twheel_stop(s->wheel, &s->list);
+	WRITE_ONCE(s->over, true);
+}
+
+/* Until the stop has come so far that @t, which is idle and of this CPU, is refused. */
+static inline void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
+{
+	unsigned long end = jiffies + PATIENCE;
+
+	while (twheel_arm(t, S64_MAX) != -ESHUTDOWN) {
+		twheel_cancel(t);
+		if (time_after(jiffies, end)) {
+			KUNIT_FAIL(test, "is never refused");
+			return;
+		}
+		msleep(20);
+	}
+}
+
+/*
+ * A parameter of this module. Some kernels, 6.1 among them, run a suite before they
+ * parse the parameters: then it is found in what they are going to parse.
+ */
+static inline unsigned long long parameter(unsigned long long value, const char *assignment)
+{
+	const char *at = THIS_MODULE->args ? strstr(THIS_MODULE->args, assignment) : NULL;
+
+	if (at)
+		sscanf(at + strlen(assignment), "%llu", &value);
+	return value;
+}
+
+#endif /* _TWHEEL_KUNIT_HELPER_H */

@@ -1,0 +1,728 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite of max_pending: who takes a place, who keeps it, when it is free again,
+ * and that no place is lost or made with several threads at it.
+ */
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/prandom.h>
+
+#include "fixture.h"
+#include "helper.h"
+
+#define TICK		((u64)NSEC_PER_MSEC)
+#define FAR		(3600 * (u64)NSEC_PER_SEC)
+
+static struct fixture *limited_wheel(struct kunit *test, enum twheel_clock clock,
+				     unsigned int limit)
+{
+	struct twheel_params params = {
+		.name = "kunit-limit",
+		.clock = clock,
+		.tick_ns = TICK,
+		.slots = 4,
+		.levels = 3,
+		.max_pending = limit,
+	};
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	return test->priv;
+}
+
+/* A wheel of three places, all taken, and a fourth timeout. */
+static struct probe *full_wheel(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	limited_wheel(test, TWHEEL_MANUAL, 3);
+	p = probes(test, 4);
+	for (i = 0; i < 3; i++)
+		arm_tick(test, &p[i], 10 * (i + 1));
+	return p;
+}
+
+/* Exactly @n more can be armed. */
+static void expect_places(struct kunit *test, unsigned int n)
+{
+	struct probe *p = probes(test, n + 1);
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[i].t, FAR));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, twheel_arm(&p[n].t, FAR));
+	for (i = 0; i < n; i++)
+		KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[i].t));
+}
+
+/* Who is refused */
+
+static int try_arm(struct probe *p)
+{
+	return twheel_arm(&p->t, p->arg);
+}
+
+static int try_arm_after(struct probe *p)
+{
+	return twheel_arm_after(&p->t, p->arg);
+}
+
+static int try_arm_slack(struct probe *p)
+{
+	return twheel_arm_slack(&p->t, p->arg, 10 * TICK);
+}
+
+static int try_mod(struct probe *p)
+{
+	return twheel_mod(&p->t, p->arg);
+}
+
+struct arming {
+	const char *name;
+	int (*arm)(struct probe *p);
+};
+
+static const struct arming armings[] = {
+	{ "arm", try_arm },
+	{ "arm_after", try_arm_after },
+	{ "arm_slack", try_arm_slack },
+	{ "mod", try_mod },
+};
+
+static void arming_desc(const struct arming *a, char *desc)
+{
+	strscpy(desc, a->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(arming, armings, arming_desc);
+
+static void one_more_than_the_limit_is_refused(struct kunit *test)
+{
+	const struct arming *a = test->param_value;
+	struct probe *p = full_wheel(test);
+	struct twheel_stats stats;
+
+	p[3].arg = 5 * TICK;
+	KUNIT_EXPECT_EQ(test, -EAGAIN, a->arm(&p[3]));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, a->arm(&p[3]));
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&p[3].t));
+	twheel_stats(p->f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, 3ULL, stats.armed);
+	advance_tick(test, 9);
+	KUNIT_EXPECT_EQ(test, 0U, p[3].fired);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 0, a->arm(&p[3]));
+}
+
+static void limit_is_told(struct kunit *test)
+{
+	struct fixture *f = limited_wheel(test, TWHEEL_MANUAL, 77);
+	struct twheel_params params;
+
+	twheel_get_params(f->wheel, &params);
+	KUNIT_EXPECT_EQ(test, 77U, params.max_pending);
+}
+
+static void no_limit_refuses_nobody(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	limited_wheel(test, TWHEEL_MANUAL, 0);
+	p = probes(test, 5000);
+	for (i = 0; i < 5000; i++)
+		arm_tick(test, &p[i], i + 1);
+	advance_tick(test, 5000);
+	KUNIT_EXPECT_EQ(test, 5000U, p->f->nr_fired);
+}
+
+static void refusals_for_other_reasons_take_no_place(struct kunit *test)
+{
+	struct probe *p;
+
+	limited_wheel(test, TWHEEL_MANUAL, 2);
+	p = probes(test, 1);
+	arm_tick(test, p, 10);
+	KUNIT_EXPECT_EQ(test, -EBUSY, twheel_arm(&p->t, 20 * TICK));
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_mod(&p->t, U64_MAX));
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_slack(&p->t, 0, U64_MAX));
+	expect_places(test, 1);
+}
+
+/* Who keeps his place */
+
+static void mod_at_the_limit_keeps_its_place(struct kunit *test)
+{
+	struct probe *p = full_wheel(test);
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		KUNIT_ASSERT_EQ(test, 1, twheel_mod(&p[i % 3].t, (40 + i) * TICK));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, twheel_arm(&p[3].t, TICK));
+	expect_places(test, 0);
+}
+
+static void cascades_and_rounds_keep_the_place(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	limited_wheel(test, TWHEEL_MANUAL, 2);
+	p = probes(test, 1);
+	arm_tick(test, p, 700);
+	for (i = 1; i < 700; i++) {
+		advance_tick(test, i);
+		if (i % 50 == 0)
+			expect_places(test, 1);
+	}
+	advance_tick(test, 700);
+	expect_places(test, 2);
+}
+
+/* When a place is free again */
+
+static void cancel_gives_the_place_back_at_once(struct kunit *test)
+{
+	struct probe *p = full_wheel(test);
+	struct twheel_timeout *list[] = { &p[1].t, &p[2].t };
+
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
+	expect_places(test, 1);
+	KUNIT_EXPECT_FALSE(test, twheel_cancel(&p[0].t));
+	expect_places(test, 1);
+	KUNIT_EXPECT_EQ(test, 2U, twheel_cancel_list(list, 2));
+	expect_places(test, 3);
+}
+
+static void cancel_sync_gives_the_place_back(struct kunit *test)
+{
+	struct probe *p = full_wheel(test);
+
+	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&p[0].t));
+	expect_places(test, 1);
+}
+
+static void expiry_gives_the_place_back_at_once(struct kunit *test)
+{
+	full_wheel(test);
+	advance_tick(test, 10);
+	expect_places(test, 1);
+	advance_tick(test, 30);
+	expect_places(test, 3);
+}
+
+static void arm_itself(struct probe *p)
+{
+	p->ret = twheel_arm(&p->t, p->arg);
+}
+
+static void callback_finds_its_own_place_free(struct kunit *test)
+{
+	struct probe *p = full_wheel(test);
+
+	p[0].then = arm_itself;
+	p[0].arg = 40 * TICK;
+	advance_tick(test, 10);
+	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+	expect_places(test, 0);
+}
+
+static void arm_other(struct probe *p)
+{
+	p->ret = twheel_arm(&p->other->t, p->arg);
+}
+
+/* What is due and waits for its turn is pending: only the first one's place is free. */
+static void arm_two_others(struct probe *p)
+{
+	arm_other(p);
+	p->other[1].ret = twheel_arm(&p->other[1].t, p->arg);
+}
+
+static void place_of_the_next_of_the_same_tick_is_still_taken(struct kunit *test)
+{
+	struct probe *p;
+
+	limited_wheel(test, TWHEEL_MANUAL, 2);
+	p = probes(test, 4);
+	arm_tick(test, &p[0], 5);
+	arm_tick(test, &p[1], 5);
+	p[0].then = arm_two_others;
+	p[0].other = &p[2];
+	p[0].arg = FAR;
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, p[3].ret);
+	KUNIT_EXPECT_EQ(test, 1U, p[1].fired);
+	expect_places(test, 1);
+}
+
+static void stop_gives_all_places_back(struct kunit *test)
+{
+	struct probe *p = full_wheel(test);
+	LIST_HEAD(list);
+
+	advance_tick(test, 10);
+	twheel_stop(p->f->wheel, &list);
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(p->f->wheel));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm(&p[3].t, FAR));
+}
+
+/* Lists */
+
+static void arm_list_arms_as_many_as_there_are_places(struct kunit *test)
+{
+	struct fixture *f = limited_wheel(test, TWHEEL_MANUAL, 300);
+	struct probe *p = probes(test, 500);
+	LIST_HEAD(list);
+	unsigned int i;
+
+	for (i = 0; i < 500; i++) {
+		p[i].t.expires = (i + 1) * TICK;
+		list_add_tail(&p[i].t.entry, &list);
+	}
+	KUNIT_EXPECT_EQ(test, 300U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_PTR_EQ(test, &p[300].t.entry, list.next);
+	KUNIT_EXPECT_PTR_EQ(test, &p[499].t.entry, list.prev);
+	KUNIT_EXPECT_EQ(test, 0U, twheel_arm_list(f->wheel, &list));
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 100U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_PTR_EQ(test, &p[400].t.entry, list.next);
+	advance_tick(test, 350);
+	KUNIT_EXPECT_EQ(test, 100U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_TRUE(test, list_empty(&list));
+	advance_tick(test, 500);
+	expect_fired_in_id_order(test, 500);
+}
+
+/* A sink */
+
+struct limit_sink {
+	unsigned int	refused;
+	bool		rearms;
+};
+
+static void take_probes(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct limit_sink *sink = sink_data;
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		probe_record(container_of(t, struct probe, t));
+		list_del_init(&t->entry);
+		twheel_accept(t);
+		if (sink->rearms && twheel_arm_after(t, 10 * TICK))
+			sink->refused++;
+	}
+}
+
+static void sink_gives_the_places_of_its_batch_back(struct kunit *test)
+{
+	struct limit_sink *sink = kunit_kzalloc(test, sizeof(*sink), GFP_KERNEL);
+	struct twheel_params params = {
+		.name = "kunit-limit-sink",
+		.clock = TWHEEL_MANUAL,
+		.tick_ns = TICK,
+		.sink = take_probes,
+		.sink_data = sink,
+		.max_pending = 300,
+	};
+	struct probe *p;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, sink);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	p = probes_for(test, 301, NULL);
+	for (i = 0; i < 300; i++)
+		arm_tick(test, &p[i], 5);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, twheel_arm(&p[300].t, FAR));
+	sink->rearms = true;
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, 0U, sink->refused);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, twheel_arm(&p[300].t, FAR));
+	sink->rearms = false;
+	advance_tick(test, 15);
+	KUNIT_EXPECT_EQ(test, 600U, p->f->nr_fired);
+	expect_places(test, 300);
+}
+
+/* Periodic ones */
+
+/**
+ * struct metronome - a periodic timeout that tries to arm another in its callback
+ * @p: the timeout
+ * @other: what it arms
+ * @calls: how often it was called
+ * @ret: the last result
+ * @cancels: it cancels itself before that
+ * @moves: it moves itself before that
+ * @failed: how often it could not
+ */
+struct metronome {
+	struct twheel_periodic	p;
+	struct probe		*other;
+	atomic_t		calls;
+	int			ret;
+	bool			cancels;
+	bool			moves;
+	unsigned int		failed;
+};
+
+static void metronome_fires(struct twheel_periodic *p)
+{
+	struct metronome *m = container_of(p, struct metronome, p);
+
+	if (m->moves && twheel_mod(&p->t, twheel_now(m->other->f->wheel) + TICK) < 0)
+		m->failed++;
+	if (m->cancels)
+		twheel_cancel(&p->t);
+	m->ret = twheel_arm(&m->other->t, FAR);
+	if (!m->ret)
+		twheel_cancel(&m->other->t);
+	atomic_inc(&m->calls);
+}
+
+struct kind_case {
+	const char *name;
+	enum twheel_kind kind;
+};
+
+static const struct kind_case kinds[] = {
+	{ "fixed rate", TWHEEL_FIXED_RATE },
+	{ "fixed delay", TWHEEL_FIXED_DELAY },
+};
+
+static void kind_desc(const struct kind_case *k, char *desc)
+{
+	strscpy(desc, k->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
+
+static struct metronome *metronome(struct kunit *test, enum twheel_clock clock)
+{
+	const struct kind_case *k = test->param_value;
+	struct metronome *m = kunit_kzalloc(test, sizeof(*m), GFP_KERNEL);
+	struct fixture *f;
+
+	KUNIT_ASSERT_NOT_NULL(test, m);
+	f = limited_wheel(test, clock, 1);
+	m->other = probes(test, 1);
+	twheel_periodic_init(f->wheel, &m->p, metronome_fires, k->kind);
+	return m;
+}
+
+static void periodic_keeps_its_place_between_its_periods(struct kunit *test)
+{
+	struct metronome *m = metronome(test, TWHEEL_MANUAL);
+	unsigned int i;
+
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&m->p, 5 * TICK, 5 * TICK, 0));
+	for (i = 1; i < 50; i++) {
+		advance_tick(test, i);
+		KUNIT_ASSERT_EQ(test, -EAGAIN, twheel_arm(&m->other->t, FAR));
+	}
+	KUNIT_EXPECT_EQ(test, 9, atomic_read(&m->calls));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, m->ret);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&m->p.t));
+	expect_places(test, 1);
+}
+
+static void periodic_gives_its_place_back_in_its_last_callback(struct kunit *test)
+{
+	struct metronome *m = metronome(test, TWHEEL_MANUAL);
+
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&m->p, 5 * TICK, 5 * TICK, 2));
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, m->ret);
+	advance_tick(test, 10);
+	KUNIT_EXPECT_EQ(test, 2, atomic_read(&m->calls));
+	KUNIT_EXPECT_EQ(test, 0, m->ret);
+	expect_places(test, 1);
+}
+
+static void periodic_that_cancels_itself_gives_its_place_back(struct kunit *test)
+{
+	struct metronome *m = metronome(test, TWHEEL_MANUAL);
+
+	m->cancels = true;
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&m->p, 5 * TICK, 5 * TICK, 0));
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, 0, m->ret);
+	expect_places(test, 1);
+}
+
+static void periodic_that_moves_itself_keeps_its_place(struct kunit *test)
+{
+	struct metronome *m = metronome(test, TWHEEL_MANUAL);
+
+	m->moves = true;
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&m->p, 5 * TICK, 5 * TICK, 0));
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, 0U, m->failed);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, m->ret);
+	advance_tick(test, 6);
+	KUNIT_EXPECT_EQ(test, 2, atomic_read(&m->calls));
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&m->p.t));
+	expect_places(test, 1);
+}
+
+static void arm_periodic_beyond_the_limit_is_refused(struct kunit *test)
+{
+	struct metronome *m = metronome(test, TWHEEL_MANUAL);
+
+	arm_tick(test, m->other, 3);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, twheel_arm_periodic(&m->p, 5 * TICK, 5 * TICK, 0));
+	advance_tick(test, 3);
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm_periodic(&m->p, 5 * TICK, 5 * TICK, 0));
+}
+
+/* Several threads */
+
+#define NR_CROWDS	4
+#define NR_OWN		8
+#define NR_STEPS	4000
+
+/**
+ * struct crowd - a thread and its timeouts
+ * @helper: the thread
+ * @wheel: the wheel
+ * @held: shared: a part of the places that are taken, never more
+ * @limit: how many places there are
+ * @seed: of its decisions
+ * @over: how often too many places were taken
+ * @refused: how often it was refused
+ * @failed: how often a call failed for another reason
+ * @far: all deadlines are far
+ * @own: its timeouts
+ */
+struct crowd {
+	struct helper		helper;
+	struct twheel		*wheel;
+	atomic_t		*held;
+	unsigned int		limit;
+	u32			seed;
+	unsigned int		over;
+	unsigned int		refused;
+	unsigned int		failed;
+	bool			far;
+	struct twheel_timeout	own[NR_OWN];
+};
+
+static void nothing(struct twheel_timeout *t)
+{
+}
+
+/* A place counts as held only while its timeout is pending for sure. */
+static void crowd_arms(struct crowd *c, struct twheel_timeout *t, u64 delay)
+{
+	int ret = twheel_arm_after(t, delay);
+
+	if (ret == -EAGAIN)
+		c->refused++;
+	else if (ret && ret != -EBUSY)
+		c->failed++;
+	if (ret || !c->far)
+		return;
+	if (atomic_inc_return(c->held) > c->limit)
+		c->over++;
+}
+
+static void crowd_cancels(struct crowd *c, struct twheel_timeout *t)
+{
+	if (c->far && twheel_pending(t))
+		atomic_dec(c->held);
+	twheel_cancel(t);
+}
+
+static void crowd_moves(struct crowd *c, struct twheel_timeout *t, u64 delay)
+{
+	if (c->far && !twheel_pending(t))
+		return;
+	if (twheel_mod(t, twheel_now(c->wheel) + delay) == -EAGAIN)
+		c->refused++;
+}
+
+static void crowd_pushes(void *arg)
+{
+	struct crowd *c = arg;
+	struct rnd_state rnd;
+	unsigned int i;
+
+	prandom_seed_state(&rnd, c->seed);
+	for (i = 0; i < NR_STEPS; i++) {
+		struct twheel_timeout *t = &c->own[prandom_u32_state(&rnd) % NR_OWN];
+		u64 delay = c->far ? FAR : prandom_u32_state(&rnd) % (2 * TICK);
+
+		switch (prandom_u32_state(&rnd) % 4) {
+		case 0:
+			crowd_cancels(c, t);
+			break;
+		case 1:
+			crowd_moves(c, t, delay);
+			break;
+		default:
+			crowd_arms(c, t, delay);
+		}
+		if (i % 16 == 0)
+			usleep_range(20, 100);
+		cond_resched();
+	}
+}
+
+struct crush {
+	const char *name;
+	unsigned int limit;
+	bool far;
+};
+
+static const struct crush crushes[] = {
+	{ "a place for each, near", NR_CROWDS * NR_OWN, false },
+	{ "a place for each, far", NR_CROWDS * NR_OWN, true },
+	{ "a place for half, near", NR_CROWDS * NR_OWN / 2, false },
+	{ "a place for half, far", NR_CROWDS * NR_OWN / 2, true },
+	{ "one place, near", 1, false },
+	{ "one place, far", 1, true },
+};
+
+static void crush_desc(const struct crush *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(crush, crushes, crush_desc);
+
+static void push_and_leave(struct kunit *test, struct crowd *c)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < NR_CROWDS; i++)
+		helper_start(test, &c[i].helper, crowd_pushes, &c[i]);
+	for (i = 0; i < NR_CROWDS; i++)
+		helper_finish(test, &c[i].helper);
+	for (i = 0; i < NR_CROWDS; i++)
+		for (j = 0; j < NR_OWN; j++)
+			twheel_cancel_sync(&c[i].own[j]);
+}
+
+static void limit_is_exact_with_several_threads(struct kunit *test)
+{
+	const struct crush *crush = test->param_value;
+	struct crowd *c = kunit_kcalloc(test, NR_CROWDS, sizeof(*c), GFP_KERNEL);
+	atomic_t *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
+	struct fixture *f = limited_wheel(test, TWHEEL_MONOTONIC, crush->limit);
+	unsigned int i, j, refused = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	KUNIT_ASSERT_NOT_NULL(test, held);
+	for (i = 0; i < NR_CROWDS; i++) {
+		c[i].wheel = f->wheel;
+		c[i].held = held;
+		c[i].limit = crush->limit;
+		c[i].seed = i + 1;
+		c[i].far = crush->far;
+		for (j = 0; j < NR_OWN; j++)
+			twheel_timeout_init(f->wheel, &c[i].own[j], nothing);
+	}
+	push_and_leave(test, c);
+	for (i = 0; i < NR_CROWDS; i++) {
+		KUNIT_EXPECT_EQ(test, 0U, c[i].over);
+		KUNIT_EXPECT_EQ(test, 0U, c[i].failed);
+		refused += c[i].refused;
+	}
+	if (crush->limit == NR_CROWDS * NR_OWN)
+		KUNIT_EXPECT_EQ(test, 0U, refused);
+	else
+		KUNIT_EXPECT_GT(test, refused, 0U);
+	expect_places(test, crush->limit);
+}
+
+/**
+ * struct thief - a thread that is after the only place
+ * @helper: the thread
+ * @t: its timeout
+ * @stolen: how often it got it
+ * @leave: it is to end
+ */
+struct thief {
+	struct helper		helper;
+	struct twheel_timeout	t;
+	unsigned int		stolen;
+	bool			leave;
+};
+
+static void steal_places(void *arg)
+{
+	struct thief *thief = arg;
+	unsigned int i;
+
+	for (i = 0; !READ_ONCE(thief->leave); i++) {
+		if (!twheel_arm_after(&thief->t, FAR)) {
+			thief->stolen++;
+			twheel_cancel(&thief->t);
+		}
+		if (i % 64 == 0)
+			usleep_range(20, 100);
+		cond_resched();
+	}
+}
+
+/* In each of its callbacks it moves itself: there is no moment without its place. */
+static void place_of_a_running_periodic_cannot_be_taken(struct kunit *test)
+{
+	struct metronome *m = metronome(test, TWHEEL_MONOTONIC);
+	struct thief *thief = kunit_kzalloc(test, sizeof(*thief), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, thief);
+	m->moves = true;
+	twheel_timeout_init(m->other->f->wheel, &thief->t, nothing);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&m->p, 0, TICK, 0));
+	helper_start(test, &thief->helper, steal_places, thief);
+	for (i = 0; i < 1500 && atomic_read(&m->calls) < 100; i++)
+		msleep(20);
+	WRITE_ONCE(thief->leave, true);
+	helper_finish(test, &thief->helper);
+	twheel_cancel_sync(&m->p.t);
+	KUNIT_EXPECT_GE(test, atomic_read(&m->calls), 100);
+	KUNIT_EXPECT_EQ(test, 0U, m->failed);
+	KUNIT_EXPECT_EQ(test, 0U, thief->stolen);
+	expect_places(test, 1);
+}
+
+static struct kunit_case limit_cases[] = {
+	KUNIT_CASE_PARAM(one_more_than_the_limit_is_refused, arming_gen_params),
+	KUNIT_CASE(limit_is_told),
+	KUNIT_CASE(no_limit_refuses_nobody),
+	KUNIT_CASE(refusals_for_other_reasons_take_no_place),
+	KUNIT_CASE(mod_at_the_limit_keeps_its_place),
+	KUNIT_CASE(cascades_and_rounds_keep_the_place),
+	KUNIT_CASE(cancel_gives_the_place_back_at_once),
+	KUNIT_CASE(cancel_sync_gives_the_place_back),
+	KUNIT_CASE(expiry_gives_the_place_back_at_once),
+	KUNIT_CASE(callback_finds_its_own_place_free),
+	KUNIT_CASE(place_of_the_next_of_the_same_tick_is_still_taken),
+	KUNIT_CASE(stop_gives_all_places_back),
+	KUNIT_CASE(arm_list_arms_as_many_as_there_are_places),
+	KUNIT_CASE(sink_gives_the_places_of_its_batch_back),
+	KUNIT_CASE_PARAM(periodic_keeps_its_place_between_its_periods, kind_gen_params),
+	KUNIT_CASE_PARAM(periodic_gives_its_place_back_in_its_last_callback, kind_gen_params),
+	KUNIT_CASE_PARAM(periodic_that_cancels_itself_gives_its_place_back, kind_gen_params),
+	KUNIT_CASE_PARAM(periodic_that_moves_itself_keeps_its_place, kind_gen_params),
+	KUNIT_CASE_PARAM(arm_periodic_beyond_the_limit_is_refused, kind_gen_params),
+	KUNIT_CASE_PARAM(limit_is_exact_with_several_threads, crush_gen_params),
+	KUNIT_CASE_PARAM(place_of_a_running_periodic_cannot_be_taken, kind_gen_params),
+	{}
+};
+
+static struct kunit_suite limit_suite = {
+	.name = "twheel-limit",
+	.init = fixture_init,
+	.exit = fixture_exit,
+	.test_cases = limit_cases,
+};
+
+kunit_test_suite(limit_suite);
+
+MODULE_DESCRIPTION("KUnit suite of the limit of pending timeouts");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite of wheels on CLOCK_REALTIME. The wall clock is really stepped, both
+ * ways, and put right after each case: not for a machine that is in use.
+ *
+ * What becomes due by a step forward must fire within the patience of the test, which
+ * is far below the step.
+ */
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/prandom.h>
+#include <linux/timekeeping.h>
+
+#include "fixture.h"
+#include "helper.h"
+
+#define TICK		((u64)NSEC_PER_MSEC)
+#define HOUR		(3600LL * NSEC_PER_SEC)
+#define DAY		(24 * HOUR)
+#define MANY		1000
+
+/* The wall clock */
+
+/* Of the wall clock to the monotonic one, which cannot be stepped. */
+static s64 right_offset;
+
+static u64 wall(void)
+{
+	return ktime_get_real_ns();
+}
+
+static void set_wall(u64 ns)
+{
+	struct timespec64 ts = ns_to_timespec64(ns);
+
+	do_settimeofday64(&ts);
+}
+
+static void step_wall(s64 ns)
+{
+	set_wall(wall() + ns);
+}
+
+static int realtime_init(struct kunit *test)
+{
+	right_offset = wall() - ktime_get_ns();
+	return fixture_init(test);
+}
+
+static void realtime_exit(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	LIST_HEAD(list);
+
+	set_wall(ktime_get_ns() + right_offset);
+	if (f && f->wheel)
+		twheel_stop(f->wheel, &list);
+	fixture_exit(test);
+}
+
+/* The wheel: its sink records, at the time that it is told */
+
+/**
+ * struct wake_up - a timeout on the wall clock
+ * @t: the timeout
+ * @at: what it was armed for
+ * @fired: how often it has fired
+ * @fired_ns: the time when it was taken out
+ */
+struct wake_up {
+	struct twheel_timeout	t;
+	u64			at;
+	unsigned int		fired;
+	u64			fired_ns;
+};
+
+/**
+ * struct bell - the sink
+ * @rung: completed with every alarm
+ * @fired: how many have fired
+ * @early: how many of them before their time
+ * @step_at: step the clock by @step when so many have fired, once
+ * @step: by how much
+ * @rearm: arm this one then, or NULL
+ */
+struct bell {
+	struct completion	rung;
+	atomic_t		fired;
+	unsigned int		early;
+	unsigned int		step_at;
+	s64			step;
+	struct wake_up		*rearm;
+};
+
+static void ring(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct bell *bell = sink_data;
+	struct twheel_timeout *t, *next;
+	bool steps = bell->step_at && atomic_read(&bell->fired) < bell->step_at;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		struct wake_up *a = container_of(t, struct wake_up, t);
+
+		list_del_init(&t->entry);
+		bell->early += now_ns < a->at;
+		a->fired++;
+		a->fired_ns = now_ns;
+		atomic_inc(&bell->fired);
+		twheel_accept(t);
+		complete(&bell->rung);
+	}
+	if (!steps || atomic_read(&bell->fired) < bell->step_at)
+		return;
+	step_wall(bell->step);
+	if (bell->rearm) {
+		bell->rearm->at = wall() + 20 * TICK;
+		twheel_arm(&bell->rearm->t, bell->rearm->at);
+	}
+}
+
+static struct bell *wall_wheel(struct kunit *test, const struct shape *s)
+{
+	struct bell *bell = kunit_kzalloc(test, sizeof(*bell), GFP_KERNEL);
+	struct twheel_params params = {
+		.name = "kunit-realtime",
+		.clock = TWHEEL_REALTIME,
+		.tick_ns = TICK,
+		.slots = s->slots,
+		.levels = s->levels,
+		.sink = ring,
+		.sink_data = bell,
+	};
+
+	KUNIT_ASSERT_NOT_NULL(test, bell);
+	init_completion(&bell->rung);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	return bell;
+}
+
+static struct wake_up *alarms(struct kunit *test, unsigned int n)
+{
+	struct fixture *f = test->priv;
+	struct wake_up *a = kunit_kcalloc(test, n, sizeof(*a), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, a);
+	for (i = 0; i < n; i++)
+		twheel_timeout_init(f->wheel, &a[i].t, NULL);
+	return a;
+}
+
+static void set_alarm(struct kunit *test, struct wake_up *a, u64 at)
+{
+	a->at = at;
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&a->t, at));
+}
+
+static void expect_rings(struct kunit *test, struct bell *bell, unsigned int n)
+{
+	while (n--)
+		KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&bell->rung, PATIENCE), 0UL);
+	KUNIT_EXPECT_EQ(test, 0U, bell->early);
+}
+
+/* Time for what must not happen. */
+static void expect_silence(struct kunit *test, struct bell *bell)
+{
+	int fired = atomic_read(&bell->fired);
+
+	msleep(100);
+	KUNIT_EXPECT_EQ(test, fired, atomic_read(&bell->fired));
+}
+
+static const struct shape shapes[] = {
+	{ 256, 4 }, { 256, 1 }, { 8, 1 }, { 4, 3 }, { 2, 8 },
+};
+
+KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
+
+static const struct shape usual = { 256, 4 };
+
+/* Without a step */
+
+static void alarm_fires_and_not_early(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 1);
+
+	set_alarm(test, a, wall() + 20 * TICK);
+	expect_rings(test, bell, 1);
+	KUNIT_EXPECT_GE(test, a->fired_ns, a->at);
+}
+
+static void wheel_follows_the_wall_clock(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	u64 before;
+
+	wall_wheel(test, &usual);
+	before = wall();
+	KUNIT_EXPECT_GE(test, twheel_now(f->wheel), before);
+	step_wall(DAY);
+	KUNIT_EXPECT_GE(test, twheel_now(f->wheel), before + DAY);
+}
+
+static void relative_arm_is_refused(struct kunit *test)
+{
+	struct wake_up *a;
+
+	wall_wheel(test, &usual);
+	a = alarms(test, 1);
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&a->t, TICK));
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&a->t, 0));
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&a->t));
+}
+
+static void time_long_past_fires_at_once(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 2);
+
+	set_alarm(test, &a[0], 0);
+	set_alarm(test, &a[1], wall() - DAY);
+	expect_rings(test, bell, 2);
+}
+
+/* Forward */
+
+static void step_forward_fires_what_became_due(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 3);
+
+	set_alarm(test, &a[0], wall() + HOUR);
+	set_alarm(test, &a[1], wall() + 2 * HOUR);
+	set_alarm(test, &a[2], wall() + DAY);
+	step_wall(2 * HOUR + 1000 * TICK);
+	expect_rings(test, bell, 2);
+	expect_silence(test, bell);
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&a[2].t));
+	step_wall(DAY);
+	expect_rings(test, bell, 1);
+}
+
+static void step_forward_short_of_it_fires_nothing(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 1);
+
+	set_alarm(test, a, wall() + DAY);
+	step_wall(DAY - HOUR);
+	expect_silence(test, bell);
+	KUNIT_EXPECT_LE(test, twheel_remaining_ns(&a->t), (u64)HOUR);
+	step_wall(HOUR);
+	expect_rings(test, bell, 1);
+}
+
+static void alarm_set_after_a_step_forward_is_exact(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 2);
+
+	set_alarm(test, &a[0], wall() + 10 * DAY);
+	step_wall(DAY);
+	set_alarm(test, &a[1], wall() + 30 * TICK);
+	expect_rings(test, bell, 1);
+	KUNIT_EXPECT_EQ(test, 1U, a[1].fired);
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&a[0].t));
+}
+
+/* Backward */
+
+static void step_back_fires_nothing_early(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 2);
+
+	set_alarm(test, &a[0], wall() + 50 * TICK);
+	set_alarm(test, &a[1], wall() + 500 * TICK);
+	step_wall(-HOUR);
+	msleep(600);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&bell->fired));
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&a[0].t));
+	KUNIT_EXPECT_GT(test, twheel_remaining_ns(&a[0].t), (u64)HOUR / 2);
+	step_wall(HOUR);
+	expect_rings(test, bell, 2);
+}
+
+static void alarm_set_after_a_step_back_is_exact(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 4);
+
+	set_alarm(test, &a[0], wall() + 20 * TICK);
+	expect_rings(test, bell, 1);
+	set_alarm(test, &a[1], wall() + 100 * TICK);
+	step_wall(-DAY);
+	set_alarm(test, &a[2], wall() + 30 * TICK);
+	set_alarm(test, &a[3], wall() + 300 * TICK);
+	expect_rings(test, bell, 2);
+	KUNIT_EXPECT_EQ(test, 1U, a[2].fired);
+	KUNIT_EXPECT_EQ(test, 1U, a[3].fired);
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&a[1].t));
+	step_wall(DAY);
+	expect_rings(test, bell, 1);
+}
+
+static void alarm_set_after_a_step_back_in_an_empty_wheel_is_exact(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 1);
+
+	set_alarm(test, a, wall() + 20 * TICK);
+	expect_rings(test, bell, 1);
+	step_wall(-DAY);
+	set_alarm(test, a, wall() + 20 * TICK);
+	expect_rings(test, bell, 1);
+	KUNIT_EXPECT_EQ(test, 2U, a->fired);
+}
+
+static void mod_after_a_step_back_is_exact(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 1);
+
+	set_alarm(test, a, wall() + 20 * TICK);
+	step_wall(-DAY);
+	a->at = wall() + 30 * TICK;
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&a->t, a->at));
+	expect_rings(test, bell, 1);
+}
+
+static void cancel_after_a_step_back_takes_it_out(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 2);
+
+	set_alarm(test, &a[0], wall() + 50 * TICK);
+	set_alarm(test, &a[1], wall() + 50 * TICK);
+	step_wall(-HOUR);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&a[0].t));
+	step_wall(2 * HOUR);
+	expect_rings(test, bell, 1);
+	KUNIT_EXPECT_EQ(test, 0U, a[0].fired);
+}
+
+/* Back and forth */
+
+static void steps_both_ways_lose_nothing(struct kunit *test)
+{
+	static const s64 steps[] = { -HOUR, HOUR / 2, -DAY, 2 * HOUR, DAY, -HOUR, HOUR };
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, MANY);
+	struct rnd_state rnd;
+	unsigned int i;
+
+	prandom_seed_state(&rnd, 1);
+	for (i = 0; i < MANY; i++) {
+		set_alarm(test, &a[i], wall() + (u64)prandom_u32_state(&rnd) * 1000);
+		if (i % (MANY / 20) == 0)
+			step_wall(steps[i / (MANY / 20) % ARRAY_SIZE(steps)]);
+		if (i % 50 == 0)
+			usleep_range(2000, 3000);
+	}
+	step_wall(10 * DAY);
+	expect_rings(test, bell, MANY);
+	for (i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
+}
+
+/*
+ * A step forward makes MANY due, each at a tick of its own; the sink takes the clock
+ * back when it has the first batch. What is left is not due then.
+ */
+static void step_back_in_the_middle_of_a_pass_fires_nothing_early(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, MANY);
+	unsigned int i;
+
+	bell->step_at = 1;
+	bell->step = -DAY;
+	for (i = 0; i < MANY; i++)
+		set_alarm(test, &a[i], wall() + HOUR + i * TICK);
+	step_wall(2 * HOUR);
+	expect_rings(test, bell, 1);
+	msleep(100);
+	KUNIT_EXPECT_EQ(test, 0U, bell->early);
+	KUNIT_EXPECT_LT(test, atomic_read(&bell->fired), MANY);
+	step_wall(DAY);
+	expect_rings(test, bell, MANY - 1);
+	for (i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
+}
+
+/* The same within one tick, whose timeouts take several batches; and it arms for then. */
+static void step_back_in_the_middle_of_a_tick_fires_nothing_early(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, MANY + 1);
+	u64 at = wall() + HOUR;
+	unsigned int i;
+
+	bell->step_at = 1;
+	bell->step = -DAY;
+	bell->rearm = &a[MANY];
+	for (i = 0; i < MANY; i++)
+		set_alarm(test, &a[i], at);
+	step_wall(2 * HOUR);
+	expect_rings(test, bell, 2);
+	msleep(100);
+	KUNIT_EXPECT_LT(test, atomic_read(&bell->fired), MANY);
+	a[0].at = at;
+	KUNIT_EXPECT_EQ(test, 0, twheel_mod(&a[0].t, at));
+	step_wall(DAY);
+	expect_rings(test, bell, MANY);
+	for (i = 1; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
+}
+
+static void alarm_set_in_the_sink_after_a_step_back_is_exact(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, MANY + 1);
+	unsigned int i, n;
+
+	bell->step_at = MANY / 2;
+	bell->step = -DAY;
+	bell->rearm = &a[MANY];
+	for (i = 0; i < MANY; i++)
+		set_alarm(test, &a[i], wall() + HOUR + i * TICK);
+	step_wall(2 * HOUR);
+	for (n = 0; n < 1500 && !READ_ONCE(a[MANY].fired); n++)
+		msleep(20);
+	KUNIT_EXPECT_EQ(test, 1U, a[MANY].fired);
+	step_wall(2 * DAY);
+	expect_rings(test, bell, MANY + 1);
+	for (i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
+}
+
+static void stop_after_a_step_back_hands_back_all(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct wake_up *a;
+	unsigned int i, n = 0;
+	struct list_head *pos;
+	LIST_HEAD(list);
+
+	wall_wheel(test, test->param_value);
+	a = alarms(test, 100);
+	for (i = 0; i < 100; i++) {
+		set_alarm(test, &a[i], wall() + HOUR + i * 100 * TICK);
+		step_wall(i % 2 ? -HOUR : HOUR / 2);
+	}
+	twheel_stop(f->wheel, &list);
+	list_for_each(pos, &list)
+		n++;
+	KUNIT_EXPECT_EQ(test, 100U, n);
+}
+
+/* Periodic */
+
+struct chime {
+	struct twheel_periodic	p;
+	struct completion	rung;
+	atomic_t		calls;
+	u64			deadlines;
+	u64			missed;
+	unsigned int		early;
+};
+
+static void chime(struct twheel_periodic *p)
+{
+	struct chime *c = container_of(p, struct chime, p);
+
+	c->early += wall() < p->expires;
+	c->missed = p->missed;
+	c->deadlines += 1 + p->missed;
+	atomic_inc(&c->calls);
+	complete(&c->rung);
+}
+
+static struct chime *make_chime(struct kunit *test)
+{
+	struct twheel_params params = { .name = "kunit-chime", .clock = TWHEEL_REALTIME };
+	struct chime *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+	struct fixture *f = test->priv;
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
+	init_completion(&c->rung);
+	twheel_periodic_init(f->wheel, &c->p, chime, TWHEEL_FIXED_RATE);
+	return c;
+}
+
+static void hours_skipped_by_a_step_are_told_in_one_call(struct kunit *test)
+{
+	struct chime *c = make_chime(test);
+
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&c->p, wall() + HOUR, HOUR, 0));
+	step_wall(10 * HOUR + HOUR / 2);
+	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&c->rung, PATIENCE), 0UL);
+	msleep(50);
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&c->calls));
+	KUNIT_EXPECT_EQ(test, 9ULL, c->missed);
+	KUNIT_EXPECT_EQ(test, 0U, c->early);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&c->p.t));
+}
+
+static void hours_that_come_twice_are_told_once(struct kunit *test)
+{
+	struct chime *c = make_chime(test);
+
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&c->p, wall() + HOUR, HOUR, 0));
+	step_wall(3 * HOUR + HOUR / 2);
+	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&c->rung, PATIENCE), 0UL);
+	step_wall(-2 * HOUR);
+	msleep(50);
+	step_wall(HOUR);
+	msleep(50);
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&c->calls));
+	step_wall(2 * HOUR);
+	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&c->rung, PATIENCE), 0UL);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&c->p.t));
+	KUNIT_EXPECT_EQ(test, 4ULL, c->deadlines);
+	KUNIT_EXPECT_EQ(test, 0U, c->early);
+}
+
+/* The same steps on a clock that the test moves itself, without waiting */
+
+static void steps_of_a_manual_clock_lose_nothing(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	struct fixture *f = manual_wheel(test, TICK, s->slots, s->levels);
+	struct probe *p = probes(test, MANY);
+	u64 now = DAY, reach = ref_span(s) * 3 + 1000;
+	struct rnd_state rnd;
+	unsigned int i;
+
+	prandom_seed_state(&rnd, 2);
+	reach = min_t(u64, reach, U32_MAX / 2);
+	for (i = 0; i < MANY; i++) {
+		arm_tick(test, &p[i], div64_u64(now, TICK) + 1 + prandom_u32_state(&rnd) % reach);
+		now += (prandom_u32_state(&rnd) % reach / 4) * TICK;
+		now -= min_t(u64, now, (prandom_u32_state(&rnd) % reach / 4) * TICK);
+		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, now));
+	}
+	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, now + 2 * MANY * reach * TICK));
+	for (i = 0; i < MANY; i++) {
+		KUNIT_ASSERT_EQ(test, 1U, p[i].fired);
+		KUNIT_ASSERT_GE(test, p[i].fired_ns, p[i].tick * TICK);
+	}
+}
+
+static struct kunit_case realtime_cases[] = {
+	KUNIT_CASE_PARAM(alarm_fires_and_not_early, shape_gen_params),
+	KUNIT_CASE(wheel_follows_the_wall_clock),
+	KUNIT_CASE(relative_arm_is_refused),
+	KUNIT_CASE_PARAM(time_long_past_fires_at_once, shape_gen_params),
+	KUNIT_CASE_PARAM(step_forward_fires_what_became_due, shape_gen_params),
+	KUNIT_CASE_PARAM(step_forward_short_of_it_fires_nothing, shape_gen_params),
+	KUNIT_CASE_PARAM(alarm_set_after_a_step_forward_is_exact, shape_gen_params),
+	KUNIT_CASE_PARAM(step_back_fires_nothing_early, shape_gen_params),
+	KUNIT_CASE_PARAM(alarm_set_after_a_step_back_is_exact, shape_gen_params),
+	KUNIT_CASE_PARAM(alarm_set_after_a_step_back_in_an_empty_wheel_is_exact,
+			 shape_gen_params),
+	KUNIT_CASE_PARAM(mod_after_a_step_back_is_exact, shape_gen_params),
+	KUNIT_CASE_PARAM(cancel_after_a_step_back_takes_it_out, shape_gen_params),
+	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, shape_gen_params),
+	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_pass_fires_nothing_early, shape_gen_params),
+	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_tick_fires_nothing_early, shape_gen_params),
+	KUNIT_CASE_PARAM(alarm_set_in_the_sink_after_a_step_back_is_exact, shape_gen_params),
+	KUNIT_CASE_PARAM(stop_after_a_step_back_hands_back_all, shape_gen_params),
+	KUNIT_CASE(hours_skipped_by_a_step_are_told_in_one_call),
+	KUNIT_CASE(hours_that_come_twice_are_told_once),
+	KUNIT_CASE_PARAM(steps_of_a_manual_clock_lose_nothing, shape_gen_params),
+	{}
+};
+
+static struct kunit_suite realtime_suite = {
+	.name = "twheel-realtime",
+	.init = realtime_init,
+	.exit = realtime_exit,
+	.test_cases = realtime_cases,
+};
+
+kunit_test_suite(realtime_suite);
+
+MODULE_DESCRIPTION("KUnit suite of timing wheels on a wall clock that is stepped");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite of the counters: what each operation counts, that the identity holds
+ * after every one, and how late timeouts are said to be.
+ */
+#include <linux/fs.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+
+#include "fixture.h"
+#include "helper.h"
+
+#define TICK		((u64)NSEC_PER_MSEC)
+#define FAR		(3600 * (u64)NSEC_PER_SEC)
+#define MANY		1000
+
+static struct twheel_stats stats_of(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct twheel_stats stats;
+
+	twheel_stats(f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, stats.armed,
+			stats.cancelled + stats.fired + stats.stopped + stats.pending);
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
+	return stats;
+}
+
+/* What has changed since @before, and nothing else. */
+static void expect_counts(struct kunit *test, struct twheel_stats *before, u64 armed,
+			  u64 rearmed, u64 cancelled, u64 fired)
+{
+	struct twheel_stats now = stats_of(test);
+
+	KUNIT_EXPECT_EQ(test, armed, now.armed - before->armed);
+	KUNIT_EXPECT_EQ(test, rearmed, now.rearmed - before->rearmed);
+	KUNIT_EXPECT_EQ(test, cancelled, now.cancelled - before->cancelled);
+	KUNIT_EXPECT_EQ(test, fired, now.fired - before->fired);
+	*before = now;
+}
+
+/* Operations */
+
+static void new_wheel_has_done_nothing(struct kunit *test)
+{
+	struct twheel_stats stats, zero = { };
+
+	manual_wheel(test, TICK, 4, 3);
+	stats = stats_of(test);
+	KUNIT_EXPECT_EQ(test, 0, memcmp(&stats, &zero, sizeof(stats)));
+}
+
+static void each_operation_is_counted(struct kunit *test)
+{
+	struct twheel_stats stats = { };
+	struct probe *p;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, 1);
+	twheel_arm(&p->t, 10 * TICK);
+	expect_counts(test, &stats, 1, 0, 0, 0);
+	twheel_mod(&p->t, 20 * TICK);
+	expect_counts(test, &stats, 1, 1, 1, 0);
+	twheel_cancel(&p->t);
+	expect_counts(test, &stats, 0, 0, 1, 0);
+	twheel_mod(&p->t, 30 * TICK);
+	expect_counts(test, &stats, 1, 0, 0, 0);
+	twheel_cancel_sync(&p->t);
+	expect_counts(test, &stats, 0, 0, 1, 0);
+	twheel_arm_after(&p->t, TICK);
+	expect_counts(test, &stats, 1, 0, 0, 0);
+	advance_tick(test, 30);
+	expect_counts(test, &stats, 0, 0, 0, 1);
+	twheel_arm_slack(&p->t, 40 * TICK, 5 * TICK);
+	expect_counts(test, &stats, 1, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.pending);
+}
+
+static void what_is_refused_is_not_counted(struct kunit *test)
+{
+	struct fixture *f = manual_wheel(test, TICK, 4, 3);
+	struct probe *p = probes(test, 2);
+	struct twheel_stats stats = { };
+	LIST_HEAD(list);
+
+	twheel_arm(&p[0].t, 10 * TICK);
+	stats = stats_of(test);
+	twheel_arm(&p[0].t, 20 * TICK);
+	twheel_arm(&p[1].t, U64_MAX);
+	twheel_mod(&p[0].t, U64_MAX);
+	twheel_arm_slack(&p[1].t, 0, U64_MAX);
+	twheel_cancel(&p[1].t);
+	twheel_cancel_sync(&p[1].t);
+	expect_counts(test, &stats, 0, 0, 0, 0);
+	twheel_stop(f->wheel, &list);
+	stats = stats_of(test);
+	twheel_arm(&p[1].t, 10 * TICK);
+	twheel_mod(&p[0].t, 10 * TICK);
+	expect_counts(test, &stats, 0, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.stopped);
+}
+
+struct kind_case {
+	const char *name;
+	enum twheel_kind kind;
+};
+
+static const struct kind_case kinds[] = {
+	{ "fixed rate", TWHEEL_FIXED_RATE },
+	{ "fixed delay", TWHEEL_FIXED_DELAY },
+};
+
+static void kind_desc(const struct kind_case *k, char *desc)
+{
+	strscpy(desc, k->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
+
+static void nothing(struct twheel_periodic *p)
+{
+}
+
+/* A missed deadline is not an expiry. */
+static void each_period_is_armed_and_fired(struct kunit *test)
+{
+	const struct kind_case *k = test->param_value;
+	struct twheel_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+	struct twheel_stats stats = { };
+	struct fixture *f;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	f = manual_wheel(test, TICK, 4, 3);
+	twheel_periodic_init(f->wheel, p, nothing, k->kind);
+	twheel_arm_periodic(p, 5 * TICK, 5 * TICK, 0);
+	expect_counts(test, &stats, 1, 0, 0, 0);
+	for (i = 5; i < 50; i += 5) {
+		advance_tick(test, i);
+		expect_counts(test, &stats, 1, 0, 0, 1);
+	}
+	advance_tick(test, 500);
+	expect_counts(test, &stats, 1, 0, 0, 1);
+	twheel_cancel(&p->t);
+	expect_counts(test, &stats, 0, 0, 1, 0);
+}
+
+static void last_period_is_not_armed_again(struct kunit *test)
+{
+	const struct kind_case *k = test->param_value;
+	struct twheel_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+	struct twheel_stats stats = { };
+	struct fixture *f;
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	f = manual_wheel(test, TICK, 4, 3);
+	twheel_periodic_init(f->wheel, p, nothing, k->kind);
+	twheel_arm_periodic(p, 5 * TICK, 5 * TICK, 2);
+	advance_tick(test, 5);
+	expect_counts(test, &stats, 2, 0, 0, 1);
+	advance_tick(test, 10);
+	expect_counts(test, &stats, 0, 0, 0, 1);
+}
+
+static void stop_counts_what_it_hands_back(struct kunit *test)
+{
+	struct fixture *f = manual_wheel(test, TICK, 4, 3);
+	struct probe *p = probes(test, 300);
+	struct twheel_stats stats = { };
+	LIST_HEAD(list);
+	unsigned int i;
+
+	for (i = 0; i < 300; i++)
+		arm_tick(test, &p[i], i + 1);
+	advance_tick(test, 100);
+	expect_counts(test, &stats, 300, 0, 0, 100);
+	twheel_stop(f->wheel, &list);
+	expect_counts(test, &stats, 0, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, 200ULL, stats.stopped);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats.pending);
+}
+
+/* Cascades */
+
+/* 4 slots, 3 levels, from tick 0. */
+static const u64 descents[] = { 1, 3, 4, 15, 16, 17, 21, 63, 64, 69, 1000, 1023 };
+
+static void descent_desc(const u64 *tick, char *desc)
+{
+	sprintf(desc, "tick %llu", *tick);
+}
+
+KUNIT_ARRAY_PARAM(descent, descents, descent_desc);
+
+/* At least once if it is not on the lowest level, at most once a level. */
+static void cascades_are_counted_and_bounded(struct kunit *test)
+{
+	const u64 tick = *(const u64 *)test->param_value;
+	struct twheel_position pos;
+	struct twheel_stats stats;
+	struct probe *p;
+	u64 i;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, 1);
+	arm_tick(test, p, tick);
+	KUNIT_ASSERT_TRUE(test, twheel_position(&p->t, &pos));
+	for (i = 1; i <= tick; i++)
+		advance_tick(test, i);
+	stats = stats_of(test);
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+	KUNIT_EXPECT_LE(test, stats.cascaded, (u64)pos.level);
+	KUNIT_EXPECT_GE(test, stats.cascaded, (u64)!!pos.level);
+}
+
+static void one_level_never_cascades(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	manual_wheel(test, TICK, 4, 1);
+	p = probes(test, 100);
+	for (i = 0; i < 100; i++)
+		arm_tick(test, &p[i], 1 + i * 7);
+	for (i = 1; i <= 700; i++)
+		advance_tick(test, i);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats_of(test).cascaded);
+	KUNIT_EXPECT_EQ(test, 100ULL, stats_of(test).fired);
+}
+
+/* Batches and wakeups */
+
+static void largest_batch_is_the_largest(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	manual_wheel(test, TICK, 256, 4);
+	p = probes(test, 20);
+	for (i = 0; i < 20; i++)
+		arm_tick(test, &p[i], i < 3 ? 10 : i < 13 ? 20 : 30);
+	advance_tick(test, 10);
+	KUNIT_EXPECT_EQ(test, 3ULL, stats_of(test).largest_batch);
+	advance_tick(test, 20);
+	KUNIT_EXPECT_EQ(test, 10ULL, stats_of(test).largest_batch);
+	advance_tick(test, 30);
+	KUNIT_EXPECT_EQ(test, 10ULL, stats_of(test).largest_batch);
+}
+
+static void batch_is_bounded(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	manual_wheel(test, TICK, 256, 4);
+	p = probes(test, MANY);
+	for (i = 0; i < MANY; i++)
+		arm_tick(test, &p[i], 10);
+	advance_tick(test, 10);
+	KUNIT_EXPECT_EQ(test, (u64)MANY, stats_of(test).fired);
+	KUNIT_EXPECT_LE(test, stats_of(test).largest_batch, 128ULL);
+}
+
+static void manual_wheel_wakes_nobody(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, 10);
+	for (i = 0; i < 10; i++)
+		arm_tick(test, &p[i], 10 * i);
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats_of(test).wakeups);
+}
+
+static struct fixture *running_wheel(struct kunit *test)
+{
+	struct twheel_params params = { .name = "kunit-stats", .clock = TWHEEL_MONOTONIC };
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	return test->priv;
+}
+
+static void distant_timeout_wakes_nobody(struct kunit *test)
+{
+	struct probe *p;
+
+	running_wheel(test);
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats_of(test).wakeups);
+	p = probes(test, 1);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, FAR));
+	msleep(300);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats_of(test).wakeups);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
+}
+
+/* 700 ms lies on level 1: it comes down, but not by a wakeup of its own. */
+static void lonely_timeout_wakes_once(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	running_wheel(test);
+	p = probes(test, 1);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 700 * TICK));
+	for (i = 0; i < 1000 && !READ_ONCE(p->fired); i++)
+		msleep(20);
+	twheel_flush(p->f->wheel);
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats_of(test).wakeups);
+}
+
+/* Lateness */
+
+/* Module parameter lateness of the engine, as root would set it. */
+static bool count_lateness(bool on)
+{
+	struct file *file = filp_open("/sys/module/twheel/parameters/lateness", O_WRONLY, 0);
+	const char *value = on ? "Y" : "N";
+	loff_t pos = 0;
+	ssize_t ret;
+
+	if (IS_ERR(file))
+		return false;
+	ret = kernel_write(file, value, 1, &pos);
+	filp_close(file, NULL);
+	return ret == 1;
+}
+
+static void stats_exit(struct kunit *test)
+{
+	count_lateness(false);
+	fixture_exit(test);
+}
+
+struct late {
+	u64 by;
+	unsigned int bucket;
+};
+
+static const struct late lates[] = {
+	{ 0, 0 }, { 1, 1 }, { 2, 2 }, { 3, 2 }, { 4, 3 }, { 7, 3 }, { 8, 4 },
+	{ 1023, 10 }, { 1024, 11 }, { 999999, 20 }, { NSEC_PER_SEC, 30 },
+	{ (1ULL << 38) - 1, 38 }, { 1ULL << 38, 39 }, { 1ULL << 39, 39 },
+	{ 1ULL << 50, 39 }, { 1ULL << 62, 39 },
+};
+
+static void late_desc(const struct late *l, char *desc)
+{
+	sprintf(desc, "%llu ns", l->by);
+}
+
+KUNIT_ARRAY_PARAM(late, lates, late_desc);
+
+static void lateness_is_counted_by_its_power_of_two(struct kunit *test)
+{
+	const struct late *l = test->param_value;
+	struct twheel_stats stats;
+	struct probe *p;
+	unsigned int i;
+
+	if (!count_lateness(true))
+		kunit_skip(test, "the parameter is out of reach");
+	manual_wheel(test, 1, 256, 4);
+	p = probes(test, 1);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, 1000));
+	KUNIT_ASSERT_EQ(test, 0, twheel_advance(p->f->wheel, 1000 + l->by));
+	stats = stats_of(test);
+	for (i = 0; i < TWHEEL_LATENESS_BUCKETS; i++)
+		KUNIT_EXPECT_EQ(test, i == l->bucket ? 1ULL : 0ULL, stats.lateness[i]);
+}
+
+/* Of what was asked for: rounding and slack make late too. */
+static void lateness_is_that_of_the_deadline(struct kunit *test)
+{
+	struct twheel_stats stats;
+	struct probe *p;
+
+	if (!count_lateness(true))
+		kunit_skip(test, "the parameter is out of reach");
+	manual_wheel(test, 1024, 256, 4);
+	p = probes(test, 2);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[0].t, 1024 * 10 - 100));
+	KUNIT_ASSERT_EQ(test, 0, twheel_advance(p->f->wheel, 1024 * 10));
+	stats = stats_of(test);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.lateness[7]);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[1].t, 1024 * 33, 1024 * 31));
+	KUNIT_ASSERT_EQ(test, 0, twheel_advance(p->f->wheel, 1024 * 64));
+	stats = stats_of(test);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.lateness[15]);
+}
+
+static void lateness_is_not_counted_when_it_is_off(struct kunit *test)
+{
+	struct twheel_stats stats;
+	struct probe *p;
+	unsigned int i;
+
+	count_lateness(false);
+	manual_wheel(test, 1, 256, 4);
+	p = probes(test, 1);
+	arm_tick(test, p, 10);
+	advance_tick(test, 100);
+	stats = stats_of(test);
+	for (i = 0; i < TWHEEL_LATENESS_BUCKETS; i++)
+		KUNIT_EXPECT_EQ(test, 0ULL, stats.lateness[i]);
+}
+
+static void take_all(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del_init(&t->entry);
+		twheel_accept(t);
+	}
+}
+
+static void lateness_of_a_whole_batch_is_counted(struct kunit *test)
+{
+	struct twheel_params params = {
+		.name = "kunit-stats-sink", .clock = TWHEEL_MANUAL, .tick_ns = 1,
+		.sink = take_all,
+	};
+	struct twheel_stats stats;
+	struct probe *p;
+	unsigned int i;
+	u64 sum = 0;
+
+	if (!count_lateness(true))
+		kunit_skip(test, "the parameter is out of reach");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	p = probes_for(test, MANY, NULL);
+	for (i = 0; i < MANY; i++)
+		arm_tick(test, &p[i], MANY - i);
+	advance_tick(test, MANY);
+	stats = stats_of(test);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.lateness[0]);
+	KUNIT_EXPECT_EQ(test, 256ULL, stats.lateness[9]);
+	KUNIT_EXPECT_EQ(test, MANY - 512ULL, stats.lateness[10]);
+	for (i = 0; i < TWHEEL_LATENESS_BUCKETS; i++)
+		sum += stats.lateness[i];
+	KUNIT_EXPECT_EQ(test, (u64)MANY, sum);
+}
+
+static struct kunit_case stats_cases[] = {
+	KUNIT_CASE(new_wheel_has_done_nothing),
+	KUNIT_CASE(each_operation_is_counted),
+	KUNIT_CASE(what_is_refused_is_not_counted),
+	KUNIT_CASE_PARAM(each_period_is_armed_and_fired, kind_gen_params),
+	KUNIT_CASE_PARAM(last_period_is_not_armed_again, kind_gen_params),
+	KUNIT_CASE(stop_counts_what_it_hands_back),
+	KUNIT_CASE_PARAM(cascades_are_counted_and_bounded, descent_gen_params),
+	KUNIT_CASE(one_level_never_cascades),
+	KUNIT_CASE(largest_batch_is_the_largest),
+	KUNIT_CASE(batch_is_bounded),
+	KUNIT_CASE(manual_wheel_wakes_nobody),
+	KUNIT_CASE(distant_timeout_wakes_nobody),
+	KUNIT_CASE(lonely_timeout_wakes_once),
+	KUNIT_CASE_PARAM(lateness_is_counted_by_its_power_of_two, late_gen_params),
+	KUNIT_CASE(lateness_is_that_of_the_deadline),
+	KUNIT_CASE(lateness_is_not_counted_when_it_is_off),
+	KUNIT_CASE(lateness_of_a_whole_batch_is_counted),
+	{}
+};
+
+static struct kunit_suite stats_suite = {
+	.name = "twheel-stats",
+	.init = fixture_init,
+	.exit = stats_exit,
+	.test_cases = stats_cases,
+};
+
+kunit_test_suite(stats_suite);
+
+MODULE_DESCRIPTION("KUnit suite of the counters of a timing wheel");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,653 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite that does everything at once: threads on all CPUs arm, move and cancel
+ * random timeouts while these fire and arm themselves again; then the wheel is stopped
+ * under this load. What must hold is the account, of the wheel and of each timeout:
+ * every arming has ended exactly once, in a cancel, in a callback or the sink, or in
+ * the list that twheel_stop() hands back.
+ *
+ *	insmod twheel_stress_kunit.ko seconds=30 stops=1000
+ *
+ * A thread has timeouts of its own, for the calls that must know that nobody else
+ * arms one; the others are everybody's.
+ */
+#include <linux/cpu.h>
+#include <linux/delay.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/prandom.h>
+#include <linux/random.h>
+
+#include "fixture.h"
+
+static unsigned int seconds = 2;
+module_param(seconds, uint, 0444);
+MODULE_PARM_DESC(seconds, "How long a case goes on");
+
+static unsigned int stops = 20;
+module_param(stops, uint, 0444);
+MODULE_PARM_DESC(stops, "How many wheels are stopped under load");
+
+static unsigned int seed;
+module_param(seed, uint, 0444);
+MODULE_PARM_DESC(seed, "Seed of all decisions (0: a new one)");
+
+#define MS		((u64)NSEC_PER_MSEC)
+
+#define MAX_ACTORS	8
+#define NR_SHARED	256
+#define NR_OWN		64
+#define NR_LISTED	128
+#define NR_PERIODIC	8
+#define LIST_LEN	32
+
+/**
+ * struct unit - a timeout and its account
+ * @p: the timeout; of one that is not periodic, p.t alone
+ * @crowd: what it is part of
+ * @rearms: its callback arms it again now and then
+ * @out: of one armed by list: it is in the wheel, as far as the test knows
+ * @armed: armings; a periodic one's is over with the last period
+ * @cancelled: armings ended by a cancel
+ * @fired: armings ended by their expiry
+ * @handed_back: armings ended by twheel_stop()
+ */
+struct unit {
+	struct twheel_periodic	p;
+	struct crowd		*crowd;
+	bool			rearms;
+	bool			out;
+	atomic_t		armed;
+	atomic_t		cancelled;
+	atomic_t		fired;
+	atomic_t		handed_back;
+};
+
+/**
+ * struct actor - a thread and what belongs to it
+ * @crowd: what it is part of
+ * @task: the thread, or NULL
+ * @cpu: where it is to run
+ * @rnd: source of its decisions
+ * @own: timeouts that only this thread, and their callbacks, arm
+ * @periodic: likewise, periodic
+ * @listed: likewise; they are armed and cancelled as lists
+ */
+struct actor {
+	struct crowd		*crowd;
+	struct task_struct	*task;
+	unsigned int		cpu;
+	struct rnd_state	rnd;
+	struct unit		own[NR_OWN];
+	struct unit		periodic[NR_PERIODIC];
+	struct unit		listed[NR_LISTED];
+};
+
+/**
+ * struct crowd - a wheel and all that are at it
+ * @wheel: the wheel
+ * @sink: it has a sink
+ * @moved: mods of a pending timeout
+ * @early: expiries before the deadline
+ * @nr_actors: length of @actors in use
+ * @shared: timeouts that all threads arm, move and cancel
+ * @actors: the threads
+ */
+struct crowd {
+	struct twheel		*wheel;
+	bool			sink;
+	atomic_t		moved;
+	atomic_t		early;
+	unsigned int		nr_actors;
+	struct unit		shared[NR_SHARED];
+	struct actor		actors[MAX_ACTORS];
+};
+
+static struct unit *unit_of(struct twheel_timeout *t)
+{
+	return container_of(t, struct unit, p.t);
+}
+
+static u32 roll(struct actor *a, u32 sides)
+{
+	return prandom_u32_state(&a->rnd) % sides;
+}
+
+/* Mostly soon, so that much fires; some cascade; some stay until the stop. */
+static u64 roll_delay(struct actor *a)
+{
+	switch (roll(a, 8)) {
+	case 0:
+		return 0;
+	case 1:
+		return roll(a, 300) * MS;
+	case 2:
+		return 3600 * (u64)NSEC_PER_SEC;
+	default:
+		return roll(a, 4 * MS);
+	}
+}
+
+/* What happens to a timeout */
+
+static void note(atomic_t *account, bool happened)
+{
+	if (happened)
+		atomic_inc(account);
+}
+
+/* By the low bits of the count: a decision that needs no source shared by CPUs. */
+static void maybe_rearm(struct unit *u)
+{
+	int count = atomic_read(&u->fired);
+
+	if (u->rearms && count % 4)
+		note(&u->armed, !twheel_arm_after(&u->p.t, (count % 8) * MS / 4));
+}
+
+static void note_expiry(struct unit *u, u64 now_ns)
+{
+	note(&u->crowd->early, now_ns < u->p.t.expires);
+	atomic_inc(&u->fired);
+	WRITE_ONCE(u->out, false);
+}
+
+static void crowd_sink(void *sink_data, struct list_head *expired, unsigned int nr,
+		       u64 now_ns)
+{
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del(&t->entry);
+		note_expiry(unit_of(t), now_ns);
+		twheel_accept(t);
+		maybe_rearm(unit_of(t));
+	}
+}
+
+/* Another thread may have armed it by now: what it fires for cannot be read. */
+static void unit_fires(struct twheel_timeout *t)
+{
+	struct unit *u = unit_of(t);
+
+	atomic_inc(&u->fired);
+	maybe_rearm(u);
+}
+
+/* Nobody arms it before the test knows that it is not out. */
+static void listed_fires(struct twheel_timeout *t)
+{
+	struct unit *u = unit_of(t);
+
+	note_expiry(u, twheel_now(u->crowd->wheel));
+}
+
+static void periodic_fires(struct twheel_periodic *p)
+{
+	struct unit *u = container_of(p, struct unit, p);
+
+	note(&u->crowd->early, twheel_now(u->crowd->wheel) < p->expires);
+	note(&u->fired, !p->repeat);
+}
+
+/* What the threads do: false when the wheel has been stopped */
+
+static struct unit *any_unit(struct actor *a)
+{
+	if (roll(a, 3))
+		return &a->crowd->shared[roll(a, NR_SHARED)];
+	return &a->own[roll(a, NR_OWN)];
+}
+
+static bool arm_one(struct actor *a)
+{
+	struct unit *u = any_unit(a);
+	int ret = twheel_arm_after(&u->p.t, roll_delay(a));
+
+	note(&u->armed, !ret);
+	return ret != -ESHUTDOWN;
+}
+
+static bool arm_one_with_slack(struct actor *a)
+{
+	struct unit *u = any_unit(a);
+	u64 expires = twheel_now(a->crowd->wheel) + roll_delay(a);
+	int ret = twheel_arm_slack(&u->p.t, expires, roll(a, 10 * MS));
+
+	note(&u->armed, !ret);
+	return ret != -ESHUTDOWN;
+}
+
+static bool move_one(struct actor *a)
+{
+	struct unit *u = any_unit(a);
+	int ret = twheel_mod(&u->p.t, twheel_now(a->crowd->wheel) + roll_delay(a));
+
+	note(&u->armed, !ret);
+	note(&a->crowd->moved, ret == 1);
+	return ret != -ESHUTDOWN;
+}
+
+static bool cancel_one(struct actor *a)
+{
+	struct unit *u = any_unit(a);
+
+	note(&u->cancelled, twheel_cancel(&u->p.t));
+	return true;
+}
+
+static bool cancel_one_sync(struct actor *a)
+{
+	struct unit *u = &a->own[roll(a, NR_OWN)];
+
+	note(&u->cancelled, twheel_cancel_sync(&u->p.t));
+	return true;
+}
+
+static bool arm_one_periodic(struct actor *a)
+{
+	struct unit *u = &a->periodic[roll(a, NR_PERIODIC)];
+	u64 expires = twheel_now(a->crowd->wheel) + roll_delay(a);
+	int ret;
+
+	if (a->crowd->sink)
+		return true;
+	ret = twheel_arm_periodic(&u->p, expires, 1 + roll(a, 3 * MS), 1 + roll(a, 5));
+	note(&u->armed, !ret);
+	return ret != -ESHUTDOWN;
+}
+
+static bool cancel_one_periodic(struct actor *a)
+{
+	struct unit *u = &a->periodic[roll(a, NR_PERIODIC)];
+
+	if (!a->crowd->sink)
+		note(&u->cancelled, twheel_cancel_sync(&u->p.t));
+	return true;
+}
+
+/* One that is out may be in the list of twheel_stop(): it is not touched. */
+static bool arm_list(struct actor *a)
+{
+	u64 now = twheel_now(a->crowd->wheel);
+	struct twheel_timeout *t;
+	LIST_HEAD(timeouts);
+	unsigned int i;
+
+	for (i = 0; i < LIST_LEN; i++) {
+		struct unit *u = &a->listed[roll(a, NR_LISTED)];
+
+		if (READ_ONCE(u->out))
+			continue;
+		twheel_cancel_sync(&u->p.t);
+		u->p.t.expires = now + roll_delay(a);
+		WRITE_ONCE(u->out, true);
+		atomic_inc(&u->armed);
+		list_add_tail(&u->p.t.entry, &timeouts);
+	}
+	twheel_arm_list(a->crowd->wheel, &timeouts);
+	list_for_each_entry(t, &timeouts, entry) {
+		WRITE_ONCE(unit_of(t)->out, false);
+		atomic_dec(&unit_of(t)->armed);
+	}
+	return list_empty(&timeouts);
+}
+
+static bool cancel_list(struct actor *a)
+{
+	unsigned int first = roll(a, NR_LISTED - LIST_LEN), i;
+	struct twheel_timeout *timeouts[LIST_LEN];
+
+	for (i = 0; i < LIST_LEN; i++)
+		timeouts[i] = &a->listed[first + i].p.t;
+	twheel_cancel_list(timeouts, LIST_LEN);
+	for (i = 0; i < LIST_LEN; i++) {
+		if (!timeouts[i])
+			continue;
+		atomic_inc(&unit_of(timeouts[i])->cancelled);
+		WRITE_ONCE(unit_of(timeouts[i])->out, false);
+	}
+	return true;
+}
+
+static bool ask(struct actor *a)
+{
+	struct twheel_position pos;
+	struct twheel_stats stats;
+	struct unit *u = any_unit(a);
+
+	twheel_position(&u->p.t, &pos);
+	twheel_remaining_ns(&u->p.t);
+	twheel_next_expiry(a->crowd->wheel);
+	twheel_stats(a->crowd->wheel, &stats);
+	return true;
+}
+
+static bool flush(struct actor *a)
+{
+	twheel_flush(a->crowd->wheel);
+	return true;
+}
+
+static bool (* const operations[])(struct actor *a) = {
+	arm_one, arm_one, arm_one, arm_one_with_slack, move_one, move_one, cancel_one,
+	cancel_one, cancel_one_sync, arm_one_periodic, cancel_one_periodic, arm_list,
+	arm_list, cancel_list, ask, flush,
+};
+
+/* After its CPU was away the thread has to be brought back to it. */
+static void go_home(struct actor *a)
+{
+	if (cpu_online(a->cpu))
+		set_cpus_allowed_ptr(current, cpumask_of(a->cpu));
+}
+
+static int act(void *data)
+{
+	struct actor *a = data;
+	bool open = true;
+	unsigned int i;
+
+	for (i = 0; open && !kthread_should_stop(); i++) {
+		if (i % 256 == 0)
+			go_home(a);
+		open = operations[roll(a, ARRAY_SIZE(operations))](a);
+		if (i % 64 == 0)
+			usleep_range(50, 200);
+		cond_resched();
+	}
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(1);
+	return 0;
+}
+
+/* The course of a case. Between start and finish nothing must end the test. */
+
+static void unit_init(struct crowd *c, struct unit *u, void (*fn)(struct twheel_timeout *t))
+{
+	memset(u, 0, sizeof(*u));
+	u->crowd = c;
+	twheel_timeout_init(c->wheel, &u->p.t, c->sink ? NULL : fn);
+}
+
+static void periodic_init(struct crowd *c, struct unit *u, unsigned int i)
+{
+	memset(u, 0, sizeof(*u));
+	u->crowd = c;
+	twheel_periodic_init(c->wheel, &u->p, periodic_fires,
+			     i % 2 ? TWHEEL_FIXED_RATE : TWHEEL_FIXED_DELAY);
+	if (i % 4 < 2)
+		twheel_use_workqueue(&u->p.t);
+}
+
+static void actor_init(struct actor *a)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_OWN; i++) {
+		unit_init(a->crowd, &a->own[i], unit_fires);
+		a->own[i].rearms = i % 2;
+		if (i % 4 < 2 && !a->crowd->sink)
+			twheel_use_workqueue(&a->own[i].p.t);
+	}
+	for (i = 0; i < NR_PERIODIC; i++)
+		periodic_init(a->crowd, &a->periodic[i], i);
+	for (i = 0; i < NR_LISTED; i++)
+		unit_init(a->crowd, &a->listed[i], listed_fires);
+}
+
+static void crowd_init(struct crowd *c, struct rnd_state *rnd)
+{
+	unsigned int i, cpu = 0;
+
+	atomic_set(&c->moved, 0);
+	atomic_set(&c->early, 0);
+	for (i = 0; i < NR_SHARED; i++) {
+		unit_init(c, &c->shared[i], unit_fires);
+		c->shared[i].rearms = i % 2;
+	}
+	c->nr_actors = clamp_t(unsigned int, num_online_cpus(), 4, MAX_ACTORS);
+	for (i = 0; i < c->nr_actors; i++) {
+		struct actor *a = &c->actors[i];
+
+		a->crowd = c;
+		a->cpu = cpu % nr_cpu_ids;
+		cpu = cpumask_next(cpu, cpu_online_mask) % nr_cpu_ids;
+		prandom_seed_state(&a->rnd, prandom_u32_state(rnd));
+		actor_init(a);
+	}
+}
+
+static bool crowd_start(struct crowd *c)
+{
+	bool all = true;
+	unsigned int i;
+
+	for (i = 0; i < c->nr_actors; i++) {
+		struct actor *a = &c->actors[i];
+
+		a->task = kthread_run(act, a, "kunit-actor/%u", i);
+		if (IS_ERR(a->task))
+			a->task = NULL;
+		all = all && a->task;
+	}
+	return all;
+}
+
+/* Stop the wheel, then the threads that have run into it. */
+static void crowd_finish(struct crowd *c)
+{
+	struct twheel_timeout *t;
+	LIST_HEAD(unprocessed);
+	unsigned int i;
+
+	twheel_stop(c->wheel, &unprocessed);
+	for (i = 0; i < c->nr_actors; i++)
+		if (c->actors[i].task)
+			kthread_stop(c->actors[i].task);
+	twheel_stop(c->wheel, &unprocessed);
+	list_for_each_entry(t, &unprocessed, entry)
+		atomic_inc(&unit_of(t)->handed_back);
+}
+
+/* The sums over all units, in the terms of the wheel. */
+struct account {
+	u64 armed, cancelled, fired, handed_back;
+	unsigned int wrong;
+};
+
+static void add_units(struct account *sum, struct unit *units, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		int armed = atomic_read(&units[i].armed);
+		int cancelled = atomic_read(&units[i].cancelled);
+		int fired = atomic_read(&units[i].fired);
+		int handed_back = atomic_read(&units[i].handed_back);
+
+		sum->armed += armed;
+		sum->cancelled += cancelled;
+		sum->fired += fired;
+		sum->handed_back += handed_back;
+		sum->wrong += armed != cancelled + fired + handed_back;
+	}
+}
+
+static void add_crowd(struct account *sum, struct crowd *c)
+{
+	unsigned int i;
+
+	add_units(sum, c->shared, NR_SHARED);
+	for (i = 0; i < c->nr_actors; i++) {
+		add_units(sum, c->actors[i].own, NR_OWN);
+		add_units(sum, c->actors[i].periodic, NR_PERIODIC);
+		add_units(sum, c->actors[i].listed, NR_LISTED);
+	}
+}
+
+/* The periods of a periodic one are armings for the wheel: with them sums differ. */
+static void check_account(struct kunit *test, struct crowd *c, struct account *sum)
+{
+	struct twheel_stats stats;
+	u64 moved = atomic_read(&c->moved);
+
+	add_crowd(sum, c);
+	twheel_stats(c->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, 0U, sum->wrong);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&c->early));
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(c->wheel));
+	KUNIT_EXPECT_EQ(test, 0ULL, stats.pending);
+	KUNIT_EXPECT_EQ(test, moved, stats.rearmed);
+	KUNIT_EXPECT_EQ(test, stats.armed, stats.cancelled + stats.fired + stats.stopped);
+	if (!c->sink)
+		return;
+	KUNIT_EXPECT_EQ(test, sum->armed + moved, stats.armed);
+	KUNIT_EXPECT_EQ(test, sum->cancelled + moved, stats.cancelled);
+	KUNIT_EXPECT_EQ(test, sum->fired, stats.fired);
+	KUNIT_EXPECT_EQ(test, sum->handed_back, stats.stopped);
+}
+
+static void wait_beside(unsigned long end)
+{
+	while (time_before(jiffies, end))
+		msleep(20);
+}
+
+/* CPU 0 stays. */
+static void plug_beside(unsigned long end)
+{
+	unsigned int cpu = 0;
+
+	while (time_before(jiffies, end)) {
+		cpu = cpumask_next(cpu, cpu_present_mask);
+		if (cpu >= nr_cpu_ids) {
+			cpu = 0;
+			continue;
+		}
+		if (!remove_cpu(cpu)) {
+			msleep(20);
+			add_cpu(cpu);
+		}
+		msleep(20);
+	}
+}
+
+static void crowd_for(struct kunit *test, struct crowd *c, struct rnd_state *rnd)
+{
+	struct twheel_params params = {
+		.name = "kunit-stress", .slots = 64, .levels = 3,
+		.sink = c->sink ? crowd_sink : NULL,
+	};
+
+	c->wheel = fixture_create(test->priv, &params);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, c->wheel);
+	crowd_init(c, rnd);
+}
+
+/* The threads choose their CPUs: this one must not be in their way. */
+static struct crowd *crowd(struct kunit *test, struct rnd_state *rnd)
+{
+	struct crowd *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+	u32 start = seed ?: get_random_u32();
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+	kunit_info(test, "seed=%u\n", start);
+	prandom_seed_state(rnd, start);
+	return c;
+}
+
+static void every_arming_ends_once(struct kunit *test, bool sink,
+				   void (*beside)(unsigned long end))
+{
+	struct account sum = { };
+	struct rnd_state rnd;
+	struct crowd *c = crowd(test, &rnd);
+	bool started;
+
+	c->sink = sink;
+	crowd_for(test, c, &rnd);
+	started = crowd_start(c);
+	beside(jiffies + seconds * HZ);
+	crowd_finish(c);
+	check_account(test, c, &sum);
+	KUNIT_EXPECT_TRUE(test, started);
+	KUNIT_EXPECT_GT(test, sum.cancelled, 0ULL);
+	KUNIT_EXPECT_GT(test, sum.fired, 0ULL);
+	KUNIT_EXPECT_GT(test, sum.handed_back, 0ULL);
+	kunit_info(test, "armed %llu cancelled %llu fired %llu handed back %llu\n",
+		   sum.armed, sum.cancelled, sum.fired, sum.handed_back);
+}
+
+static void every_arming_ends_once_with_callbacks(struct kunit *test)
+{
+	every_arming_ends_once(test, false, wait_beside);
+}
+
+static void every_arming_ends_once_with_a_sink(struct kunit *test)
+{
+	every_arming_ends_once(test, true, wait_beside);
+}
+
+static void every_arming_ends_once_with_callbacks_and_hotplug(struct kunit *test)
+{
+	if (num_online_cpus() == 1)
+		kunit_skip(test, "one CPU");
+	every_arming_ends_once(test, false, plug_beside);
+}
+
+static void every_arming_ends_once_with_a_sink_and_hotplug(struct kunit *test)
+{
+	if (num_online_cpus() == 1)
+		kunit_skip(test, "one CPU");
+	every_arming_ends_once(test, true, plug_beside);
+}
+
+static void stop_under_load(struct kunit *test, struct crowd *c, struct rnd_state *rnd)
+{
+	struct account sum = { };
+
+	crowd_for(test, c, rnd);
+	crowd_start(c);
+	fsleep(prandom_u32_state(rnd) % 10000);
+	crowd_finish(c);
+	check_account(test, c, &sum);
+	fixture_exit(test);
+}
+
+static void wheel_stopped_under_load_loses_nothing(struct kunit *test)
+{
+	struct rnd_state rnd;
+	struct crowd *c = crowd(test, &rnd);
+	unsigned int i;
+
+	for (i = 0; i < stops; i++) {
+		c->sink = i % 2;
+		stop_under_load(test, c, &rnd);
+	}
+	kunit_info(test, "%u wheels stopped\n", stops);
+}
+
+static struct kunit_case stress_cases[] = {
+	KUNIT_CASE(every_arming_ends_once_with_callbacks),
+	KUNIT_CASE(every_arming_ends_once_with_a_sink),
+	KUNIT_CASE(every_arming_ends_once_with_callbacks_and_hotplug),
+	KUNIT_CASE(every_arming_ends_once_with_a_sink_and_hotplug),
+	KUNIT_CASE(wheel_stopped_under_load_loses_nothing),
+	{}
+};
+
+static struct kunit_suite stress_suite = {
+	.name = "twheel-stress",
+	.init = fixture_init,
+	.exit = fixture_exit,
+	.test_cases = stress_cases,
+};
+
+kunit_test_suite(stress_suite);
+
+MODULE_DESCRIPTION("KUnit suite of timing wheels under load");
+MODULE_LICENSE("GPL");
