@@ -217,7 +217,7 @@ static void *work_singly(void *arg)
 
 static void every_timeout_ends_in_exactly_one_way(void)
 {
-	run_account(account_open(2500 * NSEC_PER_MSEC), work_singly);
+	run_account(account_open(2000 * NSEC_PER_MSEC), work_singly);
 }
 
 /* The same by the batch */
@@ -293,7 +293,7 @@ static void *work_in_batches(void *arg)
 
 static void every_timeout_of_a_batch_ends_in_exactly_one_way(void)
 {
-	run_account(account_open(2000 * NSEC_PER_MSEC), work_in_batches);
+	run_account(account_open(1500 * NSEC_PER_MSEC), work_in_batches);
 }
 
 /* Nobody reads: then cancel, mod and get find every timeout, at any moment */
@@ -398,6 +398,180 @@ static void get_around_expiry_finds_the_timeout(void)
 		CHECK(now_ns() >= before + delay);
 		wait_ready(fd, 1);
 		read_event(fd);
+	}
+}
+
+/*
+ * Many that are due in one tick are taken out by the batch, and what is asked of
+ * them meanwhile finds some pending, some on their way, some with an event.
+ */
+
+#define DUE		1500
+
+static void check_found(const struct twheel_op *ops, int nr)
+{
+	for (int i = 0; i < nr; i++)
+		CHECK(ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN);
+}
+
+/* The first processor, or the second if there is one. */
+static void go_to_cpu(int nth)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(nth % sysconf(_SC_NPROCESSORS_ONLN), &set);
+	CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+/*
+ * With the cookies 0, 1, 2..., left in an order that is not that of expiry. They
+ * expire on another processor than the one that the caller goes on with.
+ */
+static __u64 arm_due_at_once(int fd, struct twheel_op *ops)
+{
+	__u64 when = now_ns() + 4 * NSEC_PER_MSEC;
+
+	go_to_cpu(0);
+	for (int i = 0; i < DUE; i++)
+		ops[i] = op_arm(when, TWHEEL_F_ABS, i);
+	submit(fd, ops, DUE);
+	check_found(ops, DUE);
+	for (int i = 0; i < DUE; i++) {
+		struct twheel_op *other = &ops[i * 157 % DUE], op = ops[i];
+
+		ops[i] = *other;
+		*other = op;
+	}
+	go_to_cpu(1);
+	return when;
+}
+
+/* Until the thread of the wheel may be at them; more often, until it surely is. */
+static void wait_expiring(int fd, __u64 when, __u64 *seed)
+{
+	__u64 start = when + random_below(seed, 2 * NSEC_PER_MSEC);
+
+	if (random_below(seed, 3)) {
+		while (!info(fd).ready)
+			;
+	} else {
+		while (now_ns() < start)
+			;
+	}
+}
+
+/* Each has one event, of the deadline @when and with a cookie from @first up. */
+static void check_each_fires_once(int fd, __u64 when, __u64 first)
+{
+	__u8 seen[DUE] = { 0 };
+	struct twheel_event events[50];
+
+	wait_ready(fd, DUE);
+	for (int got = 0; got < DUE; ) {
+		int nr = read_events(fd, events, ARRAY_SIZE(events));
+
+		for (int i = 0; i < nr; i++) {
+			check_event(&events[i]);
+			CHECK_EQ(events[i].expires_ns, when);
+			CHECK(events[i].cookie >= first && events[i].cookie < first + DUE);
+			CHECK_EQ(seen[events[i].cookie - first]++, 0);
+		}
+		got += nr;
+	}
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void mod_while_a_batch_expires_makes_one_event_each(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 seed = now_ns(), until = seed + 1000 * NSEC_PER_MSEC;
+	struct twheel_op ops[DUE];
+
+	while (now_ns() < until) {
+		__u64 due = arm_due_at_once(fd, ops), when = due + 10 * NSEC_PER_MSEC;
+
+		for (int i = 0; i < DUE; i++)
+			ops[i] = op_mod(ops[i].id, when, TWHEEL_F_ABS, 10000 + i);
+		wait_expiring(fd, due, &seed);
+		submit(fd, ops, DUE);
+		check_found(ops, DUE);
+		check_each_fires_once(fd, when, 10000);
+	}
+}
+
+static void cancel_while_a_batch_expires_leaves_no_event(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 seed = now_ns(), until = seed + 700 * NSEC_PER_MSEC;
+	struct twheel_op ops[DUE];
+
+	while (now_ns() < until) {
+		__u64 due = arm_due_at_once(fd, ops);
+
+		for (int i = 0; i < DUE; i++)
+			ops[i] = op_cancel(ops[i].id);
+		wait_expiring(fd, due, &seed);
+		submit(fd, ops, DUE);
+		check_found(ops, DUE);
+		check_no_event(fd);
+		CHECK_EQ(info(fd).live, 0);
+	}
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+}
+
+/* After that the places are used again, and nothing of the past sticks to them. */
+static void cancel_after_mod_while_a_batch_expires_leaves_no_trace(void)
+{
+	int fd = device_open_limited(O_RDWR | O_NONBLOCK, DUE);
+	__u64 seed = now_ns(), until = seed + 1000 * NSEC_PER_MSEC, when;
+	struct twheel_op ops[DUE], both[2 * DUE];
+
+	while (now_ns() < until) {
+		when = arm_due_at_once(fd, ops);
+		for (int i = 0; i < DUE; i++) {
+			both[2 * i] = op_mod(ops[i].id, 0, 0, 10000);
+			both[2 * i + 1] = op_cancel(ops[i].id);
+		}
+		wait_expiring(fd, when, &seed);
+		submit(fd, both, 2 * DUE);
+		check_found(both, 2 * DUE);
+		CHECK_EQ(info(fd).live, 0);
+
+		when = now_ns();
+		for (int i = 0; i < DUE; i++)
+			ops[i] = op_arm(when, TWHEEL_F_ABS, i);
+		submit(fd, ops, DUE);
+		check_each_fires_once(fd, when, 0);
+	}
+}
+
+static void get_while_a_batch_expires_finds_all(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 seed = now_ns(), until = seed + 500 * NSEC_PER_MSEC;
+	struct twheel_op ops[DUE];
+	__u64 cookies[DUE];
+
+	while (now_ns() < until) {
+		__u64 due = arm_due_at_once(fd, ops);
+
+		for (int i = 0; i < DUE; i++) {
+			cookies[i] = ops[i].cookie;
+			ops[i] = op_get(ops[i].id);
+		}
+		wait_expiring(fd, due, &seed);
+		submit(fd, ops, DUE);
+		for (int i = 0; i < DUE; i++) {
+			CHECK_EQ(ops[i].result, 0);
+			CHECK_EQ(ops[i].cookie, cookies[i]);
+			CHECK(ops[i].expires_ns < 4 * NSEC_PER_MSEC);
+			ops[i] = op_cancel(ops[i].id);
+		}
+		submit(fd, ops, DUE);
+		check_found(ops, DUE);
 	}
 }
 
@@ -737,6 +911,10 @@ static const struct ktap_test tests[] = {
 	TEST(mod_around_expiry_finds_the_timeout),
 	TEST(mod_again_and_again_makes_one_event),
 	TEST(get_around_expiry_finds_the_timeout),
+	TEST(mod_while_a_batch_expires_makes_one_event_each),
+	TEST(cancel_while_a_batch_expires_leaves_no_event),
+	TEST(cancel_after_mod_while_a_batch_expires_leaves_no_trace),
+	TEST(get_while_a_batch_expires_finds_all),
 	TEST(one_of_two_who_cancel_or_the_reader_wins),
 	TEST(close_around_expiry_is_clean),
 	TEST(close_around_expiry_on_many_threads_is_clean),
