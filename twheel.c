@@ -819,10 +819,14 @@ static bool twheel_forget_again(struct twheel_shard *s, struct twheel_timeout *t
 static int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns,
 			u64 slack_ns)
 {
+	struct twheel_runner *r;
+
 	if (s->stopped)
 		return -ESHUTDOWN;
-	twheel_forget_again(s, t);
-	if (!twheel_take_place(s->wheel))
+	r = twheel_runner_of(s, t);
+	if (r && r->again)
+		r->again = NULL;	/* the place it has is the one it needs */
+	else if (!twheel_take_place(s->wheel))
 		return -EAGAIN;
 	twheel_queue_timeout(s, t, expires_ns, slack_ns);
 	return 0;

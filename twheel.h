@@ -166,7 +166,7 @@ struct twheel_params {
  * @rearmed: of these, moved by a mod while pending
  * @cancelled: taken out by a cancel, by a mod of a pending timeout
  * @fired: handed to a callback or to the sink
- * @stopped: handed back by twheel_stop() or twheel_destroy()
+ * @stopped: taken out while pending by twheel_stop() or twheel_destroy()
  * @pending: in the wheel now
  * @cascaded: moved down a level
  * @wakeups: times that a thread was woken for it
