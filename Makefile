@@ -32,6 +32,7 @@ help:
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, headers'
+	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
 	@echo 'make clean         remove build/ (kernels are in ~/.cache/twheel)'
 
 setup-%:
@@ -55,7 +56,10 @@ check: setup-check
 host kunit travel device static: setup-check
 	@tools/check/run $@
 
+prove: setup-prove
+	@tools/prove/run
+
 clean:
 	rm -rf $(O)
 
-.PHONY: all help modules tools vm demo check host kunit travel device static clean
+.PHONY: all help modules tools vm demo check host kunit travel device static prove clean

@@ -551,7 +551,7 @@ static bool twheel_scan_word(struct twheel_shard *s, struct twheel_entry *ev, u3
 	for (; bits; bits &= bits - 1) {
 		slot = &row[__ffs(bits)];
 		ev->probes++;
-		ahead = (w * BITS_PER_LONG + __ffs(bits) - block) & (g->slots - 1);
+		ahead = twheel_ahead(g, block, w * BITS_PER_LONG + __ffs(bits));
 		if (twheel_block(g, slot->first, ev->level) <= block + ahead) {
 			*best = slot;
 			return true;

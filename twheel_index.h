@@ -135,6 +135,15 @@ static inline u32 twheel_slot(const struct twheel_geometry *g, u64 tick, u32 lev
 	return twheel_block(g, tick, level) & (g->slots - 1);
 }
 
+/*
+ * How many blocks after @block the next one is that stands for slot @i of the same
+ * level; 0 if that is @block.
+ */
+static inline u32 twheel_ahead(const struct twheel_geometry *g, u64 block, u32 i)
+{
+	return (i + g->slots - (block & (g->slots - 1))) & (g->slots - 1);
+}
+
 /* Level of @tick as seen from @cursor. */
 static inline u32 twheel_level(const struct twheel_geometry *g, u64 tick, u64 cursor)
 {

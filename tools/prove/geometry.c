@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The geometry made of what was asked for: a power of two of slots, no more than
+ * needed, as many levels as asked as far as their digits fit into a tick, and the
+ * multiplication that stands for the division of a bit's number by the bits of a
+ * digit. All values that pass the check for validity.
+ */
+#include "prove.h"
+
+static struct twheel_geometry asked_for(u32 slots, u32 levels)
+{
+	struct twheel_geometry g;
+	u64 tick_ns = nondet_u64();
+
+	ASSUME(twheel_geometry_valid(tick_ns, slots, levels));
+	twheel_geometry_init(&g, tick_ns, slots, levels);
+	PROVE(g.tick_ns == tick_ns);
+	return g;
+}
+
+void valid_is_what_is_documented(void)
+{
+	u64 tick_ns = nondet_u64();
+	u32 slots = nondet_u32(), levels = nondet_u32();
+	bool tick_fits = tick_ns >= 1 && tick_ns <= 86400000000000;
+	bool wheel_fits = slots >= 2 && slots <= 65536 && levels >= 1 && levels <= 8;
+
+	PROVE(twheel_geometry_valid(tick_ns, slots, levels) == (tick_fits && wheel_fits));
+}
+
+void slots_are_the_next_power_of_two(void)
+{
+	u32 slots = nondet_u32();
+	struct twheel_geometry g = asked_for(slots, nondet_u32());
+
+	PROVE(g.bits >= 1 && g.bits <= 16);
+	PROVE(g.slots == 1U << g.bits);
+	PROVE(g.slots >= slots && g.slots / 2 < slots);
+}
+
+/* So the shift of the top level is below 63. */
+void levels_are_those_asked_for_that_fit(void)
+{
+	u32 levels = nondet_u32();
+	struct twheel_geometry g = asked_for(nondet_u32(), levels);
+
+	PROVE(g.levels >= 1 && g.levels <= levels);
+	PROVE(g.levels * g.bits <= 63);
+	PROVE(g.levels == levels || (g.levels + 1) * g.bits > 63);
+}
+
+void multiplication_equals_the_division(void)
+{
+	struct twheel_geometry g = asked_for(nondet_u32(), nondet_u32());
+	u32 bit = any_u32(0, 63);
+
+	PROVE((bit * g.level_mul) >> 16 == bit / g.bits);
+}
+
+/* What the other proofs rely on, as they ask for powers of two. */
+void slots_asked_for_matter_by_their_bits_alone(void)
+{
+	u32 slots = any_u32(TWHEEL_MIN_SLOTS, TWHEEL_MAX_SLOTS);
+	u32 levels = any_u32(1, TWHEEL_MAX_LEVELS);
+	struct twheel_geometry g = asked_for(slots, levels);
+	struct twheel_geometry h = asked_for(g.slots, levels);
+
+	PROVE(g.slots == h.slots && g.bits == h.bits);
+	PROVE(g.levels == h.levels && g.level_mul == h.level_mul);
+}
