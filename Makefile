@@ -27,7 +27,9 @@ help:
 	@echo 'make demo          see it work in a test VM'
 	@echo 'make vm            a shell in the test VM'
 	@echo 'make check         all tests: builds, static, host, KUnit, device'
+	@echo 'make check-long    KUnit on four CPUs, stress, hotplug, stops under load'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
+	@echo 'make kunit-smp     the same on four CPUs, in QEMU'
 	@echo 'make travel        long timeouts, on a clock that jumps'
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
 	@echo 'make host          the tests of user space that need no device'
@@ -53,7 +55,10 @@ demo: all setup-vm
 check: setup-check
 	@tools/check/run
 
-host kunit travel device static: setup-check
+check-long: setup-check
+	@tools/check/run long
+
+host kunit kunit-smp travel device static: setup-check
 	@tools/check/run $@
 
 prove: setup-prove
@@ -62,4 +67,5 @@ prove: setup-prove
 clean:
 	rm -rf $(O)
 
-.PHONY: all help modules tools vm demo check host kunit travel device static prove clean
+.PHONY: all help modules tools vm demo check check-long host kunit kunit-smp travel device
+.PHONY: static prove clean

@@ -27,4 +27,11 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 #define twheel_assign_str(field, source)	__assign_str(field)
 #endif
 
+/* Linux 6.14: suites can be known to KUnit without being run. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+#define twheel_run_kunit_suites(suites, nr)	__kunit_test_suites_init(suites, nr)
+#else
+#define twheel_run_kunit_suites(suites, nr)	__kunit_test_suites_init(suites, nr, true)
+#endif
+
 #endif /* _TWHEEL_COMPAT_H */

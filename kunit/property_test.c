@@ -561,7 +561,7 @@ static struct kunit_suite property_suite = {
 	.test_cases = property_cases,
 };
 
-kunit_test_suite(property_suite);
+fixture_test_suite(property_suite);
 
 MODULE_DESCRIPTION("KUnit suite of random operations on a timing wheel against a model");
 MODULE_LICENSE("GPL");

@@ -57,11 +57,11 @@ static void round_tick_keeps_the_first_of_an_empty_range(struct kunit *test)
 			KUNIT_ASSERT_EQ(test, lo, twheel_round_tick(lo, hi));
 }
 
-struct range {
+struct slack_range {
 	u64 lo, hi, tick;
 };
 
-static const struct range ranges[] = {
+static const struct slack_range ranges[] = {
 	{ 0, 0, 0 },
 	{ 0, CLOCK_END, 0 },
 	{ 1, CLOCK_END, 1ULL << 62 },
@@ -77,7 +77,7 @@ static const struct range ranges[] = {
 	{ 0xfedcba80ULL, 0xfedcbaffULL, 0xfedcba80ULL },
 };
 
-static void range_desc(const struct range *r, char *desc)
+static void range_desc(const struct slack_range *r, char *desc)
 {
 	sprintf(desc, "%llx to %llx", r->lo, r->hi);
 }
@@ -86,7 +86,7 @@ KUNIT_ARRAY_PARAM(range, ranges, range_desc);
 
 static void round_tick_of_large_ticks(struct kunit *test)
 {
-	const struct range *r = test->param_value;
+	const struct slack_range *r = test->param_value;
 
 	KUNIT_EXPECT_EQ(test, r->tick, twheel_round_tick(r->lo, r->hi));
 }

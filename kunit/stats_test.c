@@ -230,6 +230,11 @@ static void one_level_never_cascades(struct kunit *test)
 
 /* Batches and wakeups */
 
+static noinline u64 largest_batch(struct kunit *test)
+{
+	return stats_of(test).largest_batch;
+}
+
 static void largest_batch_is_the_largest(struct kunit *test)
 {
 	struct probe *p;
@@ -240,11 +245,11 @@ static void largest_batch_is_the_largest(struct kunit *test)
 	for (i = 0; i < 20; i++)
 		arm_tick(test, &p[i], i < 3 ? 10 : i < 13 ? 20 : 30);
 	advance_tick(test, 10);
-	KUNIT_EXPECT_EQ(test, 3ULL, stats_of(test).largest_batch);
+	KUNIT_EXPECT_EQ(test, 3ULL, largest_batch(test));
 	advance_tick(test, 20);
-	KUNIT_EXPECT_EQ(test, 10ULL, stats_of(test).largest_batch);
+	KUNIT_EXPECT_EQ(test, 10ULL, largest_batch(test));
 	advance_tick(test, 30);
-	KUNIT_EXPECT_EQ(test, 10ULL, stats_of(test).largest_batch);
+	KUNIT_EXPECT_EQ(test, 10ULL, largest_batch(test));
 }
 
 static void batch_is_bounded(struct kunit *test)

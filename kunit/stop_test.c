@@ -989,7 +989,7 @@ static struct kunit_suite stop_suite = {
 	.test_cases = stop_cases,
 };
 
-kunit_test_suite(stop_suite);
+fixture_test_suite(stop_suite);
 
 MODULE_DESCRIPTION("KUnit suite of the end of a timing wheel");
 MODULE_LICENSE("GPL");

@@ -28,7 +28,7 @@ MODULE_PARM_DESC(seconds, "How long a case goes on");
 
 static unsigned int stops = 20;
 module_param(stops, uint, 0444);
-MODULE_PARM_DESC(stops, "How many wheels are stopped under load");
+MODULE_PARM_DESC(stops, "How many wheels are stopped under load, half of them with a sink");
 
 static unsigned int seed;
 module_param(seed, uint, 0444);
@@ -618,17 +618,76 @@ static void stop_under_load(struct kunit *test, struct crowd *c, struct rnd_stat
 	fixture_exit(test);
 }
 
-static void wheel_stopped_under_load_loses_nothing(struct kunit *test)
+static void stop_many_under_load(struct kunit *test, bool sink)
 {
 	struct rnd_state rnd;
 	struct crowd *c = crowd(test, &rnd);
 	unsigned int i;
 
-	for (i = 0; i < stops; i++) {
-		c->sink = i % 2;
+	c->sink = sink;
+	for (i = 0; i < DIV_ROUND_UP(stops, 2); i++)
 		stop_under_load(test, c, &rnd);
-	}
-	kunit_info(test, "%u wheels stopped\n", stops);
+	kunit_info(test, "%u wheels stopped\n", i);
+}
+
+static void stop_under_load_loses_no_callback(struct kunit *test)
+{
+	stop_many_under_load(test, false);
+}
+
+static void stop_under_load_loses_nothing_of_a_sink(struct kunit *test)
+{
+	stop_many_under_load(test, true);
+}
+
+/* What twheel_stop() has handed back on one CPU, while it waits for another */
+
+struct late_arm {
+	struct twheel_timeout	blocker;
+	struct twheel_timeout	t;
+	int			ret;
+};
+
+static void arm_late(void *data)
+{
+	struct late_arm *late = data;
+
+	late->ret = twheel_arm(&late->t, S64_MAX);
+}
+
+/* On CPU 1. Holds the stop up there, when CPU 0 is done, and arms on CPU 2. */
+static void blocker_fires(struct twheel_timeout *t)
+{
+	struct late_arm *late = container_of(t, struct late_arm, blocker);
+	unsigned long end = jiffies + 30 * HZ;
+
+	while (twheel_pending(&late->t) && time_before(jiffies, end))
+		msleep(20);
+	smp_call_function_single(2, arm_late, late, true);
+}
+
+static void timeout_handed_back_cannot_be_armed_on_another_cpu(struct kunit *test)
+{
+	struct late_arm *late = kunit_kzalloc(test, sizeof(*late), GFP_KERNEL);
+	struct twheel_params params = { .name = "kunit-stress" };
+	struct fixture *f = test->priv;
+	LIST_HEAD(unprocessed);
+
+	if (!cpu_online(1) || !cpu_online(2))
+		kunit_skip(test, "needs three CPUs");
+	KUNIT_ASSERT_NOT_NULL(test, late);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
+	twheel_timeout_init(f->wheel, &late->t, NULL);
+	twheel_timeout_init(f->wheel, &late->blocker, blocker_fires);
+	set_cpus_allowed_ptr(current, cpumask_of(1));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->blocker, 0));
+	set_cpus_allowed_ptr(current, cpumask_of(0));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->t, S64_MAX));
+	while (twheel_pending(&late->blocker))
+		msleep(20);
+	twheel_stop(f->wheel, &unprocessed);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, late->ret);
+	KUNIT_EXPECT_TRUE(test, list_is_singular(&unprocessed));
 }
 
 static struct kunit_case stress_cases[] = {
@@ -636,7 +695,9 @@ static struct kunit_case stress_cases[] = {
 	KUNIT_CASE(every_arming_ends_once_with_a_sink),
 	KUNIT_CASE(every_arming_ends_once_with_callbacks_and_hotplug),
 	KUNIT_CASE(every_arming_ends_once_with_a_sink_and_hotplug),
-	KUNIT_CASE(wheel_stopped_under_load_loses_nothing),
+	KUNIT_CASE(timeout_handed_back_cannot_be_armed_on_another_cpu),
+	KUNIT_CASE(stop_under_load_loses_no_callback),
+	KUNIT_CASE(stop_under_load_loses_nothing_of_a_sink),
 	{}
 };
 
@@ -647,7 +708,7 @@ static struct kunit_suite stress_suite = {
 	.test_cases = stress_cases,
 };
 
-kunit_test_suite(stress_suite);
+fixture_test_suite(stress_suite);
 
 MODULE_DESCRIPTION("KUnit suite of timing wheels under load");
 MODULE_LICENSE("GPL");
