@@ -2387,7 +2387,6 @@ static void twheel_stop_shard(struct twheel_shard *s, struct list_head *unproces
 {
 	unsigned int i;
 
-	twheel_call_off(s);
 	hrtimer_cancel(&s->timer);
 	wait_event(s->wheel->waiters, twheel_turns_over(s));
 	for (i = 1; i < TWHEEL_RUNNERS; i++)
@@ -2420,6 +2419,9 @@ void twheel_stop(struct twheel *w, struct list_head *unprocessed)
 	if (WARN_ON_ONCE(twheel_in_callback(w)))
 		return;
 	guard(mutex)(&w->ending);
+	/* All before any hands back: what it did could be armed in another. */
+	list_for_each_entry(s, &w->all, entry)
+		twheel_call_off(s);
 	list_for_each_entry(s, &w->all, entry)
 		twheel_stop_shard(s, unprocessed);
 }

@@ -679,10 +679,10 @@ static void timeout_handed_back_cannot_be_armed_on_another_cpu(struct kunit *tes
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
 	twheel_timeout_init(f->wheel, &late->t, NULL);
 	twheel_timeout_init(f->wheel, &late->blocker, blocker_fires);
-	set_cpus_allowed_ptr(current, cpumask_of(1));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->blocker, 0));
 	set_cpus_allowed_ptr(current, cpumask_of(0));
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->t, S64_MAX));
+	set_cpus_allowed_ptr(current, cpumask_of(1));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->blocker, 0));
 	while (twheel_pending(&late->blocker))
 		msleep(20);
 	twheel_stop(f->wheel, &unprocessed);
