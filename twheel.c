@@ -500,6 +500,17 @@ static u64 twheel_insert(struct twheel_shard *s, struct twheel_timeout *t, u32 l
 	return twheel_block_start(g, t->tick, level);
 }
 
+/*
+ * Put @t where it belongs as seen from the cursor, but into the slot that is being
+ * visited what falls into its block. Returns as twheel_insert().
+ */
+static u64 twheel_place(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	u32 level = twheel_level(&s->wheel->geometry, t->tick, s->cursor);
+
+	return twheel_insert(s, t, level > s->visit_level ? level : s->visit_level);
+}
+
 /* Take @t, which is pending, out of wherever it is. */
 static void twheel_remove(struct twheel_shard *s, struct twheel_timeout *t)
 {
@@ -746,7 +757,6 @@ static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t, u64 
 {
 	const struct twheel_geometry *g = &s->wheel->geometry;
 	u64 tick;
-	u32 level;
 
 	lockdep_assert_held(&s->lock);
 	if (!s->nr)
@@ -759,12 +769,11 @@ static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t, u64 
 		t->tick = twheel_join(s, t->tick,
 				      twheel_tick_floor(twheel_add_ns(t->expires, slack_ns),
 							g->tick_ns));
-	level = twheel_level(g, t->tick, s->cursor);
 	WRITE_ONCE(t->state, TWHEEL_PENDING);
 	s->nr++;
 	s->armed++;
 	trace_twheel_arm(s->wheel->name, t);
-	return twheel_insert(s, t, level > s->visit_level ? level : s->visit_level);
+	return twheel_place(s, t);
 }
 
 /* Take a place under the wheel's limit; a pending timeout has one. */
@@ -1606,7 +1615,6 @@ static void twheel_work_fn(struct work_struct *work)
 static bool twheel_still_due(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	u64 tick;
-	u32 level;
 
 	if (s->wheel->clock != TWHEEL_REALTIME)
 		return true;
@@ -1616,8 +1624,7 @@ static bool twheel_still_due(struct twheel_shard *s, struct twheel_timeout *t)
 	twheel_step_back(s, tick);
 	list_del(&t->entry);
 	s->nr_due--;
-	level = twheel_level(&s->wheel->geometry, t->tick, s->cursor);
-	twheel_insert(s, t, max_t(u32, level, s->visit_level));
+	twheel_place(s, t);
 	return false;
 }
 
