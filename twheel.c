@@ -306,7 +306,7 @@ struct twheel_runner {
  * @nr_running: callbacks running
  * @runners: who runs them: the thread is the first
  * @unprocessed: what a stopped shard hands back
- * @armed: struct twheel_stats, as are the following
+ * @armed: struct twheel_counters, as are the following
  * @rearmed: see there
  * @cancelled: see there
  * @fired: see there
@@ -1961,7 +1961,7 @@ u64 twheel_next_expiry(struct twheel *w)
 }
 EXPORT_SYMBOL_GPL(twheel_next_expiry);
 
-static void twheel_add_stats(struct twheel_shard *s, struct twheel_stats *stats)
+static void twheel_add_stats(struct twheel_shard *s, struct twheel_counters *stats)
 {
 	unsigned int i;
 
@@ -1984,7 +1984,7 @@ static void twheel_add_stats(struct twheel_shard *s, struct twheel_stats *stats)
  * @w: the wheel
  * @stats: filled, all shards added up
  */
-void twheel_stats(struct twheel *w, struct twheel_stats *stats)
+void twheel_stats(struct twheel *w, struct twheel_counters *stats)
 {
 	struct twheel_shard *s;
 
@@ -2102,7 +2102,7 @@ static void twheel_show_levels(struct seq_file *m, struct twheel *w)
 		seq_printf(m, "%5u  %14u  %u\n", level, o.slots[level], shards * g->slots);
 }
 
-static void twheel_show_lateness(struct seq_file *m, const struct twheel_stats *stats)
+static void twheel_show_lateness(struct seq_file *m, const struct twheel_counters *stats)
 {
 	u32 i;
 
@@ -2123,7 +2123,7 @@ static int twheel_wheel_show(struct seq_file *m, void *unused)
 		[TWHEEL_MANUAL]		= "manual",
 	};
 	struct twheel *w = m->private;
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	twheel_stats(w, &stats);
 	seq_printf(m, "clock          %s\n", clock[w->clock]);

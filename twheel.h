@@ -161,7 +161,7 @@ struct twheel_params {
 #define TWHEEL_LATENESS_BUCKETS	40
 
 /**
- * struct twheel_stats - what a wheel has done so far
+ * struct twheel_counters - what a wheel has done so far
  * @armed: timeouts queued, by an arm, a mod, or for a further period
  * @rearmed: of these, moved by a mod while pending
  * @cancelled: taken out by a cancel, by a mod of a pending timeout
@@ -177,7 +177,7 @@ struct twheel_params {
  *
  * When nothing is in progress, armed == cancelled + fired + stopped + pending.
  */
-struct twheel_stats {
+struct twheel_counters {
 	u64	armed;
 	u64	rearmed;
 	u64	cancelled;
@@ -232,7 +232,7 @@ bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos);
 u64 twheel_next_expiry(struct twheel *w);
 u64 twheel_now(struct twheel *w);
 int twheel_advance(struct twheel *w, u64 now_ns);
-void twheel_stats(struct twheel *w, struct twheel_stats *stats);
+void twheel_stats(struct twheel *w, struct twheel_counters *stats);
 int twheel_audit(struct twheel *w);
 
 /**

@@ -331,7 +331,7 @@ static void cascade_moves_down_one_level_at_a_time(struct kunit *test)
 	const struct shape *s = test->param_value;
 	struct fixture *f = manual_wheel(test, TICK, s->slots, s->levels);
 	struct probe *p = probes(test, 1);
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	u64 tick = ref_span(s) - 1, now;
 
 	arm_tick(test, p, tick);
@@ -704,7 +704,7 @@ static void many_in_a_tick_all_fire_in_order(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 256, 4);
 	struct probe *p = probes(test, MANY);
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	unsigned int i;
 
 	for (i = 0; i < MANY; i++)

@@ -485,7 +485,7 @@ static void arm_many(struct kunit *test, struct many *m)
 
 static void expect_many_pending(struct kunit *test, struct many *m)
 {
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	twheel_stats(m->f.wheel, &stats);
 	KUNIT_ASSERT_GE(test, stats.pending + 128 * num_possible_cpus(), (u64)m->nr);

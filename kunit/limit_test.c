@@ -100,7 +100,7 @@ static void one_more_than_the_limit_is_refused(struct kunit *test)
 {
 	const struct arming *a = test->param_value;
 	struct probe *p = full_wheel(test);
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	p[3].arg = 5 * TICK;
 	KUNIT_EXPECT_EQ(test, -EAGAIN, a->arm(&p[3]));

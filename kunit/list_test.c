@@ -385,7 +385,7 @@ static void lists_are_counted_like_single_calls(struct kunit *test)
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 	struct probe *p = probes(test, 300);
 	struct twheel_timeout **array = array_of(test, p, 300);
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	LIST_HEAD(list);
 	unsigned int i;
 

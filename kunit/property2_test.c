@@ -77,7 +77,7 @@ struct game {
  * @floor: nothing that is armed now may fire at or before this tick
  * @sorted: the pending players, as they have to fire
  * @nr: how many are pending
- * @armed: as in struct twheel_stats, as are the following
+ * @armed: as in struct twheel_counters, as are the following
  * @rearmed: see there
  * @cancelled: see there
  * @fired: see there
@@ -573,7 +573,7 @@ static void init_players(struct model *m)
 
 static void compare_stats(struct model *m, u64 stopped)
 {
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	twheel_stats(m->wheel, &stats);
 	compare(m, "armed", stats.armed, m->armed);

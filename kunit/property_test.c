@@ -73,9 +73,9 @@ struct game {
  * @floor: nothing that is armed now may fire at or before this tick
  * @sorted: the pending players, as they have to fire
  * @nr: how many are pending
- * @armed: as in struct twheel_stats
- * @cancelled: as in struct twheel_stats
- * @fired: as in struct twheel_stats
+ * @armed: as in struct twheel_counters
+ * @cancelled: as in struct twheel_counters
+ * @fired: as in struct twheel_counters
  * @rnd: source of all decisions
  * @step: which operation it is
  * @advancing: in twheel_advance()
@@ -408,7 +408,7 @@ static void play(struct model *m)
 
 static void compare_stats(struct model *m)
 {
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	twheel_stats(m->wheel, &stats);
 	compare(m, "armed", stats.armed, m->armed);

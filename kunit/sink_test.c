@@ -160,7 +160,7 @@ static void cancel_while_expiring_reports_false(struct kunit *test)
 	struct sink *sink = sink_wheel(test, 4, 3);
 	struct fixture *f = test->priv;
 	struct probe *p = sink_probes(test, 1);
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	sink->before = cancel_it;
 	p->ret = -1;

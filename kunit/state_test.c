@@ -17,9 +17,9 @@
 /* Ticks from 0 for one on each level of a wheel of 4 x 3, and one beyond. */
 static const u64 level_ticks[] = { 3, 13, 50, 1000 };
 
-static struct twheel_stats stats_of(struct fixture *f)
+static struct twheel_counters stats_of(struct fixture *f)
 {
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	twheel_stats(f->wheel, &stats);
 	return stats;
@@ -115,7 +115,7 @@ static void create_copies_the_name(struct kunit *test)
 static void new_wheel_is_empty_at_time_zero(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct twheel_stats stats = stats_of(f);
+	struct twheel_counters stats = stats_of(f);
 
 	KUNIT_EXPECT_EQ(test, 0ULL, twheel_now(f->wheel));
 	KUNIT_EXPECT_EQ(test, CLOCK_END, twheel_next_expiry(f->wheel));
@@ -686,7 +686,7 @@ static void account_closes_after_every_kind_of_end(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 	struct probe *p = probes(test, 8);
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	unsigned int i;
 
 	for (i = 0; i < 8; i++)

@@ -14,10 +14,10 @@
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
 #define MANY		1000
 
-static struct twheel_stats stats_of(struct kunit *test)
+static struct twheel_counters stats_of(struct kunit *test)
 {
 	struct fixture *f = test->priv;
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	twheel_stats(f->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, stats.armed,
@@ -27,10 +27,10 @@ static struct twheel_stats stats_of(struct kunit *test)
 }
 
 /* What has changed since @before, and nothing else. */
-static void expect_counts(struct kunit *test, struct twheel_stats *before, u64 armed,
+static void expect_counts(struct kunit *test, struct twheel_counters *before, u64 armed,
 			  u64 rearmed, u64 cancelled, u64 fired)
 {
-	struct twheel_stats now = stats_of(test);
+	struct twheel_counters now = stats_of(test);
 
 	KUNIT_EXPECT_EQ(test, armed, now.armed - before->armed);
 	KUNIT_EXPECT_EQ(test, rearmed, now.rearmed - before->rearmed);
@@ -43,7 +43,7 @@ static void expect_counts(struct kunit *test, struct twheel_stats *before, u64 a
 
 static void new_wheel_has_done_nothing(struct kunit *test)
 {
-	struct twheel_stats stats, zero = { };
+	struct twheel_counters stats, zero = { };
 
 	manual_wheel(test, TICK, 4, 3);
 	stats = stats_of(test);
@@ -52,7 +52,7 @@ static void new_wheel_has_done_nothing(struct kunit *test)
 
 static void each_operation_is_counted(struct kunit *test)
 {
-	struct twheel_stats stats = { };
+	struct twheel_counters stats = { };
 	struct probe *p;
 
 	manual_wheel(test, TICK, 4, 3);
@@ -80,7 +80,7 @@ static void what_is_refused_is_not_counted(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 	struct probe *p = probes(test, 2);
-	struct twheel_stats stats = { };
+	struct twheel_counters stats = { };
 	LIST_HEAD(list);
 
 	twheel_arm(&p[0].t, 10 * TICK);
@@ -126,7 +126,7 @@ static void each_period_is_armed_and_fired(struct kunit *test)
 {
 	const struct kind_case *k = test->param_value;
 	struct twheel_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
-	struct twheel_stats stats = { };
+	struct twheel_counters stats = { };
 	struct fixture *f;
 	unsigned int i;
 
@@ -149,7 +149,7 @@ static void last_period_is_not_armed_again(struct kunit *test)
 {
 	const struct kind_case *k = test->param_value;
 	struct twheel_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
-	struct twheel_stats stats = { };
+	struct twheel_counters stats = { };
 	struct fixture *f;
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
@@ -166,7 +166,7 @@ static void stop_counts_what_it_hands_back(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 	struct probe *p = probes(test, 300);
-	struct twheel_stats stats = { };
+	struct twheel_counters stats = { };
 	LIST_HEAD(list);
 	unsigned int i;
 
@@ -197,7 +197,7 @@ static void cascades_are_counted_and_bounded(struct kunit *test)
 {
 	const u64 tick = *(const u64 *)test->param_value;
 	struct twheel_position pos;
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	struct probe *p;
 	u64 i;
 
@@ -362,7 +362,7 @@ KUNIT_ARRAY_PARAM(late, lates, late_desc);
 static void lateness_is_counted_by_its_power_of_two(struct kunit *test)
 {
 	const struct late *l = test->param_value;
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	struct probe *p;
 	unsigned int i;
 
@@ -380,7 +380,7 @@ static void lateness_is_counted_by_its_power_of_two(struct kunit *test)
 /* Of what was asked for: rounding and slack make late too. */
 static void lateness_is_that_of_the_deadline(struct kunit *test)
 {
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	struct probe *p;
 
 	if (!count_lateness(true))
@@ -399,7 +399,7 @@ static void lateness_is_that_of_the_deadline(struct kunit *test)
 
 static void lateness_is_not_counted_when_it_is_off(struct kunit *test)
 {
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	struct probe *p;
 	unsigned int i;
 
@@ -429,7 +429,7 @@ static void lateness_of_a_whole_batch_is_counted(struct kunit *test)
 		.name = "kunit-stats-sink", .clock = TWHEEL_MANUAL, .tick_ns = 1,
 		.sink = take_all,
 	};
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	struct probe *p;
 	unsigned int i;
 	u64 sum = 0;

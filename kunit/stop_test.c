@@ -68,7 +68,7 @@ static void stop_hands_back_a_timeout_on_every_level(struct kunit *test)
 	struct fixture *f = manual_wheel(test, TICK, s->slots, s->levels);
 	unsigned int n = SHAPE_BOUNDARIES(s->levels), i;
 	struct probe *p = probes(test, n);
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 
 	for (i = 0; i < n; i++)
 		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, min(ref_boundary(s, i) ?: 1,

@@ -315,7 +315,7 @@ static bool cancel_list(struct actor *a)
 static bool ask(struct actor *a)
 {
 	struct twheel_position pos;
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	struct unit *u = any_unit(a);
 
 	twheel_position(&u->p.t, &pos);
@@ -491,7 +491,7 @@ static void add_crowd(struct account *sum, struct crowd *c)
 /* The periods of a periodic one are armings for the wheel: with them sums differ. */
 static void check_account(struct kunit *test, struct crowd *c, struct account *sum)
 {
-	struct twheel_stats stats;
+	struct twheel_counters stats;
 	u64 moved = atomic_read(&c->moved);
 
 	add_crowd(sum, c);
