@@ -311,6 +311,7 @@ struct twheel_runner {
  * @cancelled: see there
  * @fired: see there
  * @stopped_nr: see there
+ * @extended: see there
  * @cascaded: see there
  * @wakeups: see there
  * @largest_batch: see there
@@ -350,6 +351,7 @@ struct twheel_shard {
 	struct list_head	unprocessed;
 	struct twheel_runner	runners[TWHEEL_RUNNERS];
 	u64			rearmed;
+	u64			extended;
 	u64			stopped_nr;
 	u64			wakeups;
 	u64			largest_batch;
@@ -1085,19 +1087,45 @@ unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts)
 EXPORT_SYMBOL_GPL(twheel_arm_list);
 
 /* A pending timeout keeps its place. */
-static int twheel_move(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns)
+static int twheel_move(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns,
+		       u64 slack_ns)
 {
 	if (twheel_state(t) != TWHEEL_PENDING)
-		return __twheel_arm(s, t, expires_ns, 0);
+		return __twheel_arm(s, t, expires_ns, slack_ns);
 	if (s->stopped)
 		return -ESHUTDOWN;
 	trace_twheel_cancel(s->wheel->name, t);
 	twheel_remove(s, t);
 	s->cancelled++;
 	s->rearmed++;
-	twheel_queue_timeout(s, t, expires_ns, 0);
+	twheel_queue_timeout(s, t, expires_ns, slack_ns);
 	return 1;
 }
+
+/**
+ * twheel_mod_slack() - arm a timeout that may be late, or move it if it is pending
+ * @t: an initialised timeout
+ * @expires_ns: the new deadline, absolute ns on the wheel's clock
+ * @slack_ns: as in twheel_arm_slack()
+ *
+ * Return: as twheel_mod(); -EINVAL if @slack_ns is above S64_MAX.
+ */
+int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	int ret = -EBUSY;
+
+	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
+		return -EINVAL;
+
+	s = twheel_lock_here(t, &flags);
+	if (twheel_state(t) != TWHEEL_EXPIRING)
+		ret = twheel_move(s, t, expires_ns, slack_ns);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(twheel_mod_slack);
 
 /**
  * twheel_mod() - arm a timeout, or move it if it is pending
@@ -1112,20 +1140,49 @@ static int twheel_move(struct twheel_shard *s, struct twheel_timeout *t, u64 exp
  */
 int twheel_mod(struct twheel_timeout *t, u64 expires_ns)
 {
+	return twheel_mod_slack(t, expires_ns, 0);
+}
+EXPORT_SYMBOL_GPL(twheel_mod);
+
+/**
+ * twheel_extend() - send a timeout of a sink's batch back into the wheel
+ * @t: a timeout in the list that the sink was called with, taken off it and not
+ *	accepted
+ * @expires_ns: its new deadline, absolute ns on the wheel's clock
+ *
+ * For a timeout whose deadline turns out to have moved on: it has not fired then,
+ * and counts in extended alone. Its place under max_pending may have been taken
+ * meanwhile; it is not refused for that, so the wheel may be over the limit until
+ * the next expiry.
+ *
+ * Context: in the sink.
+ *
+ * Return: 0; -EINVAL if @expires_ns is above S64_MAX; -ESHUTDOWN if the wheel has
+ * been stopped. With an error it is still the sink's, to be accepted.
+ */
+int twheel_extend(struct twheel_timeout *t, u64 expires_ns)
+{
 	struct twheel_shard *s;
 	unsigned long flags;
-	int ret = -EBUSY;
+	int ret = -ESHUTDOWN;
 
-	if (expires_ns > S64_MAX)
+	if (expires_ns > S64_MAX || WARN_ON_ONCE(twheel_state(t) != TWHEEL_EXPIRING))
 		return -EINVAL;
 
-	s = twheel_lock_here(t, &flags);
-	if (twheel_state(t) != TWHEEL_EXPIRING)
-		ret = twheel_move(s, t, expires_ns);
+	s = twheel_lock_home(t, &flags);
+	if (!s->stopped) {
+		if (s->wheel->max_pending)
+			atomic_inc(&s->wheel->pending);
+		twheel_queue_timeout(s, t, expires_ns, 0);
+		s->armed--;
+		s->fired--;
+		s->extended++;
+		ret = 0;
+	}
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
 }
-EXPORT_SYMBOL_GPL(twheel_mod);
+EXPORT_SYMBOL_GPL(twheel_extend);
 
 /**
  * twheel_cancel() - take a timeout out of the wheel
@@ -1961,8 +2018,11 @@ u64 twheel_next_expiry(struct twheel *w)
 }
 EXPORT_SYMBOL_GPL(twheel_next_expiry);
 
+static_assert(sizeof_field(struct twheel_counters, occupied) / sizeof(u32) == TWHEEL_MAX_LEVELS);
+
 static void twheel_add_stats(struct twheel_shard *s, struct twheel_counters *stats)
 {
+	const struct twheel_geometry *g = &s->wheel->geometry;
 	unsigned int i;
 
 	guard(spinlock_irqsave)(&s->lock);
@@ -1972,11 +2032,15 @@ static void twheel_add_stats(struct twheel_shard *s, struct twheel_counters *sta
 	stats->fired += s->fired;
 	stats->stopped += s->stopped_nr;
 	stats->pending += s->nr;
+	stats->extended += s->extended;
 	stats->cascaded += s->cascaded;
 	stats->wakeups += s->wakeups;
 	stats->largest_batch = max(stats->largest_batch, s->largest_batch);
 	for (i = 0; i < TWHEEL_LATENESS_BUCKETS; i++)
 		stats->lateness[i] += s->lateness[i];
+	for (i = 0; i < g->levels; i++)
+		stats->occupied[i] += bitmap_weight(twheel_map(s, i), g->slots);
+	stats->shards++;
 }
 
 /**
@@ -2072,34 +2136,15 @@ EXPORT_SYMBOL_GPL(twheel_audit);
 
 /* debugfs: a file per wheel */
 
-struct twheel_occupancy {
-	u32	slots[TWHEEL_MAX_LEVELS];
-};
-
-static void twheel_add_occupancy(struct twheel_shard *s, struct twheel_occupancy *o)
+static void twheel_show_levels(struct seq_file *m, const struct twheel_geometry *g,
+			       const struct twheel_counters *stats)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
 	u32 level;
 
-	guard(spinlock_irq)(&s->lock);
-	for (level = 0; level < g->levels; level++)
-		o->slots[level] += bitmap_weight(twheel_map(s, level), g->slots);
-}
-
-static void twheel_show_levels(struct seq_file *m, struct twheel *w)
-{
-	const struct twheel_geometry *g = &w->geometry;
-	struct twheel_occupancy o = { };
-	struct twheel_shard *s;
-	u32 level, shards = 0;
-
-	list_for_each_entry(s, &w->all, entry) {
-		twheel_add_occupancy(s, &o);
-		shards++;
-	}
 	seq_puts(m, "\nlevel  occupied slots  of\n");
 	for (level = 0; level < g->levels; level++)
-		seq_printf(m, "%5u  %14u  %u\n", level, o.slots[level], shards * g->slots);
+		seq_printf(m, "%5u  %14u  %u\n", level, stats->occupied[level],
+			   stats->shards * g->slots);
 }
 
 static void twheel_show_lateness(struct seq_file *m, const struct twheel_counters *stats)
@@ -2135,10 +2180,11 @@ static int twheel_wheel_show(struct seq_file *m, void *unused)
 	seq_printf(m, "fired          %llu\n", stats.fired);
 	seq_printf(m, "stopped        %llu\n", stats.stopped);
 	seq_printf(m, "pending        %llu\n", stats.pending);
+	seq_printf(m, "extended       %llu\n", stats.extended);
 	seq_printf(m, "cascaded       %llu\n", stats.cascaded);
 	seq_printf(m, "wakeups        %llu\n", stats.wakeups);
 	seq_printf(m, "largest_batch  %llu\n", stats.largest_batch);
-	twheel_show_levels(m, w);
+	twheel_show_levels(m, &w->geometry, &stats);
 	twheel_show_lateness(m, &stats);
 	return 0;
 }
@@ -2192,7 +2238,7 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	hrtimer_setup(&s->timer, twheel_timer_fn, clock[w->clock], HRTIMER_MODE_ABS);
 }
 
-static struct twheel_shard *twheel_alloc_shard(struct twheel *w, unsigned int cpu)
+static struct twheel_shard *twheel_alloc_shard(struct twheel *w, unsigned int cpu, gfp_t gfp)
 {
 	const struct twheel_geometry *g = &w->geometry;
 	size_t words = BITS_TO_LONGS(g->slots);
@@ -2201,7 +2247,7 @@ static struct twheel_shard *twheel_alloc_shard(struct twheel *w, unsigned int cp
 
 	size = struct_size(s, slots, g->levels << g->bits) +
 	       g->levels * words * sizeof(long) + words * sizeof(u64);
-	s = kvzalloc_node(size, GFP_KERNEL, cpu_to_node(cpu));
+	s = kvzalloc_node(size, gfp, cpu_to_node(cpu));
 	if (!s)
 		return NULL;
 	twheel_init_shard(s, w, cpu);
@@ -2221,14 +2267,14 @@ static void twheel_free(struct twheel *w)
 }
 
 /* CPUs that timers shall not disturb arm into the shard of one that they may. */
-static int twheel_alloc_shards(struct twheel *w)
+static int twheel_alloc_shards(struct twheel *w, gfp_t gfp)
 {
 	unsigned int cpu, own;
 
 	for_each_possible_cpu(cpu) {
 		if (!housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
 			continue;
-		w->shards[cpu] = twheel_alloc_shard(w, cpu);
+		w->shards[cpu] = twheel_alloc_shard(w, cpu, gfp);
 		if (!w->shards[cpu])
 			return -ENOMEM;
 	}
@@ -2264,11 +2310,11 @@ static struct twheel_params twheel_with_defaults(const struct twheel_params *par
 	return p;
 }
 
-static struct twheel *twheel_alloc(const struct twheel_params *p)
+static struct twheel *twheel_alloc(const struct twheel_params *p, gfp_t gfp)
 {
 	struct twheel *w;
 
-	w = kzalloc(struct_size(w, shards, nr_cpu_ids), GFP_KERNEL);
+	w = kzalloc(struct_size(w, shards, nr_cpu_ids), gfp);
 	if (!w)
 		return NULL;
 	twheel_geometry_init(&w->geometry, p->tick_ns, p->slots, p->levels);
@@ -2299,15 +2345,16 @@ static struct twheel *twheel_alloc(const struct twheel_params *p)
 struct twheel *twheel_create(const struct twheel_params *params)
 {
 	struct twheel_params p = twheel_with_defaults(params);
-	struct twheel *w;
+	gfp_t gfp = p.account ? GFP_KERNEL_ACCOUNT : GFP_KERNEL;
 	struct twheel_shard *s;
+	struct twheel *w;
 
 	if (!twheel_params_valid(&p))
 		return ERR_PTR(-EINVAL);
-	w = twheel_alloc(&p);
+	w = twheel_alloc(&p, gfp);
 	if (!w)
 		return ERR_PTR(-ENOMEM);
-	if (twheel_alloc_shards(w)) {
+	if (twheel_alloc_shards(w, gfp)) {
 		twheel_free(w);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -2318,7 +2365,7 @@ struct twheel *twheel_create(const struct twheel_params *params)
 	list_add_tail(&w->entry, &twheel_wheels);
 	twheel_nr_wheels++;
 	if (twheel_nr_wheels > warn_wheels)
-		pr_warn_once("%u wheels: a wheel holds any number of timeouts, share one\n",
+		pr_warn_once("%u wheels: share one, it holds any number of timeouts\n",
 			     twheel_nr_wheels);
 	twheel_show(w);
 	return w;

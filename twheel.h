@@ -144,6 +144,7 @@ struct twheel_periodic {
  *	Sinks of different CPUs run at the same time
  * @sink_data: first argument of @sink
  * @max_pending: most timeouts that may be pending at once; 0: no limit
+ * @account: charge the wheel's memory to the memory cgroup of the caller
  */
 struct twheel_params {
 	const char		*name;
@@ -155,6 +156,7 @@ struct twheel_params {
 					unsigned int nr, u64 now_ns);
 	void			*sink_data;
 	unsigned int		max_pending;
+	bool			account;
 };
 
 /* Up to 2^39 ns, nine minutes, in powers of two. */
@@ -168,12 +170,15 @@ struct twheel_params {
  * @fired: handed to a callback or to the sink
  * @stopped: taken out while pending by twheel_stop() or twheel_destroy()
  * @pending: in the wheel now
+ * @extended: queued again by twheel_extend()
  * @cascaded: moved down a level
  * @wakeups: times that a thread was woken for it
  * @largest_batch: most timeouts handed over at once
  * @lateness: timeouts fired less than 2^n ns after their deadline and not less than
  *	2^(n - 1), by n, counted while module parameter lateness is on; the last one
  *	holds all that are later
+ * @occupied: slots that have something in them, by level, over all shards
+ * @shards: shards, each with all the slots
  *
  * When nothing is in progress, armed == cancelled + fired + stopped + pending.
  */
@@ -184,10 +189,13 @@ struct twheel_counters {
 	u64	fired;
 	u64	stopped;
 	u64	pending;
+	u64	extended;
 	u64	cascaded;
 	u64	wakeups;
 	u64	largest_batch;
 	u64	lateness[TWHEEL_LATENESS_BUCKETS];
+	u32	occupied[8];
+	u32	shards;
 };
 
 /**
@@ -217,6 +225,8 @@ int twheel_arm_after(struct twheel_timeout *t, u64 delay_ns);
 int twheel_arm_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns);
 unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts);
 int twheel_mod(struct twheel_timeout *t, u64 expires_ns);
+int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns);
+int twheel_extend(struct twheel_timeout *t, u64 expires_ns);
 bool twheel_cancel(struct twheel_timeout *t);
 unsigned int twheel_cancel_list(struct twheel_timeout **timeouts, unsigned int nr);
 bool twheel_cancel_sync(struct twheel_timeout *t);

@@ -3,6 +3,8 @@
  * KUnit suite of wheels with a batch sink: what the sink is given, and what may be
  * done with a timeout on its way to the sink, in the sink and after it.
  */
+#include <linux/delay.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 
 #include "fixture.h"
@@ -16,6 +18,7 @@
  * @largest: the longest list
  * @miscounted: calls whose @nr was not the length of the list
  * @now_ns: from the last call
+ * @extend: sends the timeout back into the wheel and says so, or NULL
  * @before: done to each timeout before it is accepted, or NULL
  * @after: done to each timeout after it is accepted, or NULL
  */
@@ -24,6 +27,7 @@ struct sink {
 	unsigned int	largest;
 	unsigned int	miscounted;
 	u64		now_ns;
+	bool		(*extend)(struct probe *p);
 	void		(*before)(struct probe *p);
 	void		(*after)(struct probe *p);
 };
@@ -40,8 +44,10 @@ static void take_batch(void *sink_data, struct list_head *expired, unsigned int 
 		n++;
 		if (sink->before)
 			sink->before(p);
-		probe_record(p);
 		list_del(&t->entry);
+		if (sink->extend && sink->extend(p))
+			continue;
+		probe_record(p);
 		twheel_accept(t);
 		if (sink->after)
 			sink->after(p);
@@ -380,6 +386,150 @@ static void accepted_timeout_is_the_owners(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
 }
 
+/* Sent back */
+
+/* Once, to the time in @arg. */
+static bool extend_once(struct probe *p)
+{
+	if (!p->arg)
+		return false;
+	p->ret = twheel_extend(&p->t, p->arg);
+	p->arg = 0;
+	return !p->ret;
+}
+
+static struct probe *extended_probe(struct kunit *test, u64 tick)
+{
+	struct sink *sink = sink_wheel(test, 4, 3);
+	struct probe *p = sink_probes(test, 1);
+
+	sink->extend = extend_once;
+	p->arg = tick * TICK;
+	p->ret = -1;
+	arm_tick(test, p, 3);
+	advance_tick(test, 3);
+	return p;
+}
+
+static void extended_timeout_fires_at_its_new_deadline(struct kunit *test)
+{
+	struct probe *p = extended_probe(test, 50);
+
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&p->t));
+	KUNIT_EXPECT_EQ(test, 47 * TICK, twheel_remaining_ns(&p->t));
+	expect_fires_at(test, p, 50);
+}
+
+static void extension_to_the_past_fires_at_the_next_tick(struct kunit *test)
+{
+	struct probe *p = extended_probe(test, 1);
+
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
+	expect_fires_at(test, p, 4);
+}
+
+static void extension_counts_in_extended_alone(struct kunit *test)
+{
+	struct probe *p = extended_probe(test, 50);
+	struct fixture *f = test->priv;
+	struct twheel_counters stats;
+
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
+	twheel_stats(f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.armed);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.extended);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.pending);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats.fired);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats.rearmed);
+}
+
+static void extended_timeout_can_be_cancelled(struct kunit *test)
+{
+	struct probe *p = extended_probe(test, 50);
+
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 0U, p->fired);
+}
+
+static void extended_timeout_can_be_moved(struct kunit *test)
+{
+	struct probe *p = extended_probe(test, 50);
+
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p->t, 20 * TICK));
+	expect_fires_at(test, p, 20);
+}
+
+static void extension_beyond_the_clock_is_einval(struct kunit *test)
+{
+	struct sink *sink = sink_wheel(test, 4, 3);
+	struct probe *p = sink_probes(test, 1);
+
+	sink->extend = extend_once;
+	p->arg = (u64)S64_MAX + 1;
+	arm_tick(test, p, 3);
+	advance_tick(test, 3);
+	KUNIT_EXPECT_EQ(test, -EINVAL, p->ret);
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+}
+
+static void extended_timeouts_keep_their_order(struct kunit *test)
+{
+	struct sink *sink = sink_wheel(test, 4, 3);
+	struct probe *p = sink_probes(test, MANY);
+	unsigned int i;
+
+	sink->extend = extend_once;
+	for (i = 0; i < MANY; i++) {
+		p[i].arg = 50 * TICK;
+		arm_tick(test, &p[i], 3);
+	}
+	advance_tick(test, 3);
+	advance_tick(test, 50);
+	expect_fired_in_id_order(test, MANY);
+}
+
+static int stop_wheel(void *wheel)
+{
+	LIST_HEAD(unprocessed);
+
+	twheel_stop(wheel, &unprocessed);
+	return 0;
+}
+
+/* The wheel is stopped while the sink is at it: known when it takes no arm. */
+static bool extend_when_stopped(struct probe *p)
+{
+	struct task_struct *task = kthread_run(stop_wheel, p->f->wheel, "twheel-stop");
+
+	if (IS_ERR(task))
+		return false;
+	while (twheel_arm(&p->other->t, p->arg) != -ESHUTDOWN) {
+		twheel_cancel(&p->other->t);
+		usleep_range(100, 1000);
+	}
+	return extend_once(p);
+}
+
+static void extension_in_a_stopped_wheel_is_eshutdown(struct kunit *test)
+{
+	struct sink *sink = sink_wheel(test, 4, 3);
+	struct fixture *f = test->priv;
+	struct probe *p = sink_probes(test, 2);
+	LIST_HEAD(unprocessed);
+
+	sink->extend = extend_when_stopped;
+	p->other = &p[1];
+	p->arg = 50 * TICK;
+	arm_tick(test, p, 3);
+	advance_tick(test, 3);
+	twheel_stop(f->wheel, &unprocessed);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, p->ret);
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+	KUNIT_EXPECT_TRUE(test, list_empty(&unprocessed));
+}
+
 static struct kunit_case sink_cases[] = {
 	KUNIT_CASE(sink_gets_the_timeout_at_its_tick),
 	KUNIT_CASE(sink_is_told_the_time),
@@ -396,6 +546,14 @@ static struct kunit_case sink_cases[] = {
 	KUNIT_CASE(sink_that_rearms_to_now_ends),
 	KUNIT_CASE(advance_from_own_sink_is_edeadlk),
 	KUNIT_CASE(accepted_timeout_is_the_owners),
+	KUNIT_CASE(extended_timeout_fires_at_its_new_deadline),
+	KUNIT_CASE(extension_to_the_past_fires_at_the_next_tick),
+	KUNIT_CASE(extension_counts_in_extended_alone),
+	KUNIT_CASE(extended_timeout_can_be_cancelled),
+	KUNIT_CASE(extended_timeout_can_be_moved),
+	KUNIT_CASE(extension_beyond_the_clock_is_einval),
+	KUNIT_CASE(extended_timeouts_keep_their_order),
+	KUNIT_CASE(extension_in_a_stopped_wheel_is_eshutdown),
 	{}
 };
 

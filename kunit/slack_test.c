@@ -254,6 +254,34 @@ static void slack_does_not_join_a_tick_outside(struct kunit *test)
 	expect_fired_in_id_order(test, 3);
 }
 
+static void mod_with_slack_joins_a_tick_in_use(struct kunit *test)
+{
+	struct probe *p;
+
+	manual_wheel(test, TICK, 256, 4);
+	p = probes(test, 2);
+	arm_tick(test, &p[0], 37);
+	arm_tick(test, &p[1], 90);
+	KUNIT_ASSERT_EQ(test, 1, twheel_mod_slack(&p[1].t, 30 * TICK, 10 * TICK));
+	advance_tick(test, 36);
+	KUNIT_EXPECT_EQ(test, 0U, p[0].fired + p[1].fired);
+	advance_tick(test, 37);
+	expect_fired_in_id_order(test, 2);
+}
+
+static void mod_with_slack_arms_an_idle_timeout(struct kunit *test)
+{
+	struct probe *p;
+
+	manual_wheel(test, TICK, 256, 4);
+	p = probes(test, 1);
+	KUNIT_ASSERT_EQ(test, 0, twheel_mod_slack(&p->t, 33 * TICK, 20 * TICK));
+	advance_tick(test, 47);
+	KUNIT_EXPECT_EQ(test, 0U, p->fired);
+	advance_tick(test, 53);
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+}
+
 static void no_slack_is_a_plain_arm(struct kunit *test)
 {
 	struct probe *p;
@@ -300,6 +328,8 @@ static void slack_too_large_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_slack(&p->t, TICK, CLOCK_END + 1));
 	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_slack(&p->t, TICK, U64_MAX));
 	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_slack(&p->t, CLOCK_END + 1, 0));
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_mod_slack(&p->t, TICK, CLOCK_END + 1));
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_mod_slack(&p->t, CLOCK_END + 1, 0));
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
 }
 
@@ -372,6 +402,8 @@ static struct kunit_case slack_cases[] = {
 	KUNIT_CASE_PARAM(neighbours_share_ticks, shape_gen_params),
 	KUNIT_CASE(slack_joins_a_tick_in_use),
 	KUNIT_CASE(slack_does_not_join_a_tick_outside),
+	KUNIT_CASE(mod_with_slack_joins_a_tick_in_use),
+	KUNIT_CASE(mod_with_slack_arms_an_idle_timeout),
 	KUNIT_CASE(no_slack_is_a_plain_arm),
 	KUNIT_CASE(slack_below_a_tick_changes_nothing),
 	KUNIT_CASE(remaining_is_that_of_the_deadline),
