@@ -4,6 +4,7 @@
  * after every one, and how late timeouts are said to be.
  */
 #include <linux/fs.h>
+#include <linux/kmsg_dump.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 
@@ -47,6 +48,7 @@ static void new_wheel_has_done_nothing(struct kunit *test)
 
 	manual_wheel(test, TICK, 4, 3);
 	stats = stats_of(test);
+	zero.shards = stats.shards;
 	KUNIT_EXPECT_EQ(test, 0, memcmp(&stats, &zero, sizeof(stats)));
 }
 
@@ -226,6 +228,28 @@ static void one_level_never_cascades(struct kunit *test)
 		advance_tick(test, i);
 	KUNIT_EXPECT_EQ(test, 0ULL, stats_of(test).cascaded);
 	KUNIT_EXPECT_EQ(test, 100ULL, stats_of(test).fired);
+}
+
+static void occupied_slots_are_counted_by_level(struct kunit *test)
+{
+	static const u64 ticks[] = { 1, 3, 3, 5, 14, 20, 21, 1000 };
+	struct twheel_counters stats;
+	struct probe *p;
+	unsigned int i;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, ARRAY_SIZE(ticks));
+	for (i = 0; i < ARRAY_SIZE(ticks); i++)
+		arm_tick(test, &p[i], ticks[i]);
+	stats = stats_of(test);
+	KUNIT_EXPECT_EQ(test, 2U, stats.occupied[0]);
+	KUNIT_EXPECT_EQ(test, 2U, stats.occupied[1]);
+	KUNIT_EXPECT_EQ(test, 2U, stats.occupied[2]);
+	KUNIT_EXPECT_EQ(test, 0U, stats.occupied[3]);
+	KUNIT_EXPECT_GE(test, stats.shards, 1U);
+	advance_tick(test, 1000);
+	stats = stats_of(test);
+	KUNIT_EXPECT_EQ(test, 0U, stats.occupied[0] + stats.occupied[1] + stats.occupied[2]);
 }
 
 /* Batches and wakeups */
@@ -450,6 +474,53 @@ static void lateness_of_a_whole_batch_is_counted(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (u64)MANY, sum);
 }
 
+/* The warning of too many wheels */
+
+/* The default of warn_wheels. */
+#define WHEELS		64
+
+static unsigned int lines_with(const char *text)
+{
+	static char line[256];
+	struct kmsg_dump_iter iter;
+	unsigned int n = 0;
+	size_t len;
+
+	kmsg_dump_rewind(&iter);
+	while (kmsg_dump_get_line(&iter, false, line, sizeof(line), &len))
+		n += !!strnstr(line, text, len);
+	return n;
+}
+
+static struct twheel *small_wheel(void)
+{
+	struct twheel_params params = {
+		.name = "kunit-small", .clock = TWHEEL_MANUAL, .slots = 2, .levels = 1,
+	};
+	struct twheel *w = twheel_create(&params);
+
+	return IS_ERR(w) ? NULL : w;
+}
+
+/* By the first that is too many, whoever else has made wheels. */
+static void too_many_wheels_are_warned_of_once(struct kunit *test)
+{
+	unsigned int i, before = lines_with(" wheels: share one");
+	struct twheel *wheel[WHEELS + 2];
+
+	if (before)
+		kunit_skip(test, "warned already");
+	for (i = 0; i < ARRAY_SIZE(wheel); i++)
+		wheel[i] = small_wheel();
+	for (i = 0; i < ARRAY_SIZE(wheel); i++) {
+		KUNIT_EXPECT_NOT_NULL(test, wheel[i]);
+		if (wheel[i])
+			twheel_destroy(wheel[i]);
+	}
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("twheel: 65 wheels: share one"));
+	KUNIT_EXPECT_EQ(test, 1U, lines_with(" wheels: share one"));
+}
+
 static struct kunit_case stats_cases[] = {
 	KUNIT_CASE(new_wheel_has_done_nothing),
 	KUNIT_CASE(each_operation_is_counted),
@@ -459,6 +530,7 @@ static struct kunit_case stats_cases[] = {
 	KUNIT_CASE(stop_counts_what_it_hands_back),
 	KUNIT_CASE_PARAM(cascades_are_counted_and_bounded, descent_gen_params),
 	KUNIT_CASE(one_level_never_cascades),
+	KUNIT_CASE(occupied_slots_are_counted_by_level),
 	KUNIT_CASE(largest_batch_is_the_largest),
 	KUNIT_CASE(batch_is_bounded),
 	KUNIT_CASE(manual_wheel_wakes_nobody),
@@ -468,6 +540,7 @@ static struct kunit_case stats_cases[] = {
 	KUNIT_CASE(lateness_is_that_of_the_deadline),
 	KUNIT_CASE(lateness_is_not_counted_when_it_is_off),
 	KUNIT_CASE(lateness_of_a_whole_batch_is_counted),
+	KUNIT_CASE(too_many_wheels_are_warned_of_once),
 	{}
 };
 
