@@ -1,0 +1,315 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# What can be seen of a wheel from outside: the tracepoints, read as text and with
+# perf and trace-cmd if they are there, the table in debugfs, and the lateness that
+# is counted on demand; all of it compared with a load whose numbers are known. A
+# busybox shell runs this in the test VM, where nobody else uses the wheel meanwhile.
+
+# shellcheck disable=SC2154 # the fields of a trace event become variables
+
+tracing=/sys/kernel/debug/tracing
+table=/sys/kernel/debug/twheel/dev.0
+switch=/sys/module/twheel/parameters/lateness
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+cd "$work" || exit
+PATH=$PATH:/add
+
+# Deadlines on level 1 when they are armed, several of them in one slot: that one has
+# to be cascaded. The wait is a timeout too.
+ARMED=13 CANCELLED=2 FIRED=11
+{
+	for name in a b c d e f g h i; do
+		echo "arm $name 400ms"
+	done
+	echo "arm moved 1h"
+	echo "mod moved 400ms"
+	echo "arm gone 400ms"
+	echo "cancel gone"
+	echo "wait 500ms"
+} >load
+
+# What the table says of NAME, and how much more than in the table before.
+value()
+{
+	sed -n "s/^$1  *//p" "${2-$table}"
+}
+
+grown()
+{
+	echo $(($(value "$1" after) - $(value "$1" before)))
+}
+
+# Timeouts that were counted by how late they fired.
+late()
+{
+	awk '/late, below/ { seen = 1; next } seen { sum += $2 } END { print sum + 0 }' "$1"
+}
+
+# The load between two looks at the table.
+observe()
+{
+	cat $table >before
+	twheel run load >/dev/null || return
+	cat $table >after
+}
+
+# equal NAME VALUE EXPECTED
+equal()
+{
+	[ "$2" = "$3" ] || { echo "# $1 is $2, not $3"; return 1; }
+}
+
+# Lines of FILE that tell of EVENT.
+events()
+{
+	grep -c "twheel_$1:" "$2"
+}
+
+# The fields of EVENT in the trace, as shell assignments.
+fields()
+{
+	sed -n "s/.* twheel_$1: //p" trace | sed 's/level=\([0-9]*\)->/from=\1 to=/'
+}
+
+# each EVENT FUNCTION: the function holds for the fields of every one, and there is one.
+each()
+{
+	[ "$(events "$1" trace)" != 0 ] || { echo "# no $1"; return 1; }
+	fields "$1" | while read -r fields; do
+		eval "$fields"
+		"$2" || { echo "# $fields"; exit 1; }
+	done
+}
+
+number=0
+check()
+{
+	number=$((number + 1))
+	"$@" || printf 'not '
+	echo "ok $number $1"
+}
+
+skip()
+{
+	number=$((number + 1))
+	echo "ok $number $1 # SKIP no $2"
+}
+
+# The table
+
+table_is_readable()
+{
+	names='clock tick_ns max_pending armed rearmed cancelled fired stopped pending
+		cascaded wakeups largest_batch'
+	cat $table >before || return
+	sed 's/^/# /' before
+	for name in $names; do
+		[ -n "$(value "$name" before)" ] || { echo "# no $name"; return 1; }
+	done
+	grep -q '^level  occupied slots  of$' before &&
+		grep -q '^ *0  *[0-9][0-9]*  [0-9]*$' before
+}
+
+table_counts_a_known_load()
+{
+	observe || return
+	equal armed "$(grown armed)" $ARMED &&
+		equal rearmed "$(grown rearmed)" 1 &&
+		equal cancelled "$(grown cancelled)" $CANCELLED &&
+		equal fired "$(grown fired)" $FIRED &&
+		equal pending "$(grown pending)" 0 &&
+		[ "$(grown cascaded)" -gt 0 ] && [ "$(grown wakeups)" -gt 0 ]
+}
+
+table_shows_what_is_pending()
+{
+	cat $table >before
+	exec 3<>/dev/twheel
+	twheel arm 1h --fd 3 >/dev/null
+	cat $table >after
+	exec 3>&-
+	equal pending "$(grown pending)" 1 || return
+	cat $table >after
+	equal "pending after close" "$(grown pending)" 0
+}
+
+# Occupied slots in all levels of table $1.
+occupied()
+{
+	awk '/^level/ { seen = 1; next } /^$/ { seen = 0 } seen { sum += $2 } END { print sum }' "$1"
+}
+
+table_shows_occupied_slots()
+{
+	cat $table >before
+	exec 3<>/dev/twheel
+	twheel arm 1h --fd 3 >/dev/null
+	twheel arm 2h --fd 3 >/dev/null
+	cat $table >after
+	exec 3>&-
+	equal "slots more" $(($(occupied after) - $(occupied before))) 2
+}
+
+# Lateness
+
+lateness_is_off_by_default()
+{
+	equal lateness "$(cat $switch)" N
+}
+
+lateness_is_not_counted_when_off()
+{
+	observe && equal counted $(($(late after) - $(late before))) 0
+}
+
+lateness_is_counted_when_on()
+{
+	echo Y >$switch
+	equal lateness "$(cat $switch)" Y || return
+	observe && equal counted $(($(late after) - $(late before))) $FIRED
+}
+
+lateness_stays_when_switched_off_again()
+{
+	cat $table >earlier
+	echo N >$switch
+	equal lateness "$(cat $switch)" N && observe &&
+		equal counted $(($(late after) - $(late earlier))) 0
+}
+
+lateness_takes_nothing_but_yes_and_no()
+{
+	! echo maybe 2>/dev/null >$switch && equal lateness "$(cat $switch)" N
+}
+
+# The tracepoints. The first test leaves the trace that the others look at.
+
+tracepoints_tell_of_a_known_load()
+{
+	echo >$tracing/trace
+	echo 1 >$tracing/events/twheel/enable
+	observe
+	status=$?
+	echo 0 >$tracing/events/twheel/enable
+	grep -v '^#' $tracing/trace >trace
+	equal load $status 0 &&
+		equal arms "$(events arm trace)" $ARMED &&
+		equal cancels "$(events cancel trace)" $CANCELLED &&
+		equal expirations "$(events expire trace)" $FIRED &&
+		equal cascades "$(events cascade trace)" "$(grown cascaded)" &&
+		equal wakeups "$(events wakeup trace)" "$(grown wakeups)"
+}
+
+tracepoints_name_the_wheel()
+{
+	equal "wheels other than dev" "$(grep twheel_ trace | grep -vc ' wheel=dev ')" 0
+}
+
+tick_is_right()
+{
+	[ $((tick * tick_ns)) -ge "$expires" ] && [ $(((tick - 1) * tick_ns)) -lt "$expires" ]
+}
+
+arm_tells_the_first_tick_after_the_deadline()
+{
+	tick_ns=$(value tick_ns)
+	each arm tick_is_right
+}
+
+was_armed()
+{
+	fields arm | grep -q "timeout=$timeout expires=$expires "
+}
+
+cancel_is_of_what_was_armed()
+{
+	each cancel was_armed
+}
+
+expired_in_time()
+{
+	was_armed && [ "$late" -ge 0 ] && [ $((now - expires)) = "$late" ]
+}
+
+expire_is_of_what_was_armed_and_not_early()
+{
+	each expire expired_in_time
+}
+
+went_down()
+{
+	[ "$from" -gt "$to" ] && fields arm | grep -q "timeout=$timeout .* tick=$tick\$"
+}
+
+cascade_goes_down_a_level()
+{
+	each cascade went_down
+}
+
+woke_a_thread()
+{
+	equal "thread $pid" "$(cat "/proc/$pid/comm")" "twheel/$shard"
+}
+
+wakeup_is_of_a_thread_of_the_wheel()
+{
+	each wakeup woke_a_thread
+}
+
+# Tools that others have for tracepoints.
+
+tells_of_a_known_load()
+{
+	equal arms "$(events arm "$1")" $ARMED &&
+		equal cancels "$(events cancel "$1")" $CANCELLED &&
+		equal expirations "$(events expire "$1")" $FIRED &&
+		[ "$(events cascade "$1")" -gt 0 ] && [ "$(events wakeup "$1")" -gt 0 ]
+}
+
+# quiet COMMAND...: shows what it says if it fails.
+quiet()
+{
+	"$@" >said 2>&1 || { sed 's/^/# /' said; return 1; }
+}
+
+perf_shows_the_tracepoints()
+{
+	quiet perf record -q -a -o data -e 'twheel:*' -- twheel run load || return
+	perf script -i data >shown 2>/dev/null
+	tells_of_a_known_load shown
+}
+
+trace_cmd_shows_the_tracepoints()
+{
+	quiet trace-cmd record -q -o data -e 'twheel:*' twheel run load || return
+	trace-cmd report -q data >shown 2>/dev/null
+	tells_of_a_known_load shown
+}
+
+echo "KTAP version 1"
+echo "1..18"
+check table_is_readable
+check table_counts_a_known_load
+check table_shows_what_is_pending
+check table_shows_occupied_slots
+check lateness_is_off_by_default
+check lateness_is_not_counted_when_off
+check lateness_is_counted_when_on
+check lateness_stays_when_switched_off_again
+check lateness_takes_nothing_but_yes_and_no
+check tracepoints_tell_of_a_known_load
+check tracepoints_name_the_wheel
+check arm_tells_the_first_tick_after_the_deadline
+check cancel_is_of_what_was_armed
+check expire_is_of_what_was_armed_and_not_early
+check cascade_goes_down_a_level
+check wakeup_is_of_a_thread_of_the_wheel
+for tool in perf trace-cmd; do
+	if command -v $tool >/dev/null; then
+		check "$(echo $tool | tr - _)_shows_the_tracepoints"
+	else
+		skip "$(echo $tool | tr - _)_shows_the_tracepoints" $tool
+	fi
+done
