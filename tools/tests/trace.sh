@@ -138,7 +138,7 @@ table_shows_what_is_pending()
 # Occupied slots in all levels of table $1.
 occupied()
 {
-	awk '/^level/ { seen = 1; next } /^$/ { seen = 0 } seen { sum += $2 } END { print sum }' "$1"
+	awk '/^level/ { on = 1; next } /^$/ { on = 0 } on { sum += $2 } END { print sum }' "$1"
 }
 
 table_shows_occupied_slots()
