@@ -3,7 +3,18 @@
  * /dev/twheel: a timing wheel for user space
  *
  * Every open file is a context: a slot map of records, a queue of unread events,
- * a limit. All files share one wheel of the engine, with a batch sink.
+ * limits. Files share one wheel of the engine for each clock, with a batch sink; one
+ * that asks for another geometry gets a wheel of its own.
+ *
+ *
+ * Setting up
+ *
+ * The clock, the wheel and the limit of a file are constant once it has begun.
+ * SETUP makes the wheel without a lock, then puts all of it into the file and lets
+ * it begin, under the lock; or gives the wheel back if the file has begun without
+ * it. Everything else that uses these fields lets the file begin first, with no
+ * more than an acquire that pairs with the release at the end of SETUP; what only
+ * shows them takes the lock.
  *
  *
  * Records
@@ -45,7 +56,7 @@
  * of chunks, counts. It is taken in process context only, with the locks of the
  * engine nested inside; the sink is called without any and takes it for the
  * records of one file at a time. twheel_file.grow is taken around it by whoever
- * adds a chunk.
+ * adds a page. Who has a file open is found under twheel_users_mutex.
  *
  * A record that is ARMED under the lock is pending in the wheel, or the sink has
  * not had the lock yet: twheel_cancel() and twheel_mod() tell which. Records that
@@ -73,13 +84,35 @@
  * pending is cancelled, what is on its way to the sink is dropped, and a flush of
  * the wheel waits for the sink to be done with those, and with the wait queue. The
  * states of what was cancelled are of no interest any more. All of it is done in
- * portions, and is not interruptible.
+ * portions, and is not interruptible. A wheel of the file's own goes last.
+ *
+ *
+ * Limits
+ *
+ * Live timeouts are limited per file, exactly. Per user, and in all, what counts is
+ * pages: one of records counts as the timeouts that fit into it, used or not, until
+ * the file is released. So it is memory that is limited, and the counts, which all
+ * CPUs share, are off the hot path. A user is the real uid of whoever opened the
+ * file, whatever namespace that is in, and whoever uses it. The memory itself is
+ * charged to the cgroup of whoever made it necessary.
+ *
+ * A wheel of one's own costs memory on every CPU. It costs time too, if it is badly
+ * chosen: a short tick makes many wakeups, and few slots or levels make timeouts
+ * that are looked at once a round. So without CAP_SYS_RESOURCE the tick is not short,
+ * the slots are few, and either the levels are enough that there are no rounds for
+ * 2^32 ticks, or the timeouts so few that a slot holds 64 of them on the average.
+ * What remains: a user can keep the threads busy with as many timeouts as the limits
+ * allow. They have normal priority and offer the CPU after every batch.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/capability.h>
 #include <linux/compat.h>
+#include <linux/cred.h>
 #include <linux/fs.h>
+#include <linux/hashtable.h>
 #include <linux/list.h>
+#include <linux/log2.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -90,6 +123,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/time_namespace.h>
+#include <linux/uidgid.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
@@ -97,26 +131,70 @@
 
 #include "twheel.h"
 
+/* Most timeouts that a file can have, and a user, and all together. */
 #define TWHEEL_MAX_LIMIT	BIT(28)
+#define TWHEEL_MAX_TOTAL	BIT(30)
+
+/* What a wheel can be. */
+#define TWHEEL_SETUP_TICK_NS	(86400ULL * NSEC_PER_SEC)
+#define TWHEEL_SETUP_SLOTS	65536
+
+/* What a wheel of one's own can be without CAP_SYS_RESOURCE: see "Limits". */
+#define TWHEEL_USER_TICK_NS	(100 * NSEC_PER_USEC)
+#define TWHEEL_USER_SLOTS	4096
+#define TWHEEL_USER_SPAN_BITS	32
+#define TWHEEL_USER_PER_SLOT	64
 
 /* Operations and events that are handled in one hold of a file's lock. */
 #define TWHEEL_OPS_CHUNK	16
 #define TWHEEL_EVENTS_CHUNK	16
 
 static unsigned int max_timeouts = 1U << 20;
+static unsigned int max_user_timeouts = 1U << 22;
+static unsigned int max_all_timeouts = 1U << 24;
+static unsigned int max_wheels = 64;
 
-static int twheel_set_max_timeouts(const char *val, const struct kernel_param *kp)
+static int twheel_set_file_limit(const char *val, const struct kernel_param *kp)
 {
 	return param_set_uint_minmax(val, kp, 1, TWHEEL_MAX_LIMIT);
 }
 
-static const struct kernel_param_ops twheel_max_timeouts_ops = {
-	.set	= twheel_set_max_timeouts,
+static const struct kernel_param_ops twheel_file_limit_ops = {
+	.set	= twheel_set_file_limit,
 	.get	= param_get_uint,
 };
-module_param_cb(max_timeouts, &twheel_max_timeouts_ops, &max_timeouts, 0644);
+
+static int twheel_set_total_limit(const char *val, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(val, kp, 1, TWHEEL_MAX_TOTAL);
+}
+
+static const struct kernel_param_ops twheel_total_limit_ops = {
+	.set	= twheel_set_total_limit,
+	.get	= param_get_uint,
+};
+
+module_param_cb(max_timeouts, &twheel_file_limit_ops, &max_timeouts, 0644);
 MODULE_PARM_DESC(max_timeouts,
 		 "most live timeouts of a file opened from now on, 1 to 268435456 (1048576)");
+module_param_cb(max_user_timeouts, &twheel_total_limit_ops, &max_user_timeouts, 0644);
+MODULE_PARM_DESC(max_user_timeouts,
+		 "most timeouts of a user, counted by the page, 1 to 1073741824 (4194304)");
+module_param_cb(max_all_timeouts, &twheel_total_limit_ops, &max_all_timeouts, 0644);
+MODULE_PARM_DESC(max_all_timeouts,
+		 "most timeouts in all, counted by the page, 1 to 1073741824 (16777216)");
+module_param(max_wheels, uint, 0644);
+MODULE_PARM_DESC(max_wheels,
+		 "most wheels of their own that the files of a user without CAP_SYS_RESOURCE have (64)");
+
+/* The clocks that are open to user space, as enum twheel_clock has them. */
+#define TWHEEL_CLOCKS	(TWHEEL_REALTIME + 1)
+
+static const u32 twheel_clockid[TWHEEL_CLOCKS] = {
+	[TWHEEL_MONOTONIC]	= CLOCK_MONOTONIC,
+	[TWHEEL_BOOTTIME]	= CLOCK_BOOTTIME,
+	[TWHEEL_REALTIME]	= CLOCK_REALTIME,
+};
 
 enum twheel_record_state {
 	TWHEEL_FREE,
@@ -160,23 +238,50 @@ struct twheel_chunk {
 	       sizeof(struct twheel_record)))
 
 /**
+ * struct twheel_user - who has files open
+ * @node: in twheel_users
+ * @uid: who
+ * @files: open files; the last one frees this
+ * @timeouts: timeouts that have room in the pages of these files
+ * @wheels: wheels that these files have for themselves
+ */
+struct twheel_user {
+	struct hlist_node	node;
+	kuid_t			uid;
+	unsigned int		files;
+	atomic_t		timeouts;
+	atomic_t		wheels;
+};
+
+/**
  * struct twheel_file - an open file
  * @lock: protects all the rest, unless it says otherwise
+ * @begun: SETUP comes too late; read without @lock
  * @nr_ready: length of @ready; read without @lock by those who wait
  * @live: records that are RESERVED, ARMED or READY
- * @max: limit of @live; constant
+ * @max: limit of @live; constant once @begun
  * @nr_chunks: chunks in use; grows under @lock and @grow
  * @size: room in @chunks; under @grow
  * @chunks: the table; changes under @lock and @grow
  * @free: records that are FREE
  * @ready: records that are READY, in the order they fired
  * @wait: readers and pollers
- * @wheel: the wheel; constant
- * @offset_ns: what the opener's time namespace adds to the clock; constant
+ * @wheel: the wheel; constant once @begun
+ * @offset_ns: what the opener's time namespace adds to the clock; constant once @begun
+ * @op_flags: what ARM and MOD must have: TWHEEL_F_ABS with REALTIME; constant once
+ *	@begun
+ * @clock: enum twheel_clock; constant once @begun
+ * @private: no other file uses @wheel; constant once @begun
+ * @user: who opened it; constant
+ * @offsets_ns: by clock, what @offset_ns would be; constant
  * @grow: one grows the table at a time
  */
 struct twheel_file {
 	spinlock_t		lock;		/* all of the file */
+	bool			begun;
+	bool			private;
+	u8			clock;
+	u32			op_flags;
 	u32			nr_ready;
 	u32			live;
 	u32			max;
@@ -188,16 +293,115 @@ struct twheel_file {
 	wait_queue_head_t	wait;
 	struct twheel		*wheel;
 	s64			offset_ns;
+	struct twheel_user	*user;
+	s64			offsets_ns[TWHEEL_CLOCKS];
 	struct mutex		grow;		/* additions to chunks */
 };
 
-static struct twheel *twheel_shared;		/* from load to unload */
+static struct twheel *twheel_shared[TWHEEL_CLOCKS];	/* from load to unload */
+
+static DEFINE_HASHTABLE(twheel_users, 6);	/* under twheel_users_mutex */
+static DEFINE_MUTEX(twheel_users_mutex);
+static atomic_t twheel_timeouts;		/* twheel_user.timeouts of all */
 
 static_assert(sizeof(struct twheel_op) == 56);
 static_assert(sizeof(struct twheel_event) == 48);
 static_assert(sizeof(struct twheel_submit) == 24);
 static_assert(sizeof(struct twheel_info) == 88);
+static_assert(sizeof(struct twheel_setup) == 56);
+static_assert(sizeof(struct twheel_cancel_all) == 40);
+static_assert(sizeof(struct twheel_list) == 48);
+static_assert(sizeof(struct twheel_list_entry) == 48);
+static_assert(sizeof(struct twheel_stats) == 896);
 static_assert(offsetof(struct twheel_op, result) == 48);
+
+/* Users and what they have */
+
+static struct twheel_user *twheel_find_user(kuid_t uid)
+{
+	struct twheel_user *user;
+
+	lockdep_assert_held(&twheel_users_mutex);
+	hash_for_each_possible(twheel_users, user, node, __kuid_val(uid))
+		if (uid_eq(user->uid, uid))
+			return user;
+	return NULL;
+}
+
+/* For a new file; NULL without memory. */
+static struct twheel_user *twheel_get_user(kuid_t uid)
+{
+	struct twheel_user *user;
+
+	guard(mutex)(&twheel_users_mutex);
+	user = twheel_find_user(uid);
+	if (!user) {
+		user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+		if (!user)
+			return NULL;
+		user->uid = uid;
+		hash_add(twheel_users, &user->node, __kuid_val(uid));
+	}
+	user->files++;
+	return user;
+}
+
+static void twheel_put_user(struct twheel_user *user)
+{
+	guard(mutex)(&twheel_users_mutex);
+	if (--user->files)
+		return;
+	hash_del(&user->node);
+	kfree(user);
+}
+
+static bool twheel_count_up(atomic_t *count, u32 nr, u32 limit)
+{
+	int old = atomic_read(count);
+
+	do {
+		if (old + nr > limit)
+			return false;
+	} while (!atomic_try_cmpxchg(count, &old, old + nr));
+	return true;
+}
+
+/* A page counts as the timeouts that it has room for. */
+static bool twheel_count_page(struct twheel_user *user)
+{
+	if (!twheel_count_up(&user->timeouts, TWHEEL_PER_CHUNK, READ_ONCE(max_user_timeouts)))
+		return false;
+	if (twheel_count_up(&twheel_timeouts, TWHEEL_PER_CHUNK, READ_ONCE(max_all_timeouts)))
+		return true;
+	atomic_sub(TWHEEL_PER_CHUNK, &user->timeouts);
+	return false;
+}
+
+static void twheel_uncount_page(struct twheel_user *user)
+{
+	atomic_sub(TWHEEL_PER_CHUNK, &user->timeouts);
+	atomic_sub(TWHEEL_PER_CHUNK, &twheel_timeouts);
+}
+
+/* A page of zeros for the file: an address, or ERR_PTR(-EAGAIN) at a limit. */
+static void *twheel_alloc_page(struct twheel_file *f)
+{
+	void *page;
+
+	if (!twheel_count_page(f->user))
+		return ERR_PTR(-EAGAIN);
+	page = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (page)
+		return page;
+	twheel_uncount_page(f->user);
+	return ERR_PTR(-ENOMEM);
+}
+
+static void twheel_free_page(struct twheel_file *f, void *page)
+{
+	free_page((unsigned long)page);
+	twheel_uncount_page(f->user);
+}
 
 /* Records */
 
@@ -281,9 +485,9 @@ static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
 	struct twheel_chunk *chunk;
 	u32 i;
 
-	chunk = (struct twheel_chunk *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-	if (!chunk)
-		return NULL;
+	chunk = twheel_alloc_page(f);
+	if (IS_ERR(chunk))
+		return chunk;
 	chunk->file = f;
 	chunk->base = f->nr_chunks * TWHEEL_PER_CHUNK;
 	for (i = 0; i < TWHEEL_PER_CHUNK; i++) {
@@ -338,8 +542,8 @@ static int twheel_grow(struct twheel_file *f)
 	if (ret)
 		return ret;
 	chunk = twheel_alloc_chunk(f);
-	if (!chunk)
-		return -ENOMEM;
+	if (IS_ERR(chunk))
+		return PTR_ERR(chunk);
 
 	spin_lock(&f->lock);
 	f->chunks[f->nr_chunks++] = chunk;
@@ -407,11 +611,22 @@ static void twheel_sink(void *data, struct list_head *expired, unsigned int nr, 
 
 /* Operations */
 
+/* From here on the file stays as it was set up; comes before everything else. */
+static void twheel_begin(struct twheel_file *f)
+{
+	/* Pairs with the release in twheel_set_up(). */
+	if (smp_load_acquire(&f->begun))
+		return;
+	spin_lock(&f->lock);
+	WRITE_ONCE(f->begun, true);
+	spin_unlock(&f->lock);
+}
+
 /*
- * All that can be said of an operation without looking at the file. What it does
+ * All that can be said of an operation without looking for its timeout. What it does
  * not take must be 0; what only comes out of it is not looked at.
  */
-static int twheel_check_op(const struct twheel_op *op)
+static int twheel_check_op(const struct twheel_file *f, const struct twheel_op *op)
 {
 	if (op->reserved || op->slack_us)
 		return -EINVAL;
@@ -419,6 +634,8 @@ static int twheel_check_op(const struct twheel_op *op)
 	case TWHEEL_OP_ARM:
 	case TWHEEL_OP_MOD:
 		if (op->flags & ~TWHEEL_F_ABS || op->expires_ns > S64_MAX)
+			return -EINVAL;
+		if (f->op_flags & ~op->flags)
 			return -EINVAL;
 		return op->interval_ns || op->repeat ? -EINVAL : 0;
 	case TWHEEL_OP_CANCEL:
@@ -610,7 +827,8 @@ static int twheel_ioctl_op(struct twheel_file *f, u32 opcode, struct twheel_op _
 		return -EFAULT;
 	if (op.opcode != opcode)
 		return -EINVAL;
-	ret = twheel_check_op(&op);
+	twheel_begin(f);
+	ret = twheel_check_op(f, &op);
 	if (ret)
 		return ret;
 	return opcode == TWHEEL_OP_ARM ? twheel_arm_one(f, &op, uop) :
@@ -633,7 +851,7 @@ static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, 
 	for (i = 0; i < nr; i++) {
 		struct twheel_op *op = &ops[i];
 
-		op->result = twheel_check_op(op);
+		op->result = twheel_check_op(f, op);
 		if (op->result)
 			continue;
 		if (op->opcode != TWHEEL_OP_ARM) {
@@ -722,34 +940,164 @@ static int twheel_ioctl_submit(struct twheel_file *f, struct twheel_submit __use
 		return -EINVAL;
 	if (put_user(0, &usubmit->done))
 		return -EFAULT;
+	twheel_begin(f);
 	submit.done = twheel_submit_ops(f, u64_to_user_ptr(submit.ops), submit.nr);
 	if (submit.nr && !submit.done)
 		return -EFAULT;
 	return put_user(submit.done, &usubmit->done);
 }
 
+/* The file as a whole */
+
 static int twheel_ioctl_info(struct twheel_file *f, struct twheel_info __user *uinfo)
 {
 	struct twheel_info info;
 	struct twheel_params params;
+	struct twheel *wheel;
 
-	twheel_get_params(f->wheel, &params);
 	memset(&info, 0, sizeof(info));
-	info.tick_ns = params.tick_ns;
-	info.clock = CLOCK_MONOTONIC;
-	info.slots = params.slots;
-	info.levels = params.levels;
-	info.max_timeouts = f->max;
 	spin_lock(&f->lock);
+	wheel = f->wheel;
+	info.clock = twheel_clockid[f->clock];
+	info.max_timeouts = f->max;
 	info.live = f->live;
 	info.ready = f->nr_ready;
+	info.flags = f->private ? TWHEEL_INFO_PRIVATE : 0;
 	spin_unlock(&f->lock);
+	/* A wheel that a file once had stays until it is released. */
+	twheel_get_params(wheel, &params);
+	info.tick_ns = params.tick_ns;
+	info.slots = params.slots;
+	info.levels = params.levels;
 	return copy_to_user(uinfo, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+/* Returns the enum twheel_clock that has @clockid, or -EINVAL. */
+static int twheel_find_clock(u32 clockid)
+{
+	int clock;
+
+	for (clock = 0; clock < TWHEEL_CLOCKS; clock++)
+		if (twheel_clockid[clock] == clockid)
+			return clock;
+	return -EINVAL;
+}
+
+/* Here and not by the engine: nothing that a user asks for makes a log message. */
+static int twheel_check_setup(const struct twheel_setup *setup)
+{
+	if (setup->flags || setup->reserved0 ||
+	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
+		return -EINVAL;
+	if (setup->tick_ns > TWHEEL_SETUP_TICK_NS || setup->slots == 1 ||
+	    setup->slots > TWHEEL_SETUP_SLOTS || setup->levels > TWHEEL_LEVELS ||
+	    setup->max_timeouts > TWHEEL_MAX_LIMIT)
+		return -EINVAL;
+	return twheel_find_clock(setup->clock) < 0 ? -EINVAL : 0;
+}
+
+/* May somebody without privileges have this wheel? See "Limits". */
+static bool twheel_params_modest(const struct twheel_params *p, u32 max)
+{
+	if (p->tick_ns < TWHEEL_USER_TICK_NS || p->slots * p->levels > TWHEEL_USER_SLOTS)
+		return false;
+	return ilog2(p->slots) * p->levels >= TWHEEL_USER_SPAN_BITS ||
+	       max <= TWHEEL_USER_PER_SLOT * p->slots;
+}
+
+/* A wheel for one file alone. */
+static struct twheel *twheel_make_private(struct twheel_user *user,
+					  const struct twheel_params *p, u32 max)
+{
+	bool privileged = capable(CAP_SYS_RESOURCE);
+	struct twheel *wheel;
+
+	if (!privileged && !twheel_params_modest(p, max))
+		return ERR_PTR(-EPERM);
+	if (!twheel_count_up(&user->wheels, 1, privileged ? INT_MAX : READ_ONCE(max_wheels)))
+		return ERR_PTR(-EAGAIN);
+	wheel = twheel_create(p);
+	if (IS_ERR(wheel))
+		atomic_dec(&user->wheels);
+	return wheel;
+}
+
+static void twheel_free_private(struct twheel_user *user, struct twheel *wheel)
+{
+	twheel_destroy(wheel);
+	atomic_dec(&user->wheels);
+}
+
+/* What a wheel that @setup asks for is like; @is_default if others have it already. */
+static struct twheel_params twheel_setup_params(const struct twheel_setup *setup,
+						enum twheel_clock clock, bool *is_default)
+{
+	struct twheel_params shared, p;
+
+	twheel_get_params(twheel_shared[clock], &shared);
+	p = shared;
+	p.name = "dev-private";
+	p.account = true;
+	p.tick_ns = setup->tick_ns ?: p.tick_ns;
+	p.slots = setup->slots ? roundup_pow_of_two(setup->slots) : p.slots;
+	p.levels = setup->levels ?: p.levels;
+	*is_default = p.tick_ns == shared.tick_ns && p.slots == shared.slots &&
+		      p.levels == shared.levels;
+	return p;
+}
+
+/* See "Setting up". Returns whether the file was still new. */
+static bool twheel_set_up(struct twheel_file *f, enum twheel_clock clock, struct twheel *wheel,
+			  bool private, u32 max)
+{
+	guard(spinlock)(&f->lock);
+	if (f->begun)
+		return false;
+	f->wheel = wheel;
+	f->private = private;
+	f->clock = clock;
+	f->op_flags = clock == TWHEEL_REALTIME ? TWHEEL_F_ABS : 0;
+	f->offset_ns = f->offsets_ns[clock];
+	f->max = max;
+	/* Pairs with the acquire in twheel_begin(). */
+	smp_store_release(&f->begun, true);
+	return true;
+}
+
+static int twheel_ioctl_setup(struct twheel_file *f, struct twheel_setup __user *usetup)
+{
+	struct twheel_setup setup;
+	struct twheel_params params;
+	enum twheel_clock clock;
+	struct twheel *wheel;
+	bool is_default;
+	u32 max;
+
+	if (copy_from_user(&setup, usetup, sizeof(setup)))
+		return -EFAULT;
+	if (twheel_check_setup(&setup))
+		return -EINVAL;
+	if (READ_ONCE(f->begun))
+		return -EBUSY;
+	max = setup.max_timeouts ?: READ_ONCE(f->max);
+	if (setup.max_timeouts > READ_ONCE(max_timeouts) && !capable(CAP_SYS_RESOURCE))
+		return -EPERM;
+	clock = twheel_find_clock(setup.clock);
+	params = twheel_setup_params(&setup, clock, &is_default);
+	wheel = is_default ? twheel_shared[clock] : twheel_make_private(f->user, &params, max);
+	if (IS_ERR(wheel))
+		return PTR_ERR(wheel);
+	if (twheel_set_up(f, clock, wheel, !is_default, max))
+		return 0;
+	if (!is_default)
+		twheel_free_private(f->user, wheel);
+	return -EBUSY;
 }
 
 static bool twheel_ioctl_changes(unsigned int cmd)
 {
 	switch (cmd) {
+	case TWHEEL_IOC_SETUP:
 	case TWHEEL_IOC_ARM:
 	case TWHEEL_IOC_MOD:
 	case TWHEEL_IOC_CANCEL:
@@ -770,6 +1118,8 @@ static long twheel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	switch (cmd) {
 	case TWHEEL_IOC_INFO:
 		return twheel_ioctl_info(f, argp);
+	case TWHEEL_IOC_SETUP:
+		return twheel_ioctl_setup(f, argp);
 	case TWHEEL_IOC_ARM:
 		return twheel_ioctl_op(f, TWHEEL_OP_ARM, argp);
 	case TWHEEL_IOC_MOD:
@@ -921,12 +1271,14 @@ static __poll_t twheel_poll(struct file *file, poll_table *wait)
 
 /* Files */
 
-static s64 twheel_namespace_offset(void)
+static void twheel_note_namespace(struct twheel_file *f)
 {
-	struct timespec64 offset = { };
+	struct timespec64 monotonic = { }, boottime = { };
 
-	timens_add_monotonic(&offset);
-	return timespec64_to_ns(&offset);
+	timens_add_monotonic(&monotonic);
+	timens_add_boottime(&boottime);
+	f->offsets_ns[TWHEEL_MONOTONIC] = timespec64_to_ns(&monotonic);
+	f->offsets_ns[TWHEEL_BOOTTIME] = timespec64_to_ns(&boottime);
 }
 
 static int twheel_open(struct inode *inode, struct file *file)
@@ -936,14 +1288,20 @@ static int twheel_open(struct inode *inode, struct file *file)
 	f = kzalloc(sizeof(*f), GFP_KERNEL_ACCOUNT);
 	if (!f)
 		return -ENOMEM;
+	f->user = twheel_get_user(current_uid());
+	if (!f->user) {
+		kfree(f);
+		return -ENOMEM;
+	}
 	spin_lock_init(&f->lock);
 	mutex_init(&f->grow);
 	init_waitqueue_head(&f->wait);
 	INIT_LIST_HEAD(&f->free);
 	INIT_LIST_HEAD(&f->ready);
-	f->wheel = twheel_shared;
+	f->wheel = twheel_shared[TWHEEL_MONOTONIC];
 	f->max = READ_ONCE(max_timeouts);
-	f->offset_ns = twheel_namespace_offset();
+	twheel_note_namespace(f);
+	f->offset_ns = f->offsets_ns[TWHEEL_MONOTONIC];
 	file->private_data = f;
 	file->f_mode |= FMODE_NOWAIT;
 	return stream_open(inode, file);
@@ -976,9 +1334,12 @@ static int twheel_release(struct inode *inode, struct file *file)
 	if (f->nr_chunks)
 		twheel_flush(f->wheel);
 	for (i = 0; i < f->nr_chunks; i++) {
-		free_page((unsigned long)f->chunks[i]);
+		twheel_free_page(f, f->chunks[i]);
 		cond_resched();
 	}
+	if (f->private)
+		twheel_free_private(f->user, f->wheel);
+	twheel_put_user(f->user);
 	kvfree(f->chunks);
 	kfree(f);
 	return 0;
@@ -1001,28 +1362,53 @@ static struct miscdevice twheel_device = {
 	.mode	= 0600,
 };
 
+static void twheel_destroy_shared(void)
+{
+	int clock;
+
+	for (clock = 0; clock < TWHEEL_CLOCKS; clock++)
+		twheel_destroy(twheel_shared[clock]);
+}
+
+static int __init twheel_create_shared(void)
+{
+	static const char * const name[TWHEEL_CLOCKS] = {
+		[TWHEEL_MONOTONIC]	= "dev",
+		[TWHEEL_BOOTTIME]	= "dev-boottime",
+		[TWHEEL_REALTIME]	= "dev-realtime",
+	};
+	int clock;
+
+	for (clock = 0; clock < TWHEEL_CLOCKS; clock++) {
+		struct twheel_params params = {
+			.name	= name[clock],
+			.clock	= clock,
+			.sink	= twheel_sink,
+		};
+
+		twheel_shared[clock] = twheel_create(&params);
+		if (IS_ERR(twheel_shared[clock]))
+			return PTR_ERR(twheel_shared[clock]);
+	}
+	return 0;
+}
+
 static int __init twheel_chardev_init(void)
 {
-	static const struct twheel_params params = {
-		.name	= "dev",
-		.clock	= TWHEEL_MONOTONIC,
-		.sink	= twheel_sink,
-	};
 	int ret;
 
-	twheel_shared = twheel_create(&params);
-	if (IS_ERR(twheel_shared))
-		return PTR_ERR(twheel_shared);
-	ret = misc_register(&twheel_device);
+	ret = twheel_create_shared();
+	if (!ret)
+		ret = misc_register(&twheel_device);
 	if (ret)
-		twheel_destroy(twheel_shared);
+		twheel_destroy_shared();
 	return ret;
 }
 
 static void __exit twheel_chardev_exit(void)
 {
 	misc_deregister(&twheel_device);
-	twheel_destroy(twheel_shared);
+	twheel_destroy_shared();
 }
 
 module_init(twheel_chardev_init);

@@ -37,7 +37,8 @@ static_assert(sizeof(struct twheel_info) == 88, "twheel_info");
 static_assert(offsetof(struct twheel_info, tick_ns) == 8, "tick_ns");
 static_assert(offsetof(struct twheel_info, clock) == 16, "clock");
 static_assert(offsetof(struct twheel_info, ready) == 36, "ready");
-static_assert(offsetof(struct twheel_info, reserved) == 40, "reserved");
+static_assert(offsetof(struct twheel_info, flags) == 40, "flags");
+static_assert(offsetof(struct twheel_info, reserved) == 48, "reserved");
 
 static_assert(sizeof(struct twheel_submit) == 24, "twheel_submit");
 static_assert(offsetof(struct twheel_submit, nr) == 8, "nr");

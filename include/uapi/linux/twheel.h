@@ -5,12 +5,15 @@
  * Every open of the device is a context of its own: its timeouts, its queue of
  * events, its limits. A timeout is armed with an ioctl, which returns its id, and
  * ends in an event that is read() from the same descriptor, unless it is
- * cancelled before that. poll() reports EPOLLIN while an event is unread.
+ * cancelled before that. poll() reports EPOLLIN while an event is unread, and
+ * EPOLLHUP when there will be no more, after TWHEEL_IOC_STOP.
  *
  * All times are nanoseconds; a value above INT64_MAX is refused with EINVAL.
- * Nothing fires early: a deadline is rounded up to the next tick.
+ * Nothing fires early: a deadline is rounded up to the next tick. Absolute times
+ * are those of the clock in the time namespace of whoever opened the device.
  *
- * The structures are the same for 32-bit and 64-bit programs.
+ * The structures are the same for 32-bit and 64-bit programs. Fields called
+ * reserved must be 0 where they go in, and are 0 where they come out.
  */
 #ifndef _UAPI_LINUX_TWHEEL_H
 #define _UAPI_LINUX_TWHEEL_H
@@ -26,6 +29,8 @@
 
 /* struct twheel_op, flags */
 #define TWHEEL_F_ABS		(1U << 0)	/* expires_ns is absolute */
+#define TWHEEL_F_FIXED_DELAY	(1U << 1)	/* the interval counts from read() */
+#define TWHEEL_F_TOUCH		(1U << 2)	/* the touch word can extend it */
 
 /* struct twheel_op, result: a positive outcome of CANCEL and MOD */
 #define TWHEEL_WITHDRAWN	1	/* it had fired; its event will not be read */
@@ -36,17 +41,22 @@
  * @flags: TWHEEL_F_* for ARM and MOD; 0 for the others
  * @id: the timeout, in: MOD, CANCEL, GET; out: ARM
  * @expires_ns: ARM, MOD: the deadline, from now, or with TWHEEL_F_ABS on the
- *	clock of the context; at most INT64_MAX. GET, out: what remains, 0 when the
- *	event is waiting to be read
- * @interval_ns: 0
+ *	clock of the context; at most INT64_MAX. On CLOCK_REALTIME only absolute.
+ *	GET, out: what remains to the deadline, or to the touch word if that is later;
+ *	0 when the event is waiting to be read
+ * @interval_ns: ARM, MOD: from one deadline to the next, 0 for a single one; at most
+ *	INT64_MAX. GET, out
  * @cookie: ARM, MOD: comes back in the event; GET, out
- * @repeat: 0
- * @slack_us: 0
+ * @repeat: ARM, MOD: with an interval: how many deadlines in all, 0 for no end.
+ *	GET, out: how many have not been read yet
+ * @slack_us: ARM, MOD: how much later it may fire, so that others share the wakeup;
+ *	microseconds
  * @result: out: 0, a positive outcome, or a negative errno
  * @reserved: 0
  *
  * What an operation does not take must be 0; what only comes out of it (id of ARM;
  * expires_ns, interval_ns, cookie and repeat of GET; result) is not looked at.
+ * TWHEEL_F_FIXED_DELAY needs an interval, TWHEEL_F_TOUCH goes without one.
  */
 struct twheel_op {
 	__u32	opcode;
@@ -63,16 +73,19 @@ struct twheel_op {
 
 /* struct twheel_event, flags */
 #define TWHEEL_EV_LAST		(1U << 0)	/* no further event: the id is dead */
+#define TWHEEL_EV_UNPROCESSED	(1U << 1)	/* stopped before it fired */
 
 /**
- * struct twheel_event - one expiration, as read() returns it
+ * struct twheel_event - one or more expirations, as read() returns them
  * @id: the timeout
  * @cookie: as given when it was armed
- * @expires_ns: the deadline, absolute. In a time namespace, one before the zero of
- *	the host's clock is reported as that zero
- * @fired_ns: when it was taken out of the wheel, same clock, never before
- *	@expires_ns
- * @count: expirations that the event stands for
+ * @expires_ns: the deadline it stands for, the last one if there are several;
+ *	absolute. In a time namespace, one before the zero of the host's clock is
+ *	reported as that zero
+ * @fired_ns: when it was taken out of the wheel, same clock, never before the first
+ *	deadline it stands for; when it was stopped, with TWHEEL_EV_UNPROCESSED
+ * @count: deadlines that the event stands for: those that have passed until it was
+ *	read; 0 with TWHEEL_EV_UNPROCESSED
  * @flags: TWHEEL_EV_*
  * @reserved: 0
  */
@@ -86,16 +99,25 @@ struct twheel_event {
 	__u32	reserved;
 };
 
+/* struct twheel_info, features */
+#define TWHEEL_FEATURE_TOUCH	(1ULL << 0)	/* mmap() and TWHEEL_F_TOUCH */
+
+/* struct twheel_info, flags */
+#define TWHEEL_INFO_PRIVATE	(1U << 0)	/* the wheel is this context's own */
+#define TWHEEL_INFO_STOPPED	(1U << 1)	/* TWHEEL_IOC_STOP has been called */
+
 /**
  * struct twheel_info - argument of TWHEEL_IOC_INFO
- * @features: bit n stands for TWHEEL_FEATURE n; none are defined yet
+ * @features: TWHEEL_FEATURE_*
  * @tick_ns: length of a tick
- * @clock: CLOCK_MONOTONIC
+ * @clock: clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME
  * @slots: slots per level
  * @levels: levels
  * @max_timeouts: most timeouts that this context may have live at once
  * @live: timeouts that are pending or have an unread event
  * @ready: unread events
+ * @flags: TWHEEL_INFO_*
+ * @reserved0: 0
  * @reserved: 0
  */
 struct twheel_info {
@@ -107,7 +129,34 @@ struct twheel_info {
 	__u32	max_timeouts;
 	__u32	live;
 	__u32	ready;
-	__u64	reserved[6];
+	__u32	flags;
+	__u32	reserved0;
+	__u64	reserved[5];
+};
+
+/**
+ * struct twheel_setup - argument of TWHEEL_IOC_SETUP
+ * @tick_ns: length of a tick; 0: the default
+ * @clock: clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME
+ * @slots: slots per level, rounded up to a power of two; 0: the default
+ * @levels: levels; 0: the default
+ * @max_timeouts: most timeouts that may be live at once; 0: the default
+ * @flags: 0
+ * @reserved0: 0
+ * @reserved: 0
+ *
+ * Contexts of the same clock with the default geometry share a wheel; another
+ * geometry makes one for this context.
+ */
+struct twheel_setup {
+	__u64	tick_ns;
+	__u32	clock;
+	__u32	slots;
+	__u32	levels;
+	__u32	max_timeouts;
+	__u32	flags;
+	__u32	reserved0;
+	__u64	reserved[3];
 };
 
 /**
@@ -127,13 +176,165 @@ struct twheel_submit {
 	__u32	op_size;
 };
 
+/* struct twheel_cancel_all, flags */
+#define TWHEEL_CANCEL_COOKIE	(1U << 0)	/* only those with this cookie */
+
+/**
+ * struct twheel_cancel_all - argument of TWHEEL_IOC_CANCEL_ALL
+ * @cookie: with TWHEEL_CANCEL_COOKIE: whose timeouts; else 0
+ * @flags: TWHEEL_CANCEL_*
+ * @pending: out: timeouts that were pending and will not fire
+ * @withdrawn: out: timeouts whose event was unread and will not be read
+ * @reserved0: 0
+ * @reserved: 0
+ *
+ * What is armed while it goes on may be cancelled or not.
+ */
+struct twheel_cancel_all {
+	__u64	cookie;
+	__u32	flags;
+	__u32	pending;
+	__u32	withdrawn;
+	__u32	reserved0;
+	__u64	reserved[2];
+};
+
+/* struct twheel_list_entry, state */
+#define TWHEEL_STATE_PENDING	1	/* will fire */
+#define TWHEEL_STATE_READY	2	/* has fired, or was stopped; its event is unread */
+
+/**
+ * struct twheel_list_entry - one timeout, as TWHEEL_IOC_LIST finds it
+ * @id: the timeout
+ * @cookie: as given when it was armed
+ * @remaining_ns: as expires_ns of GET
+ * @interval_ns: as it was armed
+ * @repeat: deadlines that have not been read yet; 0: no end, or no interval
+ * @slack_us: as it was armed
+ * @state: TWHEEL_STATE_*
+ * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
+ */
+struct twheel_list_entry {
+	__u64	id;
+	__u64	cookie;
+	__u64	remaining_ns;
+	__u64	interval_ns;
+	__u32	repeat;
+	__u32	slack_us;
+	__u32	state;
+	__u32	flags;
+};
+
+/**
+ * struct twheel_list - argument of TWHEEL_IOC_LIST
+ * @entries: address of an array of struct twheel_list_entry
+ * @nr: room in it, at least 1
+ * @done: out: entries written; fewer than @nr: there are no more, or the address
+ *	after them is bad, or a signal came: 0 is the end
+ * @next: where to go on: 0 for the beginning, then as the call before left it
+ * @flags: 0
+ * @entry_size: sizeof(struct twheel_list_entry)
+ * @reserved0: 0
+ * @reserved: 0
+ *
+ * In no particular order. What lives from the first call to the last is found once;
+ * what is armed or ends meanwhile may be found or not.
+ */
+struct twheel_list {
+	__u64	entries;
+	__u32	nr;
+	__u32	done;
+	__u32	next;
+	__u32	flags;
+	__u32	entry_size;
+	__u32	reserved0;
+	__u64	reserved[2];
+};
+
+/* struct twheel_stats, flags */
+#define TWHEEL_STATS_WHEEL	(1U << 0)	/* the fields of the wheel are filled in */
+
+/* Up to 2^39 ns, nine minutes, in powers of two. */
+#define TWHEEL_LATENESS		40
+
+/* Most levels that a wheel can have. */
+#define TWHEEL_LEVELS		8
+
+/**
+ * struct twheel_stats - argument of TWHEEL_IOC_STATS
+ * @armed: timeouts made with ARM
+ * @moved: times that one was armed anew with MOD
+ * @cancelled: timeouts that were cancelled while pending
+ * @withdrawn: timeouts that were cancelled with their event unread
+ * @ended: timeouts whose last event has been read
+ * @fired: events made
+ * @extended: times that a deadline was moved to the touch word when it came due
+ * @unprocessed: events made by TWHEEL_IOC_STOP
+ * @read: events read
+ * @live: timeouts that are pending or have an unread event
+ * @ready: unread events
+ * @lateness: events by how late they were made: less than 2^n ns after the deadline
+ *	and not less than 2^(n - 1), by n; the last one holds all that are later
+ * @flags: TWHEEL_STATS_*
+ * @shards: parts of the wheel, one a CPU that takes part
+ * @wheel_armed: timeouts queued in the wheel, extensions left out
+ * @wheel_rearmed: of these, moved while pending
+ * @wheel_cancelled: taken out by a cancel or a move
+ * @wheel_fired: expired
+ * @wheel_extended: queued again by the touch word
+ * @wheel_pending: in the wheel now
+ * @wheel_cascaded: moved down a level
+ * @wheel_wakeups: times that a thread was woken
+ * @wheel_largest_batch: most that expired at once
+ * @wheel_lateness: as @lateness, counted while the module parameter lateness of
+ *	twheel is on
+ * @wheel_occupied: by level: slots with something in them, over all shards
+ * @reserved: 0
+ *
+ * armed == cancelled + withdrawn + ended + live. The fields of the wheel are filled
+ * in if it is the context's own, or with CAP_SYS_ADMIN; else they are 0.
+ */
+struct twheel_stats {
+	__u64	armed;
+	__u64	moved;
+	__u64	cancelled;
+	__u64	withdrawn;
+	__u64	ended;
+	__u64	fired;
+	__u64	extended;
+	__u64	unprocessed;
+	__u64	read;
+	__u32	live;
+	__u32	ready;
+	__u64	lateness[TWHEEL_LATENESS];
+	__u32	flags;
+	__u32	shards;
+	__u64	wheel_armed;
+	__u64	wheel_rearmed;
+	__u64	wheel_cancelled;
+	__u64	wheel_fired;
+	__u64	wheel_extended;
+	__u64	wheel_pending;
+	__u64	wheel_cascaded;
+	__u64	wheel_wakeups;
+	__u64	wheel_largest_batch;
+	__u64	wheel_lateness[TWHEEL_LATENESS];
+	__u32	wheel_occupied[TWHEEL_LEVELS];
+	__u64	reserved[8];
+};
+
 #define TWHEEL_IOC_MAGIC	0xF7
 
 #define TWHEEL_IOC_INFO		_IOR(TWHEEL_IOC_MAGIC, 0x00, struct twheel_info)
+#define TWHEEL_IOC_SETUP	_IOW(TWHEEL_IOC_MAGIC, 0x01, struct twheel_setup)
 #define TWHEEL_IOC_ARM		_IOWR(TWHEEL_IOC_MAGIC, 0x02, struct twheel_op)
 #define TWHEEL_IOC_MOD		_IOWR(TWHEEL_IOC_MAGIC, 0x03, struct twheel_op)
 #define TWHEEL_IOC_CANCEL	_IOWR(TWHEEL_IOC_MAGIC, 0x04, struct twheel_op)
 #define TWHEEL_IOC_GET		_IOWR(TWHEEL_IOC_MAGIC, 0x05, struct twheel_op)
 #define TWHEEL_IOC_SUBMIT	_IOWR(TWHEEL_IOC_MAGIC, 0x06, struct twheel_submit)
+#define TWHEEL_IOC_CANCEL_ALL	_IOWR(TWHEEL_IOC_MAGIC, 0x07, struct twheel_cancel_all)
+#define TWHEEL_IOC_STOP		_IO(TWHEEL_IOC_MAGIC, 0x08)
+#define TWHEEL_IOC_LIST		_IOWR(TWHEEL_IOC_MAGIC, 0x09, struct twheel_list)
+#define TWHEEL_IOC_STATS	_IOR(TWHEEL_IOC_MAGIC, 0x0a, struct twheel_stats)
 
 #endif /* _UAPI_LINUX_TWHEEL_H */
