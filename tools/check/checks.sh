@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What the scripts of checks have in common: a check is a function; what it prints
+# is shown if it fails. For bash, by way of `.`.
+
+# Shows what it reads, and fails if that is anything.
+silent()
+{
+	! grep .
+}
+
+# run_check NUMBER NAME
+run_check()
+{
+	local output
+
+	output=$("$2" 2>&1) && echo "ok $1 $2" && return
+	printf '# %s\n' "${output//$'\n'/$'\n'# }"
+	echo "not ok $1 $2"
+}
+
+# run_checks NAME...
+run_checks()
+{
+	local number=0 name
+
+	echo "KTAP version 1"
+	echo "1..$#"
+	for name; do
+		run_check $((++number)) "$name"
+	done
+}
