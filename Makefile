@@ -32,6 +32,7 @@ help:
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU'
 	@echo 'make travel        long timeouts, on a clock that jumps'
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
+	@echo 'make library       what is installed of the library works'
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, headers'
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
@@ -58,7 +59,7 @@ check: setup-check
 check-long: setup-check
 	@tools/check/run long
 
-host kunit kunit-smp travel device static: setup-check
+library host kunit kunit-smp travel device static: setup-check
 	@tools/check/run $@
 
 prove: setup-prove
@@ -67,5 +68,5 @@ prove: setup-prove
 clean:
 	rm -rf $(O)
 
-.PHONY: all help modules tools vm demo check check-long host kunit kunit-smp travel device
+.PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
 .PHONY: static prove clean

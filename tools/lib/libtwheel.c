@@ -4,8 +4,15 @@
  * the ABI is a change of this file.
  *
  * A context is a descriptor and the clock it counts in, both fixed when it is
- * opened. There is nothing to lock: the kernel serialises what happens to a file,
- * and a thread that reads, waits or submits has all its state on its own stack.
+ * opened or set up. There is nothing to lock: the kernel serialises what happens to
+ * a file, and a thread that reads, waits or submits has all its state on its own
+ * stack.
+ *
+ * The touch page is mapped when it is needed first: when a timeout is armed with
+ * TWHEEL_F_TOUCH, or touched. Several threads may find that it is missing; the one
+ * that is the first to put its mapping into the context wins, the others drop
+ * theirs. The pointer is stored with release and loaded with acquire, so whoever
+ * sees it sees what it points to; it stays until the context is closed.
  *
  * A wait with an end may not block in read(): between poll() and read() another
  * reader can take the event. preadv2() with RWF_NOWAIT does not block whatever the
@@ -20,18 +27,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libtwheel.h"
+#include "touch.h"
 
 #define NSEC_PER_SEC	1000000000
+#define NSEC_PER_USEC	1000
 
+/**
+ * struct twheel_ctx - a context
+ * @fd: of /dev/twheel
+ * @owned: close it with the context
+ * @clock: that it counts in
+ * @touch: NULL until the touch page is mapped
+ */
 struct twheel_ctx {
 	int		fd;
-	int		owned;	/* close it with the context */
+	int		owned;
 	clockid_t	clock;
+	struct touch	*touch;
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -45,6 +63,115 @@ static uint64_t clock_ns(clockid_t clock)
 static int control(const struct twheel_ctx *ctx, unsigned long request, void *arg)
 {
 	return ioctl(ctx->fd, request, arg) < 0 ? -errno : 0;
+}
+
+static void *map(size_t size, int flags, int fd)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+}
+
+static void unmap(void *address, size_t size)
+{
+	if (address != MAP_FAILED)
+		munmap(address, size);
+}
+
+static size_t touch_size(const struct touch *touch)
+{
+	return (size_t)touch->nr * sizeof(*touch->word);
+}
+
+static void unmap_touch(struct touch *touch)
+{
+	unmap(touch->word, touch_size(touch));
+	unmap(touch->known, touch_size(touch));
+	free(touch);
+}
+
+/*
+ * Memory is taken where an index is used, not for all that there could be. NULL, and
+ * why in errno, if it fails.
+ */
+static struct touch *map_touch(const struct twheel_ctx *ctx, uint32_t nr)
+{
+	struct touch *touch = malloc(sizeof(*touch));
+
+	if (!touch)
+		return NULL;
+	*touch = (struct touch) { .known = MAP_FAILED, .nr = nr };
+	touch->word = map(touch_size(touch), 0, ctx->fd);
+	if (touch->word != MAP_FAILED)
+		touch->known = map(touch_size(touch), MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	if (touch->known != MAP_FAILED)
+		return touch;
+	unmap_touch(touch);
+	return NULL;
+}
+
+/* NULL if nothing was to be touched yet. */
+static struct touch *touch_of(const struct twheel_ctx *ctx)
+{
+	return __atomic_load_n(&ctx->touch, __ATOMIC_ACQUIRE);
+}
+
+static int get_touch(struct twheel_ctx *ctx, struct touch **out)
+{
+	struct touch *mine, *first = NULL;
+	struct twheel_info info;
+	int ret;
+
+	*out = touch_of(ctx);
+	if (*out)
+		return 0;
+	ret = twheel_info(ctx, &info);
+	if (ret)
+		return ret;
+	if (!(info.features & TWHEEL_FEATURE_TOUCH))
+		return -EOPNOTSUPP;
+	mine = map_touch(ctx, info.max_timeouts);
+	if (!mine)
+		return -errno;
+
+	if (__atomic_compare_exchange_n(&ctx->touch, &first, mine, 0, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE)) {
+		*out = mine;
+		return 0;
+	}
+	unmap_touch(mine);
+	*out = first;
+	return 0;
+}
+
+/*
+ * Take note of operations that have been carried out. What cannot be noted for want
+ * of a mapping is found out by twheel_touch(), or fails there.
+ */
+static void note_op(struct twheel_ctx *ctx, struct touch *touch, const struct twheel_op *op)
+{
+	if (op->result < 0)
+		return;
+	if (op->flags & TWHEEL_F_TOUCH) {
+		if (touch || !get_touch(ctx, &touch))
+			touch_begin(touch, op->id);
+	} else if (touch && op->opcode == TWHEEL_OP_CANCEL) {
+		touch_end(touch, op->id);
+	}
+}
+
+static void note_ops(struct twheel_ctx *ctx, const struct twheel_op *ops, unsigned int nr)
+{
+	for (unsigned int i = 0; i < nr; i++)
+		note_op(ctx, touch_of(ctx), &ops[i]);
+}
+
+static void note_events(struct twheel_ctx *ctx, const struct twheel_event *events, int nr)
+{
+	struct touch *touch = touch_of(ctx);
+
+	for (int i = 0; touch && i < nr; i++) {
+		if (events[i].flags & TWHEEL_EV_LAST)
+			touch_end(touch, events[i].id);
+	}
 }
 
 /* INFO is understood by nothing but a twheel context. */
@@ -94,7 +221,11 @@ int twheel_open_fd(int fd, struct twheel_ctx **ctx)
 
 void twheel_close(struct twheel_ctx *ctx)
 {
-	if (ctx && ctx->owned)
+	if (!ctx)
+		return;
+	if (ctx->touch)
+		unmap_touch(ctx->touch);
+	if (ctx->owned)
 		close(ctx->fd);
 	free(ctx);
 }
@@ -104,9 +235,24 @@ int twheel_fd(const struct twheel_ctx *ctx)
 	return ctx->fd;
 }
 
+int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup)
+{
+	struct twheel_setup copy = *setup;
+	int ret = control(ctx, TWHEEL_IOC_SETUP, &copy);
+
+	if (!ret)
+		ctx->clock = setup->clock;
+	return ret;
+}
+
 int twheel_info(struct twheel_ctx *ctx, struct twheel_info *info)
 {
 	return control(ctx, TWHEEL_IOC_INFO, info);
+}
+
+int twheel_stats(struct twheel_ctx *ctx, struct twheel_stats *stats)
+{
+	return control(ctx, TWHEEL_IOC_STATS, stats);
 }
 
 int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns)
@@ -155,12 +301,60 @@ void twheel_prep_get(struct twheel_op *op, uint64_t id)
 	prep(op, TWHEEL_OP_GET, id);
 }
 
+void twheel_prep_interval(struct twheel_op *op, uint64_t interval_ns, uint32_t repeat)
+{
+	op->interval_ns = interval_ns;
+	op->repeat = repeat;
+}
+
+/* Less slack than asked for is never wrong. */
+void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns)
+{
+	uint64_t us = slack_ns / NSEC_PER_USEC;
+
+	op->slack_us = us < UINT32_MAX ? us : UINT32_MAX;
+}
+
 /* A failure is the ioctl's error, a positive outcome is in the result. */
-static int operate(const struct twheel_ctx *ctx, unsigned long request, struct twheel_op *op)
+static int operate(struct twheel_ctx *ctx, unsigned long request, struct twheel_op *op)
 {
 	int ret = control(ctx, request, op);
 
-	return ret ? ret : op->result;
+	if (ret)
+		return ret;
+	note_ops(ctx, op, 1);
+	return op->result;
+}
+
+/* 0 for what is none. */
+static unsigned long request_of(uint32_t opcode)
+{
+	switch (opcode) {
+	case TWHEEL_OP_ARM:
+		return TWHEEL_IOC_ARM;
+	case TWHEEL_OP_MOD:
+		return TWHEEL_IOC_MOD;
+	case TWHEEL_OP_CANCEL:
+		return TWHEEL_IOC_CANCEL;
+	case TWHEEL_OP_GET:
+		return TWHEEL_IOC_GET;
+	default:
+		return 0;
+	}
+}
+
+int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op)
+{
+	unsigned long request = request_of(op->opcode);
+	struct twheel_op copy = *op;
+	int ret;
+
+	if (!request)
+		return -EINVAL;
+	ret = operate(ctx, request, &copy);
+	if (ret >= 0)
+		*op = copy;
+	return ret;
 }
 
 int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
@@ -217,7 +411,94 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
 	if (nr > INT_MAX)
 		return -EINVAL;
 	ret = control(ctx, TWHEEL_IOC_SUBMIT, &submit);
-	return ret ? ret : (int)submit.done;
+	if (ret)
+		return ret;
+	note_ops(ctx, ops, submit.done);
+	return submit.done;
+}
+
+static int cancel_all(const struct twheel_ctx *ctx, struct twheel_cancel_all *request,
+		      struct twheel_cancel_all *done)
+{
+	int ret = control(ctx, TWHEEL_IOC_CANCEL_ALL, request);
+
+	if (!ret && done)
+		*done = *request;
+	return ret;
+}
+
+int twheel_cancel_all(struct twheel_ctx *ctx, struct twheel_cancel_all *done)
+{
+	struct twheel_cancel_all request = { 0 };
+
+	return cancel_all(ctx, &request, done);
+}
+
+int twheel_cancel_cookie(struct twheel_ctx *ctx, uint64_t cookie,
+			 struct twheel_cancel_all *done)
+{
+	struct twheel_cancel_all request = {
+		.cookie = cookie,
+		.flags = TWHEEL_CANCEL_COOKIE,
+	};
+
+	return cancel_all(ctx, &request, done);
+}
+
+int twheel_stop(struct twheel_ctx *ctx)
+{
+	return control(ctx, TWHEEL_IOC_STOP, NULL);
+}
+
+int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsigned int nr,
+		uint32_t *next)
+{
+	struct twheel_list list = {
+		.entries = (uintptr_t)entries,
+		.nr = nr,
+		.next = *next,
+		.entry_size = sizeof(*entries),
+	};
+	int ret;
+
+	if (nr > INT_MAX)
+		return -EINVAL;
+	ret = control(ctx, TWHEEL_IOC_LIST, &list);
+	if (ret)
+		return ret;
+	*next = list.next;
+	return list.done;
+}
+
+/* Nobody has armed or touched it through this handle: whether it lives must be asked. */
+static int __attribute((noinline)) touch_unknown(struct twheel_ctx *ctx, uint64_t id,
+						 uint64_t expires_ns)
+{
+	struct touch *touch;
+	struct twheel_op op;
+	int ret;
+
+	ret = get_touch(ctx, &touch);
+	if (ret)
+		return ret;
+	if (touch_has_ended(touch, id))
+		return -ENOENT;
+	ret = twheel_get(ctx, id, &op);
+	if (ret)
+		return ret;
+	touch_begin(touch, id);
+	return touch_store(touch, id, expires_ns) ? 0 : -ENOENT;
+}
+
+int twheel_touch(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns)
+{
+	const struct touch *touch = touch_of(ctx);
+
+	if (expires_ns > INT64_MAX)
+		return -EINVAL;
+	if (touch && touch_store(touch, id, expires_ns))
+		return 0;
+	return touch_unknown(ctx, id, expires_ns);
 }
 
 static int wait_readable(const struct twheel_ctx *ctx, const struct timespec *timeout)
@@ -310,7 +591,12 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
 		.iov_len = (nr < most ? nr : most) * sizeof(*events),
 	};
 
+	int ret;
+
 	if (timeout_ns < 0)
-		return read_forever(ctx, &iov);
-	return read_until(ctx, &iov, clock_ns(CLOCK_MONOTONIC) + timeout_ns);
+		ret = read_forever(ctx, &iov);
+	else
+		ret = read_until(ctx, &iov, clock_ns(CLOCK_MONOTONIC) + timeout_ns);
+	note_events(ctx, events, ret);
+	return ret;
 }

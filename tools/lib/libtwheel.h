@@ -23,9 +23,10 @@
  * not part of the contract. A failed call writes nothing through its pointers.
  *
  * Threads: there is no global state. All functions may be called at the same time
- * for the same context, but for twheel_close(), which must be the last. Each event
- * goes to exactly one reader. After fork() both processes share the context; the
- * last one to close it cancels what is in it.
+ * for the same context, but for twheel_setup(), which must be the first, and
+ * twheel_close(), which must be the last. Each event goes to exactly one reader. After
+ * fork() both processes share the context; the last one to close it cancels what is
+ * in it.
  *
  * Signals: no call blocks but twheel_wait() and twheel_read(), which return -EINTR
  * when a handler ran, and twheel_submit(), which may then have done a part.
@@ -103,6 +104,23 @@ void twheel_close(struct twheel_ctx *ctx);
 int twheel_fd(const struct twheel_ctx *ctx);
 
 /**
+ * twheel_setup() - choose clock, geometry and limit
+ * @ctx: the context
+ * @setup: what is 0 in it is the default, but for the clock: CLOCK_MONOTONIC,
+ *	CLOCK_BOOTTIME or CLOCK_REALTIME, and on the latter only absolute times
+ *
+ * Once, and before the first operation.
+ *
+ * Context: no other call may be running for @ctx.
+ *
+ * Return: 0; -EBUSY when there was an operation, or a setup; -EINVAL for a value that
+ * cannot be; -EPERM when a limit is to be raised, or a geometry asks for more, than an
+ * unprivileged user may; -EAGAIN when the user has too many wheels; -ENOMEM; -EBADF
+ * when the context is open for reading only.
+ */
+int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup);
+
+/**
  * twheel_info() - what the context is and what is in it
  * @ctx: the context
  * @info: out
@@ -112,6 +130,17 @@ int twheel_fd(const struct twheel_ctx *ctx);
  * Return: 0, it fails only for an address that is none (-EFAULT).
  */
 int twheel_info(struct twheel_ctx *ctx, struct twheel_info *info);
+
+/**
+ * twheel_stats() - what has been done, and how late
+ * @ctx: the context
+ * @stats: out
+ *
+ * Context: any thread, does not block.
+ *
+ * Return: 0, it fails only for an address that is none (-EFAULT).
+ */
+int twheel_stats(struct twheel_ctx *ctx, struct twheel_stats *stats);
 
 /**
  * twheel_now() - read the clock of a context
@@ -129,16 +158,18 @@ int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns);
  * @ctx: the context
  * @expires_ns: the deadline, from now, or absolute with TWHEEL_F_ABS; 0 and an
  *	absolute time in the past are due at once
- * @flags: TWHEEL_F_ABS or 0
+ * @flags: TWHEEL_F_ABS; TWHEEL_F_TOUCH, so that twheel_touch() can extend it; or 0
  * @cookie: comes back in the event
  * @id: out: names the timeout in this context, never 0, never used again
  *
- * The event may be read by another thread before this call returns.
+ * The event may be read by another thread before this call returns. For a timeout
+ * with an interval or with slack there are twheel_prep_arm() and twheel_operate().
  *
  * Context: any thread, does not block.
  *
  * Return: 0; -EINVAL for a time above INT64_MAX or an unknown flag; -EAGAIN when a
- * limit is reached; -ENOMEM; -EBADF when the context is open for reading only.
+ * limit is reached; -ENOMEM; -ESHUTDOWN after twheel_stop(); -EBADF when the context is
+ * open for reading only.
  */
 int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
 	       uint64_t cookie, uint64_t *id);
@@ -148,16 +179,17 @@ int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
  * @ctx: the context
  * @id: the timeout
  * @expires_ns: the new deadline, as in twheel_arm()
- * @flags: TWHEEL_F_ABS or 0
+ * @flags: as in twheel_arm()
  * @cookie: the new cookie
  *
- * After success no event of the earlier arming is read. A failure changes nothing.
+ * It replaces all of the earlier arming, interval and slack too. After success no
+ * event of that is read. A failure changes nothing.
  *
  * Context: any thread, does not block.
  *
  * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its
  * event was unread, and is now withdrawn; -ENOENT when there is no such timeout or
- * its event was read before; -EINVAL and -EBADF as in twheel_arm().
+ * its last event was read before; -EINVAL, -ESHUTDOWN and -EBADF as in twheel_arm().
  */
 int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
 	       unsigned int flags, uint64_t cookie);
@@ -173,7 +205,7 @@ int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
  *
  * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its
  * event was unread, and is now withdrawn; -ENOENT when there is no such timeout or
- * its event was read before; -EBADF as in twheel_arm().
+ * its last event was read before; -EBADF as in twheel_arm().
  */
 int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
 
@@ -181,30 +213,30 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
  * twheel_get() - look at a timeout
  * @ctx: the context
  * @id: the timeout
- * @op: out: in expires_ns what remains (0 when its event waits to be read), and the
- *	cookie
+ * @op: out: in expires_ns what remains (0 when its event waits to be read); the
+ *	cookie, the interval, and in repeat how many deadlines have not been read yet
  *
  * Context: any thread, does not block.
  *
- * Return: 0; -ENOENT when there is no such timeout or its event was read;
+ * Return: 0; -ENOENT when there is no such timeout or its last event was read;
  * -EBADF as in twheel_arm().
  */
 int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op);
 
 /**
- * twheel_prep_arm() - fill in an operation of twheel_submit()
+ * twheel_prep_arm() - fill in an operation
  * @op: out: all fields are set
  * @expires_ns: as in twheel_arm()
  * @flags: as in twheel_arm()
  * @cookie: as in twheel_arm()
  *
- * After twheel_submit() the id is in @op->id.
+ * After twheel_operate() or twheel_submit() the id is in @op->id.
  */
 void twheel_prep_arm(struct twheel_op *op, uint64_t expires_ns, unsigned int flags,
 		     uint64_t cookie);
 
 /**
- * twheel_prep_mod() - fill in an operation of twheel_submit()
+ * twheel_prep_mod() - fill in an operation
  * @op: out: all fields are set
  * @id: as in twheel_mod()
  * @expires_ns: as in twheel_mod()
@@ -215,18 +247,57 @@ void twheel_prep_mod(struct twheel_op *op, uint64_t id, uint64_t expires_ns,
 		     unsigned int flags, uint64_t cookie);
 
 /**
- * twheel_prep_cancel() - fill in an operation of twheel_submit()
+ * twheel_prep_cancel() - fill in an operation
  * @op: out: all fields are set
  * @id: as in twheel_cancel()
  */
 void twheel_prep_cancel(struct twheel_op *op, uint64_t id);
 
 /**
- * twheel_prep_get() - fill in an operation of twheel_submit()
+ * twheel_prep_get() - fill in an operation
  * @op: out: all fields are set
  * @id: as in twheel_get()
  */
 void twheel_prep_get(struct twheel_op *op, uint64_t id);
+
+/**
+ * twheel_prep_interval() - make an ARM or MOD periodic
+ * @op: filled in by twheel_prep_arm() or twheel_prep_mod()
+ * @interval_ns: from one deadline to the next, 0 for a single one. With
+ *	TWHEEL_F_FIXED_DELAY in the flags it counts from the read of the event
+ * @repeat: how many deadlines in all, 0 for no end
+ *
+ * Deadlines that pass while the event is unread are counted in it.
+ */
+void twheel_prep_interval(struct twheel_op *op, uint64_t interval_ns, uint32_t repeat);
+
+/**
+ * twheel_prep_slack() - let an ARM or MOD share the wakeup of others
+ * @op: filled in by twheel_prep_arm() or twheel_prep_mod()
+ * @slack_ns: how much later it may fire; counts in whole microseconds, and no more than
+ *	UINT32_MAX of them, which is 71 minutes
+ */
+void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns);
+
+/**
+ * twheel_operate() - carry out one operation
+ * @ctx: the context
+ * @op: filled in by twheel_prep_*(); out: as for the operation
+ *
+ *	struct twheel_op op;
+ *
+ *	twheel_prep_arm(&op, delay, 0, cookie);
+ *	twheel_prep_interval(&op, interval, 10);
+ *	twheel_prep_slack(&op, interval / 8);
+ *	ret = twheel_operate(ctx, &op);		the id is in op.id
+ *
+ * Context: any thread, does not block.
+ *
+ * Return: as twheel_arm(), twheel_mod(), twheel_cancel() or twheel_get(); -EINVAL also
+ * for an opcode that is none, and for what does not go together: TWHEEL_F_TOUCH with
+ * an interval, TWHEEL_F_FIXED_DELAY or a repeat count without one.
+ */
+int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op);
 
 /**
  * twheel_submit() - carry out many operations with one system call
@@ -246,6 +317,114 @@ void twheel_prep_get(struct twheel_op *op, uint64_t id);
 int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr);
 
 /**
+ * twheel_touch() - extend a timeout, without a system call
+ * @ctx: the context
+ * @id: a timeout armed with TWHEEL_F_TOUCH
+ * @expires_ns: the new deadline, absolute: twheel_now() and what is to be added
+ *
+ * When the deadline comes due the kernel looks at what was stored here last: if that
+ * is later than now, the timeout is moved there and makes no event. So it can extend
+ * a deadline and not bring it forward, and the cost is one store. What @ctx has to map
+ * for it is mapped when a timeout is armed with TWHEEL_F_TOUCH, or here.
+ *
+ * Too late: 0 does not say that the timeout was extended. The kernel may have looked
+ * already; then the event comes in spite of the touch, and the program arms anew. So
+ * who touches on traffic compares, when the event comes, with the time of the last
+ * traffic.
+ *
+ * Stale ids: for an id that is over as far as @ctx knows nothing is stored. It knows
+ * what it was used for itself, in any thread and after a fork() in both processes: that
+ * the last event of the timeout was read by twheel_read(), that it was cancelled by its
+ * id, or that a later timeout with TWHEEL_F_TOUCH has its place. What else ends a
+ * timeout (another handle, a read() of twheel_fd(), twheel_cancel_all(),
+ * twheel_stop()) is not known: the store is made and harms nobody, unless another
+ * handle armed a timeout with TWHEEL_F_TOUCH in the same place: that one will not fire
+ * before @expires_ns. The same can happen when @id ends, and another thread arms a new
+ * timeout in its place, during this very call. A program that touches an id only in
+ * the thread that ends it, or under the same lock, is safe from both.
+ *
+ * Of an id that @ctx knows nothing of, armed by another handle, the first touch asks
+ * the kernel if it lives; that is a system call.
+ *
+ * Memory order: the store is atomic, and a release: the last one wins, whichever thread
+ * it is from. There is no order between it and a deadline that comes due meanwhile.
+ *
+ * Context: any thread, does not block. In a signal handler too, if the same handle has
+ * armed the timeout.
+ *
+ * Return: 0 when the deadline was stored; -ENOENT when the timeout is over; -EINVAL for
+ * a time above INT64_MAX; -EOPNOTSUPP when the kernel has no touch page; -EACCES when
+ * the context is not open for reading and writing; -ENOMEM.
+ */
+int twheel_touch(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns);
+
+/**
+ * twheel_cancel_all() - end all timeouts without an event
+ * @ctx: the context
+ * @done: out: in pending and withdrawn how many of either; may be NULL
+ *
+ * Events that are unread are withdrawn. What is armed meanwhile may be cancelled or
+ * not. After a signal it goes on.
+ *
+ * Context: any thread, does not block; long when there are many.
+ *
+ * Return: 0; -EBADF as in twheel_arm().
+ */
+int twheel_cancel_all(struct twheel_ctx *ctx, struct twheel_cancel_all *done);
+
+/**
+ * twheel_cancel_cookie() - end all timeouts with one cookie without an event
+ * @ctx: the context
+ * @cookie: as given to twheel_arm()
+ * @done: as in twheel_cancel_all()
+ *
+ * It looks at every timeout of the context, whatever its cookie.
+ *
+ * Context: any thread, does not block; long when there are many.
+ *
+ * Return: 0; -EBADF as in twheel_arm().
+ */
+int twheel_cancel_cookie(struct twheel_ctx *ctx, uint64_t cookie,
+			 struct twheel_cancel_all *done);
+
+/**
+ * twheel_stop() - bring the context to its end
+ * @ctx: the context
+ *
+ * Nothing can be armed any more. What has not fired becomes an event with
+ * TWHEEL_EV_UNPROCESSED and the count 0, in the order of the deadlines; when the last
+ * event has been read, twheel_read() returns 0. Done a second time it changes nothing.
+ *
+ * Context: any thread; returns when nothing fires any more.
+ *
+ * Return: 0; -EBADF as in twheel_arm().
+ */
+int twheel_stop(struct twheel_ctx *ctx);
+
+/**
+ * twheel_list() - page through the timeouts that live
+ * @ctx: the context
+ * @entries: out
+ * @nr: room in @entries, from 1 to INT_MAX
+ * @next: 0 for the first call, then as the call before left it
+ *
+ *	uint32_t next = 0;
+ *
+ *	while ((nr = twheel_list(ctx, entries, ROOM, &next)) > 0)
+ *		...
+ *
+ * In no particular order. What lives all the time is found once; what is armed or ends
+ * meanwhile may be found or not.
+ *
+ * Context: any thread, does not block.
+ *
+ * Return: how many; 0 when there are no more; -EINVAL for an @nr that cannot be; -EINTR;
+ * -EFAULT.
+ */
+int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsigned int nr,
+		uint32_t *next);
+
+/**
  * twheel_wait() - wait until an event can be read
  * @ctx: the context
  * @timeout_ns: how long at most; TWHEEL_NO_WAIT; TWHEEL_FOREVER or any negative value
@@ -254,7 +433,8 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
  *
  * Context: any thread, several at once too; blocks.
  *
- * Return: 1 when an event is unread; 0 when the time is over; -EINTR.
+ * Return: 1 when an event is unread, or when there will be no more; 0 when the time is
+ * over; -EINTR.
  */
 int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns);
 
@@ -271,9 +451,9 @@ int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns);
  *
  * Context: any thread, several at once too; blocks.
  *
- * Return: how many, at least 1; 0 when the context has come to its end and there will
- * be no more; -ETIMEDOUT when there was none in time; -EINTR; -EINVAL when @nr is 0;
- * -EBADF when the context is open for writing only; -EFAULT.
+ * Return: how many, at least 1; 0 after twheel_stop() when there will be no more;
+ * -ETIMEDOUT when there was none in time; -EINTR; -EINVAL when @nr is 0; -EBADF when
+ * the context is open for writing only; -EFAULT.
  */
 int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned int nr,
 		int64_t timeout_ns);
