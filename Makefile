@@ -27,7 +27,7 @@ help:
 	@echo 'make demo          see it work in a test VM'
 	@echo 'make vm            a shell in the test VM'
 	@echo 'make check         all tests: builds, static, host, KUnit, device'
-	@echo 'make check-long    KUnit on four CPUs, stress, hotplug, stops under load'
+	@echo 'make check-long    what takes longer: stress, hotplug, a million operations, proofs'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU'
 	@echo 'make travel        long timeouts, on a clock that jumps'
@@ -56,8 +56,8 @@ demo: all setup-vm
 check: setup-check
 	@tools/check/run
 
-check-long: setup-check
-	@tools/check/run long
+check-long: setup-check setup-prove
+	@tools/check/run long prove
 
 library host kunit kunit-smp travel device static: setup-check
 	@tools/check/run $@
