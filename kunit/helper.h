@@ -136,17 +136,4 @@ static inline void wait_until_refused(struct kunit *test, struct twheel_timeout 
 	}
 }
 
-/*
- * A parameter of this module. Some kernels, 6.1 among them, run a suite before they
- * parse the parameters: then it is found in what they are going to parse.
- */
-static inline unsigned long long parameter(unsigned long long value, const char *assignment)
-{
-	const char *at = THIS_MODULE->args ? strstr(THIS_MODULE->args, assignment) : NULL;
-
-	if (at)
-		sscanf(at + strlen(assignment), "%llu", &value);
-	return value;
-}
-
 #endif /* _TWHEEL_KUNIT_HELPER_H */

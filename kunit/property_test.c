@@ -15,15 +15,9 @@
  * the cases that do it, what fires must be due and pending, in any order.
  */
 #include <linux/module.h>
-#include <linux/moduleparam.h>
-#include <linux/prandom.h>
-#include <linux/random.h>
 
 #include "fixture.h"
-
-static unsigned long long seed;
-module_param(seed, ullong, 0444);
-MODULE_PARM_DESC(seed, "Play the operations of this seed (0: a new one)");
+#include "play.h"
 
 static unsigned int steps = 100000;
 module_param(steps, uint, 0444);
@@ -76,12 +70,8 @@ struct game {
  * @armed: as in struct twheel_counters
  * @cancelled: as in struct twheel_counters
  * @fired: as in struct twheel_counters
- * @rnd: source of all decisions
- * @step: which operation it is
  * @advancing: in twheel_advance()
- * @fault: the first disagreement, or NULL
- * @got: what the wheel said there
- * @want: what the model says
+ * @play: how it goes
  * @players: the timeouts
  */
 struct model {
@@ -92,34 +82,10 @@ struct model {
 	u64			floor;
 	struct list_head	sorted;
 	u64			nr, armed, cancelled, fired;
-	struct rnd_state	rnd;
-	unsigned int		step;
 	bool			advancing;
-	const char		*fault;
-	u64			got, want;
+	struct play		play;
 	struct player		players[NR_PLAYERS];
 };
-
-static u32 roll(struct model *m, u32 sides)
-{
-	return prandom_u32_state(&m->rnd) % sides;
-}
-
-static u64 roll64(struct model *m, u64 sides)
-{
-	u64 value = (u64)prandom_u32_state(&m->rnd) << 32;
-
-	return ref_mod(value | prandom_u32_state(&m->rnd), sides);
-}
-
-static void compare(struct model *m, const char *what, u64 got, u64 want)
-{
-	if (got == want || m->fault)
-		return;
-	m->fault = what;
-	m->got = got;
-	m->want = want;
-}
 
 /* The model's half of each operation */
 
@@ -184,15 +150,15 @@ static bool model_cancel(struct model *m, struct player *p)
 
 static void model_fire(struct model *m, struct player *p)
 {
-	compare(m, "fired, pending", p->pending, true);
-	compare(m, "fired, in an advance", m->advancing, true);
-	compare(m, "time in the callback", twheel_now(m->wheel), m->now);
+	compare(&m->play, "fired, pending", p->pending, true);
+	compare(&m->play, "fired, in an advance", m->advancing, true);
+	compare(&m->play, "time in the callback", twheel_now(m->wheel), m->now);
 	if (!p->pending)
 		return;
 	if (p->tick > m->floor)
-		compare(m, "fired early, tick", m->floor, p->tick);
+		compare(&m->play, "fired early, tick", m->floor, p->tick);
 	if (!m->game->backward)
-		compare(m, "order, player that fires", p - m->players,
+		compare(&m->play, "order, player that fires", p - m->players,
 			list_first_entry(&m->sorted, struct player, node) - m->players);
 	model_remove(m, p);
 	m->fired++;
@@ -206,21 +172,21 @@ static u64 roll_ticks(struct model *m)
 	const struct shape *s = &m->game->shape;
 	u64 reach = ref_span(s);
 
-	switch (roll(m, 8)) {
+	switch (roll(&m->play, 8)) {
 	case 0:
-		return roll(m, 3);
+		return roll(&m->play, 3);
 	case 1:
 	case 2:
-		return roll(m, 2 * s->slots);
+		return roll(&m->play, 2 * s->slots);
 	case 3:
 	case 4:
-		return ref_boundary(s, roll(m, SHAPE_BOUNDARIES(s->levels)));
+		return ref_boundary(s, roll(&m->play, SHAPE_BOUNDARIES(s->levels)));
 	case 5:
-		return roll64(m, ref_grain(s, 1 + roll(m, s->levels)));
+		return roll64(&m->play, ref_grain(s, 1 + roll(&m->play, s->levels)));
 	case 6:
-		return roll64(m, 2 * reach);
+		return roll64(&m->play, 2 * reach);
 	default:
-		return roll64(m, 10 * reach);
+		return roll64(&m->play, 10 * reach);
 	}
 }
 
@@ -228,13 +194,13 @@ static u64 roll_delay(struct model *m)
 {
 	u64 delay = roll_ticks(m) * m->tick_ns;
 
-	switch (roll(m, 64)) {
+	switch (roll(&m->play, 64)) {
 	case 0:
-		return CLOCK_END - roll64(m, 2 * m->now + 2);
+		return CLOCK_END - roll64(&m->play, 2 * m->now + 2);
 	case 1:
-		return CLOCK_END + roll64(m, CLOCK_END);
+		return CLOCK_END + roll64(&m->play, CLOCK_END);
 	case 2 ... 31:
-		return delay + roll64(m, m->tick_ns);
+		return delay + roll64(&m->play, m->tick_ns);
 	default:
 		return delay;
 	}
@@ -247,7 +213,7 @@ static u64 roll_expires(struct model *m)
 
 	if (delay > CLOCK_END)
 		return delay;
-	if (!roll(m, 16))
+	if (!roll(&m->play, 16))
 		return m->now - min(m->now, delay);
 	return min(m->now + delay, CLOCK_END);
 }
@@ -259,7 +225,7 @@ static void play_arm(struct model *m, struct player *p)
 	u64 expires = roll_expires(m);
 	int want = model_arm(m, p, expires);
 
-	compare(m, "arm", twheel_arm(&p->t, expires), want);
+	compare(&m->play, "arm", twheel_arm(&p->t, expires), want);
 }
 
 static void play_arm_after(struct model *m, struct player *p)
@@ -267,7 +233,7 @@ static void play_arm_after(struct model *m, struct player *p)
 	u64 delay = roll_delay(m);
 	int want = model_arm(m, p, delay > CLOCK_END ? delay : min(m->now + delay, CLOCK_END));
 
-	compare(m, "arm_after", twheel_arm_after(&p->t, delay), want);
+	compare(&m->play, "arm_after", twheel_arm_after(&p->t, delay), want);
 }
 
 static void play_mod(struct model *m, struct player *p)
@@ -275,19 +241,19 @@ static void play_mod(struct model *m, struct player *p)
 	u64 expires = roll_expires(m);
 	int want = model_mod(m, p, expires);
 
-	compare(m, "mod", twheel_mod(&p->t, expires), want);
+	compare(&m->play, "mod", twheel_mod(&p->t, expires), want);
 }
 
 static void play_cancel(struct model *m, struct player *p)
 {
 	bool want = model_cancel(m, p);
 
-	compare(m, "cancel", twheel_cancel(&p->t), want);
+	compare(&m->play, "cancel", twheel_cancel(&p->t), want);
 }
 
 static void play_on(struct model *m, struct player *p)
 {
-	switch (roll(m, 8)) {
+	switch (roll(&m->play, 8)) {
 	case 0 ... 1:
 		play_arm(m, p);
 		break;
@@ -300,20 +266,20 @@ static void play_on(struct model *m, struct player *p)
 	default:
 		play_cancel(m, p);
 	}
-	compare(m, "pending", twheel_pending(&p->t), p->pending);
+	compare(&m->play, "pending", twheel_pending(&p->t), p->pending);
 }
 
 static struct player *any_player(struct model *m)
 {
-	return &m->players[roll(m, NR_PLAYERS)];
+	return &m->players[roll(&m->play, NR_PLAYERS)];
 }
 
 /* From the callback of @p, or from the sink when it has accepted @p. */
 static void play_back(struct model *m, struct player *p)
 {
-	if (!roll(m, 4))
+	if (!roll(&m->play, 4))
 		play_on(m, p);
-	if (!roll(m, 8))
+	if (!roll(&m->play, 8))
 		play_on(m, any_player(m));
 }
 
@@ -331,7 +297,7 @@ static void players_fire(void *sink_data, struct list_head *expired, unsigned in
 	struct twheel_timeout *t, *next;
 	unsigned int n = 0;
 
-	compare(m, "time in the sink", now_ns, m->now);
+	compare(&m->play, "time in the sink", now_ns, m->now);
 	list_for_each_entry(t, expired, entry) {
 		struct player *p = container_of(t, struct player, t);
 
@@ -339,11 +305,11 @@ static void players_fire(void *sink_data, struct list_head *expired, unsigned in
 		p->expiring = true;
 		n++;
 	}
-	compare(m, "length of a batch", nr, n);
+	compare(&m->play, "length of a batch", nr, n);
 	list_for_each_entry_safe(t, next, expired, entry) {
 		struct player *p = container_of(t, struct player, t);
 
-		if (!roll(m, 4))
+		if (!roll(&m->play, 4))
 			play_on(m, p);
 		list_del(&t->entry);
 		p->expiring = false;
@@ -355,15 +321,15 @@ static void players_fire(void *sink_data, struct list_head *expired, unsigned in
 /* How far: within a tick, some ticks, revolutions, and rarely a very long stall. */
 static u64 roll_advance(struct model *m)
 {
-	switch (roll(m, 16)) {
+	switch (roll(&m->play, 16)) {
 	case 0 ... 2:
-		return roll64(m, m->tick_ns);
+		return roll64(&m->play, m->tick_ns);
 	case 3 ... 9:
-		return roll(m, 20) * m->tick_ns;
+		return roll(&m->play, 20) * m->tick_ns;
 	case 10:
-		return roll64(m, 1 + (CLOCK_END - m->now) / 1024);
+		return roll64(&m->play, 1 + (CLOCK_END - m->now) / 1024);
 	default:
-		return min(roll_ticks(m) * m->tick_ns + roll64(m, m->tick_ns),
+		return min(roll_ticks(m) * m->tick_ns + roll64(&m->play, m->tick_ns),
 			   (CLOCK_END - m->now) / 1024);
 	}
 }
@@ -373,10 +339,10 @@ static void play_advance(struct model *m)
 	m->now += roll_advance(m);
 	m->floor = div64_u64(m->now, m->tick_ns);
 	m->advancing = true;
-	compare(m, "advance", twheel_advance(m->wheel, m->now), 0);
+	compare(&m->play, "advance", twheel_advance(m->wheel, m->now), 0);
 	m->advancing = false;
 	if (m->nr && list_first_entry(&m->sorted, struct player, node)->tick <= m->floor)
-		compare(m, "lost, or late, at tick", m->floor,
+		compare(&m->play, "lost, or late, at tick", m->floor,
 			list_first_entry(&m->sorted, struct player, node)->tick);
 }
 
@@ -384,17 +350,17 @@ static void play_step_back(struct model *m)
 {
 	u64 fired = m->fired;
 
-	m->now -= min(m->now, roll(m, 4) ? roll_advance(m) : roll64(m, m->now + 1));
+	m->now -= min(m->now, roll(&m->play, 4) ? roll_advance(m) : roll64(&m->play, m->now + 1));
 	m->floor = div64_u64(m->now, m->tick_ns);
 	m->advancing = true;
-	compare(m, "step back", twheel_advance(m->wheel, m->now), 0);
+	compare(&m->play, "step back", twheel_advance(m->wheel, m->now), 0);
 	m->advancing = false;
-	compare(m, "fired by a step back", m->fired, fired);
+	compare(&m->play, "fired by a step back", m->fired, fired);
 }
 
 static void play(struct model *m)
 {
-	u32 what = roll(m, 16);
+	u32 what = roll(&m->play, 16);
 
 	if (what < 12)
 		play_on(m, any_player(m));
@@ -411,11 +377,11 @@ static void compare_stats(struct model *m)
 	struct twheel_counters stats;
 
 	twheel_stats(m->wheel, &stats);
-	compare(m, "armed", stats.armed, m->armed);
-	compare(m, "cancelled", stats.cancelled, m->cancelled);
-	compare(m, "fired", stats.fired, m->fired);
-	compare(m, "stopped", stats.stopped, 0);
-	compare(m, "nr pending", stats.pending, m->nr);
+	compare(&m->play, "armed", stats.armed, m->armed);
+	compare(&m->play, "cancelled", stats.cancelled, m->cancelled);
+	compare(&m->play, "fired", stats.fired, m->fired);
+	compare(&m->play, "stopped", stats.stopped, 0);
+	compare(&m->play, "nr pending", stats.pending, m->nr);
 }
 
 static void compare_next_expiry(struct model *m)
@@ -423,15 +389,15 @@ static void compare_next_expiry(struct model *m)
 	u64 next = twheel_next_expiry(m->wheel), first, ns;
 
 	if (!m->nr) {
-		compare(m, "next expiry of none", next, CLOCK_END);
+		compare(&m->play, "next expiry of none", next, CLOCK_END);
 		return;
 	}
 	first = list_first_entry(&m->sorted, struct player, node)->tick;
 	ns = first > div64_u64(CLOCK_END, m->tick_ns) ? CLOCK_END : first * m->tick_ns;
 	if (next > ns)
-		compare(m, "next expiry too late", next, ns);
+		compare(&m->play, "next expiry too late", next, ns);
 	if (next <= m->now)
-		compare(m, "next expiry not in the future", next, ns);
+		compare(&m->play, "next expiry not in the future", next, ns);
 }
 
 static void compare_position(struct model *m, struct player *p)
@@ -439,15 +405,15 @@ static void compare_position(struct model *m, struct player *p)
 	const struct shape *s = &m->game->shape;
 	struct twheel_position pos;
 
-	compare(m, "position", twheel_position(&p->t, &pos), p->pending);
-	if (!p->pending || m->fault)
+	compare(&m->play, "position", twheel_position(&p->t, &pos), p->pending);
+	if (!p->pending || m->play.fault)
 		return;
-	compare(m, "tick", pos.tick, p->tick);
-	compare(m, "slot", pos.slot, ref_slot(s, p->tick, pos.level));
+	compare(&m->play, "tick", pos.tick, p->tick);
+	compare(&m->play, "slot", pos.slot, ref_slot(s, p->tick, pos.level));
 	if (m->game->backward)
 		return;
-	compare(m, "level", pos.level, ref_level(s, p->tick, m->floor));
-	compare(m, "rounds", pos.rounds, ref_rounds(s, p->tick, m->floor));
+	compare(&m->play, "level", pos.level, ref_level(s, p->tick, m->floor));
+	compare(&m->play, "rounds", pos.rounds, ref_rounds(s, p->tick, m->floor));
 }
 
 static void compare_all(struct model *m)
@@ -456,23 +422,10 @@ static void compare_all(struct model *m)
 
 	for (i = 0; i < NR_PLAYERS; i++)
 		compare_position(m, &m->players[i]);
-	compare(m, "audit", twheel_audit(m->wheel), 0);
+	compare(&m->play, "audit", twheel_audit(m->wheel), 0);
 }
 
 /* The cases */
-
-/*
- * A parameter of this module. Some kernels, 6.1 among them, run a suite before they
- * parse the parameters: then it is found in what they are going to parse.
- */
-static unsigned long long parameter(unsigned long long value, const char *assignment)
-{
-	const char *at = THIS_MODULE->args ? strstr(THIS_MODULE->args, assignment) : NULL;
-
-	if (at)
-		sscanf(at + strlen(assignment), "%llu", &value);
-	return value;
-}
 
 static struct model *make_model(struct kunit *test)
 {
@@ -528,25 +481,20 @@ KUNIT_ARRAY_PARAM(game, games, game_desc);
 static void random_operations_agree_with_a_sorted_list(struct kunit *test)
 {
 	struct model *m = make_model(test);
-	u64 this_seed = parameter(seed, "seed=") ?: get_random_u64();
-	unsigned int end = parameter(steps, "steps=");
 
-	kunit_info(test, "seed=%llu steps=%u: %s\n", this_seed, end, m->game->name);
-	prandom_seed_state(&m->rnd, this_seed);
-	for (m->step = 0; m->step < end && !m->fault; m->step++) {
+	play_begin(test, &m->play, steps, m->game->name);
+	for (m->play.step = 0; m->play.step < steps && !m->play.fault; m->play.step++) {
 		play(m);
 		compare_stats(m);
 		compare_next_expiry(m);
 		compare_position(m, any_player(m));
-		if (m->step % 512 == 0)
+		if (m->play.step % 512 == 0)
 			compare_all(m);
 		cond_resched();
 	}
 	compare_all(m);
-	if (m->fault)
-		KUNIT_FAIL(test, "seed=%llu step %u: %s is %lld, not %lld", this_seed,
-			   m->step - 1, m->fault, (s64)m->got, (s64)m->want);
-	KUNIT_EXPECT_GT(test, m->fired, (u64)end / 100);
+	play_end(test, &m->play);
+	KUNIT_EXPECT_GT(test, m->fired, (u64)steps / 100);
 }
 
 static struct kunit_case property_cases[] = {

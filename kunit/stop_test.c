@@ -932,12 +932,12 @@ static void stop_storm(struct kunit *test, struct storm *storm)
 
 static void stopped_wheel_under_load_loses_nothing(struct kunit *test)
 {
-	unsigned int end = parameter(repeat, "repeat="), i;
 	struct storm *storm = kunit_kzalloc(test, sizeof(*storm), GFP_KERNEL);
 	struct fixture *f = test->priv;
+	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, storm);
-	for (i = 0; i < end; i++) {
+	for (i = 0; i < repeat; i++) {
 		memset(storm, 0, sizeof(*storm));
 		storm->wheel = running_wheel(test)->wheel;
 		start_storm(test, storm, i);
