@@ -27,12 +27,17 @@
 /* No promise of the device: only so that a lost event ends the test. */
 #define PATIENCE_NS	(20 * NSEC_PER_SEC)
 
-static inline __u64 now_ns(void)
+static inline __u64 clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static inline __u64 now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static inline void sleep_ns(__u64 ns)
@@ -63,39 +68,88 @@ static inline int device_open(int flags)
 	return fd;
 }
 
-#define LIMIT_PARAMETER	"/sys/module/twheel_chardev/parameters/max_timeouts"
+static inline int open_parameter(const char *name, int flags)
+{
+	char path[80];
+	int fd;
 
-static inline __u32 limit_parameter(void)
+	snprintf(path, sizeof(path), "/sys/module/twheel_chardev/parameters/%s", name);
+	fd = open(path, flags | O_CLOEXEC);
+	CHECK(fd >= 0);
+	return fd;
+}
+
+static inline __u32 parameter(const char *name)
 {
 	char text[32] = "";
-	int fd = open(LIMIT_PARAMETER, O_RDONLY | O_CLOEXEC);
+	int fd = open_parameter(name, O_RDONLY);
 
-	CHECK(fd >= 0);
 	CHECK(read(fd, text, sizeof(text) - 1) > 0);
 	close(fd);
 	return strtoul(text, NULL, 10);
 }
 
-static inline void set_limit_parameter(__u32 limit)
+static inline void set_parameter(const char *name, __u32 value)
 {
 	char text[32];
-	int len = snprintf(text, sizeof(text), "%u\n", limit);
-	int fd = open(LIMIT_PARAMETER, O_WRONLY | O_CLOEXEC);
+	int len = snprintf(text, sizeof(text), "%u\n", value);
+	int fd = open_parameter(name, O_WRONLY);
 
-	CHECK(fd >= 0);
 	CHECK_EQ(write(fd, text, len), len);
 	close(fd);
+}
+
+static inline void join_child(pid_t pid)
+{
+	int status;
+
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status));
+	if (WEXITSTATUS(status))
+		_exit(WEXITSTATUS(status));
+}
+
+/* What happens in the child of a test, happens in the test. */
+static inline void in_child(void (*body)(void))
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		body();
+		_exit(0);
+	}
+	join_child(pid);
+}
+
+/* The parameter is as before when this returns, or the test has failed. */
+static inline void with_parameter(const char *name, __u32 value, void (*body)(void))
+{
+	__u32 before = parameter(name);
+	int status;
+	pid_t pid;
+
+	set_parameter(name, value);
+	pid = fork();
+	if (!pid) {
+		body();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	set_parameter(name, before);
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
 /* The limit is taken at open: the parameter is as before when this returns. */
 static inline int device_open_limited(int flags, __u32 limit)
 {
-	__u32 before = limit_parameter();
+	__u32 before = parameter("max_timeouts");
 	int fd;
 
-	set_limit_parameter(limit);
+	set_parameter("max_timeouts", limit);
 	fd = open(DEVICE, flags | O_CLOEXEC);
-	set_limit_parameter(before);
+	set_parameter("max_timeouts", before);
 	CHECK(fd >= 0);
 	return fd;
 }
@@ -107,6 +161,19 @@ static inline int device_ioctl(int fd, unsigned long command, void *arg)
 
 	CHECK(ret == 0 || ret == -1);
 	return ret ? -errno : 0;
+}
+
+static inline int try_setup(int fd, struct twheel_setup setup)
+{
+	return device_ioctl(fd, TWHEEL_IOC_SETUP, &setup);
+}
+
+static inline int device_open_setup(int flags, struct twheel_setup setup)
+{
+	int fd = device_open(flags);
+
+	CHECK_EQ(try_setup(fd, setup), 0);
+	return fd;
 }
 
 /* The outcome of a single operation: @result, or -errno of the ioctl. */
@@ -257,23 +324,33 @@ static inline int read_events(int fd, struct twheel_event *events, unsigned int 
 }
 
 /* What holds for every event of a one-shot. */
-static inline void check_event(const struct twheel_event *event)
+static inline void check_event_on(clockid_t clock, const struct twheel_event *event)
 {
 	CHECK(event->id != 0);
 	CHECK_EQ(event->count, 1);
 	CHECK_EQ(event->flags, TWHEEL_EV_LAST);
 	CHECK_EQ(event->reserved, 0);
 	CHECK(event->fired_ns >= event->expires_ns);
-	CHECK(event->fired_ns <= now_ns());
+	CHECK(event->fired_ns <= clock_ns(clock));
 }
 
-static inline struct twheel_event read_event(int fd)
+static inline void check_event(const struct twheel_event *event)
+{
+	check_event_on(CLOCK_MONOTONIC, event);
+}
+
+static inline struct twheel_event read_event_on(clockid_t clock, int fd)
 {
 	struct twheel_event event;
 
 	CHECK_EQ(read_events(fd, &event, 1), 1);
-	check_event(&event);
+	check_event_on(clock, &event);
 	return event;
+}
+
+static inline struct twheel_event read_event(int fd)
+{
+	return read_event_on(CLOCK_MONOTONIC, fd);
 }
 
 static inline int readable(int fd)

@@ -37,7 +37,7 @@ static int open_full(int flags, __u32 limit, __u64 *ids)
 
 static void info_tells_the_parameter_as_the_limit(void)
 {
-	CHECK_EQ(info(device_open(O_RDWR)).max_timeouts, limit_parameter());
+	CHECK_EQ(info(device_open(O_RDWR)).max_timeouts, parameter("max_timeouts"));
 }
 
 static void limit_is_taken_at_open(void)
@@ -45,8 +45,8 @@ static void limit_is_taken_at_open(void)
 	int before = device_open(O_RDWR), limited = device_open_limited(O_RDWR, 5);
 
 	CHECK_EQ(info(limited).max_timeouts, 5);
-	CHECK_EQ(info(before).max_timeouts, limit_parameter());
-	CHECK_EQ(info(device_open(O_RDWR)).max_timeouts, limit_parameter());
+	CHECK_EQ(info(before).max_timeouts, parameter("max_timeouts"));
+	CHECK_EQ(info(device_open(O_RDWR)).max_timeouts, parameter("max_timeouts"));
 	arm_many(before, 10, HOUR, 0, 0, NULL);
 	arm_many(limited, 5, HOUR, 0, 0, NULL);
 	ONE_MORE_FAILS(limited);
@@ -69,7 +69,7 @@ static void limit_is_exact(void)
 /* Whatever the machine's administrator has set, if it is not too much for a test. */
 static void limit_by_default_can_be_used_up(void)
 {
-	__u32 limit = limit_parameter();
+	__u32 limit = parameter("max_timeouts");
 	int fd = device_open(O_RDWR);
 	__u64 before;
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Doing without privileges that the tests otherwise have.
+ */
+#ifndef TWHEEL_TESTS_PRIVILEGE_H
+#define TWHEEL_TESTS_PRIVILEGE_H
+
+#include <sys/syscall.h>
+#include <linux/capability.h>
+
+#include "ktap.h"
+
+#define CAP(name)	(1ULL << CAP_##name)
+
+static inline void set_capabilities(__u64 capabilities)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	for (int i = 0; i < 2; i++) {
+		data[i].permitted = capabilities >> (32 * i);
+		data[i].effective = data[i].permitted;
+	}
+	CHECK_EQ(syscall(SYS_capset, &header, data), 0);
+}
+
+/* From here on as that user, who may open the device and nothing else. */
+static inline void become_user(uid_t uid)
+{
+	CHECK_EQ(prctl(PR_SET_KEEPCAPS, 1), 0);
+	CHECK_EQ(setuid(uid), 0);
+	set_capabilities(CAP(DAC_OVERRIDE));
+	/* What a change of user takes away: the tests end with their parent. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+#endif /* TWHEEL_TESTS_PRIVILEGE_H */
