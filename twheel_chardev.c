@@ -43,11 +43,23 @@
  *	ARMED -> FREE		CANCEL
  *	ARMED -> DROPPED	CANCEL, close, of one on its way to the sink
  *	READY -> ARMED		MOD: the event is withdrawn
- *	READY -> FREE		read, CANCEL: the event is withdrawn
+ *	READY -> FREE		read of the last event; CANCEL: the event is withdrawn
+ *	READY -> ARMED		read of a periodic one
  *	DROPPED -> FREE		sink
  *
  * A timeout that is on its way to the sink has fired for the wheel, so CANCEL and
  * MOD answer as for an unread event: TWHEEL_WITHDRAWN.
+ *
+ *
+ * Periodic timeouts
+ *
+ * One that has fired is not in the wheel until its event has been read, so while
+ * nobody reads, it costs nothing, however short its interval is. read() finds how many
+ * deadlines have passed by then, makes one event of them, and arms the next one, in
+ * phase; with fixed delay, an interval after the read(). The event is made anew if
+ * it has to be copied anew, so the count is that of the copy that succeeded. A
+ * deadline stands for itself even if the clock has been set back before it: a count
+ * is never 0.
  *
  *
  * Locking
@@ -113,6 +125,7 @@
 #include <linux/hashtable.h>
 #include <linux/list.h>
 #include <linux/log2.h>
+#include <linux/math64.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -209,15 +222,23 @@ enum twheel_record_state {
  * @t: in the wheel; data is the cookie, expires the deadline. Its entry is the
  *	place on the free list or the event queue when it is not in the wheel
  * @fired_ns: READY: when it fired
+ * @interval_ns: from one deadline to the next, or 0
  * @generation: high half of its id; never 0
+ * @repeat: with an interval: deadlines not read yet; 0: no end
+ * @slack_us: how much later it may fire
  * @state: enum twheel_record_state
+ * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
  * @rearm: ARMED: MOD came when it was on its way to the sink
  */
 struct twheel_record {
 	struct twheel_timeout	t;
 	u64			fired_ns;
+	u64			interval_ns;
 	u32			generation;
+	u32			repeat;
+	u32			slack_us;
 	u8			state;
+	u8			flags;
 	bool			rearm;
 };
 
@@ -553,6 +574,44 @@ static int twheel_grow(struct twheel_file *f)
 	return 0;
 }
 
+/* Queueing */
+
+static u64 twheel_add_ns(u64 ns, u64 more_ns)
+{
+	return min_t(u64, ns + more_ns, S64_MAX);
+}
+
+static u64 twheel_slack_ns(const struct twheel_record *r)
+{
+	return (u64)r->slack_us * NSEC_PER_USEC;
+}
+
+/*
+ * Put a record that is in no list into the wheel, for t.expires: at the end of @arms,
+ * which the caller arms, or at once, and @arms before it.
+ */
+static void twheel_queue_record(struct twheel_file *f, struct twheel_record *r,
+				struct list_head *arms)
+{
+	lockdep_assert_held(&f->lock);
+	r->state = TWHEEL_ARMED;
+	list_add_tail(&r->t.entry, arms);
+	if (likely(!r->slack_us))
+		return;
+	list_del(&r->t.entry);
+	twheel_arm_list(f->wheel, arms);
+	twheel_arm_slack(&r->t, r->t.expires, twheel_slack_ns(r));
+}
+
+/* The same for a single record. */
+static void twheel_queue_alone(struct twheel_file *f, struct twheel_record *r)
+{
+	LIST_HEAD(arms);
+
+	twheel_queue_record(f, r, &arms);
+	twheel_arm_list(f->wheel, &arms);
+}
+
 /* Expiry */
 
 /*
@@ -560,8 +619,6 @@ static int twheel_grow(struct twheel_file *f)
  */
 static int twheel_arrive(struct twheel_file *f, struct twheel_record *r, u64 now_ns)
 {
-	LIST_HEAD(again);
-
 	lockdep_assert_held(&f->lock);
 	list_del(&r->t.entry);
 	twheel_accept(&r->t);
@@ -571,9 +628,7 @@ static int twheel_arrive(struct twheel_file *f, struct twheel_record *r, u64 now
 	}
 	if (r->rearm) {
 		r->rearm = false;
-		/* Not twheel_arm(): the deadline is in the timeout already. */
-		list_add(&r->t.entry, &again);
-		twheel_arm_list(f->wheel, &again);
+		twheel_queue_alone(f, r);
 		return 0;
 	}
 	r->state = TWHEEL_READY;
@@ -622,28 +677,36 @@ static void twheel_begin(struct twheel_file *f)
 	spin_unlock(&f->lock);
 }
 
+/* For ARM and MOD. */
+static int twheel_check_times(const struct twheel_file *f, const struct twheel_op *op)
+{
+	if (op->flags & ~(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY) || f->op_flags & ~op->flags)
+		return -EINVAL;
+	if (op->expires_ns > S64_MAX || op->interval_ns > S64_MAX)
+		return -EINVAL;
+	if (!op->interval_ns)
+		return op->repeat || op->flags & TWHEEL_F_FIXED_DELAY ? -EINVAL : 0;
+	return 0;
+}
+
 /*
  * All that can be said of an operation without looking for its timeout. What it does
  * not take must be 0; what only comes out of it is not looked at.
  */
 static int twheel_check_op(const struct twheel_file *f, const struct twheel_op *op)
 {
-	if (op->reserved || op->slack_us)
+	if (op->reserved)
 		return -EINVAL;
 	switch (op->opcode) {
 	case TWHEEL_OP_ARM:
 	case TWHEEL_OP_MOD:
-		if (op->flags & ~TWHEEL_F_ABS || op->expires_ns > S64_MAX)
-			return -EINVAL;
-		if (f->op_flags & ~op->flags)
-			return -EINVAL;
-		return op->interval_ns || op->repeat ? -EINVAL : 0;
+		return twheel_check_times(f, op);
 	case TWHEEL_OP_CANCEL:
 		if (op->expires_ns || op->interval_ns || op->cookie || op->repeat)
 			return -EINVAL;
 		fallthrough;
 	case TWHEEL_OP_GET:
-		return op->flags ? -EINVAL : 0;
+		return op->flags || op->slack_us ? -EINVAL : 0;
 	default:
 		return -EINVAL;
 	}
@@ -669,14 +732,23 @@ static u64 twheel_to_user_ns(const struct twheel_file *f, u64 ns)
 	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
 }
 
+/* All that ARM and MOD set, but for the deadline. */
+static void twheel_fill(struct twheel_record *r, const struct twheel_op *op)
+{
+	r->t.data = op->cookie;
+	r->interval_ns = op->interval_ns;
+	r->repeat = op->repeat;
+	r->slack_us = op->slack_us;
+	r->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH);
+}
+
 /* Fill in a reserved record; arming it is left to the caller, with others. */
 static void twheel_prepare(struct twheel_file *f, struct twheel_record *r,
 			   const struct twheel_op *op, u64 now_ns, struct list_head *arms)
 {
-	r->state = TWHEEL_ARMED;
-	r->t.data = op->cookie;
+	twheel_fill(r, op);
 	r->t.expires = twheel_deadline(f, op, now_ns);
-	list_add_tail(&r->t.entry, arms);
+	twheel_queue_record(f, r, arms);
 }
 
 static int twheel_cancel_op(struct twheel_file *f, const struct twheel_op *op)
@@ -704,19 +776,18 @@ static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 
 {
 	struct twheel_record *r = twheel_find(f, op->id);
 	u64 expires_ns = twheel_deadline(f, op, now_ns);
-	LIST_HEAD(arms);
 	int ret;
 
 	if (!r)
 		return -ENOENT;
+	twheel_fill(r, op);
 	if (r->state == TWHEEL_READY) {
 		twheel_unready(f, r);
-		twheel_prepare(f, r, op, now_ns, &arms);
-		twheel_arm_list(f->wheel, &arms);
+		r->t.expires = expires_ns;
+		twheel_queue_alone(f, r);
 		return TWHEEL_WITHDRAWN;
 	}
-	r->t.data = op->cookie;
-	if (twheel_mod(&r->t, expires_ns) >= 0)
+	if (twheel_mod_slack(&r->t, expires_ns, twheel_slack_ns(r)) >= 0)
 		return 0;
 	/* On its way to the sink, which will arm it. */
 	r->t.expires = expires_ns;
@@ -732,8 +803,8 @@ static int twheel_get_op(struct twheel_file *f, struct twheel_op *op, u64 now_ns
 	if (!r)
 		return -ENOENT;
 	op->cookie = r->t.data;
-	op->interval_ns = 0;
-	op->repeat = 0;
+	op->interval_ns = r->interval_ns;
+	op->repeat = r->repeat;
 	op->expires_ns = 0;
 	if (r->state == TWHEEL_ARMED && r->t.expires > now_ns)
 		op->expires_ns = r->t.expires - now_ns;
@@ -1137,16 +1208,34 @@ static long twheel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 /* Reading */
 
-static void twheel_make_event(const struct twheel_file *f, const struct twheel_record *r,
+/* How many deadlines of a periodic timeout the event of now stands for. */
+static u64 twheel_count_periods(struct twheel_file *f, const struct twheel_record *r)
+{
+	u64 now_ns = twheel_now(f->wheel);
+	u64 count = 1;
+
+	if (!(r->flags & TWHEEL_F_FIXED_DELAY) && now_ns > r->t.expires)
+		count += div64_u64(now_ns - r->t.expires, r->interval_ns);
+	return r->repeat ? min_t(u64, count, r->repeat) : count;
+}
+
+static void twheel_make_event(struct twheel_file *f, const struct twheel_record *r,
 			      struct twheel_event *event)
 {
+	u64 count = 1;
+	bool last = true;
+
+	if (r->interval_ns) {
+		count = twheel_count_periods(f, r);
+		last = count == r->repeat;
+	}
 	*event = (struct twheel_event){
 		.id		= twheel_id(r),
 		.cookie		= r->t.data,
-		.expires_ns	= twheel_to_user_ns(f, r->t.expires),
+		.expires_ns	= twheel_to_user_ns(f, r->t.expires + (count - 1) * r->interval_ns),
 		.fired_ns	= twheel_to_user_ns(f, r->fired_ns),
-		.count		= 1,
-		.flags		= TWHEEL_EV_LAST,
+		.count		= count,
+		.flags		= last ? TWHEEL_EV_LAST : 0,
 	};
 }
 
@@ -1165,15 +1254,37 @@ static unsigned int twheel_peek(struct twheel_file *f, struct twheel_event *even
 	return nr;
 }
 
-static void twheel_consume(struct twheel_file *f, unsigned int nr)
+/* The event for the next @count deadlines has been read, and there are more. */
+static void twheel_next_period(struct twheel_file *f, struct twheel_record *r, u64 count,
+			       struct list_head *arms)
+{
+	u64 last_ns = r->t.expires + (count - 1) * r->interval_ns;
+
+	if (r->repeat)
+		r->repeat -= count;
+	if (r->flags & TWHEEL_F_FIXED_DELAY)
+		last_ns = twheel_now(f->wheel);
+	r->t.expires = twheel_add_ns(last_ns, r->interval_ns);
+	twheel_queue_record(f, r, arms);
+}
+
+/* @events, of the records at the front of the queue, have been read. */
+static void twheel_consume(struct twheel_file *f, const struct twheel_event *events,
+			   unsigned int nr)
 {
 	struct twheel_record *r;
+	LIST_HEAD(arms);
+	unsigned int i;
 
-	while (nr--) {
+	for (i = 0; i < nr; i++) {
 		r = twheel_record_of(f->ready.next);
 		twheel_unready(f, r);
-		twheel_end_record(f, r);
+		if (likely(events[i].flags & TWHEEL_EV_LAST))
+			twheel_end_record(f, r);
+		else
+			twheel_next_period(f, r, events[i].count, &arms);
 	}
+	twheel_arm_list(f->wheel, &arms);
 }
 
 /* One chunk. Returns the records copied, and in @want those there were to copy. */
@@ -1191,7 +1302,7 @@ static unsigned int twheel_read_chunk(struct twheel_file *f, struct iov_iter *to
 	pagefault_enable();
 	iov_iter_revert(to, copied % sizeof(*events));
 	copied /= sizeof(*events);
-	twheel_consume(f, copied);
+	twheel_consume(f, events, copied);
 	spin_unlock(&f->lock);
 	return copied;
 }

@@ -335,15 +335,16 @@ static const struct refused {
 	struct twheel_op bits;
 	unsigned int by;
 } refused[] = {
-	{ "slack_us, lowest bit", { .slack_us = 1 }, ~0U },
-	{ "slack_us, highest bit", { .slack_us = 1U << 31 }, ~0U },
+	{ "slack_us, lowest bit", { .slack_us = 1 }, BY(CANCEL) | BY(GET) },
+	{ "slack_us, highest bit", { .slack_us = 1U << 31 }, BY(CANCEL) | BY(GET) },
 	{ "reserved, lowest bit", { .reserved = 1 }, ~0U },
 	{ "reserved, highest bit", { .reserved = 1U << 31 }, ~0U },
 	{ "unknown flag", { .flags = 1U << 31 }, ~0U },
 	{ "known and unknown flag", { .flags = TWHEEL_F_ABS | 1U << 30 }, ~0U },
 	{ "flag of another operation", { .flags = TWHEEL_F_ABS }, BY(CANCEL) | BY(GET) },
-	{ "interval_ns, lowest bit", { .interval_ns = 1 }, ~BY(GET) },
+	{ "interval_ns, lowest bit", { .interval_ns = 1 }, BY(CANCEL) },
 	{ "interval_ns, highest bit", { .interval_ns = 1ULL << 63 }, ~BY(GET) },
+	{ "fixed delay without an interval", { .flags = TWHEEL_F_FIXED_DELAY }, ~0U },
 	{ "repeat, lowest bit", { .repeat = 1 }, ~BY(GET) },
 	{ "repeat, highest bit", { .repeat = 1U << 31 }, ~BY(GET) },
 	{ "expires_ns, highest bit", { .expires_ns = EXPIRES_MAX + 1 }, ~BY(GET) },
