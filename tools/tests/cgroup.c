@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory is charged to the memory cgroup of whoever makes it necessary. At its limit
+ * an ARM fails, or the out-of-memory killer ends somebody inside; nobody else notices.
+ */
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "device.h"
+#include "memory.h"
+
+#define ROOT		"/tmp/twheel-cgroup"
+#define MIB		(1024 * 1024)
+
+static void write_file(const char *directory, const char *name, const char *text)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		ktap_fail("open %s: %s", path, strerror(errno));
+	if (write(fd, text, strlen(text)) < 0)
+		ktap_fail("write to %s: %s", path, strerror(errno));
+	close(fd);
+}
+
+static void read_file(const char *directory, const char *name, char *text, size_t size)
+{
+	char path[128];
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		ktap_fail("open %s: %s", path, strerror(errno));
+	len = read(fd, text, size - 1);
+	CHECK(len >= 0);
+	text[len] = 0;
+	close(fd);
+}
+
+static long charged(const char *group)
+{
+	char text[32];
+
+	read_file(group, "memory.current", text, sizeof(text));
+	return atol(text);
+}
+
+static long out_of_memory_kills(const char *group)
+{
+	char text[256], *line;
+
+	read_file(group, "memory.events", text, sizeof(text));
+	line = strstr(text, "oom_kill ");
+	CHECK(line);
+	return atol(line + strlen("oom_kill "));
+}
+
+/* A group of its own for each test; 0: no limit. */
+static const char *make_group(const char *name, long limit)
+{
+	static char group[64];
+	char controllers[128], text[32];
+
+	mkdir(ROOT, 0700);
+	if (mount("none", ROOT, "cgroup2", 0, NULL) && errno != EBUSY)
+		ktap_skip("no cgroups");
+	read_file(ROOT, "cgroup.controllers", controllers, sizeof(controllers));
+	if (!strstr(controllers, "memory"))
+		ktap_skip("no memory cgroups");
+	write_file(ROOT, "cgroup.subtree_control", "+memory");
+	snprintf(group, sizeof(group), ROOT "/%s", name);
+	CHECK(!mkdir(group, 0700) || errno == EEXIST);
+	if (limit) {
+		snprintf(text, sizeof(text), "%ld", limit);
+		write_file(group, "memory.max", text);
+	}
+	return group;
+}
+
+static void enter_group(const char *group)
+{
+	write_file(group, "cgroup.procs", "0");
+}
+
+/* Charges come and go in portions, and some late. */
+static void wait_uncharged(const char *group, long below)
+{
+	__u64 deadline = now_ns() + PATIENCE_NS;
+
+	while (charged(group) >= below) {
+		if (now_ns() > deadline)
+			ktap_fail("still charged: %ld", charged(group));
+		sleep_ns(10 * NSEC_PER_MSEC);
+	}
+}
+
+static void timeouts_are_charged_until_close(void)
+{
+	const char *group = make_group("timeouts", 0);
+	long before;
+	int fd;
+
+	enter_group(group);
+	fd = device_open(O_RDWR);
+	before = charged(group);
+	arm_many(fd, 100000, HOUR, 0, 0, NULL);
+	/* A timeout without its id, deadline and cookie is none. */
+	CHECK(charged(group) - before >= 100000 * 24);
+	CHECK(charged(group) - before <= 100000 * 128 + MIB);
+	close(fd);
+	wait_uncharged(group, before + MIB);
+}
+
+static void open_file_costs_little(void)
+{
+	const char *group = make_group("files", 0);
+	long before;
+
+	enter_group(group);
+	device_open(O_RDWR);
+	before = charged(group);
+	for (int i = 0; i < 500; i++)
+		device_open(O_RDWR);
+	CHECK(charged(group) - before <= 500 * 4096 + MIB);
+}
+
+static void wheel_of_its_own_is_charged_until_close(void)
+{
+	const struct twheel_setup setup = {
+		.clock = CLOCK_MONOTONIC, .slots = 65536, .levels = 3,
+	};
+	const char *group = make_group("wheel", 0);
+	long before;
+	int fd;
+
+	enter_group(group);
+	before = charged(group);
+	fd = device_open_setup(O_RDWR, setup);
+	CHECK(charged(group) - before >= 3 * 65536 * 16);
+	close(fd);
+	wait_uncharged(group, before + MIB);
+}
+
+static void arm_until(int fd, int error)
+{
+	struct twheel_op op;
+	int ret;
+
+	do {
+		op = op_arm(HOUR, 0, 0);
+		ret = operate(fd, TWHEEL_IOC_ARM, &op);
+	} while (!ret);
+	CHECK_EQ(ret, error);
+}
+
+/* Another process, in no group: does all work as before? */
+static void check_unharmed(void)
+{
+	int fd = device_open(O_RDWR);
+
+	arm_many(fd, 10000, HOUR, 0, 0, NULL);
+	arm(fd, NSEC_PER_MSEC, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+/*
+ * So that a charge fails instead: there is nobody to be killed. A page fault is not
+ * told so and would be tried for ever; so all memory is there in advance.
+ */
+static void enter_group_for_good(const char *group)
+{
+	write_file("/proc/self", "oom_score_adj", "-1000");
+	CHECK_EQ(mlockall(MCL_CURRENT | MCL_FUTURE), 0);
+	enter_group(group);
+}
+
+static void arm_to_the_end_of_memory(void)
+{
+	int fd;
+
+	enter_group_for_good(ROOT "/unkillable");
+	fd = device_open(O_RDWR);
+	arm_until(fd, -ENOMEM);
+	CHECK(info(fd).live > 1000);
+}
+
+static void arm_without_memory_is_enomem(void)
+{
+	make_group("unkillable", 8 * MIB);
+	in_child(arm_to_the_end_of_memory);
+	check_unharmed();
+}
+
+static void go_on_without_memory(void)
+{
+	struct twheel_op ops[100];
+	__u64 id;
+	__u32 live;
+	int fd;
+
+	enter_group_for_good(ROOT "/goes-on");
+	fd = device_open(O_RDWR);
+	id = arm(fd, HOUR, 0);
+	arm_until(fd, -ENOMEM);
+	live = info(fd).live;
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_arm(HOUR, 0, 0);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, -ENOMEM);
+	CHECK_EQ(info(fd).live, live);
+	/* What is armed goes on, and so does what needs no memory. */
+	CHECK_EQ(mod(fd, id, 0, 7), 0);
+	CHECK_EQ(read_event(fd).cookie, 7);
+	CHECK_EQ(get(fd, arm(fd, HOUR, 0)), 0);
+	CHECK_EQ(info(fd).live, live);
+}
+
+static void file_without_memory_goes_on(void)
+{
+	make_group("goes-on", 8 * MIB);
+	in_child(go_on_without_memory);
+}
+
+static void setup_wheel_without_memory(void)
+{
+	const struct twheel_setup large = {
+		.clock = CLOCK_MONOTONIC, .slots = 65536, .levels = 3,
+	};
+	const struct twheel_setup small = { .clock = CLOCK_MONOTONIC, .slots = 16 };
+	int fd;
+
+	enter_group_for_good(ROOT "/small");
+	fd = device_open(O_RDWR);
+	CHECK_EQ(try_setup(fd, large), -ENOMEM);
+	CHECK_EQ(try_setup(fd, small), 0);
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+static void setup_without_memory_is_enomem(void)
+{
+	make_group("small", 3 * MIB);
+	in_child(setup_wheel_without_memory);
+	check_unharmed();
+}
+
+static void task_is_killed_inside_its_group(void)
+{
+	const char *group = make_group("killable", 8 * MIB);
+	int bystander = device_open(O_RDWR), status;
+	__u64 id = arm(bystander, HOUR, 0);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		enter_group(group);
+		arm_until(device_open(O_RDWR), -ENOMEM);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGKILL);
+	CHECK(out_of_memory_kills(group) > 0);
+	CHECK_EQ(get(bystander, id), 0);
+	check_unharmed();
+	wait_uncharged(group, MIB);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(timeouts_are_charged_until_close),
+	TEST(open_file_costs_little),
+	TEST(wheel_of_its_own_is_charged_until_close),
+	TEST(arm_without_memory_is_enomem),
+	TEST(file_without_memory_goes_on),
+	TEST(setup_without_memory_is_enomem),
+	TEST(task_is_killed_inside_its_group),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The limits of a user and of all users. What counts against them is memory, by the
+ * page: so many timeouts as have room in it, whether there are that many or not.
+ */
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "device.h"
+#include "privilege.h"
+
+#define USER		4711		/* nobody else has a file open as these */
+#define OTHER_USER	4712
+#define LIMIT		1000
+#define PAGE_MAX	100		/* more than ever have room in a page */
+
+static int open_as(uid_t uid)
+{
+	become_user(uid);
+	return device_open(O_RDWR);
+}
+
+/* How many can be armed in @fd. */
+static __u32 fill(int fd)
+{
+	__u32 before = info(fd).live, nr;
+	__u64 id;
+
+	for (nr = 0; ; nr++) {
+		int ret = try_arm(fd, HOUR, 0, nr, &id);
+
+		if (ret) {
+			CHECK_EQ(ret, -EAGAIN);
+			break;
+		}
+	}
+	CHECK_EQ(info(fd).live, before + nr);
+	return nr;
+}
+
+/* Shared by the processes of a test. */
+static __u32 *shared_number(void)
+{
+	static __u32 *number;
+
+	if (!number) {
+		number = mmap(NULL, sizeof(*number), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		CHECK(number != MAP_FAILED);
+	}
+	return number;
+}
+
+static void fill_one_file(void)
+{
+	*shared_number() = fill(open_as(USER));
+}
+
+/* The number that a limit allows, which is in full pages. */
+static __u32 allowed(const char *name, __u32 limit)
+{
+	shared_number();
+	with_parameter(name, limit, fill_one_file);
+	return *shared_number();
+}
+
+static void check_exact(const char *name)
+{
+	__u32 nr = allowed(name, LIMIT);
+
+	ktap_note("%u of %u", nr, LIMIT);
+	CHECK(nr <= LIMIT);
+	CHECK(nr > LIMIT - PAGE_MAX);
+	CHECK_EQ(allowed(name, nr), nr);
+	CHECK(allowed(name, nr - 1) < nr);
+	CHECK_EQ(allowed(name, nr + 1), nr);
+}
+
+static void limit_of_a_user_is_exact_to_the_page(void)
+{
+	check_exact("max_user_timeouts");
+}
+
+static void limit_of_all_is_exact_to_the_page(void)
+{
+	check_exact("max_all_timeouts");
+}
+
+static void limit_below_a_page_is_none(void)
+{
+	CHECK_EQ(allowed("max_user_timeouts", 1), 0);
+	CHECK_EQ(allowed("max_all_timeouts", 1), 0);
+}
+
+static void fill_two_files(void)
+{
+	int a = open_as(USER), b = device_open(O_RDWR);
+	__u32 nr;
+
+	arm(b, HOUR, 0);
+	nr = fill(a);
+	CHECK(nr < LIMIT);
+	CHECK_EQ(nr + fill(b) + 1, *shared_number());
+	/* What one gives back is for the other. */
+	close(a);
+	CHECK_EQ(fill(b), nr);
+}
+
+static void limit_of_a_user_is_over_all_files(void)
+{
+	allowed("max_user_timeouts", LIMIT);
+	with_parameter("max_user_timeouts", LIMIT, fill_two_files);
+}
+
+static void fill_as_two_users(void)
+{
+	pid_t pid = fork();
+	int fd;
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		fd = open_as(OTHER_USER);
+		CHECK_EQ(fill(fd), *shared_number());
+		_exit(0);
+	}
+	fd = open_as(USER);
+	CHECK_EQ(fill(fd), *shared_number());
+	join_child(pid);
+	CHECK_EQ(fill(fd), 0);
+}
+
+static void limit_of_a_user_is_of_each_user(void)
+{
+	allowed("max_user_timeouts", LIMIT);
+	with_parameter("max_user_timeouts", LIMIT, fill_as_two_users);
+}
+
+/* The user is who opened the file, not who uses it. */
+static void fill_a_file_of_root(void)
+{
+	int fd = device_open(O_RDWR), own = open_as(USER);
+
+	CHECK_EQ(fill(own), *shared_number());
+	arm_many(fd, 10, HOUR, 0, 0, NULL);
+	CHECK_EQ(info(fd).live, 10);
+	CHECK_EQ(fill(own), 0);
+}
+
+static void limit_of_a_user_is_of_who_opened_the_file(void)
+{
+	allowed("max_user_timeouts", LIMIT);
+	with_parameter("max_user_timeouts", LIMIT, fill_a_file_of_root);
+}
+
+static void fill_as_all_users(void)
+{
+	int fd = device_open(O_RDWR);
+	pid_t pid;
+
+	arm_many(fd, 300, HOUR, 0, 0, NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		__u32 nr = fill(open_as(USER));
+
+		CHECK(nr <= LIMIT - 300);
+		CHECK(nr > LIMIT - 300 - 2 * PAGE_MAX);
+		/* Nobody has room any more, but in the page that root has begun. */
+		CHECK(fill(fd) < PAGE_MAX);
+		_exit(0);
+	}
+	join_child(pid);
+	CHECK_EQ(info(fd).live + fill(fd), *shared_number());
+}
+
+static void limit_of_all_is_over_all_users(void)
+{
+	allowed("max_all_timeouts", LIMIT);
+	with_parameter("max_all_timeouts", LIMIT, fill_as_all_users);
+}
+
+static void submit_beyond_the_limit(void)
+{
+	struct twheel_op ops[LIMIT + 1];
+	int fd = open_as(USER);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_arm(HOUR, 0, i);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, i < *shared_number() ? 0 : -EAGAIN);
+}
+
+static void submit_arms_up_to_the_limit_of_a_user(void)
+{
+	allowed("max_user_timeouts", LIMIT);
+	with_parameter("max_user_timeouts", LIMIT, submit_beyond_the_limit);
+}
+
+static void go_on_at_the_limit(void)
+{
+	int fd = open_as(USER);
+	__u64 id = arm(fd, HOUR, 0), none;
+
+	fill(fd);
+	CHECK_EQ(mod(fd, id, HOUR, 1), 0);
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+	CHECK_EQ(cancel(fd, id), 0);
+	id = arm(fd, 0, 7);
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+	CHECK_EQ(read_event(fd).id, id);
+	arm(fd, HOUR, 0);
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+}
+
+/* A page that one has is one's own: places in it can be used over and over. */
+static void file_at_the_limit_of_a_user_goes_on(void)
+{
+	with_parameter("max_user_timeouts", LIMIT, go_on_at_the_limit);
+}
+
+struct crowd {
+	pthread_t thread;
+	int fd;
+	__u32 armed;
+};
+
+static void *fill_in_a_crowd(void *arg)
+{
+	struct crowd *member = arg;
+	__u64 id;
+
+	while (!try_arm(member->fd, HOUR, 0, 0, &id))
+		member->armed++;
+	return NULL;
+}
+
+static void fill_at_once(void)
+{
+	struct crowd crowd[4];
+	__u32 armed = 0;
+
+	become_user(USER);
+	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
+		crowd[i] = (struct crowd) { .fd = device_open(O_RDWR) };
+		pthread_create(&crowd[i].thread, NULL, fill_in_a_crowd, &crowd[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
+		pthread_join(crowd[i].thread, NULL);
+		armed += crowd[i].armed;
+	}
+	/* Each of them has filled the pages that it got. */
+	CHECK_EQ(armed, *shared_number());
+}
+
+static void limit_of_a_user_is_exact_for_a_crowd(void)
+{
+	allowed("max_user_timeouts", 10 * LIMIT);
+	with_parameter("max_user_timeouts", 10 * LIMIT, fill_at_once);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(limit_of_a_user_is_exact_to_the_page),
+	TEST(limit_of_all_is_exact_to_the_page),
+	TEST(limit_below_a_page_is_none),
+	TEST(limit_of_a_user_is_over_all_files),
+	TEST(limit_of_a_user_is_of_each_user),
+	TEST(limit_of_a_user_is_of_who_opened_the_file),
+	TEST(limit_of_all_is_over_all_users),
+	TEST(submit_arms_up_to_the_limit_of_a_user),
+	TEST(file_at_the_limit_of_a_user_goes_on),
+	TEST(limit_of_a_user_is_exact_for_a_crowd),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
