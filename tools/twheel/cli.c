@@ -125,6 +125,7 @@ static int status_of(int error)
 	switch (error) {
 	case -ENOENT:
 	case -ETIMEDOUT:
+	case -ESHUTDOWN:
 		return EX_UNMET;
 	case -EAGAIN:
 		return EX_TEMPFAIL;
@@ -148,6 +149,12 @@ static const char *reason(int error)
 		return "the limit of live timeouts is reached";
 	case -EBADF:
 		return "the descriptor is not open for this: use exec 3<>" TWHEEL_DEVICE;
+	case -ESHUTDOWN:
+		return "the context was stopped";
+	case -EOPNOTSUPP:
+		return "this kernel has no touch page";
+	case -ENOTTY:
+		return "the module that is loaded does not know this operation";
 	default:
 		return strerror(-error);
 	}

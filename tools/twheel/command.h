@@ -23,11 +23,15 @@ struct command {
 };
 
 extern const struct command info_command;
+extern const struct command setup_command;
 extern const struct command arm_command;
 extern const struct command mod_command;
+extern const struct command touch_command;
 extern const struct command cancel_command;
 extern const struct command get_command;
+extern const struct command list_command;
 extern const struct command read_command;
+extern const struct command stop_command;
 extern const struct command sleep_command;
 extern const struct command run_command;
 extern const struct command load_command;

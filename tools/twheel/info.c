@@ -3,25 +3,11 @@
  * twheel info: what a context is, and what is in it.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "cli.h"
+#include "clock.h"
 #include "duration.h"
 #include "json.h"
-
-static const char *clock_name(uint32_t clock)
-{
-	switch (clock) {
-	case CLOCK_MONOTONIC:
-		return "monotonic";
-	case CLOCK_BOOTTIME:
-		return "boottime";
-	case CLOCK_REALTIME:
-		return "realtime";
-	default:
-		return "unknown";
-	}
-}
 
 static void print_json(const struct twheel_info *info)
 {
@@ -36,6 +22,8 @@ static void print_json(const struct twheel_info *info)
 	json_number(&json, "live", info->live);
 	json_number(&json, "ready", info->ready);
 	json_number(&json, "features", info->features);
+	json_bool(&json, "private", info->flags & TWHEEL_INFO_PRIVATE);
+	json_bool(&json, "stopped", info->flags & TWHEEL_INFO_STOPPED);
 	json_end(&json);
 }
 
@@ -47,7 +35,11 @@ static void print_text(const struct twheel_info *info)
 	printf("max timeouts  %u\n", info->max_timeouts);
 	printf("live          %u\n", info->live);
 	printf("ready         %u\n", info->ready);
-	printf("features      %#jx\n", (uint64_t)info->features);
+	printf("features      %#jx%s\n", (uint64_t)info->features,
+	       info->features & TWHEEL_FEATURE_TOUCH ? " (touch)" : "");
+	printf("wheel         %s\n", info->flags & TWHEEL_INFO_PRIVATE ? "its own" : "shared");
+	if (info->flags & TWHEEL_INFO_STOPPED)
+		puts("stopped");
 }
 
 static int print_info(struct twheel_ctx *ctx, bool as_json)

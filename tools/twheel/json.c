@@ -36,6 +36,21 @@ void json_id(struct json *json, const char *key, uint64_t id)
 	printf("\"%ju\"", id);
 }
 
+void json_bool(struct json *json, const char *key, bool value)
+{
+	key_of(json, key);
+	fputs(value ? "true" : "false", stdout);
+}
+
+void json_numbers(struct json *json, const char *key, const uint64_t *values, size_t nr)
+{
+	key_of(json, key);
+	putchar('[');
+	for (size_t i = 0; i < nr; i++)
+		printf("%s%ju", i ? "," : "", values[i]);
+	putchar(']');
+}
+
 void json_word(struct json *json, const char *key, const char *text)
 {
 	key_of(json, key);

@@ -8,6 +8,8 @@
 #ifndef TWHEEL_JSON_H
 #define TWHEEL_JSON_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct json {
@@ -18,6 +20,9 @@ void json_begin(struct json *json);
 void json_number(struct json *json, const char *key, uint64_t value);
 void json_signed(struct json *json, const char *key, int64_t value);
 void json_id(struct json *json, const char *key, uint64_t id);
+
+void json_bool(struct json *json, const char *key, bool value);
+void json_numbers(struct json *json, const char *key, const uint64_t *values, size_t nr);
 
 /* @text is one of ours, with nothing in it that would have to be escaped. */
 void json_word(struct json *json, const char *key, const char *text);

@@ -43,17 +43,25 @@ static void print_json(const struct twheel_event *event)
 	json_number(&json, "fired_ns", event->fired_ns);
 	json_signed(&json, "lateness_ns", event->fired_ns - event->expires_ns);
 	json_number(&json, "count", event->count);
+	json_bool(&json, "last", event->flags & TWHEEL_EV_LAST);
+	json_bool(&json, "unprocessed", event->flags & TWHEEL_EV_UNPROCESSED);
 	json_end(&json);
 }
 
+/* With several deadlines in it fired_ns belongs to the first and expires_ns to the last. */
 static void print_text(const struct twheel_event *event)
 {
-	bool early = event->fired_ns < event->expires_ns;
-	uint64_t off = early ? event->expires_ns - event->fired_ns :
-			       event->fired_ns - event->expires_ns;
+	bool before = event->fired_ns < event->expires_ns;
+	uint64_t off = before ? event->expires_ns - event->fired_ns :
+				event->fired_ns - event->expires_ns;
 
-	printf("id=%ju cookie=%ju lateness=%s%s\n", (uint64_t)event->id,
-	       (uint64_t)event->cookie, early ? "-" : "", duration_text(off).s);
+	printf("id=%ju cookie=%ju ", (uint64_t)event->id, (uint64_t)event->cookie);
+	if (event->flags & TWHEEL_EV_UNPROCESSED)
+		printf("unprocessed remaining=%s\n", duration_text(before ? off : 0).s);
+	else if (event->count != 1)
+		printf("count=%ju\n", (uint64_t)event->count);
+	else
+		printf("lateness=%s%s\n", before ? "-" : "", duration_text(off).s);
 }
 
 static void print_events(struct reader *reader, const struct twheel_event *events, int nr)
@@ -177,6 +185,11 @@ const struct command read_command = {
 		"A line says which timeout it was and how much later than its deadline the wheel\n"
 		"fired it:\n"
 		"\n"
-		"    id=4294967296 cookie=7 lateness=412.803us\n",
+		"    id=4294967296 cookie=7 lateness=412.803us\n"
+		"\n"
+		"count in its place says how many deadlines of a periodic timeout have passed\n"
+		"until it was read, if there were several; unprocessed that the context was\n"
+		"stopped before the timeout fired, and what remained. After the last event of a\n"
+		"stopped context it ends.\n",
 	.run = read_run,
 };

@@ -32,7 +32,10 @@
 /* What is known about the timeout with a name, from what was done and read. */
 struct named {
 	uint64_t id;
+	uint64_t armed;		/* the deadline that it was armed with, or a later one */
 	uint64_t due;		/* it may not fire before that */
+	uint64_t interval;	/* 0: it fires once */
+	uint64_t left;		/* deadlines that are still to be read */
 	enum script_state state;
 };
 
@@ -44,6 +47,7 @@ struct run {
 	struct named *named;
 	uint64_t start;
 	int width;		/* of the longest name */
+	bool can_touch;
 	bool waiting;
 };
 
@@ -110,21 +114,56 @@ static const char *state_text(enum script_state state)
 	}
 }
 
-static int check_time(const struct run *run, const struct twheel_event *event, uint64_t due,
-		      const char *name)
+/* With several deadlines in it, the event tells of the last, and fired for the first. */
+static int check_time(const struct run *run, const struct twheel_event *event,
+		      const struct named *named, const char *name)
 {
+	uint64_t first = event->expires_ns - (event->count - 1) * named->interval;
 	uint64_t fired = event->fired_ns;
 	uint64_t now = now_ns(run);
 
-	if (fired < event->expires_ns)
+	if (fired < first)
 		return fail(run, "%s fired %s before the deadline in its event", name,
-			    duration_text(event->expires_ns - fired).s);
-	if (fired < due)
-		return fail(run, "%s fired %s early", name, duration_text(due - fired).s);
+			    duration_text(first - fired).s);
+	if (fired < named->due)
+		return fail(run, "%s fired %s early", name,
+			    duration_text(named->due - fired).s);
 	if (now < fired)
 		return fail(run, "%s was read %s before the time it fired", name,
 			    duration_text(fired - now).s);
 	return 0;
+}
+
+/* A periodic one goes on until its last deadline has been read. */
+static int take_deadlines(struct run *run, struct named *named,
+			  const struct twheel_event *event, const char *name)
+{
+	bool last = event->flags & TWHEEL_EV_LAST;
+
+	if (!event->count || event->count > named->left)
+		return fail(run, "%ju deadlines of %s came, and there were %ju left",
+			    (uint64_t)event->count, name, named->left);
+	named->left -= event->count;
+	if (last != !named->left)
+		return fail(run, "%ju deadlines of %s are left, and its event says %s", named->left,
+			    name, last ? "that it was the last" : "that there will be more");
+	named->due += event->count * named->interval;
+	if (last)
+		named->state = SCRIPT_FIRED;
+	return 0;
+}
+
+static void report_fired(const struct run *run, const struct named *named,
+			 const struct twheel_event *event, const char *name)
+{
+	uint64_t first = event->expires_ns - (event->count - 1) * named->interval;
+	struct duration_text late = duration_text(event->fired_ns - first);
+
+	if (!named->interval)
+		report(run, "fired", name, "%s late", late.s);
+	else
+		report(run, "fired", name, "%s late, %ju deadline%s, %ju left", late.s,
+		       (uint64_t)event->count, event->count == 1 ? "" : "s", named->left);
 }
 
 static int take_named(struct run *run, const struct twheel_event *event)
@@ -138,14 +177,12 @@ static int take_named(struct run *run, const struct twheel_event *event)
 			    (uint64_t)event->id);
 	if (named->state != SCRIPT_PENDING)
 		return fail(run, "an event of %s came, but %s", name, state_text(named->state));
-	status = check_time(run, event, named->due, name);
-	if (status)
-		return status;
-
-	named->state = SCRIPT_FIRED;
-	report(run, "fired", name, "%s late",
-	       duration_text(event->fired_ns - event->expires_ns).s);
-	return 0;
+	status = check_time(run, event, named, name);
+	if (!status)
+		status = take_deadlines(run, named, event, name);
+	if (!status)
+		report_fired(run, named, event, name);
+	return status;
 }
 
 static int take_event(struct run *run, const struct twheel_event *event)
@@ -190,21 +227,57 @@ static int collect_unread(struct run *run)
 	return status < 0 ? refused(run, status) : status;
 }
 
-static int run_arm(struct run *run)
+/* Whether the kernel has a touch page; all that fire once can be touched then. */
+static uint32_t touch_flag(const struct run *run)
+{
+	return run->can_touch ? TWHEEL_F_TOUCH : 0;
+}
+
+static int arm_named(struct run *run, uint64_t interval, uint32_t count)
 {
 	const struct script_line *line = run->line;
 	struct named *named = named_of(run);
+	struct twheel_op op;
 	int error;
 
 	if (named->state == SCRIPT_PENDING)
 		return fail(run, "%s is pending: mod moves it", name_of(run));
-	named->due = now_ns(run) + line->ns;
-	error = twheel_arm(run->ctx, line->ns, 0, line->name, &named->id);
+	named->armed = now_ns(run) + line->ns;
+	named->due = named->armed;
+	twheel_prep_arm(&op, line->ns, interval ? 0 : touch_flag(run), line->name);
+	if (interval)
+		twheel_prep_interval(&op, interval, count);
+	error = twheel_operate(run->ctx, &op);
 	if (error < 0)
 		return refused(run, error);
+	named->id = op.id;
+	named->interval = interval;
+	named->left = count;
 	named->state = SCRIPT_PENDING;
-	report(run, "armed", name_of(run), "due in %s", duration_text(line->ns).s);
 	return 0;
+}
+
+static int run_arm(struct run *run)
+{
+	int status = arm_named(run, 0, 1);
+
+	if (!status)
+		report(run, "armed", name_of(run), "due in %s", duration_text(run->line->ns).s);
+	return status;
+}
+
+static int run_every(struct run *run)
+{
+	const struct script_line *line = run->line;
+	int status;
+
+	if (!line->ns)
+		return fail(run, "0 is no interval");
+	status = arm_named(run, line->ns, line->count);
+	if (!status)
+		report(run, "armed", name_of(run), "due every %s, %u times",
+		       duration_text(line->ns).s, line->count);
+	return status;
 }
 
 static int run_mod(struct run *run)
@@ -216,12 +289,45 @@ static int run_mod(struct run *run)
 
 	if (named->state != SCRIPT_PENDING)
 		return fail(run, "%s cannot be moved: %s", name_of(run), state_text(named->state));
-	ret = twheel_mod(run->ctx, named->id, line->ns, 0, line->name);
+	ret = twheel_mod(run->ctx, named->id, line->ns, touch_flag(run), line->name);
 	if (ret < 0)
 		return refused(run, ret);
-	named->due = due;
+	*named = (struct named) {
+		.id = named->id,
+		.armed = due,
+		.due = due,
+		.left = 1,
+		.state = SCRIPT_PENDING,
+	};
 	report(run, "moved", name_of(run), "due in %s%s", duration_text(line->ns).s,
 	       ret == TWHEEL_WITHDRAWN ? ", its unread event is withdrawn" : "");
+	return 0;
+}
+
+/*
+ * A store that is made before the deadline is seen when that comes due. Of one that
+ * is made later nobody knows, here.
+ */
+static int run_touch(struct run *run)
+{
+	const struct script_line *line = run->line;
+	struct named *named = named_of(run);
+	uint64_t due = now_ns(run) + line->ns;
+	int error;
+
+	if (named->state != SCRIPT_PENDING)
+		return fail(run, "%s cannot be touched: %s", name_of(run),
+			    state_text(named->state));
+	if (named->interval)
+		return fail(run, "%s cannot be touched: it is periodic", name_of(run));
+	error = twheel_touch(run->ctx, named->id, due);
+	if (error)
+		return refused(run, error);
+	if (now_ns(run) < named->armed)
+		named->due = due > named->armed ? due : named->armed;
+	else
+		named->due = named->armed;
+	report(run, "touched", name_of(run), "due in %s", duration_text(line->ns).s);
 	return 0;
 }
 
@@ -290,7 +396,9 @@ static int run_print(struct run *run)
 
 static int (*const verbs[])(struct run *run) = {
 	[SCRIPT_ARM] = run_arm,
+	[SCRIPT_EVERY] = run_every,
 	[SCRIPT_MOD] = run_mod,
+	[SCRIPT_TOUCH] = run_touch,
 	[SCRIPT_CANCEL] = run_cancel,
 	[SCRIPT_WAIT] = run_wait,
 	[SCRIPT_EXPECT] = run_expect,
@@ -344,9 +452,11 @@ static void init_names(struct run *run)
 static int play(struct run *run)
 {
 	int status = cli_context(CLI_NO_FD, 0, &run->ctx);
+	struct twheel_info info;
 
 	if (status)
 		return status;
+	run->can_touch = !twheel_info(run->ctx, &info) && info.features & TWHEEL_FEATURE_TOUCH;
 	stay_on_this_cpu();
 	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	init_names(run);
@@ -412,7 +522,9 @@ const struct command run_command = {
 		"One operation a line, in a context of its own; - is standard input:\n"
 		"\n"
 		"  arm NAME DURATION      arm a timeout and give it a name\n"
-		"  mod NAME DURATION      move it, to DURATION from now\n"
+		"  every NAME DURATION N  arm a periodic timeout with N deadlines\n"
+		"  mod NAME DURATION      move it, to DURATION from now; it fires once then\n"
+		"  touch NAME DURATION    extend it through the touch page, to DURATION from now\n"
 		"  cancel NAME            cancel it, or withdraw its event if that is unread\n"
 		"  wait DURATION          wait, and print the expirations that come meanwhile\n"
 		"  expect NAME STATE      STATE is fired, cancelled or pending\n"
@@ -424,8 +536,9 @@ const struct command run_command = {
 		"\n"
 		"wait is a timeout on the same wheel: what was due before it ends has fired when\n"
 		"it ends. expect does not wait: it reads the events that are there, and compares\n"
-		"what is known then. A fired timeout whose event was read cannot be moved or\n"
-		"cancelled: such a line fails. What is pending at the end is cancelled.\n"
+		"what is known then. A fired timeout whose event was read cannot be moved,\n"
+		"touched or cancelled: such a line fails. A periodic one has fired when its last\n"
+		"deadline was read. What is pending at the end is cancelled.\n"
 		"\n"
 		"Mistakes in the script are found before any of it runs (exit status 65). A line\n"
 		"that does not come out ends the script with its number and the reason (exit\n"

@@ -37,7 +37,9 @@ static const struct verb {
 	const char *usage;
 } verbs[] = {
 	{ "arm", SCRIPT_ARM, "Nd", "arm NAME DURATION" },
+	{ "every", SCRIPT_EVERY, "Ndc", "every NAME DURATION COUNT" },
 	{ "mod", SCRIPT_MOD, "nd", "mod NAME DURATION" },
+	{ "touch", SCRIPT_TOUCH, "nd", "touch NAME DURATION" },
 	{ "cancel", SCRIPT_CANCEL, "n", "cancel NAME" },
 	{ "wait", SCRIPT_WAIT, "d", "wait DURATION" },
 	{ "expect", SCRIPT_EXPECT, "ns", "expect NAME fired|cancelled|pending" },
@@ -166,6 +168,20 @@ static int take_duration(struct script *script, struct script_line *line, const 
 	return 0;
 }
 
+static int take_count(struct script *script, struct script_line *line, const char *word)
+{
+	unsigned long count;
+	char *end;
+
+	errno = 0;
+	count = strtoul(word, &end, 10);
+	if (!isdigit((unsigned char)*word) || *end || errno || !count || count > UINT32_MAX)
+		return mistake(script, "'%.60s' is no count: a number from 1 to %u", word,
+			       UINT32_MAX);
+	line->count = count;
+	return 0;
+}
+
 static int take_state(struct script *script, struct script_line *line, const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
@@ -201,6 +217,8 @@ static int take_word(struct script *script, struct script_line *line, char kind,
 		return take_known_name(script, line, word);
 	case 's':
 		return take_state(script, line, word);
+	case 'c':
+		return take_count(script, line, word);
 	default:
 		return take_duration(script, line, word);
 	}
@@ -262,7 +280,7 @@ static int parse_line(struct script *script, char *rest)
 		return 0;
 	verb = find_verb(word);
 	if (!verb)
-		return mistake(script, "'%.60s' is none of arm, mod, cancel, wait, expect, print",
+		return mistake(script, "'%.60s' is none of the operations (see twheel run --help)",
 			       word);
 	line = add_line(script);
 	line->verb = verb->verb;

@@ -11,7 +11,9 @@
 
 enum script_verb {
 	SCRIPT_ARM,
+	SCRIPT_EVERY,
 	SCRIPT_MOD,
+	SCRIPT_TOUCH,
 	SCRIPT_CANCEL,
 	SCRIPT_WAIT,
 	SCRIPT_EXPECT,
@@ -29,8 +31,9 @@ enum script_state {
  * struct script_line - one line that does something
  * @number: of the line in the file, from 1
  * @verb: what it does
- * @name: index into the names (ARM, MOD, CANCEL, EXPECT)
- * @ns: duration (ARM, MOD, WAIT)
+ * @name: index into the names (all but WAIT, PRINT)
+ * @ns: duration (ARM, EVERY, MOD, TOUCH, WAIT)
+ * @count: how many deadlines (EVERY)
  * @state: what is expected (EXPECT)
  * @text: what is printed (PRINT)
  */
@@ -39,6 +42,7 @@ struct script_line {
 	enum script_verb verb;
 	size_t name;
 	uint64_t ns;
+	uint32_t count;
 	enum script_state state;
 	char *text;
 };

@@ -132,13 +132,15 @@ static void script_lines_are_understood(void)
 		"expect a pending\n"
 		"expect b.2 cancelled\n"
 		"print  what's # this? \t\n"
-		"expect a fired";
+		"expect a fired\n"
+		"every beat 10ms 4294967295\n"
+		"touch a 3s";
 	struct script script;
 	const struct script_line *line;
 
 	CHECK_EQ(parse(&script, text, sizeof(text) - 1), 0);
-	CHECK_EQ(script.nr_lines, 9);
-	CHECK_EQ(script.nr_names, 2);
+	CHECK_EQ(script.nr_lines, 11);
+	CHECK_EQ(script.nr_names, 3);
 	CHECK(!strcmp(script.names[1], "b.2"));
 
 	line = &script.lines[1];
@@ -156,6 +158,12 @@ static void script_lines_are_understood(void)
 	CHECK(!strcmp(script.lines[7].text, "what's # this?"));
 	CHECK_EQ(script.lines[8].state, SCRIPT_FIRED);
 	CHECK_EQ(script.lines[8].number, 11);
+	CHECK_EQ(script.lines[9].verb, SCRIPT_EVERY);
+	CHECK_EQ(script.lines[9].name, 2);
+	CHECK_EQ(script.lines[9].ns, 10 * NSEC_PER_MSEC);
+	CHECK_EQ(script.lines[9].count, UINT32_MAX);
+	CHECK_EQ(script.lines[10].verb, SCRIPT_TOUCH);
+	CHECK_EQ(script.lines[10].name, 0);
 	script_free(&script);
 }
 
@@ -186,6 +194,12 @@ static const struct {
 	{ "cancel a\narm a 1s\n", 1, "no earlier line" },
 	{ "arm a 1s\nexpect a gone\n", 2, "'gone' is none of" },
 	{ "arm a 1s\nexpect a\n", 2, "incomplete" },
+	{ "every a 1s\n", 1, "incomplete: every NAME DURATION COUNT" },
+	{ "every a 1s 0\n", 1, "'0' is no count" },
+	{ "every a 1s -1\n", 1, "no count" },
+	{ "every a 1s 4294967296\n", 1, "no count" },
+	{ "every a 1s 3x\n", 1, "no count" },
+	{ "touch a 1s\n", 1, "no earlier line arms 'a'" },
 	{ "wait\n", 1, "incomplete" },
 	{ "wait -1s\n", 1, "no duration" },
 	{ "wait 1s 1s\n", 1, "too much" },

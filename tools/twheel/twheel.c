@@ -15,11 +15,15 @@
 
 static const struct command *const commands[] = {
 	&info_command,
+	&setup_command,
 	&arm_command,
 	&mod_command,
+	&touch_command,
 	&cancel_command,
 	&get_command,
+	&list_command,
 	&read_command,
+	&stop_command,
 	&sleep_command,
 	&run_command,
 	&load_command,

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel list: the timeouts that live in an inherited context, one a line.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "cli.h"
+#include "duration.h"
+#include "json.h"
+
+#define ROOM	256
+
+static const char *state_name(const struct twheel_list_entry *entry)
+{
+	return entry->state == TWHEEL_STATE_READY ? "ready" : "pending";
+}
+
+static void print_json(const struct twheel_list_entry *entry)
+{
+	struct json json;
+
+	json_begin(&json);
+	json_id(&json, "id", entry->id);
+	json_number(&json, "cookie", entry->cookie);
+	json_word(&json, "state", state_name(entry));
+	json_number(&json, "remaining_ns", entry->remaining_ns);
+	json_number(&json, "interval_ns", entry->interval_ns);
+	json_number(&json, "repeat", entry->repeat);
+	json_number(&json, "slack_us", entry->slack_us);
+	json_bool(&json, "fixed_delay", entry->flags & TWHEEL_F_FIXED_DELAY);
+	json_bool(&json, "touch", entry->flags & TWHEEL_F_TOUCH);
+	json_end(&json);
+}
+
+static void print_text(const struct twheel_list_entry *entry)
+{
+	printf("id=%ju cookie=%ju %s remaining=%s", (uint64_t)entry->id,
+	       (uint64_t)entry->cookie, state_name(entry), duration_text(entry->remaining_ns).s);
+	if (entry->interval_ns)
+		printf(" every=%s", duration_text(entry->interval_ns).s);
+	if (entry->repeat)
+		printf(" repeat=%u", entry->repeat);
+	if (entry->slack_us)
+		printf(" slack=%s", duration_text(entry->slack_us * NSEC_PER_USEC).s);
+	if (entry->flags & TWHEEL_F_FIXED_DELAY)
+		printf(" fixed-delay");
+	if (entry->flags & TWHEEL_F_TOUCH)
+		printf(" touch");
+	putchar('\n');
+}
+
+static int list(struct twheel_ctx *ctx, bool as_json)
+{
+	struct twheel_list_entry entries[ROOM];
+	uint32_t next = 0;
+	int nr;
+
+	while ((nr = twheel_list(ctx, entries, ROOM, &next))) {
+		if (nr == -EINTR)
+			continue;
+		if (nr < 0)
+			return cli_failure(nr, "list");
+		for (int i = 0; i < nr; i++) {
+			if (as_json)
+				print_json(&entries[i]);
+			else
+				print_text(&entries[i]);
+		}
+	}
+	return 0;
+}
+
+static int list_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
+	struct twheel_ctx *ctx;
+	bool as_json = false;
+	int fd = CLI_NO_FD;
+	int option, status;
+
+	while ((option = cli_option(argc, argv, options)) >= 0) {
+		if (option == 'f')
+			fd = cli_descriptor(optarg);
+		else
+			as_json = true;
+	}
+	cli_arguments(argc, argv, 0, 0);
+	cli_need_fd(fd);
+
+	status = cli_context(fd, 0, &ctx);
+	if (status)
+		return status;
+	status = list(ctx, as_json);
+	twheel_close(ctx);
+	return status;
+}
+
+const struct command list_command = {
+	.name = "list",
+	.usage = "[--json] --fd N",
+	.summary = "List the timeouts of a context, one a line",
+	.help =
+		"  --fd N   the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
+		"  --json   a JSON object for each, times in nanoseconds\n"
+		"\n"
+		"In no particular order. pending means that it will fire, ready that its event\n"
+		"waits to be read; remaining is what is left until the deadline:\n"
+		"\n"
+		"    id=4294967296 cookie=7 pending remaining=412.803ms every=1s repeat=3\n",
+	.run = list_run,
+};

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel setup, stop: the beginning and the end of an inherited context.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "cli.h"
+#include "clock.h"
+#include "duration.h"
+
+static void take_option(struct twheel_setup *setup, int option, int *fd)
+{
+	switch (option) {
+	case 'f':
+		*fd = cli_descriptor(optarg);
+		break;
+	case 'c':
+		if (clock_parse(optarg, &setup->clock))
+			cli_usage("--clock: '%s' is none of monotonic, boottime and realtime",
+				  optarg);
+		break;
+	case 't':
+		setup->tick_ns = cli_duration(optarg, "--tick");
+		if (!setup->tick_ns)
+			cli_usage("--tick: 0 is no length");
+		break;
+	case 's':
+		setup->slots = cli_number(optarg, "--slots", 2, 65536);
+		break;
+	case 'l':
+		setup->levels = cli_number(optarg, "--levels", 1, TWHEEL_LEVELS);
+		break;
+	case 'm':
+		setup->max_timeouts = cli_number(optarg, "--max", 1, UINT32_MAX);
+		break;
+	}
+}
+
+static const char *why_not(int error)
+{
+	switch (error) {
+	case -EBUSY:
+		return "it was set up before, or has been used";
+	case -EPERM:
+		return "that much needs CAP_SYS_RESOURCE";
+	case -EAGAIN:
+		return "this user has too many wheels";
+	default:
+		return NULL;
+	}
+}
+
+static int setup_context(struct twheel_ctx *ctx, const struct twheel_setup *setup)
+{
+	int error = twheel_setup(ctx, setup);
+	const char *why = why_not(error);
+
+	if (!error)
+		return 0;
+	if (!why)
+		return cli_failure(error, "setup");
+	cli_error("%s", why);
+	return error == -EPERM ? EX_NOPERM : error == -EAGAIN ? EX_TEMPFAIL : EX_UNMET;
+}
+
+static int setup_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "clock", required_argument, NULL, 'c' },
+		{ "tick", required_argument, NULL, 't' },
+		{ "slots", required_argument, NULL, 's' },
+		{ "levels", required_argument, NULL, 'l' },
+		{ "max", required_argument, NULL, 'm' },
+		CLI_FD, CLI_HELP, CLI_END
+	};
+	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC };
+	struct twheel_ctx *ctx;
+	int fd = CLI_NO_FD;
+	int option, status;
+
+	while ((option = cli_option(argc, argv, options)) >= 0)
+		take_option(&setup, option, &fd);
+	cli_arguments(argc, argv, 0, 0);
+	cli_need_fd(fd);
+
+	status = cli_context(fd, 0, &ctx);
+	if (status)
+		return status;
+	status = setup_context(ctx, &setup);
+	twheel_close(ctx);
+	return status;
+}
+
+static int stop_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_FD, CLI_HELP, CLI_END };
+	struct twheel_ctx *ctx;
+	int fd = CLI_NO_FD;
+	int status;
+
+	while (cli_option(argc, argv, options) >= 0)
+		fd = cli_descriptor(optarg);
+	cli_arguments(argc, argv, 0, 0);
+	cli_need_fd(fd);
+
+	status = cli_context(fd, 0, &ctx);
+	if (status)
+		return status;
+	status = twheel_stop(ctx);
+	if (status)
+		status = cli_failure(status, "stop");
+	twheel_close(ctx);
+	return status;
+}
+
+const struct command setup_command = {
+	.name = "setup",
+	.usage = "[--clock NAME] [--tick DURATION] [--slots N] [--levels N]\n"
+		 "       [--max N] --fd N",
+	.summary = "Choose the clock, the geometry and the limit of a new context",
+	.help =
+		"  --fd N           the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
+		"  --clock NAME     monotonic, boottime or realtime; on the last a deadline needs\n"
+		"                   --abs\n"
+		"  --tick DURATION  length of a tick\n"
+		"  --slots N        slots per level, 2 to 65536, rounded up to a power of two\n"
+		"  --levels N       levels, 1 to 8\n"
+		"  --max N          most timeouts that may live at once\n"
+		"\n"
+		"What is not given is the default. A tick, slots or levels that differ from it\n"
+		"make a wheel for this context alone. Once, and before the first timeout: exit\n"
+		"status 1 when it is too late for that.\n",
+	.run = setup_run,
+};
+
+const struct command stop_command = {
+	.name = "stop",
+	.usage = "--fd N",
+	.summary = "Bring a context to its end",
+	.help =
+		"  --fd N   the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
+		"\n"
+		"Nothing can be armed in it any more. What has not fired can be read at once, as\n"
+		"unprocessed, in the order of the deadlines; 'twheel read' ends after the last.\n",
+	.run = stop_run,
+};
