@@ -33,6 +33,8 @@ extern const struct command list_command;
 extern const struct command read_command;
 extern const struct command stop_command;
 extern const struct command sleep_command;
+extern const struct command after_command;
+extern const struct command every_command;
 extern const struct command run_command;
 extern const struct command load_command;
 

@@ -25,6 +25,8 @@ static const struct command *const commands[] = {
 	&read_command,
 	&stop_command,
 	&sleep_command,
+	&after_command,
+	&every_command,
 	&run_command,
 	&load_command,
 };
@@ -59,6 +61,7 @@ static void print_help(void)
 	     "  74  output could not be written, or a script not read\n"
 	     "  75  the limit of live timeouts is reached: try again later\n"
 	     "  77  no permission\n"
+	     " 126  after and every: the command cannot be run; 127: there is none\n"
 	     " 130  interrupted (load, after its account)");
 }
 

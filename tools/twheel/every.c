@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel after, every: run a command when a timeout expires.
+ *
+ * The command gets neither the context nor anything else of ours. `after` becomes
+ * the command, so signals and the exit status are the command's own. `every` waits
+ * for one run before the next: deadlines that pass meanwhile are counted by the wheel
+ * in one event, and make one run.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "duration.h"
+
+/* What a shell says of a command. */
+#define EX_CANNOT_RUN	126
+#define EX_NOT_FOUND	127
+#define EX_SIGNAL	128
+
+struct schedule {
+	uint64_t ns;
+	uint64_t left;		/* runs that are still to be made */
+	bool periodic;
+	char **command;
+};
+
+static int cannot_run(char **command, int error)
+{
+	cli_error("%s: %s", command[0], strerror(error));
+	return error == ENOENT ? EX_NOT_FOUND : EX_CANNOT_RUN;
+}
+
+/* Its exit status as a shell has it goes to *@last. Returns 0, or what to exit with. */
+static int run_and_wait(char **command, int *last)
+{
+	int status, error;
+	pid_t pid;
+
+	error = posix_spawnp(&pid, command[0], NULL, NULL, command, environ);
+	if (error)
+		return cannot_run(command, error);
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return cli_failure(-errno, "%s", command[0]);
+	}
+	*last = WIFEXITED(status) ? WEXITSTATUS(status) : EX_SIGNAL + WTERMSIG(status);
+	return 0;
+}
+
+static int wait_for_event(struct twheel_ctx *ctx)
+{
+	struct twheel_event event;
+	int ret;
+
+	do {
+		ret = twheel_read(ctx, &event, 1, TWHEEL_FOREVER);
+	} while (ret == -EINTR);
+	return ret < 0 ? cli_failure(ret, "read") : 0;
+}
+
+static int arm(struct twheel_ctx *ctx, const struct schedule *schedule)
+{
+	struct twheel_op op;
+	int error;
+
+	twheel_prep_arm(&op, schedule->ns, 0, 0);
+	if (schedule->periodic)
+		twheel_prep_interval(&op, schedule->ns, 0);
+	error = twheel_operate(ctx, &op);
+	return error < 0 ? cli_failure(error, "arm") : 0;
+}
+
+static int repeat(struct twheel_ctx *ctx, const struct schedule *schedule)
+{
+	uint64_t left = schedule->left;
+	int status, last = 0;
+
+	while (left--) {
+		status = wait_for_event(ctx);
+		if (!status)
+			status = run_and_wait(schedule->command, &last);
+		if (status)
+			return status;
+	}
+	return last;
+}
+
+static int become(struct twheel_ctx *ctx, const struct schedule *schedule)
+{
+	int status = wait_for_event(ctx);
+
+	if (status)
+		return status;
+	execvp(schedule->command[0], schedule->command);
+	return cannot_run(schedule->command, errno);
+}
+
+static int play(const struct schedule *schedule)
+{
+	struct twheel_ctx *ctx;
+	int status;
+
+	status = cli_context(CLI_NO_FD, 0, &ctx);
+	if (status)
+		return status;
+	status = arm(ctx, schedule);
+	if (!status)
+		status = schedule->periodic ? repeat(ctx, schedule) : become(ctx, schedule);
+	twheel_close(ctx);
+	return status;
+}
+
+static void take_arguments(struct schedule *schedule, int argc, char **argv)
+{
+	char **arguments = cli_arguments(argc, argv, 2, argc);
+
+	schedule->ns = cli_duration(arguments[0], "DURATION");
+	schedule->command = arguments + 1;
+}
+
+static int after_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_HELP, CLI_END };
+	struct schedule schedule = { .left = 1 };
+
+	while (cli_option(argc, argv, options) >= 0)
+		;
+	take_arguments(&schedule, argc, argv);
+	return play(&schedule);
+}
+
+static int every_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "count", required_argument, NULL, 'n' },
+		CLI_HELP, CLI_END
+	};
+	struct schedule schedule = { .periodic = true, .left = UINT64_MAX };
+
+	while (cli_option(argc, argv, options) >= 0)
+		schedule.left = cli_number(optarg, "--count", 1, UINT64_MAX);
+	take_arguments(&schedule, argc, argv);
+	if (!schedule.ns)
+		cli_usage("DURATION: 0 is no interval");
+	return play(&schedule);
+}
+
+const struct command after_command = {
+	.name = "after",
+	.usage = "DURATION -- COMMAND [ARGUMENT]...",
+	.summary = "Run a command after some time",
+	.help =
+		"Becomes COMMAND: the exit status is that of COMMAND, or 126 when it cannot be\n"
+		"run, 127 when there is none. -- keeps the options of COMMAND apart.\n"
+		"\n"
+		"    twheel after 5s -- echo done\n",
+	.run = after_run,
+};
+
+const struct command every_command = {
+	.name = "every",
+	.usage = "DURATION [--count N] -- COMMAND [ARGUMENT]...",
+	.summary = "Run a command again and again",
+	.help =
+		"  --count N   end after N runs; without it, at Ctrl-C\n"
+		"\n"
+		"The first run is DURATION from now, the others at whole multiples of it after\n"
+		"that: the pace does not drift. Only one runs at a time: deadlines that pass\n"
+		"while COMMAND runs make one run after it.\n"
+		"\n"
+		"The exit status is that of the last run. It ends at once when COMMAND cannot be\n"
+		"run (126) or there is none (127).\n"
+		"\n"
+		"    twheel every 1s --count 10 -- date\n",
+	.run = every_run,
+};
