@@ -15,6 +15,8 @@
 
 static const struct command *const commands[] = {
 	&info_command,
+	&stat_command,
+	&watch_command,
 	&setup_command,
 	&arm_command,
 	&mod_command,

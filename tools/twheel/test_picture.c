@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The picture of a wheel, drawn from made-up numbers. Needs no device.
+ */
+#include "duration.h"
+#include "ktap.h"
+#include "picture.h"
+
+static struct picture busy_wheel(void)
+{
+	static const uint32_t occupied[] = { 97, 412, 33, 1 };
+	struct picture picture = {
+		.info = {
+			.tick_ns = NSEC_PER_MSEC,
+			.clock = CLOCK_MONOTONIC,
+			.slots = 256,
+			.levels = 4,
+			.max_timeouts = 1048576,
+			.live = 100000,
+		},
+		.whole = true,
+		.first = { .ns = NSEC_PER_SEC },
+		.before = { .ns = 9 * NSEC_PER_SEC },
+		.now = { .ns = 11 * NSEC_PER_SEC },
+	};
+	struct twheel_stats *before = &picture.before.stats, *now = &picture.now.stats;
+
+	before->wheel_armed = 1000000;
+	before->wheel_fired = 300000;
+	*now = (struct twheel_stats) {
+		.flags = TWHEEL_STATS_WHEEL,
+		.shards = 2,
+		.wheel_armed = 1024690,
+		.wheel_cancelled = 16000,
+		.wheel_fired = 308690,
+		.wheel_cascaded = 500,
+		.wheel_wakeups = 2,
+		.wheel_pending = 99988,
+		.wheel_largest_batch = 4096,
+		.armed = 7,
+		.live = 3,
+	};
+	memcpy(now->wheel_occupied, occupied, sizeof(occupied));
+	now->lateness[20] = 5;
+	for (int i = 12; i <= 21; i++)
+		now->wheel_lateness[i] = (i - 11) * (i - 11) * 10;
+	now->wheel_lateness[30] = 1;
+	return picture;
+}
+
+/* Lives as long as the process, which is as long as a test. */
+static const char *drawn(const struct picture *picture, int width, int height)
+{
+	size_t len;
+	char *text;
+	FILE *out = open_memstream(&text, &len);
+
+	picture_draw(picture, out, width, height, "\n");
+	fclose(out);
+	CHECK_EQ(strlen(text), len);
+	return text;
+}
+
+static void check_has(const char *text, const char *what)
+{
+	if (!strstr(text, what))
+		ktap_fail("no '%s' in:\n%s", what, text);
+}
+
+static int lines_of(const char *text)
+{
+	int nr = 0;
+
+	while ((text = strchr(text, '\n'))) {
+		text++;
+		nr++;
+	}
+	return nr;
+}
+
+static size_t longest_line(const char *text)
+{
+	size_t longest = 0;
+
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+
+		if (len > longest)
+			longest = len;
+		text += len + 1;
+	}
+	return longest;
+}
+
+static void number_has_commas(void)
+{
+	CHECK(!strcmp(number_text(0).s, "0"));
+	CHECK(!strcmp(number_text(999).s, "999"));
+	CHECK(!strcmp(number_text(1000).s, "1,000"));
+	CHECK(!strcmp(number_text(123456).s, "123,456"));
+	CHECK(!strcmp(number_text(UINT64_MAX).s, "18,446,744,073,709,551,615"));
+}
+
+static void picture_fits_every_terminal(void)
+{
+	struct picture picture = busy_wheel();
+
+	for (int width = 1; width < 300; width += 7) {
+		for (int height = 1; height < 70; height += 3) {
+			const char *text = drawn(&picture, width, height);
+
+			CHECK(longest_line(text) <= (size_t)width);
+			CHECK(lines_of(text) <= height);
+		}
+	}
+}
+
+static void picture_may_be_wider_than_any_terminal(void)
+{
+	struct picture picture = busy_wheel();
+
+	CHECK(longest_line(drawn(&picture, 100000, 50)) < 2000);
+}
+
+static void picture_of_80_by_23_has_all_sections(void)
+{
+	struct picture picture = busy_wheel();
+	const char *text = drawn(&picture, 80, 23);
+
+	check_has(text, "shared wheel, monotonic clock: tick 1ms, 4 levels of 256 slots, 2 shards");
+	check_has(text, "pending 99,988, largest batch 4,096");
+	check_has(text, "armed             12,345           1,024,690  ####");
+	check_has(text, "fired              4,345             308,690  ####");
+	check_has(text, "wakeups                1                   2  #\n");
+	check_has(text, "extended               0                   0\n");
+	check_has(text, "0                    1ms           97 of 512  ####");
+	check_has(text, "2                65.536s           33 of 512  ##\n");
+	check_has(text, "3                  4.66h            1 of 512  #\n");
+	check_has(text, "lateness of 3,851 expirations since the picture began");
+	check_has(text, "under 1.073s");
+	CHECK(lines_of(text) >= 22);
+}
+
+static void largest_rate_fills_the_line(void)
+{
+	struct picture picture = busy_wheel();
+
+	CHECK_EQ(longest_line(drawn(&picture, 80, 10)), 80);
+}
+
+/* "1,234" */
+static unsigned long number_at(const char *text)
+{
+	unsigned long number = 0;
+
+	for (; (*text >= '0' && *text <= '9') || *text == ','; text++) {
+		if (*text != ',')
+			number = 10 * number + *text - '0';
+	}
+	return number;
+}
+
+/* Whatever the number of lines. */
+static void joined_buckets_lose_nothing(void)
+{
+	struct picture picture = busy_wheel();
+
+	for (int height = 19; height < 45; height++) {
+		const char *text = drawn(&picture, 80, height);
+		unsigned long sum = 0;
+
+		while ((text = strchr(text, '%'))) {
+			text += 1 + strspn(text + 1, " ");
+			sum += number_at(text);
+		}
+		CHECK_EQ(sum, 3851);
+	}
+}
+
+static void last_bucket_has_no_limit(void)
+{
+	struct picture picture = busy_wheel();
+
+	picture.now.stats.wheel_lateness[TWHEEL_LATENESS - 1] = 9;
+	check_has(drawn(&picture, 80, 60), "above");
+	check_has(drawn(&picture, 80, 20), "above");
+}
+
+static void first_picture_has_no_rates(void)
+{
+	struct picture picture = busy_wheel();
+	const char *text;
+
+	picture.first = picture.now;
+	picture.before = picture.now;
+	text = drawn(&picture, 80, 23);
+	check_has(text, "armed                  -           1,024,690\n");
+	check_has(text, "lateness of 3,851 expirations\n");
+}
+
+static void context_shows_its_own_counters(void)
+{
+	struct picture picture = busy_wheel();
+	const char *text;
+
+	picture.whole = false;
+	picture.info.flags = TWHEEL_INFO_STOPPED;
+	text = drawn(&picture, 80, 23);
+	check_has(text, "context, monotonic clock");
+	check_has(text, "live 3 of 1,048,576, unread events 0, stopped");
+	check_has(text, "armed                  4                   7  ####");
+	check_has(text, "lateness of 5 expirations");
+	check_has(text, "slots in use");
+}
+
+static void what_is_not_known_is_not_drawn(void)
+{
+	struct picture picture = busy_wheel();
+	const char *text;
+
+	picture.whole = false;
+	picture.now.stats.flags = 0;
+	text = drawn(&picture, 80, 23);
+	CHECK(!strstr(text, "slots in use"));
+	CHECK(!strstr(text, "shard"));
+}
+
+static void quiet_wheel_says_why_there_is_no_lateness(void)
+{
+	struct picture picture = busy_wheel();
+
+	picture.first.stats = picture.now.stats;
+	picture.before.stats = picture.now.stats;
+	check_has(drawn(&picture, 80, 23), "lateness: nothing counted (see /sys/module");
+	picture.whole = false;
+	check_has(drawn(&picture, 80, 23), "lateness: nothing has fired");
+}
+
+static void levels_beyond_all_time_have_a_length(void)
+{
+	struct picture picture = busy_wheel();
+	const char *text;
+
+	picture.info.levels = 8;
+	text = drawn(&picture, 80, 40);
+	check_has(text, "4                  49.7d");
+	check_has(text, "5                  34.9y");
+	check_has(text, "7                 > 580y");
+}
+
+static const struct ktap_test tests[] = {
+	TEST(number_has_commas),
+	TEST(picture_fits_every_terminal),
+	TEST(picture_may_be_wider_than_any_terminal),
+	TEST(picture_of_80_by_23_has_all_sections),
+	TEST(largest_rate_fills_the_line),
+	TEST(joined_buckets_lose_nothing),
+	TEST(last_bucket_has_no_limit),
+	TEST(first_picture_has_no_rates),
+	TEST(context_shows_its_own_counters),
+	TEST(what_is_not_known_is_not_drawn),
+	TEST(quiet_wheel_says_why_there_is_no_lateness),
+	TEST(levels_beyond_all_time_have_a_length),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel watch: the picture of a wheel, again and again.
+ *
+ * On a terminal each picture is drawn over the one before: from the top left corner,
+ * each line cleared to its end, then what is below. Nothing of the terminal is
+ * changed, no mode and no second screen, so there is nothing to be put back however
+ * it ends, and the last picture stays. A picture is written at once, so that it does
+ * not flicker.
+ *
+ * Signals are blocked but while it waits: none comes in the middle of a picture.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "duration.h"
+#include "picture.h"
+
+#define CLEAR_SCREEN	"\033[2J"
+#define HOME		"\033[H"
+#define CLEAR_BELOW	"\033[J"
+#define END_OF_LINE	"\033[K\n"
+
+struct watch {
+	struct twheel_ctx *ctx;
+	uint64_t interval;
+	uint64_t left;		/* pictures still to be drawn */
+	bool terminal;
+	struct picture picture;
+};
+
+static bool end_wanted;
+
+static void end(int signal)
+{
+	(void)signal;
+	__atomic_store_n(&end_wanted, true, __ATOMIC_RELAXED);
+}
+
+static bool ended(void)
+{
+	return __atomic_load_n(&end_wanted, __ATOMIC_RELAXED);
+}
+
+/* It is enough that the wait ends. */
+static void wake(int signal)
+{
+	(void)signal;
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static void catch(int signal, void (*handler)(int signal))
+{
+	struct sigaction action = { .sa_handler = handler };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, signal);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigaction(signal, &action, NULL);
+}
+
+/* Returns true when a signal ended it before. */
+static bool wait_until(uint64_t when)
+{
+	uint64_t now = monotonic_ns();
+	uint64_t ns = when > now ? when - now : 0;
+	struct timespec ts = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
+	sigset_t none;
+
+	sigemptyset(&none);
+	return ppoll(NULL, 0, &ts, &none) < 0;
+}
+
+/* 24 lines of 80 columns where nothing better is known: on a serial line, say. */
+static struct winsize size_of_terminal(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row || !size.ws_col)
+		size = (struct winsize) { .ws_row = 24, .ws_col = 80 };
+	return size;
+}
+
+static int write_all(const char *text, size_t len)
+{
+	while (len) {
+		ssize_t ret = write(STDOUT_FILENO, text, len);
+
+		if (ret < 0 && errno != EINTR) {
+			cli_error("standard output: %s", strerror(errno));
+			return EX_IOERR;
+		}
+		text += ret > 0 ? ret : 0;
+		len -= ret > 0 ? ret : 0;
+	}
+	return 0;
+}
+
+/* The last line of a terminal is left to the cursor. */
+static void draw_on(FILE *out, const struct watch *watch)
+{
+	struct winsize size = size_of_terminal();
+
+	if (!watch->terminal) {
+		picture_draw(&watch->picture, out, 80, 60, "\n");
+		fputc('\n', out);
+		return;
+	}
+	fputs(HOME, out);
+	picture_draw(&watch->picture, out, size.ws_col, size.ws_row - 1, END_OF_LINE);
+	fputs(CLEAR_BELOW, out);
+}
+
+static int draw(const struct watch *watch)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	int status;
+
+	if (!out)
+		return cli_failure(-errno, "picture");
+	draw_on(out, watch);
+	if (fclose(out)) {
+		free(text);
+		return cli_failure(-errno, "picture");
+	}
+	status = write_all(text, len);
+	free(text);
+	return status;
+}
+
+static int sample(struct watch *watch)
+{
+	struct picture *picture = &watch->picture;
+	int error;
+
+	picture->before = picture->now;
+	error = twheel_info(watch->ctx, &picture->info);
+	if (!error)
+		error = twheel_stats(watch->ctx, &picture->now.stats);
+	picture->now.ns = monotonic_ns();
+	return error ? cli_failure(error, "statistics") : 0;
+}
+
+/* The first sample is its own past. */
+static int begin(struct watch *watch)
+{
+	struct picture *picture = &watch->picture;
+	int status = sample(watch);
+
+	if (status)
+		return status;
+	if (picture->whole && !(picture->now.stats.flags & TWHEEL_STATS_WHEEL)) {
+		cli_error("the wheel is shown to CAP_SYS_ADMIN only, a context by --fd N");
+		return EX_NOPERM;
+	}
+	picture->first = picture->now;
+	picture->before = picture->now;
+	if (watch->terminal)
+		return write_all(CLEAR_SCREEN, strlen(CLEAR_SCREEN));
+	return 0;
+}
+
+static int watch(struct watch *watch)
+{
+	uint64_t next = monotonic_ns();
+	int status = begin(watch);
+
+	while (!status && !ended()) {
+		status = draw(watch);
+		if (status || !--watch->left)
+			break;
+		next += watch->interval;
+		while (wait_until(next) && !ended() && !status)
+			status = draw(watch);
+		if (!ended() && !status)
+			status = sample(watch);
+	}
+	return status;
+}
+
+static void take_option(struct watch *watch, int option, int *fd)
+{
+	switch (option) {
+	case 'f':
+		*fd = cli_descriptor(optarg);
+		break;
+	case 'i':
+		watch->interval = cli_duration(optarg, "--interval");
+		if (watch->interval < 10 * NSEC_PER_MSEC)
+			cli_usage("--interval: less than 10ms");
+		break;
+	case 'n':
+		watch->left = cli_number(optarg, "--count", 1, UINT64_MAX);
+		break;
+	}
+}
+
+static int watch_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "interval", required_argument, NULL, 'i' },
+		{ "count", required_argument, NULL, 'n' },
+		CLI_FD, CLI_HELP, CLI_END
+	};
+	struct watch w = { .interval = NSEC_PER_SEC, .left = UINT64_MAX };
+	int fd = CLI_NO_FD;
+	int option, status;
+
+	while ((option = cli_option(argc, argv, options)) >= 0)
+		take_option(&w, option, &fd);
+	cli_arguments(argc, argv, 0, 0);
+
+	status = cli_context(fd, 0, &w.ctx);
+	if (status)
+		return status;
+	w.terminal = isatty(STDOUT_FILENO);
+	w.picture.whole = fd == CLI_NO_FD;
+	catch(SIGINT, end);
+	catch(SIGTERM, end);
+	catch(SIGWINCH, wake);
+	catch(SIGCONT, wake);
+	status = watch(&w);
+	twheel_close(w.ctx);
+	return status;
+}
+
+const struct command watch_command = {
+	.name = "watch",
+	.usage = "[--interval DURATION] [--count N] [--fd N]",
+	.summary = "Show a live picture of the wheel",
+	.help =
+		"Until Ctrl-C. Without --fd it shows the wheel that contexts share by default, to\n"
+		"root (CAP_SYS_ADMIN).\n"
+		"\n"
+		"  --fd N               the context behind descriptor N, and its wheel if that is\n"
+		"                       its own, or to root\n"
+		"  --interval DURATION  draw that often; 1s\n"
+		"  --count N            end after N pictures\n"
+		"\n"
+		"The picture: what happens per second; for each level of the wheel how many of\n"
+		"its slots have something in them; how late expirations were, in powers of two,\n"
+		"since the picture began. The wheel counts lateness while this is on:\n"
+		"\n"
+		"    echo 1 >/sys/module/twheel/parameters/lateness\n"
+		"\n"
+		"Where the output is no terminal, pictures follow each other, 80 columns wide.\n",
+	.run = watch_run,
+};
