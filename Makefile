@@ -36,6 +36,7 @@ help:
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, headers'
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
+	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
 	@echo 'make clean         remove build/ (kernels are in ~/.cache/twheel)'
 
 setup-%:
@@ -65,8 +66,11 @@ library host kunit kunit-smp travel device static: setup-check
 prove: setup-prove
 	@tools/prove/run
 
+bench: setup-bench
+	@tools/bench/run
+
 clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: static prove clean
+.PHONY: static prove bench clean

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The time that what is measured takes: what passes between clock_start() and
+ * clock_stop() is added up until clock_take(). Under `tools/vm/run --icount` a
+ * nanosecond is an instruction. What the reading of the clock itself takes, as
+ * clock_calibrate() has found it, is left out.
+ *
+ * The marks are instructions that do nothing. A profile counts between them.
+ */
+#ifndef BENCH_CLOCK_H
+#define BENCH_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define NSEC_PER_MSEC	1000000ULL
+#define NSEC_PER_SEC	1000000000ULL
+
+extern uint64_t clock_total;
+extern uint64_t clock_begin;
+extern uint64_t clock_cost;
+
+/* Is what is measured now what was asked for? */
+extern int clock_wanted;
+
+static inline uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static inline void clock_mark_start(void)
+{
+	asm volatile("nopl 0x74776c31(%%rax)" : : : "memory");
+}
+
+static inline void clock_mark_stop(void)
+{
+	asm volatile("nopl 0x74776c32(%%rax)" : : : "memory");
+}
+
+static inline void clock_start(void)
+{
+	clock_begin = clock_ns();
+	if (clock_wanted)
+		clock_mark_start();
+}
+
+static inline void clock_stop(void)
+{
+	if (clock_wanted)
+		clock_mark_stop();
+	clock_total += clock_ns() - clock_begin - clock_cost;
+}
+
+/* What goes on around the calls, measured by itself: leave it out. */
+static inline void clock_stop_idle_loop(void)
+{
+	clock_total -= clock_ns() - clock_begin - clock_cost;
+}
+
+/* Sets clock_cost to the least that a start and a stop make of nothing. */
+void clock_calibrate(void);
+
+static inline uint64_t clock_take(void)
+{
+	uint64_t total = clock_total;
+
+	clock_total = 0;
+	return total;
+}
+
+#endif
