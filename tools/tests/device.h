@@ -241,6 +241,23 @@ static inline __u64 arm_at(int fd, __u64 when, __u64 cookie)
 	return id;
 }
 
+static inline struct twheel_op op_periodic(__u64 expires_ns, __u64 interval_ns, __u32 repeat,
+					   __u32 flags, __u64 cookie)
+{
+	struct twheel_op op = op_arm(expires_ns, flags, cookie);
+
+	op.interval_ns = interval_ns;
+	op.repeat = repeat;
+	return op;
+}
+
+static inline __u64 arm_op(int fd, struct twheel_op op)
+{
+	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), 0);
+	CHECK(op.id != 0);
+	return op.id;
+}
+
 static inline int mod(int fd, __u64 id, __u64 ns, __u64 cookie)
 {
 	struct twheel_op op = op_mod(id, ns, 0, cookie);
@@ -282,6 +299,15 @@ static inline void submit(int fd, struct twheel_op *ops, __u32 nr)
 
 	CHECK_EQ(try_submit(fd, ops, nr, &done), 0);
 	CHECK_EQ(done, nr);
+}
+
+/* What GET tells of a live timeout. */
+static inline struct twheel_op state_of(int fd, __u64 id)
+{
+	struct twheel_op op = op_get(id);
+
+	CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
+	return op;
 }
 
 static inline struct twheel_info info(int fd)
@@ -339,11 +365,19 @@ static inline void check_event(const struct twheel_event *event)
 	check_event_on(CLOCK_MONOTONIC, event);
 }
 
-static inline struct twheel_event read_event_on(clockid_t clock, int fd)
+static inline struct twheel_event read_any_event(int fd)
 {
 	struct twheel_event event;
 
 	CHECK_EQ(read_events(fd, &event, 1), 1);
+	CHECK_EQ(event.reserved, 0);
+	return event;
+}
+
+static inline struct twheel_event read_event_on(clockid_t clock, int fd)
+{
+	struct twheel_event event = read_any_event(fd);
+
 	check_event_on(clock, &event);
 	return event;
 }
