@@ -50,6 +50,10 @@
  * A timeout that is on its way to the sink has fired for the wheel, so CANCEL and
  * MOD answer as for an unread event: TWHEEL_WITHDRAWN.
  *
+ * CANCEL_ALL and LIST go through the records by index, a portion in one hold of the
+ * lock. LIST copies what it has found without the lock, so it may tell of a timeout
+ * that has ended since.
+ *
  *
  * Periodic timeouts
  *
@@ -133,6 +137,7 @@
 #include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/time_namespace.h>
@@ -275,6 +280,30 @@ struct twheel_user {
 };
 
 /**
+ * struct twheel_counts - what has happened to a file; see struct twheel_stats
+ * @moved: see there, as for the others. What is not here follows from them
+ * @cancelled: see there
+ * @withdrawn: see there
+ * @ended: see there
+ * @fired: see there
+ * @extended: see there
+ * @unprocessed: see there
+ * @read: see there
+ * @lateness: see there
+ */
+struct twheel_counts {
+	u64	moved;
+	u64	cancelled;
+	u64	withdrawn;
+	u64	ended;
+	u64	fired;
+	u64	extended;
+	u64	unprocessed;
+	u64	read;
+	u64	lateness[TWHEEL_LATENESS];
+};
+
+/**
  * struct twheel_file - an open file
  * @lock: protects all the rest, unless it says otherwise
  * @begun: SETUP comes too late; read without @lock
@@ -295,6 +324,7 @@ struct twheel_user {
  * @private: no other file uses @wheel; constant once @begun
  * @user: who opened it; constant
  * @offsets_ns: by clock, what @offset_ns would be; constant
+ * @counts: what has happened so far
  * @grow: one grows the table at a time
  */
 struct twheel_file {
@@ -316,6 +346,7 @@ struct twheel_file {
 	s64			offset_ns;
 	struct twheel_user	*user;
 	s64			offsets_ns[TWHEEL_CLOCKS];
+	struct twheel_counts	counts;
 	struct mutex		grow;		/* additions to chunks */
 };
 
@@ -335,6 +366,10 @@ static_assert(sizeof(struct twheel_list) == 48);
 static_assert(sizeof(struct twheel_list_entry) == 48);
 static_assert(sizeof(struct twheel_stats) == 896);
 static_assert(offsetof(struct twheel_op, result) == 48);
+static_assert(sizeof_field(struct twheel_stats, wheel_lateness) ==
+	      sizeof_field(struct twheel_counters, lateness));
+static_assert(sizeof_field(struct twheel_stats, wheel_occupied) ==
+	      sizeof_field(struct twheel_counters, occupied));
 
 /* Users and what they have */
 
@@ -444,20 +479,29 @@ static u64 twheel_id(const struct twheel_record *r)
 	return (u64)r->generation << 32 | index;
 }
 
-/* The live record of @id, or NULL. */
-static struct twheel_record *twheel_find(struct twheel_file *f, u64 id)
+static struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
 {
-	u32 chunk = (u32)id / TWHEEL_PER_CHUNK;
-	struct twheel_record *r;
+	u32 chunk = index / TWHEEL_PER_CHUNK;
 
 	lockdep_assert_held(&f->lock);
 	if (chunk >= f->nr_chunks)
 		return NULL;
 	chunk = array_index_nospec(chunk, f->nr_chunks);
-	r = &f->chunks[chunk]->records[(u32)id % TWHEEL_PER_CHUNK];
-	if (r->generation != id >> 32)
-		return NULL;
-	return r->state == TWHEEL_ARMED || r->state == TWHEEL_READY ? r : NULL;
+	return &f->chunks[chunk]->records[index % TWHEEL_PER_CHUNK];
+}
+
+/* Can its id be used? */
+static bool twheel_is_live(const struct twheel_record *r)
+{
+	return r->state == TWHEEL_ARMED || r->state == TWHEEL_READY;
+}
+
+/* The live record of @id, or NULL. */
+static struct twheel_record *twheel_find(struct twheel_file *f, u64 id)
+{
+	struct twheel_record *r = twheel_record_at(f, id);
+
+	return r && r->generation == id >> 32 && twheel_is_live(r) ? r : NULL;
 }
 
 /* A record for a new timeout, or -EAGAIN at the limit, or NULL: grow first. */
@@ -614,6 +658,11 @@ static void twheel_queue_alone(struct twheel_file *f, struct twheel_record *r)
 
 /* Expiry */
 
+static void twheel_count_lateness(struct twheel_file *f, u64 late_ns)
+{
+	f->counts.lateness[min(fls64(late_ns), TWHEEL_LATENESS - 1)]++;
+}
+
 /*
  * A record of this file has arrived in the sink. Returns 1 if that makes an event.
  */
@@ -634,6 +683,7 @@ static int twheel_arrive(struct twheel_file *f, struct twheel_record *r, u64 now
 	r->state = TWHEEL_READY;
 	r->fired_ns = now_ns;
 	list_add_tail(&r->t.entry, &f->ready);
+	twheel_count_lateness(f, now_ns > r->t.expires ? now_ns - r->t.expires : 0);
 	return 1;
 }
 
@@ -652,6 +702,7 @@ static void twheel_sink_file(struct list_head *expired, u64 now_ns)
 		r = twheel_record_of(expired->next);
 	} while (twheel_chunk_of(r)->file == f);
 	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
+	f->counts.fired += nr;
 	spin_unlock(&f->lock);
 
 	if (nr)
@@ -751,12 +802,9 @@ static void twheel_prepare(struct twheel_file *f, struct twheel_record *r,
 	twheel_queue_record(f, r, arms);
 }
 
-static int twheel_cancel_op(struct twheel_file *f, const struct twheel_op *op)
+/* Returns 0 or TWHEEL_WITHDRAWN for a live record, which is live no more. */
+static int __twheel_cancel_record(struct twheel_file *f, struct twheel_record *r)
 {
-	struct twheel_record *r = twheel_find(f, op->id);
-
-	if (!r)
-		return -ENOENT;
 	if (r->state == TWHEEL_READY) {
 		twheel_unready(f, r);
 		twheel_end_record(f, r);
@@ -772,6 +820,24 @@ static int twheel_cancel_op(struct twheel_file *f, const struct twheel_op *op)
 	return r->rearm ? 0 : TWHEEL_WITHDRAWN;
 }
 
+static int twheel_cancel_record(struct twheel_file *f, struct twheel_record *r)
+{
+	int ret = __twheel_cancel_record(f, r);
+
+	if (ret)
+		f->counts.withdrawn++;
+	else
+		f->counts.cancelled++;
+	return ret;
+}
+
+static int twheel_cancel_op(struct twheel_file *f, const struct twheel_op *op)
+{
+	struct twheel_record *r = twheel_find(f, op->id);
+
+	return r ? twheel_cancel_record(f, r) : -ENOENT;
+}
+
 static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 now_ns)
 {
 	struct twheel_record *r = twheel_find(f, op->id);
@@ -780,6 +846,7 @@ static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 
 
 	if (!r)
 		return -ENOENT;
+	f->counts.moved++;
 	twheel_fill(r, op);
 	if (r->state == TWHEEL_READY) {
 		twheel_unready(f, r);
@@ -796,6 +863,13 @@ static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 
 	return ret;
 }
 
+static u64 twheel_remaining(const struct twheel_record *r, u64 now_ns)
+{
+	if (r->state != TWHEEL_ARMED || r->t.expires <= now_ns)
+		return 0;
+	return r->t.expires - now_ns;
+}
+
 static int twheel_get_op(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
 {
 	struct twheel_record *r = twheel_find(f, op->id);
@@ -805,9 +879,7 @@ static int twheel_get_op(struct twheel_file *f, struct twheel_op *op, u64 now_ns
 	op->cookie = r->t.data;
 	op->interval_ns = r->interval_ns;
 	op->repeat = r->repeat;
-	op->expires_ns = 0;
-	if (r->state == TWHEEL_ARMED && r->t.expires > now_ns)
-		op->expires_ns = r->t.expires - now_ns;
+	op->expires_ns = twheel_remaining(r, now_ns);
 	return 0;
 }
 
@@ -1165,6 +1237,228 @@ static int twheel_ioctl_setup(struct twheel_file *f, struct twheel_setup __user 
 	return -EBUSY;
 }
 
+/* Cancel what @all asks for among the records of a chunk. False: there is no such. */
+static bool twheel_cancel_chunk(struct twheel_file *f, u32 chunk, struct twheel_cancel_all *all)
+{
+	struct twheel_record *r;
+	u32 i;
+
+	guard(spinlock)(&f->lock);
+	if (chunk >= f->nr_chunks)
+		return false;
+	for (i = 0; i < TWHEEL_PER_CHUNK; i++) {
+		r = &f->chunks[chunk]->records[i];
+		if (!twheel_is_live(r))
+			continue;
+		if (all->flags & TWHEEL_CANCEL_COOKIE && r->t.data != all->cookie)
+			continue;
+		if (twheel_cancel_record(f, r))
+			all->withdrawn++;
+		else
+			all->pending++;
+	}
+	return true;
+}
+
+static int twheel_ioctl_cancel_all(struct twheel_file *f, struct twheel_cancel_all __user *uall)
+{
+	struct twheel_cancel_all all;
+	u32 i;
+
+	if (copy_from_user(&all, uall, sizeof(all)))
+		return -EFAULT;
+	if (all.flags & ~TWHEEL_CANCEL_COOKIE || all.reserved0 ||
+	    memchr_inv(all.reserved, 0, sizeof(all.reserved)))
+		return -EINVAL;
+	if (all.cookie && !(all.flags & TWHEEL_CANCEL_COOKIE))
+		return -EINVAL;
+	/* A result that cannot be told is found out before there is one. */
+	all.pending = 0;
+	all.withdrawn = 0;
+	if (copy_to_user(uall, &all, sizeof(all)))
+		return -EFAULT;
+	twheel_begin(f);
+	for (i = 0; twheel_cancel_chunk(f, i, &all); i++) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return copy_to_user(uall, &all, sizeof(all)) ? -EFAULT : 0;
+}
+
+static void twheel_describe(const struct twheel_record *r, u64 now_ns,
+			    struct twheel_list_entry *entry)
+{
+	*entry = (struct twheel_list_entry){
+		.id		= twheel_id(r),
+		.cookie		= r->t.data,
+		.remaining_ns	= twheel_remaining(r, now_ns),
+		.interval_ns	= r->interval_ns,
+		.repeat		= r->repeat,
+		.slack_us	= r->slack_us,
+		.state		= r->state == TWHEEL_ARMED ? TWHEEL_STATE_PENDING :
+							     TWHEEL_STATE_READY,
+		.flags		= r->flags,
+	};
+}
+
+/*
+ * Find up to @max timeouts from @next on, in no more records than a chunk has, and
+ * lead @next behind them. Returns how many; @end is set if there are no more.
+ */
+static u32 twheel_list_some(struct twheel_file *f, struct twheel_list_entry *entries, u32 max,
+			    u32 *next, bool *end)
+{
+	u64 now_ns = twheel_now(f->wheel);
+	struct twheel_record *r;
+	u32 nr = 0, i;
+
+	guard(spinlock)(&f->lock);
+	for (i = 0; i < TWHEEL_PER_CHUNK && nr < max; i++) {
+		r = twheel_record_at(f, *next);
+		if (!r) {
+			*end = true;
+			break;
+		}
+		if (twheel_is_live(r))
+			twheel_describe(r, now_ns, &entries[nr++]);
+		++*next;
+	}
+	return nr;
+}
+
+/* Sets done and next of @list. */
+static int twheel_list_entries(struct twheel_file *f, struct twheel_list *list)
+{
+	struct twheel_list_entry __user *uentries = u64_to_user_ptr(list->entries);
+	struct twheel_list_entry entries[TWHEEL_EVENTS_CHUNK];
+	bool end = false;
+	u32 nr, left;
+
+	list->done = 0;
+	while (list->done < list->nr && !end) {
+		if (signal_pending(current))
+			return list->done ? 0 : -EINTR;
+		nr = twheel_list_some(f, entries, min_t(u32, list->nr - list->done,
+							TWHEEL_EVENTS_CHUNK),
+				      &list->next, &end);
+		left = copy_to_user(uentries + list->done, entries, nr * sizeof(*entries));
+		left = DIV_ROUND_UP(left, sizeof(*entries));
+		list->done += nr - left;
+		if (left) {
+			/* An index is the low half of an id. */
+			list->next = (u32)entries[nr - left].id;
+			return list->done ? 0 : -EFAULT;
+		}
+		cond_resched();
+	}
+	return 0;
+}
+
+static int twheel_ioctl_list(struct twheel_file *f, struct twheel_list __user *ulist)
+{
+	struct twheel_list list;
+	int ret;
+
+	if (copy_from_user(&list, ulist, sizeof(list)))
+		return -EFAULT;
+	if (list.flags || list.reserved0 || memchr_inv(list.reserved, 0, sizeof(list.reserved)))
+		return -EINVAL;
+	if (!list.nr || list.entry_size != sizeof(struct twheel_list_entry))
+		return -EINVAL;
+	twheel_begin(f);
+	ret = twheel_list_entries(f, &list);
+	return copy_to_user(ulist, &list, sizeof(list)) ? -EFAULT : ret;
+}
+
+/* Returns the wheel if the caller may know what it does, else NULL. */
+static struct twheel *twheel_file_stats(struct twheel_file *f, struct twheel_stats *stats)
+{
+	const struct twheel_counts *counts = &f->counts;
+	struct twheel *wheel;
+	bool private;
+
+	scoped_guard(spinlock, &f->lock) {
+		stats->moved = counts->moved;
+		stats->cancelled = counts->cancelled;
+		stats->withdrawn = counts->withdrawn;
+		stats->ended = counts->ended;
+		stats->fired = counts->fired;
+		stats->extended = counts->extended;
+		stats->unprocessed = counts->unprocessed;
+		stats->read = counts->read;
+		stats->live = f->live;
+		stats->ready = f->nr_ready;
+		memcpy(stats->lateness, counts->lateness, sizeof(stats->lateness));
+		wheel = f->wheel;
+		private = f->private;
+	}
+	/* Every timeout is somewhere: nobody has to count them when they are made. */
+	stats->armed = stats->cancelled + stats->withdrawn + stats->ended + stats->live;
+	return private || capable(CAP_SYS_ADMIN) ? wheel : NULL;
+}
+
+static void twheel_wheel_stats(struct twheel *wheel, struct twheel_stats *stats)
+{
+	struct twheel_counters counters;
+
+	twheel_stats(wheel, &counters);
+	stats->flags |= TWHEEL_STATS_WHEEL;
+	stats->shards = counters.shards;
+	stats->wheel_armed = counters.armed;
+	stats->wheel_rearmed = counters.rearmed;
+	stats->wheel_cancelled = counters.cancelled;
+	stats->wheel_fired = counters.fired;
+	stats->wheel_extended = counters.extended;
+	stats->wheel_pending = counters.pending;
+	stats->wheel_cascaded = counters.cascaded;
+	stats->wheel_wakeups = counters.wakeups;
+	stats->wheel_largest_batch = counters.largest_batch;
+	memcpy(stats->wheel_lateness, counters.lateness, sizeof(stats->wheel_lateness));
+	memcpy(stats->wheel_occupied, counters.occupied, sizeof(stats->wheel_occupied));
+}
+
+static int twheel_ioctl_stats(struct twheel_file *f, struct twheel_stats __user *ustats)
+{
+	struct twheel_stats *stats;
+	struct twheel *wheel;
+	int ret;
+
+	stats = kzalloc(sizeof(*stats), GFP_KERNEL);
+	if (!stats)
+		return -ENOMEM;
+	wheel = twheel_file_stats(f, stats);
+	if (wheel)
+		twheel_wheel_stats(wheel, stats);
+	ret = copy_to_user(ustats, stats, sizeof(*stats)) ? -EFAULT : 0;
+	kfree(stats);
+	return ret;
+}
+
+static void twheel_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct twheel_file *f = file->private_data;
+	struct twheel_params params;
+	struct twheel *wheel;
+	u32 clock, max, live, ready;
+
+	scoped_guard(spinlock, &f->lock) {
+		wheel = f->wheel;
+		clock = f->clock;
+		max = f->max;
+		live = f->live;
+		ready = f->nr_ready;
+	}
+	twheel_get_params(wheel, &params);
+	seq_printf(m, "clockid:\t%u\n", twheel_clockid[clock]);
+	seq_printf(m, "tick_ns:\t%llu\n", params.tick_ns);
+	seq_printf(m, "slots:\t%u\n", params.slots);
+	seq_printf(m, "levels:\t%u\n", params.levels);
+	seq_printf(m, "max_timeouts:\t%u\n", max);
+	seq_printf(m, "live:\t%u\n", live);
+	seq_printf(m, "ready:\t%u\n", ready);
+}
+
 static bool twheel_ioctl_changes(unsigned int cmd)
 {
 	switch (cmd) {
@@ -1173,6 +1467,7 @@ static bool twheel_ioctl_changes(unsigned int cmd)
 	case TWHEEL_IOC_MOD:
 	case TWHEEL_IOC_CANCEL:
 	case TWHEEL_IOC_SUBMIT:
+	case TWHEEL_IOC_CANCEL_ALL:
 		return true;
 	default:
 		return false;
@@ -1201,6 +1496,12 @@ static long twheel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return twheel_ioctl_op(f, TWHEEL_OP_GET, argp);
 	case TWHEEL_IOC_SUBMIT:
 		return twheel_ioctl_submit(f, argp);
+	case TWHEEL_IOC_CANCEL_ALL:
+		return twheel_ioctl_cancel_all(f, argp);
+	case TWHEEL_IOC_LIST:
+		return twheel_ioctl_list(f, argp);
+	case TWHEEL_IOC_STATS:
+		return twheel_ioctl_stats(f, argp);
 	default:
 		return -ENOTTY;
 	}
@@ -1276,13 +1577,16 @@ static void twheel_consume(struct twheel_file *f, const struct twheel_event *eve
 	LIST_HEAD(arms);
 	unsigned int i;
 
+	f->counts.read += nr;
 	for (i = 0; i < nr; i++) {
 		r = twheel_record_of(f->ready.next);
 		twheel_unready(f, r);
-		if (likely(events[i].flags & TWHEEL_EV_LAST))
+		if (likely(events[i].flags & TWHEEL_EV_LAST)) {
+			f->counts.ended++;
 			twheel_end_record(f, r);
-		else
+		} else {
 			twheel_next_period(f, r, events[i].count, &arms);
+		}
 	}
 	twheel_arm_list(f->wheel, &arms);
 }
@@ -1464,6 +1768,7 @@ static const struct file_operations twheel_fops = {
 	.poll		= twheel_poll,
 	.unlocked_ioctl	= twheel_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
+	.show_fdinfo	= twheel_show_fdinfo,
 };
 
 static struct miscdevice twheel_device = {
