@@ -66,13 +66,48 @@
  * is never 0.
  *
  *
+ * Touch words
+ *
+ * Every index has a word, a deadline in the time of the opener's namespace, which
+ * user space can map and write. ARM and MOD with TWHEEL_F_TOUCH write it before they
+ * queue. When such a timeout comes to the sink, or is stopped, the word is read, once;
+ * if it says later than the time of the batch, the timeout goes back into the wheel,
+ * for that, and nothing has fired. A word can only extend, and nothing that is in it
+ * can do harm: it is one more deadline, a wrong one at worst.
+ *
+ *  - A plain aligned 64-bit store is all that it takes to extend, of any memory order:
+ *    nothing else is read because of it. It is seen if it has become visible when the
+ *    sink reads, at the deadline at the earliest; else the event is made, as if it had
+ *    come later. There is no answer that tells which: the event does.
+ *
+ *  - A word belongs to an index, not to an id. A store that comes after the timeout
+ *    has ended extends the one that has its index next, if that has TWHEEL_F_TOUCH.
+ *    Who cannot be sure looks at the event or the cancel first; the harm is his own.
+ *
+ *  - Whether one that is on its way to the sink has fired depends on its word, so
+ *    CANCEL and MOD look at it too.
+ *
+ * The words lie in pages, which are found in a table that is made with the first one
+ * and has its final size, for the indices below the limit. So what mmap() lets see is
+ * a part of what is in the table. Indices above exist after some have run out of
+ * generations; they have no words, and a timeout with TWHEEL_F_TOUCH that would get
+ * one is refused as if at the limit. A page is made when it is touched, or before the
+ * first timeout that needs it is queued, and stays until release. Mappings hold the
+ * file, whoever has them, so they end before it does; a page that is pinned for longer
+ * has a reference of its own.
+ *
+ * 32-bit kernels would need a lock to read a word that is being written: they have
+ * none.
+ *
+ *
  * Locking
  *
  * twheel_file.lock protects all of a file: states, free list, event queue, table
- * of chunks, counts. It is taken in process context only, with the locks of the
+ * of chunks and of words, counts. It is taken in process context only, with the locks of the
  * engine nested inside; the sink is called without any and takes it for the
  * records of one file at a time. twheel_file.grow is taken around it by whoever
- * adds a page. Who has a file open is found under twheel_users_mutex.
+ * adds a page, in faults with the mmap lock around it: nothing that may fault is done
+ * under it. Who has a file open is found under twheel_users_mutex.
  *
  * A record that is ARMED under the lock is pending in the wheel, or the sink has
  * not had the lock yet: twheel_cancel() and twheel_mod() tell which. Records that
@@ -148,6 +183,7 @@
 #include <uapi/linux/twheel.h>
 
 #include "twheel.h"
+#include "twheel_compat.h"
 
 /* Most timeouts that a file can have, and a user, and all together. */
 #define TWHEEL_MAX_LIMIT	BIT(28)
@@ -263,6 +299,11 @@ struct twheel_chunk {
 	((u32)((PAGE_SIZE - offsetof(struct twheel_chunk, records)) /	\
 	       sizeof(struct twheel_record)))
 
+#define TWHEEL_PER_WORDS	((u32)(PAGE_SIZE / sizeof(u64)))
+
+/* A word is written by user space while the kernel reads it. */
+#define TWHEEL_HAS_TOUCH	IS_ENABLED(CONFIG_64BIT)
+
 /**
  * struct twheel_user - who has files open
  * @node: in twheel_users
@@ -313,6 +354,8 @@ struct twheel_counts {
  * @nr_chunks: chunks in use; grows under @lock and @grow
  * @size: room in @chunks; under @grow
  * @chunks: the table; changes under @lock and @grow
+ * @words: by index / TWHEEL_PER_WORDS: a page of touch words, or NULL; the table as a
+ *	whole is NULL before the first. Entries are added under @lock and @grow
  * @free: records that are FREE
  * @ready: records that are READY, in the order they fired
  * @wait: readers and pollers
@@ -325,7 +368,7 @@ struct twheel_counts {
  * @user: who opened it; constant
  * @offsets_ns: by clock, what @offset_ns would be; constant
  * @counts: what has happened so far
- * @grow: one grows the table at a time
+ * @grow: one adds a page at a time
  */
 struct twheel_file {
 	spinlock_t		lock;		/* all of the file */
@@ -339,6 +382,7 @@ struct twheel_file {
 	u32			nr_chunks;
 	u32			size;
 	struct twheel_chunk	**chunks;
+	u64			**words;
 	struct list_head	free;
 	struct list_head	ready;
 	wait_queue_head_t	wait;
@@ -347,7 +391,7 @@ struct twheel_file {
 	struct twheel_user	*user;
 	s64			offsets_ns[TWHEEL_CLOCKS];
 	struct twheel_counts	counts;
-	struct mutex		grow;		/* additions to chunks */
+	struct mutex		grow;		/* additions to chunks, words */
 };
 
 static struct twheel *twheel_shared[TWHEEL_CLOCKS];	/* from load to unload */
@@ -471,12 +515,16 @@ static struct twheel_chunk *twheel_chunk_of(const struct twheel_record *r)
 	return (struct twheel_chunk *)((unsigned long)r & PAGE_MASK);
 }
 
-static u64 twheel_id(const struct twheel_record *r)
+static u32 twheel_index(const struct twheel_record *r)
 {
 	const struct twheel_chunk *chunk = twheel_chunk_of(r);
-	u32 index = chunk->base + (u32)(r - chunk->records);
 
-	return (u64)r->generation << 32 | index;
+	return chunk->base + (u32)(r - chunk->records);
+}
+
+static u64 twheel_id(const struct twheel_record *r)
+{
+	return (u64)r->generation << 32 | twheel_index(r);
 }
 
 static struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
@@ -504,15 +552,52 @@ static struct twheel_record *twheel_find(struct twheel_file *f, u64 id)
 	return r && r->generation == id >> 32 && twheel_is_live(r) ? r : NULL;
 }
 
-/* A record for a new timeout, or -EAGAIN at the limit, or NULL: grow first. */
-static struct twheel_record *twheel_reserve(struct twheel_file *f)
+/* Pages of words that a file can have; constant once it has begun. */
+static u32 twheel_max_words(const struct twheel_file *f)
+{
+	return DIV_ROUND_UP(f->max, TWHEEL_PER_WORDS);
+}
+
+/* Where user space extends the timeout with @index, or NULL if there is no page yet. */
+static u64 *twheel_word(const struct twheel_file *f, u32 index)
+{
+	u32 page = index / TWHEEL_PER_WORDS;
+
+	lockdep_assert_held(&f->lock);
+	if (!f->words || page >= twheel_max_words(f) || !f->words[page])
+		return NULL;
+	return &f->words[page][index % TWHEEL_PER_WORDS];
+}
+
+/* The record that an ARM would get, or that a MOD is for; NULL if there is none. */
+static struct twheel_record *twheel_target(struct twheel_file *f, const struct twheel_op *op)
+{
+	lockdep_assert_held(&f->lock);
+	if (op->opcode != TWHEEL_OP_ARM)
+		return twheel_find(f, op->id);
+	return list_empty(&f->free) ? NULL : twheel_record_of(f->free.next);
+}
+
+/* Does an ARM or MOD that has been checked need a word, and there is none? */
+static bool twheel_lacks_word(struct twheel_file *f, const struct twheel_op *op)
+{
+	struct twheel_record *r;
+
+	if (likely(!(op->flags & TWHEEL_F_TOUCH)))
+		return false;
+	r = twheel_target(f, op);
+	return r && !twheel_word(f, twheel_index(r));
+}
+
+/* A record for an ARM, or -EAGAIN at the limit, or NULL: grow first. */
+static struct twheel_record *twheel_reserve(struct twheel_file *f, const struct twheel_op *op)
 {
 	struct twheel_record *r;
 
 	lockdep_assert_held(&f->lock);
 	if (f->live >= f->max)
 		return ERR_PTR(-EAGAIN);
-	if (list_empty(&f->free))
+	if (list_empty(&f->free) || twheel_lacks_word(f, op))
 		return NULL;
 	r = twheel_record_of(f->free.next);
 	list_del(&r->t.entry);
@@ -583,26 +668,12 @@ static int twheel_grow_table(struct twheel_file *f)
 	return 0;
 }
 
-static bool twheel_has_free(struct twheel_file *f)
-{
-	bool ret;
-
-	spin_lock(&f->lock);
-	ret = !list_empty(&f->free);
-	spin_unlock(&f->lock);
-	return ret;
-}
-
-/* Add a chunk of free records, if somebody else has not done so. */
-static int twheel_grow(struct twheel_file *f)
+static int twheel_add_chunk(struct twheel_file *f)
 {
 	struct twheel_chunk *chunk;
 	int ret;
 	u32 i;
 
-	guard(mutex)(&f->grow);
-	if (twheel_has_free(f))
-		return 0;
 	ret = twheel_grow_table(f);
 	if (ret)
 		return ret;
@@ -616,6 +687,118 @@ static int twheel_grow(struct twheel_file *f)
 		list_add_tail(&chunk->records[i].t.entry, &f->free);
 	spin_unlock(&f->lock);
 	return 0;
+}
+
+static int twheel_make_words(struct twheel_file *f)
+{
+	u64 **words;
+
+	lockdep_assert_held(&f->grow);
+	if (f->words)
+		return 0;
+	words = kvcalloc(twheel_max_words(f), sizeof(*words), GFP_KERNEL_ACCOUNT);
+	if (!words)
+		return -ENOMEM;
+	spin_lock(&f->lock);
+	f->words = words;
+	spin_unlock(&f->lock);
+	return 0;
+}
+
+/* Add a page of words, if it is not there yet. */
+static int twheel_add_words(struct twheel_file *f, unsigned long page)
+{
+	u64 *words;
+	int ret;
+
+	lockdep_assert_held(&f->grow);
+	if (page >= twheel_max_words(f))
+		return -EAGAIN;
+	ret = twheel_make_words(f);
+	if (ret || f->words[page])
+		return ret;
+	words = twheel_alloc_page(f);
+	if (IS_ERR(words))
+		return PTR_ERR(words);
+	spin_lock(&f->lock);
+	f->words[page] = words;
+	spin_unlock(&f->lock);
+	return 0;
+}
+
+/* Add what @op lacks, if somebody else has not done so. */
+static int twheel_grow(struct twheel_file *f, const struct twheel_op *op)
+{
+	struct twheel_record *r;
+	bool lacks_word;
+	u32 index = 0;
+
+	guard(mutex)(&f->grow);
+	scoped_guard(spinlock, &f->lock) {
+		r = twheel_target(f, op);
+		lacks_word = twheel_lacks_word(f, op);
+		if (r)
+			index = twheel_index(r);
+	}
+	if (lacks_word)
+		return twheel_add_words(f, index / TWHEEL_PER_WORDS);
+	return r || op->opcode != TWHEEL_OP_ARM ? 0 : twheel_add_chunk(f);
+}
+
+/* Times */
+
+/*
+ * @ns from @base on the wheel's clock. What a namespace shifts to before the clock's
+ * zero is past, what it shifts beyond the end never comes.
+ */
+static u64 twheel_from_base(u64 ns, u64 base)
+{
+	u64 sum = ns + base;
+
+	if (sum <= S64_MAX)
+		return sum;
+	return (s64)base < 0 ? 0 : S64_MAX;
+}
+
+/* What an absolute time of the opener of the file is on the wheel's clock, */
+static u64 twheel_from_user_ns(const struct twheel_file *f, u64 ns)
+{
+	return twheel_from_base(ns, -(u64)f->offset_ns);
+}
+
+/* and back. */
+static u64 twheel_to_user_ns(const struct twheel_file *f, u64 ns)
+{
+	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
+}
+
+/* The deadline that @op asks for, on the wheel's clock. */
+static u64 twheel_deadline(const struct twheel_file *f, const struct twheel_op *op, u64 now_ns)
+{
+	if (op->flags & TWHEEL_F_ABS)
+		return twheel_from_user_ns(f, op->expires_ns);
+	return twheel_from_base(op->expires_ns, now_ns);
+}
+
+/* The deadline of an ARMED record, or what its word says if that is later. */
+static u64 twheel_extended_deadline(const struct twheel_file *f, const struct twheel_record *r)
+{
+	u64 word_ns;
+
+	lockdep_assert_held(&f->lock);
+	if (likely(!(r->flags & TWHEEL_F_TOUCH)))
+		return r->t.expires;
+	/* Written by user space at any time: see "Touch words". */
+	word_ns = READ_ONCE(*twheel_word(f, twheel_index(r)));
+	if (word_ns > S64_MAX)
+		return r->t.expires;
+	return max(r->t.expires, twheel_from_user_ns(f, word_ns));
+}
+
+static void twheel_write_word(const struct twheel_file *f, const struct twheel_record *r,
+			      u64 expires_ns)
+{
+	WRITE_ONCE(*twheel_word(f, twheel_index(r)), twheel_to_user_ns(f, expires_ns));
 }
 
 /* Queueing */
@@ -663,6 +846,30 @@ static void twheel_count_lateness(struct twheel_file *f, u64 late_ns)
 	f->counts.lateness[min(fls64(late_ns), TWHEEL_LATENESS - 1)]++;
 }
 
+/* A record that is not just ARMED has arrived in the sink. Returns whether it fires. */
+static bool twheel_arrive_other(struct twheel_file *f, struct twheel_record *r, u64 now_ns)
+{
+	u64 deadline;
+
+	if (r->state == TWHEEL_DROPPED) {
+		twheel_accept(&r->t);
+		twheel_recycle(f, r);
+		return false;
+	}
+	if (r->rearm) {
+		r->rearm = false;
+		twheel_accept(&r->t);
+		twheel_queue_alone(f, r);
+		return false;
+	}
+	deadline = twheel_extended_deadline(f, r);
+	if (deadline <= now_ns)
+		return true;
+	f->counts.extended++;
+	twheel_extend(&r->t, deadline);
+	return false;
+}
+
 /*
  * A record of this file has arrived in the sink. Returns 1 if that makes an event.
  */
@@ -670,16 +877,10 @@ static int twheel_arrive(struct twheel_file *f, struct twheel_record *r, u64 now
 {
 	lockdep_assert_held(&f->lock);
 	list_del(&r->t.entry);
+	if (unlikely(r->state != TWHEEL_ARMED || r->rearm || r->flags & TWHEEL_F_TOUCH) &&
+	    !twheel_arrive_other(f, r, now_ns))
+		return 0;
 	twheel_accept(&r->t);
-	if (r->state == TWHEEL_DROPPED) {
-		twheel_recycle(f, r);
-		return 0;
-	}
-	if (r->rearm) {
-		r->rearm = false;
-		twheel_queue_alone(f, r);
-		return 0;
-	}
 	r->state = TWHEEL_READY;
 	r->fired_ns = now_ns;
 	list_add_tail(&r->t.entry, &f->ready);
@@ -728,16 +929,19 @@ static void twheel_begin(struct twheel_file *f)
 	spin_unlock(&f->lock);
 }
 
+#define TWHEEL_ARM_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY |	\
+				 (TWHEEL_HAS_TOUCH ? TWHEEL_F_TOUCH : 0))
+
 /* For ARM and MOD. */
 static int twheel_check_times(const struct twheel_file *f, const struct twheel_op *op)
 {
-	if (op->flags & ~(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY) || f->op_flags & ~op->flags)
+	if (op->flags & ~TWHEEL_ARM_FLAGS || f->op_flags & ~op->flags)
 		return -EINVAL;
 	if (op->expires_ns > S64_MAX || op->interval_ns > S64_MAX)
 		return -EINVAL;
 	if (!op->interval_ns)
 		return op->repeat || op->flags & TWHEEL_F_FIXED_DELAY ? -EINVAL : 0;
-	return 0;
+	return op->flags & TWHEEL_F_TOUCH ? -EINVAL : 0;
 }
 
 /*
@@ -763,43 +967,38 @@ static int twheel_check_op(const struct twheel_file *f, const struct twheel_op *
 	}
 }
 
-/*
- * The deadline that @op asks for, on the wheel's clock. What a namespace shifts
- * to before the clock's zero is past, what it shifts beyond the end never comes.
- */
-static u64 twheel_deadline(const struct twheel_file *f, const struct twheel_op *op, u64 now_ns)
-{
-	u64 base = op->flags & TWHEEL_F_ABS ? -(u64)f->offset_ns : now_ns;
-	u64 sum = op->expires_ns + base;
-
-	if (sum <= S64_MAX)
-		return sum;
-	return (s64)base < 0 ? 0 : S64_MAX;
-}
-
-/* What an absolute time on the wheel's clock is to the opener of the file. */
-static u64 twheel_to_user_ns(const struct twheel_file *f, u64 ns)
-{
-	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
-}
-
-/* All that ARM and MOD set, but for the deadline. */
-static void twheel_fill(struct twheel_record *r, const struct twheel_op *op)
+/* All that ARM and MOD set, but for t.expires. */
+static void twheel_fill(struct twheel_file *f, struct twheel_record *r,
+			const struct twheel_op *op, u64 expires_ns)
 {
 	r->t.data = op->cookie;
 	r->interval_ns = op->interval_ns;
 	r->repeat = op->repeat;
 	r->slack_us = op->slack_us;
 	r->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH);
+	if (unlikely(r->flags & TWHEEL_F_TOUCH))
+		twheel_write_word(f, r, expires_ns);
 }
 
 /* Fill in a reserved record; arming it is left to the caller, with others. */
 static void twheel_prepare(struct twheel_file *f, struct twheel_record *r,
 			   const struct twheel_op *op, u64 now_ns, struct list_head *arms)
 {
-	twheel_fill(r, op);
 	r->t.expires = twheel_deadline(f, op, now_ns);
+	twheel_fill(f, r, op, r->t.expires);
 	twheel_queue_record(f, r, arms);
+}
+
+/*
+ * What becomes of a record that is ARMED but not in the wheel, since it is on its way
+ * to the sink: does an event? After a MOD it has not fired again.
+ */
+static bool twheel_has_fired(struct twheel_file *f, const struct twheel_record *r)
+{
+	if (r->rearm)
+		return false;
+	return !(r->flags & TWHEEL_F_TOUCH) ||
+	       twheel_extended_deadline(f, r) <= twheel_now(f->wheel);
 }
 
 /* Returns 0 or TWHEEL_WITHDRAWN for a live record, which is live no more. */
@@ -814,10 +1013,9 @@ static int __twheel_cancel_record(struct twheel_file *f, struct twheel_record *r
 		twheel_end_record(f, r);
 		return 0;
 	}
-	/* On its way to the sink. After a MOD it has not fired again: pending. */
 	r->state = TWHEEL_DROPPED;
 	f->live--;
-	return r->rearm ? 0 : TWHEEL_WITHDRAWN;
+	return twheel_has_fired(f, r) ? TWHEEL_WITHDRAWN : 0;
 }
 
 static int twheel_cancel_record(struct twheel_file *f, struct twheel_record *r)
@@ -842,12 +1040,13 @@ static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 
 {
 	struct twheel_record *r = twheel_find(f, op->id);
 	u64 expires_ns = twheel_deadline(f, op, now_ns);
-	int ret;
+	bool has_fired;
 
 	if (!r)
 		return -ENOENT;
+	has_fired = twheel_has_fired(f, r);
 	f->counts.moved++;
-	twheel_fill(r, op);
+	twheel_fill(f, r, op, expires_ns);
 	if (r->state == TWHEEL_READY) {
 		twheel_unready(f, r);
 		r->t.expires = expires_ns;
@@ -858,16 +1057,19 @@ static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 
 		return 0;
 	/* On its way to the sink, which will arm it. */
 	r->t.expires = expires_ns;
-	ret = r->rearm ? 0 : TWHEEL_WITHDRAWN;
 	r->rearm = true;
-	return ret;
+	return has_fired ? TWHEEL_WITHDRAWN : 0;
 }
 
-static u64 twheel_remaining(const struct twheel_record *r, u64 now_ns)
+static u64 twheel_remaining(const struct twheel_file *f, const struct twheel_record *r,
+			    u64 now_ns)
 {
-	if (r->state != TWHEEL_ARMED || r->t.expires <= now_ns)
+	u64 deadline;
+
+	if (r->state != TWHEEL_ARMED)
 		return 0;
-	return r->t.expires - now_ns;
+	deadline = twheel_extended_deadline(f, r);
+	return deadline > now_ns ? deadline - now_ns : 0;
 }
 
 static int twheel_get_op(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
@@ -879,7 +1081,7 @@ static int twheel_get_op(struct twheel_file *f, struct twheel_op *op, u64 now_ns
 	op->cookie = r->t.data;
 	op->interval_ns = r->interval_ns;
 	op->repeat = r->repeat;
-	op->expires_ns = twheel_remaining(r, now_ns);
+	op->expires_ns = twheel_remaining(f, r, now_ns);
 	return 0;
 }
 
@@ -900,21 +1102,79 @@ static int twheel_apply(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
 }
 
 /*
+ * Carry out operations in order, runs of ARMs in one go, until one needs a record
+ * or a word and there is none. Returns how many are done.
+ */
+static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
+{
+	struct twheel_record *r;
+	LIST_HEAD(arms);
+	u32 i;
+
+	lockdep_assert_held(&f->lock);
+	for (i = 0; i < nr; i++) {
+		struct twheel_op *op = &ops[i];
+
+		op->result = twheel_check_op(f, op);
+		if (op->result)
+			continue;
+		if (op->opcode != TWHEEL_OP_ARM) {
+			if (twheel_lacks_word(f, op))
+				break;
+			twheel_arm_list(f->wheel, &arms);
+			op->result = twheel_apply(f, op, now_ns);
+			continue;
+		}
+		r = twheel_reserve(f, op);
+		if (!r)
+			break;
+		op->result = PTR_ERR_OR_ZERO(r);
+		if (op->result)
+			continue;
+		op->id = twheel_id(r);
+		twheel_prepare(f, r, op, now_ns, &arms);
+	}
+	twheel_arm_list(f->wheel, &arms);
+	return i;
+}
+
+static void twheel_carry_out(struct twheel_file *f, struct twheel_op *ops, u32 nr)
+{
+	u64 now_ns = twheel_now(f->wheel);
+	u32 done = 0;
+	int ret;
+
+	for (;;) {
+		spin_lock(&f->lock);
+		done += twheel_run_ops(f, ops + done, nr - done, now_ns);
+		spin_unlock(&f->lock);
+		if (done == nr)
+			return;
+		ret = twheel_grow(f, &ops[done]);
+		if (ret)
+			ops[done++].result = ret;
+	}
+}
+
+/* One operation in a call */
+
+/*
  * Reserve for an ARM, growing as needed. The id is not alive yet: it has to get
  * to user space first, as a timeout that nobody knows could not be cancelled.
  */
-static struct twheel_record *twheel_reserve_grow(struct twheel_file *f)
+static struct twheel_record *twheel_reserve_grow(struct twheel_file *f,
+						 const struct twheel_op *op)
 {
 	struct twheel_record *r;
 	int ret;
 
 	for (;;) {
 		spin_lock(&f->lock);
-		r = twheel_reserve(f);
+		r = twheel_reserve(f, op);
 		spin_unlock(&f->lock);
 		if (r)
 			return r;
-		ret = twheel_grow(f);
+		ret = twheel_grow(f, op);
 		if (ret)
 			return ERR_PTR(ret);
 	}
@@ -923,7 +1183,7 @@ static struct twheel_record *twheel_reserve_grow(struct twheel_file *f)
 static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 			  struct twheel_op __user *uop)
 {
-	struct twheel_record *r = twheel_reserve_grow(f);
+	struct twheel_record *r = twheel_reserve_grow(f, op);
 	LIST_HEAD(arms);
 	bool fault;
 
@@ -945,19 +1205,14 @@ static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 static int twheel_apply_one(struct twheel_file *f, struct twheel_op *op,
 			    struct twheel_op __user *uop)
 {
-	int ret;
-
 	/* A result that cannot be told is found out before there is one. */
 	if (put_user(0, &uop->result))
 		return -EFAULT;
-	spin_lock(&f->lock);
-	ret = twheel_apply(f, op, twheel_now(f->wheel));
-	spin_unlock(&f->lock);
-	if (ret < 0)
-		return ret;
+	twheel_carry_out(f, op, 1);
+	if (op->result < 0)
+		return op->result;
 	if (op->opcode != TWHEEL_OP_GET)
-		return put_user(ret, &uop->result);
-	op->result = 0;
+		return put_user(op->result, &uop->result);
 	return copy_to_user(uop, op, sizeof(*op)) ? -EFAULT : 0;
 }
 
@@ -978,60 +1233,7 @@ static int twheel_ioctl_op(struct twheel_file *f, u32 opcode, struct twheel_op _
 					 twheel_apply_one(f, &op, uop);
 }
 
-/* Many operations in one call */
-
-/*
- * Carry out operations in order, runs of ARMs in one go, until one needs a record
- * and there is none. Returns how many are done.
- */
-static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
-{
-	struct twheel_record *r;
-	LIST_HEAD(arms);
-	u32 i;
-
-	lockdep_assert_held(&f->lock);
-	for (i = 0; i < nr; i++) {
-		struct twheel_op *op = &ops[i];
-
-		op->result = twheel_check_op(f, op);
-		if (op->result)
-			continue;
-		if (op->opcode != TWHEEL_OP_ARM) {
-			twheel_arm_list(f->wheel, &arms);
-			op->result = twheel_apply(f, op, now_ns);
-			continue;
-		}
-		r = twheel_reserve(f);
-		if (!r)
-			break;
-		op->result = PTR_ERR_OR_ZERO(r);
-		if (op->result)
-			continue;
-		op->id = twheel_id(r);
-		twheel_prepare(f, r, op, now_ns, &arms);
-	}
-	twheel_arm_list(f->wheel, &arms);
-	return i;
-}
-
-static void twheel_submit_chunk(struct twheel_file *f, struct twheel_op *ops, u32 nr)
-{
-	u64 now_ns = twheel_now(f->wheel);
-	u32 done = 0;
-	int ret;
-
-	for (;;) {
-		spin_lock(&f->lock);
-		done += twheel_run_ops(f, ops + done, nr - done, now_ns);
-		spin_unlock(&f->lock);
-		if (done == nr)
-			return;
-		ret = twheel_grow(f);
-		if (ret)
-			ops[done++].result = ret;
-	}
-}
+/* Many operations in a call */
 
 /*
  * Get the next operations, and make sure that their results can be written, by
@@ -1062,7 +1264,7 @@ static u32 twheel_submit_ops(struct twheel_file *f, struct twheel_op __user *uop
 	while (done < nr) {
 		want = min_t(u32, nr - done, TWHEEL_OPS_CHUNK);
 		got = twheel_fetch_ops(ops, uops + done, want);
-		twheel_submit_chunk(f, ops, got);
+		twheel_carry_out(f, ops, got);
 		/* If unmapped meanwhile, the results are forfeited, the effects stay. */
 		fault = copy_to_user(uops + done, ops, got * sizeof(*ops)) || got < want;
 		done += got;
@@ -1099,6 +1301,7 @@ static int twheel_ioctl_info(struct twheel_file *f, struct twheel_info __user *u
 	struct twheel *wheel;
 
 	memset(&info, 0, sizeof(info));
+	info.features = TWHEEL_HAS_TOUCH ? TWHEEL_FEATURE_TOUCH : 0;
 	spin_lock(&f->lock);
 	wheel = f->wheel;
 	info.clock = twheel_clockid[f->clock];
@@ -1286,13 +1489,13 @@ static int twheel_ioctl_cancel_all(struct twheel_file *f, struct twheel_cancel_a
 	return copy_to_user(uall, &all, sizeof(all)) ? -EFAULT : 0;
 }
 
-static void twheel_describe(const struct twheel_record *r, u64 now_ns,
-			    struct twheel_list_entry *entry)
+static void twheel_describe(const struct twheel_file *f, const struct twheel_record *r,
+			    u64 now_ns, struct twheel_list_entry *entry)
 {
 	*entry = (struct twheel_list_entry){
 		.id		= twheel_id(r),
 		.cookie		= r->t.data,
-		.remaining_ns	= twheel_remaining(r, now_ns),
+		.remaining_ns	= twheel_remaining(f, r, now_ns),
 		.interval_ns	= r->interval_ns,
 		.repeat		= r->repeat,
 		.slack_us	= r->slack_us,
@@ -1321,7 +1524,7 @@ static u32 twheel_list_some(struct twheel_file *f, struct twheel_list_entry *ent
 			break;
 		}
 		if (twheel_is_live(r))
-			twheel_describe(r, now_ns, &entries[nr++]);
+			twheel_describe(f, r, now_ns, &entries[nr++]);
 		++*next;
 	}
 	return nr;
@@ -1684,7 +1887,57 @@ static __poll_t twheel_poll(struct file *file, poll_table *wait)
 	return READ_ONCE(f->nr_ready) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
+/* Touch words for user space */
+
+static vm_fault_t twheel_fault(struct vm_fault *vmf)
+{
+	struct twheel_file *f = vmf->vma->vm_file->private_data;
+	int ret;
+
+	scoped_guard(mutex, &f->grow) {
+		ret = twheel_add_words(f, vmf->pgoff);
+		if (!ret) {
+			vmf->page = virt_to_page(f->words[vmf->pgoff]);
+			get_page(vmf->page);
+		}
+	}
+	if (!ret)
+		return 0;
+	return ret == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
+}
+
+static const struct vm_operations_struct twheel_vm_ops = {
+	.fault	= twheel_fault,
+};
+
+static int twheel_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct twheel_file *f = file->private_data;
+
+	/* VM_MAYSHARE: a shared mapping of a file that is open for reading counts, too. */
+	if (!(vma->vm_flags & VM_MAYSHARE) || vma->vm_flags & VM_EXEC || vma->vm_pgoff)
+		return -EINVAL;
+	twheel_begin(f);
+	if (vma_pages(vma) > twheel_max_words(f))
+		return -EINVAL;
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	vma->vm_ops = &twheel_vm_ops;
+	return 0;
+}
+
 /* Files */
+
+static void twheel_free_words(struct twheel_file *f)
+{
+	u32 i;
+
+	for (i = 0; f->words && i < twheel_max_words(f); i++) {
+		if (f->words[i])
+			twheel_free_page(f, f->words[i]);
+		cond_resched();
+	}
+	kvfree(f->words);
+}
 
 static void twheel_note_namespace(struct twheel_file *f)
 {
@@ -1752,6 +2005,7 @@ static int twheel_release(struct inode *inode, struct file *file)
 		twheel_free_page(f, f->chunks[i]);
 		cond_resched();
 	}
+	twheel_free_words(f);
 	if (f->private)
 		twheel_free_private(f->user, f->wheel);
 	twheel_put_user(f->user);
@@ -1766,6 +2020,7 @@ static const struct file_operations twheel_fops = {
 	.release	= twheel_release,
 	.read_iter	= twheel_read_iter,
 	.poll		= twheel_poll,
+	.mmap		= TWHEEL_HAS_TOUCH ? twheel_mmap : NULL,
 	.unlocked_ioctl	= twheel_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 	.show_fdinfo	= twheel_show_fdinfo,

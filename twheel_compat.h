@@ -7,6 +7,7 @@
 #define _TWHEEL_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/mm.h>
 #include <linux/version.h>
 
 /* Linux 6.13: initialises the timer and its callback in one call. */
@@ -17,6 +18,15 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 {
 	hrtimer_init(timer, clock_id, mode);
 	timer->function = function;
+}
+#endif
+
+/* Linux 6.3: the flags of a mapping are not written directly. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)
+{
+	vma->vm_flags |= set;
+	vma->vm_flags &= ~clear;
 }
 #endif
 
