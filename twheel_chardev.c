@@ -35,6 +35,7 @@
  *	READY		on the event queue
  *	DROPPED		cancelled in a batch on its way to the sink: no one finds it,
  *			and the sink frees it
+ *	STOPPED		had not fired when STOP came; on a list of STOP, and soon READY
  *
  *	RESERVED -> ARMED	ARM
  *	ARMED -> READY		sink
@@ -46,6 +47,9 @@
  *	READY -> FREE		read of the last event; CANCEL: the event is withdrawn
  *	READY -> ARMED		read of a periodic one
  *	DROPPED -> FREE		sink
+ *	ARMED -> STOPPED	STOP; sink, after STOP, where it would queue it again
+ *	STOPPED -> READY	STOP
+ *	STOPPED -> FREE		CANCEL
  *
  * A timeout that is on its way to the sink has fired for the wheel, so CANCEL and
  * MOD answer as for an unread event: TWHEEL_WITHDRAWN.
@@ -100,14 +104,45 @@
  * none.
  *
  *
+ * Stopping
+ *
+ * From the moment that the file is @stopped, which is tested under the lock, no ARM and
+ * no MOD has an effect, the sink queues nothing again, and no read() does. STOP then
+ *
+ *  1. takes out of the wheel what is pending, chunk by chunk. What has left the wheel
+ *     already comes to the sink;
+ *  2. flushes the wheel: the sink has been there, and nothing is ARMED any more;
+ *  3. sorts what is STOPPED by deadline;
+ *  4. moves it to the event queue, which gets events from nobody else by now, so they
+ *     come after all that have fired;
+ *  5. says that it is @over: from then on no reader waits.
+ *
+ * The lock is held for a portion at a time, and CANCEL may take records away at any
+ * point: it unlinks them, which asks for no list head. So the sort is one that knows
+ * nothing of its elements between two steps but that they are in one list or another:
+ * a radix sort, by 64 lists on the stack, from the lowest digit to the highest,
+ * without those in which all deadlines agree. Nothing is allocated.
+ *
+ * Events that come of STOP have count 0. A periodic timeout whose event was unread
+ * counts up to the time of STOP, and ends with that event. A second STOP waits for the
+ * first and does nothing. After @over, the end is reached when the last event has
+ * gone: read() returns 0, and poll() reports EPOLLHUP, for which pollers are woken.
+ *
+ *
  * Locking
  *
- * twheel_file.lock protects all of a file: states, free list, event queue, table
- * of chunks and of words, counts. It is taken in process context only, with the locks of the
- * engine nested inside; the sink is called without any and takes it for the
- * records of one file at a time. twheel_file.grow is taken around it by whoever
- * adds a page, in faults with the mmap lock around it: nothing that may fault is done
- * under it. Who has a file open is found under twheel_users_mutex.
+ *	mmap lock			in faults
+ *	  twheel_file.grow		additions of pages
+ *	twheel_file.stopping		STOP
+ *	  twheel_file.lock		all of the file
+ *	    locks of the engine
+ *	    twheel_file.wait		when the last event after STOP goes
+ *	twheel_users_mutex		who has files open
+ *
+ * twheel_file.lock protects all of a file: states, free list, event queue, table of
+ * chunks and of words, counts. It is taken in process context only, inside grow and
+ * inside stopping; the sink is called without any lock and takes it for the records of
+ * one file at a time. Nothing that may fault is done under grow.
  *
  * A record that is ARMED under the lock is pending in the wheel, or the sink has
  * not had the lock yet: twheel_cancel() and twheel_mod() tell which. Records that
@@ -127,6 +162,9 @@
  * Readers wait exclusively, and as many are woken as there are events; one that
  * leaves without an event, because its buffer is bad or it has been signalled,
  * wakes another in its place.
+ *
+ * @over is read before the count, with acquire, and set, with release, after all that
+ * STOP has added to it: with @over and no event there will be none.
  *
  *
  * Release
@@ -203,6 +241,10 @@
 #define TWHEEL_OPS_CHUNK	16
 #define TWHEEL_EVENTS_CHUNK	16
 
+/* Records that STOP sorts in one hold of it, and by how many bits at a time. */
+#define TWHEEL_SORT_CHUNK	64
+#define TWHEEL_SORT_BITS	6
+
 static unsigned int max_timeouts = 1U << 20;
 static unsigned int max_user_timeouts = 1U << 22;
 static unsigned int max_all_timeouts = 1U << 24;
@@ -256,13 +298,14 @@ enum twheel_record_state {
 	TWHEEL_ARMED,
 	TWHEEL_READY,
 	TWHEEL_DROPPED,
+	TWHEEL_STOPPED,
 };
 
 /**
  * struct twheel_record - one timeout of a file
  * @t: in the wheel; data is the cookie, expires the deadline. Its entry is the
  *	place on the free list or the event queue when it is not in the wheel
- * @fired_ns: READY: when it fired
+ * @fired_ns: READY, STOPPED: when it fired or was stopped
  * @interval_ns: from one deadline to the next, or 0
  * @generation: high half of its id; never 0
  * @repeat: with an interval: deadlines not read yet; 0: no end
@@ -270,6 +313,7 @@ enum twheel_record_state {
  * @state: enum twheel_record_state
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
  * @rearm: ARMED: MOD came when it was on its way to the sink
+ * @unprocessed: READY, STOPPED: it was stopped before it fired
  */
 struct twheel_record {
 	struct twheel_timeout	t;
@@ -281,7 +325,10 @@ struct twheel_record {
 	u8			state;
 	u8			flags;
 	bool			rearm;
+	bool			unprocessed;
 };
+
+static_assert(sizeof(long) < 8 || sizeof(struct twheel_record) == 88);
 
 /**
  * struct twheel_chunk - a page of records
@@ -348,6 +395,8 @@ struct twheel_counts {
  * struct twheel_file - an open file
  * @lock: protects all the rest, unless it says otherwise
  * @begun: SETUP comes too late; read without @lock
+ * @stopped: STOP has come
+ * @over: and has gone: no events are added any more; read without @lock
  * @nr_ready: length of @ready; read without @lock by those who wait
  * @live: records that are RESERVED, ARMED or READY
  * @max: limit of @live; constant once @begun
@@ -358,6 +407,8 @@ struct twheel_counts {
  *	whole is NULL before the first. Entries are added under @lock and @grow
  * @free: records that are FREE
  * @ready: records that are READY, in the order they fired
+ * @unprocessed: records that are STOPPED, but for those that STOP has in its hands
+ * @stop_ns: when STOP came
  * @wait: readers and pollers
  * @wheel: the wheel; constant once @begun
  * @offset_ns: what the opener's time namespace adds to the clock; constant once @begun
@@ -369,10 +420,13 @@ struct twheel_counts {
  * @offsets_ns: by clock, what @offset_ns would be; constant
  * @counts: what has happened so far
  * @grow: one adds a page at a time
+ * @stopping: one STOP at a time
  */
 struct twheel_file {
 	spinlock_t		lock;		/* all of the file */
 	bool			begun;
+	bool			stopped;
+	bool			over;
 	bool			private;
 	u8			clock;
 	u32			op_flags;
@@ -385,6 +439,8 @@ struct twheel_file {
 	u64			**words;
 	struct list_head	free;
 	struct list_head	ready;
+	struct list_head	unprocessed;
+	u64			stop_ns;
 	wait_queue_head_t	wait;
 	struct twheel		*wheel;
 	s64			offset_ns;
@@ -392,6 +448,7 @@ struct twheel_file {
 	s64			offsets_ns[TWHEEL_CLOCKS];
 	struct twheel_counts	counts;
 	struct mutex		grow;		/* additions to chunks, words */
+	struct mutex		stopping;	/* STOP */
 };
 
 static struct twheel *twheel_shared[TWHEEL_CLOCKS];	/* from load to unload */
@@ -541,7 +598,8 @@ static struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
 /* Can its id be used? */
 static bool twheel_is_live(const struct twheel_record *r)
 {
-	return r->state == TWHEEL_ARMED || r->state == TWHEEL_READY;
+	return r->state == TWHEEL_ARMED || r->state == TWHEEL_READY ||
+	       r->state == TWHEEL_STOPPED;
 }
 
 /* The live record of @id, or NULL. */
@@ -589,12 +647,14 @@ static bool twheel_lacks_word(struct twheel_file *f, const struct twheel_op *op)
 	return r && !twheel_word(f, twheel_index(r));
 }
 
-/* A record for an ARM, or -EAGAIN at the limit, or NULL: grow first. */
+/* A record for an ARM, or -ESHUTDOWN, or -EAGAIN at the limit, or NULL: grow first. */
 static struct twheel_record *twheel_reserve(struct twheel_file *f, const struct twheel_op *op)
 {
 	struct twheel_record *r;
 
 	lockdep_assert_held(&f->lock);
+	if (unlikely(f->stopped))
+		return ERR_PTR(-ESHUTDOWN);
 	if (f->live >= f->max)
 		return ERR_PTR(-EAGAIN);
 	if (list_empty(&f->free) || twheel_lacks_word(f, op))
@@ -612,6 +672,7 @@ static void twheel_recycle(struct twheel_file *f, struct twheel_record *r)
 	lockdep_assert_held(&f->lock);
 	r->state = TWHEEL_FREE;
 	r->rearm = false;
+	r->unprocessed = false;
 	if (++r->generation)
 		list_add(&r->t.entry, &f->free);
 }
@@ -628,6 +689,8 @@ static void twheel_unready(struct twheel_file *f, struct twheel_record *r)
 	lockdep_assert_held(&f->lock);
 	list_del(&r->t.entry);
 	WRITE_ONCE(f->nr_ready, f->nr_ready - 1);
+	if (unlikely(f->over) && !f->nr_ready)
+		wake_up_poll(&f->wait, EPOLLHUP);
 }
 
 static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
@@ -846,6 +909,19 @@ static void twheel_count_lateness(struct twheel_file *f, u64 late_ns)
 	f->counts.lateness[min(fls64(late_ns), TWHEEL_LATENESS - 1)]++;
 }
 
+/* The record is in no list, and neither in the wheel nor on its way to the sink. */
+static void twheel_leave_unprocessed(struct twheel_file *f, struct twheel_record *r,
+				     u64 deadline)
+{
+	lockdep_assert_held(&f->lock);
+	r->state = TWHEEL_STOPPED;
+	r->unprocessed = true;
+	r->rearm = false;
+	r->t.expires = deadline;
+	r->fired_ns = f->stop_ns;
+	list_add_tail(&r->t.entry, &f->unprocessed);
+}
+
 /* A record that is not just ARMED has arrived in the sink. Returns whether it fires. */
 static bool twheel_arrive_other(struct twheel_file *f, struct twheel_record *r, u64 now_ns)
 {
@@ -856,17 +932,20 @@ static bool twheel_arrive_other(struct twheel_file *f, struct twheel_record *r, 
 		twheel_recycle(f, r);
 		return false;
 	}
-	if (r->rearm) {
+	deadline = twheel_extended_deadline(f, r);
+	if (!r->rearm && deadline <= now_ns)
+		return true;
+	if (f->stopped) {
+		twheel_accept(&r->t);
+		twheel_leave_unprocessed(f, r, deadline);
+	} else if (r->rearm) {
 		r->rearm = false;
 		twheel_accept(&r->t);
 		twheel_queue_alone(f, r);
-		return false;
+	} else {
+		f->counts.extended++;
+		twheel_extend(&r->t, deadline);
 	}
-	deadline = twheel_extended_deadline(f, r);
-	if (deadline <= now_ns)
-		return true;
-	f->counts.extended++;
-	twheel_extend(&r->t, deadline);
 	return false;
 }
 
@@ -1004,8 +1083,11 @@ static bool twheel_has_fired(struct twheel_file *f, const struct twheel_record *
 /* Returns 0 or TWHEEL_WITHDRAWN for a live record, which is live no more. */
 static int __twheel_cancel_record(struct twheel_file *f, struct twheel_record *r)
 {
-	if (r->state == TWHEEL_READY) {
-		twheel_unready(f, r);
+	if (r->state == TWHEEL_READY || r->state == TWHEEL_STOPPED) {
+		if (r->state == TWHEEL_READY)
+			twheel_unready(f, r);
+		else
+			list_del(&r->t.entry);
 		twheel_end_record(f, r);
 		return TWHEEL_WITHDRAWN;
 	}
@@ -1042,6 +1124,8 @@ static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 
 	u64 expires_ns = twheel_deadline(f, op, now_ns);
 	bool has_fired;
 
+	if (f->stopped)
+		return -ESHUTDOWN;
 	if (!r)
 		return -ENOENT;
 	has_fired = twheel_has_fired(f, r);
@@ -1185,21 +1269,24 @@ static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 {
 	struct twheel_record *r = twheel_reserve_grow(f, op);
 	LIST_HEAD(arms);
-	bool fault;
+	int ret = 0;
 
 	if (IS_ERR(r))
 		return PTR_ERR(r);
-	fault = put_user(twheel_id(r), &uop->id) || put_user(0, &uop->result);
+	if (put_user(twheel_id(r), &uop->id) || put_user(0, &uop->result))
+		ret = -EFAULT;
 
 	spin_lock(&f->lock);
-	if (fault) {
+	if (!ret && unlikely(f->stopped))
+		ret = -ESHUTDOWN;
+	if (ret) {
 		twheel_end_record(f, r);
 	} else {
 		twheel_prepare(f, r, op, twheel_now(f->wheel), &arms);
 		twheel_arm_list(f->wheel, &arms);
 	}
 	spin_unlock(&f->lock);
-	return fault ? -EFAULT : 0;
+	return ret;
 }
 
 static int twheel_apply_one(struct twheel_file *f, struct twheel_op *op,
@@ -1308,7 +1395,8 @@ static int twheel_ioctl_info(struct twheel_file *f, struct twheel_info __user *u
 	info.max_timeouts = f->max;
 	info.live = f->live;
 	info.ready = f->nr_ready;
-	info.flags = f->private ? TWHEEL_INFO_PRIVATE : 0;
+	info.flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
+		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
 	spin_unlock(&f->lock);
 	/* A wheel that a file once had stays until it is released. */
 	twheel_get_params(wheel, &params);
@@ -1488,6 +1576,136 @@ static int twheel_ioctl_cancel_all(struct twheel_file *f, struct twheel_cancel_a
 	}
 	return copy_to_user(uall, &all, sizeof(all)) ? -EFAULT : 0;
 }
+
+/* Stopping */
+
+/* Take what is pending in a chunk out of the wheel. False: there is no such. */
+static bool twheel_stop_chunk(struct twheel_file *f, u32 chunk)
+{
+	struct twheel_record *r;
+	u32 i;
+
+	guard(spinlock)(&f->lock);
+	if (chunk >= f->nr_chunks)
+		return false;
+	for (i = 0; i < TWHEEL_PER_CHUNK; i++) {
+		r = &f->chunks[chunk]->records[i];
+		if (r->state == TWHEEL_ARMED && twheel_cancel(&r->t))
+			twheel_leave_unprocessed(f, r, twheel_extended_deadline(f, r));
+	}
+	return true;
+}
+
+/**
+ * struct twheel_sort - a radix sort by deadline, see "Stopping"
+ * @digits: one list for each value of the digit that is sorted by
+ * @shift: the lowest bit of that digit
+ * @any: bits that are set in any deadline
+ * @all: bits that are set in all
+ *
+ * All under twheel_file.lock.
+ */
+struct twheel_sort {
+	struct list_head	digits[BIT(TWHEEL_SORT_BITS)];
+	unsigned int		shift;
+	u64			any;
+	u64			all;
+};
+
+/* Sort the next few of f->unprocessed by a digit. False: there are no more. */
+static bool twheel_sort_some(struct twheel_file *f, struct twheel_sort *sort)
+{
+	struct twheel_record *r;
+	unsigned int i, digit;
+
+	guard(spinlock)(&f->lock);
+	for (i = 0; i < TWHEEL_SORT_CHUNK; i++) {
+		if (list_empty(&f->unprocessed))
+			return false;
+		r = twheel_record_of(f->unprocessed.next);
+		digit = r->t.expires >> sort->shift & (BIT(TWHEEL_SORT_BITS) - 1);
+		sort->any |= r->t.expires;
+		sort->all &= r->t.expires;
+		list_move_tail(&r->t.entry, &sort->digits[digit]);
+	}
+	return true;
+}
+
+static void twheel_sort_digit(struct twheel_file *f, struct twheel_sort *sort)
+{
+	unsigned int i;
+
+	while (twheel_sort_some(f, sort))
+		cond_resched();
+	guard(spinlock)(&f->lock);
+	for (i = 0; i < ARRAY_SIZE(sort->digits); i++)
+		list_splice_tail_init(&sort->digits[i], &f->unprocessed);
+}
+
+static void twheel_sort_unprocessed(struct twheel_file *f)
+{
+	struct twheel_sort sort = { .all = U64_MAX };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sort.digits); i++)
+		INIT_LIST_HEAD(&sort.digits[i]);
+	twheel_sort_digit(f, &sort);
+	for (sort.shift = TWHEEL_SORT_BITS; sort.shift < 64; sort.shift += TWHEEL_SORT_BITS)
+		if ((sort.any ^ sort.all) >> sort.shift & (BIT(TWHEEL_SORT_BITS) - 1))
+			twheel_sort_digit(f, &sort);
+}
+
+/* Make events of the next few, which are in order now. False: there are no more. */
+static bool twheel_publish_some(struct twheel_file *f)
+{
+	struct twheel_record *r;
+	unsigned int nr;
+
+	scoped_guard(spinlock, &f->lock) {
+		for (nr = 0; nr < TWHEEL_SORT_CHUNK; nr++) {
+			if (list_empty(&f->unprocessed))
+				break;
+			r = twheel_record_of(f->unprocessed.next);
+			r->state = TWHEEL_READY;
+			list_move_tail(&r->t.entry, &f->ready);
+		}
+		WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
+		f->counts.unprocessed += nr;
+	}
+	if (nr)
+		__wake_up(&f->wait, TASK_NORMAL, nr, poll_to_key(EPOLLIN | EPOLLRDNORM));
+	return nr;
+}
+
+static int twheel_ioctl_stop(struct twheel_file *f)
+{
+	u32 i;
+
+	twheel_begin(f);
+	guard(mutex)(&f->stopping);
+	if (f->over)
+		return 0;
+	scoped_guard(spinlock, &f->lock) {
+		f->stop_ns = twheel_now(f->wheel);
+		f->stopped = true;
+	}
+	for (i = 0; twheel_stop_chunk(f, i); i++)
+		cond_resched();
+	twheel_flush(f->wheel);
+	twheel_sort_unprocessed(f);
+	while (twheel_publish_some(f))
+		cond_resched();
+	scoped_guard(spinlock, &f->lock) {
+		/* Pairs with the acquire in twheel_is_over(). */
+		smp_store_release(&f->over, true);
+	}
+	/* All: nobody has anything left to wait for. */
+	__wake_up(&f->wait, TASK_NORMAL, 0,
+		  poll_to_key(EPOLLIN | EPOLLRDNORM | EPOLLHUP));
+	return 0;
+}
+
+/* Listing */
 
 static void twheel_describe(const struct twheel_file *f, const struct twheel_record *r,
 			    u64 now_ns, struct twheel_list_entry *entry)
@@ -1671,6 +1889,7 @@ static bool twheel_ioctl_changes(unsigned int cmd)
 	case TWHEEL_IOC_CANCEL:
 	case TWHEEL_IOC_SUBMIT:
 	case TWHEEL_IOC_CANCEL_ALL:
+	case TWHEEL_IOC_STOP:
 		return true;
 	default:
 		return false;
@@ -1701,6 +1920,8 @@ static long twheel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return twheel_ioctl_submit(f, argp);
 	case TWHEEL_IOC_CANCEL_ALL:
 		return twheel_ioctl_cancel_all(f, argp);
+	case TWHEEL_IOC_STOP:
+		return twheel_ioctl_stop(f);
 	case TWHEEL_IOC_LIST:
 		return twheel_ioctl_list(f, argp);
 	case TWHEEL_IOC_STATS:
@@ -1715,7 +1936,7 @@ static long twheel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 /* How many deadlines of a periodic timeout the event of now stands for. */
 static u64 twheel_count_periods(struct twheel_file *f, const struct twheel_record *r)
 {
-	u64 now_ns = twheel_now(f->wheel);
+	u64 now_ns = f->stopped ? f->stop_ns : twheel_now(f->wheel);
 	u64 count = 1;
 
 	if (!(r->flags & TWHEEL_F_FIXED_DELAY) && now_ns > r->t.expires)
@@ -1723,24 +1944,37 @@ static u64 twheel_count_periods(struct twheel_file *f, const struct twheel_recor
 	return r->repeat ? min_t(u64, count, r->repeat) : count;
 }
 
+/* What differs from the event of a one-shot timeout that has fired. */
+static void twheel_amend_event(struct twheel_file *f, const struct twheel_record *r,
+			       struct twheel_event *event)
+{
+	u64 count;
+
+	if (r->unprocessed) {
+		event->count = 0;
+		event->flags |= TWHEEL_EV_UNPROCESSED;
+		return;
+	}
+	count = twheel_count_periods(f, r);
+	event->expires_ns = twheel_to_user_ns(f, r->t.expires + (count - 1) * r->interval_ns);
+	event->count = count;
+	if (count != r->repeat && !f->stopped)
+		event->flags &= ~TWHEEL_EV_LAST;
+}
+
 static void twheel_make_event(struct twheel_file *f, const struct twheel_record *r,
 			      struct twheel_event *event)
 {
-	u64 count = 1;
-	bool last = true;
-
-	if (r->interval_ns) {
-		count = twheel_count_periods(f, r);
-		last = count == r->repeat;
-	}
 	*event = (struct twheel_event){
 		.id		= twheel_id(r),
 		.cookie		= r->t.data,
-		.expires_ns	= twheel_to_user_ns(f, r->t.expires + (count - 1) * r->interval_ns),
+		.expires_ns	= twheel_to_user_ns(f, r->t.expires),
 		.fired_ns	= twheel_to_user_ns(f, r->fired_ns),
-		.count		= count,
-		.flags		= last ? TWHEEL_EV_LAST : 0,
+		.count		= 1,
+		.flags		= TWHEEL_EV_LAST,
 	};
+	if (unlikely(r->interval_ns || r->unprocessed))
+		twheel_amend_event(f, r, event);
 }
 
 /* The events at the front of the queue, up to @max; they stay there. */
@@ -1845,6 +2079,13 @@ static int twheel_read_events(struct twheel_file *f, struct iov_iter *to)
 	return nr;
 }
 
+/* Will there be no event any more? */
+static bool twheel_is_over(const struct twheel_file *f)
+{
+	/* Pairs with the release in twheel_ioctl_stop(): see "Waiting". */
+	return smp_load_acquire(&f->over) && !READ_ONCE(f->nr_ready);
+}
+
 static int twheel_wait_events(struct twheel_file *f, struct iov_iter *to, bool nonblock)
 {
 	int nr;
@@ -1853,9 +2094,12 @@ static int twheel_wait_events(struct twheel_file *f, struct iov_iter *to, bool n
 		nr = twheel_read_events(f, to);
 		if (nr)
 			return nr;
+		if (twheel_is_over(f))
+			return 0;
 		if (nonblock)
 			return -EAGAIN;
-		nr = wait_event_interruptible_exclusive(f->wait, READ_ONCE(f->nr_ready));
+		nr = wait_event_interruptible_exclusive(f->wait, READ_ONCE(f->nr_ready) ||
+							READ_ONCE(f->over));
 		if (nr)
 			return nr;
 	}
@@ -1884,6 +2128,8 @@ static __poll_t twheel_poll(struct file *file, poll_table *wait)
 
 	poll_wait(file, &f->wait, wait);
 	/* See "Waiting": written before the wakeup, read after getting in line. */
+	if (twheel_is_over(f))
+		return EPOLLHUP;
 	return READ_ONCE(f->nr_ready) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
@@ -1963,9 +2209,11 @@ static int twheel_open(struct inode *inode, struct file *file)
 	}
 	spin_lock_init(&f->lock);
 	mutex_init(&f->grow);
+	mutex_init(&f->stopping);
 	init_waitqueue_head(&f->wait);
 	INIT_LIST_HEAD(&f->free);
 	INIT_LIST_HEAD(&f->ready);
+	INIT_LIST_HEAD(&f->unprocessed);
 	f->wheel = twheel_shared[TWHEEL_MONOTONIC];
 	f->max = READ_ONCE(max_timeouts);
 	twheel_note_namespace(f);
