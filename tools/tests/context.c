@@ -188,6 +188,29 @@ static void context_lives_until_the_last_descriptor_is_closed(void)
 	CHECK_EQ(read_event(copy).cookie, 7);
 }
 
+/* As another program: reads an event, or finds that the descriptor is closed. */
+#define READ_DESCRIPTOR	"--read-descriptor"
+#define WAS_CLOSED	99
+
+static void exec_reader(int fd)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", fd);
+	execl("/proc/self/exe", "context", READ_DESCRIPTOR, number, NULL);
+	ktap_fail("exec: %s", strerror(errno));
+}
+
+static int read_descriptor(const char *number)
+{
+	struct twheel_event event;
+
+	if (read_events(atoi(number), &event, 1) == -EBADF)
+		return WAS_CLOSED;
+	check_event(&event);
+	return event.cookie;
+}
+
 static int child_status(pid_t pid)
 {
 	int status;
@@ -244,6 +267,34 @@ static void context_lives_on_in_the_child(void)
 	}
 	close(fd);
 	CHECK_EQ(child_status(pid), 0);
+}
+
+static void context_lives_on_in_an_executed_program(void)
+{
+	int fd = device_open(O_RDWR);
+	pid_t pid;
+
+	CHECK_EQ(fcntl(fd, F_SETFD, 0), 0);
+	arm(fd, 50 * NSEC_PER_MSEC, 77);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		exec_reader(fd);
+	close(fd);
+	CHECK_EQ(child_status(pid), 77);
+}
+
+static void exec_closes_a_close_on_exec_descriptor(void)
+{
+	int fd = device_open(O_RDWR);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid)
+		exec_reader(fd);
+	CHECK_EQ(child_status(pid), WAS_CLOSED);
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
 union rights {
@@ -398,6 +449,8 @@ static const struct ktap_test tests[] = {
 	TEST(fork_shares_the_context),
 	TEST(exit_of_a_child_leaves_the_context),
 	TEST(context_lives_on_in_the_child),
+	TEST(context_lives_on_in_an_executed_program),
+	TEST(exec_closes_a_close_on_exec_descriptor),
 	TEST(descriptor_sent_over_a_socket_shares_the_context),
 	TEST(close_with_100000_pending_is_quick),
 	TEST(close_with_100000_unread_is_quick),
@@ -408,5 +461,7 @@ static const struct ktap_test tests[] = {
 
 int main(int argc, char **argv)
 {
+	if (argc == 3 && !strcmp(argv[1], READ_DESCRIPTOR))
+		return read_descriptor(argv[2]);
 	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -2,6 +2,7 @@
 /*
  * read(): whole records, each to one reader, none lost.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -137,6 +138,19 @@ static void read_without_events_is_eagain_if_nonblocking(void)
 	CHECK_EQ(read_events(fd, &event, 1), -EAGAIN);
 	arm(fd, HOUR, 0);
 	CHECK_EQ(read_events(fd, &event, 1), -EAGAIN);
+}
+
+static void read_with_rwf_nowait_is_eagain_without_events(void)
+{
+	struct twheel_event event;
+	struct iovec iov = { &event, sizeof(event) };
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(preadv2(fd, &iov, 1, -1, RWF_NOWAIT), -1);
+	CHECK_EQ(errno, EAGAIN);
+	arm_fired(fd, 7);
+	CHECK_EQ(preadv2(fd, &iov, 1, -1, RWF_NOWAIT), sizeof(event));
+	CHECK_EQ(event.cookie, 7);
 }
 
 static void read_obeys_a_change_of_o_nonblock(void)
@@ -577,6 +591,7 @@ static const struct ktap_test tests[] = {
 	TEST(read_needs_no_alignment),
 	TEST(read_of_many_into_fresh_memory_returns_them_all),
 	TEST(read_without_events_is_eagain_if_nonblocking),
+	TEST(read_with_rwf_nowait_is_eagain_without_events),
 	TEST(read_obeys_a_change_of_o_nonblock),
 	TEST(read_blocks_until_the_event),
 	TEST(read_that_blocks_returns_without_filling_the_buffer),

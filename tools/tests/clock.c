@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The three clocks: absolute times are those of the clock that the file was set up
+ * with, seen from the time namespace of who opened it; and the clock of the day is
+ * stepped, both ways.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include "device.h"
+
+#define MS		NSEC_PER_MSEC
+#define LATE_AT_MOST	(5 * NSEC_PER_SEC)
+#define DAY		(24 * HOUR)
+
+static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
+
+static int open_on(clockid_t clock, int flags)
+{
+	return device_open_setup(flags, (struct twheel_setup) { .clock = clock });
+}
+
+static void check_absolute(clockid_t clock, int fd)
+{
+	__u64 when = clock_ns(clock) + 30 * MS, far = arm_at(fd, when + HOUR, 1), now;
+	struct twheel_event event;
+
+	now = clock_ns(clock);
+	CHECK(state_of(fd, far).expires_ns <= when + HOUR - now);
+	arm_at(fd, when, 7);
+	event = read_event_on(clock, fd);
+	CHECK_EQ(event.cookie, 7);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns <= when + LATE_AT_MOST);
+	CHECK_EQ(cancel(fd, far), 0);
+}
+
+static void absolute_time_is_of_the_clock(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
+		check_absolute(clocks[i], open_on(clocks[i], O_RDWR));
+}
+
+static void absolute_time_in_the_past_fires_on_every_clock(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
+		int fd = open_on(clocks[i], O_RDWR);
+		__u64 before = clock_ns(clocks[i]);
+		struct twheel_event event;
+
+		arm_at(fd, 0, 7);
+		event = read_event_on(clocks[i], fd);
+		CHECK_EQ(event.expires_ns, 0);
+		CHECK(event.fired_ns >= before);
+	}
+}
+
+static void relative_time_is_einval_on_realtime(void)
+{
+	int fd = open_on(CLOCK_REALTIME, O_RDWR);
+	__u64 id = arm_at(fd, clock_ns(CLOCK_REALTIME) + HOUR, 7), none;
+	struct twheel_op ops[] = {
+		op_arm(HOUR, 0, 0),
+		op_mod(id, HOUR, 0, 0),
+		op_periodic(HOUR, HOUR, 0, 0, 0),
+	};
+
+	CHECK_EQ(try_arm(fd, 0, 0, 0, &none), -EINVAL);
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EINVAL);
+	CHECK_EQ(mod(fd, id, HOUR, 0), -EINVAL);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, -EINVAL);
+	CHECK_EQ(state_of(fd, id).cookie, 7);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void relative_time_is_counted_on_boottime(void)
+{
+	int fd = open_on(CLOCK_BOOTTIME, O_RDWR);
+	__u64 before = clock_ns(CLOCK_BOOTTIME), after;
+	struct twheel_event event;
+
+	arm(fd, 20 * MS, 7);
+	after = clock_ns(CLOCK_BOOTTIME);
+	event = read_event_on(CLOCK_BOOTTIME, fd);
+	CHECK(event.expires_ns >= before + 20 * MS);
+	CHECK(event.expires_ns <= after + 20 * MS);
+}
+
+/* Nobody's clock but that of a machine that is made for this. */
+static void need_test_machine(void)
+{
+	struct utsname name;
+
+	CHECK_EQ(uname(&name), 0);
+	if (strcmp(name.nodename, "twheel"))
+		ktap_skip("not in the test machine");
+}
+
+/* CLOCK_REALTIME: what it would be is @realtime_base more than CLOCK_MONOTONIC. */
+static __u64 realtime_base;
+
+static void note_realtime(void)
+{
+	need_test_machine();
+	realtime_base = clock_ns(CLOCK_REALTIME) - now_ns();
+}
+
+static void set_realtime(__s64 ahead_ns)
+{
+	__u64 ns = realtime_base + now_ns() + ahead_ns;
+	struct timespec time = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
+
+	CHECK_EQ(clock_settime(CLOCK_REALTIME, &time), 0);
+}
+
+static void step_forward_fires_what_became_due(void)
+{
+	struct twheel_event event;
+	__u64 now, before;
+	int fd;
+
+	note_realtime();
+	fd = open_on(CLOCK_REALTIME, O_RDWR | O_NONBLOCK);
+	now = clock_ns(CLOCK_REALTIME);
+	arm_at(fd, now + 2 * HOUR, 2);
+	arm_at(fd, now + HOUR, 1);
+	arm_at(fd, now + DAY, 3);
+	sleep_ns(20 * MS);
+	check_no_event(fd);
+	before = now_ns();
+	set_realtime(3 * HOUR);
+	wait_ready(fd, 2);
+	CHECK(now_ns() - before < LATE_AT_MOST);
+	for (int i = 1; i <= 2; i++) {
+		event = read_event_on(CLOCK_REALTIME, fd);
+		CHECK_EQ(event.cookie, i);
+		CHECK_EQ(event.expires_ns, now + i * HOUR);
+		CHECK(event.fired_ns >= now + 3 * HOUR);
+	}
+	sleep_ns(20 * MS);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 1);
+	set_realtime(0);
+}
+
+static void step_back_fires_nothing_early(void)
+{
+	__u64 when, id;
+	int fd;
+
+	note_realtime();
+	fd = open_on(CLOCK_REALTIME, O_RDWR | O_NONBLOCK);
+	when = clock_ns(CLOCK_REALTIME) + 500 * MS;
+	id = arm_at(fd, when, 7);
+	set_realtime(-2 * (__s64)HOUR);
+	sleep_ns(600 * MS);
+	check_no_event(fd);
+	CHECK(state_of(fd, id).expires_ns > HOUR);
+	set_realtime(0);
+	wait_ready(fd, 1);
+	CHECK_EQ(read_event_on(CLOCK_REALTIME, fd).expires_ns, when);
+}
+
+static void timeout_armed_after_a_step_back_fires(void)
+{
+	__u64 before, when;
+	int fd;
+
+	note_realtime();
+	fd = open_on(CLOCK_REALTIME, O_RDWR);
+	arm_at(fd, clock_ns(CLOCK_REALTIME), 1);
+	read_event_on(CLOCK_REALTIME, fd);
+	set_realtime(-(__s64)DAY);
+	before = now_ns();
+	when = clock_ns(CLOCK_REALTIME) + 20 * MS;
+	arm_at(fd, when, 7);
+	CHECK_EQ(read_event_on(CLOCK_REALTIME, fd).expires_ns, when);
+	CHECK(now_ns() - before >= 19 * MS);
+	CHECK(now_ns() - before < LATE_AT_MOST);
+	set_realtime(0);
+}
+
+/* Back and forth, with timeouts at all distances: none early, none lost, none twice. */
+static void steps_lose_nothing(void)
+{
+	enum { NR = 400 };
+	static const __s64 steps[] = { 30, -30, 3600, -7200, 90000, 1, -1, 0 };
+	__u8 seen[NR] = { 0 };
+	__u64 base;
+	int fd, got = 0;
+
+	note_realtime();
+	fd = open_on(CLOCK_REALTIME, O_RDWR | O_NONBLOCK);
+	base = clock_ns(CLOCK_REALTIME);
+	for (int i = 0; i < NR; i++)
+		arm_at(fd, base + i * (i + 1) / 2 * NSEC_PER_SEC, i);
+	for (size_t s = 0; got < NR; s++) {
+		struct twheel_event event;
+
+		CHECK(s < 100);
+		set_realtime(steps[s % ARRAY_SIZE(steps)] * (__s64)NSEC_PER_SEC);
+		sleep_ns(10 * MS);
+		while (read_events(fd, &event, 1) == 1) {
+			CHECK(event.cookie < NR);
+			CHECK_EQ(event.expires_ns,
+				 base + event.cookie * (event.cookie + 1) / 2 * NSEC_PER_SEC);
+			CHECK(event.fired_ns >= event.expires_ns);
+			CHECK_EQ(seen[event.cookie]++, 0);
+			got++;
+		}
+	}
+	CHECK_EQ(info(fd).live, 0);
+	set_realtime(0);
+}
+
+static void step_forward_is_counted_in_periods(void)
+{
+	struct twheel_event event;
+	__u64 first;
+	int fd;
+
+	note_realtime();
+	fd = open_on(CLOCK_REALTIME, O_RDWR);
+	first = clock_ns(CLOCK_REALTIME);
+	arm_op(fd, op_periodic(first, HOUR, 0, TWHEEL_F_ABS, 7));
+	event = read_any_event(fd);
+	CHECK_EQ(event.count, 1);
+	set_realtime(10 * HOUR + HOUR / 2);
+	event = read_any_event(fd);
+	CHECK_EQ(event.count, 10);
+	CHECK_EQ(event.expires_ns, first + 10 * HOUR);
+	set_realtime(0);
+}
+
+/* A count is never 0, and the next deadline is in phase. */
+static void step_back_before_the_read_counts_one(void)
+{
+	struct twheel_event event;
+	__u64 first;
+	int fd;
+
+	note_realtime();
+	fd = open_on(CLOCK_REALTIME, O_RDWR);
+	first = clock_ns(CLOCK_REALTIME);
+	arm_op(fd, op_periodic(first, HOUR, 0, TWHEEL_F_ABS, 7));
+	wait_ready(fd, 1);
+	set_realtime(-5 * (__s64)HOUR);
+	event = read_any_event(fd);
+	CHECK_EQ(event.count, 1);
+	CHECK_EQ(event.expires_ns, first);
+	CHECK(state_of(fd, event.id).expires_ns > 5 * HOUR);
+	set_realtime(0);
+}
+
+static void other_clocks_do_not_step(void)
+{
+	int monotonic, boottime;
+
+	note_realtime();
+	monotonic = open_on(CLOCK_MONOTONIC, O_RDWR | O_NONBLOCK);
+	boottime = open_on(CLOCK_BOOTTIME, O_RDWR | O_NONBLOCK);
+	arm(monotonic, HOUR, 0);
+	arm(boottime, HOUR, 0);
+	set_realtime(10 * HOUR);
+	sleep_ns(30 * MS);
+	check_no_event(monotonic);
+	check_no_event(boottime);
+	set_realtime(0);
+}
+
+/* Continues in a child whose clocks are so many seconds ahead of this one's. */
+static void enter_time_namespace(long monotonic, long boottime)
+{
+	char text[128];
+	int len = snprintf(text, sizeof(text), "monotonic %ld 0\nboottime %ld 0\n", monotonic,
+			   boottime);
+	pid_t pid;
+	int fd;
+
+	if (unshare(CLONE_NEWTIME) < 0)
+		ktap_skip("no time namespaces");
+	fd = open("/proc/self/timens_offsets", O_WRONLY);
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, text, len), len);
+	close(fd);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		return;
+	join_child(pid);
+	_exit(0);
+}
+
+static void each_clock_has_its_offset_in_a_namespace(void)
+{
+	__u64 monotonic = now_ns(), boottime = clock_ns(CLOCK_BOOTTIME);
+
+	enter_time_namespace(1000, 5000000);
+	CHECK(now_ns() >= monotonic + 1000 * NSEC_PER_SEC);
+	CHECK(clock_ns(CLOCK_BOOTTIME) >= boottime + 5000000 * NSEC_PER_SEC);
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
+		check_absolute(clocks[i], open_on(clocks[i], O_RDWR));
+}
+
+static void boottime_behind_in_a_namespace(void)
+{
+	sleep_until(3 * NSEC_PER_SEC);
+	enter_time_namespace(0, -2);
+	check_absolute(CLOCK_BOOTTIME, open_on(CLOCK_BOOTTIME, O_RDWR));
+}
+
+static void boottime_is_of_who_opened_the_file(void)
+{
+	int fd = open_on(CLOCK_BOOTTIME, O_RDWR);
+	__u64 when = clock_ns(CLOCK_BOOTTIME) + 50 * MS;
+	struct twheel_event event;
+
+	enter_time_namespace(0, 1000000);
+	arm_at(fd, when, 7);
+	event = read_any_event(fd);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns >= when);
+	CHECK(event.fired_ns <= when + LATE_AT_MOST);
+}
+
+/* Whoever sets it up: the namespace is that of the open. */
+static void setup_keeps_the_namespace_of_the_open(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 when = clock_ns(CLOCK_BOOTTIME) + 50 * MS;
+	struct twheel_event event;
+
+	enter_time_namespace(0, 1000000);
+	CHECK_EQ(try_setup(fd, (struct twheel_setup) { .clock = CLOCK_BOOTTIME }), 0);
+	arm_at(fd, when, 7);
+	event = read_any_event(fd);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns <= when + LATE_AT_MOST);
+}
+
+static void periodic_keeps_its_phase_in_a_namespace(void)
+{
+	struct twheel_event event;
+	__u64 first, count = 0;
+	int fd;
+
+	enter_time_namespace(1000000, 0);
+	fd = device_open(O_RDWR);
+	first = now_ns() + 5 * MS;
+	arm_op(fd, op_periodic(first, 7 * MS, 4, TWHEEL_F_ABS, 7));
+	do {
+		event = read_any_event(fd);
+		count += event.count;
+		CHECK_EQ(event.expires_ns, first + (count - 1) * 7 * MS);
+		CHECK(event.fired_ns <= now_ns());
+	} while (!(event.flags & TWHEEL_EV_LAST));
+	CHECK_EQ(count, 4);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(absolute_time_is_of_the_clock),
+	TEST(absolute_time_in_the_past_fires_on_every_clock),
+	TEST(relative_time_is_einval_on_realtime),
+	TEST(relative_time_is_counted_on_boottime),
+	TEST(step_forward_fires_what_became_due),
+	TEST(step_back_fires_nothing_early),
+	TEST(timeout_armed_after_a_step_back_fires),
+	TEST(steps_lose_nothing),
+	TEST(step_forward_is_counted_in_periods),
+	TEST(step_back_before_the_read_counts_one),
+	TEST(other_clocks_do_not_step),
+	TEST(each_clock_has_its_offset_in_a_namespace),
+	TEST(boottime_behind_in_a_namespace),
+	TEST(boottime_is_of_who_opened_the_file),
+	TEST(setup_keeps_the_namespace_of_the_open),
+	TEST(periodic_keeps_its_phase_in_a_namespace),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
