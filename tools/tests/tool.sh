@@ -1,0 +1,312 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# The tool on the device: every command of it, by what a script sees, output and exit
+# status. A busybox shell runs this in the test VM.
+
+# A test is a function; it gets an empty context as descriptor 3.
+tests="
+arm_prints_an_id_that_get_finds
+periodic_timeout_is_read_to_its_last_deadline
+mod_keeps_the_cookie
+touch_extends_a_timeout
+touch_of_an_ended_timeout_is_no
+touch_needs_its_option_to_have_an_effect
+list_shows_how_a_timeout_was_armed
+cancel_all_says_how_many
+cancel_by_cookie_leaves_the_others
+cancelled_timeout_is_unknown
+stop_hands_out_what_had_not_fired
+stopped_context_takes_no_timeout
+setup_is_done_once
+setup_of_a_used_context_is_refused
+limit_is_temporary_failure
+stat_counts_what_was_done
+stat_of_the_wheel_needs_no_descriptor
+json_is_one_object
+after_becomes_the_command
+after_of_no_command_is_127
+every_runs_as_often_as_asked
+every_has_the_status_of_the_last_run
+every_stops_when_there_is_no_command
+watch_draws_pictures_into_a_pipe
+watch_of_a_context_shows_its_counters
+watch_ends_well_when_interrupted
+script_touches_and_repeats
+script_that_does_not_come_out_fails
+wrong_descriptor_is_no_input
+wrong_usage_is_64
+"
+
+# status WANTED COMMAND...: with the output in the file out.
+status()
+{
+	wanted=$1
+	shift
+	"$@" >/tmp/out 2>/tmp/err
+	status=$?
+	[ $status = "$wanted" ] && return
+	echo "# $*: status $status"
+	sed 's/^/# /' /tmp/out /tmp/err
+	return 1
+}
+
+# has PATTERN: in the output of the last command.
+has()
+{
+	grep -qE -- "$1" /tmp/out && return
+	echo "# no '$1' in:"
+	sed 's/^/# /' /tmp/out
+	return 1
+}
+
+arm_prints_an_id_that_get_finds()
+{
+	id=$(twheel arm 1h --cookie 7 --fd 3)
+	status 0 twheel get "$id" --fd 3 && has "^id=$id cookie=7 remaining=3[0-9.]*s$"
+}
+
+periodic_timeout_is_read_to_its_last_deadline()
+{
+	twheel arm 0 --every 20ms --repeat 5 --fd 3 >/tmp/id
+	status 0 twheel read --json --fd 3 && has '"last":true' || return
+	sed 's/.*"count":\([0-9]*\),.*/\1/' /tmp/out | awk '{ n += $1 } END { exit n != 5 }'
+}
+
+mod_keeps_the_cookie()
+{
+	id=$(twheel arm 1h --cookie 7 --fd 3)
+	status 0 twheel mod "$id" 0 --fd 3 && has moved || return
+	status 0 twheel read --count 1 --fd 3 && has "^id=$id cookie=7 lateness="
+}
+
+touch_extends_a_timeout()
+{
+	id=$(twheel arm 2s --touch --fd 3)
+	status 0 twheel touch "$id" 1h --fd 3 && has touched || return
+	status 0 twheel read --timeout 3s --fd 3 && [ ! -s /tmp/out ] || return
+	status 0 twheel get "$id" --fd 3 && has 'remaining=3[0-9.]*s$' || return
+	status 0 twheel stat --fd 3 && has 'extended  *1$'
+}
+
+touch_of_an_ended_timeout_is_no()
+{
+	id=$(twheel arm 1h --touch --fd 3)
+	twheel cancel "$id" --fd 3 >/tmp/out
+	status 1 twheel touch "$id" 1h --fd 3
+}
+
+touch_needs_its_option_to_have_an_effect()
+{
+	id=$(twheel arm 100ms --fd 3)
+	twheel touch "$id" 1h --fd 3 >/tmp/out
+	status 0 twheel read --count 1 --fd 3 && has "^id=$id "
+}
+
+list_shows_how_a_timeout_was_armed()
+{
+	twheel arm 1h --every 2h --repeat 9 --fixed-delay --slack 3ms --cookie 7 --fd 3 >/tmp/id
+	twheel arm 1h --touch --fd 3 >/tmp/id
+	status 0 twheel list --fd 3 && [ "$(wc -l </tmp/out)" = 2 ] || return
+	has 'cookie=7 pending remaining=3[0-9.]*s every=7200s repeat=9 slack=3ms fixed-delay$' &&
+		has 'cookie=0 pending .* touch$'
+}
+
+cancel_all_says_how_many()
+{
+	for ns in 1h 2h 0; do
+		twheel arm $ns --fd 3 >/tmp/id
+	done
+	until twheel info --fd 3 | grep -q 'ready *1'; do
+		sleep 0.1
+	done
+	status 0 twheel cancel --all --fd 3 && has '^2 cancelled, 1 withdrawn$' || return
+	status 0 twheel list --fd 3 && [ ! -s /tmp/out ]
+}
+
+cancel_by_cookie_leaves_the_others()
+{
+	for cookie in 1 2 1; do
+		twheel arm 1h --cookie $cookie --fd 3 >/tmp/id
+	done
+	status 0 twheel cancel --all --cookie 1 --fd 3 && has '^2 cancelled, 0 withdrawn$' ||
+		return
+	status 0 twheel list --fd 3 && [ "$(wc -l </tmp/out)" = 1 ] && has 'cookie=2 '
+}
+
+cancelled_timeout_is_unknown()
+{
+	id=$(twheel arm 1h --fd 3)
+	status 0 twheel cancel "$id" --fd 3 && has cancelled || return
+	status 1 twheel cancel "$id" --fd 3 && status 1 twheel get "$id" --fd 3 &&
+		status 1 twheel mod "$id" 1h --cookie 1 --fd 3
+}
+
+stop_hands_out_what_had_not_fired()
+{
+	twheel arm 2h --cookie 2 --fd 3 >/tmp/id
+	twheel arm 1h --cookie 1 --fd 3 >/tmp/id
+	status 0 twheel stop --fd 3 && status 0 twheel read --fd 3 || return
+	[ "$(sed 's/.*\(cookie=.\) \([a-z]*\) .*/\1 \2/' /tmp/out | tr '\n' ' ')" = \
+		"cookie=1 unprocessed cookie=2 unprocessed " ]
+}
+
+stopped_context_takes_no_timeout()
+{
+	status 0 twheel stop --fd 3 && status 1 twheel arm 1h --fd 3 &&
+		status 0 twheel info --json --fd 3 && has '"stopped":true' || return
+	status 1 twheel read --count 1 --fd 3
+}
+
+setup_is_done_once()
+{
+	status 0 twheel setup --clock boottime --tick 200us --slots 50 --levels 5 --max 99 \
+		--fd 3 && status 0 twheel info --fd 3 &&
+		has '^clock  *boottime$' && has '^tick  *200us$' &&
+		has '^slots  *64 in each of 5 levels$' && has '^max timeouts  *99$' &&
+		has 'its own' && status 1 twheel setup --fd 3
+}
+
+setup_of_a_used_context_is_refused()
+{
+	twheel arm 1h --fd 3 >/tmp/id
+	status 1 twheel setup --max 5 --fd 3
+}
+
+limit_is_temporary_failure()
+{
+	status 0 twheel setup --max 1 --fd 3 && status 0 twheel arm 1h --fd 3 &&
+		status 75 twheel arm 1h --fd 3
+}
+
+stat_counts_what_was_done()
+{
+	twheel arm 0 --fd 3 >/tmp/id
+	twheel read --count 1 --fd 3 >/tmp/out
+	id=$(twheel arm 1h --fd 3)
+	twheel mod "$id" 2h --fd 3 >/tmp/out
+	twheel cancel "$id" --fd 3 >/tmp/out
+	status 0 twheel stat --fd 3 && has '^armed  *2$' && has '^moved  *1$' &&
+		has '^cancelled  *1$' && has '^ended  *1$' && has '^fired  *1$' &&
+		has '^live  *0$' && has '^lateness  *1  under '
+}
+
+stat_of_the_wheel_needs_no_descriptor()
+{
+	status 0 twheel stat && has '^wheel_armed ' && has '^wheel_occupied .* in level 3$' &&
+		! grep -q '^armed' /tmp/out
+}
+
+# As far as a shell can tell.
+json_is_one_object()
+{
+	for command in info stat; do
+		status 0 twheel $command --json --fd 3 && [ "$(wc -l </tmp/out)" = 1 ] &&
+			has '^\{("[a-z_]+":("[a-z]+"|true|false|[0-9]+|\[[0-9,]+\])[,}])+$' ||
+			return
+	done
+}
+
+after_becomes_the_command()
+{
+	status 7 twheel after 100ms -- sh -c 'echo -x; exit 7' && has '^-x$'
+}
+
+after_of_no_command_is_127()
+{
+	status 127 twheel after 0 -- /no/such/command && status 126 twheel after 0 -- /dev/null
+}
+
+every_runs_as_often_as_asked()
+{
+	status 0 twheel every 20ms --count 4 -- echo run && [ "$(wc -l </tmp/out)" = 4 ]
+}
+
+every_has_the_status_of_the_last_run()
+{
+	status 5 twheel every 10ms --count 2 -- sh -c 'exit 5'
+}
+
+every_stops_when_there_is_no_command()
+{
+	status 127 twheel every 10ms -- /no/such/command
+}
+
+watch_draws_pictures_into_a_pipe()
+{
+	twheel watch --count 2 --interval 200ms 2>/tmp/err | cat >/tmp/out
+	[ "$(grep -c '^shared wheel, monotonic clock' /tmp/out)" = 2 ] && has 'slots in use' &&
+		has '^wakeups ' && ! grep -q "$(printf '\033')" /tmp/out
+}
+
+watch_of_a_context_shows_its_counters()
+{
+	twheel arm 1h --fd 3 >/tmp/id
+	status 0 twheel watch --count 1 --fd 3 && has '^context, monotonic clock' &&
+		has '^live 1 of ' && has '^armed  *-  *1$'
+}
+
+watch_ends_well_when_interrupted()
+{
+	rm /tmp/out
+	twheel watch --interval 1h >/tmp/out 2>/tmp/err &
+	pid=$!
+	until [ -s /tmp/out ]; do
+		sleep 0.1
+	done
+	kill -TERM $pid
+	wait $pid
+}
+
+script_touches_and_repeats()
+{
+	cat >/tmp/script <<-EOF
+	arm a 1s
+	every b 10ms 3
+	touch a 1h
+	wait 1500ms
+	expect a pending
+	expect b fired
+	EOF
+	status 0 twheel run /tmp/script && has 'touched  *a'
+}
+
+script_that_does_not_come_out_fails()
+{
+	printf 'every b 1h 2\ntouch b 2h\n' >/tmp/script
+	status 1 twheel run /tmp/script && printf 'every b 1h\n' >/tmp/script &&
+		status 65 twheel run /tmp/script
+}
+
+wrong_descriptor_is_no_input()
+{
+	for command in list stop stat watch; do
+		status 66 twheel $command --fd 9 || return
+		status 66 twheel $command --fd 0 </dev/null || return
+	done
+}
+
+wrong_usage_is_64()
+{
+	status 64 twheel arm 1s --repeat 3 --fd 3 && status 64 twheel arm 1s --fixed-delay --fd 3 &&
+		status 64 twheel arm 1s --every 0 --fd 3 &&
+		status 64 twheel arm 1s --every 1s --touch --fd 3 &&
+		status 64 twheel cancel 5 --cookie 3 --fd 3 && status 64 twheel cancel --fd 3 &&
+		status 64 twheel cancel 5 --all --fd 3 && status 64 twheel list &&
+		status 64 twheel setup --clock sundial --fd 3 && status 64 twheel after 1s &&
+		status 64 twheel every 0 -- true && status 64 twheel watch --interval 1ms
+}
+
+echo "KTAP version 1"
+# shellcheck disable=SC2086 # several words
+set -- $tests
+echo "1..$#"
+number=0
+for test; do
+	number=$((number + 1))
+	exec 3<>/dev/twheel
+	verdict=ok
+	$test || verdict="not ok"
+	echo "$verdict $number $test"
+	exec 3<&-
+done
