@@ -218,8 +218,7 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
  *
  * Context: any thread, does not block.
  *
- * Return: 0; -ENOENT when there is no such timeout or its last event was read;
- * -EBADF as in twheel_arm().
+ * Return: 0; -ENOENT when there is no such timeout or its last event was read.
  */
 int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op);
 

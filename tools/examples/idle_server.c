@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A server that drops idle connections: what to start from with libtwheel.
+ *
+ *	idle_server PORT [SECONDS]	echoes lines on a TCP port, and drops who has
+ *					been silent for that time (60)
+ *	idle_server --self-test [N]	is its own clients, N of them (100000), and
+ *					checks what comes out
+ *
+ * One thread, one epoll loop. Each connection has one timeout, armed when it is
+ * accepted. Traffic extends it with twheel_touch(): a store, however many connections
+ * there are. So the timeouts cost system calls when a connection begins and when it
+ * ends, and none in between.
+ *
+ * Three things to copy:
+ *
+ * - The cookie is the connection's address. That is safe because no event of a timeout
+ *   is read after it was cancelled, unread ones included.
+ * - Expirations are handled after everything else that is ready in a turn of the loop:
+ *   they free connections, which others of that turn may point to.
+ * - A touch may come too late: the kernel has looked already, and the event is on its
+ *   way. So an event is compared with the last traffic, and in that case the timeout
+ *   is armed anew.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "libtwheel.h"
+
+#define NSEC_PER_SEC	UINT64_C(1000000000)
+#define NSEC_PER_MSEC	UINT64_C(1000000)
+#define BATCH		256
+
+struct server;
+
+/* What epoll points to: the listener, a connection, ... */
+struct source {
+	int fd;
+	void (*ready)(struct server *server, struct source *source);
+};
+
+struct connection {
+	struct source source;
+	uint64_t id;		/* of its timeout; 0: the connection is gone */
+	uint64_t last_ns;	/* when there was traffic last */
+};
+
+struct server {
+	struct twheel_ctx *ctx;
+	struct source timeouts;
+	int epoll;
+	uint64_t idle_ns;	/* how long a connection may be silent */
+	uint64_t now_ns;	/* in this turn of the loop */
+	void (*gone)(struct connection *connection);
+
+	unsigned int nr;	/* connections */
+	unsigned int dropped;	/* for being idle */
+	unsigned int closed;	/* by the peer */
+	unsigned int rearmed;	/* a touch came too late */
+};
+
+static void fail(const char *what, int error)
+{
+	fprintf(stderr, "idle_server: %s: %s\n", what, strerror(-error));
+	exit(EXIT_FAILURE);
+}
+
+static void check(const char *what, int ret)
+{
+	if (ret < 0)
+		fail(what, ret);
+}
+
+static void check_errno(const char *what, int ret)
+{
+	if (ret < 0)
+		fail(what, -errno);
+}
+
+static void listen_to(struct server *server, struct source *source)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
+
+	check_errno("epoll_ctl", epoll_ctl(server->epoll, EPOLL_CTL_ADD, source->fd, &event));
+}
+
+/* The timeout of a connection: it ends when nothing is heard until then. */
+static void arm_idle(struct server *server, struct connection *connection)
+{
+	check("arm", twheel_arm(server->ctx, connection->last_ns + server->idle_ns,
+				TWHEEL_F_ABS | TWHEEL_F_TOUCH, (uintptr_t)connection,
+				&connection->id));
+}
+
+static void begin(struct server *server, struct connection *connection)
+{
+	connection->last_ns = server->now_ns;
+	arm_idle(server, connection);
+	server->nr++;
+}
+
+static void end(struct server *server, struct connection *connection)
+{
+	if (connection->source.fd >= 0)
+		close(connection->source.fd);
+	connection->id = 0;
+	server->nr--;
+	server->gone(connection);
+}
+
+/* The hot path. */
+static void heard(struct server *server, struct connection *connection)
+{
+	connection->last_ns = server->now_ns;
+	check("touch", twheel_touch(server->ctx, connection->id,
+				    server->now_ns + server->idle_ns));
+}
+
+static void hung_up(struct server *server, struct connection *connection)
+{
+	check("cancel", twheel_cancel(server->ctx, connection->id));
+	server->closed++;
+	end(server, connection);
+}
+
+static void expired(struct server *server, const struct twheel_event *event)
+{
+	struct connection *connection = (struct connection *)(uintptr_t)event->cookie;
+
+	if (server->now_ns - connection->last_ns < server->idle_ns) {
+		server->rearmed++;
+		arm_idle(server, connection);
+		return;
+	}
+	server->dropped++;
+	end(server, connection);
+}
+
+/* What there is beyond a batch makes the descriptor ready again. */
+static void take_events(struct server *server)
+{
+	struct twheel_event events[BATCH];
+	int nr = twheel_read(server->ctx, events, BATCH, TWHEEL_NO_WAIT);
+
+	if (nr == -ETIMEDOUT)
+		return;
+	check("read", nr);
+	for (int i = 0; i < nr; i++)
+		expired(server, &events[i]);
+}
+
+static void turn(struct server *server)
+{
+	struct epoll_event ready[BATCH];
+	bool timeouts = false;
+	int nr;
+
+	nr = epoll_wait(server->epoll, ready, BATCH, -1);
+	if (nr < 0 && errno == EINTR)
+		return;
+	check_errno("epoll_wait", nr);
+	twheel_now(server->ctx, &server->now_ns);
+	for (int i = 0; i < nr; i++) {
+		struct source *source = ready[i].data.ptr;
+
+		if (source == &server->timeouts)
+			timeouts = true;
+		else
+			source->ready(server, source);
+	}
+	if (timeouts)
+		take_events(server);
+}
+
+/* Echoes; who does not read what he has sent loses it. */
+static void connection_ready(struct server *server, struct source *source)
+{
+	struct connection *connection = (struct connection *)source;
+	char text[4096];
+	ssize_t len = recv(source->fd, text, sizeof(text), MSG_DONTWAIT);
+
+	if (len < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (len <= 0) {
+		hung_up(server, connection);
+		return;
+	}
+	heard(server, connection);
+	if (send(source->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
+		hung_up(server, connection);
+}
+
+static void server_init(struct server *server, uint64_t idle_ns)
+{
+	*server = (struct server) { .idle_ns = idle_ns };
+	check("/dev/twheel", twheel_open(NULL, 0, &server->ctx));
+	server->epoll = epoll_create1(EPOLL_CLOEXEC);
+	check_errno("epoll_create1", server->epoll);
+	server->timeouts.fd = twheel_fd(server->ctx);
+	listen_to(server, &server->timeouts);
+	twheel_now(server->ctx, &server->now_ns);
+}
+
+/* The server itself. */
+
+static void free_connection(struct connection *connection)
+{
+	free(connection);
+}
+
+static void accept_connection(struct server *server, struct source *source)
+{
+	int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC);
+	struct connection *connection;
+
+	if (fd < 0)
+		return;		/* out of descriptors: who waits comes again */
+	connection = calloc(1, sizeof(*connection));
+	if (!connection) {
+		close(fd);
+		return;
+	}
+	connection->source = (struct source) { .fd = fd, .ready = connection_ready };
+	begin(server, connection);
+	listen_to(server, &connection->source);
+}
+
+static void __attribute((noreturn)) serve(unsigned int port, unsigned int seconds)
+{
+	struct sockaddr_in6 address = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	struct source listener = { .ready = accept_connection };
+	struct server server;
+
+	server_init(&server, seconds * NSEC_PER_SEC);
+	server.gone = free_connection;
+	listener.fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	check_errno("socket", listener.fd);
+	setsockopt(listener.fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
+	check_errno("bind", bind(listener.fd, (void *)&address, sizeof(address)));
+	check_errno("listen", listen(listener.fd, SOMAXCONN));
+	listen_to(&server, &listener);
+	for (;;)
+		turn(&server);
+}
+
+/*
+ * The self-test. A hundred connections are sockets, the others have none: a pipe
+ * carries the numbers of those that there is traffic from. Of both, every fourth is
+ * busy for one and a half times the idle time, and the others are silent; of the
+ * sockets some hang up.
+ */
+
+#define NR_SOCKETS	100
+#define NR_HANG_UP	10
+#define IDLE_NS		(2 * NSEC_PER_SEC)
+#define ROUNDS		6
+
+struct test {
+	struct server server;
+	struct source traffic;		/* the pipe, read end */
+	struct connection *connections;
+	unsigned int nr;
+	unsigned int nr_heard;
+	bool *heard;
+	int peers[NR_SOCKETS];
+	int pipe;			/* write end */
+};
+
+static bool is_busy(unsigned int number)
+{
+	return number % 4 == 3;
+}
+
+static bool hangs_up(unsigned int number)
+{
+	return number < NR_SOCKETS && number % (NR_SOCKETS / NR_HANG_UP) == 0;
+}
+
+static void nap(uint64_t ns)
+{
+	usleep(ns / 1000);
+}
+
+/* All clients; a thread. A peer that was dropped is no mistake. */
+static void *play_clients(void *arg)
+{
+	struct test *test = arg;
+
+	for (unsigned int i = 0; i < NR_SOCKETS; i++) {
+		if (hangs_up(i))
+			close(test->peers[i]);
+	}
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		nap(IDLE_NS / 4);
+		for (unsigned int i = 0; i < test->nr; i++) {
+			if (!is_busy(i) || hangs_up(i))
+				continue;
+			if (i < NR_SOCKETS)
+				send(test->peers[i], "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+			else
+				check_errno("write", write(test->pipe, &i, sizeof(i)));
+		}
+	}
+	return NULL;
+}
+
+static void traffic_ready(struct server *server, struct source *source)
+{
+	struct test *test = (struct test *)server;
+	unsigned int numbers[BATCH];
+	ssize_t len = read(source->fd, numbers, sizeof(numbers));
+
+	check_errno("traffic", len);
+	for (unsigned int i = 0; i < len / sizeof(numbers[0]); i++) {
+		struct connection *connection = &test->connections[numbers[i]];
+
+		if (!connection->id)
+			continue;
+		heard(server, connection);
+		test->nr_heard += !test->heard[numbers[i]];
+		test->heard[numbers[i]] = true;
+	}
+}
+
+static void keep_connection(struct connection *connection)
+{
+	(void)connection;
+}
+
+static void begin_test(struct test *test, unsigned int nr)
+{
+	struct server *server = &test->server;
+	int pair[2];
+
+	server_init(server, IDLE_NS);
+	server->gone = keep_connection;
+	test->nr = nr;
+	test->connections = calloc(nr, sizeof(*test->connections));
+	test->heard = calloc(nr, sizeof(*test->heard));
+	if (!test->connections || !test->heard)
+		fail("memory", -ENOMEM);
+	check_errno("pipe", pipe2(pair, O_CLOEXEC));
+	test->pipe = pair[1];
+	test->traffic = (struct source) { .fd = pair[0], .ready = traffic_ready };
+	listen_to(server, &test->traffic);
+
+	for (unsigned int i = 0; i < nr; i++) {
+		struct connection *connection = &test->connections[i];
+
+		connection->source = (struct source) { .fd = -1, .ready = connection_ready };
+		if (i < NR_SOCKETS) {
+			check_errno("socketpair", socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC,
+							     0, pair));
+			test->peers[i] = pair[0];
+			connection->source.fd = pair[1];
+			listen_to(server, &connection->source);
+		}
+		twheel_now(server->ctx, &server->now_ns);
+		begin(server, connection);
+	}
+}
+
+static unsigned int nr_failed;
+
+static void expect(bool condition, const char *what)
+{
+	printf("%s %s\n", condition ? "ok  " : "FAIL", what);
+	nr_failed += !condition;
+}
+
+static void check_counts(const struct test *test)
+{
+	const struct server *server = &test->server;
+	struct twheel_stats stats;
+
+	check("stats", twheel_stats(server->ctx, &stats));
+	printf("%u dropped, %u closed, %u heard, %llu extended, %u armed anew\n",
+	       server->dropped, server->closed, test->nr_heard,
+	       (unsigned long long)stats.extended, server->rearmed);
+	expect(server->closed == NR_HANG_UP, "who hung up was closed");
+	expect(server->dropped == test->nr - NR_HANG_UP, "all others were dropped in the end");
+	expect(stats.extended, "traffic extended timeouts in the kernel");
+	expect(stats.extended + server->rearmed >= test->nr_heard,
+	       "who was heard lived on");
+	expect(stats.armed == test->nr + server->rearmed, "extending armed nothing");
+	expect(stats.cancelled + stats.withdrawn == server->closed, "one cancel for each close");
+	expect(stats.ended == server->dropped + server->rearmed, "one event for each drop");
+	expect(!stats.live, "nothing is left");
+}
+
+static int self_test(unsigned int nr)
+{
+	static struct test test;
+	pthread_t clients;
+
+	begin_test(&test, nr);
+	check("thread", -pthread_create(&clients, NULL, play_clients, &test));
+	while (test.server.nr)
+		turn(&test.server);
+	pthread_join(clients, NULL);
+	check_counts(&test);
+	twheel_close(test.server.ctx);
+	return nr_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static unsigned int take_number(const char *text, unsigned int min, unsigned int max)
+{
+	char *rest;
+	unsigned long value = strtoul(text, &rest, 10);
+
+	if (!*text || *rest || value < min || value > max) {
+		fprintf(stderr, "'%s' is no number from %u to %u\n", text, min, max);
+		exit(64);
+	}
+	return value;
+}
+
+int main(int argc, char **argv)
+{
+	const char *second = argc == 3 ? argv[2] : NULL;
+
+	if ((argc == 2 || argc == 3) && !strcmp(argv[1], "--self-test"))
+		return self_test(second ? take_number(second, NR_SOCKETS, 1000000) : 100000);
+	if ((argc == 2 || argc == 3) && argv[1][0] != '-')
+		serve(take_number(argv[1], 1, 65535), second ? take_number(second, 1, 86400) : 60);
+	fprintf(stderr, "Usage: idle_server PORT [SECONDS]\n"
+			"       idle_server --self-test [CONNECTIONS]\n");
+	return 64;
+}
