@@ -6,8 +6,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "device.h"
-#include "memory.h"
+#include "words.h"
 
 #define ROOT		"/tmp/twheel-cgroup"
 #define MIB		(1024 * 1024)
@@ -146,6 +145,27 @@ static void wheel_of_its_own_is_charged_until_close(void)
 	wait_uncharged(group, before + MIB);
 }
 
+static void touch_words_are_charged_until_close(void)
+{
+	const char *group = make_group("words", 0);
+	size_t nr = 1 << 20;
+	__u64 *words;
+	long before;
+	int fd;
+
+	enter_group(group);
+	fd = device_open(O_RDWR);
+	words = map_words(fd, nr);
+	before = charged(group);
+	for (size_t i = 0; i < nr; i += WORDS_PER_PAGE)
+		words[i] = 1;
+	CHECK(charged(group) - before >= (long)(nr * sizeof(*words)) - MIB);
+	unmap_words(words, nr);
+	CHECK(charged(group) - before >= (long)(nr * sizeof(*words)) - MIB);
+	close(fd);
+	wait_uncharged(group, before + MIB);
+}
+
 static void arm_until(int fd, int error)
 {
 	struct twheel_op op;
@@ -272,14 +292,46 @@ static void task_is_killed_inside_its_group(void)
 	wait_uncharged(group, MIB);
 }
 
+static void touch_words_without_memory(void)
+{
+	const char *group = make_group("touching", 4 * MIB);
+	size_t nr = 1 << 20;
+	__u64 *words;
+
+	enter_group(group);
+	words = map_words(device_open(O_RDWR), nr);
+	for (size_t i = 0; i < nr; i += WORDS_PER_PAGE)
+		words[i] = 1;
+}
+
+static void fault_without_memory_kills_inside_the_group(void)
+{
+	pid_t pid;
+	int status;
+
+	need_words();
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		touch_words_without_memory();
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGKILL);
+	check_unharmed();
+}
+
 static const struct ktap_test tests[] = {
 	TEST(timeouts_are_charged_until_close),
 	TEST(open_file_costs_little),
 	TEST(wheel_of_its_own_is_charged_until_close),
+	TEST(touch_words_are_charged_until_close),
 	TEST(arm_without_memory_is_enomem),
 	TEST(file_without_memory_goes_on),
 	TEST(setup_without_memory_is_enomem),
 	TEST(task_is_killed_inside_its_group),
+	TEST(fault_without_memory_kills_inside_the_group),
 };
 
 int main(int argc, char **argv)
