@@ -120,7 +120,7 @@
  * The lock is held for a portion at a time, and CANCEL may take records away at any
  * point: it unlinks them, which asks for no list head. So the sort is one that knows
  * nothing of its elements between two steps but that they are in one list or another:
- * a radix sort, by 64 lists on the stack, from the lowest digit to the highest,
+ * a radix sort, by 32 lists on the stack, from the lowest digit to the highest,
  * without those in which all deadlines agree. Nothing is allocated.
  *
  * Events that come of STOP have count 0. A periodic timeout whose event was unread
@@ -243,7 +243,7 @@
 
 /* Records that STOP sorts in one hold of it, and by how many bits at a time. */
 #define TWHEEL_SORT_CHUNK	64
-#define TWHEEL_SORT_BITS	6
+#define TWHEEL_SORT_BITS	5
 
 static unsigned int max_timeouts = 1U << 20;
 static unsigned int max_user_timeouts = 1U << 22;
@@ -560,7 +560,7 @@ static void twheel_free_page(struct twheel_file *f, void *page)
 	twheel_uncount_page(f->user);
 }
 
-/* Records */
+/* Records. What every operation goes through is inline: a call costs as much as it does. */
 
 static struct twheel_record *twheel_record_of(struct list_head *entry)
 {
@@ -584,7 +584,7 @@ static u64 twheel_id(const struct twheel_record *r)
 	return (u64)r->generation << 32 | twheel_index(r);
 }
 
-static struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
+static inline struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
 {
 	u32 chunk = index / TWHEEL_PER_CHUNK;
 
@@ -596,14 +596,14 @@ static struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
 }
 
 /* Can its id be used? */
-static bool twheel_is_live(const struct twheel_record *r)
+static inline bool twheel_is_live(const struct twheel_record *r)
 {
 	return r->state == TWHEEL_ARMED || r->state == TWHEEL_READY ||
 	       r->state == TWHEEL_STOPPED;
 }
 
 /* The live record of @id, or NULL. */
-static struct twheel_record *twheel_find(struct twheel_file *f, u64 id)
+static inline struct twheel_record *twheel_find(struct twheel_file *f, u64 id)
 {
 	struct twheel_record *r = twheel_record_at(f, id);
 
@@ -637,18 +637,19 @@ static struct twheel_record *twheel_target(struct twheel_file *f, const struct t
 }
 
 /* Does an ARM or MOD that has been checked need a word, and there is none? */
-static bool twheel_lacks_word(struct twheel_file *f, const struct twheel_op *op)
+static inline bool twheel_lacks_word(struct twheel_file *f, const struct twheel_op *op)
 {
 	struct twheel_record *r;
 
-	if (likely(!(op->flags & TWHEEL_F_TOUCH)))
+	if (likely(!(op->flags & TWHEEL_F_TOUCH)) || f->stopped)
 		return false;
 	r = twheel_target(f, op);
 	return r && !twheel_word(f, twheel_index(r));
 }
 
 /* A record for an ARM, or -ESHUTDOWN, or -EAGAIN at the limit, or NULL: grow first. */
-static struct twheel_record *twheel_reserve(struct twheel_file *f, const struct twheel_op *op)
+static inline struct twheel_record *twheel_reserve(struct twheel_file *f,
+						   const struct twheel_op *op)
 {
 	struct twheel_record *r;
 
@@ -684,12 +685,12 @@ static void twheel_end_record(struct twheel_file *f, struct twheel_record *r)
 }
 
 /* The record is READY: take back its event. */
-static void twheel_unready(struct twheel_file *f, struct twheel_record *r)
+static inline void twheel_unready(struct twheel_file *f, struct twheel_record *r)
 {
 	lockdep_assert_held(&f->lock);
 	list_del(&r->t.entry);
 	WRITE_ONCE(f->nr_ready, f->nr_ready - 1);
-	if (unlikely(f->over) && !f->nr_ready)
+	if (unlikely(f->over && !f->nr_ready))
 		wake_up_poll(&f->wait, EPOLLHUP);
 }
 
@@ -836,7 +837,8 @@ static u64 twheel_to_user_ns(const struct twheel_file *f, u64 ns)
 }
 
 /* The deadline that @op asks for, on the wheel's clock. */
-static u64 twheel_deadline(const struct twheel_file *f, const struct twheel_op *op, u64 now_ns)
+static inline u64 twheel_deadline(const struct twheel_file *f, const struct twheel_op *op,
+				  u64 now_ns)
 {
 	if (op->flags & TWHEEL_F_ABS)
 		return twheel_from_user_ns(f, op->expires_ns);
@@ -876,21 +878,26 @@ static u64 twheel_slack_ns(const struct twheel_record *r)
 	return (u64)r->slack_us * NSEC_PER_USEC;
 }
 
+static void twheel_queue_slack(struct twheel_file *f, struct twheel_record *r,
+			       struct list_head *arms)
+{
+	twheel_arm_list(f->wheel, arms);
+	twheel_arm_slack(&r->t, r->t.expires, twheel_slack_ns(r));
+}
+
 /*
  * Put a record that is in no list into the wheel, for t.expires: at the end of @arms,
  * which the caller arms, or at once, and @arms before it.
  */
-static void twheel_queue_record(struct twheel_file *f, struct twheel_record *r,
-				struct list_head *arms)
+static inline void twheel_queue_record(struct twheel_file *f, struct twheel_record *r,
+				       struct list_head *arms)
 {
 	lockdep_assert_held(&f->lock);
 	r->state = TWHEEL_ARMED;
-	list_add_tail(&r->t.entry, arms);
-	if (likely(!r->slack_us))
-		return;
-	list_del(&r->t.entry);
-	twheel_arm_list(f->wheel, arms);
-	twheel_arm_slack(&r->t, r->t.expires, twheel_slack_ns(r));
+	if (unlikely(r->slack_us))
+		twheel_queue_slack(f, r, arms);
+	else
+		list_add_tail(&r->t.entry, arms);
 }
 
 /* The same for a single record. */
@@ -1012,7 +1019,7 @@ static void twheel_begin(struct twheel_file *f)
 				 (TWHEEL_HAS_TOUCH ? TWHEEL_F_TOUCH : 0))
 
 /* For ARM and MOD. */
-static int twheel_check_times(const struct twheel_file *f, const struct twheel_op *op)
+static inline int twheel_check_times(const struct twheel_file *f, const struct twheel_op *op)
 {
 	if (op->flags & ~TWHEEL_ARM_FLAGS || f->op_flags & ~op->flags)
 		return -EINVAL;
@@ -1027,7 +1034,7 @@ static int twheel_check_times(const struct twheel_file *f, const struct twheel_o
  * All that can be said of an operation without looking for its timeout. What it does
  * not take must be 0; what only comes out of it is not looked at.
  */
-static int twheel_check_op(const struct twheel_file *f, const struct twheel_op *op)
+static inline int twheel_check_op(const struct twheel_file *f, const struct twheel_op *op)
 {
 	if (op->reserved)
 		return -EINVAL;
@@ -1047,8 +1054,8 @@ static int twheel_check_op(const struct twheel_file *f, const struct twheel_op *
 }
 
 /* All that ARM and MOD set, but for t.expires. */
-static void twheel_fill(struct twheel_file *f, struct twheel_record *r,
-			const struct twheel_op *op, u64 expires_ns)
+static inline void twheel_fill(struct twheel_file *f, struct twheel_record *r,
+			       const struct twheel_op *op, u64 expires_ns)
 {
 	r->t.data = op->cookie;
 	r->interval_ns = op->interval_ns;
@@ -1060,8 +1067,8 @@ static void twheel_fill(struct twheel_file *f, struct twheel_record *r,
 }
 
 /* Fill in a reserved record; arming it is left to the caller, with others. */
-static void twheel_prepare(struct twheel_file *f, struct twheel_record *r,
-			   const struct twheel_op *op, u64 now_ns, struct list_head *arms)
+static inline void twheel_prepare(struct twheel_file *f, struct twheel_record *r,
+				  const struct twheel_op *op, u64 now_ns, struct list_head *arms)
 {
 	r->t.expires = twheel_deadline(f, op, now_ns);
 	twheel_fill(f, r, op, r->t.expires);
@@ -1124,7 +1131,7 @@ static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 
 	u64 expires_ns = twheel_deadline(f, op, now_ns);
 	bool has_fired;
 
-	if (f->stopped)
+	if (unlikely(f->stopped))
 		return -ESHUTDOWN;
 	if (!r)
 		return -ENOENT;
@@ -1289,17 +1296,37 @@ static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 	return ret;
 }
 
+static int twheel_apply_grow(struct twheel_file *f, struct twheel_op *op)
+{
+	bool lacks_word;
+	int ret;
+
+	do {
+		spin_lock(&f->lock);
+		lacks_word = twheel_lacks_word(f, op);
+		if (!lacks_word)
+			ret = twheel_apply(f, op, twheel_now(f->wheel));
+		spin_unlock(&f->lock);
+		if (lacks_word)
+			ret = twheel_grow(f, op);
+	} while (lacks_word && !ret);
+	return ret;
+}
+
 static int twheel_apply_one(struct twheel_file *f, struct twheel_op *op,
 			    struct twheel_op __user *uop)
 {
+	int ret;
+
 	/* A result that cannot be told is found out before there is one. */
 	if (put_user(0, &uop->result))
 		return -EFAULT;
-	twheel_carry_out(f, op, 1);
-	if (op->result < 0)
-		return op->result;
+	ret = twheel_apply_grow(f, op);
+	if (ret < 0)
+		return ret;
 	if (op->opcode != TWHEEL_OP_GET)
-		return put_user(op->result, &uop->result);
+		return put_user(ret, &uop->result);
+	op->result = 0;
 	return copy_to_user(uop, op, sizeof(*op)) ? -EFAULT : 0;
 }
 
