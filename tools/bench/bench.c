@@ -7,6 +7,7 @@
  *	memory	all armed, and what is less free then
  *	batch	all armed, a quarter moved, the others cancelled
  *	single	all armed and all cancelled, with a call each
+ *	touch	all armed and all moved through mapped memory
  *	burst	all armed for one moment, waited for and collected
  *	spread	the same over a second
  *	idle	one armed, an hour away, and ten seconds gone by
@@ -60,11 +61,13 @@ struct result {
 static struct result results[32];
 static unsigned int nr_results;
 
-static const char *only_system, *only_operation;
+static const char *only_systems, *only_operations;
 static const char *unit = "instructions";
 static unsigned int repeat = 3;
+static bool verbose;
 
 uint64_t *deadlines;
+bool with_touch;
 static uint32_t *ascending;	/* all numbers, in order of their arming */
 static uint32_t *shuffled;	/* all numbers */
 static uint32_t *chosen;	/* some of them */
@@ -88,14 +91,28 @@ void *array(unsigned long nr, unsigned long size)
 
 /* Results */
 
+/* Is @name in the list, whose words are separated by commas? No list holds all. */
+static bool listed(const char *list, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (!list)
+		return true;
+	for (const char *at = list; (at = strstr(at, name)); at += length) {
+		if ((at == list || at[-1] == ',') && (!at[length] || at[length] == ','))
+			return true;
+	}
+	return false;
+}
+
 static bool wants(const char *operation)
 {
-	return !only_operation || !strcmp(only_operation, operation);
+	return listed(only_operations, operation);
 }
 
 static bool wants_system(const char *name)
 {
-	return !only_system || !strcmp(only_system, name);
+	return listed(only_systems, name);
 }
 
 static void add_result(const char *operation, uint64_t total, unsigned int timeouts)
@@ -133,7 +150,7 @@ static void tell_results(const char *system, unsigned int n)
 	for (struct result *r = results; r < results + nr_results; r++) {
 		qsort(r->values, r->nr, sizeof(r->values[0]), compare);
 		tell(system, r->operation, n, r->values[r->nr / 2], unit);
-		if (only_operation)
+		if (verbose)
 			fprintf(stderr, "with %u timeouts, %u times\n", r->timeouts, r->nr);
 		r->nr = 0;
 	}
@@ -280,6 +297,21 @@ static void single(const struct system *s, unsigned int n)
 	s->close();
 }
 
+static void touch(const struct system *s, unsigned int n)
+{
+	with_touch = true;
+	set_far_deadlines(n);
+	s->open(n);
+	operate(s, ARM, ascending, n);
+	clock_take();
+	clock_wanted = 1;
+	s->touch(shuffled, n);
+	clock_wanted = 0;
+	add_result("touch", clock_take(), n);
+	s->close();
+	with_touch = false;
+}
+
 static uint64_t idle_ns(void)
 {
 	FILE *file = fopen(MODULE "idle_ns", "r");
@@ -355,16 +387,19 @@ static uint64_t free_bytes(void)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
-static void memory(const struct system *s, unsigned int n)
+static void memory(const struct system *s, const char *operation, unsigned int n)
 {
 	uint64_t before;
+
+	if (!wants(operation))
+		return;
 
 	make_numbers(n);
 	set_far_deadlines(n);
 	s->open(n);
 	before = free_bytes();
 	operate(s, ARM, ascending, n);
-	tell(s->name, "bytes_per_timeout", n, ((double)before - free_bytes()) / n, "bytes");
+	tell(s->name, operation, n, ((double)before - free_bytes()) / n, "bytes");
 	s->close();
 	free_numbers();
 }
@@ -445,6 +480,10 @@ static void run_system(const struct system *s, unsigned int n)
 			batch(s, n);
 		if (s->batch && (wants("arm_single") || wants("cancel_single")))
 			single(s, n);
+		if (s->touch && wants("touch"))
+			touch(s, n);
+		if (s->max_fire && n > s->max_fire)
+			continue;
 		if (wants("fire_collect_burst"))
 			fire(s, n, "fire_collect_burst", 0);
 		if (wants("fire_collect_spread"))
@@ -461,7 +500,7 @@ static void run_kernel_system(const char *name, unsigned int n)
 	FILE *file;
 
 	for (unsigned int i = 0; i < 3; i++) {
-		if (only_operation && wants(kernel_operations[i])) {
+		if (only_operations && wants(kernel_operations[i])) {
 			snprintf(text, sizeof(text), "%u", i + 1);
 			write_to(MODULE "mark", text);
 		}
@@ -484,6 +523,11 @@ static bool wants_kernel(void)
 	return wants("kernel_arm") || wants("kernel_rearm_random") || wants("kernel_cancel_random");
 }
 
+static void say_limit(const char *name, unsigned int n, const char *reason)
+{
+	fprintf(stderr, "%s with %u timeouts: %s\n", name, n, reason);
+}
+
 static void run_all(unsigned int n)
 {
 	for (unsigned int i = 0; i < NR_SYSTEMS; i++) {
@@ -494,7 +538,9 @@ static void run_all(unsigned int n)
 		if (n <= s->max)
 			run_system(s, n);
 		else
-			fprintf(stderr, "%s not with %u timeouts: %s\n", s->name, n, s->max_reason);
+			say_limit(s->name, n, s->max_reason);
+		if (s->max_fire && n <= s->max && n > s->max_fire)
+			say_limit(s->name, n, "expiry left out, arming them takes too long");
 	}
 	for (unsigned int i = 0; i < 4 && wants_kernel(); i++) {
 		if (wants_system(kernel_systems[i]))
@@ -508,10 +554,22 @@ static void run_first(unsigned int n)
 	for (unsigned int i = 0; i < NR_SYSTEMS; i++) {
 		const struct system *s = systems[i];
 
-		if (wants_system(s->name) && wants("idle_wakeups_10s") && s == &system_twheel)
+		if (!wants_system(s->name))
+			continue;
+		if (wants("idle_wakeups_10s") && s == &system_twheel)
 			idle(s);
-		if (wants_system(s->name) && wants("bytes_per_timeout"))
-			memory(s, s == &system_twheel ? n : at_most(n, MANY));
+		memory(s, "bytes_per_timeout", at_most(n, MANY));
+		if (!s->touch)
+			continue;
+		with_touch = true;
+		memory(s, "bytes_with_touch", at_most(n, MANY));
+		with_touch = false;
+		if (n <= MANY)
+			continue;
+		memory(s, "bytes_per_timeout", n);
+		with_touch = true;
+		memory(s, "bytes_with_touch", n);
+		with_touch = false;
 	}
 }
 
@@ -535,8 +593,8 @@ static void raise_limits(void)
 
 static void bad_usage(void)
 {
-	fputs("bench [--system NAME] [--operation NAME] [--repeat TIMES] [--unit UNIT] N...\n",
-	      stderr);
+	fputs("bench [--system NAMES] [--operation NAMES] [--repeat TIMES]\n", stderr);
+	fputs("      [--unit UNIT] [--verbose] N...\n", stderr);
 	exit(64);
 }
 
@@ -547,6 +605,7 @@ static void options(int argc, char **argv)
 		{ "operation", required_argument, NULL, 'o' },
 		{ "repeat", required_argument, NULL, 'r' },
 		{ "unit", required_argument, NULL, 'u' },
+		{ "verbose", no_argument, NULL, 'v' },
 		{ },
 	};
 	int c;
@@ -554,16 +613,19 @@ static void options(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", list, NULL)) != -1) {
 		switch (c) {
 		case 's':
-			only_system = optarg;
+			only_systems = optarg;
 			break;
 		case 'o':
-			only_operation = optarg;
+			only_operations = optarg;
 			break;
 		case 'r':
 			repeat = at_most(atoi(optarg), REPEAT_MAX);
 			break;
 		case 'u':
 			unit = optarg;
+			break;
+		case 'v':
+			verbose = true;
 			break;
 		default:
 			bad_usage();
@@ -581,7 +643,7 @@ int main(int argc, char **argv)
 	mallopt(M_MMAP_THRESHOLD, 128 * 1024);	/* arrays never lie among nodes */
 	raise_limits();
 	clock_calibrate();
-	fprintf(stderr, "reading the clock takes %lu, left out\n", clock_cost);
+	fprintf(stderr, "reading the clock takes %lu %s, left out\n", clock_cost, unit);
 	for (int i = optind; i < argc; i++) {
 		if ((unsigned int)atoi(argv[i]) > largest)
 			largest = atoi(argv[i]);

@@ -23,6 +23,7 @@ enum action { ARM, REARM, CANCEL };
  * @verbs: bit n: it has action n
  * @max: most timeouts that it is measured with
  * @max_reason: why not with more
+ * @max_fire: most that it is measured with when they fire; 0: as many
  * @search: most cancels, beside those of the oldest, that are measured: it walks a
  *	list for each. 0: no need to limit them
  * @open: a fresh context for @n timeouts; their memory is not touched yet
@@ -30,18 +31,21 @@ enum action { ARM, REARM, CANCEL };
  * @single: @nr operations with a call each
  * @batch: @nr operations, BATCH in a call; NULL if it has no such thing
  * @collect: wait until timeouts have fired and take them; how many
+ * @touch: move @nr timeouts, armed while with_touch, without a call; NULL if it can't
  */
 struct system {
 	const char	*name;
 	unsigned int	verbs;
 	unsigned int	max;
 	const char	*max_reason;
+	unsigned int	max_fire;
 	unsigned int	search;
 	void		(*open)(unsigned int n);
 	void		(*close)(void);
 	void		(*single)(enum action verb, const uint32_t *which, unsigned int nr);
 	void		(*batch)(enum action verb, const uint32_t *which, unsigned int nr);
 	unsigned int	(*collect)(void);
+	void		(*touch)(const uint32_t *which, unsigned int nr);
 };
 
 extern const struct system system_twheel;
@@ -55,6 +59,9 @@ extern const struct system system_wheel;
 extern uint64_t *deadlines;
 
 noreturn void die(const char *what);
+/* Whether timeouts are armed so that they can be touched. */
+extern bool with_touch;
+
 void *array(unsigned long nr, unsigned long size);
 
 static inline unsigned int at_most(unsigned int nr, unsigned int limit)

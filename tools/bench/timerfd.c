@@ -106,6 +106,7 @@ const struct system system_timerfd = {
 	.name		= "timerfd",
 	.verbs		= 1 << ARM | 1 << REARM | 1 << CANCEL,
 	.max		= 1000000,
+	.max_fire	= 100000,
 	.open		= timerfd_open,
 	.close		= timerfd_close,
 	.single		= timerfd_single,
