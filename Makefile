@@ -26,7 +26,7 @@ help:
 	@echo 'make tools         library and command line tool'
 	@echo 'make demo          see it work in a test VM'
 	@echo 'make vm            a shell in the test VM'
-	@echo 'make check         all tests: builds, static, host, KUnit, device'
+	@echo 'make check         all tests: builds, static, host, KUnit, device, bench-check'
 	@echo 'make check-long    what takes longer: stress, hotplug, a million operations, proofs'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU'
@@ -37,6 +37,7 @@ help:
 	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, headers'
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
 	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
+	@echo 'make bench-check   fails if twheel has become more than 5 % dearer'
 	@echo 'make clean         remove build/ (kernels are in ~/.cache/twheel)'
 
 setup-%:
@@ -69,8 +70,11 @@ prove: setup-prove
 bench: setup-bench
 	@tools/bench/run
 
+bench-check: setup-bench
+	@tools/check/run bench
+
 clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: static prove bench clean
+.PHONY: static prove bench bench-check clean
