@@ -12,6 +12,16 @@
  * Nothing fires early: a deadline is rounded up to the next tick. Absolute times
  * are those of the clock in the time namespace of whoever opened the device.
  *
+ * mmap(MAP_SHARED) at offset 0, of at most max_timeouts * 8 bytes rounded up to a
+ * page, shows the touch words: at the index that is the low half of an id, the
+ * deadline of that timeout, an absolute time as a __u64. For a timeout that was armed
+ * with TWHEEL_F_TOUCH the word is read when the deadline comes due: if it is later
+ * than that, and at most INT64_MAX, the timeout is moved there and there is no event.
+ * So an aligned atomic 64-bit store extends the timeout; no barrier is needed. One
+ * that comes too late has no effect: the event is made. ARM and MOD write the word,
+ * with the flag, before the timeout can fire; the last to write wins. A word goes with
+ * the index: a store after the end of a timeout can extend the next one there.
+ *
  * The structures are the same for 32-bit and 64-bit programs. Fields called
  * reserved must be 0 where they go in, and are 0 where they come out.
  */
@@ -230,7 +240,8 @@ struct twheel_list_entry {
  * @entries: address of an array of struct twheel_list_entry
  * @nr: room in it, at least 1
  * @done: out: entries written; fewer than @nr: there are no more, or the address
- *	after them is bad, or a signal came: 0 is the end
+ *	after them is bad, or a signal came: 0 is the end. (EFAULT or EINTR when there
+ *	would have been more but none could be written)
  * @next: where to go on: 0 for the beginning, then as the call before left it
  * @flags: 0
  * @entry_size: sizeof(struct twheel_list_entry)
