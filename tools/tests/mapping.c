@@ -80,7 +80,7 @@ static void mapping_of_a_read_only_descriptor_stays_read_only(void)
 	void *words = try_map(device_open(O_RDONLY), page_size(), PROT_READ, MAP_SHARED, 0);
 
 	CHECK(words != MAP_FAILED);
-	CHECK_EQ(*(volatile __u64 *)words, 0);
+	CHECK_EQ(look(words, 0), 0);
 	CHECK_EQ(mprotect(words, page_size(), PROT_READ | PROT_WRITE), -1);
 	CHECK_EQ(errno, EACCES);
 }
@@ -373,7 +373,7 @@ static int store_is_refused(__u64 *word)
 	CHECK(signal(SIGBUS, jump_on) != SIG_ERR);
 	if (sigsetjmp(after_fault, 1))
 		return 1;
-	*(volatile __u64 *)word = 1;
+	touch(word, 0, 1);
 	return 0;
 }
 
