@@ -243,6 +243,28 @@ static void read_that_is_cancelled_loses_nothing(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
+static void reads_that_wait_get_the_end_after_stop(void)
+{
+	struct io_uring ring = open_ring();
+	int fd = device_open(O_RDWR), ends = 0;
+	struct twheel_event events[4];
+	__u64 tag;
+
+	arm(fd, HOUR, 7);
+	for (int i = 0; i < 4; i++)
+		start_read(&ring, fd, &events[i], sizeof(events[i]), i);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STOP, NULL), 0);
+	for (int i = 0; i < 4; i++) {
+		int ret = wait_request(&ring, &tag);
+
+		if (!ret)
+			ends++;
+		else
+			CHECK_EQ(ret, sizeof(events[0]));
+	}
+	CHECK_EQ(ends, 3);
+}
+
 static void poll_request_completes_with_the_event(void)
 {
 	struct io_uring ring = open_ring();
@@ -297,6 +319,7 @@ static const struct ktap_test tests[] = {
 	TEST(read_at_bad_address_is_efault_and_loses_nothing),
 	TEST(waiting_read_at_bad_address_is_efault_and_loses_nothing),
 	TEST(read_that_is_cancelled_loses_nothing),
+	TEST(reads_that_wait_get_the_end_after_stop),
 	TEST(poll_request_completes_with_the_event),
 	TEST(close_leaves_a_waiting_read),
 	TEST(exit_with_waiting_reads_is_clean),

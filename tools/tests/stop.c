@@ -1,0 +1,650 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * STOP: nothing more can be armed, what had not fired comes out in the order of its
+ * deadlines, and then there is an end.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include "words.h"
+
+#define MS		NSEC_PER_MSEC
+#define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
+
+static int stop(int fd)
+{
+	return device_ioctl(fd, TWHEEL_IOC_STOP, NULL);
+}
+
+static short poll_now(int fd)
+{
+	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
+
+	CHECK(poll(&pollfd, 1, 0) >= 0);
+	return pollfd.revents;
+}
+
+static void check_over(int fd)
+{
+	struct twheel_event event;
+
+	CHECK_EQ(read(fd, &event, sizeof(event)), 0);
+	CHECK_EQ(poll_now(fd), POLLHUP);
+	CHECK_EQ(info(fd).live, 0);
+	CHECK_EQ(info(fd).ready, 0);
+}
+
+static struct twheel_event read_unprocessed(int fd)
+{
+	struct twheel_event event = read_any_event(fd);
+
+	CHECK_EQ(event.flags, UNPROCESSED);
+	CHECK_EQ(event.count, 0);
+	CHECK_EQ(get(fd, event.id), -ENOENT);
+	return event;
+}
+
+/* What is handed out */
+
+static void stop_of_nothing_is_the_end(void)
+{
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(poll_now(fd), 0);
+	CHECK_EQ(info(fd).flags, 0);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(info(fd).flags, TWHEEL_INFO_STOPPED);
+	check_over(fd);
+	check_over(fd);
+}
+
+static void what_was_pending_comes_out_unprocessed(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 when = now_ns() + HOUR, id = arm_at(fd, when, 7), before = now_ns();
+	struct twheel_event event;
+
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(poll_now(fd), POLLIN);
+	CHECK_EQ(info(fd).ready, 1);
+	event = read_unprocessed(fd);
+	CHECK_EQ(event.id, id);
+	CHECK_EQ(event.cookie, 7);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns >= before);
+	CHECK(event.fired_ns <= now_ns());
+	check_over(fd);
+}
+
+/* Deadlines of which two can be far apart, or a nanosecond, or nothing. */
+static __u64 some_deadline(__u64 base, __u64 i)
+{
+	if (i % 5 == 0)
+		return EXPIRES_MAX - i % 3;
+	return base + (i * 2654435761U % 1000) * (i % 7 ? 1 : HOUR);
+}
+
+static void check_ordered_by_deadline(int nr)
+{
+	struct twheel_event events[300];
+	int fd = device_open(O_RDWR), got = 0;
+	__u64 base = now_ns() + HOUR, last = 0, stopped = 0, before;
+	__u8 *seen = calloc(nr, 1);
+	struct twheel_op ops[300];
+
+	for (int i = 0; i < nr; i += ARRAY_SIZE(ops)) {
+		for (size_t n = 0; n < ARRAY_SIZE(ops); n++)
+			ops[n] = op_arm(some_deadline(base, i + n), TWHEEL_F_ABS, i + n);
+		submit(fd, ops, nr - i < 300 ? nr - i : 300);
+	}
+	before = now_ns();
+	CHECK_EQ(stop(fd), 0);
+	CHECK(now_ns() - before < PATIENCE_NS);
+	CHECK_EQ(info(fd).ready, nr);
+	while (got < nr) {
+		int ret = read_events(fd, events, ARRAY_SIZE(events));
+
+		CHECK(ret > 0);
+		for (int i = 0; i < ret; i++) {
+			CHECK_EQ(events[i].flags, UNPROCESSED);
+			CHECK(events[i].cookie < (__u64)nr);
+			CHECK_EQ(seen[events[i].cookie]++, 0);
+			CHECK_EQ(events[i].expires_ns, some_deadline(base, events[i].cookie));
+			CHECK(events[i].expires_ns >= last);
+			last = events[i].expires_ns;
+			if (stopped)
+				CHECK_EQ(events[i].fired_ns, stopped);
+			stopped = events[i].fired_ns;
+		}
+		got += ret;
+	}
+	check_over(fd);
+	free(seen);
+}
+
+static void unprocessed_come_in_the_order_of_deadlines(void)
+{
+	check_ordered_by_deadline(1);
+	check_ordered_by_deadline(2);
+	check_ordered_by_deadline(1000);
+}
+
+static void stop_of_100000_is_quick_and_in_order(void)
+{
+	check_ordered_by_deadline(100000);
+}
+
+static void what_had_fired_comes_first(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_event event;
+
+	arm(fd, HOUR, 3);
+	arm_fired(fd, 1);
+	arm_fired(fd, 2);
+	CHECK_EQ(stop(fd), 0);
+	for (int i = 1; i <= 2; i++) {
+		event = read_event(fd);		/* as it always is */
+		CHECK_EQ(event.cookie, i);
+	}
+	CHECK_EQ(read_unprocessed(fd).cookie, 3);
+	check_over(fd);
+}
+
+static void periodic_that_was_pending_is_unprocessed(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 first = now_ns() + HOUR;
+	struct twheel_event event;
+
+	arm_op(fd, op_periodic(first, HOUR, 10, TWHEEL_F_ABS, 7));
+	CHECK_EQ(stop(fd), 0);
+	event = read_unprocessed(fd);
+	CHECK_EQ(event.expires_ns, first);
+	check_over(fd);
+}
+
+/* It ends with the deadlines up to STOP, however late they are read. */
+static void periodic_that_had_fired_counts_up_to_stop(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 first = now_ns(), before, after;
+	struct twheel_event event;
+
+	arm_op(fd, op_periodic(first, MS, 0, TWHEEL_F_ABS, 7));
+	wait_ready(fd, 1);
+	sleep_ns(20 * MS);
+	before = now_ns();
+	CHECK_EQ(stop(fd), 0);
+	after = now_ns();
+	sleep_ns(50 * MS);
+	event = read_any_event(fd);
+	CHECK_EQ(event.flags, TWHEEL_EV_LAST);
+	CHECK(event.count >= (before - first) / MS + 1);
+	CHECK(event.count <= (after - first) / MS + 1);
+	CHECK_EQ(event.expires_ns, first + (event.count - 1) * MS);
+	check_over(fd);
+}
+
+static void extended_timeout_comes_out_with_its_word(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 *words = map_words(fd, 512), base = now_ns() + HOUR;
+	__u64 first = arm_touch(fd, base, 1);
+
+	arm_touch(fd, base + HOUR, 2);
+	touch(words, first, base + 2 * HOUR);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(read_unprocessed(fd).cookie, 2);
+	CHECK_EQ(read_unprocessed(fd).expires_ns, base + 2 * HOUR);
+	check_over(fd);
+}
+
+static void stop_works_in_a_wheel_of_its_own(void)
+{
+	int fd = device_open_setup(O_RDWR, (struct twheel_setup) {
+		.clock = CLOCK_BOOTTIME, .slots = 16,
+	});
+
+	arm(fd, 2 * HOUR, 2);
+	arm(fd, HOUR, 1);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(info(fd).flags, TWHEEL_INFO_STOPPED | TWHEEL_INFO_PRIVATE);
+	CHECK_EQ(read_unprocessed(fd).cookie, 1);
+	CHECK_EQ(read_unprocessed(fd).cookie, 2);
+	check_over(fd);
+}
+
+/* Operations afterwards */
+
+static void arm_and_mod_are_eshutdown(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 7), none;
+	struct twheel_op ops[] = {
+		op_arm(0, 0, 0), op_mod(id, 0, 0, 0), op_periodic(0, HOUR, 0, 0, 0), op_get(id),
+	};
+
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(try_arm(fd, 0, 0, 0, &none), -ESHUTDOWN);
+	CHECK_EQ(mod(fd, id, 0, 0), -ESHUTDOWN);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	CHECK_EQ(ops[0].result, -ESHUTDOWN);
+	CHECK_EQ(ops[1].result, -ESHUTDOWN);
+	CHECK_EQ(ops[2].result, -ESHUTDOWN);
+	CHECK_EQ(ops[3].result, 0);
+	CHECK_EQ(info(fd).live, 1);
+	CHECK_EQ(read_unprocessed(fd).cookie, 7);
+	CHECK_EQ(try_arm(fd, 0, 0, 0, &none), -ESHUTDOWN);
+	check_over(fd);
+}
+
+static void cancel_and_get_work(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 a = arm(fd, HOUR, 1), b = arm(fd, 2 * HOUR, 2);
+
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(state_of(fd, a).expires_ns, 0);
+	CHECK_EQ(state_of(fd, a).cookie, 1);
+	CHECK_EQ(cancel(fd, a), TWHEEL_WITHDRAWN);
+	CHECK_EQ(cancel(fd, a), -ENOENT);
+	CHECK_EQ(read_unprocessed(fd).id, b);
+	check_over(fd);
+}
+
+static void second_stop_does_nothing(void)
+{
+	int fd = device_open(O_RDWR);
+
+	arm(fd, HOUR, 7);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(info(fd).ready, 1);
+	read_unprocessed(fd);
+	CHECK_EQ(stop(fd), 0);
+	check_over(fd);
+}
+
+static void stop_leaves_other_files_alone(void)
+{
+	int fd = device_open(O_RDWR), other = device_open(O_RDWR | O_NONBLOCK);
+	__u64 far = arm(other, HOUR, 1);
+
+	arm(other, 30 * MS, 2);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(info(other).flags, 0);
+	wait_ready(other, 1);
+	CHECK_EQ(read_event(other).cookie, 2);
+	CHECK_EQ(cancel(other, far), 0);
+	arm(other, HOUR, 3);
+	check_no_event(other);
+}
+
+static void stop_on_read_only_descriptor_is_ebadf(void)
+{
+	int fd = device_open(O_RDONLY);
+
+	CHECK_EQ(stop(fd), -EBADF);
+	CHECK_EQ(info(fd).flags, 0);
+}
+
+static void stop_comes_after_setup(void)
+{
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(try_setup(fd, (struct twheel_setup) { .clock = CLOCK_MONOTONIC }), -EBUSY);
+}
+
+static void stop_in_a_child_is_for_all(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 none;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid)
+		_exit(stop(fd) ? 1 : 0);
+	join_child(pid);
+	CHECK_EQ(try_arm(fd, 0, 0, 0, &none), -ESHUTDOWN);
+	check_over(fd);
+}
+
+static void read_at_the_end_still_looks_at_its_buffer(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_event event;
+
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(read(fd, &event, sizeof(event) - 1), -1);
+	CHECK_EQ(errno, EINVAL);
+	check_over(fd);
+}
+
+static void close_with_100000_unprocessed_is_quick(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 before;
+
+	arm_many(fd, 100000, HOUR, MS, 0, NULL);
+	CHECK_EQ(stop(fd), 0);
+	before = now_ns();
+	close(fd);
+	CHECK(now_ns() - before < PATIENCE_NS);
+}
+
+/* Those who wait */
+
+#define READERS		4
+
+struct reader {
+	pthread_t thread;
+	int fd;
+	int waiting;
+	int events;
+};
+
+static void *read_to_the_end(void *arg)
+{
+	struct reader *reader = arg;
+	struct twheel_event event;
+	ssize_t ret;
+
+	SET(reader->waiting, 1);
+	while ((ret = read(reader->fd, &event, sizeof(event))) > 0) {
+		CHECK_EQ(ret, sizeof(event));
+		reader->events++;
+	}
+	CHECK_EQ(ret, 0);
+	return NULL;
+}
+
+static void check_readers_end(int nr)
+{
+	struct reader readers[READERS];
+	int fd = device_open(O_RDWR), events = 0;
+
+	for (int i = 0; i < READERS; i++) {
+		readers[i] = (struct reader) { .fd = fd };
+		pthread_create(&readers[i].thread, NULL, read_to_the_end, &readers[i]);
+	}
+	for (int i = 0; i < READERS; i++) {
+		while (!PEEK(readers[i].waiting))
+			sleep_ns(MS);
+	}
+	if (nr)
+		arm_many(fd, nr, HOUR, 1, 0, NULL);
+	sleep_ns(20 * MS);
+	CHECK_EQ(stop(fd), 0);
+	for (int i = 0; i < READERS; i++) {
+		pthread_join(readers[i].thread, NULL);
+		events += readers[i].events;
+	}
+	CHECK_EQ(events, nr);
+	check_over(fd);
+}
+
+static void readers_that_wait_get_the_end(void)
+{
+	check_readers_end(0);
+}
+
+static void readers_that_wait_share_the_unprocessed(void)
+{
+	check_readers_end(1);
+	check_readers_end(READERS);
+	check_readers_end(5000);
+}
+
+static void *poll_for_the_end(void *arg)
+{
+	struct reader *reader = arg;
+	struct pollfd pollfd = { .fd = reader->fd, .events = POLLIN };
+
+	SET(reader->waiting, 1);
+	CHECK_EQ(poll(&pollfd, 1, PATIENCE_NS / MS), 1);
+	CHECK_EQ(pollfd.revents, POLLHUP);
+	return NULL;
+}
+
+static void poller_that_waits_is_woken(void)
+{
+	struct reader poller = { .fd = device_open(O_RDWR) };
+
+	pthread_create(&poller.thread, NULL, poll_for_the_end, &poller);
+	while (!PEEK(poller.waiting))
+		sleep_ns(MS);
+	sleep_ns(20 * MS);
+	CHECK_EQ(stop(poller.fd), 0);
+	pthread_join(poller.thread, NULL);
+}
+
+static int epoll_of(int fd, __u32 events)
+{
+	struct epoll_event event = { .events = events };
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
+	return epoll;
+}
+
+/* The events that are reported, or 0. */
+static __u32 epoll_now(int epoll, int timeout_ms)
+{
+	struct epoll_event event;
+	int ret = epoll_wait(epoll, &event, 1, timeout_ms);
+
+	CHECK(ret >= 0);
+	return ret ? event.events : 0;
+}
+
+static void epoll_reports_the_end_when_drained(void)
+{
+	int fd = device_open(O_RDWR), level = epoll_of(fd, EPOLLIN);
+	int edge = epoll_of(fd, EPOLLIN | EPOLLET);
+
+	arm(fd, HOUR, 1);
+	arm(fd, HOUR, 2);
+	CHECK_EQ(epoll_now(edge, 0), 0);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(epoll_now(edge, 1000), EPOLLIN);
+	CHECK_EQ(epoll_now(level, 1000), EPOLLIN);
+	read_unprocessed(fd);
+	CHECK_EQ(epoll_now(level, 0), EPOLLIN);
+	read_unprocessed(fd);
+	CHECK_EQ(epoll_now(edge, 1000), EPOLLHUP);
+	CHECK_EQ(epoll_now(level, 1000), EPOLLHUP);
+	CHECK_EQ(epoll_now(level, 1000), EPOLLHUP);
+}
+
+static void withdrawal_of_the_last_event_is_the_end(void)
+{
+	int fd = device_open(O_RDWR), edge = epoll_of(fd, EPOLLIN | EPOLLET);
+	__u64 id = arm(fd, HOUR, 1);
+
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(epoll_now(edge, 1000), EPOLLIN);
+	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
+	CHECK_EQ(epoll_now(edge, 1000), EPOLLHUP);
+	check_over(fd);
+}
+
+/* Races */
+
+#define CROWD		2000
+
+/* Each fires or is unprocessed, once; those that have fired come first. */
+static void check_stop_amid(__u64 delay_ns)
+{
+	static __u8 seen[CROWD];
+	int fd = device_open(O_RDWR), fired = 0;
+	__u64 last = 0, base = now_ns() + 20 * MS;
+	struct twheel_event event;
+
+	memset(seen, 0, sizeof(seen));
+	for (int i = 0; i < CROWD; i++)
+		arm_at(fd, base + i * 5 * NSEC_PER_USEC, i);
+	sleep_until(base + delay_ns);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(info(fd).ready, CROWD);
+	for (int i = 0; i < CROWD; i++) {
+		event = read_any_event(fd);
+		CHECK(event.cookie < CROWD);
+		CHECK_EQ(seen[event.cookie]++, 0);
+		if (event.flags == UNPROCESSED) {
+			CHECK_EQ(event.count, 0);
+			CHECK(event.expires_ns >= last);
+			last = event.expires_ns;
+		} else {
+			CHECK_EQ(last, 0);
+			check_event(&event);
+			fired++;
+		}
+	}
+	check_over(fd);
+	close(fd);
+	ktap_note("%d fired, %d unprocessed", fired, CROWD - fired);
+}
+
+static void stop_amid_expiry_loses_nothing(void)
+{
+	for (int i = 0; i < 12; i++)
+		check_stop_amid(i * MS);
+}
+
+struct armer {
+	pthread_t thread;
+	int fd;
+	__u32 armed;
+	__u32 cancelled;
+};
+
+/* Until it is refused; now and then one is cancelled again. */
+static void *arm_until_stopped(void *arg)
+{
+	struct armer *armer = arg;
+	__u64 id;
+	int ret;
+
+	while (!(ret = try_arm(armer->fd, armer->armed % 3 * MS, 0, 0, &id))) {
+		armer->armed++;
+		if (armer->armed % 5 == 0 && cancel(armer->fd, id) >= 0)
+			armer->cancelled++;
+	}
+	CHECK_EQ(ret, -ESHUTDOWN);
+	return NULL;
+}
+
+static void *stop_it(void *arg)
+{
+	struct armer *armer = arg;
+	__u32 ready;
+	__u64 none;
+
+	CHECK_EQ(stop(armer->fd), 0);
+	/* Whoever was first: when it returns, all is done. */
+	ready = info(armer->fd).ready;
+	CHECK_EQ(try_arm(armer->fd, 0, 0, 0, &none), -ESHUTDOWN);
+	sleep_ns(5 * MS);
+	CHECK(info(armer->fd).ready <= ready);
+	return NULL;
+}
+
+static void check_stop_against_arms(void)
+{
+	struct armer armers[4], stoppers[2];
+	int fd = device_open(O_RDWR);
+	__u32 expected = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(armers); i++) {
+		armers[i] = (struct armer) { .fd = fd };
+		pthread_create(&armers[i].thread, NULL, arm_until_stopped, &armers[i]);
+	}
+	sleep_ns(30 * MS);
+	for (size_t i = 0; i < ARRAY_SIZE(stoppers); i++) {
+		stoppers[i] = (struct armer) { .fd = fd };
+		pthread_create(&stoppers[i].thread, NULL, stop_it, &stoppers[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(stoppers); i++)
+		pthread_join(stoppers[i].thread, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(armers); i++) {
+		pthread_join(armers[i].thread, NULL);
+		expected += armers[i].armed - armers[i].cancelled;
+	}
+	CHECK_EQ(info(fd).ready, expected);
+	for (__u32 i = 0; i < expected; i++)
+		read_any_event(fd);
+	check_over(fd);
+	close(fd);
+}
+
+static void stop_against_arms_and_cancels_loses_nothing(void)
+{
+	for (int i = 0; i < 8; i++)
+		check_stop_against_arms();
+}
+
+static void *cancel_all_ids(void *arg)
+{
+	struct armer *armer = arg;
+
+	for (__u64 index = 0; index < CROWD; index++) {
+		int ret = cancel(armer->fd, 1ULL << 32 | index);
+
+		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
+		armer->cancelled++;
+	}
+	return NULL;
+}
+
+/* While STOP sorts them, too. */
+static void cancel_amid_stop_finds_every_timeout(void)
+{
+	for (int i = 0; i < 5; i++) {
+		struct armer canceller = { .fd = device_open(O_RDWR) };
+
+		arm_many(canceller.fd, CROWD, HOUR, 1000003, 0, NULL);
+		pthread_create(&canceller.thread, NULL, cancel_all_ids, &canceller);
+		sleep_ns(i * MS);
+		CHECK_EQ(stop(canceller.fd), 0);
+		pthread_join(canceller.thread, NULL);
+		check_over(canceller.fd);
+		close(canceller.fd);
+	}
+}
+
+static const struct ktap_test tests[] = {
+	TEST(stop_of_nothing_is_the_end),
+	TEST(what_was_pending_comes_out_unprocessed),
+	TEST(unprocessed_come_in_the_order_of_deadlines),
+	TEST(stop_of_100000_is_quick_and_in_order),
+	TEST(what_had_fired_comes_first),
+	TEST(periodic_that_was_pending_is_unprocessed),
+	TEST(periodic_that_had_fired_counts_up_to_stop),
+	TEST(extended_timeout_comes_out_with_its_word),
+	TEST(stop_works_in_a_wheel_of_its_own),
+	TEST(arm_and_mod_are_eshutdown),
+	TEST(cancel_and_get_work),
+	TEST(second_stop_does_nothing),
+	TEST(stop_leaves_other_files_alone),
+	TEST(stop_on_read_only_descriptor_is_ebadf),
+	TEST(stop_comes_after_setup),
+	TEST(stop_in_a_child_is_for_all),
+	TEST(read_at_the_end_still_looks_at_its_buffer),
+	TEST(close_with_100000_unprocessed_is_quick),
+	TEST(readers_that_wait_get_the_end),
+	TEST(readers_that_wait_share_the_unprocessed),
+	TEST(poller_that_waits_is_woken),
+	TEST(epoll_reports_the_end_when_drained),
+	TEST(withdrawal_of_the_last_event_is_the_end),
+	TEST(stop_amid_expiry_loses_nothing),
+	TEST(stop_against_arms_and_cancels_loses_nothing),
+	TEST(cancel_amid_stop_finds_every_timeout),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
