@@ -122,6 +122,14 @@
  *			thread loop's set_current_state()
  *
  *
+ * Speed
+ *
+ * Arm, move and cancel are each one stretch of code (__always_inline), and what is
+ * rare is a call away from it: a home elsewhere, an empty shard, and what @plain
+ * sums up. What they touch of the shard is its first two cache lines, the slot and
+ * the timeout.
+ *
+ *
  * Cancel against expiry
  *
  *	CPU0 (thread)			CPU1
@@ -283,6 +291,8 @@ struct twheel_runner {
 /**
  * struct twheel_shard - the part of a wheel that is filled from one CPU
  * @lock: protects everything below it, and the timeouts at home here
+ * @cpu: whose arms come here; constant
+ * @geometry: the wheel's; constant
  * @cursor: the tick entered last
  * @done: what is armed gets a later tick than this; in a pass, the target; else
  *	equal to @cursor
@@ -295,6 +305,8 @@ struct twheel_runner {
  * @word_first: for the words of @map of the top level: no slot that is set in it
  *	holds an earlier tick; valid while the word is not 0
  * @stopped: nothing can be armed any more
+ * @plain: an arm has nothing to look at: the shard is not stopped, no callback is
+ *	running, and the wheel has no limit and no clock that can be set
  * @visit_level: level of @visit, else 0
  * @visit: slot being visited, or NULL. Its block has been entered
  * @visit_first: earliest tick of what the visit has left in the slot
@@ -321,13 +333,15 @@ struct twheel_runner {
  * @work: place in the queue of @server; under its lock
  * @entry: in twheel.all; constant
  * @wheel: the wheel; constant
- * @cpu: whose arms come here; constant
  */
 struct twheel_shard {
 	spinlock_t		lock;		/* all of this, and who is at home */
 	bool			stopped;
+	bool			plain;
 	u8			visit_level;
 	u32			map_words;
+	unsigned int		cpu;
+	struct twheel_geometry	geometry;
 	u64			cursor;
 	u64			done;
 	u64			wake;
@@ -360,7 +374,6 @@ struct twheel_shard {
 	struct twheel_server	*server;
 	struct list_head	work;
 	struct list_head	entry;
-	unsigned int		cpu;
 
 	struct twheel_slot	slots[];
 };
@@ -438,6 +451,12 @@ static struct twheel_shard *twheel_local_shard(const struct twheel *w)
 	return w->shards[raw_smp_processor_id()];
 }
 
+static bool twheel_is_plain(const struct twheel_shard *s)
+{
+	return !s->stopped && !s->nr_running && !s->wheel->max_pending &&
+	       s->wheel->clock != TWHEEL_REALTIME;
+}
+
 static u64 twheel_clock_ns(const struct twheel *w)
 {
 	switch (w->clock) {
@@ -464,13 +483,8 @@ static unsigned long *twheel_map(const struct twheel_shard *s, u32 level)
 	return s->map + level * s->map_words;
 }
 
-static u32 twheel_slot_index(const struct twheel_geometry *g, u64 tick, u32 level)
-{
-	return (level << g->bits) + twheel_slot(g, tick, level);
-}
-
 /* On the top level, something comes into slot @i; called before the bit is set. */
-static void twheel_note_first(struct twheel_shard *s, u32 level, u32 i, u64 tick)
+static __always_inline void twheel_note_first(struct twheel_shard *s, u32 level, u32 i, u64 tick)
 {
 	u64 *first = &s->word_first[i / BITS_PER_LONG];
 
@@ -482,49 +496,62 @@ static void twheel_note_first(struct twheel_shard *s, u32 level, u32 i, u64 tick
  * Put @t at the end of its slot on @level. Returns the tick at which the slot
  * must be worked off now: with a single timeout in it, when that is due.
  */
-static u64 twheel_insert(struct twheel_shard *s, struct twheel_timeout *t, u32 level)
+static __always_inline u64 twheel_insert(struct twheel_shard *s, struct twheel_timeout *t,
+					 u32 level)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
-	struct twheel_slot *slot = &s->slots[twheel_slot_index(g, t->tick, level)];
-	bool first = list_empty(&slot->list);
+	const struct twheel_geometry *g = &s->geometry;
+	u32 i = twheel_slot(g, t->tick, level);
+	struct twheel_slot *slot = &s->slots[(level << g->bits) + i];
+	u64 tick = t->tick, work = twheel_block_start(g, tick, level);
 
-	if (level == g->levels - 1)
-		twheel_note_first(s, level, twheel_slot(g, t->tick, level), t->tick);
+	/* To be kept: the compiler would compute it a second time. */
+	OPTIMIZER_HIDE_VAR(slot);
+	if (level == g->top)
+		twheel_note_first(s, level, i, tick);
+	if (list_empty(&slot->list)) {
+		__set_bit(i, twheel_map(s, level));
+		slot->first = tick;
+		work = tick;
+	} else if (tick < slot->first) {
+		slot->first = tick;
+	}
 	t->level = level;
 	list_add_tail(&t->entry, &slot->list);
-	if (first) {
-		__set_bit(twheel_slot(g, t->tick, level), twheel_map(s, level));
-		slot->first = t->tick;
-		return t->tick;
-	}
-	if (t->tick < slot->first)
-		slot->first = t->tick;
-	return twheel_block_start(g, t->tick, level);
+	return work;
 }
 
 /*
  * Put @t where it belongs as seen from the cursor, but into the slot that is being
  * visited what falls into its block. Returns as twheel_insert().
  */
-static u64 twheel_place(struct twheel_shard *s, struct twheel_timeout *t)
+static __always_inline u64 twheel_place(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	u32 level = twheel_level(&s->wheel->geometry, t->tick, s->cursor);
+	u32 level = twheel_level(&s->geometry, t->tick, s->cursor);
 
 	return twheel_insert(s, t, level > s->visit_level ? level : s->visit_level);
 }
 
-/* Take @t, which is pending, out of wherever it is. */
-static void twheel_remove(struct twheel_shard *s, struct twheel_timeout *t)
+/*
+ * Take @t, which is pending, out of wherever it is. The state says that it is in a
+ * list, so the check of debugging kernels is left to whoever adds a neighbour.
+ */
+static __always_inline void twheel_unlink(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	struct list_head *prev = t->entry.prev, *next = t->entry.next;
 
-	if (t->level == TWHEEL_DUE)
+	if (unlikely(t->level == TWHEEL_DUE))
 		s->nr_due--;
-	else if (t->level == TWHEEL_HANDED)
+	else if (unlikely(t->level == TWHEEL_HANDED))
 		s->nr_handed--;
-	else if (t->entry.next == t->entry.prev)
-		__clear_bit(twheel_slot(g, t->tick, t->level), twheel_map(s, t->level));
-	__list_del_entry(&t->entry);
+	else if (prev == next)
+		__clear_bit(twheel_slot(&s->geometry, t->tick, t->level),
+			    twheel_map(s, t->level));
+	__list_del(prev, next);
+}
+
+static __always_inline void twheel_remove(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	twheel_unlink(s, t);
 	s->nr--;
 }
 
@@ -554,7 +581,7 @@ struct twheel_entry {
 static bool twheel_scan_word(struct twheel_shard *s, struct twheel_entry *ev, u32 w,
 			     unsigned long bits, struct twheel_slot **best)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	struct twheel_slot *row = &s->slots[(ev->level << g->bits) + w * BITS_PER_LONG];
 	u64 block = twheel_block(g, s->cursor, ev->level);
 	bool whole = bits == twheel_map(s, ev->level)[w];
@@ -572,7 +599,7 @@ static bool twheel_scan_word(struct twheel_shard *s, struct twheel_entry *ev, u3
 		if (!earliest || slot->first < earliest->first)
 			earliest = slot;
 	}
-	if (whole && ev->level == g->levels - 1)
+	if (whole && ev->level == g->top)
 		s->word_first[w] = earliest->first;
 	if (!*best || earliest->first < (*best)->first)
 		*best = earliest;
@@ -587,11 +614,11 @@ static bool twheel_scan_word(struct twheel_shard *s, struct twheel_entry *ev, u3
  */
 static struct twheel_slot *twheel_next_slot(struct twheel_shard *s, struct twheel_entry *ev)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	const unsigned long *map = twheel_map(s, ev->level);
 	u32 start = twheel_slot(g, s->cursor, ev->level);
 	unsigned long before = BIT(start % BITS_PER_LONG) - 1;
-	bool top = ev->level == g->levels - 1;
+	bool top = ev->level == g->top;
 	struct twheel_slot *best = NULL;
 	unsigned long bits;
 	u32 n, w;
@@ -616,7 +643,7 @@ static struct twheel_slot *twheel_next_slot(struct twheel_shard *s, struct twhee
 /* Inside a block of the level above, so nothing of a higher level comes before. */
 static bool twheel_settled(const struct twheel_shard *s, u64 tick, u32 level)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 
 	return level + 1 < g->levels &&
 	       twheel_block(g, tick, level + 1) == twheel_block(g, s->cursor, level + 1) &&
@@ -625,7 +652,7 @@ static bool twheel_settled(const struct twheel_shard *s, u64 tick, u32 level)
 
 static bool twheel_next_event(struct twheel_shard *s, struct twheel_entry *next)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	struct twheel_entry ev = { };
 	struct twheel_slot *slot;
 	u64 tick;
@@ -656,7 +683,7 @@ static bool twheel_next_event(struct twheel_shard *s, struct twheel_entry *next)
 
 static void twheel_set_timer(struct twheel_shard *s, u64 wake)
 {
-	u64 ns = twheel_tick_to_ns(wake, s->wheel->geometry.tick_ns);
+	u64 ns = twheel_tick_to_ns(wake, s->geometry.tick_ns);
 
 	lockdep_assert_held(&s->lock);
 	s->wake = wake;
@@ -737,13 +764,27 @@ static void twheel_step_back(struct twheel_shard *s, u64 tick)
 		s->cursor = min(s->cursor, tick);
 }
 
+static void twheel_look_back(struct twheel_shard *s)
+{
+	if (s->wheel->clock == TWHEEL_REALTIME)
+		twheel_step_back(s, twheel_clock_tick(s->wheel));
+}
+
+/* Bring the cursor to where an arm may start from it. */
+static void twheel_refresh(struct twheel_shard *s)
+{
+	if (!s->nr)
+		twheel_catch_up(s);
+	twheel_look_back(s);
+}
+
 /*
  * A tick for a timeout that may fire at any of @lo to @hi: one that is in use
  * anyway, if the cursor is near, or one that others will choose too.
  */
 static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	u32 from = twheel_slot(g, lo, 0), i;
 
 	if (hi >> g->bits == lo >> g->bits && lo >> g->bits == s->cursor >> g->bits) {
@@ -754,37 +795,53 @@ static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 	return twheel_round_tick(lo, hi);
 }
 
-/* Queue @t for t->expires. Returns the tick at which the shard must wake. */
-static u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t, u64 slack_ns)
+/* The tick for a deadline of @expires_ns. */
+static __always_inline u64 twheel_choose_tick(struct twheel_shard *s, u64 expires_ns,
+					      u64 slack_ns)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
-	u64 tick;
+	u64 tick_ns = s->geometry.tick_ns, tick = twheel_tick_ceil(expires_ns, tick_ns);
 
+	if (tick <= s->done)
+		tick = s->done + 1;
+	if (!slack_ns)
+		return tick;
+	return twheel_join(s, tick, twheel_tick_floor(twheel_add_ns(expires_ns, slack_ns),
+						      tick_ns));
+}
+
+/*
+ * Queue @t for t->expires in a shard that has been brought up to date. Counting it
+ * is left to the caller. Returns the tick at which the shard must wake.
+ */
+static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t,
+					  u64 slack_ns)
+{
 	lockdep_assert_held(&s->lock);
-	if (!s->nr)
-		twheel_catch_up(s);
-	if (s->wheel->clock == TWHEEL_REALTIME)
-		twheel_step_back(s, twheel_clock_tick(s->wheel));
-	tick = twheel_tick_ceil(t->expires, g->tick_ns);
-	t->tick = tick > s->done ? tick : s->done + 1;
-	if (slack_ns)
-		t->tick = twheel_join(s, t->tick,
-				      twheel_tick_floor(twheel_add_ns(t->expires, slack_ns),
-							g->tick_ns));
+	t->tick = twheel_choose_tick(s, t->expires, slack_ns);
 	WRITE_ONCE(t->state, TWHEEL_PENDING);
-	s->nr++;
-	s->armed++;
 	trace_twheel_arm(s->wheel->name, t);
 	return twheel_place(s, t);
 }
 
+static __always_inline void twheel_schedule(struct twheel_shard *s, struct twheel_timeout *t,
+					    u64 expires_ns, u64 slack_ns)
+{
+	u64 wake;
+
+	t->expires = expires_ns;
+	wake = twheel_enqueue(s, t, slack_ns);
+	s->armed++;
+	if (wake < s->wake)
+		twheel_set_timer(s, wake);
+}
+
 /* Take a place under the wheel's limit; a pending timeout has one. */
-static bool twheel_take_place(struct twheel *w)
+static __always_inline bool twheel_take_place(struct twheel *w)
 {
 	return !w->max_pending || atomic_add_unless(&w->pending, 1, w->max_pending);
 }
 
-static void twheel_leave_places(struct twheel *w, unsigned int nr)
+static __always_inline void twheel_leave_places(struct twheel *w, unsigned int nr)
 {
 	if (w->max_pending)
 		atomic_sub(nr, &w->pending);
@@ -792,27 +849,30 @@ static void twheel_leave_places(struct twheel *w, unsigned int nr)
 
 /* Queue @t, which has its place, and have the shard wake for it. */
 static void twheel_queue_timeout(struct twheel_shard *s, struct twheel_timeout *t,
-				 u64 expires_ns, u64 slack_ns)
+				 u64 expires_ns)
 {
-	u64 wake;
-
-	t->expires = expires_ns;
-	wake = twheel_enqueue(s, t, slack_ns);
-	if (wake < s->wake)
-		twheel_set_timer(s, wake);
+	twheel_refresh(s);
+	s->nr++;
+	twheel_schedule(s, t, expires_ns, 0);
 }
 
 /* Who runs the callback of @t, or NULL. */
-static struct twheel_runner *twheel_runner_of(struct twheel_shard *s,
-					      const struct twheel_timeout *t)
+static struct twheel_runner *twheel_find_runner(struct twheel_shard *s,
+						const struct twheel_timeout *t)
 {
 	unsigned int i;
 
-	lockdep_assert_held(&s->lock);
-	for (i = 0; s->nr_running && i < TWHEEL_RUNNERS; i++)
+	for (i = 0; i < TWHEEL_RUNNERS; i++)
 		if (s->runners[i].running == t)
 			return &s->runners[i];
 	return NULL;
+}
+
+static __always_inline struct twheel_runner *
+twheel_runner_of(struct twheel_shard *s, const struct twheel_timeout *t)
+{
+	lockdep_assert_held(&s->lock);
+	return unlikely(s->nr_running) ? twheel_find_runner(s, t) : NULL;
 }
 
 /* The callback of @t is running and would have it queued again: not any more. */
@@ -827,8 +887,8 @@ static bool twheel_forget_again(struct twheel_shard *s, struct twheel_timeout *t
 	return true;
 }
 
-static int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns,
-			u64 slack_ns)
+/* May @t be armed, in a shard where that is a question? It has its place then. */
+static noinline int twheel_admit(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	struct twheel_runner *r;
 
@@ -839,7 +899,24 @@ static int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t, u64 ex
 		r->again = NULL;	/* the place it has is the one it needs */
 	else if (!twheel_take_place(s->wheel))
 		return -EAGAIN;
-	twheel_queue_timeout(s, t, expires_ns, slack_ns);
+	twheel_look_back(s);
+	return 0;
+}
+
+static __always_inline int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t,
+					u64 expires_ns, u64 slack_ns)
+{
+	int ret;
+
+	if (unlikely(!s->plain)) {
+		ret = twheel_admit(s, t);
+		if (ret)
+			return ret;
+	}
+	if (unlikely(!s->nr))
+		twheel_catch_up(s);
+	s->nr++;
+	twheel_schedule(s, t, expires_ns, slack_ns);
 	return 0;
 }
 
@@ -849,7 +926,7 @@ static enum twheel_state twheel_state(const struct twheel_timeout *t)
 	return smp_load_acquire(&t->state);
 }
 
-static bool __twheel_cancel(struct twheel_shard *s, struct twheel_timeout *t)
+static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	lockdep_assert_held(&s->lock);
 	if (twheel_state(t) != TWHEEL_PENDING)
@@ -862,35 +939,55 @@ static bool __twheel_cancel(struct twheel_shard *s, struct twheel_timeout *t)
 	return true;
 }
 
-static struct twheel_shard *twheel_lock_home(const struct twheel_timeout *t,
-					     unsigned long *flags)
+/*
+ * The home of @t was @s, which is locked, with interrupts off: lock the one it has
+ * now. Apart from the common case, so that flags can stay in a register there.
+ */
+static noinline struct twheel_shard *twheel_follow_home(struct twheel_shard *s,
+							const struct twheel_timeout *t)
 {
-	struct twheel_shard *s;
-
-	for (;;) {
+	while (s != READ_ONCE(t->shard)) {
+		spin_unlock(&s->lock);
 		s = READ_ONCE(t->shard);
-		spin_lock_irqsave(&s->lock, *flags);
-		if (likely(s == READ_ONCE(t->shard)))
-			return s;
-		spin_unlock_irqrestore(&s->lock, *flags);
+		spin_lock(&s->lock);
 	}
+	return s;
 }
 
-/*
- * Lock the home of @t after bringing it to this CPU, if it is free to move. It
- * moves once at most: with two CPUs at it, one of them gives in.
- */
-static struct twheel_shard *twheel_lock_here(struct twheel_timeout *t, unsigned long *flags)
+static __always_inline struct twheel_shard *twheel_lock_home(const struct twheel_timeout *t,
+							     unsigned long *flags)
 {
-	struct twheel_shard *s = twheel_lock_home(t, flags);
+	struct twheel_shard *s = READ_ONCE(t->shard);
+
+	spin_lock_irqsave(&s->lock, *flags);
+	return likely(s == READ_ONCE(t->shard)) ? s : twheel_follow_home(s, t);
+}
+
+/* @t, whose home @s is locked, comes to this CPU, if it is free to move. */
+static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
+						       struct twheel_timeout *t)
+{
 	struct twheel_shard *local = twheel_local_shard(s->wheel);
 
 	if (s == local || twheel_state(t) != TWHEEL_IDLE || twheel_runner_of(s, t))
 		return s;
 	/* Pairs with the lock of the new home, found through the new value. */
 	smp_store_release(&t->shard, local);
-	spin_unlock_irqrestore(&s->lock, *flags);
-	return twheel_lock_home(t, flags);
+	return twheel_follow_home(s, t);
+}
+
+/*
+ * Lock the home of @t after bringing it to this CPU, if it is free to move. It
+ * moves once at most: with two CPUs at it, one of them gives in.
+ */
+static __always_inline struct twheel_shard *twheel_lock_here(struct twheel_timeout *t,
+							     unsigned long *flags)
+{
+	struct twheel_shard *s = twheel_lock_home(t, flags);
+
+	if (likely(s->cpu == raw_smp_processor_id()))
+		return s;
+	return twheel_bring_here(s, t);
 }
 
 /**
@@ -909,19 +1006,14 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 }
 EXPORT_SYMBOL_GPL(twheel_timeout_init);
 
-/**
- * twheel_arm_slack() - arm a timeout that may be late
- * @t: an initialised timeout that is not pending
- * @expires_ns: the deadline, as in twheel_arm()
- * @slack_ns: how much later than its deadline it may fire, beyond what any timeout
- *	may be late
- *
- * It joins a tick that is in use anyway, or one that others with slack choose too,
- * and so saves a wakeup.
- *
- * Return: as twheel_arm(); -EINVAL if @slack_ns is above S64_MAX.
- */
-int twheel_arm_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
+static noinline int twheel_arm_idle(struct twheel_shard *s, struct twheel_timeout *t,
+				    u64 expires_ns, u64 slack_ns)
+{
+	return __twheel_arm(s, t, expires_ns, slack_ns);
+}
+
+static __always_inline int twheel_arm_any(struct twheel_timeout *t, u64 expires_ns,
+					  u64 slack_ns)
 {
 	struct twheel_shard *s;
 	unsigned long flags;
@@ -936,7 +1028,6 @@ int twheel_arm_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
 }
-EXPORT_SYMBOL_GPL(twheel_arm_slack);
 
 /**
  * twheel_arm() - arm a timeout for a point in time
@@ -950,9 +1041,27 @@ EXPORT_SYMBOL_GPL(twheel_arm_slack);
  */
 int twheel_arm(struct twheel_timeout *t, u64 expires_ns)
 {
-	return twheel_arm_slack(t, expires_ns, 0);
+	return twheel_arm_any(t, expires_ns, 0);
 }
 EXPORT_SYMBOL_GPL(twheel_arm);
+
+/**
+ * twheel_arm_slack() - arm a timeout that may be late
+ * @t: an initialised timeout that is not pending
+ * @expires_ns: the deadline, as in twheel_arm()
+ * @slack_ns: how much later than its deadline it may fire, beyond what any timeout
+ *	may be late
+ *
+ * It joins a tick that is in use anyway, or one that others with slack choose too,
+ * and so saves a wakeup.
+ *
+ * Return: as twheel_arm(); -EINVAL if @slack_ns is above S64_MAX.
+ */
+int twheel_arm_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
+{
+	return twheel_arm_any(t, expires_ns, slack_ns);
+}
+EXPORT_SYMBOL_GPL(twheel_arm_slack);
 
 /**
  * twheel_arm_after() - arm a timeout some time from now
@@ -1025,7 +1134,7 @@ int twheel_arm_periodic(struct twheel_periodic *p, u64 expires_ns, u64 interval_
 		p->interval_ns = interval_ns;
 		p->repeat = repeat;
 		p->missed = 0;
-		ret = __twheel_arm(s, &p->t, expires_ns, 0);
+		ret = twheel_arm_idle(s, &p->t, expires_ns, 0);
 	}
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
@@ -1041,9 +1150,12 @@ static unsigned int twheel_arm_batch(struct twheel_shard *s, struct list_head *t
 	unsigned int nr = 0;
 
 	lockdep_assert_held(&s->lock);
+	if (s->stopped)
+		return 0;
+	twheel_refresh(s);
 	for (; pos != timeouts && nr < TWHEEL_BATCH; pos = next, nr++) {
 		next = pos->next;
-		if (!twheel_take_place(s->wheel))
+		if (unlikely(!s->plain) && !twheel_take_place(s->wheel))
 			break;
 		t = list_entry(pos, struct twheel_timeout, entry);
 		t->shard = s;
@@ -1051,6 +1163,8 @@ static unsigned int twheel_arm_batch(struct twheel_shard *s, struct list_head *t
 	}
 	/* All before @pos have been linked elsewhere. */
 	__list_del(timeouts, pos);
+	s->nr += nr;
+	s->armed += nr;
 	if (wake < s->wake)
 		twheel_set_timer(s, wake);
 	return nr;
@@ -1076,7 +1190,7 @@ unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts)
 
 	while (!list_empty(timeouts)) {
 		spin_lock_irqsave(&s->lock, flags);
-		batch = s->stopped ? 0 : twheel_arm_batch(s, timeouts);
+		batch = twheel_arm_batch(s, timeouts);
 		spin_unlock_irqrestore(&s->lock, flags);
 		if (!batch)
 			break;
@@ -1087,30 +1201,26 @@ unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts)
 EXPORT_SYMBOL_GPL(twheel_arm_list);
 
 /* A pending timeout keeps its place. */
-static int twheel_move(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns,
-		       u64 slack_ns)
+static __always_inline int twheel_move(struct twheel_shard *s, struct twheel_timeout *t,
+				       u64 expires_ns, u64 slack_ns)
 {
-	if (twheel_state(t) != TWHEEL_PENDING)
-		return __twheel_arm(s, t, expires_ns, slack_ns);
-	if (s->stopped)
-		return -ESHUTDOWN;
+	if (unlikely(!s->plain)) {
+		if (s->stopped)
+			return -ESHUTDOWN;
+		twheel_look_back(s);
+	}
 	trace_twheel_cancel(s->wheel->name, t);
-	twheel_remove(s, t);
+	twheel_unlink(s, t);
 	s->cancelled++;
 	s->rearmed++;
-	twheel_queue_timeout(s, t, expires_ns, slack_ns);
+	if (unlikely(s->nr == 1))
+		twheel_catch_up(s);
+	twheel_schedule(s, t, expires_ns, slack_ns);
 	return 1;
 }
 
-/**
- * twheel_mod_slack() - arm a timeout that may be late, or move it if it is pending
- * @t: an initialised timeout
- * @expires_ns: the new deadline, absolute ns on the wheel's clock
- * @slack_ns: as in twheel_arm_slack()
- *
- * Return: as twheel_mod(); -EINVAL if @slack_ns is above S64_MAX.
- */
-int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
+static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_ns,
+					  u64 slack_ns)
 {
 	struct twheel_shard *s;
 	unsigned long flags;
@@ -1120,12 +1230,13 @@ int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 		return -EINVAL;
 
 	s = twheel_lock_here(t, &flags);
-	if (twheel_state(t) != TWHEEL_EXPIRING)
+	if (likely(twheel_state(t) == TWHEEL_PENDING))
 		ret = twheel_move(s, t, expires_ns, slack_ns);
+	else if (twheel_state(t) == TWHEEL_IDLE)
+		ret = twheel_arm_idle(s, t, expires_ns, slack_ns);
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
 }
-EXPORT_SYMBOL_GPL(twheel_mod_slack);
 
 /**
  * twheel_mod() - arm a timeout, or move it if it is pending
@@ -1140,9 +1251,23 @@ EXPORT_SYMBOL_GPL(twheel_mod_slack);
  */
 int twheel_mod(struct twheel_timeout *t, u64 expires_ns)
 {
-	return twheel_mod_slack(t, expires_ns, 0);
+	return twheel_mod_any(t, expires_ns, 0);
 }
 EXPORT_SYMBOL_GPL(twheel_mod);
+
+/**
+ * twheel_mod_slack() - arm a timeout that may be late, or move it if it is pending
+ * @t: an initialised timeout
+ * @expires_ns: the new deadline, absolute ns on the wheel's clock
+ * @slack_ns: as in twheel_arm_slack()
+ *
+ * Return: as twheel_mod(); -EINVAL if @slack_ns is above S64_MAX.
+ */
+int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
+{
+	return twheel_mod_any(t, expires_ns, slack_ns);
+}
+EXPORT_SYMBOL_GPL(twheel_mod_slack);
 
 /**
  * twheel_extend() - send a timeout of a sink's batch back into the wheel
@@ -1173,7 +1298,7 @@ int twheel_extend(struct twheel_timeout *t, u64 expires_ns)
 	if (!s->stopped) {
 		if (s->wheel->max_pending)
 			atomic_inc(&s->wheel->pending);
-		twheel_queue_timeout(s, t, expires_ns, 0);
+		twheel_queue_timeout(s, t, expires_ns);
 		s->armed--;
 		s->fired--;
 		s->extended++;
@@ -1404,10 +1529,10 @@ static void twheel_begin_visit(struct twheel_shard *s, const struct twheel_entry
 
 static void twheel_end_visit(struct twheel_shard *s)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 
 	if (list_empty(&s->visit->list))
-		__clear_bit((s->visit - s->slots) & (g->slots - 1),
+		__clear_bit((s->visit - s->slots) & g->mask,
 			    twheel_map(s, s->visit_level));
 	s->visit->first = s->visit_first;
 	s->visit = NULL;
@@ -1440,7 +1565,7 @@ static void twheel_descend(struct twheel_shard *s, struct twheel_timeout *t)
  */
 static unsigned int twheel_visit(struct twheel_shard *s, unsigned int budget)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	u64 block = twheel_block(g, s->cursor, s->visit_level);
 	struct list_head *head = &s->visit->list;
 	struct list_head *pos = head->next, *next;
@@ -1566,7 +1691,7 @@ static void twheel_begin_period(struct twheel_shard *s, struct twheel_runner *r,
 	else if (p->t.kind == TWHEEL_FIXED_DELAY)
 		r->again = &p->t;
 	else
-		twheel_queue_timeout(s, &p->t, twheel_add_ns(p->expires, p->interval_ns), 0);
+		twheel_queue_timeout(s, &p->t, twheel_add_ns(p->expires, p->interval_ns));
 }
 
 /* The callback is over, and nobody has wished otherwise: queue it, or hand it back. */
@@ -1574,7 +1699,7 @@ static void twheel_end_period(struct twheel_shard *s, struct twheel_periodic *p)
 {
 	if (!s->stopped) {
 		twheel_queue_timeout(s, &p->t, twheel_add_ns(twheel_clock_ns(s->wheel),
-							     p->interval_ns), 0);
+							     p->interval_ns));
 		return;
 	}
 	twheel_leave_places(s->wheel, 1);
@@ -1594,6 +1719,7 @@ static void twheel_run_callback(struct twheel_shard *s, struct twheel_runner *r,
 	twheel_note_expiry(s, t, now_ns);
 	r->running = t;
 	s->nr_running++;
+	s->plain = false;
 	if (t->kind == TWHEEL_ONCE)
 		twheel_leave_places(s->wheel, 1);
 	else
@@ -1610,6 +1736,7 @@ static void twheel_run_callback(struct twheel_shard *s, struct twheel_runner *r,
 	r->running = NULL;
 	r->again = NULL;
 	s->nr_running--;
+	s->plain = twheel_is_plain(s);
 	if (again)
 		twheel_end_period(s, container_of(again, struct twheel_periodic, t));
 	twheel_wake_waiters(s);
@@ -1733,7 +1860,7 @@ static void twheel_sleep(struct twheel_shard *s, u64 wake)
 static bool twheel_turn(struct twheel_shard *s)
 {
 	u64 now_ns = twheel_clock_ns(s->wheel);
-	u64 target = twheel_tick_floor(now_ns, s->wheel->geometry.tick_ns);
+	u64 target = twheel_tick_floor(now_ns, s->geometry.tick_ns);
 	struct twheel_entry ev = { .wake = TWHEEL_NEVER };
 	bool over = true;
 
@@ -1956,7 +2083,7 @@ bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos)
 	bool ret;
 
 	s = twheel_lock_home(t, &flags);
-	g = &s->wheel->geometry;
+	g = &s->geometry;
 	ret = twheel_state(t) == TWHEEL_PENDING && t->level < TWHEEL_HANDED;
 	if (ret) {
 		pos->tick = t->tick;
@@ -2022,7 +2149,7 @@ static_assert(sizeof_field(struct twheel_counters, occupied) / sizeof(u32) == TW
 
 static void twheel_add_stats(struct twheel_shard *s, struct twheel_counters *stats)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	unsigned int i;
 
 	guard(spinlock_irqsave)(&s->lock);
@@ -2061,7 +2188,7 @@ EXPORT_SYMBOL_GPL(twheel_stats);
 /* Does a slot hold what it should? Adds the length of its list to @nr. */
 static const char *twheel_audit_slot(struct twheel_shard *s, u32 level, u32 i, u64 *nr)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	struct twheel_slot *slot = &s->slots[(level << g->bits) + i];
 	struct twheel_timeout *t;
 
@@ -2085,14 +2212,14 @@ static const char *twheel_audit_slot(struct twheel_shard *s, u32 level, u32 i, u
 
 static const char *twheel_audit_shard(struct twheel_shard *s)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	const char *fault;
 	u64 nr = 0;
 	u32 i;
 
 	lockdep_assert_held(&s->lock);
 	for (i = 0; i < g->levels << g->bits; i++) {
-		fault = twheel_audit_slot(s, i >> g->bits, i & (g->slots - 1), &nr);
+		fault = twheel_audit_slot(s, i >> g->bits, i & g->mask, &nr);
 		if (fault)
 			return fault;
 	}
@@ -2217,6 +2344,8 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 
 	spin_lock_init(&s->lock);
 	s->wheel = w;
+	s->geometry = w->geometry;
+	s->plain = twheel_is_plain(s);
 	s->cpu = cpu;
 	s->map_words = BITS_TO_LONGS(w->geometry.slots);
 	s->word_first = (u64 *)&s->slots[nr];
@@ -2394,7 +2523,7 @@ static unsigned int twheel_drain_list(struct twheel_shard *s, struct list_head *
 /* Any slot that has something in it, in no order. */
 static struct twheel_slot *twheel_any_slot(struct twheel_shard *s)
 {
-	const struct twheel_geometry *g = &s->wheel->geometry;
+	const struct twheel_geometry *g = &s->geometry;
 	u32 level, i;
 
 	for (level = 0; level < g->levels; level++) {
@@ -2430,6 +2559,7 @@ static void twheel_call_off(struct twheel_shard *s)
 {
 	guard(spinlock_irq)(&s->lock);
 	s->stopped = true;
+	s->plain = twheel_is_plain(s);
 	guard(spinlock)(&s->server->lock);
 	if (list_empty(&s->work))
 		return;

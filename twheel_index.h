@@ -52,9 +52,11 @@
 struct twheel_geometry {
 	u64	tick_ns;
 	u32	slots;		/* per level, a power of two */
+	u32	mask;		/* slots - 1 */
 	u32	level_mul;	/* 2^16 / bits, rounded up: replaces a division */
 	u8	bits;		/* log2(slots) */
 	u8	levels;
+	u8	top;		/* levels - 1 */
 };
 
 static inline bool twheel_geometry_valid(u64 tick_ns, u32 slots, u32 levels)
@@ -73,9 +75,11 @@ static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns,
 
 	g->tick_ns = tick_ns;
 	g->slots = 1U << bits;
+	g->mask = g->slots - 1;
 	g->level_mul = (65536 + bits - 1) / bits;
 	g->bits = bits;
 	g->levels = levels < fit ? levels : fit;
+	g->top = g->levels - 1;
 }
 
 /* @now_ns plus @delta_ns, both <= S64_MAX; a sum above that is "never". */
@@ -95,9 +99,9 @@ static inline u64 twheel_tick_floor(u64 ns, u64 tick_ns)
 /* The first tick at or after @ns, for a deadline. */
 static inline u64 twheel_tick_ceil(u64 ns, u64 tick_ns)
 {
-	u64 tick = div64_u64(ns, tick_ns);
+	u64 rest, tick = div64_u64_rem(ns, tick_ns, &rest);
 
-	return tick * tick_ns == ns ? tick : tick + 1;
+	return rest ? tick + 1 : tick;
 }
 
 /* When @tick begins; S64_MAX if the clock cannot get there. */
@@ -132,7 +136,7 @@ static inline u64 twheel_block_start(const struct twheel_geometry *g, u64 tick, 
 /* Slot of @tick on @level. */
 static inline u32 twheel_slot(const struct twheel_geometry *g, u64 tick, u32 level)
 {
-	return twheel_block(g, tick, level) & (g->slots - 1);
+	return twheel_block(g, tick, level) & g->mask;
 }
 
 /*
@@ -141,7 +145,7 @@ static inline u32 twheel_slot(const struct twheel_geometry *g, u64 tick, u32 lev
  */
 static inline u32 twheel_ahead(const struct twheel_geometry *g, u64 block, u32 i)
 {
-	return (i + g->slots - (block & (g->slots - 1))) & (g->slots - 1);
+	return (i + g->slots - (block & g->mask)) & g->mask;
 }
 
 /* Level of @tick as seen from @cursor. */
@@ -152,7 +156,7 @@ static inline u32 twheel_level(const struct twheel_geometry *g, u64 tick, u64 cu
 
 	/* The | 1 makes level 0 of equal ticks. */
 	level = ((fls64(diff | 1) - 1) * g->level_mul) >> 16;
-	return level < g->levels ? level : g->levels - 1;
+	return level < g->top ? level : g->top;
 }
 
 /*
@@ -186,8 +190,7 @@ static inline u64 twheel_intervals(u64 expires_ns, u64 now_ns, u64 interval_ns)
  */
 static inline u64 twheel_rounds_left(const struct twheel_geometry *g, u64 tick, u64 cursor)
 {
-	u32 top = g->levels - 1;
-	u64 blocks = twheel_block(g, tick, top) - twheel_block(g, cursor, top);
+	u64 blocks = twheel_block(g, tick, g->top) - twheel_block(g, cursor, g->top);
 
 	return blocks ? (blocks - 1) >> g->bits : 0;
 }

@@ -35,6 +35,7 @@ void slots_are_the_next_power_of_two(void)
 
 	PROVE(g.bits >= 1 && g.bits <= 16);
 	PROVE(g.slots == 1U << g.bits);
+	PROVE(g.mask == g.slots - 1);
 	PROVE(g.slots >= slots && g.slots / 2 < slots);
 }
 
@@ -45,6 +46,7 @@ void levels_are_those_asked_for_that_fit(void)
 	struct twheel_geometry g = asked_for(nondet_u32(), levels);
 
 	PROVE(g.levels >= 1 && g.levels <= levels);
+	PROVE(g.top == g.levels - 1);
 	PROVE(g.levels * g.bits <= 63);
 	PROVE(g.levels == levels || (g.levels + 1) * g.bits > 63);
 }

@@ -21,14 +21,20 @@ void rounds_are_the_blocks_of_the_slot_in_between(void)
 	PROVE(distance <= rounds * slots + slots);
 }
 
+static struct twheel_geometry with_one_level(struct twheel_geometry g)
+{
+	g.levels = 1;
+	g.top = 0;
+	return g;
+}
+
 /* Rounds are a matter of blocks: as if these were the ticks of a single level. */
 void rounds_are_those_of_the_blocks(void)
 {
-	struct twheel_geometry g = any_geometry(), single = g;
+	struct twheel_geometry g = any_geometry(), single = with_one_level(g);
 	u64 cursor = any_tick(), tick = any_u64(cursor, MAX_TICK);
 	u32 top = g.levels - 1;
 
-	single.levels = 1;
 	PROVE(twheel_rounds_left(&g, tick, cursor) ==
 	      twheel_rounds_left(&single, twheel_block(&g, tick, top),
 				 twheel_block(&g, cursor, top)));
@@ -37,13 +43,11 @@ void rounds_are_those_of_the_blocks(void)
 /* The next entry is into one of as many blocks as there are slots. */
 void rounds_count_down_with_every_entry(void)
 {
-	struct twheel_geometry g = any_geometry();
+	struct twheel_geometry g = with_one_level(any_geometry());
 	u64 cursor = any_u64(0, MAX_TICK - 1), tick = any_u64(cursor + 1, MAX_TICK);
 	u64 entry = any_u64(cursor + 1, cursor + (1U << BITS));
-	u64 rounds;
+	u64 rounds = twheel_rounds_left(&g, tick, cursor);
 
-	g.levels = 1;
-	rounds = twheel_rounds_left(&g, tick, cursor);
 	ASSUME(twheel_slot(&g, entry, 0) == twheel_slot(&g, tick, 0));
 	PROVE(entry <= tick);
 	PROVE((rounds == 0) == (entry == tick));

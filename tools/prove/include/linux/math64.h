@@ -40,4 +40,12 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 	return quotient;
 }
 
+static inline u64 div64_u64_rem(u64 dividend, u64 divisor, u64 *remainder)
+{
+	u64 quotient = div64_u64(dividend, divisor);
+
+	*remainder = division.remainder;
+	return quotient;
+}
+
 #endif /* _LINUX_MATH64_H */
