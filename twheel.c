@@ -1141,62 +1141,62 @@ int twheel_arm_periodic(struct twheel_periodic *p, u64 expires_ns, u64 interval_
 }
 EXPORT_SYMBOL_GPL(twheel_arm_periodic);
 
-/* Arm from the front of @timeouts until it is empty or a batch is done. */
-static unsigned int twheel_arm_batch(struct twheel_shard *s, struct list_head *timeouts)
+/* Arm them in one lock hold. Returns how many: not all if there is no more place. */
+static unsigned int twheel_arm_batch(struct twheel_shard *s, struct twheel_timeout **timeouts,
+				     unsigned int nr)
 {
-	struct list_head *pos = timeouts->next, *next;
 	struct twheel_timeout *t;
 	u64 wake = TWHEEL_NEVER;
-	unsigned int nr = 0;
+	unsigned int i;
 
 	lockdep_assert_held(&s->lock);
 	if (s->stopped)
 		return 0;
 	twheel_refresh(s);
-	for (; pos != timeouts && nr < TWHEEL_BATCH; pos = next, nr++) {
-		next = pos->next;
+	for (i = 0; i < nr; i++) {
 		if (unlikely(!s->plain) && !twheel_take_place(s->wheel))
 			break;
-		t = list_entry(pos, struct twheel_timeout, entry);
+		t = timeouts[i];
 		t->shard = s;
 		wake = min(wake, twheel_enqueue(s, t, 0));
 	}
-	/* All before @pos have been linked elsewhere. */
-	__list_del(timeouts, pos);
-	s->nr += nr;
-	s->armed += nr;
+	s->nr += i;
+	s->armed += i;
 	if (wake < s->wake)
 		twheel_set_timer(s, wake);
-	return nr;
+	return i;
 }
 
 /**
  * twheel_arm_list() - arm many timeouts, with one lock hold for many of them
  * @w: the wheel
- * @timeouts: idle timeouts of @w, linked by entry, each with expires set, absolute
- *	and at most S64_MAX. None is the one whose callback is running, and nothing
- *	else is done to them meanwhile
+ * @timeouts: idle timeouts of @w, each with expires set, absolute and at most
+ *	S64_MAX. None is the one whose callback is running, and nothing else is done
+ *	to them meanwhile
+ * @nr: how many
  *
- * They are armed in the order of the list and leave it.
+ * They are armed in this order.
  *
- * Return: how many were armed; fewer than there were only if the wheel has been
- * stopped or max_pending timeouts are pending: the others are still in @timeouts.
+ * Return: how many were armed, from the first on; fewer than @nr only if the wheel
+ * has been stopped or max_pending timeouts are pending.
  */
-unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts)
+unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
+			     unsigned int nr)
 {
 	struct twheel_shard *s = twheel_local_shard(w);
-	unsigned int nr = 0, batch;
+	unsigned int done = 0, want, got;
 	unsigned long flags;
 
-	while (!list_empty(timeouts)) {
+	while (done < nr) {
+		want = min_t(unsigned int, nr - done, TWHEEL_BATCH);
 		spin_lock_irqsave(&s->lock, flags);
-		batch = twheel_arm_batch(s, timeouts);
+		got = twheel_arm_batch(s, timeouts + done, want);
 		spin_unlock_irqrestore(&s->lock, flags);
-		if (!batch)
+		done += got;
+		if (got < want)
 			break;
-		nr += batch;
 	}
-	return nr;
+	return done;
 }
 EXPORT_SYMBOL_GPL(twheel_arm_list);
 
@@ -1539,57 +1539,95 @@ static void twheel_end_visit(struct twheel_shard *s)
 	s->visit_level = 0;
 }
 
-/* Move @t out of the slot being visited to where it belongs from now on. */
+/* Move @t from the slot being visited down to where it belongs from now on. */
 static void twheel_descend(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	struct twheel *w = s->wheel;
-
-	if (!s->visit_level) {
-		list_move_tail(&t->entry, &s->due);
-		t->level = TWHEEL_DUE;
-		if (w->sink)
-			WRITE_ONCE(t->state, TWHEEL_EXPIRING);
-		s->nr_due++;
-		return;
-	}
 	__list_del_entry(&t->entry);
-	twheel_insert(s, t, twheel_level(&w->geometry, t->tick, s->cursor));
+	twheel_insert(s, t, twheel_level(&s->geometry, t->tick, s->cursor));
 	s->cascaded++;
-	trace_twheel_cascade(w->name, t, s->visit_level);
+	trace_twheel_cascade(s->wheel->name, t, s->visit_level);
+}
+
+/* What the visit leaves in its slot. */
+static void twheel_leave(struct twheel_shard *s, const struct twheel_timeout *t)
+{
+	if (t->tick < s->visit_first)
+		s->visit_first = t->tick;
+}
+
+/*
+ * The visit of a slot on level 0, from @pos on: what is due is moved in runs of
+ * neighbours, which a slot mostly is as a whole. Returns where it has come to.
+ */
+static struct list_head *twheel_visit_due(struct twheel_shard *s, struct list_head *pos,
+					  unsigned int *budget)
+{
+	u64 due = s->cursor <= s->done ? s->cursor : TWHEEL_NEVER;
+	u8 state = s->wheel->sink ? TWHEEL_EXPIRING : TWHEEL_PENDING;
+	struct list_head *first = NULL, *last = NULL;
+
+	for (; pos != &s->visit->list && *budget; pos = pos->next, --*budget) {
+		struct twheel_timeout *t = list_entry(pos, struct twheel_timeout, entry);
+
+		if (t->tick != due) {
+			twheel_leave(s, t);
+			if (first)
+				list_bulk_move_tail(&s->due, first, last);
+			first = NULL;
+			continue;
+		}
+		t->level = TWHEEL_DUE;
+		WRITE_ONCE(t->state, state);
+		s->nr_due++;
+		first = first ?: pos;
+		last = pos;
+	}
+	if (first)
+		list_bulk_move_tail(&s->due, first, last);
+	return pos;
+}
+
+/* The visit of a slot on a higher level. */
+static struct list_head *twheel_visit_block(struct twheel_shard *s, struct list_head *pos,
+					    unsigned int *budget)
+{
+	u64 block = twheel_block(&s->geometry, s->cursor, s->visit_level);
+	struct list_head *next;
+
+	for (; pos != &s->visit->list && *budget; pos = next, --*budget) {
+		struct twheel_timeout *t = list_entry(pos, struct twheel_timeout, entry);
+
+		next = pos->next;
+		if (twheel_block(&s->geometry, t->tick, s->visit_level) == block)
+			twheel_descend(s, t);
+		else
+			twheel_leave(s, t);
+	}
+	return pos;
 }
 
 /*
  * Go on with the visit for up to @budget timeouts. What belongs to another block,
  * one of a later round, stays and is not written to. What is armed for this slot
- * meanwhile is at its end and will be seen. Returns how many were looked at.
+ * meanwhile is at its end and will be seen. Returns what is left of @budget.
  */
 static unsigned int twheel_visit(struct twheel_shard *s, unsigned int budget)
 {
-	const struct twheel_geometry *g = &s->geometry;
-	u64 block = twheel_block(g, s->cursor, s->visit_level);
-	struct list_head *head = &s->visit->list;
-	struct list_head *pos = head->next, *next;
-	unsigned int nr;
+	struct list_head *head = &s->visit->list, *pos = head->next;
 
 	if (!list_empty(&s->marker)) {
 		pos = s->marker.next;
 		list_del_init(&s->marker);
 	}
-	for (nr = 0; pos != head && nr < budget; pos = next, nr++) {
-		struct twheel_timeout *t = list_entry(pos, struct twheel_timeout, entry);
-
-		next = pos->next;
-		if (twheel_block(g, t->tick, s->visit_level) == block &&
-		    (s->visit_level || t->tick <= s->done))
-			twheel_descend(s, t);
-		else if (t->tick < s->visit_first)
-			s->visit_first = t->tick;
-	}
+	if (s->visit_level)
+		pos = twheel_visit_block(s, pos, &budget);
+	else
+		pos = twheel_visit_due(s, pos, &budget);
 	if (pos == head)
 		twheel_end_visit(s);
 	else
 		list_add_tail(&s->marker, pos);
-	return nr;
+	return budget;
 }
 
 /*
@@ -1614,7 +1652,7 @@ static bool twheel_collect(struct twheel_shard *s, u64 target)
 			twheel_begin_visit(s, &ev);
 			budget -= min(budget, ev.probes / TWHEEL_PROBES);
 		}
-		budget -= twheel_visit(s, budget);
+		budget = twheel_visit(s, budget);
 	}
 	return false;
 }

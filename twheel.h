@@ -223,7 +223,8 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 int twheel_arm(struct twheel_timeout *t, u64 expires_ns);
 int twheel_arm_after(struct twheel_timeout *t, u64 delay_ns);
 int twheel_arm_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns);
-unsigned int twheel_arm_list(struct twheel *w, struct list_head *timeouts);
+unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
+			     unsigned int nr);
 int twheel_mod(struct twheel_timeout *t, u64 expires_ns);
 int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns);
 int twheel_extend(struct twheel_timeout *t, u64 expires_ns);

@@ -239,7 +239,7 @@
 
 /* Operations and events that are handled in one hold of a file's lock. */
 #define TWHEEL_OPS_CHUNK	16
-#define TWHEEL_EVENTS_CHUNK	16
+#define TWHEEL_EVENTS_CHUNK	TWHEEL_OPS_CHUNK
 
 /* Records that STOP sorts in one hold of it, and by how many bits at a time. */
 #define TWHEEL_SORT_CHUNK	64
@@ -878,10 +878,27 @@ static u64 twheel_slack_ns(const struct twheel_record *r)
 	return (u64)r->slack_us * NSEC_PER_USEC;
 }
 
-static void twheel_queue_slack(struct twheel_file *f, struct twheel_record *r,
-			       struct list_head *arms)
+/**
+ * struct twheel_arms - records to be armed in one go
+ * @nr: how many
+ * @timeouts: their timeouts
+ */
+struct twheel_arms {
+	unsigned int		nr;
+	struct twheel_timeout	*timeouts[TWHEEL_OPS_CHUNK];
+};
+
+static void twheel_arm_all(struct twheel_file *f, struct twheel_arms *arms)
 {
-	twheel_arm_list(f->wheel, arms);
+	lockdep_assert_held(&f->lock);
+	twheel_arm_list(f->wheel, arms->timeouts, arms->nr);
+	arms->nr = 0;
+}
+
+static void twheel_queue_slack(struct twheel_file *f, struct twheel_record *r,
+			       struct twheel_arms *arms)
+{
+	twheel_arm_all(f, arms);
 	twheel_arm_slack(&r->t, r->t.expires, twheel_slack_ns(r));
 }
 
@@ -890,23 +907,23 @@ static void twheel_queue_slack(struct twheel_file *f, struct twheel_record *r,
  * which the caller arms, or at once, and @arms before it.
  */
 static inline void twheel_queue_record(struct twheel_file *f, struct twheel_record *r,
-				       struct list_head *arms)
+				       struct twheel_arms *arms)
 {
 	lockdep_assert_held(&f->lock);
 	r->state = TWHEEL_ARMED;
 	if (unlikely(r->slack_us))
 		twheel_queue_slack(f, r, arms);
 	else
-		list_add_tail(&r->t.entry, arms);
+		arms->timeouts[arms->nr++] = &r->t;
 }
 
 /* The same for a single record. */
 static void twheel_queue_alone(struct twheel_file *f, struct twheel_record *r)
 {
-	LIST_HEAD(arms);
+	struct twheel_arms arms = { };
 
 	twheel_queue_record(f, r, &arms);
-	twheel_arm_list(f->wheel, &arms);
+	twheel_arm_all(f, &arms);
 }
 
 /* Expiry */
@@ -1068,7 +1085,8 @@ static inline void twheel_fill(struct twheel_file *f, struct twheel_record *r,
 
 /* Fill in a reserved record; arming it is left to the caller, with others. */
 static inline void twheel_prepare(struct twheel_file *f, struct twheel_record *r,
-				  const struct twheel_op *op, u64 now_ns, struct list_head *arms)
+				  const struct twheel_op *op, u64 now_ns,
+				  struct twheel_arms *arms)
 {
 	r->t.expires = twheel_deadline(f, op, now_ns);
 	twheel_fill(f, r, op, r->t.expires);
@@ -1199,7 +1217,7 @@ static int twheel_apply(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
 static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
 {
 	struct twheel_record *r;
-	LIST_HEAD(arms);
+	struct twheel_arms arms = { };
 	u32 i;
 
 	lockdep_assert_held(&f->lock);
@@ -1212,7 +1230,7 @@ static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, 
 		if (op->opcode != TWHEEL_OP_ARM) {
 			if (twheel_lacks_word(f, op))
 				break;
-			twheel_arm_list(f->wheel, &arms);
+			twheel_arm_all(f, &arms);
 			op->result = twheel_apply(f, op, now_ns);
 			continue;
 		}
@@ -1225,7 +1243,7 @@ static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, 
 		op->id = twheel_id(r);
 		twheel_prepare(f, r, op, now_ns, &arms);
 	}
-	twheel_arm_list(f->wheel, &arms);
+	twheel_arm_all(f, &arms);
 	return i;
 }
 
@@ -1275,7 +1293,7 @@ static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 			  struct twheel_op __user *uop)
 {
 	struct twheel_record *r = twheel_reserve_grow(f, op);
-	LIST_HEAD(arms);
+	struct twheel_arms arms = { };
 	int ret = 0;
 
 	if (IS_ERR(r))
@@ -1290,7 +1308,7 @@ static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 		twheel_end_record(f, r);
 	} else {
 		twheel_prepare(f, r, op, twheel_now(f->wheel), &arms);
-		twheel_arm_list(f->wheel, &arms);
+		twheel_arm_all(f, &arms);
 	}
 	spin_unlock(&f->lock);
 	return ret;
@@ -2021,7 +2039,7 @@ static unsigned int twheel_peek(struct twheel_file *f, struct twheel_event *even
 
 /* The event for the next @count deadlines has been read, and there are more. */
 static void twheel_next_period(struct twheel_file *f, struct twheel_record *r, u64 count,
-			       struct list_head *arms)
+			       struct twheel_arms *arms)
 {
 	u64 last_ns = r->t.expires + (count - 1) * r->interval_ns;
 
@@ -2038,7 +2056,7 @@ static void twheel_consume(struct twheel_file *f, const struct twheel_event *eve
 			   unsigned int nr)
 {
 	struct twheel_record *r;
-	LIST_HEAD(arms);
+	struct twheel_arms arms = { };
 	unsigned int i;
 
 	f->counts.read += nr;
@@ -2052,7 +2070,7 @@ static void twheel_consume(struct twheel_file *f, const struct twheel_event *eve
 			twheel_next_period(f, r, events[i].count, &arms);
 		}
 	}
-	twheel_arm_list(f->wheel, &arms);
+	twheel_arm_all(f, &arms);
 }
 
 /* One chunk. Returns the records copied, and in @want those there were to copy. */

@@ -16,6 +16,7 @@
 #include <linux/err.h>
 #include <linux/limits.h>
 #include <linux/sched.h>
+#include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/time64.h>
 
@@ -166,6 +167,26 @@ static inline void advance_tick(struct kunit *test, u64 tick)
 	struct fixture *f = test->priv;
 
 	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, tick * f->tick_ns));
+}
+
+/* Arm what is in @list, in one call; what is armed leaves it. Returns how many. */
+static inline unsigned int arm_linked(struct twheel *w, struct list_head *list)
+{
+	unsigned int nr = list_count_nodes(list), armed, i;
+	struct twheel_timeout **array, *t;
+
+	array = kmalloc_array(nr, sizeof(*array), GFP_KERNEL | __GFP_NOFAIL);
+	for (i = 0; i < nr; i++) {
+		array[i] = list_first_entry(list, struct twheel_timeout, entry);
+		list_del_init(&array[i]->entry);
+	}
+	armed = twheel_arm_list(w, array, nr);
+	for (i = armed; i < nr; i++) {
+		t = array[i];
+		list_add_tail(&t->entry, list);
+	}
+	kfree(array);
+	return armed;
 }
 
 /* The wheel has fired @n timeouts, and these in the order of their ids. */

@@ -281,15 +281,15 @@ static void arm_list_arms_as_many_as_there_are_places(struct kunit *test)
 		p[i].t.expires = (i + 1) * TICK;
 		list_add_tail(&p[i].t.entry, &list);
 	}
-	KUNIT_EXPECT_EQ(test, 300U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 300U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_PTR_EQ(test, &p[300].t.entry, list.next);
 	KUNIT_EXPECT_PTR_EQ(test, &p[499].t.entry, list.prev);
-	KUNIT_EXPECT_EQ(test, 0U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 0U, arm_linked(f->wheel, &list));
 	advance_tick(test, 100);
-	KUNIT_EXPECT_EQ(test, 100U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 100U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_PTR_EQ(test, &p[400].t.entry, list.next);
 	advance_tick(test, 350);
-	KUNIT_EXPECT_EQ(test, 100U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 100U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_TRUE(test, list_empty(&list));
 	advance_tick(test, 500);
 	expect_fired_in_id_order(test, 500);

@@ -54,7 +54,7 @@ static void arm_list_arms_all_for_one_tick_in_order(struct kunit *test)
 
 	for (i = 0; i < n; i++)
 		link_probe(&list, &p[i], 50);
-	KUNIT_EXPECT_EQ(test, n, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, n, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_TRUE(test, list_empty(&list));
 	advance_tick(test, 49);
 	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
@@ -71,7 +71,7 @@ static void arm_list_arms_each_for_its_tick(struct kunit *test)
 
 	for (i = 0; i < n; i++)
 		link_probe(&list, &p[i], 1 + (i * 37) % 100);
-	KUNIT_EXPECT_EQ(test, n, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, n, arm_linked(f->wheel, &list));
 	for (j = 1; j <= 100; j++) {
 		advance_tick(test, j);
 		for (i = 0; i < n; i++)
@@ -84,7 +84,7 @@ static void arm_list_of_none_arms_none(struct kunit *test)
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 	LIST_HEAD(list);
 
-	KUNIT_EXPECT_EQ(test, 0U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 0U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_EQ(test, (u64)S64_MAX, twheel_next_expiry(f->wheel));
 }
 
@@ -98,7 +98,7 @@ static void arm_list_of_past_deadlines_fires_at_the_next_tick(struct kunit *test
 	advance_tick(test, 100);
 	for (i = 0; i < 3; i++)
 		link_probe(&list, &p[i], 50 * i);
-	KUNIT_EXPECT_EQ(test, 3U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 3U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
 	advance_tick(test, 101);
 	expect_fired_in_id_order(test, 3);
@@ -113,7 +113,7 @@ static void arm_list_joins_what_was_armed_before(struct kunit *test)
 	arm_tick(test, &p[0], 30);
 	link_probe(&list, &p[1], 30);
 	link_probe(&list, &p[2], 30);
-	KUNIT_EXPECT_EQ(test, 2U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 2U, arm_linked(f->wheel, &list));
 	arm_tick(test, &p[3], 30);
 	advance_tick(test, 30);
 	expect_fired_in_id_order(test, 4);
@@ -128,7 +128,7 @@ static void armed_by_a_list_can_be_moved_and_cancelled(struct kunit *test)
 
 	for (i = 0; i < 3; i++)
 		link_probe(&list, &p[i], 30);
-	KUNIT_EXPECT_EQ(test, 3U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 3U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_EQ(test, -EBUSY, twheel_arm(&p[0].t, 40 * TICK));
 	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[0].t, 40 * TICK));
 	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[1].t));
@@ -150,7 +150,7 @@ static void fired_can_be_armed_again_by_a_list(struct kunit *test)
 		f->nr_fired = 0;
 		for (i = 0; i < 200; i++)
 			link_probe(&list, &p[i], 100 * round);
-		KUNIT_ASSERT_EQ(test, 200U, twheel_arm_list(f->wheel, &list));
+		KUNIT_ASSERT_EQ(test, 200U, arm_linked(f->wheel, &list));
 		advance_tick(test, 100 * round);
 		expect_fired_in_id_order(test, 200);
 	}
@@ -164,7 +164,7 @@ static void arm_list_of_others(struct probe *p)
 
 	for (i = 0; i < p->arg; i++)
 		link_probe(&list, &p->other[i], 30);
-	p->ret = twheel_arm_list(p->f->wheel, &list);
+	p->ret = arm_linked(p->f->wheel, &list);
 }
 
 static void arm_list_from_a_callback_waits_for_the_next_pass(struct kunit *test)
@@ -375,7 +375,7 @@ static void arm_list_takes_what_was_armed_on_another_cpu_before(struct kunit *te
 	}
 	for (i = 0; i < 100; i++)
 		link_probe(&list, &p[i], 20);
-	KUNIT_EXPECT_EQ(test, 100U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 100U, arm_linked(f->wheel, &list));
 	advance_tick(test, 20);
 	expect_fired_in_id_order(test, 100);
 }
@@ -391,7 +391,7 @@ static void lists_are_counted_like_single_calls(struct kunit *test)
 
 	for (i = 0; i < 300; i++)
 		link_probe(&list, &p[i], 1 + i);
-	KUNIT_ASSERT_EQ(test, 300U, twheel_arm_list(f->wheel, &list));
+	KUNIT_ASSERT_EQ(test, 300U, arm_linked(f->wheel, &list));
 	advance_tick(test, 100);
 	KUNIT_EXPECT_EQ(test, 200U, twheel_cancel_list(array, 300));
 	twheel_stats(f->wheel, &stats);

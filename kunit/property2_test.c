@@ -388,7 +388,7 @@ static void play_arm_list(struct model *m)
 		model_insert(m, p, p->p.t.expires, due_tick(m, p->p.t.expires));
 		want++;
 	}
-	got = twheel_arm_list(m->wheel, &list);
+	got = arm_linked(m->wheel, &list);
 	compare(&m->play, "arm_list", got, want);
 	while (!list_empty(&list)) {
 		p = list_first_entry(&list, struct player, p.t.entry);

@@ -722,7 +722,7 @@ static void arm_list_arms_all_in_their_order(struct kunit *test)
 	for (i = 0; i < 200; i++)
 		p[i].t.expires = 40 * TICK;
 	link_probes(p, 200, &list);
-	KUNIT_EXPECT_EQ(test, 200U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 200U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_TRUE(test, list_empty(&list));
 	KUNIT_EXPECT_EQ(test, 200ULL, stats_of(f).pending);
 	advance_tick(test, 39);
@@ -741,7 +741,7 @@ static void arm_list_takes_each_timeouts_own_time(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(level_ticks); i++)
 		p[i].t.expires = level_ticks[i] * TICK - 1;
 	link_probes(p, ARRAY_SIZE(level_ticks), &list);
-	KUNIT_EXPECT_EQ(test, 4U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 4U, arm_linked(f->wheel, &list));
 	for (i = 0; i < ARRAY_SIZE(level_ticks); i++)
 		expect_fires_at(test, &p[i], level_ticks[i]);
 }
@@ -751,7 +751,7 @@ static void arm_list_of_nothing_is_zero(struct kunit *test)
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 	LIST_HEAD(list);
 
-	KUNIT_EXPECT_EQ(test, 0U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 0U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_EQ(test, 0ULL, stats_of(f).armed);
 }
 

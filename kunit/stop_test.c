@@ -498,7 +498,7 @@ static void arm_list_after_the_stop_arms_none(struct kunit *test)
 		p[i].t.expires = 10 * TICK;
 		list_add_tail(&p[i].t.entry, &list);
 	}
-	KUNIT_EXPECT_EQ(test, 0U, twheel_arm_list(f->wheel, &list));
+	KUNIT_EXPECT_EQ(test, 0U, arm_linked(f->wheel, &list));
 	KUNIT_EXPECT_PTR_EQ(test, &p[0].t.entry, list.next);
 	KUNIT_EXPECT_PTR_EQ(test, &p[2].t.entry, list.prev);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p[0].t));

@@ -287,7 +287,7 @@ static bool arm_list(struct actor *a)
 		atomic_inc(&u->armed);
 		list_add_tail(&u->p.t.entry, &timeouts);
 	}
-	twheel_arm_list(a->crowd->wheel, &timeouts);
+	arm_linked(a->crowd->wheel, &timeouts);
 	list_for_each_entry(t, &timeouts, entry) {
 		WRITE_ONCE(unit_of(t)->out, false);
 		atomic_dec(&unit_of(t)->armed);
