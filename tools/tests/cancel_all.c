@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CANCEL_ALL: every timeout of a file, or those with a cookie, pending or fired.
+ */
+#include <pthread.h>
+
+#include "device.h"
+#include "memory.h"
+
+#define MS		NSEC_PER_MSEC
+#define MANY		100000
+
+static int try_cancel_all(int fd, struct twheel_cancel_all *all)
+{
+	return device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, all);
+}
+
+static struct twheel_cancel_all cancel_all(int fd)
+{
+	struct twheel_cancel_all all = { 0 };
+
+	CHECK_EQ(try_cancel_all(fd, &all), 0);
+	return all;
+}
+
+static struct twheel_cancel_all cancel_cookie(int fd, __u64 cookie)
+{
+	struct twheel_cancel_all all = { .cookie = cookie, .flags = TWHEEL_CANCEL_COOKIE };
+
+	CHECK_EQ(try_cancel_all(fd, &all), 0);
+	return all;
+}
+
+static void check_cancelled(struct twheel_cancel_all all, __u32 pending, __u32 withdrawn)
+{
+	CHECK_EQ(all.pending, pending);
+	CHECK_EQ(all.withdrawn, withdrawn);
+	CHECK_EQ(all.reserved0, 0);
+}
+
+/* All */
+
+static void cancel_all_of_none_cancels_none(void)
+{
+	int fd = device_open(O_RDWR);
+
+	check_cancelled(cancel_all(fd), 0, 0);
+	check_cancelled(cancel_cookie(fd, 0), 0, 0);
+	CHECK_EQ(cancel(fd, arm(fd, HOUR, 0)), 0);
+	check_cancelled(cancel_all(fd), 0, 0);
+}
+
+static void cancel_all_counts_pending_and_withdrawn(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 pending = arm(fd, HOUR, 1), unread = arm_fired(fd, 2);
+
+	arm_op(fd, op_periodic(HOUR, HOUR, 0, 0, 3));
+	arm_many(fd, 100, 2 * HOUR, 0, 0, NULL);
+	check_cancelled(cancel_all(fd), 102, 1);
+	CHECK_EQ(info(fd).live, 0);
+	CHECK_EQ(cancel(fd, pending), -ENOENT);
+	CHECK_EQ(cancel(fd, unread), -ENOENT);
+	check_no_event(fd);
+}
+
+static void file_goes_on_after_cancel_all(void)
+{
+	int fd = device_open_limited(O_RDWR, 100);
+	__u64 none;
+
+	for (int i = 0; i < 5; i++) {
+		arm_many(fd, 100, HOUR, 0, 0, NULL);
+		CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+		check_cancelled(cancel_all(fd), 100, 0);
+	}
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+static void cancel_all_leaves_other_files_alone(void)
+{
+	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
+	__u64 id = arm(other, HOUR, 7);
+
+	arm_fired(other, 8);
+	arm(fd, HOUR, 7);
+	check_cancelled(cancel_all(fd), 1, 0);
+	CHECK_EQ(get(other, id), 0);
+	CHECK_EQ(read_event(other).cookie, 8);
+}
+
+static void cancel_all_withdraws_what_was_stopped(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_event event;
+
+	arm_many(fd, 10, HOUR, 0, 0, NULL);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STOP, NULL), 0);
+	check_cancelled(cancel_all(fd), 0, 10);
+	CHECK_EQ(read(fd, &event, sizeof(event)), 0);
+}
+
+static void cancel_all_of_100000_is_quick(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 before;
+
+	arm_many(fd, MANY, HOUR, MS, 0, NULL);
+	before = now_ns();
+	check_cancelled(cancel_all(fd), MANY, 0);
+	CHECK(now_ns() - before < PATIENCE_NS);
+}
+
+/* By cookie */
+
+static void cancel_by_cookie_leaves_the_others(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 other = arm(fd, HOUR, 6);
+
+	for (int i = 0; i < 5; i++)
+		arm(fd, HOUR, 7);
+	arm_fired(fd, 7);
+	arm_fired(fd, 8);
+	check_cancelled(cancel_cookie(fd, 9), 0, 0);
+	check_cancelled(cancel_cookie(fd, 7), 5, 1);
+	check_cancelled(cancel_cookie(fd, 7), 0, 0);
+	CHECK_EQ(read_event(fd).cookie, 8);
+	check_no_event(fd);
+	CHECK_EQ(cancel(fd, other), 0);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static void cookie_of_zero_is_a_cookie(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 1);
+
+	arm(fd, HOUR, 0);
+	check_cancelled(cancel_cookie(fd, 0), 1, 0);
+	CHECK_EQ(cancel(fd, id), 0);
+}
+
+static void cookie_is_compared_in_all_its_bits(void)
+{
+	int fd = device_open(O_RDWR);
+
+	for (int bit = 0; bit < 64; bit++)
+		arm(fd, HOUR, 1ULL << bit);
+	for (int bit = 0; bit < 64; bit++)
+		check_cancelled(cancel_cookie(fd, 1ULL << bit), 1, 0);
+}
+
+/* MOD changes it. */
+static void cookie_is_the_last_one(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 1);
+
+	CHECK_EQ(mod(fd, id, HOUR, 2), 0);
+	check_cancelled(cancel_cookie(fd, 1), 0, 0);
+	check_cancelled(cancel_cookie(fd, 2), 1, 0);
+}
+
+/* What it refuses */
+
+static const struct bad_request {
+	const char *name;
+	struct twheel_cancel_all all;
+} bad_requests[] = {
+	{ "cookie without the flag", { .cookie = 7 } },
+	{ "cookie without the flag, highest bit", { .cookie = 1ULL << 63 } },
+	{ "unknown flag", { .flags = 1U << 1 } },
+	{ "unknown flag, highest bit", { .flags = TWHEEL_CANCEL_COOKIE | 1U << 31 } },
+	{ "reserved0, lowest bit", { .reserved0 = 1 } },
+	{ "reserved0, highest bit", { .reserved0 = 1U << 31 } },
+	{ "reserved[0], lowest bit", { .reserved = { 1, 0 } } },
+	{ "reserved[1], highest bit", { .reserved = { 0, 1ULL << 63 } } },
+};
+
+static void cancel_all_with_a_bad_field_is_einval(void)
+{
+	int fd = device_open(O_RDWR);
+
+	arm(fd, HOUR, 7);
+	for (size_t i = 0; i < ARRAY_SIZE(bad_requests); i++) {
+		struct twheel_cancel_all all = bad_requests[i].all;
+
+		CHECK_ROW(try_cancel_all(fd, &all), -EINVAL, bad_requests[i].name);
+		CHECK_ROW(info(fd).live, 1, bad_requests[i].name);
+	}
+}
+
+static void counts_are_ignored_on_input(void)
+{
+	struct twheel_cancel_all all = { .pending = ~0U, .withdrawn = ~0U };
+	int fd = device_open(O_RDWR);
+
+	arm(fd, HOUR, 7);
+	CHECK_EQ(try_cancel_all(fd, &all), 0);
+	check_cancelled(all, 1, 0);
+}
+
+static void cancel_all_at_bad_address_cancels_none(void)
+{
+	static const struct twheel_cancel_all all;
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	int fd = device_open(O_RDWR);
+
+	arm(fd, HOUR, 7);
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_ROW(try_cancel_all(fd, bad[i].address), -EFAULT, bad[i].name);
+	CHECK_EQ(try_cancel_all(fd, map_read_only(&all, sizeof(all))), -EFAULT);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void cancel_all_on_read_only_descriptor_is_ebadf(void)
+{
+	struct twheel_cancel_all all = { 0 };
+
+	CHECK_EQ(try_cancel_all(device_open(O_RDONLY), &all), -EBADF);
+}
+
+/* Races */
+
+static void cancel_all_amid_expiry_leaves_no_event(void)
+{
+	for (int i = 0; i < 10; i++) {
+		int fd = device_open(O_RDWR | O_NONBLOCK);
+		struct twheel_cancel_all all;
+
+		arm_many(fd, 3000, i * MS, 2 * NSEC_PER_USEC, 0, NULL);
+		sleep_ns(i * MS / 2);
+		all = cancel_all(fd);
+		CHECK_EQ(all.pending + all.withdrawn, 3000);
+		CHECK_EQ(info(fd).live, 0);
+		sleep_ns(10 * MS);
+		check_no_event(fd);
+		close(fd);
+	}
+}
+
+struct worker {
+	pthread_t thread;
+	int fd;
+	int stop;
+	__u64 nr;
+};
+
+static void *arm_all_the_time(void *arg)
+{
+	struct worker *worker = arg;
+
+	for (; !PEEK(worker->stop); worker->nr++)
+		arm(worker->fd, worker->nr % 2 * MS, worker->nr);
+	return NULL;
+}
+
+static void *read_all_the_time(void *arg)
+{
+	struct worker *worker = arg;
+	struct twheel_event event;
+
+	while (!PEEK(worker->stop)) {
+		int ret = read_events(worker->fd, &event, 1);
+
+		CHECK(ret == 1 || ret == -EAGAIN);
+		worker->nr += ret == 1;
+	}
+	return NULL;
+}
+
+/* Every one ends in one way: it is cancelled by one of many calls, or read. */
+static void cancel_all_amid_arms_and_reads_counts_right(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct worker armers[2], reader = { .fd = fd };
+	__u64 until = now_ns() + 800 * MS, armed = 0, gone = 0;
+	struct twheel_cancel_all all;
+
+	for (int i = 0; i < 2; i++) {
+		armers[i] = (struct worker) { .fd = fd };
+		pthread_create(&armers[i].thread, NULL, arm_all_the_time, &armers[i]);
+	}
+	pthread_create(&reader.thread, NULL, read_all_the_time, &reader);
+	while (now_ns() < until) {
+		all = cancel_all(fd);
+		gone += all.pending + all.withdrawn;
+	}
+	for (int i = 0; i < 2; i++) {
+		SET(armers[i].stop, 1);
+		pthread_join(armers[i].thread, NULL);
+		armed += armers[i].nr;
+	}
+	SET(reader.stop, 1);
+	pthread_join(reader.thread, NULL);
+	all = cancel_all(fd);
+	gone += all.pending + all.withdrawn;
+	ktap_note("%llu armed, %llu read", (unsigned long long)armed,
+		  (unsigned long long)reader.nr);
+	CHECK_EQ(gone + reader.nr, armed);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(cancel_all_of_none_cancels_none),
+	TEST(cancel_all_counts_pending_and_withdrawn),
+	TEST(file_goes_on_after_cancel_all),
+	TEST(cancel_all_leaves_other_files_alone),
+	TEST(cancel_all_withdraws_what_was_stopped),
+	TEST(cancel_all_of_100000_is_quick),
+	TEST(cancel_by_cookie_leaves_the_others),
+	TEST(cookie_of_zero_is_a_cookie),
+	TEST(cookie_is_compared_in_all_its_bits),
+	TEST(cookie_is_the_last_one),
+	TEST(cancel_all_with_a_bad_field_is_einval),
+	TEST(counts_are_ignored_on_input),
+	TEST(cancel_all_at_bad_address_cancels_none),
+	TEST(cancel_all_on_read_only_descriptor_is_ebadf),
+	TEST(cancel_all_amid_expiry_leaves_no_event),
+	TEST(cancel_all_amid_arms_and_reads_counts_right),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * LIST: every timeout that lives, once, in pages of any size.
+ */
+#include <pthread.h>
+
+#include "words.h"
+
+#define MS		NSEC_PER_MSEC
+
+static struct twheel_list list_into(struct twheel_list_entry *entries, __u32 nr, __u32 next)
+{
+	return (struct twheel_list) {
+		.entries = (uintptr_t)entries,
+		.nr = nr,
+		.next = next,
+		.entry_size = sizeof(*entries),
+	};
+}
+
+/* Entries from *@next on, which goes on; no more than @nr. */
+static __u32 list(int fd, struct twheel_list_entry *entries, __u32 nr, __u32 *next)
+{
+	struct twheel_list list = list_into(entries, nr, *next);
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+	CHECK(list.done <= nr);
+	CHECK_EQ(list.reserved0, 0);
+	*next = list.next;
+	return list.done;
+}
+
+static struct twheel_list_entry list_one(int fd)
+{
+	struct twheel_list_entry entries[2];
+	__u32 next = 0;
+
+	CHECK_EQ(list(fd, entries, 2, &next), 1);
+	return entries[0];
+}
+
+/* What it tells */
+
+static void list_of_none_is_empty(void)
+{
+	struct twheel_list_entry entry;
+	int fd = device_open(O_RDWR);
+	__u32 next = 0;
+
+	CHECK_EQ(list(fd, &entry, 1, &next), 0);
+	CHECK_EQ(cancel(fd, arm(fd, HOUR, 0)), 0);
+	next = 0;
+	CHECK_EQ(list(fd, &entry, 1, &next), 0);
+	CHECK_EQ(list(fd, &entry, 1, &next), 0);
+}
+
+static void list_tells_all_of_a_pending_timeout(void)
+{
+	struct twheel_op op = op_periodic(2 * HOUR, HOUR, 9, TWHEEL_F_FIXED_DELAY, 7);
+	int fd = device_open(O_RDWR);
+	struct twheel_list_entry entry;
+	__u64 id;
+
+	op.slack_us = 12345;
+	id = arm_op(fd, op);
+	memset(&entry, 0xff, sizeof(entry));
+	entry = list_one(fd);
+	CHECK_EQ(entry.id, id);
+	CHECK_EQ(entry.cookie, 7);
+	CHECK(entry.remaining_ns <= 2 * HOUR);
+	CHECK(entry.remaining_ns > HOUR);
+	CHECK_EQ(entry.interval_ns, HOUR);
+	CHECK_EQ(entry.repeat, 9);
+	CHECK_EQ(entry.slack_us, 12345);
+	CHECK_EQ(entry.state, TWHEEL_STATE_PENDING);
+	CHECK_EQ(entry.flags, TWHEEL_F_FIXED_DELAY);
+}
+
+static void list_tells_of_an_absolute_one_shot(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_list_entry entry;
+
+	arm_at(fd, now_ns() + HOUR, ~0ULL);
+	entry = list_one(fd);
+	CHECK_EQ(entry.cookie, ~0ULL);
+	CHECK_EQ(entry.interval_ns, 0);
+	CHECK_EQ(entry.repeat, 0);
+	CHECK_EQ(entry.slack_us, 0);
+	CHECK_EQ(entry.flags, 0);
+}
+
+static void list_tells_of_an_unread_event(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm_fired(fd, 7);
+	struct twheel_list_entry entry = list_one(fd);
+
+	CHECK_EQ(entry.id, id);
+	CHECK_EQ(entry.state, TWHEEL_STATE_READY);
+	CHECK_EQ(entry.remaining_ns, 0);
+	read_event(fd);
+	id = arm(fd, HOUR, 8);
+	CHECK_EQ(list_one(fd).id, id);
+}
+
+static void list_tells_what_was_stopped(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 7);
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STOP, NULL), 0);
+	CHECK_EQ(list_one(fd).id, id);
+	CHECK_EQ(list_one(fd).state, TWHEEL_STATE_READY);
+	CHECK_EQ(list_one(fd).remaining_ns, 0);
+}
+
+static void list_tells_the_touch_word(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 *words = map_words(fd, 512), id = arm_touch(fd, now_ns() + HOUR, 7);
+
+	CHECK_EQ(list_one(fd).flags, TWHEEL_F_TOUCH);
+	CHECK(list_one(fd).remaining_ns <= HOUR);
+	touch(words, id, now_ns() + 2 * HOUR);
+	CHECK(list_one(fd).remaining_ns > HOUR);
+}
+
+static void list_does_not_tell_of_other_files(void)
+{
+	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 7);
+
+	arm_many(other, 100, HOUR, 0, 1000, NULL);
+	CHECK_EQ(list_one(fd).id, id);
+	CHECK_EQ(list_one(fd).cookie, 7);
+}
+
+/* Pages */
+
+#define NR		700
+
+static void check_pages_of(int fd, __u32 size)
+{
+	struct twheel_list_entry entries[NR + 1];
+	__u8 seen[NR] = { 0 };
+	__u32 next = 0, got, found = 0;
+
+	while ((got = list(fd, entries, size, &next))) {
+		for (__u32 i = 0; i < got; i++) {
+			CHECK(entries[i].cookie < NR);
+			CHECK(entries[i].cookie % 3 != 0);
+			CHECK_EQ(seen[entries[i].cookie]++, 0);
+			CHECK_EQ(get(fd, entries[i].id), 0);
+		}
+		found += got;
+	}
+	CHECK_EQ(found, info(fd).live);
+	CHECK_EQ(list(fd, entries, size, &next), 0);
+}
+
+static void list_finds_all_in_pages_of_any_size(void)
+{
+	static const __u32 sizes[] = { 1, 2, 7, 15, 16, 17, 41, 42, 43, 100, 466, 467, NR + 1 };
+	__u64 ids[NR];
+	int fd = device_open(O_RDWR);
+
+	arm_many(fd, NR, HOUR, MS, 0, ids);
+	for (int i = 0; i < NR; i += 3)
+		CHECK_EQ(cancel(fd, ids[i]), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
+		check_pages_of(fd, sizes[i]);
+}
+
+static void list_finds_the_last_of_100000(void)
+{
+	struct twheel_list_entry entries[16];
+	int fd = device_open(O_RDWR);
+	__u64 *ids = calloc(100000, sizeof(*ids));
+	struct twheel_op op;
+	__u32 next = 0;
+
+	CHECK(ids);
+	arm_many(fd, 100000, HOUR, 0, 0, ids);
+	for (int i = 0; i < 99999; i++) {
+		op = op_cancel(ids[i]);
+		CHECK_EQ(operate(fd, TWHEEL_IOC_CANCEL, &op), 0);
+	}
+	CHECK_EQ(list(fd, entries, 16, &next), 1);
+	CHECK_EQ(entries[0].id, ids[99999]);
+	CHECK_EQ(list(fd, entries, 16, &next), 0);
+}
+
+static void list_from_beyond_the_end_is_empty(void)
+{
+	struct twheel_list_entry entry;
+	int fd = device_open(O_RDWR);
+	__u32 next;
+
+	arm(fd, HOUR, 0);
+	next = 1000000;
+	CHECK_EQ(list(fd, &entry, 1, &next), 0);
+	next = ~0U;
+	CHECK_EQ(list(fd, &entry, 1, &next), 0);
+}
+
+static void list_leaves_what_it_does_not_fill(void)
+{
+	struct twheel_list_entry entries[10], untouched;
+	int fd = device_open(O_RDWR);
+	__u32 next = 0;
+
+	memset(entries, 0xa5, sizeof(entries));
+	memset(&untouched, 0xa5, sizeof(untouched));
+	arm_many(fd, 3, HOUR, 0, 0, NULL);
+	CHECK_EQ(list(fd, entries, 10, &next), 3);
+	for (int i = 3; i < 10; i++)
+		CHECK_EQ(memcmp(&entries[i], &untouched, sizeof(untouched)), 0);
+}
+
+static void list_changes_nothing(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_list_entry entries[10];
+	__u64 id = arm(fd, HOUR, 1);
+	__u32 next = 0;
+
+	arm_fired(fd, 2);
+	for (int i = 0; i < 10; i++, next = 0)
+		CHECK_EQ(list(fd, entries, 10, &next), 2);
+	CHECK_EQ(info(fd).live, 2);
+	CHECK_EQ(read_event(fd).cookie, 2);
+	CHECK_EQ(cancel(fd, id), 0);
+}
+
+static void list_on_read_only_descriptor_is_allowed(void)
+{
+	struct twheel_list_entry entry;
+	__u32 next = 0;
+
+	CHECK_EQ(list(device_open(O_RDONLY), &entry, 1, &next), 0);
+}
+
+static void done_is_ignored_on_input(void)
+{
+	struct twheel_list_entry entry;
+	struct twheel_list all = list_into(&entry, 1, 0);
+	int fd = device_open(O_RDWR);
+
+	arm(fd, HOUR, 7);
+	all.done = ~0U;
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &all), 0);
+	CHECK_EQ(all.done, 1);
+}
+
+/* What it refuses */
+
+static void list_with_a_bad_field_is_einval(void)
+{
+	static const struct {
+		const char *name;
+		struct twheel_list list;	/* what is changed, by exclusive or */
+	} rows[] = {
+		{ "no room", { .nr = 1 } },
+		{ "entry_size, none", { .entry_size = sizeof(struct twheel_list_entry) } },
+		{ "entry_size, one more", { .entry_size = 1 } },
+		{ "entry_size, highest bit", { .entry_size = 1U << 31 } },
+		{ "flags, lowest bit", { .flags = 1 } },
+		{ "flags, highest bit", { .flags = 1U << 31 } },
+		{ "reserved0, lowest bit", { .reserved0 = 1 } },
+		{ "reserved0, highest bit", { .reserved0 = 1U << 31 } },
+		{ "reserved[0], lowest bit", { .reserved = { 1, 0 } } },
+		{ "reserved[1], highest bit", { .reserved = { 0, 1ULL << 63 } } },
+	};
+	struct twheel_list_entry entry;
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct twheel_list list = list_into(&entry, 1, 0);
+
+		list.nr ^= rows[i].list.nr;
+		list.entry_size ^= rows[i].list.entry_size;
+		list.flags ^= rows[i].list.flags;
+		list.reserved0 ^= rows[i].list.reserved0;
+		list.reserved[0] ^= rows[i].list.reserved[0];
+		list.reserved[1] ^= rows[i].list.reserved[1];
+		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_LIST, &list), -EINVAL, rows[i].name);
+	}
+}
+
+static void list_at_bad_address_is_efault(void)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	struct twheel_list_entry entry;
+	struct twheel_list all = list_into(&entry, 1, 0);
+	int fd = device_open(O_RDWR);
+
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_LIST, bad[i].address), -EFAULT, bad[i].name);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, map_read_only(&all, sizeof(all))), -EFAULT);
+}
+
+static void entries_at_bad_address_are_efault(void)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	int fd = device_open(O_RDWR);
+
+	arm(fd, HOUR, 7);
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct twheel_list all = list_into(bad[i].address, 1, 0);
+
+		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_LIST, &all), -EFAULT, bad[i].name);
+	}
+	CHECK_EQ(list_one(fd).cookie, 7);
+}
+
+/* It can be gone on with from there. */
+static void entries_up_to_a_bad_page_are_listed(void)
+{
+	const size_t sizes[] = { 1, 5, 16, 20, 33 };
+	struct twheel_list_entry rest[50];
+	int fd = device_open(O_RDWR);
+
+	arm_many(fd, 50, HOUR, 0, 0, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct twheel_list_entry *entries;
+		struct twheel_list all;
+		__u8 seen[50] = { 0 };
+		__u32 next, nr;
+
+		/* one more begins before the bad page */
+		entries = map_before(sizes[i] * sizeof(*entries) + 20, PROT_NONE);
+		all = list_into(entries, 50, 0);
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &all), 0);
+		CHECK_EQ(all.done, sizes[i]);
+		for (__u32 n = 0; n < all.done; n++)
+			seen[entries[n].cookie]++;
+		next = all.next;
+		nr = list(fd, rest, 50, &next);
+		CHECK_EQ(nr, 50 - sizes[i]);
+		for (__u32 n = 0; n < nr; n++)
+			seen[rest[n].cookie]++;
+		for (int n = 0; n < 50; n++)
+			CHECK_EQ(seen[n], 1);
+	}
+}
+
+/* While others are at work */
+
+struct churn {
+	pthread_t thread;
+	int fd;
+	int stop;
+};
+
+static void *come_and_go(void *arg)
+{
+	struct churn *churn = arg;
+	__u64 ids[50];
+
+	while (!PEEK(churn->stop)) {
+		arm_many(churn->fd, 50, HOUR, 0, 1000000, ids);
+		for (int i = 0; i < 50; i++)
+			CHECK_EQ(cancel(churn->fd, ids[i]), 0);
+	}
+	return NULL;
+}
+
+/* What lives all the time is found once; no timeout is found twice. */
+static void list_amid_arms_and_cancels_finds_what_stays(void)
+{
+	struct twheel_list_entry entries[64];
+	struct churn churn = { .fd = device_open(O_RDWR) };
+	__u64 until = now_ns() + 500 * MS;
+	int rounds = 0;
+
+	for (int i = 0; i < 300; i++) {
+		arm(churn.fd, HOUR, i);
+		if (i % 2)
+			cancel(churn.fd, arm(churn.fd, HOUR, 2000000));
+	}
+	pthread_create(&churn.thread, NULL, come_and_go, &churn);
+	for (; now_ns() < until; rounds++) {
+		__u8 seen[300] = { 0 };
+		__u32 next = 0, nr;
+
+		while ((nr = list(churn.fd, entries, 64, &next))) {
+			for (__u32 i = 0; i < nr; i++) {
+				CHECK(entries[i].cookie < 300 || entries[i].cookie >= 1000000);
+				if (entries[i].cookie < 300)
+					CHECK_EQ(seen[entries[i].cookie]++, 0);
+			}
+		}
+		for (int i = 0; i < 300; i++)
+			CHECK_EQ(seen[i], 1);
+	}
+	SET(churn.stop, 1);
+	pthread_join(churn.thread, NULL);
+	CHECK(rounds > 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(list_of_none_is_empty),
+	TEST(list_tells_all_of_a_pending_timeout),
+	TEST(list_tells_of_an_absolute_one_shot),
+	TEST(list_tells_of_an_unread_event),
+	TEST(list_tells_what_was_stopped),
+	TEST(list_tells_the_touch_word),
+	TEST(list_does_not_tell_of_other_files),
+	TEST(list_finds_all_in_pages_of_any_size),
+	TEST(list_finds_the_last_of_100000),
+	TEST(list_from_beyond_the_end_is_empty),
+	TEST(list_leaves_what_it_does_not_fill),
+	TEST(list_changes_nothing),
+	TEST(list_on_read_only_descriptor_is_allowed),
+	TEST(done_is_ignored_on_input),
+	TEST(list_with_a_bad_field_is_einval),
+	TEST(list_at_bad_address_is_efault),
+	TEST(entries_at_bad_address_are_efault),
+	TEST(entries_up_to_a_bad_page_are_listed),
+	TEST(list_amid_arms_and_cancels_finds_what_stays),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
