@@ -46,21 +46,102 @@ static_assert(offsetof(struct twheel_submit, done) == 12, "done");
 static_assert(offsetof(struct twheel_submit, flags) == 16, "flags");
 static_assert(offsetof(struct twheel_submit, op_size) == 20, "op_size");
 
+static_assert(sizeof(struct twheel_setup) == 56, "twheel_setup");
+static_assert(offsetof(struct twheel_setup, tick_ns) == 0, "tick_ns");
+static_assert(offsetof(struct twheel_setup, clock) == 8, "clock");
+static_assert(offsetof(struct twheel_setup, slots) == 12, "slots");
+static_assert(offsetof(struct twheel_setup, levels) == 16, "levels");
+static_assert(offsetof(struct twheel_setup, max_timeouts) == 20, "max_timeouts");
+static_assert(offsetof(struct twheel_setup, flags) == 24, "flags");
+static_assert(offsetof(struct twheel_setup, reserved0) == 28, "reserved0");
+static_assert(offsetof(struct twheel_setup, reserved) == 32, "reserved");
+
+static_assert(sizeof(struct twheel_cancel_all) == 40, "twheel_cancel_all");
+static_assert(offsetof(struct twheel_cancel_all, cookie) == 0, "cookie");
+static_assert(offsetof(struct twheel_cancel_all, flags) == 8, "flags");
+static_assert(offsetof(struct twheel_cancel_all, pending) == 12, "pending");
+static_assert(offsetof(struct twheel_cancel_all, withdrawn) == 16, "withdrawn");
+static_assert(offsetof(struct twheel_cancel_all, reserved0) == 20, "reserved0");
+static_assert(offsetof(struct twheel_cancel_all, reserved) == 24, "reserved");
+
+static_assert(sizeof(struct twheel_list_entry) == 48, "twheel_list_entry");
+static_assert(offsetof(struct twheel_list_entry, id) == 0, "id");
+static_assert(offsetof(struct twheel_list_entry, cookie) == 8, "cookie");
+static_assert(offsetof(struct twheel_list_entry, remaining_ns) == 16, "remaining_ns");
+static_assert(offsetof(struct twheel_list_entry, interval_ns) == 24, "interval_ns");
+static_assert(offsetof(struct twheel_list_entry, repeat) == 32, "repeat");
+static_assert(offsetof(struct twheel_list_entry, slack_us) == 36, "slack_us");
+static_assert(offsetof(struct twheel_list_entry, state) == 40, "state");
+static_assert(offsetof(struct twheel_list_entry, flags) == 44, "flags");
+
+static_assert(sizeof(struct twheel_list) == 48, "twheel_list");
+static_assert(offsetof(struct twheel_list, entries) == 0, "entries");
+static_assert(offsetof(struct twheel_list, nr) == 8, "nr");
+static_assert(offsetof(struct twheel_list, done) == 12, "done");
+static_assert(offsetof(struct twheel_list, next) == 16, "next");
+static_assert(offsetof(struct twheel_list, flags) == 20, "flags");
+static_assert(offsetof(struct twheel_list, entry_size) == 24, "entry_size");
+static_assert(offsetof(struct twheel_list, reserved0) == 28, "reserved0");
+static_assert(offsetof(struct twheel_list, reserved) == 32, "reserved");
+
+static_assert(sizeof(struct twheel_stats) == 896, "twheel_stats");
+static_assert(offsetof(struct twheel_stats, armed) == 0, "armed");
+static_assert(offsetof(struct twheel_stats, moved) == 8, "moved");
+static_assert(offsetof(struct twheel_stats, cancelled) == 16, "cancelled");
+static_assert(offsetof(struct twheel_stats, withdrawn) == 24, "withdrawn");
+static_assert(offsetof(struct twheel_stats, ended) == 32, "ended");
+static_assert(offsetof(struct twheel_stats, fired) == 40, "fired");
+static_assert(offsetof(struct twheel_stats, extended) == 48, "extended");
+static_assert(offsetof(struct twheel_stats, unprocessed) == 56, "unprocessed");
+static_assert(offsetof(struct twheel_stats, read) == 64, "read");
+static_assert(offsetof(struct twheel_stats, live) == 72, "live");
+static_assert(offsetof(struct twheel_stats, ready) == 76, "ready");
+static_assert(offsetof(struct twheel_stats, lateness) == 80, "lateness");
+static_assert(offsetof(struct twheel_stats, flags) == 400, "flags");
+static_assert(offsetof(struct twheel_stats, shards) == 404, "shards");
+static_assert(offsetof(struct twheel_stats, wheel_armed) == 408, "wheel_armed");
+static_assert(offsetof(struct twheel_stats, wheel_rearmed) == 416, "wheel_rearmed");
+static_assert(offsetof(struct twheel_stats, wheel_cancelled) == 424, "wheel_cancelled");
+static_assert(offsetof(struct twheel_stats, wheel_fired) == 432, "wheel_fired");
+static_assert(offsetof(struct twheel_stats, wheel_extended) == 440, "wheel_extended");
+static_assert(offsetof(struct twheel_stats, wheel_pending) == 448, "wheel_pending");
+static_assert(offsetof(struct twheel_stats, wheel_cascaded) == 456, "wheel_cascaded");
+static_assert(offsetof(struct twheel_stats, wheel_wakeups) == 464, "wheel_wakeups");
+static_assert(offsetof(struct twheel_stats, wheel_largest_batch) == 472, "wheel_largest_batch");
+static_assert(offsetof(struct twheel_stats, wheel_lateness) == 480, "wheel_lateness");
+static_assert(offsetof(struct twheel_stats, wheel_occupied) == 800, "wheel_occupied");
+static_assert(offsetof(struct twheel_stats, reserved) == 832, "reserved");
+
 static void numbers_are_the_published_ones(void)
 {
 	CHECK_EQ(TWHEEL_IOC_INFO, 0x8058f700);
+	CHECK_EQ(TWHEEL_IOC_SETUP, 0x4038f701);
 	CHECK_EQ(TWHEEL_IOC_ARM, 0xc038f702);
 	CHECK_EQ(TWHEEL_IOC_MOD, 0xc038f703);
 	CHECK_EQ(TWHEEL_IOC_CANCEL, 0xc038f704);
 	CHECK_EQ(TWHEEL_IOC_GET, 0xc038f705);
 	CHECK_EQ(TWHEEL_IOC_SUBMIT, 0xc018f706);
+	CHECK_EQ(TWHEEL_IOC_CANCEL_ALL, 0xc028f707);
+	CHECK_EQ(TWHEEL_IOC_STOP, 0xf708);
+	CHECK_EQ(TWHEEL_IOC_LIST, 0xc030f709);
+	CHECK_EQ(TWHEEL_IOC_STATS, 0x8380f70a);
 	CHECK_EQ(TWHEEL_OP_ARM, 1);
 	CHECK_EQ(TWHEEL_OP_MOD, 2);
 	CHECK_EQ(TWHEEL_OP_CANCEL, 3);
 	CHECK_EQ(TWHEEL_OP_GET, 4);
 	CHECK_EQ(TWHEEL_F_ABS, 1);
-	CHECK_EQ(TWHEEL_EV_LAST, 1);
+	CHECK_EQ(TWHEEL_F_FIXED_DELAY, 2);
+	CHECK_EQ(TWHEEL_F_TOUCH, 4);
 	CHECK_EQ(TWHEEL_WITHDRAWN, 1);
+	CHECK_EQ(TWHEEL_EV_LAST, 1);
+	CHECK_EQ(TWHEEL_EV_UNPROCESSED, 2);
+	CHECK_EQ(TWHEEL_FEATURE_TOUCH, 1);
+	CHECK_EQ(TWHEEL_INFO_PRIVATE, 1);
+	CHECK_EQ(TWHEEL_INFO_STOPPED, 2);
+	CHECK_EQ(TWHEEL_CANCEL_COOKIE, 1);
+	CHECK_EQ(TWHEEL_STATE_PENDING, 1);
+	CHECK_EQ(TWHEEL_STATE_READY, 2);
+	CHECK_EQ(TWHEEL_STATS_WHEEL, 1);
 }
 
 /* The commands that take a struct twheel_op. */
@@ -119,6 +200,11 @@ static void command_with_another_size_is_enotty(void)
 	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x02, char[48]), buffer), -ENOTTY);
 	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x02, char[64]), buffer), -ENOTTY);
 	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x06, char[32]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOW(TWHEEL_IOC_MAGIC, 0x01, char[64]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x07, char[32]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOW(TWHEEL_IOC_MAGIC, 0x08, char[8]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x09, char[56]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOR(TWHEEL_IOC_MAGIC, 0x0a, char[128]), buffer), -ENOTTY);
 }
 
 static void command_with_another_direction_is_enotty(void)
@@ -340,10 +426,12 @@ static const struct refused {
 	{ "reserved, lowest bit", { .reserved = 1 }, ~0U },
 	{ "reserved, highest bit", { .reserved = 1U << 31 }, ~0U },
 	{ "unknown flag", { .flags = 1U << 31 }, ~0U },
+	{ "first unknown flag", { .flags = 1U << 3 }, ~0U },
 	{ "known and unknown flag", { .flags = TWHEEL_F_ABS | 1U << 30 }, ~0U },
 	{ "flag of another operation", { .flags = TWHEEL_F_ABS }, BY(CANCEL) | BY(GET) },
 	{ "interval_ns, lowest bit", { .interval_ns = 1 }, BY(CANCEL) },
 	{ "interval_ns, highest bit", { .interval_ns = 1ULL << 63 }, ~BY(GET) },
+	{ "touch with an interval", { .flags = TWHEEL_F_TOUCH, .interval_ns = 1 }, ~0U },
 	{ "fixed delay without an interval", { .flags = TWHEEL_F_FIXED_DELAY }, ~0U },
 	{ "repeat, lowest bit", { .repeat = 1 }, ~BY(GET) },
 	{ "repeat, highest bit", { .repeat = 1U << 31 }, ~BY(GET) },

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * STATS: what became of every timeout of a file, and, for those who may know, what
+ * its wheel has done. And what /proc says of the descriptor.
+ */
+#include <pthread.h>
+
+#include "privilege.h"
+#include "words.h"
+
+#define MS		NSEC_PER_MSEC
+
+static struct twheel_stats stats(int fd)
+{
+	struct twheel_stats stats;
+
+	memset(&stats, 0xff, sizeof(stats));
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(stats.reserved); i++)
+		CHECK_EQ(stats.reserved[i], 0);
+	CHECK_EQ(stats.armed, stats.cancelled + stats.withdrawn + stats.ended + stats.live);
+	return stats;
+}
+
+static int is_zero(const void *bytes, size_t size)
+{
+	const char *byte = bytes;
+
+	while (size--) {
+		if (*byte++)
+			return 0;
+	}
+	return 1;
+}
+
+/* Of the file */
+
+static void stats_of_a_new_file_are_zero(void)
+{
+	struct twheel_stats s;
+
+	set_capabilities(CAP(DAC_OVERRIDE));
+	s = stats(device_open(O_RDWR));
+	CHECK(is_zero(&s, sizeof(s)));
+}
+
+static void stats_on_read_only_descriptor_are_allowed(void)
+{
+	CHECK_EQ(stats(device_open(O_RDONLY)).armed, 0);
+}
+
+static void stats_at_bad_address_are_efault(void)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	int fd = device_open(O_RDWR);
+
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_STATS, bad[i].address), -EFAULT, bad[i].name);
+}
+
+static void stats_write_no_byte_behind_their_structure(void)
+{
+	struct twheel_stats *s = map_before(sizeof(*s), PROT_NONE);
+
+	CHECK_EQ(device_ioctl(device_open(O_RDWR), TWHEEL_IOC_STATS, s), 0);
+}
+
+/* The counts that differ between two looks, by name. */
+struct expected {
+	__s64 armed, moved, cancelled, withdrawn, ended, fired, extended, unprocessed, read,
+	      live, ready;
+};
+
+static void check_difference(int fd, struct twheel_stats *before, struct expected expected)
+{
+	struct twheel_stats now = stats(fd);
+
+	CHECK_EQ(now.armed - before->armed, expected.armed);
+	CHECK_EQ(now.moved - before->moved, expected.moved);
+	CHECK_EQ(now.cancelled - before->cancelled, expected.cancelled);
+	CHECK_EQ(now.withdrawn - before->withdrawn, expected.withdrawn);
+	CHECK_EQ(now.ended - before->ended, expected.ended);
+	CHECK_EQ(now.fired - before->fired, expected.fired);
+	CHECK_EQ(now.extended - before->extended, expected.extended);
+	CHECK_EQ(now.unprocessed - before->unprocessed, expected.unprocessed);
+	CHECK_EQ(now.read - before->read, expected.read);
+	CHECK_EQ((__s64)now.live - before->live, expected.live);
+	CHECK_EQ((__s64)now.ready - before->ready, expected.ready);
+	*before = now;
+}
+
+#define DIFFERENCE(fd, before, ...)	\
+	check_difference(fd, before, (struct expected) { __VA_ARGS__ })
+
+static void counts_follow_every_operation(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_stats before = stats(fd);
+	__u64 a, b;
+
+	a = arm(fd, HOUR, 0);
+	DIFFERENCE(fd, &before, .armed = 1, .live = 1);
+	CHECK_EQ(mod(fd, a, 2 * HOUR, 0), 0);
+	DIFFERENCE(fd, &before, .moved = 1);
+	CHECK_EQ(get(fd, a), 0);
+	DIFFERENCE(fd, &before, .armed = 0);
+	CHECK_EQ(cancel(fd, a), 0);
+	DIFFERENCE(fd, &before, .cancelled = 1, .live = -1);
+	b = arm_fired(fd, 0);
+	DIFFERENCE(fd, &before, .armed = 1, .fired = 1, .live = 1, .ready = 1);
+	CHECK_EQ(mod(fd, b, HOUR, 0), TWHEEL_WITHDRAWN);
+	DIFFERENCE(fd, &before, .moved = 1, .ready = -1);
+	CHECK_EQ(mod(fd, b, 0, 0), 0);
+	wait_ready(fd, 1);
+	DIFFERENCE(fd, &before, .moved = 1, .fired = 1, .ready = 1);
+	CHECK_EQ(cancel(fd, b), TWHEEL_WITHDRAWN);
+	DIFFERENCE(fd, &before, .withdrawn = 1, .live = -1, .ready = -1);
+	arm_fired(fd, 0);
+	read_event(fd);
+	DIFFERENCE(fd, &before, .armed = 1, .fired = 1, .read = 1, .ended = 1);
+}
+
+static void counts_of_what_failed_stay(void)
+{
+	int fd = device_open_limited(O_RDWR, 1);
+	__u64 id = arm(fd, HOUR, 0), none;
+	struct twheel_stats before = stats(fd);
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+	CHECK_EQ(try_arm(fd, ~0ULL, 0, 0, &none), -EINVAL);
+	CHECK_EQ(mod(fd, id, ~0ULL, 0), -EINVAL);
+	CHECK_EQ(mod(fd, id + (1ULL << 32), 0, 0), -ENOENT);
+	CHECK_EQ(cancel(fd, id + (1ULL << 32)), -ENOENT);
+	submit(fd, &op, 1);
+	CHECK_EQ(op.result, -EAGAIN);
+	DIFFERENCE(fd, &before, .armed = 0);
+}
+
+static void periodic_is_one_timeout_with_many_events(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_stats before = stats(fd), s;
+	__u64 events = 0;
+
+	arm_op(fd, op_periodic(0, MS, 20, 0, 0));
+	while (!(read_any_event(fd).flags & TWHEEL_EV_LAST))
+		events++;
+	events++;
+	s = stats(fd);
+	CHECK_EQ(s.armed - before.armed, 1);
+	CHECK_EQ(s.ended - before.ended, 1);
+	CHECK_EQ(s.fired - before.fired, events);
+	CHECK_EQ(s.read - before.read, events);
+	CHECK_EQ(s.live, 0);
+}
+
+static void extensions_are_counted(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 *words = map_words(fd, 512), base = now_ns();
+	struct twheel_stats before = stats(fd);
+	__u64 id = arm_touch(fd, base + 400 * MS, 0);
+
+	touch(words, id, base + 500 * MS);
+	CHECK_EQ(read_event(fd).expires_ns, base + 500 * MS);
+	DIFFERENCE(fd, &before, .armed = 1, .extended = 1, .fired = 1, .read = 1, .ended = 1);
+}
+
+static void unprocessed_are_counted(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_stats before = stats(fd);
+
+	arm_fired(fd, 0);
+	arm_many(fd, 3, HOUR, 0, 0, NULL);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STOP, NULL), 0);
+	DIFFERENCE(fd, &before, .armed = 4, .fired = 1, .unprocessed = 3, .live = 4, .ready = 4);
+	for (int i = 0; i < 4; i++)
+		read_any_event(fd);
+	DIFFERENCE(fd, &before, .read = 4, .ended = 4, .live = -4, .ready = -4);
+}
+
+static void cancel_all_is_counted(void)
+{
+	struct twheel_cancel_all all = { 0 };
+	int fd = device_open(O_RDWR);
+	struct twheel_stats before;
+
+	arm_many(fd, 5, HOUR, 0, 0, NULL);
+	arm_fired(fd, 0);
+	before = stats(fd);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	DIFFERENCE(fd, &before, .cancelled = 5, .withdrawn = 1, .live = -6, .ready = -1);
+}
+
+static void stats_of_another_file_stay(void)
+{
+	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
+	struct twheel_stats before = stats(other);
+
+	arm_fired(fd, 0);
+	read_event(fd);
+	DIFFERENCE(other, &before, .armed = 0);
+}
+
+/* The number n for which @ns is below 2^n, and not below 2^(n - 1). */
+static unsigned int bucket_of(__u64 ns)
+{
+	unsigned int n = 0;
+
+	while (n < TWHEEL_LATENESS - 1 && ns >> n)
+		n++;
+	return n;
+}
+
+static void lateness_is_counted_by_its_logarithm(void)
+{
+	static const __u64 lates[] = {
+		0, 1000, MS, 70 * MS, NSEC_PER_SEC, 100 * NSEC_PER_SEC, HOUR, 1000 * HOUR,
+	};
+	__u64 expected[TWHEEL_LATENESS] = { 0 };
+	int fd = device_open_setup(O_RDWR, (struct twheel_setup) { .clock = CLOCK_REALTIME });
+
+	for (size_t i = 0; i < ARRAY_SIZE(lates); i++) {
+		struct twheel_event event;
+
+		arm_at(fd, clock_ns(CLOCK_REALTIME) - lates[i], 0);
+		event = read_event_on(CLOCK_REALTIME, fd);
+		expected[bucket_of(event.fired_ns - event.expires_ns)]++;
+	}
+	CHECK_EQ(memcmp(stats(fd).lateness, expected, sizeof(expected)), 0);
+}
+
+/* Under load */
+
+struct worker {
+	pthread_t thread;
+	int fd;
+	int stop;
+	__u64 armed;
+};
+
+static void *work(void *arg)
+{
+	struct worker *worker = arg;
+	struct twheel_event events[8];
+	__u64 ids[16];
+
+	while (!PEEK(worker->stop)) {
+		arm_many(worker->fd, 16, 0, 200 * NSEC_PER_USEC, 0, ids);
+		worker->armed += 16;
+		for (int i = 0; i < 16; i += 3)
+			mod(worker->fd, ids[i], MS, 0);
+		for (int i = 0; i < 16; i += 5)
+			cancel(worker->fd, ids[i]);
+		read_events(worker->fd, events, 8);
+	}
+	return NULL;
+}
+
+/* No look may contradict itself, and in the end all is accounted for. */
+static void stats_add_up_under_load(void)
+{
+	struct worker workers[3];
+	struct twheel_cancel_all all = { 0 };
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 until = now_ns() + 600 * MS, armed = 0, last_read = 0;
+	struct twheel_stats s;
+
+	for (int i = 0; i < 3; i++) {
+		workers[i] = (struct worker) { .fd = fd };
+		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+	}
+	while (now_ns() < until) {
+		s = stats(fd);
+		CHECK(s.ready <= s.live);
+		CHECK(s.read >= last_read);
+		last_read = s.read;
+	}
+	for (int i = 0; i < 3; i++) {
+		SET(workers[i].stop, 1);
+		pthread_join(workers[i].thread, NULL);
+		armed += workers[i].armed;
+	}
+	CHECK_EQ(stats(fd).armed, armed);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	s = stats(fd);
+	CHECK_EQ(s.armed, armed);
+	CHECK_EQ(s.live, 0);
+	CHECK_EQ(s.read, s.ended);
+}
+
+/* Of the wheel */
+
+static int wheel_is_untold(const struct twheel_stats *s)
+{
+	const char *begin = (const char *)&s->flags, *end = (const char *)(s + 1);
+
+	return is_zero(begin, end - begin);
+}
+
+static void shared_wheel_is_told_with_cap_sys_admin(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_stats s;
+
+	arm(fd, HOUR, 0);
+	s = stats(fd);
+	CHECK_EQ(s.flags, TWHEEL_STATS_WHEEL);
+	CHECK(s.shards >= 1);
+	CHECK(s.wheel_armed >= 1);
+	CHECK(s.wheel_pending >= 1);
+	set_capabilities(~CAP(SYS_ADMIN) & (CAP(DAC_OVERRIDE) | CAP(SYS_RESOURCE)));
+	s = stats(fd);
+	CHECK(wheel_is_untold(&s));
+	CHECK_EQ(s.armed, 1);
+}
+
+static void wheel_of_ones_own_is_told_to_everybody(void)
+{
+	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 512 };
+	__u32 slots = 0;
+	struct twheel_stats s;
+	int fd;
+
+	set_capabilities(CAP(DAC_OVERRIDE));
+	fd = device_open_setup(O_RDWR, setup);
+	s = stats(fd);
+	CHECK_EQ(s.flags, TWHEEL_STATS_WHEEL);
+	CHECK_EQ(s.shards, sysconf(_SC_NPROCESSORS_CONF));
+	CHECK_EQ(s.wheel_armed, 0);
+	arm_many(fd, 10, HOUR, HOUR, 0, NULL);
+	s = stats(fd);
+	CHECK_EQ(s.wheel_armed, 10);
+	CHECK_EQ(s.wheel_pending, 10);
+	for (int i = 0; i < TWHEEL_LEVELS; i++)
+		slots += s.wheel_occupied[i];
+	CHECK(slots >= 1);
+	CHECK(slots <= 10);
+}
+
+static void wheel_counts_follow_the_file(void)
+{
+	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 512 };
+	int fd = device_open_setup(O_RDWR, setup);
+	__u64 id = arm(fd, HOUR, 0);
+	struct twheel_stats s;
+
+	CHECK_EQ(mod(fd, id, 2 * HOUR, 0), 0);
+	s = stats(fd);
+	CHECK_EQ(s.wheel_armed, 2);
+	CHECK_EQ(s.wheel_rearmed, 1);
+	CHECK_EQ(s.wheel_cancelled, 1);
+	CHECK_EQ(cancel(fd, id), 0);
+	arm_fired(fd, 0);
+	s = stats(fd);
+	CHECK_EQ(s.wheel_cancelled, 2);
+	CHECK_EQ(s.wheel_armed, 3);
+	CHECK_EQ(s.wheel_fired, 1);
+	CHECK_EQ(s.wheel_pending, 0);
+	CHECK_EQ(s.wheel_largest_batch, 1);
+	CHECK(s.wheel_wakeups >= 1);
+}
+
+static void wheel_counts_extensions(void)
+{
+	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 512 };
+	int fd = device_open_setup(O_RDWR, setup);
+	__u64 *words = map_words(fd, 512), base = now_ns();
+
+	touch(words, arm_touch(fd, base + 400 * MS, 0), base + 500 * MS);
+	CHECK_EQ(read_event(fd).expires_ns, base + 500 * MS);
+	CHECK_EQ(stats(fd).wheel_extended, 1);
+	CHECK_EQ(stats(fd).wheel_armed, 1);
+}
+
+/* How many the wheel of @fd has counted by their lateness. */
+static __u64 wheel_late(int fd)
+{
+	struct twheel_stats s = stats(fd);
+	__u64 nr = 0;
+
+	for (int i = 0; i < TWHEEL_LATENESS; i++)
+		nr += s.wheel_lateness[i];
+	return nr;
+}
+
+static void switch_lateness(const char *on)
+{
+	int fd = open("/sys/module/twheel/parameters/lateness", O_WRONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, on, 1), 1);
+	close(fd);
+}
+
+static void wheel_lateness_is_counted_when_it_is_on(void)
+{
+	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 512 };
+	int fd = device_open_setup(O_RDWR, setup);
+
+	arm_fired(fd, 0);
+	CHECK_EQ(wheel_late(fd), 0);
+	switch_lateness("Y");
+	arm_fired(fd, 0);
+	arm_fired(fd, 0);
+	switch_lateness("N");
+	arm_fired(fd, 0);
+	CHECK_EQ(wheel_late(fd), 2);
+}
+
+/* /proc */
+
+/* The line of @name in what /proc says of the descriptor. */
+static __u64 proc_says(int fd, const char *name)
+{
+	char path[64], text[1024], *line;
+	ssize_t len;
+	int file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(file >= 0);
+	len = read(file, text, sizeof(text) - 1);
+	CHECK(len > 0);
+	close(file);
+	text[len] = 0;
+	line = strstr(text, name);
+	if (!line)
+		ktap_fail("no %s in: %s", name, text);
+	return strtoull(line + strlen(name), NULL, 10);
+}
+
+static void check_fdinfo(int fd)
+{
+	struct twheel_info i = info(fd);
+
+	CHECK_EQ(proc_says(fd, "\nclockid:\t"), i.clock);
+	CHECK_EQ(proc_says(fd, "\ntick_ns:\t"), i.tick_ns);
+	CHECK_EQ(proc_says(fd, "\nslots:\t"), i.slots);
+	CHECK_EQ(proc_says(fd, "\nlevels:\t"), i.levels);
+	CHECK_EQ(proc_says(fd, "\nmax_timeouts:\t"), i.max_timeouts);
+	CHECK_EQ(proc_says(fd, "\nlive:\t"), i.live);
+	CHECK_EQ(proc_says(fd, "\nready:\t"), i.ready);
+}
+
+static void fdinfo_says_what_info_says(void)
+{
+	struct twheel_setup setup = {
+		.clock = CLOCK_BOOTTIME, .tick_ns = 3 * MS, .slots = 64, .levels = 6,
+		.max_timeouts = 12345,
+	};
+	int fd = device_open(O_RDWR), other = device_open_setup(O_RDWR, setup);
+
+	check_fdinfo(fd);
+	arm(fd, HOUR, 0);
+	arm_fired(fd, 0);
+	CHECK_EQ(proc_says(fd, "\nlive:\t"), 2);
+	CHECK_EQ(proc_says(fd, "\nready:\t"), 1);
+	check_fdinfo(fd);
+	check_fdinfo(other);
+	CHECK_EQ(proc_says(other, "\nclockid:\t"), CLOCK_BOOTTIME);
+	CHECK_EQ(proc_says(other, "\nmax_timeouts:\t"), 12345);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(stats_of_a_new_file_are_zero),
+	TEST(stats_on_read_only_descriptor_are_allowed),
+	TEST(stats_at_bad_address_are_efault),
+	TEST(stats_write_no_byte_behind_their_structure),
+	TEST(counts_follow_every_operation),
+	TEST(counts_of_what_failed_stay),
+	TEST(periodic_is_one_timeout_with_many_events),
+	TEST(extensions_are_counted),
+	TEST(unprocessed_are_counted),
+	TEST(cancel_all_is_counted),
+	TEST(stats_of_another_file_stay),
+	TEST(lateness_is_counted_by_its_logarithm),
+	TEST(stats_add_up_under_load),
+	TEST(shared_wheel_is_told_with_cap_sys_admin),
+	TEST(wheel_of_ones_own_is_told_to_everybody),
+	TEST(wheel_counts_follow_the_file),
+	TEST(wheel_counts_extensions),
+	TEST(wheel_lateness_is_counted_when_it_is_on),
+	TEST(fdinfo_says_what_info_says),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
