@@ -323,21 +323,29 @@ static uint64_t idle_ns(void)
 	return ns;
 }
 
-/* Arms all for a moment soon, or within @spread_ns after it; when that is. */
+/*
+ * Arms all for a moment soon, or within @spread_ns after it, and sleeps until shortly
+ * before: how long a reader has slept decides whether it takes the CPU from the thread
+ * that wakes it.
+ */
 static void arm_for_soon(const struct system *s, unsigned int n, uint64_t spread_ns)
 {
 	static uint64_t lead_ns = 250;		/* for each */
+	struct timespec before;
 
 	for (;;) {
-		uint64_t moment = clock_ns() + 5 * NSEC_PER_MSEC + n * lead_ns;
+		uint64_t moment = clock_ns() + 100 * NSEC_PER_MSEC + n * lead_ns;
 
 		moment -= moment % NSEC_PER_MSEC;
 		for (unsigned int i = 0; i < n; i++)
 			deadlines[i] = moment + (spread_ns ? random_below(spread_ns) : 0);
 		s->open(n);
 		operate(s, ARM, ascending, n);
-		if (clock_ns() < moment)
+		if (clock_ns() + 50 * NSEC_PER_MSEC < moment) {
+			before = to_timespec(moment - 2 * NSEC_PER_MSEC);
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &before, NULL);
 			return;
+		}
 		s->close();
 		lead_ns *= 2;
 	}

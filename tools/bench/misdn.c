@@ -17,6 +17,9 @@
 
 #define READ_CLOCK	64		/* timeouts added with one look at the clock */
 
+/* It rounds down to jiffies, and counts from the last one. */
+#define EARLY_MS	8
+
 static int fd;
 static int *ids;
 
@@ -42,7 +45,7 @@ static void arm(const uint32_t *which, unsigned int nr)
 	for (unsigned int i = 0; i < nr; i++) {
 		if (i % READ_CLOCK == 0)
 			now = clock_ns();
-		ids[which[i]] = (deadlines[which[i]] - now) / NSEC_PER_MSEC;
+		ids[which[i]] = (deadlines[which[i]] - now) / NSEC_PER_MSEC + EARLY_MS;
 		if (ioctl(fd, MISDN_ADD, &ids[which[i]]))
 			die("misdn: add");
 	}

@@ -146,7 +146,8 @@ static unsigned int wheel_collect(void)
 	while (!nr) {
 		struct timespec next = to_timespec((current + 1) * NSEC_PER_MSEC);
 
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+		if (clock_ns() / NSEC_PER_MSEC == current)
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
 		nr = expire(++current);
 	}
 	return nr;
