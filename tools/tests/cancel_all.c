@@ -96,7 +96,7 @@ static void cancel_all_withdraws_what_was_stopped(void)
 	struct twheel_event event;
 
 	arm_many(fd, 10, HOUR, 0, 0, NULL);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STOP, NULL), 0);
+	CHECK_EQ(stop(fd), 0);
 	check_cancelled(cancel_all(fd), 0, 10);
 	CHECK_EQ(read(fd, &event, sizeof(event)), 0);
 }

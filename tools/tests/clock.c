@@ -5,10 +5,9 @@
  * stepped, both ways.
  */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <sys/utsname.h>
 
-#include "device.h"
+#include "cpu.h"
 
 #define MS		NSEC_PER_MSEC
 #define LATE_AT_MOST	(5 * NSEC_PER_SEC)
@@ -269,29 +268,6 @@ static void other_clocks_do_not_step(void)
 	check_no_event(monotonic);
 	check_no_event(boottime);
 	set_realtime(0);
-}
-
-/* Continues in a child whose clocks are so many seconds ahead of this one's. */
-static void enter_time_namespace(long monotonic, long boottime)
-{
-	char text[128];
-	int len = snprintf(text, sizeof(text), "monotonic %ld 0\nboottime %ld 0\n", monotonic,
-			   boottime);
-	pid_t pid;
-	int fd;
-
-	if (unshare(CLONE_NEWTIME) < 0)
-		ktap_skip("no time namespaces");
-	fd = open("/proc/self/timens_offsets", O_WRONLY);
-	CHECK(fd >= 0);
-	CHECK_EQ(write(fd, text, len), len);
-	close(fd);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (!pid)
-		return;
-	join_child(pid);
-	_exit(0);
 }
 
 static void each_clock_has_its_offset_in_a_namespace(void)

@@ -59,6 +59,14 @@ static inline void sleep_until(__u64 when)
 		sleep_ns(when - now);
 }
 
+static inline __u64 random_below(__u64 *state, __u64 limit)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return (*state >> 11) % limit;
+}
+
 static inline int device_open(int flags)
 {
 	int fd = open(DEVICE, flags | O_CLOEXEC);
@@ -174,6 +182,11 @@ static inline int device_open_setup(int flags, struct twheel_setup setup)
 
 	CHECK_EQ(try_setup(fd, setup), 0);
 	return fd;
+}
+
+static inline int stop(int fd)
+{
+	return device_ioctl(fd, TWHEEL_IOC_STOP, NULL);
 }
 
 /* The outcome of a single operation: @result, or -errno of the ioctl. */

@@ -109,7 +109,7 @@ static void list_tells_what_was_stopped(void)
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 7);
 
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STOP, NULL), 0);
+	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(list_one(fd).id, id);
 	CHECK_EQ(list_one(fd).state, TWHEEL_STATE_READY);
 	CHECK_EQ(list_one(fd).remaining_ns, 0);

@@ -447,12 +447,6 @@ static void refused_mod_leaves_the_periods(void)
 		CHECK_EQ(read_next(fd, &series).cookie, 7);
 }
 
-static __u64 below(__u64 *seed, __u64 limit)
-{
-	*seed = *seed * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (*seed >> 33) % limit;
-}
-
 static void cancel_around_expiry_finds_the_periods(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), outcomes[2] = { 0 };
@@ -460,13 +454,13 @@ static void cancel_around_expiry_finds_the_periods(void)
 	struct twheel_event event;
 
 	while (now_ns() < until) {
-		__u64 id = arm_op(fd, op_periodic(below(&seed, 2 * MS), MS, 0, 0, 0));
+		__u64 id = arm_op(fd, op_periodic(random_below(&seed, 2 * MS), MS, 0, 0, 0));
 		int ret;
 
-		sleep_ns(below(&seed, 3 * MS));
-		if (below(&seed, 2))
+		sleep_ns(random_below(&seed, 3 * MS));
+		if (random_below(&seed, 2))
 			CHECK(read_events(fd, &event, 1) == 1 || errno == EAGAIN);
-		sleep_ns(below(&seed, 2 * MS));
+		sleep_ns(random_below(&seed, 2 * MS));
 		ret = cancel(fd, id);
 		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
 		CHECK(!readable(fd));

@@ -20,14 +20,6 @@
 #define READERS		2
 #define HELD		16			/* timeouts that a worker juggles */
 
-static __u64 random_below(__u64 *state, __u64 limit)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return (*state >> 11) % limit;
-}
-
 /* The account */
 
 enum fate { UNKNOWN, GONE, READ };	/* what the workers were told */

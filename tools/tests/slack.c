@@ -4,9 +4,7 @@
  * earlier, and never later than that.
  */
 #define _GNU_SOURCE
-#include <sched.h>
-
-#include "device.h"
+#include "cpu.h"
 
 #define MS		NSEC_PER_MSEC
 #define LATE_AT_MOST	(5 * NSEC_PER_SEC)
@@ -18,15 +16,6 @@ static struct twheel_op op_slack(__u64 expires_ns, __u32 flags, __u64 slack_ns, 
 
 	op.slack_us = slack_ns / NSEC_PER_USEC;
 	return op;
-}
-
-static void stay_on_one_cpu(void)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
-	CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
 }
 
 /* At how many different times @NR timeouts a millisecond apart have fired. */

@@ -175,7 +175,7 @@ static void unprocessed_are_counted(void)
 
 	arm_fired(fd, 0);
 	arm_many(fd, 3, HOUR, 0, 0, NULL);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STOP, NULL), 0);
+	CHECK_EQ(stop(fd), 0);
 	DIFFERENCE(fd, &before, .armed = 4, .fired = 1, .unprocessed = 3, .live = 4, .ready = 4);
 	for (int i = 0; i < 4; i++)
 		read_any_event(fd);

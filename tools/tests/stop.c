@@ -12,11 +12,6 @@
 #define MS		NSEC_PER_MSEC
 #define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
 
-static int stop(int fd)
-{
-	return device_ioctl(fd, TWHEEL_IOC_STOP, NULL);
-}
-
 static short poll_now(int fd)
 {
 	struct pollfd pollfd = { .fd = fd, .events = POLLIN };

@@ -6,9 +6,7 @@
  * bounded by what no machine should need.
  */
 #define _GNU_SOURCE
-#include <sched.h>
-
-#include "device.h"
+#include "cpu.h"
 
 #define LATE_AT_MOST	(5 * NSEC_PER_SEC)
 #define TICKS_PER_LEVEL	256	/* of the default wheel; the times only straddle it */
@@ -311,27 +309,6 @@ static void remaining_shrinks_to_zero(void)
 
 /* Time namespaces: the clock is that of who opened the file */
 
-/* Continues in a child whose clock is @seconds ahead of this one's. */
-static void enter_time_namespace(long seconds)
-{
-	char text[64];
-	int len = snprintf(text, sizeof(text), "monotonic %ld 0\n", seconds), fd, status;
-	pid_t pid;
-
-	if (unshare(CLONE_NEWTIME) < 0)
-		ktap_skip("no time namespaces");
-	fd = open("/proc/self/timens_offsets", O_WRONLY);
-	CHECK(fd >= 0);
-	CHECK_EQ(write(fd, text, len), len);
-	close(fd);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (!pid)
-		return;
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
-}
-
 static void check_absolute(int fd, __u64 now)
 {
 	__u64 when = now + 30 * NSEC_PER_MSEC;
@@ -352,7 +329,7 @@ static void absolute_time_is_of_a_namespace_that_is_ahead(void)
 {
 	__u64 outside = now_ns();
 
-	enter_time_namespace(1000000);
+	enter_time_namespace(1000000, 0);
 	CHECK(now_ns() > outside + 1000000 * NSEC_PER_SEC);
 	check_absolute(device_open(O_RDWR), now_ns());
 }
@@ -363,7 +340,7 @@ static void absolute_time_is_of_a_namespace_that_is_behind(void)
 
 	if (outside < 3 * NSEC_PER_SEC)
 		sleep_until(3 * NSEC_PER_SEC);
-	enter_time_namespace(-2);
+	enter_time_namespace(-2, 0);
 	check_absolute(device_open(O_RDWR), now_ns());
 }
 
@@ -373,7 +350,7 @@ static void relative_time_is_the_same_in_a_namespace(void)
 	__u64 before;
 	int fd;
 
-	enter_time_namespace(1000000);
+	enter_time_namespace(1000000, 0);
 	fd = device_open(O_RDWR);
 	before = now_ns();
 	arm(fd, 20 * NSEC_PER_MSEC, 0);
@@ -388,7 +365,7 @@ static void absolute_time_is_of_who_opened_the_file(void)
 	__u64 when = now_ns() + 50 * NSEC_PER_MSEC;
 	struct twheel_event event;
 
-	enter_time_namespace(1000000);
+	enter_time_namespace(1000000, 0);
 	arm_at(fd, when, 0);
 	CHECK_EQ(read_events(fd, &event, 1), 1);
 	CHECK_EQ(event.expires_ns, when);
@@ -400,7 +377,7 @@ static void end_of_time_in_a_namespace_does_not_come(void)
 {
 	int fd;
 
-	enter_time_namespace(1000000);
+	enter_time_namespace(1000000, 0);
 	fd = device_open(O_RDWR | O_NONBLOCK);
 	arm_at(fd, EXPIRES_MAX, 0);
 	arm(fd, EXPIRES_MAX, 0);
@@ -414,7 +391,7 @@ static void early_past_in_a_namespace_fires(void)
 {
 	int fd;
 
-	enter_time_namespace(1000000);
+	enter_time_namespace(1000000, 0);
 	fd = device_open(O_RDWR);
 	arm_at(fd, 0, 1);
 	CHECK_EQ(read_event(fd).cookie, 1);
@@ -423,15 +400,6 @@ static void early_past_in_a_namespace_fires(void)
 }
 
 /* Order: within one processor's shard by tick, in a tick as armed */
-
-static void stay_on_one_cpu(void)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
-	CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
-}
 
 static __u64 tick_of(const struct twheel_event *event, __u64 tick_ns)
 {

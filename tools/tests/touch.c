@@ -5,8 +5,8 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 
+#include "cpu.h"
 #include "words.h"
 
 #define MS		NSEC_PER_MSEC
@@ -324,12 +324,6 @@ static void slack_comes_on_top_of_the_word(void)
 
 /* Races */
 
-static __u64 below(__u64 *seed, __u64 limit)
-{
-	*seed = *seed * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (*seed >> 33) % limit;
-}
-
 static void spin_until(__u64 when)
 {
 	while (now_ns() < when)
@@ -343,12 +337,12 @@ static void store_while_due_is_seen_or_too_late(void)
 	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + 1500 * MS;
 
 	while (now_ns() < until) {
-		__u64 when = now_ns() + below(&seed, 3 * MS), id = arm_touch(fd, when, 7);
+		__u64 when = now_ns() + random_below(&seed, 3 * MS), id = arm_touch(fd, when, 7);
 		__u64 later, stored;
 		struct twheel_event event;
 
-		spin_until(when - MS + below(&seed, 3 * MS));
-		later = now_ns() + MS + below(&seed, 3 * MS);
+		spin_until(when - MS + random_below(&seed, 3 * MS));
+		later = now_ns() + MS + random_below(&seed, 3 * MS);
 		touch(words, id, later);
 		stored = now_ns();
 		wait_ready(fd, 1);
@@ -370,12 +364,12 @@ static void cancel_while_due_finds_the_timeout(void)
 	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + 800 * MS;
 
 	while (now_ns() < until) {
-		__u64 when = now_ns() + below(&seed, 2 * MS), id = arm_touch(fd, when, 7);
+		__u64 when = now_ns() + random_below(&seed, 2 * MS), id = arm_touch(fd, when, 7);
 		int ret;
 
-		if (below(&seed, 2))
-			touch(words, id, when + below(&seed, 3 * MS));
-		spin_until(now_ns() + below(&seed, 4 * MS));
+		if (random_below(&seed, 2))
+			touch(words, id, when + random_below(&seed, 3 * MS));
+		spin_until(now_ns() + random_below(&seed, 4 * MS));
 		ret = cancel(fd, id);
 		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
 		CHECK(!readable(fd));
@@ -394,13 +388,13 @@ static void mod_while_due_makes_one_event(void)
 	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + 800 * MS;
 
 	while (now_ns() < until) {
-		__u64 when = now_ns() + below(&seed, 2 * MS), id = arm_touch(fd, when, 7);
+		__u64 when = now_ns() + random_below(&seed, 2 * MS), id = arm_touch(fd, when, 7);
 		struct twheel_event event;
 		int ret;
 
-		touch(words, id, when + below(&seed, 3 * MS));
-		spin_until(now_ns() + below(&seed, 3 * MS));
-		when = now_ns() + below(&seed, 2 * MS);
+		touch(words, id, when + random_below(&seed, 3 * MS));
+		spin_until(now_ns() + random_below(&seed, 3 * MS));
+		when = now_ns() + random_below(&seed, 2 * MS);
 		ret = mod_touch(fd, id, when, TWHEEL_F_TOUCH, 8);
 		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
 		wait_ready(fd, 1);
@@ -424,8 +418,9 @@ static void *touch_wildly(void *arg)
 	__u64 seed = now_ns();
 
 	while (now_ns() < toucher->until) {
-		__u64 *word = &toucher->words[below(&seed, toucher->nr)];
-		__u64 value = below(&seed, 8) ? now_ns() + below(&seed, 5 * MS) : seed;
+		__u64 *word = &toucher->words[random_below(&seed, toucher->nr)];
+		__u64 soon = now_ns() + random_below(&seed, 5 * MS);
+		__u64 value = random_below(&seed, 8) ? soon : seed;
 
 		/* Not for good: the timeout is to fire in this test. */
 		if (value > toucher->until && value <= EXPIRES_MAX)
@@ -518,22 +513,11 @@ static void word_extends_in_a_wheel_of_its_own(void)
 
 static void word_is_in_the_time_of_the_namespace(void)
 {
-	static const char offset[] = "monotonic 1000000 0\n";
 	__u64 *words, base, id;
-	pid_t pid;
 	int fd;
 
 	need_words();
-	if (unshare(CLONE_NEWTIME) < 0)
-		ktap_skip("no time namespaces");
-	fd = open("/proc/self/timens_offsets", O_WRONLY);
-	CHECK_EQ(write(fd, offset, strlen(offset)), strlen(offset));
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid) {
-		join_child(pid);
-		return;
-	}
+	enter_time_namespace(1000000, 0);
 	fd = device_open(O_RDWR);
 	words = map_words(fd, NR);
 	base = now_ns();

@@ -253,7 +253,7 @@ static void reads_that_wait_get_the_end_after_stop(void)
 	arm(fd, HOUR, 7);
 	for (int i = 0; i < 4; i++)
 		start_read(&ring, fd, &events[i], sizeof(events[i]), i);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STOP, NULL), 0);
+	CHECK_EQ(stop(fd), 0);
 	for (int i = 0; i < 4; i++) {
 		int ret = wait_request(&ring, &tag);
 
