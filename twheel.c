@@ -849,11 +849,11 @@ static __always_inline void twheel_leave_places(struct twheel *w, unsigned int n
 
 /* Queue @t, which has its place, and have the shard wake for it. */
 static void twheel_queue_timeout(struct twheel_shard *s, struct twheel_timeout *t,
-				 u64 expires_ns)
+				 u64 expires_ns, u64 slack_ns)
 {
 	twheel_refresh(s);
 	s->nr++;
-	twheel_schedule(s, t, expires_ns, 0);
+	twheel_schedule(s, t, expires_ns, slack_ns);
 }
 
 /* Who runs the callback of @t, or NULL. */
@@ -1274,6 +1274,7 @@ EXPORT_SYMBOL_GPL(twheel_mod_slack);
  * @t: a timeout in the list that the sink was called with, taken off it and not
  *	accepted
  * @expires_ns: its new deadline, absolute ns on the wheel's clock
+ * @slack_ns: as in twheel_arm_slack()
  *
  * For a timeout whose deadline turns out to have moved on: it has not fired then,
  * and counts in extended alone. Its place under max_pending may have been taken
@@ -1282,23 +1283,25 @@ EXPORT_SYMBOL_GPL(twheel_mod_slack);
  *
  * Context: in the sink.
  *
- * Return: 0; -EINVAL if @expires_ns is above S64_MAX; -ESHUTDOWN if the wheel has
+ * Return: 0; -EINVAL if one of them is above S64_MAX; -ESHUTDOWN if the wheel has
  * been stopped. With an error it is still the sink's, to be accepted.
  */
-int twheel_extend(struct twheel_timeout *t, u64 expires_ns)
+int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 {
 	struct twheel_shard *s;
 	unsigned long flags;
 	int ret = -ESHUTDOWN;
 
-	if (expires_ns > S64_MAX || WARN_ON_ONCE(twheel_state(t) != TWHEEL_EXPIRING))
+	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
+		return -EINVAL;
+	if (WARN_ON_ONCE(twheel_state(t) != TWHEEL_EXPIRING))
 		return -EINVAL;
 
 	s = twheel_lock_home(t, &flags);
 	if (!s->stopped) {
 		if (s->wheel->max_pending)
 			atomic_inc(&s->wheel->pending);
-		twheel_queue_timeout(s, t, expires_ns);
+		twheel_queue_timeout(s, t, expires_ns, slack_ns);
 		s->armed--;
 		s->fired--;
 		s->extended++;
@@ -1729,7 +1732,7 @@ static void twheel_begin_period(struct twheel_shard *s, struct twheel_runner *r,
 	else if (p->t.kind == TWHEEL_FIXED_DELAY)
 		r->again = &p->t;
 	else
-		twheel_queue_timeout(s, &p->t, twheel_add_ns(p->expires, p->interval_ns));
+		twheel_queue_timeout(s, &p->t, twheel_add_ns(p->expires, p->interval_ns), 0);
 }
 
 /* The callback is over, and nobody has wished otherwise: queue it, or hand it back. */
@@ -1737,7 +1740,7 @@ static void twheel_end_period(struct twheel_shard *s, struct twheel_periodic *p)
 {
 	if (!s->stopped) {
 		twheel_queue_timeout(s, &p->t, twheel_add_ns(twheel_clock_ns(s->wheel),
-							     p->interval_ns));
+							     p->interval_ns), 0);
 		return;
 	}
 	twheel_leave_places(s->wheel, 1);

@@ -304,8 +304,9 @@ enum twheel_record_state {
 /**
  * struct twheel_record - one timeout of a file
  * @t: in the wheel; data is the cookie, expires the deadline. Its entry is the
- *	place on the free list or the event queue when it is not in the wheel
+ *	place on the event queue when it is not in the wheel
  * @fired_ns: READY, STOPPED: when it fired or was stopped
+ * @next_free: FREE: the next one that is
  * @interval_ns: from one deadline to the next, or 0
  * @generation: high half of its id; never 0
  * @repeat: with an interval: deadlines not read yet; 0: no end
@@ -317,7 +318,10 @@ enum twheel_record_state {
  */
 struct twheel_record {
 	struct twheel_timeout	t;
-	u64			fired_ns;
+	union {
+		u64			fired_ns;
+		struct twheel_record	*next_free;
+	};
 	u64			interval_ns;
 	u32			generation;
 	u32			repeat;
@@ -405,7 +409,7 @@ struct twheel_counts {
  * @chunks: the table; changes under @lock and @grow
  * @words: by index / TWHEEL_PER_WORDS: a page of touch words, or NULL; the table as a
  *	whole is NULL before the first. Entries are added under @lock and @grow
- * @free: records that are FREE
+ * @free: the first record that is FREE, or NULL
  * @ready: records that are READY, in the order they fired
  * @unprocessed: records that are STOPPED, but for those that STOP has in its hands
  * @stop_ns: when STOP came
@@ -437,7 +441,7 @@ struct twheel_file {
 	u32			size;
 	struct twheel_chunk	**chunks;
 	u64			**words;
-	struct list_head	free;
+	struct twheel_record	*free;
 	struct list_head	ready;
 	struct list_head	unprocessed;
 	u64			stop_ns;
@@ -633,7 +637,7 @@ static struct twheel_record *twheel_target(struct twheel_file *f, const struct t
 	lockdep_assert_held(&f->lock);
 	if (op->opcode != TWHEEL_OP_ARM)
 		return twheel_find(f, op->id);
-	return list_empty(&f->free) ? NULL : twheel_record_of(f->free.next);
+	return f->free;
 }
 
 /* Does an ARM or MOD that has been checked need a word, and there is none? */
@@ -658,40 +662,48 @@ static inline struct twheel_record *twheel_reserve(struct twheel_file *f,
 		return ERR_PTR(-ESHUTDOWN);
 	if (f->live >= f->max)
 		return ERR_PTR(-EAGAIN);
-	if (list_empty(&f->free) || twheel_lacks_word(f, op))
+	r = f->free;
+	if (unlikely(!r || twheel_lacks_word(f, op)))
 		return NULL;
-	r = twheel_record_of(f->free.next);
-	list_del(&r->t.entry);
+	f->free = r->next_free;
 	r->state = TWHEEL_RESERVED;
 	f->live++;
 	return r;
 }
 
 /* The record is in no list. Its id dies; so does the record with its last id. */
-static void twheel_recycle(struct twheel_file *f, struct twheel_record *r)
+static inline void twheel_recycle(struct twheel_file *f, struct twheel_record *r)
 {
 	lockdep_assert_held(&f->lock);
 	r->state = TWHEEL_FREE;
 	r->rearm = false;
 	r->unprocessed = false;
-	if (++r->generation)
-		list_add(&r->t.entry, &f->free);
+	if (unlikely(!++r->generation))
+		return;
+	r->next_free = f->free;
+	f->free = r;
 }
 
-static void twheel_end_record(struct twheel_file *f, struct twheel_record *r)
+static inline void twheel_end_record(struct twheel_file *f, struct twheel_record *r)
 {
 	f->live--;
 	twheel_recycle(f, r);
 }
 
-/* The record is READY: take back its event. */
-static inline void twheel_unready(struct twheel_file *f, struct twheel_record *r)
+/* There are @nr events less. */
+static inline void twheel_count_unready(struct twheel_file *f, unsigned int nr)
 {
 	lockdep_assert_held(&f->lock);
-	list_del(&r->t.entry);
-	WRITE_ONCE(f->nr_ready, f->nr_ready - 1);
+	WRITE_ONCE(f->nr_ready, f->nr_ready - nr);
 	if (unlikely(f->over && !f->nr_ready))
 		wake_up_poll(&f->wait, EPOLLHUP);
+}
+
+/* The record is READY: take back its event. */
+static void twheel_unready(struct twheel_file *f, struct twheel_record *r)
+{
+	list_del(&r->t.entry);
+	twheel_count_unready(f, 1);
 }
 
 static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
@@ -705,8 +717,11 @@ static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
 	chunk->file = f;
 	chunk->base = f->nr_chunks * TWHEEL_PER_CHUNK;
 	for (i = 0; i < TWHEEL_PER_CHUNK; i++) {
-		twheel_timeout_init(f->wheel, &chunk->records[i].t, NULL);
-		chunk->records[i].generation = 1;
+		struct twheel_record *r = &chunk->records[i];
+
+		twheel_timeout_init(f->wheel, &r->t, NULL);
+		r->generation = 1;
+		r->next_free = r + 1;
 	}
 	return chunk;
 }
@@ -735,8 +750,8 @@ static int twheel_grow_table(struct twheel_file *f)
 static int twheel_add_chunk(struct twheel_file *f)
 {
 	struct twheel_chunk *chunk;
+	struct twheel_record *last;
 	int ret;
-	u32 i;
 
 	ret = twheel_grow_table(f);
 	if (ret)
@@ -747,8 +762,9 @@ static int twheel_add_chunk(struct twheel_file *f)
 
 	spin_lock(&f->lock);
 	f->chunks[f->nr_chunks++] = chunk;
-	for (i = 0; i < TWHEEL_PER_CHUNK; i++)
-		list_add_tail(&chunk->records[i].t.entry, &f->free);
+	last = &chunk->records[TWHEEL_PER_CHUNK - 1];
+	last->next_free = f->free;
+	f->free = chunk->records;
 	spin_unlock(&f->lock);
 	return 0;
 }
@@ -888,10 +904,11 @@ struct twheel_arms {
 	struct twheel_timeout	*timeouts[TWHEEL_OPS_CHUNK];
 };
 
-static void twheel_arm_all(struct twheel_file *f, struct twheel_arms *arms)
+static inline void twheel_arm_all(struct twheel_file *f, struct twheel_arms *arms)
 {
 	lockdep_assert_held(&f->lock);
-	twheel_arm_list(f->wheel, arms->timeouts, arms->nr);
+	if (arms->nr)
+		twheel_arm_list(f->wheel, arms->timeouts, arms->nr);
 	arms->nr = 0;
 }
 
@@ -946,20 +963,13 @@ static void twheel_leave_unprocessed(struct twheel_file *f, struct twheel_record
 	list_add_tail(&r->t.entry, &f->unprocessed);
 }
 
-/* A record that is not just ARMED has arrived in the sink. Returns whether it fires. */
-static bool twheel_arrive_other(struct twheel_file *f, struct twheel_record *r, u64 now_ns)
+/* One that does not fire, or not yet, has been taken off the list of the sink. */
+static void twheel_turn_away(struct twheel_file *f, struct twheel_record *r, u64 deadline)
 {
-	u64 deadline;
-
 	if (r->state == TWHEEL_DROPPED) {
 		twheel_accept(&r->t);
 		twheel_recycle(f, r);
-		return false;
-	}
-	deadline = twheel_extended_deadline(f, r);
-	if (!r->rearm && deadline <= now_ns)
-		return true;
-	if (f->stopped) {
+	} else if (f->stopped) {
 		twheel_accept(&r->t);
 		twheel_leave_unprocessed(f, r, deadline);
 	} else if (r->rearm) {
@@ -968,25 +978,35 @@ static bool twheel_arrive_other(struct twheel_file *f, struct twheel_record *r, 
 		twheel_queue_alone(f, r);
 	} else {
 		f->counts.extended++;
-		twheel_extend(&r->t, deadline);
+		twheel_extend(&r->t, deadline, twheel_slack_ns(r));
 	}
+}
+
+/* A record that is not just ARMED has arrived in the sink. Returns whether it fires. */
+static bool twheel_arrive_other(struct twheel_file *f, struct twheel_record *r, u64 now_ns)
+{
+	u64 deadline = twheel_extended_deadline(f, r);
+
+	if (r->state == TWHEEL_ARMED && !r->rearm && deadline <= now_ns)
+		return true;
+	list_del(&r->t.entry);
+	twheel_turn_away(f, r, deadline);
 	return false;
 }
 
 /*
- * A record of this file has arrived in the sink. Returns 1 if that makes an event.
+ * A record of this file has arrived in the sink. Returns 1 if that makes an event:
+ * the record is still in the list then.
  */
-static int twheel_arrive(struct twheel_file *f, struct twheel_record *r, u64 now_ns)
+static inline int twheel_arrive(struct twheel_file *f, struct twheel_record *r, u64 now_ns)
 {
 	lockdep_assert_held(&f->lock);
-	list_del(&r->t.entry);
 	if (unlikely(r->state != TWHEEL_ARMED || r->rearm || r->flags & TWHEEL_F_TOUCH) &&
 	    !twheel_arrive_other(f, r, now_ns))
 		return 0;
 	twheel_accept(&r->t);
 	r->state = TWHEEL_READY;
 	r->fired_ns = now_ns;
-	list_add_tail(&r->t.entry, &f->ready);
 	twheel_count_lateness(f, now_ns > r->t.expires ? now_ns - r->t.expires : 0);
 	return 1;
 }
@@ -994,17 +1014,21 @@ static int twheel_arrive(struct twheel_file *f, struct twheel_record *r, u64 now
 /* Take over the records at the front of @expired that are of one file. */
 static void twheel_sink_file(struct list_head *expired, u64 now_ns)
 {
-	struct twheel_record *r = twheel_record_of(expired->next);
-	struct twheel_file *f = twheel_chunk_of(r)->file;
+	struct list_head *pos = expired->next, *next;
+	struct twheel_file *f = twheel_chunk_of(twheel_record_of(pos))->file;
 	unsigned int nr = 0;
 
 	spin_lock(&f->lock);
-	do {
-		nr += twheel_arrive(f, r, now_ns);
-		if (list_empty(expired))
+	for (; pos != expired; pos = next) {
+		struct twheel_record *r = twheel_record_of(pos);
+
+		next = pos->next;
+		if (twheel_chunk_of(r)->file != f)
 			break;
-		r = twheel_record_of(expired->next);
-	} while (twheel_chunk_of(r)->file == f);
+		nr += twheel_arrive(f, r, now_ns);
+	}
+	if (nr)
+		list_bulk_move_tail(&f->ready, expired->next, pos->prev);
 	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
 	f->counts.fired += nr;
 	spin_unlock(&f->lock);
@@ -1047,11 +1071,18 @@ static inline int twheel_check_times(const struct twheel_file *f, const struct t
 	return op->flags & TWHEEL_F_TOUCH ? -EINVAL : 0;
 }
 
+static inline int twheel_check_cancel(const struct twheel_op *op)
+{
+	u64 extras = op->interval_ns | op->repeat | op->slack_us | op->reserved;
+
+	return unlikely(extras | op->flags | op->expires_ns | op->cookie) ? -EINVAL : 0;
+}
+
 /*
  * All that can be said of an operation without looking for its timeout. What it does
  * not take must be 0; what only comes out of it is not looked at.
  */
-static inline int twheel_check_op(const struct twheel_file *f, const struct twheel_op *op)
+static int twheel_check_op(const struct twheel_file *f, const struct twheel_op *op)
 {
 	if (op->reserved)
 		return -EINVAL;
@@ -1060,14 +1091,23 @@ static inline int twheel_check_op(const struct twheel_file *f, const struct twhe
 	case TWHEEL_OP_MOD:
 		return twheel_check_times(f, op);
 	case TWHEEL_OP_CANCEL:
-		if (op->expires_ns || op->interval_ns || op->cookie || op->repeat)
-			return -EINVAL;
-		fallthrough;
+		return twheel_check_cancel(op);
 	case TWHEEL_OP_GET:
 		return op->flags || op->slack_us ? -EINVAL : 0;
 	default:
 		return -EINVAL;
 	}
+}
+
+/* Most ARMs ask for nothing but a deadline: seen at a glance. */
+static inline int twheel_check_arm(const struct twheel_file *f, const struct twheel_op *op)
+{
+	u64 extras = op->interval_ns | op->repeat | op->slack_us | op->reserved;
+	u32 flags = (op->flags & ~TWHEEL_F_ABS) | (f->op_flags & ~op->flags);
+
+	if (likely(!(extras | flags | op->expires_ns >> 63)))
+		return 0;
+	return twheel_check_op(f, op);
 }
 
 /* All that ARM and MOD set, but for t.expires. */
@@ -1211,39 +1251,119 @@ static int twheel_apply(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
 }
 
 /*
- * Carry out operations in order, runs of ARMs in one go, until one needs a record
- * or a word and there is none. Returns how many are done.
+ * A run of ARMs at the front of @ops, in one go. Returns how many are done: up to an
+ * operation of another kind, or one that needs a record or a word and there is none.
  */
-static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
+static u32 twheel_run_arms(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
 {
-	struct twheel_record *r;
-	struct twheel_arms arms = { };
+	struct twheel_arms arms;
 	u32 i;
 
-	lockdep_assert_held(&f->lock);
-	for (i = 0; i < nr; i++) {
+	arms.nr = 0;
+	for (i = 0; i < nr && ops[i].opcode == TWHEEL_OP_ARM; i++) {
 		struct twheel_op *op = &ops[i];
+		struct twheel_record *r;
 
-		op->result = twheel_check_op(f, op);
-		if (op->result)
+		op->result = twheel_check_arm(f, op);
+		if (unlikely(op->result))
 			continue;
-		if (op->opcode != TWHEEL_OP_ARM) {
-			if (twheel_lacks_word(f, op))
-				break;
-			twheel_arm_all(f, &arms);
-			op->result = twheel_apply(f, op, now_ns);
+		r = twheel_reserve(f, op);
+		if (unlikely(!r))
+			break;
+		if (IS_ERR(r)) {
+			op->result = PTR_ERR(r);
 			continue;
 		}
-		r = twheel_reserve(f, op);
-		if (!r)
-			break;
-		op->result = PTR_ERR_OR_ZERO(r);
-		if (op->result)
-			continue;
 		op->id = twheel_id(r);
 		twheel_prepare(f, r, op, now_ns, &arms);
 	}
 	twheel_arm_all(f, &arms);
+	return i;
+}
+
+/* Cancelled by twheel_cancel_list(), or on its way to the sink, which frees it then. */
+static int twheel_finish_cancel(struct twheel_file *f, struct twheel_record *r, bool cancelled)
+{
+	if (likely(cancelled)) {
+		twheel_recycle(f, r);
+		return 0;
+	}
+	if (!twheel_has_fired(f, r))
+		return 0;
+	f->counts.cancelled--;
+	f->counts.withdrawn++;
+	return TWHEEL_WITHDRAWN;
+}
+
+/*
+ * A run of CANCELs at the front of @ops, in one go. What is pending is DROPPED first,
+ * so that its id is dead for those behind it. Returns how many are done.
+ */
+static u32 twheel_run_cancels(struct twheel_file *f, struct twheel_op *ops, u32 nr)
+{
+	struct twheel_timeout *timeouts[TWHEEL_OPS_CHUNK];
+	struct {
+		struct twheel_record	*r;
+		struct twheel_op	*op;
+	} wait[TWHEEL_OPS_CHUNK];
+	u32 i, n = 0, k;
+
+	for (i = 0; i < nr && ops[i].opcode == TWHEEL_OP_CANCEL; i++) {
+		struct twheel_op *op = &ops[i];
+		struct twheel_record *r;
+
+		op->result = twheel_check_cancel(op);
+		if (unlikely(op->result))
+			continue;
+		r = twheel_record_at(f, op->id);
+		if (unlikely(!r || r->generation != op->id >> 32 || r->state != TWHEEL_ARMED)) {
+			op->result = twheel_cancel_op(f, op);
+			continue;
+		}
+		r->state = TWHEEL_DROPPED;
+		timeouts[n] = &r->t;
+		wait[n].r = r;
+		wait[n++].op = op;
+	}
+	f->live -= n;
+	f->counts.cancelled += n;
+	twheel_cancel_list(timeouts, n);
+	for (k = 0; k < n; k++)
+		wait[k].op->result = twheel_finish_cancel(f, wait[k].r, timeouts[k]);
+	return i;
+}
+
+/*
+ * Carry out operations in order, until one needs a record or a word and there is none.
+ * Returns how many are done.
+ */
+static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
+{
+	u32 i = 0, n;
+
+	lockdep_assert_held(&f->lock);
+	while (i < nr) {
+		struct twheel_op *op = &ops[i];
+
+		if (op->opcode == TWHEEL_OP_ARM) {
+			n = twheel_run_arms(f, op, nr - i, now_ns);
+			if (!n)
+				break;
+			i += n;
+			continue;
+		}
+		if (op->opcode == TWHEEL_OP_CANCEL) {
+			i += twheel_run_cancels(f, op, nr - i);
+			continue;
+		}
+		op->result = twheel_check_op(f, op);
+		if (!op->result) {
+			if (twheel_lacks_word(f, op))
+				break;
+			op->result = twheel_apply(f, op, now_ns);
+		}
+		i++;
+	}
 	return i;
 }
 
@@ -2055,14 +2175,18 @@ static void twheel_next_period(struct twheel_file *f, struct twheel_record *r, u
 static void twheel_consume(struct twheel_file *f, const struct twheel_event *events,
 			   unsigned int nr)
 {
-	struct twheel_record *r;
+	struct list_head *pos = f->ready.next, *next;
 	struct twheel_arms arms = { };
 	unsigned int i;
 
+	if (!nr)
+		return;
 	f->counts.read += nr;
-	for (i = 0; i < nr; i++) {
-		r = twheel_record_of(f->ready.next);
-		twheel_unready(f, r);
+	twheel_count_unready(f, nr);
+	for (i = 0; i < nr; i++, pos = next) {
+		struct twheel_record *r = twheel_record_of(pos);
+
+		next = pos->next;
 		if (likely(events[i].flags & TWHEEL_EV_LAST)) {
 			f->counts.ended++;
 			twheel_end_record(f, r);
@@ -2070,6 +2194,8 @@ static void twheel_consume(struct twheel_file *f, const struct twheel_event *eve
 			twheel_next_period(f, r, events[i].count, &arms);
 		}
 	}
+	/* All before @pos are elsewhere now. */
+	__list_del(&f->ready, pos);
 	twheel_arm_all(f, &arms);
 }
 
@@ -2256,7 +2382,6 @@ static int twheel_open(struct inode *inode, struct file *file)
 	mutex_init(&f->grow);
 	mutex_init(&f->stopping);
 	init_waitqueue_head(&f->wait);
-	INIT_LIST_HEAD(&f->free);
 	INIT_LIST_HEAD(&f->ready);
 	INIT_LIST_HEAD(&f->unprocessed);
 	f->wheel = twheel_shared[TWHEEL_MONOTONIC];

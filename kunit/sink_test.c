@@ -393,7 +393,7 @@ static bool extend_once(struct probe *p)
 {
 	if (!p->arg)
 		return false;
-	p->ret = twheel_extend(&p->t, p->arg);
+	p->ret = twheel_extend(&p->t, p->arg, 0);
 	p->arg = 0;
 	return !p->ret;
 }
