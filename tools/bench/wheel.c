@@ -5,6 +5,7 @@
  * its slot. There is no lock: it belongs to one thread. While it is not empty the
  * process wakes up once a millisecond.
  */
+#include <malloc.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -91,6 +92,7 @@ static void wheel_close(void)
 	}
 	free(nodes);
 	free(fired);
+	malloc_trim(0);
 }
 
 /* The loop of wheel_single() without the calls. */
