@@ -19,17 +19,11 @@ static struct twheel_op op_slack(__u64 expires_ns, __u32 flags, __u64 slack_ns, 
 }
 
 /* At how many different times @NR timeouts a millisecond apart have fired. */
-static int wakeups_with(__u64 slack_ns)
+static int wakeups_of(int fd, __u64 base, __u64 slack_ns)
 {
-	int fd = device_open(O_RDWR), nr = 0;
-	struct twheel_op ops[NR];
-	__u64 base, last = 0;
+	__u64 last = 0;
+	int nr = 0;
 
-	stay_on_one_cpu();
-	base = now_ns() + 20 * MS;
-	for (int i = 0; i < NR; i++)
-		ops[i] = op_slack(base + i * MS, TWHEEL_F_ABS, slack_ns, i);
-	submit(fd, ops, NR);
 	for (int i = 0; i < NR; i++) {
 		struct twheel_event event = read_event(fd);
 
@@ -38,15 +32,40 @@ static int wakeups_with(__u64 slack_ns)
 		nr += event.fired_ns != last;
 		last = event.fired_ns;
 	}
+	ktap_note("%d wakeups", nr);
 	return nr;
 }
 
 static void neighbours_with_slack_share_wakeups(void)
 {
-	int with = wakeups_with(64 * MS);
+	int fd = device_open(O_RDWR);
+	struct twheel_op ops[NR];
+	__u64 base;
 
-	ktap_note("%d wakeups", with);
-	CHECK(with <= 8);
+	stay_on_one_cpu();
+	base = now_ns() + 20 * MS;
+	for (int i = 0; i < NR; i++)
+		ops[i] = op_slack(base + i * MS, TWHEEL_F_ABS, 64 * MS, i);
+	submit(fd, ops, NR);
+	CHECK(wakeups_of(fd, base, 64 * MS) <= 8);
+}
+
+static void neighbours_moved_with_slack_share_wakeups(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_op ops[NR];
+	__u64 base, ids[NR];
+
+	stay_on_one_cpu();
+	arm_many(fd, NR, HOUR, 0, 0, ids);
+	base = now_ns() + 20 * MS;
+	for (int i = 0; i < NR; i++) {
+		ops[i] = op_slack(base + i * MS, TWHEEL_F_ABS, 64 * MS, i);
+		ops[i].opcode = TWHEEL_OP_MOD;
+		ops[i].id = ids[i];
+	}
+	submit(fd, ops, NR);
+	CHECK(wakeups_of(fd, base, 64 * MS) <= 8);
 }
 
 static void timeouts_without_slack_fire_at_their_own_ticks(void)
@@ -145,6 +164,7 @@ static void periodic_with_slack_keeps_its_phase(void)
 
 static const struct ktap_test tests[] = {
 	TEST(neighbours_with_slack_share_wakeups),
+	TEST(neighbours_moved_with_slack_share_wakeups),
 	TEST(timeouts_without_slack_fire_at_their_own_ticks),
 	TEST(timeout_with_slack_is_never_early),
 	TEST(largest_slack_is_armed),

@@ -509,6 +509,29 @@ static void stop_amid_expiry_loses_nothing(void)
 		check_stop_amid(i * MS);
 }
 
+/* All in one tick: the sink is at work for long, and STOP comes between. */
+static void stop_amid_a_batch_waits_for_it(void)
+{
+	static struct twheel_event events[CROWD];
+	__u64 seed = now_ns();
+
+	for (int i = 0; i < 40; i++) {
+		int fd = device_open(O_RDWR);
+		__u64 base = now_ns() + 8 * MS;
+
+		arm_many(fd, CROWD, 8 * MS, 0, 0, NULL);
+		while (now_ns() < base + random_below(&seed, 3 * MS))
+			;
+		CHECK_EQ(stop(fd), 0);
+		CHECK_EQ(info(fd).ready, CROWD);
+		CHECK_EQ(read_events(fd, events, CROWD), CROWD);
+		for (int n = 1; n < CROWD; n++)
+			CHECK(events[n - 1].flags <= events[n].flags);
+		check_over(fd);
+		close(fd);
+	}
+}
+
 struct armer {
 	pthread_t thread;
 	int fd;
@@ -635,6 +658,7 @@ static const struct ktap_test tests[] = {
 	TEST(epoll_reports_the_end_when_drained),
 	TEST(withdrawal_of_the_last_event_is_the_end),
 	TEST(stop_amid_expiry_loses_nothing),
+	TEST(stop_amid_a_batch_waits_for_it),
 	TEST(stop_against_arms_and_cancels_loses_nothing),
 	TEST(cancel_amid_stop_finds_every_timeout),
 };

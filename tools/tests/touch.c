@@ -405,6 +405,55 @@ static void mod_while_due_makes_one_event(void)
 	}
 }
 
+#define BATCH		1000
+
+/* Come due and extended in time: none has fired, at any moment. */
+static void operate_on_extended(int fd, __u64 *words, struct twheel_op (*operation)(__u64 id))
+{
+	__u64 ids[BATCH], when = now_ns() + 40 * MS;
+
+	for (int i = 0; i < BATCH; i++) {
+		ids[i] = arm_touch(fd, when, i);
+		touch(words, ids[i], when + HOUR);
+	}
+	if (now_ns() >= when)
+		return;
+	spin_until(when + MS / 2);
+	for (int i = BATCH; i--; ) {
+		struct twheel_op op = operation(ids[i]);
+
+		submit(fd, &op, 1);
+		CHECK_EQ(op.result, 0);
+	}
+}
+
+static void check_extended_amid_expiry(struct twheel_op (*operation)(__u64 id))
+{
+	for (__u64 until = now_ns() + 800 * MS; now_ns() < until; ) {
+		int fd = device_open(O_RDWR);
+		__u64 *words = map_words(fd, BATCH);
+
+		operate_on_extended(fd, words, operation);
+		close(fd);
+		unmap_words(words, BATCH);
+	}
+}
+
+static struct twheel_op op_move(__u64 id)
+{
+	return op_mod(id, HOUR, 0, 0);
+}
+
+static void cancel_of_extended_amid_expiry_reports_zero(void)
+{
+	check_extended_amid_expiry(op_cancel);
+}
+
+static void mod_of_extended_amid_expiry_reports_zero(void)
+{
+	check_extended_amid_expiry(op_move);
+}
+
 struct toucher {
 	pthread_t thread;
 	__u64 *words;
@@ -557,6 +606,8 @@ static const struct ktap_test tests[] = {
 	TEST(store_while_due_is_seen_or_too_late),
 	TEST(cancel_while_due_finds_the_timeout),
 	TEST(mod_while_due_makes_one_event),
+	TEST(cancel_of_extended_amid_expiry_reports_zero),
+	TEST(mod_of_extended_amid_expiry_reports_zero),
 	TEST(wild_stores_do_no_harm),
 	TEST(all_of_20000_are_extended),
 	TEST(word_is_of_the_clock_of_the_file),
