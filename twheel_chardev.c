@@ -852,6 +852,14 @@ static u64 twheel_to_user_ns(const struct twheel_file *f, u64 ns)
 	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
 }
 
+/* The time, for a single operation that asks for it: reading the clock is dear. */
+static u64 twheel_now_for(const struct twheel_file *f, const struct twheel_op *op)
+{
+	if (op->flags & TWHEEL_F_ABS || op->opcode == TWHEEL_OP_CANCEL)
+		return 0;
+	return twheel_now(f->wheel);
+}
+
 /* The deadline that @op asks for, on the wheel's clock. */
 static inline u64 twheel_deadline(const struct twheel_file *f, const struct twheel_op *op,
 				  u64 now_ns)
@@ -934,13 +942,12 @@ static inline void twheel_queue_record(struct twheel_file *f, struct twheel_reco
 		arms->timeouts[arms->nr++] = &r->t;
 }
 
-/* The same for a single record. */
-static void twheel_queue_alone(struct twheel_file *f, struct twheel_record *r)
+/* The same for a single record, at once. */
+static void twheel_queue_alone(struct twheel_file *f, struct twheel_record *r, u64 expires_ns)
 {
-	struct twheel_arms arms = { };
-
-	twheel_queue_record(f, r, &arms);
-	twheel_arm_all(f, &arms);
+	lockdep_assert_held(&f->lock);
+	r->state = TWHEEL_ARMED;
+	twheel_arm_slack(&r->t, expires_ns, twheel_slack_ns(r));
 }
 
 /* Expiry */
@@ -975,7 +982,7 @@ static void twheel_turn_away(struct twheel_file *f, struct twheel_record *r, u64
 	} else if (r->rearm) {
 		r->rearm = false;
 		twheel_accept(&r->t);
-		twheel_queue_alone(f, r);
+		twheel_queue_alone(f, r, r->t.expires);
 	} else {
 		f->counts.extended++;
 		twheel_extend(&r->t, deadline, twheel_slack_ns(r));
@@ -1198,8 +1205,7 @@ static int twheel_mod_op(struct twheel_file *f, const struct twheel_op *op, u64 
 	twheel_fill(f, r, op, expires_ns);
 	if (r->state == TWHEEL_READY) {
 		twheel_unready(f, r);
-		r->t.expires = expires_ns;
-		twheel_queue_alone(f, r);
+		twheel_queue_alone(f, r, expires_ns);
 		return TWHEEL_WITHDRAWN;
 	}
 	if (twheel_mod_slack(&r->t, expires_ns, twheel_slack_ns(r)) >= 0)
@@ -1254,7 +1260,8 @@ static int twheel_apply(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
  * A run of ARMs at the front of @ops, in one go. Returns how many are done: up to an
  * operation of another kind, or one that needs a record or a word and there is none.
  */
-static u32 twheel_run_arms(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
+static noinline_for_stack u32 twheel_run_arms(struct twheel_file *f, struct twheel_op *ops,
+					      u32 nr, u64 now_ns)
 {
 	struct twheel_arms arms;
 	u32 i;
@@ -1299,7 +1306,8 @@ static int twheel_finish_cancel(struct twheel_file *f, struct twheel_record *r, 
  * A run of CANCELs at the front of @ops, in one go. What is pending is DROPPED first,
  * so that its id is dead for those behind it. Returns how many are done.
  */
-static u32 twheel_run_cancels(struct twheel_file *f, struct twheel_op *ops, u32 nr)
+static noinline_for_stack u32 twheel_run_cancels(struct twheel_file *f,
+						 struct twheel_op *ops, u32 nr)
 {
 	struct twheel_timeout *timeouts[TWHEEL_OPS_CHUNK];
 	struct {
@@ -1413,7 +1421,7 @@ static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 			  struct twheel_op __user *uop)
 {
 	struct twheel_record *r = twheel_reserve_grow(f, op);
-	struct twheel_arms arms = { };
+	u64 expires_ns;
 	int ret = 0;
 
 	if (IS_ERR(r))
@@ -1427,8 +1435,9 @@ static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 	if (ret) {
 		twheel_end_record(f, r);
 	} else {
-		twheel_prepare(f, r, op, twheel_now(f->wheel), &arms);
-		twheel_arm_all(f, &arms);
+		expires_ns = twheel_deadline(f, op, twheel_now_for(f, op));
+		twheel_fill(f, r, op, expires_ns);
+		twheel_queue_alone(f, r, expires_ns);
 	}
 	spin_unlock(&f->lock);
 	return ret;
@@ -1443,7 +1452,7 @@ static int twheel_apply_grow(struct twheel_file *f, struct twheel_op *op)
 		spin_lock(&f->lock);
 		lacks_word = twheel_lacks_word(f, op);
 		if (!lacks_word)
-			ret = twheel_apply(f, op, twheel_now(f->wheel));
+			ret = twheel_apply(f, op, twheel_now_for(f, op));
 		spin_unlock(&f->lock);
 		if (lacks_word)
 			ret = twheel_grow(f, op);
@@ -1471,18 +1480,15 @@ static int twheel_apply_one(struct twheel_file *f, struct twheel_op *op,
 static int twheel_ioctl_op(struct twheel_file *f, u32 opcode, struct twheel_op __user *uop)
 {
 	struct twheel_op op;
-	int ret;
 
 	if (copy_from_user(&op, uop, sizeof(op)))
 		return -EFAULT;
 	if (op.opcode != opcode)
 		return -EINVAL;
 	twheel_begin(f);
-	ret = twheel_check_op(f, &op);
-	if (ret)
-		return ret;
-	return opcode == TWHEEL_OP_ARM ? twheel_arm_one(f, &op, uop) :
-					 twheel_apply_one(f, &op, uop);
+	if (opcode == TWHEEL_OP_ARM)
+		return twheel_check_arm(f, &op) ?: twheel_arm_one(f, &op, uop);
+	return twheel_check_op(f, &op) ?: twheel_apply_one(f, &op, uop);
 }
 
 /* Many operations in a call */
@@ -2066,7 +2072,7 @@ static long twheel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	struct twheel_file *f = file->private_data;
 	void __user *argp = (void __user *)arg;
 
-	if (twheel_ioctl_changes(cmd) && !(file->f_mode & FMODE_WRITE))
+	if (!(file->f_mode & FMODE_WRITE) && twheel_ioctl_changes(cmd))
 		return -EBADF;
 	switch (cmd) {
 	case TWHEEL_IOC_INFO:

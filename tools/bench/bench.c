@@ -79,14 +79,15 @@ void die(const char *what)
 	exit(1);
 }
 
-/* Memory that has been touched. */
+/* Memory that has been touched: not by memset(), out of which calloc() would be made. */
 void *array(unsigned long nr, unsigned long size)
 {
 	void *memory = malloc(nr * size);
 
 	if (!memory)
 		die("malloc");
-	return memset(memory, 0, nr * size);
+	explicit_bzero(memory, nr * size);
+	return memory;
 }
 
 /* Results */
