@@ -363,24 +363,24 @@ static void descriptor_sent_over_a_socket_shares_the_context(void)
 
 /* The end of a context */
 
-static void check_close_is_quick(int fd)
+static void check_close_takes_less(int fd, unsigned int seconds)
 {
 	__u64 before = now_ns();
 
 	close(fd);
-	CHECK(now_ns() - before < 5 * NSEC_PER_SEC);
+	CHECK(now_ns() - before < seconds * NSEC_PER_SEC);
 	fd = device_open(O_RDWR | O_NONBLOCK);
 	CHECK_EQ(info(fd).live, 0);
 	check_no_event(fd);
 }
 
-static void close_with_100000_pending_is_quick(void)
+static void close_with_1000000_pending_is_quick(void)
 {
 	int fd = device_open(O_RDWR);
 
-	arm_many(fd, MANY, HOUR, NSEC_PER_MSEC, 0, NULL);
-	CHECK_EQ(info(fd).live, MANY);
-	check_close_is_quick(fd);
+	arm_many(fd, 10 * MANY, HOUR, NSEC_PER_MSEC, 0, NULL);
+	CHECK_EQ(info(fd).live, 10 * MANY);
+	check_close_takes_less(fd, 30);
 }
 
 static void close_with_100000_unread_is_quick(void)
@@ -389,7 +389,7 @@ static void close_with_100000_unread_is_quick(void)
 
 	arm_many(fd, MANY, 0, 0, 0, NULL);
 	wait_ready(fd, MANY);
-	check_close_is_quick(fd);
+	check_close_takes_less(fd, 5);
 }
 
 static void close_while_100000_expire_is_quick(void)
@@ -397,7 +397,7 @@ static void close_while_100000_expire_is_quick(void)
 	int fd = device_open(O_RDWR);
 
 	arm_many(fd, MANY, 0, NSEC_PER_USEC, 0, NULL);
-	check_close_is_quick(fd);
+	check_close_takes_less(fd, 5);
 }
 
 static void exit_with_100000_pending_cleans_up(void)
@@ -452,7 +452,7 @@ static const struct ktap_test tests[] = {
 	TEST(context_lives_on_in_an_executed_program),
 	TEST(exec_closes_a_close_on_exec_descriptor),
 	TEST(descriptor_sent_over_a_socket_shares_the_context),
-	TEST(close_with_100000_pending_is_quick),
+	TEST(close_with_1000000_pending_is_quick),
 	TEST(close_with_100000_unread_is_quick),
 	TEST(close_while_100000_expire_is_quick),
 	TEST(exit_with_100000_pending_cleans_up),
