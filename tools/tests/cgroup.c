@@ -292,9 +292,8 @@ static void task_is_killed_inside_its_group(void)
 	wait_uncharged(group, MIB);
 }
 
-static void touch_words_without_memory(void)
+static void touch_words_inside(const char *group)
 {
-	const char *group = make_group("touching", 4 * MIB);
 	size_t nr = 1 << 20;
 	__u64 *words;
 
@@ -306,6 +305,7 @@ static void touch_words_without_memory(void)
 
 static void fault_without_memory_kills_inside_the_group(void)
 {
+	const char *group = make_group("touching", 4 * MIB);
 	pid_t pid;
 	int status;
 
@@ -313,7 +313,7 @@ static void fault_without_memory_kills_inside_the_group(void)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
-		touch_words_without_memory();
+		touch_words_inside(group);
 		_exit(0);
 	}
 	CHECK_EQ(waitpid(pid, &status, 0), pid);

@@ -345,7 +345,8 @@ static void descriptor_sent_over_a_socket_shares_the_context(void)
 	int sockets[2], fd;
 	pid_t pid;
 
-	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
+		ktap_skip("no sockets");
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
