@@ -112,7 +112,8 @@
  * Lockless reads
  *
  *	t->shard	see above. Changed with release, so that who takes the new
- *			home's lock sees what was done under the old one's
+ *			home's lock sees what was done under the old one's; but not
+ *			by twheel_arm_list(), whose timeouts nobody else uses
  *	t->state	twheel_pending(), a hint. Read with acquire, which pairs
  *			with the release in twheel_accept(), the one change made
  *			without the lock: the sink is done with the timeout before
@@ -1157,7 +1158,7 @@ static unsigned int twheel_arm_batch(struct twheel_shard *s, struct twheel_timeo
 		if (unlikely(!s->plain) && !twheel_take_place(s->wheel))
 			break;
 		t = timeouts[i];
-		t->shard = s;
+		WRITE_ONCE(t->shard, s);
 		wake = min(wake, twheel_enqueue(s, t, 0));
 	}
 	s->nr += i;

@@ -38,6 +38,7 @@
  *	STOPPED		had not fired when STOP came; on a list of STOP, and soon READY
  *
  *	RESERVED -> ARMED	ARM
+ *	RESERVED -> FREE	ARM that fails after all
  *	ARMED -> READY		sink
  *	ARMED -> ARMED		MOD; if the record is on its way to the sink, @rearm
  *				tells the sink to arm it instead of making an event
@@ -93,9 +94,10 @@
  *
  * The words lie in pages, which are found in a table that is made with the first one
  * and has its final size, for the indices below the limit. So what mmap() lets see is
- * a part of what is in the table. Indices above exist after some have run out of
- * generations; they have no words, and a timeout with TWHEEL_F_TOUCH that would get
- * one is refused as if at the limit. A page is made when it is touched, or before the
+ * a part of what is in the table. Indices above exist in the last page of records, and
+ * after some have run out of generations; they are taken when those below are in use or
+ * on their way to the sink. They have no words: a timeout with TWHEEL_F_TOUCH that would
+ * get one is refused as if at the limit. A page is made when it is touched, or before the
  * first timeout that needs it is queued, and stays until release. Mappings hold the
  * file, whoever has them, so they end before it does; a page that is pinned for longer
  * has a reference of its own.
@@ -190,8 +192,11 @@
  * that are looked at once a round. So without CAP_SYS_RESOURCE the tick is not short,
  * the slots are few, and either the levels are enough that there are no rounds for
  * 2^32 ticks, or the timeouts so few that a slot holds 64 of them on the average.
+ *
  * What remains: a user can keep the threads busy with as many timeouts as the limits
- * allow. They have normal priority and offer the CPU after every batch.
+ * allow, and with as many pollers of one file as he may have, all of which an event
+ * looks at. The threads have normal priority and offer the CPU after every batch and
+ * after every file in it. Who has many uids has their limits added up.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -402,7 +407,7 @@ struct twheel_counts {
  * @stopped: STOP has come
  * @over: and has gone: no events are added any more; read without @lock
  * @nr_ready: length of @ready; read without @lock by those who wait
- * @live: records that are RESERVED, ARMED or READY
+ * @live: records that are RESERVED, ARMED, READY or STOPPED
  * @max: limit of @live; constant once @begun
  * @nr_chunks: chunks in use; grows under @lock and @grow
  * @size: room in @chunks; under @grow
@@ -695,8 +700,9 @@ static inline void twheel_count_unready(struct twheel_file *f, unsigned int nr)
 {
 	lockdep_assert_held(&f->lock);
 	WRITE_ONCE(f->nr_ready, f->nr_ready - nr);
+	/* The end is for all who wait, the exclusive ones too. */
 	if (unlikely(f->over && !f->nr_ready))
-		wake_up_poll(&f->wait, EPOLLHUP);
+		__wake_up(&f->wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
 }
 
 /* The record is READY: take back its event. */
@@ -1046,8 +1052,11 @@ static void twheel_sink_file(struct list_head *expired, u64 now_ns)
 
 static void twheel_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
-	while (!list_empty(expired))
+	while (!list_empty(expired)) {
 		twheel_sink_file(expired, now_ns);
+		/* There may be very many who are to be woken. */
+		cond_resched();
+	}
 }
 
 /* Operations */
@@ -1614,13 +1623,16 @@ static bool twheel_params_modest(const struct twheel_params *p, u32 max)
 static struct twheel *twheel_make_private(struct twheel_user *user,
 					  const struct twheel_params *p, u32 max)
 {
-	bool privileged = capable(CAP_SYS_RESOURCE);
 	struct twheel *wheel;
 
-	if (!privileged && !twheel_params_modest(p, max))
+	/* The privilege is asked for where it matters: asking is recorded. */
+	if (!twheel_params_modest(p, max) && !capable(CAP_SYS_RESOURCE))
 		return ERR_PTR(-EPERM);
-	if (!twheel_count_up(&user->wheels, 1, privileged ? INT_MAX : READ_ONCE(max_wheels)))
-		return ERR_PTR(-EAGAIN);
+	if (!twheel_count_up(&user->wheels, 1, READ_ONCE(max_wheels))) {
+		if (!capable(CAP_SYS_RESOURCE))
+			return ERR_PTR(-EAGAIN);
+		atomic_inc(&user->wheels);
+	}
 	wheel = twheel_create(p);
 	if (IS_ERR(wheel))
 		atomic_dec(&user->wheels);
@@ -1987,7 +1999,7 @@ static struct twheel *twheel_file_stats(struct twheel_file *f, struct twheel_sta
 	}
 	/* Every timeout is somewhere: nobody has to count them when they are made. */
 	stats->armed = stats->cancelled + stats->withdrawn + stats->ended + stats->live;
-	return private || capable(CAP_SYS_ADMIN) ? wheel : NULL;
+	return private || ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN) ? wheel : NULL;
 }
 
 static void twheel_wheel_stats(struct twheel *wheel, struct twheel_stats *stats)

@@ -454,6 +454,45 @@ static void epoll_reports_the_end_when_drained(void)
 	CHECK_EQ(epoll_now(level, 1000), EPOLLHUP);
 }
 
+static void *epoll_for_the_end(void *data)
+{
+	struct reader *reader = data;
+	int epoll = epoll_of(reader->fd, EPOLLIN | EPOLLET | EPOLLEXCLUSIVE);
+	struct epoll_event event = { };
+
+	SET(reader->waiting, 1);
+	while (!(event.events & EPOLLHUP)) {
+		if (epoll_wait(epoll, &event, 1, PATIENCE_NS / MS) != 1)
+			break;
+	}
+	CHECK(event.events & EPOLLHUP);
+	close(epoll);
+	return NULL;
+}
+
+/* An event is for one of them, the end is for all. */
+static void end_wakes_all_who_wait_exclusively(void)
+{
+	struct reader readers[READERS];
+	int fd = device_open(O_RDWR);
+
+	arm(fd, HOUR, 1);
+	for (int i = 0; i < READERS; i++) {
+		readers[i] = (struct reader) { .fd = fd };
+		pthread_create(&readers[i].thread, NULL, epoll_for_the_end, &readers[i]);
+	}
+	for (int i = 0; i < READERS; i++) {
+		while (!PEEK(readers[i].waiting))
+			sleep_ns(MS);
+	}
+	sleep_ns(20 * MS);
+	CHECK_EQ(stop(fd), 0);
+	sleep_ns(20 * MS);
+	read_unprocessed(fd);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(readers[i].thread, NULL);
+}
+
 static void withdrawal_of_the_last_event_is_the_end(void)
 {
 	int fd = device_open(O_RDWR), edge = epoll_of(fd, EPOLLIN | EPOLLET);
@@ -656,6 +695,7 @@ static const struct ktap_test tests[] = {
 	TEST(readers_that_wait_share_the_unprocessed),
 	TEST(poller_that_waits_is_woken),
 	TEST(epoll_reports_the_end_when_drained),
+	TEST(end_wakes_all_who_wait_exclusively),
 	TEST(withdrawal_of_the_last_event_is_the_end),
 	TEST(stop_amid_expiry_loses_nothing),
 	TEST(stop_amid_a_batch_waits_for_it),
