@@ -277,7 +277,7 @@ static void cancel_all_amid_arms_and_reads_counts_right(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct worker armers[2], reader = { .fd = fd };
-	__u64 until = now_ns() + 800 * MS, armed = 0, gone = 0;
+	__u64 until = now_ns() + race_ns(800), armed = 0, gone = 0;
 	struct twheel_cancel_all all;
 
 	for (int i = 0; i < 2; i++) {

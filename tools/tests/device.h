@@ -59,6 +59,15 @@ static inline void sleep_until(__u64 when)
 		sleep_ns(when - now);
 }
 
+/*
+ * How long to try what depends on luck. As a 32-bit program not so long: the races are
+ * the same, only the way to them is another.
+ */
+static inline __u64 race_ns(__u64 ms)
+{
+	return ms * NSEC_PER_MSEC / (sizeof(long) == 8 ? 1 : 4);
+}
+
 static inline __u64 random_below(__u64 *state, __u64 limit)
 {
 	*state ^= *state << 13;

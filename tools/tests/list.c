@@ -373,7 +373,7 @@ static void list_amid_arms_and_cancels_finds_what_stays(void)
 {
 	struct twheel_list_entry entries[64];
 	struct churn churn = { .fd = device_open(O_RDWR) };
-	__u64 until = now_ns() + 500 * MS;
+	__u64 until = now_ns() + race_ns(500);
 	int rounds = 0;
 
 	for (int i = 0; i < 300; i++) {

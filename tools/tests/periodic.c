@@ -450,7 +450,7 @@ static void refused_mod_leaves_the_periods(void)
 static void cancel_around_expiry_finds_the_periods(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), outcomes[2] = { 0 };
-	__u64 seed = now_ns(), until = seed + 800 * MS;
+	__u64 seed = now_ns(), until = seed + race_ns(800);
 	struct twheel_event event;
 
 	while (now_ns() < until) {

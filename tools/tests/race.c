@@ -209,7 +209,7 @@ static void *work_singly(void *arg)
 
 static void every_timeout_ends_in_exactly_one_way(void)
 {
-	run_account(account_open(2000 * NSEC_PER_MSEC), work_singly);
+	run_account(account_open(race_ns(2000)), work_singly);
 }
 
 /* The same by the batch */
@@ -285,7 +285,7 @@ static void *work_in_batches(void *arg)
 
 static void every_timeout_of_a_batch_ends_in_exactly_one_way(void)
 {
-	run_account(account_open(1500 * NSEC_PER_MSEC), work_in_batches);
+	run_account(account_open(race_ns(1500)), work_in_batches);
 }
 
 /* Nobody reads: then cancel, mod and get find every timeout, at any moment */
@@ -303,7 +303,7 @@ static void pass_time(__u64 *seed)
 static void cancel_around_expiry_finds_the_timeout(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), outcomes[2] = { 0 };
-	__u64 seed = now_ns(), until = seed + 1500 * NSEC_PER_MSEC;
+	__u64 seed = now_ns(), until = seed + race_ns(1500);
 
 	while (now_ns() < until) {
 		__u64 id = arm(fd, random_below(&seed, AROUND), 0);
@@ -340,7 +340,7 @@ static void cancel_right_after_arm_finds_the_timeout(void)
 static void mod_around_expiry_finds_the_timeout(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), cookie = 0;
-	__u64 seed = now_ns(), until = seed + 1500 * NSEC_PER_MSEC;
+	__u64 seed = now_ns(), until = seed + race_ns(1500);
 	__u64 id = arm(fd, 0, 0);
 
 	while (now_ns() < until) {
@@ -376,7 +376,7 @@ static void mod_again_and_again_makes_one_event(void)
 static void get_around_expiry_finds_the_timeout(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 seed = now_ns(), until = seed + 500 * NSEC_PER_MSEC;
+	__u64 seed = now_ns(), until = seed + race_ns(500);
 
 	while (now_ns() < until) {
 		__u64 delay = random_below(&seed, AROUND), before = now_ns();
@@ -478,7 +478,7 @@ static void check_each_fires_once(int fd, __u64 when, __u64 first)
 static void mod_while_a_batch_expires_makes_one_event_each(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 seed = now_ns(), until = seed + 1000 * NSEC_PER_MSEC;
+	__u64 seed = now_ns(), until = seed + race_ns(1000);
 	struct twheel_op ops[DUE];
 
 	while (now_ns() < until) {
@@ -496,7 +496,7 @@ static void mod_while_a_batch_expires_makes_one_event_each(void)
 static void cancel_while_a_batch_expires_leaves_no_event(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 seed = now_ns(), until = seed + 700 * NSEC_PER_MSEC;
+	__u64 seed = now_ns(), until = seed + race_ns(700);
 	struct twheel_op ops[DUE];
 
 	while (now_ns() < until) {
@@ -518,7 +518,7 @@ static void cancel_while_a_batch_expires_leaves_no_event(void)
 static void cancel_after_mod_while_a_batch_expires_leaves_no_trace(void)
 {
 	int fd = device_open_limited(O_RDWR | O_NONBLOCK, DUE);
-	__u64 seed = now_ns(), until = seed + 1000 * NSEC_PER_MSEC, when;
+	__u64 seed = now_ns(), until = seed + race_ns(1000), when;
 	struct twheel_op ops[DUE], both[2 * DUE];
 
 	while (now_ns() < until) {
@@ -543,7 +543,7 @@ static void cancel_after_mod_while_a_batch_expires_leaves_no_trace(void)
 static void get_while_a_batch_expires_finds_all(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 seed = now_ns(), until = seed + 500 * NSEC_PER_MSEC;
+	__u64 seed = now_ns(), until = seed + race_ns(500);
 	struct twheel_op ops[DUE];
 	__u64 cookies[DUE];
 
@@ -607,7 +607,7 @@ static int read_one_or_none(int fd, __u64 id)
 static void one_of_two_who_cancel_or_the_reader_wins(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 seed = now_ns(), until = seed + 1500 * NSEC_PER_MSEC;
+	__u64 seed = now_ns(), until = seed + race_ns(1500);
 	struct rival rivals[2] = { 0 };
 	pthread_barrier_t barrier;
 
@@ -640,7 +640,7 @@ static void one_of_two_who_cancel_or_the_reader_wins(void)
 
 static void close_around_expiry_is_clean(void)
 {
-	__u64 seed = now_ns(), until = seed + 1500 * NSEC_PER_MSEC;
+	__u64 seed = now_ns(), until = seed + race_ns(1500);
 	int rounds = 0;
 
 	while (now_ns() < until) {
@@ -671,7 +671,7 @@ static void *open_arm_close(void *arg)
 
 static void close_around_expiry_on_many_threads_is_clean(void)
 {
-	__u64 until = now_ns() + 1000 * NSEC_PER_MSEC;
+	__u64 until = now_ns() + race_ns(1000);
 	pthread_t threads[4];
 
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
@@ -683,7 +683,7 @@ static void close_around_expiry_on_many_threads_is_clean(void)
 /* Close waits for the thread of the wheel, which others keep busy. */
 static void close_while_others_expire_is_quick(void)
 {
-	__u64 until = now_ns() + 700 * NSEC_PER_MSEC, before;
+	__u64 until = now_ns() + race_ns(700), before;
 	int busy = device_open(O_RDWR), fd;
 	pthread_t thread;
 
@@ -803,7 +803,7 @@ static int read_into_flicker(int fd, const struct flicker *f, size_t offset, __u
 static void read_into_memory_that_comes_and_goes_loses_nothing(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), short_reads = 0;
-	__u64 until = now_ns() + 700 * NSEC_PER_MSEC, seed = until;
+	__u64 until = now_ns() + race_ns(700), seed = until;
 	struct flicker f;
 
 	start_flicker(&f);
@@ -831,7 +831,7 @@ static void arm_in_memory_that_comes_and_goes_leaves_none_unknown(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), armed = 0, faults = 0;
 	const struct twheel_op request = op_arm(HOUR, 0, 0);
-	__u64 until = now_ns() + 500 * NSEC_PER_MSEC;
+	__u64 until = now_ns() + race_ns(500);
 	struct flicker f;
 	size_t offset;
 
@@ -863,7 +863,7 @@ static void arm_in_memory_that_comes_and_goes_leaves_none_unknown(void)
 static void submit_in_memory_that_comes_and_goes_keeps_the_state_whole(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), faults = 0, rounds = 0;
-	__u64 until = now_ns() + 1000 * NSEC_PER_MSEC, tried = 0, known = 0;
+	__u64 until = now_ns() + race_ns(1000), tried = 0, known = 0;
 	struct flicker f;
 
 	start_flicker(&f);

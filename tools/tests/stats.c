@@ -266,7 +266,7 @@ static void stats_add_up_under_load(void)
 	struct worker workers[3];
 	struct twheel_cancel_all all = { 0 };
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 until = now_ns() + 600 * MS, armed = 0, last_read = 0;
+	__u64 until = now_ns() + race_ns(600), armed = 0, last_read = 0;
 	struct twheel_stats s;
 
 	for (int i = 0; i < 3; i++) {

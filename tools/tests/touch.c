@@ -334,7 +334,7 @@ static void spin_until(__u64 when)
 static void store_while_due_is_seen_or_too_late(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), nr[2] = { 0 };
-	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + 1500 * MS;
+	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + race_ns(1500);
 
 	while (now_ns() < until) {
 		__u64 when = now_ns() + random_below(&seed, 3 * MS), id = arm_touch(fd, when, 7);
@@ -361,7 +361,7 @@ static void store_while_due_is_seen_or_too_late(void)
 static void cancel_while_due_finds_the_timeout(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), nr[2] = { 0 };
-	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + 800 * MS;
+	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + race_ns(800);
 
 	while (now_ns() < until) {
 		__u64 when = now_ns() + random_below(&seed, 2 * MS), id = arm_touch(fd, when, 7);
@@ -385,7 +385,7 @@ static void cancel_while_due_finds_the_timeout(void)
 static void mod_while_due_makes_one_event(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + 800 * MS;
+	__u64 *words = map_words(fd, NR), seed = now_ns(), until = seed + race_ns(800);
 
 	while (now_ns() < until) {
 		__u64 when = now_ns() + random_below(&seed, 2 * MS), id = arm_touch(fd, when, 7);
@@ -429,7 +429,7 @@ static void operate_on_extended(int fd, __u64 *words, struct twheel_op (*operati
 
 static void check_extended_amid_expiry(struct twheel_op (*operation)(__u64 id))
 {
-	for (__u64 until = now_ns() + 800 * MS; now_ns() < until; ) {
+	for (__u64 until = now_ns() + race_ns(800); now_ns() < until; ) {
 		int fd = device_open(O_RDWR);
 		__u64 *words = map_words(fd, BATCH);
 
@@ -484,7 +484,7 @@ static void wild_stores_do_no_harm(void)
 {
 	enum { TIMEOUTS = 2000 };
 	int fd = device_open(O_RDWR);
-	struct toucher toucher = { .nr = TIMEOUTS, .until = now_ns() + 1000 * MS };
+	struct toucher toucher = { .nr = TIMEOUTS, .until = now_ns() + race_ns(1000) };
 	static __u8 seen[TIMEOUTS];
 	__u64 base = now_ns();
 
