@@ -225,6 +225,33 @@ void cli_need_fd(int fd)
 	exit(EX_USAGE);
 }
 
+int cli_show(int argc, char **argv, bool need_fd,
+	     int (*show)(struct twheel_ctx *ctx, bool given, bool as_json))
+{
+	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
+	struct twheel_ctx *ctx;
+	bool as_json = false;
+	int fd = CLI_NO_FD;
+	int option, status;
+
+	while ((option = cli_option(argc, argv, options)) >= 0) {
+		if (option == 'f')
+			fd = cli_descriptor(optarg);
+		else
+			as_json = true;
+	}
+	cli_arguments(argc, argv, 0, 0);
+	if (need_fd)
+		cli_need_fd(fd);
+
+	status = cli_context(fd, 0, &ctx);
+	if (status)
+		return status;
+	status = show(ctx, fd != CLI_NO_FD, as_json);
+	twheel_close(ctx);
+	return status;
+}
+
 void *cli_resize(void *old, size_t nr, size_t size)
 {
 	void *new = reallocarray(old, nr ? nr : 1, size);

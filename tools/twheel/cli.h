@@ -65,6 +65,14 @@ int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx);
 /* A command that makes no sense without --fd explains how to get one. */
 void cli_need_fd(int fd);
 
+/*
+ * A command that takes --fd and --json and shows something of a context: @show does,
+ * and returns the exit status. Without @need_fd and --fd the context is a new one,
+ * which @given tells it.
+ */
+int cli_show(int argc, char **argv, bool need_fd,
+	     int (*show)(struct twheel_ctx *ctx, bool given, bool as_json));
+
 /* Memory, or the program ends with EX_OSERR. */
 void *cli_resize(void *old, size_t nr, size_t size);
 

@@ -42,11 +42,12 @@ static void print_text(const struct twheel_info *info)
 		puts("stopped");
 }
 
-static int print_info(struct twheel_ctx *ctx, bool as_json)
+static int print_info(struct twheel_ctx *ctx, bool given, bool as_json)
 {
 	struct twheel_info info;
 	int error = twheel_info(ctx, &info);
 
+	(void)given;
 	if (error)
 		return cli_failure(error, "info");
 	if (as_json)
@@ -58,26 +59,7 @@ static int print_info(struct twheel_ctx *ctx, bool as_json)
 
 static int info_run(int argc, char **argv)
 {
-	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
-	struct twheel_ctx *ctx;
-	bool as_json = false;
-	int fd = CLI_NO_FD;
-	int option, status;
-
-	while ((option = cli_option(argc, argv, options)) >= 0) {
-		if (option == 'f')
-			fd = cli_descriptor(optarg);
-		else
-			as_json = true;
-	}
-	cli_arguments(argc, argv, 0, 0);
-
-	status = cli_context(fd, 0, &ctx);
-	if (status)
-		return status;
-	status = print_info(ctx, as_json);
-	twheel_close(ctx);
-	return status;
+	return cli_show(argc, argv, false, print_info);
 }
 
 const struct command info_command = {

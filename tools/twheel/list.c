@@ -50,12 +50,13 @@ static void print_text(const struct twheel_list_entry *entry)
 	putchar('\n');
 }
 
-static int list(struct twheel_ctx *ctx, bool as_json)
+static int list(struct twheel_ctx *ctx, bool given, bool as_json)
 {
 	struct twheel_list_entry entries[ROOM];
 	uint32_t next = 0;
 	int nr;
 
+	(void)given;
 	while ((nr = twheel_list(ctx, entries, ROOM, &next))) {
 		if (nr == -EINTR)
 			continue;
@@ -73,27 +74,7 @@ static int list(struct twheel_ctx *ctx, bool as_json)
 
 static int list_run(int argc, char **argv)
 {
-	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
-	struct twheel_ctx *ctx;
-	bool as_json = false;
-	int fd = CLI_NO_FD;
-	int option, status;
-
-	while ((option = cli_option(argc, argv, options)) >= 0) {
-		if (option == 'f')
-			fd = cli_descriptor(optarg);
-		else
-			as_json = true;
-	}
-	cli_arguments(argc, argv, 0, 0);
-	cli_need_fd(fd);
-
-	status = cli_context(fd, 0, &ctx);
-	if (status)
-		return status;
-	status = list(ctx, as_json);
-	twheel_close(ctx);
-	return status;
+	return cli_show(argc, argv, true, list);
 }
 
 const struct command list_command = {

@@ -144,7 +144,7 @@ static void print_json(const struct twheel_stats *stats, const struct twheel_inf
 	json_end(&json);
 }
 
-static int print_stats(struct twheel_ctx *ctx, bool has_context, bool as_json)
+static int print_stats(struct twheel_ctx *ctx, bool given, bool as_json)
 {
 	struct twheel_stats stats;
 	struct twheel_info info;
@@ -154,39 +154,20 @@ static int print_stats(struct twheel_ctx *ctx, bool has_context, bool as_json)
 		error = twheel_stats(ctx, &stats);
 	if (error)
 		return cli_failure(error, "stat");
-	if (!has_context && !(stats.flags & TWHEEL_STATS_WHEEL)) {
+	if (!given && !(stats.flags & TWHEEL_STATS_WHEEL)) {
 		cli_error("the wheel is shown to CAP_SYS_ADMIN only, a context by --fd N");
 		return EX_NOPERM;
 	}
 	if (as_json)
-		print_json(&stats, &info, has_context);
+		print_json(&stats, &info, given);
 	else
-		print_text(&stats, &info, has_context);
+		print_text(&stats, &info, given);
 	return 0;
 }
 
 static int stat_run(int argc, char **argv)
 {
-	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
-	struct twheel_ctx *ctx;
-	bool as_json = false;
-	int fd = CLI_NO_FD;
-	int option, status;
-
-	while ((option = cli_option(argc, argv, options)) >= 0) {
-		if (option == 'f')
-			fd = cli_descriptor(optarg);
-		else
-			as_json = true;
-	}
-	cli_arguments(argc, argv, 0, 0);
-
-	status = cli_context(fd, 0, &ctx);
-	if (status)
-		return status;
-	status = print_stats(ctx, fd != CLI_NO_FD, as_json);
-	twheel_close(ctx);
-	return status;
+	return cli_show(argc, argv, false, print_stats);
 }
 
 const struct command stat_command = {
