@@ -147,7 +147,7 @@ struct twheel_info {
 /**
  * struct twheel_setup - argument of TWHEEL_IOC_SETUP
  * @tick_ns: length of a tick; 0: the default
- * @clock: clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME
+ * @clock: clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME, which is 0
  * @slots: slots per level, rounded up to a power of two; 0: the default
  * @levels: levels; 0: the default
  * @max_timeouts: most timeouts that may be live at once; 0: the default
