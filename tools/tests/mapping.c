@@ -264,11 +264,11 @@ static void mapping_outlives_its_descriptor(void)
 static void descriptor_outlives_its_mapping(void)
 {
 	int fd = device_open(O_RDWR);
-	__u64 *words = map_words(fd, NR), base = now_ns(), id = arm_touch(fd, base + 400 * MS, 7);
+	__u64 *words = map_words(fd, NR), base = now_ns(), id = arm_touch(fd, base + 1000 * MS, 7);
 
-	touch(words, id, base + 500 * MS);
+	touch(words, id, base + 1100 * MS);
 	unmap_words(words, NR);
-	CHECK_EQ(read_event(fd).expires_ns, base + 500 * MS);
+	CHECK_EQ(read_event(fd).expires_ns, base + 1100 * MS);
 }
 
 static void child_extends_through_its_mapping(void)
