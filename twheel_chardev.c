@@ -232,6 +232,16 @@
 #define TWHEEL_MAX_LIMIT	BIT(28)
 #define TWHEEL_MAX_TOTAL	BIT(30)
 
+/*
+ * The module is loaded when /dev/twheel is opened. For that the node has to be there
+ * before the module, which takes a number that does not depend on what else is loaded:
+ * depmod writes name and number of the two aliases to modules.devname, the node is made
+ * of them at boot, and who opens it has the kernel ask for char-major-10-247. For a
+ * number given out at run time it does not ask. 243 to 254 are those that devices.txt
+ * reserves for local use, which is what a driver has that is not part of the kernel.
+ */
+#define TWHEEL_MINOR	247
+
 /* What a wheel can be. */
 #define TWHEEL_SETUP_TICK_NS	(86400ULL * NSEC_PER_SEC)
 #define TWHEEL_SETUP_SLOTS	65536
@@ -254,6 +264,7 @@ static unsigned int max_timeouts = 1U << 20;
 static unsigned int max_user_timeouts = 1U << 22;
 static unsigned int max_all_timeouts = 1U << 24;
 static unsigned int max_wheels = 64;
+static unsigned char minor = TWHEEL_MINOR;
 
 static int twheel_set_file_limit(const char *val, const struct kernel_param *kp)
 {
@@ -287,6 +298,8 @@ MODULE_PARM_DESC(max_all_timeouts,
 module_param(max_wheels, uint, 0644);
 MODULE_PARM_DESC(max_wheels,
 		 "most wheels of their own that the files of a user without CAP_SYS_RESOURCE have (64)");
+module_param(minor, byte, 0444);
+MODULE_PARM_DESC(minor, "minor number of the device, 255 for any that is free (247)");
 
 /* The clocks that are open to user space, as enum twheel_clock has them. */
 #define TWHEEL_CLOCKS	(TWHEEL_REALTIME + 1)
@@ -2463,7 +2476,6 @@ static const struct file_operations twheel_fops = {
 };
 
 static struct miscdevice twheel_device = {
-	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "twheel",
 	.fops	= &twheel_fops,
 	.mode	= 0600,
@@ -2500,13 +2512,29 @@ static int __init twheel_create_shared(void)
 	return 0;
 }
 
+/*
+ * There is no second choice if the number is taken: the node that was made at boot would
+ * go on to lead to whatever has it.
+ */
+static int __init twheel_register(void)
+{
+	int ret;
+
+	twheel_device.minor = minor;
+	ret = misc_register(&twheel_device);
+	if (ret == -EBUSY)
+		pr_err("the minor number %u is taken: give another with minor=\n", minor);
+	return ret;
+}
+
+/* The device comes last: who had the module loaded by opening it does so again at once. */
 static int __init twheel_chardev_init(void)
 {
 	int ret;
 
 	ret = twheel_create_shared();
 	if (!ret)
-		ret = misc_register(&twheel_device);
+		ret = twheel_register();
 	if (ret)
 		twheel_destroy_shared();
 	return ret;
@@ -2523,3 +2551,5 @@ module_exit(twheel_chardev_exit);
 
 MODULE_DESCRIPTION("/dev/twheel, timeouts by the million behind one file descriptor");
 MODULE_LICENSE("GPL");
+MODULE_ALIAS_MISCDEV(TWHEEL_MINOR);
+MODULE_ALIAS("devname:twheel");

@@ -1,0 +1,107 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# The number of the device, which is its own so that opening it loads the module. A
+# busybox shell runs this in the test VM, where nobody else uses the module meanwhile.
+
+module=/modules/twheel_chardev.ko
+helper=/proc/sys/kernel/modprobe
+work=$(mktemp -d)
+usual=$(cat $helper)
+trap 'echo "$usual" >$helper; rm -r "$work"; load' EXIT
+
+load()
+{
+	[ -d /sys/module/twheel_chardev ] || insmod $module "$@"
+}
+
+reload()
+{
+	rmmod twheel_chardev && load "$@"
+}
+
+# The number that NAME has in the list of such devices.
+number_of()
+{
+	awk -v name="$1" '$2 == name { print $1 }' /proc/misc
+}
+
+# equal NAME VALUE EXPECTED
+equal()
+{
+	[ "$2" = "$3" ] || { echo "# $1 is $2, not $3"; return 1; }
+}
+
+# Takes the place of modprobe: the kernel calls it with the alias that it wants.
+answer_with()
+{
+	cat >"$work/modprobe" <<-EOF
+	#!/bin/sh
+	echo "\$*" >$work/asked
+	$*
+	EOF
+	chmod +x "$work/modprobe"
+	echo "$work/modprobe" >$helper
+}
+
+number=0
+check()
+{
+	number=$((number + 1))
+	"$@" || printf 'not '
+	echo "ok $number $1"
+}
+
+device_has_the_number_of_its_alias()
+{
+	equal number "$(number_of twheel)" 247 &&
+		equal alias "$(tr '\0' '\n' <$module | sed -n 's/^alias=//p' | sort | xargs)" \
+			"char-major-10-247 devname:twheel"
+}
+
+opening_the_node_loads_the_module()
+{
+	answer_with insmod $module
+	rmmod twheel_chardev || return
+	mknod "$work/node" c 10 247
+	twheel arm 1ms --fd 3 3<>"$work/node" >/dev/null || return
+	equal request "$(cat "$work/asked")" "-q -- char-major-10-247"
+}
+
+opening_fails_without_the_module()
+{
+	answer_with false
+	rmmod twheel_chardev || return
+	! (: <"$work/node") 2>/dev/null && load
+}
+
+number_can_be_chosen()
+{
+	reload minor=250 && equal number "$(number_of twheel)" 250
+}
+
+any_number_can_be_asked_for()
+{
+	reload minor=255 || return
+	case $(number_of twheel) in
+	'' | 24[3-9] | 25[0-4]) echo "# it is $(number_of twheel)"; return 1 ;;
+	esac
+}
+
+taken_number_is_refused()
+{
+	taken=$(awk '$1 < 255 && $2 != "twheel" { print $1; exit }' /proc/misc)
+	rmmod twheel_chardev
+	! load "minor=$taken" 2>/dev/null &&
+		dmesg | tail -n 5 | grep -q "the minor number $taken is taken" &&
+		load && equal number "$(number_of twheel)" 247
+}
+
+echo "KTAP version 1"
+echo "1..6"
+check device_has_the_number_of_its_alias
+check opening_the_node_loads_the_module
+check opening_fails_without_the_module
+check number_can_be_chosen
+check any_number_can_be_asked_for
+check taken_number_is_refused
