@@ -32,6 +32,7 @@ help:
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU'
 	@echo 'make travel        long timeouts, on a clock that jumps'
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
+	@echo 'make python        the Python package, in the test VM; PYTHON=INTERPRETER'
 	@echo 'make library       what is installed of the library works'
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, headers'
@@ -61,7 +62,7 @@ check: setup-check
 check-long: setup-check setup-prove
 	@tools/check/run long prove
 
-library host kunit kunit-smp travel device static: setup-check
+library host kunit kunit-smp travel device python static: setup-check
 	@tools/check/run $@
 
 prove: setup-prove
@@ -77,4 +78,4 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: static prove bench bench-check clean
+.PHONY: python static prove bench bench-check clean

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The package on the device."""
+
+import contextlib
+import errno
+import io
+import os
+import runpy
+import signal
+import threading
+import time
+import unittest
+import warnings
+from collections.abc import Callable
+
+from twheel import (Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone, Wheel, after_ns,
+                    at, at_ns, every)
+
+HOUR = 3600
+PATIENCE = 20
+"""No promise of the device: only so that a lost event ends the test."""
+
+
+class WheelCase(unittest.TestCase):
+    def setUp(self) -> None:
+        self.wheel = Wheel()
+        self.addCleanup(self.wheel.close)
+
+    def take(self) -> Event:
+        [event] = self.wheel.read(1, PATIENCE)
+        return event
+
+    def arm_fired(self, cookie: int = 0) -> int:
+        id = self.wheel.arm(0, cookie)
+        self.assertTrue(self.wheel.wait(PATIENCE))
+        return id
+
+    def assert_nothing_to_read(self) -> None:
+        with self.assertRaises(TimeoutError) as caught:
+            self.wheel.read(1, 0)
+        self.assertEqual(caught.exception.errno, errno.ETIMEDOUT)
+
+
+class OneTimeout(WheelCase):
+    def test_relative_timeout_fires_once_and_not_early(self) -> None:
+        begin = time.monotonic_ns()
+        id = self.wheel.arm(0.05, cookie=2**64 - 1)
+        event = self.take()
+        self.assertGreaterEqual(time.monotonic_ns(), begin + 50_000_000)
+        self.assertGreaterEqual(event.expires_ns, begin + 50_000_000)
+        self.assertGreaterEqual(event.fired_ns, event.expires_ns)
+        self.assertEqual((event.id, event.cookie, event.count, event.last, event.unprocessed),
+                         (id, 2**64 - 1, 1, True, False))
+        self.assert_nothing_to_read()
+
+    def test_absolute_timeouts_fire_at_their_time(self) -> None:
+        when = time.monotonic() + 0.05
+        self.wheel.arm(at(when), 1)
+        self.wheel.arm(at_ns(self.wheel.now_ns() + 200_000_000), 2)
+        self.assertEqual(self.take().cookie, 1)
+        self.assertGreaterEqual(time.monotonic(), when)
+        self.assertEqual(self.take().cookie, 2)
+
+    def test_cancel_of_pending_leaves_no_event(self) -> None:
+        id = self.wheel.arm(after_ns(300_000_000))
+        self.assertEqual(self.wheel.cancel(id), Outcome.PENDING)
+        with self.assertRaises(TimeoutError):
+            self.wheel.read(1, 0.4)
+
+    def test_cancel_of_unread_withdraws_the_event(self) -> None:
+        self.assertEqual(self.wheel.cancel(self.arm_fired()), Outcome.WITHDRAWN)
+        self.assert_nothing_to_read()
+
+    def test_what_is_over_is_gone(self) -> None:
+        id = self.arm_fired()
+        self.take()
+        operations: list[Callable[[int], object]] = [
+            self.wheel.cancel, self.wheel.get, lambda id: self.wheel.mod(id, 1),
+            lambda id: self.wheel.touch(id, 1)]
+        for operation in operations:
+            with self.assertRaises(TimeoutGone) as caught:
+                operation(id)
+            self.assertEqual(caught.exception.errno, errno.ENOENT)
+
+    def test_mod_replaces_deadline_and_cookie(self) -> None:
+        id = self.wheel.arm(HOUR, cookie=1)
+        self.assertEqual(self.wheel.mod(id, 0, cookie=2), Outcome.PENDING)
+        event = self.take()
+        self.assertEqual((event.id, event.cookie), (id, 2))
+
+    def test_mod_of_unread_withdraws_the_event(self) -> None:
+        id = self.arm_fired(1)
+        self.assertEqual(self.wheel.mod(id, 0.01, cookie=2), Outcome.WITHDRAWN)
+        self.assertEqual(self.take().cookie, 2)
+        self.assert_nothing_to_read()
+
+    def test_get_finds_what_was_armed(self) -> None:
+        id = self.wheel.arm(HOUR, 5, repeat=every(60, 4))
+        found = self.wheel.get(id)
+        self.assertEqual((found.id, found.cookie, found.interval_ns, found.repeat),
+                         (id, 5, 60 * 10**9, 4))
+        self.assertLessEqual(found.remaining_ns, HOUR * 10**9)
+        self.assertGreater(found.remaining_ns, (HOUR - PATIENCE) * 10**9)
+
+    def test_periodic_timeout_counts_every_deadline_once(self) -> None:
+        begin = self.wheel.now_ns()
+        self.wheel.arm(0.01, repeat=every(0.01, times=5))
+        events = [self.take()]
+        while not events[-1].last:
+            events.append(self.take())
+        self.assertEqual(sum(event.count for event in events), 5)
+        self.assertGreaterEqual(events[-1].fired_ns, begin + 50_000_000)
+
+    def test_fixed_delay_counts_from_the_read(self) -> None:
+        self.wheel.arm(0, repeat=every(0.05, times=2, fixed_delay=True))
+        self.assertTrue(self.wheel.wait(PATIENCE))
+        time.sleep(0.06)
+        self.assertEqual(self.take().count, 1)
+        read = self.wheel.now_ns()
+        self.assertGreaterEqual(self.take().expires_ns, read)
+
+    def test_touch_extends(self) -> None:
+        id = self.wheel.arm(0.5, touch=True)
+        later = self.wheel.now_ns() + 700_000_000
+        self.wheel.touch(id, at_ns(later))
+        self.assertGreaterEqual(self.take().fired_ns, later)
+        self.assertEqual(self.wheel.stats().extended, 1)
+
+    def test_touch_by_seconds_counts_from_now(self) -> None:
+        id = self.wheel.arm(1, touch=True)
+        self.wheel.touch(id, HOUR)
+        self.assertGreater(self.wheel.get(id).remaining_ns, (HOUR - PATIENCE) * 10**9)
+
+    def test_what_does_not_go_together_is_einval(self) -> None:
+        with self.assertRaises(OSError) as caught:
+            self.wheel.arm(1, touch=True, repeat=every(1))
+        self.assertEqual(caught.exception.errno, errno.EINVAL)
+
+
+class ManyTimeouts(WheelCase):
+    def test_submit_carries_out_all_in_order(self) -> None:
+        gone = self.arm_fired()
+        self.take()
+        bad, arm = Operation.cancel(gone), Operation.arm(HOUR, 3)
+        self.wheel.submit([bad, arm])
+        with self.assertRaises(TimeoutGone):
+            bad.outcome
+        self.assertIsInstance(bad.error, TimeoutGone)
+        self.assertIsNone(arm.error)
+        get, cancel, late = (make(arm.id) for make in
+                             (Operation.get, Operation.cancel, Operation.get))
+        self.wheel.submit(iter([get, cancel, late]))
+        self.assertEqual(get.timeout.cookie, 3)
+        self.assertEqual(cancel.outcome, Outcome.PENDING)
+        self.assertIsInstance(late.error, TimeoutGone)
+
+    def test_submit_of_nothing_does_nothing(self) -> None:
+        self.wheel.submit([])
+        self.assertEqual(self.wheel.info().live, 0)
+
+    def test_thousands_fire_each_once(self) -> None:
+        nr = 5000
+        self.wheel.submit(Operation.arm(i / nr / 10, i) for i in range(nr))
+        cookies: list[int] = []
+        while len(cookies) < nr:
+            cookies += (event.cookie for event in self.wheel.read(1000, PATIENCE))
+        self.assertEqual(sorted(cookies), list(range(nr)))
+        self.assert_nothing_to_read()
+
+    def test_cancel_all_tells_pending_from_withdrawn(self) -> None:
+        self.wheel.submit(Operation.arm(HOUR) for _ in range(100))
+        self.arm_fired()
+        self.assertEqual(self.wheel.cancel_all(), (100, 1))
+        self.assertEqual(self.wheel.info().live, 0)
+
+    def test_cancel_cookie_leaves_the_others(self) -> None:
+        self.wheel.submit(Operation.arm(HOUR, i % 2) for i in range(10))
+        self.assertEqual(self.wheel.cancel_cookie(1), (5, 0))
+        self.assertEqual({timeout.cookie for timeout in self.wheel.timeouts()}, {0})
+
+    def test_timeouts_finds_all_over_several_pages(self) -> None:
+        ops = [Operation.arm(HOUR, i) for i in range(600)]
+        self.wheel.submit(ops)
+        found = {timeout.id: timeout.cookie for timeout in self.wheel.timeouts()}
+        self.assertEqual(found, {op.id: i for i, op in enumerate(ops)})
+
+
+class Reading(WheelCase):
+    def test_wait_tells_whether_there_is_an_event(self) -> None:
+        self.assertFalse(self.wheel.wait(0.01))
+        self.wheel.arm(0.01)
+        self.assertTrue(self.wheel.wait())
+
+    def test_read_of_none_in_time_is_a_timeout_error(self) -> None:
+        begin = time.monotonic()
+        with self.assertRaises(TimeoutError):
+            self.wheel.read(timeout=0.05)
+        self.assertGreaterEqual(time.monotonic(), begin + 0.05)
+
+    def test_read_without_room_is_refused(self) -> None:
+        with self.assertRaises(ValueError):
+            self.wheel.read(0)
+
+    def test_iteration_does_not_show_what_is_cancelled_before_its_turn(self) -> None:
+        ids = [self.wheel.arm(0, i) for i in range(3)]
+        while self.wheel.info().ready < 3:
+            time.sleep(0.001)
+        events = iter(self.wheel)
+        first = next(events)
+        for id in ids:
+            if id not in (first.id, ids[2]):
+                self.wheel.cancel(id)
+        self.wheel.stop()
+        self.assertEqual([event.id for event in events], [ids[2]])
+
+    def test_stop_hands_back_what_has_not_fired(self) -> None:
+        for cookie in (3, 1, 2):
+            self.wheel.arm(cookie * HOUR, cookie)
+        self.wheel.stop()
+        events = list(self.wheel)
+        self.assertEqual([event.cookie for event in events], [1, 2, 3])
+        self.assertTrue(all(event.unprocessed and event.count == 0 for event in events))
+        self.assertEqual(self.wheel.read(), [])
+        with self.assertRaises(Stopped) as caught:
+            self.wheel.arm(1)
+        self.assertEqual(caught.exception.errno, errno.ESHUTDOWN)
+
+    def test_signal_handler_runs_while_read_waits(self) -> None:
+        calls = []
+        before = signal.signal(signal.SIGALRM, lambda *_: calls.append(1))
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        self.wheel.arm(1, 9)
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        self.assertEqual(self.take().cookie, 9)
+        self.assertEqual(calls, [1])
+
+    def test_exception_of_a_signal_handler_ends_the_read(self) -> None:
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with self.assertRaises(KeyboardInterrupt):
+            self.wheel.read()
+
+    def test_readers_in_threads_get_each_event_once(self) -> None:
+        taken: list[list[int]] = [[] for _ in range(3)]
+
+        def reader(mine: list[int]) -> None:
+            mine.extend(event.cookie for event in self.wheel)
+
+        threads = [threading.Thread(target=reader, args=(mine,)) for mine in taken]
+        for thread in threads:
+            thread.start()
+        self.wheel.submit(Operation.arm(i / 10000, i) for i in range(500))
+        while sum(map(len, taken)) < 500:
+            time.sleep(0.01)
+        self.wheel.stop()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(sum(taken, [])), list(range(500)))
+
+
+class Readme(unittest.TestCase):
+    def test_example_of_the_readme_runs(self) -> None:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            runpy.run_module("readme")
+        self.assertRegex(output.getvalue(), r"(?m)^42 \d+ ns late$")
+
+
+class Contexts(unittest.TestCase):
+    def test_geometry_and_clock_are_as_asked_for(self) -> None:
+        with Wheel(clock=time.CLOCK_BOOTTIME, tick_ns=500_000, slots=50, levels=2,
+                   max_timeouts=100) as wheel:
+            info = wheel.info()
+            self.assertEqual((info.clock, info.tick_ns, info.slots, info.levels, info.max_timeouts),
+                             (time.CLOCK_BOOTTIME, 500_000, 64, 2, 100))
+            self.assertTrue(info.private)
+            self.assertAlmostEqual(wheel.now(), time.clock_gettime(time.CLOCK_BOOTTIME), delta=5)
+
+    def test_realtime_takes_absolute_times_only(self) -> None:
+        with Wheel(clock=time.CLOCK_REALTIME) as wheel:
+            with self.assertRaises(OSError) as caught:
+                wheel.arm(1)
+            self.assertEqual(caught.exception.errno, errno.EINVAL)
+            wheel.arm(at(time.time() + 0.02), 4)
+            self.assertEqual(wheel.read(1, PATIENCE)[0].cookie, 4)
+
+    def test_limit_is_reached(self) -> None:
+        with Wheel(max_timeouts=10) as wheel:
+            ops = [Operation.arm(HOUR) for _ in range(11)]
+            wheel.submit(ops)
+            self.assertEqual([type(op.error) for op in ops], [type(None)] * 10 + [LimitReached])
+            with self.assertRaises(LimitReached) as caught:
+                wheel.arm(1)
+            self.assertEqual(caught.exception.errno, errno.EAGAIN)
+
+    def test_two_wheels_do_not_see_each_other(self) -> None:
+        with Wheel() as one, Wheel() as other:
+            id = one.arm(HOUR)
+            with self.assertRaises(TimeoutGone):
+                other.cancel(id)
+            self.assertEqual((one.info().live, other.info().live), (1, 0))
+
+    def test_wheel_from_a_descriptor_is_the_same(self) -> None:
+        with Wheel() as one:
+            fd = os.dup(one.fileno())
+            with Wheel.from_fd(fd) as other:
+                self.assertEqual(other.cancel(one.arm(HOUR)), Outcome.PENDING)
+            os.close(fd)
+
+    def test_what_is_no_device_is_an_error_with_its_name(self) -> None:
+        for path, kind, code in (("/nonexistent", FileNotFoundError, errno.ENOENT),
+                                 ("/dev/null", OSError, errno.ENOTTY)):
+            with self.assertRaises(kind) as caught:
+                Wheel(path)
+            self.assertEqual((caught.exception.errno, caught.exception.filename), (code, path))
+        with self.assertRaises(OSError) as caught:
+            Wheel.from_fd(-1)
+        self.assertEqual(caught.exception.errno, errno.EBADF)
+
+    def test_impossible_setup_is_einval_and_leaves_nothing_open(self) -> None:
+        before = os.listdir("/proc/self/fd")
+        with self.assertRaises(OSError) as caught:
+            Wheel(levels=9)
+        self.assertEqual(caught.exception.errno, errno.EINVAL)
+        del caught
+        self.assertEqual(os.listdir("/proc/self/fd"), before)
+
+    def test_closed_wheel_refuses(self) -> None:
+        wheel = Wheel()
+        fd = wheel.fileno()
+        wheel.close()
+        wheel.close()
+        self.assertTrue(wheel.closed)
+        with self.assertRaises(OSError):
+            os.fstat(fd)
+        calls: list[Callable[[], object]] = [
+            wheel.fileno, wheel.info, wheel.read, lambda: wheel.arm(1)]
+        for call in calls:
+            with self.assertRaises(ValueError):
+                call()
+
+    def test_close_while_a_thread_reads_takes_nothing_from_it(self) -> None:
+        wheel = Wheel()
+        taken: list[Event] = []
+        thread = threading.Thread(target=lambda: taken.extend(wheel.read(1)))
+        wheel.arm(1, 6)
+        thread.start()
+        time.sleep(0.2)
+        wheel.close()
+        thread.join()
+        self.assertEqual([event.cookie for event in taken], [6])
+
+    def test_wheel_that_is_not_closed_is_warned_of(self) -> None:
+        wheel = Wheel()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del wheel
+        self.assertEqual([warning.category for warning in caught], [ResourceWarning])
+
+    def test_account_closes(self) -> None:
+        with Wheel() as wheel:
+            for delay in (0, HOUR, HOUR):
+                last = wheel.arm(delay)
+            wheel.cancel(last)
+            wheel.read(1, PATIENCE)
+            stats = wheel.stats()
+            self.assertEqual((stats.armed, stats.cancelled, stats.ended, stats.fired, stats.live),
+                             (3, 1, 1, 1, 1))
+            self.assertEqual(sum(stats.lateness), 1)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What can be tested without a device."""
+
+import ctypes
+import os
+import re
+import subprocess
+import tempfile
+import tomllib
+import unittest
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+from twheel import Operation, _lib, after, aio, at_ns, every, every_ns, seconds
+
+TOOLS = Path(__file__).parents[2]
+
+STRUCTURES = {
+    "twheel_op": _lib.Op, "twheel_event": _lib.Event, "twheel_info": _lib.Info,
+    "twheel_setup": _lib.Setup, "twheel_cancel_all": _lib.CancelAll,
+    "twheel_list_entry": _lib.ListEntry, "twheel_stats": _lib.Stats,
+}
+
+CONSTANTS = {
+    "TWHEEL_NONBLOCK": _lib.NONBLOCK, "TWHEEL_INHERIT": _lib.INHERIT,
+    "TWHEEL_FOREVER": _lib.FOREVER, "TWHEEL_OP_ARM": _lib.OP_ARM, "TWHEEL_OP_MOD": _lib.OP_MOD,
+    "TWHEEL_OP_CANCEL": _lib.OP_CANCEL, "TWHEEL_OP_GET": _lib.OP_GET, "TWHEEL_F_ABS": _lib.F_ABS,
+    "TWHEEL_F_FIXED_DELAY": _lib.F_FIXED_DELAY, "TWHEEL_F_TOUCH": _lib.F_TOUCH,
+    "TWHEEL_EV_LAST": _lib.EV_LAST, "TWHEEL_EV_UNPROCESSED": _lib.EV_UNPROCESSED,
+    "TWHEEL_FEATURE_TOUCH": _lib.FEATURE_TOUCH, "TWHEEL_INFO_PRIVATE": _lib.INFO_PRIVATE,
+    "TWHEEL_INFO_STOPPED": _lib.INFO_STOPPED, "TWHEEL_LATENESS": _lib.LATENESS,
+    "TWHEEL_LEVELS": _lib.LEVELS,
+}
+
+
+def in_c(expressions: list[str]) -> list[int]:
+    """What a C compiler takes the expressions for."""
+    lines = "".join(f'printf("%lld\\n", (long long)({text}));' for text in expressions)
+    source = ("#include <libtwheel.h>\n#include <stddef.h>\n#include <stdio.h>\n"
+              f"int main(void) {{ {lines} return 0; }}")
+    with tempfile.TemporaryDirectory() as directory:
+        program = f"{directory}/program"
+        subprocess.run(["gcc", "-I", TOOLS / "lib", "-I", TOOLS.parent / "include/uapi",
+                        "-x", "c", "-o", program, "-"], input=source.encode(), check=True)
+        output = subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout
+    return [int(line) for line in output.split()]
+
+
+class Layout(unittest.TestCase):
+    def test_structures_are_those_of_the_header(self) -> None:
+        texts, expected = [], []
+        for name, structure in STRUCTURES.items():
+            texts.append(f"sizeof(struct {name})")
+            expected.append(ctypes.sizeof(structure))
+            for field, *_ in structure._fields_:
+                place = getattr(structure, field)
+                texts += [f"offsetof(struct {name}, {field})",
+                          f"sizeof(((struct {name} *)0)->{field})"]
+                expected += [place.offset, place.size]
+        self.assertEqual(dict(zip(texts, in_c(texts))), dict(zip(texts, expected)))
+
+    def test_constants_are_those_of_the_headers(self) -> None:
+        self.assertEqual(dict(zip(CONSTANTS, in_c(list(CONSTANTS)))), CONSTANTS)
+
+    def test_library_is_the_one_that_is_built(self) -> None:
+        makefile = (TOOLS / "Makefile").read_text()
+        version = re.search(r"^LIB_VERSION := (\d+)", makefile, re.M)
+        assert version
+        self.assertEqual(_lib.SONAME, f"libtwheel.so.{version[1]}")
+
+    def test_version_is_that_of_the_tools(self) -> None:
+        project = tomllib.loads((TOOLS / "python/pyproject.toml").read_text())["project"]
+        self.assertIn(f"\nTWHEEL_VERSION ?= {project['version']}\n",
+                      (TOOLS / "Makefile").read_text())
+
+
+class Times(unittest.TestCase):
+    def test_seconds_are_rounded_up_exactly(self) -> None:
+        for value in (0, 1, 0.5, 0.1, 1e-9, 1e-12, 86400.000000001, 1234567.89, 9.2e9):
+            exact = Fraction(value) * 10**9
+            self.assertGreaterEqual(seconds(value), exact)
+            self.assertLess(seconds(value), exact + 1)
+
+    def test_what_is_no_time_is_refused(self) -> None:
+        for value in (-1, -1e-12, float("inf"), float("nan"), 9.3e9):
+            with self.assertRaises(ValueError, msg=f"{value}"):
+                seconds(value)
+        for ns in (-1, 2**63):
+            with self.assertRaises(ValueError, msg=f"{ns}"):
+                at_ns(ns)
+
+    def test_largest_time_is_taken(self) -> None:
+        self.assertEqual(at_ns(2**63 - 1).expires_ns, 2**63 - 1)
+
+    def test_repeat_has_limits(self) -> None:
+        self.assertEqual(every(0.25, 3), every_ns(250_000_000, 3))
+        for interval, times in ((0, 1), (1, -1), (1, 2**32)):
+            with self.assertRaises(ValueError):
+                every(interval, times)
+
+
+class Loop(unittest.TestCase):
+    @unittest.skipIf(os.path.exists("/dev/twheel"), "there is a device")
+    def test_loop_without_a_device_is_an_error_and_leaves_nothing_open(self) -> None:
+        before = os.listdir("/proc/self/fd")
+        with self.assertRaises(FileNotFoundError):
+            aio.WheelEventLoop()
+        self.assertEqual(os.listdir("/proc/self/fd"), before)
+
+
+class Operations(unittest.TestCase):
+    def test_arm_fills_in_every_field(self) -> None:
+        raw = Operation.arm(after(1.5), 7, touch=True, slack_ns=5_000_999)._raw
+        self.assertEqual((raw.opcode, raw.flags, raw.id, raw.expires_ns, raw.cookie, raw.slack_us),
+                         (_lib.OP_ARM, _lib.F_TOUCH, 0, 1_500_000_000, 7, 5000))
+
+    def test_mod_fills_in_every_field(self) -> None:
+        raw = Operation.mod(9, at_ns(5), repeat=every(2, 3, fixed_delay=True))._raw
+        self.assertEqual((raw.opcode, raw.id, raw.expires_ns, raw.interval_ns, raw.repeat),
+                         (_lib.OP_MOD, 9, 5, 2_000_000_000, 3))
+        self.assertEqual(raw.flags, _lib.F_ABS | _lib.F_FIXED_DELAY)
+
+    def test_slack_is_never_more_than_asked_for(self) -> None:
+        self.assertEqual(Operation.arm(1, slack_ns=2**62)._raw.slack_us, 2**32 - 1)
+
+    def test_ids_and_cookies_that_do_not_fit_are_refused(self) -> None:
+        makers: list[Callable[[int], Operation]] = [
+            Operation.cancel, Operation.get, lambda id: Operation.mod(id, 1),
+            lambda cookie: Operation.arm(1, cookie)]
+        for value in (-1, 2**64):
+            for make in makers:
+                with self.assertRaises(ValueError):
+                    make(value)

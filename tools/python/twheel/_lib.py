@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The structures of /dev/twheel and the functions of libtwheel, for ctypes.
+
+Nothing here is for users of the package. Every structure has the fields of its
+namesake in <linux/twheel.h>, in their order; a function that can fail returns a
+negative errno. Calls let other threads run.
+"""
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint, c_uint32, c_uint64, c_void_p
+
+SONAME = "libtwheel.so.1"
+
+NONBLOCK = 0x1
+INHERIT = 0x2
+FOREVER = -1
+
+OP_ARM, OP_MOD, OP_CANCEL, OP_GET = 1, 2, 3, 4
+F_ABS, F_FIXED_DELAY, F_TOUCH = 1, 2, 4
+EV_LAST, EV_UNPROCESSED = 1, 2
+FEATURE_TOUCH = 1
+INFO_PRIVATE, INFO_STOPPED = 1, 2
+STATE_READY = 2
+STATS_WHEEL = 1
+LATENESS = 40
+LEVELS = 8
+
+
+class Op(ctypes.Structure):
+    _fields_ = [
+        ("opcode", c_uint32),
+        ("flags", c_uint32),
+        ("id", c_uint64),
+        ("expires_ns", c_uint64),
+        ("interval_ns", c_uint64),
+        ("cookie", c_uint64),
+        ("repeat", c_uint32),
+        ("slack_us", c_uint32),
+        ("result", c_int32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Event(ctypes.Structure):
+    _fields_ = [
+        ("id", c_uint64),
+        ("cookie", c_uint64),
+        ("expires_ns", c_uint64),
+        ("fired_ns", c_uint64),
+        ("count", c_uint64),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Info(ctypes.Structure):
+    _fields_ = [
+        ("features", c_uint64),
+        ("tick_ns", c_uint64),
+        ("clock", c_uint32),
+        ("slots", c_uint32),
+        ("levels", c_uint32),
+        ("max_timeouts", c_uint32),
+        ("live", c_uint32),
+        ("ready", c_uint32),
+        ("flags", c_uint32),
+        ("reserved0", c_uint32),
+        ("reserved", c_uint64 * 5),
+    ]
+
+
+class Setup(ctypes.Structure):
+    _fields_ = [
+        ("tick_ns", c_uint64),
+        ("clock", c_uint32),
+        ("slots", c_uint32),
+        ("levels", c_uint32),
+        ("max_timeouts", c_uint32),
+        ("flags", c_uint32),
+        ("reserved0", c_uint32),
+        ("reserved", c_uint64 * 3),
+    ]
+
+
+class CancelAll(ctypes.Structure):
+    _fields_ = [
+        ("cookie", c_uint64),
+        ("flags", c_uint32),
+        ("pending", c_uint32),
+        ("withdrawn", c_uint32),
+        ("reserved0", c_uint32),
+        ("reserved", c_uint64 * 2),
+    ]
+
+
+class ListEntry(ctypes.Structure):
+    _fields_ = [
+        ("id", c_uint64),
+        ("cookie", c_uint64),
+        ("remaining_ns", c_uint64),
+        ("interval_ns", c_uint64),
+        ("repeat", c_uint32),
+        ("slack_us", c_uint32),
+        ("state", c_uint32),
+        ("flags", c_uint32),
+    ]
+
+
+class Stats(ctypes.Structure):
+    _fields_ = [
+        ("armed", c_uint64),
+        ("moved", c_uint64),
+        ("cancelled", c_uint64),
+        ("withdrawn", c_uint64),
+        ("ended", c_uint64),
+        ("fired", c_uint64),
+        ("extended", c_uint64),
+        ("unprocessed", c_uint64),
+        ("read", c_uint64),
+        ("live", c_uint32),
+        ("ready", c_uint32),
+        ("lateness", c_uint64 * LATENESS),
+        ("flags", c_uint32),
+        ("shards", c_uint32),
+        ("wheel_armed", c_uint64),
+        ("wheel_rearmed", c_uint64),
+        ("wheel_cancelled", c_uint64),
+        ("wheel_fired", c_uint64),
+        ("wheel_extended", c_uint64),
+        ("wheel_pending", c_uint64),
+        ("wheel_cascaded", c_uint64),
+        ("wheel_wakeups", c_uint64),
+        ("wheel_largest_batch", c_uint64),
+        ("wheel_lateness", c_uint64 * LATENESS),
+        ("wheel_occupied", c_uint32 * LEVELS),
+        ("reserved", c_uint64 * 8),
+    ]
+
+
+# What the package calls. The operations on a single timeout go through
+# twheel_operate(), the structures are filled in here.
+SIGNATURES = {
+    "twheel_open": (c_int, c_char_p, c_uint, POINTER(c_void_p)),
+    "twheel_open_fd": (c_int, c_int, POINTER(c_void_p)),
+    "twheel_close": (None, c_void_p),
+    "twheel_fd": (c_int, c_void_p),
+    "twheel_setup": (c_int, c_void_p, POINTER(Setup)),
+    "twheel_info": (c_int, c_void_p, POINTER(Info)),
+    "twheel_stats": (c_int, c_void_p, POINTER(Stats)),
+    "twheel_now": (c_int, c_void_p, POINTER(c_uint64)),
+    "twheel_operate": (c_int, c_void_p, POINTER(Op)),
+    "twheel_submit": (c_int, c_void_p, POINTER(Op), c_uint),
+    "twheel_touch": (c_int, c_void_p, c_uint64, c_uint64),
+    "twheel_cancel_all": (c_int, c_void_p, POINTER(CancelAll)),
+    "twheel_cancel_cookie": (c_int, c_void_p, c_uint64, POINTER(CancelAll)),
+    "twheel_stop": (c_int, c_void_p),
+    "twheel_list": (c_int, c_void_p, POINTER(ListEntry), c_uint, POINTER(c_uint32)),
+    "twheel_wait": (c_int, c_void_p, c_int64),
+    "twheel_read": (c_int, c_void_p, POINTER(Event), c_uint, c_int64),
+}
+
+
+def load() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(SONAME)
+    except OSError as error:
+        raise ImportError(f"the library of twheel is not installed: {error}") from None
+    for name, (result, *arguments) in SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+lib = load()

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What goes into a wheel and what comes out of it."""
+
+import enum
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+from . import _lib
+from .errors import check_operation, operation_error
+from .times import Deadline, Repeat, after, check_ns
+
+
+class Outcome(enum.IntEnum):
+    """What a timeout was when it was cancelled or armed anew."""
+
+    PENDING = 0
+    """It had not fired."""
+    WITHDRAWN = 1
+    """It had fired, and its event was unread: it will not be read any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One or more expirations of a timeout."""
+
+    id: int
+    cookie: int
+    expires_ns: int
+    """The deadline it stands for, the last if there are several, absolute."""
+    fired_ns: int
+    """When it was taken out of the wheel, on the same clock."""
+    count: int
+    """Deadlines it stands for; 0 if it is unprocessed."""
+    last: bool
+    """There is no further event: the id is dead."""
+    unprocessed: bool
+    """It had not fired when the wheel was stopped."""
+
+    @classmethod
+    def _of(cls, raw: _lib.Event) -> "Event":
+        return cls(raw.id, raw.cookie, raw.expires_ns, raw.fired_ns, raw.count,
+                   bool(raw.flags & _lib.EV_LAST), bool(raw.flags & _lib.EV_UNPROCESSED))
+
+
+class Timeout(NamedTuple):
+    """A timeout that lives, as it was found."""
+
+    id: int
+    cookie: int
+    remaining_ns: int
+    """To its deadline, or to the touch word if that is later; 0 when it has fired."""
+    interval_ns: int
+    """0 for a single deadline."""
+    repeat: int
+    """Deadlines that have not been read yet; 0: no end, or no interval."""
+
+
+class Found(NamedTuple):
+    """How many timeouts cancel_all() or cancel_cookie() has ended."""
+
+    pending: int
+    withdrawn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a wheel is, and what is in it."""
+
+    clock: int
+    """time.CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME."""
+    tick_ns: int
+    slots: int
+    levels: int
+    max_timeouts: int
+    """Most timeouts that may live at once."""
+    live: int
+    """Timeouts that are pending or have an unread event."""
+    ready: int
+    """Unread events."""
+    touch: bool
+    """The kernel has touch words."""
+    private: bool
+    """The wheel is not shared with others of the same geometry."""
+    stopped: bool
+
+    @classmethod
+    def _of(cls, raw: _lib.Info) -> "Info":
+        return cls(raw.clock, raw.tick_ns, raw.slots, raw.levels, raw.max_timeouts,
+                   raw.live, raw.ready, bool(raw.features & _lib.FEATURE_TOUCH),
+                   bool(raw.flags & _lib.INFO_PRIVATE), bool(raw.flags & _lib.INFO_STOPPED))
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What has been done. armed == cancelled + withdrawn + ended + live."""
+
+    armed: int
+    moved: int
+    cancelled: int
+    withdrawn: int
+    ended: int
+    """Timeouts whose last event has been read."""
+    fired: int
+    extended: int
+    """Times that a deadline was moved to its touch word when it came due."""
+    unprocessed: int
+    read: int
+    live: int
+    ready: int
+    lateness: tuple[int, ...]
+    """Events fired less than 2**n ns late and not less than 2**(n - 1), by n."""
+
+    @classmethod
+    def _of(cls, raw: _lib.Stats) -> "Stats":
+        counters = {field.name: getattr(raw, field.name) for field in fields(cls)[:-1]}
+        return cls(**counters, lateness=tuple(raw.lateness))
+
+
+class Operation:
+    """One operation, for Wheel.submit(); and, after it, what came of it."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: _lib.Op) -> None:
+        """Use arm(), mod(), cancel() or get()."""
+        self._raw = raw
+
+    @classmethod
+    def arm(cls, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
+            repeat: Repeat | None = None, slack_ns: int = 0) -> "Operation":
+        """As Wheel.arm(); the id is known afterwards."""
+        return cls(_deadline(_lib.OP_ARM, 0, when, cookie, touch, repeat, slack_ns))
+
+    @classmethod
+    def mod(cls, id: int, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
+            repeat: Repeat | None = None, slack_ns: int = 0) -> "Operation":
+        """As Wheel.mod()."""
+        return cls(_deadline(_lib.OP_MOD, id, when, cookie, touch, repeat, slack_ns))
+
+    @classmethod
+    def cancel(cls, id: int) -> "Operation":
+        """As Wheel.cancel()."""
+        return cls(_lib.Op(opcode=_lib.OP_CANCEL, id=check_u64(id)))
+
+    @classmethod
+    def get(cls, id: int) -> "Operation":
+        """As Wheel.get()."""
+        return cls(_lib.Op(opcode=_lib.OP_GET, id=check_u64(id)))
+
+    @property
+    def id(self) -> int:
+        """The timeout; 0 for an arm that was not carried out."""
+        return int(self._raw.id)
+
+    @property
+    def error(self) -> OSError | None:
+        """Why it failed, None if it did not."""
+        return operation_error(self._raw.result)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the timeout was. Raises what the single operation would."""
+        return Outcome(check_operation(self._raw.result))
+
+    @property
+    def timeout(self) -> Timeout:
+        """What get() has found. Raises what the single operation would."""
+        check_operation(self._raw.result)
+        raw = self._raw
+        return Timeout(raw.id, raw.cookie, raw.expires_ns, raw.interval_ns, raw.repeat)
+
+
+def check_u64(value: int) -> int:
+    """The same, if it has room where ids and cookies go."""
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{value} is not within 0 and 2**64 - 1")
+    return value
+
+
+def _deadline(opcode: int, id: int, when: Deadline | float, cookie: int, touch: bool,
+              repeat: Repeat | None, slack_ns: int) -> _lib.Op:
+    deadline = when if isinstance(when, Deadline) else after(when)
+    flags = (_lib.F_ABS if deadline.absolute else 0) | (_lib.F_TOUCH if touch else 0)
+    op = _lib.Op(opcode=opcode, flags=flags, id=check_u64(id), expires_ns=deadline.expires_ns,
+                 cookie=check_u64(cookie), slack_us=min(check_ns(slack_ns) // 1000, 2**32 - 1))
+    if repeat:
+        op.interval_ns, op.repeat = repeat.interval_ns, repeat.times
+        op.flags |= _lib.F_FIXED_DELAY if repeat.fixed_delay else 0
+    return op

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Points in time and durations, in seconds or in nanoseconds.
+
+Seconds are floats (or ints), nanoseconds are ints; a name that ends in _ns takes
+the latter. Seconds are converted exactly and rounded up to the nanosecond, so that
+nothing is ever early. What is negative, infinite or above 2**63 - 1 ns, which is 292
+years, is a ValueError.
+"""
+
+import math
+from dataclasses import dataclass
+
+NSEC_PER_SEC = 10**9
+MAX_NS = 2**63 - 1
+
+
+def check_ns(ns: int) -> int:
+    """The same, if it is a time that the wheel can hold."""
+    if not 0 <= ns <= MAX_NS:
+        raise ValueError(f"{ns} ns is not within 0 and 2**63 - 1")
+    return ns
+
+
+def seconds(value: float) -> int:
+    """Nanoseconds of a number of seconds."""
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{value} s is no time")
+    numerator, denominator = value.as_integer_ratio()
+    return check_ns(-(-numerator * NSEC_PER_SEC // denominator))
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a timeout is due: from now, or on the clock of its wheel."""
+
+    expires_ns: int
+    absolute: bool
+
+    def __post_init__(self) -> None:
+        check_ns(self.expires_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """How a periodic timeout goes on after its first deadline."""
+
+    interval_ns: int
+    times: int = 0
+    fixed_delay: bool = False
+
+    def __post_init__(self) -> None:
+        if not check_ns(self.interval_ns):
+            raise ValueError("an interval of 0")
+        if not 0 <= self.times < 2**32:
+            raise ValueError(f"{self.times} times is not within 0 and 2**32 - 1")
+
+
+def after(delay: float) -> Deadline:
+    """In so many seconds from now; 0 is due at once."""
+    return Deadline(seconds(delay), False)
+
+
+def after_ns(delay_ns: int) -> Deadline:
+    """In so many nanoseconds from now."""
+    return Deadline(delay_ns, False)
+
+
+def at(when: float) -> Deadline:
+    """At a time, in seconds, on the clock of the wheel; if it is past, at once.
+
+    For CLOCK_MONOTONIC, the default, that is what time.monotonic() counts.
+    """
+    return Deadline(seconds(when), True)
+
+
+def at_ns(when_ns: int) -> Deadline:
+    """At a time, in nanoseconds, on the clock of the wheel."""
+    return Deadline(when_ns, True)
+
+
+def every(interval: float, times: int = 0, *, fixed_delay: bool = False) -> Repeat:
+    """Again every so many seconds.
+
+    times: how many deadlines there are in all, 0 for no end. fixed_delay: the
+    interval counts from the read of the event, not from the deadline before.
+    """
+    return Repeat(seconds(interval), times, fixed_delay)
+
+
+def every_ns(interval_ns: int, times: int = 0, *, fixed_delay: bool = False) -> Repeat:
+    """Again every so many nanoseconds."""
+    return Repeat(interval_ns, times, fixed_delay)

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A context of /dev/twheel as an object.
+
+The memory of a context is the C library's. A call keeps a reference to it, so that
+close() in one thread takes nothing from a call that another thread is in: the last
+reference gives it back.
+"""
+
+import ctypes
+import errno
+import os
+import time
+import warnings
+from collections.abc import AsyncIterator, Iterable, Iterator
+from types import TracebackType
+
+from . import _lib
+from ._lib import lib
+from .errors import check, check_operation
+from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64)
+from .times import NSEC_PER_SEC, Deadline, Repeat, at, seconds
+
+PAGE = 256
+
+
+class _Context:
+    """Owns a struct twheel_ctx."""
+
+    __slots__ = ("pointer", "_close")
+
+    def __init__(self) -> None:
+        self.pointer = ctypes.c_void_p()
+        self._close = lib.twheel_close
+
+    def __del__(self) -> None:
+        self._close(self.pointer)
+
+
+def _open(path: str, inherit: bool) -> _Context:
+    context = _Context()
+    flags = _lib.INHERIT if inherit else 0
+    result = lib.twheel_open(os.fsencode(path), flags, ctypes.byref(context.pointer))
+    if result < 0:
+        raise OSError(-result, os.strerror(-result), path)
+    return context
+
+
+class _Patience:
+    """What is left of a time to wait, for calls that begin again after a signal."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._end = None if timeout is None else time.monotonic_ns() + seconds(timeout)
+
+    def left_ns(self) -> int:
+        if self._end is None:
+            return _lib.FOREVER
+        return max(0, self._end - time.monotonic_ns())
+
+
+class Wheel:
+    """Timeouts by the million behind one file descriptor.
+
+    A wheel is one open of the device: its timeouts, its queue of events, its limits.
+    A timeout is armed and has an id from then on, never 0 and never used again; it
+    ends in an event that is read from the same wheel, unless it is cancelled before.
+
+        with Wheel() as wheel:
+            wheel.arm(0.5, cookie=42)
+            [event] = wheel.read(1)         # event.cookie is 42
+
+    Any thread may call any method. Signal handlers of Python run while a method
+    blocks; if one raises an exception, that ends the call. Every error is an OSError
+    with its errno, or for an argument that cannot be a ValueError; a closed wheel is
+    a ValueError too. See twheel.errors.
+    """
+
+    def __init__(self, path: str = "/dev/twheel", *, clock: int | None = None, tick_ns: int = 0,
+                 slots: int = 0, levels: int = 0, max_timeouts: int = 0,
+                 inherit: bool = False) -> None:
+        """Open a new context.
+
+        clock: time.CLOCK_MONOTONIC (the default), time.CLOCK_BOOTTIME, or
+        time.CLOCK_REALTIME, which takes absolute times only. tick_ns, slots, levels:
+        another geometry than the shared wheel's; 0 is the default. max_timeouts: most
+        that may live at once. inherit: programs started by this one get the
+        descriptor too.
+
+        Raises FileNotFoundError (the module is not loaded), PermissionError, and for
+        what cannot be or is not allowed OSError with EINVAL, EPERM, EAGAIN, ENOMEM.
+        """
+        self._context: _Context | None = None
+        context = _open(path, inherit)
+        if clock is not None or tick_ns or slots or levels or max_timeouts:
+            if clock is None:
+                clock = time.CLOCK_MONOTONIC
+            check(lib.twheel_setup(context.pointer, ctypes.byref(_lib.Setup(
+                clock=clock, tick_ns=tick_ns, slots=slots, levels=levels,
+                max_timeouts=max_timeouts))))
+        self._context = context
+
+    @classmethod
+    def from_fd(cls, fd: int) -> "Wheel":
+        """A wheel that is open already: inherited, or received over a socket.
+
+        The descriptor stays the caller's. Raises OSError with EBADF or ENOTTY.
+        """
+        context = _Context()
+        check(lib.twheel_open_fd(fd, ctypes.byref(context.pointer)))
+        wheel = cls.__new__(cls)
+        wheel._context = context
+        return wheel
+
+    def close(self) -> None:
+        """Give the context back, when no call is in it any more. Twice does no harm.
+
+        What is pending is cancelled when the last descriptor of it is gone.
+        """
+        self._context = None
+
+    @property
+    def closed(self) -> bool:
+        """close() was called."""
+        return self._context is None
+
+    def __enter__(self) -> "Wheel":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_context", None):
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._context is None else f"fd={self.fileno()}"
+        return f"<{type(self).__module__}.{type(self).__name__} {state}>"
+
+    def _use(self) -> _Context:
+        context = self._context
+        if context is None:
+            raise ValueError("the wheel is closed")
+        return context
+
+    def fileno(self) -> int:
+        """The descriptor, for select, selectors and the like: readable while there is
+        an unread event. Not to be closed while the wheel is in use."""
+        context = self._use()
+        return int(lib.twheel_fd(context.pointer))
+
+    def info(self) -> Info:
+        """What the wheel is, and what is in it."""
+        context, raw = self._use(), _lib.Info()
+        check(lib.twheel_info(context.pointer, ctypes.byref(raw)))
+        return Info._of(raw)
+
+    def stats(self) -> Stats:
+        """What has been done, and how late."""
+        context, raw = self._use(), _lib.Stats()
+        check(lib.twheel_stats(context.pointer, ctypes.byref(raw)))
+        return Stats._of(raw)
+
+    def now_ns(self) -> int:
+        """The time that absolute deadlines are measured in."""
+        context, now = self._use(), ctypes.c_uint64()
+        check(lib.twheel_now(context.pointer, ctypes.byref(now)))
+        return now.value
+
+    def now(self) -> float:
+        """The same in seconds."""
+        return self.now_ns() / NSEC_PER_SEC
+
+    def arm(self, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
+            repeat: Repeat | None = None, slack_ns: int = 0) -> int:
+        """Arm a new timeout and return its id.
+
+        when: in so many seconds, or after(), after_ns(), at(), at_ns(). cookie: comes
+        back in the event, 0 to 2**64 - 1. touch: touch() can extend it; not with a
+        repeat. repeat: every() or every_ns(). slack_ns: how much later it may fire, in
+        whole microseconds up to 71 minutes, so that others share the wakeup.
+
+        Raises LimitReached, Stopped; OSError with EINVAL for what does not go
+        together, ENOMEM, or EBADF when it is open for reading only.
+        """
+        op = Operation.arm(when, cookie, touch=touch, repeat=repeat, slack_ns=slack_ns)
+        self.operate(op)
+        return op.id
+
+    def mod(self, id: int, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
+            repeat: Repeat | None = None, slack_ns: int = 0) -> Outcome:
+        """Arm a timeout anew: all of the earlier arming is replaced, and no event of it
+        is read any more. A failure changes nothing.
+
+        Raises TimeoutGone, and what arm() raises but for LimitReached.
+        """
+        return self.operate(Operation.mod(id, when, cookie, touch=touch, repeat=repeat,
+                                          slack_ns=slack_ns))
+
+    def cancel(self, id: int) -> Outcome:
+        """End a timeout: no event of it is read any more. Raises TimeoutGone."""
+        return self.operate(Operation.cancel(id))
+
+    def get(self, id: int) -> Timeout:
+        """Look at a timeout. Raises TimeoutGone."""
+        op = Operation.get(id)
+        self.operate(op)
+        return op.timeout
+
+    def operate(self, op: Operation) -> Outcome:
+        """Carry out one operation. Raises what went wrong with it."""
+        context = self._use()
+        op._raw.result = lib.twheel_operate(context.pointer, ctypes.byref(op._raw))
+        return op.outcome
+
+    def submit(self, ops: Iterable[Operation]) -> None:
+        """Carry out many operations with one system call, in order.
+
+        A bad one does not stop the rest: see the error of each. What a signal handler
+        interrupts by an exception has been done in part; Operation.error of the rest is
+        an OSError with ECANCELED.
+        """
+        context, ops = self._use(), list(ops)
+        raws = (_lib.Op * len(ops))(*(op._raw for op in ops))
+        for op, raw in zip(ops, raws):
+            raw.result = -errno.ECANCELED
+            op._raw = raw
+        done = 0
+        while done < len(ops):
+            rest = ctypes.byref(raws, done * ctypes.sizeof(_lib.Op))
+            result = lib.twheel_submit(
+                context.pointer, ctypes.cast(rest, ctypes.POINTER(_lib.Op)), len(ops) - done)
+            if result != -errno.EINTR:
+                done += check(result)
+
+    def touch(self, id: int, when: Deadline | float) -> None:
+        """Extend a timeout that was armed with touch: one store, no system call.
+
+        When the deadline comes due, the kernel looks at what was stored last. If that
+        is later it moves the timeout there and makes no event. So a touch cannot bring
+        a deadline forward, and it may come too late: compare the event with the last
+        traffic and arm anew.
+
+        Raises TimeoutGone; OSError with EOPNOTSUPP when the kernel has no touch words.
+        """
+        context = self._use()
+        deadline = when if isinstance(when, Deadline) else Deadline(seconds(when), False)
+        expires_ns = deadline.expires_ns + (0 if deadline.absolute else self.now_ns())
+        check_operation(lib.twheel_touch(context.pointer, check_u64(id), expires_ns))
+
+    def cancel_all(self) -> Found:
+        """End all timeouts; unread events are withdrawn."""
+        context, raw = self._use(), _lib.CancelAll()
+        check(lib.twheel_cancel_all(context.pointer, ctypes.byref(raw)))
+        return Found(raw.pending, raw.withdrawn)
+
+    def cancel_cookie(self, cookie: int) -> Found:
+        """End all timeouts with one cookie. It looks at every timeout to find them."""
+        context, raw = self._use(), _lib.CancelAll()
+        check(lib.twheel_cancel_cookie(context.pointer, check_u64(cookie), ctypes.byref(raw)))
+        return Found(raw.pending, raw.withdrawn)
+
+    def stop(self) -> None:
+        """Bring the wheel to its end: nothing can be armed any more. What has not fired
+        becomes an unprocessed event, in the order of the deadlines; when the last event
+        has been read, read() returns an empty list and iterations end."""
+        context = self._use()
+        check(lib.twheel_stop(context.pointer))
+
+    def timeouts(self) -> Iterator[Timeout]:
+        """All that live, in no particular order. What is armed or ends meanwhile may be
+        found or not."""
+        context, next_ = self._use(), ctypes.c_uint32()
+        entries = (_lib.ListEntry * PAGE)()
+        while found := self._page(context, entries, next_):
+            for raw in entries[:found]:
+                yield Timeout(raw.id, raw.cookie, raw.remaining_ns, raw.interval_ns, raw.repeat)
+
+    @staticmethod
+    def _page(context: _Context, entries: "ctypes.Array[_lib.ListEntry]",
+              next_: ctypes.c_uint32) -> int:
+        while True:
+            found = lib.twheel_list(context.pointer, entries, PAGE, ctypes.byref(next_))
+            if found != -errno.EINTR:
+                return check(found)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until an event can be read, or until there will be no more.
+
+        timeout: seconds, None for ever. False when the time is over.
+        """
+        context, patience = self._use(), _Patience(timeout)
+        while True:
+            result = lib.twheel_wait(context.pointer, patience.left_ns())
+            if result != -errno.EINTR:
+                return bool(check(result))
+
+    def read(self, most: int = 64, timeout: float | None = None) -> list[Event]:
+        """Take events out of the queue, at least one, in the order in which they fired.
+
+        most: how many at most, 1 or more. timeout: how many seconds to wait for the
+        first, None for ever. An empty list after stop() when there will be no more.
+
+        Raises TimeoutError when none came in time, 0 seconds included.
+        """
+        if most < 1:
+            raise ValueError(f"room for {most} events")
+        context, patience = self._use(), _Patience(timeout)
+        raws = (_lib.Event * most)()
+        while True:
+            result = lib.twheel_read(context.pointer, raws, most, patience.left_ns())
+            if result != -errno.EINTR:
+                return [Event._of(raw) for raw in raws[:check(result)]]
+
+    def __iter__(self) -> Iterator[Event]:
+        """Events as they come, until the wheel is stopped and empty.
+
+        One is read at a time: what is cancelled before its turn is not seen.
+        """
+        while events := self.read(1):
+            yield events[0]
+
+    def expirations(self) -> AsyncIterator[Event]:
+        """The same for asyncio: async for event in wheel.expirations().
+
+        Several tasks may iterate at once; each event goes to one of them.
+        """
+        from . import aio
+        return aio.expirations(self)
