@@ -26,6 +26,7 @@ help:
 	@echo 'make tools         library and command line tool'
 	@echo 'make demo          see it work in a test VM'
 	@echo 'make vm            a shell in the test VM'
+	@echo 'make deb           Debian packages, in build/deb'
 	@echo 'make check         all tests: builds, static, host, KUnit, device, bench-check'
 	@echo 'make check-long    what takes longer: stress, hotplug, a million operations, proofs'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
@@ -56,6 +57,9 @@ vm: all setup-vm
 demo: all setup-vm
 	@tools/vm/demo
 
+deb: setup-deb
+	@tools/deb
+
 check: setup-check
 	@tools/check/run
 
@@ -78,4 +82,4 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: python static prove bench bench-check clean
+.PHONY: python static prove bench bench-check deb clean
