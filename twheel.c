@@ -494,6 +494,24 @@ static __always_inline void twheel_note_first(struct twheel_shard *s, u32 level,
 }
 
 /*
+ * list_add_tail(), with what debugging kernels, and those of distributions, check in a
+ * call checked in line: whatever is wrong is left to list_add_tail(), which reports it.
+ */
+static __always_inline void twheel_append(struct list_head *entry, struct list_head *head)
+{
+	struct list_head *last = head->prev;
+
+	if (unlikely(last->next != head || last == entry)) {
+		list_add_tail(entry, head);
+		return;
+	}
+	entry->next = head;
+	entry->prev = last;
+	head->prev = entry;
+	WRITE_ONCE(last->next, entry);
+}
+
+/*
  * Put @t at the end of its slot on @level. Returns the tick at which the slot
  * must be worked off now: with a single timeout in it, when that is due.
  */
@@ -517,7 +535,7 @@ static __always_inline u64 twheel_insert(struct twheel_shard *s, struct twheel_t
 		slot->first = tick;
 	}
 	t->level = level;
-	list_add_tail(&t->entry, &slot->list);
+	twheel_append(&t->entry, &slot->list);
 	return work;
 }
 
