@@ -75,8 +75,9 @@ enum twheel_state {
  * @level: while pending, the level it lies on
  * @kind: enum twheel_kind
  * @worker: its callback runs on a workqueue
+ * @tag: the owner's, where there would be a gap
  *
- * All but @data, and @expires for twheel_arm_list(), is private to the engine.
+ * All but @data, @tag, and @expires for twheel_arm_list(), is private to the engine.
  */
 struct twheel_timeout {
 	struct list_head	entry;
@@ -91,6 +92,7 @@ struct twheel_timeout {
 	u8			level;
 	u8			kind;
 	bool			worker;
+	u32			tag;
 };
 
 /**
@@ -258,6 +260,26 @@ int twheel_audit(struct twheel *w);
 static inline bool twheel_pending(const struct twheel_timeout *t)
 {
 	return READ_ONCE(t->state) == TWHEEL_PENDING;
+}
+
+/**
+ * twheel_timeout_copy() - prepare a timeout for its first arm, like another one
+ * @t: the timeout; it must not be in a wheel
+ * @from: one that has been initialised, and not armed since
+ *
+ * For many at once: it costs next to nothing, and need not be called for memory of
+ * zeros.
+ */
+static inline void twheel_timeout_copy(struct twheel_timeout *t,
+				       const struct twheel_timeout *from)
+{
+	t->fn = from->fn;
+	t->shard = from->shard;
+	t->state = TWHEEL_IDLE;
+	t->level = 0;
+	t->kind = from->kind;
+	t->worker = from->worker;
+	t->tag = 0;
 }
 
 /**

@@ -321,14 +321,13 @@ enum twheel_record_state {
 
 /**
  * struct twheel_record - one timeout of a file
- * @t: in the wheel; data is the cookie, expires the deadline. Its entry is the
- *	place on the event queue when it is not in the wheel
+ * @t: in the wheel; data is the cookie, expires the deadline, tag how much later it may
+ *	fire, in us. Its entry is the place on the event queue when it is not in the wheel
  * @fired_ns: READY, STOPPED: when it fired or was stopped
  * @next_free: FREE: the next one that is
  * @interval_ns: from one deadline to the next, or 0
- * @generation: high half of its id; never 0
+ * @id: index and generation. A generation of 0 is that of no timeout
  * @repeat: with an interval: deadlines not read yet; 0: no end
- * @slack_us: how much later it may fire
  * @state: enum twheel_record_state
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
  * @rearm: ARMED: MOD came when it was on its way to the sink
@@ -341,9 +340,8 @@ struct twheel_record {
 		struct twheel_record	*next_free;
 	};
 	u64			interval_ns;
-	u32			generation;
+	u64			id;
 	u32			repeat;
-	u32			slack_us;
 	u8			state;
 	u8			flags;
 	bool			rearm;
@@ -355,18 +353,19 @@ static_assert(sizeof(long) < 8 || sizeof(struct twheel_record) == 88);
 /**
  * struct twheel_chunk - a page of records
  * @file: whose records they are
- * @base: index of the first
  * @records: aligned to a page, so that a record leads to its chunk
  */
 struct twheel_chunk {
 	struct twheel_file	*file;
-	u32			base;
 	struct twheel_record	records[];
 };
 
 #define TWHEEL_PER_CHUNK						\
 	((u32)((PAGE_SIZE - offsetof(struct twheel_chunk, records)) /	\
 	       sizeof(struct twheel_record)))
+
+/* What makes the next id of an index. */
+#define TWHEEL_GENERATION	BIT_ULL(32)
 
 #define TWHEEL_PER_WORDS	((u32)(PAGE_SIZE / sizeof(u64)))
 
@@ -562,14 +561,14 @@ static void twheel_uncount_page(struct twheel_user *user)
 	atomic_sub(TWHEEL_PER_CHUNK, &twheel_timeouts);
 }
 
-/* A page of zeros for the file: an address, or ERR_PTR(-EAGAIN) at a limit. */
-static void *twheel_alloc_page(struct twheel_file *f)
+/* A page for the file: an address, or ERR_PTR(-EAGAIN) at a limit. */
+static void *twheel_alloc_page(struct twheel_file *f, gfp_t gfp)
 {
 	void *page;
 
 	if (!twheel_count_page(f->user))
 		return ERR_PTR(-EAGAIN);
-	page = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	page = (void *)__get_free_page(GFP_KERNEL_ACCOUNT | gfp);
 	if (page)
 		return page;
 	twheel_uncount_page(f->user);
@@ -596,14 +595,7 @@ static struct twheel_chunk *twheel_chunk_of(const struct twheel_record *r)
 
 static u32 twheel_index(const struct twheel_record *r)
 {
-	const struct twheel_chunk *chunk = twheel_chunk_of(r);
-
-	return chunk->base + (u32)(r - chunk->records);
-}
-
-static u64 twheel_id(const struct twheel_record *r)
-{
-	return (u64)r->generation << 32 | twheel_index(r);
+	return (u32)r->id;
 }
 
 static inline struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
@@ -629,7 +621,7 @@ static inline struct twheel_record *twheel_find(struct twheel_file *f, u64 id)
 {
 	struct twheel_record *r = twheel_record_at(f, id);
 
-	return r && r->generation == id >> 32 && twheel_is_live(r) ? r : NULL;
+	return r && r->id == id && twheel_is_live(r) ? r : NULL;
 }
 
 /* Pages of words that a file can have; constant once it has begun. */
@@ -696,7 +688,8 @@ static inline void twheel_recycle(struct twheel_file *f, struct twheel_record *r
 	r->state = TWHEEL_FREE;
 	r->rearm = false;
 	r->unprocessed = false;
-	if (unlikely(!++r->generation))
+	r->id += TWHEEL_GENERATION;
+	if (unlikely(r->id < TWHEEL_GENERATION))
 		return;
 	r->next_free = f->free;
 	f->free = r;
@@ -725,22 +718,27 @@ static void twheel_unready(struct twheel_file *f, struct twheel_record *r)
 	twheel_count_unready(f, 1);
 }
 
+/* Nothing of a record is looked at that is not set here or by the ARM that takes it. */
 static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
 {
+	u64 id = TWHEEL_GENERATION + f->nr_chunks * TWHEEL_PER_CHUNK;
+	struct twheel_timeout model;
 	struct twheel_chunk *chunk;
-	u32 i;
+	struct twheel_record *r;
 
-	chunk = twheel_alloc_page(f);
+	chunk = twheel_alloc_page(f, 0);
 	if (IS_ERR(chunk))
 		return chunk;
 	chunk->file = f;
-	chunk->base = f->nr_chunks * TWHEEL_PER_CHUNK;
-	for (i = 0; i < TWHEEL_PER_CHUNK; i++) {
-		struct twheel_record *r = &chunk->records[i];
-
-		twheel_timeout_init(f->wheel, &r->t, NULL);
-		r->generation = 1;
+	twheel_timeout_init(f->wheel, &model, NULL);
+	for (r = chunk->records; r < chunk->records + TWHEEL_PER_CHUNK; r++) {
+		twheel_timeout_copy(&r->t, &model);
+		r->id = id++;
 		r->next_free = r + 1;
+		r->state = TWHEEL_FREE;
+		r->flags = 0;
+		r->rearm = false;
+		r->unprocessed = false;
 	}
 	return chunk;
 }
@@ -816,7 +814,7 @@ static int twheel_add_words(struct twheel_file *f, unsigned long page)
 	ret = twheel_make_words(f);
 	if (ret || f->words[page])
 		return ret;
-	words = twheel_alloc_page(f);
+	words = twheel_alloc_page(f, __GFP_ZERO);
 	if (IS_ERR(words))
 		return PTR_ERR(words);
 	spin_lock(&f->lock);
@@ -918,7 +916,7 @@ static u64 twheel_add_ns(u64 ns, u64 more_ns)
 
 static u64 twheel_slack_ns(const struct twheel_record *r)
 {
-	return (u64)r->slack_us * NSEC_PER_USEC;
+	return (u64)r->t.tag * NSEC_PER_USEC;
 }
 
 /**
@@ -955,7 +953,7 @@ static inline void twheel_queue_record(struct twheel_file *f, struct twheel_reco
 {
 	lockdep_assert_held(&f->lock);
 	r->state = TWHEEL_ARMED;
-	if (unlikely(r->slack_us))
+	if (unlikely(r->t.tag))
 		twheel_queue_slack(f, r, arms);
 	else
 		arms->timeouts[arms->nr++] = &r->t;
@@ -1146,7 +1144,7 @@ static inline void twheel_fill(struct twheel_file *f, struct twheel_record *r,
 	r->t.data = op->cookie;
 	r->interval_ns = op->interval_ns;
 	r->repeat = op->repeat;
-	r->slack_us = op->slack_us;
+	r->t.tag = op->slack_us;
 	r->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH);
 	if (unlikely(r->flags & TWHEEL_F_TOUCH))
 		twheel_write_word(f, r, expires_ns);
@@ -1303,7 +1301,7 @@ static noinline_for_stack u32 twheel_run_arms(struct twheel_file *f, struct twhe
 			op->result = PTR_ERR(r);
 			continue;
 		}
-		op->id = twheel_id(r);
+		op->id = r->id;
 		twheel_prepare(f, r, op, now_ns, &arms);
 	}
 	twheel_arm_all(f, &arms);
@@ -1346,7 +1344,7 @@ static noinline_for_stack u32 twheel_run_cancels(struct twheel_file *f,
 		if (unlikely(op->result))
 			continue;
 		r = twheel_record_at(f, op->id);
-		if (unlikely(!r || r->generation != op->id >> 32 || r->state != TWHEEL_ARMED)) {
+		if (unlikely(!r || r->id != op->id || r->state != TWHEEL_ARMED)) {
 			op->result = twheel_cancel_op(f, op);
 			continue;
 		}
@@ -1448,7 +1446,7 @@ static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 
 	if (IS_ERR(r))
 		return PTR_ERR(r);
-	if (put_user(twheel_id(r), &uop->id) || put_user(0, &uop->result))
+	if (put_user(r->id, &uop->id) || put_user(0, &uop->result))
 		ret = -EFAULT;
 
 	spin_lock(&f->lock);
@@ -1907,12 +1905,12 @@ static void twheel_describe(const struct twheel_file *f, const struct twheel_rec
 			    u64 now_ns, struct twheel_list_entry *entry)
 {
 	*entry = (struct twheel_list_entry){
-		.id		= twheel_id(r),
+		.id		= r->id,
 		.cookie		= r->t.data,
 		.remaining_ns	= twheel_remaining(f, r, now_ns),
 		.interval_ns	= r->interval_ns,
 		.repeat		= r->repeat,
-		.slack_us	= r->slack_us,
+		.slack_us	= r->t.tag,
 		.state		= r->state == TWHEEL_ARMED ? TWHEEL_STATE_PENDING :
 							     TWHEEL_STATE_READY,
 		.flags		= r->flags,
@@ -2162,7 +2160,7 @@ static void twheel_make_event(struct twheel_file *f, const struct twheel_record 
 			      struct twheel_event *event)
 {
 	*event = (struct twheel_event){
-		.id		= twheel_id(r),
+		.id		= r->id,
 		.cookie		= r->t.data,
 		.expires_ns	= twheel_to_user_ns(f, r->t.expires),
 		.fired_ns	= twheel_to_user_ns(f, r->fired_ns),
