@@ -30,15 +30,13 @@
  * its generations is not used again. So an id means one timeout for all times.
  *
  *	FREE		on the free list
- *	RESERVED	an id has been made, its ARM is not finished: no one finds it
  *	ARMED		in the wheel, or in a batch on its way to the sink
  *	READY		on the event queue
  *	DROPPED		cancelled in a batch on its way to the sink: no one finds it,
  *			and the sink frees it
  *	STOPPED		had not fired when STOP came; on a list of STOP, and soon READY
  *
- *	RESERVED -> ARMED	ARM
- *	RESERVED -> FREE	ARM that fails after all
+ *	FREE -> ARMED		ARM
  *	ARMED -> READY		sink
  *	ARMED -> ARMED		MOD; if the record is on its way to the sink, @rearm
  *				tells the sink to arm it instead of making an event
@@ -253,8 +251,11 @@
 #define TWHEEL_USER_PER_SLOT	64
 
 /* Operations and events that are handled in one hold of a file's lock. */
-#define TWHEEL_OPS_CHUNK	16
-#define TWHEEL_EVENTS_CHUNK	TWHEEL_OPS_CHUNK
+#define TWHEEL_OPS_CHUNK	64
+#define TWHEEL_EVENTS_CHUNK	16
+
+/* So many operations are handled without memory beside the stack. */
+#define TWHEEL_FEW_OPS		12
 
 /* Records that STOP sorts in one hold of it, and by how many bits at a time. */
 #define TWHEEL_SORT_CHUNK	64
@@ -312,7 +313,6 @@ static const u32 twheel_clockid[TWHEEL_CLOCKS] = {
 
 enum twheel_record_state {
 	TWHEEL_FREE,
-	TWHEEL_RESERVED,
 	TWHEEL_ARMED,
 	TWHEEL_READY,
 	TWHEEL_DROPPED,
@@ -419,7 +419,7 @@ struct twheel_counts {
  * @stopped: STOP has come
  * @over: and has gone: no events are added any more; read without @lock
  * @nr_ready: length of @ready; read without @lock by those who wait
- * @live: records that are RESERVED, ARMED, READY or STOPPED
+ * @live: records that are ARMED, READY or STOPPED
  * @max: limit of @live; constant once @begun
  * @nr_chunks: chunks in use; grows under @lock and @grow
  * @size: room in @chunks; under @grow
@@ -661,9 +661,9 @@ static inline bool twheel_lacks_word(struct twheel_file *f, const struct twheel_
 	return r && !twheel_word(f, twheel_index(r));
 }
 
-/* A record for an ARM, or -ESHUTDOWN, or -EAGAIN at the limit, or NULL: grow first. */
-static inline struct twheel_record *twheel_reserve(struct twheel_file *f,
-						   const struct twheel_op *op)
+/* The record for an ARM, or -ESHUTDOWN, or -EAGAIN at the limit, or NULL: grow first. */
+static inline struct twheel_record *twheel_find_free(struct twheel_file *f,
+						     const struct twheel_op *op)
 {
 	struct twheel_record *r;
 
@@ -675,10 +675,14 @@ static inline struct twheel_record *twheel_reserve(struct twheel_file *f,
 	r = f->free;
 	if (unlikely(!r || twheel_lacks_word(f, op)))
 		return NULL;
-	f->free = r->next_free;
-	r->state = TWHEEL_RESERVED;
-	f->live++;
 	return r;
+}
+
+/* The record that was found for an ARM is for it. Arming it is left to the caller. */
+static inline void twheel_take(struct twheel_file *f, struct twheel_record *r)
+{
+	f->free = r->next_free;
+	f->live++;
 }
 
 /* The record is in no list. Its id dies; so does the record with its last id. */
@@ -922,11 +926,11 @@ static u64 twheel_slack_ns(const struct twheel_record *r)
 /**
  * struct twheel_arms - records to be armed in one go
  * @nr: how many
- * @timeouts: their timeouts
+ * @timeouts: their timeouts, with room for all that there may be
  */
 struct twheel_arms {
 	unsigned int		nr;
-	struct twheel_timeout	*timeouts[TWHEEL_OPS_CHUNK];
+	struct twheel_timeout	**timeouts;
 };
 
 static inline void twheel_arm_all(struct twheel_file *f, struct twheel_arms *arms)
@@ -1100,9 +1104,9 @@ static inline int twheel_check_times(const struct twheel_file *f, const struct t
 
 static inline int twheel_check_cancel(const struct twheel_op *op)
 {
-	u64 extras = op->interval_ns | op->repeat | op->slack_us | op->reserved;
+	u32 extras = op->flags | op->repeat | op->slack_us | op->reserved;
 
-	return unlikely(extras | op->flags | op->expires_ns | op->cookie) ? -EINVAL : 0;
+	return unlikely(extras | op->expires_ns | op->interval_ns | op->cookie) ? -EINVAL : 0;
 }
 
 /*
@@ -1126,15 +1130,17 @@ static int twheel_check_op(const struct twheel_file *f, const struct twheel_op *
 	}
 }
 
-/* Most ARMs ask for nothing but a deadline: seen at a glance. */
-static inline int twheel_check_arm(const struct twheel_file *f, const struct twheel_op *op)
+/*
+ * Most ARMs ask for nothing but a deadline: seen at a glance. Such a one passes
+ * twheel_check_op().
+ */
+static inline bool twheel_is_plain(const struct twheel_file *f, const struct twheel_op *op)
 {
-	u64 extras = op->interval_ns | op->repeat | op->slack_us | op->reserved;
-	u32 flags = (op->flags & ~TWHEEL_F_ABS) | (f->op_flags & ~op->flags);
+	/* TWHEEL_F_ABS may be there, or must be. */
+	u32 flags = (op->flags & (f->op_flags | ~TWHEEL_F_ABS)) ^ f->op_flags;
+	u32 extras = op->repeat | op->slack_us | op->reserved | flags;
 
-	if (likely(!(extras | flags | op->expires_ns >> 63)))
-		return 0;
-	return twheel_check_op(f, op);
+	return likely(!(extras | op->interval_ns | op->expires_ns >> 63));
 }
 
 /* All that ARM and MOD set, but for t.expires. */
@@ -1150,14 +1156,19 @@ static inline void twheel_fill(struct twheel_file *f, struct twheel_record *r,
 		twheel_write_word(f, r, expires_ns);
 }
 
-/* Fill in a reserved record; arming it is left to the caller, with others. */
-static inline void twheel_prepare(struct twheel_file *f, struct twheel_record *r,
-				  const struct twheel_op *op, u64 now_ns,
-				  struct twheel_arms *arms)
+/* What twheel_fill() does for a plain ARM, to a record that is FREE. It is ARMED then. */
+static inline void twheel_fill_plain(struct twheel_record *r, const struct twheel_op *op,
+				     u64 expires_ns)
 {
-	r->t.expires = twheel_deadline(f, op, now_ns);
-	twheel_fill(f, r, op, r->t.expires);
-	twheel_queue_record(f, r, arms);
+	r->t.data = op->cookie;
+	r->t.expires = expires_ns;
+	r->t.tag = 0;
+	r->interval_ns = 0;
+	r->repeat = 0;
+	r->state = TWHEEL_ARMED;
+	r->flags = 0;
+	r->rearm = false;
+	r->unprocessed = false;
 }
 
 /*
@@ -1276,69 +1287,113 @@ static int twheel_apply(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
 	}
 }
 
-/*
- * A run of ARMs at the front of @ops, in one go. Returns how many are done: up to an
- * operation of another kind, or one that needs a record or a word and there is none.
+/**
+ * struct twheel_batch - operations that are handled in one hold of a file's lock
+ * @size: room for so many
+ * @ops: the operations
+ * @timeouts: those of a run of them, with room for as many
  */
-static noinline_for_stack u32 twheel_run_arms(struct twheel_file *f, struct twheel_op *ops,
-					      u32 nr, u64 now_ns)
+struct twheel_batch {
+	u32			size;
+	struct twheel_op	*ops;
+	struct twheel_timeout	**timeouts;
+};
+
+/*
+ * A run of plain ARMs at the front of @ops, in one go, as long as there are records.
+ * Returns how many are done.
+ */
+static u32 twheel_run_plain(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
+			    struct twheel_timeout **timeouts)
 {
-	struct twheel_arms arms;
+	struct twheel_record *r = f->free;
+	u32 room = f->stopped ? 0 : min(nr, f->max - f->live);
 	u32 i;
 
-	arms.nr = 0;
+	lockdep_assert_held(&f->lock);
+	for (i = 0; i < room && r; i++) {
+		struct twheel_op *op = &ops[i];
+
+		if (op->opcode != TWHEEL_OP_ARM || !twheel_is_plain(f, op))
+			break;
+		f->free = r->next_free;
+		op->id = r->id;
+		op->result = 0;
+		twheel_fill_plain(r, op, twheel_deadline(f, op, now_ns));
+		timeouts[i] = &r->t;
+		r = f->free;
+	}
+	f->live += i;
+	if (i)
+		twheel_arm_list(f->wheel, timeouts, i);
+	return i;
+}
+
+/*
+ * A run of any ARMs at the front of @ops, in one go. Returns how many are done: up to
+ * an operation of another kind, or one that needs a record or a word and there is none.
+ */
+static u32 twheel_run_arms(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
+			   struct twheel_timeout **timeouts)
+{
+	struct twheel_arms arms = { .timeouts = timeouts };
+	u32 i;
+
 	for (i = 0; i < nr && ops[i].opcode == TWHEEL_OP_ARM; i++) {
 		struct twheel_op *op = &ops[i];
 		struct twheel_record *r;
 
-		op->result = twheel_check_arm(f, op);
+		op->result = twheel_check_op(f, op);
 		if (unlikely(op->result))
 			continue;
-		r = twheel_reserve(f, op);
+		r = twheel_find_free(f, op);
 		if (unlikely(!r))
 			break;
 		if (IS_ERR(r)) {
 			op->result = PTR_ERR(r);
 			continue;
 		}
+		twheel_take(f, r);
 		op->id = r->id;
-		twheel_prepare(f, r, op, now_ns, &arms);
+		r->t.expires = twheel_deadline(f, op, now_ns);
+		twheel_fill(f, r, op, r->t.expires);
+		twheel_queue_record(f, r, &arms);
 	}
 	twheel_arm_all(f, &arms);
 	return i;
 }
 
-/* Cancelled by twheel_cancel_list(), or on its way to the sink, which frees it then. */
-static int twheel_finish_cancel(struct twheel_file *f, struct twheel_record *r, bool cancelled)
+/*
+ * twheel_cancel_list() has put NULL for those of a run of CANCELs that are on their way
+ * to the sink, which frees them. The result of all that it was called with is 0.
+ */
+static void twheel_finish_cancels(struct twheel_file *f, struct twheel_op *op,
+				  struct twheel_timeout **timeouts, u32 nr)
 {
-	if (likely(cancelled)) {
-		twheel_recycle(f, r);
-		return 0;
+	for (; nr; op++) {
+		if (op->result)
+			continue;
+		nr--;
+		if (*timeouts++ || !twheel_has_fired(f, twheel_record_at(f, op->id)))
+			continue;
+		op->result = TWHEEL_WITHDRAWN;
+		f->counts.cancelled--;
+		f->counts.withdrawn++;
 	}
-	if (!twheel_has_fired(f, r))
-		return 0;
-	f->counts.cancelled--;
-	f->counts.withdrawn++;
-	return TWHEEL_WITHDRAWN;
 }
 
 /*
  * A run of CANCELs at the front of @ops, in one go. What is pending is DROPPED first,
  * so that its id is dead for those behind it. Returns how many are done.
  */
-static noinline_for_stack u32 twheel_run_cancels(struct twheel_file *f,
-						 struct twheel_op *ops, u32 nr)
+static u32 twheel_run_cancels(struct twheel_file *f, struct twheel_op *ops, u32 nr,
+			      struct twheel_timeout **timeouts)
 {
-	struct twheel_timeout *timeouts[TWHEEL_OPS_CHUNK];
-	struct {
-		struct twheel_record	*r;
-		struct twheel_op	*op;
-	} wait[TWHEEL_OPS_CHUNK];
-	u32 i, n = 0, k;
+	struct twheel_record *r;
+	u32 i, k, n = 0;
 
 	for (i = 0; i < nr && ops[i].opcode == TWHEEL_OP_CANCEL; i++) {
 		struct twheel_op *op = &ops[i];
-		struct twheel_record *r;
 
 		op->result = twheel_check_cancel(op);
 		if (unlikely(op->result))
@@ -1349,15 +1404,15 @@ static noinline_for_stack u32 twheel_run_cancels(struct twheel_file *f,
 			continue;
 		}
 		r->state = TWHEEL_DROPPED;
-		timeouts[n] = &r->t;
-		wait[n].r = r;
-		wait[n++].op = op;
+		timeouts[n++] = &r->t;
 	}
 	f->live -= n;
 	f->counts.cancelled += n;
-	twheel_cancel_list(timeouts, n);
+	if (unlikely(twheel_cancel_list(timeouts, n) != n))
+		twheel_finish_cancels(f, ops, timeouts, n);
 	for (k = 0; k < n; k++)
-		wait[k].op->result = twheel_finish_cancel(f, wait[k].r, timeouts[k]);
+		if (likely(timeouts[k]))
+			twheel_recycle(f, twheel_record_of(&timeouts[k]->entry));
 	return i;
 }
 
@@ -1365,7 +1420,8 @@ static noinline_for_stack u32 twheel_run_cancels(struct twheel_file *f,
  * Carry out operations in order, until one needs a record or a word and there is none.
  * Returns how many are done.
  */
-static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns)
+static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
+			  struct twheel_timeout **timeouts)
 {
 	u32 i = 0, n;
 
@@ -1374,14 +1430,15 @@ static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, 
 		struct twheel_op *op = &ops[i];
 
 		if (op->opcode == TWHEEL_OP_ARM) {
-			n = twheel_run_arms(f, op, nr - i, now_ns);
+			n = twheel_run_plain(f, op, nr - i, now_ns, timeouts) ?:
+			    twheel_run_arms(f, op, nr - i, now_ns, timeouts);
 			if (!n)
 				break;
 			i += n;
 			continue;
 		}
 		if (op->opcode == TWHEEL_OP_CANCEL) {
-			i += twheel_run_cancels(f, op, nr - i);
+			i += twheel_run_cancels(f, op, nr - i, timeouts);
 			continue;
 		}
 		op->result = twheel_check_op(f, op);
@@ -1395,15 +1452,16 @@ static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, 
 	return i;
 }
 
-static void twheel_carry_out(struct twheel_file *f, struct twheel_op *ops, u32 nr)
+static void twheel_carry_out(struct twheel_file *f, struct twheel_batch *batch, u32 nr)
 {
 	u64 now_ns = twheel_now(f->wheel);
+	struct twheel_op *ops = batch->ops;
 	u32 done = 0;
 	int ret;
 
 	for (;;) {
 		spin_lock(&f->lock);
-		done += twheel_run_ops(f, ops + done, nr - done, now_ns);
+		done += twheel_run_ops(f, ops + done, nr - done, now_ns, batch->timeouts);
 		spin_unlock(&f->lock);
 		if (done == nr)
 			return;
@@ -1416,51 +1474,120 @@ static void twheel_carry_out(struct twheel_file *f, struct twheel_op *ops, u32 n
 /* One operation in a call */
 
 /*
- * Reserve for an ARM, growing as needed. The id is not alive yet: it has to get
- * to user space first, as a timeout that nobody knows could not be cancelled.
+ * Get an operation but for its result, field by field: a call that copies it costs
+ * twice as much. True if the address is bad.
  */
-static struct twheel_record *twheel_reserve_grow(struct twheel_file *f,
-						 const struct twheel_op *op)
+static __always_inline bool twheel_fetch_op(struct twheel_op *op,
+					    const struct twheel_op __user *uop)
 {
-	struct twheel_record *r;
-	int ret;
+	if (!user_access_begin(uop, sizeof(*uop)))
+		return true;
+	unsafe_get_user(op->opcode, &uop->opcode, fault);
+	unsafe_get_user(op->flags, &uop->flags, fault);
+	unsafe_get_user(op->id, &uop->id, fault);
+	unsafe_get_user(op->expires_ns, &uop->expires_ns, fault);
+	unsafe_get_user(op->interval_ns, &uop->interval_ns, fault);
+	unsafe_get_user(op->cookie, &uop->cookie, fault);
+	unsafe_get_user(op->repeat, &uop->repeat, fault);
+	unsafe_get_user(op->slack_us, &uop->slack_us, fault);
+	unsafe_get_user(op->reserved, &uop->reserved, fault);
+	user_access_end();
+	return false;
+fault:
+	user_access_end();
+	return true;
+}
 
-	for (;;) {
-		spin_lock(&f->lock);
-		r = twheel_reserve(f, op);
-		spin_unlock(&f->lock);
-		if (r)
-			return r;
-		ret = twheel_grow(f, op);
-		if (ret)
-			return ERR_PTR(ret);
-	}
+/* Write what comes out of an ARM. True if the address is bad, or would fault. */
+static __always_inline bool twheel_put_id(u64 id, struct twheel_op __user *uop)
+{
+	if (!user_access_begin(uop, sizeof(*uop)))
+		return true;
+	unsafe_put_user(id, &uop->id, fault);
+	unsafe_put_user(0, &uop->result, fault);
+	user_access_end();
+	return false;
+fault:
+	user_access_end();
+	return true;
+}
+
+/*
+ * Try to arm. The id has to get to user space first, as a timeout that nobody knows
+ * could not be cancelled; nobody can use it before the lock is dropped. Returns 1 if
+ * there is something to grow first, -EFAULT if the id has to be faulted in, too.
+ */
+static __always_inline int twheel_try_arm(struct twheel_file *f, const struct twheel_op *op,
+					  struct twheel_op __user *uop)
+{
+	struct twheel_record *r = twheel_find_free(f, op);
+	u64 expires_ns;
+	bool fault;
+
+	if (unlikely(!r))
+		return 1;
+	if (IS_ERR(r))
+		return PTR_ERR(r);
+	pagefault_disable();
+	fault = twheel_put_id(r->id, uop);
+	pagefault_enable();
+	if (unlikely(fault))
+		return -EFAULT;
+	twheel_take(f, r);
+	expires_ns = twheel_deadline(f, op, twheel_now_for(f, op));
+	twheel_fill(f, r, op, expires_ns);
+	twheel_queue_alone(f, r, expires_ns);
+	return 0;
+}
+
+/* Make it possible to arm, after an attempt that has failed with @ret. */
+static noinline int twheel_help_arm(struct twheel_file *f, const struct twheel_op *op,
+				    struct twheel_op __user *uop, int ret)
+{
+	if (ret == 1)
+		return twheel_grow(f, op);
+	if (ret == -EFAULT && !twheel_put_id(0, uop))
+		return 0;
+	return ret;
 }
 
 static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 			  struct twheel_op __user *uop)
 {
-	struct twheel_record *r = twheel_reserve_grow(f, op);
-	u64 expires_ns;
-	int ret = 0;
+	int ret;
 
-	if (IS_ERR(r))
-		return PTR_ERR(r);
-	if (put_user(r->id, &uop->id) || put_user(0, &uop->result))
-		ret = -EFAULT;
-
-	spin_lock(&f->lock);
-	if (!ret && unlikely(f->stopped))
-		ret = -ESHUTDOWN;
-	if (ret) {
-		twheel_end_record(f, r);
-	} else {
-		expires_ns = twheel_deadline(f, op, twheel_now_for(f, op));
-		twheel_fill(f, r, op, expires_ns);
-		twheel_queue_alone(f, r, expires_ns);
+	if (!twheel_is_plain(f, op)) {
+		ret = twheel_check_op(f, op);
+		if (ret)
+			return ret;
 	}
+	for (;;) {
+		spin_lock(&f->lock);
+		ret = twheel_try_arm(f, op, uop);
+		spin_unlock(&f->lock);
+		if (likely(!ret))
+			return 0;
+		ret = twheel_help_arm(f, op, uop, ret);
+		if (ret)
+			return ret;
+	}
+}
+
+/* Most CANCELs are of what is pending, or was: one look, and no more to be written. */
+static int twheel_cancel_one(struct twheel_file *f, const struct twheel_op *op,
+			     struct twheel_op __user *uop)
+{
+	int ret = twheel_check_cancel(op);
+
+	if (ret)
+		return ret;
+	/* A result that cannot be told is found out before there is one. */
+	if (put_user(0, &uop->result))
+		return -EFAULT;
+	spin_lock(&f->lock);
+	ret = twheel_cancel_op(f, op);
 	spin_unlock(&f->lock);
-	return ret;
+	return ret > 0 ? put_user(ret, &uop->result) : ret;
 }
 
 static int twheel_apply_grow(struct twheel_file *f, struct twheel_op *op)
@@ -1501,13 +1628,15 @@ static int twheel_ioctl_op(struct twheel_file *f, u32 opcode, struct twheel_op _
 {
 	struct twheel_op op;
 
-	if (copy_from_user(&op, uop, sizeof(op)))
+	if (twheel_fetch_op(&op, uop))
 		return -EFAULT;
 	if (op.opcode != opcode)
 		return -EINVAL;
 	twheel_begin(f);
 	if (opcode == TWHEEL_OP_ARM)
-		return twheel_check_arm(f, &op) ?: twheel_arm_one(f, &op, uop);
+		return twheel_arm_one(f, &op, uop);
+	if (opcode == TWHEEL_OP_CANCEL)
+		return twheel_cancel_one(f, &op, uop);
 	return twheel_check_op(f, &op) ?: twheel_apply_one(f, &op, uop);
 }
 
@@ -1533,16 +1662,17 @@ static u32 twheel_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops
 }
 
 /* Returns how many operations were tried: with none of them, the address is bad. */
-static u32 twheel_submit_ops(struct twheel_file *f, struct twheel_op __user *uops, u32 nr)
+static u32 twheel_submit_batch(struct twheel_file *f, struct twheel_op __user *uops, u32 nr,
+			       struct twheel_batch *batch)
 {
-	struct twheel_op ops[TWHEEL_OPS_CHUNK];
+	struct twheel_op *ops = batch->ops;
 	u32 done = 0, want, got;
 	bool fault;
 
 	while (done < nr) {
-		want = min_t(u32, nr - done, TWHEEL_OPS_CHUNK);
+		want = min(nr - done, batch->size);
 		got = twheel_fetch_ops(ops, uops + done, want);
-		twheel_carry_out(f, ops, got);
+		twheel_carry_out(f, batch, got);
 		/* If unmapped meanwhile, the results are forfeited, the effects stay. */
 		fault = copy_to_user(uops + done, ops, got * sizeof(*ops)) || got < want;
 		done += got;
@@ -1550,6 +1680,39 @@ static u32 twheel_submit_ops(struct twheel_file *f, struct twheel_op __user *uop
 			break;
 		cond_resched();
 	}
+	return done;
+}
+
+static noinline_for_stack u32 twheel_submit_few(struct twheel_file *f,
+						struct twheel_op __user *uops, u32 nr)
+{
+	struct twheel_timeout *timeouts[TWHEEL_FEW_OPS];
+	struct twheel_op ops[TWHEEL_FEW_OPS];
+	struct twheel_batch batch = {
+		.size = TWHEEL_FEW_OPS, .ops = ops, .timeouts = timeouts,
+	};
+
+	return twheel_submit_batch(f, uops, nr, &batch);
+}
+
+/* Many of them have memory of their own for the time of the call, if there is any. */
+static u32 twheel_submit_ops(struct twheel_file *f, struct twheel_op __user *uops, u32 nr)
+{
+	struct {
+		struct twheel_op	ops[TWHEEL_OPS_CHUNK];
+		struct twheel_timeout	*timeouts[TWHEEL_OPS_CHUNK];
+	} *room;
+	struct twheel_batch batch;
+	u32 done;
+
+	room = nr > TWHEEL_FEW_OPS ? kmalloc(sizeof(*room), GFP_KERNEL | __GFP_NOWARN) : NULL;
+	if (!room)
+		return twheel_submit_few(f, uops, nr);
+	batch.size = TWHEEL_OPS_CHUNK;
+	batch.ops = room->ops;
+	batch.timeouts = room->timeouts;
+	done = twheel_submit_batch(f, uops, nr, &batch);
+	kfree(room);
 	return done;
 }
 
@@ -2205,7 +2368,8 @@ static void twheel_consume(struct twheel_file *f, const struct twheel_event *eve
 			   unsigned int nr)
 {
 	struct list_head *pos = f->ready.next, *next;
-	struct twheel_arms arms = { };
+	struct twheel_timeout *timeouts[TWHEEL_EVENTS_CHUNK];
+	struct twheel_arms arms = { .timeouts = timeouts };
 	unsigned int i;
 
 	if (!nr)
