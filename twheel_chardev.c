@@ -1194,7 +1194,7 @@ static int __twheel_cancel_record(struct twheel_file *f, struct twheel_record *r
 		twheel_end_record(f, r);
 		return TWHEEL_WITHDRAWN;
 	}
-	if (twheel_cancel(&r->t)) {
+	if (likely(twheel_cancel(&r->t))) {
 		twheel_end_record(f, r);
 		return 0;
 	}
@@ -1214,9 +1214,9 @@ static int twheel_cancel_record(struct twheel_file *f, struct twheel_record *r)
 	return ret;
 }
 
-static int twheel_cancel_op(struct twheel_file *f, const struct twheel_op *op)
+static int twheel_cancel_id(struct twheel_file *f, u64 id)
 {
-	struct twheel_record *r = twheel_find(f, op->id);
+	struct twheel_record *r = twheel_find(f, id);
 
 	return r ? twheel_cancel_record(f, r) : -ENOENT;
 }
@@ -1279,7 +1279,7 @@ static int twheel_apply(struct twheel_file *f, struct twheel_op *op, u64 now_ns)
 	case TWHEEL_OP_MOD:
 		return twheel_mod_op(f, op, now_ns);
 	case TWHEEL_OP_CANCEL:
-		return twheel_cancel_op(f, op);
+		return twheel_cancel_id(f, op->id);
 	case TWHEEL_OP_GET:
 		return twheel_get_op(f, op, now_ns);
 	default:
@@ -1400,7 +1400,7 @@ static u32 twheel_run_cancels(struct twheel_file *f, struct twheel_op *ops, u32 
 			continue;
 		r = twheel_record_at(f, op->id);
 		if (unlikely(!r || r->id != op->id || r->state != TWHEEL_ARMED)) {
-			op->result = twheel_cancel_op(f, op);
+			op->result = twheel_cancel_id(f, op->id);
 			continue;
 		}
 		r->state = TWHEEL_DROPPED;
@@ -1475,10 +1475,10 @@ static void twheel_carry_out(struct twheel_file *f, struct twheel_batch *batch, 
 
 /*
  * Get an operation but for its result, field by field: a call that copies it costs
- * twice as much. True if the address is bad.
+ * twice as much. If @writes, the result is set to 0. True if the address is bad.
  */
 static __always_inline bool twheel_fetch_op(struct twheel_op *op,
-					    const struct twheel_op __user *uop)
+					    struct twheel_op __user *uop, bool writes)
 {
 	if (!user_access_begin(uop, sizeof(*uop)))
 		return true;
@@ -1491,6 +1491,8 @@ static __always_inline bool twheel_fetch_op(struct twheel_op *op,
 	unsafe_get_user(op->repeat, &uop->repeat, fault);
 	unsafe_get_user(op->slack_us, &uop->slack_us, fault);
 	unsafe_get_user(op->reserved, &uop->reserved, fault);
+	if (writes)
+		unsafe_put_user(0, &uop->result, fault);
 	user_access_end();
 	return false;
 fault:
@@ -1554,40 +1556,17 @@ static noinline int twheel_help_arm(struct twheel_file *f, const struct twheel_o
 static int twheel_arm_one(struct twheel_file *f, struct twheel_op *op,
 			  struct twheel_op __user *uop)
 {
-	int ret;
+	int ret = twheel_check_op(f, op);
 
-	if (!twheel_is_plain(f, op)) {
-		ret = twheel_check_op(f, op);
-		if (ret)
-			return ret;
-	}
-	for (;;) {
+	while (!ret) {
 		spin_lock(&f->lock);
 		ret = twheel_try_arm(f, op, uop);
 		spin_unlock(&f->lock);
-		if (likely(!ret))
-			return 0;
+		if (!ret)
+			break;
 		ret = twheel_help_arm(f, op, uop, ret);
-		if (ret)
-			return ret;
 	}
-}
-
-/* Most CANCELs are of what is pending, or was: one look, and no more to be written. */
-static int twheel_cancel_one(struct twheel_file *f, const struct twheel_op *op,
-			     struct twheel_op __user *uop)
-{
-	int ret = twheel_check_cancel(op);
-
-	if (ret)
-		return ret;
-	/* A result that cannot be told is found out before there is one. */
-	if (put_user(0, &uop->result))
-		return -EFAULT;
-	spin_lock(&f->lock);
-	ret = twheel_cancel_op(f, op);
-	spin_unlock(&f->lock);
-	return ret > 0 ? put_user(ret, &uop->result) : ret;
+	return ret;
 }
 
 static int twheel_apply_grow(struct twheel_file *f, struct twheel_op *op)
@@ -1624,20 +1603,84 @@ static int twheel_apply_one(struct twheel_file *f, struct twheel_op *op,
 	return copy_to_user(uop, op, sizeof(*op)) ? -EFAULT : 0;
 }
 
-static int twheel_ioctl_op(struct twheel_file *f, u32 opcode, struct twheel_op __user *uop)
+static noinline_for_stack int twheel_ioctl_op(struct twheel_file *f, u32 opcode,
+					      struct twheel_op __user *uop)
 {
 	struct twheel_op op;
 
-	if (twheel_fetch_op(&op, uop))
+	if (twheel_fetch_op(&op, uop, false))
 		return -EFAULT;
 	if (op.opcode != opcode)
 		return -EINVAL;
 	twheel_begin(f);
 	if (opcode == TWHEEL_OP_ARM)
 		return twheel_arm_one(f, &op, uop);
-	if (opcode == TWHEEL_OP_CANCEL)
-		return twheel_cancel_one(f, &op, uop);
 	return twheel_check_op(f, &op) ?: twheel_apply_one(f, &op, uop);
+}
+
+/*
+ * The two that most calls are for. All they call with @op is inline, so that it is not
+ * in memory: what they cannot do begins anew in twheel_ioctl_op().
+ */
+
+/* A plain ARM, with nothing in its way; false: it has not been done. */
+static __always_inline bool twheel_arm_plain(struct twheel_file *f, const struct twheel_op *op,
+					     u64 now_ns, struct twheel_op __user *uop)
+{
+	struct twheel_record *r = f->free;
+	bool fault;
+
+	lockdep_assert_held(&f->lock);
+	if (unlikely(f->stopped || f->live >= f->max || !r))
+		return false;
+	/* Before it is queued: see twheel_try_arm(). */
+	pagefault_disable();
+	fault = twheel_put_id(r->id, uop);
+	pagefault_enable();
+	if (unlikely(fault))
+		return false;
+	twheel_take(f, r);
+	twheel_fill_plain(r, op, twheel_deadline(f, op, now_ns));
+	twheel_arm(&r->t, r->t.expires);
+	return true;
+}
+
+static int twheel_ioctl_arm(struct twheel_file *f, struct twheel_op __user *uop)
+{
+	struct twheel_op op;
+	u64 now_ns = 0;
+	bool done;
+
+	if (twheel_fetch_op(&op, uop, false))
+		return -EFAULT;
+	if (op.opcode != TWHEEL_OP_ARM)
+		return -EINVAL;
+	twheel_begin(f);
+	if (unlikely(!twheel_is_plain(f, &op)))
+		return twheel_ioctl_op(f, TWHEEL_OP_ARM, uop);
+	if (!(op.flags & TWHEEL_F_ABS))
+		now_ns = twheel_now(f->wheel);
+	spin_lock(&f->lock);
+	done = twheel_arm_plain(f, &op, now_ns, uop);
+	spin_unlock(&f->lock);
+	return likely(done) ? 0 : twheel_ioctl_op(f, TWHEEL_OP_ARM, uop);
+}
+
+static int twheel_ioctl_cancel(struct twheel_file *f, struct twheel_op __user *uop)
+{
+	struct twheel_op op;
+	int ret;
+
+	/* A result that cannot be told is found out before there is one. */
+	if (twheel_fetch_op(&op, uop, true))
+		return -EFAULT;
+	if (op.opcode != TWHEEL_OP_CANCEL || twheel_check_cancel(&op))
+		return -EINVAL;
+	twheel_begin(f);
+	spin_lock(&f->lock);
+	ret = twheel_cancel_id(f, op.id);
+	spin_unlock(&f->lock);
+	return likely(ret <= 0) ? ret : put_user(ret, &uop->result);
 }
 
 /* Many operations in a call */
@@ -2266,11 +2309,11 @@ static long twheel_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	case TWHEEL_IOC_SETUP:
 		return twheel_ioctl_setup(f, argp);
 	case TWHEEL_IOC_ARM:
-		return twheel_ioctl_op(f, TWHEEL_OP_ARM, argp);
+		return twheel_ioctl_arm(f, argp);
 	case TWHEEL_IOC_MOD:
 		return twheel_ioctl_op(f, TWHEEL_OP_MOD, argp);
 	case TWHEEL_IOC_CANCEL:
-		return twheel_ioctl_op(f, TWHEEL_OP_CANCEL, argp);
+		return twheel_ioctl_cancel(f, argp);
 	case TWHEEL_IOC_GET:
 		return twheel_ioctl_op(f, TWHEEL_OP_GET, argp);
 	case TWHEEL_IOC_SUBMIT:
