@@ -634,6 +634,8 @@ static void one_of_two_who_cancel_or_the_reader_wins(void)
 	rivals[0].stop = 1;
 	rivals[1].stop = 1;
 	pthread_barrier_wait(&barrier);
+	pthread_join(rivals[0].thread, NULL);
+	pthread_join(rivals[1].thread, NULL);
 }
 
 /* Close */

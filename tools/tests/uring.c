@@ -76,7 +76,9 @@ static int count_workers(void)
 
 		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0 && read(fd, name, sizeof(name)) > 0)
+		if (fd < 0)
+			continue;
+		if (read(fd, name, sizeof(name)) > 0)
 			nr += !strncmp(name, "iou-wrk", strlen("iou-wrk"));
 		close(fd);
 	}
