@@ -36,7 +36,7 @@ help:
 	@echo 'make python        the Python package, in the test VM; PYTHON=INTERPRETER'
 	@echo 'make library       what is installed of the library works'
 	@echo 'make host          the tests of user space that need no device'
-	@echo 'make static        checkpatch, sparse, kernel-doc, shellcheck, headers'
+	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
 	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
 	@echo 'make bench-check   fails if twheel has become more than 5 % dearer'
