@@ -37,6 +37,7 @@ help:
 	@echo 'make library       what is installed of the library works'
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
+	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
 	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
 	@echo 'make bench-check   fails if twheel has become more than 5 % dearer'
@@ -69,6 +70,9 @@ check-long: setup-check setup-prove
 library host kunit kunit-smp travel device python static: setup-check
 	@tools/check/run $@
 
+analysis: setup-debug
+	@tools/check/run $@
+
 prove: setup-prove
 	@tools/prove/run
 
@@ -82,4 +86,4 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: python static prove bench bench-check deb clean
+.PHONY: python static analysis prove bench bench-check deb clean

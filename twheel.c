@@ -547,7 +547,7 @@ static __always_inline u64 twheel_place(struct twheel_shard *s, struct twheel_ti
 {
 	u32 level = twheel_level(&s->geometry, t->tick, s->cursor);
 
-	return twheel_insert(s, t, level > s->visit_level ? level : s->visit_level);
+	return twheel_insert(s, t, max_t(u32, level, s->visit_level));
 }
 
 /*

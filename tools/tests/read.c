@@ -64,7 +64,7 @@ static void read_into_less_than_a_record_at_bad_address_is_einval(void)
 
 static void read_returns_only_whole_records(void)
 {
-	char buffer[4 * RECORD];
+	unsigned char buffer[4 * RECORD];
 	int fd = open_with_events(O_RDWR, 4);
 
 	memset(buffer, 0x5a, sizeof(buffer));
@@ -113,7 +113,7 @@ static void read_of_many_into_fresh_memory_returns_them_all(void)
 	const int nr = 20000;
 	struct twheel_event *events = mmap(NULL, nr * RECORD, PROT_READ | PROT_WRITE,
 					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char *seen = calloc(nr, 1);
+	unsigned char *seen = calloc(nr, 1);
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
 	CHECK(events != MAP_FAILED);

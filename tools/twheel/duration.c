@@ -119,6 +119,6 @@ struct duration_text duration_text(uint64_t ns)
 		len--;
 	if (text.s[len - 1] == '.')
 		len--;
-	strcpy(text.s + len, unit->name);
+	snprintf(text.s + len, sizeof(text.s) - len, "%s", unit->name);
 	return text;
 }

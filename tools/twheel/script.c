@@ -107,10 +107,11 @@ static const struct name *find_name(const struct script *script, const char *tex
 static const struct name *add_name(struct script *script, const char *text)
 {
 	struct name *name = cli_resize(NULL, 1, sizeof(*name));
-	char *copy = cli_resize(NULL, strlen(text) + 1, 1);
+	size_t size = strlen(text) + 1;
+	char *copy = cli_resize(NULL, size, 1);
 
 	script->names = cli_resize(script->names, script->nr_names + 1, sizeof(*script->names));
-	script->names[script->nr_names] = strcpy(copy, text);
+	script->names[script->nr_names] = memcpy(copy, text, size);
 	*name = (struct name) { .text = copy, .index = script->nr_names++ };
 	if (!tsearch(name, &script->index, compare_names)) {
 		cli_error("out of memory");
