@@ -15,6 +15,7 @@
 #include <linux/prandom.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define PATIENCE	(30 * HZ)
@@ -441,7 +442,7 @@ static struct kunit_suite clock_suite = {
 	.test_cases = clock_cases,
 };
 
-kunit_test_suite(clock_suite);
+module_test_suite(clock_suite);
 
 MODULE_DESCRIPTION("KUnit suite of timing wheels on running clocks");
 MODULE_LICENSE("GPL");

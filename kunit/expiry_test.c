@@ -11,6 +11,7 @@
 #include <linux/prandom.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 /* No power of two, and short: the largest wheels turn often before the clock ends. */
@@ -1062,7 +1063,7 @@ static struct kunit_suite expiry_suite = {
 	.test_cases = expiry_cases,
 };
 
-kunit_test_suite(expiry_suite);
+module_test_suite(expiry_suite);
 
 MODULE_DESCRIPTION("KUnit suite of when and in which order a timing wheel fires");
 MODULE_LICENSE("GPL");

@@ -21,7 +21,6 @@
 #include <linux/time64.h>
 
 #include "../twheel.h"
-#include "../twheel_compat.h"
 #include "reference.h"
 
 #define FIXTURE_ORDER	2048
@@ -210,22 +209,5 @@ static inline void expect_fires_at(struct kunit *test, struct probe *p, u64 tick
 	advance_tick(test, tick);
 	KUNIT_ASSERT_EQ_MSG(test, before + 1, p->fired, "late, after tick %llu", tick);
 }
-
-/*
- * In place of kunit_test_suite(), for suites that have module parameters: KUnit runs
- * those of a module before the parameters are looked at.
- */
-#define fixture_test_suite(suite)						\
-static struct kunit_suite * const fixture_suites[] = { &(suite) };		\
-static int __init fixture_run_suites(void)					\
-{										\
-	return twheel_run_kunit_suites(fixture_suites, 1);			\
-}										\
-module_init(fixture_run_suites);						\
-static void __exit fixture_end_suites(void)					\
-{										\
-	__kunit_test_suites_exit((struct kunit_suite **)fixture_suites, 1);	\
-}										\
-module_exit(fixture_end_suites)
 
 #endif /* _TWHEEL_KUNIT_FIXTURE_H */

@@ -19,6 +19,7 @@
 #include <linux/moduleparam.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 static unsigned int cycles = 6;
 module_param(cycles, uint, 0444);
@@ -593,7 +594,7 @@ static struct kunit_suite hotplug_suite = {
 	.test_cases = hotplug_cases,
 };
 
-fixture_test_suite(hotplug_suite);
+module_test_suite(hotplug_suite);
 
 MODULE_DESCRIPTION("KUnit suite of timing wheels and CPU hotplug");
 MODULE_LICENSE("GPL");

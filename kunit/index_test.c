@@ -12,6 +12,7 @@
 
 #include "../twheel_index.h"
 #include "reference.h"
+#include "suite.h"
 
 #define DAY_NS		(24ULL * 3600 * NSEC_PER_SEC)
 #define CLOCK_END	((u64)S64_MAX)
@@ -518,7 +519,7 @@ static struct kunit_suite index_suite = {
 	.test_cases = index_cases,
 };
 
-kunit_test_suite(index_suite);
+module_test_suite(index_suite);
 
 MODULE_DESCRIPTION("KUnit suite of the timing wheel's index arithmetic");
 MODULE_LICENSE("GPL");

@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "helper.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
@@ -722,7 +723,7 @@ static struct kunit_suite limit_suite = {
 	.test_cases = limit_cases,
 };
 
-kunit_test_suite(limit_suite);
+module_test_suite(limit_suite);
 
 MODULE_DESCRIPTION("KUnit suite of the limit of pending timeouts");
 MODULE_LICENSE("GPL");

@@ -6,6 +6,7 @@
 #include <linux/module.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define MANY		1000
@@ -432,7 +433,7 @@ static struct kunit_suite list_suite = {
 	.test_cases = list_cases,
 };
 
-kunit_test_suite(list_suite);
+module_test_suite(list_suite);
 
 MODULE_DESCRIPTION("KUnit suite of arming and cancelling many timeouts at once");
 MODULE_LICENSE("GPL");

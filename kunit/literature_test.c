@@ -10,6 +10,7 @@
 #include <linux/module.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 #define MS	((u64)NSEC_PER_MSEC)
 #define SEC	((u64)NSEC_PER_SEC)
@@ -227,7 +228,7 @@ static struct kunit_suite literature_suite = {
 	.test_cases = literature_cases,
 };
 
-kunit_test_suite(literature_suite);
+module_test_suite(literature_suite);
 
 MODULE_DESCRIPTION("KUnit suite of the literature's examples of timing wheels");
 MODULE_LICENSE("GPL");

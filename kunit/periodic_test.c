@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "helper.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define CLOCK_END	((u64)S64_MAX)
@@ -840,7 +841,7 @@ static struct kunit_suite periodic_suite = {
 	.test_cases = periodic_cases,
 };
 
-kunit_test_suite(periodic_suite);
+module_test_suite(periodic_suite);
 
 MODULE_DESCRIPTION("KUnit suite of periodic timeouts");
 MODULE_LICENSE("GPL");

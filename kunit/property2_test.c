@@ -17,6 +17,7 @@
 #include "fixture.h"
 #include "helper.h"
 #include "play.h"
+#include "suite.h"
 
 static unsigned int steps = 20000;
 module_param(steps, uint, 0444);
@@ -690,7 +691,7 @@ static struct kunit_suite property2_suite = {
 	.test_cases = property2_cases,
 };
 
-fixture_test_suite(property2_suite);
+module_test_suite(property2_suite);
 
 MODULE_DESCRIPTION("KUnit suite of random operations of every kind on a timing wheel");
 MODULE_LICENSE("GPL");

@@ -18,6 +18,7 @@
 
 #include "fixture.h"
 #include "play.h"
+#include "suite.h"
 
 static unsigned int steps = 100000;
 module_param(steps, uint, 0444);
@@ -509,7 +510,7 @@ static struct kunit_suite property_suite = {
 	.test_cases = property_cases,
 };
 
-fixture_test_suite(property_suite);
+module_test_suite(property_suite);
 
 MODULE_DESCRIPTION("KUnit suite of random operations on a timing wheel against a model");
 MODULE_LICENSE("GPL");

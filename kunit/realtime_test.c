@@ -13,6 +13,7 @@
 
 #include "fixture.h"
 #include "helper.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define HOUR		(3600LL * NSEC_PER_SEC)
@@ -585,7 +586,7 @@ static struct kunit_suite realtime_suite = {
 	.test_cases = realtime_cases,
 };
 
-kunit_test_suite(realtime_suite);
+module_test_suite(realtime_suite);
 
 MODULE_DESCRIPTION("KUnit suite of timing wheels on a wall clock that is stepped");
 MODULE_LICENSE("GPL");

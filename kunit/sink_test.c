@@ -8,6 +8,7 @@
 #include <linux/module.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define MANY		1000
@@ -564,7 +565,7 @@ static struct kunit_suite sink_suite = {
 	.test_cases = sink_cases,
 };
 
-kunit_test_suite(sink_suite);
+module_test_suite(sink_suite);
 
 MODULE_DESCRIPTION("KUnit suite of timing wheels with a batch sink");
 MODULE_LICENSE("GPL");

@@ -7,6 +7,7 @@
 
 #include "../twheel_index.h"
 #include "fixture.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define ODD_TICK	3ULL
@@ -422,7 +423,7 @@ static struct kunit_suite slack_suite = {
 	.test_cases = slack_cases,
 };
 
-kunit_test_suite(slack_suite);
+module_test_suite(slack_suite);
 
 MODULE_DESCRIPTION("KUnit suite of timeouts that may be late");
 MODULE_LICENSE("GPL");

@@ -8,6 +8,7 @@
 #include <linux/module.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define DAY_NS		(24ULL * 3600 * NSEC_PER_SEC)
@@ -810,7 +811,7 @@ static struct kunit_suite state_suite = {
 	.test_cases = state_cases,
 };
 
-kunit_test_suite(state_suite);
+module_test_suite(state_suite);
 
 MODULE_DESCRIPTION("KUnit suite of the states of wheels and timeouts");
 MODULE_LICENSE("GPL");

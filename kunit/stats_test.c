@@ -10,6 +10,7 @@
 
 #include "fixture.h"
 #include "helper.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
@@ -551,7 +552,7 @@ static struct kunit_suite stats_suite = {
 	.test_cases = stats_cases,
 };
 
-kunit_test_suite(stats_suite);
+module_test_suite(stats_suite);
 
 MODULE_DESCRIPTION("KUnit suite of the counters of a timing wheel");
 MODULE_LICENSE("GPL");

@@ -10,6 +10,7 @@
 
 #include "fixture.h"
 #include "helper.h"
+#include "suite.h"
 
 static unsigned int repeat = 100;
 module_param(repeat, uint, 0444);
@@ -989,7 +990,7 @@ static struct kunit_suite stop_suite = {
 	.test_cases = stop_cases,
 };
 
-fixture_test_suite(stop_suite);
+module_test_suite(stop_suite);
 
 MODULE_DESCRIPTION("KUnit suite of the end of a timing wheel");
 MODULE_LICENSE("GPL");

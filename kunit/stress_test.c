@@ -21,6 +21,7 @@
 #include <linux/random.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 static unsigned int seconds = 2;
 module_param(seconds, uint, 0444);
@@ -708,7 +709,7 @@ static struct kunit_suite stress_suite = {
 	.test_cases = stress_cases,
 };
 
-fixture_test_suite(stress_suite);
+module_test_suite(stress_suite);
 
 MODULE_DESCRIPTION("KUnit suite of timing wheels under load");
 MODULE_LICENSE("GPL");

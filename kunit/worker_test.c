@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 
 #include "fixture.h"
+#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define PATIENCE	(30 * HZ)
@@ -737,7 +738,7 @@ static struct kunit_suite worker_suite = {
 	.test_cases = worker_cases,
 };
 
-kunit_test_suite(worker_suite);
+module_test_suite(worker_suite);
 
 MODULE_DESCRIPTION("KUnit suite of timeouts on a workqueue");
 MODULE_LICENSE("GPL");

@@ -6,6 +6,7 @@
 # whole, and they survive a crash.
 
 status=0
+[ ! -e /add/kunit.ko ] || insmod /add/kunit.ko enable=1
 for module in /add/kunit/*.ko; do
 	name=${module##*/}
 	parameters=$(sed -n "s/^${name%.ko} //p" /add/parameters)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _TWHEEL_KUNIT_SUITE_H
+#define _TWHEEL_KUNIT_SUITE_H
+
+#include <kunit/test.h>
+#include <linux/module.h>
+
+#include "../twheel_compat.h"
+
+/*
+ * In place of kunit_test_suite(). KUnit runs the suites that it finds in a module
+ * before the module's parameters are looked at, and finds them only in a kernel that
+ * was configured with KUnit; this runs them with both.
+ */
+#define module_test_suite(suite)						\
+static struct kunit_suite * const module_suites[] = { &(suite) };		\
+static int __init run_module_suites(void)					\
+{										\
+	return twheel_run_kunit_suites(module_suites, 1);			\
+}										\
+module_init(run_module_suites);							\
+static void __exit end_module_suites(void)					\
+{										\
+	__kunit_test_suites_exit((struct kunit_suite **)module_suites, 1);	\
+}										\
+module_exit(end_module_suites)
+
+#endif /* _TWHEEL_KUNIT_SUITE_H */
