@@ -70,7 +70,9 @@
  * new one if there is more to do. The change hangs on a CPU hotplug state that
  * is left before the thread is parked and entered after it is unparked, and not
  * on the thread's own park and unpark calls, which are skipped for a thread that
- * has not run yet.
+ * has not run yet. When that state is left the CPU waits for the turn that is going
+ * on: a callback may sleep until a timer of this CPU fires, and on PREEMPT_RT it is a
+ * thread that runs those, which is parked before ours.
  *
  * A timeout that asks for it has its callback run by a worker of the shard: the
  * thread moves it from the list of what is due to another one, from which the
@@ -89,18 +91,19 @@
  *
  * Locking
  *
- *	twheel_mutex		all wheels, which CPUs serve
- *	  twheel.ending		one twheel_stop() at a time
- *	  twheel.advance	one twheel_advance() at a time (MANUAL)
- *	    shard.lock		the shard and the timeouts at home in it
- *	      server.lock	the server's queue of shards
- *	      twheel.waiters	its own lock, in wakeups
- *	      hrtimer base	in hrtimer_start()
- *	      worker pool	in queue_work()
+ *	server.turn		what the thread is doing
+ *	  twheel_mutex		all wheels, which CPUs serve
+ *	    twheel.ending	one twheel_stop() at a time
+ *	    twheel.advance	one twheel_advance() at a time (MANUAL)
+ *	      shard.lock	the shard and the timeouts at home in it
+ *		server.lock	the server's queue of shards
+ *		twheel.waiters	its own lock, in wakeups
+ *		hrtimer base	in hrtimer_start()
+ *		worker pool	in queue_work()
  *
- * Never two shard locks at once. No lock is held in callbacks and sinks, but
- * twheel.advance is with MANUAL. shard.lock and server.lock are taken in hard
- * interrupts (hrtimer; on PREEMPT_RT the timer runs in a thread).
+ * Never two shard locks at once. In callbacks and sinks no lock is held but
+ * server.turn, or with MANUAL twheel.advance. shard.lock and server.lock are
+ * taken in hard interrupts (hrtimer; on PREEMPT_RT the timer runs in a thread).
  *
  * The home of a timeout, t->shard, changes under the lock of the old home while
  * the timeout is idle and its callback is not running there. It is read without
@@ -381,11 +384,13 @@ struct twheel_shard {
 
 /**
  * struct twheel_server - the thread of one CPU
+ * @turn: held by the thread while it has a shard
  * @lock: protects @queue, and the @work of the shards in it
  * @queue: shards that have work to do now
  * @task: the thread; set when it is created
  */
 struct twheel_server {
+	struct mutex		turn;		/* what the thread is doing */
 	spinlock_t		lock;		/* queue, shard.work */
 	struct list_head	queue;
 	struct task_struct	*task;
@@ -1962,6 +1967,7 @@ static void twheel_serve(unsigned int cpu)
 	struct twheel_server *server = &per_cpu(twheel_servers, cpu);
 	struct twheel_shard *s;
 
+	mutex_lock(&server->turn);
 	scoped_guard(spinlock_irq, &server->lock) {
 		s = list_first_entry_or_null(&server->queue, struct twheel_shard, work);
 		if (s)
@@ -1969,6 +1975,7 @@ static void twheel_serve(unsigned int cpu)
 	}
 	if (s)
 		twheel_serve_shard(s);
+	mutex_unlock(&server->turn);
 	cond_resched();
 }
 
@@ -2039,11 +2046,20 @@ static int twheel_cpu_online(unsigned int cpu)
 	return 0;
 }
 
+/* When the turn is over the thread has nothing to do any more. */
+static void twheel_end_turn(struct twheel_server *server)
+{
+	mutex_lock(&server->turn);
+	mutex_unlock(&server->turn);
+}
+
 static int twheel_cpu_offline(unsigned int cpu)
 {
-	guard(mutex)(&twheel_mutex);
-	cpumask_clear_cpu(cpu, &twheel_serving);
-	twheel_assign_servers();
+	scoped_guard(mutex, &twheel_mutex) {
+		cpumask_clear_cpu(cpu, &twheel_serving);
+		twheel_assign_servers();
+	}
+	twheel_end_turn(&per_cpu(twheel_servers, cpu));
 	return 0;
 }
 
@@ -2735,6 +2751,7 @@ static int __init twheel_init(void)
 		return -EINVAL;
 	}
 	for_each_possible_cpu(cpu) {
+		mutex_init(&per_cpu(twheel_servers, cpu).turn);
 		spin_lock_init(&per_cpu(twheel_servers, cpu).lock);
 		INIT_LIST_HEAD(&per_cpu(twheel_servers, cpu).queue);
 	}
