@@ -34,6 +34,7 @@ help:
 	@echo 'make travel        long timeouts, on a clock that jumps'
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
 	@echo 'make python        the Python package, in the test VM; PYTHON=INTERPRETER'
+	@echo 'make adapters      the adapters for libevent and libuv, in the test VM'
 	@echo 'make library       what is installed of the library works'
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
@@ -67,7 +68,7 @@ check: setup-check
 check-long: setup-check setup-prove
 	@tools/check/run long prove
 
-library host kunit kunit-smp travel device python static: setup-check
+library host kunit kunit-smp travel device adapters python static: setup-check
 	@tools/check/run $@
 
 analysis: setup-debug
@@ -86,4 +87,4 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: python static analysis prove bench bench-check deb clean
+.PHONY: adapters python static analysis prove bench bench-check deb clean

@@ -34,7 +34,7 @@ kernel_sources()
 
 program_sources()
 {
-	sources '*.c' | grep -E '^./tools/(lib|twheel|tests|bench|examples)/' |
+	sources '*.c' | grep -E '^./tools/(adapters|lib|twheel|tests|bench|examples)/' |
 		grep -Ev '^./tools/bench/(kernel|plugin)/'
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <event2/event.h>
+
+#include "twheel_libevent.h"
+
+static void readable(evutil_socket_t fd, short what, void *hub)
+{
+	(void)fd;
+	(void)what;
+	twheel_hub_dispatch(hub);
+}
+
+static void watch(struct twheel_hub *hub, bool on)
+{
+	struct twheel_libevent *wheel = twheel_entry(hub, struct twheel_libevent, hub);
+
+	if (on)
+		event_add(wheel->readable, NULL);
+	else
+		event_del(wheel->readable);
+}
+
+int twheel_libevent_open(struct twheel_libevent *wheel, struct event_base *base)
+{
+	int ret;
+
+	ret = twheel_hub_open(&wheel->hub, watch);
+	if (ret)
+		return ret;
+	wheel->readable = event_new(base, twheel_fd(wheel->hub.ctx), EV_READ | EV_PERSIST,
+				    readable, &wheel->hub);
+	if (!wheel->readable) {
+		twheel_hub_close(&wheel->hub);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The hub ends the watch before it closes the descriptor. */
+void twheel_libevent_close(struct twheel_libevent *wheel)
+{
+	twheel_hub_close(&wheel->hub);
+	event_free(wheel->readable);
+}

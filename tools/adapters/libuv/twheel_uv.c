@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "twheel_uv.h"
+
+static void readable(uv_poll_t *handle, int status, int events)
+{
+	struct twheel_uv *wheel = twheel_entry(handle, struct twheel_uv, readable);
+
+	(void)status;
+	(void)events;
+	twheel_hub_dispatch(&wheel->hub);
+}
+
+static void watch(struct twheel_hub *hub, bool on)
+{
+	struct twheel_uv *wheel = twheel_entry(hub, struct twheel_uv, hub);
+
+	if (on)
+		uv_poll_start(&wheel->readable, UV_READABLE, readable);
+	else
+		uv_poll_stop(&wheel->readable);
+}
+
+int twheel_uv_open(struct twheel_uv *wheel, uv_loop_t *loop)
+{
+	int ret;
+
+	ret = twheel_hub_open(&wheel->hub, watch);
+	if (ret)
+		return ret;
+	ret = uv_poll_init(loop, &wheel->readable, twheel_fd(wheel->hub.ctx));
+	if (ret)
+		twheel_hub_close(&wheel->hub);
+	return ret;
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+	struct twheel_uv *wheel = twheel_entry(handle, struct twheel_uv, readable);
+
+	if (wheel->closed)
+		wheel->closed(wheel);
+}
+
+/* The hub ends the watch before it closes the descriptor. */
+void twheel_uv_close(struct twheel_uv *wheel, void (*closed)(struct twheel_uv *wheel))
+{
+	wheel->closed = closed;
+	twheel_hub_close(&wheel->hub);
+	uv_close((uv_handle_t *)&wheel->readable, handle_closed);
+}

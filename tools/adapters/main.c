@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0
+/* echo PORT [SECONDS]: the echo server as a program. */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "echo.h"
+
+#define NSEC_PER_SEC	UINT64_C(1000000000)
+
+static int listen_on(unsigned int port)
+{
+	struct sockaddr_in6 address = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
+	if (fd < 0 || bind(fd, (void *)&address, sizeof(address)) || listen(fd, SOMAXCONN))
+		return -1;
+	return fd;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int port = argc > 1 ? atoi(argv[1]) : 0;
+	unsigned int seconds = argc > 2 ? atoi(argv[2]) : 60;
+	int listener;
+
+	if (argc > 3 || !port || port > 65535 || !seconds) {
+		fprintf(stderr, "Usage: %s PORT [SECONDS]\n", argv[0]);
+		return 64;
+	}
+	listener = listen_on(port);
+	if (listener < 0) {
+		perror("listen");
+		return 1;
+	}
+	return echo_serve(listener, seconds * NSEC_PER_SEC);
+}
