@@ -35,6 +35,7 @@ help:
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
 	@echo 'make python        the Python package, in the test VM; PYTHON=INTERPRETER'
 	@echo 'make adapters      the adapters for libevent and libuv, in the test VM'
+	@echo 'make samples       the module that uses the wheel, under User Mode Linux'
 	@echo 'make library       what is installed of the library works'
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
@@ -68,7 +69,7 @@ check: setup-check
 check-long: setup-check setup-prove
 	@tools/check/run long prove
 
-library host kunit kunit-smp travel device adapters python static: setup-check
+library host kunit kunit-smp travel device adapters python samples static: setup-check
 	@tools/check/run $@
 
 analysis: setup-debug
@@ -87,4 +88,4 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: adapters python static analysis prove bench bench-check deb clean
+.PHONY: adapters python samples static analysis prove bench bench-check deb clean

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests the sample in the test VM: loads it in several ways, and looks at what its jobs have
+# come to. That unloading it leaves nothing behind is seen in the kernel's log.
+
+# load PARAMETER...
+load()
+{
+	insmod /add/retry.ko "$@"
+}
+
+# count NAME: what the module says of it.
+count()
+{
+	sed -n "s/^$1 //p" /sys/kernel/debug/twheel_retry
+}
+
+# wait_until NAME NUMBER
+wait_until()
+{
+	i=0
+	while [ "$(count "$1")" != "$2" ]; do
+		i=$((i + 1))
+		[ $i -lt 400 ] || { cat /sys/kernel/debug/twheel_retry; return 1; }
+		sleep 0.05
+	done
+}
+
+# Hundredths of a second.
+now()
+{
+	tr -d . </proc/uptime | cut -d ' ' -f 1
+}
+
+is()
+{
+	[ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }
+}
+
+# 50 + 100 + 200 + 400 ms
+jobs_succeed_after_delays_that_double()
+{
+	begin=$(now)
+	load jobs=1000 failures=4 attempts=5 delay_ms=50 &&
+		wait_until succeeded 1000 &&
+		[ $(($(now) - begin)) -ge 74 ] &&
+		is "$(count attempts)" 5000 && is "$(count early)" 0 && is "$(count 'given up')" 0
+}
+
+jobs_are_given_up_after_the_last_attempt()
+{
+	load jobs=1000 failures=4 attempts=4 delay_ms=10 &&
+		wait_until 'given up' 1000 &&
+		is "$(count attempts)" 4000 && is "$(count early)" 0 && is "$(count succeeded)" 0
+}
+
+jobs_that_wait_for_hours_do_not_keep_the_module()
+{
+	load jobs=1000 failures=1 delay_ms=3600000 &&
+		wait_until attempts 1000 && is "$(count succeeded)" 0
+}
+
+jobs_can_be_cancelled_while_they_are_tried()
+{
+	for round in 1 2 3 4 5 6 7 8 9; do
+		load jobs=1000 failures=1000000 attempts=1000000 delay_ms=1 || return
+		usleep $((round * 3000))
+		rmmod retry || return
+	done
+	load jobs=1
+}
+
+# run_test NUMBER NAME: with what it loads unloaded after it.
+run_test()
+{
+	verdict=ok
+	"$2" >/tmp/output 2>&1 || verdict="not ok"
+	rmmod retry >>/tmp/output 2>&1 || verdict="not ok"
+	sed 's/^/# /' /tmp/output
+	echo "$verdict $1 $2"
+}
+
+echo "KTAP version 1"
+echo "1..4"
+run_test 1 jobs_succeed_after_delays_that_double
+run_test 2 jobs_are_given_up_after_the_last_attempt
+run_test 3 jobs_that_wait_for_hours_do_not_keep_the_module
+run_test 4 jobs_can_be_cancelled_while_they_are_tried
