@@ -20,13 +20,22 @@ static int listen_on(unsigned int port)
 	return fd;
 }
 
+/* 0 for what is no number, or none from 1 to @max. */
+static unsigned int take_number(const char *text, unsigned int max)
+{
+	char *rest;
+	unsigned long value = strtoul(text, &rest, 10);
+
+	return *rest || value > max ? 0 : value;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned int port = argc > 1 ? atoi(argv[1]) : 0;
-	unsigned int seconds = argc > 2 ? atoi(argv[2]) : 60;
+	unsigned int port = argc > 1 ? take_number(argv[1], 65535) : 0;
+	unsigned int seconds = argc > 2 ? take_number(argv[2], 86400) : 60;
 	int listener;
 
-	if (argc > 3 || !port || port > 65535 || !seconds) {
+	if (argc > 3 || !port || !seconds) {
 		fprintf(stderr, "Usage: %s PORT [SECONDS]\n", argv[0]);
 		return 64;
 	}

@@ -90,10 +90,10 @@ static void stop(evutil_socket_t sig, short what, void *base)
 	event_base_loopbreak(base);
 }
 
-int echo_serve(int fd, uint64_t idle_ns)
+int echo_serve(int listener, uint64_t idle_ns)
 {
 	struct server server = { .base = event_base_new(), .idle_ns = idle_ns };
-	struct evconnlistener *listener;
+	struct evconnlistener *accepting;
 	struct event *term;
 	int ret;
 
@@ -102,13 +102,14 @@ int echo_serve(int fd, uint64_t idle_ns)
 		fprintf(stderr, "/dev/twheel: %s\n", strerror(-ret));
 		return 1;
 	}
-	listener = evconnlistener_new(server.base, begin, &server, LEV_OPT_CLOSE_ON_FREE, 0, fd);
+	accepting = evconnlistener_new(server.base, begin, &server, LEV_OPT_CLOSE_ON_FREE, 0,
+				       listener);
 	term = evsignal_new(server.base, SIGTERM, stop, server.base);
 	event_add(term, NULL);
 	event_base_dispatch(server.base);
 
 	event_free(term);
-	evconnlistener_free(listener);
+	evconnlistener_free(accepting);
 	twheel_libevent_close(&server.wheel);
 	event_base_free(server.base);
 	return 0;

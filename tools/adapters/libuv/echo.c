@@ -97,7 +97,7 @@ static void stop(uv_signal_t *term, int sig)
 	uv_stop(term->loop);
 }
 
-int echo_serve(int fd, uint64_t idle_ns)
+int echo_serve(int listener, uint64_t idle_ns)
 {
 	struct server server = { .idle_ns = idle_ns };
 	uv_loop_t *loop = uv_default_loop();
@@ -110,7 +110,7 @@ int echo_serve(int fd, uint64_t idle_ns)
 		return 1;
 	}
 	uv_tcp_init(loop, &server.listener);
-	uv_tcp_open(&server.listener, fd);
+	uv_tcp_open(&server.listener, listener);
 	uv_listen((uv_stream_t *)&server.listener, SOMAXCONN, begin);
 	uv_signal_init(loop, &term);
 	uv_signal_start(&term, stop, SIGTERM);

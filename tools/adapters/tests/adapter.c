@@ -123,8 +123,8 @@ static void loop_ends_when_the_last_node_is_cancelled(void)
 static void arm_moved(struct twheel_hub *new_hub)
 {
 	init_nodes(new_hub, only_called);
-	arm_node(0, 500);
-	arm_node(0, 700);		/* a store */
+	arm_node(0, 1000);
+	arm_node(0, 1200);		/* a store */
 	arm_node(1, 3600 * 1000);
 	arm_node(1, 3600 * 2000);
 	arm_node(1, 100);		/* before what was stored */
@@ -137,11 +137,12 @@ static void check_moved(struct twheel_hub *same)
 	check_nothing_left(same);
 	CHECK_EQ(nr_calls[0], 1);
 	CHECK_EQ(nr_calls[1], 1);
-	CHECK(called_ns[0] >= begun_ns + 700 * NSEC_PER_MSEC);
+	CHECK(called_ns[0] >= begun_ns + 1200 * NSEC_PER_MSEC);
 	CHECK(called_ns[1] >= begun_ns + 100 * NSEC_PER_MSEC);
 	CHECK_EQ(twheel_stats(hub->ctx, &stats), 0);
+	CHECK_EQ(stats.extended, 1);
 	CHECK_EQ(stats.moved, 1);
-	CHECK_EQ(stats.armed - stats.ended, 0);
+	CHECK_EQ(stats.armed, 2);
 }
 
 static void node_moves_later_and_earlier(void)
@@ -260,6 +261,7 @@ struct client {
 static struct client clients[NR_CLIENTS];
 static unsigned int nr_clients, nr_ended, nr_early;
 static __s64 latest_ns;
+static __u64 slowest_ns;	/* from a client's turn to the next one, or to its echo */
 static __u64 idle_ns;
 static struct sockaddr_in address;
 static int epoll;
@@ -317,9 +319,18 @@ static void send_byte(struct client *client)
 	send(client->fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+static void took(__u64 since_ns)
+{
+	__u64 ns = now_ns() - since_ns;
+
+	if (ns > slowest_ns)
+		slowest_ns = ns;
+}
+
 static void byte_echoed(struct client *client)
 {
 	CHECK(client->sent_ns);
+	took(client->sent_ns);
 	client->heard_ns = client->sent_ns;
 	client->sent_ns = 0;
 }
@@ -350,6 +361,8 @@ static void client_ended(struct client *client)
 {
 	__s64 late = now_ns() - client->heard_ns - idle_ns;
 
+	if (client->sent_ns)
+		took(client->sent_ns);
 	close(client->fd);
 	client->fd = -1;
 	nr_ended++;
@@ -392,7 +405,7 @@ static void echo_from(struct client *client)
 
 	send_byte(client);
 	CHECK_EQ(recv(client->fd, &byte, 1, 0), 1);
-	CHECK_EQ(byte, 'x');
+	CHECK(byte == 'x');
 	byte_echoed(client);
 }
 
@@ -410,8 +423,10 @@ static unsigned int send_from_active(void)
 	for (unsigned int i = 0; i < nr_clients; i++) {
 		if (!is_active(i) || clients[i].fd < 0)
 			continue;
-		if (!clients[i].sent_ns)
+		if (!clients[i].sent_ns) {
+			took(clients[i].heard_ns);
 			send_byte(&clients[i]);
+		}
 		nr++;
 	}
 	return nr;
@@ -452,8 +467,8 @@ static void silent_connection_is_closed_on_time_and_not_early(void)
 }
 
 /*
- * Those that are active all the time are dropped only if this machine pauses for as long
- * as the idle time, and then not early either.
+ * Those that are active all the time are dropped only if this machine pauses for about as
+ * long as the idle time, and then not early either.
  */
 static void thousands_are_closed_on_time_if_silent_and_stay_if_active(void)
 {
@@ -473,7 +488,8 @@ static void thousands_are_closed_on_time_if_silent_and_stay_if_active(void)
 		  most, nr_clients, (connected - begun) / NSEC_PER_MSEC, stayed, echoed,
 		  latest_ns / (__s64)NSEC_PER_MSEC);
 	CHECK_EQ(nr_early, 0);
-	CHECK(stayed > 0 && echoed >= stayed);
+	CHECK(stayed > 0 || slowest_ns > IDLE_NS / 2);
+	CHECK(echoed >= stayed);
 	for (unsigned int i = 0; i < nr_clients; i++) {
 		if (clients[i].fd >= 0)
 			hang_up(&clients[i]);
