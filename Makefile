@@ -41,6 +41,7 @@ help:
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
 	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
+	@echo 'make fuzz          random programs against the device, for long; SEED, OPERATIONS, KERNEL'
 	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
 	@echo 'make bench-check   fails if twheel has become more than 5 % dearer'
 	@echo 'make clean         remove build/ (kernels are in ~/.cache/twheel)'
@@ -78,6 +79,11 @@ analysis: setup-debug
 prove: setup-prove
 	@tools/prove/run
 
+# Guided by the code that is reached, where the kernel counts that.
+fuzz: setup-check
+	@tools/fuzz/run $(if $(filter file,$(origin KERNEL)),,--kernel $(KERNEL)) -- \
+		--operations $(or $(OPERATIONS),10000000) $(if $(SEED),--seed $(SEED))
+
 bench: setup-bench
 	@tools/bench/run
 
@@ -88,4 +94,4 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: adapters python samples static analysis prove bench bench-check deb clean
+.PHONY: adapters python samples static analysis prove fuzz bench bench-check deb clean

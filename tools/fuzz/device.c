@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "device.h"
+
+#define ONE_LIE_IN	3	/* replies that it would apply to */
+
+static uint64_t operations;
+
+void device_count(uint64_t nr)
+{
+	__atomic_fetch_add(&operations, nr, __ATOMIC_RELAXED);
+}
+
+uint64_t device_operations(void)
+{
+	return __atomic_load_n(&operations, __ATOMIC_RELAXED);
+}
+
+/* Lies */
+
+enum lie {
+	WRONG_ERRNO, STALE_ACCEPTED, NOT_WITHDRAWN, OLD_ID, TOO_LONG, ONE_LIVE_MORE, ONE_DONE_LESS,
+	EARLY, WRONG_COOKIE, NOT_LAST, ONE_MORE, LOST, OUT_OF_ORDER, NOT_READY, NOT_LISTED,
+	COUNT_OF_CANCEL_ALL,
+};
+
+static const char * const lie_names[NR_LIES] = {
+	[WRONG_ERRNO] = "wrong errno",
+	[STALE_ACCEPTED] = "stale id accepted",
+	[NOT_WITHDRAWN] = "withdrawn, but said to be pending",
+	[OLD_ID] = "id given out twice",
+	[TOO_LONG] = "remaining time too long",
+	[ONE_LIVE_MORE] = "one more counted live",
+	[ONE_DONE_LESS] = "one operation less done",
+	[EARLY] = "early by a nanosecond",
+	[WRONG_COOKIE] = "wrong cookie",
+	[NOT_LAST] = "lost flag of the last event",
+	[ONE_MORE] = "one expiration too many",
+	[LOST] = "lost event",
+	[OUT_OF_ORDER] = "events out of order",
+	[NOT_READY] = "poll without an event that is there",
+	[NOT_LISTED] = "timeout not listed",
+	[COUNT_OF_CANCEL_ALL] = "miscounted cancel",
+};
+
+static int lying = -1;
+static unsigned int occasions;
+
+void device_lie(int lie)
+{
+	lying = lie;
+	occasions = 0;
+}
+
+const char *device_lie_name(int lie)
+{
+	return lie_names[lie];
+}
+
+static int lie_now(enum lie lie)
+{
+	return lying == (int)lie && ++occasions % ONE_LIE_IN == 0;
+}
+
+static int lie_about_error(unsigned long command, int error)
+{
+	if (error == -EINVAL && lie_now(WRONG_ERRNO))
+		return -ENOSPC;
+	if (error == -ENOENT && command == TWHEEL_IOC_CANCEL && lie_now(STALE_ACCEPTED))
+		return 0;
+	return error;
+}
+
+static void lie_about_op(unsigned long command, struct twheel_op *op)
+{
+	static uint64_t id;
+
+	if (op->result == TWHEEL_WITHDRAWN && lie_now(NOT_WITHDRAWN))
+		op->result = 0;
+	if (command == TWHEEL_IOC_ARM && id && lie_now(OLD_ID))
+		op->id = id;
+	if (command == TWHEEL_IOC_ARM)
+		id = op->id;
+	if (command == TWHEEL_IOC_GET && lie_now(TOO_LONG))
+		op->expires_ns += 1000000000;
+}
+
+static void lie_about_all(unsigned long command, void *arg)
+{
+	struct twheel_submit *submit = arg;
+	struct twheel_cancel_all *all = arg;
+	struct twheel_list *list = arg;
+	struct twheel_info *info = arg;
+
+	if (command == TWHEEL_IOC_SUBMIT && submit->done && lie_now(ONE_DONE_LESS))
+		submit->done--;
+	if (command == TWHEEL_IOC_CANCEL_ALL && lie_now(COUNT_OF_CANCEL_ALL))
+		all->withdrawn++;
+	if (command == TWHEEL_IOC_LIST && list->done && lie_now(NOT_LISTED))
+		list->done--;
+	if (command == TWHEEL_IOC_INFO && lie_now(ONE_LIVE_MORE))
+		info->live++;
+}
+
+static void lie_about_event(struct twheel_event *event)
+{
+	if (event->fired_ns - event->expires_ns < 1000000 && lie_now(EARLY))
+		event->fired_ns = event->expires_ns - 1;
+	if (lie_now(WRONG_COOKIE))
+		event->cookie ^= 1ULL << 63;
+	if (lie_now(NOT_LAST))
+		event->flags &= ~TWHEEL_EV_LAST;
+	if (lie_now(ONE_MORE))
+		event->count++;
+}
+
+static ssize_t lie_about_events(struct twheel_event *events, ssize_t size)
+{
+	struct twheel_event first;
+
+	if (size <= 0)
+		return size;
+	lie_about_event(events);
+	if (size < (ssize_t)(2 * sizeof(*events)))
+		return size;
+	if (lie_now(LOST))
+		return size - sizeof(*events);
+	if (events[0].fired_ns < events[1].fired_ns && lie_now(OUT_OF_ORDER)) {
+		first = events[0];
+		events[0] = events[1];
+		events[1] = first;
+	}
+	return size;
+}
+
+/* Calls */
+
+int device_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC);
+
+	device_count(1);
+	return fd < 0 ? -errno : fd;
+}
+
+static int ioctl_lies(unsigned long command, void *arg, int ret)
+{
+	if (ret)
+		return lie_about_error(command, ret);
+	switch (command) {
+	case TWHEEL_IOC_ARM:
+	case TWHEEL_IOC_MOD:
+	case TWHEEL_IOC_CANCEL:
+	case TWHEEL_IOC_GET:
+		lie_about_op(command, arg);
+		break;
+	default:
+		lie_about_all(command, arg);
+	}
+	return ret;
+}
+
+int device_ioctl(int fd, unsigned long command, void *arg)
+{
+	int ret = ioctl(fd, command, arg);
+
+	device_count(1);
+	ret = ret < 0 ? -errno : ret;
+	return lying < 0 ? ret : ioctl_lies(command, arg, ret);
+}
+
+ssize_t device_read(int fd, void *buffer, size_t size)
+{
+	ssize_t ret = read(fd, buffer, size);
+
+	device_count(1);
+	ret = ret < 0 ? -errno : ret;
+	return lying < 0 ? ret : lie_about_events(buffer, ret);
+}
+
+ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags)
+{
+	ssize_t ret = preadv2(fd, iov, nr, -1, flags);
+
+	device_count(1);
+	return ret < 0 ? -errno : ret;
+}
+
+int device_poll(int fd, int timeout_ms, short *revents)
+{
+	struct pollfd pollfd = { .fd = fd, .events = POLLIN | POLLRDNORM };
+	int ret = poll(&pollfd, 1, timeout_ms);
+
+	device_count(1);
+	*revents = pollfd.revents;
+	if (*revents && lie_now(NOT_READY))
+		*revents = 0;
+	return ret < 0 ? -errno : 0;
+}
+
+/* Registers, asks once, and with EPOLLET once more. */
+int device_epoll(int fd, uint32_t events, uint32_t *revents)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDNORM | events };
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+	int ret = epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event);
+
+	device_count(1);
+	if (!ret)
+		ret = epoll_wait(epfd, &event, 1, 0);
+	*revents = ret > 0 ? event.events : 0;
+	ret = ret < 0 ? -errno : 0;
+	close(epfd);
+	return ret;
+}

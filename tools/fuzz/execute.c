@@ -1,0 +1,904 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One step at a time.
+ *
+ * The caller stays on one CPU, so that all it arms is in one shard, whose order is
+ * promised. Everything that children share with their parent is in shared memory: the
+ * model and the arguments of calls.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "device.h"
+#include "execute.h"
+#include "memory.h"
+#include "model.h"
+#include "report.h"
+#include "values.h"
+
+#define DEVICE		"/dev/twheel"
+#define NR_CONTEXTS	4
+#define NR_FDS		6
+#define MAX_OPS		140
+#define MAX_EVENTS	40
+#define SOON_NS		4000000ULL
+#define MS		1000000ULL
+#define WORDS_PER_PAGE	512
+
+/**
+ * struct context - an open file of the device
+ * @file: its model
+ * @refs: descriptors
+ * @mode: O_RDONLY, O_WRONLY, O_RDWR
+ * @nonblock: O_NONBLOCK
+ * @words: its touch words, or NULL
+ * @nr_words: how many are mapped
+ */
+struct context {
+	struct file	file;
+	unsigned int	refs;
+	int		mode, nonblock;
+	uint64_t	*words;
+	uint32_t	nr_words;
+};
+
+struct descriptor {
+	int		fd;
+	struct context	*context;
+};
+
+static int patience_ms = 20000;
+
+static struct world {
+	struct twheel_info	fresh;
+	struct context		contexts[NR_CONTEXTS];
+	struct descriptor	descriptors[NR_FDS];
+	int			in_child;
+} *world;
+
+static struct descriptor *descriptor_of(const struct step *step)
+{
+	return &world->descriptors[step->fd % NR_FDS];
+}
+
+static int may_write(const struct descriptor *d)
+{
+	return d->context->mode != O_RDONLY;
+}
+
+static int may_read(const struct descriptor *d)
+{
+	return d->context->mode != O_WRONLY;
+}
+
+static uint64_t now_of(const struct descriptor *d)
+{
+	return clock_ns(d->context->file.clock);
+}
+
+/* An ioctl, and when it was. */
+static int call(const struct descriptor *d, unsigned long command, void *arg,
+		struct during *when)
+{
+	int ret;
+
+	when->begin = now_of(d);
+	ret = device_ioctl(d->fd, command, arg);
+	when->end = now_of(d);
+	return ret;
+}
+
+/* Memory that is bad now and then, as the lowest bits of @odd say. */
+static enum memory memory_of(uint8_t odd)
+{
+	switch (odd % 8) {
+	case 6:
+		return UNMAPPED;
+	case 7:
+		return READ_ONLY;
+	default:
+		return GOOD;
+	}
+}
+
+/* Descriptors */
+
+static void drop(struct descriptor *d)
+{
+	struct context *c = d->context;
+
+	close(d->fd);
+	d->context = NULL;
+	c->refs--;
+}
+
+static void unmap(struct context *c)
+{
+	if (c->words)
+		munmap(c->words, c->nr_words * sizeof(*c->words));
+	c->words = NULL;
+}
+
+static void refer(struct descriptor *d, struct context *c, int fd)
+{
+	if (d->context)
+		drop(d);
+	d->fd = fd;
+	d->context = c;
+	c->refs++;
+}
+
+/* A context that is neither open nor mapped; there may be none. */
+static struct context *free_context(void)
+{
+	for (int i = 0; i < NR_CONTEXTS; i++) {
+		if (!world->contexts[i].refs && !world->contexts[i].words)
+			return &world->contexts[i];
+	}
+	return NULL;
+}
+
+static void run_open(const struct step *step)
+{
+	static const int modes[8] = { O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_RDWR,
+				      O_RDONLY, O_WRONLY };
+	struct descriptor *d = descriptor_of(step);
+	struct context *c = free_context();
+	char path[40] = DEVICE;
+	int fd;
+
+	if (!c || world->in_child)
+		return;
+	/* That is a context of its own, too. */
+	if (step->target % 8 == 7 && d->context)
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", d->fd);
+	c->mode = modes[step->when % 8];
+	c->nonblock = step->flags % 4 != 3;
+	fd = device_open(path, c->mode | (c->nonblock ? O_NONBLOCK : 0));
+	tell("open %s, mode %d, nonblock %d: %d", path, c->mode, c->nonblock, fd);
+	EXPECT(fd >= 0, "open: error %d", -fd);
+	model_open(&c->file, &world->fresh);
+	refer(d, c, fd);
+}
+
+static void run_dup(const struct step *step)
+{
+	struct descriptor *from = &world->descriptors[step->target % NR_FDS];
+	struct descriptor *to = descriptor_of(step);
+
+	if (world->in_child || !from->context || from == to)
+		return;
+	refer(to, from->context, fcntl(from->fd, F_DUPFD_CLOEXEC, 0));
+}
+
+static void run_close(const struct step *step)
+{
+	if (!world->in_child)
+		drop(descriptor_of(step));
+}
+
+static void run_setup(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct twheel_setup setup = setup_of(step);
+	struct during when;
+	int ret = call(d, TWHEEL_IOC_SETUP, &setup, &when);
+
+	tell("SETUP clock %u tick %llu slots %u levels %u max %u: %d", setup.clock, setup.tick_ns,
+	     setup.slots, setup.levels, setup.max_timeouts, ret);
+	if (!may_write(d))
+		EXPECT(ret == -EBADF, "SETUP of a file to be read: error %d", -ret);
+	else
+		model_setup(&d->context->file, &setup, ret);
+}
+
+/* Operations */
+
+static void tell_op(const struct twheel_op *in, const struct twheel_op *out, int ret)
+{
+	static const char * const names[] = { "0", "ARM", "MOD", "CANCEL", "GET", "5" };
+
+	tell("%s id %#llx expires %llu interval %llu repeat %u flags %#x slack %u cookie %#llx",
+	     in->opcode < 6 ? names[in->opcode] : "?", in->id, in->expires_ns, in->interval_ns,
+	     in->repeat, in->flags, in->slack_us, in->cookie);
+	tell("	%d, id %#llx, expires %llu", ret, out->id, out->expires_ns);
+}
+
+static int is_op(const struct step *step)
+{
+	return kind_of(step) >= ARM && kind_of(step) <= GET;
+}
+
+/* An operation whose argument cannot be read or not be written has no effect. */
+static void run_bad_op(struct descriptor *d, unsigned long command, const struct step *step)
+{
+	struct file *f = &d->context->file;
+	struct twheel_op op = op_of(step, f, now_of(d));
+	struct twheel_op *arg = memory_place(READ_ONLY, sizeof(op), 0);
+	uint64_t errors = model_op_errors(f, &op) | ERRNO(EFAULT) | ERRNO(EINVAL);
+	struct during when;
+	int ret;
+
+	if (memory_of(step->odd) == UNMAPPED)
+		arg = memory_place(UNMAPPED, sizeof(op), step->when % sizeof(op));
+	ret = call(d, command, arg, &when);
+	tell("operation at a bad address: %d", ret);
+	EXPECT(ret < 0 && errors & ERRNO(-ret), "at a bad address: error %d", -ret);
+	if (f->begun == NEW)
+		f->begun = MAYBE_BEGUN;
+}
+
+static void run_op(const struct step *step)
+{
+	static const unsigned long commands[] = {
+		[ARM] = TWHEEL_IOC_ARM, [MOD] = TWHEEL_IOC_MOD,
+		[CANCEL] = TWHEEL_IOC_CANCEL, [GET] = TWHEEL_IOC_GET,
+	};
+	struct descriptor *d = descriptor_of(step);
+	unsigned long command = commands[kind_of(step)];
+	struct file *f = &d->context->file;
+	struct twheel_op in = op_of(step, f, now_of(d));
+	struct twheel_op *out = memory_place(GOOD, sizeof(in), 0);
+	struct during when;
+	int ret;
+
+	if (!may_write(d) && command != TWHEEL_IOC_GET) {
+		ret = call(d, command, memcpy(out, &in, sizeof(in)), &when);
+		EXPECT(ret == -EBADF, "operation on a file to be read: error %d", -ret);
+		return;
+	}
+	if (memory_of(step->odd) != GOOD) {
+		run_bad_op(d, command, step);
+		return;
+	}
+	memcpy(out, &in, sizeof(in));
+	ret = call(d, command, out, &when);
+	if (!ret)
+		ret = out->result;
+	tell_op(&in, out, ret);
+	if (in.opcode == _IOC_NR(command) - 1)
+		model_op(f, &in, out, ret, when);
+	else
+		EXPECT(ret == -EINVAL, "opcode %u, command %lx: error %d", in.opcode, command,
+		       -ret);
+}
+
+/**
+ * struct batch - the argument of a SUBMIT
+ * @nr: operations in it
+ * @usable: of those, with memory that can be used
+ * @ops: copies of them
+ */
+struct batch {
+	uint32_t		nr, usable;
+	struct twheel_op	ops[MAX_OPS];
+};
+
+static void check_batch(struct descriptor *d, const struct batch *batch,
+			const struct twheel_op *out, struct during when)
+{
+	for (uint32_t i = 0; i < batch->usable && !disagreed(); i++) {
+		tell_op(&batch->ops[i], &out[i], out[i].result);
+		model_op(&d->context->file, &batch->ops[i], &out[i], out[i].result, when);
+	}
+}
+
+/* The argument may be wrong; then nothing happens. */
+static struct twheel_submit submit_of(const struct step *step, const struct batch *batch,
+				      const void *ops)
+{
+	struct twheel_submit submit = {
+		.ops = (uintptr_t)ops,
+		.nr = batch->nr,
+		.done = 0x5a5a5a5a,
+		.op_size = sizeof(struct twheel_op),
+	};
+
+	switch (step->odd / 8) {
+	case 1:
+		submit.flags = 1;
+		break;
+	case 2:
+		submit.op_size = 48;
+		break;
+	case 3:
+		submit.op_size = 0;
+		break;
+	}
+	return submit;
+}
+
+static void submit(const struct step *step, struct batch *batch)
+{
+	struct descriptor *d = descriptor_of(step);
+	enum memory memory = memory_of(step->odd);
+	size_t size = batch->nr * sizeof(batch->ops[0]);
+	size_t usable = memory == GOOD ? size : step->span * 61 % (size + 1);
+	struct twheel_op *out = memory_place(memory, size, usable);
+	struct twheel_submit arg = submit_of(step, batch, out);
+	int valid = !arg.flags && arg.op_size == sizeof(struct twheel_op);
+	struct during when;
+	int ret;
+
+	batch->usable = usable / sizeof(batch->ops[0]);
+	memcpy(out, batch->ops, usable);
+	ret = call(d, TWHEEL_IOC_SUBMIT, &arg, &when);
+	tell("SUBMIT of %u, %u in good memory: %d, %u done", batch->nr, batch->usable, ret,
+	     arg.done);
+	if (!may_write(d)) {
+		EXPECT(ret == -EBADF, "SUBMIT to a file to be read: error %d", -ret);
+		return;
+	}
+	if (!valid) {
+		EXPECT(ret == -EINVAL, "SUBMIT: error %d", -ret);
+		return;
+	}
+	d->context->file.begun = BEGUN;
+	if (!batch->usable) {
+		EXPECT(ret == -EFAULT, "SUBMIT at a bad address: error %d", -ret);
+		return;
+	}
+	EXPECT(!ret, "SUBMIT: error %d", -ret);
+	EXPECT(arg.done == batch->usable, "SUBMIT: %u done of %u", arg.done, batch->usable);
+	device_count(arg.done);
+	check_batch(d, batch, out, when);
+}
+
+/* The steps that follow are what is submitted, as long as they are operations. */
+static unsigned int run_submit(const struct program *program, unsigned int pos)
+{
+	const struct step *step = &program->steps[pos];
+	struct descriptor *d = descriptor_of(step);
+	unsigned int most = 1 + step->target % 8, nr = 0;
+	struct batch batch;
+
+	while (nr < most && pos + 1 + nr < program->nr && is_op(&program->steps[pos + 1 + nr]))
+		nr++;
+	batch.nr = nr ? 1 + step->when % MAX_OPS : 0;
+	for (unsigned int i = 0; i < batch.nr; i++)
+		batch.ops[i] = op_of(&program->steps[pos + 1 + i % nr], &d->context->file,
+				     now_of(d));
+	if (batch.nr)
+		submit(step, &batch);
+	return nr;
+}
+
+/* The file as a whole */
+
+static void run_cancel_all(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct twheel_cancel_all in = { .flags = step->flags % 4, .pending = 7, .withdrawn = 7 };
+	struct twheel_cancel_all out;
+	struct during when;
+	int ret, valid;
+
+	if (step->flags % 2)
+		in.cookie = step->target % 4 ? step->target % 4 : 1ULL << 8;
+	if (step->odd / 8 == 1)
+		in.reserved[step->odd % 2] = 1;
+	valid = in.flags < 2 && !in.reserved[0] && !in.reserved[1];
+	out = in;
+	ret = call(d, TWHEEL_IOC_CANCEL_ALL, &out, &when);
+	tell("CANCEL_ALL flags %u cookie %#llx: %d, %u pending, %u withdrawn", in.flags, in.cookie,
+	     ret, out.pending, out.withdrawn);
+	if (!may_write(d))
+		EXPECT(ret == -EBADF, "CANCEL_ALL of a file to be read: error %d", -ret);
+	else if (!valid)
+		EXPECT(ret == -EINVAL, "CANCEL_ALL: error %d", -ret);
+	else if (ret)
+		disagree("CANCEL_ALL: error %d", -ret);
+	else
+		model_cancel_all(&d->context->file, &in, &out, when);
+}
+
+static void run_stop(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct during when;
+	int ret = call(d, TWHEEL_IOC_STOP, NULL, &when);
+
+	tell("STOP: %d", ret);
+	EXPECT(ret == (may_write(d) ? 0 : -EBADF), "STOP: error %d", -ret);
+	if (!ret)
+		model_stop(&d->context->file, when);
+}
+
+/* Nothing is written behind the last entry that fits. Returns -errno, or entries. */
+static int list_some(const struct step *step, struct descriptor *d, uint32_t *next)
+{
+	enum memory memory = memory_of(step->odd);
+	uint32_t nr = 1 + step->when % MAX_EVENTS;
+	size_t size = nr * sizeof(struct twheel_list_entry);
+	size_t usable = memory == GOOD ? size : 1 + step->span * 31 % size;
+	struct twheel_list_entry *entries = memory_place(memory, size, usable);
+	struct twheel_list list = {
+		.entries = (uintptr_t)entries, .nr = nr, .next = *next,
+		.entry_size = sizeof(*entries),
+	};
+	struct during when;
+	int ret = call(d, TWHEEL_IOC_LIST, &list, &when);
+
+	tell("LIST from %u, %u, room for %zu: %d, %u", *next, nr, usable / sizeof(*entries), ret,
+	     list.done);
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; i < list.done && i < usable / sizeof(*entries); i++)
+		model_list_entry(&d->context->file, &entries[i], when);
+	*next = list.next;
+	return list.done;
+}
+
+static void run_bad_list(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct twheel_list list = { .nr = 1, .entry_size = sizeof(struct twheel_list_entry) };
+	struct during when;
+	int ret;
+
+	switch (step->odd / 8 % 4) {
+	case 0:
+		list.nr = 0;
+		break;
+	case 1:
+		list.flags = 1;
+		break;
+	case 2:
+		list.entry_size--;
+		break;
+	case 3:
+		list.reserved[step->odd % 2] = 1;
+		break;
+	}
+	ret = call(d, TWHEEL_IOC_LIST, &list, &when);
+	EXPECT(ret == -EINVAL, "LIST: error %d", -ret);
+}
+
+/* All pages of it: each timeout that lives is found once. */
+static void run_list(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct file *f = &d->context->file;
+	uint32_t next = 0, found = 0, before = 0;
+	int nr;
+
+	if (step->odd >= 0x60) {
+		run_bad_list(step);
+		return;
+	}
+	do {
+		nr = list_some(step, d, &next);
+		if (nr == -EFAULT && memory_of(step->odd) != GOOD) {
+			EXPECT(found < f->live, "LIST: a bad address, but all were found");
+			EXPECT(1 + step->span * 31 % ((1 + step->when % MAX_EVENTS) * 48) < 48,
+			       "LIST: a bad address, but there is room");
+			return;
+		}
+		EXPECT(nr >= 0, "LIST: error %d", -nr);
+		EXPECT(!nr || next > before, "LIST: next is %u after %u", next, before);
+		before = next;
+		found += nr;
+	} while (nr && !disagreed());
+	f->begun = BEGUN;
+	EXPECT(found == f->live, "LIST: %u found, not %u", found, f->live);
+}
+
+static void run_info(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct twheel_info info;
+	struct during when;
+	int ret;
+
+	if (memory_of(step->odd) != GOOD) {
+		ret = call(d, TWHEEL_IOC_INFO, memory_place(READ_ONLY, sizeof(info), 0), &when);
+		EXPECT(ret == -EFAULT, "INFO: error %d", -ret);
+		return;
+	}
+	memset(&info, 0x5a, sizeof(info));
+	ret = call(d, TWHEEL_IOC_INFO, &info, &when);
+	tell("INFO: %d, %u live, %u ready", ret, info.live, info.ready);
+	EXPECT(!ret, "INFO: error %d", -ret);
+	model_info(&d->context->file, &info, when);
+}
+
+static void run_stats(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct twheel_stats stats;
+	struct during when;
+	int ret;
+
+	memset(&stats, 0x5a, sizeof(stats));
+	ret = call(d, TWHEEL_IOC_STATS, &stats, &when);
+	EXPECT(!ret, "STATS: error %d", -ret);
+	model_stats(&d->context->file, &stats, when);
+}
+
+/* No such command; or one that exists, with another size. */
+static void run_unknown(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	unsigned int nr = 0x0b + step->target % 128;
+	unsigned long command = _IOWR(TWHEEL_IOC_MAGIC, nr, struct twheel_op);
+	char arg[1024] = "";
+	int ret;
+
+	switch (step->flags % 3) {
+	case 1:
+		command = _IOWR(TWHEEL_IOC_MAGIC, step->target % 11, char[7]);
+		break;
+	case 2:
+		command = _IOC(_IOC_NONE, 'T', step->target, 0);
+		break;
+	}
+	ret = device_ioctl(d->fd, command, arg);
+	/* The lowest of these belong to the kernel, and to every file. */
+	EXPECT(ret == -ENOTTY || step->flags % 3 == 2, "unknown command: error %d", -ret);
+}
+
+/* Reading */
+
+/**
+ * struct reading - how a read() is made
+ * @buffer: where to
+ * @size: of it
+ * @usable: of that, in good memory
+ * @vector: by readv(), in two parts, of which the first has so many bytes; or 0
+ * @flags: RWF_NOWAIT, with @vector
+ */
+struct reading {
+	char	*buffer;
+	size_t	size, usable, vector;
+	int	flags;
+};
+
+static struct reading reading_of(const struct step *step)
+{
+	enum memory memory = memory_of(step->odd);
+	struct reading r = { .size = (1 + step->target % MAX_EVENTS) * 48 };
+
+	if (step->flags & 1)
+		r.size += step->span % 48;
+	if (step->odd / 8 == 5)
+		r.size = step->span % 48;
+	r.usable = memory == GOOD ? r.size : step->when * 7 % (r.size + 1);
+	r.buffer = memory_place(memory, r.size, r.usable);
+	if (step->flags & 2 && r.size > 1)
+		r.vector = 1 + step->span % (r.size - 1);
+	if (step->flags & 4 && r.vector)
+		r.flags = RWF_NOWAIT;
+	return r;
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+static void alarm_in(unsigned int us)
+{
+	const struct itimerval time = { .it_value.tv_usec = us, .it_interval.tv_usec = us };
+
+	setitimer(ITIMER_REAL, &time, NULL);
+}
+
+static ssize_t read_device(struct descriptor *d, const struct reading *r)
+{
+	struct iovec iov[2] = {
+		{ .iov_base = r->buffer, .iov_len = r->vector },
+		{ .iov_base = r->buffer + r->vector, .iov_len = r->size - r->vector },
+	};
+
+	if (r->vector)
+		return device_readv(d->fd, iov, 2, r->flags);
+	return device_read(d->fd, r->buffer, r->size);
+}
+
+static void check_no_event(struct file *f, const struct reading *r, ssize_t ret, int nonblock,
+			   int interrupted, struct during when)
+{
+	switch (ret) {
+	case 0:
+		model_no_event(f, 1);
+		break;
+	case -EAGAIN:
+		EXPECT(nonblock, "read: error EAGAIN of a blocking file");
+		model_no_event(f, 0);
+		break;
+	case -EINTR:
+		EXPECT(interrupted, "read: error EINTR, but there was no signal");
+		model_no_event(f, 0);
+		break;
+	case -EFAULT:
+		EXPECT(r->usable < sizeof(struct twheel_event),
+		       "read: error EFAULT in good memory");
+		EXPECT(model_may_be_ready(f, when.end),
+		       "read: error EFAULT, but there is no event");
+		if (!f->unread)
+			f->unread = 1;
+		break;
+	default:
+		disagree("read: error %zd", -ret);
+	}
+}
+
+static void check_events(struct file *f, const struct reading *r, ssize_t ret, struct during when)
+{
+	struct twheel_event event;
+	uint32_t nr = ret / sizeof(event), room = r->usable / sizeof(event);
+
+	EXPECT(ret % sizeof(event) == 0, "read: %zd bytes", ret);
+	EXPECT(nr <= room, "read: %u events where there is room for %u", nr, room);
+	EXPECT(nr >= (f->unread < room ? f->unread : room), "read: %u events of %u", nr, f->unread);
+	for (uint32_t i = 0; i < nr && !disagreed(); i++) {
+		memcpy(&event, r->buffer + i * sizeof(event), sizeof(event));
+		tell("event of %#llx, cookie %#llx, expires %llu, fired %llu, count %llu, %#x",
+		     event.id, event.cookie, event.expires_ns, event.fired_ns, event.count,
+		     event.flags);
+		model_event(f, &event, when);
+	}
+}
+
+static void run_read(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct file *f = &d->context->file;
+	struct reading r = reading_of(step);
+	int nonblock = d->context->nonblock || r.flags;
+	int interrupted = !nonblock && !model_is_due(f, now_of(d) + SOON_NS);
+	struct during when = { .begin = now_of(d) };
+	ssize_t ret;
+
+	if (interrupted)
+		alarm_in(300);
+	ret = read_device(d, &r);
+	if (interrupted)
+		alarm_in(0);
+	when.end = now_of(d);
+	tell("read of %zu bytes, %zu usable, vector %zu: %zd", r.size, r.usable, r.vector, ret);
+	if (!may_read(d))
+		EXPECT(ret == -EBADF, "read of a file to be written: %zd", ret);
+	else if (r.size < sizeof(struct twheel_event))
+		EXPECT(ret == -EINVAL, "read of %zu bytes: %zd", r.size, ret);
+	else if (ret > 0)
+		check_events(f, &r, ret, when);
+	else
+		check_no_event(f, &r, ret, nonblock, interrupted, when);
+}
+
+static void run_poll(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct during when = { .begin = now_of(d) };
+	short revents;
+	int ret = device_poll(d->fd, step->flags % 16 == 15, &revents);
+
+	when.end = now_of(d);
+	tell("poll: %d, %#x", ret, revents);
+	EXPECT(!ret, "poll: error %d", -ret);
+	model_poll(&d->context->file, revents, when);
+}
+
+static void run_epoll(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct during when = { .begin = now_of(d) };
+	uint32_t revents;
+	int ret = device_epoll(d->fd, step->flags & 1 ? EPOLLET : 0, &revents);
+
+	when.end = now_of(d);
+	tell("epoll: %d, %#x", ret, revents);
+	EXPECT(!ret, "epoll: error %d", -ret);
+	model_poll(&d->context->file, revents, when);
+}
+
+/* Until all that is due soon has come, or we lose patience. */
+static void run_drain(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	const struct step read_all = { .kind = READ, .fd = step->fd, .target = MAX_EVENTS - 1 };
+	struct file *f = &d->context->file;
+	uint64_t until = now_of(d) + SOON_NS;
+	short revents;
+
+	if (!may_read(d))
+		return;
+	for (int i = 0; i < 8 && f->live && model_is_due(f, until) && !disagreed(); i++) {
+		device_poll(d->fd, patience_ms, &revents);
+		EXPECT(revents, "an event that is due does not come");
+		run_read(&read_all);
+	}
+}
+
+/* Touch words */
+
+static void run_map(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct context *c = d->context;
+	uint32_t pages = 1 + step->target % 3;
+	int share = step->odd / 8 == 1 ? MAP_PRIVATE : MAP_SHARED;
+	int protection = PROT_READ | PROT_WRITE | (step->odd / 8 == 2 ? PROT_EXEC : 0);
+	off_t offset = step->odd / 8 == 3 ? 4096 : 0;
+	int valid = share == MAP_SHARED && !(protection & PROT_EXEC) && !offset &&
+		    pages <= (c->file.max + WORDS_PER_PAGE - 1) / WORDS_PER_PAGE;
+	void *map;
+
+	if (c->words || world->in_child)
+		return;
+	map = mmap(NULL, pages * 4096, protection, share, d->fd, offset);
+	device_count(1);
+	tell("mmap of %u pages, mode %d, protection %d, flags %d, offset %ld: %s", pages, c->mode,
+	     protection, share, (long)offset, map == MAP_FAILED ? strerror(errno) : "done");
+	if (map == MAP_FAILED) {
+		EXPECT(errno == EINVAL ? !valid : errno == EACCES && c->mode != O_RDWR,
+		       "mmap: error %d", errno);
+		if (c->file.begun == NEW)
+			c->file.begun = MAYBE_BEGUN;
+		return;
+	}
+	c->words = map;
+	c->nr_words = pages * WORDS_PER_PAGE;
+	c->file.begun = BEGUN;
+	EXPECT(valid && c->mode == O_RDWR, "mmap: no error");
+}
+
+static void run_unmap(const struct step *step)
+{
+	if (!world->in_child)
+		unmap(descriptor_of(step)->context);
+}
+
+static void store(struct context *c, struct timeout *t, uint64_t word)
+{
+	struct during when = { .begin = clock_ns(c->file.clock) };
+
+	__atomic_store_n(&c->words[(uint32_t)t->id], word, __ATOMIC_RELAXED);
+	when.end = clock_ns(c->file.clock);
+	device_count(1);
+	tell("touch %#llx: %llu", (unsigned long long)t->id, (unsigned long long)word);
+	model_touched(&c->file, t, word, when);
+}
+
+static void run_touch(const struct step *step)
+{
+	struct context *c = descriptor_of(step)->context;
+	struct timeout *t = model_pick(&c->file, step->target);
+
+	if (!c->words || !t || (uint32_t)t->id >= c->nr_words)
+		return;
+	if (!(t->flags & TWHEEL_F_TOUCH))
+		/* What nobody looks at may hold anything. */
+		c->words[(uint32_t)t->id] = step->when * 0x0101010101010101ULL;
+	else if (step->flags % 4 == 3)
+		model_word(t, __atomic_load_n(&c->words[(uint32_t)t->id], __ATOMIC_RELAXED));
+	else
+		store(c, t, moment_of(step->when, c->file.tick, clock_ns(c->file.clock)));
+}
+
+/* Programs */
+
+static void run_step(const struct step *step)
+{
+	static void (* const run[NR_KINDS])(const struct step *step) = {
+		[OPEN] = run_open, [DUP] = run_dup, [CLOSE] = run_close, [SETUP] = run_setup,
+		[ARM] = run_op, [MOD] = run_op, [CANCEL] = run_op, [GET] = run_op,
+		[CANCEL_ALL] = run_cancel_all, [STOP] = run_stop, [LIST] = run_list,
+		[INFO] = run_info, [STATS] = run_stats, [UNKNOWN] = run_unknown,
+		[READ] = run_read, [POLL] = run_poll, [EPOLL] = run_epoll, [MAP] = run_map,
+		[UNMAP] = run_unmap, [TOUCH] = run_touch, [DRAIN] = run_drain,
+	};
+	enum kind kind = kind_of(step);
+
+	if (kind == WAIT)
+		sleep_us(20U << step->when % 8);
+	else if (run[kind] && (descriptor_of(step)->context || kind == OPEN || kind == DUP))
+		run[kind](step);
+}
+
+static unsigned int run_fork(const struct program *program, unsigned int pos);
+
+/* Returns how many of the steps at @pos have been done. */
+static unsigned int run_at(const struct program *program, unsigned int pos)
+{
+	const struct step *step = &program->steps[pos];
+
+	if (kind_of(step) == FORK && !world->in_child)
+		return 1 + run_fork(program, pos);
+	if (kind_of(step) == SUBMIT && descriptor_of(step)->context)
+		return 1 + run_submit(program, pos);
+	run_step(step);
+	return 1;
+}
+
+static void run_between(const struct program *program, unsigned int pos, unsigned int end)
+{
+	while (pos < end && pos < program->nr && !disagreed())
+		pos += run_at(program, pos);
+}
+
+/* The next steps are those of a child; its parent waits. */
+static unsigned int run_fork(const struct program *program, unsigned int pos)
+{
+	unsigned int nr = 1 + program->steps[pos].target % 4;
+	int status;
+	pid_t pid;
+
+	tell("fork");
+	pid = fork();
+	if (!pid) {
+		world->in_child = 1;
+		run_between(program, pos + 1, pos + 1 + nr);
+		_exit(0);
+	}
+	world->in_child = 0;
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		disagree("fork: status %d", status);
+	world->in_child = 0;
+	return nr;
+}
+
+/* The books of a file at its end. */
+static void balance(unsigned int fd)
+{
+	const struct step all = { .fd = fd };
+	struct descriptor *d = &world->descriptors[fd];
+
+	run_stats(&all);
+	if (may_write(d) && !disagreed())
+		run_cancel_all(&all);
+	if (!disagreed())
+		run_info(&all);
+}
+
+static void close_all(void)
+{
+	for (unsigned int i = 0; i < NR_FDS; i++) {
+		if (world->descriptors[i].context)
+			drop(&world->descriptors[i]);
+	}
+	for (unsigned int i = 0; i < NR_CONTEXTS; i++)
+		unmap(&world->contexts[i]);
+}
+
+void execute(const struct program *program)
+{
+	run_between(program, 0, program->nr);
+	for (unsigned int i = 0; i < NR_FDS && !disagreed(); i++) {
+		if (world->descriptors[i].context)
+			balance(i);
+	}
+	close_all();
+}
+
+void execute_patience(int ms)
+{
+	patience_ms = ms;
+}
+
+void execute_init(void)
+{
+	const struct sigaction action = { .sa_handler = on_alarm };
+	int fd = device_open(DEVICE, O_RDWR);
+
+	world = shared_memory(sizeof(*world));
+	memory_init();
+	sigaction(SIGALRM, &action, NULL);
+	if (fd < 0 || device_ioctl(fd, TWHEEL_IOC_INFO, &world->fresh)) {
+		fputs("fuzz: cannot use " DEVICE "\n", stderr);
+		exit(1);
+	}
+	close(fd);
+}

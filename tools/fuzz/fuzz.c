@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * fuzz: runs programs against /dev/twheel and compares what it answers with a model.
+ *
+ * Programs are made fresh or by changing one that has gone a new way. Which ones is
+ * decided by the seed and their number; and by what was kept before, with KCOV.
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+#include "corpus.h"
+#include "coverage.h"
+#include "device.h"
+#include "execute.h"
+#include "ledger.h"
+#include "minimise.h"
+#include "race.h"
+#include "report.h"
+#include "watch.h"
+
+#define STATUS_NS	10000000000ULL
+#define TRIES		3		/* what depends on time may come out right once */
+
+static struct options {
+	uint64_t seed, operations;
+	int trace, verbose, self_test, replay;
+} options = { .operations = 100000 };
+
+static void show_usage(FILE *file)
+{
+	fputs("usage: fuzz [OPTION]... [FILE|DIRECTORY]...\n"
+	      "\n"
+	      "Runs random programs against /dev/twheel, beginning with those in the files.\n"
+	      "\n"
+	      "  --seed N        the same programs as with this seed before (the time)\n"
+	      "  --operations N  how many to make, about (100000)\n"
+	      "  --replay        nothing but what is in the files\n"
+	      "  --self-test     see whether each of some lies about answers is noticed\n"
+	      "  --verbose       tell of every call\n"
+	      "  --trace         print each program before it is run\n"
+	      "\n"
+	      "Programs that were worth keeping go to standard output, or the one that failed,\n"
+	      "the shorter one that fails too, and its calls. Exit status 1: one has failed.\n",
+	      file);
+}
+
+static void run(const struct program *program)
+{
+	watch_begin();
+	if (program->threads > 1)
+		race(program);
+	else
+		execute(program);
+	watch_end();
+}
+
+static int fails(const struct program *program)
+{
+	for (int i = 0; i < TRIES; i++) {
+		report_reset(0);
+		run(program);
+		if (disagreed())
+			return 1;
+	}
+	return 0;
+}
+
+/* Says what is wrong with @program, and with how little of it. */
+static void show_failure(const struct program *program, uint64_t number)
+{
+	struct program shorter = *program;
+
+	printf("# seed %llu, program %llu: %s\n", (unsigned long long)options.seed,
+	       (unsigned long long)number, disagreement());
+	if (program->threads > 1)
+		ledger_print(stdout);
+	program_print(stdout, program);
+	if (fails(program)) {
+		minimise(&shorter, fails);
+		for (int i = 0; i < TRIES && !disagreed(); i++)
+			fails(&shorter);
+		printf("# and with less of it:\n");
+		program_print(stdout, &shorter);
+		report_reset(1);
+		run(&shorter);
+		report_reset(0);
+	} else {
+		printf("# which it does not do every time\n");
+	}
+	fflush(stdout);
+}
+
+/* Returns whether the answers were right. */
+static int try(const struct program *program, uint64_t number)
+{
+	if (options.trace)
+		program_print(stdout, program);
+	report_reset(options.verbose);
+	coverage_reset();
+	run(program);
+	if (!disagreed())
+		return 1;
+	fprintf(stderr, "fuzz: program %llu: %s\n", (unsigned long long)number, disagreement());
+	show_failure(program, number);
+	return 0;
+}
+
+static void keep(const struct program *program)
+{
+	corpus_add(program);
+	program_print(stdout, program);
+}
+
+static void make(struct program *program, uint64_t number)
+{
+	struct dice dice = dice_of(options.seed, number);
+	unsigned int size = corpus_size();
+
+	if (!size || !roll(&dice, 4)) {
+		program_make(program, &dice);
+		return;
+	}
+	*program = *corpus_at(roll(&dice, size));
+	program_mutate(program, corpus_at(roll(&dice, size)), &dice);
+}
+
+static void show_status(uint64_t number, uint64_t start)
+{
+	double seconds = (clock_ns(CLOCK_MONOTONIC) - start) / 1e9;
+
+	fprintf(stderr,
+		"fuzz: %llu operations in %llu programs, %.0f a second, %u ways, %u programs kept\n",
+		(unsigned long long)device_operations(), (unsigned long long)number,
+		device_operations() / seconds, coverage_total(), corpus_size());
+}
+
+static int replay(void)
+{
+	for (unsigned int i = 0; i < corpus_size(); i++) {
+		if (!try(corpus_at(i), i))
+			return 0;
+		coverage_collect();
+	}
+	return 1;
+}
+
+static int fuzz(uint64_t operations)
+{
+	uint64_t start = clock_ns(CLOCK_MONOTONIC), shown = start, number = 0;
+	struct program program;
+
+	while (device_operations() < operations) {
+		make(&program, number);
+		if (!try(&program, number))
+			return 0;
+		number++;
+		if (coverage_collect())
+			keep(&program);
+		if (clock_ns(CLOCK_MONOTONIC) - shown > STATUS_NS) {
+			shown = clock_ns(CLOCK_MONOTONIC);
+			show_status(number, start);
+		}
+	}
+	show_status(number, start);
+	return 1;
+}
+
+/* Programs until the lie is noticed: how many, or 0. */
+static unsigned int find_lie(int lie)
+{
+	const unsigned int limit = 3000;
+	struct program program;
+	unsigned int nr = 0;
+
+	device_lie(lie);
+	do {
+		make(&program, nr);
+		program.threads = 1;
+		report_reset(0);
+		run(&program);
+	} while (++nr < limit && !disagreed());
+	device_lie(-1);
+	return disagreed() ? nr : 0;
+}
+
+static int self_test(void)
+{
+	int failed = 0;
+
+	execute_patience(1000);
+	printf("KTAP version 1\n1..%d\n", NR_LIES);
+	for (int lie = 0; lie < NR_LIES; lie++) {
+		unsigned int nr = find_lie(lie);
+
+		printf("# program %u: %s\n", nr, nr ? disagreement() : "nothing was noticed");
+		printf("%sok %d notices: %s\n", nr ? "" : "not ", lie + 1, device_lie_name(lie));
+		fflush(stdout);
+		failed += !nr;
+	}
+	return !failed;
+}
+
+static void parse(int argc, char **argv)
+{
+	static const struct option names[] = {
+		{ "seed", required_argument, NULL, 's' },
+		{ "operations", required_argument, NULL, 'o' },
+		{ "replay", no_argument, &options.replay, 1 },
+		{ "self-test", no_argument, &options.self_test, 1 },
+		{ "verbose", no_argument, &options.verbose, 1 },
+		{ "trace", no_argument, &options.trace, 1 },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	options.seed = clock_ns(CLOCK_REALTIME) ^ clock_ns(CLOCK_MONOTONIC) << 20;
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		switch (c) {
+		case 0:
+			break;
+		case 's':
+			options.seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'o':
+			options.operations = strtoull(optarg, NULL, 0);
+			break;
+		case 'h':
+			show_usage(stdout);
+			exit(0);
+		default:
+			show_usage(stderr);
+			exit(64);
+		}
+	}
+	while (optind < argc)
+		corpus_load(argv[optind++]);
+}
+
+/* What one thread arms is in one shard then, and comes in order. */
+static void stay_on_one_cpu(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		perror("fuzz: sched_setaffinity");
+}
+
+int main(int argc, char **argv)
+{
+	int right;
+
+	parse(argc, argv);
+	report_init();
+	execute_init();
+	watch_init();
+	stay_on_one_cpu();
+	fprintf(stderr, "fuzz: seed %llu%s\n", (unsigned long long)options.seed,
+		coverage_begin() ? ", guided by coverage" : "");
+	if (options.self_test)
+		right = self_test();
+	else
+		right = replay() && (options.replay || fuzz(options.operations));
+	return !right;
+}

@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# guest.sh SEED OPERATIONS: in the test machine, as KTAP: does the fuzzer notice lies, is
+# the corpus answered rightly, and are some programs more. What failed is a comment.
+
+number=0
+
+# result NAME COMMAND...
+result()
+{
+	number=$((number + 1))
+	name=$1
+	shift
+	if "$@" >/tmp/output 2>&1; then
+		verdict=ok
+	else
+		verdict='not ok'
+	fi
+	[ "$name" = self_test ] || sed -i 's/^/# /' /tmp/output
+	sed 's/^/    /' /tmp/output
+	echo "$verdict $number $name"
+}
+
+echo "KTAP version 1"
+echo "1..3"
+echo "    # Subtest: self_test"
+result self_test /add/fuzz --seed 1 --self-test
+result corpus /add/fuzz --replay /add/corpus
+result random_programs /add/fuzz --seed "$1" --operations "$2" /add/corpus

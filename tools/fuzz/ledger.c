@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger.h"
+#include "report.h"
+
+#define ULL(value)	((unsigned long long)(value))
+#define MAX_ENTRIES	6000	/* of a thread */
+#define MAX_RECENT	16
+
+enum what { OP, EVENT, LISTED, ALL, STOPPED, LIVE };
+
+/**
+ * struct entry - something that a thread was told
+ * @what: what kind of thing
+ * @op: OP: as it was asked for, but for the id that ARM returned
+ * @event: EVENT
+ * @all: ALL
+ * @id: OP, EVENT, LISTED: of which timeout
+ * @result: OP: the outcome; LIVE: how many
+ * @when: when it was told
+ */
+struct entry {
+	enum what		what;
+	union {
+		struct twheel_op		op;
+		struct twheel_event		event;
+		struct twheel_cancel_all	all;
+	};
+	uint64_t		id;
+	int			result;
+	struct during		when;
+};
+
+static struct page {
+	unsigned int	nr;
+	struct entry	entries[MAX_ENTRIES];
+	uint64_t	recent[MAX_RECENT];
+	unsigned int	nr_recent;
+} pages[MAX_THREADS];
+
+static uint64_t tick;
+
+#define for_each_entry(e)								\
+	for (struct page *page = pages; page < pages + MAX_THREADS; page++)		\
+		for (struct entry *e = page->entries; e < page->entries + page->nr; e++)
+
+/* Writing it down */
+
+void ledger_clear(uint64_t tick_ns)
+{
+	tick = tick_ns;
+	for (unsigned int i = 0; i < MAX_THREADS; i++) {
+		pages[i].nr = 0;
+		pages[i].nr_recent = 0;
+		memset(pages[i].recent, 0, sizeof(pages[i].recent));
+	}
+}
+
+static struct entry *add(unsigned int thread, enum what what, uint64_t id, struct during when)
+{
+	struct page *page = &pages[thread];
+	/* More than a program can make; the last one is overwritten then. */
+	struct entry *entry = &page->entries[page->nr < MAX_ENTRIES - 1 ? page->nr++ : page->nr];
+
+	entry->what = what;
+	entry->id = id;
+	entry->when = when;
+	return entry;
+}
+
+static void remember(unsigned int thread, uint64_t id)
+{
+	struct page *page = &pages[thread];
+
+	__atomic_store_n(&page->recent[page->nr_recent++ % MAX_RECENT], id, __ATOMIC_RELEASE);
+}
+
+uint64_t ledger_pick(unsigned int thread, unsigned int n)
+{
+	/* What others do with it may not be written down yet when it is looked at. */
+	struct page *page = &pages[n / 64 ? thread : n % MAX_THREADS];
+
+	return __atomic_load_n(&page->recent[n % MAX_RECENT], __ATOMIC_ACQUIRE);
+}
+
+void ledger_op(unsigned int thread, const struct twheel_op *in, const struct twheel_op *out,
+	       int result, struct during when)
+{
+	int is_new = in->opcode == TWHEEL_OP_ARM && result == 0;
+	struct entry *entry = add(thread, OP, is_new ? out->id : in->id, when);
+
+	entry->op = *in;
+	entry->result = result;
+	if (is_new)
+		remember(thread, out->id);
+}
+
+void ledger_event(unsigned int thread, const struct twheel_event *event, struct during when)
+{
+	add(thread, EVENT, event->id, when)->event = *event;
+}
+
+void ledger_listed(unsigned int thread, uint64_t id, struct during when)
+{
+	add(thread, LISTED, id, when);
+}
+
+void ledger_cancel_all(unsigned int thread, const struct twheel_cancel_all *all,
+		       struct during when)
+{
+	add(thread, ALL, 0, when)->all = *all;
+}
+
+void ledger_stop(unsigned int thread, struct during when)
+{
+	add(thread, STOPPED, 0, when);
+}
+
+void ledger_live(unsigned int thread, uint32_t live, struct during when)
+{
+	add(thread, LIVE, 0, when)->result = live;
+}
+
+/* Judging */
+
+static int is_birth(const struct entry *e)
+{
+	return e->what == OP && e->op.opcode == TWHEEL_OP_ARM && e->result == 0;
+}
+
+static int is_arming(const struct entry *e)
+{
+	return e->what == OP && e->op.opcode <= TWHEEL_OP_MOD && e->result >= 0;
+}
+
+static const struct entry *arming_with(uint64_t id, uint64_t cookie)
+{
+	for_each_entry(e) {
+		if (is_arming(e) && e->id == id && e->op.cookie == cookie)
+			return e;
+	}
+	return NULL;
+}
+
+static int is_end_of(const struct entry *e, const struct entry *birth)
+{
+	switch (e->what) {
+	case OP:
+		return e->op.opcode == TWHEEL_OP_CANCEL && e->result >= 0 && e->id == birth->id;
+	case EVENT:
+		return e->event.flags & TWHEEL_EV_LAST && e->id == birth->id;
+	case ALL:
+		return e->all.flags && e->all.pending + e->all.withdrawn &&
+		       arming_with(birth->id, e->all.cookie);
+	default:
+		return 0;
+	}
+}
+
+static int cancels_all(const struct entry *e)
+{
+	return e->what == ALL && !e->all.flags;
+}
+
+static const struct entry *birth_of(uint64_t id)
+{
+	for_each_entry(e) {
+		if (is_birth(e) && e->id == id)
+			return e;
+	}
+	return NULL;
+}
+
+static const struct entry *end_of(const struct entry *birth)
+{
+	for_each_entry(e) {
+		if (is_end_of(e, birth))
+			return e;
+	}
+	return NULL;
+}
+
+/* Can it have been dead at some time in @when? */
+static int may_be_dead(const struct entry *birth, struct during when)
+{
+	const struct entry *end = end_of(birth);
+
+	if (end)
+		return end->when.begin <= when.end;
+	for_each_entry(e) {
+		if (cancels_all(e) && e->when.begin <= when.end &&
+		    e->when.end >= birth->when.begin)
+			return 1;
+	}
+	return 0;
+}
+
+/* Can it have been alive at some time in @when? */
+static int may_be_alive(const struct entry *birth, struct during when)
+{
+	const struct entry *end = end_of(birth);
+
+	if (birth->when.begin > when.end || (end && end->when.end < when.begin))
+		return 0;
+	for_each_entry(e) {
+		if (cancels_all(e) && e->when.begin > birth->when.end &&
+		    e->when.end < when.begin)
+			return 0;
+	}
+	return 1;
+}
+
+static int is_stopped(struct during when, int surely)
+{
+	for_each_entry(e) {
+		if (e->what == STOPPED &&
+		    (surely ? e->when.end < when.begin : e->when.begin <= when.end))
+			return 1;
+	}
+	return 0;
+}
+
+static uint64_t tick_of(uint64_t ns)
+{
+	uint64_t rest = ns % tick;
+
+	return rest && ns <= NEVER - (tick - rest) ? ns + tick - rest : ns;
+}
+
+static uint64_t sum(uint64_t ns, uint64_t more)
+{
+	return ns > NEVER || more > NEVER - ns ? NEVER : ns + more;
+}
+
+static struct during deadline_of(const struct entry *arming)
+{
+	struct during deadline = { arming->op.expires_ns, arming->op.expires_ns };
+
+	if (arming->op.flags & TWHEEL_F_ABS)
+		return deadline;
+	deadline.begin = sum(arming->when.begin, deadline.begin);
+	deadline.end = sum(arming->when.end, deadline.end);
+	return deadline;
+}
+
+static void judge_error(const struct entry *e, const struct entry *birth)
+{
+	switch (e->result) {
+	case -ENOENT:
+		EXPECT(e->op.opcode != TWHEEL_OP_ARM, "ARM: error ENOENT");
+		EXPECT(!birth || may_be_dead(birth, e->when), "%#llx is not found, but lives",
+		       ULL(e->id));
+		break;
+	case -ESHUTDOWN:
+		EXPECT(e->op.opcode <= TWHEEL_OP_MOD && is_stopped(e->when, 0),
+		       "error ESHUTDOWN, but it was not stopped");
+		break;
+	default:
+		disagree("opcode %u: error %d", e->op.opcode, -e->result);
+	}
+}
+
+static void judge_op(const struct entry *e)
+{
+	const struct entry *birth = birth_of(e->id);
+
+	if (e->result < 0) {
+		judge_error(e, birth);
+		return;
+	}
+	EXPECT(birth, "opcode %u works on %#llx, which does not exist", e->op.opcode, ULL(e->id));
+	EXPECT(e->op.opcode > TWHEEL_OP_MOD || !is_stopped(e->when, 1), "armed after STOP");
+	if (e != birth)
+		EXPECT(may_be_alive(birth, e->when), "opcode %u works on %#llx, which is dead",
+		       e->op.opcode, ULL(e->id));
+}
+
+/* An event of @arming is read: has that been replaced, or has all of it been read? */
+static void judge_arming(const struct entry *arming, const struct entry *event)
+{
+	for_each_entry(e) {
+		if (e->id != arming->id || !is_arming(e) || e->when.begin < arming->when.end)
+			continue;
+		EXPECT(!(event->event.flags & TWHEEL_EV_LAST) && event->when.begin <= e->when.end,
+		       "an event of %#llx, which was moved before that", ULL(e->id));
+	}
+}
+
+static void judge_count(const struct entry *arming)
+{
+	uint64_t count = 0;
+	int last = 0;
+
+	for_each_entry(e) {
+		if (e->what != EVENT || e->id != arming->id ||
+		    e->event.cookie != arming->op.cookie)
+			continue;
+		count += e->event.count;
+		last |= e->event.flags;
+	}
+	EXPECT(count <= arming->op.repeat, "%llu deadlines of %u", ULL(count), arming->op.repeat);
+	EXPECT(count < arming->op.repeat || last & TWHEEL_EV_LAST,
+	       "all deadlines, and not the last event");
+}
+
+static void judge_deadline(const struct entry *arming, const struct twheel_event *event,
+			   struct during when)
+{
+	struct during deadline = deadline_of(arming);
+	uint64_t first = event->expires_ns;
+
+	if (event->flags & TWHEEL_EV_UNPROCESSED) {
+		EXPECT(!event->count && is_stopped(when, 0), "an unprocessed event");
+		return;
+	}
+	if (arming->op.interval_ns)
+		first -= (event->count - 1) * arming->op.interval_ns;
+	else
+		EXPECT(event->count == 1 && event->flags & TWHEEL_EV_LAST, "count %llu, flags %#x",
+		       ULL(event->count), event->flags);
+	EXPECT(first >= deadline.begin, "%#llx was not due", ULL(event->id));
+	if (!arming->op.interval_ns && !(arming->op.flags & TWHEEL_F_TOUCH))
+		EXPECT(first <= deadline.end, "%#llx was due before", ULL(event->id));
+	EXPECT(event->fired_ns >= tick_of(first), "%#llx is early", ULL(event->id));
+	EXPECT(event->fired_ns <= when.end, "%#llx fires in the future", ULL(event->id));
+}
+
+static void judge_event(const struct entry *e)
+{
+	const struct entry *birth = birth_of(e->id);
+	const struct entry *arming = arming_with(e->id, e->event.cookie);
+
+	EXPECT(birth && arming, "an event of %#llx, cookie %#llx", ULL(e->id),
+	       ULL(e->event.cookie));
+	EXPECT(may_be_alive(birth, e->when), "an event of %#llx, which is dead", ULL(e->id));
+	judge_arming(arming, e);
+	judge_deadline(arming, &e->event, e->when);
+	if (arming->op.repeat && !disagreed())
+		judge_count(arming);
+}
+
+static void judge_birth(const struct entry *birth)
+{
+	unsigned int births = 0, ends = 0;
+
+	for_each_entry(e) {
+		births += is_birth(e) && e->id == birth->id;
+		ends += is_end_of(e, birth);
+	}
+	EXPECT(births == 1, "%#llx is given out %u times", ULL(birth->id), births);
+	EXPECT(ends <= 1, "%#llx ends %u times", ULL(birth->id), ends);
+}
+
+/* An ARM that fails in the end has its place reserved, and counted, for a while. */
+static int fails_meanwhile(const struct entry *e, struct during when)
+{
+	return e->what == OP && e->op.opcode == TWHEEL_OP_ARM && e->result < 0 &&
+	       e->when.begin <= when.end && e->when.end >= when.begin;
+}
+
+static void judge_live(const struct entry *e)
+{
+	uint32_t least = 0, most = 0;
+
+	for_each_entry(other) {
+		if (fails_meanwhile(other, e->when))
+			most++;
+		if (!is_birth(other))
+			continue;
+		most += may_be_alive(other, e->when);
+		least += other->when.end < e->when.begin && !may_be_dead(other, e->when);
+	}
+	EXPECT((uint32_t)e->result >= least && (uint32_t)e->result <= most,
+	       "%d live, not %u to %u, at %llu", e->result, least, most, ULL(e->when.begin));
+}
+
+static void judge_listed(const struct entry *e)
+{
+	const struct entry *birth = birth_of(e->id);
+
+	EXPECT(birth && may_be_alive(birth, e->when), "%#llx is listed", ULL(e->id));
+}
+
+static void judge_entry(const struct entry *e)
+{
+	if (is_birth(e))
+		judge_birth(e);
+	switch (e->what) {
+	case OP:
+		judge_op(e);
+		break;
+	case EVENT:
+		judge_event(e);
+		break;
+	case LISTED:
+		judge_listed(e);
+		break;
+	case LIVE:
+		judge_live(e);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Everything that began has ended, and is counted where it ended. */
+static void judge_counts(const struct twheel_stats *stats)
+{
+	uint64_t births = 0, moved = 0, cancelled = 0, all = 0, read = 0, ended = 0, open = 0;
+
+	for_each_entry(e) {
+		if (is_birth(e)) {
+			births++;
+			open += !end_of(e);
+		}
+		moved += is_arming(e) && !is_birth(e);
+		cancelled += e->what == OP && e->op.opcode == TWHEEL_OP_CANCEL && e->result >= 0;
+		if (e->what == ALL) {
+			cancelled += e->all.pending + e->all.withdrawn;
+			all += cancels_all(e) ? e->all.pending + e->all.withdrawn : 0;
+		}
+		read += e->what == EVENT;
+		ended += e->what == EVENT && e->event.flags & TWHEEL_EV_LAST;
+	}
+	EXPECT(all == open, "%llu were cancelled together, not %llu", ULL(all), ULL(open));
+	EXPECT(stats->armed == births, "STATS: %llu armed, not %llu", stats->armed, ULL(births));
+	EXPECT(stats->moved == moved, "STATS: %llu moved, not %llu", stats->moved, ULL(moved));
+	EXPECT(stats->read == read, "STATS: %llu read, not %llu", stats->read, ULL(read));
+	EXPECT(stats->ended == ended, "STATS: %llu ended, not %llu", stats->ended, ULL(ended));
+	EXPECT(stats->cancelled + stats->withdrawn == cancelled, "STATS: %llu cancelled, not %llu",
+	       stats->cancelled + stats->withdrawn, ULL(cancelled));
+	EXPECT(!stats->live && !stats->ready, "STATS: %u live, %u ready", stats->live,
+	       stats->ready);
+}
+
+/* For who has to find out */
+
+static int earlier(const void *a, const void *b)
+{
+	const struct entry *left = *(const struct entry **)a, *right = *(const struct entry **)b;
+
+	return left->when.begin < right->when.begin ? -1 : 1;
+}
+
+static void print_entry(FILE *file, const struct entry *e)
+{
+	static const char * const names[] = {
+		[OP] = "operation", [EVENT] = "event", [LISTED] = "listed",
+		[ALL] = "cancel_all", [STOPPED] = "stop", [LIVE] = "live",
+	};
+
+	fprintf(file, "# %llu to %llu: %s %#llx", ULL(e->when.begin), ULL(e->when.end),
+		names[e->what], ULL(e->id));
+	if (e->what == OP)
+		fprintf(file, " opcode %u cookie %#llx expires %llu interval %llu repeat %u",
+			e->op.opcode, e->op.cookie, e->op.expires_ns, e->op.interval_ns,
+			e->op.repeat);
+	if (e->what == OP || e->what == LIVE)
+		fprintf(file, ": %d", e->result);
+	if (e->what == EVENT)
+		fprintf(file, " cookie %#llx expires %llu fired %llu count %llu flags %#x",
+			e->event.cookie, e->event.expires_ns, e->event.fired_ns, e->event.count,
+			e->event.flags);
+	if (e->what == ALL)
+		fprintf(file, " cookie %#llx: %u pending, %u withdrawn", e->all.cookie,
+			e->all.pending, e->all.withdrawn);
+	putc('\n', file);
+}
+
+void ledger_print(FILE *file)
+{
+	static const struct entry *sorted[MAX_THREADS * MAX_ENTRIES];
+	unsigned int nr = 0;
+
+	for_each_entry(e)
+		sorted[nr++] = e;
+	qsort(sorted, nr, sizeof(sorted[0]), earlier);
+	for (unsigned int i = 0; i < nr; i++)
+		print_entry(file, sorted[i]);
+}
+
+void ledger_judge(const struct twheel_stats *stats)
+{
+	for_each_entry(e) {
+		if (disagreed())
+			return;
+		judge_entry(e);
+	}
+	judge_counts(stats);
+}

@@ -1,0 +1,678 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#include "model.h"
+#include "report.h"
+
+#define ULL(value)	((unsigned long long)(value))
+
+/* Times */
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t sum(uint64_t ns, uint64_t more)
+{
+	return ns > NEVER || more > NEVER - ns ? NEVER : ns + more;
+}
+
+/* The tick in which something due at @ns can fire. */
+static uint64_t tick_of(const struct file *f, uint64_t ns)
+{
+	uint64_t rest = ns % f->tick;
+
+	return rest ? sum(ns, f->tick - rest) : ns;
+}
+
+/* What the word says, if anything. */
+static uint64_t word_of(const struct timeout *t)
+{
+	return t->word_known && t->word <= NEVER ? t->word : 0;
+}
+
+/* It cannot have fired before that. */
+static uint64_t earliest(const struct file *f, const struct timeout *t)
+{
+	if (!t->late && word_of(t) > t->low)
+		return word_of(t);
+	return tick_of(f, t->low);
+}
+
+static int may_be_ready(const struct file *f, const struct timeout *t, uint64_t now)
+{
+	return f->stopped || t->seen_ready || now >= earliest(f, t);
+}
+
+static int must_be_ready(const struct file *f, const struct timeout *t)
+{
+	return f->stopped || t->seen_ready;
+}
+
+/* Timeouts */
+
+#define for_each_alive(f, t)							\
+	for (struct timeout *t = (f)->timeouts; t < (f)->timeouts + (f)->nr; t++)	\
+		if (t->alive)
+
+void model_open(struct file *f, const struct twheel_info *fresh)
+{
+	memset(f->timeouts, 0, f->nr * sizeof(f->timeouts[0]));
+	memset(f, 0, offsetof(struct file, timeouts));
+	f->clock = fresh->clock;
+	f->tick = fresh->tick_ns;
+	f->slots = fresh->slots;
+	f->levels = fresh->levels;
+	f->max = fresh->max_timeouts;
+}
+
+struct timeout *model_find(struct file *f, uint64_t id)
+{
+	uint32_t index = id;
+
+	if (index >= f->nr || f->timeouts[index].id != id || !f->timeouts[index].alive)
+		return NULL;
+	return &f->timeouts[index];
+}
+
+struct timeout *model_pick(struct file *f, unsigned int n)
+{
+	if (!f->live)
+		return NULL;
+	n %= f->live;
+	for_each_alive(f, t) {
+		if (!n--)
+			return t;
+	}
+	return NULL;
+}
+
+static void die(struct file *f, struct timeout *t)
+{
+	t->alive = 0;
+	f->live--;
+	f->dead[f->nr_dead++ % MAX_DEAD] = t->id;
+}
+
+/* There are @nr events less that we know of. */
+static void forget_unread(struct file *f, uint32_t nr)
+{
+	f->unread -= nr < f->unread ? nr : f->unread;
+}
+
+static void note_unread(struct file *f, uint32_t nr)
+{
+	if (f->unread < nr)
+		f->unread = nr;
+}
+
+static void note_ready(struct file *f, struct timeout *ready)
+{
+	uint32_t seen = 0;
+
+	ready->seen_ready = 1;
+	for_each_alive(f, t)
+		seen += t->seen_ready;
+	note_unread(f, seen);
+}
+
+uint32_t model_may_be_ready(struct file *f, uint64_t now)
+{
+	uint32_t nr = 0;
+
+	for_each_alive(f, t)
+		nr += may_be_ready(f, t, now);
+	return nr;
+}
+
+int model_is_due(struct file *f, uint64_t by)
+{
+	if (f->unread || f->stopped)
+		return 1;
+	for_each_alive(f, t) {
+		uint64_t deadline = sum(later(t->high, word_of(t)), t->slack_us * 1000ULL);
+
+		if (tick_of(f, deadline) <= by)
+			return 1;
+	}
+	return 0;
+}
+
+/* Operations: what is well formed */
+
+static int times_valid(uint32_t clock, const struct twheel_op *op)
+{
+	if (op->flags & ~(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH))
+		return 0;
+	if (clock == CLOCK_REALTIME && !(op->flags & TWHEEL_F_ABS))
+		return 0;
+	if (op->expires_ns > NEVER || op->interval_ns > NEVER)
+		return 0;
+	if (op->interval_ns)
+		return !(op->flags & TWHEEL_F_TOUCH);
+	return !op->repeat && !(op->flags & TWHEEL_F_FIXED_DELAY);
+}
+
+int model_op_valid(uint32_t clock, const struct twheel_op *op)
+{
+	if (op->reserved)
+		return 0;
+	switch (op->opcode) {
+	case TWHEEL_OP_ARM:
+	case TWHEEL_OP_MOD:
+		return times_valid(clock, op);
+	case TWHEEL_OP_CANCEL:
+		return !op->flags && !op->expires_ns && !op->interval_ns && !op->cookie &&
+		       !op->repeat && !op->slack_us;
+	case TWHEEL_OP_GET:
+		return !op->flags && !op->slack_us;
+	default:
+		return 0;
+	}
+}
+
+uint64_t model_op_errors(struct file *f, const struct twheel_op *op)
+{
+	uint64_t errors = model_op_valid(f->clock, op) ? 0 : ERRNO(EINVAL);
+
+	if (op->opcode == TWHEEL_OP_ARM) {
+		if (f->stopped)
+			errors |= ERRNO(ESHUTDOWN);
+		if (f->live >= f->max)
+			errors |= ERRNO(EAGAIN);
+		return errors;
+	}
+	if (op->opcode == TWHEEL_OP_MOD && f->stopped)
+		errors |= ERRNO(ESHUTDOWN);
+	if (!model_find(f, op->id))
+		errors |= ERRNO(ENOENT);
+	return errors;
+}
+
+/* Operations: what they do */
+
+/* All that ARM and MOD set. */
+static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
+		struct during when)
+{
+	int is_abs = op->flags & TWHEEL_F_ABS;
+
+	t->alive = 1;
+	t->seen_ready = 0;
+	t->late = 0;
+	t->word_known = 0;
+	t->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH);
+	t->repeat = op->repeat;
+	t->slack_us = op->slack_us;
+	t->cookie = op->cookie;
+	t->interval = op->interval_ns;
+	t->low = is_abs ? op->expires_ns : sum(when.begin, op->expires_ns);
+	t->high = is_abs ? op->expires_ns : sum(when.end, op->expires_ns);
+	t->armed = when.begin;
+	t->turn = ++f->turns;
+	t->shaky = t->low <= when.end || t->interval || t->slack_us || t->flags;
+}
+
+static void armed(struct file *f, const struct twheel_op *op, uint64_t id, struct during when)
+{
+	uint32_t index = id;
+	struct timeout *t = &f->timeouts[index];
+
+	EXPECT(index < MAX_INDEX, "the index of id %#llx is very large", ULL(id));
+	EXPECT(id >> 32, "id %#llx has no generation", ULL(id));
+	EXPECT(!t->alive, "id %#llx has the index of %#llx, which lives", ULL(id), ULL(t->id));
+	EXPECT(id > t->id, "id %#llx is not later than %#llx", ULL(id), ULL(t->id));
+	if (f->nr <= index)
+		f->nr = index + 1;
+	t->id = id;
+	set(f, t, op, when);
+	f->live++;
+	f->armed++;
+}
+
+/* Was the timeout pending (0), or had it fired (TWHEEL_WITHDRAWN)? */
+static void expect_outcome(struct file *f, const struct timeout *t, int result,
+			   struct during when)
+{
+	EXPECT(result == 0 || result == TWHEEL_WITHDRAWN, "the outcome is %d", result);
+	if (result)
+		EXPECT(may_be_ready(f, t, when.end), "%#llx cannot have fired yet", ULL(t->id));
+	else
+		EXPECT(!must_be_ready(f, t), "%#llx has fired, but was pending", ULL(t->id));
+}
+
+static void modified(struct file *f, struct timeout *t, const struct twheel_op *op, int result,
+		     struct during when)
+{
+	int on_its_way = may_be_ready(f, t, when.end);
+
+	expect_outcome(f, t, result, when);
+	if (result)
+		forget_unread(f, 1);
+	f->moved++;
+	set(f, t, op, when);
+	t->shaky |= on_its_way;
+}
+
+static void cancelled(struct file *f, struct timeout *t, int result, struct during when)
+{
+	expect_outcome(f, t, result, when);
+	if (result)
+		forget_unread(f, 1);
+	f->gone++;
+	die(f, t);
+}
+
+static void expect_remaining(struct file *f, struct timeout *t, uint64_t remaining,
+			     struct during when)
+{
+	uint64_t low = later(t->low, word_of(t)), high = later(t->high, word_of(t));
+
+	if (!remaining && may_be_ready(f, t, when.end))
+		return;
+	EXPECT(!must_be_ready(f, t), "%#llx has fired, but %llu ns remain", ULL(t->id),
+	       ULL(remaining));
+	EXPECT(remaining <= (high > when.begin ? high - when.begin : 0),
+	       "%llu ns are too long for %#llx", ULL(remaining), ULL(t->id));
+	EXPECT(remaining >= (low > when.end ? low - when.end : 0),
+	       "%llu ns are too short for %#llx", ULL(remaining), ULL(t->id));
+}
+
+static void got(struct file *f, struct timeout *t, const struct twheel_op *out, int result,
+		struct during when)
+{
+	EXPECT(result == 0, "GET has the outcome %d", result);
+	EXPECT(out->cookie == t->cookie, "GET: the cookie is %#llx", ULL(out->cookie));
+	EXPECT(out->interval_ns == t->interval, "GET: the interval is %llu",
+	       ULL(out->interval_ns));
+	EXPECT(out->repeat == t->repeat, "GET: %u times left, not %u", out->repeat, t->repeat);
+	expect_remaining(f, t, out->expires_ns, when);
+}
+
+/* Nothing comes out but what the operation says. */
+static void expect_untouched(const struct twheel_op *in, const struct twheel_op *out,
+			     int result)
+{
+	struct twheel_op copy = *out;
+
+	copy.result = in->result;
+	if (result >= 0 && in->opcode == TWHEEL_OP_ARM)
+		copy.id = in->id;
+	if (result >= 0 && in->opcode == TWHEEL_OP_GET) {
+		copy.expires_ns = in->expires_ns;
+		copy.interval_ns = in->interval_ns;
+		copy.cookie = in->cookie;
+		copy.repeat = in->repeat;
+	}
+	EXPECT(!memcmp(in, &copy, sizeof(copy)), "opcode %u: a field is written that only goes in",
+	       in->opcode);
+}
+
+void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op *out,
+	      int result, struct during when)
+{
+	uint64_t errors = model_op_errors(f, in);
+
+	if (f->begun == NEW || !errors)
+		f->begun = errors ? MAYBE_BEGUN : BEGUN;
+	expect_untouched(in, out, result);
+	if (result < 0) {
+		EXPECT(errors & ERRNO(-result), "opcode %u: error %d", in->opcode, -result);
+		return;
+	}
+	EXPECT(!errors, "opcode %u: no error, but %d", in->opcode, result);
+	switch (in->opcode) {
+	case TWHEEL_OP_ARM:
+		EXPECT(result == 0, "ARM has the outcome %d", result);
+		armed(f, in, out->id, when);
+		break;
+	case TWHEEL_OP_MOD:
+		modified(f, model_find(f, in->id), in, result, when);
+		break;
+	case TWHEEL_OP_CANCEL:
+		cancelled(f, model_find(f, in->id), result, when);
+		break;
+	case TWHEEL_OP_GET:
+		got(f, model_find(f, in->id), out, result, when);
+		break;
+	}
+}
+
+/* The file as a whole */
+
+static int setup_valid(const struct twheel_setup *setup)
+{
+	if (setup->flags || setup->reserved0 || setup->reserved[0] || setup->reserved[1] ||
+	    setup->reserved[2])
+		return 0;
+	if (setup->clock != CLOCK_MONOTONIC && setup->clock != CLOCK_BOOTTIME &&
+	    setup->clock != CLOCK_REALTIME)
+		return 0;
+	return setup->tick_ns <= 86400000000000ULL && setup->slots != 1 &&
+	       setup->slots <= 65536 && setup->levels <= TWHEEL_LEVELS &&
+	       setup->max_timeouts <= 1U << 28;
+}
+
+static uint32_t power_above(uint32_t value)
+{
+	uint32_t power = 1;
+
+	while (power < value)
+		power *= 2;
+	return power;
+}
+
+void model_setup(struct file *f, const struct twheel_setup *setup, int result)
+{
+	uint64_t tick = f->tick;
+	uint32_t slots = f->slots, levels = f->levels;
+
+	if (result < 0) {
+		EXPECT((result == -EINVAL && !setup_valid(setup)) ||
+		       (result == -EBUSY && f->begun != NEW), "SETUP: error %d", -result);
+		if (result == -EBUSY)
+			f->begun = BEGUN;
+		return;
+	}
+	EXPECT(setup_valid(setup), "SETUP: no error");
+	EXPECT(f->begun != BEGUN, "SETUP is not too late");
+	f->begun = BEGUN;
+	f->clock = setup->clock;
+	f->max = setup->max_timeouts ? setup->max_timeouts : f->max;
+	f->tick = setup->tick_ns ? setup->tick_ns : tick;
+	f->slots = setup->slots ? power_above(setup->slots) : slots;
+	f->levels = setup->levels ? setup->levels : levels;
+	f->private = f->tick != tick || f->slots != slots || f->levels != levels;
+	while (__builtin_ctz(f->slots) * f->levels > 63)
+		f->levels--;
+}
+
+void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
+		      const struct twheel_cancel_all *out, struct during when)
+{
+	uint32_t nr = 0, must = 0, may = 0;
+
+	f->begun = BEGUN;
+	for_each_alive(f, t) {
+		if (in->flags && t->cookie != in->cookie)
+			continue;
+		nr++;
+		must += must_be_ready(f, t);
+		may += may_be_ready(f, t, when.end);
+		die(f, t);
+	}
+	f->gone += nr;
+	forget_unread(f, in->flags ? out->withdrawn : f->unread);
+	EXPECT(out->pending + out->withdrawn == nr, "CANCEL_ALL: %u pending, %u withdrawn of %u",
+	       out->pending, out->withdrawn, nr);
+	EXPECT(out->withdrawn >= must && out->withdrawn <= may,
+	       "CANCEL_ALL: %u withdrawn, not %u to %u", out->withdrawn, must, may);
+	EXPECT(out->cookie == in->cookie && out->flags == in->flags && !out->reserved0 &&
+	       !out->reserved[0] && !out->reserved[1], "CANCEL_ALL: something else is written");
+}
+
+void model_stop(struct file *f, struct during when)
+{
+	f->begun = BEGUN;
+	if (f->stopped)
+		return;
+	f->stopped = 1;
+	f->stop = when;
+	f->unread = f->live;
+}
+
+static void expect_counts(struct file *f, uint32_t live, uint32_t ready, struct during when)
+{
+	uint32_t most = model_may_be_ready(f, when.end);
+
+	EXPECT(live == f->live, "%u live, not %u", live, f->live);
+	EXPECT(ready >= f->unread && ready <= most, "%u ready, not %u to %u", ready, f->unread,
+	       most);
+	f->unread = ready;
+}
+
+void model_info(struct file *f, const struct twheel_info *info, struct during when)
+{
+	uint32_t flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
+			 (f->stopped ? TWHEEL_INFO_STOPPED : 0);
+
+	EXPECT(info->clock == f->clock, "INFO: clock %u", info->clock);
+	EXPECT(info->tick_ns == f->tick, "INFO: tick %llu", ULL(info->tick_ns));
+	EXPECT(info->slots == f->slots, "INFO: %u slots", info->slots);
+	EXPECT(info->levels == f->levels, "INFO: %u levels", info->levels);
+	EXPECT(info->max_timeouts == f->max, "INFO: at most %u", info->max_timeouts);
+	EXPECT(info->flags == flags, "INFO: flags %#x", info->flags);
+	EXPECT(!info->reserved0 && !info->reserved[0] && !info->reserved[4], "INFO: reserved");
+	expect_counts(f, info->live, info->ready, when);
+}
+
+void model_stats(struct file *f, const struct twheel_stats *stats, struct during when)
+{
+	uint64_t fired = f->read - f->unprocessed, histogram = 0;
+
+	for (unsigned int i = 0; i < TWHEEL_LATENESS; i++)
+		histogram += stats->lateness[i];
+	expect_counts(f, stats->live, stats->ready, when);
+	EXPECT(stats->armed == f->armed, "STATS: %llu armed", ULL(stats->armed));
+	EXPECT(stats->moved == f->moved, "STATS: %llu moved", ULL(stats->moved));
+	EXPECT(stats->cancelled + stats->withdrawn == f->gone, "STATS: %llu gone",
+	       ULL(stats->cancelled + stats->withdrawn));
+	EXPECT(stats->ended == f->ended, "STATS: %llu ended", ULL(stats->ended));
+	EXPECT(stats->read == f->read, "STATS: %llu read", ULL(stats->read));
+	EXPECT(stats->fired >= fired, "STATS: only %llu fired", ULL(stats->fired));
+	EXPECT(stats->fired == histogram, "STATS: %llu fired, %llu in the histogram",
+	       ULL(stats->fired), ULL(histogram));
+	EXPECT(f->stopped ? stats->unprocessed >= f->unprocessed : !stats->unprocessed,
+	       "STATS: %llu unprocessed", ULL(stats->unprocessed));
+	EXPECT(f->private == 0 || stats->wheel_pending <= f->live, "STATS: %llu in the wheel",
+	       ULL(stats->wheel_pending));
+}
+
+void model_list_entry(struct file *f, const struct twheel_list_entry *entry, struct during when)
+{
+	struct timeout *t = model_find(f, entry->id);
+
+	EXPECT(t, "LIST: %#llx does not live", ULL(entry->id));
+	EXPECT(entry->cookie == t->cookie, "LIST: the cookie is %#llx", ULL(entry->cookie));
+	EXPECT(entry->interval_ns == t->interval, "LIST: the interval is %llu",
+	       ULL(entry->interval_ns));
+	EXPECT(entry->repeat == t->repeat, "LIST: %u times left, not %u", entry->repeat,
+	       t->repeat);
+	EXPECT(entry->slack_us == t->slack_us, "LIST: slack %u", entry->slack_us);
+	EXPECT(entry->flags == t->flags, "LIST: flags %#x", entry->flags);
+	if (entry->state == TWHEEL_STATE_READY) {
+		EXPECT(may_be_ready(f, t, when.end), "LIST: %#llx cannot have fired yet",
+		       ULL(entry->id));
+		EXPECT(!entry->remaining_ns, "LIST: it is ready, and something remains");
+		if (!f->stopped)
+			note_ready(f, t);
+		return;
+	}
+	EXPECT(entry->state == TWHEEL_STATE_PENDING, "LIST: state %u", entry->state);
+	EXPECT(!must_be_ready(f, t), "LIST: %#llx is pending again", ULL(entry->id));
+	expect_remaining(f, t, entry->remaining_ns, when);
+}
+
+/* Events */
+
+/*
+ * On one CPU events come in the order of their ticks, and within a tick in that of
+ * arming. That is not known of timeouts that were due when they were armed, and of those
+ * that are queued by somebody else than the caller.
+ */
+static void expect_order(struct file *f, const struct timeout *t,
+			 const struct twheel_event *event)
+{
+	const struct twheel_event *last = &f->last;
+	uint64_t turn = t->shaky ? 0 : t->turn;
+	uint64_t tick = tick_of(f, event->expires_ns), last_tick = tick_of(f, last->expires_ns);
+
+	if (event->flags & TWHEEL_EV_UNPROCESSED) {
+		EXPECT(!(last->flags & TWHEEL_EV_UNPROCESSED) ||
+		       last->expires_ns <= event->expires_ns, "stopped events are out of order");
+	} else {
+		EXPECT(!(last->flags & TWHEEL_EV_UNPROCESSED),
+		       "an event that fired comes after one that was stopped");
+		EXPECT(last->fired_ns <= event->fired_ns,
+		       "an event comes before one that fired earlier");
+		EXPECT(!turn || !f->last_turn || last_tick < tick ||
+		       (last_tick == tick && f->last_turn < turn),
+		       "%#llx comes after %#llx", ULL(event->id), ULL(last->id));
+	}
+	f->last = *event;
+	f->last_turn = turn;
+}
+
+static void expect_unprocessed(struct file *f, const struct timeout *t,
+			       const struct twheel_event *event)
+{
+	EXPECT(f->stopped, "%#llx is unprocessed, but nothing was stopped", ULL(t->id));
+	EXPECT(!t->seen_ready, "%#llx had fired, but is unprocessed", ULL(t->id));
+	EXPECT(event->count == 0, "unprocessed, and counts %llu", ULL(event->count));
+	EXPECT(event->flags & TWHEEL_EV_LAST, "unprocessed, and not the last event");
+	EXPECT(event->fired_ns >= f->stop.begin && event->fired_ns <= f->stop.end,
+	       "%#llx was not stopped then", ULL(t->id));
+	EXPECT(event->expires_ns >= (t->late ? t->low : later(t->low, word_of(t))) &&
+	       event->expires_ns <= later(t->high, word_of(t)),
+	       "%#llx was not due then", ULL(t->id));
+}
+
+/* @first is the first deadline that @event stands for. */
+static void expect_fired(struct file *f, const struct timeout *t,
+			 const struct twheel_event *event, uint64_t first, struct during when)
+{
+	uint64_t high = t->flags & TWHEEL_F_TOUCH ? later(t->high, word_of(t)) : t->high;
+
+	EXPECT(first >= t->low && first <= high, "%#llx was not due at %llu, but from %llu to %llu",
+	       ULL(t->id), ULL(first), ULL(t->low), ULL(high));
+	EXPECT(event->fired_ns >= tick_of(f, first) && event->fired_ns >= earliest(f, t),
+	       "%#llx is %llu ns early", ULL(t->id),
+	       ULL(later(tick_of(f, first), earliest(f, t)) - event->fired_ns));
+	EXPECT(event->fired_ns <= (f->stopped ? f->stop.end : when.end),
+	       "%#llx fires in the future", ULL(t->id));
+	EXPECT(event->fired_ns >= t->armed, "%#llx fired before it was armed", ULL(t->id));
+}
+
+/* Does the count of a periodic timeout agree with its deadlines? */
+static void expect_count(struct file *f, const struct timeout *t,
+			 const struct twheel_event *event, struct during when)
+{
+	struct during now = f->stopped ? f->stop : when;
+	int all = t->repeat && event->count == t->repeat;
+
+	EXPECT(event->count >= 1, "no deadlines");
+	EXPECT(!t->repeat || event->count <= t->repeat, "%llu deadlines of %u", ULL(event->count),
+	       t->repeat);
+	EXPECT(!(event->flags & TWHEEL_EV_LAST) == !(all || f->stopped),
+	       "%llu of %u deadlines, flags %#x", ULL(event->count), t->repeat, event->flags);
+	if (t->flags & TWHEEL_F_FIXED_DELAY) {
+		EXPECT(event->count == 1, "%llu deadlines of a fixed delay", ULL(event->count));
+		return;
+	}
+	EXPECT(event->count == 1 || event->expires_ns <= now.end,
+	       "a deadline is counted that is still to come");
+	EXPECT(all || sum(event->expires_ns, t->interval) > now.begin,
+	       "a deadline is not counted");
+}
+
+/* What is left of a timeout whose event has been read. */
+static void go_on(struct file *f, struct timeout *t, const struct twheel_event *event,
+		  struct during when)
+{
+	if (event->flags & TWHEEL_EV_LAST) {
+		f->ended++;
+		die(f, t);
+		return;
+	}
+	if (t->repeat)
+		t->repeat -= event->count;
+	t->seen_ready = 0;
+	t->low = sum(event->expires_ns, t->interval);
+	t->high = t->low;
+	if (t->flags & TWHEEL_F_FIXED_DELAY) {
+		t->low = sum(when.begin, t->interval);
+		t->high = sum(when.end, t->interval);
+	}
+}
+
+void model_event(struct file *f, const struct twheel_event *event, struct during when)
+{
+	struct timeout *t = model_find(f, event->id);
+	uint64_t first = event->expires_ns;
+
+	EXPECT(t, "an event of %#llx, which does not live", ULL(event->id));
+	EXPECT(event->cookie == t->cookie, "an event with the cookie %#llx", ULL(event->cookie));
+	EXPECT(!(event->flags & ~(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)) && !event->reserved,
+	       "an event with flags %#x", event->flags);
+	expect_order(f, t, event);
+	if (event->flags & TWHEEL_EV_UNPROCESSED) {
+		expect_unprocessed(f, t, event);
+		f->unprocessed++;
+	} else if (t->interval) {
+		first -= (event->count - 1) * t->interval;
+		expect_fired(f, t, event, first, when);
+		expect_count(f, t, event, when);
+	} else {
+		EXPECT(event->count == 1 && event->flags == TWHEEL_EV_LAST,
+		       "count %llu, flags %#x", ULL(event->count), event->flags);
+		expect_fired(f, t, event, first, when);
+	}
+	f->read++;
+	forget_unread(f, 1);
+	go_on(f, t, event, when);
+}
+
+void model_no_event(struct file *f, int is_end)
+{
+	EXPECT(!f->unread, "nothing to read, but %u unread events", f->unread);
+	if (is_end)
+		EXPECT(f->stopped && !f->live, "the end, with %u live", f->live);
+	else
+		EXPECT(!f->stopped, "no end after STOP");
+}
+
+void model_poll(struct file *f, short revents, struct during when)
+{
+	const short in = POLLIN | POLLRDNORM;
+
+	EXPECT(!(revents & ~(in | POLLHUP)), "poll: %#x", revents);
+	if (f->stopped) {
+		EXPECT(revents == (f->live ? in : POLLHUP), "poll: %#x after STOP, %u live",
+		       revents, f->live);
+		return;
+	}
+	EXPECT(revents == in || !revents, "poll: %#x", revents);
+	EXPECT(revents || !f->unread, "poll: nothing, but %u unread events", f->unread);
+	EXPECT(!revents || model_may_be_ready(f, when.end), "poll: an event, but none can be");
+	if (revents)
+		note_unread(f, 1);
+}
+
+/* Touch words */
+
+void model_touched(struct file *f, struct timeout *t, uint64_t word, struct during when)
+{
+	int in_time = !must_be_ready(f, t) && when.end < earliest(f, t);
+
+	t->high = later(t->high, word_of(t));
+	t->late |= !in_time;
+	t->word = word;
+	t->word_known = 1;
+}
+
+void model_word(struct timeout *t, uint64_t word)
+{
+	if (t->word_known) {
+		EXPECT(word == t->word, "the word of %#llx is %llu", ULL(t->id), ULL(word));
+		return;
+	}
+	EXPECT(word >= t->low && word <= t->high, "the word of %#llx is %llu", ULL(t->id),
+	       ULL(word));
+	t->low = word;
+	t->high = word;
+}

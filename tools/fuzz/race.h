@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef TWHEEL_FUZZ_RACE_H
+#define TWHEEL_FUZZ_RACE_H
+
+#include "program.h"
+
+/* Run a program by several threads at once; disagreed() tells how it went. */
+void race(const struct program *program);
+
+#endif /* TWHEEL_FUZZ_RACE_H */

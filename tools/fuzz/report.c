@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "report.h"
+
+static struct report {
+	int verbose;
+	int disagreed;
+	char text[300];
+} *report;
+
+void *shared_memory(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			    -1, 0);
+
+	if (memory == MAP_FAILED) {
+		perror("fuzz: mmap");
+		exit(1);
+	}
+	return memory;
+}
+
+void report_init(void)
+{
+	report = shared_memory(sizeof(*report));
+}
+
+void report_reset(int verbose)
+{
+	report->disagreed = 0;
+	report->verbose = verbose;
+}
+
+int disagreed(void)
+{
+	return __atomic_load_n(&report->disagreed, __ATOMIC_ACQUIRE);
+}
+
+/* Threads may meet here: the first one writes. */
+void disagree(const char *format, ...)
+{
+	static int taken;
+	va_list args;
+
+	if (disagreed() || __atomic_exchange_n(&taken, 1, __ATOMIC_ACQUIRE))
+		return;
+	va_start(args, format);
+	vsnprintf(report->text, sizeof(report->text), format, args);
+	va_end(args);
+	__atomic_store_n(&report->disagreed, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&taken, 0, __ATOMIC_RELEASE);
+}
+
+const char *disagreement(void)
+{
+	return report->text;
+}
+
+void tell(const char *format, ...)
+{
+	va_list args;
+
+	if (!report->verbose)
+		return;
+	fputs("#   ", stdout);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+	fflush(stdout);
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <time.h>
+
+#include "values.h"
+
+#define US	1000ULL
+#define MS	(1000 * US)
+#define S	(1000 * MS)
+
+uint64_t span_of(uint8_t code, uint64_t tick)
+{
+	const uint64_t spans[] = {
+		0, 1, US, 50 * US, 100 * US, 200 * US, 500 * US, MS, 1500 * US, 2 * MS, 3 * MS,
+		5 * MS, tick - 1, tick, tick + 1, 2 * tick, 255 * tick, 256 * tick, 257 * tick,
+		65536 * tick, S, 3600 * S, 86400 * S, 1ULL << 32, 1ULL << 40, 1ULL << 62,
+		NEVER / 2, NEVER - 1, NEVER, NEVER + 1, UINT64_MAX - 1, UINT64_MAX,
+	};
+
+	return spans[code % ARRAY_SIZE(spans)];
+}
+
+uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now)
+{
+	uint64_t span = span_of(code % 32, tick);
+
+	switch (code / 32) {
+	case 5:
+		return now > span ? now - span : 0;
+	case 6:
+		return span;
+	case 7:
+		return span < NEVER - now ? (now + span) / tick * tick : span;
+	default:
+		return span < NEVER - now ? now + span : span;
+	}
+}
+
+/* Ids: mostly of what lives, else of what has died, of what comes next, or none. */
+static uint64_t id_of(uint8_t code, struct file *f)
+{
+	struct timeout *t = model_pick(f, code / 16);
+
+	switch (code % 16) {
+	case 12:
+		return f->nr_dead ? f->dead[code / 16 % MAX_DEAD] : 0;
+	case 13:
+		return f->nr ? f->timeouts[code / 16 % f->nr].id + (1ULL << 32) : 1;
+	case 14:
+		return 1ULL << 32 | f->nr;
+	case 15:
+		return code / 16 % 2 ? UINT64_MAX : 1ULL << 32 | 0x80000000;
+	default:
+		return t ? t->id : 0;
+	}
+}
+
+/* Some that many have, so that they can be cancelled together; some that nobody has. */
+static uint64_t cookie_of(uint8_t code, struct file *f)
+{
+	return code % 4 ? code % 4 : ++f->cookies << 8;
+}
+
+static void fill_times(struct twheel_op *op, const struct step *step, struct file *f,
+		       uint64_t now)
+{
+	static const uint32_t repeats[] = { 0, 1, 2, 5 };
+
+	op->flags = step->flags & TWHEEL_F_ABS;
+	if (f->clock == CLOCK_REALTIME)
+		op->flags |= TWHEEL_F_ABS;
+	op->expires_ns = op->flags & TWHEEL_F_ABS ? moment_of(step->when, f->tick, now) :
+						    span_of(step->when, f->tick);
+	op->cookie = cookie_of(step->target / 16, f);
+	if (step->flags & 0x80)
+		op->slack_us = 1 + step->span * 20;
+	if (!(step->flags & 8)) {
+		op->flags |= step->flags & TWHEEL_F_TOUCH;
+		return;
+	}
+	op->interval_ns = span_of(step->span, f->tick);
+	if (op->interval_ns) {
+		op->flags |= step->flags & TWHEEL_F_FIXED_DELAY;
+		op->repeat = repeats[step->flags >> 4 & 3];
+	}
+}
+
+/* What is wrong with it; it may be right for all that. */
+static void spoil(struct twheel_op *op, uint8_t odd)
+{
+	switch (odd % 16) {
+	case 0:
+	case 1:
+	case 2:
+	case 3:
+		break;
+	case 4:
+		op->reserved = odd;
+		break;
+	case 5:
+		op->flags |= 8;
+		break;
+	case 6:
+		op->flags |= 1U << 31;
+		break;
+	case 7:
+		op->opcode = 0;
+		break;
+	case 8:
+		op->opcode += 1;
+		break;
+	case 9:
+		op->expires_ns |= 1ULL << 63;
+		break;
+	case 10:
+		op->interval_ns |= 1ULL << 63;
+		break;
+	case 11:
+		op->interval_ns += 1;
+		break;
+	case 12:
+		op->repeat = odd;
+		break;
+	case 13:
+		op->slack_us = UINT32_MAX;
+		break;
+	case 14:
+		op->flags ^= TWHEEL_F_FIXED_DELAY;
+		break;
+	case 15:
+		op->flags ^= TWHEEL_F_TOUCH | TWHEEL_F_ABS;
+		break;
+	}
+}
+
+struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
+{
+	struct twheel_op op = { .result = 0x5a5a5a5a };
+
+	switch (kind_of(step)) {
+	case ARM:
+		op.opcode = TWHEEL_OP_ARM;
+		op.id = 0x123456789;
+		fill_times(&op, step, f, now);
+		break;
+	case MOD:
+		op.opcode = TWHEEL_OP_MOD;
+		op.id = id_of(step->target, f);
+		fill_times(&op, step, f, now);
+		break;
+	case CANCEL:
+		op.opcode = TWHEEL_OP_CANCEL;
+		op.id = id_of(step->target, f);
+		break;
+	default:
+		op.opcode = TWHEEL_OP_GET;
+		op.id = id_of(step->target, f);
+		op.cookie = step->when;
+		break;
+	}
+	spoil(&op, step->odd / 8);
+	return op;
+}
+
+struct twheel_setup setup_of(const struct step *step)
+{
+	static const uint32_t clocks[] = {
+		CLOCK_MONOTONIC, CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, 2, UINT32_MAX,
+	};
+	static const uint64_t ticks[] = { 0, 0, 0, 100 * US, 1000 * US, 200000, 1 << 20, 1,
+					  86400 * S, 86400 * S + 1, UINT64_MAX };
+	static const uint32_t slots[] = { 0, 0, 0, 2, 16, 64, 50, 256, 1, 65537 };
+	static const uint32_t levels[] = { 0, 0, 0, 1, 2, 8, 9 };
+	static const uint32_t limits[] = { 0, 0, 1, 2, 5, 40, 700, 1U << 28, UINT32_MAX };
+	struct twheel_setup setup = {
+		.clock = clocks[step->who % ARRAY_SIZE(clocks)],
+		.tick_ns = ticks[step->when % ARRAY_SIZE(ticks)],
+		.slots = slots[step->span % ARRAY_SIZE(slots)],
+		.levels = levels[step->flags % ARRAY_SIZE(levels)],
+		.max_timeouts = limits[step->target % ARRAY_SIZE(limits)],
+	};
+
+	switch (step->odd / 8) {
+	case 1:
+		setup.flags = 1;
+		break;
+	case 2:
+		setup.reserved0 = 1;
+		break;
+	case 3:
+		setup.reserved[2] = 1;
+		break;
+	}
+	return setup;
+}

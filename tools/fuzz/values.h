@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the bytes of a step stand for: the values at which something changes are as
+ * likely as all others together.
+ */
+#ifndef TWHEEL_FUZZ_VALUES_H
+#define TWHEEL_FUZZ_VALUES_H
+
+#include <stdint.h>
+#include <linux/twheel.h>
+
+#include "model.h"
+#include "program.h"
+
+/* A length of time. */
+uint64_t span_of(uint8_t code, uint64_t tick);
+
+/* A point in time, around @now. */
+uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now);
+
+/* The operation of a step of kind ARM, MOD, CANCEL or GET. */
+struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now);
+
+struct twheel_setup setup_of(const struct step *step);
+
+#endif /* TWHEEL_FUZZ_VALUES_H */
