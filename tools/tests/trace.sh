@@ -9,7 +9,7 @@
 # shellcheck disable=SC2154 # the fields of a trace event become variables
 
 tracing=/sys/kernel/debug/tracing
-table=/sys/kernel/debug/twheel/dev.0
+table=$(echo /sys/kernel/debug/twheel/dev.*)
 switch=/sys/module/twheel/parameters/lateness
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
