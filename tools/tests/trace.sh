@@ -50,9 +50,9 @@ late()
 # The load between two looks at the table.
 observe()
 {
-	cat $table >before
+	cat "$table" >before
 	twheel run load >/dev/null || return
-	cat $table >after
+	cat "$table" >after
 }
 
 # equal NAME VALUE EXPECTED
@@ -103,7 +103,7 @@ table_is_readable()
 {
 	names='clock tick_ns max_pending armed rearmed cancelled fired stopped pending
 		cascaded wakeups largest_batch'
-	cat $table >before || return
+	cat "$table" >before || return
 	sed 's/^/# /' before
 	for name in $names; do
 		[ -n "$(value "$name" before)" ] || { echo "# no $name"; return 1; }
@@ -125,13 +125,13 @@ table_counts_a_known_load()
 
 table_shows_what_is_pending()
 {
-	cat $table >before
+	cat "$table" >before
 	exec 3<>/dev/twheel
 	twheel arm 1h --fd 3 >/dev/null
-	cat $table >after
+	cat "$table" >after
 	exec 3>&-
 	equal pending "$(grown pending)" 1 || return
-	cat $table >after
+	cat "$table" >after
 	equal "pending after close" "$(grown pending)" 0
 }
 
@@ -143,11 +143,11 @@ occupied()
 
 table_shows_occupied_slots()
 {
-	cat $table >before
+	cat "$table" >before
 	exec 3<>/dev/twheel
 	twheel arm 1h --fd 3 >/dev/null
 	twheel arm 2h --fd 3 >/dev/null
-	cat $table >after
+	cat "$table" >after
 	exec 3>&-
 	equal "slots more" $(($(occupied after) - $(occupied before))) 2
 }
@@ -173,7 +173,7 @@ lateness_is_counted_when_on()
 
 lateness_stays_when_switched_off_again()
 {
-	cat $table >earlier
+	cat "$table" >earlier
 	echo N >$switch
 	equal lateness "$(cat $switch)" N && observe &&
 		equal counted $(($(late after) - $(late earlier))) 0
