@@ -27,8 +27,10 @@ help:
 	@echo 'make demo          see it work in a test VM'
 	@echo 'make vm            a shell in the test VM'
 	@echo 'make deb           Debian packages, in build/deb'
+	@echo 'make deb-check     install, use and remove them on Debian 12 and 13'
 	@echo 'make check         all tests: builds, static, host, KUnit, device, bench-check'
-	@echo 'make check-long    what takes longer: stress, hotplug, a million operations, proofs'
+	@echo 'make check-long    what takes longer: stress, hotplug, a million operations, proofs,'
+	@echo '                   and the packages, on Debian 12 and 13'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU'
 	@echo 'make travel        long timeouts, on a clock that jumps'
@@ -67,8 +69,11 @@ deb: setup-deb
 check: setup-check
 	@tools/check/run
 
-check-long: setup-check setup-prove
-	@tools/check/run long prove
+check-long: setup-check setup-prove setup-deb
+	@tools/check/run packages long prove
+
+deb-check: setup-vm setup-deb
+	@tools/check/run packages
 
 library host kunit kunit-smp travel device adapters python samples static: setup-check
 	@tools/check/run $@
@@ -94,4 +99,4 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: adapters python samples static analysis prove fuzz bench bench-check deb clean
+.PHONY: adapters python samples static analysis prove fuzz bench bench-check deb deb-check clean

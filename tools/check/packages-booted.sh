@@ -1,0 +1,143 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# What the packages have installed works on the kernel that it was installed for, as
+# KTAP. A busybox shell runs this in the test VM, the modules are not loaded; /add holds
+# the system. Its own programs make the device known, in the order of a boot.
+
+system=/system
+mkdir $system
+tar -x -f /add/system.tar -C $system
+for dir in dev proc sys; do
+	mount --bind /$dir $system/$dir
+done
+
+# The kernel looks for its helper here, not there.
+printf '#!/bin/sh\nexec chroot %s /sbin/modprobe "$@"\n' $system >/tmp/modprobe
+chmod +x /tmp/modprobe
+echo /tmp/modprobe >/proc/sys/kernel/modprobe
+
+number=0
+check()
+{
+	number=$((number + 1))
+	"$@" >/tmp/output 2>&1 || printf 'not '
+	echo "ok $number $1"
+	sed 's/^/# /' /tmp/output
+}
+
+# By way of env: busybox would take what it has itself for what is meant.
+there()
+{
+	chroot $system /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+# as GROUP COMMAND...: without privileges, but for the group.
+as()
+{
+	there setpriv --reuid nobody --regid nogroup --groups "$@"
+}
+
+loaded()
+{
+	[ -d /sys/module/twheel_chardev ]
+}
+
+unload()
+{
+	there modprobe -r twheel_chardev && ! loaded && [ ! -d /sys/module/twheel ]
+}
+
+# node_is TYPE MODE OWNER NUMBER
+node_is()
+{
+	node=$(there stat -c '%F %a %U:%G %t:%T' /dev/twheel)
+	echo "it is: $node"
+	[ "$node" = "$*" ]
+}
+
+# eventually COMMAND...
+eventually()
+{
+	for _ in $(seq 100); do
+		"$@" >/dev/null && return
+		sleep 0.1
+	done
+	"$@"
+}
+
+node_is_there_before_the_module()
+{
+	mkdir -p $system/run/tmpfiles.d
+	there kmod static-nodes --format=tmpfiles --output=/run/tmpfiles.d/static-nodes.conf
+	there systemd-tmpfiles --prefix=/dev --create --boot
+	node_is character special file 600 root:root a:f7 && ! loaded
+}
+
+udev_gives_the_node_to_the_group()
+{
+	there /lib/systemd/systemd-udevd --daemon &&
+		eventually node_is character special file 660 root:twheel a:f7 && ! loaded
+}
+
+who_is_not_in_the_group_cannot_open_it()
+{
+	as nogroup twheel sleep 1ms 2>&1 | grep 'Permission denied' && ! loaded
+}
+
+opening_it_loads_the_module()
+{
+	as twheel twheel sleep 1ms && loaded
+}
+
+module_is_the_one_that_dkms_built()
+{
+	there modinfo -F filename twheel_chardev
+	there modinfo -F filename twheel_chardev |
+		grep "^/lib/modules/$(uname -r)/updates/dkms/"
+}
+
+udev_leaves_the_node_to_the_group()
+{
+	there env SYSTEMD_IGNORE_CHROOT=1 udevadm settle &&
+		node_is character special file 660 root:twheel a:f7
+}
+
+tool_arms_and_reads()
+{
+	as twheel sh -c 'exec 3<>/dev/twheel &&
+		twheel arm 20ms --cookie 7 --fd 3 && twheel read --count 1 --json --fd 3' |
+		grep '"cookie": *7'
+}
+
+python_arms_and_reads()
+{
+	as twheel python3 -c '
+from twheel import Wheel
+with Wheel() as wheel:
+    wheel.arm(0.02, cookie=42)
+    assert next(iter(wheel)).cookie == 42'
+}
+
+module_is_loaded_at_boot()
+{
+	unload && there /lib/systemd/systemd-modules-load && loaded
+}
+
+module_can_be_unloaded()
+{
+	loaded && unload
+}
+
+echo "KTAP version 1"
+echo "1..10"
+check node_is_there_before_the_module
+check udev_gives_the_node_to_the_group
+check who_is_not_in_the_group_cannot_open_it
+check opening_it_loads_the_module
+check module_is_the_one_that_dkms_built
+check udev_leaves_the_node_to_the_group
+check tool_arms_and_reads
+check python_arms_and_reads
+check module_is_loaded_at_boot
+check module_can_be_unloaded
