@@ -11,7 +11,7 @@
 #include <linux/version.h>
 
 /* Linux 6.13: initialises the timer and its callback in one call. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#ifndef TWHEEL_HAS_hrtimer_setup
 static inline void hrtimer_setup(struct hrtimer *timer,
 				 enum hrtimer_restart (*function)(struct hrtimer *),
 				 clockid_t clock_id, enum hrtimer_mode mode)
@@ -22,7 +22,7 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 #endif
 
 /* Linux 6.3: the flags of a mapping are not written directly. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+#ifndef TWHEEL_HAS_vm_flags_mod
 static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)
 {
 	vma->vm_flags |= set;
