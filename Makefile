@@ -26,6 +26,8 @@ help:
 	@echo 'make tools         library and command line tool'
 	@echo 'make demo          see it work in a test VM'
 	@echo 'make vm            a shell in the test VM'
+	@echo 'make install       all but the modules, to prefix=/usr/local below DESTDIR='
+	@echo 'make uninstall     the same files go'
 	@echo 'make deb           Debian packages, in build/deb'
 	@echo 'make deb-check     install, use and remove them on Debian 12 and 13'
 	@echo 'make check         all tests: builds, static, host, KUnit, device, bench-check'
@@ -39,6 +41,7 @@ help:
 	@echo 'make adapters      the adapters for libevent and libuv, in the test VM'
 	@echo 'make samples       the module that uses the wheel, under User Mode Linux'
 	@echo 'make library       what is installed of the library works'
+	@echo 'make completion    bash and zsh complete what the tool takes'
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
 	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
@@ -63,6 +66,12 @@ vm: all setup-vm
 demo: all setup-vm
 	@tools/vm/demo
 
+install: tools
+	@$(MAKE) -C tools O=$(O)/tools install install-system
+
+uninstall:
+	@$(MAKE) -C tools O=$(O)/tools uninstall
+
 deb: setup-deb
 	@tools/deb
 
@@ -75,7 +84,7 @@ check-long: setup-check setup-prove setup-deb
 deb-check: setup-vm setup-deb
 	@tools/check/run packages
 
-library host kunit kunit-smp travel device adapters python samples static: setup-check
+library completion host kunit kunit-smp travel device adapters python samples static: setup-check
 	@tools/check/run $@
 
 analysis: setup-debug
@@ -99,4 +108,5 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: adapters python samples static analysis prove fuzz bench bench-check deb deb-check clean
+.PHONY: install uninstall completion adapters python samples static analysis prove fuzz bench
+.PHONY: bench-check deb deb-check clean

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Completes twheel(1) in bash. What commands and options there are, it asks the tool.
+
+_twheel_commands()
+{
+	"$1" --help 2>/dev/null | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p'
+}
+
+_twheel_options()
+{
+	"$1" "$2" --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\) .*/\1/p; $a--help'
+}
+
+# _twheel_takes_value TOOL COMMAND WORD: help has the value in capitals behind the option.
+_twheel_takes_value()
+{
+	[[ $3 == --* ]] && "$1" "$2" --help 2>/dev/null | grep -q "^  $3 [A-Z][A-Z]* "
+}
+
+# Descriptors of this shell that are contexts.
+_twheel_descriptors()
+{
+	find "/proc/$$/fd" -lname /dev/twheel -printf '%f\n' 2>/dev/null
+}
+
+# What stands after -- is a command with words of its own: its name, or files.
+_twheel_foreign()
+{
+	local i
+
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		[[ ${COMP_WORDS[i]} != -- ]] || break
+	done
+	((i < COMP_CWORD)) || return
+	if ((i == COMP_CWORD - 1)); then
+		compgen -c -- "$1"
+	else
+		compgen -f -- "$1"
+	fi
+	return 0
+}
+
+_twheel_words()
+{
+	case $COMP_CWORD:${COMP_WORDS[1]}:$3 in
+	1:*) _twheel_commands "$1"; echo --help; echo --version ;;
+	*:*:--fd) _twheel_descriptors ;;
+	*:*:--clock) printf '%s\n' monotonic boottime realtime ;;
+	*:run:*) compgen -f -- "$2"; _twheel_options "$1" run ;;
+	*) _twheel_takes_value "$1" "${COMP_WORDS[1]}" "$3" || _twheel_options "$1" "${COMP_WORDS[1]}" ;;
+	esac
+}
+
+_twheel()
+{
+	mapfile -t COMPREPLY < <(_twheel_foreign "$2" ||
+		_twheel_words "$@" | while IFS= read -r word; do
+			[[ $word != "$2"* ]] || printf '%s\n' "$word"
+		done)
+}
+
+complete -F _twheel twheel
