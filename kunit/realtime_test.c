@@ -10,6 +10,7 @@
 #include <linux/module.h>
 #include <linux/prandom.h>
 #include <linux/timekeeping.h>
+#include <linux/workqueue.h>
 
 #include "fixture.h"
 #include "helper.h"
@@ -82,6 +83,8 @@ struct wake_up {
  * @early: how many of them before their time
  * @step_at: step the clock by @step when so many have fired, once
  * @step: by how much
+ * @stepping: does it: to set the clock takes cpus_read_lock(), which a sink must not
+ * @stepped: and has done it
  * @rearm: arm this one then, or NULL
  */
 struct bell {
@@ -90,8 +93,18 @@ struct bell {
 	unsigned int		early;
 	unsigned int		step_at;
 	s64			step;
+	struct work_struct	stepping;
+	struct completion	stepped;
 	struct wake_up		*rearm;
 };
+
+static void step_at_work(struct work_struct *work)
+{
+	struct bell *bell = container_of(work, struct bell, stepping);
+
+	step_wall(bell->step);
+	complete(&bell->stepped);
+}
 
 static void ring(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
@@ -112,7 +125,8 @@ static void ring(void *sink_data, struct list_head *expired, unsigned int nr, u6
 	}
 	if (!steps || atomic_read(&bell->fired) < bell->step_at)
 		return;
-	step_wall(bell->step);
+	schedule_work(&bell->stepping);
+	wait_for_completion(&bell->stepped);
 	if (bell->rearm) {
 		bell->rearm->at = wall() + 20 * TICK;
 		twheel_arm(&bell->rearm->t, bell->rearm->at);
@@ -134,6 +148,8 @@ static struct bell *wall_wheel(struct kunit *test, const struct shape *s)
 
 	KUNIT_ASSERT_NOT_NULL(test, bell);
 	init_completion(&bell->rung);
+	INIT_WORK(&bell->stepping, step_at_work);
+	init_completion(&bell->stepped);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
 	return bell;
 }
