@@ -87,7 +87,7 @@ who_is_not_in_the_group_cannot_open_it()
 
 opening_it_loads_the_module()
 {
-	as twheel twheel sleep 1ms && loaded
+	as 'twheel' twheel sleep 1ms && loaded
 }
 
 module_is_the_one_that_dkms_built()
