@@ -17,6 +17,14 @@ static struct twheel_ctx *open_context(void)
 	return ctx;
 }
 
+static void close_context(struct twheel_ctx **ctx)
+{
+	twheel_close(*ctx);
+}
+
+/* Of a variable: it is closed at the end of the test, so that what leaks is the library's. */
+#define CLOSED __attribute__((cleanup(close_context)))
+
 static uint64_t arm_touch(struct twheel_ctx *ctx, uint64_t ns, uint64_t cookie)
 {
 	uint64_t id;
@@ -43,7 +51,7 @@ static uint64_t remaining(struct twheel_ctx *ctx, uint64_t id)
 
 static void touch_extends(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t id = arm_touch(ctx, 10 * NSEC_PER_SEC, 0);
 
 	CHECK_EQ(twheel_touch(ctx, id, in_ns(ctx, HOUR)), 0);
@@ -52,7 +60,7 @@ static void touch_extends(void)
 
 static void touched_event_comes_at_the_last_touch(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t armed = in_ns(ctx, 300 * NSEC_PER_MSEC);
 	uint64_t id = arm_touch(ctx, 300 * NSEC_PER_MSEC, 0);
 	struct twheel_event event;
@@ -72,7 +80,7 @@ static void touched_event_comes_at_the_last_touch(void)
 
 static void touch_beyond_int64_max_is_refused(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t id = arm_touch(ctx, HOUR, 0);
 
 	CHECK_EQ(twheel_touch(ctx, id, (uint64_t)INT64_MAX + 1), -EINVAL);
@@ -81,7 +89,7 @@ static void touch_beyond_int64_max_is_refused(void)
 
 static void touch_of_no_timeout_is_enoent(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 
 	CHECK_EQ(twheel_touch(ctx, 0, HOUR), -ENOENT);
 	CHECK_EQ(twheel_touch(ctx, UINT64_MAX, HOUR), -ENOENT);
@@ -90,7 +98,7 @@ static void touch_of_no_timeout_is_enoent(void)
 
 static void touch_of_a_cancelled_timeout_is_enoent(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t id = arm_touch(ctx, HOUR, 0);
 
 	CHECK_EQ(twheel_cancel(ctx, id), 0);
@@ -99,7 +107,7 @@ static void touch_of_a_cancelled_timeout_is_enoent(void)
 
 static void touch_of_one_that_was_read_is_enoent(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t id = arm_touch(ctx, 0, 0);
 	struct twheel_event event;
 
@@ -110,7 +118,7 @@ static void touch_of_one_that_was_read_is_enoent(void)
 /* The slot is the same; what the stale id would have stored there is not stored. */
 static void stale_touch_does_not_extend_the_successor(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t stale = arm_touch(ctx, HOUR, 0);
 	uint64_t id;
 
@@ -123,7 +131,7 @@ static void stale_touch_does_not_extend_the_successor(void)
 
 static void touch_after_mod_works(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t id = arm_touch(ctx, HOUR, 0);
 
 	CHECK_EQ(twheel_mod(ctx, id, 10 * NSEC_PER_SEC, TWHEEL_F_TOUCH, 0), 0);
@@ -133,7 +141,7 @@ static void touch_after_mod_works(void)
 
 static void submitted_timeouts_can_be_touched(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_op ops[3];
 
 	twheel_prep_arm(&ops[0], 10 * NSEC_PER_SEC, TWHEEL_F_TOUCH, 0);
@@ -150,7 +158,7 @@ static void submitted_timeouts_can_be_touched(void)
 /* Each handle has a table of its own; the kernel knows what it does not know. */
 static void timeout_of_another_handle_can_be_touched(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t id = arm_touch(ctx, 10 * NSEC_PER_SEC, 0);
 	struct twheel_ctx *other;
 
@@ -165,7 +173,7 @@ static void timeout_of_another_handle_can_be_touched(void)
 
 static void parent_knows_what_its_child_has_ended(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t id = arm_touch(ctx, HOUR, 0);
 	int status;
 	pid_t pid = fork();
@@ -179,7 +187,7 @@ static void parent_knows_what_its_child_has_ended(void)
 
 static void touch_needs_a_writable_descriptor(void)
 {
-	struct twheel_ctx *ctx;
+	CLOSED struct twheel_ctx *ctx = NULL;
 
 	CHECK_EQ(twheel_open_fd(device_open(O_RDONLY), &ctx), 0);
 	CHECK_EQ(twheel_touch(ctx, UINT64_C(1) << 32, HOUR), -EACCES);
@@ -205,7 +213,7 @@ static void *touch_own(void *arg)
 /* The first of them maps the page, and they use each other's slots. */
 static void threads_touch_at_the_same_time(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	pthread_t threads[NR_THREADS];
 
 	for (int i = 0; i < NR_THREADS; i++)
@@ -214,14 +222,16 @@ static void threads_touch_at_the_same_time(void)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
+/* Of the device: a checker of memory has mappings of its own that come and go. */
 static int mappings(void)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
-	int c, nr = 0;
+	char line[300];
+	int nr = 0;
 
 	CHECK(file);
-	while ((c = getc(file)) != EOF)
-		nr += c == '\n';
+	while (fgets(line, sizeof(line), file))
+		nr += !!strstr(line, "/dev/twheel");
 	fclose(file);
 	return nr;
 }
@@ -243,7 +253,7 @@ static void close_gives_the_mappings_back(void)
 static void setup_changes_the_clock_of_now(void)
 {
 	struct twheel_setup setup = { .clock = CLOCK_REALTIME, .max_timeouts = 5 };
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_info info;
 	uint64_t id;
 
@@ -258,7 +268,7 @@ static void setup_changes_the_clock_of_now(void)
 
 static void operate_refuses_what_is_no_operation(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_op op = { .opcode = 99 };
 
 	CHECK_EQ(twheel_operate(ctx, &op), -EINVAL);
@@ -268,7 +278,7 @@ static void operate_refuses_what_is_no_operation(void)
 
 static void failed_call_writes_nothing(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_op op = { .cookie = 77 };
 	uint64_t id = 77;
 
@@ -284,8 +294,8 @@ static void failed_call_writes_nothing(void)
 
 static void interval_and_slack_arrive(void)
 {
-	struct twheel_ctx *ctx = open_context();
-	struct twheel_list_entry entry;
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_list_entry entry = { 0 };
 	struct twheel_op op;
 	uint32_t next = 0;
 
@@ -306,7 +316,7 @@ static void interval_and_slack_arrive(void)
 
 static void read_after_stop_ends_with_zero(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	uint64_t id = arm_touch(ctx, HOUR, 0);
 	struct twheel_event event;
 
@@ -323,7 +333,7 @@ static void read_after_stop_ends_with_zero(void)
 
 static void cancel_tells_the_counts_if_asked(void)
 {
-	struct twheel_ctx *ctx = open_context();
+	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_cancel_all done;
 	uint64_t id;
 

@@ -320,21 +320,22 @@ static void entries_at_bad_address_are_efault(void)
 static void entries_up_to_a_bad_page_are_listed(void)
 {
 	const size_t sizes[] = { 1, 5, 16, 20, 33 };
-	struct twheel_list_entry rest[50];
+	struct twheel_list_entry entries[50], rest[50];
 	int fd = device_open(O_RDWR);
 
 	arm_many(fd, 50, HOUR, 0, 0, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		struct twheel_list_entry *entries;
 		struct twheel_list all;
 		__u8 seen[50] = { 0 };
 		__u32 next, nr;
+		void *place;
 
 		/* one more begins before the bad page */
-		entries = map_before(sizes[i] * sizeof(*entries) + 20, PROT_NONE);
-		all = list_into(entries, 50, 0);
+		place = map_before(sizes[i] * sizeof(*entries) + 20, PROT_NONE);
+		all = list_into(place, 50, 0);
 		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &all), 0);
 		CHECK_EQ(all.done, sizes[i]);
+		memcpy(entries, place, sizes[i] * sizeof(*entries));
 		for (__u32 n = 0; n < all.done; n++)
 			seen[entries[n].cookie]++;
 		next = all.next;

@@ -412,6 +412,7 @@ static void id_is_stale_after_10000_reuses_of_its_slot(void)
 	qsort(ids, reuses, sizeof(*ids), compare_ids);
 	for (size_t i = 1; i < reuses; i++)
 		CHECK(ids[i] != ids[i - 1]);
+	free(ids);
 }
 
 static void id_is_stale_after_its_slot_expired_many_times(void)

@@ -434,12 +434,13 @@ static void read_into_read_only_memory_is_efault_and_loses_nothing(void)
 /* @usable records and @part bytes before a page that cannot be written. */
 static void check_read_cut_short(int usable, size_t part, int protection)
 {
-	struct twheel_event *buffer = map_before(usable * RECORD + part, protection);
-	struct twheel_event rest[6];
+	void *buffer = map_before(usable * RECORD + part, protection);
+	struct twheel_event events[6], rest[6];
 	int fd = open_with_events(O_RDWR | O_NONBLOCK, 6);
 
 	CHECK_EQ(read_events(fd, buffer, 6), usable ? usable : -EFAULT);
-	check_cookies(buffer, usable, 0);
+	memcpy(events, buffer, usable * RECORD);
+	check_cookies(events, usable, 0);
 	CHECK_EQ(info(fd).ready, 6 - usable);
 	CHECK_EQ(read_events(fd, rest, 6), 6 - usable);
 	check_cookies(rest, 6 - usable, usable);

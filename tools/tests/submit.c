@@ -129,21 +129,26 @@ static void submit_of_read_only_array_is_efault(void)
 /* @usable entries, and as much of the next as fits before the page that is not. */
 static void check_cut_short(__u32 usable, size_t part, int protection)
 {
-	struct twheel_op *ops = map_before(usable * sizeof(*ops) + part, PROT_READ | PROT_WRITE);
-	char *page = (char *)(ops + usable) + part;
 	__u32 nr = usable + 20, done;
+	struct twheel_op *ops = calloc(nr, sizeof(*ops));
+	size_t size = usable * sizeof(*ops) + part;
+	void *place = map_before(size, PROT_READ | PROT_WRITE);
 	int fd = device_open(O_RDWR);
 
+	CHECK(ops);
 	for (__u32 i = 0; i < nr; i++)
 		ops[i] = op_arm(HOUR, 0, i);
-	protect_page(page, protection);
-	CHECK_EQ(try_submit(fd, ops, nr, &done), 0);
+	memcpy(place, ops, nr * sizeof(*ops));
+	protect_page(place + size, protection);
+	CHECK_EQ(try_submit(fd, place, nr, &done), 0);
 	CHECK_EQ(done, usable);
 	CHECK_EQ(info(fd).live, usable);
+	memcpy(ops, place, usable * sizeof(*ops));
 	for (__u32 i = 0; i < usable; i++) {
 		CHECK_EQ(ops[i].result, 0);
 		CHECK_EQ(cancel(fd, ops[i].id), 0);
 	}
+	free(ops);
 	close(fd);
 }
 

@@ -52,7 +52,7 @@ static void print_text(const struct twheel_list_entry *entry)
 
 static int list(struct twheel_ctx *ctx, bool given, bool as_json)
 {
-	struct twheel_list_entry entries[ROOM];
+	struct twheel_list_entry entries[ROOM] = { 0 };
 	uint32_t next = 0;
 	int nr;
 

@@ -48,12 +48,15 @@ static struct picture busy_wheel(void)
 	return picture;
 }
 
-/* Lives as long as the process, which is as long as a test. */
+/* Lives until the next picture is drawn. */
 static const char *drawn(const struct picture *picture, int width, int height)
 {
+	static char *text;
 	size_t len;
-	char *text;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out;
+
+	free(text);
+	out = open_memstream(&text, &len);
 
 	picture_draw(picture, out, width, height, "\n");
 	fclose(out);
