@@ -35,6 +35,7 @@ help:
 	@echo '                   and the packages, on Debian 12 and 13'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU'
+	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
 	@echo 'make travel        long timeouts, on a clock that jumps'
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
 	@echo 'make python        the Python package, in the test VM; PYTHON=INTERPRETER'
@@ -78,6 +79,9 @@ deb: setup-deb
 check: setup-check
 	@tools/check/run
 
+matrix: setup-matrix
+	@status=0; tools/check/run matrix || status=$$?; tools/check/matrix; exit $$status
+
 check-long: setup-check setup-prove setup-deb
 	@tools/check/run packages long prove
 
@@ -109,4 +113,4 @@ clean:
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
 .PHONY: install uninstall completion adapters python samples static analysis prove fuzz bench
-.PHONY: bench-check deb deb-check clean
+.PHONY: bench-check deb deb-check matrix clean
