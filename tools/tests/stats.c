@@ -161,10 +161,10 @@ static void extensions_are_counted(void)
 	int fd = device_open(O_RDWR);
 	__u64 *words = map_words(fd, 512), base = now_ns();
 	struct twheel_stats before = stats(fd);
-	__u64 id = arm_touch(fd, base + 400 * MS, 0);
+	__u64 id = arm_touch(fd, base + 1000 * MS, 0);
 
-	touch(words, id, base + 500 * MS);
-	CHECK_EQ(read_event(fd).expires_ns, base + 500 * MS);
+	touch(words, id, base + 1100 * MS);
+	CHECK_EQ(read_event(fd).expires_ns, base + 1100 * MS);
 	DIFFERENCE(fd, &before, .armed = 1, .extended = 1, .fired = 1, .read = 1, .ended = 1);
 }
 

@@ -53,14 +53,14 @@ static void store_extends_the_deadline(void)
 {
 	int fd = device_open(O_RDWR);
 	__u64 *words = map_words(fd, NR), base = now_ns();
-	__u64 id = arm_touch(fd, base + 500 * MS, 7);
+	__u64 id = arm_touch(fd, base + 1000 * MS, 7);
 	struct twheel_event event;
 
-	touch(words, id, base + 700 * MS);
+	touch(words, id, base + 1200 * MS);
 	event = read_event(fd);
 	CHECK_EQ(event.id, id);
 	CHECK_EQ(event.cookie, 7);
-	CHECK_EQ(event.expires_ns, base + 700 * MS);
+	CHECK_EQ(event.expires_ns, base + 1200 * MS);
 	CHECK_EQ(get(fd, id), -ENOENT);
 }
 
@@ -85,7 +85,7 @@ static void stores_extend_the_deadline_over_and_over(void)
 static void relative_timeout_can_be_extended(void)
 {
 	int fd = device_open(O_RDWR);
-	__u64 *words = map_words(fd, NR), id = arm_op(fd, op_arm(500 * MS, TWHEEL_F_TOUCH, 7));
+	__u64 *words = map_words(fd, NR), id = arm_op(fd, op_arm(1000 * MS, TWHEEL_F_TOUCH, 7));
 	__u64 later = look(words, id) + 100 * MS;
 
 	touch(words, id, later);
@@ -238,9 +238,9 @@ static void mod_with_touch_regards_the_word(void)
 	int fd = device_open(O_RDWR);
 	__u64 *words = map_words(fd, NR), base = now_ns(), id = arm_at(fd, base + HOUR, 7);
 
-	CHECK_EQ(mod_touch(fd, id, base + 500 * MS, TWHEEL_F_TOUCH, 8), 0);
-	touch(words, id, base + 600 * MS);
-	CHECK_EQ(read_event(fd).expires_ns, base + 600 * MS);
+	CHECK_EQ(mod_touch(fd, id, base + 1000 * MS, TWHEEL_F_TOUCH, 8), 0);
+	touch(words, id, base + 1100 * MS);
+	CHECK_EQ(read_event(fd).expires_ns, base + 1100 * MS);
 }
 
 static void refused_mod_leaves_the_word(void)
@@ -304,9 +304,9 @@ static void late_store_extends_the_successor(void)
 	__u64 *words = map_words(fd, NR), base = now_ns(), id = arm_touch(fd, base + HOUR, 7);
 
 	CHECK_EQ(cancel(fd, id), 0);
-	CHECK_EQ((__u32)arm_touch(fd, base + 500 * MS, 8), (__u32)id);
-	touch(words, id, base + 600 * MS);
-	CHECK_EQ(read_event(fd).expires_ns, base + 600 * MS);
+	CHECK_EQ((__u32)arm_touch(fd, base + 1000 * MS, 8), (__u32)id);
+	touch(words, id, base + 1100 * MS);
+	CHECK_EQ(read_event(fd).expires_ns, base + 1100 * MS);
 }
 
 static void slack_comes_on_top_of_the_word(void)
