@@ -5,9 +5,8 @@
  * stepped, both ways.
  */
 #define _GNU_SOURCE
-#include <sys/utsname.h>
-
 #include "cpu.h"
+#include "realtime.h"
 
 #define MS		NSEC_PER_MSEC
 #define LATE_AT_MOST	(5 * NSEC_PER_SEC)
@@ -86,33 +85,6 @@ static void relative_time_is_counted_on_boottime(void)
 	event = read_event_on(CLOCK_BOOTTIME, fd);
 	CHECK(event.expires_ns >= before + 20 * MS);
 	CHECK(event.expires_ns <= after + 20 * MS);
-}
-
-/* Nobody's clock but that of a machine that is made for this. */
-static void need_test_machine(void)
-{
-	struct utsname name;
-
-	CHECK_EQ(uname(&name), 0);
-	if (strcmp(name.nodename, "twheel"))
-		ktap_skip("not in the test machine");
-}
-
-/* CLOCK_REALTIME: what it would be is @realtime_base more than CLOCK_MONOTONIC. */
-static __u64 realtime_base;
-
-static void note_realtime(void)
-{
-	need_test_machine();
-	realtime_base = clock_ns(CLOCK_REALTIME) - now_ns();
-}
-
-static void set_realtime(__s64 ahead_ns)
-{
-	__u64 ns = realtime_base + now_ns() + ahead_ns;
-	struct timespec time = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
-
-	CHECK_EQ(clock_settime(CLOCK_REALTIME, &time), 0);
 }
 
 static void step_forward_fires_what_became_due(void)

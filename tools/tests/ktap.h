@@ -23,6 +23,11 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
+/* A test that takes longer, in s, is stuck. */
+#ifndef KTAP_HANG_S
+#define KTAP_HANG_S	40
+#endif
+
 #define KTAP_EXIT_SKIP	4
 
 struct ktap_test {
@@ -80,12 +85,12 @@ static inline int ktap_selected(const char *name, int argc, char **argv)
 	return argc < 2;
 }
 
-/* How long a test takes that is stuck: 40 s, or as long as the environment says. */
+/* The environment can give a slow machine more time. */
 static inline time_t ktap_hang_s(void)
 {
 	const char *seconds = getenv("KTAP_HANG_S");
 
-	return seconds ? atoi(seconds) : 40;
+	return seconds ? atoi(seconds) : KTAP_HANG_S;
 }
 
 /* Wait status of @pid, after which nothing of its group runs any more. */

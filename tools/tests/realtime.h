@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The clock of the day, which tests set to their own taste.
+ */
+#ifndef TWHEEL_TESTS_REALTIME_H
+#define TWHEEL_TESTS_REALTIME_H
+
+#include <sys/utsname.h>
+
+#include "device.h"
+
+/* Nobody's clock but that of a machine that is made for this. */
+static inline void need_test_machine(void)
+{
+	struct utsname name;
+
+	CHECK_EQ(uname(&name), 0);
+	if (strcmp(name.nodename, "twheel"))
+		ktap_skip("not in the test machine");
+}
+
+/* CLOCK_REALTIME: what it would be is @realtime_base more than CLOCK_MONOTONIC. */
+static __u64 realtime_base;
+
+static inline void note_realtime(void)
+{
+	need_test_machine();
+	realtime_base = clock_ns(CLOCK_REALTIME) - now_ns();
+}
+
+static inline void set_realtime(__s64 ahead_ns)
+{
+	__u64 ns = realtime_base + now_ns() + ahead_ns;
+	struct timespec time = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
+
+	CHECK_EQ(clock_settime(CLOCK_REALTIME, &time), 0);
+}
+
+#endif /* TWHEEL_TESTS_REALTIME_H */
