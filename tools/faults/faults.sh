@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Runs in the test machine what makes calls fail: first the programs that do so by
+# themselves, then the tests of the device in which every call fails before it succeeds.
+
+debug=/sys/kernel/debug
+most=1000000
+
+# What fail-nth does not ask for does not fail; but it counts all that could.
+prepare()
+{
+	for fault in failslab fail_page_alloc fail_usercopy; do
+		echo 0 >$debug/$fault/probability
+		echo 0 >$debug/$fault/verbose
+		echo $most >$debug/$fault/times
+	done
+	echo N >$debug/failslab/ignore-gfp-wait
+	echo N >$debug/fail_page_alloc/ignore-gfp-wait
+	echo 0 >$debug/fail_page_alloc/min-order
+}
+
+failed()
+{
+	echo $((most - $(cat "$debug/$1/times")))
+}
+
+# kmemleak, when it is short of memory itself, warns with a lock held under which the
+# console must not be written. So what is no error goes there afterwards; but not that
+# the kernel's own tracing has something to say to it when it is.
+echo "twheel-vm: faults" >/dev/kmsg
+dmesg -n 4
+sh /add/subtests.sh /add/faults | sed 's/^/    /'
+dmesg -n 8
+dmesg | sed '1,/twheel-vm: faults/d; /WARNING: .* at kernel\/trace\//d' | while IFS= read -r line; do
+	echo "$line" >/dev/kmsg
+done
+echo "ok 1 calls and modules"
+[ -n "$(ls /add/tests)" ] || { echo "ok 2 tests of the device # SKIP"; exit; }
+prepare
+sh /add/subtests.sh /add/tests | sed 's/^/    /'
+printf '# faults: failed: %s slab allocations, %s pages, %s copies\n' \
+	"$(failed failslab)" "$(failed fail_page_alloc)" "$(failed fail_usercopy)"
+echo "ok 2 tests of the device"

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Makes what a system call needs of the kernel fail, at one place after the other.
+ *
+ * The kernel counts the places in the way of a task at which an allocation or a copy
+ * could fail, and fails the one that fail-nth in /proc says (see fault-injection.rst).
+ * A task that is marked with make-it-fail fails at every place from there on.
+ *
+ * The call is made by a thread of its own, the victim, which makes no other: so it is
+ * that call which fails, and not what looks after it.
+ */
+#ifndef TWHEEL_FAULTS_INJECT_H
+#define TWHEEL_FAULTS_INJECT_H
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "device.h"
+
+#define FAULTS_AT_MOST	1000000		/* the kernel counts down from here */
+
+enum { FAULT_SLAB, FAULT_PAGE, FAULT_COPY, NR_FAULTS };
+
+static const char *const fault_names[NR_FAULTS] = {
+	[FAULT_SLAB] = "failslab",
+	[FAULT_PAGE] = "fail_page_alloc",
+	[FAULT_COPY] = "fail_usercopy",
+};
+
+struct victim {
+	pthread_t thread;
+	pid_t tid;
+	char directory[32];
+	long (*call)(void *arg);
+	void *arg;
+	long ret;
+	unsigned int left;		/* of the places counted down, 0: one has failed */
+	int go;
+};
+
+static inline void write_text(int fd, const char *text)
+{
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		ktap_fail("cannot write %s: %s", text, strerror(errno));
+}
+
+static inline unsigned long read_number(int fd)
+{
+	char text[32] = "";
+
+	CHECK(read(fd, text, sizeof(text) - 1) > 0);
+	return strtoul(text, NULL, 10);
+}
+
+static inline int open_fault(int fault, const char *attribute, int flags)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/%s/%s", fault_names[fault], attribute);
+	return open(path, flags | O_CLOEXEC);
+}
+
+static inline void set_fault(int fault, const char *attribute, const char *value)
+{
+	int fd = open_fault(fault, attribute, O_WRONLY);
+
+	CHECK(fd >= 0);
+	write_text(fd, value);
+	close(fd);
+}
+
+/* How many have failed since fault_prepare(). */
+static inline unsigned long fault_count(int fault)
+{
+	int fd = open_fault(fault, "times", O_RDONLY);
+	unsigned long left = read_number(fd);
+
+	close(fd);
+	return FAULTS_AT_MOST - left;
+}
+
+/*
+ * All allocations take part, those that may wait, too; but not those of pages for user
+ * space, which are tried again until they succeed. The filter comes before the
+ * probability: without it everybody would fail.
+ */
+static inline void fault_prepare(void)
+{
+	char times[16];
+	int fd = open_fault(FAULT_COPY, "times", O_RDONLY);
+
+	if (fd < 0)
+		ktap_skip("the kernel does not make calls fail");
+	close(fd);
+	snprintf(times, sizeof(times), "%d", FAULTS_AT_MOST);
+	for (int fault = 0; fault < NR_FAULTS; fault++) {
+		set_fault(fault, "task-filter", "Y");
+		set_fault(fault, "verbose", "0");
+		set_fault(fault, "times", times);
+		set_fault(fault, "probability", "100");
+	}
+	set_fault(FAULT_SLAB, "ignore-gfp-wait", "N");
+	set_fault(FAULT_PAGE, "ignore-gfp-wait", "N");
+	set_fault(FAULT_PAGE, "min-order", "0");
+}
+
+/*
+ * Of the task whose directory in /proc is given. What can be read from it once can be
+ * written any number of times.
+ */
+static inline int open_of_task(const char *directory, const char *name)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%s/%s", directory, name);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0);
+	return fd;
+}
+
+static inline void set_fail_nth(int fd, unsigned int nth)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", nth);
+	write_text(fd, text);
+}
+
+/* Makes calls, and waits for them without a place to fail at. */
+static inline void *victim_main(void *arg)
+{
+	struct victim *v = arg;
+
+	SET(v->tid, syscall(SYS_gettid));
+	for (;;) {
+		while (!PEEK(v->go))
+			sched_yield();
+		v->ret = v->call(v->arg);
+		SET(v->go, 0);
+	}
+	return NULL;
+}
+
+static inline void victim_start(struct victim *v)
+{
+	memset(v, 0, sizeof(*v));
+	CHECK_EQ(pthread_create(&v->thread, NULL, victim_main, v), 0);
+	while (!PEEK(v->tid))
+		sched_yield();
+	snprintf(v->directory, sizeof(v->directory), "self/task/%d", v->tid);
+	CHECK_EQ(mlockall(MCL_CURRENT), 0);
+}
+
+/*
+ * Has the victim make @call, with the @nth place failing, and with @all those behind
+ * it. Returns whether there was such a place; the result of the call is in v->ret.
+ */
+static inline int victim_fails(struct victim *v, unsigned int nth, int all,
+			       long (*call)(void *arg), void *arg)
+{
+	int fail_nth = open_of_task(v->directory, "fail-nth");
+	int make_it_fail = open_of_task(v->directory, "make-it-fail");
+
+	v->call = call;
+	v->arg = arg;
+	write_text(make_it_fail, all ? "1" : "0");
+	set_fail_nth(fail_nth, nth);
+	SET(v->go, 1);
+	while (PEEK(v->go))
+		sched_yield();
+	write_text(make_it_fail, "0");
+	v->left = read_number(fail_nth);
+	set_fail_nth(fail_nth, 0);
+	close(make_it_fail);
+	close(fail_nth);
+	return !v->left;
+}
+
+/* For the table that is made of these lines. */
+static inline void fault_note(unsigned int places)
+{
+	ktap_note("faults: %u places; failed: %lu slab allocations, %lu pages, %lu copies",
+		  places, fault_count(FAULT_SLAB), fault_count(FAULT_PAGE),
+		  fault_count(FAULT_COPY));
+}
+
+#endif /* TWHEEL_FAULTS_INJECT_H */

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Loading the modules, with every allocation and every copy made to fail in turn, those
+ * of the kernel that makes their threads, too.
+ *
+ * A module that is not loaded leaves nothing behind, and can be loaded then; one that is
+ * loaded in spite of it works. $TWHEEL_STRIDE: only every so manyth place.
+ */
+#define _GNU_SOURCE
+#define KTAP_HANG_S	600
+
+#include "inject.h"
+#include "module.h"
+
+#define PLACES_MAX	100000
+#define KTHREADD	"2"		/* makes the kernel's threads */
+
+static long load(void *module)
+{
+	return load_module(module);
+}
+
+static void unload(const struct module *m)
+{
+	int ret = unload_module(m);
+
+	if (ret)
+		ktap_fail("%s is not unloaded: %s", m->name, strerror(-ret));
+}
+
+static void check_device(void)
+{
+	int fd = device_open(O_RDWR);
+
+	arm(fd, NSEC_PER_MSEC, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+	close(fd);
+}
+
+/* Only @m is not loaded yet; as before when it is done. */
+static void check_loads(struct module *m)
+{
+	CHECK_EQ(load_module(m), 0);
+	if (m == &engine_module)
+		CHECK_EQ(load_module(&device_module), 0);
+	check_device();
+	if (m == &engine_module)
+		unload(&device_module);
+	unload(m);
+}
+
+/* Returns whether it has been loaded in spite of the fault. */
+static int judge(struct module *m, long ret)
+{
+	CHECK(ret == 0 || ret == -ENOMEM || ret == -EFAULT || ret == -EAGAIN);
+	CHECK_EQ(module_is_loaded(m), !ret);
+	if (!ret)
+		unload(m);
+	return !ret;
+}
+
+static unsigned int stride(void)
+{
+	const char *text = getenv("TWHEEL_STRIDE");
+
+	return text ? atoi(text) : 1;
+}
+
+static void note(unsigned int places, unsigned int tried, unsigned int loaded)
+{
+	ktap_note("%u times tried, %u times loaded in spite of it", tried, loaded);
+	fault_note(places);
+}
+
+/* @all: from each place on. */
+static void fail_to_load(struct module *m, int all)
+{
+	unsigned int place, tried = 0, loaded = 0;
+	struct victim victim;
+
+	fault_prepare();
+	victim_start(&victim);
+	for (place = 1; victim_fails(&victim, place, all, load, m); place += stride()) {
+		CHECK(place < PLACES_MAX);
+		loaded += judge(m, victim.ret);
+		tried++;
+	}
+	CHECK_EQ(victim.ret, 0);
+	unload(m);
+	CHECK(tried > loaded);
+	check_loads(m);
+	note(place - 1, tried, loaded);
+}
+
+/* Loads @m, with a fault where threads are made. Returns whether it did not come to it. */
+static int threads_spared(struct module *m, unsigned int place, long *ret)
+{
+	int fail_nth = open_of_task(KTHREADD, "fail-nth");
+	int left;
+
+	set_fail_nth(fail_nth, place);
+	*ret = load_module(m);
+	left = read_number(fail_nth);
+	set_fail_nth(fail_nth, 0);
+	close(fail_nth);
+	return left;
+}
+
+/* The same where threads are made. */
+static void fail_to_make_threads(struct module *m)
+{
+	unsigned int place, tried = 0, loaded = 0;
+	long ret;
+
+	fault_prepare();
+	for (place = 1; !threads_spared(m, place, &ret); place += stride()) {
+		CHECK(place < PLACES_MAX);
+		loaded += judge(m, ret);
+		tried++;
+	}
+	CHECK_EQ(ret, 0);
+	unload(m);
+	CHECK(tried > loaded);
+	check_loads(m);
+	note(place - 1, tried, loaded);
+}
+
+static void engine_fails_to_load_cleanly(void)
+{
+	fail_to_load(&engine_module, 0);
+}
+
+static void engine_without_memory_fails_to_load_cleanly(void)
+{
+	fail_to_load(&engine_module, 1);
+}
+
+static void engine_without_threads_fails_to_load_cleanly(void)
+{
+	fail_to_make_threads(&engine_module);
+}
+
+static void device_fails_to_load_cleanly(void)
+{
+	CHECK_EQ(load_module(&engine_module), 0);
+	fail_to_load(&device_module, 0);
+	unload(&engine_module);
+}
+
+static void device_without_memory_fails_to_load_cleanly(void)
+{
+	CHECK_EQ(load_module(&engine_module), 0);
+	fail_to_load(&device_module, 1);
+	unload(&engine_module);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(engine_fails_to_load_cleanly),
+	TEST(engine_without_memory_fails_to_load_cleanly),
+	TEST(engine_without_threads_fails_to_load_cleanly),
+	TEST(device_fails_to_load_cleanly),
+	TEST(device_without_memory_fails_to_load_cleanly),
+};
+
+/* The modules are loaded when this begins and when it ends. */
+int main(int argc, char **argv)
+{
+	int ret;
+
+	read_module(&engine_module);
+	read_module(&device_module);
+	unload(&device_module);
+	unload(&engine_module);
+	ret = ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+	return load_module(&engine_module) || load_module(&device_module) ? 1 : ret;
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Linked into the tests of the device, with --wrap: every call on it is tried with the
+ * first place in it failing at which one can, then with the second, until it comes to
+ * its end without a fault. What has failed must have changed nothing: else the test
+ * that goes on with it fails. The kernel is prepared by whoever starts the tests.
+ *
+ * The delivery of a signal has places of its own, and who is killed there can tell
+ * nothing; so a process that catches signals is left alone.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <linux/twheel.h>
+
+#define DEVICE		"/dev/twheel"
+#define PLACES_MAX	1000
+
+int __real_ioctl(int fd, unsigned long command, void *arg);
+int __real_open(const char *path, int flags, mode_t mode);
+ssize_t __real_read(int fd, void *buffer, size_t size);
+ssize_t __real_readv(int fd, const struct iovec *iov, int nr);
+int __real_poll(struct pollfd *fds, nfds_t nr, int timeout);
+void *__real_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+
+int __real_sigaction(int signal, const struct sigaction *new, struct sigaction *old);
+
+int __wrap_ioctl(int fd, unsigned long command, void *arg);
+int __wrap_open(const char *path, int flags, ...);
+ssize_t __wrap_read(int fd, void *buffer, size_t size);
+ssize_t __wrap_readv(int fd, const struct iovec *iov, int nr);
+int __wrap_poll(struct pollfd *fds, nfds_t nr, int timeout);
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+int __wrap_sigaction(int signal, const struct sigaction *new, struct sigaction *old);
+
+static int left_alone;
+
+/*
+ * Has the nth place from here fail. Returns what tells whether it has, a descriptor
+ * that can be read once, or -1 if there is none to be had.
+ */
+static int set_fault(unsigned int place)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%u", place), fd;
+
+	if (left_alone)
+		return -1;
+	fd = __real_open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC, 0);
+	if (fd >= 0 && write(fd, text, len) != len) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/*
+ * Has there been a fault? If it was still to come, at the next place, then it has hit
+ * this question, or what takes it back.
+ */
+static int was_hit(int fd)
+{
+	int error = errno, hit;
+	char text[16];
+
+	if (fd < 0)
+		return 0;
+	hit = __real_read(fd, text, sizeof(text)) > 0 && text[0] == '0';
+	while (write(fd, "0", 1) != 1)
+		;
+	close(fd);
+	errno = error;
+	return hit;
+}
+
+/* A call that has failed because of a fault is made again, with the next place. */
+static int is_over(int fd, long ret)
+{
+	return !was_hit(fd) || ret != -1 || (errno != ENOMEM && errno != EFAULT);
+}
+
+/* What @call returns when no place fails, or none of the first @most. */
+#define FAIL_IN_TURN(most, call) ({						\
+	unsigned int place_ = 0;						\
+	typeof(call) ret_;							\
+	int fd_;								\
+										\
+	do {									\
+		fd_ = ++place_ <= (most) ? set_fault(place_) : -1;		\
+		ret_ = (call);							\
+	} while (!is_over(fd_, (long)ret_));					\
+	ret_;									\
+})
+
+static int is_device(int fd)
+{
+	struct stat device, stat;
+	int error = errno, ret;
+
+	ret = !lstat(DEVICE, &device) && !fstat(fd, &stat) && S_ISCHR(stat.st_mode) &&
+	      stat.st_rdev == device.st_rdev;
+	errno = error;
+	return ret;
+}
+
+/*
+ * Places that may fail: those before a call has effects whose results are forfeited if
+ * they cannot be told, or before it tells of a part.
+ */
+static unsigned int places(unsigned long command)
+{
+	switch (command) {
+	case TWHEEL_IOC_SUBMIT:
+	case TWHEEL_IOC_CANCEL_ALL:
+	case TWHEEL_IOC_LIST:
+		return 2;
+	default:
+		return PLACES_MAX;
+	}
+}
+
+int __wrap_ioctl(int fd, unsigned long command, void *arg)
+{
+	if (_IOC_TYPE(command) != TWHEEL_IOC_MAGIC)
+		return __real_ioctl(fd, command, arg);
+	return FAIL_IN_TURN(places(command), __real_ioctl(fd, command, arg));
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list args;
+
+	if (flags & O_CREAT) {
+		va_start(args, flags);
+		mode = va_arg(args, mode_t);
+		va_end(args);
+	}
+	if (strcmp(path, DEVICE))
+		return __real_open(path, flags, mode);
+	return FAIL_IN_TURN(PLACES_MAX, __real_open(path, flags, mode));
+}
+
+/* On a descriptor of its own: another thread may close the one that was given. */
+ssize_t __wrap_read(int fd, void *buffer, size_t size)
+{
+	ssize_t ret;
+	int own;
+
+	if (!is_device(fd))
+		return __real_read(fd, buffer, size);
+	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	ret = FAIL_IN_TURN(PLACES_MAX, __real_read(own, buffer, size));
+	close(own);
+	return ret;
+}
+
+ssize_t __wrap_readv(int fd, const struct iovec *iov, int nr)
+{
+	if (!is_device(fd))
+		return __real_readv(fd, iov, nr);
+	return FAIL_IN_TURN(PLACES_MAX, __real_readv(fd, iov, nr));
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t nr, int timeout)
+{
+	if (nr != 1 || !is_device(fds->fd))
+		return __real_poll(fds, nr, timeout);
+	return FAIL_IN_TURN(PLACES_MAX, __real_poll(fds, nr, timeout));
+}
+
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+	if (fd < 0 || !is_device(fd))
+		return __real_mmap(address, size, protection, flags, fd, offset);
+	return FAIL_IN_TURN(PLACES_MAX, __real_mmap(address, size, protection, flags, fd, offset));
+}
+
+int __wrap_sigaction(int signal, const struct sigaction *new, struct sigaction *old)
+{
+	left_alone = 1;
+	return __real_sigaction(signal, new, old);
+}
