@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Very many timeouts due in one tick, while others must be served. How long interrupts
+ * are off, and locks are held, does not depend on how many there are.
+ *
+ * To be run on a clock that counts instructions, where it is the same every time; a
+ * nanosecond is an instruction then. Where the kernel has what measures it, that says
+ * how long interrupts were off and locks held; and on every kernel a task of real-time
+ * priority says how long it was kept waiting.
+ */
+#define _GNU_SOURCE
+#define KTAP_HANG_S	1800
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/stat.h>
+
+#include "device.h"
+
+#define TRACING		"/sys/kernel/debug/tracing/"
+#define FEW		10000		/* many batches */
+#define STEP		(37 * NSEC_PER_USEC)
+#define DEBUG_STEP	NSEC_PER_MSEC	/* where a look takes longer than a step */
+
+/* By chance some wait longer than others; by number none does. */
+static int is_no_longer(__u64 lots_ns, __u64 few_ns)
+{
+	return lots_ns <= few_ns * 3 / 2;
+}
+
+static __u32 many(void)
+{
+	const char *text = getenv("TWHEEL_STORMS");
+
+	return text && !strcmp(text, "full") ? 1000000 : 100000;
+}
+
+static int try_write(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	ssize_t ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, text, strlen(text));
+	close(fd);
+	return ret < 0 ? -EIO : 0;
+}
+
+/* Due in the same tick, at @when. */
+static void arm_together(int fd, __u32 nr, __u64 when)
+{
+	struct twheel_op ops[512];
+
+	for (__u32 first = 0; first < nr; first += ARRAY_SIZE(ops)) {
+		__u32 now = nr - first < ARRAY_SIZE(ops) ? nr - first : ARRAY_SIZE(ops);
+
+		for (__u32 i = 0; i < now; i++)
+			ops[i] = op_arm(when, TWHEEL_F_ABS, first + i);
+		submit(fd, ops, now);
+	}
+}
+
+/* A task that is always served first */
+
+struct watch {
+	pthread_t thread;
+	int stop;
+	__u64 longest;			/* from when it should have run */
+};
+
+static void *watch(void *arg)
+{
+	const struct sched_param param = { .sched_priority = 50 };
+	__u64 step = access("/proc/lock_stat", F_OK) ? STEP : DEBUG_STEP, next;
+	struct watch *w = arg;
+
+	CHECK_EQ(sched_setscheduler(0, SCHED_FIFO, &param), 0);
+	for (next = now_ns() + step; !PEEK(w->stop); next += step) {
+		struct timespec when = {
+			.tv_sec = next / NSEC_PER_SEC,
+			.tv_nsec = next % NSEC_PER_SEC,
+		};
+		__u64 now;
+
+		CHECK_EQ(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL), 0);
+		now = now_ns();
+		if (now - next > w->longest)
+			w->longest = now - next;
+		while (next < now)
+			next += step;
+	}
+	return NULL;
+}
+
+/* What the kernel has measured */
+
+struct measured {
+	__u64 watch_ns;			/* a task kept waiting */
+	__u64 irqsoff_ns;		/* 0: not measured, as for the others */
+	__u64 shard_ns;			/* shard.lock */
+	__u64 file_ns;			/* twheel_file.lock */
+	__u64 largest_batch;
+	__u64 ns;			/* until all had fired */
+};
+
+/* Takes its time. */
+static void prepare_measuring(void)
+{
+	try_write(TRACING "current_tracer", "nop");
+	try_write(TRACING "tracing_on", "1");
+	try_write("/proc/sys/kernel/lock_stat", "1");
+	try_write(TRACING "current_tracer", "irqsoff");
+}
+
+static void begin_measuring(void)
+{
+	try_write("/proc/lock_stat", "0");
+	try_write(TRACING "tracing_max_latency", "0");
+}
+
+static void end_measuring(void)
+{
+	try_write(TRACING "tracing_on", "0");
+	try_write("/proc/sys/kernel/lock_stat", "0");
+}
+
+static __u64 irqsoff_ns(void)
+{
+	FILE *file = fopen(TRACING "tracing_max_latency", "re");
+	unsigned long long us = 0;
+
+	if (!file)
+		return 0;
+	CHECK_EQ(fscanf(file, "%llu", &us), 1);
+	fclose(file);
+	return us * 1000;
+}
+
+/* The longest time that a lock of the class @name was held: the tenth number. */
+static __u64 held_ns(const char *name)
+{
+	FILE *file = fopen("/proc/lock_stat", "re");
+	double longest = 0, us;
+	char line[512], *numbers;
+
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file)) {
+		numbers = strchr(line, ':');
+		if (!numbers || !strstr(line, name) || strstr(line, name) > numbers)
+			continue;
+		if (sscanf(numbers + 1, "%*f %*f %*f %*f %*f %*f %*f %*f %*f %lf", &us) == 1 &&
+		    us > longest)
+			longest = us;
+	}
+	fclose(file);
+	return longest * 1000;
+}
+
+static __u64 largest_batch(int fd)
+{
+	struct twheel_stats stats;
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
+	CHECK(stats.flags & TWHEEL_STATS_WHEEL);
+	return stats.wheel_largest_batch;
+}
+
+/* Until all are ready; nobody reads them, as that would be measured, too. */
+static void wait_for_burst(int fd, __u32 nr, __u64 when)
+{
+	__u64 patience = when + 600 * NSEC_PER_SEC;
+
+	sleep_until(when);
+	while (info(fd).ready < nr) {
+		CHECK(now_ns() < patience);
+		sleep_ns(NSEC_PER_MSEC);
+	}
+}
+
+static void note_measured(__u32 nr, const struct measured *m)
+{
+	ktap_note("%u due in one tick: fired in %llu us, up to %llu at once", nr, m->ns / 1000,
+		  m->largest_batch);
+	if (m->irqsoff_ns)
+		ktap_note("longest: interrupts off %llu us, shard locked %llu us, file %llu us",
+			  m->irqsoff_ns / 1000, m->shard_ns / 1000, m->file_ns / 1000);
+	ktap_note("longest: another task waiting %llu us", m->watch_ns / 1000);
+}
+
+static struct measured burst(__u32 nr)
+{
+	int fd = device_open_setup(O_RDWR, (struct twheel_setup) {
+		.clock = CLOCK_MONOTONIC, .slots = 128 });
+	__u64 when = now_ns() + (nr / 1000 + 500) * NSEC_PER_MSEC * 10;
+	struct watch w = { 0 };
+	struct measured m;
+
+	arm_together(fd, nr, when);
+	prepare_measuring();
+	CHECK(now_ns() < when - 100 * NSEC_PER_MSEC);
+	sleep_until(when - 100 * NSEC_PER_MSEC);
+	begin_measuring();
+	CHECK(!pthread_create(&w.thread, NULL, watch, &w));
+	wait_for_burst(fd, nr, when);
+	m.ns = now_ns() - when;
+	end_measuring();
+	SET(w.stop, 1);
+	pthread_join(w.thread, NULL);
+	m.watch_ns = w.longest;
+	m.irqsoff_ns = irqsoff_ns();
+	m.shard_ns = held_ns("&s->lock");
+	m.file_ns = held_ns("&f->lock");
+	m.largest_batch = largest_batch(fd);
+	close(fd);
+	note_measured(nr, &m);
+	return m;
+}
+
+static void others_wait_no_longer_for_many_than_for_few(void)
+{
+	struct measured few = burst(FEW), lots = burst(many());
+
+	CHECK_EQ(few.largest_batch, 128);
+	CHECK_EQ(lots.largest_batch, 128);
+	CHECK(lots.ns > few.ns);
+	CHECK(is_no_longer(lots.irqsoff_ns, few.irqsoff_ns));
+	CHECK(is_no_longer(lots.shard_ns, few.shard_ns));
+	CHECK(is_no_longer(lots.file_ns, few.file_ns));
+	CHECK(is_no_longer(lots.watch_ns, few.watch_ns));
+}
+
+static const struct ktap_test tests[] = {
+	TEST(others_wait_no_longer_for_many_than_for_few),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

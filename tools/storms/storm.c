@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What nobody does on purpose, done over and over: the device is pulled away from under
+ * its users, CPUs go and come, memory ends, processes are killed, the clock of the day
+ * jumps, the machine sleeps. Each says how often, and what was lost.
+ *
+ * With TWHEEL_STORMS=full for minutes, else short.
+ */
+#define _GNU_SOURCE
+#define KTAP_HANG_S	1800
+
+#include <pthread.h>
+#include <sys/io.h>
+#include <sys/mman.h>
+
+#include "group.h"
+#include "module.h"
+#include "realtime.h"
+
+#define MS		NSEC_PER_MSEC
+
+static unsigned int often(unsigned int full, unsigned int quick)
+{
+	const char *text = getenv("TWHEEL_STORMS");
+
+	return text && !strcmp(text, "full") ? full : quick;
+}
+
+/* For the table that is made of these lines. */
+static void note_storm(const char *what, unsigned long long times, const char *unit)
+{
+	ktap_note("storm: %s: %llu %s, 0 lost", what, times, unit);
+}
+
+/* All of these come, once each. */
+static void expect_all(int fd, __u32 nr)
+{
+	struct twheel_event events[64];
+	__u8 *seen = calloc(nr, 1);
+	__u32 got = 0;
+
+	CHECK(seen);
+	while (got < nr) {
+		int n = read_events(fd, events, ARRAY_SIZE(events));
+
+		CHECK(n > 0);
+		for (int i = 0; i < n; i++) {
+			CHECK(events[i].cookie < nr);
+			CHECK(events[i].fired_ns >= events[i].expires_ns);
+			CHECK_EQ(seen[events[i].cookie]++, 0);
+		}
+		got += n;
+	}
+	CHECK_EQ(info(fd).live, 0);
+	free(seen);
+}
+
+/* A process that uses the device for itself, as long as others have trouble */
+
+#define NR_BYSTANDING	500
+
+struct bystander {
+	pid_t pid;
+	struct {
+		int stop;
+		unsigned int rounds;
+		__u64 latest;		/* the longest from a deadline to its event */
+	} *shared;
+};
+
+static void stand_by(struct bystander *b)
+{
+	struct twheel_event event;
+	int fd = device_open(O_RDWR);
+	__u64 late;
+
+	while (!PEEK(b->shared->stop)) {
+		arm_many(fd, NR_BYSTANDING, 0, 20 * NSEC_PER_USEC, 0, NULL);
+		expect_all(fd, NR_BYSTANDING);
+		arm(fd, MS, 0);
+		event = read_event(fd);
+		late = event.fired_ns - event.expires_ns;
+		if (late > b->shared->latest)
+			b->shared->latest = late;
+		SET(b->shared->rounds, b->shared->rounds + 1);
+	}
+}
+
+static void start_bystander(struct bystander *b)
+{
+	b->shared = mmap(NULL, sizeof(*b->shared), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(b->shared != MAP_FAILED);
+	b->pid = fork();
+	CHECK(b->pid >= 0);
+	if (b->pid)
+		return;
+	stand_by(b);
+	_exit(0);
+}
+
+static void end_bystander(struct bystander *b)
+{
+	unsigned int rounds = PEEK(b->shared->rounds);
+
+	/* It has not been left standing. */
+	while (PEEK(b->shared->rounds) < rounds + 2)
+		sleep_ns(MS);
+	SET(b->shared->stop, 1);
+	join_child(b->pid);
+	ktap_note("others: %u timeouts, 0 lost, at most %llu us late",
+		  b->shared->rounds * (NR_BYSTANDING + 1), b->shared->latest / 1000);
+}
+
+/* Modules */
+
+struct opener {
+	pthread_t thread;
+	int stop;
+	unsigned int used;
+	unsigned int absent;
+};
+
+static void use_file(int fd, __u64 *seed)
+{
+	arm_many(fd, 3, 0, random_below(seed, MS), 0, NULL);
+	if (random_below(seed, 2))
+		expect_all(fd, 3);
+}
+
+static void *open_and_close(void *arg)
+{
+	struct opener *o = arg;
+	__u64 seed = now_ns() ^ (uintptr_t)o;
+
+	while (!PEEK(o->stop)) {
+		int fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+
+		if (fd < 0) {
+			CHECK(errno == ENOENT || errno == ENODEV || errno == ENXIO);
+			o->absent++;
+		} else {
+			use_file(fd, &seed);
+			close(fd);
+			o->used++;
+		}
+		sleep_ns(random_below(&seed, 10 * MS));
+	}
+	return NULL;
+}
+
+/* Returns how often it was in use. */
+static unsigned int unload_when_free(const struct module *m)
+{
+	unsigned int refused = 0;
+	int ret;
+
+	while ((ret = unload_module(m))) {
+		CHECK(ret == -EAGAIN || ret == -EBUSY);
+		refused++;
+		sched_yield();
+	}
+	return refused;
+}
+
+static void modules_come_and_go_while_others_open(void)
+{
+	unsigned int rounds = often(500, 40), refused = 0, used = 0, absent = 0;
+	struct opener openers[3] = { 0 };
+
+	read_module(&engine_module);
+	read_module(&device_module);
+	for (size_t i = 0; i < ARRAY_SIZE(openers); i++)
+		CHECK(!pthread_create(&openers[i].thread, NULL, open_and_close, &openers[i]));
+	for (unsigned int i = 0; i < rounds; i++) {
+		refused += unload_when_free(&device_module);
+		CHECK_EQ(unload_module(&engine_module), 0);
+		CHECK_EQ(load_module(&engine_module), 0);
+		CHECK_EQ(load_module(&device_module), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(openers); i++) {
+		SET(openers[i].stop, 1);
+		pthread_join(openers[i].thread, NULL);
+		used += openers[i].used;
+		absent += openers[i].absent;
+	}
+	ktap_note("%u times used, %u times absent, %u times not unloaded because of use", used,
+		  absent, refused);
+	note_storm("modules loaded and unloaded while others open the device", rounds, "times");
+}
+
+static void modules_in_use_cannot_be_unloaded(void)
+{
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(unload_module(&engine_module), -EWOULDBLOCK);
+	CHECK_EQ(unload_module(&device_module), -EWOULDBLOCK);
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+/* The load of a server, with its own account: see twheel(1) */
+
+static pid_t start_load(char *const args[])
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid)
+		return pid;
+	CHECK(freopen("/dev/null", "w", stdout));
+	execvp(args[0], args);
+	ktap_fail("%s: %s", args[0], strerror(errno));
+}
+
+static char *number_text(char *text, size_t size, unsigned int number)
+{
+	snprintf(text, size, "%u", number);
+	return text;
+}
+
+static void threads_share_a_file(void)
+{
+	unsigned int nr = often(500000, 50000);
+	char text[16];
+	char *const args[] = {
+		"twheel", "load", "--threads", "64", "--share", "--json",
+		"--timeouts", number_text(text, sizeof(text), nr), NULL,
+	};
+
+	join_child(start_load(args));
+	note_storm("64 threads on one file", nr, "timeouts");
+}
+
+/* CPUs */
+
+static void set_cpu(unsigned int cpu, const char *online)
+{
+	char directory[64];
+
+	snprintf(directory, sizeof(directory), "/sys/devices/system/cpu/cpu%u", cpu);
+	write_file(directory, "online", online);
+}
+
+static void *toggle_cpus(void *arg)
+{
+	long nr = sysconf(_SC_NPROCESSORS_CONF);
+	unsigned int *cycles = arg;
+	__u64 seed = now_ns();
+
+	for (unsigned int i = 0; i < *cycles; i++) {
+		unsigned int cpu = 1 + random_below(&seed, nr - 1);
+
+		set_cpu(cpu, "0");
+		sleep_ns(random_below(&seed, 20 * MS));
+		set_cpu(cpu, "1");
+		sleep_ns(random_below(&seed, 20 * MS));
+	}
+	SET(*cycles, 0);
+	return NULL;
+}
+
+static void cpus_come_and_go_under_load(void)
+{
+	unsigned int cycles = often(300, 30), left = cycles, loads = 0;
+	char *const args[] = {
+		"twheel", "load", "--threads", "4", "--timeouts", "20000", "--spread", "500ms",
+		"--json", NULL,
+	};
+	pthread_t thread;
+
+	if (sysconf(_SC_NPROCESSORS_CONF) < 2)
+		ktap_skip("one CPU");
+	CHECK(!pthread_create(&thread, NULL, toggle_cpus, &left));
+	for (; PEEK(left); loads++)
+		join_child(start_load(args));
+	pthread_join(thread, NULL);
+	ktap_note("%u timeouts", loads * 20000);
+	note_storm("CPU taken away and given back under load", cycles, "times");
+}
+
+/* Processes that end before their timeouts */
+
+static void arm_for_ever(const char *group, unsigned long long *armed)
+{
+	int fd;
+
+	enter_group(group);
+	fd = device_open(O_RDWR);
+	for (;;) {
+		arm_many(fd, 512, HOUR, NSEC_PER_USEC, 0, NULL);
+		SET(*armed, *armed + 512);
+	}
+}
+
+static void killed_by_a_signal(pid_t pid)
+{
+	int status;
+
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status))
+		_exit(WEXITSTATUS(status) ?: 1);
+	CHECK_EQ(WTERMSIG(status), SIGKILL);
+}
+
+static void memory_ends_for_a_group(void)
+{
+	const char *group = make_group("storm", 16 * MIB);
+	unsigned int rounds = often(50, 3);
+	struct bystander bystander;
+	unsigned long long *armed;
+
+	armed = mmap(NULL, sizeof(*armed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		     -1, 0);
+	CHECK(armed != MAP_FAILED);
+	start_bystander(&bystander);
+	for (unsigned int i = 0; i < rounds; i++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (!pid)
+			arm_for_ever(group, armed);
+		killed_by_a_signal(pid);
+		wait_uncharged(group, MIB);
+	}
+	CHECK(out_of_memory_kills(group) >= rounds);
+	end_bystander(&bystander);
+	ktap_note("%llu timeouts were pending", *armed);
+	note_storm("process killed for want of memory in its cgroup", rounds, "times");
+}
+
+static void arm_and_wait(__u32 nr, int pipe)
+{
+	int fd = device_open(O_RDWR);
+
+	arm_many(fd, nr, HOUR, NSEC_PER_USEC, 0, NULL);
+	CHECK_EQ(write(pipe, "", 1), 1);
+	pause();
+}
+
+/* What it had would not fit twice under the limit. */
+static void kill_with_many_pending(void)
+{
+	unsigned int rounds = often(3, 2), nr = often(1000000, 100000);
+	struct bystander bystander;
+	__u64 begun, longest = 0;
+	int pipes[2];
+	char byte;
+
+	CHECK_EQ(pipe(pipes), 0);
+	start_bystander(&bystander);
+	for (unsigned int i = 0; i < rounds; i++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (!pid)
+			arm_and_wait(nr, pipes[1]);
+		CHECK_EQ(read(pipes[0], &byte, 1), 1);
+		begun = now_ns();
+		kill(pid, SIGKILL);
+		killed_by_a_signal(pid);
+		if (now_ns() - begun > longest)
+			longest = now_ns() - begun;
+	}
+	end_bystander(&bystander);
+	ktap_note("%u pending, gone within %llu ms", nr, longest / MS);
+	note_storm("process killed with very many pending", rounds, "times");
+}
+
+static void process_is_killed_with_many_pending(void)
+{
+	__u32 nr = often(1000000, 100000);
+
+	with_parameter("max_user_timeouts", nr + nr / 2, kill_with_many_pending);
+}
+
+/* The clock of the day */
+
+#define DAY		(24 * HOUR)
+
+static __u64 random_deadline(__u64 *seed, __u64 base)
+{
+	return base + random_below(seed, DAY);
+}
+
+/* Reads what has fired. Returns how many. */
+static __u32 take_fired(int fd, __u8 *seen, const __u64 *deadlines, __u32 nr)
+{
+	struct twheel_event events[64];
+	__u32 got = 0;
+	int n;
+
+	while ((n = read_events(fd, events, ARRAY_SIZE(events))) > 0) {
+		for (int i = 0; i < n; i++) {
+			CHECK(events[i].cookie < nr);
+			CHECK_EQ(events[i].expires_ns, deadlines[events[i].cookie]);
+			CHECK(events[i].fired_ns >= events[i].expires_ns);
+			CHECK_EQ(seen[events[i].cookie]++, 0);
+		}
+		got += n;
+	}
+	CHECK_EQ(n, -EAGAIN);
+	return got;
+}
+
+static void clock_of_the_day_is_set_to_and_fro(void)
+{
+	__u32 nr = often(100000, 10000), steps = often(1000, 100), got = 0;
+	__u64 *deadlines = calloc(nr, sizeof(*deadlines)), seed = 4711, begun;
+	__u8 *seen = calloc(nr, 1);
+	int fd;
+
+	CHECK(deadlines && seen);
+	note_realtime();
+	fd = device_open_setup(O_RDWR | O_NONBLOCK, (struct twheel_setup) {
+		.clock = CLOCK_REALTIME });
+	begun = clock_ns(CLOCK_REALTIME);
+	for (__u32 i = 0; i < nr; i++) {
+		deadlines[i] = random_deadline(&seed, begun);
+		arm_at(fd, deadlines[i], i);
+	}
+	for (__u32 i = 0; i < steps; i++) {
+		/* From two days back to as far as the steps have come. */
+		set_realtime((__s64)random_below(&seed, 2 * DAY + i * (DAY / steps)) -
+			     2 * (__s64)DAY);
+		sleep_ns(random_below(&seed, 10 * MS));
+		got += take_fired(fd, seen, deadlines, nr);
+	}
+	CHECK(got < nr);
+	set_realtime(2 * DAY);
+	wait_ready(fd, nr - got);
+	CHECK_EQ(take_fired(fd, seen, deadlines, nr), nr - got);
+	set_realtime(0);
+	ktap_note("%u timeouts, %u of them fired between the steps", nr, got);
+	note_storm("clock of the day set to and fro", steps, "times");
+}
+
+/*
+ * Sleep. What wakes this machine is the timer of its power management: the highest bit
+ * of it changes every 2.3 s, and that is an event, if one asks for it.
+ */
+
+#define NR_ASLEEP	300
+#define POWER		"/sys/power"
+#define PM1_STATUS	0x600
+#define PM1_ENABLE	0x602
+#define PM_TIMER	1
+
+static void need_sleep(void)
+{
+	char text[64];
+
+	if (access(POWER "/state", W_OK))
+		ktap_skip("the kernel does not sleep");
+	read_file(POWER, "state", text, sizeof(text));
+	if (!strstr(text, "freeze") || ioperm(PM1_STATUS, 4, 1))
+		ktap_skip("the kernel does not sleep, or nothing would wake it");
+}
+
+static void sleep_until_woken(void)
+{
+	outw(PM_TIMER, PM1_STATUS);
+	outw(inw(PM1_ENABLE) | PM_TIMER, PM1_ENABLE);
+	write_file(POWER, "state", "freeze");
+}
+
+/* Due while the machine sleeps, or when it has been woken; each on its own clock. */
+static void sleep_once(const int *fds, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		arm_many(fds[i], NR_ASLEEP, 0, 10 * MS, 0, NULL);
+	sleep_until_woken();
+	for (size_t i = 0; i < nr; i++)
+		expect_all(fds[i], NR_ASLEEP);
+}
+
+static void machine_sleeps(void)
+{
+	unsigned int times = often(10, 2);
+	__u64 begun = now_ns();
+	int fds[2];
+
+	need_sleep();
+	fds[0] = device_open(O_RDWR);
+	fds[1] = device_open_setup(O_RDWR, (struct twheel_setup) { .clock = CLOCK_BOOTTIME });
+	for (unsigned int i = 0; i < times; i++)
+		sleep_once(fds, ARRAY_SIZE(fds));
+	ktap_note("within %llu ms", (now_ns() - begun) / MS);
+	note_storm("machine put to sleep and woken", times, "times");
+}
+
+static const struct ktap_test tests[] = {
+	TEST(modules_in_use_cannot_be_unloaded),
+	TEST(modules_come_and_go_while_others_open),
+	TEST(threads_share_a_file),
+	TEST(cpus_come_and_go_under_load),
+	TEST(memory_ends_for_a_group),
+	TEST(process_is_killed_with_many_pending),
+	TEST(clock_of_the_day_is_set_to_and_fro),
+	TEST(machine_sleeps),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
