@@ -46,6 +46,8 @@ help:
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
 	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
+	@echo 'make faults        every call with each allocation and each copy in it failing in turn'
+	@echo 'make storms        what nobody does on purpose, over and over: takes minutes'
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
 	@echo 'make fuzz          random programs against the device, for long; SEED, OPERATIONS, KERNEL'
 	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
@@ -94,6 +96,11 @@ library completion host kunit kunit-smp travel device adapters python samples st
 analysis: setup-debug
 	@tools/check/run $@
 
+# In full, and with the numbers that the README has.
+faults storms: setup-check
+	@STORMS=full tools/check/run $@
+	@sed -n 's/^ *# \(faults\|storm\): //p' $(O)/log/$@.ktap
+
 prove: setup-prove
 	@tools/prove/run
 
@@ -113,4 +120,4 @@ clean:
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
 .PHONY: install uninstall completion adapters python samples static analysis prove fuzz bench
-.PHONY: bench-check deb deb-check matrix clean
+.PHONY: faults storms bench-check deb deb-check matrix clean
