@@ -32,7 +32,8 @@ echo "twheel-vm: faults" >/dev/kmsg
 dmesg -n 4
 sh /add/subtests.sh /add/faults | sed 's/^/    /'
 dmesg -n 8
-dmesg | sed '1,/twheel-vm: faults/d; /WARNING: .* at kernel\/trace\//d' | while IFS= read -r line; do
+dmesg | sed '1,/twheel-vm: faults/d; /WARNING: .* at kernel\/trace\//d' |
+while IFS= read -r line; do
 	echo "$line" >/dev/kmsg
 done
 echo "ok 1 calls and modules"
