@@ -105,7 +105,9 @@ static int try(const struct program *program, uint64_t number)
 	run(program);
 	if (!disagreed())
 		return 1;
-	fprintf(stderr, "fuzz: program %llu: %s\n", (unsigned long long)number, disagreement());
+	fprintf(stderr, "fuzz: program %llu, after %llu operations: %s\n",
+		(unsigned long long)number, (unsigned long long)device_operations(),
+		disagreement());
 	show_failure(program, number);
 	return 0;
 }

@@ -22,6 +22,7 @@ enum what { OP, EVENT, LISTED, ALL, STOPPED, LIVE };
  * @id: OP, EVENT, LISTED: of which timeout
  * @result: OP: the outcome; LIVE: how many
  * @when: when it was told
+ * @next: another one with this id
  */
 struct entry {
 	enum what		what;
@@ -33,6 +34,7 @@ struct entry {
 	uint64_t		id;
 	int			result;
 	struct during		when;
+	struct entry		*next;
 };
 
 static struct page {
@@ -41,6 +43,25 @@ static struct page {
 	uint64_t	recent[MAX_RECENT];
 	unsigned int	nr_recent;
 } pages[MAX_THREADS];
+
+/**
+ * struct life - all that is written of a timeout
+ * @id: which; 0: none
+ * @first: the latest entry
+ * @birth: the ARM, or NULL
+ * @end: what ended it, or NULL
+ */
+struct life {
+	uint64_t	id;
+	struct entry	*first, *birth, *end;
+};
+
+#define MAX_LIVES	(1U << 15)	/* more than there are entries */
+#define MAX_CANCELS	(MAX_THREADS * 64)
+
+static struct life lives[MAX_LIVES];
+static struct entry *cancels[MAX_CANCELS];	/* those that cancel all */
+static unsigned int nr_cancels;
 
 static uint64_t tick;
 
@@ -137,48 +158,96 @@ static int is_arming(const struct entry *e)
 	return e->what == OP && e->op.opcode <= TWHEEL_OP_MOD && e->result >= 0;
 }
 
-static const struct entry *arming_with(uint64_t id, uint64_t cookie)
-{
-	for_each_entry(e) {
-		if (is_arming(e) && e->id == id && e->op.cookie == cookie)
-			return e;
-	}
-	return NULL;
-}
-
-static int is_end_of(const struct entry *e, const struct entry *birth)
-{
-	switch (e->what) {
-	case OP:
-		return e->op.opcode == TWHEEL_OP_CANCEL && e->result >= 0 && e->id == birth->id;
-	case EVENT:
-		return e->event.flags & TWHEEL_EV_LAST && e->id == birth->id;
-	case ALL:
-		return e->all.flags && e->all.pending + e->all.withdrawn &&
-		       arming_with(birth->id, e->all.cookie);
-	default:
-		return 0;
-	}
-}
-
 static int cancels_all(const struct entry *e)
 {
 	return e->what == ALL && !e->all.flags;
 }
 
-static const struct entry *birth_of(uint64_t id)
+static int is_end(const struct entry *e)
+{
+	switch (e->what) {
+	case OP:
+		return e->op.opcode == TWHEEL_OP_CANCEL && e->result >= 0;
+	case EVENT:
+		return e->event.flags & TWHEEL_EV_LAST;
+	case ALL:
+		return e->all.flags && e->all.pending + e->all.withdrawn;
+	default:
+		return 0;
+	}
+}
+
+/* Where the life with this id is, or is to be. */
+static struct life *life_of(uint64_t id)
+{
+	uint32_t i = (id * 0x9e3779b97f4a7c15) >> 49;
+
+	while (lives[i].id && lives[i].id != id)
+		i = (i + 1) % MAX_LIVES;
+	return &lives[i];
+}
+
+/* Who cancelled by a cookie wrote down no id: it is that of the arming. */
+static uint64_t id_with(uint64_t cookie)
 {
 	for_each_entry(e) {
-		if (is_birth(e) && e->id == id)
-			return e;
+		if (is_arming(e) && e->op.cookie == cookie)
+			return e->id;
 	}
-	return NULL;
+	return 0;
+}
+
+static void enter(struct entry *e)
+{
+	struct life *life;
+
+	if (e->what == ALL && is_end(e))
+		e->id = id_with(e->all.cookie);
+	if (!e->id)
+		return;
+	life = life_of(e->id);
+	life->id = e->id;
+	e->next = life->first;
+	life->first = e;
+	if (is_birth(e)) {
+		EXPECT(!life->birth, "%#llx is given out twice", ULL(e->id));
+		life->birth = e;
+	}
+	if (is_end(e)) {
+		EXPECT(!life->end, "%#llx ends twice", ULL(e->id));
+		life->end = e;
+	}
+}
+
+/* Put together what belongs together. */
+static void sort_out(void)
+{
+	memset(lives, 0, sizeof(lives));
+	nr_cancels = 0;
+	for_each_entry(e) {
+		if (cancels_all(e) && nr_cancels < MAX_CANCELS)
+			cancels[nr_cancels++] = e;
+		enter(e);
+	}
+}
+
+static const struct entry *birth_of(uint64_t id)
+{
+	return life_of(id)->birth;
 }
 
 static const struct entry *end_of(const struct entry *birth)
 {
-	for_each_entry(e) {
-		if (is_end_of(e, birth))
+	return life_of(birth->id)->end;
+}
+
+#define for_each_of(id, e)							\
+	for (const struct entry *e = life_of(id)->first; e; e = e->next)
+
+static const struct entry *arming_with(uint64_t id, uint64_t cookie)
+{
+	for_each_of(id, e) {
+		if (is_arming(e) && e->op.cookie == cookie)
 			return e;
 	}
 	return NULL;
@@ -191,9 +260,9 @@ static int may_be_dead(const struct entry *birth, struct during when)
 
 	if (end)
 		return end->when.begin <= when.end;
-	for_each_entry(e) {
-		if (cancels_all(e) && e->when.begin <= when.end &&
-		    e->when.end >= birth->when.begin)
+	for (unsigned int i = 0; i < nr_cancels; i++) {
+		if (cancels[i]->when.begin <= when.end &&
+		    cancels[i]->when.end >= birth->when.begin)
 			return 1;
 	}
 	return 0;
@@ -206,9 +275,9 @@ static int may_be_alive(const struct entry *birth, struct during when)
 
 	if (birth->when.begin > when.end || (end && end->when.end < when.begin))
 		return 0;
-	for_each_entry(e) {
-		if (cancels_all(e) && e->when.begin > birth->when.end &&
-		    e->when.end < when.begin)
+	for (unsigned int i = 0; i < nr_cancels; i++) {
+		if (cancels[i]->when.begin > birth->when.end &&
+		    cancels[i]->when.end < when.begin)
 			return 0;
 	}
 	return 1;
@@ -282,8 +351,8 @@ static void judge_op(const struct entry *e)
 /* An event of @arming is read: has that been replaced, or has all of it been read? */
 static void judge_arming(const struct entry *arming, const struct entry *event)
 {
-	for_each_entry(e) {
-		if (e->id != arming->id || !is_arming(e) || e->when.begin < arming->when.end)
+	for_each_of(arming->id, e) {
+		if (!is_arming(e) || e->when.begin < arming->when.end)
 			continue;
 		EXPECT(!(event->event.flags & TWHEEL_EV_LAST) && event->when.begin <= e->when.end,
 		       "an event of %#llx, which was moved before that", ULL(e->id));
@@ -295,9 +364,8 @@ static void judge_count(const struct entry *arming)
 	uint64_t count = 0;
 	int last = 0;
 
-	for_each_entry(e) {
-		if (e->what != EVENT || e->id != arming->id ||
-		    e->event.cookie != arming->op.cookie)
+	for_each_of(arming->id, e) {
+		if (e->what != EVENT || e->event.cookie != arming->op.cookie)
 			continue;
 		count += e->event.count;
 		last |= e->event.flags;
@@ -343,32 +411,11 @@ static void judge_event(const struct entry *e)
 		judge_count(arming);
 }
 
-static void judge_birth(const struct entry *birth)
-{
-	unsigned int births = 0, ends = 0;
-
-	for_each_entry(e) {
-		births += is_birth(e) && e->id == birth->id;
-		ends += is_end_of(e, birth);
-	}
-	EXPECT(births == 1, "%#llx is given out %u times", ULL(birth->id), births);
-	EXPECT(ends <= 1, "%#llx ends %u times", ULL(birth->id), ends);
-}
-
-/* An ARM that fails in the end has its place reserved, and counted, for a while. */
-static int fails_meanwhile(const struct entry *e, struct during when)
-{
-	return e->what == OP && e->op.opcode == TWHEEL_OP_ARM && e->result < 0 &&
-	       e->when.begin <= when.end && e->when.end >= when.begin;
-}
-
 static void judge_live(const struct entry *e)
 {
 	uint32_t least = 0, most = 0;
 
 	for_each_entry(other) {
-		if (fails_meanwhile(other, e->when))
-			most++;
 		if (!is_birth(other))
 			continue;
 		most += may_be_alive(other, e->when);
@@ -387,8 +434,6 @@ static void judge_listed(const struct entry *e)
 
 static void judge_entry(const struct entry *e)
 {
-	if (is_birth(e))
-		judge_birth(e);
 	switch (e->what) {
 	case OP:
 		judge_op(e);
@@ -485,6 +530,7 @@ void ledger_print(FILE *file)
 
 void ledger_judge(const struct twheel_stats *stats)
 {
+	sort_out();
 	for_each_entry(e) {
 		if (disagreed())
 			return;

@@ -56,14 +56,15 @@ static int must_be_ready(const struct file *f, const struct timeout *t)
 
 /* Timeouts */
 
-#define for_each_alive(f, t)							\
-	for (struct timeout *t = (f)->timeouts; t < (f)->timeouts + (f)->nr; t++)	\
-		if (t->alive)
+/* The last one first, so that the one at hand may die. */
+#define for_each_alive(f, t)						\
+	for (uint32_t i_ = (f)->live; i_--;)				\
+		for (struct timeout *t = &(f)->timeouts[(f)->alive[i_]]; t; t = NULL)
 
 void model_open(struct file *f, const struct twheel_info *fresh)
 {
 	memset(f->timeouts, 0, f->nr * sizeof(f->timeouts[0]));
-	memset(f, 0, offsetof(struct file, timeouts));
+	memset(f, 0, offsetof(struct file, alive));
 	f->clock = fresh->clock;
 	f->tick = fresh->tick_ns;
 	f->slots = fresh->slots;
@@ -82,20 +83,32 @@ struct timeout *model_find(struct file *f, uint64_t id)
 
 struct timeout *model_pick(struct file *f, unsigned int n)
 {
-	if (!f->live)
-		return NULL;
-	n %= f->live;
-	for_each_alive(f, t) {
-		if (!n--)
-			return t;
-	}
-	return NULL;
+	return f->live ? &f->timeouts[f->alive[n % f->live]] : NULL;
 }
 
+static void be_born(struct file *f, struct timeout *t)
+{
+	t->alive = 1;
+	t->seen_ready = 0;
+	t->place = f->live;
+	f->alive[f->live++] = t - f->timeouts;
+}
+
+static void set_seen(struct file *f, struct timeout *t, int seen)
+{
+	f->seen += seen - t->seen_ready;
+	t->seen_ready = seen;
+}
+
+/* The last one takes its place. */
 static void die(struct file *f, struct timeout *t)
 {
+	uint32_t last = f->alive[--f->live];
+
+	f->alive[t->place] = last;
+	f->timeouts[last].place = t->place;
+	set_seen(f, t, 0);
 	t->alive = 0;
-	f->live--;
 	f->dead[f->nr_dead++ % MAX_DEAD] = t->id;
 }
 
@@ -113,12 +126,8 @@ static void note_unread(struct file *f, uint32_t nr)
 
 static void note_ready(struct file *f, struct timeout *ready)
 {
-	uint32_t seen = 0;
-
-	ready->seen_ready = 1;
-	for_each_alive(f, t)
-		seen += t->seen_ready;
-	note_unread(f, seen);
+	set_seen(f, ready, 1);
+	note_unread(f, f->seen);
 }
 
 uint32_t model_may_be_ready(struct file *f, uint64_t now)
@@ -202,8 +211,7 @@ static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
 {
 	int is_abs = op->flags & TWHEEL_F_ABS;
 
-	t->alive = 1;
-	t->seen_ready = 0;
+	set_seen(f, t, 0);
 	t->late = 0;
 	t->word_known = 0;
 	t->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH);
@@ -230,8 +238,8 @@ static void armed(struct file *f, const struct twheel_op *op, uint64_t id, struc
 	if (f->nr <= index)
 		f->nr = index + 1;
 	t->id = id;
+	be_born(f, t);
 	set(f, t, op, when);
-	f->live++;
 	f->armed++;
 }
 
@@ -591,7 +599,7 @@ static void go_on(struct file *f, struct timeout *t, const struct twheel_event *
 	}
 	if (t->repeat)
 		t->repeat -= event->count;
-	t->seen_ready = 0;
+	set_seen(f, t, 0);
 	t->low = sum(event->expires_ns, t->interval);
 	t->high = t->low;
 	if (t->flags & TWHEEL_F_FIXED_DELAY) {

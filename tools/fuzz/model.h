@@ -43,6 +43,7 @@ struct during {
  * struct timeout - what is known of one
  * @id: it; stays after its death, so that it is not given out again
  * @alive: it can be used
+ * @place: where it is in @alive of the file
  * @seen_ready: its event has been seen, and can only be read or withdrawn
  * @shaky: the order of its event is not known: see model_order()
  * @late: the word was stored when it may have been looked at already
@@ -60,6 +61,7 @@ struct during {
  */
 struct timeout {
 	uint64_t	id;
+	uint32_t	place;
 	uint8_t		alive, seen_ready, shaky, late, word_known;
 	uint32_t	flags, repeat, slack_us;
 	uint64_t	cookie, interval;
@@ -82,7 +84,9 @@ enum begun { NEW, MAYBE_BEGUN, BEGUN };
  * @max: timeouts at once
  * @private: the wheel is its own
  * @nr: above every index in use
- * @live: timeouts alive
+ * @live: timeouts alive, ...
+ * @alive: ... and their indices
+ * @seen: of those, how many are @seen_ready
  * @unread: at least so many events are there
  * @dead: ids that have died
  * @nr_dead: how many have, ever
@@ -102,13 +106,14 @@ struct file {
 	struct during	stop;
 	uint32_t	clock, slots, levels, max;
 	uint64_t	tick;
-	uint32_t	nr, live, unread;
+	uint32_t	nr, live, seen, unread;
 	uint64_t	dead[MAX_DEAD];
 	uint32_t	nr_dead;
 	uint64_t	turns, cookies;
 	uint64_t	armed, moved, gone, ended, read, unprocessed;
 	struct twheel_event last;
 	uint64_t	last_turn;
+	uint32_t	alive[MAX_INDEX];
 	struct timeout	timeouts[MAX_INDEX];
 };
 

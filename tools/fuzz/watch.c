@@ -7,11 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "program.h"
 #include "report.h"
 #include "watch.h"
 
 #define MINUTE_S	60
+#define REPORT_US	300000	/* in which a report is written */
 
 static int kmsg = -1;
 static timer_t timer;
@@ -53,30 +55,59 @@ void watch_begin(void)
 	set_timer(MINUTE_S);
 }
 
-static int is_report(const char *record)
+static int has_mark(const char *text)
 {
 	static const char * const marks[] = {
-		"BUG", "WARNING", "KASAN", "KCSAN", "UBSAN", "ODEBUG", "corruption", "possible ",
+		"BUG", "WARNING", "KASAN", "UBSAN", "ODEBUG", "corruption", "possible ",
 		"stall", "lockup", "blocked for more than",
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(marks); i++) {
-		if (strstr(record, marks[i]))
+		if (strstr(text, marks[i]))
 			return 1;
 	}
 	return 0;
 }
 
-void watch_end(void)
+/* Is it about us? KCSAN knows of races of others; others print with interrupts off. */
+static int is_ours(const char *text)
+{
+	if (strstr(text, "KCSAN") || strstr(text, "wait context"))
+		return !!strstr(text, "[twheel");
+	return 1;
+}
+
+/* What is new in the log, a line each, as much as fits. */
+static void read_log(char *text, size_t size)
 {
 	char record[1024];
-	ssize_t size;
+	size_t used = 0;
+	ssize_t len;
+
+	text[0] = '\0';
+	while ((len = read(kmsg, record, sizeof(record) - 1)) > 0) {
+		record[len] = '\0';
+		record[strcspn(record, "\n") + 1] = '\0';
+		if (used < size)
+			used += snprintf(text + used, size - used, "%s", strchr(record, ';') + 1);
+	}
+}
+
+void watch_end(void)
+{
+	static char text[1 << 16], more[1 << 15];
 
 	set_timer(0);
-	while (kmsg >= 0 && (size = read(kmsg, record, sizeof(record) - 1)) > 0) {
-		record[size] = '\0';
-		record[strcspn(record, "\n")] = '\0';
-		if (is_report(record))
-			disagree("the kernel says: %s", strchr(record, ';') + 1);
-	}
+	if (kmsg < 0)
+		return;
+	read_log(text, sizeof(text) / 2);
+	if (!has_mark(text))
+		return;
+	/* A report is many lines, and it may be going on. */
+	sleep_us(REPORT_US);
+	read_log(more, sizeof(more));
+	strcat(text, more);
+	fputs(text, stderr);
+	if (is_ours(text))
+		disagree("the kernel has something to say: %s", text);
 }
