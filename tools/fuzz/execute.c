@@ -64,8 +64,9 @@ static struct world {
 	struct twheel_info	fresh;
 	struct context		contexts[NR_CONTEXTS];
 	struct descriptor	descriptors[NR_FDS];
-	int			in_child;
 } *world;
+
+static int in_child;	/* not shared: descriptors and mappings are the parent's */
 
 static struct descriptor *descriptor_of(const struct step *step)
 {
@@ -158,7 +159,7 @@ static void run_open(const struct step *step)
 	char path[40] = DEVICE;
 	int fd;
 
-	if (!c || world->in_child)
+	if (!c || in_child)
 		return;
 	/* That is a context of its own, too. */
 	if (step->target % 8 == 7 && d->context)
@@ -177,14 +178,14 @@ static void run_dup(const struct step *step)
 	struct descriptor *from = &world->descriptors[step->target % NR_FDS];
 	struct descriptor *to = descriptor_of(step);
 
-	if (world->in_child || !from->context || from == to)
+	if (in_child || !from->context || from == to)
 		return;
 	refer(to, from->context, fcntl(from->fd, F_DUPFD_CLOEXEC, 0));
 }
 
 static void run_close(const struct step *step)
 {
-	if (!world->in_child)
+	if (!in_child)
 		drop(descriptor_of(step));
 }
 
@@ -736,7 +737,7 @@ static void run_map(const struct step *step)
 		    pages <= (c->file.max + WORDS_PER_PAGE - 1) / WORDS_PER_PAGE;
 	void *map;
 
-	if (c->words || world->in_child)
+	if (c->words || in_child)
 		return;
 	map = mmap(NULL, pages * 4096, protection, share, d->fd, offset);
 	device_count(1);
@@ -757,7 +758,7 @@ static void run_map(const struct step *step)
 
 static void run_unmap(const struct step *step)
 {
-	if (!world->in_child)
+	if (!in_child)
 		unmap(descriptor_of(step)->context);
 }
 
@@ -815,7 +816,7 @@ static unsigned int run_at(const struct program *program, unsigned int pos)
 {
 	const struct step *step = &program->steps[pos];
 
-	if (kind_of(step) == FORK && !world->in_child)
+	if (kind_of(step) == FORK && !in_child)
 		return 1 + run_fork(program, pos);
 	if (kind_of(step) == SUBMIT && descriptor_of(step)->context)
 		return 1 + run_submit(program, pos);
@@ -839,14 +840,12 @@ static unsigned int run_fork(const struct program *program, unsigned int pos)
 	tell("fork");
 	pid = fork();
 	if (!pid) {
-		world->in_child = 1;
+		in_child = 1;
 		run_between(program, pos + 1, pos + 1 + nr);
 		_exit(0);
 	}
-	world->in_child = 0;
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
 		disagree("fork: status %d", status);
-	world->in_child = 0;
 	return nr;
 }
 
