@@ -52,6 +52,7 @@ help:
 	@echo 'make fuzz          random programs against the device, for long; SEED, OPERATIONS, KERNEL'
 	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
 	@echo 'make bench-check   fails if twheel has become more than 5 % dearer'
+	@echo 'make readme        the session and the picture of the README anew'
 	@echo 'make clean         remove build/ (kernels are in ~/.cache/twheel)'
 
 setup-%:
@@ -115,9 +116,12 @@ bench: setup-bench
 bench-check: setup-bench
 	@tools/check/run bench
 
+readme: all setup-vm
+	@tools/readme/update
+
 clean:
 	rm -rf $(O)
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
 .PHONY: install uninstall completion adapters python samples static analysis prove fuzz bench
-.PHONY: faults storms bench-check deb deb-check matrix clean
+.PHONY: faults storms bench-check deb deb-check matrix readme clean
