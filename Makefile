@@ -52,6 +52,7 @@ help:
 	@echo 'make fuzz          random programs against the device, for long; SEED, OPERATIONS, KERNEL'
 	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
 	@echo 'make bench-check   fails if twheel has become more than 5 % dearer'
+	@echo 'make readme-check  follow the README from the top, on Debian 12 and 13'
 	@echo 'make readme        the session and the picture of the README anew'
 	@echo 'make clean         remove build/ (kernels are in ~/.cache/twheel)'
 
@@ -116,6 +117,9 @@ bench: setup-bench
 bench-check: setup-bench
 	@tools/check/run bench
 
+readme-check: setup-vm setup-deb
+	@tools/check/run readme
+
 readme: all setup-vm
 	@tools/readme/update
 
@@ -124,4 +128,4 @@ clean:
 
 .PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
 .PHONY: install uninstall completion adapters python samples static analysis prove fuzz bench
-.PHONY: faults storms bench-check deb deb-check matrix readme clean
+.PHONY: faults storms bench-check deb deb-check matrix readme readme-check clean

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# What the README says to type is typed, in a minimal system, as KTAP. /srv/twheel.git
+# is what is cloned. A command that the page does not have fails.
+
+export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8
+echo 'APT::Get::Assume-Yes "true";' >/etc/apt/apt.conf.d/yes
+
+number=0
+check()
+{
+	number=$((number + 1))
+	verdict=ok
+	"$@" >/root/output 2>&1 </dev/null || verdict='not ok'
+	tail -n 20 /root/output | sed 's/^/# /'
+	echo "$verdict $number $*"
+}
+
+# typed COMMAND [DIRECTORY]: as the page has it, up to the comment.
+typed()
+{
+	sed -n 's/^    //; T; s/  *# .*//; p' README.md | grep -qxF "$1" || {
+		echo "README.md does not have: $1"
+		return 1
+	}
+	(cd "${2-.}" && eval "$1")
+}
+
+# If what the lists name is gone from the archive, they are too old.
+git_and_make_are_there()
+{
+	set -- apt-get -q --no-install-recommends install git make
+	"$@" || { apt-get -q update && "$@"; }
+	git clone -q /srv/twheel.git /root/twheel
+}
+
+# What is to be typed in the shell of `make vm`.
+# shellcheck disable=SC2016 # in the page
+shell_in_the_machine_takes_what_is_typed()
+{
+	sed -n '/`make vm` gives a shell/,/^`make help`/s/^    //p' README.md >/root/commands
+	grep -q '^twheel read' /root/commands &&
+		tools/vm/run --add /root/commands -- sh /add/commands | grep 'cookie=7'
+}
+
+echo "KTAP version 1"
+echo "1..9"
+check git_and_make_are_there
+cd /root/twheel || exit
+check typed 'make demo'
+check shell_in_the_machine_takes_what_is_typed
+check typed 'make install prefix=/usr/local'
+check typed 'ldconfig'
+cp tools/examples/idle_server.c /root/server.c
+check typed 'cc server.c -ltwheel' /root
+check ldd /root/a.out
+check typed 'make deb'
+check typed 'apt install linux-headers-amd64 ./build/deb/*.deb'
