@@ -146,7 +146,8 @@ int model_is_due(struct file *f, uint64_t by)
 	for_each_alive(f, t) {
 		uint64_t deadline = sum(later(t->high, word_of(t)), t->slack_us * 1000ULL);
 
-		if (tick_of(f, deadline) <= by)
+		/* What was due before it was armed comes with the next tick. */
+		if (tick_of(f, later(deadline, t->armed)) <= by)
 			return 1;
 	}
 	return 0;
