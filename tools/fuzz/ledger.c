@@ -8,7 +8,7 @@
 #include "report.h"
 
 #define ULL(value)	((unsigned long long)(value))
-#define MAX_ENTRIES	6000	/* of a thread */
+#define MAX_ENTRIES	16000	/* of a thread */
 #define MAX_RECENT	16
 
 enum what { OP, EVENT, LISTED, ALL, STOPPED, LIVE };
@@ -56,7 +56,7 @@ struct life {
 	struct entry	*first, *birth, *end;
 };
 
-#define MAX_LIVES	(1U << 15)	/* more than there are entries */
+#define MAX_LIVES	(1U << 17)	/* more than there are entries */
 #define MAX_CANCELS	(MAX_THREADS * 64)
 
 static struct life lives[MAX_LIVES];
@@ -84,7 +84,7 @@ void ledger_clear(uint64_t tick_ns)
 static struct entry *add(unsigned int thread, enum what what, uint64_t id, struct during when)
 {
 	struct page *page = &pages[thread];
-	/* More than a program can make; the last one is overwritten then. */
+	/* More than programs make; the last one is overwritten then, and nothing judged. */
 	struct entry *entry = &page->entries[page->nr < MAX_ENTRIES - 1 ? page->nr++ : page->nr];
 
 	entry->what = what;
@@ -180,7 +180,7 @@ static int is_end(const struct entry *e)
 /* Where the life with this id is, or is to be. */
 static struct life *life_of(uint64_t id)
 {
-	uint32_t i = (id * 0x9e3779b97f4a7c15) >> 49;
+	uint32_t i = (id * 0x9e3779b97f4a7c15) >> 47;
 
 	while (lives[i].id && lives[i].id != id)
 		i = (i + 1) % MAX_LIVES;
@@ -528,8 +528,19 @@ void ledger_print(FILE *file)
 		print_entry(file, sorted[i]);
 }
 
+static int is_complete(void)
+{
+	for (unsigned int i = 0; i < MAX_THREADS; i++) {
+		if (pages[i].nr == MAX_ENTRIES - 1)
+			return 0;
+	}
+	return 1;
+}
+
 void ledger_judge(const struct twheel_stats *stats)
 {
+	if (!is_complete())
+		return;
 	sort_out();
 	for_each_entry(e) {
 		if (disagreed())

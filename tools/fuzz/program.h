@@ -23,7 +23,7 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-#define MAX_STEPS	48
+#define MAX_STEPS	160
 #define MAX_THREADS	4
 
 enum kind {
