@@ -221,7 +221,7 @@ static char *number_text(char *text, size_t size, unsigned int number)
 
 static void threads_share_a_file(void)
 {
-	unsigned int nr = often(500000, 50000);
+	unsigned int nr = often(2000000, 50000);
 	char text[16];
 	char *const args[] = {
 		"twheel", "load", "--threads", "64", "--share", "--json",
