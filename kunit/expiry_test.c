@@ -8,10 +8,15 @@
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
+#include <linux/moduleparam.h>
 #include <linux/prandom.h>
 
 #include "fixture.h"
 #include "suite.h"
+
+static unsigned int phases = 512;
+module_param(phases, uint, 0444);
+MODULE_PARM_DESC(phases, "How many phases a wheel has at most that is begun from each of them");
 
 #define TICK		((u64)NSEC_PER_MSEC)
 /* No power of two, and short: the largest wheels turn often before the clock ends. */
@@ -35,12 +40,12 @@ KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
 /* Small wheels are begun from each phase, large ones around their boundaries. */
 static u64 nr_phases(const struct shape *s)
 {
-	return ref_span(s) <= 512 ? ref_span(s) : SHAPE_BOUNDARIES(s->levels);
+	return ref_span(s) <= phases ? ref_span(s) : SHAPE_BOUNDARIES(s->levels);
 }
 
 static u64 phase(const struct shape *s, u64 i)
 {
-	return ref_span(s) <= 512 ? i : ref_boundary(s, i);
+	return ref_span(s) <= phases ? i : ref_boundary(s, i);
 }
 
 /* Go on to the next revolution of the whole wheel, and there to phase @i. */

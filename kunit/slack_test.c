@@ -158,17 +158,20 @@ static u64 expect_in_window(struct kunit *test, struct probe *p, u64 now_tick, u
 	return pos.tick;
 }
 
-/* Every deadline of some ticks, with every slack, from a cursor that moves on. */
+/*
+ * Every deadline of some ticks, with every slack, from a cursor that moves on. A wheel
+ * with very many slots takes long to look through: there it is some of them.
+ */
 static void slack_is_kept_with_near_deadlines(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	u64 expires, slack, now = 0;
+	u64 expires, slack, now = 0, step = s->slots > 256 ? 7 : 1;
 	struct probe *p;
 
 	manual_wheel(test, ODD_TICK, s->slots, s->levels);
 	p = probes(test, 1);
-	for (expires = 0; expires < 60; expires++) {
-		for (slack = 0; slack < 60; slack++) {
+	for (expires = 0; expires < 60; expires += step) {
+		for (slack = 0; slack < 60; slack += step) {
 			u64 at = now * ODD_TICK + expires;
 
 			KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, at, slack));
@@ -213,7 +216,7 @@ static void neighbours_share_ticks(struct kunit *test)
 	p = probes(test, 1000);
 	for (i = 0; i < 1000; i++)
 		KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[i].t, (1000 + i) * TICK, 64 * TICK));
-	for (i = 1; i <= 2100; i++)
+	for (i = 999; i <= 2100; i++)
 		advance_tick(test, i);
 	for (i = 0, n = 0, last = 0; i < 1000; i++) {
 		KUNIT_ASSERT_EQ(test, 1U, p[i].fired);
