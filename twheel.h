@@ -264,22 +264,16 @@ static inline bool twheel_pending(const struct twheel_timeout *t)
 
 /**
  * twheel_timeout_copy() - prepare a timeout for its first arm, like another one
- * @t: the timeout; it must not be in a wheel
- * @from: one that has been initialised, and not armed since
+ * @t: the timeout, in memory that is all zeros
+ * @from: what twheel_timeout_init() has made, and nothing has changed since
  *
- * For many at once: it costs next to nothing, and need not be called for memory of
- * zeros.
+ * For many at once: it costs next to nothing.
  */
 static inline void twheel_timeout_copy(struct twheel_timeout *t,
 				       const struct twheel_timeout *from)
 {
 	t->fn = from->fn;
 	t->shard = from->shard;
-	t->state = TWHEEL_IDLE;
-	t->level = 0;
-	t->kind = from->kind;
-	t->worker = from->worker;
-	t->tag = 0;
 }
 
 /**

@@ -683,6 +683,8 @@ static inline void twheel_take(struct twheel_file *f, struct twheel_record *r)
 {
 	f->free = r->next_free;
 	f->live++;
+	r->rearm = false;
+	r->unprocessed = false;
 }
 
 /* The record is in no list. Its id dies; so does the record with its last id. */
@@ -690,8 +692,6 @@ static inline void twheel_recycle(struct twheel_file *f, struct twheel_record *r
 {
 	lockdep_assert_held(&f->lock);
 	r->state = TWHEEL_FREE;
-	r->rearm = false;
-	r->unprocessed = false;
 	r->id += TWHEEL_GENERATION;
 	if (unlikely(r->id < TWHEEL_GENERATION))
 		return;
@@ -722,7 +722,10 @@ static void twheel_unready(struct twheel_file *f, struct twheel_record *r)
 	twheel_count_unready(f, 1);
 }
 
-/* Nothing of a record is looked at that is not set here or by the ARM that takes it. */
+/*
+ * Records in zeros: FREE, and initialised but for what is set here, or by the ARM that
+ * takes it. Most kernels hand out pages of zeros anyway.
+ */
 static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
 {
 	u64 id = TWHEEL_GENERATION + f->nr_chunks * TWHEEL_PER_CHUNK;
@@ -730,7 +733,8 @@ static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
 	struct twheel_chunk *chunk;
 	struct twheel_record *r;
 
-	chunk = twheel_alloc_page(f, 0);
+	BUILD_BUG_ON(TWHEEL_FREE);
+	chunk = twheel_alloc_page(f, __GFP_ZERO);
 	if (IS_ERR(chunk))
 		return chunk;
 	chunk->file = f;
@@ -739,10 +743,6 @@ static struct twheel_chunk *twheel_alloc_chunk(struct twheel_file *f)
 		twheel_timeout_copy(&r->t, &model);
 		r->id = id++;
 		r->next_free = r + 1;
-		r->state = TWHEEL_FREE;
-		r->flags = 0;
-		r->rearm = false;
-		r->unprocessed = false;
 	}
 	return chunk;
 }
