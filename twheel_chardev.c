@@ -149,9 +149,11 @@
  * are armed from another state are known to nobody but the holder of the lock, as
  * twheel_arm_list() wants it.
  *
- * Copies to user space under the lock are made with page faults disabled. If one
- * faults, the lock is dropped, the page is brought in, and the copy is made
- * again: an event leaves the queue when it has been copied as a whole.
+ * Copies to and from user space under the lock are made with page faults disabled. If
+ * one faults, the lock is dropped, the page is brought in, and the copy is made
+ * again: an event leaves the queue when it has been copied as a whole, and the run of
+ * operations that SUBMIT carries out where they are, in user memory, ends before the
+ * one that faults.
  *
  *
  * Waiting
@@ -852,7 +854,7 @@ static int twheel_grow(struct twheel_file *f, const struct twheel_op *op)
  * @ns from @base on the wheel's clock. What a namespace shifts to before the clock's
  * zero is past, what it shifts beyond the end never comes.
  */
-static u64 twheel_from_base(u64 ns, u64 base)
+static __always_inline u64 twheel_from_base(u64 ns, u64 base)
 {
 	u64 sum = ns + base;
 
@@ -862,7 +864,7 @@ static u64 twheel_from_base(u64 ns, u64 base)
 }
 
 /* What an absolute time of the opener of the file is on the wheel's clock, */
-static u64 twheel_from_user_ns(const struct twheel_file *f, u64 ns)
+static __always_inline u64 twheel_from_user_ns(const struct twheel_file *f, u64 ns)
 {
 	return twheel_from_base(ns, -(u64)f->offset_ns);
 }
@@ -882,8 +884,8 @@ static u64 twheel_now_for(const struct twheel_file *f, const struct twheel_op *o
 }
 
 /* The deadline that @op asks for, on the wheel's clock. */
-static inline u64 twheel_deadline(const struct twheel_file *f, const struct twheel_op *op,
-				  u64 now_ns)
+static __always_inline u64 twheel_deadline(const struct twheel_file *f,
+					   const struct twheel_op *op, u64 now_ns)
 {
 	if (op->flags & TWHEEL_F_ABS)
 		return twheel_from_user_ns(f, op->expires_ns);
@@ -1076,11 +1078,16 @@ static void twheel_sink(void *data, struct list_head *expired, unsigned int nr, 
 
 /* Operations */
 
+static bool twheel_has_begun(const struct twheel_file *f)
+{
+	/* Pairs with the release in twheel_set_up(). */
+	return smp_load_acquire(&f->begun);
+}
+
 /* From here on the file stays as it was set up; comes before everything else. */
 static void twheel_begin(struct twheel_file *f)
 {
-	/* Pairs with the release in twheel_set_up(). */
-	if (smp_load_acquire(&f->begun))
+	if (twheel_has_begun(f))
 		return;
 	spin_lock(&f->lock);
 	WRITE_ONCE(f->begun, true);
@@ -1128,19 +1135,6 @@ static int twheel_check_op(const struct twheel_file *f, const struct twheel_op *
 	default:
 		return -EINVAL;
 	}
-}
-
-/*
- * Most ARMs ask for nothing but a deadline: seen at a glance. Such a one passes
- * twheel_check_op().
- */
-static inline bool twheel_is_plain(const struct twheel_file *f, const struct twheel_op *op)
-{
-	/* TWHEEL_F_ABS may be there, or must be. */
-	u32 flags = (op->flags & (f->op_flags | ~TWHEEL_F_ABS)) ^ f->op_flags;
-	u32 extras = op->repeat | op->slack_us | op->reserved | flags;
-
-	return likely(!(extras | op->interval_ns | op->expires_ns >> 63));
 }
 
 /* All that ARM and MOD set, but for t.expires. */
@@ -1300,37 +1294,7 @@ struct twheel_batch {
 };
 
 /*
- * A run of plain ARMs at the front of @ops, in one go, as long as there are records.
- * Returns how many are done.
- */
-static u32 twheel_run_plain(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
-			    struct twheel_timeout **timeouts)
-{
-	struct twheel_record *r = f->free;
-	u32 room = f->stopped ? 0 : min(nr, f->max - f->live);
-	u32 i;
-
-	lockdep_assert_held(&f->lock);
-	for (i = 0; i < room && r; i++) {
-		struct twheel_op *op = &ops[i];
-
-		if (op->opcode != TWHEEL_OP_ARM || !twheel_is_plain(f, op))
-			break;
-		f->free = r->next_free;
-		op->id = r->id;
-		op->result = 0;
-		twheel_fill_plain(r, op, twheel_deadline(f, op, now_ns));
-		timeouts[i] = &r->t;
-		r = f->free;
-	}
-	f->live += i;
-	if (i)
-		twheel_arm_list(f->wheel, timeouts, i);
-	return i;
-}
-
-/*
- * A run of any ARMs at the front of @ops, in one go. Returns how many are done: up to
+ * A run of ARMs at the front of @ops, in one go. Returns how many are done: up to
  * an operation of another kind, or one that needs a record or a word and there is none.
  */
 static u32 twheel_run_arms(struct twheel_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
@@ -1383,6 +1347,27 @@ static void twheel_finish_cancels(struct twheel_file *f, struct twheel_op *op,
 }
 
 /*
+ * Cancel what is DROPPED, which was pending or is on its way to the sink. False if
+ * there are results now that are not 0.
+ */
+static bool twheel_cancel_drops(struct twheel_file *f, struct twheel_op *ops,
+				struct twheel_timeout **timeouts, u32 nr)
+{
+	bool all = twheel_cancel_list(timeouts, nr) == nr;
+	u32 i;
+
+	lockdep_assert_held(&f->lock);
+	f->live -= nr;
+	f->counts.cancelled += nr;
+	if (unlikely(!all))
+		twheel_finish_cancels(f, ops, timeouts, nr);
+	for (i = 0; i < nr; i++)
+		if (likely(timeouts[i]))
+			twheel_recycle(f, twheel_record_of(&timeouts[i]->entry));
+	return all;
+}
+
+/*
  * A run of CANCELs at the front of @ops, in one go. What is pending is DROPPED first,
  * so that its id is dead for those behind it. Returns how many are done.
  */
@@ -1390,7 +1375,7 @@ static u32 twheel_run_cancels(struct twheel_file *f, struct twheel_op *ops, u32 
 			      struct twheel_timeout **timeouts)
 {
 	struct twheel_record *r;
-	u32 i, k, n = 0;
+	u32 i, n = 0;
 
 	for (i = 0; i < nr && ops[i].opcode == TWHEEL_OP_CANCEL; i++) {
 		struct twheel_op *op = &ops[i];
@@ -1406,13 +1391,7 @@ static u32 twheel_run_cancels(struct twheel_file *f, struct twheel_op *ops, u32 
 		r->state = TWHEEL_DROPPED;
 		timeouts[n++] = &r->t;
 	}
-	f->live -= n;
-	f->counts.cancelled += n;
-	if (unlikely(twheel_cancel_list(timeouts, n) != n))
-		twheel_finish_cancels(f, ops, timeouts, n);
-	for (k = 0; k < n; k++)
-		if (likely(timeouts[k]))
-			twheel_recycle(f, twheel_record_of(&timeouts[k]->entry));
+	twheel_cancel_drops(f, ops, timeouts, n);
 	return i;
 }
 
@@ -1430,8 +1409,7 @@ static u32 twheel_run_ops(struct twheel_file *f, struct twheel_op *ops, u32 nr, 
 		struct twheel_op *op = &ops[i];
 
 		if (op->opcode == TWHEEL_OP_ARM) {
-			n = twheel_run_plain(f, op, nr - i, now_ns, timeouts) ?:
-			    twheel_run_arms(f, op, nr - i, now_ns, timeouts);
+			n = twheel_run_arms(f, op, nr - i, now_ns, timeouts);
 			if (!n)
 				break;
 			i += n;
@@ -1471,14 +1449,15 @@ static void twheel_carry_out(struct twheel_file *f, struct twheel_batch *batch, 
 	}
 }
 
-/* One operation in a call */
-
 /*
- * Get an operation but for its result, field by field: a call that copies it costs
- * twice as much. If @writes, the result is set to 0. True if the address is bad.
+ * Operations in user memory, field by field, which is half of what a call that copies
+ * them costs. All but twheel_fetch_op() is for the two that most are: what is not for
+ * them begins anew as an operation of any kind. What must be 0 in these is looked at as
+ * it comes: put together, it would have to be kept in memory. True if the address is
+ * bad, or would fault.
  */
-static __always_inline bool twheel_fetch_op(struct twheel_op *op,
-					    struct twheel_op __user *uop, bool writes)
+
+static __always_inline bool twheel_fetch_op(struct twheel_op *op, struct twheel_op __user *uop)
 {
 	if (!user_access_begin(uop, sizeof(*uop)))
 		return true;
@@ -1491,8 +1470,6 @@ static __always_inline bool twheel_fetch_op(struct twheel_op *op,
 	unsafe_get_user(op->repeat, &uop->repeat, fault);
 	unsafe_get_user(op->slack_us, &uop->slack_us, fault);
 	unsafe_get_user(op->reserved, &uop->reserved, fault);
-	if (writes)
-		unsafe_put_user(0, &uop->result, fault);
 	user_access_end();
 	return false;
 fault:
@@ -1500,19 +1477,119 @@ fault:
 	return true;
 }
 
-/* Write what comes out of an ARM. True if the address is bad, or would fault. */
-static __always_inline bool twheel_put_id(u64 id, struct twheel_op __user *uop)
+/* The following are called between user_access_begin() and user_access_end(). */
+
+static __always_inline bool twheel_is_not(u32 value, const __u32 __user *field)
 {
-	if (!user_access_begin(uop, sizeof(*uop)))
-		return true;
-	unsafe_put_user(id, &uop->id, fault);
-	unsafe_put_user(0, &uop->result, fault);
-	user_access_end();
-	return false;
+	u32 is;
+
+	unsafe_get_user(is, field, fault);
+	return is != value;
 fault:
-	user_access_end();
 	return true;
 }
+
+static __always_inline bool twheel_is_set(const __u64 __user *field)
+{
+	u64 is;
+
+	unsafe_get_user(is, field, fault);
+	return is;
+fault:
+	return true;
+}
+
+/*
+ * Get flags, deadline and cookie of a plain ARM, one that asks for nothing else. It
+ * passes twheel_check_op(). @must are the flags that it must have. True also if it is
+ * something else.
+ */
+static __always_inline bool twheel_load_plain(struct twheel_op *op,
+					      const struct twheel_op __user *uop, u32 must)
+{
+	if (twheel_is_not(TWHEEL_OP_ARM, &uop->opcode))
+		return true;
+	unsafe_get_user(op->flags, &uop->flags, fault);
+	if (op->flags != TWHEEL_F_ABS && op->flags != must)
+		return true;
+	if (twheel_is_set(&uop->interval_ns) || twheel_is_not(0, &uop->repeat) ||
+	    twheel_is_not(0, &uop->slack_us) || twheel_is_not(0, &uop->reserved))
+		return true;
+	unsafe_get_user(op->expires_ns, &uop->expires_ns, fault);
+	unsafe_get_user(op->cookie, &uop->cookie, fault);
+	return op->expires_ns > S64_MAX;
+fault:
+	return true;
+}
+
+/* Get the id of a CANCEL that passes twheel_check_op(). True also if it does not. */
+static __always_inline bool twheel_load_cancel(u64 *id, const struct twheel_op __user *uop)
+{
+	if (twheel_is_not(TWHEEL_OP_CANCEL, &uop->opcode) || twheel_is_not(0, &uop->flags) ||
+	    twheel_is_not(0, &uop->repeat) || twheel_is_not(0, &uop->slack_us) ||
+	    twheel_is_not(0, &uop->reserved) || twheel_is_set(&uop->expires_ns) ||
+	    twheel_is_set(&uop->interval_ns) || twheel_is_set(&uop->cookie))
+		return true;
+	unsafe_get_user(*id, &uop->id, fault);
+	return false;
+fault:
+	return true;
+}
+
+/* Write that an operation has succeeded. */
+static __always_inline bool twheel_store_done(struct twheel_op __user *uop)
+{
+	unsafe_put_user(0, &uop->result, fault);
+	return false;
+fault:
+	return true;
+}
+
+/* Write what comes out of an ARM. */
+static __always_inline bool twheel_store_id(u64 id, struct twheel_op __user *uop)
+{
+	unsafe_put_user(id, &uop->id, fault);
+	return twheel_store_done(uop);
+fault:
+	return true;
+}
+
+static __always_inline bool twheel_fetch_plain(struct twheel_op *op,
+					       const struct twheel_op __user *uop, u32 must)
+{
+	bool other;
+
+	if (!user_access_begin(uop, sizeof(*uop)))
+		return true;
+	other = twheel_load_plain(op, uop, must);
+	user_access_end();
+	return other;
+}
+
+/* A result that cannot be told is found out before there is one. */
+static __always_inline bool twheel_fetch_cancel(u64 *id, struct twheel_op __user *uop)
+{
+	bool other;
+
+	if (!user_access_begin(uop, sizeof(*uop)))
+		return true;
+	other = twheel_load_cancel(id, uop) || twheel_store_done(uop);
+	user_access_end();
+	return other;
+}
+
+static __always_inline bool twheel_put_id(u64 id, struct twheel_op __user *uop)
+{
+	bool fault;
+
+	if (!user_access_begin(uop, sizeof(*uop)))
+		return true;
+	fault = twheel_store_id(id, uop);
+	user_access_end();
+	return fault;
+}
+
+/* One operation in a call */
 
 /*
  * Try to arm. The id has to get to user space first, as a timeout that nobody knows
@@ -1608,7 +1685,7 @@ static noinline_for_stack int twheel_ioctl_op(struct twheel_file *f, u32 opcode,
 {
 	struct twheel_op op;
 
-	if (twheel_fetch_op(&op, uop, false))
+	if (twheel_fetch_op(&op, uop))
 		return -EFAULT;
 	if (op.opcode != opcode)
 		return -EINVAL;
@@ -1651,12 +1728,7 @@ static int twheel_ioctl_arm(struct twheel_file *f, struct twheel_op __user *uop)
 	u64 now_ns = 0;
 	bool done;
 
-	if (twheel_fetch_op(&op, uop, false))
-		return -EFAULT;
-	if (op.opcode != TWHEEL_OP_ARM)
-		return -EINVAL;
-	twheel_begin(f);
-	if (unlikely(!twheel_is_plain(f, &op)))
+	if (unlikely(!twheel_has_begun(f) || twheel_fetch_plain(&op, uop, f->op_flags)))
 		return twheel_ioctl_op(f, TWHEEL_OP_ARM, uop);
 	if (!(op.flags & TWHEEL_F_ABS))
 		now_ns = twheel_now(f->wheel);
@@ -1668,17 +1740,13 @@ static int twheel_ioctl_arm(struct twheel_file *f, struct twheel_op __user *uop)
 
 static int twheel_ioctl_cancel(struct twheel_file *f, struct twheel_op __user *uop)
 {
-	struct twheel_op op;
+	u64 id;
 	int ret;
 
-	/* A result that cannot be told is found out before there is one. */
-	if (twheel_fetch_op(&op, uop, true))
-		return -EFAULT;
-	if (op.opcode != TWHEEL_OP_CANCEL || twheel_check_cancel(&op))
-		return -EINVAL;
-	twheel_begin(f);
+	if (unlikely(!twheel_has_begun(f) || twheel_fetch_cancel(&id, uop)))
+		return twheel_ioctl_op(f, TWHEEL_OP_CANCEL, uop);
 	spin_lock(&f->lock);
-	ret = twheel_cancel_id(f, op.id);
+	ret = twheel_cancel_id(f, id);
 	spin_unlock(&f->lock);
 	return likely(ret <= 0) ? ret : put_user(ret, &uop->result);
 }
@@ -1704,22 +1772,146 @@ static u32 twheel_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops
 	return min(nr - 1, in_page);
 }
 
+/*
+ * Most of what is submitted are runs of plain ARMs, and of CANCELs of what is in the
+ * wheel. These are never copied: they are read from user memory and carried out one by
+ * one, up to the first that is anything else, or that faults. Not inline: there would
+ * not be registers enough.
+ */
+
+/* Returns how many are done: no more than there are records. */
+static u32 twheel_run_plain(struct twheel_file *f, struct twheel_op __user *uop, u32 nr,
+			    u64 now_ns, struct twheel_timeout **timeouts)
+{
+	u32 room = f->stopped ? 0 : min(nr, f->max - f->live);
+	struct twheel_record *r = f->free;
+	u32 must = f->op_flags, n;
+	struct twheel_op op;
+
+	lockdep_assert_held(&f->lock);
+	if (!user_access_begin(uop, nr * sizeof(*uop)))
+		return 0;
+	for (n = 0; r && n < room; n++, uop++) {
+		if (unlikely(twheel_load_plain(&op, uop, must) || twheel_store_id(r->id, uop)))
+			break;
+		twheel_fill_plain(r, &op, twheel_deadline(f, &op, now_ns));
+		timeouts[n] = &r->t;
+		r = r->next_free;
+	}
+	user_access_end();
+	f->free = r;
+	f->live += n;
+	return n;
+}
+
+/* ARMs at the front of @uops. Returns how many are done. */
+static noinline u32 twheel_submit_arms(struct twheel_file *f, struct twheel_op __user *uops,
+				       u32 nr, struct twheel_timeout **timeouts)
+{
+	static const struct twheel_op plain = { .opcode = TWHEEL_OP_ARM };
+	u64 now_ns = twheel_now(f->wheel);
+	u32 n, done = 0;
+	bool grow;
+
+	do {
+		spin_lock(&f->lock);
+		pagefault_disable();
+		n = twheel_run_plain(f, uops + done, nr - done, now_ns, timeouts);
+		pagefault_enable();
+		if (n)
+			twheel_arm_list(f->wheel, timeouts, n);
+		done += n;
+		grow = done < nr && !twheel_find_free(f, &plain);
+		spin_unlock(&f->lock);
+	} while (grow && !twheel_grow(f, &plain));
+	return done;
+}
+
+/* What is pending is DROPPED, and put into @batch. Returns how many there are. */
+static u32 twheel_run_drops(struct twheel_file *f, struct twheel_op __user *uop, u32 nr,
+			    struct twheel_batch *batch)
+{
+	struct twheel_timeout **timeouts = batch->timeouts;
+	struct twheel_op *op = batch->ops;
+	struct twheel_record *r;
+	u32 n;
+
+	lockdep_assert_held(&f->lock);
+	if (!user_access_begin(uop, nr * sizeof(*uop)))
+		return 0;
+	for (n = 0; n < nr; n++, uop++, op++) {
+		if (unlikely(twheel_load_cancel(&op->id, uop)))
+			break;
+		r = twheel_record_at(f, op->id);
+		if (unlikely(!r || r->id != op->id || r->state != TWHEEL_ARMED ||
+			     twheel_store_done(uop)))
+			break;
+		r->state = TWHEEL_DROPPED;
+		op->result = 0;
+		timeouts[n] = &r->t;
+	}
+	user_access_end();
+	return n;
+}
+
+/* CANCELs at the front of @uops. Returns how many are done. */
+static noinline u32 twheel_submit_cancels(struct twheel_file *f, struct twheel_op __user *uops,
+					  u32 nr, struct twheel_batch *batch)
+{
+	u32 i, n;
+	bool all;
+
+	spin_lock(&f->lock);
+	pagefault_disable();
+	n = twheel_run_drops(f, uops, nr, batch);
+	pagefault_enable();
+	all = twheel_cancel_drops(f, batch->ops, batch->timeouts, n);
+	spin_unlock(&f->lock);
+	/* If unmapped meanwhile, the results are forfeited. */
+	for (i = 0; unlikely(!all) && i < n; i++)
+		if (batch->ops[i].result && put_user(batch->ops[i].result, &uops[i].result))
+			break;
+	return n;
+}
+
+static u32 twheel_submit_straight(struct twheel_file *f, struct twheel_op __user *uops, u32 nr,
+				  struct twheel_batch *batch)
+{
+	u32 opcode;
+
+	if (get_user(opcode, &uops->opcode))
+		return 0;
+	if (opcode == TWHEEL_OP_ARM)
+		return twheel_submit_arms(f, uops, nr, batch->timeouts);
+	if (opcode == TWHEEL_OP_CANCEL)
+		return twheel_submit_cancels(f, uops, nr, batch);
+	return 0;
+}
+
+/* Any operations. Adds to @done how many were tried. True if an address is bad. */
+static bool twheel_submit_copies(struct twheel_file *f, struct twheel_op __user *uops, u32 nr,
+				 struct twheel_batch *batch, u32 *done)
+{
+	u32 got = twheel_fetch_ops(batch->ops, uops, nr);
+
+	twheel_carry_out(f, batch, got);
+	*done += got;
+	/* If unmapped meanwhile, the results are forfeited, the effects stay. */
+	return copy_to_user(uops, batch->ops, got * sizeof(*uops)) || got < nr;
+}
+
 /* Returns how many operations were tried: with none of them, the address is bad. */
 static u32 twheel_submit_batch(struct twheel_file *f, struct twheel_op __user *uops, u32 nr,
 			       struct twheel_batch *batch)
 {
-	struct twheel_op *ops = batch->ops;
-	u32 done = 0, want, got;
-	bool fault;
+	u32 done = 0, end;
 
 	while (done < nr) {
-		want = min(nr - done, batch->size);
-		got = twheel_fetch_ops(ops, uops + done, want);
-		twheel_carry_out(f, batch, got);
-		/* If unmapped meanwhile, the results are forfeited, the effects stay. */
-		fault = copy_to_user(uops + done, ops, got * sizeof(*ops)) || got < want;
-		done += got;
-		if (fault || signal_pending(current))
+		end = done + min(nr - done, batch->size);
+		done += twheel_submit_straight(f, uops + done, end - done, batch);
+		if (done < end && twheel_submit_copies(f, uops + done, end - done, batch, &done))
+			break;
+		if (signal_pending(current))
 			break;
 		cond_resched();
 	}
