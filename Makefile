@@ -31,10 +31,12 @@ help:
 	@echo 'make deb           Debian packages, in build/deb'
 	@echo 'make deb-check     install, use and remove them on Debian 12 and 13'
 	@echo 'make check         all tests: builds, static, host, KUnit, device, bench-check'
-	@echo 'make check-long    what takes longer: stress, hotplug, a million operations, proofs,'
-	@echo '                   and the packages, on Debian 12 and 13'
+	@echo 'make check-long    what takes longer: a million operations, proofs, and the packages,'
+	@echo '                   on Debian 12 and 13'
+	@echo 'make check-debug   KUnit, the device, its load, faults, storms and fuzz with KASAN,'
+	@echo '                   lockdep, kmemleak, with KCSAN, and with PREEMPT_RT'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
-	@echo 'make kunit-smp     the same on four CPUs, in QEMU'
+	@echo 'make kunit-smp     the same on four CPUs, in QEMU, under KASAN and lockdep'
 	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
 	@echo 'make travel        long timeouts, on a clock that jumps'
 	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
@@ -89,11 +91,17 @@ matrix: setup-matrix
 check-long: setup-check setup-prove setup-deb
 	@tools/check/run packages long prove
 
+check-debug: setup-check
+	@tools/check/run debug
+
 deb-check: setup-vm setup-deb
 	@tools/check/run packages
 
-library completion host kunit kunit-smp travel device adapters python samples static: setup-check
+library completion host kunit travel device adapters python samples static: setup-check
 	@tools/check/run $@
+
+kunit-smp: setup-check
+	@tools/check/run kunit@kasan
 
 analysis: setup-debug
 	@tools/check/run $@
@@ -126,6 +134,6 @@ readme: all setup-vm
 clean:
 	rm -rf $(O)
 
-.PHONY: all help modules tools vm demo check check-long library host kunit kunit-smp travel device
-.PHONY: install uninstall completion adapters python samples static analysis prove fuzz bench
-.PHONY: faults storms bench-check deb deb-check matrix readme readme-check clean
+.PHONY: all help modules tools vm demo check check-long check-debug library host kunit kunit-smp
+.PHONY: travel device install uninstall completion adapters python samples static analysis
+.PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The examples of the documentation run, and come to a good end; those that serve
-# have a test of themselves. A busybox shell runs this in the test VM.
+# have a test of themselves, with $EXAMPLE_CONNECTIONS where the machine is slow. A
+# busybox shell runs this in the test VM.
 
 examples()
 {
@@ -14,7 +15,7 @@ run_example()
 	case $1 in
 	*.sh) sh "$1" ;;
 	*.twheel) twheel run "$1" ;;
-	*_server) "$1" --self-test ;;
+	*_server) "$1" --self-test ${EXAMPLE_CONNECTIONS:+"$EXAMPLE_CONNECTIONS"} ;;
 	*) "$1" ;;
 	esac
 }
