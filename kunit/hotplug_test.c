@@ -543,7 +543,7 @@ static int hotplug_init(struct kunit *test)
 	struct many *m;
 
 	if (!IS_ENABLED(CONFIG_HOTPLUG_CPU) || num_online_cpus() == 1)
-		kunit_skip(test, "one CPU");
+		kunit_skip(test, "no CPU can go away");
 	m = kunit_kzalloc(test, sizeof(*m), GFP_KERNEL);
 	if (!m)
 		return -ENOMEM;
