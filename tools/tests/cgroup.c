@@ -155,6 +155,18 @@ static void file_without_memory_goes_on(void)
 	in_child(go_on_without_memory);
 }
 
+/* What CPUs have in stock for a group comes back when they get to it. */
+static int setup_soon(int fd, struct twheel_setup setup)
+{
+	__u64 end = now_ns() + 10 * NSEC_PER_SEC;
+	int err;
+
+	do {
+		err = try_setup(fd, setup);
+	} while (err == -ENOMEM && now_ns() < end);
+	return err;
+}
+
 static void setup_wheel_without_memory(void)
 {
 	const struct twheel_setup large = {
@@ -166,7 +178,7 @@ static void setup_wheel_without_memory(void)
 	enter_group_for_good(ROOT "/small");
 	fd = device_open(O_RDWR);
 	CHECK_EQ(try_setup(fd, large), -ENOMEM);
-	CHECK_EQ(try_setup(fd, small), 0);
+	CHECK_EQ(setup_soon(fd, small), 0);
 	arm(fd, 0, 7);
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
