@@ -600,15 +600,21 @@ static u32 twheel_index(const struct twheel_record *r)
 	return (u32)r->id;
 }
 
-static inline struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
+/* For who has the lock and may call nothing, between user_access_begin() and _end(). */
+static __always_inline struct twheel_record *__twheel_record_at(struct twheel_file *f, u32 index)
 {
 	u32 chunk = index / TWHEEL_PER_CHUNK;
 
-	lockdep_assert_held(&f->lock);
 	if (chunk >= f->nr_chunks)
 		return NULL;
 	chunk = array_index_nospec(chunk, f->nr_chunks);
 	return &f->chunks[chunk]->records[index % TWHEEL_PER_CHUNK];
+}
+
+static inline struct twheel_record *twheel_record_at(struct twheel_file *f, u32 index)
+{
+	lockdep_assert_held(&f->lock);
+	return __twheel_record_at(f, index);
 }
 
 /* Can its id be used? */
@@ -1151,8 +1157,8 @@ static inline void twheel_fill(struct twheel_file *f, struct twheel_record *r,
 }
 
 /* What twheel_fill() does for a plain ARM, to a record that is FREE. It is ARMED then. */
-static inline void twheel_fill_plain(struct twheel_record *r, const struct twheel_op *op,
-				     u64 expires_ns)
+static __always_inline void twheel_fill_plain(struct twheel_record *r,
+					      const struct twheel_op *op, u64 expires_ns)
 {
 	r->t.data = op->cookie;
 	r->t.expires = expires_ns;
@@ -1842,7 +1848,7 @@ static u32 twheel_run_drops(struct twheel_file *f, struct twheel_op __user *uop,
 	for (n = 0; n < nr; n++, uop++, op++) {
 		if (unlikely(twheel_load_cancel(&op->id, uop)))
 			break;
-		r = twheel_record_at(f, op->id);
+		r = __twheel_record_at(f, op->id);
 		if (unlikely(!r || r->id != op->id || r->state != TWHEEL_ARMED ||
 			     twheel_store_done(uop)))
 			break;
