@@ -29,12 +29,12 @@ scripts()
 # What runs in the kernel, and the programs. Proofs and the emulator's plugin are neither.
 kernel_sources()
 {
-	sources '*.[ch]' | grep -Ev '^./(tools|include)/|\.mod\.c$'
+	sources '*.[ch]' | grep -E '^./(kunit/|tools/samples/|[^/]*$)' | grep -v '\.mod\.c$'
 }
 
 program_sources()
 {
-	sources '*.c' | grep -E '^./tools/(adapters|lib|twheel|tests|bench|examples)/' |
+	sources '*.c' | grep -E '^./tools/(adapters|lib|twheel|tests|fuzz|faults|storms|bench|examples)/' |
 		grep -Ev '^./tools/bench/(kernel|plugin)/'
 }
 

@@ -54,6 +54,7 @@ int coverage_begin(void)
 {
 	int fd = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
 
+	/* It stays open as long as the thread lives. */
 	if (fd < 0 || ioctl(fd, KCOV_INIT_TRACE, AREA))
 		return 0;
 	area = mmap(NULL, AREA * sizeof(*area), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

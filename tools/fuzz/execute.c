@@ -834,7 +834,7 @@ static void run_between(const struct program *program, unsigned int pos, unsigne
 static unsigned int run_fork(const struct program *program, unsigned int pos)
 {
 	unsigned int nr = 1 + program->steps[pos].target % 4;
-	int status;
+	int status = 0;
 	pid_t pid;
 
 	tell("fork");

@@ -129,26 +129,26 @@ uint64_t model_op_errors(struct file *f, const struct twheel_op *op);
 int model_op_valid(uint32_t clock, const struct twheel_op *op);
 /* The operation @in has been made: @out, with @result or -errno. */
 void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op *out,
-	      int result, struct during t);
+	      int result, struct during when);
 
 void model_setup(struct file *f, const struct twheel_setup *setup, int result);
 void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
-		      const struct twheel_cancel_all *out, struct during t);
-void model_stop(struct file *f, struct during t);
-void model_info(struct file *f, const struct twheel_info *info, struct during t);
-void model_stats(struct file *f, const struct twheel_stats *stats, struct during t);
+		      const struct twheel_cancel_all *out, struct during when);
+void model_stop(struct file *f, struct during when);
+void model_info(struct file *f, const struct twheel_info *info, struct during when);
+void model_stats(struct file *f, const struct twheel_stats *stats, struct during when);
 void model_list_entry(struct file *f, const struct twheel_list_entry *entry,
-		      struct during t);
+		      struct during when);
 
 /* An event has been read. */
-void model_event(struct file *f, const struct twheel_event *event, struct during t);
+void model_event(struct file *f, const struct twheel_event *event, struct during when);
 /* A read() has found no event, or that there will be none. */
 void model_no_event(struct file *f, int is_end);
 /* poll() has said so. */
-void model_poll(struct file *f, short revents, struct during t);
+void model_poll(struct file *f, short revents, struct during when);
 /* The word of a timeout has been stored, or read. */
-void model_touched(struct file *f, struct timeout *timeout, uint64_t word, struct during t);
-void model_word(struct timeout *timeout, uint64_t word);
+void model_touched(struct file *f, struct timeout *t, uint64_t word, struct during when);
+void model_word(struct timeout *t, uint64_t word);
 
 /* Most timeouts that can have an event unread by then. */
 uint32_t model_may_be_ready(struct file *f, uint64_t now);

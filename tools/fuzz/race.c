@@ -119,7 +119,7 @@ static void race_submit(unsigned int thread, const struct step *step)
 		each.when += i * 7;
 		in[i] = op_for(thread, &each);
 	}
-	memcpy(out, in, sizeof(in));
+	memcpy(out, in, submit.nr * sizeof(in[0]));
 	ret = call(TWHEEL_IOC_SUBMIT, &submit, &when);
 	EXPECT(!ret && submit.done == submit.nr, "SUBMIT: error %d, %u done of %u", -ret,
 	       submit.done, submit.nr);

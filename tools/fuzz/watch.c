@@ -95,7 +95,8 @@ static void read_log(char *text, size_t size)
 
 void watch_end(void)
 {
-	static char text[1 << 16], more[1 << 15];
+	static char text[1 << 16];
+	size_t used;
 
 	set_timer(0);
 	if (kmsg < 0)
@@ -105,8 +106,8 @@ void watch_end(void)
 		return;
 	/* A report is many lines, and it may be going on. */
 	sleep_us(REPORT_US);
-	read_log(more, sizeof(more));
-	strcat(text, more);
+	used = strlen(text);
+	read_log(text + used, sizeof(text) - used);
 	fputs(text, stderr);
 	if (is_ours(text))
 		disagree("the kernel has something to say: %s", text);
