@@ -1023,8 +1023,11 @@ static bool twheel_arrive_other(struct twheel_file *f, struct twheel_record *r, 
 {
 	u64 deadline = twheel_extended_deadline(f, r);
 
-	if (r->state == TWHEEL_ARMED && !r->rearm && deadline <= now_ns)
+	if (r->state == TWHEEL_ARMED && !r->rearm && deadline <= now_ns) {
+		/* Its word has passed as well: what it has been extended to is what is due. */
+		r->t.expires = deadline;
 		return true;
+	}
 	list_del(&r->t.entry);
 	twheel_turn_away(f, r, deadline);
 	return false;

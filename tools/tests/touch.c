@@ -64,6 +64,16 @@ static void store_extends_the_deadline(void)
 	CHECK_EQ(get(fd, id), -ENOENT);
 }
 
+/* Deadline and word are in the same tick, so both have passed when the word is read. */
+static void event_has_the_deadline_of_a_word_that_has_passed(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 *words = map_words(fd, NR), when = now_ns() / MS * MS + 300 * MS + 1;
+
+	touch(words, arm_touch(fd, when, 7), when + MS / 2);
+	CHECK_EQ(read_event(fd).expires_ns, when + MS / 2);
+}
+
 /* As often as there is traffic; without any, it fires. */
 static void stores_extend_the_deadline_over_and_over(void)
 {
@@ -583,6 +593,7 @@ static const struct ktap_test tests[] = {
 	TEST(submit_writes_the_words),
 	TEST(word_of_an_unused_index_is_zero),
 	TEST(store_extends_the_deadline),
+	TEST(event_has_the_deadline_of_a_word_that_has_passed),
 	TEST(stores_extend_the_deadline_over_and_over),
 	TEST(relative_timeout_can_be_extended),
 	TEST(word_in_the_past_is_ignored),
