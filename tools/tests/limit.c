@@ -80,7 +80,8 @@ static void limit_by_default_can_be_used_up(void)
 	check_counts(fd, limit, 0);
 	before = now_ns();
 	close(fd);
-	CHECK(now_ns() - before < 10 * NSEC_PER_SEC);
+	/* Under KASAN, with another machine beside it, it has taken more than ten. */
+	CHECK(now_ns() - before < 60 * NSEC_PER_SEC);
 }
 
 static void limit_is_of_each_file(void)
