@@ -34,7 +34,9 @@ kernel_sources()
 
 program_sources()
 {
-	sources '*.c' | grep -E '^./tools/(adapters|lib|twheel|tests|fuzz|faults|storms|bench|examples)/' |
+	local directories='adapters|lib|twheel|tests|fuzz|faults|storms|bench|examples'
+
+	sources '*.c' | grep -E "^./tools/($directories)/" |
 		grep -Ev '^./tools/bench/(kernel|plugin)/'
 }
 
