@@ -48,6 +48,8 @@ help:
 	@echo 'make host          the tests of user space that need no device'
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
 	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
+	@echo 'make sanitize      the library and the tool with AddressSanitizer and UBSan'
+	@echo 'make valgrind      the library by valgrind'
 	@echo 'make faults        every call with each allocation and each copy in it failing in turn'
 	@echo 'make storms        what nobody does on purpose, over and over: takes minutes'
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
@@ -103,7 +105,7 @@ library completion host kunit travel device adapters python samples static: setu
 kunit-smp: setup-check
 	@tools/check/run kunit@kasan
 
-analysis: setup-debug
+analysis sanitize valgrind: setup-debug
 	@tools/check/run $@
 
 # In full, and with the numbers that the README has.
@@ -137,3 +139,4 @@ clean:
 .PHONY: all help modules tools vm demo check check-long check-debug library host kunit kunit-smp
 .PHONY: travel device install uninstall completion adapters python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
+.PHONY: sanitize valgrind

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # subtests.sh DIRECTORY: runs every test in it, programs and shell scripts that
-# speak KTAP, each as a subtest. Here, or in the test VM.
+# speak KTAP, each as a subtest. Here, or in the test VM. Programs run under $UNDER.
 
 results=$(mktemp)
 trap 'rm -f "$results" "$results.status"' EXIT
@@ -16,7 +16,7 @@ run_test()
 {
 	case $1 in
 	*.sh) sh "$1" ;;
-	*) "$1" ;;
+	*) ${UNDER-} "$1" ;;
 	esac
 	echo $? >"$results.status"
 }

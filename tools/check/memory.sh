@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# memory.sh DIRECTORY: inside a test machine, runs the tests in it, with the tool that was
+# added, and by valgrind if that was added too.
+
+memcheck()
+{
+	mkdir -p /usr/lib/debug
+	ln -s /add/debug /usr/lib/debug/.build-id
+	export VALGRIND_LIB=/add/valgrind
+	export UNDER="/add/valgrind.bin -q --leak-check=full --error-exitcode=99"
+}
+
+[ ! -e /add/valgrind.bin ] || memcheck
+
+export PATH="/add:$PATH"
+exec sh /add/subtests.sh "$1"
