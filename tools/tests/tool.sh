@@ -82,9 +82,9 @@ mod_keeps_the_cookie()
 
 touch_extends_a_timeout()
 {
-	id=$(twheel arm 2s --touch --fd 3)
+	id=$(twheel arm 6s --touch --fd 3)
 	status 0 twheel touch "$id" 1h --fd 3 && has touched || return
-	status 0 twheel read --timeout 3s --fd 3 && [ ! -s /tmp/out ] || return
+	status 0 twheel read --timeout 7s --fd 3 && [ ! -s /tmp/out ] || return
 	status 0 twheel get "$id" --fd 3 && has 'remaining=3[0-9.]*s$' || return
 	status 0 twheel stat --fd 3 && has 'extended  *1$'
 }
