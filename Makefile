@@ -34,7 +34,8 @@ help:
 	@echo 'make check-long    what takes longer: a million operations, proofs, and the packages,'
 	@echo '                   on Debian 12 and 13'
 	@echo 'make check-debug   KUnit, the device, its load, faults, storms and fuzz with KASAN,'
-	@echo '                   lockdep, kmemleak, with KCSAN, and with PREEMPT_RT'
+	@echo '                   lockdep, kmemleak, with KCSAN, and with PREEMPT_RT;'
+	@echo '                   analysis, sanitize and valgrind'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU, under KASAN and lockdep'
 	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
@@ -93,7 +94,7 @@ matrix: setup-matrix
 check-long: setup-check setup-prove setup-deb
 	@tools/check/run packages long prove
 
-check-debug: setup-check
+check-debug: setup-debug
 	@tools/check/run debug
 
 deb-check: setup-vm setup-deb
