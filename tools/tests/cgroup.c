@@ -124,6 +124,19 @@ static void arm_without_memory_is_enomem(void)
 	check_unharmed();
 }
 
+/* What CPUs have in stock for a group comes back when they get to it, and can be had. */
+static void arm_until_nothing_comes_back(int fd)
+{
+	__u32 live;
+
+	do {
+		arm_until(fd, -ENOMEM);
+		live = info(fd).live;
+		sleep_ns(300 * NSEC_PER_MSEC);
+		arm_until(fd, -ENOMEM);
+	} while (info(fd).live != live);
+}
+
 static void go_on_without_memory(void)
 {
 	struct twheel_op ops[100];
@@ -134,7 +147,7 @@ static void go_on_without_memory(void)
 	enter_group_for_good(ROOT "/goes-on");
 	fd = device_open(O_RDWR);
 	id = arm(fd, HOUR, 0);
-	arm_until(fd, -ENOMEM);
+	arm_until_nothing_comes_back(fd);
 	live = info(fd).live;
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		ops[i] = op_arm(HOUR, 0, 0);
@@ -155,7 +168,7 @@ static void file_without_memory_goes_on(void)
 	in_child(go_on_without_memory);
 }
 
-/* What CPUs have in stock for a group comes back when they get to it. */
+/* As above, it can take a while until there is enough of it. */
 static int setup_soon(int fd, struct twheel_setup setup)
 {
 	__u64 end = now_ns() + 10 * NSEC_PER_SEC;
