@@ -484,12 +484,16 @@ static void arm_many(struct kunit *test, struct many *m)
 	run_on(test, 0);
 }
 
+/*
+ * But for what the threads have in hand, and what goes home to a CPU that was counted
+ * already while another one is.
+ */
 static void expect_many_pending(struct kunit *test, struct many *m)
 {
 	struct twheel_counters stats;
 
 	twheel_stats(m->f.wheel, &stats);
-	KUNIT_ASSERT_GE(test, stats.pending + 128 * num_possible_cpus(), (u64)m->nr);
+	KUNIT_ASSERT_GE(test, stats.pending + 256 * num_possible_cpus(), (u64)m->nr);
 }
 
 static void expect_many_ended(struct kunit *test, struct many *m)
