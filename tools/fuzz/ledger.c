@@ -37,29 +37,32 @@ struct entry {
 	struct entry		*next;
 };
 
+/* All of the ledger is in memory that costs a fork() nothing. */
 static struct page {
 	unsigned int	nr;
 	struct entry	entries[MAX_ENTRIES];
 	uint64_t	recent[MAX_RECENT];
 	unsigned int	nr_recent;
-} pages[MAX_THREADS];
+} *pages;
 
 /**
  * struct life - all that is written of a timeout
  * @id: which; 0: none
+ * @judgement: of which this is; what is left of another one is nothing
  * @first: the latest entry
  * @birth: the ARM, or NULL
  * @end: what ended it, or NULL
  */
 struct life {
-	uint64_t	id;
+	uint64_t	id, judgement;
 	struct entry	*first, *birth, *end;
 };
 
 #define MAX_LIVES	(1U << 17)	/* more than there are entries */
 #define MAX_CANCELS	(MAX_THREADS * 64)
 
-static struct life lives[MAX_LIVES];
+static struct life *lives;
+static uint64_t judgement;
 static struct entry *cancels[MAX_CANCELS];	/* those that cancel all */
 static unsigned int nr_cancels;
 
@@ -74,6 +77,10 @@ static uint64_t tick;
 void ledger_clear(uint64_t tick_ns)
 {
 	tick = tick_ns;
+	if (!pages) {
+		pages = shared_memory(MAX_THREADS * sizeof(*pages));
+		lives = shared_memory(MAX_LIVES * sizeof(*lives));
+	}
 	for (unsigned int i = 0; i < MAX_THREADS; i++) {
 		pages[i].nr = 0;
 		pages[i].nr_recent = 0;
@@ -182,9 +189,12 @@ static struct life *life_of(uint64_t id)
 {
 	uint32_t i = (id * 0x9e3779b97f4a7c15) >> 47;
 
-	while (lives[i].id && lives[i].id != id)
-		i = (i + 1) % MAX_LIVES;
-	return &lives[i];
+	for (;; i = (i + 1) % MAX_LIVES) {
+		if (lives[i].judgement != judgement)
+			lives[i] = (struct life) { .judgement = judgement };
+		if (!lives[i].id || lives[i].id == id)
+			return &lives[i];
+	}
 }
 
 /* Who cancelled by a cookie wrote down no id: it is that of the arming. */
@@ -222,7 +232,7 @@ static void enter(struct entry *e)
 /* Put together what belongs together. */
 static void sort_out(void)
 {
-	memset(lives, 0, sizeof(lives));
+	judgement++;
 	nr_cancels = 0;
 	for_each_entry(e) {
 		if (cancels_all(e) && nr_cancels < MAX_CANCELS)
