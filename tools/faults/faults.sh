@@ -32,6 +32,7 @@ echo "twheel-vm: faults" >/dev/kmsg
 dmesg -n 4
 sh /add/subtests.sh /add/faults | sed 's/^/    /'
 dmesg -n 8
+dmesg | grep -q 'twheel-vm: faults$' || echo "BUG: the log was too long to be kept" >/dev/kmsg
 dmesg | sed '1,/twheel-vm: faults/d; /WARNING: .* at kernel\/trace\//d' |
 while IFS= read -r line; do
 	echo "$line" >/dev/kmsg
