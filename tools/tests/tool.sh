@@ -8,6 +8,7 @@
 tests="
 arm_prints_an_id_that_get_finds
 periodic_timeout_is_read_to_its_last_deadline
+lateness_is_told_of_one_deadline_alone
 mod_keeps_the_cookie
 touch_extends_a_timeout
 touch_of_an_ended_timeout_is_no
@@ -71,6 +72,16 @@ periodic_timeout_is_read_to_its_last_deadline()
 	twheel arm 0 --every 20ms --repeat 5 --fd 3 >/tmp/id
 	status 0 twheel read --json --fd 3 && has '"last":true' || return
 	sed 's/.*"count":\([0-9]*\),.*/\1/' /tmp/out | awk '{ n += $1 } END { exit n != 5 }'
+}
+
+lateness_is_told_of_one_deadline_alone()
+{
+	twheel arm 0 --every 20ms --repeat 3 --fd 3 >/tmp/id
+	sleep 1
+	status 0 twheel read --json --fd 3 && has '"count":3' || return
+	! has lateness >/dev/null || return
+	twheel arm 0 --fd 3 >/tmp/id
+	status 0 twheel read --json --fd 3 && has '"lateness_ns":[0-9]*,"count":1,'
 }
 
 mod_keeps_the_cookie()

@@ -32,6 +32,12 @@ static uint64_t monotonic_ns(void)
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
+/* With several deadlines in it fired_ns belongs to the first and expires_ns to the last. */
+static bool has_lateness(const struct twheel_event *event)
+{
+	return event->count == 1 && !(event->flags & TWHEEL_EV_UNPROCESSED);
+}
+
 static void print_json(const struct twheel_event *event)
 {
 	struct json json;
@@ -41,27 +47,31 @@ static void print_json(const struct twheel_event *event)
 	json_number(&json, "cookie", event->cookie);
 	json_number(&json, "expires_ns", event->expires_ns);
 	json_number(&json, "fired_ns", event->fired_ns);
-	json_signed(&json, "lateness_ns", event->fired_ns - event->expires_ns);
+	if (has_lateness(event))
+		json_number(&json, "lateness_ns", event->fired_ns - event->expires_ns);
 	json_number(&json, "count", event->count);
 	json_bool(&json, "last", event->flags & TWHEEL_EV_LAST);
 	json_bool(&json, "unprocessed", event->flags & TWHEEL_EV_UNPROCESSED);
 	json_end(&json);
 }
 
-/* With several deadlines in it fired_ns belongs to the first and expires_ns to the last. */
+static uint64_t difference(uint64_t later, uint64_t sooner)
+{
+	return later > sooner ? later - sooner : 0;
+}
+
 static void print_text(const struct twheel_event *event)
 {
-	bool before = event->fired_ns < event->expires_ns;
-	uint64_t off = before ? event->expires_ns - event->fired_ns :
-				event->fired_ns - event->expires_ns;
+	uint64_t remaining = difference(event->expires_ns, event->fired_ns);
+	uint64_t lateness = difference(event->fired_ns, event->expires_ns);
 
 	printf("id=%ju cookie=%ju ", (uint64_t)event->id, (uint64_t)event->cookie);
 	if (event->flags & TWHEEL_EV_UNPROCESSED)
-		printf("unprocessed remaining=%s\n", duration_text(before ? off : 0).s);
-	else if (event->count != 1)
-		printf("count=%ju\n", (uint64_t)event->count);
+		printf("unprocessed remaining=%s\n", duration_text(remaining).s);
+	else if (has_lateness(event))
+		printf("lateness=%s\n", duration_text(lateness).s);
 	else
-		printf("lateness=%s%s\n", before ? "-" : "", duration_text(off).s);
+		printf("count=%ju\n", (uint64_t)event->count);
 }
 
 static void print_events(struct reader *reader, const struct twheel_event *events, int nr)
@@ -189,7 +199,7 @@ const struct command read_command = {
 		"\n"
 		"count in its place says how many deadlines of a periodic timeout have passed\n"
 		"until it was read, if there were several; unprocessed that the context was\n"
-		"stopped before the timeout fired, and what remained. After the last event of a\n"
-		"stopped context it ends.\n",
+		"stopped before the timeout fired, and what remained. JSON has lateness_ns only where\n"
+		"a line says lateness. After the last event of a stopped context it ends.\n",
 	.run = read_run,
 };
