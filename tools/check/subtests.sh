@@ -21,6 +21,12 @@ run_test()
 	echo $? >"$results.status"
 }
 
+# Not the time of day: there are tests that set it.
+uptime_s()
+{
+	cut -d . -f 1 /proc/uptime
+}
+
 # A test must have said how many results there are: the plan is what shows that
 # it has not ended early.
 verdict()
@@ -35,8 +41,10 @@ number=0
 for test in $(tests "$1"); do
 	number=$((number + 1))
 	name=${test##*/}
+	begin=$(uptime_s)
 	echo "    # Subtest: $name"
 	run_test "$test" 2>&1 | tee "$results" | sed 's/^/    /'
+	echo "# $name: $(($(uptime_s) - begin)) s"
 	verdict
 	echo "ok $number $name"
 done
