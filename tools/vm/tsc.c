@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Prints how fast the time stamp counter of this processor runs, in kHz. That of an
+ * emulated one runs with it, and on a busy host its kernel must not find out by itself:
+ * of three looks at a timer the shortest counts, and it is too short if the host had no
+ * time for the guest just then. All clocks of the guest are several times too fast then.
+ *
+ * Fails if there is no such counter.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#if __has_include("x86intrin.h")
+#include <x86intrin.h>
+
+#define NSEC_PER_SEC	1000000000ULL
+#define NSEC_PER_MSEC	1000000ULL
+#define WAIT_NS		(50 * NSEC_PER_MSEC)
+#define TRIES		20
+
+struct moment {
+	uint64_t ns, cycles, error;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+/* The time and the counter, read as close to each other as happens in some tries. */
+static struct moment moment(void)
+{
+	struct moment best = { .error = UINT64_MAX };
+
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t before = now_ns(), cycles = __rdtsc(), after = now_ns();
+
+		if (after - before < best.error)
+			best = (struct moment) {
+				.ns = before + (after - before) / 2,
+				.cycles = cycles,
+				.error = after - before,
+			};
+	}
+	return best;
+}
+
+int main(void)
+{
+	const struct timespec wait = { .tv_nsec = WAIT_NS };
+	struct moment begin = moment(), end;
+
+	nanosleep(&wait, NULL);
+	end = moment();
+	printf("%.0f\n",
+	       (double)(end.cycles - begin.cycles) * NSEC_PER_MSEC / (end.ns - begin.ns));
+	return 0;
+}
+#else
+int main(void)
+{
+	return 1;
+}
+#endif
