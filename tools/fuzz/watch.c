@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "watch.h"
 
 #define MINUTE_S	60
+#define FRAMES		3	/* of a stack that tell whose an access is */
 #define REPORT_US	300000	/* in which a report is written */
 
 static int kmsg = -1;
@@ -69,12 +71,33 @@ static int has_mark(const char *text)
 	return 0;
 }
 
+/* Is a function of the modules in the next lines of @text? */
+static int next_is_ours(const char *text)
+{
+	for (unsigned int i = 0; i < FRAMES && (text = strchr(text, '\n')); i++) {
+		text++;
+		if (memmem(text, strcspn(text, "\n"), "[twheel", strlen("[twheel")))
+			return 1;
+	}
+	return 0;
+}
+
+/* As tools/vm/own has it: is one of the two accesses ours? An interrupt may come anywhere. */
+static int race_is_ours(const char *text)
+{
+	while ((text = strstr(text, " bytes by "))) {
+		if (next_is_ours(text++))
+			return 1;
+	}
+	return 0;
+}
+
 /* Is it about us? KCSAN knows of races of others; others print with interrupts off. */
 static int is_ours(const char *text)
 {
-	if (strstr(text, "KCSAN") || strstr(text, "wait context"))
-		return !!strstr(text, "[twheel");
-	return 1;
+	if (strstr(text, "KCSAN"))
+		return race_is_ours(text);
+	return !strstr(text, "wait context") || strstr(text, "[twheel");
 }
 
 /* What is new in the log, a line each, as much as fits. */
