@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -320,6 +321,20 @@ static struct twheel_submit submit_of(const struct step *step, const struct batc
 	return submit;
 }
 
+/*
+ * The operation behind those that can be used may be done as well, if it can be read and
+ * all that is written of it lies before the end of the memory that can be written.
+ */
+static uint32_t most_done(struct batch *batch, const struct twheel_op *out, enum memory memory,
+			  size_t usable)
+{
+	if (memory != READ_ONLY ||
+	    usable % sizeof(*out) < offsetof(struct twheel_op, reserved))
+		return batch->usable;
+	batch->ops[batch->usable] = out[batch->usable];
+	return batch->usable + 1;
+}
+
 static void submit(const struct step *step, struct batch *batch)
 {
 	struct descriptor *d = descriptor_of(step);
@@ -330,10 +345,12 @@ static void submit(const struct step *step, struct batch *batch)
 	struct twheel_submit arg = submit_of(step, batch, out);
 	int valid = !arg.flags && arg.op_size == sizeof(struct twheel_op);
 	struct during when;
+	uint32_t most;
 	int ret;
 
 	batch->usable = usable / sizeof(batch->ops[0]);
 	memcpy(out, batch->ops, usable);
+	most = most_done(batch, out, memory, usable);
 	ret = call(d, TWHEEL_IOC_SUBMIT, &arg, &when);
 	tell("SUBMIT of %u, %u in good memory: %d, %u done", batch->nr, batch->usable, ret,
 	     arg.done);
@@ -346,6 +363,8 @@ static void submit(const struct step *step, struct batch *batch)
 		return;
 	}
 	d->context->file.begun = BEGUN;
+	if (!ret && arg.done == most)
+		batch->usable = most;
 	if (!batch->usable) {
 		EXPECT(ret == -EFAULT, "SUBMIT at a bad address: error %d", -ret);
 		return;
