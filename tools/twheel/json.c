@@ -24,6 +24,12 @@ void json_number(struct json *json, const char *key, uint64_t value)
 	printf("%ju", value);
 }
 
+void json_signed(struct json *json, const char *key, int64_t value)
+{
+	key_of(json, key);
+	printf("%jd", value);
+}
+
 void json_id(struct json *json, const char *key, uint64_t id)
 {
 	key_of(json, key);

@@ -18,6 +18,7 @@ struct json {
 
 void json_begin(struct json *json);
 void json_number(struct json *json, const char *key, uint64_t value);
+void json_signed(struct json *json, const char *key, int64_t value);
 void json_id(struct json *json, const char *key, uint64_t id);
 
 void json_bool(struct json *json, const char *key, bool value);

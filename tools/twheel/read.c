@@ -48,28 +48,24 @@ static void print_json(const struct twheel_event *event)
 	json_number(&json, "expires_ns", event->expires_ns);
 	json_number(&json, "fired_ns", event->fired_ns);
 	if (has_lateness(event))
-		json_number(&json, "lateness_ns", event->fired_ns - event->expires_ns);
+		json_signed(&json, "lateness_ns", event->fired_ns - event->expires_ns);
 	json_number(&json, "count", event->count);
 	json_bool(&json, "last", event->flags & TWHEEL_EV_LAST);
 	json_bool(&json, "unprocessed", event->flags & TWHEEL_EV_UNPROCESSED);
 	json_end(&json);
 }
 
-static uint64_t difference(uint64_t later, uint64_t sooner)
-{
-	return later > sooner ? later - sooner : 0;
-}
-
 static void print_text(const struct twheel_event *event)
 {
-	uint64_t remaining = difference(event->expires_ns, event->fired_ns);
-	uint64_t lateness = difference(event->fired_ns, event->expires_ns);
+	bool before = event->fired_ns < event->expires_ns;
+	uint64_t off = before ? event->expires_ns - event->fired_ns :
+				event->fired_ns - event->expires_ns;
 
 	printf("id=%ju cookie=%ju ", (uint64_t)event->id, (uint64_t)event->cookie);
 	if (event->flags & TWHEEL_EV_UNPROCESSED)
-		printf("unprocessed remaining=%s\n", duration_text(remaining).s);
+		printf("unprocessed remaining=%s\n", duration_text(before ? off : 0).s);
 	else if (has_lateness(event))
-		printf("lateness=%s\n", duration_text(lateness).s);
+		printf("lateness=%s%s\n", before ? "-" : "", duration_text(off).s);
 	else
 		printf("count=%ju\n", (uint64_t)event->count);
 }
