@@ -8,15 +8,12 @@
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
-#include <linux/moduleparam.h>
 #include <linux/prandom.h>
 
 #include "fixture.h"
 #include "suite.h"
 
-static unsigned int phases = 512;
-module_param(phases, uint, 0444);
-MODULE_PARM_DESC(phases, "How many phases a wheel has at most that is begun from each of them");
+DEFINE_STRIDE();
 
 #define TICK		((u64)NSEC_PER_MSEC)
 /* No power of two, and short: the largest wheels turn often before the clock ends. */
@@ -27,6 +24,9 @@ MODULE_PARM_DESC(phases, "How many phases a wheel has at most that is begun from
 
 /* More than any batch, so that the lock is dropped in the middle of a tick. */
 #define MANY		1000
+
+/* So many phases at most has a wheel that is begun from each of them. */
+#define ALL_PHASES	512
 
 /* Exactness */
 
@@ -40,12 +40,12 @@ KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
 /* Small wheels are begun from each phase, large ones around their boundaries. */
 static u64 nr_phases(const struct shape *s)
 {
-	return ref_span(s) <= phases ? ref_span(s) : SHAPE_BOUNDARIES(s->levels);
+	return ref_span(s) <= ALL_PHASES ? ref_span(s) : SHAPE_BOUNDARIES(s->levels);
 }
 
 static u64 phase(const struct shape *s, u64 i)
 {
-	return ref_span(s) <= phases ? i : ref_boundary(s, i);
+	return ref_span(s) <= ALL_PHASES ? i : ref_boundary(s, i);
 }
 
 /* Go on to the next revolution of the whole wheel, and there to phase @i. */
@@ -67,7 +67,7 @@ static void fires_at_its_tick_from_every_phase(struct kunit *test)
 
 	manual_wheel(test, ODD_TICK, s->slots, s->levels);
 	p = probes(test, 1);
-	for (i = 0; i < nr_phases(s); i++) {
+	for (i = 0; i < nr_phases(s); i += stride) {
 		for (j = 1; j < SHAPE_BOUNDARIES(s->levels); j++) {
 			u64 delay = ref_boundary(s, j) ?: 1;
 
@@ -88,7 +88,7 @@ static void lies_where_the_reference_says_from_every_phase(struct kunit *test)
 	u64 i, now = 0;
 	u32 j;
 
-	for (i = 0; i < nr_phases(s); i++) {
+	for (i = 0; i < nr_phases(s); i += stride) {
 		now = advance_to_phase(test, now, i);
 		for (j = 1; j < SHAPE_BOUNDARIES(s->levels); j++) {
 			u64 tick = now + (ref_boundary(s, j) ?: 1);
@@ -143,7 +143,7 @@ static void boundaries_fire_in_order_in_one_jump(struct kunit *test)
 	struct probe *p = probes(test, SHAPE_BOUNDARIES(s->levels));
 	u64 i, now = 0;
 
-	for (i = 0; i < nr_phases(s); i++) {
+	for (i = 0; i < nr_phases(s); i += stride) {
 		now = advance_to_phase(test, now, i);
 		f->nr_fired = 0;
 		now = arm_boundaries(test, p, now);
@@ -920,7 +920,7 @@ static void step_back_fires_nothing(struct kunit *test)
 
 	advance_tick(test, start);
 	arm_boundaries(test, p, start);
-	for (i = 0; i < SHAPE_BOUNDARIES(s->levels); i++) {
+	for (i = 0; i < SHAPE_BOUNDARIES(s->levels); i += stride) {
 		advance_tick(test, start - min(ref_boundary(s, i), start));
 		KUNIT_ASSERT_EQ(test, 0U, f->nr_fired);
 		KUNIT_ASSERT_EQ(test, 0, twheel_audit(f->wheel));
@@ -939,7 +939,7 @@ static void pending_keeps_its_tick_over_a_step_back(struct kunit *test)
 
 	manual_wheel(test, ODD_TICK, s->slots, s->levels);
 	p = probes(test, 1);
-	for (i = 1; i < SHAPE_BOUNDARIES(s->levels); i += 2) {
+	for (i = 1; i < SHAPE_BOUNDARIES(s->levels); i += 2 * stride) {
 		for (j = 1; j < SHAPE_BOUNDARIES(s->levels); j += 2) {
 			u64 tick;
 
@@ -962,7 +962,7 @@ static void arm_after_a_step_back_is_exact(struct kunit *test)
 	u64 start = 2 * ref_span(s) + 1;
 	u32 i, j;
 
-	for (i = 1; i < SHAPE_BOUNDARIES(s->levels); i += 2) {
+	for (i = 1; i < SHAPE_BOUNDARIES(s->levels); i += 2 * stride) {
 		for (j = 0; j < SHAPE_BOUNDARIES(s->levels); j += 2) {
 			u64 back = start - min(ref_boundary(s, i), start);
 			u64 delay = ref_boundary(s, j) ?: 1;

@@ -15,6 +15,7 @@
 static unsigned int repeat = 100;
 module_param(repeat, uint, 0444);
 MODULE_PARM_DESC(repeat, "How often a wheel is stopped under load");
+DEFINE_STRIDE();
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
@@ -101,7 +102,7 @@ static void stop_hands_back_the_rest_from_every_phase(struct kunit *test)
 	const struct shape *s = test->param_value;
 	unsigned int n = SHAPE_BOUNDARIES(s->levels), i, phase;
 
-	for (phase = 0; phase < 2 * ref_span(s); phase++) {
+	for (phase = 0; phase < 2 * ref_span(s); phase += stride) {
 		struct probe *p;
 
 		renew_wheel(test, s);

@@ -4,8 +4,15 @@
 
 #include <kunit/test.h>
 #include <linux/module.h>
+#include <linux/moduleparam.h>
 
 #include "../twheel_compat.h"
+
+/* In suites that try very many places: a machine may be too slow for all of them. */
+#define DEFINE_STRIDE()								\
+static unsigned int stride = 1;							\
+module_param(stride, uint, 0444);						\
+MODULE_PARM_DESC(stride, "Of the places that a case tries, each so many-th is tried")
 
 /*
  * In place of kunit_test_suite(). KUnit runs the suites that it finds in a module
