@@ -44,12 +44,14 @@ answer_with()
 	echo "$work/modprobe" >$helper
 }
 
+# A test that cannot be made here says why in $skip.
 number=0
 check()
 {
 	number=$((number + 1))
+	skip=
 	"$@" || printf 'not '
-	echo "ok $number $1"
+	echo "ok $number $1${skip:+ # SKIP $skip}"
 }
 
 # The first of them comes after whatever the file has before it.
@@ -92,6 +94,7 @@ any_number_can_be_asked_for()
 taken_number_is_refused()
 {
 	taken=$(awk '$1 < 255 && $2 != "twheel" { print $1; exit }' /proc/misc)
+	[ -n "$taken" ] || { skip='no other device has a number below 255'; return; }
 	rmmod twheel_chardev
 	! load "minor=$taken" 2>/dev/null &&
 		dmesg | tail -n 5 | grep -q "the minor number $taken is taken" &&
