@@ -502,6 +502,8 @@ static void event_that_one_reader_cannot_take_goes_to_the_next(void)
 	int fd = device_open(O_RDWR);
 	struct reader bad, good;
 
+	if (getenv("TWHEEL_FAULTS"))
+		ktap_skip("who failed would wait again, for what the next has taken");
 	start_reader_into(&bad, fd, map_unusable());
 	start_reader(&good, fd);
 	arm(fd, 0, 7);
