@@ -40,7 +40,7 @@ done
 echo "ok 1 calls and modules"
 [ -n "$(ls /add/tests)" ] || { echo "ok 2 tests of the device # SKIP"; exit; }
 prepare
-TWHEEL_FAULTS=1 sh /add/subtests.sh /add/tests | sed 's/^/    /'
+TWHEEL_FAULTS=1 TWHEEL_SLOW=1 sh /add/subtests.sh /add/tests | sed 's/^/    /'
 printf '# faults: failed: %s slab allocations, %s pages, %s copies\n' \
 	"$(failed failslab)" "$(failed fail_page_alloc)" "$(failed fail_usercopy)"
 echo "ok 2 tests of the device"

@@ -379,6 +379,7 @@ static void close_with_1000000_pending_is_quick(void)
 {
 	int fd = device_open(O_RDWR);
 
+	need_speed();
 	arm_many(fd, 10 * MANY, HOUR, NSEC_PER_MSEC, 0, NULL);
 	CHECK_EQ(info(fd).live, 10 * MANY);
 	check_close_takes_less(fd, 30);

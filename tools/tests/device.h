@@ -27,6 +27,13 @@
 /* No promise of the device: only so that a lost event ends the test. */
 #define PATIENCE_NS	(20 * NSEC_PER_SEC)
 
+/* Where a kernel watches all that it does, a million timeouts take a minute. */
+static inline void need_speed(void)
+{
+	if (getenv("TWHEEL_SLOW"))
+		ktap_skip("it takes too long here");
+}
+
 static inline __u64 clock_ns(clockid_t clock)
 {
 	struct timespec now;
