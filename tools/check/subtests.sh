@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # subtests.sh DIRECTORY: runs every test in it, programs and shell scripts that
-# speak KTAP, each as a subtest. Here, or in the test VM. Programs run under $UNDER.
+# speak KTAP, each as a subtest. Here, or in the test VM. Programs run under $UNDER; they
+# limit the time of each test themselves, a script has $SCRIPT_S in all.
 
 results=$(mktemp)
 trap 'rm -f "$results" "$results.status"' EXIT
@@ -15,7 +16,7 @@ tests()
 run_test()
 {
 	case $1 in
-	*.sh) sh "$1" ;;
+	*.sh) timeout "${SCRIPT_S:-600}" sh "$1" ;;
 	*) ${UNDER-} "$1" ;;
 	esac
 	echo $? >"$results.status"
