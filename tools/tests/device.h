@@ -34,6 +34,13 @@ static inline void need_speed(void)
 		ktap_skip("it takes too long here");
 }
 
+/* Where each call is made to fail in turn, and made again. */
+static inline void need_first_try(void)
+{
+	if (getenv("TWHEEL_FAULTS"))
+		ktap_skip("a second try is another test");
+}
+
 static inline __u64 clock_ns(clockid_t clock)
 {
 	struct timespec now;

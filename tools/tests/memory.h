@@ -64,12 +64,14 @@ struct bad_address {
 
 #define NR_BAD_ADDRESSES	4
 
-/* Programs of 32 bits own nearly all they can name, and stacks grow when written below. */
 static inline void bad_addresses(struct bad_address bad[NR_BAD_ADDRESSES])
 {
+	/* Programs of 32 bits own all but the last page, and their stack may be near it. */
+	uintptr_t below_end = sizeof(long) == 8 ? 0xffffff : 0xfff;
+
 	bad[0] = (struct bad_address) { "null", NULL };
 	bad[1] = (struct bad_address) { "last byte", (void *)UINTPTR_MAX };
-	bad[2] = (struct bad_address) { "kernel half", (void *)(UINTPTR_MAX - 0xfff) };
+	bad[2] = (struct bad_address) { "kernel half", (void *)(UINTPTR_MAX - below_end) };
 	bad[3] = (struct bad_address) { "no access", map_unusable() };
 }
 
