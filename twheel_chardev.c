@@ -93,12 +93,13 @@
  * The words lie in pages, which are found in a table that is made with the first one
  * and has its final size, for the indices below the limit. So what mmap() lets see is
  * a part of what is in the table. Indices above exist in the last page of records, and
- * after some have run out of generations; they are taken when those below are in use or
- * on their way to the sink. They have no words: a timeout with TWHEEL_F_TOUCH that would
- * get one is refused as if at the limit. A page is made when it is touched, or before the
- * first timeout that needs it is queued, and stays until release. Mappings hold the
- * file, whoever has them, so they end before it does; a page that is pinned for longer
- * has a reference of its own.
+ * where one more had to be made since some were on their way to the sink or had run out
+ * of generations. They have no words: an ARM with TWHEEL_F_TOUCH puts them aside
+ * (@spare), for those without it that find nothing else, and is refused as if at the
+ * limit when nothing below is free; so is a MOD that asks for the word of one above. A
+ * page is made when it is touched, or before the first timeout that needs it is queued,
+ * and stays until release. Mappings hold the file, whoever has them, so they end before
+ * it does; a page that is pinned for longer has a reference of its own.
  *
  * 32-bit kernels would need a lock to read a word that is being written: they have
  * none.
@@ -442,6 +443,7 @@ struct twheel_counts {
  * @user: who opened it; constant
  * @offsets_ns: by clock, what @offset_ns would be; constant
  * @counts: what has happened so far
+ * @spare: as @free, for records that have no words and were in the way of an ARM
  * @grow: one adds a page at a time
  * @stopping: one STOP at a time
  */
@@ -470,6 +472,7 @@ struct twheel_file {
 	struct twheel_user	*user;
 	s64			offsets_ns[TWHEEL_CLOCKS];
 	struct twheel_counts	counts;
+	struct twheel_record	*spare;
 	struct mutex		grow;		/* additions to chunks, words */
 	struct mutex		stopping;	/* STOP */
 };
@@ -835,15 +838,49 @@ static int twheel_add_words(struct twheel_file *f, unsigned long page)
 	return 0;
 }
 
+/* Indices below it have words. */
+static u32 twheel_touchable(const struct twheel_file *f)
+{
+	return twheel_max_words(f) * TWHEEL_PER_WORDS;
+}
+
+/* Have the first free record be one for an ARM that needs a word, or for any other. */
+static void twheel_sort_free(struct twheel_file *f, bool touch)
+{
+	struct twheel_record *r;
+
+	lockdep_assert_held(&f->lock);
+	if (!touch && !f->free)
+		swap(f->free, f->spare);
+	while (touch && f->free && twheel_index(f->free) >= twheel_touchable(f)) {
+		r = f->free;
+		f->free = r->next_free;
+		r->next_free = f->spare;
+		f->spare = r;
+	}
+}
+
+/* Add a page of records, if they are of use. */
+static int twheel_add_records(struct twheel_file *f, bool touch)
+{
+	lockdep_assert_held(&f->grow);
+	if (touch && f->nr_chunks * TWHEEL_PER_CHUNK >= twheel_touchable(f))
+		return -EAGAIN;
+	return twheel_add_chunk(f);
+}
+
 /* Add what @op lacks, if somebody else has not done so. */
 static int twheel_grow(struct twheel_file *f, const struct twheel_op *op)
 {
+	bool arm = op->opcode == TWHEEL_OP_ARM, touch = op->flags & TWHEEL_F_TOUCH;
 	struct twheel_record *r;
 	bool lacks_word;
 	u32 index = 0;
 
 	guard(mutex)(&f->grow);
 	scoped_guard(spinlock, &f->lock) {
+		if (arm)
+			twheel_sort_free(f, touch);
 		r = twheel_target(f, op);
 		lacks_word = twheel_lacks_word(f, op);
 		if (r)
@@ -851,7 +888,7 @@ static int twheel_grow(struct twheel_file *f, const struct twheel_op *op)
 	}
 	if (lacks_word)
 		return twheel_add_words(f, index / TWHEEL_PER_WORDS);
-	return r || op->opcode != TWHEEL_OP_ARM ? 0 : twheel_add_chunk(f);
+	return r || !arm ? 0 : twheel_add_records(f, touch);
 }
 
 /* Times */

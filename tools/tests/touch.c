@@ -541,6 +541,85 @@ static void all_of_20000_are_extended(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
+/* Arm @nr of them; returns how many were refused, which can only be for the limit. */
+static int arm_some(int fd, struct twheel_op *ops, __u32 nr, __u64 expires_ns, __u32 flags)
+{
+	int refused = 0;
+
+	for (__u32 i = 0; i < nr; i++)
+		ops[i] = op_arm(expires_ns, flags, 0);
+	submit(fd, ops, nr);
+	for (__u32 i = 0; i < nr; i++) {
+		if (ops[i].result)
+			CHECK_EQ(ops[i].result, -EAGAIN);
+		refused += !!ops[i].result;
+	}
+	return refused;
+}
+
+static void cancel_some(int fd, struct twheel_op *ops, __u32 nr)
+{
+	for (__u32 i = 0; i < nr; i++)
+		ops[i] = op_cancel(ops[i].result ? 0 : ops[i].id);
+	submit(fd, ops, nr);
+}
+
+/* Records come by the page; so many pages of them are full below the limit of NR. */
+#define PER_PAGE	46
+#define FULL		(NR / PER_PAGE * PER_PAGE)
+#define FREED		100
+
+struct canceller {
+	pthread_t thread;
+	int fd;
+	struct twheel_op *ops;
+	__u64 when;
+};
+
+static void *cancel_at(void *arg)
+{
+	struct canceller *canceller = arg;
+
+	spin_until(canceller->when);
+	cancel_some(canceller->fd, canceller->ops, FREED);
+	return NULL;
+}
+
+/* While one timeout gets a page of records made, some end. */
+static void grow_amid_cancels(struct canceller *canceller, __u64 delay_ns)
+{
+	canceller->when = now_ns() + MS;
+	CHECK(!pthread_create(&canceller->thread, NULL, cancel_at, canceller));
+	spin_until(canceller->when + delay_ns);
+	arm(canceller->fd, HOUR, 0);
+	pthread_join(canceller->thread, NULL);
+}
+
+/*
+ * The last page of records has more than the file may have timeouts, and those have no
+ * words: they must not be in the way of who needs one.
+ */
+static void all_that_the_limit_allows_can_have_words(void)
+{
+	static struct twheel_op ops[NR];
+	__u64 seed = now_ns(), until = seed + race_ns(1500);
+	int rounds = 0;
+
+	for (; now_ns() < until; rounds++) {
+		struct canceller canceller = {
+			.fd = device_open_limited(O_RDWR, NR),
+			.ops = ops,
+		};
+
+		CHECK_EQ(arm_some(canceller.fd, ops, FULL, HOUR, 0), 0);
+		grow_amid_cancels(&canceller, random_below(&seed, MS / 10));
+		CHECK_EQ(arm_some(canceller.fd, ops, NR - 1 - FULL + FREED, HOUR,
+				  TWHEEL_F_TOUCH), 0);
+		close(canceller.fd);
+	}
+	ktap_note("%d rounds", rounds);
+}
+
 /* Other clocks, wheels and namespaces */
 
 static void word_is_of_the_clock_of_the_file(void)
@@ -621,6 +700,7 @@ static const struct ktap_test tests[] = {
 	TEST(mod_of_extended_amid_expiry_reports_zero),
 	TEST(wild_stores_do_no_harm),
 	TEST(all_of_20000_are_extended),
+	TEST(all_that_the_limit_allows_can_have_words),
 	TEST(word_is_of_the_clock_of_the_file),
 	TEST(word_extends_in_a_wheel_of_its_own),
 	TEST(word_is_in_the_time_of_the_namespace),
