@@ -514,18 +514,22 @@ static struct twheel_user *twheel_find_user(kuid_t uid)
 /* For a new file; NULL without memory. */
 static struct twheel_user *twheel_get_user(kuid_t uid)
 {
-	struct twheel_user *user;
+	struct twheel_user *user, *new;
 
-	guard(mutex)(&twheel_users_mutex);
-	user = twheel_find_user(uid);
-	if (!user) {
-		user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
-		if (!user)
-			return NULL;
-		user->uid = uid;
-		hash_add(twheel_users, &user->node, __kuid_val(uid));
+	/* Before the mutex: memory of a cgroup at its limit may take its time. */
+	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	if (!new)
+		return NULL;
+	new->uid = uid;
+	scoped_guard(mutex, &twheel_users_mutex) {
+		user = twheel_find_user(uid);
+		if (!user) {
+			swap(user, new);
+			hash_add(twheel_users, &user->node, __kuid_val(uid));
+		}
+		user->files++;
 	}
-	user->files++;
+	kfree(new);
 	return user;
 }
 
