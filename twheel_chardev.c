@@ -228,6 +228,7 @@
 
 #include "twheel.h"
 #include "twheel_compat.h"
+#include "twheel_index.h"
 
 /* Most timeouts that a file can have, and a user, and all together. */
 #define TWHEEL_MAX_LIMIT	BIT(28)
@@ -961,11 +962,6 @@ static void twheel_write_word(const struct twheel_file *f, const struct twheel_r
 }
 
 /* Queueing */
-
-static u64 twheel_add_ns(u64 ns, u64 more_ns)
-{
-	return min_t(u64, ns + more_ns, S64_MAX);
-}
 
 static u64 twheel_slack_ns(const struct twheel_record *r)
 {
@@ -2581,8 +2577,8 @@ static u64 twheel_count_periods(struct twheel_file *f, const struct twheel_recor
 	u64 now_ns = f->stopped ? f->stop_ns : twheel_now(f->wheel);
 	u64 count = 1;
 
-	if (!(r->flags & TWHEEL_F_FIXED_DELAY) && now_ns > r->t.expires)
-		count += div64_u64(now_ns - r->t.expires, r->interval_ns);
+	if (!(r->flags & TWHEEL_F_FIXED_DELAY))
+		count += twheel_intervals(r->t.expires, now_ns, r->interval_ns);
 	return r->repeat ? min_t(u64, count, r->repeat) : count;
 }
 
