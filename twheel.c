@@ -223,7 +223,7 @@ MODULE_PARM_DESC(levels, "default number of levels, 1 to 8 (4)");
 
 static unsigned int warn_wheels = 64;
 module_param(warn_wheels, uint, 0644);
-MODULE_PARM_DESC(warn_wheels, "warn once when there are more wheels than this (64)");
+MODULE_PARM_DESC(warn_wheels, "warn once when kernel code has more wheels than this (64)");
 
 /* Off, it costs nothing: no look at the timeouts of a batch, no clock. */
 static DEFINE_STATIC_KEY_FALSE(twheel_count_lateness);
@@ -404,6 +404,7 @@ struct twheel_server {
  * @sink_data: its argument
  * @waiters: those who wait for a batch, a callback or a turn to end
  * @manual_ns: the time of a MANUAL wheel
+ * @account: its memory is charged to a cgroup; made for a user, see twheel_params
  * @max_pending: most timeouts in @pending, or 0
  * @pending: places taken, counted only if there is a limit
  * @ending: one twheel_stop() at a time
@@ -426,6 +427,7 @@ struct twheel {
 					unsigned int nr, u64 now_ns);
 	void			*sink_data;
 	wait_queue_head_t	waiters;
+	bool			account;
 	unsigned int		max_pending;
 	atomic_t		pending;
 	struct mutex		ending;		/* shards being stopped */
@@ -446,7 +448,7 @@ static struct workqueue_struct *twheel_workqueue;
 static DEFINE_MUTEX(twheel_mutex);
 static struct dentry *twheel_debugfs;
 static LIST_HEAD(twheel_wheels);		/* under twheel_mutex */
-static unsigned int twheel_nr_wheels;		/* under twheel_mutex */
+static unsigned int twheel_nr_wheels;		/* under twheel_mutex; for warn_wheels */
 static struct cpumask twheel_serving;		/* under twheel_mutex */
 
 static DEFINE_PER_CPU(struct twheel_server, twheel_servers);
@@ -2396,11 +2398,10 @@ DEFINE_SHOW_ATTRIBUTE(twheel_wheel);
 /* Names need not be unique, files must be: they are numbered. */
 static void twheel_show(struct twheel *w)
 {
-	static unsigned int number;
+	static atomic_t number;
 	char file[TWHEEL_NAME_LEN + 12];
 
-	lockdep_assert_held(&twheel_mutex);
-	snprintf(file, sizeof(file), "%s.%u", w->name, number++);
+	snprintf(file, sizeof(file), "%s.%u", w->name, atomic_fetch_inc(&number));
 	strreplace(file, '/', '!');
 	w->dentry = debugfs_create_file(file, 0400, twheel_debugfs, w, &twheel_wheel_fops);
 }
@@ -2527,6 +2528,7 @@ static struct twheel *twheel_alloc(const struct twheel_params *p, gfp_t gfp)
 	w->clock = p->clock;
 	w->sink = p->sink;
 	w->sink_data = p->sink_data;
+	w->account = p->account;
 	w->max_pending = p->max_pending;
 	mutex_init(&w->ending);
 	INIT_LIST_HEAD(&w->all);
@@ -2564,14 +2566,16 @@ struct twheel *twheel_create(const struct twheel_params *params)
 		return ERR_PTR(-ENOMEM);
 	}
 
-	guard(mutex)(&twheel_mutex);
-	list_for_each_entry(s, &w->all, entry)
-		s->server = twheel_pick_server(s->cpu);
-	list_add_tail(&w->entry, &twheel_wheels);
-	twheel_nr_wheels++;
-	if (twheel_nr_wheels > warn_wheels)
-		pr_warn_once("%u wheels: share one, it holds any number of timeouts\n",
-			     twheel_nr_wheels);
+	scoped_guard(mutex, &twheel_mutex) {
+		list_for_each_entry(s, &w->all, entry)
+			s->server = twheel_pick_server(s->cpu);
+		list_add_tail(&w->entry, &twheel_wheels);
+		twheel_nr_wheels += !w->account;
+		if (twheel_nr_wheels > warn_wheels)
+			pr_warn_once("%u wheels: share one, it holds any number of timeouts\n",
+				     twheel_nr_wheels);
+	}
+	/* Not under the mutex: it allocates, and CPUs that come and go need that. */
 	twheel_show(w);
 	return w;
 }
@@ -2710,7 +2714,7 @@ void twheel_destroy(struct twheel *w)
 	debugfs_remove(w->dentry);
 	scoped_guard(mutex, &twheel_mutex) {
 		list_del(&w->entry);
-		twheel_nr_wheels--;
+		twheel_nr_wheels -= !w->account;
 	}
 	twheel_free(w);
 }
@@ -2732,6 +2736,7 @@ void twheel_get_params(const struct twheel *w, struct twheel_params *params)
 		.sink		= w->sink,
 		.sink_data	= w->sink_data,
 		.max_pending	= w->max_pending,
+		.account	= w->account,
 	};
 }
 EXPORT_SYMBOL_GPL(twheel_get_params);

@@ -146,7 +146,8 @@ struct twheel_periodic {
  *	Sinks of different CPUs run at the same time
  * @sink_data: first argument of @sink
  * @max_pending: most timeouts that may be pending at once; 0: no limit
- * @account: charge the wheel's memory to the memory cgroup of the caller
+ * @account: charge the wheel's memory to the memory cgroup of the caller. For wheels
+ *	that users make, whose number is limited elsewhere: warn_wheels is not for them
  */
 struct twheel_params {
 	const char		*name;

@@ -493,31 +493,37 @@ static unsigned int lines_with(const char *text)
 	return n;
 }
 
-static struct twheel *small_wheel(void)
+static void make_small_wheels(struct kunit *test, bool account)
 {
 	struct twheel_params params = {
 		.name = "kunit-small", .clock = TWHEEL_MANUAL, .slots = 2, .levels = 1,
+		.account = account,
 	};
-	struct twheel *w = twheel_create(&params);
+	struct twheel *wheel[WHEELS + 2];
+	unsigned int i;
 
-	return IS_ERR(w) ? NULL : w;
+	for (i = 0; i < ARRAY_SIZE(wheel); i++)
+		wheel[i] = twheel_create(&params);
+	for (i = 0; i < ARRAY_SIZE(wheel); i++) {
+		KUNIT_EXPECT_FALSE(test, IS_ERR(wheel[i]));
+		twheel_destroy(wheel[i]);
+	}
+}
+
+static void wheels_that_are_accounted_are_not_warned_of(struct kunit *test)
+{
+	unsigned int before = lines_with(" wheels: share one");
+
+	make_small_wheels(test, true);
+	KUNIT_EXPECT_EQ(test, before, lines_with(" wheels: share one"));
 }
 
 /* By the first that is too many, whoever else has made wheels. */
 static void too_many_wheels_are_warned_of_once(struct kunit *test)
 {
-	unsigned int i, before = lines_with(" wheels: share one");
-	struct twheel *wheel[WHEELS + 2];
-
-	if (before)
+	if (lines_with(" wheels: share one"))
 		kunit_skip(test, "warned already");
-	for (i = 0; i < ARRAY_SIZE(wheel); i++)
-		wheel[i] = small_wheel();
-	for (i = 0; i < ARRAY_SIZE(wheel); i++) {
-		KUNIT_EXPECT_NOT_NULL(test, wheel[i]);
-		if (wheel[i])
-			twheel_destroy(wheel[i]);
-	}
+	make_small_wheels(test, false);
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("twheel: 65 wheels: share one"));
 	KUNIT_EXPECT_EQ(test, 1U, lines_with(" wheels: share one"));
 }
@@ -541,6 +547,7 @@ static struct kunit_case stats_cases[] = {
 	KUNIT_CASE(lateness_is_that_of_the_deadline),
 	KUNIT_CASE(lateness_is_not_counted_when_it_is_off),
 	KUNIT_CASE(lateness_of_a_whole_batch_is_counted),
+	KUNIT_CASE(wheels_that_are_accounted_are_not_warned_of),
 	KUNIT_CASE(too_many_wheels_are_warned_of_once),
 	{}
 };
