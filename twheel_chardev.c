@@ -33,7 +33,7 @@
  *	ARMED		in the wheel, or in a batch on its way to the sink
  *	READY		on the event queue
  *	DROPPED		cancelled in a batch on its way to the sink: no one finds it,
- *			and the sink frees it
+ *			and the sink frees it. Also while a batch of CANCELs has the lock
  *	STOPPED		had not fired when STOP came; on a list of STOP, and soon READY
  *
  *	FREE -> ARMED		ARM
@@ -2131,7 +2131,7 @@ static bool twheel_set_up(struct twheel_file *f, enum twheel_clock clock, struct
 	f->op_flags = clock == TWHEEL_REALTIME ? TWHEEL_F_ABS : 0;
 	f->offset_ns = f->offsets_ns[clock];
 	f->max = max;
-	/* Pairs with the acquire in twheel_begin(). */
+	/* Pairs with the acquire in twheel_has_begun(). */
 	smp_store_release(&f->begun, true);
 	return true;
 }

@@ -20,7 +20,9 @@
  * So an aligned atomic 64-bit store extends the timeout; no barrier is needed. One
  * that comes too late has no effect: the event is made. ARM and MOD write the word,
  * with the flag, before the timeout can fire; the last to write wins. A word goes with
- * the index: a store after the end of a timeout can extend the next one there.
+ * the index: a store after the end of a timeout can extend the next one there. Pages of
+ * words are made when they are needed: at a limit, access to one that no timeout with
+ * the flag has needed yet raises SIGBUS.
  *
  * The structures are the same for 32-bit and 64-bit programs. Fields called
  * reserved must be 0 where they go in, and are 0 where they come out.
@@ -240,8 +242,8 @@ struct twheel_list_entry {
  * @entries: address of an array of struct twheel_list_entry
  * @nr: room in it, at least 1
  * @done: out: entries written; fewer than @nr: there are no more, or the address
- *	after them is bad, or a signal came: 0 is the end. (EFAULT or EINTR when there
- *	would have been more but none could be written)
+ *	after them is bad, or a signal came: 0 is the end. (EFAULT when there would have
+ *	been more but none could be written, EINTR when the signal came before the first)
  * @next: where to go on: 0 for the beginning, then as the call before left it
  * @flags: 0
  * @entry_size: sizeof(struct twheel_list_entry)
