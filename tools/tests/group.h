@@ -91,7 +91,7 @@ static inline void enter_group(const char *group)
 /* Charges come and go in portions, and some late. */
 static inline void wait_uncharged(const char *group, long below)
 {
-	__u64 deadline = now_ns() + PATIENCE_NS;
+	__u64 deadline = now_ns() + patience_ns();
 
 	while (charged(group) >= below) {
 		if (now_ns() > deadline)

@@ -90,7 +90,7 @@ static void *read_for_account(void *arg)
 /* What was not cancelled fires; then nothing is left, and the books agree. */
 static void account_close(struct account *account, pthread_t *readers)
 {
-	__u64 deadline = now_ns() + PATIENCE_NS;
+	__u64 deadline = now_ns() + patience_ns();
 
 	while (info(account->fd).live) {
 		CHECK(now_ns() < deadline);

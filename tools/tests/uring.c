@@ -36,7 +36,7 @@ static void start_read(struct io_uring *ring, int fd, void *buffer, size_t size,
 /* The result of a request, and which it was, within the patience of a test. */
 static int wait_request(struct io_uring *ring, __u64 *tag)
 {
-	struct __kernel_timespec patience = { .tv_sec = PATIENCE_NS / NSEC_PER_SEC };
+	struct __kernel_timespec patience = { .tv_sec = patience_ns() / NSEC_PER_SEC };
 	struct io_uring_cqe *cqe;
 	int ret;
 

@@ -115,7 +115,7 @@ static void check_no_call(struct twheel_hub *same)
 {
 	check_nothing_left(same);
 	CHECK_EQ(nr_all, 0);
-	CHECK(now_ns() < begun_ns + PATIENCE_NS);
+	CHECK(now_ns() < begun_ns + patience_ns());
 }
 
 static void loop_ends_when_the_last_node_is_cancelled(void)
@@ -453,7 +453,7 @@ static void connect_clients(unsigned int nr)
 
 static void wait_for_the_end(void)
 {
-	__u64 deadline = now_ns() + idle_ns + PATIENCE_NS;
+	__u64 deadline = now_ns() + idle_ns + patience_ns();
 
 	while (nr_ended < nr_clients && now_ns() < deadline)
 		listen_to_server(100);
