@@ -590,9 +590,11 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
 		.iov_base = events,
 		.iov_len = (nr < most ? nr : most) * sizeof(*events),
 	};
-
 	int ret;
 
+	/* The kernel ends a read of nothing before the device is asked. */
+	if (!nr)
+		return -EINVAL;
 	if (timeout_ns < 0)
 		ret = read_forever(ctx, &iov);
 	else

@@ -276,6 +276,16 @@ static void operate_refuses_what_is_no_operation(void)
 	CHECK_EQ(twheel_operate(ctx, &op), -EINVAL);
 }
 
+static void read_of_no_events_is_refused(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_event event;
+
+	CHECK_EQ(twheel_read(ctx, &event, 0, TWHEEL_NO_WAIT), -EINVAL);
+	CHECK_EQ(twheel_read(ctx, &event, 0, NSEC_PER_SEC), -EINVAL);
+	CHECK_EQ(twheel_read(ctx, &event, 0, TWHEEL_FOREVER), -EINVAL);
+}
+
 static void failed_call_writes_nothing(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
@@ -365,6 +375,7 @@ static const struct ktap_test tests[] = {
 	TEST(close_gives_the_mappings_back),
 	TEST(setup_changes_the_clock_of_now),
 	TEST(operate_refuses_what_is_no_operation),
+	TEST(read_of_no_events_is_refused),
 	TEST(failed_call_writes_nothing),
 	TEST(interval_and_slack_arrive),
 	TEST(read_after_stop_ends_with_zero),
