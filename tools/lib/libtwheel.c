@@ -177,7 +177,7 @@ static void note_events(struct twheel_ctx *ctx, const struct twheel_event *event
 /* INFO is understood by nothing but a twheel context. */
 static int new_context(int fd, int owned, struct twheel_ctx **out)
 {
-	struct twheel_ctx ctx = { .fd = fd, .owned = owned };
+	struct twheel_ctx ctx = { .fd = fd, .owned = owned }, *new;
 	struct twheel_info info;
 	int ret;
 
@@ -186,10 +186,11 @@ static int new_context(int fd, int owned, struct twheel_ctx **out)
 		return ret;
 	ctx.clock = info.clock;
 
-	*out = malloc(sizeof(ctx));
-	if (!*out)
+	new = malloc(sizeof(*new));
+	if (!new)
 		return -ENOMEM;
-	**out = ctx;
+	*new = ctx;
+	*out = new;
 	return 0;
 }
 
