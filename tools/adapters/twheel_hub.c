@@ -49,6 +49,7 @@ void twheel_hub_close(struct twheel_hub *hub)
 {
 	count(hub, -(int)hub->armed);
 	twheel_close(hub->ctx);
+	hub->ctx = NULL;
 }
 
 void twheel_node_init(struct twheel_node *node, void (*fn)(struct twheel_node *node))
@@ -92,12 +93,13 @@ bool twheel_node_cancel(struct twheel_hub *hub, struct twheel_node *node)
 {
 	if (!twheel_node_armed(node))
 		return false;
-	if (node->id)
+	if (hub->ctx && node->id)
 		twheel_cancel(hub->ctx, node->id);
 	node->id = 0;
 	forget_event(node);
-	count(hub, -1);
-	return true;
+	if (hub->ctx)
+		count(hub, -1);
+	return hub->ctx;
 }
 
 /* Those whose event comes in spite of a later deadline: how many, in @ops. */

@@ -120,7 +120,9 @@ int twheel_node_arm(struct twheel_hub *hub, struct twheel_node *node, uint64_t d
  * @hub: the hub it was armed with
  * @node: the node, armed or not
  *
- * Return: true if it was armed: its callback does not come.
+ * After twheel_hub_close() it may still be called, as long as there is the hub.
+ *
+ * Return: true if it was armed, and the hub open: its callback does not come.
  */
 bool twheel_node_cancel(struct twheel_hub *hub, struct twheel_node *node);
 

@@ -252,6 +252,30 @@ static void delay_that_cannot_be_is_refused(void)
 	run_loop(arm_impossible, check_no_call);
 }
 
+static struct twheel_hub *watched;
+
+static void note_watch(struct twheel_hub *own, bool on)
+{
+	watched = on ? own : NULL;
+}
+
+/* As by who frees the connections of a server at the end. */
+static void node_may_be_cancelled_after_the_hub_was_closed(void)
+{
+	struct twheel_hub own;
+	struct twheel_node node;
+
+	CHECK_EQ(twheel_hub_open(&own, note_watch), 0);
+	twheel_node_init(&node, only_called);
+	CHECK_EQ(twheel_node_arm(&own, &node, HOUR), 0);
+	CHECK(watched == &own);
+	twheel_hub_close(&own);
+	CHECK(!watched);
+	CHECK(!twheel_node_cancel(&own, &node));
+	CHECK(!twheel_node_armed(&node));
+	CHECK(!watched);
+}
+
 /* The echo server. */
 
 struct client {
@@ -551,6 +575,7 @@ static const struct ktap_test tests[] = {
 	TEST(callback_cancels_and_frees_the_rest_of_its_batch),
 	TEST(callback_moves_the_rest_of_its_batch),
 	TEST(delay_that_cannot_be_is_refused),
+	TEST(node_may_be_cancelled_after_the_hub_was_closed),
 	TEST(silent_connection_is_closed_on_time_and_not_early),
 	TEST(thousands_are_closed_on_time_if_silent_and_stay_if_active),
 	TEST(connections_that_came_and_went_leave_nothing),
