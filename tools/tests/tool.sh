@@ -9,6 +9,7 @@ tests="
 arm_prints_an_id_that_get_finds
 periodic_timeout_is_read_to_its_last_deadline
 lateness_is_told_of_one_deadline_alone
+read_ends_when_the_rest_is_cancelled
 mod_keeps_the_cookie
 touch_extends_a_timeout
 touch_of_an_ended_timeout_is_no
@@ -82,6 +83,16 @@ lateness_is_told_of_one_deadline_alone()
 	! has lateness >/dev/null || return
 	twheel arm 0 --fd 3 >/tmp/id
 	status 0 twheel read --json --fd 3 && has '"lateness_ns":[0-9]*,"count":1,'
+}
+
+read_ends_when_the_rest_is_cancelled()
+{
+	twheel arm 1h --fd 3 >/tmp/id
+	twheel read --fd 3 >/tmp/out 2>/tmp/err &
+	pid=$!
+	sleep 1
+	twheel cancel --all --fd 3 >/tmp/id
+	wait $pid
 }
 
 mod_keeps_the_cookie()

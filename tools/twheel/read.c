@@ -15,6 +15,9 @@
 
 #define BATCH	256
 
+/* Nothing tells who waits that what was armed has been cancelled. */
+#define LOOK_NS	((int64_t)NSEC_PER_SEC)
+
 struct reader {
 	struct twheel_ctx *ctx;
 	uint64_t left;		/* events still wanted */
@@ -80,13 +83,21 @@ static void print_events(struct reader *reader, const struct twheel_event *event
 	}
 }
 
+static bool is_over(const struct reader *reader)
+{
+	return reader->limited && monotonic_ns() >= reader->end;
+}
+
 static int64_t patience(const struct reader *reader)
 {
 	uint64_t now = monotonic_ns();
+	int64_t left = TWHEEL_FOREVER;
 
-	if (!reader->limited)
-		return TWHEEL_FOREVER;
-	return now < reader->end ? (int64_t)(reader->end - now) : TWHEEL_NO_WAIT;
+	if (reader->limited)
+		left = now < reader->end ? (int64_t)(reader->end - now) : TWHEEL_NO_WAIT;
+	if (!reader->counted && (left < 0 || left > LOOK_NS))
+		left = LOOK_NS;
+	return left;
 }
 
 /* Without a count it goes on as long as something may come. */
@@ -119,7 +130,7 @@ static int read_all(struct reader *reader)
 
 	while (wants_more(reader)) {
 		ret = read_some(reader);
-		if (ret == -EINTR)
+		if (ret == -EINTR || (ret == -ETIMEDOUT && !is_over(reader)))
 			continue;
 		if (ret == -ETIMEDOUT || !ret)
 			return reader->counted ? EX_UNMET : 0;
