@@ -31,6 +31,7 @@ after_of_no_command_is_127
 every_runs_as_often_as_asked
 every_has_the_status_of_the_last_run
 every_stops_when_there_is_no_command
+every_runs_where_nobody_hears_of_children
 watch_draws_pictures_into_a_pipe
 watch_of_a_context_shows_its_counters
 watch_ends_well_when_interrupted
@@ -252,6 +253,11 @@ every_has_the_status_of_the_last_run()
 every_stops_when_there_is_no_command()
 {
 	status 127 twheel every 10ms -- /no/such/command
+}
+
+every_runs_where_nobody_hears_of_children()
+{
+	status 0 sh -c 'trap "" CHLD; exec twheel every 10ms --count 2 -- true'
 }
 
 watch_draws_pictures_into_a_pipe()

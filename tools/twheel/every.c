@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -148,6 +149,8 @@ static int every_run(int argc, char **argv)
 	take_arguments(&schedule, argc, argv);
 	if (!schedule.ns)
 		cli_usage("DURATION: 0 is no interval");
+	/* Who started us may not want to hear of children; we do. */
+	signal(SIGCHLD, SIG_DFL);
 	return play(&schedule);
 }
 
