@@ -35,6 +35,7 @@ every_runs_where_nobody_hears_of_children
 watch_draws_pictures_into_a_pipe
 watch_of_a_context_shows_its_counters
 watch_ends_well_when_interrupted
+watch_makes_up_for_nothing
 script_touches_and_repeats
 script_that_does_not_come_out_fails
 wrong_descriptor_is_no_input
@@ -284,6 +285,20 @@ watch_ends_well_when_interrupted()
 	done
 	kill -TERM $pid
 	wait $pid
+}
+
+watch_makes_up_for_nothing()
+{
+	twheel watch --interval 100ms >/tmp/out 2>/tmp/err &
+	pid=$!
+	sleep 0.5
+	kill -STOP $pid
+	sleep 3
+	kill -CONT $pid
+	sleep 0.5
+	kill -TERM $pid
+	wait $pid || return
+	[ "$(grep -c '^shared wheel' /tmp/out)" -lt 20 ]
 }
 
 script_touches_and_repeats()

@@ -180,14 +180,18 @@ static int begin(struct watch *watch)
 
 static int watch(struct watch *watch)
 {
-	uint64_t next = monotonic_ns();
+	uint64_t next = monotonic_ns(), now;
 	int status = begin(watch);
 
 	while (!status && !ended()) {
 		status = draw(watch);
 		if (status || !--watch->left)
 			break;
+		/* What was missed while it was stopped is not made up for. */
 		next += watch->interval;
+		now = monotonic_ns();
+		if (next < now)
+			next = now;
 		while (wait_until(next) && !ended() && !status)
 			status = draw(watch);
 		if (!ended() && !status)
