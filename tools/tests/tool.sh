@@ -40,6 +40,7 @@ script_touches_and_repeats
 script_that_does_not_come_out_fails
 wrong_descriptor_is_no_input
 wrong_usage_is_64
+options_may_come_last_whatever_the_environment
 "
 
 # status WANTED COMMAND...: with the output in the file out.
@@ -338,6 +339,12 @@ wrong_usage_is_64()
 		status 64 twheel cancel 5 --all --fd 3 && status 64 twheel list &&
 		status 64 twheel setup --clock sundial --fd 3 && status 64 twheel after 1s &&
 		status 64 twheel every 0 -- true && status 64 twheel watch --interval 1ms
+}
+
+options_may_come_last_whatever_the_environment()
+{
+	status 0 env POSIXLY_CORRECT=1 twheel arm 1h --fd 3 &&
+		status 0 env POSIXLY_CORRECT=1 twheel after 0 -- env && has '^POSIXLY_CORRECT=1$'
 }
 
 echo "KTAP version 1"

@@ -65,10 +65,15 @@ static noreturn void help(void)
 
 int cli_option(int argc, char **argv, const struct option *options)
 {
+	const char *posix = getenv("POSIXLY_CORRECT");
 	int option;
 
+	/* Options may come after arguments, whatever others are to do. */
+	unsetenv("POSIXLY_CORRECT");
 	opterr = 0;
 	option = getopt_long(argc, argv, ":h", options, NULL);
+	if (posix)
+		setenv("POSIXLY_CORRECT", posix, 1);
 	switch (option) {
 	case 'h':
 		help();
