@@ -53,8 +53,15 @@ _twheel_words()
 	esac
 }
 
+# Is a file to be named? Then bash quotes it, and has a / behind a directory.
+_twheel_wants_file()
+{
+	[[ ${COMP_WORDS[1]} == run || " ${COMP_WORDS[*]:2:COMP_CWORD-2} " == *" -- "* ]]
+}
+
 _twheel()
 {
+	! _twheel_wants_file || compopt -o filenames 2>/dev/null
 	mapfile -t COMPREPLY < <(_twheel_foreign "$2" ||
 		_twheel_words "$@" | while IFS= read -r word; do
 			[[ $word != "$2"* ]] || printf '%s\n' "$word"
