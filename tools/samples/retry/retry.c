@@ -64,7 +64,9 @@ static int job_arm(struct job *job, u64 delay_ns)
 
 static u64 job_delay_ns(const struct job *job)
 {
-	return (delay_ms * NSEC_PER_MSEC) << min_t(unsigned int, job->attempts - 1, MAX_DOUBLINGS);
+	u64 first_ns = (u64)delay_ms * NSEC_PER_MSEC;
+
+	return first_ns << min_t(unsigned int, job->attempts - 1, MAX_DOUBLINGS);
 }
 
 /* Armed again, it may run in another worker: it is not looked at any more. */
