@@ -98,18 +98,22 @@ static void listen_to(struct server *server, struct source *source)
 }
 
 /* The timeout of a connection: it ends when nothing is heard until then. */
-static void arm_idle(struct server *server, struct connection *connection)
+static int arm_idle(struct server *server, struct connection *connection)
 {
-	check("arm", twheel_arm(server->ctx, connection->last_ns + server->idle_ns,
-				TWHEEL_F_ABS | TWHEEL_F_TOUCH, (uintptr_t)connection,
-				&connection->id));
+	return twheel_arm(server->ctx, connection->last_ns + server->idle_ns,
+			  TWHEEL_F_ABS | TWHEEL_F_TOUCH, (uintptr_t)connection,
+			  &connection->id);
 }
 
-static void begin(struct server *server, struct connection *connection)
+static int begin(struct server *server, struct connection *connection)
 {
+	int ret;
+
 	connection->last_ns = server->now_ns;
-	arm_idle(server, connection);
-	server->nr++;
+	ret = arm_idle(server, connection);
+	if (!ret)
+		server->nr++;
+	return ret;
 }
 
 static void end(struct server *server, struct connection *connection)
@@ -142,7 +146,7 @@ static void expired(struct server *server, const struct twheel_event *event)
 
 	if (server->now_ns - connection->last_ns < server->idle_ns) {
 		server->rearmed++;
-		arm_idle(server, connection);
+		check("arm", arm_idle(server, connection));
 		return;
 	}
 	server->dropped++;
@@ -227,14 +231,18 @@ static void accept_connection(struct server *server, struct source *source)
 	struct connection *connection;
 
 	if (fd < 0)
-		return;		/* out of descriptors: who waits comes again */
+		return;		/* out of descriptors: busy until there are some again */
 	connection = calloc(1, sizeof(*connection));
 	if (!connection) {
 		close(fd);
 		return;
 	}
 	connection->source = (struct source) { .fd = fd, .ready = connection_ready };
-	begin(server, connection);
+	if (begin(server, connection) < 0) {
+		close(fd);		/* at a limit */
+		free(connection);
+		return;
+	}
 	listen_to(server, &connection->source);
 }
 
@@ -371,7 +379,7 @@ static void begin_test(struct test *test, unsigned int nr)
 			listen_to(server, &connection->source);
 		}
 		twheel_now(server->ctx, &server->now_ns);
-		begin(server, connection);
+		check("arm", begin(server, connection));
 	}
 }
 
