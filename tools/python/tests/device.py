@@ -328,6 +328,12 @@ class Contexts(unittest.TestCase):
         del caught
         self.assertEqual(os.listdir("/proc/self/fd"), before)
 
+    def test_setup_that_has_no_room_is_a_value_error(self) -> None:
+        for slots, levels, max_timeouts, tick_ns in ((2**32, 0, 0, 0), (0, -1, 0, 0),
+                                                     (0, 0, 2**32 + 1, 0), (0, 0, 0, 2**64)):
+            with self.assertRaises(ValueError):
+                Wheel(slots=slots, levels=levels, max_timeouts=max_timeouts, tick_ns=tick_ns)
+
     def test_closed_wheel_refuses(self) -> None:
         wheel = Wheel()
         fd = wheel.fileno()

@@ -170,11 +170,16 @@ class Operation:
         return Timeout(raw.id, raw.cookie, raw.expires_ns, raw.interval_ns, raw.repeat)
 
 
+def check_unsigned(value: int, bits: int) -> int:
+    """The same, if it has room."""
+    if not 0 <= value < 2**bits:
+        raise ValueError(f"{value} is not within 0 and 2**{bits} - 1")
+    return value
+
+
 def check_u64(value: int) -> int:
     """The same, if it has room where ids and cookies go."""
-    if not 0 <= value < 2**64:
-        raise ValueError(f"{value} is not within 0 and 2**64 - 1")
-    return value
+    return check_unsigned(value, 64)
 
 
 def _deadline(opcode: int, id: int, when: Deadline | float, cookie: int, touch: bool,

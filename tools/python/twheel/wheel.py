@@ -17,7 +17,8 @@ from types import TracebackType
 from . import _lib
 from ._lib import lib
 from .errors import check, check_operation
-from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64)
+from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64,
+                      check_unsigned)
 from .times import NSEC_PER_SEC, Deadline, Repeat, at, seconds
 
 PAGE = 256
@@ -94,8 +95,9 @@ class Wheel:
             if clock is None:
                 clock = time.CLOCK_MONOTONIC
             check(lib.twheel_setup(context.pointer, ctypes.byref(_lib.Setup(
-                clock=clock, tick_ns=tick_ns, slots=slots, levels=levels,
-                max_timeouts=max_timeouts))))
+                clock=clock, tick_ns=check_u64(tick_ns), slots=check_unsigned(slots, 32),
+                levels=check_unsigned(levels, 32),
+                max_timeouts=check_unsigned(max_timeouts, 32)))))
         self._context = context
 
     @classmethod
