@@ -10,7 +10,7 @@ import unittest
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from twheel import Event, Operation, Outcome, Wheel, aio
+from twheel import Event, Operation, Outcome, Wheel, aio, every
 
 HOUR = 3600
 PATIENCE = 20
@@ -283,6 +283,18 @@ class Expirations(unittest.TestCase):
                 await asyncio.sleep(0.01)
             self.assertFalse(task.done())
             self.assertEqual((await task).count, 1)
+        self.run_on_both(main)
+
+    def test_loop_goes_on_while_there_is_always_an_event(self) -> None:
+        async def main(wheel: Wheel) -> None:
+            async def stop() -> None:
+                await asyncio.sleep(0.05)
+                wheel.stop()
+            wheel.arm(0.001, repeat=every(0.001))
+            task = asyncio.create_task(stop())
+            async for _ in wheel.expirations():
+                time.sleep(0.005)
+            await task
         self.run_on_both(main)
 
     def test_tasks_that_iterate_get_each_event_once(self) -> None:

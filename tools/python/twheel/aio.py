@@ -17,6 +17,7 @@ When the wheel takes no more, since a limit is reached, the heap takes the rest.
 """
 
 import asyncio
+import itertools
 import os
 import selectors
 import time
@@ -33,6 +34,9 @@ T = TypeVar("T")
 Ready = list[tuple[selectors.SelectorKey, int]]
 
 BATCH = 1024
+
+YIELD_AFTER = 16
+"""Events that an iterator hands out before others have their turn of the loop."""
 
 if TYPE_CHECKING:
     class _Base(asyncio.SelectorEventLoop):
@@ -193,7 +197,9 @@ async def expirations(wheel: Wheel) -> AsyncIterator[Event]:
     """
     fd = os.dup(wheel.fileno())
     try:
-        while True:
+        for turn in itertools.count(1):
+            if not turn % YIELD_AFTER:
+                await asyncio.sleep(0)
             try:
                 events = wheel.read(1, 0)
             except TimeoutError:
