@@ -156,6 +156,7 @@ class Timers(LoopCase):
             self.assertEqual(wheel.info().live, 4)
             handles[1].cancel()
             handles[8].cancel()
+            self.assertTrue(getattr(handles[8], "on_heap").cancelled())
             self.run_until(called, 8)
             self.loop.close()
         self.assertEqual(sorted(called), [0, 2, 3, 4, 5, 6, 7, 9])

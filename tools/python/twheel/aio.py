@@ -55,10 +55,12 @@ else:
 class _Timer(asyncio.TimerHandle):
     """A call that is to come."""
 
-    __slots__ = ("expires_ns", "id")
+    __slots__ = ("expires_ns", "id", "on_heap")
     expires_ns: int
     id: int
     """Of its timeout; 0 until the kernel has it."""
+    on_heap: asyncio.TimerHandle | None
+    """What stands for it there, if the kernel has refused it."""
 
 
 class _Selector(selectors.EpollSelector):
@@ -114,6 +116,7 @@ class WheelEventLoop(_Base):
         timer = _Timer(when, callback, args, self, context)
         timer.expires_ns = _expires_ns(when)
         timer.id = 0
+        timer.on_heap = None
         self._new.append(timer)
         return timer
 
@@ -122,6 +125,8 @@ class WheelEventLoop(_Base):
             super()._timer_handle_cancelled(handle)
         elif self._timers.pop(handle.id, None):
             self._cancelled.append(handle.id)
+        elif handle.on_heap:
+            handle.on_heap.cancel()
 
     def _turn_is_over(self) -> bool:
         """Let the kernel know. True if something is due already."""
@@ -146,7 +151,7 @@ class WheelEventLoop(_Base):
         refused = False
         for timer, op in zip(arms, ops):
             if op.error:
-                super().call_at(timer.when(), self._add_callback, timer)
+                timer.on_heap = super().call_at(timer.when(), self._add_callback, timer)
                 refused = True
             else:
                 timer.id = op.id
