@@ -145,7 +145,8 @@ int twheel_stats(struct twheel_ctx *ctx, struct twheel_stats *stats);
 /**
  * twheel_now() - read the clock of a context
  * @ctx: the context
- * @now_ns: out: the time that TWHEEL_F_ABS, expires_ns and fired_ns are measured in
+ * @now_ns: out: the time that TWHEEL_F_ABS, expires_ns and fired_ns are measured in, if
+ *	this process is in the time namespace of whoever opened the context
  *
  * Context: any thread, does not block.
  *
@@ -189,7 +190,8 @@ int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
  *
  * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its
  * event was unread, and is now withdrawn; -ENOENT when there is no such timeout or
- * its last event was read before; -EINVAL, -ESHUTDOWN and -EBADF as in twheel_arm().
+ * its last event was read before; -EAGAIN or -ENOMEM when it is to have TWHEEL_F_TOUCH
+ * and was armed without; -EINVAL, -ESHUTDOWN and -EBADF as in twheel_arm().
  */
 int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
 	       unsigned int flags, uint64_t cookie);
@@ -332,9 +334,10 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
  * traffic.
  *
  * Stale ids: for an id that is over as far as @ctx knows nothing is stored. It knows
- * what it was used for itself, in any thread and after a fork() in both processes: that
- * the last event of the timeout was read by twheel_read(), that it was cancelled by its
- * id, or that a later timeout with TWHEEL_F_TOUCH has its place. What else ends a
+ * what it was used for itself, in any thread, and in both processes after a fork() that
+ * came after the first use of TWHEEL_F_TOUCH: that the last event of the timeout was
+ * read by twheel_read(), that it was cancelled by its id, or that a later timeout with
+ * TWHEEL_F_TOUCH has its place. What else ends a
  * timeout (another handle, a read() of twheel_fd(), twheel_cancel_all(),
  * twheel_stop()) is not known: the store is made and harms nobody, unless another
  * handle armed a timeout with TWHEEL_F_TOUCH in the same place: that one will not fire
@@ -343,7 +346,9 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
  * the thread that ends it, or under the same lock, is safe from both.
  *
  * Of an id that @ctx knows nothing of, armed by another handle, the first touch asks
- * the kernel if it lives; that is a system call.
+ * the kernel if it lives; that is a system call. For a timeout that was armed without
+ * TWHEEL_F_TOUCH the store is made, and moves nothing; at a limit it raises SIGBUS, see
+ * twheel(4).
  *
  * Memory order: the store is atomic, and a release: the last one wins, whichever thread
  * it is from. There is no order between it and a deadline that comes due meanwhile.

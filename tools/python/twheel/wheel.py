@@ -115,7 +115,8 @@ class Wheel:
     def close(self) -> None:
         """Give the context back, when no call is in it any more. Twice does no harm.
 
-        What is pending is cancelled when the last descriptor of it is gone.
+        What is pending is cancelled when the last descriptor of it is gone. Who waits in
+        read() or in expirations() goes on waiting: stop() ends that.
         """
         self._context = None
 
@@ -194,7 +195,8 @@ class Wheel:
         """Arm a timeout anew: all of the earlier arming is replaced, and no event of it
         is read any more. A failure changes nothing.
 
-        Raises TimeoutGone, and what arm() raises but for LimitReached.
+        Raises TimeoutGone, and what arm() raises; LimitReached and ENOMEM only if it is
+        to have touch and was armed without.
         """
         return self.operate(Operation.mod(id, when, cookie, touch=touch, repeat=repeat,
                                           slack_ns=slack_ns))
