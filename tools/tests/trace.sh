@@ -6,11 +6,10 @@
 # is counted on demand; all of it compared with a load whose numbers are known. A
 # busybox shell runs this in the test VM, where nobody else uses the wheel meanwhile.
 
-# shellcheck disable=SC2154 # the fields of a trace event become variables
-
 tracing=/sys/kernel/debug/tracing
 table=$(echo /sys/kernel/debug/twheel/dev.*)
 switch=/sys/module/twheel/parameters/lateness
+tick_ns=$(sed -n 's/^tick_ns *//p' "$table")
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 cd "$work" || exit
@@ -72,20 +71,45 @@ events()
 	grep -c "twheel_$1:" "$2"
 }
 
-# The fields of EVENT in the trace, as shell assignments.
-fields()
-{
-	sed -n "s/.* twheel_$1: //p" trace | sed 's/level=\([0-9]*\)->/from=\1 to=/'
-}
-
-# each EVENT FUNCTION: the function holds for the fields of every one, and there is one.
+# each EVENT CONDITION: it holds for every one in the trace, and there is one. It is awk's,
+# with the fields in f, and with what timeouts were armed for in deadline and tick. One
+# process for all: there are not many, but a machine with KASAN takes its time to begin one.
 each()
 {
-	[ "$(events "$1" trace)" != 0 ] || { echo "# no $1"; return 1; }
-	fields "$1" | while read -r fields; do
-		eval "$fields"
-		"$2" || { echo "# $fields"; exit 1; }
-	done
+	awk -v event="$1" -v tick_ns="$tick_ns" '
+		function take_fields(   i, pair, levels) {
+			split("", f)
+			for (i = 1; i <= NF; i++)
+				if (split($i, pair, "=") == 2)
+					f[pair[1]] = pair[2]
+			split(f["level"], levels, "->")
+			f["from"] = levels[1]
+			f["to"] = levels[2]
+		}
+		function name_of(pid,   file, line) {
+			file = "/proc/" pid "/comm"
+			getline line <file
+			close(file)
+			return line
+		}
+		NR == FNR && / twheel_arm: / {
+			take_fields()
+			deadline[f["timeout"], f["expires"]]
+			tick[f["timeout"], f["tick"]]
+		}
+		NR != FNR && index($0, " twheel_" event ": ") {
+			number++
+			take_fields()
+			if (!('"$2"')) {
+				print "# " $0
+				failed = 1
+			}
+		}
+		END {
+			if (!number)
+				print "# no " event
+			exit failed || !number
+		}' trace trace
 }
 
 # A test that cannot be made here says why in $skip.
@@ -208,55 +232,31 @@ tracepoints_name_the_wheel()
 	equal "wheels other than dev" "$(grep twheel_ trace | grep -vc ' wheel=dev ')" 0
 }
 
-tick_is_right()
-{
-	[ $((tick * tick_ns)) -ge "$expires" ] && [ $(((tick - 1) * tick_ns)) -lt "$expires" ]
-}
-
 arm_tells_the_first_tick_after_the_deadline()
 {
-	tick_ns=$(value tick_ns)
-	each arm tick_is_right
-}
-
-was_armed()
-{
-	fields arm | grep -q "timeout=$timeout expires=$expires "
+	each arm 'f["tick"] * tick_ns >= f["expires"] + 0 &&
+		  (f["tick"] - 1) * tick_ns < f["expires"] + 0'
 }
 
 cancel_is_of_what_was_armed()
 {
-	each cancel was_armed
-}
-
-expired_in_time()
-{
-	was_armed && [ "$late" -ge 0 ] && [ $((now - expires)) = "$late" ]
+	each cancel '(f["timeout"], f["expires"]) in deadline'
 }
 
 expire_is_of_what_was_armed_and_not_early()
 {
-	each expire expired_in_time
-}
-
-went_down()
-{
-	[ "$from" -gt "$to" ] && fields arm | grep -q "timeout=$timeout .* tick=$tick\$"
+	each expire '(f["timeout"], f["expires"]) in deadline && f["late"] + 0 >= 0 &&
+		     f["now"] - f["expires"] == f["late"] + 0'
 }
 
 cascade_goes_down_a_level()
 {
-	each cascade went_down
-}
-
-woke_a_thread()
-{
-	equal "thread $pid" "$(cat "/proc/$pid/comm")" "twheel/$shard"
+	each cascade '(f["timeout"], f["tick"]) in tick && f["from"] + 0 > f["to"] + 0'
 }
 
 wakeup_is_of_a_thread_of_the_wheel()
 {
-	each wakeup woke_a_thread
+	each wakeup 'name_of(f["pid"]) == "twheel/" f["shard"]'
 }
 
 # Tools that others have for tracepoints.
