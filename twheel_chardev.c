@@ -525,7 +525,8 @@ static struct twheel_user *twheel_get_user(kuid_t uid)
 	scoped_guard(mutex, &twheel_users_mutex) {
 		user = twheel_find_user(uid);
 		if (!user) {
-			swap(user, new);
+			user = new;
+			new = NULL;
 			hash_add(twheel_users, &user->node, __kuid_val(uid));
 		}
 		user->files++;
