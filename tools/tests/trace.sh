@@ -109,7 +109,7 @@ each()
 			if (!number)
 				print "# no " event
 			exit failed || !number
-		}' trace trace
+		}' trace ./trace
 }
 
 # A test that cannot be made here says why in $skip.
