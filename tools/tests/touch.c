@@ -541,29 +541,6 @@ static void all_of_20000_are_extended(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* Arm @nr of them; returns how many were refused, which can only be for the limit. */
-static int arm_some(int fd, struct twheel_op *ops, __u32 nr, __u64 expires_ns, __u32 flags)
-{
-	int refused = 0;
-
-	for (__u32 i = 0; i < nr; i++)
-		ops[i] = op_arm(expires_ns, flags, 0);
-	submit(fd, ops, nr);
-	for (__u32 i = 0; i < nr; i++) {
-		if (ops[i].result)
-			CHECK_EQ(ops[i].result, -EAGAIN);
-		refused += !!ops[i].result;
-	}
-	return refused;
-}
-
-static void cancel_some(int fd, struct twheel_op *ops, __u32 nr)
-{
-	for (__u32 i = 0; i < nr; i++)
-		ops[i] = op_cancel(ops[i].result ? 0 : ops[i].id);
-	submit(fd, ops, nr);
-}
-
 /* Records come by the page; so many pages of them are full below the limit of NR. */
 #define PER_PAGE	46
 #define FULL		(NR / PER_PAGE * PER_PAGE)
@@ -572,16 +549,19 @@ static void cancel_some(int fd, struct twheel_op *ops, __u32 nr)
 struct canceller {
 	pthread_t thread;
 	int fd;
-	struct twheel_op *ops;
+	__u64 ids[FULL];
 	__u64 when;
 };
 
 static void *cancel_at(void *arg)
 {
 	struct canceller *canceller = arg;
+	struct twheel_op ops[FREED];
 
+	for (int i = 0; i < FREED; i++)
+		ops[i] = op_cancel(canceller->ids[i]);
 	spin_until(canceller->when);
-	cancel_some(canceller->fd, canceller->ops, FREED);
+	submit(canceller->fd, ops, FREED);
 	return NULL;
 }
 
@@ -595,26 +575,32 @@ static void grow_amid_cancels(struct canceller *canceller, __u64 delay_ns)
 	pthread_join(canceller->thread, NULL);
 }
 
+static void arm_with_words(int fd)
+{
+	struct twheel_op ops[NR - 1 - FULL + FREED];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_arm(HOUR, TWHEEL_F_TOUCH, 0);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, 0);
+}
+
 /*
  * The last page of records has more than the file may have timeouts, and those have no
  * words: they must not be in the way of who needs one.
  */
 static void all_that_the_limit_allows_can_have_words(void)
 {
-	static struct twheel_op ops[NR];
 	__u64 seed = now_ns(), until = seed + race_ns(1500);
 	int rounds = 0;
 
 	for (; now_ns() < until; rounds++) {
-		struct canceller canceller = {
-			.fd = device_open_limited(O_RDWR, NR),
-			.ops = ops,
-		};
+		struct canceller canceller = { .fd = device_open_limited(O_RDWR, NR) };
 
-		CHECK_EQ(arm_some(canceller.fd, ops, FULL, HOUR, 0), 0);
+		arm_many(canceller.fd, FULL, HOUR, 0, 0, canceller.ids);
 		grow_amid_cancels(&canceller, random_below(&seed, MS / 10));
-		CHECK_EQ(arm_some(canceller.fd, ops, NR - 1 - FULL + FREED, HOUR,
-				  TWHEEL_F_TOUCH), 0);
+		arm_with_words(canceller.fd);
 		close(canceller.fd);
 	}
 	ktap_note("%d rounds", rounds);
