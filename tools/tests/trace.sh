@@ -9,7 +9,6 @@
 tracing=/sys/kernel/debug/tracing
 table=$(echo /sys/kernel/debug/twheel/dev.*)
 switch=/sys/module/twheel/parameters/lateness
-tick_ns=$(sed -n 's/^tick_ns *//p' "$table")
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 cd "$work" || exit
@@ -76,7 +75,7 @@ events()
 # process for all: there are not many, but a machine with KASAN takes its time to begin one.
 each()
 {
-	awk -v event="$1" -v tick_ns="$tick_ns" '
+	awk -v event="$1" -v tick_ns="$(value tick_ns)" '
 		function take_fields(   i, pair, levels) {
 			split("", f)
 			for (i = 1; i <= NF; i++)
