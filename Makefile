@@ -36,6 +36,7 @@ help:
 	@echo 'make check-debug   KUnit, the device, its load, faults, storms and fuzz with KASAN,'
 	@echo '                   lockdep, kmemleak, with KCSAN, and with PREEMPT_RT;'
 	@echo '                   analysis, sanitize and valgrind'
+	@echo 'make check-all     these three in one go, which takes less time'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU, under KASAN and lockdep'
 	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
@@ -97,6 +98,9 @@ check-long: setup-check setup-prove setup-deb
 check-debug: setup-debug
 	@tools/check/run debug
 
+check-all: setup-debug setup-prove setup-deb
+	@tools/check/run all debug packages long prove
+
 # A part that is asked for by its name runs, whether its result has been kept or not.
 deb-check: setup-vm setup-deb
 	@FRESH=1 tools/check/run packages
@@ -138,7 +142,7 @@ readme: all setup-vm
 clean:
 	rm -rf $(O)
 
-.PHONY: all help modules tools vm demo check check-long check-debug library host kunit kunit-smp
-.PHONY: travel device install uninstall completion adapters python samples static analysis
+.PHONY: all help modules tools vm demo check check-all check-long check-debug library host kunit
+.PHONY: kunit-smp travel device install uninstall completion adapters python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
 .PHONY: sanitize valgrind
