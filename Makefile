@@ -99,7 +99,7 @@ check-debug: setup-debug
 	@tools/check/run debug
 
 check-all: setup-debug setup-prove setup-deb
-	@tools/check/run all debug packages long prove
+	@tools/check/run debug packages long all prove
 
 # A part that is asked for by its name runs, whether its result has been kept or not.
 deb-check: setup-vm setup-deb
