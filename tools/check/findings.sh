@@ -37,7 +37,7 @@ program_sources()
 	local directories='adapters|lib|twheel|tests|fuzz|faults|storms|bench|examples'
 
 	sources '*.c' | grep -E "^./tools/($directories)/" |
-		grep -Ev '^./tools/bench/(kernel|plugin)/'
+		grep -Ev '^./tools/bench/(kernel|native|plugin)/'
 }
 
 excepted()

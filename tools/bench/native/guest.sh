@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# guest.sh REPETITIONS N...: run the native benchmark in User Mode Linux. Small N get more
+# repetitions.
+run=/sys/module/twheel_native/parameters/run
+
+measure()
+{
+	times=$1
+	shift
+	for n; do
+		factor=1
+		[ "$n" -gt 100000 ] || factor=4
+		[ "$n" -gt 10000 ] || factor=20
+		[ "$n" -gt 1000 ] || factor=100
+		echo "$n $((times * factor))" >$run || return
+		cat $run
+	done
+}
+
+insmod /add/twheel_native.ko || exit
+measure "$@"
+status=$?
+rmmod twheel_native
+exit "$status"

@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Time operations of timers in nanoseconds: the wheel, one by one and in lists,
+ * timer_list, hrtimer, and a list behind a lock, which is the floor.
+ *
+ * A repetition arms N timeouts, moves them while they are pending, and cancels them, each
+ * time in another random order. Within a repetition, all systems have the same objects,
+ * deadlines and orders. Each repetition has new orders, so that the branch predictor does
+ * not learn them.
+ *
+ * An operation on all N is measured in steps of BENCH_STEP. The result is the sum over
+ * the steps, each with its best repetition: other load on the machine disturbs few steps
+ * in every repetition.
+ *
+ * One more timeout is armed all the time, and is due before all others, as is usual in a
+ * timer system in use. So none of the N arms programs the hardware timer, which is a
+ * system call of the host here.
+ *
+ * Write "N REPETITIONS" to parameter run. Reading it gives a line for each system: its
+ * name, N, and the ns that N arms, moves and cancels took, without the loop around them.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/hrtimer.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/prandom.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/timer.h>
+
+#include "twheel.h"
+
+#define BENCH_MAX	1000000
+
+/* Operations per step. */
+#define BENCH_STEP	1000
+
+/*
+ * Deadlines, in seconds after the arm. Nothing expires during a run. The N deadlines use
+ * one level of the wheel at any time of day: 55 slots. They use about as many buckets of
+ * timer_list.
+ */
+#define BENCH_FIRST	60
+#define BENCH_NEAREST	120
+#define BENCH_FARTHEST	3600
+
+/* Timeouts per list. */
+#define BENCH_LIST	64
+
+/* Slots of the floor. */
+#define BENCH_SLOTS	256
+
+/**
+ * struct bench_object - the object that embeds a timeout
+ * @head: members before the timeout
+ * @node: the timeout, at the start of a cache line
+ * @rest: members after the timeout
+ *
+ * The size is three cache lines. Nodes in objects of 256 bytes would use only a quarter of
+ * the sets of each cache.
+ */
+struct bench_object {
+	u8				head[64];
+	union {
+		struct twheel_timeout	timeout;
+		struct timer_list	timer;
+		struct hrtimer		hrtimer;
+		struct list_head	entry;
+		u8			line[64];
+	} node;
+	u8				rest[64];
+};
+
+enum bench_op {
+	BENCH_ARM,
+	BENCH_MOVE,
+	BENCH_CANCEL,
+	BENCH_OPS,
+};
+
+/**
+ * struct bench - N timeouts, followed by the one that is due before them
+ * @objects: the objects, in the order of their allocation
+ * @order: for each operation, the objects in random order
+ * @delay: ns from the arm to the deadline; entry i belongs to entry i of @order
+ * @expires: deadlines for the current system: ns on CLOCK_MONOTONIC, or jiffies
+ * @best: for each system and operation, the best time of each step in ns
+ * @n: number of timeouts, without the additional one
+ * @steps: number of steps per operation
+ */
+struct bench {
+	struct bench_object	**objects;
+	struct bench_object	**order[BENCH_OPS];
+	u64			*delay;
+	u64			*expires;
+	u64			*best;
+	u32			n;
+	u32			steps;
+};
+
+/**
+ * struct bench_system - a competitor
+ * @name: name in the result
+ * @jiffies: deadlines are jiffies, not ns
+ * @init: initialise the timeout of an object
+ * @run: carry out @op on entries @from to @to - 1 of its order; return how many succeeded
+ */
+struct bench_system {
+	const char	*name;
+	bool		jiffies;
+	void		(*init)(struct bench_object *o);
+	u32		(*run)(const struct bench *b, enum bench_op op, u32 from, u32 to);
+};
+
+typedef bool (*bench_fn)(struct bench_object *o, u64 expires);
+
+static struct twheel *bench_wheel;
+static struct list_head bench_slots[BENCH_SLOTS];
+static DEFINE_SPINLOCK(bench_slots_lock);	/* bench_slots */
+static atomic_t bench_fired;
+
+static __always_inline u32 bench_each(const struct bench *b, enum bench_op op, u32 from, u32 to,
+				      bench_fn fn)
+{
+	struct bench_object **order = b->order[op];
+	u32 i, nr = 0;
+
+	for (i = from; i < to; i++)
+		nr += fn(order[i], b->expires[i]);
+	return nr;
+}
+
+static __always_inline u32 bench_dispatch(const struct bench *b, enum bench_op op,
+					  u32 from, u32 to, bench_fn arm,
+					  bench_fn move, bench_fn cancel)
+{
+	switch (op) {
+	case BENCH_ARM:
+		return bench_each(b, op, from, to, arm);
+	case BENCH_MOVE:
+		return bench_each(b, op, from, to, move);
+	default:
+		return bench_each(b, op, from, to, cancel);
+	}
+}
+
+/* The loop alone */
+
+static void bench_init_nothing(struct bench_object *o)
+{
+}
+
+static __always_inline bool bench_nothing(struct bench_object *o, u64 expires)
+{
+	asm volatile("" : : "r" (o), "r" (expires) : "memory");
+	return true;
+}
+
+static u32 bench_run_nothing(const struct bench *b, enum bench_op op, u32 from, u32 to)
+{
+	return bench_each(b, op, from, to, bench_nothing);
+}
+
+/* The wheel */
+
+static void bench_twheel_expired(struct twheel_timeout *t)
+{
+	atomic_inc(&bench_fired);
+}
+
+static void bench_init_twheel(struct bench_object *o)
+{
+	twheel_timeout_init(bench_wheel, &o->node.timeout, bench_twheel_expired);
+}
+
+static __always_inline bool bench_twheel_arm(struct bench_object *o, u64 expires)
+{
+	return twheel_arm(&o->node.timeout, expires) == 0;
+}
+
+static __always_inline bool bench_twheel_move(struct bench_object *o, u64 expires)
+{
+	return twheel_mod(&o->node.timeout, expires) == 1;
+}
+
+static __always_inline bool bench_twheel_cancel(struct bench_object *o, u64 expires)
+{
+	return twheel_cancel(&o->node.timeout);
+}
+
+static u32 bench_run_twheel(const struct bench *b, enum bench_op op, u32 from, u32 to)
+{
+	return bench_dispatch(b, op, from, to, bench_twheel_arm, bench_twheel_move,
+			      bench_twheel_cancel);
+}
+
+/* The wheel, in lists. There is no call that moves a list: the moves are one by one. */
+
+static u32 bench_arm_lists(const struct bench *b, u32 from, u32 to)
+{
+	struct twheel_timeout *list[BENCH_LIST];
+	u32 i, j, len, nr = 0;
+
+	for (i = from; i < to; i += len) {
+		len = min_t(u32, to - i, BENCH_LIST);
+		for (j = 0; j < len; j++) {
+			list[j] = &b->order[BENCH_ARM][i + j]->node.timeout;
+			list[j]->expires = b->expires[i + j];
+		}
+		nr += twheel_arm_list(bench_wheel, list, len);
+	}
+	return nr;
+}
+
+static u32 bench_cancel_lists(const struct bench *b, u32 from, u32 to)
+{
+	struct twheel_timeout *list[BENCH_LIST];
+	u32 i, j, len, nr = 0;
+
+	for (i = from; i < to; i += len) {
+		len = min_t(u32, to - i, BENCH_LIST);
+		for (j = 0; j < len; j++)
+			list[j] = &b->order[BENCH_CANCEL][i + j]->node.timeout;
+		nr += twheel_cancel_list(list, len);
+	}
+	return nr;
+}
+
+static u32 bench_run_lists(const struct bench *b, enum bench_op op, u32 from, u32 to)
+{
+	switch (op) {
+	case BENCH_ARM:
+		return bench_arm_lists(b, from, to);
+	case BENCH_MOVE:
+		return bench_each(b, op, from, to, bench_twheel_move);
+	default:
+		return bench_cancel_lists(b, from, to);
+	}
+}
+
+/* timer_list */
+
+static void bench_timer_expired(struct timer_list *t)
+{
+	atomic_inc(&bench_fired);
+}
+
+static void bench_init_timer(struct bench_object *o)
+{
+	timer_setup(&o->node.timer, bench_timer_expired, 0);
+}
+
+static __always_inline bool bench_timer_arm(struct bench_object *o, u64 expires)
+{
+	return mod_timer(&o->node.timer, expires) == 0;
+}
+
+static __always_inline bool bench_timer_move(struct bench_object *o, u64 expires)
+{
+	return mod_timer(&o->node.timer, expires) == 1;
+}
+
+static __always_inline bool bench_timer_cancel(struct bench_object *o, u64 expires)
+{
+	return timer_delete(&o->node.timer) == 1;
+}
+
+static u32 bench_run_timer(const struct bench *b, enum bench_op op, u32 from, u32 to)
+{
+	return bench_dispatch(b, op, from, to, bench_timer_arm, bench_timer_move,
+			      bench_timer_cancel);
+}
+
+/* hrtimer */
+
+static enum hrtimer_restart bench_hrtimer_expired(struct hrtimer *t)
+{
+	atomic_inc(&bench_fired);
+	return HRTIMER_NORESTART;
+}
+
+static void bench_init_hrtimer(struct bench_object *o)
+{
+	hrtimer_init(&o->node.hrtimer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	o->node.hrtimer.function = bench_hrtimer_expired;
+}
+
+static __always_inline bool bench_hrtimer_arm(struct bench_object *o, u64 expires)
+{
+	hrtimer_start(&o->node.hrtimer, ns_to_ktime(expires), HRTIMER_MODE_ABS);
+	return true;
+}
+
+static __always_inline bool bench_hrtimer_cancel(struct bench_object *o, u64 expires)
+{
+	return hrtimer_try_to_cancel(&o->node.hrtimer) == 1;
+}
+
+static u32 bench_run_hrtimer(const struct bench *b, enum bench_op op, u32 from, u32 to)
+{
+	return bench_dispatch(b, op, from, to, bench_hrtimer_arm, bench_hrtimer_arm,
+			      bench_hrtimer_cancel);
+}
+
+/* Lists behind a lock: no deadline, no state, no wakeup */
+
+static __always_inline struct list_head *bench_slot(u64 expires)
+{
+	/* a quarter of a second each */
+	return &bench_slots[(expires >> 28) % BENCH_SLOTS];
+}
+
+static void bench_init_entry(struct bench_object *o)
+{
+	INIT_LIST_HEAD(&o->node.entry);
+}
+
+static __always_inline bool bench_list_arm(struct bench_object *o, u64 expires)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&bench_slots_lock, flags);
+	list_add_tail(&o->node.entry, bench_slot(expires));
+	spin_unlock_irqrestore(&bench_slots_lock, flags);
+	return true;
+}
+
+static __always_inline bool bench_list_move(struct bench_object *o, u64 expires)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&bench_slots_lock, flags);
+	list_move_tail(&o->node.entry, bench_slot(expires));
+	spin_unlock_irqrestore(&bench_slots_lock, flags);
+	return true;
+}
+
+static __always_inline bool bench_list_cancel(struct bench_object *o, u64 expires)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&bench_slots_lock, flags);
+	list_del(&o->node.entry);
+	spin_unlock_irqrestore(&bench_slots_lock, flags);
+	return true;
+}
+
+static u32 bench_run_list(const struct bench *b, enum bench_op op, u32 from, u32 to)
+{
+	return bench_dispatch(b, op, from, to, bench_list_arm, bench_list_move,
+			      bench_list_cancel);
+}
+
+/* Runs */
+
+static const struct bench_system bench_systems[] = {
+	{ "loop", false, bench_init_nothing, bench_run_nothing },
+	{ "twheel", false, bench_init_twheel, bench_run_twheel },
+	{ "twheel_lists", false, bench_init_twheel, bench_run_lists },
+	{ "timer_list", true, bench_init_timer, bench_run_timer },
+	{ "hrtimer", false, bench_init_hrtimer, bench_run_hrtimer },
+	{ "list", false, bench_init_entry, bench_run_list },
+};
+
+/* The last result: ns for all N. */
+static u64 bench_result[ARRAY_SIZE(bench_systems)][BENCH_OPS];
+static u32 bench_n;
+static DEFINE_MUTEX(bench_lock);	/* bench_result, bench_n, one run at a time */
+
+static u64 *bench_best(const struct bench *b, size_t system, enum bench_op op)
+{
+	return &b->best[(system * BENCH_OPS + op) * b->steps];
+}
+
+static void bench_shuffle(struct bench_object **order, struct bench_object **objects, u32 n,
+			  struct rnd_state *rnd)
+{
+	u32 i, j;
+
+	for (i = 0; i < n; i++) {
+		j = prandom_u32_state(rnd) % (i + 1);
+		order[i] = order[j];
+		order[j] = objects[i];
+	}
+}
+
+static void bench_fill(struct bench *b, u64 seed)
+{
+	struct rnd_state rnd;
+	enum bench_op op;
+	u32 i;
+
+	prandom_seed_state(&rnd, seed);
+	for (i = 0; i < b->n; i++)
+		b->delay[i] = BENCH_NEAREST * NSEC_PER_SEC +
+			      mul_u64_u32_shr((BENCH_FARTHEST - BENCH_NEAREST) * NSEC_PER_SEC,
+					      prandom_u32_state(&rnd), 32);
+	b->delay[b->n] = BENCH_FIRST * NSEC_PER_SEC;
+	for (op = 0; op < BENCH_OPS; op++) {
+		bench_shuffle(b->order[op], b->objects, b->n, &rnd);
+		b->order[op][b->n] = b->objects[b->n];
+	}
+}
+
+static void bench_set_deadlines(struct bench *b, bool in_jiffies)
+{
+	u64 now = ktime_get_ns();
+	u32 i;
+
+	for (i = 0; i <= b->n; i++)
+		b->expires[i] = in_jiffies ? jiffies + nsecs_to_jiffies(b->delay[i])
+					   : now + b->delay[i];
+}
+
+/* Carry out one operation on all N. Returns false if it failed for one of them. */
+static bool bench_measure(struct bench *b, const struct bench_system *system, enum bench_op op,
+			  u64 *best)
+{
+	u32 from, to, nr = 0;
+	u64 begin;
+
+	for (from = 0; from < b->n; from = to) {
+		to = min(from + BENCH_STEP, b->n);
+		begin = ktime_get_ns();
+		nr += system->run(b, op, from, to);
+		*best = min(*best, ktime_get_ns() - begin);
+		best++;
+	}
+	cond_resched();
+	return nr == b->n;
+}
+
+static bool bench_system(struct bench *b, size_t number)
+{
+	const struct bench_system *system = &bench_systems[number];
+	bool ok = true;
+	enum bench_op op;
+	u32 i;
+
+	bench_set_deadlines(b, system->jiffies);
+	for (i = 0; i <= b->n; i++)
+		system->init(b->objects[i]);
+	system->run(b, BENCH_ARM, b->n, b->n + 1);
+	for (op = 0; op < BENCH_OPS; op++)
+		ok &= bench_measure(b, system, op, bench_best(b, number, op));
+	system->run(b, BENCH_CANCEL, b->n, b->n + 1);
+	return ok;
+}
+
+static int bench_run(struct bench *b, u32 repetitions)
+{
+	u32 i;
+	size_t system;
+
+	atomic_set(&bench_fired, 0);
+	for (i = 0; i < repetitions; i++) {
+		bench_fill(b, i + 1);
+		for (system = 0; system < ARRAY_SIZE(bench_systems); system++) {
+			if (bench_system(b, system) && !atomic_read(&bench_fired))
+				continue;
+			pr_err("%s has failed\n", bench_systems[system].name);
+			return -EIO;
+		}
+	}
+	return 0;
+}
+
+static void bench_sum(const struct bench *b)
+{
+	enum bench_op op;
+	size_t system;
+	u64 sum;
+	u32 i;
+
+	bench_n = b->n;
+	for (system = 0; system < ARRAY_SIZE(bench_systems); system++) {
+		for (op = 0; op < BENCH_OPS; op++) {
+			for (i = 0, sum = 0; i < b->steps; i++)
+				sum += bench_best(b, system, op)[i];
+			bench_result[system][op] = sum;
+		}
+	}
+}
+
+static void bench_free(struct bench *b)
+{
+	enum bench_op op;
+	u32 i;
+
+	for (i = 0; b->objects && i <= b->n; i++)
+		kfree(b->objects[i]);
+	kvfree(b->objects);
+	for (op = 0; op < BENCH_OPS; op++)
+		kvfree(b->order[op]);
+	kvfree(b->delay);
+	kvfree(b->expires);
+	kvfree(b->best);
+}
+
+static int bench_alloc(struct bench *b)
+{
+	size_t nr = b->n + 1, times = ARRAY_SIZE(bench_systems) * BENCH_OPS * b->steps;
+	enum bench_op op;
+	u32 i;
+
+	b->objects = kvcalloc(nr, sizeof(*b->objects), GFP_KERNEL);
+	b->delay = kvcalloc(nr, sizeof(*b->delay), GFP_KERNEL);
+	b->expires = kvcalloc(nr, sizeof(*b->expires), GFP_KERNEL);
+	b->best = kvcalloc(times, sizeof(*b->best), GFP_KERNEL);
+	if (!b->objects || !b->delay || !b->expires || !b->best)
+		return -ENOMEM;
+	memset(b->best, 0xff, times * sizeof(*b->best));
+	for (op = 0; op < BENCH_OPS; op++) {
+		b->order[op] = kvcalloc(nr, sizeof(*b->order[op]), GFP_KERNEL);
+		if (!b->order[op])
+			return -ENOMEM;
+	}
+	for (i = 0; i < nr; i++) {
+		b->objects[i] = kzalloc(sizeof(*b->objects[i]), GFP_KERNEL);
+		if (!b->objects[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int bench_set_run(const char *val, const struct kernel_param *kp)
+{
+	struct bench b = {};
+	u32 repetitions;
+	int ret;
+
+	if (sscanf(val, "%u %u", &b.n, &repetitions) != 2 || !b.n || b.n > BENCH_MAX ||
+	    !repetitions)
+		return -EINVAL;
+
+	guard(mutex)(&bench_lock);
+	b.steps = DIV_ROUND_UP(b.n, BENCH_STEP);
+	ret = bench_alloc(&b);
+	if (!ret)
+		ret = bench_run(&b, repetitions);
+	if (!ret)
+		bench_sum(&b);
+	bench_free(&b);
+	return ret;
+}
+
+/* The time of the bare loop is subtracted from all others. */
+static int bench_get_run(char *buffer, const struct kernel_param *kp)
+{
+	const u64 *loop = bench_result[0], *ns;
+	enum bench_op op;
+	int len = 0;
+	size_t i;
+
+	guard(mutex)(&bench_lock);
+	for (i = 1; i < ARRAY_SIZE(bench_systems); i++) {
+		ns = bench_result[i];
+		len += sysfs_emit_at(buffer, len, "%s %u", bench_systems[i].name, bench_n);
+		for (op = 0; op < BENCH_OPS; op++)
+			len += sysfs_emit_at(buffer, len, " %llu", ns[op] - min(ns[op], loop[op]));
+		len += sysfs_emit_at(buffer, len, "\n");
+	}
+	return len;
+}
+
+static const struct kernel_param_ops bench_run_ops = {
+	.set	= bench_set_run,
+	.get	= bench_get_run,
+};
+module_param_cb(run, &bench_run_ops, NULL, 0600);
+MODULE_PARM_DESC(run, "write: N REPETITIONS; read: ns of N arms, moves, cancels of each system");
+
+static int __init bench_init(void)
+{
+	u32 i;
+
+	for (i = 0; i < BENCH_SLOTS; i++)
+		INIT_LIST_HEAD(&bench_slots[i]);
+	bench_wheel = twheel_create(&(struct twheel_params){ .name = "native" });
+	return PTR_ERR_OR_ZERO(bench_wheel);
+}
+
+static void __exit bench_exit(void)
+{
+	twheel_destroy(bench_wheel);
+}
+
+module_init(bench_init);
+module_exit(bench_exit);
+
+MODULE_DESCRIPTION("Times operations of timers in nanoseconds");
+MODULE_LICENSE("GPL");
