@@ -57,6 +57,8 @@ help:
 	@echo 'make prove         proofs of the index arithmetic, and that they fail when it is broken'
 	@echo 'make fuzz          random programs against the device, for long; SEED, OPERATIONS, KERNEL'
 	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
+	@echo 'make bench-native  operations inside the kernel in nanoseconds, beside timer_list and'
+	@echo '                   hrtimer, in User Mode Linux: takes two minutes'
 	@echo 'make bench-check   fails if twheel has become more than 5 % dearer'
 	@echo 'make readme-check  follow the README from the top, on Debian 12 and 13'
 	@echo 'make readme        the session and the picture of the README anew'
@@ -130,6 +132,9 @@ fuzz: setup-check
 bench: setup-bench
 	@tools/bench/run
 
+bench-native: setup-check
+	@tools/bench/native/run
+
 bench-check: setup-bench
 	@tools/check/run bench
 
@@ -145,4 +150,4 @@ clean:
 .PHONY: all help modules tools vm demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind
+.PHONY: sanitize valgrind bench-native
