@@ -2,136 +2,156 @@
 /*
  * Hashed and hierarchical timing wheels
  *
- * A wheel has one shard per CPU. A shard is a complete timing wheel of its own:
- * slots in one or more levels, a cursor, one hrtimer, one lock. An arm goes to
- * the shard of the CPU that it is called on, so CPUs do not meet; that shard is
- * the home of the timeout until it has fired or was cancelled. How ticks map to
- * levels and slots is the subject of twheel_index.h.
+ * A wheel has one shard per CPU. A shard is a complete timing wheel of its own: it
+ * has slots in one or more levels, a cursor, one hrtimer and one lock. An arm goes
+ * to the shard of the CPU that it is called on, so CPUs do not contend. That shard
+ * is the home of the timeout until the timeout is armed or moved on another CPU.
+ * twheel_index.h explains how ticks map to levels and slots.
  *
  *
  * Expiry
  *
- * A shard goes forward in passes. A pass takes the time, rounds it down to a
- * tick, its target, and leads the cursor there from event to event: an event is
- * the entry into the block of an occupied slot. What the slot holds for that
- * block moves down to the level where it now belongs, or, on level 0, to the
- * list of what is due; what it holds for later rounds stays. Empty ticks cost
- * nothing, however many they are: every slot knows a lower bound of the ticks in
- * it (@first), so the next event is found without a look at the timeouts, on the
- * top level also over any number of rounds. On equal ticks, which there are only
- * after a step backwards, the event of the higher level comes first, so a block is
- * entered when all that belongs into it has come down.
+ * A shard advances in passes. A pass reads the clock and rounds it down to a tick,
+ * its target (@done). It then moves the cursor to the target in steps. A step is
+ * the entry into the block of an occupied slot. A step on level 0 puts the
+ * timeouts of the slot on the list of due timeouts. A step on a higher level is a
+ * cascade: it moves the timeouts of the block down one level. On the top level,
+ * timeouts of later rounds stay where they are. Empty ticks cost nothing.
  *
- * A pass is made of turns. A turn handles at most TWHEEL_BATCH timeouts, visited
- * or fired, in one hold of the lock, and then calls the sink, or the callbacks,
- * without the lock. Between turns the thread offers the CPU and goes on with the
- * next wheel that has work. Everything that a turn needs to be continued is kept
- * in the shard, so the next one may come from another thread.
+ * A pass consists of turns. A turn handles at most TWHEEL_BATCH timeouts in one
+ * hold of the lock. It then calls the sink or the callbacks without the lock.
+ * Between turns the thread offers the CPU to other tasks and serves the next wheel.
+ * The shard holds all state of a pass, so another thread can continue it.
  *
- *  - Nothing fires early: only what has tick <= target becomes due, deadlines
- *    are rounded up, the target is rounded down, and every move compares the
- *    timeout's own tick with the cursor, never a position.
+ *  - Nothing fires early. Deadlines are rounded up and the target is rounded down.
+ *    Only a timeout with tick <= target becomes due.
  *
- *  - A pass ends: what is armed while it goes on gets a tick after its target.
- *    The target (@done) is fixed when the pass begins.
+ *  - Every pass ends. A timeout that is armed during a pass gets a tick after the
+ *    target, which is fixed when the pass begins.
  *
- *  - Order is ascending by tick, and by arming within a tick, but for a step
- *    backwards. Two timeouts of the same tick are always in the same slot, or
- *    the later one has been armed while the slot of the earlier one is being
- *    visited; then it is put behind it into the visited slot (@visit_level), not
- *    to where the cursor would lead it.
+ *  - Timeouts fire in ascending order of tick, and in the order of arming within a
+ *    tick. The cursor enters a block only when the slots for that block on all
+ *    higher levels are empty, and this is checked in the same hold of the lock.
+ *    Until then an arm for the block joins the tail of the highest of these slots.
+ *    So all timeouts of one tick pass through the same slots, first in first out.
  *
- *  - The cursor moves back when a pass, or on CLOCK_REALTIME an arm, finds the
- *    time behind it. The timeouts stay where they are, at worst on a lower level
- *    than they would be put now; their slots are entered when their own ticks say
- *    so. There is no notice of the step itself.
+ *
+ * Cascades before their time
+ *
+ * A slot with very many timeouts must not delay others when its block begins.
+ * Levels below the top have slots for two blocks of the level above: the current
+ * and the next one. A slot is full if it has TWHEEL_BATCH timeouts or more. The
+ * cascade of a full slot begins early, see twheel_early(), and only when nothing
+ * is due. It goes on in turns, like a pass. Arms for the block still join the slot
+ * above, so the order within a tick holds. Slots that are not full cascade when
+ * their block begins.
+ *
+ * @full has a bit for each slot that may be full. slot->nr counts the timeouts put
+ * into a slot since it was empty. A cancel does not decrement it: that would cost
+ * a cache miss. Before an early cascade begins, the timeouts are counted instead.
+ *
+ *
+ * Clock steps
+ *
+ * CLOCK_REALTIME and MANUAL can go back. Code that finds the time behind @done has
+ * the shard rebased. The thread first gathers all timeouts of the shard on the list
+ * @stale, in turns. It then places each one as if it had been armed right after the
+ * step. An arm during a rebase joins the tail of @stale. Placing a timeout costs less than arming
+ * one, so the list gets empty. The time is checked where a turn begins, where
+ * CLOCK_REALTIME is armed, when an hrtimer fires, and before each callback and each
+ * batch of a sink.
+ *
+ * The kernel does not tell of clock steps. A step backward also puts off the hrtimer
+ * on CLOCK_REALTIME. A timeout that was armed with a past deadline waits for the next
+ * tick, and would wait until the clock is back there. So CLOCK_REALTIME has a second
+ * hrtimer, @guard, which fires when the first one would have fired without the step.
  *
  *
  * Sleeping
  *
- * Between passes the hrtimer of the shard stands at the tick when the next
- * event must be worked off (@wake). An arm that comes before it moves it, a
- * cancel leaves it alone: when the timer fires, its function looks what is due,
- * and sets itself again, or stays off, without waking the thread. Nobody is woken
- * to enter a slot with one timeout in it before that timeout is due, so a lonely
- * timeout costs one wakeup wherever it lies; fuller ones are entered when their
- * block begins, to have the moving done before the first one in it is due.
+ * Between passes the hrtimer of the shard is set to the tick of the next work
+ * (@wake). An earlier arm sets it anew. A cancel does not: when the hrtimer fires,
+ * its function searches again, and sets it anew or wakes the thread. A slot with one
+ * timeout is not entered before that timeout is due. A lonely timeout therefore
+ * costs one wakeup, wherever it lies.
  *
- * While the thread has work, @wake is TWHEEL_QUEUED, 0, below every tick: arms
- * then leave the timer alone, as the thread will set it when it is done.
+ * While the thread has work, @wake is TWHEEL_QUEUED, which is below every tick.
+ * Arms then leave the hrtimer alone.
+ *
+ * The search for the next step examines a bounded number of words and slots. Below
+ * the top level the next set bit of the ring is the next block. On the top level the
+ * slots differ in their rounds. Lower bounds of the ticks of each slot, of each word
+ * of the map and of each group of words lead to the earliest slot. Cancels leave
+ * bounds too low. A search corrects at most TWHEEL_REPAIRS of them; if this was
+ * not enough, the next turn goes on.
  *
  *
  * Threads
  *
- * One thread per CPU serves all wheels. A shard is served by the thread of its
- * CPU, or, while that CPU is offline or is not to be disturbed (isolated from
- * timers), by another one. The server changes under the shard's lock; a turn
- * that is going on is finished by the old one, which queues the shard with the
- * new one if there is more to do. The change hangs on a CPU hotplug state that
- * is left before the thread is parked and entered after it is unparked, and not
- * on the thread's own park and unpark calls, which are skipped for a thread that
- * has not run yet. When that state is left the CPU waits for the turn that is going
- * on: a callback may sleep until a timer of this CPU fires, and on PREEMPT_RT it is a
- * thread that runs those, which is parked before ours.
+ * One thread per CPU serves all wheels. A shard is served by the thread of its CPU,
+ * or by another one while that CPU is offline or isolated from timers. The server
+ * changes under the shard's lock. The old server finishes its turn and queues the
+ * shard for the new one if there is more to do. A CPU hotplug state makes the
+ * change. The thread's own park and unpark calls do not: they are skipped for a
+ * thread that has not run yet.
  *
- * A timeout that asks for it has its callback run by a worker of the shard: the
- * thread moves it from the list of what is due to another one, from which the
- * workers take. It is pending, and can be cancelled, until one takes it.
+ * The callback of a timeout with TWHEEL_T_WORKER is run by a worker of the shard.
+ * The thread moves such a timeout from the due list to @handed, from which the
+ * workers take. It is pending, and can be cancelled, until a worker takes it.
+ *
+ * A runner is a context that calls callbacks, or the sink, of a shard: the thread, a
+ * worker, or a caller of twheel_stop() that hands timeouts back. t->runner names
+ * the runner that took t last. The callback of t is running if that runner's
+ * @running is t. twheel_timeout_init() clears t->runner. So a new timeout in memory
+ * that was freed is never taken for the one whose callback still runs.
  *
  *
  * Periodic timeouts
  *
- * With fixed rate the next deadline is queued when the callback is called, not
- * after it: the callback can cancel or move it like any other, and nothing is lost
- * if the callback is slow. It cannot overtake itself: the thread is busy with it,
- * or, with workers, none takes a timeout whose callback is running. With fixed
- * delay the wish to be queued again (@again) stands while the callback runs, and a
- * cancel or an arm takes it back.
+ * With fixed rate, the next deadline is enqueued right before the callback is called.
+ * The callback can cancel or move it, and a slow callback loses nothing. The timeout
+ * does not overtake itself: the thread is busy with it, and a worker does not take
+ * a timeout whose callback is running. With fixed delay, runner->again requests
+ * that the timeout is enqueued after the callback. A cancel or an arm revokes it.
  *
  *
  * Locking
  *
- *	server.turn		what the thread is doing
- *	  twheel_mutex		all wheels, which CPUs serve
- *	    twheel.ending	one twheel_stop() at a time
- *	    twheel.advance	one twheel_advance() at a time (MANUAL)
- *	      shard.lock	the shard and the timeouts at home in it
- *		server.lock	the server's queue of shards
- *		twheel.waiters	its own lock, in wakeups
- *		hrtimer base	in hrtimer_start()
- *		worker pool	in queue_work()
+ *	twheel_mutex		all wheels, which CPUs serve
+ *	  twheel.ending		one twheel_stop() at a time
+ *	  twheel.advance	one twheel_advance() at a time (MANUAL)
+ *	    shard.lock		the shard and the timeouts at home in it
+ *	      server.lock	the server's queue of shards
+ *	      hrtimer base	in hrtimer_start()
  *
- * Never two shard locks at once. In callbacks and sinks no lock is held but
- * server.turn, or with MANUAL twheel.advance. shard.lock and server.lock are
- * taken in hard interrupts (hrtimer; on PREEMPT_RT the timer runs in a thread).
+ * No task is woken and no work is queued with shard.lock held. An arm takes no other
+ * lock than these, so callers may hold the lock of a run queue or of a worker pool.
+ * Code never waits for a second shard lock. A move to the local shard tries to get
+ * it while it holds the old home's; if this fails the timeout stays at home.
  *
- * The home of a timeout, t->shard, changes under the lock of the old home while
- * the timeout is idle and its callback is not running there. It is read without
- * a lock to find the lock, and read again under it: twheel_lock_home(). After a
- * change whoever gets the new home's lock first may arm. The timeouts given to
- * twheel_arm_list() are idle and known to the caller alone; their home changes
- * with the new home's lock held.
+ * Callbacks and sinks run with no lock held but twheel.advance (MANUAL). shard.lock
+ * and server.lock are taken in hard interrupts (hrtimer; a thread on PREEMPT_RT).
  *
- * Lockless reads
+ * The home of a timeout, t->shard, changes under the lock of the old home while the
+ * timeout is not running there. It is read without a lock to find the lock, and
+ * read again under it: twheel_lock_home(). The timeouts given to twheel_arm_list()
+ * are idle and known to the caller alone; their home changes under the new home's
+ * lock.
  *
- *	t->shard	see above. Changed with release, so that who takes the new
- *			home's lock sees what was done under the old one's; but not
- *			by twheel_arm_list(), whose timeouts nobody else uses
- *	t->state	twheel_pending(), a hint. Read with acquire, which pairs
- *			with the release in twheel_accept(), the one change made
- *			without the lock: the sink is done with the timeout before
- *			it is used again
+ * Lockless accesses
+ *
+ *	t->shard	see above. Written with release, which pairs with the lock of
+ *			the new home: its holder sees the writes under the old one
+ *	t->state	twheel_pending() reads it as a hint. twheel_state() reads with
+ *			acquire, which pairs with the release in twheel_accept(), the
+ *			only write without the lock
+ *	t->flags	twheel_accept() reads TWHEEL_T_LIMITED, which is constant;
+ *			twheel_periodic_ended() reads TWHEEL_T_ENDED as a hint
+ *	server.task	set once, before the server gets a shard
  *	server.queue	twheel_should_run(): the queue is filled before
  *			wake_up_process(), whose barrier pairs with the one in the
  *			thread loop's set_current_state()
- *
- *
- * Speed
- *
- * Arm, move and cancel are each one stretch of code (__always_inline), and what is
- * rare is a call away from it: a home elsewhere, an empty shard, and what @plain
- * sums up. What they touch of the shard is its first two cache lines, the slot and
- * the timeout.
+ *	runner->task	a task compares it with itself
  *
  *
  * Cancel against expiry
@@ -146,17 +166,22 @@
  *	  may free t			  unlock, wait
  *	lock
  *	runner->running = NULL
- *	wake waiters			  lock: not running
- *	unlock				  return false
+ *	notify = anyone waits
+ *	unlock
+ *	wake waiters if notify		  lock: not running
+ *					  unlock, return false
  *
- * Until it is taken off the due list a timeout is pending and a cancel from
- * anywhere succeeds, from a callback before it in the same batch too. In a wheel
- * with a sink the whole batch is EXPIRING from the moment that it leaves the
- * lock, until the sink accepts the timeout.
+ * Until it is taken off the due list a timeout is pending, and a cancel succeeds,
+ * also one from an earlier callback of the same batch. In a wheel with a sink the
+ * whole batch is EXPIRING from the time that it leaves the lock until the sink
+ * accepts the timeout.
  *
- * A waiter queues itself on twheel.waiters and then looks at the shard under its
- * lock; the thread changes the shard under the lock and then looks whether
- * anyone waits. The lock orders the two: one of them sees the other.
+ * A waiter counts itself in w->waiting, queues itself, and then examines the shard
+ * under its lock. The runner changes the shard under the lock, and then reads
+ * w->waiting, still under it. If the waiter came first, the runner sees it in
+ * w->waiting and on the queue; otherwise the waiter sees the change. The runner
+ * wakes after it has released the lock. The wheel may be freed by then, so it uses
+ * the wheel's address only, as the key of a wait queue of the kernel.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -164,6 +189,7 @@
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
+#include <linux/debugobjects.h>
 #include <linux/hrtimer.h>
 #include <linux/jump_label.h>
 #include <linux/list.h>
@@ -173,6 +199,7 @@
 #include <linux/percpu.h>
 #include <linux/sched.h>
 #include <linux/sched/isolation.h>
+#include <linux/sched/task_stack.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smpboot.h>
@@ -180,7 +207,7 @@
 #include <linux/string.h>
 #include <linux/timekeeping.h>
 #include <linux/topology.h>
-#include <linux/wait.h>
+#include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
 #include "twheel.h"
@@ -193,18 +220,32 @@
 /* Most timeouts that are handled in one hold of a shard's lock. */
 #define TWHEEL_BATCH	128
 
-/* Looking at so many words and slots counts as one timeout. */
+/* Most lower bounds that one search of the top level corrects. */
+#define TWHEEL_REPAIRS	8
+
+/* Most full slots of a level that one search examines. */
 #define TWHEEL_PROBES	16
 
-/* shard.wake: the thread is at it, or the timer has nothing to wait for. */
+/* An early cascade begins so long before its block, for each timeout in the slot. */
+#define TWHEEL_LEAD_NS	1000
+
+/* shard.wake: the thread is at work; the hrtimer fires at once; it is not needed. */
 #define TWHEEL_QUEUED	0
+#define TWHEEL_NOW	1
 #define TWHEEL_NEVER	U64_MAX
 
-/* t->level of a pending timeout that has left its slot: due, or given to workers. */
+/* t->level of a pending timeout that is in no slot: due, for workers, to be placed. */
 #define TWHEEL_DUE	0xff
 #define TWHEEL_HANDED	0xfe
+#define TWHEEL_STALE	0xfd
+#define TWHEEL_NO_SLOT	TWHEEL_STALE
 
-/* Workers of a shard, for timeouts that want one. */
+/* An arm of a timeout with one of these needs twheel_admit(). */
+#define TWHEEL_T_PERIODIC	(TWHEEL_T_RATE | TWHEEL_T_DELAY)
+#define TWHEEL_T_SLOW		(TWHEEL_T_PERIODIC | TWHEEL_T_ENDED | \
+				 TWHEEL_T_SHUTDOWN | TWHEEL_T_LIMITED)
+
+/* Workers of a shard, for timeouts that request one. */
 #define TWHEEL_WORKERS	4
 
 #define TWHEEL_NAME_LEN	32
@@ -260,121 +301,153 @@ MODULE_PARM_DESC(rt, "run the threads with low real-time (FIFO) priority (N)");
 
 /**
  * struct twheel_slot - the timeouts of one block
- * @list: in the order of arming
+ * @list: the timeouts, in the order of arming
  * @first: no timeout in @list has an earlier tick; valid while @list is not empty
+ * @nr: timeouts put into @list since it was empty, at least its length
  */
 struct twheel_slot {
 	struct list_head	list;
 	u64			first;
+	u64			nr;
 };
 
 /**
- * struct twheel_runner - who runs callbacks, or the sink, of a shard
- * @running: whose callback is running, or NULL. Compared, never dereferenced: it may
- *	have been freed
- * @again: @running, if it is to be queued anew when its callback returns, or NULL
- * @task: who is at it, or NULL; read without the lock to find oneself
- * @batch: odd while a batch or a callback is going on, else even; only counts up
+ * struct twheel_runner - a context that calls callbacks, or the sink, of a shard
+ * @running: timeout whose callback is running, or NULL. Compared, never dereferenced:
+ *	the timeout may have been freed
+ * @again: enqueue @running anew when its callback returns
+ * @task: the task that is calling, or NULL; read locklessly to detect self-waits
+ * @batch: odd while a batch or a callback is in progress, else even; only counts up
  * @work: for a worker
  * @shard: the shard; constant
  *
- * All under the shard's lock.
+ * Protected by the shard's lock.
  */
 struct twheel_runner {
 	struct twheel_timeout	*running;
-	struct twheel_timeout	*again;
+	bool			again;
 	struct task_struct	*task;
 	unsigned int		batch;
 	struct work_struct	work;
 	struct twheel_shard	*shard;
 };
 
-/* The thread, or in its place the caller of twheel_advance(), and the workers. */
-#define TWHEEL_RUNNERS	(1 + TWHEEL_WORKERS)
+/*
+ * The thread, or in its place the caller of twheel_advance(); the workers; the caller
+ * of twheel_stop().
+ */
+#define TWHEEL_STOPPER	(1 + TWHEEL_WORKERS)
+#define TWHEEL_RUNNERS	(TWHEEL_STOPPER + 1)
+
+/**
+ * enum twheel_rebase - how far a rebase has come
+ * @TWHEEL_BASED: no rebase
+ * @TWHEEL_GATHER: timeouts go from their slots to the list of stale ones
+ * @TWHEEL_PLACE: timeouts go from the list of stale ones to their new slots
+ */
+enum twheel_rebase {
+	TWHEEL_BASED,
+	TWHEEL_GATHER,
+	TWHEEL_PLACE,
+};
 
 /**
  * struct twheel_shard - the part of a wheel that is filled from one CPU
- * @lock: protects everything below it, and the timeouts at home here
- * @cpu: whose arms come here; constant
- * @geometry: the wheel's; constant
- * @cursor: the tick entered last
- * @done: what is armed gets a later tick than this; in a pass, the target; else
- *	equal to @cursor
- * @wake: the tick that @timer stands at, or TWHEEL_QUEUED, or TWHEEL_NEVER
- * @nr: pending timeouts
- * @slots: (@level << bits) + slot
- * @map: occupancy, @map_words words a level: set while the slot's list is not
- *	empty, or is being visited
- * @map_words: words of @map for one level; a power of two
- * @word_first: for the words of @map of the top level: no slot that is set in it
- *	holds an earlier tick; valid while the word is not 0
+ * @lock: protects all members that are not constant, and the timeouts at home here
  * @stopped: nothing can be armed any more
- * @plain: an arm has nothing to look at: the shard is not stopped, no callback is
- *	running, and the wheel has no limit and no clock that can be set
- * @visit_level: level of @visit, else 0
- * @visit: slot being visited, or NULL. Its block has been entered
- * @visit_first: earliest tick of what the visit has left in the slot
- * @marker: in the list of @visit between turns: what is before it was looked at
- * @due: what has left its slot and was not fired yet, at most TWHEEL_BATCH
- * @nr_due: length of @due
- * @handed: what waits for a worker
- * @nr_handed: length of @handed
- * @nr_running: callbacks running
- * @runners: who runs them: the thread is the first
- * @unprocessed: what a stopped shard hands back
- * @armed: struct twheel_counters, as are the following
- * @rearmed: see there
- * @cancelled: see there
- * @fired: see there
- * @stopped_nr: see there
- * @extended: see there
- * @cascaded: see there
- * @wakeups: see there
- * @largest_batch: see there
- * @lateness: see there
- * @timer: wakes the server
- * @server: serves this shard, changes under @lock
- * @work: place in the queue of @server; under its lock
- * @entry: in twheel.all; constant
+ * @plain: an arm has nothing to check: the shard is neither stopped nor being rebased,
+ *	and the clock is not CLOCK_REALTIME
+ * @rebase: enum twheel_rebase
+ * @notify: wake waiters when the lock is released
+ * @cpu: arms on this CPU come here; constant
+ * @geometry: copy of the wheel's; constant
+ * @cursor: tick entered last, or the one before a block whose cascade goes on
+ * @done: timeouts are armed for later ticks only. In a pass its target; in a rebase
+ *	the earliest tick that the clock has gone back to; otherwise equal to @cursor
+ * @wake: tick that @timer is set to, or TWHEEL_QUEUED, _NOW or _NEVER
+ * @early: no early cascade needs to begin before this tick
+ * @nr: pending timeouts
+ * @cancelled: as in struct twheel_counters, without those that were moved
+ * @rearmed: as in struct twheel_counters
  * @wheel: the wheel; constant
+ * @shift: for each level, twheel_shift(); constant
+ * @ring_mask: for each level, twheel_ring() - 1; constant
+ * @row: for each level, its part of @slots; constant
+ * @map: for each level, a bitmap. A bit is set while the list of its slot is not empty
+ * @full: for each level, a bitmap. A bit is set if its slot may be full
+ * @word_first: for each word of the top level's map, no slot in it holds an earlier
+ *	tick
+ * @group_first: the same for each group of BITS_PER_LONG words
+ * @fired: as in struct twheel_counters
+ * @cascaded: as in struct twheel_counters
+ * @visit: slot of the top level whose visit is in progress, or NULL. An early visit
+ *	stays in progress until the block begins
+ * @visit_first: earliest tick of the timeouts that the visit has left in the slot
+ * @visit_nr: how many it has left
+ * @marker: in the list of @visit: the timeouts before it have been visited
+ * @due: timeouts that have left their slot and have not fired, at most TWHEEL_BATCH
+ * @nr_due: length of @due
+ * @handed: due timeouts that wait for a worker
+ * @nr_handed: length of @handed
+ * @stale: timeouts to be placed, in a rebase; in a stopped shard, to be handed back
+ * @runners: the thread, the workers, the caller of twheel_stop()
+ * @extended: as in struct twheel_counters
+ * @rebased: as in struct twheel_counters
+ * @stopped_nr: as @stopped in struct twheel_counters
+ * @wakeups: as in struct twheel_counters
+ * @largest_batch: as in struct twheel_counters
+ * @lateness: as in struct twheel_counters
+ * @timer: wakes the server, by the wheel's clock
+ * @guard: the same by CLOCK_MONOTONIC, in a wheel on CLOCK_REALTIME
+ * @server: serves this shard
+ * @work: link in the queue of @server; under its lock
+ * @entry: link in twheel.all; constant
+ * @slots: the slots of all levels
  */
 struct twheel_shard {
-	spinlock_t		lock;		/* all of this, and who is at home */
+	spinlock_t		lock;		/* the shard, the timeouts at home */
 	bool			stopped;
 	bool			plain;
-	u8			visit_level;
-	u32			map_words;
+	u8			rebase;
+	bool			notify;
 	unsigned int		cpu;
 	struct twheel_geometry	geometry;
 	u64			cursor;
 	u64			done;
 	u64			wake;
+	u64			early;
 	u64			nr;
-	unsigned long		*map;
-	u64			*word_first;
-	struct twheel		*wheel;
-	u64			armed;
 	u64			cancelled;
+	u64			rearmed;
+	struct twheel		*wheel;
+	u8			shift[TWHEEL_MAX_LEVELS];
+	u32			ring_mask[TWHEEL_MAX_LEVELS];
+	struct twheel_slot	*row[TWHEEL_MAX_LEVELS];
+	unsigned long		*map[TWHEEL_MAX_LEVELS];
+	unsigned long		*full[TWHEEL_MAX_LEVELS];
+	u64			*word_first;
+	u64			*group_first;
 	u64			fired;
 	u64			cascaded;
 
 	struct twheel_slot	*visit;
 	u64			visit_first;
+	u64			visit_nr;
 	struct list_head	marker;
 	struct list_head	due;
+	struct list_head	handed;
+	struct list_head	stale;
 	unsigned int		nr_due;
 	unsigned int		nr_handed;
-	unsigned int		nr_running;
-	struct list_head	handed;
-	struct list_head	unprocessed;
 	struct twheel_runner	runners[TWHEEL_RUNNERS];
-	u64			rearmed;
 	u64			extended;
+	u64			rebased;
 	u64			stopped_nr;
 	u64			wakeups;
 	u64			largest_batch;
 	u64			lateness[TWHEEL_LATENESS_BUCKETS];
 	struct hrtimer		timer;
+	struct hrtimer		guard;
 	struct twheel_server	*server;
 	struct list_head	work;
 	struct list_head	entry;
@@ -384,41 +457,54 @@ struct twheel_shard {
 
 /**
  * struct twheel_server - the thread of one CPU
- * @turn: held by the thread while it has a shard
  * @lock: protects @queue, and the @work of the shards in it
  * @queue: shards that have work to do now
  * @task: the thread; set when it is created
  */
 struct twheel_server {
-	struct mutex		turn;		/* what the thread is doing */
 	spinlock_t		lock;		/* queue, shard.work */
 	struct list_head	queue;
 	struct task_struct	*task;
 };
 
 /**
+ * struct twheel_keys - lockdep classes of a wheel
+ * @map: of twheel.map
+ * @ending: of twheel.ending
+ * @advance: of twheel.advance
+ * @work: of the works of its shards
+ *
+ * Each wheel has classes of its own: the callback of one may stop another one.
+ */
+struct twheel_keys {
+	struct lock_class_key	map;
+	struct lock_class_key	ending;
+	struct lock_class_key	advance;
+	struct lock_class_key	work;
+};
+
+/**
  * struct twheel - a wheel
- * @geometry: ticks, slots, levels
- * @clock: what deadlines refer to
- * @sink: takes expired timeouts, or NULL: they have callbacks
- * @sink_data: its argument
- * @waiters: those who wait for a batch, a callback or a turn to end
- * @manual_ns: the time of a MANUAL wheel
- * @account: its memory is charged to a cgroup; made for a user, see twheel_params
- * @max_pending: most timeouts in @pending, or 0
- * @pending: places taken, counted only if there is a limit
+ * @geometry: ticks, slots, levels; constant
+ * @clock: what deadlines refer to; constant
+ * @sink: takes expired timeouts, or NULL: they have callbacks; constant
+ * @sink_data: argument of @sink; constant
+ * @account: memory is charged to a cgroup, see struct twheel_params; constant
+ * @max_pending: most timeouts in @pending, or 0; constant
+ * @shards: shards by CPU; constant. CPUs that timers must not disturb share the shard
+ *	of another CPU
+ * @all: all shards, each once; constant
+ * @waiting: tasks that wait for a batch, a callback or a turn to end
+ * @manual_ns: time of a MANUAL wheel
  * @ending: one twheel_stop() at a time
  * @advance: one twheel_advance() at a time
- * @map: held while callbacks and the sink run, and acquired by all that waits
- *	for them, so that lockdep sees who would wait for himself
- * @key: class of @map: one a wheel, since one may end another from its callback
- * @advance_key: class of @advance, for the same reason
- * @entry: in twheel_wheels; under twheel_mutex
- * @dentry: its file in debugfs
+ * @map: held while callbacks and the sink run, and acquired by the functions that
+ *	wait for them, so that lockdep finds deadlocks
+ * @keys: lockdep classes
+ * @entry: link in twheel_wheels; under twheel_mutex
+ * @dentry: file in debugfs
  * @name: for messages
- * @all: the shards, each once. Constant
- * @shards: the shards by CPU. Constant. CPUs that timers shall not disturb share
- *	another's
+ * @pending: places taken; counted only if there is a limit
  */
 struct twheel {
 	struct twheel_geometry	geometry;
@@ -426,21 +512,21 @@ struct twheel {
 	void			(*sink)(void *sink_data, struct list_head *expired,
 					unsigned int nr, u64 now_ns);
 	void			*sink_data;
-	wait_queue_head_t	waiters;
 	bool			account;
 	unsigned int		max_pending;
-	atomic_t		pending;
-	struct mutex		ending;		/* shards being stopped */
+	struct list_head	all;
+	atomic_t		waiting;
 	atomic64_t		manual_ns;
+	struct mutex		ending;		/* shards being stopped */
 	struct mutex		advance;	/* manual_ns, passes of MANUAL */
 	struct lockdep_map	map;
-	struct lock_class_key	key;
-	struct lock_class_key	advance_key;
+	struct twheel_keys	keys;
 	struct list_head	entry;
 	struct dentry		*dentry;
 	char			name[TWHEEL_NAME_LEN];
-	struct list_head	all;
-	struct twheel_shard	*shards[];
+	/* Written by every arm and cancel of all CPUs, so it has a cache line of its own. */
+	atomic_t		pending ____cacheline_aligned_in_smp;
+	struct twheel_shard	*shards[] ____cacheline_aligned_in_smp;
 };
 
 static struct workqueue_struct *twheel_workqueue;
@@ -459,12 +545,6 @@ static struct twheel_shard *twheel_local_shard(const struct twheel *w)
 	return w->shards[raw_smp_processor_id()];
 }
 
-static bool twheel_is_plain(const struct twheel_shard *s)
-{
-	return !s->stopped && !s->nr_running && !s->wheel->max_pending &&
-	       s->wheel->clock != TWHEEL_REALTIME;
-}
-
 static u64 twheel_clock_ns(const struct twheel *w)
 {
 	switch (w->clock) {
@@ -481,34 +561,100 @@ static u64 twheel_clock_ns(const struct twheel *w)
 
 static u64 twheel_clock_tick(const struct twheel *w)
 {
-	return twheel_tick_floor(twheel_clock_ns(w), w->geometry.tick_ns);
+	return twheel_tick_floor(&w->geometry, twheel_clock_ns(w));
 }
+
+static void twheel_set_plain(struct twheel_shard *s)
+{
+	s->plain = !s->stopped && !s->rebase && s->wheel->clock != TWHEEL_REALTIME;
+}
+
+/* Debugobjects: report a timeout that is freed while pending, as for timers. */
+
+#ifdef CONFIG_DEBUG_OBJECTS
+static const struct debug_obj_descr twheel_debug_descr;
+
+/* It was overwritten, if it cannot be cancelled. */
+static bool twheel_fixup(void *addr, enum debug_obj_state state)
+{
+	if (state != ODEBUG_STATE_ACTIVE)
+		return false;
+	if (!twheel_cancel(addr)) {
+		debug_object_deactivate(addr, &twheel_debug_descr);
+		debug_object_free(addr, &twheel_debug_descr);
+	}
+	return true;
+}
+
+static const struct debug_obj_descr twheel_debug_descr = {
+	.name		= "twheel_timeout",
+	.fixup_init	= twheel_fixup,
+	.fixup_free	= twheel_fixup,
+};
+
+/* Report a timeout that is initialised while it is pending. */
+static void twheel_debug_init(struct twheel_timeout *t)
+{
+	if (object_is_on_stack(t))
+		return;
+	debug_object_init(t, &twheel_debug_descr);
+	debug_object_free(t, &twheel_debug_descr);
+}
+
+/* Known from here to twheel_untrack() only, so it needs no call when it is freed idle. */
+static void twheel_track(struct twheel_timeout *t)
+{
+	if (object_is_on_stack(t) || t->flags & TWHEEL_T_TRACKED)
+		return;
+	debug_object_init(t, &twheel_debug_descr);
+	debug_object_activate(t, &twheel_debug_descr);
+	WRITE_ONCE(t->flags, t->flags | TWHEEL_T_TRACKED);
+}
+
+static void twheel_untrack(struct twheel_timeout *t)
+{
+	if (!(t->flags & TWHEEL_T_TRACKED))
+		return;
+	WRITE_ONCE(t->flags, t->flags & ~TWHEEL_T_TRACKED);
+	debug_object_deactivate(t, &twheel_debug_descr);
+	debug_object_free(t, &twheel_debug_descr);
+}
+#else
+static inline void twheel_debug_init(struct twheel_timeout *t) { }
+static inline void twheel_track(struct twheel_timeout *t) { }
+static inline void twheel_untrack(struct twheel_timeout *t) { }
+#endif
 
 /* Slots and their occupancy */
 
-static unsigned long *twheel_map(const struct twheel_shard *s, u32 level)
+/*
+ * Slot @i, for the block of @tick, has got another TWHEEL_BATCH timeouts. Returns when the
+ * shard must wake for an early cascade.
+ */
+static noinline u64 twheel_note_full(struct twheel_shard *s, u32 level, u32 i, u64 tick,
+				     u64 nr)
 {
-	return s->map + level * s->map_words;
-}
+	const struct twheel_geometry *g = &s->geometry;
+	u64 early;
 
-/* On the top level, something comes into slot @i; called before the bit is set. */
-static __always_inline void twheel_note_first(struct twheel_shard *s, u32 level, u32 i, u64 tick)
-{
-	u64 *first = &s->word_first[i / BITS_PER_LONG];
-
-	if (!twheel_map(s, level)[i / BITS_PER_LONG] || tick < *first)
-		*first = tick;
+	if (!level)
+		return TWHEEL_NEVER;
+	__set_bit(i, s->full[level]);
+	early = twheel_early(g, twheel_block(g, tick, level), level,
+			     min_t(u64, nr, U32_MAX), TWHEEL_LEAD_NS);
+	s->early = min(s->early, max_t(u64, early, TWHEEL_NOW));
+	return s->early;
 }
 
 /*
- * list_add_tail(), with what debugging kernels, and those of distributions, check in a
- * call checked in line: whatever is wrong is left to list_add_tail(), which reports it.
+ * list_add_tail() with the check of CONFIG_DEBUG_LIST and CONFIG_LIST_HARDENED in
+ * line: list_add_tail() reports what is wrong.
  */
 static __always_inline void twheel_append(struct list_head *entry, struct list_head *head)
 {
 	struct list_head *last = head->prev;
 
-	if (unlikely(last->next != head || last == entry)) {
+	if (TWHEEL_LIST_HARDENED && unlikely(last->next != head || last == entry)) {
 		list_add_tail(entry, head);
 		return;
 	}
@@ -519,206 +665,368 @@ static __always_inline void twheel_append(struct list_head *entry, struct list_h
 }
 
 /*
- * Put @t at the end of its slot on @level. Returns the tick at which the slot
- * must be worked off now: with a single timeout in it, when that is due.
+ * Put @t at the tail of its slot on @level. Returns the tick at which the shard must
+ * wake for the slot: for a single timeout, when it is due.
  */
 static __always_inline u64 twheel_insert(struct twheel_shard *s, struct twheel_timeout *t,
 					 u32 level)
 {
-	const struct twheel_geometry *g = &s->geometry;
-	u32 i = twheel_slot(g, t->tick, level);
-	struct twheel_slot *slot = &s->slots[(level << g->bits) + i];
-	u64 tick = t->tick, work = twheel_block_start(g, tick, level);
+	u64 tick = t->tick, block = tick >> s->shift[level];
+	u64 wake = block << s->shift[level];
+	u32 i = block & s->ring_mask[level];
+	struct twheel_slot *slot = &s->row[level][i];
 
-	/* To be kept: the compiler would compute it a second time. */
+	/* Keep the address: the compiler would compute it a second time. */
 	OPTIMIZER_HIDE_VAR(slot);
-	if (level == g->top)
-		twheel_note_first(s, level, i, tick);
+	if (unlikely(level == s->geometry.top)) {
+		u32 word = i / BITS_PER_LONG, group = word / BITS_PER_LONG;
+
+		s->word_first[word] = min(s->word_first[word], tick);
+		s->group_first[group] = min(s->group_first[group], tick);
+	}
 	if (list_empty(&slot->list)) {
-		__set_bit(i, twheel_map(s, level));
+		__set_bit(i, s->map[level]);
 		slot->first = tick;
-		work = tick;
+		slot->nr = 0;
+		wake = tick;
 	} else if (tick < slot->first) {
 		slot->first = tick;
 	}
+	if (unlikely(!(++slot->nr % TWHEEL_BATCH)))
+		wake = min(wake, twheel_note_full(s, level, i, tick, slot->nr));
 	t->level = level;
 	twheel_append(&t->entry, &slot->list);
-	return work;
+	return wake;
 }
 
 /*
- * Put @t where it belongs as seen from the cursor, but into the slot that is being
- * visited what falls into its block. Returns as twheel_insert().
- */
-static __always_inline u64 twheel_place(struct twheel_shard *s, struct twheel_timeout *t)
-{
-	u32 level = twheel_level(&s->geometry, t->tick, s->cursor);
-
-	return twheel_insert(s, t, max_t(u32, level, s->visit_level));
-}
-
-/*
- * Take @t, which is pending, out of wherever it is. The state says that it is in a
- * list, so the check of debugging kernels is left to whoever adds a neighbour.
+ * Take @t, which is pending, out of the list that it is in. List hardening is kept,
+ * in line like that of twheel_append().
  */
 static __always_inline void twheel_unlink(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	struct list_head *prev = t->entry.prev, *next = t->entry.next;
 
-	if (unlikely(t->level == TWHEEL_DUE))
-		s->nr_due--;
-	else if (unlikely(t->level == TWHEEL_HANDED))
-		s->nr_handed--;
-	else if (prev == next)
-		__clear_bit(twheel_slot(&s->geometry, t->tick, t->level),
-			    twheel_map(s, t->level));
-	__list_del(prev, next);
+	if (unlikely(t->level >= TWHEEL_NO_SLOT)) {
+		s->nr_due -= t->level == TWHEEL_DUE;
+		s->nr_handed -= t->level == TWHEEL_HANDED;
+	} else if (prev == next) {
+		__clear_bit((t->tick >> s->shift[t->level]) & s->ring_mask[t->level],
+			    s->map[t->level]);
+	}
+	if (TWHEEL_LIST_HARDENED &&
+	    unlikely(prev->next != &t->entry || next->prev != &t->entry))
+		list_del(&t->entry);
+	else
+		__list_del(prev, next);
 }
 
-static __always_inline void twheel_remove(struct twheel_shard *s, struct twheel_timeout *t)
+/* Move @t, which is in no slot, to the tail of a list of timeouts that are in none. */
+static void twheel_set_aside(struct twheel_timeout *t, struct list_head *list, u8 level)
 {
-	twheel_unlink(s, t);
-	s->nr--;
+	list_add_tail(&t->entry, list);
+	t->level = level;
 }
+
+/* The search for the next step */
 
 /**
- * struct twheel_entry - where the cursor of a shard stops next
- * @tick: when the cursor enters @slot
- * @wake: when the thread has to be woken for it, at or after @tick
- * @first: nothing is due before
- * @slot: the slot
- * @level: its level
- * @probes: what finding it took: words and slots looked at
+ * struct twheel_step - where the cursor stops next
+ * @tick: first tick of the block, or a lower bound if @slot is NULL
+ * @wake: when the thread has to be awake for it, at or after @tick
+ * @first: no timeout is due before this tick
+ * @slot: slot of the block; NULL if there is none, or if the search must go on
+ * @level: level of @slot
  */
-struct twheel_entry {
+struct twheel_step {
 	u64			tick;
 	u64			wake;
 	u64			first;
 	struct twheel_slot	*slot;
 	u32			level;
-	u32			probes;
 };
 
-/*
- * Look through the slots of @bits, a part of word @w of the map of @level. Returns
- * true if one of them holds something for the revolution that @cursor begins; that
- * is put into @best. Else @best becomes the earliest seen so far.
- */
-static bool twheel_scan_word(struct twheel_shard *s, struct twheel_entry *ev, u32 w,
-			     unsigned long bits, struct twheel_slot **best)
+/* The first bit of @map, which is a ring, from @start on; @ring if there is none. */
+static u32 twheel_next_bit(const unsigned long *map, u32 ring, u32 start)
 {
-	const struct twheel_geometry *g = &s->geometry;
-	struct twheel_slot *row = &s->slots[(ev->level << g->bits) + w * BITS_PER_LONG];
-	u64 block = twheel_block(g, s->cursor, ev->level);
-	bool whole = bits == twheel_map(s, ev->level)[w];
-	struct twheel_slot *slot, *earliest = NULL;
-	u32 ahead;
+	u32 i = find_next_bit(map, ring, start);
 
-	for (; bits; bits &= bits - 1) {
-		slot = &row[__ffs(bits)];
-		ev->probes++;
-		ahead = twheel_ahead(g, block, w * BITS_PER_LONG + __ffs(bits));
-		if (twheel_block(g, slot->first, ev->level) <= block + ahead) {
-			*best = slot;
-			return true;
-		}
-		if (!earliest || slot->first < earliest->first)
-			earliest = slot;
-	}
-	if (whole && ev->level == g->top)
-		s->word_first[w] = earliest->first;
-	if (!*best || earliest->first < (*best)->first)
-		*best = earliest;
-	return false;
+	if (i < ring)
+		return i;
+	i = find_next_bit(map, start, 0);
+	return i < start ? i : ring;
+}
+
+static u32 twheel_min_index(const u64 *values, u32 nr)
+{
+	u32 i, best = 0;
+
+	for (i = 1; i < nr; i++)
+		if (values[i] < values[best])
+			best = i;
+	return best;
 }
 
 /*
- * The occupied slot of ev->level that the cursor enters next. The slots are tried
- * in the order in which the cursor passes them. The first one that holds something
- * for this revolution is it; if all hold later rounds only, the earliest of them.
- * A word that cannot have an earlier one is passed over.
+ * A single timeout tells the bound exactly. On the top level it may be of a later round
+ * than the bound says, and then other slots come first. Returns true if it was wrong.
  */
-static struct twheel_slot *twheel_next_slot(struct twheel_shard *s, struct twheel_entry *ev)
+static bool twheel_correct_first(struct twheel_shard *s, struct twheel_slot *slot)
+{
+	u64 first = slot->first;
+
+	/* The marker of a visit is no timeout. */
+	if (slot == s->visit || !list_is_singular(&slot->list))
+		return false;
+	slot->first = list_first_entry(&slot->list, struct twheel_timeout, entry)->tick;
+	return slot->first != first;
+}
+
+/* The earliest slot of word @w of the top level's map; NULL if the word is empty. */
+static struct twheel_slot *twheel_earliest_of_word(struct twheel_shard *s, u32 w)
 {
 	const struct twheel_geometry *g = &s->geometry;
-	const unsigned long *map = twheel_map(s, ev->level);
-	u32 start = twheel_slot(g, s->cursor, ev->level);
-	unsigned long before = BIT(start % BITS_PER_LONG) - 1;
-	bool top = ev->level == g->top;
-	struct twheel_slot *best = NULL;
-	unsigned long bits;
-	u32 n, w;
+	struct twheel_slot *slot, *best = NULL;
+	unsigned long bits = s->map[g->top][w];
 
-	/* The word that the cursor is in is split: its beginning comes last. */
-	for (n = 0; n <= s->map_words; n++) {
-		w = (start / BITS_PER_LONG + n) & (s->map_words - 1);
-		bits = map[w];
-		if (!n)
-			bits &= ~before;
-		else if (n == s->map_words)
-			bits &= before;
-		ev->probes++;
-		if (!bits || (best && top && s->word_first[w] >= best->first))
-			continue;
-		if (twheel_scan_word(s, ev, w, bits, &best))
-			break;
+	for (; bits; bits &= bits - 1) {
+		slot = &s->row[g->top][w * BITS_PER_LONG + __ffs(bits)];
+		if (!best || slot->first < best->first)
+			best = slot;
 	}
 	return best;
 }
 
-/* Inside a block of the level above, so nothing of a higher level comes before. */
-static bool twheel_settled(const struct twheel_shard *s, u64 tick, u32 level)
+/*
+ * The earliest slot of the top level, over all rounds. If bounds have to be corrected
+ * first, NULL, and @first is a lower bound; TWHEEL_NEVER if the level is empty.
+ */
+static struct twheel_slot *twheel_earliest(struct twheel_shard *s, u64 *first)
 {
-	const struct twheel_geometry *g = &s->geometry;
+	u32 words = BITS_TO_LONGS(s->geometry.slots), groups = BITS_TO_LONGS(words);
+	struct twheel_slot *slot;
+	u32 group, word, i;
+	u64 found;
 
-	return level + 1 < g->levels &&
-	       twheel_block(g, tick, level + 1) == twheel_block(g, s->cursor, level + 1) &&
-	       twheel_block_start(g, tick, level + 1) != tick;
+	for (i = 0; i < TWHEEL_REPAIRS; i++) {
+		group = twheel_min_index(s->group_first, groups);
+		*first = s->group_first[group];
+		if (*first == TWHEEL_NEVER)
+			return NULL;
+		word = group * BITS_PER_LONG;
+		word += twheel_min_index(s->word_first + word,
+					 min_t(u32, words - word, BITS_PER_LONG));
+		slot = twheel_earliest_of_word(s, word);
+		found = slot ? slot->first : TWHEEL_NEVER;
+		if (slot && twheel_correct_first(s, slot))
+			continue;
+		if (found == *first)
+			return slot;
+		if (s->word_first[word] == found)
+			s->group_first[group] = found;
+		else
+			s->word_first[word] = found;
+	}
+	return NULL;
 }
 
-static bool twheel_next_event(struct twheel_shard *s, struct twheel_entry *next)
+/*
+ * The slot of the top level that the cursor enters next. The next occupied slot is
+ * the one if it holds something for this round; otherwise the rounds decide.
+ */
+static struct twheel_slot *twheel_next_on_top(struct twheel_shard *s, u64 *tick)
 {
 	const struct twheel_geometry *g = &s->geometry;
-	struct twheel_entry ev = { };
+	u64 first, block = twheel_block(g, s->cursor, g->top);
 	struct twheel_slot *slot;
+	u32 i;
+
+	i = twheel_next_bit(s->map[g->top], g->slots, (block + 1) & g->mask);
+	if (i == g->slots) {
+		*tick = TWHEEL_NEVER;
+		return NULL;
+	}
+	slot = &s->row[g->top][i];
+	twheel_correct_first(s, slot);
+	first = slot->first;
+	if (twheel_block(g, first, g->top) != block + 1 + twheel_ahead(g, block + 1, i, g->top))
+		slot = twheel_earliest(s, &first);
+	*tick = first == TWHEEL_NEVER ? first : twheel_block_start(g, first, g->top);
+	return slot;
+}
+
+/*
+ * The slot of @level, below the top, that the cursor enters next. Level 0 includes
+ * the cursor itself, whose slot may have been left half done.
+ */
+static struct twheel_slot *twheel_next_below(struct twheel_shard *s, u32 level, u64 *tick)
+{
+	const struct twheel_geometry *g = &s->geometry;
+	u32 ring = twheel_ring(g, level);
+	u64 block = twheel_block(g, s->cursor, level);
+	u32 i = twheel_next_bit(s->map[level], ring, block & (ring - 1));
+
+	if (i == ring) {
+		*tick = TWHEEL_NEVER;
+		return NULL;
+	}
+	*tick = twheel_block_to_tick(g, block + twheel_ahead(g, block, i, level), level);
+	return &s->row[level][i];
+}
+
+/* When the thread has to be awake for the step to @slot at @tick. */
+static u64 twheel_wake_tick(struct twheel_shard *s, struct twheel_slot *slot, u64 tick)
+{
+	/* The marker of a visit is no timeout. */
+	if (slot == s->visit || !list_is_singular(&slot->list))
+		return tick;
+	return list_first_entry(&slot->list, struct twheel_timeout, entry)->tick;
+}
+
+/*
+ * Find the next step. A lower level comes first, except where its next slot belongs
+ * to the next block of the level above. On equal ticks the higher level comes first:
+ * a block is entered when the cascades into it are complete.
+ */
+static void twheel_find_step(struct twheel_shard *s, struct twheel_step *step)
+{
+	const struct twheel_geometry *g = &s->geometry;
+	struct twheel_slot *slot;
+	u32 level;
 	u64 tick;
 
-	*next = (struct twheel_entry){
+	*step = (struct twheel_step){
 		.tick = TWHEEL_NEVER, .wake = TWHEEL_NEVER, .first = TWHEEL_NEVER,
 	};
-	for (ev.level = 0; ev.level < g->levels; ev.level++) {
-		slot = twheel_next_slot(s, &ev);
-		if (!slot)
+	for (level = 0; level < g->levels; level++) {
+		if (level == g->top)
+			slot = twheel_next_on_top(s, &tick);
+		else
+			slot = twheel_next_below(s, level, &tick);
+		if (tick == TWHEEL_NEVER)
 			continue;
-		tick = twheel_block_start(g, slot->first, ev.level);
-		if (tick <= next->tick) {
-			next->tick = tick;
-			next->slot = slot;
-			next->level = ev.level;
+		if (tick <= step->tick) {
+			step->tick = tick;
+			step->slot = slot;
+			step->level = level;
 		}
-		next->first = min(next->first, slot->first);
-		next->wake = min(next->wake, list_is_singular(&slot->list) ? slot->first : tick);
-		if (twheel_settled(s, tick, ev.level))
+		step->first = min(step->first, slot ? slot->first : tick);
+		step->wake = min(step->wake, slot ? twheel_wake_tick(s, slot, tick) : tick);
+		if (level < g->top && twheel_block(g, tick, level + 1) ==
+				      twheel_block(g, s->cursor, level + 1))
 			break;
 	}
-	next->probes = ev.probes;
-	return next->slot;
+}
+
+/* Does the slot hold a batch or more that has not been visited? Corrects its count. */
+static bool twheel_is_full(struct twheel_shard *s, struct twheel_slot *slot)
+{
+	struct list_head *pos = slot == s->visit ? s->marker.next : slot->list.next;
+	unsigned int nr = 0;
+
+	for (; pos != &slot->list && nr < TWHEEL_BATCH; pos = pos->next)
+		nr++;
+	if (nr == TWHEEL_BATCH)
+		return true;
+	slot->nr = nr;
+	return false;
+}
+
+/*
+ * The full slot of @level whose early cascade begins first. Updates @step if that is
+ * before step->tick; a slot whose time has come by @now is counted first.
+ */
+static void twheel_find_early_on(struct twheel_shard *s, u32 level, u64 now,
+				 struct twheel_step *step)
+{
+	const struct twheel_geometry *g = &s->geometry;
+	u32 ring = twheel_ring(g, level), ahead, from = 0, probes, i;
+	u64 next = twheel_block(g, s->cursor, level) + 1, block, tick;
+	unsigned long *full = s->full[level];
+	struct twheel_slot *slot;
+
+	for (probes = 0; probes < TWHEEL_PROBES; probes++) {
+		i = twheel_next_bit(full, ring, (next + from) & (ring - 1));
+		ahead = twheel_ahead(g, next, i, level);
+		if (i == ring || ahead < from)
+			return;
+		slot = &s->row[level][i];
+		block = next + ahead;
+		if (level == g->top)
+			block = max(block, twheel_block(g, slot->first, level));
+		tick = twheel_early(g, block, level, min_t(u64, slot->nr, U32_MAX),
+				    TWHEEL_LEAD_NS);
+		if (list_empty(&slot->list) || slot->nr < TWHEEL_BATCH ||
+		    (tick <= now && !twheel_is_full(s, slot))) {
+			__clear_bit(i, full);
+			continue;
+		}
+		if (tick < step->tick)
+			*step = (struct twheel_step){
+				.tick = tick, .slot = slot, .level = level,
+			};
+		from = ahead + 1;
+		/* Below the top, ring order is the order of time. */
+		if (level < g->top || from == ring)
+			return;
+	}
+	/* There may be more: search again when the cursor can be near the next of them. */
+	tick = max(twheel_block_to_tick(g, next + from - 1, level), now + 1);
+	if (tick < step->tick)
+		*step = (struct twheel_step){ .tick = tick, };
+}
+
+/* The early cascade that begins first; without a slot, when to search again. */
+static void twheel_find_early(struct twheel_shard *s, u64 now, struct twheel_step *step)
+{
+	u32 level;
+
+	*step = (struct twheel_step){ .tick = TWHEEL_NEVER, };
+	for (level = s->geometry.top; level; level--)
+		twheel_find_early_on(s, level, now, step);
 }
 
 /* Sleeping and waking */
 
 static void twheel_set_timer(struct twheel_shard *s, u64 wake)
 {
-	u64 ns = twheel_tick_to_ns(wake, s->geometry.tick_ns);
+	u64 ns = twheel_tick_to_ns(&s->geometry, wake), now;
 
 	lockdep_assert_held(&s->lock);
 	s->wake = wake;
-	if (s->wheel->clock != TWHEEL_MANUAL)
-		hrtimer_start(&s->timer, ns_to_ktime(ns), HRTIMER_MODE_ABS);
+	if (s->wheel->clock == TWHEEL_MANUAL)
+		return;
+	hrtimer_start(&s->timer, ns_to_ktime(ns), HRTIMER_MODE_ABS);
+	if (s->wheel->clock != TWHEEL_REALTIME)
+		return;
+	/*
+	 * A step backward delays @timer, but not the timeout that was due already. If the
+	 * step has just been made, @guard fires at once.
+	 */
+	now = twheel_clock_ns(s->wheel);
+	if (ns < now || twheel_tick_floor(&s->geometry, now) < s->done)
+		ns = now;
+	hrtimer_start(&s->guard, ns_to_ktime(ns - now), HRTIMER_MODE_REL);
 }
 
-/* Give the shard to its server: it has work, or more work, to do. */
-static void twheel_queue(struct twheel_shard *s)
+/* When the shard has to wake next. Nothing is due at @now, and no pass goes on. */
+static u64 twheel_next_wake(struct twheel_shard *s, u64 now)
+{
+	struct twheel_step step, early;
+
+	twheel_find_step(s, &step);
+	if (step.wake > now && s->early <= now) {
+		twheel_find_early(s, now, &early);
+		s->early = early.tick;
+	}
+	return min(step.wake, s->early);
+}
+
+/*
+ * Give the shard to its server: there is work to do now. Returns the thread to wake
+ * when the lock has been released.
+ */
+static struct task_struct *twheel_queue(struct twheel_shard *s)
 {
 	struct twheel_server *server = s->server;
 
@@ -727,86 +1035,131 @@ static void twheel_queue(struct twheel_shard *s)
 	spin_lock(&server->lock);
 	list_add_tail(&s->work, &server->queue);
 	spin_unlock(&server->lock);
-	wake_up_process(server->task);
+	return server->task;
 }
 
-static void twheel_wake(struct twheel_shard *s)
+/* Clocks that can be stepped backward. */
+static bool twheel_settable(const struct twheel *w)
 {
-	s->wakeups++;
-	trace_twheel_wakeup(s->wheel->name, s->cpu, s->server->task->pid);
-	twheel_queue(s);
+	return w->clock == TWHEEL_REALTIME || w->clock == TWHEEL_MANUAL;
 }
 
-static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
+/* The beginning of a rebase. "Clock steps" explains it; twheel_rebase() does the work. */
+
+static void twheel_end_visit(struct twheel_shard *s)
 {
-	struct twheel_shard *s = container_of(timer, struct twheel_shard, timer);
-	struct twheel_entry ev;
+	u32 top = s->geometry.top;
+	struct twheel_slot *slot = s->visit;
+
+	s->visit = NULL;
+	list_del_init(&s->marker);
+	slot->first = s->visit_first;
+	slot->nr += s->visit_nr;
+	if (list_empty(&slot->list))
+		__clear_bit(slot - s->row[top], s->map[top]);
+	/* Timeouts of later rounds may fill it: the next search tells when it matters. */
+	if (top && slot->nr >= TWHEEL_BATCH) {
+		__set_bit(slot - s->row[top], s->full[top]);
+		s->early = TWHEEL_NOW;
+	}
+}
+
+/* The clock has gone back to @tick. In a rebase, begin anew. */
+static void twheel_begin_rebase(struct twheel_shard *s, u64 tick)
+{
+	struct twheel_timeout *t;
+
+	s->rebase = TWHEEL_GATHER;
+	s->done = tick;
+	twheel_set_plain(s);
+	if (s->visit)
+		twheel_end_visit(s);
+	/* A sink was about to get these. */
+	list_for_each_entry(t, &s->due, entry) {
+		WRITE_ONCE(t->state, TWHEEL_PENDING);
+		twheel_track(t);
+	}
+	/* An arm may be the first to see the step; it must not wake the thread itself. */
+	if (s->wake != TWHEEL_QUEUED)
+		twheel_set_timer(s, TWHEEL_NOW);
+}
+
+/*
+ * An empty shard has nothing that its cursor could pass over. Bring the cursor to the
+ * present, so that the timeout that is armed now starts on the lowest level possible.
+ */
+static noinline void twheel_catch_up(struct twheel_shard *s)
+{
+	if (s->wake == TWHEEL_QUEUED || s->rebase)
+		return;
+	if (s->visit)
+		twheel_end_visit(s);
+	s->cursor = twheel_clock_tick(s->wheel);
+	s->done = s->cursor;
+}
+
+/* Is the shard being rebased? This begins here if the time is behind it. */
+static bool twheel_went_back(struct twheel_shard *s)
+{
+	u64 tick;
+
+	/* twheel_stop() has cancelled the hrtimers of a stopped shard. */
+	if (!twheel_settable(s->wheel) || s->stopped)
+		return false;
+	tick = twheel_clock_tick(s->wheel);
+	if (tick >= s->done)
+		return s->rebase;
+	if (s->nr || s->rebase || s->wake == TWHEEL_QUEUED)
+		twheel_begin_rebase(s, tick);
+	else
+		twheel_catch_up(s);
+	return s->rebase;
+}
+
+/* An hrtimer has fired: set it anew, or wake the thread. */
+static void twheel_look(struct twheel_shard *s)
+{
+	struct task_struct *thread = NULL;
 	unsigned long flags;
+	u64 now, wake;
 
 	spin_lock_irqsave(&s->lock, flags);
 	if (s->wake == TWHEEL_QUEUED || s->stopped)
 		goto unlock;
-	if (!twheel_next_event(s, &ev))
-		s->wake = TWHEEL_NEVER;
-	else if (ev.wake > twheel_clock_tick(s->wheel))
-		twheel_set_timer(s, ev.wake);
-	else
-		twheel_wake(s);
+	now = twheel_clock_tick(s->wheel);
+	wake = twheel_went_back(s) ? TWHEEL_NOW : twheel_next_wake(s, now);
+	if (wake == TWHEEL_NEVER) {
+		s->wake = wake;
+	} else if (wake > now) {
+		twheel_set_timer(s, wake);
+	} else {
+		s->wakeups++;
+		trace_twheel_wakeup(s->wheel->name, s->cpu, s->server->task->pid);
+		thread = twheel_queue(s);
+	}
 unlock:
 	spin_unlock_irqrestore(&s->lock, flags);
+	if (thread)
+		wake_up_process(thread);
+}
+
+static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
+{
+	twheel_look(container_of(timer, struct twheel_shard, timer));
+	return HRTIMER_NORESTART;
+}
+
+static enum hrtimer_restart twheel_guard_fn(struct hrtimer *timer)
+{
+	twheel_look(container_of(timer, struct twheel_shard, guard));
 	return HRTIMER_NORESTART;
 }
 
 /* Arming and cancelling */
 
 /*
- * An empty shard has nothing that its cursor could run over: bring it up to date,
- * so that what is armed now starts as low as it can.
- */
-static void twheel_catch_up(struct twheel_shard *s)
-{
-	u64 tick;
-
-	if (s->wake == TWHEEL_QUEUED)
-		return;
-	tick = twheel_clock_tick(s->wheel);
-	if (tick > s->cursor) {
-		s->cursor = tick;
-		s->done = tick;
-	}
-}
-
-/*
- * The clock has been set back to @tick. A pass that goes on has that as its target
- * now, and the cursor goes back; if a visit is going on, then when it has come to
- * its end, with what is not due any more left where it is.
- */
-static void twheel_step_back(struct twheel_shard *s, u64 tick)
-{
-	if (tick >= s->done)
-		return;
-	s->done = tick;
-	if (!s->visit)
-		s->cursor = min(s->cursor, tick);
-}
-
-static void twheel_look_back(struct twheel_shard *s)
-{
-	if (s->wheel->clock == TWHEEL_REALTIME)
-		twheel_step_back(s, twheel_clock_tick(s->wheel));
-}
-
-/* Bring the cursor to where an arm may start from it. */
-static void twheel_refresh(struct twheel_shard *s)
-{
-	if (!s->nr)
-		twheel_catch_up(s);
-	twheel_look_back(s);
-}
-
-/*
- * A tick for a timeout that may fire at any of @lo to @hi: one that is in use
- * anyway, if the cursor is near, or one that others will choose too.
+ * A tick for a timeout that may fire at any tick from @lo to @hi: a tick in use, if
+ * the cursor is near, or one that others are likely to choose too.
  */
 static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 {
@@ -814,41 +1167,41 @@ static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 	u32 from = twheel_slot(g, lo, 0), i;
 
 	if (hi >> g->bits == lo >> g->bits && lo >> g->bits == s->cursor >> g->bits) {
-		i = find_next_bit(twheel_map(s, 0), twheel_slot(g, hi, 0) + 1, from);
+		i = find_next_bit(s->map[0], twheel_slot(g, hi, 0) + 1, from);
 		if (i <= twheel_slot(g, hi, 0) && s->slots[i].first == lo - from + i)
 			return lo - from + i;
 	}
 	return twheel_round_tick(lo, hi);
 }
 
-/* The tick for a deadline of @expires_ns. */
-static __always_inline u64 twheel_choose_tick(struct twheel_shard *s, u64 expires_ns,
-					      u64 slack_ns)
+/* The tick for t->expires. */
+static __always_inline u64 twheel_choose_tick(struct twheel_shard *s,
+					      const struct twheel_timeout *t, u64 slack_ns)
 {
-	u64 tick_ns = s->geometry.tick_ns, tick = twheel_tick_ceil(expires_ns, tick_ns);
+	const struct twheel_geometry *g = &s->geometry;
+	u64 tick = max(twheel_tick_ceil(g, t->expires), s->done + 1);
 
-	if (tick <= s->done)
-		tick = s->done + 1;
-	if (!slack_ns)
+	if (likely(!slack_ns))
 		return tick;
-	return twheel_join(s, tick, twheel_tick_floor(twheel_add_ns(expires_ns, slack_ns),
-						      tick_ns));
+	return twheel_join(s, tick, twheel_tick_floor(g, twheel_add_ns(t->expires, slack_ns)));
 }
 
 /*
- * Queue @t for t->expires in a shard that has been brought up to date. Counting it
- * is left to the caller. Returns the tick at which the shard must wake.
+ * Put @t into the wheel for t->expires. Returns the tick at which the shard must wake for
+ * it. There is no rebase: the shard is plain, or twheel_schedule_checked() has looked.
  */
 static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t,
 					  u64 slack_ns)
 {
 	lockdep_assert_held(&s->lock);
-	t->tick = twheel_choose_tick(s, t->expires, slack_ns);
+	t->tick = twheel_choose_tick(s, t, slack_ns);
 	WRITE_ONCE(t->state, TWHEEL_PENDING);
+	twheel_track(t);
 	trace_twheel_arm(s->wheel->name, t);
-	return twheel_place(s, t);
+	return twheel_insert(s, t, twheel_level(&s->geometry, t->tick, s->cursor));
 }
 
+/* Enqueue @t and have the shard wake for it. The caller counts it. */
 static __always_inline void twheel_schedule(struct twheel_shard *s, struct twheel_timeout *t,
 					    u64 expires_ns, u64 slack_ns)
 {
@@ -856,13 +1209,38 @@ static __always_inline void twheel_schedule(struct twheel_shard *s, struct twhee
 
 	t->expires = expires_ns;
 	wake = twheel_enqueue(s, t, slack_ns);
-	s->armed++;
 	if (wake < s->wake)
 		twheel_set_timer(s, wake);
 }
 
-/* Take a place under the wheel's limit; a pending timeout has one. */
-static __always_inline bool twheel_take_place(struct twheel *w)
+/* Leave @t to twheel_rebase(), or to twheel_stop(). */
+static void twheel_set_stale(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns)
+{
+	t->expires = expires_ns;
+	t->tick = twheel_choose_tick(s, t, 0);
+	WRITE_ONCE(t->state, TWHEEL_PENDING);
+	twheel_track(t);
+	trace_twheel_arm(s->wheel->name, t);
+	twheel_set_aside(t, &s->stale, TWHEEL_STALE);
+}
+
+/* Count @t and enqueue it, in a shard in any state. It has its place. */
+static noinline void twheel_schedule_checked(struct twheel_shard *s, struct twheel_timeout *t,
+					     u64 expires_ns, u64 slack_ns)
+{
+	if (s->wheel->clock == TWHEEL_REALTIME)
+		twheel_went_back(s);
+	if (!s->nr)
+		twheel_catch_up(s);
+	s->nr++;
+	if (s->rebase || s->stopped)
+		twheel_set_stale(s, t, expires_ns);
+	else
+		twheel_schedule(s, t, expires_ns, slack_ns);
+}
+
+/* Take a place under the wheel's limit. A timeout keeps it while it is pending. */
+static bool twheel_take_place(struct twheel *w)
 {
 	return !w->max_pending || atomic_add_unless(&w->pending, 1, w->max_pending);
 }
@@ -873,72 +1251,63 @@ static __always_inline void twheel_leave_places(struct twheel *w, unsigned int n
 		atomic_sub(nr, &w->pending);
 }
 
-/* Queue @t, which has its place, and have the shard wake for it. */
-static void twheel_queue_timeout(struct twheel_shard *s, struct twheel_timeout *t,
-				 u64 expires_ns, u64 slack_ns)
+/**
+ * twheel_leave_place() - give back the place of a timeout of a sink's batch
+ * @t: the timeout
+ *
+ * For twheel_accept() alone.
+ */
+void twheel_leave_place(struct twheel_timeout *t)
 {
-	twheel_refresh(s);
-	s->nr++;
-	twheel_schedule(s, t, expires_ns, slack_ns);
+	twheel_leave_places(t->shard->wheel, 1);
 }
+EXPORT_SYMBOL_GPL(twheel_leave_place);
 
-/* Who runs the callback of @t, or NULL. */
-static struct twheel_runner *twheel_find_runner(struct twheel_shard *s,
-						const struct twheel_timeout *t)
+/* The runner that runs the callback of @t, or NULL. */
+static struct twheel_runner *twheel_runner_of(struct twheel_shard *s,
+					      const struct twheel_timeout *t)
 {
-	unsigned int i;
+	struct twheel_runner *r;
 
-	for (i = 0; i < TWHEEL_RUNNERS; i++)
-		if (s->runners[i].running == t)
-			return &s->runners[i];
-	return NULL;
-}
-
-static __always_inline struct twheel_runner *
-twheel_runner_of(struct twheel_shard *s, const struct twheel_timeout *t)
-{
 	lockdep_assert_held(&s->lock);
-	return unlikely(s->nr_running) ? twheel_find_runner(s, t) : NULL;
+	if (!t->runner)
+		return NULL;
+	r = &s->runners[t->runner - 1];
+	return r->running == t ? r : NULL;
 }
 
-/* The callback of @t is running and would have it queued again: not any more. */
-static bool twheel_forget_again(struct twheel_shard *s, struct twheel_timeout *t)
-{
-	struct twheel_runner *r = twheel_runner_of(s, t);
-
-	if (!r || !r->again)
-		return false;
-	r->again = NULL;
-	twheel_leave_places(s->wheel, 1);
-	return true;
-}
-
-/* May @t be armed, in a shard where that is a question? It has its place then. */
+/* May @t be armed, where this needs a check? If so, it has a place. */
 static noinline int twheel_admit(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	struct twheel_runner *r;
 
-	if (s->stopped)
+	if (s->stopped || t->flags & TWHEEL_T_SHUTDOWN)
 		return -ESHUTDOWN;
+	if (t->flags & TWHEEL_T_ENDED)
+		return -EINVAL;
 	r = twheel_runner_of(s, t);
 	if (r && r->again)
-		r->again = NULL;	/* the place it has is the one it needs */
+		r->again = false;	/* the place it has is the one it needs */
 	else if (!twheel_take_place(s->wheel))
 		return -EAGAIN;
-	twheel_look_back(s);
 	return 0;
+}
+
+static noinline int twheel_arm_checked(struct twheel_shard *s, struct twheel_timeout *t,
+				       u64 expires_ns, u64 slack_ns)
+{
+	int ret = twheel_admit(s, t);
+
+	if (!ret)
+		twheel_schedule_checked(s, t, expires_ns, slack_ns);
+	return ret;
 }
 
 static __always_inline int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t,
 					u64 expires_ns, u64 slack_ns)
 {
-	int ret;
-
-	if (unlikely(!s->plain)) {
-		ret = twheel_admit(s, t);
-		if (ret)
-			return ret;
-	}
+	if (unlikely(!s->plain || t->flags & TWHEEL_T_SLOW))
+		return twheel_arm_checked(s, t, expires_ns, slack_ns);
 	if (unlikely(!s->nr))
 		twheel_catch_up(s);
 	s->nr++;
@@ -952,22 +1321,36 @@ static enum twheel_state twheel_state(const struct twheel_timeout *t)
 	return smp_load_acquire(&t->state);
 }
 
+/* The callback of @t is running and is to enqueue it again: revoke that. */
+static bool twheel_revoke_again(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	struct twheel_runner *r = twheel_runner_of(s, t);
+
+	if (!r || !r->again)
+		return false;
+	r->again = false;
+	twheel_leave_places(s->wheel, 1);
+	return true;
+}
+
 static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	lockdep_assert_held(&s->lock);
 	if (twheel_state(t) != TWHEEL_PENDING)
-		return twheel_forget_again(s, t);
+		return twheel_revoke_again(s, t);
 	trace_twheel_cancel(s->wheel->name, t);
-	twheel_remove(s, t);
+	twheel_unlink(s, t);
 	WRITE_ONCE(t->state, TWHEEL_IDLE);
+	twheel_untrack(t);
+	s->nr--;
 	s->cancelled++;
 	twheel_leave_places(s->wheel, 1);
 	return true;
 }
 
 /*
- * The home of @t was @s, which is locked, with interrupts off: lock the one it has
- * now. Apart from the common case, so that flags can stay in a register there.
+ * The home of @t was @s, which is locked, with interrupts off: lock the home that it
+ * has now. Not in line: flags can stay in a register in the common case.
  */
 static noinline struct twheel_shard *twheel_follow_home(struct twheel_shard *s,
 							const struct twheel_timeout *t)
@@ -989,7 +1372,14 @@ static __always_inline struct twheel_shard *twheel_lock_home(const struct twheel
 	return likely(s == READ_ONCE(t->shard)) ? s : twheel_follow_home(s, t);
 }
 
-/* @t, whose home @s is locked, comes to this CPU, if it is free to move. */
+static void twheel_set_home(struct twheel_timeout *t, struct twheel_shard *home)
+{
+	t->runner = 0;
+	/* Pairs with the lock of the new home, which is found through the new value. */
+	smp_store_release(&t->shard, home);
+}
+
+/* @t, whose home @s is locked, comes to this CPU if it is idle. */
 static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
 						       struct twheel_timeout *t)
 {
@@ -997,14 +1387,13 @@ static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
 
 	if (s == local || twheel_state(t) != TWHEEL_IDLE || twheel_runner_of(s, t))
 		return s;
-	/* Pairs with the lock of the new home, found through the new value. */
-	smp_store_release(&t->shard, local);
+	twheel_set_home(t, local);
 	return twheel_follow_home(s, t);
 }
 
 /*
- * Lock the home of @t after bringing it to this CPU, if it is free to move. It
- * moves once at most: with two CPUs at it, one of them gives in.
+ * Lock the home of @t after bringing it to this CPU, if it is idle. It moves once at
+ * most: if two CPUs arm it, one of them gives in.
  */
 static __always_inline struct twheel_shard *twheel_lock_here(struct twheel_timeout *t,
 							     unsigned long *flags)
@@ -1021,22 +1410,23 @@ static __always_inline struct twheel_shard *twheel_lock_here(struct twheel_timeo
  * @w: the wheel that it belongs to from now on
  * @t: the timeout; it must not be in a wheel
  * @fn: called when it expires; NULL in a wheel with a sink
+ *
+ * The memory may have held another timeout whose callback is still running: this is a
+ * new one, with which that callback has nothing to do.
  */
 void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 			 void (*fn)(struct twheel_timeout *t))
 {
+	WARN_ON_ONCE(!fn && !w->sink);
+	twheel_debug_init(t);
 	memset(t, 0, sizeof(*t));
 	INIT_LIST_HEAD(&t->entry);
 	t->fn = fn;
 	t->shard = twheel_local_shard(w);
+	if (w->max_pending)
+		t->flags = TWHEEL_T_LIMITED;
 }
 EXPORT_SYMBOL_GPL(twheel_timeout_init);
-
-static noinline int twheel_arm_idle(struct twheel_shard *s, struct twheel_timeout *t,
-				    u64 expires_ns, u64 slack_ns)
-{
-	return __twheel_arm(s, t, expires_ns, slack_ns);
-}
 
 static __always_inline int twheel_arm_any(struct twheel_timeout *t, u64 expires_ns,
 					  u64 slack_ns)
@@ -1058,12 +1448,13 @@ static __always_inline int twheel_arm_any(struct twheel_timeout *t, u64 expires_
 /**
  * twheel_arm() - arm a timeout for a point in time
  * @t: an initialised timeout that is not pending
- * @expires_ns: the deadline, absolute ns on the wheel's clock. A past one is due
+ * @expires_ns: the deadline, absolute ns on the wheel's clock. A past deadline is due
  *	at once: it fires at the next tick, not inside this call
  *
- * Return: 0; -EBUSY if it is pending or on its way to the sink; -EINVAL if
- * @expires_ns is above S64_MAX; -EAGAIN if max_pending timeouts are pending;
- * -ESHUTDOWN if the wheel has been stopped.
+ * Return: 0; -EBUSY if it is pending or in the batch of a sink; -EINVAL if
+ * @expires_ns is above S64_MAX, or if @t is periodic and has ended; -EAGAIN if
+ * max_pending timeouts are pending; -ESHUTDOWN if the wheel has been stopped or the
+ * timeout shut down.
  */
 int twheel_arm(struct twheel_timeout *t, u64 expires_ns)
 {
@@ -1075,10 +1466,10 @@ EXPORT_SYMBOL_GPL(twheel_arm);
  * twheel_arm_slack() - arm a timeout that may be late
  * @t: an initialised timeout that is not pending
  * @expires_ns: the deadline, as in twheel_arm()
- * @slack_ns: how much later than its deadline it may fire, beyond what any timeout
- *	may be late
+ * @slack_ns: how much later than its deadline it may fire, beyond the lateness that
+ *	every timeout may have
  *
- * It joins a tick that is in use anyway, or one that others with slack choose too,
+ * It joins a tick that is in use, or one that other timeouts with slack choose too,
  * and so saves a wakeup.
  *
  * Return: as twheel_arm(); -EINVAL if @slack_ns is above S64_MAX.
@@ -1126,7 +1517,8 @@ void twheel_periodic_init(struct twheel *w, struct twheel_periodic *p,
 {
 	memset(p, 0, sizeof(*p));
 	twheel_timeout_init(w, &p->t, twheel_call_periodic);
-	p->t.kind = kind;
+	p->t.flags |= kind == TWHEEL_FIXED_DELAY ? TWHEEL_T_DELAY : TWHEEL_T_RATE;
+	p->t.flags |= TWHEEL_T_ENDED;
 	p->fn = fn;
 }
 EXPORT_SYMBOL_GPL(twheel_periodic_init);
@@ -1135,76 +1527,96 @@ EXPORT_SYMBOL_GPL(twheel_periodic_init);
  * twheel_arm_periodic() - arm a periodic timeout
  * @p: an initialised periodic timeout that is neither pending nor in its callback
  * @expires_ns: the first deadline, as in twheel_arm()
- * @interval_ns: 1 to S64_MAX. Below the tick is fine: the callback is then called
- *	once a tick and told how many deadlines have passed
- * @repeat: how many deadlines in all, those that are missed included; 0: no end
+ * @interval_ns: 1 to S64_MAX. It may be below the tick: the callback is then called
+ *	once per tick, and @missed counts the other deadlines
+ * @repeat: how many deadlines in all, missed ones included; 0: no end
  *
- * There is never a burst: deadlines that have passed when the callback comes are
- * counted, not made up for. With fixed rate the callback may be called for the next
- * deadline as soon as it returns; it is never called twice at the same time.
+ * There is never a burst: deadlines that have passed when the callback is called are
+ * counted in @missed. With fixed rate the callback may be called for the next deadline
+ * as soon as it returns. It is never called twice at the same time.
  *
- * Return: as twheel_arm(); -EINVAL for a bad interval.
+ * Return: as twheel_arm(); -EINVAL for a bad interval; -EBUSY from its own callback.
  */
 int twheel_arm_periodic(struct twheel_periodic *p, u64 expires_ns, u64 interval_ns,
 			u32 repeat)
 {
+	struct twheel_timeout *t = &p->t;
 	struct twheel_shard *s;
 	unsigned long flags;
 	int ret = -EBUSY;
+	u8 ended;
 
 	if (expires_ns > S64_MAX || !interval_ns || interval_ns > S64_MAX)
 		return -EINVAL;
 
-	s = twheel_lock_here(&p->t, &flags);
-	if (twheel_state(&p->t) == TWHEEL_IDLE && !twheel_runner_of(s, &p->t)) {
-		p->interval_ns = interval_ns;
-		p->repeat = repeat;
-		p->missed = 0;
-		ret = twheel_arm_idle(s, &p->t, expires_ns, 0);
+	s = twheel_lock_here(t, &flags);
+	if (twheel_state(t) != TWHEEL_IDLE || twheel_runner_of(s, t))
+		goto unlock;
+	ended = t->flags & TWHEEL_T_ENDED;
+	WRITE_ONCE(t->flags, t->flags & ~TWHEEL_T_ENDED);
+	ret = twheel_admit(s, t);
+	if (ret) {
+		WRITE_ONCE(t->flags, t->flags | ended);
+		goto unlock;
 	}
+	p->interval_ns = interval_ns;
+	p->repeat = repeat;
+	p->missed = 0;
+	twheel_schedule_checked(s, t, expires_ns, 0);
+unlock:
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
 }
 EXPORT_SYMBOL_GPL(twheel_arm_periodic);
 
-/* Arm them in one lock hold. Returns how many: not all if there is no more place. */
+/*
+ * Arm them in one lock hold, up to the first one that is refused. Returns how many
+ * were armed.
+ */
 static unsigned int twheel_arm_batch(struct twheel_shard *s, struct twheel_timeout **timeouts,
 				     unsigned int nr)
 {
 	struct twheel_timeout *t;
 	u64 wake = TWHEEL_NEVER;
-	unsigned int i;
+	unsigned int i = 0;
 
 	lockdep_assert_held(&s->lock);
-	if (s->stopped)
-		return 0;
-	twheel_refresh(s);
-	for (i = 0; i < nr; i++) {
-		if (unlikely(!s->plain) && !twheel_take_place(s->wheel))
-			break;
-		t = timeouts[i];
-		WRITE_ONCE(t->shard, s);
-		wake = min(wake, twheel_enqueue(s, t, 0));
+	if (!s->nr)
+		twheel_catch_up(s);
+	if (likely(s->plain)) {
+		for (; i < nr && !(timeouts[i]->flags & TWHEEL_T_SLOW); i++) {
+			t = timeouts[i];
+			t->runner = 0;
+			WRITE_ONCE(t->shard, s);
+			wake = min(wake, twheel_enqueue(s, t, 0));
+		}
+		s->nr += i;
+		if (wake < s->wake)
+			twheel_set_timer(s, wake);
 	}
-	s->nr += i;
-	s->armed += i;
-	if (wake < s->wake)
-		twheel_set_timer(s, wake);
+	for (; i < nr; i++) {
+		t = timeouts[i];
+		t->runner = 0;
+		WRITE_ONCE(t->shard, s);
+		if (twheel_arm_checked(s, t, t->expires, 0))
+			break;
+	}
 	return i;
 }
 
 /**
  * twheel_arm_list() - arm many timeouts, with one lock hold for many of them
  * @w: the wheel
- * @timeouts: idle timeouts of @w, each with expires set, absolute and at most
- *	S64_MAX. None is the one whose callback is running, and nothing else is done
- *	to them meanwhile
+ * @timeouts: idle timeouts of @w, each with expires set, absolute and at most S64_MAX.
+ *	No callback of theirs is running, and no other call for them overlaps with
+ *	this one
  * @nr: how many
  *
  * They are armed in this order.
  *
- * Return: how many were armed, from the first on; fewer than @nr only if the wheel
- * has been stopped or max_pending timeouts are pending.
+ * Return: how many were armed, from the first on; fewer than @nr only if the next one
+ * was refused as twheel_arm() would have refused it: the wheel has been stopped, the
+ * timeout shut down, or max_pending timeouts are pending.
  */
 unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 			     unsigned int nr)
@@ -1226,18 +1638,40 @@ unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 }
 EXPORT_SYMBOL_GPL(twheel_arm_list);
 
-/* A pending timeout keeps its place. */
-static __always_inline int twheel_move(struct twheel_shard *s, struct twheel_timeout *t,
-				       u64 expires_ns, u64 slack_ns)
+/* Move @t, which is pending in @s, where this needs a check. It keeps its place. */
+static noinline int twheel_move_checked(struct twheel_shard *s, struct twheel_timeout *t,
+					u64 expires_ns, u64 slack_ns)
 {
-	if (unlikely(!s->plain)) {
-		if (s->stopped)
-			return -ESHUTDOWN;
-		twheel_look_back(s);
+	struct twheel_shard *local = twheel_local_shard(s->wheel), *to = s;
+
+	if (s->stopped)
+		return -ESHUTDOWN;
+	/* A second lock is never waited for. Without it the timeout stays at home. */
+	if (s != local && !twheel_runner_of(s, t) && spin_trylock(&local->lock)) {
+		if (local->stopped)
+			spin_unlock(&local->lock);
+		else
+			to = local;
 	}
 	trace_twheel_cancel(s->wheel->name, t);
 	twheel_unlink(s, t);
-	s->cancelled++;
+	s->nr--;
+	s->rearmed++;
+	if (to != s)
+		twheel_set_home(t, to);
+	twheel_schedule_checked(to, t, expires_ns, slack_ns);
+	if (to != s)
+		spin_unlock(&to->lock);
+	return 1;
+}
+
+static __always_inline int twheel_move(struct twheel_shard *s, struct twheel_timeout *t,
+				       u64 expires_ns, u64 slack_ns)
+{
+	if (unlikely(!s->plain || s->cpu != raw_smp_processor_id()))
+		return twheel_move_checked(s, t, expires_ns, slack_ns);
+	trace_twheel_cancel(s->wheel->name, t);
+	twheel_unlink(s, t);
 	s->rearmed++;
 	if (unlikely(s->nr == 1))
 		twheel_catch_up(s);
@@ -1255,11 +1689,18 @@ static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_
 	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
 		return -EINVAL;
 
-	s = twheel_lock_here(t, &flags);
-	if (likely(twheel_state(t) == TWHEEL_PENDING))
+	s = twheel_lock_home(t, &flags);
+	if (likely(twheel_state(t) == TWHEEL_PENDING)) {
+		ret = twheel_move(s, t, expires_ns, slack_ns);
+		goto unlock;
+	}
+	s = twheel_bring_here(s, t);
+	/* On the way here it may have been armed. */
+	if (twheel_state(t) == TWHEEL_PENDING)
 		ret = twheel_move(s, t, expires_ns, slack_ns);
 	else if (twheel_state(t) == TWHEEL_IDLE)
-		ret = twheel_arm_idle(s, t, expires_ns, slack_ns);
+		ret = __twheel_arm(s, t, expires_ns, slack_ns);
+unlock:
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
 }
@@ -1269,8 +1710,9 @@ static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_
  * @t: an initialised timeout
  * @expires_ns: the new deadline, absolute ns on the wheel's clock
  *
- * A pending timeout that is moved counts as cancelled and as armed anew: among
- * those of its new tick it is the last.
+ * A pending timeout that is moved counts as cancelled and as armed anew: it is the
+ * last one of its new tick. It comes to the CPU that moves it if the lock of that
+ * CPU's shard is free.
  *
  * Return: 1 if it was pending and has been moved; 0 if it was idle and has been
  * armed; otherwise as twheel_arm(), and nothing has changed.
@@ -1302,15 +1744,14 @@ EXPORT_SYMBOL_GPL(twheel_mod_slack);
  * @expires_ns: its new deadline, absolute ns on the wheel's clock
  * @slack_ns: as in twheel_arm_slack()
  *
- * For a timeout whose deadline turns out to have moved on: it has not fired then,
- * and counts in extended alone. Its place under max_pending may have been taken
- * meanwhile; it is not refused for that, so the wheel may be over the limit until
- * the next expiry.
+ * For a timeout whose deadline turns out to have moved. It has not fired then, and
+ * counts in extended alone. It keeps its place under max_pending.
  *
  * Context: in the sink.
  *
- * Return: 0; -EINVAL if one of them is above S64_MAX; -ESHUTDOWN if the wheel has
- * been stopped. With an error it is still the sink's, to be accepted.
+ * Return: 0; -EINVAL if one of the times is above S64_MAX; -ESHUTDOWN if the wheel
+ * has been stopped or the timeout shut down. With an error it is still the sink's, to
+ * be accepted.
  */
 int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 {
@@ -1324,11 +1765,8 @@ int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 		return -EINVAL;
 
 	s = twheel_lock_home(t, &flags);
-	if (!s->stopped) {
-		if (s->wheel->max_pending)
-			atomic_inc(&s->wheel->pending);
-		twheel_queue_timeout(s, t, expires_ns, slack_ns);
-		s->armed--;
+	if (!s->stopped && !(t->flags & TWHEEL_T_SHUTDOWN)) {
+		twheel_schedule_checked(s, t, expires_ns, slack_ns);
 		s->fired--;
 		s->extended++;
 		ret = 0;
@@ -1342,7 +1780,7 @@ EXPORT_SYMBOL_GPL(twheel_extend);
  * twheel_cancel() - take a timeout out of the wheel
  * @t: an initialised timeout
  *
- * Does not wait: when it was not pending, its callback may be running.
+ * Does not wait: if it was not pending, its callback may be running.
  *
  * Return: true if it was pending: it will not fire. false otherwise.
  */
@@ -1359,7 +1797,30 @@ bool twheel_cancel(struct twheel_timeout *t)
 }
 EXPORT_SYMBOL_GPL(twheel_cancel);
 
-/* Cancel from @timeouts on what is at home in one shard; how many were looked at. */
+/**
+ * twheel_try_cancel() - cancel a timeout unless its callback is running
+ * @t: an initialised timeout
+ *
+ * For callers that cannot wait as twheel_cancel_sync() does.
+ *
+ * Return: 1 if it was pending and will not fire; 0 if it was idle; -EBUSY if its
+ * callback is running, or it is in the batch of a sink: then nothing has changed.
+ */
+int twheel_try_cancel(struct twheel_timeout *t)
+{
+	struct twheel_shard *s;
+	unsigned long flags;
+	int ret = -EBUSY;
+
+	s = twheel_lock_home(t, &flags);
+	if (twheel_state(t) != TWHEEL_EXPIRING && !twheel_runner_of(s, t))
+		ret = __twheel_cancel(s, t);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(twheel_try_cancel);
+
+/* Cancel those from the first on that are at home in its shard. Returns how many. */
 static unsigned int twheel_cancel_batch(struct twheel_timeout **timeouts, unsigned int nr,
 					unsigned int *cancelled)
 {
@@ -1401,7 +1862,48 @@ EXPORT_SYMBOL_GPL(twheel_cancel_list);
 
 /* Waiting for callbacks */
 
-/* Lockdep sees here what would wait for itself, even if it does not this time. */
+/* @s has changed in a way that others may wait for. "Cancel against expiry" explains. */
+static void twheel_notify(struct twheel_shard *s)
+{
+	lockdep_assert_held(&s->lock);
+	if (atomic_read(&s->wheel->waiting))
+		s->notify = true;
+}
+
+/* Release the lock, then wake the waiters. @s may be gone when the lock is released. */
+static void twheel_unlock_notify(struct twheel_shard *s)
+	__releases(&s->lock)
+{
+	struct twheel *w = s->wheel;
+	bool notify = s->notify;
+
+	s->notify = false;
+	spin_unlock_irq(&s->lock);
+	if (notify)
+		wake_up_var(w);
+}
+
+/* Sleep until @condition, which takes the lock of a shard to look. */
+#define twheel_wait(wheel, condition)				\
+do {								\
+	struct twheel *__w = (wheel);				\
+								\
+	atomic_inc(&__w->waiting);				\
+	wait_var_event(__w, condition);				\
+	atomic_dec(&__w->waiting);				\
+} while (0)
+
+static void twheel_work_fn(struct work_struct *work);
+
+/* In the callback of a worker, of whichever wheel? */
+static bool twheel_in_worker(void)
+{
+	struct work_struct *work = current_work();
+
+	return work && work->func == twheel_work_fn;
+}
+
+/* For lockdep: the caller may wait for all callbacks of @w. */
 static void twheel_might_wait(struct twheel *w)
 {
 	might_sleep();
@@ -1409,39 +1911,23 @@ static void twheel_might_wait(struct twheel *w)
 	lock_map_release(&w->map);
 }
 
-/* Are we in a callback or in the sink of this shard? Waiting would never end. */
-static bool twheel_is_runner(const struct twheel_shard *s)
-{
-	unsigned int i;
-
-	for (i = 0; i < TWHEEL_RUNNERS; i++)
-		if (READ_ONCE(s->runners[i].task) == current)
-			return true;
-	return false;
-}
-
+/* Is this a callback or the sink of @w? To wait for its end would never end. */
 static bool twheel_in_callback(struct twheel *w)
 {
 	struct twheel_shard *s;
+	unsigned int i;
 
 	list_for_each_entry(s, &w->all, entry)
-		if (twheel_is_runner(s))
-			return true;
+		for (i = 0; i < TWHEEL_RUNNERS; i++)
+			if (READ_ONCE(s->runners[i].task) == current)
+				return true;
 	return false;
 }
 
-static void twheel_wake_waiters(struct twheel_shard *s)
+static bool twheel_callback_over(struct twheel_runner *r, struct twheel_timeout *t)
 {
-	lockdep_assert_held(&s->lock);
-	/* Ordered by the shard's lock: see "Cancel against expiry". */
-	if (waitqueue_active(&s->wheel->waiters))
-		wake_up_all(&s->wheel->waiters);
-}
-
-static bool twheel_callback_over(struct twheel_shard *s, struct twheel_timeout *t)
-{
-	guard(spinlock_irq)(&s->lock);
-	return !twheel_runner_of(s, t);
+	guard(spinlock_irq)(&r->shard->lock);
+	return r->running != t;
 }
 
 static bool twheel_batch_over(struct twheel_runner *r, unsigned int batch)
@@ -1456,7 +1942,7 @@ static bool twheel_turns_over(struct twheel_shard *s)
 	return s->wake != TWHEEL_QUEUED;
 }
 
-/* Wait for the end of what @r is at, if it is at something. */
+/* Wait for the end of the batch or callback of @r that is in progress, if any. */
 static void twheel_flush_runner(struct twheel_runner *r)
 {
 	unsigned int batch;
@@ -1464,42 +1950,56 @@ static void twheel_flush_runner(struct twheel_runner *r)
 	scoped_guard(spinlock_irq, &r->shard->lock)
 		batch = r->batch;
 	if (batch & 1)
-		wait_event(r->shard->wheel->waiters, twheel_batch_over(r, batch));
-}
-
-static void twheel_flush_shard(struct twheel_shard *s)
-{
-	unsigned int i;
-
-	if (WARN_ON_ONCE(twheel_is_runner(s)))
-		return;
-	for (i = 0; i < TWHEEL_RUNNERS; i++)
-		twheel_flush_runner(&s->runners[i]);
+		twheel_wait(r->shard->wheel, twheel_batch_over(r, batch));
 }
 
 /*
- * Cancel @t once, then wait for what was still to be waited for. Returns true if
- * there was nothing.
+ * Cancel @t, with @flag set, and find out who has it: the runner of its callback or of
+ * the sink's batch that it is in, or NULL. Until it is NULL no worker takes @t again: a
+ * callback that arms its timeout whenever it runs could otherwise keep the caller waiting
+ * for ever.
  */
-static bool twheel_try_cancel_sync(struct twheel_timeout *t, bool *cancelled)
+static struct twheel_runner *twheel_cancel_locked(struct twheel_timeout *t, u8 flag,
+						  bool *cancelled)
 {
+	struct twheel_runner *r;
 	struct twheel_shard *s;
 	unsigned long flags;
-	bool running, expiring;
 
 	s = twheel_lock_home(t, &flags);
+	if (flag)
+		WRITE_ONCE(t->flags, t->flags | flag);
 	*cancelled |= __twheel_cancel(s, t);
-	running = twheel_runner_of(s, t);
-	expiring = twheel_state(t) == TWHEEL_EXPIRING;
+	r = twheel_runner_of(s, t);
+	if (!r)
+		WRITE_ONCE(t->flags, t->flags & ~TWHEEL_T_CANCELLING);
+	else if (r->task != current)
+		WRITE_ONCE(t->flags, t->flags | TWHEEL_T_CANCELLING);
+	if (twheel_state(t) == TWHEEL_EXPIRING)
+		r = &s->runners[0];
 	spin_unlock_irqrestore(&s->lock, flags);
+	return r;
+}
 
-	if (WARN_ON_ONCE(twheel_is_runner(s)))
-		return true;
-	if (running)
-		wait_event(s->wheel->waiters, twheel_callback_over(s, t));
-	if (expiring)
-		twheel_flush_shard(s);
-	return !running && !expiring;
+static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
+{
+	struct twheel *w = READ_ONCE(t->shard)->wheel;
+	struct twheel_runner *r;
+	bool cancelled = false;
+
+	might_sleep();
+	/* A worker waits for one timeout, which it is not: no order among callbacks. */
+	if (!twheel_in_worker())
+		twheel_might_wait(w);
+	while ((r = twheel_cancel_locked(t, flag, &cancelled))) {
+		if (WARN_ON_ONCE(READ_ONCE(r->task) == current))
+			break;
+		if (w->sink)
+			twheel_flush_runner(r);
+		else
+			twheel_wait(w, twheel_callback_over(r, t));
+	}
+	return cancelled;
 }
 
 /**
@@ -1508,24 +2008,40 @@ static bool twheel_try_cancel_sync(struct twheel_timeout *t, bool *cancelled)
  *
  * On return @t is not pending and its callback is not running on any CPU, also if
  * the callback armed it again while this call waited. In a wheel with a sink, the
- * batch that @t was in has been taken over.
+ * batch that @t was in has been taken over. If twheel_stop() was handing @t back, that
+ * is over.
  *
- * Context: may sleep. Not from a callback or the sink of the same wheel, nor with
- * anything held that these need.
+ * Context: may sleep. Not from a callback of a thread or a sink. From the callback of a
+ * worker, but not for the timeout of that callback: this is refused with a warning, and
+ * the timeout is cancelled without a wait. The caller must not hold anything that the
+ * callback of @t needs; lockdep checks this for all callbacks of the wheel together.
  *
  * Return: true if it was pending and has been taken out, at any time during the
  * call; false otherwise.
  */
 bool twheel_cancel_sync(struct twheel_timeout *t)
 {
-	bool cancelled = false;
-
-	twheel_might_wait(READ_ONCE(t->shard)->wheel);
-	while (!twheel_try_cancel_sync(t, &cancelled))
-		;
-	return cancelled;
+	return twheel_cancel_and_wait(t, 0);
 }
 EXPORT_SYMBOL_GPL(twheel_cancel_sync);
+
+/**
+ * twheel_shutdown() - cancel a timeout for good and wait for its callback
+ * @t: an initialised timeout
+ *
+ * As twheel_cancel_sync(), and every arm from now on is refused with -ESHUTDOWN, also
+ * one in the callback that this call waits for. The call to make before an object is
+ * freed. twheel_timeout_init() makes the timeout usable again.
+ *
+ * Context: as twheel_cancel_sync().
+ *
+ * Return: as twheel_cancel_sync().
+ */
+bool twheel_shutdown(struct twheel_timeout *t)
+{
+	return twheel_cancel_and_wait(t, TWHEEL_T_SHUTDOWN);
+}
+EXPORT_SYMBOL_GPL(twheel_shutdown);
 
 /**
  * twheel_flush() - wait for the batches in flight
@@ -1534,156 +2050,180 @@ EXPORT_SYMBOL_GPL(twheel_cancel_sync);
  * On return every callback and every call of the sink that was in progress when
  * this was called has ended.
  *
- * Context: may sleep. Not from a callback or the sink of the same wheel.
+ * Context: may sleep. Not from a callback of a thread or a sink. From the callback of a
+ * worker of another wheel; from one of @w it is refused with a warning.
  */
 void twheel_flush(struct twheel *w)
 {
 	struct twheel_shard *s;
+	unsigned int i;
 
+	if (WARN_ON_ONCE(twheel_in_callback(w)))
+		return;
 	twheel_might_wait(w);
 	list_for_each_entry(s, &w->all, entry)
-		twheel_flush_shard(s);
+		for (i = 0; i < TWHEEL_RUNNERS; i++)
+			twheel_flush_runner(&s->runners[i]);
 }
 EXPORT_SYMBOL_GPL(twheel_flush);
 
 /* Expiry */
 
-static void twheel_begin_visit(struct twheel_shard *s, const struct twheel_entry *ev)
+/* Take @t, which is pending and due, out of the wheel for a sink. */
+static void twheel_make_due(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	s->cursor = ev->tick;
-	s->visit = ev->slot;
-	s->visit_level = ev->level;
-	s->visit_first = TWHEEL_NEVER;
+	t->level = TWHEEL_DUE;
+	if (!s->wheel->sink)
+		return;
+	WRITE_ONCE(t->state, TWHEEL_EXPIRING);
+	twheel_untrack(t);
 }
 
-static void twheel_end_visit(struct twheel_shard *s)
+/* All of a slot of level 0 is due, below the top. Returns what is left of @budget. */
+static unsigned int twheel_expire_slot(struct twheel_shard *s, struct twheel_slot *slot,
+				       unsigned int budget)
 {
-	const struct twheel_geometry *g = &s->geometry;
+	struct list_head *pos = slot->list.next;
+	unsigned int nr = 0;
 
-	if (list_empty(&s->visit->list))
-		__clear_bit((s->visit - s->slots) & g->mask,
-			    twheel_map(s, s->visit_level));
-	s->visit->first = s->visit_first;
-	s->visit = NULL;
-	s->visit_level = 0;
+	for (; pos != &slot->list && nr < budget; pos = pos->next, nr++)
+		twheel_make_due(s, list_entry(pos, struct twheel_timeout, entry));
+	list_bulk_move_tail(&s->due, slot->list.next, pos->prev);
+	s->nr_due += nr;
+	if (list_empty(&slot->list))
+		__clear_bit(slot - s->slots, s->map[0]);
+	return budget - nr;
 }
 
-/* Move @t from the slot being visited down to where it belongs from now on. */
-static void twheel_descend(struct twheel_shard *s, struct twheel_timeout *t)
+/* Move @t down from @level. */
+static void twheel_descend(struct twheel_shard *s, struct twheel_timeout *t, u32 level)
 {
 	__list_del_entry(&t->entry);
-	twheel_insert(s, t, twheel_level(&s->geometry, t->tick, s->cursor));
+	twheel_insert(s, t, level - 1);
 	s->cascaded++;
-	trace_twheel_cascade(s->wheel->name, t, s->visit_level);
+	trace_twheel_cascade(s->wheel->name, t, level);
 }
 
-/* What the visit leaves in its slot. */
-static void twheel_leave(struct twheel_shard *s, const struct twheel_timeout *t)
+/* Cascade of a slot below the top. All that it holds is of one block. */
+static unsigned int twheel_cascade_slot(struct twheel_shard *s, struct twheel_slot *slot,
+					u32 level, unsigned int budget)
 {
-	if (t->tick < s->visit_first)
-		s->visit_first = t->tick;
-}
-
-/*
- * The visit of a slot on level 0, from @pos on: what is due is moved in runs of
- * neighbours, which a slot mostly is as a whole. Returns where it has come to.
- */
-static struct list_head *twheel_visit_due(struct twheel_shard *s, struct list_head *pos,
-					  unsigned int *budget)
-{
-	u64 due = s->cursor <= s->done ? s->cursor : TWHEEL_NEVER;
-	u8 state = s->wheel->sink ? TWHEEL_EXPIRING : TWHEEL_PENDING;
-	struct list_head *first = NULL, *last = NULL;
-
-	for (; pos != &s->visit->list && *budget; pos = pos->next, --*budget) {
-		struct twheel_timeout *t = list_entry(pos, struct twheel_timeout, entry);
-
-		if (t->tick != due) {
-			twheel_leave(s, t);
-			if (first)
-				list_bulk_move_tail(&s->due, first, last);
-			first = NULL;
-			continue;
-		}
-		t->level = TWHEEL_DUE;
-		WRITE_ONCE(t->state, state);
-		s->nr_due++;
-		first = first ?: pos;
-		last = pos;
-	}
-	if (first)
-		list_bulk_move_tail(&s->due, first, last);
-	return pos;
-}
-
-/* The visit of a slot on a higher level. */
-static struct list_head *twheel_visit_block(struct twheel_shard *s, struct list_head *pos,
-					    unsigned int *budget)
-{
-	u64 block = twheel_block(&s->geometry, s->cursor, s->visit_level);
-	struct list_head *next;
-
-	for (; pos != &s->visit->list && *budget; pos = next, --*budget) {
-		struct twheel_timeout *t = list_entry(pos, struct twheel_timeout, entry);
-
-		next = pos->next;
-		if (twheel_block(&s->geometry, t->tick, s->visit_level) == block)
-			twheel_descend(s, t);
-		else
-			twheel_leave(s, t);
-	}
-	return pos;
-}
-
-/*
- * Go on with the visit for up to @budget timeouts. What belongs to another block,
- * one of a later round, stays and is not written to. What is armed for this slot
- * meanwhile is at its end and will be seen. Returns what is left of @budget.
- */
-static unsigned int twheel_visit(struct twheel_shard *s, unsigned int budget)
-{
-	struct list_head *head = &s->visit->list, *pos = head->next;
-
-	if (!list_empty(&s->marker)) {
-		pos = s->marker.next;
-		list_del_init(&s->marker);
-	}
-	if (s->visit_level)
-		pos = twheel_visit_block(s, pos, &budget);
-	else
-		pos = twheel_visit_due(s, pos, &budget);
-	if (pos == head)
-		twheel_end_visit(s);
-	else
-		list_add_tail(&s->marker, pos);
+	for (; budget && !list_empty(&slot->list); budget--)
+		twheel_descend(s, list_first_entry(&slot->list, struct twheel_timeout, entry),
+			       level);
+	if (list_empty(&slot->list))
+		__clear_bit(slot - s->row[level], s->map[level]);
 	return budget;
 }
 
 /*
- * Lead the cursor on, to the target of the pass or until a batch is due or has
- * been looked at. Returns true when the pass is over.
+ * Visit the slot of @block on the top level. The timeouts of other blocks, which are
+ * of later rounds, stay and are not written to. A visit that has come to the end of the
+ * list is over, unless it is early: then timeouts may still be armed for @block.
+ */
+static unsigned int twheel_visit(struct twheel_shard *s, struct twheel_slot *slot, u64 block,
+				 bool early, unsigned int budget)
+{
+	const struct twheel_geometry *g = &s->geometry;
+	struct list_head *head = &slot->list, *pos = head->next, *next;
+
+	if (s->visit == slot) {
+		pos = s->marker.next;
+		list_del(&s->marker);
+	} else {
+		/* An early visit is one of the slot that comes next. */
+		if (WARN_ON_ONCE(s->visit))
+			twheel_end_visit(s);
+		s->visit = slot;
+		s->visit_first = TWHEEL_NEVER;
+		s->visit_nr = 0;
+	}
+	for (; pos != head && budget; pos = next, budget--) {
+		struct twheel_timeout *t = list_entry(pos, struct twheel_timeout, entry);
+
+		next = pos->next;
+		if (twheel_block(g, t->tick, g->top) != block) {
+			s->visit_first = min(s->visit_first, t->tick);
+			s->visit_nr++;
+		} else if (g->top) {
+			twheel_descend(s, t, g->top);
+		} else {
+			twheel_make_due(s, t);
+			list_move_tail(&t->entry, &s->due);
+			s->nr_due++;
+		}
+	}
+	list_add_tail(&s->marker, pos);
+	if (pos == head) {
+		slot->nr = 0;
+		if (!early)
+			twheel_end_visit(s);
+	}
+	return budget;
+}
+
+/* Work off a step, or begin a cascade early. Returns what is left of @budget. */
+static unsigned int twheel_take_step(struct twheel_shard *s, const struct twheel_step *step,
+				     bool early, unsigned int budget)
+{
+	const struct twheel_geometry *g = &s->geometry;
+	struct twheel_slot *slot = step->slot;
+
+	if (step->level == g->top)
+		return twheel_visit(s, slot, early ? twheel_block(g, s->cursor, g->top) + 1 :
+				    twheel_block(g, step->tick, g->top), early, budget);
+	if (step->level)
+		return twheel_cascade_slot(s, slot, step->level, budget);
+	return twheel_expire_slot(s, slot, budget);
+}
+
+/*
+ * Advance the cursor, to the target of the pass or until a batch is due or has been
+ * examined. Returns true when the pass is over.
  */
 static bool twheel_collect(struct twheel_shard *s, u64 target)
 {
 	unsigned int budget = TWHEEL_BATCH;
-	struct twheel_entry ev;
+	struct twheel_step step;
 
-	if (target < s->done)
-		twheel_step_back(s, target);
-	else if (!s->visit && s->cursor == s->done)
-		s->done = target;
+	/* A new pass. */
+	if (s->cursor == s->done)
+		s->done = max(s->done, target);
 	while (budget) {
-		if (!s->visit) {
-			if (!twheel_next_event(s, &ev) || ev.tick > s->done) {
-				s->cursor = s->done;
-				return true;
-			}
-			twheel_begin_visit(s, &ev);
-			budget -= min(budget, ev.probes / TWHEEL_PROBES);
+		twheel_find_step(s, &step);
+		if (step.tick > s->done) {
+			s->cursor = s->done;
+			return true;
 		}
-		budget = twheel_visit(s, budget);
+		if (!step.slot) {
+			budget -= min_t(unsigned int, budget, TWHEEL_REPAIRS);
+			continue;
+		}
+		/* Where more than one turn may be needed, the block is not entered yet. */
+		s->cursor = step.tick - (step.level || !s->geometry.top);
+		budget = twheel_take_step(s, &step, false, budget);
 	}
 	return false;
+}
+
+/*
+ * Cascade up to a batch of what is to be moved down early, if its time has come.
+ * Returns true if there may be more.
+ */
+static bool twheel_cascade_early(struct twheel_shard *s)
+{
+	struct twheel_step step;
+
+	if (likely(s->early > s->done))
+		return false;
+	twheel_find_early(s, s->done, &step);
+	s->early = step.tick;
+	if (step.tick > s->done)
+		return false;
+	twheel_take_step(s, &step, true, TWHEEL_BATCH);
+	/* Full slots below may have been noted while @early was ahead. */
+	s->early = min(s->early, s->done);
+	return true;
 }
 
 static void twheel_note_expiry(struct twheel_shard *s, const struct twheel_timeout *t,
@@ -1696,7 +2236,7 @@ static void twheel_note_expiry(struct twheel_shard *s, const struct twheel_timeo
 		s->lateness[min(fls64(late_ns), TWHEEL_LATENESS_BUCKETS - 1)]++;
 }
 
-/* Only somebody who looks makes it worth to walk the batch. */
+/* Walk the batch only if someone wants to know. */
 static void twheel_note_batch(struct twheel_shard *s, u64 now_ns)
 {
 	struct twheel_timeout *t;
@@ -1706,140 +2246,157 @@ static void twheel_note_batch(struct twheel_shard *s, u64 now_ns)
 			twheel_note_expiry(s, t, now_ns);
 }
 
+/*
+ * In the thread nothing may sleep: it serves all wheels of the CPU. On PREEMPT_RT
+ * spinlocks sleep, and this cannot be told apart.
+ */
+static void twheel_begin_non_block(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		non_block_start();
+}
+
+static void twheel_end_non_block(void)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		non_block_end();
+}
+
 static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
+	__must_hold(&s->lock)
 {
 	struct twheel *w = s->wheel;
 	unsigned int nr = s->nr_due;
 	LIST_HEAD(expired);
 
-	lockdep_assert_held(&s->lock);
 	twheel_note_batch(s, now_ns);
 	list_splice_init(&s->due, &expired);
 	s->nr_due = 0;
 	s->nr -= nr;
 	s->fired += nr;
-	twheel_leave_places(w, nr);
-	spin_unlock_irq(&s->lock);
+	twheel_unlock_notify(s);
 
 	lock_map_acquire(&w->map);
+	twheel_begin_non_block();
 	w->sink(w->sink_data, &expired, nr, now_ns);
+	twheel_end_non_block();
 	lock_map_release(&w->map);
 
 	spin_lock_irq(&s->lock);
 }
 
-/* Count what has passed by @now_ns. Returns true if more is to come. */
-static bool twheel_count_periods(struct twheel_periodic *p, u64 now_ns)
+/* Count the periods that have passed by @now_ns. */
+static void twheel_count_periods(struct twheel_periodic *p, u64 now_ns)
 {
 	u64 missed = 0;
 
-	if (p->t.kind == TWHEEL_FIXED_RATE)
+	if (p->t.flags & TWHEEL_T_RATE)
 		missed = twheel_intervals(p->t.expires, now_ns, p->interval_ns);
 	if (p->repeat)
 		missed = min_t(u64, missed, p->repeat - 1);
 	p->missed = missed;
 	p->expires = p->t.expires + missed * p->interval_ns;
 	if (!p->repeat)
-		return true;
+		return;
 	p->repeat -= missed + 1;
-	return p->repeat;
+	if (!p->repeat)
+		WRITE_ONCE(p->t.flags, p->t.flags | TWHEEL_T_ENDED);
 }
 
 /*
- * @p is taken out for its callback. With fixed rate the next deadline is queued
- * before the callback, which can then cancel it like any other; it cannot fire
- * before the callback returns, as it stays at home while that is running.
+ * @p is taken out for its callback. With fixed rate, the next deadline is enqueued
+ * before the callback, which can then cancel it like any other. It cannot fire before
+ * the callback returns: it stays at home while that is running.
  */
 static void twheel_begin_period(struct twheel_shard *s, struct twheel_runner *r,
 				struct twheel_periodic *p, u64 now_ns)
 {
-	if (!twheel_count_periods(p, now_ns))
+	twheel_count_periods(p, now_ns);
+	if (p->t.flags & TWHEEL_T_ENDED)
 		twheel_leave_places(s->wheel, 1);
-	else if (p->t.kind == TWHEEL_FIXED_DELAY)
-		r->again = &p->t;
+	else if (p->t.flags & TWHEEL_T_DELAY)
+		r->again = true;
 	else
-		twheel_queue_timeout(s, &p->t, twheel_add_ns(p->expires, p->interval_ns), 0);
+		twheel_schedule_checked(s, &p->t, twheel_add_ns(p->expires, p->interval_ns), 0);
 }
 
-/* The callback is over, and nobody has wished otherwise: queue it, or hand it back. */
-static void twheel_end_period(struct twheel_shard *s, struct twheel_periodic *p)
+/* Take @t, which is pending, out: @r has it from now on. */
+static void twheel_take_out(struct twheel_shard *s, struct twheel_runner *r,
+			    struct twheel_timeout *t)
 {
-	if (!s->stopped) {
-		twheel_queue_timeout(s, &p->t, twheel_add_ns(twheel_clock_ns(s->wheel),
-							     p->interval_ns), 0);
-		return;
-	}
-	twheel_leave_places(s->wheel, 1);
-	list_add_tail(&p->t.entry, &s->unprocessed);
+	twheel_unlink(s, t);
+	WRITE_ONCE(t->state, TWHEEL_IDLE);
+	twheel_untrack(t);
+	s->nr--;
+	t->runner = r - s->runners + 1;
+	r->running = t;
 }
 
 static void twheel_run_callback(struct twheel_shard *s, struct twheel_runner *r,
-				struct twheel_timeout *t, u64 now_ns)
+				struct twheel_timeout *t)
+	__must_hold(&s->lock)
 {
 	void (*fn)(struct twheel_timeout *t) = t->fn;
-	struct twheel_timeout *again;
+	bool thread = r == &s->runners[0];
+	u64 now_ns = twheel_clock_ns(s->wheel);
 
-	lockdep_assert_held(&s->lock);
-	twheel_remove(s, t);
-	WRITE_ONCE(t->state, TWHEEL_IDLE);
+	twheel_take_out(s, r, t);
 	s->fired++;
 	twheel_note_expiry(s, t, now_ns);
-	r->running = t;
-	s->nr_running++;
-	s->plain = false;
-	if (t->kind == TWHEEL_ONCE)
-		twheel_leave_places(s->wheel, 1);
-	else
+	if (t->flags & TWHEEL_T_PERIODIC)
 		twheel_begin_period(s, r, container_of(t, struct twheel_periodic, t), now_ns);
-	spin_unlock_irq(&s->lock);
+	else
+		twheel_leave_places(s->wheel, 1);
+	twheel_unlock_notify(s);
 
 	lock_map_acquire(&s->wheel->map);
+	if (thread)
+		twheel_begin_non_block();
 	fn(t);
+	if (thread)
+		twheel_end_non_block();
 	lock_map_release(&s->wheel->map);
 	cond_resched();
 
 	spin_lock_irq(&s->lock);
-	again = r->again;
 	r->running = NULL;
-	r->again = NULL;
-	s->nr_running--;
-	s->plain = twheel_is_plain(s);
-	if (again)
-		twheel_end_period(s, container_of(again, struct twheel_periodic, t));
-	twheel_wake_waiters(s);
+	if (r->again) {
+		struct twheel_periodic *p = container_of(t, struct twheel_periodic, t);
+
+		/* If the wheel has been stopped meanwhile, twheel_stop() takes it. */
+		now_ns = twheel_clock_ns(s->wheel);
+		twheel_schedule_checked(s, t, twheel_add_ns(now_ns, p->interval_ns), 0);
+	}
+	r->again = false;
+	twheel_notify(s);
 }
 
 /*
- * Workers. A timeout that wants one goes from the due list to another one, from
- * which they take: it is pending until then.
+ * Workers
+ *
+ * A timeout that requests one goes from the due list to the list of those handed over,
+ * from which the workers take. It is pending until then.
  */
 
 static void twheel_hand_over(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	list_move_tail(&t->entry, &s->handed);
-	t->level = TWHEEL_HANDED;
+	list_del(&t->entry);
+	twheel_set_aside(t, &s->handed, TWHEEL_HANDED);
 	s->nr_due--;
 	s->nr_handed++;
 }
 
-static void twheel_start_workers(struct twheel_shard *s)
-{
-	unsigned int i;
-
-	for (i = 1; i < TWHEEL_RUNNERS && i <= s->nr_handed; i++)
-		queue_work(twheel_workqueue, &s->runners[i].work);
-}
-
 /*
- * The first that waits for a worker, but for one that was armed again and is due
- * while its callback is still running: whoever runs that will find it afterwards.
+ * The first that waits for a worker, except one that was armed again and is due while
+ * its callback is still running: the runner of that callback takes it afterwards. If
+ * twheel_cancel_sync() waits for it, no worker does.
  */
 static struct twheel_timeout *twheel_next_handed(struct twheel_shard *s)
 {
 	struct twheel_timeout *t;
 
 	list_for_each_entry(t, &s->handed, entry)
-		if (!twheel_runner_of(s, t))
+		if (!twheel_runner_of(s, t) && !(t->flags & TWHEEL_T_CANCELLING))
 			return t;
 	return NULL;
 }
@@ -1852,99 +2409,168 @@ static void twheel_work_fn(struct work_struct *work)
 
 	spin_lock_irq(&s->lock);
 	WRITE_ONCE(r->task, current);
-	while (!s->stopped && (t = twheel_next_handed(s))) {
+	while (!s->stopped && !list_empty(&s->handed) && !twheel_went_back(s)) {
+		t = twheel_next_handed(s);
+		if (!t)
+			break;
 		r->batch++;
-		twheel_run_callback(s, r, t, twheel_clock_ns(s->wheel));
+		twheel_run_callback(s, r, t);
 		r->batch++;
-		twheel_wake_waiters(s);
 	}
 	WRITE_ONCE(r->task, NULL);
-	spin_unlock_irq(&s->lock);
+	twheel_unlock_notify(s);
 }
 
-/* The clock may have been set back since @t became due: then it goes back, too. */
-static bool twheel_still_due(struct twheel_shard *s, struct twheel_timeout *t)
+/*
+ * Start a worker for each timeout handed over, up to the number of those that are idle.
+ * The lock is dropped: waking a worker takes locks that callers of an arm may hold.
+ */
+static void twheel_start_workers(struct twheel_shard *s)
+	__must_hold(&s->lock)
 {
-	u64 tick;
+	unsigned int i, nr = s->nr_handed;
 
-	if (s->wheel->clock != TWHEEL_REALTIME)
-		return true;
-	tick = twheel_clock_tick(s->wheel);
-	if (t->tick <= tick)
-		return true;
-	twheel_step_back(s, tick);
-	list_del(&t->entry);
-	s->nr_due--;
-	twheel_place(s, t);
-	return false;
+	if (!nr)
+		return;
+	spin_unlock_irq(&s->lock);
+	for (i = 1; i <= TWHEEL_WORKERS && nr; i++) {
+		if (READ_ONCE(s->runners[i].task))
+			continue;
+		queue_work(twheel_workqueue, &s->runners[i].work);
+		nr--;
+	}
+	spin_lock_irq(&s->lock);
 }
 
-static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r, u64 now_ns)
+static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r)
+	__must_hold(&s->lock)
 {
 	struct twheel_timeout *t;
 
-	while (!s->stopped && !list_empty(&s->due)) {
+	while (!s->stopped && !list_empty(&s->due) && !twheel_went_back(s)) {
 		t = list_first_entry(&s->due, struct twheel_timeout, entry);
-		if (!twheel_still_due(s, t))
-			continue;
-		if (t->worker)
+		if (t->flags & TWHEEL_T_WORKER)
 			twheel_hand_over(s, t);
 		else
-			twheel_run_callback(s, r, t, now_ns);
+			twheel_run_callback(s, r, t);
 	}
 	twheel_start_workers(s);
 }
 
 /* Hand over what is due. The lock is dropped; timeouts may be cancelled meanwhile. */
 static void twheel_deliver(struct twheel_shard *s, u64 now_ns)
+	__must_hold(&s->lock)
 {
 	struct twheel_runner *r = &s->runners[0];
 
-	lockdep_assert_held(&s->lock);
 	s->largest_batch = max_t(u64, s->largest_batch, s->nr_due);
 	r->batch++;
 	WRITE_ONCE(r->task, current);
 	if (s->wheel->sink)
 		twheel_run_sink(s, now_ns);
 	else
-		twheel_run_due(s, r, now_ns);
+		twheel_run_due(s, r);
 	WRITE_ONCE(r->task, NULL);
 	r->batch++;
-	twheel_wake_waiters(s);
+	twheel_notify(s);
 }
 
-/* Nothing more to do for now: let the timer watch. */
+/*
+ * Any list with pending timeouts that a rebase or twheel_stop() has to empty, or NULL.
+ * Looking through a word of the map costs a sixteenth of a timeout's share of @budget.
+ */
+static struct list_head *twheel_any_list(struct twheel_shard *s, int *budget)
+{
+	const struct twheel_geometry *g = &s->geometry;
+	u32 level, i;
+
+	if (!list_empty(&s->due))
+		return &s->due;
+	if (!list_empty(&s->handed))
+		return &s->handed;
+	for (level = 0; level < g->levels; level++) {
+		i = find_first_bit(s->map[level], twheel_ring(g, level));
+		*budget -= 1 + i / (16 * BITS_PER_LONG);
+		if (i < twheel_ring(g, level))
+			return &s->row[level][i].list;
+	}
+	return NULL;
+}
+
+/* One turn of a rebase. */
+static void twheel_rebase(struct twheel_shard *s)
+{
+	int budget = TWHEEL_BATCH;
+	struct twheel_timeout *t;
+	struct list_head *list;
+
+	while (s->rebase == TWHEEL_GATHER && budget > 0) {
+		list = twheel_any_list(s, &budget);
+		if (!list) {
+			s->rebase = TWHEEL_PLACE;
+			s->cursor = s->done;
+			break;
+		}
+		/* At least one, however much of the map has been looked through. */
+		do {
+			t = list_first_entry(list, struct twheel_timeout, entry);
+			twheel_unlink(s, t);
+			twheel_set_aside(t, &s->stale, TWHEEL_STALE);
+		} while (--budget > 0 && !list_empty(list));
+	}
+	for (; budget > 0 && !list_empty(&s->stale); budget--) {
+		t = list_first_entry(&s->stale, struct twheel_timeout, entry);
+		twheel_unlink(s, t);
+		t->tick = twheel_choose_tick(s, t, 0);
+		twheel_insert(s, t, twheel_level(&s->geometry, t->tick, s->cursor));
+		s->rebased++;
+	}
+	if (s->rebase == TWHEEL_PLACE && list_empty(&s->stale)) {
+		s->rebase = TWHEEL_BASED;
+		twheel_set_plain(s);
+	}
+}
+
+/* Nothing more to do for now: the hrtimer takes over. */
 static void twheel_sleep(struct twheel_shard *s, u64 wake)
 {
 	s->wake = TWHEEL_NEVER;
 	if (s->stopped)
-		twheel_wake_waiters(s);
+		twheel_notify(s);
 	else if (wake != TWHEEL_NEVER)
 		twheel_set_timer(s, wake);
 }
 
 /* One turn. Returns true if there is more to do now. */
 static bool twheel_turn(struct twheel_shard *s)
+	__must_hold(&s->lock)
 {
-	u64 now_ns = twheel_clock_ns(s->wheel);
-	u64 target = twheel_tick_floor(now_ns, s->geometry.tick_ns);
-	struct twheel_entry ev = { .wake = TWHEEL_NEVER };
-	bool over = true;
+	u64 now_ns = twheel_clock_ns(s->wheel), wake = TWHEEL_NEVER;
+	u64 target = twheel_tick_floor(&s->geometry, now_ns);
+	struct twheel_step step;
+	bool over;
 
 	lockdep_assert_held(&s->lock);
-	if (!s->stopped) {
-		over = twheel_collect(s, target);
-		if (!list_empty(&s->due))
-			twheel_deliver(s, now_ns);
+	if (s->stopped)
+		goto sleep;
+	if (twheel_went_back(s)) {
+		twheel_rebase(s);
+		return true;
 	}
-	if (!s->stopped) {
-		if (!over)
-			return true;
-		twheel_next_event(s, &ev);
-		if (ev.wake <= target)
-			return true;
-	}
-	twheel_sleep(s, ev.wake);
+	over = twheel_collect(s, target);
+	if (!list_empty(&s->due) && !twheel_went_back(s))
+		twheel_deliver(s, now_ns);
+	if (s->stopped)
+		goto sleep;
+	if (!over || s->rebase || twheel_cascade_early(s))
+		return true;
+	twheel_find_step(s, &step);
+	wake = min(step.wake, s->early);
+	/* Without a slot, the search has to go on. */
+	if (wake <= target || (!step.slot && step.tick != TWHEEL_NEVER))
+		return true;
+sleep:
+	twheel_sleep(s, wake);
 	return false;
 }
 
@@ -1958,10 +2584,14 @@ static int twheel_should_run(unsigned int cpu)
 /* After the unlock the shard may be gone, if it has not been queued again. */
 static void twheel_serve_shard(struct twheel_shard *s)
 {
+	struct task_struct *thread = current;
+
 	spin_lock_irq(&s->lock);
 	if (twheel_turn(s))
-		twheel_queue(s);
-	spin_unlock_irq(&s->lock);
+		thread = twheel_queue(s);
+	twheel_unlock_notify(s);
+	if (thread != current)
+		wake_up_process(thread);
 }
 
 static void twheel_serve(unsigned int cpu)
@@ -1969,7 +2599,6 @@ static void twheel_serve(unsigned int cpu)
 	struct twheel_server *server = &per_cpu(twheel_servers, cpu);
 	struct twheel_shard *s;
 
-	mutex_lock(&server->turn);
 	scoped_guard(spinlock_irq, &server->lock) {
 		s = list_first_entry_or_null(&server->queue, struct twheel_shard, work);
 		if (s)
@@ -1977,7 +2606,6 @@ static void twheel_serve(unsigned int cpu)
 	}
 	if (s)
 		twheel_serve_shard(s);
-	mutex_unlock(&server->turn);
 	cond_resched();
 }
 
@@ -1996,8 +2624,8 @@ static struct smp_hotplug_thread twheel_thread = {
 };
 
 /*
- * Who serves the shard of @cpu: the thread of that CPU if it is serving, or one
- * that timers may disturb, or, with none left of those, any.
+ * The server for the shard of @cpu: the thread of that CPU if it is serving, otherwise
+ * one that timers may disturb, otherwise any.
  */
 static struct twheel_server *twheel_pick_server(unsigned int cpu)
 {
@@ -2014,18 +2642,23 @@ static struct twheel_server *twheel_pick_server(unsigned int cpu)
 /* Hand the shard to another server, with the work that waits for it. */
 static void twheel_move_shard(struct twheel_shard *s, struct twheel_server *to)
 {
+	struct task_struct *thread = NULL;
 	bool queued;
 
-	guard(spinlock_irq)(&s->lock);
+	spin_lock_irq(&s->lock);
 	if (s->server == to)
-		return;
+		goto unlock;
 	scoped_guard(spinlock, &s->server->lock) {
 		queued = !list_empty(&s->work);
 		list_del_init(&s->work);
 	}
 	s->server = to;
 	if (queued)
-		twheel_queue(s);
+		thread = twheel_queue(s);
+unlock:
+	spin_unlock_irq(&s->lock);
+	if (thread)
+		wake_up_process(thread);
 }
 
 static void twheel_assign_servers(void)
@@ -2048,24 +2681,15 @@ static int twheel_cpu_online(unsigned int cpu)
 	return 0;
 }
 
-/* When the turn is over the thread has nothing to do any more. */
-static void twheel_end_turn(struct twheel_server *server)
-{
-	mutex_lock(&server->turn);
-	mutex_unlock(&server->turn);
-}
-
 static int twheel_cpu_offline(unsigned int cpu)
 {
-	scoped_guard(mutex, &twheel_mutex) {
-		cpumask_clear_cpu(cpu, &twheel_serving);
-		twheel_assign_servers();
-	}
-	twheel_end_turn(&per_cpu(twheel_servers, cpu));
+	guard(mutex)(&twheel_mutex);
+	cpumask_clear_cpu(cpu, &twheel_serving);
+	twheel_assign_servers();
 	return 0;
 }
 
-/* Time and questions */
+/* Queries */
 
 /**
  * twheel_now() - the time of a wheel
@@ -2087,7 +2711,7 @@ static void twheel_advance_shard(struct twheel_shard *s)
 		spin_lock_irq(&s->lock);
 		s->wake = TWHEEL_QUEUED;
 		more = twheel_turn(s);
-		spin_unlock_irq(&s->lock);
+		twheel_unlock_notify(s);
 		cond_resched();
 	}
 }
@@ -2097,11 +2721,12 @@ static void twheel_advance_shard(struct twheel_shard *s)
  * @w: the wheel
  * @now_ns: its time from now on, at most S64_MAX
  *
- * All that is due at @now_ns has fired on return; callbacks and the sink run in
- * the caller's context. Moving the time backwards fires nothing; deadlines stay
- * as they are.
+ * On return, all that is due at @now_ns has fired: the callbacks, or the sink, have been
+ * called in the caller's context. Timeouts that request a worker have been handed over,
+ * and may not have been called yet. Moving the time backward fires nothing; deadlines
+ * stay as they are.
  *
- * Context: may sleep.
+ * Context: may sleep. Callbacks and the sink must not block.
  *
  * Return: 0; -EINVAL if @now_ns is too large or @w is not MANUAL; -EDEADLK from a
  * callback or the sink of @w.
@@ -2122,6 +2747,26 @@ int twheel_advance(struct twheel *w, u64 now_ns)
 	return 0;
 }
 EXPORT_SYMBOL_GPL(twheel_advance);
+
+/**
+ * twheel_set_clock() - set the time of a MANUAL wheel and do nothing else
+ * @w: the wheel
+ * @now_ns: its time from now on, at most S64_MAX
+ *
+ * As a clock step: the wheel finds out when it reads the clock next. For tests.
+ *
+ * Context: any, callbacks included.
+ *
+ * Return: 0; -EINVAL if @now_ns is too large or @w is not MANUAL.
+ */
+int twheel_set_clock(struct twheel *w, u64 now_ns)
+{
+	if (w->clock != TWHEEL_MANUAL || now_ns > S64_MAX)
+		return -EINVAL;
+	atomic64_set(&w->manual_ns, now_ns);
+	return 0;
+}
+EXPORT_SYMBOL_TWHEEL_TEST(twheel_set_clock);
 
 /**
  * twheel_remaining_ns() - how long until the deadline
@@ -2149,7 +2794,7 @@ EXPORT_SYMBOL_GPL(twheel_remaining_ns);
  * @t: an initialised timeout
  * @pos: filled if it is pending and not yet due
  *
- * For tests and statistics.
+ * For tests.
  *
  * Return: true if @pos has been filled.
  */
@@ -2162,7 +2807,7 @@ bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos)
 
 	s = twheel_lock_home(t, &flags);
 	g = &s->geometry;
-	ret = twheel_state(t) == TWHEEL_PENDING && t->level < TWHEEL_HANDED;
+	ret = twheel_state(t) == TWHEEL_PENDING && t->level < TWHEEL_NO_SLOT;
 	if (ret) {
 		pos->tick = t->tick;
 		pos->rounds = twheel_rounds_left(g, t->tick, s->cursor);
@@ -2172,7 +2817,7 @@ bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos)
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
 }
-EXPORT_SYMBOL_GPL(twheel_position);
+EXPORT_SYMBOL_TWHEEL_TEST(twheel_position);
 
 /**
  * twheel_rounds() - rounds that a timeout has to sit out
@@ -2187,39 +2832,47 @@ u64 twheel_rounds(struct twheel_timeout *t)
 
 	return twheel_position(t, &pos) ? pos.rounds : 0;
 }
-EXPORT_SYMBOL_GPL(twheel_rounds);
+EXPORT_SYMBOL_TWHEEL_TEST(twheel_rounds);
 
-static u64 twheel_next_tick(struct twheel_shard *s)
+/* Returns false if the search has to go on. */
+static bool twheel_next_tick(struct twheel_shard *s, u64 *tick)
 {
-	struct twheel_entry ev;
+	struct twheel_step step;
 
 	guard(spinlock_irqsave)(&s->lock);
+	*tick = 0;
+	if (s->rebase && s->nr)
+		return true;
 	if (s->nr_handed)
-		return list_first_entry(&s->handed, struct twheel_timeout, entry)->tick;
-	if (s->nr_due)
-		return list_first_entry(&s->due, struct twheel_timeout, entry)->tick;
-	if (s->visit)
-		return s->cursor;
-	twheel_next_event(s, &ev);
-	return ev.first;
+		*tick = list_first_entry(&s->handed, struct twheel_timeout, entry)->tick;
+	else if (s->nr_due)
+		*tick = list_first_entry(&s->due, struct twheel_timeout, entry)->tick;
+	if (s->nr_handed || s->nr_due)
+		return true;
+	twheel_find_step(s, &step);
+	*tick = step.first;
+	return step.slot || step.tick == TWHEEL_NEVER;
 }
 
 /**
  * twheel_next_expiry() - when a wheel has to do something next
  * @w: the wheel
  *
- * Return: the time, absolute ns, before which nothing fires: that of the earliest
- * timeout, or an earlier one if the earliest of its slot has been cancelled.
- * S64_MAX if nothing is pending.
+ * Return: the time, absolute ns, before which nothing fires. That is the tick of the
+ * earliest timeout, or an earlier one if timeouts have been cancelled. 0 while the wheel
+ * deals with a clock step. S64_MAX if nothing is pending.
  */
 u64 twheel_next_expiry(struct twheel *w)
 {
-	u64 tick = TWHEEL_NEVER;
+	u64 first = TWHEEL_NEVER, tick;
 	struct twheel_shard *s;
 
-	list_for_each_entry(s, &w->all, entry)
-		tick = min(tick, twheel_next_tick(s));
-	return twheel_tick_to_ns(tick, w->geometry.tick_ns);
+	list_for_each_entry(s, &w->all, entry) {
+		while (!twheel_next_tick(s, &tick))
+			cpu_relax();
+		first = min(first, tick);
+	}
+	return twheel_tick_to_ns(&w->geometry, first);
 }
 EXPORT_SYMBOL_GPL(twheel_next_expiry);
 
@@ -2231,20 +2884,21 @@ static void twheel_add_stats(struct twheel_shard *s, struct twheel_counters *sta
 	unsigned int i;
 
 	guard(spinlock_irqsave)(&s->lock);
-	stats->armed += s->armed;
+	stats->armed += s->nr + s->cancelled + s->rearmed + s->fired + s->stopped_nr;
 	stats->rearmed += s->rearmed;
-	stats->cancelled += s->cancelled;
+	stats->cancelled += s->cancelled + s->rearmed;
 	stats->fired += s->fired;
 	stats->stopped += s->stopped_nr;
 	stats->pending += s->nr;
 	stats->extended += s->extended;
 	stats->cascaded += s->cascaded;
+	stats->rebased += s->rebased;
 	stats->wakeups += s->wakeups;
 	stats->largest_batch = max(stats->largest_batch, s->largest_batch);
 	for (i = 0; i < TWHEEL_LATENESS_BUCKETS; i++)
 		stats->lateness[i] += s->lateness[i];
 	for (i = 0; i < g->levels; i++)
-		stats->occupied[i] += bitmap_weight(twheel_map(s, i), g->slots);
+		stats->occupied[i] += bitmap_weight(s->map[i], twheel_ring(g, i));
 	stats->shards++;
 }
 
@@ -2263,28 +2917,52 @@ void twheel_stats(struct twheel *w, struct twheel_counters *stats)
 }
 EXPORT_SYMBOL_GPL(twheel_stats);
 
-/* Does a slot hold what it should? Adds the length of its list to @nr. */
-static const char *twheel_audit_slot(struct twheel_shard *s, u32 level, u32 i, u64 *nr)
+/* Check one timeout of slot @i of @level. */
+static const char *twheel_audit_timeout(struct twheel_shard *s, u32 level, u32 i,
+					const struct twheel_timeout *t)
 {
 	const struct twheel_geometry *g = &s->geometry;
-	struct twheel_slot *slot = &s->slots[(level << g->bits) + i];
-	struct twheel_timeout *t;
+	u64 ahead = twheel_block(g, t->tick, level) - twheel_block(g, s->cursor, level);
 
-	if (slot == s->visit)
-		return "visited";
-	if (test_bit(i, twheel_map(s, level)) == list_empty(&slot->list))
+	if (t->shard != s || twheel_state(t) != TWHEEL_PENDING || t->level != level)
+		return "stranger";
+	if (twheel_slot(g, t->tick, level) != i || t->tick < s->row[level][i].first)
+		return "wrong slot";
+	if (t->tick <= s->cursor || !ahead)
+		return "overdue";
+	if (level < g->top && twheel_block(g, t->tick, level + 1) >
+			      twheel_block(g, s->cursor, level + 1) + 1)
+		return "wrong level";
+	if (t->tick < twheel_tick_ceil(g, t->expires))
+		return "early";
+	return NULL;
+}
+
+/* Check slot @i of @level. Adds the number of its timeouts to @nr. */
+static const char *twheel_audit_slot(struct twheel_shard *s, u32 level, u32 i, u64 *nr)
+{
+	struct twheel_slot *slot = &s->row[level][i];
+	const char *fault = NULL;
+	struct list_head *pos;
+	u64 length = 0;
+
+	if (test_bit(i, s->map[level]) == list_empty(&slot->list))
 		return "occupancy";
-	list_for_each_entry(t, &slot->list, entry) {
-		if (t->shard != s || twheel_state(t) != TWHEEL_PENDING || t->level != level)
-			return "stranger";
-		if (twheel_slot(g, t->tick, level) != i || t->tick < slot->first)
-			return "wrong slot";
-		if (twheel_block(g, t->tick, level) <= twheel_block(g, s->cursor, level))
-			return "overdue";
-		if (t->tick < twheel_tick_ceil(t->expires, g->tick_ns))
-			return "early";
-		(*nr)++;
+	list_for_each(pos, &slot->list) {
+		if (pos == &s->marker)
+			continue;
+		fault = twheel_audit_timeout(s, level, i,
+					     list_entry(pos, struct twheel_timeout, entry));
+		if (fault)
+			return fault;
+		length++;
 	}
+	if (slot != s->visit && length > slot->nr)
+		return "slot count";
+	if (slot != s->visit && length >= TWHEEL_BATCH && level &&
+	    !test_bit(i, s->full[level]))
+		return "full slot";
+	*nr += length;
 	return NULL;
 }
 
@@ -2292,19 +2970,21 @@ static const char *twheel_audit_shard(struct twheel_shard *s)
 {
 	const struct twheel_geometry *g = &s->geometry;
 	const char *fault;
+	u32 level, i;
 	u64 nr = 0;
-	u32 i;
 
 	lockdep_assert_held(&s->lock);
-	for (i = 0; i < g->levels << g->bits; i++) {
-		fault = twheel_audit_slot(s, i >> g->bits, i & g->mask, &nr);
-		if (fault)
-			return fault;
+	if (s->rebase)
+		return "rebase";
+	for (level = 0; level < g->levels; level++) {
+		for (i = 0; i < twheel_ring(g, level); i++) {
+			fault = twheel_audit_slot(s, level, i, &nr);
+			if (fault)
+				return fault;
+		}
 	}
 	if (nr + s->nr_due + s->nr_handed != s->nr)
 		return "pending";
-	if (s->armed != s->cancelled + s->fired + s->stopped_nr + s->nr)
-		return "account";
 	return NULL;
 }
 
@@ -2337,7 +3017,7 @@ int twheel_audit(struct twheel *w)
 	pr_err("%s: audit: %s\n", w->name, fault);
 	return -EUCLEAN;
 }
-EXPORT_SYMBOL_GPL(twheel_audit);
+EXPORT_SYMBOL_TWHEEL_TEST(twheel_audit);
 
 /* debugfs: a file per wheel */
 
@@ -2349,7 +3029,7 @@ static void twheel_show_levels(struct seq_file *m, const struct twheel_geometry 
 	seq_puts(m, "\nlevel  occupied slots  of\n");
 	for (level = 0; level < g->levels; level++)
 		seq_printf(m, "%5u  %14u  %u\n", level, stats->occupied[level],
-			   stats->shards * g->slots);
+			   stats->shards * twheel_ring(g, level));
 }
 
 static void twheel_show_lateness(struct seq_file *m, const struct twheel_counters *stats)
@@ -2387,6 +3067,7 @@ static int twheel_wheel_show(struct seq_file *m, void *unused)
 	seq_printf(m, "pending        %llu\n", stats.pending);
 	seq_printf(m, "extended       %llu\n", stats.extended);
 	seq_printf(m, "cascaded       %llu\n", stats.cascaded);
+	seq_printf(m, "rebased        %llu\n", stats.rebased);
 	seq_printf(m, "wakeups        %llu\n", stats.wakeups);
 	seq_printf(m, "largest_batch  %llu\n", stats.largest_batch);
 	twheel_show_levels(m, &w->geometry, &stats);
@@ -2406,7 +3087,13 @@ static void twheel_show(struct twheel *w)
 	w->dentry = debugfs_create_file(file, 0400, twheel_debugfs, w, &twheel_wheel_fops);
 }
 
-/* Life and death */
+/* Creation and destruction */
+
+/* Slots of all levels of a shard. */
+static u32 twheel_nr_slots(const struct twheel_geometry *g)
+{
+	return (g->top << (g->bits + 1)) + g->slots;
+}
 
 static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned int cpu)
 {
@@ -2416,32 +3103,48 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 		[TWHEEL_REALTIME]	= CLOCK_REALTIME,
 		[TWHEEL_MANUAL]		= CLOCK_MONOTONIC,
 	};
-	u32 nr = w->geometry.levels << w->geometry.bits;
-	u32 i;
+	u32 nr = twheel_nr_slots(&w->geometry), words = BITS_TO_LONGS(w->geometry.slots);
+	u32 map_words = BITS_TO_LONGS(2 * w->geometry.slots), i;
+	unsigned long *bits;
 
 	spin_lock_init(&s->lock);
 	s->wheel = w;
 	s->geometry = w->geometry;
-	s->plain = twheel_is_plain(s);
+	twheel_set_plain(s);
 	s->cpu = cpu;
-	s->map_words = BITS_TO_LONGS(w->geometry.slots);
 	s->word_first = (u64 *)&s->slots[nr];
-	s->map = (unsigned long *)(s->word_first + s->map_words);
+	s->group_first = s->word_first + words;
+	bits = (unsigned long *)(s->group_first + BITS_TO_LONGS(words));
+	memset64(s->word_first, TWHEEL_NEVER, words + BITS_TO_LONGS(words));
 	for (i = 0; i < nr; i++)
 		INIT_LIST_HEAD(&s->slots[i].list);
+	for (i = 0; i < w->geometry.levels; i++) {
+		s->shift[i] = twheel_shift(&w->geometry, i);
+		s->ring_mask[i] = twheel_ring(&w->geometry, i) - 1;
+		s->row[i] = &s->slots[2 * i * w->geometry.slots];
+		s->map[i] = bits;
+		s->full[i] = bits + map_words;
+		bits += 2 * map_words;
+	}
 	INIT_LIST_HEAD(&s->marker);
 	INIT_LIST_HEAD(&s->due);
 	INIT_LIST_HEAD(&s->handed);
-	INIT_LIST_HEAD(&s->unprocessed);
+	INIT_LIST_HEAD(&s->stale);
 	for (i = 0; i < TWHEEL_RUNNERS; i++) {
 		s->runners[i].shard = s;
 		INIT_WORK(&s->runners[i].work, twheel_work_fn);
+#ifdef CONFIG_LOCKDEP
+		lockdep_init_map(&s->runners[i].work.lockdep_map, "twheel.work",
+				 &w->keys.work, 0);
+#endif
 	}
 	INIT_LIST_HEAD(&s->work);
 	s->cursor = twheel_clock_tick(w);
 	s->done = s->cursor;
 	s->wake = TWHEEL_NEVER;
+	s->early = TWHEEL_NEVER;
 	hrtimer_setup(&s->timer, twheel_timer_fn, clock[w->clock], HRTIMER_MODE_ABS);
+	hrtimer_setup(&s->guard, twheel_guard_fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 }
 
 static struct twheel_shard *twheel_alloc_shard(struct twheel *w, unsigned int cpu, gfp_t gfp)
@@ -2451,8 +3154,9 @@ static struct twheel_shard *twheel_alloc_shard(struct twheel *w, unsigned int cp
 	struct twheel_shard *s;
 	size_t size;
 
-	size = struct_size(s, slots, g->levels << g->bits) +
-	       g->levels * words * sizeof(long) + words * sizeof(u64);
+	size = struct_size(s, slots, twheel_nr_slots(g)) +
+	       (words + BITS_TO_LONGS(words)) * sizeof(u64) +
+	       2 * g->levels * BITS_TO_LONGS(2 * g->slots) * sizeof(long);
 	s = kvzalloc_node(size, gfp, cpu_to_node(cpu));
 	if (!s)
 		return NULL;
@@ -2467,12 +3171,14 @@ static void twheel_free(struct twheel *w)
 
 	list_for_each_entry_safe(s, next, &w->all, entry)
 		kvfree(s);
-	lockdep_unregister_key(&w->key);
-	lockdep_unregister_key(&w->advance_key);
+	lockdep_unregister_key(&w->keys.map);
+	lockdep_unregister_key(&w->keys.ending);
+	lockdep_unregister_key(&w->keys.advance);
+	lockdep_unregister_key(&w->keys.work);
 	kfree(w);
 }
 
-/* CPUs that timers shall not disturb arm into the shard of one that they may. */
+/* A CPU that timers must not disturb arms into the shard of another one. */
 static int twheel_alloc_shards(struct twheel *w, gfp_t gfp)
 {
 	unsigned int cpu, own;
@@ -2530,19 +3236,20 @@ static struct twheel *twheel_alloc(const struct twheel_params *p, gfp_t gfp)
 	w->sink_data = p->sink_data;
 	w->account = p->account;
 	w->max_pending = p->max_pending;
-	mutex_init(&w->ending);
 	INIT_LIST_HEAD(&w->all);
-	init_waitqueue_head(&w->waiters);
-	lockdep_register_key(&w->advance_key);
-	__mutex_init(&w->advance, "twheel.advance", &w->advance_key);
-	lockdep_register_key(&w->key);
-	lockdep_init_map(&w->map, w->name, &w->key, 0);
+	lockdep_register_key(&w->keys.map);
+	lockdep_register_key(&w->keys.ending);
+	lockdep_register_key(&w->keys.advance);
+	lockdep_register_key(&w->keys.work);
+	lockdep_init_map(&w->map, w->name, &w->keys.map, 0);
+	__mutex_init(&w->ending, "twheel.ending", &w->keys.ending);
+	__mutex_init(&w->advance, "twheel.advance", &w->keys.advance);
 	return w;
 }
 
 /**
- * twheel_create() - make a wheel
- * @params: how it is to be; 0 in a field means the default
+ * twheel_create() - create a wheel
+ * @params: its parameters; 0 in a member means the default
  *
  * Context: may sleep.
  *
@@ -2581,65 +3288,15 @@ struct twheel *twheel_create(const struct twheel_params *params)
 }
 EXPORT_SYMBOL_GPL(twheel_create);
 
-/* Take up to @budget timeouts out of @list. Returns how many it had. */
-static unsigned int twheel_drain_list(struct twheel_shard *s, struct list_head *list,
-				      unsigned int budget)
-{
-	struct twheel_timeout *t, *next;
-	unsigned int nr = 0;
-
-	list_for_each_entry_safe(t, next, list, entry) {
-		if (nr++ == budget)
-			break;
-		twheel_remove(s, t);
-		WRITE_ONCE(t->state, TWHEEL_IDLE);
-		list_add_tail(&t->entry, &s->unprocessed);
-		s->stopped_nr++;
-		twheel_leave_places(s->wheel, 1);
-	}
-	return nr;
-}
-
-/* Any slot that has something in it, in no order. */
-static struct twheel_slot *twheel_any_slot(struct twheel_shard *s)
-{
-	const struct twheel_geometry *g = &s->geometry;
-	u32 level, i;
-
-	for (level = 0; level < g->levels; level++) {
-		i = find_first_bit(twheel_map(s, level), g->slots);
-		if (i < g->slots)
-			return &s->slots[(level << g->bits) + i];
-	}
-	return NULL;
-}
-
-/* Take a batch out of a stopped shard. Returns false when there was nothing. */
-static bool twheel_drain(struct twheel_shard *s)
-{
-	struct twheel_slot *slot;
-
-	guard(spinlock_irq)(&s->lock);
-	if (s->visit) {
-		list_del_init(&s->marker);
-		twheel_end_visit(s);
-	}
-	if (twheel_drain_list(s, &s->handed, TWHEEL_BATCH) ||
-	    twheel_drain_list(s, &s->due, TWHEEL_BATCH))
-		return true;
-	slot = twheel_any_slot(s);
-	return slot && twheel_drain_list(s, &slot->list, TWHEEL_BATCH);
-}
-
 /*
- * No further turn begins. One that waits for the server is called off: the server
- * may be waiting for us, in a callback of another wheel.
+ * No further turn begins. A turn that waits for the server is called off: there is no
+ * need to wait for the callbacks of other wheels.
  */
 static void twheel_call_off(struct twheel_shard *s)
 {
 	guard(spinlock_irq)(&s->lock);
 	s->stopped = true;
-	s->plain = twheel_is_plain(s);
+	twheel_set_plain(s);
 	guard(spinlock)(&s->server->lock);
 	if (list_empty(&s->work))
 		return;
@@ -2647,68 +3304,117 @@ static void twheel_call_off(struct twheel_shard *s)
 	s->wake = TWHEEL_NEVER;
 }
 
-static void twheel_stop_shard(struct twheel_shard *s, struct list_head *unprocessed)
+/*
+ * Take one pending timeout out of a stopped shard, with @list as the list to look into
+ * first, and hand it back. Returns false if there was none. While it is handed back, the
+ * timeout counts as one whose callback is running: its owner can wait for that.
+ */
+static bool twheel_hand_back(struct twheel_shard *s, struct list_head **list,
+			     void (*fn)(void *data, struct twheel_timeout *t), void *data)
 {
+	struct twheel_runner *r = &s->runners[TWHEEL_STOPPER];
+	struct twheel_timeout *t;
+	int unlimited = 0;
+
+	spin_lock_irq(&s->lock);
+	if (s->visit)
+		twheel_end_visit(s);
+	if (!*list || list_empty(*list))
+		*list = !list_empty(&s->stale) ? &s->stale : twheel_any_list(s, &unlimited);
+	if (!*list) {
+		spin_unlock_irq(&s->lock);
+		return false;
+	}
+	t = list_first_entry(*list, struct twheel_timeout, entry);
+	twheel_take_out(s, r, t);
+	s->stopped_nr++;
+	twheel_leave_places(s->wheel, 1);
+	r->batch++;
+	WRITE_ONCE(r->task, current);
+	twheel_unlock_notify(s);
+
+	if (fn)
+		fn(data, t);
+
+	spin_lock_irq(&s->lock);
+	r->running = NULL;
+	WRITE_ONCE(r->task, NULL);
+	r->batch++;
+	twheel_notify(s);
+	twheel_unlock_notify(s);
+	return true;
+}
+
+static void twheel_stop_shard(struct twheel_shard *s,
+			      void (*fn)(void *data, struct twheel_timeout *t), void *data)
+{
+	struct list_head *list = NULL;
 	unsigned int i;
 
 	hrtimer_cancel(&s->timer);
-	wait_event(s->wheel->waiters, twheel_turns_over(s));
-	for (i = 1; i < TWHEEL_RUNNERS; i++)
+	hrtimer_cancel(&s->guard);
+	twheel_wait(s->wheel, twheel_turns_over(s));
+	for (i = 0; i < TWHEEL_RUNNERS; i++)
 		cancel_work_sync(&s->runners[i].work);
-	while (twheel_drain(s))
+	while (twheel_hand_back(s, &list, fn, data))
 		cond_resched();
 	scoped_guard(spinlock_irq, &s->lock)
-		list_splice_tail_init(&s->unprocessed, unprocessed);
+		s->rebase = TWHEEL_BASED;
 }
 
 /**
- * twheel_stop() - stop a wheel and take back what has not fired
+ * twheel_stop() - stop a wheel and hand back the timeouts that have not fired
  * @w: the wheel
- * @unprocessed: a list to which the timeouts are added that were pending, linked by
- *	entry and idle, in no order; a periodic one that is running comes after its
- *	run
+ * @unprocessed: called for each timeout that was pending, one after the other, in no
+ *	order; NULL: nobody wants to know. The timeout is idle. The function may free
+ *	it, link its entry into a list, or initialise and arm it for another wheel; it
+ *	may sleep
+ * @data: first argument of @unprocessed
  *
- * No arm succeeds from now on: -ESHUTDOWN. On return no callback and no sink is
- * running, and none will. A second caller waits for the first, and gets nothing.
- * Others may go on to call anything but twheel_destroy().
+ * From now on no arm succeeds: -ESHUTDOWN. On return no callback and no sink is running,
+ * and none will run. A periodic timeout whose callback is running is handed back after
+ * that. A timeout that is cancelled before its turn is not handed back. While a timeout
+ * is being handed back, twheel_cancel_sync() and twheel_shutdown() of it wait; so its
+ * owner may free it at any time after one of these, as always.
  *
- * Context: may sleep. Not from a callback or the sink of @w: that is warned of, and
- * the wheel is not stopped.
+ * A second caller waits for the first, and nothing is handed back to it. Other tasks may
+ * go on to make any call but twheel_destroy().
+ *
+ * Context: may sleep. From the callback of a worker of another wheel; from a callback or
+ * the sink of @w, or from @unprocessed, it is refused with a warning.
  */
-void twheel_stop(struct twheel *w, struct list_head *unprocessed)
+void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel_timeout *t),
+		 void *data)
 {
 	struct twheel_shard *s;
 
-	twheel_might_wait(w);
 	if (WARN_ON_ONCE(twheel_in_callback(w)))
 		return;
+	twheel_might_wait(w);
 	guard(mutex)(&w->ending);
-	/* All before any hands back: what it did could be armed in another. */
+	/* All first: a timeout that is handed back could be armed in another shard. */
 	list_for_each_entry(s, &w->all, entry)
 		twheel_call_off(s);
 	list_for_each_entry(s, &w->all, entry)
-		twheel_stop_shard(s, unprocessed);
+		twheel_stop_shard(s, unprocessed, data);
 }
 EXPORT_SYMBOL_GPL(twheel_stop);
 
 /**
- * twheel_destroy() - end a wheel
+ * twheel_destroy() - stop and free a wheel
  * @w: the wheel, an error pointer, or NULL
  *
- * Pending timeouts are taken out, they do not fire. No callback and no sink runs
- * any more on return. No other call for @w or a timeout of it may overlap with this
- * one or come after it; the timeouts can be initialised again for another wheel.
+ * Pending timeouts are taken out and do not fire. On return no callback and no sink is
+ * running. No other call for @w or a timeout of it may overlap with this one or come
+ * after it; the timeouts can be initialised again for another wheel.
  *
- * Context: may sleep. Not from a callback or the sink of @w: that is warned of,
- * and the wheel stays as it is.
+ * Context: as twheel_stop(). If it is refused, the wheel stays as it is.
  */
 void twheel_destroy(struct twheel *w)
 {
-	LIST_HEAD(unprocessed);
-
 	if (IS_ERR_OR_NULL(w))
 		return;
-	twheel_stop(w, &unprocessed);
+	twheel_stop(w, NULL, NULL);
 	if (twheel_in_callback(w))
 		return;
 	debugfs_remove(w->dentry);
@@ -2721,7 +3427,7 @@ void twheel_destroy(struct twheel *w)
 EXPORT_SYMBOL_GPL(twheel_destroy);
 
 /**
- * twheel_get_params() - how a wheel is
+ * twheel_get_params() - parameters of a wheel
  * @w: the wheel
  * @params: filled with what is in effect
  */
@@ -2756,7 +3462,6 @@ static int __init twheel_init(void)
 		return -EINVAL;
 	}
 	for_each_possible_cpu(cpu) {
-		mutex_init(&per_cpu(twheel_servers, cpu).turn);
 		spin_lock_init(&per_cpu(twheel_servers, cpu).lock);
 		INIT_LIST_HEAD(&per_cpu(twheel_servers, cpu).queue);
 	}

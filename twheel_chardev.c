@@ -1116,11 +1116,8 @@ static void twheel_sink_file(struct list_head *expired, u64 now_ns)
 
 static void twheel_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
-	while (!list_empty(expired)) {
+	while (!list_empty(expired))
 		twheel_sink_file(expired, now_ns);
-		/* There may be very many who are to be woken. */
-		cond_resched();
-	}
 }
 
 /* Operations */

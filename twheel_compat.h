@@ -44,4 +44,20 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 #define twheel_run_kunit_suites(suites, nr)	__kunit_test_suites_init(suites, nr, true)
 #endif
 
+/* Linux 6.6: list hardening without CONFIG_DEBUG_LIST. */
+#if defined(CONFIG_DEBUG_LIST) || defined(CONFIG_LIST_HARDENED)
+#define TWHEEL_LIST_HARDENED	1
+#else
+#define TWHEEL_LIST_HARDENED	0
+#endif
+
+/* Linux 6.13: namespaces are strings. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define EXPORT_SYMBOL_TWHEEL_TEST(symbol)	EXPORT_SYMBOL_NS_GPL(symbol, TWHEEL_TEST)
+#define TWHEEL_IMPORT_TEST_NS()		MODULE_IMPORT_NS(TWHEEL_TEST)
+#else
+#define EXPORT_SYMBOL_TWHEEL_TEST(symbol)	EXPORT_SYMBOL_NS_GPL(symbol, "TWHEEL_TEST")
+#define TWHEEL_IMPORT_TEST_NS()		MODULE_IMPORT_NS("TWHEEL_TEST")
+#endif
+
 #endif /* _TWHEEL_COMPAT_H */

@@ -18,18 +18,24 @@
  *           of level L covers. Blocks of level 0 are single ticks.
  *
  * A tick lies on the level of the highest digit in which it differs from the
- * cursor, so that its block on that level is entered by the cursor before the
- * tick itself is reached, and the timeout can be moved down in time. Default
- * geometry, 256 slots and a tick of 1 ms:
+ * cursor. The cursor therefore enters its block on that level before it reaches
+ * the tick itself, and the timeout can be moved down in time. Default geometry,
+ * 256 slots and a tick of 1 ms:
  *
  *   level   slot covers   level reaches   a timeout here is moved down
  *     0     1 ms          256 ms          never
  *     1     256 ms        65.5 s          once
- *     2     65.5 s        4.7 h           twice at most
- *     3     4.7 h         49.7 d          three times at most
+ *     2     65.5 s        4.7 h           twice
+ *     3     4.7 h         49.7 d          three times
  *
- * What is farther than the top level reaches stays on the top level while the
- * cursor goes round (rounds). One level only is the same rule: all is rounds.
+ * A timeout beyond the reach of the top level stays on the top level while the
+ * cursor goes round (rounds). A wheel with one level follows the same rule.
+ *
+ * A level below the top has slots for two blocks of the level above it: the one
+ * that the cursor is in, and the next one. Slots of the next one are filled early,
+ * before the cursor gets there, if very many timeouts have to be moved down. Ring
+ * is the number of slots that a level has for this reason: 2 * slots below the
+ * top, slots on the top. A slot below the top holds one block at a time.
  */
 #ifndef _TWHEEL_INDEX_H
 #define _TWHEEL_INDEX_H
@@ -51,7 +57,8 @@
 
 struct twheel_geometry {
 	u64	tick_ns;
-	u32	slots;		/* per level, a power of two */
+	u64	reciprocal;	/* of tick_ns, times 2^64, rounded down */
+	u32	slots;		/* per level and block of the level above, a power of two */
 	u32	mask;		/* slots - 1 */
 	u32	level_mul;	/* 2^16 / bits, rounded up: replaces a division */
 	u8	bits;		/* log2(slots) */
@@ -74,6 +81,7 @@ static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns,
 	u32 fit = TWHEEL_TICK_BITS / bits;
 
 	g->tick_ns = tick_ns;
+	g->reciprocal = div64_u64(U64_MAX, tick_ns);
 	g->slots = 1U << bits;
 	g->mask = g->slots - 1;
 	g->level_mul = (65536 + bits - 1) / bits;
@@ -90,26 +98,48 @@ static inline u64 twheel_add_ns(u64 now_ns, u64 delta_ns)
 	return sum > S64_MAX ? S64_MAX : sum;
 }
 
-/* The last tick at or before @ns, for the current time. */
-static inline u64 twheel_tick_floor(u64 ns, u64 tick_ns)
+/*
+ * @ns / tick_ns, without a division, for every @ns of 64 bits. The reciprocal is
+ * (2^64 - 1 - r) / tick_ns with r < tick_ns, so the product is too small by
+ *
+ *	ns * (1 + r) / (tick_ns * 2^64)  <=  ns / 2^64  <  1
+ *
+ * tick before it is rounded down: the quotient is right or too small by 1.
+ */
+static inline u64 twheel_divide(const struct twheel_geometry *g, u64 ns, u64 *rest)
 {
-	return div64_u64(ns, tick_ns);
+	u64 tick = mul_u64_u64_shr(ns, g->reciprocal, 64);
+
+	*rest = ns - tick * g->tick_ns;
+	if (*rest >= g->tick_ns) {
+		*rest -= g->tick_ns;
+		tick++;
+	}
+	return tick;
+}
+
+/* The last tick at or before @ns, for the current time. */
+static inline u64 twheel_tick_floor(const struct twheel_geometry *g, u64 ns)
+{
+	u64 rest;
+
+	return twheel_divide(g, ns, &rest);
 }
 
 /* The first tick at or after @ns, for a deadline. */
-static inline u64 twheel_tick_ceil(u64 ns, u64 tick_ns)
+static inline u64 twheel_tick_ceil(const struct twheel_geometry *g, u64 ns)
 {
-	u64 rest, tick = div64_u64_rem(ns, tick_ns, &rest);
+	u64 rest, tick = twheel_divide(g, ns, &rest);
 
 	return rest ? tick + 1 : tick;
 }
 
 /* When @tick begins; S64_MAX if the clock cannot get there. */
-static inline u64 twheel_tick_to_ns(u64 tick, u64 tick_ns)
+static inline u64 twheel_tick_to_ns(const struct twheel_geometry *g, u64 tick)
 {
 	u64 ns;
 
-	if (check_mul_overflow(tick, tick_ns, &ns) || ns > S64_MAX)
+	if (check_mul_overflow(tick, g->tick_ns, &ns) || ns > S64_MAX)
 		return S64_MAX;
 	return ns;
 }
@@ -125,6 +155,12 @@ static inline u64 twheel_block(const struct twheel_geometry *g, u64 tick, u32 le
 	return tick >> twheel_shift(g, level);
 }
 
+/* First tick of @block on @level. */
+static inline u64 twheel_block_to_tick(const struct twheel_geometry *g, u64 block, u32 level)
+{
+	return block << twheel_shift(g, level);
+}
+
 /* First tick of the block that @tick lies in on @level. */
 static inline u64 twheel_block_start(const struct twheel_geometry *g, u64 tick, u32 level)
 {
@@ -133,19 +169,27 @@ static inline u64 twheel_block_start(const struct twheel_geometry *g, u64 tick, 
 	return tick >> shift << shift;
 }
 
+/* Slots that @level has. */
+static inline u32 twheel_ring(const struct twheel_geometry *g, u32 level)
+{
+	return g->slots << (level < g->top);
+}
+
 /* Slot of @tick on @level. */
 static inline u32 twheel_slot(const struct twheel_geometry *g, u64 tick, u32 level)
 {
-	return twheel_block(g, tick, level) & g->mask;
+	return twheel_block(g, tick, level) & (twheel_ring(g, level) - 1);
 }
 
 /*
  * How many blocks after @block the next one is that stands for slot @i of the same
  * level; 0 if that is @block.
  */
-static inline u32 twheel_ahead(const struct twheel_geometry *g, u64 block, u32 i)
+static inline u32 twheel_ahead(const struct twheel_geometry *g, u64 block, u32 i, u32 level)
 {
-	return (i + g->slots - (block & g->mask)) & g->mask;
+	u32 ring = twheel_ring(g, level);
+
+	return (i + ring - (block & (ring - 1))) & (ring - 1);
 }
 
 /* Level of @tick as seen from @cursor. */
@@ -181,6 +225,21 @@ static inline u64 twheel_round_tick(u64 lo, u64 hi)
 static inline u64 twheel_intervals(u64 expires_ns, u64 now_ns, u64 interval_ns)
 {
 	return now_ns > expires_ns ? div64_u64(now_ns - expires_ns, interval_ns) : 0;
+}
+
+/*
+ * When to begin to move @nr timeouts down from the slot of @block on @level, which
+ * is above level 0: so long before the block begins that each has lead_ns, but not
+ * before the block that precedes it, for only that one's successor has slots below.
+ * @block is not 0.
+ */
+static inline u64 twheel_early(const struct twheel_geometry *g, u64 block, u32 level, u32 nr,
+			       u32 lead_ns)
+{
+	u32 shift = twheel_shift(g, level);
+	u64 lead = twheel_tick_ceil(g, (u64)nr * lead_ns);
+
+	return lead < 1ULL << shift ? (block << shift) - lead : (block - 1) << shift;
 }
 
 /*

@@ -6,19 +6,16 @@
  * as long as a slow machine may take. What it adds to the suites on the MANUAL clock is
  * the wheel's own thread: that it wakes, runs callbacks, and is waited for.
  */
-#include <linux/completion.h>
-#include <linux/delay.h>
 #include <linux/irqflags.h>
-#include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
 
 #include "fixture.h"
+#include "helper.h"
 #include "suite.h"
 
 #define MS		((u64)NSEC_PER_MSEC)
-#define PATIENCE	(30 * HZ)
 
 /**
  * struct sleeper - a timeout whose callback the test waits for
@@ -28,7 +25,7 @@
  * @fired: how often it has begun
  * @fired_ns: the wheel's time when it last began
  * @expires: the test armed it for this time
- * @lasts_ms: how long the callback takes
+ * @lasts_ms: how long the callback takes: a worker sleeps, the thread spins
  * @rounds: how often it arms itself again
  * @done: the callback has ended
  */
@@ -52,8 +49,10 @@ static void sleeper_fires(struct twheel_timeout *t)
 	s->fired_ns = twheel_now(s->wheel);
 	atomic_inc(&s->fired);
 	complete(&s->began);
-	if (s->lasts_ms)
+	if (current->flags & PF_WQ_WORKER && s->lasts_ms)
 		msleep(s->lasts_ms);
+	else
+		mdelay(s->lasts_ms);
 	if (s->rounds) {
 		s->rounds--;
 		twheel_arm_after(t, 2 * MS);
@@ -253,26 +252,55 @@ static void arm_works_with_interrupts_off(struct kunit *test)
 	expect_begins(test, s);
 }
 
-/* What waits for a callback that runs */
+/* Waiting for a callback that runs, in a worker or in the thread of another CPU */
+
+struct runner {
+	const char *name;
+	bool worker;
+};
+
+static const struct runner runners[] = { { "worker", true }, { "thread", false } };
+
+static void runner_desc(const struct runner *r, char *desc)
+{
+	strscpy(desc, r->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(runner, runners, runner_desc);
+
+/* The callback of the first of @n takes @lasts_ms, and has begun. */
+static struct sleeper *begun(struct kunit *test, unsigned int n, unsigned int lasts_ms)
+{
+	const struct runner *r = test->param_value;
+	unsigned int cpu = raw_smp_processor_id(), spare = spare_cpu();
+	struct sleeper *s;
+
+	if (!r->worker && spare >= nr_cpu_ids)
+		kunit_skip(test, "a thread that spins needs a CPU of its own");
+	s = sleepers(test, TWHEEL_MONOTONIC, n);
+	s->lasts_ms = lasts_ms;
+	if (r->worker)
+		twheel_use_workqueue(&s->t);
+	else
+		run_on(test, spare);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, MS));
+	run_on(test, cpu);
+	expect_begins(test, s);
+	return s;
+}
 
 static void cancel_sync_waits_for_the_callback(struct kunit *test)
 {
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 1);
+	struct sleeper *s = begun(test, 1, 100);
 
-	s->lasts_ms = 100;
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, MS));
-	expect_begins(test, s);
 	KUNIT_EXPECT_FALSE(test, twheel_cancel_sync(&s->t));
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(s->done));
 }
 
 static void cancel_does_not_wait_for_the_callback(struct kunit *test)
 {
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 1);
+	struct sleeper *s = begun(test, 1, 500);
 
-	s->lasts_ms = 500;
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, MS));
-	expect_begins(test, s);
 	KUNIT_EXPECT_FALSE(test, twheel_cancel(&s->t));
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(s->done));
 	twheel_cancel_sync(&s->t);
@@ -285,6 +313,7 @@ static void cancel_sync_ends_a_timeout_that_rearms_itself(struct kunit *test)
 
 	s->lasts_ms = 20;
 	s->rounds = UINT_MAX;
+	twheel_use_workqueue(&s->t);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, MS));
 	expect_begins(test, s);
 	twheel_cancel_sync(&s->t);
@@ -297,24 +326,18 @@ static void cancel_sync_ends_a_timeout_that_rearms_itself(struct kunit *test)
 
 static void flush_waits_for_the_callback(struct kunit *test)
 {
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 1);
+	struct sleeper *s = begun(test, 1, 100);
 
-	s->lasts_ms = 100;
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, MS));
-	expect_begins(test, s);
 	twheel_flush(s->wheel);
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(s->done));
 }
 
 static void destroy_waits_for_the_callback(struct kunit *test)
 {
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 2);
+	struct sleeper *s = begun(test, 2, 200);
 	struct fixture *f = test->priv;
 
-	s[0].lasts_ms = 100;
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[0].t, MS));
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[1].t, 3600 * (u64)NSEC_PER_SEC));
-	expect_begins(test, &s[0]);
 	twheel_destroy(f->wheel);
 	f->wheel = NULL;
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(s[0].done));
@@ -328,16 +351,15 @@ static void destroy_waits_for_the_callback(struct kunit *test)
 #define NR_RACES	20000
 
 struct racer {
-	struct task_struct *task;
+	struct helper helper;
 	struct sleeper *own;
-	struct completion done;
 	u32 seed;
 	unsigned int armed, cancelled;
 };
 
-static int race(void *data)
+static void race(void *arg)
 {
-	struct racer *r = data;
+	struct racer *r = arg;
 	struct rnd_state rnd;
 	unsigned int i;
 
@@ -352,55 +374,22 @@ static int race(void *data)
 		if (i % 64 == 0)
 			usleep_range(100, 200);
 	}
-	complete(&r->done);
-	return 0;
-}
-
-/* Stays until kthread_stop(), so that the module's code is not left too early. */
-static int racer_thread(void *data)
-{
-	int ret = race(data);
-
-	while (!kthread_should_stop())
-		schedule_timeout_interruptible(1);
-	return ret;
-}
-
-static unsigned int start_racers(struct racer *r, struct sleeper *s)
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; i < NR_RACERS; i++) {
-		r[i].own = s + i * NR_OWN;
-		r[i].seed = i + 1;
-		init_completion(&r[i].done);
-		r[i].task = kthread_run(racer_thread, &r[i], "kunit-racer/%u", i);
-		n += !IS_ERR(r[i].task);
-	}
-	return n;
-}
-
-static void finish_racers(struct racer *r)
-{
-	unsigned int i;
-
-	for (i = 0; i < NR_RACERS; i++) {
-		if (IS_ERR(r[i].task))
-			continue;
-		wait_for_completion(&r[i].done);
-		kthread_stop(r[i].task);
-	}
 }
 
 static void account_is_exact_when_cancel_races_with_expiry(struct kunit *test)
 {
 	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, NR_RACERS * NR_OWN);
 	struct racer *r = kunit_kcalloc(test, NR_RACERS, sizeof(*r), GFP_KERNEL);
-	unsigned int i, armed = 0, cancelled = 0, fired = 0, started;
+	unsigned int i, armed = 0, cancelled = 0, fired = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, r);
-	started = start_racers(r, s);
-	finish_racers(r);
+	for (i = 0; i < NR_RACERS; i++) {
+		r[i].own = s + i * NR_OWN;
+		r[i].seed = i + 1;
+		helper_start(test, &r[i].helper, race, &r[i]);
+	}
+	for (i = 0; i < NR_RACERS; i++)
+		helper_finish(test, &r[i].helper);
 	for (i = 0; i < NR_RACERS * NR_OWN; i++) {
 		cancelled += twheel_cancel_sync(&s[i].t);
 		fired += atomic_read(&s[i].fired);
@@ -409,7 +398,6 @@ static void account_is_exact_when_cancel_races_with_expiry(struct kunit *test)
 		armed += r[i].armed;
 		cancelled += r[i].cancelled;
 	}
-	KUNIT_EXPECT_EQ(test, (unsigned int)NR_RACERS, started);
 	KUNIT_EXPECT_EQ(test, armed, cancelled + fired);
 	KUNIT_EXPECT_GT(test, fired, 0U);
 	KUNIT_EXPECT_GT(test, cancelled, 0U);
@@ -426,11 +414,11 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE(cancelled_timeout_does_not_fire),
 	KUNIT_CASE(callback_can_rearm_itself),
 	KUNIT_CASE(arm_works_with_interrupts_off),
-	KUNIT_CASE(cancel_sync_waits_for_the_callback),
-	KUNIT_CASE(cancel_does_not_wait_for_the_callback),
+	KUNIT_CASE_PARAM(cancel_sync_waits_for_the_callback, runner_gen_params),
+	KUNIT_CASE_PARAM(cancel_does_not_wait_for_the_callback, runner_gen_params),
 	KUNIT_CASE(cancel_sync_ends_a_timeout_that_rearms_itself),
-	KUNIT_CASE(flush_waits_for_the_callback),
-	KUNIT_CASE(destroy_waits_for_the_callback),
+	KUNIT_CASE_PARAM(flush_waits_for_the_callback, runner_gen_params),
+	KUNIT_CASE_PARAM(destroy_waits_for_the_callback, runner_gen_params),
 	KUNIT_CASE(account_is_exact_when_cancel_races_with_expiry),
 	{}
 };

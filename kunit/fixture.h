@@ -7,6 +7,9 @@
  * stays on the CPU that it began on. Everything lives in memory of the test, never
  * on its stack, and the wheel is audited and destroyed in the suite's exit: so a
  * test that is aborted by an assertion leaves nothing behind.
+ *
+ * A callback that waits for the test runs in a worker, for others must not block, or it
+ * spins on a CPU that the test does not need: spare_cpu().
  */
 #ifndef _TWHEEL_KUNIT_FIXTURE_H
 #define _TWHEEL_KUNIT_FIXTURE_H
@@ -50,6 +53,7 @@ struct fixture {
  * @then: what its callback does after that, or NULL
  * @other: for @then: another timeout
  * @arg: for @then: a time
+ * @data: for @then
  * @ret: from @then: what was returned to it
  */
 struct probe {
@@ -62,8 +66,20 @@ struct probe {
 	void			(*then)(struct probe *p);
 	struct probe		*other;
 	u64			arg;
+	void			*data;
 	int			ret;
 };
+
+/* A CPU where a callback or a sink may spin; nr_cpu_ids if there is only the test's. */
+static inline unsigned int spare_cpu(void)
+{
+	return cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+}
+
+static inline void run_on(struct kunit *test, unsigned int cpu)
+{
+	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(cpu)));
+}
 
 static inline int fixture_init(struct kunit *test)
 {
@@ -186,6 +202,12 @@ static inline unsigned int arm_linked(struct twheel *w, struct list_head *list)
 	}
 	kfree(array);
 	return armed;
+}
+
+/* For twheel_stop(): append the timeout that is handed back to the list @data. */
+static inline void collect(void *data, struct twheel_timeout *t)
+{
+	list_add_tail(&t->entry, data);
 }
 
 /* The wheel has fired @n timeouts, and these in the order of their ids. */

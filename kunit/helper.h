@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Threads beside the one of the test, and a callback that waits to be let go.
+ * Threads beside the one of the test, a callback that waits to be let go, and a
+ * twheel_stop() in the middle of a pass.
  *
  * Between helper_start() and helper_finish() a test must not be aborted: it
  * expects, and does not assert.
@@ -67,6 +68,20 @@ static inline void helper_finish(struct kunit *test, struct helper *h)
 	kthread_stop(h->task);
 }
 
+/*
+ * The helper, which waits, comes before everything else on the CPU of the test as soon
+ * as it is woken: at once if the kernel is preemptible, or else when the running task,
+ * which is in a callback or a sink, offers the CPU to others.
+ */
+static inline void helper_first(struct kunit *test, struct helper *h)
+{
+	if (IS_ERR(h->task))
+		return;
+	sched_set_fifo(h->task);
+	KUNIT_EXPECT_EQ(test, 0, set_cpus_allowed_ptr(h->task,
+						      cpumask_of(raw_smp_processor_id())));
+}
+
 /**
  * struct gate - where a callback waits
  * @began: completed when it gets there
@@ -83,10 +98,21 @@ static inline void gate_init(struct gate *gate)
 	init_completion(&gate->open);
 }
 
+/* For the callback of a worker. */
 static inline void gate_pass(struct gate *gate)
 {
 	complete(&gate->began);
 	wait_for_completion(&gate->open);
+}
+
+/* For a callback that must not block, on a spare CPU. */
+static inline void gate_spin(struct gate *gate)
+{
+	unsigned long end = jiffies + PATIENCE / 3;
+
+	complete(&gate->began);
+	while (!completion_done(&gate->open) && time_before(jiffies, end))
+		cpu_relax();
 }
 
 static inline void gate_wait(struct kunit *test, struct gate *gate)
@@ -99,11 +125,21 @@ static inline void gate_wait(struct kunit *test, struct gate *gate)
  * @wheel: what is stopped
  * @list: what is handed back
  * @over: it has returned
+ * @early: timeouts that were handed back while @inside was not 0
+ * @inside: callbacks that have begun and not ended, if the test counts them
+ * @left: @inside when it returned
+ * @now: completed to have stop_at_once() begin
+ * @helper: who does it
  */
 struct stopping {
 	struct twheel		*wheel;
 	struct list_head	list;
 	bool			over;
+	unsigned int		early;
+	atomic_t		inside;
+	int			left;
+	struct completion	now;
+	struct helper		helper;
 };
 
 static inline void stopping_init(struct stopping *s, struct twheel *w)
@@ -111,14 +147,49 @@ static inline void stopping_init(struct stopping *s, struct twheel *w)
 	s->wheel = w;
 	INIT_LIST_HEAD(&s->list);
 	s->over = false;
+	s->early = 0;
+	atomic_set(&s->inside, 0);
+	s->left = 0;
+	init_completion(&s->now);
+}
+
+static inline void collect_handed_back(void *data, struct twheel_timeout *t)
+{
+	struct stopping *s = data;
+
+	s->early += atomic_read(&s->inside) != 0;
+	list_add_tail(&t->entry, &s->list);
 }
 
 static inline void stop_it(void *arg)
 {
 	struct stopping *s = arg;
 
-	twheel_stop(s->wheel, &s->list);
+	twheel_stop(s->wheel, collect_handed_back, s);
+	s->left = atomic_read(&s->inside);
 	WRITE_ONCE(s->over, true);
+}
+
+/* A callback or a sink completes @now. See helper_first(). */
+static inline void stop_at_once(void *arg)
+{
+	struct stopping *s = arg;
+
+	wait_for_completion(&s->now);
+	stop_it(s);
+}
+
+static inline void stopper_start(struct kunit *test, struct stopping *s)
+{
+	helper_start(test, &s->helper, stop_at_once, s);
+	helper_first(test, &s->helper);
+}
+
+/* Also if nothing has completed @now. */
+static inline void stopper_finish(struct kunit *test, struct stopping *s)
+{
+	complete(&s->now);
+	helper_finish(test, &s->helper);
 }
 
 /* Until the stop has come so far that @t, which is idle and of this CPU, is refused. */

@@ -41,7 +41,9 @@ MODULE_PARM_DESC(pending, "How many timeouts are pending then");
  * @fired: how often it has begun
  * @fired_ns: the wheel's time when it last began
  * @cpu: where it last began
- * @lasts_ms: how long it takes
+ * @lasts_ms: how long it takes: a worker sleeps, the thread spins
+ * @sleeps: it sleeps until @wake is completed
+ * @wake: completed by the test
  * @done: it has ended
  * @periods: periodic: how many deadlines have passed
  * @early: periodic: how often it was called before one had
@@ -54,6 +56,8 @@ struct guest {
 	u64			fired_ns;
 	unsigned int		cpu;
 	unsigned int		lasts_ms;
+	bool			sleeps;
+	struct completion	wake;
 	bool			done;
 	u64			periods;
 	unsigned int		early;
@@ -65,8 +69,12 @@ static void guest_runs(struct guest *g)
 	g->cpu = raw_smp_processor_id();
 	atomic_inc(&g->fired);
 	complete(&g->began);
-	if (g->lasts_ms)
+	if (current->flags & PF_WQ_WORKER && g->lasts_ms)
 		msleep(g->lasts_ms);
+	else
+		mdelay(g->lasts_ms);
+	if (g->sleeps)
+		wait_for_completion_timeout(&g->wake, PATIENCE);
 	WRITE_ONCE(g->done, true);
 }
 
@@ -97,6 +105,7 @@ static struct guest *guests_on(struct kunit *test, enum twheel_clock clock, unsi
 	for (i = 0; i < n; i++) {
 		g[i].wheel = f->wheel;
 		init_completion(&g[i].began);
+		init_completion(&g[i].wake);
 		twheel_timeout_init(f->wheel, &g[i].p.t, guest_fires);
 	}
 	return g;
@@ -105,11 +114,6 @@ static struct guest *guests_on(struct kunit *test, enum twheel_clock clock, unsi
 static struct guest *guests(struct kunit *test, unsigned int n)
 {
 	return guests_on(test, TWHEEL_MONOTONIC, n);
-}
-
-static void run_on(struct kunit *test, unsigned int cpu)
-{
-	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(cpu)));
 }
 
 /* @n of them, from @cpu, @delay_ns from now. */
@@ -230,27 +234,37 @@ static void stop_hands_back_what_a_cpu_that_is_away_has_left(struct kunit *test)
 
 	arm_from(test, the_cpu(), g, 100, 3600 * SEC);
 	take_away(test, the_cpu());
-	twheel_stop(f->wheel, &unprocessed);
+	twheel_stop(f->wheel, collect, &unprocessed);
 	for (i = 0; !list_empty(&unprocessed); i++)
 		list_del_init(unprocessed.next);
 	KUNIT_EXPECT_EQ(test, 100U, i);
 }
 
+/* Periodic: each stays in the shard of the CPU that armed it. */
 static void all_cpus_but_one_can_go(struct kunit *test)
 {
 	struct guest *g = guests(test, nr_cpu_ids);
 	unsigned int cpu;
 
-	for_each_present_cpu(cpu)
-		arm_from(test, cpu, &g[cpu], 1, 3600 * SEC);
+	for_each_present_cpu(cpu) {
+		twheel_periodic_init(g->wheel, &g[cpu].p, guest_comes_round, TWHEEL_FIXED_RATE);
+		run_on(test, cpu);
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&g[cpu].p, ktime_get_ns(),
+							     20 * MS, 0));
+		run_on(test, 0);
+		expect_begins(test, &g[cpu]);
+		KUNIT_EXPECT_EQ(test, cpu, g[cpu].cpu);
+	}
 	for_each_present_cpu(cpu)
 		if (cpu)
 			take_away(test, cpu);
-	for_each_present_cpu(cpu)
-		KUNIT_EXPECT_EQ(test, 1, twheel_mod(&g[cpu].p.t, twheel_now(g->wheel)));
 	for_each_present_cpu(cpu) {
-		expect_all_fire_once(test, &g[cpu], 1);
+		reinit_completion(&g[cpu].began);
+		expect_begins(test, &g[cpu]);
+		expect_begins(test, &g[cpu]);
+		KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&g[cpu].p.t));
 		KUNIT_EXPECT_EQ(test, 0U, g[cpu].cpu);
+		KUNIT_EXPECT_EQ(test, 0U, g[cpu].early);
 	}
 }
 
@@ -282,6 +296,24 @@ static void cpu_goes_while_a_worker_runs_a_long_callback(struct kunit *test)
 	go_while_it_runs(test, true);
 }
 
+/* A thread that is slow holds the CPU up; a worker that sleeps must not. */
+static void cpu_can_go_while_a_worker_sleeps(struct kunit *test)
+{
+	struct guest *g = guests(test, 2);
+
+	g->sleeps = true;
+	twheel_use_workqueue(&g->p.t);
+	arm_from(test, the_cpu(), g, 1, 0);
+	expect_begins(test, g);
+	take_away(test, the_cpu());
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(g->done));
+	bring_back(test, the_cpu());
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(g->done));
+	complete(&g->wake);
+	twheel_flush(g->wheel);
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(g->done));
+}
+
 static void cancel_sync_waits_for_a_callback_whose_cpu_has_gone(struct kunit *test)
 {
 	struct guest *g = guests(test, 1);
@@ -304,6 +336,7 @@ static void cpu_that_comes_back_serves_its_shard(struct kunit *test)
 	arm_from(test, the_cpu(), &g[0], 1, 3600 * SEC);
 	take_away(test, the_cpu());
 	bring_back(test, the_cpu());
+	run_on(test, the_cpu());
 	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&g[0].p.t, twheel_now(g->wheel) + 20 * MS));
 	arm_from(test, the_cpu(), &g[1], 1, 20 * MS);
 	expect_all_fire_once(test, g, 2);
@@ -337,6 +370,37 @@ static void timeout_comes_to_the_cpu_that_arms_it_again(struct kunit *test)
 	expect_begins(test, g);
 	KUNIT_EXPECT_EQ(test, 0U, g->cpu);
 	KUNIT_EXPECT_EQ(test, 2, atomic_read(&g->fired));
+}
+
+static void mod_brings_pending_timeout_to_this_cpu(struct kunit *test)
+{
+	struct guest *g = guests(test, 1);
+
+	arm_from(test, the_cpu(), g, 1, 3600 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&g->p.t, twheel_now(g->wheel) + 20 * MS));
+	expect_all_fire_once(test, g, 1);
+	KUNIT_EXPECT_EQ(test, 0U, g->cpu);
+}
+
+/* It goes from one CPU to the next in turn, and fires where it was moved last. */
+static void timeout_moved_on_each_cpu_fires_on_the_last(struct kunit *test)
+{
+	struct guest *g = guests(test, 1);
+	unsigned int cpu, i, last = 0;
+
+	arm_from(test, 0, g, 1, 3600 * SEC);
+	for (i = 0; i < 100; i++) {
+		for_each_online_cpu(cpu) {
+			run_on(test, cpu);
+			KUNIT_ASSERT_EQ(test, 1, twheel_mod(&g->p.t,
+							    twheel_now(g->wheel) + 3600 * SEC));
+			last = cpu;
+		}
+	}
+	KUNIT_ASSERT_EQ(test, 1, twheel_mod(&g->p.t, twheel_now(g->wheel) + 20 * MS));
+	run_on(test, 0);
+	expect_all_fire_once(test, g, 1);
+	KUNIT_EXPECT_EQ(test, last, g->cpu);
 }
 
 /* A period that is late is counted, not lost: the sum is known. */
@@ -581,10 +645,13 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(all_cpus_but_one_can_go),
 	KUNIT_CASE(cpu_goes_while_its_thread_runs_a_long_callback),
 	KUNIT_CASE(cpu_goes_while_a_worker_runs_a_long_callback),
+	KUNIT_CASE(cpu_can_go_while_a_worker_sleeps),
 	KUNIT_CASE(cancel_sync_waits_for_a_callback_whose_cpu_has_gone),
 	KUNIT_CASE(cpu_that_comes_back_serves_its_shard),
 	KUNIT_CASE(wheel_made_while_a_cpu_is_away_gets_it_later),
 	KUNIT_CASE(timeout_comes_to_the_cpu_that_arms_it_again),
+	KUNIT_CASE(mod_brings_pending_timeout_to_this_cpu),
+	KUNIT_CASE(timeout_moved_on_each_cpu_fires_on_the_last),
 	KUNIT_CASE(periodic_keeps_its_phase_while_its_cpu_comes_and_goes),
 	KUNIT_CASE(many_with_callbacks_survive_cycles),
 	KUNIT_CASE(many_with_a_sink_survive_cycles),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit suite of the index arithmetic: rounding, clamping, levels, slots, blocks,
- * rounds, at every boundary. Pure functions: no wheel is made.
+ * rounds, early cascades, at every boundary. Pure functions: no wheel is made.
  *
  * Ticks and cursors are compared with the reference, in full for small wheels and
- * around the boundaries for large ones; what the reference would have to trust
- * (limits, overflow) stands in tables.
+ * around the boundaries for large ones. Limits and overflow, which the reference would
+ * have to trust, stand in tables.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -22,6 +22,15 @@ static struct twheel_geometry geometry(u32 slots, u32 levels)
 	struct twheel_geometry g;
 
 	twheel_geometry_init(&g, NSEC_PER_MSEC, slots, levels);
+	return g;
+}
+
+/* A wheel with ticks of @tick_ns; its digits do not matter. */
+static struct twheel_geometry ticks(u64 tick_ns)
+{
+	struct twheel_geometry g;
+
+	twheel_geometry_init(&g, tick_ns, 256, 4);
 	return g;
 }
 
@@ -66,15 +75,92 @@ KUNIT_ARRAY_PARAM(rounding, roundings, rounding_desc);
 static void now_is_rounded_down(struct kunit *test)
 {
 	const struct rounding *r = test->param_value;
+	struct twheel_geometry g = ticks(r->tick_ns);
 
-	KUNIT_EXPECT_EQ(test, r->floor, twheel_tick_floor(r->ns, r->tick_ns));
+	KUNIT_EXPECT_EQ(test, r->floor, twheel_tick_floor(&g, r->ns));
 }
 
 static void deadline_is_rounded_up(struct kunit *test)
 {
 	const struct rounding *r = test->param_value;
+	struct twheel_geometry g = ticks(r->tick_ns);
 
-	KUNIT_EXPECT_EQ(test, r->ceil, twheel_tick_ceil(r->ns, r->tick_ns));
+	KUNIT_EXPECT_EQ(test, r->ceil, twheel_tick_ceil(&g, r->ns));
+}
+
+/* Powers of two and their neighbours, primes, factors of 2^64 - 1 and + 1, usual ticks. */
+static const u64 lengths[] = {
+	1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 16, 17, 97, 127, 128, 129, 255, 256, 257, 641,
+	1000, 1009, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 99991,
+	NSEC_PER_MSEC - 1, NSEC_PER_MSEC, NSEC_PER_MSEC + 1, 1000003,
+	(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 4 * NSEC_PER_MSEC, 6700417, 10 * NSEC_PER_MSEC,
+	NSEC_PER_SEC - 1, NSEC_PER_SEC, NSEC_PER_SEC + 1, 1000000007,
+	S32_MAX, 1ULL << 31, (1ULL << 31) + 1, U32_MAX, 1ULL << 32, (1ULL << 32) + 1,
+	(1ULL << 40) - 1, 1ULL << 40, (1ULL << 40) + 1, 3600 * (u64)NSEC_PER_SEC,
+	(1ULL << 46) - 1, 1ULL << 46, (1ULL << 46) + 1, 67280421310721ULL,
+	DAY_NS - 1, DAY_NS,
+};
+
+static void length_desc(const u64 *tick_ns, char *desc)
+{
+	sprintf(desc, "ticks of %llu ns", *tick_ns);
+}
+
+KUNIT_ARRAY_PARAM(length, lengths, length_desc);
+
+static void check_division(struct kunit *test, const struct twheel_geometry *g, u64 ns)
+{
+	u64 quotient = div64_u64(ns, g->tick_ns), remainder = ns - quotient * g->tick_ns;
+	u64 rest, tick = twheel_divide(g, ns, &rest);
+
+	KUNIT_ASSERT_EQ_MSG(test, quotient, tick, "%llu ns", ns);
+	KUNIT_ASSERT_EQ_MSG(test, remainder, rest, "%llu ns", ns);
+	KUNIT_ASSERT_EQ(test, quotient, twheel_tick_floor(g, ns));
+	KUNIT_ASSERT_EQ(test, quotient + (remainder != 0), twheel_tick_ceil(g, ns));
+}
+
+/* @ns, the last multiple of a tick up to it, and the neighbours of that. */
+static void check_divisions_near(struct kunit *test, const struct twheel_geometry *g, u64 ns)
+{
+	u64 multiple = ns - ref_mod(ns, g->tick_ns);
+
+	check_division(test, g, ns);
+	check_division(test, g, multiple);
+	check_division(test, g, multiple + 1);
+	if (multiple)
+		check_division(test, g, multiple - 1);
+}
+
+/* From 0 to the ends of the clock and of 64 bits, around each power of two. */
+static void multiplication_equals_division_at_boundaries(struct kunit *test)
+{
+	struct twheel_geometry g = ticks(*(const u64 *)test->param_value);
+	u32 bit, factor;
+
+	for (bit = 0; bit < 64; bit++) {
+		check_divisions_near(test, &g, (1ULL << bit) - 1);
+		check_divisions_near(test, &g, 1ULL << bit);
+	}
+	for (factor = 1; factor < 100; factor++) {
+		check_divisions_near(test, &g, factor * g.tick_ns);
+		check_divisions_near(test, &g, CLOCK_END - factor * g.tick_ns);
+		check_divisions_near(test, &g, U64_MAX - factor * g.tick_ns);
+	}
+	check_divisions_near(test, &g, CLOCK_END);
+	check_division(test, &g, U64_MAX);
+}
+
+/* Times from a linear congruential generator. */
+static void multiplication_equals_division_in_between(struct kunit *test)
+{
+	struct twheel_geometry g = ticks(*(const u64 *)test->param_value);
+	u64 ns = g.tick_ns;
+	u32 i;
+
+	for (i = 0; i < 10000; i++) {
+		ns = ns * 6364136223846793005ULL + 1442695040888963407ULL;
+		check_divisions_near(test, &g, ns >> (i & 1));
+	}
 }
 
 struct product {
@@ -109,8 +195,9 @@ KUNIT_ARRAY_PARAM(product, products, product_desc);
 static void tick_to_ns_stops_at_the_clocks_end(struct kunit *test)
 {
 	const struct product *p = test->param_value;
+	struct twheel_geometry g = ticks(p->tick_ns);
 
-	KUNIT_EXPECT_EQ(test, p->ns, twheel_tick_to_ns(p->tick, p->tick_ns));
+	KUNIT_EXPECT_EQ(test, p->ns, twheel_tick_to_ns(&g, p->tick));
 }
 
 struct sum {
@@ -301,10 +388,13 @@ static const struct place places[] = {
 	/* the cursor decides, not the distance */
 	{ { 8, 3 }, 0, 7, 0, 7, 0 },
 	{ { 8, 3 }, 7, 8, 1, 1, 0 },
-	{ { 8, 3 }, 8, 15, 0, 7, 0 },
+	{ { 8, 3 }, 8, 15, 0, 15, 0 },
+	{ { 8, 3 }, 16, 17, 0, 1, 0 },
 	{ { 8, 3 }, 63, 64, 2, 1, 0 },
-	{ { 8, 3 }, 62, 63, 0, 7, 0 },
+	{ { 8, 3 }, 62, 63, 0, 15, 0 },
 	{ { 8, 3 }, 1, 63, 1, 7, 0 },
+	{ { 8, 3 }, 64, 127, 1, 15, 0 },
+	{ { 8, 3 }, 128, 136, 1, 1, 0 },
 	/* beyond the top level */
 	{ { 8, 3 }, 0, 511, 2, 7, 0 },
 	{ { 8, 3 }, 0, 512, 2, 0, 0 },
@@ -329,7 +419,8 @@ static const struct place places[] = {
 	{ { 512, 7 }, 0, CLOCK_END, 6, 511, 0 },
 	{ { 65536, 3 }, 0, CLOCK_END, 2, 65535, 32767 },
 	{ { 2, 8 }, 0, CLOCK_END, 7, 1, (1ULL << 55) - 1 },
-	{ { 256, 7 }, CLOCK_END - 1, CLOCK_END, 0, 255, 0 },
+	{ { 256, 7 }, CLOCK_END - 1, CLOCK_END, 0, 511, 0 },
+	{ { 512, 7 }, 1, CLOCK_END - (511ULL << 54), 5, 511, 0 },
 	{ { 256, 7 }, CLOCK_END, CLOCK_END + 1, 6, 0, 0 },
 };
 
@@ -436,7 +527,7 @@ static void check_digits(struct kunit *test, const struct shape *s,
 	u32 level;
 
 	for (level = 0; level < top; level++)
-		sum += twheel_slot(g, tick, level) * ref_grain(s, level);
+		sum += (twheel_slot(g, tick, level) & g->mask) * ref_grain(s, level);
 	KUNIT_ASSERT_EQ(test, tick, sum);
 	KUNIT_ASSERT_EQ(test, ref_slot(s, tick, top), twheel_slot(g, tick, top));
 }
@@ -494,9 +585,143 @@ static void next_tick_after_a_full_revolution_is_one_level_up(struct kunit *test
 	KUNIT_EXPECT_EQ(test, s->levels - 1, twheel_level(&g, ref_span(s), ref_span(s) - 1));
 }
 
+/* The ring of slots */
+
+static void ring_has_two_revolutions_below_the_top(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	struct twheel_geometry g = geometry(s->slots, s->levels);
+	u32 level;
+
+	for (level = 0; level < s->levels; level++)
+		KUNIT_EXPECT_EQ(test, level == s->levels - 1 ? s->slots : 2 * s->slots,
+				twheel_ring(&g, level));
+}
+
+static void distance_to_a_slot_is_counted_in_blocks(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	struct twheel_geometry g = geometry(s->slots, s->levels);
+	u32 level, i, ahead;
+	u64 block;
+
+	for (level = 0; level < s->levels; level++) {
+		for (block = 0; block < 3 * twheel_ring(&g, level); block++) {
+			for (ahead = 0; ahead < twheel_ring(&g, level); ahead++) {
+				i = ref_slot(s, (block + ahead) * ref_grain(s, level), level);
+				KUNIT_ASSERT_EQ(test, ahead, twheel_ahead(&g, block, i, level));
+			}
+		}
+	}
+}
+
+/*
+ * From any cursor, the blocks of @level up to the end of the next block of the level
+ * above have slots of their own, in order of time.
+ */
+static void check_ring(struct kunit *test, const struct shape *s,
+		       const struct twheel_geometry *g, u64 cursor, u32 level)
+{
+	u64 here = twheel_block(g, cursor, level);
+	u64 end = (twheel_block(g, cursor, level + 1) + 2) * s->slots;
+	u64 block;
+
+	for (block = here; block < end; block++) {
+		u64 tick = twheel_block_to_tick(g, block, level);
+		u32 i = twheel_slot(g, tick, level);
+
+		KUNIT_ASSERT_EQ(test, block, twheel_block(g, tick, level));
+		KUNIT_ASSERT_EQ_MSG(test, block, here + twheel_ahead(g, here, i, level),
+				    "slot %u of level %u seen from %llu", i, level, cursor);
+		if (block >= end - s->slots)
+			KUNIT_ASSERT_GT(test, twheel_level(g, tick, cursor), level);
+	}
+}
+
+static void two_blocks_of_the_level_above_have_slots_of_their_own(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	struct twheel_geometry g = geometry(s->slots, s->levels);
+	u64 cursor;
+	u32 level;
+
+	for (cursor = 0; cursor < 2 * ref_span(s); cursor++)
+		for (level = 0; level + 1 < s->levels; level++)
+			check_ring(test, s, &g, cursor, level);
+}
+
+/* Early cascades */
+
+struct cascade {
+	struct shape shape;
+	u64 tick_ns, block;
+	u32 level, nr, lead_ns;
+	u64 early;
+};
+
+static const struct cascade cascades[] = {
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, 0, 1000, 256 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, 1, 1000, 255 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, 1000, 1000, 255 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, 1001, 1000, 254 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, 255000, 1000, 1 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, 255001, 1000, 0 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, 256000, 1000, 0 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, 256001, 1000, 0 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 1, U32_MAX, U32_MAX, 0 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 3, 1, 1000000, 1000, 512 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 3, 2, 1000000, 1000, 3 * 65536 - 1000 },
+	{ { 256, 4 }, NSEC_PER_MSEC, 1, 3, 1000000, 1000, 16777216 - 1000 },
+	{ { 256, 4 }, DAY_NS, 1, 1, U32_MAX, 1000, 255 },
+	/* a lead above the end of the clock */
+	{ { 256, 4 }, 1, 2, 3, U32_MAX, U32_MAX, 16777216 },
+	{ { 65536, 3 }, 7, 1ULL << 30, 2, U32_MAX, U32_MAX, ((1ULL << 30) - 1) << 32 },
+	{ { 65536, 3 }, 5000000000ULL, 1ULL << 30, 2, U32_MAX, U32_MAX,
+	  (1ULL << 62) - 3689348814ULL },
+	/* the last block that holds a tick of the clock */
+	{ { 512, 7 }, 1, 511, 6, 1, 1, (511ULL << 54) - 1 },
+	{ { 2, 8 }, 1, CLOCK_END >> 7, 7, 1, 1, (CLOCK_END >> 7 << 7) - 1 },
+};
+
+static void cascade_desc(const struct cascade *c, char *desc)
+{
+	sprintf(desc, "%ux%u of %llu ns, %u timeouts of block %llu on level %u", c->shape.slots,
+		c->shape.levels, c->tick_ns, c->nr, c->block, c->level);
+}
+
+KUNIT_ARRAY_PARAM(cascade, cascades, cascade_desc);
+
+static void early_cascade_begins_as_computed_by_hand(struct kunit *test)
+{
+	const struct cascade *c = test->param_value;
+	struct twheel_geometry g;
+
+	twheel_geometry_init(&g, c->tick_ns, c->shape.slots, c->shape.levels);
+	KUNIT_EXPECT_EQ(test, c->early, twheel_early(&g, c->block, c->level, c->nr, c->lead_ns));
+}
+
+static void early_cascade_begins_within_the_block_before(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	struct twheel_geometry g = geometry(s->slots, s->levels);
+	u32 level, bit;
+	u64 block, early;
+
+	for (level = 1; level < s->levels; level++) {
+		for (block = 1; block < 4; block++) {
+			for (bit = 0; bit < 32; bit++) {
+				early = twheel_early(&g, block, level, 1U << bit, 1000);
+				KUNIT_ASSERT_EQ(test, block - 1, twheel_block(&g, early, level));
+			}
+		}
+	}
+}
+
 static struct kunit_case index_cases[] = {
 	KUNIT_CASE_PARAM(now_is_rounded_down, rounding_gen_params),
 	KUNIT_CASE_PARAM(deadline_is_rounded_up, rounding_gen_params),
+	KUNIT_CASE_PARAM(multiplication_equals_division_at_boundaries, length_gen_params),
+	KUNIT_CASE_PARAM(multiplication_equals_division_in_between, length_gen_params),
 	KUNIT_CASE_PARAM(tick_to_ns_stops_at_the_clocks_end, product_gen_params),
 	KUNIT_CASE_PARAM(sum_is_clamped_to_the_clocks_end, sum_gen_params),
 	KUNIT_CASE_PARAM(geometry_is_valid_within_its_limits, request_gen_params),
@@ -511,6 +736,12 @@ static struct kunit_case index_cases[] = {
 	KUNIT_CASE_PARAM(block_starts_at_a_multiple_of_its_size, shape_gen_params),
 	KUNIT_CASE_PARAM(block_of_a_later_tick_is_still_ahead, shape_gen_params),
 	KUNIT_CASE_PARAM(next_tick_after_a_full_revolution_is_one_level_up, shape_gen_params),
+	KUNIT_CASE_PARAM(ring_has_two_revolutions_below_the_top, shape_gen_params),
+	KUNIT_CASE_PARAM(distance_to_a_slot_is_counted_in_blocks, small_shape_gen_params),
+	KUNIT_CASE_PARAM(two_blocks_of_the_level_above_have_slots_of_their_own,
+			 small_shape_gen_params),
+	KUNIT_CASE_PARAM(early_cascade_begins_as_computed_by_hand, cascade_gen_params),
+	KUNIT_CASE_PARAM(early_cascade_begins_within_the_block_before, shape_gen_params),
 	{}
 };
 

@@ -43,7 +43,7 @@ static struct probe *full_wheel(struct kunit *test)
 	return p;
 }
 
-/* Exactly @n more can be armed. */
+/* Exactly @n more can be armed. They are cancelled, so that they need no callback. */
 static void expect_places(struct kunit *test, unsigned int n)
 {
 	struct probe *p = probes(test, n + 1);
@@ -264,7 +264,7 @@ static void stop_gives_all_places_back(struct kunit *test)
 	LIST_HEAD(list);
 
 	advance_tick(test, 10);
-	twheel_stop(p->f->wheel, &list);
+	twheel_stop(p->f->wheel, collect, &list);
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(p->f->wheel));
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm(&p[3].t, FAR));
 }
@@ -345,6 +345,215 @@ static void sink_gives_the_places_of_its_batch_back(struct kunit *test)
 	advance_tick(test, 15);
 	KUNIT_EXPECT_EQ(test, 600U, p->f->nr_fired);
 	expect_places(test, 300);
+}
+
+/* A sink that extends: a place is kept until the sink accepts, or the next cancel */
+
+/**
+ * struct crossing - what strangers find while the sink is at it
+ * @stranger: timeouts that the sink tries to arm
+ * @nr: how many of them it has armed
+ * @asked: how often it tried
+ * @ret: what it was told, each time
+ * @greedy: it keeps what it has armed, and tries another one next
+ */
+struct crossing {
+	struct probe	*stranger;
+	unsigned int	nr;
+	unsigned int	asked;
+	int		ret[16];
+	bool		greedy;
+};
+
+static void try_a_stranger(struct crossing *c)
+{
+	struct twheel_timeout *t = &c->stranger[c->nr].t;
+	int ret = twheel_arm(t, FAR);
+
+	if (c->asked < ARRAY_SIZE(c->ret))
+		c->ret[c->asked++] = ret;
+	if (ret)
+		return;
+	if (c->greedy)
+		c->nr++;
+	else
+		twheel_cancel(t);
+}
+
+/* A timeout with p->arg is extended to that, once; the others are accepted. */
+static void extend_or_accept(void *sink_data, struct list_head *expired, unsigned int nr,
+			     u64 now_ns)
+{
+	struct twheel_timeout *t, *next;
+	struct crossing *c = sink_data;
+
+	try_a_stranger(c);
+	list_for_each_entry_safe(t, next, expired, entry) {
+		struct probe *p = container_of(t, struct probe, t);
+		u64 again = p->arg;
+
+		list_del_init(&t->entry);
+		p->arg = 0;
+		if (again)
+			p->ret = twheel_extend(t, again, 0);
+		if (!again || p->ret) {
+			probe_record(p);
+			twheel_accept(t);
+		}
+		try_a_stranger(c);
+	}
+}
+
+/* A wheel of @limit places, all of them taken by timeouts for tick 5. */
+static struct crossing *crossing(struct kunit *test, unsigned int limit, struct probe **p)
+{
+	struct crossing *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+	struct twheel_params params = {
+		.name = "kunit-limit-sink", .clock = TWHEEL_MANUAL, .tick_ns = TICK,
+		.sink = extend_or_accept, .sink_data = c, .max_pending = limit,
+	};
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	c->stranger = probes_for(test, 40, NULL);
+	*p = probes_for(test, limit, NULL);
+	for (i = 0; i < limit; i++)
+		arm_tick(test, &(*p)[i], 5);
+	return c;
+}
+
+static void expect_pending(struct kunit *test, u64 n)
+{
+	struct fixture *f = test->priv;
+	struct twheel_counters stats;
+
+	twheel_stats(f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, n, stats.pending);
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
+}
+
+static void place_is_kept_until_the_sink_accepts(struct kunit *test)
+{
+	struct crossing *c;
+	struct probe *p;
+
+	c = crossing(test, 2, &p);
+	c->greedy = true;
+	advance_tick(test, 5);
+	KUNIT_ASSERT_EQ(test, 3U, c->asked);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, c->ret[0]);
+	KUNIT_EXPECT_EQ(test, 0, c->ret[1]);
+	KUNIT_EXPECT_EQ(test, 0, c->ret[2]);
+	expect_pending(test, 2);
+}
+
+/* The sink arms as many strangers as it can beside the extensions. */
+static void extension_keeps_the_limit(struct kunit *test)
+{
+	struct crossing *c;
+	struct probe *p;
+	unsigned int i;
+
+	c = crossing(test, 2, &p);
+	c->greedy = true;
+	p[0].arg = 20 * TICK;
+	p[1].arg = 30 * TICK;
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, 0, p[0].ret | p[1].ret);
+	for (i = c->nr; i < 40; i++)
+		KUNIT_EXPECT_EQ(test, -EAGAIN, twheel_arm(&c->stranger[i].t, FAR));
+	expect_pending(test, 2);
+	advance_tick(test, 30);
+	KUNIT_EXPECT_EQ(test, 2U, p->f->nr_fired);
+	expect_pending(test, 2);
+	expect_places(test, 0);
+}
+
+static void extended_timeout_keeps_its_place_and_the_accepted_one_does_not(struct kunit *test)
+{
+	struct crossing *c;
+	struct probe *p;
+
+	c = crossing(test, 2, &p);
+	p[0].arg = 20 * TICK;
+	advance_tick(test, 5);
+	KUNIT_ASSERT_EQ(test, 3U, c->asked);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, c->ret[0]);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, c->ret[1]);
+	KUNIT_EXPECT_EQ(test, 0, c->ret[2]);
+	expect_pending(test, 1);
+	expect_places(test, 1);
+	advance_tick(test, 20);
+	expect_places(test, 2);
+}
+
+static void extension_again_and_again_keeps_the_limit(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	crossing(test, 3, &p);
+	for (i = 5; i < 100; i++) {
+		p[0].arg = (i + 1) * TICK;
+		p[1].arg = (i + 2) * TICK;
+		advance_tick(test, i);
+		expect_places(test, 1);
+		expect_pending(test, 2);
+	}
+}
+
+static void refused_extension_leaves_the_place_to_the_accept(struct kunit *test)
+{
+	struct crossing *c;
+	struct probe *p;
+
+	c = crossing(test, 1, &p);
+	p->arg = U64_MAX;
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, -EINVAL, p->ret);
+	KUNIT_EXPECT_EQ(test, -EAGAIN, c->ret[0]);
+	KUNIT_EXPECT_EQ(test, 0, c->ret[1]);
+	expect_places(test, 1);
+}
+
+static void cancel_of_an_extended_timeout_gives_its_place_back(struct kunit *test)
+{
+	struct probe *p;
+
+	crossing(test, 2, &p);
+	p[0].arg = 20 * TICK;
+	p[1].arg = 20 * TICK;
+	advance_tick(test, 5);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
+	expect_places(test, 1);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&p[1].t));
+	expect_places(test, 2);
+}
+
+static void mod_of_an_extended_timeout_keeps_its_place(struct kunit *test)
+{
+	struct probe *p;
+
+	crossing(test, 1, &p);
+	p->arg = 20 * TICK;
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p->t, 30 * TICK));
+	expect_places(test, 0);
+	advance_tick(test, 30);
+	expect_places(test, 1);
+}
+
+static void stop_gives_the_places_of_extended_timeouts_back(struct kunit *test)
+{
+	struct probe *p;
+
+	crossing(test, 2, &p);
+	p[0].arg = 20 * TICK;
+	p[1].arg = 20 * TICK;
+	advance_tick(test, 5);
+	twheel_stop(p->f->wheel, NULL, NULL);
+	expect_pending(test, 0);
 }
 
 /* Periodic ones */
@@ -571,10 +780,24 @@ static void crowd_pushes(void *arg)
 	}
 }
 
+/* Every third one goes back, now and then more than once. */
+static void crowd_extends(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct twheel_timeout *t, *next;
+	atomic_t *turn = sink_data;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del_init(&t->entry);
+		if (atomic_inc_return(turn) % 3 || twheel_extend(t, now_ns + TICK, 0))
+			twheel_accept(t);
+	}
+}
+
 struct crush {
 	const char *name;
 	unsigned int limit;
 	bool far;
+	bool extends;
 };
 
 static const struct crush crushes[] = {
@@ -584,6 +807,9 @@ static const struct crush crushes[] = {
 	{ "a place for half, far", NR_CROWDS * NR_OWN / 2, true },
 	{ "one place, near", 1, false },
 	{ "one place, far", 1, true },
+	{ "a place for half, extended", NR_CROWDS * NR_OWN / 2, false, true },
+	{ "three places, extended", 3, false, true },
+	{ "one place, extended", 1, false, true },
 };
 
 static void crush_desc(const struct crush *c, char *desc)
@@ -611,11 +837,17 @@ static void limit_is_exact_with_several_threads(struct kunit *test)
 	const struct crush *crush = test->param_value;
 	struct crowd *c = kunit_kcalloc(test, NR_CROWDS, sizeof(*c), GFP_KERNEL);
 	atomic_t *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
-	struct fixture *f = limited_wheel(test, TWHEEL_MONOTONIC, crush->limit);
+	struct twheel_params params = {
+		.name = "kunit-limit", .tick_ns = TICK, .slots = 4, .levels = 3,
+		.max_pending = crush->limit,
+		.sink = crush->extends ? crowd_extends : NULL, .sink_data = held,
+	};
+	struct fixture *f = test->priv;
 	unsigned int i, j, refused = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	KUNIT_ASSERT_NOT_NULL(test, held);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
 	for (i = 0; i < NR_CROWDS; i++) {
 		c[i].wheel = f->wheel;
 		c[i].held = held;
@@ -623,7 +855,8 @@ static void limit_is_exact_with_several_threads(struct kunit *test)
 		c[i].seed = i + 1;
 		c[i].far = crush->far;
 		for (j = 0; j < NR_OWN; j++)
-			twheel_timeout_init(f->wheel, &c[i].own[j], nothing);
+			twheel_timeout_init(f->wheel, &c[i].own[j],
+					    crush->extends ? NULL : nothing);
 	}
 	push_and_leave(test, c);
 	for (i = 0; i < NR_CROWDS; i++) {
@@ -706,6 +939,14 @@ static struct kunit_case limit_cases[] = {
 	KUNIT_CASE(stop_gives_all_places_back),
 	KUNIT_CASE(arm_list_arms_as_many_as_there_are_places),
 	KUNIT_CASE(sink_gives_the_places_of_its_batch_back),
+	KUNIT_CASE(place_is_kept_until_the_sink_accepts),
+	KUNIT_CASE(extension_keeps_the_limit),
+	KUNIT_CASE(extended_timeout_keeps_its_place_and_the_accepted_one_does_not),
+	KUNIT_CASE(extension_again_and_again_keeps_the_limit),
+	KUNIT_CASE(refused_extension_leaves_the_place_to_the_accept),
+	KUNIT_CASE(cancel_of_an_extended_timeout_gives_its_place_back),
+	KUNIT_CASE(mod_of_an_extended_timeout_keeps_its_place),
+	KUNIT_CASE(stop_gives_the_places_of_extended_timeouts_back),
 	KUNIT_CASE_PARAM(periodic_keeps_its_place_between_its_periods, kind_gen_params),
 	KUNIT_CASE_PARAM(periodic_gives_its_place_back_in_its_last_callback, kind_gen_params),
 	KUNIT_CASE_PARAM(periodic_that_cancels_itself_gives_its_place_back, kind_gen_params),

@@ -5,7 +5,8 @@
  *
  * Slots per level are a power of two here, so that examples with 20 slots are worked
  * again for 16 and 32. A level is chosen by digits, not by distance: with the hand on 0,
- * where the examples begin, that is the same.
+ * where the examples begin, that is the same. A level below the top has each slot twice,
+ * for the even and the odd revolutions: "8 + 7" is the literature's slot 7 of 8.
  */
 #include <linux/module.h>
 
@@ -92,8 +93,8 @@ static void hierarchy_of_32_slots_450ms(struct kunit *test)
 static void hierarchy_of_16_slots_350ms(struct kunit *test)
 {
 	static const struct stop stops[] = {
-		{ 0, 2, 1, 0 }, { 255, 2, 1, 0 }, { 256, 1, 5, 0 }, { 335, 1, 5, 0 },
-		{ 336, 0, 14, 0 }, { 349, 0, 14, 0 },
+		{ 0, 2, 1, 0 }, { 255, 2, 1, 0 }, { 256, 1, 16 + 5, 0 }, { 335, 1, 16 + 5, 0 },
+		{ 336, 0, 16 + 14, 0 }, { 349, 0, 16 + 14, 0 },
 	};
 	struct probe *p;
 
@@ -108,7 +109,7 @@ static void hierarchy_of_16_slots_350ms(struct kunit *test)
 static void hierarchy_of_16_slots_450ms(struct kunit *test)
 {
 	static const struct stop stops[] = {
-		{ 0, 2, 1, 0 }, { 255, 2, 1, 0 }, { 256, 1, 12, 0 }, { 447, 1, 12, 0 },
+		{ 0, 2, 1, 0 }, { 255, 2, 1, 0 }, { 256, 1, 16 + 12, 0 }, { 447, 1, 16 + 12, 0 },
 		{ 448, 0, 2, 0 }, { 449, 0, 2, 0 },
 	};
 	struct probe *p;
@@ -158,8 +159,8 @@ static void three_levels_of_8_slots_512s(struct kunit *test)
 static void three_levels_of_8_slots_511s(struct kunit *test)
 {
 	static const struct stop stops[] = {
-		{ 0, 2, 7, 0 }, { 447, 2, 7, 0 }, { 448, 1, 7, 0 }, { 503, 1, 7, 0 },
-		{ 504, 0, 7, 0 }, { 510, 0, 7, 0 },
+		{ 0, 2, 7, 0 }, { 447, 2, 7, 0 }, { 448, 1, 8 + 7, 0 }, { 503, 1, 8 + 7, 0 },
+		{ 504, 0, 8 + 7, 0 }, { 510, 0, 8 + 7, 0 },
 	};
 	struct probe *p;
 
@@ -175,8 +176,8 @@ static void three_levels_of_8_slots_1100s_take_two_rounds(struct kunit *test)
 {
 	static const struct stop stops[] = {
 		{ 0, 2, 1, 2 }, { 63, 2, 1, 2 }, { 64, 2, 1, 1 }, { 575, 2, 1, 1 },
-		{ 576, 2, 1, 0 }, { 1087, 2, 1, 0 }, { 1088, 1, 1, 0 }, { 1095, 1, 1, 0 },
-		{ 1096, 0, 4, 0 }, { 1099, 0, 4, 0 },
+		{ 576, 2, 1, 0 }, { 1087, 2, 1, 0 }, { 1088, 1, 8 + 1, 0 }, { 1095, 1, 8 + 1, 0 },
+		{ 1096, 0, 8 + 4, 0 }, { 1099, 0, 8 + 4, 0 },
 	};
 	struct probe *p;
 

@@ -39,7 +39,9 @@ struct call {
  * @then: what its callback does after that, or NULL
  * @other: for @then
  * @arg: for @then: a time
+ * @data: for @then
  * @ret: from @then: what was returned to it
+ * @early_end: from @then: calls with no period to come that were not the end
  */
 struct beat {
 	struct twheel_periodic	p;
@@ -50,7 +52,9 @@ struct beat {
 	void			(*then)(struct beat *b);
 	struct beat		*other;
 	u64			arg;
+	const void		*data;
 	int			ret;
+	unsigned int		early_end;
 };
 
 static void beat_fires(struct twheel_periodic *p)
@@ -661,6 +665,356 @@ static void cancelled_from_another_callback_of_its_tick_it_does_not_fire(struct 
 	KUNIT_EXPECT_EQ(test, 1U, b->nr);
 }
 
+/* Ended: after the last period nothing but twheel_arm_periodic() arms it */
+
+static int again_by_arm(struct beat *b)
+{
+	return twheel_arm(&b->p.t, twheel_now(b->f->wheel) + TICK);
+}
+
+static int again_by_arm_after(struct beat *b)
+{
+	return twheel_arm_after(&b->p.t, TICK);
+}
+
+static int again_by_arm_slack(struct beat *b)
+{
+	return twheel_arm_slack(&b->p.t, twheel_now(b->f->wheel) + TICK, TICK / 2);
+}
+
+static int again_by_mod(struct beat *b)
+{
+	return twheel_mod(&b->p.t, twheel_now(b->f->wheel) + TICK);
+}
+
+static int again_by_mod_slack(struct beat *b)
+{
+	return twheel_mod_slack(&b->p.t, twheel_now(b->f->wheel) + TICK, TICK / 2);
+}
+
+struct again_case {
+	const char *name;
+	enum twheel_kind kind;
+	int (*again)(struct beat *b);
+};
+
+static const struct again_case agains[] = {
+	{ "arm, fixed rate", TWHEEL_FIXED_RATE, again_by_arm },
+	{ "arm, fixed delay", TWHEEL_FIXED_DELAY, again_by_arm },
+	{ "arm_after, fixed rate", TWHEEL_FIXED_RATE, again_by_arm_after },
+	{ "arm_after, fixed delay", TWHEEL_FIXED_DELAY, again_by_arm_after },
+	{ "arm_slack, fixed rate", TWHEEL_FIXED_RATE, again_by_arm_slack },
+	{ "arm_slack, fixed delay", TWHEEL_FIXED_DELAY, again_by_arm_slack },
+	{ "mod, fixed rate", TWHEEL_FIXED_RATE, again_by_mod },
+	{ "mod, fixed delay", TWHEEL_FIXED_DELAY, again_by_mod },
+	{ "mod_slack, fixed rate", TWHEEL_FIXED_RATE, again_by_mod_slack },
+	{ "mod_slack, fixed delay", TWHEEL_FIXED_DELAY, again_by_mod_slack },
+};
+
+static void again_desc(const struct again_case *a, char *desc)
+{
+	strscpy(desc, a->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(again, agains, again_desc);
+
+static struct beat *again_beat(struct kunit *test)
+{
+	const struct again_case *a = test->param_value;
+
+	manual_wheel(test, TICK, 4, 3);
+	return make_beat(test, a->kind);
+}
+
+static void try_again_at_the_end(struct beat *b)
+{
+	const struct again_case *a = b->data;
+
+	if (twheel_periodic_ended(&b->p))
+		b->ret = a->again(b);
+	else
+		b->early_end += !b->p.repeat;
+}
+
+static void mod_in_last_callback_of_finite_periodic_is_refused(struct kunit *test)
+{
+	struct beat *b = again_beat(test);
+	unsigned int i;
+
+	b->then = try_again_at_the_end;
+	b->data = test->param_value;
+	start(test, b, TICK, TICK, 3);
+	for (i = 1; i < 100; i++)
+		advance_tick(test, i);
+	KUNIT_EXPECT_EQ(test, -EINVAL, b->ret);
+	KUNIT_EXPECT_EQ(test, 3U, b->nr);
+	KUNIT_EXPECT_EQ(test, 0U, b->early_end);
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&b->p.t));
+	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&b->p));
+}
+
+static void mod_in_a_call_that_misses_the_rest_is_refused(struct kunit *test)
+{
+	const struct again_case *a = test->param_value;
+	struct beat *b = again_beat(test);
+
+	if (a->kind == TWHEEL_FIXED_DELAY)
+		kunit_skip(test, "fixed delay misses nothing");
+	b->then = try_again_at_the_end;
+	b->data = test->param_value;
+	start(test, b, TICK, TICK, 3);
+	advance_tick(test, 50);
+	expect_last_call(test, b, 1, 3 * TICK, 2);
+	KUNIT_EXPECT_EQ(test, -EINVAL, b->ret);
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 1U, b->nr);
+}
+
+static void mod_after_the_last_callback_is_refused(struct kunit *test)
+{
+	const struct again_case *a = test->param_value;
+	struct beat *b = again_beat(test);
+
+	start(test, b, TICK, TICK, 1);
+	advance_tick(test, 5);
+	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&b->p));
+	KUNIT_EXPECT_EQ(test, -EINVAL, a->again(b));
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&b->p.t));
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 1U, b->nr);
+	start(test, b, 101 * TICK, TICK, 1);
+	KUNIT_EXPECT_FALSE(test, twheel_periodic_ended(&b->p));
+	advance_tick(test, 200);
+	KUNIT_EXPECT_EQ(test, 2U, b->nr);
+}
+
+static void mod_before_the_first_arm_periodic_is_refused(struct kunit *test)
+{
+	const struct again_case *a = test->param_value;
+	struct beat *b = again_beat(test);
+
+	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&b->p));
+	KUNIT_EXPECT_EQ(test, -EINVAL, a->again(b));
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&b->p.t));
+}
+
+static void cancelled_one_goes_on_with_the_rest_of_its_periods(struct kunit *test)
+{
+	const struct again_case *a = test->param_value;
+	struct beat *b = again_beat(test);
+	unsigned int i;
+
+	start(test, b, TICK, TICK, 5);
+	advance_tick(test, 1);
+	advance_tick(test, 2);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&b->p.t));
+	KUNIT_EXPECT_FALSE(test, twheel_periodic_ended(&b->p));
+	advance_tick(test, 50);
+	KUNIT_EXPECT_EQ(test, 0, a->again(b));
+	for (i = 51; i < 100; i++)
+		advance_tick(test, i);
+	KUNIT_EXPECT_EQ(test, 5U, b->nr);
+	KUNIT_EXPECT_EQ(test, 5ULL, b->deadlines);
+	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&b->p));
+}
+
+static void arm_periodic_in_the_last_callback_is_refused(struct kunit *test)
+{
+	struct beat *b;
+
+	manual_wheel(test, TICK, 4, 3);
+	b = make_beat(test, kind_of(test));
+	b->then = arm_itself;
+	start(test, b, 5 * TICK, 10 * TICK, 1);
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, -EBUSY, b->ret);
+	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&b->p));
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 1U, b->nr);
+}
+
+/* The count runs to the call, not to the beginning of the pass */
+
+static void step_clock(struct probe *p)
+{
+	p->ret = twheel_set_clock(p->f->wheel, p->arg * TICK);
+}
+
+/* In the tick of @b, and before it, a callback sets the clock to tick @to. */
+static struct beat *beat_behind_a_step(struct kunit *test, enum twheel_kind kind, u64 tick,
+				       u64 to, u32 repeat)
+{
+	struct probe *p;
+	struct beat *b;
+
+	manual_wheel(test, TICK, 256, 4);
+	p = probes(test, 1);
+	b = make_beat(test, kind);
+	p->then = step_clock;
+	p->arg = to;
+	arm_tick(test, p, tick);
+	start(test, b, tick * TICK, 100 * TICK, repeat);
+	advance_tick(test, tick);
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
+	return b;
+}
+
+/* The callback before it takes 350 ms. */
+static void fixed_rate_counts_to_the_call(struct kunit *test)
+{
+	struct beat *b = beat_behind_a_step(test, TWHEEL_FIXED_RATE, 100, 450, 0);
+
+	expect_last_call(test, b, 1, 400 * TICK, 3);
+	KUNIT_EXPECT_EQ(test, 450 * TICK, b->call[0].now);
+	advance_tick(test, 450);
+	advance_tick(test, 499);
+	KUNIT_EXPECT_EQ(test, 1U, b->nr);
+	advance_tick(test, 500);
+	expect_last_call(test, b, 2, 500 * TICK, 0);
+}
+
+static void periods_missed_up_to_the_call_count_toward_the_end(struct kunit *test)
+{
+	struct beat *b = beat_behind_a_step(test, TWHEEL_FIXED_RATE, 100, 450, 3);
+
+	expect_last_call(test, b, 1, 300 * TICK, 2);
+	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&b->p));
+	advance_tick(test, 1000);
+	KUNIT_EXPECT_EQ(test, 1U, b->nr);
+}
+
+/* The callback before it sets the clock back by 10 s. */
+static void periodic_is_not_called_before_its_deadline_after_a_step_back(struct kunit *test)
+{
+	struct beat *b = beat_behind_a_step(test, kind_of(test), 20000, 10000, 0);
+
+	KUNIT_EXPECT_EQ(test, 0U, b->nr);
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&b->p.t));
+	advance_tick(test, 19999);
+	KUNIT_EXPECT_EQ(test, 0U, b->nr);
+	/* The other one is not armed any more. */
+	advance_tick(test, 20000);
+	expect_last_call(test, b, 1, 20000 * TICK, 0);
+	KUNIT_EXPECT_EQ(test, 20000 * TICK, b->call[0].now);
+	advance_tick(test, 20100);
+	expect_last_call(test, b, 2, 20100 * TICK, 0);
+}
+
+/* Its memory is used again while its callback runs */
+
+/**
+ * struct husk - a periodic timeout that leaves its memory while its callback runs
+ * @p: the timeout
+ * @gate: where the callback waits, when it uses the timeout no more; or NULL
+ * @called: completed by a call that does not wait
+ */
+struct husk {
+	struct twheel_periodic	p;
+	struct gate		*gate;
+	struct completion	called;
+};
+
+static void husk_fires(struct twheel_periodic *p)
+{
+	struct husk *h = container_of(p, struct husk, p);
+	struct gate *gate = h->gate;
+
+	twheel_cancel(&p->t);
+	if (!gate)
+		complete(&h->called);
+	else
+		gate_pass(gate);
+}
+
+static void husk_init(struct kunit *test, struct husk *h)
+{
+	struct fixture *f = test->priv;
+
+	twheel_periodic_init(f->wheel, &h->p, husk_fires, kind_of(test));
+	twheel_use_workqueue(&h->p.t);
+}
+
+/* The callback of what was in the memory of the husk is running. */
+static struct husk *left_husk(struct kunit *test, struct gate *gate)
+{
+	struct husk *h = kunit_kzalloc(test, sizeof(*h), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, h);
+	manual_wheel(test, TICK, 4, 3);
+	gate_init(gate);
+	init_completion(&h->called);
+	h->gate = gate;
+	husk_init(test, h);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&h->p, TICK, TICK, 0));
+	advance_tick(test, 1);
+	gate_wait(test, gate);
+	h->gate = NULL;
+	husk_init(test, h);
+	return h;
+}
+
+static void reused_memory_of_running_periodic_can_be_armed(struct kunit *test)
+{
+	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
+	struct husk *h = left_husk(test, gate);
+	int ret = twheel_arm_periodic(&h->p, 2 * TICK, TICK, 0);
+
+	KUNIT_EXPECT_EQ(test, 0, ret);
+	if (!ret) {
+		advance_tick(test, 2);
+		KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&h->called, PATIENCE), 0UL);
+	}
+	complete_all(&gate->open);
+	twheel_cancel_sync(&h->p.t);
+	twheel_flush(((struct fixture *)test->priv)->wheel);
+}
+
+/* cancel_sync and shutdown would wait for the gate, which opens later. */
+static void reused_memory_of_running_periodic_is_not_waited_for(struct kunit *test)
+{
+	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
+	struct husk *h = left_husk(test, gate);
+	int ret = twheel_try_cancel(&h->p.t);
+
+	KUNIT_EXPECT_EQ(test, 0, ret);
+	ret = twheel_arm_periodic(&h->p, 2 * TICK, TICK, 0);
+	KUNIT_EXPECT_EQ(test, 0, ret);
+	if (!ret) {
+		KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&h->p.t));
+		KUNIT_EXPECT_FALSE(test, twheel_shutdown(&h->p.t));
+		KUNIT_EXPECT_FALSE(test, completion_done(&gate->open));
+	}
+	complete_all(&gate->open);
+	twheel_flush(((struct fixture *)test->priv)->wheel);
+}
+
+static void begin_anew(struct beat *b)
+{
+	b->then = NULL;
+	twheel_cancel(&b->p.t);
+	twheel_periodic_init(b->f->wheel, &b->p, beat_fires, TWHEEL_FIXED_RATE);
+	b->ret = twheel_arm_periodic(&b->p, b->arg, TICK, 2);
+}
+
+static void periodic_initialised_in_its_callback_can_be_armed_there(struct kunit *test)
+{
+	struct beat *b;
+
+	manual_wheel(test, TICK, 4, 3);
+	b = make_beat(test, kind_of(test));
+	b->then = begin_anew;
+	b->arg = 20 * TICK;
+	start(test, b, 5 * TICK, TICK, 0);
+	advance_tick(test, 5);
+	KUNIT_EXPECT_EQ(test, 0, b->ret);
+	advance_tick(test, 19);
+	KUNIT_EXPECT_EQ(test, 1U, b->nr);
+	advance_tick(test, 20);
+	advance_tick(test, 21);
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 3U, b->nr);
+}
+
 /**
  * struct mortal - a periodic timeout that frees itself
  * @p: the timeout
@@ -679,7 +1033,7 @@ static void mortal_fires(struct twheel_periodic *p)
 
 	if (++*m->calls < m->lives)
 		return;
-	if (p->repeat != 0)
+	if (!twheel_periodic_ended(p))
 		*m->calls += !twheel_cancel(&p->t);
 	kfree(m);
 }
@@ -712,6 +1066,7 @@ static void it_can_be_freed_in_its_callback(struct kunit *test)
 
 struct slow_beat {
 	struct twheel_periodic	p;
+	enum twheel_kind	kind;
 	struct completion	began;
 	unsigned int		lasts_ms;
 	atomic_t		calls;
@@ -729,7 +1084,7 @@ static void slow_beat_fires(struct twheel_periodic *p)
 
 	s->twice += atomic_inc_return(&s->inside) != 1;
 	s->early += now < p->expires;
-	if (p->t.kind == TWHEEL_FIXED_DELAY && s->ended_ns)
+	if (s->kind == TWHEEL_FIXED_DELAY && s->ended_ns)
 		s->early += now < s->ended_ns + p->interval_ns;
 	s->deadlines += 1 + p->missed;
 	atomic_inc(&s->calls);
@@ -750,8 +1105,11 @@ static struct slow_beat *slow_beat(struct kunit *test, enum twheel_kind kind,
 	KUNIT_ASSERT_NOT_NULL(test, s);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
 	init_completion(&s->began);
+	s->kind = kind;
 	s->lasts_ms = lasts_ms;
 	twheel_periodic_init(f->wheel, &s->p, slow_beat_fires, kind);
+	if (lasts_ms)
+		twheel_use_workqueue(&s->p.t);
 	return s;
 }
 
@@ -826,6 +1184,20 @@ static struct kunit_case periodic_cases[] = {
 	KUNIT_CASE_PARAM(moved_from_its_callback_it_goes_on_from_there, kind_gen_params),
 	KUNIT_CASE_PARAM(arm_periodic_from_its_callback_is_refused, kind_gen_params),
 	KUNIT_CASE_PARAM(cancelled_from_another_callback_of_its_tick_it_does_not_fire,
+			 kind_gen_params),
+	KUNIT_CASE_PARAM(mod_in_last_callback_of_finite_periodic_is_refused, again_gen_params),
+	KUNIT_CASE_PARAM(mod_in_a_call_that_misses_the_rest_is_refused, again_gen_params),
+	KUNIT_CASE_PARAM(mod_after_the_last_callback_is_refused, again_gen_params),
+	KUNIT_CASE_PARAM(mod_before_the_first_arm_periodic_is_refused, again_gen_params),
+	KUNIT_CASE_PARAM(cancelled_one_goes_on_with_the_rest_of_its_periods, again_gen_params),
+	KUNIT_CASE_PARAM(arm_periodic_in_the_last_callback_is_refused, kind_gen_params),
+	KUNIT_CASE(fixed_rate_counts_to_the_call),
+	KUNIT_CASE(periods_missed_up_to_the_call_count_toward_the_end),
+	KUNIT_CASE_PARAM(periodic_is_not_called_before_its_deadline_after_a_step_back,
+			 kind_gen_params),
+	KUNIT_CASE_PARAM(reused_memory_of_running_periodic_can_be_armed, kind_gen_params),
+	KUNIT_CASE_PARAM(reused_memory_of_running_periodic_is_not_waited_for, kind_gen_params),
+	KUNIT_CASE_PARAM(periodic_initialised_in_its_callback_can_be_armed_there,
 			 kind_gen_params),
 	KUNIT_CASE_PARAM(it_can_be_freed_in_its_callback, kind_gen_params),
 	KUNIT_CASE_PARAM(periodic_on_a_running_clock_is_never_early, kind_gen_params),

@@ -127,19 +127,35 @@ static u64 due_tick(const struct model *m, u64 expires)
 	return max(tick, m->floor + 1);
 }
 
-static void model_insert(struct model *m, struct player *p, u64 expires, u64 tick)
+static void model_sort_in(struct model *m, struct player *p, u64 tick)
 {
 	struct player *q;
 
-	p->expires = expires;
 	p->tick = tick;
-	p->pending = true;
-	m->nr++;
-	m->armed++;
 	list_for_each_entry_reverse(q, &m->sorted, node)
 		if (q->tick <= p->tick)
 			break;
 	list_add(&p->node, &q->node);
+}
+
+static void model_insert(struct model *m, struct player *p, u64 expires, u64 tick)
+{
+	p->expires = expires;
+	p->pending = true;
+	m->nr++;
+	m->armed++;
+	model_sort_in(m, p, tick);
+}
+
+/* The time has gone back: each timeout is as if it had just been armed, without slack. */
+static void model_rebase(struct model *m)
+{
+	struct player *p, *next;
+	LIST_HEAD(pending);
+
+	list_splice_init(&m->sorted, &pending);
+	list_for_each_entry_safe(p, next, &pending, node)
+		model_sort_in(m, p, due_tick(m, p->expires));
 }
 
 static void model_remove(struct model *m, struct player *p)
@@ -481,8 +497,12 @@ static u64 roll_advance(struct model *m)
 
 static void go_to(struct model *m, u64 now)
 {
+	u64 floor = m->floor;
+
 	m->now = now;
 	m->floor = div64_u64(now, TICK);
+	if (m->floor < floor)
+		model_rebase(m);
 	compare(&m->play, "advance", twheel_advance(m->wheel, now), 0);
 	model_settle(m);
 }
@@ -578,7 +598,7 @@ static void play_stop(struct model *m)
 	u64 stopped = m->nr;
 	LIST_HEAD(list);
 
-	twheel_stop(m->wheel, &list);
+	twheel_stop(m->wheel, collect, &list);
 	while (!list_empty(&list)) {
 		p = list_first_entry(&list, struct player, p.t.entry);
 		list_del_init(&p->p.t.entry);

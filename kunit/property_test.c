@@ -90,7 +90,7 @@ struct model {
 
 /* The model's half of each operation */
 
-static void model_insert(struct model *m, struct player *p, u64 expires)
+static void model_sort_in(struct model *m, struct player *p, u64 expires)
 {
 	u64 tick = div64_u64(expires, m->tick_ns);
 	struct player *q;
@@ -98,13 +98,29 @@ static void model_insert(struct model *m, struct player *p, u64 expires)
 	if (tick * m->tick_ns < expires)
 		tick++;
 	p->tick = max(tick, m->floor + 1);
-	p->pending = true;
-	m->nr++;
-	m->armed++;
 	list_for_each_entry_reverse(q, &m->sorted, node)
 		if (q->tick <= p->tick)
 			break;
 	list_add(&p->node, &q->node);
+}
+
+static void model_insert(struct model *m, struct player *p, u64 expires)
+{
+	p->pending = true;
+	m->nr++;
+	m->armed++;
+	model_sort_in(m, p, expires);
+}
+
+/* The time has gone back: each timeout is as if it had just been armed. */
+static void model_rebase(struct model *m)
+{
+	struct player *p, *next;
+	LIST_HEAD(pending);
+
+	list_splice_init(&m->sorted, &pending);
+	list_for_each_entry_safe(p, next, &pending, node)
+		model_sort_in(m, p, p->t.expires);
 }
 
 static void model_remove(struct model *m, struct player *p)
@@ -349,10 +365,12 @@ static void play_advance(struct model *m)
 
 static void play_step_back(struct model *m)
 {
-	u64 fired = m->fired;
+	u64 fired = m->fired, floor = m->floor;
 
 	m->now -= min(m->now, roll(&m->play, 4) ? roll_advance(m) : roll64(&m->play, m->now + 1));
 	m->floor = div64_u64(m->now, m->tick_ns);
+	if (m->floor < floor)
+		model_rebase(m);
 	m->advancing = true;
 	compare(&m->play, "step back", twheel_advance(m->wheel, m->now), 0);
 	m->advancing = false;

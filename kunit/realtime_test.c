@@ -3,8 +3,12 @@
  * KUnit suite of wheels on CLOCK_REALTIME. The wall clock is really stepped, both
  * ways, and put right after each case: not for a machine that is in use.
  *
- * What becomes due by a step forward must fire within the patience of the test, which
- * is far below the step.
+ * A timeout that becomes due by a step forward must fire within the patience of the
+ * test, which is far below the step.
+ *
+ * A sink must not set the wall clock, for that sleeps. It has another CPU set it and
+ * spins meanwhile. On a machine with one CPU the cases that need this are skipped; the
+ * MANUAL clock plays the same steps everywhere.
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
@@ -52,11 +56,10 @@ static int realtime_init(struct kunit *test)
 static void realtime_exit(struct kunit *test)
 {
 	struct fixture *f = test->priv;
-	LIST_HEAD(list);
 
 	set_wall(ktime_get_ns() + right_offset);
 	if (f && f->wheel)
-		twheel_stop(f->wheel, &list);
+		twheel_stop(f->wheel, NULL, NULL);
 	fixture_exit(test);
 }
 
@@ -83,9 +86,9 @@ struct wake_up {
  * @early: how many of them before their time
  * @step_at: step the clock by @step when so many have fired, once
  * @step: by how much
- * @stepping: does it: to set the clock takes cpus_read_lock(), which a sink must not
- * @stepped: and has done it
- * @rearm: arm this one then, or NULL
+ * @stepping: does it, on another CPU
+ * @stepped: completed then
+ * @rearm: arm this one after the step, or NULL
  */
 struct bell {
 	struct completion	rung;
@@ -111,6 +114,7 @@ static void ring(void *sink_data, struct list_head *expired, unsigned int nr, u6
 	struct bell *bell = sink_data;
 	struct twheel_timeout *t, *next;
 	bool steps = bell->step_at && atomic_read(&bell->fired) < bell->step_at;
+	unsigned long end = jiffies + PATIENCE / 3;
 
 	list_for_each_entry_safe(t, next, expired, entry) {
 		struct wake_up *a = container_of(t, struct wake_up, t);
@@ -125,8 +129,9 @@ static void ring(void *sink_data, struct list_head *expired, unsigned int nr, u6
 	}
 	if (!steps || atomic_read(&bell->fired) < bell->step_at)
 		return;
-	schedule_work(&bell->stepping);
-	wait_for_completion(&bell->stepped);
+	schedule_work_on(spare_cpu(), &bell->stepping);
+	while (!completion_done(&bell->stepped) && time_before(jiffies, end))
+		cpu_relax();
 	if (bell->rearm) {
 		bell->rearm->at = wall() + 20 * TICK;
 		twheel_arm(&bell->rearm->t, bell->rearm->at);
@@ -195,6 +200,15 @@ static const struct shape shapes[] = {
 KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
 
 static const struct shape usual = { 256, 4 };
+
+/* The sink steps the clock when @at have fired. */
+static void step_in_the_sink(struct kunit *test, struct bell *bell, unsigned int at, s64 step)
+{
+	if (spare_cpu() >= nr_cpu_ids)
+		kunit_skip(test, "a sink that spins needs a CPU of its own");
+	bell->step_at = at;
+	bell->step = step;
+}
 
 /* Without a step */
 
@@ -395,8 +409,7 @@ static void step_back_in_the_middle_of_a_pass_fires_nothing_early(struct kunit *
 	struct wake_up *a = alarms(test, MANY);
 	unsigned int i;
 
-	bell->step_at = 1;
-	bell->step = -DAY;
+	step_in_the_sink(test, bell, 1, -DAY);
 	for (i = 0; i < MANY; i++)
 		set_alarm(test, &a[i], wall() + HOUR + i * TICK);
 	step_wall(2 * HOUR);
@@ -418,8 +431,7 @@ static void step_back_in_the_middle_of_a_tick_fires_nothing_early(struct kunit *
 	u64 at = wall() + HOUR;
 	unsigned int i;
 
-	bell->step_at = 1;
-	bell->step = -DAY;
+	step_in_the_sink(test, bell, 1, -DAY);
 	bell->rearm = &a[MANY];
 	for (i = 0; i < MANY; i++)
 		set_alarm(test, &a[i], at);
@@ -441,8 +453,7 @@ static void alarm_set_in_the_sink_after_a_step_back_is_exact(struct kunit *test)
 	struct wake_up *a = alarms(test, MANY + 1);
 	unsigned int i, n;
 
-	bell->step_at = MANY / 2;
-	bell->step = -DAY;
+	step_in_the_sink(test, bell, MANY / 2, -DAY);
 	bell->rearm = &a[MANY];
 	for (i = 0; i < MANY; i++)
 		set_alarm(test, &a[i], wall() + HOUR + i * TICK);
@@ -460,8 +471,7 @@ static void stop_after_a_step_back_hands_back_all(struct kunit *test)
 {
 	struct fixture *f = test->priv;
 	struct wake_up *a;
-	unsigned int i, n = 0;
-	struct list_head *pos;
+	unsigned int i;
 	LIST_HEAD(list);
 
 	wall_wheel(test, test->param_value);
@@ -470,10 +480,8 @@ static void stop_after_a_step_back_hands_back_all(struct kunit *test)
 		set_alarm(test, &a[i], wall() + HOUR + i * 100 * TICK);
 		step_wall(i % 2 ? -HOUR : HOUR / 2);
 	}
-	twheel_stop(f->wheel, &list);
-	list_for_each(pos, &list)
-		n++;
-	KUNIT_EXPECT_EQ(test, 100U, n);
+	twheel_stop(f->wheel, collect, &list);
+	KUNIT_EXPECT_EQ(test, (size_t)100, list_count_nodes(&list));
 }
 
 /* Periodic */
@@ -544,6 +552,139 @@ static void hours_that_come_twice_are_told_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, c->early);
 }
 
+/* Steps beside callbacks */
+
+/* More workers do not run at once in one shard. */
+#define NR_WORKERS	4
+
+static struct probe *wall_probes(struct kunit *test, unsigned int n)
+{
+	const struct shape *s = test->param_value;
+	struct twheel_params params = {
+		.name = "kunit-realtime", .clock = TWHEEL_REALTIME, .tick_ns = TICK,
+		.slots = s->slots, .levels = s->levels,
+	};
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	return probes(test, n);
+}
+
+static void wait_at_gate(struct probe *p)
+{
+	gate_pass(p->data);
+}
+
+static void complete_it(struct probe *p)
+{
+	complete(p->data);
+}
+
+static void expect_fires_soon(struct kunit *test, struct probe *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < 1500 && !READ_ONCE(p->fired); i++)
+		msleep(20);
+	twheel_flush(p->f->wheel);
+	KUNIT_EXPECT_EQ(test, 1U, READ_ONCE(p->fired));
+	KUNIT_EXPECT_GE(test, p->fired_ns, p->t.expires);
+}
+
+/* All workers wait at @gate, and p[NR_WORKERS] is due and waits for one. */
+static struct probe *busy_workers(struct kunit *test, struct gate *gate)
+{
+	struct probe *p = wall_probes(test, NR_WORKERS + 2);
+	struct twheel_position pos;
+	unsigned int i;
+
+	gate_init(gate);
+	for (i = 0; i < NR_WORKERS + 2; i++)
+		twheel_use_workqueue(&p[i].t);
+	for (i = 0; i < NR_WORKERS; i++) {
+		p[i].then = wait_at_gate;
+		p[i].data = gate;
+		KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[i].t, wall()));
+	}
+	for (i = 0; i < NR_WORKERS; i++)
+		gate_wait(test, gate);
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[NR_WORKERS].t, wall() + 20 * TICK));
+	for (i = 0; i < 1500 && twheel_position(&p[NR_WORKERS].t, &pos); i++)
+		msleep(20);
+	return p;
+}
+
+static void handed_over_alarm_is_not_called_early_after_a_step(struct kunit *test)
+{
+	struct completion *called = kunit_kzalloc(test, sizeof(*called), GFP_KERNEL);
+	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
+	struct probe *p = busy_workers(test, gate);
+	struct probe *waits = &p[NR_WORKERS], *after = &p[NR_WORKERS + 1];
+
+	init_completion(called);
+	after->then = complete_it;
+	after->data = called;
+	step_wall(-HOUR);
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&after->t, wall()));
+	complete_all(&gate->open);
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(called, PATIENCE), 0UL);
+	twheel_flush(p->f->wheel);
+	KUNIT_EXPECT_EQ(test, 0U, READ_ONCE(waits->fired));
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&waits->t));
+	step_wall(HOUR);
+	expect_fires_soon(test, waits);
+}
+
+/**
+ * struct stepper - steps the clock back and sets an alarm when a callback says so
+ * @helper: does it before anything else on its CPU
+ * @now: completed by the callback
+ * @late: set for 400 ms after the step
+ * @ret: of that
+ */
+struct stepper {
+	struct helper		helper;
+	struct completion	now;
+	struct probe		*late;
+	int			ret;
+};
+
+static void step_when_told(void *arg)
+{
+	struct stepper *s = arg;
+
+	wait_for_completion(&s->now);
+	step_wall(-1000 * (s64)NSEC_PER_SEC);
+	s->ret = twheel_arm(&s->late->t, wall() + 400 * TICK);
+}
+
+/* More are due in one tick than a batch holds: the visit of their slot is going on. */
+static void alarm_set_during_a_visit_after_a_step_back_is_not_late(struct kunit *test)
+{
+	struct stepper *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	struct probe *p = wall_probes(test, 301);
+	u64 at = wall() + 300 * TICK;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	init_completion(&s->now);
+	s->late = &p[300];
+	p[0].then = complete_it;
+	p[0].data = &s->now;
+	for (i = 0; i < 300; i++)
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, at));
+	helper_start(test, &s->helper, step_when_told, s);
+	helper_first(test, &s->helper);
+	helper_finish(test, &s->helper);
+	KUNIT_EXPECT_EQ(test, 0, s->ret);
+	expect_fires_soon(test, s->late);
+	/* Far more than a slow machine needs, and less than a level that is not searched. */
+	KUNIT_EXPECT_LT(test, s->late->fired_ns, s->late->t.expires + 5 * (u64)NSEC_PER_SEC);
+	KUNIT_EXPECT_LT(test, p->f->nr_fired, 300U);
+	step_wall(1000 * (s64)NSEC_PER_SEC);
+	for (i = 0; i < 300; i++)
+		expect_fires_soon(test, &p[i]);
+}
+
 /* The same steps on a clock that the test moves itself, without waiting */
 
 static void steps_of_a_manual_clock_lose_nothing(struct kunit *test)
@@ -589,6 +730,9 @@ static struct kunit_case realtime_cases[] = {
 	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_tick_fires_nothing_early, shape_gen_params),
 	KUNIT_CASE_PARAM(alarm_set_in_the_sink_after_a_step_back_is_exact, shape_gen_params),
 	KUNIT_CASE_PARAM(stop_after_a_step_back_hands_back_all, shape_gen_params),
+	KUNIT_CASE_PARAM(handed_over_alarm_is_not_called_early_after_a_step, shape_gen_params),
+	KUNIT_CASE_PARAM(alarm_set_during_a_visit_after_a_step_back_is_not_late,
+			 shape_gen_params),
 	KUNIT_CASE(hours_skipped_by_a_step_are_told_in_one_call),
 	KUNIT_CASE(hours_that_come_twice_are_told_once),
 	KUNIT_CASE_PARAM(steps_of_a_manual_clock_lose_nothing, shape_gen_params),

@@ -51,9 +51,15 @@ static inline u64 ref_span(const struct shape *s)
 	return ref_grain(s, s->levels);
 }
 
+/* A level below the top has room for two revolutions: the cursor's and the next. */
+static inline u32 ref_ring(const struct shape *s, u32 level)
+{
+	return level == s->levels - 1 ? s->slots : 2 * s->slots;
+}
+
 static inline u32 ref_slot(const struct shape *s, u64 tick, u32 level)
 {
-	return ref_mod(div64_u64(tick, ref_grain(s, level)), s->slots);
+	return ref_mod(div64_u64(tick, ref_grain(s, level)), ref_ring(s, level));
 }
 
 /* The lowest level whose whole revolution holds both; else the top level. */

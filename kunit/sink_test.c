@@ -3,11 +3,10 @@
  * KUnit suite of wheels with a batch sink: what the sink is given, and what may be
  * done with a timeout on its way to the sink, in the sink and after it.
  */
-#include <linux/delay.h>
-#include <linux/kthread.h>
 #include <linux/module.h>
 
 #include "fixture.h"
+#include "helper.h"
 #include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
@@ -491,24 +490,16 @@ static void extended_timeouts_keep_their_order(struct kunit *test)
 	expect_fired_in_id_order(test, MANY);
 }
 
-static int stop_wheel(void *wheel)
-{
-	LIST_HEAD(unprocessed);
-
-	twheel_stop(wheel, &unprocessed);
-	return 0;
-}
-
-/* The wheel is stopped while the sink is at it: known when it takes no arm. */
+/* It has taken effect when it refuses the other timeout, which is of this CPU too. */
 static bool extend_when_stopped(struct probe *p)
 {
-	struct task_struct *task = kthread_run(stop_wheel, p->f->wheel, "twheel-stop");
+	unsigned long end = jiffies + PATIENCE / 3;
+	struct stopping *stopping = p->data;
 
-	if (IS_ERR(task))
-		return false;
-	while (twheel_arm(&p->other->t, p->arg) != -ESHUTDOWN) {
+	complete(&stopping->now);
+	while (twheel_arm(&p->other->t, p->arg) != -ESHUTDOWN && time_before(jiffies, end)) {
 		twheel_cancel(&p->other->t);
-		usleep_range(100, 1000);
+		cpu_relax();
 	}
 	return extend_once(p);
 }
@@ -516,19 +507,23 @@ static bool extend_when_stopped(struct probe *p)
 static void extension_in_a_stopped_wheel_is_eshutdown(struct kunit *test)
 {
 	struct sink *sink = sink_wheel(test, 4, 3);
-	struct fixture *f = test->priv;
 	struct probe *p = sink_probes(test, 2);
-	LIST_HEAD(unprocessed);
+	struct stopping stopping;
 
+	if (!IS_ENABLED(CONFIG_PREEMPTION))
+		kunit_skip(test, "nothing can stop a wheel in the middle of its sink");
+	stopping_init(&stopping, p->f->wheel);
 	sink->extend = extend_when_stopped;
 	p->other = &p[1];
+	p->data = &stopping;
 	p->arg = 50 * TICK;
 	arm_tick(test, p, 3);
-	advance_tick(test, 3);
-	twheel_stop(f->wheel, &unprocessed);
+	stopper_start(test, &stopping);
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(p->f->wheel, 3 * TICK));
+	stopper_finish(test, &stopping);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, p->ret);
 	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-	KUNIT_EXPECT_TRUE(test, list_empty(&unprocessed));
+	KUNIT_EXPECT_TRUE(test, list_empty(&stopping.list));
 }
 
 static struct kunit_case sink_cases[] = {

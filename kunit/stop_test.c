@@ -41,7 +41,7 @@ static unsigned int stop(struct kunit *test)
 	struct fixture *f = test->priv;
 	LIST_HEAD(unprocessed);
 
-	twheel_stop(f->wheel, &unprocessed);
+	twheel_stop(f->wheel, collect, &unprocessed);
 	return count_probes(test, &unprocessed);
 }
 
@@ -175,20 +175,7 @@ static void what_was_cancelled_or_has_fired_is_not_handed_back(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, 1, p[2].ret);
 }
 
-static void what_is_handed_back_comes_after_what_is_in_the_list(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 2);
-	LIST_HEAD(list);
-
-	list_add(&p[0].t.entry, &list);
-	arm_tick(test, &p[1], 5);
-	twheel_stop(f->wheel, &list);
-	KUNIT_EXPECT_PTR_EQ(test, &p[0].t.entry, list.next);
-	KUNIT_EXPECT_PTR_EQ(test, &p[1].t.entry, list.prev);
-}
-
-static void what_is_handed_back_can_join_another_wheel(struct kunit *test)
+static void timeout_that_was_handed_back_can_join_another_wheel(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 	struct probe *p = probes(test, 1);
@@ -202,83 +189,93 @@ static void what_is_handed_back_can_join_another_wheel(struct kunit *test)
 	expect_fires_at(test, p, 50);
 }
 
-/* In the middle of a pass: a helper advances the time, a callback waits at the gate */
+/* In the middle of a pass */
 
 /**
  * struct pass - a pass that a stop meets
- * @f: the fixture
- * @gate: where the callback waits
- * @advance_to: the helper's target
- * @advancer: the helper that advances
- * @stopper: the helper that stops
- * @stopping: what it does
+ * @stopping: the stop
+ * @trigger: the stop begins in the callback of this one
+ * @refused: a timeout that every callback tries to arm
+ * @seen: callbacks that were refused: they ran while the wheel was being stopped
+ * @cascaded: timeouts that had been moved down when @trigger was called
  */
 struct pass {
-	struct fixture	*f;
-	struct gate	gate;
-	u64		advance_to;
-	struct helper	advancer;
-	struct helper	stopper;
 	struct stopping	stopping;
+	struct probe	*trigger;
+	struct probe	*refused;
+	unsigned int	seen;
+	u64		cascaded;
 };
 
-static void advance_it(void *arg)
+static void begin_to_stop(struct pass *pass)
 {
-	struct pass *pass = arg;
+	struct twheel_counters stats;
 
-	twheel_advance(pass->f->wheel, pass->advance_to);
+	twheel_stats(pass->stopping.wheel, &stats);
+	pass->cascaded = stats.cascaded;
+	complete(&pass->stopping.now);
+	mdelay(5);
 }
 
-static void wait_at_gate(struct probe *p)
+static void meet_the_stop(struct probe *p)
 {
-	struct pass *pass = (void *)(uintptr_t)p->arg;
+	struct pass *pass = p->data;
 
-	gate_pass(&pass->gate);
+	atomic_inc(&pass->stopping.inside);
+	if (p == pass->trigger)
+		begin_to_stop(pass);
+	if (twheel_arm(&pass->refused->t, S64_MAX) == -ESHUTDOWN)
+		pass->seen++;
+	else
+		twheel_cancel(&pass->refused->t);
+	atomic_dec(&pass->stopping.inside);
 }
 
-static struct pass *make_pass(struct kunit *test, struct probe *waits, u64 tick)
+/* The stop begins in the callback of p[@trigger]; p[@n] stays out of the wheel. */
+static struct pass *make_pass(struct kunit *test, struct probe *p, unsigned int n,
+			      unsigned int trigger)
 {
 	struct pass *pass = kunit_kzalloc(test, sizeof(*pass), GFP_KERNEL);
+	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, pass);
-	pass->f = test->priv;
-	gate_init(&pass->gate);
-	stopping_init(&pass->stopping, pass->f->wheel);
-	pass->advance_to = tick * TICK;
-	waits->then = waits->then ?: wait_at_gate;
-	waits->arg = (uintptr_t)pass;
+	stopping_init(&pass->stopping, p->f->wheel);
+	pass->trigger = &p[trigger];
+	pass->refused = &p[n];
+	for (i = 0; i < n; i++) {
+		p[i].then = meet_the_stop;
+		p[i].data = pass;
+	}
 	return pass;
 }
 
-/* Stop while the callback waits; it goes on when @refused is refused. */
-static void stop_in_pass(struct kunit *test, struct pass *pass, struct probe *refused)
+/* Advance to @tick. One callback may be running when the stop comes, none begins then. */
+static void stop_in_pass(struct kunit *test, struct pass *pass, u64 tick)
 {
-	helper_start(test, &pass->advancer, advance_it, pass);
-	gate_wait(test, &pass->gate);
-	helper_start(test, &pass->stopper, stop_it, &pass->stopping);
-	wait_until_refused(test, &refused->t);
-	KUNIT_EXPECT_FALSE(test, READ_ONCE(pass->stopping.over));
-	complete_all(&pass->gate.open);
-	helper_finish(test, &pass->advancer);
-	helper_finish(test, &pass->stopper);
+	stopper_start(test, &pass->stopping);
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(pass->stopping.wheel, tick * TICK));
+	stopper_finish(test, &pass->stopping);
+	KUNIT_EXPECT_EQ(test, 1U, pass->trigger->fired);
+	KUNIT_EXPECT_LE(test, pass->seen, 1U);
+	KUNIT_EXPECT_EQ(test, 0, pass->stopping.left);
 	count_probes(test, &pass->stopping.list);
 }
 
-static void stop_waits_for_the_callback(struct kunit *test)
+static void stop_waits_for_the_callback_of_the_thread(struct kunit *test)
 {
 	struct probe *p;
 	struct pass *pass;
 
 	manual_wheel(test, TICK, 4, 3);
 	p = probes(test, 2);
-	pass = make_pass(test, &p[0], 10);
-	arm_tick(test, &p[0], 10);
-	stop_in_pass(test, pass, &p[1]);
-	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
-	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+	pass = make_pass(test, p, 1, 0);
+	arm_tick(test, p, 10);
+	stop_in_pass(test, pass, 10);
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
-static void stop_hands_back_what_is_due_and_has_not_run(struct kunit *test)
+/* At most the batch that the callback is in runs to its end. */
+static void stop_hands_back_due_timeouts_that_have_not_run(struct kunit *test)
 {
 	struct probe *p;
 	struct pass *pass;
@@ -286,13 +283,12 @@ static void stop_hands_back_what_is_due_and_has_not_run(struct kunit *test)
 
 	manual_wheel(test, TICK, 256, 4);
 	p = probes(test, MANY + 1);
-	pass = make_pass(test, &p[10], 10);
+	pass = make_pass(test, p, MANY, 10);
 	for (i = 0; i < MANY; i++)
 		arm_tick(test, &p[i], 10);
-	stop_in_pass(test, pass, &p[MANY]);
+	stop_in_pass(test, pass, 10);
 	expect_accounted(test, p, MANY);
-	KUNIT_EXPECT_EQ(test, 1U, p[10].fired);
-	KUNIT_EXPECT_EQ(test, 0U, p[11].fired);
+	KUNIT_EXPECT_EQ(test, 0U, p[128].fired);
 	KUNIT_EXPECT_EQ(test, 1, p[MANY - 1].ret);
 }
 
@@ -305,13 +301,14 @@ static void stop_hands_back_a_half_done_cascade(struct kunit *test)
 
 	manual_wheel(test, TICK, 256, 4);
 	p = probes(test, MANY + 2);
-	pass = make_pass(test, &p[MANY], 600);
+	pass = make_pass(test, p, MANY + 1, MANY);
 	for (i = 0; i < MANY; i++)
 		arm_tick(test, &p[i], 300 + i % 100);
 	arm_tick(test, &p[MANY], 255);
-	stop_in_pass(test, pass, &p[MANY + 1]);
+	stop_in_pass(test, pass, 600);
 	expect_accounted(test, p, MANY + 1);
-	KUNIT_EXPECT_EQ(test, 1U, p[MANY].fired);
+	KUNIT_EXPECT_GT(test, pass->cascaded, 0ULL);
+	KUNIT_EXPECT_LT(test, pass->cascaded, (u64)MANY);
 	KUNIT_EXPECT_EQ(test, 0U, p[0].fired);
 }
 
@@ -323,15 +320,78 @@ static void stop_in_the_middle_of_a_revolution_of_rounds_loses_nothing(struct ku
 
 	manual_wheel(test, TICK, 8, 1);
 	p = probes(test, MANY + 1);
-	pass = make_pass(test, &p[77], MANY);
+	pass = make_pass(test, p, MANY, 77);
 	for (i = 0; i < MANY; i++)
 		arm_tick(test, &p[i], 8 * (i % 5) + 4);
-	stop_in_pass(test, pass, &p[MANY]);
+	stop_in_pass(test, pass, MANY);
 	expect_accounted(test, p, MANY);
-	KUNIT_EXPECT_EQ(test, 1U, p[77].fired);
 }
 
-/* p->other keeps what twheel_mod() returned. */
+/* While a worker's callback waits at a gate */
+
+/**
+ * struct held - a stop that a worker holds up
+ * @gate: where the worker's callback waits
+ * @stopping: the stop
+ */
+struct held {
+	struct gate	gate;
+	struct stopping	stopping;
+};
+
+static void wait_at_gate(struct probe *p)
+{
+	struct held *held = p->data;
+
+	gate_pass(&held->gate);
+}
+
+/* The callback of @waits comes at tick 10. */
+static struct held *hold(struct kunit *test, struct probe *waits)
+{
+	struct held *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, held);
+	gate_init(&held->gate);
+	stopping_init(&held->stopping, waits->f->wheel);
+	waits->then = waits->then ?: wait_at_gate;
+	waits->data = held;
+	twheel_use_workqueue(&waits->t);
+	arm_tick(test, waits, 10);
+	return held;
+}
+
+/* On return the stop has come so far that @refused is refused, and waits. */
+static void begin_held_stop(struct kunit *test, struct held *held, struct probe *refused)
+{
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(held->stopping.wheel, 10 * TICK));
+	gate_wait(test, &held->gate);
+	helper_start(test, &held->stopping.helper, stop_it, &held->stopping);
+	wait_until_refused(test, &refused->t);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(held->stopping.over));
+}
+
+static void end_held_stop(struct kunit *test, struct held *held)
+{
+	complete_all(&held->gate.open);
+	helper_finish(test, &held->stopping.helper);
+}
+
+static void stop_waits_for_the_callback_of_a_worker(struct kunit *test)
+{
+	struct held *held;
+	struct probe *p;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, 2);
+	held = hold(test, &p[0]);
+	begin_held_stop(test, held, &p[1]);
+	end_held_stop(test, held);
+	KUNIT_EXPECT_EQ(test, 0U, count_probes(test, &held->stopping.list));
+	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
+}
+
+/* p->other keeps the return value of twheel_mod(). */
 static void wait_then_rearm(struct probe *p)
 {
 	wait_at_gate(p);
@@ -340,18 +400,18 @@ static void wait_then_rearm(struct probe *p)
 
 static void callback_that_arms_during_the_stop_is_refused(struct kunit *test)
 {
+	struct held *held;
 	struct probe *p;
-	struct pass *pass;
 
 	manual_wheel(test, TICK, 4, 3);
 	p = probes(test, 3);
 	p[0].then = wait_then_rearm;
 	p[0].other = &p[2];
-	pass = make_pass(test, &p[0], 10);
-	arm_tick(test, &p[0], 10);
-	stop_in_pass(test, pass, &p[1]);
+	held = hold(test, &p[0]);
+	begin_held_stop(test, held, &p[1]);
+	end_held_stop(test, held);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, p[2].ret);
-	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+	KUNIT_EXPECT_EQ(test, 0U, count_probes(test, &held->stopping.list));
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p[0].t));
 }
 
@@ -361,73 +421,333 @@ static void rearm_then_wait(struct probe *p)
 	wait_at_gate(p);
 }
 
-static void what_a_callback_armed_before_the_stop_is_handed_back(struct kunit *test)
+static void timeout_armed_by_its_callback_before_the_stop_is_handed_back(struct kunit *test)
 {
+	struct held *held;
 	struct probe *p;
-	struct pass *pass;
 
 	manual_wheel(test, TICK, 4, 3);
 	p = probes(test, 3);
 	p[0].then = rearm_then_wait;
 	p[0].other = &p[2];
-	pass = make_pass(test, &p[0], 10);
-	arm_tick(test, &p[0], 10);
-	stop_in_pass(test, pass, &p[1]);
+	held = hold(test, &p[0]);
+	begin_held_stop(test, held, &p[1]);
+	end_held_stop(test, held);
 	KUNIT_EXPECT_EQ(test, 0, p[2].ret);
+	KUNIT_EXPECT_EQ(test, 1U, count_probes(test, &held->stopping.list));
 	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
 	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
 }
 
-static void cancel_works_during_the_stop(struct kunit *test)
+/* It was handed back already, or the cancel comes first. */
+static void timeout_cancelled_during_the_stop_is_not_handed_back_too(struct kunit *test)
 {
-	struct probe *p;
-	struct pass *pass;
+	struct held *held;
 	bool cancelled;
+	struct probe *p;
 
 	manual_wheel(test, TICK, 4, 3);
 	p = probes(test, 3);
-	pass = make_pass(test, &p[0], 10);
-	arm_tick(test, &p[0], 10);
-	arm_tick(test, &p[1], 10);
-	helper_start(test, &pass->advancer, advance_it, pass);
-	gate_wait(test, &pass->gate);
-	helper_start(test, &pass->stopper, stop_it, &pass->stopping);
-	wait_until_refused(test, &p[2].t);
+	held = hold(test, &p[0]);
+	arm_tick(test, &p[1], 20);
+	begin_held_stop(test, held, &p[2]);
 	cancelled = twheel_cancel(&p[1].t);
-	complete_all(&pass->gate.open);
-	helper_finish(test, &pass->advancer);
-	helper_finish(test, &pass->stopper);
-	KUNIT_EXPECT_TRUE(test, cancelled);
-	KUNIT_EXPECT_EQ(test, 0U, count_probes(test, &pass->stopping.list));
+	end_held_stop(test, held);
+	count_probes(test, &held->stopping.list);
+	KUNIT_EXPECT_EQ(test, 1, cancelled + p[1].ret);
 }
 
 static void second_caller_waits_for_the_first(struct kunit *test)
 {
 	struct stopping second;
-	struct helper stopper;
+	struct held *held;
 	struct probe *p;
-	struct pass *pass;
 
 	manual_wheel(test, TICK, 4, 3);
 	p = probes(test, 3);
-	pass = make_pass(test, &p[0], 10);
-	arm_tick(test, &p[0], 10);
+	held = hold(test, &p[0]);
 	arm_tick(test, &p[1], 20);
-	stopping_init(&second, pass->f->wheel);
-	helper_start(test, &pass->advancer, advance_it, pass);
-	gate_wait(test, &pass->gate);
-	helper_start(test, &pass->stopper, stop_it, &pass->stopping);
-	wait_until_refused(test, &p[2].t);
-	helper_start(test, &stopper, stop_it, &second);
+	stopping_init(&second, p->f->wheel);
+	begin_held_stop(test, held, &p[2]);
+	helper_start(test, &second.helper, stop_it, &second);
 	msleep(50);
-	KUNIT_EXPECT_FALSE(test, READ_ONCE(pass->stopping.over));
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(held->stopping.over));
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(second.over));
-	complete_all(&pass->gate.open);
-	helper_finish(test, &pass->advancer);
-	helper_finish(test, &pass->stopper);
-	helper_finish(test, &stopper);
-	KUNIT_EXPECT_EQ(test, 1U, count_probes(test, &pass->stopping.list));
+	end_held_stop(test, held);
+	helper_finish(test, &second.helper);
+	KUNIT_EXPECT_EQ(test, 1U, count_probes(test, &held->stopping.list));
 	KUNIT_EXPECT_EQ(test, 0U, count_probes(test, &second.list));
+}
+
+/* The hand-back: one call for each timeout, during which it counts as running */
+
+/**
+ * struct return_calls - calls of the function that a timeout is handed back to
+ * @caller: the task that stops the wheel
+ * @elsewhere: calls in another task
+ * @inside: calls that have not ended
+ * @nested: calls that began before the one before them had ended
+ * @ret: from a question that the first call asks
+ * @others: cancels that the first call made and that succeeded
+ * @p: all timeouts
+ * @n: how many
+ */
+struct return_calls {
+	struct task_struct	*caller;
+	unsigned int		elsewhere;
+	unsigned int		inside;
+	unsigned int		nested;
+	int			ret;
+	unsigned int		others;
+	struct probe		*p;
+	unsigned int		n;
+};
+
+static struct return_calls *return_calls(struct kunit *test, unsigned int n)
+{
+	struct return_calls *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	manual_wheel(test, TICK, 4, 3);
+	r->caller = current;
+	r->p = probes(test, n);
+	r->n = n;
+	for (i = 0; i < n; i++)
+		arm_tick(test, &r->p[i], 1 + 7 * i);
+	return r;
+}
+
+static void note_return(void *data, struct twheel_timeout *t)
+{
+	struct return_calls *r = data;
+
+	r->elsewhere += current != r->caller;
+	r->nested += r->inside++;
+	container_of(t, struct probe, t)->ret++;
+	usleep_range(10, 20);
+	r->inside--;
+}
+
+static void each_is_handed_back_in_a_call_that_may_sleep(struct kunit *test)
+{
+	struct return_calls *r = return_calls(test, 300);
+
+	twheel_stop(r->p->f->wheel, note_return, r);
+	expect_accounted(test, r->p, r->n);
+	KUNIT_EXPECT_EQ(test, 0U, r->elsewhere);
+	KUNIT_EXPECT_EQ(test, 0U, r->nested);
+}
+
+static void stop_without_a_function_hands_back_to_nobody(struct kunit *test)
+{
+	struct return_calls *r = return_calls(test, 300);
+	struct twheel_counters stats;
+	unsigned int i;
+
+	twheel_stop(r->p->f->wheel, NULL, NULL);
+	for (i = 0; i < r->n; i++)
+		KUNIT_ASSERT_EQ(test, (int)TWHEEL_IDLE, (int)r->p[i].t.state);
+	twheel_stats(r->p->f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, 300ULL, stats.stopped);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats.pending);
+}
+
+static void cancel_the_others(void *data, struct twheel_timeout *t)
+{
+	struct return_calls *r = data;
+	unsigned int i;
+
+	note_return(data, t);
+	for (i = 0; i < r->n; i++)
+		r->others += twheel_cancel(&r->p[i].t);
+}
+
+static void timeout_cancelled_before_its_turn_is_not_handed_back(struct kunit *test)
+{
+	struct return_calls *r = return_calls(test, 300);
+	unsigned int i, handed = 0;
+
+	twheel_stop(r->p->f->wheel, cancel_the_others, r);
+	for (i = 0; i < r->n; i++)
+		handed += r->p[i].ret;
+	KUNIT_EXPECT_EQ(test, 1U, handed);
+	KUNIT_EXPECT_EQ(test, 299U, r->others);
+}
+
+static void try_to_cancel(void *data, struct twheel_timeout *t)
+{
+	struct return_calls *r = data;
+
+	r->ret = twheel_try_cancel(t);
+}
+
+static void try_cancel_during_the_hand_back_is_ebusy(struct kunit *test)
+{
+	struct return_calls *r = return_calls(test, 1);
+
+	twheel_stop(r->p->f->wheel, try_to_cancel, r);
+	KUNIT_EXPECT_EQ(test, -EBUSY, r->ret);
+	KUNIT_EXPECT_EQ(test, 0, twheel_try_cancel(&r->p->t));
+}
+
+static void try_to_arm(void *data, struct twheel_timeout *t)
+{
+	struct return_calls *r = data;
+
+	r->ret = twheel_mod(t, FAR);
+}
+
+static void arm_during_the_hand_back_is_refused(struct kunit *test)
+{
+	struct return_calls *r = return_calls(test, 1);
+
+	twheel_stop(r->p->f->wheel, try_to_arm, r);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, r->ret);
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&r->p->t));
+}
+
+/* @data is the other wheel. */
+static void arm_in_another_wheel(void *data, struct twheel_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+
+	twheel_timeout_init(data, t, probe_fires);
+	p->ret = twheel_arm(t, 50 * TICK);
+}
+
+static void timeout_can_be_armed_in_another_wheel_as_it_is_handed_back(struct kunit *test)
+{
+	struct return_calls *r = return_calls(test, 300);
+	struct fixture *f = test->priv;
+	struct twheel *first = f->wheel;
+	unsigned int i;
+
+	manual_wheel(test, TICK, 8, 2);
+	twheel_stop(first, arm_in_another_wheel, f->wheel);
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(first));
+	twheel_destroy(first);
+	for (i = 0; i < r->n; i++)
+		KUNIT_ASSERT_EQ(test, 0, r->p[i].ret);
+	advance_tick(test, 49);
+	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
+	advance_tick(test, 50);
+	KUNIT_EXPECT_EQ(test, 300U, f->nr_fired);
+}
+
+/**
+ * struct belonging - a timeout whose owner may free it at any moment
+ * @t: the timeout
+ * @handed: it was handed back, and the call for that is about to return
+ */
+struct belonging {
+	struct twheel_timeout	t;
+	bool			handed;
+};
+
+/**
+ * struct estate - belongings of which some are freed while a stop hands them back
+ * @wheel: the wheel
+ * @started: completed by the first call
+ * @handed: calls
+ * @cancelled: belongings that their owner cancelled
+ * @wrong: belongings that were both, or neither
+ * @nr: how many there are
+ * @one: the belongings; NULL when freed
+ */
+struct estate {
+	struct twheel		*wheel;
+	struct completion	started;
+	unsigned int		handed;
+	unsigned int		cancelled;
+	unsigned int		wrong;
+	unsigned int		nr;
+	struct belonging	*one[300];
+};
+
+/* The last access is a write to @t: memory that was freed meanwhile is seen. */
+static void take_slowly(void *data, struct twheel_timeout *t)
+{
+	struct belonging *b = container_of(t, struct belonging, t);
+	struct estate *e = data;
+
+	complete_all(&e->started);
+	e->handed++;
+	usleep_range(100, 200);
+	WRITE_ONCE(b->handed, true);
+}
+
+/* In an order of its own: some before the stop comes to them, some at that moment. */
+static void cancel_and_free(void *arg)
+{
+	struct estate *e = arg;
+	unsigned int i, n;
+	bool cancelled;
+
+	wait_for_completion(&e->started);
+	for (n = 0; n < e->nr; n++) {
+		i = n * 7 % e->nr;
+		cancelled = twheel_cancel_sync(&e->one[i]->t);
+		e->cancelled += cancelled;
+		e->wrong += cancelled == e->one[i]->handed;
+		kfree(e->one[i]);
+		e->one[i] = NULL;
+		if (n % 4 == 0)
+			usleep_range(100, 200);
+	}
+}
+
+static void never_fires(struct twheel_timeout *t)
+{
+	WARN_ON_ONCE(true);
+}
+
+static struct estate *make_estate(struct kunit *test)
+{
+	struct estate *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, e);
+	e->wheel = manual_wheel(test, TICK, 4, 3)->wheel;
+	e->nr = ARRAY_SIZE(e->one);
+	init_completion(&e->started);
+	for (i = 0; i < e->nr; i++) {
+		e->one[i] = kzalloc(sizeof(*e->one[i]), GFP_KERNEL | __GFP_NOFAIL);
+		twheel_timeout_init(e->wheel, &e->one[i]->t, never_fires);
+		twheel_arm(&e->one[i]->t, (1 + i) * TICK);
+	}
+	return e;
+}
+
+/* A cancel_sync that finds a timeout being handed back waits for the end of that. */
+static void owner_may_cancel_sync_and_free_while_stop_hands_back(struct kunit *test)
+{
+	struct estate *e = make_estate(test);
+	struct helper owner;
+
+	helper_start(test, &owner, cancel_and_free, e);
+	twheel_stop(e->wheel, take_slowly, e);
+	helper_finish(test, &owner);
+	KUNIT_EXPECT_EQ(test, 0U, e->wrong);
+	KUNIT_EXPECT_EQ(test, e->nr, e->handed + e->cancelled);
+	KUNIT_EXPECT_GT(test, e->handed, 0U);
+	KUNIT_EXPECT_GT(test, e->cancelled, 0U);
+}
+
+static void free_it(void *data, struct twheel_timeout *t)
+{
+	struct estate *e = data;
+
+	e->handed++;
+	kfree(container_of(t, struct belonging, t));
+}
+
+static void timeout_can_be_freed_as_it_is_handed_back(struct kunit *test)
+{
+	struct estate *e = make_estate(test);
+
+	twheel_stop(e->wheel, free_it, e);
+	KUNIT_EXPECT_EQ(test, e->nr, e->handed);
 }
 
 /* Afterwards */
@@ -557,16 +877,20 @@ static void time_goes_on_after_the_stop(struct kunit *test)
 /* Periodic ones, and a running clock */
 
 /**
- * struct beater - a periodic timeout that waits in its callback
+ * struct beater - a periodic timeout that can wait in its callback
  * @p: the timeout
  * @gate: where it waits in its first call
+ * @waits: it does that; a worker runs it
  * @calls: how often it was called
+ * @stopping: counts its callbacks, or NULL
  * @cancels: it cancels itself after that
  */
 struct beater {
 	struct twheel_periodic	p;
 	struct gate		gate;
+	bool			waits;
 	atomic_t		calls;
+	struct stopping		*stopping;
 	bool			cancels;
 };
 
@@ -574,10 +898,14 @@ static void beater_fires(struct twheel_periodic *p)
 {
 	struct beater *b = container_of(p, struct beater, p);
 
-	if (atomic_inc_return(&b->calls) == 1)
+	if (b->stopping)
+		atomic_inc(&b->stopping->inside);
+	if (atomic_inc_return(&b->calls) == 1 && b->waits)
 		gate_pass(&b->gate);
 	if (b->cancels)
 		twheel_cancel(&p->t);
+	if (b->stopping)
+		atomic_dec(&b->stopping->inside);
 }
 
 struct beat {
@@ -614,7 +942,8 @@ static struct fixture *running_wheel(struct kunit *test)
 	return test->priv;
 }
 
-static struct beater *make_beater(struct kunit *test, const struct beat *beat, u64 interval_ns)
+static struct beater *make_beater(struct kunit *test, const struct beat *beat, u64 interval_ns,
+				  bool waits)
 {
 	struct fixture *f = test->priv;
 	struct beater *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
@@ -622,7 +951,10 @@ static struct beater *make_beater(struct kunit *test, const struct beat *beat, u
 	KUNIT_ASSERT_NOT_NULL(test, b);
 	gate_init(&b->gate);
 	b->cancels = beat->cancels;
+	b->waits = waits;
 	twheel_periodic_init(f->wheel, &b->p, beater_fires, beat->kind);
+	if (waits)
+		twheel_use_workqueue(&b->p.t);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&b->p, 0, interval_ns, beat->repeat));
 	return b;
 }
@@ -633,24 +965,24 @@ static void running_periodic_is_handed_back_after_its_run(struct kunit *test)
 	const struct beat *beat = test->param_value;
 	struct fixture *f = running_wheel(test);
 	struct probe *refused = probes(test, 1);
-	struct beater *b = make_beater(test, beat, 20 * NSEC_PER_SEC);
+	struct beater *b = make_beater(test, beat, 20 * NSEC_PER_SEC, true);
 	struct stopping stopping;
-	struct helper stopper;
-	unsigned int n = 0;
 
 	stopping_init(&stopping, f->wheel);
 	gate_wait(test, &b->gate);
-	helper_start(test, &stopper, stop_it, &stopping);
+	atomic_inc(&stopping.inside);
+	b->stopping = &stopping;
+	helper_start(test, &stopping.helper, stop_it, &stopping);
 	wait_until_refused(test, &refused->t);
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(stopping.over));
 	complete_all(&b->gate.open);
-	helper_finish(test, &stopper);
+	helper_finish(test, &stopping.helper);
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&b->calls));
-	if (!list_empty(&stopping.list)) {
-		n = list_is_singular(&stopping.list) ? 1 : 2;
+	KUNIT_EXPECT_EQ(test, 0U, stopping.early);
+	KUNIT_EXPECT_EQ(test, 0, stopping.left);
+	KUNIT_EXPECT_EQ(test, (size_t)beat->handed_back, list_count_nodes(&stopping.list));
+	if (beat->handed_back)
 		KUNIT_EXPECT_PTR_EQ(test, &b->p.t.entry, stopping.list.next);
-	}
-	KUNIT_EXPECT_EQ(test, beat->handed_back, n);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&b->p.t));
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm_periodic(&b->p, 0, 1, 0));
 }
@@ -659,13 +991,12 @@ static void periodic_between_its_runs_is_handed_back(struct kunit *test)
 {
 	const struct beat *beat = test->param_value;
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct beater *b = make_beater(test, beat, 5 * TICK);
+	struct beater *b = make_beater(test, beat, 5 * TICK, false);
 	LIST_HEAD(list);
 
-	complete_all(&b->gate.open);
 	advance_tick(test, 1);
 	KUNIT_ASSERT_EQ(test, 1, atomic_read(&b->calls));
-	twheel_stop(f->wheel, &list);
+	twheel_stop(f->wheel, collect, &list);
 	KUNIT_EXPECT_EQ(test, beat->handed_back, (unsigned int)!list_empty(&list));
 	advance_tick(test, 100);
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&b->calls));
@@ -690,11 +1021,11 @@ static void stop_of_a_running_clock_hands_back_and_fires_no_more(struct kunit *t
 	KUNIT_EXPECT_LT(test, fired, 100U);
 }
 
-/* Of another wheel: that wheel's thread is the one that this wheel waits for. */
+/* In a worker of another wheel, and so beside the thread that the stop waits for. */
 static void stop_other_wheel(struct twheel_timeout *t)
 {
 	struct probe *p = container_of(t, struct probe, t);
-	struct stopping *s = (void *)(uintptr_t)p->arg;
+	struct stopping *s = p->data;
 
 	p->fired++;
 	stop_it(s);
@@ -715,7 +1046,8 @@ static void stop_from_a_callback_of_another_wheel_does_not_hang(struct kunit *te
 	p = probes(test, 100);
 	killer = probes(test, 1);
 	twheel_timeout_init(other, &killer->t, stop_other_wheel);
-	killer->arg = (uintptr_t)&stopping;
+	twheel_use_workqueue(&killer->t);
+	killer->data = &stopping;
 	for (i = 0; i < 100; i++)
 		KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[i].t, due + i % 2 * FAR));
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&killer->t, due));
@@ -731,42 +1063,42 @@ static void stop_from_a_callback_of_another_wheel_does_not_hang(struct kunit *te
 
 static void take_probes(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
-	struct gate *gate = sink_data;
+	struct stopping *stopping = sink_data;
 	struct twheel_timeout *t, *next;
 
-	gate_pass(gate);
+	atomic_inc(&stopping->inside);
+	complete(&stopping->now);
+	mdelay(5);
 	list_for_each_entry_safe(t, next, expired, entry) {
 		container_of(t, struct probe, t)->fired++;
 		list_del_init(&t->entry);
 		twheel_accept(t);
 	}
+	atomic_dec(&stopping->inside);
 }
 
+/* The stop comes in the first call of the sink, or right after it. */
 static void stop_waits_for_the_sink_and_hands_back_the_rest(struct kunit *test)
 {
-	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
+	struct stopping *stopping = kunit_kzalloc(test, sizeof(*stopping), GFP_KERNEL);
 	struct twheel_params params = {
-		.name = "kunit-stop-sink", .sink = take_probes, .sink_data = gate,
+		.name = "kunit-stop-sink", .clock = TWHEEL_MANUAL, .tick_ns = TICK,
+		.sink = take_probes, .sink_data = stopping,
 	};
-	struct stopping stopping;
-	struct helper stopper;
 	struct probe *p;
 	unsigned int i;
 
-	KUNIT_ASSERT_NOT_NULL(test, gate);
-	gate_init(gate);
+	KUNIT_ASSERT_NOT_NULL(test, stopping);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	p = probes_for(test, MANY + 1, NULL);
-	stopping_init(&stopping, p->f->wheel);
+	p = probes_for(test, MANY, NULL);
+	stopping_init(stopping, p->f->wheel);
 	for (i = 0; i < MANY; i++)
-		KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[i].t, i % 2 * FAR));
-	gate_wait(test, gate);
-	helper_start(test, &stopper, stop_it, &stopping);
-	wait_until_refused(test, &p[MANY].t);
-	KUNIT_EXPECT_FALSE(test, READ_ONCE(stopping.over));
-	complete_all(&gate->open);
-	helper_finish(test, &stopper);
-	KUNIT_EXPECT_GE(test, count_probes(test, &stopping.list), MANY / 2U);
+		arm_tick(test, &p[i], 1 + i % 2 * FAR / TICK);
+	stopper_start(test, stopping);
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(p->f->wheel, TICK));
+	stopper_finish(test, stopping);
+	KUNIT_EXPECT_EQ(test, 0, stopping->left);
+	KUNIT_EXPECT_EQ(test, MANY - 128U, count_probes(test, &stopping->list));
 	expect_accounted(test, p, MANY);
 }
 
@@ -809,7 +1141,6 @@ struct loader {
  * @periodic: timeouts that nobody cancels
  * @first: the one who stops
  * @second: another one
- * @stopper: thread of @second
  */
 struct storm {
 	struct twheel	*wheel;
@@ -817,7 +1148,6 @@ struct storm {
 	struct beater	periodic[2];
 	struct stopping	first;
 	struct stopping	second;
-	struct helper	stopper;
 };
 
 /* Every third one arms itself again now and then. */
@@ -903,8 +1233,6 @@ static void start_storm(struct kunit *test, struct storm *storm, u32 seed)
 	unsigned int i, j;
 
 	for (i = 0; i < 2; i++) {
-		gate_init(&storm->periodic[i].gate);
-		complete_all(&storm->periodic[i].gate.open);
 		twheel_periodic_init(storm->wheel, &storm->periodic[i].p, beater_fires,
 				     kinds[i].kind);
 		twheel_arm_periodic(&storm->periodic[i].p, 0, TICK / 3, 0);
@@ -923,9 +1251,9 @@ static void stop_storm(struct kunit *test, struct storm *storm)
 
 	stopping_init(&storm->first, storm->wheel);
 	stopping_init(&storm->second, storm->wheel);
-	helper_start(test, &storm->stopper, stop_it, &storm->second);
+	helper_start(test, &storm->second.helper, stop_it, &storm->second);
 	stop_it(&storm->first);
-	helper_finish(test, &storm->stopper);
+	helper_finish(test, &storm->second.helper);
 	for (i = 0; i < NR_LOADERS; i++)
 		helper_finish(test, &storm->loader[i].helper);
 	collect_handed(test, storm, &storm->first.list);
@@ -959,16 +1287,24 @@ static struct kunit_case stop_cases[] = {
 	KUNIT_CASE(stop_hands_back_the_end_of_the_clock),
 	KUNIT_CASE_PARAM(stop_after_a_step_back_hands_back_all, small_shape_gen_params),
 	KUNIT_CASE(what_was_cancelled_or_has_fired_is_not_handed_back),
-	KUNIT_CASE(what_is_handed_back_comes_after_what_is_in_the_list),
-	KUNIT_CASE(what_is_handed_back_can_join_another_wheel),
-	KUNIT_CASE(stop_waits_for_the_callback),
-	KUNIT_CASE(stop_hands_back_what_is_due_and_has_not_run),
+	KUNIT_CASE(timeout_that_was_handed_back_can_join_another_wheel),
+	KUNIT_CASE(stop_waits_for_the_callback_of_the_thread),
+	KUNIT_CASE(stop_hands_back_due_timeouts_that_have_not_run),
 	KUNIT_CASE(stop_hands_back_a_half_done_cascade),
 	KUNIT_CASE(stop_in_the_middle_of_a_revolution_of_rounds_loses_nothing),
+	KUNIT_CASE(stop_waits_for_the_callback_of_a_worker),
 	KUNIT_CASE(callback_that_arms_during_the_stop_is_refused),
-	KUNIT_CASE(what_a_callback_armed_before_the_stop_is_handed_back),
-	KUNIT_CASE(cancel_works_during_the_stop),
+	KUNIT_CASE(timeout_armed_by_its_callback_before_the_stop_is_handed_back),
+	KUNIT_CASE(timeout_cancelled_during_the_stop_is_not_handed_back_too),
 	KUNIT_CASE(second_caller_waits_for_the_first),
+	KUNIT_CASE(each_is_handed_back_in_a_call_that_may_sleep),
+	KUNIT_CASE(stop_without_a_function_hands_back_to_nobody),
+	KUNIT_CASE(timeout_cancelled_before_its_turn_is_not_handed_back),
+	KUNIT_CASE(try_cancel_during_the_hand_back_is_ebusy),
+	KUNIT_CASE(arm_during_the_hand_back_is_refused),
+	KUNIT_CASE(timeout_can_be_armed_in_another_wheel_as_it_is_handed_back),
+	KUNIT_CASE(owner_may_cancel_sync_and_free_while_stop_hands_back),
+	KUNIT_CASE(timeout_can_be_freed_as_it_is_handed_back),
 	KUNIT_CASE_PARAM(arm_after_the_stop_is_refused, arming_gen_params),
 	KUNIT_CASE(arm_list_after_the_stop_arms_none),
 	KUNIT_CASE(cancel_after_the_stop_reports_false),

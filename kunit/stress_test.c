@@ -190,7 +190,7 @@ static void periodic_fires(struct twheel_periodic *p)
 	struct unit *u = container_of(p, struct unit, p);
 
 	note(&u->crowd->early, twheel_now(u->crowd->wheel) < p->expires);
-	note(&u->fired, !p->repeat);
+	note(&u->fired, twheel_periodic_ended(p));
 }
 
 /* What the threads do: false when the wheel has been stopped */
@@ -444,11 +444,11 @@ static void crowd_finish(struct crowd *c)
 	LIST_HEAD(unprocessed);
 	unsigned int i;
 
-	twheel_stop(c->wheel, &unprocessed);
+	twheel_stop(c->wheel, collect, &unprocessed);
 	for (i = 0; i < c->nr_actors; i++)
 		if (c->actors[i].task)
 			kthread_stop(c->actors[i].task);
-	twheel_stop(c->wheel, &unprocessed);
+	twheel_stop(c->wheel, collect, &unprocessed);
 	list_for_each_entry(t, &unprocessed, entry)
 		atomic_inc(&unit_of(t)->handed_back);
 }
@@ -641,30 +641,39 @@ static void stop_under_load_loses_nothing_of_a_sink(struct kunit *test)
 	stop_many_under_load(test, true);
 }
 
-/* What twheel_stop() has handed back on one CPU, while it waits for another */
+/* No CPU takes an arm any more when twheel_stop() hands back the first timeout */
 
+/**
+ * struct late_arm - arms of timeouts that are handed back
+ * @t: the timeouts, one armed on each CPU
+ * @trying: the one that a CPU is to arm
+ * @accepted: arms that succeeded
+ */
 struct late_arm {
-	struct twheel_timeout	blocker;
-	struct twheel_timeout	t;
-	int			ret;
+	struct twheel_timeout	t[MAX_ACTORS];
+	struct twheel_timeout	*trying;
+	unsigned int		accepted;
 };
 
 static void arm_late(void *data)
 {
 	struct late_arm *late = data;
 
-	late->ret = twheel_arm(&late->t, S64_MAX);
+	late->accepted += twheel_mod(late->trying, S64_MAX) != -ESHUTDOWN;
 }
 
-/* On CPU 1. Holds the stop up there, when CPU 0 is done, and arms on CPU 2. */
-static void blocker_fires(struct twheel_timeout *t)
+static void no_callback(struct twheel_timeout *t)
 {
-	struct late_arm *late = container_of(t, struct late_arm, blocker);
-	unsigned long end = jiffies + 30 * HZ;
+}
 
-	while (twheel_pending(&late->t) && time_before(jiffies, end))
-		msleep(20);
-	smp_call_function_single(2, arm_late, late, true);
+static void arm_on_each_cpu(void *data, struct twheel_timeout *t)
+{
+	struct late_arm *late = data;
+	unsigned int cpu;
+
+	late->trying = t;
+	for_each_online_cpu(cpu)
+		smp_call_function_single(cpu, arm_late, late, true);
 }
 
 static void timeout_handed_back_cannot_be_armed_on_another_cpu(struct kunit *test)
@@ -672,23 +681,24 @@ static void timeout_handed_back_cannot_be_armed_on_another_cpu(struct kunit *tes
 	struct late_arm *late = kunit_kzalloc(test, sizeof(*late), GFP_KERNEL);
 	struct twheel_params params = { .name = "kunit-stress" };
 	struct fixture *f = test->priv;
-	LIST_HEAD(unprocessed);
+	struct twheel_counters stats;
+	unsigned int cpu, n = 0;
 
-	if (!cpu_online(1) || !cpu_online(2))
-		kunit_skip(test, "needs three CPUs");
+	if (num_online_cpus() == 1)
+		kunit_skip(test, "one CPU");
 	KUNIT_ASSERT_NOT_NULL(test, late);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
-	twheel_timeout_init(f->wheel, &late->t, NULL);
-	twheel_timeout_init(f->wheel, &late->blocker, blocker_fires);
-	set_cpus_allowed_ptr(current, cpumask_of(0));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->t, S64_MAX));
-	set_cpus_allowed_ptr(current, cpumask_of(1));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->blocker, 0));
-	while (twheel_pending(&late->blocker))
-		msleep(20);
-	twheel_stop(f->wheel, &unprocessed);
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, late->ret);
-	KUNIT_EXPECT_TRUE(test, list_is_singular(&unprocessed));
+	for_each_online_cpu(cpu) {
+		if (n == MAX_ACTORS)
+			break;
+		run_on(test, cpu);
+		twheel_timeout_init(f->wheel, &late->t[n], no_callback);
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->t[n++], S64_MAX));
+	}
+	twheel_stop(f->wheel, arm_on_each_cpu, late);
+	KUNIT_EXPECT_EQ(test, 0U, late->accepted);
+	twheel_stats(f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, (u64)n, stats.stopped);
 }
 
 static struct kunit_case stress_cases[] = {

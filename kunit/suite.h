@@ -17,7 +17,8 @@ MODULE_PARM_DESC(stride, "Of the places that a case tries, each so many-th is tr
 /*
  * In place of kunit_test_suite(). KUnit runs the suites that it finds in a module
  * before the module's parameters are looked at, and finds them only in a kernel that
- * was configured with KUnit; this runs them with both.
+ * was configured with KUnit; this runs them with both. The engine's exports for tests are
+ * in a namespace of their own.
  */
 #define module_test_suite(suite)						\
 static struct kunit_suite * const module_suites[] = { &(suite) };		\
@@ -30,6 +31,7 @@ static void __exit end_module_suites(void)					\
 {										\
 	__kunit_test_suites_exit((struct kunit_suite **)module_suites, 1);	\
 }										\
-module_exit(end_module_suites)
+module_exit(end_module_suites);							\
+TWHEEL_IMPORT_TEST_NS()
 
 #endif /* _TWHEEL_KUNIT_SUITE_H */

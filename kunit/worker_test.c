@@ -6,16 +6,14 @@
  * their own. A callback can be made to stay until the test lets it go: what waits
  * for a worker is then known too. Nothing depends on how fast they are.
  */
-#include <linux/completion.h>
-#include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 
 #include "fixture.h"
+#include "helper.h"
 #include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
-#define PATIENCE	(30 * HZ)
 #define NEVER		((u64)S64_MAX)
 
 /* More are not run at once in one shard; so many that stay keep others waiting. */
@@ -214,7 +212,8 @@ static struct job *fired_job(struct kunit *test, bool worker)
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
 	j = jobs_of(test, f->wheel, 1);
-	j->p.t.worker = worker;
+	if (!worker)
+		twheel_timeout_init(f->wheel, &j->p.t, job_fires);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&j->p.t, TICK));
 	if (*clock == TWHEEL_MANUAL)
 		advance_tick(test, 1);
@@ -415,7 +414,7 @@ static void stop_hands_back_what_waits(struct kunit *test)
 	for (i = 0; i < NR_WORKERS; i++)
 		expect_begins(test, &j[i]);
 	advance_tick(test, 2);
-	twheel_stop(f->wheel, &unprocessed);
+	twheel_stop(f->wheel, collect, &unprocessed);
 	for (i = 0; i < NR_WORKERS; i++)
 		KUNIT_EXPECT_TRUE(test, READ_ONCE(j[i].done));
 	KUNIT_EXPECT_EQ(test, 2U, count_handed_back(&unprocessed));
@@ -473,7 +472,7 @@ static void stop_waits_for_the_worker(struct kunit *test)
 	struct job *j = running_job(test);
 	LIST_HEAD(unprocessed);
 
-	twheel_stop(((struct fixture *)test->priv)->wheel, &unprocessed);
+	twheel_stop(((struct fixture *)test->priv)->wheel, collect, &unprocessed);
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(j->done));
 	KUNIT_EXPECT_TRUE(test, list_empty(&unprocessed));
 }
@@ -657,7 +656,7 @@ static void periodic_running_is_handed_back_after_its_run(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&j->p, 10 * TICK, 10 * TICK, 0));
 	advance_tick(test, 10);
 	expect_begins(test, j);
-	twheel_stop(f->wheel, &unprocessed);
+	twheel_stop(f->wheel, collect, &unprocessed);
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(j->done));
 	KUNIT_EXPECT_PTR_EQ(test, &j->p.t,
 			    list_first_entry_or_null(&unprocessed, struct twheel_timeout, entry));
@@ -688,7 +687,7 @@ static void stop_under_load_loses_none(struct kunit *test)
 	}
 	for (i = 0; i < NR; i++)
 		expect_begins(test, &j[i]);
-	twheel_stop(f->wheel, &unprocessed);
+	twheel_stop(f->wheel, collect, &unprocessed);
 	count_handed_back(&unprocessed);
 	for (i = 0; i < NR; i++) {
 		KUNIT_ASSERT_EQ(test, 1 + j[i].armed_again,

@@ -1,51 +1,98 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Time and ticks. A deadline becomes the first tick at or after it, the current
- * time the last one at or before it. What that means, never early and less than a
- * tick late, is derived in division.smt2; here it is proved that the functions
- * compute it. The division is an axiom, see linux/math64.h.
+ * time the last one at or before it. The proof that the multiplication with the
+ * reciprocal is that division is in reciprocal.smt2; the consequences, never early
+ * and less than a tick late, are in division.smt2. Here it is proved that the
+ * functions compute the numbers that both speak of.
+ *
+ * The times that become ticks are any of 64 bits, not only those of the clock.
  *
  * Products are the subject, so the checker is not asked for the overflow of each
  * operation here: where one could be, it is a claim.
  */
 #include "prove.h"
 
-/* The function under proof has made one division, of the right numbers. */
-static void prove_divided(u64 dividend, u64 divisor)
+/* A wheel with ticks of any length. The digits of a tick do not matter here. */
+static struct twheel_geometry any_ticks(void)
 {
+	struct twheel_geometry g;
+
+	twheel_geometry_init(&g, any_tick_ns(), TWHEEL_MIN_SLOTS, 2);
+	return g;
+}
+
+/*
+ * Any time, as reciprocal.smt2 says that it relates to the high half of its product
+ * with the reciprocal.
+ */
+static u64 time_of(const struct twheel_geometry *g, u64 high, u64 rest)
+{
+	ASSUME(rest < 2 * g->tick_ns);
+	product.high = high;
+	return high * g->tick_ns + rest;
+}
+
+/* The function under proof has made one product, of the right numbers. */
+static void prove_multiplied(const struct twheel_geometry *g, u64 ns)
+{
+	PROVE(product.nr == 1);
+	PROVE(product.a == ns);
+	PROVE(product.b == division.quotient);
 	PROVE(division.nr == 1);
-	PROVE(division.dividend == dividend);
-	PROVE(division.divisor == divisor);
+	PROVE(division.dividend == U64_MAX);
+	PROVE(division.divisor == g->tick_ns);
+}
+
+void quotient_is_corrected_by_one_if_need_be(void)
+{
+	struct twheel_geometry g = any_ticks();
+	u64 high = nondet_u64(), rest = nondet_u64(), remainder;
+	u64 ns = time_of(&g, high, rest);
+	u64 tick = twheel_divide(&g, ns, &remainder);
+
+	prove_multiplied(&g, ns);
+	PROVE(tick == high + (rest >= g.tick_ns));
+	PROVE(remainder == rest - (rest >= g.tick_ns ? g.tick_ns : 0));
 }
 
 void now_is_rounded_down_to_a_tick(void)
 {
-	u64 ns = any_ns();
-	u64 tick_ns = any_tick_ns();
-	u64 tick = twheel_tick_floor(ns, tick_ns);
+	struct twheel_geometry g = any_ticks();
+	u64 high = nondet_u64(), rest = nondet_u64();
+	u64 ns = time_of(&g, high, rest);
 
-	prove_divided(ns, tick_ns);
-	PROVE(tick == division.quotient);
+	PROVE(twheel_tick_floor(&g, ns) == high + (rest >= g.tick_ns));
+	prove_multiplied(&g, ns);
 }
 
+/* A time that is a multiple of a tick is not rounded up, corrected or not. */
 void deadline_is_rounded_up_to_a_tick(void)
 {
-	u64 ns = any_ns();
-	u64 tick_ns = any_tick_ns();
-	u64 tick = twheel_tick_ceil(ns, tick_ns);
+	struct twheel_geometry g = any_ticks();
+	u64 high = nondet_u64(), rest = nondet_u64();
+	u64 ns = time_of(&g, high, rest);
 
-	prove_divided(ns, tick_ns);
-	PROVE(tick == division.quotient + (division.remainder != 0));
-	PROVE(tick >= division.quotient);
+	PROVE(twheel_tick_ceil(&g, ns) == high + (rest > 0) + (rest > g.tick_ns));
+	prove_multiplied(&g, ns);
+}
+
+void lead_of_a_cascade_is_the_sum_of_its_timeouts(void)
+{
+	struct twheel_geometry g = any_ticks();
+	u32 nr = nondet_u32(), lead_ns = nondet_u32();
+
+	twheel_early(&g, 1, 1, nr, lead_ns);
+	prove_multiplied(&g, (u64)nr * lead_ns);
 }
 
 /* For any number, also those that stand for "never". */
 void tick_begins_at_the_product_or_never(void)
 {
 	u64 tick = any_u64(0, U64_MAX);
-	u64 tick_ns = any_tick_ns();
-	__uint128_t product = (__uint128_t)tick * tick_ns;
-	u64 ns = twheel_tick_to_ns(tick, tick_ns);
+	struct twheel_geometry g = any_ticks();
+	__uint128_t product = (__uint128_t)tick * g.tick_ns;
+	u64 ns = twheel_tick_to_ns(&g, tick);
 
 	PROVE(ns == (product > S64_MAX ? S64_MAX : product));
 }
@@ -61,6 +108,8 @@ void intervals_missed_are_the_whole_ones(void)
 		PROVE(missed == 0);
 		return;
 	}
-	prove_divided(now_ns - expires_ns, interval_ns);
+	PROVE(division.nr == 1);
+	PROVE(division.dividend == now_ns - expires_ns);
+	PROVE(division.divisor == interval_ns);
 	PROVE(missed == division.quotient);
 }

@@ -6,7 +6,7 @@
 ;	x = quotient * divisor + remainder,  0 <= remainder < divisor
 ;
 ; and that the functions compute the first tick from it as said here, with numbers
-; of 64 bits, is proved in division.c.
+; of 64 bits, is proved in reciprocal.smt2 and division.c.
 ;
 ; Every lemma is the question for a counterexample; its name, printed before, begins
 ; with the answer that is the proof.
@@ -28,7 +28,7 @@
 (assert (<= 0 deadline end))
 (assert (divided deadline q r))
 
-; the time of a pass and its tick: what is due has tick <= target
+; the time of a pass and its tick: a timeout is due if its tick <= target
 (declare-const now Int)
 (declare-const target Int)
 (declare-const rest Int)
@@ -68,14 +68,14 @@
 (check-sat)
 (pop)
 
-(echo "unsat what_is_due_has_reached_its_deadline")
+(echo "unsat due_timeout_has_reached_its_deadline")
 (push)
 (assert (<= tick target))
 (assert (not (>= now deadline)))
 (check-sat)
 (pop)
 
-(echo "unsat what_is_less_than_a_tick_late_is_due")
+(echo "unsat timeout_almost_a_tick_late_is_due")
 (push)
 (assert (>= now (+ deadline (- d 1))))
 (assert (not (<= tick target)))
@@ -96,8 +96,8 @@
 (check-sat)
 (pop)
 
-; The phase of a periodic timeout: missed is what is left out between the deadline
-; that fires and the next one, which is the first after now.
+; The phase of a periodic timeout: missed counts the deadlines that are left out
+; between the one that fires and the next one, which is the first after now.
 (push)
 (declare-const interval Int)
 (declare-const missed Int)
@@ -122,6 +122,36 @@
 (echo "sat such_periods_exist")
 (push)
 (assert (> missed 1))
+(check-sat)
+(pop)
+(pop)
+
+; An early cascade begins as many ticks before its block as its time makes, rounded up.
+(push)
+(declare-const time Int)
+(declare-const q3 Int)
+(declare-const r3 Int)
+(declare-const start Int)
+(assert (<= 0 time))
+(assert (divided time q3 r3))
+(define-const early Int (- start (+ q3 (ite (= r3 0) 0 1))))
+(assert (<= 0 early))
+
+(echo "unsat early_cascade_has_its_time")
+(push)
+(assert (not (>= (- (* start d) (* early d)) time)))
+(check-sat)
+(pop)
+
+(echo "unsat early_cascade_begins_less_than_a_tick_too_soon")
+(push)
+(assert (not (< (- (* start d) (* early d) time) d)))
+(check-sat)
+(pop)
+
+(echo "sat such_cascades_exist")
+(push)
+(assert (and (> early 1) (> q3 1) (> r3 1)))
 (check-sat)
 (pop)
 (pop)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The geometry made of what was asked for: a power of two of slots, no more than
- * needed, as many levels as asked as far as their digits fit into a tick, and the
- * multiplication that stands for the division of a bit's number by the bits of a
- * digit. All values that pass the check for validity.
+ * needed, as many levels as asked as far as their digits fit into a tick, the
+ * reciprocal of the tick, and the multiplication that stands for the division of a
+ * bit's number by the bits of a digit. All values that pass the check for validity.
  */
 #include "prove.h"
 
@@ -18,7 +18,7 @@ static struct twheel_geometry asked_for(u32 slots, u32 levels)
 	return g;
 }
 
-void valid_is_what_is_documented(void)
+void valid_geometries_are_those_documented(void)
 {
 	u64 tick_ns = nondet_u64();
 	u32 slots = nondet_u32(), levels = nondet_u32();
@@ -59,7 +59,18 @@ void multiplication_equals_the_division(void)
 	PROVE((bit * g.level_mul) >> 16 == bit / g.bits);
 }
 
-/* What the other proofs rely on, as they ask for powers of two. */
+/* Rounded down: reciprocal.smt2 takes it so. */
+void reciprocal_is_a_division_by_the_tick(void)
+{
+	struct twheel_geometry g = asked_for(nondet_u32(), nondet_u32());
+
+	PROVE(division.nr == 1);
+	PROVE(division.dividend == U64_MAX);
+	PROVE(division.divisor == g.tick_ns);
+	PROVE(g.reciprocal == division.quotient);
+}
+
+/* The other proofs rely on it: they ask for powers of two. */
 void slots_asked_for_matter_by_their_bits_alone(void)
 {
 	u32 slots = any_u32(TWHEEL_MIN_SLOTS, TWHEEL_MAX_SLOTS);

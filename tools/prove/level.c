@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where a timeout is put, and that it is found there in time: the cursor enters the
- * block of its slot after now and not after its tick, no other round of the slot
- * comes between on a level below the top, wherever the cursor has gone meanwhile,
- * and each entry brings it to a lower level, so that it gets to level 0.
+ * Where a timeout is put when it is armed, and that it is found there in time: the
+ * cursor enters the block of its slot after now and not after its tick. As the cursor
+ * moves on, the level of a tick never rises.
  */
 #include "prove.h"
 
@@ -38,9 +37,9 @@ void block_is_the_one_around_the_tick(void)
 	PROVE(start <= tick && tick - start < length);
 	PROVE((start & (length - 1)) == 0);
 	PROVE(twheel_block(&g, start, level) == twheel_block(&g, tick, level));
+	PROVE(twheel_block_to_tick(&g, twheel_block(&g, tick, level), level) == start);
 	PROVE(twheel_slot(&g, start, level) == twheel_slot(&g, tick, level));
-	PROVE(twheel_slot(&g, tick, level) < g.slots);
-	PROVE(twheel_slot(&g, tick, level) == (tick / length) % (1U << BITS));
+	PROVE(twheel_slot(&g, tick, level) == (tick / length) % twheel_ring(&g, level));
 	PROVE(start == 0 || twheel_block(&g, start - 1, level) ==
 			    twheel_block(&g, start, level) - 1);
 }
@@ -57,8 +56,8 @@ void block_is_entered_after_now_and_not_after_the_tick(void)
 	PROVE(twheel_block_start(&g, tick, level) <= tick);
 }
 
-/* Below the top the slot is not passed before: its digit is ahead in this round. */
-void slot_below_the_top_is_ahead_in_this_round(void)
+/* The cursor does not leave the block of the level above before it gets there. */
+void slot_below_the_top_is_ahead_in_the_block_above(void)
 {
 	struct twheel_geometry g = any_geometry();
 	u64 cursor = any_tick(), tick = any_tick();
@@ -68,19 +67,6 @@ void slot_below_the_top_is_ahead_in_this_round(void)
 	PROVE(twheel_slot(&g, tick, level) > twheel_slot(&g, cursor, level));
 	PROVE(together(&g, tick, cursor, level + 1));
 	PROVE(twheel_block(&g, tick, level) - twheel_block(&g, cursor, level) < g.slots);
-}
-
-/* When the cursor has entered the block, the timeout moves down. */
-void entry_leads_to_a_lower_level(void)
-{
-	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_tick();
-	u32 level = twheel_level(&g, tick, cursor);
-	u64 entry = twheel_block_start(&g, tick, level);
-
-	ASSUME(tick > cursor && level > 0);
-	PROVE(twheel_level(&g, tick, entry) < level);
-	PROVE(entry == tick || twheel_block_start(&g, tick, twheel_level(&g, tick, entry)) > entry);
 }
 
 /* Until then it lies where it would be put now, however far the cursor has gone. */
@@ -95,26 +81,22 @@ void level_stays_until_the_block_is_entered(void)
 	PROVE(twheel_level(&g, tick, later) == level);
 }
 
-/* After a step backwards it lies no higher than it would be put now. */
-void level_is_not_too_high_after_a_step_back(void)
+/* A timeout armed later never lies above an earlier one of the same tick. */
+void level_does_not_rise_as_the_cursor_moves_on(void)
 {
 	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_tick(), before = any_tick();
-	u32 level = twheel_level(&g, tick, cursor);
+	u64 cursor = any_tick(), tick = any_u64(cursor, MAX_TICK), later = any_u64(cursor, tick);
 
-	ASSUME(tick > cursor && before < cursor);
-	PROVE(twheel_level(&g, tick, before) >= level);
-	PROVE(twheel_block(&g, tick, level) > twheel_block(&g, before, level));
+	PROVE(twheel_level(&g, tick, later) <= twheel_level(&g, tick, cursor));
 }
 
-/* What is armed during a visit and belongs lower belongs into the visited slot. */
-void what_belongs_below_a_visit_is_in_its_block(void)
+/* Entry into its block, and nothing before, puts a tick below the level of the block. */
+void tick_lies_below_a_level_only_in_its_block(void)
 {
 	struct twheel_geometry g = any_geometry();
 	u64 cursor = any_tick(), tick = any_tick();
-	u32 visit_level = any_u32(0, g.levels - 1);
+	u32 level = any_u32(0, g.top);
 
-	ASSUME(tick > cursor && twheel_level(&g, tick, cursor) < visit_level);
-	PROVE(together(&g, tick, cursor, visit_level));
-	PROVE(twheel_slot(&g, tick, visit_level) == twheel_slot(&g, cursor, visit_level));
+	PROVE(level == 0 ||
+	      (twheel_level(&g, tick, cursor) < level) == together(&g, tick, cursor, level));
 }

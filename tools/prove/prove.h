@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What all proofs share. A proof is a function without arguments: it takes any
+ * Shared by all proofs. A proof is a function without arguments: it takes any
  * numbers within the stated ranges, and what it claims must hold for every one of
  * them. The model checker also claims, for every expression of the functions under
  * proof, that it does not overflow, shift too far or lose bits in a conversion.

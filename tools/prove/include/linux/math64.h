@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Division, as an axiom. A solver for bits does not finish on a division of 64
- * bits, so none is made: any number can be the quotient that has with a remainder
- * the property
- *
- *	dividend == quotient * divisor + remainder,	remainder < divisor
- *
- * modulo 2^64. That there is no overflow in it and no other such pair, and what
- * follows from it for deadlines and ticks, is proved over the integers, in
- * division.smt2.
+ * Division and the high half of a product. A solver for bits does not finish on a
+ * division of 64 bits or on a product of 128 bits, so none is computed: each result
+ * is any number, and is noted for claims about it. All that is assumed is that a high
+ * half is not above a factor. What else is true of these numbers is proved over the
+ * integers, in reciprocal.smt2 and division.smt2.
  */
 #ifndef _LINUX_MATH64_H
 #define _LINUX_MATH64_H
 
+#include <linux/limits.h>
 #include <linux/types.h>
 
-/* The last division made, for what is to be said about it. */
+/* The last division made. */
 static struct {
 	u64	dividend;
 	u64	divisor;
 	u64	quotient;
-	u64	remainder;
 	u32	nr;
 } division;
+
+/* The last high half taken, and what there is to take. */
+static struct {
+	u64	a;
+	u64	b;
+	u64	high;
+	u32	nr;
+} product;
 
 u64 nondet_u64(void);
 
@@ -34,18 +38,18 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 	division.dividend = dividend;
 	division.divisor = divisor;
 	division.quotient = quotient;
-	division.remainder = dividend - quotient * divisor;
 	division.nr++;
-	__CPROVER_assume(quotient <= dividend && division.remainder < divisor);
 	return quotient;
 }
 
-static inline u64 div64_u64_rem(u64 dividend, u64 divisor, u64 *remainder)
+static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)
 {
-	u64 quotient = div64_u64(dividend, divisor);
-
-	*remainder = division.remainder;
-	return quotient;
+	__CPROVER_assert(shift == 64, "high half of the product");
+	product.a = a;
+	product.b = b;
+	product.nr++;
+	__CPROVER_assume(product.high <= a);
+	return product.high;
 }
 
 #endif /* _LINUX_MATH64_H */

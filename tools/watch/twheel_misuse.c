@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One mistake in the use of the engine of each kind that it, or a kernel for tests, must
+ * report. Loading the module with its name as parameter makes it, and then fails. A call
+ * that is refused must return: the module says so.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/string.h>
+#include <linux/time64.h>
+
+#include "twheel.h"
+
+static char *mistake;
+module_param(mistake, charp, 0444);
+MODULE_PARM_DESC(mistake, "which one to make");
+
+#define FAR	(3600 * (u64)NSEC_PER_SEC)
+
+/**
+ * struct caller - a timeout and what its callback does
+ * @t: the timeout
+ * @wheel: its wheel
+ * @run: what the callback does
+ * @began: completed when the callback begins
+ * @over: completed at its end
+ */
+struct caller {
+	struct twheel_timeout	t;
+	struct twheel		*wheel;
+	void			(*run)(struct caller *c);
+	struct completion	began;
+	struct completion	over;
+};
+
+static struct caller callers[2];
+
+static void caller_fires(struct twheel_timeout *t)
+{
+	struct caller *c = container_of(t, struct caller, t);
+
+	complete(&c->began);
+	c->run(c);
+	complete(&c->over);
+}
+
+static void caller_init(struct caller *c, struct twheel *w, void (*run)(struct caller *c),
+			bool worker)
+{
+	c->wheel = w;
+	c->run = run;
+	init_completion(&c->began);
+	init_completion(&c->over);
+	twheel_timeout_init(w, &c->t, caller_fires);
+	if (worker)
+		twheel_use_workqueue(&c->t);
+}
+
+static void wait_for_callers(unsigned int n)
+{
+	while (n--)
+		if (!wait_for_completion_timeout(&callers[n].over, msecs_to_jiffies(20000)))
+			return;
+	pr_info("%s has returned\n", mistake);
+}
+
+static void never_fires(struct twheel_timeout *t)
+{
+}
+
+/* Freed while it is pending. */
+static void make_freed(struct twheel *w)
+{
+	struct twheel_timeout *t = kmalloc(sizeof(*t), GFP_KERNEL);
+
+	if (!t)
+		return;
+	twheel_timeout_init(w, t, never_fires);
+	twheel_arm_after(t, FAR);
+	kfree(t);
+}
+
+static void make_null(struct twheel *w)
+{
+	twheel_timeout_init(w, &callers[0].t, NULL);
+}
+
+static void sleep_a_little(struct caller *c)
+{
+	msleep(20);
+}
+
+/* The callback of the thread sleeps. */
+static void make_block(struct twheel *w)
+{
+	caller_init(&callers[0], w, sleep_a_little, false);
+	twheel_arm_after(&callers[0].t, 0);
+	wait_for_callers(1);
+}
+
+static void wait_for_itself(struct caller *c)
+{
+	twheel_cancel_sync(&c->t);
+}
+
+static void make_self(struct twheel *w)
+{
+	caller_init(&callers[0], w, wait_for_itself, true);
+	twheel_arm_after(&callers[0].t, 0);
+	wait_for_callers(1);
+}
+
+static void stop_its_wheel(struct caller *c)
+{
+	twheel_stop(c->wheel, NULL, NULL);
+}
+
+static void make_stop(struct twheel *w)
+{
+	caller_init(&callers[0], w, stop_its_wheel, true);
+	twheel_arm_after(&callers[0].t, 0);
+	wait_for_callers(1);
+}
+
+static void flush_when_both_have_begun(struct caller *c)
+{
+	struct caller *other = &callers[c == callers];
+
+	wait_for_completion_timeout(&other->began, msecs_to_jiffies(10000));
+	twheel_flush(c->wheel);
+}
+
+static void arm_here(void *data)
+{
+	struct caller *c = data;
+
+	twheel_arm_after(&c->t, 0);
+}
+
+/* Two workers of different shards: each would wait for the other's shard. */
+static void make_flush(struct twheel *w)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		caller_init(&callers[i], w, flush_when_both_have_begun, true);
+	for (i = 0; i < 2; i++)
+		smp_call_function_single(i, arm_here, &callers[i], true);
+	wait_for_callers(2);
+}
+
+static const struct {
+	const char	*name;
+	void		(*make)(struct twheel *w);
+} mistakes[] = {
+	{ "freed", make_freed },
+	{ "null", make_null },
+	{ "block", make_block },
+	{ "self", make_self },
+	{ "stop", make_stop },
+	{ "flush", make_flush },
+};
+
+static int __init misuse_init(void)
+{
+	struct twheel *w = twheel_create(&(struct twheel_params){ .name = "misuse" });
+	unsigned int i;
+
+	if (IS_ERR(w))
+		return PTR_ERR(w);
+	for (i = 0; i < ARRAY_SIZE(mistakes); i++)
+		if (mistake && !strcmp(mistake, mistakes[i].name))
+			mistakes[i].make(w);
+	twheel_destroy(w);
+	return -ECANCELED;
+}
+module_init(misuse_init);
+
+MODULE_DESCRIPTION("Mistakes in the use of twheel");
+MODULE_LICENSE("GPL");
