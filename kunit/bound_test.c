@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite of bounds: how much of a cascade comes before a timeout that is due, how
+ * much of the wheel a search examines, and how often the thread is woken.
+ *
+ *	insmod twheel_bound_kunit.ko many=1000000
+ */
+#include <linux/hrtimer.h>
+#include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+
+#include "fixture.h"
+#include "helper.h"
+#include "suite.h"
+
+static unsigned int many = IS_ENABLED(CONFIG_KASAN) ? 200000 : 1000000;
+module_param(many, uint, 0444);
+MODULE_PARM_DESC(many, "How many timeouts cascade from one slot");
+
+#define TICK		((u64)NSEC_PER_MSEC)
+#define BATCH		128
+
+/* A slot of level 2 of the default wheel. */
+#define BLOCK		65536ULL
+
+/* The cascade may begin so many ticks before its block. */
+#define BEFORE		1500
+
+/**
+ * struct flood - very many timeouts that cascade, and a probe that comes due meanwhile
+ * @f: the fixture
+ * @probe: armed for the next tick again and again, while they cascade
+ * @alarm: does that, and moves the clock on to that tick
+ * @end: the clock is not moved on to this tick. A cascade that begins before its block
+ *	has time until then; the clock of the test must not outrun it
+ * @cascaded: how many had been moved down when the probe came due
+ * @due_ns: the machine's time then
+ * @samples: how often the probe was called
+ * @worst: most timeouts moved down between the time that it came due and its call
+ * @worst_ns: longest time between these
+ */
+struct flood {
+	struct fixture	*f;
+	struct probe	*probe;
+	struct hrtimer	alarm;
+	u64		end;
+	u64		cascaded;
+	u64		due_ns;
+	unsigned int	samples;
+	u64		worst;
+	u64		worst_ns;
+};
+
+/* Freed in the suite's exit. */
+static struct twheel_timeout *flooding;
+
+static u64 nr_cascaded(struct fixture *f)
+{
+	struct twheel_counters stats;
+
+	twheel_stats(f->wheel, &stats);
+	return stats.cascaded;
+}
+
+static void nothing(struct twheel_timeout *t)
+{
+}
+
+/* It interrupts the cascade where the engine lets it: between two batches. */
+static enum hrtimer_restart alarm_rings(struct hrtimer *timer)
+{
+	struct flood *flood = container_of(timer, struct flood, alarm);
+	u64 tick = div64_u64(twheel_now(flood->f->wheel), TICK) + 1, cascaded;
+
+	hrtimer_forward_now(timer, ns_to_ktime(100 * NSEC_PER_USEC));
+	cascaded = nr_cascaded(flood->f);
+	if (!cascaded || cascaded >= many)
+		return HRTIMER_RESTART;
+	if (!flood->end)
+		flood->end = tick <= BLOCK ? BLOCK : BLOCK + 100;
+	if (tick >= flood->end || twheel_arm(&flood->probe->t, tick * TICK))
+		return HRTIMER_RESTART;
+	flood->cascaded = cascaded;
+	flood->due_ns = ktime_get_ns();
+	twheel_set_clock(flood->f->wheel, tick * TICK);
+	return HRTIMER_RESTART;
+}
+
+static void take_sample(struct probe *p)
+{
+	struct flood *flood = p->data;
+
+	flood->worst = max(flood->worst, nr_cascaded(flood->f) - flood->cascaded);
+	flood->worst_ns = max(flood->worst_ns, ktime_get_ns() - flood->due_ns);
+	flood->samples++;
+}
+
+static struct flood *make_flood(struct kunit *test)
+{
+	struct flood *flood = kunit_kzalloc(test, sizeof(*flood), GFP_KERNEL);
+	unsigned int i, failed = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, flood);
+	flood->f = manual_wheel(test, TICK, 256, 4);
+	flood->probe = probes(test, 1);
+	flood->probe->then = take_sample;
+	flood->probe->data = flood;
+	flooding = kvcalloc(many, sizeof(*flooding), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, flooding);
+	for (i = 0; i < many; i++) {
+		twheel_timeout_init(flood->f->wheel, &flooding[i], nothing);
+		failed += twheel_arm(&flooding[i], (BLOCK + 1000 + i % 60000) * TICK) != 0;
+		if (i % 1024 == 0)
+			cond_resched();
+	}
+	KUNIT_ASSERT_EQ(test, 0U, failed);
+	return flood;
+}
+
+static void pass_the_flood(struct kunit *test, struct flood *flood)
+{
+	u64 now = BLOCK - BEFORE;
+
+	hrtimer_setup(&flood->alarm, alarm_rings, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED);
+	hrtimer_start(&flood->alarm, ns_to_ktime(0), HRTIMER_MODE_REL_PINNED);
+	while (now <= BLOCK && !twheel_advance(flood->f->wheel, now * TICK))
+		now = max(now, div64_u64(twheel_now(flood->f->wheel), TICK)) + 1;
+	hrtimer_cancel(&flood->alarm);
+	kunit_info(test, "%u cascade; of %u that came due meanwhile one had to wait for %llu, or %llu us\n",
+		   many, flood->samples, flood->worst, div64_u64(flood->worst_ns, 1000));
+}
+
+/* It is at most one batch later than without the cascade. */
+static void probe_is_one_batch_late_at_most_while_a_million_cascade(struct kunit *test)
+{
+	struct flood *flood = make_flood(test);
+
+	pass_the_flood(test, flood);
+	KUNIT_EXPECT_GE(test, nr_cascaded(flood->f), (u64)many);
+	KUNIT_EXPECT_GE(test, flood->samples, 3U);
+	KUNIT_EXPECT_LE(test, flood->worst, (u64)BATCH);
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(flood->f->wheel));
+}
+
+/* The search for the next step */
+
+/* One level of so many slots, each with a timeout of a later round. */
+#define WIDE		65536
+
+/*
+ * The earliest tick of each word of 64 slots is earlier than that of the word before it,
+ * so no word can be passed over by what was found before.
+ */
+static u64 descending_tick(u32 slots, u32 i)
+{
+	u32 words = slots / 64;
+
+	return (2 * words - i / 64) * (u64)slots + i;
+}
+
+static u64 search_ns(struct kunit *test, u32 slots)
+{
+	struct fixture *f = manual_wheel(test, TICK, slots, 1);
+	struct probe *p = kvcalloc(slots, sizeof(*p), GFP_KERNEL);
+	u64 begin, best = U64_MAX;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	for (i = 0; i < slots; i++) {
+		twheel_timeout_init(f->wheel, &p[i].t, nothing);
+		twheel_arm(&p[i].t, descending_tick(slots, i) * TICK);
+	}
+	for (i = 0; i < 50; i++) {
+		begin = ktime_get_ns();
+		twheel_next_expiry(f->wheel);
+		best = min(best, ktime_get_ns() - begin);
+	}
+	KUNIT_EXPECT_EQ(test, descending_tick(slots, slots - 64) * TICK,
+			twheel_next_expiry(f->wheel));
+	twheel_destroy(f->wheel);
+	f->wheel = NULL;
+	kvfree(p);
+	return best;
+}
+
+/* A search that looks at all slots takes a thousand times as long. */
+static void search_is_bounded(struct kunit *test)
+{
+	u64 narrow = search_ns(test, 64), wide = search_ns(test, WIDE);
+
+	kunit_info(test, "a search takes %llu ns with 64 slots, %llu ns with %u\n", narrow, wide,
+		   WIDE);
+	KUNIT_EXPECT_LE(test, wide, 50 * narrow + 20000);
+}
+
+/* Wakeups */
+
+struct wakeup_case {
+	const char *name;
+	u64 at[3];
+	unsigned int cancel;
+	unsigned int n;
+};
+
+/* Ticks from the beginning of a block of level 1. The last one stays. */
+static const struct wakeup_case wakeup_cases[] = {
+	{ "the first of two goes", { 100, 120 }, 1, 2 },
+	{ "the first of two of a tick goes", { 100, 100 }, 1, 2 },
+	{ "two of three go", { 50, 100, 200 }, 2, 3 },
+	{ "the earlier, armed later, goes", { 120, 80, 130 }, 2, 3 },
+};
+
+static void wakeup_desc(const struct wakeup_case *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(wakeup, wakeup_cases, wakeup_desc);
+
+static void remaining_timeout_of_a_slot_costs_one_wakeup(struct kunit *test)
+{
+	const struct wakeup_case *c = test->param_value;
+	struct twheel_params params = { .name = "kunit-bound", .tick_ns = TICK };
+	struct twheel_counters stats;
+	struct probe *p;
+	unsigned int i;
+	u64 block;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	p = probes(test, c->n);
+	block = (div64_u64(ktime_get_ns(), 256 * TICK) + 2) * 256;
+	for (i = 0; i < c->n; i++)
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, (block + c->at[i]) * TICK));
+	for (i = 0; i < c->cancel; i++)
+		KUNIT_ASSERT_TRUE(test, twheel_cancel(&p[i].t));
+	for (i = 0; i < 1000 && !READ_ONCE(p[c->n - 1].fired); i++)
+		msleep(20);
+	twheel_flush(p->f->wheel);
+	KUNIT_EXPECT_EQ(test, 1U, p[c->n - 1].fired);
+	twheel_stats(p->f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.wakeups);
+}
+
+/* The earlier one of a slot goes. The other one, of a later round, says when to wake. */
+static void timeout_of_a_later_round_delays_no_other_slot(struct kunit *test)
+{
+	struct twheel_params params = { .name = "kunit-bound", .slots = 256, .levels = 1 };
+	struct probe *p;
+	u64 now, late_ns;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	p = probes(test, 3);
+	now = div64_u64(ktime_get_ns(), TICK);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[0].t, (now + 50) * TICK));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[1].t, (now + 50 + 40 * 256) * TICK));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[2].t, (now + 60) * TICK));
+	KUNIT_ASSERT_TRUE(test, twheel_cancel(&p[0].t));
+	for (i = 0; i < 1000 && !READ_ONCE(p[2].fired); i++)
+		msleep(20);
+	twheel_flush(p->f->wheel);
+	KUNIT_ASSERT_EQ(test, 1U, p[2].fired);
+	late_ns = p[2].fired_ns - (now + 60) * TICK;
+	KUNIT_EXPECT_LT(test, late_ns, 5 * (u64)NSEC_PER_SEC);
+	twheel_cancel(&p[1].t);
+}
+
+static void bound_exit(struct kunit *test)
+{
+	fixture_exit(test);
+	kvfree(flooding);
+	flooding = NULL;
+}
+
+static struct kunit_case bound_cases[] = {
+	KUNIT_CASE(timeout_of_a_later_round_delays_no_other_slot),
+	KUNIT_CASE(probe_is_one_batch_late_at_most_while_a_million_cascade),
+	KUNIT_CASE(search_is_bounded),
+	KUNIT_CASE_PARAM(remaining_timeout_of_a_slot_costs_one_wakeup, wakeup_gen_params),
+	{}
+};
+
+static struct kunit_suite bound_suite = {
+	.name = "twheel-bound",
+	.init = fixture_init,
+	.exit = bound_exit,
+	.test_cases = bound_cases,
+};
+
+module_test_suite(bound_suite);
+
+MODULE_DESCRIPTION("KUnit suite of the bounds of a timing wheel");
+MODULE_LICENSE("GPL");

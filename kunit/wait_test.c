@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite of callbacks that wait: a worker's may wait for other timeouts and for
+ * other wheels, and may take its time, and no other wheel waits for that.
+ *
+ * A false report of lockdep ends lockdep, so the cases look at that where there is one.
+ */
+#include <linux/lockdep.h>
+#include <linux/module.h>
+#include <linux/tracepoint.h>
+
+#include "fixture.h"
+#include "helper.h"
+#include "suite.h"
+
+#define TICK		((u64)NSEC_PER_MSEC)
+#define FAR		(3600 * (u64)NSEC_PER_SEC)
+
+/**
+ * struct errand - a worker's timeout, what its callback does, and for whom
+ * @t: the timeout
+ * @run: what the callback does
+ * @wheel: for @run: another wheel
+ * @other: for @run: another timeout
+ * @gate: for @run: a gate
+ * @cancelled: from @run: what a cancel returned
+ * @calls: how often it was called
+ * @done: completed at the end of the callback
+ * @over: the callback has ended
+ */
+struct errand {
+	struct twheel_timeout	t;
+	void			(*run)(struct errand *e);
+	struct twheel		*wheel;
+	struct twheel_timeout	*other;
+	struct gate		*gate;
+	bool			cancelled;
+	atomic_t		calls;
+	struct completion	done;
+	bool			over;
+};
+
+static void errand_runs(struct twheel_timeout *t)
+{
+	struct errand *e = container_of(t, struct errand, t);
+
+	atomic_inc(&e->calls);
+	if (e->run)
+		e->run(e);
+	WRITE_ONCE(e->over, true);
+	complete(&e->done);
+}
+
+static void errand_init(struct twheel *w, struct errand *e, void (*run)(struct errand *e))
+{
+	memset(e, 0, sizeof(*e));
+	e->run = run;
+	init_completion(&e->done);
+	twheel_timeout_init(w, &e->t, errand_runs);
+	twheel_use_workqueue(&e->t);
+}
+
+static struct twheel *make_wheel(struct kunit *test)
+{
+	struct twheel_params params = { .name = "kunit-wait", .slots = 16, .levels = 3 };
+	struct twheel *w = fixture_create(test->priv, &params);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
+	return w;
+}
+
+/* Of the wheel of the test. */
+static struct errand *errands(struct kunit *test, unsigned int n,
+			      void (*run)(struct errand *e))
+{
+	struct errand *e = kunit_kcalloc(test, n, sizeof(*e), GFP_KERNEL);
+	struct twheel *w = make_wheel(test);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, e);
+	for (i = 0; i < n; i++)
+		errand_init(w, &e[i], run);
+	return e;
+}
+
+static void arm_errand(struct kunit *test, struct errand *e)
+{
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&e->t, TICK));
+}
+
+static void expect_done(struct kunit *test, struct errand *e)
+{
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&e->done, PATIENCE), 0UL);
+}
+
+/* lockdep reports once, and is off then. */
+static void expect_no_report(struct kunit *test)
+{
+#ifdef CONFIG_LOCKDEP
+	KUNIT_EXPECT_TRUE(test, debug_locks);
+#endif
+}
+
+static void pass_gate(struct errand *e)
+{
+	gate_pass(e->gate);
+}
+
+/* Another wheel, made and ended in the callback of a worker */
+
+static void never_fires(struct twheel_timeout *t)
+{
+	WARN_ON_ONCE(true);
+}
+
+static void destroy_a_wheel(struct errand *e)
+{
+	struct twheel_params params = { .name = "kunit-inner", .slots = 16, .levels = 3 };
+	struct twheel *w = twheel_create(&params);
+	struct twheel_timeout t;
+
+	if (IS_ERR(w))
+		return;
+	twheel_timeout_init(w, &t, never_fires);
+	twheel_arm_after(&t, FAR);
+	twheel_flush(w);
+	twheel_destroy(w);
+	e->cancelled = true;
+}
+
+static void worker_may_destroy_another_wheel(struct kunit *test)
+{
+	struct errand *e = errands(test, 1, destroy_a_wheel);
+
+	arm_errand(test, e);
+	expect_done(test, e);
+	KUNIT_EXPECT_TRUE(test, e->cancelled);
+	expect_no_report(test);
+}
+
+/* Of a wheel whose worker is running: the wait is a real one. */
+static void destroy_the_other(struct errand *e)
+{
+	complete(&e->gate->open);
+	twheel_destroy(e->wheel);
+}
+
+static void worker_may_destroy_a_wheel_whose_worker_is_running(struct kunit *test)
+{
+	struct errand *e = errands(test, 1, destroy_the_other);
+	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
+	struct errand *inner = kunit_kzalloc(test, sizeof(*inner), GFP_KERNEL);
+	struct twheel_params params = { .name = "kunit-inner" };
+
+	e->wheel = twheel_create(&params);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, e->wheel);
+	gate_init(gate);
+	errand_init(e->wheel, inner, pass_gate);
+	e->gate = gate;
+	inner->gate = gate;
+	arm_errand(test, inner);
+	gate_wait(test, gate);
+	arm_errand(test, e);
+	expect_done(test, e);
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(inner->over));
+	expect_no_report(test);
+}
+
+/* The same from MANUAL wheels: their locks have names of their own. */
+static void advance_and_destroy(struct errand *e)
+{
+	struct twheel_params params = { .name = "kunit-inner", .clock = TWHEEL_MANUAL };
+	struct twheel *w = twheel_create(&params);
+
+	if (IS_ERR(w))
+		return;
+	e->cancelled = !twheel_advance(w, FAR);
+	twheel_stop(w, NULL, NULL);
+	twheel_destroy(w);
+}
+
+static void worker_may_advance_and_destroy_another_wheel(struct kunit *test)
+{
+	struct errand *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
+	struct fixture *f = manual_wheel(test, TICK, 16, 3);
+
+	KUNIT_ASSERT_NOT_NULL(test, e);
+	errand_init(f->wheel, e, advance_and_destroy);
+	arm_errand(test, e);
+	advance_tick(test, 1);
+	expect_done(test, e);
+	KUNIT_EXPECT_TRUE(test, e->cancelled);
+	expect_no_report(test);
+}
+
+/* Another timeout of the same wheel */
+
+static void cancel_the_other(struct errand *e)
+{
+	complete(&e->gate->open);
+	e->cancelled = twheel_cancel_sync(e->other);
+}
+
+static void shut_the_other_down(struct errand *e)
+{
+	complete(&e->gate->open);
+	e->cancelled = twheel_shutdown(e->other);
+}
+
+struct waiting_call {
+	const char *name;
+	void (*run)(struct errand *e);
+};
+
+static const struct waiting_call waiting_calls[] = {
+	{ "cancel_sync", cancel_the_other },
+	{ "shutdown", shut_the_other_down },
+};
+
+static void waiting_call_desc(const struct waiting_call *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(waiting_call, waiting_calls, waiting_call_desc);
+
+static void worker_may_wait_for_another_timeout_that_is_running(struct kunit *test)
+{
+	const struct waiting_call *c = test->param_value;
+	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
+	struct errand *e = errands(test, 2, c->run);
+
+	KUNIT_ASSERT_NOT_NULL(test, gate);
+	gate_init(gate);
+	e[0].gate = gate;
+	e[0].other = &e[1].t;
+	e[1].gate = gate;
+	e[1].run = pass_gate;
+	arm_errand(test, &e[1]);
+	gate_wait(test, gate);
+	arm_errand(test, &e[0]);
+	expect_done(test, &e[0]);
+	KUNIT_EXPECT_FALSE(test, e[0].cancelled);
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(e[1].over));
+	expect_no_report(test);
+}
+
+static void worker_may_take_out_another_timeout_that_is_pending(struct kunit *test)
+{
+	const struct waiting_call *c = test->param_value;
+	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
+	struct errand *e = errands(test, 2, c->run);
+
+	KUNIT_ASSERT_NOT_NULL(test, gate);
+	gate_init(gate);
+	e[0].gate = gate;
+	e[0].other = &e[1].t;
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&e[1].t, FAR));
+	arm_errand(test, &e[0]);
+	expect_done(test, &e[0]);
+	KUNIT_EXPECT_TRUE(test, e[0].cancelled);
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&e[1].t));
+	expect_no_report(test);
+}
+
+/* A worker that sleeps */
+
+struct beside_case {
+	const char *name;
+	bool same_wheel;
+	bool worker;
+};
+
+static const struct beside_case besides[] = {
+	{ "thread, same wheel", true, false },
+	{ "worker, same wheel", true, true },
+	{ "thread, other wheel", false, false },
+	{ "worker, other wheel", false, true },
+};
+
+static void beside_desc(const struct beside_case *b, char *desc)
+{
+	strscpy(desc, b->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(beside, besides, beside_desc);
+
+/**
+ * struct beside - a timeout that must fire while a worker's callback sleeps
+ * @e: the sleeper
+ * @other: the timeout
+ * @gate: where the sleeper waits
+ * @wheel: the other's wheel, if it has one of its own
+ */
+struct beside {
+	struct errand	*e;
+	struct errand	other;
+	struct gate	gate;
+	struct twheel	*wheel;
+};
+
+static struct beside *beside(struct kunit *test, void (*run)(struct errand *e))
+{
+	const struct beside_case *c = test->param_value;
+	struct twheel_params params = { .name = "kunit-other" };
+	struct beside *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
+	struct fixture *f = test->priv;
+
+	KUNIT_ASSERT_NOT_NULL(test, b);
+	b->e = errands(test, 1, run);
+	gate_init(&b->gate);
+	b->e->gate = &b->gate;
+	if (!c->same_wheel) {
+		b->wheel = twheel_create(&params);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, b->wheel);
+	}
+	errand_init(b->wheel ?: f->wheel, &b->other, NULL);
+	if (!c->worker)
+		twheel_timeout_init(b->wheel ?: f->wheel, &b->other.t, errand_runs);
+	return b;
+}
+
+static void sleeping_worker_holds_up_no_other_timeout(struct kunit *test)
+{
+	struct beside *b = beside(test, pass_gate);
+
+	arm_errand(test, b->e);
+	gate_wait(test, &b->gate);
+	arm_errand(test, &b->other);
+	expect_done(test, &b->other);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(b->e->over));
+	complete_all(&b->gate.open);
+	expect_done(test, b->e);
+	twheel_destroy(b->wheel);
+}
+
+/* It arms the other one itself, and waits until that has fired. */
+static void wait_for_the_other(struct errand *e)
+{
+	struct errand *other = container_of(e->other, struct errand, t);
+
+	twheel_arm_after(e->other, TICK);
+	e->cancelled = !wait_for_completion_timeout(&other->done, PATIENCE);
+}
+
+static void worker_may_wait_until_another_timeout_fires(struct kunit *test)
+{
+	struct beside *b = beside(test, wait_for_the_other);
+
+	b->e->other = &b->other.t;
+	arm_errand(test, b->e);
+	expect_done(test, b->e);
+	KUNIT_EXPECT_FALSE(test, b->e->cancelled);
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&b->other.calls));
+	twheel_destroy(b->wheel);
+}
+
+/* Under a lock of the scheduler: sched_waking is traced with the lock of a task held */
+
+#ifdef CONFIG_TRACEPOINTS
+
+#define NR_ARMED	16
+
+/**
+ * struct waking - timeouts that are armed whenever a task is woken
+ * @t: the timeouts
+ * @point: the tracepoint
+ * @armed: how many arms succeeded
+ * @fired: how many have fired
+ */
+struct waking {
+	struct twheel_timeout	t[NR_ARMED];
+	struct tracepoint	*point;
+	atomic_t		armed;
+	atomic_t		fired;
+};
+
+/* One test at a time uses it. */
+static struct waking *waking;
+
+static void waking_fires(struct twheel_timeout *t)
+{
+	atomic_inc(&waking->fired);
+}
+
+static void arm_at_wakeup(void *data, struct task_struct *p)
+{
+	struct waking *w = data;
+	unsigned int i;
+
+	for (i = 0; i < NR_ARMED; i++)
+		if (!twheel_arm_after(&w->t[i], i % 4 * TICK))
+			atomic_inc(&w->armed);
+}
+
+static void find_point(struct tracepoint *tp, void *data)
+{
+	struct waking *w = data;
+
+	if (!strcmp(tp->name, "sched_waking"))
+		w->point = tp;
+}
+
+/* An arm, or the hrtimer, that woke a task with the shard's lock held could deadlock. */
+static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *test)
+{
+	struct twheel *w = make_wheel(test);
+	unsigned int i;
+
+	waking = kunit_kzalloc(test, sizeof(*waking), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, waking);
+	for_each_kernel_tracepoint(find_point, waking);
+	KUNIT_ASSERT_NOT_NULL(test, waking->point);
+	for (i = 0; i < NR_ARMED; i++)
+		twheel_timeout_init(w, &waking->t[i], waking_fires);
+	KUNIT_ASSERT_EQ(test, 0, tracepoint_probe_register(waking->point, arm_at_wakeup, waking));
+	for (i = 0; i < 1000 && atomic_read(&waking->fired) < 100; i++)
+		msleep(20);
+	tracepoint_probe_unregister(waking->point, arm_at_wakeup, waking);
+	tracepoint_synchronize_unregister();
+	for (i = 0; i < NR_ARMED; i++)
+		twheel_shutdown(&waking->t[i]);
+	KUNIT_EXPECT_GE(test, atomic_read(&waking->fired), 100);
+	KUNIT_EXPECT_GE(test, atomic_read(&waking->armed), atomic_read(&waking->fired));
+	expect_no_report(test);
+}
+
+#else
+
+static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *test)
+{
+	kunit_skip(test, "the kernel has no tracepoints");
+}
+
+#endif
+
+/* Until it has run very often: a wait that does not end must not end the suite. */
+#define VERY_OFTEN	1000
+
+static void arm_again_and_linger(struct errand *e)
+{
+	msleep(5);
+	if (atomic_read(&e->calls) < VERY_OFTEN)
+		twheel_arm_after(&e->t, 0);
+	msleep(5);
+}
+
+static void cancel_sync_ends_a_worker_that_arms_itself_in_each_call(struct kunit *test)
+{
+	struct errand *e = errands(test, 1, arm_again_and_linger);
+
+	arm_errand(test, e);
+	expect_done(test, e);
+	twheel_cancel_sync(&e->t);
+	KUNIT_EXPECT_LT(test, atomic_read(&e->calls), VERY_OFTEN);
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&e->t));
+	/* It is as good as any other afterwards. */
+	reinit_completion(&e->done);
+	arm_errand(test, e);
+	expect_done(test, e);
+	twheel_shutdown(&e->t);
+}
+
+static struct kunit_case wait_cases[] = {
+	KUNIT_CASE(cancel_sync_ends_a_worker_that_arms_itself_in_each_call),
+	KUNIT_CASE(worker_may_destroy_another_wheel),
+	KUNIT_CASE(worker_may_destroy_a_wheel_whose_worker_is_running),
+	KUNIT_CASE(worker_may_advance_and_destroy_another_wheel),
+	KUNIT_CASE_PARAM(worker_may_wait_for_another_timeout_that_is_running,
+			 waiting_call_gen_params),
+	KUNIT_CASE_PARAM(worker_may_take_out_another_timeout_that_is_pending,
+			 waiting_call_gen_params),
+	KUNIT_CASE_PARAM(sleeping_worker_holds_up_no_other_timeout, beside_gen_params),
+	KUNIT_CASE_PARAM(worker_may_wait_until_another_timeout_fires, beside_gen_params),
+	KUNIT_CASE(arm_with_a_lock_of_the_scheduler_held_wakes_no_task),
+	{}
+};
+
+static struct kunit_suite wait_suite = {
+	.name = "twheel-wait",
+	.init = fixture_init,
+	.exit = fixture_exit,
+	.test_cases = wait_cases,
+};
+
+module_test_suite(wait_suite);
+
+MODULE_DESCRIPTION("KUnit suite of callbacks that wait");
+MODULE_LICENSE("GPL");
