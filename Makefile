@@ -37,6 +37,8 @@ help:
 	@echo '                   lockdep, kmemleak, with KCSAN, and with PREEMPT_RT;'
 	@echo '                   analysis, sanitize and valgrind'
 	@echo 'make check-all     these three in one go, which takes less time'
+	@echo 'make combination   ten million random operations in each of a dozen geometries'
+	@echo 'make mutations     the random programs find each defect that is brought back'
 	@echo 'make kunit         the KUnit suites, under User Mode Linux'
 	@echo 'make kunit-smp     the same on four CPUs, in QEMU, under KASAN and lockdep'
 	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
@@ -107,7 +109,11 @@ check-all: setup-debug setup-prove setup-deb
 deb-check: setup-vm setup-deb
 	@FRESH=1 tools/check/run packages
 
-library completion host kunit travel device adapters python samples static: setup-check
+# KUnit ends a case after five minutes: so it is played ten times.
+combination: setup-check
+	@ROUNDS=10 tools/check/run $@
+
+library completion host kunit mutations travel device adapters python samples static: setup-check
 	@FRESH=1 tools/check/run $@
 
 kunit-smp: setup-check
@@ -150,4 +156,4 @@ clean:
 .PHONY: all help modules tools vm demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind bench-native
+.PHONY: sanitize valgrind bench-native combination mutations

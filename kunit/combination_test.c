@@ -1,0 +1,1824 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite in which all features of a wheel meet: random programs, and a model
+ * that knows every answer.
+ *
+ * The programs are the subject of combination.h. The wheel is on the MANUAL clock,
+ * and the kernel has one CPU without preemption, or the program has no timeouts for
+ * workers. So there is one thread at a time that does anything, it gives the CPU up
+ * in known places alone, and a run can be repeated. Each actor changes the model right
+ * beside its call of the wheel:
+ *
+ *	the test		operations from outside; in twheel_advance(), the
+ *				callbacks of the thread and the sink
+ *	a worker		the beginning of its callback. Then it waits at a gate for
+ *				operations to carry out, or for its release
+ *	the waiter		calls that wait for a callback at a gate: cancel_sync,
+ *				shutdown, flush and stop. The test goes on meanwhile
+ *
+ * After an advance or a release the test waits until the workers have begun what they
+ * must begin. From there on up to four callbacks stand at gates, and what is due for
+ * workers stays handed over if there are four.
+ *
+ * Exact are: the answer of each call (of several reasons to refuse, any one may be
+ * given), the time that a callback is called at, the counts that a periodic timeout
+ * is told, the places under max_pending, the counters, what a stop hands back, and the
+ * order: ascending by tick, first in first out within a tick, in the thread and since
+ * the last step backward.
+ *
+ * A timeout has a window of ticks, lo to hi. It is early before lo, and late if it has
+ * not been called when an advance ends and the clock was at hi all the time. Mostly
+ * both are the tick that the deadline is rounded up to, or the tick after the current
+ * one if that is later. The window is wider
+ *
+ *  - after an arm with slack, until twheel_position() tells what the wheel has chosen
+ *  - after a step backward, until an advance has ended: the wheel places anew what is
+ *    pending when it notices the step, and it may not notice one that is taken back.
+ *    hi is the tick after the one stepped to, if that is later than hi was; lo is the
+ *    deadline, without slack
+ *  - between a step and the turn that sees it, for what is armed then
+ *
+ * A program that fails is shrunk: parts are taken out as long as it still fails. What
+ * is left is printed, with the seed. To play one program again, in each geometry:
+ *
+ *	insmod twheel_combination_kunit.ko seed=SEED steps=1
+ */
+#include <linux/completion.h>
+#include <linux/debug_locks.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "combination.h"
+#include "suite.h"
+
+static unsigned int steps = 20000;
+module_param(steps, uint, 0444);
+MODULE_PARM_DESC(steps, "Operations per case");
+
+static unsigned int rounds = 1;
+module_param(rounds, uint, 0444);
+MODULE_PARM_DESC(rounds, "How often each case is played");
+
+static unsigned int length = 400;
+module_param(length, uint, 0444);
+MODULE_PARM_DESC(length, "Operations per program");
+
+static unsigned long long seed;
+module_param(seed, ullong, 0444);
+MODULE_PARM_DESC(seed, "Play the programs from this seed on (0: a new one)");
+
+static bool once;
+module_param(once, bool, 0444);
+MODULE_PARM_DESC(once, "Stop at the first program that fails, and do not shrink it (N)");
+
+#define NR_WORKERS	4
+#define SHRINK_RUNS	1000
+
+/* For what must happen at once; less when a known fault is shrunk. */
+#define PATIENCE	(30 * HZ)
+
+/* From where an operation is carried out. */
+enum context {
+	FROM_TEST,
+	FROM_CALLBACK,
+	FROM_WORKER,
+	FROM_STOP,
+	NR_CONTEXTS,
+};
+
+struct model;
+
+/**
+ * struct call - a callback in progress
+ * @player: whose; NULL if its memory has been initialised again
+ */
+struct call {
+	struct player	*player;
+};
+
+/**
+ * struct gate - where the callback of a worker stands
+ * @call: the callback
+ * @go: completed when @op is set, or for the release
+ * @op: to carry out; NULL: the release
+ */
+struct gate {
+	struct call		call;
+	struct completion	go;
+	const struct operation	*op;
+};
+
+/**
+ * struct player - a timeout and what the model knows of it
+ * @p: the timeout; unless it is periodic, @p.t alone is used
+ * @m: the model
+ * @kind: of the timeout
+ * @worker: its callback is run by a worker
+ * @pending: it must be pending
+ * @handed: and must have been handed over to the workers
+ * @taken: it is in the batch of a sink
+ * @again: fixed delay: it will be enqueued when its callback ends
+ * @ended: it has had its last period
+ * @shutdown: it refuses to be armed
+ * @ending: its callback has been released while it was pending again; the wheel may
+ *	not have noticed the end
+ * @waited: the waiter is in twheel_cancel_sync() for it
+ * @call: its callback, or NULL
+ * @expires: deadline
+ * @interval: of a periodic one
+ * @left: deadlines to come; 0: no end
+ * @lo: earliest tick that it may fire at
+ * @hi: latest tick
+ * @order: of arming
+ * @epoch: in which it was armed; each step backward begins a new one
+ */
+struct player {
+	struct twheel_periodic	p;
+	struct model		*m;
+	enum twheel_kind	kind;
+	bool			worker, pending, handed, taken, again, ended, shutdown;
+	bool			ending, waited;
+	struct call		*call;
+	u64			expires, interval;
+	u32			left;
+	u32			epoch;
+	u64			lo, hi, order;
+};
+
+/**
+ * struct waiter - a thread for calls that wait
+ * @task: the thread
+ * @go: completed to have it make a call
+ * @done: completed when the call has returned
+ * @deed: the call
+ * @player: its argument, or NULL
+ * @busy: the test has not seen the end of the call yet
+ * @result: what was returned
+ * @want: what has to be
+ */
+struct waiter {
+	struct task_struct	*task;
+	struct completion	go, done;
+	enum deed		deed;
+	struct player		*player;
+	bool			busy, result, want;
+};
+
+/**
+ * struct model - the wheel as it must be
+ * @program: what is run
+ * @wheel: the wheel
+ * @pc: the next operation
+ * @skipped: callbacks that were let pass before it
+ * @deaf: callbacks carry out nothing
+ * @advancing: in twheel_advance()
+ * @stopped: twheel_stop() has been called
+ * @over: and has returned
+ * @now: time of the wheel
+ * @low: lowest tick since the advance began
+ * @clo: the wheel has seen the clock at this tick, or at one up to @chi
+ * @chi: see @clo
+ * @stepped: the clock was set since the advance began
+ * @unseen: it was set back; the wheel may not have noticed, or not be done with it
+ * @epoch: counts steps backward
+ * @order: counts arms
+ * @nr: pending players, as in struct twheel_counters; so are the following six
+ * @armed: see @nr
+ * @rearmed: see @nr
+ * @cancelled: see @nr
+ * @fired: see @nr
+ * @extended: see @nr
+ * @handed_back: see @nr; stopped there
+ * @kept: places of players that are not pending
+ * @map: the players that are pending
+ * @gates: callbacks of workers
+ * @begun: completed when a worker has come to its gate
+ * @answered: completed when it has carried out its operation
+ * @left: completed when it leaves
+ * @other: a timeout in another wheel
+ * @other_fired: completed when it fires
+ * @waiter: for calls that wait
+ * @patience: how long to wait for what must happen
+ * @operations: carried out in all
+ * @calls: fired in all
+ * @met: operations by what is done and from where
+ * @lockdep: it was on when the case began
+ * @fault: the first disagreement, or NULL
+ * @at: the operation of it
+ * @about: index of the player that it is about, or -1
+ * @got: what the wheel says
+ * @want: what the model says
+ * @array: for lists
+ * @chosen: for lists
+ * @players: the timeouts
+ */
+struct model {
+	struct program		*program;
+	struct twheel		*wheel;
+	u32			pc, skipped;
+	bool			deaf, advancing, stopped, over, stepped, unseen;
+	u64			now, low, clo, chi;
+	u32			epoch;
+	u64			order;
+	u64			nr, armed, rearmed, cancelled, fired, extended, handed_back;
+	u32			kept;
+	DECLARE_BITMAP(map, NR_PLAYERS);
+	struct gate		*gates[NR_WORKERS];
+	struct completion	begun, answered, left;
+	struct twheel_timeout	other;
+	struct completion	other_fired;
+	struct waiter		waiter;
+	unsigned long		patience;
+	u64			operations, calls;
+	u32			met[NR_DEEDS][NR_CONTEXTS];
+	bool			lockdep;
+	const char		*fault;
+	u32			at;
+	int			about;
+	u64			got, want;
+	struct twheel_timeout	*array[NR_PLAYERS];
+	struct player		*chosen[NR_PLAYERS];
+	struct player		players[NR_PLAYERS];
+};
+
+static void compare(struct model *m, const struct player *p, const char *what, u64 got,
+		    u64 want)
+{
+	if (likely(got == want) || m->fault)
+		return;
+	m->fault = what;
+	m->at = m->pc - 1;
+	m->about = p ? p - m->players : -1;
+	m->got = got;
+	m->want = want;
+}
+
+static void compare_range(struct model *m, const struct player *p, const char *what, u64 got,
+			  u64 lo, u64 hi)
+{
+	if (got < lo)
+		compare(m, p, what, got, lo);
+	else if (got > hi)
+		compare(m, p, what, got, hi);
+}
+
+/* Time */
+
+static u64 floor_tick(const struct model *m, u64 ns)
+{
+	return div64_u64(ns, m->program->geometry->tick_ns);
+}
+
+static u64 ceil_tick(const struct model *m, u64 ns)
+{
+	u64 tick = floor_tick(m, ns);
+
+	return tick * m->program->geometry->tick_ns < ns ? tick + 1 : tick;
+}
+
+static u64 sum_ns(u64 a, u64 b)
+{
+	return a > CLOCK_END - min(b, CLOCK_END) ? CLOCK_END : a + b;
+}
+
+/* @delta from now, on the clock. */
+static u64 time_at(const struct model *m, s64 delta)
+{
+	if (delta < 0)
+		return m->now - min(m->now, (u64)-delta);
+	return sum_ns(m->now, delta);
+}
+
+static u64 deadline(const struct model *m, const struct operation *op)
+{
+	return op->delta == INVALID ? CLOCK_END + 1 : time_at(m, op->delta);
+}
+
+/* Pending, in the model */
+
+/* The one after @p, or with NULL the first. */
+static struct player *next_pending(struct model *m, const struct player *p)
+{
+	u32 i = find_next_bit(m->map, NR_PLAYERS, p ? p - m->players + 1 : 0);
+
+	return i < NR_PLAYERS ? &m->players[i] : NULL;
+}
+
+/* Ask the wheel for the tick. Returns false if it has left its slot. */
+static bool narrow(struct model *m, struct player *p)
+{
+	struct twheel_position pos;
+
+	if (!twheel_position(&p->p.t, &pos))
+		return false;
+	compare_range(m, p, "tick", pos.tick, p->lo, p->hi);
+	p->lo = pos.tick;
+	p->hi = pos.tick;
+	return true;
+}
+
+static void insert(struct model *m, struct player *p, u64 expires, u64 slack)
+{
+	u64 tick = ceil_tick(m, expires);
+
+	if (p->again) {
+		p->again = false;
+		m->kept--;
+	}
+	p->expires = expires;
+	p->lo = max(tick, m->clo + 1);
+	p->hi = max(tick, m->chi + 1);
+	p->hi = max(p->hi, floor_tick(m, sum_ns(expires, slack)));
+	p->order = m->order++;
+	p->epoch = m->epoch;
+	p->pending = true;
+	__set_bit(p - m->players, m->map);
+	m->nr++;
+}
+
+/* And the wheel has enqueued it. */
+static void insert_armed(struct model *m, struct player *p, u64 expires, u64 slack)
+{
+	insert(m, p, expires, slack);
+	m->armed++;
+	if (p->lo != p->hi)
+		narrow(m, p);
+}
+
+static void take_out(struct model *m, struct player *p)
+{
+	p->pending = false;
+	p->handed = false;
+	__clear_bit(p - m->players, m->map);
+	m->nr--;
+}
+
+static bool model_cancel(struct model *m, struct player *p)
+{
+	if (p->again) {
+		p->again = false;
+		m->kept--;
+		return true;
+	}
+	if (!p->pending)
+		return false;
+	take_out(m, p);
+	m->cancelled++;
+	return true;
+}
+
+/*
+ * The clock is set to @tick, behind what the wheel has seen. What is pending is placed
+ * anew; or, if that is not @certain, may be.
+ */
+static void rebase(struct model *m, u64 tick, bool certain)
+{
+	struct player *p;
+
+	m->epoch++;
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p)) {
+		if (certain && !p->handed) {
+			p->hi = max(ceil_tick(m, p->expires), tick + 1);
+			p->lo = p->hi;
+			continue;
+		}
+		p->lo = ceil_tick(m, p->expires);
+		p->hi = max(p->hi, tick + 1);
+		p->handed = false;
+	}
+}
+
+/*
+ * It may have seen a step without our knowledge. Then what was armed since is placed
+ * anew, too, and may have been armed before the wheel knew, or after.
+ */
+static void widen(struct model *m)
+{
+	struct player *p;
+
+	m->epoch++;
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p))
+		p->lo = min(p->lo, ceil_tick(m, p->expires));
+}
+
+/* Refusals */
+
+#define REFUSE_INVALID	BIT(0)
+#define REFUSE_BUSY	BIT(1)
+#define REFUSE_PLACE	BIT(2)
+#define REFUSE_SHUTDOWN	BIT(3)
+
+static bool full(const struct model *m)
+{
+	return m->program->limit && m->nr + m->kept >= m->program->limit;
+}
+
+/* Why an arm of @p, which is not pending, can be refused. */
+static u32 refusals(const struct model *m, const struct player *p, u64 expires, u64 slack)
+{
+	u32 why = 0;
+
+	if (expires > CLOCK_END || slack > CLOCK_END)
+		why |= REFUSE_INVALID;
+	if (p->shutdown || m->stopped)
+		why |= REFUSE_SHUTDOWN;
+	if (p->taken)
+		why |= REFUSE_BUSY;
+	if (!p->pending && !p->again && !p->taken && full(m))
+		why |= REFUSE_PLACE;
+	return why;
+}
+
+/* And if it is periodic, but not armed as such. */
+static u32 refusals_to_go_on(const struct model *m, const struct player *p, u64 expires,
+			     u64 slack)
+{
+	u32 why = refusals(m, p, expires, slack);
+
+	return p->ended ? why | REFUSE_INVALID : why;
+}
+
+/* Compares what an arm has returned. Returns true if it has been refused. */
+static bool refused(struct model *m, struct player *p, const char *what, int ret, u32 why,
+		    int success)
+{
+	u32 reason = ret == -EINVAL ? REFUSE_INVALID : ret == -EBUSY ? REFUSE_BUSY :
+		     ret == -EAGAIN ? REFUSE_PLACE : ret == -ESHUTDOWN ? REFUSE_SHUTDOWN : 0;
+
+	if (!why)
+		compare(m, p, what, ret, success);
+	else if (!(reason & why))
+		compare(m, p, what, ret, why & REFUSE_INVALID ? -EINVAL :
+			why & REFUSE_SHUTDOWN ? -ESHUTDOWN :
+			why & REFUSE_BUSY ? -EBUSY : -EAGAIN);
+	return why || m->fault;
+}
+
+/* Operations on one timeout */
+
+static void do_arm(struct model *m, struct player *p, const struct operation *op)
+{
+	u64 expires = deadline(m, op), slack = op->deed == ARM_SLACK ? op->extra : 0;
+	u32 why;
+	int ret;
+
+	if (op->deed == ARM_AFTER)
+		expires = op->delta == INVALID ? CLOCK_END + 1 : sum_ns(m->now, abs(op->delta));
+	why = refusals_to_go_on(m, p, expires, slack);
+	if (p->pending)
+		why |= REFUSE_BUSY;
+	if (op->deed == ARM_AFTER)
+		ret = twheel_arm_after(&p->p.t, op->delta == INVALID ? INVALID : abs(op->delta));
+	else if (op->deed == ARM_SLACK)
+		ret = twheel_arm_slack(&p->p.t, expires, slack);
+	else
+		ret = twheel_arm(&p->p.t, expires);
+	if (!refused(m, p, "arm", ret, why, 0))
+		insert_armed(m, p, expires, slack);
+}
+
+static void do_arm_periodic(struct model *m, struct player *p, const struct operation *op)
+{
+	u64 expires = deadline(m, op);
+	u32 why = refusals(m, p, expires, 0);
+
+	if (!op->extra)
+		why |= REFUSE_INVALID;
+	if (p->pending || p->call)
+		why |= REFUSE_BUSY;
+	if (refused(m, p, "arm_periodic",
+		    twheel_arm_periodic(&p->p, expires, op->extra, op->repeat), why, 0))
+		return;
+	p->interval = op->extra;
+	p->left = op->repeat;
+	p->ended = false;
+	insert_armed(m, p, expires, 0);
+}
+
+static void do_mod(struct model *m, struct player *p, const struct operation *op)
+{
+	u64 expires = deadline(m, op), slack = op->deed == MOD_SLACK ? op->extra : 0;
+	u32 why = refusals_to_go_on(m, p, expires, slack);
+	bool pending = p->pending;
+	int ret;
+
+	if (op->deed == MOD_SLACK)
+		ret = twheel_mod_slack(&p->p.t, expires, slack);
+	else
+		ret = twheel_mod(&p->p.t, expires);
+	if (refused(m, p, "mod", ret, why, pending))
+		return;
+	if (pending) {
+		take_out(m, p);
+		m->cancelled++;
+		m->rearmed++;
+	}
+	insert_armed(m, p, expires, slack);
+}
+
+static void do_cancel(struct model *m, struct player *p)
+{
+	bool want = model_cancel(m, p);
+
+	compare(m, p, "cancel", twheel_cancel(&p->p.t), want);
+}
+
+static void do_try_cancel(struct model *m, struct player *p)
+{
+	unsigned long end = jiffies + m->patience;
+	int ret, want = -EBUSY;
+
+	if (!p->call && !p->taken)
+		want = model_cancel(m, p);
+	ret = twheel_try_cancel(&p->p.t);
+	while (ret == -EBUSY && p->ending && time_before(jiffies, end)) {
+		schedule();
+		ret = twheel_try_cancel(&p->p.t);
+	}
+	compare(m, p, "try_cancel", ret, want);
+}
+
+/* It does not wait, see may_wait(). */
+static void do_cancel_sync(struct model *m, struct player *p, const struct operation *op)
+{
+	bool want = model_cancel(m, p);
+
+	if (op->deed == SHUTDOWN) {
+		p->shutdown = true;
+		compare(m, p, "shutdown", twheel_shutdown(&p->p.t), want);
+	} else {
+		compare(m, p, "cancel_sync", twheel_cancel_sync(&p->p.t), want);
+	}
+}
+
+static void do_query(struct model *m, struct player *p)
+{
+	u64 remaining = p->pending && p->expires > m->now ? p->expires - m->now : 0;
+
+	compare(m, p, "pending", twheel_pending(&p->p.t), p->pending);
+	compare(m, p, "remaining_ns", twheel_remaining_ns(&p->p.t), remaining);
+	if (p->kind != TWHEEL_ONCE)
+		compare(m, p, "periodic_ended", twheel_periodic_ended(&p->p), p->ended);
+}
+
+/* Operations on many */
+
+static bool for_arm_list(const struct player *p)
+{
+	return p->kind == TWHEEL_ONCE && !p->pending && !p->call && !p->taken &&
+	       !p->waited && !p->ending;
+}
+
+static void do_arm_list(struct model *m, const struct operation *op)
+{
+	u64 expires = deadline(m, op);
+	u32 i, nr = 0, got;
+	struct player *p;
+
+	if (expires > CLOCK_END)
+		return;
+	for (i = 0; i < NR_PLAYERS && nr < op->nr; i++) {
+		p = &m->players[(op->who + i) % NR_PLAYERS];
+		if (!for_arm_list(p))
+			continue;
+		p->p.t.expires = sum_ns(expires, nr * op->extra);
+		m->array[nr] = &p->p.t;
+		m->chosen[nr++] = p;
+	}
+	got = twheel_arm_list(m->wheel, m->array, nr);
+	for (i = 0; i < nr; i++) {
+		p = m->chosen[i];
+		if (m->stopped || p->shutdown || full(m))
+			break;
+		insert_armed(m, p, p->p.t.expires, 0);
+	}
+	compare(m, NULL, "arm_list", got, i);
+}
+
+static void do_cancel_list(struct model *m, const struct operation *op)
+{
+	u32 i, nr = op->nr, want = 0;
+	struct player *p;
+
+	for (i = 0; i < nr; i++) {
+		p = &m->players[(op->who + i * 7) % NR_PLAYERS];
+		m->array[i] = &p->p.t;
+		m->chosen[i] = model_cancel(m, p) ? p : NULL;
+		want += !!m->chosen[i];
+	}
+	compare(m, NULL, "cancel_list", twheel_cancel_list(m->array, nr), want);
+	for (i = 0; i < nr; i++)
+		compare(m, m->chosen[i], "entry of cancel_list", !!m->array[i],
+			!!m->chosen[i]);
+}
+
+/* Timeouts, initialised, and initialised again while a callback runs */
+
+static void once_fires(struct twheel_timeout *t);
+static void period_fires(struct twheel_periodic *p);
+
+static void init_player(struct model *m, struct player *p, u32 what)
+{
+	p->m = m;
+	p->kind = TWHEEL_ONCE;
+	p->worker = false;
+	p->shutdown = false;
+	p->call = NULL;
+	if (m->program->sink) {
+		twheel_timeout_init(m->wheel, &p->p.t, NULL);
+		return;
+	}
+	if (what >= 4)
+		p->kind = what >= 6 ? TWHEEL_FIXED_DELAY : TWHEEL_FIXED_RATE;
+	p->ended = p->kind != TWHEEL_ONCE;
+	if (p->kind == TWHEEL_ONCE)
+		twheel_timeout_init(m->wheel, &p->p.t, once_fires);
+	else
+		twheel_periodic_init(m->wheel, &p->p, period_fires, p->kind);
+	p->worker = m->program->workers && what & 1;
+	if (p->worker)
+		twheel_use_workqueue(&p->p.t);
+}
+
+/*
+ * The callback of @p may do it, and whoever knows that no callback is running. But not
+ * while somebody waits for the end of it.
+ */
+static void do_reinit(struct model *m, struct player *p, const struct operation *op,
+		      struct call *call)
+{
+	if (p->taken || p->ending || (p->call && p->call != call))
+		return;
+	if (m->waiter.busy && m->waiter.player == p)
+		return;
+	do_cancel(m, p);
+	if (p->call)
+		p->call->player = NULL;
+	init_player(m, p, op->repeat % 8);
+}
+
+/* Time */
+
+static void do_set_clock(struct model *m, const struct operation *op)
+{
+	u64 ns = time_at(m, op->delta), tick = floor_tick(m, ns);
+
+	compare(m, NULL, "set_clock", twheel_set_clock(m->wheel, ns), 0);
+	if (tick < m->chi) {
+		rebase(m, tick, false);
+		m->unseen = true;
+	}
+	m->now = ns;
+	m->clo = min(m->clo, tick);
+	m->chi = max(m->chi, tick);
+	m->low = min(m->low, tick);
+	m->stepped = true;
+}
+
+/* Another wheel, also from a callback of this one's workers and during its stop */
+
+static void await(struct model *m, const struct player *p, struct completion *done,
+		  const char *what)
+{
+	if (!wait_for_completion_timeout(done, m->patience))
+		compare(m, p, what, false, true);
+}
+
+static void other_fires(struct twheel_timeout *t)
+{
+	complete(&container_of(t, struct model, other)->other_fired);
+}
+
+static void do_other_wheel(struct model *m)
+{
+	struct twheel_params params = {
+		.name = "kunit-other",
+		.clock = TWHEEL_MANUAL,
+		.tick_ns = 1,
+		.slots = 2,
+		.levels = 1,
+	};
+	struct twheel *w = twheel_create(&params);
+
+	if (IS_ERR(w))
+		return;
+	init_completion(&m->other_fired);
+	twheel_timeout_init(w, &m->other, other_fires);
+	twheel_use_workqueue(&m->other);
+	compare(m, NULL, "arm in another wheel", twheel_arm(&m->other, 1), 0);
+	compare(m, NULL, "advance of another wheel", twheel_advance(w, 1), 0);
+	await(m, NULL, &m->other_fired, "callback in another wheel");
+	twheel_flush(w);
+	compare(m, NULL, "shutdown in another wheel", twheel_shutdown(&m->other), false);
+	twheel_destroy(w);
+}
+
+/* Carrying out one operation */
+
+/* Would, or could, cancel_sync wait for a callback? */
+static bool may_wait(const struct model *m, const struct player *p)
+{
+	if (p->call || p->ending)
+		return true;
+	return p->pending && p->worker && p->expires <= m->now;
+}
+
+static void start_waiter(struct model *m, enum deed deed, struct player *p);
+
+static void cancel_and_wait(struct model *m, struct player *p, const struct operation *op,
+			    enum context from)
+{
+	if (from == FROM_CALLBACK || from == FROM_STOP)
+		return;
+	if (!may_wait(m, p))
+		do_cancel_sync(m, p, op);
+	else if (from == FROM_TEST && !p->waited)
+		start_waiter(m, op->deed, p);
+}
+
+/* While somebody waits for the end of @p, others must not arm it. */
+static bool arming_is_wrong(const struct player *p, const struct call *call)
+{
+	return p->waited && (!p->call || p->call != call);
+}
+
+/*
+ * @p was pending when its callback was released, and is not any more: now it can be
+ * made sure that the wheel has noticed the end. Returns false if here it cannot.
+ */
+static bool settle_end(struct model *m, struct player *p, enum context from)
+{
+	if (!p->ending || p->pending || p->call)
+		return true;
+	if (from != FROM_TEST)
+		return false;
+	compare(m, p, "cancel_sync after the end", twheel_cancel_sync(&p->p.t), false);
+	p->ending = false;
+	return true;
+}
+
+static void operate_on(struct model *m, struct player *p, const struct operation *op,
+		       enum context from, struct call *call)
+{
+	if (!settle_end(m, p, from))
+		return;
+	switch (op->deed) {
+	case ARM ... ARM_PERIODIC:
+		if (arming_is_wrong(p, call))
+			return;
+		if (p->kind != TWHEEL_ONCE && (op->deed == ARM_PERIODIC || op->repeat))
+			do_arm_periodic(m, p, op);
+		else
+			do_arm(m, p, op);
+		break;
+	case MOD ... MOD_SLACK:
+		if (!arming_is_wrong(p, call))
+			do_mod(m, p, op);
+		break;
+	case CANCEL:
+		do_cancel(m, p);
+		break;
+	case TRY_CANCEL:
+		if (from != FROM_STOP && (from == FROM_TEST || !p->ending))
+			do_try_cancel(m, p);
+		break;
+	case CANCEL_SYNC:
+	case SHUTDOWN:
+		cancel_and_wait(m, p, op, from);
+		break;
+	case REINIT:
+		do_reinit(m, p, op, call);
+		break;
+	default:
+		do_query(m, p);
+	}
+}
+
+static void operate(struct model *m, const struct operation *op, enum context from,
+		    struct call *call)
+{
+	struct player *p = &m->players[op->who % NR_PLAYERS];
+
+	m->operations++;
+	m->met[op->deed][from]++;
+	if (op->who == SELF && call && call->player)
+		p = call->player;
+	switch (op->deed) {
+	case ARM_LIST:
+		do_arm_list(m, op);
+		break;
+	case CANCEL_LIST:
+		do_cancel_list(m, op);
+		break;
+	case SET_CLOCK:
+		do_set_clock(m, op);
+		break;
+	case EXTEND:
+		break;
+	case OTHER_WHEEL:
+		if (from != FROM_CALLBACK)
+			do_other_wheel(m);
+		break;
+	default:
+		operate_on(m, p, op, from, call);
+	}
+	if (!m->fault)
+		compare(m, p, "pending after it", twheel_pending(&p->p.t), p->pending);
+}
+
+/* The next operation if it is to be carried out inside, and now. */
+static const struct operation *next_inside(struct model *m)
+{
+	const struct program *program = m->program;
+
+	if (m->deaf || m->fault || m->pc >= program->nr)
+		return NULL;
+	if (program->list[m->pc].site != INSIDE)
+		return NULL;
+	if (m->skipped < program->list[m->pc].skip) {
+		m->skipped++;
+		return NULL;
+	}
+	m->skipped = 0;
+	return &program->list[m->pc++];
+}
+
+static void operate_inside(struct model *m, enum context from, struct call *call)
+{
+	const struct operation *op;
+
+	do {
+		op = next_inside(m);
+		if (op)
+			operate(m, op, from, call);
+	} while (op && op->more);
+}
+
+/* Callbacks */
+
+static void check_order(struct model *m, const struct player *p)
+{
+	struct player *q;
+
+	if (p->worker || p->epoch != m->epoch)
+		return;
+	for (q = next_pending(m, NULL); q; q = next_pending(m, q)) {
+		if (q->worker || q->epoch != m->epoch)
+			continue;
+		if (q->hi < p->lo)
+			compare(m, q, "overtaken: its tick", q->hi, p->lo);
+		if (q->hi == p->lo && q->lo == p->hi && q->order < p->order)
+			compare(m, q, "overtaken within a tick", q->order, p->order);
+	}
+}
+
+/* @p has left the wheel for its callback or the sink. */
+static void check_expiry(struct model *m, struct player *p)
+{
+	compare(m, p, "pending when called", p->pending, true);
+	compare(m, p, "stop is over when called", m->over, false);
+	compare(m, p, "clock when called", twheel_now(m->wheel), m->now);
+	if (m->now < p->expires)
+		compare(m, p, "called early, at", m->now, p->expires);
+	if (floor_tick(m, m->now) < p->lo)
+		compare(m, p, "called early, in tick", floor_tick(m, m->now), p->lo);
+	if (!m->fault)
+		take_out(m, p);
+	check_order(m, p);
+	m->fired++;
+	m->calls++;
+}
+
+static void begin_period(struct model *m, struct player *p)
+{
+	u64 missed = 0, last;
+
+	if (p->kind == TWHEEL_FIXED_RATE)
+		missed = div64_u64(m->now - p->expires, p->interval);
+	if (p->left)
+		missed = min_t(u64, missed, p->left - 1);
+	last = p->expires + missed * p->interval;
+	if (p->left) {
+		p->left -= missed + 1;
+		p->ended = !p->left;
+	}
+	compare(m, p, "missed", p->p.missed, missed);
+	compare(m, p, "expires", p->p.expires, last);
+	compare(m, p, "repeat", p->p.repeat, p->left);
+	compare(m, p, "ended", twheel_periodic_ended(&p->p), p->ended);
+	if (p->ended)
+		return;
+	if (p->kind == TWHEEL_FIXED_RATE) {
+		insert_armed(m, p, sum_ns(last, p->interval), 0);
+	} else {
+		p->again = true;
+		m->kept++;
+	}
+}
+
+static void begin_call(struct model *m, struct player *p, struct call *call)
+{
+	compare(m, p, "called while its callback runs", !!p->call, false);
+	check_expiry(m, p);
+	if (m->fault)
+		return;
+	p->ending = false;
+	p->call = call;
+	call->player = p;
+	if (p->kind != TWHEEL_ONCE)
+		begin_period(m, p);
+}
+
+/* The wheel does the same when the callback has returned. */
+static void end_call(struct model *m, struct call *call)
+{
+	struct player *p = call->player;
+
+	if (!p)
+		return;
+	p->call = NULL;
+	if (!p->again)
+		return;
+	insert(m, p, sum_ns(m->now, p->interval), 0);
+	m->armed++;
+}
+
+static struct gate **free_gate(struct model *m)
+{
+	u32 i;
+
+	for (i = 0; i < NR_WORKERS; i++)
+		if (!m->gates[i])
+			return &m->gates[i];
+	return NULL;
+}
+
+static void stand_at_gate(struct model *m, struct gate *gate)
+{
+	for (;;) {
+		complete(&m->begun);
+		wait_for_completion(&gate->go);
+		if (!gate->op)
+			break;
+		operate(m, gate->op, FROM_WORKER, &gate->call);
+		complete(&m->answered);
+	}
+}
+
+static void worker_calls(struct model *m, struct player *p)
+{
+	struct gate **place = free_gate(m), gate = { };
+
+	compare(m, p, "a worker is free", !!place, true);
+	begin_call(m, p, &gate.call);
+	if (m->fault)
+		return;
+	init_completion(&gate.go);
+	*place = &gate;
+	stand_at_gate(m, &gate);
+	end_call(m, &gate.call);
+	*place = NULL;
+	complete(&m->left);
+}
+
+static void thread_calls(struct model *m, struct player *p)
+{
+	struct call call = { };
+
+	compare(m, p, "called in an advance", m->advancing, true);
+	begin_call(m, p, &call);
+	if (m->fault)
+		return;
+	compare(m, NULL, "advance from a callback", twheel_advance(m->wheel, m->now), -EDEADLK);
+	operate_inside(m, FROM_CALLBACK, &call);
+	end_call(m, &call);
+}
+
+static void once_fires(struct twheel_timeout *t)
+{
+	struct player *p = container_of(t, struct player, p.t);
+
+	if (p->m->fault)
+		return;
+	compare(p->m, p, "by a worker", !!(current->flags & PF_WQ_WORKER), p->worker);
+	if (p->worker)
+		worker_calls(p->m, p);
+	else
+		thread_calls(p->m, p);
+}
+
+/* After a fault nothing goes on for ever. */
+static void period_fires(struct twheel_periodic *p)
+{
+	struct player *player = container_of(p, struct player, p);
+
+	if (player->m->fault)
+		twheel_cancel(&p->t);
+	else
+		once_fires(&p->t);
+}
+
+/* The sink */
+
+static bool extend(struct model *m, struct player *p, const struct operation *op)
+{
+	u64 expires = deadline(m, op);
+	u32 why = 0;
+
+	if (expires > CLOCK_END)
+		why |= REFUSE_INVALID;
+	if (p->shutdown || m->stopped)
+		why |= REFUSE_SHUTDOWN;
+	if (refused(m, p, "extend", twheel_extend(&p->p.t, expires, op->extra), why, 0))
+		return false;
+	p->taken = false;
+	m->kept--;
+	m->fired--;
+	m->extended++;
+	insert(m, p, expires, op->extra);
+	narrow(m, p);
+	return true;
+}
+
+static bool sink_operates(struct model *m, struct player *p)
+{
+	struct call call = { .player = p };
+	const struct operation *op;
+
+	do {
+		op = next_inside(m);
+		if (op && op->deed == EXTEND) {
+			m->operations++;
+			m->met[EXTEND][FROM_CALLBACK]++;
+			if (extend(m, p, op))
+				return true;
+		} else if (op) {
+			operate(m, op, FROM_CALLBACK, &call);
+		}
+	} while (op && op->more);
+	return false;
+}
+
+static void take_batch(struct model *m, struct list_head *expired, unsigned int nr)
+{
+	struct twheel_timeout *t;
+	unsigned int n = 0;
+
+	list_for_each_entry(t, expired, entry) {
+		struct player *p = container_of(t, struct player, p.t);
+
+		check_expiry(m, p);
+		p->taken = true;
+		m->kept++;
+		n++;
+	}
+	compare(m, NULL, "timeouts of a batch", n, nr);
+}
+
+static void sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct twheel_timeout *t, *next;
+	struct model *m = sink_data;
+
+	compare(m, NULL, "time of the batch", now_ns, m->now);
+	take_batch(m, expired, nr);
+	list_for_each_entry_safe(t, next, expired, entry) {
+		struct player *p = container_of(t, struct player, p.t);
+
+		list_del_init(&t->entry);
+		if (!m->fault && sink_operates(m, p))
+			continue;
+		p->taken = false;
+		m->kept--;
+		twheel_accept(t);
+		if (!m->fault)
+			operate_inside(m, FROM_CALLBACK, NULL);
+	}
+}
+
+/* Workers */
+
+static u32 busy_workers(const struct model *m)
+{
+	u32 i, nr = 0;
+
+	for (i = 0; i < NR_WORKERS; i++)
+		nr += !!m->gates[i];
+	return nr;
+}
+
+static bool must_be_called(const struct model *m, const struct player *p)
+{
+	return p->pending && p->handed && !p->call && p->hi <= floor_tick(m, m->now) &&
+	       p->expires <= m->now;
+}
+
+static struct player *any_to_be_called(struct model *m)
+{
+	struct player *p;
+
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p))
+		if (must_be_called(m, p))
+			return p;
+	return NULL;
+}
+
+/* Until the workers have begun what they must begin. */
+static void settle(struct model *m)
+{
+	struct player *p;
+
+	if (!m->program->workers)
+		return;
+	while (!m->fault && !m->stopped && busy_workers(m) < NR_WORKERS) {
+		p = any_to_be_called(m);
+		if (!p)
+			break;
+		await(m, p, &m->begun, "called by a worker");
+	}
+}
+
+static struct gate *choose_gate(struct model *m, u32 i)
+{
+	u32 n;
+
+	for (n = 0; n < NR_WORKERS; n++)
+		if (m->gates[(i + n) % NR_WORKERS])
+			return m->gates[(i + n) % NR_WORKERS];
+	return NULL;
+}
+
+static void do_by_worker(struct model *m, const struct operation *op)
+{
+	struct gate *gate = choose_gate(m, op->nr);
+
+	if (!gate) {
+		operate(m, op, FROM_TEST, NULL);
+		return;
+	}
+	gate->op = op;
+	complete(&gate->go);
+	await(m, gate->call.player, &m->answered, "operation of a worker has ended");
+}
+
+/* The waiter */
+
+static void handed_back(void *data, struct twheel_timeout *t)
+{
+	struct player *p = container_of(t, struct player, p.t);
+	struct call call = { .player = p }, *outer = p->call;
+	struct model *m = data;
+
+	compare(m, p, "handed back, pending", p->pending, true);
+	compare(m, p, "handed back, ends before", outer && p->kind != TWHEEL_ONCE, false);
+	compare(m, p, "state of what is handed back", twheel_pending(t), false);
+	if (m->fault)
+		return;
+	take_out(m, p);
+	m->handed_back++;
+	p->ending = false;
+	p->call = &call;
+	operate_inside(m, FROM_STOP, &call);
+	if (call.player)
+		p->call = outer;
+}
+
+static bool make_call(struct model *m, enum deed deed, struct player *p)
+{
+	switch (deed) {
+	case CANCEL_SYNC:
+		return twheel_cancel_sync(&p->p.t);
+	case SHUTDOWN:
+		return twheel_shutdown(&p->p.t);
+	case FLUSH:
+		twheel_flush(m->wheel);
+		return false;
+	default:
+		twheel_stop(m->wheel, handed_back, m);
+		return false;
+	}
+}
+
+static int waiter_thread(void *data)
+{
+	struct model *m = data;
+	struct waiter *w = &m->waiter;
+
+	for (;;) {
+		wait_for_completion(&w->go);
+		if (w->deed == NR_DEEDS)
+			break;
+		w->result = make_call(m, w->deed, w->player);
+		complete(&w->done);
+	}
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(1);
+	return 0;
+}
+
+/* The call of the waiter has returned. */
+static void end_waiter(struct model *m)
+{
+	struct waiter *w = &m->waiter;
+	struct player *p = w->player, *q;
+
+	w->busy = false;
+	if (p) {
+		/* Armed by the callback that was waited for. */
+		w->want |= model_cancel(m, p);
+		p->waited = false;
+		p->ending = false;
+		compare(m, p, w->deed == SHUTDOWN ? "shutdown" : "cancel_sync", w->result,
+			w->want);
+		compare(m, p, "callback after cancel_sync", !!p->call, false);
+	}
+	if (w->deed != STOP)
+		return;
+	m->over = true;
+	for (q = m->players; q < m->players + NR_PLAYERS; q++)
+		compare(m, q, "not handed back", q->pending || q->again, false);
+}
+
+/* Does a callback keep the call of the waiter from returning? */
+static bool waiter_is_held_up(const struct model *m)
+{
+	const struct player *p = m->waiter.player;
+
+	return p ? !!p->call : busy_workers(m) != 0;
+}
+
+/* Until the call has returned, or a callback has begun that it may wait for. */
+static void join_waiter(struct model *m)
+{
+	unsigned long end = jiffies + m->patience;
+	struct waiter *w = &m->waiter;
+
+	while (w->busy && !m->fault) {
+		if (wait_for_completion_timeout(&w->done, 1)) {
+			end_waiter(m);
+			return;
+		}
+		if (waiter_is_held_up(m))
+			return;
+		if (time_after(jiffies, end))
+			compare(m, w->player, "call that waits returns", false, true);
+	}
+}
+
+/* Have the waiter make a call, and wait until it waits, or has returned. */
+static void start_waiter(struct model *m, enum deed deed, struct player *p)
+{
+	unsigned long end = jiffies + m->patience;
+	struct waiter *w = &m->waiter;
+
+	if (w->busy)
+		return;
+	w->deed = deed;
+	w->player = p;
+	w->busy = true;
+	w->want = false;
+	if (p)
+		w->want = model_cancel(m, p);
+	if (deed == CANCEL_SYNC)
+		p->waited = true;
+	else if (deed == SHUTDOWN)
+		p->shutdown = true;
+	else if (deed == STOP)
+		m->stopped = true;
+	complete(&w->go);
+	while (task_is_running(w->task) && !completion_done(&w->done)) {
+		if (time_after(jiffies, end))
+			break;
+		schedule();
+	}
+	if (completion_done(&w->done))
+		join_waiter(m);
+}
+
+/* Release */
+
+/* Wait until the wheel has noticed that the callback of @p has ended. */
+static void await_end(struct model *m, struct player *p)
+{
+	unsigned long end = jiffies + m->patience;
+
+	if (p->call)
+		return;
+	if (p->kind == TWHEEL_FIXED_DELAY && p->pending && !p->ending) {
+		/* A stop can have handed it back since. */
+		while (!twheel_pending(&p->p.t) && p->pending && time_before(jiffies, end))
+			schedule();
+		compare(m, p, "pending after its callback", twheel_pending(&p->p.t),
+			p->pending);
+		narrow(m, p);
+	} else if (!p->pending) {
+		compare(m, p, "cancel_sync at the end", twheel_cancel_sync(&p->p.t), false);
+		p->ending = false;
+	}
+}
+
+static void release(struct model *m, struct gate *gate)
+{
+	struct player *p = gate->call.player;
+
+	gate->op = NULL;
+	if (p && p->pending)
+		p->ending = true;
+	complete(&gate->go);
+	await(m, p, &m->left, "worker leaves its callback");
+	if (m->fault)
+		return;
+	if (!waiter_is_held_up(m))
+		join_waiter(m);
+	if (p && !m->fault && (!m->waiter.busy || m->waiter.player != p))
+		await_end(m, p);
+	settle(m);
+}
+
+static void release_all(struct model *m)
+{
+	while (!m->fault && (busy_workers(m) || m->waiter.busy)) {
+		if (busy_workers(m))
+			release(m, choose_gate(m, 0));
+		else
+			join_waiter(m);
+	}
+}
+
+/* Advance */
+
+/* The clock was at @tick all the time, or later. */
+static void check_lateness(struct model *m, u64 tick)
+{
+	struct player *p;
+
+	if (m->stopped)
+		return;
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p)) {
+		if (p->hi > tick)
+			continue;
+		if (p->worker)
+			p->handed = true;
+		else
+			compare(m, p, "late, not called in tick", tick, p->hi);
+	}
+}
+
+/* After a step backward: what is not in a slot has been handed over as it is due. */
+static void look_at_all(struct model *m)
+{
+	u64 tick = floor_tick(m, m->now);
+	struct player *p;
+
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p)) {
+		if (p->handed || narrow(m, p))
+			continue;
+		compare(m, p, "in a slot", p->worker, true);
+		compare_range(m, p, "handed over in tick", tick, p->lo, U64_MAX);
+		p->handed = true;
+		p->hi = min(p->hi, tick);
+	}
+}
+
+/* The wheel sees the clock at @ns before it calls anything. */
+static void advance_to(struct model *m, u64 ns)
+{
+	u64 tick = floor_tick(m, ns);
+	bool back = tick < m->chi, look = back || m->unseen;
+
+	if (back)
+		rebase(m, tick, tick < m->clo && !m->unseen && !m->stopped);
+	else if (look)
+		widen(m);
+	m->now = ns;
+	m->low = tick;
+	m->clo = tick;
+	m->chi = tick;
+	m->stepped = false;
+	m->unseen &= m->stopped;
+	m->advancing = true;
+	compare(m, NULL, "advance", twheel_advance(m->wheel, ns), 0);
+	m->advancing = false;
+	check_lateness(m, m->low);
+	if (look && !m->stepped && !m->stopped)
+		look_at_all(m);
+	settle(m);
+}
+
+/* What callbacks have done to the clock is seen by a second advance at the latest. */
+static void do_advance(struct model *m, u64 ns)
+{
+	bool deaf = m->deaf;
+
+	advance_to(m, ns);
+	while (m->stepped && !m->fault) {
+		m->deaf = true;
+		advance_to(m, m->now);
+	}
+	m->deaf = deaf;
+}
+
+static void do_advance_to_next(struct model *m, const struct operation *op)
+{
+	struct player *p;
+	u64 lo = U64_MAX;
+
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p))
+		if (!p->handed)
+			lo = min(lo, p->lo);
+	if (lo > floor_tick(m, CLOCK_END) || lo <= floor_tick(m, m->now))
+		do_advance(m, time_at(m, op->delta));
+	else
+		do_advance(m, sum_ns(lo * m->program->geometry->tick_ns, abs(op->delta)));
+}
+
+/* Invariants */
+
+static void compare_stats(struct model *m)
+{
+	struct twheel_counters stats;
+
+	if (m->waiter.busy || m->fault)
+		return;
+	twheel_stats(m->wheel, &stats);
+	compare(m, NULL, "stats: pending", stats.pending, m->nr);
+	compare(m, NULL, "stats: armed", stats.armed, m->armed);
+	compare(m, NULL, "stats: rearmed", stats.rearmed, m->rearmed);
+	compare(m, NULL, "stats: cancelled", stats.cancelled, m->cancelled);
+	compare(m, NULL, "stats: fired", stats.fired, m->fired);
+	compare(m, NULL, "stats: extended", stats.extended, m->extended);
+	compare(m, NULL, "stats: stopped", stats.stopped, m->handed_back);
+}
+
+static void compare_next_expiry(struct model *m)
+{
+	u64 hi = U64_MAX, next = twheel_next_expiry(m->wheel);
+	struct player *p;
+
+	if (m->stopped)
+		return;
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p))
+		hi = min(hi, p->hi);
+	if (hi == U64_MAX && !m->unseen)
+		compare(m, NULL, "next expiry", next, CLOCK_END);
+	else if (hi <= floor_tick(m, CLOCK_END))
+		compare_range(m, NULL, "next expiry", next, 0,
+			      hi * m->program->geometry->tick_ns);
+}
+
+/* Programs */
+
+/* One from outside. */
+static void step(struct model *m, const struct operation *op)
+{
+	m->skipped = 0;
+	m->stepped = false;
+	switch (op->deed) {
+	case ADVANCE:
+		do_advance(m, time_at(m, op->delta));
+		break;
+	case ADVANCE_TO_NEXT:
+		do_advance_to_next(m, op);
+		break;
+	case RELEASE:
+		if (busy_workers(m))
+			release(m, choose_gate(m, op->nr));
+		break;
+	case FLUSH:
+		start_waiter(m, FLUSH, NULL);
+		break;
+	case STOP:
+		if (!m->stopped)
+			start_waiter(m, STOP, NULL);
+		break;
+	default:
+		if (op->site == WORKER)
+			do_by_worker(m, op);
+		else
+			operate(m, op, FROM_TEST, NULL);
+		settle(m);
+		return;
+	}
+	m->operations++;
+}
+
+static void check_now_and_then(struct model *m)
+{
+	if (m->waiter.busy && completion_done(&m->waiter.done))
+		join_waiter(m);
+	if (m->pc % 8)
+		return;
+	compare_stats(m);
+	compare_next_expiry(m);
+	cond_resched();
+}
+
+/* A step that the wheel has begun to deal with is no rest. */
+static void audit(struct model *m)
+{
+	if (!m->fault && !m->unseen)
+		compare(m, NULL, "audit", twheel_audit(m->wheel), 0);
+}
+
+static void finish(struct model *m)
+{
+	m->deaf = true;
+	release_all(m);
+	if (!m->stopped && !m->fault) {
+		do_advance(m, m->now);
+		release_all(m);
+		compare_stats(m);
+		audit(m);
+		start_waiter(m, STOP, NULL);
+		release_all(m);
+	}
+	compare_stats(m);
+	audit(m);
+	compare(m, NULL, "arm after stop", twheel_mod(&m->players[0].p.t, 0), -ESHUTDOWN);
+}
+
+/* Everybody leaves, whatever has happened. */
+static void clean_up(struct model *m)
+{
+	u32 i;
+
+	for (i = 0; i < NR_WORKERS; i++)
+		if (m->gates[i]) {
+			m->gates[i]->op = NULL;
+			complete(&m->gates[i]->go);
+		}
+	if (m->waiter.busy)
+		wait_for_completion_timeout(&m->waiter.done, 30 * HZ);
+	twheel_destroy(m->wheel);
+	m->wheel = NULL;
+}
+
+static struct twheel *make_wheel(struct model *m)
+{
+	const struct geometry *g = m->program->geometry;
+	struct twheel_params params = {
+		.name = "kunit-combination",
+		.clock = TWHEEL_MANUAL,
+		.tick_ns = g->tick_ns,
+		.slots = g->asked ?: g->shape.slots,
+		.levels = g->shape.levels,
+		.sink = m->program->sink ? sink : NULL,
+		.sink_data = m,
+		.max_pending = m->program->limit,
+	};
+
+	return twheel_create(&params);
+}
+
+static void reset(struct model *m)
+{
+	u32 i;
+
+	/* Memory, the thread and what counts over all programs stay. */
+	memset((void *)m + offsetof(struct model, pc), 0,
+	       offsetof(struct model, gates) - offsetof(struct model, pc));
+	memset(m->gates, 0, sizeof(m->gates));
+	init_completion(&m->begun);
+	init_completion(&m->answered);
+	init_completion(&m->left);
+	init_completion(&m->waiter.done);
+	m->waiter.busy = false;
+	m->fault = NULL;
+	memset(m->players, 0, sizeof(m->players));
+	for (i = 0; i < NR_PLAYERS; i++)
+		init_player(m, &m->players[i], i % 8);
+}
+
+/* Returns true if all has gone well. */
+static bool run_program(struct model *m)
+{
+	m->wheel = make_wheel(m);
+	if (IS_ERR(m->wheel)) {
+		m->fault = "no wheel";
+		return false;
+	}
+	reset(m);
+	while (m->pc < m->program->nr && !m->fault) {
+		step(m, &m->program->list[m->pc++]);
+		check_now_and_then(m);
+	}
+	if (!m->fault)
+		finish(m);
+	clean_up(m);
+	compare(m, NULL, "lockdep has a report", m->lockdep && !debug_locks, false);
+	return !m->fault;
+}
+
+/* Shrinking */
+
+/*
+ * Run the program without @nr operations from @from on. Returns true if it fails in the
+ * same way, with @fault.
+ */
+static bool fails_without(struct model *m, const struct program *whole, u32 from, u32 nr,
+			  const char *fault)
+{
+	struct program *p = m->program;
+
+	memcpy(p->list, whole->list, from * sizeof(p->list[0]));
+	memcpy(p->list + from, whole->list + from + nr,
+	       (whole->nr - from - nr) * sizeof(p->list[0]));
+	p->nr = whole->nr - nr;
+	return !run_program(m) && m->fault == fault;
+}
+
+/* The shortest program that is found, in m->program. */
+static void shrink(struct model *m)
+{
+	struct program *whole = vmalloc(sizeof(*whole));
+	const char *fault = m->fault;
+	u32 size, from, runs = 0;
+
+	/* Lockdep reports once. */
+	if (!whole || (m->lockdep && !debug_locks)) {
+		vfree(whole);
+		return;
+	}
+	m->patience = HZ / 10;
+	*whole = *m->program;
+	whole->nr = min(whole->nr, m->pc);
+	for (size = max(whole->nr / 2, 1U); size; size /= 2) {
+		for (from = 0; from + size <= whole->nr && runs < SHRINK_RUNS; runs++) {
+			if (fails_without(m, whole, from, size, fault))
+				*whole = *m->program;
+			else
+				from += size;
+		}
+	}
+	*m->program = *whole;
+	run_program(m);
+	vfree(whole);
+}
+
+static void report(struct kunit *test, struct model *m, u64 program_seed)
+{
+	if (once) {
+		KUNIT_FAIL(test, "seed=%llu: operation %u: player %d: %s: %lld, not %lld",
+			   program_seed, m->at, m->about, m->fault, (s64)m->got,
+			   (s64)m->want);
+		return;
+	}
+	kunit_info(test, "seed=%llu: operation %u: player %d: %s: %lld, not %lld: is shrunk\n",
+		   program_seed, m->at, m->about, m->fault, (s64)m->got, (s64)m->want);
+	shrink(m);
+	print_program(test, m->program);
+	if (!m->fault) {
+		KUNIT_FAIL(test, "seed=%llu: failed once, not again", program_seed);
+		return;
+	}
+	KUNIT_FAIL(test, "seed=%llu: operation %u: player %d: %s: %lld, not %lld",
+		   program_seed, m->at, m->about, m->fault, (s64)m->got, (s64)m->want);
+}
+
+/* The cases */
+
+static const struct geometry geometries[] = {
+	{ "1 level of 2 slots", { 2, 1 }, 1000 },
+	{ "1 level of 8 slots, tick 1 ns", { 8, 1 }, 1 },
+	{ "1 level of 256 slots", { 256, 1 }, NSEC_PER_MSEC },
+	{ "1 level of 65536 slots", { 65536, 1 }, 1000 },
+	{ "2 levels of 8 slots, tick 1 day", { 8, 2 }, 86400 * NSEC_PER_SEC },
+	{ "2 levels of 2 slots, tick 7 ns", { 2, 2 }, 7 },
+	{ "3 levels of 4 slots, tick almost 1 s", { 4, 3 }, 999999937 },
+	{ "4 levels of 256 slots", { 256, 4 }, NSEC_PER_MSEC },
+	{ "4 levels of 256 slots, tick 1 ns", { 256, 4 }, 1 },
+	{ "3 levels, 50 slots asked for", { 64, 3 }, 333333, .asked = 50 },
+	{ "8 levels of 16 slots", { 16, 8 }, 1000 },
+	{ "8 levels of 2 slots, tick 3 ns", { 2, 8 }, 3 },
+};
+
+static void geometry_desc(const struct geometry *g, char *desc)
+{
+	strscpy(desc, g->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+/* Each geometry, and all over again. A case must not take longer than KUnit allows. */
+static const void *geometry_gen_params(const void *prev, char *desc)
+{
+	static unsigned int nr;
+
+	if (!prev)
+		nr = 0;
+	if (nr == rounds * ARRAY_SIZE(geometries))
+		return NULL;
+	geometry_desc(&geometries[nr % ARRAY_SIZE(geometries)], desc);
+	return &geometries[nr++ % ARRAY_SIZE(geometries)];
+}
+
+/* See the opening comment. */
+static bool workers_are_deterministic(void)
+{
+	return num_possible_cpus() == 1 && !IS_ENABLED(CONFIG_PREEMPTION);
+}
+
+/* A generator that has lost a feature tests nothing: each has met each context. */
+static void expect_all_met(struct kunit *test, const struct model *m)
+{
+	u32 deed, from;
+
+	for (deed = 0; deed <= SET_CLOCK; deed++) {
+		for (from = 0; from < NR_CONTEXTS; from++) {
+			if (from == FROM_WORKER && !workers_are_deterministic())
+				continue;
+			if (from == FROM_STOP || (deed == EXTEND && from != FROM_CALLBACK))
+				continue;
+			KUNIT_EXPECT_GT_MSG(test, m->met[deed][from], 0U,
+					    "operation %u from context %u", deed, from);
+		}
+	}
+}
+
+static void random_programs_agree_with_the_model(struct kunit *test)
+{
+	struct model *m = test->priv;
+	u64 program_seed = seed ?: get_random_u64();
+	static bool failed;
+	u32 programs = 0;
+
+	if (failed && once) {
+		kunit_skip(test, "a program has failed");
+		return;
+	}
+	kunit_info(test, "seed=%llu steps=%u\n", program_seed, steps);
+	m->patience = PATIENCE;
+	m->operations = 0;
+	m->calls = 0;
+	memset(m->met, 0, sizeof(m->met));
+	m->lockdep = debug_locks;
+	do {
+		write_program(m->program, test->param_value, program_seed, length,
+			      workers_are_deterministic());
+		if (!run_program(m)) {
+			report(test, m, program_seed);
+			failed = true;
+			return;
+		}
+		program_seed++;
+		programs++;
+	} while (m->operations < steps);
+	kunit_info(test, "%llu operations in %u programs, %llu calls\n", m->operations, programs,
+		   m->calls);
+	KUNIT_EXPECT_GT(test, m->calls, m->operations / 100);
+	if (steps >= 20000)
+		expect_all_met(test, m);
+}
+
+static struct kunit_case combination_cases[] = {
+	KUNIT_CASE_PARAM(random_programs_agree_with_the_model, geometry_gen_params),
+	{}
+};
+
+static int combination_init(struct kunit *test)
+{
+	struct model *m = vzalloc(sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	test->priv = m;
+	m->program = vzalloc(sizeof(*m->program));
+	if (!m->program)
+		return -ENOMEM;
+	init_completion(&m->waiter.go);
+	m->waiter.task = kthread_run(waiter_thread, m, "kunit-waiter");
+	if (IS_ERR(m->waiter.task))
+		return PTR_ERR(m->waiter.task);
+	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+}
+
+static void combination_exit(struct kunit *test)
+{
+	struct model *m = test->priv;
+
+	if (!m)
+		return;
+	if (!IS_ERR_OR_NULL(m->waiter.task)) {
+		m->waiter.deed = NR_DEEDS;
+		complete(&m->waiter.go);
+		kthread_stop(m->waiter.task);
+	}
+	vfree(m->program);
+	vfree(m);
+}
+
+static struct kunit_suite combination_suite = {
+	.name = "twheel-combination",
+	.init = combination_init,
+	.exit = combination_exit,
+	.test_cases = combination_cases,
+};
+
+module_test_suite(combination_suite);
+
+MODULE_DESCRIPTION("KUnit suite of random programs on a timing wheel, against a model");
+MODULE_LICENSE("GPL");
