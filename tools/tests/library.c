@@ -70,10 +70,13 @@ static void touched_event_comes_at_the_last_touch(void)
 	last = in_ns(ctx, 600 * NSEC_PER_MSEC);
 	CHECK_EQ(twheel_touch(ctx, id, last), 0);
 	now = in_ns(ctx, 0);
+	/* The wheel may have seen the first touch alone: no event for an hour. */
+	if (now >= armed) {
+		ktap_skip("the touch may have come too late");
+		return;
+	}
 	CHECK_EQ(twheel_read(ctx, &event, 1, patience_ns()), 1);
 	CHECK_EQ(event.id, id);
-	if (now >= armed)
-		ktap_skip("the touch may have come too late");
 	CHECK_EQ(event.expires_ns, last);
 	CHECK(event.fired_ns >= last);
 }
