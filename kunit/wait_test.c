@@ -439,10 +439,10 @@ static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *te
 
 static void arm_again_and_linger(struct errand *e)
 {
-	msleep(5);
+	msleep(20);
 	if (atomic_read(&e->calls) < VERY_OFTEN)
 		twheel_arm_after(&e->t, 0);
-	msleep(5);
+	msleep(20);
 }
 
 static void cancel_sync_ends_a_worker_that_arms_itself_in_each_call(struct kunit *test)
