@@ -158,6 +158,7 @@ struct player {
  * @done: completed when the call has returned
  * @deed: the call
  * @player: its argument, or NULL
+ * @begun: the thread has got it
  * @busy: the test has not seen the end of the call yet
  * @result: what was returned
  * @want: what has to be
@@ -167,7 +168,7 @@ struct waiter {
 	struct completion	go, done;
 	enum deed		deed;
 	struct player		*player;
-	bool			busy, result, want;
+	bool			begun, busy, result, want;
 };
 
 /**
@@ -1214,6 +1215,7 @@ static int waiter_thread(void *data)
 		wait_for_completion(&w->go);
 		if (w->deed == NR_DEEDS)
 			break;
+		WRITE_ONCE(w->begun, true);
 		w->result = make_call(m, w->deed, w->player);
 		complete(&w->done);
 	}
@@ -1291,8 +1293,11 @@ static void start_waiter(struct model *m, enum deed deed, struct player *p)
 		p->shutdown = true;
 	else if (deed == STOP)
 		m->stopped = true;
+	w->begun = false;
 	complete(&w->go);
-	while (task_is_running(w->task) && !completion_done(&w->done)) {
+	/* On another CPU it is not running at once. */
+	while (!READ_ONCE(w->begun) ||
+	       (task_is_running(w->task) && !completion_done(&w->done))) {
 		if (time_after(jiffies, end))
 			break;
 		schedule();
