@@ -190,7 +190,10 @@ static inline unsigned int arm_linked(struct twheel *w, struct list_head *list)
 	unsigned int nr = list_count_nodes(list), armed, i;
 	struct twheel_timeout **array, *t;
 
-	array = kmalloc_array(nr, sizeof(*array), GFP_KERNEL | __GFP_NOFAIL);
+	/* Callbacks call this too: they must not sleep, and arm few. */
+	array = kmalloc_array(nr, sizeof(*array), GFP_NOWAIT | __GFP_NOWARN);
+	if (!array)
+		array = kmalloc_array(nr, sizeof(*array), GFP_KERNEL | __GFP_NOFAIL);
 	for (i = 0; i < nr; i++) {
 		array[i] = list_first_entry(list, struct twheel_timeout, entry);
 		list_del_init(&array[i]->entry);
