@@ -285,7 +285,7 @@ static inline void write_program(struct program *p, const struct geometry *g, u6
 	p->nr = min_t(u32, nr, PROGRAM_MAX);
 	for (i = 0; i < p->nr; i++)
 		write_operation(&d, &p->list[i]);
-	/* What follows is for the timeouts that are handed back, and for the rest. */
+	/* The operations after it meet the hand-back and a stopped wheel. */
 	if (p->nr > 20 && throw(&d, 2)) {
 		p->list[p->nr - 20].deed = STOP;
 		p->list[p->nr - 20].site = OUTSIDE;

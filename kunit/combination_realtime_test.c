@@ -11,8 +11,8 @@
  *
  * A player has a lock. It is held around each call for its timeout that does not wait,
  * and where a callback begins. So the model knows what may be returned, and how many
- * armings are open: each ends exactly once, in a call, a cancel, or a hand-back. What it
- * does not know is whether a timeout that is due has been taken out. Then two answers
+ * armings are open: each ends exactly once, in a call, a cancel, or a hand-back. The
+ * model does not know whether a due timeout has been taken out already. Then two answers
  * are right.
  *
  * A call is early if the clock is behind the deadline and was so for GRACE: it may have
@@ -540,7 +540,7 @@ static void once_fires(struct twheel_timeout *t)
 	end_call(p);
 }
 
-/* What it is told is of the call: nobody changes it until the callback ends. */
+/* The engine sets these members for the call, and not again until the callback ends. */
 static void begin_period(struct party *p)
 {
 	guard(spinlock)(&p->lock);
@@ -666,7 +666,7 @@ static void cycle_cpu(void)
 #endif
 }
 
-/* What has been due all the time for so long is late. */
+/* A timeout that has been due all the time for so long is late. */
 static void look_for_the_late(struct world *m)
 {
 	u64 now = ktime_get_ns();

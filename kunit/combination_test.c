@@ -36,7 +36,7 @@
  *    pending when it notices the step, and it may not notice one that is taken back.
  *    hi is the tick after the one stepped to, if that is later than hi was; lo is the
  *    deadline, without slack
- *  - between a step and the turn that sees it, for what is armed then
+ *  - between a step and the turn that sees it, for timeouts armed then
  *
  * A program that fails is shrunk: parts are taken out as long as it still fails. What
  * is left is printed, with the seed. To play one program again, in each geometry:
@@ -80,7 +80,7 @@ MODULE_PARM_DESC(once, "Stop at the first program that fails, and do not shrink 
 #define NR_WORKERS	4
 #define SHRINK_RUNS	1000
 
-/* For what must happen at once; less when a known fault is shrunk. */
+/* Limit for an answer that must come at once; less when a known fault is shrunk. */
 #define PATIENCE	(30 * HZ)
 
 /* From where an operation is carried out. */
@@ -375,8 +375,8 @@ static bool model_cancel(struct model *m, struct player *p)
 }
 
 /*
- * The clock is set to @tick, behind what the wheel has seen. What is pending is placed
- * anew; or, if that is not @certain, may be.
+ * The clock is set to @tick, behind what the wheel has seen. Pending timeouts are
+ * placed anew, or may be if that is not @certain.
  */
 static void rebase(struct model *m, u64 tick, bool certain)
 {
@@ -1416,7 +1416,7 @@ static void advance_to(struct model *m, u64 ns)
 	settle(m);
 }
 
-/* What callbacks have done to the clock is seen by a second advance at the latest. */
+/* The wheel sees a step that a callback makes in a second advance at the latest. */
 static void do_advance(struct model *m, u64 ns)
 {
 	bool deaf = m->deaf;
