@@ -26,6 +26,7 @@
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/mutex.h>
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/timekeeping.h>
@@ -44,7 +45,7 @@ module_param(seed, ullong, 0444);
 MODULE_PARM_DESC(seed, "Seed of all programs (0: a new one)");
 
 #define NR_ACTORS	3
-#define NR_STEPS	256
+#define NR_STEPS	1024
 #define GRACE		((u64)NSEC_PER_SEC)
 #define PATIENCE	(20 * (u64)NSEC_PER_SEC)
 #define DAY		(86400 * (s64)NSEC_PER_SEC)
@@ -61,7 +62,8 @@ MODULE_PARM_DESC(seed, "Seed of all programs (0: a new one)");
  * @ended: it is periodic, and must be armed as such
  * @open: armings that have not ended; of a periodic one, 1 until it has been cancelled
  *	or has had its last period
- * @inside: its callback is running
+ * @life: how often the timeout has been initialised
+ * @inside: callbacks of this life that are running
  * @deadline: of the latest arming
  * @late: until when it must have been called
  * @earliest: the earliest deadline of those open
@@ -72,13 +74,26 @@ MODULE_PARM_DESC(seed, "Seed of all programs (0: a new one)");
 struct party {
 	struct twheel_periodic	p;
 	struct world		*m;
-	spinlock_t		lock;		/* all but @m, @kind and @worker */
+	spinlock_t		lock;		/* all but @m */
 	enum twheel_kind	kind;
 	bool			worker, waited, shutdown, ended;
-	u32			open, inside;
+	u32			open, life, inside;
 	u64			deadline, late, earliest, interval;
 	u32			left;
 	u64			due_since;
+};
+
+/**
+ * struct call - a callback that is running
+ * @p: the player that it is for
+ * @life: of the player when the callback began. Since then the timeout may have been
+ *	initialised anew; the wheel does not wait for this callback then
+ * @worker: a worker runs it, so it may sleep
+ */
+struct call {
+	struct party	*p;
+	u32		life;
+	bool		worker;
 };
 
 /**
@@ -101,10 +116,11 @@ struct actor {
  * struct world - the model, and what plays with it
  * @wheel: the wheel
  * @base: when the case began; the clock stays within years of this
- * @steps_lock: protects @left_at and @left_wall
+ * @step: one step at a time
+ * @steps_lock: protects @nr_steps, @left_at and @left_wall
  * @nr_steps: steps of the clock
- * @left_at: monotonic time of the last steps
- * @left_wall: the wall clock before them
+ * @left_at: monotonic time of each of the last steps
+ * @left_wall: the wall clock right before each of them; U64_MAX: not known yet
  * @to: where @stepping sets the clock to
  * @stepping: sets the clock for callbacks, which must not block
  * @inside: program of the callbacks
@@ -124,7 +140,8 @@ struct actor {
 struct world {
 	struct twheel		*wheel;
 	u64			base;
-	spinlock_t		steps_lock;	/* left_at, left_wall, nr_steps */
+	struct mutex		step;
+	spinlock_t		steps_lock;
 	u32			nr_steps;
 	u64			left_at[NR_STEPS], left_wall[NR_STEPS];
 	u64			to;
@@ -173,18 +190,27 @@ static void set_wall(u64 ns)
 	do_settimeofday64(&ts);
 }
 
-static void note_step(struct world *m)
-{
-	guard(spinlock)(&m->steps_lock);
-	m->left_at[m->nr_steps % NR_STEPS] = ktime_get_ns();
-	m->left_wall[m->nr_steps % NR_STEPS] = wall();
-	m->nr_steps++;
-}
-
+/*
+ * How far the clock came before the step is known after it only: time goes on until the
+ * clock is set. In between every deadline may have been reached.
+ */
 static void step_wall(struct world *m, u64 to)
 {
-	note_step(m);
+	u64 at, before;
+	u32 i;
+
+	guard(mutex)(&m->step);
+	scoped_guard(spinlock, &m->steps_lock) {
+		i = m->nr_steps++ % NR_STEPS;
+		m->left_at[i] = ktime_get_ns();
+		m->left_wall[i] = U64_MAX;
+	}
+	at = ktime_get_ns();
+	before = wall();
 	set_wall(clamp(to, m->base - 300 * DAY, m->base + 3000 * DAY));
+	guard(spinlock)(&m->steps_lock);
+	m->left_at[i] = ktime_get_ns();
+	m->left_wall[i] = before + m->left_at[i] - at;
 }
 
 static void step_work(struct work_struct *work)
@@ -197,16 +223,17 @@ static void step_work(struct work_struct *work)
 /* Was the clock at @deadline, or later, within the last GRACE? */
 static bool was_due(struct world *m, u64 deadline)
 {
-	u64 now = ktime_get_ns();
+	u64 from = ktime_get_ns() - GRACE;
 	u32 i;
 
 	if (wall() >= deadline)
 		return true;
 	guard(spinlock)(&m->steps_lock);
 	for (i = 0; i < min_t(u32, m->nr_steps, NR_STEPS); i++)
-		if (now - m->left_at[i] < GRACE && m->left_wall[i] >= deadline)
+		if (m->left_at[i] > from && m->left_wall[i] >= deadline)
 			return true;
-	return false;
+	/* So many steps that the history does not reach back as far. */
+	return m->nr_steps > NR_STEPS && m->left_at[m->nr_steps % NR_STEPS] > from;
 }
 
 static u64 from_now(s64 delta)
@@ -399,8 +426,11 @@ static void do_reinit(struct party *p, const struct operation *op)
 {
 	if (p->open || p->inside != 1 || p->waited || p->m->inside->sink)
 		return;
-	if (p->kind == TWHEEL_ONCE)
-		init_player(p->m, p, op->repeat % 4);
+	if (p->kind != TWHEEL_ONCE)
+		return;
+	init_player(p->m, p, op->repeat % 4);
+	p->life++;
+	p->inside = 0;
 }
 
 static void operate_locked(struct party *p, const struct operation *op, bool inside)
@@ -506,46 +536,51 @@ static void operate_inside(struct world *m, struct party *self)
 
 /* Callbacks */
 
-/* Returns false if there was nothing to call for. */
-static void begin_once(struct party *p)
+static struct call begin_call(struct party *p)
 {
-	guard(spinlock)(&p->lock);
+	lockdep_assert_held(&p->lock);
 	p->inside++;
 	atomic64_inc(&p->m->calls);
 	compare(p->m, p, "called after stop", p->m->over, false);
+	return (struct call){ .p = p, .life = p->life, .worker = p->worker, };
+}
+
+static void end_call(const struct call *c)
+{
+	guard(spinlock)(&c->p->lock);
+	c->p->inside -= c->life == c->p->life;
+}
+
+static void work(const struct call *c)
+{
+	struct world *m = c->p->m;
+
+	operate_inside(m, c->p);
+	if (c->worker && !(atomic_read(&m->inside_pc) % 16))
+		usleep_range(1000, 30000);
+}
+
+static struct call begin_once(struct party *p)
+{
+	guard(spinlock)(&p->lock);
 	if (!was_due(p->m, p->earliest))
 		disagree(p->m, p, "called early, at", wall(), p->earliest);
 	closed(p, "called, open");
-}
-
-static void end_call(struct party *p)
-{
-	guard(spinlock)(&p->lock);
-	p->inside--;
-}
-
-static void work(struct party *p)
-{
-	operate_inside(p->m, p);
-	if (p->worker && !(atomic_read(&p->m->inside_pc) % 16))
-		usleep_range(1000, 30000);
+	return begin_call(p);
 }
 
 static void once_fires(struct twheel_timeout *t)
 {
-	struct party *p = container_of(t, struct party, p.t);
+	struct call c = begin_once(container_of(t, struct party, p.t));
 
-	begin_once(p);
-	work(p);
-	end_call(p);
+	work(&c);
+	end_call(&c);
 }
 
 /* The engine sets these members for the call, and not again until the callback ends. */
-static void begin_period(struct party *p)
+static struct call begin_period(struct party *p)
 {
 	guard(spinlock)(&p->lock);
-	p->inside++;
-	atomic64_inc(&p->m->calls);
 	if (!was_due(p->m, p->p.expires))
 		disagree(p->m, p, "called early for", wall(), p->p.expires);
 	if (p->left) {
@@ -565,15 +600,15 @@ static void begin_period(struct party *p)
 	/* Whatever follows has a deadline of its own. */
 	expect(p, CLOCK_END, 0);
 	p->earliest = 0;
+	return begin_call(p);
 }
 
 static void period_fires(struct twheel_periodic *p)
 {
-	struct party *player = container_of(p, struct party, p);
+	struct call c = begin_period(container_of(p, struct party, p));
 
-	begin_period(player);
-	work(player);
-	end_call(player);
+	work(&c);
+	end_call(&c);
 }
 
 static bool extend(struct world *m, struct party *p)
@@ -881,6 +916,7 @@ static int realtime_init(struct kunit *test)
 	test->priv = m;
 	right_offset = wall() - ktime_get_ns();
 	m->base = wall();
+	mutex_init(&m->step);
 	spin_lock_init(&m->steps_lock);
 	INIT_WORK(&m->stepping, step_work);
 	m->inside = vzalloc(sizeof(*m->inside));
