@@ -1116,7 +1116,14 @@ static bool twheel_went_back(struct twheel_shard *s)
 	return s->rebase;
 }
 
-/* An hrtimer has fired: set it anew, or wake the thread. */
+/*
+ * An hrtimer has fired: set it anew, or wake the thread.
+ *
+ * If it has fired before its time, the clock has just gone back. The CPU may still be in an
+ * interrupt that began before, in which the hrtimer code expires by the time before. Set
+ * anew from here, the hrtimer would fire again in the same interrupt, for ever. So the
+ * thread sets it.
+ */
 static void twheel_look(struct twheel_shard *s)
 {
 	struct task_struct *thread = NULL;
@@ -1124,10 +1131,13 @@ static void twheel_look(struct twheel_shard *s)
 	u64 now, wake;
 
 	spin_lock_irqsave(&s->lock, flags);
-	if (s->wake == TWHEEL_QUEUED || s->stopped)
+	if (s->wake == TWHEEL_QUEUED || s->wake == TWHEEL_NEVER || s->stopped)
 		goto unlock;
 	now = twheel_clock_tick(s->wheel);
-	wake = twheel_went_back(s) ? TWHEEL_NOW : twheel_next_wake(s, now);
+	if (twheel_went_back(s) || s->wake > now)
+		wake = TWHEEL_NOW;
+	else
+		wake = twheel_next_wake(s, now);
 	if (wake == TWHEEL_NEVER) {
 		s->wake = wake;
 	} else if (wake > now) {

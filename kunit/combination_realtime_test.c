@@ -289,7 +289,8 @@ static bool may_be_refused(const struct party *p, int ret, u64 deadline, u64 sla
 	case -EBUSY:
 		return p->open;
 	case -EINVAL:
-		return deadline > CLOCK_END || slack > CLOCK_END || p->ended;
+		/* @left: it may be on its way into its last callback. */
+		return deadline > CLOCK_END || slack > CLOCK_END || p->ended || p->left;
 	case -EAGAIN:
 		return p->m->inside->limit;
 	case -ESHUTDOWN:

@@ -10,6 +10,7 @@
  * spins meanwhile. On a machine with one CPU the cases that need this are skipped; the
  * MANUAL clock plays the same steps everywhere.
  */
+#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
@@ -377,6 +378,79 @@ static void cancel_after_a_step_back_takes_it_out(struct kunit *test)
 
 /* Back and forth */
 
+/**
+ * struct interrupt - an interrupt in the middle of which the clock is stepped
+ * @timer: fires right before the hrtimer of @alarm, in the same interrupt
+ * @work: arms both, on another CPU
+ * @alarm: the alarm
+ * @begun: completed in the interrupt, which then waits for the step
+ */
+struct interrupt {
+	struct hrtimer		timer;
+	struct work_struct	work;
+	struct wake_up		*alarm;
+	struct completion	begun;
+};
+
+static enum hrtimer_restart wait_for_step(struct hrtimer *timer)
+{
+	struct interrupt *in = container_of(timer, struct interrupt, timer);
+	u64 end = ktime_get_ns() + NSEC_PER_SEC;
+
+	complete(&in->begun);
+	while (wall() >= in->alarm->at && ktime_get_ns() < end)
+		cpu_relax();
+	return HRTIMER_NORESTART;
+}
+
+/*
+ * Interrupts are off until both are due. The step forward keeps the wheel's second hrtimer,
+ * which does not follow the clock, out of this interrupt.
+ */
+static void begin_interrupt(struct work_struct *work)
+{
+	struct interrupt *in = container_of(work, struct interrupt, work);
+	struct wake_up *a = in->alarm;
+
+	a->at = div64_u64(wall() + HOUR, TICK) * TICK;
+	twheel_arm(&a->t, a->at);
+	set_wall(a->at - 2 * TICK);
+	local_irq_disable();
+	hrtimer_start(&in->timer, ns_to_ktime(a->at - TICK), HRTIMER_MODE_ABS);
+	while (wall() < a->at)
+		cpu_relax();
+	local_irq_enable();
+}
+
+/*
+ * In an interrupt the hrtimer code goes on with the time that it has read in the beginning.
+ * The wheel reads the time after the step, and must not ask for the same interrupt again.
+ */
+static void step_back_in_the_interrupt_does_not_repeat_it(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, &usual);
+	struct interrupt *in = kunit_kzalloc(test, sizeof(*in), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, in);
+	if (spare_cpu() >= nr_cpu_ids)
+		kunit_skip(test, "one CPU has the interrupt, another one steps the clock");
+	in->alarm = alarms(test, 1);
+	INIT_WORK(&in->work, begin_interrupt);
+	hrtimer_setup(&in->timer, wait_for_step, CLOCK_REALTIME, HRTIMER_MODE_ABS);
+	for (i = 0; i < 10; i++) {
+		init_completion(&in->begun);
+		schedule_work_on(spare_cpu(), &in->work);
+		wait_for_completion(&in->begun);
+		set_wall(in->alarm->at - HOUR / 2);
+		flush_work(&in->work);
+		expect_silence(test, bell);
+		set_wall(in->alarm->at);
+		expect_rings(test, bell, 1);
+	}
+	hrtimer_cancel(&in->timer);
+}
+
 static void steps_both_ways_lose_nothing(struct kunit *test)
 {
 	static const s64 steps[] = { -HOUR, HOUR / 2, -DAY, 2 * HOUR, DAY, -HOUR, HOUR };
@@ -725,6 +799,7 @@ static struct kunit_case realtime_cases[] = {
 			 shape_gen_params),
 	KUNIT_CASE_PARAM(mod_after_a_step_back_is_exact, shape_gen_params),
 	KUNIT_CASE_PARAM(cancel_after_a_step_back_takes_it_out, shape_gen_params),
+	KUNIT_CASE(step_back_in_the_interrupt_does_not_repeat_it),
 	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, shape_gen_params),
 	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_pass_fires_nothing_early, shape_gen_params),
 	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_tick_fires_nothing_early, shape_gen_params),
