@@ -355,11 +355,11 @@ enum twheel_rebase {
  * struct twheel_shard - the part of a wheel that is filled from one CPU
  * @lock: protects all members that are not constant, and the timeouts at home here
  * @stopped: nothing can be armed any more
- * @plain: an arm has nothing to check: the shard is neither stopped nor being rebased,
- *	and the clock is not CLOCK_REALTIME
  * @rebase: enum twheel_rebase
  * @notify: wake waiters when the lock is released
  * @cpu: arms on this CPU come here; constant
+ * @plain_cpu: @cpu while an arm there has nothing to check, because the shard is neither
+ *	stopped nor being rebased and the clock is not CLOCK_REALTIME; otherwise UINT_MAX
  * @geometry: copy of the wheel's; constant
  * @cursor: tick entered last, or the one before a block whose cascade goes on
  * @done: timeouts are armed for later ticks only. In a pass its target; in a rebase
@@ -370,6 +370,7 @@ enum twheel_rebase {
  * @cancelled: as in struct twheel_counters, without those that were moved
  * @rearmed: as in struct twheel_counters
  * @wheel: the wheel; constant
+ * @level_of: twheel_level_of_bit(); constant
  * @shift: for each level, twheel_shift(); constant
  * @ring_mask: for each level, twheel_ring() - 1; constant
  * @row: for each level, its part of @slots; constant
@@ -407,10 +408,10 @@ enum twheel_rebase {
 struct twheel_shard {
 	spinlock_t		lock;		/* the shard, the timeouts at home */
 	bool			stopped;
-	bool			plain;
 	u8			rebase;
 	bool			notify;
 	unsigned int		cpu;
+	unsigned int		plain_cpu;
 	struct twheel_geometry	geometry;
 	u64			cursor;
 	u64			done;
@@ -420,6 +421,7 @@ struct twheel_shard {
 	u64			cancelled;
 	u64			rearmed;
 	struct twheel		*wheel;
+	u8			level_of[BITS_PER_TYPE(u64)];
 	u8			shift[TWHEEL_MAX_LEVELS];
 	u32			ring_mask[TWHEEL_MAX_LEVELS];
 	struct twheel_slot	*row[TWHEEL_MAX_LEVELS];
@@ -566,7 +568,15 @@ static u64 twheel_clock_tick(const struct twheel *w)
 
 static void twheel_set_plain(struct twheel_shard *s)
 {
-	s->plain = !s->stopped && !s->rebase && s->wheel->clock != TWHEEL_REALTIME;
+	bool plain = !s->stopped && !s->rebase && s->wheel->clock != TWHEEL_REALTIME;
+
+	s->plain_cpu = plain ? s->cpu : UINT_MAX;
+}
+
+/* An arm on this CPU has nothing to check, at least about the shard. */
+static __always_inline bool twheel_is_plain(const struct twheel_shard *s)
+{
+	return s->plain_cpu == raw_smp_processor_id();
 }
 
 /* Debugobjects: report a timeout that is freed while pending, as for timers. */
@@ -662,6 +672,12 @@ static __always_inline void twheel_append(struct list_head *entry, struct list_h
 	entry->prev = last;
 	head->prev = entry;
 	WRITE_ONCE(last->next, entry);
+}
+
+/* twheel_level() as seen from the cursor of the shard. */
+static u32 twheel_level_now(const struct twheel_shard *s, u64 tick)
+{
+	return s->level_of[twheel_differing_bit(tick, s->cursor)];
 }
 
 /*
@@ -1208,7 +1224,7 @@ static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_
 	WRITE_ONCE(t->state, TWHEEL_PENDING);
 	twheel_track(t);
 	trace_twheel_arm(s->wheel->name, t);
-	return twheel_insert(s, t, twheel_level(&s->geometry, t->tick, s->cursor));
+	return twheel_insert(s, t, twheel_level_now(s, t->tick));
 }
 
 /* Enqueue @t and have the shard wake for it. The caller counts it. */
@@ -1255,10 +1271,10 @@ static bool twheel_take_place(struct twheel *w)
 	return !w->max_pending || atomic_add_unless(&w->pending, 1, w->max_pending);
 }
 
-static __always_inline void twheel_leave_places(struct twheel *w, unsigned int nr)
+static __always_inline void __twheel_leave_place(const struct twheel_timeout *t)
 {
-	if (w->max_pending)
-		atomic_sub(nr, &w->pending);
+	if (t->flags & TWHEEL_T_LIMITED)
+		atomic_dec(&t->shard->wheel->pending);
 }
 
 /**
@@ -1269,7 +1285,7 @@ static __always_inline void twheel_leave_places(struct twheel *w, unsigned int n
  */
 void twheel_leave_place(struct twheel_timeout *t)
 {
-	twheel_leave_places(t->shard->wheel, 1);
+	__twheel_leave_place(t);
 }
 EXPORT_SYMBOL_GPL(twheel_leave_place);
 
@@ -1313,15 +1329,21 @@ static noinline int twheel_arm_checked(struct twheel_shard *s, struct twheel_tim
 	return ret;
 }
 
-static __always_inline int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t,
-					u64 expires_ns, u64 slack_ns)
+static __always_inline void twheel_arm_plain(struct twheel_shard *s, struct twheel_timeout *t,
+					     u64 expires_ns, u64 slack_ns)
 {
-	if (unlikely(!s->plain || t->flags & TWHEEL_T_SLOW))
-		return twheel_arm_checked(s, t, expires_ns, slack_ns);
 	if (unlikely(!s->nr))
 		twheel_catch_up(s);
 	s->nr++;
 	twheel_schedule(s, t, expires_ns, slack_ns);
+}
+
+static int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns,
+			u64 slack_ns)
+{
+	if (unlikely(!twheel_is_plain(s) || t->flags & TWHEEL_T_SLOW))
+		return twheel_arm_checked(s, t, expires_ns, slack_ns);
+	twheel_arm_plain(s, t, expires_ns, slack_ns);
 	return 0;
 }
 
@@ -1339,7 +1361,7 @@ static bool twheel_revoke_again(struct twheel_shard *s, struct twheel_timeout *t
 	if (!r || !r->again)
 		return false;
 	r->again = false;
-	twheel_leave_places(s->wheel, 1);
+	__twheel_leave_place(t);
 	return true;
 }
 
@@ -1348,13 +1370,13 @@ static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twhee
 	lockdep_assert_held(&s->lock);
 	if (twheel_state(t) != TWHEEL_PENDING)
 		return twheel_revoke_again(s, t);
-	trace_twheel_cancel(s->wheel->name, t);
 	twheel_unlink(s, t);
 	WRITE_ONCE(t->state, TWHEEL_IDLE);
 	twheel_untrack(t);
 	s->nr--;
 	s->cancelled++;
-	twheel_leave_places(s->wheel, 1);
+	__twheel_leave_place(t);
+	trace_twheel_cancel(s->wheel->name, t);
 	return true;
 }
 
@@ -1401,20 +1423,6 @@ static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
 	return twheel_follow_home(s, t);
 }
 
-/*
- * Lock the home of @t after bringing it to this CPU, if it is idle. It moves once at
- * most: if two CPUs arm it, one of them gives in.
- */
-static __always_inline struct twheel_shard *twheel_lock_here(struct twheel_timeout *t,
-							     unsigned long *flags)
-{
-	struct twheel_shard *s = twheel_lock_home(t, flags);
-
-	if (likely(s->cpu == raw_smp_processor_id()))
-		return s;
-	return twheel_bring_here(s, t);
-}
-
 /**
  * twheel_timeout_init() - prepare a timeout for its first arm
  * @w: the wheel that it belongs to from now on
@@ -1438,21 +1446,39 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 }
 EXPORT_SYMBOL_GPL(twheel_timeout_init);
 
+/*
+ * Arm @t in any state of it and of its home @s. It is brought to this CPU once at most:
+ * if two CPUs arm it, one of them gives in.
+ */
+static noinline int twheel_arm_anywhere(struct twheel_shard *s, struct twheel_timeout *t,
+					u64 expires_ns, u64 slack_ns, unsigned long flags)
+	__releases(&s->lock)
+{
+	int ret = -EBUSY;
+
+	s = twheel_bring_here(s, t);
+	if (twheel_state(t) == TWHEEL_IDLE)
+		ret = __twheel_arm(s, t, expires_ns, slack_ns);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
+}
+
 static __always_inline int twheel_arm_any(struct twheel_timeout *t, u64 expires_ns,
 					  u64 slack_ns)
 {
 	struct twheel_shard *s;
 	unsigned long flags;
-	int ret = -EBUSY;
 
 	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
 		return -EINVAL;
 
-	s = twheel_lock_here(t, &flags);
-	if (twheel_state(t) == TWHEEL_IDLE)
-		ret = __twheel_arm(s, t, expires_ns, slack_ns);
+	s = twheel_lock_home(t, &flags);
+	if (unlikely(!twheel_is_plain(s) || twheel_state(t) != TWHEEL_IDLE ||
+		     t->flags & TWHEEL_T_SLOW))
+		return twheel_arm_anywhere(s, t, expires_ns, slack_ns, flags);
+	twheel_arm_plain(s, t, expires_ns, slack_ns);
 	spin_unlock_irqrestore(&s->lock, flags);
-	return ret;
+	return 0;
 }
 
 /**
@@ -1559,7 +1585,7 @@ int twheel_arm_periodic(struct twheel_periodic *p, u64 expires_ns, u64 interval_
 	if (expires_ns > S64_MAX || !interval_ns || interval_ns > S64_MAX)
 		return -EINVAL;
 
-	s = twheel_lock_here(t, &flags);
+	s = twheel_bring_here(twheel_lock_home(t, &flags), t);
 	if (twheel_state(t) != TWHEEL_IDLE || twheel_runner_of(s, t))
 		goto unlock;
 	ended = t->flags & TWHEEL_T_ENDED;
@@ -1586,32 +1612,31 @@ EXPORT_SYMBOL_GPL(twheel_arm_periodic);
 static unsigned int twheel_arm_batch(struct twheel_shard *s, struct twheel_timeout **timeouts,
 				     unsigned int nr)
 {
-	struct twheel_timeout *t;
+	struct twheel_timeout **pos = timeouts, **end = timeouts + nr, *t;
 	u64 wake = TWHEEL_NEVER;
-	unsigned int i = 0;
 
 	lockdep_assert_held(&s->lock);
 	if (!s->nr)
 		twheel_catch_up(s);
-	if (likely(s->plain)) {
-		for (; i < nr && !(timeouts[i]->flags & TWHEEL_T_SLOW); i++) {
-			t = timeouts[i];
+	if (likely(twheel_is_plain(s))) {
+		for (; pos < end && !((*pos)->flags & TWHEEL_T_SLOW); pos++) {
+			t = *pos;
 			t->runner = 0;
 			WRITE_ONCE(t->shard, s);
 			wake = min(wake, twheel_enqueue(s, t, 0));
 		}
-		s->nr += i;
+		s->nr += pos - timeouts;
 		if (wake < s->wake)
 			twheel_set_timer(s, wake);
 	}
-	for (; i < nr; i++) {
-		t = timeouts[i];
+	for (; pos < end; pos++) {
+		t = *pos;
 		t->runner = 0;
 		WRITE_ONCE(t->shard, s);
 		if (twheel_arm_checked(s, t, t->expires, 0))
 			break;
 	}
-	return i;
+	return pos - timeouts;
 }
 
 /**
@@ -1675,18 +1700,33 @@ static noinline int twheel_move_checked(struct twheel_shard *s, struct twheel_ti
 	return 1;
 }
 
-static __always_inline int twheel_move(struct twheel_shard *s, struct twheel_timeout *t,
-				       u64 expires_ns, u64 slack_ns)
+static __always_inline void twheel_move_plain(struct twheel_shard *s,
+					      struct twheel_timeout *t, u64 expires_ns,
+					      u64 slack_ns)
 {
-	if (unlikely(!s->plain || s->cpu != raw_smp_processor_id()))
-		return twheel_move_checked(s, t, expires_ns, slack_ns);
 	trace_twheel_cancel(s->wheel->name, t);
 	twheel_unlink(s, t);
 	s->rearmed++;
 	if (unlikely(s->nr == 1))
 		twheel_catch_up(s);
 	twheel_schedule(s, t, expires_ns, slack_ns);
-	return 1;
+}
+
+/* Arm or move @t in any state of it and of its home @s. */
+static noinline int twheel_mod_anywhere(struct twheel_shard *s, struct twheel_timeout *t,
+					u64 expires_ns, u64 slack_ns, unsigned long flags)
+	__releases(&s->lock)
+{
+	int ret = -EBUSY;
+
+	s = twheel_bring_here(s, t);
+	/* On the way here it may have been armed. */
+	if (twheel_state(t) == TWHEEL_PENDING)
+		ret = twheel_move_checked(s, t, expires_ns, slack_ns);
+	else if (twheel_state(t) == TWHEEL_IDLE)
+		ret = __twheel_arm(s, t, expires_ns, slack_ns);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return ret;
 }
 
 static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_ns,
@@ -1694,25 +1734,16 @@ static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_
 {
 	struct twheel_shard *s;
 	unsigned long flags;
-	int ret = -EBUSY;
 
 	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
 		return -EINVAL;
 
 	s = twheel_lock_home(t, &flags);
-	if (likely(twheel_state(t) == TWHEEL_PENDING)) {
-		ret = twheel_move(s, t, expires_ns, slack_ns);
-		goto unlock;
-	}
-	s = twheel_bring_here(s, t);
-	/* On the way here it may have been armed. */
-	if (twheel_state(t) == TWHEEL_PENDING)
-		ret = twheel_move(s, t, expires_ns, slack_ns);
-	else if (twheel_state(t) == TWHEEL_IDLE)
-		ret = __twheel_arm(s, t, expires_ns, slack_ns);
-unlock:
+	if (unlikely(!twheel_is_plain(s) || twheel_state(t) != TWHEEL_PENDING))
+		return twheel_mod_anywhere(s, t, expires_ns, slack_ns, flags);
+	twheel_move_plain(s, t, expires_ns, slack_ns);
 	spin_unlock_irqrestore(&s->lock, flags);
-	return ret;
+	return 1;
 }
 
 /**
@@ -2323,7 +2354,7 @@ static void twheel_begin_period(struct twheel_shard *s, struct twheel_runner *r,
 {
 	twheel_count_periods(p, now_ns);
 	if (p->t.flags & TWHEEL_T_ENDED)
-		twheel_leave_places(s->wheel, 1);
+		__twheel_leave_place(&p->t);
 	else if (p->t.flags & TWHEEL_T_DELAY)
 		r->again = true;
 	else
@@ -2356,7 +2387,7 @@ static void twheel_run_callback(struct twheel_shard *s, struct twheel_runner *r,
 	if (t->flags & TWHEEL_T_PERIODIC)
 		twheel_begin_period(s, r, container_of(t, struct twheel_periodic, t), now_ns);
 	else
-		twheel_leave_places(s->wheel, 1);
+		__twheel_leave_place(t);
 	twheel_unlock_notify(s);
 
 	lock_map_acquire(&s->wheel->map);
@@ -2532,7 +2563,7 @@ static void twheel_rebase(struct twheel_shard *s)
 		t = list_first_entry(&s->stale, struct twheel_timeout, entry);
 		twheel_unlink(s, t);
 		t->tick = twheel_choose_tick(s, t, 0);
-		twheel_insert(s, t, twheel_level(&s->geometry, t->tick, s->cursor));
+		twheel_insert(s, t, twheel_level_now(s, t->tick));
 		s->rebased++;
 	}
 	if (s->rebase == TWHEEL_PLACE && list_empty(&s->stale)) {
@@ -3128,6 +3159,8 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	memset64(s->word_first, TWHEEL_NEVER, words + BITS_TO_LONGS(words));
 	for (i = 0; i < nr; i++)
 		INIT_LIST_HEAD(&s->slots[i].list);
+	for (i = 0; i < ARRAY_SIZE(s->level_of); i++)
+		s->level_of[i] = twheel_level_of_bit(&w->geometry, i);
 	for (i = 0; i < w->geometry.levels; i++) {
 		s->shift[i] = twheel_shift(&w->geometry, i);
 		s->ring_mask[i] = twheel_ring(&w->geometry, i) - 1;
@@ -3338,7 +3371,7 @@ static bool twheel_hand_back(struct twheel_shard *s, struct list_head **list,
 	t = list_first_entry(*list, struct twheel_timeout, entry);
 	twheel_take_out(s, r, t);
 	s->stopped_nr++;
-	twheel_leave_places(s->wheel, 1);
+	__twheel_leave_place(t);
 	r->batch++;
 	WRITE_ONCE(r->task, current);
 	twheel_unlock_notify(s);

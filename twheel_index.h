@@ -60,7 +60,6 @@ struct twheel_geometry {
 	u64	reciprocal;	/* of tick_ns, times 2^64, rounded down */
 	u32	slots;		/* per level and block of the level above, a power of two */
 	u32	mask;		/* slots - 1 */
-	u32	level_mul;	/* 2^16 / bits, rounded up: replaces a division */
 	u8	bits;		/* log2(slots) */
 	u8	levels;
 	u8	top;		/* levels - 1 */
@@ -84,7 +83,6 @@ static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns,
 	g->reciprocal = div64_u64(U64_MAX, tick_ns);
 	g->slots = 1U << bits;
 	g->mask = g->slots - 1;
-	g->level_mul = (65536 + bits - 1) / bits;
 	g->bits = bits;
 	g->levels = levels < fit ? levels : fit;
 	g->top = g->levels - 1;
@@ -192,15 +190,26 @@ static inline u32 twheel_ahead(const struct twheel_geometry *g, u64 block, u32 i
 	return (i + ring - (block & (ring - 1))) & (ring - 1);
 }
 
+/* The highest bit in which @tick and @cursor differ; 0 if they are equal. */
+static inline unsigned long twheel_differing_bit(u64 tick, u64 cursor)
+{
+	u64 diff = (tick ^ cursor) | 1;
+
+	return BITS_PER_LONG == 64 ? __fls(diff) : fls64(diff) - 1;
+}
+
+/* Level of a tick that differs from the cursor in @bit and in none above. */
+static inline u32 twheel_level_of_bit(const struct twheel_geometry *g, u32 bit)
+{
+	u32 level = bit / g->bits;
+
+	return level < g->top ? level : g->top;
+}
+
 /* Level of @tick as seen from @cursor. */
 static inline u32 twheel_level(const struct twheel_geometry *g, u64 tick, u64 cursor)
 {
-	u64 diff = tick ^ cursor;
-	u32 level;
-
-	/* The | 1 makes level 0 of equal ticks. */
-	level = ((fls64(diff | 1) - 1) * g->level_mul) >> 16;
-	return level < g->top ? level : g->top;
+	return twheel_level_of_bit(g, twheel_differing_bit(tick, cursor));
 }
 
 /*

@@ -330,19 +330,6 @@ static void levels_beyond_the_clocks_end_are_not_made(struct kunit *test)
 	KUNIT_EXPECT_LE(test, g.levels * g.bits, 63);
 }
 
-static void level_mul_equals_division(struct kunit *test)
-{
-	u32 bits, bit;
-
-	for (bits = 1; bits <= 16; bits++) {
-		struct twheel_geometry g = geometry(1U << bits, TWHEEL_MAX_LEVELS);
-
-		for (bit = 0; bit < 64; bit++)
-			KUNIT_ASSERT_EQ_MSG(test, bit / bits, (bit * g.level_mul) >> 16,
-					    "bit %u of %u", bit, bits);
-	}
-}
-
 static void level_follows_the_highest_differing_bit(struct kunit *test)
 {
 	u32 bits, bit;
@@ -727,7 +714,6 @@ static struct kunit_case index_cases[] = {
 	KUNIT_CASE_PARAM(geometry_is_valid_within_its_limits, request_gen_params),
 	KUNIT_CASE_PARAM(slots_are_rounded_up_to_a_power_of_two, cut_gen_params),
 	KUNIT_CASE_PARAM(levels_beyond_the_clocks_end_are_not_made, cut_gen_params),
-	KUNIT_CASE(level_mul_equals_division),
 	KUNIT_CASE(level_follows_the_highest_differing_bit),
 	KUNIT_CASE_PARAM(place_is_as_computed_by_hand, place_gen_params),
 	KUNIT_CASE_PARAM(place_equals_reference_for_all_ticks, small_shape_gen_params),

@@ -51,14 +51,6 @@ void levels_are_those_asked_for_that_fit(void)
 	PROVE(g.levels == levels || (g.levels + 1) * g.bits > 63);
 }
 
-void multiplication_equals_the_division(void)
-{
-	struct twheel_geometry g = asked_for(nondet_u32(), nondet_u32());
-	u32 bit = any_u32(0, 63);
-
-	PROVE((bit * g.level_mul) >> 16 == bit / g.bits);
-}
-
 /* Rounded down: reciprocal.smt2 takes it so. */
 void reciprocal_is_a_division_by_the_tick(void)
 {
@@ -79,5 +71,5 @@ void slots_asked_for_matter_by_their_bits_alone(void)
 	struct twheel_geometry h = asked_for(g.slots, levels);
 
 	PROVE(g.slots == h.slots && g.bits == h.bits);
-	PROVE(g.levels == h.levels && g.level_mul == h.level_mul);
+	PROVE(g.levels == h.levels && g.top == h.top);
 }
