@@ -140,8 +140,8 @@ struct actor {
 struct world {
 	struct twheel		*wheel;
 	u64			base;
-	struct mutex		step;
-	spinlock_t		steps_lock;
+	struct mutex		step;		/* the wall clock */
+	spinlock_t		steps_lock;	/* nr_steps, left_at, left_wall */
 	u32			nr_steps;
 	u64			left_at[NR_STEPS], left_wall[NR_STEPS];
 	u64			to;
