@@ -3190,17 +3190,21 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	hrtimer_setup(&s->guard, twheel_guard_fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 }
 
-static struct twheel_shard *twheel_alloc_shard(struct twheel *w, unsigned int cpu, gfp_t gfp)
+static size_t twheel_shard_size(const struct twheel_geometry *g)
 {
-	const struct twheel_geometry *g = &w->geometry;
 	size_t words = BITS_TO_LONGS(g->slots);
 	struct twheel_shard *s;
-	size_t size;
 
-	size = struct_size(s, slots, twheel_nr_slots(g)) +
+	return struct_size(s, slots, twheel_nr_slots(g)) +
 	       (words + BITS_TO_LONGS(words)) * sizeof(u64) +
 	       2 * g->levels * BITS_TO_LONGS(2 * g->slots) * sizeof(long);
-	s = kvzalloc_node(size, gfp, cpu_to_node(cpu));
+}
+
+static struct twheel_shard *twheel_alloc_shard(struct twheel *w, unsigned int cpu, gfp_t gfp)
+{
+	struct twheel_shard *s;
+
+	s = kvzalloc_node(twheel_shard_size(&w->geometry), gfp, cpu_to_node(cpu));
 	if (!s)
 		return NULL;
 	twheel_init_shard(s, w, cpu);
@@ -3219,6 +3223,16 @@ static void twheel_free(struct twheel *w)
 	lockdep_unregister_key(&w->keys.advance);
 	lockdep_unregister_key(&w->keys.work);
 	kfree(w);
+}
+
+/* Shards that a wheel has. */
+static unsigned int twheel_nr_shards(void)
+{
+	unsigned int cpu, nr = 0;
+
+	for_each_possible_cpu(cpu)
+		nr += housekeeping_test_cpu(cpu, HK_TYPE_TIMER);
+	return nr;
 }
 
 /* A CPU that timers must not disturb arms into the shard of another one. */
@@ -3468,6 +3482,23 @@ void twheel_destroy(struct twheel *w)
 	twheel_free(w);
 }
 EXPORT_SYMBOL_GPL(twheel_destroy);
+
+/**
+ * twheel_memory() - how much memory a wheel takes
+ * @params: valid parameters; 0 in a member means the default
+ *
+ * Return: bytes, of all CPUs together.
+ */
+size_t twheel_memory(const struct twheel_params *params)
+{
+	struct twheel_params p = twheel_with_defaults(params);
+	struct twheel_geometry g;
+	struct twheel *w;
+
+	twheel_geometry_init(&g, p.tick_ns, p.slots, p.levels);
+	return struct_size(w, shards, nr_cpu_ids) + twheel_nr_shards() * twheel_shard_size(&g);
+}
+EXPORT_SYMBOL_GPL(twheel_memory);
 
 /**
  * twheel_get_params() - parameters of a wheel

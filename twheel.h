@@ -248,6 +248,7 @@ void twheel_stop(struct twheel *w,
 		 void (*unprocessed)(void *data, struct twheel_timeout *t), void *data);
 void twheel_destroy(struct twheel *w);
 void twheel_flush(struct twheel *w);
+size_t twheel_memory(const struct twheel_params *params);
 void twheel_get_params(const struct twheel *w, struct twheel_params *params);
 
 void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,

@@ -8,7 +8,14 @@
 
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
+#include <linux/shrinker.h>
+#include <linux/slab.h>
 #include <linux/version.h>
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+#include <linux/io_uring.h>
+#else
+#include <linux/io_uring/cmd.h>
+#endif
 
 /* Linux 6.13: initialises the timer and its callback in one call. */
 #ifndef TWHEEL_HAS_hrtimer_setup
@@ -28,6 +35,43 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 	vma->vm_flags |= set;
 	vma->vm_flags &= ~clear;
 }
+#endif
+
+/* Linux 6.7: shrinkers are allocated, and have a name from then on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+static inline struct shrinker *shrinker_alloc(unsigned int flags, const char *name)
+{
+	return kzalloc(sizeof(struct shrinker), GFP_KERNEL);
+}
+
+static inline void shrinker_register(struct shrinker *shrinker)
+{
+	shrinker->seeks = DEFAULT_SEEKS;
+	/* Without memory it does nothing. */
+	if (register_shrinker(shrinker, "%s", KBUILD_MODNAME))
+		pr_warn("no memory for a shrinker\n");
+}
+
+static inline void shrinker_free(struct shrinker *shrinker)
+{
+	if (shrinker && shrinker->flags & SHRINKER_REGISTERED)
+		unregister_shrinker(shrinker);
+	kfree(shrinker);
+}
+#endif
+
+/* Linux 6.5: the command bytes are found through the SQE. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+#define twheel_uring_data(ioucmd)	((ioucmd)->cmd)
+#else
+#define twheel_uring_data(ioucmd)	((const void *)(ioucmd)->sqe->cmd)
+#endif
+
+/* Linux 6.18: only the results of 32 bytes have a second value. */
+#ifdef TWHEEL_HAS_io_uring_cmd_done32
+#define twheel_uring_done(cmd, ret, issue_flags)	io_uring_cmd_done(cmd, ret, issue_flags)
+#else
+#define twheel_uring_done(cmd, ret, issue_flags)	io_uring_cmd_done(cmd, ret, 0, issue_flags)
 #endif
 
 /* Linux 6.10: the source of the string is known from __string(). */

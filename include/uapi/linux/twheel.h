@@ -24,6 +24,10 @@
  * words are made when they are needed: at a limit, access to one that no timeout with
  * the flag has needed yet raises SIGBUS.
  *
+ * TWHEEL_IOC_TRIM gives back the memory of timeouts that are over, which the context
+ * would otherwise keep for those to come. It returns how many pages that were. The kernel
+ * does the same when memory gets short.
+ *
  * The structures are the same for 32-bit and 64-bit programs. Fields called
  * reserved must be 0 where they go in, and are 0 where they come out.
  */
@@ -43,8 +47,9 @@
 #define TWHEEL_F_ABS		(1U << 0)	/* expires_ns is absolute */
 #define TWHEEL_F_FIXED_DELAY	(1U << 1)	/* the interval counts from read() */
 #define TWHEEL_F_TOUCH		(1U << 2)	/* the touch word can extend it */
+#define TWHEEL_F_EXACT		(1U << 3)	/* no slack, not that of the context either */
 
-/* struct twheel_op, result: a positive outcome of CANCEL and MOD */
+/* struct twheel_op, result, and what an ioctl returns: a positive outcome of CANCEL, MOD */
 #define TWHEEL_WITHDRAWN	1	/* it had fired; its event will not be read */
 
 /**
@@ -62,13 +67,17 @@
  * @repeat: ARM, MOD: with an interval: how many deadlines in all, 0 for no end.
  *	GET, out: how many have not been read yet
  * @slack_us: ARM, MOD: how much later it may fire, so that others share the wakeup;
- *	microseconds
- * @result: out: 0, a positive outcome, or a negative errno
+ *	microseconds. 0: the slack of the context
+ * @result: SUBMIT, out: 0, a positive outcome, or a negative errno
  * @reserved: 0
  *
  * What an operation does not take must be 0; what only comes out of it (id of ARM;
  * expires_ns, interval_ns, cookie and repeat of GET; result) is not looked at.
  * TWHEEL_F_FIXED_DELAY needs an interval, TWHEEL_F_TOUCH goes without one.
+ * TWHEEL_F_EXACT goes without slack_us.
+ *
+ * The ioctls of a single operation return its outcome, or fail with its errno. They write
+ * what comes out of the operation, but not @result.
  */
 struct twheel_op {
 	__u32	opcode;
@@ -111,16 +120,14 @@ struct twheel_event {
 	__u32	reserved;
 };
 
-/* struct twheel_info, features */
-#define TWHEEL_FEATURE_TOUCH	(1ULL << 0)	/* mmap() and TWHEEL_F_TOUCH */
-
 /* struct twheel_info, flags */
 #define TWHEEL_INFO_PRIVATE	(1U << 0)	/* the wheel is this context's own */
 #define TWHEEL_INFO_STOPPED	(1U << 1)	/* TWHEEL_IOC_STOP has been called */
 
 /**
  * struct twheel_info - argument of TWHEEL_IOC_INFO
- * @features: TWHEEL_FEATURE_*
+ * @opcodes: a bit for each opcode of struct twheel_op that is known, 1 << opcode
+ * @op_flags: flags of struct twheel_op that are known
  * @tick_ns: length of a tick
  * @clock: clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME
  * @slots: slots per level
@@ -129,11 +136,14 @@ struct twheel_event {
  * @live: timeouts that are pending or have an unread event
  * @ready: unread events
  * @flags: TWHEEL_INFO_*
+ * @slack_us: slack of the timeouts that name none
+ * @setup_flags: flags of struct twheel_setup that are known
  * @reserved0: 0
  * @reserved: 0
  */
 struct twheel_info {
-	__u64	features;
+	__u32	opcodes;
+	__u32	op_flags;
 	__u64	tick_ns;
 	__u32	clock;
 	__u32	slots;
@@ -142,23 +152,32 @@ struct twheel_info {
 	__u32	live;
 	__u32	ready;
 	__u32	flags;
+	__u32	slack_us;
+	__u32	setup_flags;
 	__u32	reserved0;
-	__u64	reserved[5];
+	__u64	reserved[4];
 };
+
+/* struct twheel_setup, flags */
+#define TWHEEL_SETUP_CLOCK	(1U << 0)	/* clock counts */
 
 /**
  * struct twheel_setup - argument of TWHEEL_IOC_SETUP
  * @tick_ns: length of a tick; 0: the default
- * @clock: clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME, which is 0
+ * @clock: with TWHEEL_SETUP_CLOCK a clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or
+ *	CLOCK_REALTIME; without it 0, and the clock is CLOCK_MONOTONIC
  * @slots: slots per level, rounded up to a power of two; 0: the default
  * @levels: levels; 0: the default
  * @max_timeouts: most timeouts that may be live at once; 0: the default
- * @flags: 0
- * @reserved0: 0
+ * @flags: TWHEEL_SETUP_*
+ * @slack_us: slack of the timeouts that name none; microseconds
  * @reserved: 0
  *
+ * With all of it 0 the context is what it is without TWHEEL_IOC_SETUP.
+ *
  * Contexts of the same clock with the default geometry share a wheel; another
- * geometry makes one for this context.
+ * geometry makes one for this context. @slots and @levels are advice: TWHEEL_IOC_INFO
+ * tells what has become of them.
  */
 struct twheel_setup {
 	__u64	tick_ns;
@@ -167,7 +186,7 @@ struct twheel_setup {
 	__u32	levels;
 	__u32	max_timeouts;
 	__u32	flags;
-	__u32	reserved0;
+	__u32	slack_us;
 	__u64	reserved[3];
 };
 
@@ -176,7 +195,8 @@ struct twheel_setup {
  * @ops: address of an array of struct twheel_op
  * @nr: operations in it
  * @done: out: operations tried; each of those has its @result, unless the array
- *	was unmapped meanwhile. Fewer than @nr after a signal or at a bad address
+ *	was unmapped meanwhile. Fewer than @nr at a bad address, or when the caller is
+ *	being killed; no other signal cuts it short
  * @flags: 0
  * @op_size: sizeof(struct twheel_op)
  */
@@ -185,6 +205,22 @@ struct twheel_submit {
 	__u32	nr;
 	__u32	done;
 	__u32	flags;
+	__u32	op_size;
+};
+
+/**
+ * struct twheel_uring_submit - TWHEEL_IOC_SUBMIT as a command of an io_uring
+ * @ops: address of an array of struct twheel_op
+ * @nr: operations in it
+ * @op_size: sizeof(struct twheel_op)
+ *
+ * The 16 command bytes of an SQE with opcode IORING_OP_URING_CMD and cmd_op
+ * TWHEEL_IOC_SUBMIT. The command completes at once. The result in the CQE is how many
+ * operations were tried, as in struct twheel_submit, or a negative errno.
+ */
+struct twheel_uring_submit {
+	__u64	ops;
+	__u32	nr;
 	__u32	op_size;
 };
 
@@ -241,9 +277,8 @@ struct twheel_list_entry {
  * struct twheel_list - argument of TWHEEL_IOC_LIST
  * @entries: address of an array of struct twheel_list_entry
  * @nr: room in it, at least 1
- * @done: out: entries written; fewer than @nr: there are no more, or the address
- *	after them is bad, or a signal came: 0 is the end. (EFAULT when there would have
- *	been more but none could be written, EINTR when the signal came before the first)
+ * @done: out: entries written; 0 is the end. Fewer than @nr: there are no more, or the
+ *	address after them is bad (EFAULT when not even the first could be written)
  * @next: where to go on: 0 for the beginning, then as the call before left it
  * @flags: 0
  * @entry_size: sizeof(struct twheel_list_entry)
@@ -264,14 +299,8 @@ struct twheel_list {
 	__u64	reserved[2];
 };
 
-/* struct twheel_stats, flags */
-#define TWHEEL_STATS_WHEEL	(1U << 0)	/* the fields of the wheel are filled in */
-
 /* Up to 2^39 ns, nine minutes, in powers of two. */
 #define TWHEEL_LATENESS		40
-
-/* Most levels that a wheel can have. */
-#define TWHEEL_LEVELS		8
 
 /**
  * struct twheel_stats - argument of TWHEEL_IOC_STATS
@@ -288,24 +317,10 @@ struct twheel_list {
  * @ready: unread events
  * @lateness: events by how late they were made: less than 2^n ns after the deadline
  *	and not less than 2^(n - 1), by n; the last one holds all that are later
- * @flags: TWHEEL_STATS_*
- * @shards: parts of the wheel, one a CPU that takes part
- * @wheel_armed: timeouts queued in the wheel, extensions left out
- * @wheel_rearmed: of these, moved while pending
- * @wheel_cancelled: taken out by a cancel or a move
- * @wheel_fired: expired
- * @wheel_extended: queued again by the touch word
- * @wheel_pending: in the wheel now
- * @wheel_cascaded: moved down a level
- * @wheel_wakeups: times that a thread was woken
- * @wheel_largest_batch: most that expired at once
- * @wheel_lateness: as @lateness, counted while the module parameter lateness of
- *	twheel is on
- * @wheel_occupied: by level: slots with something in them, over all shards
  * @reserved: 0
  *
- * armed == cancelled + withdrawn + ended + live. The fields of the wheel are filled
- * in if it is the context's own, or with CAP_SYS_ADMIN; else they are 0.
+ * armed == cancelled + withdrawn + ended + live. What the wheel does, which others may
+ * share, is in debugfs.
  */
 struct twheel_stats {
 	__u64	armed;
@@ -320,19 +335,6 @@ struct twheel_stats {
 	__u32	live;
 	__u32	ready;
 	__u64	lateness[TWHEEL_LATENESS];
-	__u32	flags;
-	__u32	shards;
-	__u64	wheel_armed;
-	__u64	wheel_rearmed;
-	__u64	wheel_cancelled;
-	__u64	wheel_fired;
-	__u64	wheel_extended;
-	__u64	wheel_pending;
-	__u64	wheel_cascaded;
-	__u64	wheel_wakeups;
-	__u64	wheel_largest_batch;
-	__u64	wheel_lateness[TWHEEL_LATENESS];
-	__u32	wheel_occupied[TWHEEL_LEVELS];
 	__u64	reserved[8];
 };
 
@@ -349,5 +351,6 @@ struct twheel_stats {
 #define TWHEEL_IOC_STOP		_IO(TWHEEL_IOC_MAGIC, 0x08)
 #define TWHEEL_IOC_LIST		_IOWR(TWHEEL_IOC_MAGIC, 0x09, struct twheel_list)
 #define TWHEEL_IOC_STATS	_IOR(TWHEEL_IOC_MAGIC, 0x0a, struct twheel_stats)
+#define TWHEEL_IOC_TRIM		_IO(TWHEEL_IOC_MAGIC, 0x0b)
 
 #endif /* _UAPI_LINUX_TWHEEL_H */

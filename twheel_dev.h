@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the files of twheel_dev.ko share. twheel_chardev.c explains it.
+ */
+#ifndef _TWHEEL_DEV_H
+#define _TWHEEL_DEV_H
+
+#include <linux/err.h>
+#include <linux/fs.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/nospec.h>
+#include <linux/poll.h>
+#include <linux/spinlock.h>
+#include <linux/uaccess.h>
+#include <linux/uidgid.h>
+#include <linux/wait.h>
+#include <uapi/linux/twheel.h>
+
+#include "twheel.h"
+#include "twheel_compat.h"
+#include "twheel_index.h"
+
+/* Operations and events that are handled in one hold of a file's lock. */
+#define TWDEV_OPS_CHUNK	64
+#define TWDEV_EVENTS_CHUNK	16
+
+/* The clocks that are open to user space, as enum twheel_clock has them. */
+#define TWDEV_CLOCKS	(TWHEEL_REALTIME + 1)
+
+enum twdev_record_state {
+	TWDEV_FREE,
+	TWDEV_ARMED,
+	TWDEV_READY,
+	TWDEV_DROPPED,
+	TWDEV_STOPPED,
+};
+
+/**
+ * struct twdev_record - one timeout of a file
+ * @t: in the wheel; data is the cookie, expires the deadline, tag how much later it may
+ *	fire, in us. Its entry is the place on the event queue when it is not in the wheel
+ * @fired_ns: READY, STOPPED: when it fired or was stopped
+ * @next_free: FREE: the next one that is
+ * @interval_ns: from one deadline to the next, or 0
+ * @id: index and generation. A generation of 0 is that of no timeout
+ * @repeat: with an interval: deadlines not read yet; 0: no end
+ * @state: enum twdev_record_state
+ * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
+ * @rearm: ARMED: MOD came when it was on its way to the sink
+ * @unprocessed: READY, STOPPED: it was stopped before it fired
+ */
+struct twdev_record {
+	struct twheel_timeout	t;
+	union {
+		u64			fired_ns;
+		struct twdev_record	*next_free;
+	};
+	u64			interval_ns;
+	u64			id;
+	u32			repeat;
+	u8			state;
+	u8			flags;
+	bool			rearm;
+	bool			unprocessed;
+};
+
+static_assert(sizeof(long) < 8 || sizeof(struct twdev_record) == 88);
+
+/**
+ * struct twdev_chunk - a page of records, aligned to a page: a record leads to its chunk
+ * @file: the file that has the records
+ * @nr_free: records that twdev_trim() has found free; otherwise 0. Under grow
+ * @records: the records
+ */
+struct twdev_chunk {
+	struct twdev_file	*file;
+	u32			nr_free;
+	struct twdev_record	records[];
+};
+
+#define TWDEV_PER_CHUNK						\
+	((u32)((PAGE_SIZE - offsetof(struct twdev_chunk, records)) /	\
+	       sizeof(struct twdev_record)))
+
+/* What makes the next id of an index. */
+#define TWDEV_GENERATION	BIT_ULL(32)
+
+#define TWDEV_PER_WORDS	((u32)(PAGE_SIZE / sizeof(u64)))
+
+/* A word is written by user space while the kernel reads it. */
+#define TWDEV_HAS_TOUCH		IS_ENABLED(CONFIG_64BIT)
+
+/* Flags that ARM and MOD take. */
+#define TWDEV_ARM_FLAGS		(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT | \
+				 (TWDEV_HAS_TOUCH ? TWHEEL_F_TOUCH : 0))
+
+/**
+ * struct twdev_user - who has files open
+ * @node: in twdev_users
+ * @uid: who
+ * @files: open files; the last one frees this
+ * @timeouts: timeouts that have room in the pages of these files
+ * @wheel_bytes: size of the private wheels of these files, on all CPUs
+ */
+struct twdev_user {
+	struct hlist_node	node;
+	kuid_t			uid;
+	unsigned int		files;
+	atomic_long_t		timeouts;
+	atomic_long_t		wheel_bytes;
+};
+
+/**
+ * struct twdev_counts - what has happened to a file; see struct twheel_stats
+ * @moved: see there, as for the others. What is not here follows from them
+ * @cancelled: see there
+ * @withdrawn: see there
+ * @ended: see there
+ * @fired: see there
+ * @extended: see there
+ * @unprocessed: see there
+ * @read: see there
+ * @lateness: see there
+ */
+struct twdev_counts {
+	u64	moved;
+	u64	cancelled;
+	u64	withdrawn;
+	u64	ended;
+	u64	fired;
+	u64	extended;
+	u64	unprocessed;
+	u64	read;
+	u64	lateness[TWHEEL_LATENESS];
+};
+
+/**
+ * struct twdev_file - an open file
+ * @lock: protects all members that are not said to be protected otherwise
+ * @begun: SETUP comes too late
+ * @plain: @begun, and @slack_us is 0: a plain operation needs nothing from the file.
+ *	Read without @lock
+ * @stopped: STOP has begun: nothing can be armed
+ * @over: STOP has ended: no events are added. Read without @lock
+ * @private: no other file uses @wheel; constant once @begun
+ * @clock: enum twheel_clock; constant once @begun
+ * @op_flags: flags that ARM and MOD must have: TWHEEL_F_ABS on CLOCK_REALTIME; constant
+ *	once @begun
+ * @nr_ready: length of @ready. Tasks that wait read it without @lock
+ * @live: records that are ARMED, READY or STOPPED
+ * @max: limit of @live; constant once @begun
+ * @slack_us: slack of timeouts that name none; constant once @begun
+ * @nr_chunks: entries of @chunks in use. Changes under @lock and @grow
+ * @size: entries that @chunks has; under @grow
+ * @nr_absent: entries of @chunks whose page has been given back; under @grow
+ * @chunks: the table of chunks. The entry of a page that has been given back is
+ *	twdev_absent. Changes under @lock and @grow
+ * @generations: for each entry that is twdev_absent, the generation that the ids of its
+ *	records go on with; under @grow
+ * @words: by index / TWDEV_PER_WORDS: a page of touch words, or NULL; the table as a
+ *	whole is NULL before the first. Entries are added under @lock and @grow
+ * @free: the first record that is FREE, or NULL
+ * @ready: records that are READY, in the order they fired
+ * @unprocessed: records that are STOPPED, but for those that STOP is sorting
+ * @stop_ns: when STOP began
+ * @wait: readers and pollers
+ * @wheel: the wheel; constant once @begun. A wheel that a file has had stays until
+ *	it is released
+ * @offset_ns: what the opener's time namespace adds to the clock; constant once @begun
+ * @user: who opened it; constant
+ * @entry: link in twdev_files; under twdev_users_mutex
+ * @offsets_ns: by clock, what @offset_ns would be; constant
+ * @counts: what has happened so far
+ * @trimmed: records that had ended when twdev_trim() looked last; under @grow
+ * @spare: as @free, for records that have no words and were in the way of an ARM
+ * @grow: one task at a time adds pages or gives them back
+ * @stopping: one STOP at a time
+ */
+struct twdev_file {
+	spinlock_t		lock;		/* all of the file */
+	bool			begun;
+	bool			plain;
+	bool			stopped;
+	bool			over;
+	bool			private;
+	u8			clock;
+	u32			op_flags;
+	u32			nr_ready;
+	u32			live;
+	u32			max;
+	u32			slack_us;
+	u32			nr_chunks;
+	u32			size;
+	u32			nr_absent;
+	struct twdev_chunk	**chunks;
+	u32			*generations;
+	u64			**words;
+	struct twdev_record	*free;
+	struct list_head	ready;
+	struct list_head	unprocessed;
+	u64			stop_ns;
+	wait_queue_head_t	wait;
+	struct twheel		*wheel;
+	s64			offset_ns;
+	struct twdev_user	*user;
+	struct list_head	entry;
+	s64			offsets_ns[TWDEV_CLOCKS];
+	struct twdev_counts	counts;
+	u64			trimmed;
+	struct twdev_record	*spare;
+	struct mutex		grow;		/* chunks, words */
+	struct mutex		stopping;	/* STOP */
+};
+
+/* Records. What every operation goes through is inline: a call costs as much as it does. */
+
+static inline struct twdev_record *twdev_record_of(struct list_head *entry)
+{
+	return list_entry(entry, struct twdev_record, t.entry);
+}
+
+static inline struct twdev_chunk *twdev_chunk_of(const struct twdev_record *r)
+{
+	return (struct twdev_chunk *)((unsigned long)r & PAGE_MASK);
+}
+
+static inline u32 twdev_index(const struct twdev_record *r)
+{
+	return (u32)r->id;
+}
+
+/* For who has the lock and may call nothing, between user_access_begin() and _end(). */
+static __always_inline struct twdev_record *__twdev_record_at(struct twdev_file *f, u32 index)
+{
+	u32 chunk = index / TWDEV_PER_CHUNK;
+
+	if (chunk >= f->nr_chunks)
+		return NULL;
+	chunk = array_index_nospec(chunk, f->nr_chunks);
+	return &f->chunks[chunk]->records[index % TWDEV_PER_CHUNK];
+}
+
+static inline struct twdev_record *twdev_record_at(struct twdev_file *f, u32 index)
+{
+	lockdep_assert_held(&f->lock);
+	return __twdev_record_at(f, index);
+}
+
+/* Can its id be used? */
+static inline bool twdev_is_live(const struct twdev_record *r)
+{
+	return r->state == TWDEV_ARMED || r->state == TWDEV_READY ||
+	       r->state == TWDEV_STOPPED;
+}
+
+/* The live record of @id, or NULL. */
+static inline struct twdev_record *twdev_find(struct twdev_file *f, u64 id)
+{
+	struct twdev_record *r = twdev_record_at(f, id);
+
+	return r && r->id == id && twdev_is_live(r) ? r : NULL;
+}
+
+/* Pages of words that a file can have; constant once it has begun. */
+static inline u32 twdev_max_words(const struct twdev_file *f)
+{
+	return DIV_ROUND_UP(f->max, TWDEV_PER_WORDS);
+}
+
+/* Indices below it have words. */
+static inline u32 twdev_touchable(const struct twdev_file *f)
+{
+	return twdev_max_words(f) * TWDEV_PER_WORDS;
+}
+
+/* Where user space extends the timeout with @index, or NULL if there is no page yet. */
+static inline u64 *twdev_word(const struct twdev_file *f, u32 index)
+{
+	u32 page = index / TWDEV_PER_WORDS;
+
+	lockdep_assert_held(&f->lock);
+	if (!f->words || page >= twdev_max_words(f) || !f->words[page])
+		return NULL;
+	return &f->words[page][index % TWDEV_PER_WORDS];
+}
+
+/* The record that an ARM would get, or that a MOD is for; NULL if there is none. */
+static inline struct twdev_record *twdev_target(struct twdev_file *f, const struct twheel_op *op)
+{
+	lockdep_assert_held(&f->lock);
+	if (op->opcode != TWHEEL_OP_ARM)
+		return twdev_find(f, op->id);
+	return f->free;
+}
+
+/* Does an ARM or MOD that has been checked need a word, and there is none? */
+static inline bool twdev_lacks_word(struct twdev_file *f, const struct twheel_op *op)
+{
+	struct twdev_record *r;
+
+	if (likely(!(op->flags & TWHEEL_F_TOUCH)) || f->stopped)
+		return false;
+	r = twdev_target(f, op);
+	return r && !twdev_word(f, twdev_index(r));
+}
+
+/* Why no ARM is admitted, or 0. */
+static inline int twdev_refusal(const struct twdev_file *f)
+{
+	if (unlikely(f->stopped))
+		return -ESHUTDOWN;
+	return f->live >= f->max ? -EAGAIN : 0;
+}
+
+/* The record for an ARM, or why there is none; NULL: see twdev_grow(). */
+static inline struct twdev_record *twdev_find_free(struct twdev_file *f,
+						   const struct twheel_op *op)
+{
+	int ret = twdev_refusal(f);
+
+	lockdep_assert_held(&f->lock);
+	if (ret)
+		return ERR_PTR(ret);
+	return twdev_lacks_word(f, op) ? NULL : f->free;
+}
+
+/* The record that was found for an ARM is for it. Arming it is left to the caller. */
+static inline void twdev_take(struct twdev_file *f, struct twdev_record *r)
+{
+	f->free = r->next_free;
+	f->live++;
+	r->rearm = false;
+	r->unprocessed = false;
+}
+
+/* The record is in no list. Its id dies; so does the record with its last id. */
+static inline void twdev_recycle(struct twdev_file *f, struct twdev_record *r)
+{
+	lockdep_assert_held(&f->lock);
+	r->state = TWDEV_FREE;
+	r->id += TWDEV_GENERATION;
+	if (unlikely(r->id < TWDEV_GENERATION))
+		return;
+	r->next_free = f->free;
+	f->free = r;
+}
+
+static inline void twdev_end_record(struct twdev_file *f, struct twdev_record *r)
+{
+	f->live--;
+	twdev_recycle(f, r);
+}
+
+/* There are @nr events less. */
+static inline void twdev_count_unready(struct twdev_file *f, unsigned int nr)
+{
+	lockdep_assert_held(&f->lock);
+	WRITE_ONCE(f->nr_ready, f->nr_ready - nr);
+	/* The end is for all who wait, the exclusive ones too. */
+	if (unlikely(f->over && !f->nr_ready))
+		__wake_up(&f->wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
+}
+
+/* There are events: wake pollers, and one reader. It wakes the next one if it leaves some. */
+static inline void twdev_wake(struct twdev_file *f)
+{
+	__wake_up(&f->wait, TASK_NORMAL, 1, poll_to_key(EPOLLIN | EPOLLRDNORM));
+}
+
+/* The record is READY: take back its event. */
+static inline void twdev_unready(struct twdev_file *f, struct twdev_record *r)
+{
+	list_del(&r->t.entry);
+	twdev_count_unready(f, 1);
+}
+
+/* Times */
+
+/*
+ * @ns from @base on the wheel's clock. What a namespace shifts to before the clock's
+ * zero is past, what it shifts beyond the end never comes.
+ */
+static __always_inline u64 twdev_from_base(u64 ns, u64 base)
+{
+	u64 sum = ns + base;
+
+	if (sum <= S64_MAX)
+		return sum;
+	return (s64)base < 0 ? 0 : S64_MAX;
+}
+
+/* What an absolute time of the opener of the file is on the wheel's clock, */
+static __always_inline u64 twdev_from_user_ns(const struct twdev_file *f, u64 ns)
+{
+	return twdev_from_base(ns, -(u64)f->offset_ns);
+}
+
+/* and back. */
+static inline u64 twdev_to_user_ns(const struct twdev_file *f, u64 ns)
+{
+	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
+}
+
+/* The deadline of an operation with @flags and @expires_ns, on the wheel's clock. */
+static __always_inline u64 twdev_deadline(const struct twdev_file *f, u32 flags,
+					  u64 expires_ns, u64 now_ns)
+{
+	if (flags & TWHEEL_F_ABS)
+		return twdev_from_user_ns(f, expires_ns);
+	return twdev_from_base(expires_ns, now_ns);
+}
+
+/* The deadline of an ARMED record, or what its word says if that is later. */
+static inline u64 twdev_extended_deadline(const struct twdev_file *f, const struct twdev_record *r)
+{
+	u64 word_ns;
+
+	lockdep_assert_held(&f->lock);
+	if (likely(!(r->flags & TWHEEL_F_TOUCH)))
+		return r->t.expires;
+	/* Written by user space at any time: see "Touch words". */
+	word_ns = READ_ONCE(*twdev_word(f, twdev_index(r)));
+	if (word_ns > S64_MAX)
+		return r->t.expires;
+	return max(r->t.expires, twdev_from_user_ns(f, word_ns));
+}
+
+static inline void twdev_write_word(const struct twdev_file *f, const struct twdev_record *r,
+				    u64 expires_ns)
+{
+	WRITE_ONCE(*twdev_word(f, twdev_index(r)), twdev_to_user_ns(f, expires_ns));
+}
+
+/* Queueing */
+
+static inline u64 twdev_slack_ns(const struct twdev_record *r)
+{
+	return (u64)r->t.tag * NSEC_PER_USEC;
+}
+
+/**
+ * struct twdev_arms - records to be armed in one go
+ * @nr: how many
+ * @timeouts: their timeouts, with room for all that there may be
+ */
+struct twdev_arms {
+	unsigned int		nr;
+	struct twheel_timeout	**timeouts;
+};
+
+static inline void twdev_arm_all(struct twdev_file *f, struct twdev_arms *arms)
+{
+	lockdep_assert_held(&f->lock);
+	if (arms->nr)
+		twheel_arm_list(f->wheel, arms->timeouts, arms->nr);
+	arms->nr = 0;
+}
+
+static inline void twdev_queue_slack(struct twdev_file *f, struct twdev_record *r,
+				     struct twdev_arms *arms)
+{
+	twdev_arm_all(f, arms);
+	twheel_arm_slack(&r->t, r->t.expires, twdev_slack_ns(r));
+}
+
+/*
+ * Put a record that is in no list into the wheel, for t.expires: at the end of @arms,
+ * which the caller arms, or at once, and @arms before it.
+ */
+static inline void twdev_queue_record(struct twdev_file *f, struct twdev_record *r,
+				      struct twdev_arms *arms)
+{
+	lockdep_assert_held(&f->lock);
+	r->state = TWDEV_ARMED;
+	if (unlikely(r->t.tag))
+		twdev_queue_slack(f, r, arms);
+	else
+		arms->timeouts[arms->nr++] = &r->t;
+}
+
+/* The same for a single record, at once. */
+static inline void twdev_queue_alone(struct twdev_file *f, struct twdev_record *r, u64 expires_ns)
+{
+	lockdep_assert_held(&f->lock);
+	r->state = TWDEV_ARMED;
+	twheel_arm_slack(&r->t, expires_ns, twdev_slack_ns(r));
+}
+
+/* The file begins, if it has not yet: from now on it stays as it was set up. */
+static inline void twdev_begin(struct twdev_file *f)
+{
+	lockdep_assert_held(&f->lock);
+	f->begun = true;
+	/* Pairs with the acquire in twdev_is_plain(). */
+	smp_store_release(&f->plain, !f->slack_us);
+}
+
+/* Can a plain operation be carried out without a look at how the file was set up? */
+static inline bool twdev_is_plain(const struct twdev_file *f)
+{
+	/* Pairs with the release in twdev_begin(). */
+	return smp_load_acquire(&f->plain);
+}
+
+/*
+ * What becomes of a record that is ARMED but not in the wheel, since it is on its way
+ * to the sink: does an event? After a MOD it has not fired again.
+ */
+static inline bool twdev_has_fired(struct twdev_file *f, const struct twdev_record *r)
+{
+	if (r->rearm)
+		return false;
+	return !(r->flags & TWHEEL_F_TOUCH) ||
+	       twdev_extended_deadline(f, r) <= twheel_now(f->wheel);
+}
+
+static inline u64 twdev_remaining(const struct twdev_file *f, const struct twdev_record *r,
+				  u64 now_ns)
+{
+	u64 deadline;
+
+	if (r->state != TWDEV_ARMED)
+		return 0;
+	deadline = twdev_extended_deadline(f, r);
+	return deadline > now_ns ? deadline - now_ns : 0;
+}
+
+/* twheel_records.c */
+int twdev_add_user(struct twdev_file *f, kuid_t uid);
+void twdev_remove_user(struct twdev_file *f);
+bool twdev_count_up(atomic_long_t *count, long nr, long limit);
+void *twdev_alloc_page(struct twdev_file *f, gfp_t gfp);
+void twdev_free_page(struct twdev_file *f, void *page);
+int twdev_grow(struct twdev_file *f, const struct twheel_op *op);
+void twdev_init_records(struct twdev_file *f);
+void twdev_free_records(struct twdev_file *f);
+int twdev_ioctl_trim(struct twdev_file *f);
+int twdev_init_pages(void);
+void twdev_exit_pages(void);
+
+/* twheel_words.c */
+int twdev_add_words(struct twdev_file *f, unsigned long page);
+void twdev_free_words(struct twdev_file *f, u64 **words, u32 nr);
+int twdev_mmap(struct file *file, struct vm_area_struct *vma);
+
+/* twheel_ops.c */
+int twdev_ioctl_op(struct twdev_file *f, u32 opcode, struct twheel_op __user *uop);
+int twdev_ioctl_arm(struct twdev_file *f, struct twheel_op __user *uop);
+int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop);
+int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmit);
+int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
+int twdev_ioctl_cancel_all(struct twdev_file *f, struct twheel_cancel_all __user *uall);
+
+/* twheel_events.c */
+void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns);
+ssize_t twdev_read_iter(struct kiocb *iocb, struct iov_iter *to);
+__poll_t twdev_poll(struct file *file, poll_table *wait);
+
+/* twheel_stop.c */
+void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 deadline);
+int twdev_ioctl_stop(struct twdev_file *f);
+
+#endif /* _TWHEEL_DEV_H */

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Events of /dev/twheel: the sink makes them, read() takes them
+ *
+ *
+ * Periodic timeouts
+ *
+ * One that has fired is not in the wheel until its event has been read, so while
+ * nobody reads, it costs nothing, however short its interval is. read() finds how many
+ * deadlines have passed by then, makes one event of them, and arms the next one, in
+ * phase; with fixed delay, an interval after the read(). The event is made anew if
+ * it has to be copied anew, so the count is that of the copy that succeeded. A
+ * deadline stands for itself even if the clock has been set back before it: a count
+ * is never 0.
+ *
+ *
+ * Waiting
+ *
+ * The sink counts the event (@nr_ready, under the lock), then wakes. A reader is
+ * on the wait queue, then looks at the count; so does poll. The lock of the wait
+ * queue orders the two: a waiter that comes after the wakeup sees the count.
+ *
+ * Readers wait exclusively, and one is woken for a batch of events: its buffer may take
+ * all. A reader that leaves while there are events wakes the next one, whether it has read
+ * some, has a bad buffer, or was signalled.
+ *
+ * @over is read before the count, with acquire, and set, with release, after all that
+ * STOP has added to it: with @over and no event there will be none.
+ */
+#include <linux/sched/signal.h>
+#include <linux/uio.h>
+
+#include "twheel_dev.h"
+
+/* Expiry */
+
+static void twdev_count_lateness(struct twdev_file *f, u64 late_ns)
+{
+	f->counts.lateness[min(fls64(late_ns), TWHEEL_LATENESS - 1)]++;
+}
+
+/* One that does not fire, or not yet, has been taken off the list of the sink. */
+static void twdev_turn_away(struct twdev_file *f, struct twdev_record *r, u64 deadline)
+{
+	if (r->state == TWDEV_DROPPED) {
+		twheel_accept(&r->t);
+		twdev_recycle(f, r);
+	} else if (f->stopped) {
+		twheel_accept(&r->t);
+		twdev_leave_unprocessed(f, r, deadline);
+	} else if (r->rearm) {
+		r->rearm = false;
+		twheel_accept(&r->t);
+		twdev_queue_alone(f, r, r->t.expires);
+	} else {
+		f->counts.extended++;
+		twheel_extend(&r->t, deadline, twdev_slack_ns(r));
+	}
+}
+
+/* A record that is not just ARMED has arrived in the sink. Returns whether it fires. */
+static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
+{
+	u64 deadline = twdev_extended_deadline(f, r);
+
+	if (r->state == TWDEV_ARMED && !r->rearm && deadline <= now_ns) {
+		/* Its word has passed as well: what it has been extended to is what is due. */
+		r->t.expires = deadline;
+		return true;
+	}
+	list_del(&r->t.entry);
+	twdev_turn_away(f, r, deadline);
+	return false;
+}
+
+/*
+ * A record of this file has arrived in the sink. Returns 1 if that makes an event:
+ * the record is still in the list then.
+ */
+static inline int twdev_arrive(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
+{
+	lockdep_assert_held(&f->lock);
+	if (unlikely(r->state != TWDEV_ARMED || r->rearm || r->flags & TWHEEL_F_TOUCH) &&
+	    !twdev_arrive_other(f, r, now_ns))
+		return 0;
+	twheel_accept(&r->t);
+	r->state = TWDEV_READY;
+	r->fired_ns = now_ns;
+	twdev_count_lateness(f, now_ns > r->t.expires ? now_ns - r->t.expires : 0);
+	return 1;
+}
+
+/* Take over the records at the front of @expired that are of one file. */
+static void twdev_sink_file(struct list_head *expired, u64 now_ns)
+{
+	struct list_head *pos = expired->next, *next;
+	struct twdev_file *f = twdev_chunk_of(twdev_record_of(pos))->file;
+	unsigned int nr = 0;
+
+	spin_lock(&f->lock);
+	for (; pos != expired; pos = next) {
+		struct twdev_record *r = twdev_record_of(pos);
+
+		next = pos->next;
+		if (twdev_chunk_of(r)->file != f)
+			break;
+		nr += twdev_arrive(f, r, now_ns);
+	}
+	if (nr)
+		list_bulk_move_tail(&f->ready, expired->next, pos->prev);
+	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
+	f->counts.fired += nr;
+	spin_unlock(&f->lock);
+
+	if (nr)
+		twdev_wake(f);
+}
+
+void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	while (!list_empty(expired))
+		twdev_sink_file(expired, now_ns);
+}
+
+/* Reading */
+
+/* How many deadlines of a periodic timeout the event of now stands for. */
+static u64 twdev_count_periods(struct twdev_file *f, const struct twdev_record *r)
+{
+	u64 now_ns = f->stopped ? f->stop_ns : twheel_now(f->wheel);
+	u64 count = 1;
+
+	if (!(r->flags & TWHEEL_F_FIXED_DELAY))
+		count += twheel_intervals(r->t.expires, now_ns, r->interval_ns);
+	return r->repeat ? min_t(u64, count, r->repeat) : count;
+}
+
+/* What differs from the event of a one-shot timeout that has fired. */
+static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r,
+			      struct twheel_event *event)
+{
+	u64 count;
+
+	if (r->unprocessed) {
+		event->count = 0;
+		event->flags |= TWHEEL_EV_UNPROCESSED;
+		return;
+	}
+	count = twdev_count_periods(f, r);
+	event->expires_ns = twdev_to_user_ns(f, r->t.expires + (count - 1) * r->interval_ns);
+	event->count = count;
+	if (count != r->repeat && !f->stopped)
+		event->flags &= ~TWHEEL_EV_LAST;
+}
+
+static void twdev_make_event(struct twdev_file *f, const struct twdev_record *r,
+			     struct twheel_event *event)
+{
+	*event = (struct twheel_event){
+		.id		= r->id,
+		.cookie		= r->t.data,
+		.expires_ns	= twdev_to_user_ns(f, r->t.expires),
+		.fired_ns	= twdev_to_user_ns(f, r->fired_ns),
+		.count		= 1,
+		.flags		= TWHEEL_EV_LAST,
+	};
+	if (unlikely(r->interval_ns || r->unprocessed))
+		twdev_amend_event(f, r, event);
+}
+
+/* The events at the front of the queue, up to @max; they stay there. */
+static unsigned int twdev_peek(struct twdev_file *f, struct twheel_event *events,
+			       unsigned int max)
+{
+	struct twdev_record *r;
+	unsigned int nr = 0;
+
+	list_for_each_entry(r, &f->ready, t.entry) {
+		if (nr == max)
+			break;
+		twdev_make_event(f, r, &events[nr++]);
+	}
+	return nr;
+}
+
+/* The event for the next @count deadlines has been read, and there are more. */
+static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 count,
+			      struct twdev_arms *arms)
+{
+	u64 last_ns = r->t.expires + (count - 1) * r->interval_ns;
+
+	if (r->repeat)
+		r->repeat -= count;
+	if (r->flags & TWHEEL_F_FIXED_DELAY)
+		last_ns = twheel_now(f->wheel);
+	r->t.expires = twheel_add_ns(last_ns, r->interval_ns);
+	twdev_queue_record(f, r, arms);
+}
+
+/* @events, of the records at the front of the queue, have been read. */
+static void twdev_consume(struct twdev_file *f, const struct twheel_event *events,
+			  unsigned int nr)
+{
+	struct list_head *pos = f->ready.next, *next;
+	struct twheel_timeout *timeouts[TWDEV_EVENTS_CHUNK];
+	struct twdev_arms arms = { .timeouts = timeouts };
+	unsigned int i;
+
+	if (!nr)
+		return;
+	f->counts.read += nr;
+	twdev_count_unready(f, nr);
+	for (i = 0; i < nr; i++, pos = next) {
+		struct twdev_record *r = twdev_record_of(pos);
+
+		next = pos->next;
+		if (likely(events[i].flags & TWHEEL_EV_LAST)) {
+			f->counts.ended++;
+			twdev_end_record(f, r);
+		} else {
+			twdev_next_period(f, r, events[i].count, &arms);
+		}
+	}
+	/* All before @pos are elsewhere now. */
+	__list_del(&f->ready, pos);
+	twdev_arm_all(f, &arms);
+}
+
+/* One chunk. Returns the records copied, and in @want those there were to copy. */
+static unsigned int twdev_read_chunk(struct twdev_file *f, struct iov_iter *to,
+				     unsigned int *want)
+{
+	struct twheel_event events[TWDEV_EVENTS_CHUNK];
+	size_t room = iov_iter_count(to) / sizeof(*events);
+	size_t copied;
+
+	spin_lock(&f->lock);
+	*want = twdev_peek(f, events, min_t(size_t, room, TWDEV_EVENTS_CHUNK));
+	pagefault_disable();
+	copied = copy_to_iter(events, *want * sizeof(*events), to);
+	pagefault_enable();
+	iov_iter_revert(to, copied % sizeof(*events));
+	copied /= sizeof(*events);
+	twdev_consume(f, events, copied);
+	spin_unlock(&f->lock);
+	return copied;
+}
+
+/*
+ * Can a record be written at all? Asked by writing one, as there is memory that
+ * can be faulted in but not written. What read() does not count means nothing.
+ */
+static bool twdev_can_write(struct iov_iter *to)
+{
+	static const struct twheel_event zero;
+	size_t copied = copy_to_iter(&zero, sizeof(zero), to);
+
+	iov_iter_revert(to, copied);
+	return copied == sizeof(zero);
+}
+
+/* As many events as there are and as fit: how many, or why there is none. */
+static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
+{
+	unsigned int want, got;
+	int nr = 0;
+
+	do {
+		got = twdev_read_chunk(f, to, &want);
+		nr += got;
+		if (got < want && !twdev_can_write(to))
+			return nr ?: -EFAULT;
+		if (want && signal_pending(current))
+			return nr ?: -ERESTARTSYS;
+		cond_resched();
+	} while (got < want || want == TWDEV_EVENTS_CHUNK);
+	return nr;
+}
+
+/* Will there be no event any more? */
+static bool twdev_is_over(const struct twdev_file *f)
+{
+	/* Pairs with the release in twdev_stop(): see "Waiting". */
+	return smp_load_acquire(&f->over) && !READ_ONCE(f->nr_ready);
+}
+
+static int twdev_wait_events(struct twdev_file *f, struct iov_iter *to, bool nonblock)
+{
+	int nr;
+
+	for (;;) {
+		nr = twdev_read_events(f, to);
+		if (nr)
+			return nr;
+		if (twdev_is_over(f))
+			return 0;
+		if (nonblock)
+			return -EAGAIN;
+		nr = wait_event_interruptible_exclusive(f->wait, READ_ONCE(f->nr_ready) ||
+							READ_ONCE(f->over));
+		if (nr)
+			return nr;
+	}
+}
+
+ssize_t twdev_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct twdev_file *f = iocb->ki_filp->private_data;
+	int nr;
+
+	if (iov_iter_count(to) < sizeof(struct twheel_event))
+		return -EINVAL;
+	nr = twdev_wait_events(f, to, iocb->ki_filp->f_flags & O_NONBLOCK ||
+			       iocb->ki_flags & IOCB_NOWAIT);
+	if (READ_ONCE(f->nr_ready) && wq_has_sleeper(&f->wait))
+		twdev_wake(f);
+	return nr < 0 ? nr : nr * (ssize_t)sizeof(struct twheel_event);
+}
+
+__poll_t twdev_poll(struct file *file, poll_table *wait)
+{
+	struct twdev_file *f = file->private_data;
+
+	poll_wait(file, &f->wait, wait);
+	/* See "Waiting": written before the wakeup, read after getting in line. */
+	if (twdev_is_over(f))
+		return EPOLLHUP;
+	return READ_ONCE(f->nr_ready) ? EPOLLIN | EPOLLRDNORM : 0;
+}
