@@ -40,12 +40,12 @@ as()
 
 loaded()
 {
-	[ -d /sys/module/twheel_chardev ]
+	[ -d /sys/module/twheel_dev ]
 }
 
 unload()
 {
-	there modprobe -r twheel_chardev && ! loaded && [ ! -d /sys/module/twheel ]
+	there modprobe -r twheel_dev && ! loaded && [ ! -d /sys/module/twheel ]
 }
 
 # node_is TYPE MODE OWNER NUMBER
@@ -92,8 +92,8 @@ opening_it_loads_the_module()
 
 module_is_the_one_that_dkms_built()
 {
-	there modinfo -F filename twheel_chardev
-	there modinfo -F filename twheel_chardev |
+	there modinfo -F filename twheel_dev
+	there modinfo -F filename twheel_dev |
 		grep "^/lib/modules/$(uname -r)/updates/dkms/"
 }
 

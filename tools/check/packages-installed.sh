@@ -43,13 +43,13 @@ dkms_builds_the_modules_for_the_kernel_there()
 dkms_builds_them_without_a_warning()
 {
 	make_log=$(echo /var/lib/dkms/twheel/*/*/*/log/make.log)
-	grep -q twheel_chardev.ko "$make_log" && ! grep -i -e warning -e error "$make_log"
+	grep -q twheel_dev.ko "$make_log" && ! grep -i -e warning -e error "$make_log"
 }
 
 depmod_names_the_node()
 {
 	cat "/lib/modules/$(release)/modules.devname"
-	grep -q '^twheel_chardev twheel c10:247$' "/lib/modules/$(release)/modules.devname"
+	grep -q '^twheel_dev twheel c10:247$' "/lib/modules/$(release)/modules.devname"
 }
 
 group_is_made()

@@ -183,7 +183,7 @@ static int no_device(int error)
 	case -ENOENT:
 	case -ENODEV:
 	case -ENXIO:
-		cli_error("there is no " TWHEEL_DEVICE ": is the module twheel_chardev loaded?");
+		cli_error("there is no " TWHEEL_DEVICE ": is the module twheel_dev loaded?");
 		return EX_UNAVAILABLE;
 	case -ENOTTY:
 		cli_error(TWHEEL_DEVICE " is something else");

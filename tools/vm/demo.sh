@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The demonstration, as it runs in the test VM: twheel.ko and twheel_chardev.ko are
+# The demonstration, as it runs in the test VM: twheel.ko and twheel_dev.ko are
 # loaded, the tool does the rest.
 
 show()
