@@ -62,7 +62,9 @@ static uint64_t clock_ns(clockid_t clock)
 
 static int control(const struct twheel_ctx *ctx, unsigned long request, void *arg)
 {
-	return ioctl(ctx->fd, request, arg) < 0 ? -errno : 0;
+	int ret = ioctl(ctx->fd, request, arg);
+
+	return ret < 0 ? -errno : ret;
 }
 
 static void *map(size_t size, int flags, int fd)
@@ -126,7 +128,7 @@ static int get_touch(struct twheel_ctx *ctx, struct touch **out)
 	ret = twheel_info(ctx, &info);
 	if (ret)
 		return ret;
-	if (!(info.features & TWHEEL_FEATURE_TOUCH))
+	if (!(info.op_flags & TWHEEL_F_TOUCH))
 		return -EOPNOTSUPP;
 	mine = map_touch(ctx, info.max_timeouts);
 	if (!mine)
@@ -143,12 +145,13 @@ static int get_touch(struct twheel_ctx *ctx, struct touch **out)
 }
 
 /*
- * Take note of operations that have been carried out. What cannot be noted for want
- * of a mapping is found out by twheel_touch(), or fails there.
+ * Take note of an operation that has been carried out, with @result. What cannot be
+ * noted for want of a mapping is found out by twheel_touch(), or fails there.
  */
-static void note_op(struct twheel_ctx *ctx, struct touch *touch, const struct twheel_op *op)
+static void note_op(struct twheel_ctx *ctx, struct touch *touch, const struct twheel_op *op,
+		    int result)
 {
-	if (op->result < 0)
+	if (result < 0)
 		return;
 	if (op->flags & TWHEEL_F_TOUCH) {
 		if (touch || !get_touch(ctx, &touch))
@@ -161,7 +164,7 @@ static void note_op(struct twheel_ctx *ctx, struct touch *touch, const struct tw
 static void note_ops(struct twheel_ctx *ctx, const struct twheel_op *ops, unsigned int nr)
 {
 	for (unsigned int i = 0; i < nr; i++)
-		note_op(ctx, touch_of(ctx), &ops[i]);
+		note_op(ctx, touch_of(ctx), &ops[i], ops[i].result);
 }
 
 static void note_events(struct twheel_ctx *ctx, const struct twheel_event *events, int nr)
@@ -242,7 +245,7 @@ int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 	int ret = control(ctx, TWHEEL_IOC_SETUP, &copy);
 
 	if (!ret)
-		ctx->clock = setup->clock;
+		ctx->clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;
 	return ret;
 }
 
@@ -316,15 +319,13 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns)
 	op->slack_us = us < UINT32_MAX ? us : UINT32_MAX;
 }
 
-/* A failure is the ioctl's error, a positive outcome is in the result. */
+/* The ioctl returns the outcome and does not write the result. */
 static int operate(struct twheel_ctx *ctx, unsigned long request, struct twheel_op *op)
 {
 	int ret = control(ctx, request, op);
 
-	if (ret)
-		return ret;
-	note_ops(ctx, op, 1);
-	return op->result;
+	note_op(ctx, touch_of(ctx), op, ret);
+	return ret;
 }
 
 /* 0 for what is none. */
@@ -353,8 +354,10 @@ int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op)
 	if (!request)
 		return -EINVAL;
 	ret = operate(ctx, request, &copy);
-	if (ret >= 0)
-		*op = copy;
+	if (ret < 0)
+		return ret;
+	*op = copy;
+	op->result = ret;
 	return ret;
 }
 
@@ -451,6 +454,11 @@ int twheel_stop(struct twheel_ctx *ctx)
 	return control(ctx, TWHEEL_IOC_STOP, NULL);
 }
 
+int twheel_trim(struct twheel_ctx *ctx)
+{
+	return control(ctx, TWHEEL_IOC_TRIM, NULL);
+}
+
 int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsigned int nr,
 		uint32_t *next)
 {
@@ -465,10 +473,9 @@ int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsig
 	if (nr > INT_MAX)
 		return -EINVAL;
 	ret = control(ctx, TWHEEL_IOC_LIST, &list);
-	if (ret)
-		return ret;
+	/* The kernel says where to go on after a failure too. */
 	*next = list.next;
-	return list.done;
+	return ret ? ret : (int)list.done;
 }
 
 /* Nobody has armed or touched it through this handle: whether it lives must be asked. */

@@ -11,7 +11,7 @@
  *	uint64_t id;
  *
  *	twheel_open(NULL, 0, &ctx);
- *	twheel_arm(ctx, 500 * 1000 * 1000, 0, 42, &id);
+ *	twheel_arm(ctx, 500 * TWHEEL_MSEC, 0, 42, &id);
  *	twheel_read(ctx, &event, 1, TWHEEL_FOREVER);	event.cookie is 42
  *	twheel_close(ctx);
  *
@@ -20,7 +20,8 @@
  *
  * Errors: a function that can fail returns an int, negative for an error and then
  * -errno (-ENOENT, say); 0 or a positive outcome otherwise. The variable errno is
- * not part of the contract. A failed call writes nothing through its pointers.
+ * not part of the contract. A failed call writes nothing through its pointers, but for
+ * @next of twheel_list().
  *
  * Threads: there is no global state. All functions may be called at the same time
  * for the same context, but for twheel_setup(), which must be the first, and
@@ -28,8 +29,8 @@
  * fork() both processes share the context; the last one to close it cancels what is
  * in it.
  *
- * Signals: no call blocks but twheel_wait() and twheel_read(), which return -EINTR
- * when a handler ran, and twheel_submit(), which may then have done a part.
+ * Signals: twheel_wait() and twheel_read() block, and return -EINTR when a handler ran.
+ * A handler does not cut any other call short.
  */
 #ifndef LIBTWHEEL_H
 #define LIBTWHEEL_H
@@ -41,7 +42,27 @@
 extern "C" {
 #endif
 
+/*
+ * The version of this header. New functions and macros come with a new minor version:
+ *
+ *	#if TWHEEL_VERSION >= TWHEEL_VERSION_NUMBER(1, 2, 0)
+ */
+#define TWHEEL_VERSION_MAJOR	0
+#define TWHEEL_VERSION_MINOR	1
+#define TWHEEL_VERSION_PATCH	0
+#define TWHEEL_VERSION_NUMBER(major, minor, patch) \
+	((major) * 1000000 + (minor) * 1000 + (patch))
+#define TWHEEL_VERSION \
+	TWHEEL_VERSION_NUMBER(TWHEEL_VERSION_MAJOR, TWHEEL_VERSION_MINOR, TWHEEL_VERSION_PATCH)
+
 #define TWHEEL_DEVICE		"/dev/twheel"
+
+/* Nanoseconds, in 64 bits: 3 * TWHEEL_SEC does not overflow as 3 * 1000 * 1000 * 1000 does. */
+#define TWHEEL_USEC		UINT64_C(1000)
+#define TWHEEL_MSEC		UINT64_C(1000000)
+#define TWHEEL_SEC		UINT64_C(1000000000)
+#define TWHEEL_MIN		UINT64_C(60000000000)
+#define TWHEEL_HOUR		UINT64_C(3600000000000)
 
 /* twheel_open(), flags */
 #define TWHEEL_NONBLOCK		0x1	/* O_NONBLOCK, for who reads twheel_fd() himself */
@@ -104,10 +125,15 @@ void twheel_close(struct twheel_ctx *ctx);
 int twheel_fd(const struct twheel_ctx *ctx);
 
 /**
- * twheel_setup() - choose clock, geometry and limit
+ * twheel_setup() - choose clock, geometry, slack and limit
  * @ctx: the context
- * @setup: what is 0 in it is the default, but for the clock: CLOCK_MONOTONIC,
- *	CLOCK_BOOTTIME or CLOCK_REALTIME, and on the latter only absolute times
+ * @setup: a field that is 0 means the default. With TWHEEL_SETUP_CLOCK in flags, clock
+ *	is CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME, which takes absolute times
+ *	only; without it the clock is CLOCK_MONOTONIC. slack_us is the slack of each
+ *	timeout that names none, in microseconds. slots and levels are advice:
+ *	twheel_info() tells what the wheel has
+ *
+ *	struct twheel_setup setup = { .slack_us = 50 * TWHEEL_MSEC / TWHEEL_USEC };
  *
  * Once, and before the first operation.
  *
@@ -115,8 +141,8 @@ int twheel_fd(const struct twheel_ctx *ctx);
  *
  * Return: 0; -EBUSY when there was an operation, or a setup; -EINVAL for a value that
  * cannot be; -EPERM when a limit is to be raised, or a geometry asks for more, than an
- * unprivileged user may; -EAGAIN when the user has too many wheels; -ENOMEM; -EBADF
- * when the context is open for reading only.
+ * unprivileged user may; -EAGAIN when the user's wheels take too much memory;
+ * -ENOMEM; -EBADF when the context is open for reading only.
  */
 int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup);
 
@@ -159,7 +185,8 @@ int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns);
  * @ctx: the context
  * @expires_ns: the deadline, from now, or absolute with TWHEEL_F_ABS; 0 and an
  *	absolute time in the past are due at once
- * @flags: TWHEEL_F_ABS; TWHEEL_F_TOUCH, so that twheel_touch() can extend it; or 0
+ * @flags: TWHEEL_F_ABS; TWHEEL_F_TOUCH, so that twheel_touch() can extend it;
+ *	TWHEEL_F_EXACT, so that it has no slack, not that of the context either; or 0
  * @cookie: comes back in the event
  * @id: out: names the timeout in this context, never 0, never used again
  *
@@ -276,7 +303,8 @@ void twheel_prep_interval(struct twheel_op *op, uint64_t interval_ns, uint32_t r
  * twheel_prep_slack() - let an ARM or MOD share the wakeup of others
  * @op: filled in by twheel_prep_arm() or twheel_prep_mod()
  * @slack_ns: how much later it may fire; counts in whole microseconds, and no more than
- *	UINT32_MAX of them, which is 71 minutes
+ *	UINT32_MAX of them, which is 71 minutes. Less than a microsecond is the slack of
+ *	the context; TWHEEL_F_EXACT in the flags asks for none
  */
 void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns);
 
@@ -292,11 +320,14 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns);
  *	twheel_prep_slack(&op, interval / 8);
  *	ret = twheel_operate(ctx, &op);		the id is in op.id
  *
+ * After success the return value is in @op->result too.
+ *
  * Context: any thread, does not block.
  *
  * Return: as twheel_arm(), twheel_mod(), twheel_cancel() or twheel_get(); -EINVAL also
  * for an opcode that is none, and for what does not go together: TWHEEL_F_TOUCH with
- * an interval, TWHEEL_F_FIXED_DELAY or a repeat count without one.
+ * an interval, TWHEEL_F_FIXED_DELAY or a repeat count without one, TWHEEL_F_EXACT with
+ * slack.
  */
 int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op);
 
@@ -311,9 +342,9 @@ int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op);
  *
  * Context: any thread, with an @ops of its own; long when @nr is large.
  *
- * Return: how many were tried, from the first on: fewer than @nr after a signal or at
- * a bad address; -EINTR or -EFAULT when none was; -EINVAL for an @nr that is too
- * large; -EBADF as in twheel_arm().
+ * Return: how many were tried, from the first on: fewer than @nr at a bad address;
+ * -EFAULT when none was; -EINVAL for an @nr that is too large; -EBADF as in
+ * twheel_arm().
  */
 int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr);
 
@@ -368,7 +399,7 @@ int twheel_touch(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns);
  * @done: out: in pending and withdrawn how many of either; may be NULL
  *
  * Events that are unread are withdrawn. What is armed meanwhile may be cancelled or
- * not. After a signal it goes on.
+ * not.
  *
  * Context: any thread, does not block; long when there are many.
  *
@@ -406,6 +437,20 @@ int twheel_cancel_cookie(struct twheel_ctx *ctx, uint64_t cookie,
 int twheel_stop(struct twheel_ctx *ctx);
 
 /**
+ * twheel_trim() - give back the memory of timeouts that are over
+ * @ctx: the context
+ *
+ * After a peak a context keeps its memory for timeouts to come. This gives back each page
+ * (4096 bytes on most machines) whose timeouts are all over. The kernel does the same
+ * when memory gets short. Ids are not used again, and what lives is not affected.
+ *
+ * Context: any thread, does not block; long when there are many pages.
+ *
+ * Return: how many pages were given back, 0 if none could be; -EBADF as in twheel_arm().
+ */
+int twheel_trim(struct twheel_ctx *ctx);
+
+/**
  * twheel_list() - page through the timeouts that live
  * @ctx: the context
  * @entries: out
@@ -422,8 +467,8 @@ int twheel_stop(struct twheel_ctx *ctx);
  *
  * Context: any thread, does not block.
  *
- * Return: how many; 0 when there are no more; -EINVAL for an @nr that cannot be; -EINTR;
- * -EFAULT.
+ * Return: how many; 0 when there are no more; -EINVAL for an @nr that cannot be;
+ * -EFAULT. @next is where to go on, after a failure too.
  */
 int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsigned int nr,
 		uint32_t *next);

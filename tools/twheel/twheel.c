@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 		return cli_flush(EXIT_SUCCESS);
 	}
 	if (!strcmp(argv[1], "--version")) {
-		puts("twheel " TWHEEL_VERSION);
+		puts("twheel " TOOL_VERSION);
 		return cli_flush(EXIT_SUCCESS);
 	}
 
