@@ -3,16 +3,16 @@
  * All access of user space to /dev/twheel goes through here, so that a change of
  * the ABI is a change of this file.
  *
- * A context is a descriptor and the clock it counts in, both fixed when it is
- * opened or set up. There is nothing to lock: the kernel serialises what happens to
+ * A context is a descriptor, the clock it counts in and its limit, all fixed when it
+ * is opened or set up. There is nothing to lock: the kernel serialises what happens to
  * a file, and a thread that reads, waits or submits has all its state on its own
  * stack.
  *
- * The touch page is mapped when it is needed first: when a timeout is armed with
- * TWHEEL_F_TOUCH, or touched. Several threads may find that it is missing; the one
- * that is the first to put its mapping into the context wins, the others drop
- * theirs. The pointer is stored with release and loaded with acquire, so whoever
- * sees it sees what it points to; it stays until the context is closed.
+ * The touch words are mapped when they are needed first: when a timeout is armed with
+ * TWHEEL_F_TOUCH, or touched. Several threads may find that they are missing. The
+ * first one to put its mapping into the context wins, the others drop theirs. The
+ * pointer is stored with release and loaded with acquire; it stays until the context
+ * is closed.
  *
  * A wait with an end may not block in read(): between poll() and read() another
  * reader can take the event. preadv2() with RWF_NOWAIT does not block whatever the
@@ -43,13 +43,15 @@
  * @fd: of /dev/twheel
  * @owned: close it with the context
  * @clock: that it counts in
- * @touch: NULL until the touch page is mapped
+ * @touch: words and ids of the timeouts that can be touched
+ * @table_size: of the table of ids, in bytes
  */
 struct twheel_ctx {
 	int		fd;
 	int		owned;
 	clockid_t	clock;
-	struct touch	*touch;
+	struct touch	touch;
+	size_t		table_size;
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -67,113 +69,113 @@ static int control(const struct twheel_ctx *ctx, unsigned long request, void *ar
 	return ret < 0 ? -errno : ret;
 }
 
+/* NULL, and why in errno, if it fails. */
 static void *map(size_t size, int flags, int fd)
 {
-	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+	void *address = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+
+	if (address == MAP_FAILED)
+		return NULL;
+	return address;
 }
 
 static void unmap(void *address, size_t size)
 {
-	if (address != MAP_FAILED)
+	if (address)
 		munmap(address, size);
 }
 
-static size_t touch_size(const struct touch *touch)
+static size_t words_size(const struct touch *touch)
 {
 	return (size_t)touch->nr * sizeof(*touch->word);
 }
 
-static void unmap_touch(struct touch *touch)
-{
-	unmap(touch->word, touch_size(touch));
-	unmap(touch->known, touch_size(touch));
-	free(touch);
-}
-
 /*
- * Memory is taken where an index is used, not for all that there could be. NULL, and
- * why in errno, if it fails.
+ * Room for the ids of @nr timeouts. Memory is taken where an index is used, not for all
+ * that there could be. Without the table a context is complete, but for twheel_touch().
  */
-static struct touch *map_touch(const struct twheel_ctx *ctx, uint32_t nr)
+static void map_table(struct twheel_ctx *ctx, uint32_t nr)
 {
-	struct touch *touch = malloc(sizeof(*touch));
+	struct touch_table *table;
+	size_t size = sizeof(*table) + (size_t)nr * sizeof(table->known[0]);
 
-	if (!touch)
-		return NULL;
-	*touch = (struct touch) { .known = MAP_FAILED, .nr = nr };
-	touch->word = map(touch_size(touch), 0, ctx->fd);
-	if (touch->word != MAP_FAILED)
-		touch->known = map(touch_size(touch), MAP_ANONYMOUS | MAP_NORESERVE, -1);
-	if (touch->known != MAP_FAILED)
-		return touch;
-	unmap_touch(touch);
-	return NULL;
+	ctx->touch.nr = nr;
+	if (size <= ctx->table_size)
+		return;
+	table = map(size, MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	unmap(ctx->touch.table, ctx->table_size);
+	ctx->touch.table = table;
+	ctx->table_size = table ? size : 0;
 }
 
-/* NULL if nothing was to be touched yet. */
-static struct touch *touch_of(const struct twheel_ctx *ctx)
+static int map_words(struct twheel_ctx *ctx)
 {
-	return __atomic_load_n(&ctx->touch, __ATOMIC_ACQUIRE);
-}
-
-static int get_touch(struct twheel_ctx *ctx, struct touch **out)
-{
-	struct touch *mine, *first = NULL;
+	uint64_t *mine, *first = NULL;
 	struct twheel_info info;
 	int ret;
 
-	*out = touch_of(ctx);
-	if (*out)
+	if (touch_words(&ctx->touch))
 		return 0;
 	ret = twheel_info(ctx, &info);
 	if (ret)
 		return ret;
 	if (!(info.op_flags & TWHEEL_F_TOUCH))
 		return -EOPNOTSUPP;
-	mine = map_touch(ctx, info.max_timeouts);
+	if (!ctx->touch.table)
+		return -ENOMEM;
+	mine = map(words_size(&ctx->touch), 0, ctx->fd);
 	if (!mine)
 		return -errno;
-
-	if (__atomic_compare_exchange_n(&ctx->touch, &first, mine, 0, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE)) {
-		*out = mine;
-		return 0;
-	}
-	unmap_touch(mine);
-	*out = first;
+	if (!__atomic_compare_exchange_n(&ctx->touch.word, &first, mine, 0, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		unmap(mine, words_size(&ctx->touch));
 	return 0;
 }
 
+/* Before operations enter the kernel. */
+static void expect_ops(struct twheel_ctx *ctx, const struct twheel_op *ops, unsigned int nr)
+{
+	if (touch_in_use(&ctx->touch))
+		return;
+	for (unsigned int i = 0; i < nr; i++) {
+		if (ops[i].flags & TWHEEL_F_TOUCH) {
+			touch_use(&ctx->touch);
+			return;
+		}
+	}
+}
+
 /*
- * Take note of an operation that has been carried out, with @result. What cannot be
- * noted for want of a mapping is found out by twheel_touch(), or fails there.
+ * Take note of an operation that has been carried out, with @result. Words that cannot
+ * be mapped here are mapped by twheel_touch(), which tells why if it fails again.
  */
-static void note_op(struct twheel_ctx *ctx, struct touch *touch, const struct twheel_op *op,
-		    int result)
+static void note_op(struct twheel_ctx *ctx, const struct twheel_op *op, int result)
 {
 	if (result < 0)
 		return;
 	if (op->flags & TWHEEL_F_TOUCH) {
-		if (touch || !get_touch(ctx, &touch))
-			touch_begin(touch, op->id);
-	} else if (touch && op->opcode == TWHEEL_OP_CANCEL) {
-		touch_end(touch, op->id);
+		map_words(ctx);
+		touch_begin(&ctx->touch, op->id);
+	} else if (op->opcode == TWHEEL_OP_CANCEL) {
+		touch_end(&ctx->touch, op->id);
 	}
 }
 
 static void note_ops(struct twheel_ctx *ctx, const struct twheel_op *ops, unsigned int nr)
 {
+	if (!touch_in_use(&ctx->touch))
+		return;
 	for (unsigned int i = 0; i < nr; i++)
-		note_op(ctx, touch_of(ctx), &ops[i], ops[i].result);
+		note_op(ctx, &ops[i], ops[i].result);
 }
 
 static void note_events(struct twheel_ctx *ctx, const struct twheel_event *events, int nr)
 {
-	struct touch *touch = touch_of(ctx);
-
-	for (int i = 0; touch && i < nr; i++) {
+	if (!touch_in_use(&ctx->touch))
+		return;
+	for (int i = 0; i < nr; i++) {
 		if (events[i].flags & TWHEEL_EV_LAST)
-			touch_end(touch, events[i].id);
+			touch_end(&ctx->touch, events[i].id);
 	}
 }
 
@@ -192,6 +194,8 @@ static int new_context(int fd, int owned, struct twheel_ctx **out)
 	new = malloc(sizeof(*new));
 	if (!new)
 		return -ENOMEM;
+	if (info.op_flags & TWHEEL_F_TOUCH)
+		map_table(&ctx, info.max_timeouts);
 	*new = ctx;
 	*out = new;
 	return 0;
@@ -227,8 +231,8 @@ void twheel_close(struct twheel_ctx *ctx)
 {
 	if (!ctx)
 		return;
-	if (ctx->touch)
-		unmap_touch(ctx->touch);
+	unmap(ctx->touch.word, words_size(&ctx->touch));
+	unmap(ctx->touch.table, ctx->table_size);
 	if (ctx->owned)
 		close(ctx->fd);
 	free(ctx);
@@ -244,9 +248,12 @@ int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 	struct twheel_setup copy = *setup;
 	int ret = control(ctx, TWHEEL_IOC_SETUP, &copy);
 
-	if (!ret)
-		ctx->clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;
-	return ret;
+	if (ret)
+		return ret;
+	ctx->clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;
+	if (ctx->touch.table && setup->max_timeouts)
+		map_table(ctx, setup->max_timeouts);
+	return 0;
 }
 
 int twheel_info(struct twheel_ctx *ctx, struct twheel_info *info)
@@ -322,9 +329,12 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns)
 /* The ioctl returns the outcome and does not write the result. */
 static int operate(struct twheel_ctx *ctx, unsigned long request, struct twheel_op *op)
 {
-	int ret = control(ctx, request, op);
+	int ret;
 
-	note_op(ctx, touch_of(ctx), op, ret);
+	expect_ops(ctx, op, 1);
+	ret = control(ctx, request, op);
+	if (touch_in_use(&ctx->touch))
+		note_op(ctx, op, ret);
 	return ret;
 }
 
@@ -414,6 +424,7 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
 
 	if (nr > INT_MAX)
 		return -EINVAL;
+	expect_ops(ctx, ops, nr);
 	ret = control(ctx, TWHEEL_IOC_SUBMIT, &submit);
 	if (ret)
 		return ret;
@@ -482,29 +493,27 @@ int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsig
 static int __attribute((noinline)) touch_unknown(struct twheel_ctx *ctx, uint64_t id,
 						 uint64_t expires_ns)
 {
-	struct touch *touch;
 	struct twheel_op op;
 	int ret;
 
-	ret = get_touch(ctx, &touch);
+	ret = map_words(ctx);
 	if (ret)
 		return ret;
-	if (touch_has_ended(touch, id))
+	if (touch_has_ended(&ctx->touch, id))
 		return -ENOENT;
+	touch_use(&ctx->touch);
 	ret = twheel_get(ctx, id, &op);
 	if (ret)
 		return ret;
-	touch_begin(touch, id);
-	return touch_store(touch, id, expires_ns) ? 0 : -ENOENT;
+	touch_begin(&ctx->touch, id);
+	return touch_store(&ctx->touch, id, expires_ns) ? 0 : -ENOENT;
 }
 
 int twheel_touch(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns)
 {
-	const struct touch *touch = touch_of(ctx);
-
 	if (expires_ns > INT64_MAX)
 		return -EINVAL;
-	if (touch && touch_store(touch, id, expires_ns))
+	if (touch_store(&ctx->touch, id, expires_ns))
 		return 0;
 	return touch_unknown(ctx, id, expires_ns);
 }

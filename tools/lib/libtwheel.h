@@ -135,7 +135,7 @@ int twheel_fd(const struct twheel_ctx *ctx);
  *
  *	struct twheel_setup setup = { .slack_us = 50 * TWHEEL_MSEC / TWHEEL_USEC };
  *
- * Once, and before the first operation.
+ * Once, before the first operation, and before a fork().
  *
  * Context: no other call may be running for @ctx.
  *
@@ -365,16 +365,17 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
  * traffic.
  *
  * Stale ids: for an id that is over as far as @ctx knows nothing is stored. It knows
- * what it was used for itself, in any thread, and in both processes after a fork() that
- * came after the first use of TWHEEL_F_TOUCH: that the last event of the timeout was
- * read by twheel_read(), that it was cancelled by its id, or that a later timeout with
- * TWHEEL_F_TOUCH has its place. What else ends a
- * timeout (another handle, a read() of twheel_fd(), twheel_cancel_all(),
- * twheel_stop()) is not known: the store is made and harms nobody, unless another
- * handle armed a timeout with TWHEEL_F_TOUCH in the same place: that one will not fire
- * before @expires_ns. The same can happen when @id ends, and another thread arms a new
- * timeout in its place, during this very call. A program that touches an id only in
- * the thread that ends it, or under the same lock, is safe from both.
+ * what was done through @ctx, in any thread, and after fork() in both processes: that
+ * the last event of the timeout was read by twheel_read(), that it was cancelled by its
+ * id, or that a later timeout with TWHEEL_F_TOUCH has its place.
+ *
+ * It does not know of an end by other means: another handle (twheel_open_fd()), a read()
+ * of twheel_fd(), twheel_cancel_all(), twheel_stop(). Then the store is made. It harms
+ * nobody, unless another handle has armed a timeout with TWHEEL_F_TOUCH in the same
+ * place: that one does not fire before @expires_ns. The same can happen when @id ends,
+ * and another thread arms a new timeout in its place, during this very call. A program
+ * that touches an id only in the thread that ends it, or under the same lock, is safe
+ * from both.
  *
  * Of an id that @ctx knows nothing of, armed by another handle, the first touch asks
  * the kernel if it lives; that is a system call. For a timeout that was armed without
@@ -389,7 +390,8 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
  *
  * Return: 0 when the deadline was stored; -ENOENT when the timeout is over; -EINVAL for
  * a time above INT64_MAX; -EOPNOTSUPP when the kernel has no touch page; -EACCES when
- * the context is not open for reading and writing; -ENOMEM.
+ * the context is not open for reading and writing; -ENOMEM, also when there was no
+ * address space for 8 bytes for each timeout that the context may have.
  */
 int twheel_touch(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns);
 

@@ -3,14 +3,21 @@
  * What the library knows of ids that can be touched. Needs no device.
  */
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "ktap.h"
 #include "touch.h"
 
 #define NR	4
 
-static uint64_t word[NR], known[NR];
-static const struct touch touch = { .word = word, .known = known, .nr = NR };
+static uint64_t word[NR], entries[1 + NR];
+static uint64_t *const known = entries + 1;
+static const struct touch touch = {
+	.word = word,
+	.table = (struct touch_table *)entries,
+	.nr = NR,
+};
 
 static uint64_t id_of(uint32_t index, uint32_t generation)
 {
@@ -132,6 +139,55 @@ static void threads_agree_on_the_last_end(void)
 	CHECK(!touch_store(&touch, id_of(0, ROUNDS), 77));
 }
 
+static void id_without_a_table_is_not_stored(void)
+{
+	static const struct touch none = { .word = word, .nr = NR };
+
+	touch_use(&none);
+	touch_begin(&none, id_of(2, 1));
+	CHECK(!touch_in_use(&none));
+	CHECK(touch_has_ended(&none, id_of(2, 1)));
+	CHECK(!touch_store(&none, id_of(2, 1), 77));
+	CHECK_EQ(word[2], 0);
+}
+
+static void id_without_words_is_not_stored(void)
+{
+	static const struct touch early = {
+		.table = (struct touch_table *)entries,
+		.nr = NR,
+	};
+
+	touch_begin(&early, id_of(2, 1));
+	CHECK(!touch_store(&early, id_of(2, 1), 77));
+	CHECK(touch_store(&touch, id_of(2, 1), 77));
+}
+
+/* The words may be mapped after a fork(), the table has been before. */
+static void child_and_parent_learn_from_each_other(void)
+{
+	uint64_t *shared = mmap(NULL, sizeof(entries), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct touch own = { .word = word, .table = (struct touch_table *)shared, .nr = NR };
+	pid_t pid;
+	int status;
+
+	CHECK(shared != MAP_FAILED);
+	touch_begin(&own, id_of(1, 6));
+	pid = fork();
+	if (!pid) {
+		touch_use(&own);
+		touch_end(&own, id_of(1, 6));
+		touch_begin(&own, id_of(1, 7));
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	CHECK(touch_in_use(&own));
+	CHECK(!touch_store(&own, id_of(1, 6), 77));
+	CHECK(touch_store(&own, id_of(1, 7), 78));
+}
+
 static const struct ktap_test tests[] = {
 	TEST(unknown_id_is_not_stored),
 	TEST(live_id_is_stored_in_its_place),
@@ -143,6 +199,9 @@ static const struct ktap_test tests[] = {
 	TEST(largest_generation_has_an_end),
 	TEST(id_beyond_the_table_has_ended),
 	TEST(threads_agree_on_the_last_end),
+	TEST(id_without_a_table_is_not_stored),
+	TEST(id_without_words_is_not_stored),
+	TEST(child_and_parent_learn_from_each_other),
 };
 
 int main(int argc, char **argv)
