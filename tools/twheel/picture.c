@@ -89,57 +89,56 @@ static struct bar bar(const struct canvas *canvas, int taken, uint64_t part, uin
 static void draw_title(struct canvas *canvas, const struct picture *picture)
 {
 	const struct twheel_info *info = &picture->info;
-	const struct twheel_stats *stats = &picture->now.stats;
-	char shards[32] = "";
 
-	if (stats->flags & TWHEEL_STATS_WHEEL)
-		snprintf(shards, sizeof(shards), ", %u shard%s", stats->shards,
-			 stats->shards == 1 ? "" : "s");
-	draw_line(canvas, "%s, %s clock: tick %s, %u level%s of %u slots%s",
+	draw_line(canvas, "%s, %s clock: tick %s, %u level%s of %u slots",
 		  picture->whole ? "shared wheel" :
 		  info->flags & TWHEEL_INFO_PRIVATE ? "context with a wheel of its own" : "context",
 		  clock_name(info->clock), duration_text(info->tick_ns).s, info->levels,
-		  info->levels == 1 ? "" : "s", info->slots, shards);
+		  info->levels == 1 ? "" : "s", info->slots);
 }
 
 static void draw_content(struct canvas *canvas, const struct picture *picture)
 {
 	const struct twheel_stats *stats = &picture->now.stats;
+	const struct wheel *wheel = &picture->now.wheel;
 
 	if (picture->whole)
 		draw_line(canvas, "pending %s, largest batch %s",
-			  number_text(stats->wheel_pending).s,
-			  number_text(stats->wheel_largest_batch).s);
+			  number_text(wheel->counter[WHEEL_PENDING]).s,
+			  number_text(wheel->counter[WHEEL_LARGEST_BATCH]).s);
 	else
 		draw_line(canvas, "live %s of %s, unread events %s%s", number_text(stats->live).s,
 			  number_text(picture->info.max_timeouts).s, number_text(stats->ready).s,
 			  picture->info.flags & TWHEEL_INFO_STOPPED ? ", stopped" : "");
 }
 
-#define COUNTER(text, member)	{ text, offsetof(struct twheel_stats, member) }
+#define OF_CONTEXT(member) \
+	{ #member, offsetof(struct picture_sample, stats.member) }
+#define OF_WHEEL(text, index) \
+	{ text, offsetof(struct picture_sample, wheel.counter[index]) }
 
 static const struct counter {
 	const char *name;
 	size_t offset;
 } of_wheel[] = {
-	COUNTER("armed", wheel_armed),
-	COUNTER("cancelled", wheel_cancelled),
-	COUNTER("fired", wheel_fired),
-	COUNTER("extended", wheel_extended),
-	COUNTER("cascaded", wheel_cascaded),
-	COUNTER("wakeups", wheel_wakeups),
+	OF_WHEEL("armed", WHEEL_ARMED),
+	OF_WHEEL("cancelled", WHEEL_CANCELLED),
+	OF_WHEEL("fired", WHEEL_FIRED),
+	OF_WHEEL("extended", WHEEL_EXTENDED),
+	OF_WHEEL("cascaded", WHEEL_CASCADED),
+	OF_WHEEL("wakeups", WHEEL_WAKEUPS),
 }, of_context[] = {
-	COUNTER("armed", armed),
-	COUNTER("moved", moved),
-	COUNTER("cancelled", cancelled),
-	COUNTER("fired", fired),
-	COUNTER("extended", extended),
-	COUNTER("read", read),
+	OF_CONTEXT(armed),
+	OF_CONTEXT(moved),
+	OF_CONTEXT(cancelled),
+	OF_CONTEXT(fired),
+	OF_CONTEXT(extended),
+	OF_CONTEXT(read),
 };
 
 static uint64_t value_of(const struct counter *counter, const struct picture_sample *sample)
 {
-	return *(const uint64_t *)((const char *)&sample->stats + counter->offset);
+	return *(const uint64_t *)((const char *)sample + counter->offset);
 }
 
 static bool has_past(const struct picture *picture)
@@ -221,18 +220,18 @@ static struct duration_text length_text(uint64_t ns)
 
 static void draw_levels(struct canvas *canvas, const struct picture *picture)
 {
-	const struct twheel_info *info = &picture->info;
-	const struct twheel_stats *stats = &picture->now.stats;
-	uint64_t slots = (uint64_t)info->slots * stats->shards;
+	const struct wheel *wheel = &picture->now.wheel;
 
 	draw_line(canvas, "%-10s%14s%20s", "level", "slot length", "slots in use");
-	for (unsigned int i = 0; i < info->levels && i < TWHEEL_LEVELS; i++) {
+	for (unsigned int i = 0; i < wheel->levels; i++) {
+		uint64_t occupied = wheel->level[i].occupied, slots = wheel->level[i].slots;
 		char used[80];
 
-		snprintf(used, sizeof(used), "%s of %s", number_text(stats->wheel_occupied[i]).s,
+		snprintf(used, sizeof(used), "%s of %s", number_text(occupied).s,
 			 number_text(slots).s);
-		draw_line(canvas, "%-10u%14s%20s  %s", i, length_text(slot_ns(info, i)).s, used,
-			  bar(canvas, LEVEL_COLUMNS, stats->wheel_occupied[i], slots).s);
+		draw_line(canvas, "%-10u%14s%20s  %s", i,
+			  length_text(slot_ns(&picture->info, i)).s, used,
+			  bar(canvas, LEVEL_COLUMNS, occupied, slots).s);
 	}
 }
 
@@ -244,17 +243,20 @@ struct lateness {
 	int end;
 };
 
+static uint64_t nr_late(const struct picture *picture, const struct picture_sample *sample, int i)
+{
+	return picture->whole ? sample->wheel.lateness[i] : sample->stats.lateness[i];
+}
+
 static struct lateness lateness_of(const struct picture *picture)
 {
-	const struct twheel_stats *first = &picture->first.stats;
-	const struct twheel_stats *now = &picture->now.stats;
 	struct lateness lateness = { .begin = TWHEEL_LATENESS };
 
 	for (int i = 0; i < TWHEEL_LATENESS; i++) {
-		uint64_t nr = picture->whole ? now->wheel_lateness[i] : now->lateness[i];
+		uint64_t nr = nr_late(picture, &picture->now, i);
 
 		if (has_past(picture))
-			nr -= picture->whole ? first->wheel_lateness[i] : first->lateness[i];
+			nr -= nr_late(picture, &picture->first, i);
 		lateness.nr[i] = nr;
 		lateness.sum += nr;
 		if (nr && lateness.begin > i)
@@ -325,9 +327,10 @@ void picture_draw(const struct picture *picture, FILE *out, int width, int heigh
 	draw_content(&canvas, picture);
 	draw_rates(&canvas, picture);
 	draw_line(&canvas, "%s", "");
-	if (picture->now.stats.flags & TWHEEL_STATS_WHEEL) {
+	if (picture->why)
+		draw_line(&canvas, "the wheel is not shown: %s", picture->why);
+	else
 		draw_levels(&canvas, picture);
-		draw_line(&canvas, "%s", "");
-	}
+	draw_line(&canvas, "%s", "");
 	draw_lateness(&canvas, picture);
 }

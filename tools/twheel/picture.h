@@ -10,20 +10,25 @@
 #include <stdio.h>
 #include <linux/twheel.h>
 
+#include "wheel.h"
+
 /**
  * struct picture_sample - the counters at one time
  * @ns: when, monotonic
- * @stats: what they were
+ * @stats: what they were in the context
+ * @wheel: and in the wheel
  */
 struct picture_sample {
 	uint64_t ns;
 	struct twheel_stats stats;
+	struct wheel wheel;
 };
 
 /**
  * struct picture - what is to be drawn
  * @info: of the context
  * @whole: of the wheel, not of the context
+ * @why: why the wheel cannot be shown, or NULL; not with @whole
  * @first: where it began: lateness is shown since then
  * @before: rates are shown since then. If it is as old as @now there are none, and
  *	lateness is that of all times
@@ -32,6 +37,7 @@ struct picture_sample {
 struct picture {
 	struct twheel_info info;
 	bool whole;
+	const char *why;
 	struct picture_sample first;
 	struct picture_sample before;
 	struct picture_sample now;

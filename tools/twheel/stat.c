@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * twheel stat: the counters of a context, and of the wheel.
- *
- * A table says what there is, for text and for JSON alike.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,37 +9,28 @@
 #include "cli.h"
 #include "duration.h"
 #include "json.h"
+#include "wheel.h"
 
-#define WIDE(name, member)	{ name, offsetof(struct twheel_stats, member), 8 }
-#define NARROW(name, member)	{ name, offsetof(struct twheel_stats, member), 4 }
+#define WIDE(name)	{ #name, offsetof(struct twheel_stats, name), 8 }
+#define NARROW(name)	{ #name, offsetof(struct twheel_stats, name), 4 }
 
+/* What a context counts, for text and for JSON alike. */
 static const struct counter {
 	const char *name;
 	size_t offset;
 	size_t size;
-} of_context[] = {
-	WIDE("armed", armed),
-	WIDE("moved", moved),
-	WIDE("cancelled", cancelled),
-	WIDE("withdrawn", withdrawn),
-	WIDE("ended", ended),
-	WIDE("fired", fired),
-	WIDE("extended", extended),
-	WIDE("unprocessed", unprocessed),
-	WIDE("read", read),
-	NARROW("live", live),
-	NARROW("ready", ready),
-}, of_wheel[] = {
-	NARROW("shards", shards),
-	WIDE("wheel_armed", wheel_armed),
-	WIDE("wheel_rearmed", wheel_rearmed),
-	WIDE("wheel_cancelled", wheel_cancelled),
-	WIDE("wheel_fired", wheel_fired),
-	WIDE("wheel_extended", wheel_extended),
-	WIDE("wheel_pending", wheel_pending),
-	WIDE("wheel_cascaded", wheel_cascaded),
-	WIDE("wheel_wakeups", wheel_wakeups),
-	WIDE("wheel_largest_batch", wheel_largest_batch),
+} counters[] = {
+	WIDE(armed),
+	WIDE(moved),
+	WIDE(cancelled),
+	WIDE(withdrawn),
+	WIDE(ended),
+	WIDE(fired),
+	WIDE(extended),
+	WIDE(unprocessed),
+	WIDE(read),
+	NARROW(live),
+	NARROW(ready),
 };
 
 static uint64_t value_of(const struct counter *counter, const struct twheel_stats *stats)
@@ -58,15 +47,13 @@ static uint64_t value_of(const struct counter *counter, const struct twheel_stat
 	return wide;
 }
 
-static void text_counters(const struct counter *counters, size_t nr,
-			  const struct twheel_stats *stats)
+static void text_number(const char *name, uint64_t value)
 {
-	for (size_t i = 0; i < nr; i++)
-		printf("%-20s %12ju\n", counters[i].name, value_of(&counters[i], stats));
+	printf("%-20s %12ju\n", name, value);
 }
 
 /* From the first bucket with something in it to the last. */
-static void text_lateness(const char *name, const __u64 *lateness)
+static void text_lateness(const char *name, const uint64_t *lateness)
 {
 	int begin = 0, end = TWHEEL_LATENESS;
 
@@ -78,90 +65,109 @@ static void text_lateness(const char *name, const __u64 *lateness)
 		bool last = i == TWHEEL_LATENESS - 1;
 		struct duration_text text = duration_text(UINT64_C(1) << (last ? i - 1 : i));
 
-		printf("%-20s %12ju  %s %s\n", name, (uint64_t)lateness[i],
-		       last ? "from" : "under", text.s);
+		printf("%-20s %12ju  %s %s\n", name, lateness[i], last ? "from" : "under", text.s);
 	}
 }
 
-static void print_text(const struct twheel_stats *stats, const struct twheel_info *info,
-		       bool has_context)
+struct counter_name {
+	char s[32];
+};
+
+static struct counter_name wheel_name(enum wheel_counter counter)
 {
-	if (has_context) {
-		text_counters(of_context, ARRAY_SIZE(of_context), stats);
-		text_lateness("lateness", stats->lateness);
-	}
-	if (!(stats->flags & TWHEEL_STATS_WHEEL))
-		return;
-	text_counters(of_wheel, ARRAY_SIZE(of_wheel), stats);
-	for (unsigned int i = 0; i < info->levels && i < TWHEEL_LEVELS; i++)
-		printf("%-20s %12u  of %ju in level %u\n", "wheel_occupied",
-		       stats->wheel_occupied[i], (uint64_t)info->slots * stats->shards, i);
-	text_lateness("wheel_lateness", stats->wheel_lateness);
+	struct counter_name name;
+
+	snprintf(name.s, sizeof(name.s), "wheel_%s", wheel_counter_name(counter));
+	return name;
 }
 
-static void json_counters(struct json *json, const struct counter *counters, size_t nr,
-			  const struct twheel_stats *stats)
+static void text_context(const struct twheel_stats *stats, const uint64_t *lateness)
 {
-	for (size_t i = 0; i < nr; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
+		text_number(counters[i].name, value_of(&counters[i], stats));
+	text_lateness("lateness", lateness);
+}
+
+static void text_wheel(const struct wheel *wheel)
+{
+	printf("%-20s %12s\n", "wheel", wheel->name);
+	for (int i = 0; i < WHEEL_COUNTERS; i++) {
+		if (wheel_knows(wheel, i))
+			text_number(wheel_name(i).s, wheel->counter[i]);
+	}
+	for (unsigned int i = 0; i < wheel->levels; i++)
+		printf("%-20s %12ju  of %ju in level %u\n", "wheel_occupied",
+		       wheel->level[i].occupied, wheel->level[i].slots, i);
+	text_lateness("wheel_lateness", wheel->lateness);
+}
+
+static void json_context(struct json *json, const struct twheel_stats *stats,
+			 const uint64_t *lateness)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
 		json_number(json, counters[i].name, value_of(&counters[i], stats));
+	json_numbers(json, "lateness", lateness, TWHEEL_LATENESS);
 }
 
-static void json_lateness(struct json *json, const char *name, const __u64 *lateness)
+static void json_wheel(struct json *json, const struct wheel *wheel)
 {
-	uint64_t values[TWHEEL_LATENESS];
+	uint64_t occupied[WHEEL_LEVELS], slots[WHEEL_LEVELS];
 
-	for (size_t i = 0; i < TWHEEL_LATENESS; i++)
-		values[i] = lateness[i];
-	json_numbers(json, name, values, TWHEEL_LATENESS);
+	json_word(json, "wheel", wheel->name);
+	for (int i = 0; i < WHEEL_COUNTERS; i++) {
+		if (wheel_knows(wheel, i))
+			json_number(json, wheel_name(i).s, wheel->counter[i]);
+	}
+	for (unsigned int i = 0; i < wheel->levels; i++) {
+		occupied[i] = wheel->level[i].occupied;
+		slots[i] = wheel->level[i].slots;
+	}
+	json_numbers(json, "wheel_occupied", occupied, wheel->levels);
+	json_numbers(json, "wheel_slots", slots, wheel->levels);
+	json_numbers(json, "wheel_lateness", wheel->lateness, TWHEEL_LATENESS);
 }
 
-static void json_occupied(struct json *json, const struct twheel_stats *stats,
-			  const struct twheel_info *info)
+/* NULL for what is not shown. */
+static void print(const struct twheel_stats *stats, const struct wheel *wheel, bool as_json)
 {
-	uint64_t values[TWHEEL_LEVELS];
-	size_t nr = info->levels < TWHEEL_LEVELS ? info->levels : TWHEEL_LEVELS;
-
-	for (size_t i = 0; i < nr; i++)
-		values[i] = stats->wheel_occupied[i];
-	json_numbers(json, "wheel_occupied", values, nr);
-}
-
-static void print_json(const struct twheel_stats *stats, const struct twheel_info *info,
-		       bool has_context)
-{
+	uint64_t lateness[TWHEEL_LATENESS];
 	struct json json;
 
-	json_begin(&json);
-	if (has_context) {
-		json_counters(&json, of_context, ARRAY_SIZE(of_context), stats);
-		json_lateness(&json, "lateness", stats->lateness);
+	for (int i = 0; stats && i < TWHEEL_LATENESS; i++)
+		lateness[i] = stats->lateness[i];
+	if (as_json) {
+		json_begin(&json);
+		if (stats)
+			json_context(&json, stats, lateness);
+		if (wheel)
+			json_wheel(&json, wheel);
+		json_end(&json);
+		return;
 	}
-	if (stats->flags & TWHEEL_STATS_WHEEL) {
-		json_counters(&json, of_wheel, ARRAY_SIZE(of_wheel), stats);
-		json_occupied(&json, stats, info);
-		json_lateness(&json, "wheel_lateness", stats->wheel_lateness);
-	}
-	json_end(&json);
+	if (stats)
+		text_context(stats, lateness);
+	if (wheel)
+		text_wheel(wheel);
 }
 
 static int print_stats(struct twheel_ctx *ctx, bool given, bool as_json)
 {
 	struct twheel_stats stats;
 	struct twheel_info info;
-	int error = twheel_info(ctx, &info);
+	struct wheel wheel;
+	int error, status = 0;
 
+	error = twheel_info(ctx, &info);
 	if (!error)
 		error = twheel_stats(ctx, &stats);
 	if (error)
 		return cli_failure(error, "stat");
-	if (!given && !(stats.flags & TWHEEL_STATS_WHEEL)) {
-		cli_error("the wheel is shown to CAP_SYS_ADMIN only, a context by --fd N");
-		return EX_NOPERM;
-	}
-	if (as_json)
-		print_json(&stats, &info, given);
-	else
-		print_text(&stats, &info, given);
+	error = wheel_read(&wheel, WHEEL_DIRECTORY, &info);
+	if (error)
+		status = wheel_complain(error);
+	if (error && !given)
+		return status;
+	print(given ? &stats : NULL, error ? NULL : &wheel, as_json);
 	return 0;
 }
 
@@ -175,17 +181,18 @@ const struct command stat_command = {
 	.usage = "[--json] [--fd N]",
 	.summary = "Show what has been counted",
 	.help =
-		"Without --fd it shows the wheel that contexts share by default, to root\n"
-		"(CAP_SYS_ADMIN).\n"
+		"Without --fd it shows the wheel that contexts share by default.\n"
 		"\n"
-		"  --fd N   the context behind descriptor N, and its wheel if that is its own, or\n"
-		"           to root\n"
+		"  --fd N   the context behind descriptor N, and its wheel\n"
 		"  --json   one JSON object\n"
+		"\n"
+		"A wheel is shown to root, from /sys/kernel/debug/twheel. Where that cannot be\n"
+		"read, a line on standard error says so, and the context is shown alone.\n"
 		"\n"
 		"Of a context: armed = cancelled + withdrawn + ended + live. lateness says how\n"
 		"many expirations were how late; in JSON it is an array: entry n counts those\n"
 		"that were less than 2^n ns late, and not less than half of that. wheel_lateness\n"
 		"is counted while /sys/module/twheel/parameters/lateness is on; wheel_occupied\n"
-		"are the slots with something in them, by level.\n",
+		"are the slots with something in them, by level, wheel_slots all slots.\n",
 	.run = stat_run,
 };

@@ -156,7 +156,12 @@ static int sample(struct watch *watch)
 	if (!error)
 		error = twheel_stats(watch->ctx, &picture->now.stats);
 	picture->now.ns = monotonic_ns();
-	return error ? cli_failure(error, "statistics") : 0;
+	if (error)
+		return cli_failure(error, "statistics");
+
+	error = wheel_read(&picture->now.wheel, WHEEL_DIRECTORY, &picture->info);
+	picture->why = error ? wheel_why(error) : NULL;
+	return error && picture->whole ? wheel_complain(error) : 0;
 }
 
 /* The first sample is its own past. */
@@ -167,10 +172,6 @@ static int begin(struct watch *watch)
 
 	if (status)
 		return status;
-	if (picture->whole && !(picture->now.stats.flags & TWHEEL_STATS_WHEEL)) {
-		cli_error("the wheel is shown to CAP_SYS_ADMIN only, a context by --fd N");
-		return EX_NOPERM;
-	}
 	picture->first = picture->now;
 	picture->before = picture->now;
 	if (watch->terminal)
@@ -251,13 +252,14 @@ const struct command watch_command = {
 	.usage = "[--interval DURATION] [--count N] [--fd N]",
 	.summary = "Show a live picture of the wheel",
 	.help =
-		"Until Ctrl-C. Without --fd it shows the wheel that contexts share by default, to\n"
-		"root (CAP_SYS_ADMIN).\n"
+		"Until Ctrl-C. Without --fd it shows the wheel that contexts share by default.\n"
 		"\n"
-		"  --fd N               the context behind descriptor N, and its wheel if that is\n"
-		"                       its own, or to root\n"
+		"  --fd N               the context behind descriptor N, and its wheel\n"
 		"  --interval DURATION  draw that often; 1s\n"
 		"  --count N            end after N pictures\n"
+		"\n"
+		"A wheel is shown to root, from /sys/kernel/debug/twheel. Where that cannot be\n"
+		"read, the picture says so, and shows the context alone.\n"
 		"\n"
 		"The picture: what happens per second; for each level of the wheel how many of\n"
 		"its slots have something in them; how late expirations were, in powers of two,\n"

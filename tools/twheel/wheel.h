@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the engine tells of a wheel in debugfs. The engine may change what it tells: a
+ * counter that is missing is not shown, and a line that is unknown is passed over.
+ */
+#ifndef TWHEEL_WHEEL_H
+#define TWHEEL_WHEEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <linux/twheel.h>
+
+#define WHEEL_DIRECTORY		"/sys/kernel/debug/twheel"
+#define WHEEL_LEVELS		8
+
+enum wheel_counter {
+	WHEEL_ARMED,
+	WHEEL_REARMED,
+	WHEEL_CANCELLED,
+	WHEEL_FIRED,
+	WHEEL_STOPPED,
+	WHEEL_PENDING,
+	WHEEL_EXTENDED,
+	WHEEL_CASCADED,
+	WHEEL_REBASED,
+	WHEEL_WAKEUPS,
+	WHEEL_LARGEST_BATCH,
+	WHEEL_COUNTERS
+};
+
+/**
+ * struct wheel - what a file of debugfs has told
+ * @name: of the file; empty if none has been read
+ * @known: a bit for each of @counter that was there
+ * @counter: by enum wheel_counter
+ * @levels: how many there are in @level
+ * @level: slots with something in them, and all slots, over all CPUs
+ * @lateness: as in struct twheel_stats
+ */
+struct wheel {
+	char		name[64];
+	uint32_t	known;
+	uint64_t	counter[WHEEL_COUNTERS];
+	unsigned int	levels;
+	struct {
+		uint64_t occupied;
+		uint64_t slots;
+	} level[WHEEL_LEVELS];
+	uint64_t	lateness[TWHEEL_LATENESS];
+};
+
+/* "armed", say. */
+const char *wheel_counter_name(enum wheel_counter counter);
+
+static inline bool wheel_knows(const struct wheel *wheel, enum wheel_counter counter)
+{
+	return wheel->known >> counter & 1;
+}
+
+/**
+ * wheel_parse() - read the text of a file
+ * @wheel: out, but for the name
+ * @file: the text
+ *
+ * Return: 0, or -EIO if it cannot be read.
+ */
+int wheel_parse(struct wheel *wheel, FILE *file);
+
+/**
+ * wheel_read() - find the file of a context's wheel, and read it
+ * @wheel: out; with an empty name after a failure
+ * @directory: WHEEL_DIRECTORY, but in tests
+ * @info: of the context
+ *
+ * Return: 0; -EACCES without permission; -ENOENT if there is no such file, since debugfs
+ * is not mounted, say; -ENOTUNIQ if several files have the name of the wheel; -EIO.
+ */
+int wheel_read(struct wheel *wheel, const char *directory, const struct twheel_info *info);
+
+/* Why wheel_read() has failed, in a few words. */
+const char *wheel_why(int error);
+
+/* Complains that the wheel is not shown. Returns the exit status if nothing else is. */
+int wheel_complain(int error);
+
+#endif /* TWHEEL_WHEEL_H */
