@@ -16,12 +16,15 @@ static void print_json(const struct twheel_info *info)
 	json_begin(&json);
 	json_word(&json, "clock", clock_name(info->clock));
 	json_number(&json, "tick_ns", info->tick_ns);
+	json_number(&json, "slack_ns", info->slack_us * NSEC_PER_USEC);
 	json_number(&json, "slots", info->slots);
 	json_number(&json, "levels", info->levels);
 	json_number(&json, "max_timeouts", info->max_timeouts);
 	json_number(&json, "live", info->live);
 	json_number(&json, "ready", info->ready);
-	json_number(&json, "features", info->features);
+	json_number(&json, "opcodes", info->opcodes);
+	json_number(&json, "op_flags", info->op_flags);
+	json_number(&json, "setup_flags", info->setup_flags);
 	json_bool(&json, "private", info->flags & TWHEEL_INFO_PRIVATE);
 	json_bool(&json, "stopped", info->flags & TWHEEL_INFO_STOPPED);
 	json_end(&json);
@@ -31,12 +34,12 @@ static void print_text(const struct twheel_info *info)
 {
 	printf("clock         %s\n", clock_name(info->clock));
 	printf("tick          %s\n", duration_text(info->tick_ns).s);
+	printf("slack         %s\n", duration_text(info->slack_us * NSEC_PER_USEC).s);
 	printf("slots         %u in each of %u levels\n", info->slots, info->levels);
 	printf("max timeouts  %u\n", info->max_timeouts);
 	printf("live          %u\n", info->live);
 	printf("ready         %u\n", info->ready);
-	printf("features      %#jx%s\n", (uint64_t)info->features,
-	       info->features & TWHEEL_FEATURE_TOUCH ? " (touch)" : "");
+	printf("touch words   %s\n", info->op_flags & TWHEEL_F_TOUCH ? "yes" : "no");
 	printf("wheel         %s\n", info->flags & TWHEEL_INFO_PRIVATE ? "its own" : "shared");
 	if (info->flags & TWHEEL_INFO_STOPPED)
 		puts("stopped");
@@ -73,6 +76,7 @@ const struct command info_command = {
 		"  --json   one JSON object, times in nanoseconds\n"
 		"\n"
 		"live counts the timeouts that are pending or have an unread event, ready the\n"
-		"unread events.\n",
+		"unread events. slack is that of timeouts that name none. opcodes, op_flags and\n"
+		"setup_flags (JSON) are what the device knows, bit by bit as in <linux/twheel.h>.\n",
 	.run = info_run,
 };

@@ -2,7 +2,6 @@
 /*
  * twheel list: the timeouts that live in an inherited context, one a line.
  */
-#include <errno.h>
 #include <stdio.h>
 
 #include "cli.h"
@@ -58,8 +57,6 @@ static int list(struct twheel_ctx *ctx, bool given, bool as_json)
 
 	(void)given;
 	while ((nr = twheel_list(ctx, entries, ROOM, &next))) {
-		if (nr == -EINTR)
-			continue;
 		if (nr < 0)
 			return cli_failure(nr, "list");
 		for (int i = 0; i < nr; i++) {

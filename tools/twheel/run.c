@@ -456,7 +456,7 @@ static int play(struct run *run)
 
 	if (status)
 		return status;
-	run->can_touch = !twheel_info(run->ctx, &info) && info.features & TWHEEL_FEATURE_TOUCH;
+	run->can_touch = !twheel_info(run->ctx, &info) && info.op_flags & TWHEEL_F_TOUCH;
 	stay_on_this_cpu();
 	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	init_names(run);

@@ -4,11 +4,18 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "cli.h"
 #include "clock.h"
 #include "duration.h"
+
+/* As in the operations: less than was asked for is never wrong. */
+static uint32_t slack_us(uint64_t ns)
+{
+	uint64_t us = ns / NSEC_PER_USEC;
+
+	return us < UINT32_MAX ? us : UINT32_MAX;
+}
 
 static void take_option(struct twheel_setup *setup, int option, int *fd)
 {
@@ -20,6 +27,7 @@ static void take_option(struct twheel_setup *setup, int option, int *fd)
 		if (clock_parse(optarg, &setup->clock))
 			cli_usage("--clock: '%s' is none of monotonic, boottime and realtime",
 				  optarg);
+		setup->flags |= TWHEEL_SETUP_CLOCK;
 		break;
 	case 't':
 		setup->tick_ns = cli_duration(optarg, "--tick");
@@ -30,7 +38,10 @@ static void take_option(struct twheel_setup *setup, int option, int *fd)
 		setup->slots = cli_number(optarg, "--slots", 2, 65536);
 		break;
 	case 'l':
-		setup->levels = cli_number(optarg, "--levels", 1, TWHEEL_LEVELS);
+		setup->levels = cli_number(optarg, "--levels", 1, 8);
+		break;
+	case 'S':
+		setup->slack_us = slack_us(cli_duration(optarg, "--slack"));
 		break;
 	case 'm':
 		setup->max_timeouts = cli_number(optarg, "--max", 1, UINT32_MAX);
@@ -46,7 +57,7 @@ static const char *why_not(int error)
 	case -EPERM:
 		return "that much needs CAP_SYS_RESOURCE";
 	case -EAGAIN:
-		return "this user has too many wheels";
+		return "the wheels of this user take too much memory";
 	default:
 		return NULL;
 	}
@@ -72,10 +83,11 @@ static int setup_run(int argc, char **argv)
 		{ "tick", required_argument, NULL, 't' },
 		{ "slots", required_argument, NULL, 's' },
 		{ "levels", required_argument, NULL, 'l' },
+		{ "slack", required_argument, NULL, 'S' },
 		{ "max", required_argument, NULL, 'm' },
 		CLI_FD, CLI_HELP, CLI_END
 	};
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC };
+	struct twheel_setup setup = { 0 };
 	struct twheel_ctx *ctx;
 	int fd = CLI_NO_FD;
 	int option, status;
@@ -118,19 +130,22 @@ static int stop_run(int argc, char **argv)
 const struct command setup_command = {
 	.name = "setup",
 	.usage = "[--clock NAME] [--tick DURATION] [--slots N] [--levels N]\n"
-		 "       [--max N] --fd N",
-	.summary = "Choose the clock, the geometry and the limit of a new context",
+		 "       [--slack DURATION] [--max N] --fd N",
+	.summary = "Choose clock, geometry, slack and limit of a new context",
 	.help =
-		"  --fd N           the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
-		"  --clock NAME     monotonic, boottime or realtime; on the last a deadline needs\n"
-		"                   --abs\n"
-		"  --tick DURATION  length of a tick\n"
-		"  --slots N        slots per level, 2 to 65536, rounded up to a power of two\n"
-		"  --levels N       levels, 1 to 8\n"
-		"  --max N          most timeouts that may live at once\n"
+		"  --fd N            the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
+		"  --clock NAME      monotonic, boottime or realtime; on the last a deadline needs\n"
+		"                    --abs\n"
+		"  --tick DURATION   length of a tick\n"
+		"  --slots N         slots per level, 2 to 65536, rounded up to a power of two\n"
+		"  --levels N        levels, 1 to 8\n"
+		"  --slack DURATION  a timeout that names no slack may fire that much later, to\n"
+		"                    share the wakeup of others\n"
+		"  --max N           most timeouts that may live at once\n"
 		"\n"
 		"What is not given is the default. A tick, slots or levels that differ from it\n"
-		"make a wheel for this context alone. Once, and before the first timeout: exit\n"
+		"make a wheel for this context alone; slots and levels are advice, and 'twheel\n"
+		"info' shows what the wheel has. Once, and before the first timeout: exit\n"
 		"status 1 when it is too late for that.\n",
 	.run = setup_run,
 };

@@ -34,6 +34,7 @@ static const struct option arm_options[] = {
 	{ "repeat", required_argument, NULL, 'n' },
 	{ "fixed-delay", no_argument, NULL, 'd' },
 	{ "slack", required_argument, NULL, 's' },
+	{ "exact", no_argument, NULL, 'x' },
 	{ "touch", no_argument, NULL, 't' },
 	{ "abs", no_argument, NULL, 'A' },
 	CLI_FD, CLI_COOKIE, CLI_HELP, CLI_END
@@ -62,6 +63,9 @@ static void take_option(struct request *request, int option, int *fd)
 	case 's':
 		request->slack_ns = cli_duration(optarg, "--slack");
 		break;
+	case 'x':
+		request->flags |= TWHEEL_F_EXACT;
+		break;
 	case 't':
 		request->flags |= TWHEEL_F_TOUCH;
 		break;
@@ -85,6 +89,8 @@ static void check_options(const struct request *request)
 		cli_usage("--repeat needs --every");
 	if (request->flags & TWHEEL_F_FIXED_DELAY && !request->has_interval)
 		cli_usage("--fixed-delay needs --every");
+	if (request->flags & TWHEEL_F_EXACT && request->slack_ns)
+		cli_usage("--exact and --slack do not go together");
 	if (request->flags & TWHEEL_F_TOUCH && request->has_interval)
 		cli_usage("--touch and --every do not go together");
 }
@@ -281,13 +287,14 @@ static int get_run(int argc, char **argv)
 #define FD_HELP	"  --fd N            the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
 #define ARM_USAGE							\
 	"[--every DURATION [--repeat N] [--fixed-delay]]\n"		\
-	"       [--slack DURATION] [--touch] [--abs] [--cookie N] --fd N"
+	"       [--slack DURATION|--exact] [--touch] [--abs] [--cookie N] --fd N"
 #define ARM_HELP							\
 	"  --every DURATION  fire again and again, DURATION from one deadline to the next\n" \
 	"  --repeat N        N deadlines in all, with those that pass while the event is\n" \
 	"                    unread\n"					\
 	"  --fixed-delay     count the interval from the read of the event\n" \
 	"  --slack DURATION  it may fire that much later, to share the wakeup of others\n" \
+	"  --exact           no slack, not that of the context either\n"	\
 	"  --touch           let 'twheel touch' extend it\n"		\
 	"  --abs             the deadline is a time on the clock of the context, counted\n" \
 	"                    from its zero\n"

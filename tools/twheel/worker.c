@@ -184,18 +184,14 @@ static int finish(struct worker *w, const struct twheel_op *op, uint32_t index, 
 	return 0;
 }
 
-/* The first @nr operations; a signal may cut a submission short. */
+/* The first @nr operations. */
 static int submit(struct worker *w, uint32_t nr, uint64_t now)
 {
-	uint32_t done = 0;
 	int ret;
 
-	while (done < nr) {
-		ret = twheel_submit(w->ctx, w->ops + done, nr - done);
-		if (ret < 0 && ret != -EINTR)
-			return ret;
-		done += ret > 0 ? ret : 0;
-	}
+	ret = twheel_submit(w->ctx, w->ops, nr);
+	if (ret < 0)
+		return ret;
 	for (uint32_t i = 0; i < nr; i++) {
 		ret = finish(w, &w->ops[i], w->batch[i], now);
 		if (ret)
