@@ -279,6 +279,37 @@ class Contexts(unittest.TestCase):
             self.assertTrue(info.private)
             self.assertAlmostEqual(wheel.now(), time.clock_gettime(time.CLOCK_BOOTTIME), delta=5)
 
+    def test_setup_without_a_clock_is_monotonic(self) -> None:
+        with Wheel(max_timeouts=100) as wheel:
+            self.assertEqual(wheel.info().clock, time.CLOCK_MONOTONIC)
+            self.assertFalse(wheel.info().private)
+            wheel.arm(0)
+            self.assertEqual(wheel.read(1, PATIENCE)[0].count, 1)
+
+    def test_slack_is_that_of_the_wheel_unless_exact(self) -> None:
+        with Wheel(slack_ns=HOUR * 10**9) as wheel:
+            self.assertEqual(wheel.info().slack_ns, HOUR * 10**9)
+            wheel.arm(0.01, cookie=1)
+            wheel.arm(0.01, cookie=2, exact=True)
+            self.assertEqual(wheel.read(1, PATIENCE)[0].cookie, 2)
+
+    def test_exact_does_not_go_with_slack(self) -> None:
+        with Wheel() as wheel, self.assertRaises(OSError) as caught:
+            wheel.arm(1, exact=True, slack_ns=1_000_000)
+        self.assertEqual(caught.exception.errno, errno.EINVAL)
+
+    def test_trim_gives_back_what_is_over(self) -> None:
+        with Wheel() as wheel:
+            self.assertEqual(wheel.trim(), 0)
+            wheel.submit([Operation.arm(HOUR) for _ in range(10000)])
+            last = wheel.arm(HOUR)
+            wheel.cancel_all()
+            self.assertGreater(wheel.trim(), 100)
+            self.assertEqual(wheel.trim(), 0)
+            with self.assertRaises(TimeoutGone):
+                wheel.cancel(last)
+            self.assertEqual(wheel.cancel(wheel.arm(HOUR)), Outcome.PENDING)
+
     def test_realtime_takes_absolute_times_only(self) -> None:
         with Wheel(clock=time.CLOCK_REALTIME) as wheel:
             with self.assertRaises(OSError) as caught:
@@ -323,7 +354,7 @@ class Contexts(unittest.TestCase):
     def test_impossible_setup_is_einval_and_leaves_nothing_open(self) -> None:
         before = os.listdir("/proc/self/fd")
         with self.assertRaises(OSError) as caught:
-            Wheel(levels=9)
+            Wheel(tick_ns=2**62)
         self.assertEqual(caught.exception.errno, errno.EINVAL)
         del caught
         self.assertEqual(os.listdir("/proc/self/fd"), before)

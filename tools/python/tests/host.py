@@ -27,10 +27,10 @@ CONSTANTS = {
     "TWHEEL_FOREVER": _lib.FOREVER, "TWHEEL_OP_ARM": _lib.OP_ARM, "TWHEEL_OP_MOD": _lib.OP_MOD,
     "TWHEEL_OP_CANCEL": _lib.OP_CANCEL, "TWHEEL_OP_GET": _lib.OP_GET, "TWHEEL_F_ABS": _lib.F_ABS,
     "TWHEEL_F_FIXED_DELAY": _lib.F_FIXED_DELAY, "TWHEEL_F_TOUCH": _lib.F_TOUCH,
+    "TWHEEL_F_EXACT": _lib.F_EXACT, "TWHEEL_SETUP_CLOCK": _lib.SETUP_CLOCK,
     "TWHEEL_EV_LAST": _lib.EV_LAST, "TWHEEL_EV_UNPROCESSED": _lib.EV_UNPROCESSED,
-    "TWHEEL_FEATURE_TOUCH": _lib.FEATURE_TOUCH, "TWHEEL_INFO_PRIVATE": _lib.INFO_PRIVATE,
+    "TWHEEL_INFO_PRIVATE": _lib.INFO_PRIVATE,
     "TWHEEL_INFO_STOPPED": _lib.INFO_STOPPED, "TWHEEL_LATENESS": _lib.LATENESS,
-    "TWHEEL_LEVELS": _lib.LEVELS,
 }
 
 
@@ -123,6 +123,10 @@ class Operations(unittest.TestCase):
 
     def test_slack_is_never_more_than_asked_for(self) -> None:
         self.assertEqual(Operation.arm(1, slack_ns=2**62)._raw.slack_us, 2**32 - 1)
+
+    def test_exact_is_a_flag(self) -> None:
+        for op in (Operation.arm(1, exact=True), Operation.mod(9, 1, exact=True)):
+            self.assertEqual((op._raw.flags, op._raw.slack_us), (_lib.F_EXACT, 0))
 
     def test_ids_and_cookies_that_do_not_fit_are_refused(self) -> None:
         makers: list[Callable[[int], Operation]] = [

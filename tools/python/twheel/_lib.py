@@ -16,14 +16,12 @@ INHERIT = 0x2
 FOREVER = -1
 
 OP_ARM, OP_MOD, OP_CANCEL, OP_GET = 1, 2, 3, 4
-F_ABS, F_FIXED_DELAY, F_TOUCH = 1, 2, 4
+F_ABS, F_FIXED_DELAY, F_TOUCH, F_EXACT = 1, 2, 4, 8
 EV_LAST, EV_UNPROCESSED = 1, 2
-FEATURE_TOUCH = 1
 INFO_PRIVATE, INFO_STOPPED = 1, 2
+SETUP_CLOCK = 1
 STATE_READY = 2
-STATS_WHEEL = 1
 LATENESS = 40
-LEVELS = 8
 
 
 class Op(ctypes.Structure):
@@ -55,7 +53,8 @@ class Event(ctypes.Structure):
 
 class Info(ctypes.Structure):
     _fields_ = [
-        ("features", c_uint64),
+        ("opcodes", c_uint32),
+        ("op_flags", c_uint32),
         ("tick_ns", c_uint64),
         ("clock", c_uint32),
         ("slots", c_uint32),
@@ -64,8 +63,10 @@ class Info(ctypes.Structure):
         ("live", c_uint32),
         ("ready", c_uint32),
         ("flags", c_uint32),
+        ("slack_us", c_uint32),
+        ("setup_flags", c_uint32),
         ("reserved0", c_uint32),
-        ("reserved", c_uint64 * 5),
+        ("reserved", c_uint64 * 4),
     ]
 
 
@@ -77,7 +78,7 @@ class Setup(ctypes.Structure):
         ("levels", c_uint32),
         ("max_timeouts", c_uint32),
         ("flags", c_uint32),
-        ("reserved0", c_uint32),
+        ("slack_us", c_uint32),
         ("reserved", c_uint64 * 3),
     ]
 
@@ -120,19 +121,6 @@ class Stats(ctypes.Structure):
         ("live", c_uint32),
         ("ready", c_uint32),
         ("lateness", c_uint64 * LATENESS),
-        ("flags", c_uint32),
-        ("shards", c_uint32),
-        ("wheel_armed", c_uint64),
-        ("wheel_rearmed", c_uint64),
-        ("wheel_cancelled", c_uint64),
-        ("wheel_fired", c_uint64),
-        ("wheel_extended", c_uint64),
-        ("wheel_pending", c_uint64),
-        ("wheel_cascaded", c_uint64),
-        ("wheel_wakeups", c_uint64),
-        ("wheel_largest_batch", c_uint64),
-        ("wheel_lateness", c_uint64 * LATENESS),
-        ("wheel_occupied", c_uint32 * LEVELS),
         ("reserved", c_uint64 * 8),
     ]
 
@@ -154,6 +142,7 @@ SIGNATURES = {
     "twheel_cancel_all": (c_int, c_void_p, POINTER(CancelAll)),
     "twheel_cancel_cookie": (c_int, c_void_p, c_uint64, POINTER(CancelAll)),
     "twheel_stop": (c_int, c_void_p),
+    "twheel_trim": (c_int, c_void_p),
     "twheel_list": (c_int, c_void_p, POINTER(ListEntry), c_uint, POINTER(c_uint32)),
     "twheel_wait": (c_int, c_void_p, c_int64),
     "twheel_read": (c_int, c_void_p, POINTER(Event), c_uint, c_int64),

@@ -69,6 +69,8 @@ class Info:
     clock: int
     """time.CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME."""
     tick_ns: int
+    slack_ns: int
+    """Of timeouts that name none."""
     slots: int
     levels: int
     max_timeouts: int
@@ -85,8 +87,8 @@ class Info:
 
     @classmethod
     def _of(cls, raw: _lib.Info) -> "Info":
-        return cls(raw.clock, raw.tick_ns, raw.slots, raw.levels, raw.max_timeouts,
-                   raw.live, raw.ready, bool(raw.features & _lib.FEATURE_TOUCH),
+        return cls(raw.clock, raw.tick_ns, raw.slack_us * 1000, raw.slots, raw.levels,
+                   raw.max_timeouts, raw.live, raw.ready, bool(raw.op_flags & _lib.F_TOUCH),
                    bool(raw.flags & _lib.INFO_PRIVATE), bool(raw.flags & _lib.INFO_STOPPED))
 
 
@@ -127,15 +129,15 @@ class Operation:
 
     @classmethod
     def arm(cls, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
-            repeat: Repeat | None = None, slack_ns: int = 0) -> "Operation":
+            repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> "Operation":
         """As Wheel.arm(); the id is known afterwards."""
-        return cls(_deadline(_lib.OP_ARM, 0, when, cookie, touch, repeat, slack_ns))
+        return cls(_deadline(_lib.OP_ARM, 0, when, cookie, touch, repeat, slack_ns, exact))
 
     @classmethod
     def mod(cls, id: int, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
-            repeat: Repeat | None = None, slack_ns: int = 0) -> "Operation":
+            repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> "Operation":
         """As Wheel.mod()."""
-        return cls(_deadline(_lib.OP_MOD, id, when, cookie, touch, repeat, slack_ns))
+        return cls(_deadline(_lib.OP_MOD, id, when, cookie, touch, repeat, slack_ns, exact))
 
     @classmethod
     def cancel(cls, id: int) -> "Operation":
@@ -182,12 +184,18 @@ def check_u64(value: int) -> int:
     return check_unsigned(value, 64)
 
 
+def slack_us(slack_ns: int) -> int:
+    """Whole microseconds, and never more slack than that."""
+    return min(check_ns(slack_ns) // 1000, 2**32 - 1)
+
+
 def _deadline(opcode: int, id: int, when: Deadline | float, cookie: int, touch: bool,
-              repeat: Repeat | None, slack_ns: int) -> _lib.Op:
+              repeat: Repeat | None, slack_ns: int, exact: bool) -> _lib.Op:
     deadline = when if isinstance(when, Deadline) else after(when)
     flags = (_lib.F_ABS if deadline.absolute else 0) | (_lib.F_TOUCH if touch else 0)
+    flags |= _lib.F_EXACT if exact else 0
     op = _lib.Op(opcode=opcode, flags=flags, id=check_u64(id), expires_ns=deadline.expires_ns,
-                 cookie=check_u64(cookie), slack_us=min(check_ns(slack_ns) // 1000, 2**32 - 1))
+                 cookie=check_u64(cookie), slack_us=slack_us(slack_ns))
     if repeat:
         op.interval_ns, op.repeat = repeat.interval_ns, repeat.times
         op.flags |= _lib.F_FIXED_DELAY if repeat.fixed_delay else 0

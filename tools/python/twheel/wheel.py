@@ -18,7 +18,7 @@ from . import _lib
 from ._lib import lib
 from .errors import check, check_operation
 from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64,
-                      check_unsigned)
+                      check_unsigned, slack_us)
 from .times import NSEC_PER_SEC, Deadline, Repeat, at, seconds
 
 PAGE = 256
@@ -76,28 +76,28 @@ class Wheel:
     """
 
     def __init__(self, path: str = "/dev/twheel", *, clock: int | None = None, tick_ns: int = 0,
-                 slots: int = 0, levels: int = 0, max_timeouts: int = 0,
+                 slots: int = 0, levels: int = 0, max_timeouts: int = 0, slack_ns: int = 0,
                  inherit: bool = False) -> None:
         """Open a new context.
 
         clock: time.CLOCK_MONOTONIC (the default), time.CLOCK_BOOTTIME, or
         time.CLOCK_REALTIME, which takes absolute times only. tick_ns, slots, levels:
-        another geometry than the shared wheel's; 0 is the default. max_timeouts: most
-        that may live at once. inherit: programs started by this one get the
-        descriptor too.
+        another geometry than the shared wheel's; 0 is the default. slots and levels are
+        advice: info() tells what the wheel has. max_timeouts: most that may live at
+        once. slack_ns: how much later a timeout may fire that names no slack. inherit:
+        programs started by this one get the descriptor too.
 
         Raises FileNotFoundError (the module is not loaded), PermissionError, and for
         what cannot be or is not allowed OSError with EINVAL, EPERM, EAGAIN, ENOMEM.
         """
         self._context: _Context | None = None
         context = _open(path, inherit)
-        if clock is not None or tick_ns or slots or levels or max_timeouts:
-            if clock is None:
-                clock = time.CLOCK_MONOTONIC
+        if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
             check(lib.twheel_setup(context.pointer, ctypes.byref(_lib.Setup(
-                clock=clock, tick_ns=check_u64(tick_ns), slots=check_unsigned(slots, 32),
+                clock=clock or 0, flags=0 if clock is None else _lib.SETUP_CLOCK,
+                tick_ns=check_u64(tick_ns), slots=check_unsigned(slots, 32),
                 levels=check_unsigned(levels, 32),
-                max_timeouts=check_unsigned(max_timeouts, 32)))))
+                max_timeouts=check_unsigned(max_timeouts, 32), slack_us=slack_us(slack_ns)))))
         self._context = context
 
     @classmethod
@@ -175,23 +175,25 @@ class Wheel:
         return self.now_ns() / NSEC_PER_SEC
 
     def arm(self, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
-            repeat: Repeat | None = None, slack_ns: int = 0) -> int:
+            repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> int:
         """Arm a new timeout and return its id.
 
         when: in so many seconds, or after(), after_ns(), at(), at_ns(). cookie: comes
         back in the event, 0 to 2**64 - 1. touch: touch() can extend it; not with a
         repeat. repeat: every() or every_ns(). slack_ns: how much later it may fire, in
-        whole microseconds up to 71 minutes, so that others share the wakeup.
+        whole microseconds up to 71 minutes, so that others share the wakeup; 0: the
+        slack of the wheel. exact: no slack at all.
 
         Raises LimitReached, Stopped; OSError with EINVAL for what does not go
         together, ENOMEM, or EBADF when it is open for reading only.
         """
-        op = Operation.arm(when, cookie, touch=touch, repeat=repeat, slack_ns=slack_ns)
+        op = Operation.arm(when, cookie, touch=touch, repeat=repeat, slack_ns=slack_ns,
+                           exact=exact)
         self.operate(op)
         return op.id
 
     def mod(self, id: int, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
-            repeat: Repeat | None = None, slack_ns: int = 0) -> Outcome:
+            repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> Outcome:
         """Arm a timeout anew: all of the earlier arming is replaced, and no event of it
         is read any more. A failure changes nothing.
 
@@ -199,7 +201,7 @@ class Wheel:
         to have touch and was armed without.
         """
         return self.operate(Operation.mod(id, when, cookie, touch=touch, repeat=repeat,
-                                          slack_ns=slack_ns))
+                                          slack_ns=slack_ns, exact=exact))
 
     def cancel(self, id: int) -> Outcome:
         """End a timeout: no event of it is read any more. Raises TimeoutGone."""
@@ -220,22 +222,16 @@ class Wheel:
     def submit(self, ops: Iterable[Operation]) -> None:
         """Carry out many operations with one system call, in order.
 
-        A bad one does not stop the rest: see the error of each. What a signal handler
-        interrupts by an exception has been done in part; Operation.error of the rest is
-        an OSError with ECANCELED.
+        A bad one does not stop the rest: see the error of each. A signal handler that
+        raises an exception ends this before or after all of them: Operation.error of
+        what was not tried is an OSError with ECANCELED.
         """
         context, ops = self._use(), list(ops)
         raws = (_lib.Op * len(ops))(*(op._raw for op in ops))
         for op, raw in zip(ops, raws):
             raw.result = -errno.ECANCELED
             op._raw = raw
-        done = 0
-        while done < len(ops):
-            rest = ctypes.byref(raws, done * ctypes.sizeof(_lib.Op))
-            result = lib.twheel_submit(
-                context.pointer, ctypes.cast(rest, ctypes.POINTER(_lib.Op)), len(ops) - done)
-            if result != -errno.EINTR:
-                done += check(result)
+        check(lib.twheel_submit(context.pointer, raws, len(ops)))
 
     def touch(self, id: int, when: Deadline | float) -> None:
         """Extend a timeout that was armed with touch: one store, no system call.
@@ -271,22 +267,21 @@ class Wheel:
         context = self._use()
         check(lib.twheel_stop(context.pointer))
 
+    def trim(self) -> int:
+        """Give back the memory of timeouts that are over, which is kept for those to
+        come. Returns how many pages that were. The kernel does the same when memory
+        gets short."""
+        context = self._use()
+        return check(lib.twheel_trim(context.pointer))
+
     def timeouts(self) -> Iterator[Timeout]:
         """All that live, in no particular order. What is armed or ends meanwhile may be
         found or not."""
         context, next_ = self._use(), ctypes.c_uint32()
         entries = (_lib.ListEntry * PAGE)()
-        while found := self._page(context, entries, next_):
+        while found := check(lib.twheel_list(context.pointer, entries, PAGE, ctypes.byref(next_))):
             for raw in entries[:found]:
                 yield Timeout(raw.id, raw.cookie, raw.remaining_ns, raw.interval_ns, raw.repeat)
-
-    @staticmethod
-    def _page(context: _Context, entries: "ctypes.Array[_lib.ListEntry]",
-              next_: ctypes.c_uint32) -> int:
-        while True:
-            found = lib.twheel_list(context.pointer, entries, PAGE, ctypes.byref(next_))
-            if found != -errno.EINTR:
-                return check(found)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until an event can be read, or until there will be no more.
