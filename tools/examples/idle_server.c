@@ -12,7 +12,7 @@
  * there are. So the timeouts cost system calls when a connection begins and when it
  * ends, and none in between.
  *
- * Three things to copy:
+ * Four things to copy:
  *
  * - The cookie is the connection's address. That is safe because no event of a timeout
  *   is read after it was cancelled, unread ones included.
@@ -21,6 +21,8 @@
  * - A touch may come too late: the kernel has looked already, and the event is on its
  *   way. So an event is compared with the last traffic, and in that case the timeout
  *   is armed anew.
+ * - When there are no descriptors for another connection, the listener stays readable.
+ *   So it is not listened to for a while.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -36,13 +38,13 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "libtwheel.h"
 
-#define NSEC_PER_SEC	UINT64_C(1000000000)
-#define NSEC_PER_MSEC	UINT64_C(1000000)
 #define BATCH		256
+#define PAUSE_MS	100		/* without descriptors for new connections */
 
 struct server;
 
@@ -61,6 +63,8 @@ struct connection {
 struct server {
 	struct twheel_ctx *ctx;
 	struct source timeouts;
+	struct source *paused;	/* the listener, while it is not listened to */
+	uint64_t resume_ns;	/* when it is again */
 	int epoll;
 	uint64_t idle_ns;	/* how long a connection may be silent */
 	uint64_t now_ns;	/* in this turn of the loop */
@@ -90,11 +94,30 @@ static void check_errno(const char *what, int ret)
 		fail(what, -errno);
 }
 
+static void watch(struct server *server, struct source *source, int how, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	check_errno("epoll_ctl", epoll_ctl(server->epoll, how, source->fd, &event));
+}
+
 static void listen_to(struct server *server, struct source *source)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
+	watch(server, source, EPOLL_CTL_ADD, EPOLLIN);
+}
 
-	check_errno("epoll_ctl", epoll_ctl(server->epoll, EPOLL_CTL_ADD, source->fd, &event));
+/* Not by a timeout of the wheel: it would need a place there, when places may be short. */
+static void pause_source(struct server *server, struct source *source)
+{
+	watch(server, source, EPOLL_CTL_MOD, 0);
+	server->paused = source;
+	server->resume_ns = server->now_ns + PAUSE_MS * TWHEEL_MSEC;
+}
+
+static void resume_source(struct server *server)
+{
+	watch(server, server->paused, EPOLL_CTL_MOD, EPOLLIN);
+	server->paused = NULL;
 }
 
 /* The timeout of a connection: it ends when nothing is heard until then. */
@@ -172,11 +195,13 @@ static void turn(struct server *server)
 	bool timeouts = false;
 	int nr;
 
-	nr = epoll_wait(server->epoll, ready, BATCH, -1);
+	nr = epoll_wait(server->epoll, ready, BATCH, server->paused ? PAUSE_MS : -1);
 	if (nr < 0 && errno == EINTR)
 		return;
 	check_errno("epoll_wait", nr);
 	twheel_now(server->ctx, &server->now_ns);
+	if (server->paused && server->now_ns >= server->resume_ns)
+		resume_source(server);
 	for (int i = 0; i < nr; i++) {
 		struct source *source = ready[i].data.ptr;
 
@@ -225,13 +250,22 @@ static void free_connection(struct connection *connection)
 	free(connection);
 }
 
+/* Neither a descriptor nor memory: the next attempt would fail as well. */
+static bool is_short(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 static void accept_connection(struct server *server, struct source *source)
 {
 	int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC);
 	struct connection *connection;
 
-	if (fd < 0)
-		return;		/* out of descriptors: busy until there are some again */
+	if (fd < 0) {
+		if (is_short(errno))
+			pause_source(server, source);
+		return;
+	}
 	connection = calloc(1, sizeof(*connection));
 	if (!connection) {
 		close(fd);
@@ -252,9 +286,9 @@ static void __attribute((noreturn)) serve(unsigned int port, unsigned int second
 	struct source listener = { .ready = accept_connection };
 	struct server server;
 
-	server_init(&server, seconds * NSEC_PER_SEC);
+	server_init(&server, seconds * TWHEEL_SEC);
 	server.gone = free_connection;
-	listener.fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	listener.fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	check_errno("socket", listener.fd);
 	setsockopt(listener.fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
 	check_errno("bind", bind(listener.fd, (void *)&address, sizeof(address)));
@@ -273,7 +307,7 @@ static void __attribute((noreturn)) serve(unsigned int port, unsigned int second
 
 #define NR_SOCKETS	100
 #define NR_HANG_UP	10
-#define IDLE_NS		(2 * NSEC_PER_SEC)
+#define IDLE_NS		(2 * TWHEEL_SEC)
 #define ROUNDS		6
 
 struct test {
@@ -411,11 +445,53 @@ static void check_counts(const struct test *test)
 	expect(!stats.live, "nothing is left");
 }
 
+/* Someone connects while there is no descriptor, and then there is one. */
+static void check_shortage(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct source listener = { .ready = accept_connection };
+	socklen_t len = sizeof(address);
+	unsigned int turns = 0, most = 50;
+	struct rlimit before, limit;
+	struct server server;
+	uint64_t end_ns;
+	int client;
+
+	server_init(&server, IDLE_NS);
+	server.gone = free_connection;
+	listener.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	check_errno("bind", bind(listener.fd, (void *)&address, sizeof(address.sun_family)));
+	check_errno("getsockname", getsockname(listener.fd, (void *)&address, &len));
+	check_errno("listen", listen(listener.fd, 1));
+	check_errno("connect", connect(client, (void *)&address, len));
+	listen_to(&server, &listener);
+
+	getrlimit(RLIMIT_NOFILE, &before);
+	limit = before;
+	limit.rlim_cur = client + 1;	/* the lowest that was free: all below it are taken */
+	check_errno("setrlimit", setrlimit(RLIMIT_NOFILE, &limit));
+	for (end_ns = server.now_ns + 5 * PAUSE_MS * TWHEEL_MSEC; server.now_ns < end_ns; turns++)
+		turn(&server);
+	expect(!server.nr && turns < most, "without descriptors it waits and does not spin");
+	setrlimit(RLIMIT_NOFILE, &before);
+	while (!server.nr && turns++ < 2 * most)
+		turn(&server);
+	expect(server.nr == 1, "with descriptors it accepts again");
+	close(client);
+	while (server.nr)
+		turn(&server);
+	close(listener.fd);
+	close(server.epoll);
+	twheel_close(server.ctx);
+}
+
 static int self_test(unsigned int nr)
 {
 	static struct test test;
 	pthread_t clients;
 
+	check_shortage();
 	begin_test(&test, nr);
 	check("thread", -pthread_create(&clients, NULL, play_clients, &test));
 	while (test.server.nr)

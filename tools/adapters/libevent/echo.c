@@ -83,6 +83,23 @@ static void begin(struct evconnlistener *listener, evutil_socket_t fd, struct so
 	bufferevent_enable(connection->buffer, EV_READ | EV_WRITE);
 }
 
+static void accept_again(evutil_socket_t fd, short what, void *listener)
+{
+	(void)fd;
+	(void)what;
+	evconnlistener_enable(listener);
+}
+
+/* Out of descriptors, say. The listener stays readable: without a pause this would spin. */
+static void accept_failed(struct evconnlistener *listener, void *arg)
+{
+	static const struct timeval pause = { .tv_usec = 100000 };
+	struct server *server = arg;
+
+	evconnlistener_disable(listener);
+	event_base_once(server->base, -1, EV_TIMEOUT, accept_again, listener, &pause);
+}
+
 static void stop(evutil_socket_t sig, short what, void *base)
 {
 	(void)sig;
@@ -104,6 +121,7 @@ int echo_serve(int listener, uint64_t idle_ns)
 	}
 	accepting = evconnlistener_new(server.base, begin, &server, LEV_OPT_CLOSE_ON_FREE, 0,
 				       listener);
+	evconnlistener_set_error_cb(accepting, accept_failed);
 	term = evsignal_new(server.base, SIGTERM, stop, server.base);
 	event_add(term, NULL);
 	event_base_dispatch(server.base);
