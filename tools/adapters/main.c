@@ -6,8 +6,7 @@
 #include <sys/socket.h>
 
 #include "echo.h"
-
-#define NSEC_PER_SEC	UINT64_C(1000000000)
+#include "libtwheel.h"
 
 static int listen_on(unsigned int port)
 {
@@ -44,5 +43,5 @@ int main(int argc, char **argv)
 		perror("listen");
 		return 1;
 	}
-	return echo_serve(listener, seconds * NSEC_PER_SEC);
+	return echo_serve(listener, seconds * TWHEEL_SEC);
 }

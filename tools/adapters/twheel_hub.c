@@ -124,21 +124,10 @@ static unsigned int sort_events(struct twheel_hub *hub, struct twheel_op *ops, i
 	return late;
 }
 
-/* A signal may come in between. */
-static void submit(struct twheel_hub *hub, struct twheel_op *ops, int nr)
-{
-	int done = 0, ret = 0;
-
-	while (done < nr && (ret >= 0 || ret == -EINTR)) {
-		ret = twheel_submit(hub->ctx, ops + done, nr - done);
-		done += ret > 0 ? ret : 0;
-	}
-}
-
 /* They take places that have just become free: it fails only in a context that ends. */
 static void arm_anew(struct twheel_hub *hub, struct twheel_op *ops, unsigned int nr)
 {
-	submit(hub, ops, nr);
+	twheel_submit(hub->ctx, ops, nr);
 	for (unsigned int i = 0; i < nr; i++) {
 		node_of(ops[i].cookie)->id = ops[i].id;
 		if (!ops[i].id)

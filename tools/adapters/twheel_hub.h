@@ -17,7 +17,7 @@
  *	}
  *
  *	twheel_node_init(&connection->idle, connection_idle);
- *	twheel_node_arm(hub, &connection->idle, 30 * NSEC_PER_SEC);
+ *	twheel_node_arm(hub, &connection->idle, 30 * TWHEEL_SEC);
  *
  * To arm a node again, for a later time, is one store and no system call: the kernel
  * looks at the touch word when the timeout comes due. A store that is too late makes

@@ -96,7 +96,7 @@ static void twheel_single(enum action verb, const uint32_t *which, unsigned int 
 	fill(verb, which, nr);
 	clock_start();
 	for (unsigned int i = 0; i < nr; i++) {
-		if (ioctl(fd, request, &ops[i]) < 0)
+		if (ioctl(fd, request, &ops[i]))
 			die("twheel: ioctl");
 	}
 	clock_stop();

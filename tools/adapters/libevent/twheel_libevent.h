@@ -5,7 +5,7 @@
  *	struct twheel_libevent wheel;
  *
  *	twheel_libevent_open(&wheel, base);
- *	twheel_node_arm(&wheel.hub, &connection->idle, 30 * NSEC_PER_SEC);
+ *	twheel_node_arm(&wheel.hub, &connection->idle, 30 * TWHEEL_SEC);
  *	event_base_dispatch(base);		calls connection->idle.fn()
  *	twheel_libevent_close(&wheel);
  *

@@ -5,7 +5,7 @@
  *	struct twheel_uv wheel;
  *
  *	twheel_uv_open(&wheel, loop);
- *	twheel_node_arm(&wheel.hub, &connection->idle, 30 * NSEC_PER_SEC);
+ *	twheel_node_arm(&wheel.hub, &connection->idle, 30 * TWHEEL_SEC);
  *	uv_run(loop, UV_RUN_DEFAULT);		calls connection->idle.fn()
  *	twheel_uv_close(&wheel, closed);
  */
