@@ -58,7 +58,7 @@ static void print_help(void)
 	     "  64  wrong usage\n"
 	     "  65  a mistake in a script\n"
 	     "  66  a script or a descriptor cannot be used\n"
-	     "  69  there is no " TWHEEL_DEVICE "\n"
+	     "  69  there is no " TWHEEL_DEVICE ", or no debugfs for what is to be shown\n"
 	     "  71  the system refused: memory, threads, an error of the device\n"
 	     "  74  output could not be written, or a script not read\n"
 	     "  75  the limit of live timeouts is reached: try again later\n"
