@@ -3151,8 +3151,8 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	spin_lock_init(&s->lock);
 	s->wheel = w;
 	s->geometry = w->geometry;
-	twheel_set_plain(s);
 	s->cpu = cpu;
+	twheel_set_plain(s);
 	s->word_first = (u64 *)&s->slots[nr];
 	s->group_first = s->word_first + words;
 	bits = (unsigned long *)(s->group_first + BITS_TO_LONGS(words));

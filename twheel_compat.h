@@ -88,6 +88,13 @@ static inline void shrinker_free(struct shrinker *shrinker)
 #define twheel_run_kunit_suites(suites, nr)	__kunit_test_suites_init(suites, nr, true)
 #endif
 
+/* Linux 6.18: generators of parameters are given the test. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
+#define TWHEEL_GENERATOR(name)	const void *name(const void *prev, char *desc)
+#else
+#define TWHEEL_GENERATOR(name)	const void *name(struct kunit *test, const void *prev, char *desc)
+#endif
+
 /* Linux 6.6: list hardening without CONFIG_DEBUG_LIST. */
 #if defined(CONFIG_DEBUG_LIST) || defined(CONFIG_LIST_HARDENED)
 #define TWHEEL_LIST_HARDENED	1

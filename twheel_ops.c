@@ -598,8 +598,11 @@ noinline_for_stack int twdev_ioctl_op(struct twdev_file *f, u32 opcode,
 	if (op.opcode != opcode)
 		return -EINVAL;
 	twdev_carry_out(f, &batch, 1);
+	/* From expires_ns up to repeat. */
 	if (opcode == TWHEEL_OP_GET && !op.result &&
-	    copy_to_user(uop, &op, offsetof(struct twheel_op, result)))
+	    copy_to_user(&uop->expires_ns, &op.expires_ns,
+			 offsetofend(struct twheel_op, repeat) -
+			 offsetof(struct twheel_op, expires_ns)))
 		return -EFAULT;
 	return op.result;
 }

@@ -1709,7 +1709,7 @@ static void geometry_desc(const struct geometry *g, char *desc)
 }
 
 /* Each geometry, and all over again. A case must not take longer than KUnit allows. */
-static const void *geometry_gen_params(const void *prev, char *desc)
+static TWHEEL_GENERATOR(geometry_gen_params)
 {
 	static unsigned int nr;
 
