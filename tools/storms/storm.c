@@ -412,8 +412,7 @@ static void clock_of_the_day_is_set_to_and_fro(void)
 
 	CHECK(deadlines && seen);
 	note_realtime();
-	fd = device_open_setup(O_RDWR | O_NONBLOCK, (struct twheel_setup) {
-		.clock = CLOCK_REALTIME });
+	fd = device_open_setup(O_RDWR | O_NONBLOCK, setup_clock(CLOCK_REALTIME));
 	begun = clock_ns(CLOCK_REALTIME);
 	for (__u32 i = 0; i < nr; i++) {
 		deadlines[i] = random_deadline(&seed, begun);
@@ -482,7 +481,7 @@ static void machine_sleeps(void)
 
 	need_sleep();
 	fds[0] = device_open(O_RDWR);
-	fds[1] = device_open_setup(O_RDWR, (struct twheel_setup) { .clock = CLOCK_BOOTTIME });
+	fds[1] = device_open_setup(O_RDWR, setup_clock(CLOCK_BOOTTIME));
 	for (unsigned int i = 0; i < times; i++)
 		sleep_once(fds, ARRAY_SIZE(fds));
 	ktap_note("within %llu ms", (now_ns() - begun) / MS);

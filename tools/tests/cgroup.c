@@ -38,9 +38,7 @@ static void open_file_costs_little(void)
 
 static void wheel_of_its_own_is_charged_until_close(void)
 {
-	const struct twheel_setup setup = {
-		.clock = CLOCK_MONOTONIC, .slots = 65536, .levels = 3,
-	};
+	const struct twheel_setup setup = { .slots = 65536, .levels = 3 };
 	const char *group = make_group("wheel", 0);
 	long before;
 	int fd;
@@ -182,10 +180,8 @@ static int setup_soon(int fd, struct twheel_setup setup)
 
 static void setup_wheel_without_memory(void)
 {
-	const struct twheel_setup large = {
-		.clock = CLOCK_MONOTONIC, .slots = 65536, .levels = 3,
-	};
-	const struct twheel_setup small = { .clock = CLOCK_MONOTONIC, .slots = 16 };
+	const struct twheel_setup large = { .slots = 65536, .levels = 3 };
+	const struct twheel_setup small = { .slots = 16 };
 	int fd;
 
 	enter_group_for_good(ROOT "/small");

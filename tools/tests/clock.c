@@ -16,7 +16,7 @@ static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALT
 
 static int open_on(clockid_t clock, int flags)
 {
-	return device_open_setup(flags, (struct twheel_setup) { .clock = clock });
+	return device_open_setup(flags, setup_clock(clock));
 }
 
 static void check_absolute(clockid_t clock, int fd)
@@ -282,7 +282,7 @@ static void setup_keeps_the_namespace_of_the_open(void)
 	struct twheel_event event;
 
 	enter_time_namespace(0, 1000000);
-	CHECK_EQ(try_setup(fd, (struct twheel_setup) { .clock = CLOCK_BOOTTIME }), 0);
+	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), 0);
 	arm_at(fd, when, 7);
 	event = read_any_event(fd);
 	CHECK_EQ(event.expires_ns, when);

@@ -48,7 +48,7 @@ static void descriptor_works_after_privileges_are_dropped(void)
 static void module_in_use_cannot_be_unloaded(void)
 {
 	device_open(O_RDWR);
-	CHECK_EQ(syscall(SYS_delete_module, "twheel_chardev", O_NONBLOCK), -1);
+	CHECK_EQ(syscall(SYS_delete_module, "twheel_dev", O_NONBLOCK), -1);
 	CHECK_EQ(errno, EWOULDBLOCK);
 }
 
@@ -375,14 +375,19 @@ static void check_close_takes_less(int fd, unsigned int seconds)
 	check_no_event(fd);
 }
 
-static void close_with_1000000_pending_is_quick(void)
+static void close_with_1000000_pending(void)
 {
 	int fd = device_open(O_RDWR);
 
-	need_speed();
 	arm_many(fd, 10 * MANY, HOUR, NSEC_PER_MSEC, 0, NULL);
 	CHECK_EQ(info(fd).live, 10 * MANY);
 	check_close_takes_less(fd, 30);
+}
+
+static void close_with_1000000_pending_is_quick(void)
+{
+	need_speed();
+	with_room_for(10 * MANY, close_with_1000000_pending);
 }
 
 static void close_with_100000_unread_is_quick(void)

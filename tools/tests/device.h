@@ -113,7 +113,7 @@ static inline int open_parameter(const char *name, int flags)
 	char path[80];
 	int fd;
 
-	snprintf(path, sizeof(path), "/sys/module/twheel_chardev/parameters/%s", name);
+	snprintf(path, sizeof(path), "/sys/module/twheel_dev/parameters/%s", name);
 	fd = open(path, flags | O_CLOEXEC);
 	CHECK(fd >= 0);
 	return fd;
@@ -149,17 +149,30 @@ static inline void join_child(pid_t pid)
 		_exit(WEXITSTATUS(status));
 }
 
-/* What happens in the child of a test, happens in the test. */
-static inline void in_child(void (*body)(void))
+static inline int status_of(void (*body)(void))
 {
 	pid_t pid = fork();
+	int status;
 
 	CHECK(pid >= 0);
 	if (!pid) {
 		body();
 		_exit(0);
 	}
-	join_child(pid);
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static inline void end_unless_passed(int status)
+{
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+/* What happens in the child of a test, happens in the test. */
+static inline void in_child(void (*body)(void))
+{
+	end_unless_passed(status_of(body));
 }
 
 /* The parameter is as before when this returns, or the test has failed. */
@@ -167,18 +180,27 @@ static inline void with_parameter(const char *name, __u32 value, void (*body)(vo
 {
 	__u32 before = parameter(name);
 	int status;
-	pid_t pid;
 
 	set_parameter(name, value);
-	pid = fork();
-	if (!pid) {
-		body();
-		_exit(0);
-	}
-	waitpid(pid, &status, 0);
+	status = status_of(body);
 	set_parameter(name, before);
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	end_unless_passed(status);
+}
+
+/* The memory of the machine may allow less by default than a test is to show. */
+static inline void with_room_for(__u32 timeouts, void (*body)(void))
+{
+	__u32 user = parameter("max_user_timeouts"), all = parameter("max_all_timeouts");
+	/* Pages need not be full, and some of the total is for who is privileged. */
+	__u32 room = timeouts + timeouts / 4 + 1000;
+	int status;
+
+	set_parameter("max_user_timeouts", user < room ? room : user);
+	set_parameter("max_all_timeouts", all < room ? room : all);
+	status = status_of(body);
+	set_parameter("max_all_timeouts", all);
+	set_parameter("max_user_timeouts", user);
+	end_unless_passed(status);
 }
 
 /* The limit is taken at open: the parameter is as before when this returns. */
@@ -194,13 +216,18 @@ static inline int device_open_limited(int flags, __u32 limit)
 	return fd;
 }
 
-/* 0 or -errno: no ioctl of the device returns anything else. */
+/* What the ioctl returns, or -errno. */
 static inline int device_ioctl(int fd, unsigned long command, void *arg)
 {
 	int ret = ioctl(fd, command, arg);
 
-	CHECK(ret == 0 || ret == -1);
-	return ret ? -errno : 0;
+	CHECK(ret >= -1);
+	return ret < 0 ? -errno : ret;
+}
+
+static inline struct twheel_setup setup_clock(__u32 clock)
+{
+	return (struct twheel_setup) { .flags = TWHEEL_SETUP_CLOCK, .clock = clock };
 }
 
 static inline int try_setup(int fd, struct twheel_setup setup)
@@ -221,12 +248,24 @@ static inline int stop(int fd)
 	return device_ioctl(fd, TWHEEL_IOC_STOP, NULL);
 }
 
-/* The outcome of a single operation: @result, or -errno of the ioctl. */
+/* Pages given back, or -errno. */
+static inline int trim(int fd)
+{
+	return device_ioctl(fd, TWHEEL_IOC_TRIM, NULL);
+}
+
+/* No ioctl writes it. */
+#define RESULT_CANARY	0x5aa5a55a
+
+/* The outcome of a single operation, or -errno. */
 static inline int operate(int fd, unsigned long command, struct twheel_op *op)
 {
-	int ret = device_ioctl(fd, command, op);
+	int ret;
 
-	return ret ? ret : op->result;
+	op->result = RESULT_CANARY;
+	ret = device_ioctl(fd, command, op);
+	CHECK_EQ(op->result, RESULT_CANARY);
+	return ret;
 }
 
 static inline struct twheel_op op_arm(__u64 expires_ns, __u32 flags, __u64 cookie)

@@ -255,7 +255,9 @@ static void close_gives_the_mappings_back(void)
 
 static void setup_changes_the_clock_of_now(void)
 {
-	struct twheel_setup setup = { .clock = CLOCK_REALTIME, .max_timeouts = 5 };
+	struct twheel_setup setup = {
+		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME, .max_timeouts = 5,
+	};
 	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_info info;
 	uint64_t id;

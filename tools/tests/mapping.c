@@ -115,7 +115,7 @@ static void mapping_may_be_as_large_as_the_limit(void)
 
 static void mapping_is_bounded_by_the_limit_of_setup(void)
 {
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .max_timeouts = 2 * NR };
+	struct twheel_setup setup = { .max_timeouts = 2 * NR };
 	int fd = device_open_setup(O_RDWR, setup);
 
 	CHECK(try_map(fd, 2 * page_size(), PROT_READ, MAP_SHARED, 0) != MAP_FAILED);
@@ -124,11 +124,10 @@ static void mapping_is_bounded_by_the_limit_of_setup(void)
 
 static void setup_after_mmap_is_ebusy(void)
 {
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC };
 	int fd = device_open(O_RDWR);
 
 	map_words(fd, NR);
-	CHECK_EQ(try_setup(fd, setup), -EBUSY);
+	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 }
 
 /* What they show */
@@ -237,7 +236,7 @@ static void events_can_be_read_into_the_words(void)
 
 static int module_in_use(void)
 {
-	return syscall(SYS_delete_module, "twheel_chardev", O_NONBLOCK) == -1 &&
+	return syscall(SYS_delete_module, "twheel_dev", O_NONBLOCK) == -1 &&
 	       errno == EWOULDBLOCK;
 }
 

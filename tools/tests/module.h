@@ -17,7 +17,7 @@ struct module {
 };
 
 static struct module engine_module = { .name = "twheel" };
-static struct module device_module = { .name = "twheel_chardev" };
+static struct module device_module = { .name = "twheel_dev" };
 
 static inline void read_module(struct module *m)
 {

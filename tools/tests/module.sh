@@ -4,7 +4,7 @@
 # The number of the device, which is its own so that opening it loads the module. A
 # busybox shell runs this in the test VM, where nobody else uses the module meanwhile.
 
-module=/modules/twheel_chardev.ko
+module=/modules/twheel_dev.ko
 helper=/proc/sys/kernel/modprobe
 work=$(mktemp -d)
 usual=$(cat $helper)
@@ -12,12 +12,12 @@ trap 'echo "$usual" >$helper; rm -r "$work"; load' EXIT
 
 load()
 {
-	[ -d /sys/module/twheel_chardev ] || insmod $module "$@"
+	[ -d /sys/module/twheel_dev ] || insmod $module "$@"
 }
 
 reload()
 {
-	rmmod twheel_chardev && load "$@"
+	rmmod twheel_dev && load "$@"
 }
 
 # The number that NAME has in the list of such devices.
@@ -65,7 +65,7 @@ device_has_the_number_of_its_alias()
 opening_the_node_loads_the_module()
 {
 	answer_with insmod $module
-	rmmod twheel_chardev || return
+	rmmod twheel_dev || return
 	mknod "$work/node" c 10 247
 	twheel arm 1ms --fd 3 3<>"$work/node" >/dev/null || return
 	equal request "$(cat "$work/asked")" "-q -- char-major-10-247"
@@ -74,7 +74,7 @@ opening_the_node_loads_the_module()
 opening_fails_without_the_module()
 {
 	answer_with false
-	rmmod twheel_chardev || return
+	rmmod twheel_dev || return
 	! (: <"$work/node") 2>/dev/null && load
 }
 
@@ -95,7 +95,7 @@ taken_number_is_refused()
 {
 	taken=$(awk '$1 < 255 && $2 != "twheel" { print $1; exit }' /proc/misc)
 	[ -n "$taken" ] || { skip='no other device has a number below 255'; return; }
-	rmmod twheel_chardev
+	rmmod twheel_dev
 	! load "minor=$taken" 2>/dev/null &&
 		dmesg | tail -n 5 | grep -q "the minor number $taken is taken" &&
 		load && equal number "$(number_of twheel)" 247

@@ -53,7 +53,6 @@ static void get_of_pending_tells_everything(void)
 	struct twheel_op op = op_get(arm(fd, HOUR, 0xdeadbeefcafef00dULL));
 	__u64 id = op.id;
 
-	op.result = -EIO;
 	CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
 	CHECK_EQ(op.opcode, TWHEEL_OP_GET);
 	CHECK_EQ(op.id, id);

@@ -613,7 +613,7 @@ static void word_is_of_the_clock_of_the_file(void)
 	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
 
 	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
-		int fd = device_open_setup(O_RDWR, (struct twheel_setup) { .clock = clocks[i] });
+		int fd = device_open_setup(O_RDWR, setup_clock(clocks[i]));
 		__u64 *words = map_words(fd, NR), base = clock_ns(clocks[i]);
 		__u64 id = arm_touch(fd, base + 500 * MS, 7);
 
@@ -625,9 +625,7 @@ static void word_is_of_the_clock_of_the_file(void)
 
 static void word_extends_in_a_wheel_of_its_own(void)
 {
-	struct twheel_setup setup = {
-		.clock = CLOCK_MONOTONIC, .tick_ns = 7 * MS, .slots = 4, .levels = 2,
-	};
+	struct twheel_setup setup = { .tick_ns = 7 * MS, .slots = 4, .levels = 2 };
 	int fd = device_open_setup(O_RDWR, setup);
 	__u64 *words = map_words(fd, NR), base = now_ns();
 

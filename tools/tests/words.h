@@ -14,7 +14,7 @@
 
 static inline void need_words(void)
 {
-	if (!(info(device_open(O_RDWR)).features & TWHEEL_FEATURE_TOUCH))
+	if (!(info(device_open(O_RDWR)).op_flags & TWHEEL_F_TOUCH))
 		ktap_skip("no touch words");
 }
 
