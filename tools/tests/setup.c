@@ -5,6 +5,8 @@
  */
 #include <pthread.h>
 
+#include <sys/mman.h>
+
 #include "device.h"
 #include "memory.h"
 #include "privilege.h"
@@ -12,7 +14,9 @@
 #define USER		4711		/* nobody else has a file open as these */
 #define OTHER_USER	4712
 
-static const struct twheel_setup plain = { .clock = CLOCK_MONOTONIC };
+#define LEVELS_MAX	8
+
+static const struct twheel_setup plain;
 
 /* Same wheel as everybody else's, and nothing done yet. */
 static void check_still_new(int fd)
@@ -30,22 +34,49 @@ static void check_still_new(int fd)
 
 /* What it takes */
 
+static void check_default_but_clock(int fd, __u32 clock)
+{
+	struct twheel_info i = info(fd), fresh = info(device_open(O_RDWR));
+
+	CHECK_EQ(i.clock, clock);
+	CHECK_EQ(i.flags, 0);
+	CHECK_EQ(i.tick_ns, fresh.tick_ns);
+	CHECK_EQ(i.slots, fresh.slots);
+	CHECK_EQ(i.levels, fresh.levels);
+	CHECK_EQ(i.max_timeouts, fresh.max_timeouts);
+	CHECK_EQ(i.slack_us, 0);
+}
+
+static void setup_of_zeros_is_the_default(void)
+{
+	int fd = device_open_setup(O_RDWR, (struct twheel_setup) { 0 });
+
+	check_default_but_clock(fd, CLOCK_MONOTONIC);
+	/* Which CLOCK_REALTIME would refuse. */
+	arm(fd, NSEC_PER_MSEC, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
 static void setup_of_nothing_but_a_clock_is_the_default(void)
 {
 	static const __u32 clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
-	struct twheel_info fresh = info(device_open(O_RDWR));
 
-	for (size_t c = 0; c < ARRAY_SIZE(clocks); c++) {
-		int fd = device_open_setup(O_RDWR, (struct twheel_setup) { .clock = clocks[c] });
-		struct twheel_info i = info(fd);
+	for (size_t c = 0; c < ARRAY_SIZE(clocks); c++)
+		check_default_but_clock(device_open_setup(O_RDWR, setup_clock(clocks[c])),
+					clocks[c]);
+}
 
-		CHECK_EQ(i.clock, clocks[c]);
-		CHECK_EQ(i.flags, 0);
-		CHECK_EQ(i.tick_ns, fresh.tick_ns);
-		CHECK_EQ(i.slots, fresh.slots);
-		CHECK_EQ(i.levels, fresh.levels);
-		CHECK_EQ(i.max_timeouts, fresh.max_timeouts);
+static void clock_without_its_flag_is_einval(void)
+{
+	static const __u32 clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, 2, 1U << 31, ~0U };
+	int fd = device_open(O_RDWR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
+		struct twheel_setup setup = { .clock = clocks[i] };
+
+		CHECK_EQ(try_setup(fd, setup), -EINVAL);
 	}
+	check_still_new(fd);
 }
 
 static void setup_with_another_clock_is_einval(void)
@@ -57,11 +88,8 @@ static void setup_with_another_clock_is_einval(void)
 	};
 	int fd = device_open(O_RDWR);
 
-	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
-		struct twheel_setup setup = { .clock = clocks[i] };
-
-		CHECK_EQ(try_setup(fd, setup), -EINVAL);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
+		CHECK_EQ(try_setup(fd, setup_clock(clocks[i])), -EINVAL);
 	check_still_new(fd);
 }
 
@@ -75,13 +103,12 @@ static const struct bad_setup {
 	{ "too many slots", { .slots = 65537 } },
 	{ "slots, highest bit", { .slots = 1U << 31 } },
 	{ "slots, all bits", { .slots = ~0U } },
-	{ "too many levels", { .levels = TWHEEL_LEVELS + 1 } },
+	{ "too many levels", { .levels = LEVELS_MAX + 1 } },
 	{ "levels, all bits", { .levels = ~0U } },
 	{ "max_timeouts, all bits", { .max_timeouts = ~0U } },
-	{ "flags, lowest bit", { .flags = 1 } },
+	{ "first unknown flag", { .flags = 1U << 1 } },
 	{ "flags, highest bit", { .flags = 1U << 31 } },
-	{ "reserved0, lowest bit", { .reserved0 = 1 } },
-	{ "reserved0, highest bit", { .reserved0 = 1U << 31 } },
+	{ "known and unknown flag", { .flags = TWHEEL_SETUP_CLOCK | 1U << 31 } },
 	{ "reserved[0], lowest bit", { .reserved = { 1, 0, 0 } } },
 	{ "reserved[1], highest bit", { .reserved = { 0, 1ULL << 63, 0 } } },
 	{ "reserved[2], lowest bit", { .reserved = { 0, 0, 1 } } },
@@ -92,12 +119,8 @@ static void setup_with_a_bad_field_is_einval(void)
 {
 	int fd = device_open(O_RDWR);
 
-	for (size_t i = 0; i < ARRAY_SIZE(bad_setups); i++) {
-		struct twheel_setup setup = bad_setups[i].setup;
-
-		setup.clock = CLOCK_MONOTONIC;
-		CHECK_ROW(try_setup(fd, setup), -EINVAL, bad_setups[i].name);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad_setups); i++)
+		CHECK_ROW(try_setup(fd, bad_setups[i].setup), -EINVAL, bad_setups[i].name);
 	check_still_new(fd);
 }
 
@@ -136,9 +159,10 @@ static void setup_on_write_only_descriptor_is_allowed(void)
 
 static void setup_is_ebusy_the_second_time(void)
 {
-	struct twheel_setup other = { .clock = CLOCK_BOOTTIME, .max_timeouts = 5 };
+	struct twheel_setup other = setup_clock(CLOCK_BOOTTIME);
 	int fd = device_open_setup(O_RDWR, plain);
 
+	other.max_timeouts = 5;
 	CHECK_EQ(try_setup(fd, plain), -EBUSY);
 	CHECK_EQ(try_setup(fd, other), -EBUSY);
 	CHECK_EQ(info(fd).clock, CLOCK_MONOTONIC);
@@ -147,7 +171,7 @@ static void setup_is_ebusy_the_second_time(void)
 
 static void setup_with_a_bad_field_is_einval_the_second_time(void)
 {
-	struct twheel_setup bad = { .clock = CLOCK_MONOTONIC, .flags = 1 };
+	struct twheel_setup bad = { .flags = 1U << 31 };
 
 	CHECK_EQ(try_setup(device_open_setup(O_RDWR, plain), bad), -EINVAL);
 }
@@ -157,32 +181,33 @@ static void do_arm(int fd)
 	arm(fd, HOUR, 0);
 }
 
-static void do_mod(int fd)
-{
-	CHECK_EQ(mod(fd, 1, HOUR, 0), -ENOENT);
-}
-
-static void do_cancel(int fd)
-{
-	CHECK_EQ(cancel(fd, 1), -ENOENT);
-}
-
-static void do_get(int fd)
-{
-	CHECK_EQ(get(fd, 1), -ENOENT);
-}
-
 static void do_submit(int fd)
 {
-	struct twheel_op op = op_arm(HOUR, 0, 0);
+	struct twheel_op ops[] = { op_cancel(1), op_arm(~0ULL, 0, 0), op_arm(HOUR, 0, 0) };
 
-	submit(fd, &op, 1);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	CHECK_EQ(ops[2].result, 0);
+}
+
+static void do_mmap(int fd)
+{
+	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED);
+}
+
+static void do_stop(int fd)
+{
+	CHECK_EQ(stop(fd), 0);
+}
+
+static void do_setup(int fd)
+{
+	CHECK_EQ(try_setup(fd, plain), 0);
 }
 
 static void setup_after_an_operation_is_ebusy(void)
 {
 	static void (*const operations[])(int fd) = {
-		do_arm, do_mod, do_cancel, do_get, do_submit,
+		do_arm, do_submit, do_mmap, do_stop, do_setup,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
@@ -190,33 +215,244 @@ static void setup_after_an_operation_is_ebusy(void)
 
 		operations[i](fd);
 		CHECK_EQ(try_setup(fd, plain), -EBUSY);
+		CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 	}
 }
 
-static void setup_after_a_look_is_allowed(void)
+/* What had been armed does not change it: the context has begun for good. */
+static void setup_after_the_last_timeout_is_ebusy(void)
 {
 	int fd = device_open(O_RDWR);
 
+	CHECK_EQ(cancel(fd, arm(fd, HOUR, 0)), 0);
+	CHECK_EQ(trim(fd), 1);
+	CHECK_EQ(try_setup(fd, plain), -EBUSY);
+}
+
+/* Calls that begin nothing: they fail, or have nothing to do. */
+
+static void bad_arm(int fd)
+{
+	__u64 none;
+
+	CHECK_EQ(try_arm(fd, ~0ULL, 0, 0, &none), -EINVAL);
+	CHECK_EQ(try_arm(fd, 0, 1U << 31, 0, &none), -EINVAL);
+}
+
+static void arm_at_bad_address(int fd)
+{
+	const struct twheel_op op = op_arm(HOUR, 0, 0);
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, map_unusable()), -EFAULT);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, map_read_only(&op, sizeof(op))), -EFAULT);
+}
+
+static void mod_of_none(int fd)
+{
+	CHECK_EQ(mod(fd, 1, HOUR, 0), -ENOENT);
+	CHECK_EQ(mod(fd, 1ULL << 32, HOUR, 0), -ENOENT);
+	CHECK_EQ(mod(fd, 1, ~0ULL, 0), -EINVAL);
+}
+
+static void cancel_of_none(int fd)
+{
+	CHECK_EQ(cancel(fd, 1), -ENOENT);
+	CHECK_EQ(cancel(fd, 1ULL << 32), -ENOENT);
+}
+
+static void get_of_none(int fd)
+{
+	CHECK_EQ(get(fd, 1), -ENOENT);
+	CHECK_EQ(get(fd, 1ULL << 32), -ENOENT);
+}
+
+static void cancel_all_of_none(int fd)
+{
+	struct twheel_cancel_all all = { 0 };
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	CHECK_EQ(all.pending + all.withdrawn, 0);
+}
+
+static void submit_that_arms_none(int fd)
+{
+	struct twheel_op ops[] = {
+		op_arm(~0ULL, 0, 0), op_cancel(1), op_mod(1, HOUR, 0, 0), op_get(1),
+	};
+	__u32 done;
+
+	submit(fd, ops, ARRAY_SIZE(ops));
+	submit(fd, ops, 0);
+	CHECK_EQ(try_submit(fd, map_unusable(), 5, &done), -EFAULT);
+	ops[0] = op_arm(HOUR, 0, 0);
+	CHECK_EQ(try_submit(fd, map_read_only(ops, sizeof(ops[0])), 1, &done), -EFAULT);
+}
+
+/* Long enough that runs of arms are looked for. */
+static void submit_of_many_that_arms_none(int fd)
+{
+	struct twheel_op ops[200];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_arm(HOUR, 1U << 31, 0);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, -EINVAL);
+}
+
+static void list_of_none(int fd)
+{
+	struct twheel_list_entry entry;
+	struct twheel_list list = {
+		.entries = (uintptr_t)&entry, .nr = 1, .entry_size = sizeof(entry),
+	};
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+	CHECK_EQ(list.done, 0);
+}
+
+static void look_at_it(int fd)
+{
+	struct twheel_stats stats;
+
 	info(fd);
-	CHECK(!readable(fd));
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
+	check_no_event(fd);
+}
+
+static void trim_of_none(int fd)
+{
+	trim(fd);
+	CHECK_EQ(trim(fd), 0);
+}
+
+static void bad_setup(int fd)
+{
+	CHECK_EQ(try_setup(fd, (struct twheel_setup) { .slots = 1 }), -EINVAL);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SETUP, map_unusable()), -EFAULT);
+}
+
+static void bad_mmap(int fd)
+{
+	size_t words = info(fd).max_timeouts * sizeof(__u64);
+
+	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, page_size()) == MAP_FAILED);
+	CHECK(mmap(NULL, words + page_size(), PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, page_size(), PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) == MAP_FAILED);
+}
+
+static void unknown_command(int fd)
+{
+	CHECK_EQ(device_ioctl(fd, _IO(TWHEEL_IOC_MAGIC, 0x7f), NULL), -ENOTTY);
+}
+
+/*
+ * SETUP takes effect afterwards, on all that is armed from then on: on the clock and in
+ * the ticks that it asked for, which are longer than usual. Records that the failed calls
+ * have left behind were made for another wheel.
+ */
+static void check_can_be_set_up(int fd)
+{
+	const struct twheel_setup setup = {
+		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_BOOTTIME, .tick_ns = 20 * NSEC_PER_MSEC,
+		.slots = 64, .max_timeouts = 100,
+	};
+	struct twheel_info i;
+
+	CHECK_EQ(try_setup(fd, setup), 0);
+	i = info(fd);
+	CHECK_EQ(i.clock, CLOCK_BOOTTIME);
+	CHECK_EQ(i.tick_ns, setup.tick_ns);
+	CHECK_EQ(i.flags, TWHEEL_INFO_PRIVATE);
+	CHECK_EQ(i.max_timeouts, 100);
+	for (int n = 0; n < 4; n++) {
+		struct twheel_event event;
+
+		arm(fd, n * NSEC_PER_MSEC, n);
+		wait_ready(fd, 1);
+		event = read_event_on(CLOCK_BOOTTIME, fd);
+		CHECK(event.fired_ns / setup.tick_ns * setup.tick_ns >= event.expires_ns);
+	}
+}
+
+static void (*const idle_calls[])(int fd) = {
+	bad_arm, arm_at_bad_address, mod_of_none, cancel_of_none, get_of_none,
+	cancel_all_of_none, submit_that_arms_none, submit_of_many_that_arms_none, list_of_none,
+	look_at_it, trim_of_none, bad_setup, bad_mmap, unknown_command,
+};
+
+static void setup_after_a_call_that_did_nothing_is_allowed(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(idle_calls); i++) {
+		int fd = device_open(O_RDWR | O_NONBLOCK);
+
+		idle_calls[i](fd);
+		check_still_new(fd);
+		close(fd);
+		fd = device_open(O_RDWR | O_NONBLOCK);
+		idle_calls[i](fd);
+		check_can_be_set_up(fd);
+		close(fd);
+	}
+}
+
+static void setup_after_all_that_did_nothing_is_allowed(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	for (size_t i = 0; i < ARRAY_SIZE(idle_calls); i++)
+		idle_calls[i](fd);
+	check_can_be_set_up(fd);
+}
+
+static void set_up_after_eagain(void)
+{
+	struct twheel_op op = op_arm(HOUR, 0, 0);
+	int fd;
+	__u64 none;
+
+	become_user(USER);
+	fd = device_open(O_RDWR);
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+	submit(fd, &op, 1);
+	CHECK_EQ(op.result, -EAGAIN);
 	check_still_new(fd);
+}
+
+static void setup_after_an_arm_at_the_limit_is_allowed(void)
+{
+	with_parameter("max_user_timeouts", 1, set_up_after_eagain);
+}
+
+/* The id had nowhere to go: the page that was made for the timeout is still there. */
+static void setup_after_an_arm_that_left_a_page_is_of_its_wheel(void)
+{
+	const struct twheel_op op = op_arm(0, 0, 0);
+	struct twheel_op *read_only = map_read_only(&op, sizeof(op));
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, read_only), -EFAULT);
+	check_can_be_set_up(fd);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 0);
 }
 
 struct contender {
 	pthread_t thread;
 	pthread_barrier_t *barrier;
 	int fd;
-	__u32 clock;
+	struct twheel_setup setup;
 	int ret;
 };
 
 static void *contend(void *arg)
 {
 	struct contender *contender = arg;
-	struct twheel_setup setup = { .clock = contender->clock, .slots = 32 };
 
 	pthread_barrier_wait(contender->barrier);
-	contender->ret = try_setup(contender->fd, setup);
+	contender->ret = try_setup(contender->fd, contender->setup);
 	return NULL;
 }
 
@@ -231,8 +467,9 @@ static void check_one_wins(int fd)
 		contenders[i] = (struct contender) {
 			.barrier = &barrier,
 			.fd = fd,
-			.clock = i ? CLOCK_BOOTTIME : CLOCK_MONOTONIC,
+			.setup = setup_clock(i ? CLOCK_BOOTTIME : CLOCK_MONOTONIC),
 		};
+		contenders[i].setup.slots = 32;
 		pthread_create(&contenders[i].thread, NULL, contend, &contenders[i]);
 	}
 	for (int i = 0; i < 2; i++)
@@ -240,7 +477,7 @@ static void check_one_wins(int fd)
 	winner = contenders[0].ret ? 1 : 0;
 	CHECK_EQ(contenders[winner].ret, 0);
 	CHECK_EQ(contenders[!winner].ret, -EBUSY);
-	CHECK_EQ(info(fd).clock, contenders[winner].clock);
+	CHECK_EQ(info(fd).clock, contenders[winner].setup.clock);
 }
 
 static void setup_by_two_is_won_by_one(void)
@@ -271,7 +508,7 @@ static void arm_against_setup_makes_an_event(void)
 		CHECK_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
 		armer = (struct contender) { .barrier = &barrier, .fd = device_open(O_RDWR) };
 		setter = armer;
-		setter.clock = CLOCK_MONOTONIC;
+		setter.setup.slots = 32;
 		pthread_create(&armer.thread, NULL, arm_at_once, &armer);
 		pthread_create(&setter.thread, NULL, contend, &setter);
 		pthread_join(armer.thread, NULL);
@@ -293,8 +530,7 @@ static void slots_are_rounded_up_to_a_power_of_two(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(slots); i++) {
-		struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = slots[i][0],
-					      .levels = 1 };
+		struct twheel_setup setup = { .slots = slots[i][0], .levels = 1 };
 		int fd = device_open_setup(O_RDWR, setup);
 
 		CHECK_EQ(info(fd).slots, slots[i][1]);
@@ -314,14 +550,11 @@ static void default_geometry_in_other_words_shares_the_wheel(void)
 		{ .levels = fresh.levels },
 		{ .tick_ns = fresh.tick_ns, .slots = fresh.slots, .levels = fresh.levels },
 		{ .max_timeouts = 5 },
+		{ .slack_us = 5 },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(same); i++) {
-		struct twheel_setup setup = same[i];
-
-		setup.clock = CLOCK_MONOTONIC;
-		CHECK_EQ(info(device_open_setup(O_RDWR, setup)).flags, 0);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(same); i++)
+		CHECK_EQ(info(device_open_setup(O_RDWR, same[i])).flags, 0);
 }
 
 /* Not more than there is use for: the last span is 2^63 ticks at most. */
@@ -333,8 +566,7 @@ static void levels_are_as_many_as_make_sense(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = rows[i][0],
-					      .levels = rows[i][1] };
+		struct twheel_setup setup = { .slots = rows[i][0], .levels = rows[i][1] };
 		int fd = device_open_setup(O_RDWR, setup);
 
 		CHECK_EQ(info(fd).levels, rows[i][2]);
@@ -377,10 +609,8 @@ static void wheel_of_any_geometry_fires_on_time(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(geometries); i++) {
 		struct twheel_setup setup = geometries[i];
-		int fd;
+		int fd = device_open_setup(O_RDWR, setup);
 
-		setup.clock = CLOCK_MONOTONIC;
-		fd = device_open_setup(O_RDWR, setup);
 		if (setup.tick_ns)
 			CHECK_EQ(info(fd).tick_ns, setup.tick_ns);
 		CHECK_EQ(info(fd).flags, TWHEEL_INFO_PRIVATE);
@@ -391,7 +621,7 @@ static void wheel_of_any_geometry_fires_on_time(void)
 
 static void longest_tick_waits(void)
 {
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .tick_ns = 24 * HOUR };
+	struct twheel_setup setup = { .tick_ns = 24 * HOUR };
 	int fd = device_open_setup(O_RDWR | O_NONBLOCK, setup);
 
 	CHECK_EQ(info(fd).tick_ns, 24 * HOUR);
@@ -402,7 +632,7 @@ static void longest_tick_waits(void)
 
 static void wheels_of_their_own_are_independent(void)
 {
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 16 };
+	struct twheel_setup setup = { .slots = 16 };
 	int a = device_open_setup(O_RDWR, setup), b = device_open_setup(O_RDWR, setup);
 	__u64 id = arm(a, 20 * NSEC_PER_MSEC, 1);
 
@@ -414,7 +644,7 @@ static void wheels_of_their_own_are_independent(void)
 
 static void close_of_a_wheel_of_its_own_is_quick(void)
 {
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 16, .levels = 2 };
+	struct twheel_setup setup = { .slots = 16, .levels = 2 };
 	int fd = device_open_setup(O_RDWR, setup);
 	__u64 before;
 
@@ -428,7 +658,7 @@ static void close_of_a_wheel_of_its_own_is_quick(void)
 
 static void setup_lowers_the_limit_for_everybody(void)
 {
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .max_timeouts = 100 };
+	struct twheel_setup setup = { .max_timeouts = 100 };
 	__u64 none;
 	int fd;
 
@@ -442,7 +672,7 @@ static void setup_lowers_the_limit_for_everybody(void)
 static void setup_raises_the_limit_with_cap_sys_resource(void)
 {
 	__u32 limit = parameter("max_timeouts");
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .max_timeouts = limit + 1 };
+	struct twheel_setup setup = { .max_timeouts = limit + 1 };
 	int fd;
 
 	CHECK_EQ(info(device_open_setup(O_RDWR, setup)).max_timeouts, limit + 1);
@@ -456,7 +686,7 @@ static void setup_raises_the_limit_with_cap_sys_resource(void)
 
 static void raised_limit_can_be_used_up(void)
 {
-	struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .max_timeouts = 1000 };
+	struct twheel_setup setup = { .max_timeouts = 1000 };
 	int fd = device_open_limited(O_RDWR, 10);
 	__u64 none;
 
@@ -496,11 +726,10 @@ static const struct modesty {
 static void check_modesty(int capable)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(modesty); i++) {
-		struct twheel_setup setup = modesty[i].setup;
 		int fd = device_open(O_RDWR);
 
-		setup.clock = CLOCK_MONOTONIC;
-		CHECK_ROW(try_setup(fd, setup), capable ? 0 : modesty[i].ret, modesty[i].name);
+		CHECK_ROW(try_setup(fd, modesty[i].setup), capable ? 0 : modesty[i].ret,
+			  modesty[i].name);
 		close(fd);
 	}
 }
@@ -517,11 +746,24 @@ static void wheel_with_cap_sys_resource_may_be_anything(void)
 	check_modesty(1);
 }
 
-/* Wheels of their own, as many as still succeed, at most @nr. */
-static int open_wheels(int nr)
-{
-	const struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 512 };
+/*
+ * What wheels of one's own may take together, in bytes, over all CPUs. How large a wheel
+ * is, only the kernel knows; but a slot is at least a list head on every CPU.
+ */
 
+#define WHEELS		(4 << 20)	/* a few of them */
+#define MANY_WHEELS	500
+
+static const struct twheel_setup medium = { .slots = 512 };
+
+static __u64 least_bytes(struct twheel_info i)
+{
+	return 2 * sizeof(void *) * i.slots * i.levels * sysconf(_SC_NPROCESSORS_CONF);
+}
+
+/* Wheels of their own, as many as still succeed, at most @nr. */
+static int open_wheels(struct twheel_setup setup, int nr)
+{
 	for (int i = 0; i < nr; i++) {
 		int ret = try_setup(device_open(O_RDWR), setup);
 
@@ -535,67 +777,116 @@ static int open_wheels(int nr)
 
 static void use_up_wheels(void)
 {
-	const struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 512 };
-	int first;
+	int first, nr;
 
 	become_user(USER);
-	first = device_open_setup(O_RDWR, setup);
-	CHECK_EQ(open_wheels(10), 2);
+	first = device_open_setup(O_RDWR, medium);
+	nr = 1 + open_wheels(medium, MANY_WHEELS);
+	ktap_note("%d wheels", nr);
+	CHECK(nr > 1 && nr < MANY_WHEELS);
+	CHECK(nr * least_bytes(info(first)) <= WHEELS);
 	/* A place given back is there at once. */
 	close(first);
-	CHECK_EQ(open_wheels(10), 1);
+	CHECK_EQ(open_wheels(medium, MANY_WHEELS), 1);
 	/* Who shares a wheel needs no place. */
 	CHECK_EQ(try_setup(device_open(O_RDWR), plain), 0);
 }
 
-static void max_wheels_is_exact(void)
+static void max_wheel_bytes_holds(void)
 {
-	with_parameter("max_wheels", 3, use_up_wheels);
+	with_parameter("max_wheel_bytes", WHEELS, use_up_wheels);
+}
+
+/* Half of the slots: a little less than twice as many, as there is more to a wheel. */
+static void use_up_small_wheels(void)
+{
+	const struct twheel_setup large = { .slots = 1024, .levels = 4 };
+	const struct twheel_setup small = { .slots = 128, .levels = 5 };
+	int status, pipes[2], nr, smaller;
+	pid_t pid;
+
+	CHECK_EQ(pipe(pipes), 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		become_user(USER);
+		nr = open_wheels(large, MANY_WHEELS);
+		CHECK_EQ(write(pipes[1], &nr, sizeof(nr)), sizeof(nr));
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+	CHECK_EQ(read(pipes[0], &nr, sizeof(nr)), sizeof(nr));
+	become_user(USER);
+	smaller = open_wheels(small, MANY_WHEELS);
+	ktap_note("%d large, %d small", nr, smaller);
+	CHECK(nr >= 1);
+	CHECK(smaller > 2 * nr);
+}
+
+static void wheels_count_by_their_size(void)
+{
+	with_parameter("max_wheel_bytes", WHEELS, use_up_small_wheels);
 }
 
 static void use_up_wheels_as_two(void)
 {
+	int nr = open_wheels(medium, MANY_WHEELS / 2);
 	pid_t pid;
 
-	CHECK_EQ(open_wheels(5), 5);	/* as root, who is not bound */
+	CHECK_EQ(nr, MANY_WHEELS / 2);	/* as root, who is not bound */
 	pid = fork();
 	if (!pid) {
 		become_user(OTHER_USER);
-		CHECK_EQ(open_wheels(10), 2);
+		CHECK(open_wheels(medium, MANY_WHEELS) >= 1);
 		_exit(0);
 	}
 	become_user(USER);
-	CHECK_EQ(open_wheels(10), 2);
+	CHECK(open_wheels(medium, MANY_WHEELS) >= 1);
 	join_child(pid);
 }
 
-static void max_wheels_is_of_each_user(void)
+static void max_wheel_bytes_is_of_each_user(void)
 {
-	with_parameter("max_wheels", 2, use_up_wheels_as_two);
+	with_parameter("max_wheel_bytes", WHEELS, use_up_wheels_as_two);
 }
 
 /* A refused SETUP has not begun the file, and counts for nothing. */
 static void retry_setup(void)
 {
-	const struct twheel_setup setup = { .clock = CLOCK_MONOTONIC, .slots = 512 };
 	int first, fd;
 
 	become_user(USER);
-	first = device_open_setup(O_RDWR, setup);
+	first = device_open_setup(O_RDWR, medium);
+	open_wheels(medium, MANY_WHEELS);
 	fd = device_open(O_RDWR);
 	for (int i = 0; i < 20; i++)
-		CHECK_EQ(try_setup(fd, setup), -EAGAIN);
+		CHECK_EQ(try_setup(fd, medium), -EAGAIN);
 	close(first);
-	CHECK_EQ(try_setup(fd, setup), 0);
+	CHECK_EQ(try_setup(fd, medium), 0);
 }
 
 static void setup_can_be_tried_again_after_eagain(void)
 {
-	with_parameter("max_wheels", 1, retry_setup);
+	with_parameter("max_wheel_bytes", WHEELS, retry_setup);
+}
+
+/* At most a share of the machine, but enough for something everywhere. */
+static void max_wheel_bytes_is_a_share_of_memory(void)
+{
+	__u64 memory = (__u64)sysconf(_SC_PHYS_PAGES) * page_size(), least = 4 << 20;
+	__u32 bytes = parameter("max_wheel_bytes");
+
+	ktap_note("%u bytes of %llu", bytes, (unsigned long long)memory);
+	CHECK(bytes >= least);
+	CHECK(bytes == least || bytes <= memory / 100 + page_size());
+	CHECK(bytes >= memory / 200 || memory / 100 > ~0U);
 }
 
 static const struct ktap_test tests[] = {
+	TEST(setup_of_zeros_is_the_default),
 	TEST(setup_of_nothing_but_a_clock_is_the_default),
+	TEST(clock_without_its_flag_is_einval),
 	TEST(setup_with_another_clock_is_einval),
 	TEST(setup_with_a_bad_field_is_einval),
 	TEST(setup_at_bad_address_is_efault),
@@ -605,7 +896,11 @@ static const struct ktap_test tests[] = {
 	TEST(setup_is_ebusy_the_second_time),
 	TEST(setup_with_a_bad_field_is_einval_the_second_time),
 	TEST(setup_after_an_operation_is_ebusy),
-	TEST(setup_after_a_look_is_allowed),
+	TEST(setup_after_the_last_timeout_is_ebusy),
+	TEST(setup_after_a_call_that_did_nothing_is_allowed),
+	TEST(setup_after_all_that_did_nothing_is_allowed),
+	TEST(setup_after_an_arm_at_the_limit_is_allowed),
+	TEST(setup_after_an_arm_that_left_a_page_is_of_its_wheel),
 	TEST(setup_by_two_is_won_by_one),
 	TEST(arm_against_setup_makes_an_event),
 	TEST(slots_are_rounded_up_to_a_power_of_two),
@@ -620,9 +915,11 @@ static const struct ktap_test tests[] = {
 	TEST(raised_limit_can_be_used_up),
 	TEST(wheel_without_cap_sys_resource_must_be_modest),
 	TEST(wheel_with_cap_sys_resource_may_be_anything),
-	TEST(max_wheels_is_exact),
-	TEST(max_wheels_is_of_each_user),
+	TEST(max_wheel_bytes_holds),
+	TEST(wheels_count_by_their_size),
+	TEST(max_wheel_bytes_is_of_each_user),
 	TEST(setup_can_be_tried_again_after_eagain),
+	TEST(max_wheel_bytes_is_a_share_of_memory),
 };
 
 int main(int argc, char **argv)
