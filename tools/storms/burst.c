@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "device.h"
+#include "wheel.h"
 
 #define TRACING		"/sys/kernel/debug/tracing/"
 #define FEW		10000		/* many batches */
@@ -99,7 +99,7 @@ struct measured {
 	__u64 watch_ns;			/* a task kept waiting */
 	__u64 irqsoff_ns;		/* 0: not measured, as for the others */
 	__u64 shard_ns;			/* shard.lock */
-	__u64 file_ns;			/* twheel_file.lock */
+	__u64 file_ns;			/* twdev_file.lock */
 	__u64 largest_batch;
 	__u64 ns;			/* until all had fired */
 };
@@ -158,13 +158,12 @@ static __u64 held_ns(const char *name)
 	return longest * 1000;
 }
 
-static __u64 largest_batch(int fd)
+static __u64 largest_batch(void)
 {
-	struct twheel_stats stats;
+	char path[80];
 
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
-	CHECK(stats.flags & TWHEEL_STATS_WHEEL);
-	return stats.wheel_largest_batch;
+	youngest_private_wheel(path, sizeof(path));
+	return wheel_counter(path, "largest_batch");
 }
 
 /* Until all are ready; nobody reads them, as that would be measured, too. */
@@ -191,8 +190,7 @@ static void note_measured(__u32 nr, const struct measured *m)
 
 static struct measured burst(__u32 nr)
 {
-	int fd = device_open_setup(O_RDWR, (struct twheel_setup) {
-		.clock = CLOCK_MONOTONIC, .slots = 128 });
+	int fd = device_open_setup(O_RDWR, (struct twheel_setup) { .slots = 128 });
 	__u64 when = now_ns() + (nr / 1000 + 500) * NSEC_PER_MSEC * 10;
 	struct watch w = { 0 };
 	struct measured m;
@@ -212,7 +210,7 @@ static struct measured burst(__u32 nr)
 	m.irqsoff_ns = irqsoff_ns();
 	m.shard_ns = held_ns("&s->lock");
 	m.file_ns = held_ns("&f->lock");
-	m.largest_batch = largest_batch(fd);
+	m.largest_batch = largest_batch();
 	close(fd);
 	note_measured(nr, &m);
 	return m;
