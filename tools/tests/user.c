@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "device.h"
+#include "memory.h"
 #include "privilege.h"
 
 #define USER		4711		/* nobody else has a file open as these */
@@ -56,7 +57,7 @@ static void fill_one_file(void)
 	*shared_number() = fill(open_as(USER));
 }
 
-/* The number that a limit allows, which is in full pages. */
+/* The number that a limit allows somebody without privileges, which is in full pages. */
 static __u32 allowed(const char *name, __u32 limit)
 {
 	shared_number();
@@ -64,26 +65,156 @@ static __u32 allowed(const char *name, __u32 limit)
 	return *shared_number();
 }
 
-static void check_exact(const char *name)
+/* Timeouts that have room in a page. */
+static __u32 page_of_timeouts(void)
 {
-	__u32 nr = allowed(name, LIMIT);
+	static __u32 page;
 
-	ktap_note("%u of %u", nr, LIMIT);
-	CHECK(nr <= LIMIT);
-	CHECK(nr > LIMIT - PAGE_MAX);
-	CHECK_EQ(allowed(name, nr), nr);
-	CHECK(allowed(name, nr - 1) < nr);
-	CHECK_EQ(allowed(name, nr + 1), nr);
+	for (__u32 limit = 1; !page; limit++) {
+		CHECK(limit <= PAGE_MAX);
+		page = allowed("max_user_timeouts", limit);
+	}
+	return page;
+}
+
+static __u32 in_full_pages(__u32 limit)
+{
+	return limit / page_of_timeouts() * page_of_timeouts();
 }
 
 static void limit_of_a_user_is_exact_to_the_page(void)
 {
-	check_exact("max_user_timeouts");
+	__u32 page = page_of_timeouts();
+
+	ktap_note("%u in a page", page);
+	CHECK_EQ(allowed("max_user_timeouts", LIMIT), in_full_pages(LIMIT));
+	CHECK_EQ(allowed("max_user_timeouts", 7 * page), 7 * page);
+	CHECK_EQ(allowed("max_user_timeouts", 7 * page - 1), 6 * page);
+	CHECK_EQ(allowed("max_user_timeouts", 7 * page + 1), 7 * page);
+}
+
+/* What is left of the total for those who have CAP_SYS_RESOURCE. */
+static __u32 reserve(__u32 limit)
+{
+	return limit / 16;
 }
 
 static void limit_of_all_is_exact_to_the_page(void)
 {
-	check_exact("max_all_timeouts");
+	__u32 page = page_of_timeouts(), limit = 160 * page;
+
+	CHECK_EQ(allowed("max_all_timeouts", limit), 150 * page);
+	CHECK_EQ(allowed("max_all_timeouts", LIMIT), in_full_pages(LIMIT - reserve(LIMIT)));
+}
+
+static void fill_the_reserve(void)
+{
+	int fd = device_open(O_RDWR);
+	__u32 page = *shared_number(), nr;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		CHECK_EQ(fill(open_as(USER)), 150 * page);
+		_exit(0);
+	}
+	join_child(pid);
+	/* The rest is for root alone. */
+	arm_many(fd, 150 * page, HOUR, 0, 0, NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		CHECK_EQ(fill(open_as(USER)), 0);
+		_exit(0);
+	}
+	join_child(pid);
+	nr = fill(fd);
+	CHECK_EQ(nr, 10 * page);
+	CHECK_EQ(fill(device_open(O_RDWR)), 0);
+}
+
+static void last_of_all_are_for_cap_sys_resource(void)
+{
+	__u32 page = page_of_timeouts();
+
+	*shared_number() = page;
+	with_parameter("max_all_timeouts", 160 * page, fill_the_reserve);
+}
+
+/* The default */
+
+static __u64 memory_pages(void)
+{
+	return sysconf(_SC_PHYS_PAGES);
+}
+
+static __u32 smaller(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * What the kernel has for itself is not counted by both in the same way: a twentieth may
+ * be between them.
+ */
+static void check_share(const char *name, unsigned int divisor, __u32 most)
+{
+	__u64 share = memory_pages() / divisor * page_of_timeouts();
+	__u32 value;
+
+	set_parameter(name, 0);
+	value = parameter(name);
+	ktap_note("%s is %u, of %llu pages", name, value, (unsigned long long)memory_pages());
+	CHECK(value <= smaller(share + share / 20, most));
+	CHECK(value >= smaller(share - share / 20, most));
+}
+
+/* 0 asks for the default, and is what it is unless somebody says otherwise. */
+static void limits_are_shares_of_memory(void)
+{
+	__u32 user = parameter("max_user_timeouts"), all = parameter("max_all_timeouts");
+
+	CHECK(user > 0);
+	CHECK(all > 0);
+	check_share("max_user_timeouts", 25, 4194304);
+	check_share("max_all_timeouts", 10, 16777216);
+	CHECK_EQ(parameter("max_user_timeouts"), user);
+	CHECK_EQ(parameter("max_all_timeouts"), all);
+}
+
+static void fill_up_to_the_default(void)
+{
+	__u32 limit = parameter("max_user_timeouts"), nr = 0;
+
+	become_user(USER);
+	/* One file has a limit of its own. */
+	for (int i = 0; i < 100 && nr < limit - PAGE_MAX; i++) {
+		struct twheel_op ops[512];
+		int fd = device_open(O_RDWR);
+		__u32 before = nr;
+
+		do {
+			for (size_t n = 0; n < ARRAY_SIZE(ops); n++)
+				ops[n] = op_arm(HOUR, 0, 0);
+			submit(fd, ops, ARRAY_SIZE(ops));
+		} while (!ops[ARRAY_SIZE(ops) - 1].result);
+		CHECK_EQ(ops[ARRAY_SIZE(ops) - 1].result, -EAGAIN);
+		nr += info(fd).live;
+		if (nr == before)
+			break;
+	}
+	ktap_note("%u of %u", nr, limit);
+	CHECK(nr <= limit);
+	CHECK(nr > limit - PAGE_MAX);
+}
+
+/* By default a user cannot take more of the memory than his share. */
+static void limit_by_default_holds(void)
+{
+	need_speed();
+	if (parameter("max_user_timeouts") > 2000000)
+		ktap_skip("the limit is very high");
+	in_child(fill_up_to_the_default);
 }
 
 static void limit_below_a_page_is_none(void)
@@ -155,28 +286,24 @@ static void limit_of_a_user_is_of_who_opened_the_file(void)
 static void fill_as_all_users(void)
 {
 	int fd = device_open(O_RDWR);
+	__u32 page = *shared_number();
 	pid_t pid;
 
-	arm_many(fd, 300, HOUR, 0, 0, NULL);
+	arm_many(fd, 6 * page + 1, HOUR, 0, 0, NULL);
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
-		__u32 nr = fill(open_as(USER));
-
-		CHECK(nr <= LIMIT - 300);
-		CHECK(nr > LIMIT - 300 - 2 * PAGE_MAX);
-		/* Nobody has room any more, but in the page that root has begun. */
-		CHECK(fill(fd) < PAGE_MAX);
+		CHECK_EQ(fill(open_as(USER)), 143 * page);
 		_exit(0);
 	}
 	join_child(pid);
-	CHECK_EQ(info(fd).live + fill(fd), *shared_number());
+	CHECK_EQ(fill(fd), 154 * page - 1);
 }
 
 static void limit_of_all_is_over_all_users(void)
 {
-	allowed("max_all_timeouts", LIMIT);
-	with_parameter("max_all_timeouts", LIMIT, fill_as_all_users);
+	*shared_number() = page_of_timeouts();
+	with_parameter("max_all_timeouts", 160 * *shared_number(), fill_as_all_users);
 }
 
 static void submit_beyond_the_limit(void)
@@ -262,6 +389,9 @@ static void limit_of_a_user_is_exact_for_a_crowd(void)
 static const struct ktap_test tests[] = {
 	TEST(limit_of_a_user_is_exact_to_the_page),
 	TEST(limit_of_all_is_exact_to_the_page),
+	TEST(last_of_all_are_for_cap_sys_resource),
+	TEST(limits_are_shares_of_memory),
+	TEST(limit_by_default_holds),
 	TEST(limit_below_a_page_is_none),
 	TEST(limit_of_a_user_is_over_all_files),
 	TEST(limit_of_a_user_is_of_each_user),
