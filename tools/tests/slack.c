@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Slack: a timeout may fire later, so that it shares a wakeup with others; never
- * earlier, and never later than that.
+ * earlier, and never later than that. A timeout that names none has that of its context,
+ * unless it is exact.
  */
 #define _GNU_SOURCE
 #include "cpu.h"
@@ -162,6 +163,165 @@ static void periodic_with_slack_keeps_its_phase(void)
 	CHECK_EQ(count, 6);
 }
 
+/* The slack of the context */
+
+static int open_with_slack(int flags, __u64 slack_ns)
+{
+	struct twheel_setup setup = { .slack_us = slack_ns / NSEC_PER_USEC };
+	int fd = device_open_setup(flags, setup);
+
+	CHECK_EQ(info(fd).slack_us, setup.slack_us);
+	return fd;
+}
+
+/* The slack in effect, as LIST tells it of the only timeout. */
+static __u32 slack_of_the_only_one(int fd)
+{
+	struct twheel_list_entry entries[2];
+	struct twheel_list list = {
+		.entries = (uintptr_t)entries, .nr = 2, .entry_size = sizeof(entries[0]),
+	};
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+	CHECK_EQ(list.done, 1);
+	return entries[0].slack_us;
+}
+
+static void check_slack_of(int fd, struct twheel_op op, __u32 slack_us)
+{
+	__u64 id = arm_op(fd, op);
+
+	CHECK_EQ(slack_of_the_only_one(fd), slack_us);
+	CHECK_EQ(cancel(fd, id), 0);
+	submit(fd, &op, 1);
+	CHECK_EQ(op.result, 0);
+	CHECK_EQ(slack_of_the_only_one(fd), slack_us);
+	CHECK_EQ(cancel(fd, op.id), 0);
+}
+
+static void context_has_no_slack_by_default(void)
+{
+	int fd = device_open(O_RDWR);
+
+	CHECK_EQ(info(fd).slack_us, 0);
+	check_slack_of(fd, op_arm(HOUR, 0, 0), 0);
+	check_slack_of(fd, op_arm(HOUR, TWHEEL_F_EXACT, 0), 0);
+	check_slack_of(fd, op_slack(HOUR, 0, 5 * MS, 0), 5000);
+}
+
+static void slack_of_the_context_is_for_those_that_name_none(void)
+{
+	static const __u32 slacks[] = { 1, 1000, 64000, 1U << 31, ~0U };
+	__u64 far = now_ns() + HOUR;
+
+	for (size_t i = 0; i < ARRAY_SIZE(slacks); i++) {
+		int fd = open_with_slack(O_RDWR, slacks[i] * NSEC_PER_USEC);
+
+		check_slack_of(fd, op_arm(HOUR, 0, 0), slacks[i]);
+		check_slack_of(fd, op_arm(far, TWHEEL_F_ABS, 0), slacks[i]);
+		check_slack_of(fd, op_arm(HOUR, TWHEEL_F_EXACT, 0), 0);
+		check_slack_of(fd, op_arm(far, TWHEEL_F_EXACT | TWHEEL_F_ABS, 0), 0);
+		check_slack_of(fd, op_slack(HOUR, 0, 7 * MS, 0), 7000);
+		check_slack_of(fd, op_periodic(HOUR, HOUR, 3, 0, 0), slacks[i]);
+		check_slack_of(fd, op_periodic(HOUR, HOUR, 3, TWHEEL_F_EXACT, 0), 0);
+		close(fd);
+	}
+}
+
+static void mod_takes_the_slack_of_the_context_too(void)
+{
+	int fd = open_with_slack(O_RDWR, 64 * MS);
+	struct twheel_op op = op_mod(arm(fd, HOUR, 0), HOUR, TWHEEL_F_EXACT, 0);
+
+	CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
+	CHECK_EQ(slack_of_the_only_one(fd), 0);
+	op.flags = 0;
+	CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
+	CHECK_EQ(slack_of_the_only_one(fd), 64000);
+	op.slack_us = 3;
+	submit(fd, &op, 1);
+	CHECK_EQ(op.result, 0);
+	CHECK_EQ(slack_of_the_only_one(fd), 3);
+	op.slack_us = 0;
+	submit(fd, &op, 1);
+	CHECK_EQ(op.result, 0);
+	CHECK_EQ(slack_of_the_only_one(fd), 64000);
+}
+
+/* EXACT says how, not what: it does not come back with the other flags. */
+static void exact_is_told_by_the_slack_alone(void)
+{
+	int fd = open_with_slack(O_RDWR, 64 * MS);
+	struct twheel_op op = op_periodic(HOUR, HOUR, 3, TWHEEL_F_EXACT | TWHEEL_F_FIXED_DELAY, 0);
+	struct twheel_list_entry entry = { 0 };
+	struct twheel_list list = {
+		.entries = (uintptr_t)&entry, .nr = 1, .entry_size = sizeof(entry),
+	};
+
+	arm_op(fd, op);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+	CHECK_EQ(entry.flags, TWHEEL_F_FIXED_DELAY);
+}
+
+/* Armed one by one, and in one call, by the short way of each. */
+static void neighbours_share_wakeups_by_the_slack_of_the_context(void)
+{
+	struct twheel_op ops[NR];
+	__u64 base;
+	int fd;
+
+	stay_on_one_cpu();
+	fd = open_with_slack(O_RDWR, 64 * MS);
+	base = now_ns() + 20 * MS;
+	for (int i = 0; i < NR; i++)
+		arm_at(fd, base + i * MS, i);
+	CHECK(wakeups_of(fd, base, 64 * MS) <= 8);
+
+	base = now_ns() + 20 * MS;
+	for (int i = 0; i < NR; i++)
+		ops[i] = op_arm(base + i * MS, TWHEEL_F_ABS, i);
+	submit(fd, ops, NR);
+	CHECK(wakeups_of(fd, base, 64 * MS) <= 8);
+}
+
+static void exact_ones_fire_at_their_own_ticks(void)
+{
+	int fd = open_with_slack(O_RDWR, HOUR / 4);
+	__u64 base, first;
+
+	stay_on_one_cpu();
+	base = now_ns() + 50 * MS;
+	arm_op(fd, op_arm(base, TWHEEL_F_ABS | TWHEEL_F_EXACT, 0));
+	arm_op(fd, op_arm(base + 100 * MS, TWHEEL_F_ABS | TWHEEL_F_EXACT, 1));
+	first = read_event(fd).fired_ns;
+	CHECK(first < base + 100 * MS || now_ns() > base + 100 * MS);
+	CHECK(read_event(fd).fired_ns > first);
+}
+
+/* What each period fires with is what the timeout was armed with. */
+static void periodic_keeps_the_slack_that_it_was_armed_with(void)
+{
+	int fd = open_with_slack(O_RDWR, HOUR / 4);
+	__u64 base = now_ns() + 5 * MS, count = 0;
+	struct twheel_event event;
+
+	arm_op(fd, op_periodic(base, 10 * MS, 6, TWHEEL_F_ABS | TWHEEL_F_EXACT, 0));
+	do {
+		event = read_any_event(fd);
+		count += event.count;
+		CHECK(event.fired_ns <= event.expires_ns + LATE_AT_MOST);
+	} while (!(event.flags & TWHEEL_EV_LAST));
+	CHECK_EQ(count, 6);
+}
+
+static void slack_of_another_context_is_its_own(void)
+{
+	int fd = open_with_slack(O_RDWR, 64 * MS), other = device_open(O_RDWR);
+
+	check_slack_of(other, op_arm(HOUR, 0, 0), 0);
+	check_slack_of(fd, op_arm(HOUR, 0, 0), 64000);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(neighbours_with_slack_share_wakeups),
 	TEST(neighbours_moved_with_slack_share_wakeups),
@@ -171,6 +331,14 @@ static const struct ktap_test tests[] = {
 	TEST(mod_replaces_the_slack),
 	TEST(mod_takes_the_slack_away),
 	TEST(periodic_with_slack_keeps_its_phase),
+	TEST(context_has_no_slack_by_default),
+	TEST(slack_of_the_context_is_for_those_that_name_none),
+	TEST(mod_takes_the_slack_of_the_context_too),
+	TEST(exact_is_told_by_the_slack_alone),
+	TEST(neighbours_share_wakeups_by_the_slack_of_the_context),
+	TEST(exact_ones_fire_at_their_own_ticks),
+	TEST(periodic_keeps_the_slack_that_it_was_armed_with),
+	TEST(slack_of_another_context_is_its_own),
 };
 
 int main(int argc, char **argv)
