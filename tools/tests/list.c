@@ -3,6 +3,7 @@
  * LIST: every timeout that lives, once, in pages of any size.
  */
 #include <pthread.h>
+#include <sys/time.h>
 
 #include "words.h"
 
@@ -402,6 +403,123 @@ static void list_amid_arms_and_cancels_finds_what_stays(void)
 	pthread_join(churn.thread, NULL);
 }
 
+/* Signals */
+
+static int signals;
+
+static void on_signal(int number)
+{
+	(void)number;
+	SET(signals, signals + 1);
+}
+
+static void signal_every(long usec)
+{
+	const struct sigaction action = { .sa_handler = on_signal };
+	const struct itimerval timer = {
+		.it_interval.tv_usec = usec,
+		.it_value.tv_usec = usec,
+	};
+
+	CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
+	CHECK_EQ(setitimer(ITIMER_REAL, &timer, NULL), 0);
+}
+
+/* Many indices, and one of the last of them lives: it is alone with its cookie. */
+static __u64 sparse_context(int fd)
+{
+	__u32 nr = is_slow() ? 100000 : 300000;
+	struct twheel_cancel_all all = { .flags = TWHEEL_CANCEL_COOKIE };
+	__u64 id;
+
+	for (__u32 i = 0; i < nr; i += 512) {
+		struct twheel_op ops[512];
+
+		for (size_t n = 0; n < ARRAY_SIZE(ops); n++)
+			ops[n] = op_arm(HOUR, 0, 0);
+		submit(fd, ops, ARRAY_SIZE(ops));
+		CHECK_EQ(ops[ARRAY_SIZE(ops) - 1].result, 0);
+	}
+	id = arm(fd, HOUR, 1);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	CHECK(all.pending >= nr);
+	CHECK_EQ(info(fd).live, 1);
+	return id;
+}
+
+static void find_the_only_one(int fd, __u64 id)
+{
+	struct twheel_list_entry entries[4];
+	__u32 next = 0;
+
+	CHECK_EQ(list(fd, entries, ARRAY_SIZE(entries), &next), 1);
+	CHECK_EQ(entries[0].id, id);
+	CHECK_EQ(list(fd, entries, ARRAY_SIZE(entries), &next), 0);
+}
+
+/* Far more often than LIST takes: one that each signal begins anew does not end. */
+static void list_ends_under_signals(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = sparse_context(fd), until;
+
+	signal_every(4000);
+	until = now_ns() + race_ns(2000);
+	while (now_ns() < until || PEEK(signals) < 50)
+		find_the_only_one(fd, id);
+	signal_every(1000);
+	until = now_ns() + race_ns(1000);
+	while (now_ns() < until)
+		find_the_only_one(fd, id);
+	signal_every(0);
+	ktap_note("%d signals", signals);
+}
+
+/* Without any handler there is no signal that anybody has asked for. */
+static void list_ends_while_it_is_stopped_and_continued(void)
+{
+	int fd = device_open(O_RDWR), status, stops = 0;
+	__u64 id = sparse_context(fd), until = now_ns() + race_ns(2000);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		while (now_ns() < until)
+			find_the_only_one(fd, id);
+		_exit(0);
+	}
+	while (waitpid(pid, &status, WNOHANG) != pid) {
+		kill(pid, SIGSTOP);
+		sleep_ns(MS);
+		kill(pid, SIGCONT);
+		sleep_ns(3 * MS);
+		stops++;
+	}
+	ktap_note("%d stops", stops);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+static void list_can_be_killed(void)
+{
+	int fd = device_open(O_RDWR), status;
+	__u64 id = sparse_context(fd), before;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		for (;;)
+			find_the_only_one(fd, id);
+	}
+	sleep_ns(50 * MS);
+	before = now_ns();
+	kill(pid, SIGKILL);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK(now_ns() - before < 5 * NSEC_PER_SEC);
+	find_the_only_one(fd, id);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(list_of_none_is_empty),
 	TEST(list_tells_all_of_a_pending_timeout),
@@ -422,6 +540,9 @@ static const struct ktap_test tests[] = {
 	TEST(entries_at_bad_address_are_efault),
 	TEST(entries_up_to_a_bad_page_are_listed),
 	TEST(list_amid_arms_and_cancels_finds_what_stays),
+	TEST(list_ends_under_signals),
+	TEST(list_ends_while_it_is_stopped_and_continued),
+	TEST(list_can_be_killed),
 };
 
 int main(int argc, char **argv)
