@@ -52,7 +52,6 @@ struct call {
 	long (*make)(void *w);
 	void (*check)(struct world *w, long ret);	/* after it has succeeded */
 	int forfeits;			/* results can be lost that have taken effect */
-	int is_new;			/* nothing has been done with the file yet */
 };
 
 /* What can be known of a file */
@@ -71,8 +70,6 @@ static void check_account(const struct twheel_stats *s)
 {
 	CHECK_EQ(s->armed, s->cancelled + s->withdrawn + s->ended + s->live);
 	CHECK(s->ready <= s->live);
-	if (s->flags & TWHEEL_STATS_WHEEL)
-		CHECK_EQ(s->wheel_armed, s->wheel_fired + s->wheel_cancelled + s->wheel_pending);
 }
 
 static struct twheel_stats stats_of(int fd)
@@ -97,12 +94,11 @@ static __u32 list_all(int fd, struct twheel_list_entry *entries)
 	return list.done;
 }
 
-/* LIST lets a file begin, so that it cannot be set up any more. */
-static void take(struct snapshot *s, int fd, int is_new)
+static void take(struct snapshot *s, int fd)
 {
 	s->info = info(fd);
 	s->stats = stats_of(fd);
-	s->nr = is_new ? 0 : list_all(fd, s->entries);
+	s->nr = list_all(fd, s->entries);
 	s->when = now_ns();
 }
 
@@ -121,9 +117,9 @@ static void check_same_entry(const struct twheel_list_entry *a, const struct twh
 	CHECK(a->remaining_ns - b->remaining_ns < passed);
 }
 
-static void check_nothing_changed(int fd, int is_new)
+static void check_nothing_changed(int fd)
 {
-	take(&after, fd, is_new);
+	take(&after, fd);
 	CHECK(!memcmp(&before.info, &after.info, sizeof(before.info)));
 	CHECK(!memcmp(&before.stats, &after.stats, offsetof(struct twheel_stats, lateness)));
 	CHECK_EQ(after.nr, before.nr);
@@ -139,11 +135,45 @@ static void use_the_only_page(void)
 	arm(device_open(O_RDWR), HOUR, 0);
 }
 
+static const struct twheel_setup small_wheel = { .slots = 16, .max_timeouts = 16 };
+
 static void use_the_only_wheel(void)
 {
 	set_capabilities(CAP(DAC_OVERRIDE));
-	device_open_setup(O_RDWR, (struct twheel_setup) {
-		.clock = CLOCK_MONOTONIC, .slots = 16, .max_timeouts = 16 });
+	device_open_setup(O_RDWR, small_wheel);
+}
+
+static void try_the_only_wheel(void)
+{
+	set_capabilities(CAP(DAC_OVERRIDE));
+	_exit(try_setup(device_open(O_RDWR), small_wheel) ? 1 : 0);
+}
+
+static int wheel_fits(__u32 bytes)
+{
+	__u32 limit = parameter("max_wheel_bytes");
+	int status;
+	pid_t pid;
+
+	set_parameter("max_wheel_bytes", bytes);
+	pid = fork();
+	if (!pid)
+		try_the_only_wheel();
+	waitpid(pid, &status, 0);
+	set_parameter("max_wheel_bytes", limit);
+	CHECK(WIFEXITED(status));
+	return !WEXITSTATUS(status);
+}
+
+/* The least that has room for it. */
+static __u32 wheel_bytes(void)
+{
+	static __u32 bytes;
+	__u32 step;
+
+	for (step = bytes ? 0 : 1U << 26; step; step /= 2)
+		bytes += wheel_fits(bytes + step) ? 0 : step;
+	return bytes + 1;
 }
 
 static void check_nothing_counted(void)
@@ -153,10 +183,13 @@ static void check_nothing_counted(void)
 
 	with_parameter("max_all_timeouts", page, use_the_only_page);
 	with_parameter("max_user_timeouts", page, use_the_only_page);
-	with_parameter("max_wheels", 1, use_the_only_wheel);
+	with_parameter("max_wheel_bytes", wheel_bytes(), use_the_only_wheel);
 }
 
 /* Failing in turn */
+
+/* Do all copies and allocations after the one that fails, fail too? */
+static int all_fail;
 
 static void end(struct world *w)
 {
@@ -177,7 +210,7 @@ static void begin(struct world *w, const struct call *call)
 	w->pipe[1] = -1;
 	call->prepare(w);
 	if (w->fd >= 0)
-		take(&before, w->fd, call->is_new);
+		take(&before, w->fd);
 }
 
 /* The call has met a fault. */
@@ -186,7 +219,7 @@ static void judge(const struct call *call, struct world *w, long ret)
 	if (ret < 0) {
 		CHECK(ret == -ENOMEM || ret == -EFAULT);
 		if (w->fd >= 0 && !call->forfeits)
-			check_nothing_changed(w->fd, call->is_new);
+			check_nothing_changed(w->fd);
 		ret = call->make(w);
 	}
 	if (ret < 0)
@@ -202,6 +235,7 @@ static unsigned int fail_in_turn(const struct call *call, struct victim *v, int 
 	unsigned int place = 0;
 	int injected;
 
+	all_fail = all;
 	do {
 		CHECK(++place < PLACES_MAX);
 		begin(&world, call);
@@ -373,19 +407,19 @@ static long make_shared_setup(void *arg)
 {
 	struct world *w = arg;
 
-	return try_setup(w->fd, (struct twheel_setup) { .clock = CLOCK_BOOTTIME });
+	return try_setup(w->fd, setup_clock(CLOCK_BOOTTIME));
 }
 
 static void check_shared_setup(struct world *w, long ret)
 {
 	CHECK_EQ(ret, 0);
 	CHECK_EQ(info(w->fd).clock, CLOCK_BOOTTIME);
-	CHECK_EQ(try_setup(w->fd, (struct twheel_setup) { .clock = CLOCK_BOOTTIME }), -EBUSY);
+	CHECK_EQ(try_setup(w->fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 }
 
 static void setup_fails_cleanly(void)
 {
-	FAIL_EVERYWHERE(new_file, make_shared_setup, check_shared_setup, .is_new = 1);
+	FAIL_EVERYWHERE(new_file, make_shared_setup, check_shared_setup);
 }
 
 static long make_private_setup(void *arg)
@@ -393,7 +427,7 @@ static long make_private_setup(void *arg)
 	struct world *w = arg;
 
 	return try_setup(w->fd, (struct twheel_setup) {
-		.clock = CLOCK_MONOTONIC, .tick_ns = 2 * NSEC_PER_MSEC, .slots = 1024 });
+		.tick_ns = 2 * NSEC_PER_MSEC, .slots = 1024 });
 }
 
 static void check_private_setup(struct world *w, long ret)
@@ -402,12 +436,11 @@ static void check_private_setup(struct world *w, long ret)
 	CHECK(info(w->fd).flags & TWHEEL_INFO_PRIVATE);
 	arm_fired(w->fd, 0);
 	CHECK_EQ(read_event(w->fd).cookie, 0);
-	CHECK_EQ(stats_of(w->fd).wheel_pending, 0);
 }
 
 static void setup_of_a_wheel_fails_cleanly(void)
 {
-	FAIL_EVERYWHERE(new_file, make_private_setup, check_private_setup, .is_new = 1);
+	FAIL_EVERYWHERE(new_file, make_private_setup, check_private_setup);
 }
 
 /* Single operations */
@@ -478,7 +511,6 @@ static long make_mod(void *arg)
 static void check_mod(struct world *w, long ret)
 {
 	CHECK_EQ(ret, 0);
-	CHECK_EQ(w->op.result, 0);
 	CHECK_EQ(state_of(w->fd, w->pending).cookie, 4);
 	CHECK(state_of(w->fd, w->pending).expires_ns > HOUR);
 	check_live(w, 2, 1);
@@ -504,8 +536,7 @@ static long make_mod_of_ready(void *arg)
 
 static void check_mod_of_ready(struct world *w, long ret)
 {
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(w->op.result, TWHEEL_WITHDRAWN);
+	CHECK_EQ(ret, TWHEEL_WITHDRAWN);
 	CHECK_EQ(state_of(w->fd, w->ready).cookie, 4);
 	check_live(w, 2, 0);
 }
@@ -526,7 +557,6 @@ static long make_cancel(void *arg)
 static void check_cancel(struct world *w, long ret)
 {
 	CHECK_EQ(ret, 0);
-	CHECK_EQ(w->op.result, 0);
 	CHECK_EQ(get(w->fd, w->pending), -ENOENT);
 	check_live(w, 1, 1);
 }
@@ -644,7 +674,88 @@ static void submit_of_cancels_fails_cleanly(void)
 	FAIL_EVERYWHERE(file_to_cancel_in, make_submit, check_submit_of_cancels);
 }
 
+static void file_to_withdraw_in(struct world *w)
+{
+	struct twheel_list_entry entries[NR_ENTRIES];
+	__u32 nr;
+
+	new_file(w);
+	arm_many(w->fd, NR_OPS, 0, 0, 100, NULL);
+	wait_ready(w->fd, NR_OPS);
+	nr = list_all(w->fd, entries);
+	CHECK_EQ(nr, NR_OPS);
+	for (__u32 i = 0; i < NR_OPS; i++)
+		w->ops[i] = op_cancel(entries[i].id);
+}
+
+/* One copy that fails costs at most one result: those behind it can be written. */
+static void check_submit_of_withdrawals(struct world *w, long ret)
+{
+	__u32 forfeited = 0;
+
+	CHECK_EQ(ret, 0);
+	for (__u32 i = 0; i < w->nr; i++) {
+		CHECK(w->ops[i].result == TWHEEL_WITHDRAWN || w->ops[i].result == FORFEITED);
+		forfeited += w->ops[i].result == FORFEITED;
+	}
+	CHECK(all_fail || forfeited <= 1);
+	for (__u32 i = 0; i < NR_OPS; i++)
+		CHECK_EQ(get(w->fd, w->ops[i].id), i < w->nr ? -ENOENT : 0);
+	check_live(w, NR_OPS - w->nr, NR_OPS - w->nr);
+}
+
+static void submit_of_withdrawals_fails_cleanly(void)
+{
+	FAIL_EVERYWHERE(file_to_withdraw_in, make_submit, check_submit_of_withdrawals);
+}
+
 /* The file as a whole */
+
+static void file_to_trim(struct world *w)
+{
+	__u64 ids[NR_OPS];
+
+	file_with_two(w);
+	arm_many(w->fd, NR_OPS, HOUR, 0, 100, ids);
+	for (__u32 i = 0; i < NR_OPS; i++)
+		CHECK_EQ(cancel(w->fd, ids[i]), 0);
+}
+
+static long make_trim(void *arg)
+{
+	struct world *w = arg;
+
+	return trim(w->fd);
+}
+
+static void check_trim(struct world *w, long ret)
+{
+	CHECK(ret >= 0 && ret <= NR_OPS);
+	check_live(w, 2, 1);
+	CHECK_EQ(get(w->fd, w->pending), 0);
+	arm_many(w->fd, NR_OPS, HOUR, 0, 100, NULL);
+	check_live(w, 2 + NR_OPS, 1);
+}
+
+static void trim_fails_cleanly(void)
+{
+	FAIL_EVERYWHERE(file_to_trim, make_trim, check_trim);
+}
+
+/* What has been given back has to be made again. */
+static void file_that_was_trimmed(struct world *w)
+{
+	file_to_trim(w);
+	CHECK(trim(w->fd) > 0);
+	/* The page of the two is the only one. */
+	while (info(w->fd).live < 46)
+		arm(w->fd, HOUR, 0);
+}
+
+static void arm_after_a_trim_fails_cleanly(void)
+{
+	FAIL_EVERYWHERE(file_that_was_trimmed, make_arm, check_arm);
+}
 
 static long make_cancel_all(void *arg)
 {
@@ -938,6 +1049,9 @@ static const struct ktap_test tests[] = {
 	TEST(get_fails_cleanly),
 	TEST(submit_of_arms_fails_cleanly),
 	TEST(submit_of_cancels_fails_cleanly),
+	TEST(submit_of_withdrawals_fails_cleanly),
+	TEST(trim_fails_cleanly),
+	TEST(arm_after_a_trim_fails_cleanly),
 	TEST(cancel_all_fails_cleanly),
 	TEST(list_fails_cleanly),
 	TEST(stats_fail_cleanly),

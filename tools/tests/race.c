@@ -766,7 +766,7 @@ static void *run_flicker(void *arg)
 	return NULL;
 }
 
-static void start_flicker(struct flicker *f)
+static void map_flicker(struct flicker *f)
 {
 	int memory = memfd_create("flicker", 0);
 
@@ -776,6 +776,11 @@ static void start_flicker(struct flicker *f)
 	f->view = mmap(NULL, 2 * page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	f->stable = mmap(NULL, 2 * page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	CHECK(f->view != MAP_FAILED && f->stable != MAP_FAILED);
+}
+
+static void start_flicker(struct flicker *f)
+{
+	map_flicker(f);
 	CHECK_EQ(pthread_create(&f->thread, NULL, run_flicker, f), 0);
 }
 
@@ -897,6 +902,182 @@ static void submit_in_memory_that_comes_and_goes_keeps_the_state_whole(void)
 	ktap_note("%d calls, %d failed, %llu tried, %llu known", rounds, faults, tried, known);
 }
 
+/*
+ * Only the first page comes and goes. What is reported there may be lost; what is
+ * reported on the second page is not.
+ */
+
+#define LOST		(-12345)	/* a result that has not been written */
+#define ACROSS		40		/* entries, most of them on the second page */
+#define BEFORE		8		/* of them on the first page, or across the border */
+
+static void *run_first_page_flicker(void *arg)
+{
+	struct flicker *f = arg;
+
+	while (!PEEK(f->stop)) {
+		protect_page(f->view, PROT_READ);
+		protect_page(f->view, PROT_READ | PROT_WRITE);
+		for (int i = 0; i < 300 && !PEEK(f->stop); i++)
+			;
+	}
+	return NULL;
+}
+
+/* Returns where the entries are in both mappings: at this offset. */
+static size_t start_first_page_flicker(struct flicker *f)
+{
+	map_flicker(f);
+	CHECK_EQ(pthread_create(&f->thread, NULL, run_first_page_flicker, f), 0);
+	return page_size() - BEFORE * sizeof(struct twheel_op) + 8;
+}
+
+/* Is some of the entry on the first page? */
+static int is_on_first_page(const struct flicker *f, const struct twheel_op *op)
+{
+	return (void *)op < f->stable + page_size();
+}
+
+static void withdrawals_are_reported_behind_a_page_that_is_gone(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK), lost = 0, rounds = 0;
+	__u64 until = now_ns() + race_ns(2000);
+	struct flicker f;
+	size_t offset = start_first_page_flicker(&f);
+
+	for (; now_ns() < until; rounds++) {
+		struct twheel_op *ops = f.stable + offset;
+		__u64 ids[ACROSS];
+		__u32 done = 0;
+
+		arm_many(fd, ACROSS, 0, 0, 0, ids);
+		wait_ready(fd, ACROSS);
+		for (int i = 0; i < ACROSS; i++) {
+			ops[i] = op_cancel(ids[i]);
+			ops[i].result = LOST;
+		}
+		if (try_submit(fd, f.view + offset, ACROSS, &done))
+			done = 0;
+		for (__u32 i = 0; i < ACROSS; i++) {
+			int ret = cancel(fd, ids[i]);
+
+			CHECK_EQ(ret, i < done ? -ENOENT : TWHEEL_WITHDRAWN);
+			if (i >= done || is_on_first_page(&f, &ops[i]))
+				lost += i < done && ops[i].result == LOST;
+			else
+				CHECK_EQ(ops[i].result, TWHEEL_WITHDRAWN);
+		}
+	}
+	stop_flicker(&f);
+	ktap_note("%d rounds, %d results lost", rounds, lost);
+}
+
+/*
+ * The same for those that are on their way when the CANCEL comes, of which it is known
+ * only afterwards that they had fired. All behind the first page are neighbours in a batch.
+ */
+static void cancels_amid_expiry_are_reported_behind_a_page_that_is_gone(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK), withdrawals = 0;
+	__u64 until = now_ns() + race_ns(2000), seed = until;
+	struct flicker f;
+	size_t offset = start_first_page_flicker(&f);
+	struct twheel_op due[DUE];
+
+	while (now_ns() < until) {
+		struct twheel_op *ops = f.stable + offset;
+		__u64 when = now_ns() + 4 * NSEC_PER_MSEC, withdrawn;
+		struct twheel_stats before, after;
+		__u32 first = 128 * (1 + random_below(&seed, 9)), done = 0, told = 0, unknown = 0;
+
+		go_to_cpu(0);
+		for (int i = 0; i < DUE; i++)
+			due[i] = op_arm(when, TWHEEL_F_ABS, i);
+		submit(fd, due, DUE);
+		go_to_cpu(1);
+		for (int i = 0; i < ACROSS; i++) {
+			ops[i] = op_cancel(due[first + i].id);
+			ops[i].result = LOST;
+		}
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &before), 0);
+		while (info(fd).ready < first)
+			;
+		if (try_submit(fd, f.view + offset, ACROSS, &done))
+			done = 0;
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &after), 0);
+		withdrawn = after.withdrawn - before.withdrawn;
+		for (__u32 i = 0; i < done; i++) {
+			/* 0 comes first, and may stay where nothing can be written. */
+			if (is_on_first_page(&f, &ops[i]))
+				unknown += ops[i].result != TWHEEL_WITHDRAWN;
+			else
+				CHECK(ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN);
+			told += ops[i].result == TWHEEL_WITHDRAWN;
+		}
+		CHECK(told <= withdrawn);
+		CHECK(told + unknown >= withdrawn);
+		withdrawals += withdrawn;
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL,
+				      &(struct twheel_cancel_all) { 0 }), 0);
+	}
+	stop_flicker(&f);
+	ktap_note("%d withdrawn", withdrawals);
+}
+
+/* The pages of @view are dropped all the time, and come back when they are asked for. */
+static void *run_dropping(void *arg)
+{
+	struct flicker *f = arg;
+
+	for (;;)
+		madvise(f->view, 2 * page_size(), MADV_DONTNEED);
+	return NULL;
+}
+
+static void arm_where_pages_vanish(void)
+{
+	const struct twheel_op request = op_arm(HOUR, 0, 0);
+	int fd = device_open(O_RDWR);
+	struct flicker f;
+	pthread_t threads[2];
+
+	map_flicker(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_create(&threads[i], NULL, run_dropping, &f);
+	for (__u32 armed = 0; ; armed++) {
+		struct twheel_op *op = f.stable;
+
+		*op = request;
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, f.view), 0);
+		CHECK_EQ(get(fd, op->id), 0);
+		CHECK_EQ(info(fd).live, armed % 1000 + 1);
+		if (armed % 1000 == 999)
+			CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL,
+					      &(struct twheel_cancel_all) { 0 }), 0);
+	}
+}
+
+/* It goes on for as long as the page vanishes whenever it has come, but not when killed. */
+static void arm_in_memory_that_vanishes_can_be_killed(void)
+{
+	for (int round = 0; round < 10; round++) {
+		__u64 before;
+		int status;
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (!pid)
+			arm_where_pages_vanish();
+		sleep_ns((50 + round) * NSEC_PER_MSEC);
+		before = now_ns();
+		CHECK_EQ(waitpid(pid, &status, WNOHANG), 0);
+		kill(pid, SIGKILL);
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		CHECK(WIFSIGNALED(status));
+		CHECK(now_ns() - before < (is_slow() ? 10 : 2) * NSEC_PER_SEC);
+	}
+}
+
 static const struct ktap_test tests[] = {
 	TEST(every_timeout_ends_in_exactly_one_way),
 	TEST(every_timeout_of_a_batch_ends_in_exactly_one_way),
@@ -917,6 +1098,9 @@ static const struct ktap_test tests[] = {
 	TEST(read_into_memory_that_comes_and_goes_loses_nothing),
 	TEST(arm_in_memory_that_comes_and_goes_leaves_none_unknown),
 	TEST(submit_in_memory_that_comes_and_goes_keeps_the_state_whole),
+	TEST(withdrawals_are_reported_behind_a_page_that_is_gone),
+	TEST(cancels_amid_expiry_are_reported_behind_a_page_that_is_gone),
+	TEST(arm_in_memory_that_vanishes_can_be_killed),
 };
 
 int main(int argc, char **argv)

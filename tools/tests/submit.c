@@ -5,6 +5,7 @@
  * The call fails only if no operation was tried; what was tried is told by `done`,
  * and how each of them ended by its own result.
  */
+#define _GNU_SOURCE
 #include <sys/time.h>
 
 #include "device.h"
@@ -367,32 +368,118 @@ static void signal_every(long usec)
 	setitimer(ITIMER_REAL, usec ? &timer : &(struct itimerval) { 0 }, NULL);
 }
 
-static void submit_interrupted_by_signals_tells_what_it_did(void)
+#define MANY_OPS	50000
+
+static struct twheel_op *many_arms(void)
 {
-	const __u32 nr = 50000;
-	struct twheel_op *ops = calloc(nr, sizeof(*ops));
-	__u32 total = 0, done, interrupted = 0;
-	int fd = device_open(O_RDWR);
+	struct twheel_op *ops = calloc(MANY_OPS, sizeof(*ops));
 
-	for (__u32 i = 0; i < nr; i++)
+	CHECK(ops);
+	for (__u32 i = 0; i < MANY_OPS; i++)
 		ops[i] = op_arm(HOUR, 0, i);
-	signal_every(4000);
-	while (total < nr) {
-		int ret = try_submit(fd, ops + total, nr - total, &done);
+	return ops;
+}
 
-		if (++interrupted == 1000)
-			signal_every(0);
-		if (ret == -EINTR)
-			continue;
-		CHECK_EQ(ret, 0);
-		CHECK(done > 0);
-		total += done;
-		CHECK_EQ(info(fd).live, total);
-	}
-	signal_every(0);
-	for (__u32 i = 0; i < nr; i++)
+/* All that are armed are cancelled again: both in one call, or the test has failed. */
+static void submit_to_and_fro(int fd, struct twheel_op *ops)
+{
+	submit(fd, ops, MANY_OPS);
+	for (__u32 i = 0; i < MANY_OPS; i++) {
 		CHECK_EQ(ops[i].result, 0);
-	ktap_note("%u calls", interrupted);
+		ops[i] = op_cancel(ops[i].id);
+	}
+	submit(fd, ops, MANY_OPS);
+	for (__u32 i = 0; i < MANY_OPS; i++) {
+		CHECK_EQ(ops[i].result, 0);
+		ops[i] = op_arm(HOUR, 0, i);
+	}
+}
+
+static void submit_is_not_cut_short_by_signals(void)
+{
+	struct twheel_op *ops = many_arms();
+	int fd = device_open(O_RDWR);
+	__u64 until = now_ns() + race_ns(2000);
+
+	signal_every(1000);
+	while (now_ns() < until)
+		submit_to_and_fro(fd, ops);
+	signal_every(0);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+/* No handler at all is installed. */
+static void submit_is_not_cut_short_by_stop_and_continue(void)
+{
+	struct twheel_op *ops = many_arms();
+	__u64 until = now_ns() + race_ns(2000);
+	int fd = device_open(O_RDWR), status, stops = 0;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		while (now_ns() < until)
+			submit_to_and_fro(fd, ops);
+		_exit(0);
+	}
+	while (waitpid(pid, &status, WNOHANG) != pid) {
+		kill(pid, SIGSTOP);
+		sleep_ns(NSEC_PER_MSEC);
+		kill(pid, SIGCONT);
+		sleep_ns(3 * NSEC_PER_MSEC);
+		stops++;
+	}
+	ktap_note("%d stops", stops);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+/* So many operations that a call takes seconds, in little memory, mapped over and over. */
+static struct twheel_op *endless_cancels(__u32 *nr)
+{
+	/* Whole operations, and whole pages. */
+	const size_t size = sizeof(struct twheel_op) * page_size(), times = 2000;
+	int memory = memfd_create("cancels", 0);
+	char *map = mmap(NULL, size * times, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct twheel_op *ops;
+
+	CHECK(memory >= 0);
+	CHECK_EQ(ftruncate(memory, size), 0);
+	CHECK(map != MAP_FAILED);
+	for (size_t i = 0; i < times; i++)
+		CHECK(mmap(map + i * size, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			   memory, 0) != MAP_FAILED);
+	ops = (struct twheel_op *)map;
+	for (size_t i = 0; i < page_size(); i++)
+		ops[i] = op_cancel(1);
+	*nr = page_size() * times;
+	return ops;
+}
+
+static void submit_can_be_killed(void)
+{
+	int fd = device_open(O_RDWR), status;
+	struct twheel_op *ops;
+	__u32 nr, done;
+	__u64 before;
+	pid_t pid;
+
+	ops = endless_cancels(&nr);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		for (;;)
+			try_submit(fd, ops, nr, &done);
+	}
+	sleep_ns(100 * NSEC_PER_MSEC);
+	before = now_ns();
+	kill(pid, SIGKILL);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	ktap_note("gone after %llu us", (now_ns() - before) / NSEC_PER_USEC);
+	CHECK(now_ns() - before < (is_slow() ? 10 : 1) * NSEC_PER_SEC);
+	arm(fd, 0, 7);
+	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
 static const struct ktap_test tests[] = {
@@ -416,7 +503,9 @@ static const struct ktap_test tests[] = {
 	TEST(submit_reports_withdrawal_in_the_entry),
 	TEST(submit_cancels_one_id_only_once),
 	TEST(submit_of_any_length_arms_and_cancels_all),
-	TEST(submit_interrupted_by_signals_tells_what_it_did),
+	TEST(submit_is_not_cut_short_by_signals),
+	TEST(submit_is_not_cut_short_by_stop_and_continue),
+	TEST(submit_can_be_killed),
 };
 
 int main(int argc, char **argv)
