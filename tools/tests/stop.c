@@ -199,7 +199,7 @@ static void extended_timeout_comes_out_with_its_word(void)
 static void stop_works_in_a_wheel_of_its_own(void)
 {
 	int fd = device_open_setup(O_RDWR, (struct twheel_setup) {
-		.clock = CLOCK_BOOTTIME, .slots = 16,
+		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_BOOTTIME, .slots = 16,
 	});
 
 	arm(fd, 2 * HOUR, 2);
@@ -290,7 +290,7 @@ static void stop_comes_after_setup(void)
 	int fd = device_open(O_RDWR);
 
 	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(try_setup(fd, (struct twheel_setup) { .clock = CLOCK_MONOTONIC }), -EBUSY);
+	CHECK_EQ(try_setup(fd, (struct twheel_setup) { 0 }), -EBUSY);
 }
 
 static void stop_in_a_child_is_for_all(void)
@@ -672,6 +672,248 @@ static void cancel_amid_stop_finds_every_timeout(void)
 	}
 }
 
+/* Killed on the way */
+
+static __u32 many_to_stop(void)
+{
+	return is_slow() ? 30000 : 100000;
+}
+
+/* With random deadlines, so that there is something to sort. */
+static int open_to_stop(__u32 nr)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 base = now_ns() + HOUR, seed = 4711;
+	struct twheel_op ops[512];
+
+	for (__u32 i = 0; i < nr; i += ARRAY_SIZE(ops)) {
+		__u32 now = nr - i < ARRAY_SIZE(ops) ? nr - i : ARRAY_SIZE(ops);
+
+		for (__u32 n = 0; n < now; n++)
+			ops[n] = op_arm(base + random_below(&seed, HOUR), TWHEEL_F_ABS, i + n);
+		submit(fd, ops, now);
+		CHECK_EQ(ops[now - 1].result, 0);
+	}
+	return fd;
+}
+
+static pid_t stop_in_a_process(int fd)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid)
+		_exit(stop(fd) ? 1 : 0);
+	return pid;
+}
+
+static void wait_until_stopping(int fd)
+{
+	while (!(info(fd).flags & TWHEEL_INFO_STOPPED))
+		;
+}
+
+/* Returns whether it was killed: it may have been done before. */
+static int kill_and_wait(pid_t pid)
+{
+	__u64 before = now_ns();
+	int status;
+
+	kill(pid, SIGKILL);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(now_ns() - before < (is_slow() ? 5 : 1) * NSEC_PER_SEC);
+	return WIFSIGNALED(status);
+}
+
+/*
+ * Whatever has become of them, LIST finds all, once. GET and CANCEL find each that is
+ * asked for: one in @step, which is not there any more afterwards.
+ */
+static __u32 cancel_some(int fd, __u32 step)
+{
+	struct twheel_list_entry entries[256];
+	struct twheel_list list = {
+		.entries = (uintptr_t)entries, .nr = 256, .entry_size = sizeof(entries[0]),
+	};
+	__u32 found = 0, cancelled = 0, live = info(fd).live;
+
+	do {
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+		for (__u32 i = 0; i < list.done; i++) {
+			if (found++ % step)
+				continue;
+			CHECK_EQ(state_of(fd, entries[i].id).cookie, entries[i].cookie);
+			CHECK(cancel(fd, entries[i].id) >= 0);
+			CHECK_EQ(get(fd, entries[i].id), -ENOENT);
+			cancelled++;
+		}
+	} while (list.done);
+	CHECK_EQ(found, live);
+	CHECK_EQ(info(fd).live, live - cancelled);
+	return cancelled;
+}
+
+/* Each is unprocessed, once, and they come in order. */
+static void check_unprocessed_in_order(int fd, __u32 nr, __u32 live)
+{
+	static struct twheel_event events[1000];
+	__u8 *seen = calloc(nr, 1);
+	__u64 last = 0;
+
+	CHECK(seen);
+	CHECK_EQ(info(fd).live, live);
+	CHECK_EQ(info(fd).ready, live);
+	for (__u32 got = 0; got < live; ) {
+		int ret = read_events(fd, events, ARRAY_SIZE(events));
+
+		CHECK(ret > 0);
+		for (int i = 0; i < ret; i++) {
+			CHECK_EQ(events[i].flags, UNPROCESSED);
+			CHECK_EQ(events[i].count, 0);
+			CHECK(events[i].expires_ns >= last);
+			last = events[i].expires_ns;
+			CHECK(events[i].cookie < nr);
+			CHECK_EQ(seen[events[i].cookie]++, 0);
+		}
+		got += ret;
+	}
+	check_over(fd);
+	free(seen);
+}
+
+/* Killed after @delay_ns. Returns whether there was anything left to do. */
+static int check_stop_killed(__u32 nr, __u64 delay_ns)
+{
+	int fd = open_to_stop(nr), cut;
+	pid_t pid = stop_in_a_process(fd);
+	__u32 live = nr;
+	__u64 none;
+
+	wait_until_stopping(fd);
+	sleep_ns(delay_ns);
+	kill_and_wait(pid);
+	cut = info(fd).ready < nr;
+	CHECK_EQ(info(fd).live, nr);
+	CHECK_EQ(info(fd).flags, TWHEEL_INFO_STOPPED);
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -ESHUTDOWN);
+	/* There is no end before all of it has come. */
+	CHECK_EQ(poll_now(fd) & POLLHUP, 0);
+	live -= cancel_some(fd, 1000);
+	CHECK_EQ(stop(fd), 0);
+	check_unprocessed_in_order(fd, nr, live);
+	close(fd);
+	return cut;
+}
+
+static void stop_that_is_killed_is_completed_by_the_next(void)
+{
+	__u32 nr = many_to_stop();
+	int cut = check_stop_killed(nr, 0);
+
+	for (int i = 0; i < 4; i++)
+		cut += check_stop_killed(nr, (1 << i) * MS);
+	ktap_note("%d of 5 were cut short", cut);
+	CHECK(cut > 0);
+}
+
+/* Again and again: each goes on, or begins anew, and the last one ends. */
+static void stop_can_be_killed_many_times(void)
+{
+	__u32 nr = many_to_stop();
+	int fd = open_to_stop(nr), killed = 0;
+
+	for (int i = 0; i < 20; i++) {
+		pid_t pid = stop_in_a_process(fd);
+
+		sleep_ns(i * MS);
+		killed += kill_and_wait(pid);
+	}
+	ktap_note("%d killed", killed);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(stop(fd), 0);
+	check_unprocessed_in_order(fd, nr, nr);
+}
+
+/* What was killed leaves a file that can be closed. */
+static void close_after_a_stop_that_was_killed_is_clean(void)
+{
+	__u32 nr = many_to_stop() / 4;
+
+	for (int i = 0; i < 5; i++) {
+		int fd = open_to_stop(nr);
+		pid_t pid = stop_in_a_process(fd);
+
+		sleep_ns(i * MS);
+		kill_and_wait(pid);
+		close(fd);
+	}
+}
+
+static void cancel_all_after_a_stop_that_was_killed_is_the_end(void)
+{
+	struct twheel_cancel_all all = { 0 };
+	__u32 nr = many_to_stop();
+	int fd = open_to_stop(nr);
+	pid_t pid = stop_in_a_process(fd);
+
+	wait_until_stopping(fd);
+	kill_and_wait(pid);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	CHECK_EQ(all.pending + all.withdrawn, nr);
+	CHECK_EQ(info(fd).live, 0);
+	CHECK_EQ(stop(fd), 0);
+	check_over(fd);
+}
+
+/*
+ * Is it gone while the first is at work still? When it has to wait for that, all events
+ * are there by then.
+ */
+static int second_is_killed_first(void)
+{
+	__u32 nr = many_to_stop();
+	int fd = open_to_stop(nr), early;
+	pid_t first = stop_in_a_process(fd), second;
+
+	wait_until_stopping(fd);
+	second = stop_in_a_process(fd);
+	sleep_ns(MS);
+	kill_and_wait(second);
+	early = info(fd).ready < nr;
+	join_child(first);
+	check_unprocessed_in_order(fd, nr, nr);
+	close(fd);
+	return early;
+}
+
+static void second_stop_that_waits_can_be_killed(void)
+{
+	int early = 0;
+
+	for (int i = 0; i < 5; i++)
+		early += second_is_killed_first();
+	ktap_note("%d of 5 while the first went on", early);
+	CHECK(early > 0);
+}
+
+/* A signal that is not fatal does not end it. */
+static void stop_goes_on_after_stop_and_continue(void)
+{
+	__u32 nr = many_to_stop();
+	int fd = open_to_stop(nr), status;
+	pid_t pid = stop_in_a_process(fd);
+
+	while (waitpid(pid, &status, WNOHANG) != pid) {
+		kill(pid, SIGSTOP);
+		sleep_ns(MS);
+		kill(pid, SIGCONT);
+		sleep_ns(MS);
+	}
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
+	check_unprocessed_in_order(fd, nr, nr);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(stop_of_nothing_is_the_end),
 	TEST(what_was_pending_comes_out_unprocessed),
@@ -701,6 +943,12 @@ static const struct ktap_test tests[] = {
 	TEST(stop_amid_a_batch_waits_for_it),
 	TEST(stop_against_arms_and_cancels_loses_nothing),
 	TEST(cancel_amid_stop_finds_every_timeout),
+	TEST(stop_that_is_killed_is_completed_by_the_next),
+	TEST(stop_can_be_killed_many_times),
+	TEST(close_after_a_stop_that_was_killed_is_clean),
+	TEST(cancel_all_after_a_stop_that_was_killed_is_the_end),
+	TEST(second_stop_that_waits_can_be_killed),
+	TEST(stop_goes_on_after_stop_and_continue),
 };
 
 int main(int argc, char **argv)
