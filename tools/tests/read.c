@@ -3,7 +3,10 @@
  * read(): whole records, each to one reader, none lost.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
+#include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 
@@ -336,6 +339,176 @@ static void readers_get_each_event_once(void)
 		CHECK_EQ(seen[i], 1);
 }
 
+/* Wakeups */
+
+#define CROWD		128		/* readers, and events of a burst */
+
+struct crowd {
+	pthread_t thread;
+	int fd;
+	int room;			/* events, in the buffer */
+	int limit;			/* events, after which it reads no more */
+	int got;
+	int waiting;
+};
+
+static void *read_in_a_crowd(void *arg)
+{
+	struct crowd *member = arg;
+	struct twheel_event events[CROWD];
+
+	SET(member->waiting, 1);
+	while (member->got < member->limit) {
+		int nr = read_events(member->fd, events, member->room);
+
+		CHECK(nr > 0);
+		SET(member->got, member->got + nr);
+	}
+	return NULL;
+}
+
+/* All of them are asleep when this returns. */
+static void start_crowd(struct crowd *crowd, int nr, int fd, int room, int limit)
+{
+	for (int i = 0; i < nr; i++) {
+		pthread_attr_t attr;
+
+		crowd[i] = (struct crowd) { .fd = fd, .room = room, .limit = limit };
+		pthread_attr_init(&attr);
+		pthread_attr_setstacksize(&attr, 128 * 1024);
+		CHECK_EQ(pthread_create(&crowd[i].thread, &attr, read_in_a_crowd, &crowd[i]), 0);
+	}
+	for (int i = 0; i < nr; i++) {
+		while (!PEEK(crowd[i].waiting))
+			sleep_ns(NSEC_PER_MSEC);
+	}
+	sleep_ns(200 * NSEC_PER_MSEC);
+}
+
+static int got_by(struct crowd *crowd, int nr)
+{
+	int got = 0;
+
+	for (int i = 0; i < nr; i++)
+		got += PEEK(crowd[i].got);
+	return got;
+}
+
+static void wait_got(struct crowd *crowd, int nr, int got)
+{
+	__u64 deadline = now_ns() + patience_ns();
+
+	while (got_by(crowd, nr) < got) {
+		if (now_ns() > deadline)
+			ktap_fail("%d of %d events were read", got_by(crowd, nr), got);
+		sleep_ns(NSEC_PER_MSEC);
+	}
+}
+
+/* How often the threads of this process but the caller have gone to sleep. */
+static int sleeps_of_others(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	int sum = 0;
+
+	if (!tasks)
+		ktap_skip("no /proc");
+	while ((task = readdir(tasks))) {
+		char path[300], text[4096], *line;
+		ssize_t len;
+		int fd;
+
+		if (atoi(task->d_name) == getpid() || task->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", task->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		CHECK(fd >= 0);
+		len = read(fd, text, sizeof(text) - 1);
+		CHECK(len > 0);
+		close(fd);
+		text[len] = 0;
+		line = strstr(text, "\nvoluntary_ctxt_switches:");
+		CHECK(line);
+		sum += atoi(line + strlen("\nvoluntary_ctxt_switches:"));
+	}
+	closedir(tasks);
+	return sum;
+}
+
+/* In one batch, if the thread of the wheel is not interrupted. */
+static void burst(int fd)
+{
+	struct twheel_op ops[CROWD];
+	__u64 when = now_ns() + 30 * NSEC_PER_MSEC;
+
+	for (int i = 0; i < CROWD; i++)
+		ops[i] = op_arm(when, TWHEEL_F_ABS, i);
+	submit(fd, ops, CROWD);
+}
+
+static void burst_wakes_no_more_readers_than_it_takes(void)
+{
+	static struct crowd crowd[CROWD];
+	int fd = device_open(O_RDWR), before, woken, fewest = CROWD;
+
+	start_crowd(crowd, CROWD, fd, CROWD, INT_MAX);
+	for (int i = 1; i <= 5; i++) {
+		before = sleeps_of_others();
+		burst(fd);
+		wait_got(crowd, CROWD, i * CROWD);
+		sleep_ns(50 * NSEC_PER_MSEC);
+		woken = sleeps_of_others() - before;
+		ktap_note("%d readers woken", woken);
+		fewest = woken < fewest ? woken : fewest;
+	}
+	CHECK(fewest >= 1);
+	CHECK(fewest <= 16);
+}
+
+/* Each takes one and leaves for good: who goes has to wake the next. */
+static void readers_with_room_for_one_share_a_burst(void)
+{
+	static struct crowd crowd[CROWD];
+
+	for (int round = 0; round < 10; round++) {
+		int fd = device_open(O_RDWR);
+
+		start_crowd(crowd, CROWD, fd, 1, 1);
+		burst(fd);
+		wait_got(crowd, CROWD, CROWD);
+		for (int i = 0; i < CROWD; i++)
+			pthread_join(crowd[i].thread, NULL);
+		CHECK_EQ(info(fd).live, 0);
+		close(fd);
+	}
+}
+
+/* Buffers of all sizes, bursts on top of each other: no event waits for the next one. */
+static void no_event_waits_while_a_reader_sleeps(void)
+{
+	static struct crowd crowd[16];
+	int fd = device_open(O_RDWR), sent = 0;
+	__u64 until, seed = now_ns();
+
+	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++)
+		start_crowd(&crowd[i], 1, fd, 1 + i % 5, INT_MAX);
+	until = now_ns() + race_ns(2000);
+	while (now_ns() < until) {
+		int nr = 1 + random_below(&seed, 3 * ARRAY_SIZE(crowd));
+
+		arm_many(fd, nr, random_below(&seed, NSEC_PER_MSEC), 0, 0, NULL);
+		sent += nr;
+		if (random_below(&seed, 2))
+			sleep_ns(random_below(&seed, 2 * NSEC_PER_MSEC));
+		if (!random_below(&seed, 8))
+			wait_got(crowd, ARRAY_SIZE(crowd), sent);
+	}
+	wait_got(crowd, ARRAY_SIZE(crowd), sent);
+	CHECK_EQ(info(fd).live, 0);
+	ktap_note("%d events", sent);
+}
+
 /* Signals */
 
 static int signals;
@@ -397,6 +570,63 @@ static void read_restarts_after_a_signal_with_sa_restart(void)
 	setitimer(ITIMER_REAL, &timer, NULL);
 	CHECK_EQ(read_event(fd).cookie, 7);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+static void *read_unless_interrupted(void *arg)
+{
+	struct crowd *member = arg;
+	struct twheel_event event;
+	int nr;
+
+	SET(member->waiting, 1);
+	nr = read_events(member->fd, &event, 1);
+	CHECK(nr == 1 || nr == -EINTR);
+	SET(member->got, nr == 1);
+	return NULL;
+}
+
+/*
+ * A signal comes with the event: who is woken for one and interrupted by the other leaves
+ * what it does not take to the next.
+ */
+static void event_of_an_interrupted_reader_goes_to_the_next(void)
+{
+	__u64 until = now_ns() + race_ns(2000), seed = until, signal_ns;
+	int rounds = 0, interrupted = 0;
+
+	handle_signal(SIGUSR1, 0);
+	for (; now_ns() < until; rounds++) {
+		static struct crowd crowd[4], last;
+		int fd = device_open(O_RDWR);
+
+		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
+			crowd[i] = (struct crowd) { .fd = fd };
+			pthread_create(&crowd[i].thread, NULL, read_unless_interrupted, &crowd[i]);
+		}
+		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
+			while (!PEEK(crowd[i].waiting))
+				sched_yield();
+		}
+		sleep_ns(NSEC_PER_MSEC);
+		/* It comes last, and is not interrupted. */
+		last = (struct crowd) { .fd = fd, .room = 1, .limit = 1 };
+		pthread_create(&last.thread, NULL, read_in_a_crowd, &last);
+		sleep_ns(NSEC_PER_MSEC);
+		arm_many(fd, ARRAY_SIZE(crowd) + 1, 0, 0, 0, NULL);
+		signal_ns = now_ns() + random_below(&seed, 2 * NSEC_PER_MSEC);
+		while (now_ns() < signal_ns)
+			;
+		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++)
+			pthread_kill(crowd[i].thread, SIGUSR1);
+		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
+			pthread_join(crowd[i].thread, NULL);
+			interrupted += !crowd[i].got;
+		}
+		wait_got(&last, 1, 1);
+		pthread_join(last.thread, NULL);
+		close(fd);
+	}
+	ktap_note("%d rounds, %d interrupted", rounds, interrupted);
 }
 
 static void reader_can_be_killed(void)
@@ -620,8 +850,12 @@ static const struct ktap_test tests[] = {
 	TEST(readers_that_wait_get_one_event_each),
 	TEST(reader_is_woken_while_another_event_is_unread),
 	TEST(readers_get_each_event_once),
+	TEST(burst_wakes_no_more_readers_than_it_takes),
+	TEST(readers_with_room_for_one_share_a_burst),
+	TEST(no_event_waits_while_a_reader_sleeps),
 	TEST(read_interrupted_by_a_signal_is_eintr),
 	TEST(read_restarts_after_a_signal_with_sa_restart),
+	TEST(event_of_an_interrupted_reader_goes_to_the_next),
 	TEST(reader_can_be_killed),
 	TEST(read_at_bad_address_is_efault_and_loses_nothing),
 	TEST(read_into_read_only_memory_is_efault_and_loses_nothing),
