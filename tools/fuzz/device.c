@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "ring.h"
 
 #define ONE_LIE_IN	3	/* replies that it would apply to */
 
@@ -30,7 +31,7 @@ uint64_t device_operations(void)
 enum lie {
 	WRONG_ERRNO, STALE_ACCEPTED, NOT_WITHDRAWN, OLD_ID, TOO_LONG, ONE_LIVE_MORE, ONE_DONE_LESS,
 	EARLY, WRONG_COOKIE, NOT_LAST, ONE_MORE, LOST, OUT_OF_ORDER, NOT_READY, NOT_LISTED,
-	COUNT_OF_CANCEL_ALL,
+	COUNT_OF_CANCEL_ALL, RESULT_WRITTEN, BEGUN_BY_NOTHING, SETUP_TOO_LATE,
 };
 
 static const char * const lie_names[NR_LIES] = {
@@ -50,6 +51,9 @@ static const char * const lie_names[NR_LIES] = {
 	[NOT_READY] = "poll without an event that is there",
 	[NOT_LISTED] = "timeout not listed",
 	[COUNT_OF_CANCEL_ALL] = "miscounted cancel",
+	[RESULT_WRITTEN] = "result written by an ioctl of a single operation",
+	[BEGUN_BY_NOTHING] = "context that nothing has begun cannot be set up",
+	[SETUP_TOO_LATE] = "context that has begun set up",
 };
 
 static int lying = -1;
@@ -77,21 +81,34 @@ static int lie_about_error(unsigned long command, int error)
 		return -ENOSPC;
 	if (error == -ENOENT && command == TWHEEL_IOC_CANCEL && lie_now(STALE_ACCEPTED))
 		return 0;
+	if (error == -EBUSY && command == TWHEEL_IOC_SETUP && lie_now(SETUP_TOO_LATE))
+		return 0;
 	return error;
 }
 
-static void lie_about_op(unsigned long command, struct twheel_op *op)
+/*
+ * An operation that ends where its memory does can be written as a whole, see memory.h: of
+ * others the device has not written all.
+ */
+static int is_writable(const struct twheel_op *op)
+{
+	return (uintptr_t)(op + 1) % 4096 == 0;
+}
+
+/* Returns the outcome. */
+static int lie_about_op(unsigned long command, struct twheel_op *op, int outcome)
 {
 	static uint64_t id;
 
-	if (op->result == TWHEEL_WITHDRAWN && lie_now(NOT_WITHDRAWN))
-		op->result = 0;
+	if (is_writable(op) && lie_now(RESULT_WRITTEN))
+		op->result = outcome;
 	if (command == TWHEEL_IOC_ARM && id && lie_now(OLD_ID))
 		op->id = id;
 	if (command == TWHEEL_IOC_ARM)
 		id = op->id;
 	if (command == TWHEEL_IOC_GET && lie_now(TOO_LONG))
 		op->expires_ns += 1000000000;
+	return outcome == TWHEEL_WITHDRAWN && lie_now(NOT_WITHDRAWN) ? 0 : outcome;
 }
 
 static void lie_about_all(unsigned long command, void *arg)
@@ -154,15 +171,16 @@ int device_open(const char *path, int flags)
 
 static int ioctl_lies(unsigned long command, void *arg, int ret)
 {
-	if (ret)
+	if (ret < 0)
 		return lie_about_error(command, ret);
 	switch (command) {
 	case TWHEEL_IOC_ARM:
 	case TWHEEL_IOC_MOD:
 	case TWHEEL_IOC_CANCEL:
 	case TWHEEL_IOC_GET:
-		lie_about_op(command, arg);
-		break;
+		return lie_about_op(command, arg, ret);
+	case TWHEEL_IOC_SETUP:
+		return lie_now(BEGUN_BY_NOTHING) ? -EBUSY : ret;
 	default:
 		lie_about_all(command, arg);
 	}
@@ -176,6 +194,19 @@ int device_ioctl(int fd, unsigned long command, void *arg)
 	device_count(1);
 	ret = ret < 0 ? -errno : ret;
 	return lying < 0 ? ret : ioctl_lies(command, arg, ret);
+}
+
+int device_command(int fd, struct twheel_submit *submit)
+{
+	int ret = ring_submit(fd, submit);
+
+	device_count(1);
+	if (ret < 0)
+		return lying < 0 ? ret : lie_about_error(TWHEEL_IOC_SUBMIT, ret);
+	submit->done = ret;
+	if (lying >= 0)
+		lie_about_all(TWHEEL_IOC_SUBMIT, submit);
+	return 0;
 }
 
 ssize_t device_read(int fd, void *buffer, size_t size)

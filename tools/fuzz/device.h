@@ -12,11 +12,13 @@
 #include <sys/uio.h>
 #include <linux/twheel.h>
 
-#define NR_LIES		16
+#define NR_LIES		19
 
 /* All return what the system call does, or -errno. */
 int device_open(const char *path, int flags);
 int device_ioctl(int fd, unsigned long command, void *arg);
+/* SUBMIT, as a command of an io_uring. */
+int device_command(int fd, struct twheel_submit *submit);
 ssize_t device_read(int fd, void *buffer, size_t size);
 ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags);
 int device_poll(int fd, int timeout_ms, short *revents);

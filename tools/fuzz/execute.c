@@ -26,6 +26,7 @@
 #include "memory.h"
 #include "model.h"
 #include "report.h"
+#include "ring.h"
 #include "values.h"
 
 #define DEVICE		"/dev/twheel"
@@ -197,8 +198,9 @@ static void run_setup(const struct step *step)
 	struct during when;
 	int ret = call(d, TWHEEL_IOC_SETUP, &setup, &when);
 
-	tell("SETUP clock %u tick %llu slots %u levels %u max %u: %d", setup.clock, setup.tick_ns,
-	     setup.slots, setup.levels, setup.max_timeouts, ret);
+	tell("SETUP flags %#x clock %u tick %llu slots %u levels %u max %u slack %u: %d",
+	     setup.flags, setup.clock, setup.tick_ns, setup.slots, setup.levels,
+	     setup.max_timeouts, setup.slack_us, ret);
 	if (!may_write(d))
 		EXPECT(ret == -EBADF, "SETUP of a file to be read: error %d", -ret);
 	else
@@ -222,23 +224,51 @@ static int is_op(const struct step *step)
 	return kind_of(step) >= ARM && kind_of(step) <= GET;
 }
 
-/* An operation whose argument cannot be read or not be written has no effect. */
-static void run_bad_op(struct descriptor *d, unsigned long command, const struct step *step)
+/* An operation that cannot be read has no effect. */
+static void run_unreadable_op(struct descriptor *d, unsigned long command,
+			      const struct twheel_op *in, size_t readable)
 {
-	struct file *f = &d->context->file;
-	struct twheel_op op = op_of(step, f, now_of(d));
-	struct twheel_op *arg = memory_place(READ_ONLY, sizeof(op), 0);
-	uint64_t errors = model_op_errors(f, &op) | ERRNO(EFAULT) | ERRNO(EINVAL);
+	struct twheel_op *arg = memory_place(UNMAPPED, sizeof(*in), readable);
 	struct during when;
 	int ret;
 
-	if (memory_of(step->odd) == UNMAPPED)
-		arg = memory_place(UNMAPPED, sizeof(op), step->when % sizeof(op));
+	memcpy(arg, in, readable);
 	ret = call(d, command, arg, &when);
-	tell("operation at a bad address: %d", ret);
-	EXPECT(ret < 0 && errors & ERRNO(-ret), "at a bad address: error %d", -ret);
-	if (f->begun == NEW)
-		f->begun = MAYBE_BEGUN;
+	tell("operation of which %zu bytes can be read: %d", readable, ret);
+	EXPECT(ret == -EFAULT || ret == -EINVAL, "at a bad address: error %d", -ret);
+}
+
+/* All that an operation writes lies before that. */
+static size_t end_of_written(uint32_t opcode)
+{
+	switch (opcode) {
+	case TWHEEL_OP_ARM:
+		return offsetof(struct twheel_op, expires_ns);
+	case TWHEEL_OP_GET:
+		return offsetof(struct twheel_op, slack_us);
+	default:
+		return 0;
+	}
+}
+
+/* Of @out, @writable bytes can be written; those behind are read as zeros. */
+static void run_op_in(struct descriptor *d, unsigned long command, struct twheel_op *out,
+		      size_t writable)
+{
+	struct file *f = &d->context->file;
+	struct twheel_op in = *out;
+	struct during when;
+	int ret = call(d, command, out, &when);
+
+	tell_op(&in, out, ret);
+	if (in.opcode != _IOC_NR(command) - 1)
+		EXPECT(ret == -EINVAL, "opcode %u, command %lx: error %d", in.opcode, command,
+		       -ret);
+	else if (writable < end_of_written(in.opcode))
+		EXPECT(ret < 0 && (model_op_errors(f, &in) | ERRNO(EFAULT)) & ERRNO(-ret),
+		       "opcode %u, %zu bytes can be written: %d", in.opcode, writable, ret);
+	else
+		model_op(f, &in, out, ret, when);
 }
 
 static void run_op(const struct step *step)
@@ -249,31 +279,24 @@ static void run_op(const struct step *step)
 	};
 	struct descriptor *d = descriptor_of(step);
 	unsigned long command = commands[kind_of(step)];
-	struct file *f = &d->context->file;
-	struct twheel_op in = op_of(step, f, now_of(d));
-	struct twheel_op *out = memory_place(GOOD, sizeof(in), 0);
+	struct twheel_op in = op_of(step, &d->context->file, now_of(d)), *out;
+	enum memory memory = memory_of(step->odd);
+	size_t usable = memory == GOOD ? sizeof(in) : step->span * 13 % sizeof(in);
 	struct during when;
 	int ret;
 
 	if (!may_write(d) && command != TWHEEL_IOC_GET) {
-		ret = call(d, command, memcpy(out, &in, sizeof(in)), &when);
+		ret = call(d, command, &in, &when);
 		EXPECT(ret == -EBADF, "operation on a file to be read: error %d", -ret);
 		return;
 	}
-	if (memory_of(step->odd) != GOOD) {
-		run_bad_op(d, command, step);
+	if (memory == UNMAPPED) {
+		run_unreadable_op(d, command, &in, usable);
 		return;
 	}
-	memcpy(out, &in, sizeof(in));
-	ret = call(d, command, out, &when);
-	if (!ret)
-		ret = out->result;
-	tell_op(&in, out, ret);
-	if (in.opcode == _IOC_NR(command) - 1)
-		model_op(f, &in, out, ret, when);
-	else
-		EXPECT(ret == -EINVAL, "opcode %u, command %lx: error %d", in.opcode, command,
-		       -ret);
+	out = memory_place(memory, sizeof(in), usable);
+	memcpy(out, &in, usable);
+	run_op_in(d, command, out, usable);
 }
 
 /**
@@ -291,8 +314,12 @@ static void check_batch(struct descriptor *d, const struct batch *batch,
 			const struct twheel_op *out, struct during when)
 {
 	for (uint32_t i = 0; i < batch->usable && !disagreed(); i++) {
+		struct twheel_op told = out[i];
+
+		/* Its own field here, and the model knows it as what a call returns. */
+		told.result = batch->ops[i].result;
 		tell_op(&batch->ops[i], &out[i], out[i].result);
-		model_op(&d->context->file, &batch->ops[i], &out[i], out[i].result, when);
+		model_op(&d->context->file, &batch->ops[i], &told, out[i].result, when);
 	}
 }
 
@@ -335,6 +362,21 @@ static uint32_t most_done(struct batch *batch, const struct twheel_op *out, enum
 	return batch->usable + 1;
 }
 
+/* By the ioctl, or by a command, which has no flags that could be wrong. */
+static int call_submit(const struct descriptor *d, const struct step *step,
+		       struct twheel_submit *arg, struct during *when)
+{
+	int ret;
+
+	if (step->flags % 4 != 3 || arg->flags || in_child || !ring_exists())
+		return call(d, TWHEEL_IOC_SUBMIT, arg, when);
+	when->begin = now_of(d);
+	ret = device_command(d->fd, arg);
+	when->end = now_of(d);
+	tell("as a command:");
+	return ret;
+}
+
 static void submit(const struct step *step, struct batch *batch)
 {
 	struct descriptor *d = descriptor_of(step);
@@ -351,7 +393,7 @@ static void submit(const struct step *step, struct batch *batch)
 	batch->usable = usable / sizeof(batch->ops[0]);
 	memcpy(out, batch->ops, usable);
 	most = most_done(batch, out, memory, usable);
-	ret = call(d, TWHEEL_IOC_SUBMIT, &arg, &when);
+	ret = call_submit(d, step, &arg, &when);
 	tell("SUBMIT of %u, %u in good memory: %d, %u done", batch->nr, batch->usable, ret,
 	     arg.done);
 	if (!may_write(d)) {
@@ -362,7 +404,6 @@ static void submit(const struct step *step, struct batch *batch)
 		EXPECT(ret == -EINVAL, "SUBMIT: error %d", -ret);
 		return;
 	}
-	d->context->file.begun = BEGUN;
 	if (!ret && arg.done == most)
 		batch->usable = most;
 	if (!batch->usable) {
@@ -510,7 +551,6 @@ static void run_list(const struct step *step)
 		before = next;
 		found += nr;
 	} while (nr && !disagreed());
-	f->begun = BEGUN;
 	EXPECT(found == f->live, "LIST: %u found, not %u", found, f->live);
 }
 
@@ -546,18 +586,32 @@ static void run_stats(const struct step *step)
 	model_stats(&d->context->file, &stats, when);
 }
 
+/* Whatever it gives back, nobody sees a difference: the books are kept as if it were not. */
+static void run_trim(const struct step *step)
+{
+	struct descriptor *d = descriptor_of(step);
+	struct during when;
+	int ret = call(d, TWHEEL_IOC_TRIM, NULL, &when);
+
+	tell("TRIM: %d", ret);
+	if (may_write(d))
+		EXPECT(ret >= 0 && (uint32_t)ret <= MAX_INDEX, "TRIM: %d", ret);
+	else
+		EXPECT(ret == -EBADF, "TRIM of a file to be read: %d", ret);
+}
+
 /* No such command; or one that exists, with another size. */
 static void run_unknown(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
-	unsigned int nr = 0x0b + step->target % 128;
+	unsigned int nr = 0x0c + step->target % 128;
 	unsigned long command = _IOWR(TWHEEL_IOC_MAGIC, nr, struct twheel_op);
 	char arg[1024] = "";
 	int ret;
 
 	switch (step->flags % 3) {
 	case 1:
-		command = _IOWR(TWHEEL_IOC_MAGIC, step->target % 11, char[7]);
+		command = _IOWR(TWHEEL_IOC_MAGIC, step->target % 12, char[7]);
 		break;
 	case 2:
 		command = _IOC(_IOC_NONE, 'T', step->target, 0);
@@ -765,13 +819,11 @@ static void run_map(const struct step *step)
 	if (map == MAP_FAILED) {
 		EXPECT(errno == EINVAL ? !valid : errno == EACCES && c->mode != O_RDWR,
 		       "mmap: error %d", errno);
-		if (c->file.begun == NEW)
-			c->file.begun = MAYBE_BEGUN;
 		return;
 	}
 	c->words = map;
 	c->nr_words = pages * WORDS_PER_PAGE;
-	c->file.begun = BEGUN;
+	c->file.begun = 1;
 	EXPECT(valid && c->mode == O_RDWR, "mmap: no error");
 }
 
@@ -816,7 +868,7 @@ static void run_step(const struct step *step)
 		[OPEN] = run_open, [DUP] = run_dup, [CLOSE] = run_close, [SETUP] = run_setup,
 		[ARM] = run_op, [MOD] = run_op, [CANCEL] = run_op, [GET] = run_op,
 		[CANCEL_ALL] = run_cancel_all, [STOP] = run_stop, [LIST] = run_list,
-		[INFO] = run_info, [STATS] = run_stats, [UNKNOWN] = run_unknown,
+		[INFO] = run_info, [STATS] = run_stats, [TRIM] = run_trim, [UNKNOWN] = run_unknown,
 		[READ] = run_read, [POLL] = run_poll, [EPOLL] = run_epoll, [MAP] = run_map,
 		[UNMAP] = run_unmap, [TOUCH] = run_touch, [DRAIN] = run_drain,
 	};
@@ -913,6 +965,7 @@ void execute_init(void)
 
 	world = shared_memory(sizeof(*world));
 	memory_init();
+	ring_init();
 	sigaction(SIGALRM, &action, NULL);
 	if (fd < 0 || device_ioctl(fd, TWHEEL_IOC_INFO, &world->fresh)) {
 		fputs("fuzz: cannot use " DEVICE "\n", stderr);

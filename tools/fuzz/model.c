@@ -10,6 +10,11 @@
 
 #define ULL(value)	((unsigned long long)(value))
 
+#define LEVELS_MAX	8
+#define OPCODES		(1U << TWHEEL_OP_ARM | 1U << TWHEEL_OP_MOD | 1U << TWHEEL_OP_CANCEL | \
+			 1U << TWHEEL_OP_GET)
+#define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH | TWHEEL_F_EXACT)
+
 /* Times */
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -157,7 +162,7 @@ int model_is_due(struct file *f, uint64_t by)
 
 static int times_valid(uint32_t clock, const struct twheel_op *op)
 {
-	if (op->flags & ~(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH))
+	if (op->flags & ~OP_FLAGS || (op->flags & TWHEEL_F_EXACT && op->slack_us))
 		return 0;
 	if (clock == CLOCK_REALTIME && !(op->flags & TWHEEL_F_ABS))
 		return 0;
@@ -206,6 +211,14 @@ uint64_t model_op_errors(struct file *f, const struct twheel_op *op)
 
 /* Operations: what they do */
 
+/* What a timeout that is armed so may be late, in us. */
+static uint32_t slack_of(const struct file *f, const struct twheel_op *op)
+{
+	if (op->flags & TWHEEL_F_EXACT)
+		return 0;
+	return op->slack_us ? op->slack_us : f->slack_us;
+}
+
 /* All that ARM and MOD set. */
 static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
 		struct during when)
@@ -217,7 +230,7 @@ static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
 	t->word_known = 0;
 	t->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH);
 	t->repeat = op->repeat;
-	t->slack_us = op->slack_us;
+	t->slack_us = slack_of(f, op);
 	t->cookie = op->cookie;
 	t->interval = op->interval_ns;
 	t->low = is_abs ? op->expires_ns : sum(when.begin, op->expires_ns);
@@ -309,7 +322,6 @@ static void expect_untouched(const struct twheel_op *in, const struct twheel_op 
 {
 	struct twheel_op copy = *out;
 
-	copy.result = in->result;
 	if (result >= 0 && in->opcode == TWHEEL_OP_ARM)
 		copy.id = in->id;
 	if (result >= 0 && in->opcode == TWHEEL_OP_GET) {
@@ -327,8 +339,7 @@ void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op
 {
 	uint64_t errors = model_op_errors(f, in);
 
-	if (f->begun == NEW || !errors)
-		f->begun = errors ? MAYBE_BEGUN : BEGUN;
+	f->begun |= result >= 0;
 	expect_untouched(in, out, result);
 	if (result < 0) {
 		EXPECT(errors & ERRNO(-result), "opcode %u: error %d", in->opcode, -result);
@@ -356,14 +367,15 @@ void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op
 
 static int setup_valid(const struct twheel_setup *setup)
 {
-	if (setup->flags || setup->reserved0 || setup->reserved[0] || setup->reserved[1] ||
-	    setup->reserved[2])
+	if (setup->reserved[0] || setup->reserved[1] || setup->reserved[2])
 		return 0;
-	if (setup->clock != CLOCK_MONOTONIC && setup->clock != CLOCK_BOOTTIME &&
+	if (setup->flags & ~TWHEEL_SETUP_CLOCK || (!setup->flags && setup->clock))
+		return 0;
+	if (setup->flags && setup->clock != CLOCK_MONOTONIC && setup->clock != CLOCK_BOOTTIME &&
 	    setup->clock != CLOCK_REALTIME)
 		return 0;
 	return setup->tick_ns <= 86400000000000ULL && setup->slots != 1 &&
-	       setup->slots <= 65536 && setup->levels <= TWHEEL_LEVELS &&
+	       setup->slots <= 65536 && setup->levels <= LEVELS_MAX &&
 	       setup->max_timeouts <= 1U << 28;
 }
 
@@ -383,15 +395,14 @@ void model_setup(struct file *f, const struct twheel_setup *setup, int result)
 
 	if (result < 0) {
 		EXPECT((result == -EINVAL && !setup_valid(setup)) ||
-		       (result == -EBUSY && f->begun != NEW), "SETUP: error %d", -result);
-		if (result == -EBUSY)
-			f->begun = BEGUN;
+		       (result == -EBUSY && f->begun), "SETUP: error %d", -result);
 		return;
 	}
 	EXPECT(setup_valid(setup), "SETUP: no error");
-	EXPECT(f->begun != BEGUN, "SETUP is not too late");
-	f->begun = BEGUN;
-	f->clock = setup->clock;
+	EXPECT(!f->begun, "SETUP is not too late");
+	f->begun = 1;
+	f->clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;
+	f->slack_us = setup->slack_us;
 	f->max = setup->max_timeouts ? setup->max_timeouts : f->max;
 	f->tick = setup->tick_ns ? setup->tick_ns : tick;
 	f->slots = setup->slots ? power_above(setup->slots) : slots;
@@ -406,7 +417,6 @@ void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
 {
 	uint32_t nr = 0, must = 0, may = 0;
 
-	f->begun = BEGUN;
 	for_each_alive(f, t) {
 		if (in->flags && t->cookie != in->cookie)
 			continue;
@@ -427,7 +437,7 @@ void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
 
 void model_stop(struct file *f, struct during when)
 {
-	f->begun = BEGUN;
+	f->begun = 1;
 	if (f->stopped)
 		return;
 	f->stopped = 1;
@@ -456,7 +466,12 @@ void model_info(struct file *f, const struct twheel_info *info, struct during wh
 	EXPECT(info->levels == f->levels, "INFO: %u levels", info->levels);
 	EXPECT(info->max_timeouts == f->max, "INFO: at most %u", info->max_timeouts);
 	EXPECT(info->flags == flags, "INFO: flags %#x", info->flags);
-	EXPECT(!info->reserved0 && !info->reserved[0] && !info->reserved[4], "INFO: reserved");
+	EXPECT(info->slack_us == f->slack_us, "INFO: slack %u", info->slack_us);
+	EXPECT(info->opcodes == OPCODES, "INFO: opcodes %#x", info->opcodes);
+	EXPECT(info->op_flags == OP_FLAGS, "INFO: flags of operations %#x", info->op_flags);
+	EXPECT(info->setup_flags == TWHEEL_SETUP_CLOCK, "INFO: flags of SETUP %#x",
+	       info->setup_flags);
+	EXPECT(!info->reserved0 && !info->reserved[0] && !info->reserved[3], "INFO: reserved");
 	expect_counts(f, info->live, info->ready, when);
 }
 
@@ -478,8 +493,6 @@ void model_stats(struct file *f, const struct twheel_stats *stats, struct during
 	       ULL(stats->fired), ULL(histogram));
 	EXPECT(f->stopped ? stats->unprocessed >= f->unprocessed : !stats->unprocessed,
 	       "STATS: %llu unprocessed", ULL(stats->unprocessed));
-	EXPECT(f->private == 0 || stats->wheel_pending <= f->live, "STATS: %llu in the wheel",
-	       ULL(stats->wheel_pending));
 }
 
 void model_list_entry(struct file *f, const struct twheel_list_entry *entry, struct during when)

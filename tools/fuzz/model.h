@@ -49,7 +49,7 @@ struct during {
  * @late: the word was stored when it may have been looked at already
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
  * @repeat: as GET tells it
- * @slack_us: as it was armed
+ * @slack_us: in effect
  * @cookie: as it was armed
  * @interval: as it was armed
  * @low: the deadline is not before that, without the word
@@ -70,11 +70,9 @@ struct timeout {
 	uint64_t	turn;
 };
 
-enum begun { NEW, MAYBE_BEGUN, BEGUN };
-
 /**
  * struct file - a context
- * @begun: can it still be set up
+ * @begun: it cannot be set up any more
  * @stopped: STOP has been called, ...
  * @stop: ... then
  * @clock: what it was set up with, as the rest of this
@@ -82,6 +80,7 @@ enum begun { NEW, MAYBE_BEGUN, BEGUN };
  * @slots: of the wheel
  * @levels: of the wheel
  * @max: timeouts at once
+ * @slack_us: slack of those that name none
  * @private: the wheel is its own
  * @nr: above every index in use
  * @live: timeouts alive, ...
@@ -104,7 +103,7 @@ enum begun { NEW, MAYBE_BEGUN, BEGUN };
 struct file {
 	uint8_t		begun, stopped, private;
 	struct during	stop;
-	uint32_t	clock, slots, levels, max;
+	uint32_t	clock, slots, levels, max, slack_us;
 	uint64_t	tick;
 	uint32_t	nr, live, seen, unread;
 	uint64_t	dead[MAX_DEAD];

@@ -95,7 +95,8 @@ static void race_op(unsigned int thread, const struct step *step)
 	struct during when;
 	int ret = call(commands[in.opcode], &out, &when);
 
-	note_op(thread, &in, &out, ret ? ret : out.result, when);
+	EXPECT(out.result == in.result, "opcode %u: the result is written", in.opcode);
+	note_op(thread, &in, &out, ret, when);
 }
 
 /* One of each, and again; ids are of before the call. */
@@ -189,6 +190,14 @@ static void race_info(unsigned int thread, int fd)
 	ledger_live(thread, info.live, when);
 }
 
+static void race_trim(void)
+{
+	struct during when;
+	int ret = call(TWHEEL_IOC_TRIM, NULL, &when);
+
+	EXPECT(ret >= 0, "TRIM: error %d", -ret);
+}
+
 /* A descriptor that comes and goes meanwhile. */
 static void race_dup(unsigned int thread)
 {
@@ -277,6 +286,9 @@ static void race_step(unsigned int thread, const struct step *step)
 		break;
 	case STATS:
 		race_stats();
+		break;
+	case TRIM:
+		race_trim();
 		break;
 	case READ:
 	case DRAIN:

@@ -73,6 +73,8 @@ static void fill_times(struct twheel_op *op, const struct step *step, struct fil
 	op->cookie = cookie_of(step->target / 16, f);
 	if (step->flags & 0x80)
 		op->slack_us = 1 + step->span * 20;
+	else
+		op->flags |= step->flags & 0x40 ? TWHEEL_F_EXACT : 0;
 	if (!(step->flags & 8)) {
 		op->flags |= step->flags & TWHEEL_F_TOUCH;
 		return;
@@ -97,10 +99,11 @@ static void spoil(struct twheel_op *op, uint8_t odd)
 		op->reserved = odd;
 		break;
 	case 5:
-		op->flags |= 8;
+		op->flags |= TWHEEL_F_EXACT;
+		op->slack_us += odd / 16;
 		break;
 	case 6:
-		op->flags |= 1U << 31;
+		op->flags |= odd / 16 ? 1U << 4 : 1U << 31;
 		break;
 	case 7:
 		op->opcode = 0;
@@ -163,28 +166,32 @@ struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
 
 struct twheel_setup setup_of(const struct step *step)
 {
+	/* Of which the first goes without its flag. */
 	static const uint32_t clocks[] = {
-		CLOCK_MONOTONIC, CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, 2, UINT32_MAX,
+		0, CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, 2, UINT32_MAX,
 	};
 	static const uint64_t ticks[] = { 0, 0, 0, 100 * US, 1000 * US, 200000, 1 << 20, 1,
 					  86400 * S, 86400 * S + 1, UINT64_MAX };
 	static const uint32_t slots[] = { 0, 0, 0, 2, 16, 64, 50, 256, 1, 65537 };
 	static const uint32_t levels[] = { 0, 0, 0, 1, 2, 8, 9 };
 	static const uint32_t limits[] = { 0, 0, 1, 2, 5, 40, 700, 1U << 28, UINT32_MAX };
+	static const uint32_t slacks[] = { 0, 0, 0, 0, 1, 700, 5000, UINT32_MAX };
 	struct twheel_setup setup = {
+		.flags = step->who % ARRAY_SIZE(clocks) ? TWHEEL_SETUP_CLOCK : 0,
 		.clock = clocks[step->who % ARRAY_SIZE(clocks)],
 		.tick_ns = ticks[step->when % ARRAY_SIZE(ticks)],
 		.slots = slots[step->span % ARRAY_SIZE(slots)],
 		.levels = levels[step->flags % ARRAY_SIZE(levels)],
 		.max_timeouts = limits[step->target % ARRAY_SIZE(limits)],
+		.slack_us = slacks[step->odd % ARRAY_SIZE(slacks)],
 	};
 
 	switch (step->odd / 8) {
 	case 1:
-		setup.flags = 1;
+		setup.flags |= 2;
 		break;
 	case 2:
-		setup.reserved0 = 1;
+		setup.flags ^= TWHEEL_SETUP_CLOCK;
 		break;
 	case 3:
 		setup.reserved[2] = 1;
