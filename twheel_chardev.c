@@ -532,24 +532,20 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "ready:\t%u\n", ready);
 }
 
-/* For these the descriptor must be open for writing. */
-static long twdev_ioctl_change(struct twdev_file *f, unsigned int cmd, void __user *argp)
+static bool twdev_ioctl_changes(unsigned int cmd)
 {
 	switch (cmd) {
 	case TWHEEL_IOC_SETUP:
-		return twdev_ioctl_setup(f, argp);
+	case TWHEEL_IOC_ARM:
 	case TWHEEL_IOC_MOD:
-		return twdev_ioctl_op(f, TWHEEL_OP_MOD, argp);
+	case TWHEEL_IOC_CANCEL:
 	case TWHEEL_IOC_SUBMIT:
-		return twdev_ioctl_submit(f, argp);
 	case TWHEEL_IOC_CANCEL_ALL:
-		return twdev_ioctl_cancel_all(f, argp);
 	case TWHEEL_IOC_STOP:
-		return twdev_ioctl_stop(f);
 	case TWHEEL_IOC_TRIM:
-		return twdev_ioctl_trim(f);
+		return true;
 	default:
-		return -ENOTTY;
+		return false;
 	}
 }
 
@@ -557,17 +553,32 @@ static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void
 {
 	struct twdev_file *f = file->private_data;
 
+	if (!(file->f_mode & FMODE_WRITE) && twdev_ioctl_changes(cmd))
+		return -EBADF;
 	switch (cmd) {
 	case TWHEEL_IOC_INFO:
 		return twdev_ioctl_info(f, argp);
+	case TWHEEL_IOC_SETUP:
+		return twdev_ioctl_setup(f, argp);
+	case TWHEEL_IOC_MOD:
+		return twdev_ioctl_op(f, TWHEEL_OP_MOD, argp);
 	case TWHEEL_IOC_GET:
 		return twdev_ioctl_op(f, TWHEEL_OP_GET, argp);
+	case TWHEEL_IOC_SUBMIT:
+		return twdev_ioctl_submit(f, argp);
+	case TWHEEL_IOC_CANCEL_ALL:
+		return twdev_ioctl_cancel_all(f, argp);
+	case TWHEEL_IOC_STOP:
+		return twdev_ioctl_stop(f);
 	case TWHEEL_IOC_LIST:
 		return twdev_ioctl_list(f, argp);
 	case TWHEEL_IOC_STATS:
 		return twdev_ioctl_stats(f, argp);
+	case TWHEEL_IOC_TRIM:
+		return twdev_ioctl_trim(f);
+	default:
+		return -ENOTTY;
 	}
-	return twdev_ioctl_change(f, cmd, argp);
 }
 
 /* ARM and CANCEL are nearly all calls, so they come first. */

@@ -872,21 +872,9 @@ static u32 twdev_submit_ops(struct twdev_file *f, struct twheel_op __user *uops,
 	return done;
 }
 
-/* Returns how many operations were tried, or -EFAULT if none could be. */
-static int twdev_submit(struct twdev_file *f, u64 ops, u32 nr)
-{
-	u32 done;
-
-	if (nr > INT_MAX)
-		return -EINVAL;
-	done = twdev_submit_ops(f, u64_to_user_ptr(ops), nr);
-	return nr && !done ? -EFAULT : done;
-}
-
 int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmit)
 {
 	struct twheel_submit submit;
-	int ret;
 
 	if (copy_from_user(&submit, usubmit, sizeof(submit)))
 		return -EFAULT;
@@ -894,8 +882,10 @@ int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmi
 		return -EINVAL;
 	if (put_user(0, &usubmit->done))
 		return -EFAULT;
-	ret = twdev_submit(f, submit.ops, submit.nr);
-	return ret < 0 ? ret : put_user(ret, &usubmit->done);
+	submit.done = twdev_submit_ops(f, u64_to_user_ptr(submit.ops), submit.nr);
+	if (submit.nr && !submit.done)
+		return -EFAULT;
+	return put_user(submit.done, &usubmit->done);
 }
 
 /* SUBMIT. The command bytes may be in memory that is shared with user space. */
@@ -903,7 +893,7 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	const struct twheel_uring_submit *submit = twheel_uring_data(cmd);
 	struct file *file = cmd->file;
-	int ret;
+	u32 nr, done;
 
 	if (cmd->cmd_op != TWHEEL_IOC_SUBMIT)
 		return -EOPNOTSUPP;
@@ -911,9 +901,13 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return -EBADF;
 	if (READ_ONCE(submit->op_size) != sizeof(struct twheel_op))
 		return -EINVAL;
-	ret = twdev_submit(file->private_data, READ_ONCE(submit->ops), READ_ONCE(submit->nr));
+	/* No more than the result can tell. */
+	nr = min_t(u32, READ_ONCE(submit->nr), INT_MAX);
+	done = twdev_submit_ops(file->private_data, u64_to_user_ptr(READ_ONCE(submit->ops)), nr);
+	if (nr && !done)
+		return -EFAULT;
 	/* To return a positive value would be an error on Linux 6.1. */
-	twheel_uring_done(cmd, ret, issue_flags);
+	twheel_uring_done(cmd, done, issue_flags);
 	return -EIOCBQUEUED;
 }
 

@@ -177,9 +177,9 @@ static int twdev_stop(struct twdev_file *f)
 	scoped_guard(spinlock, &f->lock) {
 		/* Pairs with the acquire in twdev_is_over(). */
 		smp_store_release(&f->over, true);
+		/* If there is no event, this is the end. */
+		twdev_count_unready(f, 0);
 	}
-	/* All: nobody has anything left to wait for. */
-	__wake_up(&f->wait, TASK_NORMAL, 0, poll_to_key(EPOLLIN | EPOLLRDNORM | EPOLLHUP));
 	return 0;
 }
 

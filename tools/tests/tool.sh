@@ -227,7 +227,7 @@ json_is_one_object()
 {
 	for command in info stat; do
 		status 0 twheel $command --json --fd 3 && [ "$(wc -l </tmp/out)" = 1 ] &&
-			has '^\{("[a-z_]+":("[a-z]+"|true|false|[0-9]+|\[[0-9,]+\])[,}])+$' ||
+			has '^\{("[a-z_]+":("[a-z0-9.-]+"|true|false|[0-9]+|\[[0-9,]+\])[,}])+$' ||
 			return
 	done
 }

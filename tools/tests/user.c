@@ -176,8 +176,8 @@ static void limits_are_shares_of_memory(void)
 
 	CHECK(user > 0);
 	CHECK(all > 0);
-	check_share("max_user_timeouts", 25, 4194304);
-	check_share("max_all_timeouts", 10, 16777216);
+	check_share("max_user_timeouts", 10, 4194304);
+	check_share("max_all_timeouts", 5, 16777216);
 	CHECK_EQ(parameter("max_user_timeouts"), user);
 	CHECK_EQ(parameter("max_all_timeouts"), all);
 }
