@@ -94,8 +94,8 @@
  *
  * Release
  *
- * With the last reference gone nobody but the sink and the shrinker can see the file.
- * What is pending is cancelled, what is on its way to the sink is dropped, and a flush of
+ * With the last reference gone nobody but the sink and the shrinker can see the file, and
+ * it is hidden from the shrinker first. What is pending is cancelled, what is on its way to the sink is dropped, and a flush of
  * the wheel waits for the sink to be done with those, and with the wait queue. The
  * states of what was cancelled are of no interest any more. All of it is done in
  * portions, and is not interruptible. A wheel of the file's own goes last.
@@ -653,6 +653,7 @@ static int twdev_release(struct inode *inode, struct file *file)
 	struct twdev_file *f = file->private_data;
 	u32 i;
 
+	twdev_hide_file(f);
 	for (i = 0; i < f->nr_chunks; i++) {
 		twdev_silence_chunk(f, f->chunks[i]);
 		cond_resched();

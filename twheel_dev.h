@@ -154,7 +154,8 @@ struct twdev_counts {
  * @slack_us: slack of timeouts that name none; constant once @begun
  * @nr_chunks: entries of @chunks in use. Changes under @lock and @grow
  * @size: entries that @chunks has; under @grow
- * @nr_absent: entries of @chunks whose page has been given back; under @grow
+ * @nr_absent: entries of @chunks whose page has been given back. Changes under @lock
+ *	and @grow
  * @chunks: the table of chunks. The entry of a page that has been given back is
  *	twdev_absent. Changes under @lock and @grow
  * @generations: for each entry that is twdev_absent, the generation that the ids of its
@@ -529,6 +530,7 @@ static inline u64 twdev_remaining(const struct twdev_file *f, const struct twdev
 
 /* twheel_records.c */
 int twdev_add_user(struct twdev_file *f, kuid_t uid);
+void twdev_hide_file(struct twdev_file *f);
 void twdev_remove_user(struct twdev_file *f);
 bool twdev_count_up(atomic_long_t *count, long nr, long limit);
 void *twdev_alloc_page(struct twdev_file *f, gfp_t gfp);

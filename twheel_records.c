@@ -125,11 +125,17 @@ int twdev_add_user(struct twdev_file *f, kuid_t uid)
 	return 0;
 }
 
+/* The shrinker is to leave the file alone. */
+void twdev_hide_file(struct twdev_file *f)
+{
+	guard(mutex)(&twdev_users_mutex);
+	list_del(&f->entry);
+}
+
 /* The file has given back all that is counted. */
 void twdev_remove_user(struct twdev_file *f)
 {
 	guard(mutex)(&twdev_users_mutex);
-	list_del(&f->entry);
 	if (--f->user->files)
 		return;
 	hash_del(&f->user->node);
@@ -350,6 +356,8 @@ void twdev_init_records(struct twdev_file *f)
 	twheel_timeout_init(f->wheel, &model, NULL);
 	for (r = f->free; r; r = r->next_free)
 		twheel_timeout_copy(&r->t, &model);
+	for (r = f->spare; r; r = r->next_free)
+		twheel_timeout_copy(&r->t, &model);
 }
 
 /* At release. */
@@ -446,6 +454,7 @@ static u32 twdev_trim(struct twdev_file *f)
 			f->generations[i] = twdev_next_generation(chunk);
 			spin_lock(&f->lock);
 			f->chunks[i] = twdev_absent;
+			f->nr_absent++;
 			spin_unlock(&f->lock);
 			twdev_free_page(f, chunk);
 			nr++;
@@ -454,7 +463,6 @@ static u32 twdev_trim(struct twdev_file *f)
 		}
 		cond_resched();
 	}
-	f->nr_absent += nr;
 	return nr;
 }
 
