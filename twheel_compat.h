@@ -90,9 +90,9 @@ static inline void shrinker_free(struct shrinker *shrinker)
 
 /* Linux 6.18: generators of parameters are given the test. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
-#define TWHEEL_GENERATOR(name)	const void *name(const void *prev, char *desc)
+#define TWHEEL_GENERATOR_ARGS	const void *prev, char *desc
 #else
-#define TWHEEL_GENERATOR(name)	const void *name(struct kunit *test, const void *prev, char *desc)
+#define TWHEEL_GENERATOR_ARGS	struct kunit *test, const void *prev, char *desc
 #endif
 
 /* Linux 6.6: list hardening without CONFIG_DEBUG_LIST. */

@@ -1709,7 +1709,7 @@ static void geometry_desc(const struct geometry *g, char *desc)
 }
 
 /* Each geometry, and all over again. A case must not take longer than KUnit allows. */
-static TWHEEL_GENERATOR(geometry_gen_params)
+static const void *geometry_gen_params(TWHEEL_GENERATOR_ARGS)
 {
 	static unsigned int nr;
 
