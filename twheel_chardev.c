@@ -95,10 +95,11 @@
  * Release
  *
  * With the last reference gone nobody but the sink and the shrinker can see the file, and
- * it is hidden from the shrinker first. What is pending is cancelled, what is on its way to the sink is dropped, and a flush of
- * the wheel waits for the sink to be done with those, and with the wait queue. The
- * states of what was cancelled are of no interest any more. All of it is done in
- * portions, and is not interruptible. A wheel of the file's own goes last.
+ * it is hidden from the shrinker first. What is pending is cancelled, what is on its way
+ * to the sink is dropped, and a flush of the wheel waits for the sink to be done with
+ * those, and with the wait queue. The states of what was cancelled are of no interest any
+ * more. All of it is done in portions, and is not interruptible. A wheel of the file's own
+ * goes last.
  *
  *
  * Limits

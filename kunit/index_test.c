@@ -236,13 +236,13 @@ static void sum_is_clamped_to_the_clocks_end(struct kunit *test)
 
 /* Geometry */
 
-struct request {
+struct asked {
 	u64 tick_ns;
 	u32 slots, levels;
 	bool valid;
 };
 
-static const struct request requests[] = {
+static const struct asked requests[] = {
 	{ 0, 256, 4, false },
 	{ 1, 256, 4, true },
 	{ DAY_NS, 256, 4, true },
@@ -262,16 +262,16 @@ static const struct request requests[] = {
 	{ 1, 256, U32_MAX, false },
 };
 
-static void request_desc(const struct request *r, char *desc)
+static void asked_desc(const struct asked *r, char *desc)
 {
 	sprintf(desc, "tick %llu ns, %u slots, %u levels", r->tick_ns, r->slots, r->levels);
 }
 
-KUNIT_ARRAY_PARAM(request, requests, request_desc);
+KUNIT_ARRAY_PARAM(asked, requests, asked_desc);
 
 static void geometry_is_valid_within_its_limits(struct kunit *test)
 {
-	const struct request *r = test->param_value;
+	const struct asked *r = test->param_value;
 
 	KUNIT_EXPECT_EQ(test, r->valid, twheel_geometry_valid(r->tick_ns, r->slots, r->levels));
 }
@@ -711,7 +711,7 @@ static struct kunit_case index_cases[] = {
 	KUNIT_CASE_PARAM(multiplication_equals_division_in_between, length_gen_params),
 	KUNIT_CASE_PARAM(tick_to_ns_stops_at_the_clocks_end, product_gen_params),
 	KUNIT_CASE_PARAM(sum_is_clamped_to_the_clocks_end, sum_gen_params),
-	KUNIT_CASE_PARAM(geometry_is_valid_within_its_limits, request_gen_params),
+	KUNIT_CASE_PARAM(geometry_is_valid_within_its_limits, asked_gen_params),
 	KUNIT_CASE_PARAM(slots_are_rounded_up_to_a_power_of_two, cut_gen_params),
 	KUNIT_CASE_PARAM(levels_beyond_the_clocks_end_are_not_made, cut_gen_params),
 	KUNIT_CASE(level_follows_the_highest_differing_bit),
