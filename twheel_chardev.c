@@ -78,7 +78,7 @@
  * inside stopping; the sink is called without any lock and takes it for the records of
  * one file at a time. Nothing that may fault is done under grow.
  *
- * The shrinker takes twdev_users_mutex, and then tries grow. It may run wherever memory is
+ * The shrinker tries twdev_users_mutex, and then grow. It may run wherever memory is
  * allocated, so nothing is allocated under twdev_users_mutex.
  *
  * A record that is ARMED under the lock is pending in the wheel, or the sink has

@@ -139,7 +139,7 @@ struct twdev_counts {
 /**
  * struct twdev_file - an open file
  * @lock: protects all members that are not said to be protected otherwise
- * @begun: SETUP comes too late
+ * @begun: SETUP comes too late. SETUP reads it without @lock, as a hint
  * @plain: @begun, and @slack_us is 0: a plain operation needs nothing from the file.
  *	Read without @lock
  * @stopped: STOP has begun: nothing can be armed
@@ -156,6 +156,7 @@ struct twdev_counts {
  * @size: entries that @chunks has; under @grow
  * @nr_absent: entries of @chunks whose page has been given back. Changes under @lock
  *	and @grow
+ * @absent_from: no entry of @chunks before this one is twdev_absent; under @grow
  * @chunks: the table of chunks. The entry of a page that has been given back is
  *	twdev_absent. Changes under @lock and @grow
  * @generations: for each entry that is twdev_absent, the generation that the ids of its
@@ -195,6 +196,7 @@ struct twdev_file {
 	u32			nr_chunks;
 	u32			size;
 	u32			nr_absent;
+	u32			absent_from;
 	struct twdev_chunk	**chunks;
 	u32			*generations;
 	u64			**words;
@@ -493,7 +495,7 @@ static inline void twdev_queue_alone(struct twdev_file *f, struct twdev_record *
 static inline void twdev_begin(struct twdev_file *f)
 {
 	lockdep_assert_held(&f->lock);
-	f->begun = true;
+	WRITE_ONCE(f->begun, true);
 	/* Pairs with the acquire in twdev_is_plain(). */
 	smp_store_release(&f->plain, !f->slack_us);
 }

@@ -425,6 +425,9 @@ static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u
 		if (batch->alone && twdev_in_place(twdev_put_id(r->id, batch->alone)))
 			break;
 		twdev_take(f, r);
+		/* Its first timeout begins a context, even if this hold also ends it. */
+		if (unlikely(!f->begun))
+			twdev_begin(f);
 		op->id = r->id;
 		r->t.expires = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
 		twdev_fill(f, r, op, r->t.expires);
@@ -534,9 +537,6 @@ static u32 twdev_run_ops(struct twdev_file *f, struct twheel_op *ops, u32 nr, u6
 		}
 		i++;
 	}
-	/* A context begins with its first timeout. */
-	if (unlikely(!f->begun && f->live))
-		twdev_begin(f);
 	return i;
 }
 

@@ -53,24 +53,24 @@ static unsigned int twdev_share_of_memory(unsigned int share, unsigned int most)
 	return min_t(u64, (u64)totalram_pages() / share * TWDEV_PER_CHUNK, most);
 }
 
-/* 0 is the default. */
-static void twdev_set_default_limits(void)
+static unsigned int twdev_default_limit(const unsigned int *param)
 {
-	if (!max_user_timeouts)
-		WRITE_ONCE(max_user_timeouts,
-			   twdev_share_of_memory(TWDEV_USER_SHARE, TWDEV_USER_DEFAULT));
-	if (!max_all_timeouts)
-		WRITE_ONCE(max_all_timeouts,
-			   twdev_share_of_memory(TWDEV_ALL_SHARE, TWDEV_ALL_DEFAULT));
+	if (param == &max_user_timeouts)
+		return twdev_share_of_memory(TWDEV_USER_SHARE, TWDEV_USER_DEFAULT);
+	return twdev_share_of_memory(TWDEV_ALL_SHARE, TWDEV_ALL_DEFAULT);
 }
 
 static int twdev_set_total_limit(const char *val, const struct kernel_param *kp)
 {
-	int ret = param_set_uint_minmax(val, kp, 0, TWDEV_MAX_TOTAL);
+	unsigned int limit, *param = kp->arg;
+	int ret = kstrtouint(val, 0, &limit);
 
-	if (!ret)
-		twdev_set_default_limits();
-	return ret;
+	if (ret)
+		return ret;
+	if (limit > TWDEV_MAX_TOTAL)
+		return -EINVAL;
+	WRITE_ONCE(*param, limit ?: twdev_default_limit(param));
+	return 0;
 }
 
 static const struct kernel_param_ops twdev_total_limit_ops = {
@@ -270,8 +270,9 @@ static int twdev_next_chunk(struct twdev_file *f, u32 *nr)
 	*nr = f->nr_chunks;
 	if (!f->nr_absent)
 		return twdev_grow_table(f);
-	for (*nr = 0; f->chunks[*nr] != twdev_absent; ++*nr)
-		;
+	while (f->chunks[f->absent_from] != twdev_absent)
+		f->absent_from++;
+	*nr = f->absent_from;
 	return 0;
 }
 
@@ -321,15 +322,13 @@ static void twdev_sort_free(struct twdev_file *f, bool touch)
 	}
 }
 
-/* Add what @op lacks, if somebody else has not done so. */
-int twdev_grow(struct twdev_file *f, const struct twheel_op *op)
+static int __twdev_grow(struct twdev_file *f, const struct twheel_op *op)
 {
 	bool arm = op->opcode == TWHEEL_OP_ARM, touch = op->flags & TWHEEL_F_TOUCH;
 	struct twdev_record *r;
 	bool lacks_word;
 	u32 index = 0;
 
-	guard(mutex)(&f->grow);
 	scoped_guard(spinlock, &f->lock) {
 		if (arm)
 			twdev_sort_free(f, touch);
@@ -341,6 +340,18 @@ int twdev_grow(struct twdev_file *f, const struct twheel_op *op)
 	if (lacks_word)
 		return twdev_add_words(f, index / TWDEV_PER_WORDS);
 	return r || !arm ? 0 : twdev_add_chunk(f, touch);
+}
+
+/* Add what @op lacks, if somebody else has not done so. A trim may take its time. */
+int twdev_grow(struct twdev_file *f, const struct twheel_op *op)
+{
+	int ret;
+
+	if (mutex_lock_killable(&f->grow))
+		return -EINTR;
+	ret = __twdev_grow(f, op);
+	mutex_unlock(&f->grow);
+	return ret;
 }
 
 /*
@@ -452,6 +463,7 @@ static u32 twdev_trim(struct twdev_file *f)
 		chunk = f->chunks[i];
 		if (chunk->nr_free == TWDEV_PER_CHUNK) {
 			f->generations[i] = twdev_next_generation(chunk);
+			f->absent_from = min(f->absent_from, i);
 			spin_lock(&f->lock);
 			f->chunks[i] = twdev_absent;
 			f->nr_absent++;
@@ -495,22 +507,25 @@ static unsigned long twdev_shrink_count(struct shrinker *shrinker, struct shrink
 	struct twdev_file *f;
 	unsigned long nr = 0;
 
-	guard(mutex)(&twdev_users_mutex);
+	if (!mutex_trylock(&twdev_users_mutex))
+		return 0;
 	list_for_each_entry(f, &twdev_files, entry)
 		nr += twdev_count_trimmable(f);
+	mutex_unlock(&twdev_users_mutex);
 	return nr ?: SHRINK_EMPTY;
 }
 
 /*
- * The task may be the one that adds a page to a file, so a file is left out if another
- * task has its grow.
+ * Nobody who is short of memory waits here: the task may be the one that adds a page to
+ * a file, or one that is throttled.
  */
 static unsigned long twdev_shrink_scan(struct shrinker *shrinker, struct shrink_control *sc)
 {
 	unsigned long nr = 0;
 	struct twdev_file *f;
 
-	guard(mutex)(&twdev_users_mutex);
+	if (!mutex_trylock(&twdev_users_mutex))
+		return SHRINK_STOP;
 	list_for_each_entry(f, &twdev_files, entry) {
 		if (nr >= sc->nr_to_scan)
 			break;
@@ -519,6 +534,7 @@ static unsigned long twdev_shrink_scan(struct shrinker *shrinker, struct shrink_
 		nr += twdev_trim(f);
 		mutex_unlock(&f->grow);
 	}
+	mutex_unlock(&twdev_users_mutex);
 	return nr ?: SHRINK_STOP;
 }
 
@@ -526,7 +542,8 @@ static struct shrinker *twdev_shrinker;
 
 int __init twdev_init_pages(void)
 {
-	twdev_set_default_limits();
+	max_user_timeouts = max_user_timeouts ?: twdev_default_limit(&max_user_timeouts);
+	max_all_timeouts = max_all_timeouts ?: twdev_default_limit(&max_all_timeouts);
 	twdev_absent = (struct twdev_chunk *)get_zeroed_page(GFP_KERNEL);
 	twdev_shrinker = shrinker_alloc(0, "twheel");
 	if (!twdev_absent || !twdev_shrinker) {

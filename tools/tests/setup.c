@@ -189,6 +189,16 @@ static void do_submit(int fd)
 	CHECK_EQ(ops[2].result, 0);
 }
 
+/* The first id of a context is known before it is given out. */
+static void do_arm_and_cancel(int fd)
+{
+	struct twheel_op ops[] = { op_arm(HOUR, 0, 0), op_cancel(1ULL << 32) };
+
+	submit(fd, ops, ARRAY_SIZE(ops));
+	CHECK_EQ(ops[0].result, 0);
+	CHECK_EQ(ops[1].result, 0);
+}
+
 static void do_mmap(int fd)
 {
 	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED);
@@ -207,7 +217,7 @@ static void do_setup(int fd)
 static void setup_after_an_operation_is_ebusy(void)
 {
 	static void (*const operations[])(int fd) = {
-		do_arm, do_submit, do_mmap, do_stop, do_setup,
+		do_arm, do_submit, do_arm_and_cancel, do_mmap, do_stop, do_setup,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
