@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "wheel.h"
+#include "engine.h"
 
 #define TRACING		"/sys/kernel/debug/tracing/"
 #define FEW		10000		/* many batches */

@@ -5,7 +5,7 @@
  */
 #include <pthread.h>
 
-#include "wheel.h"
+#include "engine.h"
 #include "words.h"
 
 #define MS		NSEC_PER_MSEC

@@ -274,7 +274,7 @@ static void poll_request_completes_with_what_stop_leaves(void)
 {
 	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_event event;
+	struct twheel_event event = { 0 };
 	__u64 tag;
 
 	arm(fd, HOUR, 7);

@@ -2,8 +2,8 @@
 /*
  * What the engine says of a wheel, in debugfs.
  */
-#ifndef TWHEEL_TESTS_WHEEL_H
-#define TWHEEL_TESTS_WHEEL_H
+#ifndef TWHEEL_TESTS_ENGINE_H
+#define TWHEEL_TESTS_ENGINE_H
 
 #include <dirent.h>
 
@@ -60,4 +60,4 @@ static inline __u64 wheel_counter(const char *path, const char *name)
 	return strtoull(line + strlen(label), NULL, 10);
 }
 
-#endif /* TWHEEL_TESTS_WHEEL_H */
+#endif /* TWHEEL_TESTS_ENGINE_H */
