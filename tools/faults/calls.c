@@ -742,7 +742,7 @@ static void trim_fails_cleanly(void)
 	FAIL_EVERYWHERE(file_to_trim, make_trim, check_trim);
 }
 
-/* What has been given back has to be made again. */
+/* An ARM has to make the page again that TRIM has given back. */
 static void file_that_was_trimmed(struct world *w)
 {
 	file_to_trim(w);

@@ -211,7 +211,7 @@ uint64_t model_op_errors(struct file *f, const struct twheel_op *op)
 
 /* Operations: what they do */
 
-/* What a timeout that is armed so may be late, in us. */
+/* How much later than its deadline the timeout of this operation may fire, in us. */
 static uint32_t slack_of(const struct file *f, const struct twheel_op *op)
 {
 	if (op->flags & TWHEEL_F_EXACT)

@@ -21,8 +21,8 @@
  *
  * In use. A context whose timeouts are all without TWHEEL_F_TOUCH writes nothing into
  * the table. The mark is set before the first ARM or MOD with the flag enters the
- * kernel. Whoever sees the end of that timeout was in the kernel after that, under
- * the same lock, and finds the mark.
+ * kernel. A process that sees the end of that timeout was in the kernel after that, under
+ * the same lock, so it finds the mark.
  */
 #ifndef TWHEEL_LIB_TOUCH_H
 #define TWHEEL_LIB_TOUCH_H

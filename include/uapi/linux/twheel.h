@@ -319,8 +319,8 @@ struct twheel_list {
  *	and not less than 2^(n - 1), by n; the last one holds all that are later
  * @reserved: 0
  *
- * armed == cancelled + withdrawn + ended + live. What the wheel does, which others may
- * share, is in debugfs.
+ * armed == cancelled + withdrawn + ended + live. The counters of the wheel, which other
+ * contexts may share, are in debugfs.
  */
 struct twheel_stats {
 	__u64	armed;
