@@ -1446,19 +1446,50 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 }
 EXPORT_SYMBOL_GPL(twheel_timeout_init);
 
+/* Move @t, which is pending in @s, where this needs a check. It keeps its place. */
+static noinline int twheel_move_checked(struct twheel_shard *s, struct twheel_timeout *t,
+					u64 expires_ns, u64 slack_ns)
+{
+	struct twheel_shard *local = twheel_local_shard(s->wheel), *to = s;
+
+	if (s->stopped)
+		return -ESHUTDOWN;
+	/* A second lock is never waited for. Without it the timeout stays at home. */
+	if (s != local && !twheel_runner_of(s, t) && spin_trylock(&local->lock)) {
+		if (local->stopped)
+			spin_unlock(&local->lock);
+		else
+			to = local;
+	}
+	trace_twheel_cancel(s->wheel->name, t);
+	twheel_unlink(s, t);
+	s->nr--;
+	s->rearmed++;
+	if (to != s)
+		twheel_set_home(t, to);
+	twheel_schedule_checked(to, t, expires_ns, slack_ns);
+	if (to != s)
+		spin_unlock(&to->lock);
+	return 1;
+}
+
 /*
- * Arm @t in any state of it and of its home @s. It is brought to this CPU once at most:
- * if two CPUs arm it, one of them gives in.
+ * Arm @t, or with @move also move it, in any state of it and of its home @s. An idle
+ * timeout is brought to this CPU once at most: if two CPUs arm it, one of them gives in.
  */
 static noinline int twheel_arm_anywhere(struct twheel_shard *s, struct twheel_timeout *t,
-					u64 expires_ns, u64 slack_ns, unsigned long flags)
+					u64 expires_ns, u64 slack_ns, bool move,
+					unsigned long flags)
 	__releases(&s->lock)
 {
 	int ret = -EBUSY;
 
 	s = twheel_bring_here(s, t);
+	/* On the way here it may have been armed. */
 	if (twheel_state(t) == TWHEEL_IDLE)
 		ret = __twheel_arm(s, t, expires_ns, slack_ns);
+	else if (move && twheel_state(t) == TWHEEL_PENDING)
+		ret = twheel_move_checked(s, t, expires_ns, slack_ns);
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;
 }
@@ -1475,7 +1506,7 @@ static __always_inline int twheel_arm_any(struct twheel_timeout *t, u64 expires_
 	s = twheel_lock_home(t, &flags);
 	if (unlikely(!twheel_is_plain(s) || twheel_state(t) != TWHEEL_IDLE ||
 		     t->flags & TWHEEL_T_SLOW))
-		return twheel_arm_anywhere(s, t, expires_ns, slack_ns, flags);
+		return twheel_arm_anywhere(s, t, expires_ns, slack_ns, false, flags);
 	twheel_arm_plain(s, t, expires_ns, slack_ns);
 	spin_unlock_irqrestore(&s->lock, flags);
 	return 0;
@@ -1673,33 +1704,6 @@ unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 }
 EXPORT_SYMBOL_GPL(twheel_arm_list);
 
-/* Move @t, which is pending in @s, where this needs a check. It keeps its place. */
-static noinline int twheel_move_checked(struct twheel_shard *s, struct twheel_timeout *t,
-					u64 expires_ns, u64 slack_ns)
-{
-	struct twheel_shard *local = twheel_local_shard(s->wheel), *to = s;
-
-	if (s->stopped)
-		return -ESHUTDOWN;
-	/* A second lock is never waited for. Without it the timeout stays at home. */
-	if (s != local && !twheel_runner_of(s, t) && spin_trylock(&local->lock)) {
-		if (local->stopped)
-			spin_unlock(&local->lock);
-		else
-			to = local;
-	}
-	trace_twheel_cancel(s->wheel->name, t);
-	twheel_unlink(s, t);
-	s->nr--;
-	s->rearmed++;
-	if (to != s)
-		twheel_set_home(t, to);
-	twheel_schedule_checked(to, t, expires_ns, slack_ns);
-	if (to != s)
-		spin_unlock(&to->lock);
-	return 1;
-}
-
 static __always_inline void twheel_move_plain(struct twheel_shard *s,
 					      struct twheel_timeout *t, u64 expires_ns,
 					      u64 slack_ns)
@@ -1710,23 +1714,6 @@ static __always_inline void twheel_move_plain(struct twheel_shard *s,
 	if (unlikely(s->nr == 1))
 		twheel_catch_up(s);
 	twheel_schedule(s, t, expires_ns, slack_ns);
-}
-
-/* Arm or move @t in any state of it and of its home @s. */
-static noinline int twheel_mod_anywhere(struct twheel_shard *s, struct twheel_timeout *t,
-					u64 expires_ns, u64 slack_ns, unsigned long flags)
-	__releases(&s->lock)
-{
-	int ret = -EBUSY;
-
-	s = twheel_bring_here(s, t);
-	/* On the way here it may have been armed. */
-	if (twheel_state(t) == TWHEEL_PENDING)
-		ret = twheel_move_checked(s, t, expires_ns, slack_ns);
-	else if (twheel_state(t) == TWHEEL_IDLE)
-		ret = __twheel_arm(s, t, expires_ns, slack_ns);
-	spin_unlock_irqrestore(&s->lock, flags);
-	return ret;
 }
 
 static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_ns,
@@ -1740,7 +1727,7 @@ static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_
 
 	s = twheel_lock_home(t, &flags);
 	if (unlikely(!twheel_is_plain(s) || twheel_state(t) != TWHEEL_PENDING))
-		return twheel_mod_anywhere(s, t, expires_ns, slack_ns, flags);
+		return twheel_arm_anywhere(s, t, expires_ns, slack_ns, true, flags);
 	twheel_move_plain(s, t, expires_ns, slack_ns);
 	spin_unlock_irqrestore(&s->lock, flags);
 	return 1;
