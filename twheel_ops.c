@@ -68,8 +68,9 @@ static inline int twdev_check_cancel(const struct twheel_op *op)
 }
 
 /*
- * All that can be said of an operation without looking for its timeout. What it does
- * not take must be 0; what only comes out of it is not looked at.
+ * All that can be said of an operation without looking for its timeout, unless it is a
+ * CANCEL. A field that it does not take must be 0. One that only comes out of it may have
+ * any value.
  */
 static int twdev_check_op(const struct twdev_file *f, const struct twheel_op *op)
 {
@@ -79,8 +80,6 @@ static int twdev_check_op(const struct twdev_file *f, const struct twheel_op *op
 	case TWHEEL_OP_ARM:
 	case TWHEEL_OP_MOD:
 		return twdev_check_times(f, op);
-	case TWHEEL_OP_CANCEL:
-		return twdev_check_cancel(op);
 	case TWHEEL_OP_GET:
 		return op->flags || op->slack_us ? -EINVAL : 0;
 	default:
@@ -213,20 +212,12 @@ static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 	return 0;
 }
 
-/* An operation that has been checked, on a timeout that exists: not ARM. */
+/* A MOD or GET that has been checked. */
 static int twdev_apply(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 {
 	lockdep_assert_held(&f->lock);
-	switch (op->opcode) {
-	case TWHEEL_OP_MOD:
-		return twdev_mod_op(f, op, now_ns);
-	case TWHEEL_OP_CANCEL:
-		return twdev_cancel_id(f, op->id);
-	case TWHEEL_OP_GET:
-		return twdev_get_op(f, op, now_ns);
-	default:
-		return -EINVAL;
-	}
+	return op->opcode == TWHEEL_OP_MOD ? twdev_mod_op(f, op, now_ns) :
+					     twdev_get_op(f, op, now_ns);
 }
 
 /*
@@ -303,7 +294,7 @@ fault:
 	return true;
 }
 
-/* Get the id of a CANCEL that passes twdev_check_op(). True also if it does not. */
+/* Get the id of a CANCEL that passes twdev_check_cancel(). True also if it does not. */
 static __always_inline bool twdev_load_cancel(u64 *id, const struct twheel_op __user *uop)
 {
 	if (twdev_is_not(TWHEEL_OP_CANCEL, &uop->opcode) || twdev_is_not(0, &uop->flags) ||
