@@ -1371,7 +1371,7 @@ static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twhee
 	if (twheel_state(t) != TWHEEL_PENDING)
 		return twheel_revoke_again(s, t);
 	twheel_unlink(s, t);
-	WRITE_ONCE(t->state, TWHEEL_IDLE);
+	WRITE_ONCE(t->state, TWHEEL_INACTIVE);
 	twheel_untrack(t);
 	s->nr--;
 	s->cancelled++;
@@ -1417,7 +1417,7 @@ static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
 {
 	struct twheel_shard *local = twheel_local_shard(s->wheel);
 
-	if (s == local || twheel_state(t) != TWHEEL_IDLE || twheel_runner_of(s, t))
+	if (s == local || twheel_state(t) != TWHEEL_INACTIVE || twheel_runner_of(s, t))
 		return s;
 	twheel_set_home(t, local);
 	return twheel_follow_home(s, t);
@@ -1486,7 +1486,7 @@ static noinline int twheel_arm_anywhere(struct twheel_shard *s, struct twheel_ti
 
 	s = twheel_bring_here(s, t);
 	/* On the way here it may have been armed. */
-	if (twheel_state(t) == TWHEEL_IDLE)
+	if (twheel_state(t) == TWHEEL_INACTIVE)
 		ret = __twheel_arm(s, t, expires_ns, slack_ns);
 	else if (move && twheel_state(t) == TWHEEL_PENDING)
 		ret = twheel_move_checked(s, t, expires_ns, slack_ns);
@@ -1504,7 +1504,7 @@ static __always_inline int twheel_arm_any(struct twheel_timeout *t, u64 expires_
 		return -EINVAL;
 
 	s = twheel_lock_home(t, &flags);
-	if (unlikely(!twheel_is_plain(s) || twheel_state(t) != TWHEEL_IDLE ||
+	if (unlikely(!twheel_is_plain(s) || twheel_state(t) != TWHEEL_INACTIVE ||
 		     t->flags & TWHEEL_T_SLOW))
 		return twheel_arm_anywhere(s, t, expires_ns, slack_ns, false, flags);
 	twheel_arm_plain(s, t, expires_ns, slack_ns);
@@ -1617,7 +1617,7 @@ int twheel_arm_periodic(struct twheel_periodic *p, u64 expires_ns, u64 interval_
 		return -EINVAL;
 
 	s = twheel_bring_here(twheel_lock_home(t, &flags), t);
-	if (twheel_state(t) != TWHEEL_IDLE || twheel_runner_of(s, t))
+	if (twheel_state(t) != TWHEEL_INACTIVE || twheel_runner_of(s, t))
 		goto unlock;
 	ended = t->flags & TWHEEL_T_ENDED;
 	WRITE_ONCE(t->flags, t->flags & ~TWHEEL_T_ENDED);
@@ -2353,7 +2353,7 @@ static void twheel_take_out(struct twheel_shard *s, struct twheel_runner *r,
 			    struct twheel_timeout *t)
 {
 	twheel_unlink(s, t);
-	WRITE_ONCE(t->state, TWHEEL_IDLE);
+	WRITE_ONCE(t->state, TWHEEL_INACTIVE);
 	twheel_untrack(t);
 	s->nr--;
 	t->runner = r - s->runners + 1;

@@ -62,12 +62,12 @@ enum twheel_clock {
 
 /**
  * enum twheel_state - what a timeout is doing
- * @TWHEEL_IDLE: not in the wheel; its callback may be running
+ * @TWHEEL_INACTIVE: not in the wheel; its callback may be running
  * @TWHEEL_PENDING: in the wheel, can be cancelled
  * @TWHEEL_EXPIRING: taken out, in the batch of a sink that has not accepted it yet
  */
 enum twheel_state {
-	TWHEEL_IDLE,
+	TWHEEL_INACTIVE,
 	TWHEEL_PENDING,
 	TWHEEL_EXPIRING,
 };
@@ -358,7 +358,7 @@ static inline void twheel_accept(struct twheel_timeout *t)
 	if (READ_ONCE(t->flags) & TWHEEL_T_LIMITED)
 		twheel_leave_place(t);
 	/* Pairs with the acquire in twheel_state(): the next arm sees the sink's writes. */
-	smp_store_release(&t->state, TWHEEL_IDLE);
+	smp_store_release(&t->state, TWHEEL_INACTIVE);
 }
 
 #endif /* _TWHEEL_H */

@@ -8,8 +8,8 @@
  *
  *	twheel_chardev.c	files, SETUP, INFO, LIST, STATS
  *	twheel_records.c	users, pages, records
- *	twheel_words.c		touch words
- *	twheel_ops.c		ARM, MOD, CANCEL, GET, SUBMIT, CANCEL_ALL
+ *	twheel_cells.c		cells
+ *	twheel_ops.c		ARM, MOD, CANCEL, GET, KICK, SUBMIT, CANCEL_ALL
  *	twheel_events.c		the sink, read(), poll()
  *	twheel_stop.c		STOP
  *
@@ -17,7 +17,7 @@
  * Setting up
  *
  * Clock, wheel, limit and slack of a file are constant once it has begun: after SETUP, the
- * first timeout, a mapping of touch words, or STOP. SETUP makes the wheel without a lock.
+ * first timeout, a mapping of cells, or STOP. SETUP makes the wheel without a lock.
  * It then puts all of it into the file, under grow and the lock; or it gives the wheel
  * back if the file has begun without it. Operations read these members under the lock.
  * Plain operations read them without it after an acquire of @plain, see twdev_begin().
@@ -58,6 +58,9 @@
  * A timeout that is on its way to the sink has fired for the wheel, so CANCEL and
  * MOD answer as for an unread event: TWHEEL_WITHDRAWN.
  *
+ * Cells have two more states, QUEUED instead of ARMED, and PARKED; and their word decides
+ * what has become of them. twheel_cells.c has it all.
+ *
  * CANCEL_ALL and LIST go through the records by index, a portion in one hold of the
  * lock. LIST copies what it has found without the lock, so it may tell of a timeout
  * that has ended since.
@@ -74,7 +77,7 @@
  *	twdev_users_mutex		who has files open; all files
  *
  * twdev_file.lock protects all of a file: states, free list, event queue, table of
- * chunks and of words, counts. It is taken in process context only, inside grow and
+ * chunks and of cells, counts. It is taken in process context only, inside grow and
  * inside stopping; the sink is called without any lock and takes it for the records of
  * one file at a time. Nothing that may fault is done under grow.
  *
@@ -195,6 +198,7 @@ static const u32 twdev_clockid[TWDEV_CLOCKS] = {
 static struct twheel *twdev_shared[TWDEV_CLOCKS];	/* from load to unload */
 
 static_assert(sizeof(struct twheel_op) == 56);
+static_assert(sizeof(struct twheel_cell) == 16);
 static_assert(sizeof(struct twheel_event) == 48);
 static_assert(sizeof(struct twheel_submit) == 24);
 static_assert(sizeof(struct twheel_info) == 88);
@@ -216,7 +220,7 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 
 	memset(&info, 0, sizeof(info));
 	info.opcodes = BIT(TWHEEL_OP_ARM) | BIT(TWHEEL_OP_MOD) | BIT(TWHEEL_OP_CANCEL) |
-		       BIT(TWHEEL_OP_GET);
+		       BIT(TWHEEL_OP_GET) | (TWDEV_HAS_CELLS ? BIT(TWHEEL_OP_KICK) : 0);
 	info.op_flags = TWDEV_ARM_FLAGS;
 	info.setup_flags = TWHEEL_SETUP_CLOCK;
 	spin_lock(&f->lock);
@@ -338,16 +342,16 @@ struct twdev_plan {
 /* See "Setting up". Returns whether the file was still new. */
 static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 {
-	u64 **words;
+	struct twheel_cell **cells;
 	u32 nr;
 
 	guard(mutex)(&f->grow);
 	scoped_guard(spinlock, &f->lock) {
 		if (f->begun)
 			return false;
-		words = f->words;
-		nr = twdev_max_words(f);
-		f->words = NULL;
+		cells = f->cells;
+		nr = twdev_max_cell_pages(f);
+		f->cells = NULL;
 		f->wheel = plan->wheel;
 		f->private = plan->private;
 		f->clock = plan->clock;
@@ -358,7 +362,7 @@ static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 		twdev_init_records(f);
 		twdev_begin(f);
 	}
-	twdev_free_words(f, words, nr);
+	twdev_free_cells(f, cells, nr);
 	return true;
 }
 
@@ -401,14 +405,12 @@ static void twdev_describe(const struct twdev_file *f, const struct twdev_record
 	*entry = (struct twheel_list_entry){
 		.id		= r->id,
 		.cookie		= r->t.data,
-		.remaining_ns	= twdev_remaining(f, r, now_ns),
-		.interval_ns	= r->interval_ns,
+		.interval_ns	= twdev_interval_ns(r),
 		.repeat		= r->repeat,
 		.slack_us	= r->t.tag,
-		.state		= r->state == TWDEV_ARMED ? TWHEEL_STATE_PENDING :
-							     TWHEEL_STATE_READY,
 		.flags		= r->flags,
 	};
+	entry->state = twdev_observe(f, r, now_ns, &entry->remaining_ns);
 }
 
 /*
@@ -489,7 +491,9 @@ static void twdev_file_stats(struct twdev_file *f, struct twheel_stats *stats)
 	stats->withdrawn = counts->withdrawn;
 	stats->ended = counts->ended;
 	stats->fired = counts->fired;
-	stats->extended = counts->extended;
+	stats->looks = counts->looks;
+	stats->kicks = counts->kicks;
+	stats->dropped = counts->dropped;
 	stats->unprocessed = counts->unprocessed;
 	stats->read = counts->read;
 	stats->live = f->live;
@@ -507,12 +511,32 @@ static int twdev_ioctl_stats(struct twdev_file *f, struct twheel_stats __user *u
 	return copy_to_user(ustats, &stats, sizeof(stats)) ? -EFAULT : 0;
 }
 
+static u32 twdev_count_armed_cells(struct twdev_file *f)
+{
+	struct twdev_record *r;
+	u32 index = 0, nr = 0, i;
+	u64 remaining_ns;
+
+	do {
+		scoped_guard(spinlock, &f->lock) {
+			for (i = 0; i < TWDEV_PER_CHUNK; i++, index++) {
+				r = twdev_record_at(f, index);
+				if (r && twdev_is_live(r) && twdev_is_cell(r) &&
+				    twdev_cell_state(f, r, 0, &remaining_ns) == TWHEEL_STATE_PENDING)
+					nr++;
+			}
+		}
+		cond_resched();
+	} while (r && !fatal_signal_pending(current));
+	return nr;
+}
+
 static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct twdev_file *f = file->private_data;
 	struct twheel_params params;
 	struct twheel *wheel;
-	u32 clock, max, slack_us, live, ready;
+	u32 clock, max, slack_us, live, ready, cells;
 
 	scoped_guard(spinlock, &f->lock) {
 		wheel = f->wheel;
@@ -521,6 +545,7 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 		slack_us = f->slack_us;
 		live = f->live;
 		ready = f->nr_ready;
+		cells = f->nr_cells;
 	}
 	twheel_get_params(wheel, &params);
 	seq_printf(m, "clockid:\t%u\n", twdev_clockid[clock]);
@@ -531,6 +556,8 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "slack_us:\t%u\n", slack_us);
 	seq_printf(m, "live:\t%u\n", live);
 	seq_printf(m, "ready:\t%u\n", ready);
+	seq_printf(m, "cells:\t%u\n", cells);
+	seq_printf(m, "armed_cells:\t%u\n", cells ? twdev_count_armed_cells(f) : 0);
 }
 
 static bool twdev_ioctl_changes(unsigned int cmd)
@@ -544,6 +571,7 @@ static bool twdev_ioctl_changes(unsigned int cmd)
 	case TWHEEL_IOC_CANCEL_ALL:
 	case TWHEEL_IOC_STOP:
 	case TWHEEL_IOC_TRIM:
+	case TWHEEL_IOC_KICK:
 		return true;
 	default:
 		return false;
@@ -565,6 +593,8 @@ static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void
 		return twdev_ioctl_op(f, TWHEEL_OP_MOD, argp);
 	case TWHEEL_IOC_GET:
 		return twdev_ioctl_op(f, TWHEEL_OP_GET, argp);
+	case TWHEEL_IOC_KICK:
+		return twdev_ioctl_op(f, TWHEEL_OP_KICK, argp);
 	case TWHEEL_IOC_SUBMIT:
 		return twdev_ioctl_submit(f, argp);
 	case TWHEEL_IOC_CANCEL_ALL:
@@ -643,7 +673,8 @@ static void twdev_silence_chunk(struct twdev_file *f, struct twdev_chunk *chunk)
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
 		struct twdev_record *r = &chunk->records[i];
 
-		if (r->state == TWDEV_ARMED && !twheel_cancel(&r->t))
+		if ((r->state == TWDEV_ARMED || r->state == TWDEV_QUEUED) &&
+		    !twheel_cancel(&r->t))
 			r->state = TWDEV_DROPPED;
 	}
 	spin_unlock(&f->lock);
@@ -662,7 +693,7 @@ static int twdev_release(struct inode *inode, struct file *file)
 	if (f->nr_chunks)
 		twheel_flush(f->wheel);
 	twdev_free_records(f);
-	twdev_free_words(f, f->words, twdev_max_words(f));
+	twdev_free_cells(f, f->cells, twdev_max_cell_pages(f));
 	if (f->private)
 		twdev_free_private(f->user, f->wheel);
 	twdev_remove_user(f);
@@ -676,7 +707,7 @@ static const struct file_operations twdev_fops = {
 	.release	= twdev_release,
 	.read_iter	= twdev_read_iter,
 	.poll		= twdev_poll,
-	.mmap		= TWDEV_HAS_TOUCH ? twdev_mmap : NULL,
+	.mmap		= TWDEV_HAS_CELLS ? twdev_mmap : NULL,
 	.unlocked_ioctl	= twdev_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 	.uring_cmd	= twdev_uring_cmd,

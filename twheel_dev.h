@@ -29,12 +29,15 @@
 /* The clocks that are open to user space, as enum twheel_clock has them. */
 #define TWDEV_CLOCKS	(TWHEEL_REALTIME + 1)
 
+/* The live ones come last: see twdev_is_live(). */
 enum twdev_record_state {
 	TWDEV_FREE,
+	TWDEV_DROPPED,
 	TWDEV_ARMED,
 	TWDEV_READY,
-	TWDEV_DROPPED,
 	TWDEV_STOPPED,
+	TWDEV_QUEUED,
+	TWDEV_PARKED,
 };
 
 /**
@@ -43,11 +46,14 @@ enum twdev_record_state {
  *	fire, in us. Its entry is the place on the event queue when it is not in the wheel
  * @fired_ns: READY, STOPPED: when it fired or was stopped
  * @next_free: FREE: the next one that is
- * @interval_ns: from one deadline to the next, or 0
+ * @interval_ns: from one deadline to the next, or 0. Not for cells
+ * @ahead_ns: cell, QUEUED or PARKED: how far away its deadline was when it was last
+ *	published by a call, at most TWDEV_MAX_AHEAD
+ * @word: cell, READY or STOPPED: the deadline that the event is for, as the word was read
  * @id: index and generation. A generation of 0 is that of no timeout
  * @repeat: with an interval: deadlines not read yet; 0: no end
  * @state: enum twdev_record_state
- * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
+ * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
  * @rearm: ARMED: MOD came when it was on its way to the sink
  * @unprocessed: READY, STOPPED: it was stopped before it fired
  */
@@ -57,7 +63,11 @@ struct twdev_record {
 		u64			fired_ns;
 		struct twdev_record	*next_free;
 	};
-	u64			interval_ns;
+	union {
+		u64			interval_ns;
+		u64			ahead_ns;
+		u64			word;
+	};
 	u64			id;
 	u32			repeat;
 	u8			state;
@@ -87,14 +97,14 @@ struct twdev_chunk {
 /* What makes the next id of an index. */
 #define TWDEV_GENERATION	BIT_ULL(32)
 
-#define TWDEV_PER_WORDS	((u32)(PAGE_SIZE / sizeof(u64)))
+#define TWDEV_PER_CELLS	((u32)(PAGE_SIZE / sizeof(struct twheel_cell)))
 
-/* A word is written by user space while the kernel reads it. */
-#define TWDEV_HAS_TOUCH		IS_ENABLED(CONFIG_64BIT)
+/* The word of a cell is written by user space while the kernel reads it. */
+#define TWDEV_HAS_CELLS		IS_ENABLED(CONFIG_64BIT)
 
 /* Flags that ARM and MOD take. */
 #define TWDEV_ARM_FLAGS		(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT | \
-				 (TWDEV_HAS_TOUCH ? TWHEEL_F_TOUCH : 0))
+				 (TWDEV_HAS_CELLS ? TWHEEL_F_CELL : 0))
 
 /**
  * struct twdev_user - who has files open
@@ -113,16 +123,19 @@ struct twdev_user {
 };
 
 /**
- * struct twdev_counts - what has happened to a file; see struct twheel_stats
- * @moved: see there, as for the others. What is not here follows from them
- * @cancelled: see there
- * @withdrawn: see there
- * @ended: see there
- * @fired: see there
- * @extended: see there
- * @unprocessed: see there
- * @read: see there
- * @lateness: see there
+ * struct twdev_counts - what has happened to a file. The rest of struct twheel_stats
+ *	follows from it
+ * @moved: timeouts that MOD has armed anew
+ * @cancelled: timeouts that were cancelled while pending
+ * @withdrawn: timeouts that were cancelled with their event unread
+ * @ended: timeouts whose last event has been read, and cells that ended idle
+ * @fired: events made by the sink
+ * @looks: looks at cells by the sink
+ * @kicks: KICKs of cells
+ * @dropped: events of cells that were withdrawn through the word
+ * @unprocessed: events made by STOP
+ * @read: events read
+ * @lateness: events by the bits of how late they were made, in ns
  */
 struct twdev_counts {
 	u64	moved;
@@ -130,7 +143,9 @@ struct twdev_counts {
 	u64	withdrawn;
 	u64	ended;
 	u64	fired;
-	u64	extended;
+	u64	looks;
+	u64	kicks;
+	u64	dropped;
 	u64	unprocessed;
 	u64	read;
 	u64	lateness[TWHEEL_LATENESS];
@@ -149,7 +164,8 @@ struct twdev_counts {
  * @op_flags: flags that ARM and MOD must have: TWHEEL_F_ABS on CLOCK_REALTIME; constant
  *	once @begun
  * @nr_ready: length of @ready. Tasks that wait read it without @lock
- * @live: records that are ARMED, READY or STOPPED
+ * @live: records whose id can be used, see twdev_is_live()
+ * @nr_cells: how many of these are cells
  * @max: limit of @live; constant once @begun
  * @slack_us: slack of timeouts that name none; constant once @begun
  * @nr_chunks: entries of @chunks in use. Changes under @lock and @grow
@@ -161,8 +177,8 @@ struct twdev_counts {
  *	twdev_absent. Changes under @lock and @grow
  * @generations: for each entry that is twdev_absent, the generation that the ids of its
  *	records go on with; under @grow
- * @words: by index / TWDEV_PER_WORDS: a page of touch words, or NULL; the table as a
- *	whole is NULL before the first. Entries are added under @lock and @grow
+ * @cells: by index / TWDEV_PER_CELLS: a page of cells, or NULL; the table as a whole is
+ *	NULL before the first. Entries are added under @lock and @grow
  * @free: the first record that is FREE, or NULL
  * @ready: records that are READY, in the order they fired
  * @unprocessed: records that are STOPPED, but for those that STOP is sorting
@@ -176,7 +192,7 @@ struct twdev_counts {
  * @offsets_ns: by clock, what @offset_ns would be; constant
  * @counts: what has happened so far
  * @trimmed: records that had ended when twdev_trim() looked last; under @grow
- * @spare: as @free, for records that have no words and were in the way of an ARM
+ * @spare: as @free, for records that can be no cells and were in the way of an ARM
  * @grow: one task at a time adds pages or gives them back
  * @stopping: one STOP at a time
  */
@@ -191,6 +207,7 @@ struct twdev_file {
 	u32			op_flags;
 	u32			nr_ready;
 	u32			live;
+	u32			nr_cells;
 	u32			max;
 	u32			slack_us;
 	u32			nr_chunks;
@@ -199,7 +216,7 @@ struct twdev_file {
 	u32			absent_from;
 	struct twdev_chunk	**chunks;
 	u32			*generations;
-	u64			**words;
+	struct twheel_cell	**cells;
 	struct twdev_record	*free;
 	struct list_head	ready;
 	struct list_head	unprocessed;
@@ -213,7 +230,7 @@ struct twdev_file {
 	struct twdev_counts	counts;
 	u64			trimmed;
 	struct twdev_record	*spare;
-	struct mutex		grow;		/* chunks, words */
+	struct mutex		grow;		/* chunks, cells */
 	struct mutex		stopping;	/* STOP */
 };
 
@@ -254,8 +271,7 @@ static inline struct twdev_record *twdev_record_at(struct twdev_file *f, u32 ind
 /* Can its id be used? */
 static inline bool twdev_is_live(const struct twdev_record *r)
 {
-	return r->state == TWDEV_ARMED || r->state == TWDEV_READY ||
-	       r->state == TWDEV_STOPPED;
+	return r->state >= TWDEV_ARMED;
 }
 
 /* The live record of @id, or NULL. */
@@ -266,47 +282,40 @@ static inline struct twdev_record *twdev_find(struct twdev_file *f, u64 id)
 	return r && r->id == id && twdev_is_live(r) ? r : NULL;
 }
 
-/* Pages of words that a file can have; constant once it has begun. */
-static inline u32 twdev_max_words(const struct twdev_file *f)
+static inline bool twdev_is_cell(const struct twdev_record *r)
 {
-	return DIV_ROUND_UP(f->max, TWDEV_PER_WORDS);
+	return r->flags & TWHEEL_F_CELL;
 }
 
-/* Indices below it have words. */
-static inline u32 twdev_touchable(const struct twdev_file *f)
+/* Pages of cells that a file can have; constant once it has begun. */
+static inline u32 twdev_max_cell_pages(const struct twdev_file *f)
 {
-	return twdev_max_words(f) * TWDEV_PER_WORDS;
+	return DIV_ROUND_UP(f->max, TWDEV_PER_CELLS);
 }
 
-/* Where user space extends the timeout with @index, or NULL if there is no page yet. */
-static inline u64 *twdev_word(const struct twdev_file *f, u32 index)
+/* Records with an index below it can be cells. */
+static inline u32 twdev_max_cells(const struct twdev_file *f)
 {
-	u32 page = index / TWDEV_PER_WORDS;
+	return twdev_max_cell_pages(f) * TWDEV_PER_CELLS;
+}
+
+/* The cell with @index, or NULL if there is no page yet. */
+static inline struct twheel_cell *twdev_cell(const struct twdev_file *f, u32 index)
+{
+	u32 page = index / TWDEV_PER_CELLS;
 
 	lockdep_assert_held(&f->lock);
-	if (!f->words || page >= twdev_max_words(f) || !f->words[page])
+	if (!f->cells || page >= twdev_max_cell_pages(f) || !f->cells[page])
 		return NULL;
-	return &f->words[page][index % TWDEV_PER_WORDS];
+	return &f->cells[page][index % TWDEV_PER_CELLS];
 }
 
-/* The record that an ARM would get, or that a MOD is for; NULL if there is none. */
-static inline struct twdev_record *twdev_target(struct twdev_file *f, const struct twheel_op *op)
+/* Is this an ARM of a cell, and the first free record has none? */
+static inline bool twdev_lacks_cell(struct twdev_file *f, const struct twheel_op *op)
 {
-	lockdep_assert_held(&f->lock);
-	if (op->opcode != TWHEEL_OP_ARM)
-		return twdev_find(f, op->id);
-	return f->free;
-}
-
-/* Does an ARM or MOD that has been checked need a word, and there is none? */
-static inline bool twdev_lacks_word(struct twdev_file *f, const struct twheel_op *op)
-{
-	struct twdev_record *r;
-
-	if (likely(!(op->flags & TWHEEL_F_TOUCH)) || f->stopped)
+	if (likely(!(op->flags & TWHEEL_F_CELL)))
 		return false;
-	r = twdev_target(f, op);
-	return r && !twdev_word(f, twdev_index(r));
+	return f->free && !twdev_cell(f, twdev_index(f->free));
 }
 
 /* Why no ARM is admitted, or 0. */
@@ -326,7 +335,7 @@ static inline struct twdev_record *twdev_find_free(struct twdev_file *f,
 	lockdep_assert_held(&f->lock);
 	if (ret)
 		return ERR_PTR(ret);
-	return twdev_lacks_word(f, op) ? NULL : f->free;
+	return twdev_lacks_cell(f, op) ? NULL : f->free;
 }
 
 /* The record that was found for an ARM is for it. Arming it is left to the caller. */
@@ -415,25 +424,10 @@ static __always_inline u64 twdev_deadline(const struct twdev_file *f, u32 flags,
 	return twdev_from_base(expires_ns, now_ns);
 }
 
-/* The deadline of an ARMED record, or what its word says if that is later. */
-static inline u64 twdev_extended_deadline(const struct twdev_file *f, const struct twdev_record *r)
+/* The interval of a live record. */
+static inline u64 twdev_interval_ns(const struct twdev_record *r)
 {
-	u64 word_ns;
-
-	lockdep_assert_held(&f->lock);
-	if (likely(!(r->flags & TWHEEL_F_TOUCH)))
-		return r->t.expires;
-	/* Written by user space at any time: see "Touch words". */
-	word_ns = READ_ONCE(*twdev_word(f, twdev_index(r)));
-	if (word_ns > S64_MAX)
-		return r->t.expires;
-	return max(r->t.expires, twdev_from_user_ns(f, word_ns));
-}
-
-static inline void twdev_write_word(const struct twdev_file *f, const struct twdev_record *r,
-				    u64 expires_ns)
-{
-	WRITE_ONCE(*twdev_word(f, twdev_index(r)), twdev_to_user_ns(f, expires_ns));
+	return twdev_is_cell(r) ? 0 : r->interval_ns;
 }
 
 /* Queueing */
@@ -507,26 +501,9 @@ static inline bool twdev_is_plain(const struct twdev_file *f)
 	return smp_load_acquire(&f->plain);
 }
 
-/*
- * What becomes of a record that is ARMED but not in the wheel, since it is on its way
- * to the sink: does an event? After a MOD it has not fired again.
- */
-static inline bool twdev_has_fired(struct twdev_file *f, const struct twdev_record *r)
+/* What remains to @deadline, on the wheel's clock. */
+static inline u64 twdev_remaining(u64 deadline, u64 now_ns)
 {
-	if (r->rearm)
-		return false;
-	return !(r->flags & TWHEEL_F_TOUCH) ||
-	       twdev_extended_deadline(f, r) <= twheel_now(f->wheel);
-}
-
-static inline u64 twdev_remaining(const struct twdev_file *f, const struct twdev_record *r,
-				  u64 now_ns)
-{
-	u64 deadline;
-
-	if (r->state != TWDEV_ARMED)
-		return 0;
-	deadline = twdev_extended_deadline(f, r);
 	return deadline > now_ns ? deadline - now_ns : 0;
 }
 
@@ -544,10 +521,31 @@ int twdev_ioctl_trim(struct twdev_file *f);
 int twdev_init_pages(void);
 void twdev_exit_pages(void);
 
-/* twheel_words.c */
-int twdev_add_words(struct twdev_file *f, unsigned long page);
-void twdev_free_words(struct twdev_file *f, u64 **words, u32 nr);
+/* twheel_cells.c */
+int twdev_add_cells(struct twdev_file *f, unsigned long page);
+void twdev_free_cells(struct twdev_file *f, struct twheel_cell **cells, u32 nr);
 int twdev_mmap(struct file *file, struct vm_area_struct *vma);
+void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
+		    u64 now_ns);
+int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
+		   u64 now_ns);
+int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns);
+int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r);
+bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns);
+bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r);
+void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r);
+u32 twdev_cell_state(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
+		     u64 *remaining_ns);
+
+/* The state of a live record, TWHEEL_STATE_*, and what remains to its deadline. */
+static inline u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r,
+				u64 now_ns, u64 *remaining_ns)
+{
+	if (unlikely(twdev_is_cell(r)))
+		return twdev_cell_state(f, r, now_ns, remaining_ns);
+	*remaining_ns = r->state == TWDEV_ARMED ? twdev_remaining(r->t.expires, now_ns) : 0;
+	return r->state == TWDEV_ARMED ? TWHEEL_STATE_PENDING : TWHEEL_STATE_READY;
+}
 
 /* twheel_ops.c */
 int twdev_ioctl_op(struct twdev_file *f, u32 opcode, struct twheel_op __user *uop);
@@ -564,6 +562,7 @@ __poll_t twdev_poll(struct file *file, poll_table *wait);
 
 /* twheel_stop.c */
 void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 deadline);
+void twdev_stop_record(struct twdev_file *f, struct twdev_record *r);
 int twdev_ioctl_stop(struct twdev_file *f);
 
 #endif /* _TWHEEL_DEV_H */

@@ -14,6 +14,16 @@
  * is never 0.
  *
  *
+ * Cells
+ *
+ * The event of a cell is withdrawn when a user exchanges the word. read() finds that out
+ * after it has copied the event: the compare-exchange in twdev_read_cell() fails. Then the
+ * record leaves the queue, and the events behind it, which were copied with it, are copied
+ * anew in its place. So an event counts as unread until a read() or a KICK meets it:
+ * poll() may report EPOLLIN when read() has nothing to return. The sink wakes pollers for
+ * every event, not only for the first unread one, which edge-triggered epoll needs.
+ *
+ *
  * Waiting
  *
  * The sink counts the event (@nr_ready, under the lock), then wakes. A reader is
@@ -39,55 +49,48 @@ static void twdev_count_lateness(struct twdev_file *f, u64 late_ns)
 	f->counts.lateness[min(fls64(late_ns), TWHEEL_LATENESS - 1)]++;
 }
 
-/* One that does not fire, or not yet, has been taken off the list of the sink. */
-static void twdev_turn_away(struct twdev_file *f, struct twdev_record *r, u64 deadline)
+/* The record, in the list of the sink, has fired. */
+static inline void twdev_fire(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
 {
-	if (r->state == TWDEV_DROPPED) {
-		twheel_accept(&r->t);
-		twdev_recycle(f, r);
-	} else if (f->stopped) {
-		twheel_accept(&r->t);
-		twdev_leave_unprocessed(f, r, deadline);
-	} else if (r->rearm) {
-		r->rearm = false;
-		twheel_accept(&r->t);
-		twdev_queue_alone(f, r, r->t.expires);
-	} else {
-		f->counts.extended++;
-		twheel_extend(&r->t, deadline, twdev_slack_ns(r));
-	}
-}
-
-/* A record that is not just ARMED has arrived in the sink. Returns whether it fires. */
-static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
-{
-	u64 deadline = twdev_extended_deadline(f, r);
-
-	if (r->state == TWDEV_ARMED && !r->rearm && deadline <= now_ns) {
-		/* Its word has passed as well: what it has been extended to is what is due. */
-		r->t.expires = deadline;
-		return true;
-	}
-	list_del(&r->t.entry);
-	twdev_turn_away(f, r, deadline);
-	return false;
-}
-
-/*
- * A record of this file has arrived in the sink. Returns 1 if that makes an event:
- * the record is still in the list then.
- */
-static inline int twdev_arrive(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
-{
-	lockdep_assert_held(&f->lock);
-	if (unlikely(r->state != TWDEV_ARMED || r->rearm || r->flags & TWHEEL_F_TOUCH) &&
-	    !twdev_arrive_other(f, r, now_ns))
-		return 0;
 	twheel_accept(&r->t);
 	r->state = TWDEV_READY;
 	r->fired_ns = now_ns;
 	twdev_count_lateness(f, now_ns > r->t.expires ? now_ns - r->t.expires : 0);
-	return 1;
+}
+
+/* A record that is not just ARMED has arrived in the sink. Returns whether it has fired. */
+static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
+{
+	if (r->state == TWDEV_QUEUED && !f->stopped) {
+		if (!twdev_look(f, r, &now_ns))
+			return false;
+		twdev_fire(f, r, now_ns);
+		return true;
+	}
+	list_del(&r->t.entry);
+	twheel_accept(&r->t);
+	if (r->state == TWDEV_DROPPED) {
+		twdev_recycle(f, r);
+	} else if (f->stopped) {
+		twdev_stop_record(f, r);
+	} else {
+		r->rearm = false;
+		twdev_queue_alone(f, r, r->t.expires);
+	}
+	return false;
+}
+
+/*
+ * A record of this file has arrived in the sink. Returns whether it has fired: it is
+ * still in the list then.
+ */
+static inline bool twdev_arrive(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
+{
+	lockdep_assert_held(&f->lock);
+	if (unlikely(r->state != TWDEV_ARMED || r->rearm))
+		return twdev_arrive_other(f, r, now_ns);
+	twdev_fire(f, r, now_ns);
+	return true;
 }
 
 /* Take over the records at the front of @expired that are of one file. */
@@ -141,11 +144,18 @@ static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r
 {
 	u64 count;
 
+	if (twdev_is_cell(r)) {
+		event->expires_ns = r->word;
+		if (!f->stopped)
+			event->flags &= ~TWHEEL_EV_LAST;
+	}
 	if (r->unprocessed) {
 		event->count = 0;
 		event->flags |= TWHEEL_EV_UNPROCESSED;
 		return;
 	}
+	if (!r->interval_ns || twdev_is_cell(r))
+		return;
 	count = twdev_count_periods(f, r);
 	event->expires_ns = twdev_to_user_ns(f, r->t.expires + (count - 1) * r->interval_ns);
 	event->count = count;
@@ -164,7 +174,7 @@ static void twdev_make_event(struct twdev_file *f, const struct twdev_record *r,
 		.count		= 1,
 		.flags		= TWHEEL_EV_LAST,
 	};
-	if (unlikely(r->interval_ns || r->unprocessed))
+	if (unlikely(r->interval_ns || r->flags || r->unprocessed))
 		twdev_amend_event(f, r, event);
 }
 
@@ -197,53 +207,75 @@ static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 
 	twdev_queue_record(f, r, arms);
 }
 
-/* @events, of the records at the front of the queue, have been read. */
-static void twdev_consume(struct twdev_file *f, const struct twheel_event *events,
-			  unsigned int nr)
+/*
+ * @events, of the records at the front of the queue, have been copied. Takes these
+ * records off the queue, up to and with the first whose event turns out to be withdrawn.
+ * Returns how many events have been read: those before it.
+ */
+static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_event *events,
+				  unsigned int nr)
 {
 	struct list_head *pos = f->ready.next, *next;
 	struct twheel_timeout *timeouts[TWDEV_EVENTS_CHUNK];
 	struct twdev_arms arms = { .timeouts = timeouts };
+	bool withdrawn = false;
 	unsigned int i;
 
-	if (!nr)
-		return;
-	f->counts.read += nr;
-	twdev_count_unready(f, nr);
-	for (i = 0; i < nr; i++, pos = next) {
+	for (i = 0; i < nr && !withdrawn; i++, pos = next) {
 		struct twdev_record *r = twdev_record_of(pos);
 
 		next = pos->next;
-		if (likely(events[i].flags & TWHEEL_EV_LAST)) {
+		if (unlikely(twdev_is_cell(r))) {
+			withdrawn = !twdev_read_cell(f, r);
+		} else if (likely(events[i].flags & TWHEEL_EV_LAST)) {
 			f->counts.ended++;
 			twdev_end_record(f, r);
 		} else {
 			twdev_next_period(f, r, events[i].count, &arms);
 		}
 	}
+	if (!i)
+		return 0;
 	/* All before @pos are elsewhere now. */
 	__list_del(&f->ready, pos);
+	twdev_count_unready(f, i);
 	twdev_arm_all(f, &arms);
+	f->counts.read += i - withdrawn;
+	return i - withdrawn;
 }
 
-/* One chunk. Returns the records copied, and in @want those there were to copy. */
-static unsigned int twdev_read_chunk(struct twdev_file *f, struct iov_iter *to,
-				     unsigned int *want)
+/**
+ * struct twdev_portion - what one hold of the lock has read
+ * @read: events
+ * @fault: not all that was to be copied could be
+ * @more: there may be more events
+ */
+struct twdev_portion {
+	unsigned int	read;
+	bool		fault;
+	bool		more;
+};
+
+static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_iter *to)
 {
 	struct twheel_event events[TWDEV_EVENTS_CHUNK];
 	size_t room = iov_iter_count(to) / sizeof(*events);
-	size_t copied;
+	struct twdev_portion portion;
+	unsigned int want, copied;
+	size_t bytes;
 
 	spin_lock(&f->lock);
-	*want = twdev_peek(f, events, min_t(size_t, room, TWDEV_EVENTS_CHUNK));
+	want = twdev_peek(f, events, min_t(size_t, room, TWDEV_EVENTS_CHUNK));
 	pagefault_disable();
-	copied = copy_to_iter(events, *want * sizeof(*events), to);
+	bytes = copy_to_iter(events, want * sizeof(*events), to);
 	pagefault_enable();
-	iov_iter_revert(to, copied % sizeof(*events));
-	copied /= sizeof(*events);
-	twdev_consume(f, events, copied);
+	copied = bytes / sizeof(*events);
+	portion.read = twdev_consume(f, events, copied);
 	spin_unlock(&f->lock);
-	return copied;
+	iov_iter_revert(to, bytes - portion.read * sizeof(*events));
+	portion.fault = copied < want && portion.read == copied;
+	portion.more = portion.read < want || want == TWDEV_EVENTS_CHUNK;
+	return portion;
 }
 
 /*
@@ -262,18 +294,18 @@ static bool twdev_can_write(struct iov_iter *to)
 /* As many events as there are and as fit: how many, or why there is none. */
 static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 {
-	unsigned int want, got;
+	struct twdev_portion portion;
 	int nr = 0;
 
 	do {
-		got = twdev_read_chunk(f, to, &want);
-		nr += got;
-		if (got < want && !twdev_can_write(to))
+		portion = twdev_read_portion(f, to);
+		nr += portion.read;
+		if (portion.fault && !twdev_can_write(to))
 			return nr ?: -EFAULT;
-		if (want && signal_pending(current))
+		if (portion.more && signal_pending(current))
 			return nr ?: -ERESTARTSYS;
 		cond_resched();
-	} while (got < want || want == TWDEV_EVENTS_CHUNK);
+	} while (portion.more);
 	return nr;
 }
 

@@ -14,7 +14,7 @@
  *	ARM, run	twdev_run_plain()	twdev_run_arms()
  *	CANCEL, alone	twdev_cancel_id()	twdev_run_cancels(), a run of one
  *	CANCEL, run	twdev_run_drops()	twdev_run_cancels()
- *	MOD, GET	-			twdev_mod_op(), twdev_get_op()
+ *	MOD, GET, KICK	-			twdev_mod_op(), twdev_get_op(), twdev_kick()
  *
  * A plain operation that cannot be carried out in place begins anew as one that is copied:
  * a page is missing, there is no free record, or the timeout is not pending.
@@ -51,16 +51,20 @@ static inline int twdev_check_times(const struct twdev_file *f, const struct twh
 {
 	if (op->flags & ~TWDEV_ARM_FLAGS || f->op_flags & ~op->flags)
 		return -EINVAL;
-	if (op->expires_ns > S64_MAX || op->interval_ns > S64_MAX)
+	if (op->expires_ns > S64_MAX &&
+	    !(op->flags & TWHEEL_F_CELL && op->expires_ns == TWHEEL_CELL_IDLE))
+		return -EINVAL;
+	if (op->interval_ns > S64_MAX)
 		return -EINVAL;
 	if (op->slack_us && op->flags & TWHEEL_F_EXACT)
 		return -EINVAL;
 	if (!op->interval_ns)
 		return op->repeat || op->flags & TWHEEL_F_FIXED_DELAY ? -EINVAL : 0;
-	return op->flags & TWHEEL_F_TOUCH ? -EINVAL : 0;
+	return op->flags & TWHEEL_F_CELL ? -EINVAL : 0;
 }
 
-static inline int twdev_check_cancel(const struct twheel_op *op)
+/* For CANCEL and KICK. */
+static inline int twdev_check_id_alone(const struct twheel_op *op)
 {
 	u32 extras = op->flags | op->repeat | op->slack_us | op->reserved;
 
@@ -82,6 +86,8 @@ static int twdev_check_op(const struct twdev_file *f, const struct twheel_op *op
 		return twdev_check_times(f, op);
 	case TWHEEL_OP_GET:
 		return op->flags || op->slack_us ? -EINVAL : 0;
+	case TWHEEL_OP_KICK:
+		return twdev_check_id_alone(op);
 	default:
 		return -EINVAL;
 	}
@@ -95,17 +101,16 @@ static inline u32 twdev_slack_of(const struct twdev_file *f, const struct twheel
 	return f->slack_us;
 }
 
-/* All that ARM and MOD set, but for t.expires. */
+/* All that ARM and MOD set, but for the deadline, and for interval_ns of a cell. */
 static inline void twdev_fill(struct twdev_file *f, struct twdev_record *r,
-			      const struct twheel_op *op, u64 expires_ns)
+			      const struct twheel_op *op)
 {
 	r->t.data = op->cookie;
-	r->interval_ns = op->interval_ns;
 	r->repeat = op->repeat;
 	r->t.tag = twdev_slack_of(f, op);
-	r->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH);
-	if (unlikely(r->flags & TWHEEL_F_TOUCH))
-		twdev_write_word(f, r, expires_ns);
+	r->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL);
+	if (likely(!twdev_is_cell(r)))
+		r->interval_ns = op->interval_ns;
 }
 
 /**
@@ -135,35 +140,55 @@ static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct 
 	r->unprocessed = false;
 }
 
-/* Returns 0 or TWHEEL_WITHDRAWN for a live record, which is live no more. */
-static int __twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
+/*
+ * Take a live record, which ends, out of the list that it is in. Returns true if it had
+ * fired. Had a MOD come on its way to the sink, it has not.
+ */
+static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
 {
-	if (r->state == TWDEV_READY || r->state == TWDEV_STOPPED) {
-		if (r->state == TWDEV_READY)
-			twdev_unready(f, r);
-		else
-			list_del(&r->t.entry);
-		twdev_end_record(f, r);
-		return TWHEEL_WITHDRAWN;
+	bool fired = r->state == TWDEV_READY || r->state == TWDEV_STOPPED;
+
+	if (r->state == TWDEV_READY)
+		twdev_unready(f, r);
+	else if (r->state == TWDEV_STOPPED)
+		list_del(&r->t.entry);
+	else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
+		r->state = TWDEV_DROPPED;
+		f->live--;
+		return !r->rearm;
 	}
-	if (likely(twheel_cancel(&r->t))) {
-		twdev_end_record(f, r);
-		return 0;
-	}
-	r->state = TWDEV_DROPPED;
-	f->live--;
-	return twdev_has_fired(f, r) ? TWHEEL_WITHDRAWN : 0;
+	twdev_end_record(f, r);
+	return fired;
 }
 
-static int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
+/* One that is not pending in the wheel, or a cell. */
+static noinline int twdev_cancel_other(struct twdev_file *f, struct twdev_record *r)
 {
-	int ret = __twdev_cancel_record(f, r);
+	int ret = 0;
 
-	if (ret)
+	if (twdev_is_cell(r)) {
+		ret = twdev_disarm_cell(f, r);
+		twdev_remove(f, r);
+	} else if (twdev_remove(f, r)) {
+		ret = TWHEEL_WITHDRAWN;
+	}
+	if (!ret)
+		f->counts.cancelled++;
+	else if (ret == TWHEEL_WITHDRAWN)
 		f->counts.withdrawn++;
 	else
-		f->counts.cancelled++;
+		f->counts.ended++;
 	return ret;
+}
+
+/* End a live record. Returns the outcome. */
+static int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
+{
+	if (unlikely(r->state != TWDEV_ARMED || !twheel_cancel(&r->t)))
+		return twdev_cancel_other(f, r);
+	twdev_end_record(f, r);
+	f->counts.cancelled++;
+	return 0;
 }
 
 static int twdev_cancel_id(struct twdev_file *f, u64 id)
@@ -176,16 +201,19 @@ static int twdev_cancel_id(struct twdev_file *f, u64 id)
 static int twdev_mod_op(struct twdev_file *f, const struct twheel_op *op, u64 now_ns)
 {
 	struct twdev_record *r = twdev_find(f, op->id);
-	u64 expires_ns = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
-	bool has_fired;
+	u64 expires_ns;
 
 	if (unlikely(f->stopped))
 		return -ESHUTDOWN;
 	if (!r)
 		return -ENOENT;
-	has_fired = twdev_has_fired(f, r);
+	if (unlikely(twdev_is_cell(r) != !!(op->flags & TWHEEL_F_CELL)))
+		return -EINVAL;
 	f->counts.moved++;
-	twdev_fill(f, r, op, expires_ns);
+	twdev_fill(f, r, op);
+	if (unlikely(twdev_is_cell(r)))
+		return twdev_mod_cell(f, r, op, now_ns);
+	expires_ns = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
 	if (r->state == TWDEV_READY) {
 		twdev_unready(f, r);
 		twdev_queue_alone(f, r, expires_ns);
@@ -193,10 +221,12 @@ static int twdev_mod_op(struct twdev_file *f, const struct twheel_op *op, u64 no
 	}
 	if (twheel_mod_slack(&r->t, expires_ns, twdev_slack_ns(r)) >= 0)
 		return 0;
-	/* On its way to the sink, which will arm it. */
+	/* On its way to the sink, which will arm it. After an earlier MOD it had not fired. */
 	r->t.expires = expires_ns;
+	if (r->rearm)
+		return 0;
 	r->rearm = true;
-	return has_fired ? TWHEEL_WITHDRAWN : 0;
+	return TWHEEL_WITHDRAWN;
 }
 
 static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
@@ -206,18 +236,24 @@ static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 	if (!r)
 		return -ENOENT;
 	op->cookie = r->t.data;
-	op->interval_ns = r->interval_ns;
 	op->repeat = r->repeat;
-	op->expires_ns = twdev_remaining(f, r, now_ns);
+	twdev_observe(f, r, now_ns, &op->expires_ns);
+	op->interval_ns = twdev_interval_ns(r);
 	return 0;
 }
 
-/* A MOD or GET that has been checked. */
+/* A MOD, GET or KICK that has been checked. */
 static int twdev_apply(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 {
 	lockdep_assert_held(&f->lock);
-	return op->opcode == TWHEEL_OP_MOD ? twdev_mod_op(f, op, now_ns) :
-					     twdev_get_op(f, op, now_ns);
+	switch (op->opcode) {
+	case TWHEEL_OP_MOD:
+		return twdev_mod_op(f, op, now_ns);
+	case TWHEEL_OP_GET:
+		return twdev_get_op(f, op, now_ns);
+	default:
+		return twdev_kick(f, op->id, now_ns);
+	}
 }
 
 /*
@@ -294,7 +330,7 @@ fault:
 	return true;
 }
 
-/* Get the id of a CANCEL that passes twdev_check_cancel(). True also if it does not. */
+/* Get the id of a CANCEL that passes twdev_check_id_alone(). True also if it does not. */
 static __always_inline bool twdev_load_cancel(u64 *id, const struct twheel_op __user *uop)
 {
 	if (twdev_is_not(TWHEEL_OP_CANCEL, &uop->opcode) || twdev_is_not(0, &uop->flags) ||
@@ -390,7 +426,7 @@ struct twdev_batch {
 
 /*
  * A run of ARMs at the front of @ops, in one go. Returns how many are done: up to
- * an operation of another kind, or one that needs a record, a word or a page of user
+ * an operation of another kind, or one that needs a record, a cell or a page of user
  * memory and there is none.
  */
 static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
@@ -420,8 +456,13 @@ static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u
 		if (unlikely(!f->begun))
 			twdev_begin(f);
 		op->id = r->id;
+		twdev_fill(f, r, op);
+		if (unlikely(twdev_is_cell(r))) {
+			twdev_arm_all(f, &arms);
+			twdev_arm_cell(f, r, op, now_ns);
+			continue;
+		}
 		r->t.expires = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
-		twdev_fill(f, r, op, r->t.expires);
 		twdev_queue_record(f, r, &arms);
 	}
 	twdev_arm_all(f, &arms);
@@ -439,7 +480,7 @@ static void twdev_finish_cancels(struct twdev_file *f, struct twheel_op *op,
 		if (op->result)
 			continue;
 		nr--;
-		if (*timeouts++ || !twdev_has_fired(f, twdev_record_at(f, op->id)))
+		if (*timeouts++ || twdev_record_at(f, op->id)->rearm)
 			continue;
 		op->result = TWHEEL_WITHDRAWN;
 		f->counts.cancelled--;
@@ -481,7 +522,7 @@ static u32 twdev_run_cancels(struct twdev_file *f, struct twheel_op *ops, u32 nr
 	for (i = 0; i < nr && ops[i].opcode == TWHEEL_OP_CANCEL; i++) {
 		struct twheel_op *op = &ops[i];
 
-		op->result = twdev_check_cancel(op);
+		op->result = twdev_check_id_alone(op);
 		if (unlikely(op->result))
 			continue;
 		r = twdev_record_at(f, op->id);
@@ -521,11 +562,8 @@ static u32 twdev_run_ops(struct twdev_file *f, struct twheel_op *ops, u32 nr, u6
 			continue;
 		}
 		op->result = twdev_check_op(f, op);
-		if (!op->result) {
-			if (twdev_lacks_word(f, op))
-				break;
+		if (!op->result)
 			op->result = twdev_apply(f, op, now_ns);
-		}
 		i++;
 	}
 	return i;
@@ -546,7 +584,8 @@ static int twdev_help(struct twdev_file *f, const struct twheel_op *op,
 static u64 twdev_time_for(const struct twdev_file *f, const struct twheel_op *op, bool alone)
 {
 	/* Reading the clock is dear. */
-	if (alone && (op->flags & TWHEEL_F_ABS || op->opcode == TWHEEL_OP_CANCEL))
+	if (alone && ((op->flags & (TWHEEL_F_ABS | TWHEEL_F_CELL)) == TWHEEL_F_ABS ||
+		      op->opcode == TWHEEL_OP_CANCEL))
 		return 0;
 	return twheel_now(f->wheel);
 }

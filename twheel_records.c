@@ -22,7 +22,7 @@
  * on with a generation that no id of the old page has had.
  *
  * A record that has used up its generations is in no free list, so its page stays until
- * release. Pages of touch words stay, too: they may be mapped.
+ * release. Pages of cells stay, too: they may be mapped.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -276,8 +276,8 @@ static int twdev_next_chunk(struct twdev_file *f, u32 *nr)
 	return 0;
 }
 
-/* Add a chunk. An ARM that needs a word needs an index that has one. */
-static int twdev_add_chunk(struct twdev_file *f, bool touch)
+/* Add a chunk. An ARM of a cell needs an index that has one. */
+static int twdev_add_chunk(struct twdev_file *f, bool cell)
 {
 	struct twdev_chunk *chunk;
 	struct twdev_record *last;
@@ -287,7 +287,7 @@ static int twdev_add_chunk(struct twdev_file *f, bool touch)
 	ret = twdev_next_chunk(f, &nr);
 	if (ret)
 		return ret;
-	if (touch && nr * TWDEV_PER_CHUNK >= twdev_touchable(f))
+	if (cell && nr * TWDEV_PER_CHUNK >= twdev_max_cells(f))
 		return -EAGAIN;
 	chunk = twdev_alloc_chunk(f, nr);
 	if (IS_ERR(chunk))
@@ -306,15 +306,15 @@ static int twdev_add_chunk(struct twdev_file *f, bool touch)
 	return 0;
 }
 
-/* Have the first free record be one for an ARM that needs a word, or for any other. */
-static void twdev_sort_free(struct twdev_file *f, bool touch)
+/* Have the first free record be one for an ARM of a cell, or for any other. */
+static void twdev_sort_free(struct twdev_file *f, bool cell)
 {
 	struct twdev_record *r;
 
 	lockdep_assert_held(&f->lock);
-	if (!touch && !f->free)
+	if (!cell && !f->free)
 		swap(f->free, f->spare);
-	while (touch && f->free && twdev_index(f->free) >= twdev_touchable(f)) {
+	while (cell && f->free && twdev_index(f->free) >= twdev_max_cells(f)) {
 		r = f->free;
 		f->free = r->next_free;
 		r->next_free = f->spare;
@@ -324,25 +324,22 @@ static void twdev_sort_free(struct twdev_file *f, bool touch)
 
 static int __twdev_grow(struct twdev_file *f, const struct twheel_op *op)
 {
-	bool arm = op->opcode == TWHEEL_OP_ARM, touch = op->flags & TWHEEL_F_TOUCH;
-	struct twdev_record *r;
-	bool lacks_word;
+	bool cell = op->flags & TWHEEL_F_CELL, has_record, lacks_cell;
 	u32 index = 0;
 
 	scoped_guard(spinlock, &f->lock) {
-		if (arm)
-			twdev_sort_free(f, touch);
-		r = twdev_target(f, op);
-		lacks_word = twdev_lacks_word(f, op);
-		if (r)
-			index = twdev_index(r);
+		twdev_sort_free(f, cell);
+		has_record = f->free;
+		lacks_cell = twdev_lacks_cell(f, op);
+		if (has_record)
+			index = twdev_index(f->free);
 	}
-	if (lacks_word)
-		return twdev_add_words(f, index / TWDEV_PER_WORDS);
-	return r || !arm ? 0 : twdev_add_chunk(f, touch);
+	if (lacks_cell)
+		return twdev_add_cells(f, index / TWDEV_PER_CELLS);
+	return has_record ? 0 : twdev_add_chunk(f, cell);
 }
 
-/* Add what @op lacks, if somebody else has not done so. A trim may take its time. */
+/* Add what the ARM @op lacks, if no other task has done so. A trim may take its time. */
 int twdev_grow(struct twdev_file *f, const struct twheel_op *op)
 {
 	int ret;

@@ -5,8 +5,8 @@
  * From the moment that the file is @stopped, which is tested under the lock, no ARM and
  * no MOD has an effect, the sink queues nothing again, and no read() does. STOP then
  *
- *  1. takes out of the wheel what is pending, chunk by chunk. What has left the wheel
- *     already comes to the sink;
+ *  1. takes out of the wheel what is pending, chunk by chunk, and looks at the words of
+ *     cells. What has left the wheel already comes to the sink, which does the same;
  *  2. flushes the wheel: the sink has been there, and nothing is ARMED any more;
  *  3. sorts what is STOPPED by deadline;
  *  4. moves it to the event queue, which gets events from nobody else by now, so they
@@ -22,6 +22,9 @@
  * A fatal signal ends STOP after any portion. What is STOPPED is live and stays in
  * @unprocessed, in any order; the file stays @stopped. The next STOP begins with step 1
  * again. Steps 3 and 4 are for what is left.
+ *
+ * An idle cell ends in step 1. One whose word holds a deadline is STOPPED, and its word is
+ * FIRED, so that users can still withdraw the event.
  *
  * Events that come of STOP have count 0. A periodic timeout whose event was unread
  * counts up to the time of STOP, and ends with that event. A second STOP waits for the
@@ -48,7 +51,16 @@ void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 d
 	list_add_tail(&r->t.entry, &f->unprocessed);
 }
 
-/* Take what is pending in a chunk out of the wheel. False: there is no such. */
+/* Likewise, and the record had not fired. */
+void twdev_stop_record(struct twdev_file *f, struct twdev_record *r)
+{
+	if (twdev_is_cell(r))
+		twdev_stop_cell(f, r);
+	else
+		twdev_leave_unprocessed(f, r, r->t.expires);
+}
+
+/* Take what is pending in a chunk out of the wheel. False: there is no such chunk. */
 static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 {
 	struct twdev_record *r;
@@ -59,8 +71,10 @@ static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 		return false;
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
 		r = &f->chunks[chunk]->records[i];
-		if (r->state == TWDEV_ARMED && twheel_cancel(&r->t))
-			twdev_leave_unprocessed(f, r, twdev_extended_deadline(f, r));
+		if (r->state == TWDEV_PARKED ||
+		    ((r->state == TWDEV_ARMED || r->state == TWDEV_QUEUED) &&
+		     twheel_cancel(&r->t)))
+			twdev_stop_record(f, r);
 	}
 	return true;
 }

@@ -185,7 +185,7 @@ static void destroy_takes_out_what_is_pending(struct kunit *test)
 	f->wheel = NULL;
 	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
 	for (i = 0; i < ARRAY_SIZE(level_ticks); i++)
-		KUNIT_EXPECT_EQ(test, (int)TWHEEL_IDLE, (int)p[i].t.state);
+		KUNIT_EXPECT_EQ(test, (int)TWHEEL_INACTIVE, (int)p[i].t.state);
 }
 
 static void timeout_can_be_initialised_for_the_next_wheel(struct kunit *test)

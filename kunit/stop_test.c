@@ -547,7 +547,7 @@ static void stop_without_a_function_hands_back_to_nobody(struct kunit *test)
 
 	twheel_stop(r->p->f->wheel, NULL, NULL);
 	for (i = 0; i < r->n; i++)
-		KUNIT_ASSERT_EQ(test, (int)TWHEEL_IDLE, (int)r->p[i].t.state);
+		KUNIT_ASSERT_EQ(test, (int)TWHEEL_INACTIVE, (int)r->p[i].t.state);
 	twheel_stats(r->p->f->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, 300ULL, stats.stopped);
 	KUNIT_EXPECT_EQ(test, 0ULL, stats.pending);

@@ -12,17 +12,10 @@
  * Nothing fires early: a deadline is rounded up to the next tick. Absolute times
  * are those of the clock in the time namespace of whoever opened the device.
  *
- * mmap(MAP_SHARED) at offset 0, of at most max_timeouts * 8 bytes rounded up to a
- * page, shows the touch words: at the index that is the low half of an id, the
- * deadline of that timeout, an absolute time as a __u64. For a timeout that was armed
- * with TWHEEL_F_TOUCH the word is read when the deadline comes due: if it is later
- * than that, and at most INT64_MAX, the timeout is moved there and there is no event.
- * So an aligned atomic 64-bit store extends the timeout; no barrier is needed. One
- * that comes too late has no effect: the event is made. ARM and MOD write the word,
- * with the flag, before the timeout can fire; the last to write wins. A word goes with
- * the index: a store after the end of a timeout can extend the next one there. Pages of
- * words are made when they are needed: at a limit, access to one that no timeout with
- * the flag has needed yet raises SIGBUS.
+ * A cell is a timeout that is armed, moved and cancelled by one atomic exchange in
+ * shared memory. TWHEEL_F_CELL with ARM makes one. mmap(MAP_SHARED) at offset 0, of at
+ * most max_timeouts * sizeof(struct twheel_cell) rounded up to a page, shows the cells:
+ * the low half of an id is the index. struct twheel_cell has the protocol.
  *
  * TWHEEL_IOC_TRIM gives back the memory of timeouts that are over, which the context
  * would otherwise keep for those to come. It returns how many pages that were. The kernel
@@ -42,25 +35,61 @@
 #define TWHEEL_OP_MOD		2
 #define TWHEEL_OP_CANCEL	3
 #define TWHEEL_OP_GET		4
+#define TWHEEL_OP_KICK		5
 
 /* struct twheel_op, flags */
 #define TWHEEL_F_ABS		(1U << 0)	/* expires_ns is absolute */
 #define TWHEEL_F_FIXED_DELAY	(1U << 1)	/* the interval counts from read() */
-#define TWHEEL_F_TOUCH		(1U << 2)	/* the touch word can extend it */
+#define TWHEEL_F_CELL		(1U << 2)	/* a cell; MOD needs it for a cell, too */
 #define TWHEEL_F_EXACT		(1U << 3)	/* no slack, not that of the context either */
 
 /* struct twheel_op, result, and what an ioctl returns: a positive outcome of CANCEL, MOD */
 #define TWHEEL_WITHDRAWN	1	/* it had fired; its event will not be read */
+#define TWHEEL_IDLE		2	/* it was a cell that was not armed */
+
+/* struct twheel_cell, word. All values up to INT64_MAX are deadlines. */
+#define TWHEEL_CELL_FIRED	(~0ULL - 1)	/* fired; the event is unread */
+#define TWHEEL_CELL_IDLE	(~0ULL)		/* not armed; what users write */
+
+/**
+ * struct twheel_cell - one timeout in shared memory
+ * @word: up to INT64_MAX: the cell is armed, and this is its deadline, absolute ns on the
+ *	clock of the context. TWHEEL_CELL_FIRED: it has fired, and its event is unread. Any
+ *	other value: idle. Users write TWHEEL_CELL_IDLE; the kernel may write another idle
+ *	value, so test the range and never compare with TWHEEL_CELL_IDLE alone
+ * @look: written by the kernel: it looks at @word at this time or earlier; ~0: it does
+ *	not look until it is told to
+ *
+ * Both are accessed with single 64-bit atomic operations, sequentially consistent.
+ *
+ * To arm or move a cell, exchange @word with the deadline, then load @look. If @look is
+ * later than the deadline, call TWHEEL_OP_KICK; the arming counts from that call. If it
+ * fails, compare-exchange the deadline with TWHEEL_CELL_IDLE: success means that the arm
+ * has failed, failure that the kernel had taken it up before.
+ *
+ * To cancel a cell, exchange @word with TWHEEL_CELL_IDLE. To cancel one arming and no
+ * later one, compare-exchange its deadline with TWHEEL_CELL_IDLE.
+ *
+ * The old value of @word is the outcome of both. A deadline: it was pending. FIRED: its
+ * event was unread, and will not be read. Otherwise the cell was idle.
+ *
+ * A cell keeps its id and its index until CANCEL, CANCEL_ALL, STOP or the last close ends
+ * it, however often it is armed and fires. It is one live timeout all that time.
+ */
+struct twheel_cell {
+	__aligned_u64	word;
+	__aligned_u64	look;
+};
 
 /**
  * struct twheel_op - one operation on a timeout
  * @opcode: one of TWHEEL_OP_*
  * @flags: TWHEEL_F_* for ARM and MOD; 0 for the others
- * @id: the timeout, in: MOD, CANCEL, GET; out: ARM
+ * @id: the timeout, in: MOD, CANCEL, GET, KICK; out: ARM
  * @expires_ns: ARM, MOD: the deadline, from now, or with TWHEEL_F_ABS on the
- *	clock of the context; at most INT64_MAX. On CLOCK_REALTIME only absolute.
- *	GET, out: what remains to the deadline, or to the touch word if that is later;
- *	0 when the event is waiting to be read
+ *	clock of the context; at most INT64_MAX, or ~0 with TWHEEL_F_CELL: the cell is idle
+ *	then. On CLOCK_REALTIME only absolute. GET, out: what remains to the deadline, of a
+ *	cell to that in its word; 0 when the event is waiting to be read; ~0 for an idle cell
  * @interval_ns: ARM, MOD: from one deadline to the next, 0 for a single one; at most
  *	INT64_MAX. GET, out
  * @cookie: ARM, MOD: comes back in the event; GET, out
@@ -73,8 +102,11 @@
  *
  * What an operation does not take must be 0; what only comes out of it (id of ARM;
  * expires_ns, interval_ns, cookie and repeat of GET; result) is not looked at.
- * TWHEEL_F_FIXED_DELAY needs an interval, TWHEEL_F_TOUCH goes without one.
- * TWHEEL_F_EXACT goes without slack_us.
+ * TWHEEL_F_FIXED_DELAY needs an interval, TWHEEL_F_CELL goes without one.
+ * TWHEEL_F_EXACT goes without slack_us. MOD has TWHEEL_F_CELL for a cell, and for
+ * nothing else.
+ *
+ * KICK has the kernel look at the word of a cell. It makes no event itself.
  *
  * The ioctls of a single operation return its outcome, or fail with its errno. They write
  * what comes out of the operation, but not @result.
@@ -101,8 +133,8 @@ struct twheel_op {
  * @id: the timeout
  * @cookie: as given when it was armed
  * @expires_ns: the deadline it stands for, the last one if there are several;
- *	absolute. In a time namespace, one before the zero of the host's clock is
- *	reported as that zero
+ *	absolute. Of a cell: its word, as it was when it fired. In a time namespace, one
+ *	before the zero of the host's clock is reported as that zero, but for a cell's
  * @fired_ns: when it was taken out of the wheel, same clock, never before the first
  *	deadline it stands for; when it was stopped, with TWHEEL_EV_UNPROCESSED
  * @count: deadlines that the event stands for: those that have passed until it was
@@ -133,7 +165,7 @@ struct twheel_event {
  * @slots: slots per level
  * @levels: levels
  * @max_timeouts: most timeouts that this context may have live at once
- * @live: timeouts that are pending or have an unread event
+ * @live: timeouts that are pending or have an unread event, and cells
  * @ready: unread events
  * @flags: TWHEEL_INFO_*
  * @slack_us: slack of the timeouts that name none
@@ -236,7 +268,8 @@ struct twheel_uring_submit {
  * @reserved0: 0
  * @reserved: 0
  *
- * What is armed while it goes on may be cancelled or not.
+ * What is armed while it goes on may be cancelled or not. Idle cells end, too, and count
+ * in neither.
  */
 struct twheel_cancel_all {
 	__u64	cookie;
@@ -250,6 +283,7 @@ struct twheel_cancel_all {
 /* struct twheel_list_entry, state */
 #define TWHEEL_STATE_PENDING	1	/* will fire */
 #define TWHEEL_STATE_READY	2	/* has fired, or was stopped; its event is unread */
+#define TWHEEL_STATE_IDLE	3	/* a cell that is not armed */
 
 /**
  * struct twheel_list_entry - one timeout, as TWHEEL_IOC_LIST finds it
@@ -260,7 +294,7 @@ struct twheel_cancel_all {
  * @repeat: deadlines that have not been read yet; 0: no end, or no interval
  * @slack_us: as it was armed
  * @state: TWHEEL_STATE_*
- * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
+ * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
  */
 struct twheel_list_entry {
 	__u64	id;
@@ -308,12 +342,14 @@ struct twheel_list {
  * @moved: times that one was armed anew with MOD
  * @cancelled: timeouts that were cancelled while pending
  * @withdrawn: timeouts that were cancelled with their event unread
- * @ended: timeouts whose last event has been read
+ * @ended: timeouts whose last event has been read, and cells that ended idle
  * @fired: events made
- * @extended: times that a deadline was moved to the touch word when it came due
+ * @looks: times that the kernel has looked at the word of a cell because of the time
+ * @kicks: times that it has looked because of KICK
+ * @dropped: events of cells that were withdrawn through the word
  * @unprocessed: events made by TWHEEL_IOC_STOP
  * @read: events read
- * @live: timeouts that are pending or have an unread event
+ * @live: timeouts that are pending or have an unread event, and cells
  * @ready: unread events
  * @lateness: events by how late they were made: less than 2^n ns after the deadline
  *	and not less than 2^(n - 1), by n; the last one holds all that are later
@@ -329,13 +365,15 @@ struct twheel_stats {
 	__u64	withdrawn;
 	__u64	ended;
 	__u64	fired;
-	__u64	extended;
+	__u64	looks;
+	__u64	kicks;
+	__u64	dropped;
 	__u64	unprocessed;
 	__u64	read;
 	__u32	live;
 	__u32	ready;
 	__u64	lateness[TWHEEL_LATENESS];
-	__u64	reserved[8];
+	__u64	reserved[6];
 };
 
 #define TWHEEL_IOC_MAGIC	0xF7
@@ -352,5 +390,6 @@ struct twheel_stats {
 #define TWHEEL_IOC_LIST		_IOWR(TWHEEL_IOC_MAGIC, 0x09, struct twheel_list)
 #define TWHEEL_IOC_STATS	_IOR(TWHEEL_IOC_MAGIC, 0x0a, struct twheel_stats)
 #define TWHEEL_IOC_TRIM		_IO(TWHEEL_IOC_MAGIC, 0x0b)
+#define TWHEEL_IOC_KICK		_IOWR(TWHEEL_IOC_MAGIC, 0x0c, struct twheel_op)
 
 #endif /* _UAPI_LINUX_TWHEEL_H */

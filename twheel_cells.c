@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cells of /dev/twheel: timeouts that are armed and cancelled in shared memory
+ *
+ * A cell is a record with a word that user space maps. Users exchange the word to arm,
+ * move and cancel the cell. The kernel looks at the word when it must, not when it
+ * changes. The uapi header has the users' side of the protocol.
+ *
+ *	cell.word	a deadline: armed. FIRED: there is an event, and it is unread.
+ *			Any other value: idle. Both sides write it, only by exchange or
+ *			compare-exchange: the first change wins
+ *	cell.look	the time by which the kernel looks at the word again. ~0: never.
+ *			Only the kernel writes it, and it never reads it
+ *
+ * Words and looks are in the time of the opener's namespace. The deadline of a word is
+ * never converted back, so expires_ns of an event is exactly what the user wrote.
+ *
+ *
+ * States
+ *
+ *	QUEUED		in the wheel for t.expires, or on its way to the sink
+ *	PARKED		in no list. Nothing looks at the word until a call does
+ *	READY		on the event queue
+ *	STOPPED		had not fired when STOP came; on a list of STOP, and soon READY
+ *	DROPPED		cancelled on its way to the sink, which frees it
+ *
+ *	FREE -> PARKED		ARM
+ *	PARKED -> QUEUED	ARM, MOD, KICK: the word holds a deadline
+ *	QUEUED -> QUEUED	a look in the sink; MOD, KICK with an earlier deadline
+ *	QUEUED -> PARKED	a look: idle, and not used since the last look
+ *	QUEUED -> READY		a look: the deadline has passed
+ *	READY -> PARKED		read(); MOD, KICK: the event was withdrawn
+ *	QUEUED, PARKED -> STOPPED	STOP: the word holds a deadline
+ *	any -> FREE or DROPPED	CANCEL; STOP of an idle one; read() after STOP
+ *
+ * The cell of a record stays where it is for as long as the record lives. Whatever a call
+ * does to a record that is on its way to the sink, the sink looks at the word afterwards.
+ * So the call writes the word and leaves the rest to the sink.
+ *
+ * Two rules hold whenever the file's lock is free:
+ *
+ *  - a record that is not QUEUED has look == ~0;
+ *  - a record that is QUEUED has look >= t.expires, if it is not on its way to the sink.
+ *
+ * So a user who finds look <= his deadline knows that the kernel looks in time, and one
+ * who does not calls KICK.
+ *
+ *
+ * Barriers
+ *
+ * A user exchanges the word and then loads look, both sequentially consistent.
+ *
+ *	A  twdev_publish(), twdev_stop_cell(): store look, smp_mb(), load the word
+ *	B  twdev_look(), twdev_disarm_cell(): store look, (compare-)exchange the word
+ *	C  twdev_read_cell(): compare-exchange the word after the event has been copied
+ *	D  twdev_look() on CLOCK_REALTIME: load the word, smp_rmb(), read the clock
+ *
+ * A, arm against park or requeue:
+ *
+ *	CPU0 (user)				CPU1 (kernel)
+ *
+ *	word = xchg(&cell->word, deadline)	cell->look = t
+ *						smp_mb()
+ *	look = cell->look			word = cell->word
+ *
+ * CPU0 finds t, or CPU1 finds the deadline, or both. If CPU0 finds a look of before t, CPU1
+ * finds the deadline and queues the record for it if that is before t.
+ *
+ * B, arm or cancel against fire:
+ *
+ *	CPU0 (user)				CPU1 (kernel)
+ *
+ *	word = xchg(&cell->word, new)		cell->look = ~0
+ *	look = cell->look			cmpxchg(&cell->word, deadline, FIRED)
+ *
+ * If the exchange comes first, the compare-exchange fails and there is no event. If it comes
+ * second, it returns FIRED, and the load of look finds ~0: the user who arms calls KICK.
+ *
+ * C, cancel against read: the event has been read if the compare-exchange of read() finds
+ * FIRED. Otherwise the user's exchange has found FIRED: the event is withdrawn, and what was
+ * copied is overwritten or not counted.
+ *
+ * D: the clock may be stepped back before a user writes a word. A time that was read before
+ * the word could make that word fire early.
+ *
+ *
+ * Idle cells
+ *
+ * Most armings are cancelled, and the cell is armed again soon. So a look that finds the
+ * word idle does not park the record at once. It marks the word as seen, by an idle value of
+ * its own, and looks once more after @ahead_ns: as far away as the deadlines of this cell
+ * were when a call last published one. A program that arms again and again with about the
+ * same delay never calls KICK. A cell that is not used any more costs two looks.
+ *
+ *
+ * Memory
+ *
+ * The cells lie in pages, which are found in a table. The table is made with the first page
+ * and has its final size, for the indices below the limit. There are records above: in the
+ * last page of records, and where one more had to be made since some were on their way to
+ * the sink or had run out of generations. They can be no cells. An ARM with TWHEEL_F_CELL
+ * puts them aside (@spare), for those without it that find nothing else, and is refused as
+ * if at the limit when nothing below is free. A page is made when it is touched, or before
+ * its first cell, and stays until release. Mappings hold the file, so they end before it
+ * does; a page that is pinned for longer has a reference of its own.
+ *
+ *
+ * Trust
+ *
+ * Any word is at worst a wrong deadline of its owner. The kernel keeps to itself where a
+ * record is queued. No function here has a loop that a user could prolong: after a lost
+ * compare-exchange the kernel goes on with the word that it has found. FIRED without an
+ * event counts as idle. Who has a cell and writes a past deadline into it over and over
+ * gets a look in each pass of the wheel's thread; SECURITY.md has figures.
+ *
+ * 32-bit kernels would need a lock to read a word that is being written: they have no
+ * cells.
+ */
+#include <linux/slab.h>
+
+#include "twheel_dev.h"
+
+/* Never, in a look. */
+#define TWDEV_NO_LOOK		(~0ULL)
+
+/* The idle value that the kernel writes when it has seen an idle word. */
+#define TWDEV_CELL_SEEN		(~0ULL - 2)
+
+/* The kernel looks at an idle cell no later than this after it was idle first. */
+#define TWDEV_MAX_AHEAD		(60 * NSEC_PER_SEC)
+
+/* Compare-exchanges of STOP before it exchanges. */
+#define TWDEV_STOP_TRIES	4
+
+static_assert(sizeof(struct twheel_cell) == 16);
+
+/* Words */
+
+static bool twdev_is_deadline(u64 word)
+{
+	return word <= S64_MAX;
+}
+
+/* Returns the old word. */
+static u64 twdev_exchange(struct twheel_cell *cell, u64 new)
+{
+	return atomic64_xchg((atomic64_t *)&cell->word, new);
+}
+
+/* Returns false and sets @word if that is not the word. */
+static bool twdev_replace(struct twheel_cell *cell, u64 *word, u64 new)
+{
+	return atomic64_try_cmpxchg((atomic64_t *)&cell->word, (s64 *)word, new);
+}
+
+static struct twheel_cell *twdev_cell_of(const struct twdev_file *f,
+					 const struct twdev_record *r)
+{
+	return twdev_cell(f, twdev_index(r));
+}
+
+/* Looking */
+
+/*
+ * Promise to look at the word at @t. Returns the time to queue the record for: @t, or
+ * an earlier deadline, of a user who did not see the promise. TWDEV_NO_LOOK: park it.
+ */
+static u64 twdev_publish(struct twheel_cell *cell, u64 t)
+{
+	u64 word;
+
+	WRITE_ONCE(cell->look, t);
+	/* Barrier A. */
+	smp_mb();
+	word = READ_ONCE(cell->word);
+	return twdev_is_deadline(word) ? min(word, t) : t;
+}
+
+/*
+ * A look, in the sink: @r is in its list. True: it has fired, and @now_ns is when.
+ * Otherwise the record has been taken off the list and is QUEUED or PARKED.
+ */
+bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
+{
+	struct twheel_cell *cell = twdev_cell_of(f, r);
+	u64 word = READ_ONCE(cell->word), t = TWDEV_NO_LOOK;
+
+	lockdep_assert_held(&f->lock);
+	f->counts.looks++;
+	if (f->clock == TWHEEL_REALTIME) {
+		/* Barrier D. */
+		smp_rmb();
+		*now_ns = twheel_now(f->wheel);
+	}
+	if (twdev_is_deadline(word) && twdev_from_user_ns(f, word) <= *now_ns) {
+		/* Barrier B. */
+		WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
+		if (twdev_replace(cell, &word, TWHEEL_CELL_FIRED)) {
+			r->word = word;
+			r->t.expires = twdev_from_user_ns(f, word);
+			return true;
+		}
+	}
+	if (twdev_is_deadline(word))
+		t = word;
+	else if (word == TWHEEL_CELL_IDLE && twdev_replace(cell, &word, TWDEV_CELL_SEEN))
+		t = twdev_to_user_ns(f, *now_ns + r->ahead_ns);
+	t = twdev_publish(cell, t);
+	list_del(&r->t.entry);
+	if (t == TWDEV_NO_LOOK) {
+		twheel_accept(&r->t);
+		r->state = TWDEV_PARKED;
+	} else {
+		twheel_extend(&r->t, twdev_from_user_ns(f, t), twdev_slack_ns(r));
+	}
+	return false;
+}
+
+/* A call has found or written the deadline @word. The record is PARKED or QUEUED. */
+static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r, u64 word,
+				   u64 now_ns)
+{
+	u64 left = twdev_remaining(twdev_from_user_ns(f, word), now_ns), at;
+
+	r->ahead_ns = min_t(u64, left, TWDEV_MAX_AHEAD);
+	at = twdev_from_user_ns(f, twdev_publish(twdev_cell_of(f, r), word));
+	if (r->state == TWDEV_PARKED) {
+		r->state = TWDEV_QUEUED;
+		twheel_arm_slack(&r->t, at, twdev_slack_ns(r));
+	} else {
+		/* Fails on its way to the sink, which looks at the word. */
+		twheel_mod_slack(&r->t, at, twdev_slack_ns(r));
+	}
+}
+
+/* The event of a READY record is withdrawn; the cell lives on. */
+static void twdev_park_event(struct twdev_file *f, struct twdev_record *r)
+{
+	twdev_unready(f, r);
+	r->state = TWDEV_PARKED;
+	r->ahead_ns = 0;
+}
+
+/* Operations */
+
+/* The word that ARM and MOD write. */
+static u64 twdev_new_word(const struct twdev_file *f, const struct twheel_op *op, u64 now_ns)
+{
+	if (op->flags & TWHEEL_F_ABS || op->expires_ns == TWHEEL_CELL_IDLE)
+		return op->expires_ns;
+	return twdev_to_user_ns(f, twdev_from_base(op->expires_ns, now_ns));
+}
+
+/* What an operation on a cell has done to an arming, told by the word that it replaced. */
+static int twdev_outcome(const struct twdev_record *r, u64 word)
+{
+	if (twdev_is_deadline(word))
+		return 0;
+	if (word == TWHEEL_CELL_FIRED && (r->state == TWDEV_READY || r->state == TWDEV_STOPPED))
+		return TWHEEL_WITHDRAWN;
+	return TWHEEL_IDLE;
+}
+
+/* An ARM has taken the record, which is in no list. */
+void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
+		    u64 now_ns)
+{
+	struct twheel_cell *cell = twdev_cell_of(f, r);
+	u64 word = twdev_new_word(f, op, now_ns);
+
+	lockdep_assert_held(&f->lock);
+	f->nr_cells++;
+	r->state = TWDEV_PARKED;
+	r->ahead_ns = 0;
+	/* A user of an earlier cell in this place may still write to it. */
+	WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
+	twdev_exchange(cell, word);
+	if (twdev_is_deadline(word))
+		twdev_publish_deadline(f, r, word, now_ns);
+}
+
+int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
+		   u64 now_ns)
+{
+	u64 word = twdev_new_word(f, op, now_ns);
+	int ret = twdev_outcome(r, twdev_exchange(twdev_cell_of(f, r), word));
+
+	lockdep_assert_held(&f->lock);
+	if (r->state == TWDEV_READY)
+		twdev_park_event(f, r);
+	if (twdev_is_deadline(word))
+		twdev_publish_deadline(f, r, word, now_ns);
+	return ret;
+}
+
+int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
+{
+	struct twdev_record *r = twdev_find(f, id);
+	u64 word;
+
+	if (unlikely(f->stopped))
+		return -ESHUTDOWN;
+	if (!r)
+		return -ENOENT;
+	if (!twdev_is_cell(r))
+		return -EINVAL;
+	f->counts.kicks++;
+	word = READ_ONCE(twdev_cell_of(f, r)->word);
+	if (r->state == TWDEV_READY) {
+		if (word == TWHEEL_CELL_FIRED)
+			return 0;
+		twdev_park_event(f, r);
+		f->counts.dropped++;
+	}
+	if (!twdev_is_deadline(word))
+		return 0;
+	if (r->state == TWDEV_QUEUED && r->t.expires <= twdev_from_user_ns(f, word))
+		return 0;
+	twdev_publish_deadline(f, r, word, now_ns);
+	return 0;
+}
+
+/* The cell is going to end. Returns the outcome. */
+int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
+{
+	struct twheel_cell *cell = twdev_cell_of(f, r);
+
+	lockdep_assert_held(&f->lock);
+	f->nr_cells--;
+	/* Barrier B. */
+	WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
+	return twdev_outcome(r, twdev_exchange(cell, TWHEEL_CELL_IDLE));
+}
+
+/* The state of a cell, TWHEEL_STATE_*, and what remains to its deadline. */
+u32 twdev_cell_state(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
+		     u64 *remaining_ns)
+{
+	u64 word = READ_ONCE(twdev_cell_of(f, r)->word);
+
+	switch (twdev_outcome(r, word)) {
+	case 0:
+		*remaining_ns = twdev_remaining(twdev_from_user_ns(f, word), now_ns);
+		return TWHEEL_STATE_PENDING;
+	case TWHEEL_WITHDRAWN:
+		*remaining_ns = 0;
+		return TWHEEL_STATE_READY;
+	default:
+		*remaining_ns = TWHEEL_CELL_IDLE;
+		return TWHEEL_STATE_IDLE;
+	}
+}
+
+/*
+ * The event of @r has been copied, and is off the queue. True if it is read. Otherwise a
+ * user has withdrawn it, and what was copied does not count.
+ */
+bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
+{
+	u64 word = TWHEEL_CELL_FIRED;
+	/* Barrier C. */
+	bool read = twdev_replace(twdev_cell_of(f, r), &word, TWHEEL_CELL_IDLE);
+
+	lockdep_assert_held(&f->lock);
+	if (!read)
+		f->counts.dropped++;
+	if (f->stopped) {
+		f->nr_cells--;
+		f->counts.ended++;
+		twdev_end_record(f, r);
+	} else {
+		r->state = TWDEV_PARKED;
+		r->ahead_ns = 0;
+	}
+	return read;
+}
+
+/* STOP has come. The record is in no list, and neither in the wheel nor in the sink. */
+void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
+{
+	struct twheel_cell *cell = twdev_cell_of(f, r);
+	unsigned int tries;
+	u64 word;
+
+	lockdep_assert_held(&f->lock);
+	WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
+	/* Barrier A. */
+	smp_mb();
+	word = READ_ONCE(cell->word);
+	for (tries = 0; twdev_is_deadline(word); tries++) {
+		if (tries == TWDEV_STOP_TRIES) {
+			word = twdev_exchange(cell, TWHEEL_CELL_FIRED);
+			break;
+		}
+		if (twdev_replace(cell, &word, TWHEEL_CELL_FIRED))
+			break;
+	}
+	if (twdev_is_deadline(word)) {
+		r->word = word;
+		twdev_leave_unprocessed(f, r, twdev_from_user_ns(f, word));
+		return;
+	}
+	/* There is no event: let FIRED not stay if the exchange has written it. */
+	word = TWHEEL_CELL_FIRED;
+	twdev_replace(cell, &word, TWHEEL_CELL_IDLE);
+	f->nr_cells--;
+	f->counts.ended++;
+	twdev_end_record(f, r);
+}
+
+/* Pages */
+
+static int twdev_make_cell_table(struct twdev_file *f)
+{
+	struct twheel_cell **cells;
+
+	lockdep_assert_held(&f->grow);
+	if (f->cells)
+		return 0;
+	cells = kvcalloc(twdev_max_cell_pages(f), sizeof(*cells), GFP_KERNEL_ACCOUNT);
+	if (!cells)
+		return -ENOMEM;
+	spin_lock(&f->lock);
+	f->cells = cells;
+	spin_unlock(&f->lock);
+	return 0;
+}
+
+/* Add a page of cells, which are idle, if it is not there yet. */
+int twdev_add_cells(struct twdev_file *f, unsigned long page)
+{
+	struct twheel_cell *cells;
+	int ret;
+
+	lockdep_assert_held(&f->grow);
+	if (page >= twdev_max_cell_pages(f))
+		return -EAGAIN;
+	ret = twdev_make_cell_table(f);
+	if (ret || f->cells[page])
+		return ret;
+	cells = twdev_alloc_page(f, 0);
+	if (IS_ERR(cells))
+		return PTR_ERR(cells);
+	/* TWHEEL_CELL_IDLE and TWDEV_NO_LOOK */
+	memset(cells, 0xff, PAGE_SIZE);
+	spin_lock(&f->lock);
+	f->cells[page] = cells;
+	spin_unlock(&f->lock);
+	return 0;
+}
+
+/* Free a table of @nr entries, which nobody can find any more, with its pages. */
+void twdev_free_cells(struct twdev_file *f, struct twheel_cell **cells, u32 nr)
+{
+	u32 i;
+
+	for (i = 0; cells && i < nr; i++) {
+		if (cells[i])
+			twdev_free_page(f, cells[i]);
+		cond_resched();
+	}
+	kvfree(cells);
+}
+
+static vm_fault_t twdev_fault(struct vm_fault *vmf)
+{
+	struct twdev_file *f = vmf->vma->vm_file->private_data;
+	int ret;
+
+	scoped_guard(mutex, &f->grow) {
+		ret = twdev_add_cells(f, vmf->pgoff);
+		if (!ret) {
+			vmf->page = virt_to_page(f->cells[vmf->pgoff]);
+			get_page(vmf->page);
+		}
+	}
+	if (!ret)
+		return 0;
+	return ret == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
+}
+
+static const struct vm_operations_struct twdev_vm_ops = {
+	.fault	= twdev_fault,
+};
+
+int twdev_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct twdev_file *f = file->private_data;
+
+	/* VM_MAYSHARE: a shared mapping of a file that is open for reading counts, too. */
+	if (!(vma->vm_flags & VM_MAYSHARE) || vma->vm_flags & VM_EXEC || vma->vm_pgoff)
+		return -EINVAL;
+	scoped_guard(spinlock, &f->lock) {
+		if (vma_pages(vma) > twdev_max_cell_pages(f))
+			return -EINVAL;
+		twdev_begin(f);
+	}
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	vma->vm_ops = &twdev_vm_ops;
+	return 0;
+}
