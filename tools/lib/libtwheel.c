@@ -8,8 +8,8 @@
  * a file, and a thread that reads, waits or submits has all its state on its own
  * stack.
  *
- * The touch words are mapped when they are needed first: when a timeout is armed with
- * TWHEEL_F_TOUCH, or touched. Several threads may find that they are missing. The
+ * The cells are mapped when the first one is asked for, all at once: the kernel makes the
+ * pages when they are used. Several threads may find that the mapping is missing. The
  * first one to put its mapping into the context wins, the others drop theirs. The
  * pointer is stored with release and loaded with acquire; it stays until the context
  * is closed.
@@ -33,7 +33,6 @@
 #include <unistd.h>
 
 #include "libtwheel.h"
-#include "touch.h"
 
 #define NSEC_PER_SEC	1000000000
 #define NSEC_PER_USEC	1000
@@ -43,15 +42,15 @@
  * @fd: of /dev/twheel
  * @owned: close it with the context
  * @clock: that it counts in
- * @touch: words and ids of the timeouts that can be touched
- * @table_size: of the table of ids, in bytes
+ * @nr_cells: length of @cells; 0 before they are mapped
+ * @cells: by index; NULL before they are mapped
  */
 struct twheel_ctx {
 	int		fd;
 	int		owned;
 	clockid_t	clock;
-	struct touch	touch;
-	size_t		table_size;
+	uint32_t	nr_cells;
+	struct twheel_cell *cells;
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -69,114 +68,35 @@ static int control(const struct twheel_ctx *ctx, unsigned long request, void *ar
 	return ret < 0 ? -errno : ret;
 }
 
-/* NULL, and why in errno, if it fails. */
-static void *map(size_t size, int flags, int fd)
-{
-	void *address = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
-
-	if (address == MAP_FAILED)
-		return NULL;
-	return address;
-}
-
-static void unmap(void *address, size_t size)
-{
-	if (address)
-		munmap(address, size);
-}
-
-static size_t words_size(const struct touch *touch)
-{
-	return (size_t)touch->nr * sizeof(*touch->word);
-}
-
 /*
- * Room for the ids of @nr timeouts. Memory is taken where an index is used, not for all
- * that there could be. Without the table a context is complete, but for twheel_touch().
+ * All mappings have the same length, which SETUP decides. So it does not matter whose
+ * @nr_cells is written last.
  */
-static void map_table(struct twheel_ctx *ctx, uint32_t nr)
+static int map_cells(struct twheel_ctx *ctx)
 {
-	struct touch_table *table;
-	size_t size = sizeof(*table) + (size_t)nr * sizeof(table->known[0]);
-
-	ctx->touch.nr = nr;
-	if (size <= ctx->table_size)
-		return;
-	table = map(size, MAP_ANONYMOUS | MAP_NORESERVE, -1);
-	unmap(ctx->touch.table, ctx->table_size);
-	ctx->touch.table = table;
-	ctx->table_size = table ? size : 0;
-}
-
-static int map_words(struct twheel_ctx *ctx)
-{
-	uint64_t *mine, *first = NULL;
+	struct twheel_cell *mine, *first = NULL;
 	struct twheel_info info;
+	uint64_t size;
 	int ret;
 
-	if (touch_words(&ctx->touch))
+	if (__atomic_load_n(&ctx->cells, __ATOMIC_ACQUIRE))
 		return 0;
 	ret = twheel_info(ctx, &info);
 	if (ret)
 		return ret;
-	if (!(info.op_flags & TWHEEL_F_TOUCH))
+	if (!(info.op_flags & TWHEEL_F_CELL))
 		return -EOPNOTSUPP;
-	if (!ctx->touch.table)
+	size = (uint64_t)info.max_timeouts * sizeof(*mine);
+	if (size != (size_t)size)
 		return -ENOMEM;
-	mine = map(words_size(&ctx->touch), 0, ctx->fd);
-	if (!mine)
+	mine = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ctx->fd, 0);
+	if (mine == MAP_FAILED)
 		return -errno;
-	if (!__atomic_compare_exchange_n(&ctx->touch.word, &first, mine, 0, __ATOMIC_ACQ_REL,
+	__atomic_store_n(&ctx->nr_cells, info.max_timeouts, __ATOMIC_RELAXED);
+	if (!__atomic_compare_exchange_n(&ctx->cells, &first, mine, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE))
-		unmap(mine, words_size(&ctx->touch));
+		munmap(mine, size);
 	return 0;
-}
-
-/* Before operations enter the kernel. */
-static void expect_ops(struct twheel_ctx *ctx, const struct twheel_op *ops, unsigned int nr)
-{
-	if (touch_in_use(&ctx->touch))
-		return;
-	for (unsigned int i = 0; i < nr; i++) {
-		if (ops[i].flags & TWHEEL_F_TOUCH) {
-			touch_use(&ctx->touch);
-			return;
-		}
-	}
-}
-
-/*
- * Take note of an operation that has been carried out, with @result. Words that cannot
- * be mapped here are mapped by twheel_touch(), which tells why if it fails again.
- */
-static void note_op(struct twheel_ctx *ctx, const struct twheel_op *op, int result)
-{
-	if (result < 0)
-		return;
-	if (op->flags & TWHEEL_F_TOUCH) {
-		map_words(ctx);
-		touch_begin(&ctx->touch, op->id);
-	} else if (op->opcode == TWHEEL_OP_CANCEL) {
-		touch_end(&ctx->touch, op->id);
-	}
-}
-
-static void note_ops(struct twheel_ctx *ctx, const struct twheel_op *ops, unsigned int nr)
-{
-	if (!touch_in_use(&ctx->touch))
-		return;
-	for (unsigned int i = 0; i < nr; i++)
-		note_op(ctx, &ops[i], ops[i].result);
-}
-
-static void note_events(struct twheel_ctx *ctx, const struct twheel_event *events, int nr)
-{
-	if (!touch_in_use(&ctx->touch))
-		return;
-	for (int i = 0; i < nr; i++) {
-		if (events[i].flags & TWHEEL_EV_LAST)
-			touch_end(&ctx->touch, events[i].id);
-	}
 }
 
 /* INFO is understood by nothing but a twheel context. */
@@ -194,8 +114,6 @@ static int new_context(int fd, int owned, struct twheel_ctx **out)
 	new = malloc(sizeof(*new));
 	if (!new)
 		return -ENOMEM;
-	if (info.op_flags & TWHEEL_F_TOUCH)
-		map_table(&ctx, info.max_timeouts);
 	*new = ctx;
 	*out = new;
 	return 0;
@@ -231,8 +149,8 @@ void twheel_close(struct twheel_ctx *ctx)
 {
 	if (!ctx)
 		return;
-	unmap(ctx->touch.word, words_size(&ctx->touch));
-	unmap(ctx->touch.table, ctx->table_size);
+	if (ctx->cells)
+		munmap(ctx->cells, ctx->nr_cells * sizeof(*ctx->cells));
 	if (ctx->owned)
 		close(ctx->fd);
 	free(ctx);
@@ -251,8 +169,6 @@ int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 	if (ret)
 		return ret;
 	ctx->clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;
-	if (ctx->touch.table && setup->max_timeouts)
-		map_table(ctx, setup->max_timeouts);
 	return 0;
 }
 
@@ -312,6 +228,11 @@ void twheel_prep_get(struct twheel_op *op, uint64_t id)
 	prep(op, TWHEEL_OP_GET, id);
 }
 
+void twheel_prep_kick(struct twheel_op *op, uint64_t id)
+{
+	prep(op, TWHEEL_OP_KICK, id);
+}
+
 void twheel_prep_interval(struct twheel_op *op, uint64_t interval_ns, uint32_t repeat)
 {
 	op->interval_ns = interval_ns;
@@ -326,18 +247,6 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns)
 	op->slack_us = us < UINT32_MAX ? us : UINT32_MAX;
 }
 
-/* The ioctl returns the outcome and does not write the result. */
-static int operate(struct twheel_ctx *ctx, unsigned long request, struct twheel_op *op)
-{
-	int ret;
-
-	expect_ops(ctx, op, 1);
-	ret = control(ctx, request, op);
-	if (touch_in_use(&ctx->touch))
-		note_op(ctx, op, ret);
-	return ret;
-}
-
 /* 0 for what is none. */
 static unsigned long request_of(uint32_t opcode)
 {
@@ -350,6 +259,8 @@ static unsigned long request_of(uint32_t opcode)
 		return TWHEEL_IOC_CANCEL;
 	case TWHEEL_OP_GET:
 		return TWHEEL_IOC_GET;
+	case TWHEEL_OP_KICK:
+		return TWHEEL_IOC_KICK;
 	default:
 		return 0;
 	}
@@ -363,7 +274,8 @@ int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op)
 
 	if (!request)
 		return -EINVAL;
-	ret = operate(ctx, request, &copy);
+	/* The ioctl returns the outcome and does not write the result. */
+	ret = control(ctx, request, &copy);
 	if (ret < 0)
 		return ret;
 	*op = copy;
@@ -378,7 +290,7 @@ int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
 	int ret;
 
 	twheel_prep_arm(&op, expires_ns, flags, cookie);
-	ret = operate(ctx, TWHEEL_IOC_ARM, &op);
+	ret = control(ctx, TWHEEL_IOC_ARM, &op);
 	if (ret >= 0)
 		*id = op.id;
 	return ret;
@@ -390,7 +302,7 @@ int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
 	struct twheel_op op;
 
 	twheel_prep_mod(&op, id, expires_ns, flags, cookie);
-	return operate(ctx, TWHEEL_IOC_MOD, &op);
+	return control(ctx, TWHEEL_IOC_MOD, &op);
 }
 
 int twheel_cancel(struct twheel_ctx *ctx, uint64_t id)
@@ -398,7 +310,7 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id)
 	struct twheel_op op;
 
 	twheel_prep_cancel(&op, id);
-	return operate(ctx, TWHEEL_IOC_CANCEL, &op);
+	return control(ctx, TWHEEL_IOC_CANCEL, &op);
 }
 
 int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op)
@@ -407,7 +319,7 @@ int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op)
 	int ret;
 
 	twheel_prep_get(&found, id);
-	ret = operate(ctx, TWHEEL_IOC_GET, &found);
+	ret = control(ctx, TWHEEL_IOC_GET, &found);
 	if (ret >= 0)
 		*op = found;
 	return ret;
@@ -424,11 +336,9 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
 
 	if (nr > INT_MAX)
 		return -EINVAL;
-	expect_ops(ctx, ops, nr);
 	ret = control(ctx, TWHEEL_IOC_SUBMIT, &submit);
 	if (ret)
 		return ret;
-	note_ops(ctx, ops, submit.done);
 	return submit.done;
 }
 
@@ -489,33 +399,76 @@ int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsig
 	return ret ? ret : (int)list.done;
 }
 
-/* Nobody has armed or touched it through this handle: whether it lives must be asked. */
-static int __attribute((noinline)) touch_unknown(struct twheel_ctx *ctx, uint64_t id,
-						 uint64_t expires_ns)
+int twheel_cell(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell)
 {
-	struct twheel_op op;
-	int ret;
+	uint32_t index = (uint32_t)id;
+	int ret = map_cells(ctx);
 
-	ret = map_words(ctx);
 	if (ret)
 		return ret;
-	if (touch_has_ended(&ctx->touch, id))
-		return -ENOENT;
-	touch_use(&ctx->touch);
-	ret = twheel_get(ctx, id, &op);
-	if (ret)
-		return ret;
-	touch_begin(&ctx->touch, id);
-	return touch_store(&ctx->touch, id, expires_ns) ? 0 : -ENOENT;
+	if (index >= ctx->nr_cells)
+		return -EINVAL;
+	*cell = &ctx->cells[index];
+	return 0;
 }
 
-int twheel_touch(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns)
+int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
+		       struct twheel_cell **cell)
 {
-	if (expires_ns > INT64_MAX)
-		return -EINVAL;
-	if (touch_store(&ctx->touch, id, expires_ns))
+	struct twheel_op op;
+	int ret = map_cells(ctx);
+
+	if (ret)
+		return ret;
+	/* CLOCK_REALTIME takes no other time. */
+	twheel_prep_arm(&op, TWHEEL_CELL_IDLE, TWHEEL_F_CELL | TWHEEL_F_ABS, cookie);
+	ret = control(ctx, TWHEEL_IOC_ARM, &op);
+	if (ret)
+		return ret;
+	*id = op.id;
+	return twheel_cell(ctx, op.id, cell);
+}
+
+/* The kernel has refused to look. If it had taken the arming up before, it counts. */
+static int undo_arm(struct twheel_cell *cell, uint64_t expires_ns, int error)
+{
+	uint64_t word = expires_ns;
+
+	if (error < 0 && __atomic_compare_exchange_n(&cell->word, &word, TWHEEL_CELL_IDLE, 0,
+						     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return error;
+	return 0;
+}
+
+int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
+		     uint64_t expires_ns)
+{
+	struct twheel_op op;
+
+	prep(&op, TWHEEL_OP_KICK, id);
+	return undo_arm(cell, expires_ns, control(ctx, TWHEEL_IOC_KICK, &op));
+}
+
+int twheel_kick_all(struct twheel_kicks *kicks)
+{
+	struct twheel_op ops[TWHEEL_MAX_KICKS];
+	unsigned int nr = kicks->nr;
+	int ret, first = 0;
+
+	if (!nr)
 		return 0;
-	return touch_unknown(ctx, id, expires_ns);
+	for (unsigned int i = 0; i < nr; i++)
+		prep(&ops[i], TWHEEL_OP_KICK, kicks->kick[i].id);
+	ret = twheel_submit(kicks->ctx, ops, nr);
+	for (unsigned int i = 0; i < nr; i++) {
+		int result = ret < 0 ? ret : ops[i].result;
+
+		result = undo_arm(kicks->kick[i].cell, kicks->kick[i].expires_ns, result);
+		kicks->kick[i].result = result;
+		first = first ? first : result;
+	}
+	kicks->nr = 0;
+	return first;
 }
 
 static int wait_readable(const struct twheel_ctx *ctx, const struct timespec *timeout)
@@ -607,15 +560,11 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
 		.iov_base = events,
 		.iov_len = (nr < most ? nr : most) * sizeof(*events),
 	};
-	int ret;
 
 	/* The kernel ends a read of nothing before the device is asked. */
 	if (!nr)
 		return -EINVAL;
 	if (timeout_ns < 0)
-		ret = read_forever(ctx, &iov);
-	else
-		ret = read_until(ctx, &iov, clock_ns(CLOCK_MONOTONIC) + timeout_ns);
-	note_events(ctx, events, ret);
-	return ret;
+		return read_forever(ctx, &iov);
+	return read_until(ctx, &iov, clock_ns(CLOCK_MONOTONIC) + timeout_ns);
 }

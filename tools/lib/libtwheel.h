@@ -35,6 +35,7 @@
 #ifndef LIBTWHEEL_H
 #define LIBTWHEEL_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <linux/twheel.h>
 
@@ -185,8 +186,8 @@ int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns);
  * @ctx: the context
  * @expires_ns: the deadline, from now, or absolute with TWHEEL_F_ABS; 0 and an
  *	absolute time in the past are due at once
- * @flags: TWHEEL_F_ABS; TWHEEL_F_TOUCH, so that twheel_touch() can extend it;
- *	TWHEEL_F_EXACT, so that it has no slack, not that of the context either; or 0
+ * @flags: TWHEEL_F_ABS; TWHEEL_F_EXACT, so that it has no slack, not that of the
+ *	context either; or 0. For TWHEEL_F_CELL there is twheel_cell_create()
  * @cookie: comes back in the event
  * @id: out: names the timeout in this context, never 0, never used again
  *
@@ -216,9 +217,10 @@ int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
  * Context: any thread, does not block.
  *
  * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its
- * event was unread, and is now withdrawn; -ENOENT when there is no such timeout or
- * its last event was read before; -EAGAIN or -ENOMEM when it is to have TWHEEL_F_TOUCH
- * and was armed without; -EINVAL, -ESHUTDOWN and -EBADF as in twheel_arm().
+ * event was unread, and is now withdrawn; TWHEEL_IDLE (2) when it was an idle cell;
+ * -ENOENT when there is no such timeout or its last event was read before; -EINVAL also
+ * when TWHEEL_F_CELL is missing for a cell or given for another timeout; -EINVAL,
+ * -ESHUTDOWN and -EBADF as in twheel_arm().
  */
 int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
 	       unsigned int flags, uint64_t cookie);
@@ -233,8 +235,9 @@ int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
  * Context: any thread, does not block.
  *
  * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its
- * event was unread, and is now withdrawn; -ENOENT when there is no such timeout or
- * its last event was read before; -EBADF as in twheel_arm().
+ * event was unread, and is now withdrawn; TWHEEL_IDLE (2) when it was an idle cell;
+ * -ENOENT when there is no such timeout or its last event was read before; -EBADF as in
+ * twheel_arm().
  */
 int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
 
@@ -242,8 +245,8 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
  * twheel_get() - look at a timeout
  * @ctx: the context
  * @id: the timeout
- * @op: out: in expires_ns what remains (0 when its event waits to be read); the
- *	cookie, the interval, and in repeat how many deadlines have not been read yet
+ * @op: out: in expires_ns what remains (0 when its event waits to be read, UINT64_MAX
+ *	for an idle cell); the cookie, the interval, and in repeat how many deadlines have not been read yet
  *
  * Context: any thread, does not block.
  *
@@ -289,6 +292,16 @@ void twheel_prep_cancel(struct twheel_op *op, uint64_t id);
 void twheel_prep_get(struct twheel_op *op, uint64_t id);
 
 /**
+ * twheel_prep_kick() - fill in an operation
+ * @op: out: all fields are set
+ * @id: a cell
+ *
+ * The kernel looks at the word of the cell. twheel_cell_arm() does this when it is
+ * needed; this is for programs with an exchange of their own, see twheel(4).
+ */
+void twheel_prep_kick(struct twheel_op *op, uint64_t id);
+
+/**
  * twheel_prep_interval() - make an ARM or MOD periodic
  * @op: filled in by twheel_prep_arm() or twheel_prep_mod()
  * @interval_ns: from one deadline to the next, 0 for a single one. With
@@ -325,7 +338,7 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns);
  * Context: any thread, does not block.
  *
  * Return: as twheel_arm(), twheel_mod(), twheel_cancel() or twheel_get(); -EINVAL also
- * for an opcode that is none, and for what does not go together: TWHEEL_F_TOUCH with
+ * for an opcode that is none, and for what does not go together: TWHEEL_F_CELL with
  * an interval, TWHEEL_F_FIXED_DELAY or a repeat count without one, TWHEEL_F_EXACT with
  * slack.
  */
@@ -347,53 +360,6 @@ int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op);
  * twheel_arm().
  */
 int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr);
-
-/**
- * twheel_touch() - extend a timeout, without a system call
- * @ctx: the context
- * @id: a timeout armed with TWHEEL_F_TOUCH
- * @expires_ns: the new deadline, absolute: twheel_now() and what is to be added
- *
- * When the deadline comes due the kernel looks at what was stored here last: if that
- * is later than now, the timeout is moved there and makes no event. So it can extend
- * a deadline and not bring it forward, and the cost is one store. What @ctx has to map
- * for it is mapped when a timeout is armed with TWHEEL_F_TOUCH, or here.
- *
- * Too late: 0 does not say that the timeout was extended. The kernel may have looked
- * already; then the event comes in spite of the touch, and the program arms anew. So
- * who touches on traffic compares, when the event comes, with the time of the last
- * traffic.
- *
- * Stale ids: for an id that is over as far as @ctx knows nothing is stored. It knows
- * what was done through @ctx, in any thread, and after fork() in both processes: that
- * the last event of the timeout was read by twheel_read(), that it was cancelled by its
- * id, or that a later timeout with TWHEEL_F_TOUCH has its place.
- *
- * It does not know of an end by other means: another handle (twheel_open_fd()), a read()
- * of twheel_fd(), twheel_cancel_all(), twheel_stop(). Then the store is made. It harms
- * nobody, unless another handle has armed a timeout with TWHEEL_F_TOUCH in the same
- * place: that one does not fire before @expires_ns. The same can happen when @id ends,
- * and another thread arms a new timeout in its place, during this very call. A program
- * that touches an id only in the thread that ends it, or under the same lock, is safe
- * from both.
- *
- * Of an id that @ctx knows nothing of, armed by another handle, the first touch asks
- * the kernel if it lives; that is a system call. For a timeout that was armed without
- * TWHEEL_F_TOUCH the store is made, and moves nothing; at a limit it raises SIGBUS, see
- * twheel(4).
- *
- * Memory order: the store is atomic, and a release: the last one wins, whichever thread
- * it is from. There is no order between it and a deadline that comes due meanwhile.
- *
- * Context: any thread, does not block. In a signal handler too, if the same handle has
- * armed the timeout.
- *
- * Return: 0 when the deadline was stored; -ENOENT when the timeout is over; -EINVAL for
- * a time above INT64_MAX; -EOPNOTSUPP when the kernel has no touch page; -EACCES when
- * the context is not open for reading and writing; -ENOMEM, also when there was no
- * address space for 8 bytes for each timeout that the context may have.
- */
-int twheel_touch(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns);
 
 /**
  * twheel_cancel_all() - end all timeouts without an event
@@ -508,6 +474,252 @@ int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns);
  */
 int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned int nr,
 		int64_t timeout_ns);
+
+/*
+ * Cells
+ *
+ * A cell is a timeout that is armed, moved and cancelled by one atomic exchange in memory
+ * that the process shares with the kernel. For timeouts that nearly always end before
+ * their deadline: one for each request, or one for each connection.
+ *
+ *	struct twheel_cell *cell;
+ *	uint64_t id, now;
+ *
+ *	twheel_cell_create(ctx, cookie, &id, &cell);		once
+ *	twheel_now(ctx, &now);
+ *	twheel_cell_arm(ctx, cell, id, now + 5 * TWHEEL_SEC);	for each request
+ *	twheel_cell_cancel(cell);				the answer has come
+ *
+ * A cell is created idle. It can be armed any number of times, by one thread or several,
+ * and in every process that shares the context. Its event has the id, the cookie and the
+ * deadline as it was armed, and no TWHEEL_EV_LAST. twheel_cancel() ends the cell.
+ *
+ * Deadlines are absolute: read the clock once for many cells. An arm makes a system call
+ * only if the kernel would look too late. It does not if the cell was armed with about the
+ * same delay before and is in regular use.
+ *
+ * The functions are inline. They need 64-bit atomic operations that the processor makes in
+ * one: x86-64, AArch64, and 32-bit x86 from the Pentium on (-march=i586 or later, as
+ * Debian has it). Elsewhere TWHEEL_HAS_CELLS is not defined, and they are missing. The
+ * exchange and the load of @look have to be sequentially consistent:
+ *
+ *	x86-64		xchg %rax, (cell); mov 8(cell), %rax
+ *	i686		lock cmpxchg8b (cell), in a loop; movq or fildll 8(cell)
+ *	AArch64, LSE	swpal; ldar
+ *	AArch64		ldaxr, stlxr in a loop; ldar. With a plain ldr, or ldapr, the
+ *			load could be made before the store: the arming would be lost
+ */
+#if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
+#define TWHEEL_HAS_CELLS	1
+#endif
+
+/**
+ * twheel_cell_create() - make an idle cell
+ * @ctx: the context
+ * @cookie: comes back in its events
+ * @id: out: names the cell, until twheel_cancel(), twheel_cancel_all() or twheel_stop()
+ *	ends it
+ * @cell: out: where the cell is, until twheel_close()
+ *
+ * It counts as one live timeout until it ends. For slack there are twheel_prep_arm() with
+ * TWHEEL_F_CELL and UINT64_MAX as the deadline, twheel_prep_slack(), twheel_operate() and
+ * twheel_cell().
+ *
+ * Context: any thread, does not block.
+ *
+ * Return: 0; -EOPNOTSUPP when the kernel has no cells; -EACCES when the context is not open
+ * for reading and writing; -ENOMEM, also when there was no address space for 16 bytes for
+ * each timeout that the context may have; -EAGAIN, -ESHUTDOWN and -EBADF as in
+ * twheel_arm().
+ */
+int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
+		       struct twheel_cell **cell);
+
+/**
+ * twheel_cell() - find a cell
+ * @ctx: the context
+ * @id: a cell, armed with TWHEEL_F_CELL by anyone who shares the context
+ * @cell: out: where it is, until twheel_close()
+ *
+ * Context: any thread, does not block.
+ *
+ * Return: 0; -EINVAL for an id that cannot be a cell's; -EOPNOTSUPP, -EACCES and -ENOMEM as
+ * in twheel_cell_create().
+ */
+int twheel_cell(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell);
+
+/**
+ * twheel_cell_kick() - have the kernel look at a cell that has been armed
+ * @ctx: the context
+ * @cell: the cell
+ * @id: of the cell
+ * @expires_ns: the deadline that the caller has exchanged the word with
+ *
+ * The second half of twheel_cell_arm(), if it is needed. An arming that the kernel refuses
+ * is undone.
+ *
+ * Context: any thread, does not block.
+ *
+ * Return: 0 when the cell is armed, or was until another call changed it; -ENOENT when the
+ * cell has ended; -ESHUTDOWN after twheel_stop(); -EINVAL when it is no cell; -EBADF as in
+ * twheel_arm().
+ */
+int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
+		     uint64_t expires_ns);
+
+/* struct twheel_kicks, room */
+#define TWHEEL_MAX_KICKS	64
+
+/**
+ * struct twheel_kicks - armings that the kernel has to be told of, in one call for many
+ * @ctx: the context; set by the caller, who sets the rest to 0
+ * @nr: how many there are
+ * @kick: cell, id and deadline of each; @result is set by twheel_kick_all(): 0, or -errno
+ *	if the arming has failed
+ */
+struct twheel_kicks {
+	struct twheel_ctx	*ctx;
+	unsigned int		nr;
+	struct {
+		struct twheel_cell	*cell;
+		uint64_t		id;
+		uint64_t		expires_ns;
+		int			result;
+	} kick[TWHEEL_MAX_KICKS];
+};
+
+/**
+ * twheel_kick_all() - tell the kernel of all armings in a batch
+ * @kicks: filled by twheel_cell_arm_later(); empty afterwards
+ *
+ * Context: any thread with a batch of its own, does not block.
+ *
+ * Return: 0; the error of the first arming that failed, as in twheel_cell_kick(). The
+ * result of each is in @kicks until the next arming is added.
+ */
+int twheel_kick_all(struct twheel_kicks *kicks);
+
+#ifdef TWHEEL_HAS_CELLS
+
+/* What the old word of a cell says of its last arming. */
+static inline int twheel_cell_outcome(uint64_t word)
+{
+	if (word <= INT64_MAX)
+		return 0;
+	return word == TWHEEL_CELL_FIRED ? TWHEEL_WITHDRAWN : TWHEEL_IDLE;
+}
+
+/**
+ * twheel_cell_arm() - arm or move a cell
+ * @ctx: the context
+ * @cell: the cell
+ * @id: of the cell
+ * @expires_ns: the deadline, absolute, on the clock of the context: twheel_now() and the
+ *	delay. One that is past is due at once
+ *
+ * After success no event of an earlier arming is read.
+ *
+ * Context: any thread, does not block. In a signal handler, too. Rarely a system call.
+ *
+ * Return: 0 when it was pending and is moved; TWHEEL_WITHDRAWN (1) when it had fired and its
+ * event was unread, and is now withdrawn; TWHEEL_IDLE (2) when it was idle; -EINVAL for a
+ * time above INT64_MAX, which changes nothing; -ENOENT, -ESHUTDOWN and -EBADF as in
+ * twheel_cell_kick(), and then the cell is idle.
+ */
+static inline int twheel_cell_arm(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
+				  uint64_t expires_ns)
+{
+	uint64_t old;
+	int ret;
+
+	if (expires_ns > INT64_MAX)
+		return -EINVAL;
+	old = __atomic_exchange_n(&cell->word, expires_ns, __ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&cell->look, __ATOMIC_SEQ_CST) > expires_ns, 0)) {
+		ret = twheel_cell_kick(ctx, cell, id, expires_ns);
+		if (ret < 0)
+			return ret;
+	}
+	return twheel_cell_outcome(old);
+}
+
+/**
+ * twheel_cell_arm_later() - arm or move a cell, and collect the kick
+ * @kicks: the batch
+ * @cell: the cell
+ * @id: of the cell
+ * @expires_ns: as in twheel_cell_arm()
+ *
+ * For a thread that arms many cells in a row. An arming that needs the kernel counts from
+ * twheel_kick_all().
+ *
+ * Context: any thread with a batch of its own, does not block. Never a system call.
+ *
+ * Return: the outcome, as twheel_cell_arm(); -EINVAL for a time above INT64_MAX; -EAGAIN when
+ * the batch is full. An error changes nothing.
+ */
+static inline int twheel_cell_arm_later(struct twheel_kicks *kicks, struct twheel_cell *cell,
+					uint64_t id, uint64_t expires_ns)
+{
+	uint64_t old;
+
+	if (expires_ns > INT64_MAX)
+		return -EINVAL;
+	if (__builtin_expect(kicks->nr == TWHEEL_MAX_KICKS, 0))
+		return -EAGAIN;
+	old = __atomic_exchange_n(&cell->word, expires_ns, __ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&cell->look, __ATOMIC_SEQ_CST) > expires_ns, 0)) {
+		kicks->kick[kicks->nr].cell = cell;
+		kicks->kick[kicks->nr].id = id;
+		kicks->kick[kicks->nr].expires_ns = expires_ns;
+		kicks->kick[kicks->nr++].result = 0;
+	}
+	return twheel_cell_outcome(old);
+}
+
+/**
+ * twheel_cell_cancel() - cancel what a cell is armed for
+ * @cell: the cell, which lives on
+ *
+ * After success no event of that arming is read.
+ *
+ * Context: any thread, does not block. In a signal handler, too. Never a system call.
+ *
+ * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its event was
+ * unread, and is now withdrawn; -ENOENT when the cell was idle, or its event was read
+ * before.
+ */
+static inline int twheel_cell_cancel(struct twheel_cell *cell)
+{
+	uint64_t old = __atomic_exchange_n(&cell->word, TWHEEL_CELL_IDLE, __ATOMIC_SEQ_CST);
+	int ret = twheel_cell_outcome(old);
+
+	return ret == TWHEEL_IDLE ? -ENOENT : ret;
+}
+
+/**
+ * twheel_cell_cancel_at() - cancel one arming of a cell, and no later one
+ * @cell: the cell, which lives on
+ * @expires_ns: the deadline that it was armed with
+ *
+ * For a cell that another thread may arm anew meanwhile. Two armings with the same deadline
+ * are one.
+ *
+ * Context: as twheel_cell_cancel().
+ *
+ * Return: 0 when it was pending; -ENOENT when it was moved, cancelled or has fired. Then its
+ * event may still be read.
+ */
+static inline int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns)
+{
+	uint64_t word = expires_ns;
+
+	return __atomic_compare_exchange_n(&cell->word, &word, TWHEEL_CELL_IDLE, 0,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ?
+		       0 : -ENOENT;
+}
+
+#endif /* TWHEEL_HAS_CELLS */
 
 #ifdef __cplusplus
 }
