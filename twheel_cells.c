@@ -127,7 +127,7 @@
 #define TWDEV_CELL_SEEN		(~0ULL - 2)
 
 /* The kernel looks at an idle cell no later than this after it was idle first. */
-#define TWDEV_MAX_AHEAD		(60 * NSEC_PER_SEC)
+#define TWDEV_MAX_AHEAD		(60ULL * NSEC_PER_SEC)
 
 /* Compare-exchanges of STOP before it exchanges. */
 #define TWDEV_STOP_TRIES	4

@@ -183,9 +183,27 @@ static const struct kernel_param_ops twdev_file_limit_ops = {
 module_param_cb(max_timeouts, &twdev_file_limit_ops, &max_timeouts, 0644);
 MODULE_PARM_DESC(max_timeouts,
 		 "most live timeouts of a file opened from now on, 1 to 268435456 (1048576)");
-module_param(max_wheel_bytes, ulong, 0644);
+
+static int twdev_set_wheel_limit(const char *val, const struct kernel_param *kp)
+{
+	unsigned long limit;
+	int ret = kstrtoul(val, 0, &limit);
+
+	if (ret)
+		return ret;
+	WRITE_ONCE(max_wheel_bytes,
+		   limit ?: max(totalram_pages() / 100 << PAGE_SHIFT, SZ_4M));
+	return 0;
+}
+
+static const struct kernel_param_ops twdev_wheel_limit_ops = {
+	.set	= twdev_set_wheel_limit,
+	.get	= param_get_ulong,
+};
+
+module_param_cb(max_wheel_bytes, &twdev_wheel_limit_ops, &max_wheel_bytes, 0644);
 MODULE_PARM_DESC(max_wheel_bytes,
-		 "most bytes, on all CPUs, of the private wheels of a user without CAP_SYS_RESOURCE (a hundredth of the memory, at least 4194304)");
+		 "most bytes, on all CPUs, of the private wheels of a user without CAP_SYS_RESOURCE (0: a hundredth of the memory, at least 4194304)");
 module_param(minor, byte, 0444);
 MODULE_PARM_DESC(minor, "minor number of the device, 255 for any that is free (247)");
 
@@ -720,12 +738,6 @@ static struct miscdevice twdev_device = {
 	.mode	= 0600,
 };
 
-static void __init twdev_set_default_wheel_limit(void)
-{
-	if (!max_wheel_bytes)
-		max_wheel_bytes = max(totalram_pages() / 100 << PAGE_SHIFT, SZ_4M);
-}
-
 static void twdev_destroy_shared(void)
 {
 	int clock;
@@ -777,7 +789,8 @@ static int __init twheel_chardev_init(void)
 {
 	int ret;
 
-	twdev_set_default_wheel_limit();
+	if (!max_wheel_bytes)
+		twdev_set_wheel_limit("0", NULL);
 	ret = twdev_init_pages();
 	if (ret)
 		return ret;
