@@ -945,6 +945,7 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_cancel_all *all)
 {
 	struct twdev_record *r;
+	int ret;
 	u32 i;
 
 	guard(spinlock)(&f->lock);
@@ -956,10 +957,9 @@ static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_ca
 			continue;
 		if (all->flags & TWHEEL_CANCEL_COOKIE && r->t.data != all->cookie)
 			continue;
-		if (twdev_cancel_record(f, r))
-			all->withdrawn++;
-		else
-			all->pending++;
+		ret = twdev_cancel_record(f, r);
+		all->pending += !ret;
+		all->withdrawn += ret == TWHEEL_WITHDRAWN;
 	}
 	return true;
 }
