@@ -1765,6 +1765,68 @@ int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 }
 EXPORT_SYMBOL_GPL(twheel_mod_slack);
 
+/* Move those from the first on that are pending in the shard of the first one. */
+static unsigned int twheel_mod_batch(struct twheel_timeout **timeouts, const u64 *expires_ns,
+				     unsigned int nr)
+{
+	u64 wake = TWHEEL_NEVER;
+	struct twheel_shard *s;
+	unsigned long flags;
+	unsigned int i;
+
+	s = twheel_lock_home(timeouts[0], &flags);
+	for (i = 0; i < nr; i++) {
+		struct twheel_timeout *t = timeouts[i];
+
+		if (READ_ONCE(t->shard) != s || twheel_state(t) != TWHEEL_PENDING)
+			break;
+		if (unlikely(!twheel_is_plain(s))) {
+			if (twheel_move_checked(s, t, expires_ns[i], 0) < 0)
+				break;
+			continue;
+		}
+		trace_twheel_cancel(s->wheel->name, t);
+		twheel_unlink(s, t);
+		s->rearmed++;
+		if (unlikely(s->nr == 1))
+			twheel_catch_up(s);
+		t->expires = expires_ns[i];
+		wake = min(wake, twheel_enqueue(s, t, 0));
+	}
+	if (wake < s->wake)
+		twheel_set_timer(s, wake);
+	spin_unlock_irqrestore(&s->lock, flags);
+	return i;
+}
+
+/**
+ * twheel_mod_list() - move many timeouts, with one lock hold for many of them
+ * @timeouts: initialised timeouts
+ * @expires_ns: the new deadline of each, absolute ns on the wheel's clock, at most S64_MAX
+ * @nr: how many
+ *
+ * Each is moved as by twheel_mod(), in this order, but one that is not pending is not
+ * armed. Neighbours in @timeouts that are pending on the same CPU share a lock hold.
+ *
+ * Return: how many were moved, from the first on; fewer than @nr only if the next one was
+ * not pending, or the wheel has been stopped.
+ */
+unsigned int twheel_mod_list(struct twheel_timeout **timeouts, const u64 *expires_ns,
+			     unsigned int nr)
+{
+	unsigned int done = 0, got;
+
+	while (done < nr) {
+		got = twheel_mod_batch(timeouts + done, expires_ns + done,
+				       min_t(unsigned int, nr - done, TWHEEL_BATCH));
+		if (!got)
+			break;
+		done += got;
+	}
+	return done;
+}
+EXPORT_SYMBOL_GPL(twheel_mod_list);
+
 /**
  * twheel_extend() - send a timeout of a sink's batch back into the wheel
  * @t: a timeout in the list that the sink was called with, taken off it and not

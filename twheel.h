@@ -261,6 +261,8 @@ unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 int twheel_mod(struct twheel_timeout *t, u64 expires_ns);
 int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns);
 bool twheel_cancel(struct twheel_timeout *t);
+unsigned int twheel_mod_list(struct twheel_timeout **timeouts, const u64 *expires_ns,
+			     unsigned int nr);
 unsigned int twheel_cancel_list(struct twheel_timeout **timeouts, unsigned int nr);
 int twheel_try_cancel(struct twheel_timeout *t);
 bool twheel_cancel_sync(struct twheel_timeout *t);

@@ -5,7 +5,7 @@
  * An operation comes alone, in an ioctl of its own, or with others in SUBMIT. SUBMIT
  * carries out operations of the same kind that follow each other as a run, in one hold of
  * the file's lock. An operation is plain if it asks for nothing beyond a deadline and a
- * cookie (ARM) or an id (CANCEL), and the context has no slack. Plain operations are read
+ * cookie (ARM, MOD) or an id (CANCEL), and the context has no slack. Plain operations are read
  * where they are, in user memory. All others are copied first.
  *
  *			plain, in place		any, copied
@@ -14,7 +14,9 @@
  *	ARM, run	twdev_run_plain()	twdev_run_arms()
  *	CANCEL, alone	twdev_cancel_id()	twdev_run_cancels(), a run of one
  *	CANCEL, run	twdev_run_drops()	twdev_run_cancels()
- *	MOD, GET, KICK	-			twdev_mod_op(), twdev_get_op(), twdev_kick()
+ *	MOD, alone	-			twdev_mod_op()
+ *	MOD, run	twdev_run_mods()	twdev_mod_op()
+ *	GET, KICK	-			twdev_get_op(), twdev_kick()
  *
  * A plain operation that cannot be carried out in place begins anew as one that is copied:
  * a page is missing, there is no free record, or the timeout is not pending.
@@ -114,7 +116,7 @@ static inline void twdev_fill(struct twdev_file *f, struct twdev_record *r,
 }
 
 /**
- * struct twdev_plain - what a plain ARM says
+ * struct twdev_plain - what a plain ARM or MOD says
  * @flags: TWHEEL_F_ABS, or 0
  * @expires_ns: as in struct twheel_op
  * @cookie: as in struct twheel_op
@@ -125,17 +127,24 @@ struct twdev_plain {
 	u64	cookie;
 };
 
+/* What twdev_fill() does for a plain MOD of a record that is ARMED. */
+static __always_inline void twdev_refill_plain(struct twdev_record *r,
+					       const struct twdev_plain *op)
+{
+	r->t.data = op->cookie;
+	r->t.tag = 0;
+	r->interval_ns = 0;
+	r->repeat = 0;
+	r->flags = 0;
+}
+
 /* What twdev_fill() does for a plain ARM, to a record that is FREE. It is ARMED then. */
 static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct twdev_record *r,
 					     const struct twdev_plain *op, u64 now_ns)
 {
-	r->t.data = op->cookie;
+	twdev_refill_plain(r, op);
 	r->t.expires = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
-	r->t.tag = 0;
-	r->interval_ns = 0;
-	r->repeat = 0;
 	r->state = TWDEV_ARMED;
-	r->flags = 0;
 	r->rearm = false;
 	r->unprocessed = false;
 }
@@ -198,6 +207,16 @@ static int twdev_cancel_id(struct twdev_file *f, u64 id)
 	return r ? twdev_cancel_record(f, r) : -ENOENT;
 }
 
+/* A MOD came on the way to the sink, which will arm it. True: it had fired before that. */
+static bool twdev_defer_mod(struct twdev_record *r, u64 expires_ns)
+{
+	bool fired = !r->rearm;
+
+	r->t.expires = expires_ns;
+	r->rearm = true;
+	return fired;
+}
+
 static int twdev_mod_op(struct twdev_file *f, const struct twheel_op *op, u64 now_ns)
 {
 	struct twdev_record *r = twdev_find(f, op->id);
@@ -221,12 +240,7 @@ static int twdev_mod_op(struct twdev_file *f, const struct twheel_op *op, u64 no
 	}
 	if (twheel_mod_slack(&r->t, expires_ns, twdev_slack_ns(r)) >= 0)
 		return 0;
-	/* On its way to the sink, which will arm it. After an earlier MOD it had not fired. */
-	r->t.expires = expires_ns;
-	if (r->rearm)
-		return 0;
-	r->rearm = true;
-	return TWHEEL_WITHDRAWN;
+	return twdev_defer_mod(r, expires_ns) ? TWHEEL_WITHDRAWN : 0;
 }
 
 static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
@@ -308,14 +322,14 @@ fault:
 }
 
 /*
- * Get flags, deadline and cookie of a plain ARM, one that asks for nothing else. It
- * passes twdev_check_op(). @must are the flags that it must have. True also if it is
+ * Get flags, deadline and cookie of a plain ARM or MOD, one that asks for nothing else.
+ * It passes twdev_check_op(). @must are the flags that it must have. True also if it is
  * something else.
  */
-static __always_inline bool twdev_load_plain(struct twdev_plain *op,
+static __always_inline bool twdev_load_plain(struct twdev_plain *op, u32 opcode,
 					     const struct twheel_op __user *uop, u32 must)
 {
-	if (twdev_is_not(TWHEEL_OP_ARM, &uop->opcode))
+	if (twdev_is_not(opcode, &uop->opcode))
 		return true;
 	unsafe_get_user(op->flags, &uop->flags, fault);
 	if (op->flags != TWHEEL_F_ABS && op->flags != must)
@@ -338,6 +352,15 @@ static __always_inline bool twdev_load_cancel(u64 *id, const struct twheel_op __
 	    twdev_is_not(0, &uop->reserved) || twdev_is_set(&uop->expires_ns) ||
 	    twdev_is_set(&uop->interval_ns) || twdev_is_set(&uop->cookie))
 		return true;
+	unsafe_get_user(*id, &uop->id, fault);
+	return false;
+fault:
+	return true;
+}
+
+/* Get the id of a MOD. */
+static __always_inline bool twdev_load_id(u64 *id, const struct twheel_op __user *uop)
+{
 	unsafe_get_user(*id, &uop->id, fault);
 	return false;
 fault:
@@ -369,7 +392,7 @@ static __always_inline bool twdev_fetch_plain(struct twdev_plain *op,
 
 	if (!user_access_begin(uop, sizeof(*uop)))
 		return true;
-	other = twdev_load_plain(op, uop, must);
+	other = twdev_load_plain(op, TWHEEL_OP_ARM, uop, must);
 	user_access_end();
 	return other;
 }
@@ -403,12 +426,16 @@ static __always_inline bool twdev_put_id(u64 id, struct twheel_op __user *uop)
  * @size: room for so many
  * @ops: the operations
  * @timeouts: those of a run of them, with room for as many
+ * @deadlines: those of a run of MODs in place, which needs no @ops: in the same memory
  * @alone: the operation in user memory if it came alone; then the id of an ARM is written
  *	there before the timeout is queued. Otherwise NULL
  */
 struct twdev_batch {
 	u32			size;
-	struct twheel_op	*ops;
+	union {
+		struct twheel_op	*ops;
+		u64			*deadlines;
+	};
 	struct twheel_timeout	**timeouts;
 	struct twheel_op __user	*alone;
 };
@@ -729,7 +756,7 @@ static u32 twdev_run_plain(struct twdev_file *f, struct twheel_op __user *uop, u
 	if (!user_access_begin(uop, nr * sizeof(*uop)))
 		return 0;
 	for (n = 0; r && n < room; n++, uop++) {
-		if (unlikely(twdev_load_plain(&op, uop, must) ||
+		if (unlikely(twdev_load_plain(&op, TWHEEL_OP_ARM, uop, must) ||
 			     twdev_store_id(r->id, uop) || twdev_store_done(uop)))
 			break;
 		twdev_fill_plain(f, r, &op, now_ns);
@@ -808,6 +835,61 @@ static noinline u32 twdev_submit_cancels(struct twdev_file *f, struct twheel_op 
 	return n;
 }
 
+/* MODs of what is ARMED. Returns how many there are; moving them is left to the caller. */
+static u32 twdev_run_mods(struct twdev_file *f, struct twheel_op __user *uop, u32 nr,
+			  u64 now_ns, const struct twdev_batch *batch)
+{
+	u32 must = f->op_flags, n;
+	struct twdev_plain op;
+	struct twdev_record *r;
+	u64 id;
+
+	lockdep_assert_held(&f->lock);
+	if (f->stopped || !user_access_begin(uop, nr * sizeof(*uop)))
+		return 0;
+	for (n = 0; n < nr; n++, uop++) {
+		if (unlikely(twdev_load_plain(&op, TWHEEL_OP_MOD, uop, must) ||
+			     twdev_load_id(&id, uop)))
+			break;
+		r = __twdev_record_at(f, id);
+		if (unlikely(!r || r->id != id || r->state != TWDEV_ARMED ||
+			     twdev_store_done(uop)))
+			break;
+		twdev_refill_plain(r, &op);
+		batch->deadlines[n] = twdev_deadline(f, op.flags, op.expires_ns, now_ns);
+		batch->timeouts[n] = &r->t;
+	}
+	user_access_end();
+	return n;
+}
+
+/* MODs at the front of @uops. Returns how many are done. */
+static noinline u32 twdev_submit_mods(struct twdev_file *f, struct twheel_op __user *uops,
+				      u32 nr, const struct twdev_batch *batch)
+{
+	DECLARE_BITMAP(withdrawn, TWDEV_OPS_CHUNK) = { };
+	u64 now_ns = twheel_now(f->wheel);
+	struct twdev_record *r;
+	u32 i, n;
+
+	spin_lock(&f->lock);
+	n = twdev_in_place(twdev_run_mods(f, uops, nr, now_ns, batch));
+	f->counts.moved += n;
+	for (i = 0; i < n; i++) {
+		i += twheel_mod_list(batch->timeouts + i, batch->deadlines + i, n - i);
+		if (likely(i == n))
+			break;
+		r = twdev_record_of(&batch->timeouts[i]->entry);
+		if (twdev_defer_mod(r, batch->deadlines[i]))
+			__set_bit(i, withdrawn);
+	}
+	spin_unlock(&f->lock);
+	/* If unmapped meanwhile, the results are forfeited. */
+	for_each_set_bit(i, withdrawn, n)
+		(void)put_user(TWHEEL_WITHDRAWN, &uops[i].result);
+	return n;
+}
+
 static u32 twdev_submit_straight(struct twdev_file *f, struct twheel_op __user *uops, u32 nr,
 				 struct twdev_batch *batch)
 {
@@ -819,6 +901,8 @@ static u32 twdev_submit_straight(struct twdev_file *f, struct twheel_op __user *
 		return twdev_submit_arms(f, uops, nr, batch->timeouts);
 	if (opcode == TWHEEL_OP_CANCEL)
 		return twdev_submit_cancels(f, uops, nr, batch);
+	if (opcode == TWHEEL_OP_MOD && twdev_is_plain(f))
+		return twdev_submit_mods(f, uops, nr, batch);
 	return 0;
 }
 

@@ -43,6 +43,7 @@ enum deed {
 	ARM_LIST,
 	MOD,
 	MOD_SLACK,
+	MOD_LIST,
 	CANCEL,
 	CANCEL_LIST,
 	TRY_CANCEL,
@@ -188,7 +189,7 @@ static inline enum deed throw_deed(struct dice *d)
 {
 	static const u8 weight[NR_DEEDS] = {
 		[ARM] = 14, [ARM_SLACK] = 10, [ARM_AFTER] = 8, [ARM_PERIODIC] = 20,
-		[ARM_LIST] = 3, [MOD] = 14, [MOD_SLACK] = 7, [CANCEL] = 10,
+		[ARM_LIST] = 3, [MOD] = 14, [MOD_SLACK] = 7, [CANCEL] = 10, [MOD_LIST] = 2,
 		[CANCEL_LIST] = 1, [TRY_CANCEL] = 6, [CANCEL_SYNC] = 5, [SHUTDOWN] = 2,
 		[EXTEND] = 0, [REINIT] = 8, [QUERY] = 4, [SET_CLOCK] = 4,
 		[ADVANCE] = 14, [ADVANCE_TO_NEXT] = 24, [RELEASE] = 12, [FLUSH] = 1,
@@ -249,6 +250,7 @@ static inline void write_operation(struct dice *d, struct operation *op)
 	op->repeat = throw(d, 3) ? throw(d, 6) : 0;
 	switch (op->deed) {
 	case ARM_LIST:
+	case MOD_LIST:
 		op->extra = throw(d, 2) ? 0 : throw64(d, d->program->geometry->tick_ns);
 		break;
 	case REINIT:
@@ -297,7 +299,7 @@ static inline void print_operation(struct kunit *test, u32 i, const struct opera
 	static const char * const deeds[] = {
 		[ARM] = "arm", [ARM_SLACK] = "arm_slack", [ARM_AFTER] = "arm_after",
 		[ARM_PERIODIC] = "arm_periodic", [ARM_LIST] = "arm_list", [MOD] = "mod",
-		[MOD_SLACK] = "mod_slack", [CANCEL] = "cancel",
+		[MOD_SLACK] = "mod_slack", [MOD_LIST] = "mod_list", [CANCEL] = "cancel",
 		[CANCEL_LIST] = "cancel_list", [TRY_CANCEL] = "try_cancel",
 		[CANCEL_SYNC] = "cancel_sync", [SHUTDOWN] = "shutdown",
 		[EXTEND] = "extend", [REINIT] = "reinit", [QUERY] = "query",

@@ -216,6 +216,7 @@ struct waiter {
  * @got: what the wheel says
  * @want: what the model says
  * @array: for lists
+ * @deadlines: for lists
  * @chosen: for lists
  * @players: the timeouts
  */
@@ -244,6 +245,7 @@ struct model {
 	int			about;
 	u64			got, want;
 	struct twheel_timeout	*array[NR_PLAYERS];
+	u64			deadlines[NR_PLAYERS];
 	struct player		*chosen[NR_PLAYERS];
 	struct player		players[NR_PLAYERS];
 };
@@ -602,6 +604,33 @@ static void do_arm_list(struct model *m, const struct operation *op)
 	compare(m, NULL, "arm_list", got, i);
 }
 
+/* Moves all up to the first that is not pending; none after a stop has begun. */
+static void do_mod_list(struct model *m, const struct operation *op)
+{
+	u64 expires = deadline(m, op);
+	u32 i, nr = op->nr, got;
+	struct player *p;
+
+	if (expires > CLOCK_END)
+		return;
+	for (i = 0; i < nr; i++) {
+		p = &m->players[(op->who + i * 7) % NR_PLAYERS];
+		m->array[i] = &p->p.t;
+		m->deadlines[i] = sum_ns(expires, i * op->extra);
+	}
+	got = twheel_mod_list(m->array, m->deadlines, nr);
+	for (i = 0; i < nr; i++) {
+		p = &m->players[(op->who + i * 7) % NR_PLAYERS];
+		if (!p->pending || m->stopped)
+			break;
+		take_out(m, p);
+		m->cancelled++;
+		m->rearmed++;
+		insert_armed(m, p, m->deadlines[i], 0);
+	}
+	compare(m, NULL, "mod_list", got, i);
+}
+
 static void do_cancel_list(struct model *m, const struct operation *op)
 {
 	u32 i, nr = op->nr, want = 0;
@@ -813,6 +842,9 @@ static void operate(struct model *m, const struct operation *op, enum context fr
 	switch (op->deed) {
 	case ARM_LIST:
 		do_arm_list(m, op);
+		break;
+	case MOD_LIST:
+		do_mod_list(m, op);
 		break;
 	case CANCEL_LIST:
 		do_cancel_list(m, op);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of twheel_arm_list() and twheel_cancel_list(): as many single calls
- * would do, in the order of the list.
+ * KUnit suite of twheel_arm_list(), twheel_mod_list() and twheel_cancel_list(): as many
+ * single calls would do, in the order of the list.
  */
 #include <linux/module.h>
 
@@ -182,6 +182,122 @@ static void arm_list_from_a_callback_waits_for_the_next_pass(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
 	advance_tick(test, 41);
 	expect_fired_in_id_order(test, 301);
+}
+
+/* Moving */
+
+static u64 *deadlines_of(struct kunit *test, unsigned int n, u64 tick)
+{
+	u64 *deadlines = kunit_kcalloc(test, n, sizeof(*deadlines), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, deadlines);
+	for (i = 0; i < n; i++)
+		deadlines[i] = tick * TICK;
+	return deadlines;
+}
+
+static void mod_list_moves_each_to_its_tick(struct kunit *test)
+{
+	unsigned int n = length_of(test), i, want = 0;
+	struct fixture *f = manual_wheel(test, TICK, 4, 3);
+	struct probe *p = probes(test, n);
+	u64 *deadlines = deadlines_of(test, n, 0), tick;
+
+	for (i = 0; i < n; i++) {
+		arm_tick(test, &p[i], 1 + i * 7 % 300);
+		p[i].tick = 400 + i * 11 % 500;
+		deadlines[i] = p[i].tick * TICK;
+	}
+	KUNIT_EXPECT_EQ(test, n, twheel_mod_list(array_of(test, p, n), deadlines, n));
+	advance_tick(test, 399);
+	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
+	for (tick = 400; tick < 900; tick++) {
+		advance_tick(test, tick);
+		for (i = 0; i < n; i++)
+			want += p[i].tick == tick;
+		KUNIT_ASSERT_EQ(test, want, f->nr_fired);
+	}
+	for (i = 0; i < n; i++)
+		KUNIT_ASSERT_EQ(test, 1U, p[i].fired);
+}
+
+static void mod_list_to_one_tick_keeps_the_order(struct kunit *test)
+{
+	unsigned int n = length_of(test), i;
+	struct probe *p;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, n);
+	for (i = 0; i < n; i++)
+		arm_tick(test, &p[i], 1000 - i % 900);
+	twheel_mod_list(array_of(test, p, n), deadlines_of(test, n, 50), n);
+	advance_tick(test, 50);
+	expect_fired_in_id_order(test, n);
+}
+
+/* The first two are pending, the third is idle, the fourth is pending. */
+static void mod_list_ends_before_one_that_is_not_pending(struct kunit *test)
+{
+	struct probe *p;
+	unsigned int i;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, 4);
+	for (i = 0; i < 4; i++)
+		if (i != 2)
+			arm_tick(test, &p[i], 10);
+	KUNIT_EXPECT_EQ(test, 2U, twheel_mod_list(array_of(test, p, 4),
+						  deadlines_of(test, 4, 20), 4));
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&p[2].t));
+	advance_tick(test, 10);
+	KUNIT_EXPECT_EQ(test, 0U, p[0].fired + p[1].fired + p[2].fired);
+	KUNIT_EXPECT_EQ(test, 1U, p[3].fired);
+	advance_tick(test, 20);
+	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
+	KUNIT_EXPECT_EQ(test, 1U, p[1].fired);
+}
+
+static void mod_list_of_none_moves_none(struct kunit *test)
+{
+	struct probe *p;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, 2);
+	KUNIT_EXPECT_EQ(test, 0U, twheel_mod_list(array_of(test, p, 2),
+						  deadlines_of(test, 2, 5), 0));
+	KUNIT_EXPECT_EQ(test, 0U, twheel_mod_list(array_of(test, p, 2),
+						  deadlines_of(test, 2, 5), 2));
+}
+
+static void mod_list_of_twice_the_same_moves_it_to_the_last(struct kunit *test)
+{
+	struct twheel_timeout *array[2];
+	u64 deadlines[2] = { 30 * TICK, 20 * TICK };
+	struct probe *p;
+
+	manual_wheel(test, TICK, 4, 3);
+	p = probes(test, 1);
+	array[0] = &p->t;
+	array[1] = &p->t;
+	arm_tick(test, p, 10);
+	KUNIT_EXPECT_EQ(test, 2U, twheel_mod_list(array, deadlines, 2));
+	advance_tick(test, 19);
+	KUNIT_EXPECT_EQ(test, 0U, p->fired);
+	advance_tick(test, 20);
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+}
+
+static void mod_list_after_stop_moves_none(struct kunit *test)
+{
+	struct fixture *f = manual_wheel(test, TICK, 4, 3);
+	struct probe *p = probes(test, 2);
+
+	arm_tick(test, &p[0], 10);
+	arm_tick(test, &p[1], 10);
+	twheel_stop(f->wheel, NULL, NULL);
+	KUNIT_EXPECT_EQ(test, 0U, twheel_mod_list(array_of(test, p, 2),
+						  deadlines_of(test, 2, 20), 2));
 }
 
 /* Cancelling */
@@ -412,6 +528,12 @@ static struct kunit_case list_cases[] = {
 	KUNIT_CASE(armed_by_a_list_can_be_moved_and_cancelled),
 	KUNIT_CASE(fired_can_be_armed_again_by_a_list),
 	KUNIT_CASE(arm_list_from_a_callback_waits_for_the_next_pass),
+	KUNIT_CASE_PARAM(mod_list_moves_each_to_its_tick, length_gen_params),
+	KUNIT_CASE_PARAM(mod_list_to_one_tick_keeps_the_order, length_gen_params),
+	KUNIT_CASE(mod_list_ends_before_one_that_is_not_pending),
+	KUNIT_CASE(mod_list_of_none_moves_none),
+	KUNIT_CASE(mod_list_of_twice_the_same_moves_it_to_the_last),
+	KUNIT_CASE(mod_list_after_stop_moves_none),
 	KUNIT_CASE_PARAM(cancel_list_takes_all_out, length_gen_params),
 	KUNIT_CASE_PARAM(cancel_list_marks_those_that_were_not_pending, length_gen_params),
 	KUNIT_CASE(cancel_list_of_none_cancels_none),
