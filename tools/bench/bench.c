@@ -7,7 +7,6 @@
  *	memory	all armed, and what is less free then
  *	batch	all armed, a quarter moved, the others cancelled
  *	single	all armed and all cancelled, with a call each
- *	touch	all armed and all moved through mapped memory
  *	burst	all armed for one moment, waited for and collected
  *	spread	the same over a second
  *	idle	one armed, an hour away, and ten seconds gone by
@@ -67,7 +66,6 @@ static unsigned int repeat = 3;
 static bool verbose;
 
 uint64_t *deadlines;
-bool with_touch;
 static uint32_t *ascending;	/* all numbers, in order of their arming */
 static uint32_t *shuffled;	/* all numbers */
 static uint32_t *chosen;	/* some of them */
@@ -298,21 +296,6 @@ static void single(const struct system *s, unsigned int n)
 	s->close();
 }
 
-static void touch(const struct system *s, unsigned int n)
-{
-	with_touch = true;
-	set_far_deadlines(n);
-	s->open(n);
-	operate(s, ARM, ascending, n);
-	clock_take();
-	clock_wanted = 1;
-	s->touch(shuffled, n);
-	clock_wanted = 0;
-	add_result("touch", clock_take(), n);
-	s->close();
-	with_touch = false;
-}
-
 static uint64_t idle_ns(void)
 {
 	FILE *file = fopen(MODULE "idle_ns", "r");
@@ -500,8 +483,6 @@ static void run_system(const struct system *s, unsigned int n)
 			batch(s, n);
 		if (s->batch && (wants("arm_single") || wants("cancel_single")))
 			single(s, n);
-		if (s->touch && wants("touch"))
-			touch(s, n);
 		if (s->max_fire && n > s->max_fire)
 			continue;
 		if (wants("fire_collect_burst"))
@@ -579,17 +560,8 @@ static void run_first(unsigned int n)
 		if (wants("idle_wakeups_10s") && s == &system_twheel)
 			idle(s);
 		memory(s, "bytes_per_timeout", at_most(n, MANY));
-		if (!s->touch)
-			continue;
-		with_touch = true;
-		memory(s, "bytes_with_touch", at_most(n, MANY));
-		with_touch = false;
-		if (n <= MANY)
-			continue;
-		memory(s, "bytes_per_timeout", n);
-		with_touch = true;
-		memory(s, "bytes_with_touch", n);
-		with_touch = false;
+		if (s == &system_twheel && n > MANY)
+			memory(s, "bytes_per_timeout", n);
 	}
 }
 

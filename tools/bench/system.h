@@ -31,7 +31,6 @@ enum action { ARM, REARM, CANCEL };
  * @single: @nr operations with a call each
  * @batch: @nr operations, BATCH in a call; NULL if it has no such thing
  * @collect: wait until timeouts have fired and take them; how many
- * @touch: move @nr timeouts, armed while with_touch, without a call; NULL if it can't
  */
 struct system {
 	const char	*name;
@@ -45,7 +44,6 @@ struct system {
 	void		(*single)(enum action verb, const uint32_t *which, unsigned int nr);
 	void		(*batch)(enum action verb, const uint32_t *which, unsigned int nr);
 	unsigned int	(*collect)(void);
-	void		(*touch)(const uint32_t *which, unsigned int nr);
 };
 
 extern const struct system system_twheel;
@@ -59,8 +57,6 @@ extern const struct system system_wheel;
 extern uint64_t *deadlines;
 
 noreturn void die(const char *what);
-/* Whether timeouts are armed so that they can be touched. */
-extern bool with_touch;
 
 void *array(unsigned long nr, unsigned long size);
 
