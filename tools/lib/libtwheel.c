@@ -32,6 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The functions of the header that programs have inline are exported from here. */
+#define TWHEEL_CELL_INLINE
 #include "libtwheel.h"
 
 #define NSEC_PER_SEC	1000000000

@@ -498,10 +498,11 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  * only if the kernel would look too late. It does not if the cell was armed with about the
  * same delay before and is in regular use.
  *
- * The functions are inline. They need 64-bit atomic operations that the processor makes in
- * one: x86-64, AArch64, and 32-bit x86 from the Pentium on (-march=i586 or later, as
- * Debian has it). Elsewhere TWHEEL_HAS_CELLS is not defined, and they are missing. The
- * exchange and the load of @look have to be sequentially consistent:
+ * The functions that exchange are inline in C and C++; the library has them as well, for
+ * other languages. They need 64-bit atomic operations that the processor makes in one:
+ * x86-64, AArch64, and 32-bit x86 from the Pentium on (-march=i586 or later, as Debian has
+ * it). Elsewhere TWHEEL_HAS_CELLS is not defined, and they are missing. The exchange and
+ * the load of @look have to be sequentially consistent:
  *
  *	x86-64		xchg %rax, (cell); mov 8(cell), %rax
  *	i686		lock cmpxchg8b (cell), in a loop; movq or fildll 8(cell)
@@ -601,13 +602,14 @@ int twheel_kick_all(struct twheel_kicks *kicks);
 
 #ifdef TWHEEL_HAS_CELLS
 
-/* What the old word of a cell says of its last arming. */
-static inline int twheel_cell_outcome(uint64_t word)
-{
-	if (word <= INT64_MAX)
-		return 0;
-	return word == TWHEEL_CELL_FIRED ? TWHEEL_WITHDRAWN : TWHEEL_IDLE;
-}
+/**
+ * twheel_cell_outcome() - say what the old word of a cell tells of its last arming
+ * @word: what an exchange has returned
+ *
+ * Return: 0 if it was pending; TWHEEL_WITHDRAWN (1) if it had fired and its event was
+ * unread; TWHEEL_IDLE (2).
+ */
+int twheel_cell_outcome(uint64_t word);
 
 /**
  * twheel_cell_arm() - arm or move a cell
@@ -626,22 +628,8 @@ static inline int twheel_cell_outcome(uint64_t word)
  * time above INT64_MAX, which changes nothing; -ENOENT, -ESHUTDOWN and -EBADF as in
  * twheel_cell_kick(), and then the cell is idle.
  */
-static inline int twheel_cell_arm(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
-				  uint64_t expires_ns)
-{
-	uint64_t old;
-	int ret;
-
-	if (expires_ns > INT64_MAX)
-		return -EINVAL;
-	old = __atomic_exchange_n(&cell->word, expires_ns, __ATOMIC_SEQ_CST);
-	if (__builtin_expect(__atomic_load_n(&cell->look, __ATOMIC_SEQ_CST) > expires_ns, 0)) {
-		ret = twheel_cell_kick(ctx, cell, id, expires_ns);
-		if (ret < 0)
-			return ret;
-	}
-	return twheel_cell_outcome(old);
-}
+int twheel_cell_arm(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
+		    uint64_t expires_ns);
 
 /**
  * twheel_cell_arm_later() - arm or move a cell, and collect the kick
@@ -658,8 +646,75 @@ static inline int twheel_cell_arm(struct twheel_ctx *ctx, struct twheel_cell *ce
  * Return: the outcome, as twheel_cell_arm(); -EINVAL for a time above INT64_MAX; -EAGAIN when
  * the batch is full. An error changes nothing.
  */
-static inline int twheel_cell_arm_later(struct twheel_kicks *kicks, struct twheel_cell *cell,
-					uint64_t id, uint64_t expires_ns)
+int twheel_cell_arm_later(struct twheel_kicks *kicks, struct twheel_cell *cell,
+			  uint64_t id, uint64_t expires_ns);
+
+/**
+ * twheel_cell_cancel() - cancel what a cell is armed for
+ * @cell: the cell, which lives on
+ *
+ * After success no event of that arming is read.
+ *
+ * Context: any thread, does not block. In a signal handler, too. Never a system call.
+ *
+ * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its event was
+ * unread, and is now withdrawn; -ENOENT when the cell was idle, or its event was read
+ * before.
+ */
+int twheel_cell_cancel(struct twheel_cell *cell);
+
+/**
+ * twheel_cell_cancel_at() - cancel one arming of a cell, and no later one
+ * @cell: the cell, which lives on
+ * @expires_ns: the deadline that it was armed with
+ *
+ * For a cell that another thread may arm anew meanwhile. Two armings with the same deadline
+ * are one.
+ *
+ * Context: as twheel_cell_cancel().
+ *
+ * Return: 0 when it was pending; -ENOENT when it was moved, cancelled or has fired. Then its
+ * event may still be read.
+ */
+int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns);
+
+/*
+ * The bodies. GCC and Clang put them into the program and emit no function of their own,
+ * whatever the C standard: that is what gnu_inline means. The library defines the
+ * macro as empty, and so has the functions, for languages that call C by symbols, for
+ * pointers to them, and for programs that are not optimised.
+ */
+#ifndef TWHEEL_CELL_INLINE
+#define TWHEEL_CELL_INLINE	extern __inline __attribute__((__gnu_inline__))
+#endif
+
+TWHEEL_CELL_INLINE int twheel_cell_outcome(uint64_t word)
+{
+	if (word <= INT64_MAX)
+		return 0;
+	return word == TWHEEL_CELL_FIRED ? TWHEEL_WITHDRAWN : TWHEEL_IDLE;
+}
+
+TWHEEL_CELL_INLINE int twheel_cell_arm(struct twheel_ctx *ctx, struct twheel_cell *cell,
+				       uint64_t id, uint64_t expires_ns)
+{
+	uint64_t old;
+	int ret;
+
+	if (expires_ns > INT64_MAX)
+		return -EINVAL;
+	old = __atomic_exchange_n(&cell->word, expires_ns, __ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&cell->look, __ATOMIC_SEQ_CST) > expires_ns, 0)) {
+		ret = twheel_cell_kick(ctx, cell, id, expires_ns);
+		if (ret < 0)
+			return ret;
+	}
+	return twheel_cell_outcome(old);
+}
+
+TWHEEL_CELL_INLINE int twheel_cell_arm_later(struct twheel_kicks *kicks,
+					     struct twheel_cell *cell, uint64_t id,
+					     uint64_t expires_ns)
 {
 	uint64_t old;
 
@@ -677,19 +732,7 @@ static inline int twheel_cell_arm_later(struct twheel_kicks *kicks, struct twhee
 	return twheel_cell_outcome(old);
 }
 
-/**
- * twheel_cell_cancel() - cancel what a cell is armed for
- * @cell: the cell, which lives on
- *
- * After success no event of that arming is read.
- *
- * Context: any thread, does not block. In a signal handler, too. Never a system call.
- *
- * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its event was
- * unread, and is now withdrawn; -ENOENT when the cell was idle, or its event was read
- * before.
- */
-static inline int twheel_cell_cancel(struct twheel_cell *cell)
+TWHEEL_CELL_INLINE int twheel_cell_cancel(struct twheel_cell *cell)
 {
 	uint64_t old = __atomic_exchange_n(&cell->word, TWHEEL_CELL_IDLE, __ATOMIC_SEQ_CST);
 	int ret = twheel_cell_outcome(old);
@@ -697,20 +740,7 @@ static inline int twheel_cell_cancel(struct twheel_cell *cell)
 	return ret == TWHEEL_IDLE ? -ENOENT : ret;
 }
 
-/**
- * twheel_cell_cancel_at() - cancel one arming of a cell, and no later one
- * @cell: the cell, which lives on
- * @expires_ns: the deadline that it was armed with
- *
- * For a cell that another thread may arm anew meanwhile. Two armings with the same deadline
- * are one.
- *
- * Context: as twheel_cell_cancel().
- *
- * Return: 0 when it was pending; -ENOENT when it was moved, cancelled or has fired. Then its
- * event may still be read.
- */
-static inline int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns)
+TWHEEL_CELL_INLINE int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns)
 {
 	uint64_t word = expires_ns;
 
