@@ -36,7 +36,7 @@
 #define MAX_EVENTS	40
 #define SOON_NS		4000000ULL
 #define MS		1000000ULL
-#define WORDS_PER_PAGE	512
+#define CELLS_PER_PAGE	256
 
 /**
  * struct context - an open file of the device
@@ -44,15 +44,15 @@
  * @refs: descriptors
  * @mode: O_RDONLY, O_WRONLY, O_RDWR
  * @nonblock: O_NONBLOCK
- * @words: its touch words, or NULL
- * @nr_words: how many are mapped
+ * @cells: its cells, or NULL
+ * @nr_cells: how many are mapped
  */
 struct context {
 	struct file	file;
 	unsigned int	refs;
 	int		mode, nonblock;
-	uint64_t	*words;
-	uint32_t	nr_words;
+	struct twheel_cell *cells;
+	uint32_t	nr_cells;
 };
 
 struct descriptor {
@@ -128,9 +128,9 @@ static void drop(struct descriptor *d)
 
 static void unmap(struct context *c)
 {
-	if (c->words)
-		munmap(c->words, c->nr_words * sizeof(*c->words));
-	c->words = NULL;
+	if (c->cells)
+		munmap(c->cells, c->nr_cells * sizeof(*c->cells));
+	c->cells = NULL;
 }
 
 static void refer(struct descriptor *d, struct context *c, int fd)
@@ -146,7 +146,7 @@ static void refer(struct descriptor *d, struct context *c, int fd)
 static struct context *free_context(void)
 {
 	for (int i = 0; i < NR_CONTEXTS; i++) {
-		if (!world->contexts[i].refs && !world->contexts[i].words)
+		if (!world->contexts[i].refs && !world->contexts[i].cells)
 			return &world->contexts[i];
 	}
 	return NULL;
@@ -211,17 +211,17 @@ static void run_setup(const struct step *step)
 
 static void tell_op(const struct twheel_op *in, const struct twheel_op *out, int ret)
 {
-	static const char * const names[] = { "0", "ARM", "MOD", "CANCEL", "GET", "5" };
+	static const char * const names[] = { "0", "ARM", "MOD", "CANCEL", "GET", "KICK", "6" };
 
 	tell("%s id %#llx expires %llu interval %llu repeat %u flags %#x slack %u cookie %#llx",
-	     in->opcode < 6 ? names[in->opcode] : "?", in->id, in->expires_ns, in->interval_ns,
+	     in->opcode < 7 ? names[in->opcode] : "?", in->id, in->expires_ns, in->interval_ns,
 	     in->repeat, in->flags, in->slack_us, in->cookie);
 	tell("	%d, id %#llx, expires %llu", ret, out->id, out->expires_ns);
 }
 
 static int is_op(const struct step *step)
 {
-	return kind_of(step) >= ARM && kind_of(step) <= GET;
+	return kind_of(step) >= ARM && kind_of(step) <= KICK;
 }
 
 /* An operation that cannot be read has no effect. */
@@ -236,6 +236,12 @@ static void run_unreadable_op(struct descriptor *d, unsigned long command,
 	ret = call(d, command, arg, &when);
 	tell("operation of which %zu bytes can be read: %d", readable, ret);
 	EXPECT(ret == -EFAULT || ret == -EINVAL, "at a bad address: error %d", -ret);
+}
+
+/* KICK came later than the ioctls of the file as a whole. */
+static uint32_t opcode_of(unsigned long command)
+{
+	return command == TWHEEL_IOC_KICK ? TWHEEL_OP_KICK : _IOC_NR(command) - 1;
 }
 
 /* All that an operation writes lies before that. */
@@ -261,7 +267,7 @@ static void run_op_in(struct descriptor *d, unsigned long command, struct twheel
 	int ret = call(d, command, out, &when);
 
 	tell_op(&in, out, ret);
-	if (in.opcode != _IOC_NR(command) - 1)
+	if (in.opcode != opcode_of(command))
 		EXPECT(ret == -EINVAL, "opcode %u, command %lx: error %d", in.opcode, command,
 		       -ret);
 	else if (writable < end_of_written(in.opcode))
@@ -275,7 +281,7 @@ static void run_op(const struct step *step)
 {
 	static const unsigned long commands[] = {
 		[ARM] = TWHEEL_IOC_ARM, [MOD] = TWHEEL_IOC_MOD,
-		[CANCEL] = TWHEEL_IOC_CANCEL, [GET] = TWHEEL_IOC_GET,
+		[CANCEL] = TWHEEL_IOC_CANCEL, [GET] = TWHEEL_IOC_GET, [KICK] = TWHEEL_IOC_KICK,
 	};
 	struct descriptor *d = descriptor_of(step);
 	unsigned long command = commands[kind_of(step)];
@@ -604,14 +610,14 @@ static void run_trim(const struct step *step)
 static void run_unknown(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
-	unsigned int nr = 0x0c + step->target % 128;
+	unsigned int nr = 0x0d + step->target % 128;
 	unsigned long command = _IOWR(TWHEEL_IOC_MAGIC, nr, struct twheel_op);
 	char arg[1024] = "";
 	int ret;
 
 	switch (step->flags % 3) {
 	case 1:
-		command = _IOWR(TWHEEL_IOC_MAGIC, step->target % 12, char[7]);
+		command = _IOWR(TWHEEL_IOC_MAGIC, step->target % 13, char[7]);
 		break;
 	case 2:
 		command = _IOC(_IOC_NONE, 'T', step->target, 0);
@@ -796,7 +802,7 @@ static void run_drain(const struct step *step)
 	}
 }
 
-/* Touch words */
+/* Mapping */
 
 static void run_map(const struct step *step)
 {
@@ -807,10 +813,10 @@ static void run_map(const struct step *step)
 	int protection = PROT_READ | PROT_WRITE | (step->odd / 8 == 2 ? PROT_EXEC : 0);
 	off_t offset = step->odd / 8 == 3 ? 4096 : 0;
 	int valid = share == MAP_SHARED && !(protection & PROT_EXEC) && !offset &&
-		    pages <= (c->file.max + WORDS_PER_PAGE - 1) / WORDS_PER_PAGE;
+		    pages <= (c->file.max + CELLS_PER_PAGE - 1) / CELLS_PER_PAGE;
 	void *map;
 
-	if (c->words || in_child)
+	if (c->cells || in_child)
 		return;
 	map = mmap(NULL, pages * 4096, protection, share, d->fd, offset);
 	device_count(1);
@@ -821,8 +827,8 @@ static void run_map(const struct step *step)
 		       "mmap: error %d", errno);
 		return;
 	}
-	c->words = map;
-	c->nr_words = pages * WORDS_PER_PAGE;
+	c->cells = map;
+	c->nr_cells = pages * CELLS_PER_PAGE;
 	c->file.begun = 1;
 	EXPECT(valid && c->mode == O_RDWR, "mmap: no error");
 }
@@ -833,33 +839,6 @@ static void run_unmap(const struct step *step)
 		unmap(descriptor_of(step)->context);
 }
 
-static void store(struct context *c, struct timeout *t, uint64_t word)
-{
-	struct during when = { .begin = clock_ns(c->file.clock) };
-
-	__atomic_store_n(&c->words[(uint32_t)t->id], word, __ATOMIC_RELAXED);
-	when.end = clock_ns(c->file.clock);
-	device_count(1);
-	tell("touch %#llx: %llu", (unsigned long long)t->id, (unsigned long long)word);
-	model_touched(&c->file, t, word, when);
-}
-
-static void run_touch(const struct step *step)
-{
-	struct context *c = descriptor_of(step)->context;
-	struct timeout *t = model_pick(&c->file, step->target);
-
-	if (!c->words || !t || (uint32_t)t->id >= c->nr_words)
-		return;
-	if (!(t->flags & TWHEEL_F_TOUCH))
-		/* What nobody looks at may hold anything. */
-		c->words[(uint32_t)t->id] = step->when * 0x0101010101010101ULL;
-	else if (step->flags % 4 == 3)
-		model_word(t, __atomic_load_n(&c->words[(uint32_t)t->id], __ATOMIC_RELAXED));
-	else
-		store(c, t, moment_of(step->when, c->file.tick, clock_ns(c->file.clock)));
-}
-
 /* Programs */
 
 static void run_step(const struct step *step)
@@ -867,10 +846,11 @@ static void run_step(const struct step *step)
 	static void (* const run[NR_KINDS])(const struct step *step) = {
 		[OPEN] = run_open, [DUP] = run_dup, [CLOSE] = run_close, [SETUP] = run_setup,
 		[ARM] = run_op, [MOD] = run_op, [CANCEL] = run_op, [GET] = run_op,
+		[KICK] = run_op,
 		[CANCEL_ALL] = run_cancel_all, [STOP] = run_stop, [LIST] = run_list,
 		[INFO] = run_info, [STATS] = run_stats, [TRIM] = run_trim, [UNKNOWN] = run_unknown,
 		[READ] = run_read, [POLL] = run_poll, [EPOLL] = run_epoll, [MAP] = run_map,
-		[UNMAP] = run_unmap, [TOUCH] = run_touch, [DRAIN] = run_drain,
+		[UNMAP] = run_unmap, [DRAIN] = run_drain,
 	};
 	enum kind kind = kind_of(step);
 

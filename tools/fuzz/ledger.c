@@ -329,13 +329,17 @@ static struct during deadline_of(const struct entry *arming)
 static void judge_error(const struct entry *e, const struct entry *birth)
 {
 	switch (e->result) {
+	case -EINVAL:
+		EXPECT(e->op.opcode == TWHEEL_OP_KICK, "opcode %u: error EINVAL", e->op.opcode);
+		break;
 	case -ENOENT:
 		EXPECT(e->op.opcode != TWHEEL_OP_ARM, "ARM: error ENOENT");
 		EXPECT(!birth || may_be_dead(birth, e->when), "%#llx is not found, but lives",
 		       ULL(e->id));
 		break;
 	case -ESHUTDOWN:
-		EXPECT(e->op.opcode <= TWHEEL_OP_MOD && is_stopped(e->when, 0),
+		EXPECT((e->op.opcode <= TWHEEL_OP_MOD || e->op.opcode == TWHEEL_OP_KICK) &&
+		       is_stopped(e->when, 0),
 		       "error ESHUTDOWN, but it was not stopped");
 		break;
 	default:
@@ -401,10 +405,10 @@ static void judge_deadline(const struct entry *arming, const struct twheel_event
 		EXPECT(event->count == 1 && event->flags & TWHEEL_EV_LAST, "count %llu, flags %#x",
 		       ULL(event->count), event->flags);
 	EXPECT(first >= deadline.begin, "%#llx was not due", ULL(event->id));
-	if (!arming->op.interval_ns && !(arming->op.flags & TWHEEL_F_TOUCH))
+	if (!arming->op.interval_ns && !(arming->op.flags & TWHEEL_F_CELL))
 		EXPECT(first <= deadline.end, "%#llx was due before", ULL(event->id));
 	/* A word is compared with the time, not with the tick, in which it is read. */
-	if (!(arming->op.flags & TWHEEL_F_TOUCH))
+	if (!(arming->op.flags & TWHEEL_F_CELL))
 		first = tick_of(first);
 	EXPECT(event->fired_ns >= first, "%#llx is early", ULL(event->id));
 	EXPECT(event->fired_ns <= when.end, "%#llx fires in the future", ULL(event->id));

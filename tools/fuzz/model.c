@@ -12,8 +12,8 @@
 
 #define LEVELS_MAX	8
 #define OPCODES		(1U << TWHEEL_OP_ARM | 1U << TWHEEL_OP_MOD | 1U << TWHEEL_OP_CANCEL | \
-			 1U << TWHEEL_OP_GET)
-#define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH | TWHEEL_F_EXACT)
+			 1U << TWHEEL_OP_GET | 1U << TWHEEL_OP_KICK)
+#define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL | TWHEEL_F_EXACT)
 
 /* Times */
 
@@ -169,7 +169,7 @@ static int times_valid(uint32_t clock, const struct twheel_op *op)
 	if (op->expires_ns > NEVER || op->interval_ns > NEVER)
 		return 0;
 	if (op->interval_ns)
-		return !(op->flags & TWHEEL_F_TOUCH);
+		return !(op->flags & TWHEEL_F_CELL);
 	return !op->repeat && !(op->flags & TWHEEL_F_FIXED_DELAY);
 }
 
@@ -182,6 +182,7 @@ int model_op_valid(uint32_t clock, const struct twheel_op *op)
 	case TWHEEL_OP_MOD:
 		return times_valid(clock, op);
 	case TWHEEL_OP_CANCEL:
+	case TWHEEL_OP_KICK:
 		return !op->flags && !op->expires_ns && !op->interval_ns && !op->cookie &&
 		       !op->repeat && !op->slack_us;
 	case TWHEEL_OP_GET:
@@ -194,6 +195,7 @@ int model_op_valid(uint32_t clock, const struct twheel_op *op)
 uint64_t model_op_errors(struct file *f, const struct twheel_op *op)
 {
 	uint64_t errors = model_op_valid(f->clock, op) ? 0 : ERRNO(EINVAL);
+	const struct timeout *t = model_find(f, op->id);
 
 	if (op->opcode == TWHEEL_OP_ARM) {
 		if (f->stopped)
@@ -202,10 +204,12 @@ uint64_t model_op_errors(struct file *f, const struct twheel_op *op)
 			errors |= ERRNO(EAGAIN);
 		return errors;
 	}
-	if (op->opcode == TWHEEL_OP_MOD && f->stopped)
+	if ((op->opcode == TWHEEL_OP_MOD || op->opcode == TWHEEL_OP_KICK) && f->stopped)
 		errors |= ERRNO(ESHUTDOWN);
-	if (!model_find(f, op->id))
+	if (!t)
 		errors |= ERRNO(ENOENT);
+	else if (op->opcode == TWHEEL_OP_KICK && !(t->flags & TWHEEL_F_CELL))
+		errors |= ERRNO(EINVAL);
 	return errors;
 }
 
@@ -228,7 +232,7 @@ static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
 	set_seen(f, t, 0);
 	t->late = 0;
 	t->word_known = 0;
-	t->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH);
+	t->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL);
 	t->repeat = op->repeat;
 	t->slack_us = slack_of(f, op);
 	t->cookie = op->cookie;
@@ -568,9 +572,9 @@ static void expect_unprocessed(struct file *f, const struct timeout *t,
 static void expect_fired(struct file *f, const struct timeout *t,
 			 const struct twheel_event *event, uint64_t first, struct during when)
 {
-	uint64_t high = t->flags & TWHEEL_F_TOUCH ? later(t->high, word_of(t)) : t->high;
+	uint64_t high = t->flags & TWHEEL_F_CELL ? later(t->high, word_of(t)) : t->high;
 	/* A word is compared with the time, not with the tick, in which it is read. */
-	uint64_t due = t->flags & TWHEEL_F_TOUCH ? first : tick_of(f, first);
+	uint64_t due = t->flags & TWHEEL_F_CELL ? first : tick_of(f, first);
 
 	EXPECT(first >= t->low && first <= high, "%#llx was not due at %llu, but from %llu to %llu",
 	       ULL(t->id), ULL(first), ULL(t->low), ULL(high));
@@ -675,28 +679,4 @@ void model_poll(struct file *f, short revents, struct during when)
 	EXPECT(!revents || model_may_be_ready(f, when.end), "poll: an event, but none can be");
 	if (revents)
 		note_unread(f, 1);
-}
-
-/* Touch words */
-
-void model_touched(struct file *f, struct timeout *t, uint64_t word, struct during when)
-{
-	int in_time = !must_be_ready(f, t) && when.end < earliest(f, t);
-
-	t->high = later(t->high, word_of(t));
-	t->late |= !in_time;
-	t->word = word;
-	t->word_known = 1;
-}
-
-void model_word(struct timeout *t, uint64_t word)
-{
-	if (t->word_known) {
-		EXPECT(word == t->word, "the word of %#llx is %llu", ULL(t->id), ULL(word));
-		return;
-	}
-	EXPECT(word >= t->low && word <= t->high, "the word of %#llx is %llu", ULL(t->id),
-	       ULL(word));
-	t->low = word;
-	t->high = word;
 }

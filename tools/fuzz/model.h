@@ -145,9 +145,6 @@ void model_event(struct file *f, const struct twheel_event *event, struct during
 void model_no_event(struct file *f, int is_end);
 /* poll() has said so. */
 void model_poll(struct file *f, short revents, struct during when);
-/* The word of a timeout has been stored, or read. */
-void model_touched(struct file *f, struct timeout *t, uint64_t word, struct during when);
-void model_word(struct timeout *t, uint64_t word);
 
 /* Most timeouts that can have an event unread by then. */
 uint32_t model_may_be_ready(struct file *f, uint64_t now);

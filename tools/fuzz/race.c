@@ -31,13 +31,13 @@
 #define DEVICE		"/dev/twheel"
 #define MAX_OPS		24
 #define MAX_EVENTS	24
-#define NR_WORDS	512
+#define NR_CELLS	256
 
 static struct race {
 	const struct program	*program;
 	int			fd;
 	struct file		file;		/* only how it was set up */
-	uint64_t		*words;
+	struct twheel_cell	*cells;
 	pthread_barrier_t	begin, end;
 	unsigned int		cookies[MAX_THREADS];
 } shared;
@@ -90,6 +90,7 @@ static void race_op(unsigned int thread, const struct step *step)
 	static const unsigned long commands[] = {
 		[TWHEEL_OP_ARM] = TWHEEL_IOC_ARM, [TWHEEL_OP_MOD] = TWHEEL_IOC_MOD,
 		[TWHEEL_OP_CANCEL] = TWHEEL_IOC_CANCEL, [TWHEEL_OP_GET] = TWHEEL_IOC_GET,
+		[TWHEEL_OP_KICK] = TWHEEL_IOC_KICK,
 	};
 	struct twheel_op in = op_for(thread, step), out = in;
 	struct during when;
@@ -251,15 +252,6 @@ static void race_poll(const struct step *step)
 	       revents);
 }
 
-static void race_touch(unsigned int thread, const struct step *step)
-{
-	uint32_t index = ledger_pick(thread, step->target | 64);
-	uint64_t word = moment_of(step->when, shared.file.tick, now());
-
-	if (shared.words && index < NR_WORDS)
-		__atomic_store_n(&shared.words[index], word, __ATOMIC_RELAXED);
-}
-
 static void race_step(unsigned int thread, const struct step *step)
 {
 	switch (kind_of(step)) {
@@ -267,6 +259,7 @@ static void race_step(unsigned int thread, const struct step *step)
 	case MOD:
 	case CANCEL:
 	case GET:
+	case KICK:
 		race_op(thread, step);
 		break;
 	case SUBMIT:
@@ -297,9 +290,6 @@ static void race_step(unsigned int thread, const struct step *step)
 	case POLL:
 	case EPOLL:
 		race_poll(step);
-		break;
-	case TOUCH:
-		race_touch(thread, step);
 		break;
 	case DUP:
 	case CLOSE:
@@ -391,10 +381,10 @@ static void open_file(void)
 	shared.fd = device_open(DEVICE, O_RDWR | O_NONBLOCK);
 	EXPECT(shared.fd >= 0, "open: error %d", -shared.fd);
 	set_up();
-	shared.words = mmap(NULL, NR_WORDS * sizeof(*shared.words), PROT_READ | PROT_WRITE,
+	shared.cells = mmap(NULL, NR_CELLS * sizeof(*shared.cells), PROT_READ | PROT_WRITE,
 			    MAP_SHARED, shared.fd, 0);
-	if (shared.words == MAP_FAILED)
-		shared.words = NULL;
+	if (shared.cells == MAP_FAILED)
+		shared.cells = NULL;
 	memset(shared.cookies, 0, sizeof(shared.cookies));
 }
 
@@ -411,8 +401,8 @@ static void close_file(void)
 		call(TWHEEL_IOC_STATS, &stats, &when);
 		ledger_judge(&stats);
 	}
-	if (shared.words)
-		munmap(shared.words, NR_WORDS * sizeof(*shared.words));
+	if (shared.cells)
+		munmap(shared.cells, NR_CELLS * sizeof(*shared.cells));
 	close(shared.fd);
 }
 

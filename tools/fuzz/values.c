@@ -76,7 +76,6 @@ static void fill_times(struct twheel_op *op, const struct step *step, struct fil
 	else
 		op->flags |= step->flags & 0x40 ? TWHEEL_F_EXACT : 0;
 	if (!(step->flags & 8)) {
-		op->flags |= step->flags & TWHEEL_F_TOUCH;
 		return;
 	}
 	op->interval_ns = span_of(step->span, f->tick);
@@ -130,7 +129,7 @@ static void spoil(struct twheel_op *op, uint8_t odd)
 		op->flags ^= TWHEEL_F_FIXED_DELAY;
 		break;
 	case 15:
-		op->flags ^= TWHEEL_F_TOUCH | TWHEEL_F_ABS;
+		op->flags ^= TWHEEL_F_ABS;
 		break;
 	}
 }
@@ -152,6 +151,10 @@ struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
 		break;
 	case CANCEL:
 		op.opcode = TWHEEL_OP_CANCEL;
+		op.id = id_of(step->target, f);
+		break;
+	case KICK:
+		op.opcode = TWHEEL_OP_KICK;
 		op.id = id_of(step->target, f);
 		break;
 	default:

@@ -18,7 +18,7 @@ uint64_t span_of(uint8_t code, uint64_t tick);
 /* A point in time, around @now. */
 uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now);
 
-/* The operation of a step of kind ARM, MOD, CANCEL or GET. */
+/* The operation of a step of kind ARM, MOD, CANCEL, GET or KICK. */
 struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now);
 
 struct twheel_setup setup_of(const struct step *step);
