@@ -207,6 +207,21 @@ static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 
 	twdev_queue_record(f, r, arms);
 }
 
+/* Returns whether @event, of a record that lives on or of a stopped file, has been read. */
+static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
+				const struct twheel_event *event, struct twdev_arms *arms)
+{
+	if (twdev_is_cell(r))
+		return twdev_read_cell(f, r);
+	if (event->flags & TWHEEL_EV_LAST) {
+		f->counts.ended++;
+		twdev_end_record(f, r);
+	} else {
+		twdev_next_period(f, r, event->count, arms);
+	}
+	return true;
+}
+
 /*
  * @events, of the records at the front of the queue, have been copied. Takes these
  * records off the queue, up to and with the first whose event turns out to be withdrawn.
@@ -218,20 +233,19 @@ static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_even
 	struct list_head *pos = f->ready.next, *next;
 	struct twheel_timeout *timeouts[TWDEV_EVENTS_CHUNK];
 	struct twdev_arms arms = { .timeouts = timeouts };
-	bool withdrawn = false;
+	bool withdrawn = false, stopped = f->stopped;
 	unsigned int i;
 
 	for (i = 0; i < nr && !withdrawn; i++, pos = next) {
 		struct twdev_record *r = twdev_record_of(pos);
 
 		next = pos->next;
-		if (unlikely(twdev_is_cell(r))) {
-			withdrawn = !twdev_read_cell(f, r);
-		} else if (likely(events[i].flags & TWHEEL_EV_LAST)) {
+		/* The event of a cell is the last one only after STOP. */
+		if (likely(events[i].flags & TWHEEL_EV_LAST && !stopped)) {
 			f->counts.ended++;
 			twdev_end_record(f, r);
 		} else {
-			twdev_next_period(f, r, events[i].count, &arms);
+			withdrawn = !twdev_consume_other(f, r, &events[i], &arms);
 		}
 	}
 	if (!i)
