@@ -233,9 +233,13 @@ static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r,
 	}
 }
 
-/* The event of a READY record is withdrawn; the cell lives on. */
-static void twdev_park_event(struct twdev_file *f, struct twdev_record *r)
+/*
+ * The event of a READY record is withdrawn; the cell lives on. @word tells by whom: FIRED
+ * if by the call that has found it.
+ */
+static void twdev_park_event(struct twdev_file *f, struct twdev_record *r, u64 word)
 {
+	f->counts.dropped += word != TWHEEL_CELL_FIRED;
 	twdev_unready(f, r);
 	r->state = TWDEV_PARKED;
 	r->ahead_ns = 0;
@@ -283,11 +287,12 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 		   u64 now_ns)
 {
 	u64 word = twdev_new_word(f, op, now_ns);
-	int ret = twdev_outcome(r, twdev_exchange(twdev_cell_of(f, r), word));
+	u64 old = twdev_exchange(twdev_cell_of(f, r), word);
+	int ret = twdev_outcome(r, old);
 
 	lockdep_assert_held(&f->lock);
 	if (r->state == TWDEV_READY)
-		twdev_park_event(f, r);
+		twdev_park_event(f, r, old);
 	if (twdev_is_deadline(word))
 		twdev_publish_deadline(f, r, word, now_ns);
 	return ret;
@@ -309,8 +314,7 @@ int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
 	if (r->state == TWDEV_READY) {
 		if (word == TWHEEL_CELL_FIRED)
 			return 0;
-		twdev_park_event(f, r);
-		f->counts.dropped++;
+		twdev_park_event(f, r, word);
 	}
 	if (!twdev_is_deadline(word))
 		return 0;
@@ -324,12 +328,16 @@ int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
 int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
+	u64 word;
 
 	lockdep_assert_held(&f->lock);
 	f->nr_cells--;
 	/* Barrier B. */
 	WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
-	return twdev_outcome(r, twdev_exchange(cell, TWHEEL_CELL_IDLE));
+	word = twdev_exchange(cell, TWHEEL_CELL_IDLE);
+	if (r->state == TWDEV_READY && word != TWHEEL_CELL_FIRED)
+		f->counts.dropped++;
+	return twdev_outcome(r, word);
 }
 
 /* The state of a cell, TWHEEL_STATE_*, and what remains to its deadline. */
