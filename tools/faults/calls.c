@@ -14,8 +14,8 @@
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
+#include "cells.h"
 #include "inject.h"
-#include "memory.h"
 #include "privilege.h"
 
 #define PLACES_MAX	2000
@@ -33,7 +33,8 @@ struct world {
 	int pipe[2];
 	__u64 pending;
 	__u64 ready;
-	__u64 *words;
+	__u64 cell;			/* armed for HOUR */
+	struct twheel_cell *cells;
 	struct twheel_op op;
 	struct twheel_op ops[NR_OPS];
 	struct twheel_event events[NR_READY];
@@ -193,8 +194,8 @@ static int all_fail;
 
 static void end(struct world *w)
 {
-	if (w->words)
-		munmap(w->words, page_size());
+	if (w->cells)
+		munmap(w->cells, page_size());
 	for (int i = 0; i < 2; i++)
 		close(w->pipe[i]);
 	close(w->other);
@@ -489,15 +490,26 @@ static void arm_that_grows_the_table_fails_cleanly(void)
 	FAIL_EVERYWHERE(file_with_a_full_table, make_arm, check_arm);
 }
 
-static void file_without_words(struct world *w)
+static void file_without_cells(struct world *w)
 {
 	file_with_two(w);
-	w->op.flags = TWHEEL_F_TOUCH;
+	w->op.flags = TWHEEL_F_CELL;
 }
 
-static void arm_with_a_touch_word_fails_cleanly(void)
+static void arm_of_a_cell_fails_cleanly(void)
 {
-	FAIL_EVERYWHERE(file_without_words, make_arm, check_arm);
+	FAIL_EVERYWHERE(file_without_cells, make_arm, check_arm);
+}
+
+static void new_file_for_a_cell(struct world *w)
+{
+	new_file(w);
+	w->op.flags = TWHEEL_F_CELL;
+}
+
+static void first_arm_of_a_cell_fails_cleanly(void)
+{
+	FAIL_EVERYWHERE(new_file_for_a_cell, make_arm, check_arm);
 }
 
 static long make_mod(void *arg)
@@ -521,16 +533,59 @@ static void mod_fails_cleanly(void)
 	FAIL_EVERYWHERE(file_with_two, make_mod, check_mod);
 }
 
-static void mod_with_a_touch_word_fails_cleanly(void)
+static void file_with_a_cell(struct world *w)
 {
-	FAIL_EVERYWHERE(file_without_words, make_mod, check_mod);
+	file_with_two(w);
+	w->cell = arm_op(w->fd, op_arm(HOUR, TWHEEL_F_CELL, 5));
+}
+
+static long make_mod_of_a_cell(void *arg)
+{
+	struct world *w = arg;
+
+	w->op = op_mod(w->cell, 2 * HOUR, TWHEEL_F_CELL, 6);
+	return make_op(w, TWHEEL_IOC_MOD);
+}
+
+static void check_mod_of_a_cell(struct world *w, long ret)
+{
+	CHECK_EQ(ret, 0);
+	CHECK_EQ(state_of(w->fd, w->cell).cookie, 6);
+	CHECK(state_of(w->fd, w->cell).expires_ns > HOUR);
+	check_live(w, 3, 1);
+}
+
+static void mod_of_a_cell_fails_cleanly(void)
+{
+	FAIL_EVERYWHERE(file_with_a_cell, make_mod_of_a_cell, check_mod_of_a_cell);
+}
+
+static long make_kick(void *arg)
+{
+	struct world *w = arg;
+
+	w->op = op_kick(w->cell);
+	return make_op(w, TWHEEL_IOC_KICK);
+}
+
+static void check_kick(struct world *w, long ret)
+{
+	CHECK_EQ(ret, 0);
+	CHECK(state_of(w->fd, w->cell).expires_ns <= HOUR);
+	CHECK_EQ(stats_of(w->fd).kicks, before.stats.kicks + 1);
+	check_live(w, 3, 1);
+}
+
+static void kick_fails_cleanly(void)
+{
+	FAIL_EVERYWHERE(file_with_a_cell, make_kick, check_kick);
 }
 
 static long make_mod_of_ready(void *arg)
 {
 	struct world *w = arg;
 
-	w->op = op_mod(w->ready, HOUR, TWHEEL_F_TOUCH, 4);
+	w->op = op_mod(w->ready, HOUR, 0, 4);
 	return make_op(w, TWHEEL_IOC_MOD);
 }
 
@@ -588,12 +643,12 @@ static void get_fails_cleanly(void)
 
 /* SUBMIT */
 
-/* Arms, every fourth with a touch word. */
+/* Arms, every fourth of a cell. */
 static void file_to_submit_to(struct world *w)
 {
 	file_with_two(w);
 	for (__u32 i = 0; i < NR_OPS; i++)
-		w->ops[i] = op_arm(HOUR, i % 4 ? 0 : TWHEEL_F_TOUCH, 100 + i);
+		w->ops[i] = op_arm(HOUR, i % 4 ? 0 : TWHEEL_F_CELL, 100 + i);
 }
 
 static long make_submit(void *arg)
@@ -982,19 +1037,19 @@ static void epoll_fails_cleanly(void)
 static long make_mmap(void *arg)
 {
 	struct world *w = arg;
-	void *words = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
+	void *cells = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
 
-	if (words == MAP_FAILED)
+	if (cells == MAP_FAILED)
 		return -errno;
-	w->words = words;
+	w->cells = cells;
 	return 0;
 }
 
 static void check_mmap(struct world *w, long ret)
 {
 	CHECK_EQ(ret, 0);
-	w->words[511] = 7;
-	CHECK_EQ(w->words[511], 7);
+	exchange(w->cells, 255, 7);
+	CHECK_EQ(word_of(w->cells, 255), 7);
 }
 
 static void mmap_fails_cleanly(void)
@@ -1012,18 +1067,18 @@ static void file_with_a_mapping(struct world *w)
 	CHECK_EQ(write(w->pipe[1], &word, sizeof(word)), sizeof(word));
 }
 
-/* A page of words that is not there yet, touched by the kernel: that can fail. */
+/* A page of cells that is not there yet, touched by the kernel: that can fail. */
 static long make_fault(void *arg)
 {
 	struct world *w = arg;
 
-	return error_or(read(w->pipe[0], w->words, sizeof(*w->words)));
+	return error_or(read(w->pipe[0], &w->cells->word, sizeof(w->cells->word)));
 }
 
 static void check_fault(struct world *w, long ret)
 {
-	CHECK_EQ(ret, sizeof(*w->words));
-	CHECK_EQ(w->words[0], 8);
+	CHECK_EQ(ret, sizeof(w->cells->word));
+	CHECK_EQ(word_of(w->cells, 0), 8);
 }
 
 static void fault_in_the_mapping_fails_cleanly(void)
@@ -1041,9 +1096,11 @@ static const struct ktap_test tests[] = {
 	TEST(arm_fails_cleanly),
 	TEST(first_arm_fails_cleanly),
 	TEST(arm_that_grows_the_table_fails_cleanly),
-	TEST(arm_with_a_touch_word_fails_cleanly),
+	TEST(arm_of_a_cell_fails_cleanly),
+	TEST(first_arm_of_a_cell_fails_cleanly),
 	TEST(mod_fails_cleanly),
-	TEST(mod_with_a_touch_word_fails_cleanly),
+	TEST(mod_of_a_cell_fails_cleanly),
+	TEST(kick_fails_cleanly),
 	TEST(mod_of_an_unread_one_fails_cleanly),
 	TEST(cancel_fails_cleanly),
 	TEST(get_fails_cleanly),

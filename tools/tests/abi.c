@@ -106,13 +106,21 @@ static_assert(offsetof(struct twheel_stats, cancelled) == 16, "cancelled");
 static_assert(offsetof(struct twheel_stats, withdrawn) == 24, "withdrawn");
 static_assert(offsetof(struct twheel_stats, ended) == 32, "ended");
 static_assert(offsetof(struct twheel_stats, fired) == 40, "fired");
-static_assert(offsetof(struct twheel_stats, extended) == 48, "extended");
-static_assert(offsetof(struct twheel_stats, unprocessed) == 56, "unprocessed");
-static_assert(offsetof(struct twheel_stats, read) == 64, "read");
-static_assert(offsetof(struct twheel_stats, live) == 72, "live");
-static_assert(offsetof(struct twheel_stats, ready) == 76, "ready");
-static_assert(offsetof(struct twheel_stats, lateness) == 80, "lateness");
-static_assert(offsetof(struct twheel_stats, reserved) == 400, "reserved");
+static_assert(offsetof(struct twheel_stats, looks) == 48, "looks");
+static_assert(offsetof(struct twheel_stats, kicks) == 56, "kicks");
+static_assert(offsetof(struct twheel_stats, dropped) == 64, "dropped");
+static_assert(offsetof(struct twheel_stats, unprocessed) == 72, "unprocessed");
+static_assert(offsetof(struct twheel_stats, read) == 80, "read");
+static_assert(offsetof(struct twheel_stats, live) == 88, "live");
+static_assert(offsetof(struct twheel_stats, ready) == 92, "ready");
+static_assert(offsetof(struct twheel_stats, lateness) == 96, "lateness");
+static_assert(offsetof(struct twheel_stats, reserved) == 416, "reserved");
+
+/* A cell is accessed by single 64-bit operations, in programs of 32 bits too. */
+static_assert(sizeof(struct twheel_cell) == 16, "twheel_cell");
+static_assert(_Alignof(struct twheel_cell) == 8, "twheel_cell");
+static_assert(offsetof(struct twheel_cell, word) == 0, "word");
+static_assert(offsetof(struct twheel_cell, look) == 8, "look");
 
 static void numbers_are_the_published_ones(void)
 {
@@ -128,15 +136,20 @@ static void numbers_are_the_published_ones(void)
 	CHECK_EQ(TWHEEL_IOC_LIST, 0xc030f709);
 	CHECK_EQ(TWHEEL_IOC_STATS, 0x81d0f70a);
 	CHECK_EQ(TWHEEL_IOC_TRIM, 0xf70b);
+	CHECK_EQ(TWHEEL_IOC_KICK, 0xc038f70c);
 	CHECK_EQ(TWHEEL_OP_ARM, 1);
 	CHECK_EQ(TWHEEL_OP_MOD, 2);
 	CHECK_EQ(TWHEEL_OP_CANCEL, 3);
 	CHECK_EQ(TWHEEL_OP_GET, 4);
+	CHECK_EQ(TWHEEL_OP_KICK, 5);
 	CHECK_EQ(TWHEEL_F_ABS, 1);
 	CHECK_EQ(TWHEEL_F_FIXED_DELAY, 2);
-	CHECK_EQ(TWHEEL_F_TOUCH, 4);
+	CHECK_EQ(TWHEEL_F_CELL, 4);
 	CHECK_EQ(TWHEEL_F_EXACT, 8);
 	CHECK_EQ(TWHEEL_WITHDRAWN, 1);
+	CHECK_EQ(TWHEEL_IDLE, 2);
+	CHECK(TWHEEL_CELL_IDLE == 0xffffffffffffffff);
+	CHECK(TWHEEL_CELL_FIRED == 0xfffffffffffffffe);
 	CHECK_EQ(TWHEEL_EV_LAST, 1);
 	CHECK_EQ(TWHEEL_EV_UNPROCESSED, 2);
 	CHECK_EQ(TWHEEL_INFO_PRIVATE, 1);
@@ -145,6 +158,7 @@ static void numbers_are_the_published_ones(void)
 	CHECK_EQ(TWHEEL_CANCEL_COOKIE, 1);
 	CHECK_EQ(TWHEEL_STATE_PENDING, 1);
 	CHECK_EQ(TWHEEL_STATE_READY, 2);
+	CHECK_EQ(TWHEEL_STATE_IDLE, 3);
 	CHECK_EQ(TWHEEL_LATENESS, 40);
 }
 
@@ -159,6 +173,7 @@ static const struct command {
 	{ "mod", TWHEEL_IOC_MOD, TWHEEL_OP_MOD, 1 },
 	{ "cancel", TWHEEL_IOC_CANCEL, TWHEEL_OP_CANCEL, 1 },
 	{ "get", TWHEEL_IOC_GET, TWHEEL_OP_GET, 0 },
+	{ "kick", TWHEEL_IOC_KICK, TWHEEL_OP_KICK, 1 },
 };
 
 /* A valid operation on the live timeout @id; ARM takes none. */
@@ -169,6 +184,16 @@ static struct twheel_op valid_op(__u32 opcode, __u64 id)
 	if (opcode == TWHEEL_OP_MOD)
 		return op_mod(id, HOUR, 0, 1);
 	return (struct twheel_op) { .opcode = opcode, .id = id };
+}
+
+/* A timeout on which a valid operation has an effect. */
+static __u64 timeout_for(const struct command *command, int fd)
+{
+	if (command->opcode != TWHEEL_OP_KICK)
+		return arm(fd, HOUR, 7);
+	if (!(info(fd).op_flags & TWHEEL_F_CELL))
+		ktap_skip("no cells");
+	return arm_op(fd, op_arm(HOUR, TWHEEL_F_CELL, 7));
 }
 
 /* Commands */
@@ -210,6 +235,7 @@ static void command_with_another_size_is_enotty(void)
 	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x09, char[56]), buffer), -ENOTTY);
 	CHECK_EQ(device_ioctl(fd, _IOR(TWHEEL_IOC_MAGIC, 0x0a, char[128]), buffer), -ENOTTY);
 	CHECK_EQ(device_ioctl(fd, _IOR(TWHEEL_IOC_MAGIC, 0x0b, char[8]), buffer), -ENOTTY);
+	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x0c, char[8]), buffer), -ENOTTY);
 }
 
 static void command_with_another_direction_is_enotty(void)
@@ -306,11 +332,13 @@ static void info_tells_what_is_known(void)
 {
 	struct twheel_info i = info(device_open(O_RDWR));
 
-	CHECK_EQ(i.opcodes, 1 << TWHEEL_OP_ARM | 1 << TWHEEL_OP_MOD | 1 << TWHEEL_OP_CANCEL |
-			    1 << TWHEEL_OP_GET);
-	/* 32-bit kernels have no touch words. */
-	CHECK_EQ(i.op_flags | TWHEEL_F_TOUCH,
-		 TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_TOUCH | TWHEEL_F_EXACT);
+	CHECK_EQ(i.opcodes | 1 << TWHEEL_OP_KICK,
+		 1 << TWHEEL_OP_ARM | 1 << TWHEEL_OP_MOD | 1 << TWHEEL_OP_CANCEL |
+		 1 << TWHEEL_OP_GET | 1 << TWHEEL_OP_KICK);
+	CHECK_EQ(i.op_flags | TWHEEL_F_CELL,
+		 TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL | TWHEEL_F_EXACT);
+	/* 32-bit kernels have no cells: neither the flag nor KICK. */
+	CHECK_EQ(!(i.opcodes & 1 << TWHEEL_OP_KICK), !(i.op_flags & TWHEEL_F_CELL));
 	CHECK_EQ(i.setup_flags, TWHEEL_SETUP_CLOCK);
 	CHECK_EQ(i.slack_us, 0);
 	CHECK_EQ(i.flags, 0);
@@ -501,6 +529,48 @@ static void mod_and_cancel_write_nothing(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
+/* What an operation that succeeds writes of @op, which is as it was before. */
+static void clear_written(struct twheel_op *op)
+{
+	if (op->opcode == TWHEEL_OP_ARM)
+		op->id = 0;
+	if (op->opcode != TWHEEL_OP_GET)
+		return;
+	op->expires_ns = 0;
+	op->interval_ns = 0;
+	op->cookie = 0;
+	op->repeat = 0;
+}
+
+static void check_unwritten(int fd, const struct command *command, struct twheel_op op, int ret)
+{
+	struct twheel_op out;
+
+	op.result = -EIO;
+	out = op;
+	CHECK_ROW(device_ioctl(fd, command->ioctl, &out), ret, command->name);
+	if (ret >= 0) {
+		clear_written(&op);
+		clear_written(&out);
+	}
+	CHECK_ROW(memcmp(&op, &out, sizeof(op)), 0, command->name);
+}
+
+static void kick_writes_nothing(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_op op = op_kick(timeout_for(&commands[4], fd));
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_KICK, map_read_only(&op, sizeof(op))), 0);
+	check_unwritten(fd, &commands[4], op, 0);
+	op.id += 1ULL << 32;
+	check_unwritten(fd, &commands[4], op, -ENOENT);
+	op = op_kick(arm(fd, HOUR, 0));
+	check_unwritten(fd, &commands[4], op, -EINVAL);
+	op.opcode = TWHEEL_OP_GET;
+	check_unwritten(fd, &commands[4], op, -EINVAL);
+}
+
 /* Fields of a single operation */
 
 #define BY(name)	(1U << TWHEEL_OP_##name)
@@ -511,28 +581,34 @@ static const struct refused {
 	struct twheel_op bits;
 	unsigned int by;
 } refused[] = {
-	{ "slack_us, lowest bit", { .slack_us = 1 }, BY(CANCEL) | BY(GET) },
-	{ "slack_us, highest bit", { .slack_us = 1U << 31 }, BY(CANCEL) | BY(GET) },
+	{ "slack_us, lowest bit", { .slack_us = 1 }, BY(CANCEL) | BY(GET) | BY(KICK) },
+	{ "slack_us, highest bit", { .slack_us = 1U << 31 }, BY(CANCEL) | BY(GET) | BY(KICK) },
 	{ "reserved, lowest bit", { .reserved = 1 }, ~0U },
 	{ "reserved, highest bit", { .reserved = 1U << 31 }, ~0U },
 	{ "unknown flag", { .flags = 1U << 31 }, ~0U },
 	{ "first unknown flag", { .flags = 1U << 4 }, ~0U },
 	{ "known and unknown flag", { .flags = TWHEEL_F_ABS | 1U << 30 }, ~0U },
-	{ "flag of another operation", { .flags = TWHEEL_F_ABS }, BY(CANCEL) | BY(GET) },
-	{ "exact", { .flags = TWHEEL_F_EXACT }, BY(CANCEL) | BY(GET) },
+	{ "flag of another operation", { .flags = TWHEEL_F_ABS }, BY(CANCEL) | BY(GET) | BY(KICK) },
+	{ "exact", { .flags = TWHEEL_F_EXACT }, BY(CANCEL) | BY(GET) | BY(KICK) },
 	{ "exact with slack", { .flags = TWHEEL_F_EXACT, .slack_us = 1 }, ~0U },
 	{ "exact with much slack", { .flags = TWHEEL_F_EXACT, .slack_us = 1U << 31 }, ~0U },
-	{ "interval_ns, lowest bit", { .interval_ns = 1 }, BY(CANCEL) },
+	{ "interval_ns, lowest bit", { .interval_ns = 1 }, BY(CANCEL) | BY(KICK) },
 	{ "interval_ns, highest bit", { .interval_ns = 1ULL << 63 }, ~BY(GET) },
-	{ "touch with an interval", { .flags = TWHEEL_F_TOUCH, .interval_ns = 1 }, ~0U },
+	{ "cell with an interval", { .flags = TWHEEL_F_CELL, .interval_ns = 1 }, ~0U },
+	{ "cell with a repeat count", { .flags = TWHEEL_F_CELL, .repeat = 1 }, ~0U },
+	{ "cell with fixed delay", { .flags = TWHEEL_F_CELL | TWHEEL_F_FIXED_DELAY }, ~0U },
+	{ "cell, expires_ns INT64_MAX + 1",
+	  { .flags = TWHEEL_F_CELL, .expires_ns = EXPIRES_MAX + 1 }, ~0U },
+	{ "cell, expires_ns FIRED",
+	  { .flags = TWHEEL_F_CELL, .expires_ns = TWHEEL_CELL_FIRED }, ~0U },
 	{ "fixed delay without an interval", { .flags = TWHEEL_F_FIXED_DELAY }, ~0U },
 	{ "repeat, lowest bit", { .repeat = 1 }, ~BY(GET) },
 	{ "repeat, highest bit", { .repeat = 1U << 31 }, ~BY(GET) },
 	{ "expires_ns, highest bit", { .expires_ns = EXPIRES_MAX + 1 }, ~BY(GET) },
 	{ "expires_ns, all bits", { .expires_ns = ~0ULL }, ~BY(GET) },
-	{ "expires_ns, lowest bit", { .expires_ns = 1 }, BY(CANCEL) },
-	{ "cookie, lowest bit", { .cookie = 1 }, BY(CANCEL) },
-	{ "cookie, highest bit", { .cookie = 1ULL << 63 }, BY(CANCEL) },
+	{ "expires_ns, lowest bit", { .expires_ns = 1 }, BY(CANCEL) | BY(KICK) },
+	{ "cookie, lowest bit", { .cookie = 1 }, BY(CANCEL) | BY(KICK) },
+	{ "cookie, highest bit", { .cookie = 1ULL << 63 }, BY(CANCEL) | BY(KICK) },
 };
 
 static void set_bits(struct twheel_op *op, const struct twheel_op *bits)
@@ -550,7 +626,7 @@ static void set_bits(struct twheel_op *op, const struct twheel_op *bits)
 static void check_refused(const struct command *command)
 {
 	int fd = device_open(O_RDWR);
-	__u64 id = arm(fd, HOUR, 7);
+	__u64 id = timeout_for(command, fd);
 
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		struct twheel_op op = valid_op(command->opcode, id);
@@ -589,6 +665,11 @@ static void cancel_with_a_bad_field_is_einval(void)
 static void get_with_a_bad_field_is_einval(void)
 {
 	check_refused(&commands[3]);
+}
+
+static void kick_with_a_bad_field_is_einval(void)
+{
+	check_refused(&commands[4]);
 }
 
 /* So a structure can be used again as it came back. */
@@ -635,7 +716,7 @@ static void get_ignores_on_input_what_it_returns(void)
 
 static void opcode_of_another_command_is_einval(void)
 {
-	static const __u32 opcodes[] = { 0, 1, 2, 3, 4, 5, 0x100, 0x10000, ~0U };
+	static const __u32 opcodes[] = { 0, 1, 2, 3, 4, 5, 6, 0x100, 0x10000, ~0U };
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 0);
 
@@ -650,33 +731,6 @@ static void opcode_of_another_command_is_einval(void)
 		}
 	}
 	CHECK_EQ(info(fd).live, 1);
-}
-
-/* What an operation that succeeds writes of @op, which is as it was before. */
-static void clear_written(struct twheel_op *op)
-{
-	if (op->opcode == TWHEEL_OP_ARM)
-		op->id = 0;
-	if (op->opcode != TWHEEL_OP_GET)
-		return;
-	op->expires_ns = 0;
-	op->interval_ns = 0;
-	op->cookie = 0;
-	op->repeat = 0;
-}
-
-static void check_unwritten(int fd, const struct command *command, struct twheel_op op, int ret)
-{
-	struct twheel_op out;
-
-	op.result = -EIO;
-	out = op;
-	CHECK_ROW(device_ioctl(fd, command->ioctl, &out), ret, command->name);
-	if (ret >= 0) {
-		clear_written(&op);
-		clear_written(&out);
-	}
-	CHECK_ROW(memcmp(&op, &out, sizeof(op)), 0, command->name);
 }
 
 /* Whatever the outcome is. */
@@ -759,10 +813,12 @@ static const struct ktap_test tests[] = {
 	TEST(arm_without_room_for_the_id_arms_nothing),
 	TEST(get_writes_nothing_behind_what_it_tells),
 	TEST(mod_and_cancel_write_nothing),
+	TEST(kick_writes_nothing),
 	TEST(arm_with_a_bad_field_is_einval),
 	TEST(mod_with_a_bad_field_is_einval),
 	TEST(cancel_with_a_bad_field_is_einval),
 	TEST(get_with_a_bad_field_is_einval),
+	TEST(kick_with_a_bad_field_is_einval),
 	TEST(arm_ignores_the_id_on_input),
 	TEST(get_ignores_on_input_what_it_returns),
 	TEST(opcode_of_another_command_is_einval),

@@ -3,8 +3,8 @@
  * Memory is charged to the memory cgroup of whoever makes it necessary. At its limit
  * an ARM fails, or the out-of-memory killer ends somebody inside; nobody else notices.
  */
+#include "cells.h"
 #include "group.h"
-#include "words.h"
 
 static void timeouts_are_charged_until_close(void)
 {
@@ -51,23 +51,47 @@ static void wheel_of_its_own_is_charged_until_close(void)
 	wait_uncharged(group, before + MIB);
 }
 
-static void touch_words_are_charged_until_close(void)
+static void cells_are_charged_until_close(void)
 {
-	const char *group = make_group("words", 0);
+	const char *group = make_group("cells", 0);
 	size_t nr = 1 << 20;
-	__u64 *words;
+	struct twheel_cell *cells;
 	long before;
 	int fd;
 
 	enter_group(group);
 	fd = device_open(O_RDWR);
-	words = map_words(fd, nr);
+	cells = map_cells(fd, nr);
 	before = charged(group);
-	for (size_t i = 0; i < nr; i += WORDS_PER_PAGE)
-		words[i] = 1;
-	CHECK(charged(group) - before >= (long)(nr * sizeof(*words)) - MIB);
-	unmap_words(words, nr);
-	CHECK(charged(group) - before >= (long)(nr * sizeof(*words)) - MIB);
+	for (size_t i = 0; i < nr; i += CELLS_PER_PAGE)
+		cells[i].word = 1;
+	CHECK(charged(group) - before >= (long)(nr * sizeof(*cells)) - MIB);
+	unmap_cells(cells, nr);
+	CHECK(charged(group) - before >= (long)(nr * sizeof(*cells)) - MIB);
+	close(fd);
+	wait_uncharged(group, before + MIB);
+}
+
+/* Whether anybody has mapped them or not. */
+static void armed_cells_are_charged_until_close(void)
+{
+	const char *group = make_group("armed-cells", 0);
+	long before, nr = 100000;
+	struct twheel_op ops[500];
+	int fd;
+
+	need_cells();
+	enter_group(group);
+	fd = device_open(O_RDWR);
+	before = charged(group);
+	for (long n = 0; n < nr; n += ARRAY_SIZE(ops)) {
+		for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+			ops[i] = op_cell(i % 2 ? now_ns() + HOUR : TWHEEL_CELL_IDLE, 0);
+		submit(fd, ops, ARRAY_SIZE(ops));
+	}
+	CHECK_EQ(info(fd).live, nr);
+	CHECK(charged(group) - before >= nr * (24 + 16));
+	CHECK(charged(group) - before <= nr * (128 + 16) + MIB);
 	close(fd);
 	wait_uncharged(group, before + MIB);
 }
@@ -221,28 +245,28 @@ static void task_is_killed_inside_its_group(void)
 	wait_uncharged(group, MIB);
 }
 
-static void touch_words_inside(const char *group)
+static void write_cells_inside(const char *group)
 {
 	size_t nr = 1 << 20;
-	__u64 *words;
+	struct twheel_cell *cells;
 
 	enter_group(group);
-	words = map_words(device_open(O_RDWR), nr);
-	for (size_t i = 0; i < nr; i += WORDS_PER_PAGE)
-		words[i] = 1;
+	cells = map_cells(device_open(O_RDWR), nr);
+	for (size_t i = 0; i < nr; i += CELLS_PER_PAGE)
+		cells[i].word = 1;
 }
 
 static void fault_without_memory_kills_inside_the_group(void)
 {
-	const char *group = make_group("touching", 4 * MIB);
+	const char *group = make_group("writing", 4 * MIB);
 	pid_t pid;
 	int status;
 
-	need_words();
+	need_cells();
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
-		touch_words_inside(group);
+		write_cells_inside(group);
 		_exit(0);
 	}
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
@@ -255,7 +279,8 @@ static const struct ktap_test tests[] = {
 	TEST(timeouts_are_charged_until_close),
 	TEST(open_file_costs_little),
 	TEST(wheel_of_its_own_is_charged_until_close),
-	TEST(touch_words_are_charged_until_close),
+	TEST(cells_are_charged_until_close),
+	TEST(armed_cells_are_charged_until_close),
 	TEST(arm_without_memory_is_enomem),
 	TEST(file_without_memory_goes_on),
 	TEST(setup_without_memory_is_enomem),

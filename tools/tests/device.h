@@ -292,6 +292,11 @@ static inline struct twheel_op op_cancel(__u64 id)
 	return (struct twheel_op) { .opcode = TWHEEL_OP_CANCEL, .id = id };
 }
 
+static inline struct twheel_op op_kick(__u64 id)
+{
+	return (struct twheel_op) { .opcode = TWHEEL_OP_KICK, .id = id };
+}
+
 static inline struct twheel_op op_get(__u64 id)
 {
 	return (struct twheel_op) { .opcode = TWHEEL_OP_GET, .id = id };
@@ -354,6 +359,13 @@ static inline int cancel(int fd, __u64 id)
 	struct twheel_op op = op_cancel(id);
 
 	return operate(fd, TWHEEL_IOC_CANCEL, &op);
+}
+
+static inline int kick(int fd, __u64 id)
+{
+	struct twheel_op op = op_kick(id);
+
+	return operate(fd, TWHEEL_IOC_KICK, &op);
 }
 
 static inline int get(int fd, __u64 id)

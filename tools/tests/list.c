@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <sys/time.h>
 
-#include "words.h"
+#include "cells.h"
 
 #define MS		NSEC_PER_MSEC
 
@@ -116,15 +116,35 @@ static void list_tells_what_was_stopped(void)
 	CHECK_EQ(list_one(fd).remaining_ns, 0);
 }
 
-static void list_tells_the_touch_word(void)
+static void check_listed(int fd, __u32 state, __u64 remaining_ns)
+{
+	struct twheel_list_entry entry = list_one(fd);
+
+	CHECK_EQ(entry.state, state);
+	CHECK(entry.remaining_ns <= remaining_ns);
+	CHECK(entry.remaining_ns >= remaining_ns - remaining_ns / 4);
+}
+
+static void list_tells_the_state_of_a_cell(void)
 {
 	int fd = device_open(O_RDWR);
-	__u64 *words = map_words(fd, 512), id = arm_touch(fd, now_ns() + HOUR, 7);
+	struct twheel_cell *cells = map_cells(fd, 512);
+	__u64 id = arm_cell(fd, now_ns() + HOUR, 7);
 
-	CHECK_EQ(list_one(fd).flags, TWHEEL_F_TOUCH);
-	CHECK(list_one(fd).remaining_ns <= HOUR);
-	touch(words, id, now_ns() + 2 * HOUR);
-	CHECK(list_one(fd).remaining_ns > HOUR);
+	CHECK_EQ(list_one(fd).id, id);
+	CHECK_EQ(list_one(fd).flags, TWHEEL_F_CELL);
+	CHECK_EQ(list_one(fd).interval_ns, 0);
+	check_listed(fd, TWHEEL_STATE_PENDING, HOUR);
+	exchange(cells, id, now_ns() + 2 * HOUR);
+	check_listed(fd, TWHEEL_STATE_PENDING, 2 * HOUR);
+	exchange(cells, id, TWHEEL_CELL_IDLE);
+	CHECK_EQ(list_one(fd).state, TWHEEL_STATE_IDLE);
+	CHECK_EQ(list_one(fd).remaining_ns, ~0ULL);
+	cell_arm(fd, cells, id, 0);
+	wait_ready(fd, 1);
+	check_listed(fd, TWHEEL_STATE_READY, 0);
+	exchange(cells, id, TWHEEL_CELL_IDLE);
+	CHECK_EQ(list_one(fd).state, TWHEEL_STATE_IDLE);
 }
 
 static void list_does_not_tell_of_other_files(void)
@@ -526,7 +546,7 @@ static const struct ktap_test tests[] = {
 	TEST(list_tells_of_an_absolute_one_shot),
 	TEST(list_tells_of_an_unread_event),
 	TEST(list_tells_what_was_stopped),
-	TEST(list_tells_the_touch_word),
+	TEST(list_tells_the_state_of_a_cell),
 	TEST(list_does_not_tell_of_other_files),
 	TEST(list_finds_all_in_pages_of_any_size),
 	TEST(list_finds_the_last_of_100000),

@@ -435,7 +435,7 @@ static void refused_mod_leaves_the_periods(void)
 		op_periodic(MS, EXPIRES_MAX + 1, 0, 0, 8),
 		op_periodic(MS, 0, 1, 0, 8),
 		op_periodic(MS, 0, 0, TWHEEL_F_FIXED_DELAY, 8),
-		op_periodic(MS, MS, 0, TWHEEL_F_TOUCH, 8),
+		op_periodic(MS, MS, 0, TWHEEL_F_CELL, 8),
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {

@@ -337,11 +337,11 @@ static void bad_setup(int fd)
 
 static void bad_mmap(int fd)
 {
-	size_t words = info(fd).max_timeouts * sizeof(__u64);
+	size_t cells = info(fd).max_timeouts * sizeof(struct twheel_cell);
 
 	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED);
 	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, page_size()) == MAP_FAILED);
-	CHECK(mmap(NULL, words + page_size(), PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, cells + page_size(), PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED);
 	CHECK(mmap(NULL, page_size(), PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) == MAP_FAILED);
 }
 

@@ -5,8 +5,8 @@
  */
 #include <pthread.h>
 
+#include "cells.h"
 #include "engine.h"
-#include "words.h"
 
 #define MS		NSEC_PER_MSEC
 
@@ -66,8 +66,8 @@ static void stats_write_no_byte_behind_their_structure(void)
 
 /* The counts that differ between two looks, by name. */
 struct expected {
-	__s64 armed, moved, cancelled, withdrawn, ended, fired, extended, unprocessed, read,
-	      live, ready;
+	__s64 armed, moved, cancelled, withdrawn, ended, fired, looks, kicks, dropped,
+	      unprocessed, read, live, ready;
 };
 
 static void check_difference(int fd, struct twheel_stats *before, struct expected expected)
@@ -80,7 +80,9 @@ static void check_difference(int fd, struct twheel_stats *before, struct expecte
 	CHECK_EQ(now.withdrawn - before->withdrawn, expected.withdrawn);
 	CHECK_EQ(now.ended - before->ended, expected.ended);
 	CHECK_EQ(now.fired - before->fired, expected.fired);
-	CHECK_EQ(now.extended - before->extended, expected.extended);
+	CHECK_EQ(now.looks - before->looks, expected.looks);
+	CHECK_EQ(now.kicks - before->kicks, expected.kicks);
+	CHECK_EQ(now.dropped - before->dropped, expected.dropped);
 	CHECK_EQ(now.unprocessed - before->unprocessed, expected.unprocessed);
 	CHECK_EQ(now.read - before->read, expected.read);
 	CHECK_EQ((__s64)now.live - before->live, expected.live);
@@ -154,16 +156,87 @@ static void periodic_is_one_timeout_with_many_events(void)
 	CHECK_EQ(s.live, 0);
 }
 
-static void extensions_are_counted(void)
+/* A look finds it moved, the next one due; a cell does not end with its event. */
+static void looks_and_kicks_are_counted(void)
 {
 	int fd = device_open(O_RDWR);
-	__u64 *words = map_words(fd, 512), base = now_ns();
+	struct twheel_cell *cells = map_cells(fd, 512);
 	struct twheel_stats before = stats(fd);
-	__u64 id = arm_touch(fd, base + 1000 * MS, 0);
+	__u64 base = now_ns(), id = arm_cell(fd, base + 1000 * MS, 0);
 
-	touch(words, id, base + 1100 * MS);
-	CHECK_EQ(read_event(fd).expires_ns, base + 1100 * MS);
-	DIFFERENCE(fd, &before, .armed = 1, .extended = 1, .fired = 1, .read = 1, .ended = 1);
+	exchange(cells, id, base + 1100 * MS);
+	CHECK_EQ(read_cell_event(fd).expires_ns, base + 1100 * MS);
+	DIFFERENCE(fd, &before, .armed = 1, .looks = 2, .fired = 1, .read = 1, .live = 1);
+	CHECK_EQ(cell_arm(fd, cells, id, now_ns() + HOUR), TWHEEL_IDLE);
+	DIFFERENCE(fd, &before, .kicks = 1);
+	CHECK_EQ(kick(fd, id), 0);
+	DIFFERENCE(fd, &before, .kicks = 1);
+	CHECK_EQ(mod_cell(fd, id, TWHEEL_CELL_IDLE, 0), 0);
+	DIFFERENCE(fd, &before, .moved = 1);
+	CHECK_EQ(cancel(fd, id), TWHEEL_IDLE);
+	DIFFERENCE(fd, &before, .ended = 1, .live = -1);
+}
+
+/* An event that is withdrawn through the word is unread until read() or KICK meets it. */
+static void dropped_are_counted(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, 512);
+	__u64 id = fired_cell(fd, 0);
+	struct twheel_stats before = stats(fd);
+	struct twheel_event event;
+
+	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
+	DIFFERENCE(fd, &before, .armed = 0);
+	CHECK_EQ(read_events(fd, &event, 1), -EAGAIN);
+	DIFFERENCE(fd, &before, .dropped = 1, .ready = -1);
+	CHECK_EQ(cell_arm(fd, cells, id, 0), TWHEEL_IDLE);
+	wait_ready(fd, 1);
+	DIFFERENCE(fd, &before, .kicks = 1, .looks = 1, .fired = 1, .ready = 1);
+	CHECK_EQ(cell_arm(fd, cells, id, now_ns() + HOUR), TWHEEL_WITHDRAWN);
+	DIFFERENCE(fd, &before, .kicks = 1, .dropped = 1, .ready = -1);
+	CHECK_EQ(cancel(fd, id), 0);
+	DIFFERENCE(fd, &before, .cancelled = 1, .live = -1);
+}
+
+static void end_of_a_cell_is_counted_by_its_word(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, 512);
+	struct twheel_stats before = stats(fd);
+
+	CHECK_EQ(cancel(fd, arm_cell(fd, now_ns() + HOUR, 0)), 0);
+	DIFFERENCE(fd, &before, .armed = 1, .cancelled = 1);
+	CHECK_EQ(cancel(fd, idle_cell(fd, 0)), TWHEEL_IDLE);
+	DIFFERENCE(fd, &before, .armed = 1, .ended = 1);
+	CHECK_EQ(cancel(fd, fired_cell(fd, 0)), TWHEEL_WITHDRAWN);
+	DIFFERENCE(fd, &before, .armed = 1, .looks = 1, .fired = 1, .withdrawn = 1);
+	fired_cell(fd, 0);
+	DIFFERENCE(fd, &before, .armed = 1, .looks = 1, .fired = 1, .live = 1, .ready = 1);
+	arm_cell(fd, now_ns() + HOUR, 0);
+	idle_cell(fd, 0);
+	exchange(cells, arm_cell(fd, now_ns() + HOUR, 0), TWHEEL_CELL_IDLE);
+	CHECK_EQ(stop(fd), 0);
+	DIFFERENCE(fd, &before, .armed = 3, .ended = 2, .unprocessed = 1, .live = 1, .ready = 1);
+	read_any_event(fd);
+	read_any_event(fd);
+	DIFFERENCE(fd, &before, .read = 2, .ended = 2, .live = -2, .ready = -2);
+}
+
+/* MOD and CANCEL may be the ones that meet a withdrawn event. */
+static void events_that_calls_find_withdrawn_are_dropped(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, 512);
+	__u64 a = fired_cell(fd, 0), b = fired_cell(fd, 0);
+	struct twheel_stats before = stats(fd);
+
+	CHECK_EQ(cell_cancel(cells, a), TWHEEL_WITHDRAWN);
+	CHECK_EQ(cell_cancel(cells, b), TWHEEL_WITHDRAWN);
+	CHECK_EQ(mod_cell(fd, a, now_ns() + HOUR, 0), TWHEEL_IDLE);
+	DIFFERENCE(fd, &before, .moved = 1, .dropped = 1, .ready = -1);
+	CHECK_EQ(cancel(fd, b), TWHEEL_IDLE);
+	DIFFERENCE(fd, &before, .ended = 1, .dropped = 1, .ready = -1, .live = -1);
 }
 
 static void unprocessed_are_counted(void)
@@ -338,10 +411,11 @@ static void wheel_counts_extensions(void)
 {
 	char path[80];
 	int fd = open_private(path, sizeof(path));
-	__u64 *words = map_words(fd, 512), base = now_ns();
+	struct twheel_cell *cells = map_cells(fd, 512);
+	__u64 base = now_ns();
 
-	touch(words, arm_touch(fd, base + 400 * MS, 0), base + 500 * MS);
-	CHECK_EQ(read_event(fd).expires_ns, base + 500 * MS);
+	exchange(cells, arm_cell(fd, base + 400 * MS, 0), base + 500 * MS);
+	CHECK_EQ(read_cell_event(fd).expires_ns, base + 500 * MS);
 	CHECK_EQ(wheel_counter(path, "extended"), 1);
 	CHECK_EQ(wheel_counter(path, "armed"), 1);
 }
@@ -439,6 +513,42 @@ static void fdinfo_says_what_info_says(void)
 	CHECK_EQ(proc_says(other, "\nmax_timeouts:\t"), 12345);
 }
 
+static void check_proc_cells(int fd, __u64 cells, __u64 armed)
+{
+	CHECK_EQ(proc_says(fd, "\ncells:\t"), cells);
+	CHECK_EQ(proc_says(fd, "\narmed_cells:\t"), armed);
+}
+
+/* Armed or not: the words say so. */
+static void fdinfo_counts_the_cells(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, 512);
+	__u64 ids[100], fired;
+
+	check_proc_cells(fd, 0, 0);
+	arm(fd, HOUR, 0);
+	arm_fired(fd, 0);
+	check_proc_cells(fd, 0, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		ids[i] = i % 4 ? arm_cell(fd, now_ns() + HOUR, 0) : idle_cell(fd, 0);
+	check_proc_cells(fd, 100, 75);
+	exchange(cells, ids[0], now_ns() + HOUR);
+	check_proc_cells(fd, 100, 76);
+	exchange(cells, ids[1], TWHEEL_CELL_IDLE);
+	exchange(cells, ids[2], TWHEEL_CELL_IDLE);
+	check_proc_cells(fd, 100, 74);
+	fired = fired_cell(fd, 0);
+	check_proc_cells(fd, 101, 74);
+	CHECK_EQ(cancel(fd, fired), TWHEEL_WITHDRAWN);
+	CHECK_EQ(cancel(fd, ids[1]), TWHEEL_IDLE);
+	CHECK_EQ(cancel(fd, ids[3]), 0);
+	check_proc_cells(fd, 98, 73);
+	CHECK_EQ(stop(fd), 0);
+	check_proc_cells(fd, 73, 0);
+	CHECK_EQ(proc_says(fd, "\nready:\t"), 75);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(stats_of_a_new_file_are_zero),
 	TEST(stats_on_read_only_descriptor_are_allowed),
@@ -447,7 +557,10 @@ static const struct ktap_test tests[] = {
 	TEST(counts_follow_every_operation),
 	TEST(counts_of_what_failed_stay),
 	TEST(periodic_is_one_timeout_with_many_events),
-	TEST(extensions_are_counted),
+	TEST(looks_and_kicks_are_counted),
+	TEST(dropped_are_counted),
+	TEST(end_of_a_cell_is_counted_by_its_word),
+	TEST(events_that_calls_find_withdrawn_are_dropped),
 	TEST(unprocessed_are_counted),
 	TEST(cancel_all_is_counted),
 	TEST(stats_of_another_file_stay),
@@ -458,6 +571,7 @@ static const struct ktap_test tests[] = {
 	TEST(wheel_counts_extensions),
 	TEST(wheel_lateness_is_counted_when_it_is_on),
 	TEST(fdinfo_says_what_info_says),
+	TEST(fdinfo_counts_the_cells),
 };
 
 int main(int argc, char **argv)

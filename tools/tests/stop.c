@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 
-#include "words.h"
+#include "cells.h"
 
 #define MS		NSEC_PER_MSEC
 #define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
@@ -182,14 +182,15 @@ static void periodic_that_had_fired_counts_up_to_stop(void)
 	check_over(fd);
 }
 
-static void extended_timeout_comes_out_with_its_word(void)
+/* In the order of the words, whatever the kernel was going to look at first. */
+static void cell_comes_out_with_its_word(void)
 {
 	int fd = device_open(O_RDWR);
-	__u64 *words = map_words(fd, 512), base = now_ns() + HOUR;
-	__u64 first = arm_touch(fd, base, 1);
+	struct twheel_cell *cells = map_cells(fd, 512);
+	__u64 base = now_ns() + HOUR, first = arm_cell(fd, base, 1);
 
-	arm_touch(fd, base + HOUR, 2);
-	touch(words, first, base + 2 * HOUR);
+	arm_cell(fd, base + HOUR, 2);
+	exchange(cells, first, base + 2 * HOUR);
 	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(read_unprocessed(fd).cookie, 2);
 	CHECK_EQ(read_unprocessed(fd).expires_ns, base + 2 * HOUR);
@@ -922,7 +923,7 @@ static const struct ktap_test tests[] = {
 	TEST(what_had_fired_comes_first),
 	TEST(periodic_that_was_pending_is_unprocessed),
 	TEST(periodic_that_had_fired_counts_up_to_stop),
-	TEST(extended_timeout_comes_out_with_its_word),
+	TEST(cell_comes_out_with_its_word),
 	TEST(stop_works_in_a_wheel_of_its_own),
 	TEST(arm_and_mod_are_eshutdown),
 	TEST(cancel_and_get_work),

@@ -6,10 +6,10 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
+#include "cells.h"
 #include "group.h"
 #include "privilege.h"
 #include "realtime.h"
-#include "words.h"
 
 #define USER		4711
 #define PEAK		50000
@@ -217,22 +217,23 @@ static void limit_is_exact_after_a_trim(void)
 	}
 }
 
-/* Indices are used again: a word is there for those below the limit, and for no others. */
-static void words_reach_all_after_a_trim(void)
+/* Indices are used again: there is a cell for each of those below the limit. */
+static void cells_reach_all_after_a_trim(void)
 {
 	int fd = device_open_limited(O_RDWR, 512);
-	__u64 *words = map_words(fd, 512), when = now_ns() + HOUR;
+	struct twheel_cell *cells = map_cells(fd, 512);
+	__u64 when = now_ns() + HOUR;
 
 	for (int round = 0; round < 20; round++) {
 		__u64 ids[512];
 
 		for (int i = 0; i < 512; i++) {
-			ids[i] = arm_touch(fd, when + i, i);
+			ids[i] = arm_cell(fd, when + i, i);
 			CHECK((__u32)ids[i] < 512);
-			CHECK_EQ(look(words, ids[i]), when + i);
+			CHECK_EQ(word_of(cells, ids[i]), when + i);
 		}
 		for (int i = 0; i < 512; i++) {
-			touch(words, ids[i], when + HOUR);
+			CHECK_EQ(cell_arm(fd, cells, ids[i], when + HOUR), 0);
 			CHECK(state_of(fd, ids[i]).expires_ns > HOUR);
 			CHECK_EQ(cancel(fd, ids[i]), 0);
 		}
@@ -350,7 +351,8 @@ static void made_up_ids_of_a_trimmed_page_are_dead(void)
 		for (int bit = 0; bit < 64; bit++) {
 			struct twheel_op ops[] = {
 				op_cancel(ids[i] ^ 1ULL << bit), op_get(ids[i] ^ 1ULL << bit),
-				op_mod(ids[i] ^ 1ULL << bit, 0, TWHEEL_F_TOUCH, 0),
+				op_mod(ids[i] ^ 1ULL << bit, 0, TWHEEL_F_CELL, 0),
+				op_kick(ids[i] ^ 1ULL << bit),
 			};
 
 			submit(fd, ops, ARRAY_SIZE(ops));
@@ -656,7 +658,7 @@ static const struct ktap_test tests[] = {
 	TEST(page_with_a_live_timeout_stays),
 	TEST(others_go_past_what_was_trimmed),
 	TEST(limit_is_exact_after_a_trim),
-	TEST(words_reach_all_after_a_trim),
+	TEST(cells_reach_all_after_a_trim),
 	TEST(trim_after_stop_gives_all),
 	TEST(trim_of_one_file_leaves_the_others),
 	TEST(ids_are_unique_over_trims),

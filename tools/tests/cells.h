@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Cells, mapped, and the user's side of their protocol. All accesses are sequentially
+ * consistent.
+ */
+#ifndef TWHEEL_TESTS_CELLS_H
+#define TWHEEL_TESTS_CELLS_H
+
+#include <sys/mman.h>
+
+#include "device.h"
+#include "memory.h"
+
+#define CELLS_PER_PAGE	(page_size() / sizeof(struct twheel_cell))
+#define NO_LOOK		(~0ULL)
+
+static inline void need_cells(void)
+{
+	if (!(info(device_open(O_RDWR)).op_flags & TWHEEL_F_CELL))
+		ktap_skip("no cells");
+}
+
+static inline void *try_map(int fd, size_t size, int protection, int flags, off_t offset)
+{
+	need_cells();
+	return mmap(NULL, size, protection, flags, fd, offset);
+}
+
+static inline struct twheel_cell *map_cells(int fd, size_t nr)
+{
+	void *cells = try_map(fd, nr * sizeof(struct twheel_cell), PROT_READ | PROT_WRITE,
+			      MAP_SHARED, 0);
+
+	CHECK(cells != MAP_FAILED);
+	return cells;
+}
+
+static inline void unmap_cells(struct twheel_cell *cells, size_t nr)
+{
+	CHECK_EQ(munmap(cells, nr * sizeof(*cells)), 0);
+}
+
+/* Words */
+
+static inline bool is_deadline(__u64 word)
+{
+	return word <= EXPIRES_MAX;
+}
+
+static inline bool is_idle(__u64 word)
+{
+	return word > EXPIRES_MAX && word != TWHEEL_CELL_FIRED;
+}
+
+/* The cell of a timeout: its index is the low half of its id. */
+static inline struct twheel_cell *cell_of(struct twheel_cell *cells, __u64 id)
+{
+	return &cells[(__u32)id];
+}
+
+static inline __u64 word_of(struct twheel_cell *cells, __u64 id)
+{
+	return __atomic_load_n(&cell_of(cells, id)->word, __ATOMIC_SEQ_CST);
+}
+
+static inline __u64 look_of(struct twheel_cell *cells, __u64 id)
+{
+	return __atomic_load_n(&cell_of(cells, id)->look, __ATOMIC_SEQ_CST);
+}
+
+/* Returns the old word. */
+static inline __u64 exchange(struct twheel_cell *cells, __u64 id, __u64 word)
+{
+	return __atomic_exchange_n(&cell_of(cells, id)->word, word, __ATOMIC_SEQ_CST);
+}
+
+/* True if the word was @old. */
+static inline bool replace(struct twheel_cell *cells, __u64 id, __u64 old, __u64 new)
+{
+	return __atomic_compare_exchange_n(&cell_of(cells, id)->word, &old, new, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* Calls */
+
+static inline struct twheel_op op_cell(__u64 when, __u64 cookie)
+{
+	return op_arm(when, TWHEEL_F_ABS | TWHEEL_F_CELL, cookie);
+}
+
+static inline struct twheel_op op_mod_cell(__u64 id, __u64 when, __u64 cookie)
+{
+	return op_mod(id, when, TWHEEL_F_ABS | TWHEEL_F_CELL, cookie);
+}
+
+/* The id of a cell that is armed for @when, or idle for TWHEEL_CELL_IDLE. */
+static inline __u64 arm_cell(int fd, __u64 when, __u64 cookie)
+{
+	return arm_op(fd, op_cell(when, cookie));
+}
+
+static inline __u64 idle_cell(int fd, __u64 cookie)
+{
+	return arm_cell(fd, TWHEEL_CELL_IDLE, cookie);
+}
+
+static inline int mod_cell(int fd, __u64 id, __u64 when, __u64 cookie)
+{
+	struct twheel_op op = op_mod_cell(id, when, cookie);
+
+	return operate(fd, TWHEEL_IOC_MOD, &op);
+}
+
+/* The user's side: operations on a cell without a call, if it can be */
+
+/* What an exchange has done to the arming that it has replaced. */
+static inline int outcome_of(__u64 old)
+{
+	if (is_deadline(old))
+		return 0;
+	return old == TWHEEL_CELL_FIRED ? TWHEEL_WITHDRAWN : TWHEEL_IDLE;
+}
+
+/*
+ * Arms or moves. Returns the outcome for the arming before; -errno if the kernel did not
+ * take up this one. Sets @kicked if there was a call.
+ */
+static inline int cell_arm_kicked(int fd, struct twheel_cell *cells, __u64 id, __u64 when,
+				  bool *kicked)
+{
+	__u64 old = exchange(cells, id, when);
+	int ret;
+
+	*kicked = look_of(cells, id) > when;
+	if (!*kicked)
+		return outcome_of(old);
+	ret = kick(fd, id);
+	if (ret && replace(cells, id, when, TWHEEL_CELL_IDLE))
+		return ret;
+	return outcome_of(old);
+}
+
+static inline int cell_arm(int fd, struct twheel_cell *cells, __u64 id, __u64 when)
+{
+	bool kicked;
+
+	return cell_arm_kicked(fd, cells, id, when, &kicked);
+}
+
+/* As CANCEL, but that the cell lives on: 0, TWHEEL_WITHDRAWN or -ENOENT. */
+static inline int cell_cancel(struct twheel_cell *cells, __u64 id)
+{
+	int ret = outcome_of(exchange(cells, id, TWHEEL_CELL_IDLE));
+
+	return ret == TWHEEL_IDLE ? -ENOENT : ret;
+}
+
+/* Events */
+
+/* What holds for every event of a cell that has fired. */
+static inline void check_cell_event_on(clockid_t clock, const struct twheel_event *event)
+{
+	CHECK(event->id != 0);
+	CHECK_EQ(event->count, 1);
+	CHECK_EQ(event->flags, 0);
+	CHECK_EQ(event->reserved, 0);
+	CHECK(event->fired_ns >= event->expires_ns);
+	CHECK(event->fired_ns <= clock_ns(clock));
+}
+
+static inline struct twheel_event read_cell_event_on(clockid_t clock, int fd)
+{
+	struct twheel_event event = read_any_event(fd);
+
+	check_cell_event_on(clock, &event);
+	return event;
+}
+
+static inline struct twheel_event read_cell_event(int fd)
+{
+	return read_cell_event_on(CLOCK_MONOTONIC, fd);
+}
+
+/* A cell that has fired and whose event is unread. */
+static inline __u64 fired_cell(int fd, __u64 cookie)
+{
+	__u32 before = info(fd).ready;
+	__u64 id = arm_cell(fd, now_ns(), cookie);
+
+	wait_ready(fd, before + 1);
+	return id;
+}
+
+#endif /* TWHEEL_TESTS_CELLS_H */
