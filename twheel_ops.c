@@ -142,8 +142,8 @@ static __always_inline void twdev_refill_plain(struct twdev_record *r,
 static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct twdev_record *r,
 					     const struct twdev_plain *op, u64 now_ns)
 {
-	twdev_refill_plain(r, op);
 	r->t.expires = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
+	twdev_refill_plain(r, op);
 	r->state = TWDEV_ARMED;
 	r->rearm = false;
 	r->unprocessed = false;
