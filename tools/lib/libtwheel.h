@@ -245,8 +245,9 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
  * twheel_get() - look at a timeout
  * @ctx: the context
  * @id: the timeout
- * @op: out: in expires_ns what remains (0 when its event waits to be read, UINT64_MAX
- *	for an idle cell); the cookie, the interval, and in repeat how many deadlines have not been read yet
+ * @op: out: in expires_ns the time that remains (0 when its event waits to be read,
+ *	UINT64_MAX for an idle cell); the cookie, the interval, and in repeat how many
+ *	deadlines have not been read yet
  *
  * Context: any thread, does not block.
  *
@@ -446,7 +447,9 @@ int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsig
  * @ctx: the context
  * @timeout_ns: how long at most; TWHEEL_NO_WAIT; TWHEEL_FOREVER or any negative value
  *
- * When several threads read, another one may be faster.
+ * The event may be gone when it is read: another thread was faster, or the event was a
+ * cell's and was withdrawn with twheel_cell_arm() or twheel_cell_cancel(). Until a read or a
+ * kick meets a withdrawn event, it counts as unread.
  *
  * Context: any thread, several at once too; blocks.
  *
@@ -492,25 +495,35 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  *
  * A cell is created idle. It can be armed any number of times, by one thread or several,
  * and in every process that shares the context. Its event has the id, the cookie and the
- * deadline as it was armed, and no TWHEEL_EV_LAST. twheel_cancel() ends the cell.
+ * deadline as it was armed, and no TWHEEL_EV_LAST. twheel_cancel() ends the cell, and so do
+ * twheel_cancel_all(), twheel_cancel_cookie() and twheel_stop().
+ *
+ * Its place is used again for a later cell. To arm or cancel a cell that has ended, or that
+ * may end at the same time, changes the later one. The memory itself stays until
+ * twheel_close(). A process that was forked has it at the same address.
  *
  * Deadlines are absolute: read the clock once for many cells. An arm makes a system call
  * only if the kernel would look too late. It does not if the cell was armed with about the
  * same delay before and is in regular use.
  *
+ * Cells that different threads use should be in different cache lines: 64 bytes hold four.
+ *
  * The functions that exchange are inline in C and C++; the library has them as well, for
- * other languages. They need 64-bit atomic operations that the processor makes in one:
- * x86-64, AArch64, and 32-bit x86 from the Pentium on (-march=i586 or later, as Debian has
- * it). Elsewhere TWHEEL_HAS_CELLS is not defined, and they are missing. The exchange and
- * the load of @look have to be sequentially consistent:
+ * other languages. They need 64-bit atomic operations that the processor makes in one, which
+ * the compiler tells by __GCC_HAVE_SYNC_COMPARE_AND_SWAP_8. 64-bit processors have them, and
+ * 32-bit x86 from the Pentium on (-march=i586 or later, as Debian has it). Elsewhere
+ * TWHEEL_HAS_CELLS is not defined, these functions are missing, and the others return
+ * -EOPNOTSUPP. The exchange and the load of @look have to be sequentially consistent, both
+ * of them:
  *
  *	x86-64		xchg %rax, (cell); mov 8(cell), %rax
  *	i686		lock cmpxchg8b (cell), in a loop; movq or fildll 8(cell)
  *	AArch64, LSE	swpal; ldar
  *	AArch64		ldaxr, stlxr in a loop; ldar. With a plain ldr, or ldapr, the
  *			load could be made before the store: the arming would be lost
+ *	AArch64, both	a call of __aarch64_swp8_acq_rel, which is one of these; ldar
  */
-#if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
+#ifdef __GCC_HAVE_SYNC_COMPARE_AND_SWAP_8
 #define TWHEEL_HAS_CELLS	1
 #endif
 
@@ -523,14 +536,14 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  * @cell: out: where the cell is, until twheel_close()
  *
  * It counts as one live timeout until it ends. For slack there are twheel_prep_arm() with
- * TWHEEL_F_CELL and UINT64_MAX as the deadline, twheel_prep_slack(), twheel_operate() and
+ * TWHEEL_F_CELL | TWHEEL_F_ABS and UINT64_MAX as the deadline, twheel_prep_slack(), twheel_operate() and
  * twheel_cell().
  *
  * Context: any thread, does not block.
  *
- * Return: 0; -EOPNOTSUPP when the kernel has no cells; -EACCES when the context is not open
- * for reading and writing; -ENOMEM, also when there was no address space for 16 bytes for
- * each timeout that the context may have; -EAGAIN, -ESHUTDOWN and -EBADF as in
+ * Return: 0; -EOPNOTSUPP when the kernel or the processor has no cells; -EACCES when the
+ * context is not open for reading and writing; -ENOMEM, also when there was no address space
+ * for 16 bytes for each timeout that the context may have; -EAGAIN and -ESHUTDOWN as in
  * twheel_arm().
  */
 int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
@@ -541,6 +554,9 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
  * @ctx: the context
  * @id: a cell, armed with TWHEEL_F_CELL by anyone who shares the context
  * @cell: out: where it is, until twheel_close()
+ *
+ * The kernel is not asked: the id of a timeout that is no cell, or of a cell that has ended,
+ * leads to memory that is not the caller's to write.
  *
  * Context: any thread, does not block.
  *
@@ -557,9 +573,9 @@ int twheel_cell(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell);
  * @expires_ns: the deadline that the caller has exchanged the word with
  *
  * The second half of twheel_cell_arm(), if it is needed. An arming that the kernel refuses
- * is undone.
+ * is undone: the cell is idle then, whatever it was before.
  *
- * Context: any thread, does not block.
+ * Context: any thread, does not block. In a signal handler, too; errno stays what it was.
  *
  * Return: 0 when the cell is armed, or was until another call changed it; -ENOENT when the
  * cell has ended; -ESHUTDOWN after twheel_stop(); -EINVAL when it is no cell; -EBADF as in
@@ -573,7 +589,7 @@ int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t 
 
 /**
  * struct twheel_kicks - armings that the kernel has to be told of, in one call for many
- * @ctx: the context; set by the caller, who sets the rest to 0
+ * @ctx: the context of all cells in it; set by the caller, who sets the rest to 0
  * @nr: how many there are
  * @kick: cell, id and deadline of each; @result is set by twheel_kick_all(): 0, or -errno
  *	if the arming has failed
@@ -593,10 +609,13 @@ struct twheel_kicks {
  * twheel_kick_all() - tell the kernel of all armings in a batch
  * @kicks: filled by twheel_cell_arm_later(); empty afterwards
  *
+ * A batch may be empty. A cell may be in it twice, and may have been armed, cancelled or
+ * fired since it was added.
+ *
  * Context: any thread with a batch of its own, does not block.
  *
- * Return: 0; the error of the first arming that failed, as in twheel_cell_kick(). The
- * result of each is in @kicks until the next arming is added.
+ * Return: 0; the error of the first arming that failed, as in twheel_cell_kick(). The others
+ * are armed. The result of each is in @kicks until the next arming is added.
  */
 int twheel_kick_all(struct twheel_kicks *kicks);
 
@@ -742,7 +761,7 @@ TWHEEL_CELL_INLINE int twheel_cell_cancel(struct twheel_cell *cell)
 
 TWHEEL_CELL_INLINE int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns)
 {
-	uint64_t word = expires_ns;
+	__u64 word = expires_ns;
 
 	return __atomic_compare_exchange_n(&cell->word, &word, TWHEEL_CELL_IDLE, 0,
 					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ?
