@@ -12,7 +12,8 @@
  * pages when they are used. Several threads may find that the mapping is missing. The
  * first one to put its mapping into the context wins, the others drop theirs. The
  * pointer is stored with release and loaded with acquire; it stays until the context
- * is closed.
+ * is closed. The length is stored before the pointer. All threads store the same one,
+ * but they may do so while another reads it, so each access is atomic.
  *
  * A wait with an end may not block in read(): between poll() and read() another
  * reader can take the event. preadv2() with RWF_NOWAIT does not block whatever the
@@ -44,7 +45,7 @@
  * @fd: of /dev/twheel
  * @owned: close it with the context
  * @clock: that it counts in
- * @nr_cells: length of @cells; 0 before they are mapped
+ * @nr_cells: length of @cells, a whole number of pages; 0 before they are mapped
  * @cells: by index; NULL before they are mapped
  */
 struct twheel_ctx {
@@ -70,15 +71,17 @@ static int control(const struct twheel_ctx *ctx, unsigned long request, void *ar
 	return ret < 0 ? -errno : ret;
 }
 
+#ifdef TWHEEL_HAS_CELLS
+
 /*
- * All mappings have the same length, which SETUP decides. So it does not matter whose
- * @nr_cells is written last.
+ * The last page is mapped as a whole: the index of a cell can be above max_timeouts, on
+ * that page.
  */
 static int map_cells(struct twheel_ctx *ctx)
 {
+	uint64_t page = sysconf(_SC_PAGESIZE), size;
 	struct twheel_cell *mine, *first = NULL;
 	struct twheel_info info;
-	uint64_t size;
 	int ret;
 
 	if (__atomic_load_n(&ctx->cells, __ATOMIC_ACQUIRE))
@@ -88,18 +91,36 @@ static int map_cells(struct twheel_ctx *ctx)
 		return ret;
 	if (!(info.op_flags & TWHEEL_F_CELL))
 		return -EOPNOTSUPP;
-	size = (uint64_t)info.max_timeouts * sizeof(*mine);
+	size = ((uint64_t)info.max_timeouts * sizeof(*mine) + page - 1) / page * page;
 	if (size != (size_t)size)
 		return -ENOMEM;
 	mine = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ctx->fd, 0);
 	if (mine == MAP_FAILED)
 		return -errno;
-	__atomic_store_n(&ctx->nr_cells, info.max_timeouts, __ATOMIC_RELAXED);
+	__atomic_store_n(&ctx->nr_cells, size / sizeof(*mine), __ATOMIC_RELAXED);
 	if (!__atomic_compare_exchange_n(&ctx->cells, &first, mine, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE))
 		munmap(mine, size);
 	return 0;
 }
+
+#else
+
+/* Nobody gets a cell, so the other function is never called. */
+static int map_cells(struct twheel_ctx *ctx)
+{
+	(void)ctx;
+	return -EOPNOTSUPP;
+}
+
+static int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns)
+{
+	(void)cell;
+	(void)expires_ns;
+	return -ENOENT;
+}
+
+#endif
 
 /* INFO is understood by nothing but a twheel context. */
 static int new_context(int fd, int owned, struct twheel_ctx **out)
@@ -403,12 +424,12 @@ int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsig
 
 int twheel_cell(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell)
 {
-	uint32_t index = (uint32_t)id;
+	uint32_t index = (uint32_t)id, generation = id >> 32;
 	int ret = map_cells(ctx);
 
 	if (ret)
 		return ret;
-	if (index >= ctx->nr_cells)
+	if (!generation || index >= __atomic_load_n(&ctx->nr_cells, __ATOMIC_RELAXED))
 		return -EINVAL;
 	*cell = &ctx->cells[index];
 	return 0;
@@ -427,44 +448,51 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 	ret = control(ctx, TWHEEL_IOC_ARM, &op);
 	if (ret)
 		return ret;
+	ret = twheel_cell(ctx, op.id, cell);
+	if (ret) {
+		/* The limit was raised behind our back, between INFO and the mapping. */
+		twheel_cancel(ctx, op.id);
+		return ret;
+	}
 	*id = op.id;
-	return twheel_cell(ctx, op.id, cell);
-}
-
-/* The kernel has refused to look. If it had taken the arming up before, it counts. */
-static int undo_arm(struct twheel_cell *cell, uint64_t expires_ns, int error)
-{
-	uint64_t word = expires_ns;
-
-	if (error < 0 && __atomic_compare_exchange_n(&cell->word, &word, TWHEEL_CELL_IDLE, 0,
-						     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		return error;
 	return 0;
 }
 
+/* If the kernel has refused to look, but had taken the arming up before, it counts. */
+static int undo_arm(struct twheel_cell *cell, uint64_t expires_ns, int error)
+{
+	return error < 0 && !twheel_cell_cancel_at(cell, expires_ns) ? error : 0;
+}
+
+/* May run in a signal handler, so errno stays what it was. */
 int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
 		     uint64_t expires_ns)
 {
+	int saved = errno, ret;
 	struct twheel_op op;
 
-	prep(&op, TWHEEL_OP_KICK, id);
-	return undo_arm(cell, expires_ns, control(ctx, TWHEEL_IOC_KICK, &op));
+	twheel_prep_kick(&op, id);
+	ret = undo_arm(cell, expires_ns, control(ctx, TWHEEL_IOC_KICK, &op));
+	errno = saved;
+	return ret;
 }
 
 int twheel_kick_all(struct twheel_kicks *kicks)
 {
 	struct twheel_op ops[TWHEEL_MAX_KICKS];
 	unsigned int nr = kicks->nr;
-	int ret, first = 0;
+	int tried, first = 0;
 
 	if (!nr)
 		return 0;
 	for (unsigned int i = 0; i < nr; i++)
-		prep(&ops[i], TWHEEL_OP_KICK, kicks->kick[i].id);
-	ret = twheel_submit(kicks->ctx, ops, nr);
+		twheel_prep_kick(&ops[i], kicks->kick[i].id);
+	tried = twheel_submit(kicks->ctx, ops, nr);
 	for (unsigned int i = 0; i < nr; i++) {
-		int result = ret < 0 ? ret : ops[i].result;
+		int result = tried < 0 ? tried : -EINTR;
 
+		if ((int)i < tried)
+			result = ops[i].result;
 		result = undo_arm(kicks->kick[i].cell, kicks->kick[i].expires_ns, result);
 		kicks->kick[i].result = result;
 		first = first ? first : result;
@@ -524,19 +552,22 @@ static int64_t remaining(uint64_t end)
 	return now < end ? (int64_t)(end - now) : 0;
 }
 
+/* What was readable may have been read or withdrawn meanwhile, over and over. */
 static int read_until(struct twheel_ctx *ctx, struct iovec *iov, uint64_t end)
 {
+	int64_t left;
 	int ret;
 
 	for (;;) {
+		left = remaining(end);
 		ret = read_nowait(ctx, iov);
 		if (ret != -EAGAIN)
 			return ret;
-		ret = twheel_wait(ctx, remaining(end));
+		if (!left)
+			return -ETIMEDOUT;
+		ret = twheel_wait(ctx, left);
 		if (ret < 0)
 			return ret;
-		if (!ret)
-			return -ETIMEDOUT;
 	}
 }
 
