@@ -25,14 +25,6 @@ static void close_context(struct twheel_ctx **ctx)
 /* Of a variable: it is closed at the end of the test, so that what leaks is the library's. */
 #define CLOSED __attribute__((cleanup(close_context)))
 
-static uint64_t arm_touch(struct twheel_ctx *ctx, uint64_t ns, uint64_t cookie)
-{
-	uint64_t id;
-
-	CHECK_EQ(twheel_arm(ctx, ns, TWHEEL_F_TOUCH, cookie, &id), 0);
-	return id;
-}
-
 static uint64_t in_ns(struct twheel_ctx *ctx, uint64_t ns)
 {
 	uint64_t now;
@@ -49,181 +41,643 @@ static uint64_t remaining(struct twheel_ctx *ctx, uint64_t id)
 	return op.expires_ns;
 }
 
-static void touch_extends(void)
+static struct twheel_stats stats(struct twheel_ctx *ctx)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t id = arm_touch(ctx, 10 * NSEC_PER_SEC, 0);
+	struct twheel_stats stats;
 
-	CHECK_EQ(twheel_touch(ctx, id, in_ns(ctx, HOUR)), 0);
-	CHECK(remaining(ctx, id) > HOUR / 2);
+	CHECK_EQ(twheel_stats(ctx, &stats), 0);
+	return stats;
 }
 
-static void touched_event_comes_at_the_last_touch(void)
+static uint32_t live(struct twheel_ctx *ctx)
+{
+	struct twheel_info info;
+
+	CHECK_EQ(twheel_info(ctx, &info), 0);
+	return info.live;
+}
+
+/* Cells */
+
+/* A cell, and what the functions want to know of it. */
+struct cell {
+	struct twheel_ctx	*ctx;
+	struct twheel_cell	*at;
+	uint64_t		id;
+};
+
+static struct cell create(struct twheel_ctx *ctx, uint64_t cookie)
+{
+	struct cell cell = { .ctx = ctx };
+	int ret = twheel_cell_create(ctx, cookie, &cell.id, &cell.at);
+
+	if (ret == -EOPNOTSUPP)
+		ktap_skip("no cells");
+	CHECK_EQ(ret, 0);
+	CHECK(cell.id >> 32);
+	return cell;
+}
+
+static int arm_cell(struct cell cell, uint64_t when)
+{
+	return twheel_cell_arm(cell.ctx, cell.at, cell.id, when);
+}
+
+static int arm_in(struct cell cell, uint64_t ns)
+{
+	return arm_cell(cell, in_ns(cell.ctx, ns));
+}
+
+static uint64_t word(struct cell cell)
+{
+	return __atomic_load_n(&cell.at->word, __ATOMIC_SEQ_CST);
+}
+
+static bool is_armed(struct cell cell)
+{
+	return word(cell) <= INT64_MAX;
+}
+
+/* What twheel_cell_arm() does first. */
+static void exchange(struct cell cell, uint64_t when)
+{
+	__atomic_exchange_n(&cell.at->word, when, __ATOMIC_SEQ_CST);
+}
+
+static void wait_fired(struct cell cell)
+{
+	CHECK_EQ(twheel_wait(cell.ctx, patience_ns()), 1);
+	CHECK_EQ(word(cell), TWHEEL_CELL_FIRED);
+}
+
+/* The one event that is to come. */
+static struct twheel_event read_one(struct twheel_ctx *ctx)
+{
+	struct twheel_event event;
+
+	CHECK_EQ(twheel_read(ctx, &event, 1, patience_ns()), 1);
+	return event;
+}
+
+/* Nothing has fired, and nothing that has fired is still to be read. */
+static void check_nothing_to_read(struct twheel_ctx *ctx)
+{
+	struct twheel_event event;
+
+	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -ETIMEDOUT);
+}
+
+static void cell_is_created_idle(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t armed = in_ns(ctx, 300 * NSEC_PER_MSEC);
-	uint64_t id = arm_touch(ctx, 300 * NSEC_PER_MSEC, 0);
-	struct twheel_event event;
-	uint64_t last, now;
+	struct cell cell = create(ctx, 7);
 
-	CHECK_EQ(twheel_touch(ctx, id, in_ns(ctx, HOUR)), 0);
-	last = in_ns(ctx, 600 * NSEC_PER_MSEC);
-	CHECK_EQ(twheel_touch(ctx, id, last), 0);
-	now = in_ns(ctx, 0);
-	/* The wheel may have seen the first touch alone: no event for an hour. */
-	if (now >= armed) {
-		ktap_skip("the touch may have come too late");
-		return;
+	CHECK(!is_armed(cell));
+	CHECK_EQ(twheel_cell_outcome(word(cell)), TWHEEL_IDLE);
+	CHECK_EQ(remaining(ctx, cell.id), UINT64_MAX);
+	CHECK_EQ(live(ctx), 1);
+	CHECK_EQ(stats(ctx).kicks, 0);
+	check_nothing_to_read(ctx);
+}
+
+static void event_of_a_cell_has_the_deadline_as_it_was_armed(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	uint64_t when = in_ns(ctx, 3 * NSEC_PER_MSEC) + 1;
+	struct twheel_event event;
+
+	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
+	event = read_one(ctx);
+	CHECK_EQ(event.id, cell.id);
+	CHECK_EQ(event.cookie, 7);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns >= when);
+	CHECK(event.fired_ns <= in_ns(ctx, 0));
+	CHECK_EQ(event.count, 1);
+	CHECK_EQ(event.flags, 0);
+	CHECK(!is_armed(cell));
+}
+
+static void cell_fires_again_with_the_same_id(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(arm_in(cell, NSEC_PER_MSEC), TWHEEL_IDLE);
+		CHECK_EQ(read_one(ctx).id, cell.id);
 	}
-	CHECK_EQ(twheel_read(ctx, &event, 1, patience_ns()), 1);
-	CHECK_EQ(event.id, id);
-	CHECK_EQ(event.expires_ns, last);
-	CHECK(event.fired_ns >= last);
+	CHECK_EQ(live(ctx), 1);
 }
 
-static void touch_beyond_int64_max_is_refused(void)
+static void deadline_that_has_passed_is_due_at_once(void)
 {
+	static const uint64_t past[] = { 0, 1, NSEC_PER_MSEC };
 	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t id = arm_touch(ctx, HOUR, 0);
+	struct cell cell = create(ctx, 7);
 
-	CHECK_EQ(twheel_touch(ctx, id, (uint64_t)INT64_MAX + 1), -EINVAL);
-	CHECK_EQ(twheel_touch(ctx, id, INT64_MAX), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(past); i++) {
+		CHECK_EQ(arm_cell(cell, past[i]), TWHEEL_IDLE);
+		CHECK_EQ(read_one(ctx).expires_ns, past[i]);
+	}
 }
 
-static void touch_of_no_timeout_is_enoent(void)
+static void arm_tells_what_it_has_replaced(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
 
-	CHECK_EQ(twheel_touch(ctx, 0, HOUR), -ENOENT);
-	CHECK_EQ(twheel_touch(ctx, UINT64_MAX, HOUR), -ENOENT);
-	CHECK_EQ(twheel_touch(ctx, UINT64_C(1) << 32, HOUR), -ENOENT);
+	CHECK_EQ(arm_in(cell, 2 * HOUR), TWHEEL_IDLE);
+	CHECK_EQ(arm_in(cell, HOUR), 0);
+	CHECK_EQ(arm_cell(cell, 0), 0);
+	wait_fired(cell);
+	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_WITHDRAWN);
+	check_nothing_to_read(ctx);
+	CHECK(remaining(ctx, cell.id) > HOUR / 2);
 }
 
-static void touch_of_a_cancelled_timeout_is_enoent(void)
+static void cancel_tells_what_it_has_replaced(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t id = arm_touch(ctx, HOUR, 0);
+	struct cell cell = create(ctx, 7);
 
-	CHECK_EQ(twheel_cancel(ctx, id), 0);
-	CHECK_EQ(twheel_touch(ctx, id, HOUR), -ENOENT);
+	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
+	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
+	CHECK_EQ(twheel_cell_cancel(cell.at), 0);
+	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
+	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
+	wait_fired(cell);
+	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_WITHDRAWN);
+	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
+	check_nothing_to_read(ctx);
+	CHECK_EQ(live(ctx), 1);
 }
 
-static void touch_of_one_that_was_read_is_enoent(void)
+static void cancel_after_the_read_is_enoent(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t id = arm_touch(ctx, 0, 0);
-	struct twheel_event event;
+	struct cell cell = create(ctx, 7);
 
-	CHECK_EQ(twheel_read(ctx, &event, 1, patience_ns()), 1);
-	CHECK_EQ(twheel_touch(ctx, id, HOUR), -ENOENT);
+	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
+	read_one(ctx);
+	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
+	CHECK_EQ(twheel_cell_cancel_at(cell.at, 0), -ENOENT);
 }
 
-/* The slot is the same; what the stale id would have stored there is not stored. */
-static void stale_touch_does_not_extend_the_successor(void)
+static void cancel_at_spares_a_later_arming(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t stale = arm_touch(ctx, HOUR, 0);
+	struct cell cell = create(ctx, 7);
+	uint64_t first = in_ns(ctx, HOUR), second = first + 1;
+
+	CHECK_EQ(arm_cell(cell, first), TWHEEL_IDLE);
+	CHECK_EQ(arm_cell(cell, second), 0);
+	CHECK_EQ(twheel_cell_cancel_at(cell.at, first), -ENOENT);
+	CHECK_EQ(word(cell), second);
+	CHECK_EQ(twheel_cell_cancel_at(cell.at, second), 0);
+	CHECK(!is_armed(cell));
+	CHECK_EQ(twheel_cell_cancel_at(cell.at, second), -ENOENT);
+}
+
+static void cancel_at_leaves_the_event_of_what_has_fired(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+
+	CHECK_EQ(arm_cell(cell, 5), TWHEEL_IDLE);
+	wait_fired(cell);
+	CHECK_EQ(twheel_cell_cancel_at(cell.at, 5), -ENOENT);
+	CHECK_EQ(twheel_cell_cancel_at(cell.at, TWHEEL_CELL_IDLE), -ENOENT);
+	CHECK_EQ(read_one(ctx).expires_ns, 5);
+}
+
+static void deadline_above_int64_max_changes_nothing(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_kicks kicks = { .ctx = ctx };
+	struct cell cell = create(ctx, 7);
+	uint64_t when = in_ns(ctx, HOUR);
+
+	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
+	CHECK_EQ(arm_cell(cell, (uint64_t)INT64_MAX + 1), -EINVAL);
+	CHECK_EQ(arm_cell(cell, TWHEEL_CELL_FIRED), -EINVAL);
+	CHECK_EQ(arm_cell(cell, TWHEEL_CELL_IDLE), -EINVAL);
+	CHECK_EQ(twheel_cell_arm_later(&kicks, cell.at, cell.id, (uint64_t)INT64_MAX + 1), -EINVAL);
+	CHECK_EQ(word(cell), when);
+	CHECK_EQ(kicks.nr, 0);
+	CHECK_EQ(arm_cell(cell, INT64_MAX), 0);
+	CHECK_EQ(word(cell), INT64_MAX);
+}
+
+static void outcome_of_any_word(void)
+{
+	static const struct {
+		uint64_t	word;
+		int		outcome;
+	} rows[] = {
+		{ 0, 0 },
+		{ INT64_MAX, 0 },
+		{ (uint64_t)INT64_MAX + 1, TWHEEL_IDLE },
+		{ TWHEEL_CELL_FIRED - 1, TWHEEL_IDLE },
+		{ TWHEEL_CELL_FIRED, TWHEEL_WITHDRAWN },
+		{ TWHEEL_CELL_IDLE, TWHEEL_IDLE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		CHECK_EQ(twheel_cell_outcome(rows[i].word), rows[i].outcome);
+}
+
+static void move_to_later_makes_no_call(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	uint64_t when = in_ns(ctx, HOUR);
+
+	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
+	CHECK_EQ(stats(ctx).kicks, 1);
+	for (int i = 0; i < 1000; i++)
+		CHECK_EQ(arm_cell(cell, when + i), 0);
+	CHECK_EQ(twheel_cell_cancel(cell.at), 0);
+	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
+	CHECK_EQ(stats(ctx).kicks, 1);
+}
+
+static void move_to_earlier_fires_in_time(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	uint64_t when;
+
+	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
+	when = in_ns(ctx, 5 * NSEC_PER_MSEC);
+	CHECK_EQ(arm_cell(cell, when), 0);
+	CHECK_EQ(read_one(ctx).expires_ns, when);
+	CHECK_EQ(stats(ctx).kicks, 2);
+}
+
+static void kick_by_hand_arms(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	struct twheel_op op;
+
+	exchange(cell, 1);
+	check_nothing_to_read(ctx);
+	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, 1), 0);
+	CHECK_EQ(read_one(ctx).expires_ns, 1);
+
+	exchange(cell, 2);
+	twheel_prep_kick(&op, cell.id);
+	CHECK_EQ(twheel_operate(ctx, &op), 0);
+	CHECK_EQ(op.result, 0);
+	CHECK_EQ(read_one(ctx).expires_ns, 2);
+
+	exchange(cell, 3);
+	twheel_prep_kick(&op, cell.id);
+	CHECK_EQ(twheel_submit(ctx, &op, 1), 1);
+	CHECK_EQ(op.result, 0);
+	CHECK_EQ(read_one(ctx).expires_ns, 3);
+}
+
+static void kick_of_an_idle_cell_makes_no_event(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+
+	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, HOUR), 0);
+	check_nothing_to_read(ctx);
+	CHECK(!is_armed(cell));
+}
+
+static void arm_that_the_kernel_refuses_leaves_the_cell_idle(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7), other = cell;
 	uint64_t id;
 
-	CHECK_EQ(twheel_cancel(ctx, stale), 0);
-	id = arm_touch(ctx, 10 * NSEC_PER_SEC, 0);
-	CHECK_EQ((uint32_t)id, (uint32_t)stale);
-	CHECK_EQ(twheel_touch(ctx, stale, in_ns(ctx, HOUR)), -ENOENT);
-	CHECK(remaining(ctx, id) < HOUR / 2);
-}
-
-static void touch_after_mod_works(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t id = arm_touch(ctx, HOUR, 0);
-
-	CHECK_EQ(twheel_mod(ctx, id, 10 * NSEC_PER_SEC, TWHEEL_F_TOUCH, 0), 0);
-	CHECK_EQ(twheel_touch(ctx, id, in_ns(ctx, HOUR)), 0);
-	CHECK(remaining(ctx, id) > HOUR / 2);
-}
-
-static void submitted_timeouts_can_be_touched(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct twheel_op ops[3];
-
-	twheel_prep_arm(&ops[0], 10 * NSEC_PER_SEC, TWHEEL_F_TOUCH, 0);
-	twheel_prep_arm(&ops[1], 10 * NSEC_PER_SEC, TWHEEL_F_TOUCH, 0);
-	CHECK_EQ(twheel_submit(ctx, ops, 2), 2);
-	CHECK_EQ(twheel_touch(ctx, ops[1].id, in_ns(ctx, HOUR)), 0);
-	CHECK(remaining(ctx, ops[1].id) > HOUR / 2);
-	CHECK(remaining(ctx, ops[0].id) < HOUR / 2);
-	twheel_prep_cancel(&ops[2], ops[1].id);
-	CHECK_EQ(twheel_submit(ctx, &ops[2], 1), 1);
-	CHECK_EQ(twheel_touch(ctx, ops[1].id, HOUR), -ENOENT);
-}
-
-/* Each handle has a table of its own; the kernel knows what it does not know. */
-static void timeout_of_another_handle_can_be_touched(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t id = arm_touch(ctx, 10 * NSEC_PER_SEC, 0);
-	struct twheel_ctx *other;
-
-	CHECK_EQ(twheel_open_fd(twheel_fd(ctx), &other), 0);
-	CHECK_EQ(twheel_touch(other, id, in_ns(ctx, HOUR)), 0);
-	CHECK(remaining(ctx, id) > HOUR / 2);
-	CHECK_EQ(twheel_cancel(other, id), 0);
-	CHECK_EQ(twheel_touch(other, id, HOUR), -ENOENT);
-	twheel_close(other);
 	CHECK_EQ(twheel_arm(ctx, HOUR, 0, 0, &id), 0);
+	other.id = id;
+	CHECK_EQ(arm_in(other, HOUR), -EINVAL);
+	CHECK(!is_armed(cell));
+	CHECK_EQ(arm_in(cell, 2 * HOUR), TWHEEL_IDLE);
+	other.id = cell.id + (UINT64_C(1) << 32);
+	CHECK_EQ(arm_in(other, HOUR), -ENOENT);
+	CHECK(!is_armed(cell));
+	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
+	CHECK_EQ(arm_in(cell, HOUR), -ENOENT);
+	CHECK(!is_armed(cell));
 }
 
-static void parent_knows_what_its_child_has_ended(void)
+/* Another call has changed the word: the arming was in effect until then. */
+static void kick_that_fails_after_a_change_has_succeeded(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t id = arm_touch(ctx, HOUR, 0);
-	int status;
-	pid_t pid = fork();
+	struct cell cell = create(ctx, 7);
+	uint64_t when = in_ns(ctx, HOUR);
 
-	if (!pid)
-		_exit(twheel_cancel(ctx, id) ? 1 : 0);
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK_EQ(status, 0);
-	CHECK_EQ(twheel_touch(ctx, id, HOUR), -ENOENT);
+	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
+	exchange(cell, when);
+	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, when + 1), 0);
+	CHECK_EQ(word(cell), when);
+	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, when), -ENOENT);
+	CHECK(!is_armed(cell));
 }
 
-static void touch_needs_a_writable_descriptor(void)
+static void kick_leaves_errno_alone(void)
 {
-	CLOSED struct twheel_ctx *ctx = NULL;
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
 
-	CHECK_EQ(twheel_open_fd(device_open(O_RDONLY), &ctx), 0);
-	CHECK_EQ(twheel_touch(ctx, UINT64_C(1) << 32, HOUR), -EACCES);
+	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
+	errno = 77;
+	CHECK_EQ(twheel_cell_arm(ctx, cell.at, cell.id, HOUR), -ENOENT);
+	CHECK_EQ(errno, 77);
 }
 
-#define NR_THREADS	4
+/* Batches of kicks */
 
-static void *touch_own(void *arg)
+static int arm_later(struct twheel_kicks *kicks, struct cell cell, uint64_t when)
 {
-	struct twheel_ctx *ctx = arg;
+	return twheel_cell_arm_later(kicks, cell.at, cell.id, when);
+}
 
-	for (int i = 0; i < 500; i++) {
-		uint64_t id = arm_touch(ctx, HOUR, 0);
+static void full_batch_of_kicks_is_one_call(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_kicks kicks = { .ctx = ctx };
+	struct cell cells[TWHEEL_MAX_KICKS + 1];
+	struct twheel_event events[TWHEEL_MAX_KICKS];
+	unsigned int nr = 0;
 
-		CHECK_EQ(twheel_touch(ctx, id, in_ns(ctx, 2 * HOUR)), 0);
-		CHECK(remaining(ctx, id) > HOUR);
-		CHECK_EQ(twheel_cancel(ctx, id), 0);
-		CHECK_EQ(twheel_touch(ctx, id, HOUR), -ENOENT);
+	for (unsigned int i = 0; i < ARRAY_SIZE(cells); i++)
+		cells[i] = create(ctx, i);
+	for (unsigned int i = 0; i < TWHEEL_MAX_KICKS; i++)
+		CHECK_EQ(arm_later(&kicks, cells[i], i), TWHEEL_IDLE);
+	CHECK_EQ(kicks.nr, TWHEEL_MAX_KICKS);
+	CHECK_EQ(arm_later(&kicks, cells[TWHEEL_MAX_KICKS], 1), -EAGAIN);
+	CHECK(!is_armed(cells[TWHEEL_MAX_KICKS]));
+	CHECK_EQ(stats(ctx).kicks, 0);
+	check_nothing_to_read(ctx);
+
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
+	CHECK_EQ(kicks.nr, 0);
+	CHECK_EQ(stats(ctx).kicks, TWHEEL_MAX_KICKS);
+	for (unsigned int i = 0; i < TWHEEL_MAX_KICKS; i++)
+		CHECK_EQ(kicks.kick[i].result, 0);
+	while (nr < TWHEEL_MAX_KICKS) {
+		int ret = twheel_read(ctx, events, ARRAY_SIZE(events), patience_ns());
+
+		CHECK(ret > 0);
+		nr += ret;
 	}
-	return NULL;
+	check_nothing_to_read(ctx);
 }
 
-/* The first of them maps the page, and they use each other's slots. */
-static void threads_touch_at_the_same_time(void)
+static void empty_batch_makes_no_call(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
-	pthread_t threads[NR_THREADS];
+	struct twheel_kicks kicks = { .ctx = ctx };
 
-	for (int i = 0; i < NR_THREADS; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, touch_own, ctx), 0);
-	for (int i = 0; i < NR_THREADS; i++)
-		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK_EQ(twheel_stop(ctx), 0);
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
 }
+
+static void batch_holds_only_what_needs_a_kick(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_kicks kicks = { .ctx = ctx };
+	struct cell cell = create(ctx, 7);
+
+	CHECK_EQ(arm_later(&kicks, cell, in_ns(ctx, HOUR)), TWHEEL_IDLE);
+	CHECK_EQ(kicks.nr, 1);
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
+	CHECK_EQ(arm_later(&kicks, cell, in_ns(ctx, 2 * HOUR)), 0);
+	CHECK_EQ(kicks.nr, 0);
+	CHECK_EQ(arm_later(&kicks, cell, in_ns(ctx, HOUR / 2)), 0);
+	CHECK_EQ(kicks.nr, 1);
+}
+
+static void cell_may_be_in_a_batch_twice(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_kicks kicks = { .ctx = ctx };
+	struct cell cell = create(ctx, 7), cancelled = create(ctx, 8);
+	uint64_t when = in_ns(ctx, 2 * NSEC_PER_MSEC);
+
+	CHECK_EQ(arm_later(&kicks, cell, in_ns(ctx, HOUR)), TWHEEL_IDLE);
+	CHECK_EQ(arm_later(&kicks, cancelled, when), TWHEEL_IDLE);
+	CHECK_EQ(arm_later(&kicks, cell, when), 0);
+	CHECK_EQ(twheel_cell_cancel(cancelled.at), 0);
+	CHECK_EQ(kicks.nr, 3);
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
+	CHECK_EQ(read_one(ctx).expires_ns, when);
+	sleep_until(when + 20 * NSEC_PER_MSEC);
+	check_nothing_to_read(ctx);
+}
+
+static void failed_kicks_of_a_batch_are_undone(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_kicks kicks = { .ctx = ctx };
+	struct cell good = create(ctx, 1), ended = create(ctx, 2), wrong = create(ctx, 3);
+	struct cell last = create(ctx, 4);
+	uint64_t when = in_ns(ctx, HOUR), id;
+
+	CHECK_EQ(twheel_arm(ctx, HOUR, 0, 0, &id), 0);
+	CHECK_EQ(twheel_cancel(ctx, ended.id), TWHEEL_IDLE);
+	CHECK_EQ(arm_later(&kicks, good, when), TWHEEL_IDLE);
+	CHECK_EQ(arm_later(&kicks, ended, when), TWHEEL_IDLE);
+	CHECK_EQ(twheel_cell_arm_later(&kicks, wrong.at, id, when), TWHEEL_IDLE);
+	CHECK_EQ(arm_later(&kicks, last, when), TWHEEL_IDLE);
+
+	CHECK_EQ(twheel_kick_all(&kicks), -ENOENT);
+	CHECK_EQ(kicks.kick[0].result, 0);
+	CHECK_EQ(kicks.kick[1].result, -ENOENT);
+	CHECK_EQ(kicks.kick[2].result, -EINVAL);
+	CHECK_EQ(kicks.kick[3].result, 0);
+	CHECK_EQ(word(good), when);
+	CHECK(!is_armed(ended));
+	CHECK(!is_armed(wrong));
+	CHECK_EQ(word(last), when);
+}
+
+static void batch_after_stop_is_undone(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_kicks kicks = { .ctx = ctx };
+	struct cell cells[3];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cells); i++)
+		cells[i] = create(ctx, i);
+	CHECK_EQ(twheel_stop(ctx), 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(cells); i++)
+		CHECK_EQ(arm_later(&kicks, cells[i], i), TWHEEL_IDLE);
+	CHECK_EQ(twheel_kick_all(&kicks), -ESHUTDOWN);
+	for (unsigned int i = 0; i < ARRAY_SIZE(cells); i++) {
+		CHECK_EQ(kicks.kick[i].result, -ESHUTDOWN);
+		CHECK(!is_armed(cells[i]));
+	}
+}
+
+/* Calls on cells */
+
+static void calls_tell_of_an_idle_cell(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	struct twheel_list_entry entry;
+	uint32_t next = 0;
+
+	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 1);
+	CHECK_EQ(entry.id, cell.id);
+	CHECK_EQ(entry.cookie, 7);
+	CHECK_EQ(entry.state, TWHEEL_STATE_IDLE);
+	CHECK_EQ(entry.remaining_ns, UINT64_MAX);
+	CHECK_EQ(entry.flags, TWHEEL_F_CELL);
+	CHECK_EQ(twheel_mod(ctx, cell.id, UINT64_MAX, TWHEEL_F_CELL, 8), TWHEEL_IDLE);
+	CHECK(!is_armed(cell));
+	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
+	CHECK_EQ(twheel_cancel(ctx, cell.id), -ENOENT);
+	CHECK_EQ(live(ctx), 0);
+}
+
+static void calls_tell_of_an_armed_cell(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	struct twheel_list_entry entry;
+	uint32_t next = 0;
+
+	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
+	CHECK(remaining(ctx, cell.id) > HOUR / 2);
+	CHECK(remaining(ctx, cell.id) <= HOUR);
+	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 1);
+	CHECK_EQ(entry.state, TWHEEL_STATE_PENDING);
+	CHECK_EQ(twheel_cancel(ctx, cell.id), 0);
+	CHECK(!is_armed(cell));
+}
+
+static void calls_tell_of_a_cell_that_has_fired(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	struct twheel_list_entry entry;
+	uint32_t next = 0;
+
+	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
+	wait_fired(cell);
+	CHECK_EQ(remaining(ctx, cell.id), 0);
+	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 1);
+	CHECK_EQ(entry.state, TWHEEL_STATE_READY);
+	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, TWHEEL_F_CELL, 7), TWHEEL_WITHDRAWN);
+	CHECK_EQ(arm_cell(cell, 0), 0);
+	wait_fired(cell);
+	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_WITHDRAWN);
+	check_nothing_to_read(ctx);
+}
+
+static void mod_arms_a_cell_and_takes_a_new_cookie(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+
+	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, 0, 8), -EINVAL);
+	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, TWHEEL_F_CELL, 8), TWHEEL_IDLE);
+	CHECK(is_armed(cell));
+	CHECK_EQ(twheel_mod(ctx, cell.id, 0, TWHEEL_F_CELL, 9), 0);
+	CHECK_EQ(read_one(ctx).cookie, 9);
+	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
+	CHECK_EQ(read_one(ctx).cookie, 9);
+}
+
+static void cancel_all_ends_cells_and_counts_the_armed(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell idle = create(ctx, 1), armed = create(ctx, 2), fired = create(ctx, 3);
+	struct twheel_cancel_all done;
+
+	CHECK_EQ(arm_in(armed, HOUR), TWHEEL_IDLE);
+	CHECK_EQ(arm_cell(fired, 0), TWHEEL_IDLE);
+	wait_fired(fired);
+	CHECK_EQ(twheel_cancel_all(ctx, &done), 0);
+	CHECK_EQ(done.pending, 1);
+	CHECK_EQ(done.withdrawn, 1);
+	CHECK_EQ(live(ctx), 0);
+	CHECK_EQ(arm_in(idle, HOUR), -ENOENT);
+}
+
+static void stop_ends_cells(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell idle = create(ctx, 1), armed = create(ctx, 2);
+	uint64_t when = in_ns(ctx, HOUR);
+	struct twheel_event event;
+
+	CHECK_EQ(arm_cell(armed, when), TWHEEL_IDLE);
+	CHECK_EQ(twheel_stop(ctx), 0);
+	CHECK_EQ(live(ctx), 1);
+	event = read_one(ctx);
+	CHECK_EQ(event.id, armed.id);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK_EQ(event.count, 0);
+	CHECK_EQ(event.flags, TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED);
+	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), 0);
+	CHECK_EQ(arm_in(idle, HOUR), -ESHUTDOWN);
+	CHECK_EQ(arm_in(armed, HOUR), -ESHUTDOWN);
+	CHECK(!is_armed(armed));
+	CHECK_EQ(twheel_cell_create(ctx, 0, &idle.id, &idle.at), -ESHUTDOWN);
+}
+
+static void unprocessed_event_of_a_cell_can_be_withdrawn(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 1);
+	struct twheel_event event;
+
+	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
+	CHECK_EQ(twheel_stop(ctx), 0);
+	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_WITHDRAWN);
+	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), 0);
+	CHECK_EQ(live(ctx), 0);
+}
+
+static void cell_can_have_slack(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 0);
+	uint64_t when = in_ns(ctx, 3 * NSEC_PER_MSEC);
+	struct twheel_op op;
+	struct twheel_event event;
+
+	twheel_prep_arm(&op, UINT64_MAX, TWHEEL_F_CELL | TWHEEL_F_ABS, 7);
+	twheel_prep_slack(&op, 20 * NSEC_PER_MSEC);
+	CHECK_EQ(twheel_operate(ctx, &op), 0);
+	cell.id = op.id;
+	CHECK_EQ(twheel_cell(ctx, cell.id, &cell.at), 0);
+	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
+	event = read_one(ctx);
+	CHECK_EQ(event.id, cell.id);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns >= when);
+}
+
+static void timed_read_ends_although_events_are_withdrawn(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	struct twheel_event event;
+
+	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
+	wait_fired(cell);
+	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_WITHDRAWN);
+	/* Nobody has met the event yet. */
+	CHECK_EQ(twheel_wait(ctx, TWHEEL_NO_WAIT), 1);
+	CHECK_EQ(twheel_read(ctx, &event, 1, 20 * NSEC_PER_MSEC), -ETIMEDOUT);
+	CHECK_EQ(twheel_wait(ctx, TWHEEL_NO_WAIT), 0);
+}
+
+/* Where cells are */
 
 /* Of the device: a checker of memory has mappings of its own that come and go. */
 static int mappings(void)
@@ -239,19 +693,384 @@ static int mappings(void)
 	return nr;
 }
 
-static void close_gives_the_mappings_back(void)
+static void close_gives_the_mapping_back(void)
 {
 	int before = mappings();
 
 	for (int i = 0; i < 5; i++) {
 		struct twheel_ctx *ctx = open_context();
 
-		arm_touch(ctx, HOUR, 0);
-		CHECK(mappings() > before);
+		create(ctx, 1);
+		create(ctx, 2);
+		CHECK_EQ(mappings(), before + 1);
 		twheel_close(ctx);
 	}
 	CHECK_EQ(mappings(), before);
 }
+
+static void cells_of_one_context_are_apart(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell first = create(ctx, 1), second = create(ctx, 2);
+
+	CHECK(first.at != second.at);
+	CHECK_EQ((uintptr_t)first.at % sizeof(*first.at), 0);
+	CHECK_EQ(arm_in(first, HOUR), TWHEEL_IDLE);
+	CHECK(!is_armed(second));
+}
+
+static void cell_is_found_by_its_id(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7);
+	struct twheel_cell *found = NULL;
+
+	CHECK_EQ(twheel_cell(ctx, cell.id, &found), 0);
+	CHECK(found == cell.at);
+}
+
+static void id_that_can_be_no_cell_is_refused(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_cell *found = NULL;
+
+	create(ctx, 7);
+	CHECK_EQ(twheel_cell(ctx, 0, &found), -EINVAL);
+	CHECK_EQ(twheel_cell(ctx, 5, &found), -EINVAL);
+	CHECK_EQ(twheel_cell(ctx, UINT64_MAX, &found), -EINVAL);
+	CHECK_EQ(twheel_cell(ctx, UINT64_C(1) << 32 | UINT32_MAX, &found), -EINVAL);
+	CHECK(!found);
+}
+
+static uint64_t id_at(uint64_t index)
+{
+	return UINT64_C(1) << 32 | index;
+}
+
+/* @nr is the first index that is beyond the mapping. */
+static void check_mapped(struct twheel_ctx *ctx, uint64_t nr)
+{
+	struct twheel_cell *first, *last;
+
+	CHECK_EQ(twheel_cell(ctx, id_at(0), &first), 0);
+	CHECK_EQ(twheel_cell(ctx, id_at(nr - 1), &last), 0);
+	CHECK_EQ(last - first, nr - 1);
+	CHECK_EQ(twheel_cell(ctx, id_at(nr), &last), -EINVAL);
+}
+
+static void mapping_has_the_length_that_setup_has_chosen(void)
+{
+	const uint64_t per_page = sysconf(_SC_PAGESIZE) / sizeof(struct twheel_cell);
+	static const uint32_t limits[] = { 1, 255, 256, 257, 5000, 3000000 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		struct twheel_setup setup = { .max_timeouts = limits[i] };
+		CLOSED struct twheel_ctx *ctx = open_context();
+
+		CHECK_EQ(twheel_setup(ctx, &setup), 0);
+		create(ctx, 0);
+		check_mapped(ctx, (limits[i] + per_page - 1) / per_page * per_page);
+		CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
+	}
+}
+
+static void setup_after_the_first_cell_is_ebusy(void)
+{
+	struct twheel_setup setup = { .max_timeouts = 5 };
+	CLOSED struct twheel_ctx *ctx = open_context();
+
+	create(ctx, 7);
+	CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
+}
+
+/* Pages of timeouts that are over come back last: the others have indices for these. */
+static void cell_can_have_an_index_above_the_limit(void)
+{
+	enum { LIMIT = 60 };
+	struct twheel_setup setup = { .max_timeouts = LIMIT };
+	CLOSED struct twheel_ctx *ctx = open_context();
+	uint64_t ids[LIMIT], highest = 0;
+
+	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	for (unsigned int i = 0; i < LIMIT; i++)
+		CHECK_EQ(twheel_arm(ctx, HOUR, 0, 0, &ids[i]), 0);
+	for (unsigned int i = 0; i < LIMIT; i++)
+		CHECK_EQ(twheel_cancel(ctx, ids[i]), 0);
+	create(ctx, 0);
+	CHECK(twheel_trim(ctx) > 0);
+	for (unsigned int i = 1; i < LIMIT; i++) {
+		struct cell cell = create(ctx, i);
+
+		CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
+		CHECK_EQ(remaining(ctx, cell.id) > HOUR / 2, 1);
+		highest = (uint32_t)cell.id > highest ? (uint32_t)cell.id : highest;
+	}
+	if (highest < LIMIT)
+		ktap_skip("the indices were low");
+}
+
+static void limit_refuses_one_more_cell(void)
+{
+	struct twheel_setup setup = { .max_timeouts = 2 };
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = { .ctx = ctx };
+	struct twheel_cell *at = NULL;
+	uint64_t id = 77;
+
+	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	create(ctx, 1);
+	cell = create(ctx, 2);
+	CHECK_EQ(twheel_cell_create(ctx, 3, &id, &at), -EAGAIN);
+	CHECK_EQ(id, 77);
+	CHECK(!at);
+	/* To arm one cannot hit the limit. */
+	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
+	CHECK_EQ(twheel_cancel(ctx, cell.id), 0);
+	CHECK_EQ(twheel_cell_create(ctx, 3, &id, &at), 0);
+}
+
+static void cells_need_a_descriptor_for_both(void)
+{
+	static const int modes[] = { O_RDONLY, O_WRONLY };
+	struct twheel_cell *at;
+	uint64_t id;
+
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		CLOSED struct twheel_ctx *ctx = NULL;
+
+		CHECK_EQ(twheel_open_fd(device_open(modes[i]), &ctx), 0);
+		CHECK_EQ(twheel_cell_create(ctx, 0, &id, &at), -EACCES);
+		CHECK_EQ(twheel_cell(ctx, id_at(0), &at), -EACCES);
+		CHECK_EQ(live(ctx), 0);
+	}
+}
+
+static void realtime_cell_fires_at_the_time_of_day(void)
+{
+	struct twheel_setup setup = { .flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_event event;
+	struct cell cell;
+	uint64_t when;
+
+	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	cell = create(ctx, 7);
+	when = in_ns(ctx, 3 * NSEC_PER_MSEC);
+	CHECK(when / NSEC_PER_SEC + 60 > (uint64_t)time(NULL));
+	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
+	event = read_one(ctx);
+	CHECK_EQ(event.expires_ns, when);
+	CHECK(event.fired_ns >= when);
+}
+
+/* Sharing */
+
+static void handles_share_the_cells_of_a_context(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7), same = cell;
+	CLOSED struct twheel_ctx *other = NULL;
+
+	CHECK_EQ(twheel_open_fd(twheel_fd(ctx), &other), 0);
+	same.ctx = other;
+	CHECK_EQ(twheel_cell(other, cell.id, &same.at), 0);
+	CHECK(same.at != cell.at);
+	CHECK_EQ(arm_in(same, HOUR), TWHEEL_IDLE);
+	CHECK_EQ(twheel_cell_cancel(cell.at), 0);
+	CHECK_EQ(arm_cell(same, 0), TWHEEL_IDLE);
+	CHECK_EQ(read_one(ctx).id, cell.id);
+	CHECK_EQ(twheel_cancel(other, cell.id), TWHEEL_IDLE);
+	CHECK_EQ(arm_in(cell, HOUR), -ENOENT);
+}
+
+static void join(pid_t pid)
+{
+	int status;
+
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+}
+
+static void child_has_the_cells_of_its_parent(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct cell cell = create(ctx, 7), moved = create(ctx, 8);
+	pid_t pid;
+
+	CHECK_EQ(arm_in(moved, HOUR), TWHEEL_IDLE);
+	pid = fork();
+	if (!pid) {
+		CHECK_EQ(arm_cell(cell, 5), TWHEEL_IDLE);
+		CHECK_EQ(arm_in(moved, 2 * HOUR), 0);
+		twheel_close(ctx);
+		_exit(0);
+	}
+	join(pid);
+	CHECK_EQ(read_one(ctx).expires_ns, 5);
+	CHECK(remaining(ctx, moved.id) > HOUR);
+	CHECK_EQ(twheel_cell_cancel(moved.at), 0);
+}
+
+/* Forked before there was a mapping, each process has one of its own. */
+static void parent_finds_the_cells_of_its_child(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct twheel_list_entry entry;
+	struct cell cell = { .ctx = ctx };
+	uint32_t next = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		CHECK_EQ(arm_in(create(ctx, 7), HOUR), TWHEEL_IDLE);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	if (twheel_list(ctx, &entry, 1, &next) != 1)
+		ktap_skip("no cells");
+	CHECK_EQ(entry.state, TWHEEL_STATE_PENDING);
+	cell.id = entry.id;
+	CHECK_EQ(twheel_cell(ctx, cell.id, &cell.at), 0);
+	CHECK_EQ(arm_cell(cell, 0), 0);
+	CHECK_EQ(read_one(ctx).cookie, 7);
+}
+
+#define NR_THREADS	4
+
+static struct twheel_ctx *shared;
+static pthread_barrier_t barrier;
+
+static void *map_at_once(void *arg)
+{
+	struct cell *cell = arg;
+
+	pthread_barrier_wait(&barrier);
+	*cell = create(shared, 0);
+	CHECK_EQ(arm_in(*cell, HOUR), TWHEEL_IDLE);
+	return NULL;
+}
+
+static void run_threads(void *(*body)(void *), void *args, size_t size)
+{
+	pthread_t threads[NR_THREADS];
+
+	CHECK_EQ(pthread_barrier_init(&barrier, NULL, NR_THREADS), 0);
+	for (int i = 0; i < NR_THREADS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, body, (char *)args + i * size), 0);
+	for (int i = 0; i < NR_THREADS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+static void threads_that_map_at_once_share_one_mapping(void)
+{
+	int before = mappings();
+
+	for (int round = 0; round < 200; round++) {
+		struct cell cells[NR_THREADS];
+		struct twheel_cell *found;
+
+		shared = open_context();
+		run_threads(map_at_once, cells, sizeof(cells[0]));
+		CHECK_EQ(mappings(), before + 1);
+		for (int i = 0; i < NR_THREADS; i++) {
+			CHECK_EQ(twheel_cell(shared, cells[i].id, &found), 0);
+			CHECK(found == cells[i].at);
+			CHECK(is_armed(cells[i]));
+		}
+		twheel_close(shared);
+	}
+	CHECK_EQ(mappings(), before);
+}
+
+/**
+ * struct account - armings of shared cells, and how they have ended, of one thread
+ * @cells: the cells, of all threads
+ * @random: what this thread draws from
+ * @armed: armings
+ * @ended: armings that this thread has ended: moved, cancelled or withdrawn
+ */
+struct account {
+	struct cell	*cells;
+	__u64		random;
+	uint64_t	armed;
+	uint64_t	ended;
+};
+
+#define NR_SHARED	3
+
+static void *arm_and_cancel(void *arg)
+{
+	struct account *account = arg;
+	uint64_t end = now_ns() + race_ns(1000);
+
+	while (now_ns() < end) {
+		struct cell cell = account->cells[random_below(&account->random, NR_SHARED)];
+		uint64_t delay = random_below(&account->random, 3 * NSEC_PER_MSEC);
+		int ret;
+
+		if (random_below(&account->random, 2)) {
+			ret = arm_in(cell, delay);
+			CHECK(ret >= 0);
+			account->armed++;
+		} else {
+			ret = twheel_cell_cancel(cell.at);
+		}
+		account->ended += ret == 0 || ret == TWHEEL_WITHDRAWN;
+		if (!random_below(&account->random, 4))
+			sleep_ns(random_below(&account->random, 2 * NSEC_PER_MSEC));
+	}
+	return NULL;
+}
+
+static int finished;
+static uint64_t nr_read;
+
+static void *read_all(void *arg)
+{
+	struct twheel_event events[4];
+	int ret;
+
+	(void)arg;
+	for (;;) {
+		int last = PEEK(finished);
+
+		ret = twheel_read(shared, events, ARRAY_SIZE(events), NSEC_PER_MSEC);
+		CHECK(ret > 0 || ret == -ETIMEDOUT);
+		if (ret > 0)
+			nr_read += ret;
+		else if (last)
+			return NULL;
+	}
+}
+
+/* The word decides alone, without a lock: each arming has one end. */
+static void every_arming_of_a_shared_cell_ends_once(void)
+{
+	CLOSED struct twheel_ctx *ctx = open_context();
+	struct account accounts[NR_THREADS] = { 0 };
+	struct cell cells[NR_SHARED];
+	uint64_t armed = 0, ended = 0;
+	pthread_t reader;
+
+	shared = ctx;
+	for (int i = 0; i < NR_SHARED; i++)
+		cells[i] = create(ctx, i);
+	for (int i = 0; i < NR_THREADS; i++)
+		accounts[i] = (struct account) { .cells = cells, .random = i + 1 };
+	CHECK_EQ(pthread_create(&reader, NULL, read_all, NULL), 0);
+	run_threads(arm_and_cancel, accounts, sizeof(accounts[0]));
+	for (int i = 0; i < NR_SHARED; i++)
+		ended += twheel_cell_cancel(cells[i].at) >= 0;
+	SET(finished, 1);
+	CHECK_EQ(pthread_join(reader, NULL), 0);
+	for (int i = 0; i < NR_THREADS; i++) {
+		armed += accounts[i].armed;
+		ended += accounts[i].ended;
+	}
+	CHECK_EQ(ended + nr_read, armed);
+	CHECK(nr_read > 0);
+}
+
+/* What is no cell */
 
 static void setup_changes_the_clock_of_now(void)
 {
@@ -332,9 +1151,10 @@ static void interval_and_slack_arrive(void)
 static void read_after_stop_ends_with_zero(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t id = arm_touch(ctx, HOUR, 0);
 	struct twheel_event event;
+	uint64_t id;
 
+	CHECK_EQ(twheel_arm(ctx, HOUR, 0, 0, &id), 0);
 	CHECK_EQ(twheel_stop(ctx), 0);
 	CHECK_EQ(twheel_wait(ctx, TWHEEL_NO_WAIT), 1);
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), 1);
@@ -343,7 +1163,6 @@ static void read_after_stop_ends_with_zero(void)
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), 0);
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), 0);
 	CHECK_EQ(twheel_wait(ctx, TWHEEL_FOREVER), 1);
-	CHECK_EQ(twheel_touch(ctx, id, HOUR), -ENOENT);
 }
 
 static void cancel_tells_the_counts_if_asked(void)
@@ -364,20 +1183,54 @@ static void cancel_tells_the_counts_if_asked(void)
 }
 
 static const struct ktap_test tests[] = {
-	TEST(touch_extends),
-	TEST(touched_event_comes_at_the_last_touch),
-	TEST(touch_beyond_int64_max_is_refused),
-	TEST(touch_of_no_timeout_is_enoent),
-	TEST(touch_of_a_cancelled_timeout_is_enoent),
-	TEST(touch_of_one_that_was_read_is_enoent),
-	TEST(stale_touch_does_not_extend_the_successor),
-	TEST(touch_after_mod_works),
-	TEST(submitted_timeouts_can_be_touched),
-	TEST(timeout_of_another_handle_can_be_touched),
-	TEST(parent_knows_what_its_child_has_ended),
-	TEST(touch_needs_a_writable_descriptor),
-	TEST(threads_touch_at_the_same_time),
-	TEST(close_gives_the_mappings_back),
+	TEST(cell_is_created_idle),
+	TEST(event_of_a_cell_has_the_deadline_as_it_was_armed),
+	TEST(cell_fires_again_with_the_same_id),
+	TEST(deadline_that_has_passed_is_due_at_once),
+	TEST(arm_tells_what_it_has_replaced),
+	TEST(cancel_tells_what_it_has_replaced),
+	TEST(cancel_after_the_read_is_enoent),
+	TEST(cancel_at_spares_a_later_arming),
+	TEST(cancel_at_leaves_the_event_of_what_has_fired),
+	TEST(deadline_above_int64_max_changes_nothing),
+	TEST(outcome_of_any_word),
+	TEST(move_to_later_makes_no_call),
+	TEST(move_to_earlier_fires_in_time),
+	TEST(kick_by_hand_arms),
+	TEST(kick_of_an_idle_cell_makes_no_event),
+	TEST(arm_that_the_kernel_refuses_leaves_the_cell_idle),
+	TEST(kick_that_fails_after_a_change_has_succeeded),
+	TEST(kick_leaves_errno_alone),
+	TEST(full_batch_of_kicks_is_one_call),
+	TEST(empty_batch_makes_no_call),
+	TEST(batch_holds_only_what_needs_a_kick),
+	TEST(cell_may_be_in_a_batch_twice),
+	TEST(failed_kicks_of_a_batch_are_undone),
+	TEST(batch_after_stop_is_undone),
+	TEST(calls_tell_of_an_idle_cell),
+	TEST(calls_tell_of_an_armed_cell),
+	TEST(calls_tell_of_a_cell_that_has_fired),
+	TEST(mod_arms_a_cell_and_takes_a_new_cookie),
+	TEST(cancel_all_ends_cells_and_counts_the_armed),
+	TEST(stop_ends_cells),
+	TEST(unprocessed_event_of_a_cell_can_be_withdrawn),
+	TEST(cell_can_have_slack),
+	TEST(timed_read_ends_although_events_are_withdrawn),
+	TEST(close_gives_the_mapping_back),
+	TEST(cells_of_one_context_are_apart),
+	TEST(cell_is_found_by_its_id),
+	TEST(id_that_can_be_no_cell_is_refused),
+	TEST(mapping_has_the_length_that_setup_has_chosen),
+	TEST(setup_after_the_first_cell_is_ebusy),
+	TEST(cell_can_have_an_index_above_the_limit),
+	TEST(limit_refuses_one_more_cell),
+	TEST(cells_need_a_descriptor_for_both),
+	TEST(realtime_cell_fires_at_the_time_of_day),
+	TEST(handles_share_the_cells_of_a_context),
+	TEST(child_has_the_cells_of_its_parent),
+	TEST(parent_finds_the_cells_of_its_child),
+	TEST(threads_that_map_at_once_share_one_mapping),
+	TEST(every_arming_of_a_shared_cell_ends_once),
 	TEST(setup_changes_the_clock_of_now),
 	TEST(operate_refuses_what_is_no_operation),
 	TEST(read_of_no_events_is_refused),
