@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * The cookie of a timeout is the address of its node. That is safe as long as the event
- * is in the kernel: none is read after a cancel. From the read until its turn has come
- * node and event point to each other, so that either can be taken back.
- *
- * What a touch came too late for is armed anew before the first callback of a batch: a
- * callback may free the node.
+ * An event that is read was not withdrawn, and its cell is idle. The cell is spare from
+ * then on. Until the turn of the event has come, node and event point to each other, so
+ * that either can be taken back.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "twheel_hub.h"
-
-#define FLAGS	(TWHEEL_F_ABS | TWHEEL_F_TOUCH)
 
 static void count(struct twheel_hub *hub, int change)
 {
@@ -22,16 +18,6 @@ static void count(struct twheel_hub *hub, int change)
 		hub->watch(hub, !was);
 }
 
-static uint64_t cookie_of(const struct twheel_node *node)
-{
-	return (uintptr_t)node;
-}
-
-static struct twheel_node *node_of(uint64_t cookie)
-{
-	return (struct twheel_node *)(uintptr_t)cookie;
-}
-
 static void forget_event(struct twheel_node *node)
 {
 	if (node->event)
@@ -39,114 +25,170 @@ static void forget_event(struct twheel_node *node)
 	node->event = NULL;
 }
 
+/* Cells */
+
+static unsigned int log2_of(uint64_t delay_ns)
+{
+	return delay_ns ? 63 - __builtin_clzll(delay_ns) : 0;
+}
+
+static int make_cell(struct twheel_hub *hub, struct twheel_hub_cell **made)
+{
+	struct twheel_hub_cell *c = calloc(1, sizeof(*c));
+	int ret;
+
+	if (!c)
+		return -ENOMEM;
+	ret = twheel_cell_create(hub->ctx, (uintptr_t)c, &c->id, &c->cell);
+	if (ret) {
+		free(c);
+		return ret;
+	}
+	c->next = hub->cells;
+	hub->cells = c;
+	hub->nr_cells++;
+	*made = c;
+	return 0;
+}
+
+static struct twheel_hub_cell *take_spare(struct twheel_hub *hub, unsigned int delay)
+{
+	struct twheel_hub_cell *c = hub->spare[delay];
+
+	if (c)
+		hub->spare[delay] = c->next_spare;
+	return c;
+}
+
+/* Any other delay only if there can be no more cells: the kernel would look too late. */
+static int take_cell(struct twheel_hub *hub, unsigned int delay, struct twheel_hub_cell **taken)
+{
+	int ret = 0;
+
+	*taken = take_spare(hub, delay);
+	if (!*taken)
+		ret = make_cell(hub, taken);
+	for (unsigned int i = 0; ret && i < TWHEEL_HUB_DELAYS; i++) {
+		*taken = take_spare(hub, i);
+		if (*taken)
+			ret = 0;
+	}
+	return ret;
+}
+
+/* The node does without its cell, which is idle. */
+static void give_back_cell(struct twheel_hub *hub, struct twheel_node *node)
+{
+	struct twheel_hub_cell *c = node->cell;
+
+	node->cell = NULL;
+	c->node = NULL;
+	c->next_spare = hub->spare[c->delay];
+	hub->spare[c->delay] = c;
+}
+
+/* Hubs */
+
 int twheel_hub_open(struct twheel_hub *hub, void (*watch)(struct twheel_hub *hub, bool on))
 {
+	struct twheel_info info;
+	int ret;
+
 	*hub = (struct twheel_hub) { .watch = watch };
-	return twheel_open(NULL, TWHEEL_NONBLOCK, &hub->ctx);
+	ret = twheel_open(NULL, TWHEEL_NONBLOCK, &hub->ctx);
+	if (ret)
+		return ret;
+	ret = twheel_info(hub->ctx, &info);
+	if (!ret && !(info.op_flags & TWHEEL_F_CELL))
+		ret = -EOPNOTSUPP;
+	if (ret)
+		twheel_close(hub->ctx);
+	return ret;
 }
 
 void twheel_hub_close(struct twheel_hub *hub)
 {
+	struct twheel_hub_cell *c;
+
 	count(hub, -(int)hub->armed);
 	twheel_close(hub->ctx);
 	hub->ctx = NULL;
+	while ((c = hub->cells)) {
+		hub->cells = c->next;
+		free(c);
+	}
 }
+
+/* Nodes */
 
 void twheel_node_init(struct twheel_node *node, void (*fn)(struct twheel_node *node))
 {
 	*node = (struct twheel_node) { .fn = fn };
 }
 
-/* The deadline of a timeout in the kernel can be moved, and moved back only by a call. */
-static int place(struct twheel_hub *hub, struct twheel_node *node, uint64_t deadline_ns)
-{
-	if (!node->id)
-		return twheel_arm(hub->ctx, deadline_ns, FLAGS, cookie_of(node), &node->id);
-	if (deadline_ns >= node->deadline_ns)
-		return twheel_touch(hub->ctx, node->id, deadline_ns);
-	return twheel_mod(hub->ctx, node->id, deadline_ns, FLAGS, cookie_of(node));
-}
-
 int twheel_node_arm(struct twheel_hub *hub, struct twheel_node *node, uint64_t delay_ns)
 {
 	bool armed = twheel_node_armed(node);
+	struct twheel_hub_cell *c = node->cell;
 	uint64_t now_ns;
 	int ret;
 
 	if (delay_ns > INT64_MAX)
 		return -EINVAL;
+	if (!c) {
+		ret = take_cell(hub, log2_of(delay_ns), &c);
+		if (ret)
+			return ret;
+		c->node = node;
+		node->cell = c;
+	}
+	c->delay = log2_of(delay_ns);
 	twheel_now(hub->ctx, &now_ns);
 	if (delay_ns > INT64_MAX - now_ns)
 		delay_ns = INT64_MAX - now_ns;
 
-	ret = place(hub, node, now_ns + delay_ns);
+	/* The cell lives and the time is valid: only a context that was stopped refuses it. */
+	ret = twheel_cell_arm(hub->ctx, c->cell, c->id, now_ns + delay_ns);
 	if (ret < 0)
-		return ret;
-	node->deadline_ns = now_ns + delay_ns;
+		give_back_cell(hub, node);
 	forget_event(node);
-	if (!armed)
-		count(hub, 1);
-	return 0;
+	if (armed != twheel_node_armed(node))
+		count(hub, armed ? -1 : 1);
+	return ret < 0 ? ret : 0;
 }
 
 bool twheel_node_cancel(struct twheel_hub *hub, struct twheel_node *node)
 {
 	if (!twheel_node_armed(node))
 		return false;
-	if (hub->ctx && node->id)
-		twheel_cancel(hub->ctx, node->id);
-	node->id = 0;
 	forget_event(node);
-	if (hub->ctx)
-		count(hub, -1);
-	return hub->ctx;
-}
-
-/* Those whose event comes in spite of a later deadline: how many, in @ops. */
-static unsigned int sort_events(struct twheel_hub *hub, struct twheel_op *ops, int nr)
-{
-	unsigned int late = 0;
-	uint64_t now_ns;
-
-	twheel_now(hub->ctx, &now_ns);
-	for (int i = 0; i < nr; i++) {
-		struct twheel_event *event = &hub->events[i];
-		struct twheel_node *node = node_of(event->cookie);
-
-		node->id = 0;
-		if (node->deadline_ns <= now_ns) {
-			node->event = event;
-			continue;
-		}
-		twheel_prep_arm(&ops[late++], node->deadline_ns, FLAGS, event->cookie);
-		event->cookie = 0;
+	if (!hub->ctx) {
+		node->cell = NULL;
+		return false;
 	}
-	return late;
-}
-
-/* They take places that have just become free: it fails only in a context that ends. */
-static void arm_anew(struct twheel_hub *hub, struct twheel_op *ops, unsigned int nr)
-{
-	twheel_submit(hub->ctx, ops, nr);
-	for (unsigned int i = 0; i < nr; i++) {
-		node_of(ops[i].cookie)->id = ops[i].id;
-		if (!ops[i].id)
-			count(hub, -1);
+	if (node->cell) {
+		twheel_cell_cancel(node->cell->cell);
+		give_back_cell(hub, node);
 	}
+	count(hub, -1);
+	return true;
 }
 
 void twheel_hub_dispatch(struct twheel_hub *hub)
 {
-	struct twheel_op ops[TWHEEL_HUB_BATCH];
-	int nr;
+	int nr = twheel_read(hub->ctx, hub->events, TWHEEL_HUB_BATCH, TWHEEL_NO_WAIT);
 
-	nr = twheel_read(hub->ctx, hub->events, TWHEEL_HUB_BATCH, TWHEEL_NO_WAIT);
-	if (nr <= 0)
-		return;
-	arm_anew(hub, ops, sort_events(hub, ops, nr));
-
+	/* All of them before the first callback, which may arm and cancel any node. */
 	for (int i = 0; i < nr; i++) {
-		struct twheel_node *node = node_of(hub->events[i].cookie);
+		struct twheel_event *event = &hub->events[i];
+		struct twheel_hub_cell *c = (struct twheel_hub_cell *)(uintptr_t)event->cookie;
+
+		event->cookie = (uintptr_t)c->node;
+		c->node->event = event;
+		give_back_cell(hub, c->node);
+	}
+	for (int i = 0; i < nr; i++) {
+		struct twheel_node *node = (struct twheel_node *)(uintptr_t)hub->events[i].cookie;
 
 		if (!node)
 			continue;

@@ -19,14 +19,17 @@
  *	twheel_node_init(&connection->idle, connection_idle);
  *	twheel_node_arm(hub, &connection->idle, 30 * TWHEEL_SEC);
  *
- * To arm a node again, for a later time, is one store and no system call: the kernel
- * looks at the touch word when the timeout comes due. A store that is too late makes
- * an event, and the node is armed anew then, all such of a turn in one system call. To
- * arm it for an earlier time, for the first time, and to cancel it is one call each. All
- * are O(1).
+ * A node that is armed has a cell. To arm, move and cancel it is one exchange in memory,
+ * and hardly ever a system call: the kernel is called if it would look too late, and when
+ * more nodes are armed than ever before, for one more cell. All are O(1).
+ *
+ * The hub keeps the cell of a node that has fired or was cancelled for the next node with
+ * about the same delay, for which the kernel looks in time. So it keeps as many as were in
+ * use at most, each of them a live timeout of the context.
  *
  * A callback may arm, cancel and free any node, its own too. Nothing is called early, and
- * nothing after a cancel.
+ * nothing after a cancel. An event that was on its way when its node was moved or cancelled
+ * is withdrawn.
  *
  * A hub and its nodes belong to the thread of their loop.
  */
@@ -45,16 +48,35 @@
 
 #define TWHEEL_HUB_BATCH	64
 
+/* Delays of 2^n ns up to the double. */
+#define TWHEEL_HUB_DELAYS	63
+
+/**
+ * struct twheel_hub_cell - a cell, and who uses it; its cookie is the address of this
+ * @cell: in the memory of the context
+ * @id: of it
+ * @delay: of its last arming: n of TWHEEL_HUB_DELAYS
+ * @node: that it is armed for; NULL if it is spare
+ * @next_spare: with that delay
+ * @next: of all
+ */
+struct twheel_hub_cell {
+	struct twheel_cell	*cell;
+	uint64_t		id;
+	unsigned int		delay;
+	struct twheel_node	*node;
+	struct twheel_hub_cell	*next_spare;
+	struct twheel_hub_cell	*next;
+};
+
 /**
  * struct twheel_node - one timeout
- * @id: of it in the context, 0 if there is none
- * @deadline_ns: when it is due, on CLOCK_MONOTONIC
+ * @cell: that it is armed with; NULL if there is none
  * @event: of it, if that has been read and its turn has not come
  * @fn: callback
  */
 struct twheel_node {
-	uint64_t		id;
-	uint64_t		deadline_ns;
+	struct twheel_hub_cell	*cell;
 	struct twheel_event	*event;
 	void			(*fn)(struct twheel_node *node);
 };
@@ -65,12 +87,18 @@ struct twheel_node {
  * @watch: begin or end to wait for the descriptor of @ctx: a loop that has nothing
  *	else to wait for ends when no node is armed
  * @armed: nodes that are armed
+ * @nr_cells: how many there are, in use or spare
+ * @cells: all of them
+ * @spare: those that no node uses, by their last delay
  * @events: read, and being worked off
  */
 struct twheel_hub {
 	struct twheel_ctx	*ctx;
 	void			(*watch)(struct twheel_hub *hub, bool on);
 	unsigned int		armed;
+	unsigned int		nr_cells;
+	struct twheel_hub_cell	*cells;
+	struct twheel_hub_cell	*spare[TWHEEL_HUB_DELAYS];
 	struct twheel_event	events[TWHEEL_HUB_BATCH];
 };
 
@@ -79,7 +107,8 @@ struct twheel_hub {
  * @hub: out
  * @watch: as in struct twheel_hub
  *
- * Return: 0, or a negative errno as twheel_open() returns it.
+ * Return: 0; -EOPNOTSUPP when the kernel has no cells; a negative errno as twheel_open()
+ * returns it.
  */
 int twheel_hub_open(struct twheel_hub *hub, void (*watch)(struct twheel_hub *hub, bool on));
 
@@ -110,8 +139,8 @@ void twheel_node_init(struct twheel_node *node, void (*fn)(struct twheel_node *n
  * @node: the node
  * @delay_ns: from now
  *
- * Return: 0; -EINVAL for a delay above INT64_MAX; -EAGAIN when a limit is reached;
- * -ENOMEM. A failure changes nothing.
+ * Return: 0; -EINVAL for a delay above INT64_MAX, which changes nothing; for a node that
+ * is not armed, and stays so, also -EAGAIN when a limit is reached, and -ENOMEM.
  */
 int twheel_node_arm(struct twheel_hub *hub, struct twheel_node *node, uint64_t delay_ns);
 
@@ -132,7 +161,7 @@ bool twheel_node_cancel(struct twheel_hub *hub, struct twheel_node *node);
  */
 static inline bool twheel_node_armed(const struct twheel_node *node)
 {
-	return node->id || node->event;
+	return node->cell || node->event;
 }
 
 #endif /* TWHEEL_HUB_H */
