@@ -13,8 +13,8 @@ import unittest
 import warnings
 from collections.abc import Callable
 
-from twheel import (Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone, Wheel, after_ns,
-                    at, at_ns, every)
+from twheel import (Cell, Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone, Wheel,
+                    after_ns, at, at_ns, every)
 
 HOUR = 3600
 PATIENCE = 20
@@ -76,7 +76,7 @@ class OneTimeout(WheelCase):
         self.take()
         operations: list[Callable[[int], object]] = [
             self.wheel.cancel, self.wheel.get, lambda id: self.wheel.mod(id, 1),
-            lambda id: self.wheel.touch(id, 1)]
+            self.wheel.find_cell]
         for operation in operations:
             with self.assertRaises(TimeoutGone) as caught:
                 operation(id)
@@ -119,22 +119,159 @@ class OneTimeout(WheelCase):
         read = self.wheel.now_ns()
         self.assertGreaterEqual(self.take().expires_ns, read)
 
-    def test_touch_extends(self) -> None:
-        id = self.wheel.arm(0.5, touch=True)
-        later = self.wheel.now_ns() + 700_000_000
-        self.wheel.touch(id, at_ns(later))
-        self.assertGreaterEqual(self.take().fired_ns, later)
-        self.assertEqual(self.wheel.stats().extended, 1)
-
-    def test_touch_by_seconds_counts_from_now(self) -> None:
-        id = self.wheel.arm(1, touch=True)
-        self.wheel.touch(id, HOUR)
-        self.assertGreater(self.wheel.get(id).remaining_ns, (HOUR - PATIENCE) * 10**9)
-
     def test_what_does_not_go_together_is_einval(self) -> None:
         with self.assertRaises(OSError) as caught:
-            self.wheel.arm(1, touch=True, repeat=every(1))
+            self.wheel.arm(1, cell=True, repeat=every(1))
         self.assertEqual(caught.exception.errno, errno.EINVAL)
+
+
+class Cells(WheelCase):
+    def fire(self, cell: Cell) -> None:
+        cell.arm(0)
+        self.assertTrue(self.wheel.wait(PATIENCE))
+
+    def test_cell_is_made_idle(self) -> None:
+        cell = self.wheel.cell(cookie=2**64 - 1)
+        found = self.wheel.get(cell.id)
+        self.assertEqual((found.cookie, found.remaining_ns, found.idle), (cell.cookie, 0, True))
+        self.assertEqual([timeout.idle for timeout in self.wheel.timeouts()], [True])
+        self.assertEqual(cell.cancel(), Outcome.IDLE)
+
+    def test_cell_fires_whenever_it_is_armed(self) -> None:
+        cell = self.wheel.cell(7)
+        for _ in range(3):
+            when = self.wheel.now_ns() + 20_000_000
+            self.assertEqual(cell.arm(at_ns(when)), Outcome.IDLE)
+            event = self.take()
+            self.assertEqual((event.id, event.cookie, event.expires_ns, event.last),
+                             (cell.id, 7, when, False))
+            self.assertGreaterEqual(event.fired_ns, when)
+        self.assertEqual(self.wheel.stats().armed, 1)
+
+    def test_seconds_count_from_now(self) -> None:
+        cell = self.wheel.cell()
+        cell.arm(HOUR)
+        self.assertLessEqual(self.wheel.get(cell.id).remaining_ns, HOUR * 10**9)
+        self.assertGreater(self.wheel.get(cell.id).remaining_ns, (HOUR - PATIENCE) * 10**9)
+
+    def test_cancelled_cell_leaves_no_event_and_lives(self) -> None:
+        cell = self.wheel.cell()
+        cell.arm(0.3)
+        self.assertEqual(cell.cancel(), Outcome.PENDING)
+        with self.assertRaises(TimeoutError):
+            self.wheel.read(1, 0.4)
+        self.fire(cell)
+        self.assertEqual(self.take().id, cell.id)
+
+    def test_event_of_a_cell_that_is_cancelled_is_withdrawn(self) -> None:
+        cell = self.wheel.cell()
+        self.fire(cell)
+        self.assertEqual(cell.cancel(), Outcome.WITHDRAWN)
+        self.assertEqual(cell.cancel(), Outcome.IDLE)
+        self.assert_nothing_to_read()
+        self.assertEqual(self.wheel.stats().dropped, 1)
+
+    def test_event_of_a_cell_that_is_moved_is_withdrawn(self) -> None:
+        cell = self.wheel.cell()
+        self.fire(cell)
+        later = self.wheel.now_ns() + 50_000_000
+        self.assertEqual(cell.arm(at_ns(later)), Outcome.WITHDRAWN)
+        self.assertEqual(self.take().expires_ns, later)
+        self.assert_nothing_to_read()
+
+    def test_cell_in_use_needs_no_call(self) -> None:
+        cell = self.wheel.cell()
+        for _ in range(1000):
+            cell.arm(HOUR)
+            self.assertEqual(cell.cancel(), Outcome.PENDING)
+        self.assertEqual(self.wheel.stats().kicks, 1)
+        cell.arm(60)
+        self.assertEqual(self.wheel.stats().kicks, 2)
+
+    def test_cancel_at_leaves_other_armings(self) -> None:
+        cell = self.wheel.cell()
+        when = self.wheel.now_ns() + HOUR * 10**9
+        cell.arm(at_ns(when))
+        self.assertFalse(cell.cancel_at(when + 1))
+        self.assertEqual(cell.arm(at_ns(when + 1)), Outcome.PENDING)
+        self.assertFalse(cell.cancel_at(when))
+        self.assertTrue(cell.cancel_at(when + 1))
+        self.assertTrue(self.wheel.get(cell.id).idle)
+        with self.assertRaises(ValueError):
+            cell.cancel_at(2**63)
+
+    def test_farthest_time_is_taken(self) -> None:
+        cell = self.wheel.cell()
+        cell.arm(after_ns(2**63 - 1))
+        self.assertTrue(cell.cancel_at(2**63 - 1))
+
+    def test_cell_that_was_armed_by_an_operation_is_found(self) -> None:
+        op = Operation.arm(HOUR, 5, cell=True)
+        self.wheel.submit([op, Operation.arm(HOUR, 6)])
+        cell = self.wheel.find_cell(op.id)
+        self.assertEqual(cell.cookie, 5)
+        self.assertEqual(cell.arm(0), Outcome.PENDING)
+        self.assertEqual(self.take().cookie, 5)
+        self.assertEqual(self.wheel.mod(op.id, HOUR, 8, cell=True), Outcome.IDLE)
+        self.assertEqual(self.wheel.get(op.id).cookie, 8)
+
+    def test_cell_of_a_shared_wheel_is_the_same(self) -> None:
+        cell = self.wheel.cell(3)
+        with Wheel.from_fd(self.wheel.fileno()) as other:
+            other.find_cell(cell.id).arm(HOUR)
+            self.assertEqual(cell.arm(0), Outcome.PENDING)
+            self.assertEqual(other.read(1, PATIENCE)[0].cookie, 3)
+
+    def test_ended_cell_is_gone(self) -> None:
+        cell = self.wheel.cell()
+        self.assertEqual(cell.end(), Outcome.IDLE)
+        operations: list[Callable[[], object]] = [cell.end, lambda: cell.arm(1)]
+        for operation in operations:
+            with self.assertRaises(TimeoutGone):
+                operation()
+        self.assertEqual(cell.cancel(), Outcome.IDLE)
+
+    def test_stopped_wheel_arms_no_cell(self) -> None:
+        cell = self.wheel.cell(1)
+        cell.arm(HOUR)
+        self.wheel.stop()
+        [event] = list(self.wheel)
+        self.assertEqual((event.cookie, event.unprocessed, event.last), (1, True, True))
+        with self.assertRaises(Stopped):
+            cell.arm(1)
+        with self.assertRaises(Stopped):
+            self.wheel.cell()
+
+    def test_cell_of_a_closed_wheel_refuses(self) -> None:
+        cell = self.wheel.cell()
+        self.wheel.close()
+        operations: list[Callable[[], object]] = [
+            lambda: cell.arm(1), cell.cancel, lambda: cell.cancel_at(1), cell.end]
+        for operation in operations:
+            with self.assertRaises(ValueError):
+                operation()
+
+    def test_threads_withdraw_or_read_each_event(self) -> None:
+        cells = [self.wheel.cell(i) for i in range(50)]
+        withdrawn = [0] * 50
+        read = [0] * 50
+
+        def reader() -> None:
+            for event in self.wheel:
+                read[event.cookie] += not event.unprocessed
+
+        thread = threading.Thread(target=reader)
+        thread.start()
+        rounds = 40
+        found = [0] * 50
+        for _ in range(rounds):
+            for i, cell in enumerate(cells):
+                found[i] += cell.arm(0.001) != Outcome.IDLE
+        for i, cell in enumerate(cells):
+            withdrawn[i] = found[i] + (cell.cancel() != Outcome.IDLE)
+        self.wheel.stop()
+        thread.join()
+        self.assertEqual([a + b for a, b in zip(read, withdrawn)], [rounds] * 50)
 
 
 class ManyTimeouts(WheelCase):

@@ -2,6 +2,7 @@
 """What can be tested without a device."""
 
 import ctypes
+import errno
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from twheel import Operation, _lib, after, aio, at_ns, every, every_ns, seconds
+from twheel import Operation, Outcome, _lib, after, aio, at_ns, every, every_ns, seconds
 
 TOOLS = Path(__file__).parents[2]
 
@@ -26,11 +27,14 @@ CONSTANTS = {
     "TWHEEL_NONBLOCK": _lib.NONBLOCK, "TWHEEL_INHERIT": _lib.INHERIT,
     "TWHEEL_FOREVER": _lib.FOREVER, "TWHEEL_OP_ARM": _lib.OP_ARM, "TWHEEL_OP_MOD": _lib.OP_MOD,
     "TWHEEL_OP_CANCEL": _lib.OP_CANCEL, "TWHEEL_OP_GET": _lib.OP_GET, "TWHEEL_F_ABS": _lib.F_ABS,
-    "TWHEEL_F_FIXED_DELAY": _lib.F_FIXED_DELAY, "TWHEEL_F_TOUCH": _lib.F_TOUCH,
+    "TWHEEL_F_FIXED_DELAY": _lib.F_FIXED_DELAY, "TWHEEL_F_CELL": _lib.F_CELL,
     "TWHEEL_F_EXACT": _lib.F_EXACT, "TWHEEL_SETUP_CLOCK": _lib.SETUP_CLOCK,
     "TWHEEL_EV_LAST": _lib.EV_LAST, "TWHEEL_EV_UNPROCESSED": _lib.EV_UNPROCESSED,
     "TWHEEL_INFO_PRIVATE": _lib.INFO_PRIVATE,
     "TWHEEL_INFO_STOPPED": _lib.INFO_STOPPED, "TWHEEL_LATENESS": _lib.LATENESS,
+    "TWHEEL_STATE_PENDING": _lib.STATE_PENDING, "TWHEEL_STATE_READY": _lib.STATE_READY,
+    "TWHEEL_STATE_IDLE": _lib.STATE_IDLE, "TWHEEL_WITHDRAWN": Outcome.WITHDRAWN,
+    "TWHEEL_IDLE": Outcome.IDLE,
 }
 
 
@@ -62,6 +66,20 @@ class Layout(unittest.TestCase):
 
     def test_constants_are_those_of_the_headers(self) -> None:
         self.assertEqual(dict(zip(CONSTANTS, in_c(list(CONSTANTS)))), CONSTANTS)
+
+    def test_idle_is_that_of_the_header(self) -> None:
+        self.assertEqual(in_c(["TWHEEL_CELL_IDLE"]), [_lib.CELL_IDLE - 2**64])
+
+    def test_library_can_exchange(self) -> None:
+        """As every machine can that runs the tests."""
+        self.assertTrue(_lib.HAS_CELLS)
+        word = (ctypes.c_uint64 * 2)(5, 0)
+        self.assertEqual(_lib.lib.twheel_cell_arm(None, word, 1, 2**63), -errno.EINVAL)
+        self.assertEqual(_lib.lib.twheel_cell_arm(None, word, 1, 7), 0)
+        self.assertEqual(_lib.lib.twheel_cell_cancel_at(word, 5), -errno.ENOENT)
+        self.assertEqual(list(word), [7, 0])
+        self.assertEqual(_lib.lib.twheel_cell_cancel(word), 0)
+        self.assertEqual(list(word), [_lib.CELL_IDLE, 0])
 
     def test_library_is_the_one_that_is_built(self) -> None:
         makefile = (TOOLS / "Makefile").read_text()
@@ -111,9 +129,9 @@ class Loop(unittest.TestCase):
 
 class Operations(unittest.TestCase):
     def test_arm_fills_in_every_field(self) -> None:
-        raw = Operation.arm(after(1.5), 7, touch=True, slack_ns=5_000_999)._raw
+        raw = Operation.arm(after(1.5), 7, cell=True, slack_ns=5_000_999)._raw
         self.assertEqual((raw.opcode, raw.flags, raw.id, raw.expires_ns, raw.cookie, raw.slack_us),
-                         (_lib.OP_ARM, _lib.F_TOUCH, 0, 1_500_000_000, 7, 5000))
+                         (_lib.OP_ARM, _lib.F_CELL, 0, 1_500_000_000, 7, 5000))
 
     def test_mod_fills_in_every_field(self) -> None:
         raw = Operation.mod(9, at_ns(5), repeat=every(2, 3, fixed_delay=True))._raw

@@ -9,17 +9,18 @@
         for event in wheel:
             print(event.cookie, event.count)
 
-See Wheel; for many operations at once Wheel.submit(); for asyncio twheel.aio. It uses
-the C library, libtwheel.
+See Wheel; for many operations at once Wheel.submit(); for timeouts that hardly ever fire
+Cell; for asyncio twheel.aio. It uses the C library, libtwheel.
 """
 
+from .cell import Cell
 from .errors import LimitReached, Stopped, TimeoutGone
 from .records import Event, Found, Info, Operation, Outcome, Stats, Timeout
 from .times import (Deadline, Repeat, after, after_ns, at, at_ns, every, every_ns, seconds)
 from .wheel import Wheel
 
 __all__ = [
-    "Deadline", "Event", "Found", "Info", "LimitReached", "Operation", "Outcome", "Repeat",
+    "Cell", "Deadline", "Event", "Found", "Info", "LimitReached", "Operation", "Outcome", "Repeat",
     "Stats", "Stopped", "Timeout", "TimeoutGone", "Wheel", "after", "after_ns", "at", "at_ns",
     "every", "every_ns", "seconds",
 ]

@@ -16,11 +16,12 @@ INHERIT = 0x2
 FOREVER = -1
 
 OP_ARM, OP_MOD, OP_CANCEL, OP_GET = 1, 2, 3, 4
-F_ABS, F_FIXED_DELAY, F_TOUCH, F_EXACT = 1, 2, 4, 8
+F_ABS, F_FIXED_DELAY, F_CELL, F_EXACT = 1, 2, 4, 8
 EV_LAST, EV_UNPROCESSED = 1, 2
 INFO_PRIVATE, INFO_STOPPED = 1, 2
 SETUP_CLOCK = 1
-STATE_READY = 2
+STATE_PENDING, STATE_READY, STATE_IDLE = 1, 2, 3
+CELL_IDLE = 2**64 - 1
 LATENESS = 40
 
 
@@ -115,13 +116,15 @@ class Stats(ctypes.Structure):
         ("withdrawn", c_uint64),
         ("ended", c_uint64),
         ("fired", c_uint64),
-        ("extended", c_uint64),
+        ("looks", c_uint64),
+        ("kicks", c_uint64),
+        ("dropped", c_uint64),
         ("unprocessed", c_uint64),
         ("read", c_uint64),
         ("live", c_uint32),
         ("ready", c_uint32),
         ("lateness", c_uint64 * LATENESS),
-        ("reserved", c_uint64 * 8),
+        ("reserved", c_uint64 * 6),
     ]
 
 
@@ -138,7 +141,8 @@ SIGNATURES = {
     "twheel_now": (c_int, c_void_p, POINTER(c_uint64)),
     "twheel_operate": (c_int, c_void_p, POINTER(Op)),
     "twheel_submit": (c_int, c_void_p, POINTER(Op), c_uint),
-    "twheel_touch": (c_int, c_void_p, c_uint64, c_uint64),
+    "twheel_cell_create": (c_int, c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_void_p)),
+    "twheel_cell": (c_int, c_void_p, c_uint64, POINTER(c_void_p)),
     "twheel_cancel_all": (c_int, c_void_p, POINTER(CancelAll)),
     "twheel_cancel_cookie": (c_int, c_void_p, c_uint64, POINTER(CancelAll)),
     "twheel_stop": (c_int, c_void_p),
@@ -148,13 +152,22 @@ SIGNATURES = {
     "twheel_read": (c_int, c_void_p, POINTER(Event), c_uint, c_int64),
 }
 
+# In C these are inline. The library has them where the processor can exchange 64 bits at
+# once; elsewhere no cell can be made.
+EXCHANGES = {
+    "twheel_cell_arm": (c_int, c_void_p, c_void_p, c_uint64, c_uint64),
+    "twheel_cell_cancel": (c_int, c_void_p),
+    "twheel_cell_cancel_at": (c_int, c_void_p, c_uint64),
+}
+
 
 def load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(SONAME)
     except OSError as error:
         raise ImportError(f"the library of twheel is not installed: {error}") from None
-    for name, (result, *arguments) in SIGNATURES.items():
+    found = {name: types for name, types in EXCHANGES.items() if hasattr(library, name)}
+    for name, (result, *arguments) in (SIGNATURES | found).items():
         function = getattr(library, name)
         function.restype = result
         function.argtypes = arguments
@@ -162,3 +175,4 @@ def load() -> ctypes.CDLL:
 
 
 lib = load()
+HAS_CELLS = all(hasattr(lib, name) for name in EXCHANGES)

@@ -17,6 +17,8 @@ class Outcome(enum.IntEnum):
     """It had not fired."""
     WITHDRAWN = 1
     """It had fired, and its event was unread: it will not be read any more."""
+    IDLE = 2
+    """It was a cell that was not armed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Event:
     count: int
     """Deadlines it stands for; 0 if it is unprocessed."""
     last: bool
-    """There is no further event: the id is dead."""
+    """There is no further event: the id is dead. A cell lives on."""
     unprocessed: bool
     """It had not fired when the wheel was stopped."""
 
@@ -48,11 +50,19 @@ class Timeout(NamedTuple):
     id: int
     cookie: int
     remaining_ns: int
-    """To its deadline, or to the touch word if that is later; 0 when it has fired."""
+    """To its deadline; 0 when it has fired or is idle."""
     interval_ns: int
     """0 for a single deadline."""
     repeat: int
     """Deadlines that have not been read yet; 0: no end, or no interval."""
+    idle: bool
+    """A cell that is not armed."""
+
+    @classmethod
+    def _of(cls, raw: _lib.Op | _lib.ListEntry, remaining_ns: int) -> "Timeout":
+        idle = remaining_ns == _lib.CELL_IDLE
+        return cls(raw.id, raw.cookie, 0 if idle else remaining_ns, raw.interval_ns, raw.repeat,
+                   idle)
 
 
 class Found(NamedTuple):
@@ -76,11 +86,11 @@ class Info:
     max_timeouts: int
     """Most timeouts that may live at once."""
     live: int
-    """Timeouts that are pending or have an unread event."""
+    """Timeouts that are pending or have an unread event, and cells."""
     ready: int
     """Unread events."""
-    touch: bool
-    """The kernel has touch words."""
+    cells: bool
+    """The kernel has cells."""
     private: bool
     """The wheel is not shared with others of the same geometry."""
     stopped: bool
@@ -88,7 +98,7 @@ class Info:
     @classmethod
     def _of(cls, raw: _lib.Info) -> "Info":
         return cls(raw.clock, raw.tick_ns, raw.slack_us * 1000, raw.slots, raw.levels,
-                   raw.max_timeouts, raw.live, raw.ready, bool(raw.op_flags & _lib.F_TOUCH),
+                   raw.max_timeouts, raw.live, raw.ready, bool(raw.op_flags & _lib.F_CELL),
                    bool(raw.flags & _lib.INFO_PRIVATE), bool(raw.flags & _lib.INFO_STOPPED))
 
 
@@ -101,10 +111,14 @@ class Stats:
     cancelled: int
     withdrawn: int
     ended: int
-    """Timeouts whose last event has been read."""
+    """Timeouts whose last event has been read, and cells that ended idle."""
     fired: int
-    extended: int
-    """Times that a deadline was moved to its touch word when it came due."""
+    looks: int
+    """Times that the kernel has looked at a cell because of the time."""
+    kicks: int
+    """Times that it has looked because it was told to."""
+    dropped: int
+    """Events of cells that were withdrawn without a call."""
     unprocessed: int
     read: int
     live: int
@@ -128,16 +142,16 @@ class Operation:
         self._raw = raw
 
     @classmethod
-    def arm(cls, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
+    def arm(cls, when: Deadline | float, cookie: int = 0, *, cell: bool = False,
             repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> "Operation":
         """As Wheel.arm(); the id is known afterwards."""
-        return cls(_deadline(_lib.OP_ARM, 0, when, cookie, touch, repeat, slack_ns, exact))
+        return cls(_deadline(_lib.OP_ARM, 0, when, cookie, cell, repeat, slack_ns, exact))
 
     @classmethod
-    def mod(cls, id: int, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
+    def mod(cls, id: int, when: Deadline | float, cookie: int = 0, *, cell: bool = False,
             repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> "Operation":
         """As Wheel.mod()."""
-        return cls(_deadline(_lib.OP_MOD, id, when, cookie, touch, repeat, slack_ns, exact))
+        return cls(_deadline(_lib.OP_MOD, id, when, cookie, cell, repeat, slack_ns, exact))
 
     @classmethod
     def cancel(cls, id: int) -> "Operation":
@@ -168,8 +182,7 @@ class Operation:
     def timeout(self) -> Timeout:
         """What get() has found. Raises what the single operation would."""
         check_operation(self._raw.result)
-        raw = self._raw
-        return Timeout(raw.id, raw.cookie, raw.expires_ns, raw.interval_ns, raw.repeat)
+        return Timeout._of(self._raw, self._raw.expires_ns)
 
 
 def check_unsigned(value: int, bits: int) -> int:
@@ -189,10 +202,10 @@ def slack_us(slack_ns: int) -> int:
     return min(check_ns(slack_ns) // 1000, 2**32 - 1)
 
 
-def _deadline(opcode: int, id: int, when: Deadline | float, cookie: int, touch: bool,
+def _deadline(opcode: int, id: int, when: Deadline | float, cookie: int, cell: bool,
               repeat: Repeat | None, slack_ns: int, exact: bool) -> _lib.Op:
     deadline = when if isinstance(when, Deadline) else after(when)
-    flags = (_lib.F_ABS if deadline.absolute else 0) | (_lib.F_TOUCH if touch else 0)
+    flags = (_lib.F_ABS if deadline.absolute else 0) | (_lib.F_CELL if cell else 0)
     flags |= _lib.F_EXACT if exact else 0
     op = _lib.Op(opcode=opcode, flags=flags, id=check_u64(id), expires_ns=deadline.expires_ns,
                  cookie=check_u64(cookie), slack_us=slack_us(slack_ns))

@@ -14,8 +14,9 @@ import warnings
 from collections.abc import AsyncIterator, Iterable, Iterator
 from types import TracebackType
 
-from . import _lib
+from . import _lib, cell as cells
 from ._lib import lib
+from .cell import Cell
 from .errors import check, check_operation
 from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64,
                       check_unsigned, slack_us)
@@ -174,33 +175,32 @@ class Wheel:
         """The same in seconds."""
         return self.now_ns() / NSEC_PER_SEC
 
-    def arm(self, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
+    def arm(self, when: Deadline | float, cookie: int = 0, *, cell: bool = False,
             repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> int:
         """Arm a new timeout and return its id.
 
         when: in so many seconds, or after(), after_ns(), at(), at_ns(). cookie: comes
-        back in the event, 0 to 2**64 - 1. touch: touch() can extend it; not with a
-        repeat. repeat: every() or every_ns(). slack_ns: how much later it may fire, in
-        whole microseconds up to 71 minutes, so that others share the wakeup; 0: the
-        slack of the wheel. exact: no slack at all.
+        back in the event, 0 to 2**64 - 1. cell: it is one, see cell() and find_cell();
+        not with a repeat. repeat: every() or every_ns(). slack_ns: how much later it may
+        fire, in whole microseconds up to 71 minutes, so that others share the wakeup; 0:
+        the slack of the wheel. exact: no slack at all.
 
         Raises LimitReached, Stopped; OSError with EINVAL for what does not go
         together, ENOMEM, or EBADF when it is open for reading only.
         """
-        op = Operation.arm(when, cookie, touch=touch, repeat=repeat, slack_ns=slack_ns,
+        op = Operation.arm(when, cookie, cell=cell, repeat=repeat, slack_ns=slack_ns,
                            exact=exact)
         self.operate(op)
         return op.id
 
-    def mod(self, id: int, when: Deadline | float, cookie: int = 0, *, touch: bool = False,
+    def mod(self, id: int, when: Deadline | float, cookie: int = 0, *, cell: bool = False,
             repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> Outcome:
         """Arm a timeout anew: all of the earlier arming is replaced, and no event of it
-        is read any more. A failure changes nothing.
+        is read any more. cell: it is one. A failure changes nothing.
 
-        Raises TimeoutGone, and what arm() raises; LimitReached and ENOMEM only if it is
-        to have touch and was armed without.
+        Raises TimeoutGone, and what arm() raises but LimitReached and ENOMEM.
         """
-        return self.operate(Operation.mod(id, when, cookie, touch=touch, repeat=repeat,
+        return self.operate(Operation.mod(id, when, cookie, cell=cell, repeat=repeat,
                                           slack_ns=slack_ns, exact=exact))
 
     def cancel(self, id: int) -> Outcome:
@@ -233,20 +233,21 @@ class Wheel:
             op._raw = raw
         check(lib.twheel_submit(context.pointer, raws, len(ops)))
 
-    def touch(self, id: int, when: Deadline | float) -> None:
-        """Extend a timeout that was armed with touch: one store, no system call.
+    def cell(self, cookie: int = 0) -> Cell:
+        """Make a cell, which is idle: a timeout that is armed and cancelled in memory.
 
-        When the deadline comes due, the kernel looks at what was stored last. If that
-        is later it moves the timeout there and makes no event. So a touch cannot bring
-        a deadline forward, and it may come too late: compare the event with the last
-        traffic and arm anew.
-
-        Raises TimeoutGone; OSError with EOPNOTSUPP when the kernel has no touch words.
+        Raises LimitReached, Stopped; OSError with EOPNOTSUPP when the kernel or the
+        processor has no cells, EACCES when the wheel is not open for reading and writing,
+        ENOMEM.
         """
-        context = self._use()
-        deadline = when if isinstance(when, Deadline) else Deadline(seconds(when), False)
-        expires_ns = deadline.expires_ns + (0 if deadline.absolute else self.now_ns())
-        check_operation(lib.twheel_touch(context.pointer, check_u64(id), expires_ns))
+        return cells.create(self, cookie)
+
+    def find_cell(self, id: int) -> Cell:
+        """A cell that arm() or submit() has made, or a process that shares the wheel.
+
+        Raises TimeoutGone, and what cell() raises.
+        """
+        return cells.find(self, id)
 
     def cancel_all(self) -> Found:
         """End all timeouts; unread events are withdrawn."""
@@ -281,7 +282,7 @@ class Wheel:
         entries = (_lib.ListEntry * PAGE)()
         while found := check(lib.twheel_list(context.pointer, entries, PAGE, ctypes.byref(next_))):
             for raw in entries[:found]:
-                yield Timeout(raw.id, raw.cookie, raw.remaining_ns, raw.interval_ns, raw.repeat)
+                yield Timeout._of(raw, raw.remaining_ns)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until an event can be read, or until there will be no more.

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Timeouts in memory that is shared with the kernel."""
+
+import ctypes
+import errno
+import os
+from typing import TYPE_CHECKING
+
+from . import _lib
+from ._lib import lib
+from .errors import check_operation
+from .records import Outcome, check_u64
+from .times import MAX_NS, Deadline, after, check_ns
+
+if TYPE_CHECKING:
+    from .wheel import Wheel
+
+
+class Cell:
+    """A timeout that is armed, moved and cancelled by one exchange in memory.
+
+    For timeouts that nearly always end before their deadline: one for each request, or
+    one for each connection. Wheel.cell() makes one.
+
+        cell = wheel.cell(cookie=42)
+        cell.arm(5)                         # the request is sent
+        cell.cancel()                       # the answer has come
+
+    A cell can be armed any number of times, and by several threads. Its events have its
+    id and its cookie, and in expires_ns the deadline that it was armed with. What was
+    withdrawn is never read. The cell lives, and counts as a live timeout, until end(),
+    Wheel.cancel(), Wheel.cancel_all() or Wheel.stop(). When it has ended it must not be
+    used any more: its place may have been given to another cell.
+    """
+
+    __slots__ = ("wheel", "id", "cookie", "_pointer")
+
+    def __init__(self, wheel: "Wheel", id: int, cookie: int, pointer: ctypes.c_void_p) -> None:
+        """Use Wheel.cell() or Wheel.find_cell()."""
+        self.wheel = wheel
+        self.id = id
+        """In events, and for Wheel.get(), mod() and cancel()."""
+        self.cookie = cookie
+        self._pointer = pointer
+
+    def arm(self, when: Deadline | float) -> Outcome:
+        """Arm it, or move it if it is armed. Says what it was before.
+
+        when: in so many seconds, or after(), after_ns(), at(), at_ns(); what is past is
+        due at once. It is a system call only if the kernel would look too late: not if
+        the cell was armed with about the same delay before and is in regular use.
+
+        Raises Stopped, TimeoutGone; OSError with EBADF when the wheel is open for reading
+        only. The cell is idle then.
+        """
+        context = self.wheel._use()
+        deadline = when if isinstance(when, Deadline) else after(when)
+        expires_ns = deadline.expires_ns
+        if not deadline.absolute:
+            expires_ns = min(expires_ns + self.wheel.now_ns(), MAX_NS)
+        return Outcome(check_operation(
+            lib.twheel_cell_arm(context.pointer, self._pointer, self.id, expires_ns)))
+
+    def cancel(self) -> Outcome:
+        """Cancel what it is armed for; the cell lives on. Never a system call.
+
+        After PENDING or WITHDRAWN no event of that arming is read. IDLE: it was not armed,
+        or its event was read before.
+        """
+        self.wheel._use()
+        result = lib.twheel_cell_cancel(self._pointer)
+        return Outcome.IDLE if result == -errno.ENOENT else Outcome(check_operation(result))
+
+    def cancel_at(self, expires_ns: int) -> bool:
+        """Cancel the arming with that deadline, and no later one.
+
+        For a cell that another thread may arm anew meanwhile. False if it was moved,
+        cancelled or has fired: its event may still be read.
+        """
+        self.wheel._use()
+        return int(lib.twheel_cell_cancel_at(self._pointer, check_ns(expires_ns))) == 0
+
+    def end(self) -> Outcome:
+        """End the cell: no event of it is read any more. Raises TimeoutGone."""
+        return self.wheel.cancel(self.id)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} id={self.id} cookie={self.cookie}>"
+
+
+def _need_cells() -> None:
+    if not _lib.HAS_CELLS:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+
+def create(wheel: "Wheel", cookie: int) -> Cell:
+    """A new cell."""
+    _need_cells()
+    context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
+    check_operation(lib.twheel_cell_create(context.pointer, check_u64(cookie), ctypes.byref(id),
+                                           ctypes.byref(pointer)))
+    return Cell(wheel, id.value, cookie, pointer)
+
+
+def find(wheel: "Wheel", id: int) -> Cell:
+    """One that is there."""
+    _need_cells()
+    context, pointer = wheel._use(), ctypes.c_void_p()
+    cookie = wheel.get(id).cookie
+    check_operation(lib.twheel_cell(context.pointer, id, ctypes.byref(pointer)))
+    return Cell(wheel, id, cookie, pointer)
