@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # A wheel with nothing due costs nothing: with a timeout an hour away its threads
-# do not run for ten seconds. A busybox shell runs this in the test VM.
+# do not run for ten seconds. Nor do they for cells that nobody uses any more, after they
+# were looked at twice. A busybox shell runs this in the test VM.
 
 SECONDS_IDLE=10
 
@@ -41,7 +42,7 @@ threads_sleep_while_nothing_is_due()
 }
 
 echo "KTAP version 1"
-echo "1..2"
+echo "1..3"
 there_is_a_thread_for_each_cpu
 result $? "1 there_is_a_thread_for_each_cpu"
 exec 3<>/dev/twheel
@@ -49,3 +50,12 @@ twheel arm 1h --fd 3 >/dev/null
 sleep 1
 threads_sleep_while_nothing_is_due
 result $? "2 threads_sleep_while_nothing_is_due"
+
+# Armed for a second, so that the last look is two seconds later, and a little.
+for cookie in 1 2 3 4; do
+	id=$(twheel arm 1s --cell --cookie $cookie --fd 3)
+	twheel disarm "$id" --fd 3 >/dev/null
+done
+sleep 4
+threads_sleep_while_nothing_is_due
+result $? "3 threads_sleep_while_all_cells_are_idle"

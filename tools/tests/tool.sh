@@ -11,9 +11,15 @@ periodic_timeout_is_read_to_its_last_deadline
 lateness_is_told_of_one_deadline_alone
 read_ends_when_the_rest_is_cancelled
 mod_keeps_the_cookie
-touch_extends_a_timeout
-touch_of_an_ended_timeout_is_no
-touch_needs_its_option_to_have_an_effect
+cell_is_moved_and_disarmed
+cell_keeps_its_id_when_it_has_fired
+move_brings_a_cell_forward
+move_withdraws_an_event
+mod_of_a_cell_needs_its_option
+move_of_another_timeout_is_wrong_usage
+move_of_an_ended_cell_is_no
+cancel_ends_a_cell_in_any_state
+read_does_not_wait_for_idle_cells
 list_shows_how_a_timeout_was_armed
 cancel_all_says_how_many
 cancel_by_cookie_leaves_the_others
@@ -36,7 +42,9 @@ watch_draws_pictures_into_a_pipe
 watch_of_a_context_shows_its_counters
 watch_ends_well_when_interrupted
 watch_makes_up_for_nothing
-script_touches_and_repeats
+script_moves_and_repeats
+script_knows_what_became_of_each_arming
+script_waits_for_cells_that_were_moved
 script_that_does_not_come_out_fails
 wrong_descriptor_is_no_input
 wrong_usage_is_64
@@ -105,36 +113,115 @@ mod_keeps_the_cookie()
 	status 0 twheel read --count 1 --fd 3 && has "^id=$id cookie=7 lateness="
 }
 
-touch_extends_a_timeout()
+# The kernel looks at the old deadline, finds the new one and makes no event.
+cell_is_moved_and_disarmed()
 {
-	id=$(twheel arm 6s --touch --fd 3)
-	status 0 twheel touch "$id" 1h --fd 3 && has touched || return
+	id=$(twheel arm 6s --cell --cookie 7 --fd 3)
+	status 0 twheel move "$id" 1h --fd 3 && has '^moved$' || return
 	status 0 twheel read --timeout 7s --fd 3 && [ ! -s /tmp/out ] || return
-	status 0 twheel get "$id" --fd 3 && has 'remaining=3[0-9.]*s$' || return
-	status 0 twheel stat --fd 3 && has 'extended  *1$'
+	status 0 twheel get "$id" --fd 3 && has 'cookie=7 remaining=3[0-9.]*s$' || return
+	status 0 twheel stat --fd 3 && has '^looks  *1$' && has '^kicks  *0$' || return
+	status 0 twheel disarm "$id" --fd 3 && has '^disarmed$' || return
+	status 1 twheel disarm "$id" --fd 3 && status 0 twheel get "$id" --fd 3 && has ' idle$' &&
+		status 0 twheel get "$id" --json --fd 3 && has '"idle":true' && ! grep -q remaining /tmp/out
 }
 
-touch_of_an_ended_timeout_is_no()
+cell_keeps_its_id_when_it_has_fired()
 {
-	id=$(twheel arm 1h --touch --fd 3)
-	twheel cancel "$id" --fd 3 >/tmp/out
-	status 1 twheel touch "$id" 1h --fd 3
-}
-
-touch_needs_its_option_to_have_an_effect()
-{
-	id=$(twheel arm 100ms --fd 3)
-	twheel touch "$id" 1h --fd 3 >/tmp/out
+	id=$(twheel arm 0 --cell --fd 3)
+	status 0 twheel read --count 1 --json --fd 3 && has "\"id\":\"$id\".*\"last\":false" ||
+		return
+	status 0 twheel move "$id" 0 --fd 3 && has '^armed$' || return
 	status 0 twheel read --count 1 --fd 3 && has "^id=$id "
+}
+
+# For that the kernel has to be told.
+move_brings_a_cell_forward()
+{
+	id=$(twheel arm 1h --cell --fd 3)
+	status 0 twheel move "$id" 10ms --fd 3 && has '^moved$' || return
+	status 0 twheel read --count 1 --fd 3 && has "^id=$id " || return
+	status 0 twheel stat --fd 3 && has '^kicks  *1$'
+}
+
+# ready: until it is so.
+ready()
+{
+	until twheel info --fd 3 | grep -q "ready *$1"; do
+		sleep 0.1
+	done
+}
+
+move_withdraws_an_event()
+{
+	id=$(twheel arm 0 --cell --fd 3)
+	ready 1
+	status 0 twheel move "$id" 1h --fd 3 && has '^withdrawn$' || return
+	status 1 twheel read --count 1 --timeout 0 --fd 3 && [ ! -s /tmp/out ] || return
+	status 0 twheel stat --fd 3 && has '^dropped  *1$' && has '^read  *0$'
+}
+
+mod_of_a_cell_needs_its_option()
+{
+	cell=$(twheel arm 1h --cell --fd 3)
+	other=$(twheel arm 1h --fd 3)
+	status 64 twheel mod "$cell" 2h --fd 3 && status 64 twheel mod "$other" 2h --cell --fd 3 &&
+		status 0 twheel mod "$cell" 2h --cell --cookie 9 --fd 3 && has '^moved$' || return
+	status 0 twheel get "$cell" --fd 3 && has 'cookie=9 remaining=7[0-9.]*s$' || return
+	status 0 twheel disarm "$cell" --fd 3 &&
+		status 0 twheel mod "$cell" 1h --cell --fd 3 && has '^armed$'
+}
+
+move_of_another_timeout_is_wrong_usage()
+{
+	id=$(twheel arm 1h --fd 3)
+	status 64 twheel move "$id" 2h --fd 3 && status 1 twheel disarm "$id" --fd 3 || return
+	status 0 twheel get "$id" --fd 3 && has 'remaining=3[0-9.]*s$'
+}
+
+# Its place may have been given to another, which is left alone.
+move_of_an_ended_cell_is_no()
+{
+	id=$(twheel arm 1h --cell --fd 3)
+	status 0 twheel cancel "$id" --fd 3 || return
+	other=$(twheel arm 1h --cell --fd 3)
+	status 1 twheel move "$id" 2h --fd 3 && status 1 twheel disarm "$id" --fd 3 || return
+	status 0 twheel get "$other" --fd 3 && has 'remaining=3[0-9.]*s$'
+}
+
+cancel_ends_a_cell_in_any_state()
+{
+	id=$(twheel arm 1h --cell --fd 3)
+	status 0 twheel cancel "$id" --fd 3 && has '^cancelled$' || return
+	id=$(twheel arm 0 --cell --fd 3)
+	ready 1
+	status 0 twheel cancel "$id" --fd 3 && has '^withdrawn$' || return
+	id=$(twheel arm 1h --cell --fd 3)
+	twheel disarm "$id" --fd 3 >/tmp/out
+	status 0 twheel cancel "$id" --fd 3 && has '^idle$' || return
+	status 0 twheel info --fd 3 && has '^live  *0$'
+}
+
+read_does_not_wait_for_idle_cells()
+{
+	twheel arm 100ms --cell --cookie 1 --fd 3 >/tmp/id
+	id=$(twheel arm 1h --cell --cookie 2 --fd 3)
+	twheel disarm "$id" --fd 3 >/tmp/out
+	status 0 twheel read --fd 3 && [ "$(wc -l </tmp/out)" = 1 ] && has 'cookie=1 ' || return
+	status 0 twheel info --fd 3 && has '^live  *2$'
 }
 
 list_shows_how_a_timeout_was_armed()
 {
 	twheel arm 1h --every 2h --repeat 9 --fixed-delay --slack 3ms --cookie 7 --fd 3 >/tmp/id
-	twheel arm 1h --touch --fd 3 >/tmp/id
-	status 0 twheel list --fd 3 && [ "$(wc -l </tmp/out)" = 2 ] || return
+	twheel arm 1h --cell --fd 3 >/tmp/id
+	id=$(twheel arm 1h --cell --cookie 3 --slack 5ms --fd 3)
+	twheel disarm "$id" --fd 3 >/tmp/id
+	status 0 twheel list --fd 3 && [ "$(wc -l </tmp/out)" = 3 ] || return
 	has 'cookie=7 pending remaining=3[0-9.]*s every=7200s repeat=9 slack=3ms fixed-delay$' &&
-		has 'cookie=0 pending .* touch$'
+		has 'cookie=0 pending remaining=3[0-9.]*s cell$' &&
+		has "^id=$id cookie=3 idle slack=5ms cell$" || return
+	status 0 twheel list --json --fd 3 && has '"state":"idle","interval_ns":0,.*"cell":true'
 }
 
 cancel_all_says_how_many()
@@ -142,9 +229,9 @@ cancel_all_says_how_many()
 	for ns in 1h 2h 0; do
 		twheel arm $ns --fd 3 >/tmp/id
 	done
-	until twheel info --fd 3 | grep -q 'ready *1'; do
-		sleep 0.1
-	done
+	id=$(twheel arm 1h --cell --fd 3)
+	twheel disarm "$id" --fd 3 >/tmp/id
+	ready 1
 	status 0 twheel cancel --all --fd 3 && has '^2 cancelled, 1 withdrawn$' || return
 	status 0 twheel list --fd 3 && [ ! -s /tmp/out ]
 }
@@ -213,6 +300,7 @@ stat_counts_what_was_done()
 	twheel cancel "$id" --fd 3 >/tmp/out
 	status 0 twheel stat --fd 3 && has '^armed  *2$' && has '^moved  *1$' &&
 		has '^cancelled  *1$' && has '^ended  *1$' && has '^fired  *1$' &&
+		has '^looks  *0$' && has '^kicks  *0$' && has '^dropped  *0$' &&
 		has '^live  *0$' && has '^lateness  *1  under '
 }
 
@@ -302,24 +390,84 @@ watch_makes_up_for_nothing()
 	[ "$(grep -c '^shared wheel' /tmp/out)" -lt 20 ]
 }
 
-script_touches_and_repeats()
+script_moves_and_repeats()
 {
 	cat >/tmp/script <<-EOF
 	arm a 1s
 	every b 10ms 3
-	touch a 1h
+	move a 1h
 	wait 1500ms
 	expect a pending
 	expect b fired
+	move a 10ms
+	wait 20ms
+	expect a fired
 	EOF
-	status 0 twheel run /tmp/script && has 'touched  *a'
+	status 0 twheel run /tmp/script && [ "$(grep -c 'moved  *a' /tmp/out)" = 2 ]
+}
+
+# Each of them twice, from each state.
+script_knows_what_became_of_each_arming()
+{
+	cat >/tmp/script <<-EOF
+	arm a 0
+	arm b 0
+	arm c 1h
+	arm d 1h
+	wait 20ms
+	disarm c
+	cancel d
+	expect a fired
+	expect b fired
+	expect c disarmed
+	expect d cancelled
+	arm a 1h
+	every b 5ms 2
+	arm c 5ms
+	arm d 5ms
+	wait 30ms
+	expect a pending
+	expect b fired
+	expect c fired
+	expect d fired
+	mod a 2h
+	move a 3h
+	disarm a
+	cancel a
+	arm a 5ms
+	wait 10ms
+	expect a fired
+	EOF
+	status 0 twheel run /tmp/script
+}
+
+# A move to a later time leaves the cell in its place in the wheel, until the old deadline.
+script_waits_for_cells_that_were_moved()
+{
+	for i in 1 2 3 4 5 6 7 8 9; do
+		printf 'arm a%s 5ms\nmove a%s 50ms\n' $i $i
+	done >/tmp/script
+	echo wait 50ms >>/tmp/script
+	for i in 1 2 3 4 5 6 7 8 9; do
+		echo expect a$i fired
+	done >>/tmp/script
+	status 0 twheel run /tmp/script
+}
+
+# fails REASON: what is in the script.
+fails()
+{
+	cat >/tmp/script
+	status 1 twheel run /tmp/script && grep -q "$1" /tmp/err
 }
 
 script_that_does_not_come_out_fails()
 {
-	printf 'every b 1h 2\ntouch b 2h\n' >/tmp/script
-	status 1 twheel run /tmp/script && printf 'every b 1h\n' >/tmp/script &&
-		status 65 twheel run /tmp/script
+	printf 'every b 1h 2\nmove b 2h\n' | fails 'b cannot be moved: it is no cell' &&
+		printf 'arm b 0\nwait 9ms\nmove b 2h\n' | fails 'b cannot be moved: it has fired' &&
+		printf 'arm b 1h\ndisarm b\ndisarm b\n' | fails 'it was disarmed' &&
+		printf 'arm b 1h\nexpect b disarmed\n' | fails 'pending for another' &&
+		printf 'every b 1h\n' >/tmp/script && status 65 twheel run /tmp/script
 }
 
 wrong_descriptor_is_no_input()
@@ -334,7 +482,7 @@ wrong_usage_is_64()
 {
 	status 64 twheel arm 1s --repeat 3 --fd 3 && status 64 twheel arm 1s --fixed-delay --fd 3 &&
 		status 64 twheel arm 1s --every 0 --fd 3 &&
-		status 64 twheel arm 1s --every 1s --touch --fd 3 &&
+		status 64 twheel arm 1s --every 1s --cell --fd 3 &&
 		status 64 twheel cancel 5 --cookie 3 --fd 3 && status 64 twheel cancel --fd 3 &&
 		status 64 twheel cancel 5 --all --fd 3 && status 64 twheel list &&
 		status 64 twheel setup --clock sundial --fd 3 && status 64 twheel after 1s &&

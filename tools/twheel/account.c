@@ -15,19 +15,23 @@ static const struct counter {
 	const char *name;
 	size_t offset;
 	bool mistake;
+	bool of_cells;
 } counters[] = {
-	{ "armed", offsetof(struct account, armed), false },
-	{ "rearmed", offsetof(struct account, rearmed), false },
-	{ "revived", offsetof(struct account, revived), false },
-	{ "cancelled", offsetof(struct account, cancelled), false },
-	{ "withdrawn", offsetof(struct account, withdrawn), false },
-	{ "fired", offsetof(struct account, fired), false },
-	{ "lost", offsetof(struct account, lost), true },
-	{ "duplicate", offsetof(struct account, duplicate), true },
-	{ "ghost", offsetof(struct account, ghost), true },
-	{ "alien", offsetof(struct account, alien), true },
-	{ "early", offsetof(struct account, early), true },
-	{ "leaked", offsetof(struct account, leaked), true },
+	{ "armed", offsetof(struct account, armed), false, false },
+	{ "rearmed", offsetof(struct account, rearmed), false, false },
+	{ "revived", offsetof(struct account, revived), false, false },
+	{ "cancelled", offsetof(struct account, cancelled), false, false },
+	{ "withdrawn", offsetof(struct account, withdrawn), false, false },
+	{ "fired", offsetof(struct account, fired), false, false },
+	{ "lost", offsetof(struct account, lost), true, false },
+	{ "duplicate", offsetof(struct account, duplicate), true, false },
+	{ "ghost", offsetof(struct account, ghost), true, false },
+	{ "alien", offsetof(struct account, alien), true, false },
+	{ "early", offsetof(struct account, early), true, false },
+	{ "leaked", offsetof(struct account, leaked), true, false },
+	{ "pairs", offsetof(struct account, pairs), false, true },
+	{ "kicks", offsetof(struct account, kicks), false, true },
+	{ "looks", offsetof(struct account, looks), false, true },
 };
 
 static uint64_t value_of(const struct account *account, const struct counter *counter)
@@ -61,11 +65,13 @@ static void print_lateness(const char *name, const struct histogram *histogram)
 	       duration_text(histogram->max).s);
 }
 
-void account_print(const struct account *account)
+void account_print(const struct account *account, bool cells)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
-		printf("%-10s %10ju\n", counters[i].name,
-		       value_of(account, &counters[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++) {
+		if (cells || !counters[i].of_cells)
+			printf("%-10s %10ju\n", counters[i].name,
+			       value_of(account, &counters[i]));
+	}
 	print_lateness("lateness", &account->lateness);
 	print_lateness("delivery", &account->delivery);
 }

@@ -24,7 +24,11 @@
  * @ghost: cancelled timeouts that had an event all the same
  * @alien: events with an id or a cookie that nobody armed
  * @early: events before their deadline
- * @leaked: timeouts that the device still counted when all was over
+ * @leaked: timeouts that the device still counted when all was over; of cells, those that
+ *	it took for armed
+ * @pairs: cells that were cancelled and armed anew
+ * @kicks: how often the kernel had to be told of an arming
+ * @looks: how often it has looked at a cell because of the time
  * @lateness: from the deadline asked for to the time it fired
  * @delivery: from the deadline asked for to the time read() returned it
  */
@@ -41,6 +45,9 @@ struct account {
 	uint64_t alien;
 	uint64_t early;
 	uint64_t leaked;
+	uint64_t pairs;
+	uint64_t kicks;
+	uint64_t looks;
 	struct histogram lateness;
 	struct histogram delivery;
 };
@@ -51,7 +58,8 @@ void account_merge(struct account *account, const struct account *from);
 /* Nothing happened that must not happen. */
 bool account_clean(const struct account *account);
 
-void account_print(const struct account *account);
+/* @cells: with what there is of cells alone. */
+void account_print(const struct account *account, bool cells);
 
 struct json;
 

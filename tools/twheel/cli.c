@@ -157,7 +157,7 @@ static const char *reason(int error)
 	case -ESHUTDOWN:
 		return "the context was stopped";
 	case -EOPNOTSUPP:
-		return "this kernel has no touch page";
+		return "this kernel has no cells";
 	case -ENOTTY:
 		return "the module that is loaded does not know this operation";
 	default:

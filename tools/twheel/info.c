@@ -25,6 +25,7 @@ static void print_json(const struct twheel_info *info)
 	json_number(&json, "opcodes", info->opcodes);
 	json_number(&json, "op_flags", info->op_flags);
 	json_number(&json, "setup_flags", info->setup_flags);
+	json_bool(&json, "cells", info->op_flags & TWHEEL_F_CELL);
 	json_bool(&json, "private", info->flags & TWHEEL_INFO_PRIVATE);
 	json_bool(&json, "stopped", info->flags & TWHEEL_INFO_STOPPED);
 	json_end(&json);
@@ -39,7 +40,7 @@ static void print_text(const struct twheel_info *info)
 	printf("max timeouts  %u\n", info->max_timeouts);
 	printf("live          %u\n", info->live);
 	printf("ready         %u\n", info->ready);
-	printf("touch words   %s\n", info->op_flags & TWHEEL_F_TOUCH ? "yes" : "no");
+	printf("cells         %s\n", info->op_flags & TWHEEL_F_CELL ? "yes" : "no");
 	printf("wheel         %s\n", info->flags & TWHEEL_INFO_PRIVATE ? "its own" : "shared");
 	if (info->flags & TWHEEL_INFO_STOPPED)
 		puts("stopped");
@@ -75,8 +76,9 @@ const struct command info_command = {
 		"  --fd N   the context behind descriptor N\n"
 		"  --json   one JSON object, times in nanoseconds\n"
 		"\n"
-		"live counts the timeouts that are pending or have an unread event, ready the\n"
-		"unread events. slack is that of timeouts that name none. opcodes, op_flags and\n"
-		"setup_flags (JSON) are what the device knows, bit by bit as in <linux/twheel.h>.\n",
+		"live counts the timeouts that are pending or have an unread event, and all cells;\n"
+		"ready counts the unread events. slack is that of timeouts that name none. cells\n"
+		"says whether this kernel has them. opcodes, op_flags and setup_flags (JSON) are\n"
+		"what the device knows, bit by bit as in <linux/twheel.h>.\n",
 	.run = info_run,
 };

@@ -12,7 +12,14 @@
 
 static const char *state_name(const struct twheel_list_entry *entry)
 {
-	return entry->state == TWHEEL_STATE_READY ? "ready" : "pending";
+	switch (entry->state) {
+	case TWHEEL_STATE_READY:
+		return "ready";
+	case TWHEEL_STATE_IDLE:
+		return "idle";
+	default:
+		return "pending";
+	}
 }
 
 static void print_json(const struct twheel_list_entry *entry)
@@ -23,19 +30,22 @@ static void print_json(const struct twheel_list_entry *entry)
 	json_id(&json, "id", entry->id);
 	json_number(&json, "cookie", entry->cookie);
 	json_word(&json, "state", state_name(entry));
-	json_number(&json, "remaining_ns", entry->remaining_ns);
+	if (entry->state != TWHEEL_STATE_IDLE)
+		json_number(&json, "remaining_ns", entry->remaining_ns);
 	json_number(&json, "interval_ns", entry->interval_ns);
 	json_number(&json, "repeat", entry->repeat);
 	json_number(&json, "slack_us", entry->slack_us);
 	json_bool(&json, "fixed_delay", entry->flags & TWHEEL_F_FIXED_DELAY);
-	json_bool(&json, "touch", entry->flags & TWHEEL_F_TOUCH);
+	json_bool(&json, "cell", entry->flags & TWHEEL_F_CELL);
 	json_end(&json);
 }
 
 static void print_text(const struct twheel_list_entry *entry)
 {
-	printf("id=%ju cookie=%ju %s remaining=%s", (uint64_t)entry->id,
-	       (uint64_t)entry->cookie, state_name(entry), duration_text(entry->remaining_ns).s);
+	printf("id=%ju cookie=%ju %s", (uint64_t)entry->id, (uint64_t)entry->cookie,
+	       state_name(entry));
+	if (entry->state != TWHEEL_STATE_IDLE)
+		printf(" remaining=%s", duration_text(entry->remaining_ns).s);
 	if (entry->interval_ns)
 		printf(" every=%s", duration_text(entry->interval_ns).s);
 	if (entry->repeat)
@@ -44,8 +54,8 @@ static void print_text(const struct twheel_list_entry *entry)
 		printf(" slack=%s", duration_text(entry->slack_us * NSEC_PER_USEC).s);
 	if (entry->flags & TWHEEL_F_FIXED_DELAY)
 		printf(" fixed-delay");
-	if (entry->flags & TWHEEL_F_TOUCH)
-		printf(" touch");
+	if (entry->flags & TWHEEL_F_CELL)
+		printf(" cell");
 	putchar('\n');
 }
 
@@ -83,7 +93,8 @@ const struct command list_command = {
 		"  --json   a JSON object for each, times in nanoseconds\n"
 		"\n"
 		"In no particular order. pending means that it will fire, ready that its event\n"
-		"waits to be read; remaining is what is left until the deadline:\n"
+		"waits to be read, idle that it is a cell that is not armed; remaining is what is\n"
+		"left until the deadline:\n"
 		"\n"
 		"    id=4294967296 cookie=7 pending remaining=412.803ms every=1s repeat=3\n",
 	.run = list_run,

@@ -210,26 +210,61 @@ static void judge(struct account *account, const struct load_timeout *t)
 		account->lost++;
 }
 
-static void add_up(struct run *run)
+/* Cells live until they are ended. By now all of them have to be idle. */
+static int end_cells(struct account *account, struct twheel_ctx *ctx)
+{
+	struct twheel_cancel_all done;
+	struct twheel_stats stats;
+	int error;
+
+	error = twheel_stats(ctx, &stats);
+	if (!error)
+		error = twheel_cancel_all(ctx, &done);
+	if (error)
+		return error;
+	account->kicks += stats.kicks;
+	account->looks += stats.looks;
+	account->leaked += done.pending + done.withdrawn;
+	return 0;
+}
+
+static int add_up_context(struct run *run, struct twheel_ctx *ctx)
+{
+	struct twheel_info info;
+	int error = 0;
+
+	if (run->load.cells)
+		error = end_cells(&run->account, ctx);
+	if (!error)
+		error = twheel_info(ctx, &info);
+	if (error)
+		return cli_failure(error, "account");
+	run->account.leaked += info.live;
+	return 0;
+}
+
+static int add_up(struct run *run)
 {
 	const struct load *load = &run->load;
-	struct twheel_info info;
+	int status = 0;
 
 	for (uint32_t i = 0; i < load->nr; i++)
 		judge(&run->account, &load->timeouts[i]);
 	for (unsigned int i = 0; i < load->threads; i++) {
 		account_merge(&run->account, &load->workers[i].account);
-		if ((!load->share || !i) && !twheel_info(load->workers[i].ctx, &info))
-			run->account.leaked += info.live;
+		if (!status && (!load->share || !i))
+			status = add_up_context(run, load->workers[i].ctx);
 	}
+	return status;
 }
 
 static void print_plan(const struct run *run)
 {
 	const struct load *load = &run->load;
 
-	printf("%u timeouts over %s, %u %% to be cancelled, %u threads, %s, seed %ju\n",
-	       load->nr, duration_text(load->spread_ns).s, load->cancel_percent, load->threads,
+	printf("%u %s over %s, %u %% to be cancelled, %u threads, %s, seed %ju\n",
+	       load->nr, load->cells ? "cells" : "timeouts", duration_text(load->spread_ns).s,
+	       load->cancel_percent, load->threads,
 	       load->share ? "one context" : "a context each", load->seed);
 	fflush(stdout);
 }
@@ -245,6 +280,7 @@ static void print_json(const struct run *run)
 	json_number(&json, "cancel_percent", load->cancel_percent);
 	json_number(&json, "threads", load->threads);
 	json_number(&json, "contexts", load->share ? 1 : load->threads);
+	json_bool(&json, "cells", load->cells);
 	json_number(&json, "seed", load->seed);
 	account_json(&run->account, &json);
 	json_number(&json, "elapsed_ns", run->elapsed_ns);
@@ -255,7 +291,7 @@ static void print_json(const struct run *run)
 static int verdict(const struct run *run)
 {
 	if (!run->as_json) {
-		account_print(&run->account);
+		account_print(&run->account, run->load.cells);
 		printf("%-10s %s\n", "elapsed", duration_text(run->elapsed_ns).s);
 	} else {
 		print_json(run);
@@ -278,10 +314,10 @@ static int run_load(struct run *run)
 		status = play(run);
 	if (!status)
 		status = first_error(&run->load);
-	if (!status) {
-		add_up(run);
+	if (!status)
+		status = add_up(run);
+	if (!status)
 		status = verdict(run);
-	}
 	tear_down(run);
 	return status;
 }
@@ -320,6 +356,9 @@ static void take_option(struct run *run, int option)
 	case 'o':
 		load->share = true;
 		break;
+	case 'C':
+		load->cells = true;
+		break;
 	case 'j':
 		run->as_json = true;
 		break;
@@ -335,6 +374,7 @@ static int load_run(int argc, char **argv)
 		{ "threads", required_argument, NULL, 't' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "share", no_argument, NULL, 'o' },
+		{ "cells", no_argument, NULL, 'C' },
 		CLI_JSON, CLI_HELP, CLI_END
 	};
 	static struct run run;
@@ -367,6 +407,8 @@ const struct command load_command = {
 		"  --cancel PERCENT   how many are to be cancelled (33)\n"
 		"  --threads T        threads that share the work (one for each CPU)\n"
 		"  --share            one context for all threads, not one for each\n"
+		"  --cells            timeouts are cells: traffic and cancels are exchanges in\n"
+		"                     memory, and a connection with traffic has it several times\n"
 		"  --seed S           makes the same plan again (random)\n"
 		"  --json             the account as one JSON object, times in nanoseconds\n"
 		"\n"
@@ -386,6 +428,9 @@ const struct command load_command = {
 		"  alien      an event came that nobody asked for\n"
 		"  early      an event came before its deadline\n"
 		"  leaked     the device counts a timeout that is over\n"
+		"  pairs      with cells: cancelled and armed anew by traffic, and\n"
+		"  kicks      how often that and arming needed a system call\n"
+		"  looks      with cells: how often the kernel has looked at one\n"
 		"  lateness   from the deadline to the time it fired\n"
 		"  delivery   from the deadline to the time read() returned it\n"
 		"\n"

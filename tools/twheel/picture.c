@@ -132,7 +132,9 @@ static const struct counter {
 	OF_CONTEXT(moved),
 	OF_CONTEXT(cancelled),
 	OF_CONTEXT(fired),
-	OF_CONTEXT(extended),
+	OF_CONTEXT(looks),
+	OF_CONTEXT(kicks),
+	OF_CONTEXT(dropped),
 	OF_CONTEXT(read),
 };
 

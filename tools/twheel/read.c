@@ -100,14 +100,26 @@ static int64_t patience(const struct reader *reader)
 	return left;
 }
 
+/* Idle cells may be armed again, but nobody knows whether they will. */
+static bool has_armed(const struct reader *reader)
+{
+	struct twheel_list_entry entries[BATCH];
+	uint32_t next = 0;
+	int nr;
+
+	while ((nr = twheel_list(reader->ctx, entries, BATCH, &next)) > 0) {
+		for (int i = 0; i < nr; i++) {
+			if (entries[i].state != TWHEEL_STATE_IDLE)
+				return true;
+		}
+	}
+	return false;
+}
+
 /* Without a count it goes on as long as something may come. */
 static bool wants_more(const struct reader *reader)
 {
-	struct twheel_info info;
-
-	if (reader->counted)
-		return reader->left;
-	return !twheel_info(reader->ctx, &info) && info.live;
+	return reader->counted ? reader->left : has_armed(reader);
 }
 
 static int read_some(struct reader *reader)

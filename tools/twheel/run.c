@@ -12,6 +12,13 @@
  * than it means, and nobody knows how much. For the same reason the script stays on
  * the CPU that it starts on.
  *
+ * Timeouts that fire once are cells where the kernel has them. What became of an arming is
+ * exact then: a move or a disarm tells whether it came before the timeout had fired and
+ * before its event was read, and the deadline in an event tells which arming it is of. The
+ * place of a cell in the wheel is that of the kernel's next look, which may be taken
+ * later than it was armed. So a wait is over when all cells that were due before it have
+ * fired, too.
+ *
  * The cookie of a timeout is the index of its name; a wait has the one after them.
  */
 #define _GNU_SOURCE
@@ -32,8 +39,8 @@
 /* What is known about the timeout with a name, from what was done and read. */
 struct named {
 	uint64_t id;
-	uint64_t armed;		/* the deadline that it was armed with, or a later one */
-	uint64_t due;		/* it may not fire before that */
+	struct twheel_cell *cell;	/* NULL: it is none, or has ended */
+	uint64_t due;		/* it may not fire before that; of a cell: its word */
 	uint64_t interval;	/* 0: it fires once */
 	uint64_t left;		/* deadlines that are still to be read */
 	enum script_state state;
@@ -47,7 +54,7 @@ struct run {
 	struct named *named;
 	uint64_t start;
 	int width;		/* of the longest name */
-	bool can_touch;
+	bool has_cells;
 	bool waiting;
 };
 
@@ -109,6 +116,8 @@ static const char *state_text(enum script_state state)
 		return "it is pending";
 	case SCRIPT_FIRED:
 		return "it has fired";
+	case SCRIPT_DISARMED:
+		return "it was disarmed";
 	default:
 		return "it was cancelled";
 	}
@@ -144,11 +153,11 @@ static int take_deadlines(struct run *run, struct named *named,
 		return fail(run, "%ju deadlines of %s came, and there were %ju left",
 			    (uint64_t)event->count, name, named->left);
 	named->left -= event->count;
-	if (last != !named->left)
+	if (last != (!named->left && !named->cell))
 		return fail(run, "%ju deadlines of %s are left, and its event says %s", named->left,
 			    name, last ? "that it was the last" : "that there will be more");
 	named->due += event->count * named->interval;
-	if (last)
+	if (!named->left)
 		named->state = SCRIPT_FIRED;
 	return 0;
 }
@@ -177,6 +186,8 @@ static int take_named(struct run *run, const struct twheel_event *event)
 			    (uint64_t)event->id);
 	if (named->state != SCRIPT_PENDING)
 		return fail(run, "an event of %s came, but %s", name, state_text(named->state));
+	if (named->cell && named->due != event->expires_ns)
+		return fail(run, "an event of an earlier arming of %s came", name);
 	status = check_time(run, event, named, name);
 	if (!status)
 		status = take_deadlines(run, named, event, name);
@@ -227,30 +238,94 @@ static int collect_unread(struct run *run)
 	return status < 0 ? refused(run, status) : status;
 }
 
-/* Whether the kernel has a touch page; all that fire once can be touched then. */
-static uint32_t touch_flag(const struct run *run)
+/* When it is @ns from now; nothing is later than the largest deadline. */
+static uint64_t deadline(const struct run *run, uint64_t ns)
 {
-	return run->can_touch ? TWHEEL_F_TOUCH : 0;
+	uint64_t now = now_ns(run);
+
+	return ns < INT64_MAX - now ? now + ns : INT64_MAX;
+}
+
+/* Of a timeout that is known to be armed, or not to be. */
+static int check_idle(const struct run *run, int ret, bool idle)
+{
+	if ((ret == TWHEEL_IDLE) == idle)
+		return 0;
+	return fail(run, "%s %s armed, and the device says the contrary", name_of(run),
+		    idle ? "is not" : "is");
+}
+
+static int end_cell(struct run *run, struct named *named)
+{
+	int ret = twheel_cancel(run->ctx, named->id);
+
+	if (ret < 0)
+		return refused(run, ret);
+	named->cell = NULL;
+	return check_idle(run, ret, named->state != SCRIPT_PENDING);
+}
+
+static int make_cell(struct run *run, struct named *named)
+{
+	struct twheel_op op;
+	int error;
+
+	twheel_prep_arm(&op, named->due, TWHEEL_F_CELL | TWHEEL_F_ABS, run->line->name);
+	error = twheel_operate(run->ctx, &op);
+	if (!error)
+		error = twheel_cell(run->ctx, op.id, &named->cell);
+	if (error)
+		return refused(run, error);
+	named->id = op.id;
+	return 0;
+}
+
+/* With a new cell, or with the one that it has. */
+static int arm_cell(struct run *run, struct named *named)
+{
+	int ret;
+
+	named->due = deadline(run, run->line->ns);
+	if (!named->cell)
+		return make_cell(run, named);
+	ret = twheel_cell_arm(run->ctx, named->cell, named->id, named->due);
+	return ret < 0 ? refused(run, ret) : check_idle(run, ret, true);
+}
+
+static int arm_plain(struct run *run, struct named *named, uint64_t interval, uint32_t count)
+{
+	const struct script_line *line = run->line;
+	struct twheel_op op;
+	int ret = 0;
+
+	if (named->cell)
+		ret = end_cell(run, named);
+	if (ret)
+		return ret;
+	named->due = deadline(run, line->ns);
+	twheel_prep_arm(&op, line->ns, 0, line->name);
+	if (interval)
+		twheel_prep_interval(&op, interval, count);
+	ret = twheel_operate(run->ctx, &op);
+	if (ret < 0)
+		return refused(run, ret);
+	named->id = op.id;
+	return 0;
 }
 
 static int arm_named(struct run *run, uint64_t interval, uint32_t count)
 {
-	const struct script_line *line = run->line;
 	struct named *named = named_of(run);
-	struct twheel_op op;
-	int error;
+	int status;
 
 	if (named->state == SCRIPT_PENDING)
 		return fail(run, "%s is pending: mod moves it", name_of(run));
-	named->armed = now_ns(run) + line->ns;
-	named->due = named->armed;
-	twheel_prep_arm(&op, line->ns, interval ? 0 : touch_flag(run), line->name);
-	if (interval)
-		twheel_prep_interval(&op, interval, count);
-	error = twheel_operate(run->ctx, &op);
-	if (error < 0)
-		return refused(run, error);
-	named->id = op.id;
+	if (interval || !run->has_cells)
+		status = arm_plain(run, named, interval, count);
+	else
+		status = arm_cell(run, named);
+	if (status)
+		return status;
 	named->interval = interval;
 	named->left = count;
 	named->state = SCRIPT_PENDING;
@@ -280,88 +355,138 @@ static int run_every(struct run *run)
 	return status;
 }
 
+static int report_moved(const struct run *run, int ret)
+{
+	int status = check_idle(run, ret, false);
+
+	if (!status)
+		report(run, "moved", name_of(run), "due in %s%s",
+		       duration_text(run->line->ns).s,
+		       ret == TWHEEL_WITHDRAWN ? ", its unread event is withdrawn" : "");
+	return status;
+}
+
 static int run_mod(struct run *run)
 {
 	const struct script_line *line = run->line;
 	struct named *named = named_of(run);
-	uint64_t due = now_ns(run) + line->ns;
+	uint64_t due = deadline(run, line->ns);
 	int ret;
 
 	if (named->state != SCRIPT_PENDING)
 		return fail(run, "%s cannot be moved: %s", name_of(run), state_text(named->state));
-	ret = twheel_mod(run->ctx, named->id, line->ns, touch_flag(run), line->name);
+	if (named->cell)
+		ret = twheel_mod(run->ctx, named->id, due, TWHEEL_F_CELL | TWHEEL_F_ABS,
+				 line->name);
+	else
+		ret = twheel_mod(run->ctx, named->id, line->ns, 0, line->name);
 	if (ret < 0)
 		return refused(run, ret);
-	*named = (struct named) {
-		.id = named->id,
-		.armed = due,
-		.due = due,
-		.left = 1,
-		.state = SCRIPT_PENDING,
-	};
-	report(run, "moved", name_of(run), "due in %s%s", duration_text(line->ns).s,
-	       ret == TWHEEL_WITHDRAWN ? ", its unread event is withdrawn" : "");
+	named->due = due;
+	named->interval = 0;
+	named->left = 1;
+	return report_moved(run, ret);
+}
+
+/* Of the lines that are for cells: can it be done? */
+static int check_cell(const struct run *run, const char *what)
+{
+	const struct named *named = named_of(run);
+
+	if (named->state != SCRIPT_PENDING)
+		return fail(run, "%s cannot be %s: %s", name_of(run), what,
+			    state_text(named->state));
+	if (!named->cell)
+		return fail(run, "%s cannot be %s: %s", name_of(run), what,
+			    run->has_cells ? "it is no cell, since it is or was periodic" :
+					     "this kernel has no cells");
 	return 0;
 }
 
-/*
- * A store that is made before the deadline is seen when that comes due. Of one that
- * is made later nobody knows, here.
- */
-static int run_touch(struct run *run)
+static int run_move(struct run *run)
 {
-	const struct script_line *line = run->line;
 	struct named *named = named_of(run);
-	uint64_t due = now_ns(run) + line->ns;
-	int error;
+	int status = check_cell(run, "moved");
+	uint64_t due = deadline(run, run->line->ns);
+	int ret;
 
-	if (named->state != SCRIPT_PENDING)
-		return fail(run, "%s cannot be touched: %s", name_of(run),
-			    state_text(named->state));
-	if (named->interval)
-		return fail(run, "%s cannot be touched: it is periodic", name_of(run));
-	error = twheel_touch(run->ctx, named->id, due);
-	if (error)
-		return refused(run, error);
-	if (now_ns(run) < named->armed)
-		named->due = due > named->armed ? due : named->armed;
-	else
-		named->due = named->armed;
-	report(run, "touched", name_of(run), "due in %s", duration_text(line->ns).s);
+	if (status)
+		return status;
+	ret = twheel_cell_arm(run->ctx, named->cell, named->id, due);
+	if (ret < 0)
+		return refused(run, ret);
+	named->due = due;
+	return report_moved(run, ret);
+}
+
+static int run_disarm(struct run *run)
+{
+	struct named *named = named_of(run);
+	int status = check_cell(run, "disarmed");
+	int ret;
+
+	if (status)
+		return status;
+	ret = twheel_cell_cancel(named->cell);
+	if (ret < 0)
+		return check_idle(run, TWHEEL_IDLE, false);
+	named->state = SCRIPT_DISARMED;
+	report(run, "disarmed", name_of(run), "%s",
+	       ret == TWHEEL_WITHDRAWN ? "its unread event is withdrawn" : "was pending");
 	return 0;
 }
 
 static int run_cancel(struct run *run)
 {
 	struct named *named = named_of(run);
-	int ret;
+	bool idle = named->cell && named->state == SCRIPT_DISARMED;
+	int ret, status;
 
-	if (named->state != SCRIPT_PENDING)
+	if (named->state != SCRIPT_PENDING && !idle)
 		return fail(run, "%s cannot be cancelled: %s", name_of(run),
 			    state_text(named->state));
 	ret = twheel_cancel(run->ctx, named->id);
 	if (ret < 0)
 		return refused(run, ret);
+	status = check_idle(run, ret, idle);
+	if (status)
+		return status;
+	named->cell = NULL;
 	named->state = SCRIPT_CANCELLED;
 	report(run, "cancelled", name_of(run), "%s",
-	       ret == TWHEEL_WITHDRAWN ? "its unread event is withdrawn" : "was pending");
+	       ret == TWHEEL_WITHDRAWN ? "its unread event is withdrawn" :
+	       idle ? "was disarmed" : "was pending");
 	return 0;
+}
+
+/* The name of a cell that should have fired by @time, NULL if there is none. */
+static const char *overdue_cell(const struct run *run, uint64_t time)
+{
+	for (size_t i = 0; i < run->script.nr_names; i++) {
+		const struct named *named = &run->named[i];
+
+		if (named->cell && named->state == SCRIPT_PENDING && named->due <= time)
+			return run->script.names[i];
+	}
+	return NULL;
 }
 
 static int run_wait(struct run *run)
 {
-	uint64_t end = now_ns(run) + run->line->ns + GRACE_NS;
+	uint64_t due = deadline(run, run->line->ns);
+	uint64_t end = due < INT64_MAX - GRACE_NS ? due + GRACE_NS : INT64_MAX;
 	uint64_t now, id;
 	int status;
 
 	status = twheel_arm(run->ctx, run->line->ns, 0, run->script.nr_names, &id);
 	run->waiting = !status;
-	while (!status && run->waiting) {
+	while (!status && (run->waiting || overdue_cell(run, due))) {
 		now = now_ns(run);
 		status = collect(run, now < end ? (int64_t)(end - now) : TWHEEL_NO_WAIT);
 	}
 	if (status == -ETIMEDOUT)
-		return fail(run, "the wait itself did not fire within %s after its time",
+		return fail(run, "%s did not fire within %s after its time",
+			    run->waiting ? "the wait itself" : overdue_cell(run, due),
 			    duration_text(GRACE_NS).s);
 	return status < 0 ? refused(run, status) : status;
 }
@@ -378,6 +503,17 @@ static int unexpected(const struct run *run, const struct named *named)
 		    state_text(named->state));
 }
 
+/* The device knows of no deadline and of no event either. */
+static int check_cell_is_idle(const struct run *run, const struct named *named)
+{
+	struct twheel_op op;
+	int error = twheel_get(run->ctx, named->id, &op);
+
+	if (error)
+		return refused(run, error);
+	return check_idle(run, op.expires_ns == TWHEEL_CELL_IDLE ? TWHEEL_IDLE : 0, true);
+}
+
 static int run_expect(struct run *run)
 {
 	const struct named *named = named_of(run);
@@ -385,7 +521,9 @@ static int run_expect(struct run *run)
 
 	if (status)
 		return status;
-	return named->state == run->line->state ? 0 : unexpected(run, named);
+	if (named->state != run->line->state)
+		return unexpected(run, named);
+	return named->cell && named->state != SCRIPT_PENDING ? check_cell_is_idle(run, named) : 0;
 }
 
 static int run_print(struct run *run)
@@ -398,7 +536,8 @@ static int (*const verbs[])(struct run *run) = {
 	[SCRIPT_ARM] = run_arm,
 	[SCRIPT_EVERY] = run_every,
 	[SCRIPT_MOD] = run_mod,
-	[SCRIPT_TOUCH] = run_touch,
+	[SCRIPT_MOVE] = run_move,
+	[SCRIPT_DISARM] = run_disarm,
 	[SCRIPT_CANCEL] = run_cancel,
 	[SCRIPT_WAIT] = run_wait,
 	[SCRIPT_EXPECT] = run_expect,
@@ -456,7 +595,7 @@ static int play(struct run *run)
 
 	if (status)
 		return status;
-	run->can_touch = !twheel_info(run->ctx, &info) && info.op_flags & TWHEEL_F_TOUCH;
+	run->has_cells = !twheel_info(run->ctx, &info) && info.op_flags & TWHEEL_F_CELL;
 	stay_on_this_cpu();
 	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	init_names(run);
@@ -524,20 +663,22 @@ const struct command run_command = {
 		"  arm NAME DURATION      arm a timeout and give it a name\n"
 		"  every NAME DURATION N  arm a periodic timeout with N deadlines\n"
 		"  mod NAME DURATION      move it, to DURATION from now; it fires once then\n"
-		"  touch NAME DURATION    extend it through the touch page, to DURATION from now\n"
-		"  cancel NAME            cancel it, or withdraw its event if that is unread\n"
+		"  move NAME DURATION     the same by an exchange in memory, without a system call\n"
+		"  disarm NAME            cancel its deadline by an exchange, or withdraw its event\n"
+		"  cancel NAME            end it, and withdraw its event if that is unread\n"
 		"  wait DURATION          wait, and print the expirations that come meanwhile\n"
-		"  expect NAME STATE      STATE is fired, cancelled or pending\n"
+		"  expect NAME STATE      STATE is fired, cancelled, disarmed or pending\n"
 		"  print TEXT             print the rest of the line; echo does the same\n"
 		"\n"
 		"A # in place of a word makes the rest of the line a comment. A NAME starts with\n"
 		"a letter; letters, digits and _ - . : follow. It may be armed again when it has\n"
-		"fired or was cancelled.\n"
+		"fired, was cancelled or disarmed. What arm has made is a cell, where the kernel\n"
+		"has cells: move and disarm are for those alone.\n"
 		"\n"
 		"wait is a timeout on the same wheel: what was due before it ends has fired when\n"
 		"it ends. expect does not wait: it reads the events that are there, and compares\n"
 		"what is known then. A fired timeout whose event was read cannot be moved,\n"
-		"touched or cancelled: such a line fails. A periodic one has fired when its last\n"
+		"disarmed or cancelled: such a line fails. A periodic one has fired when its last\n"
 		"deadline was read. What is pending at the end is cancelled.\n"
 		"\n"
 		"Mistakes in the script are found before any of it runs (exit status 65). A line\n"
@@ -549,7 +690,7 @@ const struct command run_command = {
 		"    arm stop 200ms\n"
 		"    wait 50ms\n"
 		"    cancel stop\n"
-		"    mod idle 100ms\n"
+		"    move idle 100ms\n"
 		"    wait 100ms\n"
 		"    expect retry fired\n"
 		"    expect idle fired\n"

@@ -39,10 +39,11 @@ static const struct verb {
 	{ "arm", SCRIPT_ARM, "Nd", "arm NAME DURATION" },
 	{ "every", SCRIPT_EVERY, "Ndc", "every NAME DURATION COUNT" },
 	{ "mod", SCRIPT_MOD, "nd", "mod NAME DURATION" },
-	{ "touch", SCRIPT_TOUCH, "nd", "touch NAME DURATION" },
+	{ "move", SCRIPT_MOVE, "nd", "move NAME DURATION" },
+	{ "disarm", SCRIPT_DISARM, "n", "disarm NAME" },
 	{ "cancel", SCRIPT_CANCEL, "n", "cancel NAME" },
 	{ "wait", SCRIPT_WAIT, "d", "wait DURATION" },
-	{ "expect", SCRIPT_EXPECT, "ns", "expect NAME fired|cancelled|pending" },
+	{ "expect", SCRIPT_EXPECT, "ns", "expect NAME fired|cancelled|disarmed|pending" },
 	{ "print", SCRIPT_PRINT, "t", "print TEXT" },
 	{ "echo", SCRIPT_PRINT, "t", "echo TEXT" },
 };
@@ -51,6 +52,7 @@ static const char *const states[] = {
 	[SCRIPT_PENDING] = "pending",
 	[SCRIPT_FIRED] = "fired",
 	[SCRIPT_CANCELLED] = "cancelled",
+	[SCRIPT_DISARMED] = "disarmed",
 };
 
 const char *script_verb_name(enum script_verb verb)
@@ -191,7 +193,7 @@ static int take_state(struct script *script, struct script_line *line, const cha
 			return 0;
 		}
 	}
-	return mistake(script, "'%.60s' is none of fired, cancelled and pending", word);
+	return mistake(script, "'%.60s' is none of fired, cancelled, disarmed and pending", word);
 }
 
 /* The rest of the line as it is, # too. */

@@ -13,7 +13,8 @@ enum script_verb {
 	SCRIPT_ARM,
 	SCRIPT_EVERY,
 	SCRIPT_MOD,
-	SCRIPT_TOUCH,
+	SCRIPT_MOVE,
+	SCRIPT_DISARM,
 	SCRIPT_CANCEL,
 	SCRIPT_WAIT,
 	SCRIPT_EXPECT,
@@ -25,6 +26,7 @@ enum script_state {
 	SCRIPT_PENDING,
 	SCRIPT_FIRED,
 	SCRIPT_CANCELLED,
+	SCRIPT_DISARMED,
 };
 
 /**
@@ -32,7 +34,7 @@ enum script_state {
  * @number: of the line in the file, from 1
  * @verb: what it does
  * @name: index into the names (all but WAIT, PRINT)
- * @ns: duration (ARM, EVERY, MOD, TOUCH, WAIT)
+ * @ns: duration (ARM, EVERY, MOD, MOVE, WAIT)
  * @count: how many deadlines (EVERY)
  * @state: what is expected (EXPECT)
  * @text: what is printed (PRINT)

@@ -26,7 +26,9 @@ static const struct counter {
 	WIDE(withdrawn),
 	WIDE(ended),
 	WIDE(fired),
-	WIDE(extended),
+	WIDE(looks),
+	WIDE(kicks),
+	WIDE(dropped),
 	WIDE(unprocessed),
 	WIDE(read),
 	NARROW(live),
@@ -189,7 +191,9 @@ const struct command stat_command = {
 		"A wheel is shown to root, from /sys/kernel/debug/twheel. Where that cannot be\n"
 		"read, a line on standard error says so, and the context is shown alone.\n"
 		"\n"
-		"Of a context: armed = cancelled + withdrawn + ended + live. lateness says how\n"
+		"Of a context: armed = cancelled + withdrawn + ended + live. looks and kicks count\n"
+		"how often the kernel has looked at a cell, because of the time and of a call;\n"
+		"dropped the events of cells that were withdrawn without one. lateness says how\n"
 		"many expirations were how late; in JSON it is an array: entry n counts those\n"
 		"that were less than 2^n ns late, and not less than half of that. wheel_lateness\n"
 		"is counted while /sys/module/twheel/parameters/lateness is on; wheel_occupied\n"

@@ -134,12 +134,14 @@ static void script_lines_are_understood(void)
 		"print  what's # this? \t\n"
 		"expect a fired\n"
 		"every beat 10ms 4294967295\n"
-		"touch a 3s";
+		"move a 3s\n"
+		"disarm a\n"
+		"expect a disarmed";
 	struct script script;
 	const struct script_line *line;
 
 	CHECK_EQ(parse(&script, text, sizeof(text) - 1), 0);
-	CHECK_EQ(script.nr_lines, 11);
+	CHECK_EQ(script.nr_lines, 13);
 	CHECK_EQ(script.nr_names, 3);
 	CHECK(!strcmp(script.names[1], "b.2"));
 
@@ -162,8 +164,11 @@ static void script_lines_are_understood(void)
 	CHECK_EQ(script.lines[9].name, 2);
 	CHECK_EQ(script.lines[9].ns, 10 * NSEC_PER_MSEC);
 	CHECK_EQ(script.lines[9].count, UINT32_MAX);
-	CHECK_EQ(script.lines[10].verb, SCRIPT_TOUCH);
+	CHECK_EQ(script.lines[10].verb, SCRIPT_MOVE);
 	CHECK_EQ(script.lines[10].name, 0);
+	CHECK_EQ(script.lines[10].ns, 3 * NSEC_PER_SEC);
+	CHECK_EQ(script.lines[11].verb, SCRIPT_DISARM);
+	CHECK_EQ(script.lines[12].state, SCRIPT_DISARMED);
 	script_free(&script);
 }
 
@@ -199,7 +204,9 @@ static const struct {
 	{ "every a 1s -1\n", 1, "no count" },
 	{ "every a 1s 4294967296\n", 1, "no count" },
 	{ "every a 1s 3x\n", 1, "no count" },
-	{ "touch a 1s\n", 1, "no earlier line arms 'a'" },
+	{ "move a 1s\n", 1, "no earlier line arms 'a'" },
+	{ "arm a 1s\nmove a\n", 2, "incomplete: move NAME DURATION" },
+	{ "arm a 1s\ndisarm a 1s\n", 2, "'1s' is too much" },
 	{ "wait\n", 1, "incomplete" },
 	{ "wait -1s\n", 1, "no duration" },
 	{ "wait 1s 1s\n", 1, "too much" },

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel arm, mod, touch, cancel, get: operations on timeouts of an inherited context.
+ * twheel arm, mod, move, disarm, cancel, get: operations on timeouts of an inherited
+ * context.
  *
  * Each is a program of its own, so the context must outlive it: the shell holds it.
+ *
+ * move and disarm exchange the word of a cell, which is found by its index alone. So they
+ * look first whether the id lives: the index of a cell that has ended may be another's.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +40,7 @@ static const struct option arm_options[] = {
 	{ "fixed-delay", no_argument, NULL, 'd' },
 	{ "slack", required_argument, NULL, 's' },
 	{ "exact", no_argument, NULL, 'x' },
-	{ "touch", no_argument, NULL, 't' },
+	{ "cell", no_argument, NULL, 'C' },
 	{ "abs", no_argument, NULL, 'A' },
 	CLI_FD, CLI_COOKIE, CLI_HELP, CLI_END
 };
@@ -66,8 +71,8 @@ static void take_option(struct request *request, int option, int *fd)
 	case 'x':
 		request->flags |= TWHEEL_F_EXACT;
 		break;
-	case 't':
-		request->flags |= TWHEEL_F_TOUCH;
+	case 'C':
+		request->flags |= TWHEEL_F_CELL;
 		break;
 	case 'A':
 		request->flags |= TWHEEL_F_ABS;
@@ -91,8 +96,8 @@ static void check_options(const struct request *request)
 		cli_usage("--fixed-delay needs --every");
 	if (request->flags & TWHEEL_F_EXACT && request->slack_ns)
 		cli_usage("--exact and --slack do not go together");
-	if (request->flags & TWHEEL_F_TOUCH && request->has_interval)
-		cli_usage("--touch and --every do not go together");
+	if (request->flags & TWHEEL_F_CELL && request->has_interval)
+		cli_usage("--cell and --every do not go together");
 }
 
 static void take_argument(struct request *request, char kind, const char *text)
@@ -133,11 +138,12 @@ static int operate(int argc, char **argv, const struct option *options, const ch
 	return status;
 }
 
-static int outcome(const struct request *request, int ret, const char *done)
+/* @pending and @idle: printed if the timeout was pending, or a cell that was not armed. */
+static int outcome(const struct request *request, int ret, const char *pending, const char *idle)
 {
 	if (ret < 0)
 		return cli_failure(ret, "%s", request->what);
-	puts(ret == TWHEEL_WITHDRAWN ? "withdrawn" : done);
+	puts(ret == TWHEEL_WITHDRAWN ? "withdrawn" : ret == TWHEEL_IDLE ? idle : pending);
 	return 0;
 }
 
@@ -174,22 +180,52 @@ static int mod(const struct request *request)
 		twheel_prep_mod(&op, request->id, request->ns, request->flags, op.cookie);
 		ret = carry_out(request, &op);
 	}
-	return outcome(request, ret, "moved");
+	return outcome(request, ret, "moved", "armed");
 }
 
-static int touch(const struct request *request)
+static int find_cell(const struct request *request, struct twheel_cell **cell)
 {
-	uint64_t now, then;
-	int error;
+	struct twheel_op op;
+	int ret = twheel_get(request->ctx, request->id, &op);
 
-	twheel_now(request->ctx, &now);
-	if (__builtin_add_overflow(now, request->ns, &then) || then > DURATION_MAX)
-		then = DURATION_MAX;
-	error = twheel_touch(request->ctx, request->id, then);
-	if (error)
-		return cli_failure(error, "%s", request->what);
-	puts("touched");
-	return 0;
+	return ret < 0 ? ret : twheel_cell(request->ctx, request->id, cell);
+}
+
+static int move(const struct request *request)
+{
+	struct twheel_cell *cell;
+	uint64_t now, then;
+	int ret;
+
+	ret = find_cell(request, &cell);
+	if (!ret) {
+		twheel_now(request->ctx, &now);
+		if (__builtin_add_overflow(now, request->ns, &then) || then > DURATION_MAX)
+			then = DURATION_MAX;
+		ret = twheel_cell_arm(request->ctx, cell, request->id, then);
+	}
+	if (ret == -EINVAL) {
+		cli_error("%s is no cell: arm --cell makes one, and mod moves this", request->what);
+		return EX_USAGE;
+	}
+	return outcome(request, ret, "moved", "armed");
+}
+
+/* A cell that is not armed is no error of the system: the answer is no. */
+static int disarm(const struct request *request)
+{
+	struct twheel_cell *cell;
+	int ret;
+
+	ret = find_cell(request, &cell);
+	if (!ret) {
+		ret = twheel_cell_cancel(cell);
+		if (ret == -ENOENT) {
+			cli_error("%s: it is not armed", request->what);
+			return EX_UNMET;
+		}
+	}
+	return outcome(request, ret, "disarmed", NULL);
 }
 
 static int cancel_all(const struct request *request)
@@ -213,16 +249,20 @@ static int cancel(const struct request *request)
 		return cancel_all(request);
 	if (request->has_cookie)
 		cli_usage("--cookie needs --all");
-	return outcome(request, twheel_cancel(request->ctx, request->id), "cancelled");
+	return outcome(request, twheel_cancel(request->ctx, request->id), "cancelled", "idle");
 }
 
 static void print_timeout(const struct twheel_op *op, uint64_t id, bool as_json)
 {
+	bool idle = op->expires_ns == TWHEEL_CELL_IDLE;
 	struct json json;
 
 	if (!as_json) {
-		printf("id=%ju cookie=%ju remaining=%s", id,
-		       (uint64_t)op->cookie, duration_text(op->expires_ns).s);
+		printf("id=%ju cookie=%ju ", id, (uint64_t)op->cookie);
+		if (idle)
+			printf("idle");
+		else
+			printf("remaining=%s", duration_text(op->expires_ns).s);
 		if (op->interval_ns)
 			printf(" every=%s", duration_text(op->interval_ns).s);
 		if (op->repeat)
@@ -233,7 +273,9 @@ static void print_timeout(const struct twheel_op *op, uint64_t id, bool as_json)
 	json_begin(&json);
 	json_id(&json, "id", id);
 	json_number(&json, "cookie", op->cookie);
-	json_number(&json, "remaining_ns", op->expires_ns);
+	json_bool(&json, "idle", idle);
+	if (!idle)
+		json_number(&json, "remaining_ns", op->expires_ns);
 	json_number(&json, "interval_ns", op->interval_ns);
 	json_number(&json, "repeat", op->repeat);
 	json_end(&json);
@@ -260,11 +302,18 @@ static int mod_run(int argc, char **argv)
 	return operate(argc, argv, arm_options, "id", mod);
 }
 
-static int touch_run(int argc, char **argv)
+static int move_run(int argc, char **argv)
 {
 	static const struct option options[] = { CLI_FD, CLI_HELP, CLI_END };
 
-	return operate(argc, argv, options, "id", touch);
+	return operate(argc, argv, options, "id", move);
+}
+
+static int disarm_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_FD, CLI_HELP, CLI_END };
+
+	return operate(argc, argv, options, "i", disarm);
 }
 
 static int cancel_run(int argc, char **argv)
@@ -287,7 +336,7 @@ static int get_run(int argc, char **argv)
 #define FD_HELP	"  --fd N            the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
 #define ARM_USAGE							\
 	"[--every DURATION [--repeat N] [--fixed-delay]]\n"		\
-	"       [--slack DURATION|--exact] [--touch] [--abs] [--cookie N] --fd N"
+	"       [--slack DURATION|--exact] [--cell] [--abs] [--cookie N] --fd N"
 #define ARM_HELP							\
 	"  --every DURATION  fire again and again, DURATION from one deadline to the next\n" \
 	"  --repeat N        N deadlines in all, with those that pass while the event is\n" \
@@ -295,7 +344,7 @@ static int get_run(int argc, char **argv)
 	"  --fixed-delay     count the interval from the read of the event\n" \
 	"  --slack DURATION  it may fire that much later, to share the wakeup of others\n" \
 	"  --exact           no slack, not that of the context either\n"	\
-	"  --touch           let 'twheel touch' extend it\n"		\
+	"  --cell            a cell, which 'twheel move' and 'twheel disarm' find\n" \
 	"  --abs             the deadline is a time on the clock of the context, counted\n" \
 	"                    from its zero\n"
 
@@ -309,7 +358,8 @@ const struct command arm_command = {
 		ARM_HELP
 		"\n"
 		"The id stands for this timeout in this context until its last event is read or\n"
-		"it is cancelled; it is never used again.\n",
+		"it is cancelled; it is never used again. A cell keeps its id until it is\n"
+		"cancelled, however often it fires and is armed anew.\n",
 	.run = arm_run,
 };
 
@@ -322,27 +372,47 @@ const struct command mod_command = {
 		"  --cookie N        a new cookie; if not given it keeps the one it has\n"
 		ARM_HELP
 		"\n"
-		"What else it had, interval, slack and touch, it has again only if that is given.\n"
+		"What else it had, interval and slack, it has again only if that is given. A cell\n"
+		"takes --cell, and nothing else does.\n"
 		"\n"
 		"Prints 'moved' when it was pending, 'withdrawn' when it had fired and its event\n"
-		"was still unread: that event will not be read any more. Exit status 1 when there\n"
-		"is no such timeout, or its last event was read.\n",
+		"was still unread: that event will not be read any more; 'armed' when it was a\n"
+		"cell that was not armed. Exit status 1 when there is no such timeout, or its\n"
+		"last event was read.\n",
 	.run = mod_run,
 };
 
-const struct command touch_command = {
-	.name = "touch",
+const struct command move_command = {
+	.name = "move",
 	.usage = "ID DURATION --fd N",
-	.summary = "Extend a timeout armed with --touch, to DURATION from now",
+	.summary = "Arm or move a cell, to DURATION from now",
 	.help =
 		FD_HELP
 		"\n"
-		"Writes the new deadline where the wheel looks when the old one comes due: it can\n"
-		"extend a timeout and not bring it forward, and of several the last one holds. A\n"
-		"program does this with one store and no system call. When it comes too late the\n"
-		"event is read as if nothing had happened. Exit status 1 when there is no such\n"
-		"timeout, or its last event was read.\n",
-	.run = touch_run,
+		"Exchanges the deadline in memory that is shared with the kernel. A program does\n"
+		"this hardly ever with a system call: only if the kernel would look too late.\n"
+		"\n"
+		"Prints 'moved' when it was pending, 'withdrawn' when it had fired and its event\n"
+		"was still unread: that event will not be read any more; 'armed' when it was not\n"
+		"armed. Exit status 1 when there is no such cell. Other timeouts have 'twheel\n"
+		"mod'.\n",
+	.run = move_run,
+};
+
+const struct command disarm_command = {
+	.name = "disarm",
+	.usage = "ID --fd N",
+	.summary = "Cancel what a cell is armed for; the cell lives on",
+	.help =
+		FD_HELP
+		"\n"
+		"Exchanges the deadline in memory that is shared with the kernel, without a system\n"
+		"call. 'twheel move' arms the cell anew, 'twheel cancel' ends it.\n"
+		"\n"
+		"Prints 'disarmed' when it was pending, 'withdrawn' when it had fired and its\n"
+		"event was still unread: that event will not be read any more. Exit status 1 when\n"
+		"it was not armed, its event was read, or there is no such cell.\n",
+	.run = disarm_run,
 };
 
 const struct command cancel_command = {
@@ -355,8 +425,9 @@ const struct command cancel_command = {
 		"  --cookie N        with --all: of these, the ones with that cookie\n"
 		"\n"
 		"Prints 'cancelled' when it was pending, 'withdrawn' when it had fired and its\n"
-		"event was still unread: that event will not be read any more; with --all how\n"
-		"many there were of either. Exit status 1 when there is no such timeout, or its\n"
+		"event was still unread: that event will not be read any more; 'idle' when it was\n"
+		"a cell that was not armed. With --all it prints how many there were of the first\n"
+		"two; idle cells end, too. Exit status 1 when there is no such timeout, or its\n"
 		"last event was read; --all finds nothing wrong in an empty context.\n",
 	.run = cancel_run,
 };
@@ -369,8 +440,9 @@ const struct command get_command = {
 		FD_HELP
 		"  --json            one JSON object, times in nanoseconds\n"
 		"\n"
-		"remaining is 0 when the event waits to be read; every is the interval, repeat\n"
-		"how many deadlines have not been read yet, if there is an end to them. Exit\n"
-		"status 1 when there is no such timeout, or its last event was read.\n",
+		"remaining is 0 when the event waits to be read; a cell that is not armed is idle\n"
+		"instead. every is the interval, repeat how many deadlines have not been read\n"
+		"yet, if there is an end to them. Exit status 1 when there is no such timeout, or\n"
+		"its last event was read.\n",
 	.run = get_run,
 };

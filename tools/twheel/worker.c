@@ -22,6 +22,14 @@
  * - A cancel or a move that finds nothing (-ENOENT) is no fact: the event has been
  *   read, and its reader knows.
  *
+ * With cells a connection that has traffic has it several times. The timeout is off while
+ * a request is worked on: it is cancelled, and armed anew with a later deadline, both by an
+ * exchange. Two more rules hold:
+ *
+ * - An exchange that finds the cell idle is like -ENOENT: the event has been read.
+ * - The deadline in an event is exactly one that the cell was armed with. That is compared
+ *   as all deadlines are: an event of an arming that was cancelled is early.
+ *
  * A worker that waits in vain for PATIENCE_NS ends: the rest is lost.
  */
 #include <errno.h>
@@ -36,6 +44,7 @@
 #define RETRY_NS	(10 * NSEC_PER_MSEC)
 #define NAP_NS		(100 * NSEC_PER_MSEC)	/* a stop is seen after that */
 #define STRAGGLER_NS	(20 * NSEC_PER_MSEC)
+#define MOST_REQUESTS	8		/* on a connection with traffic, with cells */
 
 /* splitmix64: any seed is good, also one that differs by 1. */
 static uint64_t random_next(struct worker *w)
@@ -111,57 +120,66 @@ static void prepare_arm(struct worker *w, struct twheel_op *op, uint32_t index, 
 	uint64_t deadline = now + random_below(w, w->load->spread_ns + 1);
 
 	t->traffic = one_in(w, 4);
+	if (t->traffic && w->load->cells)
+		t->traffic = 1 + random_below(w, MOST_REQUESTS);
 	t->doomed = random_below(w, 100) < w->load->cancel_percent;
 	t->deadline = deadline;
-	twheel_prep_arm(op, deadline, TWHEEL_F_ABS, index);
+	twheel_prep_arm(op, deadline, TWHEEL_F_ABS | (w->load->cells ? TWHEEL_F_CELL : 0), index);
 }
 
 /* Traffic only ever puts a timeout off. */
+static uint64_t later_deadline(struct worker *w, const struct load_timeout *t, uint64_t now)
+{
+	uint64_t deadline = t->deadline > now ? t->deadline : now;
+
+	return deadline + 1 + random_below(w, w->load->spread_ns / 4);
+}
+
 static void prepare_mod(struct worker *w, struct twheel_op *op, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
-	uint64_t deadline = t->deadline > now ? t->deadline : now;
 
-	deadline += random_below(w, w->load->spread_ns / 4 + 1);
-	t->traffic = false;
-	twheel_prep_mod(op, t->id, deadline, TWHEEL_F_ABS, index);
+	t->traffic--;
+	twheel_prep_mod(op, t->id, later_deadline(w, t, now), TWHEEL_F_ABS, index);
 }
 
-static void armed(struct worker *w, const struct twheel_op *op, uint32_t index, uint64_t now)
+static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
 
 	if (op->result == -EAGAIN) {
 		w->refused++;
 		agenda_add(&w->agenda, now + RETRY_NS, index);
-		return;
+		return 0;
 	}
 	t->id = op->id;
 	t->armed = true;
 	w->account.armed++;
 	expect_by(w, t->deadline);
 	plan(w, index, now);
+	return w->load->cells ? twheel_cell(w->ctx, op->id, &t->cell) : 0;
 }
 
-static void moved(struct worker *w, const struct twheel_op *op, uint32_t index, uint64_t now)
+/* @result: the outcome of what has made room for @deadline. */
+static void moved(struct worker *w, int result, uint32_t index, uint64_t deadline, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
 
-	if (op->result == -ENOENT)
+	if (result == -ENOENT)
 		return;
-	t->deadline = op->expires_ns;
+	t->deadline = deadline;
 	w->account.rearmed++;
-	w->account.revived += op->result == TWHEEL_WITHDRAWN;
-	expect_by(w, op->expires_ns);
+	w->account.revived += result == TWHEEL_WITHDRAWN;
+	expect_by(w, deadline);
 	plan(w, index, now);
 }
 
-static void cancelled(struct worker *w, const struct twheel_op *op, uint32_t index)
+static void cancelled(struct worker *w, int result, uint32_t index)
 {
-	if (op->result == -ENOENT)
+	if (result == -ENOENT)
 		return;
 	w->load->timeouts[index].cancelled = true;
-	if (op->result == TWHEEL_WITHDRAWN)
+	if (result == TWHEEL_WITHDRAWN)
 		w->account.withdrawn++;
 	else
 		w->account.cancelled++;
@@ -176,11 +194,11 @@ static int finish(struct worker *w, const struct twheel_op *op, uint32_t index, 
 	if (op->result < 0 && !may_miss && !may_retry)
 		return op->result;
 	if (op->opcode == TWHEEL_OP_ARM)
-		armed(w, op, index, now);
-	else if (op->opcode == TWHEEL_OP_MOD)
-		moved(w, op, index, now);
+		return armed(w, op, index, now);
+	if (op->opcode == TWHEEL_OP_MOD)
+		moved(w, op->result, index, op->expires_ns, now);
 	else
-		cancelled(w, op, index);
+		cancelled(w, op->result, index);
 	return 0;
 }
 
@@ -214,6 +232,43 @@ static int arm_some(struct worker *w)
 	return submit(w, nr, now);
 }
 
+/* A request has come and is answered: the cell is off, and on again. */
+static int serve_request(struct worker *w, uint32_t index, uint64_t now)
+{
+	struct load_timeout *t = &w->load->timeouts[index];
+	uint64_t deadline = later_deadline(w, t, now);
+	int found, ret = 0;
+
+	t->traffic--;
+	found = twheel_cell_cancel(t->cell);
+	if (found < 0)
+		return 0;
+	if (w->kicks.nr == TWHEEL_MAX_KICKS)
+		ret = twheel_kick_all(&w->kicks);
+	if (!ret)
+		ret = twheel_cell_arm_later(&w->kicks, t->cell, t->id, deadline);
+	if (ret < 0)
+		return ret;
+	if (ret != TWHEEL_IDLE)
+		w->account.ghost++;	/* something has armed what was cancelled */
+	w->account.pairs++;
+	moved(w, found, index, deadline, now);
+	return 0;
+}
+
+/* What is due for a cell that has been armed. */
+static int act_on_cell(struct worker *w, uint32_t index, uint64_t now)
+{
+	struct load_timeout *t = &w->load->timeouts[index];
+
+	if (t->settled)
+		return 0;
+	if (t->traffic)
+		return serve_request(w, index, now);
+	cancelled(w, twheel_cell_cancel(t->cell), index);
+	return 0;
+}
+
 /* False when there is nothing left to do for it. */
 static bool prepare_due(struct worker *w, struct twheel_op *op, uint32_t index, uint64_t now)
 {
@@ -240,13 +295,17 @@ static int act(struct worker *w)
 
 	do {
 		nr = 0;
-		while (nr < BATCH && agenda_take(&w->agenda, now, &index)) {
-			if (prepare_due(w, &w->ops[nr], index, now))
+		error = 0;
+		while (!error && nr < BATCH && agenda_take(&w->agenda, now, &index)) {
+			if (w->load->timeouts[index].cell)
+				error = act_on_cell(w, index, now);
+			else if (prepare_due(w, &w->ops[nr], index, now))
 				w->batch[nr++] = index;
 		}
-		error = submit(w, nr, now);
+		if (!error)
+			error = submit(w, nr, now);
 	} while (!error && nr == BATCH);
-	return error;
+	return error ? error : twheel_kick_all(&w->kicks);
 }
 
 static bool is_early(const struct twheel_event *event, uint64_t deadline, uint64_t now)
@@ -369,6 +428,10 @@ static int cancel_rest(struct worker *w)
 		t = &w->load->timeouts[i];
 		if (!t->armed || t->settled)
 			continue;
+		if (t->cell) {
+			cancelled(w, twheel_cell_cancel(t->cell), i);
+			continue;
+		}
 		w->batch[nr] = i;
 		twheel_prep_cancel(&w->ops[nr++], t->id);
 		if (nr == BATCH) {
@@ -393,6 +456,7 @@ static int collect_stragglers(struct worker *w)
 
 void worker_run(struct worker *w)
 {
+	w->kicks.ctx = w->ctx;
 	expect_by(w, now_ns(w));
 	w->error = play(w);
 	if (!w->error && w->load->stop)

@@ -16,24 +16,26 @@
 /**
  * struct load_timeout - what is known about one timeout; its cookie is its index
  * @id: 0 while it is not known. Written by the owner
+ * @cell: with @cells of the load. Owner only
  * @deadline: no event may come before. Written by the owner, later deadlines only
  *	when the device has accepted them
  * @fired: events that came. Written by who reads them
  * @settled: it has fired or was cancelled
  * @armed: the device has accepted it. Owner only, as what follows
  * @cancelled: the device says that no event will come
- * @traffic: it will be put off once more
+ * @traffic: how often it will be put off
  * @doomed: it is to be cancelled
  */
 struct load_timeout {
 	atomic_ullong id;
+	struct twheel_cell *cell;
 	atomic_ullong deadline;
 	atomic_uint fired;
 	atomic_bool settled;
 	bool armed : 1;
 	bool cancelled : 1;
-	bool traffic : 1;
 	bool doomed : 1;
+	unsigned int traffic : 4;
 };
 
 /**
@@ -44,6 +46,7 @@ struct load_timeout {
  * @threads: how many, at most @nr
  * @seed: all randomness comes from it
  * @share: one context for all threads
+ * @cells: timeouts are cells
  * @timeouts: all of them
  * @workers: all of them
  * @stop: end early: cancel what is pending
@@ -55,6 +58,7 @@ struct load {
 	unsigned int threads;
 	uint64_t seed;
 	bool share;
+	bool cells;
 	struct load_timeout *timeouts;
 	struct worker *workers;
 	atomic_bool stop;
@@ -75,6 +79,7 @@ struct load {
  * @agenda: what traffic does to its timeouts; at most one entry for each
  * @ops: operations of a batch
  * @batch: and the timeouts that they are for
+ * @kicks: armings of cells that the kernel has to be told of
  * @events: room to read into
  * @account: its part of it
  * @error: -errno that ended it
@@ -93,6 +98,7 @@ struct worker {
 	struct agenda agenda;
 	struct twheel_op *ops;
 	uint32_t *batch;
+	struct twheel_kicks kicks;
 	struct twheel_event *events;
 	struct account account;
 	int error;

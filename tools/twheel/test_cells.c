@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The users' side of cells, on a kernel that is made up: a file in memory has the cells,
+ * and ioctl() is defined here. Needs no device.
+ */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stdbool.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "ktap.h"
+#include "libtwheel.h"
+
+#define NR	256
+
+static struct {
+	uint32_t op_flags;
+	uint64_t next_id;
+	unsigned int kicks;	/* that came */
+	unsigned int calls;	/* that they came in */
+	int error;		/* of KICK; of SUBMIT if @error_of_all */
+	uint64_t error_id;	/* of which; 0: of all */
+	bool error_of_all;
+	uint64_t take_up;	/* this word is taken up before KICK fails */
+} kernel;
+
+static struct twheel_ctx *ctx;
+static struct twheel_cell *cells;
+
+static int kick(uint64_t id)
+{
+	struct twheel_cell *cell = &cells[(uint32_t)id];
+
+	kernel.kicks++;
+	if (cell->word == kernel.take_up)
+		cell->word = TWHEEL_CELL_FIRED;
+	return !kernel.error_id || kernel.error_id == id ? kernel.error : 0;
+}
+
+static int submit(struct twheel_submit *submit)
+{
+	struct twheel_op *ops = (void *)(uintptr_t)submit->ops;
+
+	for (submit->done = 0; submit->done < submit->nr; submit->done++) {
+		CHECK_EQ(ops[submit->done].opcode, TWHEEL_OP_KICK);
+		ops[submit->done].result = kick(ops[submit->done].id);
+	}
+	return 0;
+}
+
+static int answer(unsigned long request, void *arg)
+{
+	struct twheel_info *info = arg;
+	struct twheel_op *op = arg;
+
+	kernel.calls++;
+	switch (request) {
+	case TWHEEL_IOC_INFO:
+		memset(info, 0, sizeof(*info));
+		info->op_flags = kernel.op_flags;
+		info->clock = CLOCK_MONOTONIC;
+		info->max_timeouts = NR;
+		return 0;
+	case TWHEEL_IOC_ARM:
+		CHECK_EQ(op->flags, TWHEEL_F_CELL | TWHEEL_F_ABS);
+		CHECK(op->expires_ns == TWHEEL_CELL_IDLE);
+		op->id = kernel.next_id++;
+		return 0;
+	case TWHEEL_IOC_KICK:
+		return kick(op->id);
+	case TWHEEL_IOC_SUBMIT:
+		return kernel.error_of_all ? kernel.error : submit(arg);
+	default:
+		ktap_fail("request %#lx", request);
+		return -ENOTTY;
+	}
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+	int ret;
+
+	(void)fd;
+	va_start(args, request);
+	ret = answer(request, va_arg(args, void *));
+	va_end(args);
+	if (ret >= 0)
+		return ret;
+	errno = -ret;
+	return -1;
+}
+
+/* A kernel whose next cell has @id. */
+static void begin(uint64_t id)
+{
+	int fd = memfd_create("cells", MFD_CLOEXEC);
+
+	kernel.op_flags = TWHEEL_F_ABS | TWHEEL_F_CELL;
+	kernel.next_id = id;
+	kernel.take_up = TWHEEL_CELL_FIRED;
+	CHECK_EQ(ftruncate(fd, NR * sizeof(*cells)), 0);
+	cells = mmap(NULL, NR * sizeof(*cells), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(cells != MAP_FAILED);
+	memset(cells, 0xff, NR * sizeof(*cells));
+	CHECK_EQ(twheel_open_fd(fd, &ctx), 0);
+}
+
+static uint64_t id_of(uint32_t index)
+{
+	return UINT64_C(7) << 32 | index;
+}
+
+/* Cell 3, with that word and that look. */
+static struct twheel_cell *cell_with(uint64_t word, uint64_t look)
+{
+	struct twheel_cell *cell;
+
+	if (!ctx)
+		begin(1);
+	CHECK_EQ(twheel_cell(ctx, id_of(3), &cell), 0);
+	cell->word = word;
+	cell->look = look;
+	kernel.kicks = 0;
+	kernel.calls = 0;
+	return cell;
+}
+
+static void created_cell_is_found_where_its_index_says(void)
+{
+	struct twheel_cell *cell, *same;
+	uint64_t id;
+
+	begin(id_of(200));
+	CHECK_EQ(twheel_cell_create(ctx, 5, &id, &cell), 0);
+	CHECK(id == id_of(200));
+	CHECK_EQ(twheel_cell(ctx, id, &same), 0);
+	CHECK(same == cell);
+	cell->word = 77;
+	CHECK_EQ(cells[200].word, 77);
+}
+
+static void index_beyond_the_limit_is_no_cell(void)
+{
+	struct twheel_cell *cell;
+
+	begin(1);
+	CHECK_EQ(twheel_cell(ctx, id_of(NR - 1), &cell), 0);
+	CHECK_EQ(twheel_cell(ctx, id_of(NR), &cell), -EINVAL);
+	CHECK_EQ(twheel_cell(ctx, id_of(UINT32_MAX), &cell), -EINVAL);
+}
+
+static void kernel_without_cells_is_not_supported(void)
+{
+	struct twheel_cell *cell;
+	uint64_t id;
+
+	begin(1);
+	kernel.op_flags = TWHEEL_F_ABS;
+	CHECK_EQ(twheel_cell(ctx, id_of(1), &cell), -EOPNOTSUPP);
+	CHECK_EQ(twheel_cell_create(ctx, 0, &id, &cell), -EOPNOTSUPP);
+	CHECK_EQ(kernel.next_id, 1);
+}
+
+static void arm_calls_only_if_the_look_is_too_late(void)
+{
+	static const struct {
+		uint64_t look;
+		unsigned int kicks;
+	} looks[] = { { 0, 0 }, { 99, 0 }, { 100, 0 }, { 101, 1 }, { INT64_MAX, 1 }, { ~0ULL, 1 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(looks); i++) {
+		struct twheel_cell *cell = cell_with(TWHEEL_CELL_IDLE, looks[i].look);
+
+		CHECK_EQ(twheel_cell_arm(ctx, cell, id_of(3), 100), TWHEEL_IDLE);
+		CHECK_EQ(cell->word, 100);
+		CHECK_EQ(kernel.kicks, looks[i].kicks);
+		CHECK_EQ(kernel.calls, looks[i].kicks);
+	}
+}
+
+/* The kernel may write any idle value of its own. */
+static const struct {
+	uint64_t word;
+	int arm, cancel;
+} outcomes[] = {
+	{ 0, 0, 0 },
+	{ INT64_MAX, 0, 0 },
+	{ TWHEEL_CELL_FIRED, TWHEEL_WITHDRAWN, TWHEEL_WITHDRAWN },
+	{ TWHEEL_CELL_IDLE, TWHEEL_IDLE, -ENOENT },
+	{ TWHEEL_CELL_IDLE - 2, TWHEEL_IDLE, -ENOENT },
+	{ (uint64_t)INT64_MAX + 1, TWHEEL_IDLE, -ENOENT },
+};
+
+static void old_word_is_the_outcome(void)
+{
+	struct twheel_kicks kicks = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
+		struct twheel_cell *cell = cell_with(outcomes[i].word, 0);
+
+		CHECK_EQ(twheel_cell_outcome(outcomes[i].word), outcomes[i].arm);
+		CHECK_EQ(twheel_cell_arm(ctx, cell, id_of(3), 100), outcomes[i].arm);
+		cell->word = outcomes[i].word;
+		CHECK_EQ(twheel_cell_arm_later(&kicks, cell, id_of(3), 100), outcomes[i].arm);
+		cell->word = outcomes[i].word;
+		CHECK_EQ(twheel_cell_cancel(cell), outcomes[i].cancel);
+		CHECK(cell->word == TWHEEL_CELL_IDLE);
+		CHECK_EQ(kernel.calls, 0);
+	}
+}
+
+static void functions_of_the_library_are_those_of_the_header(void)
+{
+	int (*volatile arm)(struct twheel_ctx *, struct twheel_cell *, uint64_t, uint64_t) =
+		twheel_cell_arm;
+	int (*volatile cancel)(struct twheel_cell *) = twheel_cell_cancel;
+	int (*volatile cancel_at)(struct twheel_cell *, uint64_t) = twheel_cell_cancel_at;
+
+	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
+		struct twheel_cell *cell = cell_with(outcomes[i].word, ~0ULL);
+
+		CHECK_EQ(arm(ctx, cell, id_of(3), 100), outcomes[i].arm);
+		CHECK_EQ(kernel.kicks, 1);
+		CHECK_EQ(cancel_at(cell, 99), -ENOENT);
+		CHECK_EQ(cancel_at(cell, 100), 0);
+		cell->word = outcomes[i].word;
+		CHECK_EQ(cancel(cell), outcomes[i].cancel);
+	}
+}
+
+static void time_that_cannot_be_changes_nothing(void)
+{
+	struct twheel_cell *cell = cell_with(55, ~0ULL);
+	struct twheel_kicks kicks = { .ctx = ctx };
+
+	CHECK_EQ(twheel_cell_arm(ctx, cell, id_of(3), (uint64_t)INT64_MAX + 1), -EINVAL);
+	CHECK_EQ(twheel_cell_arm_later(&kicks, cell, id_of(3), TWHEEL_CELL_FIRED), -EINVAL);
+	CHECK_EQ(cell->word, 55);
+	CHECK_EQ(kernel.calls, 0);
+	CHECK_EQ(kicks.nr, 0);
+}
+
+static void arming_that_is_refused_is_undone(void)
+{
+	struct twheel_cell *cell = cell_with(55, ~0ULL);
+
+	kernel.error = -ESHUTDOWN;
+	CHECK_EQ(twheel_cell_arm(ctx, cell, id_of(3), 100), -ESHUTDOWN);
+	CHECK(cell->word == TWHEEL_CELL_IDLE);
+}
+
+/* The kernel has fired it before the call came too late. */
+static void arming_that_was_taken_up_before_it_is_refused_counts(void)
+{
+	struct twheel_cell *cell = cell_with(55, ~0ULL);
+
+	kernel.error = -ESHUTDOWN;
+	kernel.take_up = 100;
+	CHECK_EQ(twheel_cell_arm(ctx, cell, id_of(3), 100), 0);
+	CHECK(cell->word == TWHEEL_CELL_FIRED);
+}
+
+static void cancel_of_one_arming_leaves_any_other(void)
+{
+	static const uint64_t words[] = { 99, 101, TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		struct twheel_cell *cell = cell_with(words[i], 0);
+
+		CHECK_EQ(twheel_cell_cancel_at(cell, 100), -ENOENT);
+		CHECK(cell->word == words[i]);
+	}
+	CHECK_EQ(twheel_cell_cancel_at(cell_with(100, 0), 100), 0);
+	CHECK(cells[3].word == TWHEEL_CELL_IDLE);
+}
+
+/* Cells 0 to @nr - 1, every second of which the kernel would look at in time. */
+static void arm_batch(struct twheel_kicks *kicks, unsigned int nr)
+{
+	begin(1);
+	kicks->ctx = ctx;
+	kernel.calls = 0;
+	for (unsigned int i = 0; i < nr; i++) {
+		struct twheel_cell *cell;
+
+		CHECK_EQ(twheel_cell(ctx, id_of(i), &cell), 0);
+		cell->look = i % 2 ? 0 : ~0ULL;
+		CHECK_EQ(twheel_cell_arm_later(kicks, cell, id_of(i), 100 + i), TWHEEL_IDLE);
+	}
+	kernel.calls = 0;
+}
+
+static void batch_is_kicked_in_one_call(void)
+{
+	struct twheel_kicks kicks = { 0 };
+
+	arm_batch(&kicks, 2 * TWHEEL_MAX_KICKS - 1);
+	CHECK_EQ(kicks.nr, TWHEEL_MAX_KICKS);
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
+	CHECK_EQ(kernel.calls, 1);
+	CHECK_EQ(kernel.kicks, TWHEEL_MAX_KICKS);
+	CHECK_EQ(kicks.nr, 0);
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
+	CHECK_EQ(kernel.calls, 1);
+}
+
+static void batch_that_is_full_takes_none(void)
+{
+	struct twheel_kicks kicks = { 0 };
+	struct twheel_cell *cell;
+
+	arm_batch(&kicks, 2 * TWHEEL_MAX_KICKS - 1);
+	CHECK_EQ(twheel_cell(ctx, id_of(NR - 1), &cell), 0);
+	CHECK_EQ(twheel_cell_arm_later(&kicks, cell, id_of(NR - 1), 100), -EAGAIN);
+	CHECK(cell->word == TWHEEL_CELL_IDLE);
+	CHECK_EQ(kicks.nr, TWHEEL_MAX_KICKS);
+}
+
+static void batch_tells_which_armings_have_failed(void)
+{
+	struct twheel_kicks kicks = { 0 };
+
+	arm_batch(&kicks, 8);
+	kernel.error = -ENOENT;
+	kernel.error_id = id_of(4);
+	CHECK_EQ(twheel_kick_all(&kicks), -ENOENT);
+	for (unsigned int i = 0; i < 4; i++)
+		CHECK_EQ(kicks.kick[i].result, i == 2 ? -ENOENT : 0);
+	for (unsigned int i = 0; i < 8; i++)
+		CHECK(cells[i].word == (i == 4 ? TWHEEL_CELL_IDLE : 100 + i));
+}
+
+static void batch_that_is_refused_is_undone(void)
+{
+	struct twheel_kicks kicks = { 0 };
+
+	arm_batch(&kicks, 8);
+	kernel.error = -EBADF;
+	kernel.error_of_all = true;
+	CHECK_EQ(twheel_kick_all(&kicks), -EBADF);
+	for (unsigned int i = 0; i < 8; i++)
+		CHECK(cells[i].word == (i % 2 ? 100 + i : TWHEEL_CELL_IDLE));
+}
+
+static const struct ktap_test tests[] = {
+	TEST(created_cell_is_found_where_its_index_says),
+	TEST(index_beyond_the_limit_is_no_cell),
+	TEST(kernel_without_cells_is_not_supported),
+	TEST(arm_calls_only_if_the_look_is_too_late),
+	TEST(old_word_is_the_outcome),
+	TEST(functions_of_the_library_are_those_of_the_header),
+	TEST(time_that_cannot_be_changes_nothing),
+	TEST(arming_that_is_refused_is_undone),
+	TEST(arming_that_was_taken_up_before_it_is_refused_counts),
+	TEST(cancel_of_one_arming_leaves_any_other),
+	TEST(batch_is_kicked_in_one_call),
+	TEST(batch_that_is_full_takes_none),
+	TEST(batch_tells_which_armings_have_failed),
+	TEST(batch_that_is_refused_is_undone),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
