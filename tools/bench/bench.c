@@ -9,6 +9,7 @@
  *	single	all armed and all cancelled, with a call each
  *	burst	all armed for one moment, waited for and collected
  *	spread	the same over a second
+ *	cells	all armed and cancelled, or moved, again and again, at a pace
  *	idle	one armed, an hour away, and ten seconds gone by
  *
  * What is only preparation is not measured. A life is repeated, and the median is
@@ -24,6 +25,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cells.h"
 #include "clock.h"
 #include "system.h"
 
@@ -34,6 +36,8 @@
 #define VERY_MANY	1000000
 #define SEARCH_MANY	64		/* see struct system, with very many */
 #define IDLE_SECONDS	10
+#define UNUSED_CELLS	10000
+#define MOVED		10000		/* most cells that are moved */
 #define SYSTEM_FILES	(4 * 1024 * 1024)
 
 static const struct system *const systems[] = {
@@ -440,22 +444,94 @@ static unsigned long switches(void)
 	return sum;
 }
 
+/* How often a thread of the wheel has run while nothing was done. */
+static void tell_idle(const char *operation, unsigned int n)
+{
+	unsigned long before = switches();
+
+	if (!before)
+		die("no thread of the wheel has ever run");
+	sleep(IDLE_SECONDS);
+	tell("twheel", operation, n, switches() - before, "wakeups");
+}
+
 static void idle(const struct system *s)
 {
-	unsigned long before;
-
 	make_numbers(1);
 	set_far_deadlines(1);
 	s->open(1);
 	operate(s, ARM, ascending, 1);
 	sleep(1);
-	before = switches();
-	if (!before)
-		die("no thread of the wheel has ever run");
-	sleep(IDLE_SECONDS);
-	tell(s->name, "idle_wakeups_10s", 1, switches() - before, "wakeups");
+	tell_idle("idle_wakeups_10s", 1);
 	s->close();
 	free_numbers();
+}
+
+/* The kernel does not look for longer than a minute. */
+static void idle_cells(void)
+{
+	make_numbers(UNUSED_CELLS);
+	cells_open_unused(shuffled, UNUSED_CELLS);
+	sleep(60);
+	tell_idle("cell_idle_wakeups", UNUSED_CELLS);
+	cells_close();
+	free_numbers();
+}
+
+/* Cells. The clock has to count instructions, or the pace is not known. */
+
+static void tell_wanted(const char *operation, unsigned int n, double value, const char *unit)
+{
+	if (wants(operation))
+		tell("twheel", operation, n, value, unit);
+}
+
+static void tell_cost(const char *operation, unsigned int n, const struct cells_cost *cost)
+{
+	tell_wanted(operation, n, (double)cost->instructions / cost->done, unit);
+	if (verbose)
+		fprintf(stderr, "with %lu timeouts, once\n", cost->done);
+}
+
+static void pairs(unsigned int n)
+{
+	struct cells_cost cost;
+
+	clock_wanted = 1;
+	cost = cells_pairs(shuffled, n);
+	clock_wanted = 0;
+	tell_cost("cell_pair", n, &cost);
+	tell_wanted("cell_calls", n, 1000.0 * cost.kicks / cost.done, "calls/1000");
+	tell_wanted("cell_looks", n, 1000.0 * cost.looks / cost.done, "looks/1000");
+}
+
+static void pairs_in_page(void)
+{
+	struct cells_cost cost;
+
+	make_numbers(CELLS_PAGE);
+	clock_wanted = 1;
+	cost = cells_pairs(shuffled, CELLS_PAGE);
+	clock_wanted = 0;
+	tell_cost("cell_pair_page", CELLS_PAGE, &cost);
+	free_numbers();
+}
+
+static void moves(unsigned int n)
+{
+	struct cells_cost cost;
+
+	clock_wanted = 1;
+	cost = cells_moves(shuffled, n);
+	clock_wanted = 0;
+	tell_cost("cell_move", n, &cost);
+	tell_wanted("cell_move_calls", n, 100.0 * cost.kicks / cost.done, "calls/100");
+	tell_wanted("cell_move_looks", n, 100.0 * cost.looks / cost.done, "looks/100");
+}
+
+static bool counts_instructions(void)
+{
+	return !strcmp(unit, "instructions");
 }
 
 /* Runs */
@@ -492,6 +568,21 @@ static void run_system(const struct system *s, unsigned int n)
 	}
 	free_numbers();
 	tell_results(s->name, n);
+}
+
+static void run_cells(unsigned int n)
+{
+	make_numbers(n);
+	for (unsigned int i = 0; i < times(n) && wants("cell_fire_collect"); i++)
+		fire(&system_cells, n, "cell_fire_collect", 0);
+	if (counts_instructions() &&
+	    (wants("cell_pair") || wants("cell_calls") || wants("cell_looks")))
+		pairs(n);
+	if (counts_instructions() && n <= MOVED &&
+	    (wants("cell_move") || wants("cell_move_calls") || wants("cell_move_looks")))
+		moves(n);
+	free_numbers();
+	tell_results("twheel", n);
 }
 
 static void run_kernel_system(const char *name, unsigned int n)
@@ -540,6 +631,8 @@ static void run_all(unsigned int n)
 			run_system(s, n);
 		else
 			say_limit(s->name, n, s->max_reason);
+		if (s == &system_twheel)
+			run_cells(n);
 		if (s->max_fire && n <= s->max && n > s->max_fire)
 			say_limit(s->name, n, "expiry left out, arming them takes too long");
 	}
@@ -560,8 +653,17 @@ static void run_first(unsigned int n)
 		if (wants("idle_wakeups_10s") && s == &system_twheel)
 			idle(s);
 		memory(s, "bytes_per_timeout", at_most(n, MANY));
-		if (s == &system_twheel && n > MANY)
+		if (s != &system_twheel)
+			continue;
+		if (n > MANY)
 			memory(s, "bytes_per_timeout", n);
+		memory(&system_cells, "bytes_with_cell", at_most(n, MANY));
+		if (n > MANY)
+			memory(&system_cells, "bytes_with_cell", n);
+		if (wants("cell_idle_wakeups"))
+			idle_cells();
+		if (wants("cell_pair_page") && counts_instructions())
+			pairs_in_page();
 	}
 }
 

@@ -47,6 +47,7 @@ struct system {
 };
 
 extern const struct system system_twheel;
+extern const struct system system_cells;
 extern const struct system system_timerfd;
 extern const struct system system_posix;
 extern const struct system system_io_uring;

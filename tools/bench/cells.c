@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/twheel: cells, through the functions of the library.
+ *
+ * A program that runs at a pace has to wait. If it slept, the cost of a wakeup would be
+ * that of a machine with nothing else to do. So it spins, in rounds whose instructions are
+ * known, and these are left out. A round is made of instructions for which QEMU does
+ * nothing: many seconds pass in a moment. Only with a clock that counts instructions.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "../lib/libtwheel.h"
+#include "cells.h"
+#include "clock.h"
+#include "system.h"
+
+/* How long cells are armed for. */
+#define DELAY_NS	(5 * NSEC_PER_SEC)
+
+/* In this time all cells are made. The first one is not due before the end. */
+#define START_NS	(4900 * NSEC_PER_MSEC)
+
+/* Cells between two readings of the clock. */
+#define STEP		64U
+
+/* One of the cells has a pair every microsecond. */
+#define PAIR_NS		1000U
+
+#define MOVES		100U
+
+/* About what a step takes. The rest of its period is waited. */
+#define STEP_NS		1500U
+
+#define ROUND_NS	500U
+
+struct slot {
+	struct twheel_cell *cell;
+	uint64_t id;
+};
+
+static struct twheel_ctx *ctx;
+static struct slot *slots;
+static struct twheel_op *ops;
+static struct twheel_event *events;
+
+static void check(int ret, const char *what)
+{
+	if (ret >= 0)
+		return;
+	errno = -ret;
+	die(what);
+}
+
+static void cells_open(unsigned int n)
+{
+	check(twheel_open(NULL, 0, &ctx), "/dev/twheel");
+	slots = array(n, sizeof(*slots));
+	ops = array(BATCH, sizeof(*ops));
+	events = array(BATCH, sizeof(*events));
+}
+
+void cells_close(void)
+{
+	twheel_close(ctx);
+	free(slots);
+	free(ops);
+	free(events);
+}
+
+static void make(struct slot *slot)
+{
+	check(twheel_cell_create(ctx, 0, &slot->id, &slot->cell), "cell: create");
+}
+
+static void arm(const struct slot *slot, uint64_t expires_ns)
+{
+	check(twheel_cell_arm(ctx, slot->cell, slot->id, expires_ns), "cell: arm");
+}
+
+/* As a part of the benchmark for all systems */
+
+/* Each word is looked at, so that the mapping is there with all that belongs to it. */
+static void keep(const uint32_t *which, unsigned int nr)
+{
+	for (unsigned int i = 0; i < nr; i++) {
+		struct slot *slot = &slots[which[i]];
+
+		check(ops[i].result, "cell: result");
+		slot->id = ops[i].id;
+		check(twheel_cell(ctx, slot->id, &slot->cell), "cell: mmap");
+		if (__atomic_load_n(&slot->cell->word, __ATOMIC_SEQ_CST) != deadlines[which[i]])
+			die("cell: word");
+	}
+}
+
+/* There is no other verb: those are not system calls. */
+static void cells_batch(enum action verb, const uint32_t *which, unsigned int nr)
+{
+	(void)verb;
+	for (unsigned int i = 0; i < nr; i += BATCH) {
+		unsigned int here = at_most(nr - i, BATCH);
+
+		for (unsigned int j = 0; j < here; j++)
+			twheel_prep_arm(&ops[j], deadlines[which[i + j]],
+					TWHEEL_F_ABS | TWHEEL_F_CELL, which[i + j]);
+		if (twheel_submit(ctx, ops, here) != (int)here)
+			die("cell: submit");
+		keep(which + i, here);
+	}
+}
+
+static unsigned int cells_collect(void)
+{
+	int nr = twheel_read(ctx, events, BATCH, TWHEEL_FOREVER);
+
+	check(nr, "cell: read");
+	return nr;
+}
+
+const struct system system_cells = {
+	.name		= "twheel",
+	.verbs		= 1 << ARM,
+	.max		= 1000000,
+	.open		= cells_open,
+	.close		= cells_close,
+	.batch		= cells_batch,
+	.collect	= cells_collect,
+};
+
+/* Pace */
+
+/* Returns how many instructions it has executed: at most @nr. */
+static __attribute__((noinline)) uint64_t spin(uint64_t nr)
+{
+	uint64_t rounds = nr / ROUND_NS, left = rounds;
+
+	if (rounds)
+		asm volatile("1:\n\t.rept %c1 - 2\n\tnop\n\t.endr\n\tdec %0\n\tjnz 1b"
+			     : "+r" (left) : "i" (ROUND_NS) : "cc");
+	return rounds * ROUND_NS;
+}
+
+/* What a program has in registers when it comes to the timeout of a request. */
+typedef void (*step_fn)(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
+			uint64_t expires_ns);
+
+/*
+ * @steps times, every @period_ns: read the clock and do @fn with the next STEP cells.
+ * Returns how many instructions the machine has executed meanwhile, but for the spinning.
+ */
+static inline __attribute__((always_inline))
+uint64_t run(const uint32_t *order, unsigned int n, unsigned int steps, uint64_t period_ns,
+	     step_fn fn)
+{
+	struct twheel_ctx *const context = ctx;
+	uint64_t begin, next, spun = 0;
+	unsigned int at = 0;
+
+	begin = next = clock_ns();
+	for (unsigned int i = 0; i < steps; i++) {
+		uint64_t now = clock_ns();
+
+		for (unsigned int j = 0; j < STEP; j++) {
+			struct slot slot = slots[order[at]];
+
+			fn(context, slot.cell, slot.id, now + DELAY_NS);
+			if (++at == n)
+				at = 0;
+		}
+		next += period_ns;
+		if (now + STEP_NS < next)
+			spun += spin(next - now - STEP_NS);
+	}
+	return clock_ns() - begin - spun;
+}
+
+static inline void do_nothing(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
+			      uint64_t expires_ns)
+{
+	(void)ctx;
+	asm volatile("" : : "r" (cell), "r" (id), "r" (expires_ns) : "memory");
+}
+
+/* A program has to know of a failure, and whether the timeout had fired. */
+static inline void do_pair(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
+			   uint64_t expires_ns)
+{
+	if (twheel_cell_arm(ctx, cell, id, expires_ns) < 0 || twheel_cell_cancel(cell))
+		die("cell: pair");
+}
+
+static inline void do_move(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
+			   uint64_t expires_ns)
+{
+	if (twheel_cell_arm(ctx, cell, id, expires_ns))
+		die("cell: move");
+}
+
+/* Makes the cells, evenly in time: so will be the looks at them. */
+static void start(const uint32_t *order, unsigned int n, bool armed)
+{
+	uint64_t begin = clock_ns(), now, next;
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct slot *slot = &slots[order[i]];
+
+		make(slot);
+		arm(slot, clock_ns() + DELAY_NS);
+		if (!armed)
+			check(twheel_cell_cancel(slot->cell), "cell: cancel");
+		next = begin + (i + 1) * START_NS / n;
+		now = clock_ns();
+		if (now < next)
+			spin(next - now);
+	}
+	if (clock_ns() > begin + DELAY_NS)
+		die("cell: too slow");
+}
+
+/* What a program with cells costs in DELAY_NS beyond one that does nothing. */
+static inline __attribute__((always_inline))
+struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int steps, step_fn fn,
+			  bool armed)
+{
+	uint64_t period_ns = DELAY_NS / steps, nothing;
+	struct twheel_stats before, after;
+	struct cells_cost cost = { .done = (uint64_t)steps * STEP };
+
+	cells_open(n);
+	nothing = run(order, n, steps, period_ns, do_nothing);
+	start(order, n, armed);
+	check(twheel_stats(ctx, &before), "cell: stats");
+	if (clock_wanted)
+		clock_mark_start();
+	cost.instructions = run(order, n, steps, period_ns, fn);
+	if (clock_wanted)
+		clock_mark_stop();
+	check(twheel_stats(ctx, &after), "cell: stats");
+	/* the readings of the clock belong to it */
+	cost.instructions += steps * clock_cost - nothing;
+	cost.kicks = after.kicks - before.kicks;
+	cost.looks = after.looks - before.looks;
+	if (after.fired)
+		die("cell: fired");
+	cells_close();
+	return cost;
+}
+
+struct cells_cost cells_pairs(const uint32_t *order, unsigned int n)
+{
+	return measure(order, n, DELAY_NS / PAIR_NS / STEP, do_pair, false);
+}
+
+struct cells_cost cells_moves(const uint32_t *order, unsigned int n)
+{
+	return measure(order, n, (n * MOVES + STEP - 1) / STEP, do_move, true);
+}
+
+void cells_open_unused(const uint32_t *order, unsigned int n)
+{
+	cells_open(n);
+	for (unsigned int i = 0; i < n; i++) {
+		struct slot *slot = &slots[order[i]];
+
+		make(slot);
+		arm(slot, clock_ns() + NSEC_PER_SEC + i * 29 * NSEC_PER_SEC / n);
+		check(twheel_cell_cancel(slot->cell), "cell: cancel");
+	}
+}
