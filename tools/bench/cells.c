@@ -81,17 +81,19 @@ static void arm(const struct slot *slot, uint64_t expires_ns)
 
 /* As a part of the benchmark for all systems */
 
-/* Each word is looked at, so that the mapping is there with all that belongs to it. */
+/* The words are read, so that the mapping is there with all that belongs to it. */
 static void keep(const uint32_t *which, unsigned int nr)
 {
 	for (unsigned int i = 0; i < nr; i++) {
 		struct slot *slot = &slots[which[i]];
+		uint64_t word;
 
 		check(ops[i].result, "cell: result");
 		slot->id = ops[i].id;
 		check(twheel_cell(ctx, slot->id, &slot->cell), "cell: mmap");
-		if (__atomic_load_n(&slot->cell->word, __ATOMIC_SEQ_CST) != deadlines[which[i]])
-			die("cell: word");
+		word = __atomic_load_n(&slot->cell->word, __ATOMIC_SEQ_CST);
+		if (word != deadlines[which[i]] && word != TWHEEL_CELL_FIRED)
+			check(-EIO, "cell: word");
 	}
 }
 
@@ -150,7 +152,7 @@ typedef void (*step_fn)(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64
  * @steps times, every @period_ns: read the clock and do @fn with the next STEP cells.
  * Returns how many instructions the machine has executed meanwhile, but for the spinning.
  */
-static inline __attribute__((always_inline))
+static __always_inline
 uint64_t run(const uint32_t *order, unsigned int n, unsigned int steps, uint64_t period_ns,
 	     step_fn fn)
 {
@@ -220,7 +222,7 @@ static void start(const uint32_t *order, unsigned int n, bool armed)
 }
 
 /* What a program with cells costs in DELAY_NS beyond one that does nothing. */
-static inline __attribute__((always_inline))
+static __always_inline
 struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int steps, step_fn fn,
 			  bool armed)
 {
