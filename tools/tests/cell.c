@@ -1,0 +1,1436 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cells: timeouts that are armed and cancelled in shared memory. What exchanges and calls
+ * do to a cell in each of its states, and what they say.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+
+#include "cells.h"
+#include "cpu.h"
+
+#define MS		NSEC_PER_MSEC
+#define NR		256		/* cells that a test maps, if it does not need more */
+#define NONE		(~0U)
+
+/* States */
+
+static __u64 make_armed(int fd, struct twheel_cell *cells)
+{
+	(void)cells;
+	return arm_cell(fd, now_ns() + HOUR, 7);
+}
+
+static __u64 make_armed_through_the_word(int fd, struct twheel_cell *cells)
+{
+	__u64 id = idle_cell(fd, 7);
+
+	CHECK_EQ(cell_arm(fd, cells, id, now_ns() + HOUR), TWHEEL_IDLE);
+	return id;
+}
+
+static __u64 make_moved(int fd, struct twheel_cell *cells)
+{
+	__u64 id = arm_cell(fd, now_ns() + HOUR / 2, 7);
+
+	CHECK_EQ(cell_arm(fd, cells, id, now_ns() + HOUR), 0);
+	return id;
+}
+
+/* The user died before the KICK. */
+static __u64 make_unkicked(int fd, struct twheel_cell *cells)
+{
+	__u64 id = idle_cell(fd, 7);
+
+	exchange(cells, id, now_ns() + HOUR);
+	return id;
+}
+
+static __u64 make_idle(int fd, struct twheel_cell *cells)
+{
+	(void)cells;
+	return idle_cell(fd, 7);
+}
+
+static __u64 make_cancelled(int fd, struct twheel_cell *cells)
+{
+	__u64 id = make_armed(fd, cells);
+
+	CHECK_EQ(cell_cancel(cells, id), 0);
+	return id;
+}
+
+static __u64 make_fired(int fd, struct twheel_cell *cells)
+{
+	(void)cells;
+	return fired_cell(fd, 7);
+}
+
+static __u64 make_read(int fd, struct twheel_cell *cells)
+{
+	__u64 id = make_fired(fd, cells);
+
+	CHECK_EQ(read_cell_event(fd).id, id);
+	return id;
+}
+
+static __u64 make_withdrawn(int fd, struct twheel_cell *cells)
+{
+	__u64 id = make_fired(fd, cells);
+
+	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
+	return id;
+}
+
+/* The event was withdrawn by arming the cell, without the KICK that this needs. */
+static __u64 make_withdrawn_and_unkicked(int fd, struct twheel_cell *cells)
+{
+	__u64 id = make_fired(fd, cells);
+
+	CHECK(exchange(cells, id, now_ns() + HOUR) == TWHEEL_CELL_FIRED);
+	return id;
+}
+
+/**
+ * struct state - a state of a cell
+ * @name: its name
+ * @make: makes a cell in this state, with cookie 7; the deadline of an armed one is HOUR away
+ * @outcome: of arming it through the word, of MOD and of CANCEL
+ * @listed: TWHEEL_STATE_*
+ * @looked_at: the kernel is going to look at the word
+ * @stopped: flags of the event that there is after STOP, or NONE
+ */
+static const struct state {
+	const char *name;
+	__u64 (*make)(int fd, struct twheel_cell *cells);
+	int outcome;
+	__u32 listed;
+	bool looked_at;
+	__u32 stopped;
+} states[] = {
+	{ "armed", make_armed, 0, TWHEEL_STATE_PENDING, true,
+	  TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED },
+	{ "armed through the word", make_armed_through_the_word, 0, TWHEEL_STATE_PENDING, true,
+	  TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED },
+	{ "moved", make_moved, 0, TWHEEL_STATE_PENDING, true,
+	  TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED },
+	{ "unkicked", make_unkicked, 0, TWHEEL_STATE_PENDING, false,
+	  TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED },
+	{ "idle", make_idle, TWHEEL_IDLE, TWHEEL_STATE_IDLE, false, NONE },
+	{ "cancelled", make_cancelled, TWHEEL_IDLE, TWHEEL_STATE_IDLE, true, NONE },
+	{ "fired", make_fired, TWHEEL_WITHDRAWN, TWHEEL_STATE_READY, false, TWHEEL_EV_LAST },
+	{ "read", make_read, TWHEEL_IDLE, TWHEEL_STATE_IDLE, false, NONE },
+	{ "withdrawn", make_withdrawn, TWHEEL_IDLE, TWHEEL_STATE_IDLE, false, NONE },
+	{ "withdrawn and unkicked", make_withdrawn_and_unkicked, 0, TWHEEL_STATE_PENDING, false,
+	  NONE },
+};
+
+/* A file with one cell. */
+struct fixture {
+	int fd;
+	struct twheel_cell *cells;
+	__u64 id;
+};
+
+static struct fixture begin(const struct state *state)
+{
+	struct fixture f = { .fd = device_open(O_RDWR) };
+
+	f.cells = map_cells(f.fd, NR);
+	f.id = state->make(f.fd, f.cells);
+	CHECK_ROW(info(f.fd).live, 1, state->name);
+	return f;
+}
+
+static void end(struct fixture *f)
+{
+	unmap_cells(f->cells, NR);
+	close(f->fd);
+}
+
+#define FOR_EACH_STATE(state)	\
+	for (const struct state *state = states; state < states + ARRAY_SIZE(states); state++)
+
+static struct twheel_stats stats_of(int fd)
+{
+	struct twheel_stats s;
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &s), 0);
+	CHECK_EQ(s.armed, s.cancelled + s.withdrawn + s.ended + s.live);
+	return s;
+}
+
+/* No event is left of what was before, and the cell goes on with the same id. */
+static void check_works(struct fixture *f, const char *name)
+{
+	__u64 when = now_ns() + 2 * MS;
+	struct twheel_event event;
+
+	CHECK_ROW(cell_arm(f->fd, f->cells, f->id, when) >= 0, 1, name);
+	event = read_cell_event(f->fd);
+	CHECK_ROW(event.id, f->id, name);
+	CHECK_ROW(event.expires_ns, when, name);
+	CHECK_ROW(is_idle(word_of(f->cells, f->id)), 1, name);
+	CHECK_ROW(look_of(f->cells, f->id) == NO_LOOK, 1, name);
+	CHECK_ROW(info(f->fd).live, 1, name);
+	CHECK_ROW(info(f->fd).ready, 0, name);
+	CHECK_ROW(stats_of(f->fd).armed, 1, name);
+}
+
+static void every_state_says_when_it_is_looked_at(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		__u64 look = look_of(f.cells, f.id);
+
+		CHECK_ROW(look != NO_LOOK, state->looked_at, state->name);
+		if (state->looked_at)
+			CHECK_ROW(look <= now_ns() + HOUR, 1, state->name);
+		end(&f);
+	}
+}
+
+static void arm_through_the_word_tells_the_outcome(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+
+		CHECK_ROW(cell_arm(f.fd, f.cells, f.id, now_ns() + HOUR), state->outcome,
+			  state->name);
+		CHECK_ROW(cell_arm(f.fd, f.cells, f.id, now_ns() + 2 * HOUR), 0, state->name);
+		check_works(&f, state->name);
+		end(&f);
+	}
+}
+
+static void cancel_through_the_word_tells_the_outcome(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		int expected = state->outcome == TWHEEL_IDLE ? -ENOENT : state->outcome;
+
+		CHECK_ROW(cell_cancel(f.cells, f.id), expected, state->name);
+		CHECK_ROW(cell_cancel(f.cells, f.id), -ENOENT, state->name);
+		check_works(&f, state->name);
+		end(&f);
+	}
+}
+
+static void cancel_ends_the_cell_and_tells_the_outcome(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+
+		CHECK_ROW(cancel(f.fd, f.id), state->outcome, state->name);
+		CHECK_ROW(cancel(f.fd, f.id), -ENOENT, state->name);
+		CHECK_ROW(is_idle(word_of(f.cells, f.id)), 1, state->name);
+		CHECK_ROW(look_of(f.cells, f.id) == NO_LOOK, 1, state->name);
+		CHECK_ROW(info(f.fd).live, 0, state->name);
+		CHECK_ROW(readable(f.fd), 0, state->name);
+		stats_of(f.fd);
+		end(&f);
+	}
+}
+
+static void submitted_cancel_tells_the_outcome(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		struct twheel_op ops[] = { op_cancel(f.id), op_cancel(f.id) };
+
+		submit(f.fd, ops, ARRAY_SIZE(ops));
+		CHECK_ROW(ops[0].result, state->outcome, state->name);
+		CHECK_ROW(ops[1].result, -ENOENT, state->name);
+		CHECK_ROW(info(f.fd).live, 0, state->name);
+		CHECK_ROW(readable(f.fd), 0, state->name);
+		end(&f);
+	}
+}
+
+static void mod_arms_and_tells_the_outcome(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		__u64 when = now_ns() + HOUR;
+
+		CHECK_ROW(mod_cell(f.fd, f.id, when, 8), state->outcome, state->name);
+		CHECK_ROW(word_of(f.cells, f.id), when, state->name);
+		CHECK_ROW(look_of(f.cells, f.id) <= when, 1, state->name);
+		CHECK_ROW(readable(f.fd), 0, state->name);
+		when = now_ns() + 2 * MS;
+		CHECK_ROW(mod_cell(f.fd, f.id, when, 9), 0, state->name);
+		CHECK_ROW(read_cell_event(f.fd).cookie, 9, state->name);
+		check_works(&f, state->name);
+		end(&f);
+	}
+}
+
+static void mod_to_idle_tells_the_outcome(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+
+		CHECK_ROW(mod_cell(f.fd, f.id, TWHEEL_CELL_IDLE, 8), state->outcome, state->name);
+		CHECK_ROW(is_idle(word_of(f.cells, f.id)), 1, state->name);
+		CHECK_ROW(readable(f.fd), 0, state->name);
+		CHECK_ROW(mod_cell(f.fd, f.id, TWHEEL_CELL_IDLE, 9), TWHEEL_IDLE, state->name);
+		CHECK_ROW(state_of(f.fd, f.id).cookie, 9, state->name);
+		check_works(&f, state->name);
+		end(&f);
+	}
+}
+
+static struct twheel_list_entry list_one(int fd)
+{
+	struct twheel_list_entry entries[2];
+	struct twheel_list list = {
+		.entries = (uintptr_t)entries, .nr = 2, .entry_size = sizeof(entries[0]),
+	};
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+	CHECK_EQ(list.done, 1);
+	return entries[0];
+}
+
+static void get_and_list_tell_the_state(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		struct twheel_list_entry entry = list_one(f.fd);
+		__u64 left = state_of(f.fd, f.id).expires_ns;
+
+		CHECK_ROW(entry.id, f.id, state->name);
+		CHECK_ROW(entry.cookie, 7, state->name);
+		CHECK_ROW(entry.flags, TWHEEL_F_CELL, state->name);
+		CHECK_ROW(entry.state, state->listed, state->name);
+		CHECK_ROW(left <= entry.remaining_ns, 1, state->name);
+		if (state->listed == TWHEEL_STATE_PENDING)
+			CHECK_ROW(left > HOUR / 2 && left <= HOUR, 1, state->name);
+		else
+			CHECK_ROW(left, state->listed == TWHEEL_STATE_READY ? 0 : ~0ULL,
+				  state->name);
+		end(&f);
+	}
+}
+
+/* It makes no event and takes none; what was armed before it is looked at. */
+static void kick_changes_no_word(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		__u64 word = word_of(f.cells, f.id);
+
+		CHECK_ROW(kick(f.fd, f.id), 0, state->name);
+		CHECK_ROW(kick(f.fd, f.id), 0, state->name);
+		CHECK_ROW(word_of(f.cells, f.id), word, state->name);
+		CHECK_ROW(readable(f.fd), state->listed == TWHEEL_STATE_READY, state->name);
+		if (is_deadline(word))
+			CHECK_ROW(look_of(f.cells, f.id) <= word, 1, state->name);
+		end(&f);
+	}
+}
+
+static void check_cancel_all(__u32 flags, __u64 cookie)
+{
+	FOR_EACH_STATE(state) {
+		struct twheel_cancel_all all = { .flags = flags, .cookie = cookie };
+		struct fixture f = begin(state);
+
+		CHECK_ROW(device_ioctl(f.fd, TWHEEL_IOC_CANCEL_ALL, &all), 0, state->name);
+		CHECK_ROW(all.pending, state->outcome == 0, state->name);
+		CHECK_ROW(all.withdrawn, state->outcome == TWHEEL_WITHDRAWN, state->name);
+		CHECK_ROW(info(f.fd).live, 0, state->name);
+		CHECK_ROW(readable(f.fd), 0, state->name);
+		CHECK_ROW(get(f.fd, f.id), -ENOENT, state->name);
+		stats_of(f.fd);
+		end(&f);
+	}
+}
+
+static void cancel_all_counts_what_was_armed(void)
+{
+	check_cancel_all(0, 0);
+	check_cancel_all(TWHEEL_CANCEL_COOKIE, 7);
+}
+
+static void cancel_all_spares_cells_with_another_cookie(void)
+{
+	FOR_EACH_STATE(state) {
+		struct twheel_cancel_all all = { .flags = TWHEEL_CANCEL_COOKIE, .cookie = 8 };
+		struct fixture f = begin(state);
+		__u64 word = word_of(f.cells, f.id);
+
+		CHECK_ROW(device_ioctl(f.fd, TWHEEL_IOC_CANCEL_ALL, &all), 0, state->name);
+		CHECK_ROW(all.pending + all.withdrawn, 0, state->name);
+		CHECK_ROW(word_of(f.cells, f.id), word, state->name);
+		CHECK_ROW(info(f.fd).live, 1, state->name);
+		end(&f);
+	}
+}
+
+static void stop_hands_out_what_is_armed_or_fired(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		__u64 word = word_of(f.cells, f.id);
+		struct twheel_event event;
+
+		CHECK_ROW(stop(f.fd), 0, state->name);
+		CHECK_ROW(kick(f.fd, f.id), -ESHUTDOWN, state->name);
+		CHECK_ROW(mod_cell(f.fd, f.id, HOUR, 0), -ESHUTDOWN, state->name);
+		if (state->stopped != NONE) {
+			event = read_any_event(f.fd);
+			CHECK_ROW(event.flags, state->stopped, state->name);
+			CHECK_ROW(event.count, !(event.flags & TWHEEL_EV_UNPROCESSED),
+				  state->name);
+			if (is_deadline(word))
+				CHECK_ROW(event.expires_ns, word, state->name);
+		}
+		CHECK_ROW(read(f.fd, &event, sizeof(event)), 0, state->name);
+		CHECK_ROW(get(f.fd, f.id), -ENOENT, state->name);
+		CHECK_ROW(info(f.fd).live, 0, state->name);
+		CHECK_ROW(info(f.fd).ready, 0, state->name);
+		stats_of(f.fd);
+		end(&f);
+	}
+}
+
+static void close_ends_a_cell_in_any_state(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+
+		close(f.fd);
+		exchange(f.cells, f.id, now_ns());
+		unmap_cells(f.cells, NR);
+	}
+	check_no_event(device_open(O_RDWR | O_NONBLOCK));
+}
+
+/* Arming */
+
+static void arm_writes_word_and_look(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 before = now_ns(), when = before + HOUR, after, id = arm_cell(fd, when, 0);
+
+	CHECK_EQ(word_of(cells, id), when);
+	CHECK_EQ(look_of(cells, id), when);
+	id = arm_op(fd, op_arm(HOUR, TWHEEL_F_CELL, 0));
+	after = now_ns();
+	CHECK(word_of(cells, id) >= before + HOUR);
+	CHECK(word_of(cells, id) <= after + HOUR);
+	CHECK_EQ(look_of(cells, id), word_of(cells, id));
+}
+
+static void arm_and_mod_make_idle_cells(void)
+{
+	static const __u32 flags[] = { TWHEEL_F_CELL, TWHEEL_F_CELL | TWHEEL_F_ABS };
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		__u64 id = arm_op(fd, op_arm(TWHEEL_CELL_IDLE, flags[i], 7));
+		struct twheel_op op = op_mod(id, TWHEEL_CELL_IDLE, flags[i], 8);
+
+		CHECK(word_of(cells, id) == TWHEEL_CELL_IDLE);
+		CHECK(look_of(cells, id) == NO_LOOK);
+		CHECK(state_of(fd, id).expires_ns == ~0ULL);
+		CHECK_EQ(mod_cell(fd, id, now_ns() + HOUR, 7), TWHEEL_IDLE);
+		CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
+		CHECK(is_idle(word_of(cells, id)));
+		CHECK(state_of(fd, id).expires_ns == ~0ULL);
+		CHECK_EQ(state_of(fd, id).cookie, 8);
+	}
+	CHECK_EQ(info(fd).live, 2);
+}
+
+/* Only a cell can be armed for no time at all. */
+static void idle_timeout_that_is_no_cell_is_einval(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 7), none;
+
+	CHECK_EQ(try_arm(fd, ~0ULL, 0, 0, &none), -EINVAL);
+	CHECK_EQ(try_arm(fd, ~0ULL, TWHEEL_F_ABS, 0, &none), -EINVAL);
+	CHECK_EQ(mod(fd, id, ~0ULL, 8), -EINVAL);
+	CHECK_EQ(state_of(fd, id).cookie, 7);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+/* A word that is no deadline and not idle as users write it. */
+static void arm_for_another_idle_value_is_einval(void)
+{
+	static const __u64 values[] = { EXPIRES_MAX + 1, TWHEEL_CELL_FIRED, ~0ULL - 2, 3ULL << 62 };
+	int fd = device_open(O_RDWR);
+	__u64 id, none;
+
+	need_cells();
+	id = arm_cell(fd, now_ns() + HOUR, 7);
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		CHECK_EQ(try_arm(fd, values[i], TWHEEL_F_CELL, 0, &none), -EINVAL);
+		CHECK_EQ(try_arm(fd, values[i], TWHEEL_F_CELL | TWHEEL_F_ABS, 0, &none), -EINVAL);
+		CHECK_EQ(mod_cell(fd, id, values[i], 8), -EINVAL);
+	}
+	CHECK_EQ(state_of(fd, id).cookie, 7);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void submit_writes_the_words(void)
+{
+	struct twheel_op ops[200];
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 base = now_ns() + HOUR;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_cell(i % 3 ? base + i : TWHEEL_CELL_IDLE, 0);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		CHECK_EQ(ops[i].result, 0);
+		CHECK(word_of(cells, ops[i].id) == (i % 3 ? base + i : TWHEEL_CELL_IDLE));
+		CHECK(look_of(cells, ops[i].id) == (i % 3 ? base + i : NO_LOOK));
+	}
+}
+
+static void cell_of_an_unused_index_is_idle(void)
+{
+	struct twheel_cell *cells = map_cells(device_open(O_RDWR), 4 * NR);
+
+	for (size_t i = 0; i < 4 * NR; i++) {
+		CHECK(word_of(cells, i) == TWHEEL_CELL_IDLE);
+		CHECK(look_of(cells, i) == NO_LOOK);
+	}
+}
+
+static void timeouts_that_are_no_cells_write_no_word(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + 20 * MS, id = arm_at(fd, when, 7);
+
+	CHECK(word_of(cells, id) == TWHEEL_CELL_IDLE);
+	exchange(cells, id, when + HOUR);
+	CHECK(state_of(fd, id).expires_ns <= 20 * MS);
+	CHECK_EQ(read_event(fd).expires_ns, when);
+	CHECK_EQ(word_of(cells, id), when + HOUR);
+}
+
+static void nobody_needs_a_mapping(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 when = now_ns() + 20 * MS, id;
+
+	need_cells();
+	id = arm_cell(fd, when, 7);
+	CHECK_EQ(read_cell_event(fd).expires_ns, when);
+	when = now_ns() + 5 * MS;
+	CHECK_EQ(mod_cell(fd, id, when, 8), TWHEEL_IDLE);
+	CHECK_EQ(read_cell_event(fd).expires_ns, when);
+	CHECK_EQ(cancel(fd, id), TWHEEL_IDLE);
+}
+
+static void cell_armed_in_the_past_fires(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = arm_cell(fd, 0, 7);
+
+	CHECK_EQ(read_cell_event(fd).expires_ns, 0);
+	CHECK_EQ(mod_cell(fd, id, 1, 7), TWHEEL_IDLE);
+	CHECK_EQ(read_cell_event(fd).expires_ns, 1);
+	CHECK_EQ(cell_arm(fd, cells, id, 2), TWHEEL_IDLE);
+	CHECK_EQ(read_cell_event(fd).expires_ns, 2);
+	arm_op(fd, op_arm(0, TWHEEL_F_CELL, 8));
+	CHECK_EQ(read_cell_event(fd).cookie, 8);
+}
+
+static void cell_armed_for_int64_max_waits(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = arm_cell(fd, EXPIRES_MAX, 7), again = idle_cell(fd, 8);
+
+	CHECK(state_of(fd, id).expires_ns > EXPIRES_MAX / 2);
+	CHECK_EQ(cell_arm(fd, cells, again, EXPIRES_MAX), TWHEEL_IDLE);
+	CHECK_EQ(kick(fd, again), 0);
+	sleep_ns(20 * MS);
+	check_no_event(fd);
+	CHECK_EQ(cell_cancel(cells, again), 0);
+	CHECK_EQ(cancel(fd, id), 0);
+}
+
+/* Which operation is for which timeout */
+
+static void mod_with_the_cell_flag_of_another_timeout_is_einval(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 pending = arm(fd, HOUR, 7), fired;
+
+	need_cells();
+	fired = arm_fired(fd, 8);
+	CHECK_EQ(mod_cell(fd, pending, now_ns(), 9), -EINVAL);
+	CHECK_EQ(mod_cell(fd, fired, TWHEEL_CELL_IDLE, 9), -EINVAL);
+	CHECK_EQ(state_of(fd, pending).cookie, 7);
+	CHECK(state_of(fd, pending).expires_ns > HOUR / 2);
+	CHECK_EQ(read_event(fd).cookie, 8);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void mod_of_a_cell_without_its_flag_is_einval(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		__u64 word = word_of(f.cells, f.id), look = look_of(f.cells, f.id);
+		struct twheel_op op = op_mod(f.id, 0, 0, 8);
+
+		CHECK_ROW(operate(f.fd, TWHEEL_IOC_MOD, &op), -EINVAL, state->name);
+		submit(f.fd, &op, 1);
+		CHECK_ROW(op.result, -EINVAL, state->name);
+		CHECK_ROW(word_of(f.cells, f.id), word, state->name);
+		CHECK_ROW(look_of(f.cells, f.id), look, state->name);
+		CHECK_ROW(state_of(f.fd, f.id).cookie, 7, state->name);
+		CHECK_ROW(stats_of(f.fd).moved, 0, state->name);
+		end(&f);
+	}
+}
+
+static void refused_mod_leaves_the_cell(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+		__u64 word = word_of(f.cells, f.id), look = look_of(f.cells, f.id);
+		struct twheel_op bad[] = {
+			op_mod_cell(f.id, EXPIRES_MAX + 1, 8),
+			op_mod_cell(f.id, now_ns(), 8),
+			op_mod_cell(f.id, now_ns(), 8),
+		};
+
+		bad[1].interval_ns = 1;
+		bad[2].slack_us = 1;
+		bad[2].flags |= TWHEEL_F_EXACT;
+		for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+			CHECK_ROW(operate(f.fd, TWHEEL_IOC_MOD, &bad[i]), -EINVAL, state->name);
+		CHECK_ROW(mod_cell(f.fd, f.id + (1ULL << 32), 0, 8), -ENOENT, state->name);
+		CHECK_ROW(word_of(f.cells, f.id), word, state->name);
+		CHECK_ROW(look_of(f.cells, f.id), look, state->name);
+		CHECK_ROW(state_of(f.fd, f.id).cookie, 7, state->name);
+		end(&f);
+	}
+}
+
+static void kick_of_an_unknown_id_is_enoent(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 seed = now_ns(), id;
+
+	need_cells();
+	id = idle_cell(fd, 7);
+	CHECK_EQ(kick(fd, 0), -ENOENT);
+	CHECK_EQ(kick(fd, (__u32)id), -ENOENT);
+	CHECK_EQ(kick(fd, id + (1ULL << 32)), -ENOENT);
+	CHECK_EQ(kick(fd, ~0ULL), -ENOENT);
+	for (int i = 0; i < 1000; i++) {
+		__u64 made_up = random_below(&seed, ~0ULL);
+
+		CHECK_EQ(kick(fd, made_up), made_up == id ? 0 : -ENOENT);
+	}
+	CHECK_EQ(cancel(fd, id), TWHEEL_IDLE);
+	CHECK_EQ(kick(fd, id), -ENOENT);
+	CHECK_EQ(stats_of(fd).kicks, 0);
+}
+
+static void kick_of_another_timeout_is_einval(void)
+{
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 7), fired;
+
+	need_cells();
+	CHECK_EQ(kick(fd, id), -EINVAL);
+	fired = arm_fired(fd, 8);
+	CHECK_EQ(kick(fd, fired), -EINVAL);
+	CHECK_EQ(kick(fd, arm_op(fd, op_periodic(HOUR, HOUR, 0, 0, 9))), -EINVAL);
+	CHECK_EQ(read_event(fd).cookie, 8);
+	CHECK_EQ(state_of(fd, id).cookie, 7);
+	CHECK_EQ(stats_of(fd).kicks, 0);
+}
+
+static void kick_after_stop_is_eshutdown(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_op op;
+	__u64 id;
+
+	need_cells();
+	id = idle_cell(fd, 7);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(kick(fd, id), -ESHUTDOWN);
+	CHECK_EQ(kick(fd, 12345), -ESHUTDOWN);
+	op = op_kick(id);
+	submit(fd, &op, 1);
+	CHECK_EQ(op.result, -ESHUTDOWN);
+}
+
+/* One arming and no later one */
+
+static void compare_exchange_cancels_one_arming_alone(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + HOUR, id = arm_cell(fd, when, 7);
+
+	CHECK(!replace(cells, id, when + 1, TWHEEL_CELL_IDLE));
+	CHECK(replace(cells, id, when, TWHEEL_CELL_IDLE));
+	CHECK(!replace(cells, id, when, TWHEEL_CELL_IDLE));
+	CHECK_EQ(cell_arm(fd, cells, id, when + 1), TWHEEL_IDLE);
+	CHECK(!replace(cells, id, when, TWHEEL_CELL_IDLE));
+	CHECK_EQ(state_of(fd, id).cookie, 7);
+	CHECK(state_of(fd, id).expires_ns <= HOUR);
+	CHECK_EQ(cell_cancel(cells, id), 0);
+	check_no_event(fd);
+}
+
+/* It has fired: its event may still be read, and is. */
+static void compare_exchange_of_a_fired_one_leaves_the_event(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns(), id = arm_cell(fd, when, 7);
+
+	wait_ready(fd, 1);
+	CHECK(!replace(cells, id, when, TWHEEL_CELL_IDLE));
+	CHECK_EQ(read_cell_event(fd).expires_ns, when);
+	CHECK(!replace(cells, id, when, TWHEEL_CELL_IDLE));
+	CHECK_EQ(cell_cancel(cells, id), -ENOENT);
+}
+
+/* Life */
+
+static void cell_keeps_its_id_over_many_rounds(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = idle_cell(fd, 7);
+
+	for (int i = 0; i < 300; i++) {
+		__u64 when = now_ns() + i % 3 * NSEC_PER_MSEC / 2;
+		struct twheel_event event;
+
+		CHECK_EQ(i % 2 ? mod_cell(fd, id, when, 7) : cell_arm(fd, cells, id, when),
+			 TWHEEL_IDLE);
+		event = read_cell_event(fd);
+		CHECK_EQ(event.id, id);
+		CHECK_EQ(event.cookie, 7);
+		CHECK_EQ(event.expires_ns, when);
+		CHECK_EQ(info(fd).live, 1);
+	}
+	CHECK_EQ(stats_of(fd).armed, 1);
+	CHECK_EQ(stats_of(fd).read, 300);
+}
+
+static void cell_at_the_limit_can_always_be_armed(void)
+{
+	int fd = device_open_limited(O_RDWR, 1);
+	struct twheel_cell *cells = map_cells(fd, 1);
+	__u64 id = idle_cell(fd, 7), none;
+
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+		CHECK_EQ(try_arm(fd, HOUR, TWHEEL_F_CELL, 0, &none), -EAGAIN);
+		CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_IDLE);
+		CHECK_EQ(read_cell_event(fd).id, id);
+	}
+	CHECK_EQ(cancel(fd, id), TWHEEL_IDLE);
+	arm(fd, HOUR, 0);
+}
+
+static void idle_cells_count_as_live(void)
+{
+	int fd = device_open_limited(O_RDWR, 300);
+	__u64 none;
+
+	need_cells();
+	for (int i = 0; i < 300; i++)
+		idle_cell(fd, i);
+	CHECK_EQ(info(fd).live, 300);
+	CHECK_EQ(try_arm(fd, TWHEEL_CELL_IDLE, TWHEEL_F_CELL, 0, &none), -EAGAIN);
+}
+
+/* What was written to a cell that has ended is not for the next one. */
+static void index_used_again_has_a_new_word(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = arm_cell(fd, now_ns() + HOUR, 7), again, when;
+
+	for (int i = 0; i < 10; i++) {
+		CHECK(cancel(fd, id) >= 0);
+		exchange(cells, id, i % 2 ? TWHEEL_CELL_FIRED : now_ns());
+		when = i % 3 ? now_ns() + HOUR : TWHEEL_CELL_IDLE;
+		again = arm_cell(fd, when, 8);
+		CHECK_EQ((__u32)again, (__u32)id);
+		CHECK(again != id);
+		CHECK(word_of(cells, again) == when);
+		CHECK(look_of(cells, again) == when);
+		CHECK_EQ(kick(fd, id), -ENOENT);
+		id = again;
+	}
+	CHECK(!readable(fd));
+}
+
+/* Who arms a cell that has ended gets ENOENT from KICK, and the undo succeeds. */
+static void arming_of_a_cell_that_has_ended_fails(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = arm_cell(fd, now_ns() + HOUR, 7);
+
+	CHECK_EQ(cancel(fd, id), 0);
+	CHECK_EQ(cell_arm(fd, cells, id, now_ns()), -ENOENT);
+	CHECK(word_of(cells, id) == TWHEEL_CELL_IDLE);
+	sleep_ns(20 * MS);
+	CHECK(!readable(fd));
+}
+
+/* The kernel had taken it up: STOP has made an event of it. */
+static void undo_after_stop_tells_if_the_arm_has_failed(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + HOUR, before = idle_cell(fd, 7), after = fired_cell(fd, 8);
+
+	exchange(cells, before, when);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(kick(fd, before), -ESHUTDOWN);
+	CHECK(!replace(cells, before, when, TWHEEL_CELL_IDLE));
+	CHECK_EQ(cell_arm(fd, cells, after, when), -ESHUTDOWN);
+	CHECK(word_of(cells, after) == TWHEEL_CELL_IDLE);
+	CHECK_EQ(read_any_event(fd).id, before);
+	CHECK_EQ(read(fd, &(struct twheel_event) { 0 }, sizeof(struct twheel_event)), 0);
+}
+
+/* Hostile words and looks */
+
+static const __u64 idle_words[] = {
+	EXPIRES_MAX + 1, EXPIRES_MAX + 2, 3ULL << 62, ~0ULL - 4, ~0ULL - 3, ~0ULL - 2,
+	TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE,
+};
+
+/* FIRED without an event is idle, as any other word that is no deadline. */
+static void words_that_are_no_deadlines_are_idle(void)
+{
+	FOR_EACH_STATE(state) {
+		struct fixture f = begin(state);
+
+		if (state->listed == TWHEEL_STATE_READY)
+			goto next;
+		for (size_t i = 0; i < ARRAY_SIZE(idle_words); i++) {
+			/* An event that is still queued becomes that of the forged word. */
+			if (!strncmp(state->name, "withdrawn", 9) &&
+			    idle_words[i] == TWHEEL_CELL_FIRED)
+				continue;
+			exchange(f.cells, f.id, idle_words[i]);
+			CHECK_ROW(state_of(f.fd, f.id).expires_ns, ~0ULL, state->name);
+			CHECK_ROW(list_one(f.fd).state, TWHEEL_STATE_IDLE, state->name);
+			CHECK_ROW(kick(f.fd, f.id), 0, state->name);
+			CHECK_ROW(mod_cell(f.fd, f.id, idle_words[i] & 1 ? now_ns() + HOUR :
+					   TWHEEL_CELL_IDLE, 7), TWHEEL_IDLE, state->name);
+			CHECK_ROW(readable(f.fd), 0, state->name);
+		}
+		check_works(&f, state->name);
+next:
+		end(&f);
+	}
+}
+
+static void idle_words_end_idle(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+
+	for (size_t i = 0; i < ARRAY_SIZE(idle_words); i++) {
+		__u64 id = arm_cell(fd, now_ns() + HOUR, 7);
+
+		exchange(cells, id, idle_words[i]);
+		CHECK_EQ(cancel(fd, id), TWHEEL_IDLE);
+		id = arm_cell(fd, now_ns() + HOUR, 7);
+		exchange(cells, id, idle_words[i]);
+	}
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(info(fd).live, 0);
+	CHECK_EQ(stats_of(fd).ended, 2 * ARRAY_SIZE(idle_words));
+	CHECK_EQ(read(fd, &(struct twheel_event) { 0 }, sizeof(struct twheel_event)), 0);
+}
+
+/* When the kernel looks, it finds anything at all. */
+static void words_found_by_a_look_do_no_harm(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 ids[ARRAY_SIZE(idle_words)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+		ids[i] = arm_cell(fd, now_ns() + 10 * MS, 7);
+		exchange(cells, ids[i], idle_words[i]);
+	}
+	sleep_ns(50 * MS);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		CHECK(is_deadline(word_of(cells, ids[i])) == 0);
+	/* Unless the machine was too slow to take back the deadlines. */
+	if (stats_of(fd).fired)
+		ktap_skip("the machine is too slow");
+	check_no_event(fd);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		CHECK_EQ(cell_arm(fd, cells, ids[i], now_ns()), outcome_of(idle_words[i]));
+	wait_ready(fd, ARRAY_SIZE(ids));
+}
+
+/* The kernel never reads a look: a wrong one harms those alone who believe it. */
+static void looks_that_users_write_are_not_believed(void)
+{
+	static const __u64 looks[] = { 0, 1, EXPIRES_MAX, EXPIRES_MAX + 1, ~0ULL - 1, ~0ULL };
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = idle_cell(fd, 7);
+
+	for (size_t i = 0; i < ARRAY_SIZE(looks); i++) {
+		__u64 when = now_ns() + 5 * MS;
+
+		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+		__atomic_store_n(&cell_of(cells, id)->look, looks[i], __ATOMIC_SEQ_CST);
+		CHECK_EQ(read_cell_event(fd).expires_ns, when);
+		__atomic_store_n(&cell_of(cells, id)->look, looks[i], __ATOMIC_SEQ_CST);
+		when = now_ns();
+		exchange(cells, id, when);
+		CHECK_EQ(kick(fd, id), 0);
+		CHECK_EQ(read_cell_event(fd).expires_ns, when);
+	}
+}
+
+struct scribbler {
+	pthread_t thread;
+	struct twheel_cell *cells;
+	size_t nr;
+	__u64 until;
+};
+
+static void *scribble(void *arg)
+{
+	struct scribbler *s = arg;
+	__u64 seed = now_ns();
+
+	while (now_ns() < s->until) {
+		struct twheel_cell *cell = &s->cells[random_below(&seed, s->nr)];
+		__u64 value = random_below(&seed, 4) ? now_ns() + random_below(&seed, 5 * MS) :
+			      idle_words[random_below(&seed, ARRAY_SIZE(idle_words))];
+
+		__atomic_store_n(random_below(&seed, 8) ? &cell->word : &cell->look, value,
+				 __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* Plain stores at any time: events are well-formed, and the books agree. */
+static void wild_stores_do_no_harm(void)
+{
+	enum { CELLS = 2000 };
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct scribbler s = { .nr = CELLS, .until = now_ns() + race_ns(1500) };
+	struct twheel_event events[64];
+	__u64 first = 0, id, read = 0;
+
+	s.cells = map_cells(fd, CELLS);
+	for (int i = 0; i < CELLS; i++) {
+		id = arm_op(fd, op_arm(i * NSEC_PER_MSEC / 4, TWHEEL_F_CELL, i));
+		first = first ? first : id;
+	}
+	pthread_create(&s.thread, NULL, scribble, &s);
+	while (now_ns() < s.until) {
+		int nr = read_events(fd, events, ARRAY_SIZE(events));
+
+		CHECK(nr > 0 || nr == -EAGAIN);
+		for (int i = 0; i < nr; i++) {
+			CHECK(events[i].cookie < CELLS);
+			CHECK_EQ(events[i].id, first + events[i].cookie);
+			CHECK_EQ(events[i].count, 1);
+			CHECK_EQ(events[i].flags, 0);
+			CHECK(events[i].fired_ns >= events[i].expires_ns);
+			read++;
+		}
+		for (int i = 0; i < 16; i++)
+			CHECK_EQ(kick(fd, first + (events[0].fired_ns + i) % CELLS), 0);
+	}
+	pthread_join(s.thread, NULL);
+	CHECK_EQ(stats_of(fd).read, read);
+	CHECK_EQ(stats_of(fd).live, CELLS);
+	for (int i = 0; i < CELLS; i++)
+		CHECK(cancel(fd, first + i) >= 0);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 0);
+	ktap_note("%llu events", (unsigned long long)read);
+}
+
+/* Batches and neighbours */
+
+static void submit_of_a_mix_tells_every_result(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + HOUR, armed = arm_cell(fd, when, 1), idle = idle_cell(fd, 2);
+	__u64 fired = fired_cell(fd, 3), plain = arm(fd, HOUR, 4), ended = idle_cell(fd, 5);
+	struct twheel_op ops[] = {
+		op_cell(when, 10),			/* 0 */
+		op_kick(armed),				/* 0 */
+		op_kick(plain),				/* -EINVAL */
+		op_mod_cell(idle, when + 1, 20),	/* TWHEEL_IDLE */
+		op_get(idle),				/* 0 */
+		op_arm(HOUR, 0, 11),			/* 0 */
+		op_mod_cell(fired, TWHEEL_CELL_IDLE, 30), /* TWHEEL_WITHDRAWN */
+		op_get(fired),				/* 0 */
+		op_mod_cell(plain, when, 40),		/* -EINVAL */
+		op_mod(armed, HOUR, 0, 41),		/* -EINVAL */
+		op_cell(TWHEEL_CELL_IDLE, 12),		/* 0 */
+		op_cancel(ended),			/* TWHEEL_IDLE */
+		op_kick(ended),				/* -ENOENT */
+		op_cancel(armed),			/* 0 */
+		op_cancel(armed),			/* -ENOENT */
+		op_mod(plain, 2 * HOUR, 0, 42),		/* 0 */
+		op_cell(EXPIRES_MAX + 1, 13),		/* -EINVAL */
+		op_cancel(plain),			/* 0 */
+		op_cancel(fired),			/* TWHEEL_IDLE */
+	};
+	static const int results[] = {
+		0, 0, -EINVAL, TWHEEL_IDLE, 0, 0, TWHEEL_WITHDRAWN, 0, -EINVAL, -EINVAL, 0,
+		TWHEEL_IDLE, -ENOENT, 0, -ENOENT, 0, -EINVAL, 0, TWHEEL_IDLE,
+	};
+
+	CHECK_EQ(ARRAY_SIZE(ops), ARRAY_SIZE(results));
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		if (ops[i].result != results[i])
+			ktap_fail("%zu: %d, not %d", i, ops[i].result, results[i]);
+	}
+	CHECK_EQ(word_of(cells, ops[0].id), when);
+	CHECK_EQ(ops[4].cookie, 20);
+	CHECK(ops[4].expires_ns > HOUR / 2 && ops[4].expires_ns <= HOUR + 1);
+	CHECK(ops[7].expires_ns == ~0ULL);
+	CHECK_EQ(ops[7].cookie, 30);
+	CHECK(word_of(cells, ops[10].id) == TWHEEL_CELL_IDLE);
+	CHECK_EQ(info(fd).live, 4);
+	CHECK(!readable(fd));
+}
+
+/* More than are handled in one hold of a lock, cells and others in turn. */
+static void large_batches_of_cells_and_others(void)
+{
+	enum { OPS = 1000 };
+	struct twheel_op ops[OPS];
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, OPS);
+	__u64 base = now_ns() + HOUR, ids[OPS];
+
+	for (int i = 0; i < OPS; i++)
+		ops[i] = i % 7 ? op_cell(base + i, i) : op_arm(HOUR, 0, i);
+	submit(fd, ops, OPS);
+	for (int i = 0; i < OPS; i++) {
+		CHECK_EQ(ops[i].result, 0);
+		ids[i] = ops[i].id;
+		if (i % 7)
+			CHECK_EQ(exchange(cells, ids[i], i % 2 ? base : TWHEEL_CELL_IDLE), base + i);
+		ops[i] = op_kick(ids[i]);
+	}
+	submit(fd, ops, OPS);
+	for (int i = 0; i < OPS; i++) {
+		CHECK_EQ(ops[i].result, i % 7 ? 0 : -EINVAL);
+		ops[i] = op_cancel(ids[i]);
+	}
+	submit(fd, ops, OPS);
+	for (int i = 0; i < OPS; i++)
+		CHECK_EQ(ops[i].result, i % 7 && i % 2 == 0 ? TWHEEL_IDLE : 0);
+	CHECK_EQ(info(fd).live, 0);
+}
+
+/* A cell, a periodic timeout and a plain one, all at the same times. */
+static void cells_fire_beside_other_timeouts(void)
+{
+	enum { EACH = 100 };
+	int fd = device_open(O_RDWR), got[3] = { 0 };
+	struct twheel_cell *cells = map_cells(fd, 3 * EACH);
+	__u64 base = now_ns() + 30 * MS;
+	struct twheel_op ops[3 * EACH];
+
+	for (int i = 0; i < 3 * EACH; i += 3) {
+		ops[i] = op_cell(base + i * 1000, i);
+		ops[i + 1] = op_arm(base + i * 1000, TWHEEL_F_ABS, i + 1);
+		ops[i + 2] = op_periodic(base + i * 1000, HOUR, 2, TWHEEL_F_ABS, i + 2);
+	}
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (int i = 0; i < 3 * EACH; i++) {
+		struct twheel_event event = read_any_event(fd);
+
+		CHECK(event.cookie < 3 * EACH);
+		CHECK_EQ(event.id, ops[event.cookie].id);
+		CHECK_EQ(event.expires_ns, base + event.cookie / 3 * 3 * 1000);
+		CHECK(event.fired_ns >= event.expires_ns);
+		CHECK_EQ(event.count, 1);
+		CHECK_EQ(event.flags, event.cookie % 3 == 1 ? TWHEEL_EV_LAST : 0);
+		got[event.cookie % 3]++;
+	}
+	CHECK_EQ(got[0], EACH);
+	CHECK_EQ(got[1], EACH);
+	CHECK_EQ(info(fd).live, 2 * EACH);
+	for (int i = 0; i < 3 * EACH; i += 3)
+		CHECK_EQ(cell_cancel(cells, ops[i].id), -ENOENT);
+}
+
+/* Records come by the page; so many pages of them are full below the limit of LIMIT. */
+#define LIMIT		512
+#define PER_PAGE	46
+#define FULL		(LIMIT / PER_PAGE * PER_PAGE)
+#define FREED		100
+
+struct canceller {
+	pthread_t thread;
+	int fd;
+	__u64 ids[FULL];
+	__u64 when;
+};
+
+static void spin_until(__u64 when)
+{
+	while (now_ns() < when)
+		;
+}
+
+static void *cancel_at(void *arg)
+{
+	struct canceller *canceller = arg;
+	struct twheel_op ops[FREED];
+
+	for (int i = 0; i < FREED; i++)
+		ops[i] = op_cancel(canceller->ids[i]);
+	spin_until(canceller->when);
+	submit(canceller->fd, ops, FREED);
+	return NULL;
+}
+
+/* While one timeout gets a page of records made, some end. */
+static void grow_amid_cancels(struct canceller *canceller, __u64 delay_ns)
+{
+	canceller->when = now_ns() + MS;
+	CHECK(!pthread_create(&canceller->thread, NULL, cancel_at, canceller));
+	spin_until(canceller->when + delay_ns);
+	arm(canceller->fd, HOUR, 0);
+	pthread_join(canceller->thread, NULL);
+}
+
+static void fill_with_cells(int fd)
+{
+	struct twheel_op ops[LIMIT - 1 - FULL + FREED];
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_cell(i % 2 ? now_ns() + HOUR : TWHEEL_CELL_IDLE, 0);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		CHECK_EQ(ops[i].result, 0);
+}
+
+/*
+ * The last page of records has more than the file may have timeouts, and those can be no
+ * cells: they must not be in the way of who needs one.
+ */
+static void all_that_the_limit_allows_can_be_cells(void)
+{
+	__u64 seed = now_ns(), until = seed + race_ns(1500);
+	int rounds = 0;
+
+	need_cells();
+	for (; now_ns() < until; rounds++) {
+		struct canceller canceller = { .fd = device_open_limited(O_RDWR, LIMIT) };
+
+		arm_many(canceller.fd, FULL, HOUR, 0, 0, canceller.ids);
+		grow_amid_cancels(&canceller, random_below(&seed, MS / 10));
+		fill_with_cells(canceller.fd);
+		CHECK_EQ(info(canceller.fd).live, LIMIT);
+		close(canceller.fd);
+	}
+	ktap_note("%d rounds", rounds);
+}
+
+#define MILLION		1000000
+
+static void use_a_million(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, MILLION);
+	__u64 base = now_ns() + 30 * NSEC_PER_SEC, withdrawn = 0, moved = 0, fired = 0;
+	static struct twheel_op ops[1000];
+	static struct twheel_event events[1000];
+	static __u64 ids[MILLION];
+
+	for (int i = 0; i < MILLION; i += ARRAY_SIZE(ops)) {
+		for (size_t n = 0; n < ARRAY_SIZE(ops); n++)
+			ops[n] = op_cell(base + i + n, i + n);
+		submit(fd, ops, ARRAY_SIZE(ops));
+		for (size_t n = 0; n < ARRAY_SIZE(ops); n++)
+			ids[i + n] = ops[n].id;
+	}
+	/* Half is cancelled, and the others are to fire at once, a thousand calls in one. */
+	for (int i = 0; i < MILLION; i += 2) {
+		CHECK_EQ(exchange(cells, ids[i], TWHEEL_CELL_IDLE), base + i);
+		ops[i / 2 % ARRAY_SIZE(ops)] = op_kick(ids[i + 1]);
+		moved += is_deadline(exchange(cells, ids[i + 1], base - 20 * NSEC_PER_SEC + i));
+		if (i / 2 % ARRAY_SIZE(ops) == ARRAY_SIZE(ops) - 1)
+			submit(fd, ops, ARRAY_SIZE(ops));
+	}
+	CHECK_EQ(moved, MILLION / 2);
+	for (__u64 end = now_ns() + 30 * NSEC_PER_SEC; fired + withdrawn < MILLION / 2; ) {
+		int nr = read_events(fd, events, ARRAY_SIZE(events));
+
+		CHECK(nr > 0 || nr == -EAGAIN);
+		CHECK(now_ns() < end);
+		for (int i = 0; i < nr; i++) {
+			CHECK_EQ(events[i].cookie % 2, 1);
+			CHECK_EQ(events[i].expires_ns,
+				 base - 20 * NSEC_PER_SEC + events[i].cookie - 1);
+			CHECK(events[i].fired_ns >= events[i].expires_ns);
+		}
+		fired += nr > 0 ? nr : 0;
+	}
+	CHECK_EQ(stats_of(fd).read, MILLION / 2);
+	CHECK_EQ(stats_of(fd).live, MILLION);
+	CHECK_EQ(stats_of(fd).ready, 0);
+	for (int i = 0; i < MILLION; i++)
+		CHECK(is_idle(word_of(cells, ids[i])));
+	check_no_event(fd);
+}
+
+static void a_million_cells_are_counted_exactly(void)
+{
+	need_speed();
+	need_cells();
+	with_room_for(MILLION, use_a_million);
+}
+
+/* Other clocks, wheels, namespaces and processes */
+
+static void word_is_of_the_clock_of_the_file(void)
+{
+	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
+
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
+		int fd = device_open_setup(O_RDWR, setup_clock(clocks[i]));
+		struct twheel_cell *cells = map_cells(fd, NR);
+		__u64 when = clock_ns(clocks[i]) + 10 * MS, id = arm_cell(fd, when, 7);
+
+		CHECK_EQ(read_cell_event_on(clocks[i], fd).expires_ns, when);
+		when = clock_ns(clocks[i]) + 10 * MS;
+		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+		CHECK_EQ(read_cell_event_on(clocks[i], fd).expires_ns, when);
+		CHECK_EQ(mod_cell(fd, id, TWHEEL_CELL_IDLE, 0), TWHEEL_IDLE);
+	}
+}
+
+static void idle_cell_on_realtime_is_absolute_too(void)
+{
+	int fd = device_open_setup(O_RDWR, setup_clock(CLOCK_REALTIME));
+	__u64 none;
+
+	need_cells();
+	CHECK_EQ(try_arm(fd, TWHEEL_CELL_IDLE, TWHEEL_F_CELL, 0, &none), -EINVAL);
+	idle_cell(fd, 0);
+	CHECK_EQ(info(fd).live, 1);
+}
+
+static void cells_fire_in_a_wheel_of_their_own(void)
+{
+	struct twheel_setup setup = { .tick_ns = 7 * MS, .slots = 4, .levels = 2 };
+	int fd = device_open_setup(O_RDWR, setup);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 base = now_ns(), id = arm_cell(fd, base + 300 * MS, 7);
+
+	CHECK_EQ(cell_arm(fd, cells, id, base + 500 * MS), 0);
+	CHECK_EQ(read_cell_event(fd).expires_ns, base + 500 * MS);
+	CHECK_EQ(cell_arm(fd, cells, id, base), TWHEEL_IDLE);
+	CHECK_EQ(read_cell_event(fd).expires_ns, base);
+}
+
+static void check_times_of_a_cell(clockid_t clock, int fd)
+{
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 base = clock_ns(clock), id = arm_cell(fd, base + HOUR, 7);
+
+	CHECK_EQ(word_of(cells, id), base + HOUR);
+	CHECK_EQ(look_of(cells, id), base + HOUR);
+	CHECK(state_of(fd, id).expires_ns <= HOUR);
+	CHECK(state_of(fd, id).expires_ns > HOUR / 2);
+	base = clock_ns(clock);
+	CHECK_EQ(cell_arm(fd, cells, id, base + 10 * MS), 0);
+	CHECK(look_of(cells, id) <= base + 10 * MS || word_of(cells, id) == TWHEEL_CELL_FIRED);
+	CHECK_EQ(read_cell_event_on(clock, fd).expires_ns, base + 10 * MS);
+	/* Before the zero of the host's clock, or in the first second. */
+	for (__u64 when = 0; when < 3; when++) {
+		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+		CHECK_EQ(read_cell_event_on(clock, fd).expires_ns, when);
+	}
+	CHECK_EQ(cell_arm(fd, cells, id, EXPIRES_MAX), TWHEEL_IDLE);
+	CHECK(state_of(fd, id).expires_ns > EXPIRES_MAX / 2);
+	CHECK(look_of(cells, id) <= EXPIRES_MAX);
+	CHECK_EQ(cell_cancel(cells, id), 0);
+	unmap_cells(cells, NR);
+}
+
+static void word_is_in_the_time_of_the_namespace(void)
+{
+	need_cells();
+	enter_time_namespace(1000000, 5000000);
+	CHECK(now_ns() > 1000000 * NSEC_PER_SEC);
+	check_times_of_a_cell(CLOCK_MONOTONIC, device_open(O_RDWR));
+	check_times_of_a_cell(CLOCK_BOOTTIME,
+			      device_open_setup(O_RDWR, setup_clock(CLOCK_BOOTTIME)));
+}
+
+static void word_is_in_the_time_of_a_namespace_behind(void)
+{
+	need_cells();
+	sleep_until(3 * NSEC_PER_SEC);
+	enter_time_namespace(0, -2);
+	check_times_of_a_cell(CLOCK_BOOTTIME,
+			      device_open_setup(O_RDWR, setup_clock(CLOCK_BOOTTIME)));
+}
+
+static void processes_share_a_cell(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = idle_cell(fd, 7), when = now_ns() + HOUR;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+		_exit(0);
+	}
+	join_child(pid);
+	CHECK_EQ(word_of(cells, id), when);
+	CHECK_EQ(cell_cancel(cells, id), 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		CHECK_EQ(cell_cancel(cells, id), -ENOENT);
+		CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_IDLE);
+		_exit(0);
+	}
+	join_child(pid);
+	CHECK_EQ(read_cell_event(fd).id, id);
+}
+
+/* It has not armed the cell; whoever comes next takes it up. */
+static void user_that_dies_before_the_kick_has_not_armed(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = idle_cell(fd, 7), when = now_ns() + 5 * MS;
+	struct twheel_event event;
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		exchange(cells, id, when);
+		CHECK(look_of(cells, id) > when);
+		raise(SIGKILL);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	sleep_ns(30 * MS);
+	check_no_event(fd);
+	CHECK_EQ(word_of(cells, id), when);
+	CHECK(look_of(cells, id) == NO_LOOK);
+	CHECK_EQ(kick(fd, id), 0);
+	wait_ready(fd, 1);
+	event = read_cell_event(fd);
+	CHECK_EQ(event.id, id);
+	CHECK_EQ(event.expires_ns, when);
+}
+
+/* Its cells live as long as the file does. */
+static void cells_outlive_the_process_that_made_them(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		arm_cell(fd, now_ns() + 20 * MS, 7);
+		_exit(0);
+	}
+	join_child(pid);
+	CHECK_EQ(cell_arm(fd, cells, read_cell_event(fd).id, now_ns()), TWHEEL_IDLE);
+	CHECK_EQ(read_cell_event(fd).cookie, 7);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(every_state_says_when_it_is_looked_at),
+	TEST(arm_through_the_word_tells_the_outcome),
+	TEST(cancel_through_the_word_tells_the_outcome),
+	TEST(cancel_ends_the_cell_and_tells_the_outcome),
+	TEST(submitted_cancel_tells_the_outcome),
+	TEST(mod_arms_and_tells_the_outcome),
+	TEST(mod_to_idle_tells_the_outcome),
+	TEST(get_and_list_tell_the_state),
+	TEST(kick_changes_no_word),
+	TEST(cancel_all_counts_what_was_armed),
+	TEST(cancel_all_spares_cells_with_another_cookie),
+	TEST(stop_hands_out_what_is_armed_or_fired),
+	TEST(close_ends_a_cell_in_any_state),
+	TEST(arm_writes_word_and_look),
+	TEST(arm_and_mod_make_idle_cells),
+	TEST(idle_timeout_that_is_no_cell_is_einval),
+	TEST(arm_for_another_idle_value_is_einval),
+	TEST(submit_writes_the_words),
+	TEST(cell_of_an_unused_index_is_idle),
+	TEST(timeouts_that_are_no_cells_write_no_word),
+	TEST(nobody_needs_a_mapping),
+	TEST(cell_armed_in_the_past_fires),
+	TEST(cell_armed_for_int64_max_waits),
+	TEST(mod_with_the_cell_flag_of_another_timeout_is_einval),
+	TEST(mod_of_a_cell_without_its_flag_is_einval),
+	TEST(refused_mod_leaves_the_cell),
+	TEST(kick_of_an_unknown_id_is_enoent),
+	TEST(kick_of_another_timeout_is_einval),
+	TEST(kick_after_stop_is_eshutdown),
+	TEST(compare_exchange_cancels_one_arming_alone),
+	TEST(compare_exchange_of_a_fired_one_leaves_the_event),
+	TEST(cell_keeps_its_id_over_many_rounds),
+	TEST(cell_at_the_limit_can_always_be_armed),
+	TEST(idle_cells_count_as_live),
+	TEST(index_used_again_has_a_new_word),
+	TEST(arming_of_a_cell_that_has_ended_fails),
+	TEST(undo_after_stop_tells_if_the_arm_has_failed),
+	TEST(words_that_are_no_deadlines_are_idle),
+	TEST(idle_words_end_idle),
+	TEST(words_found_by_a_look_do_no_harm),
+	TEST(looks_that_users_write_are_not_believed),
+	TEST(wild_stores_do_no_harm),
+	TEST(submit_of_a_mix_tells_every_result),
+	TEST(large_batches_of_cells_and_others),
+	TEST(cells_fire_beside_other_timeouts),
+	TEST(all_that_the_limit_allows_can_be_cells),
+	TEST(a_million_cells_are_counted_exactly),
+	TEST(word_is_of_the_clock_of_the_file),
+	TEST(idle_cell_on_realtime_is_absolute_too),
+	TEST(cells_fire_in_a_wheel_of_their_own),
+	TEST(word_is_in_the_time_of_the_namespace),
+	TEST(word_is_in_the_time_of_a_namespace_behind),
+	TEST(processes_share_a_cell),
+	TEST(user_that_dies_before_the_kick_has_not_armed),
+	TEST(cells_outlive_the_process_that_made_them),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
