@@ -295,6 +295,9 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 		twdev_park_event(f, r, old);
 	if (twdev_is_deadline(word))
 		twdev_publish_deadline(f, r, word, now_ns);
+	else if (r->state == TWDEV_QUEUED)
+		/* The look stays when it is, but users may arm for it: not with the old slack. */
+		twheel_mod_slack(&r->t, r->t.expires, twdev_slack_ns(r));
 	return ret;
 }
 
