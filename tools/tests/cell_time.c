@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cells and time: when the kernel looks at a word, how often, and when a cell fires.
+ */
+#define _GNU_SOURCE
+#include "cells.h"
+#include "cpu.h"
+#include "realtime.h"
+
+#define MS		NSEC_PER_MSEC
+#define NR		256		/* cells that a test maps, if it does not need more */
+#define LATE_AT_MOST	(5 * NSEC_PER_SEC)
+
+static struct twheel_stats stats_of(int fd)
+{
+	struct twheel_stats s;
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &s), 0);
+	return s;
+}
+
+static __u64 looks(int fd)
+{
+	return stats_of(fd).looks;
+}
+
+static __u64 kicks(int fd)
+{
+	return stats_of(fd).kicks;
+}
+
+static void wait_looks(int fd, __u64 nr)
+{
+	__u64 deadline = now_ns() + patience_ns();
+
+	while (looks(fd) < nr) {
+		CHECK(now_ns() < deadline);
+		sleep_ns(MS);
+	}
+}
+
+static void wait_parked(struct twheel_cell *cells, __u64 id)
+{
+	__u64 deadline = now_ns() + patience_ns();
+
+	while (look_of(cells, id) != NO_LOOK) {
+		CHECK(now_ns() < deadline);
+		sleep_ns(MS);
+	}
+}
+
+static void check_in_time(const struct twheel_event *event, __u64 slack_ns)
+{
+	CHECK(event->fired_ns >= event->expires_ns);
+	CHECK(event->fired_ns <= event->expires_ns + slack_ns + LATE_AT_MOST);
+}
+
+/* When it fires */
+
+static void deadline_in_the_past_fires_at_once(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = idle_cell(fd, 7), when[] = { 0, 1, now_ns() / 2, now_ns() };
+
+	for (size_t i = 0; i < ARRAY_SIZE(when); i++) {
+		__u64 before = now_ns();
+		struct twheel_event event;
+		bool kicked;
+
+		CHECK_EQ(cell_arm_kicked(fd, cells, id, when[i], &kicked), TWHEEL_IDLE);
+		CHECK(kicked);
+		event = read_cell_event(fd);
+		CHECK_EQ(event.expires_ns, when[i]);
+		CHECK(event.fired_ns >= before);
+		CHECK(event.fired_ns <= before + LATE_AT_MOST);
+	}
+}
+
+/* One that is pending for later is moved by KICK, and the kernel is told once. */
+static void deadline_that_is_moved_to_an_earlier_time_needs_a_kick(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + HOUR, id = arm_cell(fd, when, 7);
+	struct twheel_event event;
+	bool kicked;
+
+	CHECK_EQ(cell_arm_kicked(fd, cells, id, when - 1, &kicked), 0);
+	CHECK(kicked);
+	CHECK_EQ(look_of(cells, id), when - 1);
+	CHECK_EQ(cell_arm_kicked(fd, cells, id, when - 1, &kicked), 0);
+	CHECK(!kicked);
+	when = now_ns() + 10 * MS;
+	CHECK_EQ(cell_arm_kicked(fd, cells, id, when, &kicked), 0);
+	CHECK(kicked);
+	event = read_cell_event(fd);
+	CHECK_EQ(event.expires_ns, when);
+	check_in_time(&event, 0);
+}
+
+static void deadline_that_is_moved_to_a_later_time_needs_none(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 base = now_ns(), id = arm_cell(fd, base + 300 * MS, 7);
+	struct twheel_event event;
+	bool kicked;
+
+	CHECK_EQ(cell_arm_kicked(fd, cells, id, base + 500 * MS, &kicked), 0);
+	CHECK(!kicked);
+	CHECK_EQ(look_of(cells, id), base + 300 * MS);
+	/* Earlier than before, but not than the look. */
+	CHECK_EQ(cell_arm_kicked(fd, cells, id, base + 400 * MS, &kicked), 0);
+	CHECK(!kicked);
+	if (now_ns() >= base + 300 * MS)
+		ktap_skip("the machine is too slow");
+	event = read_cell_event(fd);
+	CHECK_EQ(event.expires_ns, base + 400 * MS);
+	check_in_time(&event, 0);
+	CHECK_EQ(looks(fd), 2);
+}
+
+static void look_moves_with_the_deadline_that_it_has_found(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 base = now_ns(), id = arm_cell(fd, base + 100 * MS, 7);
+
+	exchange(cells, id, base + HOUR);
+	wait_looks(fd, 1);
+	CHECK_EQ(look_of(cells, id), base + HOUR);
+	CHECK_EQ(looks(fd), 1);
+	check_no_event(fd);
+}
+
+/* As often as there is traffic; without any, it fires. */
+static void moves_put_it_off_without_a_kick(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 last = now_ns() + 400 * MS, id = arm_cell(fd, last, 7), end = last + 600 * MS;
+	struct twheel_event event;
+
+	while (now_ns() < end && !info(fd).ready) {
+		last = now_ns() + 400 * MS;
+		exchange(cells, id, last);
+		sleep_ns(20 * MS);
+	}
+	if (now_ns() < end)
+		ktap_skip("the machine is too slow");
+	wait_ready(fd, 1);
+	event = read_cell_event(fd);
+	CHECK_EQ(event.expires_ns, last);
+	check_in_time(&event, 0);
+	CHECK_EQ(kicks(fd), 0);
+	CHECK(looks(fd) <= 5);
+}
+
+static void cells_at_all_distances_are_never_early(void)
+{
+	enum { CELLS = 500 };
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, CELLS);
+	__u64 ids[CELLS], last[CELLS], seed = now_ns(), read = 0;
+	struct twheel_event events[64];
+
+	for (int i = 0; i < CELLS; i++) {
+		last[i] = now_ns() + random_below(&seed, 300 * MS);
+		ids[i] = arm_cell(fd, last[i], i);
+	}
+	for (__u64 until = now_ns() + race_ns(1000); now_ns() < until || read < CELLS; ) {
+		int nr = read_events(fd, events, ARRAY_SIZE(events));
+
+		for (int i = 0; i < nr; i++) {
+			__u64 cookie = events[i].cookie;
+
+			CHECK(cookie < CELLS);
+			check_cell_event_on(CLOCK_MONOTONIC, &events[i]);
+			CHECK_EQ(events[i].expires_ns, last[cookie]);
+			check_in_time(&events[i], 0);
+			read++;
+		}
+		for (int i = 0; i < 20 && now_ns() < until; i++) {
+			int n = random_below(&seed, CELLS), ret;
+
+			last[n] = now_ns() + random_below(&seed, 100 * MS);
+			ret = cell_arm(fd, cells, ids[n], last[n]);
+			CHECK(ret >= 0);
+			read -= ret == TWHEEL_IDLE;
+		}
+	}
+	check_no_event(fd);
+}
+
+/* Around the edges of ticks. */
+static void deadlines_at_the_edge_of_a_tick_are_kept(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 tick = info(fd).tick_ns, id = idle_cell(fd, 7);
+
+	for (int i = 0; i < 60; i++) {
+		__u64 when = (now_ns() / tick + 2) * tick + i % 3 - 1;
+		struct twheel_event event;
+
+		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+		event = read_cell_event(fd);
+		CHECK_EQ(event.expires_ns, when);
+		check_in_time(&event, 0);
+	}
+}
+
+/* How often it is looked at */
+
+/* Two looks and no more, after which nothing is queued. */
+static void check_two_looks(int fd, struct twheel_cell *cells, __u64 id)
+{
+	__u64 before = looks(fd);
+
+	if (cell_cancel(cells, id) != 0)
+		ktap_skip("the machine is too slow");
+	wait_parked(cells, id);
+	CHECK_EQ(looks(fd), before + 2);
+	CHECK(is_idle(word_of(cells, id)));
+	sleep_ns(300 * MS);
+	CHECK_EQ(looks(fd), before + 2);
+}
+
+static void idle_cell_costs_two_looks(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = arm_cell(fd, now_ns() + 100 * MS, 7);
+
+	check_two_looks(fd, cells, id);
+	CHECK_EQ(cell_arm(fd, cells, id, now_ns() + 100 * MS), TWHEEL_IDLE);
+	CHECK_EQ(kicks(fd), 1);
+	check_two_looks(fd, cells, id);
+	CHECK_EQ(mod_cell(fd, id, now_ns() + 100 * MS, 7), TWHEEL_IDLE);
+	check_two_looks(fd, cells, id);
+	check_no_event(fd);
+}
+
+static void cell_that_never_was_armed_costs_no_look(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = idle_cell(fd, 7);
+
+	CHECK_EQ(kick(fd, id), 0);
+	CHECK_EQ(mod_cell(fd, id, TWHEEL_CELL_IDLE, 7), TWHEEL_IDLE);
+	sleep_ns(50 * MS);
+	CHECK_EQ(looks(fd), 0);
+	CHECK(look_of(cells, id) == NO_LOOK);
+}
+
+/* The mark of a cell that was seen is an idle value, and the cell can be armed as before. */
+static void cell_that_was_seen_idle_can_be_armed(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = arm_cell(fd, now_ns() + 100 * MS, 7), when;
+	bool kicked;
+
+	if (cell_cancel(cells, id) != 0)
+		ktap_skip("the machine is too slow");
+	wait_looks(fd, 1);
+	CHECK(is_idle(word_of(cells, id)));
+	CHECK_EQ(cell_cancel(cells, id), -ENOENT);
+	when = now_ns() + 300 * MS;
+	CHECK_EQ(cell_arm_kicked(fd, cells, id, when, &kicked), TWHEEL_IDLE);
+	CHECK_EQ(kicked, kicks(fd) == 1);
+	CHECK_EQ(read_cell_event(fd).expires_ns, when);
+}
+
+/* A little more than the delay may pass between two of them, on a machine that is busy. */
+static void arming_and_cancelling_does_not_kick(void)
+{
+	enum { CELLS = 100 };
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, CELLS);
+	__u64 ids[CELLS], until, longest = 0, before, pairs = 0;
+
+	for (int i = 0; i < CELLS; i++)
+		ids[i] = idle_cell(fd, i);
+	for (int i = 0; i < CELLS; i++) {
+		cell_arm(fd, cells, ids[i], now_ns() + 200 * MS);
+		cell_cancel(cells, ids[i]);
+	}
+	CHECK(kicks(fd) == CELLS);
+	before = now_ns();
+	until = before + 1500 * MS;
+	while (before < until) {
+		__u64 now = now_ns();
+
+		longest = now - before > longest ? now - before : longest;
+		before = now;
+		for (int i = 0; i < CELLS; i++, pairs++) {
+			CHECK_EQ(cell_arm(fd, cells, ids[i], now_ns() + 200 * MS), TWHEEL_IDLE);
+			CHECK(cell_cancel(cells, ids[i]) >= 0);
+		}
+		sleep_ns(MS);
+	}
+	ktap_note("%llu pairs, %llu kicks, %llu looks", (unsigned long long)pairs,
+		  (unsigned long long)kicks(fd), (unsigned long long)looks(fd));
+	if (longest > 100 * MS)
+		ktap_skip("the machine is too slow");
+	/*
+	 * The kernel looks in the middle of an arm a few times: it promises a later look
+	 * than the deadline that is about to be written.
+	 */
+	CHECK(kicks(fd) <= CELLS + pairs / 1000);
+	/* One look for each delay that has passed. */
+	CHECK(looks(fd) <= 10 * CELLS);
+	CHECK_EQ(stats_of(fd).fired, 0);
+}
+
+/* An idle value that users do not write, and FIRED without an event, are not waited for. */
+static void other_idle_values_cost_one_look(void)
+{
+	static const __u64 words[] = { EXPIRES_MAX + 1, ~0ULL - 3, TWHEEL_CELL_FIRED };
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 ids[ARRAY_SIZE(words)];
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		ids[i] = arm_cell(fd, now_ns() + 100 * MS, 7);
+		exchange(cells, ids[i], words[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		wait_parked(cells, ids[i]);
+		CHECK(word_of(cells, ids[i]) == words[i]);
+	}
+	CHECK_EQ(looks(fd), ARRAY_SIZE(words));
+}
+
+/* Slack */
+
+static __u64 arm_with_slack(int fd, __u64 when, __u32 slack_us, __u32 flags)
+{
+	struct twheel_op op = op_cell(when, 7);
+
+	op.slack_us = slack_us;
+	op.flags |= flags;
+	return arm_op(fd, op);
+}
+
+static void check_fires_within(int fd, __u64 when, __u64 slack_ns)
+{
+	struct twheel_event event = read_cell_event(fd);
+
+	CHECK_EQ(event.expires_ns, when);
+	check_in_time(&event, slack_ns);
+}
+
+static void slack_comes_on_top_of_the_word(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + 50 * MS, id = arm_with_slack(fd, when, 50000, 0);
+
+	CHECK_EQ(look_of(cells, id), when);
+	check_fires_within(fd, when, 50 * MS);
+	for (int i = 0; i < 20; i++) {
+		when = now_ns() + i * MS;
+		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+		CHECK(look_of(cells, id) == when || look_of(cells, id) == NO_LOOK);
+		check_fires_within(fd, when, 50 * MS);
+	}
+}
+
+static void slack_of_the_context_is_for_cells_too(void)
+{
+	struct twheel_setup setup = { .slack_us = 40000 };
+	int fd = device_open_setup(O_RDWR, setup);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + 20 * MS, id = arm_cell(fd, when, 7);
+	struct twheel_list_entry entry = { 0 };
+	struct twheel_list list = {
+		.entries = (uintptr_t)&entry, .nr = 1, .entry_size = sizeof(entry),
+	};
+
+	CHECK_EQ(look_of(cells, id), when);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+	CHECK_EQ(entry.slack_us, 40000);
+	check_fires_within(fd, when, 40 * MS);
+}
+
+/* Slacks so long that who waits for one notices. */
+#define SLACK_US	(HOUR / 4 / NSEC_PER_USEC)
+
+static void wait_and_check(int fd, __u64 when)
+{
+	wait_ready(fd, 1);
+	check_fires_within(fd, when, 0);
+}
+
+static void exact_cell_fires_in_time(void)
+{
+	struct twheel_setup setup = { .slack_us = SLACK_US };
+	int fd = device_open_setup(O_RDWR, setup);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + 20 * MS, id = arm_with_slack(fd, when, 0, TWHEEL_F_EXACT);
+
+	for (int i = 0; i < 5; i++) {
+		wait_and_check(fd, when);
+		when = now_ns() + 5 * MS;
+		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+	}
+	wait_and_check(fd, when);
+}
+
+/* Moved by a look, too: what is queued then has the slack of the cell. */
+static void exact_cell_that_is_moved_fires_in_time(void)
+{
+	struct twheel_setup setup = { .slack_us = SLACK_US };
+	int fd = device_open_setup(O_RDWR, setup);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 base = now_ns(), id = arm_with_slack(fd, base + 50 * MS, 0, TWHEEL_F_EXACT);
+
+	exchange(cells, id, base + 150 * MS);
+	wait_and_check(fd, base + 150 * MS);
+}
+
+static struct twheel_op op_exact(__u64 id, __u64 when)
+{
+	struct twheel_op op = op_mod_cell(id, when, 8);
+
+	op.flags |= TWHEEL_F_EXACT;
+	return op;
+}
+
+static void mod_replaces_the_slack(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + 50 * MS, id = arm_with_slack(fd, when, SLACK_US, 0);
+	struct twheel_op op = op_exact(id, when);
+
+	CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
+	CHECK_EQ(look_of(cells, id), when);
+	wait_and_check(fd, when);
+}
+
+/* The cell is queued for a look still, which a later arming relies on. */
+static void mod_to_idle_replaces_the_slack(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + 100 * MS, id = arm_with_slack(fd, when, SLACK_US, 0);
+	struct twheel_op op = op_exact(id, TWHEEL_CELL_IDLE);
+
+	CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
+	CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+	wait_and_check(fd, when);
+}
+
+/* CLOCK_REALTIME */
+
+static int open_realtime(int flags)
+{
+	note_realtime();
+	return device_open_setup(flags, setup_clock(CLOCK_REALTIME));
+}
+
+static void step_forward_fires_what_is_due(void)
+{
+	int fd = open_realtime(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = clock_ns(CLOCK_REALTIME) + 2 * HOUR, id = idle_cell(fd, 7);
+
+	CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+	set_realtime(3 * HOUR);
+	CHECK_EQ(read_cell_event_on(CLOCK_REALTIME, fd).expires_ns, when);
+	set_realtime(0);
+}
+
+/* What was looked at before the clock was set back is looked at when it is due again. */
+static void step_back_fires_nothing_early(void)
+{
+	int fd = open_realtime(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = clock_ns(CLOCK_REALTIME) + 100 * MS, id = arm_cell(fd, when, 7);
+
+	set_realtime(-2 * (__s64)HOUR);
+	sleep_ns(200 * MS);
+	check_no_event(fd);
+	CHECK(state_of(fd, id).expires_ns > HOUR);
+	set_realtime(0);
+	wait_ready(fd, 1);
+	CHECK_EQ(read_cell_event_on(CLOCK_REALTIME, fd).expires_ns, when);
+	/* And what is armed while it is back. */
+	set_realtime(-2 * (__s64)HOUR);
+	when = clock_ns(CLOCK_REALTIME) + 20 * MS;
+	CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
+	wait_ready(fd, 1);
+	CHECK_EQ(read_cell_event_on(CLOCK_REALTIME, fd).expires_ns, when);
+	set_realtime(0);
+}
+
+/* Moved while the clock is set back and forth: each fires once, and not early. */
+static void steps_lose_nothing(void)
+{
+	enum { CELLS = 200 };
+	static const __s64 steps[] = { 30, -30, 3600, -7200, 90000, 1, -1, 0 };
+	int fd = open_realtime(O_RDWR | O_NONBLOCK), got = 0;
+	struct twheel_cell *cells = map_cells(fd, CELLS);
+	__u64 base = clock_ns(CLOCK_REALTIME), ids[CELLS], last[CELLS], seed = now_ns();
+	__u8 seen[CELLS] = { 0 };
+
+	for (int i = 0; i < CELLS; i++) {
+		last[i] = base + i * (i + 1) * NSEC_PER_SEC;
+		ids[i] = i % 2 ? arm_cell(fd, last[i], i) : idle_cell(fd, i);
+		if (i % 2 == 0)
+			CHECK_EQ(cell_arm(fd, cells, ids[i], last[i]), TWHEEL_IDLE);
+	}
+	for (size_t s = 0; got < CELLS; s++) {
+		struct twheel_event event;
+		int n = random_below(&seed, CELLS);
+
+		CHECK(s < 200);
+		set_realtime(steps[s % ARRAY_SIZE(steps)] * (__s64)NSEC_PER_SEC);
+		if (is_deadline(word_of(cells, ids[n]))) {
+			__u64 when = last[n] + HOUR;
+
+			/* It may fire now. */
+			if (replace(cells, ids[n], last[n], when)) {
+				CHECK(look_of(cells, ids[n]) <= when || !kick(fd, ids[n]));
+				last[n] = when;
+			}
+		}
+		sleep_ns(5 * MS);
+		while (read_events(fd, &event, 1) == 1) {
+			CHECK(event.cookie < CELLS);
+			CHECK_EQ(event.expires_ns, last[event.cookie]);
+			CHECK(event.fired_ns >= event.expires_ns);
+			CHECK_EQ(seen[event.cookie]++, 0);
+			got++;
+		}
+	}
+	set_realtime(0);
+	check_no_event(fd);
+}
+
+/* An idle cell is looked at for the last time a minute later at most, however far away its
+ * deadlines were.
+ */
+static void idle_cell_is_kept_for_a_minute_at_most(void)
+{
+	int fd = open_realtime(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 id = arm_cell(fd, clock_ns(CLOCK_REALTIME) + 10 * HOUR, 7), look, now;
+
+	CHECK_EQ(cell_cancel(cells, id), 0);
+	set_realtime(10 * HOUR);
+	wait_looks(fd, 1);
+	now = clock_ns(CLOCK_REALTIME);
+	look = look_of(cells, id);
+	CHECK(look <= now + 60 * NSEC_PER_SEC);
+	CHECK(look > now + 30 * NSEC_PER_SEC);
+	set_realtime(10 * HOUR + 61 * NSEC_PER_SEC);
+	wait_looks(fd, 2);
+	CHECK(look_of(cells, id) == NO_LOOK);
+	set_realtime(0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(deadline_in_the_past_fires_at_once),
+	TEST(deadline_that_is_moved_to_an_earlier_time_needs_a_kick),
+	TEST(deadline_that_is_moved_to_a_later_time_needs_none),
+	TEST(look_moves_with_the_deadline_that_it_has_found),
+	TEST(moves_put_it_off_without_a_kick),
+	TEST(cells_at_all_distances_are_never_early),
+	TEST(deadlines_at_the_edge_of_a_tick_are_kept),
+	TEST(idle_cell_costs_two_looks),
+	TEST(cell_that_never_was_armed_costs_no_look),
+	TEST(cell_that_was_seen_idle_can_be_armed),
+	TEST(arming_and_cancelling_does_not_kick),
+	TEST(other_idle_values_cost_one_look),
+	TEST(slack_comes_on_top_of_the_word),
+	TEST(slack_of_the_context_is_for_cells_too),
+	TEST(exact_cell_fires_in_time),
+	TEST(exact_cell_that_is_moved_fires_in_time),
+	TEST(mod_replaces_the_slack),
+	TEST(mod_to_idle_replaces_the_slack),
+	TEST(step_forward_fires_what_is_due),
+	TEST(step_back_fires_nothing_early),
+	TEST(steps_lose_nothing),
+	TEST(idle_cell_is_kept_for_a_minute_at_most),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
