@@ -1,0 +1,626 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cells under stress, with an account of every arming.
+ *
+ *	cell_stress [ARMINGS] [TEST...]
+ *
+ * Several users arm, move and cancel cells, some of which they share, and several readers
+ * take the events. Each arming has a deadline of its own: the low bits are the number of
+ * the user and of an entry in the book of the user. Each arming ends exactly once. Whoever
+ * ends it names it, by the deadline: an exchange returns it, or an event has it. An
+ * exchange that returns FIRED names nothing; if no other user has the cell, the arming is
+ * known in spite of that, otherwise it is counted. In the end, as many armings are left
+ * over as ends were counted without a name: so none is lost, and none ends twice.
+ *
+ * No event is early, and none is later than a bound.
+ */
+#define _GNU_SOURCE
+#define KTAP_HANG_S	120
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "cells.h"
+#include "realtime.h"
+
+#define MS		NSEC_PER_MSEC
+#define USERS		3
+#define READERS		2
+#define OWN		400		/* cells of each user */
+#define SHARED		100		/* cells that all of them use */
+#define CELLS		(USERS * OWN + SHARED)
+
+#define ENTRY_BITS	18
+#define ENTRIES		(1U << ENTRY_BITS)
+#define NAME_BITS	(ENTRY_BITS + 2)
+#define DEFAULT_ARMINGS	100000
+
+static unsigned long long armings = DEFAULT_ARMINGS;
+
+/**
+ * struct entry - an arming
+ * @deadline: its deadline
+ * @cell: number of the cell
+ * @since: when it was entered, on CLOCK_MONOTONIC
+ * @open: it has not ended yet
+ */
+struct entry {
+	__u64	deadline;
+	__u32	cell;
+	__u64	since;
+	bool	open;
+};
+
+/**
+ * struct book - what a user has done
+ * @entries: the armings, the oldest of which are overwritten
+ * @next: number of the entry to be used next
+ * @armings: how many there were
+ * @overwritten: entries that were overwritten while open, so long ago that their armings
+ *	must have ended
+ * @nameless: armings that this user has ended without being told which
+ * @withdrawn: events that this user has withdrawn through the word
+ * @withdrawn_by_call: events that MOD or CANCEL has withdrawn for this user
+ * @refused: armings that were undone after STOP
+ */
+struct book {
+	struct entry	entries[ENTRIES];
+	__u32		next;
+	__u64		armings;
+	__u64		overwritten;
+	__u64		nameless;
+	__u64		withdrawn;
+	__u64		withdrawn_by_call;
+	__u64		refused;
+} __attribute__((aligned(128)));
+
+/**
+ * struct trial - a file, its users and its readers
+ * @fd: the file
+ * @clock: its clock
+ * @cells: its cells
+ * @ids: by number of the cell; that of an own cell changes
+ * @books: by user
+ * @late_at_most: bound for the lateness of events, in ns; 0: none
+ * @stops: STOP comes amid the armings
+ * @stopped: STOP has come
+ * @finish: readers are to end
+ * @read: events read
+ * @unprocessed: those of them that are
+ * @latest: the largest lateness, in ns
+ */
+struct trial {
+	int			fd;
+	clockid_t		clock;
+	struct twheel_cell	*cells;
+	__u64			ids[CELLS];
+	struct book		*books;
+	__u64			late_at_most;
+	bool			stops;
+	int			stopped;
+	int			finish;
+	__u64			read;
+	__u64			unprocessed;
+	__u64			latest;
+};
+
+static struct trial trial;
+
+/**
+ * struct user - one who arms
+ * @thread: the thread
+ * @nr: number
+ * @book: account
+ * @seed: of random numbers
+ * @mine: by cell: the last deadline that this user has armed it for
+ */
+struct user {
+	pthread_t	thread;
+	unsigned int	nr;
+	struct book	*book;
+	__u64		seed;
+	__u64		mine[CELLS];
+};
+
+static struct user users[USERS];
+
+/* The account */
+
+static bool is_own(__u32 cell)
+{
+	return cell < USERS * OWN;
+}
+
+/* An entry that can be used: one whose arming has ended, or must have. */
+static struct entry *find_entry(struct book *book)
+{
+	__u64 now = now_ns();
+
+	for (__u32 tries = 0; ; tries++) {
+		struct entry *entry = &book->entries[book->next++ % ENTRIES];
+
+		if (!PEEK(entry->open))
+			return entry;
+		if (entry->since + patience_ns() < now) {
+			book->overwritten++;
+			return entry;
+		}
+		CHECK(tries < ENTRIES);
+	}
+}
+
+/* The deadline of a new arming, about @delay from now. */
+static __u64 enter_arming(struct user *user, __u32 cell, __s64 delay)
+{
+	struct entry *entry = find_entry(user->book);
+	__u64 when = clock_ns(trial.clock) + delay;
+
+	when = when >> NAME_BITS << NAME_BITS | user->nr << ENTRY_BITS |
+	       (entry - user->book->entries);
+	entry->deadline = when;
+	entry->cell = cell;
+	entry->since = now_ns();
+	SET(entry->open, true);
+	user->book->armings++;
+	user->mine[cell] = when;
+	return when;
+}
+
+/* That arming has ended. */
+static void close_arming(__u32 cell, __u64 deadline)
+{
+	unsigned int nr = deadline >> ENTRY_BITS & 3;
+	struct entry *entry;
+
+	CHECK(nr < USERS);
+	entry = &trial.books[nr].entries[deadline % ENTRIES];
+	if (entry->deadline != deadline)
+		ktap_fail("cell %u: an arming for %llu has ended that is not in the book", cell,
+			  (unsigned long long)deadline);
+	CHECK_EQ(entry->cell, cell);
+	if (!__atomic_exchange_n(&entry->open, false, __ATOMIC_SEQ_CST))
+		ktap_fail("cell %u: the arming for %llu has ended twice", cell,
+			  (unsigned long long)deadline);
+}
+
+/* @user has ended an arming of @cell, by an exchange or call that did not name it. */
+static void close_nameless(struct user *user, __u32 cell, __u64 mine)
+{
+	if (is_own(cell))
+		close_arming(cell, mine);
+	else
+		user->book->nameless++;
+}
+
+/* An exchange has returned @old; @mine is what the user armed the cell for before. */
+static void enter_old(struct user *user, __u32 cell, __u64 old, __u64 mine)
+{
+	if (is_deadline(old)) {
+		CHECK(!is_own(cell) || old == mine);
+		close_arming(cell, old);
+	} else if (old == TWHEEL_CELL_FIRED) {
+		user->book->withdrawn++;
+		close_nameless(user, cell, mine);
+	}
+}
+
+static void enter_event(const struct twheel_event *event)
+{
+	__u64 late = event->fired_ns - event->expires_ns;
+
+	CHECK(event->cookie < CELLS);
+	CHECK_EQ(event->reserved, 0);
+	if (event->flags & TWHEEL_EV_UNPROCESSED) {
+		CHECK_EQ(event->count, 0);
+		__atomic_add_fetch(&trial.unprocessed, 1, __ATOMIC_RELAXED);
+	} else {
+		CHECK_EQ(event->count, 1);
+		CHECK(event->fired_ns >= event->expires_ns);
+		CHECK(!trial.late_at_most || late <= trial.late_at_most);
+		if (trial.late_at_most && late > PEEK(trial.latest))
+			SET(trial.latest, late);
+	}
+	CHECK(trial.stops || !(event->flags & TWHEEL_EV_LAST));
+	close_arming(event->cookie, event->expires_ns);
+}
+
+/* Users */
+
+/* Most are soon due, some are past, some are far away. */
+static __s64 random_delay(struct user *user)
+{
+	__u64 what = random_below(&user->seed, 100);
+
+	if (what < 60)
+		return random_below(&user->seed, 4 * MS);
+	if (what < 70)
+		return -(__s64)random_below(&user->seed, 3 * MS);
+	if (what < 95)
+		return random_below(&user->seed, 30 * MS);
+	return random_below(&user->seed, HOUR);
+}
+
+static void do_arm(struct user *user, __u32 cell)
+{
+	__u64 id = trial.ids[cell], mine = user->mine[cell];
+	__u64 when = enter_arming(user, cell, random_delay(user));
+	int ret;
+
+	enter_old(user, cell, exchange(trial.cells, id, when), mine);
+	if (look_of(trial.cells, id) <= when)
+		return;
+	ret = kick(trial.fd, id);
+	CHECK(!ret || (trial.stops && ret == -ESHUTDOWN));
+	if (ret && replace(trial.cells, id, when, TWHEEL_CELL_IDLE)) {
+		close_arming(cell, when);
+		user->book->refused++;
+	}
+}
+
+static void do_cancel(struct user *user, __u32 cell)
+{
+	__u64 mine = user->mine[cell];
+
+	enter_old(user, cell, exchange(trial.cells, trial.ids[cell], TWHEEL_CELL_IDLE), mine);
+}
+
+static void do_cancel_mine(struct user *user, __u32 cell)
+{
+	__u64 mine = user->mine[cell];
+
+	if (mine && replace(trial.cells, trial.ids[cell], mine, TWHEEL_CELL_IDLE))
+		close_arming(cell, mine);
+}
+
+/* A call has answered with an outcome for the arming before. */
+static void enter_outcome(struct user *user, __u32 cell, int outcome, __u64 mine)
+{
+	if (outcome == TWHEEL_IDLE)
+		return;
+	CHECK(outcome == 0 || outcome == TWHEEL_WITHDRAWN);
+	user->book->withdrawn_by_call += outcome == TWHEEL_WITHDRAWN;
+	close_nameless(user, cell, mine);
+}
+
+static void do_mod(struct user *user, __u32 cell, bool to_idle)
+{
+	__u64 mine = user->mine[cell], when = TWHEEL_CELL_IDLE;
+	int ret;
+
+	if (!to_idle)
+		when = enter_arming(user, cell, random_delay(user));
+	ret = mod_cell(trial.fd, trial.ids[cell], when, cell);
+	if (ret < 0) {
+		CHECK(trial.stops && ret == -ESHUTDOWN);
+		if (to_idle)
+			return;
+		close_arming(cell, when);
+		user->book->refused++;
+		/* An exchange of another user may still return what was armed before. */
+		user->mine[cell] = mine;
+		return;
+	}
+	enter_outcome(user, cell, ret, mine);
+}
+
+/* The cell ends, and there is another one with its number, which is no other user's. */
+static void do_replace(struct user *user, __u32 cell)
+{
+	__u64 id = trial.ids[cell];
+
+	if (!is_own(cell) || trial.stops)
+		return;
+	enter_outcome(user, cell, cancel(trial.fd, id), user->mine[cell]);
+	CHECK_EQ(kick(trial.fd, id), -ENOENT);
+	trial.ids[cell] = idle_cell(trial.fd, cell);
+	user->mine[cell] = 0;
+}
+
+static void do_look(__u32 cell)
+{
+	__u64 id = trial.ids[cell];
+	struct twheel_op op = op_get(id);
+	int ret = kick(trial.fd, id);
+
+	CHECK(!ret || (trial.stops && ret == -ESHUTDOWN));
+	ret = operate(trial.fd, TWHEEL_IOC_GET, &op);
+	CHECK(!ret || (trial.stops && ret == -ENOENT));
+	CHECK(ret || op.cookie == cell);
+}
+
+static __u32 random_cell(struct user *user)
+{
+	if (random_below(&user->seed, 5))
+		return user->nr * OWN + random_below(&user->seed, OWN);
+	return USERS * OWN + random_below(&user->seed, SHARED);
+}
+
+static void use_once(struct user *user)
+{
+	__u32 cell = random_cell(user);
+	__u64 what = random_below(&user->seed, 100);
+
+	if (what < 55)
+		do_arm(user, cell);
+	else if (what < 77)
+		do_cancel(user, cell);
+	else if (what < 87)
+		do_cancel_mine(user, cell);
+	else if (what < 93)
+		do_mod(user, cell, false);
+	else if (what < 95)
+		do_mod(user, cell, true);
+	else if (what < 97)
+		do_replace(user, cell);
+	else
+		do_look(cell);
+}
+
+static void *use(void *arg)
+{
+	struct user *user = arg;
+
+	while (user->book->armings < armings / USERS) {
+		use_once(user);
+		/* Let cells fire that would be moved otherwise. */
+		if (!random_below(&user->seed, 2000))
+			sleep_ns(random_below(&user->seed, 3 * MS));
+	}
+	/* STOP has to come before a user ends, and all of them see it. */
+	while (trial.stops && !PEEK(trial.stopped))
+		use_once(user);
+	for (int i = 0; trial.stops && i < 5000; i++)
+		use_once(user);
+	return NULL;
+}
+
+/* Readers */
+
+static void *read_all(void *arg)
+{
+	struct pollfd pollfd = { .fd = trial.fd, .events = POLLIN };
+	struct twheel_event events[50];
+	size_t room = (uintptr_t)arg ? ARRAY_SIZE(events) : 3;
+
+	while (!PEEK(trial.finish)) {
+		ssize_t size;
+
+		CHECK(poll(&pollfd, 1, 10) >= 0);
+		size = read(trial.fd, events, room * sizeof(events[0]));
+		CHECK(size >= 0 || errno == EAGAIN);
+		CHECK(size || trial.stops);
+		if (size <= 0)
+			continue;
+		for (size_t i = 0; i < size / sizeof(events[0]); i++)
+			enter_event(&events[i]);
+		__atomic_add_fetch(&trial.read, size / sizeof(events[0]), __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* Trials */
+
+static void begin(const struct twheel_setup *setup)
+{
+	size_t size = USERS * sizeof(struct book);
+
+	trial.fd = device_open_setup(O_RDWR | O_NONBLOCK, *setup);
+	trial.clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;
+	trial.cells = map_cells(trial.fd, 2 * CELLS);
+	trial.books = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(trial.books != MAP_FAILED);
+	for (__u32 i = 0; i < CELLS; i++)
+		trial.ids[i] = idle_cell(trial.fd, i);
+	for (unsigned int i = 0; i < USERS; i++) {
+		users[i].nr = i;
+		users[i].book = &trial.books[i];
+		users[i].seed = now_ns() + i;
+	}
+}
+
+/* What is far away is cancelled, the rest fires. */
+static void settle_cell(__u32 cell)
+{
+	__u64 deadline = now_ns() + patience_ns();
+
+	for (;;) {
+		__u64 word = word_of(trial.cells, trial.ids[cell]);
+
+		if (is_idle(word))
+			return;
+		if (is_deadline(word) && word > clock_ns(trial.clock) + 40 * MS &&
+		    replace(trial.cells, trial.ids[cell], word, TWHEEL_CELL_IDLE))
+			close_arming(cell, word);
+		if (now_ns() > deadline)
+			ktap_fail("cell %u: %llx is still there, look %llx", cell,
+				  (unsigned long long)word,
+				  (unsigned long long)look_of(trial.cells, trial.ids[cell]));
+		sched_yield();
+	}
+}
+
+static void settle(void)
+{
+	__u64 deadline = now_ns() + patience_ns();
+
+	for (__u32 i = 0; !trial.stops && i < CELLS; i++)
+		settle_cell(i);
+	while (info(trial.fd).ready) {
+		CHECK(now_ns() < deadline);
+		sleep_ns(MS);
+	}
+}
+
+struct sums {
+	__u64 armings, left, nameless, withdrawn, withdrawn_by_call, refused;
+};
+
+static struct sums add_up(void)
+{
+	struct sums sums = { 0 };
+
+	for (int i = 0; i < USERS; i++) {
+		const struct book *book = &trial.books[i];
+
+		sums.armings += book->armings;
+		sums.nameless += book->nameless;
+		sums.withdrawn += book->withdrawn;
+		sums.withdrawn_by_call += book->withdrawn_by_call;
+		sums.refused += book->refused;
+		sums.left += book->overwritten;
+		for (__u32 n = 0; n < ENTRIES; n++)
+			sums.left += book->entries[n].open;
+	}
+	return sums;
+}
+
+static void check_sums(void)
+{
+	struct sums sums = add_up();
+	struct twheel_stats s;
+
+	CHECK_EQ(device_ioctl(trial.fd, TWHEEL_IOC_STATS, &s), 0);
+	ktap_note("%llu armings: %llu read, %llu withdrawn, %llu refused",
+		  (unsigned long long)sums.armings, (unsigned long long)trial.read,
+		  (unsigned long long)(sums.withdrawn + sums.withdrawn_by_call),
+		  (unsigned long long)sums.refused);
+	ktap_note("%llu looks, %llu kicks, latest after %llu us", (unsigned long long)s.looks,
+		  (unsigned long long)s.kicks,
+		  (unsigned long long)trial.latest / NSEC_PER_USEC);
+	CHECK_EQ(sums.left, sums.nameless);
+	CHECK_EQ(s.read, trial.read);
+	CHECK_EQ(s.ready, 0);
+	CHECK_EQ(s.live, trial.stops ? 0 : CELLS);
+	CHECK_EQ(s.armed, s.cancelled + s.withdrawn + s.ended + s.live);
+	CHECK_EQ(s.dropped, sums.withdrawn);
+	CHECK_EQ(s.unprocessed, trial.stops ? s.unprocessed : 0);
+	CHECK_EQ(s.fired + s.unprocessed, s.read + s.dropped + sums.withdrawn_by_call);
+}
+
+static void join_users(void)
+{
+	for (int i = 0; i < USERS; i++)
+		pthread_join(users[i].thread, NULL);
+}
+
+/* @disturb is called while the users are at work. */
+static void run(const struct twheel_setup *setup, void (*disturb)(void))
+{
+	pthread_t readers[READERS];
+
+	begin(setup);
+	for (uintptr_t i = 0; i < READERS; i++)
+		CHECK(!pthread_create(&readers[i], NULL, read_all, (void *)i));
+	for (int i = 0; i < USERS; i++)
+		CHECK(!pthread_create(&users[i].thread, NULL, use, &users[i]));
+	disturb();
+	join_users();
+	settle();
+	SET(trial.finish, 1);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(readers[i], NULL);
+	check_sums();
+}
+
+static bool are_at_work(void)
+{
+	__u64 done = 0;
+
+	for (int i = 0; i < USERS; i++)
+		done += PEEK(trial.books[i].armings) >= armings / USERS;
+	return done < USERS;
+}
+
+static void leave_alone(void)
+{
+}
+
+static void every_arming_ends_once(void)
+{
+	const struct twheel_setup setup = { 0 };
+
+	trial.late_at_most = patience_ns() / 4;
+	run(&setup, leave_alone);
+}
+
+static void every_arming_ends_once_with_short_ticks(void)
+{
+	const struct twheel_setup setup = { .tick_ns = 100 * NSEC_PER_USEC };
+
+	trial.late_at_most = patience_ns() / 4;
+	run(&setup, leave_alone);
+}
+
+static void every_arming_ends_once_with_slack(void)
+{
+	const struct twheel_setup setup = { .slack_us = 2000 };
+
+	trial.late_at_most = patience_ns() / 4;
+	run(&setup, leave_alone);
+}
+
+static void step_clock(void)
+{
+	__u64 seed = now_ns();
+
+	while (are_at_work()) {
+		set_realtime((__s64)random_below(&seed, 40 * MS) - 20 * (__s64)MS);
+		sleep_ns(random_below(&seed, 5 * MS));
+	}
+	set_realtime(0);
+}
+
+/* Nothing is early; how late it is depends on the steps. */
+static void every_arming_ends_once_amid_clock_steps(void)
+{
+	const struct twheel_setup setup = setup_clock(CLOCK_REALTIME);
+
+	note_realtime();
+	run(&setup, step_clock);
+}
+
+static void stop_amid_armings(void)
+{
+	while (are_at_work())
+		sleep_ns(MS);
+	CHECK_EQ(stop(trial.fd), 0);
+	SET(trial.stopped, 1);
+}
+
+static void every_arming_ends_once_through_stop(void)
+{
+	const struct twheel_setup setup = { 0 };
+
+	trial.stops = true;
+	trial.late_at_most = patience_ns() / 4;
+	run(&setup, stop_amid_armings);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(every_arming_ends_once),
+	TEST(every_arming_ends_once_with_short_ticks),
+	TEST(every_arming_ends_once_with_slack),
+	TEST(every_arming_ends_once_amid_clock_steps),
+	TEST(every_arming_ends_once_through_stop),
+};
+
+int main(int argc, char **argv)
+{
+	char *end = "";
+
+	if (argc > 1 && argv[1][0] >= '0' && argv[1][0] <= '9') {
+		armings = strtoull(argv[1], &end, 10);
+		argc--;
+		argv++;
+	}
+	if (*end || armings < USERS) {
+		fprintf(stderr, "not a number of armings: %s\n", argv[0]);
+		return 2;
+	}
+	if (sizeof(long) < 8 && armings == DEFAULT_ARMINGS)
+		armings /= 4;
+	/* A long run is no hang. */
+	if (armings > DEFAULT_ARMINGS)
+		setenv("KTAP_HANG_S", "86400", 0);
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
