@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -560,6 +561,26 @@ static void run_list(const struct step *step)
 	EXPECT(found == f->live, "LIST: %u found, not %u", found, f->live);
 }
 
+static void check_fdinfo(struct descriptor *d)
+{
+	struct during when = { .begin = now_of(d) };
+	unsigned int cells = 0, armed = 0;
+	char name[40], line[80];
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", d->fd);
+	file = fopen(name, "re");
+	EXPECT(file, "fdinfo: error %d", errno);
+	while (fgets(line, sizeof(line), file)) {
+		sscanf(line, "cells: %u", &cells);
+		sscanf(line, "armed_cells: %u", &armed);
+	}
+	fclose(file);
+	when.end = now_of(d);
+	tell("fdinfo: %u cells, %u armed", cells, armed);
+	model_fdinfo(&d->context->file, cells, armed, when);
+}
+
 static void run_info(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
@@ -577,6 +598,8 @@ static void run_info(const struct step *step)
 	tell("INFO: %d, %u live, %u ready", ret, info.live, info.ready);
 	EXPECT(!ret, "INFO: error %d", -ret);
 	model_info(&d->context->file, &info, when);
+	if (step->flags % 4 == 3 && !disagreed())
+		check_fdinfo(d);
 }
 
 static void run_stats(const struct step *step)
@@ -691,15 +714,15 @@ static void check_no_event(struct file *f, const struct reading *r, ssize_t ret,
 {
 	switch (ret) {
 	case 0:
-		model_no_event(f, 1);
+		model_no_event(f, 1, 0);
 		break;
 	case -EAGAIN:
 		EXPECT(nonblock, "read: error EAGAIN of a blocking file");
-		model_no_event(f, 0);
+		model_no_event(f, 0, 0);
 		break;
 	case -EINTR:
 		EXPECT(interrupted, "read: error EINTR, but there was no signal");
-		model_no_event(f, 0);
+		model_no_event(f, 0, 1);
 		break;
 	case -EFAULT:
 		EXPECT(r->usable < sizeof(struct twheel_event),
@@ -714,20 +737,61 @@ static void check_no_event(struct file *f, const struct reading *r, ssize_t ret,
 	}
 }
 
-static void check_events(struct file *f, const struct reading *r, ssize_t ret, struct during when)
+static void check_events(struct file *f, const struct reading *r, ssize_t ret, int interrupted,
+			 struct during when)
 {
 	struct twheel_event event;
 	uint32_t nr = ret / sizeof(event), room = r->usable / sizeof(event);
+	uint32_t least = f->unread > f->stale ? f->unread - f->stale : 0;
 
 	EXPECT(ret % sizeof(event) == 0, "read: %zd bytes", ret);
 	EXPECT(nr <= room, "read: %u events where there is room for %u", nr, room);
-	EXPECT(nr >= (f->unread < room ? f->unread : room), "read: %u events of %u", nr, f->unread);
+	EXPECT(nr >= (least < room ? least : room), "read: %u events of %u", nr, least);
 	for (uint32_t i = 0; i < nr && !disagreed(); i++) {
 		memcpy(&event, r->buffer + i * sizeof(event), sizeof(event));
 		tell("event of %#llx, cookie %#llx, expires %llu, fired %llu, count %llu, %#x",
 		     event.id, event.cookie, event.expires_ns, event.fired_ns, event.count,
 		     event.flags);
 		model_event(f, &event, when);
+	}
+	if (nr < room && !interrupted && !disagreed())
+		model_drained(f);
+}
+
+/*
+ * A read() that has not met all events may have met this one, which was withdrawn. To
+ * settle that, and not to guess from then on: a KICK counts it if the read() has not, and
+ * after STOP what was met is dead.
+ */
+static void settle(struct descriptor *d, struct timeout *t)
+{
+	struct twheel_op op = { .opcode = TWHEEL_OP_KICK, .id = t->id };
+	struct file *f = &d->context->file;
+	struct during when;
+	int ret;
+
+	if (f->stopped) {
+		op.opcode = TWHEEL_OP_GET;
+		ret = call(d, TWHEEL_IOC_GET, &op, &when);
+		if (ret == -ENOENT)
+			model_dropped(f, t);
+		return;
+	}
+	ret = call(d, TWHEEL_IOC_KICK, &op, &when);
+	tell("KICK of %#llx: %d", (unsigned long long)t->id, ret);
+	EXPECT(!ret, "KICK: error %d", -ret);
+	cell_kicked(f, t, when);
+}
+
+static void settle_all(struct descriptor *d)
+{
+	struct file *f = &d->context->file;
+
+	for (uint32_t i = f->live; i-- && f->stale && !disagreed();) {
+		struct timeout *t = model_pick(f, i);
+
+		if (t->flags & TWHEEL_F_CELL && t->cell.where == STALE)
+			settle(d, t);
 	}
 }
 
@@ -753,9 +817,11 @@ static void run_read(const struct step *step)
 	else if (r.size < sizeof(struct twheel_event))
 		EXPECT(ret == -EINVAL, "read of %zu bytes: %zd", r.size, ret);
 	else if (ret > 0)
-		check_events(f, &r, ret, when);
+		check_events(f, &r, ret, interrupted, when);
 	else
 		check_no_event(f, &r, ret, nonblock, interrupted, when);
+	if (f->stale && may_read(d) && r.size >= sizeof(struct twheel_event) && !disagreed())
+		settle_all(d);
 }
 
 static void run_poll(const struct step *step)
@@ -802,7 +868,7 @@ static void run_drain(const struct step *step)
 	}
 }
 
-/* Mapping */
+/* Cells */
 
 static void run_map(const struct step *step)
 {
@@ -839,6 +905,210 @@ static void run_unmap(const struct step *step)
 		unmap(descriptor_of(step)->context);
 }
 
+/* Where a timeout would have its cell, or NULL. */
+static struct twheel_cell *cell_of(const struct context *c, uint64_t id)
+{
+	uint32_t index = id;
+
+	return c->cells && index < c->nr_cells ? &c->cells[index] : NULL;
+}
+
+static uint64_t load(const __u64 *member)
+{
+	return __atomic_load_n(member, __ATOMIC_SEQ_CST);
+}
+
+/* Arm, move, cancel, or worse. Returns the look. */
+static uint64_t exchange(struct context *c, struct timeout *t, uint64_t word)
+{
+	struct twheel_cell *cell = cell_of(c, t->id);
+	struct during when = { .begin = clock_ns(c->file.clock) };
+	uint64_t old = __atomic_exchange_n(&cell->word, word, __ATOMIC_SEQ_CST);
+	uint64_t look = load(&cell->look);
+
+	when.end = clock_ns(c->file.clock);
+	device_count(1);
+	tell("exchange %#llx: %llu for %llu, look %llu", (unsigned long long)t->id,
+	     (unsigned long long)word, (unsigned long long)old, (unsigned long long)look);
+	cell_exchanged(&c->file, t, old, word, when);
+	if (!disagreed())
+		cell_look(&c->file, t, look, when);
+	return look;
+}
+
+/* Cancels one arming, which may be another one than that of now. Returns whether it did. */
+static int compare_exchange(struct context *c, struct timeout *t, uint64_t deadline)
+{
+	struct twheel_cell *cell = cell_of(c, t->id);
+	struct during when = { .begin = clock_ns(c->file.clock) };
+	uint64_t old = deadline;
+	int done = __atomic_compare_exchange_n(&cell->word, &old, TWHEEL_CELL_IDLE, 0,
+					       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+
+	when.end = clock_ns(c->file.clock);
+	device_count(1);
+	tell("compare-exchange %#llx of %llu: %llu", (unsigned long long)t->id,
+	     (unsigned long long)deadline, (unsigned long long)old);
+	if (done)
+		cell_exchanged(&c->file, t, old, TWHEEL_CELL_IDLE, when);
+	else
+		cell_word(&c->file, t, old, when);
+	return done;
+}
+
+/* The word comes first: who finds FIRED finds that the kernel does not look any more. */
+static void observe(struct context *c, struct timeout *t)
+{
+	struct twheel_cell *cell = cell_of(c, t->id);
+	struct during when = { .begin = clock_ns(c->file.clock) };
+	uint64_t first = load(&cell->word), look = load(&cell->look), last = load(&cell->word);
+
+	when.end = clock_ns(c->file.clock);
+	tell("word of %#llx: %llu, look %llu, word %llu", (unsigned long long)t->id,
+	     (unsigned long long)first, (unsigned long long)look, (unsigned long long)last);
+	cell_word(&c->file, t, first, when);
+	if (!disagreed())
+		cell_look(&c->file, t, look, when);
+	if (!disagreed())
+		cell_word(&c->file, t, last, when);
+}
+
+static void kick(struct descriptor *d, struct timeout *t)
+{
+	struct twheel_op in = { .opcode = TWHEEL_OP_KICK, .id = t->id }, out = in;
+	struct during when;
+	int ret = call(d, TWHEEL_IOC_KICK, &out, &when);
+
+	tell("KICK of %#llx: %d", (unsigned long long)t->id, ret);
+	model_op(&d->context->file, &in, &out, ret, when);
+}
+
+/* As a program should: after a KICK that has failed, the arm has failed. */
+static void arm_cell(struct descriptor *d, struct timeout *t, uint64_t deadline)
+{
+	uint64_t look = exchange(d->context, t, deadline);
+
+	if (disagreed() || look <= deadline || deadline > NEVER)
+		return;
+	kick(d, t);
+	if (d->context->file.stopped && !disagreed())
+		compare_exchange(d->context, t, deadline);
+}
+
+/* Until what is certain to happen to the cell soon has happened, or we lose patience. */
+static void await_cell(struct descriptor *d, struct timeout *t)
+{
+	struct file *f = &d->context->file;
+	const struct cell *c = &t->cell;
+	uint64_t now = now_of(d), give_up = now + patience_ms * MS;
+	int is_due = c->where == QUEUED && c->word == DEADLINE && cell_due(f, t) <= now + SOON_NS;
+	int is_idle = c->where == QUEUED && c->word != DEADLINE && c->queue.end <= now + SOON_NS &&
+		      c->ahead.end <= SOON_NS && !c->forged && !t->slack_us;
+	const struct twheel_cell *cell = cell_of(d->context, t->id);
+
+	while ((is_due && load(&cell->word) != TWHEEL_CELL_FIRED) ||
+	       (is_idle && load(&cell->look) != NO_LOOK)) {
+		EXPECT(now_of(d) < give_up, is_due ? "a cell that is due does not fire" :
+						     "an idle cell is looked at for ever");
+		sleep_us(100);
+	}
+	if (is_idle)
+		EXPECT(load(&cell->look) == NO_LOOK, "an idle cell is looked at again");
+}
+
+/* There is none at this index any more: the kernel leaves alone what users write there. */
+static void misuse_dead_cell(struct context *c, const struct step *step)
+{
+	uint64_t id = c->file.dead[step->target % MAX_DEAD];
+	struct timeout *t = &c->file.timeouts[(uint32_t)id];
+	struct twheel_cell *cell = cell_of(c, id);
+
+	if (!id || !cell || t->alive)
+		return;
+	__atomic_store_n(&cell->word, moment_of(step->when, c->file.tick, clock_ns(c->file.clock)),
+			 __ATOMIC_SEQ_CST);
+	if (step->span % 4)
+		return;
+	__atomic_store_n(&cell->look, step->when, __ATOMIC_SEQ_CST);
+	cell_forged(t, step->when);
+}
+
+static void forge_look(struct context *c, struct timeout *t, uint64_t look)
+{
+	__atomic_store_n(&cell_of(c, t->id)->look, look, __ATOMIC_SEQ_CST);
+	tell("look of %#llx: %llu", (unsigned long long)t->id, (unsigned long long)look);
+	cell_forged(t, look);
+}
+
+static void run_cell(const struct step *step)
+{
+	const struct step mapping = { .kind = MAP, .fd = step->fd };
+	struct descriptor *d = descriptor_of(step);
+	struct context *c = d->context;
+	struct timeout *t = model_pick_cell(&c->file, step->target);
+	uint64_t moment = moment_of(step->when, c->file.tick, now_of(d));
+
+	if (!c->cells && t && c->mode == O_RDWR)
+		run_map(&mapping);
+	if (!t || !cell_of(c, t->id) || disagreed())
+		return;
+	switch (step->flags % 16) {
+	case 5:
+		exchange(c, t, moment);
+		break;
+	case 6:
+		exchange(c, t, moment);
+		if (!disagreed())
+			kick(d, t);
+		break;
+	case 7:
+	case 8:
+		exchange(c, t, TWHEEL_CELL_IDLE);
+		break;
+	case 9:
+		compare_exchange(c, t, step->span % 4 ? t->high : moment % NEVER);
+		break;
+	case 10:
+	case 11:
+		await_cell(d, t);
+		break;
+	case 12:
+		observe(c, t);
+		break;
+	case 13:
+		exchange(c, t, odd_word_of(step->span));
+		break;
+	case 14:
+		forge_look(c, t, step->span % 2 ? moment : NO_LOOK);
+		break;
+	case 15:
+		misuse_dead_cell(c, step);
+		break;
+	default:
+		arm_cell(d, t, moment);
+		break;
+	}
+}
+
+/* After each step, of a cell, and of those that have died. */
+static void check_cells(const struct step *step)
+{
+	struct context *c = descriptor_of(step)->context;
+	struct timeout *t;
+
+	if (!c || !c->cells || disagreed())
+		return;
+	t = model_pick_cell(&c->file, step->when);
+	if (t && cell_of(c, t->id))
+		observe(c, t);
+	for (int i = 0; i < MAX_DEAD && !disagreed(); i++) {
+		uint64_t id = c->file.dead[i];
+
+		if (id && cell_of(c, id))
+			model_dead_look(&c->file, id, load(&cell_of(c, id)->look));
+	}
+}
+
 /* Programs */
 
 static void run_step(const struct step *step)
@@ -850,7 +1120,7 @@ static void run_step(const struct step *step)
 		[CANCEL_ALL] = run_cancel_all, [STOP] = run_stop, [LIST] = run_list,
 		[INFO] = run_info, [STATS] = run_stats, [TRIM] = run_trim, [UNKNOWN] = run_unknown,
 		[READ] = run_read, [POLL] = run_poll, [EPOLL] = run_epoll, [MAP] = run_map,
-		[UNMAP] = run_unmap, [DRAIN] = run_drain,
+		[UNMAP] = run_unmap, [CELL] = run_cell, [DRAIN] = run_drain,
 	};
 	enum kind kind = kind_of(step);
 
@@ -858,6 +1128,7 @@ static void run_step(const struct step *step)
 		sleep_us(20U << step->when % 8);
 	else if (run[kind] && (descriptor_of(step)->context || kind == OPEN || kind == DUP))
 		run[kind](step);
+	check_cells(step);
 }
 
 static unsigned int run_fork(const struct program *program, unsigned int pos);
@@ -866,11 +1137,15 @@ static unsigned int run_fork(const struct program *program, unsigned int pos);
 static unsigned int run_at(const struct program *program, unsigned int pos)
 {
 	const struct step *step = &program->steps[pos];
+	unsigned int nr;
 
 	if (kind_of(step) == FORK && !in_child)
 		return 1 + run_fork(program, pos);
-	if (kind_of(step) == SUBMIT && descriptor_of(step)->context)
-		return 1 + run_submit(program, pos);
+	if (kind_of(step) == SUBMIT && descriptor_of(step)->context) {
+		nr = run_submit(program, pos);
+		check_cells(step);
+		return 1 + nr;
+	}
 	run_step(step);
 	return 1;
 }

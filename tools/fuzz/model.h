@@ -27,17 +27,14 @@
 #include <stdint.h>
 #include <linux/twheel.h>
 
+#include "cells.h"
+
 #define NEVER		0x7fffffffffffffffULL
 #define MAX_INDEX	8192
 #define MAX_DEAD	8
 
 /* Errors, as a set. */
 #define ERRNO(e)	(1ULL << ((e) & 63))
-
-/* When a call was made: after @begin and before @end. */
-struct during {
-	uint64_t begin, end;
-};
 
 /**
  * struct timeout - what is known of one
@@ -46,28 +43,27 @@ struct during {
  * @place: where it is in @alive of the file
  * @seen_ready: its event has been seen, and can only be read or withdrawn
  * @shaky: the order of its event is not known: see model_order()
- * @late: the word was stored when it may have been looked at already
- * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_TOUCH
+ * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
  * @repeat: as GET tells it
  * @slack_us: in effect
  * @cookie: as it was armed
  * @interval: as it was armed
- * @low: the deadline is not before that, without the word
+ * @low: the deadline is not before that; of a cell, if the word is one
  * @high: nor after that
- * @word: what the touch word says, with TWHEEL_F_TOUCH and @low, @high as it was armed
- * @word_known: it has been stored by us
  * @armed: when it was armed last, not before that
  * @turn: the how manyeth arming of the file that was
+ * @cell: with TWHEEL_F_CELL
  */
 struct timeout {
 	uint64_t	id;
 	uint32_t	place;
-	uint8_t		alive, seen_ready, shaky, late, word_known;
+	uint8_t		alive, seen_ready, shaky;
 	uint32_t	flags, repeat, slack_us;
 	uint64_t	cookie, interval;
-	uint64_t	low, high, word;
+	uint64_t	low, high;
 	uint64_t	armed;
 	uint64_t	turn;
+	struct cell	cell;
 };
 
 /**
@@ -87,6 +83,8 @@ struct timeout {
  * @alive: ... and their indices
  * @seen: of those, how many are @seen_ready
  * @unread: at least so many events are there
+ * @stale: of those, how many were withdrawn through the word
+ * @cells: some have been cells
  * @dead: ids that have died
  * @nr_dead: how many have, ever
  * @turns: armings
@@ -96,6 +94,8 @@ struct timeout {
  * @ended: last events read
  * @read: events read
  * @unprocessed: of those, with that flag
+ * @kicks: KICKs of cells
+ * @dropped: events of cells that were withdrawn through the word, and are gone
  * @last: the event that was read last, ...
  * @last_turn: ... and @turn of its timeout, 0 if that says nothing
  * @timeouts: by index
@@ -105,11 +105,11 @@ struct file {
 	struct during	stop;
 	uint32_t	clock, slots, levels, max, slack_us;
 	uint64_t	tick;
-	uint32_t	nr, live, seen, unread;
+	uint32_t	nr, live, seen, unread, stale, cells;
 	uint64_t	dead[MAX_DEAD];
 	uint32_t	nr_dead;
 	uint64_t	turns, cookies;
-	uint64_t	armed, moved, gone, ended, read, unprocessed;
+	uint64_t	armed, moved, gone, ended, read, unprocessed, kicks, dropped;
 	struct twheel_event last;
 	uint64_t	last_turn;
 	uint32_t	alive[MAX_INDEX];
@@ -141,10 +141,27 @@ void model_list_entry(struct file *f, const struct twheel_list_entry *entry,
 
 /* An event has been read. */
 void model_event(struct file *f, const struct twheel_event *event, struct during when);
+/* A read() has met all events that were there before it. */
+void model_drained(struct file *f);
+/* A read() has met the withdrawn event of a cell after STOP. */
+void model_dropped(struct file *f, struct timeout *t);
 /* A read() has found no event, or that there will be none. */
-void model_no_event(struct file *f, int is_end);
+void model_no_event(struct file *f, int is_end, int interrupted);
 /* poll() has said so. */
 void model_poll(struct file *f, short revents, struct during when);
+
+/* The n-th living cell from there on, or NULL. */
+struct timeout *model_pick_cell(struct file *f, unsigned int n);
+/* An event is known to be there, or is not any more. */
+void model_ready(struct file *f, struct timeout *t);
+void model_unready(struct file *f, struct timeout *t);
+/* The look of a cell that may be dead has been read. */
+void model_dead_look(struct file *f, uint64_t id, uint64_t look);
+/* How many cells live, and how many of them are armed, as fdinfo has it. */
+void model_fdinfo(struct file *f, uint32_t cells, uint32_t armed, struct during when);
+
+uint64_t model_tick(const struct file *f, uint64_t ns);
+uint64_t model_sum(uint64_t ns, uint64_t more);
 
 /* Most timeouts that can have an event unread by then. */
 uint32_t model_may_be_ready(struct file *f, uint64_t now);

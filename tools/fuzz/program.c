@@ -39,6 +39,7 @@ static const struct {
 	[EPOLL]		= { "epoll", 6 },
 	[MAP]		= { "map", 8 },
 	[UNMAP]		= { "unmap", 2 },
+	[CELL]		= { "cell", 60 },
 	[WAIT]		= { "wait", 10 },
 	[DRAIN]		= { "drain", 2 },
 	[FORK]		= { "fork", 1 },

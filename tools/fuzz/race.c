@@ -65,6 +65,7 @@ static struct twheel_op op_for(unsigned int thread, const struct step *step)
 	struct twheel_op op;
 
 	plain.odd = 0;
+	plain.who = 0;
 	op = op_of(&plain, &shared.file, now());
 	if (op.opcode != TWHEEL_OP_ARM)
 		op.id = ledger_pick(thread, op.opcode == TWHEEL_OP_MOD ? n | 64 : n);

@@ -61,7 +61,7 @@ static uint64_t cookie_of(uint8_t code, struct file *f)
 }
 
 static void fill_times(struct twheel_op *op, const struct step *step, struct file *f,
-		       uint64_t now)
+		       int is_cell, uint64_t now)
 {
 	static const uint32_t repeats[] = { 0, 1, 2, 5 };
 
@@ -75,9 +75,14 @@ static void fill_times(struct twheel_op *op, const struct step *step, struct fil
 		op->slack_us = 1 + step->span * 20;
 	else
 		op->flags |= step->flags & 0x40 ? TWHEEL_F_EXACT : 0;
-	if (!(step->flags & 8)) {
+	if (is_cell) {
+		op->flags |= TWHEEL_F_CELL;
+		if ((step->span ^ step->when) % 4 == 1)
+			op->expires_ns = TWHEEL_CELL_IDLE;
 		return;
 	}
+	if (!(step->flags & 8))
+		return;
 	op->interval_ns = span_of(step->span, f->tick);
 	if (op->interval_ns) {
 		op->flags |= step->flags & TWHEEL_F_FIXED_DELAY;
@@ -129,7 +134,7 @@ static void spoil(struct twheel_op *op, uint8_t odd)
 		op->flags ^= TWHEEL_F_FIXED_DELAY;
 		break;
 	case 15:
-		op->flags ^= TWHEEL_F_ABS;
+		op->flags ^= TWHEEL_F_CELL | (odd / 16 % 2 ? TWHEEL_F_ABS : 0);
 		break;
 	}
 }
@@ -137,17 +142,19 @@ static void spoil(struct twheel_op *op, uint8_t odd)
 struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
 {
 	struct twheel_op op = { .result = 0x5a5a5a5a };
+	const struct timeout *t;
 
 	switch (kind_of(step)) {
 	case ARM:
 		op.opcode = TWHEEL_OP_ARM;
 		op.id = 0x123456789;
-		fill_times(&op, step, f, now);
+		fill_times(&op, step, f, step->who % 3 == 1 && !(step->flags & 8), now);
 		break;
 	case MOD:
 		op.opcode = TWHEEL_OP_MOD;
 		op.id = id_of(step->target, f);
-		fill_times(&op, step, f, now);
+		t = model_find(f, op.id);
+		fill_times(&op, step, f, t && t->flags & TWHEEL_F_CELL, now);
 		break;
 	case CANCEL:
 		op.opcode = TWHEEL_OP_CANCEL;
@@ -165,6 +172,16 @@ struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
 	}
 	spoil(&op, step->odd / 8);
 	return op;
+}
+
+uint64_t odd_word_of(uint8_t code)
+{
+	static const uint64_t words[] = {
+		TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE - 2, TWHEEL_CELL_IDLE - 3, NEVER + 1,
+		TWHEEL_CELL_FIRED, 0xffffffff00000000, TWHEEL_CELL_IDLE, NEVER + 2,
+	};
+
+	return words[code % ARRAY_SIZE(words)];
 }
 
 struct twheel_setup setup_of(const struct step *step)

@@ -21,6 +21,9 @@ uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now);
 /* The operation of a step of kind ARM, MOD, CANCEL, GET or KICK. */
 struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now);
 
+/* A word that users do not write: idle, or FIRED. */
+uint64_t odd_word_of(uint8_t code);
+
 struct twheel_setup setup_of(const struct step *step);
 
 #endif /* TWHEEL_FUZZ_VALUES_H */

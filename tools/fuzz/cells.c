@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "cells.h"
+#include "model.h"
+#include "report.h"
+
+#define ULL(value)	((unsigned long long)(value))
+
+#define MAX_AHEAD	60000000000ULL
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t left(uint64_t deadline, uint64_t now)
+{
+	return deadline > now ? earlier(deadline - now, MAX_AHEAD) : 0;
+}
+
+/* Time */
+
+/* Can the kernel have begun to look? */
+static int may_have_looked(const struct file *f, const struct timeout *t, uint64_t now)
+{
+	return t->cell.where & QUEUED && now >= model_tick(f, t->cell.queue.begin);
+}
+
+void cell_advance(const struct file *f, struct timeout *t, uint64_t now)
+{
+	struct cell *c = &t->cell;
+
+	if (f->stopped || !may_have_looked(f, t, now))
+		return;
+	switch (c->word) {
+	case DEADLINE:
+		if (now >= t->low)
+			c->where |= READY;
+		c->queue.end = later(c->queue.end, t->high);
+		break;
+	case IDLE:
+		if (c->marked || now >= model_tick(f, model_sum(c->queue.begin, c->ahead.begin)))
+			c->where |= PARKED;
+		if (c->marked == SURELY)
+			break;
+		c->marked = MAYBE;
+		c->queue.end = later(c->queue.end, model_sum(now, c->ahead.end));
+		break;
+	default:
+		c->where |= PARKED;
+		break;
+	}
+}
+
+/* Words */
+
+static void set_word(struct timeout *t, uint64_t word, struct during when)
+{
+	struct cell *c = &t->cell;
+
+	c->marked = NO;
+	c->idle_look = 0;
+	c->odd = word;
+	c->word = word <= NEVER ? DEADLINE : word == TWHEEL_CELL_IDLE ? IDLE : ODD;
+	t->armed = when.begin;
+}
+
+/* The word can be no more than it was between two points in time: what does it tell? */
+static void narrow(struct file *f, struct timeout *t, uint64_t word)
+{
+	struct cell *c = &t->cell;
+
+	if (word <= NEVER) {
+		EXPECT(c->word == DEADLINE && c->where & ~READY && word >= t->low &&
+		       word <= t->high, "the word of %#llx is %llu", ULL(t->id), ULL(word));
+		t->low = word;
+		t->high = word;
+		c->where &= ~READY;
+	} else if (c->word == ODD) {
+		EXPECT(word == c->odd, "the word of %#llx is %#llx", ULL(t->id), ULL(word));
+	} else if (word == TWHEEL_CELL_FIRED) {
+		EXPECT(c->where & READY, "%#llx cannot have fired yet", ULL(t->id));
+		c->where = READY;
+		model_ready(f, t);
+	} else if (word == TWHEEL_CELL_IDLE) {
+		EXPECT(c->word == IDLE && c->marked != SURELY, "the word of %#llx is idle",
+		       ULL(t->id));
+		c->marked = NO;
+	} else {
+		EXPECT(c->word == IDLE && c->marked, "the word of %#llx is %#llx", ULL(t->id),
+		       ULL(word));
+		c->marked = SURELY;
+	}
+}
+
+void cell_word(struct file *f, struct timeout *t, uint64_t word, struct during when)
+{
+	cell_advance(f, t, when.end);
+	narrow(f, t, word);
+	cell_advance(f, t, when.end);
+}
+
+void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t new,
+		    struct during when)
+{
+	struct cell *c = &t->cell;
+
+	cell_advance(f, t, when.end);
+	narrow(f, t, old);
+	if (disagreed() || (c->where == READY && new == TWHEEL_CELL_FIRED))
+		return;
+	if (c->where == STALE && new == TWHEEL_CELL_FIRED) {
+		/* As if it had never been withdrawn. */
+		c->where = READY;
+		c->word = DEADLINE;
+		t->low = c->event.begin;
+		t->high = c->event.end;
+		t->armed = 0;
+		f->stale--;
+		return;
+	}
+	if (c->where == READY) {
+		c->where = STALE;
+		c->event = (struct during) { t->low, t->high };
+		f->stale++;
+	}
+	set_word(t, new, when);
+	if (c->word == DEADLINE) {
+		t->low = new;
+		t->high = new;
+		c->queue.begin = earlier(c->queue.begin, new);
+	}
+	if (c->word == IDLE && c->where == QUEUED && !may_have_looked(f, t, when.end) &&
+	    c->queue.begin == c->queue.end && !c->forged)
+		c->idle_look = c->queue.end;
+	cell_advance(f, t, when.end);
+}
+
+/*
+ * What the kernel promises. It may be about to promise something else: while it fires, or
+ * when the word changes under its hands, the look is ~0 for a moment.
+ */
+void cell_look(struct file *f, struct timeout *t, uint64_t look, struct during when)
+{
+	struct cell *c = &t->cell;
+
+	cell_advance(f, t, when.end);
+	if (c->forged && look == c->forgery)
+		return;
+	c->forged = 0;
+	if (look == NO_LOOK) {
+		EXPECT(c->where & ~QUEUED || may_have_looked(f, t, when.end),
+		       "%#llx is not looked at", ULL(t->id));
+		if (!may_have_looked(f, t, when.end))
+			c->where &= ~QUEUED;
+		return;
+	}
+	EXPECT(c->where & QUEUED, "%#llx is looked at at %llu, but it is not queued", ULL(t->id),
+	       ULL(look));
+	EXPECT(look >= c->queue.begin || c->word == DEADLINE,
+	       "%#llx is looked at at %llu, not from %llu", ULL(t->id), ULL(look),
+	       ULL(c->queue.begin));
+	EXPECT(look <= c->queue.end, "%#llx is looked at at %llu, not until %llu", ULL(t->id),
+	       ULL(look), ULL(c->queue.end));
+	if (c->idle_look && look != c->idle_look) {
+		EXPECT(c->marked, "%#llx was looked at before its time", ULL(t->id));
+		EXPECT(look >= model_sum(c->idle_look, c->ahead.begin),
+		       "%#llx was idle at %llu, and is looked at at %llu", ULL(t->id),
+		       ULL(c->idle_look), ULL(look));
+		c->marked = SURELY;
+	}
+	c->where = QUEUED;
+	c->queue.end = look;
+	c->queue.begin = c->word == DEADLINE ? earlier(look, t->low) : look;
+	cell_advance(f, t, when.end);
+}
+
+void cell_forged(struct timeout *t, uint64_t look)
+{
+	t->cell.forged = 1;
+	t->cell.forgery = look;
+	t->cell.idle_look = 0;
+}
+
+/* Calls */
+
+/* A call has published the deadline. */
+static void publish(struct timeout *t, struct during when)
+{
+	struct cell *c = &t->cell;
+
+	c->where = QUEUED;
+	c->queue = (struct during) { t->low, t->high };
+	c->ahead = (struct during) { left(t->low, when.end), left(t->high, when.begin) };
+	c->forged = 0;
+}
+
+static void park(struct timeout *t)
+{
+	t->cell.where = PARKED;
+	t->cell.ahead = (struct during) { 0, 0 };
+}
+
+void cell_armed(struct file *f, struct timeout *t, uint64_t expires_ns, struct during when)
+{
+	set_word(t, expires_ns, when);
+	t->cell.forged = 0;
+	park(t);
+	if (t->cell.word == DEADLINE)
+		publish(t, when);
+	cell_advance(f, t, when.end);
+}
+
+void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct during when)
+{
+	struct cell *c = &t->cell;
+	uint64_t begin = c->queue.begin;
+	int looking = may_have_looked(f, t, when.end);
+
+	if (c->where & (READY | STALE)) {
+		model_unready(f, t);
+		park(t);
+	}
+	set_word(t, expires_ns, when);
+	if (c->word == IDLE && c->where == QUEUED && !looking &&
+	    c->queue.begin == c->queue.end && !c->forged)
+		c->idle_look = c->queue.end;
+	if (c->word == DEADLINE) {
+		publish(t, when);
+		/* On its way to the sink, it is looked at at once. */
+		if (looking)
+			c->queue.begin = earlier(begin, t->low);
+	}
+	cell_advance(f, t, when.end);
+}
+
+/* It has been queued by then if it was not, and is queued for no later than its deadline. */
+void cell_kicked(struct file *f, struct timeout *t, struct during when)
+{
+	struct cell *c = &t->cell, before;
+
+	f->kicks++;
+	cell_advance(f, t, when.end);
+	if (c->where == STALE) {
+		f->dropped++;
+		model_unready(f, t);
+		park(t);
+	}
+	before = *c;
+	if (c->word != DEADLINE || c->where == READY)
+		return;
+	publish(t, when);
+	c->where |= before.where & READY;
+	if (before.where & QUEUED) {
+		c->forged = before.forged;
+		c->queue.begin = earlier(before.queue.begin, t->low);
+		c->ahead.begin = earlier(before.ahead.begin, c->ahead.begin);
+		c->ahead.end = later(before.ahead.end, c->ahead.end);
+	}
+	cell_advance(f, t, when.end);
+}
+
+int cell_stopped(const struct file *f, struct timeout *t, struct during when)
+{
+	struct cell *c = &t->cell;
+
+	cell_advance(f, t, when.end);
+	if (c->where == STALE)
+		return 1;
+	c->forged = 0;
+	c->where = READY;
+	return c->word == DEADLINE;
+}
+
+void cell_outcome(struct file *f, struct timeout *t, int result, struct during when)
+{
+	struct cell *c = &t->cell;
+
+	cell_advance(f, t, when.end);
+	switch (result) {
+	case 0:
+		EXPECT(cell_may_be_pending(t), "%#llx is pending", ULL(t->id));
+		c->where &= ~READY;
+		break;
+	case TWHEEL_WITHDRAWN:
+		EXPECT(c->where & READY, "%#llx cannot have fired yet", ULL(t->id));
+		c->where = READY;
+		model_ready(f, t);
+		break;
+	case TWHEEL_IDLE:
+		EXPECT(c->word != DEADLINE, "%#llx is idle", ULL(t->id));
+		break;
+	default:
+		disagree("the outcome is %d", result);
+		break;
+	}
+}
+
+void cell_read(struct timeout *t)
+{
+	set_word(t, TWHEEL_CELL_IDLE, (struct during) { t->armed, t->armed });
+	park(t);
+}
+
+void cell_dropped(struct timeout *t)
+{
+	park(t);
+}
+
+int cell_may_be_pending(const struct timeout *t)
+{
+	return t->cell.word == DEADLINE && t->cell.where & ~READY;
+}
+
+int cell_must_be_pending(const struct timeout *t)
+{
+	return t->cell.word == DEADLINE && !(t->cell.where & READY);
+}
+
+uint64_t cell_due(const struct file *f, const struct timeout *t)
+{
+	const struct cell *c = &t->cell;
+	uint64_t due;
+
+	if (c->word != DEADLINE || c->where & (PARKED | STALE))
+		return NEVER;
+	due = c->where & QUEUED ? later(c->queue.end, t->high) : t->high;
+	return model_tick(f, later(model_sum(due, t->slack_us * 1000ULL), t->armed));
+}
