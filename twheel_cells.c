@@ -129,9 +129,6 @@
 /* The kernel looks at an idle cell no later than this after it was idle first. */
 #define TWDEV_MAX_AHEAD		(60ULL * NSEC_PER_SEC)
 
-/* Compare-exchanges of STOP before it exchanges. */
-#define TWDEV_STOP_TRIES	4
-
 static_assert(sizeof(struct twheel_cell) == 16);
 
 /* Words */
@@ -386,11 +383,16 @@ bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 	return read;
 }
 
-/* STOP has come. The record is in no list, and neither in the wheel nor in the sink. */
+/*
+ * STOP has come. The record is in no list, and neither in the wheel nor in the sink.
+ *
+ * One compare-exchange is enough. If it fails, a user has changed the word after look was
+ * published. If he has armed, he finds look == ~0, KICK fails with -ESHUTDOWN, and he
+ * undoes it. So the cell ends as an idle one does.
+ */
 void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
-	unsigned int tries;
 	u64 word;
 
 	lockdep_assert_held(&f->lock);
@@ -398,22 +400,11 @@ void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 	/* Barrier A. */
 	smp_mb();
 	word = READ_ONCE(cell->word);
-	for (tries = 0; twdev_is_deadline(word); tries++) {
-		if (tries == TWDEV_STOP_TRIES) {
-			word = twdev_exchange(cell, TWHEEL_CELL_FIRED);
-			break;
-		}
-		if (twdev_replace(cell, &word, TWHEEL_CELL_FIRED))
-			break;
-	}
-	if (twdev_is_deadline(word)) {
+	if (twdev_is_deadline(word) && twdev_replace(cell, &word, TWHEEL_CELL_FIRED)) {
 		r->word = word;
 		twdev_leave_unprocessed(f, r, twdev_from_user_ns(f, word));
 		return;
 	}
-	/* There is no event: let FIRED not stay if the exchange has written it. */
-	word = TWHEEL_CELL_FIRED;
-	twdev_replace(cell, &word, TWHEEL_CELL_IDLE);
 	f->nr_cells--;
 	f->counts.ended++;
 	twdev_end_record(f, r);

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the owner of cells can make the kernel do by writing words, without a call.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "cells.h"
+
+#define MS		NSEC_PER_MSEC
+
+static __u64 looks(int fd)
+{
+	struct twheel_stats s;
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &s), 0);
+	return s.looks;
+}
+
+static __u64 own_time_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* CPU time of one task, if it is a thread of the wheel; otherwise 0. */
+static __u64 thread_time_ns(const char *pid)
+{
+	unsigned long utime = 0, stime = 0;
+	char path[300], stat[500] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	file = fopen(path, "r");
+	if (!file)
+		return 0;
+	if (!fgets(stat, sizeof(stat), file) || !strstr(stat, "(twheel/") ||
+	    sscanf(strrchr(stat, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+		   &utime, &stime) != 2)
+		utime = stime = 0;
+	fclose(file);
+	return (utime + stime) * (NSEC_PER_SEC / sysconf(_SC_CLK_TCK));
+}
+
+/* CPU time of all threads of the wheel, in steps of a clock tick. */
+static __u64 threads_time_ns(void)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	__u64 sum = 0;
+
+	CHECK(proc);
+	while ((entry = readdir(proc)))
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
+			sum += thread_time_ns(entry->d_name);
+	closedir(proc);
+	return sum;
+}
+
+/*
+ * All words always say a little later than now, so that each look finds the deadline
+ * moved. Each cell is looked at once in a tick at most, whatever is written.
+ */
+static void storm_of_words(void)
+{
+	const __u32 nr = is_slow() ? 2000 : 20000;
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, nr);
+	__u64 tick_ns = info(fd).tick_ns, begin, end, own, threads, found;
+	static __u64 ids[20000];
+
+	for (__u32 i = 0; i < nr; i++)
+		ids[i] = arm_cell(fd, now_ns() + 10 * NSEC_PER_SEC, i);
+	for (__u32 i = 0; i < nr; i++)
+		cell_arm(fd, cells, ids[i], now_ns() + 2 * MS);
+	own = own_time_ns();
+	threads = threads_time_ns();
+	found = looks(fd);
+	begin = now_ns();
+	do {
+		for (__u32 i = 0; i < nr; i++)
+			exchange(cells, ids[i], now_ns() + 2 * MS);
+	} while (now_ns() < begin + 2 * NSEC_PER_SEC);
+	end = now_ns();
+	found = looks(fd) - found;
+	threads = threads_time_ns() - threads;
+	own = own_time_ns() - own;
+	ktap_note("%u cells: %llu ms of CPU time caused %llu looks and %llu ms in twheel/N", nr,
+		  own / MS, found, threads / MS);
+	CHECK(found <= nr * ((end - begin) / tick_ns + 2));
+}
+
+/* Before the time of a look it does not matter how often a word changes. */
+static void words_that_change_before_the_look_cost_nothing(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, 256);
+	__u64 ids[100], before;
+
+	for (int i = 0; i < 100; i++)
+		ids[i] = arm_cell(fd, now_ns() + HOUR, i);
+	before = looks(fd);
+	for (int round = 0; round < 1000; round++)
+		for (int i = 0; i < 100; i++)
+			exchange(cells, ids[i], now_ns() + HOUR);
+	sleep_ns(200 * MS);
+	CHECK_EQ(looks(fd), before);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(storm_of_words),
+	TEST(words_that_change_before_the_look_cost_nothing),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
