@@ -148,7 +148,7 @@ static void end(struct fixture *f)
 	close(f->fd);
 }
 
-#define FOR_EACH_STATE(state)	\
+#define for_each_state	\
 	for (const struct state *state = states; state < states + ARRAY_SIZE(states); state++)
 
 static struct twheel_stats stats_of(int fd)
@@ -179,7 +179,7 @@ static void check_works(struct fixture *f, const char *name)
 
 static void every_state_says_when_it_is_looked_at(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		__u64 look = look_of(f.cells, f.id);
 
@@ -192,7 +192,7 @@ static void every_state_says_when_it_is_looked_at(void)
 
 static void arm_through_the_word_tells_the_outcome(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 
 		CHECK_ROW(cell_arm(f.fd, f.cells, f.id, now_ns() + HOUR), state->outcome,
@@ -205,7 +205,7 @@ static void arm_through_the_word_tells_the_outcome(void)
 
 static void cancel_through_the_word_tells_the_outcome(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		int expected = state->outcome == TWHEEL_IDLE ? -ENOENT : state->outcome;
 
@@ -218,7 +218,7 @@ static void cancel_through_the_word_tells_the_outcome(void)
 
 static void cancel_ends_the_cell_and_tells_the_outcome(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 
 		CHECK_ROW(cancel(f.fd, f.id), state->outcome, state->name);
@@ -234,7 +234,7 @@ static void cancel_ends_the_cell_and_tells_the_outcome(void)
 
 static void submitted_cancel_tells_the_outcome(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		struct twheel_op ops[] = { op_cancel(f.id), op_cancel(f.id) };
 
@@ -249,7 +249,7 @@ static void submitted_cancel_tells_the_outcome(void)
 
 static void mod_arms_and_tells_the_outcome(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		__u64 when = now_ns() + HOUR;
 
@@ -267,7 +267,7 @@ static void mod_arms_and_tells_the_outcome(void)
 
 static void mod_to_idle_tells_the_outcome(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 
 		CHECK_ROW(mod_cell(f.fd, f.id, TWHEEL_CELL_IDLE, 8), state->outcome, state->name);
@@ -294,7 +294,7 @@ static struct twheel_list_entry list_one(int fd)
 
 static void get_and_list_tell_the_state(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		struct twheel_list_entry entry = list_one(f.fd);
 		__u64 left = state_of(f.fd, f.id).expires_ns;
@@ -316,7 +316,7 @@ static void get_and_list_tell_the_state(void)
 /* It makes no event and takes none; what was armed before it is looked at. */
 static void kick_changes_no_word(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		__u64 word = word_of(f.cells, f.id);
 
@@ -332,7 +332,7 @@ static void kick_changes_no_word(void)
 
 static void check_cancel_all(__u32 flags, __u64 cookie)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct twheel_cancel_all all = { .flags = flags, .cookie = cookie };
 		struct fixture f = begin(state);
 
@@ -355,7 +355,7 @@ static void cancel_all_counts_what_was_armed(void)
 
 static void cancel_all_spares_cells_with_another_cookie(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct twheel_cancel_all all = { .flags = TWHEEL_CANCEL_COOKIE, .cookie = 8 };
 		struct fixture f = begin(state);
 		__u64 word = word_of(f.cells, f.id);
@@ -370,7 +370,7 @@ static void cancel_all_spares_cells_with_another_cookie(void)
 
 static void stop_hands_out_what_is_armed_or_fired(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		__u64 word = word_of(f.cells, f.id);
 		struct twheel_event event;
@@ -397,7 +397,7 @@ static void stop_hands_out_what_is_armed_or_fired(void)
 
 static void close_ends_a_cell_in_any_state(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 
 		close(f.fd);
@@ -580,7 +580,7 @@ static void mod_with_the_cell_flag_of_another_timeout_is_einval(void)
 
 static void mod_of_a_cell_without_its_flag_is_einval(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		__u64 word = word_of(f.cells, f.id), look = look_of(f.cells, f.id);
 		struct twheel_op op = op_mod(f.id, 0, 0, 8);
@@ -598,7 +598,7 @@ static void mod_of_a_cell_without_its_flag_is_einval(void)
 
 static void refused_mod_leaves_the_cell(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 		__u64 word = word_of(f.cells, f.id), look = look_of(f.cells, f.id);
 		struct twheel_op bad[] = {
@@ -820,7 +820,7 @@ static const __u64 idle_words[] = {
 /* FIRED without an event is idle, as any other word that is no deadline. */
 static void words_that_are_no_deadlines_are_idle(void)
 {
-	FOR_EACH_STATE(state) {
+	for_each_state {
 		struct fixture f = begin(state);
 
 		if (state->listed == TWHEEL_STATE_READY)
@@ -1028,7 +1028,7 @@ static void large_batches_of_cells_and_others(void)
 	struct twheel_op ops[OPS];
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, OPS);
-	__u64 base = now_ns() + HOUR, ids[OPS];
+	__u64 base = now_ns() + HOUR, ids[OPS], word;
 
 	for (int i = 0; i < OPS; i++)
 		ops[i] = i % 7 ? op_cell(base + i, i) : op_arm(HOUR, 0, i);
@@ -1036,8 +1036,9 @@ static void large_batches_of_cells_and_others(void)
 	for (int i = 0; i < OPS; i++) {
 		CHECK_EQ(ops[i].result, 0);
 		ids[i] = ops[i].id;
+		word = i % 2 ? base : TWHEEL_CELL_IDLE;
 		if (i % 7)
-			CHECK_EQ(exchange(cells, ids[i], i % 2 ? base : TWHEEL_CELL_IDLE), base + i);
+			CHECK_EQ(exchange(cells, ids[i], word), base + i);
 		ops[i] = op_kick(ids[i]);
 	}
 	submit(fd, ops, OPS);

@@ -31,7 +31,7 @@
 #define CELLS		(USERS * OWN + SHARED)
 
 #define ENTRY_BITS	18
-#define ENTRIES		(1U << ENTRY_BITS)
+#define ENTRIES		0x40000U	/* two to the power of ENTRY_BITS */
 #define NAME_BITS	(ENTRY_BITS + 2)
 #define DEFAULT_ARMINGS	100000
 
@@ -72,7 +72,7 @@ struct book {
 	__u64		withdrawn;
 	__u64		withdrawn_by_call;
 	__u64		refused;
-} __attribute__((aligned(128)));
+};
 
 /**
  * struct trial - a file, its users and its readers

@@ -543,9 +543,7 @@ static void steps_lose_nothing(void)
 	check_no_event(fd);
 }
 
-/* An idle cell is looked at for the last time a minute later at most, however far away its
- * deadlines were.
- */
+/* The second look comes within a minute, however far away the deadlines were. */
 static void idle_cell_is_kept_for_a_minute_at_most(void)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);
