@@ -74,7 +74,8 @@ expect_cells()
 		expect "$(instructions "$cross" "$headers" "$function" "${options[@]}")" \
 			"$function" "$exchange.*;$load" "$never"
 	done
-	expect "$(instructions "$cross" "$headers" cancel "${options[@]}")" cancel "$exchange" "$never"
+	expect "$(instructions "$cross" "$headers" cancel "${options[@]}")" cancel \
+		"$exchange" "$never"
 	expect "$(instructions "$cross" "$headers" cancel_at "${options[@]}")" cancel_at \
 		"$compare" "$never"
 }
@@ -82,7 +83,8 @@ expect_cells()
 # x86 orders a store before a later load only at a locked instruction, and xchg is one.
 cells_of_x86_64()
 {
-	expect_cells '' "$1" '(mov|cmp) [^;]*0x8\(\1\)' '(mov|cmp) [^;]*0x8\((%r[a-z0-9]+)\).*;xchg [^;]*\(\2\)' \
+	expect_cells '' "$1" '(mov|cmp) [^;]*0x8\(\1\)' \
+		'(mov|cmp) [^;]*0x8\((%r[a-z0-9]+)\).*;xchg [^;]*\(\2\)' \
 		'xchg [^;]*\((%r[a-z0-9]+)\)' 'lock cmpxchg [^;]*\(%r[a-z0-9]+\)' -m64
 }
 
@@ -94,7 +96,8 @@ cells_of_i686()
 	for options in -march=i586 -march=i686 -msse2; do
 		expect_cells '' "$1" '(fildll|movq|movsd) 0x8\(\2\)' \
 			'lock cmpxchg8b (0x0)?\((%e..)\).*;mov 0x[8c]\(\2\)|__atomic_' \
-			'lock cmpxchg8b (0x0)?\((%e..)\)' 'lock cmpxchg8b (0x0)?\(%e..\)' -m32 "$options"
+			'lock cmpxchg8b (0x0)?\((%e..)\)' 'lock cmpxchg8b (0x0)?\(%e..\)' \
+			-m32 "$options"
 	done
 }
 
@@ -152,7 +155,8 @@ relaxed_load='s/(__atomic_load_n\(&cell->look, __ATOMIC_)SEQ_CST/\1RELAXED/'
 plain_load='s/__atomic_load_n\(&cell->look, __ATOMIC_SEQ_CST\)/cell->look/'
 # What newer compilers make of an acquiring load.
 ldapr='".arch_extension rcpc; ldapr %0, [%1]" : "=r" (look_) : "r" (\&cell->look) : "memory"'
-acquiring_load="s/__atomic_load_n\(&cell->look, [^)]*\)/({ __u64 look_; __asm__ ($ldapr); look_; })/"
+ldapr="({ __u64 look_; __asm__ ($ldapr); look_; })"
+acquiring_load="s/__atomic_load_n\(&cell->look, [^)]*\)/$ldapr/"
 relaxed_exchange='s/(__atomic_exchange_n\(.*__ATOMIC_)SEQ_CST/\1RELAXED/'
 acquiring_exchange='s/(__atomic_exchange_n\(.*__ATOMIC_)SEQ_CST/\1ACQUIRE/'
 plain_exchange='s/__atomic_exchange_n\((&cell->word), ([^,]*), .*;/cell->word; cell->word = \2;/'
@@ -189,7 +193,8 @@ cells_are_exchanged_on_arm64()
 	[ -n "$arm64" ] || { skip "no compiler for AArch64"; return; }
 	for check in cells_of_arm64_{with_lse,without_lse,with_both}; do
 		right_and_no_weaker "$check" "$relaxed_load" "$plain_load" "$acquiring_load" \
-			"$relaxed_exchange" "$acquiring_exchange" "$plain_exchange" "$relaxed_compare"
+			"$relaxed_exchange" "$acquiring_exchange" "$plain_exchange" \
+			"$relaxed_compare"
 	done | silent
 }
 

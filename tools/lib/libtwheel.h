@@ -536,8 +536,8 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  * @cell: out: where the cell is, until twheel_close()
  *
  * It counts as one live timeout until it ends. For slack there are twheel_prep_arm() with
- * TWHEEL_F_CELL | TWHEEL_F_ABS and UINT64_MAX as the deadline, twheel_prep_slack(), twheel_operate() and
- * twheel_cell().
+ * TWHEEL_F_CELL | TWHEEL_F_ABS and UINT64_MAX as the deadline, twheel_prep_slack(),
+ * twheel_operate() and twheel_cell().
  *
  * Context: any thread, does not block.
  *
