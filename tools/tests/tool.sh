@@ -123,7 +123,8 @@ cell_is_moved_and_disarmed()
 	status 0 twheel stat --fd 3 && has '^looks  *1$' && has '^kicks  *0$' || return
 	status 0 twheel disarm "$id" --fd 3 && has '^disarmed$' || return
 	status 1 twheel disarm "$id" --fd 3 && status 0 twheel get "$id" --fd 3 && has ' idle$' &&
-		status 0 twheel get "$id" --json --fd 3 && has '"idle":true' && ! grep -q remaining /tmp/out
+		status 0 twheel get "$id" --json --fd 3 && has '"idle":true' &&
+		! grep -q remaining /tmp/out
 }
 
 cell_keeps_its_id_when_it_has_fired()

@@ -249,7 +249,9 @@ static uint64_t deadline(const struct run *run, uint64_t ns)
 /* Of a timeout that is known to be armed, or not to be. */
 static int check_idle(const struct run *run, int ret, bool idle)
 {
-	if ((ret == TWHEEL_IDLE) == idle)
+	bool was_idle = ret == TWHEEL_IDLE;
+
+	if (was_idle == idle)
 		return 0;
 	return fail(run, "%s %s armed, and the device says the contrary", name_of(run),
 		    idle ? "is not" : "is");
