@@ -25,6 +25,7 @@
  *   that of the next request: requests have a serial number.
  */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -45,7 +46,7 @@
 #define LOSS			5000			/* one request of so many is lost */
 
 /* Each client begins with a cache line of its own. */
-_Static_assert(WINDOW % CELLS_PER_LINE == 0, "clients share a cache line");
+static_assert(WINDOW % CELLS_PER_LINE == 0, "clients share a cache line");
 
 struct message {
 	uint32_t place;
