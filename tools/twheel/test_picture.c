@@ -211,8 +211,15 @@ static void context_shows_its_own_counters(void)
 
 	picture.whole = false;
 	picture.info.flags = TWHEEL_INFO_STOPPED;
+	picture.now.stats.looks = 2100;
+	picture.now.stats.kicks = 30;
+	picture.before.stats.looks = 2100;
+	picture.before.stats.kicks = 30;
 	text = drawn(&picture, 80, 23);
 	check_has(text, "context, monotonic clock");
+	check_has(text, "looks                  0               2,100\n");
+	check_has(text, "kicks                  0                  30\n");
+	check_has(text, "dropped                0                   0\n");
 	check_has(text, "live 3 of 1,048,576, unread events 0, stopped");
 	check_has(text, "armed                  4                   7  ####");
 	check_has(text, "lateness of 5 expirations");
