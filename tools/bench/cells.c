@@ -69,12 +69,12 @@ void cells_close(void)
 	free(events);
 }
 
-static void make(struct slot *slot)
+static void make_slot(struct slot *slot)
 {
 	check(twheel_cell_create(ctx, 0, &slot->id, &slot->cell), "cell: create");
 }
 
-static void arm(const struct slot *slot, uint64_t expires_ns)
+static void arm_slot(const struct slot *slot, uint64_t expires_ns)
 {
 	check(twheel_cell_arm(ctx, slot->cell, slot->id, expires_ns), "cell: arm");
 }
@@ -134,7 +134,7 @@ const struct system system_cells = {
 /* Pace */
 
 /* Returns how many instructions it has executed: at most @nr. */
-static __attribute__((noinline)) uint64_t spin(uint64_t nr)
+static __attribute_noinline__ uint64_t spin(uint64_t nr)
 {
 	uint64_t rounds = nr / ROUND_NS, left = rounds;
 
@@ -160,7 +160,8 @@ uint64_t run(const uint32_t *order, unsigned int n, unsigned int steps, uint64_t
 	uint64_t begin, next, spun = 0;
 	unsigned int at = 0;
 
-	begin = next = clock_ns();
+	begin = clock_ns();
+	next = begin;
 	for (unsigned int i = 0; i < steps; i++) {
 		uint64_t now = clock_ns();
 
@@ -208,8 +209,8 @@ static void start(const uint32_t *order, unsigned int n, bool armed)
 	for (unsigned int i = 0; i < n; i++) {
 		struct slot *slot = &slots[order[i]];
 
-		make(slot);
-		arm(slot, clock_ns() + DELAY_NS);
+		make_slot(slot);
+		arm_slot(slot, clock_ns() + DELAY_NS);
 		if (!armed)
 			check(twheel_cell_cancel(slot->cell), "cell: cancel");
 		next = begin + (i + 1) * START_NS / n;
@@ -266,8 +267,8 @@ void cells_open_unused(const uint32_t *order, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		struct slot *slot = &slots[order[i]];
 
-		make(slot);
-		arm(slot, clock_ns() + NSEC_PER_SEC + i * 29 * NSEC_PER_SEC / n);
+		make_slot(slot);
+		arm_slot(slot, clock_ns() + NSEC_PER_SEC + i * 29 * NSEC_PER_SEC / n);
 		check(twheel_cell_cancel(slot->cell), "cell: cancel");
 	}
 }

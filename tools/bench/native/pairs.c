@@ -20,6 +20,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,13 +52,13 @@
  * @end: for each part, when it has ended
  */
 struct lane {
-	uint32_t	*order;
+	alignas(128) uint32_t *order;
 	uint32_t	n;
 	uint32_t	at;
 	struct wheel	*wheel;
 	uint64_t	*begin;
 	uint64_t	*end;
-} __attribute__((aligned(128)));
+};
 
 /**
  * struct system - a competitor
@@ -94,15 +95,15 @@ typedef void (*pair_fn)(struct wheel *wheel, uint32_t number, uint64_t expires_n
 
 static struct twheel_cell *cells;
 static struct wheel_node *nodes;
-static struct wheel wheels[THREADS] __attribute__((aligned(128)));
-static pthread_mutex_t lock __attribute__((aligned(128))) = PTHREAD_MUTEX_INITIALIZER;
+static alignas(128) struct wheel wheels[THREADS];
+static alignas(128) pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct lane lanes[THREADS];
 static const struct system *job;	/* of the threads; NULL: end */
 static unsigned int parts;
 static unsigned int processors[THREADS];
 static pthread_barrier_t barrier;
-static unsigned int arrived __attribute__((aligned(128)));
+static alignas(128) unsigned int arrived;
 
 static void die(const char *what)
 {
@@ -552,36 +553,48 @@ static void measure(uint32_t n, unsigned int repetitions, unsigned int nr_thread
 		free(times[i].ns);
 }
 
+struct kind {
+	void	(*arm)(struct wheel *w, struct wheel_node *node, uint64_t expires_ns);
+	bool	(*cancel)(struct wheel_node *node);
+};
+
+/* Up to half an hour; half of them are below 64 ms. */
+static uint64_t random_ns(void)
+{
+	return random_below(1U << random_below(32)) * 1000ULL;
+}
+
 /* Does the wheel do what it is for? Random timeouts, and jumps of the clock. */
-static void check_wheel(bool lazily)
+static void check_wheel(const struct kind *kind)
 {
 	enum { NR = 2000, JUMPS = 300 };
-	static uint64_t ticks[NR];
-	uint64_t now = NSEC_PER_SEC, due = 0;
+	uint64_t ticks[NR] = { 0 }, now = NSEC_PER_SEC, due = 0;
 
 	memset(wheels, 0, sizeof(wheels));
 	memset(nodes, 0, NR * sizeof(*nodes));
 	wheel_advance(wheels, now);
 	for (int jump = 0; jump < JUMPS; jump++) {
 		for (int i = 0; i < NR; i++) {
-			uint64_t expires_ns = now + random_below(1U << random_below(32)) * 1000ULL;
+			struct wheel_node *node = &nodes[i];
+			bool armed = ticks[i] > wheels->now;
+			uint64_t expires_ns = now + random_ns();
 
 			if (random_below(8))
 				continue;
-			if ((lazily ? wheel_cancel_lazily : wheel_cancel)(&nodes[i]) !=
-			    (ticks[i] > wheels->now))
+			if (kind->cancel(node) != armed)
 				fail("the wheel has fired too early or too late");
-			(lazily ? wheel_arm_lazily : wheel_arm)(wheels, &nodes[i], expires_ns);
+			kind->arm(wheels, node, expires_ns);
 			ticks[i] = wheel_place(wheels, wheel_tick(expires_ns));
 		}
-		now += random_below(1U << random_below(32)) * 1000ULL;
-		for (int i = 0; i < NR; i++)
-			due += ticks[i] > wheels->now && ticks[i] <= now / WHEEL_TICK_NS;
+		now += random_ns();
+		for (int i = 0; i < NR; i++) {
+			if (ticks[i] > wheels->now && ticks[i] <= now / WHEEL_TICK_NS)
+				due++;
+		}
 		wheel_advance(wheels, now);
 		if (wheels->fired != due)
 			fail("the wheel has fired too many or too few");
 	}
-	memset(ticks, 0, sizeof(ticks));
 }
 
 /* Returns how many processors there are, at most THREADS. */
@@ -634,8 +647,8 @@ int main(int argc, char **argv)
 		lanes[i].begin = array(N_MAX / PART + 1, sizeof(*lanes->begin));
 		lanes[i].end = array(N_MAX / PART + 1, sizeof(*lanes->end));
 	}
-	check_wheel(false);
-	check_wheel(true);
+	check_wheel(&(struct kind){ wheel_arm, wheel_cancel });
+	check_wheel(&(struct kind){ wheel_arm_lazily, wheel_cancel_lazily });
 	start(nr_threads, &thread);
 	for (int i = 2; i < argc; i++) {
 		uint32_t n = atoi(argv[i]);

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #define WHEEL_BITS	8
-#define WHEEL_SLOTS	(1U << WHEEL_BITS)
+#define WHEEL_SLOTS	256U
 #define WHEEL_LEVELS	(64 / WHEEL_BITS)
 #define WHEEL_WORDS	(WHEEL_SLOTS / 64)
 #define WHEEL_TICK_NS	1000000U
