@@ -7,7 +7,8 @@
  * each level, and as many levels as 64 bits need, so nothing overflows. A node lies in the
  * level of the highest digit in which its tick differs from the cursor. A slot is a list
  * with one pointer as its head. A bit for each slot leads to the next one that is in use.
- * Cancel leaves the bit set: a visit in vain costs less than finding out.
+ * Cancel leaves the bit set: a visit in vain costs less than finding out. Two nodes share a
+ * cache line: nodes of 24 bytes were no faster.
  *
  * Arm and cancel are O(1). They may be used by one thread at a time: a lock is the caller's.
  * Nothing wakes the process: it has to sleep until wheel_next() and call wheel_advance().
