@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ledger.h"
 #include "report.h"
@@ -11,15 +12,17 @@
 #define MAX_ENTRIES	16000	/* of a thread */
 #define MAX_RECENT	16
 
-enum what { OP, EVENT, LISTED, ALL, STOPPED, LIVE };
+enum what { OP, EVENT, WORD, LISTED, ALL, STOPPED, LIVE };
 
 /**
  * struct entry - something that a thread was told
  * @what: what kind of thing
  * @op: OP: as it was asked for, but for the id that ARM returned
  * @event: EVENT
+ * @old: WORD: what it was
+ * @new: WORD: what it is
  * @all: ALL
- * @id: OP, EVENT, LISTED: of which timeout
+ * @id: OP, EVENT, WORD, LISTED: of which timeout
  * @result: OP: the outcome; LIVE: how many
  * @when: when it was told
  * @next: another one with this id
@@ -29,6 +32,9 @@ struct entry {
 	union {
 		struct twheel_op		op;
 		struct twheel_event		event;
+		struct {
+			uint64_t	old, new;
+		};
 		struct twheel_cancel_all	all;
 	};
 	uint64_t		id;
@@ -66,7 +72,24 @@ static uint64_t judgement;
 static struct entry *cancels[MAX_CANCELS];	/* those that cancel all */
 static unsigned int nr_cancels;
 
+/**
+ * struct deadline - one that has been written into a cell
+ * @deadline: it; they are all different
+ * @judgement: of which this is
+ * @arming: who wrote it
+ * @ended: it has been returned, or is in an event
+ */
+struct deadline {
+	uint64_t		deadline, judgement;
+	const struct entry	*arming;
+	int			ended;
+};
+
+static struct deadline *deadlines;
+static int ambiguous;		/* two of them are the same: nothing can be said */
+
 static uint64_t tick;
+static uint32_t clock_id;
 
 #define for_each_entry(e)								\
 	for (struct page *page = pages; page < pages + MAX_THREADS; page++)		\
@@ -74,12 +97,14 @@ static uint64_t tick;
 
 /* Writing it down */
 
-void ledger_clear(uint64_t tick_ns)
+void ledger_clear(uint32_t clock, uint64_t tick_ns)
 {
+	clock_id = clock;
 	tick = tick_ns;
 	if (!pages) {
 		pages = shared_memory(MAX_THREADS * sizeof(*pages));
 		lives = shared_memory(MAX_LIVES * sizeof(*lives));
+		deadlines = shared_memory(MAX_LIVES * sizeof(*deadlines));
 	}
 	for (unsigned int i = 0; i < MAX_THREADS; i++) {
 		pages[i].nr = 0;
@@ -123,13 +148,23 @@ void ledger_op(unsigned int thread, const struct twheel_op *in, const struct twh
 
 	entry->op = *in;
 	entry->result = result;
-	if (is_new)
+	/* Cells are known to all. */
+	if (is_new && !(in->flags & TWHEEL_F_CELL))
 		remember(thread, out->id);
 }
 
 void ledger_event(unsigned int thread, const struct twheel_event *event, struct during when)
 {
 	add(thread, EVENT, event->id, when)->event = *event;
+}
+
+void ledger_word(unsigned int thread, uint64_t id, uint64_t old, uint64_t new,
+		 struct during when)
+{
+	struct entry *entry = add(thread, WORD, id, when);
+
+	entry->old = old;
+	entry->new = new;
 }
 
 void ledger_listed(unsigned int thread, uint64_t id, struct during when)
@@ -158,6 +193,11 @@ void ledger_live(unsigned int thread, uint32_t live, struct during when)
 static int is_birth(const struct entry *e)
 {
 	return e->what == OP && e->op.opcode == TWHEEL_OP_ARM && e->result == 0;
+}
+
+static int is_cell(const struct entry *birth)
+{
+	return birth && birth->op.flags & TWHEEL_F_CELL;
 }
 
 static int is_arming(const struct entry *e)
@@ -263,11 +303,24 @@ static const struct entry *arming_with(uint64_t id, uint64_t cookie)
 	return NULL;
 }
 
+static int is_stopped(struct during when, int surely)
+{
+	for_each_entry(e) {
+		if (e->what == STOPPED &&
+		    (surely ? e->when.end < when.begin : e->when.begin <= when.end))
+			return 1;
+	}
+	return 0;
+}
+
 /* Can it have been dead at some time in @when? */
 static int may_be_dead(const struct entry *birth, struct during when)
 {
 	const struct entry *end = end_of(birth);
 
+	/* It was idle. */
+	if (is_cell(birth) && is_stopped(when, 0))
+		return 1;
 	if (end)
 		return end->when.begin <= when.end;
 	for (unsigned int i = 0; i < nr_cancels; i++) {
@@ -291,16 +344,6 @@ static int may_be_alive(const struct entry *birth, struct during when)
 			return 0;
 	}
 	return 1;
-}
-
-static int is_stopped(struct during when, int surely)
-{
-	for_each_entry(e) {
-		if (e->what == STOPPED &&
-		    (surely ? e->when.end < when.begin : e->when.begin <= when.end))
-			return 1;
-	}
-	return 0;
 }
 
 static uint64_t tick_of(uint64_t ns)
@@ -356,7 +399,8 @@ static void judge_op(const struct entry *e)
 		return;
 	}
 	EXPECT(birth, "opcode %u works on %#llx, which does not exist", e->op.opcode, ULL(e->id));
-	EXPECT(e->op.opcode > TWHEEL_OP_MOD || !is_stopped(e->when, 1), "armed after STOP");
+	EXPECT((e->op.opcode > TWHEEL_OP_MOD && e->op.opcode != TWHEEL_OP_KICK) ||
+	       !is_stopped(e->when, 1), "armed after STOP");
 	if (e != birth)
 		EXPECT(may_be_alive(birth, e->when), "opcode %u works on %#llx, which is dead",
 		       e->op.opcode, ULL(e->id));
@@ -405,11 +449,9 @@ static void judge_deadline(const struct entry *arming, const struct twheel_event
 		EXPECT(event->count == 1 && event->flags & TWHEEL_EV_LAST, "count %llu, flags %#x",
 		       ULL(event->count), event->flags);
 	EXPECT(first >= deadline.begin, "%#llx was not due", ULL(event->id));
-	if (!arming->op.interval_ns && !(arming->op.flags & TWHEEL_F_CELL))
+	if (!arming->op.interval_ns)
 		EXPECT(first <= deadline.end, "%#llx was due before", ULL(event->id));
-	/* A word is compared with the time, not with the tick, in which it is read. */
-	if (!(arming->op.flags & TWHEEL_F_CELL))
-		first = tick_of(first);
+	first = tick_of(first);
 	EXPECT(event->fired_ns >= first, "%#llx is early", ULL(event->id));
 	EXPECT(event->fired_ns <= when.end, "%#llx fires in the future", ULL(event->id));
 }
@@ -419,6 +461,8 @@ static void judge_event(const struct entry *e)
 	const struct entry *birth = birth_of(e->id);
 	const struct entry *arming = arming_with(e->id, e->event.cookie);
 
+	if (is_cell(birth))
+		return;
 	EXPECT(birth && arming, "an event of %#llx, cookie %#llx", ULL(e->id),
 	       ULL(e->event.cookie));
 	EXPECT(may_be_alive(birth, e->when), "an event of %#llx, which is dead", ULL(e->id));
@@ -469,18 +513,161 @@ static void judge_entry(const struct entry *e)
 	}
 }
 
+/* Cells */
+
+static struct deadline *deadline_at(uint64_t deadline)
+{
+	uint32_t i = (deadline * 0x9e3779b97f4a7c15) >> 47;
+
+	for (;; i = (i + 1) % MAX_LIVES) {
+		if (deadlines[i].judgement != judgement)
+			deadlines[i] = (struct deadline) { .judgement = judgement };
+		if (!deadlines[i].arming || deadlines[i].deadline == deadline)
+			return &deadlines[i];
+	}
+}
+
+/* The deadline that @e has written into the word of a cell, or more than NEVER. */
+static uint64_t written_by(const struct entry *e)
+{
+	if (e->what == WORD)
+		return e->new;
+	return is_arming(e) && is_cell(birth_of(e->id)) ? e->op.expires_ns : TWHEEL_CELL_IDLE;
+}
+
+static void enter_deadlines(void)
+{
+	ambiguous = 0;
+	for_each_entry(e) {
+		uint64_t deadline = written_by(e);
+		struct deadline *d;
+
+		if (deadline > NEVER)
+			continue;
+		d = deadline_at(deadline);
+		ambiguous |= !!d->arming;
+		d->deadline = deadline;
+		d->arming = e;
+	}
+}
+
+/* @e says that the deadline has left the word. */
+static void end_deadline(const struct entry *e, uint64_t deadline)
+{
+	struct deadline *d = deadline_at(deadline);
+
+	EXPECT(d->arming && d->arming->id == e->id, "%#llx was never armed for %llu", ULL(e->id),
+	       ULL(deadline));
+	EXPECT(!d->ended, "an arming of %#llx for %llu ends twice", ULL(e->id), ULL(deadline));
+	EXPECT(d->arming->when.begin <= e->when.end, "%#llx is not yet armed for %llu", ULL(e->id),
+	       ULL(deadline));
+	d->ended = 1;
+}
+
+static void judge_cell_event(const struct entry *e)
+{
+	const struct twheel_event *event = &e->event;
+	const struct entry *arming = deadline_at(event->expires_ns)->arming;
+	int stopped = !!(event->flags & TWHEEL_EV_LAST);
+
+	end_deadline(e, event->expires_ns);
+	if (disagreed())
+		return;
+	EXPECT(!stopped || is_stopped(e->when, 0), "the last event of %#llx", ULL(e->id));
+	EXPECT(stopped || !is_stopped(e->when, 1), "not the last event of %#llx", ULL(e->id));
+	EXPECT(event->fired_ns <= e->when.end, "%#llx fires in the future", ULL(e->id));
+	if (event->flags & TWHEEL_EV_UNPROCESSED) {
+		EXPECT(stopped && !event->count, "an unprocessed event");
+		return;
+	}
+	EXPECT(event->count == 1, "count %llu", ULL(event->count));
+	EXPECT(event->fired_ns >= event->expires_ns, "%#llx is early", ULL(e->id));
+	/* On other clocks the word may be younger than the time of the batch. */
+	EXPECT(clock_id != CLOCK_REALTIME || event->fired_ns >= arming->when.begin,
+	       "%#llx fired before it was armed", ULL(e->id));
+}
+
+/* Of a cell that @e is about: one arming more, one less, or none of it. */
+static int change_of(const struct entry *e)
+{
+	int written = written_by(e) <= NEVER, left = 0;
+
+	if (e->what == WORD)
+		left = e->old <= NEVER || e->old == TWHEEL_CELL_FIRED;
+	else if (e->what == EVENT)
+		left = 1;
+	else if (e->what == OP && (e->op.opcode == TWHEEL_OP_MOD || e->op.opcode == TWHEEL_OP_CANCEL))
+		left = e->result == 0 || e->result == TWHEEL_WITHDRAWN;
+	return written - left;
+}
+
+/* Armings that no one has ended: those that CANCEL_ALL has. */
+static uint64_t judge_armings(void)
+{
+	uint64_t open = 0;
+
+	for_each_entry(e) {
+		int armings = 0;
+
+		if (!is_birth(e) || !is_cell(e))
+			continue;
+		for_each_of(e->id, other)
+			armings += change_of(other);
+		if (armings < 0 || armings > 1)
+			disagree("%d armings of %#llx have no end", armings, ULL(e->id));
+		open += armings;
+	}
+	return open;
+}
+
+/* Returns how many cells were armed when CANCEL_ALL came. */
+static uint64_t judge_cells(const struct twheel_stats *stats)
+{
+	uint64_t withdrawn = 0, kicks = 0;
+	int alone = !nr_cancels;
+
+	for_each_entry(e) {
+		if (disagreed())
+			return 0;
+		if (e->what == WORD && e->old <= NEVER)
+			end_deadline(e, e->old);
+		if (e->what == EVENT && is_cell(birth_of(e->id)))
+			judge_cell_event(e);
+		withdrawn += e->what == WORD && e->old == TWHEEL_CELL_FIRED;
+		kicks += e->what == OP && e->op.opcode == TWHEEL_OP_KICK && e->result == 0;
+		if (e->what == OP && is_cell(birth_of(e->id)) && !is_birth(e) &&
+		    (e->op.opcode == TWHEEL_OP_MOD || e->op.opcode == TWHEEL_OP_CANCEL))
+			alone = 0;
+	}
+	if (stats->kicks != kicks)
+		disagree("STATS: %llu kicks, not %llu", stats->kicks, ULL(kicks));
+	/* A call may end what the word was withdrawn of before it is counted. */
+	if (stats->dropped > withdrawn || (alone && stats->dropped < withdrawn))
+		disagree("STATS: %llu dropped of %llu", stats->dropped, ULL(withdrawn));
+	return judge_armings();
+}
+
 /* Everything that began has ended, and is counted where it ended. */
 static void judge_counts(const struct twheel_stats *stats)
 {
 	uint64_t births = 0, moved = 0, cancelled = 0, all = 0, read = 0, ended = 0, open = 0;
+	uint64_t armed = judge_cells(stats), cells = 0;
 
+	if (disagreed())
+		return;
 	for_each_entry(e) {
 		if (is_birth(e)) {
 			births++;
-			open += !end_of(e);
+			if (is_cell(e))
+				cells += !end_of(e);
+			else
+				open += !end_of(e);
 		}
 		moved += is_arming(e) && !is_birth(e);
-		cancelled += e->what == OP && e->op.opcode == TWHEEL_OP_CANCEL && e->result >= 0;
+		if (e->what == OP && e->op.opcode == TWHEEL_OP_CANCEL && e->result >= 0) {
+			cancelled += e->result != TWHEEL_IDLE;
+			ended += e->result == TWHEEL_IDLE;
+		}
 		if (e->what == ALL) {
 			cancelled += e->all.pending + e->all.withdrawn;
 			all += cancels_all(e) ? e->all.pending + e->all.withdrawn : 0;
@@ -488,6 +675,9 @@ static void judge_counts(const struct twheel_stats *stats)
 		read += e->what == EVENT;
 		ended += e->what == EVENT && e->event.flags & TWHEEL_EV_LAST;
 	}
+	/* Of the cells, some were armed; the others were idle and have just ended. */
+	open += armed;
+	ended += cells - armed;
 	EXPECT(all == open, "%llu were cancelled together, not %llu", ULL(all), ULL(open));
 	EXPECT(stats->armed == births, "STATS: %llu armed, not %llu", stats->armed, ULL(births));
 	EXPECT(stats->moved == moved, "STATS: %llu moved, not %llu", stats->moved, ULL(moved));
@@ -511,7 +701,7 @@ static int earlier(const void *a, const void *b)
 static void print_entry(FILE *file, const struct entry *e)
 {
 	static const char * const names[] = {
-		[OP] = "operation", [EVENT] = "event", [LISTED] = "listed",
+		[OP] = "operation", [EVENT] = "event", [WORD] = "word", [LISTED] = "listed",
 		[ALL] = "cancel_all", [STOPPED] = "stop", [LIVE] = "live",
 	};
 
@@ -527,6 +717,8 @@ static void print_entry(FILE *file, const struct entry *e)
 		fprintf(file, " cookie %#llx expires %llu fired %llu count %llu flags %#x",
 			e->event.cookie, e->event.expires_ns, e->event.fired_ns, e->event.count,
 			e->event.flags);
+	if (e->what == WORD)
+		fprintf(file, " was %llu is %llu", ULL(e->old), ULL(e->new));
 	if (e->what == ALL)
 		fprintf(file, " cookie %#llx: %u pending, %u withdrawn", e->all.cookie,
 			e->all.pending, e->all.withdrawn);
@@ -559,6 +751,9 @@ void ledger_judge(const struct twheel_stats *stats)
 	if (!is_complete())
 		return;
 	sort_out();
+	enter_deadlines();
+	if (ambiguous)
+		return;
 	for_each_entry(e) {
 		if (disagreed())
 			return;

@@ -7,6 +7,12 @@
  * judged at the end, see ledger.h. An id is moved by the thread that armed it, so that
  * the order of its armings is known; everything else is done by everybody.
  *
+ * Some cells are there from the beginning, and everybody arms them, each time for another
+ * deadline, so that an event tells which arming it is of. What the kernel does with a cell
+ * takes less than a microsecond, and so do the exchanges that could come in between. To
+ * make them meet, many cells are armed for the same time, which the kernel looks at one
+ * after the other. When it begins, threads go through the same cells from the other end.
+ *
  * The threads live on, as the kernel has to be asked for the coverage of each.
  */
 #define _GNU_SOURCE
@@ -31,7 +37,11 @@
 #define DEVICE		"/dev/twheel"
 #define MAX_OPS		24
 #define MAX_EVENTS	24
-#define NR_CELLS	256
+#define NR_CELLS	64		/* a sink looks at all of them in one batch */
+#define US		1000ULL
+#define MS		(1000 * US)
+#define PATIENCE_NS	(10000 * MS)	/* for a cell that is due */
+#define SOON_NS		(20 * MS)
 
 static struct race {
 	const struct program	*program;
@@ -40,6 +50,9 @@ static struct race {
 	struct twheel_cell	*cells;
 	pthread_barrier_t	begin, end;
 	unsigned int		cookies[MAX_THREADS];
+	uint64_t		ids[NR_CELLS];
+	uint64_t		sweep;		/* when many cells are due */
+	uint64_t		serials[MAX_THREADS], last[MAX_THREADS];
 } shared;
 
 static uint64_t now(void)
@@ -57,6 +70,35 @@ static int call(unsigned long command, void *arg, struct during *when)
 	return ret;
 }
 
+/* A deadline like no other. */
+static uint64_t unlike(unsigned int thread, uint64_t moment)
+{
+	uint64_t serial = ++shared.serials[thread] * MAX_THREADS + thread;
+
+	return (moment & ~0xfffULL & NEVER) | (serial & 0xfff);
+}
+
+static struct twheel_op op_for_cell(unsigned int thread, const struct step *step)
+{
+	static const uint32_t opcodes[] = {
+		[MOD] = TWHEEL_OP_MOD, [CANCEL] = TWHEEL_OP_CANCEL, [GET] = TWHEEL_OP_GET,
+		[KICK] = TWHEEL_OP_KICK,
+	};
+	unsigned int n = step->target % NR_CELLS;
+	struct twheel_op op = { .opcode = opcodes[kind_of(step)], .id = shared.ids[n] };
+
+	if (op.opcode == TWHEEL_OP_MOD) {
+		op.flags = TWHEEL_F_CELL | TWHEEL_F_ABS;
+		op.cookie = n;
+		op.expires_ns = step->when % 4 ? unlike(thread, now() + step->when * 20 * US) :
+						 TWHEEL_CELL_IDLE;
+	}
+	/* It does not come back, so not too often. */
+	if (op.opcode == TWHEEL_OP_CANCEL && step->when % 4)
+		op.opcode = TWHEEL_OP_GET;
+	return op;
+}
+
 /* Like op_of(), with an id and a cookie that suit a thread among others. */
 static struct twheel_op op_for(unsigned int thread, const struct step *step)
 {
@@ -65,7 +107,10 @@ static struct twheel_op op_for(unsigned int thread, const struct step *step)
 	struct twheel_op op;
 
 	plain.odd = 0;
+	/* No cells but those of the beginning: who has the id of one that is over writes to the next. */
 	plain.who = 0;
+	if (step->span % 8 == 3 && kind_of(step) != ARM)
+		return op_for_cell(thread, step);
 	op = op_of(&plain, &shared.file, now());
 	if (op.opcode != TWHEEL_OP_ARM)
 		op.id = ledger_pick(thread, op.opcode == TWHEEL_OP_MOD ? n | 64 : n);
@@ -253,6 +298,156 @@ static void race_poll(const struct step *step)
 	       revents);
 }
 
+/* Cells */
+
+static uint64_t load(const __u64 *member)
+{
+	return __atomic_load_n(member, __ATOMIC_SEQ_CST);
+}
+
+/* Returns the look. */
+static uint64_t exchange(unsigned int thread, unsigned int n, uint64_t word)
+{
+	struct during when = { .begin = now() };
+	uint64_t old = __atomic_exchange_n(&shared.cells[n].word, word, __ATOMIC_SEQ_CST);
+	uint64_t look = load(&shared.cells[n].look);
+
+	when.end = now();
+	device_count(1);
+	ledger_word(thread, shared.ids[n], old, word, when);
+	return look;
+}
+
+/* Cancel the arming for @deadline, and no other. */
+static void cancel_one(unsigned int thread, unsigned int n, uint64_t deadline)
+{
+	struct during when = { .begin = now() };
+	uint64_t old = deadline;
+	int done = __atomic_compare_exchange_n(&shared.cells[n].word, &old, TWHEEL_CELL_IDLE, 0,
+					       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+
+	when.end = now();
+	device_count(1);
+	if (done)
+		ledger_word(thread, shared.ids[n], deadline, TWHEEL_CELL_IDLE, when);
+}
+
+static void arm_cell(unsigned int thread, unsigned int n, uint64_t moment)
+{
+	uint64_t deadline = unlike(thread, moment), look = exchange(thread, n, deadline);
+	struct twheel_op op = { .opcode = TWHEEL_OP_KICK, .id = shared.ids[n] };
+	struct during when;
+	int ret;
+
+	shared.last[thread] = deadline;
+	if (look <= deadline)
+		return;
+	ret = call(TWHEEL_IOC_KICK, &op, &when);
+	ledger_op(thread, &op, &op, ret, when);
+	if (ret)
+		cancel_one(thread, n, deadline);
+}
+
+/* The kernel looks at the cell by then, whatever it has promised. */
+static uint64_t due_time(uint64_t deadline)
+{
+	uint64_t tick = shared.file.tick, due = deadline + shared.file.slack_us * US;
+
+	return due + (tick - due % tick) % tick;
+}
+
+/* If the cell is due soon, it fires, or somebody moves it: that arming has an end. */
+static void await_cell(unsigned int n)
+{
+	uint64_t word = load(&shared.cells[n].word), give_up = now() + PATIENCE_NS;
+
+	if (word > now() || due_time(word) > now() + SOON_NS)
+		return;
+	while (load(&shared.cells[n].word) == word && !disagreed()) {
+		EXPECT(now() < give_up, "cell %u is due at %llu, and is not looked at until %llu", n,
+		       (unsigned long long)word, (unsigned long long)load(&shared.cells[n].look));
+		sleep_us(50);
+	}
+}
+
+static void burst(unsigned int thread, const struct step *step)
+{
+	static const int64_t ahead[] = { -MS, 0, 20 * US, 100 * US, 300 * US, MS, 2 * MS, 30 * MS };
+	unsigned int n = step->target % NR_CELLS;
+
+	for (unsigned int i = 0; i < 1U + step->span % 32 && !disagreed(); i++) {
+		if ((step->flags >> 3 ^ i) % 4 == 1)
+			exchange(thread, n, TWHEEL_CELL_IDLE);
+		else
+			arm_cell(thread, n, now() + ahead[(step->when + i) % 8]);
+	}
+}
+
+/* All that are due have an end. Then all are armed for about the same time. */
+static void begin_sweep(unsigned int thread, const struct step *step)
+{
+	uint64_t moment;
+
+	for (unsigned int n = 0; n < NR_CELLS; n++)
+		await_cell(n);
+	moment = now() + 2 * MS;
+	for (unsigned int n = 0; n < NR_CELLS && !disagreed(); n++)
+		arm_cell(thread, n, moment);
+	/* Looked at when they are idle, and again as far ahead as they were. */
+	for (unsigned int n = 0; n < NR_CELLS && step->flags & 0x40; n++)
+		exchange(thread, n, TWHEEL_CELL_IDLE);
+	if (step->flags & 0x40 && step->flags & 0x80)
+		sleep_us(2000);
+	__atomic_store_n(&shared.sweep, moment, __ATOMIC_RELEASE);
+}
+
+/* The kernel begins to look at many cells: meet it halfway. */
+static void join_sweep(unsigned int thread, const struct step *step)
+{
+	uint64_t moment = __atomic_load_n(&shared.sweep, __ATOMIC_ACQUIRE);
+	uint64_t word = load(&shared.cells[0].word), look = load(&shared.cells[0].look);
+
+	if (moment > now() + SOON_NS || moment + 10 * MS < now())
+		return;
+	while (load(&shared.cells[0].word) == word && load(&shared.cells[0].look) == look &&
+	       now() < moment + 8 * MS)
+		;
+	moment = now() + (step->when & 4 ? 2 * MS : 0) - (step->when & 8 ? MS : 0);
+	for (unsigned int i = NR_CELLS; i-- && !disagreed();) {
+		if (step->when % 4 == 3)
+			exchange(thread, i, TWHEEL_CELL_IDLE);
+		else
+			arm_cell(thread, i, moment);
+	}
+	__atomic_store_n(&shared.sweep, moment, __ATOMIC_RELEASE);
+}
+
+static void race_cell(unsigned int thread, const struct step *step)
+{
+	unsigned int n = step->target % NR_CELLS;
+
+	switch (step->flags % 8) {
+	case 0:
+	case 1:
+		begin_sweep(thread, step);
+		join_sweep(thread, step);
+		break;
+	case 2:
+	case 3:
+		join_sweep(thread, step);
+		break;
+	case 4:
+		exchange(thread, n, TWHEEL_CELL_IDLE);
+		break;
+	case 5:
+		cancel_one(thread, n, shared.last[thread]);
+		break;
+	default:
+		burst(thread, step);
+		break;
+	}
+}
+
 static void race_step(unsigned int thread, const struct step *step)
 {
 	switch (kind_of(step)) {
@@ -295,6 +490,10 @@ static void race_step(unsigned int thread, const struct step *step)
 	case DUP:
 	case CLOSE:
 		race_dup(thread);
+		break;
+	case CELL:
+		if (shared.cells)
+			race_cell(thread, step);
 		break;
 	case WAIT:
 		sleep_us(20U << step->when % 8);
@@ -374,7 +573,52 @@ static void set_up(void)
 	EXPECT(!device_ioctl(shared.fd, TWHEEL_IOC_INFO, &info), "INFO: error %d", errno);
 	shared.file.clock = info.clock;
 	shared.file.tick = info.tick_ns;
-	ledger_clear(info.tick_ns);
+	shared.file.slack_us = info.slack_us;
+	ledger_clear(info.clock, info.tick_ns);
+}
+
+/* Each of them idle. */
+static void make_cells(void)
+{
+	for (unsigned int n = 0; n < NR_CELLS; n++) {
+		struct twheel_op in = {
+			.opcode = TWHEEL_OP_ARM,
+			.flags = TWHEEL_F_CELL | TWHEEL_F_ABS,
+			.expires_ns = TWHEEL_CELL_IDLE,
+			.cookie = n,
+		};
+		struct twheel_op out = in;
+		struct during when;
+		int ret = call(TWHEEL_IOC_ARM, &out, &when);
+
+		EXPECT(!ret && (uint32_t)out.id == n, "ARM: %d, id %#llx of cell %u", ret, out.id, n);
+		ledger_op(0, &in, &out, ret, when);
+		shared.ids[n] = out.id;
+	}
+}
+
+/* There is nobody else any more: what is due fires, and has an event. */
+static void end_cells(void)
+{
+	struct twheel_event events[MAX_EVENTS];
+	struct twheel_info info;
+	struct during when;
+
+	call(TWHEEL_IOC_INFO, &info, &when);
+	for (unsigned int n = 0; n < NR_CELLS; n++) {
+		EXPECT(!(info.flags & TWHEEL_INFO_STOPPED) || load(&shared.cells[n].word) > NEVER,
+		       "cell %u is armed after STOP", n);
+		await_cell(n);
+	}
+	/* Those that are not due yet may become so in between. */
+	for (unsigned int n = 0; n < NR_CELLS && !disagreed(); n++)
+		if (load(&shared.cells[n].word) <= NEVER)
+			exchange(0, n, TWHEEL_CELL_IDLE);
+	while (!disagreed() && read_events(0, events, MAX_EVENTS) > 0)
+		;
+	for (unsigned int n = 0; n < NR_CELLS; n++)
+		EXPECT(load(&shared.cells[n].word) != TWHEEL_CELL_FIRED,
+		       "cell %u has fired, and there is no event", n);
 }
 
 static void open_file(void)
@@ -382,11 +626,14 @@ static void open_file(void)
 	shared.fd = device_open(DEVICE, O_RDWR | O_NONBLOCK);
 	EXPECT(shared.fd >= 0, "open: error %d", -shared.fd);
 	set_up();
-	shared.cells = mmap(NULL, NR_CELLS * sizeof(*shared.cells), PROT_READ | PROT_WRITE,
+	shared.cells = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 			    MAP_SHARED, shared.fd, 0);
 	if (shared.cells == MAP_FAILED)
 		shared.cells = NULL;
 	memset(shared.cookies, 0, sizeof(shared.cookies));
+	shared.sweep = 0;
+	if (shared.cells && !disagreed())
+		make_cells();
 }
 
 /* Nobody else is there any more: what is left is cancelled, and the books are closed. */
@@ -396,6 +643,8 @@ static void close_file(void)
 	struct twheel_stats stats = { 0 };
 	struct during when;
 
+	if (shared.cells && !disagreed())
+		end_cells();
 	if (!disagreed())
 		race_cancel_all(0, &all);
 	if (!disagreed()) {
@@ -403,7 +652,7 @@ static void close_file(void)
 		ledger_judge(&stats);
 	}
 	if (shared.cells)
-		munmap(shared.cells, NR_CELLS * sizeof(*shared.cells));
+		munmap(shared.cells, 4096);
 	close(shared.fd);
 }
 
