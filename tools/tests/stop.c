@@ -722,7 +722,8 @@ static int kill_and_wait(pid_t pid)
 
 	kill(pid, SIGKILL);
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(now_ns() - before < (is_slow() ? 5 : 1) * NSEC_PER_SEC);
+	/* A busy machine takes seconds for the wakeup alone. */
+	CHECK(now_ns() - before < (is_slow() ? 20 : 5) * NSEC_PER_SEC);
 	return WIFSIGNALED(status);
 }
 
