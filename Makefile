@@ -111,7 +111,7 @@ deb-check: setup-vm setup-deb
 
 # KUnit ends a case after five minutes: so it is played ten times.
 combination: setup-check
-	@ROUNDS=10 tools/check/run $@
+	@ROUNDS=10 tools/check/run $@ $@@um
 
 library completion host kunit mutations travel device adapters python samples static: setup-check
 	@FRESH=1 tools/check/run $@
