@@ -158,7 +158,7 @@ static void others_are_served_while_100000_expire(void)
 
 		arm(fd, 0, i);
 		CHECK_EQ(read_event(fd).cookie, i);
-		CHECK(now_ns() - before < 5 * NSEC_PER_SEC);
+		CHECK(now_ns() - before < quick_ns());
 	}
 	wait_ready(busy, MANY);
 }
@@ -364,12 +364,12 @@ static void descriptor_sent_over_a_socket_shares_the_context(void)
 
 /* The end of a context */
 
-static void check_close_takes_less(int fd, unsigned int seconds)
+static void check_close_takes_less(int fd, __u64 ns)
 {
 	__u64 before = now_ns();
 
 	close(fd);
-	CHECK(now_ns() - before < seconds * NSEC_PER_SEC);
+	CHECK(now_ns() - before < ns);
 	fd = device_open(O_RDWR | O_NONBLOCK);
 	CHECK_EQ(info(fd).live, 0);
 	check_no_event(fd);
@@ -381,7 +381,7 @@ static void close_with_1000000_pending(void)
 
 	arm_many(fd, 10 * MANY, HOUR, NSEC_PER_MSEC, 0, NULL);
 	CHECK_EQ(info(fd).live, 10 * MANY);
-	check_close_takes_less(fd, 30);
+	check_close_takes_less(fd, 30 * NSEC_PER_SEC);
 }
 
 static void close_with_1000000_pending_is_quick(void)
@@ -396,7 +396,7 @@ static void close_with_100000_unread_is_quick(void)
 
 	arm_many(fd, MANY, 0, 0, 0, NULL);
 	wait_ready(fd, MANY);
-	check_close_takes_less(fd, 5);
+	check_close_takes_less(fd, quick_ns());
 }
 
 static void close_while_100000_expire_is_quick(void)
@@ -404,7 +404,7 @@ static void close_while_100000_expire_is_quick(void)
 	int fd = device_open(O_RDWR);
 
 	arm_many(fd, MANY, 0, NSEC_PER_USEC, 0, NULL);
-	check_close_takes_less(fd, 5);
+	check_close_takes_less(fd, quick_ns());
 }
 
 static void exit_with_100000_pending_cleans_up(void)
@@ -423,7 +423,7 @@ static void exit_with_100000_pending_cleans_up(void)
 	fd = device_open(O_RDWR);
 	arm(fd, 0, 7);
 	CHECK_EQ(read_event(fd).cookie, 7);
-	CHECK(now_ns() - before < 5 * NSEC_PER_SEC);
+	CHECK(now_ns() - before < quick_ns());
 }
 
 static void open_is_empty_after_others_were_closed(void)

@@ -36,6 +36,12 @@ static inline __u64 patience_ns(void)
 	return (is_slow() ? 200 : 20) * NSEC_PER_SEC;
 }
 
+/* What is quick takes less, on a machine with other work too. */
+static inline __u64 quick_ns(void)
+{
+	return patience_ns() / 4;
+}
+
 /* Where a kernel watches all that it does, a million timeouts take a minute. */
 static inline void need_speed(void)
 {

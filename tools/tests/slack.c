@@ -8,7 +8,7 @@
 #include "cpu.h"
 
 #define MS		NSEC_PER_MSEC
-#define LATE_AT_MOST	(5 * NSEC_PER_SEC)
+#define LATE_AT_MOST	quick_ns()
 #define NR		100
 
 static struct twheel_op op_slack(__u64 expires_ns, __u32 flags, __u64 slack_ns, __u64 cookie)

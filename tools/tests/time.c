@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include "cpu.h"
 
-#define LATE_AT_MOST	(5 * NSEC_PER_SEC)
+#define LATE_AT_MOST	quick_ns()
 #define TICKS_PER_LEVEL	256	/* of the default wheel; the times only straddle it */
 
 /* Relative and absolute deadlines */
