@@ -8,7 +8,7 @@
 #include "memory.h"
 
 #define MS		NSEC_PER_MSEC
-#define MANY		100000
+#define MANY		scaled(100000)
 
 static int try_cancel_all(int fd, struct twheel_cancel_all *all)
 {
@@ -231,10 +231,10 @@ static void cancel_all_amid_expiry_leaves_no_event(void)
 		int fd = device_open(O_RDWR | O_NONBLOCK);
 		struct twheel_cancel_all all;
 
-		arm_many(fd, 3000, i * MS, 2 * NSEC_PER_USEC, 0, NULL);
+		arm_many(fd, scaled(3000), i * MS, 2 * NSEC_PER_USEC, 0, NULL);
 		sleep_ns(i * MS / 2);
 		all = cancel_all(fd);
-		CHECK_EQ(all.pending + all.withdrawn, 3000);
+		CHECK_EQ(all.pending + all.withdrawn, scaled(3000));
 		CHECK_EQ(info(fd).live, 0);
 		sleep_ns(10 * MS);
 		check_no_event(fd);

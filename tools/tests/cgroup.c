@@ -6,19 +6,25 @@
 #include "cells.h"
 #include "group.h"
 
+/* Each of them is filled by one call after the other. */
+static long small_group(void)
+{
+	return (is_short() ? 3 : 8) * MIB;
+}
+
 static void timeouts_are_charged_until_close(void)
 {
 	const char *group = make_group("timeouts", 0);
-	long before;
+	long before, nr = scaled(100000);
 	int fd;
 
 	enter_group(group);
 	fd = device_open(O_RDWR);
 	before = charged(group);
-	arm_many(fd, 100000, HOUR, 0, 0, NULL);
+	arm_many(fd, nr, HOUR, 0, 0, NULL);
 	/* A timeout without its id, deadline and cookie is none. */
-	CHECK(charged(group) - before >= 100000 * 24);
-	CHECK(charged(group) - before <= 100000 * 128 + MIB);
+	CHECK(charged(group) - before >= nr * 24);
+	CHECK(charged(group) - before <= nr * 128 + MIB);
 	close(fd);
 	wait_uncharged(group, before + MIB);
 }
@@ -31,9 +37,9 @@ static void open_file_costs_little(void)
 	enter_group(group);
 	device_open(O_RDWR);
 	before = charged(group);
-	for (int i = 0; i < 500; i++)
+	for (__u32 i = 0; i < scaled(1000); i++)
 		device_open(O_RDWR);
-	CHECK(charged(group) - before <= 500 * 4096 + MIB);
+	CHECK(charged(group) - before <= (long)scaled(1000) * 4096 + MIB);
 }
 
 static void wheel_of_its_own_is_charged_until_close(void)
@@ -113,7 +119,7 @@ static void check_unharmed(void)
 {
 	int fd = device_open(O_RDWR);
 
-	arm_many(fd, 10000, HOUR, 0, 0, NULL);
+	arm_many(fd, scaled(10000), HOUR, 0, 0, NULL);
 	arm(fd, NSEC_PER_MSEC, 7);
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
@@ -141,7 +147,7 @@ static void arm_to_the_end_of_memory(void)
 
 static void arm_without_memory_is_enomem(void)
 {
-	make_group("unkillable", 8 * MIB);
+	make_group("unkillable", small_group());
 	in_child(arm_to_the_end_of_memory);
 	check_unharmed();
 }
@@ -186,7 +192,7 @@ static void go_on_without_memory(void)
 
 static void file_without_memory_goes_on(void)
 {
-	make_group("goes-on", 8 * MIB);
+	make_group("goes-on", small_group());
 	in_child(go_on_without_memory);
 }
 
@@ -225,7 +231,7 @@ static void setup_without_memory_is_enomem(void)
 
 static void task_is_killed_inside_its_group(void)
 {
-	const char *group = make_group("killable", 8 * MIB);
+	const char *group = make_group("killable", small_group());
 	int bystander = device_open(O_RDWR), status;
 	__u64 id = arm(bystander, HOUR, 0);
 	pid_t pid = fork();

@@ -10,7 +10,7 @@
 
 #include "device.h"
 
-#define MANY		100000
+#define MANY		scaled(100000)
 
 /* Who may open it */
 

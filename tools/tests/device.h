@@ -30,6 +30,21 @@ static inline bool is_slow(void)
 	return getenv("TWHEEL_SLOW");
 }
 
+/* Nor is all repeated as a 32-bit program: only the way to the device is another. */
+static inline bool is_short(void)
+{
+	return is_slow() || sizeof(long) == 4;
+}
+
+/*
+ * @nr, or a tenth of that where a test is short. A slow kernel watches each operation, so
+ * fewer will do. The name of a test has the full number.
+ */
+static inline __u32 scaled(__u32 nr)
+{
+	return is_short() ? nr / 10 : nr;
+}
+
 /* No promise of the device: only so that a lost event ends the test. */
 static inline __u64 patience_ns(void)
 {

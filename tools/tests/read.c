@@ -113,7 +113,7 @@ static void read_needs_no_alignment(void)
 /* Memory that has never been touched has to be faulted in. */
 static void read_of_many_into_fresh_memory_returns_them_all(void)
 {
-	const int nr = 20000;
+	const int nr = scaled(20000);
 	struct twheel_event *events = mmap(NULL, nr * RECORD, PROT_READ | PROT_WRITE,
 					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	unsigned char *seen = calloc(nr, 1);
@@ -292,7 +292,7 @@ struct drain {
 	unsigned int *seen;
 };
 
-#define DRAINED		20000
+#define DRAINED		scaled(20000)
 
 static void *drain(void *arg)
 {
@@ -471,7 +471,7 @@ static void readers_with_room_for_one_share_a_burst(void)
 {
 	static struct crowd crowd[CROWD];
 
-	for (int round = 0; round < 10; round++) {
+	for (int round = 0; round < (is_slow() ? 3 : 10); round++) {
 		int fd = device_open(O_RDWR);
 
 		start_crowd(crowd, CROWD, fd, 1, 1);

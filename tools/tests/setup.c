@@ -639,7 +639,7 @@ static void wheels_of_their_own_are_independent(void)
 	int a = device_open_setup(O_RDWR, setup), b = device_open_setup(O_RDWR, setup);
 	__u64 id = arm(a, 20 * NSEC_PER_MSEC, 1);
 
-	arm_many(b, 10000, HOUR, NSEC_PER_MSEC, 0, NULL);
+	arm_many(b, scaled(10000), HOUR, NSEC_PER_MSEC, 0, NULL);
 	close(b);
 	CHECK_EQ(get(a, id), 0);
 	CHECK_EQ(read_event(a).cookie, 1);
@@ -651,7 +651,7 @@ static void close_of_a_wheel_of_its_own_is_quick(void)
 	int fd = device_open_setup(O_RDWR, setup);
 	__u64 before;
 
-	arm_many(fd, 50000, 0, 10 * NSEC_PER_USEC, 0, NULL);
+	arm_many(fd, scaled(50000), 0, 10 * NSEC_PER_USEC, 0, NULL);
 	before = now_ns();
 	close(fd);
 	CHECK(now_ns() - before < quick_ns());
@@ -754,8 +754,8 @@ static void wheel_with_cap_sys_resource_may_be_anything(void)
  * is, only the kernel knows; but a slot is at least a list head on every CPU.
  */
 
-#define WHEELS		(4 << 20)	/* a few of them */
-#define MANY_WHEELS	500
+#define WHEELS		(is_short() ? 1 << 20 : 4 << 20)		/* a few of them */
+#define MANY_WHEELS	(is_short() ? 100 : 500)
 
 static const struct twheel_setup medium = { .slots = 512 };
 

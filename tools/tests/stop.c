@@ -127,7 +127,7 @@ static void unprocessed_come_in_the_order_of_deadlines(void)
 
 static void stop_of_100000_is_quick_and_in_order(void)
 {
-	check_ordered_by_deadline(100000);
+	check_ordered_by_deadline(scaled(100000));
 }
 
 static void what_had_fired_comes_first(void)
@@ -324,7 +324,7 @@ static void close_with_100000_unprocessed_is_quick(void)
 	int fd = device_open(O_RDWR);
 	__u64 before;
 
-	arm_many(fd, 100000, HOUR, MS, 0, NULL);
+	arm_many(fd, scaled(100000), HOUR, MS, 0, NULL);
 	CHECK_EQ(stop(fd), 0);
 	before = now_ns();
 	close(fd);
@@ -555,7 +555,7 @@ static void stop_amid_a_batch_waits_for_it(void)
 	static struct twheel_event events[CROWD];
 	__u64 seed = now_ns();
 
-	for (int i = 0; i < 40; i++) {
+	for (__u32 i = 0; i < scaled(40); i++) {
 		int fd = device_open(O_RDWR);
 		__u64 base = now_ns() + 8 * MS;
 
@@ -677,7 +677,9 @@ static void cancel_amid_stop_finds_every_timeout(void)
 
 static __u32 many_to_stop(void)
 {
-	return is_slow() ? 30000 : 100000;
+	if (is_slow())
+		return 15000;
+	return is_short() ? 50000 : 100000;
 }
 
 /* With random deadlines, so that there is something to sort. */

@@ -368,7 +368,7 @@ static void signal_every(long usec)
 	setitimer(ITIMER_REAL, usec ? &timer : &(struct itimerval) { 0 }, NULL);
 }
 
-#define MANY_OPS	50000
+#define MANY_OPS	scaled(50000)
 
 static struct twheel_op *many_arms(void)
 {
@@ -438,7 +438,8 @@ static void submit_is_not_cut_short_by_stop_and_continue(void)
 static struct twheel_op *endless_cancels(__u32 *nr)
 {
 	/* Whole operations, and whole pages. */
-	const size_t size = sizeof(struct twheel_op) * page_size(), times = 2000;
+	const size_t size = sizeof(struct twheel_op) * page_size();
+	const size_t times = is_slow() ? 500 : 2000;
 	int memory = memfd_create("cancels", 0);
 	char *map = mmap(NULL, size * times, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct twheel_op *ops;

@@ -12,7 +12,7 @@
 #include "realtime.h"
 
 #define USER		4711
-#define PEAK		50000
+#define PEAK		(is_short() ? 10000 : 50000)
 #define PAGE_MOST	100		/* more timeouts than ever have room in a page */
 
 #define MS		NSEC_PER_MSEC
@@ -282,12 +282,12 @@ static int compare_ids(const void *a, const void *b)
 /* By index: of each, the latest id comes after all before it. */
 static void ids_are_unique_over_trims(void)
 {
-	enum { NR = 1000, ROUNDS = 20 };
-	__u64 *ids = calloc(NR * ROUNDS, sizeof(*ids)), *latest = calloc(8 * NR, sizeof(*ids));
-	int fd = device_open(O_RDWR);
+	enum { NR = 1000 };
+	int fd = device_open(O_RDWR), rounds = is_short() ? 6 : 20;
+	__u64 *ids = calloc(NR * rounds, sizeof(*ids)), *latest = calloc(8 * NR, sizeof(*ids));
 
 	CHECK(ids && latest);
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < rounds; round++) {
 		__u64 *now = ids + round * NR;
 
 		/* Another number each time, so that other pages are the last ones. */
@@ -309,8 +309,8 @@ static void ids_are_unique_over_trims(void)
 		for (int i = 0; i < (round + 1) * NR; i++)
 			CHECK_EQ(get(fd, ids[i]), -ENOENT);
 	}
-	qsort(ids, NR * ROUNDS, sizeof(*ids), compare_ids);
-	for (int i = 1; i < NR * ROUNDS; i++)
+	qsort(ids, NR * rounds, sizeof(*ids), compare_ids);
+	for (int i = 1; i < NR * rounds; i++)
 		CHECK(!ids[i] || ids[i] != ids[i - 1]);
 	free(latest);
 	free(ids);
@@ -320,9 +320,10 @@ static void ids_are_unique_over_trims(void)
 static void id_from_before_a_trim_is_dead_for_ever(void)
 {
 	int fd = device_open_limited(O_RDWR | O_NONBLOCK, 1);
+	size_t nr = is_short() ? 60 : 300;
 	__u64 ids[300];
 
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
+	for (size_t i = 0; i < nr; i++) {
 		ids[i] = arm(fd, i % 2 ? HOUR : 0, i);
 		if (i % 2) {
 			CHECK_EQ(cancel(fd, ids[i]), 0);
@@ -347,7 +348,7 @@ static void made_up_ids_of_a_trimmed_page_are_dead(void)
 	__u64 *ids = arm_and_cancel(fd, 100);
 
 	CHECK(trim(fd) > 0);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 100; i += is_short() ? 10 : 1) {
 		for (int bit = 0; bit < 64; bit++) {
 			struct twheel_op ops[] = {
 				op_cancel(ids[i] ^ 1ULL << bit), op_get(ids[i] ^ 1ULL << bit),
