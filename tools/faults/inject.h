@@ -12,6 +12,7 @@
 #ifndef TWHEEL_FAULTS_INJECT_H
 #define TWHEEL_FAULTS_INJECT_H
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -128,7 +129,16 @@ static inline void set_fail_nth(int fd, unsigned int nth)
 	write_text(fd, text);
 }
 
-/* Makes calls, and waits for them without a place to fail at. */
+static inline void victim_futex(struct victim *v, int operation, int value)
+{
+	syscall(SYS_futex, &v->go, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
+
+/*
+ * Makes calls, and waits for them without a place to fail at: a futex of the process needs
+ * no memory, and its value is not copied by what fails. It sleeps, because another thread
+ * needs long to prepare a call.
+ */
 static inline void *victim_main(void *arg)
 {
 	struct victim *v = arg;
@@ -136,7 +146,7 @@ static inline void *victim_main(void *arg)
 	SET(v->tid, syscall(SYS_gettid));
 	for (;;) {
 		while (!PEEK(v->go))
-			sched_yield();
+			victim_futex(v, FUTEX_WAIT, 0);
 		v->ret = v->call(v->arg);
 		SET(v->go, 0);
 	}
@@ -168,8 +178,9 @@ static inline int victim_fails(struct victim *v, unsigned int nth, int all,
 	write_text(make_it_fail, all ? "1" : "0");
 	set_fail_nth(fail_nth, nth);
 	SET(v->go, 1);
+	victim_futex(v, FUTEX_WAKE, 1);
 	while (PEEK(v->go))
-		sched_yield();
+		sleep_ns(20 * NSEC_PER_USEC);
 	write_text(make_it_fail, "0");
 	v->left = read_number(fail_nth);
 	set_fail_nth(fail_nth, 0);
