@@ -165,7 +165,7 @@ static unsigned int unload_when_free(const struct module *m)
 
 static void modules_come_and_go_while_others_open(void)
 {
-	unsigned int rounds = often(500, 40), refused = 0, used = 0, absent = 0;
+	unsigned int rounds = often(500, 15), refused = 0, used = 0, absent = 0;
 	struct opener openers[3] = { 0 };
 
 	read_module(&engine_module);
@@ -221,7 +221,7 @@ static char *number_text(char *text, size_t size, unsigned int number)
 
 static void threads_share_a_file(void)
 {
-	unsigned int nr = often(2000000, 50000);
+	unsigned int nr = often(2000000, 20000);
 	char text[16];
 	char *const args[] = {
 		"twheel", "load", "--threads", "64", "--share", "--json",
@@ -262,10 +262,11 @@ static void *toggle_cpus(void *arg)
 
 static void cpus_come_and_go_under_load(void)
 {
-	unsigned int cycles = often(300, 30), left = cycles, loads = 0;
+	unsigned int cycles = often(300, 12), left = cycles, loads = 0, nr = often(20000, 5000);
+	char text[16];
 	char *const args[] = {
-		"twheel", "load", "--threads", "4", "--timeouts", "20000", "--spread", "500ms",
-		"--json", NULL,
+		"twheel", "load", "--threads", "4", "--spread", "500ms", "--json",
+		"--timeouts", number_text(text, sizeof(text), nr), NULL,
 	};
 	pthread_t thread;
 
@@ -275,7 +276,7 @@ static void cpus_come_and_go_under_load(void)
 	for (; PEEK(left); loads++)
 		join_child(start_load(args));
 	pthread_join(thread, NULL);
-	ktap_note("%u timeouts", loads * 20000);
+	ktap_note("%u timeouts", loads * nr);
 	note_storm("CPU taken away and given back under load", cycles, "times");
 }
 
@@ -305,7 +306,7 @@ static void killed_by_a_signal(pid_t pid)
 
 static void memory_ends_for_a_group(void)
 {
-	const char *group = make_group("storm", 16 * MIB);
+	const char *group = make_group("storm", often(16, 4) * MIB);
 	unsigned int rounds = often(50, 3);
 	struct bystander bystander;
 	unsigned long long *armed;
@@ -341,7 +342,7 @@ static void arm_and_wait(__u32 nr, int pipe)
 /* What it had would not fit twice under the limit. */
 static void kill_with_many_pending(void)
 {
-	unsigned int rounds = often(3, 2), nr = often(1000000, 100000);
+	unsigned int rounds = often(3, 2), nr = often(1000000, 30000);
 	struct bystander bystander;
 	__u64 begun, longest = 0;
 	int pipes[2];
@@ -369,7 +370,7 @@ static void kill_with_many_pending(void)
 
 static void process_is_killed_with_many_pending(void)
 {
-	__u32 nr = often(1000000, 100000);
+	__u32 nr = often(1000000, 30000);
 
 	with_parameter("max_user_timeouts", nr + nr / 2, kill_with_many_pending);
 }
