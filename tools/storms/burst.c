@@ -18,7 +18,6 @@
 #include "engine.h"
 
 #define TRACING		"/sys/kernel/debug/tracing/"
-#define FEW		10000		/* many batches */
 #define STEP		(37 * NSEC_PER_USEC)
 #define DEBUG_STEP	NSEC_PER_MSEC	/* where a look takes longer than a step */
 
@@ -28,11 +27,22 @@ static int is_no_longer(__u64 lots_ns, __u64 few_ns)
 	return lots_ns <= few_ns * 3;
 }
 
-static __u32 many(void)
+static int is_full(void)
 {
 	const char *text = getenv("TWHEEL_STORMS");
 
-	return text && !strcmp(text, "full") ? 1000000 : 100000;
+	return text && !strcmp(text, "full");
+}
+
+/* Many batches. */
+static __u32 few_timeouts(void)
+{
+	return is_full() ? 10000 : 3000;
+}
+
+static __u32 many_timeouts(void)
+{
+	return is_full() ? 1000000 : 30000;
 }
 
 static int try_write(const char *path, const char *text)
@@ -218,7 +228,7 @@ static struct measured burst(__u32 nr)
 
 static void others_wait_no_longer_for_many_than_for_few(void)
 {
-	struct measured few = burst(FEW), lots = burst(many());
+	struct measured few = burst(few_timeouts()), lots = burst(many_timeouts());
 
 	CHECK_EQ(few.largest_batch, 128);
 	CHECK_EQ(lots.largest_batch, 128);
