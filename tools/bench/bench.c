@@ -36,6 +36,7 @@
 #define VERY_MANY	1000000
 #define SEARCH_MANY	64		/* see struct system, with very many */
 #define IDLE_SECONDS	10
+#define BLOCK_NS	(256 * NSEC_PER_MSEC)	/* of the wheel */
 #define UNUSED_CELLS	10000
 #define MOVED		10000		/* most cells that are moved */
 #define SYSTEM_FILES	(4 * 1024 * 1024)
@@ -311,27 +312,35 @@ static uint64_t idle_ns(void)
 	return ns;
 }
 
+static void sleep_until(uint64_t ns)
+{
+	struct timespec moment = to_timespec(ns);
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL);
+}
+
 /*
  * Arms all for a moment soon, or within @spread_ns after it, and sleeps until shortly
  * before: how long a reader has slept decides whether it takes the CPU from the thread
- * that wakes it.
+ * that wakes it. A block of the wheel begins before, so that the moment lies in it, if
+ * there are not very many: timeouts of the next block would have to move down first.
  */
 static void arm_for_soon(const struct system *s, unsigned int n, uint64_t spread_ns)
 {
 	static uint64_t lead_ns = 250;		/* for each */
-	struct timespec before;
 
 	for (;;) {
-		uint64_t moment = clock_ns() + 100 * NSEC_PER_MSEC + n * lead_ns;
+		uint64_t moment;
 
+		sleep_until((clock_ns() / BLOCK_NS + 1) * BLOCK_NS);
+		moment = clock_ns() + 100 * NSEC_PER_MSEC + n * lead_ns;
 		moment -= moment % NSEC_PER_MSEC;
 		for (unsigned int i = 0; i < n; i++)
 			deadlines[i] = moment + (spread_ns ? random_below(spread_ns) : 0);
 		s->open(n);
 		operate(s, ARM, ascending, n);
 		if (clock_ns() + 50 * NSEC_PER_MSEC < moment) {
-			before = to_timespec(moment - 2 * NSEC_PER_MSEC);
-			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &before, NULL);
+			sleep_until(moment - 2 * NSEC_PER_MSEC);
 			return;
 		}
 		s->close();
