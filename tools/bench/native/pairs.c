@@ -11,8 +11,10 @@
  * arm makes a call. So nothing of the kernel is measured here. A wheel in the process has to
  * be woken to do its work; neither is that measured.
  *
- * Cells and nodes are packed, and a timeout is found by its number. Each repetition has
- * another order, so that the branch predictor does not learn it. The result is the time of
+ * Cells and nodes are packed, and a timeout is found by its number. Before a repetition, each
+ * thread goes through its timeouts once, in another random order. So the lists of the wheel
+ * are not in the order of the steps, and the caches hold what they can. Each repetition has
+ * new orders, so that the branch predictor does not learn them. The result is the time of
  * PART pairs that a tenth of all parts did not exceed: other load on the machine disturbs
  * some of them.
  *
@@ -44,7 +46,8 @@
 
 /**
  * struct lane - what belongs to a thread
- * @order: numbers of its timeouts
+ * @order: numbers of its timeouts, in the order of the steps
+ * @before: the same in the order of the steps before those that are measured
  * @n: how many
  * @at: the next one
  * @wheel: that it uses
@@ -53,6 +56,7 @@
  */
 struct lane {
 	alignas(128) uint32_t *order;
+	uint32_t	*before;
 	uint32_t	n;
 	uint32_t	at;
 	struct wheel	*wheel;
@@ -400,8 +404,21 @@ static void meet(unsigned int part)
 	}
 }
 
+/* As many steps as there are timeouts, or some more. */
+static void go_through(struct lane *lane)
+{
+	uint32_t *order = lane->order;
+
+	lane->order = lane->before;
+	for (uint32_t i = 0; i < lane->n; i += PART)
+		job->part(lane);
+	lane->order = order;
+	lane->at = 0;
+}
+
 static void run_lane(struct lane *lane)
 {
+	go_through(lane);
 	for (unsigned int i = 0; i < parts; i++) {
 		if (job->threads > 1)
 			meet(i);
@@ -434,16 +451,14 @@ static void *helper(void *unused)
 	}
 }
 
-static void shuffle(struct lane *lane, uint32_t first, uint32_t n)
+static void shuffle(uint32_t *order, uint32_t first, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t j = random_below(i + 1);
 
-		lane->order[i] = lane->order[j];
-		lane->order[j] = first + i;
+		order[i] = order[j];
+		order[j] = first + i;
 	}
-	lane->n = n;
-	lane->at = 0;
 }
 
 /* Each system has the same numbers, in another order. */
@@ -454,8 +469,12 @@ static void prepare(const struct system *system, uint32_t n)
 	memset(wheels, 0, sizeof(wheels));
 	for (unsigned int i = 0; i < system->threads; i++) {
 		struct lane *lane = &lanes[i];
+		uint32_t first = system->shared ? 0 : i * share;
 
-		shuffle(lane, system->shared ? 0 : i * share, share);
+		shuffle(lane->order, first, share);
+		shuffle(lane->before, first, share);
+		lane->n = share;
+		lane->at = 0;
 		lane->wheel = &wheels[system->wheels ? i : 0];
 		system->arm(lane);
 	}
@@ -644,6 +663,7 @@ int main(int argc, char **argv)
 	nodes = pages(N_MAX * sizeof(*nodes));
 	for (unsigned int i = 0; i < THREADS; i++) {
 		lanes[i].order = array(N_MAX, sizeof(*lanes->order));
+		lanes[i].before = array(N_MAX, sizeof(*lanes->before));
 		lanes[i].begin = array(N_MAX / PART + 1, sizeof(*lanes->begin));
 		lanes[i].end = array(N_MAX / PART + 1, sizeof(*lanes->end));
 	}
