@@ -159,17 +159,17 @@ void cell_look(struct file *f, struct timeout *t, uint64_t look, struct during w
 			c->where &= ~QUEUED;
 		return;
 	}
-	EXPECT(c->where & QUEUED, "%#llx is looked at at %llu, but it is not queued", ULL(t->id),
+	EXPECT(c->where & QUEUED, "the look of %#llx is %llu, but it is not queued", ULL(t->id),
 	       ULL(look));
 	EXPECT(look >= c->queue.begin || c->word == DEADLINE,
-	       "%#llx is looked at at %llu, not from %llu", ULL(t->id), ULL(look),
+	       "the look of %#llx is %llu, before %llu", ULL(t->id), ULL(look),
 	       ULL(c->queue.begin));
-	EXPECT(look <= c->queue.end, "%#llx is looked at at %llu, not until %llu", ULL(t->id),
+	EXPECT(look <= c->queue.end, "the look of %#llx is %llu, after %llu", ULL(t->id),
 	       ULL(look), ULL(c->queue.end));
 	if (c->idle_look && look != c->idle_look) {
 		EXPECT(c->marked, "%#llx was looked at before its time", ULL(t->id));
 		EXPECT(look >= model_sum(c->idle_look, c->ahead.begin),
-		       "%#llx was idle at %llu, and is looked at at %llu", ULL(t->id),
+		       "the look of %#llx was %llu, and is already %llu", ULL(t->id),
 		       ULL(c->idle_look), ULL(look));
 		c->marked = SURELY;
 	}
@@ -231,7 +231,7 @@ void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct d
 		c->idle_look = c->queue.end;
 	if (c->word == DEADLINE) {
 		publish(t, when);
-		/* On its way to the sink, it is looked at at once. */
+		/* If it is on its way to the sink, its look comes at once. */
 		if (looking)
 			c->queue.begin = earlier(begin, t->low);
 	}

@@ -32,6 +32,7 @@ enum lie {
 	WRONG_ERRNO, STALE_ACCEPTED, NOT_WITHDRAWN, OLD_ID, TOO_LONG, ONE_LIVE_MORE, ONE_DONE_LESS,
 	EARLY, WRONG_COOKIE, NOT_LAST, ONE_MORE, LOST, OUT_OF_ORDER, NOT_READY, NOT_LISTED,
 	COUNT_OF_CANCEL_ALL, RESULT_WRITTEN, BEGUN_BY_NOTHING, SETUP_TOO_LATE,
+	IDLE_WITHDRAWN, ONE_KICK_MORE, LAST_TOO_EARLY,
 };
 
 static const char * const lie_names[NR_LIES] = {
@@ -54,6 +55,9 @@ static const char * const lie_names[NR_LIES] = {
 	[RESULT_WRITTEN] = "result written by an ioctl of a single operation",
 	[BEGUN_BY_NOTHING] = "context that nothing has begun cannot be set up",
 	[SETUP_TOO_LATE] = "context that has begun set up",
+	[IDLE_WITHDRAWN] = "idle cell said to have fired",
+	[ONE_KICK_MORE] = "one KICK too many",
+	[LAST_TOO_EARLY] = "event said to be the last one",
 };
 
 static int lying = -1;
@@ -108,6 +112,8 @@ static int lie_about_op(unsigned long command, struct twheel_op *op, int outcome
 		id = op->id;
 	if (command == TWHEEL_IOC_GET && lie_now(TOO_LONG))
 		op->expires_ns += 1000000000;
+	if (outcome == TWHEEL_IDLE && lie_now(IDLE_WITHDRAWN))
+		return TWHEEL_WITHDRAWN;
 	return outcome == TWHEEL_WITHDRAWN && lie_now(NOT_WITHDRAWN) ? 0 : outcome;
 }
 
@@ -117,6 +123,7 @@ static void lie_about_all(unsigned long command, void *arg)
 	struct twheel_cancel_all *all = arg;
 	struct twheel_list *list = arg;
 	struct twheel_info *info = arg;
+	struct twheel_stats *stats = arg;
 
 	if (command == TWHEEL_IOC_SUBMIT && submit->done && lie_now(ONE_DONE_LESS))
 		submit->done--;
@@ -126,6 +133,8 @@ static void lie_about_all(unsigned long command, void *arg)
 		list->done--;
 	if (command == TWHEEL_IOC_INFO && lie_now(ONE_LIVE_MORE))
 		info->live++;
+	if (command == TWHEEL_IOC_STATS && stats->kicks && lie_now(ONE_KICK_MORE))
+		stats->kicks++;
 }
 
 static void lie_about_event(struct twheel_event *event)
@@ -136,6 +145,8 @@ static void lie_about_event(struct twheel_event *event)
 		event->cookie ^= 1ULL << 63;
 	if (lie_now(NOT_LAST))
 		event->flags &= ~TWHEEL_EV_LAST;
+	if (!(event->flags & TWHEEL_EV_LAST) && lie_now(LAST_TOO_EARLY))
+		event->flags |= TWHEEL_EV_LAST;
 	if (lie_now(ONE_MORE))
 		event->count++;
 }
@@ -178,6 +189,7 @@ static int ioctl_lies(unsigned long command, void *arg, int ret)
 	case TWHEEL_IOC_MOD:
 	case TWHEEL_IOC_CANCEL:
 	case TWHEEL_IOC_GET:
+	case TWHEEL_IOC_KICK:
 		return lie_about_op(command, arg, ret);
 	case TWHEEL_IOC_SETUP:
 		return lie_now(BEGUN_BY_NOTHING) ? -EBUSY : ret;

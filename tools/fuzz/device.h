@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <linux/twheel.h>
 
-#define NR_LIES		19
+#define NR_LIES		22
 
 /* All return what the system call does, or -errno. */
 int device_open(const char *path, int flags);

@@ -564,7 +564,7 @@ static void run_list(const struct step *step)
 static void check_fdinfo(struct descriptor *d)
 {
 	struct during when = { .begin = now_of(d) };
-	unsigned int cells = 0, armed = 0;
+	unsigned int cells = 0, armed = 0, found = 0;
 	char name[40], line[80];
 	FILE *file;
 
@@ -572,12 +572,13 @@ static void check_fdinfo(struct descriptor *d)
 	file = fopen(name, "re");
 	EXPECT(file, "fdinfo: error %d", errno);
 	while (fgets(line, sizeof(line), file)) {
-		sscanf(line, "cells: %u", &cells);
-		sscanf(line, "armed_cells: %u", &armed);
+		found += sscanf(line, "cells: %u", &cells) == 1;
+		found += sscanf(line, "armed_cells: %u", &armed) == 1;
 	}
 	fclose(file);
 	when.end = now_of(d);
 	tell("fdinfo: %u cells, %u armed", cells, armed);
+	EXPECT(found == 2, "fdinfo: %u lines about cells", found);
 	model_fdinfo(&d->context->file, cells, armed, when);
 }
 
@@ -919,7 +920,7 @@ static uint64_t load(const __u64 *member)
 }
 
 /* Arm, move, cancel, or worse. Returns the look. */
-static uint64_t exchange(struct context *c, struct timeout *t, uint64_t word)
+static uint64_t write_word(struct context *c, struct timeout *t, uint64_t word)
 {
 	struct twheel_cell *cell = cell_of(c, t->id);
 	struct during when = { .begin = clock_ns(c->file.clock) };
@@ -986,7 +987,7 @@ static void kick(struct descriptor *d, struct timeout *t)
 /* As a program should: after a KICK that has failed, the arm has failed. */
 static void arm_cell(struct descriptor *d, struct timeout *t, uint64_t deadline)
 {
-	uint64_t look = exchange(d->context, t, deadline);
+	uint64_t look = write_word(d->context, t, deadline);
 
 	if (disagreed() || look <= deadline || deadline > NEVER)
 		return;
@@ -1054,16 +1055,16 @@ static void run_cell(const struct step *step)
 		return;
 	switch (step->flags % 16) {
 	case 5:
-		exchange(c, t, moment);
+		write_word(c, t, moment);
 		break;
 	case 6:
-		exchange(c, t, moment);
+		write_word(c, t, moment);
 		if (!disagreed())
 			kick(d, t);
 		break;
 	case 7:
 	case 8:
-		exchange(c, t, TWHEEL_CELL_IDLE);
+		write_word(c, t, TWHEEL_CELL_IDLE);
 		break;
 	case 9:
 		compare_exchange(c, t, step->span % 4 ? t->high : moment % NEVER);
@@ -1076,7 +1077,7 @@ static void run_cell(const struct step *step)
 		observe(c, t);
 		break;
 	case 13:
-		exchange(c, t, odd_word_of(step->span));
+		write_word(c, t, odd_word_of(step->span));
 		break;
 	case 14:
 		forge_look(c, t, step->span % 2 ? moment : NO_LOOK);

@@ -28,7 +28,7 @@
 
 static struct options {
 	uint64_t seed, operations;
-	int trace, verbose, self_test, replay;
+	int trace, verbose, self_test, replay, as_it_is;
 } options = { .operations = 100000 };
 
 static void show_usage(FILE *file)
@@ -41,6 +41,7 @@ static void show_usage(FILE *file)
 	      "  --operations N  how many to make, about (100000)\n"
 	      "  --replay        nothing but what is in the files\n"
 	      "  --self-test     see whether each of some lies about answers is noticed\n"
+	      "  --as-it-is      do not look for a shorter program that fails, too\n"
 	      "  --verbose       tell of every call\n"
 	      "  --trace         print each program before it is run\n"
 	      "\n"
@@ -108,7 +109,8 @@ static int try(const struct program *program, uint64_t number)
 	fprintf(stderr, "fuzz: program %llu, after %llu operations: %s\n",
 		(unsigned long long)number, (unsigned long long)device_operations(),
 		disagreement());
-	show_failure(program, number);
+	if (!options.as_it_is)
+		show_failure(program, number);
 	return 0;
 }
 
@@ -214,6 +216,7 @@ static void parse(int argc, char **argv)
 		{ "operations", required_argument, NULL, 'o' },
 		{ "replay", no_argument, &options.replay, 1 },
 		{ "self-test", no_argument, &options.self_test, 1 },
+		{ "as-it-is", no_argument, &options.as_it_is, 1 },
 		{ "verbose", no_argument, &options.verbose, 1 },
 		{ "trace", no_argument, &options.trace, 1 },
 		{ "help", no_argument, NULL, 'h' },

@@ -587,6 +587,13 @@ static void judge_cell_event(const struct entry *e)
 	       "%#llx fired before it was armed", ULL(e->id));
 }
 
+/* MOD or CANCEL, which tells what kind of word it has replaced. */
+static int replaces_word(const struct entry *e)
+{
+	return e->what == OP && (e->op.opcode == TWHEEL_OP_MOD ||
+				 e->op.opcode == TWHEEL_OP_CANCEL);
+}
+
 /* Of a cell that @e is about: one arming more, one less, or none of it. */
 static int change_of(const struct entry *e)
 {
@@ -596,7 +603,7 @@ static int change_of(const struct entry *e)
 		left = e->old <= NEVER || e->old == TWHEEL_CELL_FIRED;
 	else if (e->what == EVENT)
 		left = 1;
-	else if (e->what == OP && (e->op.opcode == TWHEEL_OP_MOD || e->op.opcode == TWHEEL_OP_CANCEL))
+	else if (replaces_word(e))
 		left = e->result == 0 || e->result == TWHEEL_WITHDRAWN;
 	return written - left;
 }
@@ -635,8 +642,7 @@ static uint64_t judge_cells(const struct twheel_stats *stats)
 			judge_cell_event(e);
 		withdrawn += e->what == WORD && e->old == TWHEEL_CELL_FIRED;
 		kicks += e->what == OP && e->op.opcode == TWHEEL_OP_KICK && e->result == 0;
-		if (e->what == OP && is_cell(birth_of(e->id)) && !is_birth(e) &&
-		    (e->op.opcode == TWHEEL_OP_MOD || e->op.opcode == TWHEEL_OP_CANCEL))
+		if (replaces_word(e) && is_cell(birth_of(e->id)))
 			alone = 0;
 	}
 	if (stats->kicks != kicks)

@@ -275,6 +275,12 @@ static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
 	t->shaky = t->low <= when.end || t->interval || t->slack_us || t->flags;
 }
 
+/* Of a relative deadline t->low and t->high tell more. */
+static uint64_t new_word(const struct twheel_op *op, const struct timeout *t)
+{
+	return op->expires_ns == TWHEEL_CELL_IDLE ? TWHEEL_CELL_IDLE : t->low;
+}
+
 static void armed(struct file *f, const struct twheel_op *op, uint64_t id, struct during when)
 {
 	uint32_t index = id;
@@ -292,7 +298,7 @@ static void armed(struct file *f, const struct twheel_op *op, uint64_t id, struc
 	f->armed++;
 	if (is_cell(t)) {
 		f->cells = 1;
-		cell_armed(f, t, op->expires_ns == TWHEEL_CELL_IDLE ? op->expires_ns : t->low, when);
+		cell_armed(f, t, new_word(op, t), when);
 	}
 }
 
@@ -322,7 +328,7 @@ static void modified(struct file *f, struct timeout *t, const struct twheel_op *
 	f->moved++;
 	set(f, t, op, when);
 	if (is_cell(t))
-		cell_moved(f, t, op->expires_ns == TWHEEL_CELL_IDLE ? op->expires_ns : t->low, when);
+		cell_moved(f, t, new_word(op, t), when);
 	t->shaky |= on_its_way;
 }
 
@@ -624,9 +630,11 @@ static void expect_state_of_cell(struct file *f, struct timeout *t,
 	cell_outcome(f, t, outcomes[entry->state], when);
 	if (entry->state == TWHEEL_STATE_PENDING)
 		expect_between(t, entry->remaining_ns, when);
+	else if (entry->state == TWHEEL_STATE_IDLE)
+		EXPECT(entry->remaining_ns == TWHEEL_CELL_IDLE,
+		       "LIST: it is idle, and %llu ns remain", ULL(entry->remaining_ns));
 	else
-		EXPECT(entry->remaining_ns == (entry->state == TWHEEL_STATE_IDLE ? TWHEEL_CELL_IDLE : 0),
-		       "LIST: %llu ns remain", ULL(entry->remaining_ns));
+		EXPECT(!entry->remaining_ns, "LIST: it is ready, and something remains");
 }
 
 void model_list_entry(struct file *f, const struct twheel_list_entry *entry, struct during when)
@@ -670,7 +678,8 @@ static void expect_order(struct file *f, const struct timeout *t,
 {
 	const struct twheel_event *last = &f->last;
 	uint64_t turn = t->shaky ? 0 : t->turn;
-	uint64_t tick = model_tick(f, event->expires_ns), last_tick = model_tick(f, last->expires_ns);
+	uint64_t tick = model_tick(f, event->expires_ns);
+	uint64_t last_tick = model_tick(f, last->expires_ns);
 
 	if (event->flags & TWHEEL_EV_UNPROCESSED) {
 		EXPECT(!(last->flags & TWHEEL_EV_UNPROCESSED) ||
@@ -678,7 +687,7 @@ static void expect_order(struct file *f, const struct timeout *t,
 	} else {
 		EXPECT(!(last->flags & TWHEEL_EV_UNPROCESSED),
 		       "an event that fired comes after one that was stopped");
-		/* On CLOCK_REALTIME each cell reads the clock, and others have that of their batch. */
+		/* On CLOCK_REALTIME cells have their own time, others that of their batch. */
 		EXPECT(last->fired_ns <= event->fired_ns ||
 		       (f->clock == CLOCK_REALTIME && f->cells),
 		       "an event comes before one that fired earlier");
@@ -826,7 +835,7 @@ void model_dead_look(struct file *f, uint64_t id, uint64_t look)
 	const struct timeout *t = &f->timeouts[(uint32_t)id];
 
 	EXPECT(t->alive || look == NO_LOOK || (t->cell.forged && look == t->cell.forgery),
-	       "%#llx is over, but is looked at at %llu", ULL(id), ULL(look));
+	       "%#llx is over, but its look is %llu", ULL(id), ULL(look));
 }
 
 void model_no_event(struct file *f, int is_end, int interrupted)

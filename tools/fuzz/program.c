@@ -126,7 +126,7 @@ void program_make(struct program *program, struct dice *dice)
 {
 	unsigned int i;
 
-	program->threads = one_in(dice, 8) ? 2 + roll(dice, MAX_THREADS - 1) : 1;
+	program->threads = one_in(dice, 4) ? 2 + roll(dice, MAX_THREADS - 1) : 1;
 	program->nr = 6 + roll(dice, MAX_STEPS - 6);
 	for (i = 0; i < program->nr; i++)
 		make_step(&program->steps[i], roll_kind(dice), dice);

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -107,7 +108,7 @@ static struct twheel_op op_for(unsigned int thread, const struct step *step)
 	struct twheel_op op;
 
 	plain.odd = 0;
-	/* No cells but those of the beginning: who has the id of one that is over writes to the next. */
+	/* No new cells: who has the id of one that is over would write to the next. */
 	plain.who = 0;
 	if (step->span % 8 == 3 && kind_of(step) != ARM)
 		return op_for_cell(thread, step);
@@ -288,6 +289,14 @@ static void race_read(unsigned int thread, const struct step *step)
 	       "read: %zd bytes", ret);
 }
 
+static void read_all(unsigned int thread)
+{
+	struct twheel_event events[MAX_EVENTS];
+
+	while (!disagreed() && read_events(thread, events, MAX_EVENTS) > 0)
+		;
+}
+
 static void race_poll(const struct step *step)
 {
 	short revents;
@@ -299,6 +308,15 @@ static void race_poll(const struct step *step)
 }
 
 /* Cells */
+
+static void move_to_cpu(unsigned int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu % sysconf(_SC_NPROCESSORS_ONLN), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
 
 static uint64_t load(const __u64 *member)
 {
@@ -361,10 +379,10 @@ static void await_cell(unsigned int n)
 {
 	uint64_t word = load(&shared.cells[n].word), give_up = now() + PATIENCE_NS;
 
-	if (word > now() || due_time(word) > now() + SOON_NS)
+	if (word > NEVER || due_time(word) > now() + SOON_NS)
 		return;
 	while (load(&shared.cells[n].word) == word && !disagreed()) {
-		EXPECT(now() < give_up, "cell %u is due at %llu, and is not looked at until %llu", n,
+		EXPECT(now() < give_up, "cell %u is due at %llu, and its look is %llu", n,
 		       (unsigned long long)word, (unsigned long long)load(&shared.cells[n].look));
 		sleep_us(50);
 	}
@@ -383,43 +401,113 @@ static void burst(unsigned int thread, const struct step *step)
 	}
 }
 
-/* All that are due have an end. Then all are armed for about the same time. */
-static void begin_sweep(unsigned int thread, const struct step *step)
+static void await_cells(void)
 {
-	uint64_t moment;
-
 	for (unsigned int n = 0; n < NR_CELLS; n++)
 		await_cell(n);
-	moment = now() + 2 * MS;
-	for (unsigned int n = 0; n < NR_CELLS && !disagreed(); n++)
-		arm_cell(thread, n, moment);
-	/* Looked at when they are idle, and again as far ahead as they were. */
-	for (unsigned int n = 0; n < NR_CELLS && step->flags & 0x40; n++)
-		exchange(thread, n, TWHEEL_CELL_IDLE);
-	if (step->flags & 0x40 && step->flags & 0x80)
-		sleep_us(2000);
-	__atomic_store_n(&shared.sweep, moment, __ATOMIC_RELEASE);
 }
 
-/* The kernel begins to look at many cells: meet it halfway. */
-static void join_sweep(unsigned int thread, const struct step *step)
+/* All are armed for the same time, by calls in one hold of the lock: also as far ahead. */
+static void move_all(unsigned int thread, uint64_t moment)
+{
+	struct twheel_op in[NR_CELLS], out[NR_CELLS];
+	struct twheel_submit submit = {
+		.ops = (uintptr_t)out, .nr = NR_CELLS, .op_size = sizeof(out[0]),
+	};
+	struct during when;
+	int ret;
+
+	for (unsigned int n = 0; n < NR_CELLS; n++)
+		in[n] = (struct twheel_op) {
+			.opcode = TWHEEL_OP_MOD,
+			.flags = TWHEEL_F_CELL | TWHEEL_F_ABS,
+			.id = shared.ids[n],
+			.expires_ns = unlike(thread, moment),
+			.cookie = n,
+		};
+	memcpy(out, in, sizeof(in));
+	ret = call(TWHEEL_IOC_SUBMIT, &submit, &when);
+	EXPECT(!ret && submit.done == NR_CELLS, "SUBMIT: error %d, %u done", -ret, submit.done);
+	device_count(NR_CELLS);
+	for (unsigned int n = 0; n < NR_CELLS; n++)
+		ledger_op(thread, &in[n], &out[n], out[n].result, when);
+}
+
+/*
+ * The kernel is to look at all cells one after the other: armed, or idle for the first time
+ * or the second. It does so on this CPU, which the thread leaves to it.
+ */
+static void begin_sweep(unsigned int thread, const struct step *step)
+{
+	uint64_t moment = now() + 500 * US + step->when * 4 * US;
+
+	move_all(thread, moment);
+	move_to_cpu(thread + 1);
+	for (unsigned int n = 0; n < NR_CELLS && step->flags & 0xc0; n++)
+		exchange(thread, n, TWHEEL_CELL_IDLE);
+	__atomic_store_n(&shared.sweep, moment, __ATOMIC_RELEASE);
+	if (!(step->flags & 0x80))
+		return;
+	while (load(&shared.cells[0].look) <= moment && now() < moment + 8 * MS)
+		;
+	moment = load(&shared.cells[0].look);
+	if (moment < NEVER)
+		__atomic_store_n(&shared.sweep, moment, __ATOMIC_RELEASE);
+}
+
+/* Until the kernel has begun to look. Returns whether it is to. */
+static int await_sweep(void)
 {
 	uint64_t moment = __atomic_load_n(&shared.sweep, __ATOMIC_ACQUIRE);
 	uint64_t word = load(&shared.cells[0].word), look = load(&shared.cells[0].look);
 
-	if (moment > now() + SOON_NS || moment + 10 * MS < now())
-		return;
+	if (moment > now() + 4 * MS || moment + MS < now())
+		return 0;
 	while (load(&shared.cells[0].word) == word && load(&shared.cells[0].look) == look &&
-	       now() < moment + 8 * MS)
+	       now() < moment + 4 * MS)
 		;
-	moment = now() + (step->when & 4 ? 2 * MS : 0) - (step->when & 8 ? MS : 0);
+	return 1;
+}
+
+/* Meet it halfway. */
+static void join_sweep(unsigned int thread, const struct step *step)
+{
+	uint64_t moment;
+
+	if (!await_sweep())
+		return;
+	moment = now() + (step->when & 4 ? MS : 0) - (step->when & 8 ? MS : 0);
 	for (unsigned int i = NR_CELLS; i-- && !disagreed();) {
 		if (step->when % 4 == 3)
 			exchange(thread, i, TWHEEL_CELL_IDLE);
 		else
 			arm_cell(thread, i, moment);
 	}
-	__atomic_store_n(&shared.sweep, moment, __ATOMIC_RELEASE);
+	await_cells();
+}
+
+/* Another thread has begun one: be there, too. */
+static void attend_sweep(unsigned int thread, const struct step *step)
+{
+	if (__atomic_load_n(&shared.sweep, __ATOMIC_RELAXED) < now())
+		return;
+	if (thread % 2)
+		join_sweep(thread, step);
+	else if (await_sweep())
+		read_all(thread);
+}
+
+/* It takes luck to meet the kernel: that is for several tries. */
+static void sweep(unsigned int thread, struct step step)
+{
+	unsigned int tries = 1 + step.target % 8;
+
+	for (unsigned int i = 0; i < tries && !disagreed(); i++) {
+		begin_sweep(thread, &step);
+		join_sweep(thread, &step);
+		move_to_cpu(thread);
+		step.when += 5;
+	}
 }
 
 static void race_cell(unsigned int thread, const struct step *step)
@@ -429,12 +517,9 @@ static void race_cell(unsigned int thread, const struct step *step)
 	switch (step->flags % 8) {
 	case 0:
 	case 1:
-		begin_sweep(thread, step);
-		join_sweep(thread, step);
-		break;
 	case 2:
 	case 3:
-		join_sweep(thread, step);
+		sweep(thread, *step);
 		break;
 	case 4:
 		exchange(thread, n, TWHEEL_CELL_IDLE);
@@ -508,21 +593,15 @@ static void run_part(unsigned int thread)
 	const struct program *program = shared.program;
 
 	for (unsigned int i = 0; i < program->nr && !disagreed(); i++) {
-		if (program->steps[i].who % program->threads == thread)
-			race_step(thread, &program->steps[i]);
+		if (program->steps[i].who % program->threads != thread)
+			continue;
+		if (shared.cells)
+			attend_sweep(thread, &program->steps[i]);
+		race_step(thread, &program->steps[i]);
 	}
 }
 
 /* Threads */
-
-static void move_to_cpu(unsigned int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu % sysconf(_SC_NPROCESSORS_ONLN), &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
 
 static void *work(void *arg)
 {
@@ -555,21 +634,24 @@ static void start_threads(void)
 	}
 }
 
-/* The first SETUP of the program, if it is a good one. */
+/* The first SETUP of the program, if it is a good one; some without one have another clock. */
 static void set_up(void)
 {
-	struct twheel_info info;
 	const struct program *program = shared.program;
+	struct twheel_setup setup = {
+		.flags = TWHEEL_SETUP_CLOCK,
+		.clock = program->nr % 3 ? CLOCK_MONOTONIC : CLOCK_REALTIME,
+	};
+	struct twheel_info info;
 
 	for (unsigned int i = 0; i < program->nr; i++) {
-		struct twheel_setup setup = setup_of(&program->steps[i]);
-
 		if (kind_of(&program->steps[i]) != SETUP)
 			continue;
+		setup = setup_of(&program->steps[i]);
 		setup.max_timeouts = 0;
-		device_ioctl(shared.fd, TWHEEL_IOC_SETUP, &setup);
 		break;
 	}
+	device_ioctl(shared.fd, TWHEEL_IOC_SETUP, &setup);
 	EXPECT(!device_ioctl(shared.fd, TWHEEL_IOC_INFO, &info), "INFO: error %d", errno);
 	shared.file.clock = info.clock;
 	shared.file.tick = info.tick_ns;
@@ -591,7 +673,8 @@ static void make_cells(void)
 		struct during when;
 		int ret = call(TWHEEL_IOC_ARM, &out, &when);
 
-		EXPECT(!ret && (uint32_t)out.id == n, "ARM: %d, id %#llx of cell %u", ret, out.id, n);
+		EXPECT(!ret && (uint32_t)out.id == n, "ARM: %d, id %#llx of cell %u", ret, out.id,
+		       n);
 		ledger_op(0, &in, &out, ret, when);
 		shared.ids[n] = out.id;
 	}
@@ -600,7 +683,6 @@ static void make_cells(void)
 /* There is nobody else any more: what is due fires, and has an event. */
 static void end_cells(void)
 {
-	struct twheel_event events[MAX_EVENTS];
 	struct twheel_info info;
 	struct during when;
 
@@ -614,8 +696,7 @@ static void end_cells(void)
 	for (unsigned int n = 0; n < NR_CELLS && !disagreed(); n++)
 		if (load(&shared.cells[n].word) <= NEVER)
 			exchange(0, n, TWHEEL_CELL_IDLE);
-	while (!disagreed() && read_events(0, events, MAX_EVENTS) > 0)
-		;
+	read_all(0);
 	for (unsigned int n = 0; n < NR_CELLS; n++)
 		EXPECT(load(&shared.cells[n].word) != TWHEEL_CELL_FIRED,
 		       "cell %u has fired, and there is no event", n);
