@@ -350,20 +350,25 @@ static void cancel_one(unsigned int thread, unsigned int n, uint64_t deadline)
 		ledger_word(thread, shared.ids[n], deadline, TWHEEL_CELL_IDLE, when);
 }
 
-static void arm_cell(unsigned int thread, unsigned int n, uint64_t moment)
+/* After an arming with a look that is too late. Without the KICK it has failed. */
+static void kick(unsigned int thread, unsigned int n, uint64_t deadline)
 {
-	uint64_t deadline = unlike(thread, moment), look = exchange(thread, n, deadline);
 	struct twheel_op op = { .opcode = TWHEEL_OP_KICK, .id = shared.ids[n] };
 	struct during when;
-	int ret;
+	int ret = call(TWHEEL_IOC_KICK, &op, &when);
 
-	shared.last[thread] = deadline;
-	if (look <= deadline)
-		return;
-	ret = call(TWHEEL_IOC_KICK, &op, &when);
 	ledger_op(thread, &op, &op, ret, when);
 	if (ret)
 		cancel_one(thread, n, deadline);
+}
+
+static void arm_cell(unsigned int thread, unsigned int n, uint64_t moment)
+{
+	uint64_t deadline = unlike(thread, moment);
+
+	shared.last[thread] = deadline;
+	if (exchange(thread, n, deadline) > deadline)
+		kick(thread, n, deadline);
 }
 
 /* The kernel looks at the cell by then, whatever it has promised. */
@@ -469,19 +474,21 @@ static int await_sweep(void)
 	return 1;
 }
 
-/* Meet it halfway. */
+/* Meet it halfway. A KICK would wait until the kernel is done with all: they come later. */
 static void join_sweep(unsigned int thread, const struct step *step)
 {
-	uint64_t moment;
+	uint64_t deadlines[NR_CELLS], looks[NR_CELLS], moment;
 
 	if (!await_sweep())
 		return;
 	moment = now() + (step->when & 4 ? MS : 0) - (step->when & 8 ? MS : 0);
-	for (unsigned int i = NR_CELLS; i-- && !disagreed();) {
-		if (step->when % 4 == 3)
-			exchange(thread, i, TWHEEL_CELL_IDLE);
-		else
-			arm_cell(thread, i, moment);
+	for (unsigned int n = NR_CELLS; n--;) {
+		deadlines[n] = step->when % 4 == 3 ? TWHEEL_CELL_IDLE : unlike(thread, moment);
+		looks[n] = exchange(thread, n, deadlines[n]);
+	}
+	for (unsigned int n = 0; n < NR_CELLS && !disagreed(); n++) {
+		if (looks[n] > deadlines[n])
+			kick(thread, n, deadlines[n]);
 	}
 	await_cells();
 }
