@@ -607,19 +607,19 @@ static const struct ktap_test tests[] = {
 
 int main(int argc, char **argv)
 {
-	char *end = "";
+	char *end;
 
 	if (argc > 1 && argv[1][0] >= '0' && argv[1][0] <= '9') {
 		armings = strtoull(argv[1], &end, 10);
+		if (*end || armings < USERS) {
+			fprintf(stderr, "not a number of armings: %s\n", argv[1]);
+			return 2;
+		}
 		argc--;
 		argv++;
-	}
-	if (*end || armings < USERS) {
-		fprintf(stderr, "not a number of armings: %s\n", argv[0]);
-		return 2;
-	}
-	if (armings == DEFAULT_ARMINGS)
+	} else {
 		armings /= (sizeof(long) == 8 ? 1 : 4) * (is_slow() ? 10 : 1);
+	}
 	/* A long run is no hang. */
 	if (armings > DEFAULT_ARMINGS)
 		setenv("KTAP_HANG_S", "86400", 0);
