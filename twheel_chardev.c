@@ -533,15 +533,15 @@ static u32 twdev_count_armed_cells(struct twdev_file *f)
 {
 	struct twdev_record *r;
 	u32 index = 0, nr = 0, i;
-	u64 remaining_ns;
+	u64 left_ns;
 
 	do {
 		scoped_guard(spinlock, &f->lock) {
 			for (i = 0; i < TWDEV_PER_CHUNK; i++, index++) {
 				r = twdev_record_at(f, index);
-				if (r && twdev_is_live(r) && twdev_is_cell(r) &&
-				    twdev_cell_state(f, r, 0, &remaining_ns) == TWHEEL_STATE_PENDING)
-					nr++;
+				if (!r || !twdev_is_live(r) || !twdev_is_cell(r))
+					continue;
+				nr += twdev_cell_state(f, r, 0, &left_ns) == TWHEEL_STATE_PENDING;
 			}
 		}
 		cond_resched();

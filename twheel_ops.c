@@ -157,11 +157,11 @@ static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
 {
 	bool fired = r->state == TWDEV_READY || r->state == TWDEV_STOPPED;
 
-	if (r->state == TWDEV_READY)
+	if (r->state == TWDEV_READY) {
 		twdev_unready(f, r);
-	else if (r->state == TWDEV_STOPPED)
+	} else if (r->state == TWDEV_STOPPED) {
 		list_del(&r->t.entry);
-	else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
+	} else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
 		r->state = TWDEV_DROPPED;
 		f->live--;
 		return !r->rearm;

@@ -151,8 +151,8 @@ static void probe_is_one_batch_late_at_most_while_a_million_cascade(struct kunit
 /* The search for the next step */
 
 /*
- * One level of @slots, each with a timeout of a later round. The earliest tick of each word of 64 slots is earlier than that of the word before it,
- * so no word can be passed over by what was found before.
+ * One level of @slots, each with a timeout of a later round. The earliest tick of each word
+ * of 64 slots is earlier than that of the word before it, so the search passes over no word.
  */
 static u64 descending_tick(u32 slots, u32 i)
 {

@@ -118,7 +118,7 @@ static_assert(offsetof(struct twheel_stats, reserved) == 416, "reserved");
 
 /* A cell is accessed by single 64-bit operations, in programs of 32 bits too. */
 static_assert(sizeof(struct twheel_cell) == 16, "twheel_cell");
-static_assert(_Alignof(struct twheel_cell) == 8, "twheel_cell");
+static_assert(__alignof__(struct twheel_cell) == 8, "twheel_cell");
 static_assert(offsetof(struct twheel_cell, word) == 0, "word");
 static_assert(offsetof(struct twheel_cell, look) == 8, "look");
 

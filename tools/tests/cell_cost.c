@@ -38,10 +38,9 @@ static __u64 thread_time_ns(const char *pid)
 	file = fopen(path, "r");
 	if (!file)
 		return 0;
-	if (!fgets(stat, sizeof(stat), file) || !strstr(stat, "(twheel/") ||
-	    sscanf(strrchr(stat, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-		   &utime, &stime) != 2)
-		utime = stime = 0;
+	if (fgets(stat, sizeof(stat), file) && strstr(stat, "(twheel/"))
+		sscanf(strrchr(stat, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+		       &utime, &stime);
 	fclose(file);
 	return (utime + stime) * (NSEC_PER_SEC / sysconf(_SC_CLK_TCK));
 }
