@@ -166,14 +166,14 @@ static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r
 static void twdev_make_event(struct twdev_file *f, const struct twdev_record *r,
 			     struct twheel_event *event)
 {
-	*event = (struct twheel_event){
-		.id		= r->id,
-		.cookie		= r->t.data,
-		.expires_ns	= twdev_to_user_ns(f, r->t.expires),
-		.fired_ns	= twdev_to_user_ns(f, r->fired_ns),
-		.count		= 1,
-		.flags		= TWHEEL_EV_LAST,
-	};
+	/* One by one: the compiler would clear the structure first. */
+	event->id = r->id;
+	event->cookie = r->t.data;
+	event->expires_ns = twdev_to_user_ns(f, r->t.expires);
+	event->fired_ns = twdev_to_user_ns(f, r->fired_ns);
+	event->count = 1;
+	event->flags = TWHEEL_EV_LAST;
+	event->reserved = 0;
 	if (unlikely(r->interval_ns || r->flags || r->unprocessed))
 		twdev_amend_event(f, r, event);
 }
@@ -230,23 +230,26 @@ static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_event *events,
 				  unsigned int nr)
 {
-	struct list_head *pos = f->ready.next, *next;
 	struct twheel_timeout *timeouts[TWDEV_EVENTS_CHUNK];
 	struct twdev_arms arms = { .timeouts = timeouts };
 	bool withdrawn = false, stopped = f->stopped;
-	unsigned int i;
+	struct list_head *pos = f->ready.next;
+	unsigned int i = 0;
 
-	for (i = 0; i < nr && !withdrawn; i++, pos = next) {
+	while (i < nr) {
+		const struct twheel_event *event = &events[i++];
 		struct twdev_record *r = twdev_record_of(pos);
 
-		next = pos->next;
+		pos = pos->next;
 		/* The event of a cell is the last one only after STOP. */
-		if (likely(events[i].flags & TWHEEL_EV_LAST && !stopped)) {
+		if (likely(event->flags & TWHEEL_EV_LAST && !stopped)) {
 			f->counts.ended++;
 			twdev_end_record(f, r);
-		} else {
-			withdrawn = !twdev_consume_other(f, r, &events[i], &arms);
+			continue;
 		}
+		withdrawn = !twdev_consume_other(f, r, event, &arms);
+		if (withdrawn)
+			break;
 	}
 	if (!i)
 		return 0;
