@@ -56,6 +56,7 @@ help:
 	@echo 'make valgrind      the library by valgrind'
 	@echo 'make faults        every call with each allocation and each copy in it failing in turn'
 	@echo 'make storms        what nobody does on purpose, over and over: takes minutes'
+	@echo 'make cells         100 million armings of cells, each accounted for: takes hours'
 	@echo 'make prove         proofs of the index arithmetic and of the handshakes of cells, and that'
 	@echo '                   they fail when these are broken'
 	@echo 'make fuzz          random programs against the device, for long; SEED, OPERATIONS, KERNEL'
@@ -114,7 +115,7 @@ deb-check: setup-vm setup-deb
 combination: setup-check
 	@ROUNDS=10 tools/check/run $@ $@@um
 
-library completion host kunit mutations travel device adapters python samples static: setup-check
+library completion host kunit mutations travel device adapters python samples static cells: setup-check
 	@FRESH=1 tools/check/run $@
 
 kunit-smp: setup-check
@@ -157,4 +158,4 @@ clean:
 .PHONY: all help modules tools vm demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind bench-native combination mutations
+.PHONY: sanitize valgrind bench-native combination mutations cells

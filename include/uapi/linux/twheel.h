@@ -74,7 +74,9 @@
  * event was unread, and will not be read. Otherwise the cell was idle.
  *
  * A cell keeps its id and its index until CANCEL, CANCEL_ALL, STOP or the last close ends
- * it, however often it is armed and fires. It is one live timeout all that time.
+ * it, however often it is armed and fires. It is one live timeout all that time. Nobody may
+ * access a cell that has ended: another one may have its place, and even an arm that fails
+ * would change that one. An index can be above max_timeouts, but not beyond the last page.
  */
 struct twheel_cell {
 	__aligned_u64	word;
