@@ -239,9 +239,8 @@ uint64_t model_op_errors(struct file *f, const struct twheel_op *op)
 		errors |= ERRNO(ESHUTDOWN);
 	if (!t)
 		errors |= ERRNO(ENOENT);
-	else if (op->opcode == TWHEEL_OP_KICK && !is_cell(t))
-		errors |= ERRNO(EINVAL);
-	else if (op->opcode == TWHEEL_OP_MOD && (t->flags ^ op->flags) & TWHEEL_F_CELL)
+	else if ((op->opcode == TWHEEL_OP_KICK && !is_cell(t)) ||
+		 (op->opcode == TWHEEL_OP_MOD && (t->flags ^ op->flags) & TWHEEL_F_CELL))
 		errors |= ERRNO(EINVAL);
 	return errors;
 }

@@ -829,8 +829,8 @@ static void limit_refuses_one_more_cell(void)
 {
 	struct twheel_setup setup = { .max_timeouts = 2 };
 	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = { .ctx = ctx };
 	struct twheel_cell *at = NULL;
+	struct cell cell;
 	uint64_t id = 77;
 
 	CHECK_EQ(twheel_setup(ctx, &setup), 0);
