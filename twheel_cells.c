@@ -64,7 +64,8 @@
  *	look = cell->look			word = cell->word
  *
  * CPU0 finds t, or CPU1 finds the deadline, or both. If CPU0 finds a look of before t, CPU1
- * finds the deadline and queues the record for it if that is before t.
+ * finds the deadline and queues the record for it if that is before t. Then CPU1 stores the
+ * deadline in look as well.
  *
  * B, arm or cancel against fire:
  *
@@ -100,7 +101,8 @@
  * last page of records, and where one more had to be made since some were on their way to
  * the sink or had run out of generations. They can be no cells. An ARM with TWHEEL_F_CELL
  * puts them aside (@spare), for those without it that find nothing else, and is refused as
- * if at the limit when nothing below is free. A page is made when it is touched, or before
+ * if at the limit when nothing below is free. It looks at the first free record alone: if
+ * that has no page of cells, and a limit admits none, it is refused as well. A page is made when it is touched, or before
  * its first cell, and stays until release. Mappings hold the file, so they end before it
  * does; a page that is pinned for longer has a reference of its own.
  *
@@ -108,8 +110,9 @@
  * Trust
  *
  * Any word is at worst a wrong deadline of its owner. The kernel keeps to itself where a
- * record is queued. No function here has a loop that a user could prolong: after a lost
- * compare-exchange the kernel goes on with the word that it has found. FIRED without an
+ * record is queued. No function here has a loop that a user could prolong, but for those
+ * that a processor without atomic exchange needs: after a lost compare-exchange the kernel
+ * goes on with the word that it has found. FIRED without an
  * event counts as idle. Who has a cell and writes a past deadline into it over and over
  * gets a look in each pass of the wheel's thread; SECURITY.md has figures.
  *
@@ -170,7 +173,14 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 	/* Barrier A. */
 	smp_mb();
 	word = READ_ONCE(cell->word);
-	return twdev_is_deadline(word) ? min(word, t) : t;
+	if (!twdev_is_deadline(word) || word >= t)
+		return t;
+	/*
+	 * Or each arming from now on would call KICK. There is no barrier: a user finds
+	 * either promise, and calls KICK if his deadline is before it.
+	 */
+	WRITE_ONCE(cell->look, word);
+	return word;
 }
 
 /*

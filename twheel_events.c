@@ -19,7 +19,7 @@
  * The event of a cell is withdrawn when a user exchanges the word. read() finds that out
  * after it has copied the event: the compare-exchange in twdev_read_cell() fails. Then the
  * record leaves the queue, and the events behind it, which were copied with it, are copied
- * anew in its place. So an event counts as unread until a read() or a KICK meets it:
+ * anew in its place. So an event counts as unread until read() or another call meets it:
  * poll() may report EPOLLIN when read() has nothing to return. The sink wakes pollers for
  * every event, not only for the first unread one, which edge-triggered epoll needs.
  *
@@ -319,8 +319,10 @@ static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 		nr += portion.read;
 		if (portion.fault && !twdev_can_write(to))
 			return nr ?: -EFAULT;
-		if (portion.more && signal_pending(current))
-			return nr ?: -ERESTARTSYS;
+		/* If nothing was read yet, twdev_wait_events() looks at other signals. */
+		if (portion.more && (nr ? signal_pending(current) :
+					  fatal_signal_pending(current)))
+			return nr ?: -EINTR;
 		cond_resched();
 	} while (portion.more);
 	return nr;

@@ -498,13 +498,14 @@ static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u
 
 /*
  * twheel_cancel_list() has put NULL for those of a run of CANCELs that are on their way
- * to the sink, which frees them. The result of all that it was called with is 0.
+ * to the sink, which frees them. The result of all that it was called with is 0. So may be
+ * that of a cell, which it was not called with.
  */
 static void twdev_finish_cancels(struct twdev_file *f, struct twheel_op *op,
 				 struct twheel_timeout **timeouts, u32 nr)
 {
 	for (; nr; op++) {
-		if (op->result)
+		if (op->result || twdev_is_cell(twdev_record_at(f, op->id)))
 			continue;
 		nr--;
 		if (*timeouts++ || twdev_record_at(f, op->id)->rearm)

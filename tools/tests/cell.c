@@ -1207,6 +1207,55 @@ static void use_a_million(void)
 	check_no_event(fd);
 }
 
+#define FAR		40
+#define DUE		24
+
+/*
+ * A run cancels cells that are far away and timeouts that are due at @when: some are pending,
+ * some are on their way to the sink. Returns how many had fired.
+ */
+static unsigned int cancel_cells_and_due(int fd, __u64 when, __u64 delay)
+{
+	struct twheel_op ops[FAR + DUE];
+	unsigned int fired = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = i < FAR ? op_cell(when + HOUR, i) : op_arm(when, TWHEEL_F_ABS, i);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_cancel(ops[i].id);
+	while (now_ns() < when + delay)
+		;
+	submit(fd, ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < FAR; i++)
+		CHECK_EQ(ops[i].result, 0);
+	for (size_t i = FAR; i < ARRAY_SIZE(ops); i++) {
+		CHECK(ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN);
+		fired += ops[i].result;
+	}
+	return fired;
+}
+
+static void outcomes_of_a_run_of_cancels_are_not_mixed_up(void)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	__u64 end = now_ns() + 3 * NSEC_PER_SEC, seed = 1, tick_ns = info(fd).tick_ns;
+	__u64 before, runs = 0, withdrawn = 0;
+	struct twheel_stats stats;
+
+	need_cells();
+	while (now_ns() < end) {
+		before = now_ns() / tick_ns * tick_ns;
+		withdrawn += cancel_cells_and_due(fd, before + 2 * tick_ns,
+						  random_below(&seed, tick_ns / 8));
+		runs++;
+	}
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
+	CHECK_EQ(stats.withdrawn, withdrawn);
+	CHECK_EQ(stats.cancelled + stats.withdrawn, runs * (FAR + DUE));
+	CHECK_EQ(stats.live, 0);
+}
+
 static void a_million_cells_are_counted_exactly(void)
 {
 	need_speed();
@@ -1420,6 +1469,7 @@ static const struct ktap_test tests[] = {
 	TEST(large_batches_of_cells_and_others),
 	TEST(cells_fire_beside_other_timeouts),
 	TEST(all_that_the_limit_allows_can_be_cells),
+	TEST(outcomes_of_a_run_of_cancels_are_not_mixed_up),
 	TEST(a_million_cells_are_counted_exactly),
 	TEST(word_is_of_the_clock_of_the_file),
 	TEST(idle_cell_on_realtime_is_absolute_too),
