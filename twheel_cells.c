@@ -102,9 +102,10 @@
  * the sink or had run out of generations. They can be no cells. An ARM with TWHEEL_F_CELL
  * puts them aside (@spare), for those without it that find nothing else, and is refused as
  * if at the limit when nothing below is free. It looks at the first free record alone: if
- * that has no page of cells, and a limit admits none, it is refused as well. A page is made when it is touched, or before
- * its first cell, and stays until release. Mappings hold the file, so they end before it
- * does; a page that is pinned for longer has a reference of its own.
+ * that has no page of cells, and a limit admits none, it is refused as well. A page is made
+ * when it is touched, or before its first cell, and stays until release. Mappings hold the
+ * file, so they end before it does; a page that is pinned for longer has a reference of its
+ * own.
  *
  *
  * Trust
