@@ -221,6 +221,7 @@ void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct d
 	uint64_t begin = c->queue.begin;
 	int looking = may_have_looked(f, t, when.end);
 
+	f->dropped += c->where == STALE;
 	if (c->where & (READY | STALE)) {
 		model_unready(f, t);
 		park(t);

@@ -334,6 +334,7 @@ static void modified(struct file *f, struct timeout *t, const struct twheel_op *
 /* A call ends it. */
 static void end_cell(struct file *f, struct timeout *t)
 {
+	f->dropped += t->cell.where == STALE;
 	if (t->cell.where & (READY | STALE))
 		model_unready(f, t);
 	t->cell.forged = 0;

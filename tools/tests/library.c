@@ -542,7 +542,7 @@ static void calls_tell_of_an_idle_cell(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
 	struct cell cell = create(ctx, 7);
-	struct twheel_list_entry entry;
+	struct twheel_list_entry entry = { };
 	uint32_t next = 0;
 
 	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 1);
@@ -562,7 +562,7 @@ static void calls_tell_of_an_armed_cell(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
 	struct cell cell = create(ctx, 7);
-	struct twheel_list_entry entry;
+	struct twheel_list_entry entry = { };
 	uint32_t next = 0;
 
 	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
@@ -578,7 +578,7 @@ static void calls_tell_of_a_cell_that_has_fired(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
 	struct cell cell = create(ctx, 7);
-	struct twheel_list_entry entry;
+	struct twheel_list_entry entry = { };
 	uint32_t next = 0;
 
 	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
@@ -931,7 +931,7 @@ static void child_has_the_cells_of_its_parent(void)
 static void parent_finds_the_cells_of_its_child(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
-	struct twheel_list_entry entry;
+	struct twheel_list_entry entry = { };
 	struct cell cell = { .ctx = ctx };
 	uint32_t next = 0;
 	pid_t pid = fork();

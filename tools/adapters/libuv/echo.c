@@ -115,5 +115,8 @@ int echo_serve(int listener, uint64_t idle_ns)
 	uv_signal_init(loop, &term);
 	uv_signal_start(&term, stop, SIGTERM);
 	uv_run(loop, UV_RUN_DEFAULT);
-	return 0;	/* with the process all that is open ends */
+
+	/* The process ends the rest. */
+	twheel_uv_close(&server.wheel, NULL);
+	return 0;
 }
