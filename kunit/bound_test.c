@@ -41,6 +41,7 @@ MODULE_PARM_DESC(wide, "Slots of the wheel whose search is timed, 16384 or more"
  *	has time until then; the clock of the test must not outrun it
  * @cascaded: how many had been moved down when the probe came due
  * @due_ns: the machine's time then
+ * @waiting: the probe is armed, or its sample is being taken: @alarm leaves it alone
  * @samples: how often the probe was called
  * @worst: most timeouts moved down between the time that it came due and its call
  * @worst_ns: longest time between these
@@ -52,6 +53,7 @@ struct flood {
 	u64		end;
 	u64		cascaded;
 	u64		due_ns;
+	bool		waiting;
 	unsigned int	samples;
 	u64		worst;
 	u64		worst_ns;
@@ -80,14 +82,19 @@ static enum hrtimer_restart alarm_rings(struct hrtimer *timer)
 
 	hrtimer_forward_now(timer, ns_to_ktime(100 * NSEC_PER_USEC));
 	cascaded = nr_cascaded(flood->f);
-	if (!cascaded || cascaded >= many)
+	if (!cascaded || cascaded >= many || READ_ONCE(flood->waiting))
 		return HRTIMER_RESTART;
 	if (!flood->end)
 		flood->end = tick <= BLOCK ? BLOCK : BLOCK + 100;
-	if (tick >= flood->end || twheel_arm(&flood->probe->t, tick * TICK))
+	if (tick >= flood->end)
 		return HRTIMER_RESTART;
 	flood->cascaded = cascaded;
 	flood->due_ns = ktime_get_ns();
+	WRITE_ONCE(flood->waiting, true);
+	if (twheel_arm(&flood->probe->t, tick * TICK)) {
+		WRITE_ONCE(flood->waiting, false);
+		return HRTIMER_RESTART;
+	}
 	twheel_set_clock(flood->f->wheel, tick * TICK);
 	return HRTIMER_RESTART;
 }
@@ -99,6 +106,7 @@ static void take_sample(struct probe *p)
 	flood->worst = max(flood->worst, nr_cascaded(flood->f) - flood->cascaded);
 	flood->worst_ns = max(flood->worst_ns, ktime_get_ns() - flood->due_ns);
 	flood->samples++;
+	WRITE_ONCE(flood->waiting, false);
 }
 
 static struct flood *make_flood(struct kunit *test)
