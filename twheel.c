@@ -1704,16 +1704,20 @@ unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 }
 EXPORT_SYMBOL_GPL(twheel_arm_list);
 
-static __always_inline void twheel_move_plain(struct twheel_shard *s,
-					      struct twheel_timeout *t, u64 expires_ns,
-					      u64 slack_ns)
+/*
+ * Move @t, which is pending in @s, a plain shard. Returns the tick at which the shard must
+ * wake for it.
+ */
+static __always_inline u64 twheel_move_plain(struct twheel_shard *s, struct twheel_timeout *t,
+					     u64 expires_ns, u64 slack_ns)
 {
 	trace_twheel_cancel(s->wheel->name, t);
 	twheel_unlink(s, t);
 	s->rearmed++;
 	if (unlikely(s->nr == 1))
 		twheel_catch_up(s);
-	twheel_schedule(s, t, expires_ns, slack_ns);
+	t->expires = expires_ns;
+	return twheel_enqueue(s, t, slack_ns);
 }
 
 static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_ns,
@@ -1721,6 +1725,7 @@ static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_
 {
 	struct twheel_shard *s;
 	unsigned long flags;
+	u64 wake;
 
 	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
 		return -EINVAL;
@@ -1728,7 +1733,9 @@ static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_
 	s = twheel_lock_home(t, &flags);
 	if (unlikely(!twheel_is_plain(s) || twheel_state(t) != TWHEEL_PENDING))
 		return twheel_arm_anywhere(s, t, expires_ns, slack_ns, true, flags);
-	twheel_move_plain(s, t, expires_ns, slack_ns);
+	wake = twheel_move_plain(s, t, expires_ns, slack_ns);
+	if (wake < s->wake)
+		twheel_set_timer(s, wake);
 	spin_unlock_irqrestore(&s->lock, flags);
 	return 1;
 }
@@ -1785,13 +1792,7 @@ static unsigned int twheel_mod_batch(struct twheel_timeout **timeouts, const u64
 				break;
 			continue;
 		}
-		trace_twheel_cancel(s->wheel->name, t);
-		twheel_unlink(s, t);
-		s->rearmed++;
-		if (unlikely(s->nr == 1))
-			twheel_catch_up(s);
-		t->expires = expires_ns[i];
-		wake = min(wake, twheel_enqueue(s, t, 0));
+		wake = min(wake, twheel_move_plain(s, t, expires_ns[i], 0));
 	}
 	if (wake < s->wake)
 		twheel_set_timer(s, wake);
