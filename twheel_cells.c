@@ -133,8 +133,6 @@
 /* The kernel looks at an idle cell no later than this after it was idle first. */
 #define TWDEV_MAX_AHEAD		(60ULL * NSEC_PER_SEC)
 
-static_assert(sizeof(struct twheel_cell) == 16);
-
 /* Words */
 
 static bool twdev_is_deadline(u64 word)
@@ -253,6 +251,14 @@ static void twdev_park_event(struct twdev_file *f, struct twdev_record *r, u64 w
 	r->ahead_ns = 0;
 }
 
+/* An idle cell ends, or one whose last event has gone. The record is in no list. */
+static void twdev_end_cell(struct twdev_file *f, struct twdev_record *r)
+{
+	f->nr_cells--;
+	f->counts.ended++;
+	twdev_end_record(f, r);
+}
+
 /* Operations */
 
 /* The word that ARM and MOD write. */
@@ -263,7 +269,7 @@ static u64 twdev_new_word(const struct twdev_file *f, const struct twheel_op *op
 	return twdev_to_user_ns(f, twdev_from_base(op->expires_ns, now_ns));
 }
 
-/* What an operation on a cell has done to an arming, told by the word that it replaced. */
+/* The outcome of an operation on a cell, by the word that the operation replaced. */
 static int twdev_outcome(const struct twdev_record *r, u64 word)
 {
 	if (twdev_is_deadline(word))
@@ -384,9 +390,7 @@ bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 	if (!read)
 		f->counts.dropped++;
 	if (f->stopped) {
-		f->nr_cells--;
-		f->counts.ended++;
-		twdev_end_record(f, r);
+		twdev_end_cell(f, r);
 	} else {
 		r->state = TWDEV_PARKED;
 		r->ahead_ns = 0;
@@ -416,9 +420,7 @@ void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 		twdev_leave_unprocessed(f, r, twdev_from_user_ns(f, word));
 		return;
 	}
-	f->nr_cells--;
-	f->counts.ended++;
-	twdev_end_record(f, r);
+	twdev_end_cell(f, r);
 }
 
 /* Pages */

@@ -691,8 +691,7 @@ static void twdev_silence_chunk(struct twdev_file *f, struct twdev_chunk *chunk)
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
 		struct twdev_record *r = &chunk->records[i];
 
-		if ((r->state == TWDEV_ARMED || r->state == TWDEV_QUEUED) &&
-		    !twheel_cancel(&r->t))
+		if (twdev_is_enqueued(r) && !twheel_cancel(&r->t))
 			r->state = TWDEV_DROPPED;
 	}
 	spin_unlock(&f->lock);

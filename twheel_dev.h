@@ -282,6 +282,12 @@ static inline struct twdev_record *twdev_find(struct twdev_file *f, u64 id)
 	return r && r->id == id && twdev_is_live(r) ? r : NULL;
 }
 
+/* Is it in the wheel, or on its way to the sink? */
+static inline bool twdev_is_enqueued(const struct twdev_record *r)
+{
+	return r->state == TWDEV_ARMED || r->state == TWDEV_QUEUED;
+}
+
 static inline bool twdev_is_cell(const struct twdev_record *r)
 {
 	return r->flags & TWHEEL_F_CELL;
@@ -501,7 +507,7 @@ static inline bool twdev_is_plain(const struct twdev_file *f)
 	return smp_load_acquire(&f->plain);
 }
 
-/* What remains to @deadline, on the wheel's clock. */
+/* The time that remains to @deadline, on the wheel's clock. */
 static inline u64 twdev_remaining(u64 deadline, u64 now_ns)
 {
 	return deadline > now_ns ? deadline - now_ns : 0;

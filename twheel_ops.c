@@ -127,7 +127,7 @@ struct twdev_plain {
 	u64	cookie;
 };
 
-/* What twdev_fill() does for a plain MOD of a record that is ARMED. */
+/* The same as twdev_fill(), for a plain MOD of a record that is ARMED. */
 static __always_inline void twdev_refill_plain(struct twdev_record *r,
 					       const struct twdev_plain *op)
 {
@@ -138,7 +138,7 @@ static __always_inline void twdev_refill_plain(struct twdev_record *r,
 	r->flags = 0;
 }
 
-/* What twdev_fill() does for a plain ARM, to a record that is FREE. It is ARMED then. */
+/* The same as twdev_fill(), for a plain ARM. The record was FREE and is ARMED then. */
 static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct twdev_record *r,
 					     const struct twdev_plain *op, u64 now_ns)
 {
@@ -344,6 +344,14 @@ fault:
 	return true;
 }
 
+static __always_inline bool twdev_load_id(u64 *id, const struct twheel_op __user *uop)
+{
+	unsafe_get_user(*id, &uop->id, fault);
+	return false;
+fault:
+	return true;
+}
+
 /* Get the id of a CANCEL that passes twdev_check_id_alone(). True also if it does not. */
 static __always_inline bool twdev_load_cancel(u64 *id, const struct twheel_op __user *uop)
 {
@@ -352,19 +360,7 @@ static __always_inline bool twdev_load_cancel(u64 *id, const struct twheel_op __
 	    twdev_is_not(0, &uop->reserved) || twdev_is_set(&uop->expires_ns) ||
 	    twdev_is_set(&uop->interval_ns) || twdev_is_set(&uop->cookie))
 		return true;
-	unsafe_get_user(*id, &uop->id, fault);
-	return false;
-fault:
-	return true;
-}
-
-/* Get the id of a MOD. */
-static __always_inline bool twdev_load_id(u64 *id, const struct twheel_op __user *uop)
-{
-	unsafe_get_user(*id, &uop->id, fault);
-	return false;
-fault:
-	return true;
+	return twdev_load_id(id, uop);
 }
 
 /* Write the id of an ARM. */

@@ -72,8 +72,7 @@ static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
 		r = &f->chunks[chunk]->records[i];
 		if (r->state == TWDEV_PARKED ||
-		    ((r->state == TWDEV_ARMED || r->state == TWDEV_QUEUED) &&
-		     twheel_cancel(&r->t)))
+		    (twdev_is_enqueued(r) && twheel_cancel(&r->t)))
 			twdev_stop_record(f, r);
 	}
 	return true;
