@@ -502,13 +502,22 @@ static void tell_cost(const char *operation, unsigned int n, const struct cells_
 		fprintf(stderr, "with %lu timeouts, once\n", cost->done);
 }
 
-static void pairs(unsigned int n)
+typedef struct cells_cost (*cells_fn)(const uint32_t *order, unsigned int n);
+
+static struct cells_cost with_clock(cells_fn fn, unsigned int n)
 {
 	struct cells_cost cost;
 
 	clock_wanted = 1;
-	cost = cells_pairs(shuffled, n);
+	cost = fn(shuffled, n);
 	clock_wanted = 0;
+	return cost;
+}
+
+static void pairs(unsigned int n)
+{
+	struct cells_cost cost = with_clock(cells_pairs, n);
+
 	tell_cost("cell_pair", n, &cost);
 	tell_wanted("cell_calls", n, 1000.0 * cost.kicks / cost.done, "calls/1000");
 	tell_wanted("cell_looks", n, 1000.0 * cost.looks / cost.done, "looks/1000");
@@ -519,20 +528,15 @@ static void pairs_in_page(void)
 	struct cells_cost cost;
 
 	make_numbers(CELLS_PAGE);
-	clock_wanted = 1;
-	cost = cells_pairs(shuffled, CELLS_PAGE);
-	clock_wanted = 0;
+	cost = with_clock(cells_pairs, CELLS_PAGE);
 	tell_cost("cell_pair_page", CELLS_PAGE, &cost);
 	free_numbers();
 }
 
 static void moves(unsigned int n)
 {
-	struct cells_cost cost;
+	struct cells_cost cost = with_clock(cells_moves, n);
 
-	clock_wanted = 1;
-	cost = cells_moves(shuffled, n);
-	clock_wanted = 0;
 	tell_cost("cell_move", n, &cost);
 	tell_wanted("cell_move_calls", n, 100.0 * cost.kicks / cost.done, "calls/100");
 	tell_wanted("cell_move_looks", n, 100.0 * cost.looks / cost.done, "looks/100");

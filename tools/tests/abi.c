@@ -529,7 +529,7 @@ static void mod_and_cancel_write_nothing(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* What an operation that succeeds writes of @op, which is as it was before. */
+/* Clears the fields that a successful operation writes, to compare the rest. */
 static void clear_written(struct twheel_op *op)
 {
 	if (op->opcode == TWHEEL_OP_ARM)

@@ -757,7 +757,7 @@ static void idle_cells_count_as_live(void)
 	CHECK_EQ(try_arm(fd, TWHEEL_CELL_IDLE, TWHEEL_F_CELL, 0, &none), -EAGAIN);
 }
 
-/* What was written to a cell that has ended is not for the next one. */
+/* A word that was written to a cell that has ended is not for the next one. */
 static void index_used_again_has_a_new_word(void)
 {
 	int fd = device_open(O_RDWR);
@@ -779,7 +779,7 @@ static void index_used_again_has_a_new_word(void)
 	CHECK(!readable(fd));
 }
 
-/* Who arms a cell that has ended gets ENOENT from KICK, and the undo succeeds. */
+/* KICK of a cell that has ended is ENOENT, and the undo of the arming succeeds. */
 static void arming_of_a_cell_that_has_ended_fails(void)
 {
 	int fd = device_open(O_RDWR);

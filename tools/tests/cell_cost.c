@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the owner of cells can make the kernel do by writing words, without a call.
+ * The work that the owner of cells can cause in the kernel by writing words, without a call.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

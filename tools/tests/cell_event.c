@@ -32,15 +32,7 @@ static int try_read(int fd)
 	return read_events(fd, &event, 1);
 }
 
-static short poll_now(int fd)
-{
-	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
-
-	CHECK(poll(&pollfd, 1, 0) >= 0);
-	return pollfd.revents;
-}
-
-/* What an event says */
+/* The fields of an event */
 
 static void event_tells_the_word_exactly(void)
 {
@@ -613,14 +605,9 @@ static void blocked_readers_share_what_is_left(void)
 
 /* STOP */
 
-static void check_over(int fd)
+static void check_over_and_counted(int fd)
 {
-	struct twheel_event event;
-
-	CHECK_EQ(read(fd, &event, sizeof(event)), 0);
-	CHECK_EQ(poll_now(fd), POLLHUP);
-	CHECK_EQ(info(fd).live, 0);
-	CHECK_EQ(info(fd).ready, 0);
+	check_over(fd);
 	stats_of(fd);
 }
 
@@ -647,7 +634,7 @@ static void event_after_stop_is_the_last_one(void)
 	CHECK_EQ(event.flags, UNPROCESSED);
 	CHECK_EQ(event.count, 0);
 	CHECK_EQ(get(fd, fired), -ENOENT);
-	check_over(fd);
+	check_over_and_counted(fd);
 }
 
 static void read_is_over_if_only_withdrawn_events_are_left(void)
@@ -661,7 +648,7 @@ static void read_is_over_if_only_withdrawn_events_are_left(void)
 	CHECK_EQ(cell_cancel(cells, pending), TWHEEL_WITHDRAWN);
 	CHECK_EQ(poll_now(fd), POLLIN);
 	CHECK_EQ(info(fd).live, 2);
-	check_over(fd);
+	check_over_and_counted(fd);
 	CHECK_EQ(stats_of(fd).ended, 2);
 	CHECK_EQ(stats_of(fd).dropped, 2);
 }
@@ -675,7 +662,7 @@ static void reader_that_meets_the_last_withdrawn_event_ends(void)
 	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
 	CHECK_EQ(read_any_event(fd).id, other);
-	check_over(fd);
+	check_over_and_counted(fd);
 }
 
 static void cancel_after_stop_withdraws(void)
@@ -688,7 +675,7 @@ static void cancel_after_stop_withdraws(void)
 	CHECK_EQ(cell_cancel(cells, a), TWHEEL_WITHDRAWN);
 	CHECK_EQ(cancel(fd, a), TWHEEL_IDLE);
 	CHECK_EQ(cancel(fd, b), TWHEEL_WITHDRAWN);
-	check_over(fd);
+	check_over_and_counted(fd);
 }
 
 static void stop_sorts_cells_among_the_others(void)
@@ -725,7 +712,7 @@ static void stop_sorts_cells_among_the_others(void)
 		CHECK_EQ(event.expires_ns, base + i * 1000);
 		CHECK_EQ(event.flags, UNPROCESSED);
 	}
-	check_over(fd);
+	check_over_and_counted(fd);
 }
 
 struct stopper {
@@ -790,7 +777,7 @@ static void stop_amid_exchanges_loses_nothing(void)
 		while (read(s.fd, &event, sizeof(event)) > 0)
 			got++;
 		CHECK_EQ(s.armed, got + s.withdrawn + s.failed);
-		check_over(s.fd);
+		check_over_and_counted(s.fd);
 		unmap_cells(s.cells, NR);
 		close(s.fd);
 	}

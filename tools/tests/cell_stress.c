@@ -419,7 +419,7 @@ static void begin(const struct twheel_setup *setup)
 	}
 }
 
-/* What is far away is cancelled, the rest fires. */
+/* Cancels an arming that is far away, and waits for any other to fire. */
 static void settle_cell(__u32 cell)
 {
 	__u64 deadline = now_ns() + patience_ns();

@@ -476,7 +476,7 @@ static void step_forward_fires_what_is_due(void)
 	set_realtime(0);
 }
 
-/* What was looked at before the clock was set back is looked at when it is due again. */
+/* A cell whose look came before the clock was set back is looked at again when it is due. */
 static void step_back_fires_nothing_early(void)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);

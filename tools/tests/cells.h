@@ -113,7 +113,7 @@ static inline int mod_cell(int fd, __u64 id, __u64 when, __u64 cookie)
 
 /* The user's side: operations on a cell without a call, if it can be */
 
-/* What an exchange has done to the arming that it has replaced. */
+/* The outcome of an exchange for the arming that it has replaced. */
 static inline int outcome_of(__u64 old)
 {
 	if (is_deadline(old))
@@ -157,7 +157,7 @@ static inline int cell_cancel(struct twheel_cell *cells, __u64 id)
 
 /* Events */
 
-/* What holds for every event of a cell that has fired. */
+/* Checks the fields that are the same in all events of cells that have fired. */
 static inline void check_cell_event_on(clockid_t clock, const struct twheel_event *event)
 {
 	CHECK(event->id != 0);

@@ -51,7 +51,7 @@ static inline __u64 patience_ns(void)
 	return (is_slow() ? 200 : 20) * NSEC_PER_SEC;
 }
 
-/* What is quick takes less, on a machine with other work too. */
+/* A quick call takes less, on a machine with other work too. */
 static inline __u64 quick_ns(void)
 {
 	return patience_ns() / 4;
@@ -504,12 +504,28 @@ static inline struct twheel_event read_event(int fd)
 	return read_event_on(CLOCK_MONOTONIC, fd);
 }
 
-static inline int readable(int fd)
+static inline short poll_now(int fd)
 {
 	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
 
 	CHECK(poll(&pollfd, 1, 0) >= 0);
-	return pollfd.revents != 0;
+	return pollfd.revents;
+}
+
+static inline int readable(int fd)
+{
+	return poll_now(fd) != 0;
+}
+
+/* After STOP, and the last event has gone. */
+static inline void check_over(int fd)
+{
+	struct twheel_event event;
+
+	CHECK_EQ(read(fd, &event, sizeof(event)), 0);
+	CHECK_EQ(poll_now(fd), POLLHUP);
+	CHECK_EQ(info(fd).live, 0);
+	CHECK_EQ(info(fd).ready, 0);
 }
 
 /* Until @nr events wait to be read. */

@@ -313,14 +313,6 @@ static struct twheel_cancel_all cancel_rest(int fd)
 	return all;
 }
 
-static short poll_now(int fd)
-{
-	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
-
-	CHECK(poll(&pollfd, 1, 0) >= 0);
-	return pollfd.revents;
-}
-
 /* Firing, reading and the limit */
 
 static void fire_each(void)

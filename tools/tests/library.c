@@ -98,7 +98,7 @@ static bool is_armed(struct cell cell)
 	return word(cell) <= INT64_MAX;
 }
 
-/* What twheel_cell_arm() does first. */
+/* The first half of twheel_cell_arm(). */
 static void exchange(struct cell cell, uint64_t when)
 {
 	__atomic_exchange_n(&cell.at->word, when, __ATOMIC_SEQ_CST);
@@ -1086,7 +1086,7 @@ static void every_arming_of_a_shared_cell_ends_once(void)
 	CHECK(nr_read > 0);
 }
 
-/* What is no cell */
+/* Calls that are not about cells */
 
 static void setup_changes_the_clock_of_now(void)
 {

@@ -38,7 +38,7 @@ static void check_still_new(int fd)
 	CHECK_EQ(try_setup(fd, plain), 0);
 }
 
-/* What it takes */
+/* Accepted arguments */
 
 static void setup_of_zeros_is_the_default(void)
 {

@@ -12,24 +12,6 @@
 #define MS		NSEC_PER_MSEC
 #define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
 
-static short poll_now(int fd)
-{
-	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
-
-	CHECK(poll(&pollfd, 1, 0) >= 0);
-	return pollfd.revents;
-}
-
-static void check_over(int fd)
-{
-	struct twheel_event event;
-
-	CHECK_EQ(read(fd, &event, sizeof(event)), 0);
-	CHECK_EQ(poll_now(fd), POLLHUP);
-	CHECK_EQ(info(fd).live, 0);
-	CHECK_EQ(info(fd).ready, 0);
-}
-
 static struct twheel_event read_unprocessed(int fd)
 {
 	struct twheel_event event = read_any_event(fd);
