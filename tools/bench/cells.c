@@ -144,7 +144,7 @@ static __attribute_noinline__ uint64_t spin(uint64_t nr)
 	return rounds * ROUND_NS;
 }
 
-/* What a program has in registers when it comes to the timeout of a request. */
+/* A step for one cell. A program has its arguments in registers by then. */
 typedef void (*step_fn)(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
 			uint64_t expires_ns);
 
@@ -241,7 +241,7 @@ static void await_block(void)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &begin, NULL);
 }
 
-/* What a program with cells costs in DELAY_NS beyond one that does nothing. */
+/* The cost of a program with cells in DELAY_NS, less that of one that does nothing. */
 static __always_inline
 struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int steps, step_fn fn,
 			  bool armed)

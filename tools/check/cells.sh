@@ -122,7 +122,7 @@ cells_of_arm64_without_lse()
 		-march=armv8-a -mno-outline-atomics
 }
 
-# What a compiler makes by default: functions that choose when the program runs.
+# The compiler's default: calls of functions that choose when the program runs.
 cells_of_arm64_with_both()
 {
 	expect_cells "$arm64" "$1" 'ldar x' "$arm64_never" '<?__aarch64_swp8_acq_rel' \
@@ -153,7 +153,7 @@ right_and_no_weaker()
 
 relaxed_load='s/(__atomic_load_n\(&cell->look, __ATOMIC_)SEQ_CST/\1RELAXED/'
 plain_load='s/__atomic_load_n\(&cell->look, __ATOMIC_SEQ_CST\)/cell->look/'
-# What newer compilers make of an acquiring load.
+# Newer compilers make this of an acquiring load.
 ldapr='".arch_extension rcpc; ldapr %0, [%1]" : "=r" (look_) : "r" (\&cell->look) : "memory"'
 ldapr="({ __u64 look_; __asm__ ($ldapr); look_; })"
 acquiring_load="s/__atomic_load_n\(&cell->look, [^)]*\)/$ldapr/"

@@ -141,8 +141,8 @@ void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t ne
 }
 
 /*
- * What the kernel promises. It may be about to promise something else: while it fires, or
- * when the word changes under its hands, the look is ~0 for a moment.
+ * Compares the look that the kernel promises. The kernel may be about to promise another
+ * one: while the cell fires, or when the word changes meanwhile, the look is ~0 for a moment.
  */
 void cell_look(struct file *f, struct timeout *t, uint64_t look, struct during when)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What may have become of a cell.
+ * The states that a cell may be in.
  *
  * One process at a time uses the mapping, so the word is known but for two changes that
  * the kernel makes by itself: a deadline that has passed becomes FIRED, and IDLE becomes
@@ -59,7 +59,7 @@ struct cell {
 	struct during	event;
 };
 
-/* What may have happened until now. */
+/* Adds the states that the cell may have come to by @now. */
 void cell_advance(const struct file *f, struct timeout *t, uint64_t now);
 
 /* Calls: the new word is @expires_ns, or with DEADLINE between t->low and t->high. */

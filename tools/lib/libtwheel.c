@@ -552,7 +552,7 @@ static int64_t remaining(uint64_t end)
 	return now < end ? (int64_t)(end - now) : 0;
 }
 
-/* What was readable may have been read or withdrawn meanwhile, over and over. */
+/* The events may be read or withdrawn by others meanwhile, over and over. */
 static int read_until(struct twheel_ctx *ctx, struct iovec *iov, uint64_t end)
 {
 	int64_t left;

@@ -256,7 +256,7 @@ static int serve_request(struct worker *w, uint32_t index, uint64_t now)
 	return 0;
 }
 
-/* What is due for a cell that has been armed. */
+/* Carries out the action that is due for an armed cell. */
 static int act_on_cell(struct worker *w, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];

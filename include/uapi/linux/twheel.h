@@ -270,8 +270,8 @@ struct twheel_uring_submit {
  * @reserved0: 0
  * @reserved: 0
  *
- * What is armed while it goes on may be cancelled or not. Idle cells end, too, and count
- * in neither.
+ * Timeouts that are armed meanwhile may be cancelled or not. Idle cells end, too, and
+ * count in neither.
  */
 struct twheel_cancel_all {
 	__u64	cookie;
