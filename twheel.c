@@ -715,26 +715,28 @@ static __always_inline u64 twheel_insert(struct twheel_shard *s, struct twheel_t
 	return wake;
 }
 
-/*
- * Take @t, which is pending, out of the list that it is in. List hardening is kept,
- * in line like that of twheel_append().
- */
+/* list_del() with the check of list hardening in line, as in twheel_append(). */
+static __always_inline void twheel_detach(struct list_head *entry)
+{
+	struct list_head *prev = entry->prev, *next = entry->next;
+
+	if (TWHEEL_LIST_HARDENED && unlikely(prev->next != entry || next->prev != entry))
+		list_del(entry);
+	else
+		__list_del(prev, next);
+}
+
+/* Take @t, which is pending, out of the list that it is in. */
 static __always_inline void twheel_unlink(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	struct list_head *prev = t->entry.prev, *next = t->entry.next;
-
 	if (unlikely(t->level >= TWHEEL_NO_SLOT)) {
 		s->nr_due -= t->level == TWHEEL_DUE;
 		s->nr_handed -= t->level == TWHEEL_HANDED;
-	} else if (prev == next) {
+	} else if (t->entry.prev == t->entry.next) {
 		__clear_bit((t->tick >> s->shift[t->level]) & s->ring_mask[t->level],
 			    s->map[t->level]);
 	}
-	if (TWHEEL_LIST_HARDENED &&
-	    unlikely(prev->next != &t->entry || next->prev != &t->entry))
-		list_del(&t->entry);
-	else
-		__list_del(prev, next);
+	twheel_detach(&t->entry);
 }
 
 /* Move @t, which is in no slot, to the tail of a list of timeouts that are in none. */
@@ -2189,7 +2191,7 @@ static unsigned int twheel_expire_slot(struct twheel_shard *s, struct twheel_slo
 /* Move @t down from @level. */
 static void twheel_descend(struct twheel_shard *s, struct twheel_timeout *t, u32 level)
 {
-	__list_del_entry(&t->entry);
+	twheel_detach(&t->entry);
 	twheel_insert(s, t, level - 1);
 	s->cascaded++;
 	trace_twheel_cascade(s->wheel->name, t, level);
