@@ -1027,11 +1027,18 @@ static void twheel_set_timer(struct twheel_shard *s, u64 wake)
 	hrtimer_start(&s->guard, ns_to_ktime(ns - now), HRTIMER_MODE_REL);
 }
 
-/* When the shard has to wake next. Nothing is due at @now, and no pass goes on. */
+/*
+ * When the shard has to wake next, at @now or before for at once. No pass goes on. There is
+ * no search if the timeout that @timer was set for is still on level 0.
+ */
 static u64 twheel_next_wake(struct twheel_shard *s, u64 now)
 {
+	struct twheel_slot *slot = &s->slots[s->wake & s->ring_mask[0]];
 	struct twheel_step step, early;
 
+	/* On level 0, unless it is the top level, the bound is exact. */
+	if (s->geometry.top && !list_empty(&slot->list) && slot->first <= now)
+		return slot->first;
 	twheel_find_step(s, &step);
 	if (step.wake > now && s->early <= now) {
 		twheel_find_early(s, now, &early);
@@ -2162,6 +2169,12 @@ EXPORT_SYMBOL_GPL(twheel_flush);
 
 /* Expiry */
 
+/* How often a timeout has been enqueued: the sum of all that it can have come to. */
+static u64 twheel_enqueued(const struct twheel_shard *s)
+{
+	return s->nr + s->cancelled + s->rearmed + s->fired + s->extended + s->stopped_nr;
+}
+
 /* Take @t, which is pending and due, out of the wheel for a sink. */
 static void twheel_make_due(struct twheel_shard *s, struct twheel_timeout *t)
 {
@@ -2272,29 +2285,28 @@ static unsigned int twheel_take_step(struct twheel_shard *s, const struct twheel
 
 /*
  * Advance the cursor, to the target of the pass or until a batch is due or has been
- * examined. Returns true when the pass is over.
+ * examined. Returns true when the pass is over; @step is the next step then.
  */
-static bool twheel_collect(struct twheel_shard *s, u64 target)
+static bool twheel_collect(struct twheel_shard *s, u64 target, struct twheel_step *step)
 {
 	unsigned int budget = TWHEEL_BATCH;
-	struct twheel_step step;
 
 	/* A new pass. */
 	if (s->cursor == s->done)
 		s->done = max(s->done, target);
 	while (budget) {
-		twheel_find_step(s, &step);
-		if (step.tick > s->done) {
+		twheel_find_step(s, step);
+		if (step->tick > s->done) {
 			s->cursor = s->done;
 			return true;
 		}
-		if (!step.slot) {
+		if (!step->slot) {
 			budget -= min_t(unsigned int, budget, TWHEEL_REPAIRS);
 			continue;
 		}
 		/* Where more than one turn may be needed, the block is not entered yet. */
-		s->cursor = step.tick - (step.level || !s->geometry.top);
-		budget = twheel_take_step(s, &step, false, budget);
+		s->cursor = step->tick - (step->level || !s->geometry.top);
+		budget = twheel_take_step(s, step, false, budget);
 	}
 	return false;
 }
@@ -2639,7 +2651,7 @@ static bool twheel_turn(struct twheel_shard *s)
 	__must_hold(&s->lock)
 {
 	u64 now_ns = twheel_clock_ns(s->wheel), wake = TWHEEL_NEVER;
-	u64 target = twheel_tick_floor(&s->geometry, now_ns);
+	u64 target = twheel_tick_floor(&s->geometry, now_ns), enqueued;
 	struct twheel_step step;
 	bool over;
 
@@ -2650,14 +2662,17 @@ static bool twheel_turn(struct twheel_shard *s)
 		twheel_rebase(s);
 		return true;
 	}
-	over = twheel_collect(s, target);
+	over = twheel_collect(s, target, &step);
+	enqueued = twheel_enqueued(s);
 	if (!list_empty(&s->due) && !twheel_went_back(s))
 		twheel_deliver(s, now_ns);
 	if (s->stopped)
 		goto sleep;
 	if (!over || s->rebase || twheel_cascade_early(s))
 		return true;
-	twheel_find_step(s, &step);
+	/* @step is still the next one, unless a timeout has been enqueued meanwhile. */
+	if (twheel_enqueued(s) != enqueued)
+		twheel_find_step(s, &step);
 	wake = min(step.wake, s->early);
 	/* Without a slot, the search has to go on. */
 	if (wake <= target || (!step.slot && step.tick != TWHEEL_NEVER))
