@@ -8,7 +8,7 @@
  *	batch	all armed, a quarter moved, the others cancelled
  *	single	all armed and all cancelled, with a call each
  *	burst	all armed for one moment, waited for and collected
- *	spread	the same over a second
+ *	spread	the same over a second, exact, and with slack; how late they are collected
  *	cells	all armed and cancelled, or moved, again and again, at a pace
  *	idle	one armed, an hour away, and ten seconds gone by
  *
@@ -370,6 +370,30 @@ static void fire(const struct system *s, unsigned int n, const char *operation,
 	s->close();
 }
 
+/* How late timeouts that are due within a second are collected: on average, and at most. */
+static void lateness(const struct system *s, unsigned int n, const char *mean,
+		     const char *most)
+{
+	uint64_t late, sum = 0, max = 0;
+	unsigned int got = 0, nr;
+
+	if (!s->late_ns || (!wants(mean) && !wants(most)))
+		return;
+	arm_for_soon(s, n, NSEC_PER_SEC);
+	while (got < n) {
+		nr = s->collect();
+		for (unsigned int i = 0; i < nr; i++) {
+			late = s->late_ns(i);
+			sum += late;
+			max = late > max ? late : max;
+		}
+		got += nr;
+	}
+	s->close();
+	tell(s->name, mean, n, sum / 1e3 / n, "us");
+	tell(s->name, most, n, max / 1e3, "us");
+}
+
 /* Free pages, those on the lists of the CPUs too. */
 static uint64_t free_bytes(void)
 {
@@ -579,8 +603,19 @@ static void run_system(const struct system *s, unsigned int n)
 		if (wants("fire_collect_spread"))
 			fire(s, n, "fire_collect_spread", NSEC_PER_SEC);
 	}
+	lateness(s, n, "spread_lateness", "spread_lateness_max");
 	free_numbers();
 	tell_results(s->name, n);
+}
+
+static void run_slack(unsigned int n)
+{
+	make_numbers(n);
+	for (unsigned int i = 0; i < times(n) && wants("fire_collect_slack"); i++)
+		fire(&system_slack, n, "fire_collect_slack", NSEC_PER_SEC);
+	lateness(&system_slack, n, "slack_lateness", "slack_lateness_max");
+	free_numbers();
+	tell_results("twheel", n);
 }
 
 static void run_cells(unsigned int n)
@@ -644,8 +679,10 @@ static void run_all(unsigned int n)
 			run_system(s, n);
 		else
 			say_limit(s->name, n, s->max_reason);
-		if (s == &system_twheel)
+		if (s == &system_twheel) {
 			run_cells(n);
+			run_slack(n);
+		}
 		if (s->max_fire && n <= s->max && n > s->max_fire)
 			say_limit(s->name, n, "expiry left out, arming them takes too long");
 	}

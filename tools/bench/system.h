@@ -31,6 +31,8 @@ enum action { ARM, REARM, CANCEL };
  * @single: @nr operations with a call each
  * @batch: @nr operations, BATCH in a call; NULL if it has no such thing
  * @collect: wait until timeouts have fired and take them; how many
+ * @late_ns: how late it is for timeout @i of those that were collected last, in ns; NULL
+ *	if that is not measured
  */
 struct system {
 	const char	*name;
@@ -44,9 +46,11 @@ struct system {
 	void		(*single)(enum action verb, const uint32_t *which, unsigned int nr);
 	void		(*batch)(enum action verb, const uint32_t *which, unsigned int nr);
 	unsigned int	(*collect)(void);
+	uint64_t	(*late_ns)(unsigned int i);
 };
 
 extern const struct system system_twheel;
+extern const struct system system_slack;
 extern const struct system system_cells;
 extern const struct system system_timerfd;
 extern const struct system system_posix;

@@ -11,6 +11,8 @@
 #include "clock.h"
 #include "system.h"
 
+#define SLACK_US	10000		/* of system_slack */
+
 static int fd;
 static struct twheel_op *ops;
 static uint64_t *ids;
@@ -30,6 +32,15 @@ static void twheel_open(unsigned int n)
 	ops = array(n, sizeof(*ops));
 	ids = array(n, sizeof(*ids));
 	events = array(BATCH, sizeof(*events));
+}
+
+static void slack_open(unsigned int n)
+{
+	struct twheel_setup setup = { .slack_us = SLACK_US };
+
+	twheel_open(n);
+	if (ioctl(fd, TWHEEL_IOC_SETUP, &setup))
+		die("twheel: setup");
 }
 
 static void twheel_close(void)
@@ -112,6 +123,11 @@ static unsigned int twheel_collect(void)
 	return size / sizeof(*events);
 }
 
+static uint64_t twheel_late_ns(unsigned int i)
+{
+	return clock_ns() - events[i].expires_ns;
+}
+
 const struct system system_twheel = {
 	.name		= "twheel",
 	.verbs		= 1 << ARM | 1 << REARM | 1 << CANCEL,
@@ -121,4 +137,14 @@ const struct system system_twheel = {
 	.single		= twheel_single,
 	.batch		= twheel_batch,
 	.collect	= twheel_collect,
+	.late_ns	= twheel_late_ns,
+};
+
+const struct system system_slack = {
+	.name		= "twheel",
+	.open		= slack_open,
+	.close		= twheel_close,
+	.batch		= twheel_batch,
+	.collect	= twheel_collect,
+	.late_ns	= twheel_late_ns,
 };
