@@ -7,6 +7,7 @@
 # A test is a function; it gets an empty context as descriptor 3.
 tests="
 arm_prints_an_id_that_get_finds
+durations_are_read_and_printed_alike
 periodic_timeout_is_read_to_its_last_deadline
 lateness_is_told_of_one_deadline_alone
 read_ends_when_the_rest_is_cancelled
@@ -76,7 +77,21 @@ has()
 arm_prints_an_id_that_get_finds()
 {
 	id=$(twheel arm 1h --cookie 7 --fd 3)
-	status 0 twheel get "$id" --fd 3 && has "^id=$id cookie=7 remaining=3[0-9.]*s$"
+	status 0 twheel get "$id" --fd 3 && has "^id=$id cookie=7 remaining=59m[0-9]*s$"
+}
+
+# A number without a unit is seconds for each of them, and in a script.
+durations_are_read_and_printed_alike()
+{
+	id=$(twheel arm 5400 --every 1h30m --slack 0.002 --fd 3)
+	status 0 twheel list --fd 3 && has 'remaining=1h29m[0-9]*s every=1h30m slack=2ms$' || return
+	status 0 twheel mod "$id" 7200 --fd 3 && status 0 twheel get "$id" --fd 3 &&
+		has 'remaining=1h59m[0-9]*s$' || return
+	printf 'arm a 0.02\nwait 0.03\nexpect a fired\n' >/tmp/script
+	status 0 twheel run /tmp/script && status 0 twheel sleep 0.01 10ms &&
+		status 0 twheel after 0.01 -- true && status 0 twheel watch --interval 0.1 --count 1 &&
+		status 1 twheel read --count 1 --timeout 0.01 --fd 3 &&
+		status 0 twheel load --timeouts 10 --spread 0.1
 }
 
 periodic_timeout_is_read_to_its_last_deadline()
@@ -119,7 +134,7 @@ cell_is_moved_and_disarmed()
 	id=$(twheel arm 6s --cell --cookie 7 --fd 3)
 	status 0 twheel move "$id" 1h --fd 3 && has '^moved$' || return
 	status 0 twheel read --timeout 7s --fd 3 && [ ! -s /tmp/out ] || return
-	status 0 twheel get "$id" --fd 3 && has 'cookie=7 remaining=3[0-9.]*s$' || return
+	status 0 twheel get "$id" --fd 3 && has 'cookie=7 remaining=59m[0-9]*s$' || return
 	status 0 twheel stat --fd 3 && has '^looks  *1$' && has '^kicks  *0$' || return
 	status 0 twheel disarm "$id" --fd 3 && has '^disarmed$' || return
 	status 1 twheel disarm "$id" --fd 3 && status 0 twheel get "$id" --fd 3 && has ' idle$' &&
@@ -168,7 +183,7 @@ mod_of_a_cell_needs_its_option()
 	other=$(twheel arm 1h --fd 3)
 	status 64 twheel mod "$cell" 2h --fd 3 && status 64 twheel mod "$other" 2h --cell --fd 3 &&
 		status 0 twheel mod "$cell" 2h --cell --cookie 9 --fd 3 && has '^moved$' || return
-	status 0 twheel get "$cell" --fd 3 && has 'cookie=9 remaining=7[0-9.]*s$' || return
+	status 0 twheel get "$cell" --fd 3 && has 'cookie=9 remaining=1h59m[0-9]*s$' || return
 	status 0 twheel disarm "$cell" --fd 3 &&
 		status 0 twheel mod "$cell" 1h --cell --fd 3 && has '^armed$'
 }
@@ -177,7 +192,7 @@ move_of_another_timeout_is_wrong_usage()
 {
 	id=$(twheel arm 1h --fd 3)
 	status 64 twheel move "$id" 2h --fd 3 && status 1 twheel disarm "$id" --fd 3 || return
-	status 0 twheel get "$id" --fd 3 && has 'remaining=3[0-9.]*s$'
+	status 0 twheel get "$id" --fd 3 && has 'remaining=59m[0-9]*s$'
 }
 
 # Its place may have been given to another, which is left alone.
@@ -187,7 +202,7 @@ move_of_an_ended_cell_is_no()
 	status 0 twheel cancel "$id" --fd 3 || return
 	other=$(twheel arm 1h --cell --fd 3)
 	status 1 twheel move "$id" 2h --fd 3 && status 1 twheel disarm "$id" --fd 3 || return
-	status 0 twheel get "$other" --fd 3 && has 'remaining=3[0-9.]*s$'
+	status 0 twheel get "$other" --fd 3 && has 'remaining=59m[0-9]*s$'
 }
 
 cancel_ends_a_cell_in_any_state()
@@ -219,10 +234,10 @@ list_shows_how_a_timeout_was_armed()
 	id=$(twheel arm 1h --cell --cookie 3 --slack 5ms --fd 3)
 	twheel disarm "$id" --fd 3 >/tmp/id
 	status 0 twheel list --fd 3 && [ "$(wc -l </tmp/out)" = 3 ] || return
-	has 'cookie=7 pending remaining=3[0-9.]*s every=7200s repeat=9 slack=3ms fixed-delay$' &&
-		has 'cookie=0 pending remaining=3[0-9.]*s cell$' &&
+	has 'cookie=7 pending remaining=59m[0-9]*s every=2h repeat=9 slack=3ms fixed-delay$' &&
+		has 'cookie=0 pending remaining=59m[0-9]*s cell$' &&
 		has "^id=$id cookie=3 idle slack=5ms cell$" || return
-	status 0 twheel list --json --fd 3 && has '"state":"idle","interval_ns":0,.*"cell":true'
+	status 0 twheel list --json --fd 3 && has '"state":"idle","interval_ns":0,.*"slack_ns":5000000,.*"cell":true'
 }
 
 cancel_all_says_how_many()

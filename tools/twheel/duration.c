@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Durations, to and from text, in integers: a deadline that went through a double
- * would be rounded, and could be rounded down.
+ * Durations, to and from text, in integers. A deadline that went through a double would
+ * be rounded, and could be rounded down.
  *
- * A fraction is worked off from its last digit to its first. Each step adds
- * digit * unit and divides by ten, so no step exceeds ten units however many digits
- * there are; and if a step leaves a remainder so does the whole, because what comes
- * later only adds whole numbers and divides further.
+ * A fraction is computed from its last digit to its first. Each step adds digit * unit
+ * and divides by ten, so no step exceeds ten units, however many digits there are. A
+ * remainder in any step means that the value is not a whole number of nanoseconds: the
+ * later steps add whole numbers and divide further.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,25 +16,25 @@
 #include "array.h"
 #include "duration.h"
 
-#define SECONDS	3	/* the largest unit that is printed */
-
 static const struct unit {
 	const char *name;
 	uint64_t ns;
 } units[] = {
-	{ "ns", 1 },
-	{ "us", NSEC_PER_USEC },
-	{ "ms", NSEC_PER_MSEC },
-	[SECONDS] = { "s", NSEC_PER_SEC },
-	{ "m", 60 * NSEC_PER_SEC },
-	{ "h", 3600 * NSEC_PER_SEC },
 	{ "d", 86400 * NSEC_PER_SEC },
+	{ "h", 3600 * NSEC_PER_SEC },
+	{ "m", 60 * NSEC_PER_SEC },
+	{ "s", NSEC_PER_SEC },
+	{ "ms", NSEC_PER_MSEC },
+	{ "us", NSEC_PER_USEC },
+	{ "ns", 1 },
 };
 
-static const struct unit *find_unit(const char *name)
+#define SECONDS	(&units[3])
+
+static const struct unit *find_unit(const char *name, size_t len)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
-		if (!strcmp(units[i].name, name))
+		if (strlen(units[i].name) == len && !memcmp(units[i].name, name, len))
 			return &units[i];
 	}
 	return NULL;
@@ -78,40 +78,83 @@ static int failure(int error, const char *message, const char **why)
 	return error;
 }
 
-int duration_parse(const char *text, uint64_t *ns, const char **why)
+/* One number with its unit, "1.5h" say. *@unit is the unit of the part before, or NULL. */
+static int parse_part(const char **text, const struct unit **unit, uint64_t *ns,
+		      const char **why)
 {
-	size_t before = digits(text), after = 0;
-	const char *point = text + before;
-	const struct unit *unit;
+	size_t before = digits(*text), after = 0, len;
+	const char *point = *text + before;
+	const struct unit *last = *unit;
 	uint64_t rest;
 
 	if (*point == '.')
 		after = digits(++point);
 	if (!before || (point[-1] == '.' && !after))
-		return failure(-EINVAL, "a number and a unit are expected, as in 1.5s", why);
+		return failure(-EINVAL, "expected a number and a unit, as in 1.5s or 1h30m", why);
 
-	unit = find_unit(point + after);
-	if (!unit && !strcmp(text, "0"))
-		unit = units;
-	if (!unit)
+	*text = point + after;
+	len = strcspn(*text, "0123456789.");
+	*unit = !len && !last ? SECONDS : find_unit(*text, len);
+	*text += len;
+	if (!*unit)
 		return failure(-EINVAL, "the unit must be ns, us, ms, s, m, h or d", why);
+	if (last && *unit <= last)
+		return failure(-EINVAL, "the largest unit must come first, each once", why);
+	if (after && **text)
+		return failure(-EINVAL, "only the last number may have decimals", why);
 
-	if (fraction(point, after, unit->ns, &rest))
+	if (fraction(point, after, (*unit)->ns, &rest))
 		return failure(-EINVAL, "finer than a nanosecond", why);
-	if (whole(text, before, unit->ns, ns) || __builtin_add_overflow(*ns, rest, ns) ||
-	    *ns > DURATION_MAX)
+	if (whole(point - before - (point[-1] == '.'), before, (*unit)->ns, ns) ||
+	    __builtin_add_overflow(*ns, rest, ns))
 		return failure(-ERANGE, "longer than 292 years", why);
 	return 0;
 }
 
+int duration_parse(const char *text, uint64_t *ns, const char **why)
+{
+	const struct unit *unit = NULL;
+	uint64_t part;
+	int error;
+
+	*ns = 0;
+	do {
+		error = parse_part(&text, &unit, &part, why);
+		if (error)
+			return error;
+		if (__builtin_add_overflow(*ns, part, ns) || *ns > DURATION_MAX)
+			return failure(-ERANGE, "longer than 292 years", why);
+	} while (*text);
+	return 0;
+}
+
+/* "2d3h4m5s": seconds are cut off to whole ones. */
+static struct duration_text long_text(uint64_t ns)
+{
+	struct duration_text text = { "" };
+	size_t len = 0;
+
+	for (const struct unit *unit = units; unit <= SECONDS; unit++) {
+		uint64_t nr = ns / unit->ns;
+
+		ns %= unit->ns;
+		if (nr)
+			len += snprintf(text.s + len, sizeof(text.s) - len, "%llu%s",
+					(unsigned long long)nr, unit->name);
+	}
+	return text;
+}
+
 struct duration_text duration_text(uint64_t ns)
 {
-	const struct unit *unit = &units[SECONDS];
+	const struct unit *unit = SECONDS;
 	struct duration_text text;
 	int len;
 
-	while (unit > units && ns < unit->ns)
-		unit--;
+	if (ns >= 60 * NSEC_PER_SEC)
+		return long_text(ns);
+	while (unit->ns > 1 && ns < unit->ns)
+		unit++;
 	len = snprintf(text.s, sizeof(text.s), "%llu.%03llu",
 		       (unsigned long long)(ns / unit->ns),
 		       (unsigned long long)(ns % unit->ns * 1000 / unit->ns));
@@ -119,6 +162,6 @@ struct duration_text duration_text(uint64_t ns)
 		len--;
 	if (text.s[len - 1] == '.')
 		len--;
-	snprintf(text.s + len, sizeof(text.s) - len, "%s", unit->name);
+	snprintf(text.s + len, sizeof(text.s) - len, "%s", ns ? unit->name : "s");
 	return text;
 }

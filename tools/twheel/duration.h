@@ -16,12 +16,12 @@
 
 /**
  * duration_parse() - read a duration
- * @text: digits with at most one decimal point among them and a unit: ns us ms s m
- *	h d; 0 may go without a unit
+ * @text: numbers with a unit each, the largest unit first: "1h30m", "250us". The units are
+ *	d h m s ms us ns. The last number may have decimals. A number alone is seconds
  * @ns: out
- * @why: out, after a failure: what is wrong, for a message
+ * @why: out, after a failure: the reason, for a message
  *
- * Exact: what is no whole number of nanoseconds is refused, not rounded.
+ * Exact: a value that is not a whole number of nanoseconds is refused, not rounded.
  *
  * Return: 0, -EINVAL, or -ERANGE for more than DURATION_MAX.
  */
@@ -29,7 +29,8 @@ int duration_parse(const char *text, uint64_t *ns, const char **why);
 
 /**
  * struct duration_text - a duration to print
- * @s: in the unit that suits it, cut off after three decimals
+ * @s: below a minute in one unit, cut off after three decimals; from there on in days,
+ *	hours, minutes and whole seconds. duration_parse() reads it
  */
 struct duration_text {
 	char s[32];

@@ -34,7 +34,7 @@ static void print_json(const struct twheel_list_entry *entry)
 		json_number(&json, "remaining_ns", entry->remaining_ns);
 	json_number(&json, "interval_ns", entry->interval_ns);
 	json_number(&json, "repeat", entry->repeat);
-	json_number(&json, "slack_us", entry->slack_us);
+	json_number(&json, "slack_ns", entry->slack_us * NSEC_PER_USEC);
 	json_bool(&json, "fixed_delay", entry->flags & TWHEEL_F_FIXED_DELAY);
 	json_bool(&json, "cell", entry->flags & TWHEEL_F_CELL);
 	json_end(&json);

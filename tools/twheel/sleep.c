@@ -4,33 +4,16 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "duration.h"
-
-/* As in sleep(1), what has no unit is seconds. */
-static uint64_t parse(const char *text)
-{
-	char *seconds;
-	uint64_t ns;
-
-	if (text[strspn(text, "0123456789.")])
-		return cli_duration(text, "DURATION");
-	seconds = cli_resize(NULL, strlen(text) + 2, 1);
-	sprintf(seconds, "%ss", text);
-	ns = cli_duration(seconds, "DURATION");
-	free(seconds);
-	return ns;
-}
 
 static uint64_t sum(char **texts)
 {
 	uint64_t ns = 0;
 
 	for (; *texts; texts++) {
-		if (__builtin_add_overflow(ns, parse(*texts), &ns) || ns > DURATION_MAX)
+		if (__builtin_add_overflow(ns, cli_duration(*texts, "DURATION"), &ns) || ns > DURATION_MAX)
 			cli_usage("longer than 292 years");
 	}
 	return ns;
@@ -75,6 +58,6 @@ const struct command sleep_command = {
 	.usage = "DURATION...",
 	.summary = "Wait on the wheel, like sleep(1)",
 	.help =
-		"Several durations are added up. What has no unit is seconds.\n",
+		"Several durations are added up. A number without a unit is seconds.\n",
 	.run = sleep_run,
 };

@@ -42,9 +42,10 @@ static const struct {
 	{ "0.00000000000000000000000001d", -EINVAL, 0 },
 	{ "", -EINVAL, 0 },
 	{ "s", -EINVAL, 0 },
-	{ "1", -EINVAL, 0 },
-	{ "0.0", -EINVAL, 0 },
-	{ "00", -EINVAL, 0 },
+	{ "1", 0, NSEC_PER_SEC },
+	{ "0.25", 0, 250000000 },
+	{ "0.0", 0, 0 },
+	{ "00", 0, 0 },
 	{ ".5s", -EINVAL, 0 },
 	{ "1.s", -EINVAL, 0 },
 	{ "1..5s", -EINVAL, 0 },
@@ -58,7 +59,18 @@ static const struct {
 	{ "1s ", -EINVAL, 0 },
 	{ "1S", -EINVAL, 0 },
 	{ "1sec", -EINVAL, 0 },
-	{ "1h30m", -EINVAL, 0 },
+	{ "1h30m", 0, 5400 * NSEC_PER_SEC },
+	{ "1d2h3m4s5ms6us7ns", 0, 93784 * NSEC_PER_SEC + 5006007 },
+	{ "1m0.5s", 0, 60500000000 },
+	{ "0h0m", 0, 0 },
+	{ "9223372036s854775807ns", 0, INT64_MAX },
+	{ "9223372036s854775808ns", -ERANGE, 0 },
+	{ "1h30", -EINVAL, 0 },
+	{ "30m1h", -EINVAL, 0 },
+	{ "1h1h", -EINVAL, 0 },
+	{ "1.5h30m", -EINVAL, 0 },
+	{ "1h 30m", -EINVAL, 0 },
+	{ "1h-30m", -EINVAL, 0 },
 };
 
 static void duration_is_exact_or_refused(void)
@@ -79,8 +91,12 @@ static void duration_failure_says_why(void)
 	const char *why = NULL;
 	uint64_t ns;
 
-	duration_parse("5", &ns, &why);
-	CHECK(strstr(why, "unit"));
+	duration_parse("5x", &ns, &why);
+	CHECK(strstr(why, "unit must be"));
+	duration_parse("30m1h", &ns, &why);
+	CHECK(strstr(why, "largest unit"));
+	duration_parse("1.5h30m", &ns, &why);
+	CHECK(strstr(why, "decimals"));
 	duration_parse("300000d", &ns, &why);
 	CHECK(strstr(why, "292 years"));
 	duration_parse("0.1ns", &ns, &why);
@@ -91,7 +107,7 @@ static const struct {
 	uint64_t ns;
 	const char *text;
 } texts[] = {
-	{ 0, "0ns" },
+	{ 0, "0s" },
 	{ 1, "1ns" },
 	{ 999, "999ns" },
 	{ 1000, "1us" },
@@ -100,14 +116,28 @@ static const struct {
 	{ 100000000, "100ms" },
 	{ 999999999, "999.999ms" },
 	{ NSEC_PER_SEC, "1s" },
-	{ 3600 * NSEC_PER_SEC, "3600s" },
-	{ UINT64_MAX, "18446744073.709s" },
+	{ 59999999999, "59.999s" },
+	{ 60 * NSEC_PER_SEC, "1m" },
+	{ 5400 * NSEC_PER_SEC + 999999999, "1h30m" },
+	{ 90061 * NSEC_PER_SEC, "1d1h1m1s" },
+	{ UINT64_MAX, "213503d23h34m33s" },
 };
 
 static void duration_text_suits_the_size(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		CHECK_ROW(strcmp(duration_text(texts[i].ns).s, texts[i].text), 0, texts[i].text);
+}
+
+static void duration_text_is_read_again(void)
+{
+	const char *why;
+	uint64_t ns;
+
+	for (uint64_t then = 1; then < DURATION_MAX / 3; then *= 3) {
+		CHECK_EQ(duration_parse(duration_text(then).s, &ns, &why), 0);
+		CHECK(ns <= then && then - ns <= then / 60);
+	}
 }
 
 static int parse(struct script *script, const char *text, size_t len)
@@ -191,7 +221,7 @@ static const struct {
 	{ "arm\n", 1, "incomplete: arm NAME DURATION" },
 	{ "arm a\n", 1, "incomplete" },
 	{ "arm a # 1s\n", 1, "incomplete" },
-	{ "arm a 1\n", 1, "unit" },
+	{ "arm a 1x\n", 1, "unit" },
 	{ "arm a 1s 2s\n", 1, "'2s' is too much" },
 	{ "arm 1a 1s\n", 1, "no name" },
 	{ "arm a$ 1s\n", 1, "no name" },
@@ -277,6 +307,7 @@ static const struct ktap_test tests[] = {
 	TEST(duration_is_exact_or_refused),
 	TEST(duration_failure_says_why),
 	TEST(duration_text_suits_the_size),
+	TEST(duration_text_is_read_again),
 	TEST(script_lines_are_understood),
 	TEST(script_may_be_empty),
 	TEST(script_mistake_has_line_and_reason),
