@@ -25,16 +25,30 @@ _twheel_descriptors()
 	find "/proc/$$/fd" -lname /dev/twheel -printf '%f\n' 2>/dev/null
 }
 
-# What stands after -- is a command with words of its own: its name, or files.
+# Index of the COMMAND that after and every run: behind DURATION and the options of both.
+_twheel_command_index()
+{
+	local i duration=
+
+	[[ ${COMP_WORDS[1]} == @(after|every) ]] || return
+	for ((i = 2; i <= COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		--) ((++i)); [[ $duration ]] || { duration=1; ((++i)); }; break ;;
+		--count) ((++i)) ;;
+		-*) ;;
+		*) [[ ! $duration ]] || break; duration=1 ;;
+		esac
+	done
+	((i <= COMP_CWORD)) && echo "$i"
+}
+
+# The words of such a COMMAND: its name, then files.
 _twheel_foreign()
 {
 	local i
 
-	for ((i = 2; i < COMP_CWORD; i++)); do
-		[[ ${COMP_WORDS[i]} != -- ]] || break
-	done
-	((i < COMP_CWORD)) || return
-	if ((i == COMP_CWORD - 1)); then
+	i=$(_twheel_command_index) || return
+	if ((i == COMP_CWORD)); then
 		compgen -c -- "$1"
 	else
 		compgen -f -- "$1"
@@ -46,6 +60,7 @@ _twheel_words()
 {
 	case $COMP_CWORD:${COMP_WORDS[1]}:$3 in
 	1:*) _twheel_commands "$1"; echo --help; echo --version ;;
+	2:help:*) _twheel_commands "$1" ;;
 	*:*:--fd) _twheel_descriptors ;;
 	*:*:--clock) printf '%s\n' monotonic boottime realtime ;;
 	*:run:*) compgen -f -- "$2"; _twheel_options "$1" run ;;
@@ -53,10 +68,10 @@ _twheel_words()
 	esac
 }
 
-# Is a file to be named? Then bash quotes it, and has a / behind a directory.
+# Can the word be a file? Then bash quotes it, and appends a / to a directory.
 _twheel_wants_file()
 {
-	[[ ${COMP_WORDS[1]} == run || " ${COMP_WORDS[*]:2:COMP_CWORD-2} " == *" -- "* ]]
+	[[ ${COMP_WORDS[1]} == run ]] || _twheel_command_index >/dev/null
 }
 
 _twheel()

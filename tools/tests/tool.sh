@@ -39,6 +39,7 @@ every_runs_as_often_as_asked
 every_has_the_status_of_the_last_run
 every_stops_when_there_is_no_command
 every_runs_where_nobody_hears_of_children
+options_end_at_the_command_to_run
 watch_draws_pictures_into_a_pipe
 watch_of_a_context_shows_its_counters
 watch_ends_well_when_interrupted
@@ -49,6 +50,11 @@ script_waits_for_cells_that_were_moved
 script_that_does_not_come_out_fails
 wrong_descriptor_is_no_input
 wrong_usage_is_64
+wrong_usage_names_the_culprit
+misspelt_words_have_a_suggestion
+help_is_shown_for_every_command
+version_has_a_letter
+denied_access_names_the_group
 options_may_come_last_whatever_the_environment
 "
 
@@ -366,6 +372,17 @@ every_runs_where_nobody_hears_of_children()
 	status 0 sh -c 'trap "" CHLD; exec twheel every 10ms --count 2 -- true'
 }
 
+# As with env and timeout. Options of ours may stand before and behind the duration.
+options_end_at_the_command_to_run()
+{
+	status 0 twheel every 10ms --count 2 ls -d --color=never / && [ "$(wc -l </tmp/out)" = 2 ] &&
+		status 0 twheel every --count 2 10ms echo --count 3 && has '^--count 3$' &&
+		status 3 twheel after 0 sh -c 'exit 3' && status 0 twheel after 0 echo -h &&
+		has '^-h$' && status 0 twheel after 0 -- echo -- && has '^--$' &&
+		status 0 twheel after -- 0 echo ok && has '^ok$' &&
+		status 64 twheel every 1s --cuont 3 ls && status 64 twheel after 1s --count 3 ls
+}
+
 watch_draws_pictures_into_a_pipe()
 {
 	twheel watch --count 2 --interval 200ms 2>/tmp/err | cat >/tmp/out
@@ -503,6 +520,76 @@ wrong_usage_is_64()
 		status 64 twheel cancel 5 --all --fd 3 && status 64 twheel list &&
 		status 64 twheel setup --clock sundial --fd 3 && status 64 twheel after 1s &&
 		status 64 twheel every 0 -- true && status 64 twheel watch --interval 1ms
+}
+
+# says TEXT COMMAND...: wrong usage, and that on standard error.
+says()
+{
+	text=$1
+	shift
+	status 64 "$@" || return
+	grep -qF -- "$text" /tmp/err && return
+	echo "# no '$text' in:"
+	sed 's/^/# /' /tmp/err
+	return 1
+}
+
+wrong_usage_names_the_culprit()
+{
+	says "twheel arm: '-5s' is not a duration" twheel arm -5s &&
+		says "twheel arm: '-.5s' is not a duration" twheel arm --fd 3 -.5s &&
+		says "twheel mod: '-5' is not a number" twheel mod -5 1s --fd 3 &&
+		says "twheel mod: '-5s' is not a duration" twheel mod 3 -5s --fd 3 &&
+		says "twheel arm: --every: '-5s' is not a duration" twheel arm 1s --every -5s &&
+		says "twheel arm: '5x' is not a duration" twheel arm 5x &&
+		says "unknown option '-x'" twheel arm -x && says "'-xy'" twheel arm 1s -xy &&
+		says "option '--json' takes no value" twheel list --json=yes &&
+		says "option '--fd' needs a value" twheel list --fd &&
+		says "one argument too many: '2s'" twheel arm 1s 2s
+}
+
+misspelt_words_have_a_suggestion()
+{
+	says "twheel: 'amr' is not a command; did you mean 'arm'?" twheel amr 1s &&
+		says "did you mean 'cancel'?" twheel help canel &&
+		says "'--cokie'; did you mean '--cookie'?" twheel arm 1s --cokie 5 &&
+		says "'--tiemout=5s'; did you mean '--timeout'?" twheel read --tiemout=5s &&
+		says "twheel: 'xyzzy' is not a command" twheel xyzzy && ! grep -q mean /tmp/err
+}
+
+help_is_shown_for_every_command()
+{
+	status 0 twheel help && has '^Usage: twheel COMMAND' || return
+	commands=$(sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p' /tmp/out)
+	[ "$(echo "$commands" | wc -l)" -ge 19 ] || return
+	for command in $commands; do
+		twheel "$command" --help >/tmp/help &&
+			status 0 twheel help "$command" && has "^Usage: twheel $command " &&
+			cmp -s /tmp/help /tmp/out || return
+	done
+}
+
+version_has_a_letter()
+{
+	twheel --version >/tmp/version &&
+		status 0 twheel -V && cmp -s /tmp/version /tmp/out && has '^twheel [0-9]+[.]'
+}
+
+# denied GROUP MODE: opened by somebody else, with the device for that.
+denied()
+{
+	chown "0:$1" /dev/twheel && chmod "$2" /dev/twheel || return
+	status 77 su -s /bin/sh nobody -c "$(command -v twheel) info"
+	chown 0:0 /dev/twheel && chmod 600 /dev/twheel && [ ! -s /tmp/out ]
+}
+
+denied_access_names_the_group()
+{
+	printf '%s\n' root:x:0:0::/:/bin/sh nobody:x:65534:65534::/:/bin/sh >/etc/passwd
+	printf '%s\n' root:x:0: nobody:x:65534: wheelers:x:77: >/etc/group
+	denied 77 660 && grep -q 'Permission denied: members of the group wheelers' /tmp/err &&
+		grep -q "'usermod -aG wheelers USER'" /tmp/err &&
+		denied 0 600 && grep -q 'Permission denied: root alone' /tmp/err
 }
 
 options_may_come_last_whatever_the_environment()

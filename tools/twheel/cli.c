@@ -7,15 +7,19 @@
  * for the answer "no" of a command that ran: not found, timed out, expectation not
  * met.
  */
+#define _DEFAULT_SOURCE
 #include <ctype.h>
 #include <errno.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 #include "duration.h"
+#include "guess.h"
 
 static const struct command *current;
 
@@ -56,11 +60,48 @@ void cli_usage(const char *format, ...)
 	exit(EX_USAGE);
 }
 
-static noreturn void help(void)
+noreturn void cli_help(void)
 {
 	printf("Usage: twheel %s %s\n\n%s.\n\n%s", current->name, current->usage,
 	       current->summary, current->help);
 	exit(cli_flush(EXIT_SUCCESS));
+}
+
+/* "-5s" or "-.5": a negative value, which getopt() takes for options. */
+static noreturn void negative(const char *text)
+{
+	bool number = !text[1 + strspn(text + 1, "0123456789")];
+
+	if (number && strncmp(current->usage, "DURATION", 8))
+		cli_usage("'%s' is not a number: it is negative", text);
+	cli_usage("'%s' is not a duration: it is negative", text);
+}
+
+/*
+ * getopt() has stopped at the first letter of -X..., or behind a long option. Behind -X
+ * alone it has moved on.
+ */
+static noreturn void unknown_option(char **argv, const struct option *options)
+{
+	const char *text = argv[optind - 1];
+	struct guess guess;
+	size_t len;
+
+	if (strncmp(text, "--", 2)) {
+		if (text[0] != '-' || text[1] != optopt || text[2])
+			text = argv[optind];
+		if (isdigit((unsigned char)text[1]) || text[1] == '.')
+			negative(text);
+		cli_usage("unknown option '%s'", text);
+	}
+	len = strcspn(text + 2, "=");
+	guess_begin(&guess, text + 2, len);
+	for (; options->name; options++) {
+		if (strlen(options->name) == len && !memcmp(options->name, text + 2, len))
+			cli_usage("option '--%s' takes no value", options->name);
+		guess_offer(&guess, options->name);
+	}
+	cli_usage("unknown option '%s'%s", text, guess_text(&guess, "--").s);
 }
 
 int cli_option(int argc, char **argv, const struct option *options)
@@ -68,19 +109,19 @@ int cli_option(int argc, char **argv, const struct option *options)
 	const char *posix = getenv("POSIXLY_CORRECT");
 	int option;
 
-	/* Options may come after arguments, whatever others are to do. */
+	/* POSIXLY_CORRECT would end all options at the first argument. */
 	unsetenv("POSIXLY_CORRECT");
 	opterr = 0;
-	option = getopt_long(argc, argv, ":h", options, NULL);
+	option = getopt_long(argc, argv, current->ends_at_command ? "+:h" : ":h", options, NULL);
 	if (posix)
 		setenv("POSIXLY_CORRECT", posix, 1);
 	switch (option) {
 	case 'h':
-		help();
+		cli_help();
 	case ':':
 		cli_usage("option '%s' needs a value", argv[optind - 1]);
 	case '?':
-		cli_usage("bad option '%s'", argv[optind - 1]);
+		unknown_option(argv, options);
 	}
 	return option;
 }
@@ -116,7 +157,8 @@ uint64_t cli_duration(const char *text, const char *what)
 	uint64_t ns;
 
 	if (duration_parse(text, &ns, &why))
-		cli_usage("%s: '%s' is no duration: %s", what, text, why);
+		cli_usage("%s%s'%s' is not a duration: %s", what ? what : "", what ? ": " : "",
+			  text, why);
 	return ns;
 }
 
@@ -177,6 +219,38 @@ int cli_failure(int error, const char *format, ...)
 	return status_of(error);
 }
 
+/* The name of group @gid, NULL if it has none. Without NSS, for a static program. */
+static const char *group_name(gid_t gid)
+{
+	FILE *file = fopen("/etc/group", "re");
+	const struct group *group = NULL;
+
+	if (!file)
+		return NULL;
+	while ((group = fgetgrent(file)) && group->gr_gid != gid)
+		;
+	fclose(file);
+	return group ? group->gr_name : NULL;
+}
+
+/* Who may open the device, if it is not us. */
+static void explain_access(void)
+{
+	const char *group = NULL;
+	struct stat stat_buf;
+
+	if (!stat(TWHEEL_DEVICE, &stat_buf) && stat_buf.st_gid && stat_buf.st_mode & S_IWGRP)
+		group = group_name(stat_buf.st_gid);
+	if (group)
+		cli_error(TWHEEL_DEVICE ": %s: members of the group %s may open it:\n"
+			  "run 'usermod -aG %s USER' as root, then log in again",
+			  strerror(EACCES), group, group);
+	else
+		cli_error(TWHEEL_DEVICE ": %s: root alone may open it (a udev rule and the\n"
+			  "group twheel come with 'make install' and with the packages)",
+			  strerror(EACCES));
+}
+
 static int no_device(int error)
 {
 	switch (error) {
@@ -188,6 +262,14 @@ static int no_device(int error)
 	case -ENOTTY:
 		cli_error(TWHEEL_DEVICE " is something else");
 		return EX_UNAVAILABLE;
+	case -EACCES:
+		explain_access();
+		return EX_NOPERM;
+	case -EPERM:
+		cli_error(TWHEEL_DEVICE ": %s: this container or unit may not use the device\n"
+			  "(see --device of container engines, and DeviceAllow of systemd)",
+			  strerror(EPERM));
+		return EX_NOPERM;
 	default:
 		cli_error(TWHEEL_DEVICE ": %s", strerror(-error));
 		return status_of(error);

@@ -42,13 +42,22 @@ void cli_error(const char *format, ...) __printf(1, 2);
 /* The same, and the program ends with EX_USAGE. */
 noreturn void cli_usage(const char *format, ...) __printf(1, 2);
 
-/* The next option, -1 after the last. Deals with --help. */
+/* Prints --help of the command and exits. */
+noreturn void cli_help(void);
+
+/*
+ * The next option, -1 after the last. Prints --help and exits. Options may stand behind
+ * arguments; of a command with @ends_at_command they end at the first argument.
+ */
 int cli_option(int argc, char **argv, const struct option *options);
 
 /* What is left after the options: @min to @max arguments. */
 char **cli_arguments(int argc, char **argv, int min, int max);
 
-/* Values of options and arguments; @what says which one is wrong. */
+/*
+ * Values of options and arguments. A complaint begins with @what, the option or argument;
+ * with NULL the value alone is named.
+ */
 uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t max);
 uint64_t cli_duration(const char *text, const char *what);
 int cli_descriptor(const char *text);

@@ -6,6 +6,8 @@
 #ifndef TWHEEL_COMMAND_H
 #define TWHEEL_COMMAND_H
 
+#include <stdbool.h>
+
 /**
  * struct command - one subcommand
  * @name: what is typed
@@ -13,6 +15,7 @@
  * @summary: one line for the list of all commands
  * @help: the rest of its --help, whole lines
  * @run: argv[0] is @name. Returns the exit status
+ * @ends_at_command: the arguments name a command to run: an option behind it is its own
  */
 struct command {
 	const char *name;
@@ -20,6 +23,7 @@ struct command {
 	const char *summary;
 	const char *help;
 	int (*run)(int argc, char **argv);
+	bool ends_at_command;
 };
 
 extern const struct command info_command;

@@ -117,12 +117,21 @@ static int play(const struct schedule *schedule)
 	return status;
 }
 
-static void take_arguments(struct schedule *schedule, int argc, char **argv)
+/* Options may stand before DURATION and behind it. From COMMAND on they are its own. */
+static void take_arguments(struct schedule *schedule, int argc, char **argv,
+			   const struct option *options)
 {
-	char **arguments = cli_arguments(argc, argv, 2, argc);
+	const char *duration = NULL;
 
-	schedule->ns = cli_duration(arguments[0], "DURATION");
-	schedule->command = arguments + 1;
+	for (;;) {
+		while (cli_option(argc, argv, options) >= 0)
+			schedule->left = cli_number(optarg, "--count", 1, UINT64_MAX);
+		if (duration || optind == argc)
+			break;
+		duration = argv[optind++];
+	}
+	schedule->command = cli_arguments(argc, argv, 1, argc);
+	schedule->ns = cli_duration(duration, NULL);
 }
 
 static int after_run(int argc, char **argv)
@@ -130,9 +139,7 @@ static int after_run(int argc, char **argv)
 	static const struct option options[] = { CLI_HELP, CLI_END };
 	struct schedule schedule = { .left = 1 };
 
-	while (cli_option(argc, argv, options) >= 0)
-		;
-	take_arguments(&schedule, argc, argv);
+	take_arguments(&schedule, argc, argv, options);
 	return play(&schedule);
 }
 
@@ -144,11 +151,9 @@ static int every_run(int argc, char **argv)
 	};
 	struct schedule schedule = { .periodic = true, .left = UINT64_MAX };
 
-	while (cli_option(argc, argv, options) >= 0)
-		schedule.left = cli_number(optarg, "--count", 1, UINT64_MAX);
-	take_arguments(&schedule, argc, argv);
+	take_arguments(&schedule, argc, argv, options);
 	if (!schedule.ns)
-		cli_usage("DURATION: 0 is no interval");
+		cli_usage("the interval must be longer than 0");
 	/* Who started us may not want to hear of children; we do. */
 	signal(SIGCHLD, SIG_DFL);
 	return play(&schedule);
@@ -156,30 +161,33 @@ static int every_run(int argc, char **argv)
 
 const struct command after_command = {
 	.name = "after",
-	.usage = "DURATION -- COMMAND [ARGUMENT]...",
+	.usage = "DURATION COMMAND [ARGUMENT]...",
 	.summary = "Run a command after some time",
 	.help =
-		"Becomes COMMAND: the exit status is that of COMMAND, or 126 when it cannot be\n"
-		"run, 127 when there is none. -- keeps the options of COMMAND apart.\n"
+		"Becomes COMMAND: the exit status is that of COMMAND, or 126 if it cannot be run\n"
+		"and 127 if it is not found. Options behind COMMAND are its own.\n"
 		"\n"
-		"    twheel after 5s -- echo done\n",
+		"    twheel after 5s echo done\n",
 	.run = after_run,
+	.ends_at_command = true,
 };
 
 const struct command every_command = {
 	.name = "every",
-	.usage = "DURATION [--count N] -- COMMAND [ARGUMENT]...",
+	.usage = "DURATION [--count N] COMMAND [ARGUMENT]...",
 	.summary = "Run a command again and again",
 	.help =
 		"  --count N   end after N runs; without it, at Ctrl-C\n"
 		"\n"
 		"The first run is DURATION from now, the others at whole multiples of it after\n"
-		"that: the pace does not drift. Only one runs at a time: deadlines that pass\n"
-		"while COMMAND runs make one run after it.\n"
+		"that: the pace does not drift. Runs do not overlap: the deadlines that pass\n"
+		"while COMMAND runs make one run after it. Options behind COMMAND are its own.\n"
 		"\n"
-		"The exit status is that of the last run. It ends at once when COMMAND cannot be\n"
-		"run (126) or there is none (127).\n"
+		"The exit status is that of the last run. It ends at once if COMMAND cannot be\n"
+		"run (126) or is not found (127).\n"
 		"\n"
-		"    twheel every 1s --count 10 -- date\n",
+		"    twheel every 1s ls -l\n"
+		"    twheel every 1s --count 10 date\n",
 	.run = every_run,
+	.ends_at_command = true,
 };

@@ -21,6 +21,7 @@
 #include "array.h"
 #include "cli.h"
 #include "duration.h"
+#include "guess.h"
 #include "script.h"
 
 #define BLANKS	" \t\r\n\v\f"
@@ -129,7 +130,7 @@ static int check_name(struct script *script, const char *word)
 	while (isalnum((unsigned char)*c) || (*c && strchr("_-.:", *c)))
 		c++;
 	if (*c || !isalpha((unsigned char)*word))
-		return mistake(script, "'%.60s' is no name: a letter, then those, digits, _-.:",
+		return mistake(script, "'%.60s' is not a name: a letter, then letters, digits and _-.:",
 			       word);
 	return 0;
 }
@@ -167,7 +168,7 @@ static int take_duration(struct script *script, struct script_line *line, const 
 	const char *why;
 
 	if (duration_parse(word, &line->ns, &why))
-		return mistake(script, "'%.60s' is no duration: %s", word, why);
+		return mistake(script, "'%.60s' is not a duration: %s", word, why);
 	return 0;
 }
 
@@ -179,7 +180,7 @@ static int take_count(struct script *script, struct script_line *line, const cha
 	errno = 0;
 	count = strtoul(word, &end, 10);
 	if (!isdigit((unsigned char)*word) || *end || errno || !count || count > UINT32_MAX)
-		return mistake(script, "'%.60s' is no count: a number from 1 to %u", word,
+		return mistake(script, "'%.60s' is not a count: a number from 1 to %u", word,
 			       UINT32_MAX);
 	line->count = count;
 	return 0;
@@ -193,7 +194,7 @@ static int take_state(struct script *script, struct script_line *line, const cha
 			return 0;
 		}
 	}
-	return mistake(script, "'%.60s' is none of fired, cancelled, disarmed and pending", word);
+	return mistake(script, "'%.60s' is not a state: fired, cancelled, disarmed or pending", word);
 }
 
 /* The rest of the line as it is, # too. */
@@ -247,7 +248,7 @@ static int take_words(struct script *script, struct script_line *line,
 	}
 	word = next_word(&rest);
 	if (word)
-		return mistake(script, "'%.60s' is too much: %s", word, verb->usage);
+		return mistake(script, "unexpected '%.60s': %s", word, verb->usage);
 	return 0;
 }
 
@@ -258,6 +259,17 @@ static const struct verb *find_verb(const char *word)
 			return &verbs[i];
 	}
 	return NULL;
+}
+
+static int unknown_verb(struct script *script, const char *word)
+{
+	struct guess guess;
+
+	guess_begin(&guess, word, strlen(word));
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		guess_offer(&guess, verbs[i].word);
+	return mistake(script, "'%.60s' is not an operation%s (see twheel run --help)", word,
+		       guess_text(&guess, "").s);
 }
 
 /* Room grows by doubling: the number of lines is a power of two when it is full. */
@@ -283,8 +295,7 @@ static int parse_line(struct script *script, char *rest)
 		return 0;
 	verb = find_verb(word);
 	if (!verb)
-		return mistake(script, "'%.60s' is none of the operations (see twheel run --help)",
-			       word);
+		return unknown_verb(script, word);
 	line = add_line(script);
 	line->verb = verb->verb;
 	return take_words(script, line, verb, rest);

@@ -25,14 +25,14 @@ static void take_option(struct twheel_setup *setup, int option, int *fd)
 		break;
 	case 'c':
 		if (clock_parse(optarg, &setup->clock))
-			cli_usage("--clock: '%s' is none of monotonic, boottime and realtime",
+			cli_usage("--clock: '%s' is not a clock: monotonic, boottime or realtime",
 				  optarg);
 		setup->flags |= TWHEEL_SETUP_CLOCK;
 		break;
 	case 't':
 		setup->tick_ns = cli_duration(optarg, "--tick");
 		if (!setup->tick_ns)
-			cli_usage("--tick: 0 is no length");
+			cli_usage("--tick: a tick must be longer than 0");
 		break;
 	case 's':
 		setup->slots = cli_number(optarg, "--slots", 2, 65536);

@@ -13,8 +13,8 @@ static uint64_t sum(char **texts)
 	uint64_t ns = 0;
 
 	for (; *texts; texts++) {
-		if (__builtin_add_overflow(ns, cli_duration(*texts, "DURATION"), &ns) || ns > DURATION_MAX)
-			cli_usage("longer than 292 years");
+		if (__builtin_add_overflow(ns, cli_duration(*texts, NULL), &ns) || ns > DURATION_MAX)
+			cli_usage("the sum is longer than 292 years");
 	}
 	return ns;
 }

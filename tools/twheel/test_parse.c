@@ -3,6 +3,7 @@
  * What people type: durations and scripts. Needs no device.
  */
 #include "duration.h"
+#include "guess.h"
 #include "ktap.h"
 #include "script.h"
 
@@ -140,6 +141,39 @@ static void duration_text_is_read_again(void)
 	}
 }
 
+static const struct {
+	const char *word;
+	const char *best;
+} guesses[] = {
+	{ "amr", "arm" },
+	{ "ar", "arm" },
+	{ "armm", "arm" },
+	{ "canel", "cancel" },
+	{ "cnacle", "cancel" },
+	{ "discard", "disarm" },
+	{ "move", NULL },
+	{ "x", NULL },
+	{ "", NULL },
+	{ "averyverylongwordindeedwhichisnotours", NULL },
+};
+
+static void guess_is_the_nearest_word(void)
+{
+	static const char *const words[] = { "cancel", "disarm", "arm" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(guesses); i++) {
+		const char *word = guesses[i].word, *best = guesses[i].best;
+		struct guess guess;
+
+		guess_begin(&guess, word, strlen(word));
+		for (size_t j = 0; j < ARRAY_SIZE(words); j++)
+			guess_offer(&guess, words[j]);
+		CHECK_ROW(!guess.best, !best, word);
+		if (guess.best && best)
+			CHECK_ROW(strcmp(guess.best, best), 0, word);
+	}
+}
+
 static int parse(struct script *script, const char *text, size_t len)
 {
 	FILE *file = fmemopen((void *)text, len, "r");
@@ -216,30 +250,31 @@ static const struct {
 	unsigned int line;
 	const char *why;
 } mistakes[] = {
-	{ "arm a 1s\nfire a\n", 2, "'fire' is none of" },
-	{ "ARM a 1s\n", 1, "'ARM' is none of" },
+	{ "arm a 1s\nfire a\n", 2, "'fire' is not an operation" },
+	{ "ARM a 1s\n", 1, "'ARM' is not an operation" },
+	{ "amr a 1s\n", 1, "did you mean 'arm'?" },
 	{ "arm\n", 1, "incomplete: arm NAME DURATION" },
 	{ "arm a\n", 1, "incomplete" },
 	{ "arm a # 1s\n", 1, "incomplete" },
 	{ "arm a 1x\n", 1, "unit" },
-	{ "arm a 1s 2s\n", 1, "'2s' is too much" },
-	{ "arm 1a 1s\n", 1, "no name" },
-	{ "arm a$ 1s\n", 1, "no name" },
+	{ "arm a 1s 2s\n", 1, "unexpected '2s'" },
+	{ "arm 1a 1s\n", 1, "not a name" },
+	{ "arm a$ 1s\n", 1, "not a name" },
 	{ "\n\nmod a 1s\n", 3, "no earlier line arms 'a'" },
 	{ "cancel a\narm a 1s\n", 1, "no earlier line" },
-	{ "arm a 1s\nexpect a gone\n", 2, "'gone' is none of" },
+	{ "arm a 1s\nexpect a gone\n", 2, "'gone' is not a state" },
 	{ "arm a 1s\nexpect a\n", 2, "incomplete" },
 	{ "every a 1s\n", 1, "incomplete: every NAME DURATION COUNT" },
-	{ "every a 1s 0\n", 1, "'0' is no count" },
-	{ "every a 1s -1\n", 1, "no count" },
-	{ "every a 1s 4294967296\n", 1, "no count" },
-	{ "every a 1s 3x\n", 1, "no count" },
+	{ "every a 1s 0\n", 1, "'0' is not a count" },
+	{ "every a 1s -1\n", 1, "not a count" },
+	{ "every a 1s 4294967296\n", 1, "not a count" },
+	{ "every a 1s 3x\n", 1, "not a count" },
 	{ "move a 1s\n", 1, "no earlier line arms 'a'" },
 	{ "arm a 1s\nmove a\n", 2, "incomplete: move NAME DURATION" },
-	{ "arm a 1s\ndisarm a 1s\n", 2, "'1s' is too much" },
+	{ "arm a 1s\ndisarm a 1s\n", 2, "unexpected '1s'" },
 	{ "wait\n", 1, "incomplete" },
-	{ "wait -1s\n", 1, "no duration" },
-	{ "wait 1s 1s\n", 1, "too much" },
+	{ "wait -1s\n", 1, "not a duration" },
+	{ "wait 1s 1s\n", 1, "unexpected" },
 };
 
 static void script_mistake_has_line_and_reason(void)
@@ -308,6 +343,7 @@ static const struct ktap_test tests[] = {
 	TEST(duration_failure_says_why),
 	TEST(duration_text_suits_the_size),
 	TEST(duration_text_is_read_again),
+	TEST(guess_is_the_nearest_word),
 	TEST(script_lines_are_understood),
 	TEST(script_may_be_empty),
 	TEST(script_mistake_has_line_and_reason),

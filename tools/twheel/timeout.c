@@ -89,7 +89,7 @@ static void take_option(struct request *request, int option, int *fd)
 static void check_options(const struct request *request)
 {
 	if (request->has_interval && !request->interval_ns)
-		cli_usage("--every: 0 is no interval");
+		cli_usage("--every: the interval must be longer than 0");
 	if (request->repeat && !request->has_interval)
 		cli_usage("--repeat needs --every");
 	if (request->flags & TWHEEL_F_FIXED_DELAY && !request->has_interval)
@@ -105,7 +105,7 @@ static void take_argument(struct request *request, char kind, const char *text)
 	if (kind == 'i')
 		request->id = cli_number(text, "ID", 1, UINT64_MAX);
 	else
-		request->ns = cli_duration(text, "DURATION");
+		request->ns = cli_duration(text, NULL);
 }
 
 /*

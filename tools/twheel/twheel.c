@@ -12,6 +12,9 @@
 
 #include "array.h"
 #include "cli.h"
+#include "guess.h"
+
+static const struct command help_command;
 
 static const struct command *const commands[] = {
 	&info_command,
@@ -32,6 +35,7 @@ static const struct command *const commands[] = {
 	&every_command,
 	&run_command,
 	&load_command,
+	&help_command,
 };
 
 static void print_help(void)
@@ -40,7 +44,7 @@ static void print_help(void)
 	     "\n"
 	     "Timeouts by the million on a timing wheel in the kernel (" TWHEEL_DEVICE ").\n"
 	     "\n"
-	     "Commands, each with its own --help:");
+	     "Commands ('twheel help COMMAND' explains one):");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
 	puts("\n"
@@ -69,13 +73,54 @@ static void print_help(void)
 	     " 130  interrupted (load, after its account)");
 }
 
+static noreturn void unknown_command(const char *name)
+{
+	struct guess guess;
+
+	guess_begin(&guess, name, strlen(name));
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		guess_offer(&guess, commands[i]->name);
+	cli_usage("'%s' is not a command%s", name, guess_text(&guess, "").s);
+}
+
 static const struct command *find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (!strcmp(commands[i]->name, name))
 			return commands[i];
 	}
-	return NULL;
+	cli_begin(NULL);
+	unknown_command(name);
+}
+
+static int help_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_HELP, CLI_END };
+	char **arguments;
+
+	while (cli_option(argc, argv, options) >= 0)
+		;
+	arguments = cli_arguments(argc, argv, 0, 1);
+	if (arguments[0]) {
+		cli_begin(find(arguments[0]));
+		cli_help();
+	}
+	print_help();
+	return 0;
+}
+
+static const struct command help_command = {
+	.name = "help",
+	.usage = "[COMMAND]",
+	.summary = "Show the help of the tool, or of a command",
+	.help =
+		"'twheel help COMMAND' prints what 'twheel COMMAND --help' does.\n",
+	.run = help_run,
+};
+
+static bool is_one_of(const char *text, const char *name, const char *letter)
+{
+	return !strcmp(text, name) || !strcmp(text, letter);
 }
 
 int main(int argc, char **argv)
@@ -84,18 +129,18 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		cli_usage("a command is missing");
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+	if (is_one_of(argv[1], "--help", "-h")) {
 		print_help();
 		return cli_flush(EXIT_SUCCESS);
 	}
-	if (!strcmp(argv[1], "--version")) {
+	if (is_one_of(argv[1], "--version", "-V")) {
 		puts("twheel " TOOL_VERSION);
 		return cli_flush(EXIT_SUCCESS);
 	}
+	if (argv[1][0] == '-')
+		cli_usage("unknown option '%s'", argv[1]);
 
 	command = find(argv[1]);
-	if (!command)
-		cli_usage("'%s' is no command", argv[1]);
 	cli_begin(command);
 	return cli_flush(command->run(argc - 1, argv + 1));
 }
