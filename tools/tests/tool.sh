@@ -48,6 +48,10 @@ script_moves_and_repeats
 script_knows_what_became_of_each_arming
 script_waits_for_cells_that_were_moved
 script_that_does_not_come_out_fails
+script_mistakes_are_reported_before_it_runs
+load_prints_rate_and_cpu_time
+load_says_that_it_was_interrupted
+load_without_a_device_prints_nothing
 wrong_descriptor_is_no_input
 wrong_usage_is_64
 wrong_usage_names_the_culprit
@@ -501,6 +505,52 @@ script_that_does_not_come_out_fails()
 		printf 'arm b 1h\ndisarm b\ndisarm b\n' | fails 'it was disarmed' &&
 		printf 'arm b 1h\nexpect b disarmed\n' | fails 'pending for another' &&
 		printf 'every b 1h\n' >/tmp/script && status 65 twheel run /tmp/script
+}
+
+# A line for each, as a compiler prints it.
+script_mistakes_are_reported_before_it_runs()
+{
+	printf 'print ran\namr a 1s\nwait 1x\nexpect b fired\n' >/tmp/script
+	status 65 twheel run /tmp/script && [ ! -s /tmp/out ] && [ "$(wc -l </tmp/err)" = 3 ] &&
+		grep -q "^/tmp/script:2: 'amr' .* did you mean 'arm'?" /tmp/err &&
+		grep -q "^/tmp/script:3: '1x' is not a duration" /tmp/err &&
+		grep -q "^/tmp/script:4: no earlier line arms 'b'$" /tmp/err
+}
+
+load_prints_rate_and_cpu_time()
+{
+	status 0 twheel load --timeouts 1000 --spread 100ms &&
+		has '^rate  *[1-9][0-9]*  operations per second$' &&
+		has '^cpu  *[0-9.]*[mu]*s  user [0-9.]*[mu]*s  system [0-9.]*[mu]*s$' &&
+		! has '^interrupted' >/dev/null || return
+	status 0 twheel load --timeouts 1000 --spread 100ms --json &&
+		has '"operations_per_second":[1-9][0-9]*,"cpu_user_ns":[0-9]*,"cpu_system_ns":' &&
+		has '"interrupted":false}$'
+}
+
+# interrupt ARGUMENT...: a load with it, after a second. Ctrl-C reaches no child of a shell.
+interrupt()
+{
+	twheel load --timeouts 1000 --spread 1h "$@" >/tmp/out 2>/tmp/err &
+	pid=$!
+	sleep 1
+	kill -TERM $pid
+	wait $pid
+	[ $? = 130 ]
+}
+
+load_says_that_it_was_interrupted()
+{
+	interrupt && has '^interrupted: ' && interrupt --json && has '"interrupted":true}$'
+}
+
+load_without_a_device_prints_nothing()
+{
+	mv /dev/twheel /dev/hidden
+	status 69 twheel load
+	result=$?
+	mv /dev/hidden /dev/twheel
+	[ $result = 0 ] && [ ! -s /tmp/out ]
 }
 
 wrong_descriptor_is_no_input()

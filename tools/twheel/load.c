@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +36,8 @@ struct run {
 	struct account account;
 	sem_t done;		/* a worker has ended */
 	uint64_t elapsed_ns;
+	uint64_t user_ns;	/* CPU time of this process while it played */
+	uint64_t system_ns;
 	bool as_json;
 };
 
@@ -67,6 +70,21 @@ static uint64_t clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &now);
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static uint64_t timeval_ns(struct timeval time)
+{
+	return time.tv_sec * NSEC_PER_SEC + time.tv_usec * NSEC_PER_USEC;
+}
+
+/* Leaves in @run the CPU time since the call that left these there, or since the start. */
+static void take_cpu_time(struct run *run)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	run->user_ns = timeval_ns(usage.ru_utime) - run->user_ns;
+	run->system_ns = timeval_ns(usage.ru_stime) - run->system_ns;
 }
 
 static int open_context(struct run *run, unsigned int index)
@@ -178,6 +196,7 @@ static int play(struct run *run)
 	unsigned int nr;
 	int status;
 
+	take_cpu_time(run);
 	status = start(run, threads, &nr);
 	for (unsigned int i = 0; i < nr; i++)
 		watch(run);
@@ -185,6 +204,7 @@ static int play(struct run *run)
 		pthread_join(threads[i].thread, NULL);
 	progress_end();
 	run->elapsed_ns = clock_ns(CLOCK_MONOTONIC) - begin;
+	take_cpu_time(run);
 	free(threads);
 	return status;
 }
@@ -262,11 +282,35 @@ static void print_plan(const struct run *run)
 {
 	const struct load *load = &run->load;
 
-	printf("%u %s over %s, %u %% to be cancelled, %u threads, %s, seed %ju\n",
+	printf("%u %s over %s, %u %% to be cancelled, %u thread%s, %s, seed %ju\n",
 	       load->nr, load->cells ? "cells" : "timeouts", duration_text(load->spread_ns).s,
-	       load->cancel_percent, load->threads,
+	       load->cancel_percent, load->threads, load->threads == 1 ? "" : "s",
 	       load->share ? "one context" : "a context each", load->seed);
 	fflush(stdout);
+}
+
+/* An arming anew of a cell counts twice: it is cancelled and armed. */
+static uint64_t operations(const struct account *account)
+{
+	return account->armed + account->rearmed + account->pairs + account->cancelled +
+	       account->withdrawn + account->fired;
+}
+
+static uint64_t rate(const struct run *run)
+{
+	return (double)operations(&run->account) * NSEC_PER_SEC / run->elapsed_ns + 0.5;
+}
+
+static void print_text(const struct run *run)
+{
+	account_print(&run->account, run->load.cells);
+	printf("%-10s %10s\n", "elapsed", duration_text(run->elapsed_ns).s);
+	printf("%-10s %10ju  operations per second\n", "rate", rate(run));
+	printf("%-10s %10s", "cpu", duration_text(run->user_ns + run->system_ns).s);
+	printf("  user %s  system %s\n", duration_text(run->user_ns).s,
+	       duration_text(run->system_ns).s);
+	if (interrupted)
+		puts("interrupted: pending timeouts were cancelled");
 }
 
 static void print_json(const struct run *run)
@@ -284,18 +328,19 @@ static void print_json(const struct run *run)
 	json_number(&json, "seed", load->seed);
 	account_json(&run->account, &json);
 	json_number(&json, "elapsed_ns", run->elapsed_ns);
-	json_number(&json, "interrupted", interrupted);
+	json_number(&json, "operations_per_second", rate(run));
+	json_number(&json, "cpu_user_ns", run->user_ns);
+	json_number(&json, "cpu_system_ns", run->system_ns);
+	json_bool(&json, "interrupted", interrupted);
 	json_end(&json);
 }
 
 static int verdict(const struct run *run)
 {
-	if (!run->as_json) {
-		account_print(&run->account, run->load.cells);
-		printf("%-10s %s\n", "elapsed", duration_text(run->elapsed_ns).s);
-	} else {
+	if (run->as_json)
 		print_json(run);
-	}
+	else
+		print_text(run);
 	if (!account_clean(&run->account)) {
 		cli_error("the account is not clean (seed %ju)", run->load.seed);
 		return EX_UNMET;
@@ -307,9 +352,9 @@ static int run_load(struct run *run)
 {
 	int status;
 
-	if (!run->as_json)
-		print_plan(run);
 	status = set_up(run);
+	if (!status && !run->as_json)
+		print_plan(run);
 	if (!status)
 		status = play(run);
 	if (!status)
@@ -402,39 +447,41 @@ const struct command load_command = {
 	.usage = "[--timeouts N] [--spread DURATION] [--cancel PERCENT] [OPTION]...",
 	.summary = "Play the load of a keep-alive server and give an account of it",
 	.help =
-		"  --timeouts N       timeouts in all (100000)\n"
-		"  --spread DURATION  their deadlines are up to so far away (2s)\n"
-		"  --cancel PERCENT   how many are to be cancelled (33)\n"
-		"  --threads T        threads that share the work (one for each CPU)\n"
-		"  --share            one context for all threads, not one for each\n"
+		"  --timeouts N       number of timeouts (100000)\n"
+		"  --spread DURATION  the largest distance of a deadline (2s)\n"
+		"  --cancel PERCENT   share of timeouts to cancel (33)\n"
+		"  --threads T        threads that share the work (one per CPU)\n"
+		"  --share            one context for all threads instead of one per thread\n"
 		"  --cells            timeouts are cells: traffic and cancels are exchanges in\n"
-		"                     memory, and a connection with traffic has it several times\n"
-		"  --seed S           makes the same plan again (random)\n"
-		"  --json             the account as one JSON object, times in nanoseconds\n"
+		"                     memory, and a connection has traffic several times\n"
+		"  --seed S           repeats a plan (random)\n"
+		"  --json             prints the account as one JSON object, times in nanoseconds\n"
 		"\n"
 		"Timeouts are armed in batches. Traffic puts a quarter of them off, by up to a\n"
 		"quarter of the spread. A quarter of the traffic and of the cancels comes within a\n"
 		"tick of the deadline: such a cancel may come too late, and the timeout fires.\n"
 		"\n"
 		"  armed      timeouts armed\n"
-		"  rearmed    put off by traffic, of which\n"
-		"  revived    had fired and were unread\n"
-		"  cancelled  cancelled while pending\n"
-		"  withdrawn  cancelled when they had fired and were unread\n"
+		"  rearmed    timeouts put off by traffic\n"
+		"  revived    of these, timeouts that had fired and whose event was unread\n"
+		"  cancelled  timeouts cancelled while pending\n"
+		"  withdrawn  timeouts cancelled after they had fired, their event unread\n"
 		"  fired      timeouts whose event was read\n"
-		"  lost       no event came\n"
-		"  duplicate  more than one event came: how many more\n"
-		"  ghost      an event came after a cancel\n"
-		"  alien      an event came that nobody asked for\n"
-		"  early      an event came before its deadline\n"
-		"  leaked     the device counts a timeout that is over\n"
-		"  pairs      with cells: cancelled and armed anew by traffic, and\n"
-		"  kicks      how often that and arming needed a system call\n"
-		"  looks      with cells: how often the kernel has looked at one\n"
-		"  lateness   from the deadline to the time it fired\n"
-		"  delivery   from the deadline to the time read() returned it\n"
+		"  lost       timeouts without any event\n"
+		"  duplicate  second and further events of a timeout\n"
+		"  ghost      events of cancelled timeouts\n"
+		"  alien      events of timeouts that were never armed\n"
+		"  early      events before their deadline\n"
+		"  leaked     timeouts that the device still counts at the end\n"
+		"  pairs      cells cancelled and armed again by traffic\n"
+		"  kicks      armings of cells that needed a system call\n"
+		"  looks      looks of the kernel at a cell because of the time\n"
+		"  lateness   from the deadline to the time the timeout fired\n"
+		"  delivery   from the deadline to the time read() returned the event\n"
+		"  rate       armings, moves, cancels and events read, per second of the run\n"
+		"  cpu        CPU time of this process, without the kernel's threads\n"
 		"\n"
-		"Exit status 1 if lost, duplicate, ghost, alien, early or leaked is not 0; 130\n"
-		"after an interrupt, which cancels what is pending and gives the account.\n",
+		"Exit status 1 if lost, duplicate, ghost, alien, early or leaked is not 0. An\n"
+		"interrupt cancels the pending timeouts and prints the account: exit status 130.\n",
 	.run = load_run,
 };

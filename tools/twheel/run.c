@@ -67,7 +67,8 @@ static int __printf(2, 3) fail(const struct run *run, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(reason, sizeof(reason), format, args);
 	va_end(args);
-	cli_error("%s:%u: %s: %s", run->file, line->number, script_verb_name(line->verb), reason);
+	fprintf(stderr, "%s:%u: %s: %s\n", run->file, line->number,
+		script_verb_name(line->verb), reason);
 	return EX_UNMET;
 }
 
@@ -348,8 +349,6 @@ static int run_every(struct run *run)
 	const struct script_line *line = run->line;
 	int status;
 
-	if (!line->ns)
-		return fail(run, "0 is no interval");
 	status = arm_named(run, line->ns, line->count);
 	if (!status)
 		report(run, "armed", name_of(run), "due every %s, %u times",
@@ -611,10 +610,11 @@ static int parse(struct run *run, FILE *file)
 {
 	int error = script_parse(&run->script, file);
 
-	if (error == -EBADMSG) {
-		cli_error("%s:%u: %s", run->file, run->script.error_line, run->script.error);
+	for (size_t i = 0; i < run->script.nr_mistakes; i++)
+		fprintf(stderr, "%s:%u: %s\n", run->file, run->script.mistakes[i].number,
+			run->script.mistakes[i].text);
+	if (error == -EBADMSG)
 		return EX_DATAERR;
-	}
 	if (error) {
 		cli_error("%s: %s", run->file, strerror(-error));
 		return EX_IOERR;
@@ -683,9 +683,10 @@ const struct command run_command = {
 		"disarmed or cancelled: such a line fails. A periodic one has fired when its last\n"
 		"deadline was read. What is pending at the end is cancelled.\n"
 		"\n"
-		"Mistakes in the script are found before any of it runs (exit status 65). A line\n"
-		"that does not come out ends the script with its number and the reason (exit\n"
-		"status 1), and so does an event that comes early, twice or after a cancel.\n"
+		"All mistakes in a script are reported before any line runs, as FILE:LINE:\n"
+		"message (exit status 65). A line that fails ends the script, with the same kind\n"
+		"of message (exit status 1), and so does an event that comes early, twice or\n"
+		"after a cancel.\n"
 		"\n"
 		"    arm idle 300ms\n"
 		"    arm retry 100ms\n"

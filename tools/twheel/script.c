@@ -38,7 +38,7 @@ static const struct verb {
 	const char *usage;
 } verbs[] = {
 	{ "arm", SCRIPT_ARM, "Nd", "arm NAME DURATION" },
-	{ "every", SCRIPT_EVERY, "Ndc", "every NAME DURATION COUNT" },
+	{ "every", SCRIPT_EVERY, "Nic", "every NAME DURATION COUNT" },
 	{ "mod", SCRIPT_MOD, "nd", "mod NAME DURATION" },
 	{ "move", SCRIPT_MOVE, "nd", "move NAME DURATION" },
 	{ "disarm", SCRIPT_DISARM, "n", "disarm NAME" },
@@ -72,10 +72,15 @@ const char *script_state_name(enum script_state state)
 
 static int __printf(2, 3) mistake(struct script *script, const char *format, ...)
 {
+	struct script_mistake *mistake;
 	va_list args;
 
+	script->mistakes = cli_resize(script->mistakes, script->nr_mistakes + 1,
+				      sizeof(*script->mistakes));
+	mistake = &script->mistakes[script->nr_mistakes++];
+	mistake->number = script->number;
 	va_start(args, format);
-	vsnprintf(script->error, sizeof(script->error), format, args);
+	vsnprintf(mistake->text, sizeof(mistake->text), format, args);
 	va_end(args);
 	return -EBADMSG;
 }
@@ -172,6 +177,15 @@ static int take_duration(struct script *script, struct script_line *line, const 
 	return 0;
 }
 
+static int take_interval(struct script *script, struct script_line *line, const char *word)
+{
+	int error = take_duration(script, line, word);
+
+	if (!error && !line->ns)
+		error = mistake(script, "the interval must be longer than 0");
+	return error;
+}
+
 static int take_count(struct script *script, struct script_line *line, const char *word)
 {
 	unsigned long count;
@@ -221,6 +235,8 @@ static int take_word(struct script *script, struct script_line *line, char kind,
 		return take_known_name(script, line, word);
 	case 's':
 		return take_state(script, line, word);
+	case 'i':
+		return take_interval(script, line, word);
 	case 'c':
 		return take_count(script, line, word);
 	default:
@@ -261,15 +277,15 @@ static const struct verb *find_verb(const char *word)
 	return NULL;
 }
 
-static int unknown_verb(struct script *script, const char *word)
+static void unknown_verb(struct script *script, const char *word)
 {
 	struct guess guess;
 
 	guess_begin(&guess, word, strlen(word));
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		guess_offer(&guess, verbs[i].word);
-	return mistake(script, "'%.60s' is not an operation%s (see twheel run --help)", word,
-		       guess_text(&guess, "").s);
+	mistake(script, "'%.60s' is not an operation%s (see twheel run --help)", word,
+		guess_text(&guess, "").s);
 }
 
 /* Room grows by doubling: the number of lines is a power of two when it is full. */
@@ -281,24 +297,27 @@ static struct script_line *add_line(struct script *script)
 		script->lines = cli_resize(script->lines, nr ? 2 * nr : 1,
 					   sizeof(*script->lines));
 	script->nr_lines++;
-	script->lines[nr] = (struct script_line) { .number = script->error_line };
+	script->lines[nr] = (struct script_line) { .number = script->number };
 	return &script->lines[nr];
 }
 
-static int parse_line(struct script *script, char *rest)
+/* A mistake ends the line and not the script: all lines are looked at. */
+static void parse_line(struct script *script, char *rest)
 {
 	const char *word = next_word(&rest);
 	const struct verb *verb;
 	struct script_line *line;
 
 	if (!word)
-		return 0;
+		return;
 	verb = find_verb(word);
-	if (!verb)
-		return unknown_verb(script, word);
+	if (!verb) {
+		unknown_verb(script, word);
+		return;
+	}
 	line = add_line(script);
 	line->verb = verb->verb;
-	return take_words(script, line, verb, rest);
+	take_words(script, line, verb, rest);
 }
 
 int script_parse(struct script *script, FILE *file)
@@ -309,15 +328,18 @@ int script_parse(struct script *script, FILE *file)
 	int error = 0;
 
 	*script = (struct script) { 0 };
-	while (!error && (len = getline(&text, &size, file)) >= 0) {
-		script->error_line++;
-		if (strlen(text) != (size_t)len)
-			error = mistake(script, "not text: there is a zero byte in it");
-		else
-			error = parse_line(script, text);
+	while ((len = getline(&text, &size, file)) >= 0) {
+		script->number++;
+		if (strlen(text) != (size_t)len) {
+			mistake(script, "not text: the line has a zero byte");
+			break;
+		}
+		parse_line(script, text);
 	}
-	if (!error && ferror(file))
+	if (ferror(file))
 		error = -errno;
+	else if (script->nr_mistakes)
+		error = -EBADMSG;
 	free(text);
 	return error;
 }
@@ -331,4 +353,5 @@ void script_free(struct script *script)
 		free(script->names[i]);
 	free(script->lines);
 	free(script->names);
+	free(script->mistakes);
 }

@@ -50,14 +50,25 @@ struct script_line {
 };
 
 /**
+ * struct script_mistake - why a line cannot be run
+ * @number: of the line in the file, from 1
+ * @text: the reason
+ */
+struct script_mistake {
+	unsigned int number;
+	char text[160];
+};
+
+/**
  * struct script - all lines of a script
  * @lines: in their order, without comments and empty lines
  * @nr_lines: how many
  * @names: of its timeouts
  * @nr_names: how many
  * @index: finds a name; private to the parser
- * @error_line: after a failed parse: where
- * @error: and why
+ * @number: of the line being read; private to the parser
+ * @mistakes: in the order of the lines
+ * @nr_mistakes: how many
  */
 struct script {
 	struct script_line *lines;
@@ -65,8 +76,9 @@ struct script {
 	char **names;
 	size_t nr_names;
 	void *index;
-	unsigned int error_line;
-	char error[160];
+	unsigned int number;
+	struct script_mistake *mistakes;
+	size_t nr_mistakes;
 };
 
 /**
@@ -74,8 +86,8 @@ struct script {
  * @script: out; given back with script_free(), after a failure too
  * @file: read to its end
  *
- * Return: 0; -EBADMSG for a mistake in the script (@script says where and why); another
- * -errno when @file could not be read.
+ * Return: 0; -EBADMSG if there are mistakes, all of which are in @script; another -errno if
+ * @file could not be read.
  */
 int script_parse(struct script *script, FILE *file);
 

@@ -265,6 +265,7 @@ static const struct {
 	{ "arm a 1s\nexpect a gone\n", 2, "'gone' is not a state" },
 	{ "arm a 1s\nexpect a\n", 2, "incomplete" },
 	{ "every a 1s\n", 1, "incomplete: every NAME DURATION COUNT" },
+	{ "every a 0 3\n", 1, "longer than 0" },
 	{ "every a 1s 0\n", 1, "'0' is not a count" },
 	{ "every a 1s -1\n", 1, "not a count" },
 	{ "every a 1s 4294967296\n", 1, "not a count" },
@@ -285,10 +286,32 @@ static void script_mistake_has_line_and_reason(void)
 		const char *text = mistakes[i].text;
 
 		CHECK_ROW(parse(&script, text, strlen(text)), -EBADMSG, text);
-		CHECK_ROW(script.error_line, mistakes[i].line, text);
-		CHECK_ROW(!strstr(script.error, mistakes[i].why), 0, text);
+		CHECK_ROW(script.nr_mistakes, 1, text);
+		CHECK_ROW(script.mistakes[0].number, mistakes[i].line, text);
+		CHECK_ROW(!strstr(script.mistakes[0].text, mistakes[i].why), 0, text);
 		script_free(&script);
 	}
+}
+
+/* The name in a line with a mistake is known: one mistake makes one message. */
+static void script_mistakes_are_all_found(void)
+{
+	static const char text[] =
+		"arm a 5x\n"
+		"expect a fierd\n"
+		"\n"
+		"wait 1s\n"
+		"wait\n"
+		"mod b 1s # no such name\n"
+		"cancel a\n";
+	static const unsigned int numbers[] = { 1, 2, 5, 6 };
+	struct script script;
+
+	CHECK_EQ(parse(&script, text, sizeof(text) - 1), -EBADMSG);
+	CHECK_EQ(script.nr_mistakes, ARRAY_SIZE(numbers));
+	for (size_t i = 0; i < script.nr_mistakes && i < ARRAY_SIZE(numbers); i++)
+		CHECK_EQ(script.mistakes[i].number, numbers[i]);
+	script_free(&script);
 }
 
 static void script_with_zero_byte_is_refused(void)
@@ -296,7 +319,8 @@ static void script_with_zero_byte_is_refused(void)
 	struct script script;
 
 	CHECK_EQ(parse(&script, "wait 1s\nwait\0 1s\n", 17), -EBADMSG);
-	CHECK_EQ(script.error_line, 2);
+	CHECK_EQ(script.nr_mistakes, 1);
+	CHECK_EQ(script.mistakes[0].number, 2);
 	script_free(&script);
 }
 
@@ -347,6 +371,7 @@ static const struct ktap_test tests[] = {
 	TEST(script_lines_are_understood),
 	TEST(script_may_be_empty),
 	TEST(script_mistake_has_line_and_reason),
+	TEST(script_mistakes_are_all_found),
 	TEST(script_with_zero_byte_is_refused),
 	TEST(script_has_room_for_many),
 	TEST(script_line_may_be_long),
