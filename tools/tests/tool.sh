@@ -391,7 +391,7 @@ watch_draws_pictures_into_a_pipe()
 {
 	twheel watch --count 2 --interval 200ms 2>/tmp/err | cat >/tmp/out
 	[ "$(grep -c '^shared wheel, monotonic clock' /tmp/out)" = 2 ] && has 'slots in use' &&
-		has '^wakeups ' && ! grep -q "$(printf '\033')" /tmp/out
+		has '^wakeups ' && has '^[0-9:]{8}, every 200ms$' && ! grep -q "$(printf '\033')" /tmp/out
 }
 
 watch_of_a_context_shows_its_counters()

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A wheel in characters. From the top: what it is, what is in it, what happens per
- * second, how full the levels are, how late it fires. The histogram takes the lines
- * that are left, and joins neighbours until it fits.
+ * The picture of a wheel. From the top: status, title, contents, rates, levels, lateness.
+ * The histogram of lateness gets the lines that are left, and joins neighbouring buckets
+ * until it fits.
  *
- * All bars of a section have the same scale. A bar that stands for something has a
- * mark at least, so that nothing that is there looks like nothing.
+ * Each table has a label, two columns and a bar. On a narrow terminal the bars go first,
+ * then the columns shrink. A number that does not fit loses its commas, then its last
+ * digits in favour of a letter; it is never cut off.
+ *
+ * All bars of a table have the same scale. The smallest bar is one mark: a nonzero number
+ * never looks like zero.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -26,8 +30,10 @@ struct canvas {
 	const char *eol;
 };
 
-struct number_text number_text(uint64_t number)
+struct number_text number_text(uint64_t number, int room)
 {
+	static const char letters[] = "kMGTPE";
+	const char *letter = letters;
 	struct number_text text;
 	char digits[24];
 	int len = snprintf(digits, sizeof(digits), "%ju", number);
@@ -39,44 +45,107 @@ struct number_text number_text(uint64_t number)
 		*to++ = digits[i];
 	}
 	*to = '\0';
+	if (to - text.s <= room)
+		return text;
+
+	strcpy(text.s, digits);
+	if (len <= room)
+		return text;
+	for (; number >= 1000000; letter++)
+		number /= 1000;
+	if (snprintf(text.s, sizeof(text.s), "%ju%c", number / 1000, *letter) > room)
+		strcpy(text.s, ">");
 	return text;
 }
 
-/* All that is written is ASCII: a byte is a column. */
+/* Draws @len characters of @line. All that is written is ASCII: a byte is a column. */
+static void draw(struct canvas *canvas, char *line, int len)
+{
+	if (canvas->left <= 0)
+		return;
+	while (len && line[len - 1] == ' ')
+		len--;
+	if (len > canvas->width) {
+		for (len = canvas->width - 1; len && line[len - 1] != ' '; len--)
+			;
+		line[len++] = '>';
+	}
+	fprintf(canvas->out, "%.*s%s", len, line, canvas->eol);
+	canvas->left--;
+}
+
+/* A row of a table. */
 static void __printf(2, 3) draw_line(struct canvas *canvas, const char *format, ...)
 {
 	char line[LINE_MAX];
 	va_list args;
 	int len;
 
-	if (canvas->left <= 0)
-		return;
 	va_start(args, format);
 	len = vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	if (len >= LINE_MAX)
-		len = LINE_MAX - 1;
-	if (len > canvas->width)
-		len = canvas->width;
-	while (len && line[len - 1] == ' ')
-		len--;
-	fprintf(canvas->out, "%.*s%s", len, line, canvas->eol);
-	canvas->left--;
+	draw(canvas, line, len < LINE_MAX ? len : LINE_MAX - 1);
 }
 
-/* A bar of @part in @whole for what is left of a line when @taken columns are used. */
+/* A sentence, on as many lines as it needs. */
+static void __printf(2, 3) draw_text(struct canvas *canvas, const char *format, ...)
+{
+	char text[LINE_MAX], *line = text;
+	va_list args;
+	int len;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	do {
+		len = strlen(line);
+		if (len > canvas->width) {
+			for (len = canvas->width; len && line[len] != ' '; len--)
+				;
+			if (!len)
+				len = strcspn(line, " ");
+		}
+		draw(canvas, line, len);
+		line += len;
+		line += strspn(line, " ");
+	} while (*line);
+}
+
+/* The columns of a table, right-justified behind the label, and the start of the bar. */
+struct table {
+	int label;
+	int first;
+	int second;
+	int bar;
+};
+
+#define BAR_COLUMN	46
+
+static struct table table(const struct canvas *canvas, int label, int first)
+{
+	struct table table = { .label = label, .bar = BAR_COLUMN };
+	int room = (canvas->width < BAR_COLUMN ? canvas->width : BAR_COLUMN - 2) - label;
+
+	if (room < 2)
+		room = 2;
+	table.first = first < room / 2 ? first : room / 2;
+	table.second = room - table.first;
+	return table;
+}
+
+/* A bar of @part in @whole for the rest of a line. */
 struct bar {
 	char s[LINE_MAX];
 };
 
-static struct bar bar(const struct canvas *canvas, int taken, uint64_t part, uint64_t whole)
+static struct bar bar(const struct canvas *canvas, uint64_t part, uint64_t whole)
 {
-	int width = canvas->width - taken;
+	int width = canvas->width - BAR_COLUMN;
 	struct bar bar = { "" };
 	int len;
 
-	if (width > LINE_MAX - 1)
-		width = LINE_MAX - 1;
+	if (width > LINE_MAX - BAR_COLUMN - 1)
+		width = LINE_MAX - BAR_COLUMN - 1;
 	if (width <= 0 || !whole || !part)
 		return bar;
 	len = (double)part / whole * width + 0.5;
@@ -86,11 +155,24 @@ static struct bar bar(const struct canvas *canvas, int taken, uint64_t part, uin
 	return bar;
 }
 
+static void draw_row(struct canvas *canvas, const struct table *table, const char *label,
+		     const char *first, const char *second, struct bar bar)
+{
+	draw_line(canvas, "%-*s %*s %*s  %s", table->label, label, table->first - 1, first,
+		  table->second - 1, second, bar.s);
+}
+
+/* A number with at least a blank before it. */
+static struct number_text cell(uint64_t number, int column)
+{
+	return number_text(number, column - 1);
+}
+
 static void draw_title(struct canvas *canvas, const struct picture *picture)
 {
 	const struct twheel_info *info = &picture->info;
 
-	draw_line(canvas, "%s, %s clock: tick %s, %u level%s of %u slots",
+	draw_text(canvas, "%s, %s clock: tick %s, %u level%s of %u slots",
 		  picture->whole ? "shared wheel" :
 		  info->flags & TWHEEL_INFO_PRIVATE ? "context with a wheel of its own" : "context",
 		  clock_name(info->clock), duration_text(info->tick_ns).s, info->levels,
@@ -101,14 +183,17 @@ static void draw_content(struct canvas *canvas, const struct picture *picture)
 {
 	const struct twheel_stats *stats = &picture->now.stats;
 	const struct wheel *wheel = &picture->now.wheel;
+	int room = canvas->width;
 
 	if (picture->whole)
-		draw_line(canvas, "pending %s, largest batch %s",
-			  number_text(wheel->counter[WHEEL_PENDING]).s,
-			  number_text(wheel->counter[WHEEL_LARGEST_BATCH]).s);
+		draw_text(canvas, "pending %s, largest batch %s",
+			  number_text(wheel->counter[WHEEL_PENDING], room).s,
+			  number_text(wheel->counter[WHEEL_LARGEST_BATCH], room).s);
 	else
-		draw_line(canvas, "live %s of %s, unread events %s%s", number_text(stats->live).s,
-			  number_text(picture->info.max_timeouts).s, number_text(stats->ready).s,
+		draw_text(canvas, "live %s of %s, unread events %s%s",
+			  number_text(stats->live, room).s,
+			  number_text(picture->info.max_timeouts, room).s,
+			  number_text(stats->ready, room).s,
 			  picture->info.flags & TWHEEL_INFO_STOPPED ? ", stopped" : "");
 }
 
@@ -157,26 +242,25 @@ static uint64_t rate_of(const struct counter *counter, const struct picture *pic
 	return (double)nr * NSEC_PER_SEC / (picture->now.ns - picture->before.ns) + 0.5;
 }
 
-#define RATE_COLUMNS	46
-
 static void draw_rates(struct canvas *canvas, const struct picture *picture)
 {
 	const struct counter *counters = picture->whole ? of_wheel : of_context;
 	size_t nr = picture->whole ? ARRAY_SIZE(of_wheel) : ARRAY_SIZE(of_context);
+	struct table columns = table(canvas, 10, 16);
 	uint64_t most = 0;
 
 	for (size_t i = 0; i < nr; i++) {
 		if (rate_of(&counters[i], picture) > most)
 			most = rate_of(&counters[i], picture);
 	}
-	draw_line(canvas, "%-10s%14s%20s", "", "per second", "in all");
+	draw_row(canvas, &columns, "", "per second", "in all", bar(canvas, 0, 0));
 	for (size_t i = 0; i < nr; i++) {
 		uint64_t rate = rate_of(&counters[i], picture);
 
-		draw_line(canvas, "%-10s%14s%20s  %s", counters[i].name,
-			  has_past(picture) ? number_text(rate).s : "-",
-			  number_text(value_of(&counters[i], &picture->now)).s,
-			  bar(canvas, RATE_COLUMNS, rate, most).s);
+		draw_row(canvas, &columns, counters[i].name,
+			 has_past(picture) ? cell(rate, columns.first).s : "-",
+			 cell(value_of(&counters[i], &picture->now), columns.second).s,
+			 bar(canvas, rate, most));
 	}
 }
 
@@ -192,56 +276,46 @@ static uint64_t slot_ns(const struct twheel_info *info, unsigned int level)
 	return ns;
 }
 
-/* A length in one word and a unit that suits it: "1.024s", "4.66h", "49.7d". */
-static struct duration_text length_text(uint64_t ns)
+/* In whole days where there is no room for more. */
+static struct duration_text length_text(uint64_t ns, int room)
 {
-	static const struct {
-		uint64_t ns;
-		char unit;
-	} units[] = {
-		{ 365 * 86400 * NSEC_PER_SEC, 'y' },
-		{ 86400 * NSEC_PER_SEC, 'd' },
-		{ 3600 * NSEC_PER_SEC, 'h' },
-		{ 60 * NSEC_PER_SEC, 'm' },
-	};
-	struct duration_text text;
+	struct duration_text text = duration_text(ns);
 
 	if (ns == UINT64_MAX)
-		return (struct duration_text) { "> 580y" };
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
-		if (ns < 2 * units[i].ns)
-			continue;
-		snprintf(text.s, sizeof(text.s), "%.3g%c", (double)ns / units[i].ns,
-			 units[i].unit);
-		return text;
-	}
-	return duration_text(ns);
+		strcpy(text.s, "> 500 years");
+	else if ((int)strlen(text.s) > room && ns >= 86400 * NSEC_PER_SEC)
+		snprintf(text.s, sizeof(text.s), "%jud", ns / (86400 * NSEC_PER_SEC));
+	if ((int)strlen(text.s) > room)
+		strcpy(text.s, ">");
+	return text;
 }
-
-#define LEVEL_COLUMNS	46
 
 static void draw_levels(struct canvas *canvas, const struct picture *picture)
 {
 	const struct wheel *wheel = &picture->now.wheel;
+	struct table columns = table(canvas, 10, 16);
 
-	draw_line(canvas, "%-10s%14s%20s", "level", "slot length", "slots in use");
+	draw_row(canvas, &columns, "level", "slot length", "slots in use", bar(canvas, 0, 0));
 	for (unsigned int i = 0; i < wheel->levels; i++) {
 		uint64_t occupied = wheel->level[i].occupied, slots = wheel->level[i].slots;
-		char used[80];
+		char level[16], used[80];
 
-		snprintf(used, sizeof(used), "%s of %s", number_text(occupied).s,
-			 number_text(slots).s);
-		draw_line(canvas, "%-10u%14s%20s  %s", i,
-			  length_text(slot_ns(&picture->info, i)).s, used,
-			  bar(canvas, LEVEL_COLUMNS, occupied, slots).s);
+		snprintf(level, sizeof(level), "%u", i);
+		snprintf(used, sizeof(used), "%s of %s", cell(occupied, columns.second).s,
+			 cell(slots, columns.second).s);
+		if ((int)strlen(used) >= columns.second)
+			strcpy(used, cell(occupied, columns.second).s);
+		draw_row(canvas, &columns, level,
+			 length_text(slot_ns(&picture->info, i), columns.first - 1).s, used,
+			 bar(canvas, occupied, slots));
 	}
 }
 
-/* How many expirations were late by how much, in the time that is looked at. */
+/* How many expirations were late by how much. */
 struct lateness {
-	uint64_t nr[TWHEEL_LATENESS];
-	uint64_t sum;
-	int begin;		/* buckets with something in them */
+	uint64_t recent[TWHEEL_LATENESS];	/* in the interval */
+	uint64_t all[TWHEEL_LATENESS];
+	int begin;		/* buckets of @all that are not empty */
 	int end;
 };
 
@@ -257,10 +331,8 @@ static struct lateness lateness_of(const struct picture *picture)
 	for (int i = 0; i < TWHEEL_LATENESS; i++) {
 		uint64_t nr = nr_late(picture, &picture->now, i);
 
-		if (has_past(picture))
-			nr -= nr_late(picture, &picture->first, i);
-		lateness.nr[i] = nr;
-		lateness.sum += nr;
+		lateness.all[i] = nr;
+		lateness.recent[i] = nr - nr_late(picture, &picture->before, i);
 		if (nr && lateness.begin > i)
 			lateness.begin = i;
 		if (nr)
@@ -269,55 +341,54 @@ static struct lateness lateness_of(const struct picture *picture)
 	return lateness;
 }
 
-/* The sum of buckets from @i on, of those that share a line. */
-static uint64_t joined(const struct lateness *lateness, int i, int step)
+/* The sum of @nr from bucket @i on, of those that share a line. */
+static uint64_t joined(const uint64_t *nr, int i, int last)
 {
-	uint64_t nr = 0;
+	uint64_t sum = 0;
 
-	for (int end = i + step; i < end && i < lateness->end; i++)
-		nr += lateness->nr[i];
-	return nr;
-}
-
-#define LATENESS_COLUMNS	46
-
-static void draw_bucket(struct canvas *canvas, const struct lateness *lateness, int i, int step,
-			uint64_t most)
-{
-	int last = i + step < lateness->end ? i + step - 1 : lateness->end - 1;
-	uint64_t nr = joined(lateness, i, step);
-	char label[64];
-
-	if (last == TWHEEL_LATENESS - 1)
-		snprintf(label, sizeof(label), "above");
-	else
-		snprintf(label, sizeof(label), "under %s",
-			 duration_text(UINT64_C(1) << last).s);
-	draw_line(canvas, "%-16s%7.2f%%%20s  %s", label, 100.0 * nr / lateness->sum,
-		  number_text(nr).s, bar(canvas, LATENESS_COLUMNS, nr, most).s);
+	while (i <= last)
+		sum += nr[i++];
+	return sum;
 }
 
 static void draw_lateness(struct canvas *canvas, const struct picture *picture)
 {
 	struct lateness lateness = lateness_of(picture);
+	struct table columns = table(canvas, 16, 14);
+	const uint64_t *drawn = has_past(picture) ? lateness.recent : lateness.all;
+	int rows = canvas->left > 1 ? canvas->left - 1 : 1;
+	int step = (lateness.end - lateness.begin + rows - 1) / rows;
+	char label[64];
 	uint64_t most = 0;
-	int step, rows;
 
-	if (!lateness.sum) {
-		draw_line(canvas, "lateness: nothing %s", picture->whole ?
+	if (lateness.begin >= lateness.end) {
+		draw_text(canvas, "lateness: nothing %s", picture->whole ?
 			  "counted (see /sys/module/twheel/parameters/lateness)" : "has fired");
 		return;
 	}
-	draw_line(canvas, "lateness of %s expirations%s", number_text(lateness.sum).s,
-		  has_past(picture) ? " since the picture began" : "");
-	rows = canvas->left > 0 ? canvas->left : 1;
-	step = (lateness.end - lateness.begin + rows - 1) / rows;
-	for (int i = lateness.begin; i < lateness.end; i += step) {
-		if (joined(&lateness, i, step) > most)
-			most = joined(&lateness, i, step);
+	snprintf(label, sizeof(label), "last %s", has_past(picture) ?
+		 duration_text(picture->now.ns - picture->before.ns).s : "interval");
+	draw_row(canvas, &columns, "late by", label, "in all", bar(canvas, 0, 0));
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = lateness.begin; i < lateness.end; i += step) {
+			int last = (i + step < lateness.end ? i + step : lateness.end) - 1;
+			uint64_t nr = joined(drawn, i, last);
+
+			if (!pass) {
+				most = nr > most ? nr : most;
+				continue;
+			}
+			if (last == TWHEEL_LATENESS - 1)
+				strcpy(label, "more");
+			else
+				snprintf(label, sizeof(label), "under %s",
+					 duration_text(UINT64_C(1) << last).s);
+			draw_row(canvas, &columns, label, has_past(picture) ?
+				 cell(joined(lateness.recent, i, last), columns.first).s : "-",
+				 cell(joined(lateness.all, i, last), columns.second).s,
+				 bar(canvas, nr, most));
+		}
 	}
-	for (int i = lateness.begin; i < lateness.end; i += step)
-		draw_bucket(canvas, &lateness, i, step, most);
 }
 
 void picture_draw(const struct picture *picture, FILE *out, int width, int height,
@@ -325,12 +396,13 @@ void picture_draw(const struct picture *picture, FILE *out, int width, int heigh
 {
 	struct canvas canvas = { .out = out, .width = width, .left = height, .eol = eol };
 
+	draw_text(&canvas, "%s", picture->status);
 	draw_title(&canvas, picture);
 	draw_content(&canvas, picture);
 	draw_rates(&canvas, picture);
 	draw_line(&canvas, "%s", "");
 	if (picture->why)
-		draw_line(&canvas, "the wheel is not shown: %s", picture->why);
+		draw_text(&canvas, "the wheel is not shown: %s", picture->why);
 	else
 		draw_levels(&canvas, picture);
 	draw_line(&canvas, "%s", "");

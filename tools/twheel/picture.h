@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A wheel in characters: numbers in, lines of text out, and no terminal needed.
+ * The picture of a wheel in characters. It is drawn from numbers, and needs no terminal.
  */
 #ifndef TWHEEL_PICTURE_H
 #define TWHEEL_PICTURE_H
@@ -14,9 +14,9 @@
 
 /**
  * struct picture_sample - the counters at one time
- * @ns: when, monotonic
- * @stats: what they were in the context
- * @wheel: and in the wheel
+ * @ns: the time, monotonic
+ * @stats: the counters of the context
+ * @wheel: the counters of the wheel
  */
 struct picture_sample {
 	uint64_t ns;
@@ -25,40 +25,44 @@ struct picture_sample {
 };
 
 /**
- * struct picture - what is to be drawn
+ * struct picture - the contents of a picture
+ * @status: the first line: time of day, interval and keys
  * @info: of the context
- * @whole: of the wheel, not of the context
+ * @whole: shows the counters of the wheel instead of those of the context
  * @why: why the wheel cannot be shown, or NULL; not with @whole
- * @first: where it began: lateness is shown since then
- * @before: rates are shown since then. If it is as old as @now there are none, and
- *	lateness is that of all times
+ * @before: the sample before @now. Rates and the lateness of the interval are the
+ *	difference. If it is as old as @now, there are none
  * @now: the latest sample
  */
 struct picture {
+	const char *status;
 	struct twheel_info info;
 	bool whole;
 	const char *why;
-	struct picture_sample first;
 	struct picture_sample before;
 	struct picture_sample now;
 };
 
 /**
  * struct number_text - a number to print
- * @s: with commas
+ * @s: the text
  */
 struct number_text {
 	char s[32];
 };
 
-struct number_text number_text(uint64_t number);
+/*
+ * @number with commas if that fits into @room columns, else without, else cut off to three
+ * digits and a letter, as in 373k, else ">".
+ */
+struct number_text number_text(uint64_t number, int room);
 
 /**
- * picture_draw() - draw it
- * @picture: what
- * @out: where to
- * @width: columns, no line is longer
- * @height: lines, there are no more
+ * picture_draw() - draw a picture
+ * @picture: its contents
+ * @out: where to draw it
+ * @width: columns; no line is longer, and a line that was cut off ends in ">"
+ * @height: lines; there are no more
  * @eol: ends each line
  */
 void picture_draw(const struct picture *picture, FILE *out, int width, int height,

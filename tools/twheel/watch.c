@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel watch: the picture of a wheel, again and again.
+ * twheel watch: a picture of a wheel that is drawn again and again.
  *
- * On a terminal each picture is drawn over the one before: from the top left corner,
- * each line cleared to its end, then what is below. Nothing of the terminal is
- * changed, no mode and no second screen, so there is nothing to be put back however
- * it ends, and the last picture stays. A picture is written at once, so that it does
- * not flicker.
+ * On a terminal each picture is drawn over the one before: from the top left corner, each
+ * line cleared to its end, then the lines below. The mode of the terminal stays as it is,
+ * so nothing has to be restored however the program ends, and the last picture remains.
+ * For the same reason the keys are those of the terminal: Ctrl-C and Ctrl-Z. A picture is
+ * written at once, so that it does not flicker.
  *
- * Signals are blocked but while it waits: none comes in the middle of a picture.
+ * Signals are blocked except while the program waits, so none interrupts a picture.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,6 +34,7 @@ struct watch {
 	uint64_t interval;
 	uint64_t left;		/* pictures still to be drawn */
 	bool terminal;
+	char status[80];
 	struct picture picture;
 };
 
@@ -50,7 +51,7 @@ static bool ended(void)
 	return __atomic_load_n(&end_wanted, __ATOMIC_RELAXED);
 }
 
-/* It is enough that the wait ends. */
+/* The signal ends the wait; the loop draws again. */
 static void wake(int signal)
 {
 	(void)signal;
@@ -75,7 +76,7 @@ static void catch(int signal, void (*handler)(int signal))
 	sigaction(signal, &action, NULL);
 }
 
-/* Returns true when a signal ended it before. */
+/* Returns true if a signal has ended the wait before @when. */
 static bool wait_until(uint64_t when)
 {
 	uint64_t now = monotonic_ns();
@@ -87,7 +88,7 @@ static bool wait_until(uint64_t when)
 	return ppoll(NULL, 0, &ts, &none) < 0;
 }
 
-/* 24 lines of 80 columns where nothing better is known: on a serial line, say. */
+/* 24 lines of 80 columns if the terminal does not know, as on a serial line. */
 static struct winsize size_of_terminal(void)
 {
 	struct winsize size;
@@ -112,7 +113,7 @@ static int write_all(const char *text, size_t len)
 	return 0;
 }
 
-/* The last line of a terminal is left to the cursor. */
+/* The last line of a terminal stays empty, for the cursor. */
 static void draw_on(FILE *out, const struct watch *watch)
 {
 	struct winsize size = size_of_terminal();
@@ -146,10 +147,27 @@ static int draw(const struct watch *watch)
 	return status;
 }
 
+/* The time of day, the interval and on a terminal the keys. */
+static void set_status(struct watch *watch)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	size_t len = 0;
+
+	if (localtime_r(&now, &tm))
+		len = strftime(watch->status, sizeof(watch->status), "%H:%M:%S, ", &tm);
+	snprintf(watch->status + len, sizeof(watch->status) - len, "every %s%s",
+		 duration_text(watch->interval).s,
+		 watch->terminal ? "; Ctrl-C ends, Ctrl-Z suspends" : "");
+	watch->picture.status = watch->status;
+}
+
 static int sample(struct watch *watch)
 {
 	struct picture *picture = &watch->picture;
 	int error;
+
+	set_status(watch);
 
 	picture->before = picture->now;
 	error = twheel_info(watch->ctx, &picture->info);
@@ -172,7 +190,6 @@ static int begin(struct watch *watch)
 
 	if (status)
 		return status;
-	picture->first = picture->now;
 	picture->before = picture->now;
 	if (watch->terminal)
 		return write_all(CLEAR_SCREEN, strlen(CLEAR_SCREEN));
@@ -188,7 +205,7 @@ static int watch(struct watch *watch)
 		status = draw(watch);
 		if (status || !--watch->left)
 			break;
-		/* What was missed while it was stopped is not made up for. */
+		/* Pictures that were missed while it was suspended are left out. */
 		next += watch->interval;
 		now = monotonic_ns();
 		if (next < now)
@@ -210,7 +227,7 @@ static void take_option(struct watch *watch, int option, int *fd)
 	case 'i':
 		watch->interval = cli_duration(optarg, "--interval");
 		if (watch->interval < 10 * NSEC_PER_MSEC)
-			cli_usage("--interval: less than 10ms");
+			cli_usage("--interval: the interval must be 10ms or longer");
 		break;
 	case 'n':
 		watch->left = cli_number(optarg, "--count", 1, UINT64_MAX);
@@ -252,21 +269,24 @@ const struct command watch_command = {
 	.usage = "[--interval DURATION] [--count N] [--fd N]",
 	.summary = "Show a live picture of the wheel",
 	.help =
-		"Until Ctrl-C. Without --fd it shows the wheel that contexts share by default.\n"
+		"Without --fd it shows the wheel that contexts share by default.\n"
 		"\n"
 		"  --fd N               the context behind descriptor N, and its wheel\n"
-		"  --interval DURATION  draw that often; 1s\n"
+		"  --interval DURATION  time from one picture to the next (1s)\n"
 		"  --count N            end after N pictures\n"
 		"\n"
-		"A wheel is shown to root, from /sys/kernel/debug/twheel. Where that cannot be\n"
-		"read, the picture says so, and shows the context alone.\n"
+		"Ctrl-C ends it, Ctrl-Z suspends it; fg continues.\n"
 		"\n"
-		"The picture: what happens per second; for each level of the wheel how many of\n"
-		"its slots have something in them; how late expirations were, in powers of two,\n"
-		"since the picture began. The wheel counts lateness while this is on:\n"
+		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be read,\n"
+		"the picture says so, and shows the context alone.\n"
+		"\n"
+		"The picture shows the operations per second; the slots in use, for each level of\n"
+		"the wheel; and a histogram of how late expirations were, in powers of two, in the\n"
+		"last interval and in all. The wheel counts lateness while this is on:\n"
 		"\n"
 		"    echo 1 >/sys/module/twheel/parameters/lateness\n"
 		"\n"
-		"Where the output is no terminal, pictures follow each other, 80 columns wide.\n",
+		"On a narrow terminal a number that does not fit is printed as 373k, or as '>'. If\n"
+		"the output is not a terminal, pictures follow each other, 80 columns wide.\n",
 	.run = watch_run,
 };
