@@ -32,6 +32,8 @@ setup_of_a_used_context_is_refused
 limit_is_temporary_failure
 stat_counts_what_was_done
 stat_of_the_wheel_needs_no_descriptor
+contexts_are_listed_with_their_holders
+contexts_of_other_users_are_counted
 json_is_one_object
 after_becomes_the_command
 after_of_no_command_is_127
@@ -82,6 +84,13 @@ has()
 	echo "# no '$1' in:"
 	sed 's/^/# /' /tmp/out
 	return 1
+}
+
+# The machine has no users but root before.
+make_users()
+{
+	printf '%s\n' root:x:0:0::/:/bin/sh nobody:x:65534:65534::/:/bin/sh >/etc/passwd
+	printf '%s\n' root:x:0: nobody:x:65534: wheelers:x:77: >/etc/group
 }
 
 arm_prints_an_id_that_get_finds()
@@ -334,6 +343,33 @@ stat_of_the_wheel_needs_no_descriptor()
 {
 	status 0 twheel stat && has '^wheel_armed ' && has '^wheel_occupied .* in level 3$' &&
 		! grep -q '^armed' /tmp/out
+}
+
+# Values stand in the first line of a context. The tool itself holds the descriptors, too.
+contexts_are_listed_with_their_holders()
+{
+	exec 4<&3 5<>/dev/twheel
+	twheel arm 1h --cell --fd 3 >/tmp/id
+	twheel setup --clock boottime --fd 5 && twheel arm 1h --fd 5 >/tmp/id
+	status 0 twheel contexts && twheel contexts --json >/tmp/json
+	exec 4<&- 5<&-
+	[ "$(wc -l </tmp/out)" = 4 ] && [ "$(wc -l </tmp/json)" = 3 ] && [ ! -s /tmp/err ] &&
+		has "^ *1  *$$  *3  .*  monotonic  *1  *0  *1  *1$" &&
+		has "^ *1  *$$  *4  [a-z.]*$" &&
+		has "^ *2  *$$  *5  .*  boottime  *1  *0  *0  *0$" || return
+	mv /tmp/json /tmp/out
+	has "^[{]\"context\":1,\"pid\":$$,.*\"fd\":4,\"clock\":\"monotonic\",.*\"armed_cells\":1}$"
+}
+
+contexts_of_other_users_are_counted()
+{
+	make_users
+	chmod 666 /dev/twheel
+	status 0 su -s /bin/sh nobody -c "exec 3<&- 4<>/dev/twheel; $(command -v twheel) contexts; :" ||
+		return
+	chmod 600 /dev/twheel
+	[ "$(wc -l </tmp/out)" = 2 ] && has ' 4  sh .* monotonic ' &&
+		grep -qE 'note: [1-9][0-9]* process.* not shown' /tmp/err
 }
 
 # As far as a shell can tell.
@@ -635,8 +671,7 @@ denied()
 
 denied_access_names_the_group()
 {
-	printf '%s\n' root:x:0:0::/:/bin/sh nobody:x:65534:65534::/:/bin/sh >/etc/passwd
-	printf '%s\n' root:x:0: nobody:x:65534: wheelers:x:77: >/etc/group
+	make_users
 	denied 77 660 && grep -q 'Permission denied: members of the group wheelers' /tmp/err &&
 		grep -q "'usermod -aG wheelers USER'" /tmp/err &&
 		denied 0 600 && grep -q 'Permission denied: root alone' /tmp/err

@@ -251,7 +251,7 @@ static void explain_access(void)
 			  strerror(EACCES));
 }
 
-static int no_device(int error)
+int cli_no_device(int error)
 {
 	switch (error) {
 	case -ENOENT:
@@ -293,7 +293,7 @@ int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx)
 
 	if (fd == CLI_NO_FD) {
 		error = twheel_open(NULL, flags, ctx);
-		return error ? no_device(error) : 0;
+		return error ? cli_no_device(error) : 0;
 	}
 	error = twheel_open_fd(fd, ctx);
 	return error ? bad_descriptor(error, fd) : 0;

@@ -65,6 +65,9 @@ int cli_descriptor(const char *text);
 /* Exit status for -errno @error, after a complaint that @what failed. */
 int cli_failure(int error, const char *format, ...) __printf(2, 3);
 
+/* Exit status for -errno @error of an open of the device, after a complaint. */
+int cli_no_device(int error);
+
 /*
  * The context of descriptor @fd, or with CLI_NO_FD a new one. Returns 0, or after
  * a complaint the exit status.

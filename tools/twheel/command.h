@@ -29,6 +29,7 @@ struct command {
 extern const struct command info_command;
 extern const struct command stat_command;
 extern const struct command watch_command;
+extern const struct command contexts_command;
 extern const struct command setup_command;
 extern const struct command arm_command;
 extern const struct command mod_command;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * JSON for programs that read our output: flat objects with keys of our own, so
- * there is nothing to escape.
+ * JSON for programs that read the output of the tool: flat objects. Keys and most words are
+ * the tool's own and need no escapes.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "json.h"
 
@@ -55,6 +56,15 @@ void json_word(struct json *json, const char *key, const char *text)
 {
 	key_of(json, key);
 	printf("\"%s\"", text);
+}
+
+void json_text(struct json *json, const char *key, const char *text)
+{
+	key_of(json, key);
+	putchar('"');
+	for (; *text; text++)
+		printf(strchr("\"\\", *text) ? "\\%c" : "%c", *text);
+	putchar('"');
 }
 
 void json_end(struct json *json)

@@ -2,8 +2,7 @@
 /*
  * One JSON object in one line of standard output.
  *
- * An id goes out as a string: it is 64 bits wide, nobody calculates with it, and
- * many readers would make a double of it.
+ * An id is a string: it has 64 bits, and many readers would turn the number into a double.
  */
 #ifndef TWHEEL_JSON_H
 #define TWHEEL_JSON_H
@@ -24,8 +23,11 @@ void json_id(struct json *json, const char *key, uint64_t id);
 void json_bool(struct json *json, const char *key, bool value);
 void json_numbers(struct json *json, const char *key, const uint64_t *values, size_t nr);
 
-/* @text is one of ours, with nothing in it that would have to be escaped. */
+/* @text is a word of the tool, without characters that need an escape. */
 void json_word(struct json *json, const char *key, const char *text);
+
+/* @text is any printable ASCII. */
+void json_text(struct json *json, const char *key, const char *text);
 void json_end(struct json *json);
 
 #endif /* TWHEEL_JSON_H */
