@@ -312,29 +312,35 @@ void cli_need_fd(int fd)
 	exit(EX_USAGE);
 }
 
-int cli_show(int argc, char **argv, bool need_fd,
-	     int (*show)(struct twheel_ctx *ctx, bool given, bool as_json))
+int cli_show(int argc, char **argv, unsigned int flags,
+	     int (*show)(struct twheel_ctx *ctx, bool given, enum cli_format format))
 {
-	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
+	static const struct option options[] = {
+		{ "prometheus", no_argument, NULL, 'p' },
+		CLI_FD, CLI_JSON, CLI_HELP, CLI_END
+	};
+	enum cli_format format = CLI_AS_TEXT;
 	struct twheel_ctx *ctx;
-	bool as_json = false;
 	int fd = CLI_NO_FD;
 	int option, status;
 
-	while ((option = cli_option(argc, argv, options)) >= 0) {
-		if (option == 'f')
+	while ((option = cli_option(argc, argv, options + !(flags & CLI_PROMETHEUS))) >= 0) {
+		if (option == 'f') {
 			fd = cli_descriptor(optarg);
-		else
-			as_json = true;
+			continue;
+		}
+		if (format != CLI_AS_TEXT)
+			cli_usage("only one of --json and --prometheus, once");
+		format = option == 'j' ? CLI_AS_JSON : CLI_AS_PROMETHEUS;
 	}
 	cli_arguments(argc, argv, 0, 0);
-	if (need_fd)
+	if (flags & CLI_NEED_FD)
 		cli_need_fd(fd);
 
 	status = cli_context(fd, 0, &ctx);
 	if (status)
 		return status;
-	status = show(ctx, fd != CLI_NO_FD, as_json);
+	status = show(ctx, fd != CLI_NO_FD, format);
 	twheel_close(ctx);
 	return status;
 }

@@ -77,13 +77,23 @@ int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx);
 /* A command that makes no sense without --fd explains how to get one. */
 void cli_need_fd(int fd);
 
+/* How a command prints. */
+enum cli_format {
+	CLI_AS_TEXT,
+	CLI_AS_JSON,
+	CLI_AS_PROMETHEUS,
+};
+
+/* cli_show(), flags */
+#define CLI_NEED_FD	0x1	/* --fd must be given */
+#define CLI_PROMETHEUS	0x2	/* --prometheus may be given */
+
 /*
- * A command that takes --fd and --json and shows something of a context: @show does,
- * and returns the exit status. Without @need_fd and --fd the context is a new one,
- * which @given tells it.
+ * A command that takes --fd and --json and shows a context by @show, which returns the exit
+ * status. @given: the context is that of --fd; otherwise it is a new one.
  */
-int cli_show(int argc, char **argv, bool need_fd,
-	     int (*show)(struct twheel_ctx *ctx, bool given, bool as_json));
+int cli_show(int argc, char **argv, unsigned int flags,
+	     int (*show)(struct twheel_ctx *ctx, bool given, enum cli_format format));
 
 /* Memory, or the program ends with EX_OSERR. */
 void *cli_resize(void *old, size_t nr, size_t size);

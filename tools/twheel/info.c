@@ -46,7 +46,7 @@ static void print_text(const struct twheel_info *info)
 		puts("stopped");
 }
 
-static int print_info(struct twheel_ctx *ctx, bool given, bool as_json)
+static int print_info(struct twheel_ctx *ctx, bool given, enum cli_format format)
 {
 	struct twheel_info info;
 	int error = twheel_info(ctx, &info);
@@ -54,7 +54,7 @@ static int print_info(struct twheel_ctx *ctx, bool given, bool as_json)
 	(void)given;
 	if (error)
 		return cli_failure(error, "info");
-	if (as_json)
+	if (format == CLI_AS_JSON)
 		print_json(&info);
 	else
 		print_text(&info);
@@ -63,7 +63,7 @@ static int print_info(struct twheel_ctx *ctx, bool given, bool as_json)
 
 static int info_run(int argc, char **argv)
 {
-	return cli_show(argc, argv, false, print_info);
+	return cli_show(argc, argv, 0, print_info);
 }
 
 const struct command info_command = {

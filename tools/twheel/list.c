@@ -59,7 +59,7 @@ static void print_text(const struct twheel_list_entry *entry)
 	putchar('\n');
 }
 
-static int list(struct twheel_ctx *ctx, bool given, bool as_json)
+static int list(struct twheel_ctx *ctx, bool given, enum cli_format format)
 {
 	struct twheel_list_entry entries[ROOM] = { 0 };
 	uint32_t next = 0;
@@ -70,7 +70,7 @@ static int list(struct twheel_ctx *ctx, bool given, bool as_json)
 		if (nr < 0)
 			return cli_failure(nr, "list");
 		for (int i = 0; i < nr; i++) {
-			if (as_json)
+			if (format == CLI_AS_JSON)
 				print_json(&entries[i]);
 			else
 				print_text(&entries[i]);
@@ -81,7 +81,7 @@ static int list(struct twheel_ctx *ctx, bool given, bool as_json)
 
 static int list_run(int argc, char **argv)
 {
-	return cli_show(argc, argv, true, list);
+	return cli_show(argc, argv, CLI_NEED_FD, list);
 }
 
 const struct command list_command = {

@@ -9,30 +9,32 @@
 #include "cli.h"
 #include "duration.h"
 #include "json.h"
+#include "stat.h"
 #include "wheel.h"
 
-#define WIDE(name)	{ #name, offsetof(struct twheel_stats, name), 8 }
-#define NARROW(name)	{ #name, offsetof(struct twheel_stats, name), 4 }
+#define WIDE(name, help)	{ #name, help, offsetof(struct twheel_stats, name), 8 }
+#define NARROW(name, help)	{ #name, help, offsetof(struct twheel_stats, name), 4 }
 
-/* What a context counts, for text and for JSON alike. */
+/* The counters of a context. The narrow ones go up and down. */
 static const struct counter {
 	const char *name;
+	const char *help;
 	size_t offset;
 	size_t size;
 } counters[] = {
-	WIDE(armed),
-	WIDE(moved),
-	WIDE(cancelled),
-	WIDE(withdrawn),
-	WIDE(ended),
-	WIDE(fired),
-	WIDE(looks),
-	WIDE(kicks),
-	WIDE(dropped),
-	WIDE(unprocessed),
-	WIDE(read),
-	NARROW(live),
-	NARROW(ready),
+	WIDE(armed, "Timeouts armed."),
+	WIDE(moved, "Deadlines moved."),
+	WIDE(cancelled, "Timeouts cancelled while pending."),
+	WIDE(withdrawn, "Timeouts cancelled while their event was unread."),
+	WIDE(ended, "Timeouts that ended by their last event."),
+	WIDE(fired, "Expirations."),
+	WIDE(looks, "Looks of the kernel at cells because of the time."),
+	WIDE(kicks, "Looks of the kernel at cells because of a call."),
+	WIDE(dropped, "Events of cells that were withdrawn without a call."),
+	WIDE(unprocessed, "Timeouts that a stop handed back."),
+	WIDE(read, "Events read."),
+	NARROW(live, "Timeouts that are pending or have an unread event, and all cells."),
+	NARROW(ready, "Unread events."),
 };
 
 static uint64_t value_of(const struct counter *counter, const struct twheel_stats *stats)
@@ -129,30 +131,114 @@ static void json_wheel(struct json *json, const struct wheel *wheel)
 	json_numbers(json, "wheel_lateness", wheel->lateness, TWHEEL_LATENESS);
 }
 
-/* NULL for what is not shown. */
-static void print(const struct twheel_stats *stats, const struct wheel *wheel, bool as_json)
+static void prometheus_begin(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* Bucket i counts what is late by less than 2^i ns, which is at most 2^i - 1 ns. */
+static void prometheus_lateness(FILE *out, const char *name, const char *label,
+				const uint64_t *lateness)
+{
+	uint64_t sum = 0;
+
+	prometheus_begin(out, name, "histogram", "Time from the deadline to the expiration.");
+	for (int i = 0; i < TWHEEL_LATENESS - 1; i++) {
+		uint64_t limit = (UINT64_C(1) << i) - 1;
+
+		sum += lateness[i];
+		fprintf(out, "%s_bucket{%s%sle=\"%ju.%09ju\"} %ju\n", name, label,
+			*label ? "," : "", limit / NSEC_PER_SEC, limit % NSEC_PER_SEC, sum);
+	}
+	sum += lateness[TWHEEL_LATENESS - 1];
+	fprintf(out, "%s_bucket{%s%sle=\"+Inf\"} %ju\n", name, label, *label ? "," : "", sum);
+	fprintf(out, "%s_count%s%s%s %ju\n", name, *label ? "{" : "", label, *label ? "}" : "",
+		sum);
+}
+
+static void prometheus_context(FILE *out, const struct twheel_stats *stats,
+			       const uint64_t *lateness)
+{
+	char name[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++) {
+		bool gauge = counters[i].size == sizeof(uint32_t);
+
+		snprintf(name, sizeof(name), "twheel_context_%s%s", counters[i].name,
+			 gauge ? "" : "_total");
+		prometheus_begin(out, name, gauge ? "gauge" : "counter", counters[i].help);
+		fprintf(out, "%s %ju\n", name, value_of(&counters[i], stats));
+	}
+	prometheus_lateness(out, "twheel_context_lateness_seconds", "", lateness);
+}
+
+static void prometheus_wheel(FILE *out, const struct wheel *wheel)
+{
+	char name[64], label[96];
+
+	snprintf(label, sizeof(label), "wheel=\"%s\"", wheel->name);
+	for (int i = 0; i < WHEEL_COUNTERS; i++) {
+		bool gauge = i == WHEEL_PENDING || i == WHEEL_LARGEST_BATCH;
+
+		if (!wheel_knows(wheel, i))
+			continue;
+		snprintf(name, sizeof(name), "twheel_%s%s", wheel_name(i).s, gauge ? "" : "_total");
+		prometheus_begin(out, name, gauge ? "gauge" : "counter", wheel_counter_help(i));
+		fprintf(out, "%s{%s} %ju\n", name, label, wheel->counter[i]);
+	}
+	prometheus_begin(out, "twheel_wheel_occupied_slots", "gauge", "Slots that are not empty.");
+	for (unsigned int i = 0; i < wheel->levels; i++)
+		fprintf(out, "twheel_wheel_occupied_slots{%s,level=\"%u\"} %ju\n", label, i,
+			wheel->level[i].occupied);
+	prometheus_begin(out, "twheel_wheel_slots", "gauge", "Slots.");
+	for (unsigned int i = 0; i < wheel->levels; i++)
+		fprintf(out, "twheel_wheel_slots{%s,level=\"%u\"} %ju\n", label, i,
+			wheel->level[i].slots);
+	prometheus_lateness(out, "twheel_wheel_lateness_seconds", label, wheel->lateness);
+}
+
+void stat_prometheus(FILE *out, const struct twheel_stats *stats, const struct wheel *wheel)
+{
+	uint64_t lateness[TWHEEL_LATENESS];
+
+	for (int i = 0; stats && i < TWHEEL_LATENESS; i++)
+		lateness[i] = stats->lateness[i];
+	if (stats)
+		prometheus_context(out, stats, lateness);
+	if (wheel)
+		prometheus_wheel(out, wheel);
+}
+
+/* NULL for the part that is not shown. */
+static void print(const struct twheel_stats *stats, const struct wheel *wheel,
+		  enum cli_format format)
 {
 	uint64_t lateness[TWHEEL_LATENESS];
 	struct json json;
 
 	for (int i = 0; stats && i < TWHEEL_LATENESS; i++)
 		lateness[i] = stats->lateness[i];
-	if (as_json) {
+	switch (format) {
+	case CLI_AS_PROMETHEUS:
+		stat_prometheus(stdout, stats, wheel);
+		break;
+	case CLI_AS_JSON:
 		json_begin(&json);
 		if (stats)
 			json_context(&json, stats, lateness);
 		if (wheel)
 			json_wheel(&json, wheel);
 		json_end(&json);
-		return;
+		break;
+	default:
+		if (stats)
+			text_context(stats, lateness);
+		if (wheel)
+			text_wheel(wheel);
 	}
-	if (stats)
-		text_context(stats, lateness);
-	if (wheel)
-		text_wheel(wheel);
 }
 
-static int print_stats(struct twheel_ctx *ctx, bool given, bool as_json)
+static int print_stats(struct twheel_ctx *ctx, bool given, enum cli_format format)
 {
 	struct twheel_stats stats;
 	struct twheel_info info;
@@ -169,34 +255,36 @@ static int print_stats(struct twheel_ctx *ctx, bool given, bool as_json)
 		status = wheel_complain(error);
 	if (error && !given)
 		return status;
-	print(given ? &stats : NULL, error ? NULL : &wheel, as_json);
+	print(given ? &stats : NULL, error ? NULL : &wheel, format);
 	return 0;
 }
 
 static int stat_run(int argc, char **argv)
 {
-	return cli_show(argc, argv, false, print_stats);
+	return cli_show(argc, argv, CLI_PROMETHEUS, print_stats);
 }
 
 const struct command stat_command = {
 	.name = "stat",
-	.usage = "[--json] [--fd N]",
-	.summary = "Show what has been counted",
+	.usage = "[--json|--prometheus] [--fd N]",
+	.summary = "Show the counters of a context and of its wheel",
 	.help =
 		"Without --fd it shows the wheel that contexts share by default.\n"
 		"\n"
-		"  --fd N   the context behind descriptor N, and its wheel\n"
-		"  --json   one JSON object\n"
+		"  --fd N        the context behind descriptor N, and its wheel\n"
+		"  --json        one JSON object\n"
+		"  --prometheus  the text format of Prometheus, for the textfile collector, say\n"
 		"\n"
-		"A wheel is shown to root, from /sys/kernel/debug/twheel. Where that cannot be\n"
-		"read, a line on standard error says so, and the context is shown alone.\n"
+		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be read,\n"
+		"a message on standard error says so, and the context is shown alone.\n"
 		"\n"
-		"Of a context: armed = cancelled + withdrawn + ended + live. looks and kicks count\n"
-		"how often the kernel has looked at a cell, because of the time and of a call;\n"
-		"dropped the events of cells that were withdrawn without one. lateness says how\n"
-		"many expirations were how late; in JSON it is an array: entry n counts those\n"
-		"that were less than 2^n ns late, and not less than half of that. wheel_lateness\n"
-		"is counted while /sys/module/twheel/parameters/lateness is on; wheel_occupied\n"
-		"are the slots with something in them, by level, wheel_slots all slots.\n",
+		"In a context armed = cancelled + withdrawn + ended + live. looks counts the looks\n"
+		"of the kernel at cells because of the time, kicks those because of a call;\n"
+		"dropped counts the events of cells that were withdrawn without a call. lateness\n"
+		"is a histogram of how late expirations were. In JSON it is an array: entry n\n"
+		"counts those that were less than 2^n ns late, and not less than half of that.\n"
+		"The wheel counts wheel_lateness while /sys/module/twheel/parameters/lateness is\n"
+		"on. wheel_occupied is the number of slots that are not empty, for each level, and\n"
+		"wheel_slots that of all slots.\n",
 	.run = stat_run,
 };

@@ -37,6 +37,25 @@ const char *wheel_counter_name(enum wheel_counter counter)
 	return names[counter];
 }
 
+static const char *const helps[WHEEL_COUNTERS] = {
+	[WHEEL_ARMED]		= "Timeouts enqueued, by an arm, a move or a further period.",
+	[WHEEL_REARMED]		= "Pending timeouts that were moved.",
+	[WHEEL_CANCELLED]	= "Timeouts dequeued, by a cancel or a move.",
+	[WHEEL_FIRED]		= "Expirations.",
+	[WHEEL_STOPPED]		= "Timeouts that were pending at a stop.",
+	[WHEEL_PENDING]		= "Pending timeouts.",
+	[WHEEL_EXTENDED]	= "Timeouts enqueued again because their deadline was extended.",
+	[WHEEL_CASCADED]	= "Timeouts moved down a level.",
+	[WHEEL_REBASED]		= "Timeouts placed again after a backward clock step.",
+	[WHEEL_WAKEUPS]		= "Wakeups of the kernel threads.",
+	[WHEEL_LARGEST_BATCH]	= "Most timeouts handed over at once.",
+};
+
+const char *wheel_counter_help(enum wheel_counter counter)
+{
+	return helps[counter];
+}
+
 /* The next number of *@line, which is led behind it. */
 static bool take_number(const char **line, uint64_t *value)
 {

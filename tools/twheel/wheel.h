@@ -53,6 +53,9 @@ struct wheel {
 /* "armed", say. */
 const char *wheel_counter_name(enum wheel_counter counter);
 
+/* The meaning of a counter, in a sentence. */
+const char *wheel_counter_help(enum wheel_counter counter);
+
 static inline bool wheel_knows(const struct wheel *wheel, enum wheel_counter counter)
 {
 	return wheel->known >> counter & 1;
