@@ -20,53 +20,60 @@ MAKEFLAGS += --no-print-directory
 
 all: setup-build modules tools
 
+# The targets that a user needs; help-all has the rest. `tools/check/make` compares both
+# with the targets that there are.
 help:
-	@echo 'make               modules for the distribution kernel, and the tool, in build/'
-	@echo 'make modules       modules alone; KDIR=DIRECTORY for another kernel'
-	@echo 'make tools         library and command line tool'
-	@echo 'make demo          see it work in a test VM'
+	@echo 'make            the modules for the distribution kernel, and the tool, in build/'
+	@echo 'make demo       a demonstration in a test VM'
+	@echo 'make modules    the modules alone; KDIR=DIRECTORY for another kernel'
+	@echo 'make install    all but the modules, to prefix=/usr/local below DESTDIR='
+	@echo 'make uninstall  removes these files'
+	@echo 'make deb        Debian packages, in build/deb'
+	@echo 'make check      the tests'
+	@echo 'make clean      removes build/ (kernels stay in ~/.cache/twheel)'
+	@echo
+	@echo "'make help-all' lists the targets for development."
+
+help-all:
+	@echo 'make tools         the library and the command line tool'
 	@echo 'make vm            a shell in the test VM'
-	@echo 'make install       all but the modules, to prefix=/usr/local below DESTDIR='
-	@echo 'make uninstall     the same files go'
-	@echo 'make deb           Debian packages, in build/deb'
-	@echo 'make deb-check     install, use and remove them on Debian 12 and 13'
-	@echo 'make check         all tests: builds, static, host, KUnit, device, bench-check'
-	@echo 'make check-long    what takes longer: a million operations, proofs, and the packages,'
-	@echo '                   on Debian 12 and 13'
-	@echo 'make check-debug   KUnit, the device, its load, faults, storms and fuzz with KASAN,'
-	@echo '                   lockdep, kmemleak, with KCSAN, and with PREEMPT_RT;'
-	@echo '                   analysis, sanitize and valgrind'
-	@echo 'make check-all     these three in one go, which takes less time'
-	@echo 'make combination   ten million random operations in each of a dozen geometries'
-	@echo 'make mutations     the random programs find each defect that is brought back'
-	@echo 'make kunit         the KUnit suites, under User Mode Linux'
-	@echo 'make kunit-smp     the same on four CPUs, in QEMU, under KASAN and lockdep'
-	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
-	@echo 'make travel        long timeouts, on a clock that jumps'
-	@echo 'make device        the tests of the device, in the test VM; CPUS=N'
-	@echo 'make python        the Python package, in the test VM; PYTHON=INTERPRETER'
-	@echo 'make adapters      the adapters for libevent and libuv, in the test VM'
-	@echo 'make samples       the module that uses the wheel, under User Mode Linux'
-	@echo 'make library       what is installed of the library works'
-	@echo 'make completion    bash and zsh complete what the tool takes'
-	@echo 'make host          the tests of user space that need no device'
+	@echo
+	@echo 'make check-long    long tests: a million operations, proofs, and the packages on'
+	@echo '                   Debian 12 and 13'
+	@echo 'make check-debug   KUnit, device, load, faults, storms and fuzz with KASAN, lockdep and'
+	@echo '                   kmemleak, with KCSAN, and with PREEMPT_RT; analysis, sanitize, valgrind'
+	@echo 'make check-all     check, check-long and check-debug, faster than one after the other'
+	@echo 'make deb-check     install, use and remove the packages on Debian 12 and 13'
+	@echo 'make readme-check  follow the README from the top, on Debian 12 and 13'
+	@echo
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, headers'
 	@echo 'make analysis      coccinelle with the scripts of the kernel, clang-tidy'
-	@echo 'make sanitize      the library and the tool with AddressSanitizer and UBSan'
-	@echo 'make valgrind      the library by valgrind'
-	@echo 'make faults        every call with each allocation and each copy in it failing in turn'
-	@echo 'make storms        what nobody does on purpose, over and over: takes minutes'
+	@echo 'make host          tests of user space that need no device'
+	@echo 'make kunit         the KUnit suites, in User Mode Linux'
+	@echo 'make kunit-smp     the KUnit suites on four CPUs, in QEMU, with KASAN and lockdep'
+	@echo 'make device        tests of the device, in the test VM; CPUS=N'
+	@echo 'make library       tests of the library as it is installed'
+	@echo 'make completion    tests of the completion in bash and zsh'
+	@echo 'make travel        tests of long timeouts, on a clock that jumps'
+	@echo 'make python        tests of the Python package, in the test VM; PYTHON=INTERPRETER'
+	@echo 'make adapters      tests of the adapters for libevent and libuv, in the test VM'
+	@echo 'make samples       the module that uses the wheel, in User Mode Linux'
+	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
+	@echo
+	@echo 'make combination   ten million random operations in each of a dozen geometries'
+	@echo 'make mutations     check that random programs find each defect that is brought back'
 	@echo 'make cells         100 million armings of cells, each accounted for: takes hours'
-	@echo 'make prove         proofs of the index arithmetic and of the handshakes of cells, and that'
-	@echo '                   they fail when these are broken'
-	@echo 'make fuzz          random programs against the device, for long; SEED, OPERATIONS, KERNEL'
-	@echo 'make bench         what it costs, beside its peers, in instructions: takes minutes'
-	@echo 'make bench-native  in nanoseconds: operations inside the kernel beside timer_list and hrtimer,'
-	@echo '                   in User Mode Linux; cells beside a wheel in the process: takes five minutes'
-	@echo 'make bench-check   fails if twheel has become more than 5 % dearer'
-	@echo 'make readme-check  follow the README from the top, on Debian 12 and 13'
-	@echo 'make readme        the session and the picture of the README anew'
-	@echo 'make clean         remove build/ (kernels are in ~/.cache/twheel)'
+	@echo 'make faults        every call, with each allocation and each copy in it failing in turn'
+	@echo 'make storms        stress: unload, hotplug, OOM, SIGKILL, clock steps: takes minutes'
+	@echo 'make fuzz          random programs against the device; SEED, OPERATIONS, KERNEL'
+	@echo 'make sanitize      the library and the tool with AddressSanitizer and UBSan'
+	@echo 'make valgrind      the library with valgrind'
+	@echo 'make prove         proofs of the index arithmetic and of the handshakes of cells'
+	@echo
+	@echo 'make bench         costs beside the peers, in instructions: takes minutes'
+	@echo 'make bench-native  costs in nanoseconds, in User Mode Linux: takes five minutes'
+	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
+	@echo 'make readme        updates the session and the picture in the README'
 
 setup-%:
 	@tools/setup $*
@@ -80,11 +87,18 @@ tools:
 vm: all setup-vm
 	@tools/vm/run
 
-demo: all setup-vm
+# Silent: the demonstration is to be seen.
+demo-build: setup-build setup-vm
+	@echo 'Building the modules and the tool ...'
+	@tools/kernel/modules $(KERNEL) >/dev/null
+	@$(MAKE) -s -j$(shell nproc) -C tools O=$(O)/tools W=$(W) products
+
+demo: demo-build
 	@tools/vm/demo
 
-install: tools
-	@$(MAKE) -C tools O=$(O)/tools install install-system
+install:
+	@$(MAKE) -s -j$(shell nproc) -C tools O=$(O)/tools W=$(W) products
+	@$(MAKE) -s -C tools O=$(O)/tools W=$(W) install install-system
 
 uninstall:
 	@$(MAKE) -C tools O=$(O)/tools uninstall
@@ -155,7 +169,7 @@ readme: all setup-vm
 clean:
 	rm -rf $(O)
 
-.PHONY: all help modules tools vm demo check check-all check-long check-debug library host kunit
+.PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
 .PHONY: sanitize valgrind bench-native combination mutations cells

@@ -110,7 +110,8 @@ durations_are_read_and_printed_alike()
 		has 'remaining=1h59m[0-9]*s$' || return
 	printf 'arm a 0.02\nwait 0.03\nexpect a fired\n' >/tmp/script
 	status 0 twheel run /tmp/script && status 0 twheel sleep 0.01 10ms &&
-		status 0 twheel after 0.01 -- true && status 0 twheel watch --interval 0.1 --count 1 &&
+		status 0 twheel after 0.01 -- true &&
+		status 0 twheel watch --interval 0.1 --count 1 &&
 		status 1 twheel read --count 1 --timeout 0.01 --fd 3 &&
 		status 0 twheel load --timeouts 10 --spread 0.1
 }
@@ -258,7 +259,8 @@ list_shows_how_a_timeout_was_armed()
 	has 'cookie=7 pending remaining=59m[0-9]*s every=2h repeat=9 slack=3ms fixed-delay$' &&
 		has 'cookie=0 pending remaining=59m[0-9]*s cell$' &&
 		has "^id=$id cookie=3 idle slack=5ms cell$" || return
-	status 0 twheel list --json --fd 3 && has '"state":"idle","interval_ns":0,.*"slack_ns":5000000,.*"cell":true'
+	status 0 twheel list --json --fd 3 &&
+		has '"state":"idle","interval_ns":0,.*"slack_ns":5000000,.*"cell":true'
 }
 
 cancel_all_says_how_many()
@@ -367,7 +369,8 @@ contexts_of_other_users_are_counted()
 {
 	make_users
 	chmod 666 /dev/twheel
-	status 0 su -s /bin/sh nobody -c "exec 3<&- 4<>/dev/twheel; $(command -v twheel) contexts; :" ||
+	twheel=$(command -v twheel)
+	status 0 su -s /bin/sh nobody -c "exec 3<&- 4<>/dev/twheel; $twheel contexts; :" ||
 		return
 	chmod 600 /dev/twheel
 	[ "$(wc -l </tmp/out)" = 2 ] && has ' 4  sh .* monotonic ' &&
@@ -438,8 +441,8 @@ prometheus_text_is_well_formed()
 prometheus_text_pleases_promtool()
 {
 	[ -x /add/promtool ] || return 77
-	status 0 twheel stat --prometheus --fd 3 && /add/promtool check metrics </tmp/out 2>/tmp/err &&
-		[ ! -s /tmp/err ]
+	status 0 twheel stat --prometheus --fd 3 &&
+		/add/promtool check metrics </tmp/out 2>/tmp/err && [ ! -s /tmp/err ]
 }
 
 after_becomes_the_command()
@@ -475,7 +478,8 @@ every_runs_where_nobody_hears_of_children()
 # As with env and timeout. Options of ours may stand before and behind the duration.
 options_end_at_the_command_to_run()
 {
-	status 0 twheel every 10ms --count 2 ls -d --color=never / && [ "$(wc -l </tmp/out)" = 2 ] &&
+	status 0 twheel every 10ms --count 2 ls -d --color=never / &&
+		[ "$(wc -l </tmp/out)" = 2 ] &&
 		status 0 twheel every --count 2 10ms echo --count 3 && has '^--count 3$' &&
 		status 3 twheel after 0 sh -c 'exit 3' && status 0 twheel after 0 echo -h &&
 		has '^-h$' && status 0 twheel after 0 -- echo -- && has '^--$' &&
@@ -487,7 +491,8 @@ watch_draws_pictures_into_a_pipe()
 {
 	twheel watch --count 2 --interval 200ms 2>/tmp/err | cat >/tmp/out
 	[ "$(grep -c '^shared wheel, monotonic clock' /tmp/out)" = 2 ] && has 'slots in use' &&
-		has '^wakeups ' && has '^[0-9:]{8}, every 200ms$' && ! grep -q "$(printf '\033')" /tmp/out
+		has '^wakeups ' && has '^[0-9:]{8}, every 200ms$' &&
+		! grep -q "$(printf '\033')" /tmp/out
 }
 
 watch_of_a_context_shows_its_counters()

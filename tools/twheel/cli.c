@@ -68,7 +68,7 @@ noreturn void cli_help(void)
 }
 
 /* "-5s" or "-.5": a negative value, which getopt() takes for options. */
-static noreturn void negative(const char *text)
+static noreturn void refuse_negative(const char *text)
 {
 	bool number = !text[1 + strspn(text + 1, "0123456789")];
 
@@ -91,7 +91,7 @@ static noreturn void unknown_option(char **argv, const struct option *options)
 		if (text[0] != '-' || text[1] != optopt || text[2])
 			text = argv[optind];
 		if (isdigit((unsigned char)text[1]) || text[1] == '.')
-			negative(text);
+			refuse_negative(text);
 		cli_usage("unknown option '%s'", text);
 	}
 	len = strcspn(text + 2, "=");
@@ -239,7 +239,7 @@ static void explain_access(void)
 	const char *group = NULL;
 	struct stat stat_buf;
 
-	if (!stat(TWHEEL_DEVICE, &stat_buf) && stat_buf.st_gid && stat_buf.st_mode & S_IWGRP)
+	if (!stat(TWHEEL_DEVICE, &stat_buf) && stat_buf.st_gid && stat_buf.st_mode & 0020)
 		group = group_name(stat_buf.st_gid);
 	if (group)
 		cli_error(TWHEEL_DEVICE ": %s: members of the group %s may open it:\n"

@@ -95,7 +95,7 @@ static int compare(struct holders *holders, const struct holder *a, const struct
 	case 1:
 		return -1;
 	case -1:
-		if (errno == ENOSYS || errno == EPERM || errno == EACCES)
+		if (errno != ESRCH && errno != EBADF)
 			holders->ambiguous = true;
 	}
 	return 1;

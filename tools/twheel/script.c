@@ -135,8 +135,8 @@ static int check_name(struct script *script, const char *word)
 	while (isalnum((unsigned char)*c) || (*c && strchr("_-.:", *c)))
 		c++;
 	if (*c || !isalpha((unsigned char)*word))
-		return mistake(script, "'%.60s' is not a name: a letter, then letters, digits and _-.:",
-			       word);
+		return mistake(script,
+			       "'%.60s' is not a name: a letter, then letters, digits, _-.:", word);
 	return 0;
 }
 
@@ -208,7 +208,8 @@ static int take_state(struct script *script, struct script_line *line, const cha
 			return 0;
 		}
 	}
-	return mistake(script, "'%.60s' is not a state: fired, cancelled, disarmed or pending", word);
+	return mistake(script, "'%.60s' is not a state: fired, cancelled, disarmed or pending",
+		       word);
 }
 
 /* The rest of the line as it is, # too. */

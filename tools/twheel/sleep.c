@@ -8,12 +8,13 @@
 #include "cli.h"
 #include "duration.h"
 
-static uint64_t sum(char **texts)
+static uint64_t add_up(char **texts)
 {
 	uint64_t ns = 0;
 
 	for (; *texts; texts++) {
-		if (__builtin_add_overflow(ns, cli_duration(*texts, NULL), &ns) || ns > DURATION_MAX)
+		if (__builtin_add_overflow(ns, cli_duration(*texts, NULL), &ns) ||
+		    ns > DURATION_MAX)
 			cli_usage("the sum is longer than 292 years");
 	}
 	return ns;
@@ -43,7 +44,7 @@ static int sleep_run(int argc, char **argv)
 
 	while (cli_option(argc, argv, options) >= 0)
 		;
-	ns = sum(cli_arguments(argc, argv, 1, argc));
+	ns = add_up(cli_arguments(argc, argv, 1, argc));
 
 	status = cli_context(CLI_NO_FD, 0, &ctx);
 	if (status)

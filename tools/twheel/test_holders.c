@@ -17,9 +17,10 @@
 	"pos:\t0\nclockid:\t7\ntick_ns:\t1000000\nslots:\t256\nlevels:\t4\n"	\
 	"max_timeouts:\t99\nslack_us:\t0\nlive:\t12\nready:\t3\ncells:\t4\narmed_cells:\t2\n"
 
-static char proc[] = "/tmp/twheel-holders.XXXXXX";
+static char proc[64];
 
-static void __attribute((format(printf, 2, 3))) write_text(const char *text, const char *format, ...)
+static void __attribute((format(printf, 2, 3)))
+write_text(const char *text, const char *format, ...)
 {
 	char path[128];
 	va_list args;
@@ -63,13 +64,13 @@ static void add_descriptor(pid_t pid, int fd, const char *target, const char *fd
 
 static void begin(void)
 {
-	strcpy(proc + strlen(proc) - 6, "XXXXXX");
+	strcpy(proc, "/tmp/twheel-holders.XXXXXX");
 	CHECK(mkdtemp(proc));
 }
 
 static void end(void)
 {
-	char command[64];
+	char command[80];
 
 	snprintf(command, sizeof(command), "rm -r %s", proc);
 	CHECK_EQ(system(command), 0);
