@@ -716,7 +716,7 @@ help_is_shown_for_every_command()
 	for command in $commands; do
 		twheel "$command" --help >/tmp/help &&
 			status 0 twheel help "$command" && has "^Usage: twheel $command " &&
-			cmp -s /tmp/help /tmp/out || return
+			cmp -s /tmp/help /tmp/out && ! has '.{81}' >/dev/null || return
 	done
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What became of the timeouts of a load.
+ * The account of a load: the outcome of all its timeouts.
  */
 #ifndef TWHEEL_ACCOUNT_H
 #define TWHEEL_ACCOUNT_H
@@ -11,26 +11,24 @@
 #include "histogram.h"
 
 /**
- * struct account - counts; without mistakes of the device
- *	armed == cancelled + withdrawn + fired
- * @armed: timeouts that were armed
+ * struct account - counters; armed == cancelled + withdrawn + fired if the device is correct
+ * @armed: timeouts armed
  * @rearmed: moves by traffic
- * @revived: of these, how often the unread event of one that had fired was withdrawn
- * @cancelled: cancelled while pending
- * @withdrawn: cancelled while their event was unread
+ * @revived: moves by traffic that withdrew an unread event
+ * @cancelled: timeouts cancelled while pending
+ * @withdrawn: timeouts cancelled while their event was unread
  * @fired: timeouts whose event was read
- * @lost: armed, not cancelled, and no event came
- * @duplicate: events of timeouts that had one already
- * @ghost: cancelled timeouts that had an event all the same
- * @alien: events with an id or a cookie that nobody armed
+ * @lost: armed timeouts that were neither cancelled nor had an event
+ * @duplicate: second and further events of a timeout
+ * @ghost: cancelled timeouts that had an event
+ * @alien: events with an id or a cookie that was never armed
  * @early: events before their deadline
- * @leaked: timeouts that the device still counted when all was over; of cells, those that
- *	it took for armed
- * @pairs: cells that were cancelled and armed anew
- * @kicks: how often the kernel had to be told of an arming
- * @looks: how often it has looked at a cell because of the time
- * @lateness: from the deadline asked for to the time it fired
- * @delivery: from the deadline asked for to the time read() returned it
+ * @leaked: timeouts that the device counts at the end; cells that are still armed
+ * @pairs: cells cancelled and armed again
+ * @kicks: armings of cells that needed a system call
+ * @looks: looks of the kernel at a cell because of the time
+ * @lateness: from the requested deadline to the time of the expiration
+ * @delivery: from the requested deadline to the return of read()
  */
 struct account {
 	uint64_t armed;
@@ -55,10 +53,10 @@ struct account {
 /* Add all of @from. */
 void account_merge(struct account *account, const struct account *from);
 
-/* Nothing happened that must not happen. */
+/* No counter of a mistake of the device is above 0. */
 bool account_clean(const struct account *account);
 
-/* @cells: with what there is of cells alone. */
+/* @cells: print the counters of cells, too. */
 void account_print(const struct account *account, bool cells);
 
 struct json;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A binary heap. Deliberately no timing wheel: what checks the wheel should not
- * share its ideas, and mistakes.
+ * A binary heap. Deliberately no timing wheel: a checker that shares the ideas of the wheel
+ * may share its mistakes.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a thread of the load has to do and when.
+ * The queue of future actions of a thread of the load.
  */
 #ifndef TWHEEL_AGENDA_H
 #define TWHEEL_AGENDA_H
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 /**
- * struct agenda_entry - something to do
- * @when: at that time
- * @what: the caller's
+ * struct agenda_entry - a future action
+ * @when: its time
+ * @what: for the caller: index of a timeout
  */
 struct agenda_entry {
 	uint64_t when;
@@ -28,7 +28,7 @@ struct agenda {
 	uint32_t nr;
 };
 
-/* Room for @room entries, and never more at once. */
+/* The agenda never holds more than @room entries at once. */
 void agenda_init(struct agenda *agenda, uint32_t room);
 void agenda_free(struct agenda *agenda);
 

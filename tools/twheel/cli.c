@@ -2,10 +2,9 @@
 /*
  * Options, arguments, complaints and exit status of all subcommands.
  *
- * The exit status follows sysexits.h, because a script has to tell "the module is
- * not loaded" (69) from "you may not" (77) and "come back later" (75); 1 is kept
- * for the answer "no" of a command that ran: not found, timed out, expectation not
- * met.
+ * The exit status follows sysexits.h, so that a script can tell a missing module (69) from
+ * a missing permission (77) and a limit that is reached (75). 1 is the answer "no" of a
+ * command that ran: not found, timed out, expectation not met.
  */
 #define _DEFAULT_SOURCE
 #include <ctype.h>
@@ -135,7 +134,7 @@ char **cli_arguments(int argc, char **argv, int min, int max)
 	return argv + optind;
 }
 
-/* Decimal or 0x: strtoull() alone would take blanks, signs and octal too. */
+/* Decimal, or hexadecimal with 0x. strtoull() alone accepts blanks, signs and octal. */
 uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t max)
 {
 	unsigned long long value;
@@ -195,13 +194,13 @@ static const char *reason(int error)
 	case -EAGAIN:
 		return "the limit of live timeouts is reached";
 	case -EBADF:
-		return "the descriptor is not open for this: use exec 3<>" TWHEEL_DEVICE;
+		return "the descriptor is not open for reading and writing: exec 3<>" TWHEEL_DEVICE;
 	case -ESHUTDOWN:
 		return "the context was stopped";
 	case -EOPNOTSUPP:
 		return "this kernel has no cells";
 	case -ENOTTY:
-		return "the module that is loaded does not know this operation";
+		return "the loaded module does not support this operation";
 	default:
 		return strerror(-error);
 	}
@@ -257,10 +256,10 @@ int cli_no_device(int error)
 	case -ENOENT:
 	case -ENODEV:
 	case -ENXIO:
-		cli_error("there is no " TWHEEL_DEVICE ": is the module twheel_dev loaded?");
+		cli_error(TWHEEL_DEVICE " does not exist: is the module twheel_dev loaded?");
 		return EX_UNAVAILABLE;
 	case -ENOTTY:
-		cli_error(TWHEEL_DEVICE " is something else");
+		cli_error(TWHEEL_DEVICE " is another device");
 		return EX_UNAVAILABLE;
 	case -EACCES:
 		explain_access();
@@ -303,8 +302,8 @@ void cli_need_fd(int fd)
 {
 	if (fd != CLI_NO_FD)
 		return;
-	cli_error("it needs --fd N: timeouts live in an open file, and a file of this\n"
-		  "command would close when it ends. Let the shell hold one, and say which:\n"
+	cli_error("--fd N is missing. Timeouts belong to an open file, which closes at the\n"
+		  "end of a command. Let the shell hold it open, and name its descriptor:\n"
 		  "\n"
 		  "    exec 3<>" TWHEEL_DEVICE "\n"
 		  "    twheel arm 500ms --cookie 7 --fd 3\n"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What every subcommand does in the same way: options, arguments, complaints, exit
- * status, and the context that it works on.
+ * Common parts of all subcommands: options, arguments, complaints, exit status, and the
+ * context that they work on.
  *
- * A mistake on the command line ends the program here, with the message and the
- * status that the user expects; so the commands have no error paths for it.
+ * A mistake on the command line ends the program with a message and EX_USAGE. So the
+ * commands have no error paths for it.
  */
 #ifndef TWHEEL_CLI_H
 #define TWHEEL_CLI_H
@@ -19,7 +19,7 @@
 #include "command.h"
 #include "libtwheel.h"
 
-/* Exit status besides EX_*: it ran, and the answer is no. */
+/* Exit status besides EX_*: the command ran, and the answer is no. */
 #define EX_UNMET	1
 
 /* Options of more than one command. */
@@ -33,7 +33,7 @@
 
 #define __printf(text, values)	__attribute((format(printf, text, values)))
 
-/* Complaints are about @command from now on. */
+/* Begin all further complaints with the name of @command. */
 void cli_begin(const struct command *command);
 
 /* "twheel arm: ..." on standard error. */
@@ -51,7 +51,7 @@ noreturn void cli_help(void);
  */
 int cli_option(int argc, char **argv, const struct option *options);
 
-/* What is left after the options: @min to @max arguments. */
+/* The arguments behind the options, @min to @max of them. */
 char **cli_arguments(int argc, char **argv, int min, int max);
 
 /*
@@ -74,7 +74,7 @@ int cli_no_device(int error);
  */
 int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx);
 
-/* A command that makes no sense without --fd explains how to get one. */
+/* Without --fd: print how to open a descriptor, and exit with EX_USAGE. */
 void cli_need_fd(int fd);
 
 /* How a command prints. */
@@ -98,7 +98,7 @@ int cli_show(int argc, char **argv, unsigned int flags,
 /* Memory, or the program ends with EX_OSERR. */
 void *cli_resize(void *old, size_t nr, size_t size);
 
-/* Status of a command that has written its output: it may have failed. */
+/* Flushes the output. Returns @status, or EX_IOERR if the output failed. */
 int cli_flush(int status);
 
 #endif /* TWHEEL_CLI_H */

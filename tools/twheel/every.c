@@ -2,10 +2,9 @@
 /*
  * twheel after, every: run a command when a timeout expires.
  *
- * The command gets neither the context nor anything else of ours. `after` becomes
- * the command, so signals and the exit status are the command's own. `every` waits
- * for one run before the next: deadlines that pass meanwhile are counted by the wheel
- * in one event, and make one run.
+ * The command does not inherit the context. `after` becomes the command, so signals and the
+ * exit status are the command's own. `every` waits for the end of a run. The wheel counts
+ * the deadlines that pass meanwhile in one event, and they make one run.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,14 +18,14 @@
 #include "cli.h"
 #include "duration.h"
 
-/* What a shell says of a command. */
+/* Exit status of a shell for a command that it cannot run, and after a signal. */
 #define EX_CANNOT_RUN	126
 #define EX_NOT_FOUND	127
 #define EX_SIGNAL	128
 
 struct schedule {
 	uint64_t ns;
-	uint64_t left;		/* runs that are still to be made */
+	uint64_t left;		/* further runs */
 	bool periodic;
 	char **command;
 };
@@ -37,7 +36,7 @@ static int cannot_run(char **command, int error)
 	return error == ENOENT ? EX_NOT_FOUND : EX_CANNOT_RUN;
 }
 
-/* Its exit status as a shell has it goes to *@last. Returns 0, or what to exit with. */
+/* Puts the exit status, as a shell reports it, into *@last. Returns 0 or EX_*. */
 static int run_and_wait(char **command, int *last)
 {
 	int status, error;
@@ -154,7 +153,7 @@ static int every_run(int argc, char **argv)
 	take_arguments(&schedule, argc, argv, options);
 	if (!schedule.ns)
 		cli_usage("the interval must be longer than 0");
-	/* Who started us may not want to hear of children; we do. */
+	/* An inherited SIG_IGN would make waitpid() fail. */
 	signal(SIGCHLD, SIG_DFL);
 	return play(&schedule);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A histogram whose buckets are as wide as 1/32 of what is in them: values below 32
- * have a bucket each, then every power of two is cut into 32. That covers 64 bits
- * in 15 KiB, and adding a value is a shift and an increment.
+ * A histogram with a relative error of 1/32. Values below 32 have a bucket each; every
+ * power of two above is divided into 32 buckets. That covers 64 bits in 15 KiB, and adding
+ * a value is a shift and an increment.
  */
 #include "histogram.h"
 

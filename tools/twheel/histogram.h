@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How often which value came, for percentiles of millions of values in little room.
+ * A histogram, for the percentiles of millions of values in little memory.
  */
 #ifndef TWHEEL_HISTOGRAM_H
 #define TWHEEL_HISTOGRAM_H

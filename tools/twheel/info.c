@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel info: what a context is, and what is in it.
+ * twheel info: the clock, the geometry, the limits and the contents of a context.
  */
 #include <stdio.h>
 
@@ -71,14 +71,14 @@ const struct command info_command = {
 	.usage = "[--json] [--fd N]",
 	.summary = "Show the clock, the geometry and the limits of a context",
 	.help =
-		"Without --fd it opens a context of its own, and shows what a new one is like.\n"
+		"Without --fd it shows the values of a new context.\n"
 		"\n"
 		"  --fd N   the context behind descriptor N\n"
 		"  --json   one JSON object, times in nanoseconds\n"
 		"\n"
-		"live counts the timeouts that are pending or have an unread event, and all cells;\n"
-		"ready counts the unread events. slack is that of timeouts that name none. cells\n"
-		"says whether this kernel has them. opcodes, op_flags and setup_flags (JSON) are\n"
-		"what the device knows, bit by bit as in <linux/twheel.h>.\n",
+		"live counts the timeouts that are pending or have an unread event, and all\n"
+		"cells; ready counts the unread events. slack is the default slack of a timeout.\n"
+		"cells says whether this kernel has cells. opcodes, op_flags and setup_flags\n"
+		"(JSON) are masks of the features of the device, as in <linux/twheel.h>.\n",
 	.run = info_run,
 };

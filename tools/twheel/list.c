@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel list: the timeouts that live in an inherited context, one a line.
+ * twheel list: the live timeouts of an inherited context, one a line.
  */
 #include <stdio.h>
 
@@ -92,9 +92,9 @@ const struct command list_command = {
 		"  --fd N   the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
 		"  --json   a JSON object for each, times in nanoseconds\n"
 		"\n"
-		"In no particular order. pending means that it will fire, ready that its event\n"
-		"waits to be read, idle that it is a cell that is not armed; remaining is what is\n"
-		"left until the deadline:\n"
+		"The order is undefined. A pending timeout will fire, a ready one has an unread\n"
+		"event, and idle is a cell that is not armed. remaining is the time until the\n"
+		"deadline:\n"
 		"\n"
 		"    id=4294967296 cookie=7 pending remaining=412.803ms every=1s repeat=3\n",
 	.run = list_run,

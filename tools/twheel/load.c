@@ -2,9 +2,8 @@
 /*
  * twheel load: the load of a server with keep-alive connections, and its account.
  *
- * It trusts nothing but its own records: what each timeout was asked to do, what
- * the device said, and which events came. Whether the device was right is decided
- * here when all threads are done.
+ * The account rests on records of the program alone: the requests for each timeout, the
+ * answers of the device, and the events. It is drawn up when all threads have ended.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -55,7 +54,7 @@ static void interrupt(int signal)
 	interrupted = true;
 }
 
-/* The second one kills. */
+/* A second signal kills the process. */
 static void catch_signals(void)
 {
 	struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESETHAND };
@@ -173,7 +172,7 @@ static uint64_t settled(const struct load *load)
 	return sum;
 }
 
-/* Until one more worker has ended. */
+/* Returns when one more worker has ended. */
 static void watch(struct run *run)
 {
 	uint64_t end;
@@ -230,7 +229,7 @@ static void judge(struct account *account, const struct load_timeout *t)
 		account->lost++;
 }
 
-/* Cells live until they are ended. By now all of them have to be idle. */
+/* Cells live until they are cancelled. At this point all of them must be idle. */
 static int end_cells(struct account *account, struct twheel_ctx *ctx)
 {
 	struct twheel_cancel_all done;
@@ -444,7 +443,8 @@ static int load_run(int argc, char **argv)
 
 const struct command load_command = {
 	.name = "load",
-	.usage = "[--timeouts N] [--spread DURATION] [--cancel PERCENT] [OPTION]...",
+	.usage = "[--timeouts N] [--spread DURATION] [--cancel PERCENT]\n"
+		 "       [OPTION]...",
 	.summary = "Play the load of a keep-alive server and give an account of it",
 	.help =
 		"  --timeouts N       number of timeouts (100000)\n"
@@ -458,8 +458,8 @@ const struct command load_command = {
 		"  --json             prints the account as one JSON object, times in nanoseconds\n"
 		"\n"
 		"Timeouts are armed in batches. Traffic puts a quarter of them off, by up to a\n"
-		"quarter of the spread. A quarter of the traffic and of the cancels comes within a\n"
-		"tick of the deadline: such a cancel may come too late, and the timeout fires.\n"
+		"quarter of the spread. A quarter of the traffic and of the cancels comes within\n"
+		"a tick of the deadline: such a cancel may come too late, and the timeout fires.\n"
 		"\n"
 		"  armed      timeouts armed\n"
 		"  rearmed    timeouts put off by traffic\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A progress bar that leaves no trace: it is redrawn in its line, and that line is
- * cleared at the end. Narrow enough for 80 columns.
+ * A progress bar, at most 80 columns wide. It is redrawn in one line, which is cleared at
+ * the end.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A progress bar for long work, on standard error if that is a terminal, and
- * nothing otherwise.
+ * A progress bar on standard error. If that is not a terminal, nothing is printed.
  */
 #ifndef TWHEEL_PROGRESS_H
 #define TWHEEL_PROGRESS_H
@@ -10,7 +9,7 @@
 
 void progress_show(uint64_t done, uint64_t total, const char *what);
 
-/* Takes the bar away. */
+/* Removes the bar. */
 void progress_end(void);
 
 #endif /* TWHEEL_PROGRESS_H */

@@ -2,8 +2,8 @@
 /*
  * twheel read: expirations of an inherited context, one a line.
  *
- * An event that was read is gone, so no more are taken than are asked for, and what
- * was taken is written before the next is waited for.
+ * An event that was read is gone from the context. So no more events are read than were
+ * requested, and they are written before the next wait.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define BATCH	256
 
-/* Nothing tells who waits that what was armed has been cancelled. */
+/* A cancel does not wake a reader, so it looks whether anything is armed this often. */
 #define LOOK_NS	((int64_t)NSEC_PER_SEC)
 
 struct reader {
@@ -35,7 +35,7 @@ static uint64_t monotonic_ns(void)
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
-/* With several deadlines in it fired_ns belongs to the first and expires_ns to the last. */
+/* In an event of several deadlines fired_ns is of the first and expires_ns of the last. */
 static bool has_lateness(const struct twheel_event *event)
 {
 	return event->count == 1 && !(event->flags & TWHEEL_EV_UNPROCESSED);
@@ -100,7 +100,7 @@ static int64_t patience(const struct reader *reader)
 	return left;
 }
 
-/* Idle cells may be armed again, but nobody knows whether they will. */
+/* Idle cells do not count: they may never be armed again. */
 static bool has_armed(const struct reader *reader)
 {
 	struct twheel_list_entry entries[BATCH];
@@ -116,7 +116,7 @@ static bool has_armed(const struct reader *reader)
 	return false;
 }
 
-/* Without a count it goes on as long as something may come. */
+/* Without a count the command ends when no further event can come. */
 static bool wants_more(const struct reader *reader)
 {
 	return reader->counted ? reader->left : has_armed(reader);
@@ -205,20 +205,19 @@ const struct command read_command = {
 	.summary = "Print expirations as they come, one a line",
 	.help =
 		"  --fd N              the context behind descriptor N\n"
-		"  --count N           read N expirations; exit status 1 when fewer came\n"
-		"  --timeout DURATION  do not go on for longer than that; 0 takes what is there\n"
+		"  --count N           read N expirations; exit status 1 if fewer came\n"
+		"  --timeout DURATION  end after that time; 0 reads the events that are there\n"
 		"  --json              a JSON object for each, times in nanoseconds\n"
 		"\n"
-		"Without --count it goes on until nothing is armed any more.\n"
-		"\n"
-		"A line says which timeout it was and how much later than its deadline the wheel\n"
-		"fired it:\n"
+		"Without --count it ends when no timeout is armed any more, and in any case\n"
+		"after the last event of a stopped context. Each line has the id and the cookie\n"
+		"of a timeout, and the time from its deadline to its expiration:\n"
 		"\n"
 		"    id=4294967296 cookie=7 lateness=412.803us\n"
 		"\n"
-		"count in its place says how many deadlines of a periodic timeout have passed\n"
-		"until it was read, if there were several; unprocessed that the context was\n"
-		"stopped before the timeout fired, and what remained. JSON has lateness_ns only where\n"
-		"a line says lateness. After the last event of a stopped context it ends.\n",
+		"If several deadlines of a periodic timeout have passed, count is their number,\n"
+		"and there is no lateness. unprocessed means that the context was stopped before\n"
+		"the timeout fired; remaining is the time that was left. JSON has lateness_ns\n"
+		"only where a line has lateness.\n",
 	.run = read_run,
 };

@@ -2,24 +2,21 @@
 /*
  * twheel run: play a script of operations on named timeouts, in one context.
  *
- * A script states facts, so that it can be a test: a line that does not come out
- * as it says ends it. What is checked without being asked for: no event comes
- * early, none comes for a timeout that is not pending, none comes twice.
+ * A script can be a test: a line that fails ends it. In any case the tool checks that no
+ * event comes early, twice, or for a timeout that is not pending.
  *
- * `wait` is a timeout of the same wheel and not a sleep: within a tick and a CPU
- * the wheel keeps the order of arming, so all that was due before the wait ends has
- * fired when it ends. Without that, a script would have to wait a little longer
- * than it means, and nobody knows how much. For the same reason the script stays on
- * the CPU that it starts on.
+ * `wait` is a timeout of the same wheel and not a sleep. Within a tick and a CPU the wheel
+ * keeps the order of arming. So all timeouts that were due before the end of a wait have
+ * fired when it ends. A sleep would have to be longer by an unknown time. For the same
+ * reason the script stays on the CPU that it starts on.
  *
- * Timeouts that fire once are cells where the kernel has them. What became of an arming is
- * exact then: a move or a disarm tells whether it came before the timeout had fired and
- * before its event was read, and the deadline in an event tells which arming it is of. The
- * place of a cell in the wheel is that of the kernel's next look, which may be taken
- * later than it was armed. So a wait is over when all cells that were due before it have
- * fired, too.
+ * Timeouts that fire once are cells if the kernel has cells. Then the outcome of an arming
+ * is exact: a move or a disarm tells whether the timeout had fired and whether its event
+ * was read, and the deadline in an event identifies the arming. The place of a cell in the
+ * wheel is that of the next look of the kernel, and may have been taken after the wait was
+ * armed. So a wait ends when all cells that were due before it have fired, too.
  *
- * The cookie of a timeout is the index of its name; a wait has the one after them.
+ * The cookie of a timeout is the index of its name. A wait has the cookie after the last.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,15 +31,15 @@
 #include "script.h"
 
 #define BATCH		64
-#define GRACE_NS	(30 * NSEC_PER_SEC)	/* then the wheel is dead, not late */
+#define GRACE_NS	(30 * NSEC_PER_SEC)	/* beyond that the wheel is dead, not late */
 
-/* What is known about the timeout with a name, from what was done and read. */
+/* The state of the timeout with a name, from the operations and the events so far. */
 struct named {
 	uint64_t id;
-	struct twheel_cell *cell;	/* NULL: it is none, or has ended */
-	uint64_t due;		/* it may not fire before that; of a cell: its word */
+	struct twheel_cell *cell;	/* NULL: not a cell, or cancelled */
+	uint64_t due;		/* earliest time to fire; of a cell: its word */
 	uint64_t interval;	/* 0: it fires once */
-	uint64_t left;		/* deadlines that are still to be read */
+	uint64_t left;		/* deadlines not yet read */
 	enum script_state state;
 };
 
@@ -72,7 +69,7 @@ static int __printf(2, 3) fail(const struct run *run, const char *format, ...)
 	return EX_UNMET;
 }
 
-/* The device refused; for "no such timeout" the line is to blame. */
+/* The device refused the operation of the line. */
 static int refused(const struct run *run, int error)
 {
 	return cli_failure(error, "%s:%u: %s", run->file, run->line->number,
@@ -124,7 +121,7 @@ static const char *state_text(enum script_state state)
 	}
 }
 
-/* With several deadlines in it, the event tells of the last, and fired for the first. */
+/* An event of several deadlines has the deadline of the last, and fired at the first. */
 static int check_time(const struct run *run, const struct twheel_event *event,
 		      const struct named *named, const char *name)
 {
@@ -144,7 +141,7 @@ static int check_time(const struct run *run, const struct twheel_event *event,
 	return 0;
 }
 
-/* A periodic one goes on until its last deadline has been read. */
+/* A periodic timeout is pending until its last deadline has been read. */
 static int take_deadlines(struct run *run, struct named *named,
 			  const struct twheel_event *event, const char *name)
 {
@@ -208,7 +205,7 @@ static int take_event(struct run *run, const struct twheel_event *event)
 	return 0;
 }
 
-/* What comes within @timeout_ns, at most one batch. -ETIMEDOUT: nothing. */
+/* Takes at most one batch of events within @timeout_ns. -ETIMEDOUT: there was none. */
 static int collect(struct run *run, int64_t timeout_ns)
 {
 	struct twheel_event events[BATCH];
@@ -239,7 +236,7 @@ static int collect_unread(struct run *run)
 	return status < 0 ? refused(run, status) : status;
 }
 
-/* When it is @ns from now; nothing is later than the largest deadline. */
+/* The time @ns from now, at most the largest deadline. */
 static uint64_t deadline(const struct run *run, uint64_t ns)
 {
 	uint64_t now = now_ns(run);
@@ -247,7 +244,7 @@ static uint64_t deadline(const struct run *run, uint64_t ns)
 	return ns < INT64_MAX - now ? now + ns : INT64_MAX;
 }
 
-/* Of a timeout that is known to be armed, or not to be. */
+/* Compares the result of the device with the known state of the timeout. */
 static int check_idle(const struct run *run, int ret, bool idle)
 {
 	bool was_idle = ret == TWHEEL_IDLE;
@@ -283,7 +280,7 @@ static int make_cell(struct run *run, struct named *named)
 	return 0;
 }
 
-/* With a new cell, or with the one that it has. */
+/* Arms a new cell, or the cell that the name has. */
 static int arm_cell(struct run *run, struct named *named)
 {
 	int ret;
@@ -389,7 +386,7 @@ static int run_mod(struct run *run)
 	return report_moved(run, ret);
 }
 
-/* Of the lines that are for cells: can it be done? */
+/* Is the timeout a pending cell, which move and disarm need? */
 static int check_cell(const struct run *run, const char *what)
 {
 	const struct named *named = named_of(run);
@@ -504,7 +501,7 @@ static int unexpected(const struct run *run, const struct named *named)
 		    state_text(named->state));
 }
 
-/* The device knows of no deadline and of no event either. */
+/* The device must have neither a deadline nor an event for the cell. */
 static int check_cell_is_idle(const struct run *run, const struct named *named)
 {
 	struct twheel_op op;
@@ -557,7 +554,7 @@ static int run_lines(struct run *run)
 	return status;
 }
 
-/* The order of events is kept per CPU. Where it cannot be had, go without. */
+/* The order of events is kept per CPU. A failure to pin is ignored. */
 static void stay_on_this_cpu(void)
 {
 	int cpu = sched_getcpu();
@@ -574,7 +571,7 @@ static void stay_on_this_cpu(void)
 	CPU_FREE(set);
 }
 
-/* What was never armed can be armed, as if it had been cancelled. */
+/* A new name is in the state of a cancelled timeout: it can be armed. */
 static void init_names(struct run *run)
 {
 	const struct script *script = &run->script;
@@ -665,8 +662,8 @@ const struct command run_command = {
 		"  arm NAME DURATION      arm a timeout and give it a name\n"
 		"  every NAME DURATION N  arm a periodic timeout with N deadlines\n"
 		"  mod NAME DURATION      move it, to DURATION from now; it fires once then\n"
-		"  move NAME DURATION     the same by an exchange in memory, without a system call\n"
-		"  disarm NAME            cancel its deadline by an exchange, or withdraw its event\n"
+		"  move NAME DURATION     the same by an exchange in memory, not by a system call\n"
+		"  disarm NAME            cancel its deadline by an exchange; withdraw its event\n"
 		"  cancel NAME            end it, and withdraw its event if that is unread\n"
 		"  wait DURATION          wait, and print the expirations that come meanwhile\n"
 		"  expect NAME STATE      STATE is fired, cancelled, disarmed or pending\n"
@@ -680,8 +677,8 @@ const struct command run_command = {
 		"wait is a timeout on the same wheel: what was due before it ends has fired when\n"
 		"it ends. expect does not wait: it reads the events that are there, and compares\n"
 		"what is known then. A fired timeout whose event was read cannot be moved,\n"
-		"disarmed or cancelled: such a line fails. A periodic one has fired when its last\n"
-		"deadline was read. What is pending at the end is cancelled.\n"
+		"disarmed or cancelled: such a line fails. A periodic one has fired when its\n"
+		"last deadline was read. What is pending at the end is cancelled.\n"
 		"\n"
 		"All mistakes in a script are reported before any line runs, as FILE:LINE:\n"
 		"message (exit status 65). A line that fails ends the script, with the same kind\n"

@@ -2,12 +2,11 @@
 /*
  * The language of twheel run.
  *
- * One operation a line: a verb, then what it takes, in words. The table of verbs is
- * the grammar: each letter of `takes` is a function that turns the next word into a
- * member of the line. A name must have been armed in an earlier line, so that a
- * misspelt one is found here and not when half of the script has run.
+ * A line is a verb and its arguments. The table of verbs is the grammar: each letter of
+ * `takes` is a function that turns the next word into a member of the line. A name must have
+ * been armed in an earlier line, so a misspelt name is found before the script runs.
  *
- * Names are looked up in a search tree: a script may well be generated and long.
+ * Names are looked up in a search tree, since a generated script may be long.
  */
 #define _GNU_SOURCE
 #include <ctype.h>

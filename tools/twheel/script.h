@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A script of operations on named timeouts, read as a whole before any of it runs.
+ * A script of operations on named timeouts. It is read as a whole before any line runs.
  */
 #ifndef TWHEEL_SCRIPT_H
 #define TWHEEL_SCRIPT_H
@@ -21,7 +21,7 @@ enum script_verb {
 	SCRIPT_PRINT,
 };
 
-/* What a timeout may be expected to be. */
+/* The state of a timeout. */
 enum script_state {
 	SCRIPT_PENDING,
 	SCRIPT_FIRED,
@@ -30,14 +30,14 @@ enum script_state {
 };
 
 /**
- * struct script_line - one line that does something
+ * struct script_line - a line with an operation
  * @number: of the line in the file, from 1
- * @verb: what it does
+ * @verb: the operation
  * @name: index into the names (all but WAIT, PRINT)
  * @ns: duration (ARM, EVERY, MOD, MOVE, WAIT)
- * @count: how many deadlines (EVERY)
- * @state: what is expected (EXPECT)
- * @text: what is printed (PRINT)
+ * @count: number of deadlines (EVERY)
+ * @state: the expected state (EXPECT)
+ * @text: the text to print (PRINT)
  */
 struct script_line {
 	unsigned int number;
@@ -61,14 +61,14 @@ struct script_mistake {
 
 /**
  * struct script - all lines of a script
- * @lines: in their order, without comments and empty lines
- * @nr_lines: how many
- * @names: of its timeouts
- * @nr_names: how many
- * @index: finds a name; private to the parser
+ * @lines: the lines in their order, without comments and empty lines
+ * @nr_lines: number of lines
+ * @names: names of the timeouts
+ * @nr_names: number of names
+ * @index: search tree of the names; private to the parser
  * @number: of the line being read; private to the parser
- * @mistakes: in the order of the lines
- * @nr_mistakes: how many
+ * @mistakes: the mistakes, in the order of the lines
+ * @nr_mistakes: number of mistakes
  */
 struct script {
 	struct script_line *lines;

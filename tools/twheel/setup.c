@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "duration.h"
 
-/* As in the operations: less than was asked for is never wrong. */
+/* Rounded down and limited, as in operations: a smaller slack is never wrong. */
 static uint32_t slack_us(uint64_t ns)
 {
 	uint64_t us = ns / NSEC_PER_USEC;
@@ -53,9 +53,9 @@ static const char *why_not(int error)
 {
 	switch (error) {
 	case -EBUSY:
-		return "it was set up before, or has been used";
+		return "the context was set up before, or has been used";
 	case -EPERM:
-		return "that much needs CAP_SYS_RESOURCE";
+		return "values above the limits need CAP_SYS_RESOURCE";
 	case -EAGAIN:
 		return "the wheels of this user take too much memory";
 	default:
@@ -134,19 +134,18 @@ const struct command setup_command = {
 	.summary = "Choose clock, geometry, slack and limit of a new context",
 	.help =
 		"  --fd N            the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
-		"  --clock NAME      monotonic, boottime or realtime; on the last a deadline needs\n"
-		"                    --abs\n"
+		"  --clock NAME      monotonic, boottime or realtime (arm needs --abs then)\n"
 		"  --tick DURATION   length of a tick\n"
 		"  --slots N         slots per level, 2 to 65536, rounded up to a power of two\n"
 		"  --levels N        levels, 1 to 8\n"
-		"  --slack DURATION  a timeout that names no slack may fire that much later, to\n"
+		"  --slack DURATION  default slack: a timeout may fire that much later, to\n"
 		"                    share the wakeup of others\n"
-		"  --max N           most timeouts that may live at once\n"
+		"  --max N           limit of live timeouts\n"
 		"\n"
-		"What is not given is the default. A tick, slots or levels that differ from it\n"
-		"make a wheel for this context alone; slots and levels are advice, and 'twheel\n"
-		"info' shows what the wheel has. Once, and before the first timeout: exit\n"
-		"status 1 when it is too late for that.\n",
+		"With another tick, slots or levels than the defaults the context gets a wheel\n"
+		"of its own. Slots and levels are advice; 'twheel info' shows those of the\n"
+		"wheel. setup works once, and before the first timeout: later its exit status is\n"
+		"1.\n",
 	.run = setup_run,
 };
 
@@ -157,7 +156,8 @@ const struct command stop_command = {
 	.help =
 		"  --fd N   the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
 		"\n"
-		"Nothing can be armed in it any more. What has not fired can be read at once, as\n"
-		"unprocessed, in the order of the deadlines; 'twheel read' ends after the last.\n",
+		"No timeout can be armed any more. Those that had not fired can be read at once,\n"
+		"as unprocessed, in the order of their deadlines. 'twheel read' ends after the\n"
+		"last.\n",
 	.run = stop_run,
 };

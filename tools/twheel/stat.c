@@ -275,16 +275,16 @@ const struct command stat_command = {
 		"  --json        one JSON object\n"
 		"  --prometheus  the text format of Prometheus, for the textfile collector, say\n"
 		"\n"
-		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be read,\n"
-		"a message on standard error says so, and the context is shown alone.\n"
+		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be\n"
+		"read, a message on standard error says so, and the context is shown alone.\n"
 		"\n"
-		"In a context armed = cancelled + withdrawn + ended + live. looks counts the looks\n"
-		"of the kernel at cells because of the time, kicks those because of a call;\n"
-		"dropped counts the events of cells that were withdrawn without a call. lateness\n"
-		"is a histogram of how late expirations were. In JSON it is an array: entry n\n"
-		"counts those that were less than 2^n ns late, and not less than half of that.\n"
-		"The wheel counts wheel_lateness while /sys/module/twheel/parameters/lateness is\n"
-		"on. wheel_occupied is the number of slots that are not empty, for each level, and\n"
-		"wheel_slots that of all slots.\n",
+		"In a context armed = cancelled + withdrawn + ended + live. looks counts the\n"
+		"looks of the kernel at cells because of the time, kicks those because of a\n"
+		"call; dropped counts the events of cells that were withdrawn without a call.\n"
+		"lateness is a histogram of how late expirations were. In JSON it is an array:\n"
+		"entry n counts those that were less than 2^n ns late, and not less than half of\n"
+		"that. The wheel counts wheel_lateness while\n"
+		"/sys/module/twheel/parameters/lateness is on. wheel_occupied is the number of\n"
+		"slots that are not empty, for each level, and wheel_slots that of all slots.\n",
 	.run = stat_run,
 };

@@ -3,10 +3,10 @@
  * twheel arm, mod, move, disarm, cancel, get: operations on timeouts of an inherited
  * context.
  *
- * Each is a program of its own, so the context must outlive it: the shell holds it.
+ * The context must outlive the command, so the shell holds it open.
  *
- * move and disarm exchange the word of a cell, which is found by its index alone. So they
- * look first whether the id lives: the index of a cell that has ended may be another's.
+ * move and disarm exchange the word of a cell, which is found by its index alone. Another
+ * cell may use the index of a cell that has ended. So they check first that the id lives.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "duration.h"
 #include "json.h"
 
-/* What the command line says; all these commands take it from here. */
+/* The command line of any of these commands. */
 struct request {
 	struct twheel_ctx *ctx;
 	const char *what;	/* first argument, for complaints */
@@ -33,7 +33,7 @@ struct request {
 	bool as_json;
 };
 
-/* Of arm and mod: all that a timeout can be armed with. */
+/* Options of arm and mod. */
 static const struct option arm_options[] = {
 	{ "every", required_argument, NULL, 'e' },
 	{ "repeat", required_argument, NULL, 'n' },
@@ -109,8 +109,8 @@ static void take_argument(struct request *request, char kind, const char *text)
 }
 
 /*
- * @takes: a letter for each argument, i for an id, d for a duration; with --all there
- * is none.
+ * @takes: a letter for each argument, i for an id, d for a duration. With --all there are
+ * no arguments.
  */
 static int operate(int argc, char **argv, const struct option *options, const char *takes,
 		   int (*operation)(const struct request *request))
@@ -168,7 +168,7 @@ static int arm(const struct request *request)
 	return 0;
 }
 
-/* The device replaces the cookie too; who did not give one wants the old one. */
+/* The device replaces the cookie, too. Without --cookie the old one is kept. */
 static int mod(const struct request *request)
 {
 	struct twheel_op op = { .cookie = request->cookie };
@@ -205,13 +205,13 @@ static int move(const struct request *request)
 		ret = twheel_cell_arm(request->ctx, cell, request->id, then);
 	}
 	if (ret == -EINVAL) {
-		cli_error("%s is no cell: arm --cell makes one, and mod moves this", request->what);
+		cli_error("%s is not a cell: use mod; arm --cell makes cells", request->what);
 		return EX_USAGE;
 	}
 	return outcome(request, ret, "moved", "armed");
 }
 
-/* A cell that is not armed is no error of the system: the answer is no. */
+/* For a cell that is not armed the answer is no. */
 static int disarm(const struct request *request)
 {
 	struct twheel_cell *cell;
@@ -338,13 +338,13 @@ static int get_run(int argc, char **argv)
 	"[--every DURATION [--repeat N] [--fixed-delay]]\n"		\
 	"       [--slack DURATION|--exact] [--cell] [--abs] [--cookie N] --fd N"
 #define ARM_HELP							\
-	"  --every DURATION  fire again and again, DURATION from one deadline to the next\n" \
+	"  --every DURATION  periodic: DURATION from one deadline to the next\n" \
 	"  --repeat N        N deadlines in all, with those that pass while the event is\n" \
 	"                    unread\n"					\
-	"  --fixed-delay     count the interval from the read of the event\n" \
-	"  --slack DURATION  it may fire that much later, to share the wakeup of others\n" \
-	"  --exact           no slack, not that of the context either\n"	\
-	"  --cell            a cell, which 'twheel move' and 'twheel disarm' find\n" \
+	"  --fixed-delay     the interval begins when the event is read\n" \
+	"  --slack DURATION  may fire that much later, to share the wakeup of others\n" \
+	"  --exact           no slack, not even the default slack of the context\n"	\
+	"  --cell            a cell, for 'twheel move' and 'twheel disarm'\n" \
 	"  --abs             the deadline is a time on the clock of the context, counted\n" \
 	"                    from its zero\n"
 
@@ -354,12 +354,12 @@ const struct command arm_command = {
 	.summary = "Arm a timeout and print its id",
 	.help =
 		FD_HELP
-		"  --cookie N        comes back in the event; 0 if not given\n"
+		"  --cookie N        a number that the event will contain (0)\n"
 		ARM_HELP
 		"\n"
-		"The id stands for this timeout in this context until its last event is read or\n"
-		"it is cancelled; it is never used again. A cell keeps its id until it is\n"
-		"cancelled, however often it fires and is armed anew.\n",
+		"The id is valid in this context until the last event of the timeout is read or\n"
+		"the timeout is cancelled, and is never used again. A cell keeps its id until it\n"
+		"is cancelled, however often it fires and is armed again.\n",
 	.run = arm_run,
 };
 
@@ -369,16 +369,15 @@ const struct command mod_command = {
 	.summary = "Give a timeout a new deadline, DURATION from now",
 	.help =
 		FD_HELP
-		"  --cookie N        a new cookie; if not given it keeps the one it has\n"
+		"  --cookie N        a new cookie; without it the timeout keeps its cookie\n"
 		ARM_HELP
 		"\n"
-		"What else it had, interval and slack, it has again only if that is given. A cell\n"
-		"takes --cell, and nothing else does.\n"
+		"The timeout loses its interval and its slack unless they are given again. A\n"
+		"cell requires --cell, and other timeouts refuse it.\n"
 		"\n"
-		"Prints 'moved' when it was pending, 'withdrawn' when it had fired and its event\n"
-		"was still unread: that event will not be read any more; 'armed' when it was a\n"
-		"cell that was not armed. Exit status 1 when there is no such timeout, or its\n"
-		"last event was read.\n",
+		"Prints 'moved' if the timeout was pending, 'withdrawn' if it had fired and the\n"
+		"unread event was withdrawn, and 'armed' if it was a cell that was not armed.\n"
+		"Exit status 1 if there is no such timeout, or its last event was read.\n",
 	.run = mod_run,
 };
 
@@ -389,29 +388,28 @@ const struct command move_command = {
 	.help =
 		FD_HELP
 		"\n"
-		"Exchanges the deadline in memory that is shared with the kernel. A program does\n"
-		"this hardly ever with a system call: only if the kernel would look too late.\n"
+		"Exchanges the deadline in memory that is shared with the kernel. This needs a\n"
+		"system call only if the kernel would look at the cell too late.\n"
 		"\n"
-		"Prints 'moved' when it was pending, 'withdrawn' when it had fired and its event\n"
-		"was still unread: that event will not be read any more; 'armed' when it was not\n"
-		"armed. Exit status 1 when there is no such cell. Other timeouts have 'twheel\n"
-		"mod'.\n",
+		"Prints 'moved' if the cell was pending, 'withdrawn' if it had fired and the\n"
+		"unread event was withdrawn, and 'armed' if it was not armed. Exit status 1 if\n"
+		"there is no such cell. For other timeouts use 'twheel mod'.\n",
 	.run = move_run,
 };
 
 const struct command disarm_command = {
 	.name = "disarm",
 	.usage = "ID --fd N",
-	.summary = "Cancel what a cell is armed for; the cell lives on",
+	.summary = "Cancel the deadline of a cell, but not the cell",
 	.help =
 		FD_HELP
 		"\n"
-		"Exchanges the deadline in memory that is shared with the kernel, without a system\n"
-		"call. 'twheel move' arms the cell anew, 'twheel cancel' ends it.\n"
+		"Exchanges the deadline in memory that is shared with the kernel, without a\n"
+		"system call. 'twheel move' arms the cell again, 'twheel cancel' ends it.\n"
 		"\n"
-		"Prints 'disarmed' when it was pending, 'withdrawn' when it had fired and its\n"
-		"event was still unread: that event will not be read any more. Exit status 1 when\n"
-		"it was not armed, its event was read, or there is no such cell.\n",
+		"Prints 'disarmed' if the cell was pending, and 'withdrawn' if it had fired and\n"
+		"the unread event was withdrawn. Exit status 1 if the cell was not armed, its\n"
+		"event was read, or there is no such cell.\n",
 	.run = disarm_run,
 };
 
@@ -422,27 +420,27 @@ const struct command cancel_command = {
 	.help =
 		FD_HELP
 		"  --all             all timeouts of the context\n"
-		"  --cookie N        with --all: of these, the ones with that cookie\n"
+		"  --cookie N        with --all: only timeouts with that cookie\n"
 		"\n"
-		"Prints 'cancelled' when it was pending, 'withdrawn' when it had fired and its\n"
-		"event was still unread: that event will not be read any more; 'idle' when it was\n"
-		"a cell that was not armed. With --all it prints how many there were of the first\n"
-		"two; idle cells end, too. Exit status 1 when there is no such timeout, or its\n"
-		"last event was read; --all finds nothing wrong in an empty context.\n",
+		"Prints 'cancelled' if the timeout was pending, 'withdrawn' if it had fired and\n"
+		"the unread event was withdrawn, and 'idle' if it was a cell that was not armed.\n"
+		"With --all it prints the numbers of the first two; idle cells end, too. Exit\n"
+		"status 1 if there is no such timeout, or its last event was read; with --all 0,\n"
+		"even if the context is empty.\n",
 	.run = cancel_run,
 };
 
 const struct command get_command = {
 	.name = "get",
 	.usage = "ID [--json] --fd N",
-	.summary = "Show what remains of a timeout, and its cookie",
+	.summary = "Show the remaining time and the cookie of a timeout",
 	.help =
 		FD_HELP
 		"  --json            one JSON object, times in nanoseconds\n"
 		"\n"
-		"remaining is 0 when the event waits to be read; a cell that is not armed is idle\n"
-		"instead. every is the interval, repeat how many deadlines have not been read\n"
-		"yet, if there is an end to them. Exit status 1 when there is no such timeout, or\n"
-		"its last event was read.\n",
+		"remaining is 0 if the event is unread; a cell that is not armed is idle\n"
+		"instead. every is the interval, and repeat the number of deadlines that have\n"
+		"not been read yet, if it is limited. Exit status 1 if there is no such timeout,\n"
+		"or its last event was read.\n",
 	.run = get_run,
 };

@@ -2,9 +2,8 @@
 /*
  * twheel: /dev/twheel from the command line.
  *
- * This file is the table of subcommands and what is said about all of them; what a
- * subcommand does is in the file of its group. None of them touches the device but
- * through libtwheel.
+ * The table of subcommands and the help on all of them. Each group of subcommands has a
+ * file of its own. All use of the device goes through libtwheel.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +48,8 @@ static void print_help(void)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
 	puts("\n"
-	     "Timeouts live in an open file. Let the shell hold it, and name its descriptor:\n"
+	     "Timeouts belong to an open file. Let the shell hold it open, and name its\n"
+	     "descriptor:\n"
 	     "\n"
 	     "    exec 3<>" TWHEEL_DEVICE "\n"
 	     "    twheel arm 500ms --cookie 7 --fd 3\n"
@@ -61,17 +61,17 @@ static void print_help(void)
 	     "\n"
 	     "Exit status:\n"
 	     "   0  done, and the answer is yes\n"
-	     "   1  done, and the answer is no: no such timeout, timed out, expectation not met\n"
+	     "   1  done, and the answer is no: no such timeout, timed out, not as expected\n"
 	     "  64  wrong usage\n"
-	     "  65  a mistake in a script\n"
+	     "  65  mistakes in a script\n"
 	     "  66  a script or a descriptor cannot be used\n"
-	     "  69  there is no " TWHEEL_DEVICE ", or no debugfs for what is to be shown\n"
-	     "  71  the system refused: memory, threads, an error of the device\n"
-	     "  74  output could not be written, or a script not read\n"
+	     "  69  " TWHEEL_DEVICE " does not exist, or debugfs cannot be read\n"
+	     "  71  an error of the system: memory, threads, the device\n"
+	     "  74  an error writing the output or reading a script\n"
 	     "  75  the limit of live timeouts is reached: try again later\n"
 	     "  77  no permission\n"
-	     " 126  after and every: the command cannot be run; 127: there is none\n"
-	     " 130  interrupted (load, after its account)");
+	     " 126  the command of after or every cannot be run; 127: it is not found\n"
+	     " 130  load was interrupted");
 }
 
 static noreturn void unknown_command(const char *name)

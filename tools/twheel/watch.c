@@ -277,16 +277,16 @@ const struct command watch_command = {
 		"\n"
 		"Ctrl-C ends it, Ctrl-Z suspends it; fg continues.\n"
 		"\n"
-		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be read,\n"
-		"the picture says so, and shows the context alone.\n"
+		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be\n"
+		"read, the picture says so, and shows the context alone.\n"
 		"\n"
-		"The picture shows the operations per second; the slots in use, for each level of\n"
-		"the wheel; and a histogram of how late expirations were, in powers of two, in the\n"
-		"last interval and in all. The wheel counts lateness while this is on:\n"
+		"The picture shows the operations per second; the slots in use, for each level\n"
+		"of the wheel; and a histogram of how late expirations were, in powers of two,\n"
+		"in the last interval and in all. The wheel counts lateness while this is on:\n"
 		"\n"
 		"    echo 1 >/sys/module/twheel/parameters/lateness\n"
 		"\n"
-		"On a narrow terminal a number that does not fit is printed as 373k, or as '>'. If\n"
-		"the output is not a terminal, pictures follow each other, 80 columns wide.\n",
+		"On a narrow terminal a number that does not fit is printed as 373k, or as '>'.\n"
+		"If the output is not a terminal, pictures follow each other, 80 columns wide.\n",
 	.run = watch_run,
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The wheel of a context, as the engine shows it in debugfs.
+ * The wheel of a context in debugfs.
  *
- * A file there has the name of its wheel, a dot and a number: "dev.0". Contexts that share
- * a wheel have the one that is named after their clock. Nothing tells which one of several
- * private wheels belongs to a context, so it is shown if there is one alone.
+ * The name of a file is that of its wheel, a dot and a number: "dev.0". A shared wheel is
+ * named after its clock. Several private wheels cannot be told apart, so a private wheel is
+ * shown only if there is just one.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -56,7 +56,7 @@ const char *wheel_counter_help(enum wheel_counter counter)
 	return helps[counter];
 }
 
-/* The next number of *@line, which is led behind it. */
+/* Reads a number and moves *@line behind it. */
 static bool take_number(const char **line, uint64_t *value)
 {
 	char *end;
@@ -85,7 +85,7 @@ static void take_counter(struct wheel *wheel, const char *line)
 	}
 }
 
-/* "    0              97  512": level, slots with something in them, slots */
+/* "    0              97  512": level, slots that are not empty, all slots */
 static void take_level(struct wheel *wheel, const char *line)
 {
 	uint64_t level, occupied, slots;
@@ -99,7 +99,7 @@ static void take_level(struct wheel *wheel, const char *line)
 		wheel->levels = level + 1;
 }
 
-/* "            4096  10": below so many ns, timeouts; in the last line "more  1" */
+/* "            4096  10": limit in ns, timeouts below it; in the last line "more  1" */
 static void take_lateness(struct wheel *wheel, const char *line)
 {
 	unsigned int bucket = TWHEEL_LATENESS - 1;
@@ -117,7 +117,7 @@ static void take_lateness(struct wheel *wheel, const char *line)
 		wheel->lateness[bucket] = nr;
 }
 
-/* Each part has its title, and counters are the first. */
+/* The file has a part for counters, then parts with a title for levels and lateness. */
 int wheel_parse(struct wheel *wheel, FILE *file)
 {
 	void (*take)(struct wheel *wheel, const char *line) = take_counter;
@@ -217,7 +217,7 @@ const char *wheel_why(int error)
 	case -ENOENT:
 		return "it is not in " WHEEL_DIRECTORY " (is debugfs mounted?)";
 	case -ENOTUNIQ:
-		return "several files of " WHEEL_DIRECTORY " may be its own";
+		return "there are several private wheels in " WHEEL_DIRECTORY;
 	default:
 		return strerror(-error);
 	}

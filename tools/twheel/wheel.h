@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the engine tells of a wheel in debugfs. The engine may change what it tells: a
- * counter that is missing is not shown, and a line that is unknown is passed over.
+ * The counters of a wheel, from debugfs. The format may change: a missing counter is not
+ * shown, and an unknown line is skipped.
  */
 #ifndef TWHEEL_WHEEL_H
 #define TWHEEL_WHEEL_H
@@ -30,13 +30,13 @@ enum wheel_counter {
 };
 
 /**
- * struct wheel - what a file of debugfs has told
- * @name: of the file; empty if none has been read
- * @known: a bit for each of @counter that was there
- * @counter: by enum wheel_counter
- * @levels: how many there are in @level
- * @level: slots with something in them, and all slots, over all CPUs
- * @lateness: as in struct twheel_stats
+ * struct wheel - the contents of a file of debugfs
+ * @name: name of the file; empty if none has been read
+ * @known: a bit for each of @counter that was in the file
+ * @counter: values, by enum wheel_counter
+ * @levels: number of valid entries of @level
+ * @level: for each level the slots that are not empty and all slots, of all CPUs together
+ * @lateness: expirations less than 2^n ns late and not less than half of that, by n
  */
 struct wheel {
 	char		name[64];

@@ -2,35 +2,32 @@
 /*
  * One thread of a load: a server with keep-alive connections.
  *
- * It arms all of its timeouts as fast as it can, in batches. Then traffic comes for
- * some connections and puts their timeout off, some connections are closed and
- * their timeout is cancelled, and the rest time out. A quarter of the closings and
- * of the traffic comes within a tick of the deadline, on purpose: that is where a
- * wheel goes wrong. A server looks at its connections before it looks at its timers,
- * so what is due is done before events are read; then some of these cancels find a
- * timeout that is still pending, and some one that has fired and is unread.
+ * The thread arms all of its timeouts as fast as it can, in batches. Then traffic puts off
+ * the timeouts of some connections, some connections are closed and their timeouts
+ * cancelled, and the others time out. A quarter of the traffic and of the closings comes
+ * within a tick of the deadline on purpose, where a wheel is most likely to be wrong. As
+ * in a server, due actions are carried out before events are read. So some cancels find a
+ * pending timeout, and some a timeout that has fired and whose event is unread.
  *
- * Rules by which the device is judged, so that they hold however threads interleave:
+ * The rules for the verdict on the device hold for any interleaving of the threads:
  *
- * - The facts of a timeout are only collected here (events that came, a cancel that
- *   succeeded) and compared when all threads are done. In a shared context an event
- *   may be read by one thread while another one cancels; which of the two came
- *   first is the device's answer, and both facts at once are a mistake of its.
- * - A later deadline is noted after the device has accepted it. An event that was
- *   read before that cannot have been accepted later, so what a reader compares
- *   with is never later than the deadline the event is about.
- * - A cancel or a move that finds nothing (-ENOENT) is no fact: the event has been
- *   read, and its reader knows.
+ * - The thread only collects facts: events, and cancels that succeeded. They are compared
+ *   when all threads have ended. In a shared context one thread may read an event while
+ *   another one cancels. The device decides which is first; both together are a mistake.
+ * - A later deadline is recorded after the device has accepted it. An event that was read
+ *   before belongs to an earlier deadline. So the recorded deadline is never later than the
+ *   deadline of an event.
+ * - A cancel or a move that returns -ENOENT is not a fact: the event has been read, and the
+ *   thread that read it has recorded it.
  *
- * With cells a connection that has traffic has it several times. The timeout is off while
- * a request is worked on: it is cancelled, and armed anew with a later deadline, both by an
- * exchange. Two more rules hold:
+ * With cells a connection may have traffic several times. Each request cancels the timeout
+ * and arms it again with a later deadline, both by an exchange. Two more rules hold:
  *
  * - An exchange that finds the cell idle is like -ENOENT: the event has been read.
- * - The deadline in an event is exactly one that the cell was armed with. That is compared
- *   as all deadlines are: an event of an arming that was cancelled is early.
+ * - The deadline in an event is exactly a deadline that the cell was armed with. An event of
+ *   a cancelled arming is therefore early.
  *
- * A worker that waits in vain for PATIENCE_NS ends: the rest is lost.
+ * After PATIENCE_NS without an event a thread ends, and its other timeouts are lost.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -42,11 +39,11 @@
 #define BATCH		1024
 #define PATIENCE_NS	(10 * NSEC_PER_SEC)
 #define RETRY_NS	(10 * NSEC_PER_MSEC)
-#define NAP_NS		(100 * NSEC_PER_MSEC)	/* a stop is seen after that */
+#define NAP_NS		(100 * NSEC_PER_MSEC)	/* longest delay of a stop */
 #define STRAGGLER_NS	(20 * NSEC_PER_MSEC)
-#define MOST_REQUESTS	8		/* on a connection with traffic, with cells */
+#define MOST_REQUESTS	8		/* of a connection, with cells */
 
-/* splitmix64: any seed is good, also one that differs by 1. */
+/* splitmix64: seeds that differ by 1 give independent numbers. */
 static uint64_t random_next(struct worker *w)
 {
 	uint64_t z = w->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -80,7 +77,7 @@ static void expect_by(struct worker *w, uint64_t when)
 		w->horizon = when;
 }
 
-/* Timeout @index in all is of the worker that got that part. */
+/* The worker that owns timeout @index of the load. */
 static struct worker *owner_of(const struct load *load, uint32_t index)
 {
 	uint32_t part = load->nr / load->threads;
@@ -98,7 +95,7 @@ static void settle(struct load *load, uint32_t index)
 		atomic_fetch_add(&owner_of(load, index)->settled, 1);
 }
 
-/* When traffic comes or the connection is closed. */
+/* Chooses the time of the traffic or of the closing of the connection. */
 static void plan(struct worker *w, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
@@ -127,7 +124,7 @@ static void prepare_arm(struct worker *w, struct twheel_op *op, uint32_t index, 
 	twheel_prep_arm(op, deadline, TWHEEL_F_ABS | (w->load->cells ? TWHEEL_F_CELL : 0), index);
 }
 
-/* Traffic only ever puts a timeout off. */
+/* Traffic never brings a deadline forward. */
 static uint64_t later_deadline(struct worker *w, const struct load_timeout *t, uint64_t now)
 {
 	uint64_t deadline = t->deadline > now ? t->deadline : now;
@@ -160,7 +157,7 @@ static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, u
 	return w->load->cells ? twheel_cell(w->ctx, op->id, &t->cell) : 0;
 }
 
-/* @result: the outcome of what has made room for @deadline. */
+/* @result: the outcome of the operation that removed the old deadline. */
 static void moved(struct worker *w, int result, uint32_t index, uint64_t deadline, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
@@ -232,7 +229,7 @@ static int arm_some(struct worker *w)
 	return submit(w, nr, now);
 }
 
-/* A request has come and is answered: the cell is off, and on again. */
+/* A request: the cell is cancelled and armed again. */
 static int serve_request(struct worker *w, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
@@ -250,7 +247,7 @@ static int serve_request(struct worker *w, uint32_t index, uint64_t now)
 	if (ret < 0)
 		return ret;
 	if (ret != TWHEEL_IDLE)
-		w->account.ghost++;	/* something has armed what was cancelled */
+		w->account.ghost++;	/* a cancelled cell was armed */
 	w->account.pairs++;
 	moved(w, found, index, deadline, now);
 	return 0;
@@ -269,7 +266,7 @@ static int act_on_cell(struct worker *w, uint32_t index, uint64_t now)
 	return 0;
 }
 
-/* False when there is nothing left to do for it. */
+/* False if the timeout needs no further operation. */
 static bool prepare_due(struct worker *w, struct twheel_op *op, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
@@ -319,7 +316,7 @@ static uint64_t since(uint64_t deadline, uint64_t when)
 	return when > deadline ? when - deadline : 0;
 }
 
-/* An id or cookie that nobody armed; the id is learnt after the event may come. */
+/* An id or cookie that was never armed. The event may come before the id is known. */
 static bool is_alien(struct worker *w, const struct twheel_event *event)
 {
 	const struct load *load = w->load;
@@ -351,7 +348,7 @@ static void take_event(struct worker *w, const struct twheel_event *event, uint6
 	settle(w->load, event->cookie);
 }
 
-/* One batch of events if there is one within @timeout_ns. Returns how many. */
+/* Reads a batch of events within @timeout_ns. Returns the number of events. */
 static int collect(struct worker *w, int64_t timeout_ns)
 {
 	int nr = twheel_read(w->ctx, w->events, BATCH, timeout_ns);
@@ -367,7 +364,7 @@ static int collect(struct worker *w, int64_t timeout_ns)
 	return nr;
 }
 
-/* Waits in whole ticks, as a server does, until there may be something to do. */
+/* Waits in whole ticks, as a server does, for events or the next action. */
 static int idle(struct worker *w)
 {
 	uint64_t now = now_ns(w);
@@ -400,7 +397,7 @@ static int round_of(struct worker *w)
 	return ready < 0 ? ready : 0;
 }
 
-/* What was armed has had its time; what could not be armed has waited as long. */
+/* PATIENCE_NS has passed since the last deadline or event. */
 static bool in_vain(struct worker *w)
 {
 	return now_ns(w) > w->horizon + PATIENCE_NS;
@@ -442,7 +439,7 @@ static int cancel_rest(struct worker *w)
 	return error ? error : submit(w, nr, 0);
 }
 
-/* Events that should not come would come now. */
+/* Waits for events that must not come. */
 static int collect_stragglers(struct worker *w)
 {
 	uint64_t end = now_ns(w) + STRAGGLER_NS + 2 * w->tick_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One thread of a load, and what the threads share.
+ * One thread of a load, and the data that the threads share.
  */
 #ifndef TWHEEL_WORKER_H
 #define TWHEEL_WORKER_H
@@ -14,17 +14,17 @@
 #include "libtwheel.h"
 
 /**
- * struct load_timeout - what is known about one timeout; its cookie is its index
+ * struct load_timeout - the record of one timeout; its cookie is its index
  * @id: 0 while it is not known. Written by the owner
- * @cell: with @cells of the load. Owner only
- * @deadline: no event may come before. Written by the owner, later deadlines only
- *	when the device has accepted them
- * @fired: events that came. Written by who reads them
- * @settled: it has fired or was cancelled
- * @armed: the device has accepted it. Owner only, as what follows
- * @cancelled: the device says that no event will come
- * @traffic: how often it will be put off
- * @doomed: it is to be cancelled
+ * @cell: the cell, in a load with cells. Used by the owner alone
+ * @deadline: no event may come earlier. Written by the owner; a later deadline after the
+ *	device has accepted it
+ * @fired: number of events. Written by the thread that reads them
+ * @settled: the timeout has fired or was cancelled
+ * @armed: the device has accepted the timeout. Used by the owner alone
+ * @cancelled: the device has reported a cancel. Used by the owner alone
+ * @traffic: number of moves to come. Used by the owner alone
+ * @doomed: the timeout is to be cancelled. Used by the owner alone
  */
 struct load_timeout {
 	atomic_ullong id;
@@ -39,17 +39,17 @@ struct load_timeout {
 };
 
 /**
- * struct load - the plan and what all threads see
- * @nr: timeouts in all
- * @spread_ns: deadlines are up to so much from their arming
- * @cancel_percent: how many are to be cancelled
- * @threads: how many, at most @nr
- * @seed: all randomness comes from it
+ * struct load - the plan, and the data of all threads
+ * @nr: number of timeouts
+ * @spread_ns: largest distance of a deadline from the arming
+ * @cancel_percent: share of timeouts to cancel
+ * @threads: number of threads, at most @nr
+ * @seed: start of the random numbers
  * @share: one context for all threads
  * @cells: timeouts are cells
- * @timeouts: all of them
- * @workers: all of them
- * @stop: end early: cancel what is pending
+ * @timeouts: the records of all timeouts
+ * @workers: all threads
+ * @stop: end early, and cancel the pending timeouts
  */
 struct load {
 	uint32_t nr;
@@ -66,23 +66,23 @@ struct load {
 
 /**
  * struct worker - a thread that owns a part of the timeouts
- * @load: what it works for
- * @ctx: its context, or the shared one
- * @first: its first timeout
- * @nr: how many it owns
- * @next: of these, how many it has tried to arm
- * @refused: of these, how many wait for another try (a limit was reached)
- * @settled: of these, how many have fired or were cancelled, whoever saw it
- * @random: state of its generator
- * @tick_ns: of the wheel
- * @horizon: when something happened or has to happen last
- * @agenda: what traffic does to its timeouts; at most one entry for each
+ * @load: the load that the thread belongs to
+ * @ctx: context of the thread, or the shared context
+ * @first: index of its first timeout
+ * @nr: number of timeouts that it owns
+ * @next: of these, the timeouts that it has tried to arm
+ * @refused: of these, the timeouts refused at the limit, to be tried again
+ * @settled: of these, the timeouts that have fired or were cancelled
+ * @random: state of its random generator
+ * @tick_ns: tick of the wheel
+ * @horizon: time of the last event, or of the last deadline if that is later
+ * @agenda: future traffic and cancels; at most one entry for each timeout
  * @ops: operations of a batch
- * @batch: and the timeouts that they are for
- * @kicks: armings of cells that the kernel has to be told of
- * @events: room to read into
- * @account: its part of it
- * @error: -errno that ended it
+ * @batch: index of the timeout for each of @ops
+ * @kicks: armings of cells that still need a system call
+ * @events: buffer for events
+ * @account: the account of this thread
+ * @error: -errno that ended the thread
  */
 struct worker {
 	struct load *load;
