@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Completes twheel(1) in bash. What commands and options there are, it asks the tool.
+# Completes twheel(1) in bash. The tool itself lists the commands and the options.
 
 _twheel_commands()
 {
@@ -13,13 +13,14 @@ _twheel_options()
 	"$1" "$2" --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\) .*/\1/p; $a--help'
 }
 
-# _twheel_takes_value TOOL COMMAND WORD: help has the value in capitals behind the option.
+# _twheel_takes_value TOOL COMMAND WORD: is WORD an option with a value, which help has in
+# capitals?
 _twheel_takes_value()
 {
 	[[ $3 == --* ]] && "$1" "$2" --help 2>/dev/null | grep -q "^  $3 [A-Z][A-Z]* "
 }
 
-# Descriptors of this shell that are contexts.
+# The descriptors of this shell that are contexts.
 _twheel_descriptors()
 {
 	find "/proc/$$/fd" -lname /dev/twheel -printf '%f\n' 2>/dev/null
