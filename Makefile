@@ -72,6 +72,8 @@ help-all:
 	@echo
 	@echo 'make bench         costs beside the peers, in instructions: takes minutes'
 	@echo 'make bench-native  costs in nanoseconds, in User Mode Linux: takes five minutes'
+	@echo 'make scenarios     whole programs with timeouts, with twheel and with its peers: takes half'
+	@echo '                   an hour; PUBLISH=1 puts the tables into doc/scenarios.md'
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
 	@echo 'make readme        updates the session and the picture in the README'
 
@@ -154,6 +156,9 @@ fuzz: setup-check
 bench: setup-bench
 	@tools/bench/run
 
+scenarios: setup-bench
+	@tools/bench/scenarios/run $(if $(PUBLISH),--publish)
+
 bench-native: setup-check
 	@tools/bench/native/run
 
@@ -172,4 +177,4 @@ clean:
 .PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind bench-native combination mutations cells
+.PHONY: sanitize valgrind bench-native combination mutations cells scenarios

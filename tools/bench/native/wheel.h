@@ -15,6 +15,9 @@
  *
  * The lazy forms leave a node that is armed again for later, or cancelled, where it is, until
  * its slot is visited. It must not be freed until then. Use one kind for a node.
+ *
+ * A program that has to know which nodes have fired defines WHEEL_FIRED(node) before it
+ * includes this. The node is out of the wheel then, and may be armed again.
  */
 #ifndef BENCH_NATIVE_WHEEL_H
 #define BENCH_NATIVE_WHEEL_H
@@ -22,6 +25,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifndef WHEEL_FIRED
+#define WHEEL_FIRED(node)	((void)(node))
+#endif
 
 #define WHEEL_BITS	8
 #define WHEEL_SLOTS	256U
@@ -182,6 +189,7 @@ static inline void wheel_visit(struct wheel *w, unsigned int level)
 			if (node->wanted)
 				node->wanted = WHEEL_NEVER;
 			w->fired++;
+			WHEEL_FIRED(node);
 		}
 	}
 }

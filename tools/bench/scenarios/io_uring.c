@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * io_uring timeouts: BATCH operations in a call. To cancel or move one, the kernel walks the
+ * list of all. A removal has two completions, its own and that of the timeout.
+ */
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+
+#include "scenario.h"
+
+#define COMPLETIONS	65536		/* the most that a ring can have */
+
+/* user_data: of a timeout its number and how often it was armed, of others this bit. */
+#define CONTROL		0x8000000000000000ULL
+
+struct ring {
+	struct timers		timers;
+	struct io_uring		ring;
+	unsigned int		nr;		/* collected */
+	struct __kernel_timespec times[BATCH];
+	struct {
+		uint32_t	serial;
+		bool		armed;
+	} places[];
+};
+
+static struct timers *ring_open(unsigned int n, uint64_t slack_ns)
+{
+	struct ring *set = calloc(1, sizeof(*set) + n * sizeof(*set->places));
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP |
+			 IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+		.cq_entries = COMPLETIONS,
+	};
+
+	if (!set)
+		die("calloc");
+	set->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
+	check(io_uring_queue_init_params(BATCH, &set->ring, &params), "io_uring_setup");
+	return &set->timers;
+}
+
+static void ring_close(struct timers *timers)
+{
+	struct ring *set = (struct ring *)timers;
+
+	io_uring_queue_exit(&set->ring);
+	free(set);
+}
+
+static void ring_flush(struct timers *timers)
+{
+	struct ring *set = (struct ring *)timers;
+
+	if (set->nr && io_uring_submit(&set->ring) != (int)set->nr)
+		fail("io_uring: submit");
+	set->nr = 0;
+}
+
+static struct io_uring_sqe *next_sqe(struct ring *set)
+{
+	struct io_uring_sqe *sqe;
+
+	if (set->nr == BATCH)
+		ring_flush(&set->timers);
+	sqe = io_uring_get_sqe(&set->ring);
+	if (!sqe)
+		fail("io_uring: no room");
+	set->nr++;
+	return sqe;
+}
+
+static uint64_t user_data(const struct ring *set, uint32_t number)
+{
+	return (uint64_t)(set->places[number].serial & 0x7fffffff) << 32 | number;
+}
+
+/* Ends an arming: what is found of it later is of no interest. */
+static void end_arming(struct ring *set, uint32_t number)
+{
+	set->places[number].serial++;
+	set->places[number].armed = false;
+}
+
+static void ring_cancel(struct timers *timers, uint32_t number)
+{
+	struct ring *set = (struct ring *)timers;
+	struct io_uring_sqe *sqe = next_sqe(set);
+
+	if (!set->places[number].armed)
+		fail("io_uring: not armed");
+	io_uring_prep_timeout_remove(sqe, user_data(set, number), 0);
+	io_uring_sqe_set_data64(sqe, CONTROL);
+	end_arming(set, number);
+}
+
+/* To move one, it is removed and armed again: an update fails if it has fired. */
+static void ring_arm(struct timers *timers, uint32_t number, uint64_t expires_ns)
+{
+	struct ring *set = (struct ring *)timers;
+	struct __kernel_timespec *time;
+	struct io_uring_sqe *sqe;
+
+	if (set->places[number].armed)
+		ring_cancel(timers, number);
+	sqe = next_sqe(set);
+	time = &set->times[set->nr - 1];
+	time->tv_sec = expires_ns / NSEC_PER_SEC;
+	time->tv_nsec = expires_ns % NSEC_PER_SEC;
+	io_uring_prep_timeout(sqe, time, 0, IORING_TIMEOUT_ABS);
+	io_uring_sqe_set_data64(sqe, user_data(set, number));
+	set->places[number].armed = true;
+}
+
+/* Is it a timeout that has fired, and was neither moved nor cancelled since? */
+static bool has_fired(struct ring *set, const struct io_uring_cqe *cqe)
+{
+	uint32_t number = cqe->user_data;
+
+	if (cqe->user_data & CONTROL) {
+		if (cqe->res && cqe->res != -ENOENT)
+			check(cqe->res, "io_uring: cancel");
+		return false;
+	}
+	if (cqe->user_data != user_data(set, number) || !set->places[number].armed)
+		return false;
+	if (cqe->res != -ETIME)
+		check(cqe->res, "io_uring: timeout");
+	return true;
+}
+
+static unsigned int ring_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
+{
+	struct ring *set = (struct ring *)timers;
+	unsigned int nr = 0, seen = 0, head;
+	struct io_uring_cqe *cqe;
+
+	(void)now_ns;
+	ring_flush(timers);
+	if (!io_uring_cq_ready(&set->ring) && io_uring_get_events(&set->ring) < 0)
+		fail("io_uring: get_events");
+	io_uring_for_each_cqe(&set->ring, head, cqe) {
+		if (nr == BATCH)
+			break;
+		seen++;
+		if (!has_fired(set, cqe))
+			continue;
+		numbers[nr] = cqe->user_data;
+		end_arming(set, numbers[nr++]);
+	}
+	io_uring_cq_advance(&set->ring, seen);
+	return nr;
+}
+
+static int ring_fd(struct timers *timers)
+{
+	return ((struct ring *)timers)->ring.ring_fd;
+}
+
+const struct backend backend_io_uring = {
+	.name	= "io_uring",
+	.open	= ring_open,
+	.close	= ring_close,
+	.arm	= ring_arm,
+	.cancel	= ring_cancel,
+	.flush	= ring_flush,
+	.take	= ring_take,
+	.fd	= ring_fd,
+};

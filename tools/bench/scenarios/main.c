@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * scenarios: whole programs with timeouts, each with exchangeable back ends.
+ *
+ *	scenarios rpc|idle|heartbeats|worker [OPTION=VALUE]...
+ *
+ * A run prints one line of NAME=VALUE. It fails if a timeout is early, lost or fires twice,
+ * or fires although it was cancelled.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scenario.h"
+
+static const struct backend *const backends[] = {
+	&backend_none, &backend_cells, &backend_submit, &backend_wheel, &backend_mutex,
+	&backend_timerfd, &backend_io_uring,
+};
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} scenarios[] = {
+	{ "rpc", rpc_main },
+	{ "idle", idle_main },
+	{ "heartbeats", heartbeats_main },
+	{ "worker", worker_main },
+};
+
+static char **options;
+
+static noreturn void bad_usage(void)
+{
+	fputs("usage: scenarios rpc|idle|heartbeats|worker [OPTION=VALUE]...\n", stderr);
+	exit(64);
+}
+
+const struct backend *find_backend(const char *name)
+{
+	for (size_t i = 0; i < sizeof(backends) / sizeof(*backends); i++) {
+		if (!strcmp(backends[i]->name, name))
+			return backends[i];
+	}
+	bad_usage();
+}
+
+const char *option_text(const char *name, const char *value)
+{
+	size_t length = strlen(name);
+
+	for (char **at = options; *at; at++) {
+		if (!strncmp(*at, name, length) && (*at)[length] == '=')
+			value = *at + length + 1;
+	}
+	return value;
+}
+
+uint64_t option(const char *name, uint64_t value)
+{
+	const char *text = option_text(name, NULL);
+	char *rest;
+
+	if (!text)
+		return value;
+	value = strtoull(text, &rest, 10);
+	if (!*text || *rest)
+		bad_usage();
+	return value;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		bad_usage();
+	options = argv + 2;
+	for (size_t i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++) {
+		if (!strcmp(scenarios[i].name, argv[1]))
+			return scenarios[i].run();
+	}
+	bad_usage();
+}

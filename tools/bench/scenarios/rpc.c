@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RPC: clients with thousands of requests in flight, each with a timeout of 5 s. Nearly every
+ * timeout is cancelled, as the answer comes.
+ *
+ * A client is a thread with an event loop. It sends requests in packets over a socket and
+ * takes answers in packets. The other end of the socket belongs to the same thread: a server
+ * that keeps its share of the requests for a while, answers them in random order, and loses
+ * one in LOSS. So what is measured does not depend on which of two threads runs first. A
+ * turn of the loop has four calls for the sockets, and one ppoll() for the socket and the
+ * timeouts, whatever the back end.
+ *
+ *	backend=NAME threads=N
+ *	packet=N	requests in a packet (64)
+ *	flight=N	requests in flight, of all threads (10000)
+ *	loss=N		one request in N is lost (10000); 0: none
+ *	ms=N		how long is measured (1000)
+ *	loaded=1	report the lateness of those that fired in this time, and of no other
+ *
+ * Reported: requests per second and, on a machine that counts instructions, instructions per
+ * request, of the whole machine; timeouts that fired, and how late a client handled them.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "scenario.h"
+
+#define TIMEOUT_NS	(5 * NSEC_PER_SEC)
+#define WARM_UP_NS	(200 * NSEC_PER_MSEC)
+#define THREADS		4U
+
+struct message {
+	uint32_t	place;
+	uint32_t	serial;
+};
+
+/* For a request in flight, and then for another one. */
+struct place {
+	uint64_t	expires_ns;
+	uint32_t	serial;
+	bool		in_flight;
+};
+
+/**
+ * struct client - a thread
+ * @timers: a timeout for each place
+ * @sockets: of the client and of the server
+ * @places: more than @flight, as a lost request keeps its own for 5 s
+ * @free: numbers of places
+ * @queue: requests that the server has not answered
+ * @flight: so many it keeps
+ * @sent: requests
+ * @seen: of them, by the server
+ * @lost: of them
+ * @answered: of them
+ * @timed_out: of them
+ * @counted: of @answered, in the time that is measured
+ * @draining: no more requests are sent
+ * @late: of those that fired
+ */
+struct client {
+	alignas(128) pthread_t thread;
+	unsigned int	number;
+	struct timers	*timers;
+	int		sockets[2];
+	struct place	*places;
+	uint32_t	*free;
+	unsigned int	nr_free;
+	struct message	*queue;
+	unsigned int	nr_queued;
+	unsigned int	flight;
+	uint64_t	random;
+	uint64_t	sent;
+	uint64_t	seen;
+	uint64_t	lost;
+	uint64_t	answered;
+	uint64_t	timed_out;
+	uint64_t	counted;
+	bool		draining;
+	struct samples	late;
+};
+
+static struct client clients[THREADS];
+static const struct backend *backend;
+static unsigned int packet;
+static uint64_t loss;
+static bool loaded;
+static uint64_t begin_ns, end_ns;	/* of what is measured */
+static pthread_barrier_t ready;
+
+static void finish(struct client *client, uint32_t number)
+{
+	client->places[number].in_flight = false;
+	client->places[number].serial++;
+	client->free[client->nr_free++] = number;
+}
+
+static void send_messages(int socket, const struct message *messages, unsigned int nr)
+{
+	ssize_t size = nr * sizeof(*messages);
+
+	if (nr && send(socket, messages, size, 0) != size)
+		die("send");
+}
+
+static unsigned int take_messages(int socket, struct message *messages)
+{
+	ssize_t size = recv(socket, messages, BATCH * sizeof(*messages), 0);
+
+	if (size < 0)
+		die("recv");
+	return size / sizeof(*messages);
+}
+
+/* Each is armed before it is sent. Returns how many. */
+static unsigned int send_requests(struct client *client, uint64_t now)
+{
+	struct message messages[BATCH];
+	unsigned int nr = 0;
+
+	while (nr < packet && client->nr_free) {
+		uint32_t number = client->free[--client->nr_free];
+		struct place *place = &client->places[number];
+
+		place->in_flight = true;
+		place->expires_ns = now + TIMEOUT_NS;
+		backend->arm(client->timers, number, place->expires_ns);
+		messages[nr++] = (struct message){ number, place->serial };
+	}
+	flush_timers(backend, client->timers);
+	send_messages(client->sockets[0], messages, nr);
+	client->sent += nr;
+	return nr;
+}
+
+/* Answers what the server has beyond @keep. */
+static void serve(struct client *client, bool requests, unsigned int keep)
+{
+	struct message messages[BATCH];
+	unsigned int nr = requests ? take_messages(client->sockets[1], messages) : 0;
+
+	for (unsigned int i = 0; i < nr; i++) {
+		if (loss && ++client->seen % loss == 0)
+			client->lost++;
+		else
+			client->queue[client->nr_queued++] = messages[i];
+	}
+	for (nr = 0; nr < packet && client->nr_queued > keep; nr++) {
+		unsigned int at = random_below(&client->random, client->nr_queued);
+
+		messages[nr] = client->queue[at];
+		client->queue[at] = client->queue[--client->nr_queued];
+	}
+	send_messages(client->sockets[1], messages, nr);
+}
+
+static void take_answers(struct client *client)
+{
+	struct message messages[BATCH];
+	unsigned int nr = take_messages(client->sockets[0], messages);
+
+	for (unsigned int i = 0; i < nr; i++) {
+		uint32_t number = messages[i].place;
+
+		if (messages[i].serial != client->places[number].serial)
+			fail("rpc: a request has timed out before its answer");
+		backend->cancel(client->timers, number);
+		finish(client, number);
+	}
+	client->answered += nr;
+}
+
+static void timed_out(struct client *client, const struct place *place)
+{
+	uint64_t now = clock_ns();
+
+	client->timed_out++;
+	if (!client->draining || !loaded)
+		add_late(&client->late, place->expires_ns, now);
+	else if (now < place->expires_ns)
+		fail("rpc: a timeout is early");
+}
+
+static void take_timeouts(struct client *client)
+{
+	uint64_t now = clock_ns();
+	uint32_t numbers[BATCH];
+	unsigned int nr;
+
+	do {
+		nr = backend->take(client->timers, now, numbers);
+		for (unsigned int i = 0; i < nr; i++) {
+			struct place *place = &client->places[numbers[i]];
+
+			if (!place->in_flight)
+				fail("rpc: a timeout has fired that was cancelled");
+			timed_out(client, place);
+			finish(client, numbers[i]);
+		}
+	} while (nr == BATCH);
+}
+
+/* Waits until @until_ns, or does not wait if that is past. */
+static void turn(struct client *client, uint64_t until_ns)
+{
+	struct pollfd fds[] = {
+		{ .fd = client->sockets[0], .events = POLLIN },
+		{ .fd = backend->fd(client->timers), .events = POLLIN },
+	};
+
+	poll_until(fds, 2, until_ns);
+	if (fds[0].revents)
+		take_answers(client);
+	if (fds[1].revents || backend->next)
+		take_timeouts(client);
+}
+
+static void run_until(struct client *client, uint64_t stop_ns)
+{
+	for (;;) {
+		uint64_t now = clock_ns();
+
+		if (now >= stop_ns)
+			return;
+		serve(client, send_requests(client, now), client->flight);
+		turn(client, 0);
+	}
+}
+
+/* No more requests: those that are in flight are answered or time out. */
+static void drain(struct client *client)
+{
+	client->draining = true;
+	while (client->nr_queued) {
+		serve(client, false, 0);
+		turn(client, 0);
+	}
+	flush_timers(backend, client->timers);
+	while (client->answered + client->timed_out < client->sent)
+		turn(client, next_of(backend, client->timers));
+}
+
+static void *run(void *arg)
+{
+	struct client *client = arg;
+	uint64_t before;
+
+	use_processor(client->number);
+	client->timers = backend->open(client->flight * 2 + packet, 0);
+	if (pthread_barrier_wait(&ready) == PTHREAD_BARRIER_SERIAL_THREAD) {
+		end_ns = clock_ns() + WARM_UP_NS + option("ms", 1000) * NSEC_PER_MSEC;
+		begin_ns = clock_ns() + WARM_UP_NS;
+	}
+	pthread_barrier_wait(&ready);
+	run_until(client, begin_ns);
+	before = client->answered;
+	run_until(client, end_ns);
+	client->counted = client->answered - before;
+	drain(client);
+	backend->close(client->timers);
+	return NULL;
+}
+
+static void begin(struct client *client, unsigned int number, unsigned int flight)
+{
+	unsigned int n = flight * 2 + packet;
+
+	client->number = number;
+	client->flight = flight;
+	client->random = RANDOM_SEED + number;
+	client->places = array(n, sizeof(*client->places));
+	client->free = array(n, sizeof(*client->free));
+	client->queue = array(n, sizeof(*client->queue));
+	client->late.ns = array(1000000, sizeof(uint64_t));
+	client->late.room = 1000000;
+	for (unsigned int i = 0; i < n; i++)
+		client->free[client->nr_free++] = n - 1 - i;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, client->sockets))
+		die("socketpair");
+	if (pthread_create(&client->thread, NULL, run, client))
+		fail("pthread_create");
+}
+
+/* Adds all to the first. */
+static void add_client(struct client *client)
+{
+	struct client *all = &clients[0];
+
+	if (client->timed_out != client->lost)
+		fail("rpc: not each request that was lost has timed out");
+	if (client == all)
+		return;
+	all->sent += client->sent;
+	all->lost += client->lost;
+	all->counted += client->counted;
+	all->timed_out += client->timed_out;
+	for (size_t i = 0; i < client->late.nr; i++)
+		add_late(&all->late, 0, client->late.ns[i]);
+}
+
+int rpc_main(void)
+{
+	unsigned int threads = option("threads", 1), flight = option("flight", 10000);
+	struct client *all = &clients[0];
+
+	backend = find_backend(option_text("backend", "cells"));
+	packet = option("packet", BATCH);
+	loss = backend == &backend_none ? 0 : option("loss", 10000);
+	loaded = option("loaded", 0);
+	if (!threads || threads > THREADS || !packet || packet > BATCH)
+		fail("rpc: that many threads, or so large a packet, cannot be");
+	raise_limits();
+	pthread_barrier_init(&ready, NULL, threads);
+	for (unsigned int i = 0; i < threads; i++)
+		begin(&clients[i], i, flight / threads);
+	for (unsigned int i = 0; i < threads; i++)
+		pthread_join(clients[i].thread, NULL);
+	for (unsigned int i = 0; i < threads; i++)
+		add_client(&clients[i]);
+	printf("scenario=rpc backend=%s threads=%u packet=%u loaded=%d ", backend->name, threads,
+	       packet, loaded);
+	printf("sent=%lu lost=%lu fired=%lu measured=%zu ", all->sent, all->lost, all->timed_out,
+	       all->late.nr);
+	printf("rate=%.0f ", all->counted * (double)NSEC_PER_SEC / (end_ns - begin_ns));
+	if (is_counting())
+		printf("instructions=%.1f ", (double)(end_ns - begin_ns) / all->counted);
+	printf("late_50=%.0f late_max=%.0f\n", late_at(&all->late, 500), late_at(&all->late, 1000));
+	return 0;
+}
