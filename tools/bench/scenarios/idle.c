@@ -9,11 +9,12 @@
  * end. The same thread plays the clients, woken a hundred times a second by a timerfd; the
  * row without timeouts shows what that takes.
  *
+ *	connections=N	of all runs (100000)
+ *	idle=MS		the idle timeout (60000); arrivals take a sixth of it
+ *	+		a run: a process with these connections
  *	backend=NAME slack=MS
  *	lazy=1		traffic notes the time alone. A timeout that fires is armed for the
  *			rest, if there was traffic
- *	connections=N	(100000)
- *	idle=MS		the idle timeout (60000); arrivals take a sixth of it
  *
  * Reported, per second: time that the processor was busy, and how often it went idle, while
  * all connections are held and none is dropped. While they are dropped: the same, and busy
@@ -26,6 +27,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "scenario.h"
@@ -78,7 +80,6 @@ static void connect_all(void)
 			die("socketpair");
 		connections[i].server = pair[0];
 		connections[i].client = pair[1];
-		watch(pair[0], i);
 	}
 }
 
@@ -209,13 +210,13 @@ static void begin(void)
 		.it_interval	= to_timespec(TICK_NS),
 	};
 
-	connections = array(n, sizeof(*connections));
 	late = (struct samples){ .ns = array(n, sizeof(uint64_t)), .room = n };
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	ticker = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (epoll < 0 || ticker < 0)
 		die("epoll_create1");
-	connect_all();
+	for (unsigned int i = 0; i < n; i++)
+		watch(connections[i].server, i);
 	watch(ticker, CLIENTS);
 	if (timerfd_settime(ticker, 0, &tick, NULL))
 		die("timerfd_settime");
@@ -243,21 +244,14 @@ static void tell(const struct machine *hold, const struct machine *dropping,
 	       late_at(&late, 999), late_at(&late, 1000));
 }
 
-int idle_main(void)
+static noreturn void run(void)
 {
 	struct memory before, after;
 	struct machine hold, dropping;
 
 	backend = find_backend(option_text("backend", "cells"));
-	n = option("connections", 100000);
-	idle_ns = option("idle", 60000) * NSEC_PER_MSEC;
 	slack_ns = option("slack", 0) * NSEC_PER_MSEC;
 	lazy = option("lazy", 0);
-	arrive_ns = idle_ns / 6;
-	if (!n || n % ACTIVE)
-		fail("idle: the connections are not a multiple of a hundred");
-	raise_limits();
-	use_processor(0);
 	begin();
 	read_memory(&before);
 	timers = backend->open(n, slack_ns);
@@ -274,5 +268,31 @@ int idle_main(void)
 	if (backend != &backend_none && nr_dropped != n - n / ACTIVE)
 		fail("idle: not each silent connection was dropped");
 	tell(&hold, &dropping, &before, &after);
-	return 0;
+	exit(0);
+}
+
+int idle_main(void)
+{
+	int status, failed = 0;
+
+	n = option("connections", 100000);
+	idle_ns = option("idle", 60000) * NSEC_PER_MSEC;
+	arrive_ns = idle_ns / 6;
+	if (!n || n % ACTIVE)
+		fail("idle: the connections are not a multiple of a hundred");
+	raise_limits();
+	use_processor(0);
+	connections = array(n, sizeof(*connections));
+	connect_all();
+	while (next_run()) {
+		switch (fork()) {
+		case -1:
+			die("fork");
+		case 0:
+			run();
+		}
+		if (wait(&status) < 0 || status)
+			failed = 1;
+	}
+	return failed;
 }

@@ -93,10 +93,13 @@ static int compare(const void *a, const void *b)
 
 double late_at(struct samples *samples, unsigned int per_mille)
 {
+	size_t at;
+
 	if (!samples->nr)
 		return 0;
 	qsort(samples->ns, samples->nr, sizeof(*samples->ns), compare);
-	return samples->ns[(samples->nr - 1) * per_mille / 1000] / 1000.0;
+	at = (samples->nr - 1) * per_mille / 1000;
+	return samples->ns[at] / 1000.0;
 }
 
 static FILE *open_file(const char *path)

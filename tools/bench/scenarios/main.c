@@ -2,8 +2,9 @@
 /*
  * scenarios: whole programs with timeouts, each with exchangeable back ends.
  *
- *	scenarios rpc|idle|heartbeats|worker [OPTION=VALUE]...
+ *	scenarios rpc|idle|heartbeats|worker [OPTION=VALUE]... [+ OPTION=VALUE...]...
  *
+ * idle has several runs with the same connections: each + begins the options of one of them.
  * A run prints one line of NAME=VALUE. It fails if a timeout is early, lost or fires twice,
  * or fires although it was cancelled.
  */
@@ -28,11 +29,12 @@ static const struct {
 	{ "worker", worker_main },
 };
 
-static char **options;
+static char **options;		/* of all runs */
+static char **own_options;	/* of this one: up to the next + */
 
 static noreturn void bad_usage(void)
 {
-	fputs("usage: scenarios rpc|idle|heartbeats|worker [OPTION=VALUE]...\n", stderr);
+	fputs("usage: scenarios rpc|idle|heartbeats|worker [OPTION=VALUE]... [+ ...]\n", stderr);
 	exit(64);
 }
 
@@ -45,15 +47,27 @@ const struct backend *find_backend(const char *name)
 	bad_usage();
 }
 
-const char *option_text(const char *name, const char *value)
+static const char *find(char **at, const char *name, const char *value)
 {
 	size_t length = strlen(name);
 
-	for (char **at = options; *at; at++) {
+	for (; *at && strcmp(*at, "+"); at++) {
 		if (!strncmp(*at, name, length) && (*at)[length] == '=')
 			value = *at + length + 1;
 	}
 	return value;
+}
+
+const char *option_text(const char *name, const char *value)
+{
+	return find(own_options, name, find(options, name, value));
+}
+
+bool next_run(void)
+{
+	while (*own_options && strcmp(*own_options, "+"))
+		own_options++;
+	return *own_options++;
 }
 
 uint64_t option(const char *name, uint64_t value)
@@ -74,6 +88,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		bad_usage();
 	options = argv + 2;
+	own_options = options;
 	for (size_t i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++) {
 		if (!strcmp(scenarios[i].name, argv[1]))
 			return scenarios[i].run();

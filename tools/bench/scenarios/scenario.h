@@ -199,6 +199,9 @@ void use_processor(unsigned int number);
 uint64_t option(const char *name, uint64_t value);
 const char *option_text(const char *name, const char *value);
 
+/* Goes on to the options of the next run; false if there is none. */
+bool next_run(void);
+
 int rpc_main(void);
 int idle_main(void);
 int heartbeats_main(void);
