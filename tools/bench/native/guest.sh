@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# guest.sh REPETITIONS N...: run the native benchmark in User Mode Linux. Small N get more
-# repetitions.
+# guest.sh REPETITIONS N...: run the native benchmark in User Mode Linux, and name the
+# kernel's release. Small N get more repetitions.
 run=/sys/module/twheel_native/parameters/run
 
 measure()
@@ -20,6 +20,7 @@ measure()
 }
 
 insmod /add/twheel_native.ko || exit
+echo "release $(uname -r)"
 measure "$@"
 status=$?
 rmmod twheel_native

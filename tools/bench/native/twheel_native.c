@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Time operations of timers in nanoseconds: the wheel, one by one and in lists,
- * timer_list, hrtimer, and a list behind a lock, which is the floor.
+ * Time operations of timers in nanoseconds: the wheel, one by one, in lists and with a
+ * sink, timer_list, hrtimer, and a list behind a lock, which is the floor.
  *
  * A repetition arms N timeouts, moves them while they are pending, and cancels them, each
  * time in another random order. Within a repetition, all systems have the same objects,
  * deadlines and orders. Each repetition has new orders, so that the branch predictor does
  * not learn them.
+ *
+ * Then it arms them once more, due within a short while, and has them expire.
  *
  * An operation on all N is measured in steps of BENCH_STEP. The result is the sum over
  * the steps, each with its best repetition: other load on the machine disturbs few steps
@@ -16,11 +18,19 @@
  * timer system in use. So none of the N arms programs the hardware timer, which is a
  * system call of the host here.
  *
+ * The expiry is measured as a whole. Interrupts are off from before the first arm until all
+ * N are due. So nothing expires early, and all that is left to do is done without a pause:
+ * the time is that from when interrupts are on again to the last callback. The interrupt, and
+ * the switch to the wheel's thread, are a part of it. The result is the best repetition.
+ *
  * Write "N REPETITIONS" to parameter run. Reading it gives a line for each system: its
- * name, N, and the ns that N arms, moves and cancels took, without the loop around them.
+ * name, N, and the ns that N arms, moves, cancels and expiries took, without the loop around
+ * the first three. A 0 is something that the system does not do.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/completion.h>
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/math64.h>
 #include <linux/module.h>
@@ -31,6 +41,7 @@
 #include <linux/timer.h>
 
 #include "twheel.h"
+#include "twheel_compat.h"
 
 #define BENCH_MAX	1000000
 
@@ -46,8 +57,24 @@
 #define BENCH_NEAREST	120
 #define BENCH_FARTHEST	3600
 
+/*
+ * Deadlines of those that expire, in ms after the arm: a dozen ticks of timer_list, a
+ * hundred of the wheel.
+ */
+#define BENCH_SOONEST	20
+#define BENCH_LATEST	120
+
+/* Repetitions in which all expire, as each takes a quarter of a second. */
+#define BENCH_EXPIRIES	8
+
+/* A block of the wheel's lowest level, in ms. The deadlines are in one of them. */
+#define BENCH_BLOCK	256
+
 /* Timeouts per list. */
 #define BENCH_LIST	64
+
+/* Seconds until a timeout that has not expired is an error. */
+#define BENCH_PATIENCE	60
 
 /* Slots of the floor. */
 #define BENCH_SLOTS	256
@@ -77,7 +104,9 @@ enum bench_op {
 	BENCH_ARM,
 	BENCH_MOVE,
 	BENCH_CANCEL,
-	BENCH_OPS,
+	BENCH_OPS,		/* those that are measured in steps */
+	BENCH_EXPIRE = BENCH_OPS,
+	BENCH_RESULTS,
 };
 
 /**
@@ -87,6 +116,7 @@ enum bench_op {
  * @delay: ns from the arm to the deadline; entry i belongs to entry i of @order
  * @expires: deadlines for the current system: ns on CLOCK_MONOTONIC, or jiffies
  * @best: for each system and operation, the best time of each step in ns
+ * @expiry: for each system, the best time of the expiry of all in ns
  * @n: number of timeouts, without the additional one
  * @steps: number of steps per operation
  */
@@ -96,6 +126,7 @@ struct bench {
 	u64			*delay;
 	u64			*expires;
 	u64			*best;
+	u64			*expiry;
 	u32			n;
 	u32			steps;
 };
@@ -104,22 +135,38 @@ struct bench {
  * struct bench_system - a competitor
  * @name: name in the result
  * @jiffies: deadlines are jiffies, not ns
+ * @operations: a bit for each enum bench_op that it does
  * @init: initialise the timeout of an object
  * @run: carry out @op on entries @from to @to - 1 of its order; return how many succeeded
  */
 struct bench_system {
 	const char	*name;
 	bool		jiffies;
+	u32		operations;
 	void		(*init)(struct bench_object *o);
 	u32		(*run)(const struct bench *b, enum bench_op op, u32 from, u32 to);
 };
 
 typedef bool (*bench_fn)(struct bench_object *o, u64 expires);
 
-static struct twheel *bench_wheel;
+static struct twheel *bench_wheel, *bench_sink_wheel;
 static struct list_head bench_slots[BENCH_SLOTS];
 static DEFINE_SPINLOCK(bench_slots_lock);	/* bench_slots */
-static atomic_t bench_fired;
+
+/* Callbacks run on one CPU, so these need no lock. */
+static u32 bench_expected;	/* how many are to expire */
+static u32 bench_fired;		/* how many have expired */
+static u64 bench_end;		/* when the last one has */
+static DECLARE_COMPLETION(bench_all_fired);
+
+static __always_inline void bench_expired(u32 nr)
+{
+	bench_fired += nr;
+	if (bench_fired == bench_expected) {
+		bench_end = ktime_get_ns();
+		complete(&bench_all_fired);
+	}
+}
 
 static __always_inline u32 bench_each(const struct bench *b, enum bench_op op, u32 from, u32 to,
 				      bench_fn fn)
@@ -167,12 +214,26 @@ static u32 bench_run_nothing(const struct bench *b, enum bench_op op, u32 from, 
 
 static void bench_twheel_expired(struct twheel_timeout *t)
 {
-	atomic_inc(&bench_fired);
+	bench_expired(1);
+}
+
+static void bench_sink(void *unused, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, expired, entry)
+		twheel_accept(t);
+	bench_expired(nr);
 }
 
 static void bench_init_twheel(struct bench_object *o)
 {
 	twheel_timeout_init(bench_wheel, &o->node.timeout, bench_twheel_expired);
+}
+
+static void bench_init_sink(struct bench_object *o)
+{
+	twheel_timeout_init(bench_sink_wheel, &o->node.timeout, NULL);
 }
 
 static __always_inline bool bench_twheel_arm(struct bench_object *o, u64 expires)
@@ -196,7 +257,7 @@ static u32 bench_run_twheel(const struct bench *b, enum bench_op op, u32 from, u
 			      bench_twheel_cancel);
 }
 
-/* The wheel, in lists. There is no call that moves a list: the moves are one by one. */
+/* The wheel, in lists */
 
 static u32 bench_arm_lists(const struct bench *b, u32 from, u32 to)
 {
@@ -210,6 +271,20 @@ static u32 bench_arm_lists(const struct bench *b, u32 from, u32 to)
 			list[j]->expires = b->expires[i + j];
 		}
 		nr += twheel_arm_list(bench_wheel, list, len);
+	}
+	return nr;
+}
+
+static u32 bench_move_lists(const struct bench *b, u32 from, u32 to)
+{
+	struct twheel_timeout *list[BENCH_LIST];
+	u32 i, j, len, nr = 0;
+
+	for (i = from; i < to; i += len) {
+		len = min_t(u32, to - i, BENCH_LIST);
+		for (j = 0; j < len; j++)
+			list[j] = &b->order[BENCH_MOVE][i + j]->node.timeout;
+		nr += twheel_mod_list(list, b->expires + i, len);
 	}
 	return nr;
 }
@@ -234,7 +309,7 @@ static u32 bench_run_lists(const struct bench *b, enum bench_op op, u32 from, u3
 	case BENCH_ARM:
 		return bench_arm_lists(b, from, to);
 	case BENCH_MOVE:
-		return bench_each(b, op, from, to, bench_twheel_move);
+		return bench_move_lists(b, from, to);
 	default:
 		return bench_cancel_lists(b, from, to);
 	}
@@ -244,7 +319,7 @@ static u32 bench_run_lists(const struct bench *b, enum bench_op op, u32 from, u3
 
 static void bench_timer_expired(struct timer_list *t)
 {
-	atomic_inc(&bench_fired);
+	bench_expired(1);
 }
 
 static void bench_init_timer(struct bench_object *o)
@@ -277,14 +352,13 @@ static u32 bench_run_timer(const struct bench *b, enum bench_op op, u32 from, u3
 
 static enum hrtimer_restart bench_hrtimer_expired(struct hrtimer *t)
 {
-	atomic_inc(&bench_fired);
+	bench_expired(1);
 	return HRTIMER_NORESTART;
 }
 
 static void bench_init_hrtimer(struct bench_object *o)
 {
-	hrtimer_init(&o->node.hrtimer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	o->node.hrtimer.function = bench_hrtimer_expired;
+	hrtimer_setup(&o->node.hrtimer, bench_hrtimer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
 }
 
 static __always_inline bool bench_hrtimer_arm(struct bench_object *o, u64 expires)
@@ -355,17 +429,21 @@ static u32 bench_run_list(const struct bench *b, enum bench_op op, u32 from, u32
 
 /* Runs */
 
+#define BENCH_IN_STEPS	(BIT(BENCH_OPS) - 1)
+#define BENCH_ALL	(BENCH_IN_STEPS | BIT(BENCH_EXPIRE))
+
 static const struct bench_system bench_systems[] = {
-	{ "loop", false, bench_init_nothing, bench_run_nothing },
-	{ "twheel", false, bench_init_twheel, bench_run_twheel },
-	{ "twheel_lists", false, bench_init_twheel, bench_run_lists },
-	{ "timer_list", true, bench_init_timer, bench_run_timer },
-	{ "hrtimer", false, bench_init_hrtimer, bench_run_hrtimer },
-	{ "list", false, bench_init_entry, bench_run_list },
+	{ "loop", false, BENCH_IN_STEPS, bench_init_nothing, bench_run_nothing },
+	{ "twheel", false, BENCH_ALL, bench_init_twheel, bench_run_twheel },
+	{ "twheel_lists", false, BENCH_IN_STEPS, bench_init_twheel, bench_run_lists },
+	{ "twheel_sink", false, BIT(BENCH_EXPIRE), bench_init_sink, bench_run_twheel },
+	{ "timer_list", true, BENCH_ALL, bench_init_timer, bench_run_timer },
+	{ "hrtimer", false, BENCH_ALL, bench_init_hrtimer, bench_run_hrtimer },
+	{ "list", false, BENCH_IN_STEPS, bench_init_entry, bench_run_list },
 };
 
 /* The last result: ns for all N. */
-static u64 bench_result[ARRAY_SIZE(bench_systems)][BENCH_OPS];
+static u64 bench_result[ARRAY_SIZE(bench_systems)][BENCH_RESULTS];
 static u32 bench_n;
 static DEFINE_MUTEX(bench_lock);	/* bench_result, bench_n, one run at a time */
 
@@ -404,14 +482,33 @@ static void bench_fill(struct bench *b, u64 seed)
 	}
 }
 
+static u64 bench_deadline(u64 now, u64 delay_ns, bool in_jiffies)
+{
+	return in_jiffies ? jiffies + nsecs_to_jiffies(delay_ns) : now + delay_ns;
+}
+
 static void bench_set_deadlines(struct bench *b, bool in_jiffies)
 {
 	u64 now = ktime_get_ns();
 	u32 i;
 
 	for (i = 0; i <= b->n; i++)
-		b->expires[i] = in_jiffies ? jiffies + nsecs_to_jiffies(b->delay[i])
-					   : now + b->delay[i];
+		b->expires[i] = bench_deadline(now, b->delay[i], in_jiffies);
+}
+
+/* In the order of the others: soon, within a short while. */
+static void bench_set_near_deadlines(struct bench *b, bool in_jiffies)
+{
+	u64 now = ktime_get_ns(), delay;
+	u32 i;
+
+	for (i = 0; i < b->n; i++) {
+		delay = b->delay[i] - BENCH_NEAREST * NSEC_PER_SEC;
+		delay = div_u64(delay * (BENCH_LATEST - BENCH_SOONEST),
+				(BENCH_FARTHEST - BENCH_NEAREST) * MSEC_PER_SEC);
+		b->expires[i] = bench_deadline(now, BENCH_SOONEST * NSEC_PER_MSEC + delay,
+					       in_jiffies);
+	}
 }
 
 /* Carry out one operation on all N. Returns false if it failed for one of them. */
@@ -432,7 +529,7 @@ static bool bench_measure(struct bench *b, const struct bench_system *system, en
 	return nr == b->n;
 }
 
-static bool bench_system(struct bench *b, size_t number)
+static bool bench_steps(struct bench *b, size_t number)
 {
 	const struct bench_system *system = &bench_systems[number];
 	bool ok = true;
@@ -446,7 +543,65 @@ static bool bench_system(struct bench *b, size_t number)
 	for (op = 0; op < BENCH_OPS; op++)
 		ok &= bench_measure(b, system, op, bench_best(b, number, op));
 	system->run(b, BENCH_CANCEL, b->n, b->n + 1);
+	return ok && !bench_fired;
+}
+
+/* Sleep until all deadlines are in one block of the wheel. */
+static void bench_await_block(void)
+{
+	u32 ms;
+
+	for (;;) {
+		div_u64_rem(div_u64(ktime_get_ns(), NSEC_PER_MSEC), BENCH_BLOCK, &ms);
+		if (ms < BENCH_BLOCK - BENCH_LATEST - BENCH_SOONEST)
+			return;
+		msleep(BENCH_SOONEST);
+	}
+}
+
+/*
+ * jiffies stand still while interrupts are off, and are exact only to a tick: one more tick
+ * makes all due in every system.
+ */
+static bool bench_expiry(struct bench *b, size_t number)
+{
+	const struct bench_system *system = &bench_systems[number];
+	u64 begin, due;
+	bool ok;
+	u32 i;
+
+	for (i = 0; i < b->n; i++)
+		system->init(b->objects[i]);
+	bench_fired = 0;
+	bench_expected = b->n;
+	reinit_completion(&bench_all_fired);
+	bench_await_block();
+	local_irq_disable();
+	bench_set_near_deadlines(b, system->jiffies);
+	due = ktime_get_ns() + BENCH_LATEST * NSEC_PER_MSEC + 2 * TICK_NSEC;
+	ok = system->run(b, BENCH_ARM, 0, b->n) == b->n;
+	while (ktime_get_ns() < due)
+		cpu_relax();
+	ok &= !bench_fired;
+	begin = ktime_get_ns();
+	local_irq_enable();
+	ok &= wait_for_completion_timeout(&bench_all_fired, BENCH_PATIENCE * HZ) != 0;
+	b->expiry[number] = min(b->expiry[number], bench_end - begin);
+	if (!ok)
+		system->run(b, BENCH_CANCEL, 0, b->n);
+	bench_expected = 0;
+	bench_fired = 0;
 	return ok;
+}
+
+static bool bench_system(struct bench *b, size_t number, u32 repetition)
+{
+	u32 operations = bench_systems[number].operations;
+
+	if (operations & BENCH_IN_STEPS && !bench_steps(b, number))
+		return false;
+	return !(operations & BIT(BENCH_EXPIRE)) || repetition >= BENCH_EXPIRIES ||
+	       bench_expiry(b, number);
 }
 
 static int bench_run(struct bench *b, u32 repetitions)
@@ -454,11 +609,10 @@ static int bench_run(struct bench *b, u32 repetitions)
 	u32 i;
 	size_t system;
 
-	atomic_set(&bench_fired, 0);
 	for (i = 0; i < repetitions; i++) {
 		bench_fill(b, i + 1);
 		for (system = 0; system < ARRAY_SIZE(bench_systems); system++) {
-			if (bench_system(b, system) && !atomic_read(&bench_fired))
+			if (bench_system(b, system, i))
 				continue;
 			pr_err("%s has failed\n", bench_systems[system].name);
 			return -EIO;
@@ -467,20 +621,29 @@ static int bench_run(struct bench *b, u32 repetitions)
 	return 0;
 }
 
+static u64 bench_sum_of(const struct bench *b, size_t system, enum bench_op op)
+{
+	u64 sum = 0;
+	u32 i;
+
+	if (!(bench_systems[system].operations & BIT(op)))
+		return 0;
+	if (op == BENCH_EXPIRE)
+		return b->expiry[system];
+	for (i = 0; i < b->steps; i++)
+		sum += bench_best(b, system, op)[i];
+	return sum;
+}
+
 static void bench_sum(const struct bench *b)
 {
 	enum bench_op op;
 	size_t system;
-	u64 sum;
-	u32 i;
 
 	bench_n = b->n;
 	for (system = 0; system < ARRAY_SIZE(bench_systems); system++) {
-		for (op = 0; op < BENCH_OPS; op++) {
-			for (i = 0, sum = 0; i < b->steps; i++)
-				sum += bench_best(b, system, op)[i];
-			bench_result[system][op] = sum;
-		}
+		for (op = 0; op < BENCH_RESULTS; op++)
+			bench_result[system][op] = bench_sum_of(b, system, op);
 	}
 }
 
@@ -497,6 +660,7 @@ static void bench_free(struct bench *b)
 	kvfree(b->delay);
 	kvfree(b->expires);
 	kvfree(b->best);
+	kvfree(b->expiry);
 }
 
 static int bench_alloc(struct bench *b)
@@ -509,9 +673,11 @@ static int bench_alloc(struct bench *b)
 	b->delay = kvcalloc(nr, sizeof(*b->delay), GFP_KERNEL);
 	b->expires = kvcalloc(nr, sizeof(*b->expires), GFP_KERNEL);
 	b->best = kvcalloc(times, sizeof(*b->best), GFP_KERNEL);
-	if (!b->objects || !b->delay || !b->expires || !b->best)
+	b->expiry = kvcalloc(ARRAY_SIZE(bench_systems), sizeof(*b->expiry), GFP_KERNEL);
+	if (!b->objects || !b->delay || !b->expires || !b->best || !b->expiry)
 		return -ENOMEM;
 	memset(b->best, 0xff, times * sizeof(*b->best));
+	memset(b->expiry, 0xff, ARRAY_SIZE(bench_systems) * sizeof(*b->expiry));
 	for (op = 0; op < BENCH_OPS; op++) {
 		b->order[op] = kvcalloc(nr, sizeof(*b->order[op]), GFP_KERNEL);
 		if (!b->order[op])
@@ -558,7 +724,7 @@ static int bench_get_run(char *buffer, const struct kernel_param *kp)
 	for (i = 1; i < ARRAY_SIZE(bench_systems); i++) {
 		ns = bench_result[i];
 		len += sysfs_emit_at(buffer, len, "%s %u", bench_systems[i].name, bench_n);
-		for (op = 0; op < BENCH_OPS; op++)
+		for (op = 0; op < BENCH_RESULTS; op++)
 			len += sysfs_emit_at(buffer, len, " %llu", ns[op] - min(ns[op], loop[op]));
 		len += sysfs_emit_at(buffer, len, "\n");
 	}
@@ -570,20 +736,30 @@ static const struct kernel_param_ops bench_run_ops = {
 	.get	= bench_get_run,
 };
 module_param_cb(run, &bench_run_ops, NULL, 0600);
-MODULE_PARM_DESC(run, "write: N REPETITIONS; read: ns of N arms, moves, cancels of each system");
+MODULE_PARM_DESC(run, "write: N REPETITIONS; read: ns of N arms, moves, cancels, expiries of each system");
 
 static int __init bench_init(void)
 {
+	struct twheel_params params = { .name = "native" };
 	u32 i;
 
 	for (i = 0; i < BENCH_SLOTS; i++)
 		INIT_LIST_HEAD(&bench_slots[i]);
-	bench_wheel = twheel_create(&(struct twheel_params){ .name = "native" });
-	return PTR_ERR_OR_ZERO(bench_wheel);
+	bench_wheel = twheel_create(&params);
+	if (IS_ERR(bench_wheel))
+		return PTR_ERR(bench_wheel);
+	params.sink = bench_sink;
+	bench_sink_wheel = twheel_create(&params);
+	if (IS_ERR(bench_sink_wheel)) {
+		twheel_destroy(bench_wheel);
+		return PTR_ERR(bench_sink_wheel);
+	}
+	return 0;
 }
 
 static void __exit bench_exit(void)
 {
+	twheel_destroy(bench_sink_wheel);
 	twheel_destroy(bench_wheel);
 }
 
