@@ -1,98 +1,72 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A hashed wheel inside the process, as one would write it for an event loop: 512
- * slots of a millisecond, a node from malloc() for each timeout, a tick that walks
- * its slot. There is no lock: it belongs to one thread. While it is not empty the
- * process wakes up once a millisecond.
+ * A wheel inside the process, as good as its owner can make it: native/wheel.h. Its node is a
+ * part of the program's object, so nothing is allocated for a timeout. There is no lock: it
+ * belongs to one thread. The process sleeps until the next slot that is in use.
  */
-#include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "clock.h"
+
+struct wheel_node;
+static void node_fired(struct wheel_node *node);
+#define WHEEL_FIRED(node)	node_fired(node)
+
+#include "native/wheel.h"
 #include "system.h"
 
-/* A compiler that saw the loop around them would do less than a program has to. */
-#pragma GCC optimize("no-inline")
-
-#define SLOTS	512
-
-struct node {
-	struct node *next;
-	struct node **at;	/* what points to this one */
-	uint64_t tick;
+/* An object of the program. */
+struct object {
+	struct wheel_node node;
 	uint32_t number;
 };
 
-static struct node *slots[SLOTS];
-static struct node **nodes;
+static struct wheel wheel;
+static struct object *objects;
 static uint32_t *fired;		/* to the program, in place of a callback */
-static unsigned int size;
-static uint64_t current;	/* the last tick that was worked off */
+static unsigned int nr_fired;
 
-static void insert(struct node *node)
+static void node_fired(struct wheel_node *node)
 {
-	struct node **slot = &slots[node->tick % SLOTS];
-
-	node->next = *slot;
-	if (node->next)
-		node->next->at = &node->next;
-	node->at = slot;
-	*slot = node;
+	fired[nr_fired++] = ((const struct object *)node)->number;
 }
 
-static void unlink_node(struct node *node)
+/* A compiler that saw the loop around them would do less than a program has to. */
+
+static __attribute_noinline__ void arm(struct object *object, uint64_t deadline)
 {
-	*node->at = node->next;
-	if (node->next)
-		node->next->at = node->at;
+	wheel_arm(&wheel, &object->node, deadline);
 }
 
-static struct node *wheel_arm(uint32_t number, uint64_t deadline)
+static __attribute_noinline__ void rearm(struct object *object, uint64_t deadline)
 {
-	struct node *node = malloc(sizeof(*node));
-
-	if (!node)
-		die("malloc");
-	node->number = number;
-	node->tick = (deadline + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
-	insert(node);
-	return node;
+	if (!wheel_cancel(&object->node))
+		die("wheel: not armed");
+	wheel_arm(&wheel, &object->node, deadline);
 }
 
-static void wheel_rearm(struct node *node, uint64_t deadline)
+static __attribute_noinline__ void cancel(struct object *object)
 {
-	unlink_node(node);
-	node->tick = (deadline + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
-	insert(node);
-}
-
-static void wheel_cancel(struct node *node)
-{
-	unlink_node(node);
-	free(node);
+	if (!wheel_cancel(&object->node))
+		die("wheel: not armed");
 }
 
 static void wheel_open(unsigned int n)
 {
-	size = n;
-	nodes = array(n, sizeof(*nodes));
+	memset(&wheel, 0, sizeof(wheel));
+	wheel_advance(&wheel, clock_ns());
+	objects = array(n, sizeof(*objects));
 	fired = array(n, sizeof(*fired));
-	current = clock_ns() / NSEC_PER_MSEC;
+	for (unsigned int i = 0; i < n; i++)
+		objects[i].number = i;
 }
 
 static void wheel_close(void)
 {
-	for (unsigned int i = 0; i < SLOTS; i++) {
-		while (slots[i]) {
-			struct node *node = slots[i];
-
-			wheel_cancel(node);
-		}
-	}
-	free(nodes);
+	free(objects);
 	free(fired);
-	malloc_trim(0);
 }
 
 /* The loop of wheel_single() without the calls. */
@@ -100,7 +74,7 @@ static void leave_out_loop(const uint32_t *which, unsigned int nr)
 {
 	clock_begin = clock_ns();
 	for (unsigned int i = 0; i < nr; i++)
-		asm volatile("" : : "r" (nodes[which[i]]), "r" (deadlines[which[i]]) : "memory");
+		asm volatile("" : : "r" (&objects[which[i]]), "r" (deadlines[which[i]]) : "memory");
 	clock_stop_idle_loop();
 }
 
@@ -108,17 +82,17 @@ static void wheel_single(enum action verb, const uint32_t *which, unsigned int n
 {
 	clock_start();
 	for (unsigned int i = 0; i < nr; i++) {
-		uint32_t number = which[i];
+		struct object *object = &objects[which[i]];
 
 		switch (verb) {
 		case ARM:
-			nodes[number] = wheel_arm(number, deadlines[number]);
+			arm(object, deadlines[which[i]]);
 			break;
 		case REARM:
-			wheel_rearm(nodes[number], deadlines[number]);
+			rearm(object, deadlines[which[i]]);
 			break;
 		case CANCEL:
-			wheel_cancel(nodes[number]);
+			cancel(object);
 			break;
 		}
 	}
@@ -126,33 +100,23 @@ static void wheel_single(enum action verb, const uint32_t *which, unsigned int n
 	leave_out_loop(which, nr);
 }
 
-static unsigned int expire(uint64_t tick)
-{
-	struct node *node = slots[tick % SLOTS], *next;
-	unsigned int nr = 0;
-
-	for (; node; node = next) {
-		next = node->next;
-		if (node->tick > tick)
-			continue;
-		fired[nr++] = node->number;
-		wheel_cancel(node);
-	}
-	return nr;
-}
-
 static unsigned int wheel_collect(void)
 {
-	unsigned int nr = 0;
+	unsigned int level;
 
-	while (!nr) {
-		struct timespec next = to_timespec((current + 1) * NSEC_PER_MSEC);
+	for (nr_fired = 0; !nr_fired;) {
+		uint64_t next = wheel_next(&wheel, &level), now = clock_ns();
+		struct timespec moment = to_timespec(next * WHEEL_TICK_NS);
 
-		if (clock_ns() / NSEC_PER_MSEC == current)
-			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
-		nr = expire(++current);
+		if (next == WHEEL_NEVER)
+			die("wheel: nothing is armed");
+		if (now < next * WHEEL_TICK_NS) {
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL);
+			now = clock_ns();
+		}
+		wheel_advance(&wheel, now);
 	}
-	return nr;
+	return nr_fired;
 }
 
 const struct system system_wheel = {

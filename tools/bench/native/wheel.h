@@ -55,7 +55,7 @@ struct wheel_node {
 /**
  * struct wheel - a wheel; zeroed before its first use
  * @now: the cursor: the last tick that was visited
- * @fired: nodes that have fired
+ * @fired: how many nodes have fired
  * @used: a bit for each slot that may have nodes
  * @slots: lists of nodes
  */
