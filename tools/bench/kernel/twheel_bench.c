@@ -12,6 +12,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/hrtimer.h>
+#include <linux/kernel_stat.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/prandom.h>
@@ -20,6 +21,7 @@
 #include <linux/vmalloc.h>
 
 #include "twheel.h"
+#include "twheel_compat.h"
 
 #define BENCH_MAX	1000000
 
@@ -194,10 +196,9 @@ static void bench_hrtimer(const struct bench *b)
 {
 	u32 i;
 
-	for (i = 0; i < b->n; i++) {
-		hrtimer_init(&b->objects[i].hrtimer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-		b->objects[i].hrtimer.function = bench_hrtimer_expired;
-	}
+	for (i = 0; i < b->n; i++)
+		hrtimer_setup(&b->objects[i].hrtimer, bench_hrtimer_expired, CLOCK_MONOTONIC,
+			      HRTIMER_MODE_ABS);
 	bench_run(b, bench_hrtimer_arm, bench_hrtimer_arm, bench_hrtimer_cancel);
 }
 
@@ -335,11 +336,10 @@ MODULE_PARM_DESC(run, "write: SYSTEM N; read: ns of all N arms, re-arms, cancels
 static int bench_get_idle(char *buffer, const struct kernel_param *kp)
 {
 	int cpu = raw_smp_processor_id();
-	u64 at_us;
+	u64 at_us, idle_us = get_cpu_idle_time_us(cpu, &at_us);
 
-	return sysfs_emit(buffer, "%llu\n",
-			  (get_cpu_idle_time_us(cpu, &at_us) +
-			   get_cpu_iowait_time_us(cpu, &at_us)) * NSEC_PER_USEC);
+	idle_us += get_cpu_iowait_time_us(cpu, &at_us);
+	return sysfs_emit(buffer, "%llu\n", idle_us * NSEC_PER_USEC);
 }
 
 static const struct kernel_param_ops bench_idle_ops = {
