@@ -72,6 +72,7 @@ help-all:
 	@echo
 	@echo 'make bench         costs beside the peers, in instructions: takes minutes'
 	@echo 'make bench-native  costs in nanoseconds, in User Mode Linux: takes five minutes'
+	@echo 'make bench-here    costs in nanoseconds, on the running kernel with the modules loaded'
 	@echo 'make scenarios     whole programs with timeouts, with twheel and with its peers: takes half'
 	@echo '                   an hour; PUBLISH=1 puts the tables into doc/scenarios.md'
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
@@ -162,6 +163,9 @@ scenarios: setup-bench
 bench-native: setup-check
 	@tools/bench/native/run
 
+bench-here: tools
+	@$(O)/tools/twheel bench
+
 bench-check: setup-bench
 	@tools/check/run bench
 
@@ -177,4 +181,4 @@ clean:
 .PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind bench-native combination mutations cells scenarios
+.PHONY: sanitize valgrind bench-native bench-here combination mutations cells scenarios

@@ -15,6 +15,10 @@
  * What is only preparation is not measured. A life is repeated, and the median is
  * told, a line of JSON each. What the kernel's own timers cost is measured by a
  * module, and how long the CPU was idle is asked of it too.
+ *
+ * With --here it needs no test VM: nanoseconds on the running kernel, the best of several,
+ * as a table. Nothing of the system is changed for it. What the system does not allow, or
+ * does not have, is left out with a message.
  */
 #include <getopt.h>
 #include <glob.h>
@@ -27,6 +31,7 @@
 
 #include "cells.h"
 #include "clock.h"
+#include "here.h"
 #include "system.h"
 
 #define MODULE		"/sys/module/twheel_bench/parameters/"
@@ -66,9 +71,9 @@ static struct result results[32];
 static unsigned int nr_results;
 
 static const char *only_systems, *only_operations;
-static const char *unit = "instructions";
+static const char *clock_unit = "instructions";
 static unsigned int repeat = 3;
-static bool verbose;
+static bool verbose, is_here, as_json;
 
 uint64_t *deadlines;
 static uint32_t *ascending;	/* all numbers, in order of their arming */
@@ -137,6 +142,10 @@ static void add_result(const char *operation, uint64_t total, unsigned int timeo
 static void tell(const char *system, const char *operation, unsigned int n, double value,
 		 const char *unit)
 {
+	if (is_here && !as_json) {
+		here_add(system, operation, n, value);
+		return;
+	}
 	printf("{\"system\": \"%s\", \"operation\": \"%s\", \"n\": %u, ", system, operation, n);
 	printf("\"value\": %.1f, \"unit\": \"%s\"}\n", value, unit);
 	fflush(stdout);
@@ -153,7 +162,7 @@ static void tell_results(const char *system, unsigned int n)
 {
 	for (struct result *r = results; r < results + nr_results; r++) {
 		qsort(r->values, r->nr, sizeof(r->values[0]), compare);
-		tell(system, r->operation, n, r->values[r->nr / 2], unit);
+		tell(system, r->operation, n, r->values[is_here ? 0 : r->nr / 2], clock_unit);
 		if (verbose)
 			fprintf(stderr, "with %u timeouts, %u times\n", r->timeouts, r->nr);
 		r->nr = 0;
@@ -304,9 +313,9 @@ static void single(const struct system *s, unsigned int n)
 static uint64_t idle_ns(void)
 {
 	FILE *file = fopen(MODULE "idle_ns", "r");
-	uint64_t ns;
+	unsigned long long ns;
 
-	if (!file || fscanf(file, "%lu", &ns) != 1)
+	if (!file || fscanf(file, "%llu", &ns) != 1)
 		die(MODULE "idle_ns");
 	fclose(file);
 	return ns;
@@ -325,7 +334,7 @@ static void sleep_until(uint64_t ns)
  * that wakes it. A block of the wheel begins before, so that the moment lies in it, if
  * there are not very many: timeouts of the next block would have to move down first.
  */
-static void arm_for_soon(const struct system *s, unsigned int n, uint64_t spread_ns)
+static uint64_t arm_for_soon(const struct system *s, unsigned int n, uint64_t spread_ns)
 {
 	static uint64_t lead_ns = 250;		/* for each */
 
@@ -341,7 +350,7 @@ static void arm_for_soon(const struct system *s, unsigned int n, uint64_t spread
 		operate(s, ARM, ascending, n);
 		if (clock_ns() + 50 * NSEC_PER_MSEC < moment) {
 			sleep_until(moment - 2 * NSEC_PER_MSEC);
-			return;
+			return moment;
 		}
 		s->close();
 		lead_ns *= 2;
@@ -351,18 +360,17 @@ static void arm_for_soon(const struct system *s, unsigned int n, uint64_t spread
 static void fire(const struct system *s, unsigned int n, const char *operation,
 		 uint64_t spread_ns)
 {
+	uint64_t idle, moment = arm_for_soon(s, n, spread_ns);
 	unsigned int got = 0;
-	uint64_t idle;
 
-	arm_for_soon(s, n, spread_ns);
 	clock_take();
 	clock_wanted = wants(operation);
-	idle = idle_ns();
+	idle = is_here ? clock_ns() : idle_ns();
 	clock_start();
 	while (got < n)
 		got += s->collect();
 	clock_stop();
-	idle = idle_ns() - idle;
+	idle = is_here ? moment - idle : idle_ns() - idle;
 	clock_wanted = 0;
 	if (got != n)
 		die("too many have fired");
@@ -521,9 +529,10 @@ static void tell_wanted(const char *operation, unsigned int n, double value, con
 
 static void tell_cost(const char *operation, unsigned int n, const struct cells_cost *cost)
 {
-	tell_wanted(operation, n, (double)cost->instructions / cost->done, unit);
+	tell_wanted(operation, n, (double)cost->instructions / cost->done,
+		    clock_unit);
 	if (verbose)
-		fprintf(stderr, "with %lu timeouts, once\n", cost->done);
+		fprintf(stderr, "with %llu timeouts, once\n", (unsigned long long)cost->done);
 }
 
 typedef struct cells_cost (*cells_fn)(const uint32_t *order, unsigned int n);
@@ -566,9 +575,17 @@ static void moves(unsigned int n)
 	tell_wanted("cell_move_looks", n, 100.0 * cost.looks / cost.done, "looks/100");
 }
 
+/* Without a pace: as fast as it goes. */
+static void fast_pairs(unsigned int n)
+{
+	clock_wanted = 1;
+	add_result("cell_pair", cells_pairs_ns(shuffled, n), n);
+	clock_wanted = 0;
+}
+
 static bool counts_instructions(void)
 {
-	return !strcmp(unit, "instructions");
+	return !strcmp(clock_unit, "instructions");
 }
 
 /* Runs */
@@ -576,6 +593,8 @@ static bool counts_instructions(void)
 /* Few timeouts are done so fast that a tick of the clock is seen in the result. */
 static unsigned int times(unsigned int n)
 {
+	if (is_here)
+		return repeat;
 	if (n >= MANY)
 		return 1;
 	return n <= FEW ? at_most(3 * repeat, REPEAT_MAX) : repeat;
@@ -600,7 +619,7 @@ static void run_system(const struct system *s, unsigned int n)
 			continue;
 		if (wants("fire_collect_burst"))
 			fire(s, n, "fire_collect_burst", 0);
-		if (wants("fire_collect_spread"))
+		if (wants("fire_collect_spread") && !is_here)
 			fire(s, n, "fire_collect_spread", NSEC_PER_SEC);
 	}
 	lateness(s, n, "spread_lateness", "spread_lateness_max");
@@ -623,6 +642,8 @@ static void run_cells(unsigned int n)
 	make_numbers(n);
 	for (unsigned int i = 0; i < times(n) && wants("cell_fire_collect"); i++)
 		fire(&system_cells, n, "cell_fire_collect", 0);
+	for (unsigned int i = 0; i < times(n) && wants("cell_pair") && is_here; i++)
+		fast_pairs(n);
 	if (counts_instructions() &&
 	    (wants("cell_pair") || wants("cell_calls") || wants("cell_looks")))
 		pairs(n);
@@ -673,7 +694,7 @@ static void run_all(unsigned int n)
 	for (unsigned int i = 0; i < NR_SYSTEMS; i++) {
 		const struct system *s = systems[i];
 
-		if (!wants_system(s->name))
+		if (!wants_system(s->name) || (is_here && !here_allows(s->name, n)))
 			continue;
 		if (n <= s->max)
 			run_system(s, n);
@@ -686,7 +707,7 @@ static void run_all(unsigned int n)
 		if (s->max_fire && n <= s->max && n > s->max_fire)
 			say_limit(s->name, n, "expiry left out, arming them takes too long");
 	}
-	for (unsigned int i = 0; i < 4 && wants_kernel(); i++) {
+	for (unsigned int i = 0; i < 4 && wants_kernel() && !is_here; i++) {
 		if (wants_system(kernel_systems[i]))
 			run_kernel_system(kernel_systems[i], n);
 	}
@@ -739,6 +760,8 @@ static void bad_usage(void)
 {
 	fputs("bench [--system NAMES] [--operation NAMES] [--repeat TIMES]\n", stderr);
 	fputs("      [--unit UNIT] [--verbose] N...\n", stderr);
+	fputs("bench --here [--json] [--system NAMES] [--operation NAMES] [--repeat TIMES] N...\n",
+	      stderr);
 	exit(64);
 }
 
@@ -750,6 +773,8 @@ static void options(int argc, char **argv)
 		{ "repeat", required_argument, NULL, 'r' },
 		{ "unit", required_argument, NULL, 'u' },
 		{ "verbose", no_argument, NULL, 'v' },
+		{ "here", no_argument, NULL, 'h' },
+		{ "json", no_argument, NULL, 'j' },
 		{ },
 	};
 	int c;
@@ -766,10 +791,18 @@ static void options(int argc, char **argv)
 			repeat = at_most(atoi(optarg), REPEAT_MAX);
 			break;
 		case 'u':
-			unit = optarg;
+			clock_unit = optarg;
 			break;
 		case 'v':
 			verbose = true;
+			break;
+		case 'h':
+			is_here = true;
+			repeat = 5;
+			clock_unit = "ns";
+			break;
+		case 'j':
+			as_json = true;
 			break;
 		default:
 			bad_usage();
@@ -779,15 +812,35 @@ static void options(int argc, char **argv)
 		bad_usage();
 }
 
+static void run_here(int nr, char **numbers)
+{
+	here_begin();
+	clock_calibrate();
+	for (int i = 0; i < nr; i++) {
+		unsigned int n = atoi(numbers[i]);
+
+		if (n < FEW || n > VERY_MANY)
+			bad_usage();
+		run_all(n);
+	}
+	if (!as_json)
+		here_print();
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int largest = 0;
 
 	options(argc, argv);
 	mallopt(M_MMAP_THRESHOLD, 128 * 1024);	/* arrays never lie among nodes */
+	if (is_here) {
+		run_here(argc - optind, argv + optind);
+		return 0;
+	}
 	raise_limits();
 	clock_calibrate();
-	fprintf(stderr, "reading the clock takes %lu %s, left out\n", clock_cost, unit);
+	fprintf(stderr, "reading the clock takes %llu %s, left out\n",
+		(unsigned long long)clock_cost, clock_unit);
 	for (int i = optind; i < argc; i++) {
 		if ((unsigned int)atoi(argv[i]) > largest)
 			largest = atoi(argv[i]);

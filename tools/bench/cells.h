@@ -32,6 +32,9 @@ struct cells_cost cells_pairs(const uint32_t *order, unsigned int n);
 /* @n cells, always armed. Each is moved 100 times in the time that it is armed for. */
 struct cells_cost cells_moves(const uint32_t *order, unsigned int n);
 
+/* ns for a pair of each of @n cells, at no pace: the best of some times. */
+uint64_t cells_pairs_ns(const uint32_t *order, unsigned int n);
+
 /* A context with @n cells, each armed once for up to 30 seconds, and cancelled. */
 void cells_open_unused(const uint32_t *order, unsigned int n);
 void cells_close(void);

@@ -5,7 +5,7 @@
  * nanosecond is an instruction. What the reading of the clock itself takes, as
  * clock_calibrate() has found it, is left out.
  *
- * The marks are instructions that do nothing. A profile counts between them.
+ * The marks are instructions that do nothing. A profile counts between them, on x86-64.
  */
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
@@ -33,12 +33,16 @@ static inline uint64_t clock_ns(void)
 
 static inline void clock_mark_start(void)
 {
+#ifdef __x86_64__
 	asm volatile("nopl 0x74776c31(%%rax)" : : : "memory");
+#endif
 }
 
 static inline void clock_mark_stop(void)
 {
+#ifdef __x86_64__
 	asm volatile("nopl 0x74776c32(%%rax)" : : : "memory");
+#endif
 }
 
 static inline void clock_start(void)

@@ -15,7 +15,7 @@
 static struct io_uring ring;
 static struct __kernel_timespec *times;
 
-static void io_uring_open(unsigned int n)
+static int make_ring(void)
 {
 	struct io_uring_params params = {
 		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP |
@@ -23,8 +23,21 @@ static void io_uring_open(unsigned int n)
 		.cq_entries = COMPLETIONS,
 	};
 
+	return io_uring_queue_init_params(BATCH, &ring, &params);
+}
+
+bool io_uring_works(void)
+{
+	if (make_ring())
+		return false;
+	io_uring_queue_exit(&ring);
+	return true;
+}
+
+static void io_uring_open(unsigned int n)
+{
 	(void)n;
-	if (io_uring_queue_init_params(BATCH, &ring, &params))
+	if (make_ring())
 		die("io_uring_queue_init_params");
 	times = array(BATCH, sizeof(*times));
 }

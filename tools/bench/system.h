@@ -58,6 +58,9 @@ extern const struct system system_io_uring;
 extern const struct system system_misdn;
 extern const struct system system_wheel;
 
+/* Does the kernel let this program have a ring? */
+bool io_uring_works(void);
+
 /* When a timeout is due, CLOCK_MONOTONIC; by number. */
 extern uint64_t *deadlines;
 

@@ -45,5 +45,6 @@ extern const struct command after_command;
 extern const struct command every_command;
 extern const struct command run_command;
 extern const struct command load_command;
+extern const struct command bench_command;
 
 #endif /* TWHEEL_COMMAND_H */

@@ -35,6 +35,7 @@ static const struct command *const commands[] = {
 	&every_command,
 	&run_command,
 	&load_command,
+	&bench_command,
 	&help_command,
 };
 

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "here.h"
+#include "system.h"
+
+/* Descriptors that the program has besides those of the timers. */
+#define OWN_FILES	16
+
+#define ROWS_MAX	128
+
+/**
+ * struct row - results of one operation
+ * @operation: in the table
+ * @n: how many timeouts
+ * @ns: for each system; 0: not measured
+ */
+struct row {
+	char		operation[32];
+	unsigned int	n;
+	double		ns[6];
+};
+
+static const char *const columns[] = {
+	"twheel", "timerfd", "posix", "io_uring", "misdn", "wheel",
+};
+
+#define NR_COLUMNS	(sizeof(columns) / sizeof(*columns))
+
+static struct row rows[ROWS_MAX];
+static unsigned int nr_rows;
+
+/* The first line of a file that begins with @prefix, after the colon if there is one. */
+static const char *line_of(const char *path, const char *prefix)
+{
+	static char line[4096];
+	FILE *file = fopen(path, "r");
+	char *value = NULL;
+
+	while (file && !value && fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, prefix, strlen(prefix)))
+			value = line;
+	}
+	if (file)
+		fclose(file);
+	if (!value)
+		return NULL;
+	value[strcspn(value, "\n")] = '\0';
+	if (*prefix && strchr(value, ':'))
+		value = strchr(value, ':') + 2;
+	return value;
+}
+
+static void print_fact(const char *name, const char *value)
+{
+	fprintf(stderr, "%-10s %s\n", name, value ?: "unknown");
+}
+
+static void raise_limit(int resource)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit))
+		die("getrlimit");
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(resource, &limit))
+		die("setrlimit");
+}
+
+/* To standard error: standard output has results alone. */
+void here_begin(void)
+{
+	const char *flags;
+	struct utsname name;
+	char cpus[16];
+
+	if (access("/dev/twheel", R_OK | W_OK))
+		die("/dev/twheel");
+	uname(&name);
+	snprintf(cpus, sizeof(cpus), "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+	print_fact("processor", line_of("/proc/cpuinfo", "model name"));
+	flags = line_of("/proc/cpuinfo", "flags");
+	if (flags && strstr(flags, " hypervisor"))
+		print_fact("machine", "virtual");
+	print_fact("CPUs", cpus);
+	print_fact("governor", line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+				       ""));
+	print_fact("kernel", name.release);
+	print_fact("module", line_of("/sys/module/twheel_dev/version", "") ?:
+			     line_of("/sys/module/twheel_dev/srcversion", "") ?:
+			     "without a version");
+	raise_limit(RLIMIT_NOFILE);
+	raise_limit(RLIMIT_SIGPENDING);
+}
+
+static bool leave_out(const char *system, unsigned int n, const char *why)
+{
+	fprintf(stderr, "%s with %u timeouts is left out: %s\n", system, n, why);
+	return false;
+}
+
+static bool within(int resource, unsigned int n)
+{
+	struct rlimit limit;
+
+	return !getrlimit(resource, &limit) && limit.rlim_cur >= n + OWN_FILES;
+}
+
+bool here_allows(const char *system, unsigned int n)
+{
+	if (!strcmp(system, "timerfd") && !within(RLIMIT_NOFILE, n))
+		return leave_out(system, n, "the limit of open files (ulimit -Hn)");
+	if (!strcmp(system, "posix") && !within(RLIMIT_SIGPENDING, n))
+		return leave_out(system, n, "the limit of pending signals (ulimit -Hi)");
+	if (!strcmp(system, "misdn") && access("/dev/mISDNtimer", R_OK | W_OK))
+		return leave_out(system, n, "there is no /dev/mISDNtimer");
+	if (!strcmp(system, "io_uring") && !io_uring_works())
+		return leave_out(system, n, "the kernel, or this build, has none");
+	return true;
+}
+
+static struct row *row_of(const char *operation, unsigned int n)
+{
+	struct row *row = rows;
+
+	while (row < rows + nr_rows && (row->n != n || strcmp(row->operation, operation)))
+		row++;
+	if (row == rows + ROWS_MAX)
+		die("too many results");
+	if (row == rows + nr_rows) {
+		nr_rows++;
+		snprintf(row->operation, sizeof(row->operation), "%s", operation);
+		row->n = n;
+	}
+	return row;
+}
+
+void here_add(const char *system, const char *operation, unsigned int n, double ns)
+{
+	for (unsigned int i = 0; i < NR_COLUMNS; i++) {
+		if (!strcmp(columns[i], system))
+			row_of(operation, n)->ns[i] = ns;
+	}
+}
+
+void here_print(void)
+{
+	puts("ns for each timeout, the best of several");
+	printf("%-20s %8s", "operation", "n");
+	for (unsigned int i = 0; i < NR_COLUMNS; i++)
+		printf(" %9s", columns[i]);
+	putchar('\n');
+	for (struct row *row = rows; row < rows + nr_rows; row++) {
+		printf("%-20s %8u", row->operation, row->n);
+		for (unsigned int i = 0; i < NR_COLUMNS; i++) {
+			if (row->ns[i] > 0)
+				printf(" %9.1f", row->ns[i]);
+			else
+				printf(" %9s", "-");
+		}
+		putchar('\n');
+	}
+	if (fflush(stdout) || ferror(stdout))
+		die("output");
+}

@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# twheel bench on the running kernel: it measures, it says on what, and it fails clearly
+# where it cannot. A busybox shell runs this in the test VM.
+
+tests="
+bench_measures_the_device_and_its_peers
+bench_says_what_it_ran_on
+bench_in_json_is_a_line_for_each_result
+bench_without_the_device_is_unavailable
+bench_without_its_program_is_unavailable
+bench_of_too_few_is_wrong_usage
+"
+
+# bench ARGUMENT...: its results in /tmp/out, the rest in /tmp/err.
+bench()
+{
+	twheel bench --repeat 1 "$@" >/tmp/out 2>/tmp/err
+	status=$?
+	sed 's/^/# /' /tmp/out /tmp/err
+	return $status
+}
+
+# column OPERATION NUMBER: what the table has there.
+column()
+{
+	awk -v operation="$1" -v number="$2" '$1 == operation { print $number }' /tmp/out
+}
+
+is_positive()
+{
+	awk -v value="$1" 'BEGIN { exit !(value + 0 > 0) }'
+}
+
+# The columns are those of the head: operation n twheel timerfd posix io_uring misdn wheel.
+bench_measures_the_device_and_its_peers()
+{
+	bench --operation arm_batch,cancel_single,fire_collect_burst,cell_pair 1000 || return
+	for operation in arm_batch cancel_single fire_collect_burst; do
+		for number in 3 4 5 8; do
+			is_positive "$(column $operation $number)" || return
+		done
+	done
+	is_positive "$(column cell_pair 3)" && [ "$(column cell_pair 4)" = - ]
+}
+
+bench_says_what_it_ran_on()
+{
+	bench --system twheel --operation arm_batch 1000 &&
+		grep -q '^processor  *[^ ]' /tmp/err &&
+		grep -q "^kernel  *$(uname -r)$" /tmp/err &&
+		grep -q "^CPUs  *$(nproc)$" /tmp/err
+}
+
+bench_in_json_is_a_line_for_each_result()
+{
+	bench --json --system twheel,timerfd --operation arm_batch 1000 &&
+		[ "$(wc -l </tmp/out)" = 2 ] &&
+		grep -q '^{"system": "twheel", "operation": "arm_batch", "n": 1000, ' /tmp/out &&
+		grep -q '^{"system": "timerfd", .*"unit": "ns"}$' /tmp/out
+}
+
+bench_without_the_device_is_unavailable()
+{
+	mv /dev/twheel /dev/twheel.away
+	bench 1000
+	status=$?
+	mv /dev/twheel.away /dev/twheel
+	[ $status = 69 ] && grep -q 'no /dev/twheel: is the module twheel_dev loaded' /tmp/err &&
+		[ ! -s /tmp/out ]
+}
+
+bench_without_its_program_is_unavailable()
+{
+	mv /libexec /libexec.away
+	bench 1000
+	status=$?
+	mv /libexec.away /libexec
+	[ $status = 69 ] && grep -q 'cannot be run' /tmp/err
+}
+
+bench_of_too_few_is_wrong_usage()
+{
+	bench 999
+	[ $? = 64 ]
+}
+
+# As it is installed, below the prefix of the tool.
+mkdir -p /libexec/twheel
+cp /add/twheel-bench /libexec/twheel/bench
+echo "KTAP version 1"
+echo "1..$(echo "$tests" | grep -c .)"
+nr=0
+for test in $tests; do
+	nr=$((nr + 1))
+	if $test; then
+		echo "ok $nr $test"
+	else
+		echo "not ok $nr $test"
+	fi
+done

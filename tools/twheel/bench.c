@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * twheel bench: the benchmark, a program of its own, on the running kernel.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "array.h"
+#include "cli.h"
+
+/* Where the program is, from the directory of this one: installed, and as it was built. */
+static const char *const places[] = { "../libexec/twheel/bench", "twheel-bench" };
+
+enum { MAX_ARGUMENTS = 32 };
+
+static const char *find_program(void)
+{
+	static char path[PATH_MAX + 32];
+	char own[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
+	const char *directory;
+
+	if (length < 0)
+		return NULL;
+	own[length] = '\0';
+	directory = dirname(own);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, places[i]);
+		if (!access(path, X_OK))
+			return path;
+	}
+	return NULL;
+}
+
+static int run_bench(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "system", required_argument, NULL, 's' },
+		{ "operation", required_argument, NULL, 'o' },
+		{ "repeat", required_argument, NULL, 'r' },
+		CLI_JSON, CLI_HELP, CLI_END
+	};
+	static const char *const usual[] = { "1000", "10000", "100000", NULL };
+	const char *arguments[MAX_ARGUMENTS] = { "twheel bench", "--here" };
+	const char *program, *const *numbers;
+	struct twheel_ctx *ctx;
+	int c, error, nr = 2;
+
+	while ((c = cli_option(argc, argv, options)) != -1) {
+		if (nr > MAX_ARGUMENTS - 12)
+			cli_usage("too many options");
+		if (c == 'r')
+			cli_number(optarg, "--repeat", 1, 15);
+		arguments[nr++] = c == 's' ? "--system" : c == 'o' ? "--operation" :
+				  c == 'r' ? "--repeat" : "--json";
+		if (c != 'j')
+			arguments[nr++] = optarg;
+	}
+	numbers = (const char *const *)cli_arguments(argc, argv, 0, 8);
+	for (numbers = *numbers ? numbers : usual; *numbers; numbers++) {
+		cli_number(*numbers, "N", 1000, 1000000);
+		arguments[nr++] = *numbers;
+	}
+	error = cli_context(CLI_NO_FD, 0, &ctx);
+	if (error)
+		return error;
+	twheel_close(ctx);
+	program = find_program();
+	if (program)
+		execv(program, (char *const *)arguments);
+	cli_error("the benchmark, %s beside bin, cannot be run", "libexec/twheel/bench");
+	return EX_UNAVAILABLE;
+}
+
+const struct command bench_command = {
+	.name = "bench",
+	.usage = "[OPTION]... [N]...",
+	.summary = "measure the device and its peers on this machine, in nanoseconds",
+	.help =
+	"Measures what N timeouts cost (1000, 10000 and 100000) with the device and with its\n"
+	"peers: timerfd, POSIX timers, io_uring, the mISDN timer device if there is one, and a\n"
+	"wheel in the process. Each result is the best of several. Takes some minutes. Says on\n"
+	"standard error what it runs on. Keep the machine idle meanwhile.\n"
+	"\n"
+	"  --system NAMES     twheel, timerfd, posix, io_uring, misdn or wheel alone\n"
+	"  --operation NAMES  those in the result alone\n"
+	"  --repeat TIMES     of which the best counts (5)\n"
+	"  --json             a line of JSON for each result\n",
+	.run = run_bench,
+};
