@@ -39,7 +39,7 @@ git_and_make_are_there()
 # shellcheck disable=SC2016 # in the page
 shell_in_the_machine_takes_what_is_typed()
 {
-	sed -n '/`make vm` gives a shell/,/^`make help`/s/^    //p' README.md >/root/commands
+	sed -n '/`make vm` opens a shell/,/^`make help`/s/^    //p' README.md >/root/commands
 	grep -q '^twheel read' /root/commands &&
 		tools/vm/run --add /root/commands -- sh /add/commands | grep 'cookie=7'
 }
