@@ -71,7 +71,8 @@ python_finds_the_library()
 
 man_pages_are_there()
 {
-	for page in man1/twheel.1 man3/libtwheel.3 man3/twheel_arm.3 man3/twheel_mod.3 man4/twheel.4; do
+	for page in man1/twheel.1 man3/libtwheel.3 man3/twheel_arm.3 man3/twheel_mod.3 \
+		man4/twheel.4; do
 		gunzip -c "/usr/share/man/$page.gz" >/dev/null || return
 	done
 }
