@@ -17,10 +17,14 @@ check()
 	echo "$verdict $number $*"
 }
 
-# typed COMMAND [DIRECTORY]: as the page has it, up to the comment.
+# typed COMMAND [DIRECTORY]: as the page has it, in an indented line up to the comment, or
+# between backquotes.
 typed()
 {
-	sed -n 's/^    //; T; s/  *# .*//; p' README.md | grep -qxF "$1" || {
+	{
+		sed -n 's/^    //; T; s/  *# .*//; p' README.md
+		grep -o "\`[^\`]*\`" README.md | tr -d "\`"
+	} | grep -qxF "$1" || {
 		echo "README.md does not have: $1"
 		return 1
 	}
