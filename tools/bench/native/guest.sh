@@ -1,20 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# guest.sh REPETITIONS N...: run the native benchmark in User Mode Linux, and name the
+# guest.sh REPETITIONS EXPIRIES N...: run the native benchmark in User Mode Linux, and name the
 # kernel's release. Small N get more repetitions.
 run=/sys/module/twheel_native/parameters/run
 
 measure()
 {
 	times=$1
-	shift
+	expiries=$2
+	shift 2
 	for n; do
 		factor=1
 		[ "$n" -gt 100000 ] || factor=4
 		[ "$n" -gt 10000 ] || factor=20
 		[ "$n" -gt 1000 ] || factor=100
-		echo "$n $((times * factor))" >$run || return
+		echo "$n $((times * factor)) $expiries" >$run || return
 		cat $run
 	done
 }

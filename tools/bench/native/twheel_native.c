@@ -23,7 +23,8 @@
  * the time is that from when interrupts are on again to the last callback. The interrupt, and
  * the switch to the wheel's thread, are a part of it. The result is the best repetition.
  *
- * Write "N REPETITIONS" to parameter run. Reading it gives a line for each system: its
+ * Write "N REPETITIONS [EXPIRIES]" to parameter run: expiries are measured in that many of the
+ * repetitions at most. Reading it gives a line for each system: its
  * name, N, and the ns that N arms, moves, cancels and expiries took, without the loop around
  * the first three. A 0 is something that the system does not do.
  */
@@ -64,7 +65,7 @@
 #define BENCH_SOONEST	20
 #define BENCH_LATEST	120
 
-/* Repetitions in which all expire, as each takes a quarter of a second. */
+/* Repetitions in which all expire, unless told otherwise: each takes a quarter of a second. */
 #define BENCH_EXPIRIES	8
 
 /* A block of the wheel's lowest level, in ms. The deadlines are in one of them. */
@@ -119,6 +120,7 @@ enum bench_op {
  * @expiry: for each system, the best time of the expiry of all in ns
  * @n: number of timeouts, without the additional one
  * @steps: number of steps per operation
+ * @expiries: repetitions in which all expire
  */
 struct bench {
 	struct bench_object	**objects;
@@ -129,6 +131,7 @@ struct bench {
 	u64			*expiry;
 	u32			n;
 	u32			steps;
+	u32			expiries;
 };
 
 /**
@@ -600,7 +603,7 @@ static bool bench_system(struct bench *b, size_t number, u32 repetition)
 
 	if (operations & BENCH_IN_STEPS && !bench_steps(b, number))
 		return false;
-	return !(operations & BIT(BENCH_EXPIRE)) || repetition >= BENCH_EXPIRIES ||
+	return !(operations & BIT(BENCH_EXPIRE)) || repetition >= b->expiries ||
 	       bench_expiry(b, number);
 }
 
@@ -629,7 +632,7 @@ static u64 bench_sum_of(const struct bench *b, size_t system, enum bench_op op)
 	if (!(bench_systems[system].operations & BIT(op)))
 		return 0;
 	if (op == BENCH_EXPIRE)
-		return b->expiry[system];
+		return b->expiries ? b->expiry[system] : 0;
 	for (i = 0; i < b->steps; i++)
 		sum += bench_best(b, system, op)[i];
 	return sum;
@@ -693,12 +696,12 @@ static int bench_alloc(struct bench *b)
 
 static int bench_set_run(const char *val, const struct kernel_param *kp)
 {
-	struct bench b = {};
+	struct bench b = { .expiries = BENCH_EXPIRIES };
 	u32 repetitions;
 	int ret;
 
-	if (sscanf(val, "%u %u", &b.n, &repetitions) != 2 || !b.n || b.n > BENCH_MAX ||
-	    !repetitions)
+	if (sscanf(val, "%u %u %u", &b.n, &repetitions, &b.expiries) < 2 || !b.n ||
+	    b.n > BENCH_MAX || !repetitions)
 		return -EINVAL;
 
 	guard(mutex)(&bench_lock);
@@ -736,7 +739,7 @@ static const struct kernel_param_ops bench_run_ops = {
 	.get	= bench_get_run,
 };
 module_param_cb(run, &bench_run_ops, NULL, 0600);
-MODULE_PARM_DESC(run, "write: N REPETITIONS; read: ns of N arms, moves, cancels, expiries of each system");
+MODULE_PARM_DESC(run, "write: N REPETITIONS [EXPIRIES]; read: ns of N arms, moves, cancels, expiries of each system");
 
 static int __init bench_init(void)
 {
