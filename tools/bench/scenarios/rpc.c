@@ -18,16 +18,13 @@
  *	loaded=1	5 s later the client sends requests once more, for as long. Report the
  *			lateness of those that fire meanwhile, and of no other
  *
- * Reported: requests per second, on average and in the best part, which a tenth of all parts
- * exceed: other load on the machine disturbs some of them. On a machine that counts
- * instructions, those of the whole machine per request. Timeouts that fired, and how late a
- * client handled them.
+ * Reported: requests per second. On a machine that counts instructions, those of the whole
+ * machine per request. Timeouts that fired, and how late a client handled them.
  */
 #include <poll.h>
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -35,7 +32,6 @@
 
 #define TIMEOUT_NS	(5 * NSEC_PER_SEC)
 #define THREADS		4U
-#define PARTS		50U		/* of the time that is measured */
 
 struct message {
 	uint32_t	place;
@@ -62,7 +58,7 @@ struct place {
  * @lost: of them
  * @answered: of them
  * @timed_out: of them
- * @counted: of @answered, in each part of the time that is measured
+ * @counted: of @answered, in the time that is measured
  * @is_loaded: it sends requests for the second time
  * @late: of those that fired
  */
@@ -83,7 +79,7 @@ struct client {
 	uint64_t	lost;
 	uint64_t	answered;
 	uint64_t	timed_out;
-	uint64_t	counted[PARTS];
+	uint64_t	counted;
 	bool		is_loaded;
 	struct samples	late;
 };
@@ -270,6 +266,7 @@ static void drain(struct client *client)
 static void *run(void *arg)
 {
 	struct client *client = arg;
+	uint64_t before;
 
 	use_processor(client->number);
 	client->timers = backend->open(client->flight * 2 + packet, 0);
@@ -280,12 +277,9 @@ static void *run(void *arg)
 		end_ns = begin_ns + option("ms", 1000) * NSEC_PER_MSEC;
 	}
 	pthread_barrier_wait(&ready);
-	for (unsigned int i = 0; i < PARTS; i++) {
-		uint64_t before = client->answered;
-
-		run_until(client, begin_ns + (end_ns - begin_ns) * (i + 1) / PARTS, UINT64_MAX);
-		client->counted[i] = client->answered - before;
-	}
+	before = client->answered;
+	run_until(client, end_ns, UINT64_MAX);
+	client->counted = client->answered - before;
 	if (loaded)
 		load_again(client, begin_ns + TIMEOUT_NS);
 	drain(client);
@@ -324,35 +318,21 @@ static void add_client(struct client *client)
 		return;
 	all->sent += client->sent;
 	all->lost += client->lost;
-	for (unsigned int i = 0; i < PARTS; i++)
-		all->counted[i] += client->counted[i];
+	all->counted += client->counted;
 	all->timed_out += client->timed_out;
 	for (size_t i = 0; i < client->late.nr; i++)
 		add_late(&all->late, 0, client->late.ns[i]);
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Sorts the parts. */
 static void tell(struct client *all)
 {
 	double seconds = (end_ns - begin_ns) / (double)NSEC_PER_SEC;
-	uint64_t sum = 0, best;
 
-	for (unsigned int i = 0; i < PARTS; i++)
-		sum += all->counted[i];
-	qsort(all->counted, PARTS, sizeof(*all->counted), compare);
-	best = all->counted[PARTS * 9 / 10] * PARTS;
 	printf("sent=%lu lost=%lu fired=%lu measured=%zu ", all->sent, all->lost, all->timed_out,
 	       all->late.nr);
-	printf("rate=%.0f best=%.0f ", sum / seconds, best / seconds);
+	printf("rate=%.0f ", all->counted / seconds);
 	if (is_counting())
-		printf("instructions=%.1f ", seconds * NSEC_PER_SEC / sum);
+		printf("instructions=%.1f ", seconds * NSEC_PER_SEC / all->counted);
 	printf("late_50=%.0f late_max=%.0f\n", late_at(&all->late, 500), late_at(&all->late, 1000));
 }
 
