@@ -5,7 +5,8 @@
  *	cell_stress [ARMINGS] [TEST...]
  *
  * Several users arm, move and cancel cells, some of which they share, and several readers
- * take the events. Each arming has a deadline of its own: the low bits are the number of
+ * take the events. Each is a process of its own: User Mode Linux runs the threads of one
+ * process one at a time. Each arming has a deadline of its own: the low bits are the number of
  * the user and of an entry in the book of the user. Each arming ends exactly once. Whoever
  * ends it names it, by the deadline: an exchange returns it, or an event has it. An
  * exchange that returns FIRED names nothing; if no other user has the cell, the arming is
@@ -13,12 +14,19 @@
  * over as ends were counted without a name: so none is lost, and none ends twice.
  *
  * No event is early, and none is later than a bound.
+ *
+ * In a long run most armings are of a few hot cells, as with a server's busy connections:
+ * such a cell is moved and cancelled every few microseconds, hardly ever with a call, and the
+ * kernel looks at it amid this.
+ *
+ * A trial also has to be one: users ran on several CPUs, if there are several, and looks,
+ * kicks, events and withdrawals all occurred.
  */
 #define _GNU_SOURCE
 #define KTAP_HANG_S	120
 
-#include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
 
 #include "cells.h"
 #include "realtime.h"
@@ -26,16 +34,25 @@
 #define MS		NSEC_PER_MSEC
 #define USERS		3
 #define READERS		2
+#define MOST_EVENTS	50		/* that a reader takes at once */
 #define OWN		400		/* cells of each user */
 #define SHARED		100		/* cells that all of them use */
 #define CELLS		(USERS * OWN + SHARED)
+#define HOT_OWN		8		/* of these, the hot ones */
+#define HOT_SHARED	4
 
 #define ENTRY_BITS	18
 #define ENTRIES		0x40000U	/* two to the power of ENTRY_BITS */
 #define NAME_BITS	(ENTRY_BITS + 2)
 #define DEFAULT_ARMINGS	100000
+#define TURNS_PER_CLOCK	32
 
 static unsigned long long armings = DEFAULT_ARMINGS;
+
+static bool is_long_run(void)
+{
+	return armings > DEFAULT_ARMINGS;
+}
 
 /**
  * struct entry - an arming
@@ -61,7 +78,9 @@ struct entry {
  * @nameless: armings that this user has ended without being told which
  * @withdrawn: events that this user has withdrawn through the word
  * @withdrawn_by_call: events that MOD or CANCEL has withdrawn for this user
+ * @replaced: armings that an exchange of this user has ended before they fired
  * @refused: armings that were undone after STOP
+ * @cpus: the CPUs that this user was seen on, a bit each
  */
 struct book {
 	struct entry	entries[ENTRIES];
@@ -71,7 +90,29 @@ struct book {
 	__u64		nameless;
 	__u64		withdrawn;
 	__u64		withdrawn_by_call;
+	__u64		replaced;
 	__u64		refused;
+	__u64		cpus;
+};
+
+/**
+ * struct shared - what the processes of a trial share
+ * @ids: by number of the cell; that of an own cell changes
+ * @stopped: STOP has come
+ * @finish: readers are to end
+ * @read: events read
+ * @unprocessed: those of them that are
+ * @latest: the largest lateness, in ns
+ * @books: by user
+ */
+struct shared {
+	__u64		ids[CELLS];
+	int		stopped;
+	int		finish;
+	__u64		read;
+	__u64		unprocessed;
+	__u64		latest;
+	struct book	books[USERS];
 };
 
 /**
@@ -79,46 +120,40 @@ struct book {
  * @fd: the file
  * @clock: its clock
  * @cells: its cells
- * @ids: by number of the cell; that of an own cell changes
- * @books: by user
  * @late_at_most: bound for the lateness of events, in ns; 0: none
  * @stops: STOP comes amid the armings
- * @stopped: STOP has come
- * @finish: readers are to end
- * @read: events read
- * @unprocessed: those of them that are
- * @latest: the largest lateness, in ns
+ * @ended: users and readers that have ended
+ * @shared: what all of them read and write
  */
 struct trial {
 	int			fd;
 	clockid_t		clock;
 	struct twheel_cell	*cells;
-	__u64			ids[CELLS];
-	struct book		*books;
 	__u64			late_at_most;
 	bool			stops;
-	int			stopped;
-	int			finish;
-	__u64			read;
-	__u64			unprocessed;
-	__u64			latest;
+	int			ended;
+	struct shared		*shared;
 };
 
 static struct trial trial;
 
 /**
  * struct user - one who arms
- * @thread: the thread
  * @nr: number
  * @book: account
  * @seed: of random numbers
+ * @turns: how many operations there were
+ * @now: recent time of CLOCK_MONOTONIC, in ns
+ * @clock_now: that of the clock of the file
  * @mine: by cell: the last deadline that this user has armed it for
  */
 struct user {
-	pthread_t	thread;
 	unsigned int	nr;
 	struct book	*book;
 	__u64		seed;
+	__u64		turns;
+	__u64		now;
+	__u64		clock_now;
 	__u64		mine[CELLS];
 };
 
@@ -132,10 +167,8 @@ static bool is_own(__u32 cell)
 }
 
 /* An entry that can be used: one whose arming has ended, or must have. */
-static struct entry *find_entry(struct book *book)
+static struct entry *find_entry(struct book *book, __u64 now)
 {
-	__u64 now = now_ns();
-
 	for (__u32 tries = 0; ; tries++) {
 		struct entry *entry = &book->entries[book->next++ % ENTRIES];
 
@@ -152,14 +185,14 @@ static struct entry *find_entry(struct book *book)
 /* The deadline of a new arming, about @delay from now. */
 static __u64 enter_arming(struct user *user, __u32 cell, __s64 delay)
 {
-	struct entry *entry = find_entry(user->book);
-	__u64 when = clock_ns(trial.clock) + delay;
+	struct entry *entry = find_entry(user->book, user->now);
+	__u64 when = user->clock_now + delay;
 
 	when = when >> NAME_BITS << NAME_BITS | user->nr << ENTRY_BITS |
 	       (entry - user->book->entries);
 	entry->deadline = when;
 	entry->cell = cell;
-	entry->since = now_ns();
+	entry->since = user->now;
 	SET(entry->open, true);
 	user->book->armings++;
 	user->mine[cell] = when;
@@ -173,7 +206,7 @@ static void close_arming(__u32 cell, __u64 deadline)
 	struct entry *entry;
 
 	CHECK(nr < USERS);
-	entry = &trial.books[nr].entries[deadline % ENTRIES];
+	entry = &trial.shared->books[nr].entries[deadline % ENTRIES];
 	if (entry->deadline != deadline)
 		ktap_fail("cell %u: an arming for %llu has ended that is not in the book", cell,
 			  (unsigned long long)deadline);
@@ -197,6 +230,7 @@ static void enter_old(struct user *user, __u32 cell, __u64 old, __u64 mine)
 {
 	if (is_deadline(old)) {
 		CHECK(!is_own(cell) || old == mine);
+		user->book->replaced++;
 		close_arming(cell, old);
 	} else if (old == TWHEEL_CELL_FIRED) {
 		user->book->withdrawn++;
@@ -207,18 +241,19 @@ static void enter_old(struct user *user, __u32 cell, __u64 old, __u64 mine)
 static void enter_event(const struct twheel_event *event)
 {
 	__u64 late = event->fired_ns - event->expires_ns;
+	struct shared *shared = trial.shared;
 
 	CHECK(event->cookie < CELLS);
 	CHECK_EQ(event->reserved, 0);
 	if (event->flags & TWHEEL_EV_UNPROCESSED) {
 		CHECK_EQ(event->count, 0);
-		__atomic_add_fetch(&trial.unprocessed, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&shared->unprocessed, 1, __ATOMIC_RELAXED);
 	} else {
 		CHECK_EQ(event->count, 1);
 		CHECK(event->fired_ns >= event->expires_ns);
 		CHECK(!trial.late_at_most || late <= trial.late_at_most);
-		if (trial.late_at_most && late > PEEK(trial.latest))
-			SET(trial.latest, late);
+		if (trial.late_at_most && late > PEEK(shared->latest))
+			SET(shared->latest, late);
 	}
 	CHECK(trial.stops || !(event->flags & TWHEEL_EV_LAST));
 	close_arming(event->cookie, event->expires_ns);
@@ -240,10 +275,18 @@ static __s64 random_delay(struct user *user)
 	return random_below(&user->seed, HOUR);
 }
 
-static void do_arm(struct user *user, __u32 cell)
+/* Of a hot cell: moved again before it is due, but for a few. */
+static __s64 random_hot_delay(struct user *user)
 {
-	__u64 id = trial.ids[cell], mine = user->mine[cell];
-	__u64 when = enter_arming(user, cell, random_delay(user));
+	if (!random_below(&user->seed, 100))
+		return random_below(&user->seed, 2 * MS);
+	return 2 * MS + random_below(&user->seed, 4 * MS);
+}
+
+static void do_arm(struct user *user, __u32 cell, __s64 delay)
+{
+	__u64 id = trial.shared->ids[cell], mine = user->mine[cell];
+	__u64 when = enter_arming(user, cell, delay);
 	int ret;
 
 	enter_old(user, cell, exchange(trial.cells, id, when), mine);
@@ -259,17 +302,19 @@ static void do_arm(struct user *user, __u32 cell)
 
 static void do_cancel(struct user *user, __u32 cell)
 {
-	__u64 mine = user->mine[cell];
+	__u64 id = trial.shared->ids[cell], mine = user->mine[cell];
 
-	enter_old(user, cell, exchange(trial.cells, trial.ids[cell], TWHEEL_CELL_IDLE), mine);
+	enter_old(user, cell, exchange(trial.cells, id, TWHEEL_CELL_IDLE), mine);
 }
 
 static void do_cancel_mine(struct user *user, __u32 cell)
 {
 	__u64 mine = user->mine[cell];
 
-	if (mine && replace(trial.cells, trial.ids[cell], mine, TWHEEL_CELL_IDLE))
+	if (mine && replace(trial.cells, trial.shared->ids[cell], mine, TWHEEL_CELL_IDLE)) {
+		user->book->replaced++;
 		close_arming(cell, mine);
+	}
 }
 
 /* A call has answered with an outcome for the arming before. */
@@ -289,7 +334,7 @@ static void do_mod(struct user *user, __u32 cell, bool to_idle)
 
 	if (!to_idle)
 		when = enter_arming(user, cell, random_delay(user));
-	ret = mod_cell(trial.fd, trial.ids[cell], when, cell);
+	ret = mod_cell(trial.fd, trial.shared->ids[cell], when, cell);
 	if (ret < 0) {
 		CHECK(trial.stops && ret == -ESHUTDOWN);
 		if (to_idle)
@@ -306,19 +351,19 @@ static void do_mod(struct user *user, __u32 cell, bool to_idle)
 /* The cell ends, and there is another one with its number, which is no other user's. */
 static void do_replace(struct user *user, __u32 cell)
 {
-	__u64 id = trial.ids[cell];
+	__u64 id = trial.shared->ids[cell];
 
 	if (!is_own(cell) || trial.stops)
 		return;
 	enter_outcome(user, cell, cancel(trial.fd, id), user->mine[cell]);
 	CHECK_EQ(kick(trial.fd, id), -ENOENT);
-	trial.ids[cell] = idle_cell(trial.fd, cell);
+	trial.shared->ids[cell] = idle_cell(trial.fd, cell);
 	user->mine[cell] = 0;
 }
 
 static void do_look(__u32 cell)
 {
-	__u64 id = trial.ids[cell];
+	__u64 id = trial.shared->ids[cell];
 	struct twheel_op op = op_get(id);
 	int ret = kick(trial.fd, id);
 
@@ -335,13 +380,29 @@ static __u32 random_cell(struct user *user)
 	return USERS * OWN + random_below(&user->seed, SHARED);
 }
 
-static void use_once(struct user *user)
+/* By exchange alone. */
+static void use_hot_cell(struct user *user)
+{
+	__u32 cell = user->nr * OWN + random_below(&user->seed, HOT_OWN);
+	__u64 what = random_below(&user->seed, 100);
+
+	if (!random_below(&user->seed, 5))
+		cell = USERS * OWN + random_below(&user->seed, HOT_SHARED);
+	if (what < 60)
+		do_arm(user, cell, random_hot_delay(user));
+	else if (what < 85)
+		do_cancel(user, cell);
+	else
+		do_cancel_mine(user, cell);
+}
+
+static void use_any_cell(struct user *user)
 {
 	__u32 cell = random_cell(user);
 	__u64 what = random_below(&user->seed, 100);
 
 	if (what < 55)
-		do_arm(user, cell);
+		do_arm(user, cell, random_delay(user));
 	else if (what < 77)
 		do_cancel(user, cell);
 	else if (what < 87)
@@ -356,33 +417,58 @@ static void use_once(struct user *user)
 		do_look(cell);
 }
 
-static void *use(void *arg)
+static void note_time(struct user *user)
 {
-	struct user *user = arg;
+	user->now = now_ns();
+	user->clock_now = clock_ns(trial.clock);
+}
 
+/* As programs do, it asks for the time once in a while. */
+static void use_once(struct user *user)
+{
+	if (!(user->turns++ % TURNS_PER_CLOCK))
+		note_time(user);
+	if (is_long_run() && random_below(&user->seed, 32))
+		use_hot_cell(user);
+	else
+		use_any_cell(user);
+}
+
+/* Not from the vDSO, which knows one CPU alone under User Mode Linux. */
+static unsigned int this_cpu(void)
+{
+	unsigned int cpu;
+
+	CHECK_EQ(syscall(SYS_getcpu, &cpu, NULL, NULL), 0);
+	return cpu;
+}
+
+static void use(struct user *user)
+{
 	while (user->book->armings < armings / USERS) {
 		use_once(user);
 		/* Let cells fire that would be moved otherwise. */
-		if (!random_below(&user->seed, 2000))
+		if (!random_below(&user->seed, 2000)) {
+			user->book->cpus |= 1ULL << this_cpu() % 64;
 			sleep_ns(random_below(&user->seed, 3 * MS));
+			note_time(user);
+		}
 	}
 	/* STOP has to come before a user ends, and all of them see it. */
-	while (trial.stops && !PEEK(trial.stopped))
+	while (trial.stops && !PEEK(trial.shared->stopped))
 		use_once(user);
 	for (int i = 0; trial.stops && i < 5000; i++)
 		use_once(user);
-	return NULL;
 }
 
 /* Readers */
 
-static void *read_all(void *arg)
+static void read_all(size_t room)
 {
 	struct pollfd pollfd = { .fd = trial.fd, .events = POLLIN };
-	struct twheel_event events[50];
-	size_t room = (uintptr_t)arg ? ARRAY_SIZE(events) : 3;
+	struct twheel_event events[MOST_EVENTS];
 
-	while (!PEEK(trial.finish)) {
+	while (!PEEK(trial.shared->finish)) {
 		ssize_t size;
 
 		CHECK(poll(&pollfd, 1, 10) >= 0);
@@ -393,28 +479,27 @@ static void *read_all(void *arg)
 			continue;
 		for (size_t i = 0; i < size / sizeof(events[0]); i++)
 			enter_event(&events[i]);
-		__atomic_add_fetch(&trial.read, size / sizeof(events[0]), __ATOMIC_RELAXED);
+		__atomic_add_fetch(&trial.shared->read, size / sizeof(events[0]),
+				   __ATOMIC_RELAXED);
 	}
-	return NULL;
 }
 
 /* Trials */
 
 static void begin(const struct twheel_setup *setup)
 {
-	size_t size = USERS * sizeof(struct book);
-
 	need_first_try();
 	trial.fd = device_open_setup(O_RDWR | O_NONBLOCK, *setup);
 	trial.clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;
 	trial.cells = map_cells(trial.fd, 2 * CELLS);
-	trial.books = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(trial.books != MAP_FAILED);
+	trial.shared = mmap(NULL, sizeof(*trial.shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(trial.shared != MAP_FAILED);
 	for (__u32 i = 0; i < CELLS; i++)
-		trial.ids[i] = idle_cell(trial.fd, i);
+		trial.shared->ids[i] = idle_cell(trial.fd, i);
 	for (unsigned int i = 0; i < USERS; i++) {
 		users[i].nr = i;
-		users[i].book = &trial.books[i];
+		users[i].book = &trial.shared->books[i];
 		users[i].seed = now_ns() + i;
 	}
 }
@@ -422,20 +507,20 @@ static void begin(const struct twheel_setup *setup)
 /* Cancels an arming that is far away, and waits for any other to fire. */
 static void settle_cell(__u32 cell)
 {
-	__u64 deadline = now_ns() + patience_ns();
+	__u64 id = trial.shared->ids[cell], deadline = now_ns() + patience_ns();
 
 	for (;;) {
-		__u64 word = word_of(trial.cells, trial.ids[cell]);
+		__u64 word = word_of(trial.cells, id);
 
 		if (is_idle(word))
 			return;
 		if (is_deadline(word) && word > clock_ns(trial.clock) + 40 * MS &&
-		    replace(trial.cells, trial.ids[cell], word, TWHEEL_CELL_IDLE))
+		    replace(trial.cells, id, word, TWHEEL_CELL_IDLE))
 			close_arming(cell, word);
 		if (now_ns() > deadline)
 			ktap_fail("cell %u: %llx is still there, look %llx", cell,
 				  (unsigned long long)word,
-				  (unsigned long long)look_of(trial.cells, trial.ids[cell]));
+				  (unsigned long long)look_of(trial.cells, id));
 		sched_yield();
 	}
 }
@@ -453,7 +538,7 @@ static void settle(void)
 }
 
 struct sums {
-	__u64 armings, left, nameless, withdrawn, withdrawn_by_call, refused;
+	__u64 armings, left, nameless, withdrawn, withdrawn_by_call, replaced, refused, cpus;
 };
 
 static struct sums add_up(void)
@@ -461,13 +546,15 @@ static struct sums add_up(void)
 	struct sums sums = { 0 };
 
 	for (int i = 0; i < USERS; i++) {
-		const struct book *book = &trial.books[i];
+		const struct book *book = &trial.shared->books[i];
 
 		sums.armings += book->armings;
 		sums.nameless += book->nameless;
 		sums.withdrawn += book->withdrawn;
 		sums.withdrawn_by_call += book->withdrawn_by_call;
+		sums.replaced += book->replaced;
 		sums.refused += book->refused;
+		sums.cpus |= book->cpus;
 		sums.left += book->overwritten;
 		for (__u32 n = 0; n < ENTRIES; n++)
 			sums.left += book->entries[n].open;
@@ -475,21 +562,41 @@ static struct sums add_up(void)
 	return sums;
 }
 
-static void check_sums(void)
+/* A trial in which one of these is missing has shown nothing of it. */
+static void check_coverage(const struct sums *sums, const struct twheel_stats *s)
+{
+	CHECK(sysconf(_SC_NPROCESSORS_ONLN) < 2 || __builtin_popcountll(sums->cpus) > 1);
+	CHECK(s->fired);
+	CHECK(s->read);
+	CHECK(s->looks);
+	CHECK(s->kicks);
+	CHECK(sums->withdrawn);
+	CHECK(sums->withdrawn_by_call);
+	CHECK(sums->replaced);
+	CHECK(!trial.stops || sums->refused);
+}
+
+static void check_sums(__u64 since)
 {
 	struct sums sums = add_up();
 	struct twheel_stats s;
 
 	CHECK_EQ(device_ioctl(trial.fd, TWHEEL_IOC_STATS, &s), 0);
-	ktap_note("%llu armings: %llu read, %llu withdrawn, %llu refused",
-		  (unsigned long long)sums.armings, (unsigned long long)trial.read,
-		  (unsigned long long)(sums.withdrawn + sums.withdrawn_by_call),
-		  (unsigned long long)sums.refused);
+	ktap_note("%llu armings in %llu s on %d CPUs: %llu fired, %llu withdrawn after that",
+		  (unsigned long long)sums.armings,
+		  (unsigned long long)(now_ns() - since) / NSEC_PER_SEC,
+		  __builtin_popcountll(sums.cpus), (unsigned long long)s.fired,
+		  (unsigned long long)(sums.withdrawn + sums.withdrawn_by_call));
+	ktap_note("%llu replaced by exchange, %llu refused, %llu ended without a name",
+		  (unsigned long long)sums.replaced, (unsigned long long)sums.refused,
+		  (unsigned long long)sums.nameless);
 	ktap_note("%llu looks, %llu kicks, latest after %llu us", (unsigned long long)s.looks,
 		  (unsigned long long)s.kicks,
-		  (unsigned long long)trial.latest / NSEC_PER_USEC);
+		  (unsigned long long)trial.shared->latest / NSEC_PER_USEC);
+	if (armings >= DEFAULT_ARMINGS)
+		check_coverage(&sums, &s);
 	CHECK_EQ(sums.left, sums.nameless);
-	CHECK_EQ(s.read, trial.read);
+	CHECK_EQ(s.read, trial.shared->read);
 	CHECK_EQ(s.ready, 0);
 	CHECK_EQ(s.live, trial.stops ? 0 : CELLS);
 	CHECK_EQ(s.armed, s.cancelled + s.withdrawn + s.ended + s.live);
@@ -498,37 +605,70 @@ static void check_sums(void)
 	CHECK_EQ(s.fired + s.unprocessed, s.read + s.dropped + sums.withdrawn_by_call);
 }
 
-static void join_users(void)
+/* A check that fails in a process of the trial ends that process alone. */
+static void note_ends(void)
 {
-	for (int i = 0; i < USERS; i++)
-		pthread_join(users[i].thread, NULL);
+	int status;
+
+	while (waitpid(-1, &status, WNOHANG) > 0) {
+		CHECK_EQ(status, 0);
+		trial.ended++;
+	}
+}
+
+static void wait_for_ends(int nr)
+{
+	for (note_ends(); trial.ended < nr; note_ends())
+		sleep_ns(MS);
+}
+
+static void start_reader(size_t room)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid)
+		return;
+	read_all(room);
+	_exit(0);
+}
+
+static void start_user(struct user *user)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid)
+		return;
+	use(user);
+	_exit(0);
 }
 
 /* @disturb is called while the users are at work. */
 static void run(const struct twheel_setup *setup, void (*disturb)(void))
 {
-	pthread_t readers[READERS];
+	__u64 since = now_ns();
 
 	begin(setup);
-	for (uintptr_t i = 0; i < READERS; i++)
-		CHECK(!pthread_create(&readers[i], NULL, read_all, (void *)i));
-	for (int i = 0; i < USERS; i++)
-		CHECK(!pthread_create(&users[i].thread, NULL, use, &users[i]));
-	disturb();
-	join_users();
-	settle();
-	SET(trial.finish, 1);
 	for (int i = 0; i < READERS; i++)
-		pthread_join(readers[i], NULL);
-	check_sums();
+		start_reader(i ? MOST_EVENTS : 3);
+	for (int i = 0; i < USERS; i++)
+		start_user(&users[i]);
+	disturb();
+	wait_for_ends(USERS);
+	settle();
+	SET(trial.shared->finish, 1);
+	wait_for_ends(USERS + READERS);
+	check_sums(since);
 }
 
 static bool are_at_work(void)
 {
 	__u64 done = 0;
 
+	note_ends();
 	for (int i = 0; i < USERS; i++)
-		done += PEEK(trial.books[i].armings) >= armings / USERS;
+		done += PEEK(trial.shared->books[i].armings) >= armings / USERS;
 	return done < USERS;
 }
 
@@ -585,7 +725,7 @@ static void stop_amid_armings(void)
 	while (are_at_work())
 		sleep_ns(MS);
 	CHECK_EQ(stop(trial.fd), 0);
-	SET(trial.stopped, 1);
+	SET(trial.shared->stopped, 1);
 }
 
 static void every_arming_ends_once_through_stop(void)
@@ -621,7 +761,7 @@ int main(int argc, char **argv)
 		armings /= (sizeof(long) == 8 ? 1 : 4) * (is_slow() ? 10 : 1);
 	}
 	/* A long run is no hang. */
-	if (armings > DEFAULT_ARMINGS)
+	if (is_long_run())
 		setenv("KTAP_HANG_S", "86400", 0);
 	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }
