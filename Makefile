@@ -62,7 +62,7 @@ help-all:
 	@echo
 	@echo 'make combination   ten million random operations in each of a dozen geometries'
 	@echo 'make mutations     check that random programs find each defect that is brought back'
-	@echo 'make cells         100 million armings of cells, each accounted for: takes hours'
+	@echo 'make cells         100 million armings of cells, each accounted for: takes minutes'
 	@echo 'make faults        every call, with each allocation and each copy in it failing in turn'
 	@echo 'make storms        stress: unload, hotplug, OOM, SIGKILL, clock steps: takes minutes'
 	@echo 'make fuzz          random programs against the device; SEED, OPERATIONS, KERNEL'
