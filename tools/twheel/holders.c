@@ -129,7 +129,7 @@ static void find_context(struct holders *holders, struct holder *new)
 
 static void add(struct holders *holders, int process, pid_t pid, const char *fd)
 {
-	struct holder holder = { .pid = pid, .fd = atoi(fd) };
+	struct holder holder = { .pid = pid, .fd = (int)strtol(fd, NULL, 10) };
 
 	if (!read_values(&holder, process, fd))
 		return;
@@ -200,7 +200,7 @@ int holders_find(struct holders *holders, const char *proc, const char *device, 
 	if (!dir)
 		return -errno;
 	while ((entry = readdir(dir))) {
-		pid_t pid = atoi(entry->d_name);
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 		int process;
 
 		if (pid <= 0 || pid == self)

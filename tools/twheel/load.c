@@ -297,7 +297,7 @@ static uint64_t operations(const struct account *account)
 
 static uint64_t rate(const struct run *run)
 {
-	return (double)operations(&run->account) * NSEC_PER_SEC / run->elapsed_ns + 0.5;
+	return (operations(&run->account) * NSEC_PER_SEC + run->elapsed_ns / 2) / run->elapsed_ns;
 }
 
 static void print_text(const struct run *run)

@@ -48,7 +48,7 @@ struct number_text number_text(uint64_t number, int room)
 	if (to - text.s <= room)
 		return text;
 
-	strcpy(text.s, digits);
+	memcpy(text.s, digits, len + 1);
 	if (len <= room)
 		return text;
 	for (; number >= 1000000; letter++)
@@ -304,7 +304,7 @@ static void draw_levels(struct canvas *canvas, const struct picture *picture)
 		snprintf(used, sizeof(used), "%s of %s", cell(occupied, columns.second).s,
 			 cell(slots, columns.second).s);
 		if ((int)strlen(used) >= columns.second)
-			strcpy(used, cell(occupied, columns.second).s);
+			snprintf(used, sizeof(used), "%s", cell(occupied, columns.second).s);
 		draw_row(canvas, &columns, level,
 			 length_text(slot_ns(&picture->info, i), columns.first - 1).s, used,
 			 bar(canvas, occupied, slots));
