@@ -2,7 +2,7 @@
 /*
  * Hashed and hierarchical timing wheels for kernel code.
  *
- * A wheel holds any number of timeouts; arming, re-arming and cancelling one is
+ * A wheel holds any number of timeouts. Arming, moving and cancelling a timeout are
  * O(1). Embed a struct twheel_timeout in your object, initialise it once for a
  * wheel, then arm it:
  *
@@ -16,23 +16,23 @@
  *	twheel_timeout_init(w, &c->idle, conn_idle);
  *	twheel_arm_after(&c->idle, 30 * NSEC_PER_SEC);
  *
- * All times are nanoseconds in a u64, at most S64_MAX; a larger value is -EINVAL.
- * A deadline is rounded up to a tick of the wheel: nothing fires early.
+ * All times are nanoseconds in a u64, at most S64_MAX. A larger value is -EINVAL.
+ * Deadlines are rounded up to a tick of the wheel, so no timeout fires early.
  *
- * Unless a function says otherwise it may be called from any context but NMI: from
- * a callback, with interrupts on or off, with a lock of the scheduler held. On
- * PREEMPT_RT, where spinlocks sleep: only where spin_lock() may be called.
+ * Unless documented otherwise, functions may be called from any context but NMI:
+ * from a callback, with interrupts on or off, with a scheduler lock held. On
+ * PREEMPT_RT, spinlocks sleep: call them only where spin_lock() is allowed.
  *
  * Callbacks and sinks run in process context, in a thread that serves all wheels of
- * a CPU, and must not block. A callback that has to sleep asks for a worker, see
- * twheel_use_workqueue(); it must not take cpus_read_lock(). The functions that
- * wait may be called from the callback of a worker, but not to wait for that
- * callback itself: this is refused with a warning.
+ * a CPU. They must not block. A callback that sleeps needs a worker, see
+ * twheel_use_workqueue(); it must not take cpus_read_lock(). A worker's callback
+ * may call the functions that wait. Waiting for its own end is refused with a
+ * warning.
  *
- * A timeout must not be freed while it is pending or while its callback may still
- * use it: call twheel_shutdown() first. Its own callback may free it. Memory that
- * twheel_timeout_init() is called for holds a new timeout, whatever still runs for
- * the one that was there before.
+ * Do not free a timeout that is pending or whose callback may still use it: call
+ * twheel_shutdown() first. A callback may free its own timeout. Memory may be
+ * reused: twheel_timeout_init() makes a new timeout there, even while the callback
+ * of the old one still runs.
  */
 #ifndef _TWHEEL_H
 #define _TWHEEL_H
@@ -61,10 +61,10 @@ enum twheel_clock {
 };
 
 /**
- * enum twheel_state - what a timeout is doing
+ * enum twheel_state - state of a timeout
  * @TWHEEL_INACTIVE: not in the wheel; its callback may be running
  * @TWHEEL_PENDING: in the wheel, can be cancelled
- * @TWHEEL_EXPIRING: taken out, in the batch of a sink that has not accepted it yet
+ * @TWHEEL_EXPIRING: in a batch for the sink, which has not accepted it yet
  */
 enum twheel_state {
 	TWHEEL_INACTIVE,
@@ -73,10 +73,10 @@ enum twheel_state {
 };
 
 /**
- * enum twheel_kind - what follows an expiry
- * @TWHEEL_ONCE: nothing
- * @TWHEEL_FIXED_RATE: the deadline moves on by whole intervals, in phase, past now
- * @TWHEEL_FIXED_DELAY: the next deadline is an interval after the callback's end
+ * enum twheel_kind - how the next deadline is computed
+ * @TWHEEL_ONCE: there is no next deadline
+ * @TWHEEL_FIXED_RATE: the deadline advances by whole intervals until it is past now
+ * @TWHEEL_FIXED_DELAY: the next deadline is one interval after the callback's end
  */
 enum twheel_kind {
 	TWHEEL_ONCE,
@@ -87,31 +87,31 @@ enum twheel_kind {
 /* Flags of a timeout, private to the engine. */
 #define TWHEEL_T_RATE		BIT(0)	/* periodic, fixed rate */
 #define TWHEEL_T_DELAY		BIT(1)	/* periodic, fixed delay */
-#define TWHEEL_T_ENDED		BIT(2)	/* periodic, and has had its last period */
+#define TWHEEL_T_ENDED		BIT(2)	/* periodic, and its last period is over */
 #define TWHEEL_T_SHUTDOWN	BIT(3)	/* refuses to be armed */
 #define TWHEEL_T_LIMITED	BIT(4)	/* its wheel has max_pending */
 #define TWHEEL_T_WORKER		BIT(5)	/* its callback runs on a workqueue */
 #define TWHEEL_T_TRACKED	BIT(6)	/* known to debugobjects while pending */
-#define TWHEEL_T_CANCELLING	BIT(7)	/* a task waits to cancel it: no worker takes it */
+#define TWHEEL_T_CANCELLING	BIT(7)	/* a canceller waits: workers skip it */
 
 /**
  * struct twheel_timeout - one timeout, embedded in the object of its owner
- * @entry: link in a slot while pending; link in the batch in a sink; otherwise free
- *	for the owner
+ * @entry: link in a list of the shard while pending, or in the batch of a sink.
+ *	Otherwise the owner may use it
  * @tick: tick at which it fires, valid while pending
- * @expires: deadline, ns on the wheel's clock. Every arm sets it, and it stays valid
- *	until the next arm. The owner sets it before twheel_arm_list()
- * @fn: callback, in a wheel without a sink
- * @data: for the owner, in a wheel with a sink
+ * @expires: deadline, ns on the wheel's clock. Each arm sets it; it is valid until
+ *	the next arm. The owner sets it before twheel_arm_list()
+ * @fn: callback (wheel without a sink)
+ * @data: for the owner (wheel with a sink)
  * @shard: shard whose lock protects the timeout
  * @state: enum twheel_state
- * @level: level that it lies on, valid while pending
+ * @level: level of its slot, or the list that it is in; valid while pending
  * @flags: TWHEEL_T_*
- * @runner: which runner of @shard took it last, plus 1; 0 if none did
+ * @runner: index, plus 1, of the last runner of @shard that took it; 0: none
  * @tag: for the owner; fills padding
  *
- * All members but @data, @tag, and @expires for twheel_arm_list(), are private to the
- * engine.
+ * The owner may write @data and @tag, and @expires before twheel_arm_list(). All other
+ * members are private to the engine.
  */
 struct twheel_timeout {
 	struct list_head	entry;
@@ -130,19 +130,19 @@ struct twheel_timeout {
 };
 
 /**
- * struct twheel_periodic - a timeout that expires again and again
+ * struct twheel_periodic - a timeout that expires repeatedly
  * @t: the timeout; twheel_cancel(), twheel_mod() and the queries take it
  * @fn: callback
  * @interval_ns: from one deadline to the next
- * @expires: for @fn: the deadline that it is called for. If several have passed, the
- *	last one of them
- * @missed: for @fn: deadlines before @expires that have passed since the previous
+ * @expires: set for @fn: the deadline of this call. If several deadlines have passed,
+ *	this is the last of them
+ * @missed: set for @fn: deadlines before @expires that have passed since the previous
  *	call; 0 with fixed delay
- * @repeat: deadlines still to come after @expires; 0: no end, or the end has come,
- *	see twheel_periodic_ended()
+ * @repeat: deadlines left after @expires. 0: no limit, or none is left;
+ *	twheel_periodic_ended() tells the two apart
  *
- * Cancelled from its own callback it stays cancelled. Unless it has ended, it must be
- * cancelled before it is freed, in its own callback too.
+ * It stays cancelled if its own callback cancels it. Unless it has ended, cancel it
+ * before it is freed, even if its own callback frees it.
  */
 struct twheel_periodic {
 	struct twheel_timeout	t;
@@ -160,20 +160,18 @@ struct twheel_periodic {
  * @tick_ns: length of a tick, 1 ns to 1 day; 0: module parameter tick_ns
  * @slots: slots per level, 2 to 65536, rounded up to a power of two; 0: module
  *	parameter slots
- * @levels: 1 (a hashed wheel with rounds) to 8; levels that would reach past 2^63
- *	ticks are not made; 0: module parameter levels
- * @sink: called with the expired timeouts of up to one batch, in order, instead
- *	of their callbacks. @expired holds @nr timeouts linked by entry. The sink
- *	takes each one over with twheel_accept(), or sends it back with
- *	twheel_extend(), before it returns. @now_ns is the time at which the batch
- *	was taken out, on the wheel's clock. It must not block. Sinks of different
- *	CPUs run at the same time
+ * @levels: 1 (a hashed wheel with rounds) to 8, reduced if the levels would reach past
+ *	2^63 ticks; 0: module parameter levels
+ * @sink: called with a batch of expired timeouts, in order, instead of their
+ *	callbacks. @expired holds @nr timeouts linked by entry. The sink calls
+ *	twheel_accept() or twheel_extend() for each of them before it returns.
+ *	@now_ns is the wheel's time when the batch was dequeued. The sink must not
+ *	block. It may be called on several CPUs at the same time
  * @sink_data: first argument of @sink
- * @max_pending: most timeouts that may be pending at once; 0: no limit. A timeout
- *	keeps its place until it is cancelled, called for the last time, or accepted
- *	by the sink
- * @account: charge the wheel's memory to the memory cgroup of the caller. Excludes
- *	the wheel from warn_wheels: users make such wheels, within limits of their own
+ * @max_pending: maximum number of pending timeouts; 0: no limit. A timeout counts
+ *	until it is cancelled, its last callback begins, or the sink accepts it
+ * @account: charge the wheel's memory to the memory cgroup of the caller. Such wheels
+ *	do not count for warn_wheels
  */
 struct twheel_params {
 	const char		*name;
@@ -188,29 +186,29 @@ struct twheel_params {
 	bool			account;
 };
 
-/* Up to 2^39 ns, nine minutes, in powers of two. */
+/* Powers of two; the last bucket begins at 2^38 ns, 4.6 minutes. */
 #define TWHEEL_LATENESS_BUCKETS	40
 
 /**
- * struct twheel_counters - what a wheel has done so far
- * @armed: timeouts enqueued, by an arm, a mod, or for a further period
- * @rearmed: of these, moved by a mod while pending
- * @cancelled: taken out by a cancel, or by a mod of a pending timeout
- * @fired: handed to a callback or to the sink
- * @stopped: taken out while pending by twheel_stop() or twheel_destroy()
- * @pending: in the wheel now
- * @extended: enqueued again by twheel_extend()
- * @cascaded: moved down a level
- * @rebased: placed anew because the clock had been stepped backward
- * @wakeups: how often a thread was woken for the wheel
- * @largest_batch: most timeouts handed over at once
- * @lateness: timeouts fired less than 2^n ns after their deadline and not less than
- *	2^(n - 1), by n, counted while module parameter lateness is on; the last one
- *	holds all that are later
- * @occupied: slots that have something in them, by level, over all shards
- * @shards: shards, each with all the slots
+ * struct twheel_counters - statistics of a wheel
+ * @armed: timeouts enqueued by an arm, by a mod, or for the next period
+ * @rearmed: the part of @armed that a mod moved while pending
+ * @cancelled: timeouts dequeued by a cancel, or by a mod of a pending timeout
+ * @fired: timeouts passed to their callback or to the sink
+ * @stopped: pending timeouts dequeued by twheel_stop() or twheel_destroy()
+ * @pending: timeouts pending now
+ * @extended: timeouts enqueued again by twheel_extend()
+ * @cascaded: moves of a timeout down one level
+ * @rebased: timeouts placed again after the clock was stepped backward
+ * @wakeups: wakeups of a thread for the wheel
+ * @largest_batch: most timeouts in one batch
+ * @lateness: histogram: element n counts the timeouts that fired 2^(n - 1) to 2^n - 1 ns
+ *	late. The last element has no upper bound. Counted only while module
+ *	parameter lateness is on
+ * @occupied: number of occupied slots by level, summed over all shards
+ * @shards: number of shards; each has its own slots
  *
- * When nothing is in progress, armed == cancelled + fired + stopped + pending.
+ * While the wheel is idle, armed == cancelled + fired + stopped + pending.
  */
 struct twheel_counters {
 	u64	armed;
@@ -230,11 +228,11 @@ struct twheel_counters {
 };
 
 /**
- * struct twheel_position - where a pending timeout lies
- * @tick: tick it fires at
- * @rounds: rounds it has to sit out on the top level
- * @level: level
- * @slot: slot on that level
+ * struct twheel_position - position of a pending timeout
+ * @tick: tick at which it fires
+ * @rounds: full rounds of the top level before its own round
+ * @level: level of its slot
+ * @slot: index of its slot on that level
  */
 struct twheel_position {
 	u64	tick;
@@ -292,8 +290,8 @@ int twheel_audit(struct twheel *w);
  * twheel_pending() - is the timeout in the wheel?
  * @t: an initialised timeout
  *
- * Without a lock: the answer may be out of date when it arrives, unless the
- * caller keeps others from arming and cancelling and the deadline is far.
+ * Takes no lock. The result may be stale, unless the deadline is far away and the
+ * caller prevents concurrent arms and cancels.
  *
  * Return: true while a cancel would succeed.
  */
@@ -303,13 +301,13 @@ static inline bool twheel_pending(const struct twheel_timeout *t)
 }
 
 /**
- * twheel_periodic_ended() - has a periodic timeout had its last period?
+ * twheel_periodic_ended() - is the last period of a periodic timeout over?
  * @p: an initialised periodic timeout
  *
  * Context: any; exact in the callback of @p.
  *
- * Return: true from the last call of its callback on, and before it is armed for the
- * first time. Only twheel_arm_periodic() arms it again.
+ * Return: true before the first arm, and as soon as the last callback begins. Then only
+ * twheel_arm_periodic() can arm it.
  */
 static inline bool twheel_periodic_ended(const struct twheel_periodic *p)
 {
@@ -317,11 +315,11 @@ static inline bool twheel_periodic_ended(const struct twheel_periodic *p)
 }
 
 /**
- * twheel_timeout_copy() - prepare a timeout for its first arm, like another one
- * @t: the timeout, in memory that is all zeros
- * @from: a timeout that twheel_timeout_init() has prepared and nothing has changed since
+ * twheel_timeout_copy() - initialise a timeout from a template
+ * @t: the timeout, in zeroed memory
+ * @from: a timeout that is unchanged since twheel_timeout_init()
  *
- * Cheaper than twheel_timeout_init(), for many timeouts at once.
+ * Cheaper than twheel_timeout_init() when there are many timeouts.
  */
 static inline void twheel_timeout_copy(struct twheel_timeout *t,
 				       const struct twheel_timeout *from)
@@ -333,12 +331,12 @@ static inline void twheel_timeout_copy(struct twheel_timeout *t,
 
 /**
  * twheel_use_workqueue() - have a worker run the callback, not the thread
- * @t: a timeout that has been initialised and was not armed yet
+ * @t: an initialised timeout that has never been armed
  *
- * For callbacks that sleep or take long: other timeouts go on firing meanwhile, and a
- * few such callbacks run at once. The callback of one timeout never runs twice at the
- * same time, but there is no order between timeouts. A timeout stays pending until a
- * worker calls its callback: it can be cancelled, and twheel_stop() hands it back.
+ * For callbacks that sleep or take long. They do not delay other timeouts, and a few of
+ * them run concurrently. The callback of one timeout never runs concurrently with
+ * itself. Different timeouts have no order. A timeout stays pending until a worker
+ * calls its callback: it can be cancelled, and twheel_stop() hands it back.
  */
 static inline void twheel_use_workqueue(struct twheel_timeout *t)
 {
@@ -349,9 +347,9 @@ static inline void twheel_use_workqueue(struct twheel_timeout *t)
  * twheel_accept() - take over one timeout of a sink's batch
  * @t: a timeout in the list that the sink was called with
  *
- * From here on it is idle, has given its place under max_pending back, and may be
- * armed again or freed. The sink has read all that it needs of the timeout, and has
- * taken it off the list if the timeout is to live on.
+ * Makes @t idle and gives back its place under max_pending. Any task may then arm @t
+ * or free it, so the sink must not touch @t after this call. To keep @t, remove it
+ * from the list first.
  *
  * Context: in the sink.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the supported kernels, under the newest kernel's names.
- * Dropping an old kernel is the removal of its shims here.
+ * Shims that give older kernels the API names of the newest one. To drop support
+ * for an old kernel, remove its shims.
  */
 #ifndef _TWHEEL_COMPAT_H
 #define _TWHEEL_COMPAT_H
@@ -17,7 +17,7 @@
 #include <linux/io_uring/cmd.h>
 #endif
 
-/* Linux 6.13: initialises the timer and its callback in one call. */
+/* Linux 6.13: hrtimer_setup() sets the clock and the callback in one call. */
 #ifndef TWHEEL_HAS_hrtimer_setup
 static inline void hrtimer_setup(struct hrtimer *timer,
 				 enum hrtimer_restart (*function)(struct hrtimer *),
@@ -28,7 +28,7 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
-/* Linux 6.3: the flags of a mapping are not written directly. */
+/* Linux 6.3: vm_flags is const and is changed through helpers. */
 #ifndef TWHEEL_HAS_vm_flags_mod
 static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)
 {
@@ -37,7 +37,7 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 }
 #endif
 
-/* Linux 6.7: shrinkers are allocated, and have a name from then on. */
+/* Linux 6.7: shrinkers are allocated dynamically and named at allocation. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
 static inline struct shrinker *shrinker_alloc(unsigned int flags, const char *name)
 {
@@ -47,7 +47,7 @@ static inline struct shrinker *shrinker_alloc(unsigned int flags, const char *na
 static inline void shrinker_register(struct shrinker *shrinker)
 {
 	shrinker->seeks = DEFAULT_SEEKS;
-	/* Without memory it does nothing. */
+	/* The module works without a shrinker. */
 	if (register_shrinker(shrinker, "%s", KBUILD_MODNAME))
 		pr_warn("no memory for a shrinker\n");
 }
@@ -60,35 +60,35 @@ static inline void shrinker_free(struct shrinker *shrinker)
 }
 #endif
 
-/* Linux 6.5: the command bytes are found through the SQE. */
+/* Linux 6.5: the command is read through the SQE. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
 #define twheel_uring_data(ioucmd)	((ioucmd)->cmd)
 #else
 #define twheel_uring_data(ioucmd)	((const void *)(ioucmd)->sqe->cmd)
 #endif
 
-/* Linux 6.18: only the results of 32 bytes have a second value. */
+/* Linux 6.18: io_uring_cmd_done() has no second result; io_uring_cmd_done32() does. */
 #ifdef TWHEEL_HAS_io_uring_cmd_done32
 #define twheel_uring_done(cmd, ret, issue_flags)	io_uring_cmd_done(cmd, ret, issue_flags)
 #else
 #define twheel_uring_done(cmd, ret, issue_flags)	io_uring_cmd_done(cmd, ret, 0, issue_flags)
 #endif
 
-/* Linux 6.10: the source of the string is known from __string(). */
+/* Linux 6.10: __assign_str() takes its source from __string(). */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
 #define twheel_assign_str(field, source)	__assign_str(field, source)
 #else
 #define twheel_assign_str(field, source)	__assign_str(field)
 #endif
 
-/* Linux 6.14: suites can be known to KUnit without being run. */
+/* Linux 6.14: __kunit_test_suites_init() has an argument that tells whether to run. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
 #define twheel_run_kunit_suites(suites, nr)	__kunit_test_suites_init(suites, nr)
 #else
 #define twheel_run_kunit_suites(suites, nr)	__kunit_test_suites_init(suites, nr, true)
 #endif
 
-/* Linux 6.18: generators of parameters are given the test. */
+/* Linux 6.18: parameter generators get the test as an argument. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
 #define TWHEEL_GENERATOR_ARGS	const void *prev, char *desc
 #else
@@ -102,7 +102,7 @@ static inline void shrinker_free(struct shrinker *shrinker)
 #define TWHEEL_LIST_HARDENED	0
 #endif
 
-/* Linux 6.13: namespaces are strings. */
+/* Linux 6.13: symbol namespaces are string literals. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define EXPORT_SYMBOL_TWHEEL_TEST(symbol)	EXPORT_SYMBOL_NS_GPL(symbol, TWHEEL_TEST)
 #define TWHEEL_IMPORT_TEST_NS()		MODULE_IMPORT_NS(TWHEEL_TEST)

@@ -2,40 +2,40 @@
 /*
  * Index arithmetic of the timing wheel.
  *
- * Pure functions on integers: no structure of the engine, no lock, no clock.
- * The engine computes every position with them, the tests call them with every
- * boundary, and they can be handed to a model checker as they are.
+ * Pure functions on integers, without engine structures, locks or clocks. The
+ * engine computes every position with them. Tests and model checkers can call
+ * them directly.
  *
  * Terms
  *
  *   tick    a multiple of tick_ns on the wheel's clock; tick 0 is the clock's
- *           zero. A deadline is rounded up to a tick, the current time down,
- *           and a timeout fires when now >= its tick: never early.
- *   cursor  the tick that the wheel has entered last.
- *   digit   a tick is read as a number to the base of @slots; digit L is the
- *           slot that the tick has on level L.
- *   block   the ticks that agree in digit L and all higher ones: what a slot
- *           of level L covers. Blocks of level 0 are single ticks.
+ *           zero. A deadline is rounded up to a tick and the current time is
+ *           rounded down. A timeout fires when now >= its tick: never early.
+ *   cursor  the last tick that the wheel has entered.
+ *   digit   digit L of a tick is its digit at position L in base @slots. It
+ *           selects the slot on level L.
+ *   block   a block of level L is the set of ticks that agree in digit L and in
+ *           all higher digits. A block of level 0 is a single tick.
  *
- * A tick lies on the level of the highest digit in which it differs from the
- * cursor. The cursor therefore enters its block on that level before it reaches
- * the tick itself, and the timeout can be moved down in time. Default geometry,
- * 256 slots and a tick of 1 ms:
+ * The level of a tick is the highest digit in which it differs from the cursor.
+ * So the cursor enters the tick's block on that level before it reaches the tick,
+ * and the timeout can cascade in time. Default geometry, 256 slots and a tick of
+ * 1 ms:
  *
- *   level   slot covers   level reaches   a timeout here is moved down
+ *   level   slot covers   level reaches   a timeout here cascades
  *     0     1 ms          256 ms          never
  *     1     256 ms        65.5 s          once
  *     2     65.5 s        4.7 h           twice
  *     3     4.7 h         49.7 d          three times
  *
- * A timeout beyond the reach of the top level stays on the top level while the
- * cursor goes round (rounds). A wheel with one level follows the same rule.
+ * A timeout beyond the reach of the top level stays on the top level for one or
+ * more rounds of the cursor. A wheel with one level follows the same rule.
  *
- * A level below the top has slots for two blocks of the level above it: the one
- * that the cursor is in, and the next one. Slots of the next one are filled early,
- * before the cursor gets there, if very many timeouts have to be moved down. Ring
- * is the number of slots that a level has for this reason: 2 * slots below the
- * top, slots on the top. A slot below the top holds one block at a time.
+ * A level below the top has slots for two blocks of the level above it: the
+ * cursor's block and the next block. An early cascade fills slots of the next
+ * block before the cursor enters it. The ring of a level is its number of slots:
+ * 2 * @slots below the top, @slots on the top. A slot below the top holds the
+ * timeouts of one block at a time.
  */
 #ifndef _TWHEEL_INDEX_H
 #define _TWHEEL_INDEX_H
@@ -52,13 +52,13 @@
 #define TWHEEL_MAX_LEVELS	8
 #define TWHEEL_MAX_TICK_NS	(86400ULL * 1000000000ULL)
 
-/* Ticks are below 2^63: a level whose reach would pass that is not made. */
+/* Ticks are below 2^63. The number of levels is reduced to fit this. */
 #define TWHEEL_TICK_BITS	63
 
 struct twheel_geometry {
 	u64	tick_ns;
 	u64	reciprocal;	/* of tick_ns, times 2^64, rounded down */
-	u32	slots;		/* per level and block of the level above, a power of two */
+	u32	slots;		/* per block of the level above; a power of two */
 	u32	mask;		/* slots - 1 */
 	u8	bits;		/* log2(slots) */
 	u8	levels;
@@ -72,7 +72,7 @@ static inline bool twheel_geometry_valid(u64 tick_ns, u32 slots, u32 levels)
 	       levels >= 1 && levels <= TWHEEL_MAX_LEVELS;
 }
 
-/* The arguments are valid; @slots is rounded up, @levels cut to what fits. */
+/* Arguments are valid. Rounds up @slots, and reduces @levels to fit 63-bit ticks. */
 static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns,
 					u32 slots, u32 levels)
 {
@@ -88,7 +88,7 @@ static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns,
 	g->top = g->levels - 1;
 }
 
-/* @now_ns plus @delta_ns, both <= S64_MAX; a sum above that is "never". */
+/* @now_ns plus @delta_ns, both <= S64_MAX, saturated at S64_MAX (never). */
 static inline u64 twheel_add_ns(u64 now_ns, u64 delta_ns)
 {
 	u64 sum = now_ns + delta_ns;
@@ -97,12 +97,13 @@ static inline u64 twheel_add_ns(u64 now_ns, u64 delta_ns)
 }
 
 /*
- * @ns / tick_ns, without a division, for every @ns of 64 bits. The reciprocal is
- * (2^64 - 1 - r) / tick_ns with r < tick_ns, so the product is too small by
+ * @ns / tick_ns without a division, for every 64-bit @ns. The reciprocal is
+ * (2^64 - 1 - r) / tick_ns with r < tick_ns. Before rounding, the error of the
+ * product in ticks is
  *
  *	ns * (1 + r) / (tick_ns * 2^64)  <=  ns / 2^64  <  1
  *
- * tick before it is rounded down: the quotient is right or too small by 1.
+ * So the quotient is exact or too small by 1.
  */
 static inline u64 twheel_divide(const struct twheel_geometry *g, u64 ns, u64 *rest)
 {
@@ -132,7 +133,7 @@ static inline u64 twheel_tick_ceil(const struct twheel_geometry *g, u64 ns)
 	return rest ? tick + 1 : tick;
 }
 
-/* When @tick begins; S64_MAX if the clock cannot get there. */
+/* The time at which @tick begins; S64_MAX if it does not fit. */
 static inline u64 twheel_tick_to_ns(const struct twheel_geometry *g, u64 tick)
 {
 	u64 ns;
@@ -167,7 +168,7 @@ static inline u64 twheel_block_start(const struct twheel_geometry *g, u64 tick, 
 	return tick >> shift << shift;
 }
 
-/* Slots that @level has. */
+/* Number of slots of @level. */
 static inline u32 twheel_ring(const struct twheel_geometry *g, u32 level)
 {
 	return g->slots << (level < g->top);
@@ -180,8 +181,8 @@ static inline u32 twheel_slot(const struct twheel_geometry *g, u64 tick, u32 lev
 }
 
 /*
- * How many blocks after @block the next one is that stands for slot @i of the same
- * level; 0 if that is @block.
+ * Distance in blocks from @block to the next block that maps to slot @i of @level; 0 if
+ * @block itself maps to it.
  */
 static inline u32 twheel_ahead(const struct twheel_geometry *g, u64 block, u32 i, u32 level)
 {
@@ -198,7 +199,7 @@ static inline unsigned long twheel_differing_bit(u64 tick, u64 cursor)
 	return BITS_PER_LONG == 64 ? __fls(diff) : fls64(diff) - 1;
 }
 
-/* Level of a tick that differs from the cursor in @bit and in none above. */
+/* Level of a tick whose highest bit that differs from the cursor is @bit. */
 static inline u32 twheel_level_of_bit(const struct twheel_geometry *g, u32 bit)
 {
 	u32 level = bit / g->bits;
@@ -213,8 +214,8 @@ static inline u32 twheel_level(const struct twheel_geometry *g, u64 tick, u64 cu
 }
 
 /*
- * A tick in @lo to @hi that others are likely to have chosen too: the one that is a
- * multiple of the highest power of two.
+ * The tick from @lo to @hi that is a multiple of the highest power of two. Other
+ * timeouts with slack are likely to get the same tick.
  */
 static inline u64 twheel_round_tick(u64 lo, u64 hi)
 {
@@ -222,14 +223,14 @@ static inline u64 twheel_round_tick(u64 lo, u64 hi)
 
 	if (lo >= hi)
 		return lo;
-	/* From the highest bit in which they differ down: lo has it 0, hi has it 1. */
+	/* low masks the bits below the highest one that differs, 0 in lo and 1 in hi. */
 	low = (1ULL << (fls64(lo ^ hi) - 1)) - 1;
 	return lo & (low << 1 | 1) ? hi & ~low : lo;
 }
 
 /*
- * Whole intervals from @expires_ns up to @now_ns: deadlines that have passed beside
- * the one at @expires_ns. The interval is not 0.
+ * Whole intervals from @expires_ns to @now_ns: the number of periodic deadlines after
+ * @expires_ns that have passed. @interval_ns is not 0.
  */
 static inline u64 twheel_intervals(u64 expires_ns, u64 now_ns, u64 interval_ns)
 {
@@ -237,10 +238,9 @@ static inline u64 twheel_intervals(u64 expires_ns, u64 now_ns, u64 interval_ns)
 }
 
 /*
- * When to begin to move @nr timeouts down from the slot of @block on @level, which
- * is above level 0: so long before the block begins that each has lead_ns, but not
- * before the block that precedes it, for only that one's successor has slots below.
- * @block is not 0.
+ * The tick at which the early cascade of @nr timeouts of @block begins. It is @lead_ns
+ * for each timeout before the block begins, but not before the previous block begins:
+ * until then the level below has no slots for @block. @level and @block are not 0.
  */
 static inline u64 twheel_early(const struct twheel_geometry *g, u64 block, u32 level, u32 nr,
 			       u32 lead_ns)
@@ -252,9 +252,8 @@ static inline u64 twheel_early(const struct twheel_geometry *g, u64 block, u32 l
 }
 
 /*
- * How often the cursor still enters the slot of @tick on the top level without
- * entering the block of @tick: the rounds that a timeout has to sit out there.
- * @tick is not before @cursor.
+ * Rounds left on the top level: how often the cursor enters the slot of @tick for an
+ * earlier block before it enters the block of @tick. @tick is not before @cursor.
  */
 static inline u64 twheel_rounds_left(const struct twheel_geometry *g, u64 tick, u64 cursor)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints of the timing wheel: twheel:twheel_arm and so on. A timeout is told
- * by its address; ticks and levels are those of its wheel.
+ * Tracepoints of the timing wheel, in the group twheel. The address identifies a
+ * timeout. Ticks and levels refer to its wheel.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM twheel
