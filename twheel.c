@@ -36,35 +36,35 @@
  *    So all timeouts of one tick pass through the same slots, first in first out.
  *
  *
- * Cascades before their time
+ * Early cascades
  *
- * A slot with very many timeouts must not delay others when its block begins.
+ * A slot with very many timeouts must not delay other timeouts when its block begins.
  * Levels below the top have slots for two blocks of the level above: the current
  * and the next one. A slot is full if it has TWHEEL_BATCH timeouts or more. The
- * cascade of a full slot begins early, see twheel_early(), and only when nothing
- * is due. It goes on in turns, like a pass. Arms for the block still join the slot
+ * cascade of a full slot begins at twheel_early(), and only when no timeout is due.
+ * It proceeds in turns, like a pass. Arms for the block still join the slot
  * above, so the order within a tick holds. Slots that are not full cascade when
  * their block begins.
  *
  * @full has a bit for each slot that may be full. slot->nr counts the timeouts put
- * into a slot since it was empty. A cancel does not decrement it: that would cost
- * a cache miss. Before an early cascade begins, the timeouts are counted instead.
+ * into a slot since it was empty. A cancel does not decrement it, to avoid a cache
+ * miss. The timeouts are counted before an early cascade begins.
  *
  *
  * Clock steps
  *
- * CLOCK_REALTIME and MANUAL can go back. Code that finds the time behind @done has
- * the shard rebased. The thread first gathers all timeouts of the shard on the list
- * @stale, in turns. It then places each one as if it had been armed right after the
- * step. An arm during a rebase joins the tail of @stale. Placing a timeout costs less than arming
- * one, so the list gets empty. The time is checked where a turn begins, where
+ * CLOCK_REALTIME and MANUAL can go back. Code that finds the time behind @done begins
+ * a rebase of the shard. The thread first gathers all timeouts of the shard on the
+ * list @stale, in turns. It then places each one as if it had been armed right after
+ * the step. An arm during a rebase adds to the tail of @stale. Placing a timeout is
+ * cheaper than arming it, so @stale drains. The time is checked where a turn begins, where
  * CLOCK_REALTIME is armed, when an hrtimer fires, and before each callback and each
  * batch of a sink.
  *
- * The kernel does not tell of clock steps. A step backward also puts off the hrtimer
- * on CLOCK_REALTIME. A timeout that was armed with a past deadline waits for the next
- * tick, and would wait until the clock is back there. So CLOCK_REALTIME has a second
- * hrtimer, @guard, which fires when the first one would have fired without the step.
+ * The kernel does not notify modules of clock steps. A step backward also delays the
+ * hrtimer on CLOCK_REALTIME. A timeout armed with a past deadline waits for the next
+ * tick, and would then wait until the clock reaches that tick again. So CLOCK_REALTIME
+ * has a second hrtimer, @guard. It fires when the first would have without the step.
  *
  *
  * Sleeping
@@ -72,18 +72,18 @@
  * Between passes the hrtimer of the shard is set to the tick of the next work
  * (@wake). An earlier arm sets it anew. A cancel does not: when the hrtimer fires,
  * its function searches again, and sets it anew or wakes the thread. A slot with one
- * timeout is not entered before that timeout is due. A lonely timeout therefore
- * costs one wakeup, wherever it lies.
+ * timeout is not entered before that timeout is due. A single timeout therefore
+ * costs one wakeup, on any level.
  *
  * While the thread has work, @wake is TWHEEL_QUEUED, which is below every tick.
  * Arms then leave the hrtimer alone.
  *
  * The search for the next step examines a bounded number of words and slots. Below
  * the top level the next set bit of the ring is the next block. On the top level the
- * slots differ in their rounds. Lower bounds of the ticks of each slot, of each word
- * of the map and of each group of words lead to the earliest slot. Cancels leave
- * bounds too low. A search corrects at most TWHEEL_REPAIRS of them; if this was
- * not enough, the next turn goes on.
+ * slots differ in their rounds. Each slot, each word of the map and each group of words
+ * has a lower bound of its ticks. These bounds lead to the earliest slot. A cancel may
+ * leave a bound too low. A search corrects at most TWHEEL_REPAIRS of them; the next
+ * turn continues an unfinished search.
  *
  *
  * Threads
@@ -102,15 +102,15 @@
  * A runner is a context that calls callbacks, or the sink, of a shard: the thread, a
  * worker, or a caller of twheel_stop() that hands timeouts back. t->runner names
  * the runner that took t last. The callback of t is running if that runner's
- * @running is t. twheel_timeout_init() clears t->runner. So a new timeout in memory
- * that was freed is never taken for the one whose callback still runs.
+ * @running is t. twheel_timeout_init() clears t->runner. So a new timeout in reused
+ * memory is never mistaken for an old one whose callback still runs.
  *
  *
  * Periodic timeouts
  *
  * With fixed rate, the next deadline is enqueued right before the callback is called.
- * The callback can cancel or move it, and a slow callback loses nothing. The timeout
- * does not overtake itself: the thread is busy with it, and a worker does not take
+ * The callback can cancel or move it, and a slow callback loses no period. The callback
+ * never runs concurrently with itself: the thread is busy with it, and workers skip
  * a timeout whose callback is running. With fixed delay, runner->again requests
  * that the timeout is enqueued after the callback. A cancel or an arm revokes it.
  *
@@ -226,15 +226,15 @@
 /* Most full slots of a level that one search examines. */
 #define TWHEEL_PROBES	16
 
-/* An early cascade begins so long before its block, for each timeout in the slot. */
+/* Lead of an early cascade over its block, for each timeout in the slot. */
 #define TWHEEL_LEAD_NS	1000
 
-/* shard.wake: the thread is at work; the hrtimer fires at once; it is not needed. */
+/* shard.wake: the thread has work; the hrtimer fires at once; no hrtimer is needed. */
 #define TWHEEL_QUEUED	0
 #define TWHEEL_NOW	1
 #define TWHEEL_NEVER	U64_MAX
 
-/* t->level of a pending timeout that is in no slot: due, for workers, to be placed. */
+/* t->level of a pending timeout in no slot: on shard.due, shard.handed, shard.stale. */
 #define TWHEEL_DUE	0xff
 #define TWHEEL_HANDED	0xfe
 #define TWHEEL_STALE	0xfd
@@ -266,7 +266,7 @@ static unsigned int warn_wheels = 64;
 module_param(warn_wheels, uint, 0644);
 MODULE_PARM_DESC(warn_wheels, "warn once when kernel code has more wheels than this (64)");
 
-/* Off, it costs nothing: no look at the timeouts of a batch, no clock. */
+/* While off, the timeouts of a batch are not walked for statistics. */
 static DEFINE_STATIC_KEY_FALSE(twheel_count_lateness);
 
 static int twheel_set_lateness(const char *val, const struct kernel_param *kp)
@@ -315,10 +315,10 @@ struct twheel_slot {
  * struct twheel_runner - a context that calls callbacks, or the sink, of a shard
  * @running: timeout whose callback is running, or NULL. Compared, never dereferenced:
  *	the timeout may have been freed
- * @again: enqueue @running anew when its callback returns
+ * @again: enqueue @running again when its callback returns (fixed delay)
  * @task: the task that is calling, or NULL; read locklessly to detect self-waits
  * @batch: odd while a batch or a callback is in progress, else even; only counts up
- * @work: for a worker
+ * @work: runs twheel_work_fn() on the workqueue; workers only
  * @shard: the shard; constant
  *
  * Protected by the shard's lock.
@@ -333,15 +333,15 @@ struct twheel_runner {
 };
 
 /*
- * The thread, or in its place the caller of twheel_advance(); the workers; the caller
- * of twheel_stop().
+ * Runner 0 is the thread, or the caller of twheel_advance(). The workers follow. The
+ * last runner is the caller of twheel_stop().
  */
 #define TWHEEL_STOPPER	(1 + TWHEEL_WORKERS)
 #define TWHEEL_RUNNERS	(TWHEEL_STOPPER + 1)
 
 /**
- * enum twheel_rebase - how far a rebase has come
- * @TWHEEL_BASED: no rebase
+ * enum twheel_rebase - phase of a rebase
+ * @TWHEEL_BASED: no rebase in progress
  * @TWHEEL_GATHER: timeouts go from their slots to the list of stale ones
  * @TWHEEL_PLACE: timeouts go from the list of stale ones to their new slots
  */
@@ -354,52 +354,52 @@ enum twheel_rebase {
 /**
  * struct twheel_shard - the part of a wheel that is filled from one CPU
  * @lock: protects all members that are not constant, and the timeouts at home here
- * @stopped: nothing can be armed any more
+ * @stopped: arms are refused
  * @rebase: enum twheel_rebase
  * @notify: wake waiters when the lock is released
- * @cpu: arms on this CPU come here; constant
- * @plain_cpu: @cpu while an arm there has nothing to check, because the shard is neither
- *	stopped nor being rebased and the clock is not CLOCK_REALTIME; otherwise UINT_MAX
- * @geometry: copy of the wheel's; constant
- * @cursor: tick entered last, or the one before a block whose cascade goes on
- * @done: timeouts are armed for later ticks only. In a pass its target; in a rebase
- *	the earliest tick that the clock has gone back to; otherwise equal to @cursor
- * @wake: tick that @timer is set to, or TWHEEL_QUEUED, _NOW or _NEVER
+ * @cpu: arms on this CPU use this shard; constant
+ * @plain_cpu: @cpu if arms there may skip the checks: the shard is neither stopped nor
+ *	in a rebase, and the clock is not CLOCK_REALTIME. Otherwise UINT_MAX
+ * @geometry: copy of the wheel's geometry; constant
+ * @cursor: last tick entered, or the tick before a block whose cascade is not complete
+ * @done: timeouts are armed for later ticks only. In a pass, its target. In a rebase,
+ *	the earliest tick that the clock has gone back to. Otherwise equal to @cursor
+ * @wake: tick for which @timer is set, or TWHEEL_QUEUED, TWHEEL_NOW or TWHEEL_NEVER
  * @early: no early cascade needs to begin before this tick
  * @nr: pending timeouts
- * @cancelled: as in struct twheel_counters, without those that were moved
- * @rearmed: as in struct twheel_counters
+ * @cancelled: timeouts dequeued by a cancel, without those that a mod moved
+ * @rearmed: pending timeouts that a mod moved
  * @wheel: the wheel; constant
  * @level_of: twheel_level_of_bit(); constant
  * @shift: for each level, twheel_shift(); constant
  * @ring_mask: for each level, twheel_ring() - 1; constant
- * @row: for each level, its part of @slots; constant
+ * @row: for each level, its first slot in @slots; constant
  * @map: for each level, a bitmap. A bit is set while the list of its slot is not empty
  * @full: for each level, a bitmap. A bit is set if its slot may be full
  * @word_first: for each word of the top level's map, no slot in it holds an earlier
  *	tick
- * @group_first: the same for each group of BITS_PER_LONG words
- * @fired: as in struct twheel_counters
- * @cascaded: as in struct twheel_counters
+ * @group_first: for each group of BITS_PER_LONG words, a lower bound of @word_first
+ * @fired: timeouts passed to their callback or to the sink
+ * @cascaded: moves of a timeout down one level
  * @visit: slot of the top level whose visit is in progress, or NULL. An early visit
  *	stays in progress until the block begins
  * @visit_first: earliest tick of the timeouts that the visit has left in the slot
- * @visit_nr: how many it has left
- * @marker: in the list of @visit: the timeouts before it have been visited
+ * @visit_nr: number of timeouts that the visit has left in the slot
+ * @marker: link in the list of @visit, after the timeouts that have been visited
  * @due: timeouts that have left their slot and have not fired, at most TWHEEL_BATCH
  * @nr_due: length of @due
  * @handed: due timeouts that wait for a worker
  * @nr_handed: length of @handed
- * @stale: timeouts to be placed, in a rebase; in a stopped shard, to be handed back
+ * @stale: timeouts to place (rebase) or to hand back (stopped shard)
  * @runners: the thread, the workers, the caller of twheel_stop()
- * @extended: as in struct twheel_counters
- * @rebased: as in struct twheel_counters
- * @stopped_nr: as @stopped in struct twheel_counters
- * @wakeups: as in struct twheel_counters
- * @largest_batch: as in struct twheel_counters
- * @lateness: as in struct twheel_counters
- * @timer: wakes the server, by the wheel's clock
- * @guard: the same by CLOCK_MONOTONIC, in a wheel on CLOCK_REALTIME
+ * @extended: timeouts enqueued again by twheel_extend()
+ * @rebased: timeouts placed again by a rebase
+ * @stopped_nr: timeouts that twheel_stop() dequeued
+ * @wakeups: wakeups of a thread for this shard
+ * @largest_batch: most timeouts in one batch
+ * @lateness: histogram of lateness by powers of two, in ns
+ * @timer: hrtimer on the wheel's clock; wakes the server at @wake
+ * @guard: hrtimer on CLOCK_MONOTONIC, set like @timer if the clock is CLOCK_REALTIME
  * @server: serves this shard
  * @work: link in the queue of @server; under its lock
  * @entry: link in twheel.all; constant
@@ -471,12 +471,12 @@ struct twheel_server {
 
 /**
  * struct twheel_keys - lockdep classes of a wheel
- * @map: of twheel.map
- * @ending: of twheel.ending
- * @advance: of twheel.advance
- * @work: of the works of its shards
+ * @map: class of twheel.map
+ * @ending: class of twheel.ending
+ * @advance: class of twheel.advance
+ * @work: class of the workers' works
  *
- * Each wheel has classes of its own: the callback of one may stop another one.
+ * Each wheel has its own classes, because a callback of one wheel may stop another.
  */
 struct twheel_keys {
 	struct lock_class_key	map;
@@ -488,11 +488,11 @@ struct twheel_keys {
 /**
  * struct twheel - a wheel
  * @geometry: ticks, slots, levels; constant
- * @clock: what deadlines refer to; constant
- * @sink: takes expired timeouts, or NULL: they have callbacks; constant
+ * @clock: clock of the deadlines; constant
+ * @sink: called with expired timeouts; NULL: timeouts have callbacks; constant
  * @sink_data: argument of @sink; constant
- * @account: memory is charged to a cgroup, see struct twheel_params; constant
- * @max_pending: most timeouts in @pending, or 0; constant
+ * @account: charge the memory to the creator's memory cgroup; constant
+ * @max_pending: maximum of @pending; 0: no limit; constant
  * @shards: shards by CPU; constant. CPUs that timers must not disturb share the shard
  *	of another CPU
  * @all: all shards, each once; constant
@@ -506,7 +506,7 @@ struct twheel_keys {
  * @entry: link in twheel_wheels; under twheel_mutex
  * @dentry: file in debugfs
  * @name: for messages
- * @pending: places taken; counted only if there is a limit
+ * @pending: timeouts that count against @max_pending; unused without a limit
  */
 struct twheel {
 	struct twheel_geometry	geometry;
@@ -573,7 +573,7 @@ static void twheel_set_plain(struct twheel_shard *s)
 	s->plain_cpu = plain ? s->cpu : UINT_MAX;
 }
 
-/* An arm on this CPU has nothing to check, at least about the shard. */
+/* May an arm on this CPU skip the checks of the shard? */
 static __always_inline bool twheel_is_plain(const struct twheel_shard *s)
 {
 	return s->plain_cpu == raw_smp_processor_id();
@@ -584,7 +584,7 @@ static __always_inline bool twheel_is_plain(const struct twheel_shard *s)
 #ifdef CONFIG_DEBUG_OBJECTS
 static const struct debug_obj_descr twheel_debug_descr;
 
-/* It was overwritten, if it cannot be cancelled. */
+/* If the cancel fails, the timeout was overwritten: drop it from debugobjects. */
 static bool twheel_fixup(void *addr, enum debug_obj_state state)
 {
 	if (state != ODEBUG_STATE_ACTIVE)
@@ -611,7 +611,7 @@ static void twheel_debug_init(struct twheel_timeout *t)
 	debug_object_free(t, &twheel_debug_descr);
 }
 
-/* Known from here to twheel_untrack() only, so it needs no call when it is freed idle. */
+/* Track only pending timeouts, so that freeing an idle one needs no call. */
 static void twheel_track(struct twheel_timeout *t)
 {
 	if (object_is_on_stack(t) || t->flags & TWHEEL_T_TRACKED)
@@ -638,8 +638,8 @@ static inline void twheel_untrack(struct twheel_timeout *t) { }
 /* Slots and their occupancy */
 
 /*
- * Slot @i, for the block of @tick, has got another TWHEEL_BATCH timeouts. Returns when the
- * shard must wake for an early cascade.
+ * Mark slot @i of @level, for the block of @tick, as full: @nr is a multiple of
+ * TWHEEL_BATCH. Returns the tick at which the shard must wake for an early cascade.
  */
 static noinline u64 twheel_note_full(struct twheel_shard *s, u32 level, u32 i, u64 tick,
 				     u64 nr)
@@ -657,8 +657,8 @@ static noinline u64 twheel_note_full(struct twheel_shard *s, u32 level, u32 i, u
 }
 
 /*
- * list_add_tail() with the check of CONFIG_DEBUG_LIST and CONFIG_LIST_HARDENED in
- * line: list_add_tail() reports what is wrong.
+ * list_add_tail() with the check of CONFIG_DEBUG_LIST and CONFIG_LIST_HARDENED inlined.
+ * If the check fails, list_add_tail() reports the corruption.
  */
 static __always_inline void twheel_append(struct list_head *entry, struct list_head *head)
 {
@@ -715,7 +715,7 @@ static __always_inline u64 twheel_insert(struct twheel_shard *s, struct twheel_t
 	return wake;
 }
 
-/* list_del() with the check of list hardening in line, as in twheel_append(). */
+/* list_del() with the check of list hardening inlined. */
 static __always_inline void twheel_detach(struct list_head *entry)
 {
 	struct list_head *prev = entry->prev, *next = entry->next;
@@ -749,9 +749,9 @@ static void twheel_set_aside(struct twheel_timeout *t, struct list_head *list, u
 /* The search for the next step */
 
 /**
- * struct twheel_step - where the cursor stops next
+ * struct twheel_step - next stop of the cursor
  * @tick: first tick of the block, or a lower bound if @slot is NULL
- * @wake: when the thread has to be awake for it, at or after @tick
+ * @wake: tick at which the thread must wake for it
  * @first: no timeout is due before this tick
  * @slot: slot of the block; NULL if there is none, or if the search must go on
  * @level: level of @slot
@@ -786,8 +786,8 @@ static u32 twheel_min_index(const u64 *values, u32 nr)
 }
 
 /*
- * A single timeout tells the bound exactly. On the top level it may be of a later round
- * than the bound says, and then other slots come first. Returns true if it was wrong.
+ * If @slot has a single timeout, set its lower bound to that timeout's tick. On the top
+ * level this may be in a later round. Returns true if the bound has changed.
  */
 static bool twheel_correct_first(struct twheel_shard *s, struct twheel_slot *slot)
 {
@@ -816,8 +816,8 @@ static struct twheel_slot *twheel_earliest_of_word(struct twheel_shard *s, u32 w
 }
 
 /*
- * The earliest slot of the top level, over all rounds. If bounds have to be corrected
- * first, NULL, and @first is a lower bound; TWHEEL_NEVER if the level is empty.
+ * The earliest slot of the top level, over all rounds. Returns NULL if too many bounds
+ * were wrong; @first is then a lower bound. An empty level sets @first to TWHEEL_NEVER.
  */
 static struct twheel_slot *twheel_earliest(struct twheel_shard *s, u64 *first)
 {
@@ -849,8 +849,8 @@ static struct twheel_slot *twheel_earliest(struct twheel_shard *s, u64 *first)
 }
 
 /*
- * The slot of the top level that the cursor enters next. The next occupied slot is
- * the one if it holds something for this round; otherwise the rounds decide.
+ * The slot of the top level that the cursor enters next. This is the next occupied slot
+ * if its first timeout is in this round. Otherwise it is the earliest of all rounds.
  */
 static struct twheel_slot *twheel_next_on_top(struct twheel_shard *s, u64 *tick)
 {
@@ -875,7 +875,7 @@ static struct twheel_slot *twheel_next_on_top(struct twheel_shard *s, u64 *tick)
 
 /*
  * The slot of @level, below the top, that the cursor enters next. Level 0 includes
- * the cursor itself, whose slot may have been left half done.
+ * the cursor itself: its slot may still hold timeouts after the last turn.
  */
 static struct twheel_slot *twheel_next_below(struct twheel_shard *s, u32 level, u64 *tick)
 {
@@ -892,7 +892,7 @@ static struct twheel_slot *twheel_next_below(struct twheel_shard *s, u32 level, 
 	return &s->row[level][i];
 }
 
-/* When the thread has to be awake for the step to @slot at @tick. */
+/* The tick at which the thread must wake for the step to @slot at @tick. */
 static u64 twheel_wake_tick(struct twheel_shard *s, struct twheel_slot *slot, u64 tick)
 {
 	/* The marker of a visit is no timeout. */
@@ -936,7 +936,7 @@ static void twheel_find_step(struct twheel_shard *s, struct twheel_step *step)
 	}
 }
 
-/* Does the slot hold a batch or more that has not been visited? Corrects its count. */
+/* Does @slot hold at least TWHEEL_BATCH unvisited timeouts? If not, correct slot->nr. */
 static bool twheel_is_full(struct twheel_shard *s, struct twheel_slot *slot)
 {
 	struct list_head *pos = slot == s->visit ? s->marker.next : slot->list.next;
@@ -952,7 +952,7 @@ static bool twheel_is_full(struct twheel_shard *s, struct twheel_slot *slot)
 
 /*
  * The full slot of @level whose early cascade begins first. Updates @step if that is
- * before step->tick; a slot whose time has come by @now is counted first.
+ * before step->tick. If it begins by @now, the timeouts of the slot are counted first.
  */
 static void twheel_find_early_on(struct twheel_shard *s, u32 level, u64 now,
 				 struct twheel_step *step)
@@ -988,13 +988,13 @@ static void twheel_find_early_on(struct twheel_shard *s, u32 level, u64 now,
 		if (level < g->top || from == ring)
 			return;
 	}
-	/* There may be more: search again when the cursor can be near the next of them. */
+	/* Unexamined slots are left: search again one block before the next of them. */
 	tick = max(twheel_block_to_tick(g, next + from - 1, level), now + 1);
 	if (tick < step->tick)
 		*step = (struct twheel_step){ .tick = tick, };
 }
 
-/* The early cascade that begins first; without a slot, when to search again. */
+/* The early cascade that begins first. Without a slot, step->tick is the next search. */
 static void twheel_find_early(struct twheel_shard *s, u64 now, struct twheel_step *step)
 {
 	u32 level;
@@ -1028,8 +1028,8 @@ static void twheel_set_timer(struct twheel_shard *s, u64 wake)
 }
 
 /*
- * When the shard has to wake next, at @now or before for at once. No pass goes on. There is
- * no search if the timeout that @timer was set for is still on level 0.
+ * The tick at which the shard must wake; a tick up to @now means at once. No pass is in
+ * progress. If the timeout that @timer was set for is on level 0, no search is needed.
  */
 static u64 twheel_next_wake(struct twheel_shard *s, u64 now)
 {
@@ -1063,7 +1063,7 @@ static struct task_struct *twheel_queue(struct twheel_shard *s)
 	return server->task;
 }
 
-/* Clocks that can be stepped backward. */
+/* Can the clock of @w be stepped backward? */
 static bool twheel_settable(const struct twheel *w)
 {
 	return w->clock == TWHEEL_REALTIME || w->clock == TWHEEL_MANUAL;
@@ -1082,14 +1082,14 @@ static void twheel_end_visit(struct twheel_shard *s)
 	slot->nr += s->visit_nr;
 	if (list_empty(&slot->list))
 		__clear_bit(slot - s->row[top], s->map[top]);
-	/* Timeouts of later rounds may fill it: the next search tells when it matters. */
+	/* Timeouts of later rounds may fill the slot: have the next search examine it. */
 	if (top && slot->nr >= TWHEEL_BATCH) {
 		__set_bit(slot - s->row[top], s->full[top]);
 		s->early = TWHEEL_NOW;
 	}
 }
 
-/* The clock has gone back to @tick. In a rebase, begin anew. */
+/* The clock has gone back to @tick: begin a rebase, or restart the current one. */
 static void twheel_begin_rebase(struct twheel_shard *s, u64 tick)
 {
 	struct twheel_timeout *t;
@@ -1099,7 +1099,7 @@ static void twheel_begin_rebase(struct twheel_shard *s, u64 tick)
 	twheel_set_plain(s);
 	if (s->visit)
 		twheel_end_visit(s);
-	/* A sink was about to get these. */
+	/* These were EXPIRING for a sink; they are pending again. */
 	list_for_each_entry(t, &s->due, entry) {
 		WRITE_ONCE(t->state, TWHEEL_PENDING);
 		twheel_track(t);
@@ -1110,8 +1110,8 @@ static void twheel_begin_rebase(struct twheel_shard *s, u64 tick)
 }
 
 /*
- * An empty shard has nothing that its cursor could pass over. Bring the cursor to the
- * present, so that the timeout that is armed now starts on the lowest level possible.
+ * Advance the cursor of an empty shard to the current tick, so that the next timeout is
+ * placed on the lowest possible level.
  */
 static noinline void twheel_catch_up(struct twheel_shard *s)
 {
@@ -1123,7 +1123,7 @@ static noinline void twheel_catch_up(struct twheel_shard *s)
 	s->done = s->cursor;
 }
 
-/* Is the shard being rebased? This begins here if the time is behind it. */
+/* Is a rebase in progress? If the clock is behind s->done, begin one. */
 static bool twheel_went_back(struct twheel_shard *s)
 {
 	u64 tick;
@@ -1144,9 +1144,9 @@ static bool twheel_went_back(struct twheel_shard *s)
 /*
  * An hrtimer has fired: set it anew, or wake the thread.
  *
- * If it has fired before its time, the clock has just gone back. The CPU may still be in an
- * interrupt that began before, in which the hrtimer code expires by the time before. Set
- * anew from here, the hrtimer would fire again in the same interrupt, for ever. So the
+ * If it fires early, the clock has just gone back. The CPU may still be in an interrupt
+ * that began before the step, and the hrtimer code still uses the old time. If this
+ * function set it for s->wake again, it would fire endlessly in that interrupt. So the
  * thread sets it.
  */
 static void twheel_look(struct twheel_shard *s)
