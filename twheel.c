@@ -1193,8 +1193,8 @@ static enum hrtimer_restart twheel_guard_fn(struct hrtimer *timer)
 /* Arming and cancelling */
 
 /*
- * A tick for a timeout that may fire at any tick from @lo to @hi: a tick in use, if
- * the cursor is near, or one that others are likely to choose too.
+ * Choose a tick from @lo to @hi: an occupied one if the cursor is near, otherwise one
+ * that other timeouts with slack are likely to choose.
  */
 static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 {
@@ -1222,8 +1222,8 @@ static __always_inline u64 twheel_choose_tick(struct twheel_shard *s,
 }
 
 /*
- * Put @t into the wheel for t->expires. Returns the tick at which the shard must wake for
- * it. There is no rebase: the shard is plain, or twheel_schedule_checked() has looked.
+ * Enqueue @t for t->expires. Returns the tick at which the shard must wake for it. The
+ * caller has made sure that no rebase is in progress.
  */
 static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t,
 					  u64 slack_ns)
@@ -1236,7 +1236,7 @@ static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_
 	return twheel_insert(s, t, twheel_level_now(s, t->tick));
 }
 
-/* Enqueue @t and have the shard wake for it. The caller counts it. */
+/* Enqueue @t and set the hrtimer if needed. The caller increments s->nr. */
 static __always_inline void twheel_schedule(struct twheel_shard *s, struct twheel_timeout *t,
 					    u64 expires_ns, u64 slack_ns)
 {
@@ -1248,7 +1248,7 @@ static __always_inline void twheel_schedule(struct twheel_shard *s, struct twhee
 		twheel_set_timer(s, wake);
 }
 
-/* Leave @t to twheel_rebase(), or to twheel_stop(). */
+/* Put @t on s->stale: twheel_rebase() places it, or twheel_stop() hands it back. */
 static void twheel_set_stale(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns)
 {
 	t->expires = expires_ns;
@@ -1259,7 +1259,7 @@ static void twheel_set_stale(struct twheel_shard *s, struct twheel_timeout *t, u
 	twheel_set_aside(t, &s->stale, TWHEEL_STALE);
 }
 
-/* Count @t and enqueue it, in a shard in any state. It has its place. */
+/* Enqueue @t in a shard in any state. @t already has a place under max_pending. */
 static noinline void twheel_schedule_checked(struct twheel_shard *s, struct twheel_timeout *t,
 					     u64 expires_ns, u64 slack_ns)
 {
@@ -1311,7 +1311,7 @@ static struct twheel_runner *twheel_runner_of(struct twheel_shard *s,
 	return r->running == t ? r : NULL;
 }
 
-/* May @t be armed, where this needs a check? If so, it has a place. */
+/* Check whether @t may be armed. On success @t has a place under max_pending. */
 static noinline int twheel_admit(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	struct twheel_runner *r;
@@ -1322,7 +1322,7 @@ static noinline int twheel_admit(struct twheel_shard *s, struct twheel_timeout *
 		return -EINVAL;
 	r = twheel_runner_of(s, t);
 	if (r && r->again)
-		r->again = false;	/* the place it has is the one it needs */
+		r->again = false;	/* keeps its place */
 	else if (!twheel_take_place(s->wheel))
 		return -EAGAIN;
 	return 0;
@@ -1362,7 +1362,7 @@ static enum twheel_state twheel_state(const struct twheel_timeout *t)
 	return smp_load_acquire(&t->state);
 }
 
-/* The callback of @t is running and is to enqueue it again: revoke that. */
+/* Revoke the enqueue of @t after its running callback. Returns true if it was requested. */
 static bool twheel_revoke_again(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	struct twheel_runner *r = twheel_runner_of(s, t);
@@ -1390,8 +1390,8 @@ static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twhee
 }
 
 /*
- * The home of @t was @s, which is locked, with interrupts off: lock the home that it
- * has now. Not in line: flags can stay in a register in the common case.
+ * Lock the current home of @t. @s, an earlier home, is locked with interrupts off. Not
+ * inlined, so that flags can stay in a register in the common case.
  */
 static noinline struct twheel_shard *twheel_follow_home(struct twheel_shard *s,
 							const struct twheel_timeout *t)
@@ -1420,7 +1420,7 @@ static void twheel_set_home(struct twheel_timeout *t, struct twheel_shard *home)
 	smp_store_release(&t->shard, home);
 }
 
-/* @t, whose home @s is locked, comes to this CPU if it is idle. */
+/* Move @t, whose home @s is locked, to this CPU's shard if it is idle. */
 static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
 						       struct twheel_timeout *t)
 {
@@ -1438,8 +1438,8 @@ static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
  * @t: the timeout; it must not be in a wheel
  * @fn: called when it expires; NULL in a wheel with a sink
  *
- * The memory may have held another timeout whose callback is still running: this is a
- * new one, with which that callback has nothing to do.
+ * The memory may have held another timeout whose callback is still running. The new
+ * timeout is independent of that callback.
  */
 void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 			 void (*fn)(struct twheel_timeout *t))
@@ -1455,7 +1455,7 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 }
 EXPORT_SYMBOL_GPL(twheel_timeout_init);
 
-/* Move @t, which is pending in @s, where this needs a check. It keeps its place. */
+/* Move @t, pending in @s, in a shard in any state. It keeps its place under max_pending. */
 static noinline int twheel_move_checked(struct twheel_shard *s, struct twheel_timeout *t,
 					u64 expires_ns, u64 slack_ns)
 {
@@ -1483,8 +1483,8 @@ static noinline int twheel_move_checked(struct twheel_shard *s, struct twheel_ti
 }
 
 /*
- * Arm @t, or with @move also move it, in any state of it and of its home @s. An idle
- * timeout is brought to this CPU once at most: if two CPUs arm it, one of them gives in.
+ * Arm @t, or with @move also move it. @t and its home @s may be in any state. An idle
+ * timeout changes its home at most once, so two CPUs cannot retry against each other.
  */
 static noinline int twheel_arm_anywhere(struct twheel_shard *s, struct twheel_timeout *t,
 					u64 expires_ns, u64 slack_ns, bool move,
@@ -1494,7 +1494,7 @@ static noinline int twheel_arm_anywhere(struct twheel_shard *s, struct twheel_ti
 	int ret = -EBUSY;
 
 	s = twheel_bring_here(s, t);
-	/* On the way here it may have been armed. */
+	/* Another CPU may have armed it while the lock was dropped. */
 	if (twheel_state(t) == TWHEEL_INACTIVE)
 		ret = __twheel_arm(s, t, expires_ns, slack_ns);
 	else if (move && twheel_state(t) == TWHEEL_PENDING)
@@ -1646,8 +1646,8 @@ unlock:
 EXPORT_SYMBOL_GPL(twheel_arm_periodic);
 
 /*
- * Arm them in one lock hold, up to the first one that is refused. Returns how many
- * were armed.
+ * Arm @timeouts in one lock hold, up to the first that is refused. Returns the number
+ * armed.
  */
 static unsigned int twheel_arm_batch(struct twheel_shard *s, struct twheel_timeout **timeouts,
 				     unsigned int nr)
@@ -1781,7 +1781,7 @@ int twheel_mod_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 }
 EXPORT_SYMBOL_GPL(twheel_mod_slack);
 
-/* Move those from the first on that are pending in the shard of the first one. */
+/* Move the leading timeouts that are pending in the first one's shard. */
 static unsigned int twheel_mod_batch(struct twheel_timeout **timeouts, const u64 *expires_ns,
 				     unsigned int nr)
 {
@@ -1844,8 +1844,8 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
  * @expires_ns: its new deadline, absolute ns on the wheel's clock
  * @slack_ns: as in twheel_arm_slack()
  *
- * For a timeout whose deadline turns out to have moved. It has not fired then, and
- * counts in extended alone. It keeps its place under max_pending.
+ * For a timeout whose deadline has been moved. It does not count as fired, only as
+ * extended. It keeps its place under max_pending.
  *
  * Context: in the sink.
  *
@@ -1920,7 +1920,7 @@ int twheel_try_cancel(struct twheel_timeout *t)
 }
 EXPORT_SYMBOL_GPL(twheel_try_cancel);
 
-/* Cancel those from the first on that are at home in its shard. Returns how many. */
+/* Process the leading timeouts that share the first one's shard. Returns their number. */
 static unsigned int twheel_cancel_batch(struct twheel_timeout **timeouts, unsigned int nr,
 					unsigned int *cancelled)
 {
@@ -1962,7 +1962,7 @@ EXPORT_SYMBOL_GPL(twheel_cancel_list);
 
 /* Waiting for callbacks */
 
-/* @s has changed in a way that others may wait for. "Cancel against expiry" explains. */
+/* Request a wakeup of waiters at the next unlock, see "Cancel against expiry". */
 static void twheel_notify(struct twheel_shard *s)
 {
 	lockdep_assert_held(&s->lock);
@@ -1983,7 +1983,7 @@ static void twheel_unlock_notify(struct twheel_shard *s)
 		wake_up_var(w);
 }
 
-/* Sleep until @condition, which takes the lock of a shard to look. */
+/* Sleep until @condition is true; it takes the lock of a shard. */
 #define twheel_wait(wheel, condition)				\
 do {								\
 	struct twheel *__w = (wheel);				\
@@ -1995,7 +1995,7 @@ do {								\
 
 static void twheel_work_fn(struct work_struct *work);
 
-/* In the callback of a worker, of whichever wheel? */
+/* Is the caller in a worker's callback, of any wheel? */
 static bool twheel_in_worker(void)
 {
 	struct work_struct *work = current_work();
@@ -2011,7 +2011,7 @@ static void twheel_might_wait(struct twheel *w)
 	lock_map_release(&w->map);
 }
 
-/* Is this a callback or the sink of @w? To wait for its end would never end. */
+/* Is the caller in a callback or the sink of @w? Waiting for it would deadlock. */
 static bool twheel_in_callback(struct twheel *w)
 {
 	struct twheel_shard *s;
@@ -2054,10 +2054,9 @@ static void twheel_flush_runner(struct twheel_runner *r)
 }
 
 /*
- * Cancel @t, with @flag set, and find out who has it: the runner of its callback or of
- * the sink's batch that it is in, or NULL. Until it is NULL no worker takes @t again: a
- * callback that arms its timeout whenever it runs could otherwise keep the caller waiting
- * for ever.
+ * Set @flag and cancel @t. Returns the runner of its callback, or of the batch that it
+ * is in, or NULL. Until it returns NULL, no worker takes @t again. Otherwise a callback
+ * that always arms its timeout could keep the caller waiting forever.
  */
 static struct twheel_runner *twheel_cancel_locked(struct twheel_timeout *t, u8 flag,
 						  bool *cancelled)
@@ -2088,7 +2087,7 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
 	bool cancelled = false;
 
 	might_sleep();
-	/* A worker waits for one timeout, which it is not: no order among callbacks. */
+	/* A worker may wait for another timeout, which lockdep would report as recursion. */
 	if (!twheel_in_worker())
 		twheel_might_wait(w);
 	while ((r = twheel_cancel_locked(t, flag, &cancelled))) {
@@ -2169,13 +2168,13 @@ EXPORT_SYMBOL_GPL(twheel_flush);
 
 /* Expiry */
 
-/* How often a timeout has been enqueued: the sum of all that it can have come to. */
+/* Number of enqueues so far, the sum over all outcomes. */
 static u64 twheel_enqueued(const struct twheel_shard *s)
 {
 	return s->nr + s->cancelled + s->rearmed + s->fired + s->extended + s->stopped_nr;
 }
 
-/* Take @t, which is pending and due, out of the wheel for a sink. */
+/* Mark @t as due. In a wheel with a sink it becomes EXPIRING. */
 static void twheel_make_due(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	t->level = TWHEEL_DUE;
@@ -2185,7 +2184,7 @@ static void twheel_make_due(struct twheel_shard *s, struct twheel_timeout *t)
 	twheel_untrack(t);
 }
 
-/* All of a slot of level 0 is due, below the top. Returns what is left of @budget. */
+/* Make a slot of level 0 (below the top) due. Returns the rest of @budget. */
 static unsigned int twheel_expire_slot(struct twheel_shard *s, struct twheel_slot *slot,
 				       unsigned int budget)
 {
@@ -2210,7 +2209,7 @@ static void twheel_descend(struct twheel_shard *s, struct twheel_timeout *t, u32
 	trace_twheel_cascade(s->wheel->name, t, level);
 }
 
-/* Cascade of a slot below the top. All that it holds is of one block. */
+/* Cascade a slot below the top; all its timeouts are in one block. */
 static unsigned int twheel_cascade_slot(struct twheel_shard *s, struct twheel_slot *slot,
 					u32 level, unsigned int budget)
 {
@@ -2223,9 +2222,9 @@ static unsigned int twheel_cascade_slot(struct twheel_shard *s, struct twheel_sl
 }
 
 /*
- * Visit the slot of @block on the top level. The timeouts of other blocks, which are
- * of later rounds, stay and are not written to. A visit that has come to the end of the
- * list is over, unless it is early: then timeouts may still be armed for @block.
+ * Visit the slot of @block on the top level. Timeouts of other blocks are in later
+ * rounds: they stay in the slot. A visit ends at the end of the list, unless it is
+ * early: then timeouts may still be armed for @block.
  */
 static unsigned int twheel_visit(struct twheel_shard *s, struct twheel_slot *slot, u64 block,
 				 bool early, unsigned int budget)
@@ -2237,7 +2236,7 @@ static unsigned int twheel_visit(struct twheel_shard *s, struct twheel_slot *slo
 		pos = s->marker.next;
 		list_del(&s->marker);
 	} else {
-		/* An early visit is one of the slot that comes next. */
+		/* An early visit is always of the next block's slot, so it resumes above. */
 		if (WARN_ON_ONCE(s->visit))
 			twheel_end_visit(s);
 		s->visit = slot;
@@ -2268,7 +2267,7 @@ static unsigned int twheel_visit(struct twheel_shard *s, struct twheel_slot *slo
 	return budget;
 }
 
-/* Work off a step, or begin a cascade early. Returns what is left of @budget. */
+/* Carry out a step, or part of an early cascade. Returns the rest of @budget. */
 static unsigned int twheel_take_step(struct twheel_shard *s, const struct twheel_step *step,
 				     bool early, unsigned int budget)
 {
@@ -2284,8 +2283,8 @@ static unsigned int twheel_take_step(struct twheel_shard *s, const struct twheel
 }
 
 /*
- * Advance the cursor, to the target of the pass or until a batch is due or has been
- * examined. Returns true when the pass is over; @step is the next step then.
+ * Advance the cursor to the target of the pass, or until @budget is used up. Returns
+ * true when the pass is over; @step is then the next step.
  */
 static bool twheel_collect(struct twheel_shard *s, u64 target, struct twheel_step *step)
 {
@@ -2304,7 +2303,7 @@ static bool twheel_collect(struct twheel_shard *s, u64 target, struct twheel_ste
 			budget -= min_t(unsigned int, budget, TWHEEL_REPAIRS);
 			continue;
 		}
-		/* Where more than one turn may be needed, the block is not entered yet. */
+		/* A cascade or visit may take more turns: stay one tick before the block. */
 		s->cursor = step->tick - (step->level || !s->geometry.top);
 		budget = twheel_take_step(s, step, false, budget);
 	}
@@ -2312,8 +2311,8 @@ static bool twheel_collect(struct twheel_shard *s, u64 target, struct twheel_ste
 }
 
 /*
- * Cascade up to a batch of what is to be moved down early, if its time has come.
- * Returns true if there may be more.
+ * If an early cascade has to begin by s->done, move up to a batch. Returns true if there
+ * may be more to do.
  */
 static bool twheel_cascade_early(struct twheel_shard *s)
 {
@@ -2341,7 +2340,7 @@ static void twheel_note_expiry(struct twheel_shard *s, const struct twheel_timeo
 		s->lateness[min(fls64(late_ns), TWHEEL_LATENESS_BUCKETS - 1)]++;
 }
 
-/* Walk the batch only if someone wants to know. */
+/* Walk the batch only for the tracepoint or the statistics. */
 static void twheel_note_batch(struct twheel_shard *s, u64 now_ns)
 {
 	struct twheel_timeout *t;
@@ -2352,8 +2351,8 @@ static void twheel_note_batch(struct twheel_shard *s, u64 now_ns)
 }
 
 /*
- * In the thread nothing may sleep: it serves all wheels of the CPU. On PREEMPT_RT
- * spinlocks sleep, and this cannot be told apart.
+ * Callbacks in the thread must not sleep: it serves all wheels of the CPU. On PREEMPT_RT
+ * spinlocks sleep and would trigger the warning.
  */
 static void twheel_begin_non_block(void)
 {
@@ -2409,9 +2408,9 @@ static void twheel_count_periods(struct twheel_periodic *p, u64 now_ns)
 }
 
 /*
- * @p is taken out for its callback. With fixed rate, the next deadline is enqueued
- * before the callback, which can then cancel it like any other. It cannot fire before
- * the callback returns: it stays at home while that is running.
+ * @p has been dequeued for its callback. With fixed rate, enqueue the next deadline now,
+ * so that the callback can cancel it. It cannot fire before the callback returns, because
+ * its home does not change meanwhile.
  */
 static void twheel_begin_period(struct twheel_shard *s, struct twheel_runner *r,
 				struct twheel_periodic *p, u64 now_ns)
@@ -2425,7 +2424,7 @@ static void twheel_begin_period(struct twheel_shard *s, struct twheel_runner *r,
 		twheel_schedule_checked(s, &p->t, twheel_add_ns(p->expires, p->interval_ns), 0);
 }
 
-/* Take @t, which is pending, out: @r has it from now on. */
+/* Dequeue the pending @t and make it the running timeout of @r. */
 static void twheel_take_out(struct twheel_shard *s, struct twheel_runner *r,
 			    struct twheel_timeout *t)
 {
@@ -2479,8 +2478,8 @@ static void twheel_run_callback(struct twheel_shard *s, struct twheel_runner *r,
 /*
  * Workers
  *
- * A timeout that requests one goes from the due list to the list of those handed over,
- * from which the workers take. It is pending until then.
+ * A timeout that requests a worker moves from s->due to s->handed. It stays pending until
+ * a worker takes it from there.
  */
 
 static void twheel_hand_over(struct twheel_shard *s, struct twheel_timeout *t)
@@ -2492,9 +2491,9 @@ static void twheel_hand_over(struct twheel_shard *s, struct twheel_timeout *t)
 }
 
 /*
- * The first that waits for a worker, except one that was armed again and is due while
- * its callback is still running: the runner of that callback takes it afterwards. If
- * twheel_cancel_sync() waits for it, no worker does.
+ * The first timeout on s->handed that a worker may take. Skip a timeout whose callback is
+ * still running: its runner looks again afterwards. Skip a timeout for which
+ * twheel_cancel_sync() waits.
  */
 static struct twheel_timeout *twheel_next_handed(struct twheel_shard *s)
 {
@@ -2527,8 +2526,8 @@ static void twheel_work_fn(struct work_struct *work)
 }
 
 /*
- * Start a worker for each timeout handed over, up to the number of those that are idle.
- * The lock is dropped: waking a worker takes locks that callers of an arm may hold.
+ * Start an idle worker for each timeout on s->handed, as far as there are any. Drops the
+ * lock: queue_work() takes locks that callers of an arm may hold.
  */
 static void twheel_start_workers(struct twheel_shard *s)
 	__must_hold(&s->lock)
@@ -2562,7 +2561,7 @@ static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r)
 	twheel_start_workers(s);
 }
 
-/* Hand over what is due. The lock is dropped; timeouts may be cancelled meanwhile. */
+/* Fire the timeouts on s->due. Drops the lock, so some may be cancelled meanwhile. */
 static void twheel_deliver(struct twheel_shard *s, u64 now_ns)
 	__must_hold(&s->lock)
 {
@@ -2581,8 +2580,8 @@ static void twheel_deliver(struct twheel_shard *s, u64 now_ns)
 }
 
 /*
- * Any list with pending timeouts that a rebase or twheel_stop() has to empty, or NULL.
- * Looking through a word of the map costs a sixteenth of a timeout's share of @budget.
+ * Any non-empty list but s->stale, or NULL. A rebase and twheel_stop() empty these lists.
+ * @budget is charged for the search: 1 per level, and 1 per 16 words of the map.
  */
 static struct list_head *twheel_any_list(struct twheel_shard *s, int *budget)
 {
@@ -2616,7 +2615,7 @@ static void twheel_rebase(struct twheel_shard *s)
 			s->cursor = s->done;
 			break;
 		}
-		/* At least one, however much of the map has been looked through. */
+		/* Take at least one, even if the search has used up the budget. */
 		do {
 			t = list_first_entry(list, struct twheel_timeout, entry);
 			twheel_unlink(s, t);
@@ -2636,7 +2635,7 @@ static void twheel_rebase(struct twheel_shard *s)
 	}
 }
 
-/* Nothing more to do for now: the hrtimer takes over. */
+/* No work is left: set the hrtimer for @wake. */
 static void twheel_sleep(struct twheel_shard *s, u64 wake)
 {
 	s->wake = TWHEEL_NEVER;
@@ -2646,7 +2645,7 @@ static void twheel_sleep(struct twheel_shard *s, u64 wake)
 		twheel_set_timer(s, wake);
 }
 
-/* One turn. Returns true if there is more to do now. */
+/* Run one turn. Returns true if work is left. */
 static bool twheel_turn(struct twheel_shard *s)
 	__must_hold(&s->lock)
 {
@@ -2689,7 +2688,7 @@ static int twheel_should_run(unsigned int cpu)
 	return !list_empty(&per_cpu(twheel_servers, cpu).queue);
 }
 
-/* After the unlock the shard may be gone, if it has not been queued again. */
+/* If @s has not been queued again, it may be freed after the unlock. */
 static void twheel_serve_shard(struct twheel_shard *s)
 {
 	struct task_struct *thread = current;
@@ -2732,8 +2731,8 @@ static struct smp_hotplug_thread twheel_thread = {
 };
 
 /*
- * The server for the shard of @cpu: the thread of that CPU if it is serving, otherwise
- * one that timers may disturb, otherwise any.
+ * The server for the shard of @cpu: the thread of @cpu if it serves, otherwise one on a
+ * housekeeping CPU, otherwise any.
  */
 static struct twheel_server *twheel_pick_server(unsigned int cpu)
 {
@@ -2747,7 +2746,7 @@ static struct twheel_server *twheel_pick_server(unsigned int cpu)
 	return &per_cpu(twheel_servers, by);
 }
 
-/* Hand the shard to another server, with the work that waits for it. */
+/* Move the shard to another server. If the shard is queued, queue it there. */
 static void twheel_move_shard(struct twheel_shard *s, struct twheel_server *to)
 {
 	struct task_struct *thread = NULL;
@@ -2942,7 +2941,7 @@ u64 twheel_rounds(struct twheel_timeout *t)
 }
 EXPORT_SYMBOL_TWHEEL_TEST(twheel_rounds);
 
-/* Returns false if the search has to go on. */
+/* Set @tick to a lower bound of the next expiry. Returns false if the caller must retry. */
 static bool twheel_next_tick(struct twheel_shard *s, u64 *tick)
 {
 	struct twheel_step step;
@@ -3097,7 +3096,7 @@ static const char *twheel_audit_shard(struct twheel_shard *s)
 }
 
 /**
- * twheel_audit() - check the books of a wheel that is at rest
+ * twheel_audit() - check the invariants of an idle wheel
  * @w: the wheel; nothing is being armed, cancelled or fired
  *
  * Walks all timeouts with the lock of their shard held: for tests.
@@ -3184,7 +3183,7 @@ static int twheel_wheel_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(twheel_wheel);
 
-/* Names need not be unique, files must be: they are numbered. */
+/* Number the files: names of wheels need not be unique. */
 static void twheel_show(struct twheel *w)
 {
 	static atomic_t number;
@@ -3302,7 +3301,7 @@ static unsigned int twheel_nr_shards(void)
 	return nr;
 }
 
-/* A CPU that timers must not disturb arms into the shard of another one. */
+/* A CPU isolated from timers uses the shard of another CPU. */
 static int twheel_alloc_shards(struct twheel *w, gfp_t gfp)
 {
 	unsigned int cpu, own;
@@ -3406,15 +3405,15 @@ struct twheel *twheel_create(const struct twheel_params *params)
 			pr_warn_once("%u wheels: share one, it holds any number of timeouts\n",
 				     twheel_nr_wheels);
 	}
-	/* Not under the mutex: it allocates, and CPUs that come and go need that. */
+	/* Without the mutex: this allocates memory, and CPU hotplug takes the mutex. */
 	twheel_show(w);
 	return w;
 }
 EXPORT_SYMBOL_GPL(twheel_create);
 
 /*
- * No further turn begins. A turn that waits for the server is called off: there is no
- * need to wait for the callbacks of other wheels.
+ * Let no further turn begin. Take the shard off its server's queue, to avoid waiting for
+ * the callbacks of other wheels.
  */
 static void twheel_call_off(struct twheel_shard *s)
 {
@@ -3429,9 +3428,9 @@ static void twheel_call_off(struct twheel_shard *s)
 }
 
 /*
- * Take one pending timeout out of a stopped shard, with @list as the list to look into
- * first, and hand it back. Returns false if there was none. While it is handed back, the
- * timeout counts as one whose callback is running: its owner can wait for that.
+ * Dequeue one pending timeout of a stopped shard, from @list if it is not empty, and hand
+ * it back. Returns false if there is none. Meanwhile the timeout looks as if its callback
+ * were running, so that its owner can wait for it.
  */
 static bool twheel_hand_back(struct twheel_shard *s, struct list_head **list,
 			     void (*fn)(void *data, struct twheel_timeout *t), void *data)
@@ -3516,7 +3515,7 @@ void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel
 		return;
 	twheel_might_wait(w);
 	guard(mutex)(&w->ending);
-	/* All first: a timeout that is handed back could be armed in another shard. */
+	/* Stop all shards first: @unprocessed could arm a timeout in another one. */
 	list_for_each_entry(s, &w->all, entry)
 		twheel_call_off(s);
 	list_for_each_entry(s, &w->all, entry)
