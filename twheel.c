@@ -31,7 +31,7 @@
  *
  *  - Timeouts fire in ascending order of tick, and in the order of arming within a
  *    tick. The cursor enters a block only when the slots for that block on all
- *    higher levels are empty, and this is checked in the same hold of the lock.
+ *    higher levels are empty. The same hold of the lock checks this.
  *    Until then an arm for the block joins the tail of the highest of these slots.
  *    So all timeouts of one tick pass through the same slots, first in first out.
  *
@@ -58,8 +58,8 @@
  * list @stale, in turns. It then places each one as if it had been armed right after
  * the step. An arm during a rebase adds to the tail of @stale. Placing a timeout is
  * cheaper than arming it, so @stale drains. The time is checked where a turn begins, where
- * CLOCK_REALTIME is armed, when an hrtimer fires, and before each callback and each
- * batch of a sink.
+ * CLOCK_REALTIME is armed, when an hrtimer fires, and before each callback or batch
+ * of a sink.
  *
  * The kernel does not notify modules of clock steps. A step backward also delays the
  * hrtimer on CLOCK_REALTIME. A timeout armed with a past deadline waits for the next
@@ -99,9 +99,9 @@
  * The thread moves such a timeout from the due list to @handed, from which the
  * workers take. It is pending, and can be cancelled, until a worker takes it.
  *
- * A runner is a context that calls callbacks, or the sink, of a shard: the thread, a
- * worker, or a caller of twheel_stop() that hands timeouts back. t->runner names
- * the runner that took t last. The callback of t is running if that runner's
+ * A runner calls the callbacks, or the sink, of a shard: it is the thread, a worker,
+ * or a caller of twheel_stop() that hands timeouts back. t->runner identifies the
+ * last runner that took t. The callback of t is running if that runner's
  * @running is t. twheel_timeout_init() clears t->runner. So a new timeout in reused
  * memory is never mistaken for an old one whose callback still runs.
  *
@@ -151,7 +151,8 @@
  *	server.queue	twheel_should_run(): the queue is filled before
  *			wake_up_process(), whose barrier pairs with the one in the
  *			thread loop's set_current_state()
- *	runner->task	a task compares it with itself
+ *	runner->task	a task compares it with itself. twheel_start_workers() skips busy
+ *			workers: each clears it in the lock hold that ends its search
  *
  *
  * Cancel against expiry
@@ -312,7 +313,7 @@ struct twheel_slot {
 };
 
 /**
- * struct twheel_runner - a context that calls callbacks, or the sink, of a shard
+ * struct twheel_runner - a caller of the callbacks, or of the sink, of a shard
  * @running: timeout whose callback is running, or NULL. Compared, never dereferenced:
  *	the timeout may have been freed
  * @again: enqueue @running again when its callback returns (fixed delay)
@@ -1248,7 +1249,7 @@ static __always_inline void twheel_schedule(struct twheel_shard *s, struct twhee
 		twheel_set_timer(s, wake);
 }
 
-/* Put @t on s->stale: twheel_rebase() places it, or twheel_stop() hands it back. */
+/* Put @t on s->stale for twheel_rebase() or twheel_stop(). Its slack is dropped. */
 static void twheel_set_stale(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns)
 {
 	t->expires = expires_ns;
@@ -1542,11 +1543,11 @@ EXPORT_SYMBOL_GPL(twheel_arm);
  * twheel_arm_slack() - arm a timeout that may be late
  * @t: an initialised timeout that is not pending
  * @expires_ns: the deadline, as in twheel_arm()
- * @slack_ns: how much later than its deadline it may fire, beyond the lateness that
- *	every timeout may have
+ * @slack_ns: how much later than its deadline it may fire, in addition to the usual
+ *	lateness
  *
- * It joins a tick that is in use, or one that other timeouts with slack choose too,
- * and so saves a wakeup.
+ * The timeout gets an occupied tick, or a tick that other timeouts with slack choose
+ * too. This saves wakeups.
  *
  * Return: as twheel_arm(); -EINVAL if @slack_ns is above S64_MAX.
  */
@@ -1754,9 +1755,9 @@ static __always_inline int twheel_mod_any(struct twheel_timeout *t, u64 expires_
  * @t: an initialised timeout
  * @expires_ns: the new deadline, absolute ns on the wheel's clock
  *
- * A pending timeout that is moved counts as cancelled and as armed anew: it is the
- * last one of its new tick. It comes to the CPU that moves it if the lock of that
- * CPU's shard is free.
+ * The move of a pending timeout counts as a cancel and an arm: it becomes the last
+ * timeout of its new tick. It moves to the shard of the calling CPU if the lock of
+ * that shard is free and its callback is not running.
  *
  * Return: 1 if it was pending and has been moved; 0 if it was idle and has been
  * armed; otherwise as twheel_arm(), and nothing has changed.
@@ -1880,7 +1881,7 @@ EXPORT_SYMBOL_GPL(twheel_extend);
  * twheel_cancel() - take a timeout out of the wheel
  * @t: an initialised timeout
  *
- * Does not wait: if it was not pending, its callback may be running.
+ * Does not wait. If @t was not pending, its callback may be running.
  *
  * Return: true if it was pending: it will not fire. false otherwise.
  */
@@ -1941,7 +1942,7 @@ static unsigned int twheel_cancel_batch(struct twheel_timeout **timeouts, unsign
 
 /**
  * twheel_cancel_list() - cancel many timeouts, with one lock hold for many of them
- * @timeouts: initialised timeouts. Those that were not pending are replaced by NULL
+ * @timeouts: initialised timeouts. Pointers to timeouts not pending are set to NULL
  * @nr: how many
  *
  * Neighbours in @timeouts that were armed on the same CPU share a lock hold.
@@ -2105,10 +2106,10 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
  * twheel_cancel_sync() - cancel a timeout and wait for its callback
  * @t: an initialised timeout, which the caller keeps others from arming
  *
- * On return @t is not pending and its callback is not running on any CPU, also if
- * the callback armed it again while this call waited. In a wheel with a sink, the
- * batch that @t was in has been taken over. If twheel_stop() was handing @t back, that
- * is over.
+ * On return @t is not pending and its callback is not running on any CPU. This holds
+ * even if the callback armed it again meanwhile. In a wheel with a sink, the sink has
+ * returned for the batch of @t. If twheel_stop() was handing @t back, its function has
+ * returned.
  *
  * Context: may sleep. Not from a callback of a thread or a sink. From the callback of a
  * worker, but not for the timeout of that callback: this is refused with a warning, and
@@ -2128,9 +2129,9 @@ EXPORT_SYMBOL_GPL(twheel_cancel_sync);
  * twheel_shutdown() - cancel a timeout for good and wait for its callback
  * @t: an initialised timeout
  *
- * As twheel_cancel_sync(), and every arm from now on is refused with -ESHUTDOWN, also
- * one in the callback that this call waits for. The call to make before an object is
- * freed. twheel_timeout_init() makes the timeout usable again.
+ * Like twheel_cancel_sync(), and each later arm fails with -ESHUTDOWN, even an arm in the
+ * callback that this call waits for. Call this before an object is freed.
+ * twheel_timeout_init() makes the timeout usable again.
  *
  * Context: as twheel_cancel_sync().
  *
@@ -2325,7 +2326,7 @@ static bool twheel_cascade_early(struct twheel_shard *s)
 	if (step.tick > s->done)
 		return false;
 	twheel_take_step(s, &step, true, TWHEEL_BATCH);
-	/* Full slots below may have been noted while @early was ahead. */
+	/* The next turn searches again, also for slots that this turn has filled. */
 	s->early = min(s->early, s->done);
 	return true;
 }
@@ -2645,7 +2646,7 @@ static void twheel_sleep(struct twheel_shard *s, u64 wake)
 		twheel_set_timer(s, wake);
 }
 
-/* Run one turn. Returns true if work is left. */
+/* Run one turn. Returns true if work may be left. */
 static bool twheel_turn(struct twheel_shard *s)
 	__must_hold(&s->lock)
 {
@@ -2899,7 +2900,7 @@ EXPORT_SYMBOL_GPL(twheel_remaining_ns);
 /**
  * twheel_position() - where in the wheel a timeout lies
  * @t: an initialised timeout
- * @pos: filled if it is pending and not yet due
+ * @pos: filled if it is in a slot: pending, not yet due, and not stale in a rebase
  *
  * For tests.
  *
@@ -2927,11 +2928,11 @@ bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos)
 EXPORT_SYMBOL_TWHEEL_TEST(twheel_position);
 
 /**
- * twheel_rounds() - rounds that a timeout has to sit out
+ * twheel_rounds() - rounds left before the round of a timeout
  * @t: an initialised timeout
  *
- * Return: how often the cursor will pass its slot of the top level and leave it
- * there; 0 if it is not pending.
+ * Return: how often the cursor will visit its slot of the top level without moving it; 0
+ * if it is in no slot.
  */
 u64 twheel_rounds(struct twheel_timeout *t)
 {
@@ -2962,7 +2963,7 @@ static bool twheel_next_tick(struct twheel_shard *s, u64 *tick)
 }
 
 /**
- * twheel_next_expiry() - when a wheel has to do something next
+ * twheel_next_expiry() - lower bound of the next expiry of a wheel
  * @w: the wheel
  *
  * Return: the time, absolute ns, before which nothing fires. That is the tick of the
@@ -3010,9 +3011,9 @@ static void twheel_add_stats(struct twheel_shard *s, struct twheel_counters *sta
 }
 
 /**
- * twheel_stats() - what a wheel has done so far
+ * twheel_stats() - read the statistics of a wheel
  * @w: the wheel
- * @stats: filled, all shards added up
+ * @stats: filled with the sums over all shards
  */
 void twheel_stats(struct twheel *w, struct twheel_counters *stats)
 {
@@ -3488,17 +3489,16 @@ static void twheel_stop_shard(struct twheel_shard *s,
 /**
  * twheel_stop() - stop a wheel and hand back the timeouts that have not fired
  * @w: the wheel
- * @unprocessed: called for each timeout that was pending, one after the other, in no
- *	order; NULL: nobody wants to know. The timeout is idle. The function may free
- *	it, link its entry into a list, or initialise and arm it for another wheel; it
- *	may sleep
+ * @unprocessed: called for each pending timeout, one at a time, in no order; may be NULL.
+ *	The timeout is idle. The function may free it, link its entry into a list, or
+ *	initialise and arm it for another wheel. It may sleep
  * @data: first argument of @unprocessed
  *
- * From now on no arm succeeds: -ESHUTDOWN. On return no callback and no sink is running,
+ * From now on each arm fails with -ESHUTDOWN. On return no callback and no sink is running,
  * and none will run. A periodic timeout whose callback is running is handed back after
  * that. A timeout that is cancelled before its turn is not handed back. While a timeout
- * is being handed back, twheel_cancel_sync() and twheel_shutdown() of it wait; so its
- * owner may free it at any time after one of these, as always.
+ * is being handed back, twheel_cancel_sync() and twheel_shutdown() wait for this. So its
+ * owner may free it after one of these calls, as always.
  *
  * A second caller waits for the first, and nothing is handed back to it. Other tasks may
  * go on to make any call but twheel_destroy().
