@@ -70,8 +70,8 @@
  * Sleeping
  *
  * Between passes the hrtimer of the shard is set to the tick of the next work
- * (@wake). An earlier arm sets it anew. A cancel does not: when the hrtimer fires,
- * its function searches again, and sets it anew or wakes the thread. A slot with one
+ * (@wake). An earlier arm reprograms it. A cancel does not: when the hrtimer fires,
+ * its function searches again, and reprograms it or wakes the thread. A slot with one
  * timeout is not entered before that timeout is due. A single timeout therefore
  * costs one wakeup, on any level.
  *
@@ -1143,7 +1143,7 @@ static bool twheel_went_back(struct twheel_shard *s)
 }
 
 /*
- * An hrtimer has fired: set it anew, or wake the thread.
+ * An hrtimer has fired: reprogram it, or wake the thread.
  *
  * If it fires early, the clock has just gone back. The CPU may still be in an interrupt
  * that began before the step, and the hrtimer code still uses the old time. If this
