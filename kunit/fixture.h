@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the suites of the engine share: one wheel on the MANUAL clock, timeouts that
- * record when they fire, and the order in which they did.
+ * Fixture of the engine's suites: one wheel on the MANUAL clock, timeouts that record
+ * when they fire, and the order in which they fired.
  *
- * A wheel has a shard per CPU and promises an order within one only, so a test
- * stays on the CPU that it began on. Everything lives in memory of the test, never
- * on its stack, and the wheel is audited and destroyed in the suite's exit: so a
- * test that is aborted by an assertion leaves nothing behind.
+ * A wheel has a shard per CPU and guarantees an order only within a shard. So each test
+ * stays on one CPU. All objects are in memory managed by the test, never on its stack.
+ * The suite's exit audits and destroys the wheel, so an aborted test leaves nothing
+ * behind.
  *
- * A callback that waits for the test runs in a worker, for others must not block, or it
- * spins on a CPU that the test does not need: spare_cpu().
+ * A callback that waits for the test runs in a worker, because other callbacks must not
+ * block. Otherwise it spins on a CPU that the test does not need: spare_cpu().
  */
 #ifndef _TWHEEL_KUNIT_FIXTURE_H
 #define _TWHEEL_KUNIT_FIXTURE_H
@@ -29,11 +29,11 @@
 #define FIXTURE_ORDER	2048
 
 /**
- * struct fixture - what a test works with
+ * struct fixture - the wheel of a test, and the order of expiry
  * @wheel: destroyed after the test; NULL if there is none
  * @tick_ns: length of its tick
- * @nr_fired: how many timeouts have fired
- * @order: the first of them
+ * @nr_fired: number of timeouts that have fired
+ * @order: the first FIXTURE_ORDER timeouts that have fired
  */
 struct fixture {
 	struct twheel	*wheel;
@@ -43,18 +43,18 @@ struct fixture {
 };
 
 /**
- * struct probe - a timeout that records
+ * struct probe - a timeout that records its expiries
  * @t: the timeout
- * @f: where it records
+ * @f: fixture that it records in
  * @id: its index
  * @tick: the tick that arm_tick() armed it for
  * @fired: how often it has fired
  * @fired_ns: the wheel's time when it fired last
- * @then: what its callback does after that, or NULL
- * @other: for @then: another timeout
- * @arg: for @then: a time
- * @data: for @then
- * @ret: from @then: what was returned to it
+ * @then: called by its callback after the record; may be NULL
+ * @other: argument of @then: another timeout
+ * @arg: argument of @then: a time
+ * @data: argument of @then
+ * @ret: result of the call that @then made
  */
 struct probe {
 	struct twheel_timeout	t;

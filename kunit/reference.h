@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The index arithmetic a second time, for the tests to compare with.
+ * Reference implementation of the index arithmetic, for comparison in the tests.
  *
- * Written from the definitions, with divisions and loops in place of shifts and
- * masks, and without a look at the engine's header: a mistake has to be made
- * twice, in two ways, to stay unseen.
+ * It follows the definitions, with divisions and loops instead of shifts and masks,
+ * and shares no code with the engine. So only a mistake made in both goes unnoticed.
  */
 #ifndef _TWHEEL_KUNIT_REFERENCE_H
 #define _TWHEEL_KUNIT_REFERENCE_H
@@ -19,7 +18,7 @@ struct shape {
 	u32	levels;
 };
 
-/* How many ticks ref_boundary() has for a wheel: the first is 0, some come twice. */
+/* Number of ticks that ref_boundary() returns. The first is 0, some occur twice. */
 #define SHAPE_BOUNDARIES(levels)	(9 * ((levels) + 1))
 
 static inline void shape_desc(const struct shape *s, char *desc)
@@ -35,7 +34,7 @@ static inline u64 ref_mod(u64 a, u64 b)
 	return rest;
 }
 
-/* How many ticks a slot of @level covers. */
+/* Number of ticks that a slot of @level covers. */
 static inline u64 ref_grain(const struct shape *s, u32 level)
 {
 	u64 grain = 1;
