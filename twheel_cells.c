@@ -3,47 +3,45 @@
  * Cells of /dev/twheel: timeouts that are armed and cancelled in shared memory
  *
  * A cell is a record with a word that user space maps. Users exchange the word to arm,
- * move and cancel the cell. The kernel looks at the word when it must, not when it
- * changes. The uapi header has the users' side of the protocol.
+ * move and cancel the cell. The kernel is not notified of a change: it looks at the word at
+ * a time that it has published. The uapi header describes the users' side of the protocol.
  *
- *	cell.word	a deadline: armed. FIRED: there is an event, and it is unread.
- *			Any other value: idle. Both sides write it, only by exchange or
- *			compare-exchange: the first change wins
+ *	cell.word	a deadline: armed. FIRED: fired, and the event is unread. Any other
+ *			value: idle. Both sides change it by exchange or compare-exchange
+ *			only, so that each sees the value that it replaces
  *	cell.look	the time by which the kernel looks at the word again. ~0: never.
- *			Only the kernel writes it, and it never reads it
+ *			The kernel writes it and never reads it
  *
- * Words and looks are in the time of the opener's namespace. The deadline of a word is
- * never converted back, so expires_ns of an event is exactly what the user wrote.
+ * Words and looks are in the time of the opener's namespace. The word of a fired cell is
+ * kept unconverted, so expires_ns of the event is exactly the value that the user wrote.
  *
  *
  * States
  *
  *	QUEUED		in the wheel for t.expires, or on its way to the sink
- *	PARKED		in no list. Nothing looks at the word until a call does
+ *	PARKED		in no list. The kernel looks at the word in calls only
  *	READY		on the event queue
- *	STOPPED		had not fired when STOP came; on a list of STOP, and soon READY
- *	DROPPED		cancelled on its way to the sink, which frees it
+ *	STOPPED		had not fired at STOP; on a list of STOP until it is READY
+ *	DROPPED		cancelled on its way to the sink, which frees the record
  *
  *	FREE -> PARKED		ARM
  *	PARKED -> QUEUED	ARM, MOD, KICK: the word holds a deadline
  *	QUEUED -> QUEUED	a look in the sink; MOD, KICK with an earlier deadline
- *	QUEUED -> PARKED	a look: idle, and not used since the last look
+ *	QUEUED -> PARKED	a look: idle, and not armed since the last look
  *	QUEUED -> READY		a look: the deadline has passed
  *	READY -> PARKED		read(); MOD, KICK: the event was withdrawn
  *	QUEUED, PARKED -> STOPPED	STOP: the word holds a deadline
- *	any -> FREE or DROPPED	CANCEL; STOP of an idle one; read() after STOP
+ *	any -> FREE or DROPPED	CANCEL; STOP of an idle cell; read() after STOP
  *
- * The cell of a record stays where it is for as long as the record lives. Whatever a call
- * does to a record that is on its way to the sink, the sink looks at the word afterwards.
- * So the call writes the word and leaves the rest to the sink.
+ * The cell of a record keeps its address while the record is live. A call that changes a
+ * record on its way to the sink only writes the word: the sink looks at it afterwards.
  *
  * Two rules hold whenever the file's lock is free:
  *
  *  - a record that is not QUEUED has look == ~0;
  *  - a record that is QUEUED has look >= t.expires, if it is not on its way to the sink.
  *
- * So a user who finds look <= his deadline knows that the kernel looks in time, and one
- * who does not calls KICK.
+ * So if look <= deadline, the kernel looks in time. Otherwise the user calls KICK.
  *
  *
  * Barriers
@@ -63,9 +61,9 @@
  *						smp_mb()
  *	look = cell->look			word = cell->word
  *
- * CPU0 finds t, or CPU1 finds the deadline, or both. If CPU0 finds a look of before t, CPU1
- * finds the deadline and queues the record for it if that is before t. Then CPU1 stores the
- * deadline in look as well.
+ * CPU0 loads t, or CPU1 loads the deadline, or both. If CPU0 loads an older look than t, CPU1
+ * loads the deadline. If the deadline is before t, CPU1 enqueues the record for the deadline
+ * and also stores the deadline in look.
  *
  * B, arm or cancel against fire:
  *
@@ -75,62 +73,63 @@
  *	look = cell->look			cmpxchg(&cell->word, deadline, FIRED)
  *
  * If the exchange comes first, the compare-exchange fails and there is no event. If it comes
- * second, it returns FIRED, and the load of look finds ~0: the user who arms calls KICK.
+ * second, it returns FIRED and the load of look returns ~0. A user who arms then calls KICK.
  *
- * C, cancel against read: the event has been read if the compare-exchange of read() finds
- * FIRED. Otherwise the user's exchange has found FIRED: the event is withdrawn, and what was
- * copied is overwritten or not counted.
+ * C, cancel against read: the event counts as read if the compare-exchange in read() finds
+ * FIRED. Otherwise the user's exchange has returned FIRED. Then the event is withdrawn, and
+ * its copy is overwritten or not counted.
  *
- * D: the clock may be stepped back before a user writes a word. A time that was read before
- * the word could make that word fire early.
+ * D: the clock may step back just before a user writes a word. A time that was read before
+ * the word was loaded could make the cell fire early.
  *
  *
  * Idle cells
  *
- * Most armings are cancelled, and the cell is armed again soon. So a look that finds the
- * word idle does not park the record at once. It marks the word as seen, by an idle value of
- * its own, and looks once more after @ahead_ns: as far away as the deadlines of this cell
- * were when a call last published one. A program that arms again and again with about the
- * same delay never calls KICK. A cell that is not used any more costs two looks.
+ * Most cells are cancelled and armed again soon. So a look that finds the word idle does not
+ * park the record at once. It replaces the word by TWDEV_CELL_SEEN, another idle value, and
+ * looks again after @ahead_ns: the delay of the deadline that a call last published. A
+ * program that arms regularly with about the same delay never calls KICK. A cell that falls
+ * out of use costs two looks.
  *
  *
  * Memory
  *
- * The cells lie in pages, which are found in a table. The table is made with the first page
- * and has its final size, for the indices below the limit. There are records above: in the
- * last page of records, and where one more had to be made since some were on their way to
- * the sink or had run out of generations. They can be no cells. An ARM with TWHEEL_F_CELL
- * puts them aside (@spare), for those without it that find nothing else, and is refused as
- * if at the limit when nothing below is free. It looks at the first free record alone: if
- * that has no page of cells, and a limit admits none, it is refused as well. A page is made
- * when it is touched, or before its first cell, and stays until release. Mappings hold the
- * file, so they end before it does; a page that is pinned for longer has a reference of its
- * own.
+ * The cells lie in pages, which a table leads to. The table is created with the first page
+ * and covers the indices below the limit. Records may have higher indices: in the last chunk,
+ * or in a chunk that was added because records were on their way to the sink or had no
+ * generations left. Such records cannot be cells. An ARM with TWHEEL_F_CELL moves them to
+ * @spare, which other ARMs use when the free list is empty. If no lower index is free, the
+ * ARM fails with -EAGAIN, as at the limit.
+ *
+ * An ARM with TWHEEL_F_CELL examines the first free record alone. It also fails if the page
+ * of cells for this record is missing and a limit forbids to add it. A page is added on a
+ * fault or before its first cell is armed. It is freed at release. Mappings hold a reference
+ * to the file, so they end before. A page that is pinned for longer has its own reference.
  *
  *
  * Trust
  *
- * Any word is at worst a wrong deadline of its owner. The kernel keeps to itself where a
- * record is queued. No function here has a loop that a user could prolong, but for those
- * that a processor without atomic exchange needs: after a lost compare-exchange the kernel
- * goes on with the word that it has found. FIRED without an
- * event counts as idle. Who has a cell and writes a past deadline into it over and over
- * gets a look in each pass of the wheel's thread; SECURITY.md has figures.
+ * At worst, a bad word is a wrong deadline for its owner: the time that a record is enqueued
+ * for is kept in kernel memory. Users cannot prolong any loop here, except the retries of a
+ * CPU without an atomic exchange instruction. After a lost compare-exchange the kernel goes
+ * on with the word that it found. FIRED without an event counts as idle. A user who keeps
+ * writing past deadlines into a cell causes one look in each pass of the wheel's thread;
+ * SECURITY.md has figures.
  *
- * 32-bit kernels would need a lock to read a word that is being written: they have no
+ * 32-bit kernels would need a lock to load a 64-bit word that is being written: they have no
  * cells.
  */
 #include <linux/slab.h>
 
 #include "twheel_dev.h"
 
-/* Never, in a look. */
+/* cell.look: the kernel does not look until a call */
 #define TWDEV_NO_LOOK		(~0ULL)
 
-/* The idle value that the kernel writes when it has seen an idle word. */
+/* The idle value that marks a word as found idle in a look. */
 #define TWDEV_CELL_SEEN		(~0ULL - 2)
 
-/* The kernel looks at an idle cell no later than this after it was idle first. */
+/* Maximum delay between the two looks at an idle cell. */
 #define TWDEV_MAX_AHEAD		(60ULL * NSEC_PER_SEC)
 
 /* Words */
@@ -146,7 +145,7 @@ static u64 twdev_exchange(struct twheel_cell *cell, u64 new)
 	return atomic64_xchg((atomic64_t *)&cell->word, new);
 }
 
-/* Returns false and sets @word if that is not the word. */
+/* Replace @word by @new. If the cell has another word, set @word to it and return false. */
 static bool twdev_replace(struct twheel_cell *cell, u64 *word, u64 new)
 {
 	return atomic64_try_cmpxchg((atomic64_t *)&cell->word, (s64 *)word, new);
@@ -161,8 +160,8 @@ static struct twheel_cell *twdev_cell_of(const struct twdev_file *f,
 /* Looking */
 
 /*
- * Promise to look at the word at @t. Returns the time to queue the record for: @t, or
- * an earlier deadline, of a user who did not see the promise. TWDEV_NO_LOOK: park it.
+ * Publish that the kernel looks at the word at @t. Returns the time to enqueue the record
+ * for: @t, or an earlier deadline whose user may not have seen @t. TWDEV_NO_LOOK: park.
  */
 static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 {
@@ -175,16 +174,16 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 	if (!twdev_is_deadline(word) || word >= t)
 		return t;
 	/*
-	 * Or each arming from now on would call KICK. There is no barrier: a user finds
-	 * either promise, and calls KICK if his deadline is before it.
+	 * Without this store each later arming would call KICK. It needs no barrier: with
+	 * either value of look, a user with an earlier deadline calls KICK.
 	 */
 	WRITE_ONCE(cell->look, word);
 	return word;
 }
 
 /*
- * A look, in the sink: @r is in its list. True: it has fired, and @now_ns is when.
- * Otherwise the record has been taken off the list and is QUEUED or PARKED.
+ * Look at the cell of @r, which is in the list of the sink. Returns true if it has fired;
+ * @now_ns is the time. Otherwise the record is off the list and is QUEUED or PARKED.
  */
 bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
 {
@@ -222,7 +221,7 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
 	return false;
 }
 
-/* A call has found or written the deadline @word. The record is PARKED or QUEUED. */
+/* Enqueue a PARKED or move a QUEUED record for @word, a deadline that a call met. */
 static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r, u64 word,
 				   u64 now_ns)
 {
@@ -234,14 +233,14 @@ static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r,
 		r->state = TWDEV_QUEUED;
 		twheel_arm_slack(&r->t, at, twdev_slack_ns(r));
 	} else {
-		/* Fails on its way to the sink, which looks at the word. */
+		/* Fails for a record on its way to the sink, which looks at the word. */
 		twheel_mod_slack(&r->t, at, twdev_slack_ns(r));
 	}
 }
 
 /*
- * The event of a READY record is withdrawn; the cell lives on. @word tells by whom: FIRED
- * if by the call that has found it.
+ * Withdraw the event of a READY record, which stays live. @word is the word that the call
+ * found: FIRED unless a user has already withdrawn the event.
  */
 static void twdev_park_event(struct twdev_file *f, struct twdev_record *r, u64 word)
 {
@@ -251,7 +250,7 @@ static void twdev_park_event(struct twdev_file *f, struct twdev_record *r, u64 w
 	r->ahead_ns = 0;
 }
 
-/* An idle cell ends, or one whose last event has gone. The record is in no list. */
+/* End a cell that is idle or whose last event is gone. The record is in no list. */
 static void twdev_end_cell(struct twdev_file *f, struct twdev_record *r)
 {
 	f->nr_cells--;
@@ -279,7 +278,7 @@ static int twdev_outcome(const struct twdev_record *r, u64 word)
 	return TWHEEL_IDLE;
 }
 
-/* An ARM has taken the record, which is in no list. */
+/* Make a cell of the record, which an ARM has taken off the free list. */
 void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
 		    u64 now_ns)
 {
@@ -290,7 +289,7 @@ void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct t
 	f->nr_cells++;
 	r->state = TWDEV_PARKED;
 	r->ahead_ns = 0;
-	/* A user of an earlier cell in this place may still write to it. */
+	/* Exchange: a user of an earlier cell with this index may still write the word. */
 	WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
 	twdev_exchange(cell, word);
 	if (twdev_is_deadline(word))
@@ -310,7 +309,7 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 	if (twdev_is_deadline(word))
 		twdev_publish_deadline(f, r, word, now_ns);
 	else if (r->state == TWDEV_QUEUED)
-		/* The look stays when it is, but users may arm for it: not with the old slack. */
+		/* Keep the time of the look, but give it the new slack. */
 		twheel_mod_slack(&r->t, r->t.expires, twdev_slack_ns(r));
 	return ret;
 }
@@ -341,7 +340,7 @@ int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
 	return 0;
 }
 
-/* The cell is going to end. Returns the outcome. */
+/* Make the cell idle before its record ends. Returns the outcome. */
 int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
@@ -357,7 +356,7 @@ int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 	return twdev_outcome(r, word);
 }
 
-/* The state of a cell, TWHEEL_STATE_*, and what remains to its deadline. */
+/* Returns TWHEEL_STATE_*. Sets @remaining_ns: to the deadline; 0: READY; ~0: idle. */
 u32 twdev_cell_state(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
 		     u64 *remaining_ns)
 {
@@ -377,8 +376,8 @@ u32 twdev_cell_state(const struct twdev_file *f, const struct twdev_record *r, u
 }
 
 /*
- * The event of @r has been copied, and is off the queue. True if it is read. Otherwise a
- * user has withdrawn it, and what was copied does not count.
+ * The event of @r has been copied, and its record is about to leave the queue. Returns false
+ * if a user has withdrawn the event: then the copy does not count.
  */
 bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 {
@@ -399,11 +398,11 @@ bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 }
 
 /*
- * STOP has come. The record is in no list, and neither in the wheel nor in the sink.
+ * STOP a cell whose record is in no list, and neither in the wheel nor in the sink.
  *
  * One compare-exchange is enough. If it fails, a user has changed the word after look was
- * published. If he has armed, he finds look == ~0, KICK fails with -ESHUTDOWN, and he
- * undoes it. So the cell ends as an idle one does.
+ * published. If that was an arming, the user loads look == ~0, KICK fails with -ESHUTDOWN,
+ * and the user undoes the arming. So the cell can end like an idle cell.
  */
 void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 {
@@ -441,7 +440,7 @@ static int twdev_make_cell_table(struct twdev_file *f)
 	return 0;
 }
 
-/* Add a page of cells, which are idle, if it is not there yet. */
+/* Add a page of idle cells, unless it exists. */
 int twdev_add_cells(struct twdev_file *f, unsigned long page)
 {
 	struct twheel_cell *cells;
@@ -464,7 +463,7 @@ int twdev_add_cells(struct twdev_file *f, unsigned long page)
 	return 0;
 }
 
-/* Free a table of @nr entries, which nobody can find any more, with its pages. */
+/* Free a table of @nr entries, and its pages. No task can reach them any more. */
 void twdev_free_cells(struct twdev_file *f, struct twheel_cell **cells, u32 nr)
 {
 	u32 i;
@@ -502,7 +501,7 @@ int twdev_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct twdev_file *f = file->private_data;
 
-	/* VM_MAYSHARE: a shared mapping of a file that is open for reading counts, too. */
+	/* VM_MAYSHARE is also set for a shared mapping of a read-only descriptor. */
 	if (!(vma->vm_flags & VM_MAYSHARE) || vma->vm_flags & VM_EXEC || vma->vm_pgoff)
 		return -EINVAL;
 	scoped_guard(spinlock, &f->lock) {

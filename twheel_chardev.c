@@ -2,9 +2,9 @@
 /*
  * /dev/twheel: a timing wheel for user space
  *
- * Every open file is a context: a slot map of records, a queue of unread events,
- * limits. Files share one wheel of the engine for each clock, with a batch sink; one
- * that asks for another geometry gets a wheel of its own.
+ * Every open file is a context: a slot map of records, a queue of unread events, and limits.
+ * All contexts on a clock share one wheel of the engine, which has a batch sink. A context
+ * that asks for another geometry gets a private wheel.
  *
  *	twheel_chardev.c	files, SETUP, INFO, LIST, STATS
  *	twheel_records.c	users, pages, records
@@ -16,54 +16,54 @@
  *
  * Setting up
  *
- * Clock, wheel, limit and slack of a file are constant once it has begun: after SETUP, the
- * first timeout, a mapping of cells, or STOP. SETUP makes the wheel without a lock.
- * It then puts all of it into the file, under grow and the lock; or it gives the wheel
- * back if the file has begun without it. Operations read these members under the lock.
- * Plain operations read them without it after an acquire of @plain, see twdev_begin().
+ * Clock, wheel, limit and slack of a file are constant once it has begun. A file begins with
+ * SETUP, its first timeout, a mapping of cells, or STOP. SETUP creates the wheel without a
+ * lock, then installs all settings under @grow and @lock. If the file has begun meanwhile,
+ * SETUP destroys the wheel again. Operations read the settings under @lock. Plain operations
+ * read them locklessly after they load @plain with acquire; twdev_begin() stores it with
+ * release.
  *
  *
  * Records
  *
- * A record is one live timeout: its node in the wheel, and, since a timeout is
- * either pending or has an unread event, at the same time its place in the event
- * queue. So nothing is allocated when it fires, and no event can be lost for
- * want of room.
+ * A record is one live timeout. It is the node in the wheel and also the entry on the event
+ * queue: a timeout is either pending or has an unread event, never both. So expiry allocates
+ * nothing, and no event is lost for lack of memory.
  *
- * An id is the index of the record (low 32 bits) and its generation. The
- * generation counts up when the record is freed; one that has used up all its
- * generations is not used again. So an id means one timeout for all times.
+ * An id is the index of the record (low 32 bits) and its generation. The generation is
+ * incremented when the record is freed. A record with no generations left is not used again,
+ * so an id never names a second timeout.
  *
  *	FREE		on the free list
  *	ARMED		in the wheel, or in a batch on its way to the sink
  *	READY		on the event queue
- *	DROPPED		cancelled in a batch on its way to the sink: no one finds it,
- *			and the sink frees it. Also while a batch of CANCELs has the lock
- *	STOPPED		had not fired when STOP came; on a list of STOP, and soon READY
+ *	DROPPED		cancelled in a batch on its way to the sink: lookups miss it, and
+ *			the sink frees it. Also used while a run of CANCELs holds the lock
+ *	STOPPED		had not fired at STOP; on a list of STOP until it is READY
  *
  *	FREE -> ARMED		ARM
  *	ARMED -> READY		sink
  *	ARMED -> ARMED		MOD; if the record is on its way to the sink, @rearm
  *				tells the sink to arm it instead of making an event
  *	ARMED -> FREE		CANCEL
- *	ARMED -> DROPPED	CANCEL, close, of one on its way to the sink
+ *	ARMED -> DROPPED	CANCEL or close of a record on its way to the sink
  *	READY -> ARMED		MOD: the event is withdrawn
  *	READY -> FREE		read of the last event; CANCEL: the event is withdrawn
- *	READY -> ARMED		read of a periodic one
+ *	READY -> ARMED		read of an event of a periodic timeout
  *	DROPPED -> FREE		sink
- *	ARMED -> STOPPED	STOP; sink, after STOP, where it would queue it again
+ *	ARMED -> STOPPED	STOP; sink after STOP, for a record with @rearm set
  *	STOPPED -> READY	STOP
  *	STOPPED -> FREE		CANCEL
  *
- * A timeout that is on its way to the sink has fired for the wheel, so CANCEL and
- * MOD answer as for an unread event: TWHEEL_WITHDRAWN.
+ * The wheel has already expired a timeout that is on its way to the sink. CANCEL and MOD
+ * therefore return TWHEEL_WITHDRAWN for it, as for an unread event.
  *
- * Cells have two more states, QUEUED instead of ARMED, and PARKED; and their word decides
- * what has become of them. twheel_cells.c has it all.
+ * Cells have two more states: QUEUED instead of ARMED, and PARKED. The word of the cell
+ * determines the outcome of each operation. twheel_cells.c describes both.
  *
- * CANCEL_ALL and LIST go through the records by index, a portion in one hold of the
- * lock. LIST copies what it has found without the lock, so it may tell of a timeout
- * that has ended since.
+ * CANCEL_ALL and LIST go through the records by index, one portion per hold of the lock. LIST
+ * copies each portion to user space without the lock, so it may report a timeout that has
+ * ended since.
  *
  *
  * Locking
@@ -73,58 +73,60 @@
  *	twdev_file.stopping		STOP
  *	  twdev_file.lock		all of the file
  *	    locks of the engine
- *	    twdev_file.wait		when the last event after STOP goes
- *	twdev_users_mutex		who has files open; all files
+ *	    twdev_file.wait		wakeup when the last event after STOP is gone
+ *	twdev_users_mutex		users with open files; list of all files
  *
- * twdev_file.lock protects all of a file: states, free list, event queue, table of
- * chunks and of cells, counts. It is taken in process context only, inside grow and
- * inside stopping; the sink is called without any lock and takes it for the records of
- * one file at a time. Nothing that may fault is done under grow.
+ * twdev_file.lock protects all of a file: states, free list, event queue, tables of chunks
+ * and cells, counts. It is taken in process context only, and nests inside grow and inside
+ * stopping. The engine calls the sink without any lock. The sink takes the lock once for
+ * successive records of one file. No access that may fault is made under grow.
  *
- * The shrinker tries twdev_users_mutex, and then grow. It may run wherever memory is
- * allocated, so nothing is allocated under twdev_users_mutex.
+ * The shrinker only tries to lock twdev_users_mutex and then grow. It may run in any
+ * allocation, so nothing is allocated under twdev_users_mutex.
  *
- * A record that is ARMED under the lock is pending in the wheel, or the sink has
- * not had the lock yet: twheel_cancel() and twheel_mod() tell which. Records that
- * are armed from another state are known to nobody but the holder of the lock, as
- * twheel_arm_list() wants it.
+ * A record that is ARMED under the lock is pending in the wheel, or the sink has not taken
+ * the lock yet: twheel_cancel() and twheel_mod() tell which. twheel_arm_list() needs
+ * timeouts that no other task can reach. The lock guarantees this for records that were not
+ * ARMED before.
  *
- * Copies to and from user space under the lock are made with page faults disabled. If
- * one faults, the lock is dropped, the page is brought in, and the copy is made
- * again: an event leaves the queue when it has been copied as a whole, and the run of
- * operations that SUBMIT carries out in user memory ends before the one that faults.
+ * Copies to and from user space under the lock are made with page faults disabled. If a copy
+ * fails, the lock is dropped, the page is faulted in, and the copy is repeated. An event
+ * leaves the queue only after all of it has been copied. A run of operations that SUBMIT
+ * carries out in user memory ends before the operation that faults.
  *
  *
  * Release
  *
- * With the last reference gone nobody but the sink and the shrinker can see the file, and
- * it is hidden from the shrinker first. What is pending is cancelled, what is on its way
- * to the sink is dropped, and a flush of the wheel waits for the sink to be done with
- * those, and with the wait queue. The states of what was cancelled are of no interest any
- * more. All of it is done in portions, and is not interruptible. A wheel of the file's own
- * goes last.
+ * After the last reference is gone, only the sink and the shrinker can reach the file.
+ *
+ *  1. The file is hidden from the shrinker.
+ *  2. Pending timeouts are cancelled; timeouts on their way to the sink are DROPPED. The
+ *     states of cancelled records are not updated, as nothing reads them any more.
+ *  3. A flush of the wheel waits until the sink is done with the DROPPED records and with the
+ *     wait queue.
+ *  4. Records, cells and, last, a private wheel are freed.
+ *
+ * Release works in portions and is not interruptible.
  *
  *
  * Limits
  *
- * Live timeouts are limited per file, exactly. Per user, and in all, what counts is
- * pages: one of records counts as the timeouts that fit into it, used or not, until
- * it is given back. So it is memory that is limited, and the counts, which all
- * CPUs share, are off the hot path. A user is the real uid of whoever opened the
- * file, whatever namespace that is in, and whoever uses it. The memory itself is
- * charged to the cgroup of whoever made it necessary. The defaults are shares of the
- * machine's memory, and a part of the total is left to CAP_SYS_RESOURCE.
+ * The limit of a file counts live timeouts exactly. The limits per user and in total count
+ * pages: a page of records counts as the timeouts that fit into it until it is given back. So
+ * these limits bound memory, and the counts, which all CPUs share, stay off the hot path. The
+ * user is the real uid that opened the file, whatever its namespace, whoever uses the file.
+ * The memory is charged to the cgroup of the task that allocates it. The defaults are shares
+ * of the machine's memory. A part of the total is reserved for CAP_SYS_RESOURCE.
  *
- * A private wheel costs memory on every CPU, which is limited per user. It costs time too,
- * if it is badly chosen: a short tick makes many wakeups, and few slots or levels make
- * timeouts that are looked at once a round. So without CAP_SYS_RESOURCE the tick is not
- * short, the slots are few, and either the levels are enough that there are no rounds for
- * 2^32 ticks, or the timeouts so few that a slot holds 64 of them on the average.
+ * A private wheel costs memory on every CPU, which is limited per user. A bad geometry also
+ * costs time: a short tick causes many wakeups. With few slots or levels, timeouts are
+ * examined once per round. So without CAP_SYS_RESOURCE the tick has a minimum and the slots a
+ * maximum. In addition, either the levels cover 2^32 ticks without rounds, or the limit of the
+ * file allows at most 64 timeouts per slot on average.
  *
- * What remains: a user can keep the threads busy with as many timeouts as the limits
- * allow, and with as many pollers of one file as he may have, all of which an event
- * looks at. The threads have normal priority and offer the CPU after every batch. A person
- * who has many uids has their limits added up.
+ * Not prevented: a user can keep the threads busy with as many timeouts as the limits allow,
+ * and with many pollers of one file, all of which an event wakes. The threads have normal
+ * priority and reschedule after every batch. The limits of a person with several uids add up.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -147,20 +149,19 @@
 #define TWDEV_MAX_LIMIT	BIT(28)
 
 /*
- * The module is loaded when /dev/twheel is opened. For that the node has to be there
- * before the module, which takes a number that does not depend on what else is loaded:
- * depmod writes name and number of the two aliases to modules.devname, the node is made
- * of them at boot, and who opens it has the kernel ask for char-major-10-247. For a
- * number given out at run time it does not ask. 243 to 254 are those that devices.txt
- * reserves for local use, which is what a driver has that is not part of the kernel.
+ * Opening /dev/twheel loads the module. The node must therefore exist before the module is
+ * loaded, which takes a fixed minor number: depmod writes name and number of the two aliases
+ * to modules.devname, and the node is created from them at boot. Opening the node makes the
+ * kernel request char-major-10-247. It does not request a module for a dynamic minor.
+ * devices.txt reserves 243 to 254 for local use, the range for an out-of-tree driver.
  */
 #define TWDEV_MINOR	247
 
-/* What a wheel can be. */
+/* Limits of every wheel. */
 #define TWDEV_SETUP_TICK_NS	(86400ULL * NSEC_PER_SEC)
 #define TWDEV_SETUP_SLOTS	65536
 
-/* What a wheel of one's own can be without CAP_SYS_RESOURCE: see "Limits". */
+/* Limits of a private wheel without CAP_SYS_RESOURCE, see "Limits". */
 #define TWDEV_USER_TICK_NS	(100 * NSEC_PER_USEC)
 #define TWDEV_USER_SLOTS	4096
 #define TWDEV_USER_SPAN_BITS	32
@@ -272,7 +273,7 @@ static int twdev_find_clock(const struct twheel_setup *setup)
 	return -EINVAL;
 }
 
-/* Here and not by the engine: nothing that a user asks for makes a log message. */
+/* The engine logs invalid parameters. User input must not, so it is checked here. */
 static int twdev_check_setup(const struct twheel_setup *setup)
 {
 	if (setup->flags & ~TWHEEL_SETUP_CLOCK ||
@@ -285,7 +286,7 @@ static int twdev_check_setup(const struct twheel_setup *setup)
 	return twdev_find_clock(setup) < 0 ? -EINVAL : 0;
 }
 
-/* May somebody without privileges have this wheel? See "Limits". */
+/* Can an unprivileged user have this wheel? See "Limits". */
 static bool twdev_params_modest(const struct twheel_params *p, u32 max)
 {
 	if (p->tick_ns < TWDEV_USER_TICK_NS || p->slots * p->levels > TWDEV_USER_SLOTS)
@@ -294,7 +295,7 @@ static bool twdev_params_modest(const struct twheel_params *p, u32 max)
 	       max <= TWDEV_USER_PER_SLOT * p->slots;
 }
 
-/* A wheel for one file alone. To ask for a privilege is recorded: not without need. */
+/* A private wheel. capable() leaves an audit record, so it is called only if it matters. */
 static struct twheel *twdev_make_private(struct twdev_user *user,
 					 const struct twheel_params *p, u32 max)
 {
@@ -323,7 +324,7 @@ static void twdev_free_private(struct twdev_user *user, struct twheel *wheel)
 	atomic_long_sub(twheel_memory(&params), &user->wheel_bytes);
 }
 
-/* What a wheel that @setup asks for is like; @is_default if others have it already. */
+/* The wheel that @setup asks for. Sets @is_default if the shared wheel is the same. */
 static struct twheel_params twdev_setup_params(const struct twheel_setup *setup,
 					       enum twheel_clock clock, bool *is_default)
 {
@@ -342,12 +343,12 @@ static struct twheel_params twdev_setup_params(const struct twheel_setup *setup,
 }
 
 /**
- * struct twdev_plan - what SETUP makes of a file
- * @wheel: the wheel
- * @private: it is for this file alone
- * @clock: its clock
- * @max: limit of the file
- * @slack_us: slack of the timeouts that name none
+ * struct twdev_plan - settings that SETUP installs in a file
+ * @wheel: the wheel, shared or private
+ * @private: no other file uses @wheel
+ * @clock: clock of @wheel
+ * @max: limit of live timeouts
+ * @slack_us: default slack of timeouts, in microseconds
  */
 struct twdev_plan {
 	struct twheel		*wheel;
@@ -357,7 +358,7 @@ struct twdev_plan {
 	u32			slack_us;
 };
 
-/* See "Setting up". Returns whether the file was still new. */
+/* Install @plan, see "Setting up". Returns false if the file has begun. */
 static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 {
 	struct twheel_cell **cells;
@@ -432,8 +433,8 @@ static void twdev_describe(const struct twdev_file *f, const struct twdev_record
 }
 
 /*
- * Find up to @max timeouts from @next on, in no more records than a chunk has, and
- * lead @next behind them. Returns how many; @end is set if there are no more.
+ * List up to @max timeouts from index @next on, and advance @next. Examines at most one
+ * chunk's worth of records. Returns the number listed; sets @end after the last record.
  */
 static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entries, u32 max,
 			   u32 *next, bool *end)
@@ -456,7 +457,7 @@ static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entri
 	return nr;
 }
 
-/* Sets done and next of @list. */
+/* Sets @done and @next of @list. */
 static int twdev_list_entries(struct twdev_file *f, struct twheel_list *list)
 {
 	struct twheel_list_entry __user *uentries = u64_to_user_ptr(list->entries);
@@ -517,7 +518,7 @@ static void twdev_file_stats(struct twdev_file *f, struct twheel_stats *stats)
 	stats->live = f->live;
 	stats->ready = f->nr_ready;
 	memcpy(stats->lateness, counts->lateness, sizeof(stats->lateness));
-	/* Every timeout is somewhere: nobody has to count them when they are made. */
+	/* The sum is exact, so ARM need not count. */
 	stats->armed = stats->cancelled + stats->withdrawn + stats->ended + stats->live;
 }
 
@@ -630,7 +631,7 @@ static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void
 	}
 }
 
-/* ARM and CANCEL are nearly all calls, so they come first. */
+/* ARM and CANCEL are the hot commands, so they are tested first. */
 static long twdev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *argp = (void __user *)arg;
@@ -682,7 +683,7 @@ static int twdev_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
-/* No event will come of the records of @chunk. */
+/* Cancel the records of @chunk, so that the sink makes no event of them. */
 static void twdev_silence_chunk(struct twdev_file *f, struct twdev_chunk *chunk)
 {
 	u32 i;
@@ -769,8 +770,8 @@ static int __init twdev_create_shared(void)
 }
 
 /*
- * There is no second choice if the number is taken: the node that was made at boot would
- * go on to lead to whatever has it.
+ * Do not fall back to another minor number: the node that was created at boot would open
+ * the driver that has this one.
  */
 static int __init twdev_register(void)
 {
@@ -783,7 +784,7 @@ static int __init twdev_register(void)
 	return ret;
 }
 
-/* The device comes last: who had the module loaded by opening it does so again at once. */
+/* Register the device last: an open that loaded the module is retried at once. */
 static int __init twheel_chardev_init(void)
 {
 	int ret;
