@@ -5,37 +5,36 @@
  *
  * Periodic timeouts
  *
- * One that has fired is not in the wheel until its event has been read, so while
- * nobody reads, it costs nothing, however short its interval is. read() finds how many
- * deadlines have passed by then, makes one event of them, and arms the next one, in
- * phase; with fixed delay, an interval after the read(). The event is made anew if
- * it has to be copied anew, so the count is that of the copy that succeeded. A
- * deadline stands for itself even if the clock has been set back before it: a count
- * is never 0.
+ * A periodic timeout that has fired stays out of the wheel until its event is read. So an
+ * unread timeout costs nothing, however short its interval is. read() counts the deadlines
+ * that have passed, reports them in one event, and arms the next deadline in phase. With
+ * fixed delay the next deadline is one interval after the read(). A copy that is repeated
+ * counts again, so the count is that of the copy that succeeded. The deadline that fired
+ * always counts, even if the clock has since been set back: a count is never 0.
  *
  *
  * Cells
  *
- * The event of a cell is withdrawn when a user exchanges the word. read() finds that out
- * after it has copied the event: the compare-exchange in twdev_read_cell() fails. Then the
- * record leaves the queue, and the events behind it, which were copied with it, are copied
- * anew in its place. So an event counts as unread until read() or another call meets it:
- * poll() may report EPOLLIN when read() has nothing to return. The sink wakes pollers for
- * every event, not only for the first unread one, which edge-triggered epoll needs.
+ * A user withdraws the event of a cell by exchanging the word. read() detects this after it
+ * has copied the event: the compare-exchange in twdev_read_cell() fails. Then the record
+ * leaves the queue. The events behind it, which were copied with it, are copied again in its
+ * place. A withdrawn event counts as unread until read() or another call meets it, so poll()
+ * may report EPOLLIN when read() has no event to return. The sink wakes pollers whenever it
+ * adds events, even if some are unread already. Edge-triggered epoll needs this.
  *
  *
  * Waiting
  *
- * The sink counts the event (@nr_ready, under the lock), then wakes. A reader is
- * on the wait queue, then looks at the count; so does poll. The lock of the wait
- * queue orders the two: a waiter that comes after the wakeup sees the count.
+ * The sink adds to @nr_ready under the lock, then wakes waiters. A reader or poller joins the
+ * wait queue, then loads @nr_ready. The lock of the wait queue orders the two: a waiter that
+ * joins after the wakeup sees the new count.
  *
- * Readers wait exclusively, and one is woken for a batch of events: its buffer may take
- * all. A reader that leaves while there are events wakes the next one, whether it has read
- * some, has a bad buffer, or was signalled.
+ * Readers wait exclusively. A batch of events wakes one reader, whose buffer may have room
+ * for all. A reader that returns while events are left wakes the next reader, even if it
+ * failed with -EFAULT or was interrupted.
  *
- * @over is read before the count, with acquire, and set, with release, after all that
- * STOP has added to it: with @over and no event there will be none.
+ * STOP stores @over with release, after its last addition to @nr_ready. Readers load @over
+ * with acquire before @nr_ready. So if @over is set and @nr_ready is 0, no event follows.
  */
 #include <linux/sched/signal.h>
 #include <linux/uio.h>
@@ -49,7 +48,7 @@ static void twdev_count_lateness(struct twdev_file *f, u64 late_ns)
 	f->counts.lateness[min(fls64(late_ns), TWHEEL_LATENESS - 1)]++;
 }
 
-/* The record, in the list of the sink, has fired. */
+/* Fire a record in the list of the sink, where it stays. */
 static inline void twdev_fire(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
 {
 	twheel_accept(&r->t);
@@ -58,7 +57,7 @@ static inline void twdev_fire(struct twdev_file *f, struct twdev_record *r, u64 
 	twdev_count_lateness(f, now_ns > r->t.expires ? now_ns - r->t.expires : 0);
 }
 
-/* A record that is not just ARMED has arrived in the sink. Returns whether it has fired. */
+/* Handle a record in the sink that is not ARMED or has @rearm set. Returns true if it fired. */
 static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
 {
 	if (r->state == TWDEV_QUEUED && !f->stopped) {
@@ -80,10 +79,7 @@ static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64
 	return false;
 }
 
-/*
- * A record of this file has arrived in the sink. Returns whether it has fired: it is
- * still in the list then.
- */
+/* Handle a record in the sink. Returns true if it has fired; it is still in the list then. */
 static inline bool twdev_arrive(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
 {
 	lockdep_assert_held(&f->lock);
@@ -93,7 +89,7 @@ static inline bool twdev_arrive(struct twdev_file *f, struct twdev_record *r, u6
 	return true;
 }
 
-/* Take over the records at the front of @expired that are of one file. */
+/* Handle the records at the front of @expired that belong to one file. */
 static void twdev_sink_file(struct list_head *expired, u64 now_ns)
 {
 	struct list_head *pos = expired->next, *next;
@@ -127,7 +123,7 @@ void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_
 
 /* Reading */
 
-/* How many deadlines of a periodic timeout the event of now stands for. */
+/* Number of deadlines that an event of a periodic timeout stands for if it is read now. */
 static u64 twdev_count_periods(struct twdev_file *f, const struct twdev_record *r)
 {
 	u64 now_ns = f->stopped ? f->stop_ns : twheel_now(f->wheel);
@@ -138,7 +134,7 @@ static u64 twdev_count_periods(struct twdev_file *f, const struct twdev_record *
 	return r->repeat ? min_t(u64, count, r->repeat) : count;
 }
 
-/* What differs from the event of a one-shot timeout that has fired. */
+/* Set the fields that differ from the event of a one-shot timeout that has fired. */
 static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r,
 			      struct twheel_event *event)
 {
@@ -166,7 +162,7 @@ static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r
 static void twdev_make_event(struct twdev_file *f, const struct twdev_record *r,
 			     struct twheel_event *event)
 {
-	/* One by one: the compiler would clear the structure first. */
+	/* Assign each field: for an initialiser the compiler clears the structure first. */
 	event->id = r->id;
 	event->cookie = r->t.data;
 	event->expires_ns = twdev_to_user_ns(f, r->t.expires);
@@ -178,7 +174,7 @@ static void twdev_make_event(struct twdev_file *f, const struct twdev_record *r,
 		twdev_amend_event(f, r, event);
 }
 
-/* The events at the front of the queue, up to @max; they stay there. */
+/* Make up to @max events of the records at the front of the queue, which stay there. */
 static unsigned int twdev_peek(struct twdev_file *f, struct twheel_event *events,
 			       unsigned int max)
 {
@@ -193,7 +189,7 @@ static unsigned int twdev_peek(struct twdev_file *f, struct twheel_event *events
 	return nr;
 }
 
-/* The event for the next @count deadlines has been read, and there are more. */
+/* Arm the next deadline of a periodic timeout after an event for @count deadlines was read. */
 static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 count,
 			      struct twdev_arms *arms)
 {
@@ -207,7 +203,10 @@ static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 
 	twdev_queue_record(f, r, arms);
 }
 
-/* Returns whether @event, of a record that lives on or of a stopped file, has been read. */
+/*
+ * Handle a copied event of a cell, of a stopped file, or of a timeout with deadlines left.
+ * Returns false if the event was withdrawn.
+ */
 static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 				const struct twheel_event *event, struct twdev_arms *arms)
 {
@@ -223,9 +222,9 @@ static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 }
 
 /*
- * @events, of the records at the front of the queue, have been copied. Takes these
- * records off the queue, up to and with the first whose event turns out to be withdrawn.
- * Returns how many events have been read: those before it.
+ * @nr events of the records at the front of the queue have been copied. Take the records off
+ * the queue, up to and including the first whose event was withdrawn. Returns the number of
+ * events read: those before the withdrawn one.
  */
 static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_event *events,
 				  unsigned int nr)
@@ -253,7 +252,7 @@ static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_even
 	}
 	if (!i)
 		return 0;
-	/* All before @pos are elsewhere now. */
+	/* The entries before @pos have been recycled or enqueued: unlink them at once. */
 	__list_del(&f->ready, pos);
 	twdev_count_unready(f, i);
 	twdev_arm_all(f, &arms);
@@ -262,10 +261,10 @@ static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_even
 }
 
 /**
- * struct twdev_portion - what one hold of the lock has read
- * @read: events
- * @fault: not all that was to be copied could be
- * @more: there may be more events
+ * struct twdev_portion - outcome of a read in one hold of the lock
+ * @read: number of events read
+ * @fault: the copy stopped at a bad address or an absent page
+ * @more: more events may be unread
  */
 struct twdev_portion {
 	unsigned int	read;
@@ -296,8 +295,8 @@ static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_
 }
 
 /*
- * Can a record be written at all? Asked by writing one, as there is memory that
- * can be faulted in but not written. What read() does not count means nothing.
+ * Can an event be written, with page faults enabled? Test by writing one: some memory can be
+ * faulted in but not written. The bytes do not matter, as read() does not count them.
  */
 static bool twdev_can_write(struct iov_iter *to)
 {
@@ -308,7 +307,7 @@ static bool twdev_can_write(struct iov_iter *to)
 	return copied == sizeof(zero);
 }
 
-/* As many events as there are and as fit: how many, or why there is none. */
+/* Read all events that fit. Returns their number, which may be 0, or an error if none. */
 static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 {
 	struct twdev_portion portion;
@@ -319,7 +318,7 @@ static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 		nr += portion.read;
 		if (portion.fault && !twdev_can_write(to))
 			return nr ?: -EFAULT;
-		/* If nothing was read yet, twdev_wait_events() looks at other signals. */
+		/* If nothing was read yet, twdev_wait_events() handles other signals. */
 		if (portion.more && (nr ? signal_pending(current) :
 					  fatal_signal_pending(current)))
 			return nr ?: -EINTR;
@@ -328,7 +327,7 @@ static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 	return nr;
 }
 
-/* Will there be no event any more? */
+/* Has STOP ended and the last event gone? */
 static bool twdev_is_over(const struct twdev_file *f)
 {
 	/* Pairs with the release in twdev_stop(): see "Waiting". */
@@ -373,7 +372,7 @@ __poll_t twdev_poll(struct file *file, poll_table *wait)
 	struct twdev_file *f = file->private_data;
 
 	poll_wait(file, &f->wait, wait);
-	/* See "Waiting": written before the wakeup, read after getting in line. */
+	/* See "Waiting": stored before the wakeup, loaded after poll_wait(). */
 	if (twdev_is_over(f))
 		return EPOLLHUP;
 	return READ_ONCE(f->nr_ready) ? EPOLLIN | EPOLLRDNORM : 0;

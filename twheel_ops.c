@@ -2,11 +2,11 @@
 /*
  * Operations of /dev/twheel
  *
- * An operation comes alone, in an ioctl of its own, or with others in SUBMIT. SUBMIT
- * carries out operations of the same kind that follow each other as a run, in one hold of
- * the file's lock. An operation is plain if it asks for nothing beyond a deadline and a
- * cookie (ARM, MOD) or an id (CANCEL), and the context has no slack. Plain operations are read
- * where they are, in user memory. All others are copied first.
+ * An operation comes alone, in an ioctl of its own, or in an array, in SUBMIT. SUBMIT carries
+ * out successive operations of the same kind as a run, in one hold of the file's lock. An ARM
+ * or MOD is plain if it has only a deadline and a cookie and the context has no slack. A
+ * CANCEL is plain if it has only an id. Plain operations are read in place, from user memory.
+ * Other operations are copied first.
  *
  *			plain, in place		any, copied
  *
@@ -18,12 +18,11 @@
  *	MOD, run	twdev_run_mods()	twdev_mod_op()
  *	GET, KICK	-			twdev_get_op(), twdev_kick()
  *
- * A plain operation that cannot be carried out in place begins anew as one that is copied:
- * a page is missing, there is no free record, or the timeout is not pending.
+ * A plain operation falls back to a copy if a page is absent, no record is free, or the
+ * timeout is not pending.
  *
- * An ARM is admitted if the file is not stopped, if it has fewer live timeouts than its
- * limit, and if it has a free record. twdev_refusal() and the list of free records say so
- * for all four.
+ * An ARM is admitted if the file is not stopped, its live timeouts are below its limit, and a
+ * record is free. All ARM functions test twdev_refusal() and the free list for this.
  *
  *
  * User memory under the lock
@@ -31,12 +30,11 @@
  * Operations in place are read and written with the file's lock held:
  *
  *  - Page faults are disabled, so an access that would fault fails. The lock is dropped,
- *    the page is brought in, and the operation begins anew.
- *  - Between user_access_begin() and user_access_end() no function is called that is not
- *    inline.
- *  - Each field is read once. What has been checked is what is used.
- *  - What comes out of an operation is written before it takes effect: a timeout whose id
- *    nobody knows could not be cancelled.
+ *    the page is faulted in, and the operation is repeated.
+ *  - Between user_access_begin() and user_access_end() only inline functions are called.
+ *  - Each field is read once, so the value checked is the value used.
+ *  - The id of an ARM is written before the ARM takes effect: a timeout with an unknown id
+ *    could not be cancelled. Runs in place also write @result first.
  *
  * twdev_in_place() encloses all such accesses under the lock.
  */
@@ -45,10 +43,10 @@
 
 #include "twheel_dev.h"
 
-/* So many operations are handled without memory beside the stack. */
+/* Batch size of SUBMIT without allocated memory, on the stack. */
 #define TWDEV_FEW_OPS		12
 
-/* For ARM and MOD. */
+/* Check the flags, times and slack of an ARM or MOD. */
 static inline int twdev_check_times(const struct twdev_file *f, const struct twheel_op *op)
 {
 	if (op->flags & ~TWDEV_ARM_FLAGS || f->op_flags & ~op->flags)
@@ -65,7 +63,7 @@ static inline int twdev_check_times(const struct twdev_file *f, const struct twh
 	return op->flags & TWHEEL_F_CELL ? -EINVAL : 0;
 }
 
-/* For CANCEL and KICK. */
+/* Check a CANCEL or KICK: all fields except the id must be 0. OR-ing them saves branches. */
 static inline int twdev_check_id_alone(const struct twheel_op *op)
 {
 	u32 extras = op->flags | op->repeat | op->slack_us | op->reserved;
@@ -74,9 +72,8 @@ static inline int twdev_check_id_alone(const struct twheel_op *op)
 }
 
 /*
- * All that can be said of an operation without looking for its timeout, unless it is a
- * CANCEL. A field that it does not take must be 0. One that only comes out of it may have
- * any value.
+ * Check an operation other than CANCEL, without a lookup of its timeout. Fields that it does
+ * not take must be 0. Output fields may have any value.
  */
 static int twdev_check_op(const struct twdev_file *f, const struct twheel_op *op)
 {
@@ -103,7 +100,7 @@ static inline u32 twdev_slack_of(const struct twdev_file *f, const struct twheel
 	return f->slack_us;
 }
 
-/* All that ARM and MOD set, but for the deadline, and for interval_ns of a cell. */
+/* Set all fields that ARM and MOD set, except the deadline. A cell has no interval. */
 static inline void twdev_fill(struct twdev_file *f, struct twdev_record *r,
 			      const struct twheel_op *op)
 {
@@ -116,10 +113,10 @@ static inline void twdev_fill(struct twdev_file *f, struct twdev_record *r,
 }
 
 /**
- * struct twdev_plain - what a plain ARM or MOD says
+ * struct twdev_plain - fields of a plain ARM or MOD
  * @flags: TWHEEL_F_ABS, or 0
- * @expires_ns: as in struct twheel_op
- * @cookie: as in struct twheel_op
+ * @expires_ns: the deadline: absolute with TWHEEL_F_ABS, otherwise from now
+ * @cookie: returned in the event
  */
 struct twdev_plain {
 	u32	flags;
@@ -127,7 +124,7 @@ struct twdev_plain {
 	u64	cookie;
 };
 
-/* The same as twdev_fill(), for a plain MOD of a record that is ARMED. */
+/* twdev_fill() for a plain MOD of an ARMED record */
 static __always_inline void twdev_refill_plain(struct twdev_record *r,
 					       const struct twdev_plain *op)
 {
@@ -138,7 +135,7 @@ static __always_inline void twdev_refill_plain(struct twdev_record *r,
 	r->flags = 0;
 }
 
-/* The same as twdev_fill(), for a plain ARM. The record was FREE and is ARMED then. */
+/* twdev_fill() for a plain ARM, with the deadline. Makes the FREE record ARMED. */
 static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct twdev_record *r,
 					     const struct twdev_plain *op, u64 now_ns)
 {
@@ -150,8 +147,8 @@ static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct 
 }
 
 /*
- * Take a live record, which ends, out of the list that it is in. Returns true if it had
- * fired. Had a MOD come on its way to the sink, it has not.
+ * End a live record, whatever its state. Returns true if it had fired. A record with @rearm
+ * set has not fired.
  */
 static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
 {
@@ -170,7 +167,7 @@ static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
 	return fired;
 }
 
-/* One that is not pending in the wheel, or a cell. */
+/* Cancel a cell, or a record that is not pending in the wheel. Returns the outcome. */
 static noinline int twdev_cancel_other(struct twdev_file *f, struct twdev_record *r)
 {
 	int ret = 0;
@@ -207,7 +204,7 @@ static int twdev_cancel_id(struct twdev_file *f, u64 id)
 	return r ? twdev_cancel_record(f, r) : -ENOENT;
 }
 
-/* A MOD came on the way to the sink, which will arm it. True: it had fired before that. */
+/* Let the sink arm a record on its way there for a MOD. Returns true if it had fired. */
 static bool twdev_defer_mod(struct twdev_record *r, u64 expires_ns)
 {
 	bool fired = !r->rearm;
@@ -256,7 +253,7 @@ static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 	return 0;
 }
 
-/* A MOD, GET or KICK that has been checked. */
+/* Carry out a checked MOD, GET or KICK. */
 static int twdev_apply(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 {
 	lockdep_assert_held(&f->lock);
@@ -273,10 +270,10 @@ static int twdev_apply(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 /*
  * Operations in user memory
  *
- * All but twdev_fetch_op() is for plain operations, field by field, which costs half of
- * what a call that copies them costs. What is not plain begins anew as an operation of any
- * kind. A field that must be 0 is checked as it is read. These functions return true if the
- * address is bad, or would fault, or if the operation is not plain.
+ * twdev_fetch_op() copies any operation. The other functions are for plain operations. They
+ * load field by field, which costs half as much as a copy. Each must-be-zero field is tested
+ * as it is loaded. The functions return true if an access faults or the operation is not
+ * plain; the caller then falls back to a copy.
  */
 
 static __always_inline bool twdev_fetch_op(struct twheel_op *op, struct twheel_op __user *uop)
@@ -299,7 +296,7 @@ fault:
 	return true;
 }
 
-/* The following are called between user_access_begin() and user_access_end(). */
+/* Call the next six functions between user_access_begin() and user_access_end(). */
 
 static __always_inline bool twdev_is_not(u32 value, const __u32 __user *field)
 {
@@ -322,9 +319,8 @@ fault:
 }
 
 /*
- * Get flags, deadline and cookie of a plain ARM or MOD, one that asks for nothing else.
- * It passes twdev_check_op(). @must are the flags that it must have. True also if it is
- * something else.
+ * Load flags, deadline and cookie of a plain @opcode, ARM or MOD. It also passes
+ * twdev_check_op(). The flags must be TWHEEL_F_ABS or @must.
  */
 static __always_inline bool twdev_load_plain(struct twdev_plain *op, u32 opcode,
 					     const struct twheel_op __user *uop, u32 must)
@@ -352,7 +348,7 @@ fault:
 	return true;
 }
 
-/* Get the id of a CANCEL that passes twdev_check_id_alone(). True also if it does not. */
+/* Load the id of a CANCEL. Returns true if it would not pass twdev_check_id_alone(). */
 static __always_inline bool twdev_load_cancel(u64 *id, const struct twheel_op __user *uop)
 {
 	if (twdev_is_not(TWHEEL_OP_CANCEL, &uop->opcode) || twdev_is_not(0, &uop->flags) ||
@@ -363,7 +359,6 @@ static __always_inline bool twdev_load_cancel(u64 *id, const struct twheel_op __
 	return twdev_load_id(id, uop);
 }
 
-/* Write the id of an ARM. */
 static __always_inline bool twdev_store_id(u64 id, struct twheel_op __user *uop)
 {
 	unsafe_put_user(id, &uop->id, fault);
@@ -372,7 +367,7 @@ fault:
 	return true;
 }
 
-/* Write that an operation of SUBMIT has succeeded. */
+/* Store the result 0 of an operation of SUBMIT. */
 static __always_inline bool twdev_store_done(struct twheel_op __user *uop)
 {
 	unsafe_put_user(0, &uop->result, fault);
@@ -419,12 +414,12 @@ static __always_inline bool twdev_put_id(u64 id, struct twheel_op __user *uop)
 
 /**
  * struct twdev_batch - operations that are handled in one hold of a file's lock
- * @size: room for so many
- * @ops: the operations
- * @timeouts: those of a run of them, with room for as many
- * @deadlines: those of a run of MODs in place, which needs no @ops: in the same memory
- * @alone: the operation in user memory if it came alone; then the id of an ARM is written
- *	there before the timeout is queued. Otherwise NULL
+ * @size: capacity of @ops and of @timeouts
+ * @ops: the operations, copied from user memory
+ * @timeouts: timeouts of one run
+ * @deadlines: deadlines of a run of MODs in place, which does not use @ops
+ * @alone: address of an operation that came alone, or NULL. The id of an ARM is written
+ *	there before the timeout is enqueued
  */
 struct twdev_batch {
 	u32			size;
@@ -436,7 +431,7 @@ struct twdev_batch {
 	struct twheel_op __user	*alone;
 };
 
-/* See "User memory under the lock". */
+/* Access user memory with page faults disabled, see "User memory under the lock". */
 #define twdev_in_place(access)				\
 ({							\
 	typeof(access) __ret;				\
@@ -448,9 +443,8 @@ struct twdev_batch {
 })
 
 /*
- * A run of ARMs at the front of @ops, in one go. Returns how many are done: up to
- * an operation of another kind, or one that needs a record, a cell or a page of user
- * memory and there is none.
+ * Carry out a run of ARMs at the front of @ops. Returns their number. The run ends at an
+ * operation of another kind, or if a record, a cell or a page of user memory is missing.
  */
 static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
 			  const struct twdev_batch *batch)
@@ -475,7 +469,7 @@ static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u
 		if (batch->alone && twdev_in_place(twdev_put_id(r->id, batch->alone)))
 			break;
 		twdev_take(f, r);
-		/* Its first timeout begins a context, even if this hold also ends it. */
+		/* The first timeout begins the file, even if it ends in this hold. */
 		if (unlikely(!f->begun))
 			twdev_begin(f);
 		op->id = r->id;
@@ -493,9 +487,9 @@ static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u
 }
 
 /*
- * twheel_cancel_list() has put NULL for those of a run of CANCELs that are on their way
- * to the sink, which frees them. The result of all that it was called with is 0. So may be
- * that of a cell, which it was not called with.
+ * Set the results of timeouts that twheel_cancel_list() found on their way to the sink, which
+ * frees them. @timeouts has NULL for each of these. The results of all @nr timeouts are 0 so
+ * far. A cell may also have the result 0, but is not in @timeouts.
  */
 static void twdev_finish_cancels(struct twdev_file *f, struct twheel_op *op,
 				 struct twheel_timeout **timeouts, u32 nr)
@@ -513,8 +507,8 @@ static void twdev_finish_cancels(struct twdev_file *f, struct twheel_op *op,
 }
 
 /*
- * Cancel what is DROPPED, which was pending or is on its way to the sink. False if
- * there are results now that are not 0.
+ * Cancel @nr DROPPED records, which are pending or on their way to the sink. Returns false if
+ * some were on their way, and their results may have changed.
  */
 static bool twdev_cancel_drops(struct twdev_file *f, struct twheel_op *ops,
 			       struct twheel_timeout **timeouts, u32 nr)
@@ -534,8 +528,8 @@ static bool twdev_cancel_drops(struct twdev_file *f, struct twheel_op *ops,
 }
 
 /*
- * A run of CANCELs at the front of @ops, in one go. What is pending is DROPPED first,
- * so that its id is dead for those behind it. Returns how many are done.
+ * Carry out a run of CANCELs at the front of @ops. ARMED records become DROPPED first, so
+ * that a second CANCEL of the same id fails. Returns the length of the run.
  */
 static u32 twdev_run_cancels(struct twdev_file *f, struct twheel_op *ops, u32 nr,
 			     struct twheel_timeout **timeouts)
@@ -561,10 +555,7 @@ static u32 twdev_run_cancels(struct twdev_file *f, struct twheel_op *ops, u32 nr
 	return i;
 }
 
-/*
- * Carry out operations in order, until one needs what twdev_help() provides.
- * Returns how many are done.
- */
+/* Carry out operations in order, until one needs twdev_help(). Returns the number done. */
 static u32 twdev_run_ops(struct twdev_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
 			 const struct twdev_batch *batch)
 {
@@ -593,7 +584,7 @@ static u32 twdev_run_ops(struct twdev_file *f, struct twheel_op *ops, u32 nr, u6
 	return i;
 }
 
-/* Provide what @op lacks. */
+/* Fault in the page for the id of @op, and add the record or cell that it needs. */
 static int twdev_help(struct twdev_file *f, const struct twheel_op *op,
 		      struct twheel_op __user *alone)
 {
@@ -604,10 +595,10 @@ static int twdev_help(struct twdev_file *f, const struct twheel_op *op,
 	return twdev_grow(f, op);
 }
 
-/* The time for @op, which is the first of several if it did not come alone. */
+/* The time for @op and the operations that follow it; 0 if @op is @alone and needs none. */
 static u64 twdev_time_for(const struct twdev_file *f, const struct twheel_op *op, bool alone)
 {
-	/* Reading the clock is dear. */
+	/* Reading the clock is expensive. */
 	if (alone && ((op->flags & (TWHEEL_F_ABS | TWHEEL_F_CELL)) == TWHEEL_F_ABS ||
 		      op->opcode == TWHEEL_OP_CANCEL))
 		return 0;
@@ -662,11 +653,11 @@ noinline_for_stack int twdev_ioctl_op(struct twdev_file *f, u32 opcode,
 }
 
 /*
- * The two that most calls are for. All they call with @op is inline, so that it is not
- * in memory: what they cannot do begins anew in twdev_ioctl_op().
+ * ARM and CANCEL alone are the hot calls. Every function that takes @op is inline, so that
+ * its fields stay in registers. The slow path, twdev_ioctl_op(), reads the operation again.
  */
 
-/* A plain ARM, with nothing in its way; false: it has not been done. */
+/* Carry out a plain ARM in place. Returns false if that was not possible. */
 static __always_inline bool twdev_arm_plain(struct twdev_file *f, const struct twdev_plain *op,
 					    u64 now_ns, struct twheel_op __user *uop)
 {
@@ -715,9 +706,9 @@ int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop)
 /* Many operations in a call */
 
 /*
- * Get the next operations, and make sure that their results can be written, by
- * writing back a field at either end of what is at most two pages. Returns how
- * many there are, up to a bad address.
+ * Copy the next operations. They lie in at most two pages. Write back a field at either end
+ * to check that the results can be written. Returns the number of operations before a bad
+ * address.
  */
 static u32 twdev_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops, u32 nr)
 {
@@ -734,13 +725,12 @@ static u32 twdev_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops,
 }
 
 /*
- * Most of what is submitted are runs of plain ARMs, and of CANCELs of what is in the
- * wheel. These are never copied: they are read from user memory and carried out one by
- * one, up to the first that is anything else, or that faults. Not inline: there would
- * not be registers enough.
+ * Runs in place, in user memory. A run ends at the first operation that faults, is not plain,
+ * or is of another kind. The functions are noinline: in one function the compiler would run
+ * out of registers.
  */
 
-/* Returns how many are done: no more than there are records. */
+/* Prepare a run of plain ARMs; the caller arms @timeouts. Returns the length of the run. */
 static u32 twdev_run_plain(struct twdev_file *f, struct twheel_op __user *uop, u32 nr,
 			   u64 now_ns, struct twheel_timeout **timeouts)
 {
@@ -766,7 +756,7 @@ static u32 twdev_run_plain(struct twdev_file *f, struct twheel_op __user *uop, u
 	return n;
 }
 
-/* ARMs at the front of @uops. Returns how many are done. */
+/* Carry out plain ARMs at the front of @uops. Returns the number done. */
 static noinline u32 twdev_submit_arms(struct twdev_file *f, struct twheel_op __user *uops,
 				      u32 nr, struct twheel_timeout **timeouts)
 {
@@ -787,7 +777,7 @@ static noinline u32 twdev_submit_arms(struct twdev_file *f, struct twheel_op __u
 	return done;
 }
 
-/* What is pending is DROPPED, and put into @batch. Returns how many there are. */
+/* Mark the ARMED records of a run of CANCELs DROPPED, and collect them. Returns the length. */
 static u32 twdev_run_drops(struct twdev_file *f, struct twheel_op __user *uop, u32 nr,
 			   struct twdev_batch *batch)
 {
@@ -814,7 +804,7 @@ static u32 twdev_run_drops(struct twdev_file *f, struct twheel_op __user *uop, u
 	return n;
 }
 
-/* CANCELs at the front of @uops. Returns how many are done. */
+/* Carry out CANCELs of ARMED records at the front of @uops. Returns the number done. */
 static noinline u32 twdev_submit_cancels(struct twdev_file *f, struct twheel_op __user *uops,
 					 u32 nr, struct twdev_batch *batch)
 {
@@ -825,14 +815,14 @@ static noinline u32 twdev_submit_cancels(struct twdev_file *f, struct twheel_op 
 	n = twdev_in_place(twdev_run_drops(f, uops, nr, batch));
 	all = twdev_cancel_drops(f, batch->ops, batch->timeouts, n);
 	spin_unlock(&f->lock);
-	/* If unmapped meanwhile, the results are forfeited. */
+	/* Results in memory that was unmapped meanwhile are lost. */
 	for (i = 0; unlikely(!all) && i < n; i++)
 		if (batch->ops[i].result)
 			(void)put_user(batch->ops[i].result, &uops[i].result);
 	return n;
 }
 
-/* MODs of what is ARMED. Returns how many there are; moving them is left to the caller. */
+/* Prepare a run of plain MODs of ARMED records; the caller moves them. Returns the length. */
 static u32 twdev_run_mods(struct twdev_file *f, struct twheel_op __user *uop, u32 nr,
 			  u64 now_ns, const struct twdev_batch *batch)
 {
@@ -860,7 +850,7 @@ static u32 twdev_run_mods(struct twdev_file *f, struct twheel_op __user *uop, u3
 	return n;
 }
 
-/* MODs at the front of @uops. Returns how many are done. */
+/* Carry out plain MODs of ARMED records at the front of @uops. Returns the number done. */
 static noinline u32 twdev_submit_mods(struct twdev_file *f, struct twheel_op __user *uops,
 				      u32 nr, const struct twdev_batch *batch)
 {
@@ -904,8 +894,8 @@ static u32 twdev_submit_straight(struct twdev_file *f, struct twheel_op __user *
 }
 
 /*
- * Write the results. If memory has been unmapped meanwhile, its results are forfeited; the
- * effects stay. Returns true if an address is bad.
+ * Write the results. Results in memory that was unmapped meanwhile are lost; the operations
+ * keep their effect. Returns true if an address is bad.
  */
 static bool twdev_store_ops(struct twheel_op __user *uops, const struct twheel_op *ops, u32 nr)
 {
@@ -920,7 +910,7 @@ static bool twdev_store_ops(struct twheel_op __user *uops, const struct twheel_o
 	return bad;
 }
 
-/* Any operations. Adds to @done how many were tried. True if an address is bad. */
+/* Copy and carry out operations. Adds the number tried to @done. True: an address is bad. */
 static bool twdev_submit_copies(struct twdev_file *f, struct twheel_op __user *uops, u32 nr,
 				const struct twdev_batch *batch, u32 *done)
 {
@@ -932,7 +922,7 @@ static bool twdev_submit_copies(struct twdev_file *f, struct twheel_op __user *u
 	return twdev_store_ops(uops, batch->ops, got) || got < nr;
 }
 
-/* Returns how many operations were tried: with none of them, the address is bad. */
+/* Returns the number of operations tried. 0 means a bad address. */
 static u32 twdev_submit_batch(struct twdev_file *f, struct twheel_op __user *uops, u32 nr,
 			      struct twdev_batch *batch)
 {
@@ -962,7 +952,7 @@ static noinline_for_stack u32 twdev_submit_few(struct twdev_file *f,
 	return twdev_submit_batch(f, uops, nr, &batch);
 }
 
-/* Many of them have memory of their own for the time of the call, if there is any. */
+/* Large arrays use bigger batches, in memory allocated for the call, if that succeeds. */
 static u32 twdev_submit_ops(struct twdev_file *f, struct twheel_op __user *uops, u32 nr)
 {
 	struct {
@@ -999,7 +989,7 @@ int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmi
 	return put_user(submit.done, &usubmit->done);
 }
 
-/* SUBMIT. The command bytes may be in memory that is shared with user space. */
+/* SUBMIT. The command bytes may be in memory that user space can write: load them once. */
 int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
 	const struct twheel_uring_submit *submit = twheel_uring_data(cmd);
@@ -1012,17 +1002,17 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 		return -EBADF;
 	if (READ_ONCE(submit->op_size) != sizeof(struct twheel_op))
 		return -EINVAL;
-	/* No more than the result can tell. */
+	/* The result in the CQE is a signed int. */
 	nr = min_t(u32, READ_ONCE(submit->nr), INT_MAX);
 	done = twdev_submit_ops(file->private_data, u64_to_user_ptr(READ_ONCE(submit->ops)), nr);
 	if (nr && !done)
 		return -EFAULT;
-	/* To return a positive value would be an error on Linux 6.1. */
+	/* Linux 6.1 takes a positive return value for an error. */
 	twheel_uring_done(cmd, done, issue_flags);
 	return -EIOCBQUEUED;
 }
 
-/* Cancel what @all asks for among the records of a chunk. False: there is no such. */
+/* Cancel the timeouts in a chunk that @all selects. Returns false behind the last chunk. */
 static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_cancel_all *all)
 {
 	struct twdev_record *r;
@@ -1057,7 +1047,7 @@ int twdev_ioctl_cancel_all(struct twdev_file *f, struct twheel_cancel_all __user
 		return -EINVAL;
 	if (all.cookie && !(all.flags & TWHEEL_CANCEL_COOKIE))
 		return -EINVAL;
-	/* A result that cannot be told is found out before there is one. */
+	/* Check that the result can be written before anything is cancelled. */
 	all.pending = 0;
 	all.withdrawn = 0;
 	if (copy_to_user(uall, &all, sizeof(all)))
