@@ -296,7 +296,7 @@ fault:
 	return true;
 }
 
-/* Call the next six functions between user_access_begin() and user_access_end(). */
+/* Call twdev_is_not() to twdev_store_done() inside user_access_begin() and _end(). */
 
 static __always_inline bool twdev_is_not(u32 value, const __u32 __user *field)
 {
@@ -726,8 +726,8 @@ static u32 twdev_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops,
 
 /*
  * Runs in place, in user memory. A run ends at the first operation that faults, is not plain,
- * or is of another kind. The functions are noinline: in one function the compiler would run
- * out of registers.
+ * or is of another kind. twdev_submit_arms() and so on are noinline: in one function the
+ * compiler would run out of registers.
  */
 
 /* Prepare a run of plain ARMs; the caller arms @timeouts. Returns the length of the run. */
@@ -871,7 +871,7 @@ static noinline u32 twdev_submit_mods(struct twdev_file *f, struct twheel_op __u
 			__set_bit(i, withdrawn);
 	}
 	spin_unlock(&f->lock);
-	/* If unmapped meanwhile, the results are forfeited. */
+	/* Results in memory that was unmapped meanwhile are lost. */
 	for_each_set_bit(i, withdrawn, n)
 		(void)put_user(TWHEEL_WITHDRAWN, &uops[i].result);
 	return n;

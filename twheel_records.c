@@ -2,27 +2,27 @@
 /*
  * Users, pages and records of /dev/twheel
  *
- * Records lie in chunks of a page each. A table of chunks leads from the index in an id
- * to the record in O(1). A file gets a chunk when an ARM finds no free record. A chunk
- * counts against the limits as the timeouts that it has room for.
+ * Records lie in chunks of one page each. A table of chunks maps the index in an id to the
+ * record in O(1). A file gets a chunk when an ARM finds no free record. A chunk counts
+ * against the limits per user and in total as the timeouts that fit into it.
  *
  *
  * Giving pages back
  *
- * A chunk whose records are all FREE can be given back. TRIM asks for it, and so does
- * the shrinker when memory gets short; ARM and CANCEL have nothing to do with it.
- * twdev_trim() takes the whole free list away and holds grow. So no ARM can take one of
- * these records: it finds none, and waits for grow before it adds a chunk. A record that
- * ends meanwhile comes to the new free list, and its chunk stays. The records of a chunk
- * are counted; a chunk that has all of its records in the list is given back.
+ * TRIM, and the shrinker when memory is short, free chunks whose records are all FREE. ARM
+ * and CANCEL never free a chunk. twdev_trim() holds grow and detaches the whole free list. So
+ * no ARM can take a detached record: it finds none, and waits for grow before it adds a
+ * chunk. A record that ends meanwhile goes to the new free list, and its chunk stays.
+ * twdev_trim() counts the detached records of each chunk, and frees the chunks that have all
+ * of their records in the list.
  *
- * In the table the page is replaced by twdev_absent, a page of zeros that all files
- * share. Its records are FREE and have no id. So no lookup finds them, and nobody writes
- * to them. When the index is needed again, a new page takes its place, and its ids go
- * on with a generation that no id of the old page has had.
+ * In the table, twdev_absent replaces the page: a page of zeros that all files share. Its
+ * records are FREE and have no id. So no lookup finds them, and nothing writes to them. When
+ * the index is needed again, a new page takes its place. The ids of its records start with a
+ * generation that no id of the old page has had.
  *
- * A record that has used up its generations is in no free list, so its page stays until
- * release. Pages of cells stay, too: they may be mapped.
+ * A record with no generations left is in no free list, so its page stays until release.
+ * Pages of cells also stay: they may be mapped.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -33,16 +33,16 @@
 
 #include "twheel_dev.h"
 
-/* Most timeouts that a user can have, and all together. */
+/* Maximum of both limits, per user and in total. */
 #define TWDEV_MAX_TOTAL		BIT(30)
 
-/* The defaults: so much, but no more than this part of the memory. */
+/* Default limits: DEFAULT timeouts, but at most 1/SHARE of the memory. */
 #define TWDEV_USER_DEFAULT	BIT(22)
 #define TWDEV_USER_SHARE	10
 #define TWDEV_ALL_DEFAULT	BIT(24)
 #define TWDEV_ALL_SHARE		5
 
-/* This part of all timeouts is left to CAP_SYS_RESOURCE. */
+/* 1/RESERVE of the total limit is reserved for CAP_SYS_RESOURCE. */
 #define TWDEV_RESERVE		16
 
 static unsigned int max_user_timeouts;
@@ -103,7 +103,7 @@ static struct twdev_user *twdev_find_user(kuid_t uid)
 	return NULL;
 }
 
-/* The new file @f is one of @uid. Nothing is allocated under the mutex: see the shrinker. */
+/* Add file @f to user @uid. The shrinker takes the mutex: do not allocate under it. */
 int twdev_add_user(struct twdev_file *f, kuid_t uid)
 {
 	struct twdev_user *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
@@ -125,14 +125,14 @@ int twdev_add_user(struct twdev_file *f, kuid_t uid)
 	return 0;
 }
 
-/* The shrinker is to leave the file alone. */
+/* Hide the file from the shrinker. */
 void twdev_hide_file(struct twdev_file *f)
 {
 	guard(mutex)(&twdev_users_mutex);
 	list_del(&f->entry);
 }
 
-/* The file has given back all that is counted. */
+/* Remove a file that has given back its pages and wheel. Frees the user with the last file. */
 void twdev_remove_user(struct twdev_file *f)
 {
 	guard(mutex)(&twdev_users_mutex);
@@ -155,14 +155,14 @@ bool twdev_count_up(atomic_long_t *count, long nr, long limit)
 	return true;
 }
 
-/* In all, with the reserve. */
+/* Count a page against the total limit. */
 static bool twdev_count_total(void)
 {
 	long max = READ_ONCE(max_all_timeouts);
 
 	if (twdev_count_up(&twdev_timeouts, TWDEV_PER_CHUNK, max - max / TWDEV_RESERVE))
 		return true;
-	/* The privilege is asked for where it matters: asking is recorded. */
+	/* capable() leaves an audit record, so call it only if it matters. */
 	if (atomic_long_read(&twdev_timeouts) + TWDEV_PER_CHUNK > max)
 		return false;
 	return capable(CAP_SYS_RESOURCE) &&
@@ -185,7 +185,7 @@ static void twdev_uncount_page(struct twdev_user *user)
 	atomic_long_sub(TWDEV_PER_CHUNK, &twdev_timeouts);
 }
 
-/* A page for the file: an address, or ERR_PTR(-EAGAIN) at a limit. */
+/* Allocate a page for the file. Returns its address, ERR_PTR(-EAGAIN) at a limit, or -ENOMEM. */
 void *twdev_alloc_page(struct twdev_file *f, gfp_t gfp)
 {
 	void *page;
@@ -207,12 +207,12 @@ void twdev_free_page(struct twdev_file *f, void *page)
 
 /* Chunks */
 
-/* A page of zeros, in place of those that have been given back. */
+/* A page of zeros that stands for each page that has been given back. */
 static struct twdev_chunk *twdev_absent;
 
 /*
- * Records in zeros: FREE, and initialised but for what is set here, or by the ARM that
- * takes it. Most kernels hand out pages of zeros anyway.
+ * Allocate chunk @nr. A zeroed record is FREE. Only the members that are not zero are set
+ * here. The ARM that takes a record sets the rest.
  */
 static struct twdev_chunk *twdev_alloc_chunk(struct twdev_file *f, u32 nr)
 {
@@ -235,7 +235,7 @@ static struct twdev_chunk *twdev_alloc_chunk(struct twdev_file *f, u32 nr)
 	return chunk;
 }
 
-/* Room for another chunk in the table, whose first generation is 1. */
+/* Make room for another chunk in the table. The generation of new entries is 1. */
 static int twdev_grow_table(struct twdev_file *f)
 {
 	u32 size = f->size ? f->size * 2 : 8;
@@ -263,7 +263,7 @@ static int twdev_grow_table(struct twdev_file *f)
 	return 0;
 }
 
-/* The first entry of the table that has no chunk; makes room for it. */
+/* Set @nr to the first entry without a chunk. Grow the table if there is none. */
 static int twdev_next_chunk(struct twdev_file *f, u32 *nr)
 {
 	lockdep_assert_held(&f->grow);
@@ -276,7 +276,7 @@ static int twdev_next_chunk(struct twdev_file *f, u32 *nr)
 	return 0;
 }
 
-/* Add a chunk. An ARM of a cell needs an index that has one. */
+/* Add a chunk. With @cell, its indices must be low enough for cells. */
 static int twdev_add_chunk(struct twdev_file *f, bool cell)
 {
 	struct twdev_chunk *chunk;
@@ -306,7 +306,7 @@ static int twdev_add_chunk(struct twdev_file *f, bool cell)
 	return 0;
 }
 
-/* Have the first free record be one for an ARM of a cell, or for any other. */
+/* Make the first free record one that can be a cell, or, without @cell, any. */
 static void twdev_sort_free(struct twdev_file *f, bool cell)
 {
 	struct twdev_record *r;
@@ -339,7 +339,10 @@ static int __twdev_grow(struct twdev_file *f, const struct twheel_op *op)
 	return has_record ? 0 : twdev_add_chunk(f, cell);
 }
 
-/* Add what the ARM @op lacks, if no other task has done so. A trim may take its time. */
+/*
+ * Add the record or cell that the ARM @op needs, unless another task has done so. Killable: a
+ * trim may hold grow for long.
+ */
 int twdev_grow(struct twdev_file *f, const struct twheel_op *op)
 {
 	int ret;
@@ -352,8 +355,8 @@ int twdev_grow(struct twdev_file *f, const struct twheel_op *op)
 }
 
 /*
- * The file gets another wheel. It has not begun, so all records are FREE; there are some
- * if an ARM has failed after it had added a chunk.
+ * SETUP has replaced the wheel: initialise the records for it. The file has not begun, so all
+ * records are FREE. They exist if an ARM failed after it had added a chunk.
  */
 void twdev_init_records(struct twdev_file *f)
 {
@@ -368,7 +371,7 @@ void twdev_init_records(struct twdev_file *f)
 		twheel_timeout_copy(&r->t, &model);
 }
 
-/* At release. */
+/* Free all chunks and the table at release. */
 void twdev_free_records(struct twdev_file *f)
 {
 	u32 i;
@@ -383,7 +386,7 @@ void twdev_free_records(struct twdev_file *f)
 
 /* Giving pages back */
 
-/* Records that have ended: each made one FREE. */
+/* Number of timeouts that have ended. Each has made a record FREE. */
 static u64 twdev_nr_ended(const struct twdev_file *f)
 {
 	return f->counts.cancelled + f->counts.withdrawn + f->counts.ended;
@@ -414,7 +417,7 @@ static void twdev_count_free(struct twdev_record *free)
 	}
 }
 
-/* Put what does not go with its chunk back into the free list. */
+/* Put the records of chunks that stay back on the free list. */
 static void twdev_return_free(struct twdev_file *f, struct twdev_record *free)
 {
 	struct twdev_record *keep = NULL, *last = NULL, *next;
@@ -445,7 +448,7 @@ static u32 twdev_next_generation(const struct twdev_chunk *chunk)
 	return id / TWDEV_GENERATION;
 }
 
-/* Returns how many pages were given back. */
+/* Returns the number of pages given back. */
 static u32 twdev_trim(struct twdev_file *f)
 {
 	struct twdev_record *free;
@@ -486,7 +489,7 @@ int twdev_ioctl_trim(struct twdev_file *f)
 	return ret;
 }
 
-/* Pages that may be given back. What has not changed since the last time is left out. */
+/* Upper bound of the pages that can be given back; 0 if no timeout ended since the last trim. */
 static u32 twdev_count_trimmable(struct twdev_file *f)
 {
 	u64 ended;
@@ -512,10 +515,7 @@ static unsigned long twdev_shrink_count(struct shrinker *shrinker, struct shrink
 	return nr ?: SHRINK_EMPTY;
 }
 
-/*
- * Nobody who is short of memory waits here: the task may be the one that adds a page to
- * a file, or one that is throttled.
- */
+/* Never wait for a mutex in reclaim: its holder may be this task, or a throttled one. */
 static unsigned long twdev_shrink_scan(struct shrinker *shrinker, struct shrink_control *sc)
 {
 	unsigned long nr = 0;

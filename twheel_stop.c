@@ -2,44 +2,44 @@
 /*
  * STOP of /dev/twheel
  *
- * From the moment that the file is @stopped, which is tested under the lock, no ARM and
- * no MOD has an effect, the sink queues nothing again, and no read() does. STOP then
+ * STOP sets @stopped under the lock. From then on ARM and MOD fail, and neither the sink nor
+ * read() enqueues a record again. STOP then
  *
- *  1. takes out of the wheel what is pending, chunk by chunk, and looks at the words of
- *     cells. What has left the wheel already comes to the sink, which does the same;
- *  2. flushes the wheel: the sink has been there, and nothing is ARMED any more;
- *  3. sorts what is STOPPED by deadline;
- *  4. moves it to the event queue, which gets events from nobody else by now, so they
- *     come after all that have fired;
+ *  1. takes pending records out of the wheel, chunk by chunk, and looks at the words of
+ *     cells. Records on their way to the sink are handled there;
+ *  2. flushes the wheel: when that returns, no record is ARMED or QUEUED any more;
+ *  3. sorts the STOPPED records by deadline;
+ *  4. moves them to the event queue. No other task adds events by now, so they follow all
+ *     events of timeouts that have fired;
  *  5. sets @over: from then on no reader waits.
  *
- * The lock is held for a portion at a time, and CANCEL may take records away at any
- * point: it unlinks them, which asks for no list head. So the sort is one that knows
- * nothing of its elements between two steps but that they are in one list or another:
- * a radix sort, by 32 lists on the stack, from the lowest digit to the highest,
- * without those in which all deadlines agree. Nothing is allocated.
+ * STOP holds the lock for a portion at a time. In between, CANCEL may unlink any record, for
+ * which it needs no list head. So the sort may assume nothing about a record between two
+ * portions, except that it is in one of the lists. A radix sort fits: it uses 32 lists on the
+ * stack, from the lowest digit to the highest, skips digits that are the same in all
+ * deadlines, and allocates nothing.
  *
- * A fatal signal ends STOP after any portion. What is STOPPED is live and stays in
- * @unprocessed, in any order; the file stays @stopped. The next STOP begins with step 1
- * again. Steps 3 and 4 are for what is left.
+ * A fatal signal ends STOP after any portion. STOPPED records stay live in @unprocessed, in
+ * any order, and the file stays @stopped. The next STOP starts with step 1 again. Steps 3 and
+ * 4 then handle the records that are left.
  *
- * An idle cell ends in step 1. One whose word holds a deadline is STOPPED, and its word is
- * FIRED, so that users can still withdraw the event.
+ * An idle cell ends in step 1. A cell whose word holds a deadline becomes STOPPED, and its
+ * word FIRED, so that users can still withdraw the event.
  *
- * Events that come of STOP have count 0. A periodic timeout whose event was unread
- * counts up to the time of STOP, and ends with that event. A second STOP waits for the
- * first and does nothing. After @over, the end is reached when the last event has
- * gone: read() returns 0, and poll() reports EPOLLHUP, for which pollers are woken.
+ * Events of STOPPED timeouts have count 0. A periodic timeout whose event is unread at STOP
+ * counts deadlines up to the time of STOP, and ends with that event. A second STOP waits for
+ * the first and does nothing. After @over is set and the last event is gone, read() returns 0
+ * and poll() reports EPOLLHUP. All waiters are woken for this.
  */
 #include <linux/sched/signal.h>
 
 #include "twheel_dev.h"
 
-/* Records that STOP sorts in one hold of it, and by how many bits at a time. */
+/* Records that STOP sorts in one hold of the lock, and bits per digit. */
 #define TWDEV_SORT_CHUNK	64
 #define TWDEV_SORT_BITS		5
 
-/* The record is in no list, and neither in the wheel nor on its way to the sink. */
+/* Make a record STOPPED that is in no list, and neither in the wheel nor in the sink. */
 void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 deadline)
 {
 	lockdep_assert_held(&f->lock);
@@ -51,7 +51,7 @@ void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 d
 	list_add_tail(&r->t.entry, &f->unprocessed);
 }
 
-/* Likewise, and the record had not fired. */
+/* Stop a record that has not fired. It is in no list, neither in the wheel nor in the sink. */
 void twdev_stop_record(struct twdev_file *f, struct twdev_record *r)
 {
 	if (twdev_is_cell(r))
@@ -60,7 +60,7 @@ void twdev_stop_record(struct twdev_file *f, struct twdev_record *r)
 		twdev_leave_unprocessed(f, r, r->t.expires);
 }
 
-/* Take what is pending in a chunk out of the wheel. False: there is no such chunk. */
+/* Stop the pending and PARKED records of a chunk. Returns false behind the last chunk. */
 static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 {
 	struct twdev_record *r;
@@ -80,10 +80,10 @@ static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 
 /**
  * struct twdev_sort - a radix sort by deadline
- * @digits: one list for each value of the digit that is sorted by
- * @shift: the lowest bit of that digit
- * @any: bits that are set in any deadline
- * @all: bits that are set in all
+ * @digits: one list for each value of the current digit
+ * @shift: lowest bit of the current digit
+ * @any: bits that are set in at least one deadline
+ * @all: bits that are set in all deadlines
  *
  * All under twdev_file.lock.
  */
@@ -94,7 +94,7 @@ struct twdev_sort {
 	u64			all;
 };
 
-/* Sort the next few of f->unprocessed by a digit. False: there are no more. */
+/* Sort a portion of @unprocessed by a digit. Returns false if @unprocessed is empty. */
 static bool twdev_sort_some(struct twdev_file *f, struct twdev_sort *sort)
 {
 	struct twdev_record *r;
@@ -113,7 +113,7 @@ static bool twdev_sort_some(struct twdev_file *f, struct twdev_sort *sort)
 	return true;
 }
 
-/* Between two portions. Returns true if STOP has to end. */
+/* Reschedule between two portions. Returns true if a fatal signal is pending. */
 static bool twdev_pause(void)
 {
 	cond_resched();
@@ -145,7 +145,7 @@ static void twdev_sort_unprocessed(struct twdev_file *f)
 			twdev_sort_digit(f, &sort);
 }
 
-/* Make events of the next few, which are in order now. False: there are no more. */
+/* Queue events of a portion of the sorted records. Returns false if there are none left. */
 static bool twdev_publish_some(struct twdev_file *f)
 {
 	struct twdev_record *r;
@@ -190,7 +190,7 @@ static int twdev_stop(struct twdev_file *f)
 	scoped_guard(spinlock, &f->lock) {
 		/* Pairs with the acquire in twdev_is_over(). */
 		smp_store_release(&f->over, true);
-		/* If there is no event, this is the end. */
+		/* Wake all waiters if no event is unread. */
 		twdev_count_unready(f, 0);
 	}
 	return 0;
