@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of twheel_dev.ko share. twheel_chardev.c explains it.
+ * Structures and inline functions that the files of twheel_dev.ko share
  */
 #ifndef _TWHEEL_DEV_H
 #define _TWHEEL_DEV_H
@@ -22,14 +22,14 @@
 #include "twheel_compat.h"
 #include "twheel_index.h"
 
-/* Operations and events that are handled in one hold of a file's lock. */
+/* Maximum of operations and of events handled in one hold of a file's lock. */
 #define TWDEV_OPS_CHUNK	64
 #define TWDEV_EVENTS_CHUNK	16
 
-/* The clocks that are open to user space, as enum twheel_clock has them. */
+/* Number of clocks that user space can choose: 0 to TWHEEL_REALTIME of enum twheel_clock. */
 #define TWDEV_CLOCKS	(TWHEEL_REALTIME + 1)
 
-/* The live ones come last: see twdev_is_live(). */
+/* States from TWDEV_ARMED on are live: the id of the record can be used. */
 enum twdev_record_state {
 	TWDEV_FREE,
 	TWDEV_DROPPED,
@@ -42,20 +42,20 @@ enum twdev_record_state {
 
 /**
  * struct twdev_record - one timeout of a file
- * @t: in the wheel; data is the cookie, expires the deadline, tag how much later it may
- *	fire, in us. Its entry is the place on the event queue when it is not in the wheel
- * @fired_ns: READY, STOPPED: when it fired or was stopped
- * @next_free: FREE: the next one that is
- * @interval_ns: from one deadline to the next, or 0. Not for cells
- * @ahead_ns: cell, QUEUED or PARKED: how far away its deadline was when it was last
- *	published by a call, at most TWDEV_MAX_AHEAD
- * @word: cell, READY or STOPPED: the deadline that the event is for, as the word was read
- * @id: index and generation. A generation of 0 is that of no timeout
+ * @t: node in the wheel. Its data is the cookie, its expires the deadline, its tag the slack
+ *	in us. While the record is not in the wheel, its entry links it into the event queue
+ * @fired_ns: READY, STOPPED: time when the timeout fired or was stopped
+ * @next_free: FREE: the next record on the free list
+ * @interval_ns: from one deadline to the next; 0: one-shot. Not valid for cells
+ * @ahead_ns: cell, QUEUED or PARKED: delay of the deadline that a call last published, at
+ *	most TWDEV_MAX_AHEAD; 0 if none since its ARM or last event
+ * @word: cell, READY or STOPPED: the word, a deadline, that FIRED replaced
+ * @id: index (low 32 bits) and generation; no timeout has generation 0
  * @repeat: with an interval: deadlines not read yet; 0: no end
  * @state: enum twdev_record_state
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
- * @rearm: ARMED: MOD came when it was on its way to the sink
- * @unprocessed: READY, STOPPED: it was stopped before it fired
+ * @rearm: ARMED: the sink arms the record instead of firing it, as a MOD came on its way
+ * @unprocessed: READY, STOPPED: the timeout was stopped before it fired
  */
 struct twdev_record {
 	struct twheel_timeout	t;
@@ -79,9 +79,9 @@ struct twdev_record {
 static_assert(sizeof(long) < 8 || sizeof(struct twdev_record) == 88);
 
 /**
- * struct twdev_chunk - a page of records, aligned to a page: a record leads to its chunk
- * @file: the file that has the records
- * @nr_free: records that twdev_trim() has found free; otherwise 0. Under grow
+ * struct twdev_chunk - a page of records; masking a record's address gives its chunk
+ * @file: the file that the records belong to
+ * @nr_free: number of records that twdev_trim() has found free; 0 outside of it. Under grow
  * @records: the records
  */
 struct twdev_chunk {
@@ -94,12 +94,12 @@ struct twdev_chunk {
 	((u32)((PAGE_SIZE - offsetof(struct twdev_chunk, records)) /	\
 	       sizeof(struct twdev_record)))
 
-/* What makes the next id of an index. */
+/* Adding this to an id makes the next id of the same index. */
 #define TWDEV_GENERATION	BIT_ULL(32)
 
 #define TWDEV_PER_CELLS	((u32)(PAGE_SIZE / sizeof(struct twheel_cell)))
 
-/* The word of a cell is written by user space while the kernel reads it. */
+/* Cells need single 64-bit loads: user space writes the word while the kernel loads it. */
 #define TWDEV_HAS_CELLS		IS_ENABLED(CONFIG_64BIT)
 
 /* Flags that ARM and MOD take. */
@@ -107,11 +107,11 @@ struct twdev_chunk {
 				 (TWDEV_HAS_CELLS ? TWHEEL_F_CELL : 0))
 
 /**
- * struct twdev_user - who has files open
- * @node: in twdev_users
- * @uid: who
- * @files: open files; the last one frees this
- * @timeouts: timeouts that have room in the pages of these files
+ * struct twdev_user - a user with open files
+ * @node: link in twdev_users
+ * @uid: the real uid that opened the files
+ * @files: number of open files; release of the last file frees the user
+ * @timeouts: timeouts that fit into the pages of these files
  * @wheel_bytes: size of the private wheels of these files, on all CPUs
  */
 struct twdev_user {
@@ -123,19 +123,18 @@ struct twdev_user {
 };
 
 /**
- * struct twdev_counts - what has happened to a file. The rest of struct twheel_stats
- *	follows from it
- * @moved: timeouts that MOD has armed anew
+ * struct twdev_counts - statistics of a file
+ * @moved: successful MODs
  * @cancelled: timeouts that were cancelled while pending
  * @withdrawn: timeouts that were cancelled with their event unread
- * @ended: timeouts whose last event has been read, and cells that ended idle
+ * @ended: timeouts whose last event was read, and cells that ended idle
  * @fired: events made by the sink
  * @looks: looks at cells by the sink
  * @kicks: KICKs of cells
  * @dropped: events of cells that were withdrawn through the word
  * @unprocessed: events made by STOP
  * @read: events read
- * @lateness: events by the bits of how late they were made, in ns
+ * @lateness: histogram of the events of the sink, by fls64() of their lateness in ns
  */
 struct twdev_counts {
 	u64	moved;
@@ -153,48 +152,45 @@ struct twdev_counts {
 
 /**
  * struct twdev_file - an open file
- * @lock: protects all members that are not said to be protected otherwise
- * @begun: SETUP comes too late. SETUP reads it without @lock, as a hint
- * @plain: @begun, and @slack_us is 0: a plain operation needs nothing from the file.
- *	Read without @lock
- * @stopped: STOP has begun: nothing can be armed
- * @over: STOP has ended: no events are added. Read without @lock
+ * @lock: protects all members without another rule below
+ * @begun: SETUP fails from now on. SETUP reads it without @lock, as a hint
+ * @plain: @begun is set and @slack_us is 0, so plain operations are allowed. Read with
+ *	acquire, without @lock
+ * @stopped: STOP has begun: ARM and MOD fail
+ * @over: STOP has ended: no more events are added. Read without @lock
  * @private: no other file uses @wheel; constant once @begun
  * @clock: enum twheel_clock; constant once @begun
- * @op_flags: flags that ARM and MOD must have: TWHEEL_F_ABS on CLOCK_REALTIME; constant
- *	once @begun
- * @nr_ready: length of @ready. Tasks that wait read it without @lock
- * @live: records whose id can be used, see twdev_is_live()
- * @nr_cells: how many of these are cells
+ * @op_flags: flags that ARM and MOD must have: TWHEEL_F_ABS on CLOCK_REALTIME, otherwise 0;
+ *	constant once @begun
+ * @nr_ready: length of @ready. Readers and pollers read it without @lock
+ * @live: number of records whose id can be used, from ARMED to PARKED
+ * @nr_cells: number of cells in @live
  * @max: limit of @live; constant once @begun
- * @slack_us: slack of timeouts that name none; constant once @begun
+ * @slack_us: default slack of timeouts; constant once @begun
  * @nr_chunks: entries of @chunks in use. Changes under @lock and @grow
- * @size: entries that @chunks has; under @grow
- * @nr_absent: entries of @chunks whose page has been given back. Changes under @lock
- *	and @grow
+ * @size: capacity of @chunks; under @grow
+ * @nr_absent: entries of @chunks that are twdev_absent. Changes under @lock and @grow
  * @absent_from: no entry of @chunks before this one is twdev_absent; under @grow
- * @chunks: the table of chunks. The entry of a page that has been given back is
- *	twdev_absent. Changes under @lock and @grow
- * @generations: for each entry that is twdev_absent, the generation that the ids of its
- *	records go on with; under @grow
- * @cells: by index / TWDEV_PER_CELLS: a page of cells, or NULL; the table as a whole is
- *	NULL before the first. Entries are added under @lock and @grow
- * @free: the first record that is FREE, or NULL
- * @ready: records that are READY, in the order they fired
- * @unprocessed: records that are STOPPED, but for those that STOP is sorting
- * @stop_ns: when STOP began
+ * @chunks: the table of chunks; twdev_absent replaces a page that was given back. Changes
+ *	under @lock and @grow
+ * @generations: by entry of @chunks: generation of the ids of the next page; under @grow
+ * @cells: table of pages of cells, by index / TWDEV_PER_CELLS; absent pages are NULL, and so
+ *	is the table before the first page. Entries are added under @lock and @grow
+ * @free: first record of the free list, or NULL
+ * @ready: READY records, in the order in which they fired
+ * @unprocessed: STOPPED records, except those that STOP is sorting
+ * @stop_ns: time of the first STOP
  * @wait: readers and pollers
- * @wheel: the wheel; constant once @begun. A wheel that a file has had stays until
- *	it is released
- * @offset_ns: what the opener's time namespace adds to the clock; constant once @begun
- * @user: who opened it; constant
+ * @wheel: the wheel; constant once @begun. It exists at least until release
+ * @offset_ns: offset of @clock in the opener's time namespace; constant once @begun
+ * @user: the user that opened the file; constant
  * @entry: link in twdev_files; under twdev_users_mutex
- * @offsets_ns: by clock, what @offset_ns would be; constant
- * @counts: what has happened so far
- * @trimmed: records that had ended when twdev_trim() looked last; under @grow
- * @spare: as @free, for records that can be no cells and were in the way of an ARM
- * @grow: one task at a time adds pages or gives them back
- * @stopping: one STOP at a time
+ * @offsets_ns: offset of each clock in the opener's time namespace; constant
+ * @counts: statistics
+ * @trimmed: number of ended timeouts at the last twdev_trim()
+ * @spare: free records whose index is too high for a cell, set aside by an ARM of a cell
+ * @grow: serialises adding pages and giving them back
+ * @stopping: serialises STOP
  */
 struct twdev_file {
 	spinlock_t		lock;		/* all of the file */
@@ -234,7 +230,7 @@ struct twdev_file {
 	struct mutex		stopping;	/* STOP */
 };
 
-/* Records. What every operation goes through is inline: a call costs as much as it does. */
+/* Records. The functions of the hot path are inline: they are as short as a call. */
 
 static inline struct twdev_record *twdev_record_of(struct list_head *entry)
 {
@@ -251,7 +247,7 @@ static inline u32 twdev_index(const struct twdev_record *r)
 	return (u32)r->id;
 }
 
-/* For who has the lock and may call nothing, between user_access_begin() and _end(). */
+/* Caller holds f->lock. No calls in here: it runs inside user_access_begin(). */
 static __always_inline struct twdev_record *__twdev_record_at(struct twdev_file *f, u32 index)
 {
 	u32 chunk = index / TWDEV_PER_CHUNK;
@@ -268,13 +264,13 @@ static inline struct twdev_record *twdev_record_at(struct twdev_file *f, u32 ind
 	return __twdev_record_at(f, index);
 }
 
-/* Can its id be used? */
+/* Can the id of the record be used? */
 static inline bool twdev_is_live(const struct twdev_record *r)
 {
 	return r->state >= TWDEV_ARMED;
 }
 
-/* The live record of @id, or NULL. */
+/* Returns the live record of @id, or NULL. */
 static inline struct twdev_record *twdev_find(struct twdev_file *f, u64 id)
 {
 	struct twdev_record *r = twdev_record_at(f, id);
@@ -282,7 +278,7 @@ static inline struct twdev_record *twdev_find(struct twdev_file *f, u64 id)
 	return r && r->id == id && twdev_is_live(r) ? r : NULL;
 }
 
-/* Is it in the wheel, or on its way to the sink? */
+/* Is the record in the wheel, or on its way to the sink? */
 static inline bool twdev_is_enqueued(const struct twdev_record *r)
 {
 	return r->state == TWDEV_ARMED || r->state == TWDEV_QUEUED;
@@ -293,19 +289,19 @@ static inline bool twdev_is_cell(const struct twdev_record *r)
 	return r->flags & TWHEEL_F_CELL;
 }
 
-/* Pages of cells that a file can have; constant once it has begun. */
+/* Maximum number of pages of cells of a file; constant once the file has begun. */
 static inline u32 twdev_max_cell_pages(const struct twdev_file *f)
 {
 	return DIV_ROUND_UP(f->max, TWDEV_PER_CELLS);
 }
 
-/* Records with an index below it can be cells. */
+/* Records with an index below this number can be cells. */
 static inline u32 twdev_max_cells(const struct twdev_file *f)
 {
 	return twdev_max_cell_pages(f) * TWDEV_PER_CELLS;
 }
 
-/* The cell with @index, or NULL if there is no page yet. */
+/* Returns the cell with @index, or NULL if its page is missing. */
 static inline struct twheel_cell *twdev_cell(const struct twdev_file *f, u32 index)
 {
 	u32 page = index / TWDEV_PER_CELLS;
@@ -316,7 +312,7 @@ static inline struct twheel_cell *twdev_cell(const struct twdev_file *f, u32 ind
 	return &f->cells[page][index % TWDEV_PER_CELLS];
 }
 
-/* Is this an ARM of a cell, and the first free record has none? */
+/* Is @op an ARM of a cell, and the page of cells for the first free record missing? */
 static inline bool twdev_lacks_cell(struct twdev_file *f, const struct twheel_op *op)
 {
 	if (likely(!(op->flags & TWHEEL_F_CELL)))
@@ -324,7 +320,7 @@ static inline bool twdev_lacks_cell(struct twdev_file *f, const struct twheel_op
 	return f->free && !twdev_cell(f, twdev_index(f->free));
 }
 
-/* Why no ARM is admitted, or 0. */
+/* Returns 0 if the state and limit of the file admit an ARM, otherwise -errno. */
 static inline int twdev_refusal(const struct twdev_file *f)
 {
 	if (unlikely(f->stopped))
@@ -332,7 +328,7 @@ static inline int twdev_refusal(const struct twdev_file *f)
 	return f->live >= f->max ? -EAGAIN : 0;
 }
 
-/* The record for an ARM, or why there is none; NULL: see twdev_grow(). */
+/* Returns a free record for an ARM, ERR_PTR() if it is refused, NULL to call twdev_grow(). */
 static inline struct twdev_record *twdev_find_free(struct twdev_file *f,
 						   const struct twheel_op *op)
 {
@@ -344,7 +340,7 @@ static inline struct twdev_record *twdev_find_free(struct twdev_file *f,
 	return twdev_lacks_cell(f, op) ? NULL : f->free;
 }
 
-/* The record that was found for an ARM is for it. Arming it is left to the caller. */
+/* Take the first free record for an ARM. The caller arms it. */
 static inline void twdev_take(struct twdev_file *f, struct twdev_record *r)
 {
 	f->free = r->next_free;
@@ -353,7 +349,7 @@ static inline void twdev_take(struct twdev_file *f, struct twdev_record *r)
 	r->unprocessed = false;
 }
 
-/* The record is in no list. Its id dies; so does the record with its last id. */
+/* Free a record that is in no list. After the last generation it is not used again. */
 static inline void twdev_recycle(struct twdev_file *f, struct twdev_record *r)
 {
 	lockdep_assert_held(&f->lock);
@@ -371,23 +367,23 @@ static inline void twdev_end_record(struct twdev_file *f, struct twdev_record *r
 	twdev_recycle(f, r);
 }
 
-/* There are @nr events less. */
+/* Subtract @nr events that have left the queue. */
 static inline void twdev_count_unready(struct twdev_file *f, unsigned int nr)
 {
 	lockdep_assert_held(&f->lock);
 	WRITE_ONCE(f->nr_ready, f->nr_ready - nr);
-	/* The end is for all who wait, the exclusive ones too. */
+	/* The last event after STOP is gone: wake all waiters, exclusive ones too. */
 	if (unlikely(f->over && !f->nr_ready))
 		__wake_up(&f->wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
 }
 
-/* There are events: wake pollers, and one reader. It wakes the next one if it leaves some. */
+/* Wake pollers and one reader. It wakes the next reader if it leaves events. */
 static inline void twdev_wake(struct twdev_file *f)
 {
 	__wake_up(&f->wait, TASK_NORMAL, 1, poll_to_key(EPOLLIN | EPOLLRDNORM));
 }
 
-/* The record is READY: take back its event. */
+/* Take a READY record off the event queue. */
 static inline void twdev_unready(struct twdev_file *f, struct twdev_record *r)
 {
 	list_del(&r->t.entry);
@@ -396,10 +392,7 @@ static inline void twdev_unready(struct twdev_file *f, struct twdev_record *r)
 
 /* Times */
 
-/*
- * @ns from @base on the wheel's clock. What a namespace shifts to before the clock's
- * zero is past, what it shifts beyond the end never comes.
- */
+/* @ns + @base, where @base may be a negative offset. Clamps the sum to 0 and S64_MAX. */
 static __always_inline u64 twdev_from_base(u64 ns, u64 base)
 {
 	u64 sum = ns + base;
@@ -409,19 +402,19 @@ static __always_inline u64 twdev_from_base(u64 ns, u64 base)
 	return (s64)base < 0 ? 0 : S64_MAX;
 }
 
-/* What an absolute time of the opener of the file is on the wheel's clock, */
+/* Convert an absolute time in the opener's time namespace to the wheel's clock. */
 static __always_inline u64 twdev_from_user_ns(const struct twdev_file *f, u64 ns)
 {
 	return twdev_from_base(ns, -(u64)f->offset_ns);
 }
 
-/* and back. */
+/* Convert a time on the wheel's clock to the opener's time namespace. */
 static inline u64 twdev_to_user_ns(const struct twdev_file *f, u64 ns)
 {
 	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
 }
 
-/* The deadline of an operation with @flags and @expires_ns, on the wheel's clock. */
+/* Deadline of an ARM or MOD on the wheel's clock. */
 static __always_inline u64 twdev_deadline(const struct twdev_file *f, u32 flags,
 					  u64 expires_ns, u64 now_ns)
 {
@@ -430,7 +423,7 @@ static __always_inline u64 twdev_deadline(const struct twdev_file *f, u32 flags,
 	return twdev_from_base(expires_ns, now_ns);
 }
 
-/* The interval of a live record. */
+/* Interval of a live record. For a cell the union holds another member. */
 static inline u64 twdev_interval_ns(const struct twdev_record *r)
 {
 	return twdev_is_cell(r) ? 0 : r->interval_ns;
@@ -444,9 +437,9 @@ static inline u64 twdev_slack_ns(const struct twdev_record *r)
 }
 
 /**
- * struct twdev_arms - records to be armed in one go
- * @nr: how many
- * @timeouts: their timeouts, with room for all that there may be
+ * struct twdev_arms - records to be armed with one twheel_arm_list()
+ * @nr: number of timeouts
+ * @timeouts: the timeouts; the caller provides an array for the largest possible run
  */
 struct twdev_arms {
 	unsigned int		nr;
@@ -469,8 +462,8 @@ static inline void twdev_queue_slack(struct twdev_file *f, struct twdev_record *
 }
 
 /*
- * Put a record that is in no list into the wheel, for t.expires: at the end of @arms,
- * which the caller arms, or at once, and @arms before it.
+ * Arm a record that is in no list, for t.expires. Without slack it is added to @arms, which
+ * the caller arms. With slack it is armed at once, after @arms.
  */
 static inline void twdev_queue_record(struct twdev_file *f, struct twdev_record *r,
 				      struct twdev_arms *arms)
@@ -483,7 +476,7 @@ static inline void twdev_queue_record(struct twdev_file *f, struct twdev_record 
 		arms->timeouts[arms->nr++] = &r->t;
 }
 
-/* The same for a single record, at once. */
+/* Arm a single record that is in no list, at once. */
 static inline void twdev_queue_alone(struct twdev_file *f, struct twdev_record *r, u64 expires_ns)
 {
 	lockdep_assert_held(&f->lock);
@@ -491,7 +484,7 @@ static inline void twdev_queue_alone(struct twdev_file *f, struct twdev_record *
 	twheel_arm_slack(&r->t, expires_ns, twdev_slack_ns(r));
 }
 
-/* The file begins, if it has not yet: from now on it stays as it was set up. */
+/* Begin the file: from now on its settings are constant. */
 static inline void twdev_begin(struct twdev_file *f)
 {
 	lockdep_assert_held(&f->lock);
@@ -500,14 +493,14 @@ static inline void twdev_begin(struct twdev_file *f)
 	smp_store_release(&f->plain, !f->slack_us);
 }
 
-/* Can a plain operation be carried out without a look at how the file was set up? */
+/* Has the file begun without a default slack? Then its settings can be read locklessly. */
 static inline bool twdev_is_plain(const struct twdev_file *f)
 {
 	/* Pairs with the release in twdev_begin(). */
 	return smp_load_acquire(&f->plain);
 }
 
-/* The time that remains to @deadline, on the wheel's clock. */
+/* Time left until @deadline, on the wheel's clock; 0 if it has passed. */
 static inline u64 twdev_remaining(u64 deadline, u64 now_ns)
 {
 	return deadline > now_ns ? deadline - now_ns : 0;
@@ -543,7 +536,7 @@ void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r);
 u32 twdev_cell_state(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
 		     u64 *remaining_ns);
 
-/* The state of a live record, TWHEEL_STATE_*, and what remains to its deadline. */
+/* Returns TWHEEL_STATE_* of a live record. Sets @remaining_ns to the time to its deadline. */
 static inline u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r,
 				u64 now_ns, u64 *remaining_ns)
 {
