@@ -2,27 +2,26 @@
 /*
  * /dev/twheel: timeouts by the million behind one file descriptor.
  *
- * Every open of the device is a context of its own: its timeouts, its queue of
- * events, its limits. A timeout is armed with an ioctl, which returns its id, and
- * ends in an event that is read() from the same descriptor, unless it is
- * cancelled before that. poll() reports EPOLLIN while an event is unread, and
- * EPOLLHUP when there will be no more, after TWHEEL_IOC_STOP.
+ * Every open of the device creates a context, with its own timeouts, queue of events and
+ * limits. An ioctl arms a timeout and returns its id. A timeout that fires makes an event,
+ * which read() on the same descriptor returns. A cancelled timeout makes none. poll() reports
+ * EPOLLIN while an event is unread. It reports EPOLLHUP when TWHEEL_IOC_STOP has ended and
+ * all events are read.
  *
- * All times are nanoseconds; a value above INT64_MAX is refused with EINVAL.
- * Nothing fires early: a deadline is rounded up to the next tick. Absolute times
- * are those of the clock in the time namespace of whoever opened the device.
+ * All times are nanoseconds; a value above INT64_MAX fails with EINVAL. Timeouts never fire
+ * early: a deadline is rounded up to the next tick. Absolute times are on the clock as seen
+ * in the time namespace of the task that opened the device.
  *
- * A cell is a timeout that is armed, moved and cancelled by one atomic exchange in
- * shared memory. TWHEEL_F_CELL with ARM makes one. mmap(MAP_SHARED) at offset 0, of at
- * most max_timeouts * sizeof(struct twheel_cell) rounded up to a page, shows the cells:
- * the low half of an id is the index. struct twheel_cell has the protocol.
+ * A cell is a timeout that is armed, moved and cancelled by one atomic exchange in shared
+ * memory. ARM with TWHEEL_F_CELL creates a cell. mmap(MAP_SHARED) at offset 0 maps the cells.
+ * Its length is at most max_timeouts * sizeof(struct twheel_cell), rounded up to a page. The
+ * low half of an id is the index of the cell.
  *
- * TWHEEL_IOC_TRIM gives back the memory of timeouts that are over, which the context
- * would otherwise keep for those to come. It returns how many pages that were. The kernel
- * does the same when memory gets short.
+ * A context keeps the memory of ended timeouts for new ones. TWHEEL_IOC_TRIM gives it back
+ * and returns the number of pages. The kernel does the same when memory is short.
  *
- * The structures are the same for 32-bit and 64-bit programs. Fields called
- * reserved must be 0 where they go in, and are 0 where they come out.
+ * The structures are the same for 32-bit and 64-bit programs. Reserved fields must be 0 on
+ * input and are 0 on output.
  */
 #ifndef _UAPI_LINUX_TWHEEL_H
 #define _UAPI_LINUX_TWHEEL_H
@@ -39,17 +38,17 @@
 
 /* struct twheel_op, flags */
 #define TWHEEL_F_ABS		(1U << 0)	/* expires_ns is absolute */
-#define TWHEEL_F_FIXED_DELAY	(1U << 1)	/* the interval counts from read() */
-#define TWHEEL_F_CELL		(1U << 2)	/* a cell; MOD needs it for a cell, too */
-#define TWHEEL_F_EXACT		(1U << 3)	/* no slack, not that of the context either */
+#define TWHEEL_F_FIXED_DELAY	(1U << 1)	/* the interval starts at read() */
+#define TWHEEL_F_CELL		(1U << 2)	/* ARM: make a cell; MOD: required for a cell */
+#define TWHEEL_F_EXACT		(1U << 3)	/* no slack, even if the context has slack */
 
-/* struct twheel_op, result, and what an ioctl returns: a positive outcome of CANCEL, MOD */
+/* Positive outcomes of CANCEL and MOD: struct twheel_op, result; return value of the ioctl */
 #define TWHEEL_WITHDRAWN	1	/* it had fired; its event will not be read */
-#define TWHEEL_IDLE		2	/* it was a cell that was not armed */
+#define TWHEEL_IDLE		2	/* it was an idle cell */
 
 /* struct twheel_cell, word. All values up to INT64_MAX are deadlines. */
 #define TWHEEL_CELL_FIRED	(~0ULL - 1)	/* fired; the event is unread */
-#define TWHEEL_CELL_IDLE	(~0ULL)		/* not armed; what users write */
+#define TWHEEL_CELL_IDLE	(~0ULL)		/* idle; users write this value to cancel */
 
 /**
  * struct twheel_cell - one timeout in shared memory
@@ -57,26 +56,26 @@
  *	clock of the context. TWHEEL_CELL_FIRED: it has fired, and its event is unread. Any
  *	other value: idle. Users write TWHEEL_CELL_IDLE; the kernel may write another idle
  *	value, so test the range and never compare with TWHEEL_CELL_IDLE alone
- * @look: written by the kernel: it looks at @word at this time or earlier; ~0: it does
- *	not look until it is told to
+ * @look: written by the kernel, which looks at @word at this time or earlier; ~0: it does
+ *	not look before the next call
  *
- * Both are accessed with single 64-bit atomic operations, sequentially consistent.
+ * Access both with single 64-bit atomic operations, sequentially consistent.
  *
  * To arm or move a cell, exchange @word with the deadline, then load @look. If @look is
- * later than the deadline, call TWHEEL_OP_KICK; the arming counts from that call. If it
- * fails, compare-exchange the deadline with TWHEEL_CELL_IDLE: success means that the arm
- * has failed, failure that the kernel had taken it up before.
+ * later than the deadline, call TWHEEL_OP_KICK; the arming takes effect with that call. If
+ * the call fails, compare-exchange the deadline with TWHEEL_CELL_IDLE. If this succeeds, the
+ * arm has failed. Otherwise the kernel had already seen the arming.
  *
  * To cancel a cell, exchange @word with TWHEEL_CELL_IDLE. To cancel one arming and no
  * later one, compare-exchange its deadline with TWHEEL_CELL_IDLE.
  *
- * The old value of @word is the outcome of both. A deadline: it was pending. FIRED: its
- * event was unread, and will not be read. Otherwise the cell was idle.
+ * The old value of @word is the outcome of an arm or cancel. A deadline: it was pending.
+ * FIRED: its event was unread, and will not be read. Any other value: the cell was idle.
  *
- * A cell keeps its id and its index until CANCEL, CANCEL_ALL, STOP or the last close ends
- * it, however often it is armed and fires. It is one live timeout all that time. Nobody may
- * access a cell that has ended: another one may have its place, and even an arm that fails
- * would change that one. An index can be above max_timeouts, but not beyond the last page.
+ * A cell keeps its id and index until CANCEL, CANCEL_ALL, STOP or the last close ends it.
+ * Until then it is one live timeout, however often it is armed and fires. Do not access a
+ * cell that has ended: another cell may have its index, and even an arm that fails would
+ * change that cell. An index can be max_timeouts or above, but not beyond the last page.
  */
 struct twheel_cell {
 	__aligned_u64	word;
@@ -87,31 +86,30 @@ struct twheel_cell {
  * struct twheel_op - one operation on a timeout
  * @opcode: one of TWHEEL_OP_*
  * @flags: TWHEEL_F_* for ARM and MOD; 0 for the others
- * @id: the timeout, in: MOD, CANCEL, GET, KICK; out: ARM
- * @expires_ns: ARM, MOD: the deadline, from now, or with TWHEEL_F_ABS on the
- *	clock of the context; at most INT64_MAX, or ~0 with TWHEEL_F_CELL: the cell is idle
- *	then. On CLOCK_REALTIME only absolute. GET, out: what remains to the deadline, of a
- *	cell to that in its word; 0 when the event is waiting to be read; ~0 for an idle cell
- * @interval_ns: ARM, MOD: from one deadline to the next, 0 for a single one; at most
- *	INT64_MAX. GET, out
- * @cookie: ARM, MOD: comes back in the event; GET, out
- * @repeat: ARM, MOD: with an interval: how many deadlines in all, 0 for no end.
- *	GET, out: how many have not been read yet
- * @slack_us: ARM, MOD: how much later it may fire, so that others share the wakeup;
- *	microseconds. 0: the slack of the context
+ * @id: the timeout; input of MOD, CANCEL, GET and KICK, output of ARM
+ * @expires_ns: ARM, MOD: the deadline, at most INT64_MAX. With TWHEEL_F_ABS absolute on the
+ *	clock of the context, otherwise from now. CLOCK_REALTIME requires TWHEEL_F_ABS. With
+ *	TWHEEL_F_CELL, ~0 makes the cell idle. GET, out: time left until the deadline, for a
+ *	cell until the deadline in its word; 0: the event is unread; ~0: an idle cell
+ * @interval_ns: ARM, MOD: from one deadline to the next, at most INT64_MAX; 0: one-shot.
+ *	GET, out: the same
+ * @cookie: ARM, MOD: returned in the event. GET, out: the same
+ * @repeat: ARM, MOD: with an interval: number of deadlines; 0: no end. GET, out: number of
+ *	deadlines not read yet
+ * @slack_us: ARM, MOD: maximum added delay, in microseconds, to share a wakeup with other
+ *	timeouts; 0: the slack of the context
  * @result: SUBMIT, out: 0, a positive outcome, or a negative errno
  * @reserved: 0
  *
- * What an operation does not take must be 0; what only comes out of it (id of ARM;
- * expires_ns, interval_ns, cookie and repeat of GET; result) is not looked at.
- * TWHEEL_F_FIXED_DELAY needs an interval, TWHEEL_F_CELL goes without one.
- * TWHEEL_F_EXACT goes without slack_us. MOD has TWHEEL_F_CELL for a cell, and for
- * nothing else.
+ * Fields that an operation does not take must be 0. Fields that are output only are ignored
+ * on input: id of ARM; expires_ns, interval_ns, cookie and repeat of GET; result.
+ * TWHEEL_F_FIXED_DELAY requires an interval; TWHEEL_F_CELL excludes one. TWHEEL_F_EXACT
+ * excludes slack_us. MOD requires TWHEEL_F_CELL for a cell and rejects it for other timeouts.
  *
- * KICK has the kernel look at the word of a cell. It makes no event itself.
+ * KICK makes the kernel look at the word of a cell. It makes no event itself.
  *
  * The ioctls of a single operation return its outcome, or fail with its errno. They write
- * what comes out of the operation, but not @result.
+ * the output fields of the operation, except @result.
  */
 struct twheel_op {
 	__u32	opcode;
@@ -127,20 +125,20 @@ struct twheel_op {
 };
 
 /* struct twheel_event, flags */
-#define TWHEEL_EV_LAST		(1U << 0)	/* no further event: the id is dead */
+#define TWHEEL_EV_LAST		(1U << 0)	/* the last event: the id is no longer valid */
 #define TWHEEL_EV_UNPROCESSED	(1U << 1)	/* stopped before it fired */
 
 /**
  * struct twheel_event - one or more expirations, as read() returns them
  * @id: the timeout
- * @cookie: as given when it was armed
- * @expires_ns: the deadline it stands for, the last one if there are several;
- *	absolute. Of a cell: its word, as it was when it fired. In a time namespace, one
- *	before the zero of the host's clock is reported as that zero, but for a cell's
- * @fired_ns: when it was taken out of the wheel, same clock, never before the first
- *	deadline it stands for; when it was stopped, with TWHEEL_EV_UNPROCESSED
- * @count: deadlines that the event stands for: those that have passed until it was
- *	read; 0 with TWHEEL_EV_UNPROCESSED
+ * @cookie: the cookie of the last ARM or MOD
+ * @expires_ns: the deadline, absolute; the last one if @count is above 1. Of a cell: its word
+ *	when it fired. In a time namespace, a deadline before the zero of the host's clock is
+ *	reported as that zero, except for a cell
+ * @fired_ns: time when the timeout fired, on the same clock, not before the first deadline of
+ *	the event. With TWHEEL_EV_UNPROCESSED: time of the STOP
+ * @count: number of deadlines that had passed when the event was read; 0 with
+ *	TWHEEL_EV_UNPROCESSED
  * @flags: TWHEEL_EV_*
  * @reserved: 0
  */
@@ -155,23 +153,23 @@ struct twheel_event {
 };
 
 /* struct twheel_info, flags */
-#define TWHEEL_INFO_PRIVATE	(1U << 0)	/* the wheel is this context's own */
+#define TWHEEL_INFO_PRIVATE	(1U << 0)	/* no other context uses the wheel */
 #define TWHEEL_INFO_STOPPED	(1U << 1)	/* TWHEEL_IOC_STOP has been called */
 
 /**
  * struct twheel_info - argument of TWHEEL_IOC_INFO
- * @opcodes: a bit for each opcode of struct twheel_op that is known, 1 << opcode
- * @op_flags: flags of struct twheel_op that are known
+ * @opcodes: supported opcodes of struct twheel_op, as bits 1 << opcode
+ * @op_flags: supported flags of struct twheel_op
  * @tick_ns: length of a tick
  * @clock: clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME
- * @slots: slots per level
- * @levels: levels
- * @max_timeouts: most timeouts that this context may have live at once
- * @live: timeouts that are pending or have an unread event, and cells
- * @ready: unread events
+ * @slots: number of slots per level
+ * @levels: number of levels
+ * @max_timeouts: limit of live timeouts
+ * @live: live timeouts: pending, with an unread event, or cells
+ * @ready: number of unread events
  * @flags: TWHEEL_INFO_*
- * @slack_us: slack of the timeouts that name none
- * @setup_flags: flags of struct twheel_setup that are known
+ * @slack_us: default slack of timeouts, in microseconds
+ * @setup_flags: supported flags of struct twheel_setup
  * @reserved0: 0
  * @reserved: 0
  */
@@ -193,25 +191,25 @@ struct twheel_info {
 };
 
 /* struct twheel_setup, flags */
-#define TWHEEL_SETUP_CLOCK	(1U << 0)	/* clock counts */
+#define TWHEEL_SETUP_CLOCK	(1U << 0)	/* use the clock field */
 
 /**
  * struct twheel_setup - argument of TWHEEL_IOC_SETUP
  * @tick_ns: length of a tick; 0: the default
  * @clock: with TWHEEL_SETUP_CLOCK a clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or
- *	CLOCK_REALTIME; without it 0, and the clock is CLOCK_MONOTONIC
- * @slots: slots per level, rounded up to a power of two; 0: the default
- * @levels: levels; 0: the default
- * @max_timeouts: most timeouts that may be live at once; 0: the default
+ *	CLOCK_REALTIME. Otherwise 0, and the clock is CLOCK_MONOTONIC
+ * @slots: number of slots per level, rounded up to a power of two; 0: the default
+ * @levels: number of levels; 0: the default
+ * @max_timeouts: limit of live timeouts; 0: the default
  * @flags: TWHEEL_SETUP_*
- * @slack_us: slack of the timeouts that name none; microseconds
+ * @slack_us: default slack of timeouts, in microseconds
  * @reserved: 0
  *
- * With all of it 0 the context is what it is without TWHEEL_IOC_SETUP.
+ * If all fields are 0, the context has the same settings as without TWHEEL_IOC_SETUP.
  *
- * Contexts of the same clock with the default geometry share a wheel; another
- * geometry makes one for this context. @slots and @levels are advice: TWHEEL_IOC_INFO
- * tells what has become of them.
+ * Contexts of the same clock with the default geometry share a wheel. With another geometry
+ * the context gets a private wheel. @slots and @levels are advice: TWHEEL_IOC_INFO returns
+ * the actual geometry.
  */
 struct twheel_setup {
 	__u64	tick_ns;
@@ -227,10 +225,9 @@ struct twheel_setup {
 /**
  * struct twheel_submit - argument of TWHEEL_IOC_SUBMIT
  * @ops: address of an array of struct twheel_op
- * @nr: operations in it
- * @done: out: operations tried; each of those has its @result, unless the array
- *	was unmapped meanwhile. Fewer than @nr at a bad address, or when the caller is
- *	being killed; no other signal cuts it short
+ * @nr: number of operations in the array
+ * @done: out: number of operations tried. Each of these has its result, unless the array was
+ *	unmapped meanwhile. Less than @nr after a bad address or a fatal signal only
  * @flags: 0
  * @op_size: sizeof(struct twheel_op)
  */
@@ -245,12 +242,12 @@ struct twheel_submit {
 /**
  * struct twheel_uring_submit - TWHEEL_IOC_SUBMIT as a command of an io_uring
  * @ops: address of an array of struct twheel_op
- * @nr: operations in it
+ * @nr: number of operations in the array
  * @op_size: sizeof(struct twheel_op)
  *
- * The 16 command bytes of an SQE with opcode IORING_OP_URING_CMD and cmd_op
- * TWHEEL_IOC_SUBMIT. The command completes at once. The result in the CQE is how many
- * operations were tried, as in struct twheel_submit, or a negative errno.
+ * These are the 16 command bytes of an SQE with opcode IORING_OP_URING_CMD and cmd_op
+ * TWHEEL_IOC_SUBMIT. The command completes at once. The result in the CQE is the number of
+ * operations tried, or a negative errno.
  */
 struct twheel_uring_submit {
 	__u64	ops;
@@ -259,19 +256,19 @@ struct twheel_uring_submit {
 };
 
 /* struct twheel_cancel_all, flags */
-#define TWHEEL_CANCEL_COOKIE	(1U << 0)	/* only those with this cookie */
+#define TWHEEL_CANCEL_COOKIE	(1U << 0)	/* only timeouts with this cookie */
 
 /**
  * struct twheel_cancel_all - argument of TWHEEL_IOC_CANCEL_ALL
- * @cookie: with TWHEEL_CANCEL_COOKIE: whose timeouts; else 0
+ * @cookie: with TWHEEL_CANCEL_COOKIE: the cookie of the timeouts to cancel; otherwise 0
  * @flags: TWHEEL_CANCEL_*
- * @pending: out: timeouts that were pending and will not fire
- * @withdrawn: out: timeouts whose event was unread and will not be read
+ * @pending: out: number of timeouts that were pending and will not fire
+ * @withdrawn: out: number of timeouts whose event was unread and will not be read
  * @reserved0: 0
  * @reserved: 0
  *
- * Timeouts that are armed meanwhile may be cancelled or not. Idle cells end, too, and
- * count in neither.
+ * Timeouts that are armed meanwhile may or may not be cancelled. Idle cells also end, but
+ * neither @pending nor @withdrawn counts them.
  */
 struct twheel_cancel_all {
 	__u64	cookie;
@@ -288,13 +285,13 @@ struct twheel_cancel_all {
 #define TWHEEL_STATE_IDLE	3	/* a cell that is not armed */
 
 /**
- * struct twheel_list_entry - one timeout, as TWHEEL_IOC_LIST finds it
+ * struct twheel_list_entry - one timeout in the output of TWHEEL_IOC_LIST
  * @id: the timeout
- * @cookie: as given when it was armed
- * @remaining_ns: as expires_ns of GET
- * @interval_ns: as it was armed
- * @repeat: deadlines that have not been read yet; 0: no end, or no interval
- * @slack_us: as it was armed
+ * @cookie: the cookie of the last ARM or MOD
+ * @remaining_ns: time left until the deadline; 0: the event is unread; ~0: an idle cell
+ * @interval_ns: from one deadline to the next; 0: one-shot
+ * @repeat: number of deadlines not read yet; 0: no end, or no interval
+ * @slack_us: the slack in microseconds; the slack of the context if ARM or MOD named none
  * @state: TWHEEL_STATE_*
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
  */
@@ -312,17 +309,17 @@ struct twheel_list_entry {
 /**
  * struct twheel_list - argument of TWHEEL_IOC_LIST
  * @entries: address of an array of struct twheel_list_entry
- * @nr: room in it, at least 1
- * @done: out: entries written; 0 is the end. Fewer than @nr: there are no more, or the
- *	address after them is bad (EFAULT when not even the first could be written)
- * @next: where to go on: 0 for the beginning, then as the call before left it
+ * @nr: capacity of the array, at least 1
+ * @done: out: number of entries written; 0: the end. Less than @nr: no timeouts are left, or
+ *	the address of the next entry is bad. EFAULT if the first cannot be written
+ * @next: position of the list: 0 for the first call, then as the previous call returned it
  * @flags: 0
  * @entry_size: sizeof(struct twheel_list_entry)
  * @reserved0: 0
  * @reserved: 0
  *
- * In no particular order. What lives from the first call to the last is found once;
- * what is armed or ends meanwhile may be found or not.
+ * The order is unspecified. A timeout that is live from the first call to the last is listed
+ * once. A timeout that is armed or ends meanwhile may or may not be listed.
  */
 struct twheel_list {
 	__u64	entries;
@@ -335,30 +332,30 @@ struct twheel_list {
 	__u64	reserved[2];
 };
 
-/* Up to 2^39 ns, nine minutes, in powers of two. */
+/* Buckets in powers of two: the last one begins at 2^38 ns, 4.6 minutes. */
 #define TWHEEL_LATENESS		40
 
 /**
  * struct twheel_stats - argument of TWHEEL_IOC_STATS
- * @armed: timeouts made with ARM
- * @moved: times that one was armed anew with MOD
+ * @armed: successful ARMs
+ * @moved: successful MODs
  * @cancelled: timeouts that were cancelled while pending
  * @withdrawn: timeouts that were cancelled with their event unread
- * @ended: timeouts whose last event has been read, and cells that ended idle
- * @fired: events made
- * @looks: times that the kernel has looked at the word of a cell because of the time
- * @kicks: times that it has looked because of KICK
+ * @ended: timeouts whose last event was read, and cells that ended idle
+ * @fired: events of timeouts that fired
+ * @looks: looks at the word of a cell at a time that the kernel had published
+ * @kicks: looks at the word of a cell for a KICK
  * @dropped: events of cells that were withdrawn through the word
  * @unprocessed: events made by TWHEEL_IOC_STOP
  * @read: events read
- * @live: timeouts that are pending or have an unread event, and cells
- * @ready: unread events
- * @lateness: events by how late they were made: less than 2^n ns after the deadline
- *	and not less than 2^(n - 1), by n; the last one holds all that are later
+ * @live: live timeouts: pending, with an unread event, or cells
+ * @ready: number of unread events
+ * @lateness: events by lateness. Bucket n counts events from 2^(n - 1) ns to less than 2^n ns
+ *	after the deadline; bucket 0: on time; the last bucket: all later events
  * @reserved: 0
  *
- * armed == cancelled + withdrawn + ended + live. The counters of the wheel, which other
- * contexts may share, are in debugfs.
+ * armed == cancelled + withdrawn + ended + live. The counters of the wheel are in debugfs; it
+ * may be shared with other contexts.
  */
 struct twheel_stats {
 	__u64	armed;
