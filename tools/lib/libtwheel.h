@@ -2,9 +2,9 @@
 /*
  * libtwheel: timeouts by the million behind one file descriptor.
  *
- * A context is one open of /dev/twheel: its timeouts, its queue of events, its
- * limits. A timeout is armed and has an id from then on; it ends in one event
- * that is read from the same context, unless it is cancelled before that.
+ * A context is one open of /dev/twheel, with its own timeouts, queue of events and limits.
+ * Arming a timeout returns its id. A timeout that fires makes an event, which is read from
+ * the same context. A cancelled timeout makes none.
  *
  *	struct twheel_ctx *ctx;
  *	struct twheel_event event;
@@ -15,19 +15,17 @@
  *	twheel_read(ctx, &event, 1, TWHEEL_FOREVER);	event.cookie is 42
  *	twheel_close(ctx);
  *
- * Time: nanoseconds everywhere. A value above INT64_MAX is -EINVAL. Nothing fires
- * early: a deadline is rounded up to the tick of the wheel.
+ * Time: all times are nanoseconds. A value above INT64_MAX fails with -EINVAL. Timeouts never
+ * fire early: a deadline is rounded up to the tick of the wheel.
  *
- * Errors: a function that can fail returns an int, negative for an error and then
- * -errno (-ENOENT, say); 0 or a positive outcome otherwise. The variable errno is
- * not part of the contract. A failed call writes nothing through its pointers, but for
- * @next of twheel_list().
+ * Errors: a function that can fail returns an int: 0 or a positive outcome on success, -errno
+ * on failure, for example -ENOENT. The variable errno is not part of the contract. A failed
+ * call writes nothing through its pointers, except @next of twheel_list().
  *
- * Threads: there is no global state. All functions may be called at the same time
- * for the same context, but for twheel_setup(), which must be the first, and
- * twheel_close(), which must be the last. Each event goes to exactly one reader. After
- * fork() both processes share the context; the last one to close it cancels what is
- * in it.
+ * Threads: there is no global state. All functions may run concurrently for the same context,
+ * except twheel_setup(), which must be the first, and twheel_close(), which must be the last.
+ * Each event goes to exactly one reader. After fork() both processes share the context. The
+ * last close cancels its timeouts.
  *
  * Signals: twheel_wait() and twheel_read() block, and return -EINTR when a handler ran.
  * A handler does not cut any other call short.
@@ -66,8 +64,8 @@ extern "C" {
 #define TWHEEL_HOUR		UINT64_C(3600000000000)
 
 /* twheel_open(), flags */
-#define TWHEEL_NONBLOCK		0x1	/* O_NONBLOCK, for who reads twheel_fd() himself */
-#define TWHEEL_INHERIT		0x2	/* a program started with exec() gets it too */
+#define TWHEEL_NONBLOCK		0x1	/* O_NONBLOCK, for programs that read twheel_fd() */
+#define TWHEEL_INHERIT		0x2	/* keep the descriptor open in exec() */
 
 /* twheel_wait() and twheel_read(), timeout_ns */
 #define TWHEEL_NO_WAIT		INT64_C(0)
@@ -83,31 +81,31 @@ struct twheel_ctx;
  *
  * Context: any thread.
  *
- * Return: 0; -EINVAL for an unknown flag; -ENOENT when there is no such device (the
- * module is not loaded); -ENOTTY when @path is something else; -EACCES without
- * permission; -EMFILE, -ENFILE, -ENOMEM.
+ * Return: 0; -EINVAL for an unknown flag; -ENOENT if the device does not exist because the
+ * module is not loaded; -ENOTTY if @path is not a twheel device; -EACCES without permission;
+ * -EMFILE, -ENFILE, -ENOMEM.
  */
 int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx);
 
 /**
  * twheel_open_fd() - use a context that is open already
- * @fd: a descriptor of it, inherited or received over a socket
+ * @fd: a descriptor of the context, for example inherited or received over a socket
  * @ctx: out: the context, closed with twheel_close()
  *
- * The descriptor stays the caller's: twheel_close() leaves it open.
+ * The caller keeps the descriptor: twheel_close() leaves it open.
  *
  * Context: any thread.
  *
- * Return: 0; -EBADF when @fd is not open; -ENOTTY when it is something else;
+ * Return: 0; -EBADF if @fd is not open; -ENOTTY if it is not a twheel device;
  * -ENOMEM.
  */
 int twheel_open_fd(int fd, struct twheel_ctx **ctx);
 
 /**
- * twheel_close() - give a context back
+ * twheel_close() - close a context
  * @ctx: the context, or NULL
  *
- * What is still pending is cancelled when the last descriptor is gone. No other
+ * Pending timeouts are cancelled when the last descriptor is closed. No other
  * call may be running for @ctx, in any thread.
  */
 void twheel_close(struct twheel_ctx *ctx);
@@ -116,64 +114,62 @@ void twheel_close(struct twheel_ctx *ctx);
  * twheel_fd() - the descriptor behind a context
  * @ctx: the context
  *
- * For poll(), epoll and io_uring: it is readable while an event is unread. Not
- * to be closed while the context is in use.
+ * For poll(), epoll and io_uring: it is readable while an event is unread. Do not
+ * close it while the context is in use.
  *
  * Context: any thread, does not block.
  *
- * Return: the descriptor, it cannot fail.
+ * Return: the descriptor; this cannot fail.
  */
 int twheel_fd(const struct twheel_ctx *ctx);
 
 /**
  * twheel_setup() - choose clock, geometry, slack and limit
  * @ctx: the context
- * @setup: a field that is 0 means the default. With TWHEEL_SETUP_CLOCK in flags, clock
- *	is CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME, which takes absolute times
- *	only; without it the clock is CLOCK_MONOTONIC. slack_us is the slack of each
- *	timeout that names none, in microseconds. slots and levels are advice:
- *	twheel_info() tells what the wheel has
+ * @setup: a field that is 0 selects the default. With TWHEEL_SETUP_CLOCK in flags, clock is
+ *	CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME; otherwise it is CLOCK_MONOTONIC.
+ *	CLOCK_REALTIME takes absolute times only. slack_us is the default slack of timeouts,
+ *	in microseconds. slots and levels are advice: twheel_info() returns the geometry
  *
  *	struct twheel_setup setup = { .slack_us = 50 * TWHEEL_MSEC / TWHEEL_USEC };
  *
- * Once, before the first operation, and before a fork().
+ * Call it at most once, before the first operation and before a fork().
  *
  * Context: no other call may be running for @ctx.
  *
- * Return: 0; -EBUSY when there was an operation, or a setup; -EINVAL for a value that
- * cannot be; -EPERM when a limit is to be raised, or a geometry asks for more, than an
- * unprivileged user may; -EAGAIN when the user's wheels take too much memory;
- * -ENOMEM; -EBADF when the context is open for reading only.
+ * Return: 0; -EBUSY after an operation or a setup; -EINVAL for an invalid value; -EPERM if
+ * the limit or the geometry needs CAP_SYS_RESOURCE; -EAGAIN if the private wheels of the user
+ * take too much memory; -ENOMEM; -EBADF if the context is open for reading only.
  */
 int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup);
 
 /**
- * twheel_info() - what the context is and what is in it
+ * twheel_info() - get the settings and the fill level of a context
  * @ctx: the context
- * @info: out
+ * @info: out: settings and counts
  *
  * Context: any thread, does not block.
  *
- * Return: 0, it fails only for an address that is none (-EFAULT).
+ * Return: 0; -EFAULT for a bad address.
  */
 int twheel_info(struct twheel_ctx *ctx, struct twheel_info *info);
 
 /**
- * twheel_stats() - what has been done, and how late
+ * twheel_stats() - get the statistics of a context
  * @ctx: the context
- * @stats: out
+ * @stats: out: counts of operations and events, and the lateness of events
  *
  * Context: any thread, does not block.
  *
- * Return: 0, it fails only for an address that is none (-EFAULT).
+ * Return: 0; -EFAULT for a bad address.
  */
 int twheel_stats(struct twheel_ctx *ctx, struct twheel_stats *stats);
 
 /**
  * twheel_now() - read the clock of a context
  * @ctx: the context
- * @now_ns: out: the time that TWHEEL_F_ABS, expires_ns and fired_ns are measured in, if
- *	this process is in the time namespace of whoever opened the context
+ * @now_ns: out: the time on the clock of TWHEEL_F_ABS, expires_ns and fired_ns. Correct only
+ *	in the time namespace in which the context was opened
  *
  * Context: any thread, does not block.
  *
@@ -186,19 +182,18 @@ int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns);
  * @ctx: the context
  * @expires_ns: the deadline, from now, or absolute with TWHEEL_F_ABS; 0 and an
  *	absolute time in the past are due at once
- * @flags: TWHEEL_F_ABS; TWHEEL_F_EXACT, so that it has no slack, not that of the
- *	context either; or 0. For TWHEEL_F_CELL there is twheel_cell_create()
- * @cookie: comes back in the event
- * @id: out: names the timeout in this context, never 0, never used again
+ * @flags: 0, TWHEEL_F_ABS, or TWHEEL_F_EXACT for no slack even if the context has slack. Use
+ *	twheel_cell_create() for TWHEEL_F_CELL
+ * @cookie: returned in the event
+ * @id: out: the id of the timeout in this context, never 0, never used again
  *
- * The event may be read by another thread before this call returns. For a timeout
- * with an interval or with slack there are twheel_prep_arm() and twheel_operate().
+ * Another thread may read the event before this call returns. Use twheel_prep_arm()
+ * and twheel_operate() for a timeout with an interval or with slack.
  *
  * Context: any thread, does not block.
  *
- * Return: 0; -EINVAL for a time above INT64_MAX or an unknown flag; -EAGAIN when a
- * limit is reached; -ENOMEM; -ESHUTDOWN after twheel_stop(); -EBADF when the context is
- * open for reading only.
+ * Return: 0; -EINVAL for a time above INT64_MAX or an unknown flag; -EAGAIN at a limit;
+ * -ENOMEM; -ESHUTDOWN after twheel_stop(); -EBADF if the context is open for reading only.
  */
 int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
 	       uint64_t cookie, uint64_t *id);
@@ -207,20 +202,19 @@ int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
  * twheel_mod() - arm a timeout anew
  * @ctx: the context
  * @id: the timeout
- * @expires_ns: the new deadline, as in twheel_arm()
- * @flags: as in twheel_arm()
+ * @expires_ns: the new deadline, from now, or absolute with TWHEEL_F_ABS
+ * @flags: flags of twheel_arm(); TWHEEL_F_CELL for a cell
  * @cookie: the new cookie
  *
- * It replaces all of the earlier arming, interval and slack too. After success no
- * event of that is read. A failure changes nothing.
+ * It replaces all of the earlier arming, including interval and slack. After success
+ * no event of the earlier arming is read. A failure changes nothing.
  *
  * Context: any thread, does not block.
  *
- * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its
- * event was unread, and is now withdrawn; TWHEEL_IDLE (2) when it was an idle cell;
- * -ENOENT when there is no such timeout or its last event was read before; -EINVAL also
- * when TWHEEL_F_CELL is missing for a cell or given for another timeout; -EINVAL,
- * -ESHUTDOWN and -EBADF as in twheel_arm().
+ * Return: 0 if it was pending; TWHEEL_WITHDRAWN (1) if it had fired, and its unread event
+ * is withdrawn; TWHEEL_IDLE (2) if it was an idle cell; -ENOENT if the timeout does not
+ * exist or its last event was read; -EINVAL if TWHEEL_F_CELL is missing for a cell or given
+ * for another timeout; -EINVAL, -ESHUTDOWN and -EBADF as in twheel_arm().
  */
 int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
 	       unsigned int flags, uint64_t cookie);
@@ -234,24 +228,22 @@ int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
  *
  * Context: any thread, does not block.
  *
- * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its
- * event was unread, and is now withdrawn; TWHEEL_IDLE (2) when it was an idle cell;
- * -ENOENT when there is no such timeout or its last event was read before; -EBADF as in
- * twheel_arm().
+ * Return: 0 if it was pending; TWHEEL_WITHDRAWN (1) if it had fired, and its unread event
+ * is withdrawn; TWHEEL_IDLE (2) if it was an idle cell; -ENOENT if the timeout does not
+ * exist or its last event was read; -EBADF if the context is open for reading only.
  */
 int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
 
 /**
- * twheel_get() - look at a timeout
+ * twheel_get() - get the state of a timeout
  * @ctx: the context
  * @id: the timeout
- * @op: out: in expires_ns the time that remains (0 when its event waits to be read,
- *	UINT64_MAX for an idle cell); the cookie, the interval, and in repeat how many
- *	deadlines have not been read yet
+ * @op: out: expires_ns is the time left (0: the event is unread, UINT64_MAX: an idle
+ *	cell); repeat is the number of deadlines not read yet; cookie and interval_ns
  *
  * Context: any thread, does not block.
  *
- * Return: 0; -ENOENT when there is no such timeout or its last event was read.
+ * Return: 0; -ENOENT if the timeout does not exist or its last event was read.
  */
 int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op);
 
@@ -297,35 +289,35 @@ void twheel_prep_get(struct twheel_op *op, uint64_t id);
  * @op: out: all fields are set
  * @id: a cell
  *
- * The kernel looks at the word of the cell. twheel_cell_arm() does this when it is
- * needed; this is for programs with an exchange of their own, see twheel(4).
+ * The operation makes the kernel look at the word of the cell. twheel_cell_arm() does this if
+ * needed. Use twheel_prep_kick() in programs that do the exchange themselves, see twheel(4).
  */
 void twheel_prep_kick(struct twheel_op *op, uint64_t id);
 
 /**
  * twheel_prep_interval() - make an ARM or MOD periodic
  * @op: filled in by twheel_prep_arm() or twheel_prep_mod()
- * @interval_ns: from one deadline to the next, 0 for a single one. With
- *	TWHEEL_F_FIXED_DELAY in the flags it counts from the read of the event
- * @repeat: how many deadlines in all, 0 for no end
+ * @interval_ns: from one deadline to the next; 0: one-shot. With TWHEEL_F_FIXED_DELAY
+ *	in the flags the interval starts when the event is read
+ * @repeat: number of deadlines; 0: no end
  *
- * Deadlines that pass while the event is unread are counted in it.
+ * The event counts the deadlines that pass while it is unread.
  */
 void twheel_prep_interval(struct twheel_op *op, uint64_t interval_ns, uint32_t repeat);
 
 /**
  * twheel_prep_slack() - let an ARM or MOD share the wakeup of others
  * @op: filled in by twheel_prep_arm() or twheel_prep_mod()
- * @slack_ns: how much later it may fire; counts in whole microseconds, and no more than
- *	UINT32_MAX of them, which is 71 minutes. Less than a microsecond is the slack of
- *	the context; TWHEEL_F_EXACT in the flags asks for none
+ * @slack_ns: maximum added delay. It is rounded down to microseconds and limited to
+ *	UINT32_MAX of them, 71 minutes. A value below a microsecond selects the slack of
+ *	the context. For no slack, set TWHEEL_F_EXACT in the flags instead
  */
 void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns);
 
 /**
  * twheel_operate() - carry out one operation
  * @ctx: the context
- * @op: filled in by twheel_prep_*(); out: as for the operation
+ * @op: filled in by twheel_prep_*(); out: the output fields of the operation
  *
  *	struct twheel_op op;
  *
@@ -338,39 +330,37 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns);
  *
  * Context: any thread, does not block.
  *
- * Return: as twheel_arm(), twheel_mod(), twheel_cancel() or twheel_get(); -EINVAL also
- * for an opcode that is none, and for what does not go together: TWHEEL_F_CELL with
- * an interval, TWHEEL_F_FIXED_DELAY or a repeat count without one, TWHEEL_F_EXACT with
- * slack.
+ * Return: as twheel_arm(), twheel_mod(), twheel_cancel() or twheel_get(). Also -EINVAL for an
+ * unknown opcode and for invalid combinations: TWHEEL_F_CELL with an interval,
+ * TWHEEL_F_FIXED_DELAY or a repeat count without one, TWHEEL_F_EXACT with slack.
  */
 int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op);
 
 /**
  * twheel_submit() - carry out many operations with one system call
  * @ctx: the context
- * @ops: filled in by twheel_prep_*(); out: ids, what GET found, results
- * @nr: how many, at most INT_MAX
+ * @ops: filled in by twheel_prep_*(); out: results and other output fields
+ * @nr: number of operations, at most INT_MAX
  *
- * In order; a bad one does not stop the rest. What the single call would return is
- * in the result of each operation that was tried.
+ * The operations are carried out in order. One that fails does not stop the others. The
+ * result of each operation tried is the value that the single call would return.
  *
- * Context: any thread, with an @ops of its own; long when @nr is large.
+ * Context: any thread, with its own @ops; takes long for a large @nr.
  *
- * Return: how many were tried, from the first on: fewer than @nr at a bad address;
- * -EFAULT when none was; -EINVAL for an @nr that is too large; -EBADF as in
- * twheel_arm().
+ * Return: the number of operations tried, less than @nr at a bad address; -EFAULT if none
+ * was tried; -EINVAL if @nr is too large; -EBADF if the context is open for reading only.
  */
 int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr);
 
 /**
  * twheel_cancel_all() - end all timeouts without an event
  * @ctx: the context
- * @done: out: in pending and withdrawn how many of either; may be NULL
+ * @done: out: the numbers of pending timeouts and of withdrawn events; may be NULL
  *
- * Events that are unread are withdrawn. What is armed meanwhile may be cancelled or
- * not.
+ * Unread events are withdrawn. Timeouts that are armed meanwhile may or may not be
+ * cancelled.
  *
- * Context: any thread, does not block; long when there are many.
+ * Context: any thread, does not block; takes long for many timeouts.
  *
  * Return: 0; -EBADF as in twheel_arm().
  */
@@ -382,9 +372,9 @@ int twheel_cancel_all(struct twheel_ctx *ctx, struct twheel_cancel_all *done);
  * @cookie: as given to twheel_arm()
  * @done: as in twheel_cancel_all()
  *
- * It looks at every timeout of the context, whatever its cookie.
+ * The cost grows with the number of all timeouts of the context, whatever their cookie.
  *
- * Context: any thread, does not block; long when there are many.
+ * Context: any thread, does not block; takes long for many timeouts.
  *
  * Return: 0; -EBADF as in twheel_arm().
  */
@@ -392,52 +382,52 @@ int twheel_cancel_cookie(struct twheel_ctx *ctx, uint64_t cookie,
 			 struct twheel_cancel_all *done);
 
 /**
- * twheel_stop() - bring the context to its end
+ * twheel_stop() - stop all timeouts for good
  * @ctx: the context
  *
- * Nothing can be armed any more. What has not fired becomes an event with
- * TWHEEL_EV_UNPROCESSED and the count 0, in the order of the deadlines; when the last
- * event has been read, twheel_read() returns 0. Done a second time it changes nothing.
+ * No timeout can be armed any more. Each pending timeout makes an event with
+ * TWHEEL_EV_UNPROCESSED and the count 0, in the order of the deadlines. After the last
+ * event has been read, twheel_read() returns 0. A second call changes nothing.
  *
- * Context: any thread; returns when nothing fires any more.
+ * Context: any thread; returns when no timeout fires any more.
  *
  * Return: 0; -EBADF as in twheel_arm().
  */
 int twheel_stop(struct twheel_ctx *ctx);
 
 /**
- * twheel_trim() - give back the memory of timeouts that are over
+ * twheel_trim() - give back the memory of ended timeouts
  * @ctx: the context
  *
- * After a peak a context keeps its memory for timeouts to come. This gives back each page
- * (4096 bytes on most machines) whose timeouts are all over. The kernel does the same
- * when memory gets short. Ids are not used again, and what lives is not affected.
+ * After a peak a context keeps its memory for new timeouts. This call gives back each page
+ * (4096 bytes on most machines) whose timeouts have all ended. The kernel does the same
+ * when memory is short. Ids are not used again, and live timeouts are not affected.
  *
- * Context: any thread, does not block; long when there are many pages.
+ * Context: any thread; takes long for many pages.
  *
- * Return: how many pages were given back, 0 if none could be; -EBADF as in twheel_arm().
+ * Return: the number of pages given back, 0 or more; -EBADF as in twheel_arm().
  */
 int twheel_trim(struct twheel_ctx *ctx);
 
 /**
- * twheel_list() - page through the timeouts that live
+ * twheel_list() - page through the live timeouts
  * @ctx: the context
- * @entries: out
- * @nr: room in @entries, from 1 to INT_MAX
- * @next: 0 for the first call, then as the call before left it
+ * @entries: out: one entry for each timeout
+ * @nr: capacity of @entries, from 1 to INT_MAX
+ * @next: 0 for the first call, then as the previous call returned it
  *
  *	uint32_t next = 0;
  *
  *	while ((nr = twheel_list(ctx, entries, ROOM, &next)) > 0)
  *		...
  *
- * In no particular order. What lives all the time is found once; what is armed or ends
- * meanwhile may be found or not.
+ * The order is unspecified. A timeout that is live from the first call to the last is listed
+ * once. A timeout that is armed or ends meanwhile may or may not be listed.
  *
  * Context: any thread, does not block.
  *
- * Return: how many; 0 when there are no more; -EINVAL for an @nr that cannot be;
- * -EFAULT. @next is where to go on, after a failure too.
+ * Return: the number of entries; 0 at the end; -EINVAL for an invalid @nr; -EFAULT. @next is
+ * valid after a failure too.
  */
 int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsigned int nr,
 		uint32_t *next);
@@ -445,16 +435,16 @@ int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsig
 /**
  * twheel_wait() - wait until an event can be read
  * @ctx: the context
- * @timeout_ns: how long at most; TWHEEL_NO_WAIT; TWHEEL_FOREVER or any negative value
+ * @timeout_ns: maximum wait; TWHEEL_NO_WAIT; TWHEEL_FOREVER or any negative value
  *
- * The event may be gone when it is read: another thread was faster, or the event was a
- * cell's and was withdrawn with twheel_cell_arm() or twheel_cell_cancel(). Until a read or a
- * kick meets a withdrawn event, it counts as unread.
+ * A later read may find no event. Another thread may have read it, or twheel_cell_arm() or
+ * twheel_cell_cancel() may have withdrawn the event of a cell. A withdrawn event counts as
+ * unread until a read or a kick meets it.
  *
  * Context: any thread, several at once too; blocks.
  *
- * Return: 1 when an event is unread, or when there will be no more; 0 when the time is
- * over; -EINTR.
+ * Return: 1 if an event is unread, or if no event can follow after twheel_stop(); 0 after
+ * @timeout_ns; -EINTR.
  */
 int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns);
 
@@ -462,18 +452,17 @@ int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns);
  * twheel_read() - take events out of the queue
  * @ctx: the context
  * @events: out: in the order in which they fired
- * @nr: room in @events, at least 1
- * @timeout_ns: how long to wait for the first at most; TWHEEL_NO_WAIT;
+ * @nr: capacity of @events, at least 1
+ * @timeout_ns: maximum wait for the first event; TWHEEL_NO_WAIT;
  *	TWHEEL_FOREVER or any negative value
  *
- * Waits in the same way whether the descriptor is O_NONBLOCK or not, and never
- * longer than asked, whoever else reads.
+ * O_NONBLOCK makes no difference. Other readers do not prolong the wait.
  *
  * Context: any thread, several at once too; blocks.
  *
- * Return: how many, at least 1; 0 after twheel_stop() when there will be no more;
- * -ETIMEDOUT when there was none in time; -EINTR; -EINVAL when @nr is 0; -EBADF when
- * the context is open for writing only; -EFAULT.
+ * Return: the number of events, at least 1; 0 if no event can follow after twheel_stop();
+ * -ETIMEDOUT; -EINTR; -EINVAL if @nr is 0; -EBADF if the context is open for writing only;
+ * -EFAULT.
  */
 int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned int nr,
 		int64_t timeout_ns);
