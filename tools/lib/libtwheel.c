@@ -106,7 +106,7 @@ static int map_cells(struct twheel_ctx *ctx)
 
 #else
 
-/* Nobody gets a cell, so the other function is never called. */
+/* Without cells the caller of twheel_cell_cancel_at() is never reached. */
 static int map_cells(struct twheel_ctx *ctx)
 {
 	(void)ctx;
@@ -122,7 +122,7 @@ static int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns)
 
 #endif
 
-/* INFO is understood by nothing but a twheel context. */
+/* INFO also checks that @fd is a twheel context. */
 static int new_context(int fd, int owned, struct twheel_ctx **out)
 {
 	struct twheel_ctx ctx = { .fd = fd, .owned = owned }, *new;
@@ -262,7 +262,7 @@ void twheel_prep_interval(struct twheel_op *op, uint64_t interval_ns, uint32_t r
 	op->repeat = repeat;
 }
 
-/* Less slack than asked for is never wrong. */
+/* Round down: less slack than the caller allows is harmless. */
 void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns)
 {
 	uint64_t us = slack_ns / NSEC_PER_USEC;
@@ -270,7 +270,7 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns)
 	op->slack_us = us < UINT32_MAX ? us : UINT32_MAX;
 }
 
-/* 0 for what is none. */
+/* Returns 0 for an unknown opcode. */
 static unsigned long request_of(uint32_t opcode)
 {
 	switch (opcode) {
@@ -417,7 +417,7 @@ int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsig
 	if (nr > INT_MAX)
 		return -EINVAL;
 	ret = control(ctx, TWHEEL_IOC_LIST, &list);
-	/* The kernel says where to go on after a failure too. */
+	/* The kernel sets it after a failure too. */
 	*next = list.next;
 	return ret ? ret : (int)list.done;
 }
@@ -443,14 +443,14 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 
 	if (ret)
 		return ret;
-	/* CLOCK_REALTIME takes no other time. */
+	/* CLOCK_REALTIME requires TWHEEL_F_ABS. */
 	twheel_prep_arm(&op, TWHEEL_CELL_IDLE, TWHEEL_F_CELL | TWHEEL_F_ABS, cookie);
 	ret = control(ctx, TWHEEL_IOC_ARM, &op);
 	if (ret)
 		return ret;
 	ret = twheel_cell(ctx, op.id, cell);
 	if (ret) {
-		/* The limit was raised behind our back, between INFO and the mapping. */
+		/* Another process raised the limit between INFO and the mapping. */
 		twheel_cancel(ctx, op.id);
 		return ret;
 	}
@@ -458,13 +458,13 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 	return 0;
 }
 
-/* If the kernel has refused to look, but had taken the arming up before, it counts. */
+/* The arming counts if the kernel had seen it before it refused the kick. */
 static int undo_arm(struct twheel_cell *cell, uint64_t expires_ns, int error)
 {
 	return error < 0 && !twheel_cell_cancel_at(cell, expires_ns) ? error : 0;
 }
 
-/* May run in a signal handler, so errno stays what it was. */
+/* May run in a signal handler, so it preserves errno. */
 int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
 		     uint64_t expires_ns)
 {
@@ -531,7 +531,7 @@ static int read_blocking(struct twheel_ctx *ctx, struct iovec *iov)
 	return records(read(ctx->fd, iov->iov_base, iov->iov_len));
 }
 
-/* A kernel that cannot do better gets the race with another reader. */
+/* Kernels without RWF_NOWAIT: another reader may take the event between wait and read. */
 static int read_nowait(struct twheel_ctx *ctx, struct iovec *iov)
 {
 	int ret = records(preadv2(ctx->fd, iov, 1, -1, RWF_NOWAIT));
@@ -544,7 +544,7 @@ static int read_nowait(struct twheel_ctx *ctx, struct iovec *iov)
 	return read_blocking(ctx, iov);
 }
 
-/* What is left until @end, 0 when it is past. */
+/* Time left until @end, 0 if it has passed. */
 static int64_t remaining(uint64_t end)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -552,7 +552,7 @@ static int64_t remaining(uint64_t end)
 	return now < end ? (int64_t)(end - now) : 0;
 }
 
-/* The events may be read or withdrawn by others meanwhile, over and over. */
+/* Retry until @end: other threads may read or withdraw each event first. */
 static int read_until(struct twheel_ctx *ctx, struct iovec *iov, uint64_t end)
 {
 	int64_t left;
@@ -594,7 +594,7 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
 		.iov_len = (nr < most ? nr : most) * sizeof(*events),
 	};
 
-	/* The kernel ends a read of nothing before the device is asked. */
+	/* A read of 0 bytes would return 0 without a call of the driver. */
 	if (!nr)
 		return -EINVAL;
 	if (timeout_ns < 0)

@@ -471,8 +471,8 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  * Cells
  *
  * A cell is a timeout that is armed, moved and cancelled by one atomic exchange in memory
- * that the process shares with the kernel. For timeouts that nearly always end before
- * their deadline: one for each request, or one for each connection.
+ * that the process shares with the kernel. Cells suit timeouts that are nearly always
+ * cancelled or moved: one for each request, or one for each connection.
  *
  *	struct twheel_cell *cell;
  *	uint64_t id, now;
@@ -487,29 +487,28 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  * deadline as it was armed, and no TWHEEL_EV_LAST. twheel_cancel() ends the cell, and so do
  * twheel_cancel_all(), twheel_cancel_cookie() and twheel_stop().
  *
- * Its place is used again for a later cell. To arm or cancel a cell that has ended, or that
- * may end at the same time, changes the later one. The memory itself stays until
- * twheel_close(). A process that was forked has it at the same address.
+ * A later cell reuses the memory of a cell that has ended. Do not arm or cancel a cell that
+ * has ended or may end meanwhile: this changes the later cell. The mapping stays until
+ * twheel_close(). A forked process has it at the same address.
  *
  * Deadlines are absolute: read the clock once for many cells. An arm makes a system call
- * only if the kernel would look too late. It does not if the cell was armed with about the
- * same delay before and is in regular use.
+ * only if the kernel would look too late. A cell in regular use, with about the same delay
+ * each time, needs no system call.
  *
  * Cells that different threads use should be in different cache lines: 64 bytes hold four.
  *
- * The functions that exchange are inline in C and C++; the library has them as well, for
- * other languages. They need 64-bit atomic operations that the processor makes in one, which
- * the compiler tells by __GCC_HAVE_SYNC_COMPARE_AND_SWAP_8. 64-bit processors have them, and
- * 32-bit x86 from the Pentium on (-march=i586 or later, as Debian has it). Elsewhere
+ * The functions that exchange are inline in C and C++. The library also exports them, for
+ * other languages. They need lock-free 64-bit atomic operations, for which the compiler
+ * defines __GCC_HAVE_SYNC_COMPARE_AND_SWAP_8. 64-bit processors have them, and so has 32-bit
+ * x86 from the Pentium on (-march=i586 or later, as Debian has it). Elsewhere
  * TWHEEL_HAS_CELLS is not defined, these functions are missing, and the others return
- * -EOPNOTSUPP. The exchange and the load of @look have to be sequentially consistent, both
- * of them:
+ * -EOPNOTSUPP. Both the exchange and the load of @look must be sequentially consistent:
  *
  *	x86-64		xchg %rax, (cell); mov 8(cell), %rax
  *	i686		lock cmpxchg8b (cell), in a loop; movq or fildll 8(cell)
  *	AArch64, LSE	swpal; ldar
- *	AArch64		ldaxr, stlxr in a loop; ldar. With a plain ldr, or ldapr, the
- *			load could be made before the store: the arming would be lost
+ *	AArch64		ldaxr, stlxr in a loop; ldar. A plain ldr, or ldapr, could
+ *			execute before the store: the arming would be lost
  *	AArch64, both	a call of __aarch64_swp8_acq_rel, which is one of these; ldar
  */
 #ifdef __GCC_HAVE_SYNC_COMPARE_AND_SWAP_8
@@ -519,21 +518,20 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
 /**
  * twheel_cell_create() - make an idle cell
  * @ctx: the context
- * @cookie: comes back in its events
- * @id: out: names the cell, until twheel_cancel(), twheel_cancel_all() or twheel_stop()
+ * @cookie: returned in its events
+ * @id: out: the id of the cell, until twheel_cancel(), twheel_cancel_all() or twheel_stop()
  *	ends it
- * @cell: out: where the cell is, until twheel_close()
+ * @cell: out: address of the cell, until twheel_close()
  *
- * It counts as one live timeout until it ends. For slack there are twheel_prep_arm() with
- * TWHEEL_F_CELL | TWHEEL_F_ABS and UINT64_MAX as the deadline, twheel_prep_slack(),
- * twheel_operate() and twheel_cell().
+ * A cell counts as one live timeout until it ends. To create a cell with slack, call
+ * twheel_prep_arm() with TWHEEL_F_CELL | TWHEEL_F_ABS and the deadline UINT64_MAX. Then call
+ * twheel_prep_slack(), twheel_operate() and twheel_cell().
  *
  * Context: any thread, does not block.
  *
- * Return: 0; -EOPNOTSUPP when the kernel or the processor has no cells; -EACCES when the
- * context is not open for reading and writing; -ENOMEM, also when there was no address space
- * for 16 bytes for each timeout that the context may have; -EAGAIN and -ESHUTDOWN as in
- * twheel_arm().
+ * Return: 0; -EOPNOTSUPP if the kernel or the processor has no cells; -EACCES if the context
+ * is not open for reading and writing; -ENOMEM, also without address space for 16 bytes per
+ * timeout of the limit; -EAGAIN and -ESHUTDOWN as in twheel_arm().
  */
 int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 		       struct twheel_cell **cell);
@@ -541,11 +539,11 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 /**
  * twheel_cell() - find a cell
  * @ctx: the context
- * @id: a cell, armed with TWHEEL_F_CELL by anyone who shares the context
- * @cell: out: where it is, until twheel_close()
+ * @id: a cell, which any process that shares the context may have created
+ * @cell: out: address of the cell, until twheel_close()
  *
- * The kernel is not asked: the id of a timeout that is no cell, or of a cell that has ended,
- * leads to memory that is not the caller's to write.
+ * The kernel does not check @id: the id of an ended cell, or of a timeout that is not a cell,
+ * gives an address that the caller must not write to.
  *
  * Context: any thread, does not block.
  *
@@ -561,13 +559,13 @@ int twheel_cell(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell);
  * @id: of the cell
  * @expires_ns: the deadline that the caller has exchanged the word with
  *
- * The second half of twheel_cell_arm(), if it is needed. An arming that the kernel refuses
- * is undone: the cell is idle then, whatever it was before.
+ * twheel_cell_arm() calls it if the kernel would look too late. If the kernel refuses the
+ * arming, it is undone: the cell is then idle, whatever its state before.
  *
- * Context: any thread, does not block. In a signal handler, too; errno stays what it was.
+ * Context: any thread or signal handler, does not block; preserves errno.
  *
- * Return: 0 when the cell is armed, or was until another call changed it; -ENOENT when the
- * cell has ended; -ESHUTDOWN after twheel_stop(); -EINVAL when it is no cell; -EBADF as in
+ * Return: 0 if the cell is armed, or was until another call changed it; -ENOENT if the
+ * cell has ended; -ESHUTDOWN after twheel_stop(); -EINVAL if it is not a cell; -EBADF as in
  * twheel_arm().
  */
 int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
@@ -577,9 +575,9 @@ int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t 
 #define TWHEEL_MAX_KICKS	64
 
 /**
- * struct twheel_kicks - armings that the kernel has to be told of, in one call for many
- * @ctx: the context of all cells in it; set by the caller, who sets the rest to 0
- * @nr: how many there are
+ * struct twheel_kicks - a batch of armings that need a kick
+ * @ctx: the context of all cells in the batch. The caller sets it, and all else to 0
+ * @nr: number of armings in the batch
  * @kick: cell, id and deadline of each; @result is set by twheel_kick_all(): 0, or -errno
  *	if the arming has failed
  */
@@ -595,7 +593,7 @@ struct twheel_kicks {
 };
 
 /**
- * twheel_kick_all() - tell the kernel of all armings in a batch
+ * twheel_kick_all() - kick all armings in a batch with one system call
  * @kicks: filled by twheel_cell_arm_later(); empty afterwards
  *
  * A batch may be empty. A cell may be in it twice, and may have been armed, cancelled or
@@ -611,8 +609,8 @@ int twheel_kick_all(struct twheel_kicks *kicks);
 #ifdef TWHEEL_HAS_CELLS
 
 /**
- * twheel_cell_outcome() - say what the old word of a cell tells of its last arming
- * @word: what an exchange has returned
+ * twheel_cell_outcome() - decode the old word of a cell
+ * @word: value that an exchange has returned
  *
  * Return: 0 if it was pending; TWHEEL_WITHDRAWN (1) if it had fired and its event was
  * unread; TWHEEL_IDLE (2).
@@ -629,12 +627,12 @@ int twheel_cell_outcome(uint64_t word);
  *
  * After success no event of an earlier arming is read.
  *
- * Context: any thread, does not block. In a signal handler, too. Rarely a system call.
+ * Context: any thread or signal handler, does not block. Rarely makes a system call.
  *
- * Return: 0 when it was pending and is moved; TWHEEL_WITHDRAWN (1) when it had fired and its
- * event was unread, and is now withdrawn; TWHEEL_IDLE (2) when it was idle; -EINVAL for a
- * time above INT64_MAX, which changes nothing; -ENOENT, -ESHUTDOWN and -EBADF as in
- * twheel_cell_kick(), and then the cell is idle.
+ * Return: 0 if it was pending and is moved; TWHEEL_WITHDRAWN (1) if it had fired, and its
+ * unread event is withdrawn; TWHEEL_IDLE (2) if it was idle; -EINVAL for a time above
+ * INT64_MAX, which changes nothing; -ENOENT, -ESHUTDOWN and -EBADF as in twheel_cell_kick(),
+ * and then the cell is idle.
  */
 int twheel_cell_arm(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
 		    uint64_t expires_ns);
@@ -658,16 +656,15 @@ int twheel_cell_arm_later(struct twheel_kicks *kicks, struct twheel_cell *cell,
 			  uint64_t id, uint64_t expires_ns);
 
 /**
- * twheel_cell_cancel() - cancel what a cell is armed for
- * @cell: the cell, which lives on
+ * twheel_cell_cancel() - cancel the current arming of a cell
+ * @cell: the cell, which stays live
  *
  * After success no event of that arming is read.
  *
  * Context: any thread, does not block. In a signal handler, too. Never a system call.
  *
- * Return: 0 when it was pending; TWHEEL_WITHDRAWN (1) when it had fired and its event was
- * unread, and is now withdrawn; -ENOENT when the cell was idle, or its event was read
- * before.
+ * Return: 0 if it was pending; TWHEEL_WITHDRAWN (1) if it had fired, and its unread event is
+ * withdrawn; -ENOENT if the cell was idle or its event was read before.
  */
 int twheel_cell_cancel(struct twheel_cell *cell);
 
@@ -687,10 +684,9 @@ int twheel_cell_cancel(struct twheel_cell *cell);
 int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns);
 
 /*
- * The bodies. GCC and Clang put them into the program and emit no function of their own,
- * whatever the C standard: that is what gnu_inline means. The library defines the
- * macro as empty, and so has the functions, for languages that call C by symbols, for
- * pointers to them, and for programs that are not optimised.
+ * The bodies. With gnu_inline, GCC and Clang inline them and emit no separate function, in
+ * any C standard. The library defines the macro as empty and so exports the functions: for
+ * other languages, for function pointers, and for programs built without optimisation.
  */
 #ifndef TWHEEL_CELL_INLINE
 #define TWHEEL_CELL_INLINE	extern __inline __attribute__((__gnu_inline__))
