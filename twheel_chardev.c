@@ -124,9 +124,9 @@
  * maximum. In addition, either the levels cover 2^32 ticks without rounds, or the limit of the
  * file allows at most 64 timeouts per slot on average.
  *
- * Not prevented: a user can keep the threads busy with as many timeouts as the limits allow,
- * and with many pollers of one file, all of which an event wakes. The threads have normal
- * priority and reschedule after every batch. The limits of a person with several uids add up.
+ * Not prevented: a user can keep the threads busy with as many timeouts as the limits allow.
+ * Many pollers of one file cost time too, as an event wakes all of them. The threads have
+ * normal priority and reschedule after every batch. The limits of several uids add up.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -15,9 +15,9 @@
  *
  * STOP holds the lock for a portion at a time. In between, CANCEL may unlink any record, for
  * which it needs no list head. So the sort may assume nothing about a record between two
- * portions, except that it is in one of the lists. A radix sort fits: it uses 32 lists on the
- * stack, from the lowest digit to the highest, skips digits that are the same in all
- * deadlines, and allocates nothing.
+ * portions, except that it is in one of the lists. A radix sort fits. It uses 32 lists on the
+ * stack, from the lowest digit to the highest, and allocates nothing. It skips digits that
+ * are the same in all deadlines.
  *
  * A fatal signal ends STOP after any portion. STOPPED records stay live in @unprocessed, in
  * any order, and the file stays @stopped. The next STOP starts with step 1 again. Steps 3 and
