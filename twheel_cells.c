@@ -26,15 +26,15 @@
  *
  *	FREE -> PARKED		ARM
  *	PARKED -> QUEUED	ARM, MOD, KICK: the word holds a deadline
- *	QUEUED -> QUEUED	a look in the sink; MOD, KICK with an earlier deadline
+ *	QUEUED -> QUEUED	a look in the sink; MOD; KICK with an earlier deadline
  *	QUEUED -> PARKED	a look: idle, and not armed since the last look
  *	QUEUED -> READY		a look: the deadline has passed
  *	READY -> PARKED		read(); MOD, KICK: the event was withdrawn
  *	QUEUED, PARKED -> STOPPED	STOP: the word holds a deadline
  *	any -> FREE or DROPPED	CANCEL; STOP of an idle cell; read() after STOP
  *
- * The cell of a record keeps its address while the record is live. A call that changes a
- * record on its way to the sink only writes the word: the sink looks at it afterwards.
+ * The cell of a record keeps its address while the record is live. MOD and KICK need not move
+ * a record on its way to the sink, which looks at the word afterwards.
  *
  * Two rules hold whenever the file's lock is free:
  *
