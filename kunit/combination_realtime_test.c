@@ -743,13 +743,21 @@ static bool actors_are_done(struct world *m)
 	return true;
 }
 
+/*
+ * The counters are read shard by shard. A timeout that moves between two shards meanwhile
+ * may be counted twice, so one sum above the limit proves nothing.
+ */
 static void check_stats(struct world *m)
 {
 	struct twheel_counters s;
+	u32 i;
 
-	twheel_stats(m->wheel, &s);
-	if (m->inside->limit && s.pending > m->inside->limit)
-		disagree(m, m->players, "pending, above the limit", s.pending, m->inside->limit);
+	for (i = 0; i < 10; i++) {
+		twheel_stats(m->wheel, &s);
+		if (!m->inside->limit || s.pending <= m->inside->limit)
+			return;
+	}
+	disagree(m, m->players, "pending, above the limit", s.pending, m->inside->limit);
 }
 
 static void watch(struct world *m)

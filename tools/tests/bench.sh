@@ -67,7 +67,7 @@ bench_without_the_device_is_unavailable()
 	bench 1000
 	status=$?
 	mv /dev/twheel.away /dev/twheel
-	[ $status = 69 ] && grep -q 'no /dev/twheel: is the module twheel_dev loaded' /tmp/err &&
+	[ $status = 69 ] && grep -q '/dev/twheel does not exist: is the module twheel_dev loaded' /tmp/err &&
 		[ ! -s /tmp/out ]
 }
 

@@ -80,12 +80,12 @@ static int run_bench(int argc, char **argv)
 const struct command bench_command = {
 	.name = "bench",
 	.usage = "[OPTION]... [N]...",
-	.summary = "measure the device and its peers on this machine, in nanoseconds",
+	.summary = "Measure the device and its peers on this machine, in nanoseconds",
 	.help =
-	"Measures what N timeouts cost (1000, 10000 and 100000) with the device and with its\n"
-	"peers: timerfd, POSIX timers, io_uring, the mISDN timer device if there is one, and a\n"
-	"wheel in the process. Each result is the best of several. Takes some minutes. Says on\n"
-	"standard error what it runs on. Keep the machine idle meanwhile.\n"
+	"Measures what N timeouts cost (1000, 10000 and 100000) with the device and with\n"
+	"its peers: timerfd, POSIX timers, io_uring, the mISDN timer device if there is\n"
+	"one, and a wheel in the process. The best of several results counts. This takes\n"
+	"some minutes. Standard error says what it runs on. Keep the machine idle.\n"
 	"\n"
 	"  --system NAMES     twheel, timerfd, posix, io_uring, misdn or wheel alone\n"
 	"  --operation NAMES  those in the result alone\n"
