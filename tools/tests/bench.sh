@@ -67,8 +67,8 @@ bench_without_the_device_is_unavailable()
 	bench 1000
 	status=$?
 	mv /dev/twheel.away /dev/twheel
-	[ $status = 69 ] && grep -q '/dev/twheel does not exist: is the module twheel_dev loaded' /tmp/err &&
-		[ ! -s /tmp/out ]
+	[ $status = 69 ] && [ ! -s /tmp/out ] &&
+		grep -q '/dev/twheel does not exist: is the module twheel_dev loaded' /tmp/err
 }
 
 bench_without_its_program_is_unavailable()
