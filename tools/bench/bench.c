@@ -34,7 +34,6 @@
 #include "here.h"
 #include "system.h"
 
-#define MODULE		"/sys/module/twheel_bench/parameters/"
 #define REPEAT_MAX	15
 #define FEW		1000
 #define MANY		100000		/* from here on a life is not repeated */
@@ -170,14 +169,6 @@ static void tell_results(const char *system, unsigned int n)
 	nr_results = 0;
 }
 
-static void write_to(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "w");
-
-	if (!file || fputs(text, file) < 0 || fclose(file))
-		die(path);
-}
-
 /* Timeouts */
 
 static uint64_t random_state;
@@ -310,17 +301,6 @@ static void single(const struct system *s, unsigned int n)
 	s->close();
 }
 
-static uint64_t idle_ns(void)
-{
-	FILE *file = fopen(MODULE "idle_ns", "r");
-	unsigned long long ns;
-
-	if (!file || fscanf(file, "%llu", &ns) != 1)
-		die(MODULE "idle_ns");
-	fclose(file);
-	return ns;
-}
-
 static void sleep_until(uint64_t ns)
 {
 	struct timespec moment = to_timespec(ns);
@@ -365,12 +345,12 @@ static void fire(const struct system *s, unsigned int n, const char *operation,
 
 	clock_take();
 	clock_wanted = wants(operation);
-	idle = is_here ? clock_ns() : idle_ns();
+	idle = is_here ? clock_ns() : cpu_idle_ns();
 	clock_start();
 	while (got < n)
 		got += s->collect();
 	clock_stop();
-	idle = is_here ? moment - idle : idle_ns() - idle;
+	idle = is_here ? moment - idle : cpu_idle_ns() - idle;
 	clock_wanted = 0;
 	if (got != n)
 		die("too many have fired");
@@ -400,28 +380,6 @@ static void lateness(const struct system *s, unsigned int n, const char *mean,
 	s->close();
 	tell(s->name, mean, n, sum / 1e3 / n, "us");
 	tell(s->name, most, n, max / 1e3, "us");
-}
-
-/* Free pages, those on the lists of the CPUs too. */
-static uint64_t free_bytes(void)
-{
-	unsigned long pages = 0, nr;
-	char line[256];
-	FILE *file;
-
-	write_to("/proc/sys/vm/drop_caches", "3");
-	usleep(500000);
-	write_to("/proc/sys/vm/stat_refresh", "1");
-	file = fopen("/proc/zoneinfo", "r");
-	if (!file)
-		die("/proc/zoneinfo");
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, " pages free %lu", &nr) == 1 ||
-		    sscanf(line, " count: %lu", &nr) == 1)
-			pages += nr;
-	}
-	fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
 }
 
 static double memory_once(const struct system *s, unsigned int n)

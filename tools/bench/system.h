@@ -10,7 +10,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdnoreturn.h>
+
+#include "proc.h"
 
 /* Operations in a call, where a system takes several. */
 #define BATCH	1024U
@@ -63,8 +64,6 @@ bool io_uring_works(void);
 
 /* When a timeout is due, CLOCK_MONOTONIC; by number. */
 extern uint64_t *deadlines;
-
-noreturn void die(const char *what);
 
 void *array(unsigned long nr, unsigned long size);
 

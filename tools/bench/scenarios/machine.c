@@ -15,7 +15,6 @@
 
 #include "scenario.h"
 
-#define IDLE		"/sys/module/twheel_bench/parameters/idle_ns"
 #define DESCRIPTORS	(1024 * 1024)
 
 void die(const char *what)
@@ -102,29 +101,9 @@ double late_at(struct samples *samples, unsigned int per_mille)
 	return samples->ns[at] / 1000.0;
 }
 
-static FILE *open_file(const char *path)
-{
-	FILE *file = fopen(path, "r");
-
-	if (!file)
-		die(path);
-	return file;
-}
-
 bool is_counting(void)
 {
-	return access(IDLE, R_OK) == 0 && sysconf(_SC_NPROCESSORS_ONLN) == 1;
-}
-
-static uint64_t read_idle(void)
-{
-	FILE *file = open_file(IDLE);
-	uint64_t ns;
-
-	if (fscanf(file, "%lu", &ns) != 1)
-		die(IDLE);
-	fclose(file);
-	return ns;
+	return access(MODULE "idle_ns", R_OK) == 0 && sysconf(_SC_NPROCESSORS_ONLN) == 1;
 }
 
 /* A column for each processor. */
@@ -181,7 +160,7 @@ void read_machine(struct machine *machine)
 		.at_ns = clock_ns(),
 	};
 	if (is_counting())
-		machine->busy_ns = machine->at_ns - read_idle();
+		machine->busy_ns = machine->at_ns - cpu_idle_ns();
 }
 
 struct machine machine_since(const struct machine *before)
@@ -198,34 +177,6 @@ struct machine machine_since(const struct machine *before)
 	};
 }
 
-static void write_to(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "w");
-
-	if (!file || fputs(text, file) < 0 || fclose(file))
-		die(path);
-}
-
-/* Free pages, those on the lists of the processors too. */
-static int64_t free_bytes(void)
-{
-	unsigned long pages = 0, nr;
-	char line[256];
-	FILE *file;
-
-	write_to("/proc/sys/vm/drop_caches", "3");
-	usleep(500000);
-	write_to("/proc/sys/vm/stat_refresh", "1");
-	file = open_file("/proc/zoneinfo");
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, " pages free %lu", &nr) == 1 ||
-		    sscanf(line, " count: %lu", &nr) == 1)
-			pages += nr;
-	}
-	fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
 void read_memory(struct memory *memory)
 {
 	FILE *file = open_file("/proc/self/smaps_rollup");
@@ -236,7 +187,7 @@ void read_memory(struct memory *memory)
 		sscanf(line, "Anonymous: %ld", &kilobytes);
 	fclose(file);
 	memory->user = kilobytes * 1024;
-	memory->all = -free_bytes();
+	memory->all = -(int64_t)free_bytes();
 }
 
 void raise_limits(void)

@@ -15,6 +15,8 @@
 #include <stdnoreturn.h>
 #include <time.h>
 
+#include "../proc.h"
+
 #define NSEC_PER_USEC	UINT64_C(1000)
 #define NSEC_PER_MSEC	UINT64_C(1000000)
 #define NSEC_PER_SEC	UINT64_C(1000000000)
@@ -88,7 +90,6 @@ static inline uint64_t next_of(const struct backend *backend, struct timers *tim
 
 /* Errors */
 
-noreturn void die(const char *what);		/* with errno */
 noreturn void fail(const char *what);		/* a promise was broken */
 void check(int ret, const char *what);		/* -errno */
 
