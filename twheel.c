@@ -2325,9 +2325,8 @@ static bool twheel_cascade_early(struct twheel_shard *s)
 	s->early = step.tick;
 	if (step.tick > s->done)
 		return false;
+	/* @early is not after s->done, so the next turn searches again. */
 	twheel_take_step(s, &step, true, TWHEEL_BATCH);
-	/* The next turn searches again, also for slots that this turn has filled. */
-	s->early = min(s->early, s->done);
 	return true;
 }
 
