@@ -262,7 +262,8 @@ static u32 bench_run_twheel(const struct bench *b, enum bench_op op, u32 from, u
 
 /* The wheel, in lists */
 
-static u32 bench_arm_lists(const struct bench *b, u32 from, u32 to)
+static __always_inline u32 bench_each_list(const struct bench *b, enum bench_op op, u32 from,
+					   u32 to)
 {
 	struct twheel_timeout *list[BENCH_LIST];
 	u32 i, j, len, nr = 0;
@@ -270,51 +271,30 @@ static u32 bench_arm_lists(const struct bench *b, u32 from, u32 to)
 	for (i = from; i < to; i += len) {
 		len = min_t(u32, to - i, BENCH_LIST);
 		for (j = 0; j < len; j++) {
-			list[j] = &b->order[BENCH_ARM][i + j]->node.timeout;
-			list[j]->expires = b->expires[i + j];
+			list[j] = &b->order[op][i + j]->node.timeout;
+			if (op == BENCH_ARM)
+				list[j]->expires = b->expires[i + j];
 		}
-		nr += twheel_arm_list(bench_wheel, list, len);
+		if (op == BENCH_ARM)
+			nr += twheel_arm_list(bench_wheel, list, len);
+		else if (op == BENCH_MOVE)
+			nr += twheel_mod_list(list, b->expires + i, len);
+		else
+			nr += twheel_cancel_list(list, len);
 	}
 	return nr;
 }
 
-static u32 bench_move_lists(const struct bench *b, u32 from, u32 to)
-{
-	struct twheel_timeout *list[BENCH_LIST];
-	u32 i, j, len, nr = 0;
-
-	for (i = from; i < to; i += len) {
-		len = min_t(u32, to - i, BENCH_LIST);
-		for (j = 0; j < len; j++)
-			list[j] = &b->order[BENCH_MOVE][i + j]->node.timeout;
-		nr += twheel_mod_list(list, b->expires + i, len);
-	}
-	return nr;
-}
-
-static u32 bench_cancel_lists(const struct bench *b, u32 from, u32 to)
-{
-	struct twheel_timeout *list[BENCH_LIST];
-	u32 i, j, len, nr = 0;
-
-	for (i = from; i < to; i += len) {
-		len = min_t(u32, to - i, BENCH_LIST);
-		for (j = 0; j < len; j++)
-			list[j] = &b->order[BENCH_CANCEL][i + j]->node.timeout;
-		nr += twheel_cancel_list(list, len);
-	}
-	return nr;
-}
-
+/* A copy of the loop for each operation: @op is constant in it. */
 static u32 bench_run_lists(const struct bench *b, enum bench_op op, u32 from, u32 to)
 {
 	switch (op) {
 	case BENCH_ARM:
-		return bench_arm_lists(b, from, to);
+		return bench_each_list(b, BENCH_ARM, from, to);
 	case BENCH_MOVE:
-		return bench_move_lists(b, from, to);
+		return bench_each_list(b, BENCH_MOVE, from, to);
 	default:
-		return bench_cancel_lists(b, from, to);
+		return bench_each_list(b, BENCH_CANCEL, from, to);
 	}
 }
 
