@@ -7,7 +7,7 @@ O ?= build
 override O := $(abspath $(O))
 export O
 
-# What to build the modules for: a kernel that tools/kernel/get knows, or with
+# What to build the modules for: a kernel that tools/vm/kernel/get knows, or with
 # KDIR the build directory of any other.
 KERNEL ?= stock
 
@@ -20,7 +20,7 @@ MAKEFLAGS += --no-print-directory
 
 all: setup-build modules tools
 
-# The targets that a user needs; help-all has the rest. `tools/check/make` compares both
+# The targets that a user needs; help-all has the rest. `tools/tests/parts/make` compares both
 # with the targets that there are.
 help:
 	@echo 'make            the modules for the distribution kernel, and the tool, in build/'
@@ -82,7 +82,7 @@ setup-%:
 	@tools/setup $*
 
 modules: $(if $(KDIR),,setup-build)
-	@tools/kernel/modules $(or $(abspath $(KDIR)),$(KERNEL)) >/dev/null
+	@tools/vm/kernel/modules $(or $(abspath $(KDIR)),$(KERNEL)) >/dev/null
 
 tools:
 	@$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) -C tools O=$(O)/tools W=$(W)
@@ -93,7 +93,7 @@ vm: all setup-vm
 # Silent: the demonstration is to be seen.
 demo-build: setup-build setup-vm
 	@echo 'Building the modules and the tool ...'
-	@tools/kernel/modules $(KERNEL) >/dev/null
+	@tools/vm/kernel/modules $(KERNEL) >/dev/null
 	@$(MAKE) -s -j$(shell nproc) -C tools O=$(O)/tools W=$(W) products
 
 demo: demo-build
@@ -107,43 +107,43 @@ uninstall:
 	@$(MAKE) -C tools O=$(O)/tools uninstall
 
 deb: setup-deb
-	@tools/deb
+	@tools/packaging/deb
 
 check: setup-check
-	@tools/check/run
+	@tools/tests/run
 
 matrix: setup-matrix
-	@status=0; tools/check/run matrix || status=$$?; tools/check/matrix; exit $$status
+	@status=0; tools/tests/run matrix || status=$$?; tools/tests/matrix; exit $$status
 
 check-long: setup-check setup-prove setup-deb
-	@tools/check/run packages long prove
+	@tools/tests/run packages long prove
 
 check-debug: setup-debug
-	@tools/check/run debug
+	@tools/tests/run debug
 
 check-all: setup-debug setup-prove setup-deb
-	@tools/check/run debug packages long all prove
+	@tools/tests/run debug packages long all prove
 
 # A part that is asked for by its name runs, whether its result has been kept or not.
 deb-check: setup-vm setup-deb
-	@FRESH=1 tools/check/run packages
+	@FRESH=1 tools/tests/run packages
 
 # KUnit ends a case after five minutes: so it is played ten times.
 combination: setup-check
-	@ROUNDS=10 tools/check/run $@ $@@um
+	@ROUNDS=10 tools/tests/run $@ $@@um
 
 library completion host kunit mutations travel device adapters python samples static cells: setup-check
-	@FRESH=1 tools/check/run $@
+	@FRESH=1 tools/tests/run $@
 
 kunit-smp: setup-check
-	@tools/check/run kunit@kasan
+	@tools/tests/run kunit@kasan
 
 analysis sanitize valgrind: setup-debug
-	@FRESH=1 tools/check/run $@
+	@FRESH=1 tools/tests/run $@
 
 # In full, and with the numbers that the README has.
 faults storms: setup-check
-	@STORMS=full tools/check/run $@
+	@STORMS=full tools/tests/run $@
 	@sed -n 's/^ *# \(faults\|storm\): //p' $(O)/log/$@.ktap
 
 prove: setup-prove
@@ -167,10 +167,10 @@ bench-here: tools
 	@$(O)/tools/twheel bench
 
 bench-check: setup-bench
-	@tools/check/run bench
+	@tools/tests/run bench
 
 readme-check: setup-vm setup-deb
-	@FRESH=1 tools/check/run readme
+	@FRESH=1 tools/tests/run readme
 
 readme: all setup-vm
 	@tools/readme/update

@@ -1,0 +1,666 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The adapter of a loop: nodes in it, and its echo server over real sockets. Linked once
+ * with each of the adapters.
+ *
+ * The clients know when they sent what: a connection that ends before the idle time has
+ * passed since its last byte was dropped early, however slow the machine is.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "device.h"
+#include "echo.h"
+#include "loop.h"
+
+/* Or as many as come within some seconds: who emulates a machine has a slow one. */
+#define NR_CLIENTS	10000
+#define CONNECT_NS	(7 * NSEC_PER_SEC)
+#define IDLE_NS		(4 * NSEC_PER_SEC)
+
+/*
+ * What the loop may keep for itself: libuv's has a table of descriptors. A connection
+ * takes more than 100 bytes.
+ */
+#define LEAK_BYTES	(256 * 1024)
+#define EXIT_LEAK	2
+
+/* Nodes in a loop. */
+
+#define NR_NODES	8
+
+static struct twheel_hub *hub;
+static struct twheel_node nodes[NR_NODES];
+static __u64 begun_ns, called_ns[NR_NODES];
+static unsigned int nr_calls[NR_NODES], nr_all;
+
+static unsigned int called(struct twheel_node *node)
+{
+	unsigned int number = node - nodes;
+
+	CHECK(!twheel_node_armed(node));
+	called_ns[number] = now_ns();
+	nr_calls[number]++;
+	nr_all++;
+	return number;
+}
+
+static void only_called(struct twheel_node *node)
+{
+	called(node);
+}
+
+static void init_nodes(struct twheel_hub *new_hub, void (*fn)(struct twheel_node *node))
+{
+	hub = new_hub;
+	begun_ns = now_ns();
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		twheel_node_init(&nodes[i], fn);
+}
+
+static void arm_node(unsigned int number, __u64 ms)
+{
+	CHECK_EQ(twheel_node_arm(hub, &nodes[number], ms * NSEC_PER_MSEC), 0);
+}
+
+/* All that are armed became due while nobody looked: they come in one batch. */
+static void let_all_expire(void)
+{
+	wait_ready(twheel_fd(hub->ctx), NR_NODES);
+}
+
+static struct twheel_stats stats_of(struct twheel_hub *of)
+{
+	struct twheel_stats stats;
+
+	CHECK_EQ(twheel_stats(of->ctx, &stats), 0);
+	return stats;
+}
+
+/* But cells, which are idle. */
+static void check_nothing_left(struct twheel_hub *same)
+{
+	struct twheel_cancel_all done;
+
+	CHECK(same == hub);
+	CHECK_EQ(hub->armed, 0);
+	CHECK_EQ(info(twheel_fd(hub->ctx)).live, hub->nr_cells);
+	CHECK_EQ(twheel_cancel_all(hub->ctx, &done), 0);
+	CHECK_EQ(done.pending, 0);
+	CHECK_EQ(done.withdrawn, 0);
+}
+
+static void arm_some(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, only_called);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 20 * i);
+}
+
+static void check_some(struct twheel_hub *same)
+{
+	check_nothing_left(same);
+	for (unsigned int i = 0; i < NR_NODES; i++) {
+		CHECK_EQ(nr_calls[i], 1);
+		CHECK(called_ns[i] >= begun_ns + 20 * i * NSEC_PER_MSEC);
+	}
+}
+
+static void loop_lasts_while_a_node_is_armed(void)
+{
+	run_loop(arm_some, check_some);
+}
+
+static void arm_nothing(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, only_called);
+	arm_node(0, 3600 * 1000);
+	CHECK(twheel_node_cancel(hub, &nodes[0]));
+	CHECK(!twheel_node_cancel(hub, &nodes[0]));
+}
+
+static void check_no_call(struct twheel_hub *same)
+{
+	check_nothing_left(same);
+	CHECK_EQ(nr_all, 0);
+	CHECK(now_ns() < begun_ns + patience_ns());
+}
+
+static void loop_ends_when_the_last_node_is_cancelled(void)
+{
+	run_loop(arm_nothing, check_no_call);
+}
+
+static void arm_moved(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, only_called);
+	arm_node(0, 1000);
+	arm_node(0, 1200);		/* no kick */
+	arm_node(1, 3600 * 1000);
+	arm_node(1, 3600 * 2000);
+	arm_node(1, 100);		/* the kernel would look too late */
+}
+
+static void check_moved(struct twheel_hub *same)
+{
+	struct twheel_stats stats = stats_of(same);
+
+	check_nothing_left(same);
+	CHECK_EQ(nr_calls[0], 1);
+	CHECK_EQ(nr_calls[1], 1);
+	CHECK(called_ns[0] >= begun_ns + 1200 * NSEC_PER_MSEC);
+	CHECK(called_ns[1] >= begun_ns + 100 * NSEC_PER_MSEC);
+	CHECK_EQ(stats.kicks, 3);
+	CHECK_EQ(stats.fired, 2);
+	CHECK_EQ(stats.moved, 0);
+	CHECK_EQ(stats.armed, 2);
+}
+
+static void node_moves_later_and_earlier(void)
+{
+	run_loop(arm_moved, check_moved);
+}
+
+/* Traffic that comes when the timeout has fired and its event has not been read. */
+static void arm_late(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, only_called);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 0);
+	let_all_expire();
+	begun_ns = now_ns();
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 200);
+}
+
+static void check_late(struct twheel_hub *same)
+{
+	struct twheel_stats stats = stats_of(same);
+
+	check_nothing_left(same);
+	CHECK_EQ(stats.armed, NR_NODES);
+	CHECK_EQ(stats.fired, 2 * NR_NODES);
+	CHECK_EQ(stats.dropped, NR_NODES);
+	CHECK_EQ(stats.read, NR_NODES);
+	for (unsigned int i = 0; i < NR_NODES; i++) {
+		CHECK_EQ(nr_calls[i], 1);
+		CHECK(called_ns[i] >= begun_ns + 200 * NSEC_PER_MSEC);
+	}
+}
+
+static void event_of_a_node_that_is_moved_is_withdrawn(void)
+{
+	run_loop(arm_late, check_late);
+}
+
+static void cancel_late(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, only_called);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 0);
+	let_all_expire();
+	for (unsigned int i = 1; i < NR_NODES; i++)
+		CHECK(twheel_node_cancel(hub, &nodes[i]));
+	memset(&nodes[1], 0x5a, sizeof(nodes) - sizeof(nodes[0]));	/* as if they were freed */
+}
+
+static void check_first_call(struct twheel_hub *same)
+{
+	struct twheel_stats stats = stats_of(same);
+
+	check_nothing_left(same);
+	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(nr_calls[0], 1);
+	CHECK_EQ(stats.read + stats.dropped, NR_NODES);
+	CHECK_EQ(stats.read, 1);
+}
+
+static void event_of_a_node_that_is_cancelled_is_withdrawn(void)
+{
+	run_loop(cancel_late, check_first_call);
+}
+
+/* Two delays, which are no reason for a call but the first time. */
+static void arm_in_turns(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, only_called);
+	for (unsigned int i = 0; i < 1000; i++) {
+		unsigned int one = i % NR_NODES, other = (i + 1) % NR_NODES;
+
+		arm_node(one, 30 * 1000);
+		arm_node(other, 3600 * 1000);
+		CHECK(twheel_node_cancel(hub, &nodes[one]));
+		CHECK(twheel_node_cancel(hub, &nodes[other]));
+	}
+	arm_node(0, 0);
+}
+
+static void check_turns(struct twheel_hub *same)
+{
+	struct twheel_stats stats = stats_of(same);
+
+	check_nothing_left(same);
+	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(stats.armed, 3);
+	CHECK_EQ(stats.kicks, 3);
+}
+
+static void nodes_in_turns_have_the_same_cells_without_a_call(void)
+{
+	run_loop(arm_in_turns, check_turns);
+}
+
+static void cancel_others(struct twheel_node *node)
+{
+	called(node);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		CHECK_EQ(twheel_node_cancel(hub, &nodes[i]), &nodes[i] != node);
+	memset(nodes, 0x5a, sizeof(nodes));	/* as if they were freed */
+}
+
+static void arm_for_cancel(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, cancel_others);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 0);
+	let_all_expire();
+}
+
+static void check_one_call(struct twheel_hub *same)
+{
+	check_nothing_left(same);
+	CHECK_EQ(nr_all, 1);
+}
+
+static void callback_cancels_and_frees_the_rest_of_its_batch(void)
+{
+	run_loop(arm_for_cancel, check_one_call);
+}
+
+/* The first call moves all, itself too; after that they come again, once. */
+static void move_all(struct twheel_node *node)
+{
+	called(node);
+	if (nr_all > 1)
+		return;
+	begun_ns = now_ns();
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 100);
+}
+
+static void arm_for_move(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, move_all);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 0);
+	let_all_expire();
+}
+
+static void check_moved_all(struct twheel_hub *same)
+{
+	check_nothing_left(same);
+	CHECK_EQ(nr_all, NR_NODES + 1);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		CHECK(called_ns[i] >= begun_ns + 100 * NSEC_PER_MSEC);
+}
+
+static void callback_moves_the_rest_of_its_batch(void)
+{
+	run_loop(arm_for_move, check_moved_all);
+}
+
+static void arm_impossible(struct twheel_hub *new_hub)
+{
+	init_nodes(new_hub, only_called);
+	CHECK_EQ(twheel_node_arm(hub, &nodes[0], EXPIRES_MAX + 1), -EINVAL);
+	CHECK(!twheel_node_armed(&nodes[0]));
+	CHECK_EQ(twheel_node_arm(hub, &nodes[0], EXPIRES_MAX), 0);
+	CHECK(twheel_node_cancel(hub, &nodes[0]));
+}
+
+static void delay_that_cannot_be_is_refused(void)
+{
+	run_loop(arm_impossible, check_no_call);
+}
+
+static struct twheel_hub *watched;
+
+static void note_watch(struct twheel_hub *own, bool on)
+{
+	watched = on ? own : NULL;
+}
+
+/* As by who frees the connections of a server at the end. */
+static void node_may_be_cancelled_after_the_hub_was_closed(void)
+{
+	struct twheel_hub own;
+	struct twheel_node node;
+
+	CHECK_EQ(twheel_hub_open(&own, note_watch), 0);
+	twheel_node_init(&node, only_called);
+	CHECK_EQ(twheel_node_arm(&own, &node, HOUR), 0);
+	CHECK(watched == &own);
+	twheel_hub_close(&own);
+	CHECK(!watched);
+	CHECK(!twheel_node_cancel(&own, &node));
+	CHECK(!twheel_node_armed(&node));
+	CHECK(!watched);
+}
+
+/* The echo server. */
+
+struct client {
+	int fd;
+	bool hung_up;
+	__u64 sent_ns;		/* what has not been echoed yet; 0 if there is nothing */
+	__u64 heard_ns;		/* not after the server has heard of it last */
+};
+
+static struct client clients[NR_CLIENTS];
+static unsigned int nr_clients, nr_ended, nr_early;
+static __s64 latest_ns;
+static __u64 slowest_ns;	/* from a client's turn to the next one, or to its echo */
+static __u64 idle_ns;
+static struct sockaddr_in address;
+static int epoll;
+static pid_t server;
+
+/* All connections are gone when it ends, and with them what they took. */
+static int serve(int fd)
+{
+	size_t used = mallinfo2().uordblks;
+	int ret;
+
+	ret = echo_serve(fd, idle_ns);
+	used = mallinfo2().uordblks - used;
+	ktap_note("the server keeps %zu bytes", used);
+	return ret ? ret : used > LEAK_BYTES ? EXIT_LEAK : 0;
+}
+
+static void begin_server(__u64 ns)
+{
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &(struct rlimit) { 2 * NR_CLIENTS, 2 * NR_CLIENTS }), 0);
+	address = (struct sockaddr_in) { .sin_family = AF_INET,
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	CHECK_EQ(bind(fd, (void *)&address, len), 0);
+	CHECK_EQ(listen(fd, SOMAXCONN), 0);
+	CHECK_EQ(getsockname(fd, (void *)&address, &len), 0);
+	idle_ns = ns;
+	server = fork();
+	CHECK(server >= 0);
+	if (!server) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(serve(fd));
+	}
+	close(fd);
+	epoll = epoll_create1(EPOLL_CLOEXEC);
+	CHECK(epoll >= 0);
+}
+
+static void end_server(void)
+{
+	int status;
+
+	kill(server, SIGTERM);
+	CHECK_EQ(waitpid(server, &status, 0), server);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+/* The server may have ended it meanwhile: only the echo shows that it has heard. */
+static void send_byte(struct client *client)
+{
+	client->sent_ns = now_ns();
+	send(client->fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void took(__u64 since_ns)
+{
+	__u64 ns = now_ns() - since_ns;
+
+	if (ns > slowest_ns)
+		slowest_ns = ns;
+}
+
+static void byte_echoed(struct client *client)
+{
+	CHECK(client->sent_ns);
+	took(client->sent_ns);
+	client->heard_ns = client->sent_ns;
+	client->sent_ns = 0;
+}
+
+/* The server will end it at once. */
+static void hang_up(struct client *client)
+{
+	client->hung_up = true;
+	shutdown(client->fd, SHUT_WR);
+}
+
+static struct client *connect_client(void)
+{
+	struct client *client = &clients[nr_clients];
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = client };
+
+	*client = (struct client) { .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+				    .heard_ns = now_ns() };
+	CHECK(client->fd >= 0);
+	if (connect(client->fd, (void *)&address, sizeof(address)))
+		ktap_fail("connect: %s", strerror(errno));
+	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, client->fd, &event), 0);
+	nr_clients++;
+	return client;
+}
+
+static void client_ended(struct client *client)
+{
+	__s64 late = now_ns() - client->heard_ns - idle_ns;
+
+	if (client->sent_ns)
+		took(client->sent_ns);
+	close(client->fd);
+	client->fd = -1;
+	nr_ended++;
+	nr_early += late < 0 && !client->hung_up;
+	if (late > latest_ns)
+		latest_ns = late;
+}
+
+/* What comes from the server within @ms. Bytes that were echoed. */
+static unsigned int listen_to_server(unsigned int ms)
+{
+	__u64 end = now_ns() + ms * NSEC_PER_MSEC;
+	struct epoll_event events[256];
+	unsigned int echoed = 0;
+	char text[64];
+	int nr;
+
+	do {
+		nr = epoll_wait(epoll, events, ARRAY_SIZE(events), ms);
+		CHECK(nr >= 0);
+		for (int i = 0; i < nr; i++) {
+			struct client *client = events[i].data.ptr;
+			ssize_t len = recv(client->fd, text, sizeof(text), 0);
+
+			if (len <= 0) {
+				client_ended(client);
+				continue;
+			}
+			CHECK_EQ(len, 1);
+			byte_echoed(client);
+			echoed++;
+		}
+	} while (nr && now_ns() < end);
+	return echoed;
+}
+
+static void echo_from(struct client *client)
+{
+	char byte = 0;
+
+	send_byte(client);
+	CHECK_EQ(recv(client->fd, &byte, 1, 0), 1);
+	CHECK(byte == 'x');
+	byte_echoed(client);
+}
+
+/* Some all over the range, so that they share ticks with those that are silent. */
+static bool is_active(unsigned int number)
+{
+	return number % 100 == 0;
+}
+
+/* How many are left of them. */
+static unsigned int send_from_active(void)
+{
+	unsigned int nr = 0;
+
+	for (unsigned int i = 0; i < nr_clients; i++) {
+		if (!is_active(i) || clients[i].fd < 0)
+			continue;
+		if (!clients[i].sent_ns) {
+			took(clients[i].heard_ns);
+			send_byte(&clients[i]);
+		}
+		nr++;
+	}
+	return nr;
+}
+
+/* In steps: what the server has not accepted yet waits in a queue that is not endless. */
+static void connect_clients(unsigned int nr)
+{
+	__u64 end = now_ns() + CONNECT_NS;
+
+	while (nr_clients < nr && now_ns() < end) {
+		struct client *client = connect_client();
+
+		if (nr_clients % 256 == 0 || nr_clients == nr) {
+			echo_from(client);
+			listen_to_server(0);
+			send_from_active();
+		}
+	}
+}
+
+static void wait_for_the_end(void)
+{
+	__u64 deadline = now_ns() + idle_ns + patience_ns();
+
+	while (nr_ended < nr_clients && now_ns() < deadline)
+		listen_to_server(100);
+	CHECK_EQ(nr_ended, nr_clients);
+	CHECK_EQ(nr_early, 0);
+}
+
+static void silent_connection_is_closed_on_time_and_not_early(void)
+{
+	begin_server(NSEC_PER_SEC);
+	echo_from(connect_client());
+	wait_for_the_end();
+	end_server();
+}
+
+/*
+ * Those that are active all the time are dropped only if this machine pauses for about as
+ * long as the idle time, and then not early either.
+ */
+static void thousands_are_closed_on_time_if_silent_and_stay_if_active(void)
+{
+	unsigned int echoed = 0, most, stayed;
+	__u64 begun = now_ns(), connected;
+
+	begin_server(IDLE_NS);
+	connect_clients(NR_CLIENTS);
+	connected = now_ns();
+	most = nr_clients - nr_ended;
+	do {
+		echoed += listen_to_server(100);
+		stayed = send_from_active();
+	} while (nr_clients - nr_ended > stayed || now_ns() < connected + IDLE_NS);
+
+	ktap_note("%u of %u at once, connected in %llu ms; %u active, %u echoes; %lld ms late",
+		  most, nr_clients, (connected - begun) / NSEC_PER_MSEC, stayed, echoed,
+		  latest_ns / (__s64)NSEC_PER_MSEC);
+	CHECK_EQ(nr_early, 0);
+	CHECK(stayed > 0 || slowest_ns > IDLE_NS / 2);
+	CHECK(echoed >= stayed);
+	for (unsigned int i = 0; i < nr_clients; i++) {
+		if (clients[i].fd >= 0)
+			hang_up(&clients[i]);
+	}
+	wait_for_the_end();
+	end_server();
+}
+
+static unsigned int count_fds(pid_t pid)
+{
+	unsigned int nr = 0;
+	char path[32];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	CHECK(dir);
+	while (readdir(dir))
+		nr++;
+	closedir(dir);
+	return nr;
+}
+
+/* Half of them hang up, the others are dropped. */
+static void come_and_go(unsigned int nr)
+{
+	nr_clients = 0;
+	nr_ended = 0;
+	connect_clients(nr);
+	for (unsigned int i = 0; i < nr_clients; i += 2) {
+		if (clients[i].fd >= 0)
+			hang_up(&clients[i]);
+	}
+	wait_for_the_end();
+}
+
+static void connections_that_came_and_went_leave_nothing(void)
+{
+	unsigned int fds;
+
+	begin_server(NSEC_PER_SEC);
+	come_and_go(10);
+	fds = count_fds(server);
+	for (unsigned int round = 0; round < 2; round++) {
+		come_and_go(1000);
+		CHECK_EQ(count_fds(server), fds);
+	}
+	end_server();
+}
+
+static const struct ktap_test tests[] = {
+	TEST(loop_lasts_while_a_node_is_armed),
+	TEST(loop_ends_when_the_last_node_is_cancelled),
+	TEST(node_moves_later_and_earlier),
+	TEST(event_of_a_node_that_is_moved_is_withdrawn),
+	TEST(event_of_a_node_that_is_cancelled_is_withdrawn),
+	TEST(nodes_in_turns_have_the_same_cells_without_a_call),
+	TEST(callback_cancels_and_frees_the_rest_of_its_batch),
+	TEST(callback_moves_the_rest_of_its_batch),
+	TEST(delay_that_cannot_be_is_refused),
+	TEST(node_may_be_cancelled_after_the_hub_was_closed),
+	TEST(silent_connection_is_closed_on_time_and_not_early),
+	TEST(thousands_are_closed_on_time_if_silent_and_stay_if_active),
+	TEST(connections_that_came_and_went_leave_nothing),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <event2/event.h>
+
+#include "libevent/twheel_libevent.h"
+#include "ktap.h"
+#include "loop.h"
+
+void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_hub *hub))
+{
+	struct event_base *base = event_base_new();
+	struct twheel_libevent wheel;
+
+	CHECK_EQ(twheel_libevent_open(&wheel, base), 0);
+	begin(&wheel.hub);
+	event_base_dispatch(base);
+	end(&wheel.hub);
+	twheel_libevent_close(&wheel);
+	event_base_free(base);
+}

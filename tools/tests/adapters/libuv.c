@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "libuv/twheel_uv.h"
+#include "ktap.h"
+#include "loop.h"
+
+static struct twheel_uv *closed_wheel;
+
+static void closed(struct twheel_uv *wheel)
+{
+	closed_wheel = wheel;
+}
+
+void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_hub *hub))
+{
+	struct twheel_uv wheel;
+	uv_loop_t loop;
+
+	CHECK_EQ(uv_loop_init(&loop), 0);
+	CHECK_EQ(twheel_uv_open(&wheel, &loop), 0);
+	begin(&wheel.hub);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	end(&wheel.hub);
+	twheel_uv_close(&wheel, closed);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	CHECK(closed_wheel == &wheel);
+	CHECK_EQ(uv_loop_close(&loop), 0);
+}
