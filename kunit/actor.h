@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Timeouts of every kind, for suites that let features meet: periodic ones and others,
- * whose callbacks run in the thread or in a worker, and can be made to stay there.
+ * Timeouts of every kind, for suites that combine features. They are periodic or one-shot,
+ * their callbacks run in the thread or in a worker, and a callback can be made to wait.
  */
 #ifndef _TWHEEL_KUNIT_ACTOR_H
 #define _TWHEEL_KUNIT_ACTOR_H
@@ -21,20 +21,20 @@
 
 /**
  * struct actor - a timeout of any kind
- * @p: the timeout; of one that is not periodic, p.t alone
+ * @p: the timeout; a one-shot uses p.t alone
  * @f: the fixture
  * @calls: how often it was called
- * @inside: how many of its callbacks run
+ * @inside: number of its callbacks that run now
  * @called_ns: the wheel's time at the last call
  * @expires: the deadline of the last call
- * @missed: what the last call was told to have missed
+ * @missed: missed periods that the last call reported
  * @began: completed when the callback has done @then
  * @go: lets the callback return
- * @stays: a callback that begins waits for @go
- * @then: what it does, or NULL
- * @other: for @then
- * @arg: for @then: a time
- * @ret: from @then: what was returned to it
+ * @stays: a callback waits for @go after it has begun
+ * @then: called by the callback, or NULL
+ * @other: argument of @then: another timeout
+ * @arg: argument of @then: a time
+ * @ret: results of the calls that @then makes
  */
 struct actor {
 	struct twheel_periodic	p;
@@ -82,10 +82,10 @@ static inline void actor_comes_round(struct twheel_periodic *p)
 
 /**
  * struct kind - a kind of actor
- * @name: of the features that it has
- * @periodic: TWHEEL_ONCE if it is not
- * @repeat: how often it is called; 0: no end
- * @slack: in ticks
+ * @name: its features, for the log
+ * @periodic: its kind; TWHEEL_ONCE if it is a one-shot
+ * @repeat: number of periods; 0: no end
+ * @slack: its slack, in ticks
  * @worker: its callback runs in a worker
  */
 struct kind {
@@ -101,7 +101,7 @@ static inline void kind_desc(const struct kind *k, char *desc)
 	strscpy(desc, k->name, KUNIT_PARAM_DESC_SIZE);
 }
 
-/* @n of them, for the wheel of the test. */
+/* Make @n actors of kind @k for the wheel of the test. */
 static inline struct actor *actors(struct kunit *test, unsigned int n, const struct kind *k)
 {
 	struct actor *a = kunit_kcalloc(test, n, sizeof(*a), GFP_KERNEL);
@@ -123,7 +123,7 @@ static inline struct actor *actors(struct kunit *test, unsigned int n, const str
 	return a;
 }
 
-/* A periodic one has an interval of 10 ticks. */
+/* A periodic actor has an interval of 10 ticks. */
 static inline void arm_actor(struct kunit *test, struct actor *a, const struct kind *k, u64 tick)
 {
 	int ret;
@@ -152,7 +152,7 @@ static inline void expect_calls(struct kunit *test, struct actor *a, int calls)
 	KUNIT_EXPECT_EQ(test, calls, atomic_read(&a->calls));
 }
 
-/* Not before @tick, and then once. */
+/* @a is called at @tick, once, and not before. */
 static inline void expect_called_at(struct kunit *test, struct actor *a, u64 tick)
 {
 	int before = atomic_read(&a->calls);
@@ -175,14 +175,14 @@ static inline void set_clock(struct kunit *test, u64 tick)
 
 /**
  * struct ending - a task that shuts a timeout down
- * @helper: the task
- * @t: the timeout
- * @after: it waits for this first, or NULL
- * @sync: it uses twheel_cancel_sync() instead
+ * @helper: the thread of the task
+ * @t: the timeout that it shuts down
+ * @after: the task first waits until this is true; NULL: it does not wait
+ * @sync: it calls twheel_cancel_sync() instead of twheel_shutdown()
  * @frees: it frees the timeout, which is an allocation of its own
- * @began: it is about to
- * @over: it has
- * @ret: what it was told
+ * @began: set right before the call
+ * @over: set after the call
+ * @ret: what the call returned
  */
 struct ending {
 	struct helper		helper;

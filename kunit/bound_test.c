@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of bounds: how much of a cascade comes before a timeout that is due, how
- * much of the wheel a search examines, and how often the thread is woken.
+ * KUnit suite of bounds: how far a cascade delays a due timeout, how much of the wheel a
+ * search examines, and how often the thread is woken.
  *
  *	insmod twheel_bound_kunit.ko many=1000000 wide=65536
  */
@@ -26,25 +26,25 @@ MODULE_PARM_DESC(wide, "Slots of the wheel whose search is timed, 16384 or more"
 #define TICK		((u64)NSEC_PER_MSEC)
 #define BATCH		128
 
-/* A slot of level 2 of the default wheel. */
+/* Number of ticks of a slot of level 2 of the default wheel. */
 #define BLOCK		65536ULL
 
-/* The cascade may begin so many ticks before its block. */
+/* A cascade may begin this many ticks before its block. */
 #define BEFORE		1500
 
 /**
  * struct flood - very many timeouts that cascade, and a probe that comes due meanwhile
  * @f: the fixture
- * @probe: armed for the next tick again and again, while they cascade
- * @alarm: does that, and moves the clock on to that tick
- * @end: the clock is not moved on to this tick. A cascade that begins before its block
- *	has time until then; the clock of the test must not outrun it
- * @cascaded: how many had been moved down when the probe came due
- * @due_ns: the machine's time then
- * @waiting: the probe is armed, or its sample is being taken: @alarm leaves it alone
+ * @probe: armed for the next tick again and again during the cascade
+ * @alarm: hrtimer that arms @probe and moves the clock to the tick of @probe
+ * @end: @alarm does not move the clock to this tick or past it. An early cascade must end
+ *	before its block begins, so the clock of the test must leave it that time
+ * @cascaded: number of timeouts that had been moved down when the probe came due
+ * @due_ns: CLOCK_MONOTONIC time when the probe came due
+ * @waiting: the probe is armed or its sample is being taken, so @alarm leaves it alone
  * @samples: how often the probe was called
- * @worst: most timeouts moved down between the time that it came due and its call
- * @worst_ns: longest time between these
+ * @worst: maximum number of timeouts moved down from the due time of a probe to its call
+ * @worst_ns: maximum time from the due time of a probe to its call
  */
 struct flood {
 	struct fixture	*f;
@@ -59,7 +59,7 @@ struct flood {
 	u64		worst_ns;
 };
 
-/* Freed in the suite's exit. */
+/* bound_exit() frees it. */
 static struct twheel_timeout *flooding;
 
 static u64 nr_cascaded(struct fixture *f)
@@ -74,7 +74,7 @@ static void nothing(struct twheel_timeout *t)
 {
 }
 
-/* It interrupts the cascade where the engine lets it: between two batches. */
+/* Interrupts the cascade where the engine enables interrupts: between two batches. */
 static enum hrtimer_restart alarm_rings(struct hrtimer *timer)
 {
 	struct flood *flood = container_of(timer, struct flood, alarm);
@@ -144,7 +144,7 @@ static void pass_the_flood(struct kunit *test, struct flood *flood)
 		   many, flood->samples, flood->worst, div64_u64(flood->worst_ns, 1000));
 }
 
-/* It is at most one batch later than without the cascade. */
+/* The probe is at most one batch later than it is without the cascade. */
 static void probe_is_one_batch_late_at_most_while_a_million_cascade(struct kunit *test)
 {
 	struct flood *flood = make_flood(test);
@@ -159,8 +159,9 @@ static void probe_is_one_batch_late_at_most_while_a_million_cascade(struct kunit
 /* The search for the next step */
 
 /*
- * One level of @slots, each with a timeout of a later round. The earliest tick of each word
- * of 64 slots is earlier than that of the word before it, so the search passes over no word.
+ * Tick of timeout @i in a wheel of one level with @slots slots. All of them are in later
+ * rounds. Each word of 64 slots has an earlier tick than the word before it, so the search
+ * cannot skip a word.
  */
 static u64 descending_tick(u32 slots, u32 i)
 {
@@ -194,7 +195,7 @@ static u64 search_ns(struct kunit *test, u32 slots)
 	return best;
 }
 
-/* A search that looks at all of 65536 slots takes a thousand times as long. */
+/* A search that examined all 65536 slots would take a thousand times as long. */
 static void search_is_bounded(struct kunit *test)
 {
 	u64 narrow_ns = search_ns(test, 64), wide_ns = search_ns(test, wide);
@@ -213,7 +214,7 @@ struct wakeup_case {
 	unsigned int n;
 };
 
-/* Ticks from the beginning of a block of level 1. The last one stays. */
+/* Ticks relative to the start of a block of level 1. The last timeout is not cancelled. */
 static const struct wakeup_case wakeup_cases[] = {
 	{ "the first of two goes", { 100, 120 }, 1, 2 },
 	{ "the first of two of a tick goes", { 100, 100 }, 1, 2 },
@@ -229,8 +230,9 @@ static void wakeup_desc(const struct wakeup_case *c, char *desc)
 KUNIT_ARRAY_PARAM(wakeup, wakeup_cases, wakeup_desc);
 
 /*
- * Arm all and cancel the first ones, before block @block of level 1 begins. Returns false
- * if it has begun: then the thread may have been woken for those that are cancelled.
+ * Arm all timeouts and cancel the first ones before block @block of level 1 begins. Returns
+ * false if the block has begun: the thread may then have been woken for a cancelled
+ * timeout.
  */
 static bool arm_and_cancel(struct kunit *test, const struct wakeup_case *c, struct probe *p,
 			   u64 block)
@@ -257,7 +259,7 @@ static void remaining_timeout_of_a_slot_costs_one_wakeup(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
 	p = probes(test, c->n);
 	last = &p[c->n - 1];
-	/* A machine that is busy may need longer than a block. */
+	/* A busy machine may need longer than a block. */
 	for (ahead = 2; !in_time && ahead <= 64; ahead *= 2) {
 		for (i = 0; i < c->n; i++)
 			twheel_cancel_sync(&p[i].t);
@@ -276,7 +278,10 @@ static void remaining_timeout_of_a_slot_costs_one_wakeup(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1ULL, stats.wakeups - before.wakeups);
 }
 
-/* The earlier one of a slot goes. The other one, of a later round, says when to wake. */
+/*
+ * The earlier timeout of a slot is cancelled. The other one, of a later round, now decides
+ * when the slot's word is due.
+ */
 static void timeout_of_a_later_round_delays_no_other_slot(struct kunit *test)
 {
 	struct twheel_params params = { .name = "kunit-bound", .slots = 256, .levels = 1 };

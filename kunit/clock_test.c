@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite on running clocks: the only one that sleeps.
+ * KUnit suite on running clocks.
  *
- * It needs no timing precision: it checks that nothing is early, and waits for the rest
- * as long as a slow machine may take. What it adds to the suites on the MANUAL clock is
- * the wheel's own thread: that it wakes, runs callbacks, and is waited for.
+ * It needs no precise timing: it checks that nothing fires early, and it waits as long as a
+ * slow machine may take. It adds the wheel's own thread to what the suites on the MANUAL
+ * clock test: that the thread wakes, runs callbacks, and is waited for.
  */
 #include <linux/irqflags.h>
 #include <linux/ktime.h>
@@ -24,10 +24,10 @@
  * @began: completed when the callback begins
  * @fired: how often it has begun
  * @fired_ns: the wheel's time when it last began
- * @expires: the test armed it for this time
- * @lasts_ms: how long the callback takes: a worker sleeps, the thread spins
- * @rounds: how often it arms itself again
- * @done: the callback has ended
+ * @expires: deadline that the test armed it for
+ * @lasts_ms: duration of the callback: a worker sleeps, the thread spins
+ * @rounds: number of times that it still arms itself
+ * @done: set when the callback ends
  */
 struct sleeper {
 	struct twheel_timeout	t;
@@ -156,7 +156,7 @@ static void due_timeout_fires_without_another_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&s[0].fired));
 }
 
-/* The thread sleeps for the late one; the early one has to wake it before. */
+/* The thread sleeps until the later deadline, so the earlier one must wake it. */
 static void earlier_timeout_fires_before_one_armed_first(struct kunit *test)
 {
 	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 2);
@@ -170,7 +170,7 @@ static void earlier_timeout_fires_before_one_armed_first(struct kunit *test)
 	expect_begins(test, &s[0]);
 }
 
-/* 300 ms and 600 ms are beyond level 0 of the default wheel: it has to cascade. */
+/* 300 ms and 600 ms are beyond level 0 of the default wheel, so these timeouts cascade. */
 static void timeouts_on_several_levels_fire_and_not_early(struct kunit *test)
 {
 	static const unsigned int delays[] = { 1, 100, 255, 256, 300, 600 };
@@ -187,7 +187,7 @@ static void timeouts_on_several_levels_fire_and_not_early(struct kunit *test)
 	}
 }
 
-/* Armed while earlier ones fire: from cursors all over the wheel. */
+/* Timeouts are armed while earlier ones fire, so the cursor is all over the wheel. */
 static void random_timeouts_fire_once_and_not_early(struct kunit *test)
 {
 	enum { NR = 1000 };
@@ -252,7 +252,7 @@ static void arm_works_with_interrupts_off(struct kunit *test)
 	expect_begins(test, s);
 }
 
-/* Waiting for a callback that runs, in a worker or in the thread of another CPU */
+/* Waits for a running callback, in a worker or in the thread of another CPU */
 
 struct runner {
 	const char *name;
@@ -268,7 +268,7 @@ static void runner_desc(const struct runner *r, char *desc)
 
 KUNIT_ARRAY_PARAM(runner, runners, runner_desc);
 
-/* The callback of the first of @n takes @lasts_ms, and has begun. */
+/* The callback of the first of @n timeouts has begun and takes @lasts_ms. */
 static struct sleeper *begun(struct kunit *test, unsigned int n, unsigned int lasts_ms)
 {
 	const struct runner *r = test->param_value;
@@ -344,7 +344,7 @@ static void destroy_waits_for_the_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&s[1].fired));
 }
 
-/* Several CPUs at once, as far as the machine has them */
+/* Threads on several CPUs, as far as the machine has them */
 
 #define NR_RACERS	4
 #define NR_OWN		64

@@ -2,16 +2,16 @@
 /*
  * Random programs for the combination suite.
  *
- * A program is a wheel, described by a geometry and by what the seed adds to it, and
- * a list of operations. All decisions are made when the program is written, none when
- * it runs: an operation says what is done, from where, to which timeout and with
- * which times. So a program can be run again, and any part of its list is a program,
- * too. This is what shrinking needs.
+ * A program is a list of operations and the wheel to run them on. The geometry is given,
+ * and the seed decides all other properties. All decisions are made when the program is
+ * written, none when it runs. An operation holds its kind, its site, its timeout and its
+ * times. So a program can be repeated, and any part of its list is a program too. Shrinking
+ * needs both.
  *
- * An operation from INSIDE waits for a callback, a call of the sink or a timeout that
+ * An operation with site INSIDE waits for a callback, a call of the sink or a timeout that
  * twheel_stop() hands back, and is carried out there. If none comes before the next
- * operation from OUTSIDE, it is carried out from outside. An operation from a WORKER
- * is carried out by a callback that a worker is running, likewise.
+ * operation with site OUTSIDE, it is carried out by the test. An operation with site WORKER
+ * is carried out by a callback that runs in a worker, if there is one.
  */
 #ifndef _TWHEEL_KUNIT_COMBINATION_H
 #define _TWHEEL_KUNIT_COMBINATION_H
@@ -28,10 +28,10 @@
 #define PROGRAM_MAX	1000
 #define CLOCK_END	((u64)S64_MAX)
 
-/* operation.who: the timeout whose callback carries the operation out */
+/* operation.who: the timeout whose callback carries out the operation */
 #define SELF		U16_MAX
 
-/* operation.delta: the end of the clock, and what is beyond it */
+/* operation.delta: the end of the clock, and a time beyond it */
 #define NEVER		S64_MAX
 #define INVALID		S64_MIN
 
@@ -70,15 +70,15 @@ enum site {
 
 /**
  * struct operation - one line of a program
- * @deed: what is done
- * @site: from where
- * @skip: INSIDE: how many callbacks are let pass before
- * @more: INSIDE: the same callback carries out the next operation, too
- * @who: to which player, or SELF
- * @nr: lists: how many players, from @who on
- * @delta: time, relative to the clock when it is carried out
+ * @deed: what to do
+ * @site: where to do it
+ * @skip: INSIDE: number of callbacks to let pass first
+ * @more: INSIDE: the same callback also carries out the next operation
+ * @who: index of the player, or SELF
+ * @nr: lists: number of players, starting at @who; WORKER, RELEASE: chooses the worker
+ * @delta: time relative to the clock at the moment of the operation
  * @extra: slack, interval, or ns between the deadlines of a list
- * @repeat: of a periodic timeout. REINIT: what it becomes
+ * @repeat: periodic: number of periods. REINIT: the new kind
  */
 struct operation {
 	u8	deed;
@@ -93,11 +93,11 @@ struct operation {
 };
 
 /**
- * struct geometry - a case
+ * struct geometry - parameter of a case
  * @name: for the log
- * @shape: slots and levels, as the wheel has them
+ * @shape: slots and levels that the wheel has
  * @tick_ns: length of a tick
- * @asked: slots that twheel_create() is asked for, if not those of @shape
+ * @asked: slots passed to twheel_create(); 0: those of @shape
  */
 struct geometry {
 	const char	*name;
@@ -107,13 +107,13 @@ struct geometry {
 };
 
 /**
- * struct program - a wheel, and what is done to it
+ * struct program - a wheel, and the operations to carry out on it
  * @geometry: of the wheel
- * @seed: of all the rest
+ * @seed: seed of all decisions
  * @sink: the wheel has one
- * @workers: some of the timeouts have their callbacks run by workers
- * @limit: max_pending
- * @nr: operations in @list
+ * @workers: some timeouts have their callbacks run by workers
+ * @limit: max_pending of the wheel
+ * @nr: number of operations in @list
  * @list: the operations
  */
 struct program {
@@ -162,7 +162,7 @@ static inline u64 throw_ticks(struct dice *d)
 	}
 }
 
-/* At most a 64th of the clock, so that a program does not soon come to its end. */
+/* At most a 64th of the clock, so that a program does not soon reach the end of the clock. */
 static inline s64 throw_ns(struct dice *d)
 {
 	u64 tick_ns = d->program->geometry->tick_ns;
@@ -213,7 +213,7 @@ static inline void throw_site(struct dice *d, struct operation *op)
 		op->site = OUTSIDE;
 		break;
 	case RELEASE:
-		/* In a wheel without workers, there is nothing to release. */
+		/* Without workers, there is nothing to release. */
 		op->site = OUTSIDE;
 		if (d->program->workers)
 			break;
@@ -231,7 +231,7 @@ static inline void throw_site(struct dice *d, struct operation *op)
 	}
 }
 
-/* A few players have most of the roles: so the same one is met again soon. */
+/* Prefer few players, so that several operations meet the same player. */
 static inline u16 throw_player(struct dice *d, const struct operation *op)
 {
 	if (op->site != OUTSIDE && throw(d, 2))
@@ -268,7 +268,7 @@ static inline void write_operation(struct dice *d, struct operation *op)
 	}
 }
 
-/* The program of @seed, of @nr operations. */
+/* Write the program of @nr operations that belongs to @seed. */
 static inline void write_program(struct program *p, const struct geometry *g, u64 seed,
 				 u32 nr, bool workers)
 {
@@ -276,7 +276,7 @@ static inline void write_program(struct program *p, const struct geometry *g, u6
 	u32 i;
 
 	memset(p, 0, sizeof(*p));
-	/* Of seeds that are alike, the first numbers are alike. */
+	/* Similar seeds give similar first numbers: hash the seed and drop the first number. */
 	prandom_seed_state(&d.rnd, hash_64(seed, 64) ^ seed >> 7);
 	prandom_u32_state(&d.rnd);
 	p->geometry = g;
@@ -287,7 +287,7 @@ static inline void write_program(struct program *p, const struct geometry *g, u6
 	p->nr = min_t(u32, nr, PROGRAM_MAX);
 	for (i = 0; i < p->nr; i++)
 		write_operation(&d, &p->list[i]);
-	/* The operations after it meet the hand-back and a stopped wheel. */
+	/* The operations after the stop meet the hand-back and a stopped wheel. */
 	if (p->nr > 20 && throw(&d, 2)) {
 		p->list[p->nr - 20].deed = STOP;
 		p->list[p->nr - 20].site = OUTSIDE;

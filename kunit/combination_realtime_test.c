@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of random programs on CLOCK_REALTIME: those of combination.h, while the
- * wall clock is really set, both ways, and put right after each case. Not for a machine
- * that is in use.
+ * KUnit suite of random programs on CLOCK_REALTIME. It runs the programs of combination.h
+ * while it sets the wall clock forward and backward, and corrects the clock after each
+ * case. Do not run it on a machine that is in use.
  *
- * Three threads, each with a program of its own, and the callbacks, with a fourth one,
- * use the same timeouts. If there are several CPUs, each thread has its own, and one CPU
- * goes and comes back all the time. In the end the wheel is stopped, in half of the
- * cases while the threads are still at work.
+ * Three threads use the same timeouts, each with its own program. The callbacks carry out a
+ * fourth program. If there are several CPUs, each thread has its own, and one CPU goes
+ * offline and online all the time. At the end the wheel is stopped; in half of the cases
+ * the threads are still running then.
  *
- * A player has a lock. It is held around each call for its timeout that does not wait,
- * and where a callback begins. So the model knows what may be returned, and how many
- * armings are open: each ends exactly once, in a call, a cancel, or a hand-back. The
- * model does not know whether a due timeout has been taken out already. Then two answers
- * are right.
+ * Each player has a lock. The code holds it around each call that does not wait, and when a
+ * callback begins. So the model knows which results are allowed, and how many armings are
+ * open. Each arming ends exactly once: in a callback, a cancel, or a hand-back. The model
+ * does not know whether a due timeout has already been taken out of the wheel. It then
+ * accepts two results.
  *
- * A call is early if the clock is behind the deadline and was so for GRACE: it may have
- * been set back just before the call. A call is late if the deadline has been behind the
- * clock for PATIENCE. Both are far beyond what a slow machine takes, and far below most
- * steps of the clock.
+ * A callback is early if the clock is behind the deadline and has been behind it for GRACE.
+ * The clock may have been set back just before the call, so a shorter time proves nothing.
+ * A callback is late if the clock has been past the deadline for PATIENCE. Both times are
+ * far longer than a slow machine needs, and far shorter than most steps of the clock.
  */
 #include <linux/cpu.h>
 #include <linux/delay.h>
@@ -46,7 +46,7 @@ MODULE_PARM_DESC(seed, "Seed of all programs (0: a new one)");
 
 #define NR_ACTORS	3
 #define NR_STEPS	1024
-/* A virtual CPU may stand still for seconds between the look at the clock and the call. */
+/* A virtual CPU may stand still for seconds between reading the clock and the callback. */
 #define GRACE		((IS_ENABLED(CONFIG_UML) ? 1 : 5) * (u64)NSEC_PER_SEC)
 #define PATIENCE	(20 * (u64)NSEC_PER_SEC)
 #define DAY		(86400 * (s64)NSEC_PER_SEC)
@@ -55,21 +55,21 @@ MODULE_PARM_DESC(seed, "Seed of all programs (0: a new one)");
  * struct party - a player
  * @p: the timeout
  * @m: the model
- * @lock: see the opening comment
- * @kind: of the timeout
- * @worker: its callback is run by a worker
- * @waited: somebody is in a call that waits for it; nobody arms it
- * @shutdown: it refuses to be armed
- * @ended: it is periodic, and must be armed as such
- * @open: armings that have not ended; of a periodic one, 1 until it has been cancelled
- *	or has had its last period
- * @life: how often the timeout has been initialised
- * @inside: callbacks of this life that are running
- * @deadline: of the latest arming
- * @late: until when it must have been called
- * @earliest: the earliest deadline of those open
- * @interval: of a periodic one
- * @left: its deadlines to come
+ * @lock: held around each call that does not wait, and at the begin of a callback
+ * @kind: its kind
+ * @worker: a worker runs its callback
+ * @waited: a task waits in cancel_sync or shutdown for it, so nobody arms it
+ * @shutdown: twheel_shutdown() was called, so it refuses to be armed
+ * @ended: it has had its last period: only twheel_arm_periodic() can arm it
+ * @open: armings that have not ended. A periodic player has 1 until it is cancelled or has
+ *	had its last period
+ * @life: number of times that the timeout has been initialised
+ * @inside: running callbacks of this life
+ * @deadline: deadline of the latest arming
+ * @late: the callback must begin before this time
+ * @earliest: earliest deadline of the open armings
+ * @interval: interval of a periodic player
+ * @left: periods to come
  * @due_since: monotonic time since which the clock has been past @late, or 0
  */
 struct party {
@@ -85,10 +85,10 @@ struct party {
 };
 
 /**
- * struct call - a callback that is running
- * @p: the player that it is for
- * @life: of the player when the callback began. Since then the timeout may have been
- *	initialised anew; the wheel does not wait for this callback then
+ * struct call - a running callback
+ * @p: its player
+ * @life: @life of the player when the callback began. If they differ now, the timeout has
+ *	been initialised again, and the wheel no longer waits for this callback
  * @worker: a worker runs it, so it may sleep
  */
 struct call {
@@ -98,12 +98,12 @@ struct call {
 };
 
 /**
- * struct actor - a thread with a program
+ * struct actor - a thread that runs a program
  * @m: the model
- * @task: the thread
- * @cpu: where it runs
- * @done: completed when it has come to the end
- * @program: what it does
+ * @task: the task
+ * @cpu: the CPU that it runs on
+ * @done: completed at the end of the program
+ * @program: the program
  */
 struct actor {
 	struct world		*m;
@@ -114,27 +114,27 @@ struct actor {
 };
 
 /**
- * struct world - the model, and what plays with it
+ * struct world - the model, and everything that uses it
  * @wheel: the wheel
- * @base: when the case began; the clock stays within years of this
- * @step: one step at a time
+ * @base: wall clock when the case began; the clock stays within years of it
+ * @step: serialises the steps of the clock
  * @steps_lock: protects @nr_steps, @left_at and @left_wall
- * @nr_steps: steps of the clock
+ * @nr_steps: number of steps
  * @left_at: monotonic time of each of the last steps
- * @left_wall: the wall clock right before each of them; U64_MAX: not known yet
- * @to: where @stepping sets the clock to
- * @stepping: sets the clock for callbacks, which must not block
+ * @left_wall: wall clock right before each of these steps; U64_MAX: not known yet
+ * @to: the time that @stepping sets the clock to
+ * @stepping: sets the clock on behalf of callbacks, which must not block
  * @inside: program of the callbacks
- * @inside_pc: where that is
- * @stopped: the wheel is being stopped
- * @over: it has been stopped
- * @enough: the threads end
- * @armed: armings
- * @calls: calls
+ * @inside_pc: index of the next operation of @inside
+ * @stopped: twheel_stop() has been called
+ * @over: twheel_stop() has returned
+ * @enough: tells the threads to end
+ * @armed: number of armings
+ * @calls: number of callbacks, and of timeouts passed to the sink
  * @fault: the first disagreement, or NULL
- * @about: the player that it is about
- * @got: what the wheel says
- * @want: what the model says
+ * @about: index of the player of @fault
+ * @got: result of the wheel
+ * @want: result of the model
  * @actors: the threads
  * @players: the timeouts
  */
@@ -176,7 +176,7 @@ static void compare(struct world *m, const struct party *p, const char *what, u6
 
 /* The wall clock */
 
-/* Of the wall clock to the monotonic one, which cannot be stepped. */
+/* Wall clock minus monotonic clock, which cannot be stepped. */
 static s64 right_offset;
 
 static u64 wall(void)
@@ -192,8 +192,8 @@ static void set_wall(u64 ns)
 }
 
 /*
- * How far the clock came before the step is known after it only: time goes on until the
- * clock is set. In between every deadline may have been reached.
+ * The time that the clock reaches before the step is known only after the step, because the
+ * clock runs on until it is set. Until then, any deadline may have been reached.
  */
 static void step_wall(struct world *m, u64 to)
 {
@@ -221,7 +221,7 @@ static void step_work(struct work_struct *work)
 	step_wall(m, READ_ONCE(m->to));
 }
 
-/* Was the clock at @deadline, or later, within the last GRACE? */
+/* Returns true if the clock was at @deadline or later within the last GRACE. */
 static bool was_due(struct world *m, u64 deadline)
 {
 	u64 from = ktime_get_ns() - GRACE;
@@ -233,7 +233,7 @@ static bool was_due(struct world *m, u64 deadline)
 	for (i = 0; i < min_t(u32, m->nr_steps, NR_STEPS); i++)
 		if (m->left_at[i] > from && m->left_wall[i] >= deadline)
 			return true;
-	/* So many steps that the history does not reach back as far. */
+	/* The history is full and does not reach back to @from: assume so. */
 	return m->nr_steps > NR_STEPS && m->left_at[m->nr_steps % NR_STEPS] > from;
 }
 
@@ -251,8 +251,8 @@ static u64 from_now(s64 delta)
 /* The model's half; the player's lock is held */
 
 /*
- * Until when @p may take: a tick for the rounding, and another one for a clock that is
- * stepped back and forth.
+ * Set the time by which @p must be called. It includes one tick of rounding, and another
+ * tick for a clock that is stepped back and forth.
  */
 static void expect(struct party *p, u64 deadline, u64 slack)
 {
@@ -272,7 +272,7 @@ static void opened(struct party *p, u64 deadline, u64 slack)
 	atomic64_inc(&p->m->armed);
 }
 
-/* The one that is still open is the latest. */
+/* If one arming remains open, it is the latest. */
 static void closed(struct party *p, const char *how)
 {
 	if (!p->open) {
@@ -290,7 +290,7 @@ static bool may_be_refused(const struct party *p, int ret, u64 deadline, u64 sla
 	case -EBUSY:
 		return p->open;
 	case -EINVAL:
-		/* @left: it may be on its way into its last callback. */
+		/* @left: it may be about to run its last callback. */
 		return deadline > CLOCK_END || slack > CLOCK_END || p->ended || p->left;
 	case -EAGAIN:
 		return p->m->inside->limit;
@@ -306,7 +306,7 @@ static bool must_be_refused(const struct party *p, u64 deadline, u64 slack)
 	       READ_ONCE(p->m->over);
 }
 
-/* Returns true if @p has been armed, with @ret. */
+/* Returns true if @ret says that @p has been armed. */
 static bool check_arm(struct party *p, const char *what, int ret, u64 deadline, u64 slack)
 {
 	if (ret < 0) {
@@ -317,7 +317,7 @@ static bool check_arm(struct party *p, const char *what, int ret, u64 deadline, 
 	return true;
 }
 
-/* Operations on one player; its lock is held */
+/* Operations on one player; the caller holds its lock */
 
 static void do_arm(struct party *p, const struct operation *op)
 {
@@ -341,7 +341,7 @@ static void do_arm_periodic(struct party *p, const struct operation *op)
 		return;
 	p->ended = false;
 	ret = twheel_arm_periodic(&p->p, deadline, interval, op->repeat);
-	/* It may be on its way into its callback, or out of it. */
+	/* It may be just before or just after its callback. */
 	if (ret == -EBUSY || !check_arm(p, "arm_periodic", ret, deadline, 0)) {
 		p->ended = ended;
 		return;
@@ -358,7 +358,7 @@ static void do_mod(struct party *p, const struct operation *op)
 	u32 open = p->open;
 	int ret;
 
-	/* A periodic one that is open may be moved, or enqueued instead of later. */
+	/* A periodic player that is open is either moved, or enqueued now instead of later. */
 	if (p->kind != TWHEEL_ONCE && !open)
 		return;
 	ret = twheel_mod_slack(&p->p.t, deadline, slack);
@@ -386,7 +386,7 @@ static void do_try_cancel(struct party *p)
 {
 	int ret = twheel_try_cancel(&p->p.t);
 
-	/* -EBUSY: it may be on its way into its callback, or out of it. */
+	/* -EBUSY: it may be just before or just after its callback. */
 	account_cancel(p, "try_cancel", ret > 0);
 }
 
@@ -423,7 +423,7 @@ static void init_player(struct world *m, struct party *p, u32 what)
 		twheel_use_workqueue(&p->p.t);
 }
 
-/* The memory of one that is in its callback, and nowhere else. */
+/* Reuse the memory of a timeout that is in its callback and nowhere else. */
 static void do_reinit(struct party *p, const struct operation *op)
 {
 	if (p->open || p->inside != 1 || p->waited || p->m->inside->sink)
@@ -462,7 +462,7 @@ static void operate_locked(struct party *p, const struct operation *op, bool ins
 	}
 }
 
-/* Calls that wait */
+/* Operations that wait */
 
 static void cancel_and_wait(struct party *p, enum deed deed)
 {
@@ -579,7 +579,10 @@ static void once_fires(struct twheel_timeout *t)
 	end_call(&c);
 }
 
-/* The engine sets these members for the call, and not again until the callback ends. */
+/*
+ * The engine sets these members for the call, and does not write them until the callback
+ * ends.
+ */
 static struct call begin_period(struct party *p)
 {
 	guard(spinlock)(&p->lock);
@@ -591,7 +594,7 @@ static struct call begin_period(struct party *p)
 		compare(p->m, p, "repeat", p->p.repeat, p->left);
 		if (!p->left) {
 			p->ended = true;
-			/* Unless it has been cancelled since it was taken out. */
+			/* It may have been cancelled since it was taken out. */
 			if (p->open)
 				closed(p, "last period, open");
 		}
@@ -599,7 +602,7 @@ static struct call begin_period(struct party *p)
 	compare(p->m, p, "ended", twheel_periodic_ended(&p->p), p->ended);
 	if (p->kind == TWHEEL_FIXED_DELAY)
 		compare(p->m, p, "missed", p->p.missed, 0);
-	/* Whatever follows has a deadline of its own. */
+	/* Every later arming sets a deadline of its own. */
 	expect(p, CLOCK_END, 0);
 	p->earliest = 0;
 	return begin_call(p);
@@ -690,7 +693,7 @@ static int act(void *data)
 	return 0;
 }
 
-/* CPU 0 stays; the last one goes and comes. */
+/* CPU 0 stays online; the last CPU goes offline and comes back. */
 static void cycle_cpu(void)
 {
 #ifdef CONFIG_HOTPLUG_CPU
@@ -703,7 +706,7 @@ static void cycle_cpu(void)
 #endif
 }
 
-/* A timeout that has been due all the time for so long is late. */
+/* A timeout is late if it has been due for longer than PATIENCE. */
 static void look_for_the_late(struct world *m)
 {
 	u64 now = ktime_get_ns();
@@ -744,8 +747,8 @@ static bool actors_are_done(struct world *m)
 }
 
 /*
- * The counters are read shard by shard. A timeout that moves between two shards meanwhile
- * may be counted twice, so one sum above the limit proves nothing.
+ * twheel_stats() reads the counters shard by shard. A timeout that moves between two shards
+ * meanwhile may count twice, so a single sum above the limit proves nothing.
  */
 static void check_stats(struct world *m)
 {
@@ -767,11 +770,11 @@ static void watch(struct world *m)
 		look_for_the_late(m);
 		cycle_cpu();
 		msleep(20);
-		/* The stop comes in the middle. */
+		/* In half of the cases, stop while the threads are running. */
 		if (m->base & 1 && atomic64_read(&m->armed) > steps / 2)
 			return;
 	}
-	/* In the end the clock only goes forward, and all that can become due does. */
+	/* At the end the clock only goes forward, and everything that can become due does. */
 	step_wall(m, m->base + 2000 * DAY);
 	while (!m->fault && !all_have_been_called(m)) {
 		look_for_the_late(m);
@@ -883,7 +886,7 @@ static void programs_agree_with_the_model(struct kunit *test, bool with_sink)
 	kunit_info(test, "seed=%llu steps=%u\n", base, steps);
 	for (i = 0; i < NR_ACTORS; i++)
 		write_program(m->actors[i].program, test->param_value, base + i, PROGRAM_MAX, true);
-	/* Of the features of the wheel, it is the last program that decides. */
+	/* The last program decides on the features of the wheel. */
 	do {
 		write_program(m->inside, test->param_value, base + i++, PROGRAM_MAX, true);
 	} while (m->inside->sink != with_sink);

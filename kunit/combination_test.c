@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite in which all features of a wheel meet: random programs, and a model
- * that knows every answer.
+ * KUnit suite that combines all features of a wheel: random programs, compared with a model
+ * that predicts every result.
  *
- * The programs are the subject of combination.h. The wheel is on the MANUAL clock,
- * and the kernel has one CPU without preemption, or the program has no timeouts for
- * workers. So there is one thread at a time that does anything, it gives the CPU up
- * in known places alone, and a run can be repeated. Each actor changes the model right
- * beside its call of the wheel:
+ * The programs are described in combination.h. The wheel is on the MANUAL clock. Either the
+ * kernel has one CPU and no preemption, or the program uses no workers. So only one thread
+ * acts at a time, it yields the CPU only in known places, and a run can be repeated. Each
+ * actor updates the model right next to its call of the wheel:
  *
  *	the test		operations from outside; in twheel_advance(), the
  *				callbacks of the thread and the sink
@@ -16,30 +15,31 @@
  *	the waiter		calls that wait for a callback at a gate: cancel_sync,
  *				shutdown, flush and stop. The test goes on meanwhile
  *
- * After an advance or a release the test waits until the workers have begun what they
- * must begin. From there on up to four callbacks stand at gates, and what is due for
- * workers stays handed over if there are four.
+ * After an advance or a release, the test waits until the workers have begun all callbacks
+ * that they must begin. From then on, up to four callbacks wait at gates. If there are
+ * four, further timeouts that are due for workers stay handed over.
  *
- * Exact are: the answer of each call (of several reasons to refuse, any one may be
- * given), the time that a callback is called at, the counts that a periodic timeout
- * is told, the places under max_pending, the counters, what a stop hands back, and the
- * order: ascending by tick, first in first out within a tick, in the thread and since
- * the last step backward.
+ * The model is exact about the following. It predicts the result of each call; if there are
+ * several reasons to refuse, it accepts any of them. It predicts the time of each callback,
+ * the counts that a periodic timeout reports, the places under max_pending, the counters,
+ * and the timeouts that a stop hands back. In the thread and since the last backward step,
+ * it also predicts the order: ascending by tick, first in first out within a tick.
  *
- * A timeout has a window of ticks, lo to hi. It is early before lo, and late if it has
- * not been called when an advance ends and the clock was at hi all the time. Mostly
- * both are the tick that the deadline is rounded up to, or the tick after the current
- * one if that is later. The window is wider
+ * A timeout has a window of ticks, lo to hi. A call before lo is early. It is late if it
+ * has not been called at the end of an advance during which the clock was never before hi.
+ * In most cases lo equals hi: the deadline rounded up to a tick, or the tick after the
+ * current one if that is later. The window is wider
  *
  *  - after an arm with slack, until twheel_position() tells what the wheel has chosen
- *  - after a step backward, until an advance has ended: the wheel places anew what is
- *    pending when it notices the step, and it may not notice one that is taken back.
- *    hi is the tick after the one stepped to, if that is later than hi was; lo is the
- *    deadline, without slack
- *  - between a step and the turn that sees it, for timeouts armed then
+ *  - after a backward step, until an advance has ended: the wheel places pending timeouts
+ *    again when it notices the step, and it may not notice a step that is undone. hi is
+ *    then the tick after the new time, if that is later than hi was; lo is the deadline
+ *    without slack
+ *  - for timeouts armed between a step and the turn that notices it
  *
- * A program that fails is shrunk: parts are taken out as long as it still fails. What
- * is left is printed, with the seed. To play one program again, in each geometry:
+ * A failing program is shrunk: operations are removed as long as it still fails. The suite
+ * prints the remaining operations, and the seed. To play one program again, in each
+ * geometry:
  *
  *	insmod twheel_combination_kunit.ko seed=SEED steps=1
  */
@@ -80,10 +80,10 @@ MODULE_PARM_DESC(once, "Stop at the first program that fails, and do not shrink 
 #define NR_WORKERS	4
 #define SHRINK_RUNS	1000
 
-/* Limit for an answer that must come at once; less when a known fault is shrunk. */
+/* Maximum time for something that must happen; shorter while a known fault is shrunk. */
 #define PATIENCE	(30 * HZ)
 
-/* From where an operation is carried out. */
+/* Where an operation is carried out. */
 enum context {
 	FROM_TEST,
 	FROM_CALLBACK,
@@ -96,17 +96,17 @@ struct model;
 
 /**
  * struct call - a callback in progress
- * @player: whose; NULL if its memory has been initialised again
+ * @player: its player; NULL if the timeout has been initialised again
  */
 struct call {
 	struct player	*player;
 };
 
 /**
- * struct gate - where the callback of a worker stands
+ * struct gate - where a worker's callback waits
  * @call: the callback
- * @go: completed when @op is set, or for the release
- * @op: to carry out; NULL: the release
+ * @go: completed when @op is set, or to release the callback
+ * @op: operation to carry out; NULL: release
  */
 struct gate {
 	struct call		call;
@@ -115,28 +115,28 @@ struct gate {
 };
 
 /**
- * struct player - a timeout and what the model knows of it
+ * struct player - a timeout and what the model knows about it
  * @p: the timeout; unless it is periodic, @p.t alone is used
  * @m: the model
- * @kind: of the timeout
- * @worker: its callback is run by a worker
+ * @kind: its kind
+ * @worker: a worker runs its callback
  * @pending: it must be pending
- * @handed: and must have been handed over to the workers
+ * @handed: it must also have been handed over to the workers
  * @taken: it is in the batch of a sink
  * @again: fixed delay: it will be enqueued when its callback ends
  * @ended: it has had its last period
  * @shutdown: it refuses to be armed
- * @ending: its callback has been released while it was pending again; the wheel may
- *	not have noticed the end
+ * @ending: its callback was released while it was pending again, so the wheel may not have
+ *	noticed the end of the callback
  * @waited: the waiter is in twheel_cancel_sync() for it
- * @call: its callback, or NULL
+ * @call: its running callback, or NULL
  * @expires: deadline
- * @interval: of a periodic one
- * @left: deadlines to come; 0: no end
+ * @interval: interval of a periodic player
+ * @left: periods to come; 0: no end
  * @lo: earliest tick that it may fire at
  * @hi: latest tick
- * @order: of arming
- * @epoch: in which it was armed; each step backward begins a new one
+ * @order: number of the arming, in ascending order
+ * @epoch: epoch of the arming; each backward step begins a new one
  */
 struct player {
 	struct twheel_periodic	p;
@@ -154,14 +154,14 @@ struct player {
 /**
  * struct waiter - a thread for calls that wait
  * @task: the thread
- * @go: completed to have it make a call
+ * @go: completed to make it call
  * @done: completed when the call has returned
- * @deed: the call
+ * @deed: the call: cancel_sync, shutdown, flush or stop
  * @player: its argument, or NULL
- * @begun: the thread has got it
- * @busy: the test has not seen the end of the call yet
- * @result: what was returned
- * @want: what has to be
+ * @begun: the thread has taken @deed
+ * @busy: the test has not noticed the end of the call yet
+ * @result: what the call returned
+ * @want: what it must return
  */
 struct waiter {
 	struct task_struct	*task;
@@ -173,51 +173,59 @@ struct waiter {
 
 /**
  * struct model - the wheel as it must be
- * @program: what is run
+ * @program: the program that runs
  * @wheel: the wheel
- * @pc: the next operation
- * @skipped: callbacks that were let pass before it
- * @deaf: callbacks carry out nothing
- * @advancing: in twheel_advance()
+ * @pc: index of the next operation
+ * @skipped: callbacks that have been let pass before operation @pc
+ * @deaf: callbacks carry out no operations
+ * @advancing: the test is in twheel_advance()
  * @stopped: twheel_stop() has been called
- * @over: and has returned
+ * @over: twheel_stop() has returned
  * @now: time of the wheel
  * @low: lowest tick since the advance began
- * @clo: the wheel has seen the clock at this tick, or at one up to @chi
- * @chi: see @clo
+ * @clo: the wheel has last seen the clock at a tick from @clo to @chi
+ *
+ * @chi: upper end of this range
  * @stepped: the clock was set since the advance began
- * @unseen: it was set back; the wheel may not have noticed, or not be done with it
- * @epoch: counts steps backward
- * @order: counts arms
- * @nr: pending players, as in struct twheel_counters; so are the following six
- * @armed: see @nr
- * @rearmed: see @nr
- * @cancelled: see @nr
- * @fired: see @nr
- * @extended: see @nr
- * @handed_back: see @nr; stopped there
- * @kept: places of players that are not pending
- * @map: the players that are pending
- * @gates: callbacks of workers
- * @begun: completed when a worker has come to its gate
- * @answered: completed when it has carried out its operation
- * @left: completed when it leaves
+ * @unseen: the clock was set back, and the wheel may not have noticed or may not have
+ *	placed all timeouts again
+ * @epoch: number of backward steps
+ * @order: number of armings
+ * @nr: pending players, as in struct twheel_counters
+ *
+ * @armed: as in struct twheel_counters
+ *
+ * @rearmed: as in struct twheel_counters
+ *
+ * @cancelled: as in struct twheel_counters
+ *
+ * @fired: as in struct twheel_counters
+ *
+ * @extended: as in struct twheel_counters
+ *
+ * @handed_back: @stopped of struct twheel_counters
+ * @kept: places under max_pending held by players that are not pending
+ * @map: bitmap of the pending players
+ * @gates: running callbacks of workers
+ * @begun: completed when a worker has reached its gate
+ * @answered: completed when a worker has carried out its operation
+ * @left: completed when a worker leaves its callback
  * @other: a timeout in another wheel
  * @other_fired: completed when it fires
- * @waiter: for calls that wait
- * @patience: how long to wait for what must happen
- * @operations: carried out in all
- * @calls: fired in all
- * @met: operations by what is done and from where
- * @lockdep: it was on when the case began
+ * @waiter: the thread for calls that wait
+ * @patience: maximum time to wait for what must happen, in jiffies
+ * @operations: number of operations carried out
+ * @calls: number of expiries
+ * @met: number of operations by deed and context
+ * @lockdep: lockdep was enabled when the case began
  * @fault: the first disagreement, or NULL
- * @at: the operation of it
- * @about: index of the player that it is about, or -1
- * @got: what the wheel says
- * @want: what the model says
- * @array: for lists
- * @deadlines: for lists
- * @chosen: for lists
+ * @at: index of the operation of @fault
+ * @about: index of the player of @fault, or -1
+ * @got: result of the wheel
+ * @want: result of the model
+ * @array: argument of the calls with lists
+ * @deadlines: argument of the calls with lists
+ * @chosen: players whose cancel must succeed; NULL for the others
  * @players: the timeouts
  */
 struct model {
@@ -290,7 +298,7 @@ static u64 sum_ns(u64 a, u64 b)
 	return a > CLOCK_END - min(b, CLOCK_END) ? CLOCK_END : a + b;
 }
 
-/* @delta from now, on the clock. */
+/* The time @delta ns from now, clamped to the range of the clock. */
 static u64 time_at(const struct model *m, s64 delta)
 {
 	if (delta < 0)
@@ -303,9 +311,9 @@ static u64 deadline(const struct model *m, const struct operation *op)
 	return op->delta == INVALID ? CLOCK_END + 1 : time_at(m, op->delta);
 }
 
-/* Pending, in the model */
+/* Pending players */
 
-/* The one after @p, or with NULL the first. */
+/* The pending player after @p; if @p is NULL, the first one. */
 static struct player *next_pending(struct model *m, const struct player *p)
 {
 	u32 i = find_next_bit(m->map, NR_PLAYERS, p ? p - m->players + 1 : 0);
@@ -313,7 +321,10 @@ static struct player *next_pending(struct model *m, const struct player *p)
 	return i < NR_PLAYERS ? &m->players[i] : NULL;
 }
 
-/* Ask the wheel for the tick. Returns false if it has left its slot. */
+/*
+ * Narrow the window of @p to the tick that the wheel has chosen. Returns false if @p is in
+ * no slot.
+ */
 static bool narrow(struct model *m, struct player *p)
 {
 	struct twheel_position pos;
@@ -345,7 +356,7 @@ static void insert(struct model *m, struct player *p, u64 expires, u64 slack)
 	m->nr++;
 }
 
-/* And the wheel has enqueued it. */
+/* Insert a player that the wheel has enqueued and counted as armed. */
 static void insert_armed(struct model *m, struct player *p, u64 expires, u64 slack)
 {
 	insert(m, p, expires, slack);
@@ -377,8 +388,8 @@ static bool model_cancel(struct model *m, struct player *p)
 }
 
 /*
- * The clock is set to @tick, behind what the wheel has seen. Pending timeouts are
- * placed anew, or may be if that is not @certain.
+ * The clock is set to @tick, which is before the time that the wheel has seen. The wheel
+ * places pending timeouts again if @certain; otherwise it may do so.
  */
 static void rebase(struct model *m, u64 tick, bool certain)
 {
@@ -398,8 +409,8 @@ static void rebase(struct model *m, u64 tick, bool certain)
 }
 
 /*
- * It may have seen a step without our knowledge. Then what was armed since is placed
- * anew, too, and may have been armed before the wheel knew, or after.
+ * The wheel may have noticed a step that the model does not know of. It then placed again
+ * what had been armed before it noticed, so lo is the deadline without slack.
  */
 static void widen(struct model *m)
 {
@@ -422,7 +433,7 @@ static bool full(const struct model *m)
 	return m->program->limit && m->nr + m->kept >= m->program->limit;
 }
 
-/* Why an arm of @p, which is not pending, can be refused. */
+/* The reasons to refuse an arm of @p, which is not pending. */
 static u32 refusals(const struct model *m, const struct player *p, u64 expires, u64 slack)
 {
 	u32 why = 0;
@@ -438,7 +449,7 @@ static u32 refusals(const struct model *m, const struct player *p, u64 expires, 
 	return why;
 }
 
-/* And if it is periodic, but not armed as such. */
+/* The reasons to refuse an arm of @p other than twheel_arm_periodic(). */
 static u32 refusals_to_go_on(const struct model *m, const struct player *p, u64 expires,
 			     u64 slack)
 {
@@ -447,7 +458,7 @@ static u32 refusals_to_go_on(const struct model *m, const struct player *p, u64 
 	return p->ended ? why | REFUSE_INVALID : why;
 }
 
-/* Compares what an arm has returned. Returns true if it has been refused. */
+/* Compare @ret, the result of an arm. Returns true if the arm was refused. */
 static bool refused(struct model *m, struct player *p, const char *what, int ret, u32 why,
 		    int success)
 {
@@ -547,7 +558,7 @@ static void do_try_cancel(struct model *m, struct player *p)
 	compare(m, p, "try_cancel", ret, want);
 }
 
-/* It does not wait, see may_wait(). */
+/* The caller has made sure with may_wait() that this call does not wait. */
 static void do_cancel_sync(struct model *m, struct player *p, const struct operation *op)
 {
 	bool want = model_cancel(m, p);
@@ -604,7 +615,7 @@ static void do_arm_list(struct model *m, const struct operation *op)
 	compare(m, NULL, "arm_list", got, i);
 }
 
-/* Moves all up to the first that is not pending; none after a stop has begun. */
+/* Moves all up to the first that is not pending; moves none after a stop has begun. */
 static void do_mod_list(struct model *m, const struct operation *op)
 {
 	u64 expires = deadline(m, op);
@@ -648,7 +659,7 @@ static void do_cancel_list(struct model *m, const struct operation *op)
 			!!m->chosen[i]);
 }
 
-/* Timeouts, initialised, and initialised again while a callback runs */
+/* Initialisation of timeouts, also while a callback runs */
 
 static void once_fires(struct twheel_timeout *t);
 static void period_fires(struct twheel_periodic *p);
@@ -677,8 +688,8 @@ static void init_player(struct model *m, struct player *p, u32 what)
 }
 
 /*
- * The callback of @p may do it, and whoever knows that no callback is running. But not
- * while somebody waits for the end of it.
+ * Initialise the timeout of @p again. This is allowed in its own callback, and while none
+ * of its callbacks runs and nobody waits for the end of one.
  */
 static void do_reinit(struct model *m, struct player *p, const struct operation *op,
 		      struct call *call)
@@ -711,7 +722,7 @@ static void do_set_clock(struct model *m, const struct operation *op)
 	m->stepped = true;
 }
 
-/* Another wheel, also from a callback of this one's workers and during its stop */
+/* Another wheel, used from the test, from a worker's callback and while a stop hands back */
 
 static void await(struct model *m, const struct player *p, struct completion *done,
 		  const char *what)
@@ -749,9 +760,9 @@ static void do_other_wheel(struct model *m)
 	twheel_destroy(w);
 }
 
-/* Carrying out one operation */
+/* One operation */
 
-/* Would, or could, cancel_sync wait for a callback? */
+/* Returns true if cancel_sync of @p would or could wait for a callback. */
 static bool may_wait(const struct model *m, const struct player *p)
 {
 	if (p->call || p->ending)
@@ -772,15 +783,16 @@ static void cancel_and_wait(struct model *m, struct player *p, const struct oper
 		start_waiter(m, op->deed, p);
 }
 
-/* While somebody waits for the end of @p, others must not arm it. */
+/* While a task waits for the end of @p, only its own callback may arm it. */
 static bool arming_is_wrong(const struct player *p, const struct call *call)
 {
 	return p->waited && (!p->call || p->call != call);
 }
 
 /*
- * @p was pending when its callback was released, and is not any more: now it can be
- * made sure that the wheel has noticed the end. Returns false if here it cannot.
+ * The callback of @p was released while @p was pending again, and @p is not pending now.
+ * twheel_cancel_sync() ensures that the wheel has noticed the end. Returns false if it
+ * cannot be called in this context.
  */
 static bool settle_end(struct model *m, struct player *p, enum context from)
 {
@@ -865,7 +877,7 @@ static void operate(struct model *m, const struct operation *op, enum context fr
 		compare(m, p, "pending after it", twheel_pending(&p->p.t), p->pending);
 }
 
-/* The next operation if it is to be carried out inside, and now. */
+/* The next operation if its site is INSIDE and no more callbacks are to be skipped; or NULL. */
 static const struct operation *next_inside(struct model *m)
 {
 	const struct program *program = m->program;
@@ -911,7 +923,7 @@ static void check_order(struct model *m, const struct player *p)
 	}
 }
 
-/* @p has left the wheel for its callback or the sink. */
+/* @p has left the wheel for its callback or for the sink. */
 static void check_expiry(struct model *m, struct player *p)
 {
 	compare(m, p, "pending when called", p->pending, true);
@@ -968,7 +980,7 @@ static void begin_call(struct model *m, struct player *p, struct call *call)
 		begin_period(m, p);
 }
 
-/* The wheel does the same when the callback has returned. */
+/* Do in the model what the wheel does when the callback has returned. */
 static void end_call(struct model *m, struct call *call)
 {
 	struct player *p = call->player;
@@ -1046,7 +1058,7 @@ static void once_fires(struct twheel_timeout *t)
 		thread_calls(p->m, p);
 }
 
-/* After a fault nothing goes on for ever. */
+/* After a fault, cancel periodic timeouts: otherwise they would go on for ever. */
 static void period_fires(struct twheel_periodic *p)
 {
 	struct player *player = container_of(p, struct player, p);
@@ -1162,7 +1174,7 @@ static struct player *any_to_be_called(struct model *m)
 	return NULL;
 }
 
-/* Until the workers have begun what they must begin. */
+/* Wait until the workers have begun all callbacks that they must begin. */
 static void settle(struct model *m)
 {
 	struct player *p;
@@ -1264,7 +1276,7 @@ static void end_waiter(struct model *m)
 
 	w->busy = false;
 	if (p) {
-		/* Armed by the callback that was waited for. */
+		/* The callback that was waited for may have armed it. */
 		w->want |= model_cancel(m, p);
 		p->waited = false;
 		p->ending = false;
@@ -1279,7 +1291,7 @@ static void end_waiter(struct model *m)
 		compare(m, q, "not handed back", q->pending || q->again, false);
 }
 
-/* Does a callback keep the call of the waiter from returning? */
+/* Returns true if a running callback keeps the waiter's call from returning. */
 static bool waiter_is_held_up(const struct model *m)
 {
 	const struct player *p = m->waiter.player;
@@ -1287,7 +1299,7 @@ static bool waiter_is_held_up(const struct model *m)
 	return p ? !!p->call : busy_workers(m) != 0;
 }
 
-/* Until the call has returned, or a callback has begun that it may wait for. */
+/* Wait until the call has returned, or until a callback has begun that holds it up. */
 static void join_waiter(struct model *m)
 {
 	unsigned long end = jiffies + m->patience;
@@ -1305,7 +1317,7 @@ static void join_waiter(struct model *m)
 	}
 }
 
-/* Have the waiter make a call, and wait until it waits, or has returned. */
+/* Make the waiter call, and return once it waits in the call or has returned. */
 static void start_waiter(struct model *m, enum deed deed, struct player *p)
 {
 	unsigned long end = jiffies + m->patience;
@@ -1327,7 +1339,7 @@ static void start_waiter(struct model *m, enum deed deed, struct player *p)
 		m->stopped = true;
 	w->begun = false;
 	complete(&w->go);
-	/* On another CPU it is not running at once. */
+	/* On another CPU the thread need not run at once. */
 	while (!READ_ONCE(w->begun) ||
 	       (task_is_running(w->task) && !completion_done(&w->done))) {
 		if (time_after(jiffies, end))
@@ -1348,7 +1360,7 @@ static void await_end(struct model *m, struct player *p)
 	if (p->call)
 		return;
 	if (p->kind == TWHEEL_FIXED_DELAY && p->pending && !p->ending) {
-		/* A stop can have handed it back since. */
+		/* A stop may have handed it back since. */
 		while (!twheel_pending(&p->p.t) && p->pending && time_before(jiffies, end))
 			schedule();
 		compare(m, p, "pending after its callback", twheel_pending(&p->p.t),
@@ -1390,7 +1402,7 @@ static void release_all(struct model *m)
 
 /* Advance */
 
-/* The clock was at @tick all the time, or later. */
+/* During the whole advance, the clock was at @tick or later. */
 static void check_lateness(struct model *m, u64 tick)
 {
 	struct player *p;
@@ -1407,7 +1419,7 @@ static void check_lateness(struct model *m, u64 tick)
 	}
 }
 
-/* After a step backward: what is not in a slot has been handed over as it is due. */
+/* After a backward step, a timeout in no slot has been handed over, so it was due. */
 static void look_at_all(struct model *m)
 {
 	u64 tick = floor_tick(m, m->now);
@@ -1423,7 +1435,7 @@ static void look_at_all(struct model *m)
 	}
 }
 
-/* The wheel sees the clock at @ns before it calls anything. */
+/* The wheel reads the clock at @ns before it calls anything. */
 static void advance_to(struct model *m, u64 ns)
 {
 	u64 tick = floor_tick(m, ns);
@@ -1448,7 +1460,7 @@ static void advance_to(struct model *m, u64 ns)
 	settle(m);
 }
 
-/* The wheel sees a step that a callback makes in a second advance at the latest. */
+/* If a callback steps the clock, a second advance makes the wheel notice at the latest. */
 static void do_advance(struct model *m, u64 ns)
 {
 	bool deaf = m->deaf;
@@ -1511,7 +1523,7 @@ static void compare_next_expiry(struct model *m)
 
 /* Programs */
 
-/* One from outside. */
+/* Carry out one operation of the test. */
 static void step(struct model *m, const struct operation *op)
 {
 	m->skipped = 0;
@@ -1556,7 +1568,7 @@ static void check_now_and_then(struct model *m)
 	cond_resched();
 }
 
-/* A step that the wheel has begun to deal with is no rest. */
+/* Before the wheel has dealt with a backward step, the audit does not hold. */
 static void audit(struct model *m)
 {
 	if (!m->fault && !m->unseen)
@@ -1580,7 +1592,7 @@ static void finish(struct model *m)
 	compare(m, NULL, "arm after stop", twheel_mod(&m->players[0].p.t, 0), -ESHUTDOWN);
 }
 
-/* Everybody leaves, whatever has happened. */
+/* Release all threads, whether or not there was a fault. */
 static void clean_up(struct model *m)
 {
 	u32 i;
@@ -1617,7 +1629,7 @@ static void reset(struct model *m)
 {
 	u32 i;
 
-	/* Memory, the thread and what counts over all programs stay. */
+	/* Keep the memory, the waiter thread and the counts over all programs. */
 	memset((void *)m + offsetof(struct model, pc), 0,
 	       offsetof(struct model, gates) - offsetof(struct model, pc));
 	memset(m->gates, 0, sizeof(m->gates));
@@ -1632,7 +1644,7 @@ static void reset(struct model *m)
 		init_player(m, &m->players[i], i % 8);
 }
 
-/* Returns true if all has gone well. */
+/* Returns true if wheel and model agree. */
 static bool run_program(struct model *m)
 {
 	m->wheel = make_wheel(m);
@@ -1655,8 +1667,8 @@ static bool run_program(struct model *m)
 /* Shrinking */
 
 /*
- * Run the program without @nr operations from @from on. Returns true if it fails in the
- * same way, with @fault.
+ * Run the program without the @nr operations from @from on. Returns true if it fails with
+ * the same @fault.
  */
 static bool fails_without(struct model *m, const struct program *whole, u32 from, u32 nr,
 			  const char *fault)
@@ -1670,14 +1682,14 @@ static bool fails_without(struct model *m, const struct program *whole, u32 from
 	return !run_program(m) && m->fault == fault;
 }
 
-/* The shortest program that is found, in m->program. */
+/* Leave the shortest failing program found in m->program. */
 static void shrink(struct model *m)
 {
 	struct program *whole = vmalloc(sizeof(*whole));
 	const char *fault = m->fault;
 	u32 size, from, runs = 0;
 
-	/* Lockdep reports once. */
+	/* Lockdep reports once, so a program that it found cannot be shrunk. */
 	if (!whole || (m->lockdep && !debug_locks)) {
 		vfree(whole);
 		return;
@@ -1740,7 +1752,7 @@ static void geometry_desc(const struct geometry *g, char *desc)
 	strscpy(desc, g->name, KUNIT_PARAM_DESC_SIZE);
 }
 
-/* Each geometry, and all over again. A case must not take longer than KUnit allows. */
+/* All geometries, repeated @rounds times. One long case might exceed KUnit's time limit. */
 static const void *geometry_gen_params(TWHEEL_GENERATOR_ARGS)
 {
 	static unsigned int nr;
@@ -1753,13 +1765,13 @@ static const void *geometry_gen_params(TWHEEL_GENERATOR_ARGS)
 	return &geometries[nr++ % ARRAY_SIZE(geometries)];
 }
 
-/* See the opening comment. */
+/* Workers run in a repeatable order only on one CPU without preemption. */
 static bool workers_are_deterministic(void)
 {
 	return num_possible_cpus() == 1 && !IS_ENABLED(CONFIG_PREEMPTION);
 }
 
-/* A generator that has lost a feature tests nothing: each has met each context. */
+/* Each kind of operation has been carried out in each context that allows it. */
 static void expect_all_met(struct kunit *test, const struct model *m)
 {
 	u32 deed, from;
@@ -1783,7 +1795,10 @@ static void random_programs_agree_with_the_model(struct kunit *test)
 	static bool failed;
 	u32 programs = 0;
 
-	/* The waiter must not go on beside the test: the answers would depend on it. */
+	/*
+	 * On another CPU the waiter would run beside the test, and the results would depend
+	 * on it.
+	 */
 	if (num_online_cpus() > 1) {
 		kunit_skip(test, "needs a single CPU");
 		return;
