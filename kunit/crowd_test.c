@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of slots that are so full that the wheel moves them down early, in turns:
- * the order within their tick, and what is done meanwhile to them and to the clock.
+ * KUnit suite of slots that hold so many timeouts that the wheel cascades them early, in
+ * turns. It tests the order within their tick, and calls and clock steps between the turns.
  *
- * Others are due one by one before, at and after the begin of the slot's block: their
- * callbacks come between these turns, wherever the engine makes a turn.
+ * Further timeouts are due one by one before, at and after the begin of the slot's block.
+ * Their callbacks run between the turns, wherever the engine makes them.
  */
 #include <linux/module.h>
 #include <linux/string.h>
@@ -12,22 +12,22 @@
 #include "actor.h"
 #include "suite.h"
 
-/* More than two turns. */
+/* More timeouts than two turns can move. */
 #define CROWD		300
 
-/* Their tick. With 8 slots and 4 levels its block on level 3 begins at 512. */
+/* Tick of the crowd. With 8 slots and 4 levels, its block on level 3 begins at 512. */
 #define DUE		600
 #define BLOCK		512
 
-/* Those that come between the turns, and where they begin. */
+/* Number of timeouts that fire between the turns, and the tick of the first. */
 #define WALKERS		60
 #define WALK		(BLOCK - WALKERS / 2)
 
 /**
- * struct street - a crowd, those who walk by, and those who join it
- * @crowd: for tick DUE, in this order
- * @joins: who joins it, in this order, by the callbacks of @walkers
- * @walkers: due one by one, from WALK on
+ * struct street - a crowd, timeouts that fire near its block, and timeouts that join it
+ * @crowd: armed for tick DUE, in this order
+ * @joins: armed for tick DUE by the callbacks of @walkers, in this order
+ * @walkers: due one by one, from tick WALK on
  */
 struct street {
 	struct probe	*crowd;
@@ -81,7 +81,10 @@ static void pace_desc(const u64 *pace, char *desc)
 
 KUNIT_ARRAY_PARAM(pace, paces, pace_desc);
 
-/* By each function that arms. What is moved lies in the tick before that, or far off. */
+/*
+ * Join the crowd by each function that arms. twheel_mod() moves a timeout from the tick
+ * before DUE, or from a far one.
+ */
 static void join_crowd(struct probe *p)
 {
 	struct twheel_timeout *t = &p->other->t;
@@ -121,7 +124,10 @@ static void whoever_joins_a_crowd_comes_last(struct kunit *test)
 	expect_fired_in_id_order(test, CROWD + WALKERS);
 }
 
-/* Each comes when the one before it has been moved down, as far as it was full. */
+/*
+ * Each crowd arrives after the crowd before it has been cascaded, as far as that was large
+ * enough.
+ */
 static void crowds_that_join_a_crowd_keep_their_order(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 8, 4);
@@ -145,7 +151,7 @@ static void crowds_that_join_a_crowd_keep_their_order(struct kunit *test)
 	expect_fired_in_id_order(test, 5 * CROWD);
 }
 
-/* Every fifth: one that is down already, on the way, or not moved yet. */
+/* Every fifth timeout: some are cascaded, some in the cascade, some not yet moved. */
 static void take_out_of_crowd(struct probe *p)
 {
 	struct twheel_timeout *t = &(p->other - CROWD + (p->other->id - CROWD) * 4)->t;
@@ -189,7 +195,7 @@ static void odd_ones_move_from_a_crowd_to_the_next_tick(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, f->order[0]->id);
 }
 
-/* The clock is stepped by the callback of one of those that walk by */
+/* The callback of a walker steps the clock */
 
 static const u64 steps[] = { 0, 300, 447, 448, 511, 512, 599, 600, 601, 5000 };
 
@@ -240,7 +246,7 @@ static void clock_steps_lose_nobody_of_a_crowd(struct kunit *test)
 	}
 }
 
-/* What is armed after the step is as near as it says. */
+/* A timeout armed after the step fires exactly at its deadline. */
 static void step_back_and_arm(struct probe *p)
 {
 	p->then = NULL;
@@ -306,7 +312,7 @@ static void memory_of_a_crowd_is_the_next_crowd(struct kunit *test)
 	expect_fired_in_id_order(test, CROWD);
 }
 
-/* In the same slot of the top level, one revolution of 64 ticks later. */
+/* The later crowd is in the same slot of the top level, one revolution of 64 ticks later. */
 static void crowd_of_a_later_round_stays(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 8, 2);
@@ -332,7 +338,7 @@ static void crowd_of_a_later_round_stays(struct kunit *test)
 	expect_fired_in_id_order(test, 2 * CROWD);
 }
 
-/* A sixth of them at each of six ticks. */
+/* One sixth of the crowd is due at each of six ticks. */
 static void workers_of_a_crowd_are_called_once_each(struct kunit *test)
 {
 	static const struct kind worker = { "worker", .worker = true };
@@ -358,7 +364,7 @@ static void workers_of_a_crowd_are_called_once_each(struct kunit *test)
 	}
 }
 
-/* Two crowds in a slot of the top level, of this round and of the next one. */
+/* Two crowds are in one slot of the top level, one for this round and one for the next. */
 static void crowd_of_the_next_round_moves_down_early_too(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, NSEC_PER_MSEC, 4, 2);
@@ -374,7 +380,7 @@ static void crowd_of_the_next_round_moves_down_early_too(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
 	advance_tick(test, 19);
 	twheel_stats(f->wheel, &stats);
-	/* Less than a batch stays until the block begins. */
+	/* Fewer than a batch may remain until the block begins. */
 	KUNIT_EXPECT_GT(test, stats.cascaded, 2ULL * CROWD - 128);
 	advance_tick(test, 20);
 	expect_fired_in_id_order(test, 2 * CROWD);

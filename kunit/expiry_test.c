@@ -2,9 +2,9 @@
 /*
  * KUnit suite of expiry: when a timeout fires, and in which order.
  *
- * Exactness from every phase of the wheel, rounding, rounds, cascades, jumps over any
- * distance, steps backward; order within and across ticks; what callbacks arm and
- * cancel; more than one batch in a tick.
+ * It tests exact expiry from every phase of the wheel, rounding, rounds, cascades, long
+ * jumps, backward steps, the order within and across ticks, callbacks that arm and cancel,
+ * and ticks with more than one batch.
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
@@ -16,7 +16,10 @@
 DEFINE_STRIDE();
 
 #define TICK		((u64)NSEC_PER_MSEC)
-/* No power of two, and short: the largest wheels turn often before the clock ends. */
+/*
+ * Not a power of two, and short, so that even the largest wheels turn often before the
+ * clock ends.
+ */
 #define ODD_TICK	3ULL
 
 #define CLOCK_END	((u64)S64_MAX)
@@ -25,7 +28,7 @@ DEFINE_STRIDE();
 /* More than any batch, so that the lock is dropped in the middle of a tick. */
 #define MANY		1000
 
-/* So many phases at most has a wheel that is begun from each of them. */
+/* Maximum span of a wheel that is started from each of its phases. */
 #define ALL_PHASES	512
 
 /* Exactness */
@@ -37,7 +40,7 @@ static const struct shape shapes[] = {
 
 KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
 
-/* Small wheels are begun from each phase, large ones around their boundaries. */
+/* Small wheels are started from each phase, large ones near their boundaries. */
 static u64 nr_phases(const struct shape *s)
 {
 	return ref_span(s) <= ALL_PHASES ? ref_span(s) : SHAPE_BOUNDARIES(s->levels);
@@ -48,7 +51,7 @@ static u64 phase(const struct shape *s, u64 i)
 	return ref_span(s) <= ALL_PHASES ? i : ref_boundary(s, i);
 }
 
-/* Go on to the next revolution of the whole wheel, and there to phase @i. */
+/* Advance to phase @i of the next revolution of the whole wheel. */
 static u64 advance_to_phase(struct kunit *test, u64 now, u64 i)
 {
 	const struct shape *s = test->param_value;
@@ -104,7 +107,7 @@ static void lies_where_the_reference_says_from_every_phase(struct kunit *test)
 	}
 }
 
-/* Arm one at every boundary from @now on; returns the last tick. */
+/* Arm a timeout at every boundary after @now; returns the last tick. */
 static u64 arm_boundaries(struct kunit *test, struct probe *p, u64 now)
 {
 	const struct shape *s = test->param_value;
@@ -152,7 +155,7 @@ static void boundaries_fire_in_order_in_one_jump(struct kunit *test)
 	}
 }
 
-/* Those of @n that are due at tick @now have fired, once, and no others. */
+/* Of the @n timeouts, those due at tick @now have fired once, and no others have fired. */
 static void expect_due_fired(struct kunit *test, struct probe *p, unsigned int n, u64 now)
 {
 	unsigned int i;
@@ -186,7 +189,7 @@ struct deadline {
 };
 
 static const struct deadline deadlines[] = {
-	/* rounded up */
+	/* rounding up */
 	{ TICK, 0, 1, 1 },
 	{ TICK, 0, TICK - 1, 1 },
 	{ TICK, 0, TICK, 1 },
@@ -197,11 +200,11 @@ static const struct deadline deadlines[] = {
 	{ 7, 0, 49, 7 },
 	{ 7, 0, 50, 8 },
 	{ 1, 0, 5, 5 },
-	/* now lies within a tick, which is over */
+	/* the current time is within a tick, which has passed */
 	{ TICK, 2 * TICK + TICK / 2, 2 * TICK + TICK / 2 + 1, 3 },
 	{ TICK, 3 * TICK - 1, 3 * TICK, 3 },
 	{ TICK, 3 * TICK - 1, 3 * TICK + 1, 4 },
-	/* now and in the past: the next tick */
+	/* the current time and the past: the next tick */
 	{ TICK, 0, 0, 1 },
 	{ TICK, 2 * TICK, 2 * TICK, 3 },
 	{ TICK, 2 * TICK, 2 * TICK - 1, 3 },
@@ -310,7 +313,7 @@ static const struct shape deep_shapes[] = {
 
 KUNIT_ARRAY_PARAM(deep_shape, deep_shapes, shape_desc);
 
-/* Tick by tick through more than a revolution of the whole wheel. */
+/* Advance tick by tick through more than a revolution of the whole wheel. */
 static void position_follows_the_cursor_to_the_end(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
@@ -348,7 +351,7 @@ static void cascade_moves_down_one_level_at_a_time(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (u64)s->levels - 1, stats.cascaded);
 }
 
-/* Every tick of two revolutions has its timeout: each cascade is a full slot. */
+/* Every tick of two revolutions has a timeout, so each cascade moves a full slot. */
 static void full_wheel_fires_one_per_tick(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
@@ -424,7 +427,7 @@ static void stall_desc(const struct stall *s, char *desc)
 KUNIT_ARRAY_PARAM(stall, stalls, stall_desc);
 
 /*
- * The bound is no measurement: stepping through the ticks, or through the
+ * The limit of 5 s is no measurement. Stepping through the ticks, or through the
  * revolutions of the small wheels, would take days.
  */
 static void stall_of_ten_years_costs_only_what_is_due(struct kunit *test)
@@ -483,7 +486,7 @@ static void tick_fires_in_the_order_of_arming(struct kunit *test)
 	expect_fired_in_id_order(test, MANY);
 }
 
-/* One is armed from each tick on the way: they come from all levels. */
+/* One timeout is armed from each tick before theirs, so they come from all levels. */
 static void order_of_arming_survives_cascades(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
@@ -535,7 +538,7 @@ static void mod_goes_to_the_end_of_its_tick(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, &p[0], f->order[2]);
 }
 
-/* Deadlines differ, the tick is one: the order is that of arming. */
+/* The deadlines differ but round to one tick: timeouts fire in the order of arming. */
 static void order_within_a_tick_is_not_that_of_the_deadlines(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
@@ -564,9 +567,9 @@ static void past_deadlines_fire_in_the_order_of_arming(struct kunit *test)
 	expect_fired_in_id_order(test, 10);
 }
 
-/* What callbacks arm */
+/* Timeouts that callbacks arm */
 
-/* Always again, to p->arg from now; the test counts how often. */
+/* Rearm for p->arg from now, in each callback; the test counts the calls. */
 static void rearm_after(struct probe *p)
 {
 	p->ret = twheel_arm_after(&p->t, p->arg);
@@ -684,7 +687,7 @@ static void what_a_callback_arms_for_a_passed_tick_comes_last(struct kunit *test
 	KUNIT_EXPECT_PTR_EQ(test, &p[1], f->order[2]);
 }
 
-/* Armed in the middle of a jump for the block that the jump has not come to. */
+/* A callback in a jump arms for a block that the jump has not reached. */
 static void arm_during_a_jump_keeps_the_order_of_a_later_tick(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
@@ -704,7 +707,7 @@ static void arm_during_a_jump_keeps_the_order_of_a_later_tick(struct kunit *test
 	KUNIT_EXPECT_PTR_EQ(test, &p[3], f->order[3]);
 }
 
-/* What callbacks take away, and more than one batch */
+/* Timeouts that callbacks cancel, and more than one batch */
 
 static void many_in_a_tick_all_fire_in_order(struct kunit *test)
 {
@@ -837,8 +840,8 @@ static void callback_can_cancel_one_on_the_way_down(struct kunit *test)
 }
 
 /*
- * A cascade of MANY takes several batches, and between two of them the callbacks of
- * the tick before run: these find it half moved down. They are fewer than a batch.
+ * A cascade of MANY takes several batches. Between two of them the callbacks of the tick
+ * before run, and find the slot half cascaded. There are fewer of them than a batch holds.
  */
 #define FEW	20
 
@@ -874,7 +877,7 @@ static void arm_during_a_cascade_joins_its_tail(struct kunit *test)
 	expect_fired_in_id_order(test, MANY + FEW);
 }
 
-/* One of those that have been moved down, that are next, and that come last. */
+/* The callbacks cancel timeouts that are cascaded already, that are next, and the last one. */
 static void cancel_during_a_cascade_takes_out_any(struct kunit *test)
 {
 	struct probe *p = half_done_cascade(test, cancel_other);
@@ -908,7 +911,7 @@ static void mod_during_a_cascade_moves_to_its_tail(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, &p[i * 8], f->order[MANY - FEW + i]);
 }
 
-/* Time moved backward */
+/* The time goes backward */
 
 static void step_back_fires_nothing(struct kunit *test)
 {

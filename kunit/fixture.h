@@ -70,7 +70,7 @@ struct probe {
 	int			ret;
 };
 
-/* A CPU where a callback or a sink may spin; nr_cpu_ids if there is only the test's. */
+/* A CPU where a callback or a sink may spin; nr_cpu_ids if the test's CPU is the only one. */
 static inline unsigned int spare_cpu(void)
 {
 	return cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
@@ -102,7 +102,7 @@ static inline void fixture_exit(struct kunit *test)
 	f->wheel = NULL;
 }
 
-/* Make @f's wheel; the caller checks that it is there. */
+/* Make the wheel of @f; the caller checks the result. */
 static inline struct twheel *fixture_create(struct fixture *f,
 					    const struct twheel_params *params)
 {
@@ -184,13 +184,13 @@ static inline void advance_tick(struct kunit *test, u64 tick)
 	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, tick * f->tick_ns));
 }
 
-/* Arm what is in @list, in one call; what is armed leaves it. Returns how many. */
+/* Arm the timeouts of @list in one call and remove those armed. Returns their number. */
 static inline unsigned int arm_linked(struct twheel *w, struct list_head *list)
 {
 	unsigned int nr = list_count_nodes(list), armed, i;
 	struct twheel_timeout **array, *t;
 
-	/* Callbacks call this too: they must not sleep, and arm few. */
+	/* Callbacks call this too. They must not sleep, and they arm few timeouts. */
 	array = kmalloc_array(nr, sizeof(*array), GFP_NOWAIT | __GFP_NOWARN);
 	if (!array)
 		array = kmalloc_array(nr, sizeof(*array), GFP_KERNEL | __GFP_NOFAIL);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of a grid: each kind of timeout, in each place that a wheel can have
- * for it, under each operation. A case is an operation; its parameters are a kind
- * and a place.
+ * KUnit suite of a grid: each kind of timeout, in each place of the wheel, under each
+ * operation. A case is an operation; its parameters are a kind and a place.
  *
- * The table of pairs of features names these cases for most pairs. What needs a story
- * of its own is in the suite of pairs.
+ * The table of pairs of features refers to these cases for most pairs. Pairs that need a
+ * test of their own are in the suite of pairs.
  */
 #include <linux/jiffies.h>
 #include <linux/module.h>
@@ -19,26 +18,26 @@ DEFINE_STRIDE();
 #define TICK		((u64)NSEC_PER_MSEC)
 #define PATIENCE	(30 * HZ)
 
-/* First deadline, in ticks. It is in the second block of level 3, with 8 slots. */
+/* First deadline, in ticks. With 8 slots, it is in the second block of level 3. */
 #define DEADLINE	1003
 
-/* Interval, extension and slack, in ticks. */
+/* Interval and extension, and slack, in ticks. */
 #define AGAIN		5
 #define SLACK		7
 
-/* More than are moved down at once, so that their slot is moved down early. */
+/* More timeouts than one turn moves, so that their slot is cascaded early. */
 #define CROWD		300
 
 /**
  * struct kind - a kind of timeout
- * @name: of the features that it has
- * @periodic: TWHEEL_ONCE if it is not
- * @repeat: how often it is called; 0: no end
+ * @name: its features
+ * @periodic: its kind; TWHEEL_ONCE if it is a one-shot
+ * @repeat: number of periods; 0: no end
  * @slack: in ticks
- * @worker: its callback runs in a worker
- * @limited: its wheel has as many places as there are timeouts
+ * @worker: a worker runs its callback
+ * @limited: max_pending of its wheel is the number of timeouts
  * @sink: its wheel has a sink
- * @extends: the sink sends it back before the case begins, and once in it
+ * @extends: the sink extends it before the case begins, and once in the case
  */
 struct kind {
 	const char		*name;
@@ -86,14 +85,14 @@ static void kind_desc(const struct kind *k, char *desc)
 KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
 
 /**
- * struct place - where a timeout is when the operation comes
- * @name: of the features
- * @slots: of the wheel
- * @levels: of the wheel
- * @crowd: how many others there are for the same tick; if there are any, time goes on
- *	until their slot on the top level has been moved down early
- * @elsewhere: all of them are armed on another CPU
- * @way: the ticks that the clock goes to after that
+ * struct place - where a timeout is when the operation begins
+ * @name: its features
+ * @slots: slots of the wheel
+ * @levels: levels of the wheel
+ * @crowd: number of other timeouts for the same tick. If it is not 0, the clock goes on
+ *	until their slot on the top level has been cascaded early
+ * @elsewhere: all timeouts are armed on another CPU
+ * @way: ticks that the clock is then set to
  */
 struct place {
 	const char	*name;
@@ -114,7 +113,7 @@ static const struct place places[] = {
 	{ "another CPU", 8, 4, .elsewhere = true },
 };
 
-/* Each is in two of these at once. */
+/* Combinations of two of these places. */
 static const struct place crossings[] = {
 	{ "forward step, backward step", 8, 4, .way = { 998, 5, 998 } },
 	{ "backward step, rounds", 8, 1, .way = { 700, 300 } },
@@ -127,7 +126,7 @@ static const struct place crossings[] = {
 	{ "rounds, another CPU", 8, 1, .elsewhere = true, .way = { 500 } },
 };
 
-/* An element has no value: which one it is tells the kind and the place. */
+/* The elements have no value: their index gives the kind and the place. */
 static const u8 combinations[ARRAY_SIZE(kinds) * ARRAY_SIZE(places)];
 static const u8 meetings[ARRAY_SIZE(kinds) * ARRAY_SIZE(crossings)];
 
@@ -168,19 +167,19 @@ KUNIT_ARRAY_PARAM(meeting, meetings, meeting_desc);
 struct scene;
 
 /**
- * struct subject - the timeout that a case is about
- * @p: the timeout; of one that is not periodic, p.t alone
- * @sc: what it is part of
+ * struct subject - the timeout of a case
+ * @p: the timeout; a one-shot uses p.t alone
+ * @sc: scene that it belongs to
  * @kind: its kind
- * @tick: the tick that it was placed at
- * @calls: how often it was called, or handed to the sink
+ * @tick: tick that the wheel placed it at
+ * @calls: number of callbacks, or of times that the sink got it
  * @called_ns: the wheel's time at the last call
- * @periods: how many periods it was told of
- * @early: calls before the deadline
- * @after: how many others had fired before its first call
- * @extensions: how often the sink still sends it back
- * @then: what its callback does at last, or NULL
- * @ret: what calls have returned to @then
+ * @periods: number of periods that its calls reported
+ * @early: number of calls before the deadline
+ * @after: number of other timeouts that had fired before its first call
+ * @extensions: number of times that the sink still extends it
+ * @then: called at the end of its callback, or NULL
+ * @ret: results of the calls that @then and the sink make
  */
 struct subject {
 	struct twheel_periodic	p;
@@ -198,14 +197,14 @@ struct subject {
 };
 
 /**
- * struct scene - what a case works with
- * @f: the wheel, and the order in which the others have fired
- * @place: where @s is
- * @s: the timeout that the case is about
- * @crowd: the others
- * @spare: a timeout that tries to get a place
- * @handed_back: how many twheel_stop() has handed back
- * @subject_back: how often @s was among them
+ * struct scene - everything that a case works with
+ * @f: the wheel, and the order in which @crowd has fired
+ * @place: place of @s
+ * @s: the timeout of the case
+ * @crowd: the other timeouts
+ * @spare: armed to find out whether a place under max_pending is free
+ * @handed_back: number of timeouts that twheel_stop() has handed back
+ * @subject_back: number of times that @s was handed back
  */
 struct scene {
 	struct fixture		*f;
@@ -241,7 +240,7 @@ static void subject_comes_round(struct twheel_periodic *p)
 	subject_called(container_of(p, struct subject, p), p->expires, p->missed);
 }
 
-/* Sent back to where the case begins, or from there, or accepted. */
+/* Extend the subject to its first deadline, extend it from there, or accept it. */
 static void subject_expired(struct subject *s, u64 now_ns)
 {
 	struct twheel_timeout *t = &s->p.t;
@@ -303,7 +302,7 @@ static int subject_arm(struct subject *s, u64 tick)
 	return twheel_arm(t, tick * TICK);
 }
 
-/* How often it is called, AGAIN ticks apart; one without an end is cancelled then. */
+/* Number of calls, AGAIN ticks apart; a subject without an end is then cancelled. */
 static unsigned int subject_calls(const struct subject *s)
 {
 	if (s->kind->periodic)
@@ -342,7 +341,7 @@ static void arm_crowd(struct kunit *test, struct scene *sc, unsigned int from, u
 							  sc->s.kind->slack * TICK));
 }
 
-/* It comes to its first deadline by an extension. */
+/* The subject reaches its first deadline by an extension. */
 static void arm_and_extend(struct kunit *test, struct subject *s)
 {
 	s->extensions = 2;
@@ -380,7 +379,10 @@ static void arm_all_elsewhere(struct kunit *test, struct scene *sc)
 	run_on(test, here);
 }
 
-/* The block of its slot on the top level is about to begin, and it is down already. */
+/*
+ * Advance to the tick before the block of its slot on the top level; the subject has been
+ * cascaded by then.
+ */
 static void wait_for_early_cascade(struct kunit *test, struct scene *sc)
 {
 	u64 block = int_pow(sc->place->slots, sc->place->levels - 1);
@@ -393,7 +395,7 @@ static void wait_for_early_cascade(struct kunit *test, struct scene *sc)
 	KUNIT_ASSERT_LT(test, after.level, before.level);
 }
 
-/* After a backward step it lies as if it had been armed then, without its slack. */
+/* After a backward step, it is placed as if it had been armed then, without its slack. */
 static void go_way(struct kunit *test, struct scene *sc)
 {
 	struct twheel_counters stats;
@@ -437,7 +439,7 @@ static struct scene *scene_of(struct kunit *test, const struct kind *k, const st
 
 /*
  * With a stride, each operation and each place still meets some kinds, and each kind some
- * places. Those that need a second CPU are not left out: slow machines are those that
+ * places. Combinations that need a second CPU are always tested, because only slow machines
  * have one.
  */
 static void choose(struct kunit *test, const struct kind *k, unsigned int place, bool elsewhere)
@@ -446,7 +448,10 @@ static void choose(struct kunit *test, const struct kind *k, unsigned int place,
 		kunit_skip(test, "left out by the stride");
 }
 
-/* Of the case's parameters: armed, and in its place. */
+/*
+ * Make the scene that the parameters of the case describe: the subject is armed and in its
+ * place.
+ */
 static struct scene *scene(struct kunit *test)
 {
 	const struct place *at = place_of(test->param_value);
@@ -466,7 +471,7 @@ static void expect_calls(struct kunit *test, struct scene *sc, int calls)
 	KUNIT_ASSERT_EQ(test, calls, atomic_read(&sc->s.calls));
 }
 
-/* A worker takes its time. */
+/* A worker may need some time. */
 static void wait_for_calls(struct scene *sc, int calls)
 {
 	unsigned long end = jiffies + PATIENCE;
@@ -488,7 +493,7 @@ static void expect_called_at(struct kunit *test, struct scene *sc, u64 tick)
 	KUNIT_EXPECT_EQ(test, 0U, sc->s.early);
 }
 
-/* It is not called any more. */
+/* The subject is not called any more. */
 static void expect_silence(struct kunit *test, struct scene *sc)
 {
 	int calls = atomic_read(&sc->s.calls);
@@ -498,7 +503,7 @@ static void expect_silence(struct kunit *test, struct scene *sc)
 	expect_calls(test, sc, calls);
 }
 
-/* As long as it holds the last place, nobody else gets one. */
+/* If its kind is limited, the subject holds the last place: no other timeout can be armed. */
 static void expect_place(struct kunit *test, struct scene *sc, bool is_free)
 {
 	int want = is_free || !sc->s.kind->limited ? 0 : -EAGAIN;
@@ -509,7 +514,7 @@ static void expect_place(struct kunit *test, struct scene *sc, bool is_free)
 		KUNIT_EXPECT_TRUE(test, twheel_cancel(&sc->spare));
 }
 
-/* Called at @tick for the first time, it goes on as its kind does. */
+/* The subject is called at @tick first, and then as its kind requires. */
 static void expect_all_calls_from(struct kunit *test, struct scene *sc, u64 tick)
 {
 	struct subject *s = &sc->s;
@@ -551,7 +556,7 @@ static void each_kind_is_called_where_places_meet(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sc->place->crowd, sc->f->nr_fired);
 }
 
-/* With a fixed rate, the call stands for three periods, and the phase is kept. */
+/* With a fixed rate, the call stands for three periods and keeps the phase. */
 static void step_past_the_deadline_calls_each_kind_once(struct kunit *test)
 {
 	struct scene *sc = scene_of(test, test->param_value, &places[0]);
@@ -580,7 +585,7 @@ static void mod_gives_each_kind_a_new_time(struct kunit *test)
 	expect_all_calls_from(test, sc, tick);
 }
 
-/* It has been taken out by one of several functions, and is as good as new. */
+/* The operation has taken the subject out; it can be armed again like a new timeout. */
 static void expect_taken_out(struct kunit *test, struct scene *sc)
 {
 	u64 tick;
@@ -690,7 +695,7 @@ static void stop_hands_each_kind_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, sc->f->nr_fired);
 }
 
-/* Its memory holds another timeout before its callback has returned. */
+/* Initialise a new timeout in the subject's memory before its callback has returned. */
 static void become_another(struct subject *s)
 {
 	struct twheel *w = s->sc->f->wheel;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Threads beside the one of the test, a callback that waits to be let go, and a
+ * Threads beside the test's own, a callback that waits until the test releases it, and a
  * twheel_stop() in the middle of a pass.
  *
  * Between helper_start() and helper_finish() a test must not be aborted: it
@@ -21,15 +21,15 @@
 
 #include "../twheel.h"
 
-/* As long as a slow machine may take. */
+/* Time limit that a slow machine keeps. */
 #define PATIENCE	(30 * HZ)
 
 /**
  * struct helper - a thread that does one thing for a test
  * @task: the thread, or an error
- * @done: completed when it has done it
- * @work: what it does
- * @arg: with what
+ * @done: completed when @work has returned
+ * @work: function that it calls
+ * @arg: argument of @work
  */
 struct helper {
 	struct task_struct	*task;
@@ -38,7 +38,10 @@ struct helper {
 	void			*arg;
 };
 
-/* Stays until kthread_stop(), so that the module's code is not left too early. */
+/*
+ * Stays until kthread_stop(), so that the thread leaves the module's code before it is
+ * unloaded.
+ */
 static inline int helper_thread(void *data)
 {
 	struct helper *h = data;
@@ -69,9 +72,9 @@ static inline void helper_finish(struct kunit *test, struct helper *h)
 }
 
 /*
- * The helper, which waits, comes before everything else on the CPU of the test as soon
- * as it is woken: at once if the kernel is preemptible, or else when the running task,
- * which is in a callback or a sink, offers the CPU to others.
+ * Let the helper, which waits, preempt everything else on the test's CPU when it is woken.
+ * On a preemptible kernel it runs at once. Otherwise it runs when the current task, which
+ * is in a callback or a sink, offers the CPU.
  */
 static inline void helper_first(struct kunit *test, struct helper *h)
 {
@@ -84,8 +87,8 @@ static inline void helper_first(struct kunit *test, struct helper *h)
 
 /**
  * struct gate - where a callback waits
- * @began: completed when it gets there
- * @open: completed to let it go
+ * @began: completed when the callback gets there
+ * @open: completed to let the callback go on
  */
 struct gate {
 	struct completion	began;
@@ -98,14 +101,14 @@ static inline void gate_init(struct gate *gate)
 	init_completion(&gate->open);
 }
 
-/* For the callback of a worker. */
+/* For callbacks that run in a worker. */
 static inline void gate_pass(struct gate *gate)
 {
 	complete(&gate->began);
 	wait_for_completion(&gate->open);
 }
 
-/* For a callback that must not block, on a spare CPU. */
+/* For callbacks that must not block, on a spare CPU. */
 static inline void gate_spin(struct gate *gate)
 {
 	unsigned long end = jiffies + PATIENCE / 3;
@@ -121,15 +124,15 @@ static inline void gate_wait(struct kunit *test, struct gate *gate)
 }
 
 /**
- * struct stopping - a twheel_stop() of a helper
- * @wheel: what is stopped
- * @list: what is handed back
- * @over: it has returned
- * @early: timeouts that were handed back while @inside was not 0
- * @inside: callbacks that have begun and not ended, if the test counts them
- * @left: @inside when it returned
- * @now: completed to have stop_at_once() begin
- * @helper: who does it
+ * struct stopping - a twheel_stop() that a helper calls
+ * @wheel: wheel that it stops
+ * @list: timeouts that are handed back
+ * @over: twheel_stop() has returned
+ * @early: number of timeouts that were handed back while @inside was not 0
+ * @inside: number of running callbacks, if the test counts them
+ * @left: value of @inside when twheel_stop() returned
+ * @now: completed to make stop_at_once() begin
+ * @helper: thread that calls twheel_stop()
  */
 struct stopping {
 	struct twheel		*wheel;
@@ -170,7 +173,7 @@ static inline void stop_it(void *arg)
 	WRITE_ONCE(s->over, true);
 }
 
-/* A callback or a sink completes @now. See helper_first(). */
+/* Stop as soon as a callback or a sink completes @now, with a thread of helper_first(). */
 static inline void stop_at_once(void *arg)
 {
 	struct stopping *s = arg;
@@ -185,14 +188,14 @@ static inline void stopper_start(struct kunit *test, struct stopping *s)
 	helper_first(test, &s->helper);
 }
 
-/* Also if nothing has completed @now. */
+/* Also works if nothing has completed @now. */
 static inline void stopper_finish(struct kunit *test, struct stopping *s)
 {
 	complete(&s->now);
 	helper_finish(test, &s->helper);
 }
 
-/* Until the stop has come so far that @t, which is idle and of this CPU, is refused. */
+/* Wait until the stop refuses to arm @t, which is idle and in the shard of this CPU. */
 static inline void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
 {
 	unsigned long end = jiffies + PATIENCE;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite that takes CPUs away from running wheels and brings them back. It needs
- * two CPUs, and is skipped without.
+ * KUnit suite that takes CPUs offline under running wheels and brings them back. It needs
+ * two CPUs, and is skipped otherwise.
  *
  *	insmod twheel_hotplug_kunit.ko cycles=200
  *
- * CPU 0 stays: the tests run there, and go elsewhere only to arm. Nothing depends on
- * how fast a CPU goes or comes; where a timeout must be pending while one is away, its
- * deadline is far and is moved afterwards.
+ * CPU 0 stays online: the tests run there, and run elsewhere only to arm. No result depends
+ * on how long hotplug takes. If a timeout must be pending while a CPU is offline, its
+ * deadline is far, and the test moves it afterwards.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -34,19 +34,19 @@ MODULE_PARM_DESC(pending, "How many timeouts are pending then");
 #define PATIENCE	(60 * HZ)
 
 /**
- * struct guest - a timeout that tells where its callback ran
+ * @p: the timeout; a one-shot uses p.t alone
  * @p: the timeout; of one that is not periodic, p.t alone
  * @wheel: its wheel
  * @began: completed when the callback begins
- * @fired: how often it has begun
+ * @fired: number of times that it has begun
  * @fired_ns: the wheel's time when it last began
- * @cpu: where it last began
- * @lasts_ms: how long it takes: a worker sleeps, the thread spins
- * @sleeps: it sleeps until @wake is completed
+ * @cpu: CPU where the callback last began
+ * @lasts_ms: duration of the callback: a worker sleeps, the thread spins
+ * @sleeps: the callback sleeps until @wake is completed
  * @wake: completed by the test
- * @done: it has ended
- * @periods: periodic: how many deadlines have passed
- * @early: periodic: how often it was called before one had
+ * @done: set when the callback ends
+ * @periods: periodic: number of deadlines that have passed
+ * @early: periodic: number of calls before the deadline
  */
 struct guest {
 	struct twheel_periodic	p;
@@ -92,7 +92,10 @@ static void guest_comes_round(struct twheel_periodic *p)
 	guest_runs(g);
 }
 
-/* An unbound callback has the shard's CPU only if the thread of that CPU ran it. */
+/*
+ * Make a wheel on @clock and @n timeouts. A timeout stays in the shard of the CPU that arms
+ * it.
+ */
 static struct guest *guests_on(struct kunit *test, enum twheel_clock clock, unsigned int n)
 {
 	struct twheel_params params = { .name = "kunit-hotplug", .clock = clock };
@@ -116,7 +119,7 @@ static struct guest *guests(struct kunit *test, unsigned int n)
 	return guests_on(test, TWHEEL_MONOTONIC, n);
 }
 
-/* @n of them, from @cpu, @delay_ns from now. */
+/* Arm @n of them on @cpu for @delay_ns from now. */
 static void arm_from(struct kunit *test, unsigned int cpu, struct guest *g, unsigned int n,
 		     u64 delay_ns)
 {
@@ -138,7 +141,7 @@ static void bring_back(struct kunit *test, unsigned int cpu)
 	KUNIT_ASSERT_EQ(test, 0, add_cpu(cpu));
 }
 
-/* The CPU that comes and goes. */
+/* The CPU that is taken offline and brought back. */
 static unsigned int the_cpu(void)
 {
 	return cpumask_last(cpu_present_mask);
@@ -149,7 +152,7 @@ static void expect_begins(struct kunit *test, struct guest *g)
 	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&g->began, PATIENCE), 0UL);
 }
 
-/* Nothing of them is under way after that: they have fired once. */
+/* All @n timeouts fire once, and none of their callbacks runs any more. */
 static void expect_all_fire_once(struct kunit *test, struct guest *g, unsigned int n)
 {
 	unsigned int i;
@@ -164,7 +167,7 @@ static void expect_all_fire_once(struct kunit *test, struct guest *g, unsigned i
 	}
 }
 
-/* A CPU goes */
+/* A CPU goes offline */
 
 static void fires_while_its_cpu_is_away(struct kunit *test, enum twheel_clock clock)
 {
@@ -240,7 +243,7 @@ static void stop_hands_back_what_a_cpu_that_is_away_has_left(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 100U, i);
 }
 
-/* Periodic: each stays in the shard of the CPU that armed it. */
+/* Each periodic timeout stays in the shard of the CPU that armed it. */
 static void all_cpus_but_one_can_go(struct kunit *test)
 {
 	struct guest *g = guests(test, nr_cpu_ids);
@@ -268,7 +271,7 @@ static void all_cpus_but_one_can_go(struct kunit *test)
 	}
 }
 
-/* A CPU goes while a callback runs there */
+/* A CPU goes offline while a callback runs there */
 
 static void go_while_it_runs(struct kunit *test, bool worker)
 {
@@ -296,7 +299,7 @@ static void cpu_goes_while_a_worker_runs_a_long_callback(struct kunit *test)
 	go_while_it_runs(test, true);
 }
 
-/* A thread that is slow holds the CPU up; a worker that sleeps must not. */
+/* A thread in a slow callback delays the hotplug; a sleeping worker must not. */
 static void cpu_can_go_while_a_worker_sleeps(struct kunit *test)
 {
 	struct guest *g = guests(test, 2);
@@ -382,7 +385,7 @@ static void mod_brings_pending_timeout_to_this_cpu(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, g->cpu);
 }
 
-/* It goes from one CPU to the next in turn, and fires where it was moved last. */
+/* It is moved on one CPU after the other, and fires on the CPU that moved it last. */
 static void timeout_moved_on_each_cpu_fires_on_the_last(struct kunit *test)
 {
 	struct guest *g = guests(test, 1);
@@ -403,7 +406,7 @@ static void timeout_moved_on_each_cpu_fires_on_the_last(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, last, g->cpu);
 }
 
-/* A period that is late is counted, not lost: the sum is known. */
+/* Late periods are counted, not lost, so their sum is known. */
 static void periodic_keeps_its_phase_while_its_cpu_comes_and_goes(struct kunit *test)
 {
 	struct guest *g = guests(test, 1);
@@ -426,16 +429,16 @@ static void periodic_keeps_its_phase_while_its_cpu_comes_and_goes(struct kunit *
 }
 
 /*
- * Very many are pending all the while: what fires is armed again, from where it has
- * fired, until the last cycle is over. Then all have to come to an end.
+ * Very many timeouts are pending during the cycles. Each one that fires is armed again in
+ * its callback, until the last cycle is over. Then all of them must end.
  */
 
 /**
- * struct one - one of very many
+ * struct one - one of very many timeouts
  * @t: the timeout
- * @many: all of them
- * @armed: how often it was armed
- * @fired: how often it has fired
+ * @many: set of all these timeouts
+ * @armed: number of arms
+ * @fired: number of expiries
  */
 struct one {
 	struct twheel_timeout	t;
@@ -445,13 +448,13 @@ struct one {
 };
 
 /**
- * struct many - very many timeouts, or none
- * @f: as in other tests; first, as test->priv points to it
- * @early: expiries before the deadline
- * @out: how many have not come to an end
- * @end: nothing is armed any more
- * @ended: none is out
- * @nr: how many there are
+ * struct many - very many timeouts; other tests use @f alone
+ * @f: fixture; the first member, because test->priv points to it
+ * @early: number of expiries before the deadline
+ * @out: number of timeouts that have not ended
+ * @end: expiries do not arm again
+ * @ended: completed when @out becomes 0
+ * @nr: length of @all
  * @all: the timeouts
  */
 struct many {
@@ -532,7 +535,7 @@ static struct many *make_many(struct kunit *test, bool sink)
 	return m;
 }
 
-/* From every CPU its share. */
+/* Arm an equal share on every CPU. */
 static void arm_many(struct kunit *test, struct many *m)
 {
 	unsigned int cpu, i;
@@ -549,8 +552,8 @@ static void arm_many(struct kunit *test, struct many *m)
 }
 
 /*
- * But for what the threads have in hand, and what goes home to a CPU that was counted
- * already while another one is.
+ * Leave out the timeouts that the threads have in hand. A timeout may also move back to a
+ * CPU that has been counted while another CPU is being counted.
  */
 static void expect_many_pending(struct kunit *test, struct many *m)
 {
@@ -619,7 +622,7 @@ static int hotplug_init(struct kunit *test)
 	return set_cpus_allowed_ptr(current, cpumask_of(0));
 }
 
-/* An aborted test may have left a CPU away. */
+/* An aborted test may have left a CPU offline. */
 static void hotplug_exit(struct kunit *test)
 {
 	struct many *m = test->priv;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the index arithmetic: rounding, clamping, levels, slots, blocks,
- * rounds, early cascades, at every boundary. Pure functions: no wheel is made.
+ * KUnit suite of the index arithmetic at every boundary: rounding, clamping, levels, slots,
+ * blocks, rounds and early cascades. These functions are pure, so no wheel is made.
  *
- * Ticks and cursors are compared with the reference, in full for small wheels and
- * around the boundaries for large ones. Limits and overflow, which the reference would
- * have to trust, stand in tables.
+ * Ticks and cursors are compared with the reference: all of them for small wheels, those
+ * around the boundaries for large ones. Limits and overflow, which the reference does not
+ * check, are listed in tables.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -25,7 +25,7 @@ static struct twheel_geometry geometry(u32 slots, u32 levels)
 	return g;
 }
 
-/* A wheel with ticks of @tick_ns; its digits do not matter. */
+/* The geometry of a wheel with ticks of @tick_ns; slots and levels do not matter. */
 static struct twheel_geometry ticks(u64 tick_ns)
 {
 	struct twheel_geometry g;
@@ -88,7 +88,7 @@ static void deadline_is_rounded_up(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, r->ceil, twheel_tick_ceil(&g, r->ns));
 }
 
-/* Powers of two and their neighbours, primes, factors of 2^64 - 1 and + 1, usual ticks. */
+/* Powers of two and their neighbours, primes, factors of 2^64 - 1 and 2^64 + 1, usual ticks. */
 static const u64 lengths[] = {
 	1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 16, 17, 97, 127, 128, 129, 255, 256, 257, 641,
 	1000, 1009, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 99991,
@@ -119,7 +119,7 @@ static void check_division(struct kunit *test, const struct twheel_geometry *g, 
 	KUNIT_ASSERT_EQ(test, quotient + (remainder != 0), twheel_tick_ceil(g, ns));
 }
 
-/* @ns, the last multiple of a tick up to it, and the neighbours of that. */
+/* Check @ns, the last multiple of a tick up to @ns, and the neighbours of this multiple. */
 static void check_divisions_near(struct kunit *test, const struct twheel_geometry *g, u64 ns)
 {
 	u64 multiple = ns - ref_mod(ns, g->tick_ns);
@@ -131,7 +131,7 @@ static void check_divisions_near(struct kunit *test, const struct twheel_geometr
 		check_division(test, g, multiple - 1);
 }
 
-/* From 0 to the ends of the clock and of 64 bits, around each power of two. */
+/* Times around each power of two, at the start of the clock, at its end and at U64_MAX. */
 static void multiplication_equals_division_at_boundaries(struct kunit *test)
 {
 	struct twheel_geometry g = ticks(*(const u64 *)test->param_value);
@@ -360,7 +360,7 @@ struct place {
 };
 
 static const struct place places[] = {
-	/* one level: all is rounds */
+	/* one level: everything beyond a revolution is in rounds */
 	{ { 8, 1 }, 0, 0, 0, 0, 0 },
 	{ { 8, 1 }, 0, 7, 0, 7, 0 },
 	{ { 8, 1 }, 0, 8, 0, 0, 0 },
@@ -372,7 +372,7 @@ static const struct place places[] = {
 	{ { 2, 1 }, 0, 1, 0, 1, 0 },
 	{ { 2, 1 }, 0, 2, 0, 0, 0 },
 	{ { 2, 1 }, 1, CLOCK_END, 0, 1, (1ULL << 62) - 2 },
-	/* the cursor decides, not the distance */
+	/* the level depends on the cursor, not on the distance alone */
 	{ { 8, 3 }, 0, 7, 0, 7, 0 },
 	{ { 8, 3 }, 7, 8, 1, 1, 0 },
 	{ { 8, 3 }, 8, 15, 0, 15, 0 },
@@ -435,7 +435,7 @@ static const struct shape small_shapes[] = {
 
 KUNIT_ARRAY_PARAM(small_shape, small_shapes, shape_desc);
 
-/* Turn the top level block by block, and count the visits that do not count. */
+/* Turn the top level block by block, and count the visits in earlier rounds. */
 static u64 count_rounds(const struct shape *s, u64 tick, u64 cursor)
 {
 	u64 grain = ref_grain(s, s->levels - 1);
@@ -476,7 +476,7 @@ static const struct shape all_shapes[] = {
 
 KUNIT_ARRAY_PARAM(shape, all_shapes, shape_desc);
 
-/* Calls @check for all boundaries of @s as distances from all boundaries. */
+/* Call @check for each boundary as a cursor, and each boundary as a distance from it. */
 static void for_all_boundaries(struct kunit *test,
 			       void (*check)(struct kunit *test, const struct shape *s,
 					     const struct twheel_geometry *g,
@@ -540,7 +540,7 @@ static void block_starts_at_a_multiple_of_its_size(struct kunit *test)
 	for_all_boundaries(test, check_block_start);
 }
 
-/* Else it could not be moved down, or would fire late. */
+/* Otherwise it could not be cascaded in time, and would fire late. */
 static void check_block_is_ahead(struct kunit *test, const struct shape *s,
 				 const struct twheel_geometry *g, u64 cursor, u64 tick)
 {
@@ -603,8 +603,8 @@ static void distance_to_a_slot_is_counted_in_blocks(struct kunit *test)
 }
 
 /*
- * From any cursor, the blocks of @level up to the end of the next block of the level
- * above have slots of their own, in order of time.
+ * From any cursor, the blocks of @level up to the end of the next block of the level above
+ * have one slot each, in order of time.
  */
 static void check_ring(struct kunit *test, const struct shape *s,
 		       const struct twheel_geometry *g, u64 cursor, u32 level)
@@ -660,7 +660,7 @@ static const struct cascade cascades[] = {
 	{ { 256, 4 }, NSEC_PER_MSEC, 3, 2, 1000000, 1000, 3 * 65536 - 1000 },
 	{ { 256, 4 }, NSEC_PER_MSEC, 1, 3, 1000000, 1000, 16777216 - 1000 },
 	{ { 256, 4 }, DAY_NS, 1, 1, U32_MAX, 1000, 255 },
-	/* a lead above the end of the clock */
+	/* the lead is beyond the end of the clock */
 	{ { 256, 4 }, 1, 2, 3, U32_MAX, U32_MAX, 16777216 },
 	{ { 65536, 3 }, 7, 1ULL << 30, 2, U32_MAX, U32_MAX, ((1ULL << 30) - 1) << 32 },
 	{ { 65536, 3 }, 5000000000ULL, 1ULL << 30, 2, U32_MAX, U32_MAX,
