@@ -124,10 +124,7 @@ static void whoever_joins_a_crowd_comes_last(struct kunit *test)
 	expect_fired_in_id_order(test, CROWD + WALKERS);
 }
 
-/*
- * Each crowd arrives after the crowd before it has been cascaded, as far as that was large
- * enough.
- */
+/* Each crowd is armed when full batches of the crowds before it have been cascaded early. */
 static void crowds_that_join_a_crowd_keep_their_order(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 8, 4);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of max_pending: who takes a place, who keeps it, when it is free again,
- * and that no place is lost or made with several threads at it.
+ * KUnit suite of max_pending: which timeouts take a place, which keep it, and when it is
+ * free again. With several threads, no place is lost and none is added.
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
@@ -30,7 +30,7 @@ static struct fixture *limited_wheel(struct kunit *test, enum twheel_clock clock
 	return test->priv;
 }
 
-/* A wheel of three places, all taken, and a fourth timeout. */
+/* Make a wheel of three places, all of them taken, and four timeouts. The fourth is idle. */
 static struct probe *full_wheel(struct kunit *test)
 {
 	struct probe *p;
@@ -43,7 +43,7 @@ static struct probe *full_wheel(struct kunit *test)
 	return p;
 }
 
-/* Exactly @n more can be armed. They are cancelled, so that they need no callback. */
+/* Exactly @n more timeouts can be armed. They are cancelled, so they need no callback. */
 static void expect_places(struct kunit *test, unsigned int n)
 {
 	struct probe *p = probes(test, n + 1);
@@ -56,7 +56,7 @@ static void expect_places(struct kunit *test, unsigned int n)
 		KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[i].t));
 }
 
-/* Who is refused */
+/* Refusals */
 
 static int try_arm(struct probe *p)
 {
@@ -150,7 +150,7 @@ static void refusals_for_other_reasons_take_no_place(struct kunit *test)
 	expect_places(test, 1);
 }
 
-/* Who keeps his place */
+/* Operations that keep the place */
 
 static void mod_at_the_limit_keeps_its_place(struct kunit *test)
 {
@@ -180,7 +180,7 @@ static void cascades_and_rounds_keep_the_place(struct kunit *test)
 	expect_places(test, 2);
 }
 
-/* When a place is free again */
+/* Operations that free the place */
 
 static void cancel_gives_the_place_back_at_once(struct kunit *test)
 {
@@ -233,7 +233,7 @@ static void arm_other(struct probe *p)
 	p->ret = twheel_arm(&p->other->t, p->arg);
 }
 
-/* What is due and waits for its turn is pending: only the first one's place is free. */
+/* Due timeouts that wait for their turn are pending, so only the place of the first is free. */
 static void arm_two_others(struct probe *p)
 {
 	arm_other(p);
@@ -347,15 +347,15 @@ static void sink_gives_the_places_of_its_batch_back(struct kunit *test)
 	expect_places(test, 300);
 }
 
-/* A sink that extends: a place is kept until the sink accepts, or the next cancel */
+/* A sink that extends: the place is kept until the sink accepts, or until a later cancel */
 
 /**
- * struct crossing - what strangers find while the sink is at it
+ * struct crossing - attempts to arm other timeouts while the sink runs
  * @stranger: timeouts that the sink tries to arm
- * @nr: how many of them it has armed
- * @asked: how often it tried
- * @ret: what it was told, each time
- * @greedy: it keeps what it has armed, and tries another one next
+ * @nr: number of them that it has armed
+ * @asked: number of results in @ret
+ * @ret: result of each attempt
+ * @greedy: keep an armed stranger and try another one next; otherwise cancel it
  */
 struct crossing {
 	struct probe	*stranger;
@@ -380,7 +380,7 @@ static void try_a_stranger(struct crossing *c)
 		twheel_cancel(t);
 }
 
-/* A timeout with p->arg is extended to that, once; the others are accepted. */
+/* A timeout with p->arg is extended to that time, once; the others are accepted. */
 static void extend_or_accept(void *sink_data, struct list_head *expired, unsigned int nr,
 			     u64 now_ns)
 {
@@ -448,7 +448,7 @@ static void place_is_kept_until_the_sink_accepts(struct kunit *test)
 	expect_pending(test, 2);
 }
 
-/* The sink arms as many strangers as it can beside the extensions. */
+/* The sink arms as many strangers as it can while it extends. */
 static void extension_keeps_the_limit(struct kunit *test)
 {
 	struct crossing *c;
@@ -556,17 +556,17 @@ static void stop_gives_the_places_of_extended_timeouts_back(struct kunit *test)
 	expect_pending(test, 0);
 }
 
-/* Periodic ones */
+/* Periodic timeouts */
 
 /**
- * struct metronome - a periodic timeout that tries to arm another in its callback
+ * struct metronome - a periodic timeout that tries to arm another one in its callback
  * @p: the timeout
- * @other: what it arms
- * @calls: how often it was called
- * @ret: the last result
- * @cancels: it cancels itself before that
- * @moves: it moves itself before that
- * @failed: how often it could not
+ * @other: the timeout that it tries to arm
+ * @calls: number of callbacks
+ * @ret: result of the last attempt
+ * @cancels: it cancels itself before the attempt
+ * @moves: it moves itself before the attempt
+ * @failed: number of times that it could not move itself
  */
 struct metronome {
 	struct twheel_periodic	p;
@@ -697,13 +697,13 @@ static void arm_periodic_beyond_the_limit_is_refused(struct kunit *test)
  * struct crowd - a thread and its timeouts
  * @helper: the thread
  * @wheel: the wheel
- * @held: shared: a part of the places that are taken, never more
- * @limit: how many places there are
- * @seed: of its decisions
- * @over: how often too many places were taken
- * @refused: how often it was refused
- * @failed: how often a call failed for another reason
- * @far: all deadlines are far
+ * @held: shared by the threads: lower bound of the number of places taken
+ * @limit: number of places
+ * @seed: seed of its decisions
+ * @over: number of times that @held exceeded the limit
+ * @refused: number of arms refused because of the limit
+ * @failed: number of calls that failed for another reason
+ * @far: all deadlines are far, so that nothing fires
  * @own: its timeouts
  */
 struct crowd {
@@ -723,7 +723,7 @@ static void nothing(struct twheel_timeout *t)
 {
 }
 
-/* A place counts as held only while its timeout is pending for sure. */
+/* Count a place as held only if its timeout is certainly pending. */
 static void crowd_arms(struct crowd *c, struct twheel_timeout *t, u64 delay)
 {
 	int ret = twheel_arm_after(t, delay);
@@ -780,7 +780,7 @@ static void crowd_pushes(void *arg)
 	}
 }
 
-/* Every third one goes back, now and then more than once. */
+/* Extend every third timeout, possibly several times. */
 static void crowd_extends(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
 	struct twheel_timeout *t, *next;
@@ -872,11 +872,11 @@ static void limit_is_exact_with_several_threads(struct kunit *test)
 }
 
 /**
- * struct thief - a thread that is after the only place
+ * struct thief - a thread that tries to take the only place
  * @helper: the thread
  * @t: its timeout
- * @stolen: how often it got it
- * @leave: it is to end
+ * @stolen: number of times that it got the place
+ * @leave: the thread is to end
  */
 struct thief {
 	struct helper		helper;
@@ -901,7 +901,7 @@ static void steal_places(void *arg)
 	}
 }
 
-/* In each of its callbacks it moves itself: there is no moment without its place. */
+/* The timeout moves itself in each callback, so it always holds its place. */
 static void place_of_a_running_periodic_cannot_be_taken(struct kunit *test)
 {
 	struct metronome *m = metronome(test, TWHEEL_MONOTONIC);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of twheel_arm_list(), twheel_mod_list() and twheel_cancel_list(): as many
- * single calls would do, in the order of the list.
+ * KUnit suite of twheel_arm_list(), twheel_mod_list() and twheel_cancel_list(). They do
+ * what single calls in the order of the list would do.
  */
 #include <linux/module.h>
 
@@ -11,7 +11,7 @@
 #define TICK		((u64)NSEC_PER_MSEC)
 #define MANY		1000
 
-/* Around what one lock hold may be good for. */
+/* Lengths around powers of two: one lock hold may cover so many. */
 static const unsigned int lengths[] = { 1, 2, 3, 63, 64, 65, 127, 128, 129, 256, 257, 1000 };
 
 static void length_desc(const unsigned int *n, char *desc)
@@ -157,7 +157,7 @@ static void fired_can_be_armed_again_by_a_list(struct kunit *test)
 	}
 }
 
-/* In the callback of the first of @p->arg, the others are armed. */
+/* The callback of the first timeout arms the p->arg timeouts from p->other on. */
 static void arm_list_of_others(struct probe *p)
 {
 	LIST_HEAD(list);
@@ -332,7 +332,7 @@ static void cancel_list_marks_those_that_were_not_pending(struct kunit *test)
 	manual_wheel(test, TICK, 4, 3);
 	p = probes(test, n);
 	array = array_of(test, p, n);
-	/* Never armed, or fired already, or pending. */
+	/* In turn never armed, fired, and pending. */
 	for (i = 0; i < n; i++)
 		if (i % 3)
 			arm_tick(test, &p[i], i % 3 * 50);
@@ -399,13 +399,13 @@ static void cancelled_by_a_list_can_be_armed_again(struct kunit *test)
 	expect_fired_in_id_order(test, 200);
 }
 
-/* The array is in p->arg. */
+/* p->arg is the array. */
 static void cancel_list_of_others(struct probe *p)
 {
 	p->ret = twheel_cancel_list((void *)(uintptr_t)p->arg, MANY);
 }
 
-/* Some of them have fired, some are due, the rest waits in the slot. */
+/* Some of them have fired, some are due, the rest is still in the slot. */
 static void cancel_list_from_a_callback_takes_out_the_rest_of_its_tick(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 256, 4);
@@ -447,7 +447,7 @@ static void cancel_list_ends_periodic_ones(struct kunit *test)
 	advance_tick(test, 10);
 }
 
-/* Several CPUs, as far as the machine has them: the test goes round. */
+/* Several CPUs, as far as the machine has them; the test moves from one to the next */
 
 static void go_to_next_cpu(void)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the worked examples that the literature explains timing wheels with,
- * played on a wheel of this module.
+ * KUnit suite of the worked examples that the literature uses to explain timing wheels.
  *
- * Slots per level are a power of two here, so that examples with 20 slots are worked
- * again for 16 and 32. A level is chosen by digits, not by distance: with the hand on 0,
- * where the examples begin, that is the same. A level below the top has each slot twice,
- * for the even and the odd revolutions: "8 + 7" is the literature's slot 7 of 8.
+ * The number of slots per level is a power of two here, so the examples with 20 slots are
+ * calculated again for 16 and 32. A level is chosen by digits, not by distance. This makes
+ * no difference at cursor 0, where the examples begin. A level below the top has two slots
+ * for each slot of the literature, one for even and one for odd revolutions: "8 + 7" is
+ * slot 7 of 8.
  */
 #include <linux/module.h>
 
@@ -16,7 +16,7 @@
 #define MS	((u64)NSEC_PER_MSEC)
 #define SEC	((u64)NSEC_PER_SEC)
 
-/* Where the timeout is to lie once the wheel's time has come to tick @now. */
+/* Where the timeout must be when the time of the wheel has reached tick @now. */
 struct stop {
 	u64 now;
 	u32 level, slot;
@@ -39,8 +39,8 @@ static void expect_stops(struct kunit *test, struct probe *p, const struct stop 
 }
 
 /*
- * The hashed wheel: 8 slots of a second, the hand on slot 2, a delay of 50 s. It lies in
- * slot (2 + 50) % 8 = 4, and the hand passes it 6 times, at 4, 12, .. 44.
+ * The hashed wheel: 8 slots of 1 s, cursor 2, a delay of 50 s. The timeout is in slot (2 +
+ * 50) % 8 = 4. The cursor passes this slot 6 times, at 4, 12, .. 44.
  */
 static void hashed_wheel_8_slots_hand_on_2_delay_50s(struct kunit *test)
 {
@@ -89,7 +89,7 @@ static void hierarchy_of_32_slots_450ms(struct kunit *test)
 	expect_fires_at(test, p, 450);
 }
 
-/* With 16 slots it moves down twice: 350 = 1 * 256 + 5 * 16 + 14. */
+/* With 16 slots it cascades twice: 350 = 1 * 256 + 5 * 16 + 14. */
 static void hierarchy_of_16_slots_350ms(struct kunit *test)
 {
 	static const struct stop stops[] = {
@@ -105,7 +105,7 @@ static void hierarchy_of_16_slots_350ms(struct kunit *test)
 	expect_fires_at(test, p, 350);
 }
 
-/* 450 = 1 * 256 + 12 * 16 + 2, as in the original on level 2 in slot 1 at first. */
+/* 450 = 1 * 256 + 12 * 16 + 2: first on level 2 in slot 1, as in the literature. */
 static void hierarchy_of_16_slots_450ms(struct kunit *test)
 {
 	static const struct stop stops[] = {
@@ -121,7 +121,7 @@ static void hierarchy_of_16_slots_450ms(struct kunit *test)
 	expect_fires_at(test, p, 450);
 }
 
-/* The one is moved down while the other stays, and each fires at its own time. */
+/* The first timeout cascades while the second stays, and each fires at its deadline. */
 static void hierarchy_moves_only_what_is_due_to_move(struct kunit *test)
 {
 	static const struct stop first[] = { { 0, 1, 10, 0 }, { 320, 0, 30, 0 } };
@@ -139,8 +139,8 @@ static void hierarchy_moves_only_what_is_due_to_move(struct kunit *test)
 }
 
 /*
- * Three levels of 8 slots of a second reach to 511 s. 512 s is the first that does not
- * fit: it waits on the top level, in slot 0, which the hand enters next at 512 s.
+ * Three levels of 8 slots of 1 s reach to 511 s. A delay of 512 s is the first that does
+ * not fit. It waits on the top level, in slot 0, which the cursor enters next at 512 s.
  */
 static void three_levels_of_8_slots_512s(struct kunit *test)
 {
@@ -171,7 +171,7 @@ static void three_levels_of_8_slots_511s(struct kunit *test)
 	expect_fires_at(test, p, 511);
 }
 
-/* 1100 = 2 * 512 + 1 * 64 + 1 * 8 + 4: top level, slot 1, two rounds, then down. */
+/* 1100 = 2 * 512 + 1 * 64 + 1 * 8 + 4: top level, slot 1, two rounds, then cascades. */
 static void three_levels_of_8_slots_1100s_take_two_rounds(struct kunit *test)
 {
 	static const struct stop stops[] = {
@@ -188,7 +188,7 @@ static void three_levels_of_8_slots_1100s_take_two_rounds(struct kunit *test)
 	expect_fires_at(test, p, 1100);
 }
 
-/* 50 slots are 64: a delay of 50 is no round, one of 64 + 50 is. */
+/* 50 slots become 64: a delay of 50 needs no round, a delay of 64 + 50 needs one. */
 static void fifty_slots_become_64(struct kunit *test)
 {
 	static const struct stop near[] = { { 1, 0, 51, 0 }, { 50, 0, 51, 0 } };

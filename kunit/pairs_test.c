@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of pairs of features that need a story of their own: what one callback
- * does to the next, what happens while a callback runs, and what two features do to a
- * state that they share. Kinds, places and operations that only have to work together
- * are in the suite of the grid.
+ * KUnit suite of pairs of features that need a test of their own: what one callback does to
+ * the next, operations while a callback runs, and two features that share a state. The
+ * suite of the grid tests the other pairs, which only have to work together.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -24,16 +23,16 @@ static void set_the_clock(struct actor *a)
 	a->ret[0] = twheel_set_clock(a->f->wheel, a->arg * TICK);
 }
 
-/* The clock goes on, or back, between two callbacks of one turn */
+/* The clock is moved forward or backward between two callbacks of one turn */
 
 /**
- * struct turn - two of different kinds in one tick
- * @name: of both
- * @first: its callback takes from tick 10 to tick 45
- * @second: is called after that, with an interval of 10 ticks
- * @missed: what it is told to have missed
- * @expires: the tick of the deadline that it is told of
- * @next: the tick of its next call; 0: it has ended
+ * struct turn - two timeouts of different kinds in one tick
+ * @name: kinds of both
+ * @first: kind of the first, whose callback moves the clock from tick 10 to tick 45
+ * @second: kind of the second, which is called next; its interval is 10 ticks
+ * @missed: missed periods that the second reports
+ * @expires: tick of the deadline that the second reports
+ * @next: tick of the next call of the second; 0: it has ended
  */
 struct turn {
 	const char	*name;
@@ -101,7 +100,7 @@ static const struct kind kinds[] = {
 
 KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
 
-/* The slack, which had moved it from 9 to 12, is not applied again. */
+/* The slack had moved it from 9 to 12. It is not applied again. */
 static void step_back_before_it_in_its_turn_sends_it_back(struct kunit *test)
 {
 	const struct kind *k = test->param_value;
@@ -125,14 +124,14 @@ static void step_back_before_it_in_its_turn_sends_it_back(struct kunit *test)
 }
 
 /**
- * struct basket - what the sinks of this suite work with
+ * struct basket - data of the sinks of this suite
  * @p: the timeouts
- * @spare: one that tries to get a place
- * @batches: how often the sink was called
- * @back: the tick to which the first batch sets the clock; 0: it does not
+ * @spare: armed to find out whether a place is free
+ * @batches: number of calls of the sink
+ * @back: tick that the first batch sets the clock to; 0: it does not set the clock
  * @slack: of extensions, in ticks
- * @extend_to: the tick to which every other one is extended; 0: none is
- * @ret: what was returned about the first timeouts
+ * @extend_to: tick that every other timeout is extended to; 0: none is extended
+ * @ret: results of calls for the first timeouts
  */
 struct basket {
 	struct probe		*p;
@@ -187,7 +186,7 @@ static void accept_and_step_back(void *sink_data, struct list_head *expired, uns
 		twheel_set_clock(b->p->f->wheel, b->back * TICK);
 }
 
-/* Exactly @n more can be armed. */
+/* Exactly @n more timeouts can be armed. */
 static void expect_places(struct kunit *test, unsigned int n)
 {
 	struct probe *p = probes_for(test, n + 1, NULL);
@@ -225,7 +224,7 @@ static void step_back_between_two_batches_keeps_the_second(struct kunit *test)
 
 /* The end of a finite repeat */
 
-/* What each function says of it that may be called while its callback runs. */
+/* Call each function that may be called while the callback of @a runs, and keep the results. */
 static void try_each_arm(struct actor *a)
 {
 	u64 then = twheel_now(a->f->wheel) + 2 * TICK;
@@ -378,7 +377,7 @@ static void cancelled_before_its_end_it_goes_on_with_the_rest(struct kunit *test
 	expect_calls(test, a, 3);
 }
 
-/* It goes on as it was armed before, and one that has ended stays so. */
+/* A refused arm neither changes the periods that are left nor revives an ended timeout. */
 static void refused_arm_of_a_finite_one_changes_nothing(struct kunit *test)
 {
 	const struct kind k = { "", .periodic = TWHEEL_FIXED_RATE, .repeat = 2 };
@@ -407,7 +406,7 @@ static void refused_arm_of_a_finite_one_changes_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->t, 999 * TICK));
 }
 
-/* Slack of a periodic one */
+/* Slack of a periodic timeout */
 
 static const struct kind periodic_kinds[] = {
 	{ "fixed rate", .periodic = TWHEEL_FIXED_RATE },
@@ -418,7 +417,7 @@ static const struct kind periodic_kinds[] = {
 
 KUNIT_ARRAY_PARAM(periodic, periodic_kinds, kind_desc);
 
-/* From 13 to 16: with a fixed rate, the phase is that of the deadline. */
+/* The slack moves it from 13 to 16; a fixed rate keeps the phase of the deadline. */
 static void slack_moves_one_period_alone(struct kunit *test)
 {
 	const struct kind *k = test->param_value;
@@ -436,7 +435,7 @@ static void slack_moves_one_period_alone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, k->repeat == 2, twheel_periodic_ended(&a->p));
 }
 
-/* Sinks that send back */
+/* Sinks that extend */
 
 static bool can_arm_spare(struct basket *b)
 {
@@ -462,7 +461,10 @@ static void extend_every_other(void *sink_data, struct list_head *expired, unsig
 	b->extend_to = 0;
 }
 
-/* Every other one: 0 and 2 keep their places, 1 and 3 give them back when accepted. */
+/*
+ * Every other timeout is extended: 0 and 2 keep their places, 1 and 3 free them when
+ * accepted.
+ */
 static void extension_keeps_its_place_and_accept_gives_it_back(struct kunit *test)
 {
 	struct basket *b = basket_wheel(test, 4, 4, extend_every_other);
@@ -484,7 +486,7 @@ static void extension_keeps_its_place_and_accept_gives_it_back(struct kunit *tes
 	expect_places(test, 4);
 }
 
-/* One extension after the other: what is armed and extended never passes the limit. */
+/* With repeated extensions, the number of pending timeouts never exceeds the limit. */
 static void extensions_never_pass_the_limit(struct kunit *test)
 {
 	struct basket *b = basket_wheel(test, 40, 2, extend_every_other);
@@ -558,10 +560,10 @@ static void try_cancel_tells_the_states_of_a_batch_apart(struct kunit *test)
 /**
  * struct race - a sink that extends a timeout while another task shuts it down
  * @p: the timeout
- * @ending: the other task
+ * @ending: the task that shuts it down
  * @entered: the sink has been called
- * @spin_us: how long the sink takes between the begin of the other and the extension
- * @ret: what the extension returned
+ * @spin_us: time that the sink waits before the extension once the other task has begun
+ * @ret: result of the extension
  */
 struct race {
 	struct probe	*p;
@@ -603,8 +605,8 @@ static void race_once(struct kunit *test, struct race *r, u64 tick)
 }
 
 /*
- * Which of them comes first is open: what is told has to agree. Sooner or later the
- * shutdown is first, and refuses the extension.
+ * Either may come first, but their results must agree. Sooner or later the shutdown comes
+ * first and the extension is refused.
  */
 static void shutdown_and_extension_agree_on_who_was_first(struct kunit *test)
 {

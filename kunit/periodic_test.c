@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of periodic timeouts: phase, missed deadlines, the end after so many,
- * and what may be done with one from its own callback.
+ * KUnit suite of periodic timeouts: phase, missed deadlines, finite repeat counts, and
+ * operations on one in its own callback.
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
@@ -19,7 +19,7 @@
  * struct call - what a callback saw
  * @now: the wheel's time
  * @expires: the deadline
- * @missed: deadlines passed beside it
+ * @missed: missed deadlines
  * @repeat: deadlines to come
  */
 struct call {
@@ -30,18 +30,18 @@ struct call {
 };
 
 /**
- * struct beat - a periodic timeout that records
+ * struct beat - a periodic timeout that records its calls
  * @p: the timeout
  * @f: the fixture
- * @nr: how often it was called
- * @deadlines: how many it was told of
+ * @nr: number of calls
+ * @deadlines: number of deadlines that its calls reported
  * @call: the first calls
- * @then: what its callback does after that, or NULL
- * @other: for @then
- * @arg: for @then: a time
- * @data: for @then
- * @ret: from @then: what was returned to it
- * @early_end: from @then: calls with no period to come that were not the end
+ * @then: called by its callback after the record, or NULL
+ * @other: argument of @then: another timeout
+ * @arg: argument of @then: a time
+ * @data: argument of @then
+ * @ret: result of the call that @then makes
+ * @early_end: calls of @then with no period to come although the timeout had not ended
  */
 struct beat {
 	struct twheel_periodic	p;
@@ -135,7 +135,7 @@ struct rate {
 };
 
 static const struct rate rates[] = {
-	/* one tick at a time */
+	/* advance one tick at a time */
 	{ TICK, 5 * TICK, 10 * TICK, TICK },
 	{ TICK, 5 * TICK, TICK, TICK },
 	{ TICK, 5 * TICK, 256 * TICK, TICK },
@@ -168,7 +168,7 @@ static void rate_desc(const struct rate *r, char *desc)
 
 KUNIT_ARRAY_PARAM(rate, rates, rate_desc);
 
-/* Deadlines that can have been fired by @now: in a tick that has begun. */
+/* Deadlines in ticks that have begun by @now: these can have fired. */
 static u64 deadlines_by(const struct rate *r, u64 now)
 {
 	now -= ref_mod(now, r->tick_ns);
@@ -176,8 +176,8 @@ static u64 deadlines_by(const struct rate *r, u64 now)
 }
 
 /*
- * After every step all deadlines up to the tick that has begun have been told of, and
- * none that has not passed, in one call at most, for the last of them.
+ * After every advance, all deadlines up to the tick that has begun have been reported, and
+ * none after the current time. At most one call reports them, with the last of them.
  */
 static void fixed_rate_tells_of_every_deadline_once_in_phase(struct kunit *test)
 {
@@ -274,7 +274,7 @@ static const struct shape shapes[] = {
 
 KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
 
-/* On every level, with rounds, and with the cursor anywhere. */
+/* Intervals of every level, also with rounds, from any cursor. */
 static void fixed_rate_is_exact_with_intervals_of_every_level(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
@@ -365,7 +365,7 @@ static void fixed_delay_below_the_tick_fires_once_a_tick(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 100ULL, b->deadlines);
 }
 
-/* A finite number */
+/* Finite repeat */
 
 struct end {
 	u32 repeat;
@@ -458,7 +458,7 @@ static void finished_one_can_be_armed_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 37 * TICK, b->call[2].expires);
 }
 
-/* Arming it, and looking at it */
+/* Arms, queries and cancels */
 
 static void bad_interval_is_refused(struct kunit *test)
 {
@@ -665,7 +665,7 @@ static void cancelled_from_another_callback_of_its_tick_it_does_not_fire(struct 
 	KUNIT_EXPECT_EQ(test, 1U, b->nr);
 }
 
-/* Ended: after the last period nothing but twheel_arm_periodic() arms it */
+/* After the last period, only twheel_arm_periodic() arms the timeout */
 
 static int again_by_arm(struct beat *b)
 {
@@ -833,14 +833,14 @@ static void arm_periodic_in_the_last_callback_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, b->nr);
 }
 
-/* The count runs to the call, not to the beginning of the pass */
+/* The missed periods count up to the call, not up to the start of the pass */
 
 static void step_clock(struct probe *p)
 {
 	p->ret = twheel_set_clock(p->f->wheel, p->arg * TICK);
 }
 
-/* In the tick of @b, and before it, a callback sets the clock to tick @to. */
+/* An earlier callback of the tick of @b sets the clock to tick @to. */
 static struct beat *beat_behind_a_step(struct kunit *test, enum twheel_kind kind, u64 tick,
 				       u64 to, u32 repeat)
 {
@@ -859,7 +859,7 @@ static struct beat *beat_behind_a_step(struct kunit *test, enum twheel_kind kind
 	return b;
 }
 
-/* The callback before it takes 350 ms. */
+/* The earlier callback takes 350 ms. */
 static void fixed_rate_counts_to_the_call(struct kunit *test)
 {
 	struct beat *b = beat_behind_a_step(test, TWHEEL_FIXED_RATE, 100, 450, 0);
@@ -883,7 +883,7 @@ static void periods_missed_up_to_the_call_count_toward_the_end(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, 1U, b->nr);
 }
 
-/* The callback before it sets the clock back by 10 s. */
+/* The earlier callback sets the clock back by 10 s. */
 static void periodic_is_not_called_before_its_deadline_after_a_step_back(struct kunit *test)
 {
 	struct beat *b = beat_behind_a_step(test, kind_of(test), 20000, 10000, 0);
@@ -892,7 +892,7 @@ static void periodic_is_not_called_before_its_deadline_after_a_step_back(struct 
 	KUNIT_EXPECT_TRUE(test, twheel_pending(&b->p.t));
 	advance_tick(test, 19999);
 	KUNIT_EXPECT_EQ(test, 0U, b->nr);
-	/* The other one is not armed any more. */
+	/* The timeout of the earlier callback is not armed any more. */
 	advance_tick(test, 20000);
 	expect_last_call(test, b, 1, 20000 * TICK, 0);
 	KUNIT_EXPECT_EQ(test, 20000 * TICK, b->call[0].now);
@@ -900,12 +900,12 @@ static void periodic_is_not_called_before_its_deadline_after_a_step_back(struct 
 	expect_last_call(test, b, 2, 20100 * TICK, 0);
 }
 
-/* Its memory is used again while its callback runs */
+/* Its memory is reused while its callback runs */
 
 /**
- * struct husk - a periodic timeout that leaves its memory while its callback runs
+ * struct husk - a periodic timeout whose memory is reused while its callback runs
  * @p: the timeout
- * @gate: where the callback waits, when it uses the timeout no more; or NULL
+ * @gate: where the callback waits after its last use of the timeout; NULL: it does not wait
  * @called: completed by a call that does not wait
  */
 struct husk {
@@ -934,7 +934,7 @@ static void husk_init(struct kunit *test, struct husk *h)
 	twheel_use_workqueue(&h->p.t);
 }
 
-/* The callback of what was in the memory of the husk is running. */
+/* The callback of the former timeout in the husk's memory is running. */
 static struct husk *left_husk(struct kunit *test, struct gate *gate)
 {
 	struct husk *h = kunit_kzalloc(test, sizeof(*h), GFP_KERNEL);
@@ -969,7 +969,7 @@ static void reused_memory_of_running_periodic_can_be_armed(struct kunit *test)
 	twheel_flush(((struct fixture *)test->priv)->wheel);
 }
 
-/* cancel_sync and shutdown would wait for the gate, which opens later. */
+/* If cancel_sync or shutdown waited for the former callback, they would hang at the gate. */
 static void reused_memory_of_running_periodic_is_not_waited_for(struct kunit *test)
 {
 	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
@@ -1018,8 +1018,8 @@ static void periodic_initialised_in_its_callback_can_be_armed_there(struct kunit
 /**
  * struct mortal - a periodic timeout that frees itself
  * @p: the timeout
- * @calls: where it counts its calls
- * @lives: it frees itself in its call of that number
+ * @calls: counter of its calls
+ * @lives: number of the call in which it frees itself
  */
 struct mortal {
 	struct twheel_periodic	p;

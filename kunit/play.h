@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the suites share that play random operations against a model: the dice, and
- * the first disagreement, at which a play ends.
+ * Shared by the suites of random operations against a model: the random numbers, and the
+ * first difference, which ends a run.
  */
 #ifndef _TWHEEL_KUNIT_PLAY_H
 #define _TWHEEL_KUNIT_PLAY_H
@@ -18,13 +18,13 @@ module_param(seed, ullong, 0444);
 MODULE_PARM_DESC(seed, "Play the operations of this seed (0: a new one)");
 
 /**
- * struct play - how a play goes
+ * struct play - state of a run of random operations
  * @seed: of all decisions
  * @rnd: source of all decisions
- * @step: which operation it is
+ * @step: number of the operation
  * @fault: the first disagreement, or NULL
- * @got: what the wheel said there
- * @want: what the model says
+ * @got: result of the wheel at @fault
+ * @want: result of the model at @fault
  */
 struct play {
 	u64			seed;

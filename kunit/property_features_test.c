@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite that plays random operations against a model, with what the other one
- * leaves out: periodic timeouts, slack, lists, a limit, and a stop now and then.
+ * KUnit suite of random operations with the features that the other suite of random
+ * operations leaves out: periodic timeouts, slack, lists, max_pending, and stops.
  *
- * The model is a list of the pending timeouts, sorted by the tick that each fires at
- * and within a tick by the order of arming. What fires must be its head, whatever is
- * handed back by a stop must be all of it. Which tick a timeout with slack gets is
- * the wheel's choice: it is read back, and must lie in the window.
+ * The model is a list of the pending timeouts. It is sorted by the tick at which each fires
+ * and, within a tick, by the order of arming. The timeout that fires must be the head of
+ * the list, and a stop must hand back the whole list. The wheel chooses the tick of a
+ * timeout with slack. The test reads this tick back and checks that it is in the window.
  *
  * Every case prints its seed. To play it again:
  *
@@ -29,15 +29,15 @@ MODULE_PARM_DESC(steps, "Operations per case");
 #define TICK		1000ULL
 
 /**
- * struct player - a timeout and what the model knows of it
+ * struct player - a timeout and what the model knows about it
  * @p: the timeout; a third of them are periodic, the others use @p.t alone
  * @m: the model
- * @node: in the sorted list while pending
- * @tick: while pending, the tick it has to fire at
+ * @node: entry in the sorted list while pending
+ * @tick: while pending, the tick at which it must fire
  * @expires: its deadline
- * @interval: of a periodic one
- * @left: deadlines to come, or 0 for no end
- * @pending: it has to be pending
+ * @interval: interval of a periodic player
+ * @left: periods to come; 0: no end
+ * @pending: it must be pending
  */
 struct player {
 	struct twheel_periodic	p;
@@ -53,9 +53,9 @@ struct player {
 /**
  * struct game - parameters of a case
  * @name: for the log
- * @shape: of the wheel
- * @limit: its max_pending
- * @backward: time is moved backward now and then
+ * @shape: slots and levels of the wheel
+ * @limit: max_pending of the wheel
+ * @backward: some operations step the clock backward
  */
 struct game {
 	const char	*name;
@@ -65,23 +65,26 @@ struct game {
 };
 
 /**
- * struct model - the wheel as it should be
+ * struct model - the wheel as it must be
  * @game: the parameters
  * @wheel: the wheel
- * @now: its time
- * @floor: nothing that is armed now may fire at or before this tick
- * @sorted: the pending players, as they have to fire
- * @nr: how many are pending
- * @armed: as in struct twheel_counters, as are the following
- * @rearmed: see there
- * @cancelled: see there
- * @fired: see there
- * @all_fired: over all wheels of the case
- * @running: whose callback is running
- * @again: it is to be queued again when the callback has ended
- * @play: how it goes
- * @array: for a cancel of many
- * @result: what @array has to be afterwards
+ * @now: time of the wheel
+ * @floor: tick of @now: a timeout that is armed now fires at a later tick
+ * @sorted: the pending players, in the order in which they must fire
+ * @nr: number of pending players
+ * @armed: as in struct twheel_counters
+ *
+ * @rearmed: as in struct twheel_counters
+ *
+ * @cancelled: as in struct twheel_counters
+ *
+ * @fired: as in struct twheel_counters
+ * @all_fired: expiries in all wheels of the case
+ * @running: player whose callback is running
+ * @again: @running will be enqueued when its callback ends
+ * @play: state of the run
+ * @array: argument of twheel_cancel_list()
+ * @result: expected contents of @array after the call
  * @players: the timeouts
  */
 struct model {
@@ -116,7 +119,7 @@ static enum twheel_kind kind_of(const struct model *m, const struct player *p)
 	}
 }
 
-/* The model's half of each operation */
+/* Operations on the model */
 
 static u64 due_tick(const struct model *m, u64 expires)
 {
@@ -147,7 +150,7 @@ static void model_insert(struct model *m, struct player *p, u64 expires, u64 tic
 	model_sort_in(m, p, tick);
 }
 
-/* The time has gone back: each timeout is as if it had just been armed, without slack. */
+/* After a backward step, each timeout is placed as if it were armed now, without slack. */
 static void model_rebase(struct model *m)
 {
 	struct player *p, *next;
@@ -165,7 +168,7 @@ static void model_remove(struct model *m, struct player *p)
 	m->nr--;
 }
 
-/* The one that runs, with fixed delay, has a place too. */
+/* With a fixed delay, the player whose callback runs holds a place too. */
 static bool model_full(const struct model *m)
 {
 	return m->game->limit && m->nr + m->again >= m->game->limit;
@@ -199,7 +202,7 @@ static bool model_cancel(struct model *m, struct player *p)
 	return true;
 }
 
-/* What the callback that has just ended leaves behind. */
+/* The last callback has ended: enqueue its player again if it has a fixed delay. */
 static void model_settle(struct model *m)
 {
 	struct player *p = m->running;
@@ -220,7 +223,7 @@ static u64 model_missed(const struct model *m, const struct player *p)
 	return p->left ? min_t(u64, missed, p->left - 1) : missed;
 }
 
-/* Before the callback; returns what it has to be told. */
+/* Compare what the callback of @p reports, and enqueue its next period. */
 static void model_period(struct model *m, struct player *p)
 {
 	u64 missed = model_missed(m, p), last = p->expires + missed * p->interval;
@@ -294,7 +297,7 @@ static u64 roll_expires(struct model *m)
 	return min(m->now + roll_delay(m), CLOCK_END);
 }
 
-/* One operation on both */
+/* One operation on the wheel and on the model */
 
 static void play_arm(struct model *m, struct player *p)
 {
@@ -349,7 +352,7 @@ static void play_arm_periodic(struct model *m, struct player *p)
 	model_insert(m, p, expires, due_tick(m, expires));
 }
 
-/* A periodic one goes on from there. One that has ended would begin anew: not played. */
+/* A periodic timeout goes on from the new time. An idle one is left alone. */
 static void play_mod(struct model *m, struct player *p)
 {
 	u64 expires = roll_expires(m);
@@ -379,13 +382,13 @@ static void play_cancel(struct model *m, struct player *p)
 	compare(&m->play, "cancel", twheel_cancel(&p->p.t), want);
 }
 
-/* How many to take in one call: mostly a few. */
+/* Length of a list: small in most cases. */
 static unsigned int roll_length(struct model *m)
 {
 	return roll(&m->play, roll(&m->play, 4) ? 8 : LIST_MAX);
 }
 
-/* Idle one-shots, from anywhere on, but not the one that is running. */
+/* Take idle one-shots from a random position on, except the one that is running. */
 static void play_arm_list(struct model *m)
 {
 	unsigned int n = roll_length(m), i, want = 0, got;
@@ -414,7 +417,7 @@ static void play_arm_list(struct model *m)
 	}
 }
 
-/* Some twice, some not pending. */
+/* The list may hold a timeout twice, and idle ones. */
 static void play_cancel_list(struct model *m)
 {
 	unsigned int n = roll_length(m), i, want = 0;
@@ -432,7 +435,7 @@ static void play_cancel_list(struct model *m)
 			(uintptr_t)m->result[i]);
 }
 
-/* After a fault the model knows no longer what may be done. */
+/* After a fault, do nothing: the model no longer knows which operations are allowed. */
 static void play_on(struct model *m, struct player *p)
 {
 	if (m->play.fault)
@@ -525,7 +528,7 @@ static void play_step_back(struct model *m)
 	compare(&m->play, "fired by a step back", m->fired, fired);
 }
 
-/* The end, and a new wheel */
+/* Stop, and a new wheel */
 
 static struct twheel *new_wheel(struct model *m)
 {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite that plays random operations against a model and compares after each.
+ * KUnit suite of random operations, compared with a model after each operation.
  *
- * The model is a list of the pending timeouts, sorted by the tick that each fires at
- * and within a tick by the order of arming. What fires must be its head. Operations
- * come from the test and, while time is advanced, from the callbacks (or the sink):
- * arm, mod and cancel of the one that fires and of others.
+ * The model is a list of the pending timeouts. It is sorted by the tick at which each fires
+ * and, within a tick, by the order of arming. The timeout that fires must be the head of
+ * the list. The test carries out operations, and so do the callbacks or the sink while time
+ * is advanced: arm, mod and cancel of the timeout that fires and of others.
  *
  * Every case prints its seed. To play it again:
  *
  *	insmod twheel_property_kunit.ko seed=SEED
  *
- * Moving the time backward gives up the order of what is pending then, by contract; in
- * the cases that do it, what fires must be due and pending, in any order.
+ * By contract, a backward step gives up the order of the pending timeouts. In the cases
+ * with backward steps, a timeout that fires must be due and pending, in any order.
  */
 #include <linux/module.h>
 
@@ -28,13 +28,13 @@ MODULE_PARM_DESC(steps, "Operations per case");
 #define CLOCK_END	((u64)S64_MAX)
 
 /**
- * struct player - a timeout and what the model knows of it
+ * struct player - a timeout and what the model knows about it
  * @t: the timeout
  * @m: the model
- * @node: in the sorted list while pending
- * @tick: while pending, the tick it has to fire at
- * @pending: it has to be pending
- * @expiring: it is in the sink and not accepted
+ * @node: entry in the sorted list while pending
+ * @tick: while pending, the tick at which it must fire
+ * @pending: it must be pending
+ * @expiring: it is in the sink and not yet accepted
  */
 struct player {
 	struct twheel_timeout	t;
@@ -48,9 +48,9 @@ struct player {
 /**
  * struct game - parameters of a case
  * @name: for the log
- * @shape: of the wheel
+ * @shape: slots and levels of the wheel
  * @sink: the wheel has a sink
- * @backward: time is moved backward now and then
+ * @backward: some operations step the clock backward
  */
 struct game {
 	const char	*name;
@@ -60,19 +60,19 @@ struct game {
 };
 
 /**
- * struct model - the wheel as it should be
+ * struct model - the wheel as it must be
  * @game: the parameters
  * @wheel: the wheel
  * @tick_ns: length of a tick
- * @now: its time
- * @floor: nothing that is armed now may fire at or before this tick
- * @sorted: the pending players, as they have to fire
- * @nr: how many are pending
+ * @now: time of the wheel
+ * @floor: tick of @now: a timeout that is armed now fires at a later tick
+ * @sorted: the pending players, in the order in which they must fire
+ * @nr: number of pending players
  * @armed: as in struct twheel_counters
  * @cancelled: as in struct twheel_counters
  * @fired: as in struct twheel_counters
- * @advancing: in twheel_advance()
- * @play: how it goes
+ * @advancing: the test is in twheel_advance()
+ * @play: state of the run
  * @players: the timeouts
  */
 struct model {
@@ -88,7 +88,7 @@ struct model {
 	struct player		players[NR_PLAYERS];
 };
 
-/* The model's half of each operation */
+/* Operations on the model */
 
 static void model_sort_in(struct model *m, struct player *p, u64 expires)
 {
@@ -112,7 +112,7 @@ static void model_insert(struct model *m, struct player *p, u64 expires)
 	model_sort_in(m, p, expires);
 }
 
-/* The time has gone back: each timeout is as if it had just been armed. */
+/* After a backward step, each timeout is placed as if it were armed now. */
 static void model_rebase(struct model *m)
 {
 	struct player *p, *next;
@@ -183,7 +183,7 @@ static void model_fire(struct model *m, struct player *p)
 
 /* Random times */
 
-/* Around a power of the number of slots, or anything up to a wheel's reach and more. */
+/* Near a power of the number of slots, or any number up to ten spans of the wheel. */
 static u64 roll_ticks(struct model *m)
 {
 	const struct shape *s = &m->game->shape;
@@ -223,7 +223,7 @@ static u64 roll_delay(struct model *m)
 	}
 }
 
-/* A few past times too, and what is beyond S64_MAX to be refused. */
+/* Includes a few times in the past, and times beyond S64_MAX, which must be refused. */
 static u64 roll_expires(struct model *m)
 {
 	u64 delay = roll_delay(m);
@@ -235,7 +235,7 @@ static u64 roll_expires(struct model *m)
 	return min(m->now + delay, CLOCK_END);
 }
 
-/* One operation on both */
+/* One operation on the wheel and on the model */
 
 static void play_arm(struct model *m, struct player *p)
 {
@@ -291,7 +291,7 @@ static struct player *any_player(struct model *m)
 	return &m->players[roll(&m->play, NR_PLAYERS)];
 }
 
-/* From the callback of @p, or from the sink when it has accepted @p. */
+/* In the callback of @p, or in the sink after it has accepted @p. */
 static void play_back(struct model *m, struct player *p)
 {
 	if (!roll(&m->play, 4))
@@ -335,7 +335,7 @@ static void players_fire(void *sink_data, struct list_head *expired, unsigned in
 	}
 }
 
-/* How far: within a tick, some ticks, revolutions, and rarely a very long stall. */
+/* Within a tick, several ticks, revolutions, or rarely a very long stall. */
 static u64 roll_advance(struct model *m)
 {
 	switch (roll(&m->play, 16)) {
@@ -389,7 +389,7 @@ static void play(struct model *m)
 		play_advance(m);
 }
 
-/* Comparing as a whole */
+/* Comparison of all results */
 
 static void compare_stats(struct model *m)
 {
@@ -420,8 +420,8 @@ static void compare_next_expiry(struct model *m)
 }
 
 /*
- * May @p be one level below @level already? A full slot is moved down before its block
- * begins, which then is the next block.
+ * Returns true if @p may already be one level below @level. A full slot is cascaded early:
+ * while its block is the next block.
  */
 static bool may_be_early(const struct model *m, const struct player *p, u32 level)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of wheels on CLOCK_REALTIME. The wall clock is really stepped, both
- * ways, and put right after each case: not for a machine that is in use.
+ * KUnit suite of wheels on CLOCK_REALTIME. It sets the wall clock forward and backward, and
+ * corrects it after each case. Do not run it on a machine that is in use.
  *
- * A timeout that becomes due by a step forward must fire within the patience of the
- * test, which is far below the step.
+ * A timeout that becomes due by a forward step must fire within PATIENCE, which is far
+ * shorter than the step.
  *
- * A sink must not set the wall clock, for that sleeps. It has another CPU set it and
- * spins meanwhile. On a machine with one CPU the cases that need this are skipped; the
- * MANUAL clock plays the same steps everywhere.
+ * A sink must not set the wall clock, because that may sleep. It makes another CPU set the
+ * clock and spins meanwhile. On a machine with one CPU the cases that need this are
+ * skipped. The suites on the MANUAL clock test the same steps on any machine.
  */
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
@@ -28,7 +28,7 @@
 
 /* The wall clock */
 
-/* Of the wall clock to the monotonic one, which cannot be stepped. */
+/* Wall clock minus monotonic clock, which cannot be stepped. */
 static s64 right_offset;
 
 static u64 wall(void)
@@ -64,12 +64,12 @@ static void realtime_exit(struct kunit *test)
 	fixture_exit(test);
 }
 
-/* The wheel: its sink records, at the time that it is told */
+/* The wheel, whose sink records the time that it gets */
 
 /**
- * struct wake_up - a timeout on the wall clock
+ * struct wake_up - an alarm: a timeout on the wall clock
  * @t: the timeout
- * @at: what it was armed for
+ * @at: its deadline
  * @fired: how often it has fired
  * @fired_ns: the time when it was taken out
  */
@@ -81,15 +81,15 @@ struct wake_up {
 };
 
 /**
- * struct bell - the sink
- * @rung: completed with every alarm
- * @fired: how many have fired
- * @early: how many of them before their time
- * @step_at: step the clock by @step when so many have fired, once
- * @step: by how much
- * @stepping: does it, on another CPU
- * @stepped: completed then
- * @rearm: arm this one after the step, or NULL
+ * struct bell - data of the sink
+ * @rung: completed for every alarm
+ * @fired: number of alarms that have fired
+ * @early: number of alarms before their deadline
+ * @step_at: step the clock when this number of alarms has fired, once
+ * @step: size of the step
+ * @stepping: steps the clock, on another CPU
+ * @stepped: completed after the step
+ * @rearm: alarm to arm after the step, or NULL
  */
 struct bell {
 	struct completion	rung;
@@ -185,7 +185,7 @@ static void expect_rings(struct kunit *test, struct bell *bell, unsigned int n)
 	KUNIT_EXPECT_EQ(test, 0U, bell->early);
 }
 
-/* Time for what must not happen. */
+/* Wait for 100 ms: nothing fires. */
 static void expect_silence(struct kunit *test, struct bell *bell)
 {
 	int fired = atomic_read(&bell->fired);
@@ -202,7 +202,7 @@ KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
 
 static const struct shape usual = { 256, 4 };
 
-/* The sink steps the clock when @at have fired. */
+/* Step the clock in the sink when @at alarms have fired. */
 static void step_in_the_sink(struct kunit *test, struct bell *bell, unsigned int at, s64 step)
 {
 	if (spare_cpu() >= nr_cpu_ids)
@@ -211,7 +211,7 @@ static void step_in_the_sink(struct kunit *test, struct bell *bell, unsigned int
 	bell->step = step;
 }
 
-/* Without a step */
+/* No clock step */
 
 static void alarm_fires_and_not_early(struct kunit *test)
 {
@@ -256,7 +256,7 @@ static void time_long_past_fires_at_once(struct kunit *test)
 	expect_rings(test, bell, 2);
 }
 
-/* Forward */
+/* Forward step */
 
 static void step_forward_fires_what_became_due(struct kunit *test)
 {
@@ -300,7 +300,7 @@ static void alarm_set_after_a_step_forward_is_exact(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, twheel_pending(&a[0].t));
 }
 
-/* Backward */
+/* Backward step */
 
 static void step_back_fires_nothing_early(struct kunit *test)
 {
@@ -376,12 +376,12 @@ static void cancel_after_a_step_back_takes_it_out(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, a[0].fired);
 }
 
-/* Back and forth */
+/* Steps in both directions */
 
 /**
- * struct interrupt - an interrupt in the middle of which the clock is stepped
- * @timer: fires right before the hrtimer of @alarm, in the same interrupt
- * @work: arms both, on another CPU
+ * struct interrupt - an interrupt during which the clock is stepped
+ * @timer: fires right before the hrtimer of the shard, in the same interrupt
+ * @work: arms @timer and @alarm, on another CPU
  * @alarm: the alarm
  * @begun: completed in the interrupt, which then waits for the step
  */
@@ -404,8 +404,8 @@ static enum hrtimer_restart wait_for_step(struct hrtimer *timer)
 }
 
 /*
- * Interrupts are off until both are due. The step forward keeps the wheel's second hrtimer,
- * which does not follow the clock, out of this interrupt.
+ * Interrupts are off until both hrtimers are due. Because of the forward step, the second
+ * hrtimer of the shard, which does not follow the clock, is not due in this interrupt.
  */
 static void begin_interrupt(struct work_struct *work)
 {
@@ -423,8 +423,9 @@ static void begin_interrupt(struct work_struct *work)
 }
 
 /*
- * In an interrupt the hrtimer code goes on with the time that it has read in the beginning.
- * The wheel reads the time after the step, and must not ask for the same interrupt again.
+ * During an interrupt, the hrtimer code uses the time that it has read at the start. The
+ * wheel reads the time after the step, and must not program the hrtimer to fire again in
+ * the same interrupt.
  */
 static void step_back_in_the_interrupt_does_not_repeat_it(struct kunit *test)
 {
@@ -474,8 +475,8 @@ static void steps_both_ways_lose_nothing(struct kunit *test)
 }
 
 /*
- * A step forward makes MANY due, each at a tick of its own; the sink takes the clock
- * back when it has the first batch. What is left is not due then.
+ * A forward step makes MANY alarms due, each at its own tick. The sink sets the clock back
+ * when it has the first batch, so the others are no longer due.
  */
 static void step_back_in_the_middle_of_a_pass_fires_nothing_early(struct kunit *test)
 {
@@ -497,7 +498,10 @@ static void step_back_in_the_middle_of_a_pass_fires_nothing_early(struct kunit *
 		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
 }
 
-/* The same within one tick, whose timeouts take several batches; and it arms for then. */
+/*
+ * As before, with all alarms in one tick, which takes several batches. The sink also arms
+ * one.
+ */
 static void step_back_in_the_middle_of_a_tick_fires_nothing_early(struct kunit *test)
 {
 	struct bell *bell = wall_wheel(test, test->param_value);
@@ -626,9 +630,9 @@ static void hours_that_come_twice_are_told_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, c->early);
 }
 
-/* Steps beside callbacks */
+/* Clock steps while callbacks run */
 
-/* More workers do not run at once in one shard. */
+/* Maximum number of workers that run callbacks of one shard at once. */
 #define NR_WORKERS	4
 
 static struct probe *wall_probes(struct kunit *test, unsigned int n)
@@ -664,7 +668,7 @@ static void expect_fires_soon(struct kunit *test, struct probe *p)
 	KUNIT_EXPECT_GE(test, p->fired_ns, p->t.expires);
 }
 
-/* All workers wait at @gate, and p[NR_WORKERS] is due and waits for one. */
+/* All workers wait at @gate, and p[NR_WORKERS] is due and waits for a worker. */
 static struct probe *busy_workers(struct kunit *test, struct gate *gate)
 {
 	struct probe *p = wall_probes(test, NR_WORKERS + 2);
@@ -709,11 +713,11 @@ static void handed_over_alarm_is_not_called_early_after_a_step(struct kunit *tes
 }
 
 /**
- * struct stepper - steps the clock back and sets an alarm when a callback says so
- * @helper: does it before anything else on its CPU
+ * struct stepper - sets the clock back and arms an alarm when a callback completes @now
+ * @helper: thread that runs before anything else on its CPU
  * @now: completed by the callback
- * @late: set for 400 ms after the step
- * @ret: of that
+ * @late: alarm that is armed for 400 ms after the step
+ * @ret: result of this arm
  */
 struct stepper {
 	struct helper		helper;
@@ -731,7 +735,7 @@ static void step_when_told(void *arg)
 	s->ret = twheel_arm(&s->late->t, wall() + 400 * TICK);
 }
 
-/* More are due in one tick than a batch holds: the visit of their slot is going on. */
+/* The tick has more timeouts than a batch, so the visit of their slot is not over. */
 static void alarm_set_during_a_visit_after_a_step_back_is_not_late(struct kunit *test)
 {
 	struct stepper *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
@@ -751,7 +755,10 @@ static void alarm_set_during_a_visit_after_a_step_back_is_not_late(struct kunit 
 	helper_finish(test, &s->helper);
 	KUNIT_EXPECT_EQ(test, 0, s->ret);
 	expect_fires_soon(test, s->late);
-	/* Far more than a slow machine needs, and less than a level that is not searched. */
+	/*
+	 * Far longer than a slow machine needs, far shorter than the block of a level not
+	 * searched.
+	 */
 	KUNIT_EXPECT_LT(test, s->late->fired_ns, s->late->t.expires + 5 * (u64)NSEC_PER_SEC);
 	KUNIT_EXPECT_LT(test, p->f->nr_fired, 300U);
 	step_wall(1000 * (s64)NSEC_PER_SEC);
@@ -759,7 +766,7 @@ static void alarm_set_during_a_visit_after_a_step_back_is_not_late(struct kunit 
 		expect_fires_soon(test, &p[i]);
 }
 
-/* The same steps on a clock that the test moves itself, without waiting */
+/* The same steps on the MANUAL clock, without waiting */
 
 static void steps_of_a_manual_clock_lose_nothing(struct kunit *test)
 {

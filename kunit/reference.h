@@ -2,8 +2,8 @@
 /*
  * Reference implementation of the index arithmetic, for comparison in the tests.
  *
- * It follows the definitions, with divisions and loops instead of shifts and masks,
- * and shares no code with the engine. So only a mistake made in both goes unnoticed.
+ * It follows the definitions, with divisions and loops in place of shifts and masks, and
+ * shares no code with the engine. So the tests overlook a mistake only if both make it.
  */
 #ifndef _TWHEEL_KUNIT_REFERENCE_H
 #define _TWHEEL_KUNIT_REFERENCE_H
@@ -12,13 +12,13 @@
 #include <linux/math64.h>
 #include <linux/types.h>
 
-/* Geometry of a wheel, as a test's parameter. */
+/* Slots and levels of a wheel, as the parameter of a test. */
 struct shape {
 	u32	slots;
 	u32	levels;
 };
 
-/* Number of ticks that ref_boundary() returns. The first is 0, some occur twice. */
+/* Number of values that ref_boundary() has. The first is 0, and some occur twice. */
 #define SHAPE_BOUNDARIES(levels)	(9 * ((levels) + 1))
 
 static inline void shape_desc(const struct shape *s, char *desc)
@@ -44,13 +44,13 @@ static inline u64 ref_grain(const struct shape *s, u32 level)
 	return grain;
 }
 
-/* How many ticks the wheel reaches before rounds begin. */
+/* Number of ticks that the wheel covers without rounds. */
 static inline u64 ref_span(const struct shape *s)
 {
 	return ref_grain(s, s->levels);
 }
 
-/* A level below the top has room for two revolutions: the cursor's and the next. */
+/* A level below the top has slots for two revolutions, that of the cursor and the next one. */
 static inline u32 ref_ring(const struct shape *s, u32 level)
 {
 	return level == s->levels - 1 ? s->slots : 2 * s->slots;
@@ -61,7 +61,7 @@ static inline u32 ref_slot(const struct shape *s, u64 tick, u32 level)
 	return ref_mod(div64_u64(tick, ref_grain(s, level)), ref_ring(s, level));
 }
 
-/* The lowest level whose whole revolution holds both; else the top level. */
+/* The lowest level of which one revolution contains both ticks, or the top level. */
 static inline u32 ref_level(const struct shape *s, u64 tick, u64 cursor)
 {
 	u32 level;
@@ -76,8 +76,8 @@ static inline u32 ref_level(const struct shape *s, u64 tick, u64 cursor)
 }
 
 /*
- * The cursor enters the slot a first time at most one revolution from now, and then
- * once a revolution; all times but the last are in vain.
+ * The cursor enters the slot for the first time within one revolution, and then once per
+ * revolution. All visits before the last one are rounds.
  */
 static inline u64 ref_rounds(const struct shape *s, u64 tick, u64 cursor)
 {
@@ -90,8 +90,8 @@ static inline u64 ref_rounds(const struct shape *s, u64 tick, u64 cursor)
 }
 
 /*
- * The @i-th tick around the boundaries of the levels: each one, twice each one and
- * the last multiple of each below the next, with both neighbours.
+ * The @i-th tick near the boundaries of the levels. With g the grain of a level, these are
+ * g, 2 * g and (slots - 1) * g, each with both neighbours.
  */
 static inline u64 ref_boundary(const struct shape *s, u32 i)
 {

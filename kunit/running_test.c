@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of timeouts that are busy: a worker runs the callback, or will soon, or
- * twheel_stop() hands the timeout back. What others may do with it meanwhile, what
- * happens to it when the clock is stepped, and that memory which is used again has
- * nothing to do with it.
+ * KUnit suite of busy timeouts: a worker runs the callback or will run it soon, or
+ * twheel_stop() hands the timeout back. It tests operations by others, clock steps, and
+ * that a new timeout in the same memory is independent of the old one.
  */
 #include <linux/delay.h>
 #include <linux/jiffies.h>
@@ -15,12 +14,18 @@
 #include "helper.h"
 #include "suite.h"
 
-/* More are not run at once in one shard; so many that stay keep others waiting. */
+/*
+ * Maximum number of workers that run callbacks of one shard at once. If their callbacks
+ * wait, further timeouts wait for a worker.
+ */
 #define NR_WORKERS	4
 
 static const struct kind one_shot_worker = { "worker", .worker = true };
 
-/* All workers are busy with the first of @a; the next one is due at @tick, and waits. */
+/*
+ * All workers are busy with the timeouts of @busy. The returned one is due at @tick and
+ * waits for a worker.
+ */
 static struct actor *behind_busy_workers(struct kunit *test, struct actor *busy,
 					 const struct kind *k, u64 tick)
 {
@@ -71,7 +76,7 @@ static void step_back_between_hand_over_and_call_sends_it_back(struct kunit *tes
 	set_clock(test, 10);
 	free_workers(busy);
 	twheel_flush(a->f->wheel);
-	/* A worker that would take it has done so by then. */
+	/* A worker that wrongly called it would have done so within 20 ms. */
 	msleep(20);
 	expect_calls(test, a, 0);
 	advance_tick(test, 11);
@@ -81,7 +86,7 @@ static void step_back_between_hand_over_and_call_sends_it_back(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, 0ULL, a->missed);
 }
 
-/* Handed over at 20, called at 45. */
+/* It is handed over at tick 20 and called at tick 45. */
 static void step_forward_between_hand_over_and_call_is_missed(struct kunit *test)
 {
 	const struct kind *k = test->param_value;
@@ -105,7 +110,7 @@ static void step_forward_between_hand_over_and_call_is_missed(struct kunit *test
 		KUNIT_EXPECT_FALSE(test, twheel_pending(&a->p.t));
 }
 
-/* From 20 to 5: the rate keeps its phase, the delay counts from the end at 5. */
+/* From tick 20 to 5: a fixed rate keeps its phase, a fixed delay counts from tick 5. */
 static void step_back_during_the_callback_moves_the_next_one(struct kunit *test)
 {
 	const struct kind *k = test->param_value;
@@ -146,7 +151,7 @@ static void lists_take_what_waits_for_a_worker(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&a->calls));
 }
 
-/* Its memory holds a periodic timeout before its callback has returned. */
+/* Initialise a periodic timeout in its memory before its callback has returned. */
 static void become_periodic(struct actor *a)
 {
 	a->then = NULL;
@@ -158,7 +163,7 @@ static void become_periodic(struct actor *a)
 	a->ret[2] = twheel_arm_periodic(&a->p, 20 * TICK, 10 * TICK, 0);
 }
 
-/* The old callback runs until it is let go; the new timeout is due at 20. */
+/* The callback of the old timeout runs until let_go(); the new timeout is due at tick 20. */
 static struct actor *reused_actor(struct kunit *test)
 {
 	struct actor *a;
@@ -239,7 +244,7 @@ static void taking_desc(const struct taking *t, char *desc)
 
 KUNIT_ARRAY_PARAM(taking, takings, taking_desc);
 
-/* None of them waits for the old callback, or is told that it runs. */
+/* No call waits for the callback of the old timeout or reports that it runs. */
 static void old_callback_means_nothing_to_the_new_timeout(struct kunit *test)
 {
 	const struct taking *taking = test->param_value;
@@ -270,7 +275,7 @@ static void clock_steps_reach_the_new_timeout_under_the_old_callback(struct kuni
 	expect_calls(test, a, 2);
 }
 
-/* It arms itself again and again until that is refused. */
+/* The callback arms its timeout again and again until that is refused. */
 static void mod_until_refused(struct actor *a)
 {
 	unsigned long end = jiffies + PATIENCE;
@@ -363,7 +368,7 @@ static void move_and_try_cancel(struct actor *a)
 	a->ret[2] = twheel_pending(&a->p.t);
 }
 
-/* A fixed delay goes on after the callback from where the callback has moved it. */
+/* The callback has moved the timeout to tick 50; with a fixed delay, too, it fires then. */
 static void try_cancel_in_its_callback_changes_nothing(struct kunit *test)
 {
 	const struct kind *k = test->param_value;
@@ -381,15 +386,15 @@ static void try_cancel_in_its_callback_changes_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 50 * TICK, a->expires);
 }
 
-/* Handed back */
+/* Hand-back */
 
 /**
- * struct stopping_wheel - a wheel that is stopped, and one that lives on
- * @p: timeouts of the first
+ * struct stopping_wheel - a wheel that is stopped, and one that is not
+ * @p: timeouts of the wheel that is stopped
  * @nr: how many there are
- * @next: the wheel that lives on
- * @back: how often each was handed back
- * @ret: what the functions said that were called for others
+ * @next: the other wheel
+ * @back: number of times that each timeout was handed back
+ * @ret: results of calls for timeouts that are not yet handed back
  */
 struct stopping_wheel {
 	struct probe	*p;
@@ -421,7 +426,7 @@ static unsigned int note_back(struct stopping_wheel *s, struct twheel_timeout *t
 	return i;
 }
 
-/* The first that is handed back takes the five that follow it, and moves the sixth. */
+/* The first hand-back cancels the five timeouts that follow it, and moves the sixth. */
 static void take_the_others(void *data, struct twheel_timeout *t)
 {
 	struct stopping_wheel *s = data;
@@ -464,11 +469,11 @@ static void taken_before_its_turn_is_not_handed_back(struct kunit *test)
 }
 
 /**
- * struct handing - a hand-back that waits until others have begun to wait for it
+ * struct handing - a hand-back that waits until other tasks wait for it
  * @wheel: the wheel that is stopped
  * @helper: the task that stops it
  * @gate: where the hand-back waits
- * @ret: what twheel_try_cancel() says there
+ * @ret: result of twheel_try_cancel() in the hand-back
  */
 struct handing {
 	struct twheel	*wheel;
@@ -492,7 +497,7 @@ static void stop_slowly(void *arg)
 	twheel_stop(h->wheel, hand_back_slowly, h);
 }
 
-/* The last that the engine does with it has been done when they return. */
+/* When the call returns, the engine no longer accesses the timeout. */
 static void freed_by_its_owner_during_its_hand_back(struct kunit *test, bool sync)
 {
 	struct twheel_timeout *t = kzalloc(sizeof(*t), GFP_KERNEL);
@@ -567,7 +572,7 @@ static void just_note_back(void *data, struct twheel_timeout *t)
 	note_back(data, t);
 }
 
-/* No turn has seen the clock. */
+/* The clock is stepped, and twheel_stop() is called before any turn has read the clock. */
 static void stop_after_a_clock_step_hands_back_all(struct kunit *test)
 {
 	static const u64 steps[] = { 5000, 450, 310, 3 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of twheel_try_cancel() and twheel_shutdown(): what each answers in every
- * state of a timeout, and that a timeout which is shut down can no more be armed.
+ * KUnit suite of twheel_try_cancel() and twheel_shutdown(): the result of each in every
+ * state of a timeout, and that a timeout can no longer be armed after twheel_shutdown().
  */
 #include <linux/module.h>
 
@@ -12,19 +12,19 @@
 #define TICK		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
 
-/* More workers do not run at once in one shard. */
+/* Maximum number of workers that run callbacks of one shard at once. */
 #define NR_WORKERS	4
 
-/* A timeout of a worker whose callback waits */
+/* A timeout whose callback waits in a worker */
 
 /**
  * struct sitter - a timeout whose callback waits at a gate
- * @p: the timeout; of one that is not periodic, p.t alone
+ * @p: the timeout; a one-shot uses p.t alone
  * @gate: where it waits
- * @rearms: it arms itself again before that
- * @ret: of an arm after that
- * @calls: how often it was called
- * @done: the callback has ended
+ * @rearms: it arms itself before it waits
+ * @ret: result of an arm after the wait
+ * @calls: number of callbacks
+ * @done: set when the callback ends
  */
 struct sitter {
 	struct twheel_periodic	p;
@@ -66,7 +66,7 @@ static struct sitter *new_sitter(struct kunit *test)
 	return s;
 }
 
-/* Its callback waits. */
+/* Make a timeout whose callback waits at its gate. */
 static struct sitter *sitting(struct kunit *test, bool rearms)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
@@ -239,7 +239,7 @@ static void try_cancel_of_the_next_of_the_same_tick_is_one(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, p[1].fired);
 }
 
-/* One that is due and waits for a worker, as all of them are busy with the others. */
+/* Return a due timeout that waits for a worker, because all of them are busy with others. */
 static struct sitter *waiting(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
@@ -279,7 +279,7 @@ static void try_cancel_of_a_timeout_that_waits_for_a_worker_is_one(struct kunit 
 	let_all_go(test, s);
 }
 
-/* Shut down */
+/* Shutdown */
 
 static void shutdown_tells_if_it_was_pending(struct kunit *test)
 {
@@ -456,14 +456,14 @@ static void shutdown_of_a_timeout_that_waits_for_a_worker_is_true(struct kunit *
 	let_all_go(test, s);
 }
 
-/* In a helper, while the callback waits */
+/* Shutdown by a helper while the callback waits */
 
 /**
- * struct closing - a shutdown of a helper
+ * struct closing - a twheel_shutdown() that a helper calls
  * @helper: the thread
- * @t: what is shut down
- * @ret: what it returned
- * @over: it has returned
+ * @t: the timeout
+ * @ret: result of twheel_shutdown()
+ * @over: twheel_shutdown() has returned
  */
 struct closing {
 	struct helper		helper;
@@ -480,7 +480,7 @@ static void shut_down(void *arg)
 	WRITE_ONCE(c->over, true);
 }
 
-/* Until arms are refused: from then on the callback is. */
+/* Wait until arms are refused; from then on the callback's arm is refused too. */
 static void begin_shutdown(struct kunit *test, struct closing *c, struct sitter *s)
 {
 	unsigned long end = jiffies + PATIENCE;
@@ -537,7 +537,7 @@ static void shutdown_ends_a_running_periodic(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&s->calls));
 }
 
-/* The owner frees it at once; the memory is poisoned then. */
+/* The owner frees the timeout at once. The test poisons its memory instead. */
 static void timeout_can_be_freed_after_shutdown(struct kunit *test)
 {
 	struct sitter *s = sitting(test, true);
@@ -550,15 +550,15 @@ static void timeout_can_be_freed_after_shutdown(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(((struct fixture *)test->priv)->wheel));
 }
 
-/* In a sink: the batch is on its way */
+/* Shutdown during the call of a sink */
 
 /**
- * struct last_sink - a sink that asks about its first timeout
- * @tried: what twheel_try_cancel() said before it was accepted
- * @now: completed to have the helper shut it down
- * @shut: it is to be shut down before it is extended
- * @extended: what twheel_extend() said then
- * @closing: the helper's
+ * struct last_sink - a sink that queries its first timeout
+ * @tried: result of twheel_try_cancel() before the timeout was accepted
+ * @now: completed to make the helper shut the timeout down
+ * @shut: the timeout is shut down before the sink extends it
+ * @extended: result of twheel_extend()
+ * @closing: the call of the helper
  */
 struct last_sink {
 	int			tried;
@@ -568,13 +568,13 @@ struct last_sink {
 	struct closing		closing;
 };
 
-/* No call tells: before and after, an arm is -EBUSY. */
+/* Poll the flag: an arm returns -EBUSY before and after the shutdown, so no call can tell. */
 static void wait_until_shut(struct last_sink *sink, struct twheel_timeout *t)
 {
 	unsigned long end = jiffies + PATIENCE / 3;
 
 	complete(&sink->now);
-	/* Written under a lock that the sink may not take; the next look sees it. */
+	/* Written under a lock that the sink may not take; a later iteration sees it. */
 	while (!(data_race(t->flags) & TWHEEL_T_SHUTDOWN) && time_before(jiffies, end))
 		cpu_relax();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of wheels with a batch sink: what the sink is given, and what may be
- * done with a timeout on its way to the sink, in the sink and after it.
+ * KUnit suite of wheels with a batch sink: the arguments of the sink, and operations on a
+ * timeout on its way to the sink, in the sink and after it.
  */
 #include <linux/module.h>
 

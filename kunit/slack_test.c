@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of slack: the choice of a tick, compared with a search, and that a
- * timeout with slack is never early, never too late, and joins its neighbours.
+ * KUnit suite of slack. It compares the choice of a tick with a search. A timeout with
+ * slack is never early, never later than its slack allows, and shares ticks with its
+ * neighbours.
  */
 #include <linux/module.h>
 
@@ -15,9 +16,9 @@ DEFINE_STRIDE();
 #define ODD_TICK	3ULL
 #define CLOCK_END	((u64)S64_MAX)
 
-/* The choice */
+/* Choice of the tick */
 
-/* How often @tick can be halved; 0 always can. */
+/* The number of times that @tick can be halved; 64 for 0. */
 static unsigned int halvings(u64 tick)
 {
 	unsigned int n = 0;
@@ -94,7 +95,7 @@ static void round_tick_of_large_ticks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, r->tick, twheel_round_tick(r->lo, r->hi));
 }
 
-/* Around every power of two, with every distance of a power of two. */
+/* Ranges near every power of two, whose lengths are powers of two. */
 static void round_tick_stays_in_its_range(struct kunit *test)
 {
 	unsigned int i, j;
@@ -114,7 +115,7 @@ static void round_tick_stays_in_its_range(struct kunit *test)
 	}
 }
 
-/* Ranges of the same length that overlap choose from few ticks. */
+/* Overlapping ranges of the same length choose few different ticks. */
 static void round_tick_brings_neighbours_together(struct kunit *test)
 {
 	u64 length, lo, tick, last;
@@ -146,7 +147,7 @@ static u64 ceil_tick(u64 ns)
 	return div64_u64(ns + ODD_TICK - 1, ODD_TICK);
 }
 
-/* It lies in the window, at a tick that is after now. */
+/* @p is in a tick of its window that is after the current tick. Returns the tick. */
 static u64 expect_in_window(struct kunit *test, struct probe *p, u64 now_tick, u64 expires,
 			    u64 slack)
 {
@@ -161,8 +162,8 @@ static u64 expect_in_window(struct kunit *test, struct probe *p, u64 now_tick, u
 }
 
 /*
- * Every deadline of some ticks, with every slack, from a cursor that moves on. A wheel
- * with very many slots takes long to look through: there it is some of them.
+ * Every deadline of some ticks, with every slack, from an advancing cursor. Wheels with
+ * very many slots are slow to search, so only some deadlines and slacks are tested there.
  */
 static void slack_is_kept_with_near_deadlines(struct kunit *test)
 {
