@@ -42,7 +42,7 @@ static void expect_stops(struct kunit *test, struct probe *p, const struct stop 
  * The hashed wheel: 8 slots of 1 s, cursor 2, a delay of 50 s. The timeout is in slot (2 +
  * 50) % 8 = 4. The cursor passes this slot 6 times, at 4, 12, .. 44.
  */
-static void hashed_wheel_8_slots_hand_on_2_delay_50s(struct kunit *test)
+static void hashed_wheel_8_slots_cursor_2_delay_50s(struct kunit *test)
 {
 	static const struct stop stops[] = {
 		{ 2, 0, 4, 6 }, { 3, 0, 4, 6 }, { 4, 0, 4, 5 }, { 11, 0, 4, 5 },
@@ -209,7 +209,7 @@ static void fifty_slots_become_64(struct kunit *test)
 }
 
 static struct kunit_case literature_cases[] = {
-	KUNIT_CASE(hashed_wheel_8_slots_hand_on_2_delay_50s),
+	KUNIT_CASE(hashed_wheel_8_slots_cursor_2_delay_50s),
 	KUNIT_CASE(hierarchy_of_32_slots_350ms),
 	KUNIT_CASE(hierarchy_of_32_slots_450ms),
 	KUNIT_CASE(hierarchy_of_16_slots_350ms),

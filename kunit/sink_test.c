@@ -13,14 +13,14 @@
 #define MANY		1000
 
 /**
- * struct sink - the state of a test's sink
- * @calls: how often it was called
- * @largest: the longest list
+ * struct sink - data of a test's sink
+ * @calls: number of calls
+ * @largest: length of the longest list
  * @miscounted: calls whose @nr was not the length of the list
- * @now_ns: from the last call
- * @extend: sends the timeout back into the wheel and says so, or NULL
- * @before: done to each timeout before it is accepted, or NULL
- * @after: done to each timeout after it is accepted, or NULL
+ * @now_ns: argument of the last call
+ * @extend: extends a timeout and returns true if that succeeded; or NULL
+ * @before: called for each timeout before it is accepted, or NULL
+ * @after: called for each timeout after it is accepted, or NULL
  */
 struct sink {
 	unsigned int	calls;
@@ -81,7 +81,7 @@ static struct probe *sink_probes(struct kunit *test, unsigned int n)
 	return probes_for(test, n, NULL);
 }
 
-/* What the sink is given */
+/* Arguments of the sink */
 
 static void sink_gets_the_timeout_at_its_tick(struct kunit *test)
 {
@@ -154,7 +154,7 @@ static void data_of_the_owner_is_left_alone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0x0123456789abcdefULL, p->t.data);
 }
 
-/* On its way: expiring */
+/* In a batch: the timeout is expiring */
 
 static void cancel_it(struct probe *p)
 {
@@ -248,7 +248,7 @@ static void expiring_timeout_is_not_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
-/* All of one batch are on their way together. */
+/* All timeouts of a batch are expiring at once. */
 static void cancel_other(struct probe *p)
 {
 	if (p->other)
@@ -310,7 +310,7 @@ static void cancel_of_any_other_tells_the_truth(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (unsigned int)MANY, cancelled + f->nr_fired);
 }
 
-/* Accepted: idle again */
+/* After the sink has accepted it: the timeout is idle */
 
 static void accepted_timeout_can_be_armed_in_the_sink(struct kunit *test)
 {
@@ -386,9 +386,9 @@ static void accepted_timeout_is_the_owners(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
 }
 
-/* Sent back */
+/* Extension */
 
-/* Once, to the time in @arg. */
+/* Extend the timeout to p->arg, once. */
 static bool extend_once(struct probe *p)
 {
 	if (!p->arg)
@@ -490,7 +490,7 @@ static void extended_timeouts_keep_their_order(struct kunit *test)
 	expect_fired_in_id_order(test, MANY);
 }
 
-/* It has taken effect when it refuses the other timeout, which is of this CPU too. */
+/* Extend once the stop has begun in this shard: it then refuses the other timeout. */
 static bool extend_when_stopped(struct probe *p)
 {
 	unsigned long end = jiffies + PATIENCE / 3;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of a wheel's and a timeout's states: what may be created, and what
- * arm, mod, cancel and the questions answer for a timeout that is idle, pending (on
- * each level), running and fired. When a timeout fires is another suite's subject,
- * and so is the state on the way to a sink.
+ * KUnit suite of the states of wheels and timeouts. It tests which wheels can be created,
+ * and the results of arm, mod, cancel and the queries for a timeout that is idle, pending
+ * on each level, running, or fired. Other suites test when a timeout fires, and the state
+ * on the way to a sink.
  */
 #include <linux/module.h>
 
@@ -15,7 +15,10 @@
 #define CLOCK_END	((u64)S64_MAX)
 #define NEGATIVE	(CLOCK_END + 1)
 
-/* Ticks from 0 for one on each level of a wheel of 4 x 3, and one beyond. */
+/*
+ * Ticks of which each is on another level of a wheel of 3 levels with 4 slots; 1000 is
+ * beyond.
+ */
 static const u64 level_ticks[] = { 3, 13, 50, 1000 };
 
 static struct twheel_counters stats_of(struct fixture *f)
@@ -26,7 +29,7 @@ static struct twheel_counters stats_of(struct fixture *f)
 	return stats;
 }
 
-/* Creating and the wheel as a whole */
+/* Creation and the wheel as a whole */
 
 static const struct twheel_params bad_params[] = {
 	{ .name = "tick above a day", .clock = TWHEEL_MANUAL, .tick_ns = DAY_NS + 1 },
@@ -213,7 +216,7 @@ static void flush_of_an_idle_wheel_returns(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, p->fired);
 }
 
-/* Times that are refused, and the largest that are not */
+/* Times that are refused, and the largest times that are accepted */
 
 static void arm_with_a_negative_time_is_einval(struct kunit *test)
 {
@@ -432,7 +435,7 @@ static void cancelled_timeout_can_be_armed_again(struct kunit *test)
 	expect_fires_at(test, p, c->tick);
 }
 
-/* Its neighbours in slot and tick stay, whichever of three goes. */
+/* Of the neighbours in slot and tick, three are cancelled; the others stay. */
 static void cancel_leaves_the_neighbours(struct kunit *test)
 {
 	const struct level_case *c = test->param_value;
@@ -591,7 +594,7 @@ static void fired_timeout_can_be_armed_again(struct kunit *test)
 	expect_fires_at(test, p, 3 * c->tick);
 }
 
-/* Questions about a pending timeout, and the account */
+/* Queries of a pending timeout, and the account */
 
 static void remaining_shrinks_with_time(struct kunit *test)
 {
@@ -652,7 +655,7 @@ static void next_expiry_is_the_earliest_of_several(struct kunit *test)
 	}
 }
 
-/* In one slot of the top level lie several ticks, not in their order. */
+/* A slot of the top level holds timeouts of several ticks, not in the order of the ticks. */
 static void next_expiry_sees_through_rounds(struct kunit *test)
 {
 	static const u64 ticks[] = { 52, 20, 36, 12, 44 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the counters: what each operation counts, that the identity holds
- * after every one, and how late timeouts are said to be.
+ * KUnit suite of the counters: what each operation counts, that the identity holds after
+ * each operation, and the histogram of lateness.
  */
 #include <linux/fs.h>
 #include <linux/kmsg_dump.h>
@@ -28,7 +28,7 @@ static struct twheel_counters stats_of(struct kunit *test)
 	return stats;
 }
 
-/* What has changed since @before, and nothing else. */
+/* The counters have changed by these numbers since @before, which becomes the current state. */
 static void expect_counts(struct kunit *test, struct twheel_counters *before, u64 armed,
 			  u64 rearmed, u64 cancelled, u64 fired)
 {
@@ -124,7 +124,7 @@ static void nothing(struct twheel_periodic *p)
 {
 }
 
-/* A missed deadline is not an expiry. */
+/* A missed deadline does not count as fired. */
 static void each_period_is_armed_and_fired(struct kunit *test)
 {
 	const struct kind_case *k = test->param_value;
@@ -185,7 +185,7 @@ static void stop_counts_what_it_hands_back(struct kunit *test)
 
 /* Cascades */
 
-/* 4 slots, 3 levels, from tick 0. */
+/* Ticks in a wheel of 3 levels with 4 slots, seen from tick 0. */
 static const u64 descents[] = { 1, 3, 4, 15, 16, 17, 21, 63, 64, 69, 1000, 1023 };
 
 static void descent_desc(const u64 *tick, char *desc)
@@ -195,7 +195,7 @@ static void descent_desc(const u64 *tick, char *desc)
 
 KUNIT_ARRAY_PARAM(descent, descents, descent_desc);
 
-/* Once for each level above the lowest: none is skipped. */
+/* A timeout cascades once for each level above level 0: no level is skipped. */
 static void each_level_is_one_cascade(struct kunit *test)
 {
 	const u64 tick = *(const u64 *)test->param_value;
@@ -325,7 +325,7 @@ static void distant_timeout_wakes_nobody(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
 }
 
-/* 700 ms lies on level 1: it comes down, but not by a wakeup of its own. */
+/* A timeout in 700 ms is on level 1. Its cascade causes no wakeup of its own. */
 static void lonely_timeout_wakes_once(struct kunit *test)
 {
 	struct probe *p;
@@ -343,7 +343,7 @@ static void lonely_timeout_wakes_once(struct kunit *test)
 
 /* Lateness */
 
-/* Module parameter lateness of the engine, as root would set it. */
+/* Set the module parameter lateness of the engine through sysfs. */
 static bool count_lateness(bool on)
 {
 	struct file *file = filp_open("/sys/module/twheel/parameters/lateness", O_WRONLY, 0);
@@ -401,7 +401,7 @@ static void lateness_is_counted_by_its_power_of_two(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, i == l->bucket ? 1ULL : 0ULL, stats.lateness[i]);
 }
 
-/* Of what was asked for: rounding and slack make late too. */
+/* Lateness counts from the requested deadline, so it includes rounding and slack. */
 static void lateness_is_that_of_the_deadline(struct kunit *test)
 {
 	struct twheel_counters stats;
@@ -517,7 +517,7 @@ static void wheels_that_are_accounted_are_not_warned_of(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, before, lines_with(" wheels: share one"));
 }
 
-/* By the first that is too many, whoever else has made wheels. */
+/* The first wheel above the limit causes the warning, whoever made the other wheels. */
 static void too_many_wheels_are_warned_of_once(struct kunit *test)
 {
 	if (lines_with(" wheels: share one"))

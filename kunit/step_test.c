@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of clock steps at the worst moments: in a callback, in a sink, during a
- * visit, during a cascade, and between the hand-over to a worker and its call.
+ * KUnit suite of clock steps at difficult moments: in a callback, in a sink, during a
+ * visit, during a cascade, and between the hand-over to a worker and its callback.
  *
- * twheel_set_clock() moves the MANUAL clock and does nothing else, so it can be called
- * where a real clock could be stepped. Whatever the moment: no timeout is early, none is
- * late because of the step, and none is lost.
+ * twheel_set_clock() only moves the MANUAL clock, so it can be called wherever a real clock
+ * could be stepped. At no such moment may the step make a timeout early or late, or lose
+ * it.
  */
 #include <linux/module.h>
 
@@ -18,7 +18,7 @@
 #define MANY		1000
 #define BATCH		128
 
-/* More workers do not run at once in one shard. */
+/* Maximum number of workers that run callbacks of one shard at once. */
 #define NR_WORKERS	4
 
 static const struct shape shapes[] = {
@@ -42,7 +42,10 @@ static u64 rebased(struct fixture *f)
 	return stats.rebased;
 }
 
-/* None of @n is fired before its tick, and all are fired once then. */
+/*
+ * Each of the @n timeouts has fired once when the last of them is due, and none before its
+ * tick.
+ */
 static void expect_each_at_its_tick(struct kunit *test, struct probe *p, unsigned int n)
 {
 	unsigned int i;
@@ -133,7 +136,7 @@ static void step_in_a_callback_of_less_than_a_tick_stops_its_tick(struct kunit *
 	expect_each_at_its_tick(test, p, MANY);
 }
 
-/* What the callback steps over is due in the next pass, at the latest. */
+/* Timeouts that the step has passed fire in the next pass at the latest. */
 static void step_forward_in_a_callback_loses_nothing(struct kunit *test)
 {
 	struct fixture *f = shaped_wheel(test);
@@ -158,7 +161,7 @@ static void step_and_mod(struct probe *p)
 	p->ret = twheel_mod(&p->other->t, p->other->tick * TICK);
 }
 
-/* The one that is moved was due already. */
+/* The timeout that is moved was due already. */
 static void mod_after_a_step_in_a_callback_is_exact(struct kunit *test)
 {
 	struct probe *p;
@@ -202,7 +205,7 @@ static void cancel_after_a_step_in_a_callback_takes_it_out(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2U, f->nr_fired);
 }
 
-/* During a visit: the slot holds more than a batch */
+/* During a visit: the slot holds more timeouts than a batch */
 
 static void step_and_arm(struct probe *p)
 {
@@ -229,7 +232,7 @@ static struct probe *step_in_a_visit(struct kunit *test, u64 to, u64 arm_for)
 	return p;
 }
 
-/* Back by 1,000 s, and armed for 400 ms from then. */
+/* The clock goes back by 1,000 s, and a timeout is armed for 400 ms after that. */
 static void arm_during_visit_after_step_is_not_late(struct kunit *test)
 {
 	u64 now = HOUR + 100 - 1000000;
@@ -255,7 +258,7 @@ static void arm_during_visit_after_step_for_the_past_fires_next(struct kunit *te
 	expect_each_at_its_tick(test, p, 300);
 }
 
-/* During a cascade: callbacks of tick 255 come between its turns. */
+/* During a cascade: callbacks of tick 255 run between its turns. */
 static void step_during_a_cascade_is_exact(struct kunit *test)
 {
 	struct fixture *f = manual_wheel(test, TICK, 256, 4);
@@ -280,12 +283,12 @@ static void step_during_a_cascade_is_exact(struct kunit *test)
 	expect_each_at_its_tick(test, p, MANY + 20);
 }
 
-/* Between the hand-over to a worker and its call */
+/* Between the hand-over to a worker and its callback */
 
 /**
- * struct crew - timeouts of workers, of which the first keep all workers busy
- * @gate: where these wait
- * @called: completed by the last one
+ * struct crew - timeouts for workers; the first of them keep all workers busy
+ * @gate: where the callbacks of the first NR_WORKERS timeouts wait
+ * @called: completed by the callback of the last timeout
  * @p: the timeouts
  */
 struct crew {
@@ -308,7 +311,10 @@ static void complete_called(struct probe *p)
 	complete(&crew->called);
 }
 
-/* NR_WORKERS are called at tick 5000, p[NR_WORKERS] is due then and waits for a worker. */
+/*
+ * NR_WORKERS callbacks have begun at tick 5000. p[NR_WORKERS] is due at tick 5001 and waits
+ * for a worker.
+ */
 static struct crew *busy_crew(struct kunit *test)
 {
 	struct crew *crew = kunit_kzalloc(test, sizeof(*crew), GFP_KERNEL);
@@ -336,8 +342,8 @@ static struct crew *busy_crew(struct kunit *test)
 }
 
 /*
- * Another one is handed over after the step: when that has been called, a worker must
- * have decided about the first.
+ * Another timeout is handed over after the step. Once a worker has called it, a worker must
+ * have decided about the waiting one too.
  */
 static void expect_not_called(struct kunit *test, struct crew *crew, u64 now)
 {
@@ -355,7 +361,7 @@ static void expect_not_called(struct kunit *test, struct crew *crew, u64 now)
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(after->f->wheel));
 }
 
-/* Back at its deadline it is called. */
+/* The waiting timeout is called when the clock reaches its deadline again. */
 static void expect_called_later(struct kunit *test, struct crew *crew)
 {
 	struct probe *waits = &crew->p[NR_WORKERS];
@@ -381,7 +387,7 @@ static void handed_over_timeout_is_not_called_early_after_step(struct kunit *tes
 	expect_called_later(test, crew);
 }
 
-/* No pass comes before the workers are free: they look at the clock themselves. */
+/* No pass comes before the workers are free, so the workers read the clock themselves. */
 static void worker_looks_at_the_clock_right_before_the_call(struct kunit *test)
 {
 	struct crew *crew = busy_crew(test);
@@ -416,10 +422,10 @@ static void handed_over_timeout_can_be_cancelled_after_step(struct kunit *test)
 /* In a sink */
 
 /**
- * struct stepping_sink - a sink that steps the clock
+ * struct stepping_sink - data of a sink that steps the clock
  * @f: the fixture
- * @to: the tick that its first call sets the clock to; 0: not any more
- * @early: timeouts that it was given before their tick
+ * @to: tick that its first call sets the clock to; 0 after that
+ * @early: number of timeouts that it got before their tick
  */
 struct stepping_sink {
 	struct fixture	*f;
@@ -464,7 +470,7 @@ static struct stepping_sink *stepping_sink(struct kunit *test, u64 to)
 	return sink;
 }
 
-/* One tick takes several batches: the first one, which need not be full, is all. */
+/* The tick takes several batches. Only the first one, which may be short, is passed on. */
 static void step_in_a_sink_spares_the_rest_of_its_tick(struct kunit *test)
 {
 	struct stepping_sink *sink = stepping_sink(test, 3000);
@@ -508,9 +514,9 @@ static void step_in_a_sink_spares_later_ticks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, sink->early);
 }
 
-/* Placing anew */
+/* Placement after a step */
 
-/* Each lies as if it had been armed after the step. */
+/* Each timeout is where it would be if it had been armed after the step. */
 static void step_back_places_pending_timeouts_anew(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
@@ -536,7 +542,7 @@ static void step_back_places_pending_timeouts_anew(struct kunit *test)
 	expect_each_at_its_tick(test, p, n);
 }
 
-/* One whose deadline was past when it was armed has its tick from the deadline then. */
+/* A timeout whose deadline had passed when it was armed now gets the tick of its deadline. */
 static void step_back_gives_a_past_deadline_its_own_tick(struct kunit *test)
 {
 	struct probe *p;
@@ -566,7 +572,7 @@ static void forward_clock_places_nothing_anew(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0ULL, rebased(f));
 }
 
-/* More than a turn can place. */
+/* There are more timeouts than one turn can place. */
 static void step_back_of_many_timeouts_loses_none(struct kunit *test)
 {
 	struct fixture *f = shaped_wheel(test);

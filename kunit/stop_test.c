@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the end of a wheel: what twheel_stop() hands back, from where, and
- * what may still be called then; and that a stop under load loses nothing.
+ * KUnit suite of the end of a wheel: which timeouts twheel_stop() hands back, from where,
+ * and which calls are allowed after it. A stop under load loses nothing.
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
@@ -21,7 +21,7 @@ DEFINE_STRIDE();
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
 #define MANY		1000
 
-/* What is handed back is counted in p->ret. */
+/* Count the timeouts of @list, and count each hand-back in p->ret. */
 static unsigned int count_probes(struct kunit *test, struct list_head *list)
 {
 	struct twheel_timeout *t, *next;
@@ -45,7 +45,7 @@ static unsigned int stop(struct kunit *test)
 	return count_probes(test, &unprocessed);
 }
 
-/* Each of @p was either fired or handed back, once. */
+/* Each timeout of @p either has fired or was handed back, once. */
 static void expect_accounted(struct kunit *test, struct probe *p, unsigned int n)
 {
 	unsigned int i;
@@ -56,7 +56,7 @@ static void expect_accounted(struct kunit *test, struct probe *p, unsigned int n
 				    i, n, p[i].fired, p[i].ret);
 }
 
-/* From where it is handed back */
+/* Places in the wheel from which timeouts are handed back */
 
 static const struct shape shapes[] = {
 	{ 2, 1 }, { 8, 1 }, { 256, 1 }, { 2, 8 }, { 4, 3 }, { 256, 4 }, { 65536, 2 },
@@ -96,7 +96,7 @@ static void renew_wheel(struct kunit *test, const struct shape *s)
 	manual_wheel(test, TICK, s->slots, s->levels);
 }
 
-/* Some have fired, some have come down, some have been sitting out rounds. */
+/* Depending on the phase, timeouts have fired, have cascaded, or wait for later rounds. */
 static void stop_hands_back_the_rest_from_every_phase(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
@@ -192,12 +192,12 @@ static void timeout_that_was_handed_back_can_join_another_wheel(struct kunit *te
 /* In the middle of a pass */
 
 /**
- * struct pass - a pass that a stop meets
+ * struct pass - a pass during which the wheel is stopped
  * @stopping: the stop
- * @trigger: the stop begins in the callback of this one
+ * @trigger: the stop begins in the callback of this timeout
  * @refused: a timeout that every callback tries to arm
- * @seen: callbacks that were refused: they ran while the wheel was being stopped
- * @cascaded: timeouts that had been moved down when @trigger was called
+ * @seen: callbacks that ran after the stop had begun, so that an arm was refused
+ * @cascaded: number of timeouts that had been cascaded when @trigger was called
  */
 struct pass {
 	struct stopping	stopping;
@@ -231,7 +231,7 @@ static void meet_the_stop(struct probe *p)
 	atomic_dec(&pass->stopping.inside);
 }
 
-/* The stop begins in the callback of p[@trigger]; p[@n] stays out of the wheel. */
+/* The stop begins in the callback of p[@trigger]; p[@n] is not armed. */
 static struct pass *make_pass(struct kunit *test, struct probe *p, unsigned int n,
 			      unsigned int trigger)
 {
@@ -249,7 +249,7 @@ static struct pass *make_pass(struct kunit *test, struct probe *p, unsigned int 
 	return pass;
 }
 
-/* Advance to @tick. One callback may be running when the stop comes, none begins then. */
+/* Advance to @tick. One callback may be running when the stop begins; no other may begin. */
 static void stop_in_pass(struct kunit *test, struct pass *pass, u64 tick)
 {
 	stopper_start(test, &pass->stopping);
@@ -274,7 +274,7 @@ static void stop_waits_for_the_callback_of_the_thread(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
-/* At most the batch that the callback is in runs to its end. */
+/* At most the rest of the current batch runs. */
 static void stop_hands_back_due_timeouts_that_have_not_run(struct kunit *test)
 {
 	struct probe *p;
@@ -292,7 +292,7 @@ static void stop_hands_back_due_timeouts_that_have_not_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, p[MANY - 1].ret);
 }
 
-/* The callback of tick 255 runs while the slot of ticks 256 to 511 is half moved down. */
+/* The callback of tick 255 runs while the slot of ticks 256 to 511 is half cascaded. */
 static void stop_hands_back_a_half_done_cascade(struct kunit *test)
 {
 	struct probe *p;
@@ -327,10 +327,10 @@ static void stop_in_the_middle_of_a_revolution_of_rounds_loses_nothing(struct ku
 	expect_accounted(test, p, MANY);
 }
 
-/* While a worker's callback waits at a gate */
+/* Stop while a worker's callback waits at a gate */
 
 /**
- * struct held - a stop that a worker holds up
+ * struct held - a stop that waits for a worker's callback
  * @gate: where the worker's callback waits
  * @stopping: the stop
  */
@@ -346,7 +346,7 @@ static void wait_at_gate(struct probe *p)
 	gate_pass(&held->gate);
 }
 
-/* The callback of @waits comes at tick 10. */
+/* @waits is due at tick 10; its callback waits at the gate. */
 static struct held *hold(struct kunit *test, struct probe *waits)
 {
 	struct held *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
@@ -361,7 +361,7 @@ static struct held *hold(struct kunit *test, struct probe *waits)
 	return held;
 }
 
-/* On return the stop has come so far that @refused is refused, and waits. */
+/* On return, @refused can no longer be armed, and the stop waits. */
 static void begin_held_stop(struct kunit *test, struct held *held, struct probe *refused)
 {
 	KUNIT_EXPECT_EQ(test, 0, twheel_advance(held->stopping.wheel, 10 * TICK));
@@ -391,7 +391,7 @@ static void stop_waits_for_the_callback_of_a_worker(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
 }
 
-/* p->other keeps the return value of twheel_mod(). */
+/* p->other->ret keeps the result of twheel_mod(). */
 static void wait_then_rearm(struct probe *p)
 {
 	wait_at_gate(p);
@@ -439,7 +439,7 @@ static void timeout_armed_by_its_callback_before_the_stop_is_handed_back(struct 
 	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
 }
 
-/* It was handed back already, or the cancel comes first. */
+/* Either it was handed back already, or the cancel comes first. */
 static void timeout_cancelled_during_the_stop_is_not_handed_back_too(struct kunit *test)
 {
 	struct held *held;
@@ -479,18 +479,18 @@ static void second_caller_waits_for_the_first(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, count_probes(test, &second.list));
 }
 
-/* The hand-back: one call for each timeout, during which it counts as running */
+/* The hand-back: one call per timeout, during which the timeout counts as running */
 
 /**
- * struct return_calls - calls of the function that a timeout is handed back to
+ * struct return_calls - record of the calls that hand timeouts back
  * @caller: the task that stops the wheel
- * @elsewhere: calls in another task
- * @inside: calls that have not ended
- * @nested: calls that began before the one before them had ended
- * @ret: from a question that the first call asks
- * @others: cancels that the first call made and that succeeded
+ * @elsewhere: number of calls in another task
+ * @inside: number of calls that have not returned
+ * @nested: number of calls that began before the previous one had returned
+ * @ret: result of a query in the first call
+ * @others: successful cancels in the first call
  * @p: all timeouts
- * @n: how many
+ * @n: length of @p
  */
 struct return_calls {
 	struct task_struct	*caller;
@@ -638,7 +638,7 @@ static void timeout_can_be_armed_in_another_wheel_as_it_is_handed_back(struct ku
 /**
  * struct belonging - a timeout whose owner may free it at any moment
  * @t: the timeout
- * @handed: it was handed back, and the call for that is about to return
+ * @handed: its hand-back is about to return
  */
 struct belonging {
 	struct twheel_timeout	t;
@@ -646,14 +646,14 @@ struct belonging {
 };
 
 /**
- * struct estate - belongings of which some are freed while a stop hands them back
+ * struct estate - timeouts of which some are freed while a stop hands them back
  * @wheel: the wheel
- * @started: completed by the first call
- * @handed: calls
- * @cancelled: belongings that their owner cancelled
- * @wrong: belongings that were both, or neither
- * @nr: how many there are
- * @one: the belongings; NULL when freed
+ * @started: completed by the first hand-back
+ * @handed: number of hand-backs
+ * @cancelled: number of timeouts that their owner cancelled
+ * @wrong: number of timeouts that were both or neither
+ * @nr: number of timeouts
+ * @one: the timeouts; NULL when freed
  */
 struct estate {
 	struct twheel		*wheel;
@@ -665,7 +665,7 @@ struct estate {
 	struct belonging	*one[300];
 };
 
-/* The last access is a write to @t: memory that was freed meanwhile is seen. */
+/* The last access is a write to @t, so that KASAN detects an early kfree(). */
 static void take_slowly(void *data, struct twheel_timeout *t)
 {
 	struct belonging *b = container_of(t, struct belonging, t);
@@ -677,7 +677,10 @@ static void take_slowly(void *data, struct twheel_timeout *t)
 	WRITE_ONCE(b->handed, true);
 }
 
-/* In an order of its own: some before the stop comes to them, some at that moment. */
+/*
+ * Free the timeouts in another order than that of the stop: some before their hand-back,
+ * some during it.
+ */
 static void cancel_and_free(void *arg)
 {
 	struct estate *e = arg;
@@ -719,7 +722,7 @@ static struct estate *make_estate(struct kunit *test)
 	return e;
 }
 
-/* A cancel_sync that finds a timeout being handed back waits for the end of that. */
+/* cancel_sync of a timeout that is being handed back waits for the end of the hand-back. */
 static void owner_may_cancel_sync_and_free_while_stop_hands_back(struct kunit *test)
 {
 	struct estate *e = make_estate(test);
@@ -750,7 +753,7 @@ static void timeout_can_be_freed_as_it_is_handed_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, e->nr, e->handed);
 }
 
-/* Afterwards */
+/* After the stop */
 
 static int try_arm(struct probe *p)
 {
@@ -874,16 +877,16 @@ static void time_goes_on_after_the_stop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, p->fired);
 }
 
-/* Periodic ones, and a running clock */
+/* Periodic timeouts, and a running clock */
 
 /**
- * struct beater - a periodic timeout that can wait in its callback
+ * struct beater - a periodic timeout whose callback can wait
  * @p: the timeout
- * @gate: where it waits in its first call
- * @waits: it does that; a worker runs it
- * @calls: how often it was called
- * @stopping: counts its callbacks, or NULL
- * @cancels: it cancels itself after that
+ * @gate: where its first callback waits
+ * @waits: the first callback waits; a worker runs it
+ * @calls: number of callbacks
+ * @stopping: counts its running callbacks, or NULL
+ * @cancels: its callback cancels the timeout
  */
 struct beater {
 	struct twheel_periodic	p;
@@ -959,7 +962,7 @@ static struct beater *make_beater(struct kunit *test, const struct beat *beat, u
 	return b;
 }
 
-/* The interval is long: it is in its first call, and will not come to a second one. */
+/* The interval is long: the timeout is in its first callback, and no second one follows. */
 static void running_periodic_is_handed_back_after_its_run(struct kunit *test)
 {
 	const struct beat *beat = test->param_value;
@@ -1021,7 +1024,7 @@ static void stop_of_a_running_clock_hands_back_and_fires_no_more(struct kunit *t
 	KUNIT_EXPECT_LT(test, fired, 100U);
 }
 
-/* In a worker of another wheel, and so beside the thread that the stop waits for. */
+/* Runs in a worker of another wheel, so beside the thread that the stop waits for. */
 static void stop_other_wheel(struct twheel_timeout *t)
 {
 	struct probe *p = container_of(t, struct probe, t);
@@ -1077,7 +1080,7 @@ static void take_probes(void *sink_data, struct list_head *expired, unsigned int
 	atomic_dec(&stopping->inside);
 }
 
-/* The stop comes in the first call of the sink, or right after it. */
+/* The stop begins in the first call of the sink, or right after it. */
 static void stop_waits_for_the_sink_and_hands_back_the_rest(struct kunit *test)
 {
 	struct stopping *stopping = kunit_kzalloc(test, sizeof(*stopping), GFP_KERNEL);
@@ -1109,13 +1112,13 @@ static void stop_waits_for_the_sink_and_hands_back_the_rest(struct kunit *test)
 #define NR_REFUSALS	20
 
 /**
- * struct load - a timeout and what became of each of its arms
+ * struct load - a timeout and the outcome of each of its arms
  * @t: the timeout
- * @armed: arms that succeeded; its thread's, or its callback's
- * @rearmed: arms from the callback that succeeded
- * @cancelled: arms undone by its thread
+ * @armed: successful arms by its thread or its callback
+ * @rearmed: successful arms by its callback
+ * @cancelled: arms that its thread cancelled
  * @fired: arms that ended in its callback
- * @handed: arms that ended in the list of the stop
+ * @handed: arms that ended in a hand-back
  */
 struct load {
 	struct twheel_timeout	t;
@@ -1136,11 +1139,11 @@ struct loader {
 
 /**
  * struct storm - one repetition
- * @wheel: a MONOTONIC one
+ * @wheel: a wheel on CLOCK_MONOTONIC
  * @loader: threads that arm and cancel
- * @periodic: timeouts that nobody cancels
- * @first: the one who stops
- * @second: another one
+ * @periodic: periodic timeouts that nobody cancels
+ * @first: the first call of twheel_stop()
+ * @second: the second call of twheel_stop(), in another thread
  */
 struct storm {
 	struct twheel	*wheel;
@@ -1150,7 +1153,7 @@ struct storm {
 	struct stopping	second;
 };
 
-/* Every third one arms itself again now and then. */
+/* Arm the timeout again at every third expiry. */
 static void load_fires(struct twheel_timeout *t)
 {
 	struct load *l = container_of(t, struct load, t);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite that does everything at once: threads on all CPUs arm, move and cancel
- * random timeouts while these fire and arm themselves again; then the wheel is stopped
- * under this load. What must hold is the account, of the wheel and of each timeout:
- * every arming has ended exactly once, in a cancel, in a callback or the sink, or in
- * the list that twheel_stop() hands back.
+ * KUnit suite that runs all operations at once. Threads on all CPUs arm, move and cancel
+ * random timeouts while these fire and arm themselves again. Then the wheel is stopped
+ * under this load. The test checks the accounts of the wheel and of each timeout: every
+ * arming has ended exactly once, in a cancel, in a callback or the sink, or in the list
+ * that twheel_stop() hands back.
  *
  *	insmod twheel_stress_kunit.ko seconds=30 stops=1000
  *
- * A thread has timeouts of its own, for the calls that must know that nobody else
- * arms one; the others are everybody's.
+ * Each thread has timeouts of its own, for operations that require that nobody else arms
+ * the timeout. The other timeouts are shared by all threads.
  */
 #include <linux/cpu.h>
 #include <linux/delay.h>
@@ -46,11 +46,11 @@ MODULE_PARM_DESC(seed, "Seed of all decisions (0: a new one)");
 
 /**
  * struct unit - a timeout and its account
- * @p: the timeout; of one that is not periodic, p.t alone
- * @crowd: what it is part of
- * @rearms: its callback arms it again now and then
- * @out: of one armed by list: it is in the wheel, as far as the test knows
- * @armed: armings; a periodic one's is over with the last period
+ * @p: the timeout; a one-shot uses p.t alone
+ * @crowd: set of timeouts and threads that it belongs to
+ * @rearms: its callback arms it again at some expiries
+ * @out: for a timeout armed by list: it may be in the wheel
+ * @armed: armings; one of a periodic timeout ends with its last period
  * @cancelled: armings ended by a cancel
  * @fired: armings ended by their expiry
  * @handed_back: armings ended by twheel_stop()
@@ -67,14 +67,14 @@ struct unit {
 };
 
 /**
- * struct actor - a thread and what belongs to it
- * @crowd: what it is part of
+ * struct actor - a thread and its timeouts
+ * @crowd: the crowd that it belongs to
  * @task: the thread, or NULL
- * @cpu: where it is to run
+ * @cpu: the CPU that it runs on
  * @rnd: source of its decisions
- * @own: timeouts that only this thread, and their callbacks, arm
- * @periodic: likewise, periodic
- * @listed: likewise; they are armed and cancelled as lists
+ * @own: timeouts that only this thread and their callbacks arm
+ * @periodic: periodic timeouts that only this thread arms
+ * @listed: timeouts that only this thread arms; it arms and cancels them by list
  */
 struct actor {
 	struct crowd		*crowd;
@@ -87,12 +87,12 @@ struct actor {
 };
 
 /**
- * struct crowd - a wheel and all that are at it
+ * struct crowd - a wheel with its threads and timeouts
  * @wheel: the wheel
  * @sink: it has a sink
  * @moved: mods of a pending timeout
  * @early: expiries before the deadline
- * @nr_actors: length of @actors in use
+ * @nr_actors: number of entries of @actors in use
  * @shared: timeouts that all threads arm, move and cancel
  * @actors: the threads
  */
@@ -116,7 +116,10 @@ static u32 roll(struct actor *a, u32 sides)
 	return prandom_u32_state(&a->rnd) % sides;
 }
 
-/* Mostly soon, so that much fires; some cascade; some stay until the stop. */
+/*
+ * Most delays are short, so that many timeouts fire; some cascade, and some stay until the
+ * stop.
+ */
 static u64 roll_delay(struct actor *a)
 {
 	switch (roll(a, 8)) {
@@ -131,7 +134,7 @@ static u64 roll_delay(struct actor *a)
 	}
 }
 
-/* What happens to a timeout */
+/* Expiry and hand-back */
 
 static void note(atomic_t *account, bool happened)
 {
@@ -139,7 +142,7 @@ static void note(atomic_t *account, bool happened)
 		atomic_inc(account);
 }
 
-/* By the low bits of the count: a decision that needs no source shared by CPUs. */
+/* Decide by the low bits of the count, which needs no random source shared by CPUs. */
 static void maybe_rearm(struct unit *u)
 {
 	int count = atomic_read(&u->fired);
@@ -168,7 +171,7 @@ static void crowd_sink(void *sink_data, struct list_head *expired, unsigned int 
 	}
 }
 
-/* Another thread may have armed it by now: what it fires for cannot be read. */
+/* Another thread may have armed the timeout again, so its deadline cannot be compared. */
 static void unit_fires(struct twheel_timeout *t)
 {
 	struct unit *u = unit_of(t);
@@ -177,7 +180,7 @@ static void unit_fires(struct twheel_timeout *t)
 	maybe_rearm(u);
 }
 
-/* Nobody arms it before the test knows that it is not out. */
+/* Only its thread arms it, and not before @out is false, so its deadline can be compared. */
 static void listed_fires(struct twheel_timeout *t)
 {
 	struct unit *u = unit_of(t);
@@ -193,7 +196,7 @@ static void periodic_fires(struct twheel_periodic *p)
 	note(&u->fired, twheel_periodic_ended(p));
 }
 
-/* What the threads do: false when the wheel has been stopped */
+/* Operations of the threads; each returns false when the wheel has been stopped */
 
 static struct unit *any_unit(struct actor *a)
 {
@@ -269,7 +272,7 @@ static bool cancel_one_periodic(struct actor *a)
 	return true;
 }
 
-/* One that is out may be in the list of twheel_stop(): it is not touched. */
+/* A timeout with @out set may be in the list of twheel_stop(), so it is left alone. */
 static bool arm_list(struct actor *a)
 {
 	u64 now = twheel_now(a->crowd->wheel);
@@ -338,7 +341,7 @@ static bool (* const operations[])(struct actor *a) = {
 	arm_list, cancel_list, ask, flush,
 };
 
-/* After its CPU was away the thread has to be brought back to it. */
+/* Hotplug moves the thread away from its CPU; move it back when the CPU is online. */
 static void go_home(struct actor *a)
 {
 	if (cpu_online(a->cpu))
@@ -364,7 +367,7 @@ static int act(void *data)
 	return 0;
 }
 
-/* The course of a case. Between start and finish nothing must end the test. */
+/* A case. No assertion may end the test between crowd_start() and crowd_finish(). */
 
 static void unit_init(struct crowd *c, struct unit *u, void (*fn)(struct twheel_timeout *t))
 {
@@ -437,7 +440,7 @@ static bool crowd_start(struct crowd *c)
 	return all;
 }
 
-/* Stop the wheel, then the threads that have run into it. */
+/* Stop the wheel, then end the threads, whose arms are refused by now. */
 static void crowd_finish(struct crowd *c)
 {
 	struct twheel_timeout *t;
@@ -453,7 +456,7 @@ static void crowd_finish(struct crowd *c)
 		atomic_inc(&unit_of(t)->handed_back);
 }
 
-/* The sums over all units, in the terms of the wheel. */
+/* Sums over all timeouts, to compare with the counters of the wheel. */
 struct account {
 	u64 armed, cancelled, fired, handed_back;
 	unsigned int wrong;
@@ -489,7 +492,10 @@ static void add_crowd(struct account *sum, struct crowd *c)
 	}
 }
 
-/* The periods of a periodic one are armings for the wheel: with them sums differ. */
+/*
+ * The wheel counts each period of a periodic timeout as armed, so only the sums of wheels
+ * without periodic timeouts are compared with its counters.
+ */
 static void check_account(struct kunit *test, struct crowd *c, struct account *sum)
 {
 	struct twheel_counters stats;
@@ -517,7 +523,7 @@ static void wait_beside(unsigned long end)
 		msleep(20);
 }
 
-/* CPU 0 stays. */
+/* CPU 0 stays online. */
 static void plug_beside(unsigned long end)
 {
 	unsigned int cpu = 0;
@@ -548,7 +554,7 @@ static void crowd_for(struct kunit *test, struct crowd *c, struct rnd_state *rnd
 	crowd_init(c, rnd);
 }
 
-/* The threads choose their CPUs: this one must not be in their way. */
+/* The threads choose their CPUs, so the test must not be bound to one of them. */
 static struct crowd *crowd(struct kunit *test, struct rnd_state *rnd)
 {
 	struct crowd *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
@@ -641,13 +647,13 @@ static void stop_under_load_loses_nothing_of_a_sink(struct kunit *test)
 	stop_many_under_load(test, true);
 }
 
-/* No CPU takes an arm any more when twheel_stop() hands back the first timeout */
+/* When twheel_stop() hands back the first timeout, no CPU accepts an arm any more */
 
 /**
- * struct late_arm - arms of timeouts that are handed back
+ * struct late_arm - arms during the hand-back
  * @t: the timeouts, one armed on each CPU
- * @trying: the one that a CPU is to arm
- * @accepted: arms that succeeded
+ * @trying: the timeout that each CPU tries to arm
+ * @accepted: number of arms that succeeded
  */
 struct late_arm {
 	struct twheel_timeout	t[MAX_ACTORS];

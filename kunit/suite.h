@@ -8,17 +8,17 @@
 
 #include "../twheel_compat.h"
 
-/* In suites that try very many places: a machine may be too slow for all of them. */
+/* For suites that try very many positions: a machine may be too slow for all of them. */
 #define DEFINE_STRIDE()								\
 static unsigned int stride = 1;							\
 module_param(stride, uint, 0444);						\
 MODULE_PARM_DESC(stride, "Of the places that a case tries, each so many-th is tried; from 1")
 
 /*
- * In place of kunit_test_suite(). KUnit runs the suites that it finds in a module
- * before the module's parameters are looked at, and finds them only in a kernel that
- * was configured with KUnit; this runs them with both. The engine's exports for tests are
- * in a namespace of their own.
+ * Use this in place of kunit_test_suite(). KUnit runs the suites of a module before the
+ * module's parameters are parsed, and only if the kernel was configured with KUnit. This
+ * macro runs them with parsed parameters, on any kernel. The engine exports functions for
+ * tests in a namespace of their own.
  */
 #define module_test_suite(suite)						\
 static struct kunit_suite * const module_suites[] = { &(suite) };		\

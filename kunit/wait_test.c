@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of callbacks that wait: a worker's may wait for other timeouts and for
- * other wheels, and may take its time, and no other wheel waits for that.
+ * KUnit suite of callbacks that wait. A worker's callback may wait for other timeouts and
+ * other wheels and may take long, and no other timeout or wheel waits for it.
  *
- * A false report of lockdep ends lockdep, so the cases look at that where there is one.
+ * Lockdep is off after its first report, so the cases check for reports if it is there.
  */
 #include <linux/lockdep.h>
 #include <linux/module.h>
@@ -17,16 +17,16 @@
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
 
 /**
- * struct errand - a worker's timeout, what its callback does, and for whom
+ * struct errand - a timeout for a worker, and what its callback does
  * @t: the timeout
- * @run: what the callback does
- * @wheel: for @run: another wheel
- * @other: for @run: another timeout
- * @gate: for @run: a gate
- * @cancelled: from @run: what a cancel returned
- * @calls: how often it was called
+ * @run: called by the callback
+ * @wheel: argument of @run: another wheel
+ * @other: argument of @run: another timeout
+ * @gate: argument of @run: a gate
+ * @cancelled: result of a call that @run makes
+ * @calls: number of callbacks
  * @done: completed at the end of the callback
- * @over: the callback has ended
+ * @over: set when the callback ends
  */
 struct errand {
 	struct twheel_timeout	t;
@@ -69,7 +69,7 @@ static struct twheel *make_wheel(struct kunit *test)
 	return w;
 }
 
-/* Of the wheel of the test. */
+/* Make @n errands for a new wheel, which is the wheel of the test. */
 static struct errand *errands(struct kunit *test, unsigned int n,
 			      void (*run)(struct errand *e))
 {
@@ -93,7 +93,7 @@ static void expect_done(struct kunit *test, struct errand *e)
 	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&e->done, PATIENCE), 0UL);
 }
 
-/* lockdep reports once, and is off then. */
+/* lockdep is switched off by its first report. */
 static void expect_no_report(struct kunit *test)
 {
 #ifdef CONFIG_LOCKDEP
@@ -106,7 +106,7 @@ static void pass_gate(struct errand *e)
 	gate_pass(e->gate);
 }
 
-/* Another wheel, made and ended in the callback of a worker */
+/* Another wheel, created and destroyed in a worker's callback */
 
 static void never_fires(struct twheel_timeout *t)
 {
@@ -138,7 +138,7 @@ static void worker_may_destroy_another_wheel(struct kunit *test)
 	expect_no_report(test);
 }
 
-/* Of a wheel whose worker is running: the wait is a real one. */
+/* A worker of that wheel is running, so the call has to wait. */
 static void destroy_the_other(struct errand *e)
 {
 	complete(&e->gate->open);
@@ -166,7 +166,7 @@ static void worker_may_destroy_a_wheel_whose_worker_is_running(struct kunit *tes
 	expect_no_report(test);
 }
 
-/* The same from MANUAL wheels: their locks have names of their own. */
+/* The same with a MANUAL wheel, whose locks have lockdep classes of their own. */
 static void advance_and_destroy(struct errand *e)
 {
 	struct twheel_params params = { .name = "kunit-inner", .clock = TWHEEL_MANUAL };
@@ -286,11 +286,11 @@ static void beside_desc(const struct beside_case *b, char *desc)
 KUNIT_ARRAY_PARAM(beside, besides, beside_desc);
 
 /**
- * struct beside - a timeout that must fire while a worker's callback sleeps
- * @e: the sleeper
- * @other: the timeout
- * @gate: where the sleeper waits
- * @wheel: the other's wheel, if it has one of its own
+ * struct beside - a timeout that must fire while a worker's callback waits
+ * @e: the timeout whose callback waits
+ * @other: the timeout that must fire
+ * @gate: where the callback of @e waits
+ * @wheel: wheel of @other, if it is not that of @e
  */
 struct beside {
 	struct errand	*e;
@@ -334,7 +334,7 @@ static void sleeping_worker_holds_up_no_other_timeout(struct kunit *test)
 	twheel_destroy(b->wheel);
 }
 
-/* It arms the other one itself, and waits until that has fired. */
+/* The callback arms the other timeout and waits until that has fired. */
 static void wait_for_the_other(struct errand *e)
 {
 	struct errand *other = container_of(e->other, struct errand, t);
@@ -355,7 +355,7 @@ static void worker_may_wait_until_another_timeout_fires(struct kunit *test)
 	twheel_destroy(b->wheel);
 }
 
-/* Under a lock of the scheduler: sched_waking is traced with the lock of a task held */
+/* Under a scheduler lock: the tracepoint sched_waking fires with the lock of a task held */
 
 #ifdef CONFIG_TRACEPOINTS
 
@@ -375,7 +375,7 @@ struct waking {
 	atomic_t		fired;
 };
 
-/* One test at a time uses it. */
+/* Tests run one at a time, so there is one instance. */
 static struct waking *waking;
 
 static void waking_fires(struct twheel_timeout *t)
@@ -401,7 +401,7 @@ static void find_point(struct tracepoint *tp, void *data)
 		w->point = tp;
 }
 
-/* An arm, or the hrtimer, that woke a task with the shard's lock held could deadlock. */
+/* If an arm or the hrtimer woke a task while it holds the shard's lock, it could deadlock. */
 static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *test)
 {
 	struct twheel *w = make_wheel(test);
@@ -436,7 +436,10 @@ static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *te
 
 #endif
 
-/* Until it has run very often: a wait that does not end must not end the suite. */
+/*
+ * Limit of the calls of a callback that arms itself: a wait without end must not hang the
+ * suite.
+ */
 #define VERY_OFTEN	1000
 
 static void arm_again_and_linger(struct errand *e)
@@ -456,7 +459,7 @@ static void cancel_sync_ends_a_worker_that_arms_itself_in_each_call(struct kunit
 	twheel_cancel_sync(&e->t);
 	KUNIT_EXPECT_LT(test, atomic_read(&e->calls), VERY_OFTEN);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&e->t));
-	/* It is as good as any other afterwards. */
+	/* The timeout can be used again afterwards. */
 	reinit_completion(&e->done);
 	arm_errand(test, e);
 	expect_done(test, e);

@@ -2,9 +2,9 @@
 /*
  * KUnit suite of timeouts whose callbacks run on a workqueue.
  *
- * The wheel is on the MANUAL clock, so it is known what is due; the workers are on
- * their own. A callback can be made to stay until the test lets it go: what waits
- * for a worker is then known too. Nothing depends on how fast they are.
+ * The wheel is on the MANUAL clock, so the test decides what is due. The workers run at
+ * their own pace. A callback can wait until the test releases it, so the test knows which
+ * timeouts wait for a worker. No result depends on the speed of the workers.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -16,25 +16,28 @@
 #define TICK		((u64)NSEC_PER_MSEC)
 #define NEVER		((u64)S64_MAX)
 
-/* More are not run at once in one shard; so many that stay keep others waiting. */
+/*
+ * Maximum number of workers that run callbacks of one shard at once. If their callbacks
+ * wait, further timeouts wait for a worker.
+ */
 #define NR_WORKERS	4
 
 /**
- * struct job - a timeout with a callback that can stay
- * @p: the timeout; of one that is not periodic, p.t alone
+ * struct job - a timeout whose callback can wait
+ * @p: the timeout; a one-shot uses p.t alone
  * @began: completed when the callback begins
- * @go: lets it go
- * @stays: it waits for @go
- * @lasts_ms: it takes so long
- * @inside: how many are in the callback now
- * @fired: how often it has begun
- * @missed: what it was told to have missed, last
- * @by_worker: it runs in a worker
- * @at_once: there were two of them at the same time
- * @done: it has ended
- * @armed_again: how often it has armed itself
- * @handed_back: how often twheel_stop() gave it back
- * @then: what it does first, or NULL
+ * @go: completed to release the callback
+ * @stays: the callback waits for @go
+ * @lasts_ms: duration of the callback
+ * @inside: number of its callbacks that run now
+ * @fired: number of times that the callback has begun
+ * @missed: missed periods that the last call reported
+ * @by_worker: the last callback ran in a worker
+ * @at_once: two of its callbacks ran at the same time
+ * @done: set when the callback ends
+ * @armed_again: number of times that it has armed itself
+ * @handed_back: number of times that twheel_stop() handed it back
+ * @then: called at the begin of its callback, or NULL
  */
 struct job {
 	struct twheel_periodic	p;
@@ -151,7 +154,7 @@ static void let_go(struct job *j)
 	complete(&j->go);
 }
 
-/* The callback has ended, and what its end leads to is done. */
+/* The callback has ended, and so has everything that its end causes. */
 static void expect_ends(struct kunit *test, struct job *j)
 {
 	struct fixture *f = test->priv;
@@ -161,7 +164,7 @@ static void expect_ends(struct kunit *test, struct job *j)
 	KUNIT_ASSERT_TRUE(test, READ_ONCE(j->done));
 }
 
-/* All workers are busy with the first of @j, the @n others are due and wait for one. */
+/* All workers are busy with the first timeouts of @j; the next @n are due and wait for one. */
 static struct job *keep_workers_busy(struct kunit *test, struct job *j, unsigned int n)
 {
 	unsigned int i;
@@ -314,7 +317,7 @@ static void callback_can_free_its_timeout(struct kunit *test)
 	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(freed, PATIENCE), 0UL);
 }
 
-/* What waits for a worker */
+/* Timeouts that wait for a worker */
 
 static void waiting_timeout_is_pending(struct kunit *test)
 {
@@ -385,8 +388,8 @@ static unsigned int count_handed_back(struct list_head *unprocessed)
 }
 
 /*
- * Stays until the shard has been stopped: its own timeout cannot leave it while the
- * callback runs, so what an arm returns is about this shard.
+ * Wait until the shard has been stopped. While its callback runs, a timeout cannot move to
+ * another shard, so the result of an arm tells the state of this shard.
  */
 static void stay_until_stopped(struct job *j)
 {
@@ -438,7 +441,7 @@ static void place_is_kept_until_a_worker_takes_it(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&one_more->p.t, NEVER));
 }
 
-/* Waiting for a worker */
+/* Calls that wait for a worker */
 
 static struct job *running_job(struct kunit *test)
 {
@@ -500,14 +503,14 @@ static void cancel_does_not_wait_for_the_worker(struct kunit *test)
 	let_go(j);
 }
 
-/* Never twice at once */
+/* One callback at a time */
 
 static void rearm(struct job *j)
 {
 	twheel_arm(&j->p.t, 0);
 }
 
-/* @other has been looked after by a worker since: it would have taken @j too. */
+/* A worker has called @other since @j was armed; it would have called @j too. */
 static void expect_waits_for_itself(struct kunit *test, struct job *j, struct job *other)
 {
 	expect_begins(test, other);
@@ -663,7 +666,7 @@ static void periodic_running_is_handed_back_after_its_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, atomic_read(&j->fired));
 }
 
-/* Stop, while all of them fire and arm themselves again */
+/* Stop while all timeouts fire and arm themselves again */
 
 static void rearm_soon(struct job *j)
 {
