@@ -24,7 +24,7 @@ static uint64_t left(uint64_t deadline, uint64_t now)
 
 /* Time */
 
-/* Can the kernel have begun to look? */
+/* Returns whether the kernel may have begun to look at the cell. */
 static int may_have_looked(const struct file *f, const struct timeout *t, uint64_t now)
 {
 	return t->cell.where & QUEUED && now >= model_tick(f, t->cell.queue.begin);
@@ -69,7 +69,7 @@ static void set_word(struct timeout *t, uint64_t word, struct during when)
 	t->armed = when.begin;
 }
 
-/* The word can be no more than it was between two points in time: what does it tell? */
+/* @word was in the cell at some time during a call: remove the states that it rules out. */
 static void narrow(struct file *f, struct timeout *t, uint64_t word)
 {
 	struct cell *c = &t->cell;
@@ -114,7 +114,7 @@ void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t ne
 	if (disagreed() || (c->where == READY && new == TWHEEL_CELL_FIRED))
 		return;
 	if (c->where == STALE && new == TWHEEL_CELL_FIRED) {
-		/* As if it had never been withdrawn. */
+		/* The event is as if it had never been withdrawn. */
 		c->where = READY;
 		c->word = DEADLINE;
 		t->low = c->event.begin;
@@ -141,8 +141,9 @@ void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t ne
 }
 
 /*
- * Compares the look that the kernel promises. The kernel may be about to promise another
- * one: while the cell fires, or when the word changes meanwhile, the look is ~0 for a moment.
+ * Compare the look that the kernel has written. The kernel may be about to write another
+ * one. While the cell fires, or when its word changes at the same time, the look is ~0 for
+ * a moment.
  */
 void cell_look(struct file *f, struct timeout *t, uint64_t look, struct during when)
 {
@@ -232,14 +233,17 @@ void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct d
 		c->idle_look = c->queue.end;
 	if (c->word == DEADLINE) {
 		publish(t, when);
-		/* If it is on its way to the sink, its look comes at once. */
+		/*
+		 * If the cell is already on its way to the sink, the kernel looks at it at
+		 * once.
+		 */
 		if (looking)
 			c->queue.begin = earlier(begin, t->low);
 	}
 	cell_advance(f, t, when.end);
 }
 
-/* It has been queued by then if it was not, and is queued for no later than its deadline. */
+/* KICK queues the cell if it was not queued, at the latest for its deadline. */
 void cell_kicked(struct file *f, struct timeout *t, struct during when)
 {
 	struct cell *c = &t->cell, before;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Programs that were worth keeping: each goes a way that none before it went.
+ * Programs that are kept because each takes a path that no program before it took.
  */
 #ifndef TWHEEL_FUZZ_CORPUS_H
 #define TWHEEL_FUZZ_CORPUS_H
 
 #include "program.h"
 
-/* A file of programs, or a directory of such. Exits if it is not understood. */
+/* Load a file of programs, or a directory of such files. Exits if one cannot be parsed. */
 void corpus_load(const char *path);
 
 void corpus_add(const struct program *program);

@@ -9,7 +9,7 @@
 
 #include "coverage.h"
 
-#define AREA		(1UL << 18)	/* places that a thread can come by in a program */
+#define AREA		(1UL << 18)	/* entries per thread and program */
 #define MAP_BITS	16
 #define MAP_SIZE	65536
 #define MAX_RANGES	4
@@ -54,7 +54,7 @@ int coverage_begin(void)
 {
 	int fd = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
 
-	/* It stays open as long as the thread lives. */
+	/* The descriptor stays open as long as the thread lives. */
 	if (fd < 0 || ioctl(fd, KCOV_INIT_TRACE, AREA))
 		return 0;
 	area = mmap(NULL, AREA * sizeof(*area), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -62,7 +62,7 @@ int coverage_begin(void)
 		area = NULL;
 		return 0;
 	}
-	/* A child is not counted, and page by page this would be half of what a fork takes. */
+	/* A child is not traced. Copying this area would take half the time of a fork(). */
 	madvise(area, AREA * sizeof(*area), MADV_DONTFORK);
 	if (!nr_ranges)
 		find_modules();
@@ -80,7 +80,7 @@ static unsigned int slot_of(uint64_t from, uint64_t to)
 	return ((from * 0x9e3779b97f4a7c15) ^ (to * 0xc2b2ae3d27d4eb4f)) >> (64 - MAP_BITS);
 }
 
-/* New pairs in what this thread has come by. */
+/* Number of new pairs in the trace of this thread. */
 static unsigned int look(void)
 {
 	unsigned long nr = area ? __atomic_load_n(&area[0], __ATOMIC_RELAXED) : 0;

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which ways through the modules have been gone, as KCOV tells: pairs of places in their
- * text that were come by one after the other. It sees what the caller does in a system
- * call, not what the threads of the wheel do.
+ * Code coverage of the modules from KCOV: pairs of addresses that were executed one after
+ * the other. KCOV traces the system calls of a thread, not the threads of the wheel.
  */
 #ifndef TWHEEL_FUZZ_COVERAGE_H
 #define TWHEEL_FUZZ_COVERAGE_H
 
-/* For the calling thread. Returns whether the kernel has it. */
+/* Begin to trace the calling thread. Returns whether the kernel supports it. */
 int coverage_begin(void);
 
-/* Forget what this thread has come by since the last call. */
+/* Discard the trace of this thread. */
 void coverage_reset(void);
 
-/* Leave what this thread has come by to the one that collects. */
+/* Pass the new pairs of this thread on to the thread that collects. */
 void coverage_leave(void);
 
-/* How many pairs were new in that, and in what others have left. */
+/* Number of new pairs of this thread, and of those passed on. */
 unsigned int coverage_collect(void);
 
-/* Different pairs up to now. */
+/* Number of different pairs so far. */
 unsigned int coverage_total(void);
 
 #endif /* TWHEEL_FUZZ_COVERAGE_H */

@@ -12,7 +12,7 @@
 #include "device.h"
 #include "ring.h"
 
-#define ONE_LIE_IN	3	/* replies that it would apply to */
+#define ONE_LIE_IN	3	/* one of so many replies that a lie could change */
 
 static uint64_t operations;
 
@@ -91,15 +91,15 @@ static int lie_about_error(unsigned long command, int error)
 }
 
 /*
- * An operation that ends where its memory does can be written as a whole, see memory.h: of
- * others the device has not written all.
+ * memory_place() aligns the end of usable memory with a page. So an operation that ends at
+ * a page boundary can be written as a whole; another one may only be writable in part.
  */
 static int is_writable(const struct twheel_op *op)
 {
 	return (uintptr_t)(op + 1) % 4096 == 0;
 }
 
-/* Returns the outcome. */
+/* Returns the outcome, possibly changed. */
 static int lie_about_op(unsigned long command, struct twheel_op *op, int outcome)
 {
 	static uint64_t id;
@@ -250,7 +250,7 @@ int device_poll(int fd, int timeout_ms, short *revents)
 	return ret < 0 ? -errno : 0;
 }
 
-/* Registers, asks once, and with EPOLLET once more. */
+/* Register the file, then poll once. */
 int device_epoll(int fd, uint32_t events, uint32_t *revents)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDNORM | events };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The device: every system call that a program makes goes through here. It is where
- * operations are counted, and where, to see whether the model notices, one in some
- * replies is made a lie.
+ * The device. Every system call that a program makes goes through this file. It counts the
+ * operations. To test the model, it can also change some replies into lies.
  */
 #ifndef TWHEEL_FUZZ_DEVICE_H
 #define TWHEEL_FUZZ_DEVICE_H
@@ -14,21 +13,21 @@
 
 #define NR_LIES		22
 
-/* All return what the system call does, or -errno. */
+/* All functions return the result of the system call, or -errno. */
 int device_open(const char *path, int flags);
 int device_ioctl(int fd, unsigned long command, void *arg);
-/* SUBMIT, as a command of an io_uring. */
+/* SUBMIT as an io_uring command. */
 int device_command(int fd, struct twheel_submit *submit);
 ssize_t device_read(int fd, void *buffer, size_t size);
 ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags);
 int device_poll(int fd, int timeout_ms, short *revents);
 int device_epoll(int fd, uint32_t events, uint32_t *revents);
 
-/* A number of operations have been made: an entry of SUBMIT counts, too. */
+/* Count operations: each entry of SUBMIT is one. */
 void device_count(uint64_t nr);
 uint64_t device_operations(void);
 
-/* Tell the truth (-1), or this lie from now on. */
+/* Tell this lie from now on; -1: tell the truth. */
 void device_lie(int lie);
 const char *device_lie_name(int lie);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One step at a time.
+ * Execution of programs, one step at a time.
  *
- * The caller stays on one CPU, so that all it arms is in one shard, whose order is
- * promised. Everything that children share with their parent is in shared memory: the
+ * The caller stays on one CPU. So all timeouts that it arms are in one shard, which
+ * guarantees their order. Children share all state with their parent in shared memory: the
  * model and the arguments of calls.
  */
 #define _GNU_SOURCE
@@ -42,11 +42,11 @@
 /**
  * struct context - an open file of the device
  * @file: its model
- * @refs: descriptors
- * @mode: O_RDONLY, O_WRONLY, O_RDWR
+ * @refs: number of descriptors
+ * @mode: O_RDONLY, O_WRONLY or O_RDWR
  * @nonblock: O_NONBLOCK
- * @cells: its cells, or NULL
- * @nr_cells: how many are mapped
+ * @cells: the mapping of its cells, or NULL
+ * @nr_cells: number of cells in the mapping
  */
 struct context {
 	struct file	file;
@@ -69,7 +69,7 @@ static struct world {
 	struct descriptor	descriptors[NR_FDS];
 } *world;
 
-static int in_child;	/* not shared: descriptors and mappings are the parent's */
+static int in_child;	/* not shared: the parent owns the descriptors and mappings */
 
 static struct descriptor *descriptor_of(const struct step *step)
 {
@@ -91,7 +91,7 @@ static uint64_t now_of(const struct descriptor *d)
 	return clock_ns(d->context->file.clock);
 }
 
-/* An ioctl, and when it was. */
+/* Make an ioctl and note the time of the call. */
 static int call(const struct descriptor *d, unsigned long command, void *arg,
 		struct during *when)
 {
@@ -103,7 +103,7 @@ static int call(const struct descriptor *d, unsigned long command, void *arg,
 	return ret;
 }
 
-/* Memory that is bad now and then, as the lowest bits of @odd say. */
+/* Some calls get bad memory; the lowest bits of @odd choose. */
 static enum memory memory_of(uint8_t odd)
 {
 	switch (odd % 8) {
@@ -143,7 +143,7 @@ static void refer(struct descriptor *d, struct context *c, int fd)
 	c->refs++;
 }
 
-/* A context that is neither open nor mapped; there may be none. */
+/* A context that is neither open nor mapped, or NULL. */
 static struct context *free_context(void)
 {
 	for (int i = 0; i < NR_CONTEXTS; i++) {
@@ -164,7 +164,7 @@ static void run_open(const struct step *step)
 
 	if (!c || in_child)
 		return;
-	/* That is a context of its own, too. */
+	/* This opens a context of its own. */
 	if (step->target % 8 == 7 && d->context)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", d->fd);
 	c->mode = modes[step->when % 8];
@@ -239,13 +239,13 @@ static void run_unreadable_op(struct descriptor *d, unsigned long command,
 	EXPECT(ret == -EFAULT || ret == -EINVAL, "at a bad address: error %d", -ret);
 }
 
-/* KICK came later than the ioctls of the file as a whole. */
+/* The number of KICK is higher than those of ioctls for the whole file. */
 static uint32_t opcode_of(unsigned long command)
 {
 	return command == TWHEEL_IOC_KICK ? TWHEEL_OP_KICK : _IOC_NR(command) - 1;
 }
 
-/* All that an operation writes lies before that. */
+/* Size of the part of an operation that contains all output fields. */
 static size_t end_of_written(uint32_t opcode)
 {
 	switch (opcode) {
@@ -258,7 +258,7 @@ static size_t end_of_written(uint32_t opcode)
 	}
 }
 
-/* Of @out, @writable bytes can be written; those behind are read as zeros. */
+/* The first @writable bytes of @out can be written; the rest reads as zeros. */
 static void run_op_in(struct descriptor *d, unsigned long command, struct twheel_op *out,
 		      size_t writable)
 {
@@ -307,10 +307,10 @@ static void run_op(const struct step *step)
 }
 
 /**
- * struct batch - the argument of a SUBMIT
- * @nr: operations in it
- * @usable: of those, with memory that can be used
- * @ops: copies of them
+ * struct batch - the operations of a SUBMIT
+ * @nr: number of operations
+ * @usable: number of operations in good memory
+ * @ops: copies of the operations
  */
 struct batch {
 	uint32_t		nr, usable;
@@ -323,14 +323,17 @@ static void check_batch(struct descriptor *d, const struct batch *batch,
 	for (uint32_t i = 0; i < batch->usable && !disagreed(); i++) {
 		struct twheel_op told = out[i];
 
-		/* Its own field here, and the model knows it as what a call returns. */
+		/*
+		 * The model takes the result as the return value of a call, and the field
+		 * as unchanged.
+		 */
 		told.result = batch->ops[i].result;
 		tell_op(&batch->ops[i], &out[i], out[i].result);
 		model_op(&d->context->file, &batch->ops[i], &told, out[i].result, when);
 	}
 }
 
-/* The argument may be wrong; then nothing happens. */
+/* The argument may be invalid: the call then has no effect. */
 static struct twheel_submit submit_of(const struct step *step, const struct batch *batch,
 				      const void *ops)
 {
@@ -356,8 +359,8 @@ static struct twheel_submit submit_of(const struct step *step, const struct batc
 }
 
 /*
- * The operation behind those that can be used may be done as well, if it can be read and
- * all that is written of it lies before the end of the memory that can be written.
+ * One operation beyond the usable ones may be tried as well: it can be read, and all that
+ * is written to it is in memory that can be written.
  */
 static uint32_t most_done(struct batch *batch, const struct twheel_op *out, enum memory memory,
 			  size_t usable)
@@ -369,7 +372,7 @@ static uint32_t most_done(struct batch *batch, const struct twheel_op *out, enum
 	return batch->usable + 1;
 }
 
-/* By the ioctl, or by a command, which has no flags that could be wrong. */
+/* Use the ioctl, or an io_uring command. The command has no flags that could be invalid. */
 static int call_submit(const struct descriptor *d, const struct step *step,
 		       struct twheel_submit *arg, struct during *when)
 {
@@ -423,7 +426,7 @@ static void submit(const struct step *step, struct batch *batch)
 	check_batch(d, batch, out, when);
 }
 
-/* The steps that follow are what is submitted, as long as they are operations. */
+/* Submit the steps that follow, as long as they are operations. */
 static unsigned int run_submit(const struct program *program, unsigned int pos)
 {
 	const struct step *step = &program->steps[pos];
@@ -483,7 +486,10 @@ static void run_stop(const struct step *step)
 		model_stop(&d->context->file, when);
 }
 
-/* Nothing is written behind the last entry that fits. Returns -errno, or entries. */
+/*
+ * LIST writes nothing beyond the last entry that fits. Returns the number of entries, or
+ * -errno.
+ */
 static int list_some(const struct step *step, struct descriptor *d, uint32_t *next)
 {
 	enum memory memory = memory_of(step->odd);
@@ -533,7 +539,7 @@ static void run_bad_list(const struct step *step)
 	EXPECT(ret == -EINVAL, "LIST: error %d", -ret);
 }
 
-/* All pages of it: each timeout that lives is found once. */
+/* Read all pages: each live timeout is listed exactly once. */
 static void run_list(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
@@ -616,7 +622,7 @@ static void run_stats(const struct step *step)
 	model_stats(&d->context->file, &stats, when);
 }
 
-/* Whatever it gives back, nobody sees a difference: the books are kept as if it were not. */
+/* TRIM has no visible effect, so the model does not change. */
 static void run_trim(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
@@ -630,7 +636,7 @@ static void run_trim(const struct step *step)
 		EXPECT(ret == -EBADF, "TRIM of a file to be read: %d", ret);
 }
 
-/* No such command; or one that exists, with another size. */
+/* A command that does not exist, or an existing one with another size. */
 static void run_unknown(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
@@ -648,19 +654,19 @@ static void run_unknown(const struct step *step)
 		break;
 	}
 	ret = device_ioctl(d->fd, command, arg);
-	/* The lowest of these belong to the kernel, and to every file. */
+	/* The kernel itself handles the lowest of these for every file. */
 	EXPECT(ret == -ENOTTY || step->flags % 3 == 2, "unknown command: error %d", -ret);
 }
 
 /* Reading */
 
 /**
- * struct reading - how a read() is made
- * @buffer: where to
- * @size: of it
- * @usable: of that, in good memory
- * @vector: by readv(), in two parts, of which the first has so many bytes; or 0
- * @flags: RWF_NOWAIT, with @vector
+ * struct reading - arguments of a read()
+ * @buffer: the buffer
+ * @size: size of @buffer
+ * @usable: size of its part in good memory
+ * @vector: size of the first of two parts for readv(); 0: use read()
+ * @flags: RWF_NOWAIT; only with @vector
  */
 struct reading {
 	char	*buffer;
@@ -760,9 +766,9 @@ static void check_events(struct file *f, const struct reading *r, ssize_t ret, i
 }
 
 /*
- * A read() that has not met all events may have met this one, which was withdrawn. To
- * settle that, and not to guess from then on: a KICK counts it if the read() has not, and
- * after STOP what was met is dead.
+ * A read() that has not met all events may have met the withdrawn event of this cell. Find
+ * out whether it has: KICK counts the event as dropped if the read() has not. After STOP,
+ * the timeout is dead if the read() has met its event.
  */
 static void settle(struct descriptor *d, struct timeout *t)
 {
@@ -851,7 +857,7 @@ static void run_epoll(const struct step *step)
 	model_poll(&d->context->file, revents, when);
 }
 
-/* Until all that is due soon has come, or we lose patience. */
+/* Read until all events that are due soon have come, or the time limit is reached. */
 static void run_drain(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
@@ -906,7 +912,7 @@ static void run_unmap(const struct step *step)
 		unmap(descriptor_of(step)->context);
 }
 
-/* Where a timeout would have its cell, or NULL. */
+/* The place of a timeout's cell in the mapping, or NULL. */
 static struct twheel_cell *cell_of(const struct context *c, uint64_t id)
 {
 	uint32_t index = id;
@@ -919,7 +925,7 @@ static uint64_t load(const __u64 *member)
 	return __atomic_load_n(member, __ATOMIC_SEQ_CST);
 }
 
-/* Arm, move, cancel, or worse. Returns the look. */
+/* Exchange the word: arm, move, cancel, or write an invalid value. Returns the look. */
 static uint64_t write_word(struct context *c, struct timeout *t, uint64_t word)
 {
 	struct twheel_cell *cell = cell_of(c, t->id);
@@ -937,7 +943,7 @@ static uint64_t write_word(struct context *c, struct timeout *t, uint64_t word)
 	return look;
 }
 
-/* Cancels one arming, which may be another one than that of now. Returns whether it did. */
+/* Cancel one arming, which may not be the current one. Returns whether it did. */
 static int compare_exchange(struct context *c, struct timeout *t, uint64_t deadline)
 {
 	struct twheel_cell *cell = cell_of(c, t->id);
@@ -957,7 +963,7 @@ static int compare_exchange(struct context *c, struct timeout *t, uint64_t deadl
 	return done;
 }
 
-/* The word comes first: who finds FIRED finds that the kernel does not look any more. */
+/* Read the word first: if it is FIRED, the look must already be ~0. */
 static void observe(struct context *c, struct timeout *t)
 {
 	struct twheel_cell *cell = cell_of(c, t->id);
@@ -984,7 +990,7 @@ static void kick(struct descriptor *d, struct timeout *t)
 	model_op(&d->context->file, &in, &out, ret, when);
 }
 
-/* As a program should: after a KICK that has failed, the arm has failed. */
+/* Arm a cell as a program should. If the KICK fails, the arm has failed. */
 static void arm_cell(struct descriptor *d, struct timeout *t, uint64_t deadline)
 {
 	uint64_t look = write_word(d->context, t, deadline);
@@ -996,7 +1002,10 @@ static void arm_cell(struct descriptor *d, struct timeout *t, uint64_t deadline)
 		compare_exchange(d->context, t, deadline);
 }
 
-/* Until what is certain to happen to the cell soon has happened, or we lose patience. */
+/*
+ * Wait until an event or a look that is certain to come soon has come, or the time limit is
+ * reached.
+ */
 static void await_cell(struct descriptor *d, struct timeout *t)
 {
 	struct file *f = &d->context->file;
@@ -1017,7 +1026,7 @@ static void await_cell(struct descriptor *d, struct timeout *t)
 		EXPECT(load(&cell->look) == NO_LOOK, "an idle cell is looked at again");
 }
 
-/* There is none at this index any more: the kernel leaves alone what users write there. */
+/* The index has no cell any more, so the kernel ignores what users write there. */
 static void misuse_dead_cell(struct context *c, const struct step *step)
 {
 	uint64_t id = c->file.dead[step->target % MAX_DEAD];
@@ -1091,7 +1100,7 @@ static void run_cell(const struct step *step)
 	}
 }
 
-/* After each step, of a cell, and of those that have died. */
+/* After each step, check a cell, and the cells that have ended. */
 static void check_cells(const struct step *step)
 {
 	struct context *c = descriptor_of(step)->context;
@@ -1134,7 +1143,7 @@ static void run_step(const struct step *step)
 
 static unsigned int run_fork(const struct program *program, unsigned int pos);
 
-/* Returns how many of the steps at @pos have been done. */
+/* Run the step at @pos. Returns the number of steps that it has used. */
 static unsigned int run_at(const struct program *program, unsigned int pos)
 {
 	const struct step *step = &program->steps[pos];
@@ -1157,7 +1166,7 @@ static void run_between(const struct program *program, unsigned int pos, unsigne
 		pos += run_at(program, pos);
 }
 
-/* The next steps are those of a child; its parent waits. */
+/* A child runs the next steps; its parent waits. */
 static unsigned int run_fork(const struct program *program, unsigned int pos)
 {
 	unsigned int nr = 1 + program->steps[pos].target % 4;
@@ -1176,7 +1185,7 @@ static unsigned int run_fork(const struct program *program, unsigned int pos)
 	return nr;
 }
 
-/* The books of a file at its end. */
+/* Compare the counters of a file at the end. */
 static void balance(unsigned int fd)
 {
 	const struct step all = { .fd = fd };

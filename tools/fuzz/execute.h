@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Running a program, one step after the other, and comparing with the model.
+ * Execution of a program step by step, and comparison with the model.
  */
 #ifndef TWHEEL_FUZZ_EXECUTE_H
 #define TWHEEL_FUZZ_EXECUTE_H
@@ -9,10 +9,10 @@
 
 void execute_init(void);
 
-/* How long to wait for an event that is due; it is no promise of the device. */
+/* Time limit for an event that is due. The device makes no such promise. */
 void execute_patience(int ms);
 
-/* Afterwards everything is closed; disagreed() tells how it went. */
+/* Run a program and close all files. disagreed() returns whether there was a difference. */
 void execute(const struct program *program);
 
 #endif /* TWHEEL_FUZZ_EXECUTE_H */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fuzz: runs programs against /dev/twheel and compares what it answers with a model.
+ * fuzz: runs programs against /dev/twheel and compares the results with a model.
  *
- * Programs are made fresh or by changing one that has gone a new way. Which ones is
- * decided by the seed and their number; and by what was kept before, with KCOV.
+ * Programs are generated, or mutated from a program that covers new code. The seed and the
+ * number of the program decide, and with KCOV also the programs kept before.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -24,7 +24,7 @@
 #include "watch.h"
 
 #define STATUS_NS	10000000000ULL
-#define TRIES		3		/* what depends on time may come out right once */
+#define TRIES		3		/* a failure that depends on timing may not repeat at once */
 
 static struct options {
 	uint64_t seed, operations;
@@ -71,7 +71,7 @@ static int fails(const struct program *program)
 	return 0;
 }
 
-/* Says what is wrong with @program, and with how little of it. */
+/* Print the error of @program, and of the shortest program found that fails. */
 static void show_failure(const struct program *program, uint64_t number)
 {
 	struct program shorter = *program;
@@ -96,7 +96,7 @@ static void show_failure(const struct program *program, uint64_t number)
 	fflush(stdout);
 }
 
-/* Returns whether the answers were right. */
+/* Returns whether all results were right. */
 static int try(const struct program *program, uint64_t number)
 {
 	if (options.trace)
@@ -174,7 +174,7 @@ static int fuzz(uint64_t operations)
 	return 1;
 }
 
-/* Programs until the lie is noticed: how many, or 0. */
+/* Run programs until the model notices the lie. Returns their number; 0: not noticed. */
 static unsigned int find_lie(int lie)
 {
 	const unsigned int limit = 3000;
@@ -247,7 +247,7 @@ static void parse(int argc, char **argv)
 		corpus_load(argv[optind++]);
 }
 
-/* What one thread arms is in one shard then, and comes in order. */
+/* All timeouts of a thread are then in one shard, and fire in order. */
 static void stay_on_one_cpu(void)
 {
 	cpu_set_t set;

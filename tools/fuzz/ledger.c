@@ -9,23 +9,23 @@
 #include "report.h"
 
 #define ULL(value)	((unsigned long long)(value))
-#define MAX_ENTRIES	16000	/* of a thread */
+#define MAX_ENTRIES	16000	/* per thread */
 #define MAX_RECENT	16
 
 enum what { OP, EVENT, WORD, LISTED, ALL, STOPPED, LIVE };
 
 /**
- * struct entry - something that a thread was told
- * @what: what kind of thing
- * @op: OP: as it was asked for, but for the id that ARM returned
- * @event: EVENT
- * @old: WORD: what it was
- * @new: WORD: what it is
- * @all: ALL
- * @id: OP, EVENT, WORD, LISTED: of which timeout
- * @result: OP: the outcome; LIVE: how many
- * @when: when it was told
- * @next: another one with this id
+ * struct entry - a result that a thread got
+ * @what: type of the entry
+ * @op: OP: the operation as submitted, with the id that ARM returned
+ * @event: EVENT: the event
+ * @old: WORD: the old word
+ * @new: WORD: the new word
+ * @all: ALL: argument of CANCEL_ALL
+ * @id: OP, EVENT, WORD, LISTED: id of the timeout
+ * @result: OP: the result; LIVE: the number of live timeouts
+ * @when: time of the call
+ * @next: another entry with this id
  */
 struct entry {
 	enum what		what;
@@ -43,7 +43,7 @@ struct entry {
 	struct entry		*next;
 };
 
-/* All of the ledger is in memory that costs a fork() nothing. */
+/* The ledger is in memory that a fork() does not copy. */
 static struct page {
 	unsigned int	nr;
 	struct entry	entries[MAX_ENTRIES];
@@ -52,12 +52,12 @@ static struct page {
 } *pages;
 
 /**
- * struct life - all that is written of a timeout
- * @id: which; 0: none
- * @judgement: of which this is; what is left of another one is nothing
+ * struct life - the entries of one timeout
+ * @id: id of the timeout; 0: unused
+ * @judgement: number of the judgement; other values mean unused
  * @first: the latest entry
- * @birth: the ARM, or NULL
- * @end: what ended it, or NULL
+ * @birth: the entry of its ARM, or NULL
+ * @end: the entry that ended it, or NULL
  */
 struct life {
 	uint64_t	id, judgement;
@@ -69,15 +69,15 @@ struct life {
 
 static struct life *lives;
 static uint64_t judgement;
-static struct entry *cancels[MAX_CANCELS];	/* those that cancel all */
+static struct entry *cancels[MAX_CANCELS];	/* entries of CANCEL_ALL without a cookie */
 static unsigned int nr_cancels;
 
 /**
- * struct deadline - one that has been written into a cell
- * @deadline: it; they are all different
- * @judgement: of which this is
- * @arming: who wrote it
- * @ended: it has been returned, or is in an event
+ * struct deadline - a deadline that was written to a cell
+ * @deadline: the deadline; all are different
+ * @judgement: number of the judgement
+ * @arming: entry that wrote it
+ * @ended: it was returned by an exchange, or is in an event
  */
 struct deadline {
 	uint64_t		deadline, judgement;
@@ -86,7 +86,7 @@ struct deadline {
 };
 
 static struct deadline *deadlines;
-static int ambiguous;		/* two of them are the same: nothing can be said */
+static int ambiguous;		/* two deadlines are equal, so nothing can be judged */
 
 static uint64_t tick;
 static uint32_t clock_id;
@@ -95,7 +95,7 @@ static uint32_t clock_id;
 	for (struct page *page = pages; page < pages + MAX_THREADS; page++)		\
 		for (struct entry *e = page->entries; e < page->entries + page->nr; e++)
 
-/* Writing it down */
+/* Recording */
 
 void ledger_clear(uint32_t clock, uint64_t tick_ns)
 {
@@ -116,7 +116,10 @@ void ledger_clear(uint32_t clock, uint64_t tick_ns)
 static struct entry *add(unsigned int thread, enum what what, uint64_t id, struct during when)
 {
 	struct page *page = &pages[thread];
-	/* More than programs make; the last one is overwritten then, and nothing judged. */
+	/*
+	 * If a program makes more entries, the last one is overwritten and nothing is
+	 * judged.
+	 */
 	struct entry *entry = &page->entries[page->nr < MAX_ENTRIES - 1 ? page->nr++ : page->nr];
 
 	entry->what = what;
@@ -134,7 +137,10 @@ static void remember(unsigned int thread, uint64_t id)
 
 uint64_t ledger_pick(unsigned int thread, unsigned int n)
 {
-	/* What others do with it may not be written down yet when it is looked at. */
+	/*
+	 * For timeouts of other threads, operations may not be recorded yet when they are
+	 * judged.
+	 */
 	struct page *page = &pages[n / 64 ? thread : n % MAX_THREADS];
 
 	return __atomic_load_n(&page->recent[n % MAX_RECENT], __ATOMIC_ACQUIRE);
@@ -148,7 +154,7 @@ void ledger_op(unsigned int thread, const struct twheel_op *in, const struct twh
 
 	entry->op = *in;
 	entry->result = result;
-	/* Cells are known to all. */
+	/* All threads know the cells. */
 	if (is_new && !(in->flags & TWHEEL_F_CELL))
 		remember(thread, out->id);
 }
@@ -188,7 +194,7 @@ void ledger_live(unsigned int thread, uint32_t live, struct during when)
 	add(thread, LIVE, 0, when)->result = live;
 }
 
-/* Judging */
+/* Judgement */
 
 static int is_birth(const struct entry *e)
 {
@@ -224,7 +230,7 @@ static int is_end(const struct entry *e)
 	}
 }
 
-/* Where the life with this id is, or is to be. */
+/* Find the life of @id, or the slot for it. */
 static struct life *life_of(uint64_t id)
 {
 	uint32_t i = (id * 0x9e3779b97f4a7c15) >> 47;
@@ -237,7 +243,7 @@ static struct life *life_of(uint64_t id)
 	}
 }
 
-/* Who cancelled by a cookie wrote down no id: it is that of the arming. */
+/* A cancel by cookie returns no id: find it by the arming. */
 static uint64_t id_with(uint64_t cookie)
 {
 	for_each_entry(e) {
@@ -269,7 +275,7 @@ static void enter(struct entry *e)
 	}
 }
 
-/* Put together what belongs together. */
+/* Assign the entries to lives. */
 static void sort_out(void)
 {
 	judgement++;
@@ -313,12 +319,12 @@ static int is_stopped(struct during when, int surely)
 	return 0;
 }
 
-/* Can it have been dead at some time in @when? */
+/* Returns whether the timeout may have been dead at some time in @when. */
 static int may_be_dead(const struct entry *birth, struct during when)
 {
 	const struct entry *end = end_of(birth);
 
-	/* It was idle. */
+	/* The cell was idle, so STOP has ended it. */
 	if (is_cell(birth) && is_stopped(when, 0))
 		return 1;
 	if (end)
@@ -331,7 +337,7 @@ static int may_be_dead(const struct entry *birth, struct during when)
 	return 0;
 }
 
-/* Can it have been alive at some time in @when? */
+/* Returns whether the timeout may have been alive at some time in @when. */
 static int may_be_alive(const struct entry *birth, struct during when)
 {
 	const struct entry *end = end_of(birth);
@@ -406,7 +412,7 @@ static void judge_op(const struct entry *e)
 		       e->op.opcode, ULL(e->id));
 }
 
-/* An event of @arming is read: has that been replaced, or has all of it been read? */
+/* An event of @arming was read: no later arming had replaced it, and it was not dead. */
 static void judge_arming(const struct entry *arming, const struct entry *event)
 {
 	for_each_of(arming->id, e) {
@@ -527,7 +533,7 @@ static struct deadline *deadline_at(uint64_t deadline)
 	}
 }
 
-/* The deadline that @e has written into the word of a cell, or more than NEVER. */
+/* The deadline that @e wrote into the word of a cell; a value above NEVER if none. */
 static uint64_t written_by(const struct entry *e)
 {
 	if (e->what == WORD)
@@ -551,7 +557,7 @@ static void enter_deadlines(void)
 	}
 }
 
-/* @e says that the deadline has left the word. */
+/* @e shows that the deadline has left the word. */
 static void end_deadline(const struct entry *e, uint64_t deadline)
 {
 	struct deadline *d = deadline_at(deadline);
@@ -582,19 +588,19 @@ static void judge_cell_event(const struct entry *e)
 	}
 	EXPECT(event->count == 1, "count %llu", ULL(event->count));
 	EXPECT(event->fired_ns >= event->expires_ns, "%#llx is early", ULL(e->id));
-	/* On other clocks the word may be younger than the time of the batch. */
+	/* On other clocks the word may have been written after the time of the batch. */
 	EXPECT(clock_id != CLOCK_REALTIME || event->fired_ns >= arming->when.begin,
 	       "%#llx fired before it was armed", ULL(e->id));
 }
 
-/* MOD or CANCEL, which tells what kind of word it has replaced. */
+/* Returns whether @e is a MOD or CANCEL, whose result tells the type of the old word. */
 static int replaces_word(const struct entry *e)
 {
 	return e->what == OP && (e->op.opcode == TWHEEL_OP_MOD ||
 				 e->op.opcode == TWHEEL_OP_CANCEL);
 }
 
-/* Of a cell that @e is about: one arming more, one less, or none of it. */
+/* Change of the number of armings of its cell by @e: 1, -1 or 0. */
 static int change_of(const struct entry *e)
 {
 	int written = written_by(e) <= NEVER, left = 0;
@@ -608,7 +614,7 @@ static int change_of(const struct entry *e)
 	return written - left;
 }
 
-/* Armings that no one has ended: those that CANCEL_ALL has. */
+/* Number of armings that no entry has ended: CANCEL_ALL has ended these. */
 static uint64_t judge_armings(void)
 {
 	uint64_t open = 0;
@@ -627,7 +633,7 @@ static uint64_t judge_armings(void)
 	return open;
 }
 
-/* Returns how many cells were armed when CANCEL_ALL came. */
+/* Returns the number of cells that were armed when CANCEL_ALL ran. */
 static uint64_t judge_cells(const struct twheel_stats *stats)
 {
 	uint64_t withdrawn = 0, kicks = 0;
@@ -647,13 +653,13 @@ static uint64_t judge_cells(const struct twheel_stats *stats)
 	}
 	if (stats->kicks != kicks)
 		disagree("STATS: %llu kicks, not %llu", stats->kicks, ULL(kicks));
-	/* A call may end what the word was withdrawn of before it is counted. */
+	/* A call may end the timeout before its withdrawn event is counted. */
 	if (stats->dropped > withdrawn || (alone && stats->dropped < withdrawn))
 		disagree("STATS: %llu dropped of %llu", stats->dropped, ULL(withdrawn));
 	return judge_armings();
 }
 
-/* Everything that began has ended, and is counted where it ended. */
+/* Every timeout has ended, and is counted by the call that ended it. */
 static void judge_counts(const struct twheel_stats *stats)
 {
 	uint64_t births = 0, moved = 0, cancelled = 0, all = 0, read = 0, ended = 0, open = 0;
@@ -681,7 +687,7 @@ static void judge_counts(const struct twheel_stats *stats)
 		read += e->what == EVENT;
 		ended += e->what == EVENT && e->event.flags & TWHEEL_EV_LAST;
 	}
-	/* Of the cells, some were armed; the others were idle and have just ended. */
+	/* Of these cells, @armed were armed. The others were idle and have just ended. */
 	open += armed;
 	ended += cells - armed;
 	EXPECT(all == open, "%llu were cancelled together, not %llu", ULL(all), ULL(open));
@@ -695,7 +701,7 @@ static void judge_counts(const struct twheel_stats *stats)
 	       stats->ready);
 }
 
-/* For who has to find out */
+/* Printing */
 
 static int earlier(const void *a, const void *b)
 {

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What several threads were told that used one file at the same time, and whether it
- * can all be true.
+ * The results of several threads that used one file at the same time, and whether they are
+ * consistent.
  *
- * Every thread writes down what it did, when, and what the answer was. Who came first is
- * not known where two calls overlap; but every timeout has one beginning and one end,
- * every arming has a cookie of its own, and a call that was over before another one began
- * came before it. That is enough to say:
+ * Each thread records what it did, when, and the result. The order of two overlapping calls
+ * is not known. But every timeout begins and ends once, every arming has its own cookie,
+ * and a call that returned before another began came first. This is sufficient to check:
  *
- *  - an id is given out once, and ends once: by a cancel, by its last event, or by one
- *    of those that cancel all, whose counts add up to what has no other end;
- *  - who was told that there is no such timeout, was told so after an end may have come;
- *    who was told that there is one, before an end was over;
- *  - an event is of an arming that was not replaced or cancelled, it is not early, and
- *    a timeout that counts its deadlines has them all, and no more;
- *  - a deadline is written into one cell, once. It leaves the word once: an exchange
- *    returns it, an event has it, or what took the event of it, or a call, is counted.
+ *  - An id is given out once and ends once: by a cancel, by its last event, or by a
+ *    CANCEL_ALL. The counts of CANCEL_ALL add up to the timeouts without another end.
+ *  - A result of -ENOENT comes after a possible end of the timeout. Any other result comes
+ *    before a completed end.
+ *  - An event is of an arming that was not replaced or cancelled, and it is not early. A
+ *    timeout with a repeat count has exactly that number of deadlines.
+ *  - A deadline is written into one cell, once. It leaves the word once: an exchange
+ *    returns it, an event contains it, or the call that removed it counts it.
  */
 #ifndef TWHEEL_FUZZ_LEDGER_H
 #define TWHEEL_FUZZ_LEDGER_H
@@ -25,30 +24,30 @@
 #include "model.h"
 #include "program.h"
 
-/* An operation on a timeout, and its outcome. */
+/* An operation on a timeout, and its result. */
 void ledger_op(unsigned int thread, const struct twheel_op *in, const struct twheel_op *out,
 	       int result, struct during when);
 void ledger_event(unsigned int thread, const struct twheel_event *event, struct during when);
-/* The word of a cell was @old, and is @new: an exchange, or a compare-exchange that was done. */
+/* An exchange, or a successful compare-exchange, replaced @old by @new in a cell. */
 void ledger_word(unsigned int thread, uint64_t id, uint64_t old, uint64_t new,
 		 struct during when);
 void ledger_listed(unsigned int thread, uint64_t id, struct during when);
-/* Those with a cookie, or all. */
+/* CANCEL_ALL, with or without a cookie. */
 void ledger_cancel_all(unsigned int thread, const struct twheel_cancel_all *all,
 		       struct during when);
 void ledger_stop(unsigned int thread, struct during when);
-/* How many live, found by INFO or, one by one, by LIST. */
+/* Number of live timeouts, reported by INFO or counted by LIST. */
 void ledger_live(unsigned int thread, uint32_t live, struct during when);
 
-/* A timeout of this thread, the n-th of the latest ones, or 0; of another one now and then. */
+/* One of the latest timeouts of this thread, or sometimes of another thread; 0: none. */
 uint64_t ledger_pick(unsigned int thread, unsigned int n);
 
-/* All of it, in the order of time, as comments. */
+/* Print all entries in the order of time, as comments. */
 void ledger_print(FILE *file);
 
 void ledger_clear(uint32_t clock, uint64_t tick);
 
-/* All threads are done, all that was left was cancelled: can it be true? */
+/* Check the entries after all threads have ended and the remaining timeouts are cancelled. */
 void ledger_judge(const struct twheel_stats *stats);
 
 #endif /* TWHEEL_FUZZ_LEDGER_H */

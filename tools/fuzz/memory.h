@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory for the arguments of calls: some that can be used, and some that ends at a
- * page that cannot be accessed, or not be written.
+ * Memory for the arguments of calls: usable memory, and memory before a page that cannot be
+ * accessed or cannot be written.
  */
 #ifndef TWHEEL_FUZZ_MEMORY_H
 #define TWHEEL_FUZZ_MEMORY_H
@@ -14,7 +14,7 @@ enum memory { GOOD, UNMAPPED, READ_ONLY };
 
 void memory_init(void);
 
-/* @size bytes of which the first @usable can be used, the others as @memory says. */
+/* @size bytes; the first @usable are usable, the others as @memory says. */
 void *memory_place(enum memory memory, size_t size, size_t usable);
 
 #endif /* TWHEEL_FUZZ_MEMORY_H */

@@ -3,7 +3,7 @@
 
 #include "minimise.h"
 
-/* First halves, then quarters, and so on: returns whether anything could go. */
+/* Try to remove halves, then quarters, and so on. Returns whether any step was removed. */
 static int remove_steps(struct program *program, int (*fails)(const struct program *program))
 {
 	int removed = 0;

@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-/* Take away from a program what @fails does not need in order to fail. */
+/* Remove all parts of a program without which it still fails. */
 void minimise(struct program *program, int (*fails)(const struct program *program));
 
 #endif /* TWHEEL_FUZZ_MINIMISE_H */

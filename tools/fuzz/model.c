@@ -27,7 +27,7 @@ uint64_t model_sum(uint64_t ns, uint64_t more)
 	return ns > NEVER || more > NEVER - ns ? NEVER : ns + more;
 }
 
-/* The tick in which something due at @ns can fire. */
+/* The tick in which a timeout that is due at @ns can fire. */
 uint64_t model_tick(const struct file *f, uint64_t ns)
 {
 	uint64_t rest = ns % f->tick;
@@ -40,7 +40,7 @@ static int is_cell(const struct timeout *t)
 	return t->flags & TWHEEL_F_CELL;
 }
 
-/* Can it have fired, and not been withdrawn? */
+/* Returns whether the timeout may have fired without being withdrawn. */
 static int may_have_fired(const struct file *f, struct timeout *t, uint64_t now)
 {
 	if (is_cell(t)) {
@@ -50,7 +50,7 @@ static int may_have_fired(const struct file *f, struct timeout *t, uint64_t now)
 	return f->stopped || t->seen_ready || now >= model_tick(f, t->low);
 }
 
-/* Can there be an event on the queue? */
+/* Returns whether the queue may hold an event of the timeout. */
 static int may_be_ready(const struct file *f, struct timeout *t, uint64_t now)
 {
 	return may_have_fired(f, t, now) || (is_cell(t) && t->cell.where == STALE);
@@ -65,7 +65,7 @@ static int must_have_fired(const struct file *f, const struct timeout *t)
 
 /* Timeouts */
 
-/* The last one first, so that the one at hand may die. */
+/* Iterate from the last one, so that the current one may die. */
 #define for_each_alive(f, t)						\
 	for (uint32_t i_ = (f)->live; i_--;)				\
 		for (struct timeout *t = &(f)->timeouts[(f)->alive[i_]]; t; t = NULL)
@@ -120,7 +120,7 @@ static void set_seen(struct file *f, struct timeout *t, int seen)
 	t->seen_ready = seen;
 }
 
-/* The last one takes its place. */
+/* The last live timeout takes the place of @t. */
 static void die(struct file *f, struct timeout *t)
 {
 	uint32_t last = f->alive[--f->live];
@@ -132,7 +132,7 @@ static void die(struct file *f, struct timeout *t)
 	f->dead[f->nr_dead++ % MAX_DEAD] = t->id;
 }
 
-/* There are @nr events less that we know of. */
+/* The number of known events decreases by @nr. */
 static void forget_unread(struct file *f, uint32_t nr)
 {
 	f->unread -= nr < f->unread ? nr : f->unread;
@@ -179,14 +179,14 @@ int model_is_due(struct file *f, uint64_t by)
 	for_each_alive(f, t) {
 		uint64_t deadline = model_sum(t->high, t->slack_us * 1000ULL);
 
-		/* What was due before it was armed comes with the next tick. */
+		/* A deadline before the arming fires in the tick after the arming. */
 		if ((is_cell(t) ? cell_due(f, t) : model_tick(f, later(deadline, t->armed))) <= by)
 			return 1;
 	}
 	return 0;
 }
 
-/* Operations: what is well formed */
+/* Operations: validity */
 
 static int times_valid(uint32_t clock, const struct twheel_op *op)
 {
@@ -245,9 +245,9 @@ uint64_t model_op_errors(struct file *f, const struct twheel_op *op)
 	return errors;
 }
 
-/* Operations: what they do */
+/* Operations: effects */
 
-/* How much later than its deadline the timeout of this operation may fire, in us. */
+/* Slack of the operation's timeout, in us. */
 static uint32_t slack_of(const struct file *f, const struct twheel_op *op)
 {
 	if (op->flags & TWHEEL_F_EXACT)
@@ -255,7 +255,7 @@ static uint32_t slack_of(const struct file *f, const struct twheel_op *op)
 	return op->slack_us ? op->slack_us : f->slack_us;
 }
 
-/* All that ARM and MOD set. */
+/* Set all members that ARM and MOD set. */
 static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
 		struct during when)
 {
@@ -274,7 +274,7 @@ static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
 	t->shaky = t->low <= when.end || t->interval || t->slack_us || t->flags;
 }
 
-/* Of a relative deadline t->low and t->high tell more. */
+/* For a relative deadline, t->low and t->high give the range. */
 static uint64_t new_word(const struct twheel_op *op, const struct timeout *t)
 {
 	return op->expires_ns == TWHEEL_CELL_IDLE ? TWHEEL_CELL_IDLE : t->low;
@@ -301,7 +301,7 @@ static void armed(struct file *f, const struct twheel_op *op, uint64_t id, struc
 	}
 }
 
-/* Was the timeout pending (0), or had it fired (TWHEEL_WITHDRAWN)? */
+/* Check the result: the timeout was pending (0) or had fired (TWHEEL_WITHDRAWN). */
 static void expect_outcome(struct file *f, struct timeout *t, int result,
 			   struct during when)
 {
@@ -331,7 +331,7 @@ static void modified(struct file *f, struct timeout *t, const struct twheel_op *
 	t->shaky |= on_its_way;
 }
 
-/* A call ends it. */
+/* A call ends the cell. */
 static void end_cell(struct file *f, struct timeout *t)
 {
 	f->dropped += t->cell.where == STALE;
@@ -399,7 +399,7 @@ static void got(struct file *f, struct timeout *t, const struct twheel_op *out, 
 	expect_remaining(f, t, out->expires_ns, when);
 }
 
-/* Nothing comes out but what the operation says. */
+/* Only the documented output fields are written. */
 static void expect_untouched(const struct twheel_op *in, const struct twheel_op *out,
 			     int result)
 {
@@ -669,9 +669,9 @@ void model_list_entry(struct file *f, const struct twheel_list_entry *entry, str
 /* Events */
 
 /*
- * On one CPU events come in the order of their ticks, and within a tick in that of
- * arming. That is not known of timeouts that were due when they were armed, and of those
- * that are queued by somebody else than the caller.
+ * On one CPU, events come in the order of their ticks, and within a tick in the order of
+ * arming. This does not hold for timeouts that were due when they were armed, nor for
+ * timeouts that another thread than the caller queues.
  */
 static void expect_order(struct file *f, const struct timeout *t,
 			 const struct twheel_event *event)
@@ -687,7 +687,10 @@ static void expect_order(struct file *f, const struct timeout *t,
 	} else {
 		EXPECT(!(last->flags & TWHEEL_EV_UNPROCESSED),
 		       "an event that fired comes after one that was stopped");
-		/* On CLOCK_REALTIME cells have their own time, others that of their batch. */
+		/*
+		 * On CLOCK_REALTIME, a cell has the time of its look, other timeouts that
+		 * of the batch.
+		 */
 		EXPECT(last->fired_ns <= event->fired_ns ||
 		       (f->clock == CLOCK_REALTIME && f->cells),
 		       "an event comes before one that fired earlier");
@@ -716,7 +719,7 @@ static void expect_unprocessed(struct file *f, const struct timeout *t,
 static void expect_fired(struct file *f, const struct timeout *t,
 			 const struct twheel_event *event, uint64_t first, struct during when)
 {
-	/* A word is compared with the time, not with the tick, in which it is read. */
+	/* A cell is compared with the time of the look, not with its tick. */
 	uint64_t due = is_cell(t) ? first : model_tick(f, first);
 
 	EXPECT(first >= t->low && first <= t->high,
@@ -726,12 +729,12 @@ static void expect_fired(struct file *f, const struct timeout *t,
 	       ULL(due - event->fired_ns));
 	EXPECT(event->fired_ns <= (f->stopped ? f->stop.end : when.end),
 	       "%#llx fires in the future", ULL(t->id));
-	/* The word may be younger than the time of the batch. */
+	/* The word may have been written after the time of the batch. */
 	EXPECT(event->fired_ns >= t->armed || (is_cell(t) && f->clock != CLOCK_REALTIME),
 	       "%#llx fired before it was armed", ULL(t->id));
 }
 
-/* Does the count of a periodic timeout agree with its deadlines? */
+/* Check that the count of a periodic timeout agrees with its deadlines. */
 static void expect_count(struct file *f, const struct timeout *t,
 			 const struct twheel_event *event, struct during when)
 {
@@ -753,7 +756,7 @@ static void expect_count(struct file *f, const struct timeout *t,
 	       "a deadline is not counted");
 }
 
-/* What is left of a timeout whose event has been read. */
+/* State of a timeout after its event was read. */
 static void go_on(struct file *f, struct timeout *t, const struct twheel_event *event,
 		  struct during when)
 {
@@ -842,7 +845,7 @@ void model_no_event(struct file *f, int is_end, int interrupted)
 {
 	EXPECT(f->unread <= f->stale, "nothing to read, but %u unread events, %u withdrawn",
 	       f->unread, f->stale);
-	/* The alarm may have come before the last of them. */
+	/* The signal may have come before the last of them. */
 	if (is_end || !interrupted)
 		model_drained(f);
 	if (is_end)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the device may answer.
+ * The results that the device may return.
  *
- * The model of a file knows its timeouts exactly, but time goes on beside it: a call
- * happens somewhere between two readings of the clock, a deadline that was given as a
- * delay is known as an interval, and whether a due timeout has fired already is not
- * known. So for a timeout there are a lower and an upper bound of its deadline:
+ * The model of a file knows its timeouts exactly, but not the time of their changes. A call
+ * happens between two readings of the clock. The deadline of a relative arm is known as a
+ * range. Whether a due timeout has already fired is not known. So each timeout has a lower
+ * and an upper bound of its deadline:
  *
- *  - before the lower one, rounded up to a tick, it has certainly not fired: it must be
- *    pending, and its event is a mistake;
- *  - after that it may have fired. Both answers are right, and the one that comes tells
- *    more: what was seen ready must stay so until it is read or withdrawn.
+ *  - Before the lower bound, rounded up to a tick, it has certainly not fired. It must be
+ *    pending, and an event is an error.
+ *  - After that it may have fired. Both results are allowed, and the actual one adds
+ *    information: if it was ready, it stays so until it is read or withdrawn.
  *
- * How late it fires is not looked at here; who waits for it has patience that ends.
+ * The model does not check lateness; the caller has a time limit.
  *
- * As everything else is exact, so is what follows from it: which ids live, what is in an
- * event, who is counted where. The books must balance after every call.
+ * Everything else is exact, and so is what follows from it: the live ids, the contents of
+ * events, and the counters. They must agree after every call.
  *
- * The fields of an operation are judged by the text of the ABI header alone.
+ * The model checks the fields of an operation only against the text of the ABI header.
  *
- * All of this is for one call at a time. See race.c for several.
+ * The model handles one call at a time; race() handles concurrent calls.
  */
 #ifndef TWHEEL_FUZZ_MODEL_H
 #define TWHEEL_FUZZ_MODEL_H
@@ -33,26 +33,26 @@
 #define MAX_INDEX	8192
 #define MAX_DEAD	8
 
-/* Errors, as a set. */
+/* A set of errors. */
 #define ERRNO(e)	(1ULL << ((e) & 63))
 
 /**
- * struct timeout - what is known of one
- * @id: it; stays after its death, so that it is not given out again
+ * struct timeout - what is known about a timeout
+ * @id: its id; kept after its end, so that the model notices if it is given out again
  * @alive: it can be used
- * @place: where it is in @alive of the file
- * @seen_ready: its event has been seen, and can only be read or withdrawn
- * @shaky: the order of its event is not known: see model_order()
+ * @place: its index in @alive of the file
+ * @seen_ready: its event was seen, so it can only be read or withdrawn
+ * @shaky: the order of its event is not known, as expect_order() explains
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
- * @repeat: as GET tells it
- * @slack_us: in effect
- * @cookie: as it was armed
- * @interval: as it was armed
- * @low: the deadline is not before that; of a cell, if the word is one
- * @high: nor after that
- * @armed: when it was armed last, not before that
- * @turn: the how manyeth arming of the file that was
- * @cell: with TWHEEL_F_CELL
+ * @repeat: as returned by GET
+ * @slack_us: slack in effect
+ * @cookie: cookie of the last arming
+ * @interval: interval of the last arming
+ * @low: lower bound of the deadline; for a cell, valid if the word is a deadline
+ * @high: upper bound of the deadline
+ * @armed: lower bound of the time of the last arming
+ * @turn: number of this arming within the file
+ * @cell: state of a timeout with TWHEEL_F_CELL
  */
 struct timeout {
 	uint64_t	id;
@@ -68,37 +68,37 @@ struct timeout {
 
 /**
  * struct file - a context
- * @begun: it cannot be set up any more
- * @stopped: STOP has been called, ...
- * @stop: ... then
- * @clock: what it was set up with, as the rest of this
- * @tick: of the wheel
- * @slots: of the wheel
- * @levels: of the wheel
- * @max: timeouts at once
- * @slack_us: slack of those that name none
- * @private: the wheel is its own
- * @nr: above every index in use
- * @live: timeouts alive, ...
- * @alive: ... and their indices
- * @seen: of those, how many are @seen_ready
- * @unread: at least so many events are there
- * @stale: of those, how many were withdrawn through the word
- * @cells: some have been cells
- * @dead: ids that have died
- * @nr_dead: how many have, ever
- * @turns: armings
- * @cookies: given out
- * @moved: what STATS is to say, as the rest of this
- * @gone: cancelled and withdrawn
+ * @begun: SETUP is no longer possible
+ * @stopped: STOP has been called
+ * @stop: time of the call of STOP
+ * @clock: clock of the context
+ * @tick: tick of the wheel
+ * @slots: slots of the wheel
+ * @levels: levels of the wheel
+ * @max: maximum number of live timeouts
+ * @slack_us: slack of timeouts that name none
+ * @private: the context has a wheel of its own
+ * @nr: one more than the highest index used
+ * @live: number of live timeouts
+ * @alive: indices of the live timeouts
+ * @seen: number of timeouts with @seen_ready
+ * @unread: lower bound of the number of events
+ * @stale: number of these events that were withdrawn through the word
+ * @cells: some timeouts have been cells
+ * @dead: ids of the last timeouts that ended
+ * @nr_dead: number of timeouts that have ended
+ * @turns: number of armings
+ * @cookies: number of cookies used
+ * @moved: expected value in STATS, as for @armed
+ * @gone: timeouts cancelled or withdrawn
  * @ended: last events read
  * @read: events read
- * @unprocessed: of those, with that flag
- * @kicks: KICKs of cells
- * @dropped: events of cells that were withdrawn through the word, and are gone
- * @last: the event that was read last, ...
- * @last_turn: ... and @turn of its timeout, 0 if that says nothing
- * @timeouts: by index
+ * @unprocessed: events read with TWHEEL_EV_UNPROCESSED
+ * @kicks: successful KICKs
+ * @dropped: events of cells that were withdrawn through the word and then removed
+ * @last: last event that was read
+ * @last_turn: @turn of the timeout of @last; 0: unknown
+ * @timeouts: all timeouts by index
  */
 struct file {
 	uint8_t		begun, stopped, private;
@@ -119,14 +119,14 @@ struct file {
 void model_open(struct file *f, const struct twheel_info *fresh);
 
 struct timeout *model_find(struct file *f, uint64_t id);
-/* The n-th living timeout, modulo how many there are, or NULL. */
+/* The live timeout number n modulo their count, or NULL. */
 struct timeout *model_pick(struct file *f, unsigned int n);
 
-/* Errors that an operation may end with; 0: it has to succeed. */
+/* Errors that the operation may return; 0: it must succeed. */
 uint64_t model_op_errors(struct file *f, const struct twheel_op *op);
-/* Is an operation well formed? */
+/* Returns whether an operation is valid. */
 int model_op_valid(uint32_t clock, const struct twheel_op *op);
-/* The operation @in has been made: @out, with @result or -errno. */
+/* The operation @in was made: it returned @out, with @result or -errno. */
 void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op *out,
 	      int result, struct during when);
 
@@ -139,33 +139,33 @@ void model_stats(struct file *f, const struct twheel_stats *stats, struct during
 void model_list_entry(struct file *f, const struct twheel_list_entry *entry,
 		      struct during when);
 
-/* An event has been read. */
+/* An event was read. */
 void model_event(struct file *f, const struct twheel_event *event, struct during when);
-/* A read() has met all events that were there before it. */
+/* A read() has met all events that existed before it. */
 void model_drained(struct file *f);
 /* A read() has met the withdrawn event of a cell after STOP. */
 void model_dropped(struct file *f, struct timeout *t);
-/* A read() has found no event, or that there will be none. */
+/* A read() has found no event, or the end of events. */
 void model_no_event(struct file *f, int is_end, int interrupted);
-/* poll() has said so. */
+/* poll() has returned @revents. */
 void model_poll(struct file *f, short revents, struct during when);
 
-/* The n-th living cell from there on, or NULL. */
+/* The first live cell from number n on, or NULL. */
 struct timeout *model_pick_cell(struct file *f, unsigned int n);
-/* An event is known to be there, or is not any more. */
+/* An event is known to exist, or no longer exists. */
 void model_ready(struct file *f, struct timeout *t);
 void model_unready(struct file *f, struct timeout *t);
-/* The look of a cell that may be dead has been read. */
+/* The look of a cell that may be dead was read. */
 void model_dead_look(struct file *f, uint64_t id, uint64_t look);
-/* How many cells live, and how many of them are armed, as fdinfo has it. */
+/* Number of live and of armed cells, according to fdinfo. */
 void model_fdinfo(struct file *f, uint32_t cells, uint32_t armed, struct during when);
 
 uint64_t model_tick(const struct file *f, uint64_t ns);
 uint64_t model_sum(uint64_t ns, uint64_t more);
 
-/* Most timeouts that can have an event unread by then. */
+/* Maximum number of timeouts with an unread event at @now. */
 uint32_t model_may_be_ready(struct file *f, uint64_t now);
-/* Is an event bound to come until then, whatever happens? */
+/* Returns whether an event is certain to come by @by. */
 int model_is_due(struct file *f, uint64_t by);
 
 #endif /* TWHEEL_FUZZ_MODEL_H */

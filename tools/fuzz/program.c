@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs: made at random, changed at random, printed and read.
+ * Programs: generated, mutated, printed and parsed.
  *
- * What is made fresh is likely to mean something: a file is opened, steps are mostly
- * well formed, kinds come as often as they are interesting. What is changed may be
- * anything.
+ * A generated program is probably useful: it opens a file, most of its steps are valid, and
+ * interesting kinds of steps are frequent. A mutated program may contain anything.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 #include "program.h"
 
-/* How often a kind is rolled, of all the weights together. */
+/* Weight of each kind in the random choice. */
 static const struct {
 	const char *name;
 	unsigned int weight;
@@ -65,7 +64,7 @@ static uint8_t *field_of(struct step *step, unsigned int field)
 	return (uint8_t *)step + fields[field].offset;
 }
 
-/* splitmix64: good from the first number on, whatever the seed. */
+/* splitmix64: the first numbers are good for any seed. */
 static uint64_t dice_next(struct dice *dice)
 {
 	uint64_t z = dice->state += 0x9e3779b97f4a7c15;
@@ -93,7 +92,7 @@ static int one_in(struct dice *dice, uint32_t sides)
 	return !roll(dice, sides);
 }
 
-/* Making */
+/* Generation */
 
 static enum kind roll_kind(struct dice *dice)
 {
@@ -137,7 +136,7 @@ void program_make(struct program *program, struct dice *dice)
 		program->steps[1].odd = 0;
 }
 
-/* Changing */
+/* Mutation */
 
 void program_remove(struct program *program, unsigned int first, unsigned int nr)
 {
@@ -243,7 +242,7 @@ void program_mutate(struct program *program, const struct program *other, struct
 		mutate_once(program, other, dice);
 }
 
-/* As text */
+/* Text form */
 
 static void print_step(FILE *file, struct step step)
 {

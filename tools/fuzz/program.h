@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A program: the sequence of steps that the fuzzer runs against the device.
+ * A program: a sequence of steps that the fuzzer runs against the device.
  *
- * A step is eight bytes, and every eight bytes are a step: the first selects its kind,
- * the others what it is done with, each taken modulo what there is of it. So any change
- * of a byte is a change of the program and none makes an invalid one. What a byte stands
- * for depends on what exists when the step runs: @target is not an id, but the n-th of
- * those that live by then, or one that has died.
+ * A step is eight bytes, and any eight bytes are a step. The first byte selects the kind,
+ * the others select arguments, each modulo the number of choices. So any change of a byte
+ * changes the program, and no change makes it invalid. The meaning of a byte depends on
+ * what exists when the step runs: @target is not an id, but selects a live timeout or one
+ * that has ended.
  *
- * As text a program is a line a step, the fields that are not 0 by name, and an empty
- * line at its end. What stands after # is a comment.
+ * In the text form, a program is one line per step, with the names of the fields that are
+ * not 0, and an empty line at the end. A # begins a comment.
  *
  *	threads 1
  *	open fd=1 odd=2
@@ -36,24 +36,24 @@ enum kind {
 };
 
 /**
- * struct step - one of a program
+ * struct step - a step of a program
  * @kind: enum kind
- * @who: the thread that does it, if there are several
- * @fd: which descriptor
- * @target: which timeout; how many
- * @when: which time, see moment_of()
- * @span: which interval; how large
- * @flags: as the kind has it
- * @odd: what is wrong with it; 0: nothing
+ * @who: number of the thread that runs it, with several threads
+ * @fd: selects the descriptor
+ * @target: selects the timeout, or a number of things
+ * @when: selects the time, as moment_of() defines
+ * @span: selects the interval, or a size
+ * @flags: depends on the kind
+ * @odd: selects an error of the step; 0: none
  */
 struct step {
 	uint8_t kind, who, fd, target, when, span, flags, odd;
 };
 
 /**
- * struct program - steps
- * @threads: 1, or how many do them at the same time, see race.c
- * @nr: how many steps
+ * struct program - a sequence of steps
+ * @threads: 1, or the number of threads that run the steps concurrently
+ * @nr: number of steps
  * @steps: the steps
  */
 struct program {
@@ -62,7 +62,7 @@ struct program {
 	struct step	steps[MAX_STEPS];
 };
 
-/* Dice. The same seed gives the same numbers, everywhere. */
+/* Random numbers. The same seed gives the same numbers on any machine. */
 struct dice {
 	uint64_t state;
 };
@@ -81,7 +81,7 @@ void program_remove(struct program *program, unsigned int first, unsigned int nr
 
 void program_print(FILE *file, const struct program *program);
 
-/* Returns 1, 0 at the end of the file, -1 if a line is not understood. */
+/* Returns 1, 0 at the end of the file, or -1 if a line cannot be parsed. */
 int program_read(FILE *file, struct program *program);
 
 #endif /* TWHEEL_FUZZ_PROGRAM_H */

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Several threads with one file.
+ * Several threads that use one file.
  *
- * The steps of a program are dealt out to threads by @who, and each does its own in
- * their order. Steps that only make sense alone are left out. What the answers were is
- * judged at the end, see ledger.h. An id is moved by the thread that armed it, so that
- * the order of its armings is known; everything else is done by everybody.
+ * @who assigns each step of a program to a thread, and each thread runs its steps in order.
+ *	Steps that need exclusive use of the file are left out. The ledger judges the
+ *	results at the end. Only the thread that armed an id moves it, so that the order of
+ *	its armings is known; all other operations may come from any thread.
  *
- * Some cells are there from the beginning, and everybody arms them, each time for another
- * deadline, so that an event tells which arming it is of. What the kernel does with a cell
- * takes less than a microsecond, and so do the exchanges that could come in between. To
- * make them meet, many cells are armed for the same time, which the kernel looks at one
- * after the other. When it begins, threads go through the same cells from the other end.
+ * Some cells exist from the beginning, and all threads arm them, each time for another
+ * deadline, so that an event identifies its arming. The kernel handles a cell in less than
+ * a microsecond, and so do the exchanges that could come in between. To make them meet,
+ * many cells are armed for the same time, and the kernel looks at one after the other. When
+ * it begins, threads go through the same cells from the other end.
  *
- * The threads live on, as the kernel has to be asked for the coverage of each.
+ * The threads live on, because KCOV must be enabled in each thread.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,21 +38,21 @@
 #define DEVICE		"/dev/twheel"
 #define MAX_OPS		24
 #define MAX_EVENTS	24
-#define NR_CELLS	64		/* a sink looks at all of them in one batch */
+#define NR_CELLS	64		/* the sink looks at all of them in one batch */
 #define US		1000ULL
 #define MS		(1000 * US)
-#define PATIENCE_NS	(10000 * MS)	/* for a cell that is due */
+#define PATIENCE_NS	(10000 * MS)	/* time limit for a cell that is due */
 #define SOON_NS		(20 * MS)
 
 static struct race {
 	const struct program	*program;
 	int			fd;
-	struct file		file;		/* only how it was set up */
+	struct file		file;		/* only the values of SETUP */
 	struct twheel_cell	*cells;
 	pthread_barrier_t	begin, end;
 	unsigned int		cookies[MAX_THREADS];
 	uint64_t		ids[NR_CELLS];
-	uint64_t		sweep;		/* when many cells are due */
+	uint64_t		sweep;		/* time when many cells are due */
 	uint64_t		serials[MAX_THREADS], last[MAX_THREADS];
 } shared;
 
@@ -71,7 +71,7 @@ static int call(unsigned long command, void *arg, struct during *when)
 	return ret;
 }
 
-/* A deadline like no other. */
+/* A deadline that is used only once. */
 static uint64_t unlike(unsigned int thread, uint64_t moment)
 {
 	uint64_t serial = ++shared.serials[thread] * MAX_THREADS + thread;
@@ -94,13 +94,13 @@ static struct twheel_op op_for_cell(unsigned int thread, const struct step *step
 		op.expires_ns = step->when % 4 ? unlike(thread, now() + step->when * 20 * US) :
 						 TWHEEL_CELL_IDLE;
 	}
-	/* It does not come back, so not too often. */
+	/* A cancelled cell does not come back, so cancel few of them. */
 	if (op.opcode == TWHEEL_OP_CANCEL && step->when % 4)
 		op.opcode = TWHEEL_OP_GET;
 	return op;
 }
 
-/* Like op_of(), with an id and a cookie that suit a thread among others. */
+/* Like op_of(), with an id and a cookie for one of several threads. */
 static struct twheel_op op_for(unsigned int thread, const struct step *step)
 {
 	struct step plain = *step;
@@ -108,7 +108,10 @@ static struct twheel_op op_for(unsigned int thread, const struct step *step)
 	struct twheel_op op;
 
 	plain.odd = 0;
-	/* No new cells: who has the id of one that is over would write to the next. */
+	/*
+	 * Make no new cells: a thread with the id of an ended cell would write to the next
+	 * one.
+	 */
 	plain.who = 0;
 	if (step->span % 8 == 3 && kind_of(step) != ARM)
 		return op_for_cell(thread, step);
@@ -125,7 +128,7 @@ static struct twheel_op op_for(unsigned int thread, const struct step *step)
 static void note_op(unsigned int thread, const struct twheel_op *in, const struct twheel_op *out,
 		    int result, struct during when)
 {
-	/* What was never ill formed may not be refused for that. */
+	/* A valid operation must not return -EINVAL. */
 	if (model_op_valid(shared.file.clock, in))
 		ledger_op(thread, in, out, result, when);
 	else
@@ -147,7 +150,7 @@ static void race_op(unsigned int thread, const struct step *step)
 	note_op(thread, &in, &out, ret, when);
 }
 
-/* One of each, and again; ids are of before the call. */
+/* Submit different operations repeatedly; their ids were picked before the call. */
 static void race_submit(unsigned int thread, const struct step *step)
 {
 	static const uint8_t kinds[] = { ARM, ARM, CANCEL, MOD, GET };
@@ -246,7 +249,7 @@ static void race_trim(void)
 	EXPECT(ret >= 0, "TRIM: error %d", -ret);
 }
 
-/* A descriptor that comes and goes meanwhile. */
+/* Use a descriptor that is opened and closed during the race. */
 static void race_dup(unsigned int thread)
 {
 	int fd = fcntl(shared.fd, F_DUPFD_CLOEXEC, 0);
@@ -323,7 +326,7 @@ static uint64_t load(const __u64 *member)
 	return __atomic_load_n(member, __ATOMIC_SEQ_CST);
 }
 
-/* Returns the look. */
+/* Exchange the word. Returns the look. */
 static uint64_t exchange(unsigned int thread, unsigned int n, uint64_t word)
 {
 	struct during when = { .begin = now() };
@@ -336,7 +339,7 @@ static uint64_t exchange(unsigned int thread, unsigned int n, uint64_t word)
 	return look;
 }
 
-/* Cancel the arming for @deadline, and no other. */
+/* Cancel the arming for @deadline, and no other one. */
 static void cancel_one(unsigned int thread, unsigned int n, uint64_t deadline)
 {
 	struct during when = { .begin = now() };
@@ -350,7 +353,7 @@ static void cancel_one(unsigned int thread, unsigned int n, uint64_t deadline)
 		ledger_word(thread, shared.ids[n], deadline, TWHEEL_CELL_IDLE, when);
 }
 
-/* After an arming with a look that is too late. Without the KICK it has failed. */
+/* KICK after an arming whose look is too late. If it fails, the arming has failed. */
 static void kick(unsigned int thread, unsigned int n, uint64_t deadline)
 {
 	struct twheel_op op = { .opcode = TWHEEL_OP_KICK, .id = shared.ids[n] };
@@ -371,7 +374,7 @@ static void arm_cell(unsigned int thread, unsigned int n, uint64_t moment)
 		kick(thread, n, deadline);
 }
 
-/* The kernel looks at the cell by then, whatever it has promised. */
+/* The latest time at which the kernel looks at the cell. */
 static uint64_t due_time(uint64_t deadline)
 {
 	uint64_t tick = shared.file.tick, due = deadline + shared.file.slack_us * US;
@@ -379,7 +382,7 @@ static uint64_t due_time(uint64_t deadline)
 	return due + (tick - due % tick) % tick;
 }
 
-/* If the cell is due soon, it fires, or somebody moves it: that arming has an end. */
+/* A cell that is due soon fires or is moved by another thread, so the arming has an end. */
 static void await_cell(unsigned int n)
 {
 	uint64_t word = load(&shared.cells[n].word), give_up = now() + PATIENCE_NS;
@@ -412,7 +415,7 @@ static void await_cells(void)
 		await_cell(n);
 }
 
-/* All are armed for the same time, by calls in one hold of the lock: also as far ahead. */
+/* Arm all cells for the same time with one call, so that they have the same distance too. */
 static void move_all(unsigned int thread, uint64_t moment)
 {
 	struct twheel_op in[NR_CELLS], out[NR_CELLS];
@@ -439,8 +442,8 @@ static void move_all(unsigned int thread, uint64_t moment)
 }
 
 /*
- * The kernel is to look at all cells one after the other: armed, or idle for the first time
- * or the second. It does so on this CPU, which the thread leaves to it.
+ * Make the kernel look at all cells in sequence: armed, idle for the first look, or idle
+ * for the second. It does so on this CPU, so the thread moves to another one.
  */
 static void begin_sweep(unsigned int thread, const struct step *step)
 {
@@ -460,7 +463,7 @@ static void begin_sweep(unsigned int thread, const struct step *step)
 		__atomic_store_n(&shared.sweep, moment, __ATOMIC_RELEASE);
 }
 
-/* Until the kernel has begun to look. Returns whether it is to. */
+/* Wait until the kernel begins to look. Returns whether a sweep was about to begin. */
 static int await_sweep(void)
 {
 	uint64_t moment = __atomic_load_n(&shared.sweep, __ATOMIC_ACQUIRE);
@@ -474,7 +477,10 @@ static int await_sweep(void)
 	return 1;
 }
 
-/* Meet it halfway. A KICK would wait until the kernel is done with all: they come later. */
+/*
+ * Go through the cells from the other end. A KICK would wait until the kernel has looked at
+ * all cells, so the KICKs come later.
+ */
 static void join_sweep(unsigned int thread, const struct step *step)
 {
 	uint64_t deadlines[NR_CELLS], looks[NR_CELLS], moment;
@@ -493,7 +499,7 @@ static void join_sweep(unsigned int thread, const struct step *step)
 	await_cells();
 }
 
-/* Another thread has begun one: be there, too. */
+/* If another thread has begun a sweep, take part in it. */
 static void attend_sweep(unsigned int thread, const struct step *step)
 {
 	if (__atomic_load_n(&shared.sweep, __ATOMIC_RELAXED) < now())
@@ -504,7 +510,7 @@ static void attend_sweep(unsigned int thread, const struct step *step)
 		read_all(thread);
 }
 
-/* It takes luck to meet the kernel: that is for several tries. */
+/* Meeting the kernel takes luck, so try several times. */
 static void sweep(unsigned int thread, struct step step)
 {
 	unsigned int tries = 1 + step.target % 8;
@@ -641,7 +647,10 @@ static void start_threads(void)
 	}
 }
 
-/* The first SETUP of the program, if it is a good one; some without one have another clock. */
+/*
+ * Use the first SETUP of the program if it succeeds. Some programs without one use another
+ * clock.
+ */
 static void set_up(void)
 {
 	const struct program *program = shared.program;
@@ -666,7 +675,7 @@ static void set_up(void)
 	ledger_clear(info.clock, info.tick_ns);
 }
 
-/* Each of them idle. */
+/* Make the cells; all of them are idle. */
 static void make_cells(void)
 {
 	for (unsigned int n = 0; n < NR_CELLS; n++) {
@@ -687,7 +696,7 @@ static void make_cells(void)
 	}
 }
 
-/* There is nobody else any more: what is due fires, and has an event. */
+/* The other threads have ended: cells that are due fire and have an event. */
 static void end_cells(void)
 {
 	struct twheel_info info;
@@ -699,7 +708,7 @@ static void end_cells(void)
 		       "cell %u is armed after STOP", n);
 		await_cell(n);
 	}
-	/* Those that are not due yet may become so in between. */
+	/* Cells that are not yet due may become due meanwhile. */
 	for (unsigned int n = 0; n < NR_CELLS && !disagreed(); n++)
 		if (load(&shared.cells[n].word) <= NEVER)
 			exchange(0, n, TWHEEL_CELL_IDLE);
@@ -724,7 +733,7 @@ static void open_file(void)
 		make_cells();
 }
 
-/* Nobody else is there any more: what is left is cancelled, and the books are closed. */
+/* The other threads have ended: cancel the remaining timeouts and judge all results. */
 static void close_file(void)
 {
 	const struct step all = { .kind = CANCEL_ALL };

@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-/* Run a program by several threads at once; disagreed() tells how it went. */
+/* Run a program in several threads. disagreed() returns whether there was a difference. */
 void race(const struct program *program);
 
 #endif /* TWHEEL_FUZZ_RACE_H */

@@ -40,7 +40,7 @@ int disagreed(void)
 	return __atomic_load_n(&report->disagreed, __ATOMIC_ACQUIRE);
 }
 
-/* Threads may meet here: the first one writes. */
+/* Several threads may call this at once: the first one writes. */
 void disagree(const char *format, ...)
 {
 	static int taken;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The first disagreement between the device and what the model allows. Everything that
- * runs a program looks at it and ends when there is one; it is shared with children.
+ * The first difference between the device and the model. All functions that run a program
+ * check it and return when there is one. It is shared with child processes.
  */
 #ifndef TWHEEL_FUZZ_REPORT_H
 #define TWHEEL_FUZZ_REPORT_H
 
 #include <stddef.h>
 
-/* Memory that children of fork() share with their parent. */
+/* Memory that child processes share with their parent. */
 void *shared_memory(size_t size);
 
 void report_init(void);
 
-/* Forget it; @verbose: tell on standard output of every call from now on. */
+/* Clear the report. @verbose: print each call on standard output from now on. */
 void report_reset(int verbose);
 
 void disagree(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int disagreed(void);
 const char *disagreement(void);
 
-/* For those who want to read what happened. */
+/* Print a line about a call if verbose. */
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Ends the function that says it. */
+/* Returns from the calling function if @condition is false. */
 #define EXPECT(condition, format, ...) do {				\
 	if (!(condition)) {						\
 		disagree(format, ##__VA_ARGS__);			\

@@ -70,7 +70,7 @@ static void prepare(int fd, const struct twheel_submit *submit)
 	__atomic_store_n(ring.sq_tail, tail + 1, __ATOMIC_RELEASE);
 }
 
-/* It completes at once: there is no need to wait, and none to ask again. */
+/* The command completes inline, so its completion is there on return. */
 int ring_submit(int fd, const struct twheel_submit *submit)
 {
 	unsigned int head = *ring.cq_head;

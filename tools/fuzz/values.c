@@ -35,7 +35,7 @@ uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now)
 	}
 }
 
-/* Ids: mostly of what lives, else of what has died, of what comes next, or none. */
+/* Ids: most are live, some have ended, are the next to be given out, or never exist. */
 static uint64_t id_of(uint8_t code, struct file *f)
 {
 	struct timeout *t = model_pick(f, code / 16);
@@ -54,7 +54,7 @@ static uint64_t id_of(uint8_t code, struct file *f)
 	}
 }
 
-/* Some that many have, so that they can be cancelled together; some that nobody has. */
+/* Some cookies are common, so that they can be cancelled together; some are unique. */
 static uint64_t cookie_of(uint8_t code, struct file *f)
 {
 	return code % 4 ? code % 4 : ++f->cookies << 8;
@@ -90,7 +90,7 @@ static void fill_times(struct twheel_op *op, const struct step *step, struct fil
 	}
 }
 
-/* What is wrong with it; it may be right for all that. */
+/* Insert an error; the operation may still be valid. */
 static void spoil(struct twheel_op *op, uint8_t odd)
 {
 	switch (odd % 16) {
@@ -186,7 +186,7 @@ uint64_t odd_word_of(uint8_t code)
 
 struct twheel_setup setup_of(const struct step *step)
 {
-	/* Of which the first goes without its flag. */
+	/* The first one is used without its flag. */
 	static const uint32_t clocks[] = {
 		0, CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME, 2, UINT32_MAX,
 	};

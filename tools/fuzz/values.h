@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the bytes of a step stand for: the values at which something changes are as
- * likely as all others together.
+ * The meaning of the bytes of a step. Boundary values are as likely as all other values
+ * together.
  */
 #ifndef TWHEEL_FUZZ_VALUES_H
 #define TWHEEL_FUZZ_VALUES_H
@@ -12,16 +12,16 @@
 #include "model.h"
 #include "program.h"
 
-/* A length of time. */
+/* A duration. */
 uint64_t span_of(uint8_t code, uint64_t tick);
 
-/* A point in time, around @now. */
+/* A point in time near @now. */
 uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now);
 
 /* The operation of a step of kind ARM, MOD, CANCEL, GET or KICK. */
 struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now);
 
-/* A word that users do not write: idle, or FIRED. */
+/* A word that users must not write: another idle value, or FIRED. */
 uint64_t odd_word_of(uint8_t code);
 
 struct twheel_setup setup_of(const struct step *step);

@@ -14,13 +14,13 @@
 #include "watch.h"
 
 #define MINUTE_S	60
-#define FRAMES		3	/* of a stack that tell whose an access is */
-#define REPORT_US	300000	/* in which a report is written */
+#define FRAMES		3	/* stack frames that show the origin of an access */
+#define REPORT_US	300000	/* maximum time that the kernel takes to print a report */
 
 static int kmsg = -1;
 static timer_t timer;
 
-/* Calls that wait are interrupted, so the program ends. */
+/* The signal interrupts calls that wait, so the program ends. */
 static void on_minute(int signal)
 {
 	(void)signal;
@@ -71,7 +71,7 @@ static int has_mark(const char *text)
 	return 0;
 }
 
-/* Is a function of the modules in the next lines of @text? */
+/* Returns whether one of the next lines of @text names a function of the modules. */
 static int next_is_ours(const char *text)
 {
 	for (unsigned int i = 0; i < FRAMES && (text = strchr(text, '\n')); i++) {
@@ -82,7 +82,7 @@ static int next_is_ours(const char *text)
 	return 0;
 }
 
-/* As tools/vm/own has it: is one of the two accesses ours? An interrupt may come anywhere. */
+/* Returns whether one of the two accesses is ours. An interrupt may add frames on top. */
 static int race_is_ours(const char *text)
 {
 	while ((text = strstr(text, " bytes by "))) {
@@ -92,7 +92,10 @@ static int race_is_ours(const char *text)
 	return 0;
 }
 
-/* Is it about us? KCSAN knows of races of others; others print with interrupts off. */
+/*
+ * Returns whether a report concerns the modules. KCSAN also reports races of other code,
+ * and other code prints with interrupts off.
+ */
 static int is_ours(const char *text)
 {
 	if (strstr(text, "KCSAN"))
@@ -100,7 +103,7 @@ static int is_ours(const char *text)
 	return !strstr(text, "wait context") || strstr(text, "[twheel");
 }
 
-/* What is new in the log, a line each, as much as fits. */
+/* Read the new lines of the log, as many as fit. */
 static void read_log(char *text, size_t size)
 {
 	char record[1024];
@@ -127,7 +130,7 @@ void watch_end(void)
 	read_log(text, sizeof(text) / 2);
 	if (!has_mark(text))
 		return;
-	/* A report is many lines, and it may be going on. */
+	/* A report has many lines, and may not be complete. */
 	sleep_us(REPORT_US);
 	used = strlen(text);
 	read_log(text + used, sizeof(text) - used);
