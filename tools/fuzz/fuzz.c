@@ -35,18 +35,18 @@ static void show_usage(FILE *file)
 {
 	fputs("usage: fuzz [OPTION]... [FILE|DIRECTORY]...\n"
 	      "\n"
-	      "Runs random programs against /dev/twheel, beginning with those in the files.\n"
+	      "Runs the programs in the files and then random programs against /dev/twheel.\n"
 	      "\n"
-	      "  --seed N        the same programs as with this seed before (the time)\n"
-	      "  --operations N  how many to make, about (100000)\n"
-	      "  --replay        nothing but what is in the files\n"
-	      "  --self-test     see whether each of some lies about answers is noticed\n"
-	      "  --as-it-is      do not look for a shorter program that fails, too\n"
-	      "  --verbose       tell of every call\n"
+	      "  --seed N        seed of the programs (default: the time)\n"
+	      "  --operations N  approximate number of operations (default: 100000)\n"
+	      "  --replay        run only the programs in the files\n"
+	      "  --self-test     check that the model notices each kind of false result\n"
+	      "  --as-it-is      do not search for a shorter program that fails\n"
+	      "  --verbose       print each call\n"
 	      "  --trace         print each program before it is run\n"
 	      "\n"
-	      "Programs that were worth keeping go to standard output, or the one that failed,\n"
-	      "the shorter one that fails too, and its calls. Exit status 1: one has failed.\n",
+	      "Prints the programs that cover new code, or the program that failed, then the\n"
+	      "shortest program found that fails, with its calls. Exit status 1: a failure.\n",
 	      file);
 }
 
@@ -85,13 +85,13 @@ static void show_failure(const struct program *program, uint64_t number)
 		minimise(&shorter, fails);
 		for (int i = 0; i < TRIES && !disagreed(); i++)
 			fails(&shorter);
-		printf("# and with less of it:\n");
+		printf("# the shortest program found that fails:\n");
 		program_print(stdout, &shorter);
 		report_reset(1);
 		run(&shorter);
 		report_reset(0);
 	} else {
-		printf("# which it does not do every time\n");
+		printf("# it does not fail every time\n");
 	}
 	fflush(stdout);
 }
@@ -138,7 +138,7 @@ static void show_status(uint64_t number, uint64_t start)
 	double seconds = (clock_ns(CLOCK_MONOTONIC) - start) / 1e9;
 
 	fprintf(stderr,
-		"fuzz: %llu operations in %llu programs, %.0f a second, %u ways, %u programs kept\n",
+		"fuzz: %llu operations in %llu programs, %.0f per second, %u pairs of addresses, %u programs kept\n",
 		(unsigned long long)device_operations(), (unsigned long long)number,
 		device_operations() / seconds, coverage_total(), corpus_size());
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# guest.sh SEED OPERATIONS: in the test machine, as KTAP: does the fuzzer notice lies, is
-# the corpus answered rightly, and are some programs more. What failed is a comment.
+# guest.sh SEED OPERATIONS: run in the test VM, as KTAP, the self-test, the corpus, and
+# random programs. The output of a failure is a comment.
 
 number=0
 

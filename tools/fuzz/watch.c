@@ -24,7 +24,7 @@ static timer_t timer;
 static void on_minute(int signal)
 {
 	(void)signal;
-	disagree("no end within %d s", MINUTE_S);
+	disagree("a program has not ended within %d s", MINUTE_S);
 }
 
 void watch_init(void)
@@ -136,5 +136,5 @@ void watch_end(void)
 	read_log(text + used, sizeof(text) - used);
 	fputs(text, stderr);
 	if (is_ours(text))
-		disagree("the kernel has something to say: %s", text);
+		disagree("a report in the kernel log: %s", text);
 }
