@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench: what holding very many timeouts costs, with the device and its peers.
+ * bench: measures the cost of very many timeouts with the device and its peers.
  *
- * For each system and each number of timeouts there are a few lives of a context:
+ * For each system and each number of timeouts, a context goes through several lives:
  *
  *	memory	all armed, and what is less free then
  *	batch	all armed, a quarter moved, the others cancelled
@@ -12,13 +12,13 @@
  *	cells	all armed and cancelled, or moved, again and again, at a pace
  *	idle	one armed, an hour away, and ten seconds gone by
  *
- * What is only preparation is not measured. A life is repeated, and the median is
- * told, a line of JSON each. What the kernel's own timers cost is measured by a
- * module, and how long the CPU was idle is asked of it too.
+ * Preparation is not measured. Each life is repeated, and the median is printed as a line
+ * of JSON. A module measures the kernel's own timers, and reports how long the CPU was
+ * idle.
  *
- * With --here it needs no test VM: nanoseconds on the running kernel, the best of several,
- * as a table. Nothing of the system is changed for it. What the system does not allow, or
- * does not have, is left out with a message.
+ * With --here no test VM is needed. The program measures nanoseconds on the running kernel,
+ * takes the best of several repetitions, and prints a table. It changes no setting of the
+ * system. It leaves out, with a message, what the system does not allow or does not have.
  */
 #include <getopt.h>
 #include <glob.h>
@@ -36,13 +36,13 @@
 
 #define REPEAT_MAX	15
 #define FEW		1000
-#define MANY		100000		/* from here on a life is not repeated */
+#define MANY		100000		/* lives with so many timeouts are not repeated */
 #define VERY_MANY	1000000
-#define SEARCH_MANY	64		/* see struct system, with very many */
+#define SEARCH_MANY	64		/* as @search of struct system, with VERY_MANY */
 #define IDLE_SECONDS	10
-#define BLOCK_NS	(256 * NSEC_PER_MSEC)	/* of the wheel */
+#define BLOCK_NS	(256 * NSEC_PER_MSEC)	/* a block of the wheel */
 #define UNUSED_CELLS	10000
-#define MOVED		10000		/* most cells that are moved */
+#define MOVED		10000		/* maximum number of cells that are moved */
 #define SYSTEM_FILES	(4 * 1024 * 1024)
 
 static const struct system *const systems[] = {
@@ -52,7 +52,7 @@ static const struct system *const systems[] = {
 
 #define NR_SYSTEMS	(sizeof(systems) / sizeof(*systems))
 
-/* Those of the module: the device's engine, its peers, the floor. */
+/* Systems of the module: the engine, its peers, and a bare list. */
 static const char *const kernel_systems[] = { "twheel", "timer_list", "hrtimer", "list" };
 
 static const char *const kernel_operations[] = {
@@ -75,10 +75,10 @@ static unsigned int repeat = 3;
 static bool verbose, is_here, as_json;
 
 uint64_t *deadlines;
-static uint32_t *ascending;	/* all numbers, in order of their arming */
-static uint32_t *shuffled;	/* all numbers */
+static uint32_t *ascending;	/* all numbers, in the order of arming */
+static uint32_t *shuffled;	/* all numbers, in random order */
 static uint32_t *chosen;	/* some of them */
-static bool *gone;		/* by number: cancelled */
+static bool *gone;		/* by number: it was cancelled */
 
 void die(const char *what)
 {
@@ -86,7 +86,7 @@ void die(const char *what)
 	exit(1);
 }
 
-/* Memory that has been touched: not by memset(), out of which calloc() would be made. */
+/* Memory with all pages present. A memset() here could be turned into calloc(). */
 void *array(unsigned long nr, unsigned long size)
 {
 	void *memory = malloc(nr * size);
@@ -99,7 +99,7 @@ void *array(unsigned long nr, unsigned long size)
 
 /* Results */
 
-/* Is @name in the list, whose words are separated by commas? No list holds all. */
+/* Returns whether @name is in the comma-separated list. No list contains every name. */
 static bool listed(const char *list, const char *name)
 {
 	size_t length = strlen(name);
@@ -218,7 +218,7 @@ static void set_far_deadlines(unsigned int n)
 
 enum { RANDOM, NEWEST, OLDEST };
 
-/* Chooses @nr of those that are not gone; they are then. */
+/* Choose @nr timeouts that are not gone, and mark them as gone. */
 static void choose(int how, unsigned int n, unsigned int nr)
 {
 	unsigned int got = 0;
@@ -241,7 +241,7 @@ static void operate(const struct system *s, enum action verb, const uint32_t *wh
 	(s->batch ?: s->single)(verb, which, nr);
 }
 
-/* What has no batches does in place of one as many single calls. */
+/* A system without batches makes as many single calls instead. */
 static void measure(const struct system *s, const char *operation, const char *also,
 		    enum action verb, const uint32_t *which, unsigned int nr)
 {
@@ -309,14 +309,15 @@ static void sleep_until(uint64_t ns)
 }
 
 /*
- * Arms all for a moment soon, or within @spread_ns after it, and sleeps until shortly
- * before: how long a reader has slept decides whether it takes the CPU from the thread
- * that wakes it. A block of the wheel begins before, so that the moment lies in it, if
- * there are not very many: timeouts of the next block would have to move down first.
+ * Arm all timeouts for a moment soon, or within @spread_ns after it, and sleep until
+ * shortly before. The time that a reader has slept decides whether it preempts the thread
+ * that wakes it. A block of the wheel begins before, so the moment is in the current block
+ * unless there are very many timeouts. Timeouts of the next block would have to cascade
+ * first.
  */
 static uint64_t arm_for_soon(const struct system *s, unsigned int n, uint64_t spread_ns)
 {
-	static uint64_t lead_ns = 250;		/* for each */
+	static uint64_t lead_ns = 250;		/* per timeout */
 
 	for (;;) {
 		uint64_t moment;
@@ -358,7 +359,7 @@ static void fire(const struct system *s, unsigned int n, const char *operation,
 	s->close();
 }
 
-/* How late timeouts that are due within a second are collected: on average, and at most. */
+/* Mean and maximum lateness of timeouts that are due within a second, when collected. */
 static void lateness(const struct system *s, unsigned int n, const char *mean,
 		     const char *most)
 {
@@ -395,7 +396,7 @@ static double memory_once(const struct system *s, unsigned int n)
 	return bytes / n;
 }
 
-/* Others need or free memory at the same time, too: not in the median. */
+/* Other programs allocate and free memory at the same time; the median leaves that out. */
 static void memory(const struct system *s, const char *operation, unsigned int n)
 {
 	double values[5];
@@ -410,7 +411,7 @@ static void memory(const struct system *s, const char *operation, unsigned int n
 	free_numbers();
 }
 
-/* How often the thread or process of this status file was switched to, if it is ours. */
+/* Number of context switches of the task with this status file, if it is a twheel thread. */
 static unsigned long switches_in(const char *path)
 {
 	static const char word[] = "voluntary_ctxt_switches:";	/* and nonvoluntary */
@@ -443,7 +444,7 @@ static unsigned long switches(void)
 	return sum;
 }
 
-/* How often a thread of the wheel has run while nothing was done. */
+/* Number of times that a thread of the wheel runs while nothing is done. */
 static void tell_idle(const char *operation, unsigned int n)
 {
 	unsigned long before = switches();
@@ -466,7 +467,7 @@ static void idle(const struct system *s)
 	free_numbers();
 }
 
-/* The kernel does not look for longer than a minute. */
+/* The kernel looks at an idle cell for at most a minute. */
 static void idle_cells(void)
 {
 	make_numbers(UNUSED_CELLS);
@@ -477,7 +478,7 @@ static void idle_cells(void)
 	free_numbers();
 }
 
-/* Cells. The clock has to count instructions, or the pace is not known. */
+/* Cells. The pace requires a clock that counts instructions. */
 
 static void tell_wanted(const char *operation, unsigned int n, double value, const char *unit)
 {
@@ -533,7 +534,7 @@ static void moves(unsigned int n)
 	tell_wanted("cell_move_looks", n, 100.0 * cost.looks / cost.done, "looks/100");
 }
 
-/* Without a pace: as fast as it goes. */
+/* Without a pace: at full speed. */
 static void fast_pairs(unsigned int n)
 {
 	clock_wanted = 1;
@@ -548,7 +549,7 @@ static bool counts_instructions(void)
 
 /* Runs */
 
-/* Few timeouts are done so fast that a tick of the clock is seen in the result. */
+/* Few timeouts take so little time that one tick of the clock shows in the result. */
 static unsigned int times(unsigned int n)
 {
 	if (is_here)
@@ -663,7 +664,7 @@ static void run_all(unsigned int n)
 			run_slack(n);
 		}
 		if (s->max_fire && n <= s->max && n > s->max_fire)
-			say_limit(s->name, n, "expiry left out, arming them takes too long");
+			say_limit(s->name, n, "expiry is left out because arming takes too long");
 	}
 	for (unsigned int i = 0; i < 4 && wants_kernel() && !is_here; i++) {
 		if (wants_system(kernel_systems[i]))
@@ -671,7 +672,7 @@ static void run_all(unsigned int n)
 	}
 }
 
-/* Those that come before anything has been allocated and freed. */
+/* Measurements that come before anything else is allocated and freed. */
 static void run_first(unsigned int n)
 {
 	for (unsigned int i = 0; i < NR_SYSTEMS; i++) {
@@ -790,7 +791,7 @@ int main(int argc, char **argv)
 	unsigned int largest = 0;
 
 	options(argc, argv);
-	mallopt(M_MMAP_THRESHOLD, 128 * 1024);	/* arrays never lie among nodes */
+	mallopt(M_MMAP_THRESHOLD, 128 * 1024);	/* keep arrays apart from nodes */
 	if (is_here) {
 		run_here(argc - optind, argv + optind);
 		return 0;

@@ -2,11 +2,11 @@
 /*
  * /dev/twheel: cells, through the functions of the library.
  *
- * A program that runs at a pace has to wait. If it slept, the cost of a wakeup would be
- * that of a machine with nothing else to do. So it spins, in rounds whose instructions are
- * known, and these are left out. A round is made of instructions for which QEMU does
- * nothing: many seconds pass in a moment. Only with a clock that counts instructions, on
- * x86-64.
+ * A program that runs at a pace must wait. If it slept, the cost would include wakeups as
+ * on a machine with nothing else to do. So it spins in rounds with a known number of
+ * instructions, which are subtracted. A round consists of instructions for which QEMU does
+ * nothing, so that many seconds pass in a moment. This requires a clock that counts
+ * instructions, and x86-64.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -17,24 +17,24 @@
 #include "clock.h"
 #include "system.h"
 
-/* How long cells are armed for. */
+/* Time that cells are armed for. */
 #define DELAY_NS	(5 * NSEC_PER_SEC)
 
-/* In this time all cells are made. The first one is not due before the end. */
+/* All cells are made within this time, before the first one is due. */
 #define START_NS	(4900 * NSEC_PER_MSEC)
 
 /* Cells between two readings of the clock. */
 #define STEP		64U
 
-/* One of the cells has a pair every microsecond. */
+/* Each microsecond, one of the cells gets a pair. */
 #define PAIR_NS		1000U
 
 #define MOVES		100U
 
-/* How often all pairs are measured, where the clock counts nanoseconds. */
+/* Number of times that all pairs are measured if the clock counts nanoseconds. */
 #define FAST_TIMES	10U
 
-/* About what a step takes. The rest of its period is waited. */
+/* Approximate duration of a step; the program spins for the rest of the period. */
 #define STEP_NS		1500U
 
 #define ROUND_NS	500U
@@ -83,9 +83,9 @@ static void arm_slot(const struct slot *slot, uint64_t expires_ns)
 	check(twheel_cell_arm(ctx, slot->cell, slot->id, expires_ns), "cell: arm");
 }
 
-/* As a part of the benchmark for all systems */
+/* Cells as a system of the benchmark */
 
-/* The words are read, so that the mapping is there with all that belongs to it. */
+/* Reads the words, so that the pages of the mapping are present. */
 static void keep(const uint32_t *which, unsigned int nr)
 {
 	for (unsigned int i = 0; i < nr; i++) {
@@ -101,7 +101,7 @@ static void keep(const uint32_t *which, unsigned int nr)
 	}
 }
 
-/* There is no other verb: those are not system calls. */
+/* ARM is the only verb: moves and cancels are not system calls. */
 static void cells_batch(enum action verb, const uint32_t *which, unsigned int nr)
 {
 	(void)verb;
@@ -137,7 +137,7 @@ const struct system system_cells = {
 
 /* Pace */
 
-/* Returns how many instructions it has executed: at most @nr. */
+/* Returns the number of instructions executed, at most @nr. */
 static __attribute_noinline__ uint64_t spin(uint64_t nr)
 {
 	uint64_t rounds = nr / ROUND_NS;
@@ -151,13 +151,13 @@ static __attribute_noinline__ uint64_t spin(uint64_t nr)
 	return rounds * ROUND_NS;
 }
 
-/* A step for one cell. A program has its arguments in registers by then. */
+/* A step for one cell. A program has these arguments in registers. */
 typedef void (*step_fn)(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t id,
 			uint64_t expires_ns);
 
 /*
- * @steps times, every @period_ns: read the clock and do @fn with the next STEP cells.
- * Returns how many instructions the machine has executed meanwhile, but for the spinning.
+ * Every @period_ns, @steps times: read the clock and call @fn for the next STEP cells.
+ * Returns the number of instructions of the machine meanwhile, without the spinning.
  */
 static __always_inline
 uint64_t run(const uint32_t *order, unsigned int n, unsigned int steps, uint64_t period_ns,
@@ -193,7 +193,7 @@ static inline void do_nothing(struct twheel_ctx *context, struct twheel_cell *ce
 	asm volatile("" : : "r" (cell), "r" (id), "r" (expires_ns) : "memory");
 }
 
-/* A program has to know of a failure, and whether the timeout had fired. */
+/* A program must detect a failure, and whether the timeout had fired. */
 static inline void do_pair(struct twheel_ctx *context, struct twheel_cell *cell, uint64_t id,
 			   uint64_t expires_ns)
 {
@@ -208,7 +208,7 @@ static inline void do_move(struct twheel_ctx *context, struct twheel_cell *cell,
 		die("cell: move");
 }
 
-/* Makes the cells, evenly in time: so will be the looks at them. */
+/* Make the cells evenly over time, so that the looks at them are spread evenly too. */
 static void start(const uint32_t *order, unsigned int n, bool armed)
 {
 	uint64_t begin = clock_ns(), now, next;
@@ -230,9 +230,9 @@ static void start(const uint32_t *order, unsigned int n, bool armed)
 }
 
 /*
- * Deadlines that are DELAY_NS away lie in the second level of the wheel, but for those beyond
- * the end of its block, which move down twice. That is a few seconds in a minute. They would
- * come into one run, and not into the next.
+ * A deadline DELAY_NS ahead is in the second level of the wheel, except beyond the end of
+ * the block, where it cascades twice. This is the case for a few seconds per minute.
+ * Without this wait, it would affect only some of the runs.
  */
 static void await_block(void)
 {
@@ -248,7 +248,7 @@ static void await_block(void)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &begin, NULL);
 }
 
-/* The cost of a program with cells in DELAY_NS, less that of one that does nothing. */
+/* The cost of a program with cells in DELAY_NS, minus that of a program without operations. */
 static __always_inline
 struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int steps, step_fn fn,
 			  bool armed)
@@ -268,7 +268,7 @@ struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int st
 	if (clock_wanted)
 		clock_mark_stop();
 	check(twheel_stats(ctx, &after), "cell: stats");
-	/* the readings of the clock belong to it */
+	/* the readings of the clock are part of the program */
 	cost.instructions += steps * clock_cost - nothing;
 	cost.kicks = after.kicks - before.kicks;
 	cost.looks = after.looks - before.looks;
@@ -288,7 +288,7 @@ struct cells_cost cells_moves(const uint32_t *order, unsigned int n)
 	return measure(order, n, (n * MOVES + STEP - 1) / STEP, do_move, true);
 }
 
-/* The clock is read once for STEP pairs, as a program would do. */
+/* Read the clock once per STEP pairs, as a program would do. */
 static __attribute_noinline__ void pairs_once(const uint32_t *order, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i += STEP) {
@@ -309,7 +309,7 @@ uint64_t cells_pairs_ns(const uint32_t *order, unsigned int n)
 	cells_open(n);
 	for (unsigned int i = 0; i < n; i++)
 		make_slot(&slots[i]);
-	/* The first time each is put into the wheel, by a call. Later ones are not. */
+	/* The first round puts the cells into the wheel by calls, so it is not counted. */
 	for (unsigned int i = 0; i <= FAST_TIMES; i++) {
 		uint64_t took;
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The time that what is measured takes: what passes between clock_start() and
- * clock_stop() is added up until clock_take(). Under `tools/vm/run --icount` a
- * nanosecond is an instruction. What the reading of the clock itself takes, as
- * clock_calibrate() has found it, is left out.
+ * The time that operations take. The times between clock_start() and clock_stop() add up
+ * until clock_take(). Under `tools/vm/run --icount` a nanosecond is an instruction. The
+ * cost of reading the clock, determined by clock_calibrate(), is subtracted.
  *
- * The marks are instructions that do nothing. A profile counts between them, on x86-64.
+ * The marks are nops. On x86-64, a profile counts the instructions between them.
  */
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
@@ -20,7 +19,7 @@ extern uint64_t clock_total;
 extern uint64_t clock_begin;
 extern uint64_t clock_cost;
 
-/* Is what is measured now what was asked for? */
+/* Whether the current operation is one that was asked for. */
 extern int clock_wanted;
 
 static inline uint64_t clock_ns(void)
@@ -59,13 +58,13 @@ static inline void clock_stop(void)
 	clock_total += clock_ns() - clock_begin - clock_cost;
 }
 
-/* What goes on around the calls, measured by itself: leave it out. */
+/* Subtract the cost of the loop around the calls, which runs alone here. */
 static inline void clock_stop_idle_loop(void)
 {
 	clock_total -= clock_ns() - clock_begin - clock_cost;
 }
 
-/* Sets clock_cost to the least that a start and a stop make of nothing. */
+/* Set clock_cost to the minimum that a start and a stop measure for nothing. */
 void clock_calibrate(void);
 
 static inline uint64_t clock_take(void)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The benchmark, as it runs in the test VM: its modules are loaded, the program gets
-# the arguments. With --symbols the names of the kernel's functions are shown first.
-# With --wall it is the clock on the wall that is looked at.
+# Run the benchmark in the test VM: load its modules and pass the arguments to the program.
+# --symbols prints the names of the kernel's functions first. --wall measures wall-clock
+# time.
 
 wall()
 {

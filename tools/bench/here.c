@@ -10,16 +10,16 @@
 #include "here.h"
 #include "system.h"
 
-/* Descriptors that the program has besides those of the timers. */
+/* Descriptors of the program in addition to those of the timers. */
 #define OWN_FILES	16
 
 #define ROWS_MAX	128
 
 /**
- * struct row - results of one operation
- * @operation: in the table
- * @n: how many timeouts
- * @ns: for each system; 0: not measured
+ * struct row - results of one operation in the table
+ * @operation: its name
+ * @n: number of timeouts
+ * @ns: result of each system; 0: not measured
  */
 struct row {
 	char		operation[32];
@@ -36,7 +36,7 @@ static const char *const columns[] = {
 static struct row rows[ROWS_MAX];
 static unsigned int nr_rows;
 
-/* The first line of a file that begins with @prefix, after the colon if there is one. */
+/* The first line of a file that begins with @prefix, from its colon on if there is one. */
 static const char *line_of(const char *path, const char *prefix)
 {
 	static char line[4096];
@@ -73,7 +73,7 @@ static void raise_limit(int resource)
 		die("setrlimit");
 }
 
-/* To standard error: standard output has results alone. */
+/* Print to standard error, because standard output contains only results. */
 void here_begin(void)
 {
 	const char *flags;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The benchmark on the running kernel: what it runs on, which systems there are, and the
- * results as a table.
+ * The benchmark on the running kernel: a description of the machine, the systems that are
+ * available, and the results as a table.
  */
 #ifndef BENCH_HERE_H
 #define BENCH_HERE_H
 
 #include <stdbool.h>
 
-/* Print what it runs on, and raise the limits as far as the system allows it. */
+/* Print a description of the machine, and raise limits as far as the system allows. */
 void here_begin(void);
 
-/* Can a system be measured with @n timeouts? If not, say why. */
+/* Returns whether a system can be measured with @n timeouts. If not, prints the reason. */
 bool here_allows(const char *system, unsigned int n);
 
-/* A result in ns. */
+/* Add a result in ns. */
 void here_add(const char *system, const char *operation, unsigned int n, double ns);
 
 void here_print(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * io_uring timeouts: IORING_OP_TIMEOUT with an absolute time, its update, its
- * removal. A removal makes two completions, its own and that of the timeout.
+ * io_uring timeouts: IORING_OP_TIMEOUT with an absolute time, its update and its removal. A
+ * removal has two completions, its own and that of the timeout.
  */
 #include <liburing.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "system.h"
 
-#define COMPLETIONS	65536		/* the most that a ring can have */
+#define COMPLETIONS	65536		/* maximum size of a ring */
 
 static struct io_uring ring;
 static struct __kernel_timespec *times;
@@ -68,7 +68,7 @@ static void prepare(enum action verb, uint32_t number, struct __kernel_timespec 
 	io_uring_sqe_set_data64(sqe, number);
 }
 
-/* Takes the completions of what was asked for, and looks whether all went well. */
+/* Take the completions of the operations and check their results. */
 static void reap(enum action verb, unsigned int nr)
 {
 	unsigned int want = verb == ARM ? 0 : verb == REARM ? nr : 2 * nr;

@@ -17,7 +17,7 @@
 
 #define READ_CLOCK	64		/* timeouts added with one look at the clock */
 
-/* It rounds down to jiffies, and counts from the last one. */
+/* The device rounds down to jiffies and counts from the last one. */
 #define EARLY_MS	8
 
 static int fd;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* In place of io_uring.c, where there is no liburing. */
+/* Replaces io_uring.c where liburing is missing. */
 #include <time.h>
 
 #include "clock.h"

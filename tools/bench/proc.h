@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The machine as /proc and the module of the benchmark show it. Each function calls die() on
- * an error.
+ * State of the machine from /proc and from the module of the benchmark. Each function calls
+ * die() on an error.
  */
 #ifndef BENCH_PROC_H
 #define BENCH_PROC_H
@@ -12,13 +12,13 @@
 
 #define MODULE		"/sys/module/twheel_bench/parameters/"
 
-/* Each program has its own: reports @what and errno. */
+/* Defined by each program: prints @what and errno, and exits. */
 noreturn void die(const char *what);
 
 FILE *open_file(const char *path);
 void write_to(const char *path, const char *text);
 
-/* How long the CPU has been idle, in ns. Needs the module. */
+/* Time that the CPU has been idle, in ns. Needs the module. */
 uint64_t cpu_idle_ns(void);
 
 /* Free pages, including those on the lists of the CPUs. Drops the page cache first. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What can hold timeouts: the device and its peers, seen through the same few
- * operations. A system numbers its timeouts from 0; the deadlines are in
- * `deadlines`. Each operation measures itself: what is not part of the calls, the
- * filling in of records above all, it does with the clock stopped.
+ * Interface to the systems that hold timeouts: the device and its peers. A system numbers
+ * its timeouts from 0; the deadlines are in `deadlines`. Each operation measures itself. It
+ * stops the clock for everything that is not part of the calls, mainly for filling in
+ * records.
  */
 #ifndef BENCH_SYSTEM_H
 #define BENCH_SYSTEM_H
@@ -13,27 +13,26 @@
 
 #include "proc.h"
 
-/* Operations in a call, where a system takes several. */
+/* Operations per call, for systems that support several. */
 #define BATCH	1024U
 
 enum action { ARM, REARM, CANCEL };
 
 /**
  * struct system - one way to have timeouts
- * @name: in the results
- * @verbs: bit n: it has action n
- * @max: most timeouts that it is measured with
- * @max_reason: why not with more
- * @max_fire: most that it is measured with when they fire; 0: as many
- * @search: most cancels, beside those of the oldest, that are measured: it walks a
- *	list for each. 0: no need to limit them
- * @open: a fresh context for @n timeouts; their memory is not touched yet
- * @close: give the context and all that is pending back
- * @single: @nr operations with a call each
- * @batch: @nr operations, BATCH in a call; NULL if it has no such thing
- * @collect: wait until timeouts have fired and take them; how many
- * @late_ns: how late it is for timeout @i of those that were collected last, in ns; NULL
- *	if that is not measured
+ * @name: name in the results
+ * @verbs: bit n: it supports action n
+ * @max: maximum number of timeouts that it is measured with
+ * @max_reason: reason for @max
+ * @max_fire: maximum number of timeouts when they fire; 0: @max
+ * @search: maximum number of measured cancels other than of the oldest, because each walks
+ *	a list. 0: no limit
+ * @open: make a new context for @n timeouts; their memory is not touched yet
+ * @close: free the context and all pending timeouts
+ * @single: @nr operations, one per call
+ * @batch: @nr operations, BATCH per call; NULL: not supported
+ * @collect: wait until timeouts have fired and take them; returns their number
+ * @late_ns: lateness of timeout @i of those collected last, in ns; NULL: not measured
  */
 struct system {
 	const char	*name;
@@ -59,10 +58,10 @@ extern const struct system system_io_uring;
 extern const struct system system_misdn;
 extern const struct system system_wheel;
 
-/* Does the kernel let this program have a ring? */
+/* Returns whether the kernel lets this program create a ring. */
 bool io_uring_works(void);
 
-/* When a timeout is due, CLOCK_MONOTONIC; by number. */
+/* Deadlines on CLOCK_MONOTONIC, by number. */
 extern uint64_t *deadlines;
 
 void *array(unsigned long nr, unsigned long size);

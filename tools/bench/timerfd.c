@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A timerfd for each timeout, all in one epoll set: made, set and added; set again;
- * closed.
+ * One timerfd per timeout, all in one epoll set. Arm creates, sets and adds it, rearm sets
+ * it again, and cancel closes it.
  */
 #include <stdlib.h>
 #include <sys/epoll.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/twheel: a call each, or SUBMIT.
+ * /dev/twheel: a call per operation, or SUBMIT.
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A wheel inside the process, as good as its owner can make it: native/wheel.h. Its node is a
- * part of the program's object, so nothing is allocated for a timeout. There is no lock: it
- * belongs to one thread. The process sleeps until the next slot that is in use.
+ * The wheel of native/wheel.h inside the process, optimised as far as possible. Its node is
+ * embedded in the program's object, so nothing is allocated for a timeout. It has no lock,
+ * because it belongs to one thread. The process sleeps until the next slot in use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct object {
 
 static struct wheel wheel;
 static struct object *objects;
-static uint32_t *fired;		/* to the program, in place of a callback */
+static uint32_t *fired;		/* numbers of fired timeouts, in place of a callback */
 static unsigned int nr_fired;
 
 static void node_fired(struct wheel_node *node)
@@ -33,7 +33,10 @@ static void node_fired(struct wheel_node *node)
 	fired[nr_fired++] = ((const struct object *)node)->number;
 }
 
-/* A compiler that saw the loop around them would do less than a program has to. */
+/*
+ * Not inlined: a compiler that sees the loop around the calls would do less than a program
+ * needs.
+ */
 
 static __attribute_noinline__ void arm(struct object *object, uint64_t deadline)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What timers cost inside the kernel: the wheel, timer_list, hrtimer, and, as the
- * floor, a list with interrupts off.
+ * Cost of timers inside the kernel: the wheel, timer_list, hrtimer, and a list with
+ * interrupts off as the lower bound.
  *
- * Parameter run takes "SYSTEM N": N timeouts are armed, armed anew while pending in
- * random order, and cancelled in random order. Reading it then tells what each took,
- * in ns for all N calls without the loop around them.
+ * A write of "SYSTEM N" to parameter run arms N timeouts, rearms them while they are
+ * pending in random order, and cancels them in random order. A read returns the time of
+ * each operation: ns for all N calls, without the loop around them.
  *
- * Parameter idle_ns is how long this CPU has been idle since it booted.
+ * Parameter idle_ns is the time that this CPU has been idle since boot.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -27,7 +27,7 @@
 
 static unsigned int bench_mark;
 module_param_named(mark, bench_mark, uint, 0600);
-MODULE_PARM_DESC(mark, "what a profile is to count: 1 arms, 2 re-arms, 3 cancels");
+MODULE_PARM_DESC(mark, "what a profile counts: 1 arms, 2 rearms, 3 cancels");
 
 union bench_object {
 	struct twheel_timeout	timeout;
@@ -38,11 +38,11 @@ union bench_object {
 
 /**
  * struct bench - N timeouts
- * @objects: the timeouts
- * @expires: their deadlines: ns on CLOCK_MONOTONIC, or jiffies for timer_list
- * @order: their numbers, in random order
- * @again: their numbers, in another random order
- * @n: how many
+ * @objects: the objects with the timeouts
+ * @expires: deadlines: ns on CLOCK_MONOTONIC, or jiffies for timer_list
+ * @order: indices of the objects, in random order
+ * @again: indices of the objects, in another random order
+ * @n: number of timeouts
  */
 struct bench {
 	union bench_object	*objects;
@@ -52,7 +52,7 @@ struct bench {
 	u32			n;
 };
 
-/* The result of the last run. */
+/* Result of the last run. */
 struct bench_result {
 	u64	arm_ns;
 	u64	rearm_ns;
@@ -62,12 +62,12 @@ struct bench_result {
 
 typedef void (*bench_fn)(union bench_object *object, u64 expires);
 
-static DEFINE_MUTEX(bench_lock);	/* bench_result and what is used by a run */
+static DEFINE_MUTEX(bench_lock);	/* bench_result, one run at a time */
 static struct bench_result bench_result;
 static struct twheel *bench_wheel;
 static LIST_HEAD(bench_list);
 
-/* The deadlines are in random order too: a re-arm is not to the deadline before. */
+/* Deadlines are in random order too, so a rearm is not to the same deadline. */
 static __always_inline u64 bench_loop(const struct bench *b, const u32 *order, bench_fn fn)
 {
 	u64 begin = ktime_get_ns();
@@ -83,7 +83,7 @@ static __always_inline void bench_nothing(union bench_object *object, u64 expire
 	asm volatile("" : : "r" (object), "r" (expires) : "memory");
 }
 
-/* Instructions that do nothing: a profile counts between them. */
+/* nops: a profile counts the instructions between them. */
 static __always_inline void bench_mark_start(void)
 {
 	asm volatile("nopl 0x74776c31(%%rax)" : : : "memory");
@@ -94,7 +94,7 @@ static __always_inline void bench_mark_stop(void)
 	asm volatile("nopl 0x74776c32(%%rax)" : : : "memory");
 }
 
-/* How long @fn takes for all, without the loop. */
+/* Time of @fn for all N timeouts, without the loop. */
 static __always_inline u64 bench_measure(const struct bench *b, const u32 *order, bench_fn fn,
 					 bool mark)
 {
@@ -259,7 +259,7 @@ static void bench_shuffle(u32 *order, u32 n, struct rnd_state *rnd)
 	}
 }
 
-/* One to two hours away, the same ones each time. */
+/* Deadlines one to two hours ahead, with the same distances in each run. */
 static void bench_fill(struct bench *b)
 {
 	struct rnd_state rnd;
@@ -362,5 +362,5 @@ static void __exit bench_exit(void)
 module_init(bench_init);
 module_exit(bench_exit);
 
-MODULE_DESCRIPTION("What timers cost inside the kernel");
+MODULE_DESCRIPTION("Cost of timers inside the kernel");
 MODULE_LICENSE("GPL");

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# guest.sh REPETITIONS EXPIRIES N...: run the native benchmark in User Mode Linux, and name the
-# kernel's release. Small N get more repetitions.
+# guest.sh REPETITIONS EXPIRIES N...: run the native benchmark in User Mode Linux and print
+# the release of the kernel. Small N get more repetitions.
 run=/sys/module/twheel_native/parameters/run
 
 measure()

@@ -3,20 +3,20 @@
  * Time pairs of an arm and a cancel in user space: cells, and a wheel inside the process,
  * alone and behind a mutex, with one thread and with two.
  *
- * N timeouts are armed all the time. A step takes the next one in random order, cancels it,
- * and arms it again for five seconds later. The clock is read once for STEP timeouts, and
- * the wheel then goes on to the new time. Nothing fires.
+ * All N timeouts are armed all the time. A step takes the next one in random order, cancels
+ * it, and arms it again for five seconds later. The program reads the clock once per STEP
+ * timeouts, and then advances the wheel to the new time. Nothing fires.
  *
- * The cells are in ordinary memory, where no kernel looks at them. Their @look is 0, so no
- * arm makes a call. So nothing of the kernel is measured here. A wheel in the process has to
- * be woken to do its work; neither is that measured.
+ * The cells are in ordinary memory, where no kernel looks at them, and their @look is 0, so
+ * no arm makes a call. The result contains no work of the kernel. It does not contain the
+ * wakeups either that a wheel in the process needs.
  *
- * Cells and nodes are packed, and a timeout is found by its number. Before a repetition, each
- * thread goes through its timeouts once, in another random order. So the lists of the wheel
- * are not in the order of the steps, and the caches hold what they can. Each repetition has
+ * Cells and nodes are packed, and a timeout is found by its number. Before a repetition,
+ * each thread goes through its timeouts once in another random order. So the lists of the
+ * wheel are not in the order of the steps, and the caches are filled. Each repetition has
  * new orders, so that the branch predictor does not learn them. The result is the time of
- * PART pairs that a tenth of all parts did not exceed: other load on the machine disturbs
- * some of them.
+ * PART pairs that a tenth of all parts did not exceed, because other load on the machine
+ * disturbs some of the parts.
  *
  *	pairs REPETITIONS N...		small N get more repetitions
  */
@@ -39,20 +39,20 @@
 #define THREADS		2U
 #define N_MAX		1000000U
 
-/* Cells in a page. */
+/* Number of cells in a page. */
 #define PAGE_CELLS	256U
 
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
 /**
- * struct lane - what belongs to a thread
- * @order: numbers of its timeouts, in the order of the steps
- * @before: the same in the order of the steps before those that are measured
- * @n: how many
- * @at: the next one
- * @wheel: that it uses
- * @begin: for each part, when it has begun
- * @end: for each part, when it has ended
+ * struct lane - data of a thread
+ * @order: numbers of its timeouts, in the order of the measured steps
+ * @before: the same numbers, in the order of the steps before the measurement
+ * @n: number of its timeouts
+ * @at: index of the next timeout
+ * @wheel: wheel of the thread
+ * @begin: begin of each part
+ * @end: end of each part
  */
 struct lane {
 	alignas(128) uint32_t *order;
@@ -66,13 +66,13 @@ struct lane {
 
 /**
  * struct system - a competitor
- * @name: in the result
- * @operation: in the result
- * @threads: how many
- * @shared: the threads use all timeouts, not each its half
+ * @name: name in the result
+ * @operation: operation in the result
+ * @threads: number of threads
+ * @shared: all threads use all timeouts; otherwise each uses its share
  * @wheels: each thread has a wheel of its own
  * @arm: arm the timeouts of a lane
- * @part: PART pairs of a lane
+ * @part: make PART pairs of a lane
  */
 struct system {
 	const char	*name;
@@ -85,9 +85,9 @@ struct system {
 };
 
 /**
- * struct times - how long parts took
- * @ns: the times
- * @nr: how many
+ * struct times - durations of parts
+ * @ns: the durations
+ * @nr: number of durations
  */
 struct times {
 	uint64_t	*ns;
@@ -103,7 +103,7 @@ static alignas(128) struct wheel wheels[THREADS];
 static alignas(128) pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct lane lanes[THREADS];
-static const struct system *job;	/* of the threads; NULL: end */
+static const struct system *job;	/* current job of the threads; NULL: end */
 static unsigned int parts;
 static unsigned int processors[THREADS];
 static pthread_barrier_t barrier;
@@ -138,7 +138,7 @@ static void *array(size_t nr, size_t size)
 	return memory;
 }
 
-/* Pages of the usual size, as those of the device are. */
+/* Pages of the base size, as the device has. */
 static void *pages(size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -232,7 +232,7 @@ static void part_cells(struct lane *lane)
 	each(lane, tick_cells, pair_cell);
 }
 
-/* Another thread may have cancelled it. */
+/* Another thread may have cancelled the cell. */
 static __always_inline void pair_shared_cell(struct wheel *wheel, uint32_t number,
 					     uint64_t expires_ns)
 {
@@ -308,7 +308,7 @@ static __always_inline void pair_lazily(struct wheel *wheel, uint32_t number, ui
 
 	if (unlikely(!wheel_cancel_lazily(node)))
 		fail("a node was not armed");
-	/* another function would arm it: the two stores are not to become one */
+	/* keep the two stores apart: in a program, another function would arm */
 	asm volatile("" : : : "memory");
 	wheel_arm_lazily(wheel, node, expires_ns);
 }
@@ -404,7 +404,7 @@ static void meet(unsigned int part)
 	}
 }
 
-/* As many steps as there are timeouts, or some more. */
+/* At least one step for each timeout. */
 static void go_through(struct lane *lane)
 {
 	uint32_t *order = lane->order;
@@ -461,7 +461,7 @@ static void shuffle(uint32_t *order, uint32_t first, uint32_t n)
 	}
 }
 
-/* Each system has the same numbers, in another order. */
+/* Each system has the same numbers in another order. */
 static void prepare(const struct system *system, uint32_t n)
 {
 	uint32_t share = system->shared ? n : n / system->threads;
@@ -482,8 +482,9 @@ static void prepare(const struct system *system, uint32_t n)
 }
 
 /*
- * How long a part took all threads; 0 if they did not begin together. Then they were not in
- * each other's way, and that would look like a good result.
+ * Duration of a part from the first begin to the last end of all threads. Returns 0 if the
+ * threads did not begin together: then they did not disturb each other, which would look
+ * like a good result.
  */
 static uint64_t duration(const struct system *system, unsigned int part)
 {
@@ -499,7 +500,7 @@ static uint64_t duration(const struct system *system, unsigned int part)
 	return (last - first) * 20 > end - first ? 0 : end - first;
 }
 
-/* Adds how long the parts took. */
+/* Append the durations of the parts to @times. */
 static void run(const struct system *system, uint32_t n, struct times *times)
 {
 	prepare(system, n);
@@ -526,7 +527,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Nanoseconds for a pair, or below 0 if there is no result. */
+/* Nanoseconds per pair; negative if there is no result. */
 static double result(const struct system *system, struct times *times)
 {
 	if (!times->nr)
@@ -577,13 +578,13 @@ struct kind {
 	bool	(*cancel)(struct wheel_node *node);
 };
 
-/* Up to half an hour; half of them are below 64 ms. */
+/* Up to half an hour ahead; half of the times are below 64 ms. */
 static uint64_t random_ns(void)
 {
 	return random_below(1U << random_below(32)) * 1000ULL;
 }
 
-/* Does the wheel do what it is for? Random timeouts, and jumps of the clock. */
+/* Check the wheel with random timeouts and jumps of the clock. */
 static void check_wheel(const struct kind *kind)
 {
 	enum { NR = 2000, JUMPS = 300 };
@@ -616,7 +617,7 @@ static void check_wheel(const struct kind *kind)
 	}
 }
 
-/* Returns how many processors there are, at most THREADS. */
+/* Returns the number of processors, at most THREADS. */
 static unsigned int find_processors(void)
 {
 	unsigned int nr = 0;
@@ -631,7 +632,7 @@ static unsigned int find_processors(void)
 	return nr;
 }
 
-/* The second thread is there all the time: with one, mutexes would have no atomics. */
+/* The second thread always exists: with a single thread, a mutex would use no atomics. */
 static void start(unsigned int nr_threads, pthread_t *thread)
 {
 	if (nr_threads < THREADS) {
@@ -644,7 +645,7 @@ static void start(unsigned int nr_threads, pthread_t *thread)
 		fail("no thread");
 }
 
-/* How much more often few timeouts are measured. */
+/* How many more repetitions few timeouts get. */
 static unsigned int factor(uint32_t n)
 {
 	return n > N_MAX / 200 ? N_MAX / n : 200;

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Time operations of timers in nanoseconds: the wheel, one by one, in lists and with a
- * sink, timer_list, hrtimer, and a list behind a lock, which is the floor.
+ * Time operations of timers in nanoseconds: the wheel with single calls, with lists and
+ * with a sink; timer_list; hrtimer; and, as the lower bound, a list behind a lock.
  *
  * A repetition arms N timeouts, moves them while they are pending, and cancels them, each
  * time in another random order. Within a repetition, all systems have the same objects,
  * deadlines and orders. Each repetition has new orders, so that the branch predictor does
  * not learn them.
  *
- * Then it arms them once more, due within a short while, and has them expire.
+ * Then it arms them again with near deadlines and lets them expire.
  *
  * An operation on all N is measured in steps of BENCH_STEP. The result is the sum over
  * the steps, each with its best repetition: other load on the machine disturbs few steps
  * in every repetition.
  *
- * One more timeout is armed all the time, and is due before all others, as is usual in a
- * timer system in use. So none of the N arms programs the hardware timer, which is a
- * system call of the host here.
+ * One more timeout is armed all the time and is due before all others, as is usual in a
+ * timer system in use. So none of the N arms programs the hardware timer, which is a system
+ * call of the host here.
  *
  * The expiry is measured as a whole. Interrupts are off from before the first arm until all
- * N are due. So nothing expires early, and all that is left to do is done without a pause:
- * the time is that from when interrupts are on again to the last callback. The interrupt, and
- * the switch to the wheel's thread, are a part of it. The result is the best repetition.
+ * N timeouts are due. So nothing expires early, and all expiries run without a pause. The
+ * result is the best time from enabling interrupts to the last callback. It includes the
+ * interrupt and the switch to the wheel's thread.
  *
- * Write "N REPETITIONS [EXPIRIES]" to parameter run: expiries are measured in that many of the
- * repetitions at most. Reading it gives a line for each system: its
- * name, N, and the ns that N arms, moves, cancels and expiries took, without the loop around
- * the first three. A 0 is something that the system does not do.
+ * Write "N REPETITIONS [EXPIRIES]" to parameter run; at most EXPIRIES of the repetitions
+ * include the expiry. A read returns a line for each system: its name, N, and the ns of N
+ * arms, moves, cancels and expiries, without the loop around the first three. 0 means that
+ * the system does not support the operation.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -59,16 +59,19 @@
 #define BENCH_FARTHEST	3600
 
 /*
- * Deadlines of those that expire, in ms after the arm: a dozen ticks of timer_list, a
+ * Range of the deadlines for expiry, in ms after the arm: a dozen ticks of timer_list, a
  * hundred of the wheel.
  */
 #define BENCH_SOONEST	20
 #define BENCH_LATEST	120
 
-/* Repetitions in which all expire, unless told otherwise: each takes a quarter of a second. */
+/* Default number of repetitions with expiry; each takes a quarter of a second. */
 #define BENCH_EXPIRIES	8
 
-/* A block of the wheel's lowest level, in ms. The deadlines are in one of them. */
+/*
+ * Length of a block of the wheel's lowest level, in ms. All deadlines for expiry are in one
+ * block.
+ */
 #define BENCH_BLOCK	256
 
 /* Timeouts per list. */
@@ -77,7 +80,7 @@
 /* Seconds until a timeout that has not expired is an error. */
 #define BENCH_PATIENCE	60
 
-/* Slots of the floor. */
+/* Slots of the list. */
 #define BENCH_SLOTS	256
 
 /**
@@ -105,13 +108,13 @@ enum bench_op {
 	BENCH_ARM,
 	BENCH_MOVE,
 	BENCH_CANCEL,
-	BENCH_OPS,		/* those that are measured in steps */
+	BENCH_OPS,		/* operations that are measured in steps */
 	BENCH_EXPIRE = BENCH_OPS,
 	BENCH_RESULTS,
 };
 
 /**
- * struct bench - N timeouts, followed by the one that is due before them
+ * struct bench - N timeouts, followed by the additional one
  * @objects: the objects, in the order of their allocation
  * @order: for each operation, the objects in random order
  * @delay: ns from the arm to the deadline; entry i belongs to entry i of @order
@@ -120,7 +123,7 @@ enum bench_op {
  * @expiry: for each system, the best time of the expiry of all in ns
  * @n: number of timeouts, without the additional one
  * @steps: number of steps per operation
- * @expiries: repetitions in which all expire
+ * @expiries: number of repetitions with expiry
  */
 struct bench {
 	struct bench_object	**objects;
@@ -138,7 +141,7 @@ struct bench {
  * struct bench_system - a competitor
  * @name: name in the result
  * @jiffies: deadlines are jiffies, not ns
- * @operations: a bit for each enum bench_op that it does
+ * @operations: bitmap of the enum bench_op that it supports
  * @init: initialise the timeout of an object
  * @run: carry out @op on entries @from to @to - 1 of its order; return how many succeeded
  */
@@ -157,9 +160,9 @@ static struct list_head bench_slots[BENCH_SLOTS];
 static DEFINE_SPINLOCK(bench_slots_lock);	/* bench_slots */
 
 /* Callbacks run on one CPU, so these need no lock. */
-static u32 bench_expected;	/* how many are to expire */
-static u32 bench_fired;		/* how many have expired */
-static u64 bench_end;		/* when the last one has */
+static u32 bench_expected;	/* number of timeouts to expire */
+static u32 bench_fired;		/* number of timeouts that have expired */
+static u64 bench_end;		/* time of the last expiry */
 static DECLARE_COMPLETION(bench_all_fired);
 
 static __always_inline void bench_expired(u32 nr)
@@ -285,7 +288,7 @@ static __always_inline u32 bench_each_list(const struct bench *b, enum bench_op 
 	return nr;
 }
 
-/* A copy of the loop for each operation: @op is constant in it. */
+/* A copy of the loop for each operation, so that @op is constant in it. */
 static u32 bench_run_lists(const struct bench *b, enum bench_op op, u32 from, u32 to)
 {
 	switch (op) {
@@ -365,7 +368,7 @@ static u32 bench_run_hrtimer(const struct bench *b, enum bench_op op, u32 from, 
 
 static __always_inline struct list_head *bench_slot(u64 expires)
 {
-	/* a quarter of a second each */
+	/* a quarter of a second per slot */
 	return &bench_slots[(expires >> 28) % BENCH_SLOTS];
 }
 
@@ -479,7 +482,7 @@ static void bench_set_deadlines(struct bench *b, bool in_jiffies)
 		b->expires[i] = bench_deadline(now, b->delay[i], in_jiffies);
 }
 
-/* In the order of the others: soon, within a short while. */
+/* Near deadlines in the same order as the far ones. */
 static void bench_set_near_deadlines(struct bench *b, bool in_jiffies)
 {
 	u64 now = ktime_get_ns(), delay;
@@ -543,8 +546,8 @@ static void bench_await_block(void)
 }
 
 /*
- * jiffies stand still while interrupts are off, and are exact only to a tick: one more tick
- * makes all due in every system.
+ * jiffies do not advance while interrupts are off, and are exact only to a tick. One more
+ * tick makes all timeouts due in every system.
  */
 static bool bench_expiry(struct bench *b, size_t number)
 {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A timing wheel inside the process, as good as its owner can make it: the yardstick for
- * cells.
+ * A timing wheel inside the process, optimised as far as possible: the reference for cells.
  *
- * The node is a part of the caller's object, so nothing is allocated. There are 256 slots in
- * each level, and as many levels as 64 bits need, so nothing overflows. A node lies in the
- * level of the highest digit in which its tick differs from the cursor. A slot is a list
- * with one pointer as its head. A bit for each slot leads to the next one that is in use.
- * Cancel leaves the bit set: a visit in vain costs less than finding out. Two nodes share a
- * cache line: nodes of 24 bytes were no faster.
+ * The node is embedded in the caller's object, so nothing is allocated. Each level has 256
+ * slots, and there are as many levels as 64 bits need, so nothing overflows. The level of a
+ * node is the highest digit in which its tick differs from the cursor. A slot is a list
+ * with one pointer as its head. A bitmap leads to the next slot in use. Cancel leaves the
+ * bit set, because visiting an empty slot costs less than checking. Two nodes share a cache
+ * line: nodes of 24 bytes were not faster.
  *
- * Arm and cancel are O(1). They may be used by one thread at a time: a lock is the caller's.
- * Nothing wakes the process: it has to sleep until wheel_next() and call wheel_advance().
+ * Arm and cancel are O(1). One thread at a time may use a wheel, so a lock is up to the
+ * caller. Nothing wakes the process: it must sleep until wheel_next() and call
+ * wheel_advance().
  *
- * The lazy forms leave a node that is armed again for later, or cancelled, where it is, until
- * its slot is visited. It must not be freed until then. Use one kind for a node.
+ * The lazy forms do not unlink a node that is cancelled or armed for later, but leave it in
+ * its slot until the slot is visited. It must not be freed before. Use only one kind of
+ * functions for a node.
  *
- * A program that has to know which nodes have fired defines WHEEL_FIRED(node) before it
- * includes this. The node is out of the wheel then, and may be armed again.
+ * A program that must know which nodes have fired defines WHEEL_FIRED(node) before it
+ * includes this file. At that point the node is not in the wheel and may be armed again.
  */
 #ifndef BENCH_NATIVE_WHEEL_H
 #define BENCH_NATIVE_WHEEL_H
@@ -39,11 +40,11 @@
 
 /**
  * struct wheel_node - a timeout; zeroed before its first use
- * @next: in its slot
- * @at: the pointer to this node; NULL if it is not in the wheel
- * @tick: that it is in the wheel for
- * @wanted: lazy forms: the tick that it is to fire in, WHEEL_NEVER if it is not armed.
- *	Otherwise 0
+ * @next: next node in its slot
+ * @at: the pointer that points to this node; NULL if it is not in the wheel
+ * @tick: tick of its position in the wheel
+ * @wanted: lazy forms: the tick at which it must fire, or WHEEL_NEVER if it is not armed; 0
+ *	with the other functions
  */
 struct wheel_node {
 	struct wheel_node	*next;
@@ -54,8 +55,8 @@ struct wheel_node {
 
 /**
  * struct wheel - a wheel; zeroed before its first use
- * @now: the cursor: the last tick that was visited
- * @fired: how many nodes have fired
+ * @now: the cursor: the last tick visited
+ * @fired: number of nodes that have fired
  * @used: a bit for each slot that may have nodes
  * @slots: lists of nodes
  */
@@ -93,7 +94,7 @@ static inline void wheel_dequeue(struct wheel_node *node)
 		node->next->at = node->at;
 }
 
-/* A deadline in the past fires in the next tick. */
+/* A deadline in the past fires at the next tick. */
 static inline uint64_t wheel_place(const struct wheel *w, uint64_t tick)
 {
 	return tick > w->now ? tick : w->now + 1;
@@ -153,8 +154,8 @@ static inline unsigned int wheel_find(const uint64_t *used, unsigned int slot)
 }
 
 /*
- * When there is something to do next, and in which level: the lowest that has a slot in use,
- * as all its ticks come before those of the levels above.
+ * The next tick that needs work, and its level. That is the lowest level with a slot in
+ * use, because all its ticks come before those of the levels above.
  */
 static inline uint64_t wheel_next(const struct wheel *w, unsigned int *level)
 {
@@ -168,7 +169,7 @@ static inline uint64_t wheel_next(const struct wheel *w, unsigned int *level)
 	return WHEEL_NEVER;
 }
 
-/* The cursor has come to a slot: all in it fires or moves down. */
+/* The cursor has reached a slot: its nodes fire or move down. */
 static inline void wheel_visit(struct wheel *w, unsigned int level)
 {
 	unsigned int slot = (w->now >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
@@ -194,7 +195,7 @@ static inline void wheel_visit(struct wheel *w, unsigned int level)
 	}
 }
 
-/* Fires all that is due at @now_ns: only ticks that are over. */
+/* Fire the nodes of all ticks that have passed by @now_ns. */
 static inline void wheel_advance(struct wheel *w, uint64_t now_ns)
 {
 	uint64_t target = now_ns / WHEEL_TICK_NS, next;

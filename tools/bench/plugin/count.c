@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A plugin of QEMU that counts how often each instruction is executed between two
- * marks, which are instructions that do nothing: see clock.h. At the end it writes
- * ADDRESS COUNT for those that were, to the file that the argument `out` names.
+ * A QEMU plugin that counts how often each instruction is executed between two marks. The
+ * marks are nops that clock.h defines. At the end it writes ADDRESS COUNT for each executed
+ * instruction to the file given by the argument `out`.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ int qemu_plugin_version = 1;
 static const unsigned char mark_start[] = { 0x0f, 0x1f, 0x80, 0x31, 0x6c, 0x77, 0x74 };
 static const unsigned char mark_stop[] = { 0x0f, 0x1f, 0x80, 0x32, 0x6c, 0x77, 0x74 };
 
-/* By a hash of the address: how often in all, at the start, between the marks. */
+/* Hash table by address: executions in total, at the start mark, and between the marks. */
 static struct slot {
 	uint64_t address;
 	uint64_t executed;
@@ -54,7 +54,7 @@ static void start(unsigned int cpu, void *data)
 		slots[used[i]].at_start = slots[used[i]].executed;
 }
 
-/* What is translated in between has not been there at the start: 0. */
+/* Code translated after the start mark has @at_start 0. */
 static void stop(unsigned int cpu, void *data)
 {
 	(void)cpu;

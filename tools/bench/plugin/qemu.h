@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * As much of QEMU's plugin interface, version 1, as is needed here. Distributions
- * do not ship its header with QEMU.
+ * The part of QEMU's plugin interface, version 1, that count.c needs. Distributions do not
+ * ship its header with QEMU.
  */
 #ifndef BENCH_QEMU_H
 #define BENCH_QEMU_H

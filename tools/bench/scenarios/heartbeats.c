@@ -2,9 +2,9 @@
 /*
  * Heartbeats: many processes with some timers of 1 Hz each, which may be late by a slack.
  *
- * What is reported is of the whole machine, per second: how often it went idle, which is how
- * often it was woken; interrupts of the local timer; switches of context. What an idle
- * machine does is measured before, and subtracted.
+ * The program reports numbers of the whole machine per second: how often it went idle,
+ * which is how often it was woken; interrupts of the local timer; context switches. It
+ * first measures these numbers on the idle machine and subtracts them.
  *
  *	backend=NAME slack=MS
  *	timerslack=MS	prctl(PR_SET_TIMERSLACK): the kernel may end a sleep later
@@ -22,9 +22,9 @@
 
 #define INTERVAL_NS	NSEC_PER_SEC
 #define PATIENCE_NS	(20 * NSEC_PER_MSEC)	/* beyond the slack */
-#define BEATS		100U		/* at most, of a timer */
+#define BEATS		100U		/* maximum per timer */
 
-/* Shared. */
+/* In shared memory. */
 struct process {
 	uint32_t	ready;
 	struct samples	late;
@@ -38,7 +38,7 @@ static uint64_t first_ns, end_ns;
 
 struct heart {
 	struct timers	*timers;
-	uint64_t	*expires_ns;	/* of each timer, the next one */
+	uint64_t	*expires_ns;	/* next deadline of each timer */
 	struct samples	*late;
 };
 
@@ -69,7 +69,7 @@ static void take(struct heart *heart)
 	flush_timers(backend, heart->timers);
 }
 
-/* At the end no timer has missed a period. */
+/* At the end, no timer has missed a period. */
 static void check_heart(const struct heart *heart)
 {
 	uint64_t patience = PATIENCE_NS + slack_ns + timer_slack_ns;
@@ -174,7 +174,7 @@ int heartbeats_main(void)
 	slack_ns = option("slack", 0) * NSEC_PER_MSEC;
 	timer_slack_ns = option("timerslack", 0) * NSEC_PER_MSEC;
 	if (!nr_timers || seconds > BEATS - 5)
-		fail("heartbeats: that many seconds, or so few timers, cannot be");
+		fail("heartbeats: invalid number of seconds or timers");
 	raise_limits();
 	processes = shared_array(nr, sizeof(*processes));
 	idle = measure(clock_ns() + NSEC_PER_SEC, clock_ns() + (seconds + 1) * NSEC_PER_SEC);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Idle server: very many connections, of which one in a hundred is active, and a timeout of
- * 60 s for each, which traffic moves.
+ * Idle server: very many connections, of which one in a hundred is active. Each has a
+ * timeout of 60 s, which traffic moves.
  *
  * Connections are socketpairs in one epoll set. They arrive in the first ten seconds. An
- * active one gets a message every second. All others are silent and are dropped after 60 s,
- * over ten seconds. To drop one is to note it: closing it would cost the same with each back
- * end. The same thread plays the clients, woken a hundred times a second by a timerfd; the
- * row without timeouts shows what that takes.
+ * active connection gets a message every second. The others are silent and are dropped
+ * after 60 s, over ten seconds. Dropping only marks a connection, because closing it would
+ * cost the same with each back end. The same thread plays the clients, woken a hundred
+ * times a second by a timerfd. The row without timeouts shows the cost of that.
  *
  *	connections=N	of all runs (100000)
  *	idle=MS		the idle timeout (60000); arrivals take a sixth of it
@@ -16,10 +16,10 @@
  *	lazy=1		traffic notes the time alone. A timeout that fires is armed for the
  *			rest, if there was traffic
  *
- * Reported, per second: time that the processor was busy, and how often it went idle, while
- * all connections are held and none is dropped. While they are dropped: the same, and busy
- * time for each. Memory of the timeouts, in the process and in the kernel. How late a
- * connection was dropped.
+ * Reported per second, while all connections are held: the time that the processor was
+ * busy, and how often it went idle. The same while they are dropped, and the busy time per
+ * dropped connection. Also reported: memory of the timeouts in the process and in the
+ * kernel, and the lateness of the drops.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,10 +34,10 @@
 
 #define TICK_NS		(10 * NSEC_PER_MSEC)
 #define MESSAGE_NS	NSEC_PER_SEC
-#define ACTIVE		100U		/* one in so many */
-#define PAUSE_NS	NSEC_PER_SEC	/* before what is measured, and after the end */
+#define ACTIVE		100U		/* one of so many connections */
+#define PAUSE_NS	NSEC_PER_SEC	/* before the measurement, and after the end */
 
-/* In epoll, in place of the number of a connection. */
+/* epoll data of descriptors that are no connection. */
 #define CLIENTS		0xffffffffU
 #define TIMEOUTS	0xfffffffeU
 
@@ -90,7 +90,7 @@ static void heard(unsigned int number, uint64_t now)
 		backend->arm(timers, number, now + idle_ns);
 }
 
-/* Evenly in time. */
+/* Connections arrive evenly over time. */
 static void arrive(unsigned int upto)
 {
 	for (; nr_armed < upto; nr_armed++) {
@@ -101,7 +101,7 @@ static void arrive(unsigned int upto)
 	}
 }
 
-/* Clients: those that are to arrive by now, and a message of some active ones. */
+/* Clients: the connections that must have arrived by now, and messages of active ones. */
 static void play_clients(uint64_t now)
 {
 	uint64_t since = now - start_ns, ticks, due;
@@ -128,7 +128,7 @@ static void drop(unsigned int number, uint64_t now)
 		return;
 	}
 	if (connection->dropped || is_active(number))
-		fail("idle: a connection was dropped twice, or in spite of its traffic");
+		fail("idle: a connection was dropped twice, or although it had traffic");
 	connection->dropped = true;
 	nr_dropped++;
 	add_late(&late, expires_ns, now);
@@ -266,7 +266,7 @@ static noreturn void run(void)
 	hold = measure_until(start_ns + idle_ns);
 	dropping = measure_until(start_ns + idle_ns + arrive_ns + slack_ns + PAUSE_NS);
 	if (backend != &backend_none && nr_dropped != n - n / ACTIVE)
-		fail("idle: not each silent connection was dropped");
+		fail("idle: some silent connections were not dropped");
 	tell(&hold, &dropping, &before, &after);
 	exit(0);
 }
@@ -279,7 +279,7 @@ int idle_main(void)
 	idle_ns = option("idle", 60000) * NSEC_PER_MSEC;
 	arrive_ns = idle_ns / 6;
 	if (!n || n % ACTIVE)
-		fail("idle: the connections are not a multiple of a hundred");
+		fail("idle: the number of connections is not a multiple of a hundred");
 	raise_limits();
 	use_processor(0);
 	connections = array(n, sizeof(*connections));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * io_uring timeouts: BATCH operations in a call. To cancel or move one, the kernel walks the
- * list of all. A removal has two completions, its own and that of the timeout.
+ * io_uring timeouts, with BATCH operations per call. To cancel or move one, the kernel
+ * walks the list of all. A removal has two completions, its own and that of the timeout.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -9,15 +9,15 @@
 
 #include "scenario.h"
 
-#define COMPLETIONS	65536		/* the most that a ring can have */
+#define COMPLETIONS	65536		/* maximum size of a ring */
 
-/* user_data: of a timeout its number and how often it was armed, of others this bit. */
+/* user_data of a timeout is its number and the number of its arming; others have this bit. */
 #define CONTROL		0x8000000000000000ULL
 
 struct ring {
 	struct timers		timers;
 	struct io_uring		ring;
-	unsigned int		nr;		/* collected */
+	unsigned int		nr;		/* operations collected */
 	struct __kernel_timespec times[BATCH];
 	struct {
 		uint32_t	serial;
@@ -76,7 +76,7 @@ static uint64_t user_data(const struct ring *set, uint32_t number)
 	return (uint64_t)(set->places[number].serial & 0x7fffffff) << 32 | number;
 }
 
-/* Ends an arming: what is found of it later is of no interest. */
+/* End an arming; completions of it that come later are ignored. */
 static void end_arming(struct ring *set, uint32_t number)
 {
 	set->places[number].serial++;
@@ -95,7 +95,7 @@ static void ring_cancel(struct timers *timers, uint32_t number)
 	end_arming(set, number);
 }
 
-/* To move one, it is removed and armed again: an update fails if it has fired. */
+/* To move a timeout, remove it and arm it again, because an update fails if it has fired. */
 static void ring_arm(struct timers *timers, uint32_t number, uint64_t expires_ns)
 {
 	struct ring *set = (struct ring *)timers;
@@ -113,7 +113,7 @@ static void ring_arm(struct timers *timers, uint32_t number, uint64_t expires_ns
 	set->places[number].armed = true;
 }
 
-/* Is it a timeout that has fired, and was neither moved nor cancelled since? */
+/* Returns whether a timeout has fired that was neither moved nor cancelled since. */
 static bool has_fired(struct ring *set, const struct io_uring_cqe *cqe)
 {
 	uint32_t number = cqe->user_data;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the programs need of the system, and what the machine has done meanwhile: from
- * /proc, and the time that it was idle from the module of the benchmark.
+ * System calls with error checks, and counters of the machine from /proc and, for idle
+ * time, from the module of the benchmark.
  */
 #include <errno.h>
 #include <poll.h>
@@ -106,7 +106,7 @@ bool is_counting(void)
 	return access(MODULE "idle_ns", R_OK) == 0 && sysconf(_SC_NPROCESSORS_ONLN) == 1;
 }
 
-/* A column for each processor. */
+/* The line has a column for each processor. */
 static uint64_t timer_interrupts(void)
 {
 	FILE *file = open_file("/proc/interrupts");
@@ -136,7 +136,7 @@ static uint64_t context_switches(void)
 	return switches;
 }
 
-/* The fourth number of each processor. */
+/* The fourth number in the line of each processor. */
 static uint64_t idle_calls(void)
 {
 	FILE *file = open_file("/proc/schedstat");

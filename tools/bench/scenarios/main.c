@@ -29,8 +29,8 @@ static const struct {
 	{ "worker", worker_main },
 };
 
-static char **options;		/* of all runs */
-static char **own_options;	/* of this one: up to the next + */
+static char **options;		/* options of all runs */
+static char **own_options;	/* options of this run: up to the next + */
 
 static noreturn void bad_usage(void)
 {

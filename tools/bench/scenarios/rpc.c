@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RPC: clients with thousands of requests in flight, each with a timeout of 5 s. Nearly every
- * timeout is cancelled, as the answer comes.
+ * RPC: clients with thousands of requests in flight, each with a timeout of 5 s. Nearly
+ * every timeout is cancelled because the answer comes.
  *
- * A client is a thread with an event loop. It sends requests in packets over a socket and
- * takes answers in packets. The other end of the socket belongs to the same thread: a server
- * that keeps its share of the requests for a while, answers them in random order, and loses
- * one in LOSS. So what is measured does not depend on which of two threads runs first. A
- * turn of the loop has four calls for the sockets, and one ppoll() for the socket and the
- * timeouts, whatever the back end.
+ * A client is a thread with an event loop. It sends requests and takes answers in packets
+ * over a socket. The same thread also plays the server at the other end of the socket. The
+ * server keeps its share of the requests for a while, answers them in random order, and
+ * loses one in LOSS. So the result does not depend on the order in which two threads run.
+ * With any back end, a turn of the loop has four calls for the sockets, and one ppoll() for
+ * the socket and the timeouts.
  *
  *	backend=NAME threads=N
  *	packet=N	requests in a packet (64)
@@ -38,30 +38,14 @@ struct message {
 	uint32_t	serial;
 };
 
-/* For a request in flight, and then for another one. */
+/* Used for one request after another. */
 struct place {
 	uint64_t	expires_ns;
 	uint32_t	serial;
 	bool		in_flight;
 };
 
-/**
- * struct client - a thread
- * @timers: a timeout for each place
- * @sockets: of the client and of the server
- * @places: more than @flight, as a lost request keeps its own for 5 s
- * @free: numbers of places
- * @queue: requests that the server has not answered
- * @flight: so many it keeps
- * @sent: requests
- * @seen: of them, by the server
- * @lost: of them
- * @answered: of them
- * @timed_out: of them
- * @counted: of @answered, in the time that is measured
- * @is_loaded: it sends requests for the second time
- * @late: of those that fired
- */
+/* struct client - a client thread */
 struct client {
 	alignas(128) pthread_t thread;
 	unsigned int	number;
@@ -89,7 +73,7 @@ static const struct backend *backend;
 static unsigned int packet;
 static uint64_t loss;
 static bool loaded;
-static uint64_t begin_ns, end_ns;	/* of what is measured */
+static uint64_t begin_ns, end_ns;	/* time of the measurement */
 static pthread_barrier_t ready;
 
 static void finish(struct client *client, uint32_t number)
@@ -116,7 +100,7 @@ static unsigned int take_messages(int socket, struct message *messages)
 	return size / sizeof(*messages);
 }
 
-/* Each is armed before it is sent. Returns how many. */
+/* Each request is armed before it is sent. Returns the number of requests. */
 static unsigned int send_requests(struct client *client, uint64_t now)
 {
 	struct message messages[BATCH];
@@ -137,7 +121,7 @@ static unsigned int send_requests(struct client *client, uint64_t now)
 	return nr;
 }
 
-/* Answers what the server has beyond @keep. */
+/* Answer the requests that the server has in excess of @keep. */
 static void serve(struct client *client, bool requests, unsigned int keep)
 {
 	struct message messages[BATCH];
@@ -197,14 +181,14 @@ static void take_timeouts(struct client *client)
 			struct place *place = &client->places[numbers[i]];
 
 			if (!place->in_flight)
-				fail("rpc: a timeout has fired that was cancelled");
+				fail("rpc: a cancelled timeout has fired");
 			timed_out(client, place);
 			finish(client, numbers[i]);
 		}
 	} while (nr == BATCH);
 }
 
-/* Waits until @until_ns, or does not wait if that is past. */
+/* Wait until @until_ns; if that is past, do not wait. */
 static void turn(struct client *client, uint64_t until_ns)
 {
 	struct pollfd fds[] = {
@@ -219,7 +203,7 @@ static void turn(struct client *client, uint64_t until_ns)
 		take_timeouts(client);
 }
 
-/* Requests, until some time, or until so many are answered. */
+/* Send requests until @stop_ns, or until @answered requests are answered. */
 static void run_until(struct client *client, uint64_t stop_ns, uint64_t answered)
 {
 	for (;;) {
@@ -241,7 +225,7 @@ static void answer_all(struct client *client)
 	flush_timers(backend, client->timers);
 }
 
-/* Requests that were lost before time out from @again_ns on. */
+/* Lost requests of the first phase time out from @again_ns on. */
 static void load_again(struct client *client, uint64_t again_ns)
 {
 	answer_all(client);
@@ -255,7 +239,7 @@ static void load_again(struct client *client, uint64_t again_ns)
 	client->is_loaded = false;
 }
 
-/* No more requests: those that are in flight are answered or time out. */
+/* Send no more requests, and wait until all are answered or have timed out. */
 static void drain(struct client *client)
 {
 	answer_all(client);
@@ -307,13 +291,13 @@ static void begin(struct client *client, unsigned int number, unsigned int fligh
 		fail("pthread_create");
 }
 
-/* Adds all to the first. */
+/* Add the counters of @client to those of the first client. */
 static void add_client(struct client *client)
 {
 	struct client *all = &clients[0];
 
 	if (client->timed_out != client->lost)
-		fail("rpc: not each request that was lost has timed out");
+		fail("rpc: some lost requests have not timed out");
 	if (client == all)
 		return;
 	all->sent += client->sent;
@@ -345,7 +329,7 @@ int rpc_main(void)
 	loss = backend == &backend_none ? 0 : option("loss", 10000);
 	loaded = option("loaded", 0);
 	if (!threads || threads > THREADS || !packet || packet > BATCH)
-		fail("rpc: that many threads, or so large a packet, cannot be");
+		fail("rpc: invalid number of threads, or invalid size of packets");
 	raise_limits();
 	pthread_barrier_init(&ready, NULL, threads);
 	for (unsigned int i = 0; i < threads; i++)

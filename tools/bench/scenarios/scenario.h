@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the four programs have in common: the back ends, seen through a few operations,
- * the clock, samples and lines of results.
+ * Shared by the four programs: an interface to the back ends, the clock, samples, and lines
+ * of results.
  *
  * A program numbers its timeouts from 0. A set of timeouts belongs to one thread or one
- * process, which also takes those that have fired.
+ * process, which also takes the timeouts that have fired.
  */
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -22,13 +22,13 @@
 #define NSEC_PER_SEC	UINT64_C(1000000000)
 #define NEVER		UINT64_MAX
 
-/* Operations that a back end collects for one call, and events that it takes in one. */
+/* Maximum of operations that a back end collects for one call, and of events per call. */
 #define BATCH		64U
 
 /**
- * struct timers - a set of timeouts; a back end puts its own data behind it
- * @n: how many
- * @slack_ns: how much later than its deadline a timeout may fire
+ * struct timers - a set of timeouts; a back end appends its own data
+ * @n: number of timeouts
+ * @slack_ns: maximum delay of a timeout after its deadline
  */
 struct timers {
 	unsigned int	n;
@@ -37,20 +37,20 @@ struct timers {
 
 /**
  * struct backend - one way to have timeouts
- * @name: in the results
- * @has_slack: it takes notice of @slack_ns
- * @open: a set of @n timeouts, none of them armed; all of it could fail here, and nothing
- *	could later
- * @close: give it back
- * @arm: arm or move a timeout; absolute, CLOCK_MONOTONIC. In effect after @flush
- * @repeat: arm a timeout that fires every @interval_ns from then on, by itself. NULL: the
- *	program has to arm it each time
- * @cancel: cancel a timeout that is armed. In effect after @flush
- * @flush: carry out what has been collected. NULL: nothing is
- * @take: take what has fired: numbers, at most BATCH of them. Flushes first, so that
- *	nothing is taken that was cancelled
- * @fd: readable when there is something to take; -1: see @next
- * @next: until when the program may sleep. NULL: the descriptor wakes it
+ * @name: name in the results
+ * @has_slack: it uses @slack_ns
+ * @open: make a set of @n timeouts, none of them armed. Only this call may fail for lack of
+ *	resources
+ * @close: free the set
+ * @arm: arm or move a timeout; absolute time on CLOCK_MONOTONIC; takes effect with @flush
+ * @repeat: arm a timeout that then fires every @interval_ns. NULL: the program has to arm
+ *	it each time
+ * @cancel: cancel an armed timeout; takes effect with @flush
+ * @flush: carry out the collected operations. NULL: there are none
+ * @take: get the numbers of timeouts that have fired, at most BATCH. Flushes first, so that
+ *	it returns no timeout that was cancelled
+ * @fd: readable if timeouts have fired; -1: use @next
+ * @next: time until which the program may sleep. NULL: the descriptor wakes it
  */
 struct backend {
 	const char	*name;
@@ -90,13 +90,13 @@ static inline uint64_t next_of(const struct backend *backend, struct timers *tim
 
 /* Errors */
 
-noreturn void fail(const char *what);		/* a promise was broken */
+noreturn void fail(const char *what);		/* a guarantee was broken */
 void check(int ret, const char *what);		/* -errno */
 
-/* Memory, zeroed, whose pages are there. */
+/* Zeroed memory with all pages present. */
 void *array(size_t nr, size_t size);
 
-/* The same, shared with processes that are forked. */
+/* The same, shared with child processes. */
 void *shared_array(size_t nr, size_t size);
 
 /* The clock */
@@ -116,7 +116,7 @@ static inline struct timespec to_timespec(uint64_t ns)
 
 void sleep_until(uint64_t ns);
 
-/* Sleeps until one of the descriptors is readable or the time has come. NEVER: no time. */
+/* Sleep until one of the descriptors is readable or @ns is reached. NEVER: no time limit. */
 struct pollfd;
 void poll_until(struct pollfd *fds, unsigned int nr, uint64_t ns);
 
@@ -134,9 +134,9 @@ static inline uint32_t random_below(uint64_t *state, uint32_t limit)
 
 /**
  * struct samples - how late timeouts were, in ns
- * @ns: the values; sorted by late_at()
- * @nr: how many
- * @room: for how many
+ * @ns: the values; late_at() sorts them
+ * @nr: number of values
+ * @room: maximum number of values
  */
 struct samples {
 	uint64_t	*ns;
@@ -144,21 +144,21 @@ struct samples {
 	size_t		room;
 };
 
-/* Adds a timeout that was due at @expires_ns and handled at @now_ns. Fails if it is early. */
+/* Add a timeout that was due at @expires_ns and handled at @now_ns. Fails if it is early. */
 void add_late(struct samples *samples, uint64_t expires_ns, uint64_t now_ns);
 
-/* The value that so many of a thousand samples do not exceed, in us; 0 without samples. */
+/* The value that @per_mille of a thousand samples do not exceed, in us; 0 without samples. */
 double late_at(struct samples *samples, unsigned int per_mille);
 
 /* The machine */
 
 /**
- * struct machine - what all processors have done since the machine was started
- * @at_ns: when this was read
- * @busy_ns: time in which they were not idle. Valid where is_counting() says so
- * @interrupts: of the local timer
- * @sleeps: how often a processor had nothing to do, and went idle
- * @switches: of context
+ * struct machine - counters of all processors since boot
+ * @at_ns: time of reading
+ * @busy_ns: time in which the processor was not idle; valid if is_counting()
+ * @interrupts: interrupts of the local timer
+ * @sleeps: number of times that a processor went idle
+ * @switches: context switches
  */
 struct machine {
 	uint64_t	at_ns;
@@ -168,17 +168,17 @@ struct machine {
 	uint64_t	switches;
 };
 
-/* Does the machine have one processor whose nanoseconds are instructions? */
+/* Returns whether there is one processor whose nanoseconds are instructions. */
 bool is_counting(void);
 
 void read_machine(struct machine *machine);
 
-/* What has happened since @before. */
+/* The difference to @before. */
 struct machine machine_since(const struct machine *before);
 
 /**
- * struct memory - what is in use
- * @user: bytes of this process, without what it shares
+ * struct memory - memory in use
+ * @user: bytes of this process, without shared memory
  * @all: bytes of the machine
  */
 struct memory {
@@ -188,19 +188,19 @@ struct memory {
 
 void read_memory(struct memory *memory);
 
-/* As many descriptors as there may be. */
+/* Raise the limit of descriptors to the maximum. */
 void raise_limits(void);
 
-/* Stay on this processor, or on one that there is. */
+/* Bind the thread to this processor, or to one that exists. */
 void use_processor(unsigned int number);
 
 /* Scenarios: their command lines begin with options of the form NAME=VALUE. */
 
-/* The value of an option, or @value. */
+/* The value of an option, or @value if it is missing. */
 uint64_t option(const char *name, uint64_t value);
 const char *option_text(const char *name, const char *value);
 
-/* Goes on to the options of the next run; false if there is none. */
+/* Go on to the options of the next run; returns false if there is none. */
 bool next_run(void);
 
 int rpc_main(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A timerfd for each timeout, made once, all in one epoll set. Each arm and each cancel is a
- * call. A set that was opened before a fork() is shared.
+ * One timerfd per timeout, created once, all in one epoll set. Each arm and each cancel is
+ * a call. A set that is opened before a fork() is shared.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -80,7 +80,7 @@ static void timerfd_cancel(struct timers *timers, uint32_t number)
 	set_time(timers, number, &never);
 }
 
-/* Another process that shares the set may have moved one meanwhile. */
+/* Another process that shares the set may have moved a timeout meanwhile. */
 static unsigned int timerfd_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
 {
 	struct timerfds *set = (struct timerfds *)timers;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/twheel. Cells: an exchange in memory for each arm and cancel, and a call for those
- * that the kernel has to be told of. submit: BATCH operations in a call. In both, a set is a
- * context.
+ * /dev/twheel. The back end cells exchanges a word in memory for each arm and cancel, and
+ * makes a call if the cell needs a KICK. The back end submit makes a call per BATCH
+ * operations. In both, a set is a context.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ struct cells {
 	} places[];
 };
 
-/* One call makes all. A new context gives out places side by side. */
+/* One call makes all cells. A new context gives out consecutive indices. */
 static void make_cells(struct cells *cells)
 {
 	unsigned int n = cells->context.timers.n;
@@ -114,7 +114,7 @@ static void cells_arm(struct timers *timers, uint32_t number, uint64_t expires_n
 		cells_flush(timers);
 }
 
-/* It may have fired, when its event is unread and now withdrawn. */
+/* If the timeout has fired, its event is unread, and this withdraws it. */
 static void cells_cancel(struct timers *timers, uint32_t number)
 {
 	check(twheel_cell_cancel(((struct cells *)timers)->places[number].cell), "cells: cancel");
@@ -141,7 +141,7 @@ const struct backend backend_cells = {
 
 /* SUBMIT */
 
-/* In place of the id of a timeout whose ARM has not been submitted yet. */
+/* Replaces the id of a timeout whose ARM has not been submitted yet. */
 #define COLLECTED	UINT64_MAX
 
 struct submit {
@@ -161,7 +161,7 @@ static struct timers *submit_open(unsigned int n, uint64_t slack_ns)
 	return &submit->context.timers;
 }
 
-/* A timeout that is moved or cancelled here has no event that was read. */
+/* No event of a timeout was read if the program moves or cancels it here. */
 static void submit_flush(struct timers *timers)
 {
 	struct submit *submit = (struct submit *)timers;
@@ -180,7 +180,7 @@ static void submit_flush(struct timers *timers)
 	submit->nr = 0;
 }
 
-/* The id of a timeout, 0 if it is not armed. */
+/* The id of a timeout; 0 if it is not armed. */
 static uint64_t submit_id(struct submit *submit, uint32_t number)
 {
 	if (submit->ids[number] == COLLECTED)

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A wheel inside the process, as good as its owner can make it, and no timeouts at all.
+ * A wheel inside the process, optimised as far as possible; and a back end without
+ * timeouts.
  *
- * wheel: each thread has a wheel of its own, with the lazy forms: a timeout that is moved to
- * later or cancelled stays where it is until its slot is visited. With slack, deadlines are
- * rounded up to multiples of it, which are the same in all processes.
+ * wheel: each thread has its own wheel and uses the lazy forms. A timeout that is cancelled
+ * or moved to later stays in its slot until the slot is visited. With slack, deadlines are
+ * rounded up to multiples of the slack, which are the same in all processes.
  *
- * mutex: all threads share one wheel behind a mutex. Which thread moves it on is open; each
- * takes those of its own timeouts that have fired from a list.
+ * mutex: all threads share one wheel behind a mutex. Any thread may advance it. Each thread
+ * takes its own timeouts that have fired from a list.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Nodes that have fired go to a list of their set, from which they can be cancelled. */
+/* A node that has fired is put on a list of its set, where it can still be cancelled. */
 struct wheel_node;
 static void node_fired(struct wheel_node *node);
 #define WHEEL_FIRED(node)	node_fired(node)
@@ -21,10 +22,10 @@ static void node_fired(struct wheel_node *node);
 #include "scenario.h"
 
 /**
- * struct set - of one thread
- * @timers: what all back ends have
- * @wheel: of this set, or of all
- * @fired: nodes that have fired and have not been taken
+ * struct set - timeouts of one thread
+ * @timers: common part of all back ends
+ * @wheel: wheel of this set, or the shared one
+ * @fired: nodes that have fired and have not been taken yet
  * @next: another set with the same wheel
  * @nodes: timeouts
  */
@@ -39,7 +40,7 @@ struct set {
 /**
  * struct shared - a wheel and its sets
  * @wheel: first member
- * @sets: all of them
+ * @sets: list of its sets
  */
 struct shared {
 	struct wheel		wheel;
@@ -49,10 +50,10 @@ struct shared {
 static struct shared shared;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What this thread moves on. */
+/* The wheel that this thread advances. */
 static __thread struct shared *advancing;
 
-/* Few fire, so none has to know its set. */
+/* Few nodes fire, so a node need not point to its set. */
 static void node_fired(struct wheel_node *node)
 {
 	struct set *set = advancing->sets;
@@ -110,7 +111,7 @@ static int no_fd(struct timers *timers)
 	return -1;
 }
 
-/* A wheel of its own */
+/* One wheel per thread */
 
 static struct timers *wheel_open(unsigned int n, uint64_t slack_ns)
 {
@@ -120,7 +121,7 @@ static struct timers *wheel_open(unsigned int n, uint64_t slack_ns)
 	return &set->timers;
 }
 
-/* What is private to a benchmark may stay until its end. */
+/* Memory of a set is kept until the program ends. */
 static void wheel_close(struct timers *timers)
 {
 	(void)timers;
@@ -238,7 +239,7 @@ const struct backend backend_mutex = {
 	.next	= mutex_next,
 };
 
-/* None: what a program does that has no timeouts */
+/* No timeouts: the cost of the rest of the program */
 
 static struct timers *none_open(unsigned int n, uint64_t slack_ns)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A worker dies: a prefork server holds leases, which its workers renew. One worker is killed
- * with SIGKILL while it renews. Which leases still expire on time?
+ * A worker dies: a prefork server holds leases, which its workers renew. One worker is
+ * killed with SIGKILL while it renews. The program checks which leases still expire on
+ * time.
  *
  *	backend=NAME
  *	owner=master	the timeouts are opened before the fork, and the master takes those
@@ -9,10 +10,10 @@
  *	owner=worker	each worker opens its own, and takes them
  *	workers=N leases=N	(4, 10000 of all workers)
  *
- * A lease lasts two seconds, and all are renewed every half second. Shared memory has for
- * each when it is to expire, and when its expiry was noticed: it is on time within LATE_NS. A
- * worker that dies may be within the renewal of a few leases. Those may expire as before or
- * as renewed.
+ * A lease lasts two seconds, and all leases are renewed every half second. Shared memory
+ * contains for each lease when it must expire, and when its expiry was noticed. It is on
+ * time within LATE_NS. The killed worker may be renewing a few leases. These may expire at
+ * the old or at the new time.
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,10 +33,10 @@
 
 /**
  * struct lease - shared between all processes
- * @before_ns: when it expires, without the renewal that is being made
- * @expires_ns: when it expires, with it
- * @expired_ns: when that was noticed; 0: not yet
- * @times: how often that was
+ * @before_ns: expiry without the current renewal
+ * @expires_ns: expiry with the current renewal
+ * @expired_ns: time when the expiry was noticed; 0: not yet
+ * @times: number of times that it was noticed
  */
 struct lease {
 	uint64_t	before_ns;
@@ -45,7 +46,7 @@ struct lease {
 };
 
 static const struct backend *backend;
-static struct timers *timers;		/* of the master or of this worker */
+static struct timers *timers;		/* timeouts of the master or of this worker */
 static struct lease *leases;
 static unsigned int nr_workers, share;
 static bool is_masters;
@@ -57,7 +58,7 @@ static bool is_stopped(void)
 	return __atomic_load_n(stop, __ATOMIC_SEQ_CST);
 }
 
-/* Numbers of timeouts begin at the first lease that the set is for. */
+/* The number of a timeout counts from the first lease of the set. */
 static void take(unsigned int first)
 {
 	uint64_t now = clock_ns();
@@ -88,7 +89,7 @@ static void watch_until(unsigned int first, uint64_t end_ns)
 	}
 }
 
-/* At most BATCH leases. */
+/* Renew @nr leases, at most BATCH. */
 static void renew_some(unsigned int first, unsigned int nr, unsigned int offset)
 {
 	uint64_t expires_ns = clock_ns() + LEASE_NS;
@@ -108,7 +109,7 @@ static void renew(unsigned int first, unsigned int offset)
 		renew_some(first + i, share - i < BATCH ? share - i : BATCH, offset);
 }
 
-/* The first worker is the victim: in its last period it does nothing but renew. */
+/* The first worker is the one that is killed: in its last period it renews all the time. */
 static noreturn void work(unsigned int number)
 {
 	unsigned int first = number * share, offset = is_masters ? 0 : first;
@@ -176,7 +177,7 @@ static void kill_worker(pid_t pid)
 		fail("worker: it ended before it was killed");
 }
 
-/* All others renew to the end of this period, and once more. */
+/* The other workers renew until the end of this period, and once more. */
 static void finish(void)
 {
 	uint64_t end_ns = clock_ns() + 2 * RENEW_NS + LEASE_NS + 2 * LATE_NS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smp: what several CPUs make of the device, by the clock on the wall.
+ * smp: measures the device with several CPUs, in wall-clock time.
  *
  *	threads_own	1, 2 and 4 threads, each with a file of its own, arm and
  *	threads_shared	cancel in batches; or all of them with one file. How long it
@@ -33,15 +33,15 @@
 #define BATCH		1024U
 #define THREADS		4U
 #define RUN_SECONDS	2
-#define TIMEOUTS	2500U		/* of each thread */
-#define LEAD_NS		(2 * NSEC_PER_SEC)	/* to arm them in */
+#define TIMEOUTS	2500U		/* per thread */
+#define LEAD_NS		(2 * NSEC_PER_SEC)	/* time for arming */
 #define SPREAD_NS	(4 * NSEC_PER_SEC)
 
 struct worker {
 	pthread_t thread;
 	unsigned int cpu;
 	int fd;
-	unsigned long pairs;		/* arms and cancels done */
+	unsigned long pairs;		/* number of arms and cancels */
 	uint64_t *deadlines;
 	uint64_t *late_ns;
 };
@@ -309,7 +309,7 @@ int main(void)
 
 	if (setrlimit(RLIMIT_NOFILE, &files))
 		die("setrlimit");
-	threads(NULL, THREADS, false);		/* an emulator translates the code now */
+	threads(NULL, THREADS, false);		/* warm up: an emulator translates the code now */
 	for (unsigned int nr = 1; nr <= THREADS; nr *= 2) {
 		threads("threads_own", nr, false);
 		threads("threads_shared", nr, true);
