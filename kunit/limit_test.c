@@ -7,6 +7,7 @@
 #include <linux/module.h>
 #include <linux/prandom.h>
 
+#include "arming.h"
 #include "fixture.h"
 #include "helper.h"
 #include "suite.h"
@@ -58,43 +59,6 @@ static void expect_places(struct kunit *test, unsigned int n)
 
 /* Refusals */
 
-static int try_arm(struct probe *p)
-{
-	return twheel_arm(&p->t, p->arg);
-}
-
-static int try_arm_after(struct probe *p)
-{
-	return twheel_arm_after(&p->t, p->arg);
-}
-
-static int try_arm_slack(struct probe *p)
-{
-	return twheel_arm_slack(&p->t, p->arg, 10 * TICK);
-}
-
-static int try_mod(struct probe *p)
-{
-	return twheel_mod(&p->t, p->arg);
-}
-
-struct arming {
-	const char *name;
-	int (*arm)(struct probe *p);
-};
-
-static const struct arming armings[] = {
-	{ "arm", try_arm },
-	{ "arm_after", try_arm_after },
-	{ "arm_slack", try_arm_slack },
-	{ "mod", try_mod },
-};
-
-static void arming_desc(const struct arming *a, char *desc)
-{
-	strscpy(desc, a->name, KUNIT_PARAM_DESC_SIZE);
-}
-
 KUNIT_ARRAY_PARAM(arming, armings, arming_desc);
 
 static void one_more_than_the_limit_is_refused(struct kunit *test)
@@ -103,16 +67,15 @@ static void one_more_than_the_limit_is_refused(struct kunit *test)
 	struct probe *p = full_wheel(test);
 	struct twheel_counters stats;
 
-	p[3].arg = 5 * TICK;
-	KUNIT_EXPECT_EQ(test, -EAGAIN, a->arm(&p[3]));
-	KUNIT_EXPECT_EQ(test, -EAGAIN, a->arm(&p[3]));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, a->arm(p->f->wheel, &p[3].t, 5 * TICK));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, a->arm(p->f->wheel, &p[3].t, 5 * TICK));
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p[3].t));
 	twheel_stats(p->f->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, 3ULL, stats.armed);
 	advance_tick(test, 9);
 	KUNIT_EXPECT_EQ(test, 0U, p[3].fired);
 	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
-	KUNIT_EXPECT_EQ(test, 0, a->arm(&p[3]));
+	KUNIT_EXPECT_EQ(test, 0, a->arm(p->f->wheel, &p[3].t, 20 * TICK));
 }
 
 static void limit_is_told(struct kunit *test)

@@ -9,6 +9,7 @@
 #include <linux/module.h>
 
 #include "actor.h"
+#include "arming.h"
 #include "helper.h"
 #include "suite.h"
 
@@ -300,81 +301,46 @@ static void ended_one_is_armed_as_periodic_alone(struct kunit *test)
 	expect_called_at(test, a, 12);
 }
 
-static int arm_again(struct actor *a, u64 expires)
+static int arm_by_list(struct twheel *w, struct twheel_timeout *t, u64 expires)
 {
-	return twheel_arm(&a->p.t, expires);
-}
-
-static int arm_again_after(struct actor *a, u64 expires)
-{
-	return twheel_arm_after(&a->p.t, expires - twheel_now(a->f->wheel));
-}
-
-static int arm_again_with_slack(struct actor *a, u64 expires)
-{
-	return twheel_arm_slack(&a->p.t, expires, TICK / 2);
-}
-
-static int arm_again_by_mod(struct actor *a, u64 expires)
-{
-	return twheel_mod(&a->p.t, expires);
-}
-
-static int arm_again_by_mod_slack(struct actor *a, u64 expires)
-{
-	return twheel_mod_slack(&a->p.t, expires, TICK / 2);
-}
-
-static int arm_again_by_list(struct actor *a, u64 expires)
-{
-	struct twheel_timeout *t = &a->p.t;
-
 	t->expires = expires;
-	return twheel_arm_list(a->f->wheel, &t, 1) == 1 ? 0 : -EINVAL;
+	return twheel_arm_list(w, &t, 1) == 1 ? 0 : -EINVAL;
 }
 
-struct arming {
-	const char *name;
-	int (*arm)(struct actor *a, u64 expires);
-};
-
-static const struct arming armings[] = {
-	{ "arm", arm_again },
-	{ "arm_after", arm_again_after },
-	{ "arm_slack", arm_again_with_slack },
-	{ "mod", arm_again_by_mod },
-	{ "mod_slack", arm_again_by_mod_slack },
-	{ "arm_list", arm_again_by_list },
-};
-
-static void arming_desc(const struct arming *a, char *desc)
+/* Its second and third period are armed by @arming. */
+static void go_on_after_cancels(struct kunit *test, const struct arming *arming)
 {
-	strscpy(desc, a->name, KUNIT_PARAM_DESC_SIZE);
+	const struct kind k = { "", .periodic = TWHEEL_FIXED_RATE, .repeat = 3 };
+	struct fixture *f = manual_wheel(test, TICK, 16, 3);
+	struct actor *a = actors(test, 1, &k);
+
+	arm_actor(test, a, &k, 10);
+	expect_called_at(test, a, 10);
+	KUNIT_EXPECT_EQ(test, 1, twheel_try_cancel(&a->p.t));
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 0, arming->arm(f->wheel, &a->p.t, 105 * TICK));
+	expect_called_at(test, a, 105);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&a->p.t));
+	KUNIT_EXPECT_FALSE(test, twheel_periodic_ended(&a->p));
+	KUNIT_EXPECT_EQ(test, 0, arming->arm(f->wheel, &a->p.t, 200 * TICK));
+	expect_called_at(test, a, 200);
+	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&a->p));
+	advance_tick(test, 500);
+	expect_calls(test, a, 3);
 }
 
 KUNIT_ARRAY_PARAM(arming, armings, arming_desc);
 
 static void cancelled_before_its_end_it_goes_on_with_the_rest(struct kunit *test)
 {
-	const struct kind k = { "", .periodic = TWHEEL_FIXED_RATE, .repeat = 3 };
-	const struct arming *arming = test->param_value;
-	struct actor *a;
+	go_on_after_cancels(test, test->param_value);
+}
 
-	manual_wheel(test, TICK, 16, 3);
-	a = actors(test, 1, &k);
-	arm_actor(test, a, &k, 10);
-	expect_called_at(test, a, 10);
-	KUNIT_EXPECT_EQ(test, 1, twheel_try_cancel(&a->p.t));
-	advance_tick(test, 100);
-	KUNIT_EXPECT_EQ(test, 0, arming->arm(a, 105 * TICK));
-	expect_called_at(test, a, 105);
-	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&a->p.t));
-	KUNIT_EXPECT_FALSE(test, twheel_periodic_ended(&a->p));
-	KUNIT_EXPECT_EQ(test, 0, arming->arm(a, 200 * TICK));
-	expect_called_at(test, a, 200);
-	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&a->p));
-	advance_tick(test, 500);
-	expect_calls(test, a, 3);
+static void cancelled_before_its_end_it_goes_on_by_list(struct kunit *test)
+{
+	static const struct arming by_list = { "arm_list", arm_by_list };
+
+	go_on_after_cancels(test, &by_list);
 }
 
 /* A refused arm neither changes the periods that are left nor revives an ended timeout. */
@@ -698,6 +664,7 @@ static struct kunit_case pairs_cases[] = {
 	KUNIT_CASE_PARAM(last_callback_cannot_arm_it_again, finite_gen_params),
 	KUNIT_CASE_PARAM(ended_one_is_armed_as_periodic_alone, finite_gen_params),
 	KUNIT_CASE_PARAM(cancelled_before_its_end_it_goes_on_with_the_rest, arming_gen_params),
+	KUNIT_CASE(cancelled_before_its_end_it_goes_on_by_list),
 	KUNIT_CASE(refused_arm_of_a_finite_one_changes_nothing),
 	KUNIT_CASE_PARAM(slack_moves_one_period_alone, periodic_gen_params),
 	KUNIT_CASE(extension_keeps_its_place_and_accept_gives_it_back),

@@ -7,6 +7,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "arming.h"
 #include "fixture.h"
 #include "helper.h"
 #include "suite.h"
@@ -667,71 +668,40 @@ static void cancelled_from_another_callback_of_its_tick_it_does_not_fire(struct 
 
 /* After the last period, only twheel_arm_periodic() arms the timeout */
 
-static int again_by_arm(struct beat *b)
+/* The elements have no value: their index gives the kind and the function. */
+static const u8 agains[ARRAY_SIZE(kinds) * ARRAY_SIZE(armings)];
+
+static enum twheel_kind again_kind(const u8 *again)
 {
-	return twheel_arm(&b->p.t, twheel_now(b->f->wheel) + TICK);
+	return kinds[(again - agains) / ARRAY_SIZE(armings)].kind;
 }
 
-static int again_by_arm_after(struct beat *b)
+static int arm_again(struct beat *b, const u8 *again)
 {
-	return twheel_arm_after(&b->p.t, TICK);
+	const struct arming *a = &armings[(again - agains) % ARRAY_SIZE(armings)];
+
+	return a->arm(b->f->wheel, &b->p.t, twheel_now(b->f->wheel) + TICK);
 }
 
-static int again_by_arm_slack(struct beat *b)
+static void again_desc(const u8 *again, char *desc)
 {
-	return twheel_arm_slack(&b->p.t, twheel_now(b->f->wheel) + TICK, TICK / 2);
-}
-
-static int again_by_mod(struct beat *b)
-{
-	return twheel_mod(&b->p.t, twheel_now(b->f->wheel) + TICK);
-}
-
-static int again_by_mod_slack(struct beat *b)
-{
-	return twheel_mod_slack(&b->p.t, twheel_now(b->f->wheel) + TICK, TICK / 2);
-}
-
-struct again_case {
-	const char *name;
-	enum twheel_kind kind;
-	int (*again)(struct beat *b);
-};
-
-static const struct again_case agains[] = {
-	{ "arm, fixed rate", TWHEEL_FIXED_RATE, again_by_arm },
-	{ "arm, fixed delay", TWHEEL_FIXED_DELAY, again_by_arm },
-	{ "arm_after, fixed rate", TWHEEL_FIXED_RATE, again_by_arm_after },
-	{ "arm_after, fixed delay", TWHEEL_FIXED_DELAY, again_by_arm_after },
-	{ "arm_slack, fixed rate", TWHEEL_FIXED_RATE, again_by_arm_slack },
-	{ "arm_slack, fixed delay", TWHEEL_FIXED_DELAY, again_by_arm_slack },
-	{ "mod, fixed rate", TWHEEL_FIXED_RATE, again_by_mod },
-	{ "mod, fixed delay", TWHEEL_FIXED_DELAY, again_by_mod },
-	{ "mod_slack, fixed rate", TWHEEL_FIXED_RATE, again_by_mod_slack },
-	{ "mod_slack, fixed delay", TWHEEL_FIXED_DELAY, again_by_mod_slack },
-};
-
-static void again_desc(const struct again_case *a, char *desc)
-{
-	strscpy(desc, a->name, KUNIT_PARAM_DESC_SIZE);
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s, %s",
+		 armings[(again - agains) % ARRAY_SIZE(armings)].name,
+		 kinds[(again - agains) / ARRAY_SIZE(armings)].name);
 }
 
 KUNIT_ARRAY_PARAM(again, agains, again_desc);
 
 static struct beat *again_beat(struct kunit *test)
 {
-	const struct again_case *a = test->param_value;
-
 	manual_wheel(test, TICK, 4, 3);
-	return make_beat(test, a->kind);
+	return make_beat(test, again_kind(test->param_value));
 }
 
 static void try_again_at_the_end(struct beat *b)
 {
-	const struct again_case *a = b->data;
-
 	if (twheel_periodic_ended(&b->p))
-		b->ret = a->again(b);
+		b->ret = arm_again(b, b->data);
 	else
 		b->early_end += !b->p.repeat;
 }
@@ -755,10 +725,9 @@ static void mod_in_last_callback_of_finite_periodic_is_refused(struct kunit *tes
 
 static void mod_in_a_call_that_misses_the_rest_is_refused(struct kunit *test)
 {
-	const struct again_case *a = test->param_value;
 	struct beat *b = again_beat(test);
 
-	if (a->kind == TWHEEL_FIXED_DELAY)
+	if (again_kind(test->param_value) == TWHEEL_FIXED_DELAY)
 		kunit_skip(test, "fixed delay misses nothing");
 	b->then = try_again_at_the_end;
 	b->data = test->param_value;
@@ -772,13 +741,12 @@ static void mod_in_a_call_that_misses_the_rest_is_refused(struct kunit *test)
 
 static void mod_after_the_last_callback_is_refused(struct kunit *test)
 {
-	const struct again_case *a = test->param_value;
 	struct beat *b = again_beat(test);
 
 	start(test, b, TICK, TICK, 1);
 	advance_tick(test, 5);
 	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&b->p));
-	KUNIT_EXPECT_EQ(test, -EINVAL, a->again(b));
+	KUNIT_EXPECT_EQ(test, -EINVAL, arm_again(b, test->param_value));
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&b->p.t));
 	advance_tick(test, 100);
 	KUNIT_EXPECT_EQ(test, 1U, b->nr);
@@ -790,17 +758,15 @@ static void mod_after_the_last_callback_is_refused(struct kunit *test)
 
 static void mod_before_the_first_arm_periodic_is_refused(struct kunit *test)
 {
-	const struct again_case *a = test->param_value;
 	struct beat *b = again_beat(test);
 
 	KUNIT_EXPECT_TRUE(test, twheel_periodic_ended(&b->p));
-	KUNIT_EXPECT_EQ(test, -EINVAL, a->again(b));
+	KUNIT_EXPECT_EQ(test, -EINVAL, arm_again(b, test->param_value));
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&b->p.t));
 }
 
 static void cancelled_one_goes_on_with_the_rest_of_its_periods(struct kunit *test)
 {
-	const struct again_case *a = test->param_value;
 	struct beat *b = again_beat(test);
 	unsigned int i;
 
@@ -810,7 +776,7 @@ static void cancelled_one_goes_on_with_the_rest_of_its_periods(struct kunit *tes
 	KUNIT_EXPECT_TRUE(test, twheel_cancel(&b->p.t));
 	KUNIT_EXPECT_FALSE(test, twheel_periodic_ended(&b->p));
 	advance_tick(test, 50);
-	KUNIT_EXPECT_EQ(test, 0, a->again(b));
+	KUNIT_EXPECT_EQ(test, 0, arm_again(b, test->param_value));
 	for (i = 51; i < 100; i++)
 		advance_tick(test, i);
 	KUNIT_EXPECT_EQ(test, 5U, b->nr);

@@ -5,6 +5,7 @@
  */
 #include <linux/module.h>
 
+#include "arming.h"
 #include "fixture.h"
 #include "helper.h"
 #include "suite.h"
@@ -296,49 +297,6 @@ static void shutdown_tells_if_it_was_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
 }
 
-static int try_arm(struct twheel_timeout *t)
-{
-	return twheel_arm(t, 50 * TICK);
-}
-
-static int try_arm_after(struct twheel_timeout *t)
-{
-	return twheel_arm_after(t, 50 * TICK);
-}
-
-static int try_arm_slack(struct twheel_timeout *t)
-{
-	return twheel_arm_slack(t, 50 * TICK, TICK);
-}
-
-static int try_mod(struct twheel_timeout *t)
-{
-	return twheel_mod(t, 50 * TICK);
-}
-
-static int try_mod_slack(struct twheel_timeout *t)
-{
-	return twheel_mod_slack(t, 50 * TICK, TICK);
-}
-
-struct arming {
-	const char *name;
-	int (*arm)(struct twheel_timeout *t);
-};
-
-static const struct arming armings[] = {
-	{ "arm", try_arm },
-	{ "arm_after", try_arm_after },
-	{ "arm_slack", try_arm_slack },
-	{ "mod", try_mod },
-	{ "mod_slack", try_mod_slack },
-};
-
-static void arming_desc(const struct arming *a, char *desc)
-{
-	strscpy(desc, a->name, KUNIT_PARAM_DESC_SIZE);
-}
-
 KUNIT_ARRAY_PARAM(arming, armings, arming_desc);
 
 static void arm_after_shutdown_is_eshutdown(struct kunit *test)
@@ -353,8 +311,8 @@ static void arm_after_shutdown_is_eshutdown(struct kunit *test)
 	arm_tick(test, &p[0], 10);
 	twheel_shutdown(&p[0].t);
 	twheel_shutdown(&p[1].t);
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, a->arm(&p[0].t));
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, a->arm(&p[1].t));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, a->arm(f->wheel, &p[0].t, 50 * TICK));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, a->arm(f->wheel, &p[1].t, 50 * TICK));
 	advance_tick(test, 100);
 	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
 	twheel_stats(f->wheel, &stats);

@@ -5,6 +5,7 @@
  */
 #include <linux/module.h>
 
+#include "arming.h"
 #include "fixture.h"
 #include "helper.h"
 #include "suite.h"
@@ -179,46 +180,23 @@ static void cancel_while_expiring_reports_false(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0ULL, stats.cancelled);
 }
 
+KUNIT_ARRAY_PARAM(arming, armings, arming_desc);
+
+/* By the arming in p->data. */
 static void arm_it(struct probe *p)
 {
-	p->ret = twheel_arm(&p->t, p->arg);
+	const struct arming *a = p->data;
+
+	p->ret = a->arm(p->f->wheel, &p->t, p->arg);
 }
-
-static void arm_it_after(struct probe *p)
-{
-	p->ret = twheel_arm_after(&p->t, p->arg);
-}
-
-static void mod_it(struct probe *p)
-{
-	p->ret = twheel_mod(&p->t, p->arg);
-}
-
-struct arming {
-	const char *name;
-	void (*arm)(struct probe *p);
-};
-
-static const struct arming armings[] = {
-	{ "arm", arm_it },
-	{ "arm_after", arm_it_after },
-	{ "mod", mod_it },
-};
-
-static void arming_desc(const struct arming *a, char *desc)
-{
-	strscpy(desc, a->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(arming, armings, arming_desc);
 
 static void arm_while_expiring_is_ebusy(struct kunit *test)
 {
-	const struct arming *a = test->param_value;
 	struct sink *sink = sink_wheel(test, 4, 3);
 	struct probe *p = sink_probes(test, 1);
 
-	sink->before = a->arm;
+	sink->before = arm_it;
+	p->data = (void *)test->param_value;
 	p->arg = 50 * TICK;
 	arm_tick(test, p, 3);
 	advance_tick(test, 3);
@@ -314,12 +292,12 @@ static void cancel_of_any_other_tells_the_truth(struct kunit *test)
 
 static void accepted_timeout_can_be_armed_in_the_sink(struct kunit *test)
 {
-	const struct arming *a = test->param_value;
 	struct sink *sink = sink_wheel(test, 4, 3);
 	struct fixture *f = test->priv;
 	struct probe *p = sink_probes(test, 1);
 
-	sink->after = a->arm;
+	sink->after = arm_it;
+	p->data = (void *)test->param_value;
 	p->arg = 50 * TICK;
 	p->ret = -1;
 	arm_tick(test, p, 3);
@@ -327,8 +305,13 @@ static void accepted_timeout_can_be_armed_in_the_sink(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, p->ret);
 	KUNIT_EXPECT_TRUE(test, twheel_pending(&p->t));
 	sink->after = NULL;
-	expect_fires_at(test, p, a->arm == arm_it_after ? 53 : 50);
+	expect_fires_at(test, p, 50);
 	KUNIT_EXPECT_EQ(test, 2U, f->nr_fired);
+}
+
+static void arm_it_now(struct probe *p)
+{
+	p->ret = twheel_arm_after(&p->t, 0);
 }
 
 static void sink_that_rearms_to_now_ends(struct kunit *test)
@@ -338,7 +321,7 @@ static void sink_that_rearms_to_now_ends(struct kunit *test)
 	struct probe *p = sink_probes(test, MANY);
 	unsigned int i;
 
-	sink->after = arm_it_after;
+	sink->after = arm_it_now;
 	for (i = 0; i < MANY; i++)
 		arm_tick(test, &p[i], 300);
 	advance_tick(test, 400);

@@ -8,6 +8,7 @@
 #include <linux/moduleparam.h>
 #include <linux/prandom.h>
 
+#include "arming.h"
 #include "fixture.h"
 #include "helper.h"
 #include "suite.h"
@@ -755,43 +756,6 @@ static void timeout_can_be_freed_as_it_is_handed_back(struct kunit *test)
 
 /* After the stop */
 
-static int try_arm(struct probe *p)
-{
-	return twheel_arm(&p->t, p->arg);
-}
-
-static int try_arm_after(struct probe *p)
-{
-	return twheel_arm_after(&p->t, p->arg);
-}
-
-static int try_arm_slack(struct probe *p)
-{
-	return twheel_arm_slack(&p->t, p->arg, 10 * TICK);
-}
-
-static int try_mod(struct probe *p)
-{
-	return twheel_mod(&p->t, p->arg);
-}
-
-struct arming {
-	const char *name;
-	int (*arm)(struct probe *p);
-};
-
-static const struct arming armings[] = {
-	{ "arm", try_arm },
-	{ "arm_after", try_arm_after },
-	{ "arm_slack", try_arm_slack },
-	{ "mod", try_mod },
-};
-
-static void arming_desc(const struct arming *a, char *desc)
-{
-	strscpy(desc, a->name, KUNIT_PARAM_DESC_SIZE);
-}
-
 KUNIT_ARRAY_PARAM(arming, armings, arming_desc);
 
 static void arm_after_the_stop_is_refused(struct kunit *test)
@@ -803,9 +767,8 @@ static void arm_after_the_stop_is_refused(struct kunit *test)
 	p = probes(test, 2);
 	arm_tick(test, &p[0], 10);
 	KUNIT_ASSERT_EQ(test, 1U, stop(test));
-	p[0].arg = 20 * TICK;
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, a->arm(&p[0]));
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, a->arm(&p[1]));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, a->arm(p->f->wheel, &p[0].t, 20 * TICK));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, a->arm(p->f->wheel, &p[1].t, 0));
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p[0].t));
 	advance_tick(test, 100);
 	KUNIT_EXPECT_EQ(test, 0U, p[0].fired + p[1].fired);
