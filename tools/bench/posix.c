@@ -9,8 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "system.h"
+#include "itimer.h"
 
 static unsigned int size;
 static int fd;
@@ -75,23 +74,9 @@ static void cancel_one(uint32_t number)
 
 static void posix_single(enum action verb, const uint32_t *which, unsigned int nr)
 {
-	for (unsigned int i = 0; i < nr; i++)
-		values[i] = (struct itimerspec){ .it_value = to_timespec(deadlines[which[i]]) };
-	clock_start();
-	for (unsigned int i = 0; i < nr; i++) {
-		switch (verb) {
-		case ARM:
-			arm_one(which[i], &values[i]);
-			break;
-		case REARM:
-			rearm_one(which[i], &values[i]);
-			break;
-		case CANCEL:
-			cancel_one(which[i]);
-			break;
-		}
-	}
-	clock_stop();
+	static const struct itimer_calls calls = { arm_one, rearm_one, cancel_one };
+
+	itimer_single(&calls, values, verb, which, nr);
 }
 
 static unsigned int posix_collect(void)

@@ -8,8 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "system.h"
+#include "itimer.h"
 
 static unsigned int size;
 static int epoll;
@@ -69,23 +68,9 @@ static void cancel_one(uint32_t number)
 
 static void timerfd_single(enum action verb, const uint32_t *which, unsigned int nr)
 {
-	for (unsigned int i = 0; i < nr; i++)
-		values[i] = (struct itimerspec){ .it_value = to_timespec(deadlines[which[i]]) };
-	clock_start();
-	for (unsigned int i = 0; i < nr; i++) {
-		switch (verb) {
-		case ARM:
-			arm_one(which[i], &values[i]);
-			break;
-		case REARM:
-			rearm_one(which[i], &values[i]);
-			break;
-		case CANCEL:
-			cancel_one(which[i]);
-			break;
-		}
-	}
-	clock_stop();
+	static const struct itimer_calls calls = { arm_one, rearm_one, cancel_one };
+
+	itimer_single(&calls, values, verb, which, nr);
 }
 
 static unsigned int timerfd_collect(void)
