@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The shape of the ABI: layout and numbers, and what every command refuses.
+ * Layout and numbers of the ABI, and the arguments that every command refuses.
  *
- * A refused operation has no effect. That is checked along with the errno, by
- * the counts that INFO gives and by the timeout that the operation was about.
+ * A refused operation has no effect. The tests check that along with the errno, by the
+ * counts of INFO and by the timeout that the operation named.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static_assert(offsetof(struct twheel_submit, done) == 12, "done");
 static_assert(offsetof(struct twheel_submit, flags) == 16, "flags");
 static_assert(offsetof(struct twheel_submit, op_size) == 20, "op_size");
 
-/* As many bytes as an SQE has for a command. */
+/* The size of the command bytes of an SQE. */
 static_assert(sizeof(struct twheel_uring_submit) == 16, "twheel_uring_submit");
 static_assert(offsetof(struct twheel_uring_submit, ops) == 0, "ops");
 static_assert(offsetof(struct twheel_uring_submit, nr) == 8, "nr");
@@ -116,7 +116,7 @@ static_assert(offsetof(struct twheel_stats, ready) == 92, "ready");
 static_assert(offsetof(struct twheel_stats, lateness) == 96, "lateness");
 static_assert(offsetof(struct twheel_stats, reserved) == 416, "reserved");
 
-/* A cell is accessed by single 64-bit operations, in programs of 32 bits too. */
+/* A cell is accessed by single 64-bit operations, even in 32-bit programs. */
 static_assert(sizeof(struct twheel_cell) == 16, "twheel_cell");
 static_assert(__alignof__(struct twheel_cell) == 8, "twheel_cell");
 static_assert(offsetof(struct twheel_cell, word) == 0, "word");
@@ -162,7 +162,7 @@ static void numbers_are_the_published_ones(void)
 	CHECK_EQ(TWHEEL_LATENESS, 40);
 }
 
-/* The commands that take a struct twheel_op. */
+/* Commands that take a struct twheel_op. */
 static const struct command {
 	const char *name;
 	unsigned long ioctl;
@@ -327,7 +327,7 @@ static void info_tells_a_usable_geometry(void)
 	CHECK_EQ(i.ready, 0);
 }
 
-/* No more than there are, so that a program can rely on a bit that it does not find. */
+/* INFO reports exactly the known bits, so that a program can rely on a bit being absent. */
 static void info_tells_what_is_known(void)
 {
 	struct twheel_info i = info(device_open(O_RDWR));
@@ -344,7 +344,7 @@ static void info_tells_what_is_known(void)
 	CHECK_EQ(i.flags, 0);
 }
 
-/* What INFO does not know is refused, and what it knows is not. */
+/* An operation with a flag succeeds if INFO reports the flag, and is refused otherwise. */
 static void check_op_flag(int fd, __u32 flag, int is_known)
 {
 	struct twheel_op op = op_arm(HOUR, flag, 0);
@@ -366,7 +366,7 @@ static void info_tells_the_flags_that_are_taken(void)
 		int known = !!(i.setup_flags & 1U << bit);
 
 		check_op_flag(fd, 1U << bit, !!(i.op_flags & 1U << bit));
-		/* CLOCK_REALTIME. */
+		/* setup.clock is 0, which is CLOCK_REALTIME. */
 		CHECK_EQ(try_setup(device_open(O_RDWR), setup), known ? 0 : -EINVAL);
 	}
 }
@@ -445,7 +445,7 @@ static void op_needs_no_alignment(void)
 	CHECK_EQ(cancel(fd, op.id), 0);
 }
 
-/* The id would be lost, and with it the means to cancel. */
+/* The id would be lost, and the timeout could not be cancelled. */
 static void arm_in_read_only_memory_arms_nothing(void)
 {
 	const struct twheel_op op = op_arm(0, 0, 0);
@@ -458,8 +458,8 @@ static void arm_in_read_only_memory_arms_nothing(void)
 }
 
 /*
- * @op, of which all behind its first @writable bytes can be read but not written. Those
- * behind are as before after the call, or it has failed.
+ * Carry out @op when only its first @writable bytes can be written; all of it can be read.
+ * The call fails, or it leaves the bytes after them unchanged.
  */
 static int operate_in_part(int fd, unsigned long command, struct twheel_op *op, size_t writable)
 {
@@ -511,7 +511,7 @@ static void get_writes_nothing_behind_what_it_tells(void)
 		 -EFAULT);
 }
 
-/* Their outcome is what the ioctl returns. */
+/* The outcome is the return value of the ioctl. */
 static void mod_and_cancel_write_nothing(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -529,7 +529,7 @@ static void mod_and_cancel_write_nothing(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* Clears the fields that a successful operation writes, to compare the rest. */
+/* Clear the fields that a successful operation writes, to compare the rest. */
 static void clear_written(struct twheel_op *op)
 {
 	if (op->opcode == TWHEEL_OP_ARM)
@@ -575,7 +575,7 @@ static void kick_writes_nothing(void)
 
 #define BY(name)	(1U << TWHEEL_OP_##name)
 
-/* Bits that make a valid operation one to refuse, and the opcodes that refuse. */
+/* Bits that make a valid operation invalid, and the opcodes that refuse them. */
 static const struct refused {
 	const char *name;
 	struct twheel_op bits;
@@ -622,7 +622,7 @@ static void set_bits(struct twheel_op *op, const struct twheel_op *bits)
 	op->reserved |= bits->reserved;
 }
 
-/* What @command refuses, alone and as the entry of a SUBMIT. */
+/* @command refuses each row, alone and as an entry of a SUBMIT. */
 static void check_refused(const struct command *command)
 {
 	int fd = device_open(O_RDWR);
@@ -672,7 +672,7 @@ static void kick_with_a_bad_field_is_einval(void)
 	check_refused(&commands[4]);
 }
 
-/* So a structure can be used again as it came back. */
+/* So a program can submit a returned structure again. */
 static void arm_ignores_the_id_on_input(void)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
@@ -733,10 +733,10 @@ static void opcode_of_another_command_is_einval(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-/* Whatever the outcome is. */
+/* Holds for every outcome. */
 static void operation_writes_nothing_but_what_comes_out_of_it(void)
 {
-	/* CANCEL comes last: it ends the timeout. */
+	/* CANCEL comes last, because it ends the timeout. */
 	static const size_t order[] = { 0, 1, 3, 2 };
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 0), unread = arm_fired(fd, 0);

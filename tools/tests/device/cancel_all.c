@@ -152,7 +152,7 @@ static void cookie_is_compared_in_all_its_bits(void)
 		check_cancelled(cancel_cookie(fd, 1ULL << bit), 1, 0);
 }
 
-/* MOD changes it. */
+/* MOD changes the cookie. */
 static void cookie_is_the_last_one(void)
 {
 	int fd = device_open(O_RDWR);
@@ -163,7 +163,7 @@ static void cookie_is_the_last_one(void)
 	check_cancelled(cancel_cookie(fd, 2), 1, 0);
 }
 
-/* What it refuses */
+/* Requests that are refused */
 
 static const struct bad_request {
 	const char *name;
@@ -272,7 +272,7 @@ static void *read_all_the_time(void *arg)
 	return NULL;
 }
 
-/* Every one ends in one way: it is cancelled by one of many calls, or read. */
+/* Each timeout ends once: one of many calls cancels it, or it is read. */
 static void cancel_all_amid_arms_and_reads_counts_right(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);

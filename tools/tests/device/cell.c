@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cells: timeouts that are armed and cancelled in shared memory. What exchanges and calls
- * do to a cell in each of its states, and what they say.
+ * Cells: timeouts that are armed and cancelled in shared memory. The tests check the effect
+ * and the result of exchanges and calls in each state of a cell.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "cpu.h"
 
 #define MS		NSEC_PER_MSEC
-#define NR		256		/* cells that a test maps, if it does not need more */
+#define NR		256		/* cells that most tests map */
 #define NONE		(~0U)
 
 /* States */
@@ -37,7 +37,7 @@ static __u64 make_moved(int fd, struct twheel_cell *cells)
 	return id;
 }
 
-/* The user died before the KICK. */
+/* The user has died before the KICK. */
 static __u64 make_unkicked(int fd, struct twheel_cell *cells)
 {
 	__u64 id = idle_cell(fd, 7);
@@ -82,7 +82,7 @@ static __u64 make_withdrawn(int fd, struct twheel_cell *cells)
 	return id;
 }
 
-/* The event was withdrawn by arming the cell, without the KICK that this needs. */
+/* Arming the cell has withdrawn the event, and the KICK that this needs is missing. */
 static __u64 make_withdrawn_and_unkicked(int fd, struct twheel_cell *cells)
 {
 	__u64 id = make_fired(fd, cells);
@@ -94,11 +94,11 @@ static __u64 make_withdrawn_and_unkicked(int fd, struct twheel_cell *cells)
 /**
  * struct state - a state of a cell
  * @name: its name
- * @make: makes a cell in this state, with cookie 7; the deadline of an armed one is HOUR away
- * @outcome: of arming it through the word, of MOD and of CANCEL
- * @listed: TWHEEL_STATE_*
+ * @make: makes a cell in this state, with cookie 7; an armed one has a deadline in HOUR
+ * @outcome: outcome of an exchange, of MOD and of CANCEL
+ * @listed: state in LIST, TWHEEL_STATE_*
  * @looked_at: the kernel is going to look at the word
- * @stopped: flags of the event that there is after STOP, or NONE
+ * @stopped: flags of the event after STOP, or NONE for no event
  */
 static const struct state {
 	const char *name;
@@ -160,7 +160,7 @@ static struct twheel_stats stats_of(int fd)
 	return s;
 }
 
-/* No event is left of what was before, and the cell goes on with the same id. */
+/* No earlier event is left, and the cell can be armed again with the same id. */
 static void check_works(struct fixture *f, const char *name)
 {
 	__u64 when = now_ns() + 2 * MS;
@@ -313,7 +313,7 @@ static void get_and_list_tell_the_state(void)
 	}
 }
 
-/* It makes no event and takes none; what was armed before it is looked at. */
+/* KICK neither makes nor removes an event. An unkicked arming is looked at after it. */
 static void kick_changes_no_word(void)
 {
 	for_each_state {
@@ -446,7 +446,7 @@ static void arm_and_mod_make_idle_cells(void)
 	CHECK_EQ(info(fd).live, 2);
 }
 
-/* Only a cell can be armed for no time at all. */
+/* Only a cell can be armed without a deadline. */
 static void idle_timeout_that_is_no_cell_is_einval(void)
 {
 	int fd = device_open(O_RDWR);
@@ -459,7 +459,7 @@ static void idle_timeout_that_is_no_cell_is_einval(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-/* A word that is no deadline and not idle as users write it. */
+/* A word that is neither a deadline nor TWHEEL_CELL_IDLE. */
 static void arm_for_another_idle_value_is_einval(void)
 {
 	static const __u64 values[] = { EXPIRES_MAX + 1, TWHEEL_CELL_FIRED, ~0ULL - 2, 3ULL << 62 };
@@ -561,7 +561,7 @@ static void cell_armed_for_int64_max_waits(void)
 	CHECK_EQ(cancel(fd, id), 0);
 }
 
-/* Which operation is for which timeout */
+/* Operations with the wrong kind of timeout */
 
 static void mod_with_the_cell_flag_of_another_timeout_is_einval(void)
 {
@@ -672,7 +672,7 @@ static void kick_after_stop_is_eshutdown(void)
 	CHECK_EQ(op.result, -ESHUTDOWN);
 }
 
-/* One arming and no later one */
+/* Cancel of one arming and no later one */
 
 static void compare_exchange_cancels_one_arming_alone(void)
 {
@@ -691,7 +691,7 @@ static void compare_exchange_cancels_one_arming_alone(void)
 	check_no_event(fd);
 }
 
-/* It has fired: its event may still be read, and is. */
+/* The arming has fired: its event stays and can be read. */
 static void compare_exchange_of_a_fired_one_leaves_the_event(void)
 {
 	int fd = device_open(O_RDWR);
@@ -705,7 +705,7 @@ static void compare_exchange_of_a_fired_one_leaves_the_event(void)
 	CHECK_EQ(cell_cancel(cells, id), -ENOENT);
 }
 
-/* Life */
+/* Life of a cell */
 
 static void cell_keeps_its_id_over_many_rounds(void)
 {
@@ -757,7 +757,7 @@ static void idle_cells_count_as_live(void)
 	CHECK_EQ(try_arm(fd, TWHEEL_CELL_IDLE, TWHEEL_F_CELL, 0, &none), -EAGAIN);
 }
 
-/* A word that was written to a cell that has ended is not for the next one. */
+/* A word written to a cell that has ended does not affect the next cell. */
 static void index_used_again_has_a_new_word(void)
 {
 	int fd = device_open(O_RDWR);
@@ -779,7 +779,7 @@ static void index_used_again_has_a_new_word(void)
 	CHECK(!readable(fd));
 }
 
-/* KICK of a cell that has ended is ENOENT, and the undo of the arming succeeds. */
+/* KICK returns ENOENT if the cell has ended, and the arming is undone. */
 static void arming_of_a_cell_that_has_ended_fails(void)
 {
 	int fd = device_open(O_RDWR);
@@ -793,7 +793,7 @@ static void arming_of_a_cell_that_has_ended_fails(void)
 	CHECK(!readable(fd));
 }
 
-/* The kernel had taken it up: STOP has made an event of it. */
+/* For the first cell, the kernel has taken up the arming: STOP has made an event of it. */
 static void undo_after_stop_tells_if_the_arm_has_failed(void)
 {
 	int fd = device_open(O_RDWR);
@@ -817,7 +817,7 @@ static const __u64 idle_words[] = {
 	TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE,
 };
 
-/* FIRED without an event is idle, as any other word that is no deadline. */
+/* FIRED without an event is idle, like any other word that is no deadline. */
 static void words_that_are_no_deadlines_are_idle(void)
 {
 	for_each_state {
@@ -826,7 +826,7 @@ static void words_that_are_no_deadlines_are_idle(void)
 		if (state->listed == TWHEEL_STATE_READY)
 			goto next;
 		for (size_t i = 0; i < ARRAY_SIZE(idle_words); i++) {
-			/* An event that is still queued becomes that of the forged word. */
+			/* The forged FIRED would make the event valid that is still queued. */
 			if (!strncmp(state->name, "withdrawn", 9) &&
 			    idle_words[i] == TWHEEL_CELL_FIRED)
 				continue;
@@ -863,7 +863,7 @@ static void idle_words_end_idle(void)
 	CHECK_EQ(read(fd, &(struct twheel_event) { 0 }, sizeof(struct twheel_event)), 0);
 }
 
-/* When the kernel looks, it finds anything at all. */
+/* The kernel may find any word when it looks. */
 static void words_found_by_a_look_do_no_harm(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -877,7 +877,7 @@ static void words_found_by_a_look_do_no_harm(void)
 	sleep_ns(50 * MS);
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
 		CHECK(is_deadline(word_of(cells, ids[i])) == 0);
-	/* Unless the machine was too slow to take back the deadlines. */
+	/* The machine may have been too slow to overwrite the deadlines. */
 	if (stats_of(fd).fired)
 		ktap_skip("the machine is too slow");
 	check_no_event(fd);
@@ -886,7 +886,7 @@ static void words_found_by_a_look_do_no_harm(void)
 	wait_ready(fd, ARRAY_SIZE(ids));
 }
 
-/* The kernel never reads a look: a wrong one harms those alone who believe it. */
+/* The kernel never reads a look, so a wrong one harms only the users that rely on it. */
 static void looks_that_users_write_are_not_believed(void)
 {
 	static const __u64 looks[] = { 0, 1, EXPIRES_MAX, EXPIRES_MAX + 1, ~0ULL - 1, ~0ULL };
@@ -931,7 +931,7 @@ static void *scribble(void *arg)
 	return NULL;
 }
 
-/* Plain stores at any time: events are well-formed, and the books agree. */
+/* With plain stores at any time, events are well-formed and the counters agree. */
 static void wild_stores_do_no_harm(void)
 {
 	enum { CELLS = 2000 };
@@ -1021,7 +1021,7 @@ static void submit_of_a_mix_tells_every_result(void)
 	CHECK(!readable(fd));
 }
 
-/* More than are handled in one hold of a lock, cells and others in turn. */
+/* More operations than one lock hold handles, with cells and other timeouts in turn. */
 static void large_batches_of_cells_and_others(void)
 {
 	enum { OPS = 1000 };
@@ -1052,7 +1052,7 @@ static void large_batches_of_cells_and_others(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* A cell, a periodic timeout and a plain one, all at the same times. */
+/* Cells, one-shots and periodic timeouts have the same deadlines. */
 static void cells_fire_beside_other_timeouts(void)
 {
 	enum { EACH = 100 };
@@ -1085,7 +1085,7 @@ static void cells_fire_beside_other_timeouts(void)
 		CHECK_EQ(cell_cancel(cells, ops[i].id), -ENOENT);
 }
 
-/* Records come by the page; so many pages of them are full below the limit of LIMIT. */
+/* Records are allocated by the page; this number fills all pages below LIMIT. */
 #define LIMIT		512
 #define PER_PAGE	46
 #define FULL		(LIMIT / PER_PAGE * PER_PAGE)
@@ -1116,7 +1116,7 @@ static void *cancel_at(void *arg)
 	return NULL;
 }
 
-/* While one timeout gets a page of records made, some end. */
+/* Some timeouts end while another one gets a new page of records. */
 static void grow_amid_cancels(struct canceller *canceller, __u64 delay_ns)
 {
 	canceller->when = now_ns() + MS;
@@ -1138,8 +1138,9 @@ static void fill_with_cells(int fd)
 }
 
 /*
- * The last page of records has more than the file may have timeouts, and those can be no
- * cells: they must not be in the way of who needs one.
+ * The last page of records has more indices than the file may have timeouts. Timeouts with
+ * the excess indices cannot be cells, so they must not prevent other timeouts from being
+ * cells.
  */
 static void all_that_the_limit_allows_can_be_cells(void)
 {
@@ -1177,7 +1178,10 @@ static void use_a_million(void)
 		for (size_t n = 0; n < ARRAY_SIZE(ops); n++)
 			ids[i + n] = ops[n].id;
 	}
-	/* Half is cancelled, and the others are to fire at once, a thousand calls in one. */
+	/*
+	 * Half of the cells are cancelled. The others fire at once, with a thousand KICKs
+	 * per call.
+	 */
 	for (int i = 0; i < MILLION; i += 2) {
 		CHECK_EQ(exchange(cells, ids[i], TWHEEL_CELL_IDLE), base + i);
 		ops[i / 2 % ARRAY_SIZE(ops)] = op_kick(ids[i + 1]);
@@ -1211,8 +1215,9 @@ static void use_a_million(void)
 #define DUE		24
 
 /*
- * A run cancels cells that are far away and timeouts that are due at @when: some are pending,
- * some are on their way to the sink. Returns how many had fired.
+ * One run cancels cells with far deadlines and timeouts due at @when, of which some are
+ * pending and some are on their way to the sink. Returns the number of timeouts that had
+ * fired.
  */
 static unsigned int cancel_cells_and_due(int fd, __u64 when, __u64 delay)
 {
@@ -1319,7 +1324,7 @@ static void check_times_of_a_cell(clockid_t clock, int fd)
 	CHECK_EQ(cell_arm(fd, cells, id, base + 10 * MS), 0);
 	CHECK(look_of(cells, id) <= base + 10 * MS || word_of(cells, id) == TWHEEL_CELL_FIRED);
 	CHECK_EQ(read_cell_event_on(clock, fd).expires_ns, base + 10 * MS);
-	/* Before the zero of the host's clock, or in the first second. */
+	/* Times before the start of the host's clock, or in its first second. */
 	for (__u64 when = 0; when < 3; when++) {
 		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
 		CHECK_EQ(read_cell_event_on(clock, fd).expires_ns, when);
@@ -1376,7 +1381,7 @@ static void processes_share_a_cell(void)
 	CHECK_EQ(read_cell_event(fd).id, id);
 }
 
-/* It has not armed the cell; whoever comes next takes it up. */
+/* A user that dies has not armed the cell; the next KICK takes up its arming. */
 static void user_that_dies_before_the_kick_has_not_armed(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -1405,7 +1410,7 @@ static void user_that_dies_before_the_kick_has_not_armed(void)
 	CHECK_EQ(event.expires_ns, when);
 }
 
-/* Its cells live as long as the file does. */
+/* The cells of a process live as long as the file. */
 static void cells_outlive_the_process_that_made_them(void)
 {
 	int fd = device_open(O_RDWR);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The work that the owner of cells can cause in the kernel by writing words, without a call.
+ * Work that the owner of cells can cause in the kernel by writing words, without a call.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,7 +27,7 @@ static __u64 own_time_ns(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* CPU time of one task, if it is a thread of the wheel; otherwise 0. */
+/* CPU time of a task if it is a twheel thread, otherwise 0. */
 static __u64 thread_time_ns(const char *pid)
 {
 	unsigned long utime = 0, stime = 0;
@@ -45,7 +45,7 @@ static __u64 thread_time_ns(const char *pid)
 	return (utime + stime) * (NSEC_PER_SEC / sysconf(_SC_CLK_TCK));
 }
 
-/* CPU time of all threads of the wheel, in steps of a clock tick. */
+/* CPU time of all twheel threads, in steps of a clock tick. */
 static __u64 threads_time_ns(void)
 {
 	DIR *proc = opendir("/proc");
@@ -61,9 +61,9 @@ static __u64 threads_time_ns(void)
 }
 
 /*
- * All words always say a little later than now, so that each look finds the deadline
- * moved. Each cell is looked at once in a tick at most, whatever is written. A cell that
- * has fired, because the program was held up, is armed anew with a KICK.
+ * All words are always a little later than now, so each look finds a moved deadline. The
+ * kernel looks at each cell at most once per tick, whatever is written. If the program was
+ * held up and a cell has fired, it is armed again with a KICK.
  */
 static void storm_of_words(void)
 {
@@ -85,7 +85,7 @@ static void storm_of_words(void)
 			now = i % 64 ? now : now_ns();
 			cell_arm(fd, cells, ids[i], now + ahead);
 		}
-		/* No more often than it needs to. */
+		/* Write no more often than necessary. */
 		sleep_ns(ahead / 2);
 	} while (now_ns() < begin + 2 * NSEC_PER_SEC);
 	end = now_ns();
@@ -98,7 +98,7 @@ static void storm_of_words(void)
 	CHECK(found <= nr * ((end - begin) / tick_ns + 2));
 }
 
-/* Before the time of a look it does not matter how often a word changes. */
+/* Before the time of a look, changes of the word cost the kernel nothing. */
 static void words_that_change_before_the_look_cost_nothing(void)
 {
 	int fd = device_open(O_RDWR);

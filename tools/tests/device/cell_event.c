@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of cells: what they say, and how readers, pollers and STOP deal with those that
+ * Events of cells: their contents, and how readers, pollers and STOP handle events that
  * users withdraw through the word.
  */
 #define _GNU_SOURCE
@@ -12,7 +12,7 @@
 #include "cpu.h"
 
 #define MS		NSEC_PER_MSEC
-#define NR		256		/* cells that a test maps, if it does not need more */
+#define NR		256		/* cells that most tests map */
 #define LONG_MS		20000
 #define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
 
@@ -32,7 +32,7 @@ static int try_read(int fd)
 	return read_events(fd, &event, 1);
 }
 
-/* The fields of an event */
+/* Fields of an event */
 
 static void event_tells_the_word_exactly(void)
 {
@@ -40,7 +40,7 @@ static void event_tells_the_word_exactly(void)
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 id = idle_cell(fd, 7);
 
-	/* Below a tick, above it, and in between. */
+	/* Deadlines less than a tick ahead, and more than a tick ahead. */
 	for (__u64 i = 0; i < 100; i++) {
 		__u64 when = now_ns() + i * 98765;
 		struct twheel_event event;
@@ -83,7 +83,7 @@ static void move_after_expiry_withdraws_the_event(void)
 	CHECK_EQ(stats_of(fd).dropped, 1);
 }
 
-/* Withdrawn events, and who meets them */
+/* Withdrawn events, and the calls that meet them */
 
 static void withdrawn_event_is_readable_until_it_is_met(void)
 {
@@ -148,7 +148,7 @@ static void *wait_for_event(void *arg)
 	return NULL;
 }
 
-/* It is neither an event nor the end. */
+/* A withdrawn event is neither an event for the reader nor the end. */
 static void blocking_read_waits_beyond_a_withdrawn_event(void)
 {
 	int fd = device_open(O_RDWR);
@@ -167,7 +167,7 @@ static void blocking_read_waits_beyond_a_withdrawn_event(void)
 	CHECK_EQ(waiter.event.cookie, 2);
 }
 
-/* The reader sleeps when the event comes, and it is withdrawn before the reader runs. */
+/* The reader sleeps when the event comes, and the event is withdrawn before the reader runs. */
 static void reader_that_is_woken_for_a_withdrawn_event_sleeps_again(void)
 {
 	int fd = device_open(O_RDWR);
@@ -211,7 +211,7 @@ static int epoll_once(int epoll, int ms)
 	return epoll_wait(epoll, &event, 1, ms);
 }
 
-/* The first event after an idle moment is not the only one that has an edge. */
+/* Every new event has an edge, not only the first one after the queue was empty. */
 static void epoll_has_an_edge_behind_a_withdrawn_event(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
@@ -222,7 +222,7 @@ static void epoll_has_an_edge_behind_a_withdrawn_event(void)
 		CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
 		CHECK_EQ(cell_cancel(cells, a), TWHEEL_WITHDRAWN);
 		CHECK_EQ(epoll_once(epoll, 0), 0);
-		/* Nobody has read: the withdrawn event is queued still. */
+		/* Nobody has read, so the withdrawn event is still queued. */
 		CHECK_EQ(info(fd).ready, 1);
 		CHECK_EQ(cell_arm(fd, cells, b, now_ns()), TWHEEL_IDLE);
 		CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
@@ -247,7 +247,7 @@ static void epoll_has_an_edge_when_a_cell_fires_again(void)
 	CHECK_EQ(try_read(fd), -EAGAIN);
 }
 
-/* Level-triggered, it may report in vain, but once read() has met the event it does not. */
+/* Level-triggered epoll may report a withdrawn event until read() has met it. */
 static void epoll_of_level_ends_when_read_has_met_it(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN);
@@ -262,16 +262,16 @@ static void epoll_of_level_ends_when_read_has_met_it(void)
 
 /* Many events, some of them withdrawn */
 
-#define MANY		200		/* more than are copied in one hold of the lock */
+#define MANY		200		/* more than one lock hold copies */
 
 /**
- * struct many - events that wait to be read, in the order of their cookies
+ * struct many - unread events in the order of their cookies
  * @fd: the file
  * @cells: its cells
- * @ids: by cookie: every third is a cell, a plain timeout, a periodic one
+ * @ids: by cookie, in turn those of a cell, a one-shot and a periodic timeout
  * @gone: by cookie: the event was withdrawn
- * @left: events that were not withdrawn
- * @base: the deadline of cookie 0; each next one is a microsecond later
+ * @left: number of events that were not withdrawn
+ * @base: deadline of cookie 0; each next deadline is a microsecond later
  */
 struct many {
 	int fd;
@@ -300,7 +300,7 @@ static void make_many(struct many *m, int flags, bool mixed)
 	m->fd = device_open(flags);
 	m->cells = map_cells(m->fd, MANY);
 	m->left = MANY;
-	/* All past, and armed on one CPU: they fire in the order in which they are armed. */
+	/* All deadlines are past and armed on one CPU, so they fire in the order of arming. */
 	m->base = now_ns() - NSEC_PER_SEC;
 	for (int i = 0; i < MANY; i++)
 		ops[i] = op_of_many(m->base + i * NSEC_PER_USEC, i, mixed);
@@ -325,7 +325,7 @@ static void withdraw(struct many *m, int cookie)
 	m->left--;
 }
 
-/* The next event that counts, from *@cookie on. */
+/* @event is the next one from *@cookie on that was not withdrawn. */
 static void check_next(const struct many *m, const struct twheel_event *event, int *cookie)
 {
 	while (*cookie < MANY && m->gone[*cookie])
@@ -364,7 +364,7 @@ static void read_many(struct many *m, int room)
 	end_many(m);
 }
 
-/* A read() fills its buffer with what is left, whatever lies in between. */
+/* A read() fills its buffer with the remaining events, wherever withdrawn events are. */
 static void check_reading(bool mixed)
 {
 	static const int rooms[] = { 1, 2, 3, 15, 16, 17, 64, MANY };
@@ -410,7 +410,7 @@ static void runs_of_withdrawn_events_are_left_out(void)
 	}
 }
 
-/* The buffer ends in the middle of a record, on a page that faults. */
+/* The buffer ends in the middle of a record, before a page that faults. */
 static void fault_amid_withdrawn_events_loses_nothing(void)
 {
 	static const int rooms[] = { 1, 2, 7, 16, 20, 50 };
@@ -436,7 +436,7 @@ static void fault_amid_withdrawn_events_loses_nothing(void)
 			for (int i = 0; i < (int)(ret / sizeof(*events)); i++)
 				check_next(&m, &events[i], &cookie);
 			got += ret / sizeof(*events);
-			/* With no room for a record, an event stays. */
+			/* An event stays if there is no room for a whole record. */
 			if (got < m.left)
 				CHECK_EQ(read(m.fd, buffer + whole, sizeof(*events)), -1);
 		}
@@ -457,7 +457,7 @@ static void read_at_a_bad_address_leaves_the_event(void)
 	CHECK_EQ(read_cell_event(fd).id, b);
 }
 
-/* Pages that the reads fault in, and a record in two pieces. */
+/* The reads fault pages in, and one record is split in two. */
 static void readv_leaves_out_withdrawn_events(void)
 {
 	struct twheel_event *events = map_pages(4);
@@ -480,7 +480,7 @@ static void readv_leaves_out_withdrawn_events(void)
 	end_many(&m);
 }
 
-/* A withdrawn event that is armed again while it is queued: the place is given up. */
+/* A cell is armed again while its withdrawn event is queued: the event gets a new place. */
 static void event_that_comes_anew_is_the_last_one(void)
 {
 	struct many m;
@@ -526,7 +526,7 @@ static void *read_shared(void *arg)
 	return NULL;
 }
 
-/* Each event is read by one of them or withdrawn, while others are withdrawn. */
+/* Each event is read by one reader or withdrawn, while other events are withdrawn. */
 static void each_event_goes_to_one_reader_or_none(void)
 {
 	static struct shared shared;
@@ -569,7 +569,7 @@ static void each_event_goes_to_one_reader_or_none(void)
 		  (unsigned long long)withdrawn);
 }
 
-/* No reader sleeps for ever on events that another has met as withdrawn. */
+/* No reader sleeps for ever because of events that another reader has met as withdrawn. */
 static void blocked_readers_share_what_is_left(void)
 {
 	int fd = device_open(O_RDWR);
@@ -588,7 +588,7 @@ static void blocked_readers_share_what_is_left(void)
 		for (int i = 0, live = 0; live < (int)ARRAY_SIZE(waiters); i++) {
 			__u64 id = ids[i % ARRAY_SIZE(ids)];
 
-			/* One that was withdrawn between any two that are not. */
+			/* Withdraw one event between any two that are not withdrawn. */
 			CHECK(cell_arm(fd, cells, id, now_ns()) >= 0);
 			if (i % 2)
 				live++;
@@ -597,7 +597,7 @@ static void blocked_readers_share_what_is_left(void)
 		}
 		for (size_t i = 0; i < ARRAY_SIZE(waiters); i++)
 			pthread_join(waiters[i].thread, NULL);
-		/* A cell that fired before its cancel may have served one of them. */
+		/* A cell that fired before its cancel may have served one of the readers. */
 		for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
 			cell_cancel(cells, ids[i]);
 	}
@@ -725,7 +725,7 @@ struct stopper {
 	int done;
 };
 
-/* Until STOP has refused a KICK of each cell. */
+/* Use cells until STOP has refused 1000 KICKs. */
 static void *use_until_stopped(void *arg)
 {
 	struct stopper *s = arg;
@@ -759,7 +759,7 @@ static void *use_until_stopped(void *arg)
 	return NULL;
 }
 
-/* Of what a user has armed, all that did not fail is read or withdrawn. */
+/* Each arming that did not fail is read or withdrawn. */
 static void stop_amid_exchanges_loses_nothing(void)
 {
 	for (__u64 until = now_ns() + race_ns(2000); now_ns() < until; ) {

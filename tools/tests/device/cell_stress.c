@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cells under stress, with an account of every arming.
+ * Stress test of cells with an account of every arming.
  *
  *	cell_stress [ARMINGS] [TEST...]
  *
  * Several users arm, move and cancel cells, some of which they share, and several readers
- * take the events. Each is a process of its own: User Mode Linux runs the threads of one
- * process one at a time. Each arming has a deadline of its own: the low bits are the number of
- * the user and of an entry in the book of the user. Each arming ends exactly once. Whoever
- * ends it names it, by the deadline: an exchange returns it, or an event has it. An
- * exchange that returns FIRED names nothing; if no other user has the cell, the arming is
- * known in spite of that, otherwise it is counted. In the end, as many armings are left
- * over as ends were counted without a name: so none is lost, and none ends twice.
+ * take the events. Each is a process of its own, because User Mode Linux runs the threads
+ * of a process one at a time. Each arming has a unique deadline: the low bits are the
+ * number of the user and of an entry in the book of the user. Each arming ends exactly
+ * once. An exchange that ends it returns its deadline, and an event contains it. An
+ * exchange that returns FIRED does not name the arming. If no other user has the cell, the
+ * arming is known nevertheless; otherwise the end is counted. At the end, the number of
+ * armings left over must equal the number of ends counted without a name. So no arming is
+ * lost, and none ends twice.
  *
- * No event is early, and none is later than a bound.
+ * No event is early, and none is later than a limit.
  *
- * In a long run most armings are of a few hot cells, as with a server's busy connections:
- * such a cell is moved and cancelled every few microseconds, hardly ever with a call, and the
- * kernel looks at it amid this.
+ * In a long run most armings are of a few hot cells, like a server's busy connections. A
+ * hot cell is moved and cancelled every few microseconds, mostly without a call, and the
+ * kernel looks at it meanwhile.
  *
- * A trial also has to be one: users ran on several CPUs, if there are several, and looks,
- * kicks, events and withdrawals all occurred.
+ * A trial also checks its own coverage: users ran on several CPUs if there are several, and
+ * there were looks, kicks, events and withdrawals.
  */
 #define _GNU_SOURCE
 #define KTAP_HANG_S	120
@@ -34,15 +35,15 @@
 #define MS		NSEC_PER_MSEC
 #define USERS		3
 #define READERS		2
-#define MOST_EVENTS	50		/* that a reader takes at once */
+#define MOST_EVENTS	50		/* maximum that a reader takes at once */
 #define OWN		400		/* cells of each user */
-#define SHARED		100		/* cells that all of them use */
+#define SHARED		100		/* cells that all users share */
 #define CELLS		(USERS * OWN + SHARED)
-#define HOT_OWN		8		/* of these, the hot ones */
+#define HOT_OWN		8		/* number of hot cells among these */
 #define HOT_SHARED	4
 
 #define ENTRY_BITS	18
-#define ENTRIES		0x40000U	/* two to the power of ENTRY_BITS */
+#define ENTRIES		0x40000U	/* 1 << ENTRY_BITS */
 #define NAME_BITS	(ENTRY_BITS + 2)
 #define DEFAULT_ARMINGS	100000
 #define TURNS_PER_CLOCK	32
@@ -58,7 +59,7 @@ static bool is_long_run(void)
  * struct entry - an arming
  * @deadline: its deadline
  * @cell: number of the cell
- * @since: when it was entered, on CLOCK_MONOTONIC
+ * @since: time when it was entered, on CLOCK_MONOTONIC
  * @open: it has not ended yet
  */
 struct entry {
@@ -69,18 +70,18 @@ struct entry {
 };
 
 /**
- * struct book - what a user has done
- * @entries: the armings, the oldest of which are overwritten
- * @next: number of the entry to be used next
- * @armings: how many there were
- * @overwritten: entries that were overwritten while open, so long ago that their armings
- *	must have ended
- * @nameless: armings that this user has ended without being told which
- * @withdrawn: events that this user has withdrawn through the word
- * @withdrawn_by_call: events that MOD or CANCEL has withdrawn for this user
- * @replaced: armings that an exchange of this user has ended before they fired
- * @refused: armings that were undone after STOP
- * @cpus: the CPUs that this user was seen on, a bit each
+ * struct book - the account of a user
+ * @entries: the armings; the oldest ones are overwritten
+ * @next: number of the next entry to use
+ * @armings: number of armings
+ * @overwritten: number of entries that were overwritten while open; they are so old that
+ *	their armings must have ended
+ * @nameless: number of armings that this user has ended without learning which
+ * @withdrawn: number of events that this user has withdrawn through the word
+ * @withdrawn_by_call: number of events that MOD or CANCEL of this user has withdrawn
+ * @replaced: number of armings that an exchange of this user ended before they fired
+ * @refused: number of armings that were undone after STOP
+ * @cpus: bitmap of the CPUs that this user was seen on
  */
 struct book {
 	struct entry	entries[ENTRIES];
@@ -96,14 +97,14 @@ struct book {
 };
 
 /**
- * struct shared - what the processes of a trial share
- * @ids: by number of the cell; that of an own cell changes
- * @stopped: STOP has come
- * @finish: readers are to end
- * @read: events read
- * @unprocessed: those of them that are
- * @latest: the largest lateness, in ns
- * @books: by user
+ * struct shared - data shared by the processes of a trial
+ * @ids: ids by number of the cell; the id of an own cell changes
+ * @stopped: STOP has been called
+ * @finish: readers must end
+ * @read: number of events read
+ * @unprocessed: number of unprocessed events read
+ * @latest: maximum lateness, in ns
+ * @books: book of each user
  */
 struct shared {
 	__u64		ids[CELLS];
@@ -120,10 +121,10 @@ struct shared {
  * @fd: the file
  * @clock: its clock
  * @cells: its cells
- * @late_at_most: bound for the lateness of events, in ns; 0: none
- * @stops: STOP comes amid the armings
- * @ended: users and readers that have ended
- * @shared: what all of them read and write
+ * @late_at_most: limit of the lateness of events, in ns; 0: no limit
+ * @stops: STOP is called during the armings
+ * @ended: number of users and readers that have ended
+ * @shared: data shared by all processes
  */
 struct trial {
 	int			fd;
@@ -138,13 +139,13 @@ struct trial {
 static struct trial trial;
 
 /**
- * struct user - one who arms
- * @nr: number
- * @book: account
- * @seed: of random numbers
- * @turns: how many operations there were
- * @now: recent time of CLOCK_MONOTONIC, in ns
- * @clock_now: that of the clock of the file
+ * struct user - a process that arms cells
+ * @nr: its number
+ * @book: its account
+ * @seed: seed of its random numbers
+ * @turns: number of operations
+ * @now: recent time on CLOCK_MONOTONIC, in ns
+ * @clock_now: recent time on the clock of the file, in ns
  * @mine: by cell: the last deadline that this user has armed it for
  */
 struct user {
@@ -166,7 +167,7 @@ static bool is_own(__u32 cell)
 	return cell < USERS * OWN;
 }
 
-/* An entry that can be used: one whose arming has ended, or must have. */
+/* Find an entry whose arming has ended, or must have ended. */
 static struct entry *find_entry(struct book *book, __u64 now)
 {
 	for (__u32 tries = 0; ; tries++) {
@@ -182,7 +183,7 @@ static struct entry *find_entry(struct book *book, __u64 now)
 	}
 }
 
-/* The deadline of a new arming, about @delay from now. */
+/* Enter a new arming for about @delay from now. Returns its unique deadline. */
 static __u64 enter_arming(struct user *user, __u32 cell, __s64 delay)
 {
 	struct entry *entry = find_entry(user->book, user->now);
@@ -199,7 +200,7 @@ static __u64 enter_arming(struct user *user, __u32 cell, __s64 delay)
 	return when;
 }
 
-/* That arming has ended. */
+/* Enter the end of the arming for @deadline. */
 static void close_arming(__u32 cell, __u64 deadline)
 {
 	unsigned int nr = deadline >> ENTRY_BITS & 3;
@@ -216,7 +217,7 @@ static void close_arming(__u32 cell, __u64 deadline)
 			  (unsigned long long)deadline);
 }
 
-/* @user has ended an arming of @cell, by an exchange or call that did not name it. */
+/* @user has ended an arming of @cell by an exchange or call that did not name it. */
 static void close_nameless(struct user *user, __u32 cell, __u64 mine)
 {
 	if (is_own(cell))
@@ -225,7 +226,7 @@ static void close_nameless(struct user *user, __u32 cell, __u64 mine)
 		user->book->nameless++;
 }
 
-/* An exchange has returned @old; @mine is what the user armed the cell for before. */
+/* An exchange has returned @old. The user had armed the cell for @mine before. */
 static void enter_old(struct user *user, __u32 cell, __u64 old, __u64 mine)
 {
 	if (is_deadline(old)) {
@@ -261,7 +262,7 @@ static void enter_event(const struct twheel_event *event)
 
 /* Users */
 
-/* Most are soon due, some are past, some are far away. */
+/* Most deadlines are near, some are past, and some are far. */
 static __s64 random_delay(struct user *user)
 {
 	__u64 what = random_below(&user->seed, 100);
@@ -275,7 +276,7 @@ static __s64 random_delay(struct user *user)
 	return random_below(&user->seed, HOUR);
 }
 
-/* Of a hot cell: moved again before it is due, but for a few. */
+/* Most armings of a hot cell are moved before they are due. */
 static __s64 random_hot_delay(struct user *user)
 {
 	if (!random_below(&user->seed, 100))
@@ -317,7 +318,7 @@ static void do_cancel_mine(struct user *user, __u32 cell)
 	}
 }
 
-/* A call has answered with an outcome for the arming before. */
+/* A call has returned an outcome for the previous arming. */
 static void enter_outcome(struct user *user, __u32 cell, int outcome, __u64 mine)
 {
 	if (outcome == TWHEEL_IDLE)
@@ -341,14 +342,14 @@ static void do_mod(struct user *user, __u32 cell, bool to_idle)
 			return;
 		close_arming(cell, when);
 		user->book->refused++;
-		/* An exchange of another user may still return what was armed before. */
+		/* An exchange of another user may still return the previous deadline. */
 		user->mine[cell] = mine;
 		return;
 	}
 	enter_outcome(user, cell, ret, mine);
 }
 
-/* The cell ends, and there is another one with its number, which is no other user's. */
+/* End an own cell and make another one with the same number. */
 static void do_replace(struct user *user, __u32 cell)
 {
 	__u64 id = trial.shared->ids[cell];
@@ -380,7 +381,7 @@ static __u32 random_cell(struct user *user)
 	return USERS * OWN + random_below(&user->seed, SHARED);
 }
 
-/* By exchange alone. */
+/* Use exchanges only. */
 static void use_hot_cell(struct user *user)
 {
 	__u32 cell = user->nr * OWN + random_below(&user->seed, HOT_OWN);
@@ -423,7 +424,7 @@ static void note_time(struct user *user)
 	user->clock_now = clock_ns(trial.clock);
 }
 
-/* As programs do, it asks for the time once in a while. */
+/* Like a program, read the clock once per several operations. */
 static void use_once(struct user *user)
 {
 	if (!(user->turns++ % TURNS_PER_CLOCK))
@@ -434,7 +435,7 @@ static void use_once(struct user *user)
 		use_any_cell(user);
 }
 
-/* Not from the vDSO, which knows one CPU alone under User Mode Linux. */
+/* The vDSO reports only one CPU under User Mode Linux, so make the system call. */
 static unsigned int this_cpu(void)
 {
 	unsigned int cpu;
@@ -447,14 +448,14 @@ static void use(struct user *user)
 {
 	while (user->book->armings < armings / USERS) {
 		use_once(user);
-		/* Let cells fire that would be moved otherwise. */
+		/* Let cells fire that would otherwise be moved. */
 		if (!random_below(&user->seed, 2000)) {
 			user->book->cpus |= 1ULL << this_cpu() % 64;
 			sleep_ns(random_below(&user->seed, 3 * MS));
 			note_time(user);
 		}
 	}
-	/* STOP has to come before a user ends, and all of them see it. */
+	/* STOP must come before a user ends, and every user must see it. */
 	while (trial.stops && !PEEK(trial.shared->stopped))
 		use_once(user);
 	for (int i = 0; trial.stops && i < 5000; i++)
@@ -504,7 +505,7 @@ static void begin(const struct twheel_setup *setup)
 	}
 }
 
-/* Cancels an arming that is far away, and waits for any other to fire. */
+/* Cancel an arming with a far deadline; wait for any other to fire. */
 static void settle_cell(__u32 cell)
 {
 	__u64 id = trial.shared->ids[cell], deadline = now_ns() + patience_ns();
@@ -563,8 +564,8 @@ static struct sums add_up(void)
 }
 
 /*
- * A trial in which one of these is missing has shown nothing of it. A short one on a single
- * CPU may have no withdrawal.
+ * Check that everything occurred that a trial must cover. A short trial on a single CPU may
+ * have no withdrawal.
  */
 static void check_coverage(const struct sums *sums, const struct twheel_stats *s)
 {
@@ -610,7 +611,7 @@ static void check_sums(__u64 since)
 	CHECK_EQ(s.fired + s.unprocessed, s.read + s.dropped + sums.withdrawn_by_call);
 }
 
-/* A check that fails in a process of the trial ends that process alone. */
+/* A failed check ends only its own process, so the status of each process is checked. */
 static void note_ends(void)
 {
 	int status;
@@ -649,7 +650,7 @@ static void start_user(struct user *user)
 	_exit(0);
 }
 
-/* @disturb is called while the users are at work. */
+/* @disturb is called while the users are running. */
 static void run(const struct twheel_setup *setup, void (*disturb)(void))
 {
 	__u64 since = now_ns();
@@ -716,7 +717,7 @@ static void step_clock(void)
 	set_realtime(0);
 }
 
-/* Nothing is early; how late it is depends on the steps. */
+/* Nothing is early. Lateness depends on the clock steps, so it has no limit. */
 static void every_arming_ends_once_amid_clock_steps(void)
 {
 	const struct twheel_setup setup = setup_clock(CLOCK_REALTIME);
@@ -765,7 +766,7 @@ int main(int argc, char **argv)
 	} else {
 		armings /= (sizeof(long) == 8 ? 1 : 4) * (is_slow() ? 10 : 1);
 	}
-	/* A long run is no hang. */
+	/* A long run is not stuck. */
 	if (is_long_run())
 		setenv("KTAP_HANG_S", "86400", 0);
 	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);

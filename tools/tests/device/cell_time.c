@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cells and time: when the kernel looks at a word, how often, and when a cell fires.
+ * Cells and time: when and how often the kernel looks at a word, and when a cell fires.
  */
 #define _GNU_SOURCE
 #include "cells.h"
@@ -8,7 +8,7 @@
 #include "realtime.h"
 
 #define MS		NSEC_PER_MSEC
-#define NR		256		/* cells that a test maps, if it does not need more */
+#define NR		256		/* cells that most tests map */
 #define LATE_AT_MOST	(5 * NSEC_PER_SEC)
 
 static struct twheel_stats stats_of(int fd)
@@ -55,7 +55,7 @@ static void check_in_time(const struct twheel_event *event, __u64 slack_ns)
 	CHECK(event->fired_ns <= event->expires_ns + slack_ns + LATE_AT_MOST);
 }
 
-/* When it fires */
+/* Time of expiry */
 
 static void deadline_in_the_past_fires_at_once(void)
 {
@@ -77,7 +77,7 @@ static void deadline_in_the_past_fires_at_once(void)
 	}
 }
 
-/* One that is pending for later is moved by KICK, and the kernel is told once. */
+/* A pending cell is moved to an earlier deadline by one KICK. */
 static void deadline_that_is_moved_to_an_earlier_time_needs_a_kick(void)
 {
 	int fd = device_open(O_RDWR);
@@ -110,7 +110,7 @@ static void deadline_that_is_moved_to_a_later_time_needs_none(void)
 	CHECK_EQ(cell_arm_kicked(fd, cells, id, base + 500 * MS, &kicked), 0);
 	CHECK(!kicked);
 	CHECK_EQ(look_of(cells, id), base + 300 * MS);
-	/* Earlier than before, but not than the look. */
+	/* earlier than before, but not earlier than the look */
 	CHECK_EQ(cell_arm_kicked(fd, cells, id, base + 400 * MS, &kicked), 0);
 	CHECK(!kicked);
 	if (now_ns() >= base + 300 * MS)
@@ -134,7 +134,7 @@ static void look_moves_with_the_deadline_that_it_has_found(void)
 	check_no_event(fd);
 }
 
-/* As often as there is traffic; without any, it fires. */
+/* The cell is moved as often as there is traffic; without traffic, it fires. */
 static void moves_put_it_off_without_a_kick(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -193,7 +193,7 @@ static void cells_at_all_distances_are_never_early(void)
 	check_no_event(fd);
 }
 
-/* Around the edges of ticks. */
+/* Deadlines around the boundary between two ticks. */
 static void deadlines_at_the_edge_of_a_tick_are_kept(void)
 {
 	int fd = device_open(O_RDWR);
@@ -211,9 +211,9 @@ static void deadlines_at_the_edge_of_a_tick_are_kept(void)
 	}
 }
 
-/* How often it is looked at */
+/* Number of looks */
 
-/* Two looks and no more, after which nothing is queued. */
+/* The kernel looks twice and no more; after that nothing is queued. */
 static void check_two_looks(int fd, struct twheel_cell *cells, __u64 id)
 {
 	__u64 before = looks(fd);
@@ -255,7 +255,7 @@ static void cell_that_never_was_armed_costs_no_look(void)
 	CHECK(look_of(cells, id) == NO_LOOK);
 }
 
-/* The mark of a cell that was seen is an idle value, and the cell can be armed as before. */
+/* The mark that the kernel sets is an idle value, and the cell can be armed as before. */
 static void cell_that_was_seen_idle_can_be_armed(void)
 {
 	int fd = device_open(O_RDWR);
@@ -274,7 +274,7 @@ static void cell_that_was_seen_idle_can_be_armed(void)
 	CHECK_EQ(read_cell_event(fd).expires_ns, when);
 }
 
-/* A little more than the delay may pass between two of them, on a machine that is busy. */
+/* On a busy machine, more than the delay may pass between two pairs. */
 static void arming_and_cancelling_does_not_kick(void)
 {
 	enum { CELLS = 100 };
@@ -307,16 +307,16 @@ static void arming_and_cancelling_does_not_kick(void)
 	if (longest > 100 * MS)
 		ktap_skip("the machine is too slow");
 	/*
-	 * The kernel looks in the middle of an arm a few times: it promises a later look
-	 * than the deadline that is about to be written.
+	 * In rare cases, the kernel looks between the steps of an arm. It then publishes a
+	 * look that is later than the deadline about to be written.
 	 */
 	CHECK(kicks(fd) <= CELLS + pairs / 1000);
-	/* One look for each delay that has passed. */
+	/* There is one look for each delay that has passed. */
 	CHECK(looks(fd) <= 10 * CELLS);
 	CHECK_EQ(stats_of(fd).fired, 0);
 }
 
-/* An idle value that users do not write, and FIRED without an event, are not waited for. */
+/* For other idle values, and for FIRED without an event, the kernel does not look again. */
 static void other_idle_values_cost_one_look(void)
 {
 	static const __u64 words[] = { EXPIRES_MAX + 1, ~0ULL - 3, TWHEEL_CELL_FIRED };
@@ -387,7 +387,7 @@ static void slack_of_the_context_is_for_cells_too(void)
 	check_fires_within(fd, when, 40 * MS);
 }
 
-/* Slacks so long that who waits for one notices. */
+/* A slack so long that a test which waits for it fails. */
 #define SLACK_US	(HOUR / 4 / NSEC_PER_USEC)
 
 static void wait_and_check(int fd, __u64 when)
@@ -411,7 +411,7 @@ static void exact_cell_fires_in_time(void)
 	wait_and_check(fd, when);
 }
 
-/* Moved by a look, too: what is queued then has the slack of the cell. */
+/* Also when a look moves the cell: it is then queued with the slack of the cell. */
 static void exact_cell_that_is_moved_fires_in_time(void)
 {
 	struct twheel_setup setup = { .slack_us = SLACK_US };
@@ -443,7 +443,7 @@ static void mod_replaces_the_slack(void)
 	wait_and_check(fd, when);
 }
 
-/* The cell is queued for a look still, which a later arming relies on. */
+/* The cell is still queued for a look, and the next arming relies on that. */
 static void mod_to_idle_replaces_the_slack(void)
 {
 	int fd = device_open(O_RDWR);
@@ -476,7 +476,7 @@ static void step_forward_fires_what_is_due(void)
 	set_realtime(0);
 }
 
-/* A cell whose look came before the clock was set back is looked at again when it is due. */
+/* If the clock was set back after a look, the kernel looks again when the cell is due. */
 static void step_back_fires_nothing_early(void)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);
@@ -490,7 +490,7 @@ static void step_back_fires_nothing_early(void)
 	set_realtime(0);
 	wait_ready(fd, 1);
 	CHECK_EQ(read_cell_event_on(CLOCK_REALTIME, fd).expires_ns, when);
-	/* And what is armed while it is back. */
+	/* a cell that is armed while the clock is back */
 	set_realtime(-2 * (__s64)HOUR);
 	when = clock_ns(CLOCK_REALTIME) + 20 * MS;
 	CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
@@ -499,7 +499,7 @@ static void step_back_fires_nothing_early(void)
 	set_realtime(0);
 }
 
-/* Moved while the clock is set back and forth: each fires once, and not early. */
+/* Cells are moved while the clock is set back and forth: each fires once and not early. */
 static void steps_lose_nothing(void)
 {
 	enum { CELLS = 200 };
@@ -524,7 +524,7 @@ static void steps_lose_nothing(void)
 		if (is_deadline(word_of(cells, ids[n]))) {
 			__u64 when = last[n] + HOUR;
 
-			/* It may fire now. */
+			/* it may be firing now */
 			if (replace(cells, ids[n], last[n], when)) {
 				CHECK(look_of(cells, ids[n]) <= when || !kick(fd, ids[n]));
 				last[n] = when;
@@ -543,7 +543,7 @@ static void steps_lose_nothing(void)
 	check_no_event(fd);
 }
 
-/* The second look comes within a minute, however far away the deadlines were. */
+/* The second look comes within a minute, even if the deadlines were far. */
 static void idle_cell_is_kept_for_a_minute_at_most(void)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Cells, mapped, and the user's side of their protocol. All accesses are sequentially
+ * Mapped cells, and the user side of their protocol. All accesses are sequentially
  * consistent.
  */
 #ifndef TWHEEL_TESTS_CELLS_H
@@ -74,7 +74,7 @@ static inline __u64 exchange(struct twheel_cell *cells, __u64 id, __u64 word)
 	return __atomic_exchange_n(&cell_of(cells, id)->word, word, __ATOMIC_SEQ_CST);
 }
 
-/* True if the word was @old. */
+/* Returns true if the word was @old. */
 static inline bool replace(struct twheel_cell *cells, __u64 id, __u64 old, __u64 new)
 {
 	return __atomic_compare_exchange_n(&cell_of(cells, id)->word, &old, new, false,
@@ -93,7 +93,7 @@ static inline struct twheel_op op_mod_cell(__u64 id, __u64 when, __u64 cookie)
 	return op_mod(id, when, TWHEEL_F_ABS | TWHEEL_F_CELL, cookie);
 }
 
-/* The id of a cell that is armed for @when, or idle for TWHEEL_CELL_IDLE. */
+/* Make a cell that is armed for @when, or idle if that is TWHEEL_CELL_IDLE. Returns its id. */
 static inline __u64 arm_cell(int fd, __u64 when, __u64 cookie)
 {
 	return arm_op(fd, op_cell(when, cookie));
@@ -111,9 +111,9 @@ static inline int mod_cell(int fd, __u64 id, __u64 when, __u64 cookie)
 	return operate(fd, TWHEEL_IOC_MOD, &op);
 }
 
-/* The user's side: operations on a cell without a call, if it can be */
+/* The user side: operations on a cell, with a call only if necessary */
 
-/* The outcome of an exchange for the arming that it has replaced. */
+/* Outcome of an exchange for the arming that it has replaced. */
 static inline int outcome_of(__u64 old)
 {
 	if (is_deadline(old))
@@ -122,8 +122,8 @@ static inline int outcome_of(__u64 old)
 }
 
 /*
- * Arms or moves. Returns the outcome for the arming before; -errno if the kernel did not
- * take up this one. Sets @kicked if there was a call.
+ * Arm or move a cell. Returns the outcome for the previous arming, or -errno if the arm has
+ * failed. Sets @kicked if there was a call.
  */
 static inline int cell_arm_kicked(int fd, struct twheel_cell *cells, __u64 id, __u64 when,
 				  bool *kicked)
@@ -147,7 +147,7 @@ static inline int cell_arm(int fd, struct twheel_cell *cells, __u64 id, __u64 wh
 	return cell_arm_kicked(fd, cells, id, when, &kicked);
 }
 
-/* As CANCEL, but that the cell lives on: 0, TWHEEL_WITHDRAWN or -ENOENT. */
+/* Like CANCEL, but the cell lives on: returns 0, TWHEEL_WITHDRAWN or -ENOENT. */
 static inline int cell_cancel(struct twheel_cell *cells, __u64 id)
 {
 	int ret = outcome_of(exchange(cells, id, TWHEEL_CELL_IDLE));
@@ -157,7 +157,7 @@ static inline int cell_cancel(struct twheel_cell *cells, __u64 id)
 
 /* Events */
 
-/* Checks the fields that are the same in all events of cells that have fired. */
+/* Check the fields that are the same in all events of cells that have fired. */
 static inline void check_cell_event_on(clockid_t clock, const struct twheel_event *event)
 {
 	CHECK(event->id != 0);
@@ -181,7 +181,7 @@ static inline struct twheel_event read_cell_event(int fd)
 	return read_cell_event_on(CLOCK_MONOTONIC, fd);
 }
 
-/* A cell that has fired and whose event is unread. */
+/* Make a cell that has fired and whose event is unread. Returns its id. */
 static inline __u64 fired_cell(int fd, __u64 cookie)
 {
 	__u32 before = info(fd).ready;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory is charged to the memory cgroup of whoever makes it necessary. At its limit
- * an ARM fails, or the out-of-memory killer ends somebody inside; nobody else notices.
+ * Memory is charged to the memory cgroup of the task that causes its allocation. At the
+ * limit, an ARM fails, or the out-of-memory killer ends a task of the group. Other groups
+ * are not affected.
  */
 #include "cells.h"
 #include "group.h"
 
-/* Each of them is filled by one call after the other. */
+/* Memory limit of a group that a test fills call by call. */
 static long small_group(void)
 {
 	return (is_short() ? 3 : 8) * MIB;
@@ -22,7 +23,7 @@ static void timeouts_are_charged_until_close(void)
 	fd = device_open(O_RDWR);
 	before = charged(group);
 	arm_many(fd, nr, HOUR, 0, 0, NULL);
-	/* A timeout without its id, deadline and cookie is none. */
+	/* A timeout needs at least its id, deadline and cookie. */
 	CHECK(charged(group) - before >= nr * 24);
 	CHECK(charged(group) - before <= nr * 128 + MIB);
 	close(fd);
@@ -78,7 +79,7 @@ static void cells_are_charged_until_close(void)
 	wait_uncharged(group, before + MIB);
 }
 
-/* Whether anybody has mapped them or not. */
+/* Cells are charged whether they are mapped or not. */
 static void armed_cells_are_charged_until_close(void)
 {
 	const char *group = make_group("armed-cells", 0);
@@ -114,7 +115,7 @@ static void arm_until(int fd, int error)
 	CHECK_EQ(ret, error);
 }
 
-/* Another process, in no group: does all work as before? */
+/* The device still works for a process outside the group. */
 static void check_unharmed(void)
 {
 	int fd = device_open(O_RDWR);
@@ -125,8 +126,8 @@ static void check_unharmed(void)
 }
 
 /*
- * So that a charge fails instead: there is nobody to be killed. A page fault is not
- * told so and would be tried for ever; so all memory is there in advance.
+ * Make a charge fail instead of invoking the out-of-memory killer. A page fault would be
+ * retried for ever, so all memory is populated in advance.
  */
 static void enter_group_for_good(const char *group)
 {
@@ -152,7 +153,10 @@ static void arm_without_memory_is_enomem(void)
 	check_unharmed();
 }
 
-/* What CPUs have in stock for a group comes back when they get to it, and can be had. */
+/*
+ * CPUs cache charges of a group and return them when they run; arm until nothing is
+ * returned.
+ */
 static void arm_until_nothing_comes_back(int fd)
 {
 	__u32 live;
@@ -183,7 +187,7 @@ static void go_on_without_memory(void)
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		CHECK_EQ(ops[i].result, -ENOMEM);
 	CHECK_EQ(info(fd).live, live);
-	/* What is armed goes on, and so does what needs no memory. */
+	/* Armed timeouts and operations that need no memory still work. */
 	CHECK_EQ(mod(fd, id, 0, 7), 0);
 	CHECK_EQ(read_event(fd).cookie, 7);
 	CHECK_EQ(get(fd, arm(fd, HOUR, 0)), 0);
@@ -196,7 +200,7 @@ static void file_without_memory_goes_on(void)
 	in_child(go_on_without_memory);
 }
 
-/* As above, it can take a while until there is enough of it. */
+/* Cached charges may be returned late, so retry. */
 static int setup_soon(int fd, struct twheel_setup setup)
 {
 	__u64 end = now_ns() + 10 * NSEC_PER_SEC;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The three clocks: absolute times are those of the clock that the file was set up
- * with, seen from the time namespace of who opened it; and the clock of the day is
- * stepped, both ways.
+ * The three clocks. Absolute times are times of the clock that the file was set up with, in
+ * the time namespace of its opener. CLOCK_REALTIME is stepped in both directions.
  */
 #define _GNU_SOURCE
 #include "cpu.h"
@@ -154,7 +153,10 @@ static void timeout_armed_after_a_step_back_fires(void)
 	set_realtime(0);
 }
 
-/* Back and forth, with timeouts at all distances: none early, none lost, none twice. */
+/*
+ * The clock goes back and forth, with timeouts at all distances: none is early, lost or
+ * doubled.
+ */
 static void steps_lose_nothing(void)
 {
 	enum { NR = 400 };
@@ -274,7 +276,7 @@ static void boottime_is_of_who_opened_the_file(void)
 	CHECK(event.fired_ns <= when + LATE_AT_MOST);
 }
 
-/* Whoever sets it up: the namespace is that of the open. */
+/* The time namespace is that of the open, not that of the SETUP. */
 static void setup_keeps_the_namespace_of_the_open(void)
 {
 	int fd = device_open(O_RDWR);

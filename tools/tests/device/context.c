@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An open file is a context: shared by those who hold it, closed to all others,
- * gone with the last reference.
+ * An open file is a context. All holders of the file share it, nobody else has access, and
+ * it ends with the last reference.
  */
 #include <grp.h>
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 
 #define MANY		scaled(100000)
 
-/* Who may open it */
+/* Permission to open */
 
 static void device_is_a_character_device_of_root_with_mode_0600(void)
 {
@@ -73,7 +73,7 @@ static void ids_of_another_file_are_enoent(void)
 	CHECK_EQ(info(other).ready, 1);
 }
 
-/* Should both files give the same id, it is each file's own. */
+/* If both files use the same id, it refers to each file's own timeout. */
 static void operations_stay_within_their_file(void)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
@@ -188,7 +188,7 @@ static void context_lives_until_the_last_descriptor_is_closed(void)
 	CHECK_EQ(read_event(copy).cookie, 7);
 }
 
-/* As another program: reads an event, or finds that the descriptor is closed. */
+/* Run as another program: read an event, or find that the descriptor is closed. */
 #define READ_DESCRIPTOR	"--read-descriptor"
 #define WAS_CLOSED	99
 
@@ -356,7 +356,7 @@ static void descriptor_sent_over_a_socket_shares_the_context(void)
 		_exit(0);
 	}
 	CHECK_EQ(child_status(pid), 0);
-	/* Now the message in the socket holds the only reference. */
+	/* From here on the message in the socket holds the only reference. */
 	fd = receive_descriptor(sockets[1]);
 	CHECK_EQ(info(fd).live, 1);
 	CHECK_EQ(read_event(fd).cookie, 7);

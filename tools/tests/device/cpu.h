@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where a test runs, and in whose time. Needs _GNU_SOURCE.
+ * The CPU and the time namespace of a test. Needs _GNU_SOURCE.
  */
 #ifndef TWHEEL_TESTS_CPU_H
 #define TWHEEL_TESTS_CPU_H
@@ -18,7 +18,10 @@ static inline void stay_on_one_cpu(void)
 	CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
 }
 
-/* Continues in a child whose clocks are so many seconds ahead of this one's. */
+/*
+ * Continue in a child whose clocks are ahead of the current ones by these numbers of
+ * seconds.
+ */
 static inline void enter_time_namespace(long monotonic, long boottime)
 {
 	char text[128];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The device under test, by nothing but its system calls: the tests read the
- * ABI header and not the library, so that a mistake in one is not in both.
+ * System calls on the device under test. The tests use the ABI header but not the library,
+ * so that the tests do not repeat an error of the library.
  *
- * What a test may expect to fail returns -errno; what has to work for the test to
- * make sense is checked here.
+ * A call that a test may expect to fail returns -errno. A call that must succeed for the
+ * test to make sense is checked here.
  */
 #ifndef TWHEEL_TESTS_DEVICE_H
 #define TWHEEL_TESTS_DEVICE_H
@@ -30,41 +30,41 @@ static inline bool is_slow(void)
 	return getenv("TWHEEL_SLOW");
 }
 
-/* Nor is all repeated as a 32-bit program: only the way to the device is another. */
+/* A 32-bit program does not repeat everything, because only the path to the device differs. */
 static inline bool is_short(void)
 {
 	return is_slow() || sizeof(long) == 4;
 }
 
 /*
- * @nr, or a tenth of that where a test is short. A slow kernel watches each operation, so
- * fewer will do. The name of a test has the full number.
+ * Returns @nr, or a tenth of it if tests are short. A slow kernel checks each operation, so
+ * fewer are sufficient. The name of a test contains the full number.
  */
 static inline __u32 scaled(__u32 nr)
 {
 	return is_short() ? nr / 10 : nr;
 }
 
-/* No promise of the device: only so that a lost event ends the test. */
+/* Time limit of a test in case of a lost event. The device makes no such promise. */
 static inline __u64 patience_ns(void)
 {
 	return (is_slow() ? 200 : 20) * NSEC_PER_SEC;
 }
 
-/* A quick call takes less, on a machine with other work too. */
+/* Maximum duration of a quick call, even on a busy machine. */
 static inline __u64 quick_ns(void)
 {
 	return patience_ns() / 4;
 }
 
-/* Where a kernel watches all that it does, a million timeouts take a minute. */
+/* A kernel that checks every access needs a minute for a million timeouts. */
 static inline void need_speed(void)
 {
 	if (is_slow())
 		ktap_skip("it takes too long here");
 }
 
-/* Where each call is made to fail in turn, and made again. */
+/* Skip if each call is made to fail in turn and is then repeated. */
 static inline void need_first_try(void)
 {
 	if (getenv("TWHEEL_FAULTS"))
@@ -104,8 +104,8 @@ static inline void sleep_until(__u64 when)
 }
 
 /*
- * How long to try what depends on luck. As a 32-bit program not so long: the races are
- * the same, only the way to them is another.
+ * Duration of a test that depends on chance. It is shorter in a 32-bit program: the races
+ * are the same, and only the path to them differs.
  */
 static inline __u64 race_ns(__u64 ms)
 {
@@ -190,13 +190,16 @@ static inline void end_unless_passed(int status)
 		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-/* What happens in the child of a test, happens in the test. */
+/* Run @body in a child; the test passes, fails or is skipped as the child does. */
 static inline void in_child(void (*body)(void))
 {
 	end_unless_passed(status_of(body));
 }
 
-/* The parameter is as before when this returns, or the test has failed. */
+/*
+ * Run @body with a module parameter set. The parameter is restored on return, unless the
+ * test fails here.
+ */
 static inline void with_parameter(const char *name, __u32 value, void (*body)(void))
 {
 	__u32 before = parameter(name);
@@ -208,11 +211,14 @@ static inline void with_parameter(const char *name, __u32 value, void (*body)(vo
 	end_unless_passed(status);
 }
 
-/* The memory of the machine may allow less by default than a test is to show. */
+/*
+ * Run @body with limits of at least @timeouts, which a small machine may not allow by
+ * default.
+ */
 static inline void with_room_for(__u32 timeouts, void (*body)(void))
 {
 	__u32 user = parameter("max_user_timeouts"), all = parameter("max_all_timeouts");
-	/* Pages need not be full, and some of the total is for who is privileged. */
+	/* Pages may be partly used, and a reserve of the total is for privileged users. */
 	__u32 room = timeouts + timeouts / 4 + 1000;
 	int status;
 
@@ -224,7 +230,7 @@ static inline void with_room_for(__u32 timeouts, void (*body)(void))
 	end_unless_passed(status);
 }
 
-/* The limit is taken at open: the parameter is as before when this returns. */
+/* The limit is fixed at open; the parameter is restored on return. */
 static inline int device_open_limited(int flags, __u32 limit)
 {
 	__u32 before = parameter("max_timeouts");
@@ -237,7 +243,7 @@ static inline int device_open_limited(int flags, __u32 limit)
 	return fd;
 }
 
-/* What the ioctl returns, or -errno. */
+/* Returns the result of the ioctl, or -errno. */
 static inline int device_ioctl(int fd, unsigned long command, void *arg)
 {
 	int ret = ioctl(fd, command, arg);
@@ -269,16 +275,16 @@ static inline int stop(int fd)
 	return device_ioctl(fd, TWHEEL_IOC_STOP, NULL);
 }
 
-/* Pages given back, or -errno. */
+/* Returns the number of pages freed, or -errno. */
 static inline int trim(int fd)
 {
 	return device_ioctl(fd, TWHEEL_IOC_TRIM, NULL);
 }
 
-/* No ioctl writes it. */
+/* No ioctl of a single operation writes the result field. */
 #define RESULT_CANARY	0x5aa5a55a
 
-/* The outcome of a single operation, or -errno. */
+/* Returns the outcome of a single operation, or -errno. */
 static inline int operate(int fd, unsigned long command, struct twheel_op *op)
 {
 	int ret;
@@ -332,7 +338,7 @@ static inline int try_arm(int fd, __u64 expires_ns, __u32 flags, __u64 cookie, _
 	return ret;
 }
 
-/* The id of a timeout @ns from now. */
+/* Arm a timeout for @ns from now. Returns its id. */
 static inline __u64 arm(int fd, __u64 ns, __u64 cookie)
 {
 	__u64 id;
@@ -409,7 +415,7 @@ static inline int try_submit(int fd, struct twheel_op *ops, __u32 nr, __u32 *don
 	return ret;
 }
 
-/* All of them tried; the results are in @ops. */
+/* All operations are tried; the results are in @ops. */
 static inline void submit(int fd, struct twheel_op *ops, __u32 nr)
 {
 	__u32 done;
@@ -418,7 +424,7 @@ static inline void submit(int fd, struct twheel_op *ops, __u32 nr)
 	CHECK_EQ(done, nr);
 }
 
-/* What GET tells of a live timeout. */
+/* The state of a live timeout, as GET reports it. */
 static inline struct twheel_op state_of(int fd, __u64 id)
 {
 	struct twheel_op op = op_get(id);
@@ -435,7 +441,7 @@ static inline struct twheel_info info(int fd)
 	return info;
 }
 
-/* @nr timeouts with cookies from @cookie up, whose deadlines are @step apart. */
+/* Arm @nr timeouts with cookies from @cookie on, whose deadlines are @step apart. */
 static inline void arm_many(int fd, __u32 nr, __u64 ns, __u64 step, __u64 cookie, __u64 *ids)
 {
 	struct twheel_op ops[512];
@@ -454,7 +460,7 @@ static inline void arm_many(int fd, __u32 nr, __u64 ns, __u64 step, __u64 cookie
 	}
 }
 
-/* Whole records read, or -errno. */
+/* Returns the number of records read, or -errno. */
 static inline int read_events(int fd, struct twheel_event *events, unsigned int nr)
 {
 	ssize_t ret = read(fd, events, nr * sizeof(*events));
@@ -466,7 +472,7 @@ static inline int read_events(int fd, struct twheel_event *events, unsigned int 
 	return ret / sizeof(*events);
 }
 
-/* What holds for every event of a one-shot. */
+/* Check the fields that are the same in every event of a one-shot. */
 static inline void check_event_on(clockid_t clock, const struct twheel_event *event)
 {
 	CHECK(event->id != 0);
@@ -517,7 +523,7 @@ static inline int readable(int fd)
 	return poll_now(fd) != 0;
 }
 
-/* After STOP, and the last event has gone. */
+/* STOP has been called and the last event has been read. */
 static inline void check_over(int fd)
 {
 	struct twheel_event event;
@@ -528,7 +534,7 @@ static inline void check_over(int fd)
 	CHECK_EQ(info(fd).ready, 0);
 }
 
-/* Until @nr events wait to be read. */
+/* Wait until @nr events are unread. */
 static inline void wait_ready(int fd, __u32 nr)
 {
 	__u64 deadline = now_ns() + patience_ns();
@@ -540,7 +546,7 @@ static inline void wait_ready(int fd, __u32 nr)
 	}
 }
 
-/* A timeout that has fired and whose event is unread. */
+/* Arm a timeout that fires, and leave its event unread. Returns its id. */
 static inline __u64 arm_fired(int fd, __u64 cookie)
 {
 	__u32 before = info(fd).ready;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the engine says of a wheel, in debugfs.
+ * State of a wheel in debugfs.
  */
 #ifndef TWHEEL_TESTS_ENGINE_H
 #define TWHEEL_TESTS_ENGINE_H
@@ -12,8 +12,8 @@
 #define WHEELS_DIR	"/sys/kernel/debug/twheel"
 
 /*
- * The path of the youngest wheel that a file has for itself. Files are numbered as the
- * wheels are made: the caller has made it last.
+ * Path of the newest private wheel. The files are numbered in the order in which wheels are
+ * made, so the caller must have made its wheel last.
  */
 static inline void youngest_private_wheel(char *path, size_t size)
 {
@@ -47,7 +47,7 @@ static inline void read_wheel(const char *path, char *text, size_t size)
 	text[len] = 0;
 }
 
-/* The counter @name of that wheel. */
+/* Value of the counter @name of that wheel. */
 static inline __u64 wheel_counter(const char *path, const char *name)
 {
 	char text[4096], label[40], *line;

@@ -2,9 +2,10 @@
 /*
  * Each kind of timeout, with each call, in each setting.
  *
- * A setting is a way to make operations (a call for each, SUBMIT, an io_uring) and a
- * clock (CLOCK_MONOTONIC, the same in a time namespace, CLOCK_REALTIME with a step back
- * and a step forward where others wait). The limit of a context is what the test needs.
+ * A setting is a way to submit operations and a clock. The ways are single calls, SUBMIT
+ * and io_uring. The clocks are CLOCK_MONOTONIC, CLOCK_MONOTONIC in a time namespace, and
+ * CLOCK_REALTIME. On CLOCK_REALTIME, the test steps the clock back and forward where it
+ * otherwise waits. The limit of a context is the number of timeouts that the test needs.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -17,7 +18,7 @@
 
 #define MS		NSEC_PER_MSEC
 #define SOON		(is_slow() ? 50 * MS : 5 * MS)
-#define AHEAD		1000000			/* s, of the clock in the namespace */
+#define AHEAD		1000000			/* seconds ahead in the namespace */
 #define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
 
 static const struct kind {
@@ -49,7 +50,7 @@ static bool is_cell(const struct kind *kind)
 	return kind->flags & TWHEEL_F_CELL;
 }
 
-/* How many expirations until it is over; 0 if it never is. */
+/* Number of expirations until the timeout is over; 0: it does not end. */
 static __u32 all_of(const struct kind *kind)
 {
 	if (kind->interval_ns)
@@ -78,7 +79,7 @@ static struct setting {
 	enum way way;
 	enum place place;
 	clockid_t clock;
-	__s64 ahead_ns;			/* of CLOCK_REALTIME, of what it would be */
+	__s64 ahead_ns;			/* distance of CLOCK_REALTIME from the right time */
 	struct ring ring;
 	void (*body)(void);
 } setting;
@@ -88,7 +89,7 @@ static __u64 now_there(void)
 	return clock_ns(setting.clock);
 }
 
-/* A deadline that let_fire() is to make due. */
+/* A deadline that let_fire() makes due. */
 static __u64 soon(void)
 {
 	return now_there() + (setting.place == REALTIME ? HOUR : SOON);
@@ -99,7 +100,10 @@ static __u64 far(void)
 	return now_there() + 1000 * HOUR;
 }
 
-/* Until @nr have fired. No step back makes one early, and the step forward is enough. */
+/*
+ * Wait until @nr timeouts have fired. A step back makes none fire, and the step forward
+ * makes all due.
+ */
 static void let_fire(int fd, __u32 nr)
 {
 	if (setting.place == REALTIME) {
@@ -137,7 +141,7 @@ static void run_by_calls(int fd, struct twheel_op *ops, __u32 nr)
 		ops[i].result = operate(fd, commands[ops[i].opcode], &ops[i]);
 }
 
-/* How many the kernel has tried, or -errno. */
+/* Returns the number of operations that the kernel has tried, or -errno. */
 static int run_by_ring(int fd, struct twheel_op *ops, __u32 nr)
 {
 	struct io_uring_sqe *sqe = ring_prepare(&setting.ring, IORING_OP_URING_CMD, fd, 1);
@@ -152,7 +156,7 @@ static int run_by_ring(int fd, struct twheel_op *ops, __u32 nr)
 	return ring_wait(&setting.ring, &tag);
 }
 
-/* In the way of the setting. The results are in @ops. */
+/* Submit operations in the way of the setting. The results are in @ops. */
 static void run(int fd, struct twheel_op *ops, __u32 nr)
 {
 	if (setting.way == CALLS)
@@ -176,7 +180,7 @@ static void run_in_setting(void)
 	setting.body();
 }
 
-/* A setting that is not there is left out; with none of them, the test is skipped. */
+/* Settings that do not exist are left out; if there are none, the test is skipped. */
 static void in_each_setting(void (*body)(void))
 {
 	int ran = 0;
@@ -207,13 +211,13 @@ static void in_each_setting(void (*body)(void))
 	ktap_note("%d settings of %d", ran, NR_WAYS * NR_PLACES);
 }
 
-/* Timeouts of all kinds: the cookie is the index, here and in kinds[] */
+/* Timeouts of all kinds: the cookie is the index in this structure and in kinds[] */
 
 struct lot {
 	const struct kind *kind[NR];
 	__u64 id[NR];
 	__u64 when;
-	__u64 count[NR];		/* expirations that were told */
+	__u64 count[NR];		/* expirations reported */
 	bool over[NR];
 };
 
@@ -282,7 +286,7 @@ static bool is_done(const struct lot *lot)
 	return true;
 }
 
-/* Until each has fired, and those are over that can be. */
+/* Read until each timeout has fired, and until those that can end have ended. */
 static void read_lot(int fd, struct lot *lot)
 {
 	struct twheel_event events[5];
@@ -354,7 +358,7 @@ static void each_kind_fires_at_its_deadlines(void)
 
 /* MOD */
 
-/* All kinds become @to. A cell stays a cell, and no other timeout becomes one. */
+/* Make all timeouts of kind @to. A cell stays a cell, and no other timeout becomes one. */
 static void move_lot_to(int fd, const struct kind *to, bool fired)
 {
 	struct twheel_op ops[NR];
@@ -376,7 +380,7 @@ static void move_lot_to(int fd, const struct kind *to, bool fired)
 		if (is_cell(to) != is_cell(&kinds[i])) {
 			CHECK_ROW(ops[i].result, -EINVAL, kinds[i].name);
 			CHECK_EQ(cancel(fd, lot.id[i]), fired ? TWHEEL_WITHDRAWN : 0);
-			/* As if it had been read. */
+			/* count it as read */
 			lot.count[i] = 1;
 			lot.over[i] = true;
 		} else {
@@ -433,7 +437,7 @@ static void cancel_each(void)
 	CHECK_EQ(all.pending, NR);
 	CHECK_EQ(all.withdrawn, NR);
 	check_no_event(fd);
-	/* The places are free. */
+	/* the places are free again */
 	arm_lot(fd, &pending, far());
 	arm_lot(fd, &fired, far());
 }
@@ -517,7 +521,7 @@ static int epoll_once(int epoll)
 	return epoll_wait(epoll, &event, 1, patience_ns() / MS);
 }
 
-/* Each alone has an edge; its withdrawal ends readiness. */
+/* The event of each kind has an edge, and its withdrawal ends readiness. */
 static void poll_each(void)
 {
 	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
@@ -599,7 +603,7 @@ static void stop_hands_out_each_kind(void)
 	in_each_setting(stop_each);
 }
 
-/* A peak that is over: its memory is what TRIM gives back */
+/* A former peak, whose memory TRIM frees */
 
 #define PEAK		1000
 
@@ -623,7 +627,7 @@ static void add_peak(int fd)
 
 /* Close */
 
-/* Some are on their way while they are moved and cancelled. */
+/* Move and cancel timeouts, some of which may be on their way to the sink. */
 static void move_and_cancel(int fd, const struct lot *lot)
 {
 	struct twheel_op ops[NR];
@@ -702,7 +706,7 @@ static void each_kind_outlives_a_trim(void)
 	in_each_setting(trim_beside_each);
 }
 
-/* Several who share a file */
+/* Several users of one file */
 
 struct reader {
 	pthread_t thread;
@@ -732,7 +736,7 @@ static void *read_until_stopped(void *arg)
 	return NULL;
 }
 
-/* Those that are over at some time. */
+/* Number of kinds that end at some time. */
 static __u32 nr_that_end(void)
 {
 	__u32 nr = 0;
@@ -742,7 +746,7 @@ static __u32 nr_that_end(void)
 	return nr;
 }
 
-/* A child arms them, threads read, and another child cancels what goes on. */
+/* A child arms the timeouts, threads read, and another child cancels the rest. */
 static void share_each(void)
 {
 	int fd = open_for(NR), end = 0;
@@ -805,7 +809,7 @@ static void each_kind_can_be_shared(void)
 
 #define USABLE		7
 
-/* In an array that ends on a bad page, or alone on a page that can only be read. */
+/* Operations in an array that ends before a bad page, or on a read-only page. */
 static void arm_at_bad_addresses(int fd)
 {
 	struct twheel_op *ops = map_before(USABLE * sizeof(*ops), PROT_NONE);

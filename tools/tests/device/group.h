@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory cgroups: a test puts a process into one and sees what it is charged for.
+ * Memory cgroups: a test puts a process into one and checks its charges.
  */
 #ifndef TWHEEL_TESTS_GROUP_H
 #define TWHEEL_TESTS_GROUP_H
@@ -61,7 +61,7 @@ static inline long out_of_memory_kills(const char *group)
 	return atol(line + strlen("oom_kill "));
 }
 
-/* A group of its own for each test; 0: no limit. */
+/* Make a group for a test. @limit: bytes; 0: no limit. */
 static inline const char *make_group(const char *name, long limit)
 {
 	static char group[64];
@@ -88,7 +88,7 @@ static inline void enter_group(const char *group)
 	write_file(group, "cgroup.procs", "0");
 }
 
-/* Charges come and go in portions, and some late. */
+/* Charges are added and removed in portions, sometimes late. */
 static inline void wait_uncharged(const char *group, long below)
 {
 	__u64 deadline = now_ns() + patience_ns();

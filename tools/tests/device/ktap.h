@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A program of tests that speaks KTAP version 1.
+ * Main program of a set of tests; prints KTAP version 1.
  *
- * Every test runs in a process of its own, in a process group of its own: the
- * first check that fails ends it, whichever thread or helper function the check
- * is in, and what it leaves open or running goes with it. A test that hangs is
- * killed and counts as failed. Arguments of the program select tests by a part
- * of their name.
+ * Every test runs in its own process and process group. The first failed check ends it, in
+ * whatever thread or function it is. Everything that it leaves open or running ends with
+ * it. A test that hangs is killed and counts as failed. Arguments of the program select
+ * tests by a part of their name.
  */
 #ifndef TWHEEL_TESTS_KTAP_H
 #define TWHEEL_TESTS_KTAP_H
@@ -23,7 +22,7 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* A test that takes longer, in s, is stuck. */
+/* A test that takes longer than this number of seconds is stuck. */
 #ifndef KTAP_HANG_S
 #define KTAP_HANG_S	40
 #endif
@@ -37,7 +36,7 @@ struct ktap_test {
 
 #define TEST(function)	{ #function, function }
 
-/* Not through stdio: a line of each thread stays whole, and _exit() drops none. */
+/* Uses no stdio: a line of each thread stays whole, and _exit() loses none. */
 #define ktap_note(format, ...)						\
 	((void)dprintf(STDOUT_FILENO, "# " format "\n", ##__VA_ARGS__))
 
@@ -56,7 +55,7 @@ struct ktap_test {
 		ktap_fail("not true: %s", #condition);			\
 } while (0)
 
-/* Any integers. What can fail is a function that returns -errno. */
+/* Compares any integers. Most calls that can fail are functions that return -errno. */
 #define CHECK_EQ(value, expected) do {					\
 	long long value_ = (value), expected_ = (expected);		\
 									\
@@ -64,7 +63,7 @@ struct ktap_test {
 		ktap_fail("%s is %lld, not %lld", #value, value_, expected_);	\
 } while (0)
 
-/* The same in a loop over a table; @row says where it went wrong. */
+/* The same for a loop over a table; @row identifies the row. */
 #define CHECK_ROW(value, expected, row) do {				\
 	long long value_ = (value), expected_ = (expected);		\
 									\
@@ -72,7 +71,7 @@ struct ktap_test {
 		ktap_fail("%s: %s is %lld, not %lld", row, #value, value_, expected_);	\
 } while (0)
 
-/* For a variable that a thread or signal handler sets and another waits for. */
+/* For a variable that a thread or signal handler sets and another thread waits for. */
 #define SET(variable, value)	__atomic_store_n(&(variable), value, __ATOMIC_SEQ_CST)
 #define PEEK(variable)		__atomic_load_n(&(variable), __ATOMIC_SEQ_CST)
 
@@ -93,7 +92,7 @@ static inline time_t ktap_hang_s(void)
 	return seconds ? atoi(seconds) : KTAP_HANG_S;
 }
 
-/* Wait status of @pid, after which nothing of its group runs any more. */
+/* Returns the wait status of @pid; nothing of its process group runs any more. */
 static inline int ktap_reap(pid_t pid, const sigset_t *sigchld)
 {
 	const struct timespec hang = { .tv_sec = ktap_hang_s() };
@@ -141,7 +140,7 @@ static inline int ktap_run(const struct ktap_test *test)
 	return WEXITSTATUS(status);
 }
 
-/* Exit status of the program. */
+/* Returns the exit status of the program. */
 static inline int ktap_main(const struct ktap_test *tests, size_t nr, int argc, char **argv)
 {
 	unsigned int plan = 0, number = 0, failed = 0;

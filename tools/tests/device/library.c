@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The library on the device: what it adds to the system calls. What it hands
- * through is tested without it.
+ * The library on the device: its additions to the system calls. The behaviour that it only
+ * passes on is tested without it.
  */
 #include <pthread.h>
 #include <time.h>
@@ -22,7 +22,10 @@ static void close_context(struct twheel_ctx **ctx)
 	twheel_close(*ctx);
 }
 
-/* Of a variable: it is closed at the end of the test, so that what leaks is the library's. */
+/*
+ * For a variable: closes the context at the end of the test, so that leaks are the
+ * library's.
+ */
 #define CLOSED __attribute__((cleanup(close_context)))
 
 static uint64_t in_ns(struct twheel_ctx *ctx, uint64_t ns)
@@ -59,7 +62,7 @@ static uint32_t live(struct twheel_ctx *ctx)
 
 /* Cells */
 
-/* A cell, and what the functions want to know of it. */
+/* A cell with the arguments of the library's functions. */
 struct cell {
 	struct twheel_ctx	*ctx;
 	struct twheel_cell	*at;
@@ -110,7 +113,7 @@ static void wait_fired(struct cell cell)
 	CHECK_EQ(word(cell), TWHEEL_CELL_FIRED);
 }
 
-/* The one event that is to come. */
+/* Read the only event. */
 static struct twheel_event read_one(struct twheel_ctx *ctx)
 {
 	struct twheel_event event;
@@ -119,7 +122,7 @@ static struct twheel_event read_one(struct twheel_ctx *ctx)
 	return event;
 }
 
-/* Nothing has fired, and nothing that has fired is still to be read. */
+/* There is no unread event. */
 static void check_nothing_to_read(struct twheel_ctx *ctx)
 {
 	struct twheel_event event;
@@ -385,7 +388,7 @@ static void arm_that_the_kernel_refuses_leaves_the_cell_idle(void)
 	CHECK(!is_armed(cell));
 }
 
-/* Another call has changed the word: the arming was in effect until then. */
+/* Another call has changed the word, so the arming was in effect until then. */
 static void kick_that_fails_after_a_change_has_succeeded(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
@@ -687,15 +690,15 @@ static void timed_read_ends_although_events_are_withdrawn(void)
 	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
 	wait_fired(cell);
 	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_WITHDRAWN);
-	/* Nobody has met the event yet. */
+	/* No call has met the withdrawn event yet. */
 	CHECK_EQ(twheel_wait(ctx, TWHEEL_NO_WAIT), 1);
 	CHECK_EQ(twheel_read(ctx, &event, 1, 20 * NSEC_PER_MSEC), -ETIMEDOUT);
 	CHECK_EQ(twheel_wait(ctx, TWHEEL_NO_WAIT), 0);
 }
 
-/* Where cells are */
+/* Mappings of cells */
 
-/* Of the device: a checker of memory has mappings of its own that come and go. */
+/* Count mappings of the device only: a memory checker makes mappings of its own. */
 static int mappings(void)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
@@ -763,7 +766,7 @@ static uint64_t id_at(uint64_t index)
 	return UINT64_C(1) << 32 | index;
 }
 
-/* @nr is the first index that is beyond the mapping. */
+/* @nr is the first index beyond the mapping. */
 static void check_mapped(struct twheel_ctx *ctx, uint64_t nr)
 {
 	struct twheel_cell *first, *last;
@@ -799,7 +802,10 @@ static void setup_after_the_first_cell_is_ebusy(void)
 	CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
 }
 
-/* Pages of timeouts that are over come back last: the others have indices for these. */
+/*
+ * TRIM frees pages of ended timeouts. Other pages, with higher indices, are used before
+ * these.
+ */
 static void cell_can_have_an_index_above_the_limit(void)
 {
 	enum { LIMIT = 60 };
@@ -839,7 +845,7 @@ static void limit_refuses_one_more_cell(void)
 	CHECK_EQ(twheel_cell_create(ctx, 3, &id, &at), -EAGAIN);
 	CHECK_EQ(id, 77);
 	CHECK(!at);
-	/* To arm one cannot hit the limit. */
+	/* arming an existing cell cannot hit the limit */
 	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
 	CHECK_EQ(twheel_cancel(ctx, cell.id), 0);
 	CHECK_EQ(twheel_cell_create(ctx, 3, &id, &at), 0);
@@ -927,7 +933,7 @@ static void child_has_the_cells_of_its_parent(void)
 	CHECK_EQ(twheel_cell_cancel(moved.at), 0);
 }
 
-/* Forked before there was a mapping, each process has one of its own. */
+/* The fork was before the mapping, so each process makes its own mapping. */
 static void parent_finds_the_cells_of_its_child(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
@@ -998,11 +1004,11 @@ static void threads_that_map_at_once_share_one_mapping(void)
 }
 
 /**
- * struct account - armings of shared cells, and how they have ended, of one thread
- * @cells: the cells, of all threads
- * @random: what this thread draws from
- * @armed: armings
- * @ended: armings that this thread has ended: moved, cancelled or withdrawn
+ * struct account - account of a thread's armings of shared cells
+ * @cells: cells that all threads share
+ * @random: seed of its random numbers
+ * @armed: number of its armings
+ * @ended: number of armings that it has ended by a move, a cancel or a withdrawal
  */
 struct account {
 	struct cell	*cells;
@@ -1058,7 +1064,7 @@ static void *read_all(void *arg)
 	}
 }
 
-/* The word decides alone, without a lock: each arming has one end. */
+/* The word alone decides, without a lock: each arming ends once. */
 static void every_arming_of_a_shared_cell_ends_once(void)
 {
 	CLOSED struct twheel_ctx *ctx = open_context();
@@ -1086,7 +1092,7 @@ static void every_arming_of_a_shared_cell_ends_once(void)
 	CHECK(nr_read > 0);
 }
 
-/* Calls that are not about cells */
+/* Calls without cells */
 
 static void setup_changes_the_clock_of_now(void)
 {

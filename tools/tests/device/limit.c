@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The limit of live timeouts in a context, and the counts that go with it.
+ * The limit of live timeouts in a context, and the counts of INFO.
  *
- * A timeout is live while it is pending or its event is unread. The limit is the
- * module parameter as it was when the file was opened.
+ * A timeout is live while it is pending or its event is unread. The limit is the value of
+ * the module parameter when the file was opened.
  */
 #include <pthread.h>
 
@@ -24,7 +24,7 @@ static void check_counts(int fd, __u32 live, __u32 ready)
 	CHECK_EQ(i.ready, ready);
 }
 
-/* A context that is full: the ids of its @limit pending timeouts. */
+/* Open a context and fill it; @ids are its @limit pending timeouts. */
 static int open_full(int flags, __u32 limit, __u64 *ids)
 {
 	int fd = device_open_limited(flags, limit);
@@ -77,11 +77,11 @@ static void use_up_the_default(void)
 	check_counts(fd, limit, 0);
 	before = now_ns();
 	close(fd);
-	/* Under KASAN, with another machine beside it, it has taken more than ten. */
+	/* Under KASAN on a busy host, this has taken more than ten seconds. */
 	CHECK(now_ns() - before < 60 * NSEC_PER_SEC);
 }
 
-/* Whatever the machine's administrator has set, if it is not too much for a test. */
+/* Tests the limit that the administrator has set, unless it is too high for a test. */
 static void limit_by_default_can_be_used_up(void)
 {
 	need_speed();
@@ -146,7 +146,7 @@ static void limit_holds_back_neither_mod_nor_get(void)
 	check_counts(fd, 1, 0);
 }
 
-/* How a place becomes free */
+/* Operations that free a place */
 
 static void cancel_of_pending_frees_a_place(void)
 {
@@ -203,7 +203,7 @@ static void failed_read_frees_no_place(void)
 	ONE_MORE_FAILS(fd);
 }
 
-/* What failed has taken none */
+/* Operations that fail take no place */
 
 static void refused_arm_takes_no_place(void)
 {
@@ -301,7 +301,7 @@ static void limit_is_exact_for_a_crowd(void)
 	check_counts(fd, 777, 0);
 }
 
-/* Nobody holds more than a place, so that nobody may ever be refused one. */
+/* Each thread holds at most one place, so none may ever be refused. */
 static void *come_and_go(void *arg)
 {
 	struct member *member = arg;

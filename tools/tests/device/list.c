@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * LIST: every timeout that lives, once, in pages of any size.
+ * LIST: every live timeout is listed once, in pages of any size.
  */
 #include <pthread.h>
 #include <sys/time.h>
@@ -19,7 +19,7 @@ static struct twheel_list list_into(struct twheel_list_entry *entries, __u32 nr,
 	};
 }
 
-/* Entries from *@next on, which goes on; no more than @nr. */
+/* List at most @nr entries from *@next on; updates *@next. Returns their number. */
 static __u32 list(int fd, struct twheel_list_entry *entries, __u32 nr, __u32 *next)
 {
 	struct twheel_list list = list_into(entries, nr, *next);
@@ -40,7 +40,7 @@ static struct twheel_list_entry list_one(int fd)
 	return entries[0];
 }
 
-/* What it tells */
+/* Contents of entries */
 
 static void list_of_none_is_empty(void)
 {
@@ -274,13 +274,13 @@ static void done_is_ignored_on_input(void)
 	CHECK_EQ(all.done, 1);
 }
 
-/* What it refuses */
+/* Requests that are refused */
 
 static void list_with_a_bad_field_is_einval(void)
 {
 	static const struct {
 		const char *name;
-		struct twheel_list list;	/* what is changed, by exclusive or */
+		struct twheel_list list;	/* change to the request, by exclusive or */
 	} rows[] = {
 		{ "no room", { .nr = 1 } },
 		{ "entry_size, none", { .entry_size = sizeof(struct twheel_list_entry) } },
@@ -337,7 +337,7 @@ static void entries_at_bad_address_are_efault(void)
 	CHECK_EQ(list_one(fd).cookie, 7);
 }
 
-/* It can be gone on with from there. */
+/* LIST can continue after the last entry that it has written. */
 static void entries_up_to_a_bad_page_are_listed(void)
 {
 	const size_t sizes[] = { 1, 5, 16, 20, 33 };
@@ -351,7 +351,7 @@ static void entries_up_to_a_bad_page_are_listed(void)
 		__u32 next, nr;
 		void *place;
 
-		/* one more begins before the bad page */
+		/* one more entry begins before the bad page */
 		place = map_before(sizes[i] * sizeof(*entries) + 20, PROT_NONE);
 		all = list_into(place, 50, 0);
 		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &all), 0);
@@ -369,7 +369,7 @@ static void entries_up_to_a_bad_page_are_listed(void)
 	}
 }
 
-/* While others are at work */
+/* Concurrent operations */
 
 struct churn {
 	pthread_t thread;
@@ -390,7 +390,7 @@ static void *come_and_go(void *arg)
 	return NULL;
 }
 
-/* What lives all the time is found once; no timeout is found twice. */
+/* A timeout that lives throughout is listed once, and no timeout is listed twice. */
 static void list_amid_arms_and_cancels_finds_what_stays(void)
 {
 	struct twheel_list_entry entries[64];
@@ -445,7 +445,10 @@ static void signal_every(long usec)
 	CHECK_EQ(setitimer(ITIMER_REAL, &timer, NULL), 0);
 }
 
-/* Many indices, and one of the last of them lives: it is alone with its cookie. */
+/*
+ * Use many indices, of which only one of the last is live. Returns its id; its cookie is
+ * unique.
+ */
 static __u64 sparse_context(int fd)
 {
 	__u32 nr = is_slow() ? 30000 : 300000;
@@ -477,7 +480,10 @@ static void find_the_only_one(int fd, __u64 id)
 	CHECK_EQ(list(fd, entries, ARRAY_SIZE(entries), &next), 0);
 }
 
-/* Far more often than LIST takes: one that each signal begins anew does not end. */
+/*
+ * Signals come more often than a LIST takes: one that starts again at each signal would not
+ * end.
+ */
 static void list_ends_under_signals(void)
 {
 	int fd = device_open(O_RDWR);
@@ -495,7 +501,7 @@ static void list_ends_under_signals(void)
 	ktap_note("%d signals", signals);
 }
 
-/* Without any handler there is no signal that anybody has asked for. */
+/* Stop and continue the process, which has no signal handlers. */
 static void list_ends_while_it_is_stopped_and_continued(void)
 {
 	int fd = device_open(O_RDWR), status, stops = 0;

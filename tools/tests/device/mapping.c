@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mappings of the cells: which there can be, what they show, and how long they live.
+ * Mappings of the cells: which ones are allowed, what they show, and how long they live.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells in a page */
 
-/* Which there can be */
+/* Mappings that are allowed */
 
 static void check_map_fails(int fd, size_t size, int protection, int flags, off_t offset,
 			    int error)
@@ -101,7 +101,7 @@ static void mapping_of_any_size_is_of_whole_pages(void)
 	}
 }
 
-/* There is a cell for every index that there can be, and all are idle. */
+/* There is a cell for every possible index, and all cells are idle. */
 static void mapping_may_be_as_large_as_the_limit(void)
 {
 	int fd = device_open(O_RDWR);
@@ -131,7 +131,7 @@ static void setup_after_mmap_is_ebusy(void)
 	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 }
 
-/* What they show */
+/* Contents of mappings */
 
 static void mappings_show_the_same_cells(void)
 {
@@ -220,7 +220,7 @@ static void word_can_be_read_into_by_a_system_call(void)
 	CHECK(state_of(fd, id).expires_ns > HOUR);
 }
 
-/* Events read into the cells of the same file: a strange buffer, but a buffer. */
+/* Read events into the cells of the same file: an unusual buffer, but a valid one. */
 static void events_can_be_read_into_the_cells(void)
 {
 	int fd = device_open(O_RDWR);
@@ -235,7 +235,7 @@ static void events_can_be_read_into_the_cells(void)
 		CHECK_EQ(events[i].flags, TWHEEL_EV_LAST);
 }
 
-/* How long they live */
+/* Lifetime of mappings */
 
 static int module_in_use(void)
 {
@@ -257,7 +257,7 @@ static void mapping_outlives_its_descriptor(void)
 		CHECK_EQ(word_of(cells, NR + i), i);
 		sleep_ns(5 * MS);
 	}
-	/* The kernel goes on to look at them. */
+	/* The kernel still looks at the cells. */
 	CHECK(word_of(cells, id) == TWHEEL_CELL_FIRED);
 	CHECK(module_in_use());
 	unmap_cells(cells, 2 * NR);
@@ -344,7 +344,7 @@ static void exit_with_a_mapping_is_clean(void)
 	}
 }
 
-/* A page that is in use elsewhere, in a pipe, has left the file behind. */
+/* A page in a pipe keeps its contents when the file is gone. */
 static void page_in_a_pipe_outlives_the_file(void)
 {
 	int fd = device_open(O_RDWR), ends[2];
@@ -374,7 +374,7 @@ static void jump_on(int signal)
 	siglongjmp(after_fault, 1);
 }
 
-/* True if a store there ends in SIGBUS. */
+/* Returns true if a store to the cell raises SIGBUS. */
 static int store_is_refused(struct twheel_cell *cell)
 {
 	CHECK(signal(SIGBUS, jump_on) != SIG_ERR);
@@ -399,7 +399,7 @@ static void use_up_pages(void)
 	}
 	ktap_note("%llu pages", (unsigned long long)nr);
 	CHECK(nr > 0 && nr < 100);
-	/* No page for a timeout either, until these are given back. */
+	/* There is no page for a timeout either until the other file is closed. */
 	other = device_open(O_RDWR);
 	CHECK_EQ(try_arm(other, HOUR, 0, 0, &nr), -EAGAIN);
 	unmap_cells(cells, 100 * NR);
@@ -430,7 +430,7 @@ static void arm_without_a_page_for_the_cell(void)
 	submit(fd, &op, 1);
 	CHECK_EQ(op.result, -EAGAIN);
 	CHECK_EQ(info(fd).live, 1);
-	/* There is a record: another timeout can have it. */
+	/* There is a free record, so another timeout can have it. */
 	arm(fd, HOUR, 8);
 	CHECK_EQ(info(fd).live, 2);
 }

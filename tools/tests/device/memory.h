@@ -66,7 +66,7 @@ struct bad_address {
 
 static inline void bad_addresses(struct bad_address bad[NR_BAD_ADDRESSES])
 {
-	/* Programs of 32 bits own all but the last page, and their stack may be near it. */
+	/* A 32-bit program may use all pages but the last, and its stack may be near it. */
 	uintptr_t below_end = sizeof(long) == 8 ? 0xffffff : 0xfff;
 
 	bad[0] = (struct bad_address) { "null", NULL };

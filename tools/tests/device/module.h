@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Loads and unloads the modules, as the test machine has them. Needs _GNU_SOURCE.
+ * Load and unload the modules of the test VM. Needs _GNU_SOURCE.
  */
 #ifndef TWHEEL_TESTS_MODULE_H
 #define TWHEEL_TESTS_MODULE_H
@@ -36,7 +36,7 @@ static inline void read_module(struct module *m)
 	close(fd);
 }
 
-/* 0 or -errno. */
+/* Returns 0 or -errno. */
 static inline int load_module(const struct module *m)
 {
 	return syscall(SYS_init_module, m->image, m->size, "") ? -errno : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What CANCEL, MOD and GET say, and make true, in every state of a timeout.
+ * Results and effects of CANCEL, MOD and GET in every state of a timeout.
  *
  *	state			CANCEL		MOD		GET
  *	pending			0		0		0, remaining
@@ -12,7 +12,7 @@
  */
 #include "device.h"
 
-#define SOON		(30 * NSEC_PER_MSEC)	/* pending until the test is past it */
+#define SOON		(30 * NSEC_PER_MSEC)	/* pending until the test has passed this time */
 #define SURELY_FIRED	(80 * NSEC_PER_MSEC)
 
 /* Pending */
@@ -175,7 +175,7 @@ static void cancel_of_unread_event_withdraws_it(void)
 	check_no_event(fd);
 }
 
-/* The first, one in the middle and the last of the queue. */
+/* Cancel the first event, the last one, and some in between. */
 static void cancel_of_unread_event_leaves_the_others_in_order(void)
 {
 	static const int order[] = { 1, 3, 5, 6 };
@@ -392,7 +392,7 @@ static int compare_ids(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* With a limit of one there is but one slot to use. */
+/* With a limit of one, only one slot is used. */
 static void id_is_stale_after_10000_reuses_of_its_slot(void)
 {
 	const size_t reuses = 10000;

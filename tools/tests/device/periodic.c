@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Periodic timeouts: the deadlines are the first one and all that lie whole
- * intervals after it, and each is counted in exactly one event; or, with fixed
- * delay, an interval after the last read().
+ * Periodic timeouts. With a fixed rate, the deadlines are the first one and each later one
+ * after a whole number of intervals, and each deadline is counted in exactly one event.
+ * With a fixed delay, the next deadline is an interval after the last read().
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 #define MS		NSEC_PER_MSEC
 
-/* The deadlines that have been told so far. */
+/* The deadlines reported so far. */
 struct series {
 	__u64 id;
 	__u64 first_ns;
@@ -100,7 +100,7 @@ static void missed_periods_are_counted(void)
 	}
 }
 
-/* However short the interval: one event, which grows. */
+/* With any interval, there is one event whose count grows. */
 static void nothing_is_queued_while_unread(void)
 {
 	int fd = device_open(O_RDWR);
@@ -497,7 +497,7 @@ struct team {
 	int last;
 };
 
-/* Until somebody else has had the last event. */
+/* Read until another thread has had the last event. */
 static void *count_periods(void *arg)
 {
 	struct team *member = arg;
@@ -551,7 +551,7 @@ static void read_that_blocks_gets_the_next_period(void)
 	}
 }
 
-/* Its place */
+/* Place of a periodic timeout */
 
 static void periodic_keeps_its_place(void)
 {
@@ -580,7 +580,7 @@ static void close_with_1000_periodic_is_clean(void)
 	}
 }
 
-/* The same in a SUBMIT */
+/* Periodic timeouts in a SUBMIT */
 
 static void submit_arms_periodic_timeouts(void)
 {

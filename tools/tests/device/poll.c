@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Readiness: EPOLLIN and EPOLLRDNORM while an event is unread, and only then.
+ * Readiness: EPOLLIN and EPOLLRDNORM are set if and only if an event is unread.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -10,9 +10,9 @@
 #include "memory.h"
 
 #define READY		(POLLIN | POLLRDNORM)
-#define LONG_MS		20000	/* ends a test that waits for what does not come */
+#define LONG_MS		20000	/* timeout of a test whose event does not come */
 
-/* What poll() reports of all there is, within @ms. */
+/* Poll for all events within @ms. Returns those reported. */
 static int poll_all(int fd, int ms)
 {
 	struct pollfd pollfd = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Doing without privileges that the tests otherwise have.
+ * Drop the privileges with which the tests start.
  */
 #ifndef TWHEEL_TESTS_PRIVILEGE_H
 #define TWHEEL_TESTS_PRIVILEGE_H
@@ -24,13 +24,13 @@ static inline void set_capabilities(__u64 capabilities)
 	CHECK_EQ(syscall(SYS_capset, &header, data), 0);
 }
 
-/* From here on as that user, who may open the device and nothing else. */
+/* Continue as that user, with only the capability to open the device. */
 static inline void become_user(uid_t uid)
 {
 	CHECK_EQ(prctl(PR_SET_KEEPCAPS, 1), 0);
 	CHECK_EQ(setuid(uid), 0);
 	set_capabilities(CAP(DAC_OVERRIDE));
-	/* What a change of user takes away: the tests end with their parent. */
+	/* A change of the user clears this: the tests must end with their parent. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 

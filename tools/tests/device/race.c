@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many at once, around the moment of expiry: an account of every timeout.
+ * Concurrent operations around the moment of expiry, with an account of every timeout.
  *
- * Whoever wins a race, each arming ends in exactly one way: it was cancelled or
- * withdrawn, and its event is never read; or its event is read, once, not early,
- * and then cancel and mod find nothing. Each arming has a cookie of its own, a number
- * counted up, by which the account is kept.
+ * Whoever wins a race, each arming ends in exactly one way. Either it was cancelled or
+ * withdrawn, and its event is never read. Or its event is read once, not early, and cancel
+ * and mod then find nothing. Each arming has a unique cookie, which counts up and
+ * identifies it in the account.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -14,23 +14,23 @@
 #include "device.h"
 #include "memory.h"
 
-#define AROUND		(3 * NSEC_PER_MSEC)	/* deadlines, and what is done about them */
+#define AROUND		(3 * NSEC_PER_MSEC)	/* time around expiry in which operations happen */
 #define COOKIES		1000000
 #define WORKERS		3
 #define READERS		2
-#define HELD		16			/* timeouts that a worker juggles */
+#define HELD		16			/* timeouts per worker */
 
 /* The account */
 
-enum fate { UNKNOWN, GONE, READ };	/* what the workers were told */
+enum fate { UNKNOWN, GONE, READ };	/* what the workers have learned */
 
 struct account {
 	int fd;
 	__u64 until;
-	int stop;			/* readers */
-	__u32 cookies;			/* given out */
+	int stop;			/* tells readers to end */
+	__u32 cookies;			/* number of cookies used */
 	__u8 fate[COOKIES];
-	__u8 seen[COOKIES];		/* events read */
+	__u8 seen[COOKIES];		/* number of events read */
 	__u64 earliest[COOKIES];
 };
 
@@ -45,7 +45,7 @@ static struct account *account_open(__u64 duration)
 	return account;
 }
 
-/* A cookie for a deadline @delay from now. */
+/* Returns a new cookie for a deadline @delay from now. */
 static __u32 new_cookie(struct account *account, __u64 delay)
 {
 	__u32 cookie = __atomic_fetch_add(&account->cookies, 1, __ATOMIC_RELAXED);
@@ -87,7 +87,7 @@ static void *read_for_account(void *arg)
 	return NULL;
 }
 
-/* What was not cancelled fires; then nothing is left, and the books agree. */
+/* Timeouts that were not cancelled fire; then none is left, and the account must agree. */
 static void account_close(struct account *account, pthread_t *readers)
 {
 	__u64 deadline = now_ns() + patience_ns();
@@ -106,7 +106,7 @@ static void account_close(struct account *account, pthread_t *readers)
 	ktap_note("%u timeouts", account->cookies);
 }
 
-/* The counts of INFO may never contradict each other, whoever is at work. */
+/* The counts of INFO must never contradict each other, even under load. */
 static void watch_counts(const struct account *account)
 {
 	while (!time_is_up(account)) {
@@ -246,7 +246,7 @@ static void work_batch_mod(struct account *account, struct twheel_op *ops, __u64
 	}
 }
 
-/* An entry that MOD did not find stays one that is not found. */
+/* An entry that MOD did not find is not found by CANCEL either. */
 static void work_batch_cancel(struct account *account, struct twheel_op *ops)
 {
 	__u32 cookies[HELD * 8];
@@ -288,7 +288,7 @@ static void every_timeout_of_a_batch_ends_in_exactly_one_way(void)
 	run_account(account_open(race_ns(1500)), work_in_batches);
 }
 
-/* Nobody reads: then cancel, mod and get find every timeout, at any moment */
+/* Without readers, cancel, mod and get find every timeout at any moment */
 
 static void pass_time(__u64 *seed)
 {
@@ -322,7 +322,7 @@ static void cancel_around_expiry_finds_the_timeout(void)
 	ktap_note("%d cancelled, %d withdrawn", outcomes[0], outcomes[1]);
 }
 
-/* Without a pause in between, when the thread of the wheel is about to take it. */
+/* Cancel without a pause, when the wheel's thread is about to take the timeout out. */
 static void cancel_right_after_arm_finds_the_timeout(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -394,8 +394,8 @@ static void get_around_expiry_finds_the_timeout(void)
 }
 
 /*
- * Many that are due in one tick are taken out by the batch, and what is asked of
- * them meanwhile finds some pending, some on their way, some with an event.
+ * Many timeouts that are due in one tick are taken out in batches. Operations meanwhile
+ * find some of them pending, some on their way to the sink, and some with an event.
  */
 
 #define DUE		1500
@@ -406,7 +406,7 @@ static void check_found(const struct twheel_op *ops, int nr)
 		CHECK(ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN);
 }
 
-/* The first processor, or the second if there is one. */
+/* Move to the first CPU, or to the second if there is one. */
 static void go_to_cpu(int nth)
 {
 	cpu_set_t set;
@@ -417,8 +417,8 @@ static void go_to_cpu(int nth)
 }
 
 /*
- * With the cookies 0, 1, 2..., left in an order that is not that of expiry. They
- * expire on another processor than the one that the caller goes on with.
+ * Arm timeouts with the cookies 0, 1, 2... and leave them in @ops in an order other than
+ * that of expiry. They expire on another CPU than the one where the caller continues.
  */
 static __u64 arm_due_at_once(int fd, struct twheel_op *ops)
 {
@@ -439,7 +439,7 @@ static __u64 arm_due_at_once(int fd, struct twheel_op *ops)
 	return when;
 }
 
-/* Until the thread of the wheel may be at them; more often, until it surely is. */
+/* Wait until the wheel's thread may be taking them out; in most cases until it certainly is. */
 static void wait_expiring(int fd, __u64 when, __u64 *seed)
 {
 	__u64 start = when + random_below(seed, 2 * NSEC_PER_MSEC);
@@ -453,7 +453,7 @@ static void wait_expiring(int fd, __u64 when, __u64 *seed)
 	}
 }
 
-/* Each has one event, of the deadline @when and with a cookie from @first up. */
+/* Each timeout fires once, with the deadline @when and a cookie from @first on. */
 static void check_each_fires_once(int fd, __u64 when, __u64 first)
 {
 	__u8 seen[DUE] = { 0 };
@@ -514,7 +514,7 @@ static void cancel_while_a_batch_expires_leaves_no_event(void)
 	check_no_event(fd);
 }
 
-/* After that the places are used again, and nothing of the past sticks to them. */
+/* The slots are then reused, and their former timeouts have no effect. */
 static void cancel_after_mod_while_a_batch_expires_leaves_no_trace(void)
 {
 	int fd = device_open_limited(O_RDWR | O_NONBLOCK, DUE);
@@ -567,7 +567,7 @@ static void get_while_a_batch_expires_finds_all(void)
 	}
 }
 
-/* Two who cancel the same, and one who reads */
+/* Two threads cancel the same timeout, and one reads */
 
 struct rival {
 	pthread_t thread;
@@ -682,7 +682,7 @@ static void close_around_expiry_on_many_threads_is_clean(void)
 		pthread_join(threads[i], NULL);
 }
 
-/* Close waits for the thread of the wheel, which others keep busy. */
+/* Close waits for the wheel's thread, which other files keep busy. */
 static void close_while_others_expire_is_quick(void)
 {
 	__u64 until = now_ns() + race_ns(700), before;
@@ -701,7 +701,7 @@ static void close_while_others_expire_is_quick(void)
 	pthread_join(thread, NULL);
 }
 
-/* Threads that read, poll and arm, until all are killed. */
+/* Read and arm until the process is killed. */
 static void *use_until_killed(void *arg)
 {
 	int fd = *(int *)arg;
@@ -739,12 +739,12 @@ static void process_killed_in_the_middle_is_cleaned_up(void)
 	}
 }
 
-/* Memory that comes and goes under a system call */
+/* Memory that is mapped and unmapped during a system call */
 
 struct flicker {
 	pthread_t thread;
-	void *view;		/* comes and goes */
-	void *stable;		/* the same memory */
+	void *view;		/* mapped and unmapped repeatedly */
+	void *stable;		/* the same memory, always mapped */
 	int stop;
 };
 
@@ -790,7 +790,7 @@ static void stop_flicker(struct flicker *f)
 	pthread_join(f->thread, NULL);
 }
 
-/* At most seven records, across the border of the pages. Returns how many. */
+/* Read at most seven records across the page boundary. Returns their number. */
 static int read_into_flicker(int fd, const struct flicker *f, size_t offset, __u8 *seen, int nr)
 {
 	int ret = read_events(fd, f->view + offset, 7);
@@ -864,8 +864,8 @@ static void arm_in_memory_that_comes_and_goes_leaves_none_unknown(void)
 }
 
 /*
- * Results may be lost with the memory. What is not lost is true: the result comes
- * behind the id, so that where it has been written the id is whole.
+ * Results may be lost with the memory, but a result that was written is true. It is written
+ * after the id, so the id next to it is complete.
  */
 static void submit_in_memory_that_comes_and_goes_keeps_the_state_whole(void)
 {
@@ -903,13 +903,13 @@ static void submit_in_memory_that_comes_and_goes_keeps_the_state_whole(void)
 }
 
 /*
- * Only the first page comes and goes. What is reported there may be lost; what is
- * reported on the second page is not.
+ * Only the first page is mapped and unmapped. Results on it may be lost; results on the
+ * second page may not.
  */
 
-#define LOST		(-12345)	/* a result that has not been written */
+#define LOST		(-12345)	/* the result was not written */
 #define ACROSS		40		/* entries, most of them on the second page */
-#define BEFORE		8		/* of them on the first page, or across the border */
+#define BEFORE		8		/* entries on the first page or across the boundary */
 
 static void *run_first_page_flicker(void *arg)
 {
@@ -924,7 +924,7 @@ static void *run_first_page_flicker(void *arg)
 	return NULL;
 }
 
-/* Returns where the entries are in both mappings: at this offset. */
+/* Returns the offset of the entries, which is the same in both mappings. */
 static size_t start_first_page_flicker(struct flicker *f)
 {
 	map_flicker(f);
@@ -932,7 +932,7 @@ static size_t start_first_page_flicker(struct flicker *f)
 	return page_size() - BEFORE * sizeof(struct twheel_op) + 8;
 }
 
-/* Is some of the entry on the first page? */
+/* Returns whether a part of the entry is on the first page. */
 static int is_on_first_page(const struct flicker *f, const struct twheel_op *op)
 {
 	return (void *)op < f->stable + page_size();
@@ -973,8 +973,9 @@ static void withdrawals_are_reported_behind_a_page_that_is_gone(void)
 }
 
 /*
- * The same for those that are on their way when the CANCEL comes, of which it is known
- * only afterwards that they had fired. All behind the first page are neighbours in a batch.
+ * The same with timeouts that are on their way to the sink when CANCEL comes. Only
+ * afterwards is it known that they had fired. All entries on the second page are neighbours
+ * in a batch.
  */
 static void cancels_amid_expiry_are_reported_behind_a_page_that_is_gone(void)
 {
@@ -1007,7 +1008,10 @@ static void cancels_amid_expiry_are_reported_behind_a_page_that_is_gone(void)
 		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &after), 0);
 		withdrawn = after.withdrawn - before.withdrawn;
 		for (__u32 i = 0; i < done; i++) {
-			/* 0 comes first, and may stay where nothing can be written. */
+			/*
+			 * 0 is written first, and remains if the later result cannot be
+			 * written
+			 */
 			if (is_on_first_page(&f, &ops[i]))
 				unknown += ops[i].result != TWHEEL_WITHDRAWN;
 			else
@@ -1024,7 +1028,7 @@ static void cancels_amid_expiry_are_reported_behind_a_page_that_is_gone(void)
 	ktap_note("%d withdrawn", withdrawals);
 }
 
-/* The pages of @view are dropped all the time, and come back when they are asked for. */
+/* Drop the pages of @view repeatedly; each access brings them back. */
 static void *run_dropping(void *arg)
 {
 	struct flicker *f = arg;
@@ -1057,7 +1061,7 @@ static void arm_where_pages_vanish(void)
 	}
 }
 
-/* It goes on for as long as the page vanishes whenever it has come, but not when killed. */
+/* The call repeats as long as the page vanishes after each fault, but a SIGKILL ends it. */
 static void arm_in_memory_that_vanishes_can_be_killed(void)
 {
 	for (int round = 0; round < 10; round++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * read(): whole records, each to one reader, none lost.
+ * read(): returns whole records; each event goes to one reader, and none is lost.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -15,7 +15,7 @@
 
 #define RECORD		sizeof(struct twheel_event)
 
-/* @nr unread events with the cookies 0, 1, 2... in the order they fired. */
+/* Open a file with @nr unread events, with cookies 0, 1, 2... in the order of expiry. */
 static int open_with_events(int flags, int nr)
 {
 	int fd = device_open(flags);
@@ -48,7 +48,7 @@ static void read_into_less_than_a_record_is_einval(void)
 	CHECK_EQ(info(fd).ready, 1);
 }
 
-/* Before anything else: neither does it block nor say that there is nothing. */
+/* This check comes first: the call neither blocks nor returns EAGAIN. */
 static void read_into_less_than_a_record_is_einval_without_events(void)
 {
 	char buffer[48];
@@ -110,7 +110,7 @@ static void read_needs_no_alignment(void)
 	check_cookies(events, 2, 0);
 }
 
-/* Memory that has never been touched has to be faulted in. */
+/* The call must fault in memory that was never touched. */
 static void read_of_many_into_fresh_memory_returns_them_all(void)
 {
 	const int nr = scaled(20000);
@@ -189,7 +189,7 @@ static void read_that_blocks_returns_without_filling_the_buffer(void)
 	check_cookies(events, 1, 7);
 }
 
-/* A thread that reads once, and what came of it. */
+/* A thread that reads once, and its result. */
 struct reader {
 	pthread_t thread;
 	int fd;
@@ -285,7 +285,7 @@ static void reader_is_woken_while_another_event_is_unread(void)
 	CHECK_EQ(a.event.cookie + b.event.cookie, 3);
 }
 
-/* Several readers that empty one queue. */
+/* One of several readers that empty a queue. */
 struct drain {
 	pthread_t thread;
 	int fd;
@@ -305,7 +305,7 @@ static void *drain(void *arg)
 		CHECK(nr > 0);
 		for (int i = 0; i < nr; i++) {
 			check_event(&events[i]);
-			/* A cookie beyond the range tells one thread to end. */
+			/* a cookie beyond the range tells one thread to end */
 			if (events[i].cookie >= DRAINED) {
 				CHECK_EQ(i, nr - 1);
 				return NULL;
@@ -346,8 +346,8 @@ static void readers_get_each_event_once(void)
 struct crowd {
 	pthread_t thread;
 	int fd;
-	int room;			/* events, in the buffer */
-	int limit;			/* events, after which it reads no more */
+	int room;			/* room of the buffer, in events */
+	int limit;			/* number of events after which it ends */
 	int got;
 	int waiting;
 };
@@ -367,7 +367,7 @@ static void *read_in_a_crowd(void *arg)
 	return NULL;
 }
 
-/* All of them are asleep when this returns. */
+/* On return, all readers are asleep. */
 static void start_crowd(struct crowd *crowd, int nr, int fd, int room, int limit)
 {
 	for (int i = 0; i < nr; i++) {
@@ -405,7 +405,7 @@ static void wait_got(struct crowd *crowd, int nr, int got)
 	}
 }
 
-/* How often the threads of this process but the caller have gone to sleep. */
+/* Number of times that the other threads of this process have gone to sleep. */
 static int sleeps_of_others(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -436,7 +436,7 @@ static int sleeps_of_others(void)
 	return sum;
 }
 
-/* In one batch, if the thread of the wheel is not interrupted. */
+/* Arm events for one tick: they come in one batch unless the wheel's thread is preempted. */
 static void burst(int fd)
 {
 	struct twheel_op ops[CROWD];
@@ -466,7 +466,7 @@ static void burst_wakes_no_more_readers_than_it_takes(void)
 	CHECK(fewest <= 16);
 }
 
-/* Each takes one and leaves for good: who goes has to wake the next. */
+/* Each reader takes one event and ends, and must wake the next reader. */
 static void readers_with_room_for_one_share_a_burst(void)
 {
 	static struct crowd crowd[CROWD];
@@ -484,7 +484,7 @@ static void readers_with_room_for_one_share_a_burst(void)
 	}
 }
 
-/* Buffers of all sizes, bursts on top of each other: no event waits for the next one. */
+/* With buffers of all sizes and overlapping bursts, no event stays until the next one. */
 static void no_event_waits_while_a_reader_sleeps(void)
 {
 	static struct crowd crowd[16];
@@ -560,7 +560,7 @@ static void read_restarts_after_a_signal_with_sa_restart(void)
 	sigset_t alarm, before;
 	pthread_t thread;
 
-	/* for this thread alone, which reads */
+	/* only the reading thread gets the signal */
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &alarm, &before);
@@ -586,8 +586,8 @@ static void *read_unless_interrupted(void *arg)
 }
 
 /*
- * A signal comes with the event: who is woken for one and interrupted by the other leaves
- * what it does not take to the next.
+ * A signal comes together with the event. A reader that is woken for the event and
+ * interrupted by the signal leaves the event to the next reader.
  */
 static void event_of_an_interrupted_reader_goes_to_the_next(void)
 {
@@ -608,7 +608,7 @@ static void event_of_an_interrupted_reader_goes_to_the_next(void)
 				sched_yield();
 		}
 		sleep_ns(NSEC_PER_MSEC);
-		/* It comes last, and is not interrupted. */
+		/* this reader comes last and gets no signal */
 		last = (struct crowd) { .fd = fd, .room = 1, .limit = 1 };
 		pthread_create(&last.thread, NULL, read_in_a_crowd, &last);
 		sleep_ns(NSEC_PER_MSEC);
@@ -647,7 +647,7 @@ static void reader_can_be_killed(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-/* Bad memory: what could not be delivered stays */
+/* Bad memory: an event that could not be delivered stays */
 
 static void read_at_bad_address_is_efault_and_loses_nothing(void)
 {
@@ -676,7 +676,7 @@ static void read_into_read_only_memory_is_efault_and_loses_nothing(void)
 	check_no_event(fd);
 }
 
-/* @usable records and @part bytes before a page that cannot be written. */
+/* Read into @usable records and @part bytes before a page that cannot be written. */
 static void check_read_cut_short(int usable, size_t part, int protection)
 {
 	void *buffer = map_before(usable * RECORD + part, protection);
@@ -727,8 +727,8 @@ static void event_can_be_cancelled_after_a_failed_read(void)
 }
 
 /*
- * The one who waited longer is woken, and cannot take it; on a second try it would wait
- * for what the next has taken.
+ * The reader that has waited longest is woken and cannot take the event. If it tried again,
+ * it would wait for the event that the next reader has taken.
  */
 static void event_that_one_reader_cannot_take_goes_to_the_next(void)
 {
@@ -809,7 +809,7 @@ static void readv_of_less_than_a_record_is_einval(void)
 	CHECK_EQ(info(fd).ready, 1);
 }
 
-/* There is no position */
+/* Files without a position */
 
 static void lseek_is_espipe(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The clock of the day, which tests set to their own taste.
+ * CLOCK_REALTIME, which the tests set.
  */
 #ifndef TWHEEL_TESTS_REALTIME_H
 #define TWHEEL_TESTS_REALTIME_H
@@ -9,7 +9,7 @@
 
 #include "device.h"
 
-/* Nobody's clock but that of a machine that is made for this. */
+/* Set the clock only in the test VM. */
 static inline void need_test_machine(void)
 {
 	struct utsname name;
@@ -19,7 +19,7 @@ static inline void need_test_machine(void)
 		ktap_skip("not in the test machine");
 }
 
-/* CLOCK_REALTIME: what it would be is @realtime_base more than CLOCK_MONOTONIC. */
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC, if nobody had set it. */
 static __u64 realtime_base;
 
 static inline void note_realtime(void)

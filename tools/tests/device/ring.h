@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An io_uring, by its system calls: liburing is there for 64-bit programs alone.
+ * An io_uring by system calls, because liburing exists only for 64-bit programs.
  */
 #ifndef TWHEEL_TESTS_RING_H
 #define TWHEEL_TESTS_RING_H
@@ -14,12 +14,12 @@
 
 #define RING_ENTRIES	64
 
-/* Newer than some headers. */
+/* Missing in some headers. */
 #define RING_READ_MULTISHOT	49
 
 struct ring {
 	int fd;
-	int polled;			/* by a thread of the kernel */
+	int polled;			/* a kernel thread polls it */
 	unsigned int *sq_head;
 	unsigned int *sq_tail;
 	unsigned int *sq_flags;
@@ -28,12 +28,12 @@ struct ring {
 	unsigned int *cq_tail;
 	unsigned int sq_mask;
 	unsigned int cq_mask;
-	unsigned int tail;		/* of what has been prepared */
+	unsigned int tail;		/* tail, including prepared requests */
 	struct io_uring_sqe *sqes;
 	struct io_uring_cqe *cqes;
 };
 
-/* What has become of a request. */
+/* Result of a request. */
 struct ring_result {
 	__u64 tag;
 	__s32 res;
@@ -84,7 +84,7 @@ static inline int ring_enter(struct ring *ring, unsigned int nr, unsigned int wa
 	return ret < 0 ? -errno : ret;
 }
 
-/* The next request, in zeros but for what is given. */
+/* Prepare the next request; fields without an argument are 0. */
 static inline struct io_uring_sqe *ring_prepare(struct ring *ring, __u8 opcode, int fd, __u64 tag)
 {
 	unsigned int index = ring->tail++ & ring->sq_mask;
@@ -99,7 +99,7 @@ static inline struct io_uring_sqe *ring_prepare(struct ring *ring, __u8 opcode, 
 	return sqe;
 }
 
-/* All that have been prepared. */
+/* Submit all prepared requests. */
 static inline void ring_submit(struct ring *ring)
 {
 	unsigned int nr = ring->tail - *ring->sq_tail;
@@ -116,7 +116,7 @@ static inline int ring_done(struct ring *ring)
 	return __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE) != *ring->cq_head;
 }
 
-/* The next request that is done, within the patience of a test. */
+/* Wait for the next completion, up to the time limit of a test. */
 static inline struct ring_result ring_wait_result(struct ring *ring)
 {
 	struct __kernel_timespec patience = { .tv_sec = patience_ns() / NSEC_PER_SEC };
@@ -137,7 +137,7 @@ static inline struct ring_result ring_wait_result(struct ring *ring)
 	return result;
 }
 
-/* Its result, and which it was. */
+/* Returns the result of the next completion and its tag. */
 static inline int ring_wait(struct ring *ring, __u64 *tag)
 {
 	struct ring_result result = ring_wait_result(ring);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SETUP: the clock, the geometry and the limit of a file, once, and who may have
- * what.
+ * SETUP: clock, geometry and limit of a file. It works once, and some values need
+ * privileges.
  */
 #include <pthread.h>
 
@@ -11,7 +11,7 @@
 #include "memory.h"
 #include "privilege.h"
 
-#define USER		4711		/* nobody else has a file open as these */
+#define USER		4711		/* users with no other open file */
 #define OTHER_USER	4712
 
 #define LEVELS_MAX	8
@@ -31,21 +31,21 @@ static void check_default_but_clock(int fd, __u32 clock)
 	CHECK_EQ(i.slack_us, 0);
 }
 
-/* Same wheel as everybody else's, and nothing done yet. */
+/* The file still has the shared wheel, and no operation has taken effect. */
 static void check_still_new(int fd)
 {
 	check_default_but_clock(fd, CLOCK_MONOTONIC);
 	CHECK_EQ(try_setup(fd, plain), 0);
 }
 
-/* Accepted arguments */
+/* Arguments that are accepted */
 
 static void setup_of_zeros_is_the_default(void)
 {
 	int fd = device_open_setup(O_RDWR, (struct twheel_setup) { 0 });
 
 	check_default_but_clock(fd, CLOCK_MONOTONIC);
-	/* Which CLOCK_REALTIME would refuse. */
+	/* CLOCK_REALTIME would refuse a relative time */
 	arm(fd, NSEC_PER_MSEC, 7);
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
@@ -148,7 +148,7 @@ static void setup_on_write_only_descriptor_is_allowed(void)
 	CHECK_EQ(try_setup(device_open(O_WRONLY), plain), 0);
 }
 
-/* Once, and first */
+/* Only once, and only before other operations */
 
 static void setup_is_ebusy_the_second_time(void)
 {
@@ -182,7 +182,7 @@ static void do_submit(int fd)
 	CHECK_EQ(ops[2].result, 0);
 }
 
-/* The first id of a context is known before it is given out. */
+/* The first id of a context is known in advance. */
 static void do_arm_and_cancel(int fd)
 {
 	struct twheel_op ops[] = { op_arm(HOUR, 0, 0), op_cancel(1ULL << 32) };
@@ -222,7 +222,7 @@ static void setup_after_an_operation_is_ebusy(void)
 	}
 }
 
-/* What had been armed does not change it: the context has begun for good. */
+/* The context has begun for good, even if it has no timeouts any more. */
 static void setup_after_the_last_timeout_is_ebusy(void)
 {
 	int fd = device_open(O_RDWR);
@@ -232,7 +232,7 @@ static void setup_after_the_last_timeout_is_ebusy(void)
 	CHECK_EQ(try_setup(fd, plain), -EBUSY);
 }
 
-/* Calls that begin nothing: they fail, or have nothing to do. */
+/* Calls that do not begin a context, because they fail or have nothing to do. */
 
 static void bad_arm(int fd)
 {
@@ -291,7 +291,7 @@ static void submit_that_arms_none(int fd)
 	CHECK_EQ(try_submit(fd, map_read_only(ops, sizeof(ops[0])), 1, &done), -EFAULT);
 }
 
-/* Long enough that runs of arms are looked for. */
+/* Long enough that the module searches for runs of arms. */
 static void submit_of_many_that_arms_none(int fd)
 {
 	struct twheel_op ops[200];
@@ -351,9 +351,9 @@ static void unknown_command(int fd)
 }
 
 /*
- * SETUP takes effect afterwards, on all that is armed from then on: on the clock and in
- * the ticks that it asked for, which are longer than usual. Records that the failed calls
- * have left behind were made for another wheel.
+ * SETUP then takes effect for everything that is armed later: it selects the clock, and a
+ * tick that is longer than usual. Records that the failed calls have left were made for
+ * another wheel and must not be used.
  */
 static void check_can_be_set_up(int fd)
 {
@@ -428,7 +428,7 @@ static void setup_after_an_arm_at_the_limit_is_allowed(void)
 	with_parameter("max_user_timeouts", 1, set_up_after_eagain);
 }
 
-/* The id had nowhere to go: the page that was made for the timeout is still there. */
+/* The id could not be written; the page that was made for the timeout is still there. */
 static void setup_after_an_arm_that_left_a_page_is_of_its_wheel(void)
 {
 	const struct twheel_op op = op_arm(0, 0, 0);
@@ -560,7 +560,7 @@ static void default_geometry_in_other_words_shares_the_wheel(void)
 		CHECK_EQ(info(device_open_setup(O_RDWR, same[i])).flags, 0);
 }
 
-/* Not more than there is use for: the last span is 2^63 ticks at most. */
+/* There are no useless levels: the span is at most 2^63 ticks. */
 static void levels_are_as_many_as_make_sense(void)
 {
 	static const __u32 rows[][3] = {
@@ -602,7 +602,10 @@ static void check_on_time(int fd, __u64 tick_ns)
 		event = read_event(fd);
 		CHECK(event.cookie < 40);
 		CHECK_EQ(event.expires_ns, base + event.cookie * 1111111ULL);
-		/* Taken out at a tick, so not before the one after the deadline. */
+		/*
+		 * It is taken out at a tick, so not before the tick that follows the
+		 * deadline.
+		 */
 		CHECK(event.fired_ns / tick_ns * tick_ns >= event.expires_ns);
 	}
 	CHECK_EQ(cancel(fd, far), 0);
@@ -699,12 +702,12 @@ static void raised_limit_can_be_used_up(void)
 	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
 }
 
-/* What only CAP_SYS_RESOURCE may have */
+/* Values that need CAP_SYS_RESOURCE */
 
 static const struct modesty {
 	const char *name;
 	struct twheel_setup setup;
-	int ret;			/* without the capability */
+	int ret;			/* result without the capability */
 } modesty[] = {
 	{ "shortest tick", { .tick_ns = 100000 }, 0 },
 	{ "tick too short", { .tick_ns = 99999 }, -EPERM },
@@ -750,11 +753,11 @@ static void wheel_with_cap_sys_resource_may_be_anything(void)
 }
 
 /*
- * What wheels of one's own may take together, in bytes, over all CPUs. How large a wheel
- * is, only the kernel knows; but a slot is at least a list head on every CPU.
+ * Limit of the size of a user's private wheels, in bytes over all CPUs. Only the kernel
+ * knows the size of a wheel, but a slot is at least a list head on every CPU.
  */
 
-#define WHEELS		(is_short() ? 1 << 20 : 4 << 20)		/* a few of them */
+#define WHEELS		(is_short() ? 1 << 20 : 4 << 20)		/* room for a few of them */
 #define MANY_WHEELS	(is_short() ? 100 : 500)
 
 static const struct twheel_setup medium = { .slots = 512 };
@@ -764,7 +767,7 @@ static __u64 least_bytes(struct twheel_info i)
 	return 2 * sizeof(void *) * i.slots * i.levels * sysconf(_SC_NPROCESSORS_CONF);
 }
 
-/* Wheels of their own, as many as still succeed, at most @nr. */
+/* Set up private wheels until one is refused, at most @nr. Returns their number. */
 static int open_wheels(struct twheel_setup setup, int nr)
 {
 	for (int i = 0; i < nr; i++) {
@@ -788,10 +791,10 @@ static void use_up_wheels(void)
 	ktap_note("%d wheels", nr);
 	CHECK(nr > 1 && nr < MANY_WHEELS);
 	CHECK(nr * least_bytes(info(first)) <= WHEELS);
-	/* A place given back is there at once. */
+	/* a place that was freed is available at once */
 	close(first);
 	CHECK_EQ(open_wheels(medium, MANY_WHEELS), 1);
-	/* Who shares a wheel needs no place. */
+	/* a shared wheel needs no place */
 	CHECK_EQ(try_setup(device_open(O_RDWR), plain), 0);
 }
 
@@ -800,7 +803,10 @@ static void max_wheel_bytes_holds(void)
 	with_parameter("max_wheel_bytes", WHEELS, use_up_wheels);
 }
 
-/* Half of the slots: a little less than twice as many, as there is more to a wheel. */
+/*
+ * With half of the slots, there are a little fewer than twice as many wheels, because a
+ * wheel has other members too.
+ */
 static void use_up_small_wheels(void)
 {
 	const struct twheel_setup large = { .slots = 1024, .levels = 4 };
@@ -837,7 +843,7 @@ static void use_up_wheels_as_two(void)
 	int nr = open_wheels(medium, MANY_WHEELS / 2);
 	pid_t pid;
 
-	CHECK_EQ(nr, MANY_WHEELS / 2);	/* as root, who is not bound */
+	CHECK_EQ(nr, MANY_WHEELS / 2);	/* root has no such limit */
 	pid = fork();
 	if (!pid) {
 		become_user(OTHER_USER);
@@ -854,7 +860,7 @@ static void max_wheel_bytes_is_of_each_user(void)
 	with_parameter("max_wheel_bytes", WHEELS, use_up_wheels_as_two);
 }
 
-/* A refused SETUP has not begun the file, and counts for nothing. */
+/* A refused SETUP does not begin the context, and is not counted. */
 static void retry_setup(void)
 {
 	int first, fd;
@@ -874,7 +880,7 @@ static void setup_can_be_tried_again_after_eagain(void)
 	with_parameter("max_wheel_bytes", WHEELS, retry_setup);
 }
 
-/* At most a share of the machine, but enough for something everywhere. */
+/* At most a share of the memory, but enough for some wheels on any machine. */
 static void max_wheel_bytes_is_a_share_of_memory(void)
 {
 	__u64 memory = (__u64)sysconf(_SC_PHYS_PAGES) * page_size(), least = 4 << 20;

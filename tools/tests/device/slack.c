@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Slack: a timeout may fire later, so that it shares a wakeup with others; never
- * earlier, and never later than that. A timeout that names none has that of its context,
- * unless it is exact.
+ * Slack: a timeout may fire later, up to its slack, so that it shares a wakeup with others.
+ * It never fires earlier. A timeout that names no slack has that of its context, unless it
+ * is exact.
  */
 #define _GNU_SOURCE
 #include "cpu.h"
@@ -19,7 +19,7 @@ static struct twheel_op op_slack(__u64 expires_ns, __u32 flags, __u64 slack_ns, 
 	return op;
 }
 
-/* At how many different times @NR timeouts a millisecond apart have fired. */
+/* Number of different times at which NR timeouts a millisecond apart have fired. */
 static int wakeups_of(int fd, __u64 base, __u64 slack_ns)
 {
 	__u64 last = 0;
@@ -134,7 +134,7 @@ static void mod_replaces_the_slack(void)
 	CHECK(event.fired_ns <= base + 40 * MS + LATE_AT_MOST);
 }
 
-/* A mod without slack must not go by the slack of before. */
+/* A MOD without slack must not use the previous slack. */
 static void mod_takes_the_slack_away(void)
 {
 	int fd = device_open(O_RDWR);
@@ -174,7 +174,7 @@ static int open_with_slack(int flags, __u64 slack_ns)
 	return fd;
 }
 
-/* The slack in effect, as LIST tells it of the only timeout. */
+/* The slack in effect of the only timeout, as LIST reports it. */
 static __u32 slack_of_the_only_one(int fd)
 {
 	struct twheel_list_entry entries[2];
@@ -248,7 +248,7 @@ static void mod_takes_the_slack_of_the_context_too(void)
 	CHECK_EQ(slack_of_the_only_one(fd), 64000);
 }
 
-/* EXACT says how, not what: it does not come back with the other flags. */
+/* EXACT modifies the operation only: LIST does not return it with the other flags. */
 static void exact_is_told_by_the_slack_alone(void)
 {
 	int fd = open_with_slack(O_RDWR, 64 * MS);
@@ -263,7 +263,7 @@ static void exact_is_told_by_the_slack_alone(void)
 	CHECK_EQ(entry.flags, TWHEEL_F_FIXED_DELAY);
 }
 
-/* Armed one by one, and in one call, by the short way of each. */
+/* They are armed one by one, and by one SUBMIT, each with its fast path. */
 static void neighbours_share_wakeups_by_the_slack_of_the_context(void)
 {
 	struct twheel_op ops[NR];
@@ -298,7 +298,7 @@ static void exact_ones_fire_at_their_own_ticks(void)
 	CHECK(read_event(fd).fired_ns > first);
 }
 
-/* What each period fires with is what the timeout was armed with. */
+/* Each period uses the slack with which the timeout was armed. */
 static void periodic_keeps_the_slack_that_it_was_armed_with(void)
 {
 	int fd = open_with_slack(O_RDWR, HOUR / 4);

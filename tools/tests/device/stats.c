@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * STATS: what became of every timeout of a file. What debugfs says of its wheel, and
- * what /proc says of the descriptor.
+ * STATS: counters of all outcomes in a file. Also the counters of its wheel in debugfs, and
+ * /proc/PID/fdinfo.
  */
 #include <pthread.h>
 
@@ -64,7 +64,7 @@ static void stats_write_no_byte_behind_their_structure(void)
 	CHECK_EQ(device_ioctl(device_open(O_RDWR), TWHEEL_IOC_STATS, s), 0);
 }
 
-/* The counts that differ between two looks, by name. */
+/* Differences of the counters between two calls, by name. */
 struct expected {
 	__s64 armed, moved, cancelled, withdrawn, ended, fired, looks, kicks, dropped,
 	      unprocessed, read, live, ready;
@@ -156,7 +156,7 @@ static void periodic_is_one_timeout_with_many_events(void)
 	CHECK_EQ(s.live, 0);
 }
 
-/* A look finds it moved, the next one due; a cell does not end with its event. */
+/* A look finds the cell moved, and the next look finds it due. An event does not end a cell. */
 static void looks_and_kicks_are_counted(void)
 {
 	int fd = device_open(O_RDWR);
@@ -177,7 +177,10 @@ static void looks_and_kicks_are_counted(void)
 	DIFFERENCE(fd, &before, .ended = 1, .live = -1);
 }
 
-/* An event that is withdrawn through the word is unread until read() or KICK meets it. */
+/*
+ * An event that is withdrawn through the word counts as unread until read() or KICK meets
+ * it.
+ */
 static void dropped_are_counted(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -223,7 +226,7 @@ static void end_of_a_cell_is_counted_by_its_word(void)
 	DIFFERENCE(fd, &before, .read = 2, .ended = 2, .live = -2, .ready = -2);
 }
 
-/* MOD and CANCEL may be the ones that meet a withdrawn event. */
+/* MOD and CANCEL, too, may meet a withdrawn event. */
 static void events_that_calls_find_withdrawn_are_dropped(void)
 {
 	int fd = device_open(O_RDWR);
@@ -276,7 +279,7 @@ static void stats_of_another_file_stay(void)
 	DIFFERENCE(other, &before, .armed = 0);
 }
 
-/* The number n for which @ns is below 2^n, and not below 2^(n - 1). */
+/* The number n with 2^(n - 1) <= @ns < 2^n. */
 static unsigned int bucket_of(__u64 ns)
 {
 	unsigned int n = 0;
@@ -331,7 +334,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* No look may contradict itself, and in the end all is accounted for. */
+/* The counters never contradict each other, and all timeouts are accounted for at the end. */
 static void stats_add_up_under_load(void)
 {
 	struct worker workers[3];
@@ -363,7 +366,7 @@ static void stats_add_up_under_load(void)
 	CHECK_EQ(s.read, s.ended);
 }
 
-/* Of the wheel: for root, in debugfs. */
+/* Counters of the wheel, for root in debugfs */
 
 static int open_private(char *path, size_t size)
 {
@@ -420,7 +423,7 @@ static void wheel_counts_extensions(void)
 	CHECK_EQ(wheel_counter(path, "armed"), 1);
 }
 
-/* How many the wheel has counted by their lateness. */
+/* Number of timeouts that the wheel has counted by lateness. */
 static __u64 wheel_late(const char *path)
 {
 	char text[4096], *line;
@@ -461,7 +464,7 @@ static void wheel_lateness_is_counted_when_it_is_on(void)
 
 /* /proc */
 
-/* The line of @name in what /proc says of the descriptor. */
+/* Value of @name in fdinfo of the descriptor. */
 static __u64 proc_says(int fd, const char *name)
 {
 	char path[64], text[1024], *line;
@@ -519,7 +522,7 @@ static void check_proc_cells(int fd, __u64 cells, __u64 armed)
 	CHECK_EQ(proc_says(fd, "\narmed_cells:\t"), armed);
 }
 
-/* Armed or not: the words say so. */
+/* The words decide whether a cell counts as armed. */
 static void fdinfo_counts_the_cells(void)
 {
 	int fd = device_open(O_RDWR);

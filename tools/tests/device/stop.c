@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * STOP: nothing more can be armed, what had not fired comes out in the order of its
- * deadlines, and then there is an end.
+ * STOP: nothing more can be armed. Timeouts that have not fired become events in the order
+ * of their deadlines, and then the end follows.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -22,7 +22,7 @@ static struct twheel_event read_unprocessed(int fd)
 	return event;
 }
 
-/* What is handed out */
+/* Events after STOP */
 
 static void stop_of_nothing_is_the_end(void)
 {
@@ -54,7 +54,7 @@ static void what_was_pending_comes_out_unprocessed(void)
 	check_over(fd);
 }
 
-/* Deadlines of which two can be far apart, or a nanosecond, or nothing. */
+/* Distances between deadlines are long, a nanosecond, or 0. */
 static __u64 some_deadline(__u64 base, __u64 i)
 {
 	if (i % 5 == 0)
@@ -122,7 +122,7 @@ static void what_had_fired_comes_first(void)
 	arm_fired(fd, 2);
 	CHECK_EQ(stop(fd), 0);
 	for (int i = 1; i <= 2; i++) {
-		event = read_event(fd);		/* as it always is */
+		event = read_event(fd);		/* like any other event */
 		CHECK_EQ(event.cookie, i);
 	}
 	CHECK_EQ(read_unprocessed(fd).cookie, 3);
@@ -142,7 +142,7 @@ static void periodic_that_was_pending_is_unprocessed(void)
 	check_over(fd);
 }
 
-/* It ends with the deadlines up to STOP, however late they are read. */
+/* The event counts the deadlines up to STOP, however late it is read. */
 static void periodic_that_had_fired_counts_up_to_stop(void)
 {
 	int fd = device_open(O_RDWR);
@@ -164,7 +164,7 @@ static void periodic_that_had_fired_counts_up_to_stop(void)
 	check_over(fd);
 }
 
-/* In the order of the words, whatever the kernel was going to look at first. */
+/* In the order of the words, whatever the order of the looks was. */
 static void cell_comes_out_with_its_word(void)
 {
 	int fd = device_open(O_RDWR);
@@ -313,7 +313,7 @@ static void close_with_100000_unprocessed_is_quick(void)
 	CHECK(now_ns() - before < patience_ns());
 }
 
-/* Those who wait */
+/* Waiting readers and pollers */
 
 #define READERS		4
 
@@ -408,7 +408,7 @@ static int epoll_of(int fd, __u32 events)
 	return epoll;
 }
 
-/* The events that are reported, or 0. */
+/* Returns the reported events, or 0. */
 static __u32 epoll_now(int epoll, int timeout_ms)
 {
 	struct epoll_event event;
@@ -453,7 +453,7 @@ static void *epoll_for_the_end(void *data)
 	return NULL;
 }
 
-/* An event is for one of them, the end is for all. */
+/* One of them gets an event, but all of them get the end. */
 static void end_wakes_all_who_wait_exclusively(void)
 {
 	struct reader readers[READERS];
@@ -492,7 +492,7 @@ static void withdrawal_of_the_last_event_is_the_end(void)
 
 #define CROWD		2000
 
-/* Each fires or is unprocessed, once; those that have fired come first. */
+/* Each timeout fires or is unprocessed, once; those that have fired come first. */
 static void check_stop_amid(__u64 delay_ns)
 {
 	static __u8 seen[CROWD];
@@ -531,7 +531,7 @@ static void stop_amid_expiry_loses_nothing(void)
 		check_stop_amid(i * MS);
 }
 
-/* All in one tick: the sink is at work for long, and STOP comes between. */
+/* All are due in one tick, so the sink runs long and STOP comes meanwhile. */
 static void stop_amid_a_batch_waits_for_it(void)
 {
 	static struct twheel_event events[CROWD];
@@ -561,7 +561,7 @@ struct armer {
 	__u32 cancelled;
 };
 
-/* Until it is refused; now and then one is cancelled again. */
+/* Arm until it is refused, and cancel some of the timeouts. */
 static void *arm_until_stopped(void *arg)
 {
 	struct armer *armer = arg;
@@ -584,7 +584,7 @@ static void *stop_it(void *arg)
 	__u64 none;
 
 	CHECK_EQ(stop(armer->fd), 0);
-	/* Whoever was first: when it returns, all is done. */
+	/* Whichever call was first, everything is done when this one returns. */
 	ready = info(armer->fd).ready;
 	CHECK_EQ(try_arm(armer->fd, 0, 0, 0, &none), -ESHUTDOWN);
 	sleep_ns(5 * MS);
@@ -639,7 +639,7 @@ static void *cancel_all_ids(void *arg)
 	return NULL;
 }
 
-/* While STOP sorts them, too. */
+/* Also while STOP sorts the timeouts. */
 static void cancel_amid_stop_finds_every_timeout(void)
 {
 	for (int i = 0; i < 5; i++) {
@@ -655,7 +655,7 @@ static void cancel_amid_stop_finds_every_timeout(void)
 	}
 }
 
-/* Killed on the way */
+/* STOP that is killed */
 
 static __u32 many_to_stop(void)
 {
@@ -664,7 +664,7 @@ static __u32 many_to_stop(void)
 	return is_short() ? 50000 : 100000;
 }
 
-/* With random deadlines, so that there is something to sort. */
+/* Deadlines are random, so STOP has to sort them. */
 static int open_to_stop(__u32 nr)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -698,7 +698,7 @@ static void wait_until_stopping(int fd)
 		;
 }
 
-/* Returns whether it was killed: it may have been done before. */
+/* Returns whether the process was killed; it may have ended before. */
 static int kill_and_wait(pid_t pid)
 {
 	__u64 before = now_ns();
@@ -711,8 +711,8 @@ static int kill_and_wait(pid_t pid)
 }
 
 /*
- * Whatever has become of them, LIST finds all, once. GET and CANCEL find each that is
- * asked for: one in @step, which is not there any more afterwards.
+ * LIST finds each timeout once, wherever it is. GET and CANCEL find every @step-th timeout,
+ * which does not exist afterwards.
  */
 static __u32 cancel_some(int fd, __u32 step)
 {
@@ -738,7 +738,7 @@ static __u32 cancel_some(int fd, __u32 step)
 	return cancelled;
 }
 
-/* Each is unprocessed, once, and they come in order. */
+/* Each timeout is unprocessed once, in the order of deadlines. */
 static void check_unprocessed_in_order(int fd, __u32 nr, __u32 live)
 {
 	static struct twheel_event events[1000];
@@ -766,7 +766,7 @@ static void check_unprocessed_in_order(int fd, __u32 nr, __u32 live)
 	free(seen);
 }
 
-/* Killed after @delay_ns. Returns whether there was anything left to do. */
+/* Kill STOP after @delay_ns. Returns whether it had not finished. */
 static int check_stop_killed(__u32 nr, __u64 delay_ns)
 {
 	int fd = open_to_stop(nr), cut;
@@ -781,7 +781,7 @@ static int check_stop_killed(__u32 nr, __u64 delay_ns)
 	CHECK_EQ(info(fd).live, nr);
 	CHECK_EQ(info(fd).flags, TWHEEL_INFO_STOPPED);
 	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -ESHUTDOWN);
-	/* There is no end before all of it has come. */
+	/* The end does not come before all events exist. */
 	CHECK_EQ(poll_now(fd) & POLLHUP, 0);
 	live -= cancel_some(fd, 1000);
 	CHECK_EQ(stop(fd), 0);
@@ -801,7 +801,7 @@ static void stop_that_is_killed_is_completed_by_the_next(void)
 	CHECK(cut > 0);
 }
 
-/* Again and again: each goes on, or begins anew, and the last one ends. */
+/* Kill STOP repeatedly: each call continues or starts again, and the last one completes. */
 static void stop_can_be_killed_many_times(void)
 {
 	__u32 nr = many_to_stop();
@@ -819,7 +819,7 @@ static void stop_can_be_killed_many_times(void)
 	check_unprocessed_in_order(fd, nr, nr);
 }
 
-/* What was killed leaves a file that can be closed. */
+/* After a killed STOP, the file can be closed. */
 static void close_after_a_stop_that_was_killed_is_clean(void)
 {
 	__u32 nr = many_to_stop() / 4;
@@ -851,8 +851,8 @@ static void cancel_all_after_a_stop_that_was_killed_is_the_end(void)
 }
 
 /*
- * Is it gone while the first is at work still? When it has to wait for that, all events
- * are there by then.
+ * Returns whether the second STOP ended while the first was still running. If the second
+ * had to wait for the first, all events would exist by then.
  */
 static bool second_is_killed_first(__u32 nr)
 {
@@ -875,13 +875,13 @@ static void second_stop_that_waits_can_be_killed(void)
 {
 	bool early = false;
 
-	/* The first STOP must take long enough for a process to be made and killed. */
+	/* The first STOP must take long enough to start and kill a process. */
 	for (int i = 0; i < 5 && !early; i++)
 		early = second_is_killed_first(many_to_stop() << i);
 	CHECK(early);
 }
 
-/* A signal that is not fatal does not end it. */
+/* A signal that is not fatal does not end STOP. */
 static void stop_goes_on_after_stop_and_continue(void)
 {
 	__u32 nr = many_to_stop();

@@ -2,8 +2,8 @@
 /*
  * SUBMIT: many operations in one call.
  *
- * The call fails only if no operation was tried; what was tried is told by `done`,
- * and how each of them ended by its own result.
+ * The call fails only if no operation was tried. `done` is the number of operations tried,
+ * and each of them has its own result.
  */
 #define _GNU_SOURCE
 #include <sys/time.h>
@@ -49,7 +49,7 @@ static void submit_with_another_op_size_is_einval(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* Also what is wrong when there is nothing to do is told. */
+/* Invalid arguments are refused even if there is nothing to do. */
 static void submit_of_none_with_flags_is_einval(void)
 {
 	struct twheel_submit submit = { .flags = 1, .op_size = sizeof(struct twheel_op) };
@@ -125,9 +125,9 @@ static void submit_of_read_only_array_is_efault(void)
 	check_no_event(fd);
 }
 
-/* Arrays that are usable only up to an entry */
+/* Arrays that are usable only in part */
 
-/* @usable entries, and as much of the next as fits before the page that is not. */
+/* @usable entries, and @part bytes of the next one, before a page with @protection. */
 static void check_cut_short(__u32 usable, size_t part, int protection)
 {
 	__u32 nr = usable + 20, done;
@@ -178,7 +178,7 @@ static void submit_tries_what_lies_before_a_read_only_page(void)
 	check_cut_short(1000, 0, PROT_READ);
 }
 
-/* The id lies on the writable page, the result on the other. */
+/* The id is on the writable page, the result on the other one. */
 static void submit_tries_no_entry_that_is_partly_read_only(void)
 {
 	check_cut_short(1, 48, PROT_READ);
@@ -321,7 +321,7 @@ static void check_ids_differ(__u64 *ids, size_t nr)
 		CHECK(ids[i] != ids[i - 1]);
 }
 
-/* Sizes around the lengths in which a driver may cut the array. */
+/* Lengths around sizes at which a driver might split the array. */
 static void submit_of_any_length_arms_and_cancels_all(void)
 {
 	static const __u32 lengths[] = {
@@ -380,7 +380,7 @@ static struct twheel_op *many_arms(void)
 	return ops;
 }
 
-/* All that are armed are cancelled again: both in one call, or the test has failed. */
+/* Arm and cancel all timeouts, with one call each. */
 static void submit_to_and_fro(int fd, struct twheel_op *ops)
 {
 	submit(fd, ops, MANY_OPS);
@@ -408,7 +408,7 @@ static void submit_is_not_cut_short_by_signals(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* No handler at all is installed. */
+/* The process has no signal handlers. */
 static void submit_is_not_cut_short_by_stop_and_continue(void)
 {
 	struct twheel_op *ops = many_arms();
@@ -434,10 +434,13 @@ static void submit_is_not_cut_short_by_stop_and_continue(void)
 	CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
-/* So many operations that a call takes seconds, in little memory, mapped over and over. */
+/*
+ * Operations for a call that takes seconds. They use little memory, which is mapped
+ * repeatedly.
+ */
 static struct twheel_op *endless_cancels(__u32 *nr)
 {
-	/* Whole operations, and whole pages. */
+	/* a whole number of operations and of pages */
 	const size_t size = sizeof(struct twheel_op) * page_size();
 	const size_t times = is_slow() ? 500 : 2000;
 	int memory = memfd_create("cancels", 0);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * When a timeout fires: never early, never not at all.
+ * Time of expiry: never early, and never lost.
  *
- * How late it fires says more about the machine than about the device; it is
- * bounded by what no machine should need.
+ * Lateness depends more on the machine than on the device, so its limit is longer than any
+ * machine should need.
  */
 #define _GNU_SOURCE
 #include "cpu.h"
 
 #define LATE_AT_MOST	quick_ns()
-#define TICKS_PER_LEVEL	256	/* of the default wheel; the times only straddle it */
+#define TICKS_PER_LEVEL	256	/* of the default wheel; tests use times on both sides */
 
 /* Relative and absolute deadlines */
 
@@ -110,7 +110,7 @@ static void deadlines_within_a_tick_are_never_early(void)
 	}
 }
 
-/* Round the wheel, at every distance from a turn of its lowest level. */
+/* Deadlines in all slots, at every distance from a revolution of the lowest level. */
 static void deadlines_in_every_slot_are_never_early(void)
 {
 	const int nr = 800;
@@ -171,7 +171,7 @@ static void far_deadlines_do_not_fire(void)
 		CHECK_EQ(cancel(fd, ids[i]), 0);
 }
 
-/* One tick more and less than the wheel can tell apart without rounds. */
+/* Deadlines a tick around each span that the wheel can represent without rounds. */
 static void deadlines_around_the_span_of_the_wheel_do_not_fire(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -260,7 +260,7 @@ static void mod_to_int64_max_is_armed_for_ever(void)
 	check_never_fires(fd, id);
 }
 
-/* What GET says */
+/* GET */
 
 static void check_remaining(int fd, __u64 id, __u64 when)
 {
@@ -310,7 +310,7 @@ static void remaining_shrinks_to_zero(void)
 	wait_ready(fd, 1);
 }
 
-/* Time namespaces: the clock is that of who opened the file */
+/* Time namespaces: times are in the namespace of the opener */
 
 static void check_absolute(int fd, __u64 now)
 {
@@ -389,7 +389,7 @@ static void end_of_time_in_a_namespace_does_not_come(void)
 	CHECK_EQ(info(fd).live, 2);
 }
 
-/* Before the clock outside was started. */
+/* A time before the host's clock was started. */
 static void early_past_in_a_namespace_fires(void)
 {
 	int fd;
@@ -402,7 +402,7 @@ static void early_past_in_a_namespace_fires(void)
 	CHECK_EQ(read_event(fd).cookie, 2);
 }
 
-/* Order: within one processor's shard by tick, in a tick as armed */
+/* Order within the shard of a CPU: by tick, and within a tick by arming */
 
 static __u64 tick_of(const struct twheel_event *event, __u64 tick_ns)
 {
@@ -411,7 +411,7 @@ static __u64 tick_of(const struct twheel_event *event, __u64 tick_ns)
 
 #define ORDERED		400
 
-/* Deadlines 250 us apart, in an order that has nothing to do with time. */
+/* Deadlines are 250 us apart, and are armed in another order. */
 static void events_of_one_cpu_come_in_order_of_their_ticks(void)
 {
 	struct twheel_event events[ORDERED];
@@ -437,7 +437,7 @@ static void events_of_one_cpu_come_in_order_of_their_ticks(void)
 	}
 }
 
-/* What was armed when the tick was far comes first, though it had to cascade. */
+/* A timeout that was armed when the tick was far comes first, although it has cascaded. */
 static void events_of_one_tick_come_in_order_of_arming(void)
 {
 	struct twheel_event events[40];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TRIM: the memory of timeouts that are over goes back, on request or when the kernel
- * asks for it, and nothing else changes. Ids stay unique.
+ * TRIM frees the memory of ended timeouts, on request or under memory pressure, and has no
+ * other effect. Ids stay unique.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,11 +13,11 @@
 
 #define USER		4711
 #define PEAK		(is_short() ? 10000 : 50000)
-#define PAGE_MOST	100		/* more timeouts than ever have room in a page */
+#define PAGE_MOST	100		/* more than the number of timeouts in a page */
 
 #define MS		NSEC_PER_MSEC
 
-/* The ids that a peak of @nr has had: it is over when this returns. */
+/* Arm and cancel @nr timeouts. Returns their ids. */
 static __u64 *arm_and_cancel(int fd, __u32 nr)
 {
 	__u64 *ids = calloc(nr, sizeof(*ids));
@@ -29,7 +29,7 @@ static __u64 *arm_and_cancel(int fd, __u32 nr)
 	return ids;
 }
 
-/* Timeouts that have room in a page: with one more there are two to give back. */
+/* Number of timeouts in a page: with one more, TRIM frees two pages. */
 static int page_of_timeouts(void)
 {
 	int fd = device_open(O_RDWR);
@@ -45,7 +45,7 @@ static int page_of_timeouts(void)
 	return page;
 }
 
-/* Are @pages all of those that @nr timeouts had, but for a few? */
+/* @pages is nearly the number of pages that @nr timeouts need. */
 static void check_nearly_all(int pages, __u32 nr)
 {
 	int all = (nr + page_of_timeouts() - 1) / page_of_timeouts();
@@ -55,7 +55,7 @@ static void check_nearly_all(int pages, __u32 nr)
 	CHECK(pages >= all - all / 100);
 }
 
-/* What it does */
+/* Effects */
 
 static void trim_of_a_new_file_gives_nothing(void)
 {
@@ -81,7 +81,7 @@ static void trim_after_a_peak_gives_nearly_all(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* Of a million, the memory that the issue is about. */
+/* The memory of a peak of a million timeouts. */
 static void trim_after_a_peak_of_1000000(void)
 {
 	const __u32 nr = 1000000;
@@ -129,7 +129,7 @@ static void trim_counts_events_as_alive_until_they_are_read(void)
 	check_no_event(fd);
 }
 
-/* A page of which a timeout is left stays, with that timeout and whatever it is. */
+/* A page with one live timeout stays, whatever that timeout is. */
 static void page_with_a_live_timeout_stays(void)
 {
 	const int step = 1000;
@@ -165,7 +165,7 @@ static void page_with_a_live_timeout_stays(void)
 	free(ids);
 }
 
-/* What goes through all timeouts goes past what is not there. */
+/* Operations on all timeouts skip freed pages. */
 static void others_go_past_what_was_trimmed(void)
 {
 	struct twheel_cancel_all all = { 0 };
@@ -217,7 +217,7 @@ static void limit_is_exact_after_a_trim(void)
 	}
 }
 
-/* Indices are used again: there is a cell for each of those below the limit. */
+/* Indices are reused, so each index below the limit has a cell. */
 static void cells_reach_all_after_a_trim(void)
 {
 	int fd = device_open_limited(O_RDWR, 512);
@@ -279,7 +279,7 @@ static int compare_ids(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* By index: of each, the latest id comes after all before it. */
+/* For each index, a new id is higher than all ids before it. */
 static void ids_are_unique_over_trims(void)
 {
 	enum { NR = 1000 };
@@ -290,7 +290,7 @@ static void ids_are_unique_over_trims(void)
 	for (int round = 0; round < rounds; round++) {
 		__u64 *now = ids + round * NR;
 
-		/* Another number each time, so that other pages are the last ones. */
+		/* The number differs in each round, so that the last pages differ. */
 		arm_many(fd, NR - round, HOUR, 0, 0, now);
 		for (int i = 0; i < NR - round; i++) {
 			__u32 index = now[i];
@@ -316,7 +316,7 @@ static void ids_are_unique_over_trims(void)
 	free(ids);
 }
 
-/* While the page is away, and when it is back. */
+/* The old ids are dead while the page is freed, and when it is back. */
 static void id_from_before_a_trim_is_dead_for_ever(void)
 {
 	int fd = device_open_limited(O_RDWR | O_NONBLOCK, 1);
@@ -363,7 +363,7 @@ static void made_up_ids_of_a_trimmed_page_are_dead(void)
 	}
 }
 
-/* Whose memory it was */
+/* Accounting of freed pages */
 
 static void trim_for_another_file(void)
 {
@@ -413,14 +413,14 @@ static void trimmed_pages_are_not_charged(void)
 	CHECK(charged(group) - before >= PEAK * 24);
 	check_nearly_all(trim(fd), PEAK);
 	wait_uncharged(group, before + MIB);
-	/* And are again. */
+	/* the new pages are charged again */
 	free(arm_and_cancel(fd, PEAK));
 	CHECK(charged(group) - before >= PEAK * 24);
 }
 
-/* Memory that gets short */
+/* Memory pressure */
 
-/* It looks at each shrinker once or more, who may be busy. */
+/* Each write calls every shrinker at least once; a shrinker may be busy. */
 static void drop_slab(void)
 {
 	for (int i = 0; i < 3; i++)
@@ -447,7 +447,7 @@ static void shortage_of_memory_trims_by_itself(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-/* Nothing that lives is taken, wherever it is. */
+/* No live timeout is affected, whatever its page. */
 static void shortage_of_memory_leaves_what_lives(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -468,7 +468,7 @@ static void shortage_of_memory_leaves_what_lives(void)
 	check_no_event(fd);
 }
 
-/* While others are at work */
+/* Concurrent operations */
 
 struct worker {
 	pthread_t thread;
@@ -498,7 +498,7 @@ static void *come_and_go(void *arg)
 	return NULL;
 }
 
-/* Its own events come back to it, or to another who does the same. */
+/* A thread reads its own events, or those of another thread that does the same. */
 static void *fire_and_read(void *arg)
 {
 	struct worker *worker = arg;
@@ -588,7 +588,7 @@ static void run_against_trim(void *(*trimmer)(void *))
 	ktap_note("%llu and %llu rounds, %llu events, %llu listed, %llu trimmed",
 		  workers[0].nr, workers[1].nr, workers[2].nr, workers[3].nr, last.nr);
 	CHECK(last.nr > 0);
-	/* What was not read comes, and what was there all the time still is. */
+	/* The remaining events come, and the timeouts that lived throughout still exist. */
 	patience = now_ns() + patience_ns();
 	while (info(fd).live > ARRAY_SIZE(kept)) {
 		struct twheel_event event;

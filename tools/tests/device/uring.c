@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Through an io_uring. Reading: what is there is read at once, what is not there is
- * waited for without a thread that waits. SUBMIT as a command: it completes at once.
+ * Requests of an io_uring. A read completes at once if there are events, and otherwise
+ * waits without a thread. SUBMIT as a command completes at once.
  */
 #include <dirent.h>
 
@@ -29,7 +29,7 @@ static int read_through(struct ring *ring, int fd, void *buffer, size_t size)
 	return ring_wait(ring, &tag);
 }
 
-/* Threads of this process that the kernel has made to block in its place. */
+/* Number of threads of this process that the kernel has made to block for requests. */
 static int count_workers(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -110,7 +110,7 @@ static void read_without_events_waits_without_a_thread(void)
 	check_waits(O_RDWR);
 }
 
-/* It is the request that waits, which blocks nobody. */
+/* The request waits, which does not block a thread. */
 static void read_without_events_waits_on_a_nonblocking_descriptor(void)
 {
 	check_waits(O_RDWR | O_NONBLOCK);
@@ -179,7 +179,7 @@ static void read_at_bad_address_is_efault_and_loses_nothing(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-/* When it was asked for there was nothing to copy. */
+/* At the time of the request there was no event to copy. */
 static void waiting_read_at_bad_address_is_efault_and_loses_nothing(void)
 {
 	struct ring ring = ring_open(0);
@@ -264,12 +264,12 @@ static void poll_request_completes_with_the_end(void)
 	CHECK(!ring_done(&ring));
 	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(ring_wait(&ring, &tag), POLLHUP);
-	/* And is so for good. */
+	/* The end is permanent. */
 	start_poll(&ring, fd, 2);
 	CHECK_EQ(ring_wait(&ring, &tag), POLLHUP);
 }
 
-/* First the event of STOP, then the end, which is not there before that is read. */
+/* First the event of STOP, and after it was read the end. */
 static void poll_request_completes_with_what_stop_leaves(void)
 {
 	struct ring ring = ring_open(0);
@@ -288,7 +288,7 @@ static void poll_request_completes_with_what_stop_leaves(void)
 	CHECK_EQ(read_through(&ring, fd, &event, sizeof(event)), 0);
 }
 
-/* The request holds the file: its end is the end of the context. */
+/* The request holds a reference to the file, so the context ends with the request. */
 static void close_leaves_a_waiting_read(void)
 {
 	struct ring ring = ring_open(0);
@@ -315,7 +315,7 @@ static void exit_with_waiting_reads_is_clean(void)
 	CHECK_EQ(count_workers(), 0);
 }
 
-/* One read request for all events, each in a buffer that the kernel takes from a stock. */
+/* One request reads all events, each into a buffer that the kernel takes from a group. */
 
 #define GROUP		5
 #define NR_BUFFERS	16
@@ -343,7 +343,7 @@ static void start_multishot(struct ring *ring, int fd)
 	ring_submit(ring);
 }
 
-/* The buffer that the next event is in. */
+/* Returns the buffer with the next event. */
 static int wait_multishot(struct ring *ring)
 {
 	struct ring_result result = ring_wait_result(ring);
@@ -364,7 +364,7 @@ static void check_multishot(struct ring *ring, const struct twheel_event *events
 	CHECK_EQ(events[buffer].cookie, cookie);
 }
 
-/* Those that are there, those that come one by one, and a burst: none waits for the next. */
+/* Events that are there, single events, and a burst: each is delivered at once. */
 static void read_multishot_gets_all_events(void)
 {
 	static struct twheel_event events[NR_BUFFERS];
@@ -389,7 +389,7 @@ static void read_multishot_gets_all_events(void)
 	CHECK_EQ(count_workers(), 0);
 }
 
-/* What there is no buffer for stays. */
+/* Events for which there is no buffer stay. */
 static void read_multishot_without_buffers_loses_nothing(void)
 {
 	static struct twheel_event events[NR_BUFFERS];
@@ -451,7 +451,7 @@ static struct io_uring_sqe *prepare_command(struct ring *ring, int fd, const str
 	return sqe;
 }
 
-/* The result of one command. */
+/* Returns the result of one command. */
 static int command(struct ring *ring, int fd, const struct twheel_op *ops, __u32 nr)
 {
 	__u64 tag;
@@ -565,7 +565,7 @@ static void command_with_another_op_size_is_einval(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* Whatever is an ioctl, SUBMIT alone is a command. */
+/* Only SUBMIT is a command, whatever ioctls exist. */
 static void other_command_is_eopnotsupp(void)
 {
 	static const __u32 commands[] = {
@@ -655,7 +655,7 @@ static void commands_are_carried_out_in_their_order(void)
 	}
 }
 
-/* A result that is not 0 is no failure. */
+/* A result other than 0 is not a failure. */
 static void command_that_succeeds_does_not_break_a_chain(void)
 {
 	struct twheel_op ops[] = { op_arm(HOUR, 0, 1), op_arm(~0ULL, 0, 2), op_arm(MS, 0, 3) };
@@ -701,7 +701,7 @@ static void command_that_fails_breaks_a_chain(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* By another thread, which has the memory of this one. */
+/* A worker thread carries it out, with the memory of this process. */
 static void command_can_be_left_to_a_worker(void)
 {
 	struct twheel_op ops[100];
@@ -739,7 +739,7 @@ static void command_can_be_left_to_the_thread_of_the_ring(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* It begins the context if it arms something, like any other call. */
+/* A command that arms a timeout begins the context, like any other call. */
 static void setup_after_a_command_that_armed_none_is_allowed(void)
 {
 	struct twheel_op ops[] = { op_arm(~0ULL, 0, 0), op_cancel(1) };
@@ -771,7 +771,7 @@ static void command_after_stop_arms_none(void)
 	CHECK_EQ(read_through(&ring, fd, &event, sizeof(event)), 0);
 }
 
-/* Arms, reads and cancels, all by the ring: a server would look like that. */
+/* Like a server, arm, read and cancel only through the ring. */
 static void commands_and_reads_share_a_ring(void)
 {
 	struct twheel_op ops[8];

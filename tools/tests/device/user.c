@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The limits of a user and of all users. What counts against them is memory, by the
- * page: so many timeouts as have room in it, whether there are that many or not.
+ * The limits of a user and of all users. They limit memory in whole pages, and count all
+ * timeouts that fit into a page, used or not.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -10,10 +10,10 @@
 #include "memory.h"
 #include "privilege.h"
 
-#define USER		4711		/* nobody else has a file open as these */
+#define USER		4711		/* users with no other open file */
 #define OTHER_USER	4712
 #define LIMIT		1000
-#define PAGE_MAX	100		/* more than ever have room in a page */
+#define PAGE_MAX	100		/* more than the number of timeouts in a page */
 
 static int open_as(uid_t uid)
 {
@@ -21,7 +21,7 @@ static int open_as(uid_t uid)
 	return device_open(O_RDWR);
 }
 
-/* How many can be armed in @fd. */
+/* Number of timeouts that can be armed in @fd. */
 static __u32 fill(int fd)
 {
 	__u32 before = info(fd).live, nr;
@@ -57,7 +57,7 @@ static void fill_one_file(void)
 	*shared_number() = fill(open_as(USER));
 }
 
-/* The number that a limit allows somebody without privileges, which is in full pages. */
+/* The number that a limit allows an unprivileged user, which fills whole pages. */
 static __u32 allowed(const char *name, __u32 limit)
 {
 	shared_number();
@@ -65,7 +65,7 @@ static __u32 allowed(const char *name, __u32 limit)
 	return *shared_number();
 }
 
-/* Timeouts that have room in a page. */
+/* Number of timeouts in a page. */
 static __u32 page_of_timeouts(void)
 {
 	static __u32 page;
@@ -93,7 +93,7 @@ static void limit_of_a_user_is_exact_to_the_page(void)
 	CHECK_EQ(allowed("max_user_timeouts", 7 * page + 1), 7 * page);
 }
 
-/* What is left of the total for those who have CAP_SYS_RESOURCE. */
+/* The part of the total that is reserved for CAP_SYS_RESOURCE. */
 static __u32 reserve(__u32 limit)
 {
 	return limit / 16;
@@ -119,7 +119,7 @@ static void fill_the_reserve(void)
 		_exit(0);
 	}
 	join_child(pid);
-	/* The rest is for root alone. */
+	/* the rest is only for root */
 	arm_many(fd, 150 * page, HOUR, 0, 0, NULL);
 	pid = fork();
 	CHECK(pid >= 0);
@@ -154,8 +154,8 @@ static __u32 smaller(__u64 a, __u64 b)
 }
 
 /*
- * What the kernel has for itself is not counted by both in the same way: a twentieth may
- * be between them.
+ * The kernel and this test do not count reserved memory in the same way, so allow a
+ * difference of one twentieth.
  */
 static void check_share(const char *name, unsigned int divisor, __u32 most)
 {
@@ -169,7 +169,7 @@ static void check_share(const char *name, unsigned int divisor, __u32 most)
 	CHECK(value >= smaller(share - share / 20, most));
 }
 
-/* 0 asks for the default, and is what it is unless somebody says otherwise. */
+/* Writing 0 selects the default, which is in effect unless somebody has set another value. */
 static void limits_are_shares_of_memory(void)
 {
 	__u32 user = parameter("max_user_timeouts"), all = parameter("max_all_timeouts");
@@ -187,7 +187,7 @@ static void fill_up_to_the_default(void)
 	__u32 limit = parameter("max_user_timeouts"), nr = 0;
 
 	become_user(USER);
-	/* One file has a limit of its own. */
+	/* one file has a limit of its own */
 	for (int i = 0; i < 100 && nr < limit - PAGE_MAX; i++) {
 		struct twheel_op ops[512];
 		int fd = device_open(O_RDWR);
@@ -208,7 +208,7 @@ static void fill_up_to_the_default(void)
 	CHECK(nr > limit - PAGE_MAX);
 }
 
-/* By default a user cannot take more of the memory than his share. */
+/* By default, a user cannot take more than a share of the memory. */
 static void limit_by_default_holds(void)
 {
 	need_speed();
@@ -232,7 +232,7 @@ static void fill_two_files(void)
 	nr = fill(a);
 	CHECK(nr < LIMIT);
 	CHECK_EQ(nr + fill(b) + 1, *shared_number());
-	/* What one gives back is for the other. */
+	/* memory that one file frees is available to the other */
 	close(a);
 	CHECK_EQ(fill(b), nr);
 }
@@ -266,7 +266,7 @@ static void limit_of_a_user_is_of_each_user(void)
 	with_parameter("max_user_timeouts", LIMIT, fill_as_two_users);
 }
 
-/* The user is who opened the file, not who uses it. */
+/* The opener of the file is charged, not the task that uses it. */
 static void fill_a_file_of_root(void)
 {
 	int fd = device_open(O_RDWR), own = open_as(USER);
@@ -340,7 +340,7 @@ static void go_on_at_the_limit(void)
 	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
 }
 
-/* A page that one has is one's own: places in it can be used over and over. */
+/* Places in a page that a file already has can be reused. */
 static void file_at_the_limit_of_a_user_goes_on(void)
 {
 	with_parameter("max_user_timeouts", LIMIT, go_on_at_the_limit);
@@ -376,7 +376,7 @@ static void fill_at_once(void)
 		pthread_join(crowd[i].thread, NULL);
 		armed += crowd[i].armed;
 	}
-	/* Each of them has filled the pages that it got. */
+	/* each of them has filled its own pages */
 	CHECK_EQ(armed, *shared_number());
 }
 
