@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Prints how fast the time stamp counter of this processor runs, in kHz. That of an
- * emulated one runs with it, and on a busy host its kernel must not find out by itself:
- * of three looks at a timer the shortest counts, and it is too short if the host had no
- * time for the guest just then. All clocks of the guest are several times too fast then.
+ * Prints the frequency of this processor's time stamp counter in kHz. The counter of an
+ * emulated processor runs with the host's. On a busy host the guest kernel must not
+ * calibrate it: the kernel takes the shortest of three measurements, which is too short if
+ * the host did not run the guest just then. All clocks of the guest would be several times
+ * too fast.
  *
  * Fails if there is no such counter.
  */
@@ -31,7 +32,7 @@ static uint64_t now_ns(void)
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
-/* The time and the counter, read as close to each other as happens in some tries. */
+/* The time and the counter, from the try with the least delay between them. */
 static struct moment moment(void)
 {
 	struct moment best = { .error = UINT64_MAX };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every system call on the device, with every allocation and every copy in it made to
- * fail in turn: each alone, and each with all that come after it.
+ * Every system call on the device, with each allocation and each copy made to fail in turn:
+ * each one alone, and each one together with all that follow.
  *
- * A call that fails says ENOMEM or EFAULT and has changed nothing; made again, it
- * succeeds. A call that succeeds in spite of it has done what it says. In the end
- * nothing is counted that nobody has.
+ * A call that fails returns ENOMEM or EFAULT and has changed nothing; repeated, it
+ * succeeds. A call that succeeds nevertheless has done its work. At the end, no resource is
+ * still counted.
  */
 #define _GNU_SOURCE
 #define KTAP_HANG_S	300
@@ -21,15 +21,15 @@
 #define PLACES_MAX	2000
 #define MINUTE		(60 * NSEC_PER_SEC)
 
-#define NR_READY	100		/* more than are copied in one go */
-#define NR_OPS		100		/* the same, and more than a page of records has */
+#define NR_READY	100		/* more than one lock hold copies */
+#define NR_OPS		100		/* likewise, and more than a page of records */
 #define NR_ENTRIES	512
-#define FORFEITED	(-12345)	/* a result that has not been written */
+#define FORFEITED	(-12345)	/* the result was not written */
 
-/* What calls work on. Nothing of it is allocated while they do. */
+/* Data of the calls. Nothing in it is allocated during a call. */
 struct world {
 	int fd;
-	int other;			/* what the call has opened, or -1 */
+	int other;			/* descriptor that the call has opened, or -1 */
 	int pipe[2];
 	__u64 pending;
 	__u64 ready;
@@ -51,11 +51,11 @@ static struct world world;
 struct call {
 	void (*prepare)(struct world *w);
 	long (*make)(void *w);
-	void (*check)(struct world *w, long ret);	/* after it has succeeded */
-	int forfeits;			/* results can be lost that have taken effect */
+	void (*check)(struct world *w, long ret);	/* called after success */
+	int forfeits;			/* results may be lost that have taken effect */
 };
 
-/* What can be known of a file */
+/* State of a file */
 
 struct snapshot {
 	struct twheel_info info;
@@ -128,9 +128,9 @@ static void check_nothing_changed(int fd)
 		check_same_entry(&before.entries[i], &after.entries[i]);
 }
 
-/* Nothing is counted */
+/* Resources that are counted */
 
-/* There is room for one page of records, and one that is counted leaves none. */
+/* There is room for one page of records, so a page that is still counted leaves none. */
 static void use_the_only_page(void)
 {
 	arm(device_open(O_RDWR), HOUR, 0);
@@ -166,7 +166,10 @@ static int wheel_fits(__u32 bytes)
 	return !WEXITSTATUS(status);
 }
 
-/* The least that has room for it. To find it takes many processes: main() does it once. */
+/*
+ * The smallest limit that allows the wheel. The search takes many processes, so main() does
+ * it once.
+ */
 static __u32 wheel_bytes(void)
 {
 	static __u32 bytes;
@@ -187,9 +190,9 @@ static void check_nothing_counted(void)
 	with_parameter("max_wheel_bytes", wheel_bytes(), use_the_only_wheel);
 }
 
-/* Failing in turn */
+/* Injection */
 
-/* Do all copies and allocations after the one that fails, fail too? */
+/* Whether all copies and allocations after the first failing one fail too. */
 static int all_fail;
 
 static void end(struct world *w)
@@ -214,7 +217,7 @@ static void begin(struct world *w, const struct call *call)
 		take(&before, w->fd);
 }
 
-/* The call has met a fault. */
+/* A fault has occurred during the call. */
 static void judge(const struct call *call, struct world *w, long ret)
 {
 	if (ret < 0) {
@@ -230,7 +233,7 @@ static void judge(const struct call *call, struct world *w, long ret)
 		stats_of(w->fd);
 }
 
-/* Returns how many places there are. */
+/* Returns the number of places. */
 static unsigned int fail_in_turn(const struct call *call, struct victim *v, int all)
 {
 	unsigned int place = 0;
@@ -270,14 +273,14 @@ static long error_or(long ret)
 	return ret < 0 ? -errno : ret;
 }
 
-/* A file as most calls find it */
+/* A file in the usual state */
 
 static void new_file(struct world *w)
 {
 	w->fd = device_open(O_RDWR | O_NONBLOCK);
 }
 
-/* One that is pending, one whose event is unread. */
+/* A file with one pending timeout and one unread event. */
 static void file_with_two(struct world *w)
 {
 	new_file(w);
@@ -291,7 +294,7 @@ static void check_live(struct world *w, __u32 live, __u32 ready)
 	CHECK_EQ(info(w->fd).ready, ready);
 }
 
-/* open, close, and descriptors */
+/* open, close and descriptors */
 
 static void no_file(struct world *w)
 {
@@ -339,7 +342,7 @@ static void check_close(struct world *w, long ret)
 	CHECK_EQ(ret, 0);
 }
 
-/* Nothing is needed to release a file, so nothing can fail; and if it does, at the end. */
+/* Releasing a file needs no memory, so it cannot fail. */
 static void close_never_fails(void)
 {
 	struct call call = CALL(file_to_close, make_close, check_close);
@@ -356,7 +359,7 @@ static long make_dup(void *arg)
 {
 	struct world *w = arg;
 
-	/* Far away: the table of descriptors has to grow. */
+	/* A high number, so that the table of descriptors must grow. */
 	return error_or(w->other = fcntl(w->fd, F_DUPFD_CLOEXEC, 600));
 }
 
@@ -479,7 +482,7 @@ static void first_arm_fails_cleanly(void)
 static void file_with_a_full_table(struct world *w)
 {
 	new_file(w);
-	/* Eight pages; the next one asks for a larger table. */
+	/* Eight pages; the next one needs a larger table. */
 	do
 		arm(w->fd, HOUR, 0);
 	while (info(w->fd).live < 8 * 46);
@@ -643,7 +646,7 @@ static void get_fails_cleanly(void)
 
 /* SUBMIT */
 
-/* Arms, every fourth of a cell. */
+/* Arms; every fourth one is of a cell. */
 static void file_to_submit_to(struct world *w)
 {
 	file_with_two(w);
@@ -668,7 +671,7 @@ static long make_submit(void *arg)
 	return ret;
 }
 
-/* What is behind an answer: that of an arm with @cookie. */
+/* Check the result of an arm with @cookie. */
 static void check_arm_in(struct world *w, const struct twheel_op *op, __u64 cookie)
 {
 	CHECK(op->result == 0 || op->result == -ENOMEM);
@@ -678,7 +681,7 @@ static void check_arm_in(struct world *w, const struct twheel_op *op, __u64 cook
 	CHECK_EQ(cancel(w->fd, op->id), 0);
 }
 
-/* Results may be forfeited for what was copied last, and the effects stay. */
+/* The results of the last page may be lost, although the operations have taken effect. */
 static void check_submit(struct world *w, long ret)
 {
 	__u32 i = 0, live, forfeited = 0;
@@ -713,7 +716,10 @@ static void file_to_cancel_in(struct world *w)
 		w->ops[i] = op_cancel(ids[i]);
 }
 
-/* What has been tried is gone, also if its result is forfeited; the rest is as it was. */
+/*
+ * The cancels that were tried have taken effect, even if a result is lost; the others have
+ * not.
+ */
 static void check_submit_of_cancels(struct world *w, long ret)
 {
 	CHECK_EQ(ret, 0);
@@ -743,7 +749,7 @@ static void file_to_withdraw_in(struct world *w)
 		w->ops[i] = op_cancel(entries[i].id);
 }
 
-/* One copy that fails costs at most one result: those behind it can be written. */
+/* A copy that fails loses at most one result, because later ones can be written. */
 static void check_submit_of_withdrawals(struct world *w, long ret)
 {
 	__u32 forfeited = 0;
@@ -797,12 +803,12 @@ static void trim_fails_cleanly(void)
 	FAIL_EVERYWHERE(file_to_trim, make_trim, check_trim);
 }
 
-/* An ARM has to make the page again that TRIM has given back. */
+/* TRIM has freed the page, so an ARM must allocate it again. */
 static void file_that_was_trimmed(struct world *w)
 {
 	file_to_trim(w);
 	CHECK(trim(w->fd) > 0);
-	/* The page of the two is the only one. */
+	/* both timeouts are in the only page */
 	while (info(w->fd).live < 46)
 		arm(w->fd, HOUR, 0);
 }
@@ -820,7 +826,7 @@ static long make_cancel_all(void *arg)
 	return device_ioctl(w->fd, TWHEEL_IOC_CANCEL_ALL, &w->all);
 }
 
-/* Without the counts, if they could not be told: all are gone then, or none. */
+/* If the counts cannot be written, either all timeouts are cancelled or none. */
 static void check_cancel_all(struct world *w, long ret)
 {
 	struct twheel_stats s = stats_of(w->fd);
@@ -858,7 +864,7 @@ static void file_to_list(struct world *w)
 	arm_many(w->fd, NR_OPS, HOUR, 0, 100, NULL);
 }
 
-/* Some, or all, but what is told is true. */
+/* LIST may return only some entries, but these are right. */
 static void check_list(struct world *w, long ret)
 {
 	CHECK_EQ(ret, 0);
@@ -924,7 +930,7 @@ static void check_stop(struct world *w, long ret)
 	check_live(w, 0, 0);
 }
 
-/* Nothing is needed for it. */
+/* STOP needs no memory. */
 static void stop_never_fails(void)
 {
 	struct call call = CALL(file_with_two, make_stop, check_stop);
@@ -961,8 +967,8 @@ static long make_readv(void *arg)
 }
 
 /*
- * Each event that it has not returned is still there, once. The order is open: the test may
- * have armed them on several CPUs.
+ * Each event that the call has not returned is still there, once. The order is not checked,
+ * because the test may have armed on several CPUs.
  */
 static void check_read(struct world *w, long ret)
 {
@@ -1074,7 +1080,7 @@ static void file_with_a_mapping(struct world *w)
 	CHECK_EQ(write(w->pipe[1], &word, sizeof(word)), sizeof(word));
 }
 
-/* A page of cells that is not there yet, touched by the kernel: that can fail. */
+/* The kernel touches a page of cells that does not exist yet, which may fail. */
 static long make_fault(void *arg)
 {
 	struct world *w = arg;

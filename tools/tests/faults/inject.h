@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Makes what a system call needs of the kernel fail, at one place after the other.
+ * Make an allocation or a copy in a system call fail, at one place after another.
  *
- * The kernel counts the places in the way of a task at which an allocation or a copy
- * could fail, and fails the one that fail-nth in /proc says (see fault-injection.rst).
- * A task that is marked with make-it-fail fails at every place from there on.
+ * The kernel counts the places where an allocation or a copy in a task could fail, and
+ * fails the one given in fail-nth in /proc; fault-injection.rst describes this. In a task
+ * marked with make-it-fail, every place from there on fails.
  *
- * The call is made by a thread of its own, the victim, which makes no other: so it is
- * that call which fails, and not what looks after it.
+ * The call is made by a thread of its own, the victim, which makes no other calls. So the
+ * fault hits this call and not the code that checks it.
  */
 #ifndef TWHEEL_FAULTS_INJECT_H
 #define TWHEEL_FAULTS_INJECT_H
@@ -36,7 +36,7 @@ struct victim {
 	long (*call)(void *arg);
 	void *arg;
 	long ret;
-	unsigned int left;		/* of the places counted down, 0: one has failed */
+	unsigned int left;		/* places not yet counted down; 0: one has failed */
 	int go;
 };
 
@@ -71,7 +71,7 @@ static inline void set_fault(int fault, const char *attribute, const char *value
 	close(fd);
 }
 
-/* How many have failed since fault_prepare(). */
+/* Number of faults since fault_prepare(). */
 static inline unsigned long fault_count(int fault)
 {
 	int fd = open_fault(fault, "times", O_RDONLY);
@@ -82,9 +82,9 @@ static inline unsigned long fault_count(int fault)
 }
 
 /*
- * All allocations take part, those that may wait, too; but not those of pages for user
- * space, which are tried again until they succeed. The filter comes before the
- * probability: without it everybody would fail.
+ * Include all allocations, also those that may wait. Exclude pages for user space, whose
+ * allocation is repeated until it succeeds. Set the filter before the probability;
+ * otherwise every task would fail.
  */
 static inline void fault_prepare(void)
 {
@@ -107,8 +107,8 @@ static inline void fault_prepare(void)
 }
 
 /*
- * Of the task whose directory in /proc is given. What can be read from it once can be
- * written any number of times.
+ * Open a file of the task with this directory in /proc. It can be read once and written
+ * repeatedly.
  */
 static inline int open_of_task(const char *directory, const char *name)
 {
@@ -135,9 +135,9 @@ static inline void victim_futex(struct victim *v, int operation, int value)
 }
 
 /*
- * Makes calls, and waits for them without a place to fail at: a futex of the process needs
- * no memory, and its value is not copied by what fails. It sleeps, because another thread
- * needs long to prepare a call.
+ * Make calls, and wait for the next one without a place that could fail. A private futex
+ * needs no memory, and no function that can fail copies its value. The victim sleeps
+ * because preparing a call takes another thread long.
  */
 static inline void *victim_main(void *arg)
 {
@@ -164,8 +164,8 @@ static inline void victim_start(struct victim *v)
 }
 
 /*
- * Has the victim make @call, with the @nth place failing, and with @all those behind
- * it. Returns whether there was such a place; the result of the call is in v->ret.
+ * Let the victim make @call with the @nth place failing and, with @all, all later places
+ * too. Returns whether there was such a place; the result of the call is in v->ret.
  */
 static inline int victim_fails(struct victim *v, unsigned int nth, int all,
 			       long (*call)(void *arg), void *arg)
@@ -189,7 +189,7 @@ static inline int victim_fails(struct victim *v, unsigned int nth, int all,
 	return !v->left;
 }
 
-/* For the table that is made of these lines. */
+/* A line for the table in the documentation. */
 static inline void fault_note(unsigned int places)
 {
 	ktap_note("faults: %u places; failed: %lu slab allocations, %lu pages, %lu copies",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Loading the modules, with every allocation and every copy made to fail in turn, those
- * of the kernel that makes their threads, too.
+ * Loading of the modules, with each allocation and each copy made to fail in turn,
+ * including those of kthreadd, which makes their threads.
  *
- * A module that is not loaded leaves nothing behind, and can be loaded then; one that is
- * loaded in spite of it works. $TWHEEL_STRIDE: only every so manyth place.
+ * A module that fails to load leaves nothing behind and can be loaded again; one that loads
+ * nevertheless works. With $TWHEEL_STRIDE, only every such place is tried.
  */
 #define _GNU_SOURCE
 #define KTAP_HANG_S	600
@@ -13,7 +13,7 @@
 #include "module.h"
 
 #define PLACES_MAX	100000
-#define KTHREADD	"2"		/* makes the kernel's threads */
+#define KTHREADD	"2"		/* pid of kthreadd */
 
 static long load(void *module)
 {
@@ -37,7 +37,7 @@ static void check_device(void)
 	close(fd);
 }
 
-/* Only @m is not loaded yet; as before when it is done. */
+/* Only @m is not loaded, before and after. */
 static void check_loads(struct module *m)
 {
 	CHECK_EQ(load_module(m), 0);
@@ -49,7 +49,7 @@ static void check_loads(struct module *m)
 	unload(m);
 }
 
-/* Returns whether it has been loaded in spite of the fault. */
+/* Returns whether the module was loaded in spite of the fault. */
 static int judge(struct module *m, long ret)
 {
 	CHECK(ret == 0 || ret == -ENOMEM || ret == -EFAULT || ret == -EAGAIN);
@@ -72,7 +72,7 @@ static void note(unsigned int places, unsigned int tried, unsigned int loaded)
 	fault_note(places);
 }
 
-/* @all: from each place on. */
+/* @all: later places fail too. */
 static void fail_to_load(struct module *m, int all)
 {
 	unsigned int place, tried = 0, loaded = 0;
@@ -92,7 +92,7 @@ static void fail_to_load(struct module *m, int all)
 	note(place - 1, tried, loaded);
 }
 
-/* Loads @m, with a fault where threads are made. Returns whether it did not come to it. */
+/* Load @m with a fault in kthreadd. Returns whether the fault did not occur. */
 static int threads_spared(struct module *m, unsigned int place, long *ret)
 {
 	int fail_nth = open_of_task(KTHREADD, "fail-nth");
@@ -106,7 +106,7 @@ static int threads_spared(struct module *m, unsigned int place, long *ret)
 	return left;
 }
 
-/* The same where threads are made. */
+/* The same with faults in kthreadd. */
 static void fail_to_make_threads(struct module *m)
 {
 	unsigned int place, tried = 0, loaded = 0;
@@ -162,7 +162,7 @@ static const struct ktap_test tests[] = {
 	TEST(device_without_memory_fails_to_load_cleanly),
 };
 
-/* The modules are loaded when this begins and when it ends. */
+/* The modules are loaded when this program begins and when it ends. */
 int main(int argc, char **argv)
 {
 	int ret;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Linked into the tests of the device, with --wrap: every call on it is tried with the
- * first place in it failing at which one can, then with the second, until it comes to
- * its end without a fault. What has failed must have changed nothing: else the test
- * that goes on with it fails. The kernel is prepared by whoever starts the tests.
+ * Linked into the tests of the device with --wrap. Every call on the device is tried with
+ * its first place failing, then with its second, until it completes without a fault. A
+ * failed call must have changed nothing; otherwise the test that continues with it fails.
+ * The caller of the tests prepares the kernel.
  *
- * The delivery of a signal has places of its own, and who is killed there can tell
- * nothing; so a process that catches signals is left alone.
+ * The delivery of a signal has such places too, and kills the process if one fails. So a
+ * process that catches signals gets no faults.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,8 +46,8 @@ int __wrap_sigaction(int signal, const struct sigaction *new, struct sigaction *
 static int left_alone;
 
 /*
- * Has the nth place from here fail. Returns what tells whether it has, a descriptor
- * that can be read once, or -1 if there is none to be had.
+ * Make the nth place from here fail. Returns a descriptor that was_hit() reads to find out
+ * whether it has, or -1 if none can be opened.
  */
 static int set_fault(unsigned int place)
 {
@@ -65,8 +65,8 @@ static int set_fault(unsigned int place)
 }
 
 /*
- * Has there been a fault? If it was still to come, at the next place, then it has hit
- * this question, or what takes it back.
+ * Returns whether a fault has occurred. If it had not yet, it hits this query or the write
+ * that cancels it.
  */
 static int was_hit(int fd)
 {
@@ -83,13 +83,13 @@ static int was_hit(int fd)
 	return hit;
 }
 
-/* A call that has failed because of a fault is made again, with the next place. */
+/* A call that has failed because of a fault is repeated with the next place. */
 static int is_over(int fd, long ret)
 {
 	return !was_hit(fd) || ret != -1 || (errno != ENOMEM && errno != EFAULT);
 }
 
-/* What @call returns when no place fails, or none of the first @most. */
+/* Value of @call when no place fails, or none of the first @most places. */
 #define FAIL_IN_TURN(most, call) ({						\
 	unsigned int place_ = 0;						\
 	typeof(call) ret_;							\
@@ -114,8 +114,8 @@ static int is_device(int fd)
 }
 
 /*
- * Places that may fail: those before a call has effects whose results are forfeited if
- * they cannot be told, or before it tells of a part.
+ * Number of places that may fail: those before a call has effects whose results could be
+ * lost, or before it completes only in part.
  */
 static unsigned int places(unsigned long command)
 {
@@ -151,7 +151,7 @@ int __wrap_open(const char *path, int flags, ...)
 	return FAIL_IN_TURN(PLACES_MAX, __real_open(path, flags, mode));
 }
 
-/* On a descriptor of its own: another thread may close the one that was given. */
+/* Use a descriptor of its own, because another thread may close the given one. */
 ssize_t __wrap_read(int fd, void *buffer, size_t size)
 {
 	ssize_t ret;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One mistake in the use of the engine of each kind that it, or a kernel for tests, must
- * report. Loading the module with its name as parameter makes it, and then fails. A call
- * that is refused must return: the module says so.
+ * Misuse of the engine, one case for each report of the engine or of a debug kernel. The
+ * parameter names the misuse. Loading the module commits it, and the module then refuses to
+ * load. If a call is refused, it must return, and the module prints that.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -76,7 +76,7 @@ static void never_fires(struct twheel_timeout *t)
 {
 }
 
-/* Freed while it is pending. */
+/* A timeout is freed while it is pending. */
 static void make_freed(struct twheel *w)
 {
 	struct twheel_timeout *t = kmalloc(sizeof(*t), GFP_KERNEL);
@@ -98,7 +98,7 @@ static void sleep_a_little(struct caller *c)
 	msleep(20);
 }
 
-/* The callback of the thread sleeps. */
+/* A callback of the thread sleeps. */
 static void make_block(struct twheel *w)
 {
 	caller_init(&callers[0], w, sleep_a_little, false);
@@ -145,7 +145,7 @@ static void arm_here(void *data)
 	twheel_arm_after(&c->t, 0);
 }
 
-/* Two workers of different shards: each would wait for the other's shard. */
+/* Two workers of different shards would wait for each other's shard. */
 static void make_flush(struct twheel *w)
 {
 	unsigned int i;

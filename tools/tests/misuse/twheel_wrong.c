@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One mistake of each kind that the kernels for tests are to see. Loading the module
- * with its name as parameter makes it, and then fails, so that nothing is left but what
- * is left by mistake.
+ * Bugs that the debug kernels must detect, one of each type. The parameter names the bug.
+ * Loading the module commits it, and the module then refuses to load, so that nothing else
+ * is left behind.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -33,7 +33,7 @@ static int count(void *data)
 	return 0;
 }
 
-/* Plain accesses of two threads. */
+/* Plain accesses by two threads. */
 static void make_race(void)
 {
 	struct task_struct *a = kthread_run(count, NULL, "race/a");

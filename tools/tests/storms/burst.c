@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Very many timeouts due in one tick, while others must be served. How long interrupts
- * are off, and locks are held, does not depend on how many there are.
+ * Very many timeouts that are due in one tick, while other tasks must run. The time with
+ * interrupts off and the lock hold times do not depend on the number of timeouts.
  *
- * To be run on a clock that counts instructions, where it is the same every time; a
- * nanosecond is an instruction then. Where the kernel has what measures it, that says
- * how long interrupts were off and locks held; and on every kernel a task of real-time
- * priority says how long it was kept waiting.
+ * Run this on a clock that counts instructions, where the results repeat; a nanosecond is
+ * then an instruction. If the kernel has the tracer and lock statistics, they give the time
+ * with interrupts off and the lock hold times. On every kernel, a real-time task measures
+ * how long it was kept waiting.
  */
 #define _GNU_SOURCE
 #define KTAP_HANG_S	1800
@@ -19,9 +19,12 @@
 
 #define TRACING		"/sys/kernel/debug/tracing/"
 #define STEP		(37 * NSEC_PER_USEC)
-#define DEBUG_STEP	NSEC_PER_MSEC	/* where a look takes longer than a step */
+#define DEBUG_STEP	NSEC_PER_MSEC	/* for kernels where a measurement takes longer than STEP */
 
-/* By chance some wait longer than others, of ten times as many too; by number none does. */
+/*
+ * Waits vary by chance, even with ten times as many timeouts; they do not grow with the
+ * number.
+ */
 static int is_no_longer(__u64 lots_ns, __u64 few_ns)
 {
 	return lots_ns <= few_ns * 3;
@@ -34,7 +37,7 @@ static int is_full(void)
 	return text && !strcmp(text, "full");
 }
 
-/* Many batches. */
+/* Enough for many batches. */
 static __u32 few_timeouts(void)
 {
 	return is_full() ? 10000 : 3000;
@@ -57,7 +60,7 @@ static int try_write(const char *path, const char *text)
 	return ret < 0 ? -EIO : 0;
 }
 
-/* Due in the same tick, at @when. */
+/* All are due in the same tick, at @when. */
 static void arm_together(int fd, __u32 nr, __u64 when)
 {
 	struct twheel_op ops[512];
@@ -71,12 +74,12 @@ static void arm_together(int fd, __u32 nr, __u64 when)
 	}
 }
 
-/* A task that is always served first */
+/* A task with the highest priority */
 
 struct watch {
 	pthread_t thread;
 	int stop;
-	__u64 longest;			/* from when it should have run */
+	__u64 longest;			/* maximum delay of a wakeup */
 };
 
 static void *watch(void *arg)
@@ -103,18 +106,18 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-/* What the kernel has measured */
+/* Measurements of the kernel */
 
 struct measured {
-	__u64 watch_ns;			/* a task kept waiting */
-	__u64 irqsoff_ns;		/* 0: not measured, as for the others */
+	__u64 watch_ns;			/* maximum wait of the real-time task */
+	__u64 irqsoff_ns;		/* 0: not measured; the same for the others */
 	__u64 shard_ns;			/* shard.lock */
 	__u64 file_ns;			/* twdev_file.lock */
 	__u64 largest_batch;
-	__u64 ns;			/* until all had fired */
+	__u64 ns;			/* time until all had fired */
 };
 
-/* Takes its time. */
+/* This call takes long. */
 static void prepare_measuring(void)
 {
 	try_write(TRACING "current_tracer", "nop");
@@ -147,7 +150,7 @@ static __u64 irqsoff_ns(void)
 	return us * 1000;
 }
 
-/* The longest time that a lock of the class @name was held: the tenth number. */
+/* Maximum hold time of a lock of the class @name: the tenth number. */
 static __u64 held_ns(const char *name)
 {
 	FILE *file = fopen("/proc/lock_stat", "re");
@@ -176,7 +179,7 @@ static __u64 largest_batch(void)
 	return wheel_counter(path, "largest_batch");
 }
 
-/* Until all are ready; nobody reads them, as that would be measured, too. */
+/* Wait until all events are ready. Nobody reads them, because that would be measured too. */
 static void wait_for_burst(int fd, __u32 nr, __u64 when)
 {
 	__u64 patience = when + 600 * NSEC_PER_SEC;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What nobody does on purpose, done over and over: the device is pulled away from under
- * its users, CPUs go and come, memory ends, processes are killed, the clock of the day
- * jumps, the machine sleeps. Each says how often, and what was lost.
+ * Stress tests: module unloading while the device is in use, CPU hotplug, memory
+ * exhaustion, SIGKILL, steps of CLOCK_REALTIME, and suspend. Each test prints the number of
+ * repetitions and of losses.
  *
- * With TWHEEL_STORMS=full for minutes, else short.
+ * With TWHEEL_STORMS=full they take minutes; otherwise they are short.
  */
 #define _GNU_SOURCE
 #define KTAP_HANG_S	1800
@@ -26,13 +26,13 @@ static unsigned int often(unsigned int full, unsigned int quick)
 	return text && !strcmp(text, "full") ? full : quick;
 }
 
-/* For the table that is made of these lines. */
+/* A line for the table in the documentation. */
 static void note_storm(const char *what, unsigned long long times, const char *unit)
 {
 	ktap_note("storm: %s: %llu %s, 0 lost", what, times, unit);
 }
 
-/* All of these come, once each. */
+/* Read @nr events; each of them comes once. */
 static void expect_all(int fd, __u32 nr)
 {
 	struct twheel_event events[64];
@@ -55,7 +55,7 @@ static void expect_all(int fd, __u32 nr)
 	free(seen);
 }
 
-/* A process that uses the device for itself, as long as others have trouble */
+/* A process that uses the device during the disturbance of others */
 
 #define NR_BYSTANDING	500
 
@@ -64,7 +64,7 @@ struct bystander {
 	struct {
 		int stop;
 		unsigned int rounds;
-		__u64 latest;		/* the longest from a deadline to its event */
+		__u64 latest;		/* maximum time from a deadline to its event */
 	} *shared;
 };
 
@@ -103,7 +103,7 @@ static void end_bystander(struct bystander *b)
 {
 	unsigned int rounds = PEEK(b->shared->rounds);
 
-	/* It has not been left standing. */
+	/* it has not been blocked */
 	while (PEEK(b->shared->rounds) < rounds + 2)
 		sleep_ns(MS);
 	SET(b->shared->stop, 1);
@@ -149,7 +149,7 @@ static void *open_and_close(void *arg)
 	return NULL;
 }
 
-/* Returns how often it was in use. */
+/* Returns the number of attempts while the module was in use. */
 static unsigned int unload_when_free(const struct module *m)
 {
 	unsigned int refused = 0;
@@ -199,7 +199,7 @@ static void modules_in_use_cannot_be_unloaded(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-/* The load of a server, with its own account: see twheel(1) */
+/* twheel load, which keeps an account of its own */
 
 static pid_t start_load(char *const args[])
 {
@@ -339,7 +339,7 @@ static void arm_and_wait(__u32 nr, int pipe)
 	pause();
 }
 
-/* What it had would not fit twice under the limit. */
+/* Two such processes would exceed the limit, so the memory of the first must be free. */
 static void kill_with_many_pending(void)
 {
 	unsigned int rounds = often(3, 2), nr = often(1000000, 30000);
@@ -375,7 +375,7 @@ static void process_is_killed_with_many_pending(void)
 	with_parameter("max_user_timeouts", nr + nr / 2, kill_with_many_pending);
 }
 
-/* The clock of the day */
+/* CLOCK_REALTIME */
 
 #define DAY		(24 * HOUR)
 
@@ -384,7 +384,7 @@ static __u64 random_deadline(__u64 *seed, __u64 base)
 	return base + random_below(seed, DAY);
 }
 
-/* Reads what has fired. Returns how many. */
+/* Read the events that have fired. Returns their number. */
 static __u32 take_fired(int fd, __u8 *seen, const __u64 *deadlines, __u32 nr)
 {
 	struct twheel_event events[64];
@@ -420,7 +420,7 @@ static void clock_of_the_day_is_set_to_and_fro(void)
 		arm_at(fd, deadlines[i], i);
 	}
 	for (__u32 i = 0; i < steps; i++) {
-		/* From two days back to as far as the steps have come. */
+		/* from two days back up to the progress of the steps */
 		set_realtime((__s64)random_below(&seed, 2 * DAY + i * (DAY / steps)) -
 			     2 * (__s64)DAY);
 		sleep_ns(random_below(&seed, 10 * MS));
@@ -436,8 +436,8 @@ static void clock_of_the_day_is_set_to_and_fro(void)
 }
 
 /*
- * Sleep. What wakes this machine is the timer of its power management: the highest bit
- * of it changes every 2.3 s, and that is an event, if one asks for it.
+ * Suspend. The power management timer wakes this machine: its highest bit changes every 2.3
+ * s, which raises an event if that is enabled.
  */
 
 #define NR_ASLEEP	300
@@ -464,7 +464,7 @@ static void sleep_until_woken(void)
 	write_file(POWER, "state", "freeze");
 }
 
-/* Due while the machine sleeps, or when it has been woken; each on its own clock. */
+/* Timeouts are due during suspend or after it, each on its own clock. */
 static void sleep_once(const int *fds, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
