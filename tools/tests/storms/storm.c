@@ -184,7 +184,7 @@ static void modules_come_and_go_while_others_open(void)
 		used += openers[i].used;
 		absent += openers[i].absent;
 	}
-	ktap_note("%u times used, %u times absent, %u times not unloaded because of use", used,
+	ktap_note("%u times used, %u times absent, %u times in use while unloading", used,
 		  absent, refused);
 	note_storm("modules loaded and unloaded while others open the device", rounds, "times");
 }
@@ -277,7 +277,7 @@ static void cpus_come_and_go_under_load(void)
 		join_child(start_load(args));
 	pthread_join(thread, NULL);
 	ktap_note("%u timeouts", loads * nr);
-	note_storm("CPU taken away and given back under load", cycles, "times");
+	note_storm("CPU taken offline and online under load", cycles, "times");
 }
 
 /* Processes that end before their timeouts */
@@ -327,7 +327,7 @@ static void memory_ends_for_a_group(void)
 	CHECK(out_of_memory_kills(group) >= rounds);
 	end_bystander(&bystander);
 	ktap_note("%llu timeouts were pending", *armed);
-	note_storm("process killed for want of memory in its cgroup", rounds, "times");
+	note_storm("process killed at the memory limit of its cgroup", rounds, "times");
 }
 
 static void arm_and_wait(__u32 nr, int pipe)
@@ -404,7 +404,7 @@ static __u32 take_fired(int fd, __u8 *seen, const __u64 *deadlines, __u32 nr)
 	return got;
 }
 
-static void clock_of_the_day_is_set_to_and_fro(void)
+static void clock_is_set_forward_and_backward(void)
 {
 	__u32 nr = often(100000, 10000), steps = often(1000, 100), got = 0;
 	__u64 *deadlines = calloc(nr, sizeof(*deadlines)), seed = 4711, begun;
@@ -432,7 +432,7 @@ static void clock_of_the_day_is_set_to_and_fro(void)
 	CHECK_EQ(take_fired(fd, seen, deadlines, nr), nr - got);
 	set_realtime(0);
 	ktap_note("%u timeouts, %u of them fired between the steps", nr, got);
-	note_storm("clock of the day set to and fro", steps, "times");
+	note_storm("CLOCK_REALTIME set forward and backward", steps, "times");
 }
 
 /*
@@ -486,7 +486,7 @@ static void machine_sleeps(void)
 	for (unsigned int i = 0; i < times; i++)
 		sleep_once(fds, ARRAY_SIZE(fds));
 	ktap_note("within %llu ms", (now_ns() - begun) / MS);
-	note_storm("machine put to sleep and woken", times, "times");
+	note_storm("machine suspended and resumed", times, "times");
 }
 
 static const struct ktap_test tests[] = {
@@ -496,7 +496,7 @@ static const struct ktap_test tests[] = {
 	TEST(cpus_come_and_go_under_load),
 	TEST(memory_ends_for_a_group),
 	TEST(process_is_killed_with_many_pending),
-	TEST(clock_of_the_day_is_set_to_and_fro),
+	TEST(clock_is_set_forward_and_backward),
 	TEST(machine_sleeps),
 };
 
