@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The demonstration, as it runs in the test VM: twheel.ko and twheel_dev.ko are
-# loaded, the tool does the rest.
+# The demonstration inside the test VM: load twheel.ko and twheel_dev.ko and run the tool.
 
 show()
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# twheel bench on the running kernel: it measures, it says on what, and it fails clearly
-# where it cannot. A busybox shell runs this in the test VM.
+# twheel bench on the running kernel: its results, its description of the machine, and its
+# error messages. A busybox shell runs this in the test VM.
 
 tests="
 bench_measures_the_device_and_its_peers
@@ -13,7 +13,7 @@ bench_without_its_program_is_unavailable
 bench_of_too_few_is_wrong_usage
 "
 
-# bench ARGUMENT...: its results in /tmp/out, the rest in /tmp/err.
+# bench ARGUMENT...: results go to /tmp/out, messages to /tmp/err.
 bench()
 {
 	twheel bench --repeat 1 "$@" >/tmp/out 2>/tmp/err
@@ -22,7 +22,7 @@ bench()
 	return $status
 }
 
-# column OPERATION NUMBER: what the table has there.
+# column OPERATION NUMBER: the value in the table.
 column()
 {
 	awk -v operation="$1" -v number="$2" '$1 == operation { print $number }' /tmp/out
@@ -33,7 +33,7 @@ is_positive()
 	awk -v value="$1" 'BEGIN { exit !(value + 0 > 0) }'
 }
 
-# The columns are those of the head: operation n twheel timerfd posix io_uring misdn wheel.
+# The columns are: operation n twheel timerfd posix io_uring misdn wheel.
 bench_measures_the_device_and_its_peers()
 {
 	bench --operation arm_batch,cancel_single,fire_collect_burst,cell_pair 1000 || return
@@ -86,7 +86,7 @@ bench_of_too_few_is_wrong_usage()
 	[ $? = 64 ]
 }
 
-# As it is installed, below the prefix of the tool.
+# As installed, below the prefix of the tool.
 mkdir -p /libexec/twheel
 cp /add/twheel-bench /libexec/twheel/bench
 echo "KTAP version 1"

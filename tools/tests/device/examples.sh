@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The examples of the documentation run, and come to a good end; those that serve
-# have a test of themselves, with $EXAMPLE_CONNECTIONS where the machine is slow. What
-# rpc_client counts adds up. A busybox shell runs this in the test VM.
+# The examples of the documentation run and exit with success. Servers have a test mode,
+# with $EXAMPLE_CONNECTIONS connections on slow machines. The counters of rpc_client are
+# consistent. A busybox shell runs this in the test VM.
 
 examples()
 {
 	find /add/examples -type f | sort
 }
 
-# rpc_client_adds_up PROGRAM REQUESTS MS: each request ends in one way, each timeout that
-# has fired is read or withdrawn, and hardly any takes a call but the first of each cell.
+# rpc_client_adds_up PROGRAM REQUESTS MS: each request ends in one way, and each timeout
+# that has fired is read or withdrawn. Apart from the first arm of each cell, hardly any arm
+# needs a call.
 rpc_client_adds_up()
 {
 	"$@" >/tmp/counts || return
@@ -39,7 +40,7 @@ rpc_client_adds_up()
 		}' /tmp/counts
 }
 
-# With the default, and with so little time that many answers and timeouts meet.
+# Once with the default, and once with a timeout so short that answers and expiries race.
 run_rpc_client()
 {
 	requests=${EXAMPLE_CONNECTIONS:+20000}

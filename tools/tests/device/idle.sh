@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# A wheel with nothing due costs nothing: with a timeout an hour away its threads
-# do not run for ten seconds. Nor do they for cells that nobody uses any more, after they
-# were looked at twice. A busybox shell runs this in the test VM.
+# A wheel costs nothing while nothing is due: with a timeout an hour ahead, its threads do
+# not run for ten seconds. The same holds for unused cells after two looks. A busybox shell
+# runs this in the test VM.
 
 SECONDS_IDLE=10
 
-# Context switches of all threads of the wheel, a line each: NAME COUNT.
+# Context switches of all threads of the wheel, one line each: NAME COUNT.
 switches()
 {
 	for status in /proc/[0-9]*/status; do
@@ -51,7 +51,8 @@ sleep 1
 threads_sleep_while_nothing_is_due
 result $? "2 threads_sleep_while_nothing_is_due"
 
-# Armed for a second, so that the last look is two seconds later, and a little.
+# The cells are armed for one second, so the last look comes little more than two seconds
+# later.
 for cookie in 1 2 3 4; do
 	id=$(twheel arm 1s --cell --cookie $cookie --fd 3)
 	twheel disarm "$id" --fd 3 >/dev/null

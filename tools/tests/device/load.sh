@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The load of a keep-alive server, which keeps its own account of it: of 100,000 timeouts,
-# 10,000 on a slow kernel, moved and cancelled at every moment, none is lost, comes twice,
-# early, or after all. A busybox shell runs this in the test VM.
+# The load of a keep-alive server, which checks its own account. It moves and cancels
+# 100,000 timeouts (10,000 on a slow kernel) at any moment. None is lost, doubled or early,
+# or fires after its cancel. A busybox shell runs this in the test VM.
 
 timeouts=100000
 [ -z "${TWHEEL_SLOW-}" ] || timeouts=10000
@@ -23,20 +23,20 @@ account()
 	echo "$verdict $number $name"
 }
 
-# count NAME: of the last account.
+# count NAME: a value of the last account.
 count()
 {
 	awk -v "name=$1" '$1 == name { print $2 }' /tmp/account
 }
 
-# Traffic only ever puts a timeout off, so the kernel looks in time. It has to be told of
-# those alone that had fired, and of a few that were armed in the moment of a look.
+# Traffic only moves deadlines later, so the kernel looks in time. Only cells that have
+# fired, and a few that are armed at the moment of a look, need a call.
 pairs_need_hardly_a_call()
 {
 	number=$((number + 1))
 	verdict=ok
 	least=50000
-	# Few pairs fit into the time where everything is slow.
+	# On a slow machine, few pairs fit into the time.
 	[ -z "${TWHEEL_SLOW-}" ] || least=1000
 	pairs=$(count pairs)
 	[ "$pairs" -gt "$least" ] && [ "$(count looks)" -gt 0 ] &&

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The number of the device, which is its own so that opening it loads the module. A
-# busybox shell runs this in the test VM, where nobody else uses the module meanwhile.
+# The device number. It is reserved for the device, so that opening the node loads the
+# module. A busybox shell runs this in the test VM, where nobody else uses the module
+# meanwhile.
 
 module=/modules/twheel_dev.ko
 helper=/proc/sys/kernel/modprobe
@@ -20,7 +21,7 @@ reload()
 	rmmod twheel_dev && load "$@"
 }
 
-# The number that NAME has in the list of such devices.
+# The number of NAME in the list of devices.
 number_of()
 {
 	awk -v name="$1" '$2 == name { print $1 }' /proc/misc
@@ -32,7 +33,7 @@ equal()
 	[ "$2" = "$3" ] || { echo "# $1 is $2, not $3"; return 1; }
 }
 
-# Takes the place of modprobe: the kernel calls it with the alias that it wants.
+# Replaces modprobe: the kernel calls it with the requested alias.
 answer_with()
 {
 	cat >"$work/modprobe" <<-EOF
@@ -44,7 +45,7 @@ answer_with()
 	echo "$work/modprobe" >$helper
 }
 
-# A test that cannot be made here says why in $skip.
+# A test that cannot run sets $skip to the reason.
 number=0
 check()
 {
@@ -54,7 +55,7 @@ check()
 	echo "ok $number $1${skip:+ # SKIP $skip}"
 }
 
-# The first of them comes after whatever the file has before it.
+# The first entry comes after the previous contents of the file.
 device_has_the_number_of_its_alias()
 {
 	equal number "$(number_of twheel)" 247 &&

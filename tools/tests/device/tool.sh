@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The tool on the device: every command of it, by what a script sees, output and exit
-# status. A busybox shell runs this in the test VM.
+# The tool on the device: the output and the exit status of every command. A busybox shell
+# runs this in the test VM.
 
-# A test is a function; it gets an empty context as descriptor 3.
+# A test is a function; descriptor 3 is an empty context.
 tests="
 arm_prints_an_id_that_get_finds
 durations_are_read_and_printed_alike
@@ -66,7 +66,7 @@ denied_access_names_the_group
 options_may_come_last_whatever_the_environment
 "
 
-# status WANTED COMMAND...: with the output in the file out.
+# status WANTED COMMAND...: check the exit status; the output goes to the file out.
 status()
 {
 	wanted=$1
@@ -79,7 +79,7 @@ status()
 	return 1
 }
 
-# has PATTERN: in the output of the last command.
+# has PATTERN: the output of the last command matches it.
 has()
 {
 	grep -qE -- "$1" /tmp/out && return
@@ -88,7 +88,7 @@ has()
 	return 1
 }
 
-# The machine has no users but root before.
+# The machine has only the user root so far.
 make_users()
 {
 	printf '%s\n' root:x:0:0::/:/bin/sh nobody:x:65534:65534::/:/bin/sh >/etc/passwd
@@ -101,7 +101,7 @@ arm_prints_an_id_that_get_finds()
 	status 0 twheel get "$id" --fd 3 && has "^id=$id cookie=7 remaining=59m[0-9]*s$"
 }
 
-# A number without a unit is seconds for each of them, and in a script.
+# A number without a unit means seconds, for all commands and in scripts.
 durations_are_read_and_printed_alike()
 {
 	id=$(twheel arm 5400 --every 1h30m --slack 0.002 --fd 3)
@@ -173,7 +173,7 @@ cell_keeps_its_id_when_it_has_fired()
 	status 0 twheel read --count 1 --fd 3 && has "^id=$id "
 }
 
-# For that the kernel has to be told.
+# This needs a KICK.
 move_brings_a_cell_forward()
 {
 	id=$(twheel arm 1h --cell --fd 3)
@@ -182,7 +182,7 @@ move_brings_a_cell_forward()
 	status 0 twheel stat --fd 3 && has '^kicks  *1$'
 }
 
-# ready: until it is so.
+# ready: wait until an event is unread.
 ready()
 {
 	until twheel info --fd 3 | grep -q "ready *$1"; do
@@ -217,7 +217,7 @@ move_of_another_timeout_is_wrong_usage()
 	status 0 twheel get "$id" --fd 3 && has 'remaining=59m[0-9]*s$'
 }
 
-# Its place may have been given to another, which is left alone.
+# Another timeout may have the same index; it is left alone.
 move_of_an_ended_cell_is_no()
 {
 	id=$(twheel arm 1h --cell --fd 3)
@@ -349,7 +349,8 @@ stat_of_the_wheel_needs_no_descriptor()
 		! grep -q '^armed' /tmp/out
 }
 
-# Values stand in the first line of a context. The tool itself holds the descriptors, too.
+# The first line of each context contains the values. The tool itself holds the descriptors
+# too.
 contexts_are_listed_with_their_holders()
 {
 	exec 4<&3 5<>/dev/twheel
@@ -377,7 +378,7 @@ contexts_of_other_users_are_counted()
 		grep -qE 'note: [1-9][0-9]* process.* not shown' /tmp/err
 }
 
-# As far as a shell can tell.
+# As far as a shell can check.
 json_is_one_object()
 {
 	for command in info stat; do
@@ -387,8 +388,9 @@ json_is_one_object()
 	done
 }
 
-# Each metric has HELP and TYPE, in this order, then its samples, and comes once. A counter
-# ends in _total. The buckets of a histogram do not decrease, and the last is the count.
+# Each metric appears once, with HELP and TYPE in this order and then its samples. A counter
+# ends in _total. The buckets of a histogram do not decrease, and the last one equals the
+# count.
 well_formed()
 {
 	awk -v labels='[{]([a-z]+="[^"]*",?)+[}]' '
@@ -475,7 +477,7 @@ every_runs_where_nobody_hears_of_children()
 	status 0 sh -c 'trap "" CHLD; exec twheel every 10ms --count 2 -- true'
 }
 
-# As with env and timeout. Options of ours may stand before and behind the duration.
+# As with env and timeout. The tool's own options may be before and after the duration.
 options_end_at_the_command_to_run()
 {
 	status 0 twheel every 10ms --count 2 ls -d --color=never / &&
@@ -544,7 +546,7 @@ script_moves_and_repeats()
 	status 0 twheel run /tmp/script && [ "$(grep -c 'moved  *a' /tmp/out)" = 2 ]
 }
 
-# Each of them twice, from each state.
+# Each twice, from each state.
 script_knows_what_became_of_each_arming()
 {
 	cat >/tmp/script <<-EOF
@@ -579,7 +581,7 @@ script_knows_what_became_of_each_arming()
 	status 0 twheel run /tmp/script
 }
 
-# A move to a later time leaves the cell in its place in the wheel, until the old deadline.
+# A move to a later time leaves the cell queued until the old deadline.
 script_waits_for_cells_that_were_moved()
 {
 	for i in 1 2 3 4 5 6 7 8 9; do
@@ -592,7 +594,7 @@ script_waits_for_cells_that_were_moved()
 	status 0 twheel run /tmp/script
 }
 
-# fails REASON: what is in the script.
+# fails REASON: run the script in the file and check its error.
 fails()
 {
 	cat >/tmp/script
@@ -608,7 +610,7 @@ script_that_does_not_come_out_fails()
 		printf 'every b 1h\n' >/tmp/script && status 65 twheel run /tmp/script
 }
 
-# A line for each, as a compiler prints it.
+# One line each, as a compiler prints it.
 script_mistakes_are_reported_before_it_runs()
 {
 	printf 'print ran\namr a 1s\nwait 1x\nexpect b fired\n' >/tmp/script
@@ -629,7 +631,7 @@ load_prints_rate_and_cpu_time()
 		has '"interrupted":false}$'
 }
 
-# interrupt ARGUMENT...: a load with it, after a second. Ctrl-C reaches no child of a shell.
+# interrupt ARGUMENT...: interrupt a load after a second. Children of a shell get no Ctrl-C.
 interrupt()
 {
 	twheel load --timeouts 1000 --spread 1h "$@" >/tmp/out 2>/tmp/err &
@@ -673,7 +675,8 @@ wrong_usage_is_64()
 		status 64 twheel every 0 -- true && status 64 twheel watch --interval 1ms
 }
 
-# says TEXT COMMAND...: wrong usage, and that on standard error.
+# says TEXT COMMAND...: the command exits with a usage error and prints the text on standard
+# error.
 says()
 {
 	text=$1
@@ -726,7 +729,7 @@ version_has_a_letter()
 		status 0 twheel -V && cmp -s /tmp/version /tmp/out && has '^twheel [0-9]+[.]'
 }
 
-# denied GROUP MODE: opened by somebody else, with the device for that.
+# denied GROUP MODE: open the device, which has this group and mode, as another user.
 denied()
 {
 	chown "0:$1" /dev/twheel && chmod "$2" /dev/twheel || return

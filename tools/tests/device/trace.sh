@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# What can be seen of a wheel from outside: the tracepoints, read as text and with
-# perf and trace-cmd if they are there, the table in debugfs, and the lateness that
-# is counted on demand; all of it compared with a load whose numbers are known. A
-# busybox shell runs this in the test VM, where nobody else uses the wheel meanwhile.
+# The state of a wheel seen from outside: tracepoints (as text, and with perf and trace-cmd
+# if these are installed), the table in debugfs, and the optional histogram of lateness. The
+# results are compared with a known load. A busybox shell runs this in the test VM, where
+# nobody else uses the wheel meanwhile.
 
 tracing=/sys/kernel/debug/tracing
 table=$(echo /sys/kernel/debug/twheel/dev.*)
@@ -14,13 +14,13 @@ trap 'rm -r "$work"' EXIT
 cd "$work" || exit
 PATH=$PATH:/add
 
-# The names of tasks come from tracepoints of the scheduler. Not with these: to switch them
-# on changes code that every CPU is just running, and a CPU of QEMU 7.2 with others beside it
-# may go on with the breakpoint that was there for a moment, for ever.
+# Task names come from tracepoints of the scheduler, which must stay off here. Enabling them
+# patches code that every CPU runs. A CPU of QEMU 7.2 may then execute a stale breakpoint
+# for ever.
 echo 0 >$tracing/options/record-cmd
 
-# Deadlines on level 1 when they are armed, several of them in one slot: that one has
-# to be cascaded. The wait is a timeout too.
+# Deadlines on level 1, several of them in one slot, which must cascade. The wait is a
+# timeout too.
 ARMED=13 CANCELLED=2 FIRED=11
 {
 	for name in a b c d e f g h i; do
@@ -33,7 +33,7 @@ ARMED=13 CANCELLED=2 FIRED=11
 	echo "wait 500ms"
 } >load
 
-# What the table says of NAME, and how much more than in the table before.
+# The value of NAME in a table, and its increase since the previous table.
 value()
 {
 	sed -n "s/^$1  *//p" "${2-$table}"
@@ -44,13 +44,13 @@ grown()
 	echo $(($(value "$1" after) - $(value "$1" before)))
 }
 
-# Timeouts that were counted by how late they fired.
+# Number of timeouts counted by lateness.
 late()
 {
 	awk '/late, below/ { seen = 1; next } seen { sum += $2 } END { print sum + 0 }' "$1"
 }
 
-# The load between two looks at the table.
+# Run the load between two readings of the table.
 observe()
 {
 	cat "$table" >before
@@ -64,15 +64,15 @@ equal()
 	[ "$2" = "$3" ] || { echo "# $1 is $2, not $3"; return 1; }
 }
 
-# Lines of FILE that tell of EVENT.
+# Lines of EVENT in FILE.
 events()
 {
 	grep -c "twheel_$1:" "$2"
 }
 
-# each EVENT CONDITION: it holds for every one in the trace, and there is one. It is awk's,
-# with the fields in f, and with what timeouts were armed for in deadline and tick. One
-# process for all: there are not many, but a machine with KASAN takes its time to begin one.
+# each EVENT CONDITION: there is such an event in the trace, and the condition holds for all
+# of them. It is an awk expression with the fields in f and the armed times in deadline and
+# tick. One process checks all events, because starting a process is slow with KASAN.
 each()
 {
 	awk -v event="$1" -v tick_ns="$(value tick_ns)" '
@@ -111,7 +111,7 @@ each()
 		}' trace ./trace
 }
 
-# A test that cannot be made here says why in $skip.
+# A test that cannot run sets $skip to the reason.
 number=0
 check()
 {
@@ -159,7 +159,7 @@ table_shows_what_is_pending()
 	equal "pending after close" "$(grown pending)" 0
 }
 
-# Occupied slots in all levels of table $1.
+# Number of occupied slots in all levels of table $1.
 occupied()
 {
 	awk '/^level/ { on = 1; next } /^$/ { on = 0 } on { sum += $2 } END { print sum }' "$1"
@@ -208,7 +208,7 @@ lateness_takes_nothing_but_yes_and_no()
 	! echo maybe 2>/dev/null >$switch && equal lateness "$(cat $switch)" N
 }
 
-# The tracepoints. The first test leaves the trace that the others look at.
+# Tracepoints. The first test records the trace that the others check.
 
 tracepoints_tell_of_a_known_load()
 {
@@ -258,7 +258,7 @@ wakeup_is_of_a_thread_of_the_wheel()
 	each wakeup 'name_of(f["pid"]) == "twheel/" f["shard"]'
 }
 
-# Tools that others have for tracepoints.
+# External tools for tracepoints.
 
 tells_of_a_known_load()
 {
@@ -273,7 +273,7 @@ is_missing()
 	! command -v "$1" >/dev/null && skip="no $1"
 }
 
-# quiet COMMAND...: shows what it says if it fails.
+# quiet COMMAND...: show the output only if the command fails.
 quiet()
 {
 	"$@" >said 2>&1 || { sed 's/^/# /' said; return 1; }

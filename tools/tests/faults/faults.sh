@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Runs in the test machine what makes calls fail: first the programs that do so by
+# Run the tests with fault injection in the test VM: first the programs that inject faults
 # themselves, then the tests of the device in which every call fails before it succeeds.
 
 debug=/sys/kernel/debug
 most=1000000
 
-# What fail-nth does not ask for does not fail; but it counts all that could.
+# With probability 0, only places selected by fail-nth fail, but all places are counted.
 prepare()
 {
 	for fault in failslab fail_page_alloc fail_usercopy; do
@@ -25,9 +25,9 @@ failed()
 	echo $((most - $(cat "$debug/$1/times")))
 }
 
-# kmemleak, when it is short of memory itself, warns with a lock held under which the
-# console must not be written. So what is no error goes there afterwards; but not that
-# the kernel's own tracing has something to say to it when it is.
+# kmemleak warns when it runs out of memory, while it holds a lock under which the console
+# must not be written. So during the tests only errors go to the console. The other messages
+# are logged again afterwards, except warnings of the kernel's own tracing.
 echo "twheel-vm: faults" >/dev/kmsg
 dmesg -n 4
 sh /add/subtests.sh /add/faults | sed 's/^/    /'
