@@ -341,7 +341,7 @@ static void do_arm_periodic(struct party *p, const struct operation *op)
 		return;
 	p->ended = false;
 	ret = twheel_arm_periodic(&p->p, deadline, interval, op->repeat);
-	/* It may be just before or just after its callback. */
+	/* -EBUSY: it may be just before or just after its callback. */
 	if (ret == -EBUSY || !check_arm(p, "arm_periodic", ret, deadline, 0)) {
 		p->ended = ended;
 		return;

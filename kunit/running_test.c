@@ -572,7 +572,10 @@ static void just_note_back(void *data, struct twheel_timeout *t)
 	note_back(data, t);
 }
 
-/* The clock is stepped, and twheel_stop() is called before any turn has read the clock. */
+/*
+ * The clock is stepped, and twheel_stop() is called before any turn has read the clock. The
+ * three timeouts that had fired before are not handed back.
+ */
 static void stop_after_a_clock_step_hands_back_all(struct kunit *test)
 {
 	static const u64 steps[] = { 5000, 450, 310, 3 };

@@ -148,7 +148,7 @@ static const char *name_of(const struct twheel_info *info)
 	}
 }
 
-/* @name, a dot and digits. */
+/* Returns whether @file is @name, a dot and digits. */
 static bool is_file_of(const char *file, const char *name)
 {
 	size_t len = strlen(name);
@@ -158,6 +158,7 @@ static bool is_file_of(const char *file, const char *name)
 	return !file[len + 1 + strspn(file + len + 1, "0123456789")];
 }
 
+/* Find the only file of a wheel named @name. Names too long for @wheel are skipped. */
 static int find(struct wheel *wheel, DIR *directory, const char *name)
 {
 	const struct dirent *entry;

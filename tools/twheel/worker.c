@@ -124,7 +124,7 @@ static void prepare_arm(struct worker *w, struct twheel_op *op, uint32_t index, 
 	twheel_prep_arm(op, deadline, TWHEEL_F_ABS | (w->load->cells ? TWHEEL_F_CELL : 0), index);
 }
 
-/* Traffic never brings a deadline forward. */
+/* A random deadline after the current one: traffic never moves a deadline to earlier. */
 static uint64_t later_deadline(struct worker *w, const struct load_timeout *t, uint64_t now)
 {
 	uint64_t deadline = t->deadline > now ? t->deadline : now;
