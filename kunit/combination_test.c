@@ -184,7 +184,6 @@ struct waiter {
  * @now: time of the wheel
  * @low: lowest tick since the advance began
  * @clo: the wheel has last seen the clock at a tick from @clo to @chi
- *
  * @chi: upper end of this range
  * @stepped: the clock was set since the advance began
  * @unseen: the clock was set back, and the wheel may not have noticed or may not have
@@ -192,15 +191,12 @@ struct waiter {
  * @epoch: number of backward steps
  * @order: number of armings
  * @nr: pending players, as in struct twheel_counters
- *
  * @armed: as in struct twheel_counters
  *
  * @rearmed: as in struct twheel_counters
- *
  * @cancelled: as in struct twheel_counters
  *
  * @fired: as in struct twheel_counters
- *
  * @extended: as in struct twheel_counters
  *
  * @handed_back: @stopped of struct twheel_counters
