@@ -3639,3 +3639,4 @@ module_exit(twheel_exit);
 
 MODULE_DESCRIPTION("Hashed and hierarchical timing wheels");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(TWHEEL_MODULE_VERSION);

@@ -42,6 +42,9 @@
 #include <linux/list.h>
 #include <linux/types.h>
 
+/* The MODULE_VERSION() of twheel.ko and twheel_dev.ko */
+#define TWHEEL_MODULE_VERSION	"0.1.0"
+
 struct twheel;
 struct twheel_shard;
 struct twheel_timeout;

@@ -816,5 +816,6 @@ module_exit(twheel_chardev_exit);
 
 MODULE_DESCRIPTION("/dev/twheel, timeouts by the million behind one file descriptor");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(TWHEEL_MODULE_VERSION);
 MODULE_ALIAS_MISCDEV(TWDEV_MINOR);
 MODULE_ALIAS("devname:twheel");
