@@ -1549,6 +1549,10 @@ EXPORT_SYMBOL_GPL(twheel_arm);
  * The timeout gets an occupied tick, or a tick that other timeouts with slack choose
  * too. This saves wakeups.
  *
+ * The slack is used for the choice of the tick and is not stored. A timeout that is pending
+ * or armed while the clock is found to have been stepped backward loses its slack: it gets
+ * the tick of its deadline.
+ *
  * Return: as twheel_arm(); -EINVAL if @slack_ns is above S64_MAX.
  */
 int twheel_arm_slack(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
