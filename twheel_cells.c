@@ -116,8 +116,9 @@
  * writing past deadlines into a cell causes one look in each pass of the wheel's thread;
  * SECURITY.md has figures.
  *
- * 32-bit kernels would need a lock to load a 64-bit word that is being written: they have no
- * cells.
+ * 32-bit kernels would need a lock to load a 64-bit word that is being written. On a machine
+ * whose data cache has aliases, the kernel may load a word that a user has replaced. Both have
+ * no cells: mmap() fails with -ENODEV, as without the file operation.
  */
 #include <linux/slab.h>
 
@@ -501,6 +502,8 @@ int twdev_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct twdev_file *f = file->private_data;
 
+	if (!TWDEV_HAS_CELLS)
+		return -ENODEV;
 	/* VM_MAYSHARE is also set for a shared mapping of a read-only descriptor. */
 	if (!(vma->vm_flags & VM_MAYSHARE) || vma->vm_flags & VM_EXEC || vma->vm_pgoff)
 		return -EINVAL;

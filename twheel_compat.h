@@ -6,6 +6,7 @@
 #ifndef _TWHEEL_COMPAT_H
 #define _TWHEEL_COMPAT_H
 
+#include <linux/cacheinfo.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/shrinker.h>
@@ -58,6 +59,15 @@ static inline void shrinker_free(struct shrinker *shrinker)
 		unregister_shrinker(shrinker);
 	kfree(shrinker);
 }
+#endif
+
+/* Linux 6.9: can two mappings of a page have different contents in the data cache? */
+#ifndef cpu_dcache_is_aliasing
+#ifdef CONFIG_MIPS
+#define cpu_dcache_is_aliasing()	cpu_has_dc_aliases
+#else
+#define cpu_dcache_is_aliasing()	(IS_ENABLED(CONFIG_SPARC) || IS_ENABLED(CONFIG_PARISC))
+#endif
 #endif
 
 /* Linux 6.5: the command is read through the SQE. */

@@ -99,8 +99,14 @@ struct twdev_chunk {
 
 #define TWDEV_PER_CELLS	((u32)(PAGE_SIZE / sizeof(struct twheel_cell)))
 
-/* Cells need single 64-bit loads: user space writes the word while the kernel loads it. */
-#define TWDEV_HAS_CELLS		IS_ENABLED(CONFIG_64BIT)
+/*
+ * Cells need single 64-bit loads: user space writes the word while the kernel loads it. They
+ * also need a data cache that shows user space and the kernel the same word. A build can
+ * switch cells off.
+ */
+#ifndef TWDEV_HAS_CELLS
+#define TWDEV_HAS_CELLS		(IS_ENABLED(CONFIG_64BIT) && !cpu_dcache_is_aliasing())
+#endif
 
 /* Flags that ARM and MOD take. */
 #define TWDEV_ARM_FLAGS		(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT | \

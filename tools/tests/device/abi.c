@@ -337,7 +337,7 @@ static void info_tells_what_is_known(void)
 		 1 << TWHEEL_OP_GET | 1 << TWHEEL_OP_KICK);
 	CHECK_EQ(i.op_flags | TWHEEL_F_CELL,
 		 TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL | TWHEEL_F_EXACT);
-	/* 32-bit kernels have no cells: neither the flag nor KICK. */
+	/* Without cells there is neither the flag nor KICK. */
 	CHECK_EQ(!(i.opcodes & 1 << TWHEEL_OP_KICK), !(i.op_flags & TWHEEL_F_CELL));
 	CHECK_EQ(i.setup_flags, TWHEEL_SETUP_CLOCK);
 	CHECK_EQ(i.slack_us, 0);
