@@ -482,13 +482,15 @@ static vm_fault_t twdev_fault(struct vm_fault *vmf)
 	struct twdev_file *f = vmf->vma->vm_file->private_data;
 	int ret;
 
-	scoped_guard(mutex, &f->grow) {
-		ret = twdev_add_cells(f, vmf->pgoff);
-		if (!ret) {
-			vmf->page = virt_to_page(f->cells[vmf->pgoff]);
-			get_page(vmf->page);
-		}
+	/* A trim may hold grow for long. The task that fails here ends. */
+	if (mutex_lock_killable(&f->grow))
+		return VM_FAULT_SIGBUS;
+	ret = twdev_add_cells(f, vmf->pgoff);
+	if (!ret) {
+		vmf->page = virt_to_page(f->cells[vmf->pgoff]);
+		get_page(vmf->page);
 	}
+	mutex_unlock(&f->grow);
 	if (!ret)
 		return 0;
 	return ret == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
