@@ -712,10 +712,14 @@ int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop)
  */
 static u32 twdev_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops, u32 nr)
 {
-	u32 in_page;
+	u32 in_page, bad;
 
 	BUILD_BUG_ON(TWDEV_OPS_CHUNK * sizeof(*ops) > PAGE_SIZE);
-	nr -= DIV_ROUND_UP(copy_from_user(ops, uops, nr * sizeof(*ops)), sizeof(*ops));
+	bad = DIV_ROUND_UP(copy_from_user(ops, uops, nr * sizeof(*ops)), sizeof(*ops));
+	/* A copy may stop some bytes before the bad address: arm64 copies 64 at a time. */
+	while (bad && !copy_from_user(&ops[nr - bad], &uops[nr - bad], sizeof(*ops)))
+		bad--;
+	nr -= bad;
 	if (!nr || put_user(ops[0].opcode, &uops[0].opcode))
 		return 0;
 	if (!put_user(ops[nr - 1].reserved, &uops[nr - 1].reserved))
