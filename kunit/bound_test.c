@@ -17,7 +17,7 @@
 
 static unsigned int many = IS_ENABLED(CONFIG_KASAN) ? 200000 : 1000000;
 module_param(many, uint, 0444);
-MODULE_PARM_DESC(many, "How many timeouts cascade from one slot");
+MODULE_PARM_DESC(many, "Number of timeouts that cascade from one slot");
 
 static unsigned int wide = 65536;
 module_param(wide, uint, 0444);
@@ -140,7 +140,7 @@ static void pass_the_flood(struct kunit *test, struct flood *flood)
 	while (now <= BLOCK && !twheel_advance(flood->f->wheel, now * TICK))
 		now = max(now, div64_u64(twheel_now(flood->f->wheel), TICK)) + 1;
 	hrtimer_cancel(&flood->alarm);
-	kunit_info(test, "%u cascade; of %u that came due meanwhile one had to wait for %llu, or %llu us\n",
+	kunit_info(test, "%u cascade; of %u due meanwhile, one waited for %llu timeouts, and one for %llu us\n",
 		   many, flood->samples, flood->worst, div64_u64(flood->worst_ns, 1000));
 }
 

@@ -276,7 +276,7 @@ static struct sleeper *begun(struct kunit *test, unsigned int n, unsigned int la
 	struct sleeper *s;
 
 	if (!r->worker && spare >= nr_cpu_ids)
-		kunit_skip(test, "a thread that spins needs a CPU of its own");
+		kunit_skip(test, "a spinning thread needs a CPU of its own");
 	s = sleepers(test, TWHEEL_MONOTONIC, n);
 	s->lasts_ms = lasts_ms;
 	if (r->worker)

@@ -42,7 +42,7 @@ MODULE_PARM_DESC(steps, "Operations per thread and case");
 
 static unsigned long long seed;
 module_param(seed, ullong, 0444);
-MODULE_PARM_DESC(seed, "Seed of all programs (0: a new one)");
+MODULE_PARM_DESC(seed, "Seed of all programs (0: random)");
 
 #define NR_ACTORS	3
 #define NR_STEPS	1024

@@ -63,7 +63,7 @@ MODULE_PARM_DESC(steps, "Operations per case");
 
 static unsigned int rounds = 1;
 module_param(rounds, uint, 0444);
-MODULE_PARM_DESC(rounds, "How often each case is played");
+MODULE_PARM_DESC(rounds, "Number of times that each case is run");
 
 static unsigned int length = 400;
 module_param(length, uint, 0444);
@@ -71,7 +71,7 @@ MODULE_PARM_DESC(length, "Operations per program");
 
 static unsigned long long seed;
 module_param(seed, ullong, 0444);
-MODULE_PARM_DESC(seed, "Play the programs from this seed on (0: a new one)");
+MODULE_PARM_DESC(seed, "Seed of the first program (0: random)");
 
 static bool once;
 module_param(once, bool, 0444);
@@ -1714,12 +1714,12 @@ static void report(struct kunit *test, struct model *m, u64 program_seed)
 			   (s64)m->want);
 		return;
 	}
-	kunit_info(test, "seed=%llu: operation %u: player %d: %s: %lld, not %lld: is shrunk\n",
+	kunit_info(test, "seed=%llu: operation %u: player %d: %s: %lld, not %lld: shrinking\n",
 		   program_seed, m->at, m->about, m->fault, (s64)m->got, (s64)m->want);
 	shrink(m);
 	print_program(test, m->program);
 	if (!m->fault) {
-		KUNIT_FAIL(test, "seed=%llu: failed once, not again", program_seed);
+		KUNIT_FAIL(test, "seed=%llu: failed once, but not when repeated", program_seed);
 		return;
 	}
 	KUNIT_FAIL(test, "seed=%llu: operation %u: player %d: %s: %lld, not %lld",

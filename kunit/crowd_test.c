@@ -259,7 +259,7 @@ static void armed_after_a_step_back_from_a_crowd_is_exact(struct kunit *test)
 	unsigned int i;
 
 	if (*to >= BLOCK - 8)
-		kunit_skip(test, "this is no step back");
+		kunit_skip(test, "not a backward step");
 	for (i = BLOCK - 8 - WALK; i < BLOCK + 3 - WALK; i++) {
 		make_street(test, &s, NULL);
 		s.walkers[i].then = step_back_and_arm;

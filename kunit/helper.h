@@ -203,7 +203,7 @@ static inline void wait_until_refused(struct kunit *test, struct twheel_timeout 
 	while (twheel_arm(t, S64_MAX) != -ESHUTDOWN) {
 		twheel_cancel(t);
 		if (time_after(jiffies, end)) {
-			KUNIT_FAIL(test, "is never refused");
+			KUNIT_FAIL(test, "twheel_arm() is never refused");
 			return;
 		}
 		msleep(20);

@@ -23,11 +23,11 @@
 
 static unsigned int cycles = 6;
 module_param(cycles, uint, 0444);
-MODULE_PARM_DESC(cycles, "How often a CPU goes and comes back under many pending timeouts (half as often with a sink)");
+MODULE_PARM_DESC(cycles, "Number of hotplug cycles under many pending timeouts (half as many with a sink)");
 
 static unsigned int pending = 100000;
 module_param(pending, uint, 0444);
-MODULE_PARM_DESC(pending, "How many timeouts are pending then");
+MODULE_PARM_DESC(pending, "Number of timeouts pending during these cycles");
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)
@@ -614,7 +614,7 @@ static int hotplug_init(struct kunit *test)
 	struct many *m;
 
 	if (!IS_ENABLED(CONFIG_HOTPLUG_CPU) || num_online_cpus() == 1)
-		kunit_skip(test, "no CPU can go away");
+		kunit_skip(test, "no CPU can go offline");
 	m = kunit_kzalloc(test, sizeof(*m), GFP_KERNEL);
 	if (!m)
 		return -ENOMEM;

@@ -206,7 +206,7 @@ static const struct shape usual = { 256, 4 };
 static void step_in_the_sink(struct kunit *test, struct bell *bell, unsigned int at, s64 step)
 {
 	if (spare_cpu() >= nr_cpu_ids)
-		kunit_skip(test, "a sink that spins needs a CPU of its own");
+		kunit_skip(test, "a spinning sink needs a CPU of its own");
 	bell->step_at = at;
 	bell->step = step;
 }
@@ -435,7 +435,7 @@ static void step_back_in_the_interrupt_does_not_repeat_it(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, in);
 	if (spare_cpu() >= nr_cpu_ids)
-		kunit_skip(test, "one CPU has the interrupt, another one steps the clock");
+		kunit_skip(test, "needs a second CPU");
 	in->alarm = alarms(test, 1);
 	INIT_WORK(&in->work, begin_interrupt);
 	hrtimer_setup(&in->timer, wait_for_step, CLOCK_REALTIME, HRTIMER_MODE_ABS);

@@ -593,7 +593,7 @@ static void extension_of_a_timeout_that_is_shut_down_is_eshutdown(struct kunit *
 	struct probe *p = probes_for(test, 1, NULL);
 
 	if (!IS_ENABLED(CONFIG_PREEMPTION))
-		kunit_skip(test, "nothing runs beside a sink");
+		kunit_skip(test, "without preemption, nothing runs beside a sink");
 	sink->shut = true;
 	sink->closing.t = &p->t;
 	arm_tick(test, p, 5);

@@ -494,7 +494,7 @@ static void extension_in_a_stopped_wheel_is_eshutdown(struct kunit *test)
 	struct stopping stopping;
 
 	if (!IS_ENABLED(CONFIG_PREEMPTION))
-		kunit_skip(test, "nothing can stop a wheel in the middle of its sink");
+		kunit_skip(test, "without preemption, nothing runs beside a sink");
 	stopping_init(&stopping, p->f->wheel);
 	sink->extend = extend_when_stopped;
 	p->other = &p[1];

@@ -393,7 +393,7 @@ static void lateness_is_counted_by_its_power_of_two(struct kunit *test)
 	unsigned int i;
 
 	if (!count_lateness(true))
-		kunit_skip(test, "the parameter is out of reach");
+		kunit_skip(test, "the parameter cannot be written");
 	manual_wheel(test, 1, 256, 4);
 	p = probes(test, 1);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, 1000));
@@ -410,7 +410,7 @@ static void lateness_is_that_of_the_deadline(struct kunit *test)
 	struct probe *p;
 
 	if (!count_lateness(true))
-		kunit_skip(test, "the parameter is out of reach");
+		kunit_skip(test, "the parameter cannot be written");
 	manual_wheel(test, 1024, 256, 4);
 	p = probes(test, 2);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[0].t, 1024 * 10 - 100));
@@ -461,7 +461,7 @@ static void lateness_of_a_whole_batch_is_counted(struct kunit *test)
 	u64 sum = 0;
 
 	if (!count_lateness(true))
-		kunit_skip(test, "the parameter is out of reach");
+		kunit_skip(test, "the parameter cannot be written");
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
 	p = probes_for(test, MANY, NULL);
 	for (i = 0; i < MANY; i++)
@@ -523,7 +523,7 @@ static void wheels_that_are_accounted_are_not_warned_of(struct kunit *test)
 static void too_many_wheels_are_warned_of_once(struct kunit *test)
 {
 	if (lines_with(" wheels: share one"))
-		kunit_skip(test, "warned already");
+		kunit_skip(test, "the kernel has already warned");
 	make_small_wheels(test, false);
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("twheel: 65 wheels: share one"));
 	KUNIT_EXPECT_EQ(test, 1U, lines_with(" wheels: share one"));

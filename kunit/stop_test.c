@@ -15,7 +15,7 @@
 
 static unsigned int repeat = 100;
 module_param(repeat, uint, 0444);
-MODULE_PARM_DESC(repeat, "How often a wheel is stopped under load");
+MODULE_PARM_DESC(repeat, "Number of wheels stopped under load");
 DEFINE_STRIDE();
 
 #define TICK		((u64)NSEC_PER_MSEC)

@@ -25,15 +25,15 @@
 
 static unsigned int seconds = 2;
 module_param(seconds, uint, 0444);
-MODULE_PARM_DESC(seconds, "How long a case goes on");
+MODULE_PARM_DESC(seconds, "Duration of a case");
 
 static unsigned int stops = 20;
 module_param(stops, uint, 0444);
-MODULE_PARM_DESC(stops, "How many wheels are stopped under load, half of them with a sink");
+MODULE_PARM_DESC(stops, "Number of wheels stopped under load, half of them with a sink");
 
 static unsigned int seed;
 module_param(seed, uint, 0444);
-MODULE_PARM_DESC(seed, "Seed of all decisions (0: a new one)");
+MODULE_PARM_DESC(seed, "Seed of all decisions (0: random)");
 
 #define MS		((u64)NSEC_PER_MSEC)
 

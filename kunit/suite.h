@@ -12,7 +12,7 @@
 #define DEFINE_STRIDE()								\
 static unsigned int stride = 1;							\
 module_param(stride, uint, 0444);						\
-MODULE_PARM_DESC(stride, "Of the places that a case tries, each so many-th is tried; from 1")
+MODULE_PARM_DESC(stride, "Try every stride-th position (1: all)")
 
 /*
  * Use this in place of kunit_test_suite(). KUnit runs the suites of a module before the

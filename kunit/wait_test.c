@@ -408,7 +408,7 @@ static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *te
 	unsigned int i;
 
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
-		kunit_skip(test, "spinlocks sleep");
+		kunit_skip(test, "on PREEMPT_RT, spinlocks sleep");
 	waking = kunit_kzalloc(test, sizeof(*waking), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, waking);
 	for_each_kernel_tracepoint(find_point, waking);

@@ -331,7 +331,7 @@ static const struct kernel_param_ops bench_run_ops = {
 	.get	= bench_get_run,
 };
 module_param_cb(run, &bench_run_ops, NULL, 0600);
-MODULE_PARM_DESC(run, "write: SYSTEM N; read: ns of all N arms, re-arms, cancels");
+MODULE_PARM_DESC(run, "write: SYSTEM N; read: ns of all N arms, rearms, cancels");
 
 static int bench_get_idle(char *buffer, const struct kernel_param *kp)
 {
@@ -346,7 +346,7 @@ static const struct kernel_param_ops bench_idle_ops = {
 	.get	= bench_get_idle,
 };
 module_param_cb(idle_ns, &bench_idle_ops, NULL, 0400);
-MODULE_PARM_DESC(idle_ns, "how long this CPU has been idle");
+MODULE_PARM_DESC(idle_ns, "time that this CPU has been idle");
 
 static int __init bench_init(void)
 {

@@ -21,7 +21,7 @@
 
 static char *mistake;
 module_param(mistake, charp, 0444);
-MODULE_PARM_DESC(mistake, "which one to make");
+MODULE_PARM_DESC(mistake, "name of the mistake to make");
 
 #define FAR	(3600 * (u64)NSEC_PER_SEC)
 

@@ -18,7 +18,7 @@
 
 static char *mistake;
 module_param(mistake, charp, 0444);
-MODULE_PARM_DESC(mistake, "which one to make");
+MODULE_PARM_DESC(mistake, "name of the mistake to make");
 
 static unsigned long counter;
 static DEFINE_SPINLOCK(one);
