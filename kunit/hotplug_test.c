@@ -34,8 +34,8 @@ MODULE_PARM_DESC(pending, "Number of timeouts pending during these cycles");
 #define PATIENCE	(60 * HZ)
 
 /**
+ * struct guest - a timeout that records where its callback ran
  * @p: the timeout; a one-shot uses p.t alone
- * @p: the timeout; of one that is not periodic, p.t alone
  * @wheel: its wheel
  * @began: completed when the callback begins
  * @fired: number of times that it has begun
