@@ -8,7 +8,7 @@
 system=/system
 mkdir $system
 tar -x -f /add/system.tar -C $system
-for dir in dev proc sys; do
+for dir in dev proc sys sys/kernel/debug; do
 	mount --bind /$dir $system/$dir
 done
 
@@ -119,6 +119,27 @@ with Wheel() as wheel:
     assert next(iter(wheel)).cookie == 42'
 }
 
+c_program_arms_and_reads()
+{
+	as twheel readme-example | grep '^cookie 42: no answer, [0-9]* us late$'
+}
+
+# For a check on the machine that has promtool.
+stat_writes_the_format_of_prometheus()
+{
+	there twheel stat --prometheus | sed 's/^/prometheus: /' >/tmp/metrics
+	cat /tmp/metrics
+	grep -q '^prometheus: twheel_wheel_armed_total' /tmp/metrics
+}
+
+# Jobs that fail once and then succeed.
+module_that_uses_the_wheel_runs()
+{
+	there modprobe retry jobs=100 failures=1 delay_ms=10 &&
+		eventually grep '^succeeded 100$' /sys/kernel/debug/twheel_retry || return
+	! there modprobe -r twheel && there modprobe -r retry && [ ! -d /sys/module/retry ]
+}
+
 module_is_loaded_at_boot()
 {
 	unload && there /lib/systemd/systemd-modules-load && loaded
@@ -130,7 +151,7 @@ module_can_be_unloaded()
 }
 
 echo "KTAP version 1"
-echo "1..10"
+echo "1..13"
 check node_is_there_before_the_module
 check udev_gives_the_node_to_the_group
 check who_is_not_in_the_group_cannot_open_it
@@ -139,5 +160,8 @@ check module_is_the_one_that_dkms_built
 check udev_leaves_the_node_to_the_group
 check tool_arms_and_reads
 check python_arms_and_reads
+check c_program_arms_and_reads
+check stat_writes_the_format_of_prometheus
+check module_that_uses_the_wheel_runs
 check module_is_loaded_at_boot
 check module_can_be_unloaded

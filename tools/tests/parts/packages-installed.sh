@@ -24,7 +24,31 @@ get()
 # The release whose headers are there: it is not that of the kernel that runs here.
 release()
 {
-	basename /lib/modules/*
+	basename /lib/modules/*-amd64
+}
+
+# What DKMS leaves for other modules.
+kept()
+{
+	echo "/var/lib/dkms/twheel/kernel-${1:-$(release)}-x86_64/module"
+}
+
+# page NAME: a page of the documentation.
+page()
+{
+	gunzip -cf "/usr/share/doc/twheel-tools/$1.md"*
+}
+
+# recipe NAME: what the howto says to type, for the release that is there.
+# shellcheck disable=SC2016 # in the program that it writes
+recipe()
+{
+	page howto | sed -n "/^<!-- recipe: $1 -->/,/^$/s/^    //p" >/root/recipe
+	mkdir -p /root/bin
+	printf '#!/bin/sh\nif [ "$1" = -r ]; then echo %s; else exec /bin/uname "$@"; fi\n' \
+		"$(release)" >/root/bin/uname
+	chmod +x /root/bin/uname
+	[ -s /root/recipe ] && (cd /root && PATH=/root/bin:$PATH sh -e -x /root/recipe)
 }
 
 # If what the lists name is gone from the archive, they are too old.
@@ -44,6 +68,56 @@ dkms_builds_them_without_a_warning()
 {
 	make_log=$(echo /var/lib/dkms/twheel/*/*/*/log/make.log)
 	grep -q twheel_dev.ko "$make_log" && ! grep -i -e warning -e error "$make_log"
+}
+
+dkms_keeps_the_header_and_the_symbols()
+{
+	ls -l "$(kept)"
+	cmp /usr/src/twheel-*/twheel.h "$(kept)/twheel.h" &&
+		grep 'twheel_arm	.*EXPORT_SYMBOL_GPL' "$(kept)/Module.symvers"
+}
+
+# With the Kbuild that the howto shows, in the place of the example's own.
+# shellcheck disable=SC2016 # in the page
+module_is_built_as_the_howto_says()
+{
+	recipe make >/root/make.log 2>&1 || { cat /root/make.log; return 1; }
+	page howto | sed -n '/^```make$/,/^```$/p' | sed '1d;$d' >/root/retry-1.0/Kbuild
+	rm /root/retry-1.0/*.o /root/retry-1.0/*.ko
+	(cd /root && sed '/^cp /d' recipe | PATH=/root/bin:$PATH sh -e -x) >>/root/make.log 2>&1
+	cat /root/make.log
+	[ "$(modinfo -F depends /root/retry-1.0/retry.ko)" = twheel ] &&
+		! grep -i -e warning -e error -e undefined /root/make.log
+}
+
+dkms_builds_a_module_as_the_howto_says()
+{
+	recipe dkms || return
+	dkms status retry | grep "$(release).*: installed" &&
+		modprobe -n -v -S "$(release)" retry | sed 's/.*\///' | tr '\n' ' ' |
+			grep '^twheel\.ko.* retry\.ko'
+}
+
+# Autoinstall is what DKMS does for a new kernel, the other call what it does for an old one.
+dkms_keeps_them_for_each_kernel()
+{
+	cp -a "/lib/modules/$(release)" /lib/modules/other && rm -r /lib/modules/other/updates &&
+		dkms autoinstall -k other && dkms status || return
+	[ -s "$(kept other)/Module.symvers" ] && dkms status retry | grep 'other.*: installed' ||
+		return
+	/etc/kernel/prerm.d/dkms other
+	rm -r /lib/modules/other
+	[ ! -L "$(dirname "$(kept other)")" ] && [ -s "$(kept)/twheel.h" ]
+}
+
+# By the commands that doc/operation.md names.
+dkms_builds_again_and_signs()
+{
+	get install openssl && rm "$(kept)/twheel.h" "$(kept)/Module.symvers" &&
+		dkms build --force twheel -k "$(release)" &&
+		dkms install --force twheel -k "$(release)" || return
+	[ -s /var/lib/dkms/mok.pub ] && [ -s "$(kept)/twheel.h" ] && [ -s "$(kept)/Module.symvers" ] &&
+		modinfo -F signer -k "$(release)" twheel | grep 'DKMS module signing key'
 }
 
 depmod_names_the_node()
@@ -67,6 +141,25 @@ tool_runs()
 python_finds_the_library()
 {
 	python3 -c 'import twheel; print(twheel.Wheel)'
+}
+
+# The example of the README, and each header by itself, with the compilers of the release.
+programs_are_built_with_the_development_package()
+{
+	get install g++ || return
+	page README | awk '/^```/ && inside { exit } inside; $0 == "```c" { inside = 1 }' \
+		>/root/example.c
+	cc -Wall -Wextra -Werror -o /usr/local/bin/readme-example /root/example.c -ltwheel || return
+	dpkg -L libtwheel-dev | grep '^/usr/include/.*\.h' >/root/headers
+	grep -c . /root/headers
+	while read -r header; do
+		echo "#include <${header#/usr/include/}>" >/root/header.c
+		case $header in
+		*.hpp) ;;
+		*) cc -Wall -Wextra -Werror -fsyntax-only /root/header.c || return ;;
+		esac
+		g++ -x c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only /root/header.c || return
+	done </root/headers
 }
 
 man_pages_are_there()
@@ -113,19 +206,26 @@ files_that_remain()
 # whichever group comes next.
 purge_leaves_the_group_alone()
 {
+	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 || return
 	get purge '^twheel-' '^libtwheel' python3-twheel || return
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
 }
 
 echo "KTAP version 1"
-echo "1..10"
+echo "1..16"
 check packages_install
 check dkms_builds_the_modules_for_the_kernel_there
 check dkms_builds_them_without_a_warning
+check dkms_keeps_the_header_and_the_symbols
+check module_is_built_as_the_howto_says
+check dkms_builds_a_module_as_the_howto_says
+check dkms_keeps_them_for_each_kernel
+check dkms_builds_again_and_signs
 check depmod_names_the_node
 check group_is_made
 check tool_runs
 check python_finds_the_library
+check programs_are_built_with_the_development_package
 check man_pages_are_there
 check save_the_system
 check purge_leaves_the_group_alone
