@@ -7,12 +7,15 @@ O ?= build
 override O := $(abspath $(O))
 export O
 
-# What to build the modules for: a kernel that tools/vm/kernel/get knows, or with
-# KDIR the build directory of any other.
+# What to build the modules for: a kernel that tools/vm/kernel/get knows, or with KDIR the
+# build directory of any other. On systems other than Debian for amd64, tools/setup finds one.
 KERNEL ?= stock
+KDIR ?= $(if $(filter file,$(origin KERNEL)),$(shell tools/setup --kdir))
 
-# A warning is an error; for a compiler that warns of more than ours, W=0.
-W ?= 1
+# A warning is an error, but not for a compiler that may warn of more than Debian's.
+ifeq ($(origin W),undefined)
+W := $(if $(KDIR),0,1)
+endif
 export W
 
 MAKEFLAGS += --no-print-directory
@@ -78,20 +81,21 @@ help-all:
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
 	@echo 'make readme        updates the session and the picture in the README'
 
+# YES=1: without asking
 setup-%:
-	@tools/setup $*
+	@tools/setup $(if $(YES),-y) $*
 
-modules: $(if $(KDIR),,setup-build)
+modules: $(if $(filter file,$(origin KDIR)),setup-build)
 	@tools/vm/kernel/modules $(or $(abspath $(KDIR)),$(KERNEL)) >/dev/null
 
 tools:
 	@$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) -C tools O=$(O)/tools W=$(W)
 
-vm: all setup-vm
+vm: setup-vm all
 	@tools/vm/run
 
 # Silent: the demonstration is to be seen.
-demo-build: setup-build setup-vm
+demo-build: setup-vm setup-build
 	@echo 'Building the modules and the tool ...'
 	@tools/vm/kernel/modules $(KERNEL) >/dev/null
 	@$(MAKE) -s -j$(shell nproc) -C tools O=$(O)/tools W=$(W) products
@@ -172,7 +176,7 @@ bench-check: setup-bench
 readme-check: setup-vm setup-deb
 	@FRESH=1 tools/tests/run readme
 
-readme: all setup-vm
+readme: setup-vm all
 	@tools/readme/update
 
 clean:
