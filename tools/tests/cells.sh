@@ -204,5 +204,5 @@ cells_are_missing_on_i486()
 	echo '#include <libtwheel.h>' | gcc -m32 -march=i486 -dM -E -I tools/lib -I include/uapi - |
 		{ grep -F TWHEEL_HAS_CELLS || true; } | silent || return
 	gcc -m32 -march=i486 -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -Wl,-z,defs \
-		-I include/uapi -o "$work/i486.so" tools/lib/*.c
+		-I include/uapi -I tools/lib -o "$work/i486.so" tools/lib/*.c
 }

@@ -11,9 +11,9 @@ void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_h
 	struct twheel_libevent wheel;
 
 	CHECK_EQ(twheel_libevent_open(&wheel, base), 0);
-	begin(&wheel.hub);
+	begin(wheel.hub);
 	event_base_dispatch(base);
-	end(&wheel.hub);
+	end(wheel.hub);
 	twheel_libevent_close(&wheel);
 	event_base_free(base);
 }

@@ -17,9 +17,9 @@ void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_h
 
 	CHECK_EQ(uv_loop_init(&loop), 0);
 	CHECK_EQ(twheel_uv_open(&wheel, &loop), 0);
-	begin(&wheel.hub);
+	begin(wheel.hub);
 	uv_run(&loop, UV_RUN_DEFAULT);
-	end(&wheel.hub);
+	end(wheel.hub);
 	twheel_uv_close(&wheel, closed);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	CHECK(closed_wheel == &wheel);

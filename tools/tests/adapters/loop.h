@@ -3,7 +3,7 @@
 #ifndef TWHEEL_ADAPTERS_LOOP_H
 #define TWHEEL_ADAPTERS_LOOP_H
 
-#include "twheel_hub.h"
+#include <twheel_hub.h>
 
 /*
  * Runs a loop that has nothing but a wheel, until it ends by itself; @begin is called with

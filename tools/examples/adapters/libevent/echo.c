@@ -26,7 +26,7 @@ struct connection {
 
 static void end(struct connection *connection)
 {
-	twheel_node_cancel(&connection->server->wheel.hub, &connection->idle);
+	twheel_node_cancel(&connection->idle);
 	bufferevent_free(connection->buffer);
 	free(connection);
 }
@@ -41,7 +41,7 @@ static bool heard(struct connection *connection)
 {
 	struct server *server = connection->server;
 
-	if (!twheel_node_arm(&server->wheel.hub, &connection->idle, server->idle_ns))
+	if (!twheel_node_arm(&connection->idle, server->idle_ns))
 		return true;
 	end(connection);
 	return false;
@@ -75,7 +75,7 @@ static void begin(struct evconnlistener *listener, evutil_socket_t fd, struct so
 	}
 	connection->server = server;
 	connection->buffer = bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
-	twheel_node_init(&connection->idle, connection_idle);
+	twheel_node_init(&connection->idle, server->wheel.hub, connection_idle);
 	if (!heard(connection))
 		return;
 	bufferevent_setcb(connection->buffer, connection_readable, NULL, connection_ended,

@@ -8,38 +8,37 @@ static void readable(evutil_socket_t fd, short what, void *hub)
 {
 	(void)fd;
 	(void)what;
-	twheel_hub_dispatch(hub);
+	twheel_hub_dispatch(hub, TWHEEL_NO_WAIT);
 }
 
-static void watch(struct twheel_hub *hub, bool on)
+static void watch(void *event, bool on)
 {
-	struct twheel_libevent *wheel = twheel_entry(hub, struct twheel_libevent, hub);
-
 	if (on)
-		event_add(wheel->readable, NULL);
+		event_add(event, NULL);
 	else
-		event_del(wheel->readable);
+		event_del(event);
 }
 
 int twheel_libevent_open(struct twheel_libevent *wheel, struct event_base *base)
 {
 	int ret;
 
-	ret = twheel_hub_open(&wheel->hub, watch);
+	ret = twheel_hub_open(NULL, 0, &wheel->hub);
 	if (ret)
 		return ret;
-	wheel->readable = event_new(base, twheel_fd(wheel->hub.ctx), EV_READ | EV_PERSIST,
-				    readable, &wheel->hub);
+	wheel->readable = event_new(base, twheel_fd(wheel->hub->ctx), EV_READ | EV_PERSIST,
+				    readable, wheel->hub);
 	if (!wheel->readable) {
-		twheel_hub_close(&wheel->hub);
+		twheel_hub_close(wheel->hub);
 		return -ENOMEM;
 	}
+	twheel_hub_watch(wheel->hub, watch, wheel->readable);
 	return 0;
 }
 
 /* The hub ends the watch before it closes the descriptor. */
 void twheel_libevent_close(struct twheel_libevent *wheel)
 {
-	twheel_hub_close(&wheel->hub);
+	twheel_hub_close(wheel->hub);
 	event_free(wheel->readable);
 }

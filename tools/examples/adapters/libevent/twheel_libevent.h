@@ -5,8 +5,9 @@
  *	struct twheel_libevent wheel;
  *
  *	twheel_libevent_open(&wheel, base);
- *	twheel_node_arm(&wheel.hub, &connection->idle, 30 * TWHEEL_SEC);
- *	event_base_dispatch(base);		calls connection->idle.fn()
+ *	twheel_node_init(&connection->idle, wheel.hub, connection_idle);
+ *	twheel_node_arm(&connection->idle, 30 * TWHEEL_SEC);
+ *	event_base_dispatch(base);		calls connection_idle()
  *	twheel_libevent_close(&wheel);
  *
  * Callbacks come at the priority that events of the base have by default.
@@ -14,33 +15,33 @@
 #ifndef TWHEEL_LIBEVENT_H
 #define TWHEEL_LIBEVENT_H
 
-#include "twheel_hub.h"
+#include <twheel_hub.h>
 
 struct event;
 struct event_base;
 
 /**
  * struct twheel_libevent - the timeouts of an event base
- * @hub: what nodes are armed with
- * @readable: an expiration can be read
+ * @hub: the hub of the nodes
+ * @readable: watches the descriptor of the hub
  */
 struct twheel_libevent {
-	struct twheel_hub	hub;
+	struct twheel_hub	*hub;
 	struct event		*readable;
 };
 
 /**
  * twheel_libevent_open() - put a wheel beside an event base
- * @wheel: out
+ * @wheel: out: with its hub open
  * @base: the base
  *
- * Return: 0; -ENOMEM; as twheel_open().
+ * Return: 0; -ENOMEM; as twheel_hub_open().
  */
 int twheel_libevent_open(struct twheel_libevent *wheel, struct event_base *base);
 
 /**
- * twheel_libevent_close() - give it back, before the base
- * @wheel: not in a callback of it; nodes that are armed are not called any more
+ * twheel_libevent_close() - close the hub, before the base is freed
+ * @wheel: the wheel. Armed nodes are cancelled. Not allowed in a callback
  */
 void twheel_libevent_close(struct twheel_libevent *wheel);
 

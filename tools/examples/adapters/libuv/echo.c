@@ -27,7 +27,7 @@ static void free_connection(uv_handle_t *handle)
 
 static void end(struct connection *connection)
 {
-	twheel_node_cancel(&connection->server->wheel.hub, &connection->idle);
+	twheel_node_cancel(&connection->idle);
 	uv_close((uv_handle_t *)&connection->socket, free_connection);
 }
 
@@ -41,7 +41,7 @@ static bool heard(struct connection *connection)
 {
 	struct server *server = connection->server;
 
-	if (!twheel_node_arm(&server->wheel.hub, &connection->idle, server->idle_ns))
+	if (!twheel_node_arm(&connection->idle, server->idle_ns))
 		return true;
 	end(connection);
 	return false;
@@ -82,7 +82,7 @@ static void begin(uv_stream_t *listener, int status)
 	if (!connection)
 		return;
 	connection->server = server;
-	twheel_node_init(&connection->idle, connection_idle);
+	twheel_node_init(&connection->idle, server->wheel.hub, connection_idle);
 	uv_tcp_init(listener->loop, &connection->socket);
 	if (uv_accept(listener, (uv_stream_t *)&connection->socket))
 		end(connection);

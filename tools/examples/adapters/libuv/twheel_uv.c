@@ -7,30 +7,31 @@ static void readable(uv_poll_t *handle, int status, int events)
 
 	(void)status;
 	(void)events;
-	twheel_hub_dispatch(&wheel->hub);
+	twheel_hub_dispatch(wheel->hub, TWHEEL_NO_WAIT);
 }
 
-static void watch(struct twheel_hub *hub, bool on)
+static void watch(void *handle, bool on)
 {
-	struct twheel_uv *wheel = twheel_entry(hub, struct twheel_uv, hub);
-
 	if (on)
-		uv_poll_start(&wheel->readable, UV_READABLE, readable);
+		uv_poll_start(handle, UV_READABLE, readable);
 	else
-		uv_poll_stop(&wheel->readable);
+		uv_poll_stop(handle);
 }
 
 int twheel_uv_open(struct twheel_uv *wheel, uv_loop_t *loop)
 {
 	int ret;
 
-	ret = twheel_hub_open(&wheel->hub, watch);
+	ret = twheel_hub_open(NULL, 0, &wheel->hub);
 	if (ret)
 		return ret;
-	ret = uv_poll_init(loop, &wheel->readable, twheel_fd(wheel->hub.ctx));
-	if (ret)
-		twheel_hub_close(&wheel->hub);
-	return ret;
+	ret = uv_poll_init(loop, &wheel->readable, twheel_fd(wheel->hub->ctx));
+	if (ret) {
+		twheel_hub_close(wheel->hub);
+		return ret;
+	}
+	twheel_hub_watch(wheel->hub, watch, &wheel->readable);
+	return 0;
 }
 
 static void handle_closed(uv_handle_t *handle)
@@ -45,6 +46,6 @@ static void handle_closed(uv_handle_t *handle)
 void twheel_uv_close(struct twheel_uv *wheel, void (*closed)(struct twheel_uv *wheel))
 {
 	wheel->closed = closed;
-	twheel_hub_close(&wheel->hub);
+	twheel_hub_close(wheel->hub);
 	uv_close((uv_handle_t *)&wheel->readable, handle_closed);
 }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <sys/epoll.h>
+
+#include "ktap.h"
+#include "loop.h"
+
+void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_hub *hub))
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event = { .events = EPOLLIN };
+	struct twheel_hub *hub;
+
+	CHECK(epoll >= 0);
+	CHECK_EQ(twheel_hub_open(NULL, 0, &hub), 0);
+	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, twheel_fd(hub->ctx), &event), 0);
+	begin(hub);
+	while (hub->armed) {
+		CHECK_EQ(epoll_wait(epoll, &event, 1, -1), 1);
+		CHECK(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT) >= 0);
+	}
+	end(hub);
+	twheel_hub_close(hub);
+	close(epoll);
+}

@@ -1,0 +1,939 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Hubs of the library: each test with cells, and with ordinary timeouts in their place.
+ *
+ * The random test has a model: for each node its deadline, and the nodes that are armed as a
+ * list sorted by that. It makes every call, outside and inside callbacks. A call must answer
+ * what the model says, a callback must be one that the model expects, at its deadline or
+ * later, and the first one of the list may not be overdue for long.
+ */
+#define KTAP_HANG_S	120
+
+#include <twheel_hub.h>
+
+#include "device.h"
+
+#define MS		NSEC_PER_MSEC
+#define NR_NODES	8
+
+static unsigned int flags;
+
+static struct twheel_hub *hub;
+static struct twheel_node nodes[NR_NODES];
+static unsigned int nr_calls[NR_NODES], nr_all;
+
+static void skip_without_cells(void)
+{
+	if (!flags && hub->flags & TWHEEL_HUB_NO_CELLS)
+		ktap_skip("no cells");
+}
+
+static void open_hub(void)
+{
+	CHECK_EQ(twheel_hub_open(NULL, flags, &hub), 0);
+	skip_without_cells();
+	CHECK_EQ(hub->flags, flags);
+}
+
+/* A hub whose context may have @limit timeouts. */
+static void open_limited(unsigned int limit)
+{
+	struct twheel_setup setup = { .max_timeouts = limit };
+	struct twheel_ctx *ctx;
+
+	CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
+	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	CHECK_EQ(twheel_hub_open(ctx, flags, &hub), 0);
+	skip_without_cells();
+	CHECK(hub->ctx == ctx);
+}
+
+static void close_hub(void)
+{
+	twheel_hub_close(hub);
+}
+
+static unsigned int number_of(struct twheel_node *node)
+{
+	return node - nodes;
+}
+
+static void only_called(struct twheel_node *node)
+{
+	CHECK(!twheel_node_armed(node));
+	nr_calls[number_of(node)]++;
+	nr_all++;
+}
+
+static void init_nodes(void (*fn)(struct twheel_node *node))
+{
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		twheel_node_init(&nodes[i], hub, fn);
+}
+
+static void arm_node(unsigned int number, __u64 ns)
+{
+	CHECK_EQ(twheel_node_arm(&nodes[number], ns), 0);
+}
+
+static void arm_all(__u64 ns)
+{
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, ns);
+}
+
+static struct twheel_stats stats(void)
+{
+	struct twheel_stats stats;
+
+	CHECK_EQ(twheel_stats(hub->ctx, &stats), 0);
+	return stats;
+}
+
+static __u32 live(void)
+{
+	return info(twheel_fd(hub->ctx)).live;
+}
+
+/* Until nothing is armed. */
+static void dispatch_all(void)
+{
+	__u64 deadline = now_ns() + patience_ns();
+
+	while (hub->armed) {
+		CHECK(now_ns() < deadline);
+		CHECK(twheel_hub_dispatch(hub, patience_ns()) > 0);
+	}
+}
+
+/* All that are due come in one batch. */
+static void dispatch_once(unsigned int nr)
+{
+	wait_ready(twheel_fd(hub->ctx), nr);
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), nr);
+}
+
+static void check_nothing_to_read(void)
+{
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 0);
+}
+
+/* One node after the other */
+
+static void node_is_called_once_and_not_early(void)
+{
+	__u64 begun = now_ns();
+
+	open_hub();
+	init_nodes(only_called);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, (i + 1) * 10 * MS);
+	CHECK_EQ(hub->armed, NR_NODES);
+	dispatch_all();
+	CHECK(now_ns() >= begun + NR_NODES * 10 * MS);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		CHECK_EQ(nr_calls[i], 1);
+	check_nothing_to_read();
+	close_hub();
+}
+
+static void node_can_be_armed_for_a_point_in_time(void)
+{
+	__u64 now;
+
+	open_hub();
+	init_nodes(only_called);
+	now = twheel_hub_now(hub);
+	CHECK_EQ(hub->now_ns, now);
+	CHECK_EQ(twheel_node_arm_at(&nodes[0], now + 30 * MS), 0);
+	CHECK_EQ(twheel_node_arm_at(&nodes[1], 0), 0);
+	while (!nr_calls[1])
+		CHECK(twheel_hub_dispatch(hub, patience_ns()) > 0);
+	dispatch_all();
+	CHECK(hub->now_ns >= now + 30 * MS);
+	CHECK_EQ(nr_calls[0], 1);
+	close_hub();
+}
+
+static void cancelled_node_is_not_called(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	CHECK(!twheel_node_cancel(&nodes[0]));
+	arm_node(0, HOUR);
+	CHECK(twheel_node_armed(&nodes[0]));
+	CHECK(twheel_node_cancel(&nodes[0]));
+	CHECK(!twheel_node_armed(&nodes[0]));
+	CHECK(!twheel_node_cancel(&nodes[0]));
+	CHECK_EQ(hub->armed, 0);
+	arm_node(1, 20 * MS);
+	arm_node(2, 10 * MS);
+	CHECK(twheel_node_cancel(&nodes[2]));
+	dispatch_all();
+	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(nr_calls[1], 1);
+	close_hub();
+}
+
+static void node_moves_later_and_earlier(void)
+{
+	__u64 begun = now_ns();
+
+	open_hub();
+	init_nodes(only_called);
+	arm_node(0, 20 * MS);
+	arm_node(0, 60 * MS);
+	arm_node(1, HOUR);
+	arm_node(1, 10 * MS);
+	CHECK_EQ(hub->armed, 2);
+	while (!nr_calls[1])
+		CHECK(twheel_hub_dispatch(hub, patience_ns()) > 0);
+	dispatch_all();
+	CHECK(now_ns() >= begun + 60 * MS);
+	CHECK_EQ(nr_calls[0], 1);
+	CHECK_EQ(nr_calls[1], 1);
+	close_hub();
+}
+
+static void fired_node_can_be_cancelled_and_freed(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	arm_all(0);
+	wait_ready(twheel_fd(hub->ctx), NR_NODES);
+	for (unsigned int i = 1; i < NR_NODES; i++)
+		CHECK(twheel_node_cancel(&nodes[i]));
+	memset(&nodes[1], 0x5a, sizeof(nodes) - sizeof(nodes[0]));
+	dispatch_all();
+	CHECK_EQ(nr_all, 1);
+	check_nothing_to_read();
+	close_hub();
+}
+
+static void fired_node_can_be_moved(void)
+{
+	__u64 begun;
+
+	open_hub();
+	init_nodes(only_called);
+	arm_all(0);
+	wait_ready(twheel_fd(hub->ctx), NR_NODES);
+	begun = now_ns();
+	arm_all(50 * MS);
+	dispatch_all();
+	CHECK(now_ns() >= begun + 50 * MS);
+	CHECK_EQ(nr_all, NR_NODES);
+	close_hub();
+}
+
+static void impossible_time_is_refused_and_changes_nothing(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	CHECK_EQ(twheel_node_arm(&nodes[0], EXPIRES_MAX + 1), -EINVAL);
+	CHECK_EQ(twheel_node_arm_at(&nodes[0], EXPIRES_MAX + 1), -EINVAL);
+	CHECK(!twheel_node_armed(&nodes[0]));
+	arm_node(0, 10 * MS);
+	CHECK_EQ(twheel_node_arm(&nodes[0], UINT64_MAX), -EINVAL);
+	dispatch_all();
+	CHECK_EQ(nr_all, 1);
+	arm_node(0, EXPIRES_MAX);
+	CHECK_EQ(twheel_node_arm_at(&nodes[1], EXPIRES_MAX), 0);
+	CHECK_EQ(hub->armed, 2);
+	CHECK_EQ(twheel_hub_open(NULL, 0x80, &hub), -EINVAL);
+	close_hub();
+}
+
+/* Callbacks */
+
+static void rearm_itself(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_calls[number_of(node)] < 5)
+		CHECK_EQ(twheel_node_arm(node, 5 * MS), 0);
+}
+
+static void callback_arms_its_own_node(void)
+{
+	__u64 begun = now_ns();
+
+	open_hub();
+	init_nodes(rearm_itself);
+	arm_all(5 * MS);
+	dispatch_all();
+	CHECK(now_ns() >= begun + 25 * MS);
+	CHECK_EQ(nr_all, 5 * NR_NODES);
+	close_hub();
+}
+
+static void cancel_others(struct twheel_node *node)
+{
+	only_called(node);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		CHECK_EQ(twheel_node_cancel(&nodes[i]), &nodes[i] != node);
+	memset(nodes, 0x5a, sizeof(nodes));	/* as if they were freed */
+}
+
+static void callback_cancels_and_frees_the_rest_of_its_batch(void)
+{
+	open_hub();
+	init_nodes(cancel_others);
+	arm_all(0);
+	dispatch_once(NR_NODES);
+	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(hub->armed, 0);
+	check_nothing_to_read();
+	close_hub();
+}
+
+/* The first call moves all, its own node too. */
+static void move_all(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all == 1)
+		arm_all(50 * MS);
+}
+
+static void callback_moves_the_rest_of_its_batch(void)
+{
+	__u64 begun = now_ns();
+
+	open_hub();
+	init_nodes(move_all);
+	arm_all(0);
+	dispatch_once(NR_NODES);
+	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(hub->armed, NR_NODES);
+	dispatch_all();
+	CHECK_EQ(nr_all, NR_NODES + 1);
+	CHECK(now_ns() >= begun + 50 * MS);
+	close_hub();
+}
+
+static void break_off(struct twheel_node *node)
+{
+	only_called(node);
+	twheel_hub_break(hub);
+}
+
+static void break_leaves_the_rest_for_the_next_dispatch(void)
+{
+	open_hub();
+	twheel_hub_break(hub);
+	init_nodes(break_off);
+	arm_all(0);
+	for (unsigned int i = 0; i < NR_NODES; i++) {
+		dispatch_once(NR_NODES - i);
+		CHECK_EQ(nr_all, i + 1);
+		CHECK_EQ(hub->armed, NR_NODES - i - 1);
+	}
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		CHECK_EQ(nr_calls[i], 1);
+	check_nothing_to_read();
+	close_hub();
+}
+
+/* The node that is armed in the first callback is called before the others of its batch. */
+static void dispatch_inside(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all > 1)
+		return;
+	twheel_hub_break(hub);
+	arm_node(0, 0);
+	wait_ready(twheel_fd(hub->ctx), 1);
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 1);
+	CHECK_EQ(nr_all, 2);
+	CHECK(!twheel_node_armed(&nodes[0]));
+}
+
+static void callback_may_dispatch(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	nodes[0].fn = dispatch_inside;
+	nodes[1].fn = dispatch_inside;
+	arm_node(0, 0);
+	arm_node(1, 0);
+	dispatch_once(2);
+	CHECK_EQ(nr_all, 2);		/* the break is that of the outer dispatch */
+	CHECK_EQ(hub->armed, 1);
+	dispatch_all();
+	CHECK_EQ(nr_all, 3);
+	close_hub();
+}
+
+/* Places in memory */
+
+static struct twheel_node moved;
+
+static void moved_called(struct twheel_node *node)
+{
+	CHECK(node == &moved);
+	nr_all++;
+}
+
+static void relocate(unsigned int number)
+{
+	nodes[number].fn = moved_called;
+	twheel_node_relocate(&moved, &nodes[number]);
+	CHECK(!twheel_node_armed(&nodes[number]));
+	CHECK(twheel_node_armed(&moved));
+	memset(&nodes[number], 0x5a, sizeof(nodes[number]));
+}
+
+static void armed_node_can_be_relocated(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	arm_node(0, 10 * MS);
+	relocate(0);
+	CHECK_EQ(hub->armed, 1);
+	dispatch_all();
+	CHECK_EQ(nr_all, 1);
+	close_hub();
+}
+
+/* The node itself has been called, the others of the batch have not. */
+static void relocate_another(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all == 1)
+		relocate(number_of(node) ? 0 : 1);
+}
+
+static void node_can_be_relocated_before_its_turn(void)
+{
+	open_hub();
+	init_nodes(relocate_another);
+	arm_node(0, 0);
+	arm_node(1, 0);
+	dispatch_once(2);
+	CHECK_EQ(nr_all, 2);
+	CHECK_EQ(hub->armed, 0);
+	close_hub();
+}
+
+/* Cells */
+
+static void hub_grows_beyond_its_first_cells(void)
+{
+	const unsigned int nr = scaled(10000);
+	struct twheel_node *many = calloc(nr, sizeof(*many));
+
+	open_hub();
+	for (unsigned int i = 0; i < nr; i++) {
+		twheel_node_init(&many[i], hub, only_called);
+		CHECK_EQ(twheel_node_arm(&many[i], HOUR), 0);
+	}
+	CHECK_EQ(hub->armed, nr);
+	CHECK(live() >= nr);
+	CHECK(live() < nr + 64);
+	for (unsigned int i = 0; i < nr; i++)
+		CHECK(twheel_node_cancel(&many[i]));
+	CHECK_EQ(hub->armed, 0);
+	close_hub();
+	free(many);
+}
+
+static void limit_is_reported_and_changes_nothing(void)
+{
+	open_limited(NR_NODES - 2);
+	init_nodes(only_called);
+	for (unsigned int i = 0; i < NR_NODES - 2; i++)
+		arm_node(i, 10 * MS << i);
+	CHECK_EQ(live(), NR_NODES - 2);
+	for (unsigned int i = NR_NODES - 2; i < NR_NODES; i++) {
+		CHECK_EQ(twheel_node_arm(&nodes[i], 0), -EAGAIN);
+		CHECK(!twheel_node_armed(&nodes[i]));
+	}
+	CHECK_EQ(hub->armed, NR_NODES - 2);
+	arm_node(0, HOUR);
+	CHECK(twheel_node_cancel(&nodes[0]));
+	arm_node(NR_NODES - 1, 0);
+	dispatch_all();
+	CHECK_EQ(nr_all, NR_NODES - 2);
+	CHECK_EQ(nr_calls[NR_NODES - 1], 1);
+	close_hub();
+}
+
+/* With cells, or a reserve, no arm can fail, whatever its delay. */
+static void reserved_cells_serve_any_delay(void)
+{
+	open_limited(NR_NODES);
+	CHECK_EQ(twheel_hub_reserve(hub, NR_NODES), 0);
+	CHECK_EQ(live(), NR_NODES);
+	CHECK_EQ(twheel_hub_reserve(hub, NR_NODES + 1), -EAGAIN);
+	init_nodes(only_called);
+	for (unsigned int shift = 0; shift < 62; shift++) {
+		for (unsigned int i = 0; i < NR_NODES; i++)
+			arm_node(i, 1ULL << (shift + i) % 62);
+		for (unsigned int i = 0; i < NR_NODES; i++)
+			CHECK(twheel_node_cancel(&nodes[i]));
+	}
+	CHECK_EQ(live(), NR_NODES);
+	close_hub();
+}
+
+/* At the limit, a callback takes the cell of the node that is to come again. */
+static void take_its_cell(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all > 1)
+		return;
+	arm_node(2, HOUR);
+	arm_node(3, HOUR);
+	twheel_hub_break(hub);
+}
+
+static void break_calls_what_it_has_no_cell_for(void)
+{
+	open_limited(2);
+	init_nodes(only_called);
+	nodes[0].fn = take_its_cell;
+	nodes[1].fn = take_its_cell;
+	arm_node(0, 0);
+	arm_node(1, 0);
+	dispatch_once(2);
+	CHECK_EQ(nr_calls[0], 1);
+	CHECK_EQ(nr_calls[1], 1);
+	CHECK_EQ(hub->armed, 2);
+	CHECK(twheel_node_cancel(&nodes[2]));
+	CHECK(twheel_node_cancel(&nodes[3]));
+	close_hub();
+}
+
+/* Two delays by turns: the kernel is called the first time only. */
+static void arm_and_cancel_make_no_system_call(void)
+{
+	struct twheel_stats before, after;
+
+	open_hub();
+	init_nodes(only_called);
+	for (unsigned int i = 0; i < 1000; i++) {
+		if (i == 1)
+			before = stats();
+		arm_node(0, 30 * NSEC_PER_SEC);
+		arm_node(1, HOUR);
+		arm_node(0, 31 * NSEC_PER_SEC);
+		CHECK(twheel_node_cancel(&nodes[0]));
+		CHECK(twheel_node_cancel(&nodes[1]));
+	}
+	after = stats();
+	CHECK_EQ(after.kicks, before.kicks);
+	CHECK_EQ(after.armed, before.armed);
+	CHECK_EQ(after.moved, before.moved);
+	CHECK_EQ(after.cancelled, before.cancelled);
+	close_hub();
+}
+
+/* Hubs */
+
+static int watched;
+static unsigned int nr_watches;
+
+static void note_watch(void *data, bool on)
+{
+	CHECK(data == &watched);
+	CHECK(watched != on);
+	watched = on;
+	nr_watches++;
+}
+
+static void watch_follows_the_nodes(void)
+{
+	open_hub();
+	twheel_hub_watch(hub, note_watch, &watched);
+	init_nodes(rearm_itself);
+	arm_node(0, HOUR);
+	arm_node(1, HOUR);
+	CHECK(watched);
+	CHECK(twheel_node_cancel(&nodes[0]));
+	CHECK(watched);
+	CHECK(twheel_node_cancel(&nodes[1]));
+	CHECK(!watched);
+	CHECK_EQ(nr_watches, 2);
+	arm_node(0, 0);
+	dispatch_all();
+	CHECK(!watched);
+	CHECK_EQ(nr_watches, 4);	/* arming itself again is no change */
+	arm_node(0, HOUR);
+	close_hub();
+	CHECK(!watched);
+	CHECK_EQ(nr_watches, 6);
+}
+
+/* As by a program that frees its objects at the end. */
+static void nodes_may_be_cancelled_after_the_hub_was_closed(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	arm_node(0, HOUR);
+	arm_node(1, HOUR);
+	CHECK(twheel_node_cancel(&nodes[1]));
+	twheel_hub_close(hub);
+	for (unsigned int i = 0; i < NR_NODES; i++) {
+		CHECK(!twheel_node_armed(&nodes[i]));
+		CHECK(!twheel_node_cancel(&nodes[i]));
+	}
+	twheel_hub_close(NULL);
+}
+
+static void dispatch_waits_as_long_as_it_is_told(void)
+{
+	__u64 begun = now_ns();
+
+	open_hub();
+	init_nodes(only_called);
+	arm_node(0, HOUR);
+	CHECK_EQ(twheel_hub_dispatch(hub, 30 * MS), 0);
+	CHECK(now_ns() >= begun + 30 * MS);
+	CHECK(now_ns() < begun + patience_ns());
+	close_hub();
+}
+
+static void stopped_hub_calls_nothing_and_refuses_to_arm(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	arm_all(HOUR);
+	CHECK(twheel_node_cancel(&nodes[0]));
+	CHECK_EQ(twheel_stop(hub->ctx), 0);
+	CHECK(twheel_node_cancel(&nodes[1]));
+	CHECK_EQ(twheel_node_arm(&nodes[2], 0), -ESHUTDOWN);
+	CHECK(!twheel_node_armed(&nodes[2]));
+	while (twheel_hub_dispatch(hub, patience_ns()) > 0)
+		;
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), -ESHUTDOWN);
+	CHECK_EQ(nr_all, 0);
+	CHECK_EQ(hub->armed, 0);
+	for (unsigned int i = 0; i < NR_NODES; i++) {
+		CHECK(!twheel_node_armed(&nodes[i]));
+		CHECK_EQ(twheel_node_arm(&nodes[i], HOUR), -ESHUTDOWN);
+	}
+	close_hub();
+}
+
+static void child_closes_the_hub_and_the_parent_goes_on(void)
+{
+	pid_t pid;
+
+	open_hub();
+	init_nodes(only_called);
+	arm_all(50 * MS);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		close_hub();
+		_exit(nr_all);
+	}
+	join_child(pid);
+	dispatch_all();
+	CHECK_EQ(nr_all, NR_NODES);
+	close_hub();
+}
+
+/* The random test */
+
+#define MODEL_NODES	300
+#define NEVER		UINT64_MAX
+
+/* An object, which is freed and allocated anew, so that a stale pointer is seen. */
+struct object {
+	struct twheel_node node;
+	unsigned int number;
+};
+
+static struct object *objects[MODEL_NODES];
+static __u64 deadlines[MODEL_NODES];
+static unsigned int sorted[MODEL_NODES], nr_sorted;
+static __u64 seed;
+static unsigned int nr_operations, depth, nr_cancels, nr_moves;
+static __u64 latest_ns;
+
+static void model_remove(unsigned int number)
+{
+	unsigned int at = 0;
+
+	while (sorted[at] != number)
+		at++;
+	memmove(&sorted[at], &sorted[at + 1], (--nr_sorted - at) * sizeof(sorted[0]));
+	deadlines[number] = NEVER;
+}
+
+static void model_arm(unsigned int number, __u64 deadline)
+{
+	unsigned int at;
+
+	if (deadlines[number] != NEVER)
+		model_remove(number);
+	deadlines[number] = deadline;
+	for (at = nr_sorted++; at && deadlines[sorted[at - 1]] > deadline; at--)
+		sorted[at] = sorted[at - 1];
+	sorted[at] = number;
+}
+
+static void object_called(struct twheel_node *node);
+
+static void new_object(unsigned int number)
+{
+	objects[number] = malloc(sizeof(*objects[number]));
+	CHECK(objects[number]);
+	objects[number]->number = number;
+	twheel_node_init(&objects[number]->node, hub, object_called);
+}
+
+static void free_object(unsigned int number)
+{
+	memset(objects[number], 0x5a, sizeof(*objects[number]));
+	free(objects[number]);
+}
+
+/* Mostly some ms, some at once, some so far away that they never fire here. */
+static __u64 random_delay(void)
+{
+	switch (random_below(&seed, 8)) {
+	case 0:
+		return 0;
+	case 1:
+		return HOUR + random_below(&seed, HOUR);
+	default:
+		return random_below(&seed, 20 * MS);
+	}
+}
+
+/* The deadline lies between one that is known to be too early and one that is not. */
+static void random_arm(unsigned int number)
+{
+	__u64 delay = random_delay(), now = now_ns();
+
+	nr_moves += deadlines[number] != NEVER;
+	if (random_below(&seed, 2))
+		CHECK_EQ(twheel_node_arm(&objects[number]->node, delay), 0);
+	else
+		CHECK_EQ(twheel_node_arm_at(&objects[number]->node, now + delay), 0);
+	model_arm(number, now + delay);
+}
+
+static void random_cancel(unsigned int number)
+{
+	bool armed = deadlines[number] != NEVER;
+
+	CHECK_EQ(twheel_node_cancel(&objects[number]->node), armed);
+	if (armed)
+		model_remove(number);
+	nr_cancels += armed;
+}
+
+static void random_relocate(unsigned int number)
+{
+	struct object *old = objects[number], *other = malloc(sizeof(*other));
+
+	CHECK(other);
+	other->number = number;
+	twheel_node_relocate(&other->node, &old->node);
+	free_object(number);
+	objects[number] = other;
+}
+
+static void check_overdue(void)
+{
+	__u64 now = now_ns();
+
+	if (nr_sorted && now > deadlines[sorted[0]] + patience_ns())
+		ktap_fail("node %u is overdue", sorted[0]);
+}
+
+static void random_dispatch(void)
+{
+	int nr = twheel_hub_dispatch(hub, depth ? 0 : random_below(&seed, MS));
+
+	CHECK(nr >= 0);
+	check_overdue();
+}
+
+static void random_operation(void)
+{
+	unsigned int number = random_below(&seed, MODEL_NODES);
+
+	nr_operations++;
+	switch (random_below(&seed, 16)) {
+	case 0 ... 7:
+		random_arm(number);
+		break;
+	case 8 ... 11:
+		random_cancel(number);
+		break;
+	case 12:
+		random_relocate(number);
+		break;
+	case 13:
+		random_cancel(number);
+		free_object(number);
+		new_object(number);
+		break;
+	case 14:
+		twheel_hub_break(hub);
+		break;
+	default:
+		if (depth < 3)
+			random_dispatch();
+		break;
+	}
+	CHECK_EQ(hub->armed, nr_sorted);
+	CHECK_EQ(twheel_node_armed(&objects[number]->node), deadlines[number] != NEVER);
+}
+
+static void object_called(struct twheel_node *node)
+{
+	unsigned int number = twheel_entry(node, struct object, node)->number;
+	__u64 now = now_ns();
+
+	CHECK(number < MODEL_NODES);
+	CHECK(objects[number] == twheel_entry(node, struct object, node));
+	CHECK(deadlines[number] != NEVER);
+	CHECK(now >= deadlines[number]);
+	if (now - deadlines[number] > latest_ns)
+		latest_ns = now - deadlines[number];
+	model_remove(number);
+	CHECK_EQ(hub->armed, nr_sorted);
+	CHECK(!twheel_node_armed(node));
+	nr_all++;
+	depth++;
+	for (unsigned int i = random_below(&seed, 4); i--;)
+		random_operation();
+	depth--;
+}
+
+/* Then only those are left that are an hour away. */
+static void drain(void)
+{
+	while (nr_sorted && deadlines[sorted[0]] < now_ns() + HOUR / 2) {
+		CHECK(twheel_hub_dispatch(hub, MS) >= 0);
+		check_overdue();
+	}
+}
+
+static void random_operations_agree_with_a_sorted_list(void)
+{
+	const char *given = getenv("HUB_SEED");
+	__u64 end = now_ns() + patience_ns();
+
+	seed = given ? strtoull(given, NULL, 0) : now_ns() | 1;
+	ktap_note("HUB_SEED=%llu", (unsigned long long)seed);
+	open_hub();
+	for (unsigned int i = 0; i < MODEL_NODES; i++) {
+		new_object(i);
+		deadlines[i] = NEVER;
+	}
+	/* On a machine with much other work, as many as it has time for. */
+	while (nr_operations < scaled(100000) && (nr_all < 2000 || now_ns() < end)) {
+		for (unsigned int i = 0; i < 20; i++)
+			random_operation();
+		random_dispatch();
+	}
+	depth = 3;
+	drain();
+	ktap_note("%u operations: %u moves, %u cancels, %u calls, %llu us late at most",
+		  nr_operations, nr_moves, nr_cancels, nr_all,
+		  (unsigned long long)latest_ns / NSEC_PER_USEC);
+	CHECK(nr_moves > 100 && nr_cancels > 100 && nr_all > 100);
+	close_hub();
+	for (unsigned int i = 0; i < MODEL_NODES; i++) {
+		CHECK(!twheel_node_cancel(&objects[i]->node));
+		free_object(i);
+	}
+}
+
+/* The clock is read before and after, because it is a system call on some machines. */
+static __u64 time_arms(__u64 at, unsigned int nr, bool cancel)
+{
+	__u64 begun = now_ns();
+
+	for (unsigned int i = 0; i < nr; i++) {
+		CHECK_EQ(twheel_node_arm_at(&nodes[0], at + i), 0);
+		if (cancel)
+			twheel_node_cancel(&nodes[0]);
+	}
+	return now_ns() - begun;
+}
+
+/* The fastest of some rounds: other work on the machine makes the others slower. */
+static double cost(unsigned int nr, bool cancel)
+{
+	__u64 at = twheel_hub_now(hub) + 30 * NSEC_PER_SEC, least = UINT64_MAX;
+
+	for (unsigned int round = 0; round < 10; round++) {
+		__u64 took = time_arms(at, nr, cancel);
+
+		if (took < least)
+			least = took;
+	}
+	return (double)least / nr;
+}
+
+static void costs_need_no_system_call(void)
+{
+	const unsigned int nr = scaled(200000);
+	struct twheel_stats before, after;
+
+	open_hub();
+	init_nodes(only_called);
+	before = stats();
+	ktap_note("arm_at and cancel: %.1f ns", cost(nr, true));
+	ktap_note("move: %.1f ns", cost(nr, false));
+	after = stats();
+	CHECK(after.kicks - before.kicks + after.moved - before.moved < nr / 100);
+	close_hub();
+}
+
+/* Each of them with cells, and with ordinary timeouts. */
+#define MODES(test)								\
+	static void test##_with_cells(void)					\
+	{									\
+		flags = 0;							\
+		test();								\
+	}									\
+	static void test##_with_timeouts(void)					\
+	{									\
+		flags = TWHEEL_HUB_NO_CELLS;					\
+		test();								\
+	}
+#define ALL(each)									\
+	each(node_is_called_once_and_not_early)					\
+	each(node_can_be_armed_for_a_point_in_time)				\
+	each(cancelled_node_is_not_called)					\
+	each(node_moves_later_and_earlier)					\
+	each(fired_node_can_be_cancelled_and_freed)				\
+	each(fired_node_can_be_moved)						\
+	each(impossible_time_is_refused_and_changes_nothing)			\
+	each(callback_arms_its_own_node)						\
+	each(callback_cancels_and_frees_the_rest_of_its_batch)			\
+	each(callback_moves_the_rest_of_its_batch)				\
+	each(break_leaves_the_rest_for_the_next_dispatch)				\
+	each(callback_may_dispatch)						\
+	each(armed_node_can_be_relocated)						\
+	each(node_can_be_relocated_before_its_turn)				\
+	each(hub_grows_beyond_its_first_cells)					\
+	each(limit_is_reported_and_changes_nothing)				\
+	each(reserved_cells_serve_any_delay)					\
+	each(break_calls_what_it_has_no_cell_for)					\
+	each(arm_and_cancel_make_no_system_call)					\
+	each(watch_follows_the_nodes)						\
+	each(nodes_may_be_cancelled_after_the_hub_was_closed)			\
+	each(dispatch_waits_as_long_as_it_is_told)				\
+	each(stopped_hub_calls_nothing_and_refuses_to_arm)			\
+	each(child_closes_the_hub_and_the_parent_goes_on)				\
+	each(random_operations_agree_with_a_sorted_list)				\
+	each(costs_need_no_system_call)
+
+ALL(MODES)
+
+#define TESTS(test)	TEST(test##_with_cells), TEST(test##_with_timeouts),
+
+static const struct ktap_test tests[] = { ALL(TESTS) };
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
