@@ -59,7 +59,8 @@ help-all:
 	@echo 'make completion    tests of the completion in bash and zsh'
 	@echo 'make travel        tests of long timeouts, on a clock that jumps'
 	@echo 'make python        tests of the Python package, in the test VM; PYTHON=INTERPRETER'
-	@echo 'make adapters      tests of the adapters for libevent and libuv, in the test VM'
+	@echo 'make adapters      tests of the hub with libevent, libuv and epoll, in the test VM'
+	@echo 'make cplusplus     tests of the header for C++, with g++ and clang++'
 	@echo 'make samples       the module that uses the wheel, in User Mode Linux'
 	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
 	@echo
@@ -136,7 +137,7 @@ deb-check: setup-vm setup-deb
 combination: setup-check
 	@ROUNDS=10 tools/tests/run $@ $@@um
 
-library completion host kunit mutations travel device adapters python samples static cells: setup-check
+library completion host kunit mutations travel device adapters cplusplus python samples static cells: setup-check
 	@FRESH=1 tools/tests/run $@
 
 kunit-smp: setup-check
@@ -183,6 +184,6 @@ clean:
 	rm -rf $(O)
 
 .PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
-.PHONY: kunit-smp travel device install uninstall completion adapters python samples static analysis
+.PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
 .PHONY: sanitize valgrind bench-native bench-here combination mutations cells scenarios

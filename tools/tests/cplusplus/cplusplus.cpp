@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0
+/* twheel.hpp on the device: what it adds to the hub, whose functions have tests of their own. */
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include <twheel.hpp>
+
+#include "ktap.h"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using clock_type = twheel::hub::clock;
+
+unsigned int calls;
+
+void dispatch_all(twheel::hub &hub)
+{
+	const auto end = clock_type::now() + 20s;
+
+	while (hub.armed()) {
+		CHECK(clock_type::now() < end);
+		hub.dispatch(1s);
+	}
+}
+
+/* All that are due are in one batch. */
+void wait_due(const twheel::hub &hub, unsigned int nr)
+{
+	const auto end = clock_type::now() + 20s;
+	struct twheel_info info;
+
+	do {
+		CHECK(clock_type::now() < end);
+		CHECK_EQ(twheel_info(hub.get()->ctx, &info), 0);
+	} while (info.ready < nr);
+}
+
+void timer_calls_a_lambda_and_not_early()
+{
+	const auto begun = clock_type::now();
+	twheel::hub hub;
+	unsigned int own = 0;
+	twheel::timer one(hub, [&own] { own++; });
+
+	CHECK(!one.armed());
+	one.arm(30ms);
+	CHECK(one.armed());
+	CHECK_EQ(hub.armed(), 1);
+	hub.run();
+	CHECK_EQ(own, 1);
+	CHECK(!one.armed());
+	CHECK(clock_type::now() >= begun + 30ms);
+}
+
+void timer_can_be_armed_for_a_point_in_time()
+{
+	twheel::hub hub;
+	twheel::timer one(hub, [] { calls++; });
+	const auto when = hub.now() + 30ms;
+
+	one.arm_at(when);
+	dispatch_all(hub);
+	CHECK(clock_type::now() >= when);
+	one.arm_at(clock_type::time_point());
+	dispatch_all(hub);
+	CHECK_EQ(calls, 2);
+}
+
+void callback_that_takes_a_timer_arms_it_again()
+{
+	twheel::hub hub;
+	twheel::timer beat(hub, [n = 0](auto &self) mutable {
+		calls++;
+		if (++n < 5)
+			self.arm(1ms);
+	});
+
+	beat.arm(1ms);
+	hub.run();
+	CHECK_EQ(calls, 5);
+}
+
+void cancelled_timer_is_not_called()
+{
+	twheel::hub hub;
+	twheel::timer one(hub, [] { calls++; });
+
+	one.arm(0s);
+	CHECK(one.cancel());
+	CHECK(!one.cancel());
+	CHECK_EQ(hub.dispatch(30ms), 0);
+	CHECK_EQ(calls, 0);
+}
+
+void destroyed_timer_is_not_called()
+{
+	twheel::hub hub;
+
+	{
+		twheel::timer one(hub, [] { calls++; });
+
+		one.arm(0s);
+		wait_due(hub, 1);
+	}
+	CHECK_EQ(hub.armed(), 0);
+	CHECK_EQ(hub.dispatch(), 0);
+	CHECK_EQ(calls, 0);
+}
+
+void timer_may_destroy_itself()
+{
+	struct object {
+		explicit object(twheel::hub &hub, std::unique_ptr<object> &place)
+			: timer(hub, end{&place})
+		{
+		}
+		struct end {
+			std::unique_ptr<object> *place;
+
+			void operator()() const
+			{
+				calls++;
+				place->reset();
+			}
+		};
+		twheel::timer<end> timer;
+	};
+	twheel::hub hub;
+	std::unique_ptr<object> one;
+
+	one = std::make_unique<object>(hub, one);
+	one->timer.arm(0s);
+	hub.run();
+	CHECK(!one);
+	CHECK_EQ(calls, 1);
+}
+
+void timer_stays_armed_when_it_moves()
+{
+	twheel::hub hub;
+	const auto count = [] { calls++; };
+	std::vector<twheel::timer<decltype(count)>> timers;
+
+	for (unsigned int i = 0; i < 1000; i++) {
+		timers.emplace_back(hub, count);
+		timers.back().arm(20ms);
+	}
+	CHECK_EQ(hub.armed(), 1000);
+	dispatch_all(hub);
+	CHECK_EQ(calls, 1000);
+}
+
+void assignment_cancels_and_takes_over()
+{
+	using function = void (*)();
+	twheel::hub hub;
+	twheel::timer<function> one(hub, [] { calls += 1; }), other(hub, [] { calls += 10; });
+
+	one.arm(1h);
+	other.arm(1ms);
+	one = std::move(other);
+	CHECK_EQ(hub.armed(), 1);
+	CHECK(one.armed());
+	dispatch_all(hub);
+	CHECK_EQ(calls, 10);
+}
+
+void hub_can_be_moved_with_armed_timers()
+{
+	twheel::hub hub;
+	twheel::timer one(hub, [] { calls++; });
+	twheel::hub other(std::move(hub)), third;
+
+	one.arm(1ms);
+	third = std::move(other);
+	dispatch_all(third);
+	CHECK_EQ(calls, 1);
+}
+
+void timer_may_outlive_its_hub()
+{
+	auto hub = std::make_unique<twheel::hub>();
+	twheel::timer one(*hub, [] { calls++; });
+
+	one.arm(1h);
+	hub.reset();
+	CHECK(!one.armed());
+	CHECK(!one.cancel());
+}
+
+/* Each exception leaves a dispatch of its own, and no timer is lost. */
+void exception_leaves_dispatch_and_the_batch_goes_on_later()
+{
+	const auto fail = [] {
+		calls++;
+		throw std::runtime_error("expected");
+	};
+	twheel::hub hub;
+	std::vector<twheel::timer<decltype(fail)>> timers;
+	unsigned int caught = 0;
+
+	for (unsigned int i = 0; i < 5; i++)
+		timers.emplace_back(hub, fail);
+	for (auto &timer : timers)
+		timer.arm(0s);
+	wait_due(hub, 5);
+	while (hub.armed()) {
+		try {
+			hub.dispatch(20s);
+		} catch (const std::runtime_error &error) {
+			CHECK(!strcmp(error.what(), "expected"));
+			caught++;
+			CHECK_EQ(calls, caught);
+		}
+	}
+	CHECK_EQ(caught, 5);
+}
+
+void callback_may_dispatch_and_catch()
+{
+	twheel::hub hub;
+	twheel::timer inner(hub, [] { throw 7; });
+	twheel::timer outer(hub, [&] {
+		inner.arm(0s);
+		wait_due(hub, 1);
+		try {
+			hub.dispatch();
+			CHECK(false);
+		} catch (int number) {
+			CHECK_EQ(number, 7);
+			calls++;
+		}
+	});
+
+	outer.arm(0s);
+	hub.run();
+	CHECK_EQ(calls, 1);
+}
+
+void error_is_a_system_error()
+{
+	try {
+		twheel::context context("/dev/null");
+
+		CHECK(false);
+	} catch (const std::system_error &error) {
+		CHECK(error.code() == std::errc::inappropriate_io_control_operation);
+	}
+	try {
+		twheel::hub hub(0x80);
+
+		CHECK(false);
+	} catch (const std::system_error &error) {
+		CHECK(error.code() == std::errc::invalid_argument);
+	}
+}
+
+void limit_is_an_error_and_a_reserve_prevents_it()
+{
+	struct twheel_setup setup = {};
+	twheel::context context;
+
+	setup.max_timeouts = 2;
+	CHECK_EQ(twheel_setup(context.get(), &setup), 0);
+
+	twheel::hub hub(std::move(context));
+	const auto count = [] { calls++; };
+	twheel::timer a(hub, count), b(hub, count), c(hub, count);
+
+	hub.reserve(2);
+	a.arm(0s);
+	b.arm(0s);
+	try {
+		c.arm(0s);
+		CHECK(false);
+	} catch (const std::system_error &error) {
+		CHECK(error.code() == std::errc::resource_unavailable_try_again);
+	}
+	CHECK(!c.armed());
+	dispatch_all(hub);
+	CHECK_EQ(calls, 2);
+}
+
+/* A relative time on CLOCK_REALTIME would be no steady one. */
+void hub_refuses_another_clock()
+{
+	struct twheel_setup setup = {};
+	twheel::context context;
+
+	setup.flags = TWHEEL_SETUP_CLOCK;
+	setup.clock = CLOCK_REALTIME;
+	CHECK_EQ(twheel_setup(context.get(), &setup), 0);
+	try {
+		twheel::hub hub(std::move(context));
+
+		CHECK(false);
+	} catch (const std::system_error &error) {
+		CHECK(error.code() == std::errc::invalid_argument);
+	}
+	CHECK(context.get());
+}
+
+void hub_works_without_cells()
+{
+	twheel::hub hub(TWHEEL_HUB_NO_CELLS);
+	twheel::timer one(hub, [](auto &self) {
+		if (++calls < 3)
+			self.arm(1ms);
+	});
+
+	CHECK(!hub.has_cells());
+	one.arm(1h);
+	one.arm(1ms);
+	hub.run();
+	CHECK_EQ(calls, 3);
+}
+
+void context_arms_cancels_and_reads()
+{
+	twheel::context context, other;
+	twheel_event events[4];
+	std::uint64_t id;
+
+	id = context.arm(1h, 1);
+	CHECK(context.cancel(id));
+	CHECK(!context.cancel(id));
+	CHECK_EQ(context.read(events, 0s), 0);
+	other = std::move(context);
+	CHECK(other.fd() >= 0);
+	id = other.arm(1ms, 2);
+	CHECK_EQ(other.read(events, 20s), 1);
+	CHECK_EQ(events[0].cookie, 2);
+	CHECK_EQ(events[0].id, id);
+}
+
+/* Durations: rounded up, and never out of range. */
+template <class Duration>
+constexpr bool gives(Duration duration, std::uint64_t ns)
+{
+	return twheel::detail::nanoseconds(duration) == ns;
+}
+
+constexpr std::uint64_t most = INT64_MAX;
+using picoseconds = std::chrono::duration<std::int64_t, std::pico>;
+using days = std::chrono::duration<std::int32_t, std::ratio<86400>>;
+using float_seconds = std::chrono::duration<float>;
+using double_seconds = std::chrono::duration<double>;
+
+static_assert(gives(0s, 0) && gives(-1s, 0) && gives(1s, 1000000000) && gives(1500us, 1500000));
+static_assert(gives(picoseconds(1), 1) && gives(picoseconds(1000), 1) && gives(picoseconds(1001), 2));
+static_assert(gives(picoseconds::max(), INT64_MAX / 1000 + 1));
+static_assert(gives(std::chrono::nanoseconds::max(), most));
+static_assert(gives(std::chrono::nanoseconds::min(), 0));
+static_assert(gives(std::chrono::hours::max(), most) && gives(days::max(), most));
+static_assert(gives(9223372036s, 9223372036000000000) && gives(9223372037s, most));
+static_assert(gives(double_seconds(1.5), 1500000000) && gives(double_seconds(1e300), most));
+static_assert(gives(double_seconds(1e-12), 1) && gives(float_seconds(0.5F), 500000000));
+static_assert(gives(double_seconds(-1e300), 0) && gives(double_seconds(__builtin_nan("")), 0));
+static_assert(gives(double_seconds(__builtin_inf()), most) && gives(float_seconds(1e30F), most));
+
+/* Nothing but the node and the callable. */
+struct large {
+	std::array<char, 400> bytes;
+
+	void operator()() const
+	{
+	}
+};
+
+static_assert(sizeof(twheel::timer<void (*)()>) == 5 * sizeof(void *));
+static_assert(sizeof(twheel::timer<large>) == 4 * sizeof(void *) + sizeof(large));
+static_assert(!std::is_copy_constructible_v<twheel::hub> && !std::is_copy_assignable_v<twheel::hub>);
+static_assert(!std::is_copy_constructible_v<twheel::context>);
+static_assert(!std::is_copy_constructible_v<twheel::timer<large>>);
+static_assert(std::is_nothrow_move_constructible_v<twheel::hub>);
+static_assert(std::is_nothrow_move_constructible_v<twheel::context>);
+static_assert(std::is_nothrow_move_constructible_v<twheel::timer<large>>);
+static_assert(std::is_nothrow_move_assignable_v<twheel::timer<large>>);
+
+const ktap_test tests[] = {
+	TEST(timer_calls_a_lambda_and_not_early),
+	TEST(timer_can_be_armed_for_a_point_in_time),
+	TEST(callback_that_takes_a_timer_arms_it_again),
+	TEST(cancelled_timer_is_not_called),
+	TEST(destroyed_timer_is_not_called),
+	TEST(timer_may_destroy_itself),
+	TEST(timer_stays_armed_when_it_moves),
+	TEST(assignment_cancels_and_takes_over),
+	TEST(hub_can_be_moved_with_armed_timers),
+	TEST(timer_may_outlive_its_hub),
+	TEST(exception_leaves_dispatch_and_the_batch_goes_on_later),
+	TEST(callback_may_dispatch_and_catch),
+	TEST(error_is_a_system_error),
+	TEST(limit_is_an_error_and_a_reserve_prevents_it),
+	TEST(hub_refuses_another_clock),
+	TEST(hub_works_without_cells),
+	TEST(context_arms_cancels_and_reads),
+};
+
+} /* namespace */
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
