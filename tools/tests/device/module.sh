@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The device number. It is reserved for the device, so that opening the node loads the
-# module. A busybox shell runs this in the test VM, where nobody else uses the module
-# meanwhile.
+# The device number, and the version of the modules. The number is reserved for the device, so
+# that opening the node loads the module. A busybox shell runs this in the test VM, where nobody
+# else uses the module meanwhile.
 
 module=/modules/twheel_dev.ko
 helper=/proc/sys/kernel/modprobe
@@ -102,11 +102,23 @@ taken_number_is_refused()
 		load && equal number "$(number_of twheel)" 247
 }
 
+# What modinfo and DKMS read.
+modules_have_the_version_of_the_tool()
+{
+	version=$(twheel --version | sed 's/.* //')
+	for name in twheel twheel_dev; do
+		equal "$name" "$(tr '\0' '\n' </modules/$name.ko | sed -n 's/^version=//p')" \
+			"$version" || return
+		equal "$name, loaded" "$(cat /sys/module/$name/version)" "$version" || return
+	done
+}
+
 echo "KTAP version 1"
-echo "1..6"
+echo "1..7"
 check device_has_the_number_of_its_alias
 check opening_the_node_loads_the_module
 check opening_fails_without_the_module
 check number_can_be_chosen
 check any_number_can_be_asked_for
 check taken_number_is_refused
+check modules_have_the_version_of_the_tool
