@@ -86,7 +86,7 @@ static int twdev_check_op(const struct twdev_file *f, const struct twheel_op *op
 	case TWHEEL_OP_GET:
 		return op->flags || op->slack_us ? -EINVAL : 0;
 	case TWHEEL_OP_KICK:
-		return twdev_check_id_alone(op);
+		return TWDEV_HAS_CELLS ? twdev_check_id_alone(op) : -EINVAL;
 	default:
 		return -EINVAL;
 	}

@@ -861,6 +861,8 @@ static void cells_need_a_descriptor_for_both(void)
 		CLOSED struct twheel_ctx *ctx = NULL;
 
 		CHECK_EQ(twheel_open_fd(device_open(modes[i]), &ctx), 0);
+		if (twheel_cell_create(ctx, 0, &id, &at) == -EOPNOTSUPP)
+			ktap_skip("no cells");
 		CHECK_EQ(twheel_cell_create(ctx, 0, &id, &at), -EACCES);
 		CHECK_EQ(twheel_cell(ctx, id_at(0), &at), -EACCES);
 		CHECK_EQ(live(ctx), 0);

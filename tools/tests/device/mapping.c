@@ -56,6 +56,27 @@ static void mapping_of_nothing_is_einval(void)
 	check_map_fails(device_open(O_RDWR), 0, PROT_READ, MAP_SHARED, 0, EINVAL);
 }
 
+/* As for a device that cannot be mapped at all. Nothing else of cells is there. */
+static void mapping_without_cells_is_enodev(void)
+{
+	struct twheel_op op = op_arm(HOUR, TWHEEL_F_CELL, 7);
+	int fd = device_open(O_RDWR);
+
+	if (info(fd).op_flags & TWHEEL_F_CELL)
+		ktap_skip("there are cells");
+	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED);
+	CHECK_EQ(errno, ENODEV);
+	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED);
+	CHECK_EQ(errno, ENODEV);
+	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), -EINVAL);
+	op.expires_ns = TWHEEL_CELL_IDLE;
+	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), -EINVAL);
+	CHECK_EQ(info(fd).opcodes & 1 << TWHEEL_OP_KICK, 0);
+	CHECK_EQ(kick(fd, arm(fd, HOUR, 7)), -EINVAL);
+	CHECK_EQ(kick(fd, 0), -EINVAL);
+	CHECK_EQ(info(fd).live, 1);
+}
+
 static void executable_mapping_is_refused(void)
 {
 	int fd = device_open(O_RDWR);
@@ -136,8 +157,8 @@ static void setup_after_mmap_is_ebusy(void)
 static void mappings_show_the_same_cells(void)
 {
 	int fd = device_open(O_RDWR);
-	__u64 when = now_ns() + HOUR, id = arm_cell(fd, when, 7);
 	struct twheel_cell *one = map_cells(fd, NR), *other = map_cells(fd, 10 * NR);
+	__u64 when = now_ns() + HOUR, id = arm_cell(fd, when, 7);
 
 	CHECK(one != other);
 	CHECK_EQ(word_of(one, id), when);
@@ -321,6 +342,7 @@ static void mapping_of_a_child_outlives_the_parents(void)
 
 static void exit_with_a_mapping_is_clean(void)
 {
+	need_cells();
 	for (int i = 0; i < 20; i++) {
 		pid_t pid = fork();
 		int status;
@@ -446,6 +468,7 @@ static const struct ktap_test tests[] = {
 	TEST(mapping_at_an_offset_is_einval),
 	TEST(mapping_of_more_than_the_limit_is_einval),
 	TEST(mapping_of_nothing_is_einval),
+	TEST(mapping_without_cells_is_enodev),
 	TEST(executable_mapping_is_refused),
 	TEST(mapping_needs_the_access_of_the_descriptor),
 	TEST(mapping_of_a_read_only_descriptor_stays_read_only),
