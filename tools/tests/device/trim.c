@@ -5,8 +5,10 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include "cells.h"
+#include "cpu.h"
 #include "group.h"
 #include "privilege.h"
 #include "realtime.h"
@@ -649,6 +651,255 @@ static void trim_amid_stop_loses_nothing(void)
 	}
 }
 
+/* Calls that meet a trim which does not end */
+
+/*
+ * A task of the lowest priority gives back the memory of a peak, on a CPU that another task
+ * keeps busy: the trim takes seconds. The witness waits until it is over, so while the
+ * witness waits, the trim holds its mutex. The test and its other processes have the highest
+ * priority.
+ */
+struct long_trim {
+	int fd;
+	pid_t busy;
+	pid_t trimmer;
+	pid_t witness;
+	__u64 live[100];	/* timeouts that can end meanwhile */
+};
+
+static pid_t start(void (*body)(int fd), int fd)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		body(fd);
+		_exit(0);
+	}
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	CHECK_EQ(kill(pid, SIGKILL), 0);
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+}
+
+/* The state of a process as ps shows it. D: it sleeps, and no handler of a signal runs. */
+static char process_state(pid_t pid)
+{
+	char directory[32], text[256], *name;
+
+	snprintf(directory, sizeof(directory), "/proc/%d", pid);
+	read_file(directory, "stat", text, sizeof(text));
+	name = strrchr(text, ')');
+	CHECK(name);
+	return name[2];
+}
+
+/* Does @pid come to a sleep in the kernel that lasts, before @other ends? */
+static bool gets_stuck(pid_t pid, pid_t other)
+{
+	__u64 deadline = now_ns() + patience_ns();
+
+	for (int times = 0; times < 5; sleep_ns(5 * MS)) {
+		char state = process_state(pid);
+
+		if (state == 'Z' || process_state(other) == 'Z')
+			return false;
+		CHECK(now_ns() < deadline);
+		times = state == 'D' ? times + 1 : 0;
+	}
+	return true;
+}
+
+static bool ends_soon(pid_t pid)
+{
+	__u64 deadline = now_ns() + patience_ns();
+
+	for (; now_ns() < deadline; sleep_ns(MS)) {
+		if (process_state(pid) == 'Z')
+			return waitpid(pid, NULL, 0) == pid;
+	}
+	return false;
+}
+
+static void have_priority(int nice)
+{
+	CHECK_EQ(setpriority(PRIO_PROCESS, 0, nice), 0);
+}
+
+static void be_busy(int fd)
+{
+	have_priority(0);
+	while (fd >= 0)
+		;
+}
+
+/* Set by the trimmer. Shared by the processes of a test. */
+static int *begun;
+
+static void trim_slowly(int fd)
+{
+	have_priority(19);
+	SET(*begun, 1);
+	CHECK(trim(fd) > 0);
+}
+
+static void drop_slab_slowly(int fd)
+{
+	have_priority(19);
+	SET(*begun, 1);
+	CHECK(fd >= 0);
+	drop_slab();
+}
+
+/* What it arms stays, so that no record is free but those of the peak. */
+static void arm_until_stuck(int fd)
+{
+	for (int i = 0; i < 20000; i++) {
+		arm(fd, HOUR, i);
+		sleep_ns(5 * MS);
+	}
+}
+
+static struct long_trim begin_long_trim(void (*trimmer)(int fd))
+{
+	struct long_trim t = { .fd = device_open(O_RDWR) };
+	struct twheel_cancel_all all = { 0 };
+
+	begun = mmap(NULL, sizeof(*begun), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	CHECK(begun != MAP_FAILED);
+	have_priority(-20);
+	arm_many(t.fd, scaled(100000), HOUR, NSEC_PER_USEC, 0, NULL);
+	CHECK_EQ(device_ioctl(t.fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	arm_many(t.fd, ARRAY_SIZE(t.live), HOUR, 0, 0, t.live);
+	stay_on_one_cpu();
+	t.witness = start(arm_until_stuck, t.fd);
+	t.trimmer = start(trimmer, t.fd);
+	while (!PEEK(*begun))
+		sleep_ns(MS);
+	t.busy = start(be_busy, t.fd);
+	return t;
+}
+
+static void end_long_trim(struct long_trim *t)
+{
+	end(t->busy);
+	CHECK(ends_soon(t->trimmer));
+	end(t->witness);
+	close(t->fd);
+}
+
+/* A trim that ends too soon shows nothing. Some try has to show it. */
+#define TRIES	8
+
+static bool witness_waits(const struct long_trim *t)
+{
+	return process_state(t->witness) == 'D';
+}
+
+static bool try_to_kill(void (*waiter)(int fd))
+{
+	struct long_trim t = begin_long_trim(trim_slowly);
+	bool killed = false;
+	pid_t pid;
+
+	if (gets_stuck(t.witness, t.trimmer)) {
+		pid = start(waiter, t.fd);
+		killed = gets_stuck(pid, t.trimmer);
+		end(pid);
+		killed &= witness_waits(&t);
+	}
+	end_long_trim(&t);
+	return killed;
+}
+
+static void check_killable(void (*waiter)(int fd))
+{
+	for (int i = 0; i < TRIES; i++) {
+		if (try_to_kill(waiter))
+			return;
+	}
+	ktap_fail("it was killed only when the trim was over");
+}
+
+static void arm_one(int fd)
+{
+	arm(fd, HOUR, 7);
+}
+
+static void arm_that_waits_for_a_trim_can_be_killed(void)
+{
+	check_killable(arm_one);
+}
+
+static void trim_once(int fd)
+{
+	trim(fd);
+}
+
+static void trim_that_waits_for_a_trim_can_be_killed(void)
+{
+	check_killable(trim_once);
+}
+
+static void touch_a_cell(int fd)
+{
+	struct twheel_cell *cells = map_cells(fd, 4 * CELLS_PER_PAGE);
+
+	CHECK_EQ(PEEK(cells[0].look), NO_LOOK);
+}
+
+static void fault_that_waits_for_a_trim_can_be_killed(void)
+{
+	need_cells();
+	check_killable(touch_a_cell);
+}
+
+static void drop_slab_once(int fd)
+{
+	if (fd >= 0)
+		drop_slab();
+}
+
+/* Timeouts end meanwhile, so the shrinker finds that the file has pages to give back. */
+static bool try_to_shrink(void (*trimmer)(int fd))
+{
+	struct long_trim t = begin_long_trim(trimmer);
+	bool shrunk = false;
+
+	if (gets_stuck(t.witness, t.trimmer)) {
+		for (size_t i = 0; i < ARRAY_SIZE(t.live); i++)
+			CHECK_EQ(cancel(t.fd, t.live[i]), 0);
+		CHECK(ends_soon(start(drop_slab_once, t.fd)));
+		shrunk = witness_waits(&t);
+	}
+	end_long_trim(&t);
+	return shrunk;
+}
+
+static void check_shrinker(void (*trimmer)(int fd))
+{
+	need_test_machine();
+	for (int i = 0; i < TRIES; i++) {
+		if (try_to_shrink(trimmer))
+			return;
+	}
+	ktap_fail("the shrinker ended only when the trim was over");
+}
+
+static void shortage_does_not_wait_for_a_trim(void)
+{
+	check_shrinker(trim_slowly);
+}
+
+static void shortage_does_not_wait_for_another(void)
+{
+	check_shrinker(drop_slab_slowly);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(trim_of_a_new_file_gives_nothing),
 	TEST(trim_on_read_only_descriptor_is_ebadf),
@@ -673,6 +924,11 @@ static const struct ktap_test tests[] = {
 	TEST(trim_amid_arms_cancels_and_reads_loses_nothing),
 	TEST(shortage_amid_arms_cancels_and_reads_loses_nothing),
 	TEST(trim_amid_stop_loses_nothing),
+	TEST(arm_that_waits_for_a_trim_can_be_killed),
+	TEST(trim_that_waits_for_a_trim_can_be_killed),
+	TEST(fault_that_waits_for_a_trim_can_be_killed),
+	TEST(shortage_does_not_wait_for_a_trim),
+	TEST(shortage_does_not_wait_for_another),
 };
 
 int main(int argc, char **argv)
