@@ -4,11 +4,14 @@
  * it ends with the last reference.
  */
 #include <grp.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "device.h"
+#include "memory.h"
 
 #define MANY		scaled(100000)
 
@@ -439,6 +442,135 @@ static void open_is_empty_after_others_were_closed(void)
 	}
 }
 
+/* The last descriptor is closed while a call waits for a page of its memory */
+
+/* A page that is missing until supply_page(). Access to it waits. */
+struct missing_page {
+	void *page;
+	int userfault;
+};
+
+static struct missing_page map_missing(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct missing_page m = { .page = map_pages(1) };
+	struct uffdio_register range = {
+		.range = { .start = (uintptr_t)m.page, .len = page_size() },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	m.userfault = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (m.userfault < 0)
+		ktap_skip("no userfaultfd");
+	CHECK_EQ(ioctl(m.userfault, UFFDIO_API, &api), 0);
+	CHECK_EQ(ioctl(m.userfault, UFFDIO_REGISTER, &range), 0);
+	return m;
+}
+
+/* A thread has touched the page. */
+static void wait_touched(struct missing_page *m)
+{
+	struct uffd_msg message;
+
+	CHECK_EQ(read(m->userfault, &message, sizeof(message)), sizeof(message));
+	CHECK_EQ(message.event, UFFD_EVENT_PAGEFAULT);
+}
+
+static void supply_page(struct missing_page *m, const void *content, size_t size)
+{
+	void *page = map_pages(1);
+	struct uffdio_copy copy = {
+		.dst = (uintptr_t)m->page, .src = (uintptr_t)page, .len = page_size(),
+	};
+
+	if (size)
+		memcpy(page, content, size);
+	CHECK_EQ(ioctl(m->userfault, UFFDIO_COPY, &copy), 0);
+}
+
+static unsigned int open_files(void)
+{
+	char text[16] = "";
+	int fd = open("/sys/module/twheel_dev/refcnt", O_RDONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	CHECK(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	return atoi(text);
+}
+
+/* A call with the missing page, in a thread of its own. */
+struct call {
+	struct missing_page memory;
+	pthread_t thread;
+	int fd;
+	int ret;
+	__u32 done;
+};
+
+/* Closes the last descriptor during the call. The context stays until the call returns. */
+static void close_during(struct call *call, void *(*body)(void *), const void *content,
+			 size_t size)
+{
+	unsigned int before = open_files();
+
+	CHECK(!pthread_create(&call->thread, NULL, body, call));
+	wait_touched(&call->memory);
+	CHECK_EQ(close(call->fd), 0);
+	CHECK_EQ(open_files(), before);
+	supply_page(&call->memory, content, size);
+	CHECK_EQ(pthread_join(call->thread, NULL), 0);
+	CHECK_EQ(open_files(), before - 1);
+}
+
+static void *read_into_it(void *arg)
+{
+	struct call *call = arg;
+
+	call->ret = read_events(call->fd, call->memory.page, 3);
+	return NULL;
+}
+
+static void close_amid_a_fault_of_read_leaves_its_events(void)
+{
+	struct call call = { .memory = map_missing(), .fd = device_open(O_RDWR) };
+	struct twheel_event *events = call.memory.page;
+
+	arm(call.fd, HOUR, 7);
+	for (int i = 0; i < 3; i++)
+		arm_fired(call.fd, i);
+	close_during(&call, read_into_it, NULL, 0);
+	CHECK_EQ(call.ret, 3);
+	for (int i = 0; i < 3; i++) {
+		check_event(&events[i]);
+		CHECK_EQ(events[i].cookie, i);
+	}
+}
+
+static void *submit_from_it(void *arg)
+{
+	struct call *call = arg;
+
+	call->ret = try_submit(call->fd, call->memory.page, 3, &call->done);
+	return NULL;
+}
+
+static void close_amid_a_fault_of_submit_leaves_its_results(void)
+{
+	struct call call = { .memory = map_missing(), .fd = device_open(O_RDWR) };
+	const struct twheel_op ops[] = { op_arm(HOUR, 0, 1), op_cancel(1), op_arm(0, 0, 2) };
+	struct twheel_op *out = call.memory.page;
+
+	arm(call.fd, HOUR, 7);
+	close_during(&call, submit_from_it, ops, sizeof(ops));
+	CHECK_EQ(call.ret, 0);
+	CHECK_EQ(call.done, 3);
+	CHECK_EQ(out[0].result, 0);
+	CHECK_EQ(out[1].result, -ENOENT);
+	CHECK_EQ(out[2].result, 0);
+	CHECK(out[0].id && out[2].id && out[0].id != out[2].id);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(device_is_a_character_device_of_root_with_mode_0600),
 	TEST(open_by_an_unprivileged_user_is_eacces),
@@ -464,6 +596,8 @@ static const struct ktap_test tests[] = {
 	TEST(close_while_100000_expire_is_quick),
 	TEST(exit_with_100000_pending_cleans_up),
 	TEST(open_is_empty_after_others_were_closed),
+	TEST(close_amid_a_fault_of_read_leaves_its_events),
+	TEST(close_amid_a_fault_of_submit_leaves_its_results),
 };
 
 int main(int argc, char **argv)

@@ -865,6 +865,69 @@ static void fault_loses_none_of_any_kind(void)
 	in_each_setting(fault_on_each);
 }
 
+/* Only the MODs before the bad page take effect. Returns how many. */
+static __u32 mod_up_to_a_bad_page(int fd, const struct lot *lot, int result)
+{
+	struct twheel_op *ops = map_before(USABLE * sizeof(*ops), PROT_NONE);
+	char *cut = map_before(sizeof(*ops) - 8, PROT_NONE);
+	__u32 done = 0;
+
+	for (size_t i = 0; i < USABLE; i++) {
+		ops[i] = op_of(&kinds[i], far(), NR + i);
+		ops[i].opcode = TWHEEL_OP_MOD;
+		ops[i].id = lot->id[i];
+	}
+	if (setting.way == CALLS) {
+		for (size_t i = 0; i < USABLE; i++) {
+			memcpy(cut, &ops[i], sizeof(*ops) - 8);
+			CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_MOD, cut), -EFAULT, kinds[i].name);
+		}
+		return 0;
+	}
+	if (setting.way == SUBMIT) {
+		CHECK_EQ(try_submit(fd, ops, NR, &done), 0);
+		CHECK_EQ(done, USABLE);
+	} else {
+		CHECK_EQ(run_by_ring(fd, ops, NR), USABLE);
+	}
+	for (size_t i = 0; i < USABLE; i++)
+		CHECK_ROW(ops[i].result, result, kinds[i].name);
+	return USABLE;
+}
+
+static void check_moved(int fd, const struct lot *lot, __u32 nr)
+{
+	for (size_t i = 0; i < NR; i++)
+		CHECK_ROW(state_of(fd, lot->id[i]).cookie, i < nr ? NR + i : i, kinds[i].name);
+}
+
+static void move_at_bad_addresses(void)
+{
+	struct twheel_event event;
+	int fd = open_for(NR);
+	struct lot lot;
+	__u32 nr;
+
+	arm_lot(fd, &lot, far());
+	check_moved(fd, &lot, mod_up_to_a_bad_page(fd, &lot, 0));
+	CHECK_EQ(info(fd).ready, 0);
+	cancel_rest(fd);
+	arm_fired_lot(fd, &lot);
+	nr = mod_up_to_a_bad_page(fd, &lot, TWHEEL_WITHDRAWN);
+	check_moved(fd, &lot, nr);
+	CHECK_EQ(info(fd).ready, NR - nr);
+	for (size_t i = nr; i < NR; i++) {
+		event = read_any_event(fd);
+		CHECK(event.cookie >= nr && event.cookie < NR);
+	}
+	cancel_rest(fd);
+}
+
+static void mod_at_a_bad_page_moves_those_before_it_alone(void)
+{
+	in_each_setting(move_at_bad_addresses);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(each_kind_fires_at_its_deadlines),
 	TEST(mod_makes_each_kind_of_each),
@@ -876,6 +939,7 @@ static const struct ktap_test tests[] = {
 	TEST(each_kind_outlives_a_trim),
 	TEST(each_kind_can_be_shared),
 	TEST(fault_loses_none_of_any_kind),
+	TEST(mod_at_a_bad_page_moves_those_before_it_alone),
 };
 
 int main(int argc, char **argv)

@@ -386,6 +386,46 @@ static void limit_of_a_user_is_exact_for_a_crowd(void)
 	with_parameter("max_user_timeouts", 10 * LIMIT, fill_at_once);
 }
 
+/* Whatever the file has when it is closed: pending, unread, cancelled, moved. */
+static void close_full_files(void)
+{
+	__u32 nr = in_full_pages(LIMIT);
+	struct twheel_op ops[LIMIT];
+	int other;
+
+	become_user(USER);
+	other = device_open(O_RDWR);
+	for (int round = 0; round < 10; round++) {
+		int fd = device_open(O_RDWR);
+
+		for (__u32 i = 0; i < nr; i++)
+			ops[i] = op_arm(i % 2 ? 0 : HOUR, 0, i);
+		submit(fd, ops, nr);
+		CHECK_EQ(fill(fd), 0);
+		for (__u32 i = 0; i < nr; i += 3)
+			ops[i / 3] = i % 2 ? op_mod(ops[i].id, HOUR, 0, i) : op_cancel(ops[i].id);
+		submit(fd, ops, (nr + 2) / 3);
+		CHECK_EQ(fill(other), 0);
+		close(fd);
+		CHECK_EQ(fill(other), nr);
+		close(other);
+		other = device_open(O_RDWR);
+	}
+}
+
+static void close_gives_back_what_counts_for_a_user(void)
+{
+	page_of_timeouts();
+	with_parameter("max_user_timeouts", LIMIT, close_full_files);
+}
+
+static void close_gives_back_what_counts_for_all(void)
+{
+	page_of_timeouts();
+	/* The reserve is not for this user. */
+	with_parameter("max_all_timeouts", LIMIT * 16 / 15 + 1, close_full_files);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(limit_of_a_user_is_exact_to_the_page),
 	TEST(limit_of_all_is_exact_to_the_page),
@@ -400,6 +440,8 @@ static const struct ktap_test tests[] = {
 	TEST(submit_arms_up_to_the_limit_of_a_user),
 	TEST(file_at_the_limit_of_a_user_goes_on),
 	TEST(limit_of_a_user_is_exact_for_a_crowd),
+	TEST(close_gives_back_what_counts_for_a_user),
+	TEST(close_gives_back_what_counts_for_all),
 };
 
 int main(int argc, char **argv)
