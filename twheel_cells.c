@@ -152,10 +152,14 @@ static bool twdev_replace(struct twheel_cell *cell, u64 *word, u64 new)
 	return atomic64_try_cmpxchg((atomic64_t *)&cell->word, (s64 *)word, new);
 }
 
+/* The cell of a record that is one: its page exists. */
 static struct twheel_cell *twdev_cell_of(const struct twdev_file *f,
 					 const struct twdev_record *r)
 {
-	return twdev_cell(f, twdev_index(r));
+	u32 index = twdev_index(r);
+
+	lockdep_assert_held(&f->lock);
+	return &f->cells[index / TWDEV_PER_CELLS][index % TWDEV_PER_CELLS];
 }
 
 /* Looking */
