@@ -158,7 +158,7 @@ static unsigned int unload_when_free(const struct module *m)
 	while ((ret = unload_module(m))) {
 		CHECK(ret == -EAGAIN || ret == -EBUSY);
 		refused++;
-		sched_yield();
+		sleep_ns(MS / 10);
 	}
 	return refused;
 }
