@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The native methods of org.twheel.Native, on libtwheel. Each is one call of the library:
+ * records are in direct buffers, whose addresses Java passes.
+ *
+ * A method that fails throws TwheelException with the errno, and its return value is
+ * meaningless. read() alone returns -ETIMEDOUT and -EINTR, which its caller handles.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <jni.h>
+#include <libtwheel.h>
+
+#include "org_twheel_Native.h"
+
+static void *pointer(jlong address)
+{
+	return (void *)(uintptr_t)address;
+}
+
+static void throw_errno(JNIEnv *env, const char *call, int error)
+{
+	char message[128];
+	jclass type = (*env)->FindClass(env, "org/twheel/TwheelException");
+	jmethodID make = type ? (*env)->GetMethodID(env, type, "<init>",
+						    "(ILjava/lang/String;)V") : NULL;
+	jstring text;
+	jobject exception;
+
+	snprintf(message, sizeof(message), "%s: %s", call, strerror(error));
+	text = make ? (*env)->NewStringUTF(env, message) : NULL;
+	exception = text ? (*env)->NewObject(env, type, make, error, text) : NULL;
+	/* Otherwise another exception, such as OutOfMemoryError, is pending. */
+	if (exception)
+		(*env)->Throw(env, exception);
+}
+
+/* Returns @ret, or throws if it is negative. */
+static int checked(JNIEnv *env, const char *call, int ret)
+{
+	if (ret < 0)
+		throw_errno(env, call, -ret);
+	return ret;
+}
+
+JNIEXPORT jlong JNICALL Java_org_twheel_Native_open(JNIEnv *env, jclass type)
+{
+	struct twheel_ctx *ctx = NULL;
+
+	(void)type;
+	checked(env, "open", twheel_open(NULL, 0, &ctx));
+	return (uintptr_t)ctx;
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_close(JNIEnv *env, jclass type, jlong ctx)
+{
+	(void)env;
+	(void)type;
+	/* A mapping of cells may outlive the descriptor: the timeouts end here. */
+	twheel_cancel_all(pointer(ctx), NULL);
+	twheel_close(pointer(ctx));
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_fd(JNIEnv *env, jclass type, jlong ctx)
+{
+	(void)env;
+	(void)type;
+	return twheel_fd(pointer(ctx));
+}
+
+JNIEXPORT jlong JNICALL Java_org_twheel_Native_now(JNIEnv *env, jclass type, jlong ctx)
+{
+	uint64_t now = 0;
+
+	(void)type;
+	checked(env, "now", twheel_now(pointer(ctx), &now));
+	return now;
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_setup(JNIEnv *env, jclass type, jlong ctx,
+						    jlong setup)
+{
+	(void)type;
+	checked(env, "setup", twheel_setup(pointer(ctx), pointer(setup)));
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_info(JNIEnv *env, jclass type, jlong ctx,
+						   jlong info)
+{
+	(void)type;
+	checked(env, "info", twheel_info(pointer(ctx), pointer(info)));
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_stats(JNIEnv *env, jclass type, jlong ctx,
+						    jlong stats)
+{
+	(void)type;
+	checked(env, "stats", twheel_stats(pointer(ctx), pointer(stats)));
+}
+
+JNIEXPORT jlong JNICALL Java_org_twheel_Native_arm(JNIEnv *env, jclass type, jlong ctx,
+						   jlong expires_ns, jint flags, jlong cookie)
+{
+	uint64_t id = 0;
+
+	(void)type;
+	checked(env, "arm", twheel_arm(pointer(ctx), expires_ns, flags, cookie, &id));
+	return id;
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_mod(JNIEnv *env, jclass type, jlong ctx, jlong id,
+						  jlong expires_ns, jint flags, jlong cookie)
+{
+	int ret = twheel_mod(pointer(ctx), id, expires_ns, flags, cookie);
+
+	(void)type;
+	return ret == -ENOENT ? ret : checked(env, "mod", ret);
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_cancel(JNIEnv *env, jclass type, jlong ctx,
+						     jlong id)
+{
+	int ret = twheel_cancel(pointer(ctx), id);
+
+	(void)type;
+	return ret == -ENOENT ? ret : checked(env, "cancel", ret);
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_submit(JNIEnv *env, jclass type, jlong ctx,
+						     jlong ops, jint nr)
+{
+	(void)type;
+	return checked(env, "submit", twheel_submit(pointer(ctx), pointer(ops), nr));
+}
+
+JNIEXPORT jlong JNICALL Java_org_twheel_Native_cancelAll(JNIEnv *env, jclass type, jlong ctx)
+{
+	struct twheel_cancel_all done = { 0 };
+
+	(void)type;
+	checked(env, "cancel_all", twheel_cancel_all(pointer(ctx), &done));
+	return (uint64_t)done.pending + done.withdrawn;
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_stop(JNIEnv *env, jclass type, jlong ctx)
+{
+	(void)type;
+	checked(env, "stop", twheel_stop(pointer(ctx)));
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_trim(JNIEnv *env, jclass type, jlong ctx)
+{
+	(void)type;
+	return checked(env, "trim", twheel_trim(pointer(ctx)));
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_read(JNIEnv *env, jclass type, jlong ctx,
+						   jlong events, jint nr, jlong timeout_ns)
+{
+	int ret = twheel_read(pointer(ctx), pointer(events), nr, timeout_ns);
+
+	(void)type;
+	return ret == -ETIMEDOUT || ret == -EINTR ? ret : checked(env, "read", ret);
+}
+
+/* The mapping is Java's own: it lives until no cell can be reached any more. */
+JNIEXPORT jobject JNICALL Java_org_twheel_Native_map(JNIEnv *env, jclass type, jlong ctx,
+						     jlong size)
+{
+	jobject buffer;
+	void *cells;
+
+	(void)type;
+	cells = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, twheel_fd(pointer(ctx)), 0);
+	if (cells == MAP_FAILED) {
+		throw_errno(env, "mmap", errno);
+		return NULL;
+	}
+	buffer = (*env)->NewDirectByteBuffer(env, cells, size);
+	if (!buffer)
+		munmap(cells, size);
+	return buffer;
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_unmap(JNIEnv *env, jclass type, jlong cells,
+						    jlong size)
+{
+	(void)env;
+	(void)type;
+	munmap(pointer(cells), size);
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_kick(JNIEnv *env, jclass type, jlong ctx,
+						   jlong cell, jlong id, jlong expires_ns)
+{
+	(void)type;
+	checked(env, "cell_kick", twheel_cell_kick(pointer(ctx), pointer(cell), id, expires_ns));
+}
+
+JNIEXPORT jlong JNICALL Java_org_twheel_Native_address(JNIEnv *env, jclass type, jobject buffer)
+{
+	(void)type;
+	return (uintptr_t)(*env)->GetDirectBufferAddress(env, buffer);
+}
+
+/* The sizes of the records, for a test that compares them with the offsets in Java. */
+JNIEXPORT jintArray JNICALL Java_org_twheel_Native_sizes(JNIEnv *env, jclass type)
+{
+	const jint sizes[] = { sizeof(struct twheel_op), sizeof(struct twheel_event),
+			       sizeof(struct twheel_info), sizeof(struct twheel_setup),
+			       sizeof(struct twheel_cell), sizeof(struct twheel_stats) };
+	const jsize nr = sizeof(sizes) / sizeof(*sizes);
+	jintArray array = (*env)->NewIntArray(env, nr);
+
+	(void)type;
+	if (array)
+		(*env)->SetIntArrayRegion(env, array, 0, nr, sizes);
+	return array;
+}

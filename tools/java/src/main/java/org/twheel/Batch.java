@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.nio.ByteBuffer;
+import java.util.Objects;
+
+/**
+ * Operations that {@link Context#submit} carries out with one system call.
+ *
+ * <pre>{@code
+ * Batch batch = new Batch(2);
+ * batch.arm(5_000_000_000L, 42).interval(1_000_000_000L, 10).slack(50_000_000L);
+ * batch.cancel(id);
+ * context.submit(batch);
+ * long armed = batch.id(0);
+ * }</pre>
+ *
+ * A batch is for one thread at a time. All times are nanoseconds, from 0 to
+ * {@link Long#MAX_VALUE}.
+ */
+public final class Batch {
+	static final int SIZE = 56;
+
+	private static final int ARM = 1;
+	private static final int MOD = 2;
+	private static final int CANCEL = 3;
+	private static final int GET = 4;
+
+	private static final int OPCODE = 0;
+	private static final int FLAGS = 4;
+	private static final int ID = 8;
+	private static final int EXPIRES = 16;
+	private static final int INTERVAL = 24;
+	private static final int COOKIE = 32;
+	private static final int REPEAT = 40;
+	private static final int SLACK = 44;
+	private static final int RESULT = 48;
+
+	private final ByteBuffer records;
+	private final int capacity;
+	private int size;
+
+	/**
+	 * Makes an empty batch.
+	 *
+	 * @param capacity the number of operations that it can hold, 1 or more
+	 */
+	public Batch(int capacity) {
+		if (capacity < 1)
+			throw new IllegalArgumentException("capacity " + capacity);
+		this.capacity = capacity;
+		records = Native.records(capacity, SIZE);
+	}
+
+	/**
+	 * Adds an arming of a new timeout.
+	 *
+	 * @param delayNs from the call of {@link Context#submit} to the deadline
+	 * @param cookie  returned in the event
+	 * @return this batch
+	 * @throws IllegalStateException if the batch is full
+	 */
+	public Batch arm(long delayNs, long cookie) {
+		return add(ARM, 0, 0, delayNs, cookie);
+	}
+
+	/**
+	 * Adds an arming of a new timeout.
+	 *
+	 * @param deadlineNs absolute, on the clock of {@link Context#nanoTime()}
+	 * @param cookie     returned in the event
+	 * @return this batch
+	 * @throws IllegalStateException if the batch is full
+	 */
+	public Batch armAt(long deadlineNs, long cookie) {
+		return add(ARM, Native.ABSOLUTE, 0, deadlineNs, cookie);
+	}
+
+	/**
+	 * Adds an arming of an existing timeout with a new deadline and a new cookie. It also
+	 * replaces the interval and the slack of the timeout.
+	 *
+	 * @param id      the timeout
+	 * @param delayNs from the call of {@link Context#submit} to the deadline
+	 * @param cookie  returned in the event
+	 * @return this batch
+	 * @throws IllegalStateException if the batch is full
+	 */
+	public Batch mod(long id, long delayNs, long cookie) {
+		return add(MOD, 0, id, delayNs, cookie);
+	}
+
+	/**
+	 * Adds the end of a timeout.
+	 *
+	 * @param id the timeout
+	 * @return this batch
+	 * @throws IllegalStateException if the batch is full
+	 */
+	public Batch cancel(long id) {
+		return add(CANCEL, 0, id, 0, 0);
+	}
+
+	/**
+	 * Adds a query of a timeout, whose answer is in {@link #remainingNs}.
+	 *
+	 * @param id the timeout
+	 * @return this batch
+	 * @throws IllegalStateException if the batch is full
+	 */
+	public Batch get(long id) {
+		return add(GET, 0, id, 0, 0);
+	}
+
+	/**
+	 * Makes the last operation added periodic; it must be an arming.
+	 *
+	 * @param intervalNs from one deadline to the next
+	 * @param repeat     the number of deadlines; 0: no end
+	 * @return this batch
+	 */
+	public Batch interval(long intervalNs, int repeat) {
+		int last = last();
+		records.putLong(last + INTERVAL, intervalNs).putInt(last + REPEAT, repeat);
+		return this;
+	}
+
+	/**
+	 * Like {@link #interval}, but each interval starts when the event is read.
+	 *
+	 * @param intervalNs from reading the event to the next deadline
+	 * @param repeat     the number of deadlines; 0: no end
+	 * @return this batch
+	 */
+	public Batch fixedDelay(long intervalNs, int repeat) {
+		int last = last();
+		records.putInt(last + FLAGS, records.getInt(last + FLAGS) | Native.FIXED_DELAY);
+		return interval(intervalNs, repeat);
+	}
+
+	/**
+	 * Lets the last operation added, an arming, share the wakeup of others.
+	 *
+	 * @param slackNs the maximum added delay; rounded down to microseconds and limited to
+	 *                71 minutes
+	 * @return this batch
+	 */
+	public Batch slack(long slackNs) {
+		if (slackNs < 0)
+			throw new IllegalArgumentException("slack " + slackNs);
+		records.putInt(last() + SLACK, (int) Math.min(slackNs / 1000, 0xffff_ffffL));
+		return this;
+	}
+
+	/**
+	 * Returns the number of operations in the batch.
+	 *
+	 * @return the number
+	 */
+	public int size() {
+		return size;
+	}
+
+	/** Empties the batch. */
+	public void clear() {
+		size = 0;
+	}
+
+	/**
+	 * Returns the error of an operation that has been submitted.
+	 *
+	 * @param index of the operation, in the order in which they were added
+	 * @return 0 for success, or a positive errno, for example 2 (ENOENT)
+	 */
+	public int errno(int index) {
+		return Math.max(-records.getInt(at(index) + RESULT), 0);
+	}
+
+	/**
+	 * Returns what a mod or cancel found.
+	 *
+	 * @param index of the operation
+	 * @return the outcome
+	 * @throws TwheelException if the operation failed, and not because there is no such
+	 *                         timeout
+	 */
+	public Outcome outcome(int index) {
+		int errno = errno(index);
+		if (errno != 0 && errno != Native.ENOENT)
+			throw new TwheelException(errno, "operation " + index + " of a batch failed: errno " + errno);
+		return Outcome.of(records.getInt(at(index) + RESULT));
+	}
+
+	/**
+	 * Returns the id of the timeout of an operation; of an arming, after it was submitted.
+	 *
+	 * @param index of the operation
+	 * @return the id, never 0
+	 */
+	public long id(int index) {
+		return records.getLong(at(index) + ID);
+	}
+
+	/**
+	 * Returns the time left until the deadline, after a get.
+	 *
+	 * @param index of the operation
+	 * @return nanoseconds; 0: the event is unread; -1: an idle cell
+	 */
+	public long remainingNs(int index) {
+		return records.getLong(at(index) + EXPIRES);
+	}
+
+	/** Adds an idle cell. */
+	Batch newCell(long cookie) {
+		return add(ARM, Native.CELL | Native.ABSOLUTE, 0, Cell.IDLE, cookie);
+	}
+
+	ByteBuffer records() {
+		return records;
+	}
+
+	private Batch add(int opcode, int flags, long id, long expiresNs, long cookie) {
+		if (size == capacity)
+			throw new IllegalStateException("the batch is full");
+		int at = size++ * SIZE;
+		for (int i = 0; i < SIZE; i += Long.BYTES)
+			records.putLong(at + i, 0);
+		records.putInt(at + OPCODE, opcode).putInt(at + FLAGS, flags)
+				.putLong(at + ID, id).putLong(at + EXPIRES, expiresNs)
+				.putLong(at + COOKIE, cookie);
+		return this;
+	}
+
+	private int last() {
+		return at(size - 1);
+	}
+
+	private int at(int index) {
+		return Objects.checkIndex(index, size) * SIZE;
+	}
+}

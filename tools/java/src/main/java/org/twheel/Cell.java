@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * A timeout in memory that is shared with the kernel. One atomic exchange arms, moves or
+ * cancels it, without a call into C. Cells suit timeouts that nearly always end before their
+ * deadline: one for each request, or one for each connection.
+ *
+ * <pre>{@code
+ * Cell cell = context.newCell(42);
+ * cell.armAfter(5_000_000_000L);       // the request is sent
+ * cell.cancel();                       // the answer has come
+ * }</pre>
+ *
+ * <p>An arming calls the kernel only if the kernel would look at the cell too late: at the
+ * first arming, and after the cell has fired or rested. The event of a cell has its id, its
+ * cookie and the exact deadline of the arming. No event of an earlier arming is read after
+ * arm or cancel has returned.
+ *
+ * <p>A cell may be used by several threads at once. It counts as one live timeout until
+ * {@link #end()}, {@link Context#cancelAll()}, {@link Context#stop()} or
+ * {@link Context#close()} ends it. Do not arm or cancel a cell that has ended: another cell
+ * may have its place.
+ */
+public class Cell {
+	/** Words of a cell that are no deadlines. */
+	static final long IDLE = -1;
+	static final long FIRED = -2;
+
+	static final int SIZE = 16;
+
+	private static final int LOOK = 8;
+	private static final VarHandle WORD =
+			MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
+
+	private final Context context;
+	private final ByteBuffer cells;
+	private final int offset;
+	private final long id;
+	private final long cookie;
+
+	Cell(Context context, ByteBuffer cells, long id, long cookie) {
+		this.context = context;
+		this.cells = cells;
+		this.offset = (int) id * SIZE;
+		this.id = id;
+		this.cookie = cookie;
+	}
+
+	/**
+	 * Returns the id, as in events.
+	 *
+	 * @return the id
+	 */
+	public final long id() {
+		return id;
+	}
+
+	/**
+	 * Returns the cookie, as in events.
+	 *
+	 * @return the cookie
+	 */
+	public final long cookie() {
+		return cookie;
+	}
+
+	/**
+	 * Arms or moves the cell.
+	 *
+	 * @param deadlineNs absolute, on the clock of {@link Context#nanoTime()}; a time in the
+	 *                   past is due at once
+	 * @return {@link Outcome#PENDING} if it was pending and is moved; {@link
+	 *         Outcome#WITHDRAWN} if its unread event is withdrawn; {@link Outcome#IDLE}
+	 * @throws IllegalArgumentException for a negative deadline, which changes nothing
+	 * @throws TwheelException          if the cell has ended (ENOENT, ESHUTDOWN)
+	 * @throws IllegalStateException    if the context is closed
+	 */
+	public final Outcome arm(long deadlineNs) {
+		if (deadlineNs < 0)
+			throw new IllegalArgumentException("deadline " + deadlineNs);
+		try {
+			long old = (long) WORD.getAndSet(cells, offset, deadlineNs);
+			// Pairs with the kernel, which publishes look before it reads the word.
+			long look = (long) WORD.getVolatile(cells, offset + LOOK);
+			if (look < 0 || look > deadlineNs)
+				context.kick(cells, offset, id, deadlineNs);
+			return Outcome.ofWord(old);
+		} finally {
+			Reference.reachabilityFence(cells);
+		}
+	}
+
+	/**
+	 * Arms or moves the cell, from now.
+	 *
+	 * @param delayNs from now to the deadline, 0 or more; the deadline is limited to
+	 *                {@link Long#MAX_VALUE}
+	 * @return as {@link #arm}
+	 */
+	public final Outcome armAfter(long delayNs) {
+		return arm(Context.deadline(context.nanoTime(), delayNs));
+	}
+
+	/**
+	 * Cancels the current arming. Never calls the kernel.
+	 *
+	 * @return {@link Outcome#PENDING} or {@link Outcome#WITHDRAWN}: no event of the arming is
+	 *         read; {@link Outcome#IDLE}: it was not armed, or its event was read before
+	 */
+	public final Outcome cancel() {
+		try {
+			return Outcome.ofWord((long) WORD.getAndSet(cells, offset, IDLE));
+		} finally {
+			Reference.reachabilityFence(cells);
+		}
+	}
+
+	/**
+	 * Cancels one arming, and no later one. Never calls the kernel.
+	 *
+	 * @param deadlineNs the deadline of the arming
+	 * @return false if it was moved, was cancelled or has fired; its event may still be read
+	 */
+	public final boolean cancelAt(long deadlineNs) {
+		try {
+			return WORD.compareAndSet(cells, offset, deadlineNs, IDLE);
+		} finally {
+			Reference.reachabilityFence(cells);
+		}
+	}
+
+	/**
+	 * Ends the cell: no event of it is read any more.
+	 *
+	 * @return the outcome; {@link Outcome#GONE} if it had ended before
+	 * @throws IllegalStateException if the context is closed
+	 */
+	public final Outcome end() {
+		return context.cancel(id);
+	}
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.lang.ref.Cleaner;
+import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * An open of {@code /dev/twheel}, with its own timeouts, queue of events and limit.
+ *
+ * <pre>{@code
+ * try (Context context = Context.open()) {
+ *     context.arm(500_000_000L, 42);
+ *     Events events = new Events(64);
+ *     int number = context.read(events, Context.FOREVER);
+ *     System.out.println(events.cookie(0));       // 42
+ * }
+ * }</pre>
+ *
+ * <p>All times are nanoseconds, from 0 to {@link Long#MAX_VALUE}. The clock is
+ * CLOCK_MONOTONIC. Timeouts never fire early: a deadline is rounded up to the tick of the
+ * wheel.
+ *
+ * <p>All methods may be called by several threads at once; each event goes to one reader.
+ * After {@link #close()} every method throws {@link IllegalStateException}.
+ */
+public final class Context implements AutoCloseable {
+	/** A read without an end. */
+	public static final long FOREVER = -1;
+
+	private static final Cleaner CLEANER = Cleaner.create();
+	private static final int PAGE = 4096;
+
+	private final Handle handle = new Handle();
+	/** All cells, by index; null before the first is made. Guarded by this. */
+	private ByteBuffer cells;
+
+	private Context(Settings settings) {
+		if (!settings.equals(Settings.DEFAULT))
+			setUp(settings);
+	}
+
+	/**
+	 * Opens a context with the defaults of the module.
+	 *
+	 * @return the context
+	 * @throws TwheelException if the module is not loaded (ENOENT), or without permission
+	 *                         (EACCES)
+	 */
+	public static Context open() {
+		return open(Settings.DEFAULT);
+	}
+
+	/**
+	 * Opens a context.
+	 *
+	 * @param settings tick, slack and limit
+	 * @return the context
+	 * @throws TwheelException as {@link #open()}; for settings that are out of range
+	 *                         (EINVAL) or need a capability (EPERM)
+	 */
+	public static Context open(Settings settings) {
+		return new Context(settings);
+	}
+
+	/**
+	 * Reads the clock of deadlines.
+	 *
+	 * @return nanoseconds, as in {@link Events#deadlineNs}
+	 */
+	public long nanoTime() {
+		if (Clock.IS_NANO_TIME)
+			return System.nanoTime();
+		long context = handle.enter();
+		try {
+			return Native.now(context);
+		} finally {
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Arms a new timeout. A {@link Batch} arms periodic timeouts and timeouts with slack.
+	 *
+	 * @param delayNs from now to the deadline; 0 is due at once
+	 * @param cookie  returned in the event
+	 * @return its id, never 0, never used again in this context
+	 * @throws TwheelException EINVAL for a negative delay, EAGAIN at a limit, ESHUTDOWN after
+	 *                         {@link #stop()}, ENOMEM
+	 */
+	public long arm(long delayNs, long cookie) {
+		return arm(delayNs, 0, cookie);
+	}
+
+	/**
+	 * Arms a new timeout.
+	 *
+	 * @param deadlineNs absolute, on the clock of {@link #nanoTime()}; a time in the past is
+	 *                   due at once
+	 * @param cookie     returned in the event
+	 * @return as {@link #arm(long, long)}
+	 * @throws TwheelException as {@link #arm(long, long)}
+	 */
+	public long armAt(long deadlineNs, long cookie) {
+		return arm(deadlineNs, Native.ABSOLUTE, cookie);
+	}
+
+	/**
+	 * Arms a timeout anew, with all its settings. After success no event of the earlier
+	 * arming is read.
+	 *
+	 * @param id      the timeout
+	 * @param delayNs from now to the new deadline
+	 * @param cookie  the new cookie
+	 * @return the outcome; {@link Outcome#GONE} changes nothing
+	 * @throws TwheelException as {@link #arm(long, long)}
+	 */
+	public Outcome mod(long id, long delayNs, long cookie) {
+		long context = handle.enter();
+		try {
+			return Outcome.of(Native.mod(context, id, delayNs, 0, cookie));
+		} finally {
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Ends a timeout. After success no event of it is read.
+	 *
+	 * @param id the timeout, or a cell
+	 * @return the outcome
+	 */
+	public Outcome cancel(long id) {
+		long context = handle.enter();
+		try {
+			return Outcome.of(Native.cancel(context, id));
+		} finally {
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Carries out the operations of a batch, in order, with one system call. One that fails
+	 * does not stop the others.
+	 *
+	 * @param batch the operations; their results are in it afterwards
+	 * @return the number of operations tried, which is the size of the batch
+	 */
+	public int submit(Batch batch) {
+		long context = handle.enter();
+		try {
+			return Native.submit(context, Native.address(batch.records()), batch.size());
+		} finally {
+			Reference.reachabilityFence(batch);
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Takes events out of the queue, in the order in which they fired. Blocks until there is
+	 * one. An interrupt of the thread does not end the wait; {@link #stop()} and
+	 * {@link #close()} do.
+	 *
+	 * @param events    room for the events
+	 * @param timeoutNs maximum wait for the first event; 0: none; {@link #FOREVER}
+	 * @return the number of events; 0 if no event can follow after {@link #stop()}
+	 * @throws TimeoutException if none came in time
+	 */
+	public int read(Events events, long timeoutNs) throws TimeoutException {
+		long start = timeoutNs > 0 ? System.nanoTime() : 0;
+		long left = timeoutNs;
+		long context = handle.enter();
+		try {
+			events.size(0);
+			int number;
+			while ((number = read(context, events, left)) == -Native.EINTR && timeoutNs > 0)
+				left = Math.max(timeoutNs - (System.nanoTime() - start), 0);
+			if (number == -Native.ETIMEDOUT)
+				throw new TimeoutException("no event within " + timeoutNs + " ns");
+			events.size(number);
+			return number;
+		} finally {
+			Reference.reachabilityFence(events);
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Makes an idle cell.
+	 *
+	 * @param cookie returned in its events
+	 * @return the cell
+	 * @throws TwheelException EAGAIN at a limit, ESHUTDOWN after {@link #stop()}, ENOMEM,
+	 *                         EOPNOTSUPP if the kernel has no cells
+	 */
+	public Cell newCell(long cookie) {
+		ByteBuffer memory = cells();
+		Batch batch = new Batch(1).newCell(cookie);
+		submit(batch);
+		try {
+			return new Cell(this, memory, cellId(batch, 0, memory), cookie);
+		} catch (TwheelException e) {
+			endAll(batch);
+			throw e;
+		}
+	}
+
+	/**
+	 * Ends all timeouts and cells without an event. Unread events are withdrawn.
+	 *
+	 * @return the number of timeouts that were pending or had an unread event
+	 */
+	public long cancelAll() {
+		long context = handle.enter();
+		try {
+			return Native.cancelAll(context);
+		} finally {
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Stops all timeouts for good. Each pending timeout makes an event that
+	 * {@link Events#isUnprocessed}, in the order of the deadlines. After the last event
+	 * {@link #read} returns 0. A second call changes nothing.
+	 */
+	public void stop() {
+		long context = handle.enter();
+		try {
+			Native.stop(context);
+		} finally {
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Gives back the memory of ended timeouts, which is kept for new ones.
+	 *
+	 * @return the number of pages given back
+	 */
+	public int trim() {
+		long context = handle.enter();
+		try {
+			return Native.trim(context);
+		} finally {
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Returns settings and fill level.
+	 *
+	 * @return the current values
+	 */
+	public Info info() {
+		ByteBuffer record = Native.records(1, Info.SIZE);
+		long context = handle.enter();
+		try {
+			Native.info(context, Native.address(record));
+			return Info.of(record);
+		} finally {
+			Reference.reachabilityFence(record);
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Returns the statistics.
+	 *
+	 * @return the current values
+	 */
+	public Stats stats() {
+		ByteBuffer record = Native.records(1, Stats.SIZE);
+		long context = handle.enter();
+		try {
+			Native.stats(context, Native.address(record));
+			return Stats.of(record);
+		} finally {
+			Reference.reachabilityFence(record);
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Returns the descriptor, for a program that polls it. It is readable while an event is
+	 * unread. Do not close it, and do not use it after {@link #close()}.
+	 *
+	 * @return the number of the descriptor
+	 */
+	public int fd() {
+		long context = handle.enter();
+		try {
+			return Native.fd(context);
+		} finally {
+			handle.leave();
+		}
+	}
+
+	/**
+	 * Ends all timeouts and closes the descriptor. A read that is blocked returns. The memory
+	 * of cells stays until no cell is reachable. A second call does nothing.
+	 */
+	@Override
+	public void close() {
+		handle.close();
+	}
+
+	/** A deadline that does not overflow. */
+	static long deadline(long nowNs, long delayNs) {
+		if (delayNs < 0)
+			throw new IllegalArgumentException("delay " + delayNs);
+		long deadline = nowNs + delayNs;
+		return deadline < 0 ? Long.MAX_VALUE : deadline;
+	}
+
+	/** The memory of all cells, for newCells(). */
+	synchronized ByteBuffer cells() {
+		if (cells == null)
+			cells = map();
+		return cells;
+	}
+
+	/** Makes cells with one system call: all of them, or none. Their cookies count from first. */
+	long[] newCells(int first, int number) {
+		Batch batch = new Batch(number);
+		ByteBuffer memory = cells();
+		for (int i = 0; i < number; i++)
+			batch.newCell(first + i);
+		submit(batch);
+		long[] ids = new long[number];
+		try {
+			for (int i = 0; i < number; i++)
+				ids[i] = cellId(batch, i, memory);
+		} catch (TwheelException e) {
+			endAll(batch);
+			throw e;
+		}
+		return ids;
+	}
+
+	void kick(ByteBuffer memory, int offset, long id, long deadlineNs) {
+		long context = handle.enter();
+		try {
+			Native.kick(context, Native.address(memory) + offset, id, deadlineNs);
+		} finally {
+			handle.leave();
+		}
+	}
+
+	private long arm(long expiresNs, int flags, long cookie) {
+		long context = handle.enter();
+		try {
+			return Native.arm(context, expiresNs, flags, cookie);
+		} finally {
+			handle.leave();
+		}
+	}
+
+	private static int read(long context, Events events, long timeoutNs) {
+		int number;
+		do {
+			number = Native.read(context, Native.address(events.records()), events.capacity(),
+					     timeoutNs);
+		} while (number == -Native.EINTR && timeoutNs <= 0);
+		return number;
+	}
+
+	private void setUp(Settings settings) {
+		ByteBuffer record = settings.record();
+		try {
+			long context = handle.enter();
+			try {
+				Native.setup(context, Native.address(record));
+			} finally {
+				Reference.reachabilityFence(record);
+				handle.leave();
+			}
+		} catch (TwheelException e) {
+			close();
+			throw e;
+		}
+	}
+
+	/** The index of a cell is the low half of its id. */
+	private static long cellId(Batch batch, int index, ByteBuffer memory) {
+		batch.outcome(index);
+		long id = batch.id(index);
+		if (Integer.toUnsignedLong((int) id) >= memory.capacity() / Cell.SIZE)
+			throw new TwheelException(Native.EAGAIN, "cell: beyond the mapping");
+		return id;
+	}
+
+	private void endAll(Batch batch) {
+		for (int i = 0; i < batch.size(); i++)
+			if (batch.errno(i) == 0)
+				cancel(batch.id(i));
+	}
+
+	/** The kernel makes the pages when they are used. A buffer holds 2 GiB at most. */
+	private ByteBuffer map() {
+		Info info = info();
+		if (!info.hasCells())
+			throw new TwheelException(Native.EOPNOTSUPP, "cell: the kernel has none");
+		long bytes = (info.maxTimeouts() * Cell.SIZE + PAGE - 1) / PAGE * PAGE;
+		long size = Math.min(bytes, Integer.MAX_VALUE / PAGE * PAGE);
+		long context = handle.enter();
+		try {
+			ByteBuffer memory = Native.map(context, size);
+			long address = Native.address(memory);
+			CLEANER.register(memory, () -> Native.unmap(address, size));
+			return memory;
+		} finally {
+			handle.leave();
+		}
+	}
+
+	/** Whether System.nanoTime() reads CLOCK_MONOTONIC, as it does in OpenJDK on Linux. */
+	private static final class Clock {
+		static final boolean IS_NANO_TIME = isNanoTime();
+
+		private static boolean isNanoTime() {
+			try (Handle handle = new Handle()) {
+				long context = handle.enter();
+				try {
+					long before = System.nanoTime();
+					long now = Native.now(context);
+					return before <= now && now <= System.nanoTime();
+				} finally {
+					handle.leave();
+				}
+			}
+		}
+	}
+}

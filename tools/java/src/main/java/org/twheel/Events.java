@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.nio.ByteBuffer;
+import java.util.Objects;
+
+/**
+ * Room for the events that one {@link Context#read} takes out of the queue.
+ *
+ * <p>A room is for one thread at a time. Times are nanoseconds on the clock of
+ * {@link Context#nanoTime()}.
+ */
+public final class Events {
+	static final int SIZE = 48;
+
+	private static final int ID = 0;
+	private static final int COOKIE = 8;
+	private static final int EXPIRES = 16;
+	private static final int FIRED = 24;
+	private static final int COUNT = 32;
+	private static final int FLAGS = 40;
+
+	private static final int LAST = 1;
+	private static final int UNPROCESSED = 1 << 1;
+
+	private final ByteBuffer records;
+	private final int capacity;
+	private int size;
+
+	/**
+	 * Makes an empty room.
+	 *
+	 * @param capacity the number of events that one read takes at most, 1 or more
+	 */
+	public Events(int capacity) {
+		if (capacity < 1)
+			throw new IllegalArgumentException("capacity " + capacity);
+		this.capacity = capacity;
+		records = Native.records(capacity, SIZE);
+	}
+
+	/**
+	 * Returns the number of events of the last read.
+	 *
+	 * @return the number
+	 */
+	public int size() {
+		return size;
+	}
+
+	/**
+	 * Returns the timeout that fired.
+	 *
+	 * @param index of the event, in the order in which they fired
+	 * @return its id
+	 */
+	public long id(int index) {
+		return records.getLong(at(index) + ID);
+	}
+
+	/**
+	 * Returns the cookie of the last arming.
+	 *
+	 * @param index of the event
+	 * @return the cookie
+	 */
+	public long cookie(int index) {
+		return records.getLong(at(index) + COOKIE);
+	}
+
+	/**
+	 * Returns the deadline; of several that passed before the read, the last one.
+	 *
+	 * @param index of the event
+	 * @return absolute nanoseconds
+	 */
+	public long deadlineNs(int index) {
+		return records.getLong(at(index) + EXPIRES);
+	}
+
+	/**
+	 * Returns the time when the timeout fired, never before its deadline.
+	 *
+	 * @param index of the event
+	 * @return absolute nanoseconds
+	 */
+	public long firedNs(int index) {
+		return records.getLong(at(index) + FIRED);
+	}
+
+	/**
+	 * Returns the number of deadlines that had passed when the event was read.
+	 *
+	 * @param index of the event
+	 * @return 1, more for a periodic timeout, or 0 if it is {@link #isUnprocessed}
+	 */
+	public long count(int index) {
+		return records.getLong(at(index) + COUNT);
+	}
+
+	/**
+	 * Tells whether the id is no longer valid. An event of a cell never is the last.
+	 *
+	 * @param index of the event
+	 * @return true for the last event of a timeout
+	 */
+	public boolean isLast(int index) {
+		return (records.getInt(at(index) + FLAGS) & LAST) != 0;
+	}
+
+	/**
+	 * Tells whether {@link Context#stop()} made the event.
+	 *
+	 * @param index of the event
+	 * @return true if the timeout did not fire
+	 */
+	public boolean isUnprocessed(int index) {
+		return (records.getInt(at(index) + FLAGS) & UNPROCESSED) != 0;
+	}
+
+	int capacity() {
+		return capacity;
+	}
+
+	ByteBuffer records() {
+		return records;
+	}
+
+	void size(int events) {
+		size = events;
+	}
+
+	private int at(int index) {
+		return Objects.checkIndex(index, size) * SIZE;
+	}
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.nio.ByteBuffer;
+
+/**
+ * Settings and fill level of a context.
+ *
+ * @param tickNs      length of a tick in nanoseconds
+ * @param slackNs     default slack of timeouts in nanoseconds
+ * @param maxTimeouts limit of live timeouts
+ * @param live        live timeouts: pending, with an unread event, or cells
+ * @param ready       unread events
+ * @param hasCells    whether the kernel has cells
+ */
+public record Info(long tickNs, long slackNs, long maxTimeouts, long live, long ready,
+		   boolean hasCells) {
+	static final int SIZE = 88;
+
+	private static final int FLAGS = 4;
+	private static final int TICK = 8;
+	private static final int MAX_TIMEOUTS = 28;
+	private static final int LIVE = 32;
+	private static final int READY = 36;
+	private static final int SLACK = 44;
+
+	static Info of(ByteBuffer record) {
+		return new Info(record.getLong(TICK),
+				Integer.toUnsignedLong(record.getInt(SLACK)) * 1000,
+				Integer.toUnsignedLong(record.getInt(MAX_TIMEOUTS)),
+				Integer.toUnsignedLong(record.getInt(LIVE)),
+				Integer.toUnsignedLong(record.getInt(READY)),
+				(record.getInt(FLAGS) & Native.CELL) != 0);
+	}
+}

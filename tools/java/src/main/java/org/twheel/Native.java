@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.io.File;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * The calls of libtwheel. A context is the address of its {@code struct twheel_ctx}. A
+ * call that fails throws {@link TwheelException}.
+ */
+final class Native {
+	static final int ENOENT = 2;
+	static final int EINTR = 4;
+	static final int EAGAIN = 11;
+	static final int EINVAL = 22;
+	static final int EOPNOTSUPP = 95;
+	static final int ESHUTDOWN = 108;
+	static final int ETIMEDOUT = 110;
+
+	/** Flags of an arming. */
+	static final int ABSOLUTE = 1;
+	static final int FIXED_DELAY = 1 << 1;
+	static final int CELL = 1 << 2;
+	static final int EXACT = 1 << 3;
+
+	/** The system property that names a library to use instead of the one in the jar. */
+	static final String LIBRARY = "org.twheel.library";
+
+	static {
+		load();
+	}
+
+	private Native() {
+	}
+
+	static native long open();
+
+	static native void close(long context);
+
+	static native int fd(long context);
+
+	static native long now(long context);
+
+	static native void setup(long context, long setup);
+
+	static native void info(long context, long info);
+
+	static native void stats(long context, long stats);
+
+	static native long arm(long context, long expiresNs, int flags, long cookie);
+
+	/** Returns -ENOENT if the timeout does not exist. */
+	static native int mod(long context, long id, long expiresNs, int flags, long cookie);
+
+	/** Returns -ENOENT if the timeout does not exist. */
+	static native int cancel(long context, long id);
+
+	static native int submit(long context, long operations, int number);
+
+	static native long cancelAll(long context);
+
+	static native void stop(long context);
+
+	static native int trim(long context);
+
+	/** Returns -ETIMEDOUT or -EINTR instead of throwing them. */
+	static native int read(long context, long events, int capacity, long timeoutNs);
+
+	static native ByteBuffer map(long context, long size);
+
+	static native void unmap(long address, long size);
+
+	static native void kick(long context, long cell, long id, long expiresNs);
+
+	static native long address(ByteBuffer buffer);
+
+	/** Sizes of op, event, info, setup, cell and stats. */
+	static native int[] sizes();
+
+	/** Memory for records, zeroed. */
+	static ByteBuffer records(int number, int size) {
+		return ByteBuffer.allocateDirect(Math.multiplyExact(number, size))
+				.order(ByteOrder.nativeOrder());
+	}
+
+	private static void load() {
+		String path = System.getProperty(LIBRARY);
+		if (path != null) {
+			System.load(path);
+			return;
+		}
+		try {
+			loadFromJar();
+		} catch (IOException e) {
+			throw new UncheckedIOException(e);
+		}
+	}
+
+	/**
+	 * A library is loaded from a file. That file can go as soon as it is loaded. Files of
+	 * java.nio need a kernel with sockets, which not every small system has.
+	 */
+	private static void loadFromJar() throws IOException {
+		String name = "libtwheel-java-" + System.getProperty("os.arch") + ".so";
+		try (InputStream library = Native.class.getResourceAsStream(name)) {
+			if (library == null)
+				throw new UnsatisfiedLinkError("the jar has no " + name);
+			File file = File.createTempFile("libtwheel-java", ".so");
+			try (OutputStream copy = new FileOutputStream(file)) {
+				library.transferTo(copy);
+				System.load(file.getPath());
+			} finally {
+				file.delete();
+			}
+		}
+	}
+}

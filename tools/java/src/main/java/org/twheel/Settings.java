@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.nio.ByteBuffer;
+
+/**
+ * Settings of a new context; 0 is the default of each.
+ *
+ * @param tickNs      length of a tick in nanoseconds; the default is that of the module,
+ *                    1 ms. Another tick makes a private wheel
+ * @param slackNs     delay in nanoseconds that every timeout allows, to share the wakeup of
+ *                    others; rounded down to microseconds, at most 71 minutes
+ * @param maxTimeouts limit of live timeouts; a cell counts, armed or not
+ */
+public record Settings(long tickNs, long slackNs, int maxTimeouts) {
+	/** The defaults of the module. */
+	public static final Settings DEFAULT = new Settings(0, 0, 0);
+
+	static final int SIZE = 56;
+
+	private static final int TICK = 0;
+	private static final int MAX_TIMEOUTS = 20;
+	private static final int SLACK = 28;
+
+	/**
+	 * Checks the ranges.
+	 *
+	 * @param tickNs      0 or more
+	 * @param slackNs     0 or more, at most 71 minutes
+	 * @param maxTimeouts 0 or more
+	 * @throws IllegalArgumentException for any other value
+	 */
+	public Settings {
+		if (tickNs < 0 || slackNs < 0 || slackNs / 1000 > 0xffff_ffffL || maxTimeouts < 0)
+			throw new IllegalArgumentException("tick " + tickNs + " ns, slack " + slackNs +
+					" ns, at most " + maxTimeouts + " timeouts");
+	}
+
+	ByteBuffer record() {
+		return Native.records(1, SIZE).putLong(TICK, tickNs)
+				.putInt(MAX_TIMEOUTS, maxTimeouts).putInt(SLACK, (int) (slackNs / 1000));
+	}
+}

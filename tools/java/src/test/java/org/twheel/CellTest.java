@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+@Tag("device")
+class CellTest {
+	private static final long MSEC = 1_000_000;
+	private static final long HOUR = 3_600_000 * MSEC;
+
+	private final Context context = Context.open();
+	private final Events events = new Events(16);
+
+	@AfterEach
+	void close() {
+		context.close();
+	}
+
+	@Test
+	void cell_fires_with_its_exact_deadline_again_and_again() throws TimeoutException {
+		Cell cell = context.newCell(42);
+		for (int i = 0; i < 20; i++) {
+			long deadline = context.nanoTime() + i * MSEC / 4;
+			assertEquals(Outcome.IDLE, cell.arm(deadline));
+			assertEquals(1, context.read(events, Context.FOREVER));
+			assertEquals(cell.id(), events.id(0));
+			assertEquals(42, events.cookie(0));
+			assertEquals(deadline, events.deadlineNs(0));
+			assertTrue(events.firedNs(0) >= deadline);
+			assertFalse(events.isLast(0));
+		}
+	}
+
+	@Test
+	void cancelled_cell_makes_no_event() throws TimeoutException {
+		Cell cell = context.newCell(1);
+		cell.armAfter(2 * MSEC);
+		assertEquals(Outcome.PENDING, cell.cancel());
+		assertEquals(Outcome.IDLE, cell.cancel());
+		assertThrows(TimeoutException.class, () -> context.read(events, 10 * MSEC));
+	}
+
+	@Test
+	void unread_event_is_withdrawn() throws Exception {
+		Cell cell = context.newCell(1);
+		cell.armAfter(0);
+		TimeUnit.MILLISECONDS.sleep(20);
+		assertEquals(Outcome.WITHDRAWN, cell.arm(context.nanoTime() + HOUR));
+		assertThrows(TimeoutException.class, () -> context.read(events, 0));
+		assertEquals(Outcome.PENDING, cell.cancel());
+	}
+
+	@Test
+	void earlier_deadline_is_not_missed() throws TimeoutException {
+		Cell cell = context.newCell(1);
+		cell.armAfter(HOUR);
+		assertEquals(Outcome.PENDING, cell.armAfter(MSEC));
+		assertEquals(1, context.read(events, 10_000 * MSEC));
+	}
+
+	@Test
+	void ended_cell_refuses_an_arming() {
+		Cell cell = context.newCell(1);
+		cell.armAfter(HOUR);
+		assertEquals(Outcome.PENDING, cell.end());
+		assertEquals(Native.ENOENT,
+			     assertThrows(TwheelException.class, () -> cell.armAfter(HOUR)).errno());
+		assertEquals(0, context.info().live());
+	}
+
+	@Test
+	void cells_end_with_stop() throws TimeoutException {
+		Cell armed = context.newCell(1);
+		Cell idle = context.newCell(2);
+		armed.armAfter(HOUR);
+		context.stop();
+		assertEquals(1, context.read(events, Context.FOREVER));
+		assertTrue(events.isUnprocessed(0));
+		assertEquals(1, events.cookie(0));
+		assertEquals(0, context.read(events, Context.FOREVER));
+		assertThrows(TwheelException.class, () -> idle.armAfter(HOUR));
+	}
+
+	@Test
+	void memory_of_cells_outlives_close() {
+		Cell cell = context.newCell(1);
+		cell.armAfter(HOUR);
+		context.close();
+		cell.cancel();
+		assertThrows(IllegalStateException.class, () -> cell.armAfter(HOUR));
+	}
+
+	@Test
+	void only_the_first_arming_calls_the_kernel() {
+		Cell cell = context.newCell(1);
+		for (int i = 0; i < 10_000; i++) {
+			cell.armAfter(HOUR);
+			cell.cancel();
+		}
+		assertEquals(1, context.stats().kicks());
+	}
+}
