@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.util.Arrays;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * Objects with a deadline each, on a pool of cells, and a loop that takes the due ones.
+ *
+ * <p>A slot is a cell and the object that is armed in it. Its owner is the thread that took
+ * it; then, from the arming on, whoever ends that arming. This is the caller of disarm() if
+ * its compare-exchange succeeds, and otherwise the loop, which has an event of the arming
+ * to read. Exactly one of them puts the slot back.
+ *
+ * <p>A caller of disarm() may be late: the arming has fired, and the slot has been armed
+ * anew. Its compare-exchange must fail then. So the deadlines of a slot differ: each one is
+ * above the last that fired, by a nanosecond if need be.
+ *
+ * <p>A slot keeps to the stripe that made it. Threads use different stripes, so that they
+ * seldom write to the same cache line. Slots are made in groups, of whole cache lines, and
+ * are never given back before close().
+ */
+final class Slots<E> implements AutoCloseable {
+	/** Slots that a stripe makes at a time. */
+	private static final int GROUP = 64;
+	/** Events that one read takes at most. */
+	private static final int EVENTS = 1024;
+
+	/** A cell, and what is armed in it. */
+	static final class Slot<E> extends Cell {
+		private final Stripe<E> home;
+		/** Written before the word is exchanged, read after the event of it has been read. */
+		private E entry;
+		/** The last deadline that fired. */
+		private long floor;
+
+		Slot(Slots<E> slots, Stripe<E> home, long id, int index) {
+			super(slots.context, slots.context.cells(), id, index);
+			this.home = home;
+		}
+	}
+
+	/** What is done with the object of an arming that has ended with an event. */
+	interface Receiver<E> {
+		/** Called by run(). Unprocessed: the context was stopped before the deadline. */
+		void ended(E entry, boolean unprocessed);
+	}
+
+	/** Free slots; the last one put back is taken first. Guarded by its own lock. */
+	private static final class Stripe<E> {
+		@SuppressWarnings({ "rawtypes", "unchecked" })
+		private Slot<E>[] free = new Slot[GROUP];
+		private int size;
+
+		private synchronized Slot<E> take() {
+			return size == 0 ? null : free[--size];
+		}
+
+		private synchronized void put(Slot<E> slot) {
+			if (size == free.length)
+				free = Arrays.copyOf(free, size * 2);
+			free[size++] = slot;
+		}
+	}
+
+	private final Context context;
+	/** A power of two: the number of CPUs or more. */
+	private final Stripe<E>[] stripes;
+	/** All slots, by the cookie of the cell; copied when it grows. */
+	private volatile Slot<E>[] all;
+	/** Number of slots in all; guarded by this. */
+	private int made;
+
+	@SuppressWarnings({ "rawtypes", "unchecked" })
+	Slots(Context context) {
+		this.context = context;
+		stripes = new Stripe[Integer.highestOneBit(2 * Runtime.getRuntime().availableProcessors() - 1)];
+		Arrays.setAll(stripes, i -> new Stripe<>());
+		all = new Slot[GROUP];
+	}
+
+	/** Takes a free slot; the caller arms it or puts it back. */
+	Slot<E> take() {
+		Stripe<E> stripe = stripes[(int) Thread.currentThread().getId() & stripes.length - 1];
+		Slot<E> slot = stripe.take();
+		return slot == null ? make(stripe) : slot;
+	}
+
+	/** The deadline with which a slot may be armed: the one wanted, or a nanosecond more. */
+	long deadline(Slot<E> slot, long wantedNs) {
+		return Math.max(wantedNs, slot.floor + 1);
+	}
+
+	/** Arms a slot that was taken. If it throws, the slot has been put back. */
+	void arm(Slot<E> slot, long deadlineNs, E entry) {
+		slot.entry = entry;
+		try {
+			slot.arm(deadlineNs);
+		} catch (RuntimeException e) {
+			put(slot);
+			throw e;
+		}
+	}
+
+	/** Ends an arming; false if it had ended before, or if it is for run() to end it. */
+	boolean disarm(Slot<E> slot, long deadlineNs) {
+		if (!slot.cancelAt(deadlineNs))
+			return false;
+		put(slot);
+		return true;
+	}
+
+	/** Takes events until the context is stopped and no event can follow. */
+	void run(Receiver<E> receiver) {
+		Events events = new Events(EVENTS);
+		while (read(events) > 0) {
+			for (int i = 0; i < events.size(); i++) {
+				Slot<E> slot = all[(int) events.cookie(i)];
+				E entry = slot.entry;
+				slot.floor = events.deadlineNs(i);
+				put(slot);
+				receiver.ended(entry, events.isUnprocessed(i));
+			}
+		}
+	}
+
+	/** Stops the context: each armed slot makes an event for run(). */
+	void stop() {
+		context.stop();
+	}
+
+	long nanoTime() {
+		return context.nanoTime();
+	}
+
+	@Override
+	public void close() {
+		context.close();
+	}
+
+	private int read(Events events) {
+		try {
+			return context.read(events, Context.FOREVER);
+		} catch (TimeoutException e) {
+			throw new AssertionError(e);
+		}
+	}
+
+	private void put(Slot<E> slot) {
+		slot.entry = null;
+		slot.home.put(slot);
+	}
+
+	/** The cookie of a slot is its index. */
+	private synchronized Slot<E> make(Stripe<E> stripe) {
+		long[] ids = context.newCells(made, GROUP);
+		Slot<E>[] slots = made + GROUP > all.length ? Arrays.copyOf(all, all.length * 2) : all;
+		for (int i = 0; i < GROUP; i++)
+			slots[made + i] = new Slot<>(this, stripe, ids[i], made + i);
+		all = slots;
+		for (int i = 1; i < GROUP; i++)
+			stripe.put(slots[made + i]);
+		made += GROUP;
+		return slots[made - GROUP];
+	}
+}

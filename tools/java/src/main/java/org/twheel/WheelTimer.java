@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import static java.util.Objects.requireNonNull;
+
+import io.netty.util.Timeout;
+import io.netty.util.Timer;
+import io.netty.util.TimerTask;
+import java.lang.System.Logger;
+import java.lang.System.Logger.Level;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.Set;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * Netty's {@link Timer} on {@code /dev/twheel}.
+ *
+ * <pre>{@code
+ * Timer timer = new WheelTimer();
+ * Timeout timeout = timer.newTimeout(t -> connection.close(), 30, TimeUnit.SECONDS);
+ * timeout.cancel();
+ * timer.stop();
+ * }</pre>
+ *
+ * <p>A timeout is a cell in memory that is shared with the kernel: arming and cancelling is
+ * an atomic exchange. An idle timer has no ticks and never wakes. One thread reads many
+ * events at a time and runs the tasks, or hands them to an executor.
+ *
+ * <p>A task never runs early. It runs late by a tick of the wheel (1 ms by default) and by
+ * the slack at most, if a thread and a CPU are free.
+ *
+ * <p>What differs from Netty's HashedWheelTimer: a cancelled timeout is released at once, not
+ * at the next tick. {@link TimerTask#cancelled} is called by the thread that cancels. After
+ * {@link #stop()} has begun, no further task starts on the thread of the timer.
+ *
+ * <p>All methods may be called by several threads at once. A timer that is not stopped keeps
+ * its thread and its descriptor.
+ */
+public final class WheelTimer implements Timer {
+	private static final Logger LOGGER = System.getLogger("org.twheel");
+
+	private static final int NEW = 0;
+	private static final int RUNNING = 1;
+	private static final int STOPPED = 2;
+
+	private final Slots<WheelTimeout> slots;
+	private final Thread worker;
+	private final long maxPendingTimeouts;
+	private final Executor taskExecutor;
+	private final AtomicLong pending = new AtomicLong();
+	/** Changed with the lock held, so that the thread is started before it is joined. */
+	private volatile int state = NEW;
+	/** Written by the worker; read when it has ended. */
+	private final Set<Timeout> unprocessed = new HashSet<>();
+
+	/**
+	 * Makes a timer without slack and without a limit of its own. Its thread runs the tasks.
+	 *
+	 * @throws TwheelException as {@link Context#open()}
+	 */
+	public WheelTimer() {
+		this(0, TimeUnit.NANOSECONDS);
+	}
+
+	/**
+	 * Makes a timer without a limit of its own. Its thread runs the tasks.
+	 *
+	 * @param slack delay that every timeout allows, to share the wakeup of others: what the
+	 *              tick of a HashedWheelTimer is; 0 or more, at most 71 minutes
+	 * @param unit  the unit of slack
+	 * @throws TwheelException as {@link Context#open()}
+	 */
+	public WheelTimer(long slack, TimeUnit unit) {
+		this(Executors.defaultThreadFactory(), slack, unit, 0, Runnable::run);
+	}
+
+	/**
+	 * Makes a timer.
+	 *
+	 * @param threadFactory      makes the thread of the timer
+	 * @param slack              delay that every timeout allows, to share the wakeup of
+	 *                           others: what the tick of a HashedWheelTimer is; 0 or more, at
+	 *                           most 71 minutes
+	 * @param unit               the unit of slack
+	 * @param maxPendingTimeouts limit of pending timeouts; 0 or negative: the limit of the
+	 *                           module, its parameter max_timeouts
+	 * @param taskExecutor       runs the tasks; the caller shuts it down
+	 * @throws TwheelException as {@link Context#open()}
+	 */
+	public WheelTimer(ThreadFactory threadFactory, long slack, TimeUnit unit,
+			  long maxPendingTimeouts, Executor taskExecutor) {
+		this.taskExecutor = requireNonNull(taskExecutor, "taskExecutor");
+		this.maxPendingTimeouts = maxPendingTimeouts;
+		Settings settings = new Settings(0, unit.toNanos(slack), 0);
+		worker = requireNonNull(threadFactory.newThread(this::run), "thread");
+		slots = new Slots<>(Context.open(settings));
+	}
+
+	/**
+	 * Starts the thread. {@link #newTimeout} does this if needed.
+	 *
+	 * @throws IllegalStateException if the timer is stopped
+	 */
+	public void start() {
+		if (state == RUNNING)
+			return;
+		synchronized (this) {
+			if (state == STOPPED)
+				throw stopped();
+			if (state == NEW) {
+				worker.start();
+				state = RUNNING;
+			}
+		}
+	}
+
+	/**
+	 * Arms a timeout.
+	 *
+	 * @param task  runs once, after the delay
+	 * @param delay from now; what is 0 or negative is due at once, and what is beyond the
+	 *              end of the clock is limited to it
+	 * @param unit  the unit of delay
+	 * @return the timeout
+	 * @throws IllegalStateException      if the timer is stopped
+	 * @throws RejectedExecutionException at the limit of pending timeouts
+	 */
+	@Override
+	public Timeout newTimeout(TimerTask task, long delay, TimeUnit unit) {
+		requireNonNull(task, "task");
+		requireNonNull(unit, "unit");
+		start();
+		count();
+		try {
+			return arm(task, Context.deadline(slots.nanoTime(), Math.max(unit.toNanos(delay), 0)));
+		} catch (RuntimeException e) {
+			pending.decrementAndGet();
+			throw refusal(e);
+		}
+	}
+
+	/**
+	 * Returns the number of timeouts that have neither expired nor been cancelled.
+	 *
+	 * @return the exact number at a moment during the call
+	 */
+	public long pendingTimeouts() {
+		return pending.get();
+	}
+
+	/**
+	 * Stops the timer, and cancels all timeouts whose task has not begun. Waits for the task
+	 * that the thread of the timer is running. Only the first call has timeouts to return.
+	 *
+	 * @return the timeouts that this call has cancelled
+	 * @throws IllegalStateException if a task calls it on the thread of the timer
+	 */
+	@Override
+	public Set<Timeout> stop() {
+		if (Thread.currentThread() == worker)
+			throw new IllegalStateException("a task cannot stop its timer");
+		int before;
+		synchronized (this) {
+			before = state;
+			state = STOPPED;
+		}
+		if (before == STOPPED)
+			return Collections.emptySet();
+		if (before == RUNNING) {
+			slots.stop();
+			join();
+		}
+		slots.close();
+		return Collections.unmodifiableSet(unprocessed);
+	}
+
+	private void count() {
+		long now = pending.incrementAndGet();
+		if (maxPendingTimeouts > 0 && now > maxPendingTimeouts) {
+			pending.decrementAndGet();
+			throw new RejectedExecutionException(maxPendingTimeouts + " timeouts are pending");
+		}
+	}
+
+	/** A stop that comes meanwhile gets the timeout, or it is refused here: never both. */
+	private Timeout arm(TimerTask task, long wantedNs) {
+		Slots.Slot<WheelTimeout> slot = slots.take();
+		long deadlineNs = slots.deadline(slot, wantedNs);
+		WheelTimeout timeout = new WheelTimeout(this, task, slot, deadlineNs);
+		slots.arm(slot, deadlineNs, timeout);
+		if (state == STOPPED && timeout.become(WheelTimeout.CANCELLED))
+			throw stopped();
+		return timeout;
+	}
+
+	/** A stopped context refuses an arming, and so does a closed one. */
+	private RuntimeException refusal(RuntimeException e) {
+		if (state == STOPPED)
+			return stopped();
+		if (e instanceof TwheelException failed && failed.errno() == Native.EAGAIN)
+			return new RejectedExecutionException(e.getMessage(), e);
+		return e;
+	}
+
+	private static IllegalStateException stopped() {
+		return new IllegalStateException("the timer is stopped");
+	}
+
+	private void run() {
+		slots.run((timeout, isUnprocessed) -> {
+			if (state != STOPPED)
+				expire(timeout);
+			else if (cancelQuietly(timeout))
+				unprocessed.add(timeout);
+		});
+	}
+
+	private boolean cancelQuietly(WheelTimeout timeout) {
+		if (!timeout.become(WheelTimeout.CANCELLED))
+			return false;
+		pending.decrementAndGet();
+		return true;
+	}
+
+	private void expire(WheelTimeout timeout) {
+		if (!timeout.become(WheelTimeout.EXPIRED))
+			return;
+		pending.decrementAndGet();
+		try {
+			taskExecutor.execute(timeout);
+		} catch (Throwable t) {
+			LOGGER.log(Level.WARNING, "the executor refused " + timeout, t);
+		}
+	}
+
+	/** The interrupt of the caller is kept for it. */
+	private void join() {
+		boolean interrupted = false;
+		while (worker.isAlive()) {
+			try {
+				worker.join();
+			} catch (InterruptedException e) {
+				interrupted = true;
+			}
+		}
+		if (interrupted)
+			Thread.currentThread().interrupt();
+	}
+
+	/** A timeout; taken by the executor of the tasks as it is. */
+	private static final class WheelTimeout implements Timeout, Runnable {
+		static final int PENDING = 0;
+		static final int CANCELLED = 1;
+		static final int EXPIRED = 2;
+
+		private static final VarHandle STATE;
+
+		static {
+			try {
+				STATE = MethodHandles.lookup().findVarHandle(WheelTimeout.class, "state", int.class);
+			} catch (ReflectiveOperationException e) {
+				throw new ExceptionInInitializerError(e);
+			}
+		}
+
+		private final WheelTimer timer;
+		private final TimerTask task;
+		private final Slots.Slot<WheelTimeout> slot;
+		private final long deadlineNs;
+		private volatile int state;
+
+		WheelTimeout(WheelTimer timer, TimerTask task, Slots.Slot<WheelTimeout> slot, long deadlineNs) {
+			this.timer = timer;
+			this.task = task;
+			this.slot = slot;
+			this.deadlineNs = deadlineNs;
+		}
+
+		/** Ends it; one caller alone succeeds. */
+		boolean become(int end) {
+			return STATE.compareAndSet(this, PENDING, end);
+		}
+
+		@Override
+		public Timer timer() {
+			return timer;
+		}
+
+		@Override
+		public TimerTask task() {
+			return task;
+		}
+
+		@Override
+		public boolean isExpired() {
+			return state == EXPIRED;
+		}
+
+		@Override
+		public boolean isCancelled() {
+			return state == CANCELLED;
+		}
+
+		@Override
+		public boolean cancel() {
+			if (!timer.cancelQuietly(this))
+				return false;
+			timer.slots.disarm(slot, deadlineNs);
+			try {
+				task.cancelled(this);
+			} catch (Throwable t) {
+				LOGGER.log(Level.WARNING, "cancelled() of a task failed: " + task, t);
+			}
+			return true;
+		}
+
+		@Override
+		public void run() {
+			try {
+				task.run(this);
+			} catch (Throwable t) {
+				LOGGER.log(Level.WARNING, "a task failed: " + task, t);
+			}
+		}
+
+		@Override
+		public String toString() {
+			String[] names = { "pending", "cancelled", "expired" };
+			return "WheelTimeout(" + (deadlineNs - timer.slots.nanoTime()) + " ns left, " +
+				names[state] + ", task: " + task + ")";
+		}
+	}
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import static java.util.concurrent.TimeUnit.MICROSECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.netty.util.Timeout;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** Each timeout ends exactly once, whatever threads do meanwhile. */
+@Tag("device")
+class WheelTimerRaceTest {
+	private static final int THREADS = 4;
+	private static final int ROUNDS = 3_000;
+
+	private final WheelTimer timer = new WheelTimer();
+	private final AtomicLong runs = new AtomicLong();
+	private final AtomicLong cancelled = new AtomicLong();
+	private final AtomicLong armed = new AtomicLong();
+	private final AtomicInteger seeds = new AtomicInteger();
+
+	/** Deadlines are so short that a cancel meets every stage of an expiry. */
+	private Void play() {
+		SplittableRandom random = new SplittableRandom(seeds.incrementAndGet());
+		List<Timeout> pending = new ArrayList<>();
+		for (int i = 0; i < ROUNDS; i++) {
+			pending.add(timer.newTimeout(timeout -> runs.incrementAndGet(),
+						     random.nextInt(2_000), MICROSECONDS));
+			armed.incrementAndGet();
+			if (pending.size() > random.nextInt(16)) {
+				Timeout some = pending.remove(random.nextInt(pending.size()));
+				if (some.cancel())
+					cancelled.incrementAndGet();
+			}
+		}
+		return null;
+	}
+
+	private void playAll(Callable<Void> player) throws Exception {
+		ExecutorService threads = Executors.newFixedThreadPool(THREADS);
+		List<Future<Void>> players = new ArrayList<>();
+		for (int i = 0; i < THREADS; i++)
+			players.add(threads.submit(player));
+		for (Future<Void> one : players)
+			one.get();
+		threads.shutdown();
+	}
+
+	@Test
+	void cancel_and_expiry_share_the_timeouts() throws Exception {
+		playAll(this::play);
+		long end = System.nanoTime() + SECONDS.toNanos(30);
+		while (timer.pendingTimeouts() > 0 && System.nanoTime() < end)
+			Thread.sleep(1);
+		assertTrue(timer.stop().isEmpty());
+		assertEquals(THREADS * ROUNDS, armed.get());
+		assertEquals(armed.get(), runs.get() + cancelled.get());
+		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	@Test
+	void stop_shares_them_too() throws Exception {
+		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
+		Thread stopper = new Thread(() -> {
+			while (armed.get() < THREADS * ROUNDS / 4)
+				Thread.onSpinWait();
+			unprocessed.addAll(timer.stop());
+		});
+		stopper.start();
+		playAll(() -> {
+			try {
+				return play();
+			} catch (IllegalStateException stopped) {
+				return null;
+			}
+		});
+		stopper.join();
+		assertTrue(armed.get() < THREADS * ROUNDS, "it was stopped in time");
+		assertEquals(armed.get(), runs.get() + cancelled.get() + unprocessed.size());
+		assertTrue(unprocessed.stream().allMatch(Timeout::isCancelled));
+		assertEquals(0, timer.pendingTimeouts());
+	}
+}

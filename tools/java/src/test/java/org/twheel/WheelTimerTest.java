@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import static java.util.concurrent.TimeUnit.HOURS;
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.netty.util.Timeout;
+import io.netty.util.TimerTask;
+import java.util.Set;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+@Tag("device")
+class WheelTimerTest {
+	private static final TimerTask NOTHING = timeout -> { };
+
+	private final WheelTimer timer = new WheelTimer();
+	private final BlockingQueue<Timeout> ran = new LinkedBlockingQueue<>();
+
+	@AfterEach
+	void stop() {
+		timer.stop();
+	}
+
+	private static WheelTimer limited(int maxPending, Executor executor) {
+		return new WheelTimer(Executors.defaultThreadFactory(), 0, MILLISECONDS, maxPending, executor);
+	}
+
+	/** Only a failure takes the whole wait. */
+	private Timeout next() throws InterruptedException {
+		return ran.poll(20, SECONDS);
+	}
+
+	@Test
+	void task_runs_once_after_its_delay() throws InterruptedException {
+		long start = System.nanoTime();
+		Timeout timeout = timer.newTimeout(ran::add, 30, MILLISECONDS);
+		assertFalse(timeout.isExpired());
+		assertSame(timeout, next());
+		assertTrue(System.nanoTime() - start >= 30_000_000);
+		assertTrue(timeout.isExpired());
+		assertFalse(timeout.isCancelled());
+		assertNull(ran.poll(20, MILLISECONDS));
+	}
+
+	@Test
+	void task_does_not_run_before_its_delay() throws InterruptedException {
+		Timeout timeout = timer.newTimeout(ran::add, 10, SECONDS);
+		assertNull(ran.poll(100, MILLISECONDS));
+		assertFalse(timeout.isExpired());
+	}
+
+	@Test
+	void handle_names_timer_and_task() {
+		Timeout timeout = timer.newTimeout(NOTHING, 1, HOURS);
+		assertSame(timer, timeout.timer());
+		assertSame(NOTHING, timeout.task());
+		assertTrue(timeout.toString().contains("pending"), timeout.toString());
+	}
+
+	@Test
+	void past_and_huge_delays_are_limited() throws InterruptedException {
+		Timeout never = timer.newTimeout(ran::add, Long.MAX_VALUE, MILLISECONDS);
+		Timeout now = timer.newTimeout(ran::add, Long.MIN_VALUE, MILLISECONDS);
+		assertSame(now, next());
+		assertNull(ran.poll(50, MILLISECONDS));
+		assertTrue(never.cancel());
+	}
+
+	@Test
+	void tasks_run_in_the_order_of_their_deadlines() throws InterruptedException {
+		Timeout third = timer.newTimeout(ran::add, 150, MILLISECONDS);
+		Timeout first = timer.newTimeout(ran::add, 50, MILLISECONDS);
+		Timeout second = timer.newTimeout(ran::add, 100, MILLISECONDS);
+		assertSame(first, next());
+		assertSame(second, next());
+		assertSame(third, next());
+	}
+
+	@Test
+	void task_can_arm_the_timer_again() throws InterruptedException {
+		timer.newTimeout(new TimerTask() {
+			@Override
+			public void run(Timeout timeout) {
+				ran.add(timer.newTimeout(this, 5, MILLISECONDS));
+			}
+		}, 5, MILLISECONDS);
+		for (int i = 0; i < 3; i++)
+			assertFalse(next() == null);
+		assertFalse(timer.stop().isEmpty());
+	}
+
+	@Test
+	void every_one_of_many_timeouts_is_on_time() throws InterruptedException {
+		int tasks = 10_000;
+		BlockingQueue<Long> early = new ArrayBlockingQueue<>(tasks);
+		CountDownLatch left = new CountDownLatch(tasks);
+		for (int i = 0; i < tasks; i++) {
+			long due = System.nanoTime() + 20_000_000;
+			timer.newTimeout(timeout -> {
+				if (System.nanoTime() < due)
+					early.add(due);
+				left.countDown();
+			}, 20, MILLISECONDS);
+		}
+		assertTrue(left.await(60, SECONDS));
+		assertTrue(early.isEmpty());
+		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	@Test
+	void task_that_fails_does_not_harm_the_next() throws InterruptedException {
+		timer.newTimeout(timeout -> {
+			throw new IllegalArgumentException("for the test");
+		}, 0, MILLISECONDS);
+		Timeout timeout = timer.newTimeout(ran::add, 1, MILLISECONDS);
+		assertSame(timeout, next());
+	}
+
+	@Test
+	void cancel_succeeds_once_and_calls_back() {
+		AtomicReference<Timeout> cancelled = new AtomicReference<>();
+		Timeout timeout = timer.newTimeout(new TimerTask() {
+			@Override
+			public void run(Timeout unused) {
+				ran.add(unused);
+			}
+
+			@Override
+			public void cancelled(Timeout which) {
+				cancelled.set(which);
+			}
+		}, 1, HOURS);
+		assertTrue(timeout.cancel());
+		assertFalse(timeout.cancel());
+		assertTrue(timeout.isCancelled());
+		assertFalse(timeout.isExpired());
+		assertSame(timeout, cancelled.get());
+	}
+
+	@Test
+	void expired_timeout_cannot_be_cancelled() throws InterruptedException {
+		timer.newTimeout(ran::add, 0, MILLISECONDS);
+		assertFalse(next().cancel());
+	}
+
+	@Test
+	void timeout_that_fired_behind_a_slow_task_can_be_cancelled() throws InterruptedException {
+		CountDownLatch begun = new CountDownLatch(1);
+		CountDownLatch go = new CountDownLatch(1);
+		timer.newTimeout(timeout -> {
+			begun.countDown();
+			go.await();
+		}, 1, MILLISECONDS);
+		assertTrue(begun.await(20, SECONDS));
+		Timeout fired = timer.newTimeout(ran::add, 1, MILLISECONDS);
+		MILLISECONDS.sleep(30);
+		assertEquals(1, timer.pendingTimeouts());
+		assertTrue(fired.cancel());
+		assertEquals(0, timer.pendingTimeouts());
+		go.countDown();
+		Timeout other = timer.newTimeout(ran::add, 1, MILLISECONDS);
+		assertSame(other, next());
+		assertNull(ran.poll(20, MILLISECONDS));
+	}
+
+	@Test
+	void pending_timeouts_are_counted_at_once() throws InterruptedException {
+		Timeout first = timer.newTimeout(NOTHING, 1, HOURS);
+		Timeout second = timer.newTimeout(NOTHING, 1, HOURS);
+		timer.newTimeout(ran::add, 1, MILLISECONDS);
+		next();
+		assertEquals(2, timer.pendingTimeouts());
+		first.cancel();
+		assertEquals(1, timer.pendingTimeouts());
+		second.cancel();
+		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	@Test
+	void limit_is_exact_and_free_again_after_cancel_and_expiry() throws InterruptedException {
+		WheelTimer limited = limited(2, Runnable::run);
+		try {
+			Timeout first = limited.newTimeout(NOTHING, 1, HOURS);
+			limited.newTimeout(ran::add, 20, MILLISECONDS);
+			assertThrows(RejectedExecutionException.class,
+				     () -> limited.newTimeout(NOTHING, 1, MILLISECONDS));
+			assertEquals(2, limited.pendingTimeouts());
+			first.cancel();
+			limited.newTimeout(NOTHING, 1, HOURS);
+			next();
+			limited.newTimeout(NOTHING, 1, HOURS);
+			assertThrows(RejectedExecutionException.class,
+				     () -> limited.newTimeout(NOTHING, 1, HOURS));
+		} finally {
+			assertEquals(2, limited.stop().size());
+		}
+	}
+
+	@Test
+	void tasks_run_on_the_executor() throws InterruptedException {
+		BlockingQueue<Runnable> handed = new LinkedBlockingQueue<>();
+		WheelTimer other = limited(0, handed::add);
+		other.newTimeout(ran::add, 1, MILLISECONDS);
+		Runnable task = handed.poll(20, SECONDS);
+		other.stop();
+		assertTrue(ran.isEmpty());
+		task.run();
+		assertEquals(1, ran.size());
+	}
+
+	@Test
+	void executor_that_refuses_loses_that_task_only() throws InterruptedException {
+		CountDownLatch calls = new CountDownLatch(2);
+		WheelTimer other = limited(0, task -> {
+			calls.countDown();
+			throw new RejectedExecutionException("for the test");
+		});
+		other.newTimeout(ran::add, 1, MILLISECONDS);
+		other.newTimeout(ran::add, 2, MILLISECONDS);
+		assertTrue(calls.await(20, SECONDS));
+		assertTrue(other.stop().isEmpty());
+		assertEquals(0, other.pendingTimeouts());
+	}
+
+	@Test
+	void stop_returns_what_has_not_run_and_cancels_it() throws InterruptedException {
+		timer.newTimeout(ran::add, 1, MILLISECONDS);
+		next();
+		Timeout first = timer.newTimeout(NOTHING, 1, HOURS);
+		Timeout second = timer.newTimeout(NOTHING, 2, HOURS);
+		timer.newTimeout(NOTHING, 3, HOURS).cancel();
+		Set<Timeout> unprocessed = timer.stop();
+		assertEquals(Set.of(first, second), unprocessed);
+		assertTrue(first.isCancelled() && second.isCancelled());
+		assertFalse(first.cancel());
+		assertEquals(0, timer.pendingTimeouts());
+		assertTrue(timer.stop().isEmpty());
+	}
+
+	@Test
+	void stop_returns_what_has_fired_behind_a_slow_task() throws InterruptedException {
+		CountDownLatch begun = new CountDownLatch(1);
+		timer.newTimeout(timeout -> {
+			begun.countDown();
+			MILLISECONDS.sleep(100);
+		}, 0, MILLISECONDS);
+		assertTrue(begun.await(20, SECONDS));
+		Timeout fired = timer.newTimeout(ran::add, 0, MILLISECONDS);
+		assertEquals(Set.of(fired), timer.stop());
+		assertTrue(ran.isEmpty());
+	}
+
+	@Test
+	void stopped_timer_refuses_a_timeout() {
+		timer.newTimeout(NOTHING, 1, HOURS);
+		timer.stop();
+		assertThrows(IllegalStateException.class, () -> timer.newTimeout(NOTHING, 1, HOURS));
+		assertThrows(IllegalStateException.class, timer::start);
+		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	@Test
+	void timer_that_never_started_stops_with_nothing() {
+		assertTrue(timer.stop().isEmpty());
+	}
+
+	@Test
+	void task_cannot_stop_its_timer() throws InterruptedException {
+		BlockingQueue<Boolean> refused = new LinkedBlockingQueue<>();
+		timer.newTimeout(timeout -> {
+			try {
+				timer.stop();
+				refused.add(false);
+			} catch (IllegalStateException e) {
+				refused.add(true);
+			}
+		}, 0, MILLISECONDS);
+		assertEquals(Boolean.TRUE, refused.poll(20, SECONDS));
+	}
+
+	@Test
+	void slack_delays_and_is_never_early() throws InterruptedException {
+		WheelTimer slack = new WheelTimer(50, MILLISECONDS);
+		long start = System.nanoTime();
+		slack.newTimeout(ran::add, 20, MILLISECONDS);
+		next();
+		slack.stop();
+		assertTrue(System.nanoTime() - start >= 20_000_000);
+	}
+
+	@Test
+	void null_arguments_are_refused() {
+		assertThrows(NullPointerException.class, () -> timer.newTimeout(null, 1, HOURS));
+		assertThrows(NullPointerException.class, () -> timer.newTimeout(NOTHING, 1, null));
+		assertEquals(0, timer.pendingTimeouts());
+	}
+}
