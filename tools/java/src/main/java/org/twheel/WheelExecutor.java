@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import static java.util.Objects.requireNonNull;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.AbstractExecutorService;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Delayed;
+import java.util.concurrent.Executors;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.RunnableScheduledFuture;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * A {@link ScheduledExecutorService} on {@code /dev/twheel}: delayed tasks are cells of the
+ * wheel, one thread takes the due ones and hands them to a pool of threads.
+ *
+ * <p>It behaves as ScheduledThreadPoolExecutor does with its default policies. After
+ * {@link #shutdown()} periodic tasks are cancelled and delayed tasks still run. A cancelled
+ * task is removed at once. Runs of a periodic task never overlap.
+ *
+ * <p>A task never runs early: its deadline is rounded up to the tick of the wheel, 1 ms by
+ * default. Delays are at most {@link Long#MAX_VALUE} ns, and negative ones count as 0. All
+ * methods may be called by several threads at once. An executor that is not shut down keeps
+ * its threads and its descriptor.
+ */
+public final class WheelExecutor extends AbstractExecutorService
+		implements ScheduledExecutorService {
+	private final Slots<Task<?>> slots;
+	private final ThreadPoolExecutor pool;
+	private final Thread reader;
+	/** Tasks that are armed, or are being armed. */
+	private final AtomicLong waiting = new AtomicLong();
+	private final Set<Task<?>> periodic = ConcurrentHashMap.newKeySet();
+	private volatile boolean shutdown;
+	private volatile boolean stopped;
+	/** Written by the reader; read when it has ended. */
+	private final List<Runnable> unprocessed = new ArrayList<>();
+
+	/**
+	 * Makes an executor.
+	 *
+	 * @param threads number of threads that run tasks, 1 or more
+	 * @throws TwheelException as {@link Context#open()}
+	 */
+	public WheelExecutor(int threads) {
+		this(threads, Executors.defaultThreadFactory());
+	}
+
+	/**
+	 * Makes an executor.
+	 *
+	 * @param threads       number of threads that run tasks, 1 or more
+	 * @param threadFactory makes these threads, and the one that waits for deadlines
+	 * @throws TwheelException as {@link Context#open()}
+	 */
+	public WheelExecutor(int threads, ThreadFactory threadFactory) {
+		pool = new ThreadPoolExecutor(threads, threads, 0, TimeUnit.SECONDS,
+				new LinkedBlockingQueue<>(), threadFactory);
+		reader = requireNonNull(threadFactory.newThread(this::serve), "thread");
+		slots = new Slots<>(Context.open());
+		reader.start();
+	}
+
+	/**
+	 * Runs a task once, after a delay.
+	 *
+	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
+	 */
+	@Override
+	public ScheduledFuture<?> schedule(Runnable command, long delay, TimeUnit unit) {
+		return begin(new Task<>(Executors.callable(command), unit.toNanos(delay), 0));
+	}
+
+	/**
+	 * Calls a task once, after a delay.
+	 *
+	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
+	 */
+	@Override
+	public <V> ScheduledFuture<V> schedule(Callable<V> callable, long delay, TimeUnit unit) {
+		return begin(new Task<>(callable, unit.toNanos(delay), 0));
+	}
+
+	/**
+	 * Runs a task at deadlines that are a period apart.
+	 *
+	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
+	 */
+	@Override
+	public ScheduledFuture<?> scheduleAtFixedRate(Runnable command, long initialDelay, long period,
+						      TimeUnit unit) {
+		return begin(new Task<>(Executors.callable(command), unit.toNanos(initialDelay),
+				positive(unit.toNanos(period))));
+	}
+
+	/**
+	 * Runs a task repeatedly, with a delay between the end of a run and the next.
+	 *
+	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
+	 */
+	@Override
+	public ScheduledFuture<?> scheduleWithFixedDelay(Runnable command, long initialDelay, long delay,
+							 TimeUnit unit) {
+		return begin(new Task<>(Executors.callable(command), unit.toNanos(initialDelay),
+				-positive(unit.toNanos(delay))));
+	}
+
+	/** Runs a task at once, on the pool. */
+	@Override
+	public void execute(Runnable command) {
+		if (shutdown)
+			throw new RejectedExecutionException("the executor is shut down");
+		pool.execute(command);
+	}
+
+	@Override
+	public void shutdown() {
+		shutdown = true;
+		for (Task<?> task : periodic)
+			task.cancel(false);
+		endIfIdle();
+	}
+
+	@Override
+	public List<Runnable> shutdownNow() {
+		shutdown = true;
+		stopped = true;
+		List<Runnable> tasks = new ArrayList<>();
+		synchronized (this) {
+			endReader();
+			tasks.addAll(unprocessed);
+			unprocessed.clear();
+		}
+		tasks.addAll(pool.shutdownNow());
+		return tasks;
+	}
+
+	@Override
+	public boolean isShutdown() {
+		return shutdown;
+	}
+
+	@Override
+	public boolean isTerminated() {
+		return pool.isTerminated();
+	}
+
+	@Override
+	public boolean awaitTermination(long timeout, TimeUnit unit) throws InterruptedException {
+		return pool.awaitTermination(timeout, unit);
+	}
+
+	private static long positive(long periodNs) {
+		if (periodNs <= 0)
+			throw new IllegalArgumentException("period " + periodNs);
+		return periodNs;
+	}
+
+	private <V> Task<V> begin(Task<V> task) {
+		if (task.isPeriodic())
+			periodic.add(task);
+		try {
+			arm(task, task.deadlineNs);
+		} catch (RuntimeException e) {
+			periodic.remove(task);
+			throw e instanceof RejectedExecutionException ? e
+					: new RejectedExecutionException(e.getMessage(), e);
+		}
+		return task;
+	}
+
+	/** Counted first: a shutdown that comes meanwhile waits for the task, or it is refused. */
+	private void arm(Task<?> task, long deadlineNs) {
+		waiting.incrementAndGet();
+		try {
+			if (shutdown)
+				throw new RejectedExecutionException("the executor is shut down");
+			task.place(deadlineNs);
+		} catch (RuntimeException e) {
+			left();
+			throw e;
+		}
+		if (task.isCancelled())
+			task.withdraw();
+	}
+
+	/** A task waits no more. */
+	private void left() {
+		if (waiting.decrementAndGet() == 0)
+			endIfIdle();
+	}
+
+	private void endIfIdle() {
+		if (!shutdown || waiting.get() != 0)
+			return;
+		try {
+			slots.stop();
+		} catch (IllegalStateException e) {
+			// Another thread was faster, and the reader has closed the context.
+		}
+	}
+
+	/** The reader, which ends when the context is stopped and its events are read. */
+	private void serve() {
+		slots.run((task, isUnprocessed) -> {
+			if (stopped || isUnprocessed)
+				unprocessed.add(task);
+			else
+				pool.execute(task);
+			left();
+		});
+		slots.close();
+		pool.shutdown();
+	}
+
+	private void endReader() {
+		try {
+			slots.stop();
+		} catch (IllegalStateException e) {
+			// It has ended: the context is closed.
+		}
+		boolean interrupted = false;
+		while (reader.isAlive()) {
+			try {
+				reader.join();
+			} catch (InterruptedException e) {
+				interrupted = true;
+			}
+		}
+		if (interrupted)
+			Thread.currentThread().interrupt();
+	}
+
+	/** A task that waits for its deadline, or runs. The slot is guarded by its own lock. */
+	private final class Task<V> extends FutureTask<V> implements RunnableScheduledFuture<V> {
+		/** Above 0: from one deadline to the next; below: from one run to the next. */
+		private final long periodNs;
+		/** Of the current or the last arming; changed with the lock held. */
+		private volatile long deadlineNs;
+		private Slots.Slot<Task<?>> slot;
+
+		Task(Callable<V> callable, long delayNs, long periodNs) {
+			super(callable);
+			this.periodNs = periodNs;
+			deadlineNs = Context.deadline(slots.nanoTime(), Math.max(delayNs, 0));
+		}
+
+		synchronized void place(long wantedNs) {
+			slot = slots.take();
+			deadlineNs = slots.deadline(slot, wantedNs);
+			slots.arm(slot, deadlineNs, this);
+		}
+
+		/** It waits no more if this ends its arming; otherwise the reader finds it. */
+		private synchronized void withdraw() {
+			if (slot != null && slots.disarm(slot, deadlineNs))
+				left();
+		}
+
+		@Override
+		public boolean isPeriodic() {
+			return periodNs != 0;
+		}
+
+		@Override
+		public void run() {
+			if (!isPeriodic())
+				super.run();
+			else if (super.runAndReset())
+				again();
+		}
+
+		/** Refused after a shutdown. At a limit nobody else can be told. */
+		private void again() {
+			long from = periodNs > 0 ? deadlineNs : slots.nanoTime();
+			try {
+				arm(this, Context.deadline(from, Math.abs(periodNs)));
+			} catch (RuntimeException e) {
+				if (shutdown)
+					cancel(false);
+				else
+					setException(e);
+			}
+		}
+
+		@Override
+		public boolean cancel(boolean mayInterruptIfRunning) {
+			if (!super.cancel(mayInterruptIfRunning))
+				return false;
+			withdraw();
+			return true;
+		}
+
+		@Override
+		protected void done() {
+			periodic.remove(this);
+		}
+
+		@Override
+		public long getDelay(TimeUnit unit) {
+			return unit.convert(deadlineNs - slots.nanoTime(), TimeUnit.NANOSECONDS);
+		}
+
+		@Override
+		public int compareTo(Delayed other) {
+			return Long.compare(getDelay(TimeUnit.NANOSECONDS), other.getDelay(TimeUnit.NANOSECONDS));
+		}
+	}
+}
