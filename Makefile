@@ -59,6 +59,7 @@ help-all:
 	@echo 'make completion    tests of the completion in bash and zsh'
 	@echo 'make travel        tests of long timeouts, on a clock that jumps'
 	@echo 'make python        tests of the Python package, in the test VM; PYTHON=INTERPRETER'
+	@echo 'make java          tests of the Java package, with Maven and in the test VM'
 	@echo 'make adapters      tests of the hub with libevent, libuv and epoll, in the test VM'
 	@echo 'make cplusplus     tests of the header for C++, with g++ and clang++'
 	@echo 'make samples       the module that uses the wheel, in User Mode Linux'
@@ -79,6 +80,7 @@ help-all:
 	@echo 'make bench-here    costs in nanoseconds, on the running kernel with the modules loaded'
 	@echo 'make scenarios     whole programs with timeouts, with twheel and with its peers: takes half'
 	@echo '                   an hour; PUBLISH=1 puts the tables into doc/scenarios.md'
+	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
 	@echo 'make readme        updates the session and the picture in the README'
 
@@ -114,7 +116,7 @@ uninstall:
 deb: setup-deb
 	@tools/packaging/deb
 
-check: setup-check
+check: setup-check setup-java
 	@tools/tests/run
 
 matrix: setup-matrix
@@ -126,7 +128,7 @@ check-long: setup-check setup-prove setup-deb
 check-debug: setup-debug
 	@tools/tests/run debug
 
-check-all: setup-debug setup-prove setup-deb
+check-all: setup-debug setup-prove setup-deb setup-java
 	@tools/tests/run debug packages long all prove
 
 # A part that is asked for by its name runs, whether its result has been kept or not.
@@ -138,6 +140,9 @@ combination: setup-check
 	@ROUNDS=10 tools/tests/run $@ $@@um
 
 library completion host kunit mutations travel device adapters cplusplus python samples static cells: setup-check
+	@FRESH=1 tools/tests/run $@
+
+java: setup-check setup-java
 	@FRESH=1 tools/tests/run $@
 
 kunit-smp: setup-check
@@ -168,6 +173,10 @@ scenarios: setup-bench
 bench-native: setup-check
 	@tools/bench/native/run
 
+bench-java: setup-check setup-java
+	@tools/vm/kernel/modules um-native SUITES= >/dev/null
+	@tools/java/bench
+
 bench-here: tools
 	@$(O)/tools/twheel bench
 
@@ -186,4 +195,4 @@ clean:
 .PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind bench-native bench-here combination mutations cells scenarios
+.PHONY: sanitize valgrind java bench-java bench-native bench-here combination mutations cells scenarios
