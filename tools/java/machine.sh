@@ -31,7 +31,7 @@ java_machine()
 
 	[ -d "$work/jre" ] || java_runtime "$work/jre"
 	mkdir -p "$work/java" &&
-		cp -r "$build/java/classes" "$build/java/test-classes" "$build/java/lib" "$work/java" &&
+		cp -r "$build/java"/{classes,test-classes,lib} "$work/java" &&
 		"$top/tools/vm/run" --kernel "$kernel" --mem 2G --timeout "$seconds" --log "$log" \
 			--add "$work/jre" --add "$work/java" -- \
 			/add/jre/bin/java -XX:+UseSerialGC -XX:-UsePerfData -Xmx512m \
