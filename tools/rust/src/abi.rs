@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! The records and numbers of `<linux/twheel.h>`, as the kernel defines them.
+//!
+//! For programs that talk to the device themselves, for example through an io_uring. The names
+//! are those of the C header without `TWHEEL_`. The other modules have safe types for all of it.
+//! Times are nanoseconds, at most `i64::MAX`. Reserved fields must be 0.
+
+use std::mem::size_of;
+
+/// [`Op::opcode`]: arm a new timeout.
+pub const OP_ARM: u32 = 1;
+/// [`Op::opcode`]: arm a timeout anew.
+pub const OP_MOD: u32 = 2;
+/// [`Op::opcode`]: end a timeout without an event.
+pub const OP_CANCEL: u32 = 3;
+/// [`Op::opcode`]: get the state of a timeout.
+pub const OP_GET: u32 = 4;
+/// [`Op::opcode`]: look at the word of a cell.
+pub const OP_KICK: u32 = 5;
+
+/// [`Op::flags`]: the deadline is absolute.
+pub const F_ABS: u32 = 1 << 0;
+/// [`Op::flags`]: the interval starts when the event is read.
+pub const F_FIXED_DELAY: u32 = 1 << 1;
+/// [`Op::flags`]: ARM makes a cell; MOD requires it for a cell.
+pub const F_CELL: u32 = 1 << 2;
+/// [`Op::flags`]: no slack, even if the context has slack.
+pub const F_EXACT: u32 = 1 << 3;
+
+/// Outcome of CANCEL and MOD: it had fired; its event will not be read.
+pub const WITHDRAWN: u32 = 1;
+/// Outcome of CANCEL and MOD: it was an idle cell.
+pub const IDLE: u32 = 2;
+
+/// Word of a cell: fired; the event is unread.
+pub const CELL_FIRED: u64 = !0 - 1;
+/// Word of a cell: idle. All other values above `i64::MAX` also mean idle, but [`CELL_FIRED`].
+pub const CELL_IDLE: u64 = !0;
+
+/// [`Event::flags`]: the last event; the id is no longer valid.
+pub const EV_LAST: u32 = 1 << 0;
+/// [`Event::flags`]: stopped before it fired.
+pub const EV_UNPROCESSED: u32 = 1 << 1;
+
+/// [`Info::flags`]: no other context uses the wheel.
+pub const INFO_PRIVATE: u32 = 1 << 0;
+/// [`Info::flags`]: the context has been stopped.
+pub const INFO_STOPPED: u32 = 1 << 1;
+
+/// [`Setup::flags`]: use the clock field.
+pub const SETUP_CLOCK: u32 = 1 << 0;
+
+/// [`CancelAll::flags`]: only timeouts with this cookie.
+pub const CANCEL_COOKIE: u32 = 1 << 0;
+
+/// [`ListEntry::state`]: will fire.
+pub const STATE_PENDING: u32 = 1;
+/// [`ListEntry::state`]: has fired or was stopped; its event is unread.
+pub const STATE_READY: u32 = 2;
+/// [`ListEntry::state`]: a cell that is not armed.
+pub const STATE_IDLE: u32 = 3;
+
+/// Number of buckets of [`Stats::lateness`].
+pub const LATENESS: usize = 40;
+
+/// One operation on a timeout: `struct twheel_op`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Op {
+    /// One of `OP_*`.
+    pub opcode: u32,
+    /// `F_*`, for ARM and MOD.
+    pub flags: u32,
+    /// The timeout; output of ARM.
+    pub id: u64,
+    /// ARM, MOD: the deadline. GET: out, the time left; 0: unread event; `!0`: idle cell.
+    pub expires_ns: u64,
+    /// From one deadline to the next; 0: one-shot.
+    pub interval_ns: u64,
+    /// Returned in the event.
+    pub cookie: u64,
+    /// With an interval: number of deadlines; 0: no end.
+    pub repeat: u32,
+    /// Maximum added delay, in microseconds; 0: the slack of the context.
+    pub slack_us: u32,
+    /// SUBMIT: out, 0, a positive outcome or a negative errno.
+    pub result: i32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// One or more expirations, as `read()` returns them: `struct twheel_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Event {
+    /// The timeout.
+    pub id: u64,
+    /// The cookie of the last ARM or MOD.
+    pub cookie: u64,
+    /// The deadline, absolute; the last one if `count` is above 1.
+    pub expires_ns: u64,
+    /// Time when the timeout fired.
+    pub fired_ns: u64,
+    /// Number of deadlines that had passed when the event was read.
+    pub count: u64,
+    /// `EV_*`.
+    pub flags: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// Argument of [`IOC_INFO`]: `struct twheel_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Info {
+    /// Supported opcodes, as bits `1 << opcode`.
+    pub opcodes: u32,
+    /// Supported flags of [`Op`].
+    pub op_flags: u32,
+    /// Length of a tick.
+    pub tick_ns: u64,
+    /// A `clockid_t`.
+    pub clock: u32,
+    /// Number of slots per level.
+    pub slots: u32,
+    /// Number of levels.
+    pub levels: u32,
+    /// Limit of live timeouts.
+    pub max_timeouts: u32,
+    /// Live timeouts.
+    pub live: u32,
+    /// Unread events.
+    pub ready: u32,
+    /// `INFO_*`.
+    pub flags: u32,
+    /// Default slack, in microseconds.
+    pub slack_us: u32,
+    /// Supported flags of [`Setup`].
+    pub setup_flags: u32,
+    /// 0.
+    pub reserved0: u32,
+    /// 0.
+    pub reserved: [u64; 4],
+}
+
+/// Argument of [`IOC_SETUP`]: `struct twheel_setup`. 0 selects the default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup {
+    /// Length of a tick.
+    pub tick_ns: u64,
+    /// With [`SETUP_CLOCK`] a `clockid_t`, otherwise 0.
+    pub clock: u32,
+    /// Number of slots per level.
+    pub slots: u32,
+    /// Number of levels.
+    pub levels: u32,
+    /// Limit of live timeouts.
+    pub max_timeouts: u32,
+    /// `SETUP_*`.
+    pub flags: u32,
+    /// Default slack, in microseconds.
+    pub slack_us: u32,
+    /// 0.
+    pub reserved: [u64; 3],
+}
+
+/// Argument of [`IOC_SUBMIT`]: `struct twheel_submit`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Submit {
+    /// Address of an array of [`Op`].
+    pub ops: u64,
+    /// Number of operations in the array.
+    pub nr: u32,
+    /// Out: number of operations tried.
+    pub done: u32,
+    /// 0.
+    pub flags: u32,
+    /// Size of [`Op`].
+    pub op_size: u32,
+}
+
+/// [`IOC_SUBMIT`] as a command of an io_uring: `struct twheel_uring_submit`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UringSubmit {
+    /// Address of an array of [`Op`].
+    pub ops: u64,
+    /// Number of operations in the array.
+    pub nr: u32,
+    /// Size of [`Op`].
+    pub op_size: u32,
+}
+
+/// Argument of [`IOC_CANCEL_ALL`]: `struct twheel_cancel_all`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CancelAll {
+    /// With [`CANCEL_COOKIE`] the cookie of the timeouts to cancel, otherwise 0.
+    pub cookie: u64,
+    /// `CANCEL_*`.
+    pub flags: u32,
+    /// Out: number of timeouts that were pending.
+    pub pending: u32,
+    /// Out: number of timeouts whose event was unread.
+    pub withdrawn: u32,
+    /// 0.
+    pub reserved0: u32,
+    /// 0.
+    pub reserved: [u64; 2],
+}
+
+/// One timeout in the output of [`IOC_LIST`]: `struct twheel_list_entry`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListEntry {
+    /// The timeout.
+    pub id: u64,
+    /// The cookie of the last ARM or MOD.
+    pub cookie: u64,
+    /// Time left; 0: the event is unread; `!0`: an idle cell.
+    pub remaining_ns: u64,
+    /// From one deadline to the next; 0: one-shot.
+    pub interval_ns: u64,
+    /// Number of deadlines not read yet; 0: no end, or no interval.
+    pub repeat: u32,
+    /// Slack, in microseconds.
+    pub slack_us: u32,
+    /// `STATE_*`.
+    pub state: u32,
+    /// [`F_FIXED_DELAY`], [`F_CELL`].
+    pub flags: u32,
+}
+
+/// Argument of [`IOC_LIST`]: `struct twheel_list`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct List {
+    /// Address of an array of [`ListEntry`].
+    pub entries: u64,
+    /// Capacity of the array, at least 1.
+    pub nr: u32,
+    /// Out: number of entries written; 0: the end.
+    pub done: u32,
+    /// Position: 0 for the first call, then as the previous call returned it.
+    pub next: u32,
+    /// 0.
+    pub flags: u32,
+    /// Size of [`ListEntry`].
+    pub entry_size: u32,
+    /// 0.
+    pub reserved0: u32,
+    /// 0.
+    pub reserved: [u64; 2],
+}
+
+/// Argument of [`IOC_STATS`]: `struct twheel_stats`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Stats {
+    /// Successful ARMs.
+    pub armed: u64,
+    /// Successful MODs.
+    pub moved: u64,
+    /// Timeouts that were cancelled while pending.
+    pub cancelled: u64,
+    /// Timeouts that were cancelled with their event unread.
+    pub withdrawn: u64,
+    /// Timeouts whose last event was read, and cells that ended idle.
+    pub ended: u64,
+    /// Events of timeouts that fired.
+    pub fired: u64,
+    /// Looks at the word of a cell at a time that the kernel had published.
+    pub looks: u64,
+    /// Looks at the word of a cell for a KICK.
+    pub kicks: u64,
+    /// Events of cells that were withdrawn through the word.
+    pub dropped: u64,
+    /// Events made by STOP.
+    pub unprocessed: u64,
+    /// Events read.
+    pub read: u64,
+    /// Live timeouts.
+    pub live: u32,
+    /// Unread events.
+    pub ready: u32,
+    /// Events by lateness, in powers of two of nanoseconds.
+    pub lateness: [u64; LATENESS],
+    /// 0.
+    pub reserved: [u64; 6],
+}
+
+// Arrays above 32 elements have no default.
+impl Default for Stats {
+    fn default() -> Self {
+        // SAFETY: zeros are valid values of integers
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+/// Directions and the width of the size in the number of an ioctl.
+#[cfg(not(any(
+    target_arch = "mips",
+    target_arch = "mips64",
+    target_arch = "powerpc",
+    target_arch = "powerpc64",
+    target_arch = "sparc64"
+)))]
+mod ioc {
+    pub const NONE: u32 = 0;
+    pub const WRITE: u32 = 1;
+    pub const READ: u32 = 2;
+    pub const SIZE_BITS: u32 = 14;
+}
+#[cfg(any(
+    target_arch = "mips",
+    target_arch = "mips64",
+    target_arch = "powerpc",
+    target_arch = "powerpc64",
+    target_arch = "sparc64"
+))]
+mod ioc {
+    pub const NONE: u32 = 1;
+    pub const READ: u32 = 2;
+    pub const WRITE: u32 = 4;
+    pub const SIZE_BITS: u32 = 13;
+}
+
+/// Type of the ioctls.
+pub const IOC_MAGIC: u32 = 0xF7;
+
+const fn ioc(direction: u32, number: u32, size: usize) -> u32 {
+    direction << (16 + ioc::SIZE_BITS) | (size as u32) << 16 | IOC_MAGIC << 8 | number
+}
+
+const READ_WRITE: u32 = ioc::READ | ioc::WRITE;
+
+/// Get settings and fill level, with [`Info`].
+pub const IOC_INFO: u32 = ioc(ioc::READ, 0x00, size_of::<Info>());
+/// Choose settings, with [`Setup`].
+pub const IOC_SETUP: u32 = ioc(ioc::WRITE, 0x01, size_of::<Setup>());
+/// Arm a timeout, with [`Op`].
+pub const IOC_ARM: u32 = ioc(READ_WRITE, 0x02, size_of::<Op>());
+/// Arm a timeout anew, with [`Op`].
+pub const IOC_MOD: u32 = ioc(READ_WRITE, 0x03, size_of::<Op>());
+/// End a timeout, with [`Op`].
+pub const IOC_CANCEL: u32 = ioc(READ_WRITE, 0x04, size_of::<Op>());
+/// Get the state of a timeout, with [`Op`].
+pub const IOC_GET: u32 = ioc(READ_WRITE, 0x05, size_of::<Op>());
+/// Carry out many operations, with [`Submit`].
+pub const IOC_SUBMIT: u32 = ioc(READ_WRITE, 0x06, size_of::<Submit>());
+/// End all timeouts, with [`CancelAll`].
+pub const IOC_CANCEL_ALL: u32 = ioc(READ_WRITE, 0x07, size_of::<CancelAll>());
+/// Stop all timeouts for good.
+pub const IOC_STOP: u32 = ioc(ioc::NONE, 0x08, 0);
+/// Page through the timeouts, with [`List`].
+pub const IOC_LIST: u32 = ioc(READ_WRITE, 0x09, size_of::<List>());
+/// Get statistics, with [`Stats`].
+pub const IOC_STATS: u32 = ioc(ioc::READ, 0x0a, size_of::<Stats>());
+/// Give back the memory of ended timeouts.
+pub const IOC_TRIM: u32 = ioc(ioc::NONE, 0x0b, 0);
+/// Look at the word of a cell, with [`Op`].
+pub const IOC_KICK: u32 = ioc(READ_WRITE, 0x0c, size_of::<Op>());

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! What can go wrong.
+
+use std::{error, fmt, io, result};
+
+/// Why a call failed. A failed call has no effect, unless its documentation names one.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The timeout does not exist, or its last event has been read (`ENOENT`).
+    Gone,
+    /// A limit is reached: of the context, of the user or in total (`EAGAIN`).
+    Limit,
+    /// The context has been stopped (`ESHUTDOWN`).
+    Stopped,
+    /// No event came in time.
+    TimedOut,
+    /// Any other error of the system. `EINVAL`: a combination that the kernel rejects. `EBADF`:
+    /// the context is open for reading or for writing only. `ENOMEM`: no memory. `EINTR`: a
+    /// signal handler ran.
+    System(io::Error),
+}
+
+/// A result with the [`Error`] of this crate.
+pub type Result<T> = result::Result<T, Error>;
+
+impl Error {
+    /// The error of an operation on a timeout.
+    pub(crate) fn of_errno(errno: i32) -> Error {
+        match errno {
+            libc::ENOENT => Error::Gone,
+            libc::EAGAIN => Error::Limit,
+            libc::ESHUTDOWN => Error::Stopped,
+            _ => Error::System(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    /// The same for a call that set errno.
+    pub(crate) fn of_operation(error: io::Error) -> Error {
+        match error.raw_os_error() {
+            Some(errno) => Error::of_errno(errno),
+            None => Error::System(error),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Gone => f.write_str("the timeout does not exist"),
+            Error::Limit => f.write_str("the limit of live timeouts is reached"),
+            Error::Stopped => f.write_str("the context has been stopped"),
+            Error::TimedOut => f.write_str("no event came in time"),
+            Error::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Error::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        Error::System(error)
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        match error {
+            Error::Gone => io::ErrorKind::NotFound.into(),
+            Error::Limit => io::Error::from_raw_os_error(libc::EAGAIN),
+            Error::Stopped => io::Error::from_raw_os_error(libc::ESHUTDOWN),
+            Error::TimedOut => io::ErrorKind::TimedOut.into(),
+            Error::System(error) => error,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! Timeouts by the million behind one file descriptor: `/dev/twheel` of Linux.
+//!
+//! A [`Context`] is one open of the device, with its own timeouts, queue of events and limits.
+//! Arming a timeout returns its [`Id`]. A timeout that fires makes an [`Event`], which is read
+//! from the same context. A cancelled timeout makes none.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use twheel::{Context, Event};
+//!
+//! let context = Context::open()?;
+//! context.arm(Duration::from_millis(500), 42)?;
+//! let mut room = [Event::default(); 64];
+//! for event in context.read(&mut room, None)? {
+//!     assert_eq!(event.cookie(), 42);
+//! }
+//! # Ok::<(), twheel::Error>(())
+//! ```
+//!
+//! # Batches and cells
+//!
+//! [`Context::submit`] carries out many operations with one system call. A [`Cell`] is a timeout
+//! that is armed, moved and cancelled by one atomic exchange in memory that the process shares
+//! with the kernel.
+//!
+//! # Time
+//!
+//! A timeout never fires early: a deadline is rounded up to the next tick, 1 ms by default. A
+//! [`Duration`](std::time::Duration) or a [`Time`] above `i64::MAX` nanoseconds, 292 years, counts
+//! as that.
+//!
+//! # Threads
+//!
+//! All types can be sent and shared between threads. Each event goes to exactly one reader. A
+//! clone of a context is another handle of the same open file; the last handle closes it, which
+//! cancels its timeouts.
+//!
+//! # Features
+//!
+//! Without features the crate needs Rust 1.63 and the crate `libc`. The feature `tokio` adds
+//! the module `tokio` and needs the compiler that tokio needs: 1.85 for the release in
+//! `Cargo.lock`, 1.63 with the tokio 1.24 of Debian 12.
+#![deny(missing_docs)]
+#![deny(unsafe_op_in_unsafe_fn)]
+#![cfg(target_os = "linux")]
+
+pub mod abi;
+#[cfg(target_has_atomic = "64")]
+mod cell;
+mod context;
+mod error;
+mod event;
+mod list;
+mod op;
+mod setup;
+mod state;
+mod sys;
+mod time;
+#[cfg(all(feature = "tokio", target_has_atomic = "64"))]
+pub mod tokio;
+
+#[cfg(target_has_atomic = "64")]
+pub use cell::Cell;
+pub use context::{Context, Found};
+pub use error::{Error, Result};
+pub use event::Event;
+pub use list::{State, Timeout, Timeouts};
+pub use op::{Id, Op, Outcome};
+pub use setup::Setup;
+pub use state::{Info, Stats};
+pub use time::{Clock, Deadline, Time};

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! The live timeouts of a context.
+
+use std::time::Duration;
+
+use crate::abi;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::op::Id;
+use crate::sys;
+
+const PAGE: usize = 256;
+
+/// Where a timeout stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// It will fire in that time.
+    Pending(Duration),
+    /// It has fired or was stopped, and its event is unread.
+    Ready,
+    /// It is a cell that is not armed.
+    Idle,
+}
+
+/// A live timeout, from [`Context::get`] or [`Context::timeouts`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Timeout {
+    /// The timeout.
+    pub id: Id,
+    /// The cookie of the last arm or modification.
+    pub cookie: u64,
+    /// Where it stands.
+    pub state: State,
+    /// From one deadline to the next; `None`: one-shot.
+    pub interval: Option<Duration>,
+    /// Number of deadlines not read yet; 0: no end, or no interval.
+    pub repeat: u32,
+}
+
+fn interval(nanos: u64) -> Option<Duration> {
+    (nanos != 0).then(|| Duration::from_nanos(nanos))
+}
+
+impl Timeout {
+    /// Of GET, whose time left also tells the state.
+    pub(crate) fn of_op(op: &abi::Op) -> Timeout {
+        let state = match op.expires_ns {
+            0 => State::Ready,
+            abi::CELL_IDLE => State::Idle,
+            nanos => State::Pending(Duration::from_nanos(nanos)),
+        };
+        Timeout {
+            id: Id::from_raw(op.id),
+            cookie: op.cookie,
+            state,
+            interval: interval(op.interval_ns),
+            repeat: op.repeat,
+        }
+    }
+
+    fn of_entry(entry: &abi::ListEntry) -> Timeout {
+        let state = match entry.state {
+            abi::STATE_READY => State::Ready,
+            abi::STATE_IDLE => State::Idle,
+            _ => State::Pending(Duration::from_nanos(entry.remaining_ns)),
+        };
+        Timeout {
+            id: Id::from_raw(entry.id),
+            cookie: entry.cookie,
+            state,
+            interval: interval(entry.interval_ns),
+            repeat: entry.repeat,
+        }
+    }
+}
+
+/// An iterator over the live timeouts of a context, from [`Context::timeouts`].
+#[derive(Debug)]
+pub struct Timeouts<'a> {
+    context: &'a Context,
+    entries: Vec<abi::ListEntry>,
+    position: usize,
+    next: u32,
+}
+
+impl<'a> Timeouts<'a> {
+    pub(crate) fn new(context: &'a Context) -> Timeouts<'a> {
+        Timeouts { context, entries: Vec::new(), position: 0, next: 0 }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        self.entries.resize(PAGE, abi::ListEntry::default());
+        self.position = 0;
+        let found = sys::list(self.context.fd(), &mut self.entries, &mut self.next);
+        self.entries.truncate(*found.as_ref().unwrap_or(&0));
+        found.map(drop).map_err(Error::System)
+    }
+}
+
+impl Iterator for Timeouts<'_> {
+    type Item = Result<Timeout>;
+
+    fn next(&mut self) -> Option<Result<Timeout>> {
+        if self.position == self.entries.len() {
+            if let Err(error) = self.fill() {
+                return Some(Err(error));
+            }
+        }
+        let entry = self.entries.get(self.position)?;
+        self.position += 1;
+        Some(Ok(Timeout::of_entry(entry)))
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! Operations on timeouts, for single calls and for batches.
+
+use std::time::Duration;
+
+use crate::abi;
+use crate::error::{Error, Result};
+use crate::time::{micros, nanos, Deadline};
+
+/// Names a timeout in its context. It is never 0 and never used again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(transparent)]
+pub struct Id(u64);
+
+impl Id {
+    /// An id that came from [`Id::as_raw`], perhaps in another process that shares the context.
+    #[must_use]
+    pub fn from_raw(raw: u64) -> Id {
+        Id(raw)
+    }
+
+    /// The number that the kernel uses.
+    #[must_use]
+    pub fn as_raw(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a timeout was before an operation changed it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Outcome {
+    /// It was pending: that arming will not fire. Also the outcome of a successful arm.
+    Pending,
+    /// It had fired: its event was unread, and will not be read.
+    Withdrawn,
+    /// It was an idle cell.
+    Idle,
+}
+
+impl Outcome {
+    pub(crate) fn of_result(result: usize) -> Outcome {
+        match result as u32 {
+            abi::WITHDRAWN => Outcome::Withdrawn,
+            abi::IDLE => Outcome::Idle,
+            _ => Outcome::Pending,
+        }
+    }
+}
+
+/// One operation, for [`Context::operate`](crate::Context::operate) and
+/// [`Context::submit`](crate::Context::submit).
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use twheel::{Context, Op};
+///
+/// let context = Context::open()?;
+/// let second = Duration::from_secs(1);
+/// let mut ops: Vec<Op> = (0..1000).map(|cookie| Op::arm(second, cookie)).collect();
+/// ops.push(Op::arm(second, 1000).every(second).slack(second / 8));
+/// context.submit(&mut ops)?;
+/// for op in &ops {
+///     println!("{:?}", op.id()?);
+/// }
+/// # Ok::<(), twheel::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Op {
+    raw: abi::Op,
+}
+
+impl Op {
+    fn new(opcode: u32, id: u64) -> Op {
+        // until it is carried out
+        let result = -libc::ECANCELED;
+        Op { raw: abi::Op { opcode, id, result, ..abi::Op::default() } }
+    }
+
+    fn due(mut self, deadline: Deadline, cookie: u64) -> Op {
+        match deadline {
+            Deadline::After(duration) => self.raw.expires_ns = nanos(duration),
+            Deadline::At(time) => {
+                self.raw.expires_ns = time.as_nanos();
+                self.raw.flags |= abi::F_ABS;
+            }
+        }
+        self.raw.cookie = cookie;
+        self
+    }
+
+    /// Arm a new timeout. The cookie is returned in its event.
+    #[must_use]
+    pub fn arm(deadline: impl Into<Deadline>, cookie: u64) -> Op {
+        Op::new(abi::OP_ARM, 0).due(deadline.into(), cookie)
+    }
+
+    /// Arm a timeout anew. It replaces all of the earlier arming, including cookie, interval and
+    /// slack. After success no event of the earlier arming is read. Not for cells.
+    #[must_use]
+    pub fn modify(id: Id, deadline: impl Into<Deadline>, cookie: u64) -> Op {
+        Op::new(abi::OP_MOD, id.0).due(deadline.into(), cookie)
+    }
+
+    /// End a timeout without an event.
+    #[must_use]
+    pub fn cancel(id: Id) -> Op {
+        Op::new(abi::OP_CANCEL, id.0)
+    }
+
+    /// Get the state of a timeout.
+    #[must_use]
+    pub fn get(id: Id) -> Op {
+        Op::new(abi::OP_GET, id.0)
+    }
+
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) fn kick(id: Id) -> Op {
+        Op::new(abi::OP_KICK, id.0)
+    }
+
+    /// Makes an idle cell. The real-time clock takes absolute times only, also this one.
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) fn cell(cookie: u64) -> Op {
+        let mut op = Op::new(abi::OP_ARM, 0);
+        op.raw.expires_ns = abi::CELL_IDLE;
+        op.raw.flags = abi::F_CELL | abi::F_ABS;
+        op.raw.cookie = cookie;
+        op
+    }
+
+    /// Make an arm or modification periodic: from one deadline to the next, without end. The
+    /// event counts the deadlines that pass while it is unread. Zero: one-shot.
+    #[must_use]
+    pub fn every(mut self, interval: Duration) -> Op {
+        self.raw.interval_ns = nanos(interval);
+        self
+    }
+
+    /// Limit the deadlines of a periodic timeout to that number; 0: no end. Without an interval
+    /// the operation fails with `EINVAL`.
+    #[must_use]
+    pub fn times(mut self, count: u32) -> Op {
+        self.raw.repeat = count;
+        self
+    }
+
+    /// Start each interval when the event is read. Without an interval the operation fails with
+    /// `EINVAL`.
+    #[must_use]
+    pub fn fixed_delay(mut self) -> Op {
+        self.raw.flags |= abi::F_FIXED_DELAY;
+        self
+    }
+
+    /// Let an arm or modification share the wakeup of others: maximum added delay. It is
+    /// rounded down to microseconds and limited to `u32::MAX` of them, 71 minutes. Less than a
+    /// microsecond selects the slack of the context.
+    #[must_use]
+    pub fn slack(mut self, slack: Duration) -> Op {
+        self.raw.slack_us = micros(slack);
+        self
+    }
+
+    /// No slack, even if the context has slack. Together with [`slack`](Op::slack) the operation
+    /// fails with `EINVAL`.
+    #[must_use]
+    pub fn exact(mut self) -> Op {
+        self.raw.flags |= abi::F_EXACT;
+        self
+    }
+
+    /// The outcome after the operation was carried out; of [`arm`](Op::arm) and [`get`](Op::get)
+    /// always [`Outcome::Pending`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] if the timeout does not exist or its last event was read; [`Error::Limit`]
+    /// and [`Error::Stopped`] of [`arm`](Op::arm); [`Error::Stopped`] of [`modify`](Op::modify).
+    /// [`Error::System`]: `EINVAL`, `ENOMEM`, `EBADF`; `ECANCELED` if it was not tried.
+    pub fn outcome(&self) -> Result<Outcome> {
+        match usize::try_from(self.raw.result) {
+            Ok(result) => Ok(Outcome::of_result(result)),
+            Err(_) => Err(Error::of_errno(-self.raw.result)),
+        }
+    }
+
+    /// The timeout: of [`arm`](Op::arm) the new one.
+    ///
+    /// # Errors
+    ///
+    /// As [`outcome`](Op::outcome).
+    pub fn id(&self) -> Result<Id> {
+        self.outcome().map(|_| Id(self.raw.id))
+    }
+
+    pub(crate) fn raw(&self) -> &abi::Op {
+        &self.raw
+    }
+
+    pub(crate) fn raw_mut(&mut self) -> &mut abi::Op {
+        &mut self.raw
+    }
+
+    pub(crate) fn raw_slice(ops: &mut [Op]) -> &mut [abi::Op] {
+        // SAFETY: the structure is transparent, and has no invariants
+        unsafe { &mut *(ops as *mut [Op] as *mut [abi::Op]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+
+    #[test]
+    fn operation_not_carried_out_has_no_outcome() {
+        match Op::get(Id(1)).outcome() {
+            Err(Error::System(error)) => {
+                assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn deadlines_are_relative_or_absolute() {
+        let relative = Op::arm(Duration::from_nanos(7), 1);
+        let absolute = Op::modify(Id(3), Time::from_nanos(7), 1);
+        assert_eq!((relative.raw.expires_ns, relative.raw.flags), (7, 0));
+        assert_eq!((absolute.raw.expires_ns, absolute.raw.flags), (7, abi::F_ABS));
+        assert_eq!(absolute.raw.id, 3);
+    }
+
+    #[test]
+    fn results_are_outcomes_or_errors() {
+        let mut op = Op::cancel(Id(1));
+        let mut outcome = |result| {
+            op.raw.result = result;
+            op.outcome()
+        };
+        assert!(matches!(outcome(0), Ok(Outcome::Pending)));
+        assert!(matches!(outcome(1), Ok(Outcome::Withdrawn)));
+        assert!(matches!(outcome(2), Ok(Outcome::Idle)));
+        assert!(matches!(outcome(-libc::ENOENT), Err(Error::Gone)));
+        assert!(matches!(outcome(-libc::EAGAIN), Err(Error::Limit)));
+        assert!(matches!(outcome(-libc::ESHUTDOWN), Err(Error::Stopped)));
+        assert!(matches!(outcome(-libc::EINVAL), Err(Error::System(_))));
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! For tokio: expirations as a stream, and sleeps that are cells.
+//!
+//! [`Expirations`] is the stream of the events of a context. [`Timer`] makes [`Sleep`]s. The
+//! runtime must have I/O enabled.
+
+mod expirations;
+mod timer;
+
+pub use expirations::Expirations;
+pub use timer::{Elapsed, Sleep, Timer};

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! Sleeps. Each has a cell, which is kept for a later sleep, so that a sleep that begins and ends
+//! costs no system call.
+//!
+//! A task reads the events of all cells and wakes who sleeps. A sleep may be reset, or its cell be
+//! given to another sleep, when the task has read an event and not handled it yet. The event
+//! names the deadline it was armed for: the task ignores an event with another deadline than the
+//! current one. If the deadlines are equal, it has passed for both.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use ::tokio::task::JoinHandle;
+
+use super::expirations::Expirations;
+use crate::cell::Cell;
+use crate::context::Context;
+use crate::error::Result;
+use crate::event::Event;
+use crate::time::{Deadline, Time};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sleeps on a context of their own.
+///
+/// ```no_run
+/// # async fn example() -> twheel::Result<()> {
+/// use std::time::Duration;
+/// use twheel::tokio::Timer;
+///
+/// let timer = Timer::open()?;
+/// timer.sleep(Duration::from_millis(50))?.await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A clone is another handle of the same timer. A sleep that has ended leaves its cell and its
+/// memory for a later one, until the last handle and the last sleep are dropped.
+#[derive(Clone)]
+pub struct Timer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    context: Context,
+    places: Arc<Mutex<Vec<Arc<Place>>>>,
+    free: Mutex<Vec<Arc<Place>>>,
+    reader: JoinHandle<()>,
+}
+
+/// A cell and who sleeps on it. The cookie of the cell is the index of the place.
+struct Place {
+    cell: Cell,
+    sleeper: Mutex<Sleeper>,
+}
+
+#[derive(Default)]
+struct Sleeper {
+    deadline: Time,
+    over: bool,
+    waker: Option<Waker>,
+}
+
+impl Timer {
+    /// A timer on a new context with the default settings.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::open`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, and if its I/O is not enabled.
+    pub fn open() -> Result<Timer> {
+        Timer::new(Context::open()?)
+    }
+
+    /// A timer on a context that nothing else uses: [`Setup`](crate::Setup) chooses clock and
+    /// slack. A task of the current runtime reads its events: if that runtime ends, no sleep
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Expirations::new`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime, and if its I/O is not enabled.
+    pub fn new(context: Context) -> Result<Timer> {
+        let places = Arc::new(Mutex::new(Vec::new()));
+        let expirations = Expirations::new(&context)?;
+        let reader = ::tokio::spawn(wake(expirations, places.clone()));
+        let free = Mutex::default();
+        Ok(Timer { shared: Arc::new(Shared { context, places, free, reader }) })
+    }
+
+    /// The context of the timer, for its clock, settings and statistics.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.shared.context
+    }
+
+    /// Sleep until a deadline. It is armed at once, not at the first poll. It never ends early.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::cell`], if more sleep than ever before.
+    pub fn sleep(&self, deadline: impl Into<Deadline>) -> Result<Sleep> {
+        let free = lock(&self.shared.free).pop();
+        let place = match free {
+            Some(place) => place,
+            None => self.shared.new_place()?,
+        };
+        let mut sleep = Sleep { place, timer: self.clone() };
+        sleep.reset(deadline)?;
+        Ok(sleep)
+    }
+}
+
+impl Shared {
+    fn new_place(&self) -> Result<Arc<Place>> {
+        let mut places = lock(&self.places);
+        let cell = self.context.cell(places.len() as u64)?;
+        let place = Arc::new(Place { cell, sleeper: Mutex::default() });
+        places.push(place.clone());
+        Ok(place)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Ends with the context, or when the timer is dropped.
+async fn wake(mut expirations: Expirations, places: Arc<Mutex<Vec<Arc<Place>>>>) {
+    let mut wakers = Vec::new();
+    loop {
+        match expirations.batch().await {
+            Ok(events) if !events.is_empty() => {
+                let places = lock(&places);
+                wakers.extend(events.iter().filter_map(|event| end_sleep(&places, event)));
+            }
+            _ => return,
+        }
+        // A waker may run anything, so that no lock is held.
+        wakers.drain(..).for_each(Waker::wake);
+    }
+}
+
+fn end_sleep(places: &[Arc<Place>], event: &Event) -> Option<Waker> {
+    let place = places.get(event.cookie() as usize)?;
+    let mut sleeper = lock(&place.sleeper);
+    if event.is_unprocessed() || event.expires() != sleeper.deadline {
+        return None;
+    }
+    sleeper.over = true;
+    sleeper.waker.take()
+}
+
+/// A future that is ready after its deadline, from [`Timer::sleep`]. Dropping it cancels it.
+pub struct Sleep {
+    place: Arc<Place>,
+    timer: Timer,
+}
+
+impl Sleep {
+    /// Begin anew, with another deadline, whether it was over or not. One exchange in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cell::arm`].
+    pub fn reset(&mut self, deadline: impl Into<Deadline>) -> Result<()> {
+        let time = match deadline.into() {
+            Deadline::At(time) => time,
+            Deadline::After(duration) => self.timer.shared.context.now() + duration,
+        };
+        {
+            let mut sleeper = lock(&self.place.sleeper);
+            sleeper.deadline = time;
+            sleeper.over = false;
+        }
+        self.place.cell.arm(time)?;
+        Ok(())
+    }
+
+    /// Its deadline, on the clock of [`Timer::context`].
+    #[must_use]
+    pub fn deadline(&self) -> Time {
+        lock(&self.place.sleeper).deadline
+    }
+
+    /// Is it over?
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        lock(&self.place.sleeper).over
+    }
+
+    /// Wait for a future, at most until the sleep is over. The sleep can be reset and used again
+    /// afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`Elapsed`] if the sleep was over first; the future is dropped.
+    pub async fn limit<F: Future>(&mut self, future: F) -> std::result::Result<F::Output, Elapsed> {
+        ::tokio::pin!(future);
+        Limit { sleep: self, future }.await
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        let mut sleeper = lock(&self.place.sleeper);
+        if sleeper.over {
+            return Poll::Ready(());
+        }
+        match &sleeper.waker {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            _ => sleeper.waker = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.place.cell.cancel();
+        lock(&self.place.sleeper).waker = None;
+        lock(&self.timer.shared.free).push(self.place.clone());
+    }
+}
+
+struct Limit<'a, F> {
+    sleep: &'a mut Sleep,
+    future: Pin<&'a mut F>,
+}
+
+impl<F: Future> Future for Limit<'_, F> {
+    type Output = std::result::Result<F::Output, Elapsed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(output) = self.future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(&mut *self.sleep).poll(cx).map(|()| Err(Elapsed))
+    }
+}
+
+/// The sleep was over before the future was ready: [`Sleep::limit`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("deadline has elapsed")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(_: Elapsed) -> io::Error {
+        io::ErrorKind::TimedOut.into()
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer").field("context", self.context()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep").field("deadline", &self.deadline()).finish_non_exhaustive()
+    }
+}

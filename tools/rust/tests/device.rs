@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! The crate on the device.
+
+mod ktap;
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use twheel::{Clock, Context, Error, Event, Op, Outcome, Setup, State, Time};
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// No promise of the device: only so that a lost event ends the test.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+const SOON: Duration = Duration::from_millis(50);
+
+fn open() -> Context {
+    Context::open().expect("the device")
+}
+
+fn take(context: &Context) -> Event {
+    let mut room = [Event::default()];
+    let events = context.read(&mut room, PATIENCE).expect("an event");
+    events[0]
+}
+
+fn assert_nothing_to_read(context: &Context) {
+    let mut room = [Event::default()];
+    let found = context.read(&mut room, Some(Duration::ZERO));
+    assert!(matches!(found, Err(Error::TimedOut)), "{found:?}");
+}
+
+fn relative_timeout_fires_once_and_not_early() {
+    let context = open();
+    let begin = context.now();
+    let id = context.arm(SOON, u64::MAX).unwrap();
+    let event = take(&context);
+    assert!(context.now() >= begin + SOON);
+    assert!(event.expires() >= begin + SOON && event.fired() >= event.expires());
+    assert_eq!((event.id(), event.cookie(), event.count()), (id, u64::MAX, 1));
+    assert!(event.is_last() && !event.is_unprocessed());
+    assert_nothing_to_read(&context);
+}
+
+fn absolute_timeouts_fire_in_order() {
+    let context = open();
+    let now = context.now();
+    context.arm(now + 2 * SOON, 2).unwrap();
+    context.arm(now + SOON, 1).unwrap();
+    assert_eq!(take(&context).expires(), now + SOON);
+    assert_eq!(take(&context).cookie(), 2);
+}
+
+fn cancel_tells_whether_it_was_pending() {
+    let context = open();
+    let id = context.arm(HOUR, 0).unwrap();
+    assert_eq!(context.cancel(id).unwrap(), Outcome::Pending);
+    assert!(matches!(context.cancel(id), Err(Error::Gone)));
+    let id = context.arm(Duration::ZERO, 0).unwrap();
+    assert!(context.wait(PATIENCE).unwrap());
+    assert_eq!(context.cancel(id).unwrap(), Outcome::Withdrawn);
+    assert_nothing_to_read(&context);
+}
+
+fn modify_replaces_deadline_and_cookie() {
+    let context = open();
+    let id = context.arm(HOUR, 1).unwrap();
+    assert_eq!(context.modify(id, SOON, 2).unwrap(), Outcome::Pending);
+    let event = take(&context);
+    assert_eq!((event.id(), event.cookie()), (id, 2));
+}
+
+fn periodic_timeout_ends_after_its_count() {
+    let context = open();
+    let mut op = Op::arm(SOON, 3).every(SOON).times(2);
+    context.operate(&mut op).unwrap();
+    let timeout = context.get(op.id().unwrap()).unwrap();
+    assert_eq!((timeout.interval, timeout.repeat), (Some(SOON), 2));
+    let mut count = 0;
+    loop {
+        let event = take(&context);
+        count += event.count();
+        if event.is_last() {
+            break;
+        }
+    }
+    assert_eq!(count, 2);
+}
+
+fn batch_has_a_result_for_each_operation() {
+    let context = open();
+    let id = context.arm(HOUR, 7).unwrap();
+    let mut ops = [
+        Op::arm(HOUR, 8),
+        Op::cancel(id),
+        Op::cancel(id),
+        Op::arm(HOUR, 9).times(2),
+        Op::arm(HOUR, 10),
+    ];
+    context.submit(&mut ops).unwrap();
+    assert_eq!(ops[1].outcome().unwrap(), Outcome::Pending);
+    assert!(matches!(ops[2].outcome(), Err(Error::Gone)));
+    assert!(matches!(ops[3].outcome(), Err(Error::System(_))));
+    assert_ne!(ops[0].id().unwrap(), ops[4].id().unwrap());
+    assert_eq!(context.info().unwrap().live(), 2);
+}
+
+fn timeouts_lists_each_once() {
+    let context = open();
+    let mut ops: Vec<Op> = (0..1000).map(|cookie| Op::arm(HOUR, cookie)).collect();
+    context.submit(&mut ops).unwrap();
+    let mut cookies: Vec<u64> = context.timeouts().map(|found| found.unwrap().cookie).collect();
+    cookies.sort_unstable();
+    assert_eq!(cookies, (0..1000).collect::<Vec<u64>>());
+    let found = context.cancel_all().unwrap();
+    assert_eq!((found.pending, found.withdrawn), (1000, 0));
+    assert!(context.timeouts().next().is_none());
+}
+
+fn stopped_context_yields_unprocessed_and_then_ends() {
+    let context = open();
+    context.arm(HOUR, 5).unwrap();
+    context.stop().unwrap();
+    assert!(matches!(context.arm(HOUR, 6), Err(Error::Stopped)));
+    let event = take(&context);
+    assert!(event.is_unprocessed() && event.is_last());
+    assert_eq!((event.cookie(), event.count()), (5, 0));
+    assert!(context.read(&mut [Event::default()], PATIENCE).unwrap().is_empty());
+}
+
+fn read_without_room_is_invalid() {
+    let found = open().read(&mut [], PATIENCE).map(<[Event]>::len);
+    assert!(matches!(found, Err(Error::System(_))), "{found:?}");
+}
+
+fn setup_chooses_clock_and_limit() {
+    let context = Setup::new().clock(Clock::Realtime).max_timeouts(1).open().unwrap();
+    let info = context.info().unwrap();
+    assert_eq!((info.clock(), info.max_timeouts()), (Clock::Realtime, 1));
+    assert!(matches!(context.arm(HOUR, 0), Err(Error::System(_))));
+    context.arm(context.now() + HOUR, 0).unwrap();
+    assert!(matches!(context.arm(context.now() + HOUR, 1), Err(Error::Limit)));
+}
+
+fn cell_outcomes_follow_its_states() {
+    let context = open();
+    let cell = context.cell(4).unwrap();
+    assert_eq!(cell.cancel(), Outcome::Idle);
+    assert_eq!(cell.arm(HOUR).unwrap(), Outcome::Idle);
+    assert_eq!(cell.arm(HOUR).unwrap(), Outcome::Pending);
+    assert_eq!(cell.cancel(), Outcome::Pending);
+    assert_eq!(cell.deadline(), None);
+    cell.arm(Duration::ZERO).unwrap();
+    assert!(context.wait(PATIENCE).unwrap());
+    assert_eq!(cell.cancel(), Outcome::Withdrawn);
+    assert_nothing_to_read(&context);
+}
+
+fn armed_cell_fires_with_its_deadline() {
+    let context = open();
+    let cell = context.cell(4).unwrap();
+    for _ in 0..3 {
+        let deadline = context.now() + SOON;
+        cell.arm(deadline).unwrap();
+        let event = take(&context);
+        assert!(context.now() >= deadline);
+        assert_eq!((event.id(), event.cookie(), event.expires()), (cell.id(), 4, deadline));
+        assert!(!event.is_last());
+    }
+}
+
+fn cancel_at_spares_a_later_arming() {
+    let context = open();
+    let cell = context.cell(0).unwrap();
+    let (first, second) = (context.now() + HOUR, context.now() + 2 * HOUR);
+    cell.arm(first).unwrap();
+    cell.arm(second).unwrap();
+    assert!(!cell.cancel_at(first));
+    assert_eq!(cell.deadline(), Some(second));
+    assert!(cell.cancel_at(second));
+}
+
+fn dropped_cell_is_no_live_timeout() {
+    let context = open();
+    let cell = context.cell(0).unwrap();
+    cell.arm(HOUR).unwrap();
+    assert!(matches!(context.get(cell.id()).unwrap().state, State::Pending(_)));
+    drop(cell);
+    assert_eq!(context.info().unwrap().live(), 0);
+}
+
+fn arm_after_stop_leaves_the_cell_idle() {
+    let context = open();
+    let cell = context.cell(0).unwrap();
+    context.stop().unwrap();
+    assert!(matches!(cell.arm(HOUR), Err(Error::Stopped | Error::Gone)));
+    assert_eq!(cell.deadline(), None);
+}
+
+fn regular_cell_needs_no_system_call() {
+    let context = open();
+    let cell = context.cell(0).unwrap();
+    for _ in 0..1000 {
+        cell.arm(HOUR).unwrap();
+        cell.cancel();
+    }
+    let kicks = context.stats().unwrap().kicks;
+    assert_eq!(kicks, 1);
+}
+
+fn threads_get_each_event_once() {
+    const EACH: u64 = 1000;
+    let context = open();
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let context = context.clone();
+            thread::spawn(move || {
+                let (mut room, mut sum) = ([Event::default(); 16], 0);
+                loop {
+                    let events = context.read(&mut room, PATIENCE).unwrap();
+                    if events.is_empty() {
+                        return sum;
+                    }
+                    sum += events.iter().map(Event::cookie).sum::<u64>();
+                }
+            })
+        })
+        .collect();
+    for cookie in 1..=EACH {
+        context.arm(Duration::from_micros(cookie), cookie).unwrap();
+    }
+    context.stop().unwrap();
+    let sum: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+    assert_eq!(sum, EACH * (EACH + 1) / 2);
+}
+
+fn last_time_never_fires() {
+    let context = open();
+    let id = context.arm(Time::MAX, 0).unwrap();
+    assert!(matches!(context.get(id).unwrap().state, State::Pending(left) if left > HOUR));
+    assert_nothing_to_read(&context);
+}
+
+fn main() -> ExitCode {
+    ktap::run(cases![
+        relative_timeout_fires_once_and_not_early,
+        absolute_timeouts_fire_in_order,
+        cancel_tells_whether_it_was_pending,
+        modify_replaces_deadline_and_cookie,
+        periodic_timeout_ends_after_its_count,
+        batch_has_a_result_for_each_operation,
+        timeouts_lists_each_once,
+        stopped_context_yields_unprocessed_and_then_ends,
+        read_without_room_is_invalid,
+        setup_chooses_clock_and_limit,
+        cell_outcomes_follow_its_states,
+        armed_cell_fires_with_its_deadline,
+        cancel_at_spares_a_later_arming,
+        dropped_cell_is_no_live_timeout,
+        arm_after_stop_leaves_the_cell_idle,
+        regular_cell_needs_no_system_call,
+        threads_get_each_event_once,
+        last_time_never_fires,
+    ])
+}

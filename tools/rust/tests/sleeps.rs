@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! The feature `tokio` on the device.
+
+mod ktap;
+
+use std::future::{pending, ready, Future};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use twheel::tokio::{Elapsed, Expirations, Timer};
+use twheel::Context;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const SOON: Duration = Duration::from_millis(50);
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    Builder::new_current_thread().enable_io().build().expect("a runtime").block_on(future)
+}
+
+fn stream_ends_after_the_last_event() {
+    block_on(async {
+        let context = Context::open().unwrap();
+        let mut expirations = Expirations::new(&context).unwrap();
+        for cookie in 0..200 {
+            context.arm(Duration::from_micros(cookie), cookie).unwrap();
+        }
+        let mut sum = 0;
+        for _ in 0..200 {
+            sum += expirations.next().await.unwrap().unwrap().cookie();
+        }
+        assert_eq!(sum, 199 * 200 / 2);
+        context.arm(HOUR, 7).unwrap();
+        context.stop().unwrap();
+        assert!(expirations.next().await.unwrap().unwrap().is_unprocessed());
+        assert!(expirations.next().await.is_none());
+    });
+}
+
+fn sleep_does_not_end_early() {
+    block_on(async {
+        let timer = Timer::open().unwrap();
+        for _ in 0..3 {
+            let begin = timer.context().now();
+            timer.sleep(SOON).unwrap().await;
+            assert!(timer.context().now() >= begin + SOON);
+        }
+        assert_eq!(timer.context().info().unwrap().live(), 1);
+    });
+}
+
+fn reset_sleep_ends_at_the_new_deadline() {
+    block_on(async {
+        let timer = Timer::open().unwrap();
+        let mut sleep = timer.sleep(Duration::ZERO).unwrap();
+        (&mut sleep).await;
+        assert!(sleep.is_elapsed());
+        let deadline = timer.context().now() + SOON;
+        sleep.reset(deadline).unwrap();
+        assert!(!sleep.is_elapsed());
+        sleep.await;
+        assert!(timer.context().now() >= deadline);
+    });
+}
+
+fn limit_ends_with_the_future_or_the_sleep() {
+    block_on(async {
+        let timer = Timer::open().unwrap();
+        let mut sleep = timer.sleep(SOON).unwrap();
+        assert_eq!(sleep.limit(ready(5)).await, Ok(5));
+        assert_eq!(sleep.limit(pending::<()>()).await, Err(Elapsed));
+    });
+}
+
+fn many_sleeps_all_end() {
+    block_on(async {
+        let timer = Timer::open().unwrap();
+        let tasks: Vec<_> = (0..1000)
+            .map(|n| tokio::spawn(timer.sleep(Duration::from_micros(n * 37)).unwrap()))
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(timer.context().info().unwrap().live(), 1000);
+    });
+}
+
+fn main() -> ExitCode {
+    ktap::run(cases![
+        stream_ends_after_the_last_event,
+        sleep_does_not_end_early,
+        reset_sleep_ends_at_the_new_deadline,
+        limit_ends_with_the_future_or_the_sleep,
+        many_sleeps_all_end,
+    ])
+}
