@@ -60,6 +60,7 @@ help-all:
 	@echo 'make travel        tests of long timeouts, on a clock that jumps'
 	@echo 'make python        tests of the Python package, in the test VM; PYTHON=INTERPRETER'
 	@echo 'make java          tests of the Java package, with Maven and in the test VM'
+	@echo 'make rust          tests of the Rust crate, in the test VM; CARGO=PROGRAM'
 	@echo 'make adapters      tests of the hub with libevent, libuv and epoll, in the test VM'
 	@echo 'make cplusplus     tests of the header for C++, with g++ and clang++'
 	@echo 'make samples       the module that uses the wheel, in User Mode Linux'
@@ -143,6 +144,8 @@ library completion host kunit mutations travel device adapters cplusplus python 
 	@FRESH=1 tools/tests/run $@
 
 java: setup-check setup-java
+rust: setup-check setup-rust
+java rust:
 	@FRESH=1 tools/tests/run $@
 
 kunit-smp: setup-check
@@ -195,4 +198,4 @@ clean:
 .PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind java bench-java bench-native bench-here combination mutations cells scenarios
+.PHONY: sanitize valgrind java rust bench-java bench-native bench-here combination mutations cells scenarios
