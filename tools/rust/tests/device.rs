@@ -211,6 +211,8 @@ fn regular_cell_needs_no_system_call() {
 fn threads_get_each_event_once() {
     const EACH: u64 = 1000;
     let context = open();
+    // Both run before one is joined.
+    #[allow(clippy::needless_collect)]
     let readers: Vec<_> = (0..2)
         .map(|_| {
             let context = context.clone();
