@@ -101,22 +101,27 @@ dkms_builds_a_module_as_the_howto_says()
 # Autoinstall is what DKMS does for a new kernel, the other call what it does for an old one.
 dkms_keeps_them_for_each_kernel()
 {
-	cp -a "/lib/modules/$(release)" /lib/modules/other && rm -r /lib/modules/other/updates &&
-		dkms autoinstall -k other && dkms status || return
-	[ -s "$(kept other)/Module.symvers" ] && dkms status retry | grep 'other.*: installed' ||
+	other=6.99.0-other
+
+	cp -a "/lib/modules/$(release)" /lib/modules/$other && rm -r /lib/modules/$other/updates &&
+		dkms autoinstall -k $other && dkms status || return
+	[ -s "$(kept $other)/Module.symvers" ] && dkms status retry | grep "$other.*: installed" ||
 		return
-	/etc/kernel/prerm.d/dkms other
-	rm -r /lib/modules/other
-	[ ! -L "$(dirname "$(kept other)")" ] && [ -s "$(kept)/twheel.h" ]
+	/etc/kernel/prerm.d/dkms $other
+	rm -r /lib/modules/$other
+	[ ! -L "$(dirname "$(kept $other)")" ] && [ -s "$(kept)/twheel.h" ]
 }
 
 # By the commands that doc/operation.md names.
 dkms_builds_again_and_signs()
 {
+	version=twheel/$(dpkg-query -W -f '${Version}' twheel-dkms)
+
 	get install openssl && rm "$(kept)/twheel.h" "$(kept)/Module.symvers" &&
-		dkms build --force twheel -k "$(release)" &&
-		dkms install --force twheel -k "$(release)" || return
-	[ -s /var/lib/dkms/mok.pub ] && [ -s "$(kept)/twheel.h" ] && [ -s "$(kept)/Module.symvers" ] &&
+		dkms build --force "$version" -k "$(release)" &&
+		dkms install --force "$version" -k "$(release)" || return
+	[ -s /var/lib/dkms/mok.pub ] && [ -s "$(kept)/twheel.h" ] &&
+		[ -s "$(kept)/Module.symvers" ] &&
 		modinfo -F signer -k "$(release)" twheel | grep 'DKMS module signing key'
 }
 
@@ -149,7 +154,7 @@ programs_are_built_with_the_development_package()
 	get install g++ || return
 	page README | awk '/^```/ && inside { exit } inside; $0 == "```c" { inside = 1 }' \
 		>/root/example.c
-	cc -Wall -Wextra -Werror -o /usr/local/bin/readme-example /root/example.c -ltwheel || return
+	cc -Wall -Wextra -Werror -o /usr/bin/readme-example /root/example.c -ltwheel || return
 	dpkg -L libtwheel-dev | grep '^/usr/include/.*\.h' >/root/headers
 	grep -c . /root/headers
 	while read -r header; do
