@@ -129,8 +129,8 @@ check-long: setup-check setup-prove setup-deb
 check-debug: setup-debug
 	@tools/tests/run debug
 
-check-all: setup-debug setup-prove setup-deb setup-java
-	@tools/tests/run debug packages long all prove
+check-all: setup-debug setup-prove setup-deb setup-java setup-rust
+	@tools/tests/run debug packages long all prove java rust
 
 # A part that is asked for by its name runs, whether its result has been kept or not.
 deb-check: setup-vm setup-deb

@@ -24,7 +24,7 @@
 #include "watch.h"
 
 #define STATUS_NS	10000000000ULL
-#define TRIES		3		/* a failure that depends on timing may not repeat at once */
+#define TRIES		3		/* a failure may depend on timing */
 
 static struct options {
 	uint64_t seed, operations;
