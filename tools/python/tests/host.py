@@ -3,7 +3,6 @@
 
 import ctypes
 import errno
-import os
 import re
 import subprocess
 import tempfile
@@ -13,7 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from twheel import Operation, Outcome, _lib, after, aio, at_ns, every, every_ns, seconds
+from twheel import Operation, Outcome, _lib, after, at_ns, every, every_ns, seconds
 
 TOOLS = Path(__file__).parents[2]
 
@@ -116,15 +115,6 @@ class Times(unittest.TestCase):
         for interval, times in ((0, 1), (1, -1), (1, 2**32)):
             with self.assertRaises(ValueError):
                 every(interval, times)
-
-
-class Loop(unittest.TestCase):
-    @unittest.skipIf(os.path.exists("/dev/twheel"), "there is a device")
-    def test_loop_without_a_device_is_an_error_and_leaves_nothing_open(self) -> None:
-        before = os.listdir("/proc/self/fd")
-        with self.assertRaises(FileNotFoundError):
-            aio.WheelEventLoop()
-        self.assertEqual(os.listdir("/proc/self/fd"), before)
 
 
 class Operations(unittest.TestCase):

@@ -10,7 +10,7 @@
             print(event.cookie, event.count)
 
 See Wheel; for many operations at once Wheel.submit(); for timeouts that hardly ever fire
-Cell; for asyncio twheel.aio. It uses the C library, libtwheel.
+Cell; for asyncio Wheel.expirations() and Wheel.batches(). It uses the C library, libtwheel.
 """
 
 from .cell import Cell

@@ -327,3 +327,12 @@ class Wheel:
         """
         from . import aio
         return aio.expirations(self)
+
+    def batches(self, most: int = 64) -> AsyncIterator[list[Event]]:
+        """Up to `most` events with each read: async for events in wheel.batches().
+
+        For many expirations: 64 events cost little more than one. A list can hold the event
+        of a timeout that is cancelled before the list is looked through.
+        """
+        from . import aio
+        return aio.batches(self, most)
