@@ -170,7 +170,10 @@ static struct twheel_hub_cell *take_spare(struct twheel_hub *hub, int delay)
 	return c;
 }
 
-/* A cell with another delay needs a kick, so it is taken only if no more can be made. */
+/*
+ * A cell with another delay needs a kick, so it is taken only if no more can be made, or if
+ * most cells are spare: moves carry cells from one list to another.
+ */
 int twheel_hub_take(struct twheel_hub *hub, int delay, struct twheel_hub_cell **cell)
 {
 	struct whole_hub *own = whole(hub);
@@ -178,7 +181,7 @@ int twheel_hub_take(struct twheel_hub *hub, int delay, struct twheel_hub_cell **
 	struct twheel_hub_cell *c = take_spare(hub, delay);
 	int ret = 0;
 
-	if (!c && !hub->spare[FRESH])
+	if (!c && !hub->spare[FRESH] && own->nr_cells / 2 <= hub->armed + BATCH)
 		ret = make_cells(own, nr < BATCH ? nr : BATCH);
 	for (int i = FRESH; !c && i >= 0; i--)
 		c = take_spare(hub, i);

@@ -32,8 +32,9 @@
  * Cells: an armed node has a cell. A node that fires or is cancelled gives it back to the
  * pool, so an object can be freed as soon as its nodes are not armed. The pool has a list for
  * each power of two of the last delay, because the kernel looks at such a cell in time for
- * about the same delay. If no cell fits, the hub makes up to 64 new ones with one system
- * call. It keeps them until it is closed, and each counts as a live timeout of the context.
+ * about the same delay. If no cell fits, and less than half of them are spare, the hub makes up
+ * to 64 new ones with one system call. It keeps them until it is closed, and each counts as a
+ * live timeout of the context.
  *
  * Callbacks: they run inside twheel_hub_dispatch(), one after the other. A callback may arm,
  * cancel, relocate and free any node, its own as well. Its own node is not armed while it
@@ -348,7 +349,8 @@ TWHEEL_NODE_INLINE void twheel_node_init(struct twheel_node *node, struct twheel
  * system call.
  *
  * Return: 0; -EINVAL for a delay above INT64_MAX; -EAGAIN at a limit of timeouts, and -ENOMEM,
- * both only for a node that is not armed. These errors change nothing. -ESHUTDOWN after
+ * both only for a node that has no cell: it is not armed, or it is due in the current batch.
+ * These errors change nothing. -ESHUTDOWN after
  * twheel_stop(), when the node is no longer armed.
  */
 TWHEEL_NODE_INLINE int twheel_node_arm(struct twheel_node *node, uint64_t delay_ns)

@@ -436,6 +436,20 @@ static void hub_grows_beyond_its_first_cells(void)
 	free(many);
 }
 
+/* The cell of a node goes back to the list of its last delay. */
+static void moved_and_cancelled_nodes_share_cells(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	for (int i = 0; i < 1000; i++) {
+		arm_node(0, 5 * TWHEEL_SEC);
+		arm_node(0, 60 * TWHEEL_SEC);
+		CHECK(twheel_node_cancel(&nodes[0]));
+	}
+	CHECK(live() <= 256);
+	close_hub();
+}
+
 static void limit_is_reported_and_changes_nothing(void)
 {
 	open_limited(NR_NODES - 2);
@@ -915,6 +929,7 @@ static void costs_need_no_system_call(void)
 	each(armed_node_can_be_relocated)						\
 	each(node_can_be_relocated_before_its_turn)				\
 	each(hub_grows_beyond_its_first_cells)					\
+	each(moved_and_cancelled_nodes_share_cells)				\
 	each(limit_is_reported_and_changes_nothing)				\
 	each(reserved_cells_serve_any_delay)					\
 	each(break_calls_what_it_has_no_cell_for)					\
