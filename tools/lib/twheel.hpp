@@ -59,7 +59,7 @@ constexpr std::uint64_t nanoseconds(const std::chrono::duration<Rep, Period> &de
 	if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
 		if (delay >= given(ns::max()))
 			return INT64_MAX;
-	} else if constexpr (std::ratio_greater_v<Period, std::nano>) {
+	} else if constexpr (!std::ratio_less_v<Period, std::nano>) {
 		using wide = std::chrono::duration<std::common_type_t<Rep, ns::rep>, Period>;
 
 		if (wide(delay) > std::chrono::duration_cast<wide>(ns::max()))
