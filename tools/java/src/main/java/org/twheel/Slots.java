@@ -83,7 +83,19 @@ final class Slots<E> implements AutoCloseable {
 	Slot<E> take() {
 		Stripe<E> stripe = stripes[(int) Thread.currentThread().getId() & stripes.length - 1];
 		Slot<E> slot = stripe.take();
-		return slot == null ? make(stripe) : slot;
+		if (slot != null)
+			return slot;
+		try {
+			return make(stripe);
+		} catch (TwheelException e) {
+			// At a limit: other threads may have left slots.
+			for (Stripe<E> other : stripes) {
+				slot = other.take();
+				if (slot != null)
+					return slot;
+			}
+			throw e;
+		}
 	}
 
 	/** The deadline with which a slot may be armed: the one wanted, or a nanosecond more. */

@@ -218,11 +218,20 @@ public final class WheelExecutor extends AbstractExecutorService
 			if (stopped || isUnprocessed)
 				unprocessed.add(task);
 			else
-				pool.execute(task);
+				hand(task);
 			left();
 		});
 		slots.close();
 		pool.shutdown();
+	}
+
+	/** If the pool cannot start a thread, the task fails, and the reader goes on. */
+	private void hand(Task<?> task) {
+		try {
+			pool.execute(task);
+		} catch (Throwable t) {
+			task.fail(t);
+		}
 	}
 
 	private void endReader() {
@@ -249,6 +258,8 @@ public final class WheelExecutor extends AbstractExecutorService
 		private final long periodNs;
 		/** Of the current or the last arming; changed with the lock held. */
 		private volatile long deadlineNs;
+		/** Periods count from it: the slot may have taken a later deadline. */
+		private volatile long dueNs;
 		private Slots.Slot<Task<?>> slot;
 
 		Task(Callable<V> callable, long delayNs, long periodNs) {
@@ -259,14 +270,22 @@ public final class WheelExecutor extends AbstractExecutorService
 
 		synchronized void place(long wantedNs) {
 			slot = slots.take();
+			dueNs = wantedNs;
 			deadlineNs = slots.deadline(slot, wantedNs);
 			slots.arm(slot, deadlineNs, this);
 		}
 
 		/** It waits no more if this ends its arming; otherwise the reader finds it. */
 		private synchronized void withdraw() {
-			if (slot != null && slots.disarm(slot, deadlineNs))
+			Slots.Slot<Task<?>> armed = slot;
+			// Once: the slot may be armed for another task, with the same deadline.
+			slot = null;
+			if (armed != null && slots.disarm(armed, deadlineNs))
 				left();
+		}
+
+		private void fail(Throwable cause) {
+			setException(cause);
 		}
 
 		@Override
@@ -284,7 +303,7 @@ public final class WheelExecutor extends AbstractExecutorService
 
 		/** Refused after a shutdown. At a limit nobody else can be told. */
 		private void again() {
-			long from = periodNs > 0 ? deadlineNs : slots.nanoTime();
+			long from = periodNs > 0 ? dueNs : slots.nanoTime();
 			try {
 				arm(this, Context.deadline(from, Math.abs(periodNs)));
 			} catch (RuntimeException e) {

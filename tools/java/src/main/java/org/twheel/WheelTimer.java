@@ -183,11 +183,12 @@ public final class WheelTimer implements Timer {
 	}
 
 	private void count() {
-		long now = pending.incrementAndGet();
-		if (maxPendingTimeouts > 0 && now > maxPendingTimeouts) {
-			pending.decrementAndGet();
-			throw new RejectedExecutionException(maxPendingTimeouts + " timeouts are pending");
-		}
+		long now;
+		do {
+			now = pending.get();
+			if (maxPendingTimeouts > 0 && now >= maxPendingTimeouts)
+				throw new RejectedExecutionException(maxPendingTimeouts + " timeouts are pending");
+		} while (!pending.compareAndSet(now, now + 1));
 	}
 
 	/** A stop that comes meanwhile gets the timeout, or it is refused here: never both. */
@@ -237,7 +238,7 @@ public final class WheelTimer implements Timer {
 		try {
 			taskExecutor.execute(timeout);
 		} catch (Throwable t) {
-			LOGGER.log(Level.WARNING, "the executor refused " + timeout, t);
+			LOGGER.log(Level.WARNING, "the executor refused a task", t);
 		}
 	}
 
@@ -317,7 +318,7 @@ public final class WheelTimer implements Timer {
 			try {
 				task.cancelled(this);
 			} catch (Throwable t) {
-				LOGGER.log(Level.WARNING, "cancelled() of a task failed: " + task, t);
+				LOGGER.log(Level.WARNING, "cancelled() of a task failed", t);
 			}
 			return true;
 		}
@@ -327,7 +328,7 @@ public final class WheelTimer implements Timer {
 			try {
 				task.run(this);
 			} catch (Throwable t) {
-				LOGGER.log(Level.WARNING, "a task failed: " + task, t);
+				LOGGER.log(Level.WARNING, "a task failed", t);
 			}
 		}
 
