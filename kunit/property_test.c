@@ -25,7 +25,7 @@
 #include "reference.h"
 #include "suite.h"
 
-static unsigned int steps = 50000;
+static unsigned int steps = 20000;
 module_param(steps, uint, 0444);
 MODULE_PARM_DESC(steps, "Operations per case");
 
