@@ -340,11 +340,11 @@ static void dispatch_inside(struct twheel_node *node)
 	if (nr_all > 1)
 		return;
 	twheel_hub_break(hub);
-	arm_node(0, 0);
+	arm_node(2, 0);
 	wait_ready(twheel_fd(hub->ctx), 1);
 	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 1);
 	CHECK_EQ(nr_all, 2);
-	CHECK(!twheel_node_armed(&nodes[0]));
+	CHECK(!twheel_node_armed(&nodes[2]));
 }
 
 static void callback_may_dispatch(void)
