@@ -34,10 +34,10 @@ kernel_sources()
 
 program_sources()
 {
-	local directories='adapters|lib|twheel|tests|fuzz|faults|storms|bench|examples'
+	local kernel='bench/(kernel|native|plugin)|examples/retry|tests/misuse'
 
-	sources '*.c' | grep -E "^./tools/($directories)/" |
-		grep -Ev '^./tools/bench/(kernel|native|plugin)/'
+	sources '*.c' | grep -E '^./tools/(lib|twheel|tests|fuzz|bench|examples)/' |
+		grep -Ev "^./tools/($kernel)/"
 }
 
 excepted()

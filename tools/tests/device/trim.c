@@ -731,8 +731,9 @@ static void have_priority(int nice)
 
 static void be_busy(int fd)
 {
+	(void)fd;
 	have_priority(0);
-	while (fd >= 0)
+	for (;;)
 		;
 }
 
