@@ -101,6 +101,10 @@ impl Timer {
     }
 
     /// The context of the timer, for its clock, settings and statistics.
+    ///
+    /// Use it for nothing else. After [`Context::stop`], or if another reader takes the events, no
+    /// sleep ends. After [`Context::cancel_all`] a sleep may fail with
+    /// [`Gone`](crate::Error::Gone), never end, or disturb a later one.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.shared.context
