@@ -255,7 +255,8 @@ pub struct List {
     pub reserved: [u64; 2],
 }
 
-/// Argument of [`IOC_STATS`]: `struct twheel_stats`.
+/// Counts of operations and events since the context was opened, from
+/// [`Context::stats`](crate::Context::stats). Argument of [`IOC_STATS`]: `struct twheel_stats`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Stats {
@@ -285,7 +286,8 @@ pub struct Stats {
     pub live: u32,
     /// Unread events.
     pub ready: u32,
-    /// Events by lateness, in powers of two of nanoseconds.
+    /// Events by lateness. Bucket `n` counts events from 2^(n - 1) ns to less than 2^n ns after
+    /// the deadline; bucket 0: on time; the last bucket: all later events.
     pub lateness: [u64; LATENESS],
     /// 0.
     pub reserved: [u64; 6],

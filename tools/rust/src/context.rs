@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::abi;
+use crate::abi::{self, Stats};
 #[cfg(target_has_atomic = "64")]
 use crate::cell::{Cell, Cells};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::list::{Timeout, Timeouts};
 use crate::op::{Id, Op, Outcome};
-use crate::state::{Info, Stats};
+use crate::state::Info;
 use crate::sys;
 use crate::time::{Clock, Deadline, Time};
 
@@ -269,7 +269,7 @@ impl Context {
     ///
     /// None for a context that is open.
     pub fn stats(&self) -> Result<Stats> {
-        Ok(sys::stats(self.fd())?.into())
+        Ok(sys::stats(self.fd())?)
     }
 
     /// Wait until an event can be read, or until none can follow after [`stop`](Context::stop).

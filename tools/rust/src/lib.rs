@@ -60,6 +60,7 @@ mod time;
 #[cfg(all(feature = "tokio", target_has_atomic = "64"))]
 pub mod tokio;
 
+pub use abi::Stats;
 #[cfg(target_has_atomic = "64")]
 pub use cell::Cell;
 pub use context::{Context, Found};
@@ -68,5 +69,5 @@ pub use event::Event;
 pub use list::{State, Timeout, Timeouts};
 pub use op::{Id, Op, Outcome};
 pub use setup::Setup;
-pub use state::{Info, Stats};
+pub use state::Info;
 pub use time::{Clock, Deadline, Time};
