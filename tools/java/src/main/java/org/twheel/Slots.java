@@ -40,7 +40,7 @@ final class Slots<E> implements AutoCloseable {
 		}
 	}
 
-	/** What is done with the object of an arming that has ended with an event. */
+	/** Handles the object of an arming that has ended with an event. */
 	interface Receiver<E> {
 		/** Called by run(). Unprocessed: the context was stopped before the deadline. */
 		void ended(E entry, boolean unprocessed);

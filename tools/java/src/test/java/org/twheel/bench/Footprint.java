@@ -64,7 +64,7 @@ final class Footprint {
 		}
 	}
 
-	/** What a timer defers has been done when this returns. */
+	/** Bytes in the heap, after the timers have had time for the work that they defer. */
 	private static long heap() throws InterruptedException {
 		Runtime runtime = Runtime.getRuntime();
 		for (int i = 0; i < 3; i++) {

@@ -9,13 +9,14 @@ import io.netty.util.Timeout;
 import io.netty.util.Timer;
 import io.netty.util.TimerTask;
 import java.util.concurrent.Future;
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import org.twheel.Cell;
 import org.twheel.Context;
 import org.twheel.WheelExecutor;
 import org.twheel.WheelTimer;
 
-/** What is compared: all arm timeouts that are an hour away. */
+/** A timer to compare. Each arms timeouts that are an hour away. */
 public enum Subject {
 	/** WheelTimer, without slack: the wheel has a tick of 1 ms. */
 	WHEEL_TIMER {
@@ -35,23 +36,7 @@ public enum Subject {
 	WHEEL_EXECUTOR {
 		@Override
 		Session open() {
-			WheelExecutor executor = new WheelExecutor(1);
-			return new Session() {
-				@Override
-				public Object arm() {
-					return executor.schedule(NO_COMMAND, 1, HOURS);
-				}
-
-				@Override
-				public void cancel(Object timeout) {
-					((Future<?>) timeout).cancel(false);
-				}
-
-				@Override
-				public void close() {
-					executor.shutdownNow();
-				}
-			};
+			return executor(new WheelExecutor(1));
 		}
 	},
 	/** The JDK's ScheduledThreadPoolExecutor, which removes what is cancelled. */
@@ -60,22 +45,7 @@ public enum Subject {
 		Session open() {
 			ScheduledThreadPoolExecutor executor = new ScheduledThreadPoolExecutor(1);
 			executor.setRemoveOnCancelPolicy(true);
-			return new Session() {
-				@Override
-				public Object arm() {
-					return executor.schedule(NO_COMMAND, 1, HOURS);
-				}
-
-				@Override
-				public void cancel(Object timeout) {
-					((Future<?>) timeout).cancel(false);
-				}
-
-				@Override
-				public void close() {
-					executor.shutdownNow();
-				}
-			};
+			return executor(executor);
 		}
 	},
 	/** Cells that the program keeps, with a deadline that it has at hand: no clock is read. */
@@ -148,6 +118,25 @@ public enum Subject {
 		public void close() {
 			context.close();
 		}
+	}
+
+	private static Session executor(ScheduledExecutorService executor) {
+		return new Session() {
+			@Override
+			public Object arm() {
+				return executor.schedule(NO_COMMAND, 1, HOURS);
+			}
+
+			@Override
+			public void cancel(Object timeout) {
+				((Future<?>) timeout).cancel(false);
+			}
+
+			@Override
+			public void close() {
+				executor.shutdownNow();
+			}
+		};
 	}
 
 	private static Session netty(Timer timer) {
