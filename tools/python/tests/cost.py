@@ -85,7 +85,7 @@ class Handle(asyncio.TimerHandle):
 
 
 class Least:
-    """What a loop on the wheel does at least."""
+    """The least work that a loop on the wheel has to do, without the kernel."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()

@@ -5,7 +5,7 @@ import asyncio
 import os
 import time
 import unittest
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from twheel import Event, Operation, Outcome, Wheel, aio, every
@@ -45,17 +45,21 @@ class Expirations(unittest.TestCase):
             self.assertEqual((await task).count, 1)
         self.run_loop(main)
 
-    def test_loop_goes_on_while_there_is_always_an_event(self) -> None:
+    def check_turns(self, iterate: Callable[[Wheel], AsyncIterator[Any]]) -> None:
+        """Another task has its turn although there is always an event."""
         async def main(wheel: Wheel) -> None:
             async def stop() -> None:
                 await asyncio.sleep(0.05)
                 wheel.stop()
             wheel.arm(0.001, repeat=every(0.001))
             task = asyncio.create_task(stop())
-            async for _ in wheel.expirations():
+            async for _ in iterate(wheel):
                 time.sleep(0.005)
             await task
         self.run_loop(main)
+
+    def test_loop_goes_on_while_there_is_always_an_event(self) -> None:
+        self.check_turns(Wheel.expirations)
 
     def test_tasks_that_iterate_get_each_event_once(self) -> None:
         async def main(wheel: Wheel) -> None:
@@ -119,13 +123,4 @@ class Expirations(unittest.TestCase):
         self.run_loop(main)
 
     def test_loop_goes_on_between_batches(self) -> None:
-        async def main(wheel: Wheel) -> None:
-            async def stop() -> None:
-                await asyncio.sleep(0.05)
-                wheel.stop()
-            wheel.arm(0.001, repeat=every(0.001))
-            task = asyncio.create_task(stop())
-            async for _ in wheel.batches():
-                time.sleep(0.005)
-            await task
-        self.run_loop(main)
+        self.check_turns(Wheel.batches)

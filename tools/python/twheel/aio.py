@@ -10,7 +10,8 @@ figures. Also, timeouts that were armed on different CPUs expire in no common or
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 
 from .records import Event
 from .wheel import Wheel
@@ -29,7 +30,7 @@ async def _readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-async def batches(wheel: Wheel, most: int) -> AsyncIterator[list[Event]]:
+async def batches(wheel: Wheel, most: int) -> AsyncGenerator[list[Event], None]:
     """Lists of up to `most` events. Each iterator has a descriptor of its own, because a loop
     knows one reader for each descriptor. The wheel lives at least as long as the iterator.
     """
@@ -52,9 +53,6 @@ async def batches(wheel: Wheel, most: int) -> AsyncIterator[list[Event]]:
 
 async def expirations(wheel: Wheel) -> AsyncIterator[Event]:
     """Events, of which each is read when it is asked for."""
-    reads = batches(wheel, 1)
-    try:
+    async with aclosing(batches(wheel, 1)) as reads:
         async for events in reads:
             yield events[0]
-    finally:
-        await reads.aclose()  # type: ignore[attr-defined]
