@@ -7,7 +7,7 @@ O ?= build
 override O := $(abspath $(O))
 export O
 
-# What to build the modules for: a kernel that tools/vm/kernel/get knows, or with KDIR the
+# The kernel to build the modules for: one that tools/vm/kernel/get knows, or with KDIR the
 # build directory of any other. On systems other than Debian for amd64, tools/setup finds one.
 KERNEL ?= stock
 KDIR ?= $(if $(filter file,$(origin KERNEL)),$(shell tools/setup --kdir))

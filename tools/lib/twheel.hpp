@@ -39,7 +39,7 @@ namespace twheel {
 
 namespace detail {
 
-/* What a C function has returned. */
+/* Throws for an error that a C function has returned. */
 inline int check(int ret, const char *function)
 {
 	if (ret < 0)

@@ -59,7 +59,7 @@ static void connection_idle(struct twheel_node *node)
 	end(twheel_entry(node, struct connection, idle));
 }
 
-/* Who does not read what he has sent loses it. */
+/* A client that does not read its echo loses it. */
 static void connection_readable(struct connection *connection)
 {
 	char text[4096];

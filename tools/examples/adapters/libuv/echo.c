@@ -57,7 +57,7 @@ static void give_buffer(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 	*buffer = uv_buf_init(text, sizeof(text));
 }
 
-/* Who does not read what he has sent loses it. */
+/* A client that does not read its echo loses it. */
 static void connection_readable(uv_stream_t *stream, ssize_t len, const uv_buf_t *buffer)
 {
 	struct connection *connection = twheel_entry(stream, struct connection, socket);
