@@ -116,7 +116,7 @@ struct actor {
 /**
  * struct world - the model, and everything that uses it
  * @wheel: the wheel
- * @base: wall clock when the case began; the clock stays within years of it
+ * @base: wall clock when the case began; the programs stay within years of it
  * @step: serialises the steps of the clock
  * @steps_lock: protects @nr_steps, @left_at and @left_wall
  * @nr_steps: number of steps
@@ -208,7 +208,7 @@ static void step_wall(struct world *m, u64 to)
 	}
 	at = ktime_get_ns();
 	before = wall();
-	set_wall(clamp(to, m->base - 300 * DAY, m->base + 3000 * DAY));
+	set_wall(to);
 	guard(spinlock)(&m->steps_lock);
 	m->left_at[i] = ktime_get_ns();
 	m->left_wall[i] = before + m->left_at[i] - at;
@@ -224,7 +224,7 @@ static void step_work(struct work_struct *work)
 /* Returns true if the clock was at @deadline or later within the last GRACE. */
 static bool was_due(struct world *m, u64 deadline)
 {
-	u64 from = ktime_get_ns() - GRACE;
+	u64 now = ktime_get_ns(), from = now - min(now, GRACE);
 	u32 i;
 
 	if (wall() >= deadline)
@@ -485,11 +485,11 @@ static void cancel_and_wait(struct party *p, enum deed deed)
 
 /* Operations */
 
-static u64 wall_after(const struct operation *op)
+static u64 wall_after(struct world *m, const struct operation *op)
 {
 	s64 delta = clamp(op->delta, -100 * DAY, 100 * DAY);
 
-	return from_now(delta);
+	return clamp(from_now(delta), m->base - 300 * DAY, m->base + 3000 * DAY);
 }
 
 static void operate(struct world *m, struct party *p, const struct operation *op, bool inside)
@@ -497,11 +497,11 @@ static void operate(struct world *m, struct party *p, const struct operation *op
 	switch (op->deed) {
 	case ADVANCE ... ADVANCE_TO_NEXT:
 	case SET_CLOCK:
-		WRITE_ONCE(m->to, wall_after(op));
+		WRITE_ONCE(m->to, wall_after(m, op));
 		if (inside)
 			schedule_work(&m->stepping);
 		else
-			step_wall(m, wall_after(op));
+			step_wall(m, wall_after(m, op));
 		return;
 	case CANCEL_SYNC ... SHUTDOWN:
 		if (!inside)
@@ -774,8 +774,11 @@ static void watch(struct world *m)
 		if (m->base & 1 && atomic64_read(&m->armed) > steps / 2)
 			return;
 	}
-	/* At the end the clock only goes forward, and everything that can become due does. */
-	step_wall(m, m->base + 2000 * DAY);
+	/*
+	 * At the end the clock only goes forward, and everything that can become due does. A
+	 * deadline in the past waits for the next tick, so the clock must pass its latest time.
+	 */
+	step_wall(m, max(wall(), m->base + 2000 * DAY));
 	while (!m->fault && !all_have_been_called(m)) {
 		look_for_the_late(m);
 		msleep(20);
