@@ -206,8 +206,6 @@ struct waiter {
  * @begun: completed when a worker has reached its gate
  * @answered: completed when a worker has carried out its operation
  * @left: completed when a worker leaves its callback
- * @other: a timeout in another wheel
- * @other_fired: completed when it fires
  * @waiter: the thread for calls that wait
  * @patience: maximum time to wait for what must happen, in jiffies
  * @operations: number of operations carried out
@@ -237,8 +235,6 @@ struct model {
 	DECLARE_BITMAP(map, NR_PLAYERS);
 	struct gate		*gates[NR_WORKERS];
 	struct completion	begun, answered, left;
-	struct twheel_timeout	other;
-	struct completion	other_fired;
 	struct waiter		waiter;
 	unsigned long		patience;
 	u64			operations, calls;
@@ -727,11 +723,34 @@ static void await(struct model *m, const struct player *p, struct completion *do
 		compare(m, p, what, false, true);
 }
 
+/**
+ * struct other - a timeout in another wheel
+ * @t: the timeout
+ * @fired: completed when it fires
+ */
+struct other {
+	struct twheel_timeout	t;
+	struct completion	fired;
+};
+
 static void other_fires(struct twheel_timeout *t)
 {
-	complete(&container_of(t, struct model, other)->other_fired);
+	complete(&container_of(t, struct other, t)->fired);
 }
 
+static void use_other_wheel(struct model *m, struct twheel *w, struct other *other)
+{
+	init_completion(&other->fired);
+	twheel_timeout_init(w, &other->t, other_fires);
+	twheel_use_workqueue(&other->t);
+	compare(m, NULL, "arm in another wheel", twheel_arm(&other->t, 1), 0);
+	compare(m, NULL, "advance of another wheel", twheel_advance(w, 1), 0);
+	await(m, NULL, &other->fired, "callback in another wheel");
+	twheel_flush(w);
+	compare(m, NULL, "shutdown in another wheel", twheel_shutdown(&other->t), false);
+}
+
+/* A stop may do this in the waiter while the test does it, too: nothing is shared. */
 static void do_other_wheel(struct model *m)
 {
 	struct twheel_params params = {
@@ -741,19 +760,13 @@ static void do_other_wheel(struct model *m)
 		.slots = 2,
 		.levels = 1,
 	};
+	struct other *other = kzalloc(sizeof(*other), GFP_KERNEL);
 	struct twheel *w = twheel_create(&params);
 
-	if (IS_ERR(w))
-		return;
-	init_completion(&m->other_fired);
-	twheel_timeout_init(w, &m->other, other_fires);
-	twheel_use_workqueue(&m->other);
-	compare(m, NULL, "arm in another wheel", twheel_arm(&m->other, 1), 0);
-	compare(m, NULL, "advance of another wheel", twheel_advance(w, 1), 0);
-	await(m, NULL, &m->other_fired, "callback in another wheel");
-	twheel_flush(w);
-	compare(m, NULL, "shutdown in another wheel", twheel_shutdown(&m->other), false);
+	if (other && !IS_ERR(w))
+		use_other_wheel(m, w, other);
 	twheel_destroy(w);
+	kfree(other);
 }
 
 /* One operation */
