@@ -679,7 +679,7 @@ static int act(void *data)
 	struct world *m = a->m;
 	u32 i;
 
-	set_cpus_allowed_ptr(current, cpumask_of(a->cpu));
+	migrate_to(a->cpu);
 	for (i = 0; i < steps && !READ_ONCE(m->enough) && !m->fault; i++) {
 		const struct operation *op = &a->program->list[i % a->program->nr];
 

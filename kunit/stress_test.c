@@ -341,13 +341,6 @@ static bool (* const operations[])(struct actor *a) = {
 	arm_list, cancel_list, ask, flush,
 };
 
-/* Hotplug moves the thread away from its CPU; move it back when the CPU is online. */
-static void go_home(struct actor *a)
-{
-	if (cpu_online(a->cpu))
-		set_cpus_allowed_ptr(current, cpumask_of(a->cpu));
-}
-
 static int act(void *data)
 {
 	struct actor *a = data;
@@ -355,8 +348,9 @@ static int act(void *data)
 	unsigned int i;
 
 	for (i = 0; open && !kthread_should_stop(); i++) {
+		/* Hotplug may have moved the thread away from its CPU. */
 		if (i % 256 == 0)
-			go_home(a);
+			migrate_to(a->cpu);
 		open = operations[roll(a, ARRAY_SIZE(operations))](a);
 		if (i % 64 == 0)
 			usleep_range(50, 200);

@@ -3,8 +3,11 @@
 #define _TWHEEL_KUNIT_SUITE_H
 
 #include <kunit/test.h>
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/sched.h>
 
 #include "../twheel_compat.h"
 
@@ -33,5 +36,19 @@ static void __exit end_module_suites(void)					\
 }										\
 module_exit(end_module_suites);							\
 TWHEEL_IMPORT_TEST_NS()
+
+/*
+ * Move the current thread to @cpu if that is online. A move to a CPU that goes offline
+ * meanwhile may leave the thread elsewhere, and migrate_enable() of PREEMPT_RT warns then. So
+ * no CPU may go offline in the middle of it.
+ */
+static inline void migrate_to(unsigned int cpu)
+{
+	if (!cpus_read_trylock())
+		return;
+	if (cpu_online(cpu))
+		set_cpus_allowed_ptr(current, cpumask_of(cpu));
+	cpus_read_unlock();
+}
 
 #endif /* _TWHEEL_KUNIT_SUITE_H */
