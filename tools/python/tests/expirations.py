@@ -96,6 +96,30 @@ class Expirations(unittest.TestCase):
             self.assertEqual(os.listdir("/proc/self/fd"), before)
         self.run_loop(main)
 
+    def check_goes_on(self, iterate: Callable[[Wheel], AsyncIterator[Any]]) -> None:
+        """A wait that is cancelled does not end the iterator."""
+        async def main(wheel: Wheel) -> None:
+            iterator = iterate(wheel)
+            for _ in range(3):
+                with self.assertRaises(TimeoutError):
+                    await asyncio.wait_for(anext(iterator), 0.01)
+            wheel.arm(0)
+            self.assertTrue(await anext(iterator))
+            wheel.stop()
+            with self.assertRaises(StopAsyncIteration):
+                await anext(iterator)
+        self.run_loop(main)
+
+    def test_expirations_go_on_after_a_wait_that_is_cancelled(self) -> None:
+        self.check_goes_on(Wheel.expirations)
+
+    def test_batches_go_on_after_a_wait_that_is_cancelled(self) -> None:
+        self.check_goes_on(Wheel.batches)
+
+    def test_batches_have_room(self) -> None:
+        with Wheel() as wheel, self.assertRaises(ValueError):
+            wheel.batches(0)
+
     def test_batches_have_several_events(self) -> None:
         async def main(wheel: Wheel) -> None:
             wheel.submit(Operation.arm(0, i) for i in range(100))
@@ -116,7 +140,7 @@ class Expirations(unittest.TestCase):
             wheel.submit(Operation.arm(0, i) for i in range(10))
             while wheel.info().ready < 10:
                 await asyncio.sleep(0.001)
-            async for events in aio.batches(wheel, 4):
+            async for events in aio.Batches(wheel, 4):
                 self.assertEqual(len(events), 4)
                 break
             self.assertEqual(len(wheel.read(64, 0)), 6)

@@ -8,10 +8,7 @@ figures. Also, timeouts that were armed on different CPUs expire in no common or
 """
 
 import asyncio
-import itertools
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 
 from .records import Event
 from .wheel import Wheel
@@ -20,39 +17,58 @@ YIELD_AFTER = 16
 """Number of reads after which other tasks have their turn."""
 
 
-async def _readable(fd: int) -> None:
+async def _readable(wheel: Wheel) -> None:
+    """Wait for an event. A loop knows one reader for each descriptor, so make a new one."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    loop.add_reader(fd, ready.set)
+    fd = os.dup(wheel.fileno())
     try:
+        loop.add_reader(fd, ready.set)
         await ready.wait()
     finally:
         loop.remove_reader(fd)
-
-
-async def batches(wheel: Wheel, most: int) -> AsyncGenerator[list[Event], None]:
-    """Lists of up to `most` events. Each iterator has a descriptor of its own, because a loop
-    knows one reader for each descriptor. The wheel lives at least as long as the iterator.
-    """
-    fd = os.dup(wheel.fileno())
-    try:
-        for turn in itertools.count(1):
-            if most > YIELD_AFTER or not turn % YIELD_AFTER:
-                await asyncio.sleep(0)
-            try:
-                events = wheel.read(most, 0)
-            except TimeoutError:
-                await _readable(fd)
-                continue
-            if not events:
-                return
-            yield events
-    finally:
         os.close(fd)
 
 
-async def expirations(wheel: Wheel) -> AsyncIterator[Event]:
+class Batches:
+    """Lists of up to `most` events. A wait that is cancelled takes no event, and the iterator
+    can be asked again. It keeps the wheel alive.
+    """
+
+    def __init__(self, wheel: Wheel, most: int) -> None:
+        if most < 1:
+            raise ValueError(f"room for {most} events")
+        self._wheel = wheel
+        self._most = most
+        self._reads = 0
+
+    def __aiter__(self) -> "Batches":
+        return self
+
+    async def __anext__(self) -> list[Event]:
+        while True:
+            self._reads += 1
+            if self._most > YIELD_AFTER or not self._reads % YIELD_AFTER:
+                await asyncio.sleep(0)
+            try:
+                events = self._wheel.read(self._most, 0)
+            except TimeoutError:
+                await _readable(self._wheel)
+                continue
+            if not events:
+                raise StopAsyncIteration
+            return events
+
+
+class Expirations:
     """Events, of which each is read when it is asked for."""
-    async with aclosing(batches(wheel, 1)) as reads:
-        async for events in reads:
-            yield events[0]
+
+    def __init__(self, wheel: Wheel) -> None:
+        self._reads = Batches(wheel, 1)
+
+    def __aiter__(self) -> "Expirations":
+        return self
+
+    async def __anext__(self) -> Event:
+        [event] = await anext(self._reads)
+        return event

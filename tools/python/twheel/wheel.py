@@ -323,16 +323,20 @@ class Wheel:
     def expirations(self) -> AsyncIterator[Event]:
         """The same for asyncio: async for event in wheel.expirations().
 
-        Several tasks may iterate at once; each event goes to one of them.
+        Several tasks may iterate at once; each event goes to one of them. If a wait for the
+        next event is cancelled, the iterator can be asked again.
         """
         from . import aio
-        return aio.expirations(self)
+        return aio.Expirations(self)
 
     def batches(self, most: int = 64) -> AsyncIterator[list[Event]]:
         """Up to `most` events with each read: async for events in wheel.batches().
 
-        For many expirations: 64 events cost little more than one. A list can hold the event
-        of a timeout that is cancelled before the list is looked through.
+        For many expirations: a read of several events is one system call. A list can hold
+        the event of a timeout that is cancelled before the list is looked through. A wait
+        can be cancelled as in expirations().
+
+        most: how many at most, 1 or more; ValueError otherwise.
         """
         from . import aio
-        return aio.batches(self, most)
+        return aio.Batches(self, most)
