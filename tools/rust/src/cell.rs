@@ -89,6 +89,10 @@ fn outcome(word: u64) -> Outcome {
 /// Dropping the cell ends it with a system call; then no event of it is read. Until then it
 /// counts as one live timeout. Cells that different threads use should be in different cache
 /// lines: 64 bytes hold four cells that were made in a row.
+///
+/// A child after `fork()` has the same cells, not copies. A cell that the child drops ends in the
+/// parent, too. A child that does not call `exec()` soon can prevent this with
+/// [`std::mem::forget`], or end with `_exit()`.
 pub struct Cell {
     context: Context,
     id: Id,
