@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! A TCP server that drops idle connections, with tokio.
+//!
+//! ```text
+//! idle_server ADDRESS:PORT [SECONDS]    echoes, and drops who has been silent for that time (60)
+//! idle_server --self-test [CLIENTS]     is its own clients, and checks what the server does
+//! ```
+//!
+//! All connections share a [`Timer`]. Each has one [`Sleep`](twheel::tokio::Sleep), which is a
+//! cell. Traffic resets the sleep with an exchange in memory, however many connections there are.
+//! A connection that ends leaves its cell for the next one.
+//!
+//! When the process has no descriptors left, `accept()` fails and the listener stays readable. The
+//! server then waits for a moment: on a sleep of the same timer.
+
+use std::env;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
+use twheel::tokio::Timer;
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+async fn write_all(stream: &TcpStream, mut data: &[u8]) -> io::Result<()> {
+    while !data.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(data) {
+            Ok(written) => data = &data[written..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Returns 0 at the end of the stream.
+async fn read_some(stream: &TcpStream, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        stream.readable().await?;
+        match stream.try_read(room) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+    }
+}
+
+/// Echo until the client closes the connection, or has been silent for `idle`. A client that
+/// does not take the echo counts as silent, too.
+async fn serve(stream: TcpStream, timer: Timer, idle: Duration) -> io::Result<()> {
+    let mut silence = timer.sleep(idle)?;
+    let mut room = [0; 2048];
+    loop {
+        let length = silence.limit(read_some(&stream, &mut room)).await??;
+        if length == 0 {
+            return Ok(());
+        }
+        silence.reset(idle)?;
+        silence.limit(write_all(&stream, &room[..length])).await??;
+    }
+}
+
+async fn accept_all(listener: TcpListener, timer: Timer, idle: Duration) -> twheel::Result<()> {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(serve(stream, timer.clone(), idle))),
+            Err(_) => timer.sleep(PAUSE)?.await,
+        }
+    }
+}
+
+/// A client that speaks `times` times, and is silent from then on. Returns the time from its last
+/// words that the server has echoed, or from the beginning, to the end of the connection.
+async fn client(
+    address: SocketAddr,
+    timer: Timer,
+    times: u32,
+    every: Duration,
+) -> io::Result<Duration> {
+    let mut spoke = timer.context().now();
+    let stream = TcpStream::connect(address).await?;
+    let mut room = [0; 64];
+    for _ in 0..times {
+        timer.sleep(every)?.await;
+        let now = timer.context().now();
+        if write_all(&stream, b"still here\n").await.is_err() {
+            break;
+        }
+        match read_some(&stream, &mut room).await {
+            Ok(length) if length > 0 => spoke = now,
+            _ => break,
+        }
+    }
+    while matches!(read_some(&stream, &mut room).await, Ok(length) if length > 0) {}
+    Ok(timer.context().now() - spoke)
+}
+
+/// Every other client speaks for three times the idle time. Nobody may be dropped early.
+async fn self_test(clients: u32) -> Result<(), Box<dyn std::error::Error>> {
+    const IDLE: Duration = Duration::from_millis(400);
+    let timer = Timer::open()?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(accept_all(listener, timer.clone(), IDLE));
+    let tasks: Vec<_> = (0..clients)
+        .map(|n| tokio::spawn(client(address, timer.clone(), n % 2 * 6, IDLE / 2)))
+        .collect();
+    for (n, task) in tasks.into_iter().enumerate() {
+        let waited = task.await??;
+        if waited < IDLE {
+            return Err(format!("client {n} was dropped after {waited:?}").into());
+        }
+    }
+    println!("{clients} clients were dropped, none of them early");
+    Ok(())
+}
+
+async fn listen(address: &str, idle: Duration) -> Result<(), Box<dyn std::error::Error>> {
+    let listener = TcpListener::bind(address).await?;
+    Ok(accept_all(listener, Timer::open()?, idle).await?)
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    Builder::new_current_thread().enable_io().build().expect("a runtime").block_on(future)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let number = arguments.get(1).map(|text| text.parse::<u32>());
+    let result = match (arguments.first().map(String::as_str), number) {
+        (Some("--self-test"), None) => block_on(self_test(100)),
+        (Some("--self-test"), Some(Ok(clients))) => block_on(self_test(clients)),
+        (Some(address), None) => block_on(listen(address, Duration::from_secs(60))),
+        (Some(address), Some(Ok(seconds))) => {
+            block_on(listen(address, Duration::from_secs(seconds.into())))
+        }
+        _ => Err("usage: idle_server ADDRESS:PORT [SECONDS], or --self-test [CLIENTS]".into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("idle_server: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
