@@ -187,7 +187,7 @@ bench-python: setup-check tools
 		$(or $(PYTHON),/usr/bin/python3) -m tests.cost $(NUMBER)
 
 bench-rust: setup-check setup-rust
-	@tools/vm/kernel/modules um-native-sid SUITES= >/dev/null
+	@tools/vm/kernel/modules um-sid SUITES= >/dev/null
 	@tools/rust/bench
 
 bench-here: tools
