@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# For the tests and the benchmark of the crate, by way of `.` of bash. The crates are those of
+# For the tests of the crate, by way of `.` of bash. The crates are those of
 # Cargo.lock; they are downloaded once. If the compiler has come with packages of the
 # distribution that hold crates, these are used instead, and nothing is downloaded.
 : "${top:?}" "${work:?}" "${cargo:?}"
@@ -33,7 +33,7 @@ prepare()
 }
 
 # static NAME COMMAND OPTION...: build a program that needs no libraries, and print its path.
-# COMMAND is test, bench or build.
+# COMMAND is test or build.
 static()
 {
 	local name=$1 command=$2
