@@ -3507,7 +3507,8 @@ static void twheel_stop_shard(struct twheel_shard *s,
  * go on to make any call but twheel_destroy().
  *
  * Context: may sleep. From the callback of a worker of another wheel; from a callback or
- * the sink of @w, or from @unprocessed, it is refused with a warning.
+ * the sink of @w, or from @unprocessed, it is refused with a warning. Not in memory reclaim
+ * or on a workqueue with WQ_MEM_RECLAIM, as it may wait for a worker.
  */
 void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel_timeout *t),
 		 void *data)
@@ -3609,7 +3610,11 @@ static int __init twheel_init(void)
 		INIT_LIST_HEAD(&per_cpu(twheel_servers, cpu).queue);
 	}
 
-	twheel_workqueue = alloc_workqueue("twheel", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	/*
+	 * Not WQ_MEM_RECLAIM: when threads start slowly, one rescuer would run the callbacks of
+	 * all wheels, and each would wait for those before it to return.
+	 */
+	twheel_workqueue = alloc_workqueue("twheel", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	if (!twheel_workqueue)
 		return -ENOMEM;
 	ret = smpboot_register_percpu_thread(&twheel_thread);

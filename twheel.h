@@ -340,6 +340,8 @@ static inline void twheel_timeout_copy(struct twheel_timeout *t,
  * them run concurrently. The callback of one timeout never runs concurrently with
  * itself. Different timeouts have no order. A timeout stays pending until a worker
  * calls its callback: it can be cancelled, and twheel_stop() hands it back.
+ *
+ * A new worker may need memory, so memory reclaim must not wait for such a callback.
  */
 static inline void twheel_use_workqueue(struct twheel_timeout *t)
 {

@@ -701,11 +701,93 @@ static void stop_under_load_loses_none(struct kunit *test)
 	}
 }
 
+/*
+ * Workers, while the kernel starts no thread
+ *
+ * The kernel runs callbacks that sleep in as many threads as it needs, and starts threads
+ * one at a time. A thread of real-time priority keeps the task that starts them from running
+ * for BUSY_MS. That is far longer than a workqueue with a rescuer waits for a new thread.
+ */
+#define BUSY_MS		300
+#define NR_WHEELS	16
+#define NR_SLEEPERS	(NR_WHEELS * NR_WORKERS)
+
+/**
+ * struct hog - keeps the task that starts the kernel's threads from running
+ * @helper: thread that does it
+ * @busy: completed when the task cannot run
+ * @cpu: CPU on which they are
+ */
+struct hog {
+	struct helper		helper;
+	struct completion	busy;
+	unsigned int		cpu;
+};
+
+static void keep_busy(void *arg)
+{
+	struct task_struct *starter;
+	struct hog *hog = arg;
+	unsigned long end;
+
+	/* The parent of every kernel thread. */
+	rcu_read_lock();
+	starter = get_task_struct(rcu_dereference(current->real_parent));
+	rcu_read_unlock();
+	set_cpus_allowed_ptr(starter, cpumask_of(hog->cpu));
+	migrate_to(hog->cpu);
+	sched_set_fifo(current);
+	complete(&hog->busy);
+	for (end = jiffies + msecs_to_jiffies(BUSY_MS); time_before(jiffies, end);)
+		cpu_relax();
+	sched_set_normal(current, 0);
+	set_cpus_allowed_ptr(starter, cpu_possible_mask);
+	put_task_struct(starter);
+}
+
+static void callbacks_run_at_once_if_threads_start_slowly(struct kunit *test)
+{
+	struct twheel_params params = { .clock = TWHEEL_MANUAL, .tick_ns = TICK, };
+	struct hog *hog = kunit_kzalloc(test, sizeof(*hog), GFP_KERNEL);
+	struct twheel *wheels[NR_WHEELS];
+	struct job *j[NR_SLEEPERS];
+	unsigned int i, begun = 0;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "the busy thread needs a CPU of its own");
+	KUNIT_ASSERT_NOT_NULL(test, hog);
+	for (i = 0; i < NR_WHEELS; i++) {
+		wheels[i] = twheel_create(&params);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(wheels[i]));
+	}
+	for (i = 0; i < NR_SLEEPERS; i++) {
+		j[i] = jobs_of(test, wheels[i / NR_WORKERS], 1);
+		j[i]->stays = true;
+		KUNIT_EXPECT_EQ(test, 0, twheel_arm(&j[i]->p.t, TICK));
+	}
+	init_completion(&hog->busy);
+	migrate_to(cpumask_first(cpu_online_mask));
+	hog->cpu = cpumask_last(cpu_online_mask);
+	helper_start(test, &hog->helper, keep_busy, hog);
+	wait_for_completion(&hog->busy);
+	for (i = 0; i < NR_WHEELS; i++)
+		KUNIT_EXPECT_EQ(test, 0, twheel_advance(wheels[i], TICK));
+	while (begun < NR_SLEEPERS && wait_for_completion_timeout(&j[begun]->began, PATIENCE))
+		begun++;
+	KUNIT_EXPECT_EQ(test, (unsigned int)NR_SLEEPERS, begun);
+	for (i = 0; i < NR_SLEEPERS; i++)
+		let_go(j[i]);
+	helper_finish(test, &hog->helper);
+	for (i = 0; i < NR_WHEELS; i++)
+		twheel_destroy(wheels[i]);
+}
+
 static struct kunit_case worker_cases[] = {
 	KUNIT_CASE_PARAM(callback_runs_in_a_worker_if_asked_for, clock_gen_params),
 	KUNIT_CASE_PARAM(callback_runs_in_no_worker_otherwise, clock_gen_params),
 	KUNIT_CASE(several_callbacks_run_at_once),
 	KUNIT_CASE(slow_callback_holds_no_other),
+	KUNIT_CASE(callbacks_run_at_once_if_threads_start_slowly),
 	KUNIT_CASE(busy_workers_do_not_hold_the_thread),
 	KUNIT_CASE(many_due_at_once_run_once_each),
 	KUNIT_CASE(callback_can_free_its_timeout),
