@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Checks of the instructions that compilers make of the cell functions in libtwheel.h: they
-# are those that the comment in the header names, and no weaker ones. For bash, by way of
-# `.`, after checks.sh. Each check has a list of weaker headers, which it must refuse as well.
+# Checks of the instructions that compilers generate for the cell functions in libtwheel.h.
+# They must be those that the comment in the header names, and no weaker ones. Each check must
+# also refuse a list of headers with weaker code. bash scripts read this file with `.`, after
+# checks.sh.
 
 : "${work:?a directory for what is made}"
 
-# A function for each that is inline. The first argument of cancel() is the cell, the second
-# one of the others.
+# Print a function for each inline one. The first argument of cancel() is the cell, and so is the
+# second of the others.
 cell_functions()
 {
 	cat <<-EOF
@@ -41,7 +42,7 @@ cell_functions()
 	EOF
 }
 
-# instructions CROSS HEADERS FUNCTION OPTION...: of the function, in one line.
+# instructions CROSS HEADERS FUNCTION OPTION...: print those of the function, in one line.
 instructions()
 {
 	local cross=$1 headers=$2 function=$3 compiler=${CC:-gcc}
@@ -54,7 +55,7 @@ instructions()
 		sed 's/[ \t][ \t]*/ /g' | paste -sd ';'
 }
 
-# expect CODE FUNCTION WANTED NEVER: the code matches the one pattern, and not the other.
+# expect CODE FUNCTION WANTED NEVER: the code must match the first pattern and not the second.
 expect()
 {
 	{ grep -Eq "$3" <<<"$1" && ! grep -Eq "$4" <<<"$1"; } || echo "$2: $1"
@@ -122,14 +123,14 @@ cells_of_arm64_without_lse()
 		-march=armv8-a -mno-outline-atomics
 }
 
-# The compiler's default: calls of functions that choose when the program runs.
+# By default the compiler calls functions that choose the instructions at run time.
 cells_of_arm64_with_both()
 {
 	expect_cells "$arm64" "$1" 'ldar x' "$arm64_never" '<?__aarch64_swp8_acq_rel' \
 		'<?__aarch64_cas8_acq_rel' -march=armv8-a -moutline-atomics
 }
 
-# weaken SED DIRECTORY: a header that differs.
+# weaken SED DIRECTORY: write an edited header, which must differ from ours.
 weaken()
 {
 	mkdir -p "$2"
@@ -137,8 +138,7 @@ weaken()
 	! cmp -s tools/lib/libtwheel.h "$2/libtwheel.h" || echo "weaken: $1 changes nothing"
 }
 
-# right_and_no_weaker CHECK SED...: the check finds nothing in our header, and something in
-# each that is weaker.
+# right_and_no_weaker CHECK SED...: the check must accept our header and refuse each weaker one.
 right_and_no_weaker()
 {
 	local check=$1 change found
@@ -153,7 +153,7 @@ right_and_no_weaker()
 
 relaxed_load='s/(__atomic_load_n\(&cell->look, __ATOMIC_)SEQ_CST/\1RELAXED/'
 plain_load='s/__atomic_load_n\(&cell->look, __ATOMIC_SEQ_CST\)/cell->look/'
-# Newer compilers make this of an acquiring load.
+# Newer compilers generate this for an acquiring load.
 ldapr='".arch_extension rcpc; ldapr %0, [%1]" : "=r" (look_) : "r" (\&cell->look) : "memory"'
 ldapr="({ __u64 look_; __asm__ ($ldapr); look_; })"
 acquiring_load="s/__atomic_load_n\(&cell->look, [^)]*\)/$ldapr/"

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the scripts of checks have in common: a check is a function; what it prints
-# is shown if it fails. For bash, by way of `.`.
+# Functions for scripts of checks. A check is a function; its output is shown if it fails. bash
+# scripts read this file with `.`.
 
-# Shows what it reads, and fails if that is anything.
+# Copy standard input to standard output, and fail unless it is empty.
 silent()
 {
 	! grep .
 }
 
-# skip REASON: the status of a check that cannot be made here.
+# skip REASON: return the status of a check that cannot run here.
 skip()
 {
 	echo "$1"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the scripts have in common that look for mistakes in the sources: which there are,
-# and what of it is known. For bash, by way of `.`, at the top of the tree.
+# Functions for scripts that run static analysers: the lists of sources, and the filter for
+# known findings. bash scripts read this file with `.`, at the top of the tree.
 : "${top:?}" "${here:?}"
 
 linux()
@@ -20,13 +20,13 @@ sources()
 	done | sort
 }
 
-# Scripts are known by their first line.
+# The first line of a file tells whether it is a script.
 scripts()
 {
 	sources '*' | xargs grep -lIE '^#!/bin/(ba)?sh' | sort
 }
 
-# What runs in the kernel, and the programs. Proofs and the emulator's plugin are neither.
+# Print the sources of modules, or of programs. Proofs and the plugin of QEMU are neither.
 kernel_sources()
 {
 	sources '*.[ch]' | grep -E '^./(kunit/|tools/examples/retry/|[^/]*$)' | grep -v '\.mod\.c$'
@@ -51,7 +51,7 @@ excepted()
 	return 1
 }
 
-# Of findings, FILE:LINE: KIND:TYPE: TEXT each, those that are no exceptions.
+# Copy the findings, FILE:LINE: KIND:TYPE: TEXT each, that are not listed as exceptions.
 findings()
 {
 	local line file type

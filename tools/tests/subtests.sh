@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# subtests.sh DIRECTORY: runs every test in it, programs and shell scripts that
-# speak KTAP, each as a subtest. Here, or in the test VM. Programs run under $UNDER; they
-# limit the time of each test themselves, a script has $SCRIPT_S in all.
+# subtests.sh DIRECTORY: run every test in DIRECTORY as a subtest, here or in the test VM. Tests
+# are programs and shell scripts that print KTAP. Programs run under $UNDER and limit the time
+# of each of their tests. A script may take $SCRIPT_S seconds.
 
 results=$(mktemp)
 trap 'rm -f "$results" "$results.status"' EXIT
@@ -22,14 +22,13 @@ run_test()
 	echo $? >"$results.status"
 }
 
-# Not the time of day: there are tests that set it.
+# Do not use the time of day, because tests set it.
 uptime_s()
 {
 	cut -d . -f 1 /proc/uptime
 }
 
-# A test must have said how many results there are: the plan is what shows that
-# it has not ended early.
+# The plan says how many results a test prints. Without it, an early end would go unnoticed.
 verdict()
 {
 	[ "$(cat "$results.status")" = 0 ] && grep -q '^1\.\.[0-9]' "$results" && return

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Runs KUnit suites inside a test machine: loading one runs it, with what the file
-# of parameters has for it. The results come in the kernel log: there they are
-# whole, and they survive a crash.
+# Run KUnit suites inside a test machine. Loading a module runs its suite, with the parameters
+# in /add/parameters. The results are taken from the kernel log, which is complete and survives
+# a crash.
 
 status=0
 [ ! -e /add/kunit.ko ] || insmod /add/kunit.ko enable=1

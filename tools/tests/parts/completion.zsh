@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# completion.zsh WORDS LAST: what zsh shows for WORDS on Tab, up to the word LAST, with the
-# function in tools/twheel/completion: by an interactive zsh, on a terminal that is made for it.
+# completion.zsh WORDS LAST: print what zsh shows when Tab is pressed after WORDS, up to the
+# word LAST. An interactive zsh runs the function in tools/twheel/completion on a terminal of
+# its own.
 zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell 'PS1=; stty -echo cols 200 rows 100; fpath=(tools/twheel/completion $fpath)'

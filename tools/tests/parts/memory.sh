@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# memory.sh DIRECTORY: inside a test machine, runs the tests in it, with the tool that was
-# added, and by valgrind if that was added too.
+# memory.sh DIRECTORY: inside a test machine, run the tests in DIRECTORY with the tool that was
+# added, under valgrind if that was added too.
 
 memcheck()
 {

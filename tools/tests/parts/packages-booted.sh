@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the packages have installed works on the kernel that it was installed for, as
-# KTAP. A busybox shell runs this in the test VM, the modules are not loaded; /add holds
-# the system. Its own programs make the device known, in the order of a boot.
+# Use the installed packages on the kernel that they were installed for, as KTAP. A busybox
+# shell runs this in the test VM, with no module loaded. /add holds the installed system. Its
+# own programs create the device node, in the order of a boot.
 
 system=/system
 mkdir $system
@@ -12,7 +12,7 @@ for dir in dev proc sys sys/kernel/debug; do
 	mount --bind /$dir $system/$dir
 done
 
-# The kernel looks for its helper here, not there.
+# The kernel looks for its module loader in the root of the VM, not in /add.
 printf '#!/bin/sh\nexec chroot %s /sbin/modprobe "$@"\n' $system >/tmp/modprobe
 chmod +x /tmp/modprobe
 echo /tmp/modprobe >/proc/sys/kernel/modprobe
@@ -26,13 +26,13 @@ check()
 	sed 's/^/# /' /tmp/output
 }
 
-# By way of env: busybox would take what it has itself for what is meant.
+# Start programs by way of env, because busybox prefers its own commands of the same name.
 there()
 {
 	chroot $system /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
-# as GROUP COMMAND...: without privileges, but for the group.
+# as GROUP COMMAND...: run a command as an unprivileged user of the group.
 as()
 {
 	there setpriv --reuid nobody --regid nogroup --groups "$@"
@@ -124,7 +124,7 @@ c_program_arms_and_reads()
 	as twheel readme-example | grep '^cookie 42: no answer, [0-9]* us late$'
 }
 
-# For a check on the machine that has promtool.
+# The part packages checks these metrics, on the machine that has promtool.
 stat_writes_the_format_of_prometheus()
 {
 	there twheel stat --prometheus | sed 's/^/prometheus: /' >/tmp/metrics

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The packages are installed, and removed, in a minimal system that knows nothing of
-# them, as KTAP. This runs in that system; /root/debs holds the packages. What boots of
-# the system, as it was with them, is left in /root/system.tar.
+# Install the packages in a minimal system, use them, and remove them, as KTAP. This script runs
+# in that system. /root/debs holds the packages. The script leaves the system with the
+# packages in /root/system.tar, for a boot.
 
 export DEBIAN_FRONTEND=noninteractive
 
@@ -21,13 +21,13 @@ get()
 	apt-get -q -y -o Dpkg::Use-Pty=0 --no-install-recommends "$@"
 }
 
-# The release whose headers are there: it is not that of the kernel that runs here.
+# The kernel release of the installed headers. Another kernel is running here.
 release()
 {
 	basename /lib/modules/*-amd64
 }
 
-# What DKMS leaves for other modules.
+# The files that DKMS leaves for other modules.
 kept()
 {
 	echo "/var/lib/dkms/twheel/kernel-${1:-$(release)}-x86_64/module"
@@ -39,7 +39,7 @@ page()
 	gunzip -cf "/usr/share/doc/twheel-tools/$1.md"*
 }
 
-# recipe NAME: what the howto says to type, for the release that is there.
+# recipe NAME: print the commands of the howto, for the installed release.
 # shellcheck disable=SC2016 # in the program that it writes
 recipe()
 {
@@ -77,7 +77,7 @@ dkms_keeps_the_header_and_the_symbols()
 		grep 'twheel_arm	.*EXPORT_SYMBOL_GPL' "$(kept)/Module.symvers"
 }
 
-# With the Kbuild that the howto shows, in the place of the example's own.
+# Use the Kbuild of the howto in place of the example's own.
 # shellcheck disable=SC2016 # in the page
 module_is_built_as_the_howto_says()
 {
@@ -98,7 +98,7 @@ dkms_builds_a_module_as_the_howto_says()
 			grep '^twheel\.ko.* retry\.ko'
 }
 
-# Autoinstall is what DKMS does for a new kernel, the other call what it does for an old one.
+# DKMS calls autoinstall for a new kernel, and the other command for an old one.
 dkms_keeps_them_for_each_kernel()
 {
 	other=6.99.0-other
@@ -112,7 +112,7 @@ dkms_keeps_them_for_each_kernel()
 	[ ! -L "$(dirname "$(kept $other)")" ] && [ -s "$(kept)/twheel.h" ]
 }
 
-# By the commands that doc/operation.md names.
+# Use the commands of doc/operation.md.
 dkms_builds_again_and_signs()
 {
 	version=twheel/$(dpkg-query -W -f '${Version}' twheel-dkms)
@@ -175,7 +175,7 @@ man_pages_are_there()
 	done
 }
 
-# Without what takes space there and is of no use: compiler, headers, other modules.
+# Leave out what the boot does not need: compiler, headers, other modules.
 save_the_system()
 {
 	cat >/root/excluded <<-EOF
@@ -199,7 +199,7 @@ save_the_system()
 	du -m /root/system.tar
 }
 
-# Everything of ours has a name with ours in it, or is in such a directory.
+# Print the files with twheel in their name, and the configuration that mentions it.
 files_that_remain()
 {
 	find / -xdev \( -path /proc -o -path /sys -o -path /root -o -path /var/log \) -prune -o \

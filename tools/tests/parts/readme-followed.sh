@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the README says to type is typed, in a minimal system, as KTAP. /srv/twheel.git
-# is what is cloned. A command that the page does not have fails.
+# Run the commands of the README in a minimal system, as KTAP. They clone /srv/twheel.git. A
+# command that is not in the README fails.
 
 export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8
 echo 'APT::Get::Assume-Yes "true";' >/etc/apt/apt.conf.d/yes
@@ -17,8 +17,8 @@ check()
 	echo "$verdict $number $*"
 }
 
-# typed COMMAND [DIRECTORY]: as the page has it, in an indented line up to the comment, or
-# between backquotes.
+# typed COMMAND [DIRECTORY]: run a command that the README has in an indented line, up to the
+# comment, or between backquotes.
 typed()
 {
 	{
@@ -39,7 +39,7 @@ git_and_make_are_there()
 	git clone -q /srv/twheel.git /root/twheel
 }
 
-# What is to be typed in the shell of `make vm`.
+# The commands for the shell of `make vm`.
 # shellcheck disable=SC2016 # in the page
 shell_in_the_machine_takes_what_is_typed()
 {

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Long timeouts, in a machine whose clock jumps to the next timer when all sleep:
-# each expires when it is due, after no more wakeups of the wheel's thread than the
-# wheel has levels.
+# Test long timeouts in a machine whose clock jumps to the next timer when all tasks sleep. Each
+# expires when it is due, and costs the wheel's thread at most one wakeup per level.
 
 uptime_seconds()
 {
@@ -39,7 +38,7 @@ try()
 	echo "ok $number sleep_of_${1}_ends_on_time"
 }
 
-# Not for this long.
+# Tasks sleep for days here. The detector of hung tasks would report them.
 echo 0 >/proc/sys/kernel/hung_task_timeout_secs
 
 echo "KTAP version 1"
