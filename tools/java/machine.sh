@@ -1,19 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Builds the Java package, and runs its classes in the test VM. For bash, by way of `.`.
+# Functions that build the Java package and run its classes in the test VM. bash scripts read
+# this file with `.`.
 : "${top:?}" "${build:?}"
 
-# Builds, runs the tests that need no device, and makes the jar. Maven resets the colours of
-# what is no terminal, too.
+# Build the jar and run the tests that need no device. Maven resets colours even if its output
+# is no terminal.
 java_package()
 {
 	mvn -B -q -ntp -f "$top/tools/java/pom.xml" "-Dout=$build/java" package |
 		sed 's/\x1b\[[0-9;]*m//g'
 }
 
-# java_runtime DIRECTORY: a runtime with the modules that are needed alone. The VM takes the
-# libraries of executable files along, so the libraries are made executable.
+# java_runtime DIRECTORY: make a runtime with only the modules needed. The VM also copies the
+# libraries of executable files, so this function makes the libraries executable.
 java_runtime()
 {
 	jlink --add-modules java.base,java.logging,jdk.management,jdk.unsupported --strip-debug \
@@ -22,7 +23,7 @@ java_runtime()
 	"$1/bin/java" -Xshare:dump >/dev/null
 }
 
-# java_machine WORK KERNEL LOG SECONDS [OPTION]... CLASS ARGUMENT...: runs a main class of the
+# java_machine WORK KERNEL LOG SECONDS [OPTION]... CLASS ARGUMENT...: run a main class of the
 # package or of its tests in the test VM.
 java_machine()
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Tests the sample in the test VM: loads it in several ways, and looks at what its jobs have
-# come to. That unloading it leaves nothing behind is seen in the kernel's log.
+# Test the sample in the test VM: load it with several parameters and check the state of its
+# jobs. The kernel log shows whether unloading it leaves anything behind.
 
 # load PARAMETER...
 load()
@@ -10,7 +10,7 @@ load()
 	insmod /add/retry.ko "$@"
 }
 
-# count NAME: what the module says of it.
+# count NAME: print a counter of the module.
 count()
 {
 	sed -n "s/^$1 //p" /sys/kernel/debug/twheel_retry
@@ -71,7 +71,7 @@ jobs_can_be_cancelled_while_they_are_tried()
 	load jobs=1
 }
 
-# run_test NUMBER NAME: with what it loads unloaded after it.
+# run_test NUMBER NAME: run a test, then unload the module that it has loaded.
 run_test()
 {
 	verdict=ok
