@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""python3 -m tests MODULE...: runs unittest modules of this directory, and speaks KTAP."""
+"""python3 -m tests MODULE...: run unittest modules of this directory and print KTAP."""
 
 import sys
 import unittest
@@ -18,7 +18,7 @@ def unraisable(what: "sys.UnraisableHookArgs") -> None:
 
 
 class KtapResult(unittest.TestResult):
-    """One line a test, after the traceback of what went wrong in it."""
+    """Print one line per test, after the traceback of a failure."""
 
     def _line(self, verdict: str, test: unittest.TestCase, note: str = "") -> None:
         name = test.id().rpartition(".")[2]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""python3 -m tests.cost [NUMBER]: what timers cost on asyncio's own event loop, and the least
-that they would cost on a loop with timers on the wheel.
+"""python3 -m tests.cost [NUMBER]: print the cost of timers on asyncio's own event loop, and a
+lower bound of their cost on a loop with timers on the wheel.
 
-The least is what such a loop does in Python: it makes the handle, packs the operation and
-notes the id; it packs the cancel; it unpacks the event, finds the handle and sorts. System
-calls and the kernel are not included, and no device is needed. So a loop is dearer than that.
+The lower bound is the Python code of such a loop. To arm, it creates the handle, packs the
+operation and stores the id. To cancel, it packs the operation. To fire, it unpacks the event,
+finds the handle and sorts. System calls and the kernel are not included, so a real loop costs
+more. No device is needed.
 
 Prints microseconds of CPU time per timer, the median of several runs. The deadlines are at
 random within a minute, or ascending, which they are if all timers have the same delay.
@@ -31,11 +32,11 @@ Costs = tuple[float, float, float]
 
 
 def nothing() -> None:
-    """The call of every timer."""
+    """Callback of every timer."""
 
 
 def cpu_time(work: Callable[[], Any]) -> float:
-    """In microseconds."""
+    """CPU time of work(), in microseconds."""
     begin = time.thread_time_ns()
     work()
     return (time.thread_time_ns() - begin) / 1000
@@ -61,7 +62,7 @@ class Heap:
         self.handles = [self.loop.call_at(when, nothing) for when in deadlines]
 
     def cancel(self) -> None:
-        """With the turn in which the heap loses those that are cancelled."""
+        """Also run the turn that removes cancelled timers from the heap."""
         for handle in self.handles:
             handle.cancel()
         turn(self.loop)
@@ -99,7 +100,7 @@ class Least:
         return handle
 
     def arm(self, deadlines: list[float]) -> None:
-        """The kernel would write the ids; here they are counted."""
+        """Number the ids, which the kernel would write."""
         handles = [self.call_at(when) for when in deadlines]
         ops = bytearray(OP.size * len(handles))
         for i, handle in enumerate(handles):
@@ -118,7 +119,7 @@ class Least:
         turn(self.loop)
 
     def expire(self) -> None:
-        """The kernel's part: not included."""
+        """Make the events. This is the kernel's part, which is not timed."""
         self.events = b"".join(EVENT.pack(handle.id, 0, expires_ns(handle), 0, 1, 1, 0)
                                for handle in self.timers.values())
 
@@ -134,7 +135,7 @@ KINDS: dict[str, Kind] = {"asyncio": Heap, "wheel, at least": Least}
 
 
 def costs(kind: Kind, spread: list[float]) -> Costs:
-    """To arm, to cancel and to fire all timers; cancelled and fired are two sets of them."""
+    """Costs of an arm, a cancel and an expiry. One set of timers is cancelled, another fires."""
     gc.collect()
     later, now = kind(), kind()
     arm = cpu_time(lambda: later.arm([later.loop.time() + HOUR + x for x in spread]))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""python3 -m tests.standalone DIRECTORY MODULE...: what a test machine needs to run them.
+"""python3 -m tests.standalone DIRECTORY MODULE...: collect the files for a run of the modules in
+a test machine.
 
-Modules of this directory are imported, and what the interpreter has loaded then is put
-into DIRECTORY as bytecode: the standard library's into lib, for PYTHONHOME, ours for
-PYTHONPATH; shared libraries into so, for LD_LIBRARY_PATH. A machine that is emulated
-should not have to compile anything.
+This program imports the modules and puts all that the interpreter has loaded into DIRECTORY.
+Bytecode of the standard library goes into lib, for PYTHONHOME, and ours goes beside it, for
+PYTHONPATH. Shared libraries go into so, for LD_LIBRARY_PATH. Bytecode spares an emulated
+machine the compilation.
 """
 
 import importlib
@@ -21,7 +22,7 @@ from twheel._lib import SONAME
 # asyncio and shutil do without; they would bring libraries along.
 UNUSED = ("bz2", "lzma", "ssl")
 
-# Loaded when a test fails, or by the interpreter before it can say so.
+# Modules that are loaded when a test fails, or by the interpreter itself.
 LATE = ("concurrent.futures.thread", "difflib", "encodings.ascii", "encodings.latin_1",
         "runpy", "site", "traceback", "tests.__main__")
 
@@ -30,8 +31,8 @@ STDLIB = Path(sysconfig.get_path("stdlib"))
 
 
 def loaded() -> set[Path]:
-    """The files of the modules that are loaded. One may be known by the name of another
-    file than its own, which is looked for first all the same."""
+    """Files of the loaded modules. A module may name another file than the one of its own name,
+    but the import looks for the latter first. So both are included."""
     files = {Path(file) for module in sys.modules.values()
              if (file := getattr(module, "__file__", None))}
     named = {(STDLIB / name.replace(".", "/")).with_suffix(".py") for name in sys.modules}
@@ -39,7 +40,7 @@ def loaded() -> set[Path]:
 
 
 def place(file: Path) -> Path:
-    """Where a module's file goes."""
+    """Return the place of a module's file."""
     if file.is_relative_to(PROJECT):
         return file.relative_to(PROJECT)
     return Path("lib", STDLIB.name) / file.relative_to(STDLIB)
@@ -55,7 +56,7 @@ def put(file: Path, target: Path) -> None:
 
 
 def shared_libraries(directory: Path) -> None:
-    """What extension modules are linked with, and our library."""
+    """Copy our library, and the libraries of extension modules."""
     directory.mkdir()
     modules = [file for file in loaded() if file.suffix == ".so"]
     output = subprocess.run(["ldd", *modules], stdout=subprocess.PIPE, check=True).stdout.decode()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The structures of /dev/twheel and the functions of libtwheel, for ctypes.
 
-Nothing here is for users of the package. Every structure has the fields of its
-namesake in <linux/twheel.h>, in their order; a function that can fail returns a
-negative errno. Calls let other threads run.
+Nothing here is for users of the package. Every structure has the fields of the structure
+of the same name in <linux/twheel.h>, in their order. A function that can fail returns a
+negative errno. Other threads run during a call.
 """
 
 import ctypes

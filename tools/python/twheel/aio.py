@@ -14,7 +14,7 @@ from .records import Event
 from .wheel import Wheel
 
 YIELD_AFTER = 16
-"""Number of reads after which other tasks have their turn."""
+"""Number of reads after which other tasks may run."""
 
 
 async def _readable(wheel: Wheel) -> None:
@@ -31,8 +31,8 @@ async def _readable(wheel: Wheel) -> None:
 
 
 class Batches:
-    """Lists of up to `most` events. A wait that is cancelled takes no event, and the iterator
-    can be asked again. It keeps the wheel alive.
+    """Iterator over lists of up to `most` events. A cancelled wait loses no event, and the
+    iterator can be used further. The iterator keeps the wheel alive.
     """
 
     def __init__(self, wheel: Wheel, most: int) -> None:
@@ -61,7 +61,7 @@ class Batches:
 
 
 class Expirations:
-    """Events, of which each is read when it is asked for."""
+    """Iterator over events. Each event is read when the iterator is asked for it."""
 
     def __init__(self, wheel: Wheel) -> None:
         self._reads = Batches(wheel, 1)

@@ -39,15 +39,15 @@ class Cell:
         """Use Wheel.cell() or Wheel.find_cell()."""
         self.wheel = wheel
         self.id = id
-        """In events, and for Wheel.get(), mod() and cancel()."""
+        """Id in events, and for Wheel.get(), mod() and cancel()."""
         self.cookie = cookie
         self._pointer = pointer
 
     def arm(self, when: Deadline | float) -> Outcome:
-        """Arm it, or move it if it is armed. Says what it was before.
+        """Arm the cell, or move it if it is armed. Returns its state before.
 
-        when: in so many seconds, or after(), after_ns(), at(), at_ns(); what is past is
-        due at once. It is a system call only if the kernel would look too late: not if
+        when: a number of seconds from now, or after(), after_ns(), at(), at_ns(). A deadline in
+        the past is due at once. It is a system call only if the kernel would look too late: not if
         the cell was armed with about the same delay before and is in regular use.
 
         Raises Stopped, TimeoutGone; OSError with EBADF when the wheel is open for reading
@@ -62,10 +62,10 @@ class Cell:
             lib.twheel_cell_arm(context.pointer, self._pointer, self.id, expires_ns)))
 
     def cancel(self) -> Outcome:
-        """Cancel what it is armed for; the cell lives on. Never a system call.
+        """Cancel the current arming without a system call. The cell stays usable.
 
-        After PENDING or WITHDRAWN no event of that arming is read. IDLE: it was not armed,
-        or its event was read before.
+        After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was
+        not armed, or that its event was read before.
         """
         self.wheel._use()
         result = lib.twheel_cell_cancel(self._pointer)
@@ -74,14 +74,14 @@ class Cell:
     def cancel_at(self, expires_ns: int) -> bool:
         """Cancel the arming with that deadline, and no later one.
 
-        For a cell that another thread may arm anew meanwhile. False if it was moved,
-        cancelled or has fired: its event may still be read.
+        Use this if another thread may have armed the cell again. Returns False if the cell was
+        moved or cancelled, or has fired. Its event may still be read then.
         """
         self.wheel._use()
         return int(lib.twheel_cell_cancel_at(self._pointer, check_ns(expires_ns))) == 0
 
     def end(self) -> Outcome:
-        """End the cell: no event of it is read any more. Raises TimeoutGone."""
+        """End the cell. No event of it is read afterwards. Raises TimeoutGone."""
         return self.wheel.cancel(self.id)
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ def _need_cells() -> None:
 
 
 def create(wheel: "Wheel", cookie: int) -> Cell:
-    """A new cell."""
+    """Make a new cell."""
     _need_cells()
     context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
     check_operation(lib.twheel_cell_create(context.pointer, check_u64(cookie), ctypes.byref(id),
@@ -103,7 +103,7 @@ def create(wheel: "Wheel", cookie: int) -> Cell:
 
 
 def find(wheel: "Wheel", id: int) -> Cell:
-    """One that is there."""
+    """Find an existing cell."""
     _need_cells()
     context, pointer = wheel._use(), ctypes.c_void_p()
     cookie = wheel.get(id).cookie

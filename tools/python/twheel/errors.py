@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What can go wrong, as exceptions.
+"""Exceptions for the errors of the device.
 
-All are OSErrors with their errno. What has no class here is what Python makes of
-the errno: FileNotFoundError when there is no device, PermissionError, TimeoutError.
+All are OSErrors with their errno. For other errors Python chooses the class by the errno:
+FileNotFoundError when there is no device, PermissionError, TimeoutError.
 """
 
 import errno
@@ -14,14 +14,14 @@ class TimeoutGone(OSError):
 
 
 class LimitReached(OSError):
-    """EAGAIN: of the wheel, of the user, or of the device."""
+    """EAGAIN: the limit of the wheel, of the user or of the device is reached."""
 
 
 class Stopped(OSError):
-    """ESHUTDOWN: after stop() nothing can be armed."""
+    """ESHUTDOWN: the wheel was stopped, and nothing can be armed."""
 
 
-# For operations; of others each errno means what it means elsewhere.
+# These hold for operations. In other calls the errnos have their usual meaning.
 _OPERATION: dict[int, type[OSError]] = {
     errno.ENOENT: TimeoutGone,
     errno.EAGAIN: LimitReached,
@@ -30,21 +30,21 @@ _OPERATION: dict[int, type[OSError]] = {
 
 
 def check(result: int) -> int:
-    """A result of the library, unless it is an error."""
+    """Return a result of the library. Raises an error for a negative errno."""
     if result < 0:
         raise OSError(-result, os.strerror(-result))
     return result
 
 
 def operation_error(result: int) -> OSError | None:
-    """What the result of an operation stands for, None if it is no error."""
+    """Return the error that the result of an operation stands for, or None."""
     if result >= 0:
         return None
     return _OPERATION.get(-result, OSError)(-result, os.strerror(-result))
 
 
 def check_operation(result: int) -> int:
-    """The result of an operation, unless it is an error."""
+    """Return the result of an operation. Raises an error for a negative errno."""
     error = operation_error(result)
     if error:
         raise error

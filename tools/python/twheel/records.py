@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What goes into a wheel and what comes out of it."""
+"""Operations on a wheel, and their results."""
 
 import enum
 from dataclasses import dataclass, fields
@@ -11,14 +11,14 @@ from .times import Deadline, Repeat, after, check_ns
 
 
 class Outcome(enum.IntEnum):
-    """What a timeout was when it was cancelled or armed anew."""
+    """State of a timeout when it was cancelled or armed again."""
 
     PENDING = 0
     """It had not fired."""
     WITHDRAWN = 1
-    """It had fired, and its event was unread: it will not be read any more."""
+    """It had fired. Its event was unread and will not be read any more."""
     IDLE = 2
-    """It was a cell that was not armed."""
+    """It was a cell and not armed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Event:
     id: int
     cookie: int
     expires_ns: int
-    """The deadline it stands for, the last if there are several, absolute."""
+    """Absolute deadline; the last one if the event counts several."""
     fired_ns: int
-    """When it was taken out of the wheel, on the same clock."""
+    """Time on the same clock when it was taken out of the wheel."""
     count: int
-    """Deadlines it stands for; 0 if it is unprocessed."""
+    """Number of deadlines that have passed; 0 if it is unprocessed."""
     last: bool
-    """There is no further event: the id is dead. A cell lives on."""
+    """No event follows, and the id is no longer valid. A cell stays usable."""
     unprocessed: bool
     """It had not fired when the wheel was stopped."""
 
@@ -45,18 +45,18 @@ class Event:
 
 
 class Timeout(NamedTuple):
-    """A timeout that lives, as it was found."""
+    """State of a live timeout."""
 
     id: int
     cookie: int
     remaining_ns: int
-    """To its deadline; 0 when it has fired or is idle."""
+    """Time to its deadline; 0 if it has fired or is idle."""
     interval_ns: int
-    """0 for a single deadline."""
+    """Interval; 0 if it has a single deadline."""
     repeat: int
-    """Deadlines that have not been read yet; 0: no end, or no interval."""
+    """Number of deadlines not yet read; 0 without end or interval."""
     idle: bool
-    """A cell that is not armed."""
+    """It is a cell and not armed."""
 
     @classmethod
     def _of(cls, raw: _lib.Op | _lib.ListEntry, remaining_ns: int) -> "Timeout":
@@ -66,7 +66,7 @@ class Timeout(NamedTuple):
 
 
 class Found(NamedTuple):
-    """How many timeouts cancel_all() or cancel_cookie() has ended."""
+    """Numbers of timeouts that cancel_all() or cancel_cookie() has ended."""
 
     pending: int
     withdrawn: int
@@ -74,21 +74,21 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a wheel is, and what is in it."""
+    """Properties of a wheel, and the numbers of its timeouts and events."""
 
     clock: int
     """time.CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME."""
     tick_ns: int
     slack_ns: int
-    """Of timeouts that name none."""
+    """Slack of timeouts that specify none."""
     slots: int
     levels: int
     max_timeouts: int
-    """Most timeouts that may live at once."""
+    """Maximum number of live timeouts."""
     live: int
-    """Timeouts that are pending or have an unread event, and cells."""
+    """Number of timeouts that are pending or have an unread event, and of cells."""
     ready: int
-    """Unread events."""
+    """Number of unread events."""
     cells: bool
     """The kernel has cells."""
     private: bool
@@ -104,7 +104,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What has been done. armed == cancelled + withdrawn + ended + live."""
+    """Counters. armed == cancelled + withdrawn + ended + live."""
 
     armed: int
     moved: int
@@ -114,9 +114,9 @@ class Stats:
     """Timeouts whose last event has been read, and cells that ended idle."""
     fired: int
     looks: int
-    """Times that the kernel has looked at a cell because of the time."""
+    """Number of times that the kernel has looked at a cell on time."""
     kicks: int
-    """Times that it has looked because it was told to."""
+    """Number of times that it has looked because of a kick."""
     dropped: int
     """Events of cells that were withdrawn without a call."""
     unprocessed: int
@@ -124,7 +124,7 @@ class Stats:
     live: int
     ready: int
     lateness: tuple[int, ...]
-    """Events fired less than 2**n ns late and not less than 2**(n - 1), by n."""
+    """Entry n is the number of events that were 2**(n - 1) to 2**n - 1 ns late."""
 
     @classmethod
     def _of(cls, raw: _lib.Stats) -> "Stats":
@@ -133,7 +133,7 @@ class Stats:
 
 
 class Operation:
-    """One operation, for Wheel.submit(); and, after it, what came of it."""
+    """One operation for Wheel.submit(), which stores the result in it."""
 
     __slots__ = ("_raw",)
 
@@ -144,61 +144,61 @@ class Operation:
     @classmethod
     def arm(cls, when: Deadline | float, cookie: int = 0, *, cell: bool = False,
             repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> "Operation":
-        """As Wheel.arm(); the id is known afterwards."""
+        """Like Wheel.arm(). The id is known after submit()."""
         return cls(_deadline(_lib.OP_ARM, 0, when, cookie, cell, repeat, slack_ns, exact))
 
     @classmethod
     def mod(cls, id: int, when: Deadline | float, cookie: int = 0, *, cell: bool = False,
             repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> "Operation":
-        """As Wheel.mod()."""
+        """Like Wheel.mod()."""
         return cls(_deadline(_lib.OP_MOD, id, when, cookie, cell, repeat, slack_ns, exact))
 
     @classmethod
     def cancel(cls, id: int) -> "Operation":
-        """As Wheel.cancel()."""
+        """Like Wheel.cancel()."""
         return cls(_lib.Op(opcode=_lib.OP_CANCEL, id=check_u64(id)))
 
     @classmethod
     def get(cls, id: int) -> "Operation":
-        """As Wheel.get()."""
+        """Like Wheel.get()."""
         return cls(_lib.Op(opcode=_lib.OP_GET, id=check_u64(id)))
 
     @property
     def id(self) -> int:
-        """The timeout; 0 for an arm that was not carried out."""
+        """Id of the timeout; 0 if an arm failed."""
         return int(self._raw.id)
 
     @property
     def error(self) -> OSError | None:
-        """Why it failed, None if it did not."""
+        """Error of the operation, or None."""
         return operation_error(self._raw.result)
 
     @property
     def outcome(self) -> Outcome:
-        """What the timeout was. Raises what the single operation would."""
+        """State of the timeout before. Raises the error of the operation."""
         return Outcome(check_operation(self._raw.result))
 
     @property
     def timeout(self) -> Timeout:
-        """What get() has found. Raises what the single operation would."""
+        """Timeout that get() has found. Raises the error of the operation."""
         check_operation(self._raw.result)
         return Timeout._of(self._raw, self._raw.expires_ns)
 
 
 def check_unsigned(value: int, bits: int) -> int:
-    """The same, if it has room."""
+    """Return the value. Raises ValueError if it does not fit."""
     if not 0 <= value < 2**bits:
         raise ValueError(f"{value} is not within 0 and 2**{bits} - 1")
     return value
 
 
 def check_u64(value: int) -> int:
-    """The same, if it has room where ids and cookies go."""
+    """Return the value of an id or a cookie. Raises ValueError if it does not fit."""
     return check_unsigned(value, 64)
 
 
 def slack_us(slack_ns: int) -> int:
-    """Whole microseconds, and never more slack than that."""
+    """Convert slack to whole microseconds, rounded down."""
     return min(check_ns(slack_ns) // 1000, 2**32 - 1)
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Points in time and durations, in seconds or in nanoseconds.
 
-Seconds are floats (or ints), nanoseconds are ints; a name that ends in _ns takes
-the latter. Seconds are converted exactly and rounded up to the nanosecond, so that
-nothing is ever early. What is negative, infinite or above 2**63 - 1 ns, which is 292
-years, is a ValueError.
+Seconds are floats or ints. Nanoseconds are ints, and their names end in _ns. Seconds are
+converted exactly and rounded up to the nanosecond, so that no timeout is early. A negative
+or infinite value, or one above 2**63 - 1 ns, which is 292 years, raises ValueError.
 """
 
 import math
@@ -15,14 +14,14 @@ MAX_NS = 2**63 - 1
 
 
 def check_ns(ns: int) -> int:
-    """The same, if it is a time that the wheel can hold."""
+    """Return the time. Raises ValueError if it is out of range."""
     if not 0 <= ns <= MAX_NS:
         raise ValueError(f"{ns} ns is not within 0 and 2**63 - 1")
     return ns
 
 
 def seconds(value: float) -> int:
-    """Nanoseconds of a number of seconds."""
+    """Convert seconds to nanoseconds."""
     if not 0 <= value < math.inf:
         raise ValueError(f"{value} s is no time")
     numerator, denominator = value.as_integer_ratio()
@@ -31,7 +30,7 @@ def seconds(value: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When a timeout is due: from now, or on the clock of its wheel."""
+    """Deadline of a timeout: relative to now, or absolute on the clock of its wheel."""
 
     expires_ns: int
     absolute: bool
@@ -42,7 +41,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """How a periodic timeout goes on after its first deadline."""
+    """Deadlines of a periodic timeout after the first one."""
 
     interval_ns: int
     times: int = 0
@@ -56,37 +55,37 @@ class Repeat:
 
 
 def after(delay: float) -> Deadline:
-    """In so many seconds from now; 0 is due at once."""
+    """A number of seconds from now; 0 is due at once."""
     return Deadline(seconds(delay), False)
 
 
 def after_ns(delay_ns: int) -> Deadline:
-    """In so many nanoseconds from now."""
+    """A number of nanoseconds from now; 0 is due at once."""
     return Deadline(delay_ns, False)
 
 
 def at(when: float) -> Deadline:
-    """At a time, in seconds, on the clock of the wheel; if it is past, at once.
+    """A time in seconds on the clock of the wheel. A time in the past is due at once.
 
-    For CLOCK_MONOTONIC, the default, that is what time.monotonic() counts.
+    The default clock, CLOCK_MONOTONIC, is that of time.monotonic().
     """
     return Deadline(seconds(when), True)
 
 
 def at_ns(when_ns: int) -> Deadline:
-    """At a time, in nanoseconds, on the clock of the wheel."""
+    """A time in nanoseconds on the clock of the wheel."""
     return Deadline(when_ns, True)
 
 
 def every(interval: float, times: int = 0, *, fixed_delay: bool = False) -> Repeat:
-    """Again every so many seconds.
+    """Repeat at an interval in seconds.
 
-    times: how many deadlines there are in all, 0 for no end. fixed_delay: the
-    interval counts from the read of the event, not from the deadline before.
+    times: number of deadlines in all; 0 for no end. fixed_delay: the interval counts from
+    the read of the event, not from the deadline before.
     """
     return Repeat(seconds(interval), times, fixed_delay)
 
 
 def every_ns(interval_ns: int, times: int = 0, *, fixed_delay: bool = False) -> Repeat:
-    """Again every so many nanoseconds."""
+    """Repeat at an interval in nanoseconds, like every()."""
     return Repeat(interval_ns, times, fixed_delay)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A context of /dev/twheel as an object.
 
-The memory of a context is the C library's. A call keeps a reference to it, so that
-close() in one thread takes nothing from a call that another thread is in: the last
-reference gives it back.
+The C library owns the memory of a context. Each call holds a reference to it, and the last
+reference frees it. So close() in one thread does not disturb a call in another thread.
 """
 
 import ctypes
@@ -48,7 +47,7 @@ def _open(path: str, inherit: bool) -> _Context:
 
 
 class _Patience:
-    """What is left of a time to wait, for calls that begin again after a signal."""
+    """Rest of a waiting time, for calls that are repeated after a signal."""
 
     def __init__(self, timeout: float | None) -> None:
         self._end = None if timeout is None else time.monotonic_ns() + seconds(timeout)
@@ -166,13 +165,13 @@ class Wheel:
         return Stats._of(raw)
 
     def now_ns(self) -> int:
-        """The time that absolute deadlines are measured in."""
+        """Time in nanoseconds on the clock of the wheel, as in absolute deadlines."""
         context, now = self._use(), ctypes.c_uint64()
         check(lib.twheel_now(context.pointer, ctypes.byref(now)))
         return now.value
 
     def now(self) -> float:
-        """The same in seconds."""
+        """Time in seconds on the clock of the wheel."""
         return self.now_ns() / NSEC_PER_SEC
 
     def arm(self, when: Deadline | float, cookie: int = 0, *, cell: bool = False,
@@ -195,26 +194,26 @@ class Wheel:
 
     def mod(self, id: int, when: Deadline | float, cookie: int = 0, *, cell: bool = False,
             repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> Outcome:
-        """Arm a timeout anew: all of the earlier arming is replaced, and no event of it
-        is read any more. cell: it is one. A failure changes nothing.
+        """Arm a timeout again. All settings of the earlier arming are replaced, and no event of
+        it is read any more. cell: the timeout is a cell. A failure changes nothing.
 
-        Raises TimeoutGone, and what arm() raises but LimitReached and ENOMEM.
+        Raises TimeoutGone, and the errors of arm() except LimitReached and ENOMEM.
         """
         return self.operate(Operation.mod(id, when, cookie, cell=cell, repeat=repeat,
                                           slack_ns=slack_ns, exact=exact))
 
     def cancel(self, id: int) -> Outcome:
-        """End a timeout: no event of it is read any more. Raises TimeoutGone."""
+        """End a timeout. No event of it is read afterwards. Raises TimeoutGone."""
         return self.operate(Operation.cancel(id))
 
     def get(self, id: int) -> Timeout:
-        """Look at a timeout. Raises TimeoutGone."""
+        """Return the state of a timeout. Raises TimeoutGone."""
         op = Operation.get(id)
         self.operate(op)
         return op.timeout
 
     def operate(self, op: Operation) -> Outcome:
-        """Carry out one operation. Raises what went wrong with it."""
+        """Carry out one operation. Raises its error."""
         context = self._use()
         op._raw.result = lib.twheel_operate(context.pointer, ctypes.byref(op._raw))
         return op.outcome
@@ -222,9 +221,9 @@ class Wheel:
     def submit(self, ops: Iterable[Operation]) -> None:
         """Carry out many operations with one system call, in order.
 
-        A bad one does not stop the rest: see the error of each. A signal handler that
-        raises an exception ends this before or after all of them: Operation.error of
-        what was not tried is an OSError with ECANCELED.
+        A failed operation does not stop the others: Operation.error has the error of each. If
+        a signal handler raises an exception, all or none of the operations are carried out.
+        If none, Operation.error of each is an OSError with ECANCELED.
         """
         context, ops = self._use(), list(ops)
         raws = (_lib.Op * len(ops))(*(op._raw for op in ops))
@@ -234,7 +233,7 @@ class Wheel:
         check(lib.twheel_submit(context.pointer, raws, len(ops)))
 
     def cell(self, cookie: int = 0) -> Cell:
-        """Make a cell, which is idle: a timeout that is armed and cancelled in memory.
+        """Make an idle cell, a timeout that is armed and cancelled in memory.
 
         Raises LimitReached, Stopped; OSError with EOPNOTSUPP when the kernel or the
         processor has no cells, EACCES when the wheel is not open for reading and writing,
@@ -243,41 +242,40 @@ class Wheel:
         return cells.create(self, cookie)
 
     def find_cell(self, id: int) -> Cell:
-        """A cell that arm() or submit() has made, or a process that shares the wheel.
+        """Find a cell made by arm(), by submit(), or by another process with the same wheel.
 
-        Raises TimeoutGone, and what cell() raises.
+        Raises TimeoutGone, and the errors of cell().
         """
         return cells.find(self, id)
 
     def cancel_all(self) -> Found:
-        """End all timeouts; unread events are withdrawn."""
+        """End all timeouts and withdraw their unread events."""
         context, raw = self._use(), _lib.CancelAll()
         check(lib.twheel_cancel_all(context.pointer, ctypes.byref(raw)))
         return Found(raw.pending, raw.withdrawn)
 
     def cancel_cookie(self, cookie: int) -> Found:
-        """End all timeouts with one cookie. It looks at every timeout to find them."""
+        """End all timeouts with one cookie. The search visits every timeout."""
         context, raw = self._use(), _lib.CancelAll()
         check(lib.twheel_cancel_cookie(context.pointer, check_u64(cookie), ctypes.byref(raw)))
         return Found(raw.pending, raw.withdrawn)
 
     def stop(self) -> None:
-        """Bring the wheel to its end: nothing can be armed any more. What has not fired
-        becomes an unprocessed event, in the order of the deadlines; when the last event
-        has been read, read() returns an empty list and iterations end."""
+        """Stop the wheel: nothing can be armed any more. Each timeout that has not fired becomes
+        an unprocessed event, in the order of the deadlines. When the last event has been read,
+        read() returns an empty list and iterations end."""
         context = self._use()
         check(lib.twheel_stop(context.pointer))
 
     def trim(self) -> int:
-        """Give back the memory of timeouts that are over, which is kept for those to
-        come. Returns how many pages that were. The kernel does the same when memory
-        gets short."""
+        """Free the memory of timeouts that are over, which the wheel keeps for new ones. Returns
+        the number of pages. The kernel does the same when memory is short."""
         context = self._use()
         return check(lib.twheel_trim(context.pointer))
 
     def timeouts(self) -> Iterator[Timeout]:
-        """All that live, in no particular order. What is armed or ends meanwhile may be
-        found or not."""
+        """Iterate over all live timeouts, in no particular order. A timeout that is armed or ends
+        meanwhile may be missing."""
         context, next_ = self._use(), ctypes.c_uint32()
         entries = (_lib.ListEntry * PAGE)()
         while found := check(lib.twheel_list(context.pointer, entries, PAGE, ctypes.byref(next_))):
@@ -285,9 +283,9 @@ class Wheel:
                 yield Timeout._of(raw, raw.remaining_ns)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until an event can be read, or until there will be no more.
+        """Wait until an event can be read, or until no more will come.
 
-        timeout: seconds, None for ever. False when the time is over.
+        timeout: seconds, or None to wait without limit. Returns False when the time is over.
         """
         context, patience = self._use(), _Patience(timeout)
         while True:
@@ -298,10 +296,10 @@ class Wheel:
     def read(self, most: int = 64, timeout: float | None = None) -> list[Event]:
         """Take events out of the queue, at least one, in the order in which they fired.
 
-        most: how many at most, 1 or more. timeout: how many seconds to wait for the
-        first, None for ever. An empty list after stop() when there will be no more.
+        most: maximum number of events, 1 or more. timeout: seconds to wait for the first, or
+        None to wait without limit. Returns an empty list after stop() when no more will come.
 
-        Raises TimeoutError when none came in time, 0 seconds included.
+        Raises TimeoutError if no event came in time, also with a timeout of 0.
         """
         if most < 1:
             raise ValueError(f"room for {most} events")
@@ -313,27 +311,27 @@ class Wheel:
                 return [Event._of(raw) for raw in raws[:check(result)]]
 
     def __iter__(self) -> Iterator[Event]:
-        """Events as they come, until the wheel is stopped and empty.
+        """Iterate over events as they come, until the wheel is stopped and empty.
 
-        One is read at a time: what is cancelled before its turn is not seen.
+        One event is read at a time, so the event of a timeout cancelled meanwhile is not seen.
         """
         while events := self.read(1):
             yield events[0]
 
     def expirations(self) -> AsyncIterator[Event]:
-        """The same for asyncio: async for event in wheel.expirations().
+        """Iterate in asyncio: async for event in wheel.expirations().
 
-        Several tasks may iterate at once; each event goes to one of them. If a wait for the
-        next event is cancelled, the iterator can be asked again.
+        Several tasks may iterate at once, and each event goes to one of them. After a cancelled
+        wait the iterator can be used further.
         """
         from . import aio
         return aio.Expirations(self)
 
     def batches(self, most: int = 64) -> AsyncIterator[list[Event]]:
-        """Up to `most` events with each read: async for events in wheel.batches().
+        """Iterate over lists of up to `most` events: async for events in wheel.batches().
 
-        For many expirations: a read of several events is one system call. A list can hold
-        the event of a timeout that is cancelled before the list is looked through. A wait
+        This is for many expirations, because one system call reads several events. A list can
+        contain the event of a timeout that is cancelled before the caller gets to it. A wait
         can be cancelled as in expirations().
 
         most: how many at most, 1 or more; ValueError otherwise.
