@@ -354,6 +354,7 @@ static_assert(gives(0s, 0) && gives(-1s, 0) && gives(1s, 1000000000) && gives(15
 static_assert(gives(picoseconds(1), 1) && gives(picoseconds(1000), 1) && gives(picoseconds(1001), 2));
 static_assert(gives(picoseconds::max(), INT64_MAX / 1000 + 1));
 static_assert(gives(std::chrono::nanoseconds::max(), most));
+static_assert(gives(std::chrono::duration<std::uint64_t, std::nano>(UINT64_MAX), most));
 static_assert(gives(std::chrono::nanoseconds::min(), 0));
 static_assert(gives(std::chrono::hours::max(), most) && gives(days::max(), most));
 static_assert(gives(9223372036s, 9223372036000000000) && gives(9223372037s, most));

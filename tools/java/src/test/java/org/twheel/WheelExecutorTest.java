@@ -81,6 +81,41 @@ class WheelExecutorTest {
 			assertTrue(times.get(i) >= (10 + i * 20) * 1_000_000L, times.toString());
 	}
 
+	/** The first run is late. Its next arming takes the slot of a task with a later deadline. */
+	@Test
+	void fixed_rate_makes_up_for_runs_that_were_late() throws InterruptedException {
+		CountDownLatch left = new CountDownLatch(80);
+		CountDownLatch later = new CountDownLatch(1);
+		long start = System.nanoTime();
+		executor.schedule(later::countDown, 1600, MILLISECONDS);
+		executor.scheduleAtFixedRate(() -> {
+			left.countDown();
+			try {
+				later.await();
+			} catch (InterruptedException e) {
+				Thread.currentThread().interrupt();
+			}
+		}, 20, 20, MILLISECONDS);
+		assertTrue(left.await(20, SECONDS));
+		// With one run per period after the late one, this would take 3,160 ms.
+		assertTrue(System.nanoTime() - start < 2_900_000_000L);
+	}
+
+	@Test
+	void pool_without_a_thread_fails_that_task_only() throws Exception {
+		AtomicInteger threads = new AtomicInteger();
+		WheelExecutor poor = new WheelExecutor(1, run -> {
+			if (threads.incrementAndGet() == 2)
+				throw new IllegalStateException("for the test");
+			return new Thread(run);
+		});
+		ScheduledFuture<Integer> failed = poor.schedule(() -> 1, 0, SECONDS);
+		assertThrows(ExecutionException.class, () -> failed.get(20, SECONDS));
+		assertEquals(42, poor.schedule(() -> 42, 0, SECONDS).get(20, SECONDS));
+		poor.shutdownNow();
+		assertTrue(poor.awaitTermination(20, SECONDS));
+	}
+
 	@Test
 	void fixed_delay_begins_at_the_end_of_a_run() throws InterruptedException {
 		CountDownLatch left = new CountDownLatch(3);

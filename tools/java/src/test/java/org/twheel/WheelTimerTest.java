@@ -134,6 +134,23 @@ class WheelTimerTest {
 	}
 
 	@Test
+	void task_whose_text_fails_does_not_harm_the_next() throws InterruptedException {
+		timer.newTimeout(new TimerTask() {
+			@Override
+			public void run(Timeout timeout) {
+				throw new IllegalArgumentException("for the test");
+			}
+
+			@Override
+			public String toString() {
+				throw new IllegalStateException("for the test");
+			}
+		}, 0, MILLISECONDS);
+		Timeout timeout = timer.newTimeout(ran::add, 1, MILLISECONDS);
+		assertSame(timeout, next());
+	}
+
+	@Test
 	void cancel_succeeds_once_and_calls_back() {
 		AtomicReference<Timeout> cancelled = new AtomicReference<>();
 		Timeout timeout = timer.newTimeout(new TimerTask() {
