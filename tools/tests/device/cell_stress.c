@@ -528,14 +528,9 @@ static void settle_cell(__u32 cell)
 
 static void settle(void)
 {
-	__u64 deadline = now_ns() + patience_ns();
-
 	for (__u32 i = 0; !trial.stops && i < CELLS; i++)
 		settle_cell(i);
-	while (info(trial.fd).ready) {
-		CHECK(now_ns() < deadline);
-		sleep_ns(MS);
-	}
+	WAIT_FOR(!info(trial.fd).ready);
 }
 
 struct sums {

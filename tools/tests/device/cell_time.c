@@ -31,22 +31,12 @@ static __u64 kicks(int fd)
 
 static void wait_looks(int fd, __u64 nr)
 {
-	__u64 deadline = now_ns() + patience_ns();
-
-	while (looks(fd) < nr) {
-		CHECK(now_ns() < deadline);
-		sleep_ns(MS);
-	}
+	WAIT_FOR(looks(fd) >= nr);
 }
 
 static void wait_parked(struct twheel_cell *cells, __u64 id)
 {
-	__u64 deadline = now_ns() + patience_ns();
-
-	while (look_of(cells, id) != NO_LOOK) {
-		CHECK(now_ns() < deadline);
-		sleep_ns(MS);
-	}
+	WAIT_FOR(look_of(cells, id) == NO_LOOK);
 }
 
 static void check_in_time(const struct twheel_event *event, __u64 slack_ns)

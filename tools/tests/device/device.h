@@ -103,6 +103,17 @@ static inline void sleep_until(__u64 when)
 		sleep_ns(when - now);
 }
 
+/* Check @condition each millisecond until it is true. */
+#define WAIT_FOR(condition) do {					\
+	__u64 limit_ = now_ns() + patience_ns();			\
+									\
+	while (!(condition)) {						\
+		if (now_ns() > limit_)					\
+			ktap_fail("never true: %s", #condition);	\
+		sleep_ns(NSEC_PER_MSEC);				\
+	}								\
+} while (0)
+
 /*
  * Duration of a test that depends on chance. It is shorter in a 32-bit program: the races
  * are the same, and only the path to them differs.

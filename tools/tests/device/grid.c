@@ -681,12 +681,7 @@ static void close_ends_each_kind(void)
 /* All timeouts have ended. A record on its way to the sink becomes free there. */
 static void trim_all(int fd)
 {
-	__u64 deadline = now_ns() + patience_ns();
-
-	while (trim(fd) <= 0) {
-		CHECK(now_ns() < deadline);
-		sleep_ns(MS);
-	}
+	WAIT_FOR(trim(fd) > 0);
 }
 
 static void trim_beside_each(void)
@@ -764,7 +759,6 @@ static void share_each(void)
 	struct lot *lot = mmap(NULL, sizeof(*lot), PROT_READ | PROT_WRITE,
 			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct reader readers[3];
-	__u64 deadline;
 	pid_t pid = fork();
 
 	CHECK(lot != MAP_FAILED);
@@ -782,11 +776,7 @@ static void share_each(void)
 		readers[i] = (struct reader) { .fd = fd, .stop = &end };
 		CHECK(!pthread_create(&readers[i].thread, NULL, read_until_stopped, &readers[i]));
 	}
-	deadline = now_ns() + patience_ns();
-	while (info(fd).live > NR - nr_that_end()) {
-		CHECK(now_ns() < deadline);
-		sleep_ns(MS);
-	}
+	WAIT_FOR(info(fd).live <= NR - nr_that_end());
 	SET(end, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
 		pthread_join(readers[i].thread, NULL);

@@ -268,7 +268,7 @@ static void mapping_outlives_its_descriptor(void)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 2 * NR);
-	__u64 id = arm_cell(fd, now_ns() + 20 * MS, 7), deadline;
+	__u64 id = arm_cell(fd, now_ns() + 20 * MS, 7);
 
 	exchange(cells, id, now_ns() + 40 * MS);
 	arm_many(fd, 10000, 10 * MS, 1000, 0, NULL);
@@ -279,9 +279,7 @@ static void mapping_outlives_its_descriptor(void)
 		sleep_ns(5 * MS);
 	}
 	/* The kernel still looks at the cells. */
-	for (deadline = now_ns() + patience_ns(); word_of(cells, id) != TWHEEL_CELL_FIRED;
-	     sleep_ns(MS))
-		CHECK(now_ns() < deadline);
+	WAIT_FOR(word_of(cells, id) == TWHEEL_CELL_FIRED);
 	CHECK(module_in_use());
 	unmap_cells(cells, 2 * NR);
 	arm(other, 0, 7);

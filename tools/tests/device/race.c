@@ -90,12 +90,7 @@ static void *read_for_account(void *arg)
 /* Timeouts that were not cancelled fire; then none is left, and the account must agree. */
 static void account_close(struct account *account, pthread_t *readers)
 {
-	__u64 deadline = now_ns() + patience_ns();
-
-	while (info(account->fd).live) {
-		CHECK(now_ns() < deadline);
-		sleep_ns(NSEC_PER_MSEC);
-	}
+	WAIT_FOR(!info(account->fd).live);
 	SET(account->stop, 1);
 	for (int i = 0; i < READERS; i++)
 		pthread_join(readers[i], NULL);
