@@ -82,6 +82,7 @@ help-all:
 	@echo 'make scenarios     whole programs with timeouts, with twheel and with its peers: takes half'
 	@echo '                   an hour; PUBLISH=1 puts the tables into doc/scenarios.md'
 	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'
+	@echo 'make bench-rust    sleeps of tokio beside those of the crate'
 	@echo 'make bench-python  timers of asyncio beside the least they would cost on the wheel'
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
 	@echo 'make readme        updates the session and the picture in the README'
@@ -185,6 +186,9 @@ bench-python: setup-check tools
 	@cd tools/python && LD_LIBRARY_PATH=$(O)/tools PYTHONDONTWRITEBYTECODE=1 \
 		$(or $(PYTHON),/usr/bin/python3) -m tests.cost $(NUMBER)
 
+bench-rust: setup-check setup-rust
+	@tools/rust/bench
+
 bench-here: tools
 	@$(O)/tools/twheel bench
 
@@ -203,4 +207,4 @@ clean:
 .PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind java rust bench-java bench-native bench-python bench-here combination mutations cells scenarios
+.PHONY: sanitize valgrind java rust bench-java bench-native bench-python bench-rust bench-here combination mutations cells scenarios

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//! Arms and cancels of tokio's own timer, of `twheel::tokio::Timer`, and of cells, with one thread
+//! and with two. Prints a line per row: what, threads, nanoseconds per pair.
+//!
+//! A pair is what a request with a timeout needs. For tokio and `Timer`: a sleep is made, polled
+//! once, so that it is registered, and dropped. For a reset, a sleep that is kept is moved and
+//! polled. For a cell: armed and cancelled. 10,000 sleeps of other requests are pending. The best
+//! of several rounds counts.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Barrier};
+use std::task::{Context as Task, Wake};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use twheel::tokio::Timer;
+use twheel::{Cell, Context};
+
+const PENDING: u32 = 10_000;
+const PAIRS: u32 = 100_000;
+const ROUNDS: u32 = 7;
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Wakes nobody.
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+fn poll_once(future: Pin<&mut impl Future>, task: &mut Task<'_>) {
+    assert!(future.poll(task).is_pending(), "a timeout was over too soon");
+}
+
+fn tokio_sleeps(pairs: u32, task: &mut Task<'_>) {
+    for _ in 0..pairs {
+        let sleep = tokio::time::sleep(TIMEOUT);
+        tokio::pin!(sleep);
+        poll_once(sleep, task);
+    }
+}
+
+fn tokio_resets(pairs: u32, task: &mut Task<'_>) {
+    let sleep = tokio::time::sleep(TIMEOUT);
+    tokio::pin!(sleep);
+    for _ in 0..pairs {
+        sleep.as_mut().reset(tokio::time::Instant::now() + TIMEOUT);
+        poll_once(sleep.as_mut(), task);
+    }
+}
+
+fn timer_sleeps(timer: &Timer, pairs: u32, task: &mut Task<'_>) {
+    for _ in 0..pairs {
+        poll_once(Pin::new(&mut timer.sleep(TIMEOUT).expect("a sleep")), task);
+    }
+}
+
+fn timer_resets(timer: &Timer, pairs: u32, task: &mut Task<'_>) {
+    let mut sleep = timer.sleep(TIMEOUT).expect("a sleep");
+    for _ in 0..pairs {
+        sleep.reset(TIMEOUT).expect("a reset");
+        poll_once(Pin::new(&mut sleep), task);
+    }
+}
+
+fn cell_pairs(cell: &Cell, pairs: u32) {
+    for _ in 0..pairs {
+        cell.arm(TIMEOUT).expect("an arming");
+        cell.cancel();
+    }
+}
+
+/// Each thread runs `body` with its number. Returns the best time per pair, in ns.
+fn measure(threads: usize, body: impl Fn(usize, u32, &mut Task<'_>) + Sync) -> f64 {
+    let barrier = Barrier::new(threads);
+    let round = || {
+        let times = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|number| {
+                    let (barrier, body) = (&barrier, &body);
+                    scope.spawn(move || {
+                        let waker = Arc::new(Nobody).into();
+                        let mut task = Task::from_waker(&waker);
+                        body(number, PAIRS / 10, &mut task);
+                        barrier.wait();
+                        let begin = Instant::now();
+                        body(number, PAIRS, &mut task);
+                        begin.elapsed()
+                    })
+                })
+                .collect();
+            let join = |worker: thread::ScopedJoinHandle<'_, Duration>| worker.join().unwrap();
+            workers.into_iter().map(join).max().unwrap()
+        });
+        times.as_nanos() as f64 / f64::from(PAIRS)
+    };
+    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
+}
+
+fn report(what: &str, threads: usize, ns: f64) {
+    println!("timers {what} threads={threads} ns={ns:.1}");
+}
+
+fn compare(runtime: &Runtime, threads: usize) {
+    let guard = runtime.enter();
+    let timer = Timer::open().expect("a timer");
+    let context = Context::open().expect("a context");
+    let cells: Vec<Vec<Cell>> =
+        (0..threads).map(|_| (0..4).map(|_| context.cell(0).expect("a cell")).collect()).collect();
+    drop(guard);
+    let tokio = |body: fn(u32, &mut Task<'_>)| {
+        measure(threads, |_, pairs, task| {
+            let _guard = runtime.enter();
+            body(pairs, task);
+        })
+    };
+    report("tokio_sleep", threads, tokio(tokio_sleeps));
+    report("tokio_reset", threads, tokio(tokio_resets));
+    let timer = &timer;
+    report(
+        "wheel_sleep",
+        threads,
+        measure(threads, |_, pairs, task| timer_sleeps(timer, pairs, task)),
+    );
+    report(
+        "wheel_reset",
+        threads,
+        measure(threads, |_, pairs, task| timer_resets(timer, pairs, task)),
+    );
+    // The first cell of each thread is in a cache line that no other thread uses.
+    report("cell", threads, measure(threads, |n, pairs, _| cell_pairs(&cells[n][0], pairs)));
+}
+
+/// Sleeps of other requests, on both timers.
+fn pend(runtime: &Runtime) -> impl Sized {
+    let _guard = runtime.enter();
+    let waker = Arc::new(Nobody).into();
+    let mut task = Task::from_waker(&waker);
+    let timer = Timer::open().expect("a timer");
+    let sleeps: Vec<_> = (0..PENDING)
+        .map(|n| {
+            let timeout = TIMEOUT * 100 + Duration::from_micros(u64::from(n) * 97);
+            let mut sleep = Box::pin(tokio::time::sleep(timeout));
+            poll_once(sleep.as_mut(), &mut task);
+            (sleep, timer.sleep(timeout).expect("a sleep"))
+        })
+        .collect();
+    (timer, sleeps)
+}
+
+fn main() {
+    let runtime = Arc::new(
+        Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime"),
+    );
+    let others = pend(&runtime);
+    for threads in [1, 2] {
+        compare(&runtime, threads);
+    }
+    drop(others);
+}
