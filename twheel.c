@@ -3507,8 +3507,8 @@ static void twheel_stop_shard(struct twheel_shard *s,
  * go on to make any call but twheel_destroy().
  *
  * Context: may sleep. From the callback of a worker of another wheel; from a callback or
- * the sink of @w, or from @unprocessed, it is refused with a warning. Not in memory reclaim
- * or on a workqueue with WQ_MEM_RECLAIM, as it may wait for a worker.
+ * the sink of @w, or from @unprocessed, it is refused with a warning. It waits for running
+ * callbacks: twheel_use_workqueue() says what that means for memory reclaim.
  */
 void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel_timeout *t),
 		 void *data)
@@ -3612,7 +3612,7 @@ static int __init twheel_init(void)
 
 	/*
 	 * Not WQ_MEM_RECLAIM: when threads start slowly, one rescuer would run the callbacks of
-	 * all wheels, and each would wait for those before it to return.
+	 * all wheels, each after those before it have returned. Linux 7.0 mended that.
 	 */
 	twheel_workqueue = alloc_workqueue("twheel", WQ_UNBOUND, WQ_MAX_ACTIVE);
 	if (!twheel_workqueue)

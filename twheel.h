@@ -341,7 +341,9 @@ static inline void twheel_timeout_copy(struct twheel_timeout *t,
  * itself. Different timeouts have no order. A timeout stays pending until a worker
  * calls its callback: it can be cancelled, and twheel_stop() hands it back.
  *
- * A new worker may need memory, so memory reclaim must not wait for such a callback.
+ * A new worker may need memory, and so may the callback. So memory reclaim, and a work of a
+ * workqueue with WQ_MEM_RECLAIM, must not wait for such a callback. All wheels share some
+ * hundred workers: a callback must not wait until that of another timeout begins.
  */
 static inline void twheel_use_workqueue(struct twheel_timeout *t)
 {
