@@ -90,7 +90,7 @@ public class Cell {
 			// Pairs with the kernel, which publishes look before it reads the word.
 			long look = (long) WORD.getVolatile(cells, offset + LOOK);
 			if (look < 0 || look > deadlineNs)
-				context.kick(cells, offset, id, deadlineNs);
+				kick(deadlineNs);
 			return Outcome.ofWord(old);
 		} finally {
 			Reference.reachabilityFence(cells);
@@ -144,5 +144,15 @@ public class Cell {
 	 */
 	public final Outcome end() {
 		return context.cancel(id);
+	}
+
+	/** If the context was closed meanwhile, the arming counts if stop() has ended it. */
+	private void kick(long deadlineNs) {
+		try {
+			context.kick(cells, offset, id, deadlineNs);
+		} catch (IllegalStateException e) {
+			if (cancelAt(deadlineNs))
+				throw e;
+		}
 	}
 }

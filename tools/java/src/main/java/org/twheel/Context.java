@@ -35,10 +35,13 @@ public final class Context implements AutoCloseable {
 	private final Handle handle = new Handle();
 	/** All cells, by index; null before the first is made. Guarded by this. */
 	private ByteBuffer cells;
+	/** Whether System.nanoTime() reads CLOCK_MONOTONIC, as it does in OpenJDK on Linux. */
+	private final boolean isNanoTime;
 
 	private Context(Settings settings) {
 		if (!settings.equals(Settings.DEFAULT))
 			setUp(settings);
+		isNanoTime = isNanoTime();
 	}
 
 	/**
@@ -70,7 +73,7 @@ public final class Context implements AutoCloseable {
 	 * @return nanoseconds, as in {@link Events#deadlineNs}
 	 */
 	public long nanoTime() {
-		if (Clock.IS_NANO_TIME)
+		if (isNanoTime)
 			return System.nanoTime();
 		long context = handle.enter();
 		try {
@@ -415,21 +418,14 @@ public final class Context implements AutoCloseable {
 		}
 	}
 
-	/** Whether System.nanoTime() reads CLOCK_MONOTONIC, as it does in OpenJDK on Linux. */
-	private static final class Clock {
-		static final boolean IS_NANO_TIME = isNanoTime();
-
-		private static boolean isNanoTime() {
-			try (Handle handle = new Handle()) {
-				long context = handle.enter();
-				try {
-					long before = System.nanoTime();
-					long now = Native.now(context);
-					return before <= now && now <= System.nanoTime();
-				} finally {
-					handle.leave();
-				}
-			}
+	private boolean isNanoTime() {
+		long context = handle.enter();
+		try {
+			long before = System.nanoTime();
+			long now = Native.now(context);
+			return before <= now && now <= System.nanoTime();
+		} finally {
+			handle.leave();
 		}
 	}
 }

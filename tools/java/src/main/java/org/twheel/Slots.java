@@ -17,8 +17,8 @@ import java.util.concurrent.TimeoutException;
  * above the last that fired, by a nanosecond if need be.
  *
  * <p>A slot keeps to the stripe that made it. Threads use different stripes, so that they
- * seldom write to the same cache line. Slots are made in groups, of whole cache lines, and
- * are never given back before close().
+ * seldom write to the same cache line. Slots are made in groups, of whole cache lines except
+ * near a limit, and are never given back before close().
  */
 final class Slots<E> implements AutoCloseable {
 	/** Slots that a stripe makes at a time. */
@@ -165,14 +165,27 @@ final class Slots<E> implements AutoCloseable {
 
 	/** The cookie of a slot is its index. */
 	private synchronized Slot<E> make(Stripe<E> stripe) {
-		long[] ids = context.newCells(made, GROUP);
-		Slot<E>[] slots = made + GROUP > all.length ? Arrays.copyOf(all, all.length * 2) : all;
-		for (int i = 0; i < GROUP; i++)
+		long[] ids = newCells();
+		int number = ids.length;
+		Slot<E>[] slots = made + number > all.length ? Arrays.copyOf(all, all.length * 2) : all;
+		for (int i = 0; i < number; i++)
 			slots[made + i] = new Slot<>(this, stripe, ids[i], made + i);
 		all = slots;
-		for (int i = 1; i < GROUP; i++)
+		for (int i = 1; i < number; i++)
 			stripe.put(slots[made + i]);
-		made += GROUP;
-		return slots[made - GROUP];
+		made += number;
+		return slots[made - number];
+	}
+
+	/** Makes the cells of a group; near a limit half of them, or a quarter, and so on. */
+	private long[] newCells() {
+		for (int number = GROUP; ; number /= 2) {
+			try {
+				return context.newCells(made, number);
+			} catch (TwheelException e) {
+				if (number == 1 || e.errno() != Native.EAGAIN)
+					throw e;
+			}
+		}
 	}
 }

@@ -42,6 +42,8 @@ public final class WheelExecutor extends AbstractExecutorService
 	private final Thread reader;
 	/** Tasks that are armed, or are being armed. */
 	private final AtomicLong waiting = new AtomicLong();
+	/** Of the next task. */
+	private final AtomicLong numbers = new AtomicLong();
 	private final Set<Task<?>> periodic = ConcurrentHashMap.newKeySet();
 	private volatile boolean shutdown;
 	private volatile boolean stopped;
@@ -173,10 +175,12 @@ public final class WheelExecutor extends AbstractExecutorService
 			periodic.add(task);
 		try {
 			arm(task, task.deadlineNs);
+		} catch (RejectedExecutionException | Error e) {
+			periodic.remove(task);
+			throw e;
 		} catch (RuntimeException e) {
 			periodic.remove(task);
-			throw e instanceof RejectedExecutionException ? e
-					: new RejectedExecutionException(e.getMessage(), e);
+			throw new RejectedExecutionException(e.getMessage(), e);
 		}
 		return task;
 	}
@@ -188,7 +192,7 @@ public final class WheelExecutor extends AbstractExecutorService
 			if (shutdown)
 				throw new RejectedExecutionException("the executor is shut down");
 			task.place(deadlineNs);
-		} catch (RuntimeException e) {
+		} catch (RuntimeException | Error e) {
 			left();
 			throw e;
 		}
@@ -260,6 +264,8 @@ public final class WheelExecutor extends AbstractExecutorService
 		private volatile long deadlineNs;
 		/** Periods count from it: the slot may have taken a later deadline. */
 		private volatile long dueNs;
+		/** Orders tasks with the same deadline. */
+		private final long number = numbers.getAndIncrement();
 		private Slots.Slot<Task<?>> slot;
 
 		Task(Callable<V> callable, long delayNs, long periodNs) {
@@ -306,7 +312,7 @@ public final class WheelExecutor extends AbstractExecutorService
 			long from = periodNs > 0 ? dueNs : slots.nanoTime();
 			try {
 				arm(this, Context.deadline(from, Math.abs(periodNs)));
-			} catch (RuntimeException e) {
+			} catch (RuntimeException | Error e) {
 				if (shutdown)
 					cancel(false);
 				else
@@ -334,6 +340,10 @@ public final class WheelExecutor extends AbstractExecutorService
 
 		@Override
 		public int compareTo(Delayed other) {
+			if (other instanceof WheelExecutor.Task<?> task) {
+				int order = Long.compare(deadlineNs, task.deadlineNs);
+				return order != 0 ? order : Long.compare(number, task.number);
+			}
 			return Long.compare(getDelay(TimeUnit.NANOSECONDS), other.getDelay(TimeUnit.NANOSECONDS));
 		}
 	}

@@ -144,6 +144,9 @@ public final class WheelTimer implements Timer {
 		} catch (RuntimeException e) {
 			pending.decrementAndGet();
 			throw refusal(e);
+		} catch (Error e) {
+			pending.decrementAndGet();
+			throw e;
 		}
 	}
 
@@ -172,8 +175,10 @@ public final class WheelTimer implements Timer {
 			before = state;
 			state = STOPPED;
 		}
-		if (before == STOPPED)
+		if (before == STOPPED) {
+			join();
 			return Collections.emptySet();
+		}
 		if (before == RUNNING) {
 			slots.stop();
 			join();

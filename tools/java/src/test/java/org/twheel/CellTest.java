@@ -108,4 +108,25 @@ class CellTest {
 		}
 		assertEquals(1, context.stats().kicks());
 	}
+
+	@Test
+	void arming_in_a_closed_context_is_undone() {
+		Cell cell = context.newCell(1);
+		context.stop();
+		context.close();
+		assertThrows(IllegalStateException.class, () -> cell.arm(HOUR));
+		assertEquals(Outcome.IDLE, cell.cancel());
+	}
+
+	@Test
+	void slots_reach_the_limit_exactly() {
+		for (int limit : new int[] { 1, 50, 64, 100 }) {
+			try (Slots<String> slots = new Slots<>(Context.open(new Settings(0, 0, limit)))) {
+				for (int i = 0; i < limit; i++)
+					slots.take();
+				TwheelException e = assertThrows(TwheelException.class, slots::take);
+				assertEquals(Native.EAGAIN, e.errno());
+			}
+		}
+	}
 }

@@ -11,8 +11,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.TreeSet;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Delayed;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledFuture;
@@ -181,6 +183,15 @@ class WheelExecutorTest {
 		executor.schedule(() -> 1, 3, HOURS).cancel(false);
 		assertEquals(List.of(first, second), executor.shutdownNow());
 		assertTrue(executor.shutdownNow().isEmpty());
+	}
+
+	@Test
+	void tasks_are_ordered_by_deadline_and_then_by_number() {
+		ScheduledFuture<Integer> late = executor.schedule(() -> 1, 2, HOURS);
+		ScheduledFuture<Integer> early = executor.schedule(() -> 1, 1, HOURS);
+		assertTrue(early.compareTo(late) < 0 && late.compareTo(early) > 0);
+		assertEquals(0, early.compareTo(early));
+		assertTrue(new TreeSet<Delayed>(List.of(late, early)).remove(late));
 	}
 
 	@Test

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 package org.twheel;
 
+import static java.util.concurrent.TimeUnit.HOURS;
 import static java.util.concurrent.TimeUnit.MICROSECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.netty.util.Timeout;
+import io.netty.util.TimerTask;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -93,5 +95,44 @@ class WheelTimerRaceTest {
 		assertEquals(armed.get(), runs.get() + cancelled.get() + unprocessed.size());
 		assertTrue(unprocessed.stream().allMatch(Timeout::isCancelled));
 		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	/** Arms and cancels until the timer is stopped; keeps the task that was refused then. */
+	private Void armUntilStopped(WheelTimer timer, Set<TimerTask> refused) {
+		while (true) {
+			TimerTask task = new TimerTask() {
+				@Override
+				public void run(Timeout timeout) {
+				}
+			};
+			try {
+				timer.newTimeout(task, 1, HOURS).cancel();
+				armed.incrementAndGet();
+			} catch (IllegalStateException stopped) {
+				refused.add(task);
+				return null;
+			}
+		}
+	}
+
+	@Test
+	void refused_timeout_is_not_returned_by_stop() throws Exception {
+		for (int i = 0; i < 100; i++) {
+			WheelTimer another = new WheelTimer();
+			Set<TimerTask> refused = ConcurrentHashMap.newKeySet();
+			Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
+			long enough = armed.get() + 1_000;
+			Thread stopper = new Thread(() -> {
+				while (armed.get() < enough)
+					Thread.onSpinWait();
+				unprocessed.addAll(another.stop());
+			});
+			stopper.start();
+			playAll(() -> armUntilStopped(another, refused));
+			stopper.join();
+			assertEquals(0, another.pendingTimeouts());
+			assertTrue(unprocessed.stream().noneMatch(timeout -> refused.contains(timeout.task())));
+		}
+		timer.stop();
 	}
 }

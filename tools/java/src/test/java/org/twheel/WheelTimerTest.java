@@ -313,6 +313,29 @@ class WheelTimerTest {
 	}
 
 	@Test
+	void second_stop_waits_for_the_task_too() throws InterruptedException {
+		CountDownLatch begun = new CountDownLatch(1);
+		CountDownLatch go = new CountDownLatch(1);
+		timer.newTimeout(timeout -> {
+			begun.countDown();
+			go.await();
+		}, 0, MILLISECONDS);
+		begun.await();
+		Thread first = new Thread(timer::stop);
+		first.start();
+		while (first.getState() != Thread.State.WAITING)
+			Thread.sleep(1);
+		Thread second = new Thread(timer::stop);
+		second.start();
+		second.join(50);
+		assertTrue(second.isAlive());
+		go.countDown();
+		second.join(20_000);
+		assertFalse(second.isAlive());
+		first.join();
+	}
+
+	@Test
 	void slack_delays_and_is_never_early() throws InterruptedException {
 		WheelTimer slack = new WheelTimer(50, MILLISECONDS);
 		long start = System.nanoTime();
