@@ -59,11 +59,21 @@ constexpr std::uint64_t nanoseconds(const std::chrono::duration<Rep, Period> &de
 	if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
 		if (delay >= given(ns::max()))
 			return INT64_MAX;
-	} else if constexpr (!std::ratio_less_v<Period, std::nano>) {
+	} else if constexpr (std::nano::den % Period::den == 0) {
 		using wide = std::chrono::duration<std::common_type_t<Rep, ns::rep>, Period>;
 
 		if (wide(delay) > std::chrono::duration_cast<wide>(ns::max()))
 			return INT64_MAX;
+	} else if constexpr (!std::ratio_less_v<Period, std::nano>) {
+		/* Such as 1/1024 s. A cast multiplies first, so the whole seconds are apart. */
+		using exact = std::chrono::duration<long double>;
+
+		if (exact(delay) >= exact(ns::max()))
+			return INT64_MAX;
+		const auto whole = std::chrono::duration_cast<std::chrono::seconds>(delay);
+
+		return static_cast<std::uint64_t>(ns(whole).count()) +
+		       static_cast<std::uint64_t>(std::chrono::ceil<ns>(delay - whole).count());
 	}
 	return static_cast<std::uint64_t>(std::chrono::ceil<ns>(delay).count());
 }

@@ -347,6 +347,8 @@ constexpr bool gives(Duration duration, std::uint64_t ns)
 constexpr std::uint64_t most = INT64_MAX;
 using picoseconds = std::chrono::duration<std::int64_t, std::pico>;
 using days = std::chrono::duration<std::int32_t, std::ratio<86400>>;
+template <std::intmax_t rate>
+using ticks = std::chrono::duration<std::int64_t, std::ratio<1, rate>>;
 using float_seconds = std::chrono::duration<float>;
 using double_seconds = std::chrono::duration<double>;
 
@@ -356,6 +358,8 @@ static_assert(gives(picoseconds::max(), INT64_MAX / 1000 + 1));
 static_assert(gives(std::chrono::nanoseconds::max(), most));
 static_assert(gives(std::chrono::duration<std::uint64_t, std::nano>(UINT64_MAX), most));
 static_assert(gives(std::chrono::nanoseconds::min(), 0));
+static_assert(gives(ticks<1024>(1), 976563) && gives(ticks<32768>(32768), 1000000000));
+static_assert(gives(ticks<44100>(1323000000000), 30000000000000000) && gives(ticks<60>::max(), most));
 static_assert(gives(std::chrono::hours::max(), most) && gives(days::max(), most));
 static_assert(gives(9223372036s, 9223372036000000000) && gives(9223372037s, most));
 static_assert(gives(double_seconds(1.5), 1500000000) && gives(double_seconds(1e300), most));
