@@ -10,7 +10,8 @@
  * idle, so the cell becomes spare at once. From then to its callback the node points to its
  * turn, a place in the array of the batch, and that place to the node: either is taken back
  * through the other. The array is on the stack of twheel_hub_dispatch(), so that a callback
- * may dispatch.
+ * may dispatch. If that call waits, it first defers the nodes that have a turn in the batches
+ * around it: it could wait for one of them.
  *
  * Without cells, the hub does what the kernel does with a cell. Each cell is 16 bytes of our
  * own, and its ordinary timeout is the look: `look` is the deadline of that timeout. An arming
@@ -45,11 +46,24 @@ struct block {
 };
 
 /**
+ * struct batch - the nodes of one call of twheel_hub_dispatch()
+ * @outer: the batch whose callback has made this call, or NULL
+ * @nr: number of places
+ * @turns: nodes in the order of their calls; NULL when called or taken back
+ */
+struct batch {
+	struct batch		*outer;
+	int			nr;
+	struct twheel_node	*turns[BATCH];
+};
+
+/**
  * struct whole_hub - a hub with its private members
  * @hub: the part that inline functions use
  * @blocks: all cells
  * @nr_cells: number of cells
  * @watched: what the function of twheel_hub_watch() was told last
+ * @batch: the innermost batch, or NULL
  * @depth: calls of twheel_hub_dispatch() that are running
  * @broken: twheel_hub_break() was called in the innermost one
  */
@@ -58,6 +72,7 @@ struct whole_hub {
 	struct block		*blocks;
 	unsigned int		nr_cells;
 	bool			watched;
+	struct batch		*batch;
 	unsigned int		depth;
 	bool			broken;
 };
@@ -404,7 +419,7 @@ static void submit_later(struct twheel_hub *hub, struct later *later)
 
 static void call(struct twheel_node *node)
 {
-	node->turn = NULL;
+	twheel_hub_forget_turn(node);
 	node->hub->armed--;
 	node->fn(node);
 }
@@ -420,34 +435,47 @@ static void defer(struct twheel_node *node)
 		call(node);
 }
 
+static void defer_all(struct batch *batch)
+{
+	for (; batch; batch = batch->outer)
+		for (int i = 0; i < batch->nr; i++)
+			if (batch->turns[i])
+				defer(batch->turns[i]);
+}
+
 int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 {
 	struct whole_hub *own = whole(hub);
 	struct twheel_event events[BATCH];
-	struct twheel_node *turns[BATCH];
+	struct batch batch = { .outer = own->batch };
 	bool outer = own->broken;
 	struct later later;
 	int nr;
 
+	if (timeout_ns)
+		defer_all(own->batch);
 	nr = twheel_read(hub->ctx, events, BATCH, timeout_ns);
 	if (nr <= 0)
 		return nr == -ETIMEDOUT ? 0 : nr ? nr : -ESHUTDOWN;
 	twheel_hub_now(hub);
 	later.nr = 0;
 	for (int i = 0; i < nr; i++)
-		take_event(hub, &events[i], &turns[i], &later);
+		take_event(hub, &events[i], &batch.turns[i], &later);
 	submit_later(hub, &later);
 
+	batch.nr = nr;
+	own->batch = &batch;
 	own->depth++;
 	own->broken = false;
 	for (int i = 0; i < nr; i++) {
-		if (turns[i] && own->broken)
-			defer(turns[i]);
-		else if (turns[i])
-			call(turns[i]);
+		if (batch.turns[i] && own->broken)
+			defer(batch.turns[i]);
+		else if (batch.turns[i])
+			call(batch.turns[i]);
 	}
 	own->broken = outer;
 	own->depth--;
+	own->batch = batch.outer;
 	twheel_hub_count(hub);
 	return nr;
 }

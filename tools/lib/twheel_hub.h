@@ -208,7 +208,8 @@ uint64_t twheel_hub_now(struct twheel_hub *hub);
  * It reads up to 64 events with one system call, and then calls the nodes. After
  * twheel_stop() it calls nothing: the nodes are then no longer armed.
  *
- * Context: the thread of the hub; also in a callback.
+ * Context: the thread of the hub; also in a callback. A call in a callback that may wait also
+ * calls the nodes that the dispatch around it has read and not called yet.
  *
  * Return: the number of events it has read, of which some may have been for nothing; 0 if
  * there is none within @timeout_ns; -EINTR when a signal handler ran; -ESHUTDOWN when there

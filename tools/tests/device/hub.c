@@ -363,6 +363,29 @@ static void callback_may_dispatch(void)
 	close_hub();
 }
 
+static void wait_inside(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all == 1)
+		CHECK_EQ(twheel_hub_dispatch(hub, 20000 * MS), 1);
+	CHECK_EQ(nr_all, 2);
+}
+
+static void callback_may_wait_for_another_of_its_batch(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	nodes[0].fn = wait_inside;
+	nodes[1].fn = wait_inside;
+	arm_node(0, 0);
+	arm_node(1, 0);
+	dispatch_once(2);
+	CHECK_EQ(nr_all, 2);
+	CHECK_EQ(hub->armed, 0);
+	check_nothing_to_read();
+	close_hub();
+}
+
 /* Places in memory */
 
 static struct twheel_node moved;
@@ -926,6 +949,7 @@ static void costs_need_no_system_call(void)
 	each(callback_moves_the_rest_of_its_batch)				\
 	each(break_leaves_the_rest_for_the_next_dispatch)				\
 	each(callback_may_dispatch)						\
+	each(callback_may_wait_for_another_of_its_batch)			\
 	each(armed_node_can_be_relocated)						\
 	each(node_can_be_relocated_before_its_turn)				\
 	each(hub_grows_beyond_its_first_cells)					\
