@@ -48,11 +48,13 @@ struct block {
 /**
  * struct batch - the nodes of one call of twheel_hub_dispatch()
  * @outer: the batch whose callback has made this call, or NULL
+ * @broken: twheel_hub_break() was called: the other nodes are deferred
  * @nr: number of places
  * @turns: nodes in the order of their calls; NULL when called or taken back
  */
 struct batch {
 	struct batch		*outer;
+	bool			broken;
 	int			nr;
 	struct twheel_node	*turns[BATCH];
 };
@@ -63,9 +65,7 @@ struct batch {
  * @blocks: all cells
  * @nr_cells: number of cells
  * @watched: what the function of twheel_hub_watch() was told last
- * @batch: the innermost batch, or NULL
- * @depth: calls of twheel_hub_dispatch() that are running
- * @broken: twheel_hub_break() was called in the innermost one
+ * @batch: the innermost batch whose nodes are being called, or NULL
  */
 struct whole_hub {
 	struct twheel_hub	hub;
@@ -73,8 +73,6 @@ struct whole_hub {
 	unsigned int		nr_cells;
 	bool			watched;
 	struct batch		*batch;
-	unsigned int		depth;
-	bool			broken;
 };
 
 static struct whole_hub *whole(struct twheel_hub *hub)
@@ -331,7 +329,7 @@ void twheel_hub_count(struct twheel_hub *hub)
 	struct whole_hub *own = whole(hub);
 	bool on = hub->armed;
 
-	if (!hub->watch || own->depth || own->watched == on)
+	if (!hub->watch || own->batch || own->watched == on)
 		return;
 	own->watched = on;
 	hub->watch(hub->data, on);
@@ -447,8 +445,7 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 {
 	struct whole_hub *own = whole(hub);
 	struct twheel_event events[BATCH];
-	struct batch batch = { .outer = own->batch };
-	bool outer = own->broken;
+	struct batch batch;
 	struct later later;
 	int nr;
 
@@ -463,18 +460,16 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 		take_event(hub, &events[i], &batch.turns[i], &later);
 	submit_later(hub, &later);
 
+	batch.outer = own->batch;
+	batch.broken = false;
 	batch.nr = nr;
 	own->batch = &batch;
-	own->depth++;
-	own->broken = false;
 	for (int i = 0; i < nr; i++) {
-		if (batch.turns[i] && own->broken)
+		if (batch.turns[i] && batch.broken)
 			defer(batch.turns[i]);
 		else if (batch.turns[i])
 			call(batch.turns[i]);
 	}
-	own->broken = outer;
-	own->depth--;
 	own->batch = batch.outer;
 	twheel_hub_count(hub);
 	return nr;
@@ -484,5 +479,6 @@ void twheel_hub_break(struct twheel_hub *hub)
 {
 	struct whole_hub *own = whole(hub);
 
-	own->broken = own->depth;
+	if (own->batch)
+		own->batch->broken = true;
 }

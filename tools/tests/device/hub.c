@@ -333,6 +333,17 @@ static void break_leaves_the_rest_for_the_next_dispatch(void)
 	close_hub();
 }
 
+/* Two nodes in one batch, with a function that dispatches in its first call. */
+static void dispatch_two(void (*fn)(struct twheel_node *node))
+{
+	open_hub();
+	init_nodes(fn);
+	arm_node(0, 0);
+	arm_node(1, 0);
+	dispatch_once(2);
+	CHECK_EQ(nr_all, 2);
+}
+
 /* The node that is armed in the first callback is called before the others of its batch. */
 static void dispatch_inside(struct twheel_node *node)
 {
@@ -349,14 +360,7 @@ static void dispatch_inside(struct twheel_node *node)
 
 static void callback_may_dispatch(void)
 {
-	open_hub();
-	init_nodes(only_called);
-	nodes[0].fn = dispatch_inside;
-	nodes[1].fn = dispatch_inside;
-	arm_node(0, 0);
-	arm_node(1, 0);
-	dispatch_once(2);
-	CHECK_EQ(nr_all, 2);		/* the break is that of the outer dispatch */
+	dispatch_two(dispatch_inside);	/* the break is that of the outer dispatch */
 	CHECK_EQ(hub->armed, 1);
 	dispatch_all();
 	CHECK_EQ(nr_all, 3);
@@ -373,14 +377,7 @@ static void wait_inside(struct twheel_node *node)
 
 static void callback_may_wait_for_another_of_its_batch(void)
 {
-	open_hub();
-	init_nodes(only_called);
-	nodes[0].fn = wait_inside;
-	nodes[1].fn = wait_inside;
-	arm_node(0, 0);
-	arm_node(1, 0);
-	dispatch_once(2);
-	CHECK_EQ(nr_all, 2);
+	dispatch_two(wait_inside);
 	CHECK_EQ(hub->armed, 0);
 	check_nothing_to_read();
 	close_hub();

@@ -4,6 +4,7 @@ package org.twheel;
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.concurrent.TimeoutException;
 
 /**
@@ -198,15 +199,7 @@ public final class Context implements AutoCloseable {
 	 *                         EOPNOTSUPP if the kernel has no cells
 	 */
 	public Cell newCell(long cookie) {
-		ByteBuffer memory = cells();
-		Batch batch = new Batch(1).newCell(cookie);
-		submit(batch);
-		try {
-			return new Cell(this, memory, cellId(batch, 0, memory), cookie);
-		} catch (TwheelException e) {
-			endAll(batch);
-			throw e;
-		}
+		return new Cell(this, cells(), newCells(cookie, 1)[0], cookie);
 	}
 
 	/**
@@ -324,22 +317,24 @@ public final class Context implements AutoCloseable {
 		return cells;
 	}
 
-	/** Makes cells with one system call: all of them, or none. Their cookies count from first. */
-	long[] newCells(int first, int number) {
-		Batch batch = new Batch(number);
+	/** Makes cells with one system call; fewer at a limit. Their cookies count from first. */
+	long[] newCells(long first, int number) {
 		ByteBuffer memory = cells();
+		Batch batch = new Batch(number);
 		for (int i = 0; i < number; i++)
 			batch.newCell(first + i);
 		submit(batch);
 		long[] ids = new long[number];
+		int made = 0;
 		try {
-			for (int i = 0; i < number; i++)
-				ids[i] = cellId(batch, i, memory);
+			for (; made < number; made++)
+				ids[made] = cellId(batch, made, memory);
 		} catch (TwheelException e) {
-			endAll(batch);
-			throw e;
+			endFrom(batch, made);
+			if (made == 0)
+				throw e;
 		}
-		return ids;
+		return Arrays.copyOf(ids, made);
 	}
 
 	void kick(ByteBuffer memory, int offset, long id, long deadlineNs) {
@@ -394,8 +389,8 @@ public final class Context implements AutoCloseable {
 		return id;
 	}
 
-	private void endAll(Batch batch) {
-		for (int i = 0; i < batch.size(); i++)
+	private void endFrom(Batch batch, int index) {
+		for (int i = index; i < batch.size(); i++)
 			if (batch.errno(i) == 0)
 				cancel(batch.id(i));
 	}

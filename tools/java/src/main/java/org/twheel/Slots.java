@@ -165,7 +165,7 @@ final class Slots<E> implements AutoCloseable {
 
 	/** The cookie of a slot is its index. */
 	private synchronized Slot<E> make(Stripe<E> stripe) {
-		long[] ids = newCells();
+		long[] ids = context.newCells(made, GROUP);
 		int number = ids.length;
 		Slot<E>[] slots = made + number > all.length ? Arrays.copyOf(all, all.length * 2) : all;
 		for (int i = 0; i < number; i++)
@@ -175,17 +175,5 @@ final class Slots<E> implements AutoCloseable {
 			stripe.put(slots[made + i]);
 		made += number;
 		return slots[made - number];
-	}
-
-	/** Makes the cells of a group; near a limit half of them, or a quarter, and so on. */
-	private long[] newCells() {
-		for (int number = GROUP; ; number /= 2) {
-			try {
-				return context.newCells(made, number);
-			} catch (TwheelException e) {
-				if (number == 1 || e.errno() != Native.EAGAIN)
-					throw e;
-			}
-		}
 	}
 }

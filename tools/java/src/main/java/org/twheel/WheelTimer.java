@@ -175,14 +175,11 @@ public final class WheelTimer implements Timer {
 			before = state;
 			state = STOPPED;
 		}
-		if (before == STOPPED) {
-			join();
-			return Collections.emptySet();
-		}
-		if (before == RUNNING) {
+		if (before == RUNNING)
 			slots.stop();
-			join();
-		}
+		join();
+		if (before == STOPPED)
+			return Collections.emptySet();
 		slots.close();
 		return Collections.unmodifiableSet(unprocessed);
 	}
@@ -247,7 +244,7 @@ public final class WheelTimer implements Timer {
 		}
 	}
 
-	/** The interrupt of the caller is kept for it. */
+	/** Returns at once if the thread was never started. The interrupt of the caller is kept for it. */
 	private void join() {
 		boolean interrupted = false;
 		while (worker.isAlive()) {

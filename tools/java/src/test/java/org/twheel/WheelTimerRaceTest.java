@@ -62,6 +62,17 @@ class WheelTimerRaceTest {
 		threads.shutdown();
 	}
 
+	/** Starts a thread that stops a timer after so many timeouts were armed. */
+	private Thread stopAfter(long number, WheelTimer which, Set<Timeout> unprocessed) {
+		Thread stopper = new Thread(() -> {
+			while (armed.get() < number)
+				Thread.onSpinWait();
+			unprocessed.addAll(which.stop());
+		});
+		stopper.start();
+		return stopper;
+	}
+
 	@Test
 	void cancel_and_expiry_share_the_timeouts() throws Exception {
 		playAll(this::play);
@@ -77,12 +88,7 @@ class WheelTimerRaceTest {
 	@Test
 	void stop_shares_them_too() throws Exception {
 		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
-		Thread stopper = new Thread(() -> {
-			while (armed.get() < THREADS * ROUNDS / 4)
-				Thread.onSpinWait();
-			unprocessed.addAll(timer.stop());
-		});
-		stopper.start();
+		Thread stopper = stopAfter(THREADS * ROUNDS / 4, timer, unprocessed);
 		playAll(() -> {
 			try {
 				return play();
@@ -121,13 +127,7 @@ class WheelTimerRaceTest {
 			WheelTimer another = new WheelTimer();
 			Set<TimerTask> refused = ConcurrentHashMap.newKeySet();
 			Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
-			long enough = armed.get() + 1_000;
-			Thread stopper = new Thread(() -> {
-				while (armed.get() < enough)
-					Thread.onSpinWait();
-				unprocessed.addAll(another.stop());
-			});
-			stopper.start();
+			Thread stopper = stopAfter(armed.get() + 1_000, another, unprocessed);
 			playAll(() -> armUntilStopped(another, refused));
 			stopper.join();
 			assertEquals(0, another.pendingTimeouts());

@@ -177,8 +177,8 @@ class WheelTimerTest {
 		assertFalse(next().cancel());
 	}
 
-	@Test
-	void timeout_that_fired_behind_a_slow_task_can_be_cancelled() throws InterruptedException {
+	/** Lets a task begin that ends when the latch is counted down. */
+	private CountDownLatch runSlowTask() throws InterruptedException {
 		CountDownLatch begun = new CountDownLatch(1);
 		CountDownLatch go = new CountDownLatch(1);
 		timer.newTimeout(timeout -> {
@@ -186,6 +186,12 @@ class WheelTimerTest {
 			go.await();
 		}, 1, MILLISECONDS);
 		assertTrue(begun.await(20, SECONDS));
+		return go;
+	}
+
+	@Test
+	void timeout_that_fired_behind_a_slow_task_can_be_cancelled() throws InterruptedException {
+		CountDownLatch go = runSlowTask();
 		Timeout fired = timer.newTimeout(ran::add, 1, MILLISECONDS);
 		MILLISECONDS.sleep(30);
 		assertEquals(1, timer.pendingTimeouts());
@@ -314,13 +320,7 @@ class WheelTimerTest {
 
 	@Test
 	void second_stop_waits_for_the_task_too() throws InterruptedException {
-		CountDownLatch begun = new CountDownLatch(1);
-		CountDownLatch go = new CountDownLatch(1);
-		timer.newTimeout(timeout -> {
-			begun.countDown();
-			go.await();
-		}, 0, MILLISECONDS);
-		begun.await();
+		CountDownLatch go = runSlowTask();
 		Thread first = new Thread(timer::stop);
 		first.start();
 		while (first.getState() != Thread.State.WAITING)
