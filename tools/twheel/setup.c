@@ -55,7 +55,7 @@ static const char *why_not(int error)
 	case -EBUSY:
 		return "the context was set up before, or has been used";
 	case -EPERM:
-		return "values above the limits need CAP_SYS_RESOURCE";
+		return "values outside the limits need CAP_SYS_RESOURCE";
 	case -EAGAIN:
 		return "the wheels of this user take too much memory";
 	default:

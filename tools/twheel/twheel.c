@@ -66,7 +66,7 @@ static void print_help(void)
 	     "  64  wrong usage\n"
 	     "  65  mistakes in a script\n"
 	     "  66  a script or a descriptor cannot be used\n"
-	     "  69  " TWHEEL_DEVICE " does not exist, or debugfs cannot be read\n"
+	     "  69  " TWHEEL_DEVICE " does not exist, or debugfs is not mounted\n"
 	     "  71  an error of the system: memory, threads, the device\n"
 	     "  74  an error writing the output or reading a script\n"
 	     "  75  the limit of live timeouts is reached: try again later\n"
