@@ -119,7 +119,7 @@ uninstall:
 deb: setup-deb
 	@tools/packaging/deb
 
-check: setup-check setup-java
+check: setup-check
 	@tools/tests/run
 
 matrix: setup-matrix
