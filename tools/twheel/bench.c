@@ -85,11 +85,11 @@ const struct command bench_command = {
 	"Measures what N timeouts cost (1000, 10000 and 100000) with the device and with\n"
 	"its peers: timerfd, POSIX timers, io_uring, the mISDN timer device if there is\n"
 	"one, and a wheel in the process. The best of several results counts. This takes\n"
-	"some minutes. Standard error says what it runs on. Keep the machine idle.\n"
+	"some minutes. Standard error describes the machine. Keep the machine idle.\n"
 	"\n"
-	"  --system NAMES     twheel, timerfd, posix, io_uring, misdn or wheel alone\n"
-	"  --operation NAMES  those in the result alone\n"
-	"  --repeat TIMES     of which the best counts (5)\n"
+	"  --system NAMES     some of twheel,timerfd,posix,io_uring,misdn,wheel\n"
+	"  --operation NAMES  some of those in the result\n"
+	"  --repeat TIMES     runs; the best counts (5)\n"
 	"  --json             a line of JSON for each result\n",
 	.run = run_bench,
 };
