@@ -285,6 +285,7 @@ const struct command stat_command = {
 		"entry n counts those that were less than 2^n ns late, and not less than half of\n"
 		"that. The wheel counts wheel_lateness while\n"
 		"/sys/module/twheel/parameters/lateness is on. wheel_occupied is the number of\n"
-		"slots that are not empty, for each level, and wheel_slots that of all slots.\n",
+		"slots that are not empty, for each level, and wheel_slots that of all slots.\n"
+		"Each CPU has slots of its own; these are sums.\n",
 	.run = stat_run,
 };
