@@ -3,7 +3,8 @@
 #
 # subtests.sh DIRECTORY: run every test in DIRECTORY as a subtest, here or in the test VM. Tests
 # are programs and shell scripts that print KTAP. Programs run under $UNDER and limit the time
-# of each of their tests. A script may take $SCRIPT_S seconds.
+# of each of their tests. A script may take $SCRIPT_S seconds. The line after each test has its
+# duration, and the time for which the CPUs of the machine were busy.
 
 results=$(mktemp)
 trap 'rm -f "$results" "$results.status"' EXIT
@@ -28,6 +29,13 @@ uptime_s()
 	cut -d . -f 1 /proc/uptime
 }
 
+# Ticks are 10 ms. All CPUs count, with their interrupts.
+busy_s()
+{
+	read -r _ user nice system _ _ irq softirq _ </proc/stat
+	echo $(((user + nice + system + irq + softirq) / 100))
+}
+
 # The plan says how many results a test prints. Without it, an early end would go unnoticed.
 verdict()
 {
@@ -42,9 +50,10 @@ for test in $(tests "$1"); do
 	number=$((number + 1))
 	name=${test##*/}
 	begin=$(uptime_s)
+	busy=$(busy_s)
 	echo "    # Subtest: $name"
 	run_test "$test" 2>&1 | tee "$results" | sed 's/^/    /'
-	echo "# $name: $(($(uptime_s) - begin)) s"
+	echo "# $name: $(($(uptime_s) - begin)) s, $(($(busy_s) - busy)) s CPU"
 	verdict
 	echo "ok $number $name"
 done
