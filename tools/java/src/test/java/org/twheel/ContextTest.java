@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.File;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -142,6 +143,23 @@ class ContextTest {
 	void settings_that_the_kernel_refuses_throw() {
 		assertEquals(Native.EINVAL, assertThrows(TwheelException.class,
 				() -> Context.open(new Settings(Long.MAX_VALUE, 0, 0))).errno());
+	}
+
+	@Test
+	void failed_open_does_not_disable_the_next() {
+		File device = new File("/dev/twheel");
+		File away = new File("/dev/twheel-away");
+		assertTrue(device.renameTo(away));
+		try {
+			for (int i = 0; i < 2; i++)
+				assertEquals(Native.ENOENT,
+					     assertThrows(TwheelException.class, Context::open).errno());
+		} finally {
+			assertTrue(away.renameTo(device));
+		}
+		try (Context another = Context.open()) {
+			another.arm(HOUR, 1);
+		}
 	}
 
 	@Test
