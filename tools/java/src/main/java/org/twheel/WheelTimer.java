@@ -51,13 +51,20 @@ public final class WheelTimer implements Timer {
 	private static final int RUNNING = 1;
 	private static final int STOPPED = 2;
 
+	/** A task may ignore an interrupt, or begin after the first one. */
+	private static final long INTERRUPT_MS = 100;
+
 	private final Slots<WheelTimeout> slots;
 	private final Thread worker;
 	private final long maxPendingTimeouts;
 	private final Executor taskExecutor;
 	private final AtomicLong pending = new AtomicLong();
+	/** Guards state and isInTask. */
+	private final Object lock = new Object();
 	/** Changed with the lock held, so that the thread is started before it is joined. */
 	private volatile int state = NEW;
+	/** Whether the thread of the timer runs a task, which stop() may interrupt. */
+	private boolean isInTask;
 	/** Written by the worker; read when it has ended. */
 	private final Set<Timeout> unprocessed = new HashSet<>();
 
@@ -112,7 +119,7 @@ public final class WheelTimer implements Timer {
 	public void start() {
 		if (state == RUNNING)
 			return;
-		synchronized (this) {
+		synchronized (lock) {
 			if (state == STOPPED)
 				throw stopped();
 			if (state == NEW) {
@@ -160,8 +167,12 @@ public final class WheelTimer implements Timer {
 	}
 
 	/**
-	 * Stops the timer, and cancels all timeouts whose task has not begun. Waits for the task
-	 * that the thread of the timer is running. Only the first call has timeouts to return.
+	 * Stops the timer, and cancels all timeouts whose task has not begun. Only the first call
+	 * has timeouts to return.
+	 *
+	 * <p>A task that runs on the thread of the timer is interrupted, again every 100 ms until
+	 * it ends, and the call waits for it. Tasks on other threads go on. A call of the executor
+	 * is not interrupted, because it would lose its task.
 	 *
 	 * @return the timeouts that this call has cancelled
 	 * @throws IllegalStateException if a task calls it on the thread of the timer
@@ -171,7 +182,7 @@ public final class WheelTimer implements Timer {
 		if (Thread.currentThread() == worker)
 			throw new IllegalStateException("a task cannot stop its timer");
 		int before;
-		synchronized (this) {
+		synchronized (lock) {
 			before = state;
 			state = STOPPED;
 		}
@@ -244,12 +255,29 @@ public final class WheelTimer implements Timer {
 		}
 	}
 
+	/** An interrupt lasts no longer than the task that it was for. */
+	private void setInTask(boolean now) {
+		synchronized (lock) {
+			isInTask = now;
+			if (!now)
+				Thread.interrupted();
+		}
+	}
+
+	private void interruptTask() {
+		synchronized (lock) {
+			if (isInTask)
+				worker.interrupt();
+		}
+	}
+
 	/** Returns at once if the thread was never started. The interrupt of the caller is kept for it. */
 	private void join() {
 		boolean interrupted = false;
 		while (worker.isAlive()) {
+			interruptTask();
 			try {
-				worker.join();
+				worker.join(INTERRUPT_MS);
 			} catch (InterruptedException e) {
 				interrupted = true;
 			}
@@ -327,10 +355,16 @@ public final class WheelTimer implements Timer {
 
 		@Override
 		public void run() {
+			boolean isWorker = Thread.currentThread() == timer.worker;
 			try {
+				if (isWorker)
+					timer.setInTask(true);
 				task.run(this);
 			} catch (Throwable t) {
 				LOGGER.log(Level.WARNING, "a task failed", t);
+			} finally {
+				if (isWorker)
+					timer.setInTask(false);
 			}
 		}
 

@@ -177,13 +177,25 @@ class WheelTimerTest {
 		assertFalse(next().cancel());
 	}
 
-	/** Lets a task begin that ends when the latch is counted down. */
+	private static boolean awaitQuietly(CountDownLatch latch) {
+		boolean interrupted = false;
+		while (true) {
+			try {
+				latch.await(20, SECONDS);
+				return interrupted;
+			} catch (InterruptedException e) {
+				interrupted = true;
+			}
+		}
+	}
+
+	/** Lets a task begin that ends when the latch is counted down, whoever interrupts it. */
 	private CountDownLatch runSlowTask() throws InterruptedException {
 		CountDownLatch begun = new CountDownLatch(1);
 		CountDownLatch go = new CountDownLatch(1);
 		timer.newTimeout(timeout -> {
 			begun.countDown();
-			go.await();
+			awaitQuietly(go);
 		}, 1, MILLISECONDS);
 		assertTrue(begun.await(20, SECONDS));
 		return go;
@@ -279,15 +291,82 @@ class WheelTimerTest {
 
 	@Test
 	void stop_returns_what_has_fired_behind_a_slow_task() throws InterruptedException {
-		CountDownLatch begun = new CountDownLatch(1);
-		timer.newTimeout(timeout -> {
-			begun.countDown();
-			MILLISECONDS.sleep(100);
-		}, 0, MILLISECONDS);
-		assertTrue(begun.await(20, SECONDS));
+		CountDownLatch go = runSlowTask();
 		Timeout fired = timer.newTimeout(ran::add, 0, MILLISECONDS);
+		MILLISECONDS.sleep(30);
+		new Thread(() -> {
+			awaitStopped();
+			go.countDown();
+		}).start();
 		assertEquals(Set.of(fired), timer.stop());
 		assertTrue(ran.isEmpty());
+	}
+
+	/** stop() has begun: other threads see it. */
+	private void awaitStopped() {
+		while (true) {
+			try {
+				timer.start();
+				Thread.sleep(1);
+			} catch (IllegalStateException stopped) {
+				return;
+			} catch (InterruptedException e) {
+				throw new AssertionError(e);
+			}
+		}
+	}
+
+	@Test
+	void stop_interrupts_the_task_of_the_timer_until_it_ends() throws InterruptedException {
+		CountDownLatch begun = new CountDownLatch(1);
+		BlockingQueue<Boolean> interrupts = new LinkedBlockingQueue<>();
+		timer.newTimeout(timeout -> {
+			begun.countDown();
+			for (int i = 0; i < 2; i++) {
+				try {
+					SECONDS.sleep(10);
+				} catch (InterruptedException e) {
+					interrupts.add(true);
+				}
+			}
+		}, 0, MILLISECONDS);
+		assertTrue(begun.await(20, SECONDS));
+		assertTrue(timer.stop().isEmpty());
+		assertEquals(2, interrupts.size());
+	}
+
+	@Test
+	void interrupt_of_a_task_ends_with_the_task() throws InterruptedException {
+		BlockingQueue<Boolean> interrupts = new LinkedBlockingQueue<>();
+		timer.newTimeout(timeout -> Thread.currentThread().interrupt(), 0, MILLISECONDS);
+		timer.newTimeout(timeout -> interrupts.add(Thread.interrupted()), 10, MILLISECONDS);
+		assertEquals(Boolean.FALSE, interrupts.poll(20, SECONDS));
+	}
+
+	/** The executor waits for a free thread, and then its thread runs the task. */
+	@Test
+	void stop_interrupts_neither_another_executor_nor_its_task() throws InterruptedException {
+		CountDownLatch begun = new CountDownLatch(1);
+		CountDownLatch free = new CountDownLatch(1);
+		CountDownLatch go = new CountDownLatch(1);
+		BlockingQueue<Boolean> interrupts = new LinkedBlockingQueue<>();
+		WheelTimer other = limited(0, task -> {
+			new Thread(task).start();
+			begun.countDown();
+			interrupts.add(awaitQuietly(free));
+		});
+		other.newTimeout(timeout -> interrupts.add(awaitQuietly(go)), 0, MILLISECONDS);
+		assertTrue(begun.await(20, SECONDS));
+		Thread stopper = new Thread(other::stop);
+		stopper.start();
+		stopper.join(250);
+		assertTrue(stopper.isAlive());
+		free.countDown();
+		stopper.join(20_000);
+		assertFalse(stopper.isAlive());
+		go.countDown();
+		assertEquals(Boolean.FALSE, interrupts.poll(20, SECONDS));
+		assertEquals(Boolean.FALSE, interrupts.poll(20, SECONDS));
 	}
 
 	@Test
@@ -323,8 +402,7 @@ class WheelTimerTest {
 		CountDownLatch go = runSlowTask();
 		Thread first = new Thread(timer::stop);
 		first.start();
-		while (first.getState() != Thread.State.WAITING)
-			Thread.sleep(1);
+		awaitStopped();
 		Thread second = new Thread(timer::stop);
 		second.start();
 		second.join(50);
