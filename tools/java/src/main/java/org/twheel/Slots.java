@@ -20,7 +20,7 @@ import java.util.concurrent.TimeoutException;
  * seldom write to the same cache line. Slots are made in groups, of whole cache lines except
  * near a limit, and are never given back before close().
  */
-final class Slots<E> implements AutoCloseable {
+class Slots<E> implements AutoCloseable {
 	/** Slots that a stripe makes at a time. */
 	private static final int GROUP = 64;
 	/** Events that one read takes at most. */
@@ -64,18 +64,22 @@ final class Slots<E> implements AutoCloseable {
 	}
 
 	private final Context context;
-	/** A power of two: the number of CPUs or more. */
+	/** Their number is a power of two: by default that of the CPUs or more. */
 	private final Stripe<E>[] stripes;
 	/** All slots, by the cookie of the cell; copied when it grows. */
 	private volatile Slot<E>[] all;
 	/** Number of slots in all; guarded by this. */
 	private int made;
 
-	@SuppressWarnings({ "rawtypes", "unchecked" })
 	Slots(Context context) {
+		this(context, Integer.highestOneBit(2 * Runtime.getRuntime().availableProcessors() - 1));
+	}
+
+	@SuppressWarnings({ "rawtypes", "unchecked" })
+	Slots(Context context, int stripes) {
 		this.context = context;
-		stripes = new Stripe[Integer.highestOneBit(2 * Runtime.getRuntime().availableProcessors() - 1)];
-		Arrays.setAll(stripes, i -> new Stripe<>());
+		this.stripes = new Stripe[stripes];
+		Arrays.setAll(this.stripes, i -> new Stripe<>());
 		all = new Slot[GROUP];
 	}
 
@@ -107,11 +111,15 @@ final class Slots<E> implements AutoCloseable {
 	void arm(Slot<E> slot, long deadlineNs, E entry) {
 		slot.entry = entry;
 		try {
-			slot.arm(deadlineNs);
+			exchange(slot, deadlineNs);
 		} catch (RuntimeException e) {
 			put(slot);
 			throw e;
 		}
+	}
+
+	void exchange(Slot<E> slot, long deadlineNs) {
+		slot.arm(deadlineNs);
 	}
 
 	/** Ends an arming; false if it had ended before, or if it is for run() to end it. */

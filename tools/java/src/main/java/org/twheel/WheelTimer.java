@@ -111,6 +111,14 @@ public final class WheelTimer implements Timer {
 		slots = new Slots<>(Context.open(settings));
 	}
 
+	/** For tests, on slots that call back. */
+	WheelTimer(Slots<WheelTimeout> slots, long maxPendingTimeouts, Executor taskExecutor) {
+		this.slots = slots;
+		this.maxPendingTimeouts = maxPendingTimeouts;
+		this.taskExecutor = taskExecutor;
+		worker = new Thread(this::run);
+	}
+
 	/**
 	 * Starts the thread. {@link #newTimeout} does this if needed.
 	 *
@@ -287,7 +295,7 @@ public final class WheelTimer implements Timer {
 	}
 
 	/** A timeout; taken by the executor of the tasks as it is. */
-	private static final class WheelTimeout implements Timeout, Runnable {
+	static final class WheelTimeout implements Timeout, Runnable {
 		static final int PENDING = 0;
 		static final int CANCELLED = 1;
 		static final int EXPIRED = 2;

@@ -3,9 +3,12 @@ package org.twheel;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.AfterEach;
@@ -116,6 +119,26 @@ class CellTest {
 		context.close();
 		assertThrows(IllegalStateException.class, () -> cell.arm(HOUR));
 		assertEquals(Outcome.IDLE, cell.cancel());
+	}
+
+	/** The same deadline is wanted again, and the caller of disarm() is late. */
+	@Test
+	void late_disarm_spares_the_next_arming_of_its_slot() {
+		Slots<String> slots = new Slots<>(context, 1);
+		Slots.Slot<String> slot = slots.take();
+		long wanted = context.nanoTime();
+		slots.arm(slot, wanted, "first");
+		List<String> ended = new ArrayList<>();
+		slots.run((entry, isUnprocessed) -> {
+			ended.add(entry);
+			if (ended.size() == 1) {
+				assertSame(slot, slots.take());
+				slots.arm(slot, slots.deadline(slot, wanted), "second");
+				assertFalse(slots.disarm(slot, wanted));
+			}
+			slots.stop();
+		});
+		assertEquals(List.of("first", "second"), ended);
 	}
 
 	@Test

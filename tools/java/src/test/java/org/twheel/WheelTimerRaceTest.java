@@ -3,8 +3,11 @@ package org.twheel;
 
 import static java.util.concurrent.TimeUnit.HOURS;
 import static java.util.concurrent.TimeUnit.MICROSECONDS;
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.netty.util.Timeout;
@@ -17,23 +20,39 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.twheel.HookedSlots.Point;
 
 /** Each timeout ends exactly once, whatever threads do meanwhile. */
 @Tag("device")
 class WheelTimerRaceTest {
 	private static final int THREADS = 4;
 	private static final int ROUNDS = 3_000;
+	/** Of the timer with hooks, and of its context. */
+	private static final int LIMIT = 4;
+	private static final TimerTask NOTHING = timeout -> { };
 
 	private final WheelTimer timer = new WheelTimer();
+	private final HookedSlots slots = new HookedSlots(LIMIT, 2);
+	private final WheelTimer hooked = new WheelTimer(slots, LIMIT, Runnable::run);
 	private final AtomicLong runs = new AtomicLong();
 	private final AtomicLong cancelled = new AtomicLong();
 	private final AtomicLong armed = new AtomicLong();
 	private final AtomicInteger seeds = new AtomicInteger();
+
+	@AfterEach
+	void stop() {
+		timer.stop();
+		hooked.stop();
+	}
 
 	/** Deadlines are so short that a cancel meets every stage of an expiry. */
 	private Void play() {
@@ -133,6 +152,171 @@ class WheelTimerRaceTest {
 			assertEquals(0, another.pendingTimeouts());
 			assertTrue(unprocessed.stream().noneMatch(timeout -> refused.contains(timeout.task())));
 		}
-		timer.stop();
+	}
+
+	private Timeout armHour() {
+		return hooked.newTimeout(NOTHING, 1, HOURS);
+	}
+
+	private List<Timeout> armHours(int number) {
+		List<Timeout> timeouts = new ArrayList<>();
+		for (int i = 0; i < number; i++)
+			timeouts.add(armHour());
+		return timeouts;
+	}
+
+	/** Nothing is pending: no place is lost, and none is there twice. */
+	private void assertAllPlacesAreFree() {
+		assertEquals(0, hooked.pendingTimeouts());
+		List<Timeout> all = armHours(LIMIT);
+		assertThrows(RejectedExecutionException.class, this::armHour);
+		assertEquals(LIMIT, hooked.pendingTimeouts());
+		assertEquals(Set.copyOf(all), hooked.stop());
+		assertEquals(0, hooked.pendingTimeouts());
+	}
+
+	/** The loop has ended all timeouts that were due. */
+	private void awaitTheLoop() {
+		CountDownLatch ran = new CountDownLatch(1);
+		hooked.newTimeout(timeout -> ran.countDown(), 1, MILLISECONDS);
+		assertTrue(await(() -> ran.getCount() == 0));
+	}
+
+	private static boolean await(Callable<Boolean> condition) {
+		try {
+			for (int i = 0; i < 20_000 && !condition.call(); i++)
+				Thread.sleep(1);
+			return condition.call();
+		} catch (Exception e) {
+			throw new AssertionError(e);
+		}
+	}
+
+	private static FutureTask<Void> startIn(int stripe, Runnable steps, List<Thread> started) {
+		FutureTask<Void> result = new FutureTask<>(steps, null);
+		Thread thread = new Thread(result) {
+			@Override
+			public long getId() {
+				return stripe;
+			}
+		};
+		started.add(thread);
+		thread.start();
+		return result;
+	}
+
+	private static void runIn(int stripe, Runnable steps) throws Exception {
+		startIn(stripe, steps, new ArrayList<>()).get();
+	}
+
+	@Test
+	void places_of_another_stripe_are_used_up_to_the_limit() throws Exception {
+		runIn(0, () -> armHours(LIMIT).forEach(Timeout::cancel));
+		runIn(1, this::assertAllPlacesAreFree);
+	}
+
+	@Test
+	void arming_in_progress_holds_its_place() {
+		armHours(LIMIT - 1);
+		slots.at(Point.TAKE, () -> assertThrows(RejectedExecutionException.class, this::armHour));
+		armHour();
+		assertEquals(LIMIT, hooked.stop().size());
+	}
+
+	@Test
+	void second_cancel_gives_no_place_back() {
+		Timeout timeout = armHour();
+		slots.at(Point.DISARM, () -> assertFalse(timeout.cancel()));
+		assertTrue(timeout.cancel());
+		assertFalse(timeout.cancel());
+		assertAllPlacesAreFree();
+	}
+
+	@Test
+	void expiry_during_a_cancel_gives_no_place_back() {
+		slots.at(Point.EVENT, () -> { });
+		Timeout timeout = hooked.newTimeout(unused -> runs.incrementAndGet(), 100, MILLISECONDS);
+		slots.at(Point.DISARM, () -> {
+			assertTrue(await(() -> slots.hasReached(Point.EVENT)));
+			awaitTheLoop();
+		});
+		assertTrue(timeout.cancel());
+		assertEquals(0, runs.get());
+		assertAllPlacesAreFree();
+	}
+
+	/** The next arming has the slot already, when the timeout before is cancelled. */
+	@Test
+	void cancel_during_an_expiry_spares_the_next_timeout() {
+		List<Timeout> ends = new ArrayList<>();
+		AtomicLong pending = new AtomicLong();
+		Timeout timeout = hooked.newTimeout(unused -> runs.incrementAndGet(), 100, MILLISECONDS);
+		slots.at(Point.EVENT, () -> {
+			ends.add(armHour());
+			if (timeout.cancel())
+				pending.set(hooked.pendingTimeouts());
+		});
+		assertTrue(await(() -> slots.hasReached(Point.EVENT)));
+		awaitTheLoop();
+		assertEquals(0, runs.get());
+		assertEquals(1, pending.get());
+		assertEquals(1, hooked.pendingTimeouts());
+		assertEquals(Set.copyOf(ends), hooked.stop());
+	}
+
+	@Test
+	void stop_before_the_cell_is_armed_refuses_the_timeout() {
+		for (Point point : List.of(Point.TAKE, Point.ARM)) {
+			HookedSlots hooks = new HookedSlots(LIMIT, 2);
+			WheelTimer other = new WheelTimer(hooks, LIMIT, Runnable::run);
+			hooks.at(point, () -> assertTrue(other.stop().isEmpty()));
+			assertThrows(IllegalStateException.class, () -> other.newTimeout(NOTHING, 1, HOURS));
+			assertEquals(0, other.pendingTimeouts());
+		}
+	}
+
+	@Test
+	void stop_after_the_cell_is_armed_returns_the_timeout() {
+		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
+		slots.at(Point.ARMED, () -> unprocessed.addAll(hooked.stop()));
+		Timeout timeout = armHour();
+		assertEquals(Set.of(timeout), unprocessed);
+		assertTrue(timeout.isCancelled());
+		assertEquals(0, hooked.pendingTimeouts());
+	}
+
+	@Test
+	void stop_does_not_return_a_timeout_that_is_cancelled_meanwhile() {
+		Timeout before = armHour();
+		slots.at(Point.DISARM, () -> assertTrue(hooked.stop().isEmpty()));
+		assertTrue(before.cancel());
+		assertEquals(0, hooked.pendingTimeouts());
+	}
+
+	@Test
+	void stop_does_not_return_a_timeout_that_is_cancelled_when_its_event_was_read() {
+		Timeout timeout = armHour();
+		AtomicLong cancels = new AtomicLong();
+		slots.at(Point.EVENT, () -> cancels.set(timeout.cancel() ? 1 : 0));
+		assertTrue(hooked.stop().isEmpty());
+		assertEquals(1, cancels.get());
+		assertEquals(0, hooked.pendingTimeouts());
+	}
+
+	@Test
+	void task_that_began_before_stop_is_not_returned() throws Exception {
+		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
+		List<Thread> stopper = new ArrayList<>();
+		slots.at(Point.STOP, () -> { });
+		Timeout timeout = hooked.newTimeout(unused -> {
+			startIn(1, () -> unprocessed.addAll(hooked.stop()), stopper);
+			while (!slots.hasReached(Point.STOP))
+				Thread.onSpinWait();
+		}, 1, MILLISECONDS);
+		assertTrue(await(() -> slots.hasReached(Point.STOP)));
+		stopper.get(0).join();
+		assertTrue(timeout.isExpired());
+		assertTrue(unprocessed.isEmpty());
+		assertEquals(0, hooked.pendingTimeouts());
 	}
 }

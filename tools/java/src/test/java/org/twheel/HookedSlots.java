@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.util.EnumMap;
+import java.util.Map;
+
+/** Slots that call back, once, at the points between which another thread may do anything. */
+final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
+	enum Point {
+		/** Before an arming takes a slot. */
+		TAKE,
+		/** Before the cell is armed. */
+		ARM,
+		/** The cell is armed. */
+		ARMED,
+		/** Before a cancelled timeout is disarmed. */
+		DISARM,
+		/** Before the context is stopped. */
+		STOP,
+		/** The event was read and the slot is free. The timeout has not ended. */
+		EVENT,
+	}
+
+	private final Map<Point, Runnable> hooks = new EnumMap<>(Point.class);
+
+	HookedSlots(int limit, int stripes) {
+		super(Context.open(new Settings(0, 0, limit)), stripes);
+	}
+
+	synchronized void at(Point point, Runnable hook) {
+		hooks.put(point, hook);
+	}
+
+	synchronized boolean hasReached(Point point) {
+		return !hooks.containsKey(point);
+	}
+
+	private synchronized Runnable remove(Point point) {
+		return hooks.remove(point);
+	}
+
+	private void reach(Point point) {
+		Runnable hook = remove(point);
+		if (hook != null)
+			hook.run();
+	}
+
+	@Override
+	Slot<WheelTimer.WheelTimeout> take() {
+		reach(Point.TAKE);
+		return super.take();
+	}
+
+	@Override
+	void exchange(Slot<WheelTimer.WheelTimeout> slot, long deadlineNs) {
+		reach(Point.ARM);
+		super.exchange(slot, deadlineNs);
+		reach(Point.ARMED);
+	}
+
+	@Override
+	boolean disarm(Slot<WheelTimer.WheelTimeout> slot, long deadlineNs) {
+		reach(Point.DISARM);
+		return super.disarm(slot, deadlineNs);
+	}
+
+	@Override
+	void stop() {
+		reach(Point.STOP);
+		super.stop();
+	}
+
+	@Override
+	void run(Receiver<WheelTimer.WheelTimeout> receiver) {
+		super.run((timeout, isUnprocessed) -> {
+			reach(Point.EVENT);
+			receiver.ended(timeout, isUnprocessed);
+		});
+	}
+}
