@@ -33,6 +33,8 @@ class Slots<E> implements AutoCloseable {
 		private E entry;
 		/** The last deadline that fired. */
 		private long floor;
+		/** The next free slot of the stripe, while this one is free. */
+		private Slot<E> next;
 
 		Slot(Slots<E> slots, Stripe<E> home, long id, int index) {
 			super(slots.context, slots.context.cells(), id, index);
@@ -46,20 +48,23 @@ class Slots<E> implements AutoCloseable {
 		void ended(E entry, boolean unprocessed);
 	}
 
-	/** Free slots; the last one put back is taken first. Guarded by its own lock. */
+	/**
+	 * Free slots; the last one put back is taken first. Guarded by its own lock. Neither
+	 * method allocates: a slot is never lost for want of memory.
+	 */
 	private static final class Stripe<E> {
-		@SuppressWarnings({ "rawtypes", "unchecked" })
-		private Slot<E>[] free = new Slot[GROUP];
-		private int size;
+		private Slot<E> first;
 
 		private synchronized Slot<E> take() {
-			return size == 0 ? null : free[--size];
+			Slot<E> slot = first;
+			if (slot != null)
+				first = slot.next;
+			return slot;
 		}
 
 		private synchronized void put(Slot<E> slot) {
-			if (size == free.length)
-				free = Arrays.copyOf(free, size * 2);
-			free[size++] = slot;
+			slot.next = first;
+			first = slot;
 		}
 	}
 
@@ -93,12 +98,23 @@ class Slots<E> implements AutoCloseable {
 			return make(stripe);
 		} catch (TwheelException e) {
 			// At a limit: other threads may have left slots.
-			for (Stripe<E> other : stripes) {
-				slot = other.take();
-				if (slot != null)
-					return slot;
-			}
-			throw e;
+			slot = takeFrom(0);
+			if (slot == null)
+				throw e;
+			return slot;
+		}
+	}
+
+	/**
+	 * Takes a slot of any stripe from the index on. An empty stripe stays locked until the
+	 * others have been tried: no slot can move into it meanwhile and be missed.
+	 */
+	Slot<E> takeFrom(int index) {
+		if (index == stripes.length)
+			return null;
+		synchronized (stripes[index]) {
+			Slot<E> slot = stripes[index].take();
+			return slot != null ? slot : takeFrom(index + 1);
 		}
 	}
 
@@ -112,7 +128,9 @@ class Slots<E> implements AutoCloseable {
 		slot.entry = entry;
 		try {
 			exchange(slot, deadlineNs);
-		} catch (RuntimeException e) {
+		} catch (RuntimeException | Error e) {
+			// After an Error the cell may be armed: a free slot must not fire.
+			slot.cancelAt(deadlineNs);
 			put(slot);
 			throw e;
 		}

@@ -240,16 +240,17 @@ public final class WheelTimer implements Timer {
 		slots.run((timeout, isUnprocessed) -> {
 			if (state != STOPPED)
 				expire(timeout);
-			else if (cancelQuietly(timeout))
-				unprocessed.add(timeout);
+			else
+				leave(timeout);
 		});
 	}
 
-	private boolean cancelQuietly(WheelTimeout timeout) {
+	/** Leaves a timeout to the caller of stop(), unless it was cancelled. */
+	private void leave(WheelTimeout timeout) {
 		if (!timeout.become(WheelTimeout.CANCELLED))
-			return false;
+			return;
 		pending.decrementAndGet();
-		return true;
+		unprocessed.add(timeout);
 	}
 
 	private void expire(WheelTimeout timeout) {
@@ -350,9 +351,11 @@ public final class WheelTimer implements Timer {
 
 		@Override
 		public boolean cancel() {
-			if (!timer.cancelQuietly(this))
+			if (!become(CANCELLED))
 				return false;
+			// First, or an arming would be within the limit and find no slot.
 			timer.slots.disarm(slot, deadlineNs);
+			timer.pending.decrementAndGet();
 			try {
 				task.cancelled(this);
 			} catch (Throwable t) {

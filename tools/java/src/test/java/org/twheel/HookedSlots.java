@@ -9,6 +9,8 @@ final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
 	enum Point {
 		/** Before an arming takes a slot. */
 		TAKE,
+		/** At the limit: the first stripe was empty, and the others have not been tried. */
+		SCAN,
 		/** Before the cell is armed. */
 		ARM,
 		/** The cell is armed. */
@@ -49,6 +51,13 @@ final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
 	Slot<WheelTimer.WheelTimeout> take() {
 		reach(Point.TAKE);
 		return super.take();
+	}
+
+	@Override
+	Slot<WheelTimer.WheelTimeout> takeFrom(int index) {
+		if (index == 1)
+			reach(Point.SCAN);
+		return super.takeFrom(index);
 	}
 
 	@Override

@@ -215,12 +215,49 @@ class WheelTimerRaceTest {
 		runIn(1, this::assertAllPlacesAreFree);
 	}
 
+	/** The last place moves from stripe 1, which was not tried yet, to stripe 0, which was. */
+	@Test
+	void place_that_moves_during_the_search_is_not_missed() throws Exception {
+		HookedSlots many = new HookedSlots(65, 2);
+		WheelTimer other = new WheelTimer(many, 65, Runnable::run);
+		List<Timeout> ofStripe = new ArrayList<>();
+		runIn(1, () -> {
+			for (int i = 0; i < 64; i++)
+				ofStripe.add(other.newTimeout(NOTHING, 1, HOURS));
+		});
+		runIn(0, () -> ofStripe.add(other.newTimeout(NOTHING, 1, HOURS)));
+		ofStripe.get(0).cancel();
+		List<Thread> mover = new ArrayList<>();
+		many.at(Point.SCAN, () -> {
+			startIn(1, () -> {
+				ofStripe.get(64).cancel();
+				other.newTimeout(NOTHING, 1, HOURS);
+			}, mover);
+			assertTrue(await(() -> mover.get(0).getState() == Thread.State.BLOCKED ||
+					!mover.get(0).isAlive()));
+		});
+		runIn(0, () -> other.newTimeout(NOTHING, 1, HOURS));
+		mover.get(0).join();
+		assertEquals(65, other.pendingTimeouts());
+		assertEquals(65, other.stop().size());
+	}
+
 	@Test
 	void arming_in_progress_holds_its_place() {
 		armHours(LIMIT - 1);
 		slots.at(Point.TAKE, () -> assertThrows(RejectedExecutionException.class, this::armHour));
 		armHour();
 		assertEquals(LIMIT, hooked.stop().size());
+	}
+
+	@Test
+	void place_of_a_cancelled_timeout_is_free_before_it_is_counted_as_free() {
+		List<Timeout> all = armHours(LIMIT);
+		AtomicLong counted = new AtomicLong();
+		slots.at(Point.DISARM, () -> counted.set(hooked.pendingTimeouts()));
+		all.forEach(Timeout::cancel);
+		assertEquals(LIMIT, counted.get());
+		assertAllPlacesAreFree();
 	}
 
 	@Test
@@ -318,5 +355,20 @@ class WheelTimerRaceTest {
 		assertTrue(timeout.isExpired());
 		assertTrue(unprocessed.isEmpty());
 		assertEquals(0, hooked.pendingTimeouts());
+	}
+
+	@Test
+	void error_during_an_arming_leaks_no_place() throws InterruptedException {
+		for (Point point : List.of(Point.TAKE, Point.ARM, Point.ARMED)) {
+			slots.at(point, () -> {
+				throw new OutOfMemoryError("for the test");
+			});
+			assertThrows(OutOfMemoryError.class,
+				     () -> hooked.newTimeout(unused -> runs.incrementAndGet(), 1, MILLISECONDS));
+		}
+		// What the last one has armed would fire.
+		Thread.sleep(20);
+		assertEquals(0, runs.get());
+		assertAllPlacesAreFree();
 	}
 }
