@@ -212,14 +212,12 @@ public final class WheelTimer implements Timer {
 		} while (!pending.compareAndSet(now, now + 1));
 	}
 
-	/** A stop that comes meanwhile gets the timeout, or it is refused here: never both. */
+	/** A stop that comes meanwhile gets the timeout, or the slots refuse it: never both. */
 	private Timeout arm(TimerTask task, long wantedNs) {
 		Slots.Slot<WheelTimeout> slot = slots.take();
 		long deadlineNs = slots.deadline(slot, wantedNs);
 		WheelTimeout timeout = new WheelTimeout(this, task, slot, deadlineNs);
 		slots.arm(slot, deadlineNs, timeout);
-		if (state == STOPPED && timeout.become(WheelTimeout.CANCELLED))
-			throw stopped();
 		return timeout;
 	}
 

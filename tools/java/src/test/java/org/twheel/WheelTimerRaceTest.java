@@ -322,6 +322,24 @@ class WheelTimerRaceTest {
 		assertEquals(0, hooked.pendingTimeouts());
 	}
 
+	/** The timer is marked as stopped, and its context is not stopped yet. */
+	@Test
+	void timeout_that_is_armed_while_stop_begins_is_returned() throws Exception {
+		CountDownLatch armed = new CountDownLatch(1);
+		List<Thread> stopper = new ArrayList<>();
+		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
+		slots.at(Point.STOP, () -> await(() -> armed.getCount() == 0));
+		slots.at(Point.TAKE, () -> {
+			startIn(1, () -> unprocessed.addAll(hooked.stop()), stopper);
+			assertTrue(await(() -> slots.hasReached(Point.STOP)));
+		});
+		Timeout timeout = armHour();
+		armed.countDown();
+		stopper.get(0).join();
+		assertEquals(Set.of(timeout), unprocessed);
+		assertEquals(0, hooked.pendingTimeouts());
+	}
+
 	@Test
 	void stop_does_not_return_a_timeout_that_is_cancelled_meanwhile() {
 		Timeout before = armHour();
