@@ -65,15 +65,24 @@ static __u32 allowed(const char *name, __u32 limit)
 	return *shared_number();
 }
 
-/* Number of timeouts in a page. */
+/* Number of timeouts in a page: the smallest limit that allows any. */
 static __u32 page_of_timeouts(void)
 {
 	static __u32 page;
+	__u32 below = 0;
 
-	for (__u32 limit = 1; !page; limit++) {
-		CHECK(limit <= PAGE_MAX);
-		page = allowed("max_user_timeouts", limit);
+	if (page)
+		return page;
+	page = PAGE_MAX;
+	while (page - below > 1) {
+		__u32 limit = (below + page) / 2;
+
+		if (allowed("max_user_timeouts", limit))
+			page = limit;
+		else
+			below = limit;
 	}
+	CHECK_EQ(allowed("max_user_timeouts", page), page);
 	return page;
 }
 
