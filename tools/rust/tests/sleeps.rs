@@ -4,11 +4,16 @@
 mod ktap;
 
 use std::future::{pending, ready, Future};
+use std::pin::Pin;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+use std::task::{self, Poll, Wake};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
-use twheel::tokio::{Elapsed, Expirations, Timer};
+use twheel::tokio::{Elapsed, Expirations, Sleep, Timer};
 use twheel::Context;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -85,6 +90,55 @@ fn many_sleeps_all_end() {
     });
 }
 
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Waits for its sleep when it is dropped, and sends whether that has ended.
+struct Patient {
+    sleep: Sleep,
+    ended: Sender<bool>,
+}
+
+impl Wake for Patient {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Patient {
+    fn drop(&mut self) {
+        let limit = Instant::now() + Duration::from_secs(20);
+        while !self.sleep.is_elapsed() && Instant::now() < limit {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.ended.send(self.sleep.is_elapsed()).unwrap();
+    }
+}
+
+fn poll(sleep: &mut Sleep, waker: impl Wake + Send + Sync + 'static) -> Poll<()> {
+    Pin::new(sleep).poll(&mut task::Context::from_waker(&Arc::new(waker).into()))
+}
+
+/// The sleep whose waker is dropped ends before the one that the drop waits for.
+fn sleeps_end_while_a_waker_is_dropped() {
+    block_on(async {
+        let timer = Timer::open().unwrap();
+        let mut first = timer.sleep(4 * SOON).unwrap();
+        let sleep = timer.sleep(5 * SOON).unwrap();
+        let (ended, results) = channel();
+        let polls = thread::spawn(move || {
+            assert!(poll(&mut first, Patient { sleep, ended }).is_pending());
+            assert!(poll(&mut first, Nobody).is_pending());
+        });
+        while !polls.is_finished() {
+            timer.sleep(SOON).unwrap().await;
+        }
+        polls.join().unwrap();
+        assert!(results.recv().unwrap());
+    });
+}
+
 fn main() -> ExitCode {
     ktap::run(cases![
         stream_ends_after_the_last_event,
@@ -92,5 +146,6 @@ fn main() -> ExitCode {
         reset_sleep_ends_at_the_new_deadline,
         limit_ends_with_the_future_or_the_sleep,
         many_sleeps_all_end,
+        sleeps_end_while_a_waker_is_dropped,
     ])
 }

@@ -6,10 +6,14 @@
 //! given to another sleep, when the task has read an event and not handled it yet. The event
 //! names the deadline it was armed for: the task ignores an event with another deadline than the
 //! current one. If the deadlines are equal, it has passed for both.
+//!
+//! Locks: the task locks `places`, then a sleeper. A waker is foreign code: it can make or drop
+//! sleeps when it is cloned, dropped or woken. So that happens without a lock.
 
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::mem::swap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -57,14 +61,66 @@ struct Shared {
 /// A cell and who sleeps on it. The cookie of the cell is the index of the place.
 struct Place {
     cell: Cell,
-    sleeper: Mutex<Sleeper>,
+    sleeper: Sleeper,
 }
 
 #[derive(Default)]
 struct Sleeper {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
     deadline: Time,
     over: bool,
     waker: Option<Waker>,
+}
+
+impl Sleeper {
+    fn begin(&self, deadline: Time) {
+        let mut state = lock(&self.state);
+        state.deadline = deadline;
+        state.over = false;
+    }
+
+    /// The waker to wake, unless the deadline is another one by now.
+    fn end(&self, deadline: Time) -> Option<Waker> {
+        let mut state = lock(&self.state);
+        if deadline != state.deadline {
+            return None;
+        }
+        state.over = true;
+        state.waker.take()
+    }
+
+    fn deadline(&self) -> Time {
+        lock(&self.state).deadline
+    }
+
+    fn is_over(&self) -> bool {
+        lock(&self.state).over
+    }
+
+    fn poll(&self, waker: &Waker) -> Poll<()> {
+        match &*lock(&self.state) {
+            State { over: true, .. } => return Poll::Ready(()),
+            State { waker: Some(known), .. } if known.will_wake(waker) => return Poll::Pending,
+            _ => {}
+        }
+        // Declared before the guard: what it holds at the end is dropped after the lock.
+        let mut other = Some(waker.clone());
+        let mut state = lock(&self.state);
+        if state.over {
+            return Poll::Ready(());
+        }
+        swap(&mut state.waker, &mut other);
+        Poll::Pending
+    }
+
+    fn forget(&self) {
+        // Named, because a temporary is dropped before the guard.
+        let _waker = lock(&self.state).waker.take();
+    }
 }
 
 impl Timer {
@@ -131,7 +187,7 @@ impl Shared {
     fn new_place(&self) -> Result<Arc<Place>> {
         let mut places = lock(&self.places);
         let cell = self.context.cell(places.len() as u64)?;
-        let place = Arc::new(Place { cell, sleeper: Mutex::default() });
+        let place = Arc::new(Place { cell, sleeper: Sleeper::default() });
         places.push(place.clone());
         Ok(place)
     }
@@ -161,12 +217,10 @@ async fn wake(mut expirations: Expirations, places: Arc<Mutex<Vec<Arc<Place>>>>)
 
 fn end_sleep(places: &[Arc<Place>], event: &Event) -> Option<Waker> {
     let place = places.get(event.cookie() as usize)?;
-    let mut sleeper = lock(&place.sleeper);
-    if event.is_unprocessed() || event.expires() != sleeper.deadline {
+    if event.is_unprocessed() {
         return None;
     }
-    sleeper.over = true;
-    sleeper.waker.take()
+    place.sleeper.end(event.expires())
 }
 
 /// A future that is ready after its deadline, from [`Timer::sleep`]. Dropping it cancels it.
@@ -186,11 +240,7 @@ impl Sleep {
             Deadline::At(time) => time,
             Deadline::After(duration) => self.timer.shared.context.now() + duration,
         };
-        {
-            let mut sleeper = lock(&self.place.sleeper);
-            sleeper.deadline = time;
-            sleeper.over = false;
-        }
+        self.place.sleeper.begin(time);
         self.place.cell.arm(time)?;
         Ok(())
     }
@@ -198,13 +248,13 @@ impl Sleep {
     /// Its deadline, on the clock of [`Timer::context`].
     #[must_use]
     pub fn deadline(&self) -> Time {
-        lock(&self.place.sleeper).deadline
+        self.place.sleeper.deadline()
     }
 
     /// Is it over?
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        lock(&self.place.sleeper).over
+        self.place.sleeper.is_over()
     }
 
     /// Wait for a future, at most until the sleep is over. The sleep can be reset and used again
@@ -223,22 +273,14 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<()> {
-        let mut sleeper = lock(&self.place.sleeper);
-        if sleeper.over {
-            return Poll::Ready(());
-        }
-        match &sleeper.waker {
-            Some(waker) if waker.will_wake(cx.waker()) => {}
-            _ => sleeper.waker = Some(cx.waker().clone()),
-        }
-        Poll::Pending
+        self.place.sleeper.poll(cx.waker())
     }
 }
 
 impl Drop for Sleep {
     fn drop(&mut self) {
         self.place.cell.cancel();
-        lock(&self.place.sleeper).waker = None;
+        self.place.sleeper.forget();
         lock(&self.timer.shared.free).push(self.place.clone());
     }
 }
@@ -286,5 +328,72 @@ impl fmt::Debug for Timer {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep").field("deadline", &self.deadline()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::task::{RawWaker, RawWakerVTable};
+    use std::thread;
+    use std::time::Duration;
+
+    /// A waker that locks the sleeper when it is cloned and dropped.
+    static FOREIGN: RawWakerVTable =
+        RawWakerVTable::new(clone_foreign, use_sleeper, use_sleeper, use_sleeper);
+
+    fn foreign(sleeper: &'static Sleeper) -> Waker {
+        let data: &'static &'static Sleeper = Box::leak(Box::new(sleeper));
+        // SAFETY: the data is what the functions expect, and is never freed
+        unsafe { Waker::from_raw(RawWaker::new((data as *const &Sleeper).cast(), &FOREIGN)) }
+    }
+
+    unsafe fn clone_foreign(data: *const ()) -> RawWaker {
+        // SAFETY: it is the data of a foreign waker
+        unsafe { use_sleeper(data) };
+        RawWaker::new(data, &FOREIGN)
+    }
+
+    unsafe fn use_sleeper(data: *const ()) {
+        // SAFETY: foreign() made it, and it is never freed
+        unsafe { *data.cast::<&Sleeper>() }.deadline();
+    }
+
+    /// Fails if the calls do not come to an end.
+    fn ends(calls: fn(&'static Sleeper)) {
+        let (done, wait) = channel();
+        thread::spawn(move || {
+            calls(Box::leak(Box::default()));
+            done.send(())
+        });
+        wait.recv_timeout(Duration::from_secs(20)).expect("the end of the calls");
+    }
+
+    #[test]
+    fn replaced_waker_may_use_the_sleeper() {
+        ends(|sleeper| {
+            assert!(sleeper.poll(&foreign(sleeper)).is_pending());
+            assert!(sleeper.poll(&foreign(sleeper)).is_pending());
+        });
+    }
+
+    #[test]
+    fn forgotten_waker_may_use_the_sleeper() {
+        ends(|sleeper| {
+            assert!(sleeper.poll(&foreign(sleeper)).is_pending());
+            sleeper.forget();
+        });
+    }
+
+    #[test]
+    fn known_waker_is_kept_until_the_end() {
+        ends(|sleeper| {
+            let waker = foreign(sleeper);
+            assert!(sleeper.poll(&waker).is_pending());
+            assert!(sleeper.poll(&waker).is_pending());
+            assert!(sleeper.end(sleeper.deadline()).map_or(false, |known| known.will_wake(&waker)));
+            assert!(sleeper.poll(&waker).is_ready());
+        });
     }
 }
