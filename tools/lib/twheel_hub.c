@@ -395,7 +395,8 @@ static void take_event(struct twheel_hub *hub, const struct twheel_event *event,
 	struct twheel_hub_cell *c = (struct twheel_hub_cell *)(uintptr_t)event->cookie;
 
 	*turn = NULL;
-	if (event->flags & TWHEEL_EV_UNPROCESSED)
+	/* Only a stop makes the event of a cell, or of an endless timeout, the last one. */
+	if (event->flags & TWHEEL_EV_LAST)
 		drop(hub, c);
 	else if (has_cells(hub))
 		give_turn(c->used.by, turn);

@@ -648,6 +648,34 @@ static void stopped_hub_calls_nothing_and_refuses_to_arm(void)
 	close_hub();
 }
 
+static void read_until_the_end(void)
+{
+	int ret;
+
+	do
+		ret = twheel_hub_dispatch(hub, patience_ns());
+	while (ret > 0);
+	CHECK_EQ(ret, -ESHUTDOWN);
+	CHECK_EQ(hub->armed, 0);
+}
+
+/* Half of them are due, and half were moved after their timeouts had fired. */
+static void stopped_hub_drops_nodes_whose_events_are_unread(void)
+{
+	open_hub();
+	init_nodes(only_called);
+	arm_all(0);
+	wait_ready(twheel_fd(hub->ctx), NR_NODES);
+	for (unsigned int i = 0; i < NR_NODES; i += 2)
+		arm_node(i, HOUR);
+	CHECK_EQ(twheel_stop(hub->ctx), 0);
+	read_until_the_end();
+	CHECK_EQ(nr_all, 0);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		CHECK(!twheel_node_armed(&nodes[i]));
+	close_hub();
+}
+
 static void child_closes_the_hub_and_the_parent_goes_on(void)
 {
 	pid_t pid;
@@ -959,6 +987,7 @@ static void costs_need_no_system_call(void)
 	each(nodes_may_be_cancelled_after_the_hub_was_closed)			\
 	each(dispatch_waits_as_long_as_it_is_told)				\
 	each(stopped_hub_calls_nothing_and_refuses_to_arm)			\
+	each(stopped_hub_drops_nodes_whose_events_are_unread)			\
 	each(child_closes_the_hub_and_the_parent_goes_on)				\
 	each(random_operations_agree_with_a_sorted_list)				\
 	each(costs_need_no_system_call)
