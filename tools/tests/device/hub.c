@@ -2,13 +2,17 @@
 /*
  * Hubs of the library: each test with cells, and with ordinary timeouts in their place.
  *
- * The random test has a model: for each node its deadline, and the nodes that are armed as a
- * list sorted by that. It makes every call, outside and inside callbacks. A call must answer
- * what the model says, a callback must be one that the model expects, at its deadline or
- * later, and the first one of the list may not be overdue for long.
+ * The random tests have a model: for each node its deadline, and the nodes that are armed as a
+ * list sorted by that. They make every call, outside and inside callbacks, on two hubs. A call
+ * must answer what the model says, a callback must be one that the model expects, at its
+ * deadline or later, and the first one of the list may not be overdue for long. The hubs go on
+ * in a child or stay in the parent when the process forks. One hub is stopped at the end.
+ *
+ * The file pairs-hub lists the tests of two features together.
  */
 #define KTAP_HANG_S	120
 
+#include <pthread.h>
 #include <twheel_hub.h>
 
 #include "device.h"
@@ -333,6 +337,18 @@ static void break_leaves_the_rest_for_the_next_dispatch(void)
 	close_hub();
 }
 
+static void hub_may_be_closed_after_a_break(void)
+{
+	open_hub();
+	init_nodes(break_off);
+	arm_all(0);
+	dispatch_once(NR_NODES);
+	close_hub();
+	CHECK_EQ(nr_all, 1);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		CHECK(!twheel_node_armed(&nodes[i]));
+}
+
 /* Two nodes in one batch, with a function that dispatches in its first call. */
 static void dispatch_two(void (*fn)(struct twheel_node *node))
 {
@@ -365,6 +381,53 @@ static void callback_may_dispatch(void)
 	dispatch_all();
 	CHECK_EQ(nr_all, 3);
 	close_hub();
+}
+
+/* Two more are in the inner batch, which ends after one of them. */
+static void break_inside(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all > 1)
+		return;
+	for (unsigned int i = 2; i < 4; i++) {
+		nodes[i].fn = break_off;
+		arm_node(i, 0);
+	}
+	dispatch_once(2);
+	CHECK_EQ(nr_all, 2);
+}
+
+static void break_inside_leaves_the_dispatch_around_it(void)
+{
+	open_hub();
+	init_nodes(break_inside);
+	arm_node(0, 0);
+	arm_node(1, 0);
+	dispatch_once(2);
+	CHECK_EQ(nr_all, 3);
+	CHECK_EQ(hub->armed, 1);
+	close_hub();
+}
+
+static struct twheel_hub *other_hub;
+
+static void break_other(struct twheel_node *node)
+{
+	only_called(node);
+	twheel_hub_break(other_hub);
+}
+
+static void break_is_for_one_hub(void)
+{
+	open_hub();
+	other_hub = hub;
+	open_hub();
+	init_nodes(break_other);
+	arm_all(0);
+	dispatch_once(NR_NODES);
+	CHECK_EQ(nr_all, NR_NODES);
+	close_hub();
+	twheel_hub_close(other_hub);
 }
 
 static void wait_inside(struct twheel_node *node)
@@ -676,6 +739,59 @@ static void stopped_hub_drops_nodes_whose_events_are_unread(void)
 	close_hub();
 }
 
+static void stop_and_rearm(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all > 1)
+		return;
+	CHECK_EQ(twheel_stop(hub->ctx), 0);
+	CHECK_EQ(twheel_node_arm(node, 0), -ESHUTDOWN);
+	CHECK(!twheel_node_armed(node));
+}
+
+static void callback_may_stop_the_hub(void)
+{
+	dispatch_two(stop_and_rearm);
+	read_until_the_end();
+	close_hub();
+}
+
+static void stop_and_wait(struct twheel_node *node)
+{
+	only_called(node);
+	CHECK_EQ(twheel_stop(hub->ctx), 0);
+	read_until_the_end();
+}
+
+static void wait_after_a_stop_drops_the_rest(void)
+{
+	open_hub();
+	init_nodes(stop_and_wait);
+	arm_all(0);
+	dispatch_once(NR_NODES);
+	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(hub->armed, 0);
+	close_hub();
+}
+
+static void stop_and_break(struct twheel_node *node)
+{
+	CHECK_EQ(twheel_stop(hub->ctx), 0);
+	break_off(node);
+}
+
+static void break_after_a_stop_drops_the_rest(void)
+{
+	open_hub();
+	init_nodes(stop_and_break);
+	arm_all(0);
+	dispatch_once(NR_NODES);
+	CHECK_EQ(hub->armed, 0);
+	read_until_the_end();
+	CHECK_EQ(nr_all, 1);
+	close_hub();
+}
+
 static void child_closes_the_hub_and_the_parent_goes_on(void)
 {
 	pid_t pid;
@@ -695,9 +811,135 @@ static void child_closes_the_hub_and_the_parent_goes_on(void)
 	close_hub();
 }
 
-/* The random test */
+static void parent_closes_the_hub_and_the_child_goes_on(void)
+{
+	pid_t pid;
 
+	open_hub();
+	init_nodes(only_called);
+	arm_all(50 * MS);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid) {
+		close_hub();
+		CHECK_EQ(nr_all, 0);
+		join_child(pid);
+		return;
+	}
+	dispatch_all();
+	CHECK_EQ(nr_all, NR_NODES);
+	close_hub();
+	_exit(0);
+}
+
+/* The batch is on the stack, which the child has, too. */
+static void fork_and_wait(struct twheel_node *node)
+{
+	pid_t pid;
+
+	only_called(node);
+	if (nr_all > 1)
+		return;
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid) {
+		join_child(pid);
+		_exit(0);
+	}
+	CHECK_EQ(twheel_hub_dispatch(hub, 20000 * MS), 1);
+	CHECK_EQ(nr_all, 2);
+}
+
+static void callback_goes_on_in_a_child(void)
+{
+	dispatch_two(fork_and_wait);
+	CHECK_EQ(hub->armed, 0);
+	close_hub();
+}
+
+static void ignore_signal(int signal)
+{
+	(void)signal;
+}
+
+static void signal_ends_a_dispatch_that_waits(void)
+{
+	const struct sigaction action = { .sa_handler = ignore_signal };
+	timer_t timer;
+	struct itimerspec soon = {
+		.it_value.tv_nsec = 10 * MS,
+		.it_interval.tv_nsec = 10 * MS,
+	};
+
+	open_hub();
+	init_nodes(only_called);
+	arm_node(0, HOUR);
+	CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
+	CHECK_EQ(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
+	CHECK_EQ(timer_settime(timer, 0, &soon, NULL), 0);
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), -EINTR);
+	CHECK_EQ(timer_delete(timer), 0);
+	CHECK_EQ(hub->armed, 1);
+	arm_node(0, 0);
+	dispatch_all();
+	CHECK_EQ(nr_all, 1);
+	close_hub();
+}
+
+#define NR_THREADS	4
+
+/* Of a thread that has its own hub. */
+struct beat {
+	struct twheel_node node;
+	unsigned int nr;
+};
+
+static void beat_called(struct twheel_node *node)
+{
+	if (++twheel_entry(node, struct beat, node)->nr < 5)
+		CHECK_EQ(twheel_node_arm(node, MS), 0);
+}
+
+static void *run_own_hub(void *unused)
+{
+	struct beat beats[100] = {};
+	struct twheel_hub *own;
+
+	CHECK_EQ(twheel_hub_open(NULL, flags, &own), 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(beats); i++) {
+		twheel_node_init(&beats[i].node, own, beat_called);
+		CHECK_EQ(twheel_node_arm(&beats[i].node, i * 100 * NSEC_PER_USEC), 0);
+	}
+	while (own->armed)
+		CHECK(twheel_hub_dispatch(own, patience_ns()) > 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(beats); i++)
+		CHECK_EQ(beats[i].nr, 5);
+	twheel_hub_close(own);
+	return unused;
+}
+
+static void run_threads(void *(*run)(void *unused))
+{
+	pthread_t threads[NR_THREADS];
+
+	for (unsigned int i = 0; i < NR_THREADS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, run, NULL), 0);
+	for (unsigned int i = 0; i < NR_THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void each_thread_has_a_hub_of_its_own(void)
+{
+	open_hub();	/* skips without cells */
+	run_threads(run_own_hub);
+	close_hub();
+}
+
+/* The random tests */
+
+#define MODEL_HUBS	2
 #define MODEL_NODES	300
+#define MODEL_FORKS	10
 #define NEVER		UINT64_MAX
 
 /* An object, which is freed and allocated anew, so that a stale pointer is seen. */
@@ -707,11 +949,15 @@ struct object {
 };
 
 static struct object *objects[MODEL_NODES];
+static struct twheel_hub *hubs[MODEL_HUBS];
+static int watched_hubs[MODEL_HUBS];
 static __u64 deadlines[MODEL_NODES];
 static unsigned int sorted[MODEL_NODES], nr_sorted;
 static __u64 seed;
-static unsigned int nr_operations, depth, nr_cancels, nr_moves;
+static unsigned int nr_operations, wanted, depth, nr_cancels, nr_moves, nr_forks;
 static __u64 latest_ns;
+static bool in_threads;
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 static void model_remove(unsigned int number)
 {
@@ -742,7 +988,7 @@ static void new_object(unsigned int number)
 	objects[number] = malloc(sizeof(*objects[number]));
 	CHECK(objects[number]);
 	objects[number]->number = number;
-	twheel_node_init(&objects[number]->node, hub, object_called);
+	twheel_node_init(&objects[number]->node, hubs[number % MODEL_HUBS], object_called);
 }
 
 static void free_object(unsigned int number)
@@ -787,6 +1033,13 @@ static void random_cancel(unsigned int number)
 	nr_cancels += armed;
 }
 
+static void random_free(unsigned int number)
+{
+	random_cancel(number);
+	free_object(number);
+	new_object(number);
+}
+
 static void random_relocate(unsigned int number)
 {
 	struct object *old = objects[number], *other = malloc(sizeof(*other));
@@ -806,18 +1059,40 @@ static void check_overdue(void)
 		ktap_fail("node %u is overdue", sorted[0]);
 }
 
+static struct twheel_hub *random_hub(void)
+{
+	return hubs[random_below(&seed, MODEL_HUBS)];
+}
+
+/* A call in a callback that waits also calls nodes of the batches around it. */
 static void random_dispatch(void)
 {
-	int nr = twheel_hub_dispatch(hub, depth ? 0 : random_below(&seed, MS));
+	bool waits = !depth || !random_below(&seed, 8);
 
-	CHECK(nr >= 0);
+	CHECK(twheel_hub_dispatch(random_hub(), waits ? random_below(&seed, MS) : 0) >= 0);
 	check_overdue();
 }
 
-static void random_operation(void)
+/* Inside callbacks, the function of twheel_hub_watch() is called later. */
+static void check_hubs(void)
 {
-	unsigned int number = random_below(&seed, MODEL_NODES);
+	unsigned int armed = 0;
 
+	for (unsigned int i = 0; i < MODEL_HUBS; i++) {
+		armed += hubs[i]->armed;
+		if (!depth)
+			CHECK_EQ(watched_hubs[i], hubs[i]->armed != 0);
+	}
+	CHECK_EQ(armed, nr_sorted);
+}
+
+static unsigned int random_number(void)
+{
+	return random_below(&seed, MODEL_NODES);
+}
+
+static void random_operation(unsigned int number)
+{
 	nr_operations++;
 	switch (random_below(&seed, 16)) {
 	case 0 ... 7:
@@ -830,19 +1105,17 @@ static void random_operation(void)
 		random_relocate(number);
 		break;
 	case 13:
-		random_cancel(number);
-		free_object(number);
-		new_object(number);
+		random_free(number);
 		break;
 	case 14:
-		twheel_hub_break(hub);
+		twheel_hub_break(random_hub());
 		break;
 	default:
 		if (depth < 3)
 			random_dispatch();
 		break;
 	}
-	CHECK_EQ(hub->armed, nr_sorted);
+	check_hubs();
 	CHECK_EQ(twheel_node_armed(&objects[number]->node), deadlines[number] != NEVER);
 }
 
@@ -858,53 +1131,166 @@ static void object_called(struct twheel_node *node)
 	if (now - deadlines[number] > latest_ns)
 		latest_ns = now - deadlines[number];
 	model_remove(number);
-	CHECK_EQ(hub->armed, nr_sorted);
 	CHECK(!twheel_node_armed(node));
 	nr_all++;
 	depth++;
+	check_hubs();
 	for (unsigned int i = random_below(&seed, 4); i--;)
-		random_operation();
+		random_operation(random_below(&seed, 4) ? random_number() : number);
 	depth--;
+}
+
+static void close_hubs(void)
+{
+	for (unsigned int i = 0; i < MODEL_HUBS; i++)
+		twheel_hub_close(hubs[i]);
+}
+
+/* One of the processes closes the hubs. The other threads are not in the child. */
+static void random_fork(void)
+{
+	bool child_goes_on = !in_threads && random_below(&seed, 2);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	nr_forks++;
+	if (child_goes_on == !pid) {
+		if (pid)
+			join_child(pid);
+		return;
+	}
+	close_hubs();
+	if (pid)
+		join_child(pid);
+	_exit(0);
+}
+
+/* On a machine with much other work, as many operations as it has time for. */
+static void *random_rounds(void *unused)
+{
+	__u64 end = now_ns() + patience_ns();
+	bool over = false;
+
+	while (!over) {
+		pthread_mutex_lock(&one_at_a_time);
+		for (unsigned int i = 0; i < 20; i++)
+			random_operation(random_number());
+		random_dispatch();
+		check_hubs();
+		if (nr_forks < MODEL_FORKS && !random_below(&seed, 10))
+			random_fork();
+		over = nr_operations >= wanted || (nr_all >= 2000 && now_ns() >= end);
+		pthread_mutex_unlock(&one_at_a_time);
+	}
+	return unused;
 }
 
 /* Then only those are left that are an hour away. */
 static void drain(void)
 {
 	while (nr_sorted && deadlines[sorted[0]] < now_ns() + HOUR / 2) {
-		CHECK(twheel_hub_dispatch(hub, MS) >= 0);
+		for (unsigned int i = 0; i < MODEL_HUBS; i++)
+			CHECK(twheel_hub_dispatch(hubs[i], MS) >= 0);
 		check_overdue();
+	}
+}
+
+/* An arm is refused, or its node is dropped later. */
+static void arm_stopped(unsigned int number)
+{
+	int ret = twheel_node_arm(&objects[number]->node, random_delay());
+
+	CHECK(!ret || ret == -ESHUTDOWN);
+	CHECK_EQ(twheel_node_armed(&objects[number]->node), !ret);
+}
+
+/* Stop the hub with the odd nodes. The model forgets them. */
+static void random_stop(void)
+{
+	for (unsigned int i = 1; i < MODEL_NODES; i += 2)
+		random_arm(i);
+	CHECK_EQ(twheel_stop(hubs[1]->ctx), 0);
+	for (unsigned int i = 1; i < MODEL_NODES; i += 2) {
+		if (random_below(&seed, 2))
+			random_relocate(i);
+		if (random_below(&seed, 4))
+			model_remove(i);
+		else
+			random_free(i);
+		if (random_below(&seed, 2))
+			arm_stopped(i);
+	}
+	hub = hubs[1];
+	read_until_the_end();
+	for (unsigned int i = 1; i < MODEL_NODES; i += 2)
+		CHECK(!twheel_node_armed(&objects[i]->node));
+	check_hubs();
+}
+
+static void note_watched_hub(void *data, bool on)
+{
+	int *watched_hub = data;
+
+	CHECK(*watched_hub != on);
+	*watched_hub = on;
+}
+
+/* The second hub has as many cells as nodes, and may not make more. */
+static void open_hubs(void)
+{
+	open_limited(MODEL_NODES / 2);
+	CHECK_EQ(twheel_hub_reserve(hub, MODEL_NODES / 2), 0);
+	hubs[1] = hub;
+	open_hub();
+	hubs[0] = hub;
+	for (unsigned int i = 0; i < MODEL_HUBS; i++)
+		twheel_hub_watch(hubs[i], note_watched_hub, &watched_hubs[i]);
+	for (unsigned int i = 0; i < MODEL_NODES; i++) {
+		new_object(i);
+		deadlines[i] = NEVER;
+	}
+}
+
+static void begin_random(unsigned int nr)
+{
+	const char *given = getenv("HUB_SEED");
+
+	seed = given ? strtoull(given, NULL, 0) : now_ns() | 1;
+	ktap_note("HUB_SEED=%llu", (unsigned long long)seed);
+	wanted = scaled(nr);
+	open_hubs();
+}
+
+static void end_random(void)
+{
+	depth = 3;	/* callbacks do not dispatch any more */
+	drain();
+	ktap_note("%u operations: %u moves, %u cancels, %u calls, %u forks, %llu us late at most",
+		  nr_operations, nr_moves, nr_cancels, nr_all, nr_forks,
+		  (unsigned long long)latest_ns / NSEC_PER_USEC);
+	CHECK(nr_moves > 100 && nr_cancels > 100 && nr_all > 100 && nr_forks);
+	depth = 0;
+	random_stop();
+	close_hubs();
+	for (unsigned int i = 0; i < MODEL_NODES; i++) {
+		CHECK(!twheel_node_cancel(&objects[i]->node));
+		free_object(i);
 	}
 }
 
 static void random_operations_agree_with_a_sorted_list(void)
 {
-	const char *given = getenv("HUB_SEED");
-	__u64 end = now_ns() + patience_ns();
+	begin_random(100000);
+	random_rounds(NULL);
+	end_random();
+}
 
-	seed = given ? strtoull(given, NULL, 0) : now_ns() | 1;
-	ktap_note("HUB_SEED=%llu", (unsigned long long)seed);
-	open_hub();
-	for (unsigned int i = 0; i < MODEL_NODES; i++) {
-		new_object(i);
-		deadlines[i] = NEVER;
-	}
-	/* On a machine with much other work, as many as it has time for. */
-	while (nr_operations < scaled(100000) && (nr_all < 2000 || now_ns() < end)) {
-		for (unsigned int i = 0; i < 20; i++)
-			random_operation();
-		random_dispatch();
-	}
-	depth = 3;
-	drain();
-	ktap_note("%u operations: %u moves, %u cancels, %u calls, %llu us late at most",
-		  nr_operations, nr_moves, nr_cancels, nr_all,
-		  (unsigned long long)latest_ns / NSEC_PER_USEC);
-	CHECK(nr_moves > 100 && nr_cancels > 100 && nr_all > 100);
-	close_hub();
-	for (unsigned int i = 0; i < MODEL_NODES; i++) {
-		CHECK(!twheel_node_cancel(&objects[i]->node));
-		free_object(i);
-	}
+static void random_operations_of_threads_agree_with_a_sorted_list(void)
+{
+	in_threads = true;
+	begin_random(50000);
+	run_threads(random_rounds);
+	end_random();
 }
 
 /* The clock is read before and after, because it is a system call on some machines. */
@@ -973,7 +1359,10 @@ static void costs_need_no_system_call(void)
 	each(callback_cancels_and_frees_the_rest_of_its_batch)			\
 	each(callback_moves_the_rest_of_its_batch)				\
 	each(break_leaves_the_rest_for_the_next_dispatch)				\
+	each(hub_may_be_closed_after_a_break)					\
 	each(callback_may_dispatch)						\
+	each(break_inside_leaves_the_dispatch_around_it)				\
+	each(break_is_for_one_hub)							\
 	each(callback_may_wait_for_another_of_its_batch)			\
 	each(armed_node_can_be_relocated)						\
 	each(node_can_be_relocated_before_its_turn)				\
@@ -988,8 +1377,16 @@ static void costs_need_no_system_call(void)
 	each(dispatch_waits_as_long_as_it_is_told)				\
 	each(stopped_hub_calls_nothing_and_refuses_to_arm)			\
 	each(stopped_hub_drops_nodes_whose_events_are_unread)			\
+	each(callback_may_stop_the_hub)						\
+	each(wait_after_a_stop_drops_the_rest)					\
+	each(break_after_a_stop_drops_the_rest)					\
 	each(child_closes_the_hub_and_the_parent_goes_on)				\
+	each(parent_closes_the_hub_and_the_child_goes_on)				\
+	each(callback_goes_on_in_a_child)						\
+	each(signal_ends_a_dispatch_that_waits)					\
+	each(each_thread_has_a_hub_of_its_own)					\
 	each(random_operations_agree_with_a_sorted_list)				\
+	each(random_operations_of_threads_agree_with_a_sorted_list)		\
 	each(costs_need_no_system_call)
 
 ALL(MODES)
