@@ -424,12 +424,13 @@ static void call(struct twheel_node *node)
 }
 
 /*
- * Once more, due at once, for a later dispatch. Callbacks of this batch may have armed so many
- * nodes that there is no cell, and no more to be had. Then the node still has its turn.
+ * Once more, due at once, for a later dispatch, even if the clock has been set back. Callbacks
+ * of this batch may have armed so many nodes that there is no cell, and no more to be had. Then
+ * the node still has its turn.
  */
 static void defer(struct twheel_node *node)
 {
-	twheel_node_arm_at(node, node->hub->now_ns);
+	twheel_node_arm_at(node, 0);
 	if (node->turn)
 		call(node);
 }

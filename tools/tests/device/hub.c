@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <twheel_hub.h>
 
-#include "device.h"
+#include "realtime.h"
 
 #define MS		NSEC_PER_MSEC
 #define NR_NODES	8
@@ -444,6 +444,59 @@ static void callback_may_wait_for_another_of_its_batch(void)
 	CHECK_EQ(hub->armed, 0);
 	check_nothing_to_read();
 	close_hub();
+}
+
+/* The clock goes back after the batch was read. */
+static void step_back_and_break(struct twheel_node *node)
+{
+	only_called(node);
+	set_realtime(-(__s64)HOUR);
+	twheel_hub_break(hub);
+}
+
+static void step_back_and_wait(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all > 1)
+		return;
+	set_realtime(-(__s64)HOUR);
+	CHECK_EQ(twheel_hub_dispatch(hub, patience_ns()), 1);
+	CHECK_EQ(nr_all, 2);
+}
+
+static void open_on_realtime(void (*fn)(struct twheel_node *node))
+{
+	struct twheel_setup setup = setup_clock(CLOCK_REALTIME);
+	struct twheel_ctx *ctx;
+
+	note_realtime();
+	CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
+	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	CHECK_EQ(twheel_hub_open(ctx, flags, &hub), 0);
+	skip_without_cells();
+	init_nodes(fn);
+	for (unsigned int i = 0; i < 2; i++)
+		CHECK_EQ(twheel_node_arm_at(&nodes[i], twheel_hub_now(hub)), 0);
+}
+
+static void break_after_a_step_back_leaves_nodes_due(void)
+{
+	open_on_realtime(step_back_and_break);
+	dispatch_once(2);
+	CHECK_EQ(nr_all, 1);
+	dispatch_once(1);
+	CHECK_EQ(nr_all, 2);
+	close_hub();
+	set_realtime(0);
+}
+
+static void callback_may_wait_after_a_step_back(void)
+{
+	open_on_realtime(step_back_and_wait);
+	dispatch_once(2);
+	CHECK_EQ(nr_all, 2);
+	close_hub();
+	set_realtime(0);
 }
 
 /* Places in memory */
@@ -1364,6 +1417,8 @@ static void costs_need_no_system_call(void)
 	each(break_inside_leaves_the_dispatch_around_it)				\
 	each(break_is_for_one_hub)							\
 	each(callback_may_wait_for_another_of_its_batch)			\
+	each(break_after_a_step_back_leaves_nodes_due)				\
+	each(callback_may_wait_after_a_step_back)					\
 	each(armed_node_can_be_relocated)						\
 	each(node_can_be_relocated_before_its_turn)				\
 	each(hub_grows_beyond_its_first_cells)					\
