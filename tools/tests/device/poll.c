@@ -206,12 +206,13 @@ static void epoll_level_reports_until_read(void)
 	CHECK_EQ(epoll_once(epoll, 0), 0);
 }
 
+/* The device counts an event as ready before it wakes the epoll set. */
 static void epoll_level_reports_no_withdrawn_event(void)
 {
 	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN);
 	__u64 id = arm_fired(fd, 0);
 
-	CHECK_EQ(epoll_once(epoll, 0), 1);
+	CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
 	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
 	CHECK_EQ(epoll_once(epoll, 0), 0);
 	CHECK_EQ(epoll_once(epoll, 20), 0);
