@@ -793,11 +793,13 @@ static int check_stop_killed(__u32 nr, __u64 delay_ns)
 static void stop_that_is_killed_is_completed_by_the_next(void)
 {
 	__u32 nr = many_to_stop();
-	int cut = check_stop_killed(nr, 0);
+	int cut = 0;
 
 	for (int i = 0; i < 4; i++)
 		cut += check_stop_killed(nr, (1 << i) * MS);
-	ktap_note("%d of 5 were cut short", cut);
+	/* On a busy machine, STOP may end before this process runs again. */
+	for (int i = 0; i < 20 && !cut; i++)
+		cut = check_stop_killed(nr, 0);
 	CHECK(cut > 0);
 }
 
