@@ -849,6 +849,25 @@ static struct twheel_slot *twheel_earliest(struct twheel_shard *s, u64 *first)
 	return NULL;
 }
 
+/* Leave the slot whose visit is in progress. */
+static void twheel_end_visit(struct twheel_shard *s)
+{
+	u32 top = s->geometry.top;
+	struct twheel_slot *slot = s->visit;
+
+	s->visit = NULL;
+	list_del_init(&s->marker);
+	slot->first = s->visit_first;
+	slot->nr += s->visit_nr;
+	if (list_empty(&slot->list)) {
+		__clear_bit(slot - s->row[top], s->map[top]);
+	} else if (top && slot->nr >= TWHEEL_BATCH) {
+		/* Timeouts of later rounds fill the slot: have the next search examine it. */
+		__set_bit(slot - s->row[top], s->full[top]);
+		s->early = TWHEEL_NOW;
+	}
+}
+
 /*
  * The slot of the top level that the cursor enters next. This is the next occupied slot
  * if its first timeout is in this round. Otherwise it is the earliest of all rounds.
@@ -860,6 +879,9 @@ static struct twheel_slot *twheel_next_on_top(struct twheel_shard *s, u64 *tick)
 	struct twheel_slot *slot;
 	u32 i;
 
+	/* An early visit or cancels may have left the marker alone in its slot. */
+	if (s->visit && list_is_singular(&s->visit->list))
+		twheel_end_visit(s);
 	i = twheel_next_bit(s->map[g->top], g->slots, (block + 1) & g->mask);
 	if (i == g->slots) {
 		*tick = TWHEEL_NEVER;
@@ -1071,24 +1093,6 @@ static bool twheel_settable(const struct twheel *w)
 }
 
 /* The beginning of a rebase. "Clock steps" explains it; twheel_rebase() does the work. */
-
-static void twheel_end_visit(struct twheel_shard *s)
-{
-	u32 top = s->geometry.top;
-	struct twheel_slot *slot = s->visit;
-
-	s->visit = NULL;
-	list_del_init(&s->marker);
-	slot->first = s->visit_first;
-	slot->nr += s->visit_nr;
-	if (list_empty(&slot->list))
-		__clear_bit(slot - s->row[top], s->map[top]);
-	/* Timeouts of later rounds may fill the slot: have the next search examine it. */
-	if (top && slot->nr >= TWHEEL_BATCH) {
-		__set_bit(slot - s->row[top], s->full[top]);
-		s->early = TWHEEL_NOW;
-	}
-}
 
 /* The clock has gone back to @tick: begin a rebase, or restart the current one. */
 static void twheel_begin_rebase(struct twheel_shard *s, u64 tick)

@@ -383,6 +383,54 @@ static void crowd_of_the_next_round_moves_down_early_too(struct kunit *test)
 	expect_fired_in_id_order(test, 2 * CROWD);
 }
 
+/*
+ * A crowd has been moved down early, and those of the next round remain in its slot. When
+ * all are cancelled the wheel has nothing to wake for at the beginning of the block.
+ */
+static void cancelled_crowd_is_no_expiry(struct kunit *test)
+{
+	struct fixture *f = manual_wheel(test, NSEC_PER_MSEC, 4, 2);
+	struct probe *p = probes(test, 2 * CROWD + 1), *far = &p[2 * CROWD];
+	unsigned int i;
+
+	for (i = 0; i < 2 * CROWD; i++)
+		arm_tick(test, &p[i], i < CROWD ? 4 : 20);
+	advance_tick(test, 3);
+	for (i = 0; i < 2 * CROWD; i++)
+		KUNIT_ASSERT_TRUE(test, twheel_cancel(&p[i].t));
+	KUNIT_EXPECT_EQ(test, (u64)S64_MAX, twheel_next_expiry(f->wheel));
+	arm_tick(test, far, 40);
+	KUNIT_EXPECT_EQ(test, 40ULL * NSEC_PER_MSEC, twheel_next_expiry(f->wheel));
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
+	advance_tick(test, 40);
+	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
+}
+
+/* As above, but a later timeout is pending all the time. */
+static void cancelled_crowd_hides_no_later_expiry(struct kunit *test)
+{
+	struct fixture *f = manual_wheel(test, NSEC_PER_MSEC, 4, 2);
+	struct probe *p = probes(test, 2 * CROWD + 1), *later = &p[2 * CROWD];
+	unsigned int i;
+
+	arm_tick(test, later, 13);
+	for (i = 0; i < 2 * CROWD; i++)
+		arm_tick(test, &p[i], i < CROWD ? 4 : 20);
+	advance_tick(test, 3);
+	for (i = 0; i < 2 * CROWD; i++)
+		KUNIT_ASSERT_TRUE(test, twheel_cancel(&p[i].t));
+	KUNIT_EXPECT_EQ(test, 13ULL * NSEC_PER_MSEC, twheel_next_expiry(f->wheel));
+	/* The slot that the crowd was in takes new ones. */
+	for (i = 0; i < 2 * CROWD; i++)
+		arm_tick(test, &p[i], i < CROWD ? 4 : 20);
+	KUNIT_EXPECT_EQ(test, 4ULL * NSEC_PER_MSEC, twheel_next_expiry(f->wheel));
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
+	advance_tick(test, 4);
+	KUNIT_EXPECT_EQ(test, (unsigned int)CROWD, f->nr_fired);
+	advance_tick(test, 20);
+	KUNIT_EXPECT_EQ(test, 2U * CROWD + 1, f->nr_fired);
+}
+
 static struct kunit_case crowd_cases[] = {
 	KUNIT_CASE(crowd_of_the_next_round_moves_down_early_too),
 	KUNIT_CASE_PARAM(whoever_joins_a_crowd_comes_last, pace_gen_params),
@@ -393,6 +441,8 @@ static struct kunit_case crowd_cases[] = {
 	KUNIT_CASE_PARAM(armed_after_a_step_back_from_a_crowd_is_exact, step_gen_params),
 	KUNIT_CASE(memory_of_a_crowd_is_the_next_crowd),
 	KUNIT_CASE(crowd_of_a_later_round_stays),
+	KUNIT_CASE(cancelled_crowd_is_no_expiry),
+	KUNIT_CASE(cancelled_crowd_hides_no_later_expiry),
 	KUNIT_CASE(workers_of_a_crowd_are_called_once_each),
 	{}
 };
