@@ -272,7 +272,9 @@ struct twdev_portion {
 	bool		more;
 };
 
-static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_iter *to)
+/* Read up to @max events. */
+static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_iter *to,
+					       size_t max)
 {
 	struct twheel_event events[TWDEV_EVENTS_CHUNK];
 	size_t room = iov_iter_count(to) / sizeof(*events);
@@ -281,7 +283,7 @@ static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_
 	size_t bytes;
 
 	spin_lock(&f->lock);
-	want = twdev_peek(f, events, min_t(size_t, room, TWDEV_EVENTS_CHUNK));
+	want = twdev_peek(f, events, min(room, max));
 	pagefault_disable();
 	bytes = copy_to_iter(events, want * sizeof(*events), to);
 	pagefault_enable();
@@ -290,7 +292,7 @@ static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_
 	spin_unlock(&f->lock);
 	iov_iter_revert(to, bytes - portion.read * sizeof(*events));
 	portion.fault = copied < want && portion.read == copied;
-	portion.more = portion.read < want || want == TWDEV_EVENTS_CHUNK;
+	portion.more = portion.read < want || want == max;
 	return portion;
 }
 
@@ -307,17 +309,24 @@ static bool twdev_can_write(struct iov_iter *to)
 	return copied == sizeof(zero);
 }
 
-/* Read all events that fit. Returns their number, which may be 0, or an error if none. */
+/*
+ * Read all events that fit. Returns their number, which may be 0, or an error if none.
+ *
+ * A copy that faults may report fewer bytes than it has written: that of arm64 counts
+ * blocks. So the next portion is the one event that twdev_can_write() has tried.
+ */
 static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 {
+	size_t max = TWDEV_EVENTS_CHUNK;
 	struct twdev_portion portion;
 	int nr = 0;
 
 	do {
-		portion = twdev_read_portion(f, to);
+		portion = twdev_read_portion(f, to, max);
 		nr += portion.read;
 		if (portion.fault && !twdev_can_write(to))
 			return nr ?: -EFAULT;
+		max = portion.fault ? 1 : TWDEV_EVENTS_CHUNK;
 		/* If nothing was read yet, twdev_wait_events() handles other signals. */
 		if (portion.more && (nr ? signal_pending(current) :
 					  fatal_signal_pending(current)))

@@ -131,6 +131,27 @@ static void read_of_many_into_fresh_memory_returns_them_all(void)
 	check_no_event(fd);
 }
 
+/*
+ * Each record comes to lie across the boundary between a page in use and a fresh one. A copy
+ * that faults there may report fewer bytes than it has written.
+ */
+static void read_into_a_fresh_page_returns_them_all(void)
+{
+	for (size_t room = RECORD; room <= 4 * RECORD; room++) {
+		char *page = map_pages(2) + page_size();
+		int fd = open_with_events(O_RDWR | O_NONBLOCK, 6);
+		struct twheel_event events[6];
+
+		page[-1] = 1;
+		CHECK_EQ(read(fd, page - room, sizeof(events)), sizeof(events));
+		memcpy(events, page - room, sizeof(events));
+		check_cookies(events, 6, 0);
+		check_no_event(fd);
+		close(fd);
+		CHECK_EQ(munmap(page - page_size(), 2 * page_size()), 0);
+	}
+}
+
 /* Waiting */
 
 static void read_without_events_is_eagain_if_nonblocking(void)
@@ -840,6 +861,7 @@ static const struct ktap_test tests[] = {
 	TEST(read_continues_where_the_last_ended),
 	TEST(read_needs_no_alignment),
 	TEST(read_of_many_into_fresh_memory_returns_them_all),
+	TEST(read_into_a_fresh_page_returns_them_all),
 	TEST(read_without_events_is_eagain_if_nonblocking),
 	TEST(read_with_rwf_nowait_is_eagain_without_events),
 	TEST(read_obeys_a_change_of_o_nonblock),
