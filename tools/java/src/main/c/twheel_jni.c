@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <jni.h>
 #include <libtwheel.h>
@@ -164,6 +165,13 @@ JNIEXPORT jint JNICALL Java_org_twheel_Native_read(JNIEnv *env, jclass type, jlo
 
 	(void)type;
 	return ret == -ETIMEDOUT || ret == -EINTR ? ret : checked(env, "read", ret);
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_pageSize(JNIEnv *env, jclass type)
+{
+	(void)env;
+	(void)type;
+	return sysconf(_SC_PAGESIZE);
 }
 
 /* The mapping is Java's own: it lives until no cell can be reached any more. */

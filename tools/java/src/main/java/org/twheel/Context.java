@@ -31,7 +31,6 @@ public final class Context implements AutoCloseable {
 	public static final long FOREVER = -1;
 
 	private static final Cleaner CLEANER = Cleaner.create();
-	private static final int PAGE = 4096;
 
 	private final Handle handle = new Handle();
 	/** All cells, by index; null before the first is made. Guarded by this. */
@@ -400,8 +399,9 @@ public final class Context implements AutoCloseable {
 		Info info = info();
 		if (!info.hasCells())
 			throw new TwheelException(Native.EOPNOTSUPP, "cell: the kernel has none");
-		long bytes = (info.maxTimeouts() * Cell.SIZE + PAGE - 1) / PAGE * PAGE;
-		long size = Math.min(bytes, Integer.MAX_VALUE / PAGE * PAGE);
+		int page = Native.pageSize();
+		long bytes = (info.maxTimeouts() * Cell.SIZE + page - 1) / page * page;
+		long size = Math.min(bytes, Integer.MAX_VALUE / page * page);
 		long context = handle.enter();
 		try {
 			ByteBuffer memory = Native.map(context, size);

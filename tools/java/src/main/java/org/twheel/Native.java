@@ -72,6 +72,8 @@ final class Native {
 	/** Returns -ETIMEDOUT or -EINTR instead of throwing them. */
 	static native int read(long context, long events, int capacity, long timeoutNs);
 
+	static native int pageSize();
+
 	static native ByteBuffer map(long context, long size);
 
 	static native void unmap(long address, long size);
