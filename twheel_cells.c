@@ -120,6 +120,8 @@
  * whose data cache has aliases, the kernel may load a word that a user has replaced. Both have
  * no cells: mmap() fails with -ENODEV, as without the file operation.
  */
+#include <linux/personality.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "twheel_dev.h"
@@ -511,14 +513,17 @@ int twdev_mmap(struct file *file, struct vm_area_struct *vma)
 	if (!TWDEV_HAS_CELLS)
 		return -ENODEV;
 	/* VM_MAYSHARE is also set for a shared mapping of a read-only descriptor. */
-	if (!(vma->vm_flags & VM_MAYSHARE) || vma->vm_flags & VM_EXEC || vma->vm_pgoff)
+	if (!(vma->vm_flags & VM_MAYSHARE) || vma->vm_pgoff)
+		return -EINVAL;
+	/* With READ_IMPLIES_EXEC the kernel asks for VM_EXEC, not the program. */
+	if (vma->vm_flags & VM_EXEC && !(current->personality & READ_IMPLIES_EXEC))
 		return -EINVAL;
 	scoped_guard(spinlock, &f->lock) {
 		if (vma_pages(vma) > twdev_max_cell_pages(f))
 			return -EINVAL;
 		twdev_begin(f);
 	}
-	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_EXEC | VM_MAYEXEC);
 	vma->vm_ops = &twdev_vm_ops;
 	return 0;
 }

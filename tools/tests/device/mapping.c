@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
+#include <sys/personality.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -86,6 +87,22 @@ static void executable_mapping_is_refused(void)
 	cells = map_cells(fd, NR);
 	CHECK_EQ(mprotect(cells, page_size(), PROT_READ | PROT_EXEC), -1);
 	CHECK_EQ(errno, EACCES);
+}
+
+/* The personality of programs from before the flag of the stack. */
+static void mapping_is_not_executable_where_read_implies_it(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells;
+	__u64 id;
+
+	CHECK(personality(READ_IMPLIES_EXEC) >= 0);
+	cells = map_cells(fd, NR);
+	CHECK_EQ(mprotect(cells, page_size(), PROT_READ | PROT_EXEC), -1);
+	CHECK_EQ(errno, EACCES);
+	id = idle_cell(fd, 7);
+	CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_IDLE);
+	CHECK_EQ(read_cell_event(fd).cookie, 7);
 }
 
 static void mapping_needs_the_access_of_the_descriptor(void)
@@ -470,6 +487,7 @@ static const struct ktap_test tests[] = {
 	TEST(mapping_of_nothing_is_einval),
 	TEST(mapping_without_cells_is_enodev),
 	TEST(executable_mapping_is_refused),
+	TEST(mapping_is_not_executable_where_read_implies_it),
 	TEST(mapping_needs_the_access_of_the_descriptor),
 	TEST(mapping_of_a_read_only_descriptor_stays_read_only),
 	TEST(mapping_of_any_size_is_of_whole_pages),
