@@ -192,8 +192,10 @@ static int twdev_set_wheel_limit(const char *val, const struct kernel_param *kp)
 
 	if (ret)
 		return ret;
-	WRITE_ONCE(max_wheel_bytes,
-		   limit ?: max(totalram_pages() / 100 << PAGE_SHIFT, SZ_4M));
+	if (!limit)
+		limit = max(totalram_pages() / 100 << PAGE_SHIFT, SZ_4M);
+	/* twdev_count_up() counts in long. */
+	WRITE_ONCE(max_wheel_bytes, min_t(unsigned long, limit, LONG_MAX));
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "device.h"
+#include "group.h"
 #include "memory.h"
 #include "privilege.h"
 
@@ -892,6 +893,23 @@ static void max_wheel_bytes_is_a_share_of_memory(void)
 	CHECK(bytes >= memory / 200 || memory / 100 > ~0U);
 }
 
+static void have_a_wheel(void)
+{
+	become_user(USER);
+	CHECK_EQ(try_setup(device_open(O_RDWR), medium), 0);
+}
+
+static void largest_max_wheel_bytes_refuses_nothing(void)
+{
+	__u32 before = parameter("max_wheel_bytes");
+	int status;
+
+	write_file("/sys/module/twheel_dev/parameters", "max_wheel_bytes", "18446744073709551615");
+	status = status_of(have_a_wheel);
+	set_parameter("max_wheel_bytes", before);
+	end_unless_passed(status);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(setup_of_zeros_is_the_default),
 	TEST(setup_of_nothing_but_a_clock_is_the_default),
@@ -929,6 +947,7 @@ static const struct ktap_test tests[] = {
 	TEST(max_wheel_bytes_is_of_each_user),
 	TEST(setup_can_be_tried_again_after_eagain),
 	TEST(max_wheel_bytes_is_a_share_of_memory),
+	TEST(largest_max_wheel_bytes_refuses_nothing),
 };
 
 int main(int argc, char **argv)
