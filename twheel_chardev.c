@@ -441,11 +441,12 @@ static void twdev_describe(const struct twdev_file *f, const struct twdev_record
 static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entries, u32 max,
 			   u32 *next, bool *end)
 {
-	u64 now_ns = twheel_now(f->wheel);
 	struct twdev_record *r;
 	u32 nr = 0, i;
+	u64 now_ns;
 
 	guard(spinlock)(&f->lock);
+	now_ns = twheel_now(f->wheel);
 	for (i = 0; i < TWDEV_PER_CHUNK && nr < max; i++) {
 		r = twdev_record_at(f, *next);
 		if (!r) {
