@@ -477,6 +477,10 @@ static int twdev_list_entries(struct twdev_file *f, struct twheel_list *list)
 				      &list->next, &end);
 		left = copy_to_user(uentries + list->done, entries, nr * sizeof(*entries));
 		left = DIV_ROUND_UP(left, sizeof(*entries));
+		/* A copy may report fewer bytes than it has written: arm64 counts blocks. */
+		while (left && !copy_to_user(&uentries[list->done + nr - left],
+					     &entries[nr - left], sizeof(*entries)))
+			left--;
 		list->done += nr - left;
 		if (left) {
 			/* An index is the low half of an id. */

@@ -340,28 +340,29 @@ static void entries_at_bad_address_are_efault(void)
 /* LIST can continue after the last entry that it has written. */
 static void entries_up_to_a_bad_page_are_listed(void)
 {
-	const size_t sizes[] = { 1, 5, 16, 20, 33 };
+	const size_t sizes[] = { 1, 5, 16, 20, 33 }, spare[] = { 0, 8, 20 };
 	struct twheel_list_entry entries[50], rest[50];
 	int fd = device_open(O_RDWR);
 
 	arm_many(fd, 50, HOUR, 0, 0, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(sizes) * ARRAY_SIZE(spare); i++) {
+		__u32 size = sizes[i / ARRAY_SIZE(spare)], next, nr;
 		struct twheel_list all;
 		__u8 seen[50] = { 0 };
-		__u32 next, nr;
 		void *place;
 
-		/* one more entry begins before the bad page */
-		place = map_before(sizes[i] * sizeof(*entries) + 20, PROT_NONE);
+		/* unless nothing is spare, one more entry begins before the bad page */
+		place = map_before(size * sizeof(*entries) + spare[i % ARRAY_SIZE(spare)],
+				   PROT_NONE);
 		all = list_into(place, 50, 0);
 		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &all), 0);
-		CHECK_EQ(all.done, sizes[i]);
-		memcpy(entries, place, sizes[i] * sizeof(*entries));
+		CHECK_EQ(all.done, size);
+		memcpy(entries, place, size * sizeof(*entries));
 		for (__u32 n = 0; n < all.done; n++)
 			seen[entries[n].cookie]++;
 		next = all.next;
 		nr = list(fd, rest, 50, &next);
-		CHECK_EQ(nr, 50 - sizes[i]);
+		CHECK_EQ(nr, 50 - size);
 		for (__u32 n = 0; n < nr; n++)
 			seen[rest[n].cookie]++;
 		for (int n = 0; n < 50; n++)
