@@ -124,6 +124,11 @@ c_program_arms_and_reads()
 	as twheel readme-example | grep '^cookie 42: no answer, [0-9]* us late$'
 }
 
+callbacks_are_called()
+{
+	[ "$(as twheel example-hub)" = 'b was lost' ] && as twheel example-heartbeat 100 100
+}
+
 # The part packages checks these metrics, on the machine that has promtool.
 stat_writes_the_format_of_prometheus()
 {
@@ -151,7 +156,7 @@ module_can_be_unloaded()
 }
 
 echo "KTAP version 1"
-echo "1..13"
+echo "1..14"
 check node_is_there_before_the_module
 check udev_gives_the_node_to_the_group
 check who_is_not_in_the_group_cannot_open_it
@@ -161,6 +166,7 @@ check udev_leaves_the_node_to_the_group
 check tool_arms_and_reads
 check python_arms_and_reads
 check c_program_arms_and_reads
+check callbacks_are_called
 check stat_writes_the_format_of_prometheus
 check module_that_uses_the_wheel_runs
 check module_is_loaded_at_boot

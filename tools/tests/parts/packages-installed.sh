@@ -167,6 +167,16 @@ programs_are_built_with_the_development_package()
 	done </root/headers
 }
 
+# The example of twheel_hub(3), and one in C++.
+callbacks_are_built_with_the_development_package()
+{
+	gunzip -c /usr/share/man/man3/twheel_hub.3.gz |
+		sed -n '/example: hub.c/,/^\.Ed/{/^\./d; s/\\e/\\/g; s/\\&//g; p}' >/root/hub.c
+	cc -Wall -Wextra -Werror -o /usr/bin/example-hub /root/hub.c -ltwheel &&
+		g++ -std=c++17 -O -Wall -Wextra -Werror -o /usr/bin/example-heartbeat \
+			/usr/share/doc/libtwheel-dev/examples/heartbeat.cpp -ltwheel
+}
+
 man_pages_are_there()
 {
 	for page in man1/twheel.1 man3/libtwheel.3 man3/twheel_arm.3 man3/twheel_mod.3 \
@@ -217,7 +227,7 @@ purge_leaves_the_group_alone()
 }
 
 echo "KTAP version 1"
-echo "1..16"
+echo "1..17"
 check packages_install
 check dkms_builds_the_modules_for_the_kernel_there
 check dkms_builds_them_without_a_warning
@@ -231,6 +241,7 @@ check group_is_made
 check tool_runs
 check python_finds_the_library
 check programs_are_built_with_the_development_package
+check callbacks_are_built_with_the_development_package
 check man_pages_are_there
 check save_the_system
 check purge_leaves_the_group_alone
