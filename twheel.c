@@ -2,11 +2,12 @@
 /*
  * Hashed and hierarchical timing wheels
  *
- * A wheel has one shard per CPU. A shard is a complete timing wheel of its own: it
- * has slots in one or more levels, a cursor, one hrtimer and one lock. An arm goes
- * to the shard of the CPU that it is called on, so CPUs do not contend. That shard
- * is the home of the timeout until the timeout is armed or moved on another CPU.
- * twheel_index.h explains how ticks map to levels and slots.
+ * A wheel has one shard per CPU; a CPU isolated from timers uses another CPU's
+ * shard. A shard is a complete timing wheel of its own: it has slots in one or more
+ * levels, a cursor, one hrtimer and one lock. An arm goes to the shard of the CPU
+ * that it is called on, so CPUs do not contend. That shard is the home of the
+ * timeout until the timeout is armed or moved on another CPU. twheel_index.h
+ * explains how ticks map to levels and slots.
  *
  *
  * Expiry
@@ -89,11 +90,10 @@
  * Threads
  *
  * One thread per CPU serves all wheels. A shard is served by the thread of its CPU,
- * or by another one while that CPU is offline or isolated from timers. The server
- * changes under the shard's lock. The old server finishes its turn and queues the
- * shard for the new one if there is more to do. A CPU hotplug state makes the
- * change. The thread's own park and unpark calls do not: they are skipped for a
- * thread that has not run yet.
+ * or by another one while that CPU is offline. The server changes under the shard's
+ * lock. The old server finishes its turn and queues the shard for the new one if
+ * there is more to do. A CPU hotplug state makes the change. The thread's own park
+ * and unpark calls do not: they are skipped for a thread that has not run yet.
  *
  * The callback of a timeout with TWHEEL_T_WORKER is run by a worker of the shard.
  * The thread moves such a timeout from the due list to @handed, from which the
@@ -126,8 +126,9 @@
  *
  * No task is woken and no work is queued with shard.lock held. An arm takes no other
  * lock than these, so callers may hold the lock of a run queue or of a worker pool.
- * Code never waits for a second shard lock. A move to the local shard tries to get
- * it while it holds the old home's; if this fails the timeout stays at home.
+ * Code never waits for a second shard lock. A move to the local shard trylocks that
+ * shard while it holds the lock of the old home. If this fails, the timeout stays
+ * at home.
  *
  * Callbacks and sinks run with no lock held but twheel.advance (MANUAL). shard.lock
  * and server.lock are taken in hard interrupts (hrtimer; a thread on PREEMPT_RT).
@@ -160,7 +161,7 @@
  *	CPU0 (thread)			CPU1
  *	lock
  *	take t off the due list
- *	t->state = IDLE
+ *	t->state = INACTIVE
  *	runner->running = t
  *	unlock				twheel_cancel_sync(t)
  *	t->fn(t)			  lock: not pending, but running
@@ -172,10 +173,10 @@
  *	wake waiters if notify		  lock: not running
  *					  unlock, return false
  *
- * Until it is taken off the due list a timeout is pending, and a cancel succeeds,
- * also one from an earlier callback of the same batch. In a wheel with a sink the
- * whole batch is EXPIRING from the time that it leaves the lock until the sink
- * accepts the timeout.
+ * Until it is taken off the due list, a timeout is pending and can be cancelled,
+ * even by an earlier callback of the same batch. In a wheel with a sink the whole
+ * batch is EXPIRING from the time that it leaves the lock until the sink accepts
+ * the timeout.
  *
  * A waiter counts itself in w->waiting, queues itself, and then examines the shard
  * under its lock. The runner changes the shard under the lock, and then reads
@@ -1041,8 +1042,8 @@ static void twheel_set_timer(struct twheel_shard *s, u64 wake)
 	if (s->wheel->clock != TWHEEL_REALTIME)
 		return;
 	/*
-	 * A step backward delays @timer, but not the timeout that was due already. If the
-	 * step has just been made, @guard fires at once.
+	 * A step backward delays @timer. @guard fires when @timer would have fired without
+	 * the step, or at once if the step has just been made.
 	 */
 	now = twheel_clock_ns(s->wheel);
 	if (ns < now || twheel_tick_floor(&s->geometry, now) < s->done)
@@ -1115,8 +1116,8 @@ static void twheel_begin_rebase(struct twheel_shard *s, u64 tick)
 }
 
 /*
- * Advance the cursor of an empty shard to the current tick, so that the next timeout is
- * placed on the lowest possible level.
+ * Set the cursor of a shard with no enqueued timeout to the current tick. The next timeout
+ * is then placed on the lowest possible level.
  */
 static noinline void twheel_catch_up(struct twheel_shard *s)
 {
@@ -1128,7 +1129,10 @@ static noinline void twheel_catch_up(struct twheel_shard *s)
 	s->done = s->cursor;
 }
 
-/* Is a rebase in progress? If the clock is behind s->done, begin one. */
+/*
+ * Is a rebase in progress? If the clock is behind s->done, begin one; an empty shard only
+ * gets a new cursor, unless the thread has work.
+ */
 static bool twheel_went_back(struct twheel_shard *s)
 {
 	u64 tick;
@@ -1154,7 +1158,7 @@ static bool twheel_went_back(struct twheel_shard *s)
  * function set it for s->wake again, it would fire endlessly in that interrupt. So the
  * thread sets it.
  */
-static void twheel_look(struct twheel_shard *s)
+static void twheel_timer_fired(struct twheel_shard *s)
 {
 	struct task_struct *thread = NULL;
 	unsigned long flags;
@@ -1185,13 +1189,13 @@ unlock:
 
 static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 {
-	twheel_look(container_of(timer, struct twheel_shard, timer));
+	twheel_timer_fired(container_of(timer, struct twheel_shard, timer));
 	return HRTIMER_NORESTART;
 }
 
 static enum hrtimer_restart twheel_guard_fn(struct hrtimer *timer)
 {
-	twheel_look(container_of(timer, struct twheel_shard, guard));
+	twheel_timer_fired(container_of(timer, struct twheel_shard, guard));
 	return HRTIMER_NORESTART;
 }
 
@@ -1468,7 +1472,10 @@ static noinline int twheel_move_checked(struct twheel_shard *s, struct twheel_ti
 
 	if (s->stopped)
 		return -ESHUTDOWN;
-	/* A second lock is never waited for. Without it the timeout stays at home. */
+	/*
+	 * Trylock only: never wait for a second shard lock. If it fails, the timeout stays at
+	 * home.
+	 */
 	if (s != local && !twheel_runner_of(s, t) && spin_trylock(&local->lock)) {
 		if (local->stopped)
 			spin_unlock(&local->lock);
@@ -1700,7 +1707,8 @@ static unsigned int twheel_arm_batch(struct twheel_shard *s, struct twheel_timeo
  *
  * Return: how many were armed, from the first on; fewer than @nr only if the next one
  * was refused as twheel_arm() would have refused it: the wheel has been stopped, the
- * timeout shut down, or max_pending timeouts are pending.
+ * timeout shut down, the timeout is periodic and has ended, or max_pending timeouts are
+ * pending.
  */
 unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 			     unsigned int nr)
@@ -1853,14 +1861,14 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
  * @expires_ns: its new deadline, absolute ns on the wheel's clock
  * @slack_ns: as in twheel_arm_slack()
  *
- * For a timeout whose deadline has been moved. It does not count as fired, only as
- * extended. It keeps its place under max_pending.
+ * A sink calls this for a timeout whose deadline has been moved. The timeout does not count
+ * as fired, only as extended. It keeps its place under max_pending.
  *
  * Context: in the sink.
  *
  * Return: 0; -EINVAL if one of the times is above S64_MAX; -ESHUTDOWN if the wheel
- * has been stopped or the timeout shut down. With an error it is still the sink's, to
- * be accepted.
+ * has been stopped or the timeout shut down. After an error the timeout is still in the
+ * batch, and the sink must accept it.
  */
 int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 {
@@ -1992,7 +2000,7 @@ static void twheel_unlock_notify(struct twheel_shard *s)
 		wake_up_var(w);
 }
 
-/* Sleep until @condition is true; it takes the lock of a shard. */
+/* Sleep until @condition is true. @condition takes the lock of a shard. */
 #define twheel_wait(wheel, condition)				\
 do {								\
 	struct twheel *__w = (wheel);				\
@@ -2012,7 +2020,7 @@ static bool twheel_in_worker(void)
 	return work && work->func == twheel_work_fn;
 }
 
-/* For lockdep: the caller may wait for all callbacks of @w. */
+/* The caller is about to wait for callbacks of @w: check with might_sleep() and lockdep. */
 static void twheel_might_wait(struct twheel *w)
 {
 	might_sleep();
@@ -2119,10 +2127,11 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
  * returned for the batch of @t. If twheel_stop() was handing @t back, its function has
  * returned.
  *
- * Context: may sleep. Not from a callback of a thread or a sink. From the callback of a
- * worker, but not for the timeout of that callback: this is refused with a warning, and
- * the timeout is cancelled without a wait. The caller must not hold anything that the
- * callback of @t needs; lockdep checks this for all callbacks of the wheel together.
+ * Context: may sleep. Must not be called from a callback of the thread or from a sink. A
+ * worker's callback may call it, but not for its own timeout: this is refused with a
+ * warning, and the timeout is cancelled without a wait. The caller must not hold anything
+ * that the callback of @t needs; lockdep checks this for all callbacks of the wheel
+ * together.
  *
  * Return: true if it was pending and has been taken out, at any time during the
  * call; false otherwise.
@@ -2158,8 +2167,8 @@ EXPORT_SYMBOL_GPL(twheel_shutdown);
  * On return every callback and every call of the sink that was in progress when
  * this was called has ended.
  *
- * Context: may sleep. Not from a callback of a thread or a sink. From the callback of a
- * worker of another wheel; from one of @w it is refused with a warning.
+ * Context: may sleep. Must not be called from a callback of the thread or from a sink. A
+ * worker's callback may call it, but not for its own wheel: this is refused with a warning.
  */
 void twheel_flush(struct twheel *w)
 {
@@ -2245,7 +2254,10 @@ static unsigned int twheel_visit(struct twheel_shard *s, struct twheel_slot *slo
 		pos = s->marker.next;
 		list_del(&s->marker);
 	} else {
-		/* An early visit is always of the next block's slot, so it resumes above. */
+		/*
+		 * A visit in progress is always of the slot that the cursor enters next on this
+		 * level, so it is resumed above.
+		 */
 		if (WARN_ON_ONCE(s->visit))
 			twheel_end_visit(s);
 		s->visit = slot;
@@ -2500,7 +2512,7 @@ static void twheel_hand_over(struct twheel_shard *s, struct twheel_timeout *t)
 
 /*
  * The first timeout on s->handed that a worker may take. Skip a timeout whose callback is
- * still running: its runner looks again afterwards. Skip a timeout for which
+ * still running: its runner searches again afterwards. Skip a timeout for which
  * twheel_cancel_sync() waits.
  */
 static struct twheel_timeout *twheel_next_handed(struct twheel_shard *s)
@@ -2868,7 +2880,7 @@ EXPORT_SYMBOL_GPL(twheel_advance);
  * @w: the wheel
  * @now_ns: its time from now on, at most S64_MAX
  *
- * As a clock step: the wheel finds out when it reads the clock next. For tests.
+ * This acts as a clock step: the wheel notices it when it reads the clock next. For tests.
  *
  * Context: any, callbacks included.
  *
@@ -3437,7 +3449,7 @@ static void twheel_call_off(struct twheel_shard *s)
 
 /*
  * Dequeue one pending timeout of a stopped shard, from @list if it is not empty, and hand
- * it back. Returns false if there is none. Meanwhile the timeout looks as if its callback
+ * it back. Returns false if there is none. Meanwhile the timeout appears as if its callback
  * were running, so that its owner can wait for it.
  */
 static bool twheel_hand_back(struct twheel_shard *s, struct list_head **list,
@@ -3510,9 +3522,10 @@ static void twheel_stop_shard(struct twheel_shard *s,
  * A second caller waits for the first, and nothing is handed back to it. Other tasks may
  * go on to make any call but twheel_destroy().
  *
- * Context: may sleep. From the callback of a worker of another wheel; from a callback or
- * the sink of @w, or from @unprocessed, it is refused with a warning. It waits for running
- * callbacks: twheel_use_workqueue() says what that means for memory reclaim.
+ * Context: may sleep. Must not be called from a callback of the thread or from a sink. A
+ * worker's callback may call it for another wheel. A call from a callback or the sink of
+ * @w, or from @unprocessed, is refused with a warning. It waits for running callbacks:
+ * twheel_use_workqueue() explains the consequences for memory reclaim.
  */
 void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel_timeout *t),
 		 void *data)
@@ -3523,7 +3536,10 @@ void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel
 		return;
 	twheel_might_wait(w);
 	guard(mutex)(&w->ending);
-	/* Stop all shards first: @unprocessed could arm a timeout in another one. */
+	/*
+	 * Stop all shards first: @unprocessed could arm a timeout in a shard that is not
+	 * stopped yet.
+	 */
 	list_for_each_entry(s, &w->all, entry)
 		twheel_call_off(s);
 	list_for_each_entry(s, &w->all, entry)
@@ -3537,7 +3553,7 @@ EXPORT_SYMBOL_GPL(twheel_stop);
  *
  * Pending timeouts are taken out and do not fire. On return no callback and no sink is
  * running. No other call for @w or a timeout of it may overlap with this one or come
- * after it; the timeouts can be initialised again for another wheel.
+ * after it. The timeouts can be initialised again for another wheel.
  *
  * Context: as twheel_stop(). If it is refused, the wheel stays as it is.
  */
@@ -3577,7 +3593,7 @@ EXPORT_SYMBOL_GPL(twheel_memory);
 /**
  * twheel_get_params() - parameters of a wheel
  * @w: the wheel
- * @params: filled with what is in effect
+ * @params: filled with the parameters in effect
  */
 void twheel_get_params(const struct twheel *w, struct twheel_params *params)
 {

@@ -336,14 +336,14 @@ static inline void twheel_timeout_copy(struct twheel_timeout *t,
  * twheel_use_workqueue() - have a worker run the callback, not the thread
  * @t: an initialised timeout that has never been armed
  *
- * For callbacks that sleep or take long. They do not delay other timeouts, and a few of
- * them run concurrently. The callback of one timeout never runs concurrently with
+ * Use it for callbacks that sleep or take long. They do not delay other timeouts, and a few
+ * of them run concurrently. The callback of one timeout never runs concurrently with
  * itself. Different timeouts have no order. A timeout stays pending until a worker
  * calls its callback: it can be cancelled, and twheel_stop() hands it back.
  *
  * A new worker may need memory, and so may the callback. So memory reclaim, and a work of a
- * workqueue with WQ_MEM_RECLAIM, must not wait for such a callback. All wheels share some
- * hundred workers: a callback must not wait until that of another timeout begins.
+ * workqueue with WQ_MEM_RECLAIM, must not wait for such a callback. All wheels share a
+ * limited number of workers: a callback must not wait for another callback to begin.
  */
 static inline void twheel_use_workqueue(struct twheel_timeout *t)
 {

@@ -22,16 +22,16 @@
  *	PARKED		in no list. The kernel looks at the word in calls only
  *	READY		on the event queue
  *	STOPPED		had not fired at STOP; on a list of STOP until it is READY
- *	DROPPED		cancelled on its way to the sink, which frees the record
+ *	CANCELLED	cancelled on its way to the sink, which frees the record
  *
  *	FREE -> PARKED		ARM
  *	PARKED -> QUEUED	ARM, MOD, KICK: the word holds a deadline
  *	QUEUED -> QUEUED	a look in the sink; MOD; KICK with an earlier deadline
- *	QUEUED -> PARKED	a look: idle, and not armed since the last look
+ *	QUEUED -> PARKED	a look: an idle value other than TWHEEL_CELL_IDLE
  *	QUEUED -> READY		a look: the deadline has passed
  *	READY -> PARKED		read(); MOD, KICK: the event was withdrawn
  *	QUEUED, PARKED -> STOPPED	STOP: the word holds a deadline
- *	any -> FREE or DROPPED	CANCEL; STOP of an idle cell; read() after STOP
+ *	any -> FREE or CANCELLED	CANCEL; STOP of an idle cell; read() after STOP
  *
  * The cell of a record keeps its address while the record is live. MOD and KICK need not move
  * a record on its way to the sink, which looks at the word afterwards.
@@ -85,16 +85,16 @@
  *
  * Idle cells
  *
- * Most cells are cancelled and armed again soon. So a look that finds the word idle does not
- * park the record at once. It replaces the word by TWDEV_CELL_SEEN, another idle value, and
- * looks again after @ahead_ns: the delay of the deadline that a call last published. A
- * program that arms regularly with about the same delay never calls KICK. A cell that falls
- * out of use costs two looks.
+ * Most cells are cancelled and armed again soon. So a look that finds TWHEEL_CELL_IDLE does
+ * not park the record at once. It replaces the word by TWDEV_CELL_SEEN, another idle value,
+ * and looks again after @ahead_ns: the delay of the deadline that a call last published. A
+ * look that finds any other idle value parks the record. A program that arms regularly with
+ * about the same delay never calls KICK. A cell that falls out of use costs two looks.
  *
  *
  * Memory
  *
- * The cells lie in pages, which a table leads to. The table is created with the first page
+ * Cells lie in pages. A table points to the pages. The table is created with the first page
  * and covers the indices below the limit. Records may have higher indices: in the last chunk,
  * or in a chunk that was added because records were on their way to the sink or had no
  * generations left. Such records cannot be cells. An ARM with TWHEEL_F_CELL moves them to
@@ -102,7 +102,7 @@
  * ARM fails with -EAGAIN, as at the limit.
  *
  * An ARM with TWHEEL_F_CELL examines the first free record alone. It also fails if the page
- * of cells for this record is missing and a limit forbids to add it. A page is added on a
+ * of cells for this record is missing and a limit forbids adding it. A page is added on a
  * fault or before its first cell is armed. It is freed at release. Mappings hold a reference
  * to the file, so they end before. A page that is pinned for longer has its own reference.
  *
@@ -118,7 +118,7 @@
  *
  * 32-bit kernels would need a lock to load a 64-bit word that is being written. On a machine
  * whose data cache has aliases, the kernel may load a word that a user has replaced. Both have
- * no cells: mmap() fails with -ENODEV, as without the file operation.
+ * no cells: mmap() fails with -ENODEV, as if there were no mmap operation.
  */
 #include <linux/personality.h>
 #include <linux/sched.h>
@@ -488,7 +488,10 @@ static vm_fault_t twdev_fault(struct vm_fault *vmf)
 	struct twdev_file *f = vmf->vma->vm_file->private_data;
 	int ret;
 
-	/* A trim may hold grow for long. The task that fails here ends. */
+	/*
+	 * A trim may hold @grow for long. The lock fails only if the task is being killed, so
+	 * no program sees this SIGBUS.
+	 */
 	if (mutex_lock_killable(&f->grow))
 		return VM_FAULT_SIGBUS;
 	ret = twdev_add_cells(f, vmf->pgoff);

@@ -37,7 +37,7 @@
  *	FREE		on the free list
  *	ARMED		in the wheel, or in a batch on its way to the sink
  *	READY		on the event queue
- *	DROPPED		cancelled in a batch on its way to the sink: lookups miss it, and
+ *	CANCELLED	cancelled in a batch on its way to the sink: lookups miss it, and
  *			the sink frees it. Also used while a run of CANCELs holds the lock
  *	STOPPED		had not fired at STOP; on a list of STOP until it is READY
  *
@@ -46,11 +46,11 @@
  *	ARMED -> ARMED		MOD; if the record is on its way to the sink, @rearm
  *				tells the sink to arm it instead of making an event
  *	ARMED -> FREE		CANCEL
- *	ARMED -> DROPPED	CANCEL or close of a record on its way to the sink
+ *	ARMED -> CANCELLED	CANCEL or close of a record on its way to the sink
  *	READY -> ARMED		MOD: the event is withdrawn
  *	READY -> FREE		read of the last event; CANCEL: the event is withdrawn
  *	READY -> ARMED		read of an event of a periodic timeout
- *	DROPPED -> FREE		sink
+ *	CANCELLED -> FREE	sink
  *	ARMED -> STOPPED	STOP; sink after STOP, for a record with @rearm set
  *	STOPPED -> READY	STOP
  *	STOPPED -> FREE		CANCEL
@@ -100,10 +100,11 @@
  * After the last reference is gone, only the sink and the shrinker can reach the file.
  *
  *  1. The file is hidden from the shrinker.
- *  2. Pending timeouts are cancelled; timeouts on their way to the sink are DROPPED. The
- *     states of cancelled records are not updated, as nothing reads them any more.
- *  3. A flush of the wheel waits until the sink is done with the DROPPED records and with the
- *     wait queue.
+ *  2. Pending timeouts are taken out of the wheel. The states of their records are not
+ *     updated, as nothing reads them any more. Records on their way to the sink become
+ *     CANCELLED.
+ *  3. A flush of the wheel waits until the sink is done with the CANCELLED records and with
+ *     the wait queue.
  *  4. Records, cells and, last, a private wheel are freed.
  *
  * Release works in portions and is not interruptible.
@@ -114,9 +115,9 @@
  * The limit of a file counts live timeouts exactly. The limits per user and in total count
  * pages: a page of records counts as the timeouts that fit into it until it is given back. So
  * these limits bound memory, and the counts, which all CPUs share, stay off the hot path. The
- * user is the real uid that opened the file, whatever its namespace, whoever uses the file.
- * The memory is charged to the cgroup of the task that allocates it. The defaults are shares
- * of the machine's memory. A part of the total is reserved for CAP_SYS_RESOURCE.
+ * user is the real uid that opened the file. Neither its namespace nor the tasks that use the
+ * file matter. The memory is charged to the cgroup of the task that allocates it. The defaults
+ * are shares of the machine's memory. A part of the total is reserved for CAP_SYS_RESOURCE.
  *
  * A private wheel costs memory on every CPU, which is limited per user. A bad geometry also
  * costs time: a short tick causes many wakeups. With few slots or levels, timeouts are
@@ -254,7 +255,7 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 	info.flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
 		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
 	spin_unlock(&f->lock);
-	/* A wheel that a file once had stays until it is released. */
+	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
 	twheel_get_params(wheel, &params);
 	info.tick_ns = params.tick_ns;
 	info.slots = params.slots;
@@ -700,7 +701,7 @@ static void twdev_silence_chunk(struct twdev_file *f, struct twdev_chunk *chunk)
 		struct twdev_record *r = &chunk->records[i];
 
 		if (twdev_is_enqueued(r) && !twheel_cancel(&r->t))
-			r->state = TWDEV_DROPPED;
+			r->state = TWDEV_CANCELLED;
 	}
 	spin_unlock(&f->lock);
 }

@@ -32,7 +32,7 @@
 /* States from TWDEV_ARMED on are live: the id of the record can be used. */
 enum twdev_record_state {
 	TWDEV_FREE,
-	TWDEV_DROPPED,
+	TWDEV_CANCELLED,
 	TWDEV_ARMED,
 	TWDEV_READY,
 	TWDEV_STOPPED,
@@ -54,7 +54,8 @@ enum twdev_record_state {
  * @repeat: with an interval: deadlines not read yet; 0: no end
  * @state: enum twdev_record_state
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
- * @rearm: ARMED: the sink arms the record instead of firing it, as a MOD came on its way
+ * @rearm: ARMED: the sink arms the record instead of firing it, because a MOD came while the
+ *	record was on its way
  * @unprocessed: READY, STOPPED: the timeout was stopped before it fired
  */
 struct twdev_record {
@@ -383,7 +384,7 @@ static inline void twdev_count_unready(struct twdev_file *f, unsigned int nr)
 		__wake_up(&f->wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
 }
 
-/* Wake pollers and one reader. It wakes the next reader if it leaves events. */
+/* Wake pollers and one reader. A reader that leaves events wakes the next one. */
 static inline void twdev_wake(struct twdev_file *f)
 {
 	__wake_up(&f->wait, TASK_NORMAL, 1, poll_to_key(EPOLLIN | EPOLLRDNORM));

@@ -17,7 +17,7 @@
  *
  * A user withdraws the event of a cell by exchanging the word. read() detects this after it
  * has copied the event: the compare-exchange in twdev_read_cell() fails. Then the record
- * leaves the queue. The events behind it, which were copied with it, are copied again in its
+ * leaves the queue. The events after it, which were copied with it, are copied again in its
  * place. A withdrawn event counts as unread until read() or another call meets it, so poll()
  * may report EPOLLIN when read() has no event to return. The sink wakes pollers whenever it
  * adds events, even if some are unread already. Edge-triggered epoll needs this.
@@ -68,7 +68,7 @@ static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64
 	}
 	list_del(&r->t.entry);
 	twheel_accept(&r->t);
-	if (r->state == TWDEV_DROPPED) {
+	if (r->state == TWDEV_CANCELLED) {
 		twdev_recycle(f, r);
 	} else if (f->stopped) {
 		twdev_stop_record(f, r);
@@ -312,7 +312,7 @@ static bool twdev_can_write(struct iov_iter *to)
 /*
  * Read all events that fit. Returns their number, which may be 0, or an error if none.
  *
- * A copy that faults may report fewer bytes than it has written: that of arm64 counts
+ * A copy that faults may report fewer bytes than it has written: on arm64, it counts
  * blocks. So the next portion is the one event that twdev_can_write() has tried.
  */
 static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)

@@ -18,8 +18,9 @@
  *	MOD, run	twdev_run_mods()	twdev_mod_op()
  *	GET, KICK	-			twdev_get_op(), twdev_kick()
  *
- * A plain operation falls back to a copy if a page is absent, no record is free, or the
- * timeout is not pending.
+ * A plain operation falls back to a copy if a page is absent or the operation is refused. An
+ * ARM also falls back if no record is free; a run adds records first. In a run, a CANCEL or
+ * MOD also falls back if its id is not that of an ARMED record.
  *
  * An ARM is admitted if the file is not stopped, its live timeouts are below its limit, and a
  * record is free. All ARM functions test twdev_refusal() and the free list for this.
@@ -147,8 +148,8 @@ static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct 
 }
 
 /*
- * End a live record, whatever its state. Returns true if it had fired. A record with @rearm
- * set has not fired.
+ * End a live record in any state. Returns true if it had fired. A record with @rearm set has
+ * not fired.
  */
 static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
 {
@@ -159,7 +160,7 @@ static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
 	} else if (r->state == TWDEV_STOPPED) {
 		list_del(&r->t.entry);
 	} else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
-		r->state = TWDEV_DROPPED;
+		r->state = TWDEV_CANCELLED;
 		f->live--;
 		return !r->rearm;
 	}
@@ -487,9 +488,9 @@ static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u
 }
 
 /*
- * Set the results of timeouts that twheel_cancel_list() found on their way to the sink, which
- * frees them. @timeouts has NULL for each of these. The results of all @nr timeouts are 0 so
- * far. A cell may also have the result 0, but is not in @timeouts.
+ * Set the results of timeouts that twheel_cancel_list() found on their way to the sink. The
+ * sink frees these. @timeouts has NULL for each of them. The results of all @nr timeouts are
+ * 0 so far. A cell may also have the result 0, but is not in @timeouts.
  */
 static void twdev_finish_cancels(struct twdev_file *f, struct twheel_op *op,
 				 struct twheel_timeout **timeouts, u32 nr)
@@ -507,8 +508,8 @@ static void twdev_finish_cancels(struct twdev_file *f, struct twheel_op *op,
 }
 
 /*
- * Cancel @nr DROPPED records, which are pending or on their way to the sink. Returns false if
- * some were on their way, and their results may have changed.
+ * Take @nr CANCELLED records out of the wheel. They are pending, or on their way to the sink.
+ * Returns false if some were on their way, and their results may have changed.
  */
 static bool twdev_cancel_drops(struct twdev_file *f, struct twheel_op *ops,
 			       struct twheel_timeout **timeouts, u32 nr)
@@ -528,7 +529,7 @@ static bool twdev_cancel_drops(struct twdev_file *f, struct twheel_op *ops,
 }
 
 /*
- * Carry out a run of CANCELs at the front of @ops. ARMED records become DROPPED first, so
+ * Carry out a run of CANCELs at the front of @ops. ARMED records become CANCELLED first, so
  * that a second CANCEL of the same id fails. Returns the length of the run.
  */
 static u32 twdev_run_cancels(struct twdev_file *f, struct twheel_op *ops, u32 nr,
@@ -548,7 +549,7 @@ static u32 twdev_run_cancels(struct twdev_file *f, struct twheel_op *ops, u32 nr
 			op->result = twdev_cancel_id(f, op->id);
 			continue;
 		}
-		r->state = TWDEV_DROPPED;
+		r->state = TWDEV_CANCELLED;
 		timeouts[n++] = &r->t;
 	}
 	twdev_cancel_drops(f, ops, timeouts, n);
@@ -781,7 +782,7 @@ static noinline u32 twdev_submit_arms(struct twdev_file *f, struct twheel_op __u
 	return done;
 }
 
-/* Mark the ARMED records of a run of CANCELs DROPPED, and collect them. Returns the length. */
+/* Make the ARMED records of a run of CANCELs CANCELLED; collect them. Returns the length. */
 static u32 twdev_run_drops(struct twdev_file *f, struct twheel_op __user *uop, u32 nr,
 			   struct twdev_batch *batch)
 {
@@ -800,7 +801,7 @@ static u32 twdev_run_drops(struct twdev_file *f, struct twheel_op __user *uop, u
 		if (unlikely(!r || r->id != op->id || r->state != TWDEV_ARMED ||
 			     twdev_store_done(uop)))
 			break;
-		r->state = TWDEV_DROPPED;
+		r->state = TWDEV_CANCELLED;
 		op->result = 0;
 		timeouts[n] = &r->t;
 	}
@@ -1016,7 +1017,7 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	return -EIOCBQUEUED;
 }
 
-/* Cancel the timeouts in a chunk that @all selects. Returns false behind the last chunk. */
+/* Cancel the timeouts in a chunk that @all selects. Returns false past the last chunk. */
 static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_cancel_all *all)
 {
 	struct twdev_record *r;

@@ -60,7 +60,7 @@ void twdev_stop_record(struct twdev_file *f, struct twdev_record *r)
 		twdev_leave_unprocessed(f, r, r->t.expires);
 }
 
-/* Stop the pending and PARKED records of a chunk. Returns false behind the last chunk. */
+/* Stop the pending and PARKED records of a chunk. Returns false past the last chunk. */
 static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 {
 	struct twdev_record *r;

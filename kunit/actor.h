@@ -182,7 +182,7 @@ static inline void set_clock(struct kunit *test, u64 tick)
  * @frees: it frees the timeout, which is an allocation of its own
  * @began: set right before the call
  * @over: set after the call
- * @ret: what the call returned
+ * @ret: result of the call
  */
 struct ending {
 	struct helper		helper;

@@ -3,8 +3,8 @@
  * KUnit suite on running clocks.
  *
  * It needs no precise timing: it checks that nothing fires early, and it waits as long as a
- * slow machine may take. It adds the wheel's own thread to what the suites on the MANUAL
- * clock test: that the thread wakes, runs callbacks, and is waited for.
+ * slow machine may take. On the MANUAL clock the wheel's own thread has no work. This suite
+ * tests that the thread wakes, runs callbacks, and is waited for.
  */
 #include <linux/irqflags.h>
 #include <linux/ktime.h>

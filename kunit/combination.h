@@ -8,10 +8,10 @@
  * times. So a program can be repeated, and any part of its list is a program too. Shrinking
  * needs both.
  *
- * An operation with site INSIDE waits for a callback, a call of the sink or a timeout that
- * twheel_stop() hands back, and is carried out there. If none comes before the next
- * operation with site OUTSIDE, it is carried out by the test. An operation with site WORKER
- * is carried out by a callback that runs in a worker, if there is one.
+ * An operation with site INSIDE is carried out in a callback, in a call of the sink, or while
+ * twheel_stop() hands a timeout back. If none of these comes before the next operation with
+ * site OUTSIDE, it is carried out by the test. An operation with site WORKER is carried out
+ * by a callback that runs in a worker, if there is one.
  */
 #ifndef _TWHEEL_KUNIT_COMBINATION_H
 #define _TWHEEL_KUNIT_COMBINATION_H
@@ -70,8 +70,8 @@ enum site {
 
 /**
  * struct operation - one line of a program
- * @deed: what to do
- * @site: where to do it
+ * @deed: its kind, enum deed
+ * @site: its site, enum site
  * @skip: INSIDE: number of callbacks to let pass first
  * @more: INSIDE: the same callback also carries out the next operation
  * @who: index of the player, or SELF

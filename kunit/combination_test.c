@@ -20,17 +20,18 @@
  * four, further timeouts that are due for workers stay handed over.
  *
  * The model is exact about the following. It predicts the result of each call; if there are
- * several reasons to refuse, it accepts any of them. It predicts the time of each callback,
- * the counts that a periodic timeout reports, the places under max_pending, the counters,
- * and the timeouts that a stop hands back. In the thread and since the last backward step,
- * it also predicts the order: ascending by tick, first in first out within a tick.
+ * several reasons to refuse, it accepts any of them. It predicts the time of each callback
+ * and the counts that a periodic timeout reports. It predicts the places under max_pending,
+ * the counters, and the timeouts that a stop hands back. In the thread and since the last
+ * backward step, it also predicts the order: ascending by tick, first in first out within a
+ * tick.
  *
  * A timeout has a window of ticks, lo to hi. A call before lo is early. It is late if it
  * has not been called at the end of an advance during which the clock was never before hi.
  * In most cases lo equals hi: the deadline rounded up to a tick, or the tick after the
  * current one if that is later. The window is wider
  *
- *  - after an arm with slack, until twheel_position() tells what the wheel has chosen
+ *  - after an arm with slack, until twheel_position() tells the tick that the wheel chose
  *  - after a backward step, until an advance has ended: the wheel places pending timeouts
  *    again when it notices the step, and it may not notice a step that is undone. hi is
  *    then the tick after the new time, if that is later than hi was; lo is the deadline
@@ -115,7 +116,7 @@ struct gate {
 };
 
 /**
- * struct player - a timeout and what the model knows about it
+ * struct player - a timeout and its state in the model
  * @p: the timeout; unless it is periodic, @p.t alone is used
  * @m: the model
  * @kind: its kind
@@ -160,8 +161,8 @@ struct player {
  * @player: its argument, or NULL
  * @begun: the thread has taken @deed
  * @busy: the test has not noticed the end of the call yet
- * @result: what the call returned
- * @want: what it must return
+ * @result: result of the call
+ * @want: result of the model
  */
 struct waiter {
 	struct task_struct	*task;
@@ -207,7 +208,7 @@ struct waiter {
  * @answered: completed when a worker has carried out its operation
  * @left: completed when a worker leaves its callback
  * @waiter: the thread for calls that wait
- * @patience: maximum time to wait for what must happen, in jiffies
+ * @patience: maximum time to wait for something that must happen, in jiffies
  * @operations: number of operations carried out
  * @calls: number of expiries
  * @met: number of operations by deed and context
@@ -401,8 +402,8 @@ static void rebase(struct model *m, u64 tick, bool certain)
 }
 
 /*
- * The wheel may have noticed a step that the model does not know of. It then placed again
- * what had been armed before it noticed, so lo is the deadline without slack.
+ * The wheel may have noticed a step that the model does not know of. It then placed the
+ * timeouts armed before that again, so lo is the deadline without slack.
  */
 static void widen(struct model *m)
 {
@@ -989,7 +990,7 @@ static void begin_call(struct model *m, struct player *p, struct call *call)
 		begin_period(m, p);
 }
 
-/* Do in the model what the wheel does when the callback has returned. */
+/* The callback has returned: end it in the model as the wheel does. */
 static void end_call(struct model *m, struct call *call)
 {
 	struct player *p = call->player;

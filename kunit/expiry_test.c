@@ -3,8 +3,8 @@
  * KUnit suite of expiry: when a timeout fires, and in which order.
  *
  * It tests exact expiry from every phase of the wheel, rounding, rounds, cascades, long
- * jumps, backward steps, the order within and across ticks, callbacks that arm and cancel,
- * and ticks with more than one batch.
+ * jumps and backward steps. It tests the order within and across ticks, callbacks that arm
+ * and cancel, and ticks with more than one batch.
  */
 #include <linux/ktime.h>
 #include <linux/module.h>

@@ -603,8 +603,8 @@ static void distance_to_a_slot_is_counted_in_blocks(struct kunit *test)
 }
 
 /*
- * From any cursor, the blocks of @level up to the end of the next block of the level above
- * have one slot each, in order of time.
+ * From any cursor, the next blocks of @level have one slot each, in order of time. This holds
+ * up to the end of the next block of the level above.
  */
 static void check_ring(struct kunit *test, const struct shape *s,
 		       const struct twheel_geometry *g, u64 cursor, u32 level)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of twheel_arm_list(), twheel_mod_list() and twheel_cancel_list(). They do
- * what single calls in the order of the list would do.
+ * KUnit suite of twheel_arm_list(), twheel_mod_list() and twheel_cancel_list(). They have the
+ * same effect as single calls in the order of the list.
  */
 #include <linux/module.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of pairs of features that need a test of their own: what one callback does to
+ * KUnit suite of pairs of features that need a test of their own: effects of one callback on
  * the next, operations while a callback runs, and two features that share a state. The
  * suite of the grid tests the other pairs, which only have to work together.
  */

@@ -17,7 +17,7 @@
 #define NR_CALLS	256
 
 /**
- * struct call - what a callback saw
+ * struct call - record of a callback
  * @now: the wheel's time
  * @expires: the deadline
  * @missed: missed deadlines

@@ -77,7 +77,7 @@ static void compare(struct play *p, const char *what, u64 got, u64 want)
 }
 
 /**
- * struct player - a timeout and what the model knows about it
+ * struct player - a timeout and its state in the model
  * @p: the timeout; a one-shot uses @p.t alone
  * @m: the model
  * @node: entry in the sorted list while pending
@@ -276,7 +276,7 @@ static u64 model_missed(const struct model *m, const struct player *p)
 	return p->left ? min_t(u64, missed, p->left - 1) : missed;
 }
 
-/* Compare what the callback of @p reports, and enqueue its next period. */
+/* Compare the values that the callback of @p reports, and enqueue its next period. */
 static void model_period(struct model *m, struct player *p)
 {
 	u64 missed = model_missed(m, p), last = p->expires + missed * p->interval;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the states of wheels and timeouts. It tests which wheels can be created,
- * and the results of arm, mod, cancel and the queries for a timeout that is idle, pending
+ * KUnit suite of the states of wheels and timeouts. It tests which wheels can be created. It
+ * tests the results of arm, mod, cancel and the queries for a timeout that is idle, pending
  * on each level, running, or fired. Other suites test when a timeout fires, and the state
  * on the way to a sink.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the counters: what each operation counts, that the identity holds after
- * each operation, and the histogram of lateness.
+ * KUnit suite of the counters: the counts of each operation, the identity after each
+ * operation, and the histogram of lateness.
  */
 #include <linux/fs.h>
 #include <linux/kmsg_dump.h>
@@ -519,7 +519,7 @@ static void wheels_that_are_accounted_are_not_warned_of(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, before, lines_with(" wheels: share one"));
 }
 
-/* The first wheel above the limit causes the warning, whoever made the other wheels. */
+/* The first wheel above the limit causes the warning. Any code may have made the others. */
 static void too_many_wheels_are_warned_of_once(struct kunit *test)
 {
 	if (lines_with(" wheels: share one"))

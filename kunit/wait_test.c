@@ -17,7 +17,7 @@
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
 
 /**
- * struct errand - a timeout for a worker, and what its callback does
+ * struct errand - a timeout for a worker, and the action of its callback
  * @t: the timeout
  * @run: called by the callback
  * @wheel: argument of @run: another wheel

@@ -2,8 +2,8 @@
 /*
  * KUnit suite of timeouts whose callbacks run on a workqueue.
  *
- * The wheel is on the MANUAL clock, so the test decides what is due. The workers run at
- * their own pace. A callback can wait until the test releases it, so the test knows which
+ * The wheel is on the MANUAL clock, so the test decides which timeouts are due. The workers
+ * run at their own pace. A callback can wait until the test releases it, so the test knows which
  * timeouts wait for a worker. No result depends on the speed of the workers.
  */
 #include <linux/module.h>
