@@ -311,7 +311,7 @@ static void draw_levels(struct canvas *canvas, const struct picture *picture)
 	}
 }
 
-/* How many expirations were late by how much. */
+/* Histogram of lateness. */
 struct lateness {
 	uint64_t recent[TWHEEL_LATENESS];	/* in the interval */
 	uint64_t all[TWHEEL_LATENESS];
@@ -389,6 +389,18 @@ static void draw_lateness(struct canvas *canvas, const struct picture *picture)
 				 bar(canvas, nr, most));
 		}
 	}
+}
+
+void picture_set_status(struct picture *picture, time_t now, uint64_t interval, bool terminal)
+{
+	char *status = picture->status;
+	struct tm tm;
+	size_t len = 0;
+
+	if (localtime_r(&now, &tm))
+		len = strftime(status, sizeof(picture->status), "%H:%M:%S, ", &tm);
+	snprintf(status + len, sizeof(picture->status) - len, "every %s%s",
+		 duration_text(interval).s, terminal ? "; Ctrl-C ends, Ctrl-Z suspends" : "");
 }
 
 void picture_draw(const struct picture *picture, FILE *out, int width, int height,

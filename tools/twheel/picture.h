@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 #include <linux/twheel.h>
 
 #include "wheel.h"
@@ -35,7 +36,7 @@ struct picture_sample {
  * @now: the latest sample
  */
 struct picture {
-	const char *status;
+	char status[80];
 	struct twheel_info info;
 	bool whole;
 	const char *why;
@@ -56,6 +57,15 @@ struct number_text {
  * digits and a letter, as in 373k, else ">".
  */
 struct number_text number_text(uint64_t number, int room);
+
+/**
+ * picture_set_status() - set the first line
+ * @picture: its contents
+ * @now: the time of day
+ * @interval: ns between two pictures
+ * @terminal: name the keys, too
+ */
+void picture_set_status(struct picture *picture, time_t now, uint64_t interval, bool terminal);
 
 /**
  * picture_draw() - draw a picture

@@ -2,11 +2,13 @@
 /*
  * The picture of a wheel, drawn from made-up numbers. Needs no device.
  */
+#include <stdlib.h>
+
 #include "duration.h"
 #include "ktap.h"
 #include "picture.h"
 
-#define STATUS	"12:34:56, every 2s; Ctrl-C ends, Ctrl-Z suspends"
+#define NOW	((12 * 60 + 34) * 60 + 56)	/* 12:34:56 */
 
 static struct picture busy_wheel(void)
 {
@@ -21,12 +23,12 @@ static struct picture busy_wheel(void)
 			.live = 100000,
 		},
 		.whole = true,
-		.status = STATUS,
 		.before = { .ns = 9 * NSEC_PER_SEC },
 		.now = { .ns = 11 * NSEC_PER_SEC },
 	};
 	struct wheel *before = &picture.before.wheel, *now = &picture.now.wheel;
 
+	picture_set_status(&picture, NOW, 2 * NSEC_PER_SEC, true);
 	before->counter[WHEEL_ARMED] = 1000000;
 	before->counter[WHEEL_FIRED] = 300000;
 	*now = (struct wheel) {
@@ -211,7 +213,7 @@ static void picture_of_80_by_23_has_all_sections(void)
 	struct picture picture = busy_wheel();
 	const char *text = drawn(&picture, 80, 23);
 
-	check_has(text, STATUS "\n");
+	check_has(text, "12:34:56, every 2s; Ctrl-C ends, Ctrl-Z suspends\n");
 	check_has(text, "shared wheel, monotonic clock: tick 1ms, 4 levels of 256 slots\n");
 	check_has(text, "pending 99,988, largest batch 4,096");
 	check_has(text, "armed               12,345         1,024,690  ####");
@@ -224,6 +226,14 @@ static void picture_of_80_by_23_has_all_sections(void)
 	check_has(text, "late by                last 2s        in all\n");
 	check_has(text, "under 1.073s");
 	CHECK_EQ(lines_of(text), 23);
+}
+
+static void keys_are_shown_on_terminals_alone(void)
+{
+	struct picture picture = busy_wheel();
+
+	picture_set_status(&picture, NOW, 2 * NSEC_PER_SEC, false);
+	check_has(drawn(&picture, 80, 23), "12:34:56, every 2s\n");
 }
 
 static void largest_rate_fills_the_line(void)
@@ -354,6 +364,7 @@ static const struct ktap_test tests[] = {
 	TEST(picture_fits_every_terminal),
 	TEST(picture_may_be_wider_than_any_terminal),
 	TEST(picture_of_80_by_23_has_all_sections),
+	TEST(keys_are_shown_on_terminals_alone),
 	TEST(largest_rate_fills_the_line),
 	TEST(joined_buckets_lose_nothing),
 	TEST(last_bucket_has_no_limit),
@@ -366,5 +377,6 @@ static const struct ktap_test tests[] = {
 
 int main(int argc, char **argv)
 {
+	setenv("TZ", "UTC0", 1);
 	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -34,7 +34,6 @@ struct watch {
 	uint64_t interval;
 	uint64_t left;		/* pictures still to be drawn */
 	bool terminal;
-	char status[80];
 	struct picture picture;
 };
 
@@ -147,28 +146,12 @@ static int draw(const struct watch *watch)
 	return status;
 }
 
-/* The time of day, the interval and on a terminal the keys. */
-static void set_status(struct watch *watch)
-{
-	time_t now = time(NULL);
-	struct tm tm;
-	size_t len = 0;
-
-	if (localtime_r(&now, &tm))
-		len = strftime(watch->status, sizeof(watch->status), "%H:%M:%S, ", &tm);
-	snprintf(watch->status + len, sizeof(watch->status) - len, "every %s%s",
-		 duration_text(watch->interval).s,
-		 watch->terminal ? "; Ctrl-C ends, Ctrl-Z suspends" : "");
-	watch->picture.status = watch->status;
-}
-
 static int sample(struct watch *watch)
 {
 	struct picture *picture = &watch->picture;
 	int error;
 
-	set_status(watch);
-
+	picture_set_status(picture, time(NULL), watch->interval, watch->terminal);
 	picture->before = picture->now;
 	error = twheel_info(watch->ctx, &picture->info);
 	if (!error)
