@@ -4,7 +4,7 @@
  *
  * For each system and each number of timeouts, a context goes through several lives:
  *
- *	memory	all armed, and what is less free then
+ *	memory	all armed, and the memory that they take
  *	batch	all armed, a quarter moved, the others cancelled
  *	single	all armed and all cancelled, with a call each
  *	burst	all armed for one moment, waited for and collected
@@ -18,7 +18,7 @@
  *
  * With --here no test VM is needed. The program measures nanoseconds on the running kernel,
  * takes the best of several repetitions, and prints a table. It changes no setting of the
- * system. It leaves out, with a message, what the system does not allow or does not have.
+ * system. If the system lacks or forbids something, it prints a message and leaves that out.
  */
 #include <getopt.h>
 #include <glob.h>
@@ -361,7 +361,7 @@ static void fire(const struct system *s, unsigned int n, const char *operation,
 
 /*
  * Mean and maximum lateness of timeouts that are due within a second, when collected. These
- * are microseconds, and depend on what else the machine does.
+ * are microseconds, and depend on the other load of the machine.
  */
 static void lateness(const struct system *s, unsigned int n, const char *mean,
 		     const char *most)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The timer device of the kernel's ISDN stack: one file, an ioctl to add a timeout,
- * one to delete it by its number, which walks a list; read() returns the number of
- * one that has fired. Its times are relative and in milliseconds.
+ * The timer device of the kernel's ISDN stack. All timeouts share a file. One ioctl adds a
+ * timeout, another one walks a list to delete a timeout by its number. read() returns the
+ * number of a timeout that has fired. Times are relative and in milliseconds.
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * - A timer is a member of its object. The object may be freed in a callback of its own, and
  *   nothing has to be cancelled by hand.
  * - A callback with `this` alone needs no memory beside the object.
- * - The clock is read once in a turn for all timers that are armed in it.
+ * - A callback reads the clock once for all timers that it arms.
  */
 #include <chrono>
 #include <cstdio>
@@ -41,8 +41,8 @@ public:
 		: all_(all), place_(place), beats_(place % 5), beat_(all.hub, send{this}),
 		  silent_(all.hub, drop{this})
 	{
-		beat_.arm(all.silence / 10);
 		listen();
+		beat_.arm_at(last_ + all.silence / 10);
 	}
 
 private:
@@ -80,7 +80,7 @@ private:
 		all_.heard++;
 		listen();
 		if (beats_--)
-			beat_.arm(all_.silence / 10);
+			beat_.arm_at(last_ + all_.silence / 10);
 	}
 
 	cluster &all_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A server that drops idle connections: what to start from with libtwheel.
+ * A server that drops idle connections: a program to start from with libtwheel.
  *
- *	idle_server PORT [SECONDS]	echoes lines on a TCP port, and drops who has
- *					been silent for that time (60)
+ *	idle_server PORT [SECONDS]	echoes lines on a TCP port, and drops clients
+ *					that have been silent for that time (60)
  *	idle_server --self-test [N]	is its own clients, N of them (100000), and
- *					checks what comes out
+ *					checks the result
  *
  * One thread, one epoll loop. Each connection has one cell, made and armed when it is
  * accepted. Traffic moves it with twheel_cell_arm(): an exchange in memory, however many
@@ -47,7 +47,7 @@
 
 struct server;
 
-/* What epoll points to: the listener, a connection, ... */
+/* Data of an epoll event: the listener, a connection, ... */
 struct source {
 	int fd;
 	void (*ready)(struct server *server, struct source *source);
@@ -106,7 +106,7 @@ static void listen_to(struct server *server, struct source *source)
 	watch(server, source, EPOLL_CTL_ADD, EPOLLIN);
 }
 
-/* Not by a timeout of the wheel: it would need a place there, when places may be short. */
+/* Do not use a timeout of the wheel: arming may fail at a limit. */
 static void pause_source(struct server *server, struct source *source)
 {
 	watch(server, source, EPOLL_CTL_MOD, 0);
@@ -171,7 +171,7 @@ static void expired(struct server *server, const struct twheel_event *event)
 	end(server, (struct connection *)(uintptr_t)event->cookie);
 }
 
-/* What there is beyond a batch makes the descriptor ready again. */
+/* Further events keep the descriptor readable. */
 static void take_events(struct server *server)
 {
 	struct twheel_event events[BATCH];
@@ -209,7 +209,7 @@ static void turn(struct server *server)
 		take_events(server);
 }
 
-/* Echoes; who does not read what he has sent loses it. */
+/* Echo data; data that the client does not read is lost. */
 static void connection_ready(struct server *server, struct source *source)
 {
 	struct connection *connection = (struct connection *)source;
@@ -294,10 +294,9 @@ static void __attribute((noreturn)) serve(unsigned int port, unsigned int second
 }
 
 /*
- * The self-test. A hundred connections are sockets, the others have none: a pipe
- * carries the numbers of those that there is traffic from. Of both, every fourth is
- * busy for one and a half times the idle time, and the others are silent; of the
- * sockets some hang up.
+ * Self-test: 100 connections are sockets. The others are simulated by a pipe that carries
+ * their numbers when they have traffic. In both groups every fourth connection is busy for
+ * one and a half times the idle time, and the others are silent. Some sockets hang up.
  */
 
 #define NR_SOCKETS	100
@@ -430,11 +429,11 @@ static void check_counts(const struct test *test)
 	       "%llu looks, %llu kicks\n",
 	       server->dropped, server->closed, test->nr_heard, server->moved, server->revived,
 	       (unsigned long long)stats.looks, (unsigned long long)stats.kicks);
-	expect(server->closed == NR_HANG_UP, "who hung up was closed");
+	expect(server->closed == NR_HANG_UP, "a client that hung up was closed");
 	expect(server->dropped == test->nr - NR_HANG_UP, "all others were dropped in the end");
-	expect(server->moved >= test->nr_heard, "who was heard lived on");
+	expect(server->moved >= test->nr_heard, "a client that was heard lived on");
 	expect(stats.armed == test->nr && !stats.moved, "traffic armed and moved by exchanges");
-	expect(stats.kicks >= server->revived, "who had fired was armed with a call");
+	expect(stats.kicks >= server->revived, "a cell that had fired was armed with a call");
 	expect(stats.kicks <= server->revived + server->moved / 100, "hardly any other was");
 	expect(stats.looks >= stats.fired + test->nr_heard - server->revived,
 	       "the kernel looked at old deadlines");

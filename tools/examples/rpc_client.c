@@ -18,9 +18,9 @@
  *   The kernel has to be told of hardly any, and then of all in one call. That comes
  *   before the requests are sent: an arming counts from there.
  * - The answer and the timeout of a request may come at the same time, to two threads.
- *   twheel_cell_cancel() decides: it succeeds, and no event of that arming will be read;
- *   or it fails, since the event has been read, and the request has timed out. So each
- *   request ends in one of the two ways, without a lock.
+ *   twheel_cell_cancel() decides. If it succeeds, no event of that arming will be read. If
+ *   it fails, the event has been read, and the request has timed out. So each request ends
+ *   in one of the two ways, without a lock.
  * - A place is used again, so an answer that comes after the timeout must not be taken for
  *   that of the next request: requests have a serial number.
  */

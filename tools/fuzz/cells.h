@@ -4,8 +4,8 @@
  *
  * One process at a time uses the mapping. So the word is known, except for two changes that
  * the kernel makes: a past deadline becomes FIRED, and IDLE becomes another idle value. The
- * model does not know whether the kernel has made these changes yet, nor whether it has
- * looked at a cell when its look is due. So a cell is in one of a set of places:
+ * model does not know whether the kernel has made these changes yet. If a look is due, it
+ * does not know whether the kernel has looked. So a cell is in one of a set of places:
  *
  *	QUEUED	the kernel looks at the word, at the latest at the end of @queue
  *	PARKED	the kernel does not look. An arming that follows needs a KICK

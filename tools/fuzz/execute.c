@@ -1026,7 +1026,7 @@ static void await_cell(struct descriptor *d, struct timeout *t)
 		EXPECT(load(&cell->look) == NO_LOOK, "an idle cell is looked at again");
 }
 
-/* The index has no cell any more, so the kernel ignores what users write there. */
+/* The index has no cell any more, so the kernel ignores writes of users there. */
 static void misuse_dead_cell(struct context *c, const struct step *step)
 {
 	uint64_t id = c->file.dead[step->target % MAX_DEAD];

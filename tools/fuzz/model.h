@@ -14,8 +14,8 @@
  *
  * The model does not check lateness; the caller has a time limit.
  *
- * Everything else is exact, and so is what follows from it: the live ids, the contents of
- * events, and the counters. They must agree after every call.
+ * Everything else is exact: the live ids, the contents of events, and the counters. They
+ * must agree after every call.
  *
  * The model checks the fields of an operation only against the text of the ABI header.
  *
@@ -37,7 +37,7 @@
 #define ERRNO(e)	(1ULL << ((e) & 63))
 
 /**
- * struct timeout - what is known about a timeout
+ * struct timeout - the knowledge about a timeout
  * @id: its id; kept after its end, so that the model notices if it is given out again
  * @alive: it can be used
  * @place: its index in @alive of the file

@@ -5,11 +5,11 @@
  * A step is eight bytes, and any eight bytes are a step. The first byte selects the kind,
  * the others select arguments, each modulo the number of choices. So any change of a byte
  * changes the program, and no change makes it invalid. The meaning of a byte depends on
- * what exists when the step runs: @target is not an id, but selects a live timeout or one
+ * the state when the step runs: @target is not an id, but selects a live timeout or one
  * that has ended.
  *
- * In the text form, a program is one line per step, with the names of the fields that are
- * not 0, and an empty line at the end. A # begins a comment.
+ * In the text form, a program is one line per step, and an empty line at the end. A line
+ * names the fields that are not 0. A # begins a comment.
  *
  *	threads 1
  *	open fd=1 odd=2

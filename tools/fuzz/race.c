@@ -608,7 +608,7 @@ static void run_part(unsigned int thread)
 	for (unsigned int i = 0; i < program->nr && !disagreed(); i++) {
 		if (program->steps[i].who % program->threads != thread)
 			continue;
-		/* A thread can move what is on its way to the sink only from another CPU. */
+		/* A thread can move a timeout on its way to the sink only from another CPU. */
 		move_to_cpu(thread + program->steps[i].fd);
 		if (shared.cells)
 			attend_sweep(thread, &program->steps[i]);

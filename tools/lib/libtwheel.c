@@ -3,10 +3,10 @@
  * All access of user space to /dev/twheel goes through here, so that a change of
  * the ABI is a change of this file.
  *
- * A context is a descriptor, the clock it counts in and its limit, all fixed when it
- * is opened or set up. There is nothing to lock: the kernel serialises what happens to
- * a file, and a thread that reads, waits or submits has all its state on its own
- * stack.
+ * A context is a descriptor, its clock and the mapping of its cells. The clock is fixed
+ * when the context is opened or set up, and the mapping is added later. There is nothing to
+ * lock: the kernel serialises the calls for a file, and a thread that reads, waits or
+ * submits has all its state on its own stack.
  *
  * The cells are mapped when the first one is asked for, all at once: the kernel makes the
  * pages when they are used. Several threads may find that the mapping is missing. The
@@ -42,9 +42,9 @@
 
 /**
  * struct twheel_ctx - a context
- * @fd: of /dev/twheel
+ * @fd: descriptor of /dev/twheel
  * @owned: close it with the context
- * @clock: that it counts in
+ * @clock: clock of the context
  * @nr_cells: length of @cells, a whole number of pages; 0 before they are mapped
  * @cells: by index; NULL before they are mapped
  */

@@ -83,8 +83,9 @@ struct twheel_ctx;
  * Context: any thread.
  *
  * Return: 0; -EINVAL for an unknown flag; -ENOENT if the device does not exist because the
- * module is not loaded; -ENOTTY if @path is not a twheel device; -EACCES without permission;
- * -EMFILE, -ENFILE, -ENOMEM.
+ * module is not loaded; -ENODEV if only the static node exists and the module cannot be
+ * loaded; -ENOTTY if @path is not a twheel device; -EACCES without permission; -EPERM if the
+ * cgroup of the container or unit does not allow the device; -EMFILE, -ENFILE, -ENOMEM.
  */
 int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx);
 
@@ -485,8 +486,8 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  *
  * A cell is created idle. It can be armed any number of times, by one thread or several,
  * and in every process that shares the context. Its event has the id, the cookie and the
- * deadline as it was armed, and no TWHEEL_EV_LAST. twheel_cancel() ends the cell, and so do
- * twheel_cancel_all(), twheel_cancel_cookie() and twheel_stop().
+ * deadline as it was armed. It has TWHEEL_EV_LAST only after twheel_stop(). twheel_cancel()
+ * ends the cell, and so do twheel_cancel_all(), twheel_cancel_cookie() and twheel_stop().
  *
  * A later cell reuses the memory of a cell that has ended. Do not arm or cancel a cell that
  * has ended or may end meanwhile: this changes the later cell. The mapping stays until
@@ -645,8 +646,8 @@ int twheel_cell_arm(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t i
  * @id: of the cell
  * @expires_ns: as in twheel_cell_arm()
  *
- * For a thread that arms many cells in a row. An arming that needs the kernel counts from
- * twheel_kick_all().
+ * Use it in a thread that arms many cells in a row. An arming that needs the kernel counts
+ * from twheel_kick_all().
  *
  * Context: any thread with a batch of its own, does not block. Never a system call.
  *
@@ -674,8 +675,8 @@ int twheel_cell_cancel(struct twheel_cell *cell);
  * @cell: the cell, which lives on
  * @expires_ns: the deadline that it was armed with
  *
- * For a cell that another thread may arm anew meanwhile. Two armings with the same deadline
- * are one.
+ * Use it for a cell that another thread may arm anew meanwhile. Two armings with the same
+ * deadline are one.
  *
  * Context: as twheel_cell_cancel().
  *

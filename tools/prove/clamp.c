@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A sum of two times: what is past the end of the clock is its end, "never". */
+/* A sum of two times: a sum past the end of the clock becomes the end, "never". */
 #include "prove.h"
 
 void sum_is_exact_or_never(void)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Time and ticks. A deadline becomes the first tick at or after it, the current
- * time the last one at or before it. The proof that the multiplication with the
- * reciprocal is that division is in reciprocal.smt2; the consequences, never early
- * and less than a tick late, are in division.smt2. Here it is proved that the
- * functions compute the numbers that both speak of.
+ * time the last one at or before it. reciprocal.smt2 proves that the multiplication
+ * with the reciprocal is that division. division.smt2 proves the consequences: never
+ * early and less than a tick late. Here it is proved that the functions compute the
+ * numbers of both files.
  *
  * The times that become ticks are any of 64 bits, not only those of the clock.
  *

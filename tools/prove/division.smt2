@@ -1,15 +1,15 @@
 ; SPDX-License-Identifier: GPL-2.0
 ;
-; What rounding to ticks means for deadlines, over the integers, for any numbers
-; without bound. A division is its axiom
+; The consequences of rounding to ticks for deadlines, over the integers, for any
+; numbers without bound. A division is its axiom
 ;
 ;	x = quotient * divisor + remainder,  0 <= remainder < divisor
 ;
-; and that the functions compute the first tick from it as said here, with numbers
-; of 64 bits, is proved in reciprocal.smt2 and division.c.
+; reciprocal.smt2 and division.c prove that the functions compute the first tick from
+; it as said here, with numbers of 64 bits.
 ;
-; Every lemma is the question for a counterexample; its name, printed before, begins
-; with the answer that is the proof.
+; Every lemma asks for a counterexample. Its name is printed first, and begins with
+; the answer that proves it.
 
 (set-option :print-success false)
 (define-const end Int 9223372036854775807)		; S64_MAX

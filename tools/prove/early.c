@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * When an early cascade begins: within the block before the one that is moved down,
- * for only then its slots on the level below are free, and as early as asked for
- * within that. division.c proves which time the lead is made of, and division.smt2
- * that a lead in ticks, rounded up, is no shorter.
+ * An early cascade begins in the block before its own: only then are the slots below
+ * free. Within that block it begins as early as requested. Without a lead, it begins with
+ * its own block. division.c proves that the lead is the sum of the times of all timeouts.
+ * division.smt2 proves that a lead in ticks, rounded up, is no shorter.
  *
  * The length of a tick counts in twheel_tick_ceil() alone, which is proved in
  * division.c. Here, ticks of 1 ns and any high half stand for every length: the lead

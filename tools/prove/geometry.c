@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The geometry made of what was asked for: a power of two of slots, no more than
- * needed, as many levels as asked as far as their digits fit into a tick, the
- * reciprocal of the tick, and the multiplication that stands for the division of a
- * bit's number by the bits of a digit. All values that pass the check for validity.
+ * twheel_geometry_init(): the number of slots is rounded up to the next power of two.
+ * The number of levels is reduced until their digits fit into a tick. The reciprocal is
+ * that of the tick, rounded down. All this holds for all valid parameters, and exactly
+ * the documented parameters are valid.
  */
 #include "prove.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where a timeout is put when it is armed, and that it is found there in time: the
- * cursor enters the block of its slot after now and not after its tick. As the cursor
- * moves on, the level of a tick never rises.
+ * The level chosen at arming: the cursor enters the block of the slot after now and not
+ * after the tick. As the cursor moves on, the level of a tick never rises.
  */
 #include "prove.h"
 

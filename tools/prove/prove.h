@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Shared by all proofs. A proof is a function without arguments: it takes any
- * numbers within the stated ranges, and what it claims must hold for every one of
- * them. The model checker also claims, for every expression of the functions under
- * proof, that it does not overflow, shift too far or lose bits in a conversion.
+ * numbers within the stated ranges, and its claims must hold for every one of them.
+ * The model checker adds claims for every expression of the functions under proof:
+ * it does not overflow, shift too far or lose bits in a conversion.
  *
  * Ranges
  *
  *   time	0 to S64_MAX, in ns
  *   tick_ns	1 to TWHEEL_MAX_TICK_NS, a day
- *   ticks	0 to 2^63. A tick of 1 ns makes S64_MAX of S64_MAX, and what is
- *		armed then is put one tick after it
- *   slots	2^BITS; BITS is given from outside, 1 to 16. That all other numbers of
- *		slots are rounded up to these is proved in geometry.c
+ *   ticks	0 to 2^63. With ticks of 1 ns, the time S64_MAX is the tick S64_MAX,
+ *		and a timeout that is armed then is put one tick after it
+ *   slots	2^BITS; BITS is given from outside, 1 to 16. geometry.c proves that all
+ *		other numbers of slots are rounded up to these
  *   levels	1 to as many as BITS allows
  */
 #ifndef _TWHEEL_PROVE_H

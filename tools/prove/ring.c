@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Levels below the top have slots for two blocks of the level above: the one that the
- * cursor is in, and the next one. All that lies on such a level is in one of the two,
- * in a slot that no other block has, and is reached in the order of the slots from
- * the cursor on, however it got there: armed, or moved down from the level above.
+ * cursor is in, and the next one. Timeouts on a level below the top belong to one of these
+ * two. Each slot has the timeouts of one block of its level. The cursor reaches the slots in
+ * ring order. This holds for timeouts that were armed on the level, and for timeouts that
+ * were moved down from the level above.
  */
 #include "prove.h"
 
@@ -73,8 +74,8 @@ void armed_timeout_is_near_the_cursor(void)
 }
 
 /*
- * From the slot of a block to the level below, while the cursor is in the block before
- * it: early, or to enter it next.
+ * A cascade moves a timeout down while the cursor is in the previous block: early, or
+ * just before the cursor enters the block of the timeout.
  */
 void timeout_moved_down_before_the_entry_is_ahead_of_the_cursor(void)
 {
@@ -91,8 +92,8 @@ void timeout_moved_down_before_the_entry_is_ahead_of_the_cursor(void)
 }
 
 /*
- * So the search for the next step can end at the level of that slot: all that lies
- * higher is in a later block.
+ * So the search for the next step can end at the level of that slot: all timeouts on
+ * higher levels are in a later block.
  */
 void slot_in_the_current_block_comes_before_all_higher_levels(void)
 {
@@ -119,8 +120,8 @@ void timeout_stays_near_as_the_cursor_moves_on(void)
 
 /*
  * Before the cursor enters a block, an arm for it goes to the slot of that block or
- * higher, not among those that have been moved down from there. So it stays behind
- * an earlier one of the same tick.
+ * higher. It never joins the timeouts that have been moved down from there. So it stays
+ * after an earlier timeout of the same tick.
  */
 void timeout_armed_for_the_next_block_lies_above_those_moved_down(void)
 {

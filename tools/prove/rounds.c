@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rounds on the top level. The number is exact by its definition, the blocks of the
- * slot that lie strictly between cursor and tick, and by what happens: it counts
- * down with every entry into the slot, and is 0 at the one of the tick.
+ * Rounds are the blocks of the slot strictly between cursor and tick, on the top level.
+ * Each entry of the cursor into the slot decrements them, and at the entry for the tick
+ * they are 0.
  */
 #include "prove.h"
 

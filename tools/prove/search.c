@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The search for the slot that the cursor enters next: from the number of a slot
- * to the block that it stands for, in the order in which the cursor comes by.
+ * Search for the next slot: converts a slot index to its block, in cursor order.
  */
 #include "prove.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Slack: the tick that timeouts meet in lies where they allow it, so none is early,
- * and is the roundest number there, so others find it too.
+ * The tick chosen with slack lies in the allowed window, so no timeout is early. It is the
+ * multiple of the highest power of two there, so other timeouts get the same tick.
  */
 #include "prove.h"
 

@@ -13,7 +13,7 @@
 #include "array.h"
 #include "cli.h"
 
-/* Where the program is, from the directory of this one: installed, and as it was built. */
+/* Paths of the benchmark, relative to the directory of this program: installed, and as built. */
 static const char *const places[] = { "../libexec/twheel/bench", "twheel-bench" };
 
 enum { MAX_ARGUMENTS = 32 };

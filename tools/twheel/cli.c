@@ -2,8 +2,8 @@
 /*
  * Options, arguments, complaints and exit status of all subcommands.
  *
- * The exit status follows sysexits.h, so that a script can tell a missing module (69) from
- * a missing permission (77) and a limit that is reached (75). 1 is the answer "no" of a
+ * The exit status follows sysexits.h. So a script can tell a missing module (69) from a
+ * missing permission (77) and a limit that is reached (75). 1 is the answer "no" of a
  * command that ran: not found, timed out, expectation not met.
  */
 #define _DEFAULT_SOURCE
@@ -232,7 +232,7 @@ static const char *group_name(gid_t gid)
 	return group ? group->gr_name : NULL;
 }
 
-/* Who may open the device, if it is not us. */
+/* Print who may open the device, after EACCES. */
 static void explain_access(void)
 {
 	const char *group = NULL;

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* "monotonic"; "unknown" for what the device does not have. */
+/* "monotonic", for example; "unknown" for a clock that the device does not have. */
 const char *clock_name(uint32_t clock);
 
 /* 0, or -EINVAL when no clock is called @name. */

@@ -10,12 +10,12 @@
 
 /**
  * struct command - one subcommand
- * @name: what is typed
+ * @name: its name on the command line
  * @usage: its arguments, in one line
  * @summary: one line for the list of all commands
  * @help: the rest of its --help, whole lines
  * @run: argv[0] is @name. Returns the exit status
- * @ends_at_command: the arguments name a command to run: an option behind it is its own
+ * @ends_at_command: the arguments name a command to run: an option after it is its own
  */
 struct command {
 	const char *name;

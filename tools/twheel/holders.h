@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The processes that hold contexts open, from /proc: the descriptors of the device, what
- * fdinfo tells of each, and which of them are the same context.
+ * The processes that hold contexts open, from /proc: the descriptors of the device, the
+ * values in their fdinfo, and the descriptors that share a context.
  */
 #ifndef TWHEEL_HOLDERS_H
 #define TWHEEL_HOLDERS_H

@@ -11,10 +11,10 @@
  * reason the script stays on the CPU that it starts on.
  *
  * Timeouts that fire once are cells if the kernel has cells. Then the outcome of an arming
- * is exact: a move or a disarm tells whether the timeout had fired and whether its event
- * was read, and the deadline in an event identifies the arming. The place of a cell in the
- * wheel is that of the next look of the kernel, and may have been taken after the wait was
- * armed. So a wait ends when all cells that were due before it have fired, too.
+ * is exact. A move or a disarm tells whether the timeout had fired and whether its event
+ * was read. The deadline in an event identifies the arming. The place of a cell in the
+ * wheel is that of the next look of the kernel. The kernel may have placed it after the
+ * wait was armed. So a wait ends when all cells that were due before it have fired, too.
  *
  * The cookie of a timeout is the index of its name. A wait has the cookie after the last.
  */

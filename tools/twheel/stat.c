@@ -136,7 +136,7 @@ static void prometheus_begin(FILE *out, const char *name, const char *type, cons
 	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* Bucket i counts what is late by less than 2^i ns, which is at most 2^i - 1 ns. */
+/* Bucket i counts expirations late by less than 2^i ns, which is at most 2^i - 1 ns. */
 static void prometheus_lateness(FILE *out, const char *name, const char *label,
 				const uint64_t *lateness)
 {

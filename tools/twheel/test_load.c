@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the account of a load rests on: the agenda and the histogram. Needs no
- * device.
+ * Tests of the parts of an account of a load: the agenda and the histogram. They need no device.
  */
 #include "agenda.h"
 #include "histogram.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What people type: durations and scripts. Needs no device.
+ * Tests of the parsers of durations and scripts. They need no device.
  */
 #include "duration.h"
 #include "guess.h"

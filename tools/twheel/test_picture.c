@@ -255,7 +255,7 @@ static unsigned long number_at(const char *text)
 	return number;
 }
 
-/* Whatever the number of lines. */
+/* With any number of lines. */
 static void joined_buckets_lose_nothing(void)
 {
 	struct picture picture = busy_wheel();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the engine tells of a wheel in debugfs, as a file. Needs no device.
+ * Tests of the parser of a wheel's file in debugfs. They need no device.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * The thread arms all of its timeouts as fast as it can, in batches. Then traffic puts off
  * the timeouts of some connections, some connections are closed and their timeouts
  * cancelled, and the others time out. A quarter of the traffic and of the closings comes
- * within a tick of the deadline on purpose, where a wheel is most likely to be wrong. As
- * in a server, due actions are carried out before events are read. So some cancels find a
+ * within a tick of the deadline on purpose: a wheel is most likely to be wrong there. As in
+ * a server, due actions are carried out before events are read. So some cancels find a
  * pending timeout, and some a timeout that has fired and whose event is unread.
  *
  * The rules for the verdict on the device hold for any interleaving of the threads:

@@ -3,9 +3,9 @@
  * Cost of timers inside the kernel: the wheel, timer_list, hrtimer, and a list with
  * interrupts off as the lower bound.
  *
- * A write of "SYSTEM N" to parameter run arms N timeouts, rearms them while they are
- * pending in random order, and cancels them in random order. A read returns the time of
- * each operation: ns for all N calls, without the loop around them.
+ * A write of "SYSTEM N" to parameter run arms N timeouts. It then rearms them in random
+ * order while they are pending, and cancels them in random order. A read returns the time
+ * of each operation: ns for all N calls, without the loop around them.
  *
  * Parameter idle_ns is the time that this CPU has been idle since boot.
  */
@@ -27,7 +27,7 @@
 
 static unsigned int bench_mark;
 module_param_named(mark, bench_mark, uint, 0600);
-MODULE_PARM_DESC(mark, "what a profile counts: 1 arms, 2 rearms, 3 cancels");
+MODULE_PARM_DESC(mark, "operation that a profile counts: 1 arm, 2 rearm, 3 cancel");
 
 union bench_object {
 	struct twheel_timeout	timeout;

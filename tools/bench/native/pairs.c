@@ -14,9 +14,9 @@
  * Cells and nodes are packed, and a timeout is found by its number. Before a repetition,
  * each thread goes through its timeouts once in another random order. So the lists of the
  * wheel are not in the order of the steps, and the caches are filled. Each repetition has
- * new orders, so that the branch predictor does not learn them. The result is the time of
- * PART pairs that a tenth of all parts did not exceed, because other load on the machine
- * disturbs some of the parts.
+ * new orders, so that the branch predictor does not learn them. A part is PART pairs. The
+ * result is the tenth percentile of the times of all parts, because other load on the
+ * machine disturbs some of the parts.
  *
  *	pairs REPETITIONS N...		small N get more repetitions
  */

@@ -13,7 +13,7 @@
  * caller. Nothing wakes the process: it must sleep until wheel_next() and call
  * wheel_advance().
  *
- * The lazy forms do not unlink a node that is cancelled or armed for later, but leave it in
+ * The lazy forms do not unlink a node that is cancelled or armed for later. They leave it in
  * its slot until the slot is visited. It must not be freed before. Use only one kind of
  * functions for a node.
  *

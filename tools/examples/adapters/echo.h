@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A server that sends back what it gets, and drops who has been silent for a while: the
- * same with each of the loops.
+ * A server that echoes data, and drops clients that have been silent for a while: the same
+ * with each of the loops.
  */
 #ifndef TWHEEL_ADAPTERS_ECHO_H
 #define TWHEEL_ADAPTERS_ECHO_H

@@ -19,7 +19,7 @@ static int listen_on(unsigned int port)
 	return fd;
 }
 
-/* 0 for what is no number, or none from 1 to @max. */
+/* Returns 0 unless the text is a number from 1 to @max. */
 static unsigned int take_number(const char *text, unsigned int max)
 {
 	char *rest;

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Jobs that are tried again until they succeed: a sample of what kernel code does with a
- * wheel.
+ * Jobs that are tried again until they succeed: a sample of kernel code with a wheel.
  *
- * A job has its timeout embedded: to wait costs no memory beside it. It is tried at once,
- * and when that fails again after a delay, which doubles each time, up to a limit of
- * attempts. Attempts run on a workqueue and may sleep. An eighth of the delay is slack:
- * jobs that failed one after the other then wake the machine together.
+ * A job has its timeout embedded: to wait costs no memory beside it. The first attempt is
+ * made at once. After each failure the delay doubles, up to a limit of attempts. Attempts
+ * run on a workqueue and may sleep. An eighth of the delay is slack: jobs that failed one
+ * after the other then wake the machine together.
  *
  * A job is the wheel's from job_submit() on, until its done() is called, or job_cancel()
  * returns. Either may free it.
  *
  * For a demonstration, and for its test, the module submits jobs when it is loaded to a
- * target that is down for a while. /sys/kernel/debug/twheel_retry shows what has become of
- * them. Those that still wait are cancelled when it is unloaded.
+ * target that is down for a while. /sys/kernel/debug/twheel_retry counts the attempts and
+ * their results. Jobs that still wait are cancelled when it is unloaded.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -69,7 +68,7 @@ static u64 job_delay_ns(const struct job *job)
 	return first_ns << min_t(unsigned int, job->attempts - 1, MAX_DOUBLINGS);
 }
 
-/* Armed again, it may run in another worker: it is not looked at any more. */
+/* If the job is armed, it may already run in another worker, so do not access it any more. */
 static void job_run(struct twheel_timeout *t)
 {
 	struct job *job = container_of(t, struct job, retry);
@@ -139,7 +138,7 @@ static int demo_submit(void)
 	return 0;
 }
 
-/* Those that were never submitted are all zeros, which job_cancel() cannot take. */
+/* Jobs that were never submitted are all zeros, which job_cancel() cannot take. */
 static void demo_cancel(void)
 {
 	for (unsigned int i = 0; i < jobs && demo[i].try; i++)

@@ -3,7 +3,7 @@
  * The adapter of a loop: nodes in it, and its echo server over real sockets. Linked once
  * with each of the adapters.
  *
- * The clients know when they sent what: a connection that ends before the idle time has
+ * The clients know when they sent a byte: a connection that ends before the idle time has
  * passed since its last byte was dropped early, however slow the machine is.
  */
 #include <arpa/inet.h>
@@ -19,14 +19,14 @@
 #include "echo.h"
 #include "loop.h"
 
-/* Or as many as come within some seconds: who emulates a machine has a slow one. */
+/* Fewer on slow (emulated) machines: as many as connect in CONNECT_NS. */
 #define NR_CLIENTS	10000
 #define CONNECT_NS	(7 * NSEC_PER_SEC)
 #define IDLE_NS		(4 * NSEC_PER_SEC)
 
 /*
- * What the loop may keep for itself: libuv's has a table of descriptors. A connection
- * takes more than 100 bytes.
+ * Memory that a loop may keep; libuv keeps a table of descriptors. A connection takes more
+ * than 100 bytes.
  */
 #define LEAK_BYTES	(256 * 1024)
 #define EXIT_LEAK	2
@@ -83,7 +83,7 @@ static struct twheel_stats stats_of(struct twheel_hub *of)
 	return stats;
 }
 
-/* But cells, which are idle. */
+/* Only idle cells are left. */
 static void check_nothing_left(struct twheel_hub *same)
 {
 	struct twheel_cancel_all done;
@@ -330,7 +330,7 @@ static void delay_that_cannot_be_is_refused(void)
 struct client {
 	int fd;
 	bool hung_up;
-	__u64 sent_ns;		/* what has not been echoed yet; 0 if there is nothing */
+	__u64 sent_ns;		/* when the byte without an echo was sent; 0 if there is none */
 	__u64 heard_ns;		/* not after the server has heard of it last */
 };
 
@@ -343,7 +343,7 @@ static struct sockaddr_in address;
 static int epoll;
 static pid_t server;
 
-/* All connections are gone when it ends, and with them what they took. */
+/* When it ends, all connections and their memory are gone. */
 static int serve(int fd)
 {
 	size_t used = mallinfo2().uordblks;
@@ -447,7 +447,7 @@ static void client_ended(struct client *client)
 		latest_ns = late;
 }
 
-/* What comes from the server within @ms. Bytes that were echoed. */
+/* Handles all input from the server within @ms. Returns the number of echoed bytes. */
 static unsigned int listen_to_server(unsigned int ms)
 {
 	__u64 end = now_ns() + ms * NSEC_PER_MSEC;
@@ -508,7 +508,7 @@ static unsigned int send_from_active(void)
 	return nr;
 }
 
-/* In steps: what the server has not accepted yet waits in a queue that is not endless. */
+/* In steps, because the queue of connections that the server has not accepted is limited. */
 static void connect_clients(unsigned int nr)
 {
 	__u64 end = now_ns() + CONNECT_NS;
@@ -543,8 +543,8 @@ static void silent_connection_is_closed_on_time_and_not_early(void)
 }
 
 /*
- * Those that are active all the time are dropped only if this machine pauses for about as
- * long as the idle time, and then not early either.
+ * Active clients are dropped only if the machine stalls for about the idle time, and then
+ * not early.
  */
 static void thousands_are_closed_on_time_if_silent_and_stay_if_active(void)
 {

@@ -1215,8 +1215,8 @@ static void use_a_million(void)
 #define DUE		24
 
 /*
- * One run cancels cells with far deadlines and timeouts due at @when, of which some are
- * pending and some are on their way to the sink. Returns the number of timeouts that had
+ * One run cancels cells with far deadlines and timeouts due at @when. Of these timeouts, some
+ * are pending and some are on their way to the sink. Returns the number of timeouts that had
  * fired.
  */
 static unsigned int cancel_cells_and_due(int fd, __u64 when, __u64 delay)

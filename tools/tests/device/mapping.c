@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mappings of the cells: which ones are allowed, what they show, and how long they live.
+ * Mappings of the cells: permissions, contents and lifetime.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

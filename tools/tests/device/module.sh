@@ -102,7 +102,7 @@ taken_number_is_refused()
 		load && equal number "$(number_of twheel)" 247
 }
 
-# What modinfo and DKMS read.
+# modinfo and DKMS read these versions.
 modules_have_the_version_of_the_tool()
 {
 	version=$(twheel --version | sed 's/.* //')

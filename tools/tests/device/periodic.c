@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Periodic timeouts. With a fixed rate, the deadlines are the first one and each later one
- * after a whole number of intervals, and each deadline is counted in exactly one event.
- * With a fixed delay, the next deadline is an interval after the last read().
+ * Periodic timeouts. With a fixed rate, each deadline is a whole number of intervals after
+ * the first one, and is counted in exactly one event. With a fixed delay, the next deadline
+ * is an interval after the last read().
  */
 #define _GNU_SOURCE
 #include <pthread.h>

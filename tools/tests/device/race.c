@@ -2,7 +2,7 @@
 /*
  * Concurrent operations around the moment of expiry, with an account of every timeout.
  *
- * Whoever wins a race, each arming ends in exactly one way. Either it was cancelled or
+ * Each arming ends in exactly one way, also after a race. Either it was cancelled or
  * withdrawn, and its event is never read. Or its event is read once, not early, and cancel
  * and mod then find nothing. Each arming has a unique cookie, which counts up and
  * identifies it in the account.
@@ -22,7 +22,7 @@
 
 /* The account */
 
-enum fate { UNKNOWN, GONE, READ };	/* what the workers have learned */
+enum fate { UNKNOWN, GONE, READ };	/* end of an arming, as far as workers know */
 
 struct account {
 	int fd;

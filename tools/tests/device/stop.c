@@ -584,7 +584,7 @@ static void *stop_it(void *arg)
 	__u64 none;
 
 	CHECK_EQ(stop(armer->fd), 0);
-	/* Whichever call was first, everything is done when this one returns. */
+	/* Whichever call was first, STOP is complete when this one returns. */
 	ready = info(armer->fd).ready;
 	CHECK_EQ(try_arm(armer->fd, 0, 0, 0, &none), -ESHUTDOWN);
 	sleep_ns(5 * MS);

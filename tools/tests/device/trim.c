@@ -756,7 +756,7 @@ static void drop_slab_slowly(int fd)
 	drop_slab();
 }
 
-/* What it arms stays, so that no record is free but those of the peak. */
+/* Its timeouts stay armed, so that no record is free but those of the peak. */
 static void arm_until_stuck(int fd)
 {
 	for (int i = 0; i < 20000; i++) {
@@ -807,7 +807,7 @@ static bool witness_waits(const struct long_trim *t)
 	return process_state(t->witness) == 'D';
 }
 
-/* Returns NULL if a signal ended the wait, otherwise what happened. */
+/* Returns NULL if a signal ended the wait, otherwise a description of the other end. */
 static const char *try_to_kill(void (*waiter)(int fd))
 {
 	struct long_trim t = begin_long_trim(trim_slowly);

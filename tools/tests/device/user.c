@@ -395,7 +395,7 @@ static void limit_of_a_user_is_exact_for_a_crowd(void)
 	with_parameter("max_user_timeouts", 10 * LIMIT, fill_at_once);
 }
 
-/* Whatever the file has when it is closed: pending, unread, cancelled, moved. */
+/* Files with timeouts in any state when they are closed: pending, unread, cancelled, moved. */
 static void close_full_files(void)
 {
 	__u32 nr = in_full_pages(LIMIT);

@@ -3,8 +3,8 @@
  * Make an allocation or a copy in a system call fail, at one place after another.
  *
  * The kernel counts the places where an allocation or a copy in a task could fail, and
- * fails the one given in fail-nth in /proc; fault-injection.rst describes this. In a task
- * marked with make-it-fail, every place from there on fails.
+ * fails the one given in fail-nth in /proc. In a task marked with make-it-fail, every place
+ * from there on fails. fault-injection.rst describes this.
  *
  * The call is made by a thread of its own, the victim, which makes no other calls. So the
  * fault hits this call and not the code that checks it.

@@ -26,10 +26,10 @@ MODULE_PARM_DESC(mistake, "name of the mistake to make");
 #define FAR	(3600 * (u64)NSEC_PER_SEC)
 
 /**
- * struct caller - a timeout and what its callback does
+ * struct caller - a timeout and the action of its callback
  * @t: the timeout
  * @wheel: its wheel
- * @run: what the callback does
+ * @run: action of the callback
  * @began: completed when the callback begins
  * @over: completed at its end
  */

@@ -31,7 +31,7 @@ typed()
 	(cd "${2-.}" && eval "$1")
 }
 
-# If what the lists name is gone from the archive, they are too old.
+# If packages of the lists are gone from the archive, the lists are too old.
 git_and_make_are_there()
 {
 	set -- apt-get -q --no-install-recommends install git make

@@ -38,7 +38,7 @@ struct server {
 	LIST_HEAD(connection_list, connection) connections;
 };
 
-/* The pointer tells what is readable: the listener's, the hub's, or a connection. */
+/* The pointer identifies the readable descriptor: the listener's, the hub's, or a connection. */
 static bool watch(struct server *server, int fd, void *pointer)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = pointer };

@@ -47,7 +47,7 @@ static bool heard(struct connection *connection)
 	return false;
 }
 
-/* What was read is done with when the callback returns, so one buffer is enough. */
+/* The callback has consumed the data, so one buffer is enough. */
 static void give_buffer(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 {
 	static char text[4096];

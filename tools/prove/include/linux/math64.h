@@ -2,9 +2,9 @@
 /*
  * Division and the high half of a product. A solver for bits does not finish on a
  * division of 64 bits or on a product of 128 bits, so none is computed: each result
- * is any number, and is noted for claims about it. All that is assumed is that a high
- * half is not above a factor. What else is true of these numbers is proved over the
- * integers, in reciprocal.smt2 and division.smt2.
+ * is any number, and is noted for claims about it. The only assumption is that a high
+ * half is not above a factor. reciprocal.smt2 and division.smt2 prove the other properties
+ * of these numbers, over the integers.
  */
 #ifndef _LINUX_MATH64_H
 #define _LINUX_MATH64_H
@@ -20,7 +20,7 @@ static struct {
 	u32	nr;
 } division;
 
-/* The last high half taken, and what there is to take. */
+/* The last product: its factors, its high half, which a proof may choose, and a count. */
 static struct {
 	u64	a;
 	u64	b;

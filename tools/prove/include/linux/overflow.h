@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-/* True if @a times @b does not fit into *@d, which gets what fits. All are u64. */
+/* True if @a times @b does not fit into *@d, which gets the low bits. All are u64. */
 #define check_mul_overflow(a, b, d)	__builtin_mul_overflow(a, b, d)
 
 #endif /* _LINUX_OVERFLOW_H */

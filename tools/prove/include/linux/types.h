@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the proofs take the kernel's functions to do. One header a name, as in the
- * kernel, each with no more than the index arithmetic uses; the functions are
- * written down as they are documented, with the model checker's own operators.
+ * Models of the kernel functions that the proofs assume, in headers with the kernel's
+ * names. The headers have only the parts that the index arithmetic uses. The functions
+ * follow their documentation, and use operators of the model checker.
  */
 #ifndef _LINUX_TYPES_H
 #define _LINUX_TYPES_H
