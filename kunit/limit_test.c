@@ -10,6 +10,7 @@
 #include "arming.h"
 #include "fixture.h"
 #include "helper.h"
+#include "kind.h"
 #include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
@@ -555,33 +556,15 @@ static void metronome_fires(struct twheel_periodic *p)
 	atomic_inc(&m->calls);
 }
 
-struct kind_case {
-	const char *name;
-	enum twheel_kind kind;
-};
-
-static const struct kind_case kinds[] = {
-	{ "fixed rate", TWHEEL_FIXED_RATE },
-	{ "fixed delay", TWHEEL_FIXED_DELAY },
-};
-
-static void kind_desc(const struct kind_case *k, char *desc)
-{
-	strscpy(desc, k->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
-
 static struct metronome *metronome(struct kunit *test, enum twheel_clock clock)
 {
-	const struct kind_case *k = test->param_value;
 	struct metronome *m = kunit_kzalloc(test, sizeof(*m), GFP_KERNEL);
 	struct fixture *f;
 
 	KUNIT_ASSERT_NOT_NULL(test, m);
 	f = limited_wheel(test, clock, 1);
 	m->other = probes(test, 1);
-	twheel_periodic_init(f->wheel, &m->p, metronome_fires, k->kind);
+	twheel_periodic_init(f->wheel, &m->p, metronome_fires, kind_of(test));
 	return m;
 }
 

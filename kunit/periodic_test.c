@@ -10,6 +10,7 @@
 #include "arming.h"
 #include "fixture.h"
 #include "helper.h"
+#include "kind.h"
 #include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
@@ -105,28 +106,6 @@ static void expect_last_call(struct kunit *test, struct beat *b, unsigned int nr
 	KUNIT_ASSERT_GT(test, nr, 0U);
 	KUNIT_EXPECT_EQ(test, expires, b->call[nr - 1].expires);
 	KUNIT_EXPECT_EQ(test, missed, b->call[nr - 1].missed);
-}
-
-struct kind_case {
-	const char *name;
-	enum twheel_kind kind;
-};
-
-static const struct kind_case kinds[] = {
-	{ "fixed rate", TWHEEL_FIXED_RATE },
-	{ "fixed delay", TWHEEL_FIXED_DELAY },
-};
-
-static void kind_desc(const struct kind_case *k, char *desc)
-{
-	strscpy(desc, k->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
-
-static enum twheel_kind kind_of(struct kunit *test)
-{
-	return ((const struct kind_case *)test->param_value)->kind;
 }
 
 /* Fixed rate */

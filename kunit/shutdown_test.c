@@ -8,6 +8,7 @@
 #include "arming.h"
 #include "fixture.h"
 #include "helper.h"
+#include "kind.h"
 #include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
@@ -82,30 +83,12 @@ static struct sitter *sitting(struct kunit *test, bool rearms)
 	return s;
 }
 
-struct kind_case {
-	const char *name;
-	enum twheel_kind kind;
-};
-
-static const struct kind_case kinds[] = {
-	{ "fixed rate", TWHEEL_FIXED_RATE },
-	{ "fixed delay", TWHEEL_FIXED_DELAY },
-};
-
-static void kind_desc(const struct kind_case *k, char *desc)
-{
-	strscpy(desc, k->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
-
 static struct sitter *periodic_sitting(struct kunit *test)
 {
-	const struct kind_case *k = test->param_value;
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 	struct sitter *s = new_sitter(test);
 
-	twheel_periodic_init(f->wheel, &s->p, sitter_comes_round, k->kind);
+	twheel_periodic_init(f->wheel, &s->p, sitter_comes_round, kind_of(test));
 	twheel_use_workqueue(&s->p.t);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&s->p, TICK, 5 * TICK, 0));
 	advance_tick(test, 1);
@@ -326,12 +309,11 @@ static void never(struct twheel_periodic *p)
 
 static void arm_periodic_after_shutdown_is_eshutdown(struct kunit *test)
 {
-	const struct kind_case *k = test->param_value;
 	struct twheel_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
 	struct fixture *f = manual_wheel(test, TICK, 4, 3);
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
-	twheel_periodic_init(f->wheel, p, never, k->kind);
+	twheel_periodic_init(f->wheel, p, never, kind_of(test));
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(p, 5 * TICK, TICK, 0));
 	KUNIT_EXPECT_TRUE(test, twheel_shutdown(&p->t));
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm_periodic(p, 5 * TICK, TICK, 0));

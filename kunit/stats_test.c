@@ -10,6 +10,7 @@
 
 #include "fixture.h"
 #include "helper.h"
+#include "kind.h"
 #include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
@@ -105,23 +106,6 @@ static void what_is_refused_is_not_counted(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1ULL, stats.stopped);
 }
 
-struct kind_case {
-	const char *name;
-	enum twheel_kind kind;
-};
-
-static const struct kind_case kinds[] = {
-	{ "fixed rate", TWHEEL_FIXED_RATE },
-	{ "fixed delay", TWHEEL_FIXED_DELAY },
-};
-
-static void kind_desc(const struct kind_case *k, char *desc)
-{
-	strscpy(desc, k->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(kind, kinds, kind_desc);
-
 static void nothing(struct twheel_periodic *p)
 {
 }
@@ -129,7 +113,6 @@ static void nothing(struct twheel_periodic *p)
 /* A missed deadline does not count as fired. */
 static void each_period_is_armed_and_fired(struct kunit *test)
 {
-	const struct kind_case *k = test->param_value;
 	struct twheel_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
 	struct twheel_counters stats = { };
 	struct fixture *f;
@@ -137,7 +120,7 @@ static void each_period_is_armed_and_fired(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
 	f = manual_wheel(test, TICK, 4, 3);
-	twheel_periodic_init(f->wheel, p, nothing, k->kind);
+	twheel_periodic_init(f->wheel, p, nothing, kind_of(test));
 	twheel_arm_periodic(p, 5 * TICK, 5 * TICK, 0);
 	expect_counts(test, &stats, 1, 0, 0, 0);
 	for (i = 5; i < 50; i += 5) {
@@ -152,14 +135,13 @@ static void each_period_is_armed_and_fired(struct kunit *test)
 
 static void last_period_is_not_armed_again(struct kunit *test)
 {
-	const struct kind_case *k = test->param_value;
 	struct twheel_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
 	struct twheel_counters stats = { };
 	struct fixture *f;
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
 	f = manual_wheel(test, TICK, 4, 3);
-	twheel_periodic_init(f->wheel, p, nothing, k->kind);
+	twheel_periodic_init(f->wheel, p, nothing, kind_of(test));
 	twheel_arm_periodic(p, 5 * TICK, 5 * TICK, 2);
 	advance_tick(test, 5);
 	expect_counts(test, &stats, 2, 0, 0, 1);
