@@ -640,11 +640,11 @@ static inline void twheel_untrack(struct twheel_timeout *t) { }
 /* Slots and their occupancy */
 
 /*
- * Mark slot @i of @level, for the block of @tick, as full: @nr is a multiple of
- * TWHEEL_BATCH. Returns the tick at which the shard must wake for an early cascade.
+ * Mark @slot, slot @i of @level, as full. Returns the tick at which the shard must wake for
+ * the early cascade into the first block of the slot.
  */
-static noinline u64 twheel_note_full(struct twheel_shard *s, u32 level, u32 i, u64 tick,
-				     u64 nr)
+static noinline u64 twheel_note_full(struct twheel_shard *s, u32 level, u32 i,
+				     const struct twheel_slot *slot)
 {
 	const struct twheel_geometry *g = &s->geometry;
 	u64 early;
@@ -652,8 +652,8 @@ static noinline u64 twheel_note_full(struct twheel_shard *s, u32 level, u32 i, u
 	if (!level)
 		return TWHEEL_NEVER;
 	__set_bit(i, s->full[level]);
-	early = twheel_early(g, twheel_block(g, tick, level), level,
-			     min_t(u64, nr, U32_MAX), TWHEEL_LEAD_NS);
+	early = twheel_early(g, twheel_block(g, slot->first, level), level,
+			     min_t(u64, slot->nr, U32_MAX), TWHEEL_LEAD_NS);
 	s->early = min(s->early, max_t(u64, early, TWHEEL_NOW));
 	return s->early;
 }
@@ -709,9 +709,12 @@ static __always_inline u64 twheel_insert(struct twheel_shard *s, struct twheel_t
 		wake = tick;
 	} else if (tick < slot->first) {
 		slot->first = tick;
+		/* On the top level this may be an earlier round. */
+		if (unlikely(level == s->geometry.top && slot->nr >= TWHEEL_BATCH))
+			wake = min(wake, twheel_note_full(s, level, i, slot));
 	}
 	if (unlikely(!(++slot->nr % TWHEEL_BATCH)))
-		wake = min(wake, twheel_note_full(s, level, i, tick, slot->nr));
+		wake = min(wake, twheel_note_full(s, level, i, slot));
 	t->level = level;
 	twheel_append(&t->entry, &slot->list);
 	return wake;

@@ -14,6 +14,7 @@
 
 /* More timeouts than two turns can move. */
 #define CROWD		300
+#define BATCH		128
 
 /* Tick of the crowd. With 8 slots and 4 levels, its block on level 3 begins at 512. */
 #define DUE		600
@@ -383,6 +384,54 @@ static void crowd_of_the_next_round_moves_down_early_too(struct kunit *test)
 	expect_fired_in_id_order(test, 2 * CROWD);
 }
 
+static const struct round_case {
+	const char *name;
+	unsigned int near[2];
+} round_cases[] = {
+	{ "the first is near", { 0, 1 } },
+	{ "one in the middle is near", { CROWD / 2, CROWD / 2 + 1 } },
+	{ "the first half is near", { 0, CROWD / 2 } },
+	{ "all but the first and the last are near", { 1, CROWD - 1 } },
+};
+
+static void round_desc(const struct round_case *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(round, round_cases, round_desc);
+
+/*
+ * A full slot has timeouts of two rounds. Its early cascade is that of the nearer one. It ends
+ * when less than a batch is left.
+ */
+static void nearer_round_of_a_full_slot_moves_down_early(struct kunit *test)
+{
+	const struct round_case *c = test->param_value;
+	struct fixture *f = manual_wheel(test, TICK, 4, 2);
+	struct probe *p = probes(test, CROWD);
+	struct twheel_position pos;
+	unsigned int i, nr = c->near[1] - c->near[0];
+	bool near;
+
+	for (i = 0; i < CROWD; i++)
+		arm_tick(test, &p[i], i >= c->near[0] && i < c->near[1] ? 4 : 20);
+	advance_tick(test, 3);
+	for (i = 0; i < CROWD; i++) {
+		near = i >= c->near[0] && i < c->near[1];
+		KUNIT_ASSERT_TRUE(test, twheel_position(&p[i].t, &pos));
+		if (!near || i < CROWD - BATCH)
+			KUNIT_ASSERT_EQ(test, near ? 0U : 1U, pos.level);
+	}
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
+	advance_tick(test, 4);
+	KUNIT_EXPECT_EQ(test, nr, f->nr_fired);
+	advance_tick(test, 19);
+	KUNIT_EXPECT_EQ(test, nr, f->nr_fired);
+	advance_tick(test, 20);
+	KUNIT_EXPECT_EQ(test, (unsigned int)CROWD, f->nr_fired);
+}
+
 /*
  * A crowd has been moved down early, and those of the next round remain in its slot. When
  * all are cancelled the wheel has nothing to wake for at the beginning of the block.
@@ -441,6 +490,7 @@ static struct kunit_case crowd_cases[] = {
 	KUNIT_CASE_PARAM(armed_after_a_step_back_from_a_crowd_is_exact, step_gen_params),
 	KUNIT_CASE(memory_of_a_crowd_is_the_next_crowd),
 	KUNIT_CASE(crowd_of_a_later_round_stays),
+	KUNIT_CASE_PARAM(nearer_round_of_a_full_slot_moves_down_early, round_gen_params),
 	KUNIT_CASE(cancelled_crowd_is_no_expiry),
 	KUNIT_CASE(cancelled_crowd_hides_no_later_expiry),
 	KUNIT_CASE(workers_of_a_crowd_are_called_once_each),
