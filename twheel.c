@@ -2323,10 +2323,9 @@ static bool twheel_collect(struct twheel_shard *s, u64 target, struct twheel_ste
 			s->cursor = s->done;
 			return true;
 		}
-		if (!step->slot) {
-			budget -= min_t(unsigned int, budget, TWHEEL_REPAIRS);
-			continue;
-		}
+		/* The next turn continues the search. */
+		if (!step->slot)
+			return false;
 		/* A cascade or visit may take more turns: stay one tick before the block. */
 		s->cursor = step->tick - (step->level || !s->geometry.top);
 		budget = twheel_take_step(s, step, false, budget);
