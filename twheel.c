@@ -2090,6 +2090,9 @@ static struct twheel_runner *twheel_cancel_locked(struct twheel_timeout *t, u8 f
 		WRITE_ONCE(t->flags, t->flags | flag);
 	*cancelled |= __twheel_cancel(s, t);
 	r = twheel_runner_of(s, t);
+	/* A function to which twheel_stop() hands @t back may release it. */
+	if (r == &s->runners[TWHEEL_STOPPER] && r->task == current)
+		r = NULL;
 	if (!r)
 		WRITE_ONCE(t->flags, t->flags & ~TWHEEL_T_CANCELLING);
 	else if (r->task != current)

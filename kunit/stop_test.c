@@ -592,6 +592,32 @@ static void try_cancel_during_the_hand_back_is_ebusy(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, twheel_try_cancel(&r->p->t));
 }
 
+/* The last reference of the owner is dropped as the timeout is handed back. */
+static void shut_down_and_free(void *data, struct twheel_timeout *t)
+{
+	unsigned int *pending = data;
+
+	*pending += twheel_cancel_sync(t);
+	*pending += twheel_shutdown(t);
+	kfree(t);
+}
+
+static void timeout_can_be_shut_down_and_freed_as_it_is_handed_back(struct kunit *test)
+{
+	struct fixture *f = manual_wheel(test, TICK, 8, 2);
+	struct twheel_timeout *t;
+	unsigned int i, pending = 0;
+
+	for (i = 0; i < 300; i++) {
+		t = kzalloc(sizeof(*t), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, t);
+		twheel_timeout_init(f->wheel, t, probe_fires);
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm(t, (1 + i % 100) * TICK));
+	}
+	twheel_stop(f->wheel, shut_down_and_free, &pending);
+	KUNIT_EXPECT_EQ(test, 0U, pending);
+}
+
 static void try_to_arm(void *data, struct twheel_timeout *t)
 {
 	struct return_calls *r = data;
@@ -1267,6 +1293,7 @@ static struct kunit_case stop_cases[] = {
 	KUNIT_CASE(stop_without_a_function_hands_back_to_nobody),
 	KUNIT_CASE(timeout_cancelled_before_its_turn_is_not_handed_back),
 	KUNIT_CASE(try_cancel_during_the_hand_back_is_ebusy),
+	KUNIT_CASE(timeout_can_be_shut_down_and_freed_as_it_is_handed_back),
 	KUNIT_CASE(arm_during_the_hand_back_is_refused),
 	KUNIT_CASE(timeout_can_be_armed_in_another_wheel_as_it_is_handed_back),
 	KUNIT_CASE(owner_may_cancel_sync_and_free_while_stop_hands_back),
