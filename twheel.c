@@ -178,6 +178,10 @@
  * batch is EXPIRING from the time that it leaves the lock until the sink accepts
  * the timeout.
  *
+ * A callback may arm its own timeout while a task waits to cancel it. The task may need
+ * longer to wake up than the timeout to become due. So TWHEEL_T_CANCELLING keeps the
+ * timeout on @handed, where neither the thread nor a worker takes it.
+ *
  * A waiter counts itself in w->waiting, queues itself, and then examines the shard
  * under its lock. The runner changes the shard under the lock, and then reads
  * w->waiting, still under it. If the waiter came first, the runner sees it in
@@ -390,7 +394,7 @@ enum twheel_rebase {
  * @marker: link in the list of @visit, after the timeouts that have been visited
  * @due: timeouts that have left their slot and have not fired, at most TWHEEL_BATCH
  * @nr_due: length of @due
- * @handed: due timeouts that wait for a worker
+ * @handed: due timeouts that wait for a worker, or for the task that cancels them
  * @nr_handed: length of @handed
  * @stale: timeouts to place (rebase) or to hand back (stopped shard)
  * @runners: the thread, the workers, the caller of twheel_stop()
@@ -2075,7 +2079,7 @@ static void twheel_flush_runner(struct twheel_runner *r)
 
 /*
  * Set @flag and cancel @t. Returns the runner of its callback, or of the batch that it
- * is in, or NULL. Until it returns NULL, no worker takes @t again. Otherwise a callback
+ * is in, or NULL. Until it returns NULL, the callback is not called again. Otherwise one
  * that always arms its timeout could keep the caller waiting forever.
  */
 static struct twheel_runner *twheel_cancel_locked(struct twheel_timeout *t, u8 flag,
@@ -2574,16 +2578,21 @@ static void twheel_start_workers(struct twheel_shard *s)
 static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r)
 	__must_hold(&s->lock)
 {
-	struct twheel_timeout *t;
+	struct twheel_timeout *t, *next;
 
+	/* Workers do not wait for the callbacks of this batch. */
+	list_for_each_entry_safe(t, next, &s->due, entry)
+		if (t->flags & TWHEEL_T_WORKER)
+			twheel_hand_over(s, t);
+	twheel_start_workers(s);
 	while (!s->stopped && !list_empty(&s->due) && !twheel_went_back(s)) {
 		t = list_first_entry(&s->due, struct twheel_timeout, entry);
-		if (t->flags & TWHEEL_T_WORKER)
+		/* A task in twheel_cancel_sync() cancels it. */
+		if (unlikely(t->flags & TWHEEL_T_CANCELLING))
 			twheel_hand_over(s, t);
 		else
 			twheel_run_callback(s, r, t);
 	}
-	twheel_start_workers(s);
 }
 
 /* Fire the timeouts on s->due. Drops the lock, so some may be cancelled meanwhile. */

@@ -95,7 +95,7 @@ enum twheel_kind {
 #define TWHEEL_T_LIMITED	BIT(4)	/* its wheel has max_pending */
 #define TWHEEL_T_WORKER		BIT(5)	/* its callback runs on a workqueue */
 #define TWHEEL_T_TRACKED	BIT(6)	/* known to debugobjects while pending */
-#define TWHEEL_T_CANCELLING	BIT(7)	/* a canceller waits: workers skip it */
+#define TWHEEL_T_CANCELLING	BIT(7)	/* a canceller waits: no call before it wakes */
 
 /**
  * struct twheel_timeout - one timeout, embedded in the object of its owner

@@ -413,8 +413,12 @@ static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *te
 	KUNIT_ASSERT_NOT_NULL(test, waking);
 	for_each_kernel_tracepoint(find_point, waking);
 	KUNIT_ASSERT_NOT_NULL(test, waking->point);
-	for (i = 0; i < NR_ARMED; i++)
+	for (i = 0; i < NR_ARMED; i++) {
 		twheel_timeout_init(w, &waking->t[i], waking_fires);
+		/* The lock of a worker pool may be held, too. */
+		if (i % 2)
+			twheel_use_workqueue(&waking->t[i]);
+	}
 	KUNIT_ASSERT_EQ(test, 0, tracepoint_probe_register(waking->point, arm_at_wakeup, waking));
 	for (i = 0; i < 1000 && atomic_read(&waking->fired) < 100; i++)
 		msleep(20);
@@ -466,8 +470,78 @@ static void cancel_sync_ends_a_worker_that_arms_itself_in_each_call(struct kunit
 	twheel_shutdown(&e->t);
 }
 
+/**
+ * struct tread - a timeout of the thread that arms itself, and a helper that cancels it
+ * @t: the timeout
+ * @wheel: its wheel
+ * @caller: task that runs its callbacks
+ * @calls: number of callbacks
+ * @begun: completed by the first callback
+ * @helper: thread that calls twheel_cancel_sync()
+ */
+struct tread {
+	struct twheel_timeout	t;
+	struct twheel		*wheel;
+	struct task_struct	*caller;
+	unsigned int		calls;
+	struct completion	begun;
+	struct helper		helper;
+};
+
+static void tread_fires(struct twheel_timeout *t)
+{
+	struct tread *tread = container_of(t, struct tread, t);
+
+	if (!tread->calls++)
+		complete(&tread->begun);
+	twheel_arm(t, twheel_now(tread->wheel) + TICK);
+}
+
+/* With its own priority the caller keeps the CPU when this task is woken. */
+static void cancel_tread(void *arg)
+{
+	struct tread *tread = arg;
+
+	wait_for_completion(&tread->begun);
+	sched_set_fifo(tread->caller);
+	twheel_cancel_sync(&tread->t);
+}
+
+/*
+ * While the callback runs, a task waits in twheel_cancel_sync(). It gets no CPU before the
+ * timeout is due again, and again. The callback is not called meanwhile.
+ */
+static void cancel_sync_ends_a_timeout_that_is_due_before_it_wakes(struct kunit *test)
+{
+	struct fixture *f = manual_wheel(test, TICK, 8, 2);
+	struct tread *tread = kunit_kzalloc(test, sizeof(*tread), GFP_KERNEL);
+	unsigned int i, failed = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, tread);
+	tread->wheel = f->wheel;
+	tread->caller = current;
+	init_completion(&tread->begun);
+	twheel_timeout_init(f->wheel, &tread->t, tread_fires);
+	helper_start(test, &tread->helper, cancel_tread, tread);
+	helper_first(test, &tread->helper);
+	failed += twheel_arm(&tread->t, TICK) != 0;
+	for (i = 1; i <= 10; i++)
+		failed += twheel_advance(f->wheel, i * TICK) != 0;
+	sched_set_normal(current, 0);
+	helper_finish(test, &tread->helper);
+	KUNIT_EXPECT_EQ(test, 0U, failed);
+	KUNIT_EXPECT_EQ(test, 1U, tread->calls);
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&tread->t));
+	/* The timeout can be used again afterwards. */
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&tread->t, 11 * TICK));
+	advance_tick(test, 11);
+	KUNIT_EXPECT_EQ(test, 2U, tread->calls);
+	twheel_shutdown(&tread->t);
+}
+
 static struct kunit_case wait_cases[] = {
 	KUNIT_CASE(cancel_sync_ends_a_worker_that_arms_itself_in_each_call),
+	KUNIT_CASE(cancel_sync_ends_a_timeout_that_is_due_before_it_wakes),
 	KUNIT_CASE(worker_may_destroy_another_wheel),
 	KUNIT_CASE(worker_may_destroy_a_wheel_whose_worker_is_running),
 	KUNIT_CASE(worker_may_advance_and_destroy_another_wheel),

@@ -749,6 +749,35 @@ static void keep_busy(void *arg)
 	put_task_struct(starter);
 }
 
+/* In the thread, on a spare CPU: wait until the worker of @p->data has begun. */
+static void spin_until_job_begins(struct probe *p)
+{
+	struct job *j = p->data;
+	unsigned long end = jiffies + PATIENCE / 3;
+
+	while (!completion_done(&j->began) && time_before(jiffies, end))
+		cpu_relax();
+	p->ret = completion_done(&j->began);
+}
+
+static void worker_begins_during_the_callbacks_of_its_batch(struct kunit *test)
+{
+	struct job *j;
+	struct probe *p;
+
+	if (spare_cpu() >= nr_cpu_ids)
+		kunit_skip(test, "the worker needs a CPU of its own");
+	j = jobs(test, 1);
+	p = probes(test, 1);
+	p->then = spin_until_job_begins;
+	p->data = j;
+	arm_job(test, j, 1);
+	arm_tick(test, p, 1);
+	advance_tick(test, 1);
+	KUNIT_EXPECT_TRUE(test, p->ret);
+	expect_begins(test, j);
+}
+
 static void callbacks_run_at_once_if_threads_start_slowly(struct kunit *test)
 {
 	struct twheel_params params = { .clock = TWHEEL_MANUAL, .tick_ns = TICK, };
@@ -794,6 +823,7 @@ static struct kunit_case worker_cases[] = {
 	KUNIT_CASE(several_callbacks_run_at_once),
 	KUNIT_CASE(slow_callback_holds_no_other),
 	KUNIT_CASE(callbacks_run_at_once_if_threads_start_slowly),
+	KUNIT_CASE(worker_begins_during_the_callbacks_of_its_batch),
 	KUNIT_CASE(busy_workers_do_not_hold_the_thread),
 	KUNIT_CASE(many_due_at_once_run_once_each),
 	KUNIT_CASE(callback_can_free_its_timeout),
