@@ -156,10 +156,9 @@ kunit-smp: setup-check
 analysis sanitize valgrind: setup-debug
 	@FRESH=1 tools/tests/run $@
 
-# In full, and with the numbers that the README has.
+# In full, with the numbers of doc/testing.md.
 faults storms: setup-check
 	@STORMS=full tools/tests/run $@
-	@sed -n 's/^ *# \(faults\|storm\): //p' $(O)/log/$@.ktap
 
 prove: setup-prove
 	@tools/prove/run

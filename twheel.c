@@ -358,7 +358,7 @@ enum twheel_rebase {
 };
 
 /**
- * struct twheel_shard - the part of a wheel that is filled from one CPU
+ * struct twheel_shard - the part of a wheel that one CPU fills, and isolated CPUs with it
  * @lock: protects all members that are not constant, and the timeouts at home here
  * @stopped: arms are refused
  * @rebase: enum twheel_rebase
@@ -536,6 +536,12 @@ struct twheel {
 	atomic_t		pending ____cacheline_aligned_in_smp;
 	struct twheel_shard	*shards[] ____cacheline_aligned_in_smp;
 };
+
+/* Cancels read the other members, and must not wait for those that write @pending. */
+static_assert(!IS_ENABLED(CONFIG_SMP) ||
+	      (offsetof(struct twheel, pending) % SMP_CACHE_BYTES == 0 &&
+	       offsetof(struct twheel, shards) - offsetof(struct twheel, pending) >=
+	       SMP_CACHE_BYTES));
 
 static struct workqueue_struct *twheel_workqueue;
 

@@ -88,6 +88,14 @@ static void make_freed(struct twheel *w)
 	kfree(t);
 }
 
+/* A timeout is initialised while it is pending. */
+static void make_init(struct twheel *w)
+{
+	twheel_timeout_init(w, &callers[0].t, never_fires);
+	twheel_arm_after(&callers[0].t, FAR);
+	twheel_timeout_init(w, &callers[0].t, never_fires);
+}
+
 static void make_null(struct twheel *w)
 {
 	twheel_timeout_init(w, &callers[0].t, NULL);
@@ -162,6 +170,7 @@ static const struct {
 	void		(*make)(struct twheel *w);
 } mistakes[] = {
 	{ "freed", make_freed },
+	{ "init", make_init },
 	{ "null", make_null },
 	{ "block", make_block },
 	{ "self", make_self },
