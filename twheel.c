@@ -58,7 +58,8 @@
  * a rebase of the shard. The thread first gathers all timeouts of the shard on the
  * list @stale, in turns. It then places each one as if it had been armed right after
  * the step. An arm during a rebase adds to the tail of @stale. Placing a timeout is
- * cheaper than arming it, so @stale drains. The time is checked where a turn begins, where
+ * cheaper than arming it, so @stale drains. No timeout of the shard fires before the end
+ * of the rebase; twheel_bound_kunit measures how long it takes. The time is checked where a turn begins, where
  * CLOCK_REALTIME is armed, when an hrtimer fires, and before each callback or batch
  * of a sink.
  *
@@ -3529,8 +3530,8 @@ static void twheel_stop_shard(struct twheel_shard *s,
  * twheel_stop() - stop a wheel and hand back the timeouts that have not fired
  * @w: the wheel
  * @unprocessed: called for each pending timeout, one at a time, in no order; may be NULL.
- *	The timeout is idle. The function may free it, link its entry into a list, or
- *	initialise and arm it for another wheel. It may sleep
+ *	The timeout is idle. The function may shut it down, free it, link its entry into a
+ *	list, or initialise and arm it for another wheel. It may sleep
  * @data: first argument of @unprocessed
  *
  * From now on each arm fails with -ESHUTDOWN. On return no callback and no sink is running,

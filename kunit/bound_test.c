@@ -156,6 +156,30 @@ static void probe_is_one_batch_late_at_most_while_a_million_cascade(struct kunit
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(flood->f->wheel));
 }
 
+/*
+ * After a step backward no timeout fires before all have been placed again. So a probe that
+ * is due right after the step waits for that.
+ */
+static void probe_fires_when_a_million_are_placed_after_a_step_back(struct kunit *test)
+{
+	struct flood *flood = make_flood(test);
+	struct twheel_counters stats;
+	u64 begin;
+
+	flood->probe->then = NULL;
+	advance_tick(test, 10);
+	KUNIT_ASSERT_EQ(test, 0, twheel_set_clock(flood->f->wheel, 5 * TICK));
+	arm_tick(test, flood->probe, 7);
+	begin = ktime_get_ns();
+	advance_tick(test, 6);
+	kunit_info(test, "%u were placed again in %llu us\n", many,
+		   div64_u64(ktime_get_ns() - begin, 1000));
+	expect_fires_at(test, flood->probe, 7);
+	twheel_stats(flood->f->wheel, &stats);
+	KUNIT_EXPECT_GE(test, stats.rebased, (u64)many);
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(flood->f->wheel));
+}
+
 /* The search for the next step */
 
 /*
@@ -315,6 +339,7 @@ static void bound_exit(struct kunit *test)
 static struct kunit_case bound_cases[] = {
 	KUNIT_CASE(timeout_of_a_later_round_delays_no_other_slot),
 	KUNIT_CASE(probe_is_one_batch_late_at_most_while_a_million_cascade),
+	KUNIT_CASE(probe_fires_when_a_million_are_placed_after_a_step_back),
 	KUNIT_CASE(search_is_bounded),
 	KUNIT_CASE_PARAM(remaining_timeout_of_a_slot_costs_one_wakeup, wakeup_gen_params),
 	{}
