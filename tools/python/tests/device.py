@@ -13,8 +13,8 @@ import unittest
 import warnings
 from collections.abc import Callable
 
-from twheel import (Cell, Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone, Wheel,
-                    after_ns, at, at_ns, every)
+from twheel import (Cell, Deadline, Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone,
+                    Wheel, after_ns, at, at_ns, every)
 
 HOUR = 3600
 PATIENCE = 20
@@ -453,6 +453,18 @@ class Contexts(unittest.TestCase):
                 wheel.arm(1)
             self.assertEqual(caught.exception.errno, errno.EINVAL)
             wheel.arm(at(time.time() + 0.02), 4)
+            self.assertEqual(wheel.read(1, PATIENCE)[0].cookie, 4)
+
+    def test_cell_on_realtime_takes_absolute_times_only(self) -> None:
+        with Wheel(clock=time.CLOCK_REALTIME) as wheel:
+            cell = wheel.cell(4)
+            cell.arm(at(time.time() + HOUR))
+            relative: list[Deadline | float] = [HOUR, after_ns(0)]
+            for when in relative:
+                with self.assertRaises(OSError) as caught:
+                    cell.arm(when)
+                self.assertEqual(caught.exception.errno, errno.EINVAL)
+            self.assertEqual(cell.arm(at(time.time() + 0.02)), Outcome.PENDING)
             self.assertEqual(wheel.read(1, PATIENCE)[0].cookie, 4)
 
     def test_limit_is_reached(self) -> None:

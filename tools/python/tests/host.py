@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What can be tested without a device."""
+"""Tests that need no device."""
 
 import ctypes
 import errno
@@ -11,8 +11,9 @@ import unittest
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
-from twheel import Operation, Outcome, _lib, after, at_ns, every, every_ns, seconds
+from twheel import (Cell, Operation, Outcome, Wheel, _lib, after, at_ns, every, every_ns, seconds)
 
 TOOLS = Path(__file__).parents[2]
 
@@ -144,3 +145,58 @@ class Operations(unittest.TestCase):
             for make in makers:
                 with self.assertRaises(ValueError):
                     make(value)
+
+
+class StandIn:
+    """A library whose exchanges close the wheel, as another thread can during the call."""
+
+    def __init__(self) -> None:
+        self.wheel: Wheel | None = None
+        self.mapped = True
+        self.was_mapped: list[bool] = []
+
+    def twheel_open(self, *_: object) -> int:
+        return 0
+
+    def twheel_close(self, _: object) -> None:
+        self.mapped = False
+
+    def twheel_cell_create(self, *_: object) -> int:
+        return 0
+
+    def twheel_fd(self, _: object) -> int:
+        return 0
+
+    def exchange(self, *_: object) -> int:
+        assert self.wheel
+        self.wheel.close()
+        self.was_mapped.append(self.mapped)
+        return 0
+
+    twheel_cell_arm = twheel_cell_cancel = twheel_cell_cancel_at = exchange
+
+
+class Exchanges(unittest.TestCase):
+    def check_mapped(self, exchange: Callable[[Cell], object]) -> None:
+        library = StandIn()
+        with mock.patch("twheel.wheel.lib", library), mock.patch("twheel.cell.lib", library):
+            library.wheel = Wheel()
+            exchange(library.wheel.cell())
+        self.assertEqual(library.was_mapped, [True])
+        self.assertFalse(library.mapped)
+
+    def test_close_during_arm_leaves_the_memory_until_the_return(self) -> None:
+        self.check_mapped(lambda cell: cell.arm(at_ns(1)))
+
+    def test_close_during_cancel_leaves_the_memory_until_the_return(self) -> None:
+        self.check_mapped(Cell.cancel)
+
+    def test_close_during_cancel_at_leaves_the_memory_until_the_return(self) -> None:
+        self.check_mapped(lambda cell: cell.cancel_at(1))
+
+    def test_close_before_dup_leaves_the_descriptor_open(self) -> None:
+        library = StandIn()
+        with mock.patch("twheel.wheel.lib", library), mock.patch("os.dup", library.exchange):
+            library.wheel = Wheel()
+            library.wheel._dup()
+        self.assertEqual(library.was_mapped, [True])

@@ -128,8 +128,8 @@ class Stats(ctypes.Structure):
     ]
 
 
-# What the package calls. The operations on a single timeout go through
-# twheel_operate(), the structures are filled in here.
+# Functions that the package uses. All operations on a single timeout go through
+# twheel_operate(): the package fills in the structures.
 SIGNATURES = {
     "twheel_open": (c_int, c_char_p, c_uint, POINTER(c_void_p)),
     "twheel_open_fd": (c_int, c_int, POINTER(c_void_p)),

@@ -3,8 +3,8 @@
 
 There is no event loop with timers on the wheel. On asyncio's own loop a cancel sets a flag; on
 the wheel it is an operation for the kernel. The work in Python for that operation costs more
-than the whole cancel of asyncio, before any system call. `make bench-python` prints the
-figures. Also, timeouts that were armed on different CPUs expire in no common order.
+than the whole cancel of asyncio, before any system call. doc/replacing.md has the figures.
+Also, timeouts that were armed on different CPUs expire in no common order.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ async def _readable(wheel: Wheel) -> None:
     """Wait for an event. A loop knows one reader for each descriptor, so make a new one."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    fd = os.dup(wheel.fileno())
+    fd = wheel._dup()
     try:
         loop.add_reader(fd, ready.set)
         await ready.wait()

@@ -4,6 +4,8 @@
 import ctypes
 import errno
 import os
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import _lib
@@ -27,8 +29,8 @@ class Cell:
         cell.cancel()                       # the answer has come
 
     A cell can be armed any number of times, and by several threads. Its events have its
-    id and its cookie, and in expires_ns the deadline that it was armed with. What was
-    withdrawn is never read. The cell lives, and counts as a live timeout, until end(),
+    id and its cookie, and in expires_ns the deadline that it was armed with. Withdrawn
+    events are never read. The cell lives, and counts as a live timeout, until end(),
     Wheel.cancel(), Wheel.cancel_all() or Wheel.stop(). When it has ended it must not be
     used any more: its place may have been given to another cell.
     """
@@ -51,12 +53,15 @@ class Cell:
         the cell was armed with about the same delay before and is in regular use.
 
         Raises Stopped, TimeoutGone; OSError with EBADF when the wheel is open for reading
-        only. The cell is idle then.
+        only. The cell is idle then. Raises OSError with EINVAL for a relative time on
+        CLOCK_REALTIME, like Wheel.arm(). That changes nothing.
         """
         context = self.wheel._use()
         deadline = when if isinstance(when, Deadline) else after(when)
         expires_ns = deadline.expires_ns
         if not deadline.absolute:
+            if context.clock() == time.CLOCK_REALTIME:
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
             expires_ns = min(expires_ns + self.wheel.now_ns(), MAX_NS)
         return Outcome(check_operation(
             lib.twheel_cell_arm(context.pointer, self._pointer, self.id, expires_ns)))
@@ -67,8 +72,7 @@ class Cell:
         After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was
         not armed, or that its event was read before.
         """
-        self.wheel._use()
-        result = lib.twheel_cell_cancel(self._pointer)
+        result = self._exchange(lib.twheel_cell_cancel)
         return Outcome.IDLE if result == -errno.ENOENT else Outcome(check_operation(result))
 
     def cancel_at(self, expires_ns: int) -> bool:
@@ -77,8 +81,14 @@ class Cell:
         Use this if another thread may have armed the cell again. Returns False if the cell was
         moved or cancelled, or has fired. Its event may still be read then.
         """
-        self.wheel._use()
-        return int(lib.twheel_cell_cancel_at(self._pointer, check_ns(expires_ns))) == 0
+        return self._exchange(lib.twheel_cell_cancel_at, check_ns(expires_ns)) == 0
+
+    def _exchange(self, function: Callable[..., int], *arguments: int) -> int:
+        """Call a function on the memory. The context keeps it mapped during the call."""
+        context = self.wheel._use()
+        result = function(self._pointer, *arguments)
+        del context
+        return result
 
     def end(self) -> Outcome:
         """End the cell. No event of it is read afterwards. Raises TimeoutGone."""

@@ -34,7 +34,7 @@ class Event:
     count: int
     """Number of deadlines that have passed; 0 if it is unprocessed."""
     last: bool
-    """No event follows, and the id is no longer valid. A cell stays usable."""
+    """No event follows, and the id is no longer valid. Of a cell: only after stop()."""
     unprocessed: bool
     """It had not fired when the wheel was stopped."""
 
@@ -116,7 +116,7 @@ class Stats:
     looks: int
     """Number of times that the kernel has looked at a cell on time."""
     kicks: int
-    """Number of times that it has looked because of a kick."""
+    """Number of times that it has looked at a cell because of a kick."""
     dropped: int
     """Events of cells that were withdrawn without a call."""
     unprocessed: int

@@ -55,12 +55,12 @@ class Repeat:
 
 
 def after(delay: float) -> Deadline:
-    """A number of seconds from now; 0 is due at once."""
+    """A number of seconds from now; 0 is due at once. CLOCK_REALTIME rejects it with EINVAL."""
     return Deadline(seconds(delay), False)
 
 
 def after_ns(delay_ns: int) -> Deadline:
-    """A number of nanoseconds from now; 0 is due at once."""
+    """A number of nanoseconds from now, like after()."""
     return Deadline(delay_ns, False)
 
 

@@ -27,11 +27,20 @@ PAGE = 256
 class _Context:
     """Owns a struct twheel_ctx."""
 
-    __slots__ = ("pointer", "_close")
+    __slots__ = ("pointer", "_close", "_clock")
 
     def __init__(self) -> None:
         self.pointer = ctypes.c_void_p()
         self._close = lib.twheel_close
+        self._clock: int | None = None
+
+    def clock(self) -> int:
+        """Clock of the context. It never changes once there is a cell."""
+        if self._clock is None:
+            raw = _lib.Info()
+            check(lib.twheel_info(self.pointer, ctypes.byref(raw)))
+            self._clock = raw.clock
+        return self._clock
 
     def __del__(self) -> None:
         self._close(self.pointer)
@@ -62,17 +71,17 @@ class Wheel:
     """Timeouts by the million behind one file descriptor.
 
     A wheel is one open of the device: its timeouts, its queue of events, its limits.
-    A timeout is armed and has an id from then on, never 0 and never used again; it
-    ends in an event that is read from the same wheel, unless it is cancelled before.
+    Arming a timeout returns its id, which is never 0 and never used again. The event of
+    the timeout is read from the same wheel. A cancelled timeout has none.
 
         with Wheel() as wheel:
             wheel.arm(0.5, cookie=42)
             [event] = wheel.read(1)         # event.cookie is 42
 
     Any thread may call any method. Signal handlers of Python run while a method
-    blocks; if one raises an exception, that ends the call. Every error is an OSError
-    with its errno, or for an argument that cannot be a ValueError; a closed wheel is
-    a ValueError too. See twheel.errors.
+    blocks; an exception of a handler ends the call. Errors of the device are OSErrors
+    with their errno: see twheel.errors. An argument out of range and a closed wheel
+    raise ValueError.
     """
 
     def __init__(self, path: str = "/dev/twheel", *, clock: int | None = None, tick_ns: int = 0,
@@ -83,12 +92,12 @@ class Wheel:
         clock: time.CLOCK_MONOTONIC (the default), time.CLOCK_BOOTTIME, or
         time.CLOCK_REALTIME, which takes absolute times only. tick_ns, slots, levels:
         another geometry than the shared wheel's; 0 is the default. slots and levels are
-        advice: info() tells what the wheel has. max_timeouts: most that may live at
-        once. slack_ns: how much later a timeout may fire that names no slack. inherit:
+        advice: info() returns the actual numbers. max_timeouts: limit of live timeouts.
+        slack_ns: maximum added delay of timeouts without a slack of their own. inherit:
         programs started by this one get the descriptor too.
 
-        Raises FileNotFoundError (the module is not loaded), PermissionError, and for
-        what cannot be or is not allowed OSError with EINVAL, EPERM, EAGAIN, ENOMEM.
+        Raises FileNotFoundError (the module is not loaded), PermissionError; OSError with
+        EINVAL, EPERM, EAGAIN or ENOMEM.
         """
         self._context: _Context | None = None
         context = _open(path, inherit)
@@ -102,9 +111,9 @@ class Wheel:
 
     @classmethod
     def from_fd(cls, fd: int) -> "Wheel":
-        """A wheel that is open already: inherited, or received over a socket.
+        """Use a wheel that is open already: inherited, or received over a socket.
 
-        The descriptor stays the caller's. Raises OSError with EBADF or ENOTTY.
+        The caller still owns the descriptor. Raises OSError with EBADF or ENOTTY.
         """
         context = _Context()
         check(lib.twheel_open_fd(fd, ctypes.byref(context.pointer)))
@@ -113,10 +122,10 @@ class Wheel:
         return wheel
 
     def close(self) -> None:
-        """Give the context back, when no call is in it any more. Twice does no harm.
+        """Release the context when no call uses it any more. Closing twice is harmless.
 
-        What is pending is cancelled when the last descriptor of it is gone. Who waits in
-        read() or in expirations() goes on waiting: stop() ends that.
+        The last descriptor cancels pending timeouts. Blocked readers keep waiting: call
+        stop() first.
         """
         self._context = None
 
@@ -147,19 +156,24 @@ class Wheel:
         return context
 
     def fileno(self) -> int:
-        """The descriptor, for select, selectors and the like: readable while there is
-        an unread event. Not to be closed while the wheel is in use."""
+        """The descriptor, for select and selectors: readable while an event is unread. Do not
+        close it while the wheel is in use."""
         context = self._use()
         return int(lib.twheel_fd(context.pointer))
 
+    def _dup(self) -> int:
+        """Duplicate the descriptor. The context keeps it open until then."""
+        context = self._use()
+        return os.dup(lib.twheel_fd(context.pointer))
+
     def info(self) -> Info:
-        """What the wheel is, and what is in it."""
+        """Settings and fill level."""
         context, raw = self._use(), _lib.Info()
         check(lib.twheel_info(context.pointer, ctypes.byref(raw)))
         return Info._of(raw)
 
     def stats(self) -> Stats:
-        """What has been done, and how late."""
+        """Counters and lateness."""
         context, raw = self._use(), _lib.Stats()
         check(lib.twheel_stats(context.pointer, ctypes.byref(raw)))
         return Stats._of(raw)
@@ -178,14 +192,16 @@ class Wheel:
             repeat: Repeat | None = None, slack_ns: int = 0, exact: bool = False) -> int:
         """Arm a new timeout and return its id.
 
-        when: in so many seconds, or after(), after_ns(), at(), at_ns(). cookie: comes
-        back in the event, 0 to 2**64 - 1. cell: it is one, see cell() and find_cell();
-        not with a repeat. repeat: every() or every_ns(). slack_ns: how much later it may
-        fire, in whole microseconds up to 71 minutes, so that others share the wakeup; 0:
-        the slack of the wheel. exact: no slack at all.
+        when: a number of seconds from now, or after(), after_ns(), at(), at_ns(). cookie:
+        returned in the event, 0 to 2**64 - 1. cell: make a cell, for find_cell(); not with
+        a repeat. repeat: every() or every_ns(). slack_ns: maximum added delay, in whole
+        microseconds up to 71 minutes, so that others share the wakeup; 0: the slack of the
+        wheel. exact: no slack at all.
 
-        Raises LimitReached, Stopped; OSError with EINVAL for what does not go
-        together, ENOMEM, or EBADF when it is open for reading only.
+        Raises LimitReached, Stopped, and OSError with one of these:
+        EINVAL for conflicting arguments, or a relative time on CLOCK_REALTIME.
+        EBADF: the wheel is open for reading only.
+        ENOMEM: no memory.
         """
         op = Operation.arm(when, cookie, cell=cell, repeat=repeat, slack_ns=slack_ns,
                            exact=exact)
@@ -235,9 +251,10 @@ class Wheel:
     def cell(self, cookie: int = 0) -> Cell:
         """Make an idle cell, a timeout that is armed and cancelled in memory.
 
-        Raises LimitReached, Stopped; OSError with EOPNOTSUPP when the kernel or the
-        processor has no cells, EACCES when the wheel is not open for reading and writing,
-        ENOMEM.
+        Raises LimitReached, Stopped, and OSError with one of these:
+        EOPNOTSUPP: the kernel or the processor has no cells.
+        EACCES: the wheel is not open for reading and writing.
+        ENOMEM: no memory.
         """
         return cells.create(self, cookie)
 
@@ -283,9 +300,9 @@ class Wheel:
                 yield Timeout._of(raw, raw.remaining_ns)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until an event can be read, or until no more will come.
+        """Wait until an event can be read, or until none can follow after stop().
 
-        timeout: seconds, or None to wait without limit. Returns False when the time is over.
+        timeout: seconds, or None to wait without limit. Returns False after the timeout.
         """
         context, patience = self._use(), _Patience(timeout)
         while True:
@@ -297,7 +314,7 @@ class Wheel:
         """Take events out of the queue, at least one, in the order in which they fired.
 
         most: maximum number of events, 1 or more. timeout: seconds to wait for the first, or
-        None to wait without limit. Returns an empty list after stop() when no more will come.
+        None to wait without limit. Returns an empty list when none can follow after stop().
 
         Raises TimeoutError if no event came in time, also with a timeout of 0.
         """
@@ -334,7 +351,7 @@ class Wheel:
         contain the event of a timeout that is cancelled before the caller gets to it. A wait
         can be cancelled as in expirations().
 
-        most: how many at most, 1 or more; ValueError otherwise.
+        most: maximum number of events in a list, 1 or more. Raises ValueError otherwise.
         """
         from . import aio
         return aio.Batches(self, most)
