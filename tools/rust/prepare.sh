@@ -40,7 +40,7 @@ executable()
 	shift 2
 	[ "$command" = build ] || set -- --no-run "$@"
 
-	"$cargo" "$command" "${locked[@]}" "$@" --message-format json |
+	"$cargo" "$command" -q "${locked[@]}" "$@" --message-format json |
 		sed -n "s/.*\"name\":\"$name\".*\"executable\":\"\([^\"]*\)\".*/\1/p"
 }
 

@@ -2,8 +2,8 @@
 //! A TCP server that drops idle connections, with tokio.
 //!
 //! ```text
-//! idle_server ADDRESS:PORT [SECONDS]    echoes, and drops who has been silent for that time (60)
-//! idle_server --self-test [CLIENTS]     is its own clients, and checks what the server does
+//! idle_server ADDRESS:PORT [SECONDS]    echoes, and drops silent clients after that time (60)
+//! idle_server --self-test [CLIENTS]     starts clients of its own, and checks the server
 //! ```
 //!
 //! All connections share a [`Timer`]. Each has one [`Sleep`](twheel::tokio::Sleep), which is a

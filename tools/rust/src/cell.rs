@@ -3,7 +3,7 @@
 //!
 //! The kernel and the users of a cell meet in its word: the first change wins. All accesses are
 //! sequentially consistent, as the contract of the device requires. An arm exchanges the word and
-//! then loads the time of the next look; the kernel stores the time of its look and then loads
+//! then loads the time of the next look. The kernel stores the time of its look and then loads
 //! the word. With a weaker load both could miss the other's store, and the arming would be lost.
 
 use std::fmt;
@@ -85,10 +85,12 @@ fn outcome(word: u64) -> Outcome {
 /// ```
 ///
 /// A cell can be armed any number of times, by one thread or several. Its event has its id, its
-/// cookie and the deadline it was armed for, and is not the [last](crate::Event::is_last).
-/// Dropping the cell ends it with a system call; then no event of it is read. Until then it
-/// counts as one live timeout. Cells that different threads use should be in different cache
-/// lines: 64 bytes hold four cells that were made in a row.
+/// cookie and the deadline it was armed for. The event is the [last](crate::Event::is_last) only
+/// after [`Context::stop`].
+///
+/// Dropping the cell ends it with a system call. Then no event of it is read. Until then it counts
+/// as one live timeout. Cells that different threads use should be in different cache lines: 64
+/// bytes hold four cells that were made in a row.
 ///
 /// A child after `fork()` has the same cells, not copies. A cell that the child drops ends in the
 /// parent, too. A child that does not call `exec()` soon can prevent this with
@@ -135,8 +137,8 @@ impl Cell {
         self.id
     }
 
-    /// Arm or move the cell. Returns what it was before. A `Duration` costs a reading of the
-    /// clock: with many cells, read [`Context::now`] once. One that is past is due at once.
+    /// Arm or move the cell. Returns its state before. A `Duration` costs a reading of the clock:
+    /// with many cells, read [`Context::now`] once. A deadline in the past is due at once.
     ///
     /// It is a system call only if the kernel would look too late. A cell in regular use, with
     /// about the same delay each time, needs none. After success no event of an earlier arming
@@ -145,12 +147,11 @@ impl Cell {
     /// # Errors
     ///
     /// [`Error::Stopped`]; [`Error::Gone`] after [`Context::cancel_all`]. Then the cell is idle.
+    /// [`Error::System`]: `EINVAL` for a relative deadline on
+    /// [`Clock::Realtime`](crate::Clock::Realtime). That changes nothing.
     #[inline]
     pub fn arm(&self, deadline: impl Into<Deadline>) -> Result<Outcome> {
-        let time = match deadline.into() {
-            Deadline::At(time) => time,
-            Deadline::After(duration) => self.context.now() + duration,
-        };
+        let time = self.context.time_of(deadline.into())?;
         let old = self.record().word.swap(time.as_nanos(), SeqCst);
         if self.record().look.load(SeqCst) > time.as_nanos() {
             self.kick(time)?;

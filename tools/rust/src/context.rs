@@ -111,6 +111,19 @@ impl Context {
         Time::from_nanos(sys::now(self.file.clock.id()))
     }
 
+    /// The time of a deadline of a cell. Refuses the deadlines that the kernel refuses.
+    #[cfg(target_has_atomic = "64")]
+    #[inline]
+    pub(crate) fn time_of(&self, deadline: Deadline) -> Result<Time> {
+        match deadline {
+            Deadline::At(time) => Ok(time),
+            Deadline::After(_) if self.file.clock == Clock::Realtime => {
+                Err(io::Error::from_raw_os_error(libc::EINVAL).into())
+            }
+            Deadline::After(duration) => Ok(self.now() + duration),
+        }
+    }
+
     /// Arm a new timeout. Its event has the cookie. Another thread may read the event before this
     /// call returns. [`Op`] has intervals and slack.
     ///

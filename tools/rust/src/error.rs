@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-//! What can go wrong.
+//! Errors of calls.
 
 use std::{error, fmt, io, result};
 
@@ -11,7 +11,8 @@ pub enum Error {
     Gone,
     /// A limit is reached: of the context, of the user or in total (`EAGAIN`).
     Limit,
-    /// The context has been stopped (`ESHUTDOWN`).
+    /// Nothing can be armed any more: the context has been stopped (`ESHUTDOWN`), or the task of a
+    /// `tokio::Timer` has ended.
     Stopped,
     /// No event came in time.
     TimedOut,
@@ -49,7 +50,7 @@ impl fmt::Display for Error {
         match self {
             Error::Gone => f.write_str("the timeout does not exist"),
             Error::Limit => f.write_str("the limit of live timeouts is reached"),
-            Error::Stopped => f.write_str("the context has been stopped"),
+            Error::Stopped => f.write_str("nothing can be armed any more"),
             Error::TimedOut => f.write_str("no event came in time"),
             Error::System(error) => error.fmt(f),
         }

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::sys;
 use crate::time::{micros, nanos, Clock};
 
-/// Settings for a new context. What is not set has its default.
+/// Settings for a new context. Unset fields have their defaults.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -23,7 +23,8 @@ pub enum Clock {
     Monotonic,
     /// Goes on while the machine is suspended.
     Boottime,
-    /// The time of day, which may be set. It takes absolute deadlines only.
+    /// The time of day, which may be set. It takes absolute deadlines only, also for cells and
+    /// sleeps.
     Realtime,
 }
 
@@ -89,9 +90,9 @@ impl Sub for Time {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deadline {
     /// In that time from the call; zero is due at once. Above `i64::MAX` nanoseconds it counts as
-    /// that. [`Clock::Realtime`] rejects it with `EINVAL`.
+    /// that. With [`Clock::Realtime`] the call fails with `EINVAL`.
     After(Duration),
-    /// At that time on the clock of the context. One that is past is due at once.
+    /// At that time on the clock of the context. A time in the past is due at once.
     At(Time),
 }
 

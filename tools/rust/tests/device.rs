@@ -169,6 +169,34 @@ fn armed_cell_fires_with_its_deadline() {
     }
 }
 
+fn cell_on_realtime_takes_absolute_times_only() {
+    let context = Setup::new().clock(Clock::Realtime).open().unwrap();
+    let cell = context.cell(0).unwrap();
+    let deadline = context.now() + HOUR;
+    cell.arm(deadline).unwrap();
+    match cell.arm(HOUR) {
+        Err(Error::System(error)) => assert_eq!(error.raw_os_error(), Some(libc::EINVAL)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(cell.deadline(), Some(deadline));
+}
+
+fn event_of_a_cell_is_the_last_only_after_the_stop() {
+    let context = open();
+    let (fired, pending) = (context.cell(1).unwrap(), context.cell(2).unwrap());
+    fired.arm(Duration::ZERO).unwrap();
+    assert!(!take(&context).is_last());
+    fired.arm(Duration::ZERO).unwrap();
+    pending.arm(HOUR).unwrap();
+    assert!(context.wait(PATIENCE).unwrap());
+    context.stop().unwrap();
+    for (cookie, unprocessed) in [(1, false), (2, true)] {
+        let event = take(&context);
+        assert!(event.is_last());
+        assert_eq!((event.cookie(), event.is_unprocessed()), (cookie, unprocessed));
+    }
+}
+
 fn cancel_at_spares_a_later_arming() {
     let context = open();
     let cell = context.cell(0).unwrap();
@@ -257,6 +285,8 @@ fn main() -> ExitCode {
         setup_chooses_clock_and_limit,
         cell_outcomes_follow_its_states,
         armed_cell_fires_with_its_deadline,
+        cell_on_realtime_takes_absolute_times_only,
+        event_of_a_cell_is_the_last_only_after_the_stop,
         cancel_at_spares_a_later_arming,
         dropped_cell_is_no_live_timeout,
         arm_after_stop_leaves_the_cell_idle,

@@ -4,6 +4,7 @@
 mod ktap;
 
 use std::future::{pending, ready, Future};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::mpsc::{channel, Sender};
@@ -14,9 +15,11 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 use twheel::tokio::{Elapsed, Expirations, Sleep, Timer};
-use twheel::Context;
+use twheel::{Clock, Context, Error, Setup};
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// No promise of the timer: only so that a lost event ends the test.
+const PATIENCE: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(50);
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -77,6 +80,17 @@ fn limit_ends_with_the_future_or_the_sleep() {
     });
 }
 
+fn sleep_on_realtime_takes_absolute_times_only() {
+    block_on(async {
+        let timer = Timer::new(Setup::new().clock(Clock::Realtime).open().unwrap()).unwrap();
+        assert!(matches!(timer.sleep(SOON), Err(Error::System(_))));
+        let mut sleep = timer.sleep(timer.context().now() + SOON).unwrap();
+        (&mut sleep).await;
+        assert!(matches!(sleep.reset(SOON), Err(Error::System(_))));
+        assert!(sleep.is_elapsed());
+    });
+}
+
 fn many_sleeps_all_end() {
     block_on(async {
         let timer = Timer::open().unwrap();
@@ -108,7 +122,7 @@ impl Wake for Patient {
 
 impl Drop for Patient {
     fn drop(&mut self) {
-        let limit = Instant::now() + Duration::from_secs(20);
+        let limit = Instant::now() + PATIENCE;
         while !self.sleep.is_elapsed() && Instant::now() < limit {
             thread::sleep(Duration::from_millis(1));
         }
@@ -139,13 +153,59 @@ fn sleeps_end_while_a_waker_is_dropped() {
     });
 }
 
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker of the test");
+    }
+}
+
+fn sleeps_end_after_a_waker_has_panicked() {
+    block_on(async {
+        let (timer, other) = (Timer::open().unwrap(), Timer::open().unwrap());
+        let mut first = timer.sleep(SOON).unwrap();
+        assert!(poll(&mut first, Panics).is_pending());
+        let second = timer.sleep(2 * SOON).unwrap();
+        assert_eq!(other.sleep(PATIENCE).unwrap().limit(second).await, Ok(()));
+        assert!(first.is_elapsed());
+    });
+}
+
+fn sleep_panics_after_the_stop() {
+    block_on(async {
+        let (timer, other) = (Timer::open().unwrap(), Timer::open().unwrap());
+        let task = tokio::spawn(timer.sleep(HOUR).unwrap());
+        other.sleep(SOON).unwrap().await;
+        timer.context().stop().unwrap();
+        let result = other.sleep(PATIENCE).unwrap().limit(task).await.unwrap();
+        assert!(result.unwrap_err().is_panic());
+        assert!(matches!(timer.sleep(SOON), Err(Error::Stopped)));
+    });
+}
+
+fn sleep_panics_after_the_end_of_the_runtime() {
+    let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+    let timer = runtime.block_on(async { Timer::open().unwrap() });
+    let mut sleep = timer.sleep(HOUR).unwrap();
+    assert!(poll(&mut sleep, Nobody).is_pending());
+    drop(runtime);
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut sleep, Nobody))).is_err());
+    assert!(matches!(sleep.reset(SOON), Err(Error::Stopped)));
+    assert!(matches!(timer.sleep(SOON), Err(Error::Stopped)));
+}
+
 fn main() -> ExitCode {
     ktap::run(cases![
         stream_ends_after_the_last_event,
         sleep_does_not_end_early,
         reset_sleep_ends_at_the_new_deadline,
         limit_ends_with_the_future_or_the_sleep,
+        sleep_on_realtime_takes_absolute_times_only,
         many_sleeps_all_end,
         sleeps_end_while_a_waker_is_dropped,
+        sleeps_end_after_a_waker_has_panicked,
+        sleep_panics_after_the_stop,
+        sleep_panics_after_the_end_of_the_runtime,
     ])
 }

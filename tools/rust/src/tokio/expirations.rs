@@ -19,8 +19,8 @@ const ROOM: usize = 64;
 /// The events of a context, several per read. The stream ends when the context has been
 /// [stopped](Context::stop) and all events are read.
 ///
-/// An event leaves the queue of the context up to 63 events before the stream yields it. What is
-/// cancelled meanwhile is still yielded. A runtime takes one stream per context.
+/// An event leaves the queue of the context up to 63 events before the stream yields it. Events of
+/// timeouts that are cancelled meanwhile are still yielded. A runtime takes one stream per context.
 ///
 /// ```no_run
 /// # async fn example() -> twheel::Result<()> {
@@ -51,7 +51,7 @@ impl Expirations {
     ///
     /// Outside of a runtime, and if its I/O is not enabled.
     pub fn new(context: &Context) -> Result<Expirations> {
-        // What replaces it is not in tokio 1.24. A context keeps its descriptor.
+        // Its replacement is not in tokio 1.24. A context keeps its descriptor.
         #[allow(deprecated)]
         let fd = AsyncFd::with_interest(context.clone(), Interest::READABLE)?;
         Ok(Expirations { fd, room: Box::new([Event::default(); ROOM]), position: 0, end: 0 })

@@ -2,18 +2,23 @@
 //! Sleeps. Each has a cell, which is kept for a later sleep, so that a sleep that begins and ends
 //! costs no system call.
 //!
-//! A task reads the events of all cells and wakes who sleeps. A sleep may be reset, or its cell be
-//! given to another sleep, when the task has read an event and not handled it yet. The event
-//! names the deadline it was armed for: the task ignores an event with another deadline than the
-//! current one. If the deadlines are equal, it has passed for both.
+//! The reader, a task, reads the events of all cells and wakes the sleeping task. A sleep may be
+//! reset, or its cell be given to another sleep, when the reader has read an event and not handled
+//! it yet. The event names the deadline it was armed for: the reader ignores an event with another
+//! deadline than the current one. If the deadlines are equal, it has passed for both.
 //!
-//! Locks: the task locks `places`, then a sleeper. A waker is foreign code: it can make or drop
-//! sleeps when it is cloned, dropped or woken. So that happens without a lock.
+//! The reader ends with the context, after a failed read, with its runtime, or when the timer is
+//! dropped. Then it marks all places as lost: a sleep that waits panics, and none begins.
+//!
+//! Locks: the reader locks `places`, then a sleeper. A waker is foreign code: it can make or drop
+//! sleeps when it is cloned, dropped or woken. So that happens without a lock. It can panic, too:
+//! the reader catches the panic of a wake, and goes on.
 
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::mem::swap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -23,7 +28,7 @@ use ::tokio::task::JoinHandle;
 use super::expirations::Expirations;
 use crate::cell::Cell;
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::time::{Deadline, Time};
 
@@ -53,12 +58,19 @@ pub struct Timer {
 
 struct Shared {
     context: Context,
-    places: Arc<Mutex<Vec<Arc<Place>>>>,
+    places: Arc<Mutex<Places>>,
     free: Mutex<Vec<Arc<Place>>>,
     reader: JoinHandle<()>,
 }
 
-/// A cell and who sleeps on it. The cookie of the cell is the index of the place.
+#[derive(Default)]
+struct Places {
+    all: Vec<Arc<Place>>,
+    /// The reader has ended.
+    lost: bool,
+}
+
+/// A cell and its sleeper. The cookie of the cell is the index of the place.
 struct Place {
     cell: Cell,
     sleeper: Sleeper,
@@ -73,14 +85,28 @@ struct Sleeper {
 struct State {
     deadline: Time,
     over: bool,
+    /// The reader has ended.
+    lost: bool,
     waker: Option<Waker>,
 }
 
+impl State {
+    /// Is it over? Panics if it never will be.
+    fn check(&self) -> bool {
+        assert!(self.over || !self.lost, "the reader of the timer has ended before the sleep");
+        self.over
+    }
+}
+
 impl Sleeper {
-    fn begin(&self, deadline: Time) {
+    fn begin(&self, deadline: Time) -> Result<()> {
         let mut state = lock(&self.state);
+        if state.lost {
+            return Err(Error::Stopped);
+        }
         state.deadline = deadline;
         state.over = false;
+        Ok(())
     }
 
     /// The waker to wake, unless the deadline is another one by now.
@@ -90,6 +116,13 @@ impl Sleeper {
             return None;
         }
         state.over = true;
+        state.waker.take()
+    }
+
+    /// The waker to wake, so that the next poll panics.
+    fn lose(&self) -> Option<Waker> {
+        let mut state = lock(&self.state);
+        state.lost = true;
         state.waker.take()
     }
 
@@ -103,14 +136,14 @@ impl Sleeper {
 
     fn poll(&self, waker: &Waker) -> Poll<()> {
         match &*lock(&self.state) {
-            State { over: true, .. } => return Poll::Ready(()),
+            state if state.check() => return Poll::Ready(()),
             State { waker: Some(known), .. } if known.will_wake(waker) => return Poll::Pending,
             _ => {}
         }
         // Declared before the guard: what it holds at the end is dropped after the lock.
         let mut other = Some(waker.clone());
         let mut state = lock(&self.state);
-        if state.over {
+        if state.check() {
             return Poll::Ready(());
         }
         swap(&mut state.waker, &mut other);
@@ -138,8 +171,8 @@ impl Timer {
     }
 
     /// A timer on a context that nothing else uses: [`Setup`](crate::Setup) chooses clock and
-    /// slack. A task of the current runtime reads its events: if that runtime ends, no sleep
-    /// does.
+    /// slack. A task of the current runtime reads its events. When that runtime ends, the timer
+    /// ends, too.
     ///
     /// # Errors
     ///
@@ -149,17 +182,17 @@ impl Timer {
     ///
     /// Outside of a runtime, and if its I/O is not enabled.
     pub fn new(context: Context) -> Result<Timer> {
-        let places = Arc::new(Mutex::new(Vec::new()));
+        let places = Arc::<Mutex<Places>>::default();
         let expirations = Expirations::new(&context)?;
-        let reader = ::tokio::spawn(wake(expirations, places.clone()));
+        let reader = ::tokio::spawn(wake(expirations, Reader(places.clone())));
         let free = Mutex::default();
         Ok(Timer { shared: Arc::new(Shared { context, places, free, reader }) })
     }
 
     /// The context of the timer, for its clock, settings and statistics.
     ///
-    /// Use it for nothing else. After [`Context::stop`], or if another reader takes the events, no
-    /// sleep ends. After [`Context::cancel_all`] a sleep may fail with
+    /// Use it for nothing else. [`Context::stop`] ends the timer. If another reader takes the
+    /// events, no sleep ends. After [`Context::cancel_all`] a sleep may fail with
     /// [`Gone`](crate::Error::Gone), never end, or disturb a later one.
     #[must_use]
     pub fn context(&self) -> &Context {
@@ -170,7 +203,8 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// As [`Context::cell`], if more sleep than ever before.
+    /// As [`Cell::arm`]; as [`Context::cell`], if more sleep than ever before. [`Error::Stopped`]
+    /// also if the timer has ended.
     pub fn sleep(&self, deadline: impl Into<Deadline>) -> Result<Sleep> {
         let free = lock(&self.shared.free).pop();
         let place = match free {
@@ -186,9 +220,12 @@ impl Timer {
 impl Shared {
     fn new_place(&self) -> Result<Arc<Place>> {
         let mut places = lock(&self.places);
-        let cell = self.context.cell(places.len() as u64)?;
+        if places.lost {
+            return Err(Error::Stopped);
+        }
+        let cell = self.context.cell(places.all.len() as u64)?;
         let place = Arc::new(Place { cell, sleeper: Sleeper::default() });
-        places.push(place.clone());
+        places.all.push(place.clone());
         Ok(place)
     }
 }
@@ -199,19 +236,39 @@ impl Drop for Shared {
     }
 }
 
-/// Ends with the context, or when the timer is dropped.
-async fn wake(mut expirations: Expirations, places: Arc<Mutex<Vec<Arc<Place>>>>) {
+/// The places, for the task that reads the events. Its drop is the end of the reader, whatever the
+/// reason is.
+struct Reader(Arc<Mutex<Places>>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut places = lock(&self.0);
+        places.lost = true;
+        let mut wakers = places.all.iter().filter_map(|place| place.sleeper.lose()).collect();
+        drop(places);
+        wake_all(&mut wakers);
+    }
+}
+
+async fn wake(mut expirations: Expirations, reader: Reader) {
     let mut wakers = Vec::new();
     loop {
         match expirations.batch().await {
             Ok(events) if !events.is_empty() => {
-                let places = lock(&places);
-                wakers.extend(events.iter().filter_map(|event| end_sleep(&places, event)));
+                let places = lock(&reader.0);
+                wakers.extend(events.iter().filter_map(|event| end_sleep(&places.all, event)));
             }
             _ => return,
         }
-        // A waker may run anything, so that no lock is held.
-        wakers.drain(..).for_each(Waker::wake);
+        wake_all(&mut wakers);
+    }
+}
+
+/// A waker may run anything, so the caller holds no lock. A panic is reported by its hook, and must
+/// not keep the others from being woken.
+fn wake_all(wakers: &mut Vec<Waker>) {
+    for waker in wakers.drain(..) {
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
@@ -224,6 +281,12 @@ fn end_sleep(places: &[Arc<Place>], event: &Event) -> Option<Waker> {
 }
 
 /// A future that is ready after its deadline, from [`Timer::sleep`]. Dropping it cancels it.
+///
+/// # Panics
+///
+/// A poll panics if the timer ended before the sleep. A timer ends when its context is
+/// [stopped](Context::stop), when its events cannot be read, and with the runtime of
+/// [`Timer::new`].
 pub struct Sleep {
     place: Arc<Place>,
     timer: Timer,
@@ -234,13 +297,10 @@ impl Sleep {
     ///
     /// # Errors
     ///
-    /// As [`Cell::arm`].
+    /// As [`Cell::arm`]. [`Error::Stopped`] also if the timer has ended.
     pub fn reset(&mut self, deadline: impl Into<Deadline>) -> Result<()> {
-        let time = match deadline.into() {
-            Deadline::At(time) => time,
-            Deadline::After(duration) => self.timer.shared.context.now() + duration,
-        };
-        self.place.sleeper.begin(time);
+        let time = self.timer.shared.context.time_of(deadline.into())?;
+        self.place.sleeper.begin(time)?;
         self.place.cell.arm(time)?;
         Ok(())
     }
@@ -334,8 +394,9 @@ impl fmt::Debug for Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::sync::mpsc::channel;
-    use std::task::{RawWaker, RawWakerVTable};
+    use std::task::{RawWaker, RawWakerVTable, Wake};
     use std::thread;
     use std::time::Duration;
 
@@ -395,5 +456,49 @@ mod tests {
             assert!(sleeper.end(sleeper.deadline()).map_or(false, |known| known.will_wake(&waker)));
             assert!(sleeper.poll(&waker).is_ready());
         });
+    }
+
+    /// A waker that counts, and then panics.
+    #[derive(Default)]
+    struct Panics(AtomicU32);
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+            panic!("a waker of the test");
+        }
+    }
+
+    #[test]
+    fn waker_that_panics_leaves_the_others() {
+        let panics = Arc::new(Panics::default());
+        let mut wakers = vec![panics.clone().into(), panics.clone().into()];
+        wake_all(&mut wakers);
+        assert!(wakers.is_empty());
+        assert_eq!(panics.0.load(SeqCst), 2);
+    }
+
+    fn poll_panics(sleeper: &Sleeper, waker: &Waker) -> bool {
+        catch_unwind(AssertUnwindSafe(|| sleeper.poll(waker))).is_err()
+    }
+
+    #[test]
+    fn lost_sleeper_is_woken_and_panics() {
+        let (sleeper, waker) = (Sleeper::default(), Arc::new(Panics::default()).into());
+        assert!(sleeper.poll(&waker).is_pending());
+        assert!(sleeper.lose().map_or(false, |known| known.will_wake(&waker)));
+        assert!(poll_panics(&sleeper, &waker));
+        assert!(poll_panics(&sleeper, &waker));
+        assert!(!sleeper.is_over());
+    }
+
+    #[test]
+    fn sleeper_that_is_over_before_it_is_lost_stays_over() {
+        let (sleeper, waker) = (Sleeper::default(), Arc::new(Panics::default()).into());
+        assert!(sleeper.end(sleeper.deadline()).is_none());
+        assert!(sleeper.lose().is_none());
+        assert!(sleeper.poll(&waker).is_ready());
+        assert!(matches!(sleeper.begin(Time::MAX), Err(Error::Stopped)));
+        assert!(sleeper.poll(&waker).is_ready());
     }
 }
