@@ -59,9 +59,9 @@
  * list @stale, in turns. It then places each one as if it had been armed right after
  * the step. An arm during a rebase adds to the tail of @stale. Placing a timeout is
  * cheaper than arming it, so @stale drains. No timeout of the shard fires before the end
- * of the rebase; twheel_bound_kunit measures how long it takes. The time is checked where a turn begins, where
- * CLOCK_REALTIME is armed, when an hrtimer fires, and before each callback or batch
- * of a sink.
+ * of the rebase; twheel_bound_kunit measures how long it takes. The time is checked where
+ * a turn begins, where CLOCK_REALTIME is armed, when an hrtimer fires, and before each
+ * callback or batch of a sink.
  *
  * The kernel does not notify modules of clock steps. A step backward also delays the
  * hrtimer on CLOCK_REALTIME. A timeout armed with a past deadline waits for the next
