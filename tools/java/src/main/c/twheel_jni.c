@@ -4,7 +4,8 @@
  * records are in direct buffers, whose addresses Java passes.
  *
  * A method that fails throws TwheelException with the errno, and its return value is
- * meaningless. read() alone returns -ETIMEDOUT and -EINTR, which its caller handles.
+ * meaningless. read() returns -ETIMEDOUT and -EINTR, and kick() any error: their callers handle
+ * these.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -201,11 +202,13 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_unmap(JNIEnv *env, jclass type, jl
 	munmap(pointer(cells), size);
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_kick(JNIEnv *env, jclass type, jlong ctx,
+/* Does not throw: if the allocation of the exception failed, the arming would seem to count. */
+JNIEXPORT jint JNICALL Java_org_twheel_Native_kick(JNIEnv *env, jclass type, jlong ctx,
 						   jlong cell, jlong id, jlong expires_ns)
 {
+	(void)env;
 	(void)type;
-	checked(env, "cell_kick", twheel_cell_kick(pointer(ctx), pointer(cell), id, expires_ns));
+	return twheel_cell_kick(pointer(ctx), pointer(cell), id, expires_ns);
 }
 
 JNIEXPORT jlong JNICALL Java_org_twheel_Native_address(JNIEnv *env, jclass type, jobject buffer)

@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <jni.h>
 #include <libtwheel.h>
@@ -85,6 +86,13 @@ JNIEXPORT jint JNICALL Java_org_twheel_Native_submit(JNIEnv *env, jclass type, j
 	for (jint i = 0; i < nr; i++)
 		op[i].id = 1ULL << 32 | __atomic_fetch_add(&context->nr, 1, __ATOMIC_RELAXED);
 	return nr;
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_pageSize(JNIEnv *env, jclass type)
+{
+	(void)env;
+	(void)type;
+	return sysconf(_SC_PAGESIZE);
 }
 
 JNIEXPORT jobject JNICALL Java_org_twheel_Native_map(JNIEnv *env, jclass type, jlong ctx,

@@ -177,7 +177,7 @@ public final class Batch {
 	}
 
 	/**
-	 * Returns what a mod or cancel found.
+	 * Returns the state in which a mod or cancel found the timeout.
 	 *
 	 * @param index of the operation
 	 * @return the outcome

@@ -85,16 +85,11 @@ public class Cell {
 	public final Outcome arm(long deadlineNs) {
 		if (deadlineNs < 0)
 			throw new IllegalArgumentException("deadline " + deadlineNs);
-		try {
-			long old = (long) WORD.getAndSet(cells, offset, deadlineNs);
-			// Pairs with the kernel, which publishes look before it reads the word.
-			long look = (long) WORD.getVolatile(cells, offset + LOOK);
-			if (look < 0 || look > deadlineNs)
-				kick(deadlineNs);
-			return Outcome.ofWord(old);
-		} finally {
-			Reference.reachabilityFence(cells);
-		}
+		long old = exchange(deadlineNs);
+		int error = kickIfLate(deadlineNs);
+		if (error != 0)
+			throw kickFailed(error);
+		return Outcome.ofWord(old);
 	}
 
 	/**
@@ -146,13 +141,37 @@ public class Cell {
 		return context.cancel(id);
 	}
 
-	/** If the context was closed meanwhile, the arming counts if stop() has ended it. */
-	private void kick(long deadlineNs) {
+	/** The first half of arm(): stores the deadline, and returns the word before. */
+	final long exchange(long deadlineNs) {
 		try {
-			context.kick(cells, offset, id, deadlineNs);
+			return (long) WORD.getAndSet(cells, offset, deadlineNs);
+		} finally {
+			Reference.reachabilityFence(cells);
+		}
+	}
+
+	/**
+	 * The second half of arm(): calls the kernel if it would look at the cell too late. If the
+	 * context was closed meanwhile, the arming counts if stop() has ended it.
+	 *
+	 * @return 0, or a negative errno: then the arming is undone
+	 * @throws IllegalStateException if the context is closed: the arming is undone
+	 */
+	final int kickIfLate(long deadlineNs) {
+		try {
+			// Pairs with the kernel, which publishes look before it reads the word.
+			long look = (long) WORD.getVolatile(cells, offset + LOOK);
+			return look < 0 || look > deadlineNs ? context.kick(cells, offset, id, deadlineNs) : 0;
 		} catch (IllegalStateException e) {
 			if (cancelAt(deadlineNs))
 				throw e;
+			return 0;
+		} finally {
+			Reference.reachabilityFence(cells);
 		}
+	}
+
+	static TwheelException kickFailed(int error) {
+		return new TwheelException(-error, "the kick of a cell failed: errno " + -error);
 	}
 }

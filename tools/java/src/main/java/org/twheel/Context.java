@@ -39,9 +39,14 @@ public final class Context implements AutoCloseable {
 	private final boolean isNanoTime;
 
 	private Context(Settings settings) {
-		if (!settings.equals(Settings.DEFAULT))
-			setUp(settings);
-		isNanoTime = isNanoTime();
+		try {
+			if (!settings.equals(Settings.DEFAULT))
+				setUp(settings);
+			isNanoTime = isNanoTime();
+		} catch (RuntimeException | Error e) {
+			handle.close();
+			throw e;
+		}
 	}
 
 	/**
@@ -336,10 +341,11 @@ public final class Context implements AutoCloseable {
 		return Arrays.copyOf(ids, made);
 	}
 
-	void kick(ByteBuffer memory, int offset, long id, long deadlineNs) {
+	/** Returns 0, or a negative errno: then the arming is undone. */
+	int kick(ByteBuffer memory, int offset, long id, long deadlineNs) {
 		long context = handle.enter();
 		try {
-			Native.kick(context, Native.address(memory) + offset, id, deadlineNs);
+			return Native.kick(context, Native.address(memory) + offset, id, deadlineNs);
 		} finally {
 			handle.leave();
 		}
@@ -365,17 +371,12 @@ public final class Context implements AutoCloseable {
 
 	private void setUp(Settings settings) {
 		ByteBuffer record = settings.record();
+		long context = handle.enter();
 		try {
-			long context = handle.enter();
-			try {
-				Native.setup(context, Native.address(record));
-			} finally {
-				Reference.reachabilityFence(record);
-				handle.leave();
-			}
-		} catch (TwheelException e) {
-			close();
-			throw e;
+			Native.setup(context, Native.address(record));
+		} finally {
+			Reference.reachabilityFence(record);
+			handle.leave();
 		}
 	}
 

@@ -99,7 +99,8 @@ public final class Events {
 	}
 
 	/**
-	 * Tells whether the id is no longer valid. An event of a cell never is the last.
+	 * Tells whether the id is no longer valid. For a cell this is so only after
+	 * {@link Context#stop()}: a cell that has fired can be armed again.
 	 *
 	 * @param index of the event
 	 * @return true for the last event of a timeout

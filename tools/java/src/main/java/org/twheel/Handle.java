@@ -3,6 +3,7 @@ package org.twheel;
 
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongConsumer;
 
 /**
  * The native half of a context, which calls in other threads may be using when it is
@@ -10,10 +11,23 @@ import java.util.concurrent.atomic.AtomicInteger;
  * leaves frees it.
  */
 final class Handle implements AutoCloseable {
-	private final long pointer = Native.open();
+	private final long pointer;
+	private final LongConsumer stop;
+	private final LongConsumer free;
 	private final AtomicBoolean closed = new AtomicBoolean();
 	/** Calls in progress, and one for the owner; 0: freed. */
 	private final AtomicInteger users = new AtomicInteger(1);
+
+	Handle() {
+		this(Native.open(), Native::stop, Native::close);
+	}
+
+	/** For tests, without the library. */
+	Handle(long pointer, LongConsumer stop, LongConsumer free) {
+		this.pointer = pointer;
+		this.stop = stop;
+		this.free = free;
+	}
 
 	/** Returns the pointer, which stays valid until leave(). */
 	long enter() {
@@ -28,13 +42,16 @@ final class Handle implements AutoCloseable {
 
 	void leave() {
 		if (users.decrementAndGet() == 0)
-			Native.close(pointer);
+			free.accept(pointer);
 	}
 
 	@Override
 	public void close() {
-		if (closed.compareAndSet(false, true)) {
-			Native.stop(pointer);
+		if (!closed.compareAndSet(false, true))
+			return;
+		try {
+			stop.accept(pointer);
+		} finally {
 			leave();
 		}
 	}

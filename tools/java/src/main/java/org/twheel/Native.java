@@ -78,7 +78,8 @@ final class Native {
 
 	static native void unmap(long address, long size);
 
-	static native void kick(long context, long cell, long id, long expiresNs);
+	/** Returns a negative errno instead of throwing it. The arming is undone then. */
+	static native int kick(long context, long cell, long id, long expiresNs);
 
 	static native long address(ByteBuffer buffer);
 

@@ -14,12 +14,12 @@ public enum Outcome {
 
 	private static final Outcome[] BY_RESULT = { PENDING, WITHDRAWN, IDLE };
 
-	/** Of a return value of the kernel: 0, 1, 2 or -ENOENT. */
+	/** The outcome for a return value of the kernel: 0, 1, 2 or -ENOENT. */
 	static Outcome of(int result) {
 		return result == -Native.ENOENT ? GONE : BY_RESULT[result];
 	}
 
-	/** Of the old word of a cell. */
+	/** The outcome for the old word of a cell. */
 	static Outcome ofWord(long word) {
 		if (word >= 0)
 			return PENDING;

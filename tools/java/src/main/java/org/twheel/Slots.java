@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 package org.twheel;
 
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Objects with a deadline each, on a pool of cells, and a loop that takes the due ones.
  *
  * <p>A slot is a cell and the object that is armed in it. Its owner is the thread that took
- * it; then, from the arming on, whoever ends that arming. This is the caller of disarm() if
- * its compare-exchange succeeds, and otherwise the loop, which has an event of the arming
- * to read. Exactly one of them puts the slot back.
+ * it. From the arming on, the owner is the thread that ends the arming. This is the caller of
+ * disarm() if its compare-exchange succeeds, and otherwise the loop, which has an event of the
+ * arming to read. Exactly one of them puts the slot back. If the arming keeps the slot, the
+ * loop leaves it to the receiver instead.
+ *
+ * <p>The kernel orders events by tick, and apart for each CPU. So the loop sorts the events of
+ * each read: by deadline, and then by the number of the arming.
  *
  * <p>A caller of disarm() may be late: the arming has fired, and the slot has been armed
  * anew. Its compare-exchange must fail then. So the deadlines of a slot differ: each one is
@@ -25,20 +31,33 @@ class Slots<E> implements AutoCloseable {
 	private static final int GROUP = 64;
 	/** Events that one read takes at most. */
 	private static final int EVENTS = 1024;
+	/** Duration of a wait in join(). */
+	private static final long JOIN_MS = 100;
 
-	/** A cell, and what is armed in it. */
+	/** A cell, and the object that is armed in it. */
 	static final class Slot<E> extends Cell {
 		private final Stripe<E> home;
 		/** Written before the word is exchanged, read after the event of it has been read. */
 		private E entry;
+		/** Whether the receiver gets the slot when the arming fires. Ordered as entry is. */
+		private boolean kept;
+		/** Orders armings with the same deadline. Ordered as entry is. */
+		private long number;
+		/** Whether the arming ended unfired. Written and read by the loop. */
+		private boolean unprocessed;
 		/** The last deadline that fired. */
 		private long floor;
 		/** The next free slot of the stripe, while this one is free. */
 		private Slot<E> next;
 
 		Slot(Slots<E> slots, Stripe<E> home, long id, int index) {
-			super(slots.context, slots.context.cells(), id, index);
+			super(slots.context, slots.cells(), id, index);
 			this.home = home;
+		}
+
+		/** Between armings that have both ended. */
+		private boolean isBefore(Slot<E> other) {
+			return floor != other.floor ? floor < other.floor : number < other.number;
 		}
 	}
 
@@ -75,6 +94,8 @@ class Slots<E> implements AutoCloseable {
 	private volatile Slot<E>[] all;
 	/** Number of slots in all; guarded by this. */
 	private int made;
+	/** The number of the next arming. */
+	private final AtomicLong numbers = new AtomicLong();
 
 	Slots(Context context) {
 		this(context, Integer.highestOneBit(2 * Runtime.getRuntime().availableProcessors() - 1));
@@ -123,21 +144,39 @@ class Slots<E> implements AutoCloseable {
 		return Math.max(wantedNs, slot.floor + 1);
 	}
 
-	/** Arms a slot that was taken. If it throws, the slot has been put back. */
-	void arm(Slot<E> slot, long deadlineNs, E entry) {
+	/**
+	 * Arms a slot that was taken or kept. If it throws, the slot has been put back. The loop
+	 * puts the slot back after it has fired, unless keep is set.
+	 */
+	void arm(Slot<E> slot, long deadlineNs, E entry, boolean keep) {
 		slot.entry = entry;
+		slot.kept = keep;
+		slot.number = numbers.getAndIncrement();
+		boolean armed = false;
 		try {
 			exchange(slot, deadlineNs);
+			armed = true;
+			int error = kickIfLate(slot, deadlineNs);
+			if (error == 0)
+				return;
+			armed = false;
+			throw Cell.kickFailed(error);
 		} catch (RuntimeException | Error e) {
-			// After an Error the cell may be armed: a free slot must not fire.
-			slot.cancelAt(deadlineNs);
+			// If no kick was refused, an Error leaves the cell armed. If the cell has fired since,
+			// the arming counts and the loop owns the slot.
+			if (armed && e instanceof Error && !slot.cancelAt(deadlineNs))
+				return;
 			put(slot);
 			throw e;
 		}
 	}
 
 	void exchange(Slot<E> slot, long deadlineNs) {
-		slot.arm(deadlineNs);
+		slot.exchange(deadlineNs);
+	}
+
+	int kickIfLate(Slot<E> slot, long deadlineNs) {
+		return slot.kickIfLate(deadlineNs);
 	}
 
 	/** Ends an arming; false if it had ended before, or if it is for run() to end it. */
@@ -149,22 +188,87 @@ class Slots<E> implements AutoCloseable {
 	}
 
 	/** Takes events until the context is stopped and no event can follow. */
+	@SuppressWarnings({ "rawtypes", "unchecked" })
 	void run(Receiver<E> receiver) {
 		Events events = new Events(EVENTS);
+		Slot<E>[] ended = new Slot[EVENTS];
+		Slot<E>[] scratch = new Slot[EVENTS];
 		while (read(events) > 0) {
-			for (int i = 0; i < events.size(); i++) {
-				Slot<E> slot = all[(int) events.cookie(i)];
-				E entry = slot.entry;
-				slot.floor = events.deadlineNs(i);
-				put(slot);
-				receiver.ended(entry, events.isUnprocessed(i));
-			}
+			int number = events.size();
+			for (int i = 0; i < number; i++)
+				ended[i] = slotOf(events, i);
+			sort(ended, scratch, 0, number);
+			for (int i = 0; i < number; i++)
+				end(ended[i], receiver);
 		}
+	}
+
+	private Slot<E> slotOf(Events events, int index) {
+		Slot<E> slot = all[(int) events.cookie(index)];
+		slot.floor = events.deadlineNs(index);
+		slot.unprocessed = events.isUnprocessed(index);
+		return slot;
+	}
+
+	/**
+	 * A merge sort. The sort of the library allocates, and a failure would lose events. If the
+	 * slots are in order, each one is compared once with the one before it.
+	 */
+	private static <E> void sort(Slot<E>[] slots, Slot<E>[] scratch, int from, int to) {
+		if (to - from < 2)
+			return;
+		int middle = from + to >>> 1;
+		sort(slots, scratch, from, middle);
+		sort(slots, scratch, middle, to);
+		if (!slots[middle].isBefore(slots[middle - 1]))
+			return;
+		System.arraycopy(slots, from, scratch, from, middle - from);
+		int left = from;
+		int right = middle;
+		for (int i = from; left < middle; i++) {
+			boolean isRight = right < to && slots[right].isBefore(scratch[left]);
+			slots[i] = isRight ? slots[right++] : scratch[left++];
+		}
+	}
+
+	/** Frees the slot first, so that the receiver can arm the next object in it. */
+	private void end(Slot<E> slot, Receiver<E> receiver) {
+		E entry = slot.entry;
+		boolean unprocessed = slot.unprocessed;
+		if (!slot.kept)
+			put(slot);
+		receiver.ended(entry, unprocessed);
 	}
 
 	/** Stops the context: each armed slot makes an event for run(). */
 	void stop() {
 		context.stop();
+	}
+
+	/**
+	 * Waits for the end of the thread of a loop, and calls back before each wait. Keeps an
+	 * interrupt for the caller. Returns at once if the thread was never started.
+	 */
+	static void join(Thread thread, Runnable beforeWait) {
+		boolean interrupted = false;
+		while (thread.isAlive()) {
+			beforeWait.run();
+			try {
+				thread.join(JOIN_MS);
+			} catch (InterruptedException e) {
+				interrupted = true;
+			}
+		}
+		if (interrupted)
+			Thread.currentThread().interrupt();
+	}
+
+	ByteBuffer cells() {
+		return context.cells();
+	}
+
+	long[] newCells(int first, int number) {
+		return context.newCells(first, number);
 	}
 
 	long nanoTime() {
@@ -176,7 +280,7 @@ class Slots<E> implements AutoCloseable {
 		context.close();
 	}
 
-	private int read(Events events) {
+	int read(Events events) {
 		try {
 			return context.read(events, Context.FOREVER);
 		} catch (TimeoutException e) {
@@ -184,14 +288,15 @@ class Slots<E> implements AutoCloseable {
 		}
 	}
 
-	private void put(Slot<E> slot) {
+	/** Puts back a slot that was taken or kept, and that is not armed. */
+	void put(Slot<E> slot) {
 		slot.entry = null;
 		slot.home.put(slot);
 	}
 
 	/** The cookie of a slot is its index. */
 	private synchronized Slot<E> make(Stripe<E> stripe) {
-		long[] ids = context.newCells(made, GROUP);
+		long[] ids = newCells(made, GROUP);
 		int number = ids.length;
 		Slot<E>[] slots = made + number > all.length ? Arrays.copyOf(all, all.length * 2) : all;
 		for (int i = 0; i < number; i++)

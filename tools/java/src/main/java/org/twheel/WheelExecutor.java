@@ -21,14 +21,21 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
 
 /**
  * A {@link ScheduledExecutorService} on {@code /dev/twheel}: delayed tasks are cells of the
  * wheel, one thread takes the due ones and hands them to a pool of threads.
  *
- * <p>It behaves as ScheduledThreadPoolExecutor does with its default policies. After
- * {@link #shutdown()} periodic tasks are cancelled and delayed tasks still run. A cancelled
- * task is removed at once. Runs of a periodic task never overlap.
+ * <p>It behaves as ScheduledThreadPoolExecutor does with its default policies, except for the
+ * order of tasks. After {@link #shutdown()} periodic tasks are cancelled and delayed tasks still
+ * run. A cancelled task is removed at once. Runs of a periodic task never overlap. A periodic
+ * task counts against the limit of the module until it ends, also while it runs.
+ *
+ * <p>Due tasks that the thread reads together begin in the order of their deadlines. Equal
+ * deadlines begin in the order in which they were armed. Otherwise, the order of two tasks is
+ * not guaranteed if their deadlines are within a tick of each other. The same holds if they were
+ * armed on different CPUs, and while the machine is too busy to expire them in time.
  *
  * <p>A task never runs early: its deadline is rounded up to the tick of the wheel, 1 ms by
  * default. Delays are at most {@link Long#MAX_VALUE} ns, and negative ones count as 0. All
@@ -40,9 +47,9 @@ public final class WheelExecutor extends AbstractExecutorService
 	private final Slots<Task<?>> slots;
 	private final ThreadPoolExecutor pool;
 	private final Thread reader;
-	/** Tasks that are armed, or are being armed. */
+	/** Number of tasks that are armed, or are being armed. */
 	private final AtomicLong waiting = new AtomicLong();
-	/** Of the next task. */
+	/** The number of the next task. */
 	private final AtomicLong numbers = new AtomicLong();
 	private final Set<Task<?>> periodic = ConcurrentHashMap.newKeySet();
 	private volatile boolean shutdown;
@@ -68,11 +75,21 @@ public final class WheelExecutor extends AbstractExecutorService
 	 * @throws TwheelException as {@link Context#open()}
 	 */
 	public WheelExecutor(int threads, ThreadFactory threadFactory) {
+		this(threads, threadFactory, () -> new Slots<>(Context.open()));
+	}
+
+	/** For tests, on slots without a kernel. */
+	WheelExecutor(int threads, ThreadFactory threadFactory, Supplier<Slots<Task<?>>> open) {
 		pool = new ThreadPoolExecutor(threads, threads, 0, TimeUnit.SECONDS,
 				new LinkedBlockingQueue<>(), threadFactory);
 		reader = requireNonNull(threadFactory.newThread(this::serve), "thread");
-		slots = new Slots<>(Context.open());
-		reader.start();
+		slots = open.get();
+		try {
+			reader.start();
+		} catch (RuntimeException | Error e) {
+			slots.close();
+			throw e;
+		}
 	}
 
 	/**
@@ -174,7 +191,7 @@ public final class WheelExecutor extends AbstractExecutorService
 		if (task.isPeriodic())
 			periodic.add(task);
 		try {
-			arm(task, task.deadlineNs);
+			arm(task, null, task.deadlineNs);
 		} catch (RejectedExecutionException | Error e) {
 			periodic.remove(task);
 			throw e;
@@ -185,13 +202,16 @@ public final class WheelExecutor extends AbstractExecutorService
 		return task;
 	}
 
-	/** Counted first: a shutdown that comes meanwhile waits for the task, or it is refused. */
-	private void arm(Task<?> task, long deadlineNs) {
+	/**
+	 * Arms a task, in the slot that it has kept, if any. Counted first: a shutdown that comes
+	 * meanwhile waits for the task, or it is refused. No slot is put back then: none is needed.
+	 */
+	private void arm(Task<?> task, Slots.Slot<Task<?>> kept, long deadlineNs) {
 		waiting.incrementAndGet();
 		try {
 			if (shutdown)
 				throw new RejectedExecutionException("the executor is shut down");
-			task.place(deadlineNs);
+			task.place(kept, deadlineNs);
 		} catch (RuntimeException | Error e) {
 			left();
 			throw e;
@@ -231,6 +251,7 @@ public final class WheelExecutor extends AbstractExecutorService
 
 	/** If the pool cannot start a thread, the task fails, and the reader goes on. */
 	private void hand(Task<?> task) {
+		task.keepSlot();
 		try {
 			pool.execute(task);
 		} catch (Throwable t) {
@@ -244,29 +265,26 @@ public final class WheelExecutor extends AbstractExecutorService
 		} catch (IllegalStateException e) {
 			// It has ended: the context is closed.
 		}
-		boolean interrupted = false;
-		while (reader.isAlive()) {
-			try {
-				reader.join();
-			} catch (InterruptedException e) {
-				interrupted = true;
-			}
-		}
-		if (interrupted)
-			Thread.currentThread().interrupt();
+		Slots.join(reader, () -> { });
 	}
 
-	/** A task that waits for its deadline, or runs. The slot is guarded by its own lock. */
-	private final class Task<V> extends FutureTask<V> implements RunnableScheduledFuture<V> {
-		/** Above 0: from one deadline to the next; below: from one run to the next. */
+	/**
+	 * A task that waits for its deadline, or runs. A periodic task keeps its slot while it runs:
+	 * at the limit of the module, another thread would take it, and the task could not go on.
+	 */
+	final class Task<V> extends FutureTask<V> implements RunnableScheduledFuture<V> {
+		/** Above 0: from one deadline to the next. Below 0: from the end of a run to the next run. */
 		private final long periodNs;
-		/** Of the current or the last arming; changed with the lock held. */
+		/** The deadline of the last arming; changed with the lock held. */
 		private volatile long deadlineNs;
-		/** Periods count from it: the slot may have taken a later deadline. */
+		/** The start of the next period: the slot may have taken a later deadline. */
 		private volatile long dueNs;
 		/** Orders tasks with the same deadline. */
 		private final long number = numbers.getAndIncrement();
+		/** The slot of the last arming. Guarded by this. */
 		private Slots.Slot<Task<?>> slot;
+		/** The slot of a periodic task that has fired, until it runs or fails. Guarded by this. */
+		private Slots.Slot<Task<?>> kept;
 
 		Task(Callable<V> callable, long delayNs, long periodNs) {
 			super(callable);
@@ -274,24 +292,44 @@ public final class WheelExecutor extends AbstractExecutorService
 			deadlineNs = Context.deadline(slots.nanoTime(), Math.max(delayNs, 0));
 		}
 
-		synchronized void place(long wantedNs) {
-			slot = slots.take();
+		/** Holds the lock until slot is set, because the task may fire before. */
+		private synchronized void place(Slots.Slot<Task<?>> own, long wantedNs) {
+			slot = null;
+			Slots.Slot<Task<?>> free = own != null ? own : slots.take();
 			dueNs = wantedNs;
-			deadlineNs = slots.deadline(slot, wantedNs);
-			slots.arm(slot, deadlineNs, this);
+			deadlineNs = slots.deadline(free, wantedNs);
+			slots.arm(free, deadlineNs, this, isPeriodic());
+			slot = free;
 		}
 
 		/** It waits no more if this ends its arming; otherwise the reader finds it. */
 		private synchronized void withdraw() {
-			Slots.Slot<Task<?>> armed = slot;
+			if (slot == null || !slots.disarm(slot, deadlineNs))
+				return;
 			// Once: the slot may be armed for another task, with the same deadline.
 			slot = null;
-			if (armed != null && slots.disarm(armed, deadlineNs))
-				left();
+			left();
+		}
+
+		/** Called when the task has fired. */
+		private synchronized void keepSlot() {
+			if (!isPeriodic())
+				return;
+			kept = slot;
+			slot = null;
+		}
+
+		private synchronized Slots.Slot<Task<?>> takeKept() {
+			Slots.Slot<Task<?>> own = kept;
+			kept = null;
+			return own;
 		}
 
 		private void fail(Throwable cause) {
 			setException(cause);
+			Slots.Slot<Task<?>> own = takeKept();
+			if (own != null)
+				slots.put(own);
 		}
 
 		@Override
@@ -301,17 +339,28 @@ public final class WheelExecutor extends AbstractExecutorService
 
 		@Override
 		public void run() {
-			if (!isPeriodic())
+			if (isPeriodic())
+				runPeriodic();
+			else
 				super.run();
-			else if (super.runAndReset())
-				again();
 		}
 
-		/** Refused after a shutdown. At a limit nobody else can be told. */
-		private void again() {
+		/** Does nothing unless the task has fired: then the pool calls it, and not the user. */
+		private void runPeriodic() {
+			Slots.Slot<Task<?>> own = takeKept();
+			if (own == null)
+				return;
+			if (super.runAndReset())
+				again(own);
+			else
+				slots.put(own);
+		}
+
+		/** Refused after a shutdown. Nobody else can be told of another failure. */
+		private void again(Slots.Slot<Task<?>> own) {
 			long from = periodNs > 0 ? dueNs : slots.nanoTime();
 			try {
-				arm(this, Context.deadline(from, Math.abs(periodNs)));
+				arm(this, own, Context.deadline(from, Math.abs(periodNs)));
 			} catch (RuntimeException | Error e) {
 				if (shutdown)
 					cancel(false);

@@ -34,10 +34,15 @@ import java.util.concurrent.atomic.AtomicLong;
  * an atomic exchange. An idle timer has no ticks and never wakes. One thread reads many
  * events at a time and runs the tasks, or hands them to an executor.
  *
- * <p>A task never runs early. It runs late by a tick of the wheel (1 ms by default) and by
- * the slack at most, if a thread and a CPU are free.
+ * <p>A task never runs early. If a thread and a CPU are free, it runs late by a tick of the
+ * wheel and the slack at most. The tick is 1 ms by default.
  *
- * <p>What differs from Netty's HashedWheelTimer: a cancelled timeout is released at once, not
+ * <p>Expired tasks that the thread reads together run in the order of their deadlines. Equal
+ * deadlines run in the order in which they were armed. Otherwise, the order of two tasks is not
+ * guaranteed if their deadlines are within a tick and the slack of each other. The same holds
+ * if they were armed on different CPUs, and while the machine is too busy to expire them in time.
+ *
+ * <p>Differences from Netty's HashedWheelTimer: a cancelled timeout is released at once, not
  * at the next tick. {@link TimerTask#cancelled} is called by the thread that cancels. After
  * {@link #stop()} has begun, no further task starts on the thread of the timer.
  *
@@ -50,9 +55,6 @@ public final class WheelTimer implements Timer {
 	private static final int NEW = 0;
 	private static final int RUNNING = 1;
 	private static final int STOPPED = 2;
-
-	/** A task may ignore an interrupt, or begin after the first one. */
-	private static final long INTERRUPT_MS = 100;
 
 	private final Slots<WheelTimeout> slots;
 	private final Thread worker;
@@ -80,8 +82,8 @@ public final class WheelTimer implements Timer {
 	/**
 	 * Makes a timer without a limit of its own. Its thread runs the tasks.
 	 *
-	 * @param slack delay that every timeout allows, to share the wakeup of others: what the
-	 *              tick of a HashedWheelTimer is; 0 or more, at most 71 minutes
+	 * @param slack delay that every timeout allows, to share the wakeup of others, as the tick
+	 *              of a HashedWheelTimer; 0 or more, at most 71 minutes
 	 * @param unit  the unit of slack
 	 * @throws TwheelException as {@link Context#open()}
 	 */
@@ -94,8 +96,8 @@ public final class WheelTimer implements Timer {
 	 *
 	 * @param threadFactory      makes the thread of the timer
 	 * @param slack              delay that every timeout allows, to share the wakeup of
-	 *                           others: what the tick of a HashedWheelTimer is; 0 or more, at
-	 *                           most 71 minutes
+	 *                           others, as the tick of a HashedWheelTimer; 0 or more, at most
+	 *                           71 minutes
 	 * @param unit               the unit of slack
 	 * @param maxPendingTimeouts limit of pending timeouts; 0 or negative: the limit of the
 	 *                           module, its parameter max_timeouts
@@ -141,8 +143,8 @@ public final class WheelTimer implements Timer {
 	 * Arms a timeout.
 	 *
 	 * @param task  runs once, after the delay
-	 * @param delay from now; what is 0 or negative is due at once, and what is beyond the
-	 *              end of the clock is limited to it
+	 * @param delay from now; a delay of 0 or less is due at once, and the deadline is limited
+	 *              to the end of the clock
 	 * @param unit  the unit of delay
 	 * @return the timeout
 	 * @throws IllegalStateException      if the timer is stopped
@@ -196,7 +198,8 @@ public final class WheelTimer implements Timer {
 		}
 		if (before == RUNNING)
 			slots.stop();
-		join();
+		// Again and again: a task may ignore an interrupt, or begin after the first one.
+		Slots.join(worker, this::interruptTask);
 		if (before == STOPPED)
 			return Collections.emptySet();
 		slots.close();
@@ -217,7 +220,7 @@ public final class WheelTimer implements Timer {
 		Slots.Slot<WheelTimeout> slot = slots.take();
 		long deadlineNs = slots.deadline(slot, wantedNs);
 		WheelTimeout timeout = new WheelTimeout(this, task, slot, deadlineNs);
-		slots.arm(slot, deadlineNs, timeout);
+		slots.arm(slot, deadlineNs, timeout, false);
 		return timeout;
 	}
 
@@ -276,21 +279,6 @@ public final class WheelTimer implements Timer {
 			if (isInTask)
 				worker.interrupt();
 		}
-	}
-
-	/** Returns at once if the thread was never started. The interrupt of the caller is kept for it. */
-	private void join() {
-		boolean interrupted = false;
-		while (worker.isAlive()) {
-			interruptTask();
-			try {
-				worker.join(INTERRUPT_MS);
-			} catch (InterruptedException e) {
-				interrupted = true;
-			}
-		}
-		if (interrupted)
-			Thread.currentThread().interrupt();
 	}
 
 	/** A timeout; taken by the executor of the tasks as it is. */

@@ -127,18 +127,44 @@ class CellTest {
 		Slots<String> slots = new Slots<>(context, 1);
 		Slots.Slot<String> slot = slots.take();
 		long wanted = context.nanoTime();
-		slots.arm(slot, wanted, "first");
+		slots.arm(slot, wanted, "first", false);
 		List<String> ended = new ArrayList<>();
 		slots.run((entry, isUnprocessed) -> {
 			ended.add(entry);
 			if (ended.size() == 1) {
 				assertSame(slot, slots.take());
-				slots.arm(slot, slots.deadline(slot, wanted), "second");
+				slots.arm(slot, slots.deadline(slot, wanted), "second", false);
 				assertFalse(slots.disarm(slot, wanted));
 			}
 			slots.stop();
 		});
 		assertEquals(List.of("first", "second"), ended);
+	}
+
+	/**
+	 * The kernel looks at the cell of the first at a deadline that was cancelled, and enqueues it
+	 * anew. So its event comes behind that of the second.
+	 */
+	@Test
+	void events_of_one_tick_end_in_the_order_of_deadlines() throws InterruptedException {
+		long tick = 20 * MSEC;
+		try (Slots<String> slots = new Slots<>(Context.open(new Settings(tick, 0, 0)), 1)) {
+			Slots.Slot<String> slot = slots.take();
+			long start = slots.nanoTime();
+			slots.arm(slot, start + 5 * tick, "cancelled", false);
+			assertTrue(slots.disarm(slot, start + 5 * tick));
+			TimeUnit.NANOSECONDS.sleep(start + 4 * tick - slots.nanoTime());
+			assertSame(slot, slots.take());
+			slots.arm(slot, start + 9 * tick, "first", false);
+			slots.arm(slots.take(), start + 9 * tick + 1, "second", false);
+			List<String> ended = new ArrayList<>();
+			slots.run((entry, isUnprocessed) -> {
+				ended.add(entry);
+				if (ended.size() == 2)
+					slots.stop();
+			});
+			assertEquals(List.of("first", "second"), ended);
+		}
 	}
 
 	@Test

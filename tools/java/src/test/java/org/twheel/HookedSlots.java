@@ -64,7 +64,13 @@ final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
 	void exchange(Slot<WheelTimer.WheelTimeout> slot, long deadlineNs) {
 		reach(Point.ARM);
 		super.exchange(slot, deadlineNs);
+	}
+
+	@Override
+	int kickIfLate(Slot<WheelTimer.WheelTimeout> slot, long deadlineNs) {
+		int error = super.kickIfLate(slot, deadlineNs);
 		reach(Point.ARMED);
+		return error;
 	}
 
 	@Override

@@ -31,12 +31,12 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.twheel.HookedSlots.Point;
 
-/** Each timeout ends exactly once, whatever threads do meanwhile. */
+/** Each timeout ends exactly once, in any interleaving of threads. */
 @Tag("device")
 class WheelTimerRaceTest {
 	private static final int THREADS = 4;
 	private static final int ROUNDS = 3_000;
-	/** Of the timer with hooks, and of its context. */
+	/** The limit of the timer with hooks, and of its context. */
 	private static final int LIMIT = 4;
 	private static final TimerTask NOTHING = timeout -> { };
 
@@ -384,7 +384,7 @@ class WheelTimerRaceTest {
 			assertThrows(OutOfMemoryError.class,
 				     () -> hooked.newTimeout(unused -> runs.incrementAndGet(), 1, MILLISECONDS));
 		}
-		// What the last one has armed would fire.
+		// A cell that the last error left armed would fire.
 		Thread.sleep(20);
 		assertEquals(0, runs.get());
 		assertAllPlacesAreFree();

@@ -189,7 +189,7 @@ class WheelTimerTest {
 		}
 	}
 
-	/** Lets a task begin that ends when the latch is counted down, whoever interrupts it. */
+	/** Lets a task begin that ends when the latch is counted down, and not when it is interrupted. */
 	private CountDownLatch runSlowTask() throws InterruptedException {
 		CountDownLatch begun = new CountDownLatch(1);
 		CountDownLatch go = new CountDownLatch(1);

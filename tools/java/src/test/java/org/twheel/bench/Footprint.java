@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Memory of a pending timeout, in the heap and outside of it, and what an idle timer costs.
+ * Memory of a pending timeout, in the heap and outside of it, and the cost of an idle timer.
  * Prints a line for each subject. Needs a heap of fixed size, touched at the start.
  */
 final class Footprint {

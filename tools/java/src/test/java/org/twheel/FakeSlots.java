@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.stream.IntStream;
+
+/**
+ * Slots without a kernel: the test decides which cells fire, in which order, and what time it
+ * is. No arming needs a kick. The first index of a cell is 0.
+ */
+class FakeSlots<E> extends Slots<E> {
+	private static final VarHandle WORD =
+			MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
+	/** The flag of an event that stop() has made. */
+	private static final int UNPROCESSED = 1 << 1;
+
+	private record Event(int cell, long deadlineNs, int flags) {
+	}
+
+	private final int limit;
+	private final ByteBuffer memory;
+	/** Unread events. An empty list is the end. */
+	private final BlockingQueue<List<Event>> fired = new LinkedBlockingQueue<>();
+	private int made;
+	volatile long nowNs;
+	volatile boolean isClosed;
+
+	FakeSlots(int limit) {
+		super(null, 1);
+		this.limit = limit;
+		memory = Native.records(limit, Cell.SIZE);
+	}
+
+	long word(int cell) {
+		return (long) WORD.getVolatile(memory, cell * Cell.SIZE);
+	}
+
+	private boolean change(int cell, long from, long to) {
+		return WORD.compareAndSet(memory, cell * Cell.SIZE, from, to);
+	}
+
+	/** The armed cells, by index. */
+	List<Integer> armed() {
+		return IntStream.range(0, made).filter(cell -> word(cell) >= 0).boxed().toList();
+	}
+
+	/** Makes cells fire. The next read takes their events, in this order, and all before them. */
+	void fire(Integer... cells) {
+		add(List.of(cells), 0);
+	}
+
+	/** Lets a cell fire that has this deadline. */
+	void fireAt(long deadlineNs) {
+		fire(armed().stream().filter(cell -> word(cell) == deadlineNs).findFirst().orElseThrow());
+	}
+
+	private void add(List<Integer> cells, int flags) {
+		List<Event> events = new ArrayList<>();
+		for (int cell : cells) {
+			long deadlineNs = word(cell);
+			if (deadlineNs >= 0 && change(cell, deadlineNs, Cell.FIRED))
+				events.add(new Event(cell, deadlineNs, flags));
+		}
+		if (!events.isEmpty())
+			fired.add(events);
+	}
+
+	@Override
+	int read(Events events) {
+		events.size(0);
+		while (events.size() == 0 || hasMore()) {
+			List<Event> next = awaitEvents();
+			if (next.isEmpty()) {
+				fired.add(next);
+				break;
+			}
+			next.forEach(event -> put(events, event));
+		}
+		return events.size();
+	}
+
+	private boolean hasMore() {
+		List<Event> next = fired.peek();
+		return next != null && !next.isEmpty();
+	}
+
+	private List<Event> awaitEvents() {
+		try {
+			return fired.take();
+		} catch (InterruptedException e) {
+			throw new AssertionError(e);
+		}
+	}
+
+	/** Puts in an event that was not withdrawn. */
+	private void put(Events events, Event event) {
+		if (!change(event.cell, Cell.FIRED, Cell.IDLE))
+			return;
+		int at = events.size() * Events.SIZE;
+		events.records().putLong(at + 8, event.cell).putLong(at + 16, event.deadlineNs)
+				.putInt(at + 40, event.flags);
+		events.size(events.size() + 1);
+	}
+
+	@Override
+	void stop() {
+		add(armed(), UNPROCESSED);
+		fired.add(List.of());
+	}
+
+	@Override
+	ByteBuffer cells() {
+		return memory;
+	}
+
+	@Override
+	long[] newCells(int first, int number) {
+		int found = Math.min(number, limit - made);
+		if (found == 0)
+			throw new TwheelException(Native.EAGAIN, "cell: for the test");
+		for (int i = 0; i < found; i++)
+			WORD.setVolatile(memory, (made + i) * Cell.SIZE, Cell.IDLE);
+		long[] ids = IntStream.range(made, made + found).mapToLong(cell -> 1L << 32 | cell).toArray();
+		made += found;
+		return ids;
+	}
+
+	@Override
+	long nanoTime() {
+		return nowNs;
+	}
+
+	@Override
+	public void close() {
+		isClosed = true;
+	}
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+import org.twheel.Slots.Slot;
+
+/** The owner of a slot, and the order of the events of a read. */
+class SlotsTest {
+	private static final int LIMIT = 64;
+
+	/** Throws an error, once, after a cell has been armed. */
+	private static final class FailingSlots extends FakeSlots<String> {
+		private Runnable beforeError;
+		private boolean refusesKicks;
+
+		FailingSlots() {
+			super(LIMIT);
+		}
+
+		@Override
+		int kickIfLate(Slot<String> slot, long deadlineNs) {
+			Runnable action = beforeError;
+			beforeError = null;
+			if (refusesKicks)
+				return slot.cancelAt(deadlineNs) ? -Native.ESHUTDOWN : 0;
+			if (action == null)
+				return super.kickIfLate(slot, deadlineNs);
+			action.run();
+			throw new StackOverflowError("for the test");
+		}
+	}
+
+	private final FailingSlots slots = new FailingSlots();
+	private final List<String> ended = new ArrayList<>();
+
+	private Slot<String> arm(long deadlineNs, String entry) {
+		Slot<String> slot = slots.take();
+		slots.arm(slot, deadlineNs, entry, false);
+		return slot;
+	}
+
+	/** Ends all events that are there; then the slots are stopped. */
+	private void run() {
+		slots.stop();
+		slots.run((entry, isUnprocessed) -> ended.add(isUnprocessed ? entry + " unprocessed" : entry));
+	}
+
+	private static Integer index(Slot<String> slot) {
+		return (int) slot.cookie();
+	}
+
+	/** Fails if a slot is free twice, or if one is lost. */
+	private void assertAllSlotsAreFree() {
+		List<Slot<String>> taken = new ArrayList<>();
+		for (int i = 0; i < LIMIT; i++) {
+			Slot<String> slot = slots.take();
+			taken.forEach(other -> assertNotSame(other, slot));
+			taken.add(slot);
+		}
+		assertThrows(TwheelException.class, slots::take);
+	}
+
+	@Test
+	void events_of_a_read_end_in_the_order_of_their_deadlines() {
+		Slot<String> first = arm(9, "first");
+		Slot<String> second = arm(10, "second");
+		Slot<String> third = arm(11, "third");
+		slots.fire(index(second), index(third), index(first));
+		run();
+		assertEquals(List.of("first", "second", "third"), ended);
+	}
+
+	@Test
+	void equal_deadlines_end_in_the_order_of_arming() {
+		Slot<String> first = arm(9, "first");
+		Slot<String> second = arm(9, "second");
+		slots.fire(index(second), index(first));
+		run();
+		assertEquals(List.of("first", "second"), ended);
+	}
+
+	@Test
+	void unprocessed_event_keeps_its_mark_in_another_place() {
+		Slot<String> late = arm(11, "late");
+		arm(10, "pending");
+		slots.fire(index(late));
+		run();
+		assertEquals(List.of("pending unprocessed", "late"), ended);
+	}
+
+	@Test
+	void any_order_of_any_number_of_events_is_sorted() {
+		for (int seed = 0; seed < 200; seed++) {
+			Random random = new Random(seed);
+			FakeSlots<Long> many = new FakeSlots<>(1024);
+			int number = random.nextInt(1024);
+			List<Long> deadlines = random.longs(number, 0, 500).boxed().toList();
+			List<Long> model = new ArrayList<>();
+			for (int i = 0; i < number; i++) {
+				many.arm(many.take(), deadlines.get(i), deadlines.get(i) << 32 | i, false);
+				model.add(deadlines.get(i) << 32 | i);
+			}
+			model.sort(Comparator.naturalOrder());
+			List<Integer> cells = new ArrayList<>(many.armed());
+			Collections.shuffle(cells, random);
+			many.fire(cells.toArray(Integer[]::new));
+			many.stop();
+			List<Long> found = new ArrayList<>();
+			many.run((entry, isUnprocessed) -> found.add(entry));
+			assertTrue(model.equals(found), "seed " + seed);
+		}
+	}
+
+	@Test
+	void kick_that_is_refused_undoes_the_arming() {
+		slots.refusesKicks = true;
+		TwheelException e = assertThrows(TwheelException.class, () -> arm(9, "undone"));
+		assertEquals(Native.ESHUTDOWN, e.errno());
+		assertAllSlotsAreFree();
+	}
+
+	@Test
+	void error_while_the_cell_is_pending_undoes_the_arming() {
+		slots.beforeError = () -> { };
+		assertThrows(StackOverflowError.class, () -> arm(9, "undone"));
+		assertEquals(List.of(), slots.armed());
+		assertAllSlotsAreFree();
+	}
+
+	@Test
+	void error_after_the_cell_has_fired_leaves_the_slot_to_the_loop() {
+		slots.beforeError = () -> slots.fireAt(9);
+		Slot<String> slot = arm(9, "fired");
+		assertTrue(slots.armed().isEmpty());
+		run();
+		assertEquals(List.of("fired"), ended);
+		assertFalse(slots.disarm(slot, 9));
+		assertAllSlotsAreFree();
+	}
+
+	/** The loop has put the slot back, and another arming has it. */
+	@Test
+	void error_after_the_event_was_read_spares_the_next_arming() {
+		List<Slot<String>> next = new ArrayList<>();
+		slots.beforeError = () -> {
+			slots.fireAt(9);
+			run();
+			next.add(arm(10, "next"));
+		};
+		Slot<String> slot = arm(9, "fired");
+		assertSame(slot, next.get(0));
+		assertEquals(List.of(index(slot)), slots.armed());
+		assertTrue(slots.disarm(slot, 10));
+		assertAllSlotsAreFree();
+	}
+
+	@Test
+	void kept_slot_is_free_when_its_owner_puts_it_back() {
+		Slot<String> slot = slots.take();
+		slots.arm(slot, 9, "kept", true);
+		slots.fire(index(slot));
+		run();
+		assertEquals(List.of("kept"), ended);
+		assertNotSame(slot, slots.take());
+		slots.put(slot);
+		assertSame(slot, slots.take());
+	}
+}

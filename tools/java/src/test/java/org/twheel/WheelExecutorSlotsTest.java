@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+package org.twheel;
+
+import static java.util.concurrent.TimeUnit.NANOSECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ScheduledFuture;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+
+/** An executor with two slots, and one thread that runs tasks. */
+class WheelExecutorSlotsTest {
+	private static final int LIMIT = 2;
+
+	/** Throws, once, instead of arming a cell. */
+	private static final class FailingSlots extends FakeSlots<WheelExecutor.Task<?>> {
+		private Runnable afterError;
+
+		FailingSlots() {
+			super(LIMIT);
+		}
+
+		@Override
+		void exchange(Slot<WheelExecutor.Task<?>> slot, long deadlineNs) {
+			if (afterError != null)
+				throw new OutOfMemoryError("for the test");
+			super.exchange(slot, deadlineNs);
+		}
+
+		@Override
+		void arm(Slot<WheelExecutor.Task<?>> slot, long deadlineNs, WheelExecutor.Task<?> entry,
+			 boolean keep) {
+			try {
+				super.arm(slot, deadlineNs, entry, keep);
+			} catch (OutOfMemoryError e) {
+				Runnable action = afterError;
+				afterError = null;
+				action.run();
+				throw e;
+			}
+		}
+	}
+
+	private final FailingSlots slots = new FailingSlots();
+	private final WheelExecutor executor =
+			new WheelExecutor(1, Executors.defaultThreadFactory(), () -> slots);
+	private final BlockingQueue<String> ran = new LinkedBlockingQueue<>();
+
+	@AfterEach
+	void end() throws InterruptedException {
+		executor.shutdownNow();
+		assertTrue(executor.awaitTermination(20, SECONDS));
+	}
+
+	private ScheduledFuture<?> schedule(String name, long delayNs) {
+		return executor.schedule(() -> ran.add(name), delayNs, NANOSECONDS);
+	}
+
+	/** Only a failure takes the whole wait. */
+	private String next() throws InterruptedException {
+		return ran.poll(20, SECONDS);
+	}
+
+	private int cellAt(long deadlineNs) {
+		return slots.armed().stream().filter(cell -> slots.word(cell) == deadlineNs).findFirst()
+				.orElseThrow();
+	}
+
+	/** The kernel looks at the cell of the first later, and so queues its event later. */
+	@Test
+	void tasks_that_are_read_together_begin_in_the_order_of_their_deadlines() throws Exception {
+		schedule("first", 5);
+		slots.nowNs = 1;
+		schedule("second", 5);
+		slots.fire(cellAt(6), cellAt(5));
+		assertEquals("first", next());
+		assertEquals("second", next());
+	}
+
+	/** The slot of the task that failed has been armed for another, with the same deadline. */
+	@Test
+	void cancel_of_a_task_that_was_not_armed_spares_another() throws Exception {
+		slots.afterError = () -> {
+			schedule("other", 7);
+			executor.shutdown();
+		};
+		assertThrows(OutOfMemoryError.class,
+			     () -> executor.scheduleAtFixedRate(() -> { }, 7, 7, NANOSECONDS));
+		slots.fireAt(7);
+		assertEquals("other", next());
+	}
+
+	/** While it runs, another task is refused at the limit: the slot is not free. */
+	@Test
+	void periodic_task_goes_on_at_the_limit() throws Exception {
+		ScheduledFuture<?> periodic = executor.scheduleAtFixedRate(() -> {
+			try {
+				schedule("stranger", 1_000);
+				ran.add("armed");
+			} catch (RejectedExecutionException e) {
+				ran.add("refused");
+			}
+		}, 5, 5, NANOSECONDS);
+		schedule("pending", 2_000);
+		for (int i = 1; i <= 3; i++) {
+			slots.fireAt(i * 5);
+			assertEquals("refused", next());
+			awaitArmed(LIMIT);
+		}
+		assertFalse(periodic.isDone());
+	}
+
+	private void awaitArmed(int number) throws InterruptedException {
+		for (int i = 0; i < 20_000 && slots.armed().size() != number; i++)
+			Thread.sleep(1);
+		assertEquals(number, slots.armed().size());
+	}
+
+	/** All ways in which a periodic task ends. None loses its slot, or puts it back twice. */
+	@Test
+	void ended_periodic_task_frees_its_slot() throws Exception {
+		cancelInItsRun();
+		assertSlotsAreFree();
+		failInItsRun();
+		assertSlotsAreFree();
+		executor.scheduleAtFixedRate(() -> { }, 1_000, 1, SECONDS).cancel(false);
+		assertSlotsAreFree();
+	}
+
+	private void cancelInItsRun() throws Exception {
+		List<ScheduledFuture<?>> self = new ArrayList<>();
+		self.add(executor.scheduleAtFixedRate(() -> {
+			ran.add("run");
+			self.get(0).cancel(false);
+		}, 5, 5, NANOSECONDS));
+		slots.fireAt(5);
+		assertEquals("run", next());
+		assertThrows(CancellationException.class, () -> self.get(0).get(20, SECONDS));
+	}
+
+	private void failInItsRun() {
+		ScheduledFuture<?> failing = executor.scheduleAtFixedRate(() -> {
+			throw new IllegalArgumentException("for the test");
+		}, 100, 5, NANOSECONDS);
+		slots.fireAt(100);
+		assertThrows(ExecutionException.class, () -> failing.get(20, SECONDS));
+	}
+
+	/** The thread of the pool frees the slot after the task has ended: it runs a task after that. */
+	private void assertSlotsAreFree() throws Exception {
+		executor.submit(() -> { }).get(20, SECONDS);
+		List<ScheduledFuture<?>> all = new ArrayList<>();
+		for (int i = 0; i < LIMIT; i++)
+			all.add(schedule("none", 1_000_000));
+		assertEquals(LIMIT, slots.armed().size());
+		assertThrows(RejectedExecutionException.class, () -> schedule("none", 1_000_000));
+		all.forEach(future -> future.cancel(false));
+		assertEquals(0, slots.armed().size());
+	}
+
+	@Test
+	void run_of_a_pending_periodic_task_by_its_user_does_nothing() throws Exception {
+		ScheduledFuture<?> periodic = executor.scheduleAtFixedRate(() -> ran.add("run"), 5, 5, NANOSECONDS);
+		((Runnable) periodic).run();
+		assertTrue(ran.isEmpty());
+		slots.fireAt(5);
+		assertEquals("run", next());
+	}
+
+	@Test
+	void thread_that_does_not_start_leaves_nothing_open() {
+		FailingSlots another = new FailingSlots();
+		assertThrows(IllegalStateException.class, () -> new WheelExecutor(1, run -> new Thread(run) {
+			@Override
+			public void start() {
+				throw new IllegalStateException("for the test");
+			}
+		}, () -> another));
+		assertTrue(another.isClosed);
+	}
+}
