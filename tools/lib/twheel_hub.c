@@ -7,11 +7,11 @@
  *	taken	between twheel_hub_take() and the exchange
  *
  * The event of a cell is read only if nothing was exchanged since it fired. Its word is then
- * idle, so the cell becomes spare at once. From then to its callback the node points to its
- * turn, a place in the array of the batch, and that place to the node: either is taken back
- * through the other. The array is on the stack of twheel_hub_dispatch(), so that a callback
- * may dispatch. If that call waits, it first defers the nodes that have a turn in the batches
- * around it: it could wait for one of them.
+ * idle, so the cell becomes spare at once. Until its callback runs, the node points to its entry
+ * in the array of the dispatch, and the entry to the node. Each can clear the other. The array
+ * is on the stack of twheel_hub_dispatch(), so that a callback may dispatch. If that call waits,
+ * it first defers the nodes that the dispatches around it have not called: it could wait for one
+ * of them.
  *
  * Without cells, the hub does what the kernel does with a cell. Each cell is 16 bytes of our
  * own, and its ordinary timeout is the look: `look` is the deadline of that timeout. An arming
@@ -25,19 +25,20 @@
 
 #include "twheel_hub.h"
 
-#define BATCH		64
+/* How many events are read, or cells made, with one system call. */
+#define AT_ONCE		64
 
 /* The list of cells that no node has used. No delay up to INT64_MAX has this number. */
 #define FRESH		(TWHEEL_HUB_DELAYS - 1)
 
-/* How many cells a hub begins with. It doubles them, up to a batch at a time. */
+/* How many cells a hub begins with. It doubles them, up to AT_ONCE at a time. */
 #define FIRST_CELLS	8
 
 /**
  * struct block - cells that were made together
  * @next: of all blocks
  * @nr: how many were made
- * @cells: room for a batch or less; without cells in the kernel, their words come behind them
+ * @cells: AT_ONCE or fewer; without cells in the kernel, their words come behind them
  */
 struct block {
 	struct block		*next;
@@ -46,17 +47,17 @@ struct block {
 };
 
 /**
- * struct batch - the nodes of one call of twheel_hub_dispatch()
- * @outer: the batch whose callback has made this call, or NULL
+ * struct dispatch - one call of twheel_hub_dispatch()
+ * @outer: the dispatch whose callback has made this call, or NULL
  * @broken: twheel_hub_break() was called: the other nodes are deferred
- * @nr: number of places
- * @turns: nodes in the order of their calls; NULL when called or taken back
+ * @nr: number of entries
+ * @due: nodes in the order of their calls; NULL when called, cancelled or armed again
  */
-struct batch {
-	struct batch		*outer;
+struct dispatch {
+	struct dispatch		*outer;
 	bool			broken;
 	int			nr;
-	struct twheel_node	*turns[BATCH];
+	struct twheel_node	*due[AT_ONCE];
 };
 
 /**
@@ -65,14 +66,14 @@ struct batch {
  * @blocks: all cells
  * @nr_cells: number of cells
  * @watched: what the function of twheel_hub_watch() was told last
- * @batch: the innermost batch whose nodes are being called, or NULL
+ * @dispatch: the innermost dispatch whose nodes are being called, or NULL
  */
 struct whole_hub {
 	struct twheel_hub	hub;
 	struct block		*blocks;
 	unsigned int		nr_cells;
 	bool			watched;
-	struct batch		*batch;
+	struct dispatch		*dispatch;
 };
 
 static struct whole_hub *whole(struct twheel_hub *hub)
@@ -141,11 +142,11 @@ static int keep_made(struct whole_hub *own, struct block *block, const struct tw
 	return made ? made : first;
 }
 
-/* Number of cells that were made, up to a batch, or -errno if there is none. */
+/* Number of cells that were made, up to AT_ONCE, or -errno if there is none. */
 static int make_cells(struct whole_hub *own, unsigned int nr)
 {
 	size_t words = has_cells(&own->hub) ? 0 : sizeof(struct twheel_cell);
-	struct twheel_op ops[BATCH];
+	struct twheel_op ops[AT_ONCE];
 	struct twheel_cell *word;
 	struct block *block;
 	int made;
@@ -174,30 +175,21 @@ static int make_cells(struct whole_hub *own, unsigned int nr)
 	return made;
 }
 
-static struct twheel_hub_cell *take_spare(struct twheel_hub *hub, int delay)
-{
-	struct twheel_hub_cell *c = hub->spare[delay];
-
-	if (c)
-		hub->spare[delay] = c->used.next;
-	return c;
-}
-
 /*
- * A cell with another delay needs a kick, so it is taken only if no more can be made, or if
- * most cells are spare: moves carry cells from one list to another.
+ * A cell with another delay needs a kick. It is taken only if no more cells can be made, or if
+ * most cells of a large hub are spare: moves carry cells from one list to another.
  */
-int twheel_hub_take(struct twheel_hub *hub, int delay, struct twheel_hub_cell **cell)
+int twheel_hub_take(struct twheel_hub *hub, struct twheel_hub_cell **cell)
 {
 	struct whole_hub *own = whole(hub);
 	unsigned int nr = own->nr_cells < FIRST_CELLS ? FIRST_CELLS : own->nr_cells;
-	struct twheel_hub_cell *c = take_spare(hub, delay);
+	struct twheel_hub_cell *c = NULL;
 	int ret = 0;
 
-	if (!c && !hub->spare[FRESH] && own->nr_cells / 2 <= hub->armed + BATCH)
-		ret = make_cells(own, nr < BATCH ? nr : BATCH);
+	if (!hub->spare[FRESH] && own->nr_cells / 2 <= hub->armed + AT_ONCE)
+		ret = make_cells(own, nr < AT_ONCE ? nr : AT_ONCE);
 	for (int i = FRESH; !c && i >= 0; i--)
-		c = take_spare(hub, i);
+		c = twheel_hub_take_spare(hub, i);
 	if (!c)
 		return ret;
 	*cell = c;
@@ -210,7 +202,7 @@ int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr)
 
 	while (own->nr_cells < nr) {
 		unsigned int more = nr - own->nr_cells;
-		int ret = make_cells(own, more < BATCH ? more : BATCH);
+		int ret = make_cells(own, more < AT_ONCE ? more : AT_ONCE);
 
 		if (ret < 0)
 			return ret;
@@ -290,7 +282,7 @@ static void forget_spares(struct twheel_hub *hub)
 	for (int i = 0; i < TWHEEL_HUB_DELAYS; i++) {
 		struct twheel_hub_cell *c;
 
-		while ((c = take_spare(hub, i)))
+		while ((c = twheel_hub_take_spare(hub, i)))
 			c->used.by = NULL;
 	}
 }
@@ -329,7 +321,7 @@ void twheel_hub_count(struct twheel_hub *hub)
 	struct whole_hub *own = whole(hub);
 	bool on = hub->armed;
 
-	if (!hub->watch || own->batch || own->watched == on)
+	if (!hub->watch || own->dispatch || own->watched == on)
 		return;
 	own->watched = on;
 	hub->watch(hub->data, on);
@@ -343,18 +335,18 @@ uint64_t twheel_hub_now(struct twheel_hub *hub)
 
 /* Events */
 
-/* The batch of timeouts that are to fire later, without cells. */
+/* Without cells: the timeouts that are to fire later, for one call. */
 struct later {
-	struct twheel_op	ops[BATCH];
+	struct twheel_op	ops[AT_ONCE];
 	unsigned int		nr;
 };
 
-/* The node is due, and waits for its turn. */
-static void give_turn(struct twheel_node *node, struct twheel_node **turn)
+/* The node is due, and has to be called. */
+static void enter_due(struct twheel_node *node, struct twheel_node **due)
 {
 	twheel_hub_give_back(node);
-	*turn = node;
-	node->turn = turn;
+	*due = node;
+	node->due = due;
 }
 
 /* The context was stopped: the node is not called. The next arming is refused. */
@@ -372,7 +364,7 @@ static void drop(struct twheel_hub *hub, struct twheel_hub_cell *c)
 }
 
 /* Without cells: look at the word. */
-static void look(struct twheel_hub *hub, struct twheel_hub_cell *c, struct twheel_node **turn,
+static void look(struct twheel_hub *hub, struct twheel_hub_cell *c, struct twheel_node **due,
 		 struct later *later)
 {
 	struct twheel_cell *cell = c->cell;
@@ -382,7 +374,7 @@ static void look(struct twheel_hub *hub, struct twheel_hub_cell *c, struct twhee
 		return;
 	if (cell->word <= hub->now_ns) {
 		cell->word = TWHEEL_CELL_IDLE;
-		give_turn(c->used.by, turn);
+		enter_due(c->used.by, due);
 		return;
 	}
 	cell->look = cell->word;
@@ -390,18 +382,18 @@ static void look(struct twheel_hub *hub, struct twheel_hub_cell *c, struct twhee
 }
 
 static void take_event(struct twheel_hub *hub, const struct twheel_event *event,
-		       struct twheel_node **turn, struct later *later)
+		       struct twheel_node **due, struct later *later)
 {
 	struct twheel_hub_cell *c = (struct twheel_hub_cell *)(uintptr_t)event->cookie;
 
-	*turn = NULL;
+	*due = NULL;
 	/* Only a stop makes the event of a cell, or of an endless timeout, the last one. */
 	if (event->flags & TWHEEL_EV_LAST)
 		drop(hub, c);
 	else if (has_cells(hub))
-		give_turn(c->used.by, turn);
+		enter_due(c->used.by, due);
 	else
-		look(hub, c, turn, later);
+		look(hub, c, due, later);
 }
 
 /* An operation fails only in a context that was stopped, whose events follow. */
@@ -418,61 +410,61 @@ static void submit_later(struct twheel_hub *hub, struct later *later)
 
 static void call(struct twheel_node *node)
 {
-	twheel_hub_forget_turn(node);
+	twheel_hub_forget_due(node);
 	node->hub->armed--;
 	node->fn(node);
 }
 
 /*
- * Once more, due at once, for a later dispatch, even if the clock has been set back. Callbacks
- * of this batch may have armed so many nodes that there is no cell, and no more to be had. Then
- * the node still has its turn.
+ * Arm the node again, due at once, so that a later dispatch calls it. The clock may have been set
+ * back, so the deadline is 0. If callbacks of this dispatch have taken all cells, and no more can
+ * be made, the node keeps its entry. It is then called at once.
  */
 static void defer(struct twheel_node *node)
 {
 	twheel_node_arm_at(node, 0);
-	if (node->turn)
+	if (node->due)
 		call(node);
 }
 
-static void defer_all(struct batch *batch)
+static void defer_all(struct dispatch *dispatch)
 {
-	for (; batch; batch = batch->outer)
-		for (int i = 0; i < batch->nr; i++)
-			if (batch->turns[i])
-				defer(batch->turns[i]);
+	for (; dispatch; dispatch = dispatch->outer)
+		for (int i = 0; i < dispatch->nr; i++)
+			if (dispatch->due[i])
+				defer(dispatch->due[i]);
 }
 
 int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 {
 	struct whole_hub *own = whole(hub);
-	struct twheel_event events[BATCH];
-	struct batch batch;
+	struct twheel_event events[AT_ONCE];
+	struct dispatch dispatch;
 	struct later later;
 	int nr;
 
 	if (timeout_ns)
-		defer_all(own->batch);
-	nr = twheel_read(hub->ctx, events, BATCH, timeout_ns);
+		defer_all(own->dispatch);
+	nr = twheel_read(hub->ctx, events, AT_ONCE, timeout_ns);
 	if (nr <= 0)
 		return nr == -ETIMEDOUT ? 0 : nr ? nr : -ESHUTDOWN;
 	twheel_hub_now(hub);
 	later.nr = 0;
 	for (int i = 0; i < nr; i++)
-		take_event(hub, &events[i], &batch.turns[i], &later);
+		take_event(hub, &events[i], &dispatch.due[i], &later);
 	submit_later(hub, &later);
 
-	batch.outer = own->batch;
-	batch.broken = false;
-	batch.nr = nr;
-	own->batch = &batch;
+	dispatch.outer = own->dispatch;
+	dispatch.broken = false;
+	dispatch.nr = nr;
+	own->dispatch = &dispatch;
 	for (int i = 0; i < nr; i++) {
-		if (batch.turns[i] && batch.broken)
-			defer(batch.turns[i]);
-		else if (batch.turns[i])
-			call(batch.turns[i]);
+		if (dispatch.due[i] && dispatch.broken)
+			defer(dispatch.due[i]);
+		else if (dispatch.due[i])
+			call(dispatch.due[i]);
 	}
-	own->batch = batch.outer;
+	own->dispatch = dispatch.outer;
 	twheel_hub_count(hub);
 	return nr;
 }
@@ -481,6 +473,6 @@ void twheel_hub_break(struct twheel_hub *hub)
 {
 	struct whole_hub *own = whole(hub);
 
-	if (own->batch)
-		own->batch->broken = true;
+	if (own->dispatch)
+		own->dispatch->broken = true;
 }

@@ -30,26 +30,27 @@
  * on nodes are O(1). twheel_node_arm() also reads the clock; twheel_node_arm_at() does not.
  *
  * Cells: an armed node has a cell. A node that fires or is cancelled gives it back to the
- * pool, so an object can be freed as soon as its nodes are not armed. The pool has a list for
- * each power of two of the last delay, because the kernel looks at such a cell in time for
- * about the same delay. If no cell fits, and less than half of them are spare, the hub makes up
- * to 64 new ones with one system call. It keeps them until it is closed, and each counts as a
- * live timeout of the context.
+ * pool. So an object can be freed as soon as its nodes are not armed. The pool has a list for
+ * each power of two of the last delay: the kernel looks at such a cell in time for about the
+ * same delay. If no cell fits, the hub makes up to 64 new ones with one system call. It makes
+ * none while spare cells outnumber the armed ones by more than 128. It keeps all cells until it
+ * is closed, and each counts as a live timeout of the context.
  *
  * Callbacks: they run inside twheel_hub_dispatch(), one after the other. A callback may arm,
  * cancel, relocate and free any node, its own as well. Its own node is not armed while it
- * runs. A node that another callback has cancelled or moved is not called, even if its event
- * was read in the same batch. Nothing is called before its deadline. A callback may also call
+ * runs. A node that another callback has cancelled or moved is not called, even if the same
+ * dispatch has read its event. Nothing is called before its deadline. A callback may also call
  * twheel_hub_dispatch(), but not twheel_hub_close().
  *
  * Machines without cells: the hub uses ordinary timeouts and looks at the nodes itself. The
  * functions and their results are the same. A move to a later time and a cancel still make no
- * system call; the timeout then fires once in vain. A batch of them is armed again with one
- * call.
+ * system call; the timeout then fires once in vain. Each dispatch arms such timeouts again with
+ * one call.
  *
  * Threads: a hub and its nodes belong to one thread at a time. Give each thread a hub of its
  * own, or have all calls for a hub made under one lock. No function may be called in a signal
- * handler. After fork(), only one of the processes may use the hub; the other one may close it.
+ * handler. After fork(), one of the processes may use the hub. The other one may only close it:
+ * the cells are shared memory, so to cancel a node there would cancel it in both.
  *
  * Units and errors are those of libtwheel.h: nanoseconds, and 0 or -errno.
  */
@@ -82,13 +83,13 @@ struct twheel_hub_cell;
  * @hub: the hub
  * @fn: the callback
  * @cell: the cell while the node is armed, otherwise NULL
- * @turn: its place in a batch that twheel_hub_dispatch() has read, until it is called
+ * @due: its entry in the list of a twheel_hub_dispatch() that will call it, otherwise NULL
  */
 struct twheel_node {
 	struct twheel_hub	*hub;
 	void			(*fn)(struct twheel_node *node);
 	struct twheel_hub_cell	*cell;
-	struct twheel_node	**turn;
+	struct twheel_node	**due;
 };
 
 /**
@@ -164,11 +165,11 @@ void twheel_hub_close(struct twheel_hub *hub);
  * twheel_hub_watch() - be told when the hub begins and ends to need its descriptor
  * @hub: the hub, without an armed node
  * @fn: called with @on true when the first node is armed, and with false when none is left
- *	armed. At the end of twheel_hub_dispatch() for what happens inside. It must not call
- *	functions of this hub
+ *	armed. Changes during a dispatch are reported when it ends. It must not call functions
+ *	of this hub
  * @data: passed to @fn
  *
- * For an event loop that ends when it has nothing to wait for.
+ * This serves event loops that end when they have nothing to wait for.
  *
  * Context: the thread of the hub.
  */
@@ -191,8 +192,8 @@ int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr);
  * twheel_hub_now() - read the clock of the hub
  * @hub: the hub
  *
- * For twheel_node_arm_at(): read the clock once for many nodes. In a callback, @now_ns of the
- * hub is the time when the batch was read.
+ * A program that arms many nodes reads the clock once, and calls twheel_node_arm_at() for each.
+ * In a callback, @now_ns of the hub is the time when the dispatch read its events.
  *
  * Context: the thread of the hub, does not block.
  *
@@ -221,8 +222,8 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns);
  * twheel_hub_break() - have twheel_hub_dispatch() return after this callback
  * @hub: the hub
  *
- * The other nodes of the batch are armed again, due at once. So the descriptor becomes readable
- * again, and another dispatch calls them. Without effect outside a callback.
+ * The other nodes that are due are armed again, due at once. So the descriptor becomes readable
+ * again, and another dispatch calls them. Outside of a callback it has no effect.
  *
  * Context: a callback.
  */
@@ -232,13 +233,12 @@ void twheel_hub_break(struct twheel_hub *hub);
 
 /**
  * twheel_hub_take() - find a cell for a node that is armed; private
- * @hub: the hub
- * @delay: number of a list of spare cells that is empty
+ * @hub: the hub, whose list of spare cells for the delay is empty
  * @cell: out: a cell that is in no list
  *
  * Return: as twheel_node_arm().
  */
-int twheel_hub_take(struct twheel_hub *hub, int delay, struct twheel_hub_cell **cell);
+int twheel_hub_take(struct twheel_hub *hub, struct twheel_hub_cell **cell);
 
 /**
  * twheel_hub_kick() - tell the kernel of an arming; private
@@ -290,10 +290,19 @@ TWHEEL_NODE_INLINE void twheel_hub_give_back(struct twheel_node *node)
 	node->cell = NULL;
 }
 
-TWHEEL_NODE_INLINE void twheel_hub_forget_turn(struct twheel_node *node)
+TWHEEL_NODE_INLINE struct twheel_hub_cell *twheel_hub_take_spare(struct twheel_hub *hub, int delay)
 {
-	*node->turn = NULL;
-	node->turn = NULL;
+	struct twheel_hub_cell *c = hub->spare[delay];
+
+	if (c)
+		hub->spare[delay] = c->used.next;
+	return c;
+}
+
+TWHEEL_NODE_INLINE void twheel_hub_forget_due(struct twheel_node *node)
+{
+	*node->due = NULL;
+	node->due = NULL;
 }
 
 TWHEEL_NODE_INLINE int twheel_hub_arm(struct twheel_node *node, uint64_t expires_ns, int delay)
@@ -303,18 +312,16 @@ TWHEEL_NODE_INLINE int twheel_hub_arm(struct twheel_node *node, uint64_t expires
 	int ret;
 
 	if (!c) {
-		c = hub->spare[delay];
+		c = twheel_hub_take_spare(hub, delay);
 		if (__builtin_expect(!c, 0)) {
-			ret = twheel_hub_take(hub, delay, &c);
+			ret = twheel_hub_take(hub, &c);
 			if (ret)
 				return ret;
-		} else {
-			hub->spare[delay] = c->used.next;
 		}
 		c->used.by = node;
 		node->cell = c;
-		if (node->turn)
-			twheel_hub_forget_turn(node);
+		if (node->due)
+			twheel_hub_forget_due(node);
 		else if (!hub->armed++ && hub->watch)
 			twheel_hub_count(hub);
 	}
@@ -338,7 +345,7 @@ TWHEEL_NODE_INLINE void twheel_node_init(struct twheel_node *node, struct twheel
 	node->hub = hub;
 	node->fn = fn;
 	node->cell = NULL;
-	node->turn = NULL;
+	node->due = NULL;
 }
 
 /**
@@ -350,9 +357,8 @@ TWHEEL_NODE_INLINE void twheel_node_init(struct twheel_node *node, struct twheel
  * system call.
  *
  * Return: 0; -EINVAL for a delay above INT64_MAX; -EAGAIN at a limit of timeouts, and -ENOMEM,
- * both only for a node that has no cell: it is not armed, or it is due in the current batch.
- * These errors change nothing. -ESHUTDOWN after
- * twheel_stop(), when the node is no longer armed.
+ * both only for a node without a cell: it is not armed, or the current dispatch is to call it.
+ * These errors change nothing. -ESHUTDOWN after twheel_stop(), when the node is no longer armed.
  */
 TWHEEL_NODE_INLINE int twheel_node_arm(struct twheel_node *node, uint64_t delay_ns)
 {
@@ -401,8 +407,8 @@ TWHEEL_NODE_INLINE bool twheel_node_cancel(struct twheel_node *node)
 	if (node->cell) {
 		twheel_hub_exchange(node->cell->cell, TWHEEL_CELL_IDLE);
 		twheel_hub_give_back(node);
-	} else if (node->turn) {
-		twheel_hub_forget_turn(node);
+	} else if (node->due) {
+		twheel_hub_forget_due(node);
 	} else {
 		return false;
 	}
@@ -421,7 +427,7 @@ TWHEEL_NODE_INLINE bool twheel_node_cancel(struct twheel_node *node)
  */
 TWHEEL_NODE_INLINE bool twheel_node_armed(const struct twheel_node *node)
 {
-	return node->cell || node->turn;
+	return node->cell || node->due;
 }
 
 /**
@@ -429,8 +435,8 @@ TWHEEL_NODE_INLINE bool twheel_node_armed(const struct twheel_node *node)
  * @to: out: the node, armed as @from was
  * @from: the node, which is not armed afterwards
  *
- * For objects that are moved, as by realloc() or a move constructor. Call it while both places
- * exist.
+ * Use it for an object that is moved, for example by a move constructor. Call it while both
+ * places exist.
  *
  * Context: the thread of the hub, does not block.
  */
@@ -439,10 +445,10 @@ TWHEEL_NODE_INLINE void twheel_node_relocate(struct twheel_node *to, struct twhe
 	*to = *from;
 	if (to->cell)
 		to->cell->used.by = to;
-	if (to->turn)
-		*to->turn = to;
+	if (to->due)
+		*to->due = to;
 	from->cell = NULL;
-	from->turn = NULL;
+	from->due = NULL;
 }
 
 #ifdef __cplusplus

@@ -4,9 +4,9 @@
  *
  * The random tests have a model: for each node its deadline, and the nodes that are armed as a
  * list sorted by that. They make every call, outside and inside callbacks, on two hubs. A call
- * must answer what the model says, a callback must be one that the model expects, at its
- * deadline or later, and the first one of the list may not be overdue for long. The hubs go on
- * in a child or stay in the parent when the process forks. One hub is stopped at the end.
+ * must return the result of the model. The model must expect each callback, at its deadline or
+ * later. The first node of the list may not be overdue for long. The hubs go on in a child or
+ * stay in the parent when the process forks. One hub is stopped at the end.
  *
  * The file pairs-hub lists the tests of two features together.
  */
@@ -110,7 +110,7 @@ static void dispatch_all(void)
 	}
 }
 
-/* All that are due come in one batch. */
+/* One dispatch reads all that are due. */
 static void dispatch_once(unsigned int nr)
 {
 	wait_ready(twheel_fd(hub->ctx), nr);
@@ -278,7 +278,7 @@ static void cancel_others(struct twheel_node *node)
 	memset(nodes, 0x5a, sizeof(nodes));	/* as if they were freed */
 }
 
-static void callback_cancels_and_frees_the_rest_of_its_batch(void)
+static void callback_cancels_and_frees_the_rest_of_its_dispatch(void)
 {
 	open_hub();
 	init_nodes(cancel_others);
@@ -298,7 +298,7 @@ static void move_all(struct twheel_node *node)
 		arm_all(50 * MS);
 }
 
-static void callback_moves_the_rest_of_its_batch(void)
+static void callback_moves_the_rest_of_its_dispatch(void)
 {
 	__u64 begun = now_ns();
 
@@ -349,7 +349,7 @@ static void hub_may_be_closed_after_a_break(void)
 		CHECK(!twheel_node_armed(&nodes[i]));
 }
 
-/* Two nodes in one batch, with a function that dispatches in its first call. */
+/* Two nodes in one dispatch, with a function that dispatches in its first call. */
 static void dispatch_two(void (*fn)(struct twheel_node *node))
 {
 	open_hub();
@@ -360,7 +360,7 @@ static void dispatch_two(void (*fn)(struct twheel_node *node))
 	CHECK_EQ(nr_all, 2);
 }
 
-/* The node that is armed in the first callback is called before the others of its batch. */
+/* The node that is armed in the first callback is called before the other one. */
 static void dispatch_inside(struct twheel_node *node)
 {
 	only_called(node);
@@ -383,7 +383,7 @@ static void callback_may_dispatch(void)
 	close_hub();
 }
 
-/* Two more are in the inner batch, which ends after one of them. */
+/* The inner dispatch has two more nodes, and ends after one of them. */
 static void break_inside(struct twheel_node *node)
 {
 	only_called(node);
@@ -438,7 +438,7 @@ static void wait_inside(struct twheel_node *node)
 	CHECK_EQ(nr_all, 2);
 }
 
-static void callback_may_wait_for_another_of_its_batch(void)
+static void callback_may_wait_for_another_of_its_dispatch(void)
 {
 	dispatch_two(wait_inside);
 	CHECK_EQ(hub->armed, 0);
@@ -446,7 +446,7 @@ static void callback_may_wait_for_another_of_its_batch(void)
 	close_hub();
 }
 
-/* The clock goes back after the batch was read. */
+/* The clock goes back after the events were read. */
 static void step_back_and_break(struct twheel_node *node)
 {
 	only_called(node);
@@ -530,7 +530,7 @@ static void armed_node_can_be_relocated(void)
 	close_hub();
 }
 
-/* The node itself has been called, the others of the batch have not. */
+/* The node itself has been called, the other one has not. */
 static void relocate_another(struct twheel_node *node)
 {
 	only_called(node);
@@ -538,7 +538,7 @@ static void relocate_another(struct twheel_node *node)
 		relocate(number_of(node) ? 0 : 1);
 }
 
-static void node_can_be_relocated_before_its_turn(void)
+static void node_can_be_relocated_before_its_call(void)
 {
 	open_hub();
 	init_nodes(relocate_another);
@@ -570,6 +570,34 @@ static void hub_grows_beyond_its_first_cells(void)
 	CHECK_EQ(hub->armed, 0);
 	close_hub();
 	free(many);
+}
+
+/* All cells are spare, and have another delay than the node that is armed then. */
+static unsigned int made_beside_spares(unsigned int nr)
+{
+	struct twheel_node many[200];
+	unsigned int made;
+
+	CHECK(nr <= ARRAY_SIZE(many));
+	open_hub();
+	CHECK_EQ(twheel_hub_reserve(hub, nr), 0);
+	for (unsigned int i = 0; i < nr; i++) {
+		twheel_node_init(&many[i], hub, only_called);
+		CHECK_EQ(twheel_node_arm(&many[i], HOUR), 0);
+	}
+	for (unsigned int i = 0; i < nr; i++)
+		CHECK(twheel_node_cancel(&many[i]));
+	CHECK_EQ(twheel_node_arm(&many[0], 30 * NSEC_PER_SEC), 0);
+	made = live() - nr;
+	close_hub();
+	return made;
+}
+
+static void hub_makes_no_cells_while_many_are_spare(void)
+{
+	CHECK_EQ(made_beside_spares(8), 8);
+	CHECK_EQ(made_beside_spares(128), 64);
+	CHECK_EQ(made_beside_spares(130), 0);
 }
 
 /* The cell of a node goes back to the list of its last delay. */
@@ -885,7 +913,7 @@ static void parent_closes_the_hub_and_the_child_goes_on(void)
 	_exit(0);
 }
 
-/* The batch is on the stack, which the child has, too. */
+/* The list of due nodes is on the stack, which the child has, too. */
 static void fork_and_wait(struct twheel_node *node)
 {
 	pid_t pid;
@@ -1117,7 +1145,7 @@ static struct twheel_hub *random_hub(void)
 	return hubs[random_below(&seed, MODEL_HUBS)];
 }
 
-/* A call in a callback that waits also calls nodes of the batches around it. */
+/* A call in a callback that waits also calls nodes of the dispatches around it. */
 static void random_dispatch(void)
 {
 	bool waits = !depth || !random_below(&seed, 8);
@@ -1409,19 +1437,20 @@ static void costs_need_no_system_call(void)
 	each(fired_node_can_be_moved)						\
 	each(impossible_time_is_refused_and_changes_nothing)			\
 	each(callback_arms_its_own_node)						\
-	each(callback_cancels_and_frees_the_rest_of_its_batch)			\
-	each(callback_moves_the_rest_of_its_batch)				\
+	each(callback_cancels_and_frees_the_rest_of_its_dispatch)			\
+	each(callback_moves_the_rest_of_its_dispatch)				\
 	each(break_leaves_the_rest_for_the_next_dispatch)				\
 	each(hub_may_be_closed_after_a_break)					\
 	each(callback_may_dispatch)						\
 	each(break_inside_leaves_the_dispatch_around_it)				\
 	each(break_is_for_one_hub)							\
-	each(callback_may_wait_for_another_of_its_batch)			\
+	each(callback_may_wait_for_another_of_its_dispatch)			\
 	each(break_after_a_step_back_leaves_nodes_due)				\
 	each(callback_may_wait_after_a_step_back)					\
 	each(armed_node_can_be_relocated)						\
-	each(node_can_be_relocated_before_its_turn)				\
+	each(node_can_be_relocated_before_its_call)				\
 	each(hub_grows_beyond_its_first_cells)					\
+	each(hub_makes_no_cells_while_many_are_spare)				\
 	each(moved_and_cancelled_nodes_share_cells)				\
 	each(limit_is_reported_and_changes_nothing)				\
 	each(reserved_cells_serve_any_delay)					\
