@@ -8,7 +8,7 @@
  *	idle.arm(30s);
  *	hub.run();
  *
- * Ownership: an object closes or cancels what it holds when it is destroyed. All classes can
+ * Ownership: an object closes or cancels its resource when it is destroyed. All classes can
  * be moved and not copied. A timer has its callable as a member, and nothing is allocated for
  * it. A timer that is moved stays armed.
  *
@@ -20,6 +20,10 @@
  * C function. Member functions that are noexcept cannot fail.
  *
  * Threads: a hub and its timers belong to one thread at a time. A context has no such limit.
+ *
+ * Forks: parent and child share the cells. Each timer that is destroyed in the child is
+ * cancelled in the parent. A return from main() and exit() destroy timers, too. So a child of
+ * fork() ends with _exit() or exec(), or calls hub::abandon() first.
  */
 #ifndef TWHEEL_HPP
 #define TWHEEL_HPP
@@ -28,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -84,6 +89,12 @@ constexpr std::int64_t wait_ns(const std::chrono::duration<Rep, Period> &time)
 {
 	return static_cast<std::int64_t>(nanoseconds(time));
 }
+
+/* A call of dispatch(), for its callbacks: the binding of the hub points to it. */
+struct call {
+	std::exception_ptr thrown;
+	bool quit = false;
+};
 
 /* A node that is cancelled when it goes, and stays armed when it moves. */
 class link {
@@ -201,16 +212,18 @@ public:
 	}
 
 	/**
-	 * Reads up to N events into an array, and waits for the first one. Returns how many. 0:
-	 * there was none in @time, or a signal handler ran.
+	 * Reads up to N events into an array, and waits for the first one. Returns their number.
+	 * nullopt: there was none in @time, or a signal handler ran. 0: no event can follow after
+	 * twheel_stop().
 	 */
 	template <std::size_t N, class Rep, class Period>
-	std::size_t read(twheel_event (&events)[N], const std::chrono::duration<Rep, Period> &time)
+	[[nodiscard]] std::optional<std::size_t>
+	read(twheel_event (&events)[N], const std::chrono::duration<Rep, Period> &time)
 	{
 		int ret = twheel_read(ctx_, events, N, detail::wait_ns(time));
 
 		if (ret == -ETIMEDOUT || ret == -EINTR)
-			return 0;
+			return std::nullopt;
 		return static_cast<std::size_t>(detail::check(ret, "twheel_read"));
 	}
 
@@ -261,6 +274,17 @@ public:
 		twheel_hub_close(hub_);
 	}
 
+	/**
+	 * Closes the hub of a forked child. The timers stay armed in the parent, and are no longer
+	 * armed in the child. Afterwards the hub and its timers may only be destroyed.
+	 *
+	 * Not allowed in a callback: a child that was forked there calls _exit() or exec().
+	 */
+	void abandon() noexcept
+	{
+		twheel_hub_close(std::exchange(hub_, nullptr));
+	}
+
 	/** For the functions of twheel_hub.h. */
 	twheel_hub *get() const noexcept
 	{
@@ -301,40 +325,58 @@ public:
 	 * Calls the timers that are due, without waiting. Returns the number of events that were
 	 * read: 0 if there are no more.
 	 *
-	 * An exception in a callback leaves this function. The other timers of the batch stay
-	 * armed and due.
+	 * An exception in a callback leaves this function. The other timers that are due stay armed.
 	 */
 	std::size_t dispatch()
 	{
-		return dispatch_ns(TWHEEL_NO_WAIT);
+		detail::call call;
+
+		return dispatch_ns(TWHEEL_NO_WAIT, call);
 	}
 
 	/** Waits for the first timer up to @time. 0 also if a signal handler ran. */
 	template <class Rep, class Period>
 	std::size_t dispatch(const std::chrono::duration<Rep, Period> &time)
 	{
-		return dispatch_ns(detail::wait_ns(time));
+		detail::call call;
+
+		return dispatch_ns(detail::wait_ns(time), call);
 	}
 
-	/** Waits and calls until no timer is armed. */
+	/**
+	 * Waits and calls until no timer is armed, or until quit() is called. A signal handler does
+	 * not end it: a program that waits for signals calls dispatch() in a loop.
+	 */
 	void run()
 	{
-		while (hub_->armed)
-			dispatch_ns(TWHEEL_FOREVER);
+		detail::call call;
+
+		while (hub_->armed && !call.quit)
+			dispatch_ns(TWHEEL_FOREVER, call);
+	}
+
+	/**
+	 * For callbacks: the innermost run() or dispatch() returns after this callback. The other
+	 * timers that are due stay armed. Outside of a callback it has no effect. It must not be
+	 * called in another thread or in a signal handler.
+	 */
+	void quit() noexcept
+	{
+		if (hub_->binding)
+			static_cast<detail::call *>(hub_->binding)->quit = true;
+		twheel_hub_break(hub_);
 	}
 
 private:
-	/* Callbacks put an exception where binding points to. */
-	std::size_t dispatch_ns(std::int64_t time)
+	std::size_t dispatch_ns(std::int64_t time, detail::call &call)
 	{
-		std::exception_ptr thrown;
 		twheel_hub *const inner = hub_;
-		void *const outer = std::exchange(inner->binding, &thrown);
+		void *const outer = std::exchange(inner->binding, &call);
 		const int ret = twheel_hub_dispatch(inner, time);
 
 		inner->binding = outer;
-		if (thrown)
-			std::rethrow_exception(thrown);
+		if (call.thrown)
+			std::rethrow_exception(call.thrown);
 		if (ret == -EINTR)
 			return 0;
 		return static_cast<std::size_t>(detail::check(ret, "twheel_hub_dispatch"));
@@ -348,7 +390,7 @@ private:
  *
  * F is called with the timer, if it takes a timer &, and without an argument otherwise. The
  * callback may arm, cancel, move and destroy any timer. After it has destroyed its own, it must
- * not use what F holds.
+ * not use the data of F.
  *
  * A timer can be assigned to if F can be. Its size is that of four pointers and F.
  */
@@ -411,11 +453,11 @@ private:
 	/* One exception at a time can leave dispatch(), as with destructors. */
 	static void keep(twheel_hub *hub) noexcept
 	{
-		auto *thrown = static_cast<std::exception_ptr *>(hub->binding);
+		auto *call = static_cast<detail::call *>(hub->binding);
 
-		if (!thrown || *thrown)
+		if (!call || call->thrown)
 			std::terminate();
-		*thrown = std::current_exception();
+		call->thrown = std::current_exception();
 		twheel_hub_break(hub);
 	}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* twheel.hpp on the device: what it adds to the hub, whose functions have tests of their own. */
+/* twheel.hpp on the device: its additions to the hub, whose functions have tests of their own. */
 #include <array>
 #include <memory>
 #include <stdexcept>
@@ -192,6 +192,73 @@ void timer_may_outlive_its_hub()
 	CHECK(!one.cancel());
 }
 
+/* The destructors of static objects run in the child, timers first. */
+void abandoned_hub_of_a_child_leaves_the_timers_of_its_parent()
+{
+	static twheel::hub hub;
+	static twheel::timer one(hub, [] { calls++; });
+	int status;
+
+	one.arm(50ms);
+	const pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (!child) {
+		hub.abandon();
+		CHECK(!one.armed());
+		CHECK(!one.cancel());
+		std::exit(0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	dispatch_all(hub);
+	CHECK_EQ(calls, 1);
+}
+
+void callback_may_quit_run_or_dispatch()
+{
+	twheel::hub hub;
+	const auto last = [&hub] {
+		calls++;
+		hub.quit();
+	};
+	twheel::timer a(hub, last), b(hub, last), c(hub, last), far(hub, last);
+
+	hub.quit();
+	far.arm(1h);
+	a.arm(0s);
+	b.arm(0s);
+	c.arm(0s);
+	wait_due(hub, 3);
+	hub.run();
+	CHECK_EQ(calls, 1);
+	CHECK_EQ(hub.armed(), 3);
+	wait_due(hub, 2);
+	hub.dispatch();
+	CHECK_EQ(calls, 2);
+	hub.run();
+	CHECK_EQ(calls, 3);
+	CHECK(far.armed());
+}
+
+void quit_leaves_the_innermost_run()
+{
+	twheel::hub hub;
+	twheel::timer inner(hub, [&hub] { hub.quit(); });
+	twheel::timer far(hub, [] { calls++; });
+	twheel::timer outer(hub, [&] {
+		inner.arm(0s);
+		hub.run();
+		CHECK(far.armed());
+		far.arm(0s);
+	});
+
+	far.arm(1h);
+	outer.arm(0s);
+	hub.run();
+	CHECK_EQ(calls, 1);
+}
+
 /* Each exception leaves a dispatch of its own, and no timer is lost. */
 void exception_leaves_dispatch_and_the_batch_goes_on_later()
 {
@@ -328,13 +395,27 @@ void context_arms_cancels_and_reads()
 	id = context.arm(1h, 1);
 	CHECK(context.cancel(id));
 	CHECK(!context.cancel(id));
-	CHECK_EQ(context.read(events, 0s), 0);
+	CHECK(!context.read(events, 0s));
 	other = std::move(context);
 	CHECK(other.fd() >= 0);
 	id = other.arm(1ms, 2);
-	CHECK_EQ(other.read(events, 20s), 1);
+	CHECK(other.read(events, 20s) == 1U);
 	CHECK_EQ(events[0].cookie, 2);
 	CHECK_EQ(events[0].id, id);
+}
+
+void read_tells_the_end_from_no_event_in_time()
+{
+	twheel::context context;
+	twheel_event events[4];
+
+	context.arm(1h);
+	CHECK(context.read(events, 1ms) == std::nullopt);
+	CHECK_EQ(twheel_stop(context.get()), 0);
+	CHECK(context.read(events, 20s) == 1U);
+	CHECK(events[0].flags & TWHEEL_EV_UNPROCESSED);
+	CHECK(context.read(events, 20s) == 0U);
+	CHECK(context.read(events, 0s) == 0U);
 }
 
 /* Durations: rounded up, and never out of range. */
@@ -397,6 +478,9 @@ const ktap_test tests[] = {
 	TEST(assignment_cancels_and_takes_over),
 	TEST(hub_can_be_moved_with_armed_timers),
 	TEST(timer_may_outlive_its_hub),
+	TEST(abandoned_hub_of_a_child_leaves_the_timers_of_its_parent),
+	TEST(callback_may_quit_run_or_dispatch),
+	TEST(quit_leaves_the_innermost_run),
 	TEST(exception_leaves_dispatch_and_the_batch_goes_on_later),
 	TEST(callback_may_dispatch_and_catch),
 	TEST(error_is_a_system_error),
@@ -404,6 +488,7 @@ const ktap_test tests[] = {
 	TEST(hub_refuses_another_clock),
 	TEST(hub_works_without_cells),
 	TEST(context_arms_cancels_and_reads),
+	TEST(read_tells_the_end_from_no_event_in_time),
 };
 
 } /* namespace */
