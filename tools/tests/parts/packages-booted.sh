@@ -126,7 +126,19 @@ c_program_arms_and_reads()
 
 callbacks_are_called()
 {
-	[ "$(as twheel example-hub)" = 'b was lost' ] && as twheel example-heartbeat 100 100
+	[ "$(as twheel example-hub)" = 'b was lost' ] && as twheel example-heartbeat-g++ 100 100 &&
+		as twheel example-heartbeat-clang++ 100 100
+}
+
+rust_program_arms_and_reads()
+{
+	[ "$(as twheel example-rust)" = 42 ]
+}
+
+java_program_cancels_reads_and_schedules()
+{
+	[ "$(as twheel /opt/java/runtime/bin/java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+		-cp /opt/java/classes Example | tr '\n' ' ')" = 'PENDING 1 42 43 ' ]
 }
 
 # The part packages checks these metrics, on the machine that has promtool.
@@ -156,7 +168,7 @@ module_can_be_unloaded()
 }
 
 echo "KTAP version 1"
-echo "1..14"
+echo "1..16"
 check node_is_there_before_the_module
 check udev_gives_the_node_to_the_group
 check who_is_not_in_the_group_cannot_open_it
@@ -167,6 +179,8 @@ check tool_arms_and_reads
 check python_arms_and_reads
 check c_program_arms_and_reads
 check callbacks_are_called
+check rust_program_arms_and_reads
+check java_program_cancels_reads_and_schedules
 check stat_writes_the_format_of_prometheus
 check module_that_uses_the_wheel_runs
 check module_is_loaded_at_boot

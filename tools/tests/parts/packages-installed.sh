@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Install the packages in a minimal system, use them, and remove them, as KTAP. This script runs
-# in that system. /root/debs holds the packages. The script leaves the system with the
-# packages in /root/system.tar, for a boot.
+# in that system. /root/debs holds the packages, /root/java and /root/rust the sources for these
+# languages. The script leaves the system with the packages in /root/system.tar, for a boot.
 
 export DEBIAN_FRONTEND=noninteractive
 
@@ -51,7 +51,7 @@ recipe()
 	[ -s /root/recipe ] && (cd /root && PATH=/root/bin:$PATH sh -e -x /root/recipe)
 }
 
-# If what the lists name is gone from the archive, they are too old.
+# If packages of the lists are gone from the archive, the lists are too old.
 packages_install()
 {
 	set -- install udev linux-headers-amd64 /root/debs/*.deb
@@ -151,7 +151,7 @@ python_finds_the_library()
 # The example of the README, and each header by itself, with the compilers of the release.
 programs_are_built_with_the_development_package()
 {
-	get install g++ || return
+	get install clang g++ || return
 	page README | awk '/^```/ && inside { exit } inside; $0 == "```c" { inside = 1 }' \
 		>/root/example.c
 	cc -Wall -Wextra -Werror -o /usr/bin/readme-example /root/example.c -ltwheel || return
@@ -163,7 +163,10 @@ programs_are_built_with_the_development_package()
 		*.hpp) ;;
 		*) cc -Wall -Wextra -Werror -fsyntax-only /root/header.c || return ;;
 		esac
-		g++ -x c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only /root/header.c || return
+		for compiler in g++ clang++; do
+			$compiler -x c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only \
+				/root/header.c || return
+		done
 	done </root/headers
 }
 
@@ -172,9 +175,76 @@ callbacks_are_built_with_the_development_package()
 {
 	gunzip -c /usr/share/man/man3/twheel_hub.3.gz |
 		sed -n '/example: hub.c/,/^\.Ed/{/^\./d; s/\\e/\\/g; s/\\&//g; p}' >/root/hub.c
-	cc -Wall -Wextra -Werror -o /usr/bin/example-hub /root/hub.c -ltwheel &&
-		g++ -std=c++17 -O -Wall -Wextra -Werror -o /usr/bin/example-heartbeat \
-			/usr/share/doc/libtwheel-dev/examples/heartbeat.cpp -ltwheel
+	cc -Wall -Wextra -Werror -o /usr/bin/example-hub /root/hub.c -ltwheel || return
+	for compiler in g++ clang++; do
+		$compiler -std=c++17 -O -Wall -Wextra -Werror -o /usr/bin/example-heartbeat-$compiler \
+			/usr/share/doc/libtwheel-dev/examples/heartbeat.cpp -ltwheel || return
+	done
+}
+
+# The example of the crate's README, with the compiler and the crates of the release. cargo also
+# looks for the crates of features that are off.
+rust_program_is_built_with_the_crate()
+{
+	get install cargo librust-futures-core-dev librust-libc-dev librust-tokio-dev || return
+	mkdir -p /root/example/src /root/example/.cargo
+	cat >/root/example/.cargo/config.toml <<-EOF
+	[source.crates-io]
+	replace-with = "system"
+	[source.system]
+	directory = "/usr/share/cargo/registry"
+	EOF
+	cat >/root/example/Cargo.toml <<-EOF
+	[package]
+	name = "example"
+	version = "0.1.0"
+	edition = "2021"
+	[dependencies]
+	twheel = { path = "/root/rust" }
+	EOF
+	{
+		echo 'fn main() -> twheel::Result<()> {'
+		awk '/^```/ && inside { exit } inside; /^```rust/ { inside = 1 }' /root/rust/README.md
+		echo 'Ok(()) }'
+	} >/root/example/src/main.rs
+	(cd /root/example && RUSTFLAGS='-D warnings' cargo build --offline) &&
+		cp /root/example/target/debug/example /usr/bin/example-rust
+}
+
+# WheelTimer needs a newer Netty than Debian has.
+java_program_is_built_with_the_development_package()
+{
+	get install default-jdk-headless || return
+	cat >/root/Example.java <<-EOF
+	import java.util.concurrent.TimeUnit;
+	import org.twheel.*;
+
+	class Example {
+		public static void main(String... arguments) throws Exception {
+			try (Context context = Context.open()) {
+				long id = context.arm(TimeUnit.HOURS.toNanos(1), 41);
+				System.out.println(context.cancel(id));
+				context.arm(TimeUnit.MILLISECONDS.toNanos(20), 42);
+				Events events = new Events(4);
+				System.out.println(context.read(events, Context.FOREVER));
+				System.out.println(events.cookie(0));
+			}
+			WheelExecutor executor = new WheelExecutor(1);
+			System.out.println(executor.schedule(() -> 43, 20, TimeUnit.MILLISECONDS).get());
+			executor.shutdown();
+		}
+	}
+	EOF
+	home=$(dirname "$(dirname "$(realpath /usr/bin/javac)")")
+	rm /root/java/src/main/java/org/twheel/WheelTimer.java
+	javac --release 17 -Werror -h /root/jni -d /opt/java/classes /root/Example.java \
+		/root/java/src/main/java/org/twheel/*.java &&
+		cc -O -Wall -Wextra -Werror -fPIC -shared -Wl,-z,defs -I "$home/include" \
+			-I "$home/include/linux" -I /root/jni \
+			-o /opt/java/classes/org/twheel/libtwheel-java-amd64.so \
+			/root/java/src/main/c/twheel_jni.c -ltwheel &&
+		jlink --add-modules java.base --strip-debug --no-header-files --no-man-pages \
+			--output /opt/java/runtime && /opt/java/runtime/bin/java -Xshare:dump
 }
 
 man_pages_are_there()
@@ -185,7 +255,7 @@ man_pages_are_there()
 	done
 }
 
-# Leave out what the boot does not need: compiler, headers, other modules.
+# Leave out the compiler, the headers and other modules, because the boot does not need them.
 save_the_system()
 {
 	cat >/root/excluded <<-EOF
@@ -193,10 +263,21 @@ save_the_system()
 	./lib/modules/*/kernel
 	./root/*
 	./usr/bin/*-linux-gnu-*
+	./usr/bin/cargo
+	./usr/bin/rustc
 	./usr/lib/gcc*
+	./usr/lib/jvm
+	./usr/lib/llvm*
 	./usr/lib/modules/*/kernel
 	./usr/lib/udev/hwdb.d
+	./usr/lib/rustlib
 	./usr/lib/*/lib*san.so*
+	./usr/lib/*/libLLVM*
+	./usr/lib/*/libclang*
+	./usr/lib/*/libicu*
+	./usr/lib/*/librustc*
+	./usr/lib/*/libstd-*
+	./usr/lib/*/libz3*
 	./usr/lib/*/perl*
 	./usr/libexec/gcc*
 	./usr/share
@@ -217,17 +298,17 @@ files_that_remain()
 	grep -rl twheel /etc /lib/modules /var/lib | grep -vx -e '/etc/g\(roup\|shadow\)-\?'
 }
 
-# The group is left, as is usual: a file that someone has given it must not fall to
-# whichever group comes next.
+# The group is left, as is usual: a file that someone has given it must not fall to the
+# next group with its number.
 purge_leaves_the_group_alone()
 {
-	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 || return
+	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 /opt/java || return
 	get purge '^twheel-' '^libtwheel' python3-twheel || return
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
 }
 
 echo "KTAP version 1"
-echo "1..17"
+echo "1..19"
 check packages_install
 check dkms_builds_the_modules_for_the_kernel_there
 check dkms_builds_them_without_a_warning
@@ -242,6 +323,8 @@ check tool_runs
 check python_finds_the_library
 check programs_are_built_with_the_development_package
 check callbacks_are_built_with_the_development_package
+check rust_program_is_built_with_the_crate
+check java_program_is_built_with_the_development_package
 check man_pages_are_there
 check save_the_system
 check purge_leaves_the_group_alone
