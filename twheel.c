@@ -1876,7 +1876,8 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
  * @slack_ns: as in twheel_arm_slack()
  *
  * A sink calls this for a timeout whose deadline has been moved. The timeout does not count
- * as fired, only as extended. It keeps its place under max_pending.
+ * as fired, only as extended. It keeps its place under max_pending. While a sink extends a
+ * timeout again and again, twheel_cancel_sync() may wait; twheel_shutdown() ends that.
  *
  * Context: in the sink.
  *
@@ -2582,23 +2583,29 @@ static void twheel_start_workers(struct twheel_shard *s)
 	spin_lock_irq(&s->lock);
 }
 
+/* Is the due @t left to a worker, or to the task that cancels it? */
+static bool twheel_is_for_others(const struct twheel_timeout *t)
+{
+	return t->flags & (TWHEEL_T_WORKER | TWHEEL_T_CANCELLING);
+}
+
 static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r)
 	__must_hold(&s->lock)
 {
-	struct twheel_timeout *t, *next;
+	struct twheel_timeout *t;
 
-	/* Workers do not wait for the callbacks of this batch. */
-	list_for_each_entry_safe(t, next, &s->due, entry)
-		if (t->flags & TWHEEL_T_WORKER)
-			twheel_hand_over(s, t);
-	twheel_start_workers(s);
 	while (!s->stopped && !list_empty(&s->due) && !twheel_went_back(s)) {
 		t = list_first_entry(&s->due, struct twheel_timeout, entry);
-		/* A task in twheel_cancel_sync() cancels it. */
-		if (unlikely(t->flags & TWHEEL_T_CANCELLING))
-			twheel_hand_over(s, t);
-		else
+		if (likely(!twheel_is_for_others(t))) {
 			twheel_run_callback(s, r, t);
+			continue;
+		}
+		/* Start the workers before the next callback, which may take long. */
+		do {
+			twheel_hand_over(s, t);
+			t = list_first_entry_or_null(&s->due, struct twheel_timeout, entry);
+		} while (t && twheel_is_for_others(t));
+		twheel_start_workers(s);
 	}
 }
 

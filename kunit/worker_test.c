@@ -778,6 +778,58 @@ static void worker_begins_during_the_callbacks_of_its_batch(struct kunit *test)
 	expect_begins(test, j);
 }
 
+/* In the thread, on a spare CPU: give a worker time to begin, then move the timeout. */
+static void move_the_job(struct probe *p)
+{
+	struct job *j = p->data;
+	unsigned int i;
+
+	for (i = 0; i < 20 && !completion_done(&j->began); i++)
+		mdelay(1);
+	p->ret = twheel_mod(&j->p.t, NEVER);
+}
+
+/* The callback of an earlier timeout can still move one that a worker is to run. */
+static void worker_begins_after_the_callbacks_that_are_due_before(struct kunit *test)
+{
+	struct probe *p;
+	struct job *j;
+
+	if (spare_cpu() >= nr_cpu_ids)
+		kunit_skip(test, "the worker needs a CPU of its own");
+	j = jobs(test, 1);
+	p = probes(test, 1);
+	p->then = move_the_job;
+	p->data = j;
+	arm_tick(test, p, 5);
+	arm_job(test, j, 9);
+	advance_tick(test, 10);
+	KUNIT_EXPECT_EQ(test, 1, p->ret);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&j->fired));
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&j->p.t));
+}
+
+static void note_next_expiry(struct probe *p)
+{
+	p->arg = twheel_next_expiry(p->f->wheel);
+}
+
+/* Of two due timeouts, the one for the thread is the earlier one. */
+static void next_expiry_in_a_callback_is_not_that_of_a_worker(struct kunit *test)
+{
+	struct job *j = jobs_behind_busy_workers(test, 1);
+	struct probe *p = probes(test, 2);
+
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&j[NR_WORKERS].p.t));
+	p->then = note_next_expiry;
+	arm_tick(test, &p[0], 5);
+	arm_tick(test, &p[1], 6);
+	arm_job(test, &j[NR_WORKERS], 9);
+	advance_tick(test, 10);
+	KUNIT_EXPECT_LE(test, p->arg, 6 * TICK);
+	free_workers(test, j);
+}
+
 static void callbacks_run_at_once_if_threads_start_slowly(struct kunit *test)
 {
 	struct twheel_params params = { .clock = TWHEEL_MANUAL, .tick_ns = TICK, };
@@ -824,6 +876,8 @@ static struct kunit_case worker_cases[] = {
 	KUNIT_CASE(slow_callback_holds_no_other),
 	KUNIT_CASE(callbacks_run_at_once_if_threads_start_slowly),
 	KUNIT_CASE(worker_begins_during_the_callbacks_of_its_batch),
+	KUNIT_CASE(worker_begins_after_the_callbacks_that_are_due_before),
+	KUNIT_CASE(next_expiry_in_a_callback_is_not_that_of_a_worker),
 	KUNIT_CASE(busy_workers_do_not_hold_the_thread),
 	KUNIT_CASE(many_due_at_once_run_once_each),
 	KUNIT_CASE(callback_can_free_its_timeout),
