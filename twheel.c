@@ -1101,12 +1101,6 @@ static struct task_struct *twheel_queue(struct twheel_shard *s)
 	return server->task;
 }
 
-/* Can the clock of @w be stepped backward? */
-static bool twheel_settable(const struct twheel *w)
-{
-	return w->clock == TWHEEL_REALTIME || w->clock == TWHEEL_MANUAL;
-}
-
 /* The beginning of a rebase. "Clock steps" explains it; twheel_rebase() does the work. */
 
 /* The clock has gone back to @tick: begin a rebase, or restart the current one. */
@@ -1149,10 +1143,11 @@ static noinline void twheel_catch_up(struct twheel_shard *s)
  */
 static bool twheel_went_back(struct twheel_shard *s)
 {
+	enum twheel_clock clock = s->wheel->clock;
 	u64 tick;
 
 	/* twheel_stop() has cancelled the hrtimers of a stopped shard. */
-	if (!twheel_settable(s->wheel) || s->stopped)
+	if ((clock != TWHEEL_REALTIME && clock != TWHEEL_MANUAL) || s->stopped)
 		return false;
 	tick = twheel_clock_tick(s->wheel);
 	if (tick >= s->done)
@@ -1259,22 +1254,9 @@ static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_
 	return twheel_insert(s, t, twheel_level_now(s, t->tick));
 }
 
-/* Enqueue @t and set the hrtimer if needed. The caller increments s->nr. */
-static __always_inline void twheel_schedule(struct twheel_shard *s, struct twheel_timeout *t,
-					    u64 expires_ns, u64 slack_ns)
-{
-	u64 wake;
-
-	t->expires = expires_ns;
-	wake = twheel_enqueue(s, t, slack_ns);
-	if (wake < s->wake)
-		twheel_set_timer(s, wake);
-}
-
 /* Put @t on s->stale for twheel_rebase() or twheel_stop(). Its slack is dropped. */
-static void twheel_set_stale(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns)
+static void twheel_set_stale(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	t->expires = expires_ns;
 	t->tick = twheel_choose_tick(s, t, 0);
 	WRITE_ONCE(t->state, TWHEEL_PENDING);
 	twheel_track(t);
@@ -1286,21 +1268,21 @@ static void twheel_set_stale(struct twheel_shard *s, struct twheel_timeout *t, u
 static noinline void twheel_schedule_checked(struct twheel_shard *s, struct twheel_timeout *t,
 					     u64 expires_ns, u64 slack_ns)
 {
+	u64 wake;
+
 	if (s->wheel->clock == TWHEEL_REALTIME)
 		twheel_went_back(s);
 	if (!s->nr)
 		twheel_catch_up(s);
 	s->nr++;
-	if (s->rebase || s->stopped)
-		twheel_set_stale(s, t, expires_ns);
-	else
-		twheel_schedule(s, t, expires_ns, slack_ns);
-}
-
-/* Take a place under the wheel's limit. A timeout keeps it while it is pending. */
-static bool twheel_take_place(struct twheel *w)
-{
-	return !w->max_pending || atomic_add_unless(&w->pending, 1, w->max_pending);
+	t->expires = expires_ns;
+	if (s->rebase || s->stopped) {
+		twheel_set_stale(s, t);
+		return;
+	}
+	wake = twheel_enqueue(s, t, slack_ns);
+	if (wake < s->wake)
+		twheel_set_timer(s, wake);
 }
 
 static __always_inline void __twheel_leave_place(const struct twheel_timeout *t)
@@ -1334,9 +1316,13 @@ static struct twheel_runner *twheel_runner_of(struct twheel_shard *s,
 	return r->running == t ? r : NULL;
 }
 
-/* Check whether @t may be armed. On success @t has a place under max_pending. */
+/*
+ * Check whether @t may be armed. On success @t has a place under max_pending, which it keeps
+ * while it is pending.
+ */
 static noinline int twheel_admit(struct twheel_shard *s, struct twheel_timeout *t)
 {
+	struct twheel *w = s->wheel;
 	struct twheel_runner *r;
 
 	if (s->stopped || t->flags & TWHEEL_T_SHUTDOWN)
@@ -1346,7 +1332,7 @@ static noinline int twheel_admit(struct twheel_shard *s, struct twheel_timeout *
 	r = twheel_runner_of(s, t);
 	if (r && r->again)
 		r->again = false;	/* keeps its place */
-	else if (!twheel_take_place(s->wheel))
+	else if (w->max_pending && !atomic_add_unless(&w->pending, 1, w->max_pending))
 		return -EAGAIN;
 	return 0;
 }
@@ -1359,24 +1345,6 @@ static noinline int twheel_arm_checked(struct twheel_shard *s, struct twheel_tim
 	if (!ret)
 		twheel_schedule_checked(s, t, expires_ns, slack_ns);
 	return ret;
-}
-
-static __always_inline void twheel_arm_plain(struct twheel_shard *s, struct twheel_timeout *t,
-					     u64 expires_ns, u64 slack_ns)
-{
-	if (unlikely(!s->nr))
-		twheel_catch_up(s);
-	s->nr++;
-	twheel_schedule(s, t, expires_ns, slack_ns);
-}
-
-static int __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t, u64 expires_ns,
-			u64 slack_ns)
-{
-	if (unlikely(!twheel_is_plain(s) || t->flags & TWHEEL_T_SLOW))
-		return twheel_arm_checked(s, t, expires_ns, slack_ns);
-	twheel_arm_plain(s, t, expires_ns, slack_ns);
-	return 0;
 }
 
 static enum twheel_state twheel_state(const struct twheel_timeout *t)
@@ -1522,7 +1490,7 @@ static noinline int twheel_arm_anywhere(struct twheel_shard *s, struct twheel_ti
 	s = twheel_bring_here(s, t);
 	/* Another CPU may have armed it while the lock was dropped. */
 	if (twheel_state(t) == TWHEEL_INACTIVE)
-		ret = __twheel_arm(s, t, expires_ns, slack_ns);
+		ret = twheel_arm_checked(s, t, expires_ns, slack_ns);
 	else if (move && twheel_state(t) == TWHEEL_PENDING)
 		ret = twheel_move_checked(s, t, expires_ns, slack_ns);
 	spin_unlock_irqrestore(&s->lock, flags);
@@ -1534,6 +1502,7 @@ static __always_inline int twheel_arm_any(struct twheel_timeout *t, u64 expires_
 {
 	struct twheel_shard *s;
 	unsigned long flags;
+	u64 wake;
 
 	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
 		return -EINVAL;
@@ -1542,7 +1511,13 @@ static __always_inline int twheel_arm_any(struct twheel_timeout *t, u64 expires_
 	if (unlikely(!twheel_is_plain(s) || twheel_state(t) != TWHEEL_INACTIVE ||
 		     t->flags & TWHEEL_T_SLOW))
 		return twheel_arm_anywhere(s, t, expires_ns, slack_ns, false, flags);
-	twheel_arm_plain(s, t, expires_ns, slack_ns);
+	if (unlikely(!s->nr))
+		twheel_catch_up(s);
+	s->nr++;
+	t->expires = expires_ns;
+	wake = twheel_enqueue(s, t, slack_ns);
+	if (wake < s->wake)
+		twheel_set_timer(s, wake);
 	spin_unlock_irqrestore(&s->lock, flags);
 	return 0;
 }
