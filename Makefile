@@ -159,6 +159,7 @@ analysis sanitize valgrind: setup-debug
 # In full, with the numbers of doc/testing.md.
 faults storms: setup-check
 	@STORMS=full tools/tests/run $@
+	@sed -n 's/^ *# \(faults\|storm\): //p' $(O)/log/$@.ktap
 
 prove: setup-prove
 	@tools/prove/run
