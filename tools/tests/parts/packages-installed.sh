@@ -177,7 +177,8 @@ callbacks_are_built_with_the_development_package()
 		sed -n '/example: hub.c/,/^\.Ed/{/^\./d; s/\\e/\\/g; s/\\&//g; p}' >/root/hub.c
 	cc -Wall -Wextra -Werror -o /usr/bin/example-hub /root/hub.c -ltwheel || return
 	for compiler in g++ clang++; do
-		$compiler -std=c++17 -O -Wall -Wextra -Werror -o /usr/bin/example-heartbeat-$compiler \
+		$compiler -std=c++17 -O -Wall -Wextra -Werror \
+			-o /usr/bin/example-heartbeat-$compiler \
 			/usr/share/doc/libtwheel-dev/examples/heartbeat.cpp -ltwheel || return
 	done
 }
@@ -204,7 +205,8 @@ rust_program_is_built_with_the_crate()
 	EOF
 	{
 		echo 'fn main() -> twheel::Result<()> {'
-		awk '/^```/ && inside { exit } inside; /^```rust/ { inside = 1 }' /root/rust/README.md
+		awk '/^```/ && inside { exit } inside; /^```rust/ { inside = 1 }' \
+			/root/rust/README.md
 		echo 'Ok(()) }'
 	} >/root/example/src/main.rs
 	(cd /root/example && RUSTFLAGS='-D warnings' cargo build --offline) &&
@@ -225,12 +227,13 @@ java_program_is_built_with_the_development_package()
 				long id = context.arm(TimeUnit.HOURS.toNanos(1), 41);
 				System.out.println(context.cancel(id));
 				context.arm(TimeUnit.MILLISECONDS.toNanos(20), 42);
-				Events events = new Events(4);
+				var events = new Events(4);
 				System.out.println(context.read(events, Context.FOREVER));
 				System.out.println(events.cookie(0));
 			}
 			WheelExecutor executor = new WheelExecutor(1);
-			System.out.println(executor.schedule(() -> 43, 20, TimeUnit.MILLISECONDS).get());
+			var task = executor.schedule(() -> 43, 20, TimeUnit.MILLISECONDS);
+			System.out.println(task.get());
 			executor.shutdown();
 		}
 	}
