@@ -56,6 +56,7 @@
 #include <linux/vmalloc.h>
 
 #include "combination.h"
+#include "shrink.h"
 #include "suite.h"
 
 static unsigned int steps = 20000;
@@ -1677,48 +1678,41 @@ static bool run_program(struct model *m)
 
 /* Shrinking */
 
-/*
- * Run the program without the @nr operations from @from on. Returns true if it fails with
- * the same @fault.
+/**
+ * struct shrinking - the search for a shorter program that fails
+ * @m: the model
+ * @fault: the fault
+ * @runs: number of runs so far
+ * @end: end of the search, in jiffies. KUnit ends a case after 5 minutes
  */
-static bool fails_without(struct model *m, const struct program *whole, u32 from, u32 nr,
-			  const char *fault)
-{
-	struct program *p = m->program;
+struct shrinking {
+	struct model	*m;
+	const char	*fault;
+	u32		runs;
+	unsigned long	end;
+};
 
-	memcpy(p->list, whole->list, from * sizeof(p->list[0]));
-	memcpy(p->list + from, whole->list + from + nr,
-	       (whole->nr - from - nr) * sizeof(p->list[0]));
-	p->nr = whole->nr - nr;
-	return !run_program(m) && m->fault == fault;
+static bool fails_again(void *data)
+{
+	struct shrinking *s = data;
+
+	if (s->runs++ >= SHRINK_RUNS || time_after(jiffies, s->end))
+		return false;
+	return !run_program(s->m) && s->m->fault == s->fault;
 }
 
 /* Leave the shortest failing program found in m->program. */
 static void shrink(struct model *m)
 {
-	struct program *whole = vmalloc(sizeof(*whole));
-	const char *fault = m->fault;
-	u32 size, from, runs = 0;
+	struct shrinking s = { .m = m, .fault = m->fault, .end = jiffies + 100 * HZ };
 
 	/* Lockdep reports once, so a program that it found cannot be shrunk. */
-	if (!whole || (m->lockdep && !debug_locks)) {
-		vfree(whole);
+	if (m->lockdep && !debug_locks)
 		return;
-	}
 	m->patience = HZ / 10;
-	*whole = *m->program;
-	whole->nr = min(whole->nr, m->pc);
-	for (size = max(whole->nr / 2, 1U); size; size /= 2) {
-		for (from = 0; from + size <= whole->nr && runs < SHRINK_RUNS; runs++) {
-			if (fails_without(m, whole, from, size, fault))
-				*whole = *m->program;
-			else
-				from += size;
-		}
-	}
-	*m->program = *whole;
+	m->program->nr = min(m->program->nr, m->pc);
+	shrink_programs(&m->program, 1, fails_again, &s);
 	run_program(m);
-	vfree(whole);
 }
 
 static void report(struct kunit *test, struct model *m, u64 program_seed)
