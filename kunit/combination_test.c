@@ -3,13 +3,14 @@
  * KUnit suite that combines all features of a wheel: random programs, compared with a model
  * that predicts every result.
  *
- * The programs are described in combination.h. The wheel is on the MANUAL clock. Either the
- * kernel has one CPU and no preemption, or the program uses no workers. So only one thread
- * acts at a time, it yields the CPU only in known places, and a run can be repeated. Each
- * actor updates the model right next to its call of the wheel:
+ * The programs are described in combination.h. The wheel is on the MANUAL clock, or on REALTIME
+ * where the clock is simulated. Either the kernel has one CPU and no preemption, or the program
+ * uses no workers. So only one thread acts at a time, it yields the CPU only in known places,
+ * and a run can be repeated. Each actor updates the model right next to its call of the wheel:
  *
  *	the test		operations from outside; in twheel_advance(), the
  *				callbacks of the thread and the sink
+ *	the thread		REALTIME: the callbacks and the sink, while the test sleeps
  *	a worker		the beginning of its callback. Then it waits at a gate for
  *				operations to carry out, or for its release
  *	the waiter		calls that wait for a callback at a gate: cancel_sync,
@@ -38,6 +39,13 @@
  *    without slack
  *  - for timeouts armed between a step and the turn that notices it
  *
+ * On REALTIME the test really sets the clock, also in callbacks, or lets it run. The simulated
+ * clock stands still while any task can run, so the model knows the time of each call to the
+ * nanosecond. A call before its deadline is early, with no tolerance. It is late by more
+ * than SLOP after the monotonic time at which the clock reached hi. Steps of the clock change
+ * that time, as the comments of come_closer() and go_away() explain. A worker must begin a call
+ * as soon as it is due and one of the four workers is free.
+ *
  * A failing program is shrunk: operations are removed as long as it still fails. The suite
  * prints the remaining operations, and the seed. To play one program again, in each
  * geometry:
@@ -47,6 +55,8 @@
 #include <linux/completion.h>
 #include <linux/debug_locks.h>
 #include <linux/delay.h>
+#include <linux/hash.h>
+#include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
@@ -58,6 +68,7 @@
 #include "combination.h"
 #include "shrink.h"
 #include "suite.h"
+#include "wall.h"
 
 static unsigned int steps = 20000;
 module_param(steps, uint, 0444);
@@ -84,6 +95,25 @@ MODULE_PARM_DESC(once, "Stop at the first program that fails, and do not shrink 
 
 /* Maximum time for something that must happen; shorter while a known fault is shrunk. */
 #define PATIENCE	(30 * HZ)
+
+/*
+ * The simulated clock runs for at most this long in an advance, and in all advances of a program.
+ * It is set where it would have to run longer.
+ */
+#define NAP		(50 * (u64)NSEC_PER_MSEC)
+#define NAPS		(NSEC_PER_SEC / 2)
+
+/*
+ * The simulated clock event device needs up to 757 ns from the time that a timer is due: it takes
+ * at least 500 ns, and the clock has a granularity of 256 ns. A call may need several of them:
+ * after a step of the clock, before a rebase and after it. A new seed for random numbers takes
+ * another 1024 ns: that is when a worker is made, about once a minute.
+ */
+#define SLOP		4000
+
+/* The range of times that the wall clock is set to. It cannot be set before the boot. */
+#define WALL_MIN	(86400 * (u64)NSEC_PER_SEC)
+#define WALL_MAX	((TIME_SETTOD_SEC_MAX - 1) * (u64)NSEC_PER_SEC)
 
 /* Where an operation is carried out. */
 enum context {
@@ -137,6 +167,9 @@ struct gate {
  * @left: periods to come; 0: no end
  * @lo: earliest tick that it may fire at
  * @hi: latest tick
+ * @end: the later of the ticks of its deadline and of its slack; REALTIME
+ * @by: monotonic time at which it must be called, if a worker is free; REALTIME
+ * @guard: @by before the last forward steps; REALTIME
  * @order: number of the arming, in ascending order
  * @epoch: epoch of the arming; each backward step begins a new one
  */
@@ -150,7 +183,7 @@ struct player {
 	u64			expires, interval;
 	u32			left;
 	u32			epoch;
-	u64			lo, hi, order;
+	u64			lo, hi, end, by, guard, order;
 };
 
 /**
@@ -177,6 +210,8 @@ struct waiter {
  * struct model - the wheel as it must be
  * @program: the program that runs
  * @wheel: the wheel
+ * @right: wall clock minus monotonic clock when the case began
+ * @prod: timer that does nothing
  * @pc: index of the next operation
  * @skipped: callbacks that have been let pass before operation @pc
  * @deaf: callbacks carry out no operations
@@ -184,6 +219,10 @@ struct waiter {
  * @stopped: twheel_stop() has been called
  * @over: twheel_stop() has returned
  * @now: time of the wheel
+ * @mono: monotonic time when @now was read; REALTIME
+ * @napped: time for which the clock has run in advances; REALTIME
+ * @forward: @mono at the last forward step; REALTIME
+ * @crowded: @mono when one of four busy workers left its callback; REALTIME
  * @low: lowest tick since the advance began
  * @clo: the wheel has last seen the clock at a tick from @clo to @chi
  * @chi: upper end of this range
@@ -212,6 +251,7 @@ struct waiter {
  * @patience: maximum time to wait for something that must happen, in jiffies
  * @operations: number of operations carried out
  * @calls: number of expiries
+ * @latest: longest time, in ns, that a call was late; REALTIME
  * @met: number of operations by deed and context
  * @lockdep: lockdep was enabled when the case began
  * @fault: the first disagreement, or NULL
@@ -227,9 +267,11 @@ struct waiter {
 struct model {
 	struct program		*program;
 	struct twheel		*wheel;
+	u64			right;
+	struct hrtimer		prod;
 	u32			pc, skipped;
 	bool			deaf, advancing, stopped, over, stepped, unseen;
-	u64			now, low, clo, chi;
+	u64			now, mono, napped, forward, crowded, low, clo, chi;
 	u32			epoch;
 	u64			order;
 	u64			nr, armed, rearmed, cancelled, fired, extended, handed_back;
@@ -239,7 +281,7 @@ struct model {
 	struct completion	begun, answered, left;
 	struct waiter		waiter;
 	unsigned long		patience;
-	u64			operations, calls;
+	u64			operations, calls, latest;
 	u32			met[NR_DEEDS][NR_CONTEXTS];
 	bool			lockdep;
 	const char		*fault;
@@ -292,6 +334,52 @@ static u64 sum_ns(u64 a, u64 b)
 	return a > CLOCK_END - min(b, CLOCK_END) ? CLOCK_END : a + b;
 }
 
+/* Read the clock, if it may have moved by itself. */
+static void refresh(struct model *m)
+{
+	if (!clock_is_simulated())
+		return;
+	m->now = wall();
+	m->mono = monotonic();
+}
+
+/* The scheduler would not choose another task while the clock stands still. */
+static void give_way(struct model *m)
+{
+	if (clock_is_simulated())
+		sleep_ns(1);
+	else
+		schedule();
+	refresh(m);
+}
+
+/*
+ * Sleep until the thread has nothing to do. If a callback has been called at the end of a sleep,
+ * the thread may still be busy with it. Do not return where a tick begins: then the thread may be
+ * about to run.
+ */
+static void rest(struct model *m)
+{
+	u64 tick_ns = m->program->geometry->tick_ns, calls, since;
+
+	if (!clock_is_simulated())
+		return;
+	do {
+		calls = m->calls;
+		sleep_ns(NSEC_PER_USEC);
+		refresh(m);
+		since = ref_mod(m->now, tick_ns);
+	} while (!m->fault && (m->calls != calls || since < SLOP || tick_ns - since < SLOP));
+}
+
+/* The monotonic time at which @tick begins, if the clock is not set meanwhile. */
+static u64 due_time(const struct model *m, u64 tick)
+{
+	u64 ns = min(tick * m->program->geometry->tick_ns, CLOCK_END);
+
+	return m->mono + (ns > m->now ? ns - m->now : 0);
+}
+
 /* The time @delta ns from now, clamped to the range of the clock. */
 static u64 time_at(const struct model *m, s64 delta)
 {
@@ -326,8 +414,12 @@ static bool narrow(struct model *m, struct player *p)
 	if (!twheel_position(&p->p.t, &pos))
 		return false;
 	compare_range(m, p, "tick", pos.tick, p->lo, p->hi);
+	/* The wheel may still choose an earlier tick when it notices a step. */
+	if (clock_is_simulated() && m->unseen)
+		return true;
 	p->lo = pos.tick;
 	p->hi = pos.tick;
+	p->by = min(p->by, due_time(m, pos.tick));
 	return true;
 }
 
@@ -339,10 +431,15 @@ static void insert(struct model *m, struct player *p, u64 expires, u64 slack)
 		p->again = false;
 		m->kept--;
 	}
+	/* On REALTIME, the wheel notices a step at each arm. */
+	if (clock_is_simulated())
+		m->chi = floor_tick(m, m->now);
 	p->expires = expires;
+	p->end = max(tick, floor_tick(m, sum_ns(expires, slack)));
 	p->lo = max(tick, m->clo + 1);
-	p->hi = max(tick, m->chi + 1);
-	p->hi = max(p->hi, floor_tick(m, sum_ns(expires, slack)));
+	p->hi = max(p->end, m->chi + 1);
+	p->by = due_time(m, p->hi);
+	p->guard = p->by;
 	p->order = m->order++;
 	p->epoch = m->epoch;
 	p->pending = true;
@@ -353,8 +450,13 @@ static void insert(struct model *m, struct player *p, u64 expires, u64 slack)
 /* Insert a player that the wheel has enqueued and counted as armed. */
 static void insert_armed(struct model *m, struct player *p, u64 expires, u64 slack)
 {
+	struct twheel_position pos;
+
 	insert(m, p, expires, slack);
 	m->armed++;
+	/* In a slot right after an arm on REALTIME: no rebase is in progress or to come. */
+	if (clock_is_simulated() && twheel_position(&p->p.t, &pos))
+		m->unseen = false;
 	if (p->lo != p->hi)
 		narrow(m, p);
 }
@@ -481,6 +583,8 @@ static void do_arm(struct model *m, struct player *p, const struct operation *op
 	why = refusals_to_go_on(m, p, expires, slack);
 	if (p->pending)
 		why |= REFUSE_BUSY;
+	if (op->deed == ARM_AFTER && clock_is_simulated())
+		why |= REFUSE_INVALID;
 	if (op->deed == ARM_AFTER)
 		ret = twheel_arm_after(&p->p.t, op->delta == INVALID ? INVALID : abs(op->delta));
 	else if (op->deed == ARM_SLACK)
@@ -546,7 +650,7 @@ static void do_try_cancel(struct model *m, struct player *p)
 		want = model_cancel(m, p);
 	ret = twheel_try_cancel(&p->p.t);
 	while (ret == -EBUSY && p->ending && time_before(jiffies, end)) {
-		schedule();
+		give_way(m);
 		ret = twheel_try_cancel(&p->p.t);
 	}
 	compare(m, p, "try_cancel", ret, want);
@@ -700,10 +804,84 @@ static void do_reinit(struct model *m, struct player *p, const struct operation 
 
 /* Time */
 
+/* The clock has been set forward. */
+static void come_closer(struct model *m, struct player *p)
+{
+	if (m->mono > m->forward + SLOP)
+		p->guard = p->by;
+	p->by = min(p->by, due_time(m, p->hi));
+}
+
+/*
+ * The clock has been set back. If the wheel has chosen the tick of the deadline, and that is in
+ * the future, then it keeps that tick. Otherwise it may choose another one when it notices the
+ * step. It notices at the latest when @p should have been called without the step, and the
+ * next tick is the latest that it chooses then. If the clock was set forward just before, the
+ * wheel may have overlooked that. If @p waits for a worker, the wheel may notice only when one is
+ * free.
+ */
+static void go_away(struct model *m, struct player *p)
+{
+	bool overlooked = m->mono <= m->forward + SLOP;
+	u64 noticed = max(overlooked ? p->guard : p->by, m->mono) + SLOP;
+	u64 tick = ceil_tick(m, p->expires), last;
+	bool waits = p->worker && p->by <= m->mono;
+
+	p->handed = false;
+	if (!waits && p->lo == p->hi && p->hi == tick && tick > floor_tick(m, m->now)) {
+		p->by = due_time(m, tick);
+		p->guard = p->by;
+		return;
+	}
+	last = waits ? floor_tick(m, CLOCK_END) :
+	       max(p->end, floor_tick(m, sum_ns(m->now, noticed - m->mono)) + 1);
+	p->lo = tick;
+	p->hi = max(p->hi, last);
+	/* The clock may be set again before, so the next tick can begin a whole tick later. */
+	p->by = max(due_time(m, waits ? last : p->end), noticed + m->program->geometry->tick_ns);
+	p->guard = p->by;
+}
+
+static enum hrtimer_restart do_nothing(struct hrtimer *timer)
+{
+	return HRTIMER_NORESTART;
+}
+
+/*
+ * Set the wall clock. Linux has the timers of all other CPUs set anew, but not those of the CPU
+ * that sets the clock: they wait for its next timer interrupt. @prod causes one.
+ */
+static void step_wall(struct model *m, u64 ns)
+{
+	u64 left = m->now;
+	struct player *p;
+
+	set_wall(clamp(ns, WALL_MIN, WALL_MAX));
+	hrtimer_start(&m->prod, 0, HRTIMER_MODE_REL);
+	refresh(m);
+	if (m->now < left) {
+		m->epoch++;
+		m->unseen = true;
+	}
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p)) {
+		if (m->now < left)
+			go_away(m, p);
+		else
+			come_closer(m, p);
+	}
+	if (m->now >= left)
+		m->forward = m->mono;
+	m->chi = max(m->chi, floor_tick(m, max(m->now, left)));
+}
+
 static void do_set_clock(struct model *m, const struct operation *op)
 {
 	u64 ns = time_at(m, op->delta), tick = floor_tick(m, ns);
 
+	if (clock_is_simulated()) {
+		step_wall(m, ns);
+		return;
+	}
 	compare(m, NULL, "set_clock", twheel_set_clock(m->wheel, ns), 0);
 	if (tick < m->chi) {
 		rebase(m, tick, false);
@@ -858,6 +1036,7 @@ static void operate(struct model *m, const struct operation *op, enum context fr
 {
 	struct player *p = &m->players[op->who % NR_PLAYERS];
 
+	refresh(m);
 	m->operations++;
 	m->met[op->deed][from]++;
 	if (op->who == SELF && call && call->player)
@@ -934,12 +1113,42 @@ static void check_order(struct model *m, const struct player *p)
 	}
 }
 
+static u32 busy_workers(const struct model *m)
+{
+	u32 i, nr = 0;
+
+	for (i = 0; i < NR_WORKERS; i++)
+		nr += !!m->gates[i];
+	return nr;
+}
+
+/*
+ * REALTIME: is this too late for a call of @p? If all workers were busy, one is free now. It may be
+ * the first to notice a step backward, and choose the next tick.
+ */
+static void check_late(struct model *m, const struct player *p)
+{
+	u64 by = p->by;
+
+	if (p->worker)
+		by = max(by, p->epoch == m->epoch ? m->crowded :
+			 m->crowded + m->program->geometry->tick_ns);
+	if (!clock_is_simulated() || m->mono <= by)
+		return;
+	m->latest = max(m->latest, m->mono - by);
+	if (m->mono - by > SLOP)
+		compare(m, p, "late, ns", m->mono - by, SLOP);
+}
+
 /* @p has left the wheel for its callback or for the sink. */
 static void check_expiry(struct model *m, struct player *p)
 {
+	refresh(m);
 	compare(m, p, "pending when called", p->pending, true);
 	compare(m, p, "stop is over when called", m->over, false);
-	compare(m, p, "clock when called", twheel_now(m->wheel), m->now);
+	if (!clock_is_simulated())
+		compare(m, p, "clock when called", twheel_now(m->wheel), m->now);
+	check_late(m, p);
 	if (m->now < p->expires)
 		compare(m, p, "called early, at", m->now, p->expires);
 	if (floor_tick(m, m->now) < p->lo)
@@ -998,7 +1207,9 @@ static void end_call(struct model *m, struct call *call)
 
 	if (!p)
 		return;
+	refresh(m);
 	p->call = NULL;
+	p->by = max(p->by, m->mono);
 	if (!p->again)
 		return;
 	insert(m, p, sum_ns(m->now, p->interval), 0);
@@ -1039,6 +1250,8 @@ static void worker_calls(struct model *m, struct player *p)
 	*place = &gate;
 	stand_at_gate(m, &gate);
 	end_call(m, &gate.call);
+	if (busy_workers(m) == NR_WORKERS)
+		m->crowded = m->mono;
 	*place = NULL;
 	complete(&m->left);
 }
@@ -1047,11 +1260,13 @@ static void thread_calls(struct model *m, struct player *p)
 {
 	struct call call = { };
 
-	compare(m, p, "called in an advance", m->advancing, true);
+	if (!clock_is_simulated())
+		compare(m, p, "called in an advance", m->advancing, true);
 	begin_call(m, p, &call);
 	if (m->fault)
 		return;
-	compare(m, NULL, "advance from a callback", twheel_advance(m->wheel, m->now), -EDEADLK);
+	compare(m, NULL, "advance from a callback", twheel_advance(m->wheel, m->now),
+		clock_is_simulated() ? -EINVAL : -EDEADLK);
 	operate_inside(m, FROM_CALLBACK, &call);
 	end_call(m, &call);
 }
@@ -1142,6 +1357,7 @@ static void sink(void *sink_data, struct list_head *expired, unsigned int nr, u6
 	struct twheel_timeout *t, *next;
 	struct model *m = sink_data;
 
+	refresh(m);
 	compare(m, NULL, "time of the batch", now_ns, m->now);
 	take_batch(m, expired, nr);
 	list_for_each_entry_safe(t, next, expired, entry) {
@@ -1159,15 +1375,6 @@ static void sink(void *sink_data, struct list_head *expired, unsigned int nr, u6
 }
 
 /* Workers */
-
-static u32 busy_workers(const struct model *m)
-{
-	u32 i, nr = 0;
-
-	for (i = 0; i < NR_WORKERS; i++)
-		nr += !!m->gates[i];
-	return nr;
-}
 
 static bool must_be_called(const struct model *m, const struct player *p)
 {
@@ -1336,6 +1543,7 @@ static void start_waiter(struct model *m, enum deed deed, struct player *p)
 
 	if (w->busy)
 		return;
+	rest(m);
 	w->deed = deed;
 	w->player = p;
 	w->busy = true;
@@ -1355,7 +1563,7 @@ static void start_waiter(struct model *m, enum deed deed, struct player *p)
 	       (task_is_running(w->task) && !completion_done(&w->done))) {
 		if (time_after(jiffies, end))
 			break;
-		schedule();
+		give_way(m);
 	}
 	if (completion_done(&w->done))
 		join_waiter(m);
@@ -1373,7 +1581,7 @@ static void await_end(struct model *m, struct player *p)
 	if (p->kind == TWHEEL_FIXED_DELAY && p->pending && !p->ending) {
 		/* A stop may have handed it back since. */
 		while (!twheel_pending(&p->p.t) && p->pending && time_before(jiffies, end))
-			schedule();
+			give_way(m);
 		compare(m, p, "pending after its callback", twheel_pending(&p->p.t),
 			p->pending);
 		narrow(m, p);
@@ -1471,11 +1679,55 @@ static void advance_to(struct model *m, u64 ns)
 	settle(m);
 }
 
+/* REALTIME: all threads of the wheel have slept since the last timeout was due. */
+static void look_at_rest(struct model *m)
+{
+	struct player *p;
+
+	if (m->stopped)
+		return;
+	if (floor_tick(m, m->now) >= m->chi)
+		m->unseen = false;
+	for (p = next_pending(m, NULL); p; p = next_pending(m, p)) {
+		if (p->lo != p->hi && !narrow(m, p) && !m->unseen) {
+			/* Not in a slot, so it is due. */
+			p->hi = min(p->hi, floor_tick(m, m->now));
+			p->by = min(p->by, m->mono);
+		}
+		if (m->mono <= p->by + SLOP)
+			continue;
+		p->handed = p->worker;
+		if (!p->worker || (busy_workers(m) < NR_WORKERS && !p->call && !p->waited))
+			check_late(m, p);
+	}
+}
+
+/* REALTIME: let the clock run until @ns, or set it. */
+static void pass_time(struct model *m, u64 ns)
+{
+	u64 nap = SLOP;
+
+	ns = clamp(ns, WALL_MIN, WALL_MAX);
+	if (ns < m->now || ns - m->now > NAP || m->napped > NAPS)
+		step_wall(m, ns - (ns & 1 ? 0 : SLOP));
+	if (ns > m->now)
+		nap += ns - m->now;
+	m->napped += nap - SLOP;
+	sleep_ns(nap);
+	rest(m);
+	look_at_rest(m);
+	settle(m);
+}
+
 /* If a callback steps the clock, a second advance makes the wheel notice at the latest. */
 static void do_advance(struct model *m, u64 ns)
 {
 	bool deaf = m->deaf;
 
+	if (clock_is_simulated()) {
+		pass_time(m, ns);
+		return;
+	}
 	advance_to(m, ns);
 	while (m->stepped && !m->fault) {
 		m->deaf = true;
@@ -1537,6 +1789,7 @@ static void compare_next_expiry(struct model *m)
 /* Carry out one operation of the test. */
 static void step(struct model *m, const struct operation *op)
 {
+	refresh(m);
 	m->skipped = 0;
 	m->stepped = false;
 	switch (op->deed) {
@@ -1591,6 +1844,7 @@ static void finish(struct model *m)
 {
 	m->deaf = true;
 	release_all(m);
+	refresh(m);
 	if (!m->stopped && !m->fault) {
 		do_advance(m, m->now);
 		release_all(m);
@@ -1625,7 +1879,7 @@ static struct twheel *make_wheel(struct model *m)
 	const struct geometry *g = m->program->geometry;
 	struct twheel_params params = {
 		.name = "kunit-combination",
-		.clock = TWHEEL_MANUAL,
+		.clock = clock_is_simulated() ? TWHEEL_REALTIME : TWHEEL_MANUAL,
 		.tick_ns = g->tick_ns,
 		.slots = g->asked ?: g->shape.slots,
 		.levels = g->shape.levels,
@@ -1659,6 +1913,9 @@ static void reset(struct model *m)
 /* Returns true if wheel and model agree. */
 static bool run_program(struct model *m)
 {
+	/* About the year 2006. A program that runs again begins at the same time. */
+	if (clock_is_simulated())
+		set_wall((1ULL << 60) + hash_64(m->program->seed, 50));
 	m->wheel = make_wheel(m);
 	if (IS_ERR(m->wheel)) {
 		m->fault = "no wheel";
@@ -1757,17 +2014,31 @@ static void geometry_desc(const struct geometry *g, char *desc)
 	strscpy(desc, g->name, KUNIT_PARAM_DESC_SIZE);
 }
 
+/* A tick of the wall clock must be longer than SLOP. */
+static const struct geometry wall_geometries[] = {
+	{ "1 level of 2 slots", { 2, 1 }, NSEC_PER_MSEC },
+	{ "1 level of 65536 slots", { 65536, 1 }, 50000 },
+	{ "3 levels of 4 slots, tick almost 1 s", { 4, 3 }, 999999937 },
+	{ "3 levels of 8 slots, tick 1 day", { 8, 3 }, 86400 * NSEC_PER_SEC },
+	{ "4 levels of 256 slots", { 256, 4 }, NSEC_PER_MSEC },
+	{ "8 levels of 4 slots", { 4, 8 }, 333333 },
+};
+
 /* All geometries, repeated @rounds times. One long case might exceed KUnit's time limit. */
 static const void *geometry_gen_params(TWHEEL_GENERATOR_ARGS)
 {
+	const struct geometry *g = clock_is_simulated() ? wall_geometries : geometries;
+	unsigned int kinds = clock_is_simulated() ? ARRAY_SIZE(wall_geometries) :
+						    ARRAY_SIZE(geometries);
 	static unsigned int nr;
 
 	if (!prev)
 		nr = 0;
-	if (nr == rounds * ARRAY_SIZE(geometries))
+	if (nr == rounds * kinds)
 		return NULL;
-	geometry_desc(&geometries[nr % ARRAY_SIZE(geometries)], desc);
-	return &geometries[nr++ % ARRAY_SIZE(geometries)];
+	g += nr++ % kinds;
+	geometry_desc(g, desc);
+	return g;
 }
 
 /* Workers run in a repeatable order only on one CPU without preemption. */
@@ -1816,6 +2087,7 @@ static void random_programs_agree_with_the_model(struct kunit *test)
 	m->patience = PATIENCE;
 	m->operations = 0;
 	m->calls = 0;
+	m->latest = 0;
 	memset(m->met, 0, sizeof(m->met));
 	m->lockdep = debug_locks;
 	do {
@@ -1831,6 +2103,8 @@ static void random_programs_agree_with_the_model(struct kunit *test)
 	} while (m->operations < steps);
 	kunit_info(test, "%llu operations in %u programs, %llu calls\n", m->operations, programs,
 		   m->calls);
+	if (clock_is_simulated())
+		kunit_info(test, "at most %llu ns late\n", m->latest);
 	KUNIT_EXPECT_GT(test, m->calls, m->operations / 100);
 	if (steps >= 20000)
 		expect_all_met(test, m);
@@ -1841,6 +2115,17 @@ static struct kunit_case combination_cases[] = {
 	{}
 };
 
+/*
+ * Right after boot, timers still wait for the next tick. Random numbers take time until the kernel
+ * has gathered enough entropy from interrupts, and each new worker needs one.
+ */
+static void end_boot(void)
+{
+	msleep(100);
+	while (!rng_is_initialized())
+		sleep_ns(NSEC_PER_USEC);
+}
+
 static int combination_init(struct kunit *test)
 {
 	struct model *m = vzalloc(sizeof(*m));
@@ -1848,6 +2133,10 @@ static int combination_init(struct kunit *test)
 	if (!m)
 		return -ENOMEM;
 	test->priv = m;
+	if (clock_is_simulated())
+		end_boot();
+	m->right = wall() - monotonic();
+	hrtimer_setup(&m->prod, do_nothing, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 	m->program = vzalloc(sizeof(*m->program));
 	if (!m->program)
 		return -ENOMEM;
@@ -1869,6 +2158,9 @@ static void combination_exit(struct kunit *test)
 		complete(&m->waiter.go);
 		kthread_stop(m->waiter.task);
 	}
+	hrtimer_cancel(&m->prod);
+	if (clock_is_simulated())
+		set_wall(monotonic() + m->right);
 	vfree(m->program);
 	vfree(m);
 }
