@@ -13,15 +13,24 @@
  * callback begins. So the model knows which results are allowed, and how many armings are
  * open. Each arming ends exactly once: in a callback, a cancel, or a hand-back. The model
  * does not know whether a due timeout has already been taken out of the wheel. It then
- * accepts two results.
+ * accepts two results. -EAGAIN is wrong if there were places during the whole call.
  *
- * A callback is early if the clock is behind the deadline and has been behind it for GRACE.
- * The clock may have been set back just before the call, so a shorter time proves nothing.
- * A callback is late if the clock has been past the deadline for PATIENCE. Both times are
- * far longer than a slow machine needs, and far shorter than most steps of the clock.
+ * A callback is early if the clock has been behind the deadline since the last callback in the
+ * same task, or for GRACE: the wheel has checked the clock in between. The clock may have been
+ * set back just before the call, so a shorter time proves nothing. A callback is late if the
+ * clock has been past the deadline for PATIENCE. Both times are far longer than a slow machine
+ * needs, and far shorter than most steps of the clock.
+ *
+ * Where the clock is simulated, the combination suite knows all that the threads here make
+ * uncertain. These threads remain for what needs several CPUs.
+ *
+ * Programs that fail are shrunk: threads and operations are removed as long as one of a few
+ * runs still fails. The suite prints the remaining operations, and the seed.
  */
 #include <linux/cpu.h>
+#include <linux/debug_locks.h>
 #include <linux/delay.h>
+#include <linux/hash.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
@@ -34,7 +43,9 @@
 #include <linux/workqueue.h>
 
 #include "combination.h"
+#include "shrink.h"
 #include "suite.h"
+#include "wall.h"
 
 static unsigned int steps = 1000;
 module_param(steps, uint, 0444);
@@ -42,13 +53,21 @@ MODULE_PARM_DESC(steps, "Operations per thread and case");
 
 static unsigned long long seed;
 module_param(seed, ullong, 0444);
-MODULE_PARM_DESC(seed, "Seed of all programs (0: random)");
+MODULE_PARM_DESC(seed, "Seed of the first programs (0: random)");
 
 #define NR_ACTORS	3
+#define INSIDE_PROGRAM	NR_ACTORS
+#define NR_PROGRAMS	(NR_ACTORS + 1)
 #define NR_STEPS	1024
+#define NR_ENDS		64
+
+/* A failing case depends on the order of threads: shrinking runs each candidate so often. */
+#define SHRINK_REPEATS	3
+#define SHRINK_TIME	(60 * HZ)
 /* A virtual CPU may stand still for seconds between reading the clock and the callback. */
 #define GRACE		((IS_ENABLED(CONFIG_UML) ? 1 : 5) * (u64)NSEC_PER_SEC)
 #define PATIENCE	(20 * (u64)NSEC_PER_SEC)
+#define SHRINK_PATIENCE	(2 * (u64)NSEC_PER_SEC)
 #define DAY		(86400 * (s64)NSEC_PER_SEC)
 
 /**
@@ -102,19 +121,32 @@ struct call {
  * @m: the model
  * @task: the task
  * @cpu: the CPU that it runs on
+ * @pc: number of operations that it has begun
  * @done: completed at the end of the program
- * @program: the program
  */
 struct actor {
 	struct world		*m;
 	struct task_struct	*task;
 	unsigned int		cpu;
+	u32			pc;
 	struct completion	done;
-	struct program		*program;
+};
+
+/**
+ * struct end - the end of the latest callback in a task
+ * @task: the task
+ * @at: monotonic time; 0: not known
+ */
+struct end {
+	const struct task_struct	*task;
+	u64				at;
 };
 
 /**
  * struct world - the model, and everything that uses it
+ * @programs: the programs of the threads, and that of the callbacks
+ * @patience: time in ns that a callback may be late
+ * @lockdep: lockdep was enabled when the case began
  * @wheel: the wheel
  * @base: wall clock when the case began; the programs stay within years of it
  * @step: serialises the steps of the clock
@@ -124,13 +156,18 @@ struct actor {
  * @left_wall: wall clock right before each of these steps; U64_MAX: not known yet
  * @to: the time that @stepping sets the clock to
  * @stepping: sets the clock on behalf of callbacks, which must not block
- * @inside: program of the callbacks
- * @inside_pc: index of the next operation of @inside
+ * @ends: ends of callbacks, by hash of the task. Those with the same hash share an entry
+ * @ends_lock: protects @ends
+ * @inside_pc: index of the next operation of the callbacks
  * @stopped: twheel_stop() has been called
  * @over: twheel_stop() has returned
  * @enough: tells the threads to end
  * @armed: number of armings
  * @calls: number of callbacks, and of timeouts passed to the sink
+ * @places_lock: protects @open, @arming and @closings
+ * @open: number of armings that have not ended, of all players
+ * @arming: number of calls that may be about to open an arming
+ * @closings: number of armings that have ended
  * @fault: the first disagreement, or NULL
  * @about: index of the player of @fault
  * @got: result of the wheel
@@ -139,6 +176,10 @@ struct actor {
  * @players: the timeouts
  */
 struct world {
+	struct program		*programs[NR_PROGRAMS];
+	u64			patience;
+	bool			lockdep;
+
 	struct twheel		*wheel;
 	u64			base;
 	struct mutex		step;		/* the wall clock */
@@ -147,10 +188,13 @@ struct world {
 	u64			left_at[NR_STEPS], left_wall[NR_STEPS];
 	u64			to;
 	struct work_struct	stepping;
-	struct program		*inside;
+	spinlock_t		ends_lock;	/* ends */
+	struct end		ends[NR_ENDS];
 	atomic_t		inside_pc;
 	bool			stopped, over, enough;
 	atomic64_t		armed, calls;
+	spinlock_t		places_lock;	/* open, arming, closings */
+	u32			open, arming, closings;
 	const char		*fault;
 	int			about;
 	u64			got, want;
@@ -179,16 +223,10 @@ static void compare(struct world *m, const struct party *p, const char *what, u6
 /* Wall clock minus monotonic clock, which cannot be stepped. */
 static s64 right_offset;
 
-static u64 wall(void)
+/* The program of the callbacks. It also decides on the features of the wheel. */
+static const struct program *inner_program(const struct world *m)
 {
-	return ktime_get_real_ns();
-}
-
-static void set_wall(u64 ns)
-{
-	struct timespec64 ts = ns_to_timespec64(ns);
-
-	do_settimeofday64(&ts);
+	return m->programs[INSIDE_PROGRAM];
 }
 
 /*
@@ -221,10 +259,31 @@ static void step_work(struct work_struct *work)
 	step_wall(m, READ_ONCE(m->to));
 }
 
-/* Returns true if the clock was at @deadline or later within the last GRACE. */
+static struct end *end_of(struct world *m)
+{
+	return &m->ends[hash_ptr(current, ilog2(NR_ENDS))];
+}
+
+/* The callback, or the call of the sink, ends. */
+static void note_end(struct world *m)
+{
+	guard(spinlock)(&m->ends_lock);
+	*end_of(m) = (struct end){ .task = current, .at = ktime_get_ns(), };
+}
+
+static u64 last_end(struct world *m)
+{
+	guard(spinlock)(&m->ends_lock);
+	return end_of(m)->task == current ? end_of(m)->at : 0;
+}
+
+/*
+ * Was the clock at @deadline or later when the wheel checked it last? It did so within the last
+ * GRACE, and after the end of the last callback in this task.
+ */
 static bool was_due(struct world *m, u64 deadline)
 {
-	u64 now = ktime_get_ns(), from = now - min(now, GRACE);
+	u64 now = ktime_get_ns(), from = max(now - min(now, GRACE), last_end(m));
 	u32 i;
 
 	if (wall() >= deadline)
@@ -256,7 +315,7 @@ static u64 from_now(s64 delta)
  */
 static void expect(struct party *p, u64 deadline, u64 slack)
 {
-	u64 slop = min(slack, CLOCK_END / 4) + 2 * p->m->inside->geometry->tick_ns;
+	u64 slop = min(slack, CLOCK_END / 4) + 2 * inner_program(p->m)->geometry->tick_ns;
 
 	p->deadline = deadline;
 	p->late = min(deadline, CLOCK_END - slop) + slop;
@@ -268,6 +327,8 @@ static void opened(struct party *p, u64 deadline, u64 slack)
 	p->earliest = p->open ? min(p->earliest, deadline) : deadline;
 	expect(p, deadline, slack);
 	p->open++;
+	scoped_guard(spinlock, &p->m->places_lock)
+		p->m->open++;
 	compare(p->m, p, "armings open", p->open <= 2, true);
 	atomic64_inc(&p->m->armed);
 }
@@ -280,11 +341,48 @@ static void closed(struct party *p, const char *how)
 		return;
 	}
 	p->open--;
+	scoped_guard(spinlock, &p->m->places_lock) {
+		p->m->open--;
+		p->m->closings++;
+	}
 	p->earliest = p->deadline;
 	p->due_since = 0;
 }
 
-static bool may_be_refused(const struct party *p, int ret, u64 deadline, u64 slack)
+/*
+ * Places under max_pending. The wheel takes a place after begin_arming() and before opened(). It
+ * gives it back before closed(). So it never has more places taken than armings are open or may
+ * be about to open.
+ */
+
+/* Returns a number for may_be_full(). */
+static u32 begin_arming(struct world *m)
+{
+	guard(spinlock)(&m->places_lock);
+	m->arming++;
+	return m->closings;
+}
+
+static void end_arming(struct world *m)
+{
+	guard(spinlock)(&m->places_lock);
+	m->arming--;
+}
+
+/*
+ * May all places have been taken at a time since begin_arming() has returned @closings? If no
+ * arming has ended meanwhile, all of them must be taken now.
+ */
+static bool may_be_full(struct world *m, u32 closings)
+{
+	u32 limit = inner_program(m)->limit;
+
+	guard(spinlock)(&m->places_lock);
+	return limit && (m->closings != closings || m->open + m->arming - 1 >= limit);
+}
+
+static bool may_be_refused(const struct party *p, int ret, u64 deadline, u64 slack,
+			   u32 closings)
 {
 	switch (ret) {
 	case -EBUSY:
@@ -293,7 +391,7 @@ static bool may_be_refused(const struct party *p, int ret, u64 deadline, u64 sla
 		/* @left: it may be about to run its last callback. */
 		return deadline > CLOCK_END || slack > CLOCK_END || p->ended || p->left;
 	case -EAGAIN:
-		return p->m->inside->limit;
+		return may_be_full(p->m, closings);
 	case -ESHUTDOWN:
 		return p->shutdown || READ_ONCE(p->m->stopped);
 	}
@@ -307,10 +405,12 @@ static bool must_be_refused(const struct party *p, u64 deadline, u64 slack)
 }
 
 /* Returns true if @ret says that @p has been armed. */
-static bool check_arm(struct party *p, const char *what, int ret, u64 deadline, u64 slack)
+static bool check_arm(struct party *p, const char *what, int ret, u64 deadline, u64 slack,
+		      u32 closings)
 {
 	if (ret < 0) {
-		compare(p->m, p, what, may_be_refused(p, ret, deadline, slack) ? 0 : ret, 0);
+		compare(p->m, p, what,
+			may_be_refused(p, ret, deadline, slack, closings) ? 0 : ret, 0);
 		return false;
 	}
 	compare(p->m, p, what, must_be_refused(p, deadline, slack) ? ret : -EINVAL, -EINVAL);
@@ -322,53 +422,58 @@ static bool check_arm(struct party *p, const char *what, int ret, u64 deadline, 
 static void do_arm(struct party *p, const struct operation *op)
 {
 	u64 deadline = from_now(op->delta), slack = op->deed == ARM_SLACK ? op->extra : 0;
+	u32 closings;
 	int ret;
 
 	if (p->kind != TWHEEL_ONCE)
 		return;
+	closings = begin_arming(p->m);
 	ret = twheel_arm_slack(&p->p.t, deadline, slack);
-	if (check_arm(p, "arm", ret, deadline, slack))
+	if (check_arm(p, "arm", ret, deadline, slack, closings))
 		opened(p, deadline, slack);
+	end_arming(p->m);
 }
 
 static void do_arm_periodic(struct party *p, const struct operation *op)
 {
 	u64 deadline = from_now(op->delta), interval = max(op->extra, 50ULL * NSEC_PER_USEC);
+	u32 closings = begin_arming(p->m);
 	bool ended = p->ended;
 	int ret;
 
-	if (p->kind == TWHEEL_ONCE)
-		return;
 	p->ended = false;
 	ret = twheel_arm_periodic(&p->p, deadline, interval, op->repeat);
 	/* -EBUSY: it may be just before or just after its callback. */
-	if (ret == -EBUSY || !check_arm(p, "arm_periodic", ret, deadline, 0)) {
+	if (ret == -EBUSY || !check_arm(p, "arm_periodic", ret, deadline, 0, closings)) {
 		p->ended = ended;
-		return;
+	} else {
+		compare(p->m, p, "armed while open", p->open, 0);
+		p->interval = interval;
+		p->left = op->repeat;
+		opened(p, deadline, 0);
 	}
-	compare(p->m, p, "armed while open", p->open, 0);
-	p->interval = interval;
-	p->left = op->repeat;
-	opened(p, deadline, 0);
+	end_arming(p->m);
 }
 
 static void do_mod(struct party *p, const struct operation *op)
 {
 	u64 deadline = from_now(op->delta), slack = op->deed == MOD_SLACK ? op->extra : 0;
-	u32 open = p->open;
+	u32 open = p->open, closings;
 	int ret;
 
 	/* A periodic player that is open is either moved, or enqueued now instead of later. */
 	if (p->kind != TWHEEL_ONCE && !open)
 		return;
+	closings = begin_arming(p->m);
 	ret = twheel_mod_slack(&p->p.t, deadline, slack);
-	if (!check_arm(p, "mod", ret, deadline, slack))
-		return;
-	if (ret == 1 || p->kind != TWHEEL_ONCE)
-		closed(p, "moved, open");
-	opened(p, deadline, slack);
-	if (open > 1)
-		p->earliest = 0;
+	if (check_arm(p, "mod", ret, deadline, slack, closings)) {
+		if (ret == 1 || p->kind != TWHEEL_ONCE)
+			closed(p, "moved, open");
+		opened(p, deadline, slack);
+		if (open > 1)
+			p->earliest = 0;
+	}
+	end_arming(p->m);
 }
 
 static void account_cancel(struct party *p, const char *what, bool cancelled)
@@ -407,7 +512,7 @@ static void init_player(struct world *m, struct party *p, u32 what)
 	p->worker = false;
 	p->shutdown = false;
 	p->ended = false;
-	if (m->inside->sink) {
+	if (inner_program(m)->sink) {
 		twheel_timeout_init(m->wheel, &p->p.t, NULL);
 		return;
 	}
@@ -426,7 +531,7 @@ static void init_player(struct world *m, struct party *p, u32 what)
 /* Reuse the memory of a timeout that is in its callback and nowhere else. */
 static void do_reinit(struct party *p, const struct operation *op)
 {
-	if (p->open || p->inside != 1 || p->waited || p->m->inside->sink)
+	if (p->open || p->inside != 1 || p->waited || inner_program(p->m)->sink)
 		return;
 	if (p->kind != TWHEEL_ONCE)
 		return;
@@ -442,7 +547,8 @@ static void operate_locked(struct party *p, const struct operation *op, bool ins
 		do_arm(p, op);
 		break;
 	case ARM_PERIODIC:
-		do_arm_periodic(p, op);
+		if (p->kind != TWHEEL_ONCE)
+			do_arm_periodic(p, op);
 		break;
 	case MOD ... MOD_SLACK:
 		do_mod(p, op);
@@ -523,14 +629,22 @@ static void operate(struct world *m, struct party *p, const struct operation *op
 		operate_locked(p, op, inside);
 }
 
+/* The next operation of the callbacks. They begin again at the end of their program. */
+static const struct operation *next_inside(struct world *m)
+{
+	const struct program *p = inner_program(m);
+
+	return p->nr ? &p->list[(u32)atomic_inc_return(&m->inside_pc) % p->nr] : NULL;
+}
+
 static void operate_inside(struct world *m, struct party *self)
 {
 	const struct operation *op;
 	struct party *p = self;
 
-	if (m->fault || !m->inside->nr)
+	op = m->fault ? NULL : next_inside(m);
+	if (!op)
 		return;
-	op = &m->inside->list[(u32)atomic_inc_return(&m->inside_pc) % m->inside->nr];
 	if (op->who != SELF || !p)
 		p = &m->players[op->who % NR_PLAYERS];
 	operate(m, p, op, true);
@@ -549,6 +663,7 @@ static struct call begin_call(struct party *p)
 
 static void end_call(const struct call *c)
 {
+	note_end(c->p->m);
 	guard(spinlock)(&c->p->lock);
 	c->p->inside -= c->life == c->p->life;
 }
@@ -618,13 +733,12 @@ static void period_fires(struct twheel_periodic *p)
 
 static bool extend(struct world *m, struct party *p)
 {
-	const struct operation *op;
+	const struct operation *op = next_inside(m);
 	u64 deadline;
 
-	op = &m->inside->list[(u32)atomic_inc_return(&m->inside_pc) % m->inside->nr];
-	deadline = from_now(op->delta);
-	if (op->deed != EXTEND)
+	if (!op || op->deed != EXTEND)
 		return false;
+	deadline = from_now(op->delta);
 	guard(spinlock)(&p->lock);
 	if (twheel_extend(&p->p.t, deadline, op->extra)) {
 		compare(m, p, "extend", deadline > CLOCK_END || p->shutdown || m->stopped, true);
@@ -641,8 +755,8 @@ static void accept(struct party *p)
 	atomic64_inc(&p->m->calls);
 	if (!was_due(p->m, p->earliest))
 		disagree(p->m, p, "in a batch early, at", wall(), p->earliest);
-	closed(p, "in a batch, open");
 	twheel_accept(&p->p.t);
+	closed(p, "in a batch, open");
 }
 
 static void sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
@@ -660,6 +774,7 @@ static void sink(void *sink_data, struct list_head *expired, unsigned int nr, u6
 		nr--;
 	}
 	compare(m, m->players, "timeouts of a batch", nr, 0);
+	note_end(m);
 }
 
 static void handed_back(void *data, struct twheel_timeout *t)
@@ -677,14 +792,14 @@ static int act(void *data)
 {
 	struct actor *a = data;
 	struct world *m = a->m;
-	u32 i;
+	const struct program *program = m->programs[a - m->actors];
 
 	migrate_to(a->cpu);
-	for (i = 0; i < steps && !READ_ONCE(m->enough) && !m->fault; i++) {
-		const struct operation *op = &a->program->list[i % a->program->nr];
+	while (a->pc < program->nr && !READ_ONCE(m->enough) && !m->fault) {
+		const struct operation *op = &program->list[a->pc++];
 
 		operate(m, &m->players[op->who % NR_PLAYERS], op, false);
-		if (i % 4 == 0)
+		if (a->pc % 4 == 0)
 			usleep_range(20, 200);
 	}
 	complete(&a->done);
@@ -706,7 +821,7 @@ static void cycle_cpu(void)
 #endif
 }
 
-/* A timeout is late if it has been due for longer than PATIENCE. */
+/* A timeout is late if it has been due for longer than @patience. */
 static void look_for_the_late(struct world *m)
 {
 	u64 now = ktime_get_ns();
@@ -718,7 +833,7 @@ static void look_for_the_late(struct world *m)
 			p->due_since = 0;
 		else if (!p->due_since)
 			p->due_since = now;
-		else if (now - p->due_since > PATIENCE)
+		else if (now - p->due_since > m->patience)
 			disagree(m, p, "late, ns", now - p->due_since, 0);
 	}
 }
@@ -757,21 +872,23 @@ static void check_stats(struct world *m)
 
 	for (i = 0; i < 10; i++) {
 		twheel_stats(m->wheel, &s);
-		if (!m->inside->limit || s.pending <= m->inside->limit)
+		if (!inner_program(m)->limit || s.pending <= inner_program(m)->limit)
 			return;
 	}
-	disagree(m, m->players, "pending, above the limit", s.pending, m->inside->limit);
+	disagree(m, m->players, "pending, above the limit", s.pending, inner_program(m)->limit);
 }
 
 static void watch(struct world *m)
 {
+	const struct program *first = m->programs[0];
+
 	while (!actors_are_done(m) && !m->fault) {
 		check_stats(m);
 		look_for_the_late(m);
 		cycle_cpu();
 		msleep(20);
-		/* In half of the cases, stop while the threads are running. */
-		if (m->base & 1 && atomic64_read(&m->armed) > steps / 2)
+		/* With half of the programs, stop while the threads are running. */
+		if (first->seed & 1 && atomic64_read(&m->armed) > first->nr / 2)
 			return;
 	}
 	/*
@@ -782,7 +899,7 @@ static void watch(struct world *m)
 	while (!m->fault && !all_have_been_called(m)) {
 		look_for_the_late(m);
 		msleep(20);
-		step_wall(m, wall() + 3 * m->inside->geometry->tick_ns);
+		step_wall(m, wall() + 3 * inner_program(m)->geometry->tick_ns);
 	}
 }
 
@@ -836,7 +953,7 @@ static void end_actors(struct world *m)
 	flush_work(&m->stepping);
 }
 
-/* The cases */
+/* The wheels */
 
 static const struct geometry geometries[] = {
 	{ "4 levels of 256 slots", { 256, 4 }, NSEC_PER_MSEC },
@@ -856,16 +973,16 @@ KUNIT_ARRAY_PARAM(geometry, geometries, geometry_desc);
 
 static int make_wheel(struct world *m)
 {
-	const struct geometry *g = m->inside->geometry;
+	const struct geometry *g = inner_program(m)->geometry;
 	struct twheel_params params = {
 		.name = "kunit-combination",
 		.clock = TWHEEL_REALTIME,
 		.tick_ns = g->tick_ns,
 		.slots = g->shape.slots,
 		.levels = g->shape.levels,
-		.sink = m->inside->sink ? sink : NULL,
+		.sink = inner_program(m)->sink ? sink : NULL,
 		.sink_data = m,
-		.max_pending = m->inside->limit,
+		.max_pending = inner_program(m)->limit,
 	};
 	u32 i;
 
@@ -880,30 +997,152 @@ static int make_wheel(struct world *m)
 	return 0;
 }
 
-static void programs_agree_with_the_model(struct kunit *test, bool with_sink)
-{
-	struct world *m = test->priv;
-	u64 base = seed ?: get_random_u64();
-	u32 i;
+/* One run */
 
-	kunit_info(test, "seed=%llu steps=%u\n", base, steps);
-	for (i = 0; i < NR_ACTORS; i++)
-		write_program(m->actors[i].program, test->param_value, base + i, PROGRAM_MAX, true);
-	/* The last program decides on the features of the wheel. */
-	do {
-		write_program(m->inside, test->param_value, base + i++, PROGRAM_MAX, true);
-	} while (m->inside->sink != with_sink);
-	KUNIT_ASSERT_EQ(test, 0, make_wheel(m));
+static void reset(struct world *m)
+{
+	memset((void *)m + offsetof(struct world, wheel), 0,
+	       sizeof(*m) - offsetof(struct world, wheel));
+	mutex_init(&m->step);
+	spin_lock_init(&m->steps_lock);
+	spin_lock_init(&m->ends_lock);
+	spin_lock_init(&m->places_lock);
+	INIT_WORK(&m->stepping, step_work);
+	m->base = wall();
+}
+
+/* Returns true if wheel and model agree. */
+static bool run_programs(struct world *m)
+{
+	reset(m);
+	if (make_wheel(m)) {
+		m->fault = "no wheel";
+		m->wheel = NULL;
+		return false;
+	}
 	begin_actors(m);
 	watch(m);
 	end_wheel(m);
 	end_actors(m);
-	if (m->fault)
-		KUNIT_FAIL(test, "seed=%llu: player %d: %s: %lld, not %lld", base, m->about,
-			   m->fault, (s64)m->got, (s64)m->want);
-	KUNIT_EXPECT_EQ(test, 0, m->fault ? 0 : twheel_audit(m->wheel));
-	kunit_info(test, "%lld arms, %lld calls, %u steps of the clock\n",
-		   atomic64_read(&m->armed), atomic64_read(&m->calls), m->nr_steps);
+	if (!m->fault)
+		compare(m, m->players, "audit", twheel_audit(m->wheel), 0);
+	twheel_destroy(m->wheel);
+	m->wheel = NULL;
+	set_wall(ktime_get_ns() + right_offset);
+	compare(m, m->players, "lockdep has a report", m->lockdep && !debug_locks, false);
+	return !m->fault;
+}
+
+/* Shrinking */
+
+/**
+ * struct shrinking - the search for shorter programs that fail
+ * @m: the model
+ * @fault: the fault
+ * @end: end of the search, in jiffies
+ */
+struct shrinking {
+	struct world	*m;
+	const char	*fault;
+	unsigned long	end;
+};
+
+static bool fails_again(void *data)
+{
+	struct shrinking *s = data;
+	u32 i;
+
+	for (i = 0; i < SHRINK_REPEATS && time_before(jiffies, s->end); i++)
+		if (!run_programs(s->m) && s->m->fault == s->fault)
+			return true;
+	return false;
+}
+
+/* Leave out the operations after the fault, if the programs still fail then. */
+static void cut_ends(struct world *m, struct shrinking *s)
+{
+	u32 nr[NR_PROGRAMS], i;
+
+	for (i = 0; i < NR_PROGRAMS; i++) {
+		u32 done = i == INSIDE_PROGRAM ? atomic_read(&m->inside_pc) + 1 : m->actors[i].pc;
+
+		nr[i] = m->programs[i]->nr;
+		m->programs[i]->nr = min(nr[i], done);
+	}
+	if (fails_again(s))
+		return;
+	for (i = 0; i < NR_PROGRAMS; i++)
+		m->programs[i]->nr = nr[i];
+}
+
+/* Leave the shortest failing programs found in m->programs. A thread may lose all of its own. */
+static void shrink(struct world *m)
+{
+	struct shrinking s = { .m = m, .fault = m->fault, .end = jiffies + SHRINK_TIME };
+
+	/* Lockdep reports once, so programs that it found cannot be shrunk. */
+	if (m->lockdep && !debug_locks)
+		return;
+	m->patience = SHRINK_PATIENCE;
+	cut_ends(m, &s);
+	shrink_programs(m->programs, NR_PROGRAMS, fails_again, &s);
+}
+
+static void report(struct kunit *test, struct world *m, u64 program_seed)
+{
+	const char *fault = m->fault;
+	int about = m->about;
+	u64 got = m->got, want = m->want;
+	u32 i;
+
+	kunit_info(test, "seed=%llu: player %d: %s: %lld, not %lld: shrinking\n", program_seed,
+		   about, fault, (s64)got, (s64)want);
+	shrink(m);
+	for (i = 0; i < NR_PROGRAMS; i++) {
+		kunit_info(test, "%s %u:\n", i == INSIDE_PROGRAM ? "callbacks" : "thread", i);
+		print_program(test, m->programs[i]);
+	}
+	KUNIT_FAIL(test, "seed=%llu: player %d: %s: %lld, not %lld", program_seed, about, fault,
+		   (s64)got, (s64)want);
+}
+
+/* The cases */
+
+static void write_programs(struct world *m, const struct geometry *g, u64 program_seed,
+			   bool with_sink)
+{
+	u32 nr = min_t(u32, steps, PROGRAM_MAX), i;
+
+	for (i = 0; i < NR_ACTORS; i++)
+		write_program(m->programs[i], g, program_seed + i, nr, true);
+	do {
+		write_program(m->programs[INSIDE_PROGRAM], g, program_seed + i++, PROGRAM_MAX,
+			      true);
+	} while (inner_program(m)->sink != with_sink);
+}
+
+static void programs_agree_with_the_model(struct kunit *test, bool with_sink)
+{
+	u64 program_seed = seed ?: get_random_u64(), armed = 0, calls = 0, changes = 0;
+	struct world *m = test->priv;
+	u32 done;
+
+	kunit_info(test, "seed=%llu steps=%u\n", program_seed, steps);
+	m->patience = PATIENCE;
+	m->lockdep = debug_locks;
+	for (done = 0; done < steps; done += PROGRAM_MAX) {
+		write_programs(m, test->param_value, program_seed, with_sink);
+		if (!run_programs(m)) {
+			report(test, m, program_seed);
+			return;
+		}
+		armed += atomic64_read(&m->armed);
+		calls += atomic64_read(&m->calls);
+		changes += m->nr_steps;
+		program_seed++;
+	}
+	kunit_info(test, "%llu arms, %llu calls, %llu steps of the clock\n", armed, calls,
+		   changes);
 }
 
 static void programs_with_callbacks_agree_with_the_model(struct kunit *test)
@@ -931,16 +1170,9 @@ static int realtime_init(struct kunit *test)
 		return -ENOMEM;
 	test->priv = m;
 	right_offset = wall() - ktime_get_ns();
-	m->base = wall();
-	mutex_init(&m->step);
-	spin_lock_init(&m->steps_lock);
-	INIT_WORK(&m->stepping, step_work);
-	m->inside = vzalloc(sizeof(*m->inside));
-	if (!m->inside)
-		return -ENOMEM;
-	for (i = 0; i < NR_ACTORS; i++) {
-		m->actors[i].program = vzalloc(sizeof(*m->inside));
-		if (!m->actors[i].program)
+	for (i = 0; i < NR_PROGRAMS; i++) {
+		m->programs[i] = vzalloc(sizeof(*m->programs[i]));
+		if (!m->programs[i])
 			return -ENOMEM;
 	}
 	return set_cpus_allowed_ptr(current, cpumask_of(cpumask_first(cpu_online_mask)));
@@ -953,11 +1185,9 @@ static void realtime_exit(struct kunit *test)
 
 	if (!m)
 		return;
-	twheel_destroy(m->wheel);
 	set_wall(ktime_get_ns() + right_offset);
-	for (i = 0; i < NR_ACTORS; i++)
-		vfree(m->actors[i].program);
-	vfree(m->inside);
+	for (i = 0; i < NR_PROGRAMS; i++)
+		vfree(m->programs[i]);
 	vfree(m);
 }
 
