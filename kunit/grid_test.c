@@ -176,7 +176,7 @@ struct scene;
  * @called_ns: the wheel's time at the last call
  * @periods: number of periods that its calls reported
  * @early: number of calls before the deadline
- * @after: number of other timeouts that had fired before its first call
+ * @after: number of other timeouts that had fired before its first call, by the thread
  * @extensions: number of times that the sink still extends it
  * @then: called at the end of its callback, or NULL
  * @ret: results of the calls that @then and the sink make
@@ -223,7 +223,7 @@ static void subject_called(struct subject *s, u64 deadline, u64 missed)
 	s->called_ns = twheel_now(s->sc->f->wheel);
 	s->early += s->called_ns < deadline;
 	s->periods += 1 + missed;
-	if (!atomic_read(&s->calls))
+	if (!s->kind->worker && !atomic_read(&s->calls))
 		s->after = s->sc->f->nr_fired;
 	if (s->then)
 		s->then(s);
