@@ -2943,6 +2943,7 @@ bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos)
 		pos->rounds = twheel_rounds_left(g, t->tick, s->cursor);
 		pos->level = t->level;
 		pos->slot = twheel_slot(g, t->tick, t->level);
+		pos->cpu = s->cpu;
 	}
 	spin_unlock_irqrestore(&s->lock, flags);
 	return ret;

@@ -236,12 +236,14 @@ struct twheel_counters {
  * @rounds: full rounds of the top level before its own round
  * @level: level of its slot
  * @slot: index of its slot on that level
+ * @cpu: CPU of its shard
  */
 struct twheel_position {
 	u64	tick;
 	u64	rounds;
 	u32	level;
 	u32	slot;
+	u32	cpu;
 };
 
 struct twheel *twheel_create(const struct twheel_params *params);

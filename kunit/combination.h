@@ -17,6 +17,7 @@
 #define _TWHEEL_KUNIT_COMBINATION_H
 
 #include <kunit/test.h>
+#include <linux/cpumask.h>
 #include <linux/hash.h>
 #include <linux/prandom.h>
 #include <linux/time64.h>
@@ -58,6 +59,8 @@ enum deed {
 	RELEASE,
 	FLUSH,
 	OTHER_WHEEL,
+	MIGRATE,
+	HOTPLUG,
 	STOP,
 	NR_DEEDS,
 };
@@ -75,7 +78,8 @@ enum site {
  * @skip: INSIDE: number of callbacks to let pass first
  * @more: INSIDE: the same callback also carries out the next operation
  * @who: index of the player, or SELF
- * @nr: lists: number of players, starting at @who; WORKER, RELEASE: chooses the worker
+ * @nr: lists: number of players, starting at @who; WORKER, RELEASE: chooses the worker;
+ *	MIGRATE, HOTPLUG: chooses the CPU
  * @delta: time relative to the clock at the moment of the operation
  * @extra: slack, interval, or ns between the deadlines of a list
  * @repeat: periodic: number of periods. REINIT: the new kind
@@ -112,6 +116,7 @@ struct geometry {
  * @seed: seed of all decisions
  * @sink: the wheel has one
  * @workers: some timeouts have their callbacks run by workers
+ * @cpus: number of CPUs that the test uses, one at a time
  * @limit: max_pending of the wheel
  * @nr: number of operations in @list
  * @list: the operations
@@ -121,6 +126,7 @@ struct program {
 	u64			seed;
 	bool			sink;
 	bool			workers;
+	u32			cpus;
 	u32			limit;
 	u32			nr;
 	struct operation	list[PROGRAM_MAX];
@@ -193,11 +199,11 @@ static inline enum deed throw_deed(struct dice *d)
 		[CANCEL_LIST] = 1, [TRY_CANCEL] = 6, [CANCEL_SYNC] = 5, [SHUTDOWN] = 2,
 		[EXTEND] = 0, [REINIT] = 8, [QUERY] = 4, [SET_CLOCK] = 4,
 		[ADVANCE] = 14, [ADVANCE_TO_NEXT] = 24, [RELEASE] = 12, [FLUSH] = 1,
-		[OTHER_WHEEL] = 1,
+		[OTHER_WHEEL] = 1, [MIGRATE] = 10, [HOTPLUG] = 2,
 	};
-	u32 left, sum = 0, deed;
+	u32 nr = d->program->cpus > 1 ? NR_DEEDS : MIGRATE, left, sum = 0, deed;
 
-	for (deed = 0; deed < NR_DEEDS; deed++)
+	for (deed = 0; deed < nr; deed++)
 		sum += weight[deed];
 	left = throw(d, sum);
 	for (deed = 0; left >= weight[deed]; deed++)
@@ -210,6 +216,7 @@ static inline void throw_site(struct dice *d, struct operation *op)
 	switch (op->deed) {
 	case ADVANCE ... ADVANCE_TO_NEXT:
 	case FLUSH:
+	case MIGRATE ... HOTPLUG:
 		op->site = OUTSIDE;
 		break;
 	case RELEASE:
@@ -281,6 +288,7 @@ static inline void write_program(struct program *p, const struct geometry *g, u6
 	prandom_u32_state(&d.rnd);
 	p->geometry = g;
 	p->seed = seed;
+	p->cpus = num_present_cpus();
 	p->sink = !throw(&d, 3);
 	p->workers = throw(&d, 4) && workers && !p->sink;
 	p->limit = throw(&d, 2) ? 0 : 1 + throw(&d, throw(&d, 2) ? 8 : 200);
@@ -305,7 +313,8 @@ static inline void print_operation(struct kunit *test, u32 i, const struct opera
 		[EXTEND] = "extend", [REINIT] = "reinit", [QUERY] = "query",
 		[SET_CLOCK] = "set_clock", [ADVANCE] = "advance",
 		[ADVANCE_TO_NEXT] = "advance_to_next", [RELEASE] = "release",
-		[FLUSH] = "flush", [OTHER_WHEEL] = "other_wheel", [STOP] = "stop",
+		[FLUSH] = "flush", [OTHER_WHEEL] = "other_wheel",
+		[MIGRATE] = "migrate", [HOTPLUG] = "hotplug", [STOP] = "stop",
 	};
 	static const char * const sites[] = { "outside", "inside", "worker" };
 	char who[8] = "self", skip[16] = "";
@@ -323,9 +332,9 @@ static inline void print_program(struct kunit *test, const struct program *p)
 {
 	u32 i;
 
-	kunit_info(test, "seed=%llu: %s, tick %llu ns%s%s, limit %u, %u operations:\n",
+	kunit_info(test, "seed=%llu: %s, tick %llu ns%s%s, %u CPUs, limit %u, %u operations:\n",
 		   p->seed, p->geometry->name, p->geometry->tick_ns,
-		   p->sink ? ", sink" : "", p->workers ? ", workers" : "",
+		   p->sink ? ", sink" : "", p->workers ? ", workers" : "", p->cpus,
 		   p->limit, p->nr);
 	for (i = 0; i < p->nr; i++)
 		print_operation(test, i, &p->list[i]);

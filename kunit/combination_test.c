@@ -16,6 +16,11 @@
  *	the waiter		calls that wait for a callback at a gate: cancel_sync,
  *				shutdown, flush and stop. The test goes on meanwhile
  *
+ * Where there are several CPUs, the wheel has a shard for each. The test then moves from CPU
+ * to CPU, takes CPUs offline, and brings them back. The model knows the shard of each
+ * timeout. An advance visits the shards one after the other. So a callback may arm a timeout
+ * in a shard that has not seen the new time yet.
+ *
  * After an advance or a release, the test waits until the workers have begun all callbacks
  * that they must begin. From then on, up to four callbacks wait at gates. If there are
  * four, further timeouts that are due for workers stay handed over.
@@ -23,9 +28,9 @@
  * The model is exact about the following. It predicts the result of each call; if there are
  * several reasons to refuse, it accepts any of them. It predicts the time of each callback
  * and the counts that a periodic timeout reports. It predicts the places under max_pending,
- * the counters, and the timeouts that a stop hands back. In the thread and since the last
- * backward step, it also predicts the order: ascending by tick, first in first out within a
- * tick.
+ * the counters, and the timeouts that a stop hands back. In the thread of a shard and since
+ * the last backward step, it also predicts the order: ascending by tick, first in first out
+ * within a tick.
  *
  * A timeout has a window of ticks, lo to hi. A call before lo is early. It is late if it
  * has not been called at the end of an advance during which the clock was never before hi.
@@ -38,6 +43,7 @@
  *    then the tick after the new time, if that is later than hi was; lo is the deadline
  *    without slack
  *  - for timeouts armed between a step and the turn that notices it
+ *  - on several CPUs, for timeouts armed in an advance
  *
  * On REALTIME the test really sets the clock, also in callbacks, or lets it run. The simulated
  * clock stands still while any task can run, so the model knows the time of each call to the
@@ -162,6 +168,7 @@ struct gate {
  *	noticed the end of the callback
  * @waited: the waiter is in twheel_cancel_sync() for it
  * @call: its running callback, or NULL
+ * @home: CPU of its shard
  * @expires: deadline
  * @interval: interval of a periodic player
  * @left: periods to come; 0: no end
@@ -180,6 +187,7 @@ struct player {
 	bool			worker, pending, handed, taken, again, ended, shutdown;
 	bool			ending, waited;
 	struct call		*call;
+	u32			home;
 	u64			expires, interval;
 	u32			left;
 	u32			epoch;
@@ -224,7 +232,7 @@ struct waiter {
  * @forward: @mono at the last forward step; REALTIME
  * @crowded: @mono when one of four busy workers left its callback; REALTIME
  * @low: lowest tick since the advance began
- * @clo: the wheel has last seen the clock at a tick from @clo to @chi
+ * @clo: each shard has last seen the clock at a tick from @clo to @chi
  * @chi: upper end of this range
  * @stepped: the clock was set since the advance began
  * @unseen: the clock was set back, and the wheel may not have noticed or may not have
@@ -404,8 +412,8 @@ static struct player *next_pending(struct model *m, const struct player *p)
 }
 
 /*
- * Narrow the window of @p to the tick that the wheel has chosen. Returns false if @p is in
- * no slot.
+ * Compare the position of @p, and narrow its window to the tick that the wheel has chosen.
+ * Returns false if @p is in no slot.
  */
 static bool narrow(struct model *m, struct player *p)
 {
@@ -414,9 +422,12 @@ static bool narrow(struct model *m, struct player *p)
 	if (!twheel_position(&p->p.t, &pos))
 		return false;
 	compare_range(m, p, "tick", pos.tick, p->lo, p->hi);
-	/* The wheel may still choose an earlier tick when it notices a step. */
-	if (clock_is_simulated() && m->unseen)
+	compare(m, p, "CPU", pos.cpu, p->home);
+	/* The shard may still choose an earlier tick when it notices a step. */
+	if (m->unseen && (clock_is_simulated() || m->program->cpus > 1)) {
+		p->lo = min(p->lo, ceil_tick(m, p->expires));
 		return true;
+	}
 	p->lo = pos.tick;
 	p->hi = pos.tick;
 	p->by = min(p->by, due_time(m, pos.tick));
@@ -447,17 +458,22 @@ static void insert(struct model *m, struct player *p, u64 expires, u64 slack)
 	m->nr++;
 }
 
-/* Insert a player that the wheel has enqueued and counted as armed. */
+/*
+ * Insert a player that the wheel has enqueued and counted as armed. While its callback runs, it
+ * keeps its home.
+ */
 static void insert_armed(struct model *m, struct player *p, u64 expires, u64 slack)
 {
 	struct twheel_position pos;
 
+	if (!p->call)
+		p->home = raw_smp_processor_id();
 	insert(m, p, expires, slack);
 	m->armed++;
 	/* In a slot right after an arm on REALTIME: no rebase is in progress or to come. */
 	if (clock_is_simulated() && twheel_position(&p->p.t, &pos))
 		m->unseen = false;
-	if (p->lo != p->hi)
+	if (p->lo != p->hi || m->program->cpus > 1)
 		narrow(m, p);
 }
 
@@ -1104,7 +1120,7 @@ static void check_order(struct model *m, const struct player *p)
 	if (p->worker || p->epoch != m->epoch)
 		return;
 	for (q = next_pending(m, NULL); q; q = next_pending(m, q)) {
-		if (q->worker || q->epoch != m->epoch)
+		if (q->worker || q->epoch != m->epoch || q->home != p->home)
 			continue;
 		if (q->hi < p->lo)
 			compare(m, q, "overtaken: its tick", q->hi, p->lo);
@@ -1535,7 +1551,10 @@ static void join_waiter(struct model *m)
 	}
 }
 
-/* Make the waiter call, and return once it waits in the call or has returned. */
+/*
+ * Make the waiter call, and return once it waits in the call or has returned. Without workers
+ * there is nothing to wait for, so the test itself calls.
+ */
 static void start_waiter(struct model *m, enum deed deed, struct player *p)
 {
 	unsigned long end = jiffies + m->patience;
@@ -1556,9 +1575,13 @@ static void start_waiter(struct model *m, enum deed deed, struct player *p)
 		p->shutdown = true;
 	else if (deed == STOP)
 		m->stopped = true;
+	if (!m->program->workers) {
+		w->result = make_call(m, deed, p);
+		end_waiter(m);
+		return;
+	}
 	w->begun = false;
 	complete(&w->go);
-	/* On another CPU the thread need not run at once. */
 	while (!READ_ONCE(w->begun) ||
 	       (task_is_running(w->task) && !completion_done(&w->done))) {
 		if (time_after(jiffies, end))
@@ -1638,7 +1661,7 @@ static void check_lateness(struct model *m, u64 tick)
 	}
 }
 
-/* After a backward step, a timeout in no slot has been handed over, so it was due. */
+/* After an advance, a timeout in no slot has been handed over, so it was due. */
 static void look_at_all(struct model *m)
 {
 	u64 tick = floor_tick(m, m->now);
@@ -1654,11 +1677,14 @@ static void look_at_all(struct model *m)
 	}
 }
 
-/* The wheel reads the clock at @ns before it calls anything. */
+/*
+ * A shard reads the clock at @ns before it calls anything. With several shards, a callback may
+ * meet one that has not read it yet, and places a timeout again when it notices a step.
+ */
 static void advance_to(struct model *m, u64 ns)
 {
 	u64 tick = floor_tick(m, ns);
-	bool back = tick < m->chi, look = back || m->unseen;
+	bool many = m->program->cpus > 1, back = tick < m->chi, look = back || m->unseen;
 
 	if (back)
 		rebase(m, tick, tick < m->clo && !m->unseen && !m->stopped);
@@ -1666,16 +1692,21 @@ static void advance_to(struct model *m, u64 ns)
 		widen(m);
 	m->now = ns;
 	m->low = tick;
-	m->clo = tick;
-	m->chi = tick;
+	m->clo = many ? min(m->clo, tick) : tick;
+	m->chi = many ? max(m->chi, tick) : tick;
 	m->stepped = false;
-	m->unseen &= m->stopped;
+	m->unseen = (m->unseen && m->stopped) || (many && look);
 	m->advancing = true;
 	compare(m, NULL, "advance", twheel_advance(m->wheel, ns), 0);
 	m->advancing = false;
 	check_lateness(m, m->low);
-	if (look && !m->stepped && !m->stopped)
-		look_at_all(m);
+	if (!m->stepped) {
+		m->clo = tick;
+		m->chi = tick;
+		m->unseen &= m->stopped;
+		if ((look || many) && !m->stopped)
+			look_at_all(m);
+	}
 	settle(m);
 }
 
@@ -1784,6 +1815,47 @@ static void compare_next_expiry(struct model *m)
 			      hi * m->program->geometry->tick_ns);
 }
 
+/* CPUs */
+
+static bool set_online(unsigned int cpu, bool online)
+{
+#ifdef CONFIG_HOTPLUG_CPU
+	return !(online ? add_cpu(cpu) : remove_cpu(cpu));
+#else
+	return false;
+#endif
+}
+
+/* Take a CPU offline, or bring it back. CPU 0 stays online. */
+static void do_hotplug(struct model *m, const struct operation *op)
+{
+	unsigned int cpu = 1 + op->nr % (m->program->cpus - 1);
+
+	if (!IS_ENABLED(CONFIG_HOTPLUG_CPU))
+		return;
+	if (cpu == raw_smp_processor_id())
+		migrate_to(0);
+	compare(m, NULL, "CPU goes or comes", set_online(cpu, !cpu_online(cpu)), true);
+	m->met[HOTPLUG][FROM_TEST]++;
+}
+
+static void do_migrate(struct model *m, const struct operation *op)
+{
+	migrate_to(op->nr % m->program->cpus);
+	m->met[MIGRATE][FROM_TEST]++;
+}
+
+/* Each program begins on CPU 0, with all CPUs online. */
+static void reset_cpus(struct model *m)
+{
+	unsigned int cpu;
+
+	for (cpu = 1; cpu < m->program->cpus; cpu++)
+		if (!cpu_online(cpu))
+			compare(m, NULL, "CPU comes back", set_online(cpu, true), true);
+	migrate_to(0);
+}
+
 /* Programs */
 
 /* Carry out one operation of the test. */
@@ -1809,6 +1881,12 @@ static void step(struct model *m, const struct operation *op)
 	case STOP:
 		if (!m->stopped)
 			start_waiter(m, STOP, NULL);
+		break;
+	case MIGRATE:
+		do_migrate(m, op);
+		break;
+	case HOTPLUG:
+		do_hotplug(m, op);
 		break;
 	default:
 		if (op->site == WORKER)
@@ -1872,6 +1950,7 @@ static void clean_up(struct model *m)
 		wait_for_completion_timeout(&m->waiter.done, 30 * HZ);
 	twheel_destroy(m->wheel);
 	m->wheel = NULL;
+	reset_cpus(m);
 }
 
 static struct twheel *make_wheel(struct model *m)
@@ -2064,6 +2143,15 @@ static void expect_all_met(struct kunit *test, const struct model *m)
 	}
 }
 
+static void expect_cpus_changed(struct kunit *test, const struct model *m)
+{
+	bool many = m->program->cpus > 1;
+
+	KUNIT_EXPECT_EQ(test, many, !!m->met[MIGRATE][FROM_TEST]);
+	KUNIT_EXPECT_EQ(test, many && IS_ENABLED(CONFIG_HOTPLUG_CPU),
+			!!m->met[HOTPLUG][FROM_TEST]);
+}
+
 static void random_programs_agree_with_the_model(struct kunit *test)
 {
 	struct model *m = test->priv;
@@ -2071,14 +2159,6 @@ static void random_programs_agree_with_the_model(struct kunit *test)
 	static bool failed;
 	u32 programs = 0;
 
-	/*
-	 * On another CPU the waiter would run beside the test, and the results would depend
-	 * on it.
-	 */
-	if (num_online_cpus() > 1) {
-		kunit_skip(test, "needs a single CPU");
-		return;
-	}
 	if (failed && once) {
 		kunit_skip(test, "a program has failed");
 		return;
@@ -2106,6 +2186,8 @@ static void random_programs_agree_with_the_model(struct kunit *test)
 	if (clock_is_simulated())
 		kunit_info(test, "at most %llu ns late\n", m->latest);
 	KUNIT_EXPECT_GT(test, m->calls, m->operations / 100);
+	if (steps >= 2000)
+		expect_cpus_changed(test, m);
 	if (steps >= 20000)
 		expect_all_met(test, m);
 }
@@ -2144,7 +2226,7 @@ static int combination_init(struct kunit *test)
 	m->waiter.task = kthread_run(waiter_thread, m, "kunit-waiter");
 	if (IS_ERR(m->waiter.task))
 		return PTR_ERR(m->waiter.task);
-	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+	return set_cpus_allowed_ptr(current, cpumask_of(0));
 }
 
 static void combination_exit(struct kunit *test)
