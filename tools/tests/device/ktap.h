@@ -140,7 +140,7 @@ static inline int ktap_run(const struct ktap_test *test)
 	return WEXITSTATUS(status);
 }
 
-/* Returns the exit status of the program. */
+/* Returns the exit status of the program. Notes how long a test took, if that was seconds. */
 static inline int ktap_main(const struct ktap_test *tests, size_t nr, int argc, char **argv)
 {
 	unsigned int plan = 0, number = 0, failed = 0;
@@ -151,11 +151,16 @@ static inline int ktap_main(const struct ktap_test *tests, size_t nr, int argc, 
 	fflush(stdout);
 
 	for (size_t i = 0; i < nr; i++) {
+		struct timespec begin, end;
 		int status;
 
 		if (!ktap_selected(tests[i].name, argc, argv))
 			continue;
+		clock_gettime(CLOCK_MONOTONIC, &begin);
 		status = ktap_run(&tests[i]);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		if (end.tv_sec - begin.tv_sec > 1)
+			ktap_note("%ld s", (long)(end.tv_sec - begin.tv_sec));
 		if (status && status != KTAP_EXIT_SKIP)
 			failed++;
 		printf("%s %u %s%s\n", status && status != KTAP_EXIT_SKIP ? "not ok" : "ok",
