@@ -759,7 +759,7 @@ int main(int argc, char **argv)
 		argc--;
 		argv++;
 	} else {
-		armings /= (sizeof(long) == 8 ? 1 : 4) * (is_slow() ? 30 : 1);
+		armings /= is_slow() ? 60 : is_short() ? 4 : 1;
 	}
 	/* A long run is not stuck. */
 	if (is_long_run())

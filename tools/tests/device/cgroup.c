@@ -83,7 +83,7 @@ static void cells_are_charged_until_close(void)
 static void armed_cells_are_charged_until_close(void)
 {
 	const char *group = make_group("armed-cells", 0);
-	long before, nr = 100000;
+	long before, nr = scaled(100000);
 	struct twheel_op ops[500];
 	int fd;
 

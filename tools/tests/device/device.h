@@ -30,10 +30,13 @@ static inline bool is_slow(void)
 	return getenv("TWHEEL_SLOW");
 }
 
-/* A 32-bit program does not repeat everything, because only the path to the device differs. */
+/*
+ * A 32-bit program does not repeat everything, because only the path to the device differs.
+ * Nor does a kernel on which others have run all of it.
+ */
 static inline bool is_short(void)
 {
-	return is_slow() || sizeof(long) == 4;
+	return is_slow() || getenv("TWHEEL_SHORT") || sizeof(long) == 4;
 }
 
 /*
@@ -116,11 +119,12 @@ static inline void sleep_until(__u64 when)
 
 /*
  * Duration of a test that depends on chance. It is shorter in a 32-bit program: the races
- * are the same, and only the path to them differs.
+ * are the same, and only the path to them differs. It is shorter, too, where others
+ * run the test in full, and on a slow kernel.
  */
 static inline __u64 race_ns(__u64 ms)
 {
-	return ms * NSEC_PER_MSEC / (sizeof(long) == 8 ? 1 : 4);
+	return ms * NSEC_PER_MSEC / (sizeof(long) == 4 ? 4 : is_short() ? 2 : 1);
 }
 
 static inline __u64 random_below(__u64 *state, __u64 limit)

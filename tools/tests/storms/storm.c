@@ -165,7 +165,7 @@ static unsigned int unload_when_free(const struct module *m)
 
 static void modules_come_and_go_while_others_open(void)
 {
-	unsigned int rounds = often(500, 15), refused = 0, used = 0, absent = 0;
+	unsigned int rounds = often(500, 5), refused = 0, used = 0, absent = 0;
 	struct opener openers[3] = { 0 };
 
 	read_module(&engine_module);
@@ -262,7 +262,7 @@ static void *toggle_cpus(void *arg)
 
 static void cpus_come_and_go_under_load(void)
 {
-	unsigned int cycles = often(300, 12), left = cycles, loads = 0, nr = often(20000, 5000);
+	unsigned int cycles = often(300, 6), left = cycles, loads = 0, nr = often(20000, 2000);
 	char text[16];
 	char *const args[] = {
 		"twheel", "load", "--threads", "4", "--spread", "500ms", "--json",
@@ -307,7 +307,7 @@ static void killed_by_a_signal(pid_t pid)
 static void memory_ends_for_a_group(void)
 {
 	const char *group = make_group("storm", often(16, 4) * MIB);
-	unsigned int rounds = often(50, 3);
+	unsigned int rounds = often(50, 2);
 	struct bystander bystander;
 	unsigned long long *armed;
 
@@ -406,7 +406,7 @@ static __u32 take_fired(int fd, __u8 *seen, const __u64 *deadlines, __u32 nr)
 
 static void clock_is_set_forward_and_backward(void)
 {
-	__u32 nr = often(100000, 10000), steps = often(1000, 100), got = 0;
+	__u32 nr = often(100000, 10000), steps = often(1000, 50), got = 0;
 	__u64 *deadlines = calloc(nr, sizeof(*deadlines)), seed = 4711, begun;
 	__u8 *seen = calloc(nr, 1);
 	int fd;
