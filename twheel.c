@@ -181,7 +181,8 @@
  *
  * A callback may arm its own timeout while a task waits to cancel it. The task may need
  * longer to wake up than the timeout to become due. So TWHEEL_T_CANCELLING keeps the
- * timeout on @handed, where neither the thread nor a worker takes it.
+ * timeout on @handed, where neither the thread nor a worker takes it. If a sink extends
+ * such a timeout, it goes to @handed at once.
  *
  * A waiter counts itself in w->waiting, queues itself, and then examines the shard
  * under its lock. The runner changes the shard under the lock, and then reads
@@ -760,6 +761,13 @@ static void twheel_set_aside(struct twheel_timeout *t, struct list_head *list, u
 {
 	list_add_tail(&t->entry, list);
 	t->level = level;
+}
+
+/* Leave @t, which is pending and in no list, to a worker, or to the task that cancels it. */
+static void twheel_hand_over(struct twheel_shard *s, struct twheel_timeout *t)
+{
+	twheel_set_aside(t, &s->handed, TWHEEL_HANDED);
+	s->nr_handed++;
 }
 
 /* The search for the next step */
@@ -1851,8 +1859,9 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
  * @slack_ns: as in twheel_arm_slack()
  *
  * A sink calls this for a timeout whose deadline has been moved. The timeout does not count
- * as fired, only as extended. It keeps its place under max_pending. While a sink extends a
- * timeout again and again, twheel_cancel_sync() may wait; twheel_shutdown() ends that.
+ * as fired, only as extended. It keeps its place under max_pending. If a task waits in
+ * twheel_cancel_sync() for the end of the batch, the extension succeeds, and the task then
+ * cancels the timeout.
  *
  * Context: in the sink.
  *
@@ -1874,6 +1883,10 @@ int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 	s = twheel_lock_home(t, &flags);
 	if (!s->stopped && !(t->flags & TWHEEL_T_SHUTDOWN)) {
 		twheel_schedule_checked(s, t, expires_ns, slack_ns);
+		if (t->flags & TWHEEL_T_CANCELLING) {
+			twheel_unlink(s, t);
+			twheel_hand_over(s, t);
+		}
 		s->fired--;
 		s->extended++;
 		ret = 0;
@@ -2080,12 +2093,12 @@ static struct twheel_runner *twheel_cancel_locked(struct twheel_timeout *t, u8 f
 	/* A function to which twheel_stop() hands @t back may release it. */
 	if (r == &s->runners[TWHEEL_STOPPER] && r->task == current)
 		r = NULL;
+	if (twheel_state(t) == TWHEEL_EXPIRING)
+		r = &s->runners[0];
 	if (!r)
 		WRITE_ONCE(t->flags, t->flags & ~TWHEEL_T_CANCELLING);
 	else if (r->task != current)
 		WRITE_ONCE(t->flags, t->flags | TWHEEL_T_CANCELLING);
-	if (twheel_state(t) == TWHEEL_EXPIRING)
-		r = &s->runners[0];
 	spin_unlock_irqrestore(&s->lock, flags);
 	return r;
 }
@@ -2494,14 +2507,6 @@ static void twheel_run_callback(struct twheel_shard *s, struct twheel_runner *r,
  * a worker takes it from there.
  */
 
-static void twheel_hand_over(struct twheel_shard *s, struct twheel_timeout *t)
-{
-	list_del(&t->entry);
-	twheel_set_aside(t, &s->handed, TWHEEL_HANDED);
-	s->nr_due--;
-	s->nr_handed++;
-}
-
 /*
  * The first timeout on s->handed that a worker may take. Skip a timeout whose callback is
  * still running: its runner searches again afterwards. Skip a timeout for which
@@ -2577,6 +2582,7 @@ static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r)
 		}
 		/* Start the workers before the next callback, which may take long. */
 		do {
+			twheel_unlink(s, t);
 			twheel_hand_over(s, t);
 			t = list_first_entry_or_null(&s->due, struct twheel_timeout, entry);
 		} while (t && twheel_is_for_others(t));

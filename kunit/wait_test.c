@@ -488,13 +488,30 @@ struct tread {
 	struct helper		helper;
 };
 
-static void tread_fires(struct twheel_timeout *t)
+static struct tread *tread_begins(struct twheel_timeout *t)
 {
 	struct tread *tread = container_of(t, struct tread, t);
 
 	if (!tread->calls++)
 		complete(&tread->begun);
+	return tread;
+}
+
+static void tread_fires(struct twheel_timeout *t)
+{
+	struct tread *tread = tread_begins(t);
+
 	twheel_arm(t, twheel_now(tread->wheel) + TICK);
+}
+
+static void extend_tread(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct twheel_timeout *t = list_first_entry(expired, struct twheel_timeout, entry);
+
+	list_del(&t->entry);
+	tread_begins(t);
+	if (twheel_extend(t, now_ns + TICK, 0))
+		twheel_accept(t);
 }
 
 /* With its own priority the caller keeps the CPU when this task is woken. */
@@ -508,27 +525,28 @@ static void cancel_tread(void *arg)
 }
 
 /*
- * While the callback runs, a task waits in twheel_cancel_sync(). It gets no CPU before the
- * timeout is due again, and again. The callback is not called meanwhile.
+ * While the callback or the sink runs, a task waits in twheel_cancel_sync(). It gets no CPU
+ * before the timeout is due again, and again. Nothing is called meanwhile.
  */
-static void cancel_sync_ends_a_timeout_that_is_due_before_it_wakes(struct kunit *test)
+static void cancel_sync_ends_tread(struct kunit *test, struct twheel *w,
+				   void (*fn)(struct twheel_timeout *t))
 {
-	struct fixture *f = manual_wheel(test, TICK, 8, 2);
 	struct tread *tread = kunit_kzalloc(test, sizeof(*tread), GFP_KERNEL);
 	unsigned int i, failed = 0;
 
 	if (!IS_ENABLED(CONFIG_PREEMPTION))
 		kunit_skip(test, "the helper waits only after the callback");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
 	KUNIT_ASSERT_NOT_NULL(test, tread);
-	tread->wheel = f->wheel;
+	tread->wheel = w;
 	tread->caller = current;
 	init_completion(&tread->begun);
-	twheel_timeout_init(f->wheel, &tread->t, tread_fires);
+	twheel_timeout_init(w, &tread->t, fn);
 	helper_start(test, &tread->helper, cancel_tread, tread);
 	helper_first(test, &tread->helper);
 	failed += twheel_arm(&tread->t, TICK) != 0;
 	for (i = 1; i <= 10; i++)
-		failed += twheel_advance(f->wheel, i * TICK) != 0;
+		failed += twheel_advance(w, i * TICK) != 0;
 	sched_set_normal(current, 0);
 	helper_finish(test, &tread->helper);
 	KUNIT_EXPECT_EQ(test, 0U, failed);
@@ -541,9 +559,27 @@ static void cancel_sync_ends_a_timeout_that_is_due_before_it_wakes(struct kunit 
 	twheel_shutdown(&tread->t);
 }
 
+static void cancel_sync_ends_a_timeout_that_is_due_before_it_wakes(struct kunit *test)
+{
+	cancel_sync_ends_tread(test, manual_wheel(test, TICK, 8, 2)->wheel, tread_fires);
+}
+
+static void cancel_sync_ends_a_timeout_that_the_sink_extends(struct kunit *test)
+{
+	struct twheel_params params = {
+		.name = "kunit-wait",
+		.clock = TWHEEL_MANUAL,
+		.tick_ns = TICK,
+		.sink = extend_tread,
+	};
+
+	cancel_sync_ends_tread(test, fixture_create(test->priv, &params), NULL);
+}
+
 static struct kunit_case wait_cases[] = {
 	KUNIT_CASE(cancel_sync_ends_a_worker_that_arms_itself_in_each_call),
 	KUNIT_CASE(cancel_sync_ends_a_timeout_that_is_due_before_it_wakes),
+	KUNIT_CASE(cancel_sync_ends_a_timeout_that_the_sink_extends),
 	KUNIT_CASE(worker_may_destroy_another_wheel),
 	KUNIT_CASE(worker_may_destroy_a_wheel_whose_worker_is_running),
 	KUNIT_CASE(worker_may_advance_and_destroy_another_wheel),
