@@ -181,8 +181,9 @@
  *
  * A callback may arm its own timeout while a task waits to cancel it. The task may need
  * longer to wake up than the timeout to become due. So TWHEEL_T_CANCELLING keeps the
- * timeout on @handed, where neither the thread nor a worker takes it. If a sink extends
- * such a timeout, it goes to @handed at once.
+ * timeout on @handed, where neither the thread nor a worker takes it. In a wheel with a
+ * sink it goes there when it becomes due. w->cancelling counts such timeouts, so that a
+ * batch is searched for them only if there are any.
  *
  * A waiter counts itself in w->waiting, queues itself, and then examines the shard
  * under its lock. The runner changes the shard under the lock, and then reads
@@ -505,6 +506,7 @@ struct twheel_keys {
  *	of another CPU
  * @all: all shards, each once; constant
  * @waiting: tasks that wait for a batch, a callback or a turn to end
+ * @cancelling: timeouts with TWHEEL_T_CANCELLING
  * @manual_ns: time of a MANUAL wheel
  * @ending: one twheel_stop() at a time
  * @advance: one twheel_advance() at a time
@@ -526,6 +528,7 @@ struct twheel {
 	unsigned int		max_pending;
 	struct list_head	all;
 	atomic_t		waiting;
+	atomic_t		cancelling;
 	atomic64_t		manual_ns;
 	struct mutex		ending;		/* shards being stopped */
 	struct mutex		advance;	/* manual_ns, passes of MANUAL */
@@ -1295,7 +1298,7 @@ static noinline void twheel_schedule_checked(struct twheel_shard *s, struct twhe
 
 static __always_inline void __twheel_leave_place(const struct twheel_timeout *t)
 {
-	if (t->flags & TWHEEL_T_LIMITED)
+	if (READ_ONCE(t->flags) & TWHEEL_T_LIMITED)
 		atomic_dec(&t->shard->wheel->pending);
 }
 
@@ -1861,7 +1864,7 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
  * A sink calls this for a timeout whose deadline has been moved. The timeout does not count
  * as fired, only as extended. It keeps its place under max_pending. If a task waits in
  * twheel_cancel_sync() for the end of the batch, the extension succeeds, and the task then
- * cancels the timeout.
+ * cancels the timeout, and may free it.
  *
  * Context: in the sink.
  *
@@ -1883,10 +1886,6 @@ int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 	s = twheel_lock_home(t, &flags);
 	if (!s->stopped && !(t->flags & TWHEEL_T_SHUTDOWN)) {
 		twheel_schedule_checked(s, t, expires_ns, slack_ns);
-		if (t->flags & TWHEEL_T_CANCELLING) {
-			twheel_unlink(s, t);
-			twheel_hand_over(s, t);
-		}
 		s->fired--;
 		s->extended++;
 		ret = 0;
@@ -2073,6 +2072,19 @@ static void twheel_flush_runner(struct twheel_runner *r)
 		twheel_wait(r->shard->wheel, twheel_batch_over(r, batch));
 }
 
+static void twheel_set_cancelling(struct twheel_timeout *t, bool on)
+{
+	struct twheel *w = t->shard->wheel;
+
+	if (!!(t->flags & TWHEEL_T_CANCELLING) == on)
+		return;
+	WRITE_ONCE(t->flags, t->flags ^ TWHEEL_T_CANCELLING);
+	if (on)
+		atomic_inc(&w->cancelling);
+	else
+		atomic_dec(&w->cancelling);
+}
+
 /*
  * Set @flag and cancel @t. Returns the runner of its callback, or of the batch that it
  * is in, or NULL. Until it returns NULL, the callback is not called again. Otherwise one
@@ -2096,9 +2108,9 @@ static struct twheel_runner *twheel_cancel_locked(struct twheel_timeout *t, u8 f
 	if (twheel_state(t) == TWHEEL_EXPIRING)
 		r = &s->runners[0];
 	if (!r)
-		WRITE_ONCE(t->flags, t->flags & ~TWHEEL_T_CANCELLING);
+		twheel_set_cancelling(t, false);
 	else if (r->task != current)
-		WRITE_ONCE(t->flags, t->flags | TWHEEL_T_CANCELLING);
+		twheel_set_cancelling(t, true);
 	spin_unlock_irqrestore(&s->lock, flags);
 	return r;
 }
@@ -2391,13 +2403,33 @@ static void twheel_end_non_block(void)
 		non_block_end();
 }
 
+/* Take those out of the batch for which twheel_cancel_sync() waits: they are pending again. */
+static void twheel_leave_to_cancel(struct twheel_shard *s)
+{
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, &s->due, entry) {
+		if (!(t->flags & TWHEEL_T_CANCELLING))
+			continue;
+		WRITE_ONCE(t->state, TWHEEL_PENDING);
+		twheel_track(t);
+		twheel_unlink(s, t);
+		twheel_hand_over(s, t);
+	}
+}
+
 static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	__must_hold(&s->lock)
 {
 	struct twheel *w = s->wheel;
-	unsigned int nr = s->nr_due;
+	unsigned int nr;
 	LIST_HEAD(expired);
 
+	if (unlikely(atomic_read(&w->cancelling)))
+		twheel_leave_to_cancel(s);
+	nr = s->nr_due;
+	if (!nr)
+		return;
 	twheel_note_batch(s, now_ns);
 	list_splice_init(&s->due, &expired);
 	s->nr_due = 0;

@@ -504,15 +504,71 @@ static void tread_fires(struct twheel_timeout *t)
 	twheel_arm(t, twheel_now(tread->wheel) + TICK);
 }
 
-static void extend_tread(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+static struct twheel_timeout *take_tread(struct list_head *expired)
 {
 	struct twheel_timeout *t = list_first_entry(expired, struct twheel_timeout, entry);
 
 	list_del(&t->entry);
 	tread_begins(t);
+	return t;
+}
+
+static void extend_tread(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct twheel_timeout *t = take_tread(expired);
+
 	if (twheel_extend(t, now_ns + TICK, 0))
 		twheel_accept(t);
 }
+
+static void extend_and_move_tread(void *sink_data, struct list_head *expired, unsigned int nr,
+				  u64 now_ns)
+{
+	struct twheel_timeout *t = take_tread(expired);
+
+	if (twheel_extend(t, now_ns + 5 * TICK, 0))
+		twheel_accept(t);
+	twheel_mod(t, now_ns + TICK);
+}
+
+static void arm_tread(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct twheel_timeout *t = take_tread(expired);
+
+	twheel_accept(t);
+	twheel_arm(t, now_ns + TICK);
+}
+
+/**
+ * struct treadmill - how a timeout becomes due again and again
+ * @name: for the log
+ * @fn: its callback, or NULL
+ * @sink: sink of the wheel, or NULL
+ * @back: the clock goes back after each advance
+ */
+struct treadmill {
+	const char	*name;
+	void		(*fn)(struct twheel_timeout *t);
+	void		(*sink)(void *sink_data, struct list_head *expired, unsigned int nr,
+				u64 now_ns);
+	bool		back;
+};
+
+static const struct treadmill treadmills[] = {
+	{ "its callback arms it", .fn = tread_fires },
+	{ "its callback arms it, clock goes back", .fn = tread_fires, .back = true },
+	{ "the sink extends it", .sink = extend_tread },
+	{ "the sink extends it, clock goes back", .sink = extend_tread, .back = true },
+	{ "the sink extends and moves it", .sink = extend_and_move_tread },
+	{ "the sink accepts and arms it", .sink = arm_tread },
+};
+
+static void treadmill_desc(const struct treadmill *mill, char *desc)
+{
+	strscpy(desc, mill->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(treadmill, treadmills, treadmill_desc);
 
 /* With its own priority the caller keeps the CPU when this task is woken. */
 static void cancel_tread(void *arg)
@@ -528,10 +584,19 @@ static void cancel_tread(void *arg)
  * While the callback or the sink runs, a task waits in twheel_cancel_sync(). It gets no CPU
  * before the timeout is due again, and again. Nothing is called meanwhile.
  */
-static void cancel_sync_ends_tread(struct kunit *test, struct twheel *w,
-				   void (*fn)(struct twheel_timeout *t))
+static void cancel_sync_ends_a_timeout_that_is_due_before_it_wakes(struct kunit *test)
 {
+	const struct treadmill *mill = test->param_value;
+	struct twheel_params params = {
+		.name = "kunit-wait",
+		.clock = TWHEEL_MANUAL,
+		.tick_ns = TICK,
+		.slots = 8,
+		.levels = 2,
+		.sink = mill->sink,
+	};
 	struct tread *tread = kunit_kzalloc(test, sizeof(*tread), GFP_KERNEL);
+	struct twheel *w = fixture_create(test->priv, &params);
 	unsigned int i, failed = 0;
 
 	if (!IS_ENABLED(CONFIG_PREEMPTION))
@@ -541,45 +606,103 @@ static void cancel_sync_ends_tread(struct kunit *test, struct twheel *w,
 	tread->wheel = w;
 	tread->caller = current;
 	init_completion(&tread->begun);
-	twheel_timeout_init(w, &tread->t, fn);
+	twheel_timeout_init(w, &tread->t, mill->fn);
 	helper_start(test, &tread->helper, cancel_tread, tread);
 	helper_first(test, &tread->helper);
 	failed += twheel_arm(&tread->t, TICK) != 0;
-	for (i = 1; i <= 10; i++)
-		failed += twheel_advance(w, i * TICK) != 0;
+	for (i = 1; i <= 10; i++) {
+		failed += twheel_advance(w, 10 * i * TICK) != 0;
+		if (mill->back)
+			failed += twheel_advance(w, (10 * i - 1) * TICK) != 0;
+	}
 	sched_set_normal(current, 0);
 	helper_finish(test, &tread->helper);
 	KUNIT_EXPECT_EQ(test, 0U, failed);
 	KUNIT_EXPECT_EQ(test, 1U, tread->calls);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&tread->t));
 	/* The timeout can be used again afterwards. */
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&tread->t, 11 * TICK));
-	advance_tick(test, 11);
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&tread->t, 101 * TICK));
+	advance_tick(test, 101);
 	KUNIT_EXPECT_EQ(test, 2U, tread->calls);
 	twheel_shutdown(&tread->t);
 }
 
-static void cancel_sync_ends_a_timeout_that_is_due_before_it_wakes(struct kunit *test)
+#define NR_RACED	64
+
+/**
+ * struct accepting - timeouts that a sink accepts while a helper cancels them
+ * @t: the timeouts
+ * @over: the helper must return
+ * @helper: thread that calls twheel_cancel_sync()
+ */
+struct accepting {
+	struct twheel_timeout	t[NR_RACED];
+	bool			over;
+	struct helper		helper;
+};
+
+static void accept_slowly(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
-	cancel_sync_ends_tread(test, manual_wheel(test, TICK, 8, 2)->wheel, tread_fires);
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del(&t->entry);
+		udelay(5);
+		twheel_accept(t);
+	}
 }
 
-static void cancel_sync_ends_a_timeout_that_the_sink_extends(struct kunit *test)
+static void cancel_raced(void *arg)
 {
+	struct accepting *a = arg;
+	unsigned int i;
+
+	for (i = 0; !READ_ONCE(a->over); i = (i + 1) % NR_RACED) {
+		twheel_cancel_sync(&a->t[i]);
+		cond_resched();
+	}
+}
+
+/* twheel_accept() has no lock. On KCSAN, it must not race with the flags of a task that waits. */
+static void accept_while_a_task_cancels_is_safe(struct kunit *test)
+{
+	struct accepting *a = kunit_kzalloc(test, sizeof(*a), GFP_KERNEL);
 	struct twheel_params params = {
 		.name = "kunit-wait",
 		.clock = TWHEEL_MANUAL,
 		.tick_ns = TICK,
-		.sink = extend_tread,
+		.sink = accept_slowly,
+		.max_pending = NR_RACED,
 	};
+	unsigned long end = jiffies + (IS_ENABLED(CONFIG_KCSAN) ? 5 * HZ : HZ / 4);
+	struct twheel *w = fixture_create(test->priv, &params);
+	u64 tick, armed = 0;
+	unsigned int i;
 
-	cancel_sync_ends_tread(test, fixture_create(test->priv, &params), NULL);
+	KUNIT_ASSERT_NOT_NULL(test, a);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
+	for (i = 0; i < NR_RACED; i++)
+		twheel_timeout_init(w, &a->t[i], NULL);
+	helper_start(test, &a->helper, cancel_raced, a);
+	for (tick = 1; time_before(jiffies, end); tick++) {
+		for (i = 0; i < NR_RACED; i++)
+			armed += !twheel_arm(&a->t[i], tick * TICK);
+		twheel_advance(w, tick * TICK);
+		cond_resched();
+	}
+	WRITE_ONCE(a->over, true);
+	helper_finish(test, &a->helper);
+	for (i = 0; i < NR_RACED; i++)
+		twheel_shutdown(&a->t[i]);
+	KUNIT_EXPECT_GT(test, armed, 0ULL);
+	expect_no_report(test);
 }
 
 static struct kunit_case wait_cases[] = {
 	KUNIT_CASE(cancel_sync_ends_a_worker_that_arms_itself_in_each_call),
-	KUNIT_CASE(cancel_sync_ends_a_timeout_that_is_due_before_it_wakes),
-	KUNIT_CASE(cancel_sync_ends_a_timeout_that_the_sink_extends),
+	KUNIT_CASE_PARAM(cancel_sync_ends_a_timeout_that_is_due_before_it_wakes,
+			 treadmill_gen_params),
+	KUNIT_CASE(accept_while_a_task_cancels_is_safe),
 	KUNIT_CASE(worker_may_destroy_another_wheel),
 	KUNIT_CASE(worker_may_destroy_a_wheel_whose_worker_is_running),
 	KUNIT_CASE(worker_may_advance_and_destroy_another_wheel),
