@@ -140,7 +140,7 @@ deb-check: setup-vm setup-deb
 
 # KUnit ends a case after five minutes: so it is played ten times.
 combination: setup-check
-	@ROUNDS=10 tools/tests/run $@ $@@um
+	@ROUNDS=10 tools/tests/run $@ $@@um $@-travel
 
 library completion host kunit mutations travel device adapters cplusplus python samples static cells: setup-check
 	@FRESH=1 tools/tests/run $@

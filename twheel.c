@@ -67,6 +67,8 @@
  * hrtimer on CLOCK_REALTIME. A timeout armed with a past deadline waits for the next
  * tick, and would then wait until the clock reaches that tick again. So CLOCK_REALTIME
  * has a second hrtimer, @guard. It fires when the first would have without the step.
+ * After a step forward the kernel reprograms the hrtimers of all CPUs at once, except of
+ * the one that sets the clock: there it does so in the next timer interrupt.
  *
  *
  * Sleeping
@@ -1863,8 +1865,8 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
  *
  * A sink calls this for a timeout whose deadline has been moved. The timeout does not count
  * as fired, only as extended. It keeps its place under max_pending. If a task waits in
- * twheel_cancel_sync() for the end of the batch, the extension succeeds, and the task then
- * cancels the timeout, and may free it.
+ * twheel_cancel_sync() for the end of the batch, the extension succeeds. The task then
+ * cancels the timeout and may free it.
  *
  * Context: in the sink.
  *
