@@ -768,9 +768,10 @@ static void twheel_set_aside(struct twheel_timeout *t, struct list_head *list, u
 	t->level = level;
 }
 
-/* Leave @t, which is pending and in no list, to a worker, or to the task that cancels it. */
+/* Leave @t, which is pending and due, to a worker, or to the task that cancels it. */
 static void twheel_hand_over(struct twheel_shard *s, struct twheel_timeout *t)
 {
+	twheel_unlink(s, t);
 	twheel_set_aside(t, &s->handed, TWHEEL_HANDED);
 	s->nr_handed++;
 }
@@ -2415,7 +2416,6 @@ static void twheel_leave_to_cancel(struct twheel_shard *s)
 			continue;
 		WRITE_ONCE(t->state, TWHEEL_PENDING);
 		twheel_track(t);
-		twheel_unlink(s, t);
 		twheel_hand_over(s, t);
 	}
 }
@@ -2427,11 +2427,12 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	unsigned int nr;
 	LIST_HEAD(expired);
 
-	if (unlikely(atomic_read(&w->cancelling)))
+	if (unlikely(atomic_read(&w->cancelling))) {
 		twheel_leave_to_cancel(s);
+		if (list_empty(&s->due))
+			return;
+	}
 	nr = s->nr_due;
-	if (!nr)
-		return;
 	twheel_note_batch(s, now_ns);
 	list_splice_init(&s->due, &expired);
 	s->nr_due = 0;
@@ -2616,7 +2617,6 @@ static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r)
 		}
 		/* Start the workers before the next callback, which may take long. */
 		do {
-			twheel_unlink(s, t);
 			twheel_hand_over(s, t);
 			t = list_first_entry_or_null(&s->due, struct twheel_timeout, entry);
 		} while (t && twheel_is_for_others(t));
