@@ -811,14 +811,12 @@ static int act(void *data)
 /* CPU 0 stays online; the last CPU goes offline and comes back. */
 static void cycle_cpu(void)
 {
-#ifdef CONFIG_HOTPLUG_CPU
 	unsigned int cpu = cpumask_last(cpu_present_mask);
 
-	if (num_present_cpus() > 1 && !remove_cpu(cpu)) {
+	if (num_present_cpus() > 1 && set_online(cpu, false)) {
 		msleep(20);
-		add_cpu(cpu);
+		set_online(cpu, true);
 	}
-#endif
 }
 
 /* A timeout is late if it has been due for longer than @patience. */

@@ -1826,15 +1826,6 @@ static void compare_next_expiry(struct model *m)
 
 /* CPUs */
 
-static bool set_online(unsigned int cpu, bool online)
-{
-#ifdef CONFIG_HOTPLUG_CPU
-	return !(online ? add_cpu(cpu) : remove_cpu(cpu));
-#else
-	return false;
-#endif
-}
-
 /* Take a CPU offline, or bring it back. CPU 0 stays online. */
 static void do_hotplug(struct model *m, const struct operation *op)
 {

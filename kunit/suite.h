@@ -51,4 +51,14 @@ static inline void migrate_to(unsigned int cpu)
 	cpus_read_unlock();
 }
 
+/* Returns true if @cpu has gone offline or come online. */
+static inline bool set_online(unsigned int cpu, bool online)
+{
+#ifdef CONFIG_HOTPLUG_CPU
+	return !(online ? add_cpu(cpu) : remove_cpu(cpu));
+#else
+	return false;
+#endif
+}
+
 #endif /* _TWHEEL_KUNIT_SUITE_H */

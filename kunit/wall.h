@@ -30,26 +30,25 @@ static inline bool clock_is_simulated(void)
 #endif
 }
 
-static inline u64 wall(void)
+static inline u64 read_clock(u64 (*read)(void))
 {
 	unsigned long flags;
 	u64 ns;
 
 	local_irq_save(flags);
-	ns = ktime_get_real_ns();
+	ns = read();
 	local_irq_restore(flags);
 	return ns;
 }
 
+static inline u64 wall(void)
+{
+	return read_clock(ktime_get_real_ns);
+}
+
 static inline u64 monotonic(void)
 {
-	unsigned long flags;
-	u64 ns;
-
-	local_irq_save(flags);
-	ns = ktime_get_ns();
-	local_irq_restore(flags);
-	return ns;
+	return read_clock(ktime_get_ns);
 }
 
 /* This reads a clock, too, for the random number generator. */
