@@ -159,8 +159,9 @@ static inline int ktap_main(const struct ktap_test *tests, size_t nr, int argc, 
 		clock_gettime(CLOCK_MONOTONIC, &begin);
 		status = ktap_run(&tests[i]);
 		clock_gettime(CLOCK_MONOTONIC, &end);
-		if (end.tv_sec - begin.tv_sec > 1)
-			ktap_note("%ld s", (long)(end.tv_sec - begin.tv_sec));
+		end.tv_sec -= begin.tv_sec;
+		if (end.tv_sec > 1)
+			ktap_note("%ld s", (long)end.tv_sec);
 		if (status && status != KTAP_EXIT_SKIP)
 			failed++;
 		printf("%s %u %s%s\n", status && status != KTAP_EXIT_SKIP ? "not ok" : "ok",
