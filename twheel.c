@@ -1440,7 +1440,7 @@ static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
 /**
  * twheel_timeout_init() - prepare a timeout for its first arm
  * @w: the wheel that it belongs to from now on
- * @t: the timeout; it must not be in a wheel
+ * @t: the timeout; it must not be in a wheel, and no task may be cancelling it
  * @fn: called when it expires; NULL in a wheel with a sink
  *
  * The memory may have held another timeout whose callback is still running. The new
@@ -1866,8 +1866,9 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
  *
  * A sink calls this for a timeout whose deadline has been moved. The timeout does not count
  * as fired, only as extended. It keeps its place under max_pending. If a task waits in
- * twheel_cancel_sync() for the end of the batch, the extension succeeds. The task then
- * cancels the timeout and may free it.
+ * twheel_cancel_sync() for the timeout, the extension succeeds. After it any task may
+ * cancel the timeout and free it, also while the sink is still running. So the sink
+ * must not use it any more, unless the owner prevents that.
  *
  * Context: in the sink.
  *
@@ -2145,8 +2146,9 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
  *
  * On return @t is not pending and its callback is not running on any CPU. This holds
  * even if the callback armed it again meanwhile. In a wheel with a sink, the sink has
- * returned for the batch of @t. If twheel_stop() was handing @t back, its function has
- * returned.
+ * accepted or extended @t. It may still be running for the rest of the batch:
+ * twheel_flush() waits for its end. If twheel_stop() was handing @t back, its function
+ * has returned.
  *
  * Context: may sleep. Must not be called from a callback of the thread or from a sink. A
  * worker's callback may call it, but not for its own timeout: this is refused with a
@@ -2433,6 +2435,7 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 			return;
 	}
 	nr = s->nr_due;
+	s->largest_batch = max_t(u64, s->largest_batch, nr);
 	twheel_note_batch(s, now_ns);
 	list_splice_init(&s->due, &expired);
 	s->nr_due = 0;
@@ -2609,6 +2612,7 @@ static void twheel_run_due(struct twheel_shard *s, struct twheel_runner *r)
 {
 	struct twheel_timeout *t;
 
+	s->largest_batch = max_t(u64, s->largest_batch, s->nr_due);
 	while (!s->stopped && !list_empty(&s->due) && !twheel_went_back(s)) {
 		t = list_first_entry(&s->due, struct twheel_timeout, entry);
 		if (likely(!twheel_is_for_others(t))) {
@@ -2630,7 +2634,6 @@ static void twheel_deliver(struct twheel_shard *s, u64 now_ns)
 {
 	struct twheel_runner *r = &s->runners[0];
 
-	s->largest_batch = max_t(u64, s->largest_batch, s->nr_due);
 	r->batch++;
 	WRITE_ONCE(r->task, current);
 	if (s->wheel->sink)
@@ -2893,8 +2896,8 @@ static void twheel_advance_shard(struct twheel_shard *s)
  *
  * On return, all that is due at @now_ns has fired: the callbacks, or the sink, have been
  * called in the caller's context. Timeouts that request a worker have been handed over,
- * and may not have been called yet. Moving the time backward fires nothing; deadlines
- * stay as they are.
+ * and may not have been called yet. Those for which twheel_cancel_sync() waits are left
+ * to it. Moving the time backward fires nothing; deadlines stay as they are.
  *
  * Context: may sleep. Callbacks and the sink must not block.
  *

@@ -627,6 +627,61 @@ static void cancel_sync_ends_a_timeout_that_is_due_before_it_wakes(struct kunit 
 	twheel_shutdown(&tread->t);
 }
 
+/* Extend the timeout of a struct tread, and accept the others. */
+static void extend_tread_only(void *sink_data, struct list_head *expired, unsigned int nr,
+			      u64 now_ns)
+{
+	struct tread *tread = sink_data;
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del(&t->entry);
+		if (t == &tread->t)
+			tread_begins(t);
+		if (t != &tread->t || twheel_extend(t, now_ns + TICK, 0))
+			twheel_accept(t);
+	}
+}
+
+/* A timeout that is left to the task that cancels it is in no batch. */
+static void timeout_that_is_being_cancelled_counts_in_no_batch(struct kunit *test)
+{
+	struct tread *tread = kunit_kzalloc(test, sizeof(*tread), GFP_KERNEL);
+	struct twheel_params params = {
+		.name = "kunit-wait",
+		.clock = TWHEEL_MANUAL,
+		.tick_ns = TICK,
+		.sink = extend_tread_only,
+		.sink_data = tread,
+	};
+	struct twheel *w = fixture_create(test->priv, &params);
+	struct twheel_counters stats = { };
+	struct twheel_timeout other;
+
+	if (!IS_ENABLED(CONFIG_PREEMPTION))
+		kunit_skip(test, "the helper waits only after the callback");
+	KUNIT_ASSERT_NOT_NULL(test, tread);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
+	tread->caller = current;
+	init_completion(&tread->begun);
+	twheel_timeout_init(w, &tread->t, NULL);
+	twheel_timeout_init(w, &other, NULL);
+	helper_start(test, &tread->helper, cancel_tread, tread);
+	helper_first(test, &tread->helper);
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&tread->t, TICK));
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(w, TICK));
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&other, 2 * TICK));
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(w, 2 * TICK));
+	sched_set_normal(current, 0);
+	helper_finish(test, &tread->helper);
+	twheel_shutdown(&other);
+	twheel_stats(w, &stats);
+	KUNIT_EXPECT_EQ(test, 1U, tread->calls);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.fired);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.extended);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.largest_batch);
+}
+
 #define NR_RACED	64
 
 /**
@@ -702,6 +757,7 @@ static struct kunit_case wait_cases[] = {
 	KUNIT_CASE(cancel_sync_ends_a_worker_that_arms_itself_in_each_call),
 	KUNIT_CASE_PARAM(cancel_sync_ends_a_timeout_that_is_due_before_it_wakes,
 			 treadmill_gen_params),
+	KUNIT_CASE(timeout_that_is_being_cancelled_counts_in_no_batch),
 	KUNIT_CASE(accept_while_a_task_cancels_is_safe),
 	KUNIT_CASE(worker_may_destroy_another_wheel),
 	KUNIT_CASE(worker_may_destroy_a_wheel_whose_worker_is_running),
