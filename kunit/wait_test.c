@@ -580,6 +580,20 @@ static void cancel_tread(void *arg)
 	twheel_cancel_sync(&tread->t);
 }
 
+/* Start the helper that cancels the timeout as soon as it has been called once. */
+static void tread_start(struct kunit *test, struct tread *tread, struct twheel *w,
+			void (*fn)(struct twheel_timeout *t))
+{
+	KUNIT_ASSERT_NOT_NULL(test, tread);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
+	tread->wheel = w;
+	tread->caller = current;
+	init_completion(&tread->begun);
+	twheel_timeout_init(w, &tread->t, fn);
+	helper_start(test, &tread->helper, cancel_tread, tread);
+	helper_first(test, &tread->helper);
+}
+
 /*
  * While the callback or the sink runs, a task waits in twheel_cancel_sync(). It gets no CPU
  * before the timeout is due again, and again. Nothing is called meanwhile.
@@ -601,14 +615,7 @@ static void cancel_sync_ends_a_timeout_that_is_due_before_it_wakes(struct kunit 
 
 	if (!IS_ENABLED(CONFIG_PREEMPTION))
 		kunit_skip(test, "the helper waits only after the callback");
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
-	KUNIT_ASSERT_NOT_NULL(test, tread);
-	tread->wheel = w;
-	tread->caller = current;
-	init_completion(&tread->begun);
-	twheel_timeout_init(w, &tread->t, mill->fn);
-	helper_start(test, &tread->helper, cancel_tread, tread);
-	helper_first(test, &tread->helper);
+	tread_start(test, tread, w, mill->fn);
 	failed += twheel_arm(&tread->t, TICK) != 0;
 	for (i = 1; i <= 10; i++) {
 		failed += twheel_advance(w, 10 * i * TICK) != 0;
@@ -660,14 +667,8 @@ static void timeout_that_is_being_cancelled_counts_in_no_batch(struct kunit *tes
 
 	if (!IS_ENABLED(CONFIG_PREEMPTION))
 		kunit_skip(test, "the helper waits only after the callback");
-	KUNIT_ASSERT_NOT_NULL(test, tread);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
-	tread->caller = current;
-	init_completion(&tread->begun);
-	twheel_timeout_init(w, &tread->t, NULL);
+	tread_start(test, tread, w, NULL);
 	twheel_timeout_init(w, &other, NULL);
-	helper_start(test, &tread->helper, cancel_tread, tread);
-	helper_first(test, &tread->helper);
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&tread->t, TICK));
 	KUNIT_EXPECT_EQ(test, 0, twheel_advance(w, TICK));
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&other, 2 * TICK));
