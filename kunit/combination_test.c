@@ -666,16 +666,19 @@ static void do_try_cancel(struct model *m, struct player *p)
 	unsigned long end = jiffies + m->patience;
 	int ret, want = -EBUSY;
 
-	/* Its callback may be called next, as soon as the wheel has noticed the end of the last. */
+	/*
+	 * Until the wheel has noticed the end of the last callback, the next one may be called,
+	 * or a stop may hand it back.
+	 */
 	if (p->ending)
 		rest(m);
-	if (!p->call && !p->taken)
-		want = model_cancel(m, p);
 	ret = twheel_try_cancel(&p->p.t);
 	while (ret == -EBUSY && p->ending && time_before(jiffies, end)) {
 		give_way(m);
 		ret = twheel_try_cancel(&p->p.t);
 	}
+	if (!p->call && !p->taken)
+		want = model_cancel(m, p);
 	compare(m, p, "try_cancel", ret, want);
 }
 
