@@ -27,10 +27,10 @@ wait_until()
 	done
 }
 
-# Hundredths of a second.
+# Hundredths of a second. A number with a leading 0 would be octal.
 now()
 {
-	tr -d . </proc/uptime | cut -d ' ' -f 1
+	sed 's/ .*//; s/\.//; s/^0*//' /proc/uptime
 }
 
 is()
