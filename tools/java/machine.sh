@@ -6,9 +6,10 @@
 : "${top:?}" "${build:?}"
 
 # Build the jar and run the tests that need no device. Maven resets colours even if its output
-# is no terminal.
+# is no terminal. It compiles all classes again, because a copy of the checkout has other dates.
 java_package()
 {
+	rm -rf "$build/java"/{classes,test-classes}
 	mvn -B -q -ntp -f "$top/tools/java/pom.xml" "-Dout=$build/java" package |
 		sed 's/\x1b\[[0-9;]*m//g'
 }
