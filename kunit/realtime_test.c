@@ -89,6 +89,7 @@ struct wake_up {
  * @step: size of the step
  * @stepping: steps the clock, on another CPU
  * @stepped: completed after the step
+ * @past: alarm to arm before the step, for a time in the past; or NULL
  * @rearm: alarm to arm after the step, or NULL
  */
 struct bell {
@@ -99,6 +100,7 @@ struct bell {
 	s64			step;
 	struct work_struct	stepping;
 	struct completion	stepped;
+	struct wake_up		*past;
 	struct wake_up		*rearm;
 };
 
@@ -130,6 +132,8 @@ static void ring(void *sink_data, struct list_head *expired, unsigned int nr, u6
 	}
 	if (!steps || atomic_read(&bell->fired) < bell->step_at)
 		return;
+	if (bell->past)
+		twheel_arm(&bell->past->t, bell->past->at);
 	schedule_work_on(spare_cpu(), &bell->stepping);
 	while (!completion_done(&bell->stepped) && time_before(jiffies, end))
 		cpu_relax();
@@ -525,6 +529,22 @@ static void step_back_in_the_middle_of_a_tick_fires_nothing_early(struct kunit *
 		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
 }
 
+/*
+ * An alarm for the past waits for the next tick. After the step that tick is a day away, but the
+ * deadline is still in the past.
+ */
+static void alarm_for_the_past_set_in_the_sink_before_a_step_back_is_not_late(struct kunit *test)
+{
+	struct bell *bell = wall_wheel(test, test->param_value);
+	struct wake_up *a = alarms(test, 2);
+
+	step_in_the_sink(test, bell, 1, -DAY);
+	bell->past = &a[1];
+	bell->past->at = wall() - 2 * DAY;
+	set_alarm(test, &a[0], wall() + 20 * TICK);
+	expect_rings(test, bell, 2);
+}
+
 static void alarm_set_in_the_sink_after_a_step_back_is_exact(struct kunit *test)
 {
 	struct bell *bell = wall_wheel(test, test->param_value);
@@ -810,6 +830,8 @@ static struct kunit_case realtime_cases[] = {
 	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, shape_gen_params),
 	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_pass_fires_nothing_early, shape_gen_params),
 	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_tick_fires_nothing_early, shape_gen_params),
+	KUNIT_CASE_PARAM(alarm_for_the_past_set_in_the_sink_before_a_step_back_is_not_late,
+			 shape_gen_params),
 	KUNIT_CASE_PARAM(alarm_set_in_the_sink_after_a_step_back_is_exact, shape_gen_params),
 	KUNIT_CASE_PARAM(stop_after_a_step_back_hands_back_all, shape_gen_params),
 	KUNIT_CASE_PARAM(handed_over_alarm_is_not_called_early_after_a_step, shape_gen_params),
