@@ -552,6 +552,10 @@ static_assert(!IS_ENABLED(CONFIG_SMP) ||
 
 static struct workqueue_struct *twheel_workqueue;
 
+/* Held in a worker's callback, for twheel_in_worker(). */
+static struct lockdep_map twheel_worker_map;
+static struct lock_class_key twheel_worker_key;
+
 static DEFINE_MUTEX(twheel_mutex);
 static struct dentry *twheel_debugfs;
 static LIST_HEAD(twheel_wheels);		/* under twheel_mutex */
@@ -2016,14 +2020,13 @@ do {								\
 	atomic_dec(&__w->waiting);				\
 } while (0)
 
-static void twheel_work_fn(struct work_struct *work);
-
-/* Is the caller in a worker's callback, of any wheel? */
+/*
+ * Is the caller in a worker's callback, of any wheel? Only lockdep knows. The work that the
+ * caller runs does not tell: if it is not ours, it may have been freed.
+ */
 static bool twheel_in_worker(void)
 {
-	struct work_struct *work = current_work();
-
-	return work && work->func == twheel_work_fn;
+	return IS_ENABLED(CONFIG_LOCKDEP) && lock_is_held(&twheel_worker_map);
 }
 
 /* The caller is about to wait for callbacks of @w: check with might_sleep() and lockdep. */
@@ -2153,8 +2156,8 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
  * Context: may sleep. Must not be called from a callback of the thread or from a sink. A
  * worker's callback may call it, but not for its own timeout: this is refused with a
  * warning, and the timeout is cancelled without a wait. The caller must not hold anything
- * that the callback of @t needs; lockdep checks this for all callbacks of the wheel
- * together.
+ * that the callback of @t needs. Lockdep checks this for all callbacks of the wheel
+ * together, except in a worker's callback.
  *
  * Return: true if it was pending and has been taken out, at any time during the
  * call; false otherwise.
@@ -2566,6 +2569,8 @@ static void twheel_work_fn(struct work_struct *work)
 	struct twheel_shard *s = r->shard;
 	struct twheel_timeout *t;
 
+	/* As a trylock it is part of no cycle: lockdep puts no lock before it. */
+	lock_acquire_exclusive(&twheel_worker_map, 0, 1, NULL, _THIS_IP_);
 	spin_lock_irq(&s->lock);
 	WRITE_ONCE(r->task, current);
 	while (!s->stopped && !list_empty(&s->handed) && !twheel_went_back(s)) {
@@ -2578,6 +2583,7 @@ static void twheel_work_fn(struct work_struct *work)
 	}
 	WRITE_ONCE(r->task, NULL);
 	twheel_unlock_notify(s);
+	lock_map_release(&twheel_worker_map);
 }
 
 /*
@@ -3665,6 +3671,7 @@ static int __init twheel_init(void)
 	unsigned int cpu;
 	int ret;
 
+	lockdep_init_map(&twheel_worker_map, "twheel.worker", &twheel_worker_key, 0);
 	if (!twheel_geometry_valid(default_tick_ns, default_slots, default_levels)) {
 		pr_err("tick_ns=%llu (1 to %llu) slots=%u (%u to %u) levels=%u (1 to %u): out of range\n",
 		       default_tick_ns, TWHEEL_MAX_TICK_NS,

@@ -193,6 +193,41 @@ static void worker_may_advance_and_destroy_another_wheel(struct kunit *test)
 	expect_no_report(test);
 }
 
+/* A work that waits for a timeout */
+
+struct job {
+	struct work_struct work;
+	struct errand *e;
+};
+
+static void free_job_and_cancel(struct work_struct *work)
+{
+	struct job *job = container_of(work, struct job, work);
+	struct errand *e = job->e;
+
+	kfree(job);
+	e->cancelled = twheel_cancel_sync(&e->t);
+	complete(&e->done);
+}
+
+/* A work may free itself. KASAN reports an access to it. */
+static void work_that_has_freed_itself_may_wait_for_a_timeout(struct kunit *test)
+{
+	struct errand *e = errands(test, 1, NULL);
+	struct workqueue_struct *wq = alloc_workqueue("twheel-kunit", 0, 0);
+	struct job *job = kmalloc(sizeof(*job), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, wq);
+	KUNIT_ASSERT_NOT_NULL(test, job);
+	job->e = e;
+	INIT_WORK(&job->work, free_job_and_cancel);
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&e->t, FAR));
+	queue_work(wq, &job->work);
+	destroy_workqueue(wq);
+	KUNIT_EXPECT_TRUE(test, completion_done(&e->done));
+	KUNIT_EXPECT_TRUE(test, e->cancelled);
+}
+
 /* Another timeout of the same wheel */
 
 static void cancel_the_other(struct errand *e)
@@ -261,6 +296,39 @@ static void worker_may_take_out_another_timeout_that_is_pending(struct kunit *te
 	KUNIT_EXPECT_TRUE(test, e[0].cancelled);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&e[1].t));
 	expect_no_report(test);
+}
+
+/*
+ * Each of two workers cancels a timeout of the other's wheel. Nobody can wait for oneself, so
+ * lockdep must not see a cycle.
+ */
+static void workers_of_two_wheels_may_wait_for_timeouts_of_the_other(struct kunit *test)
+{
+	const struct waiting_call *c = test->param_value;
+	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
+	struct errand *there = kunit_kcalloc(test, 2, sizeof(*there), GFP_KERNEL);
+	struct twheel_params params = { .name = "kunit-there" };
+	struct errand *here = errands(test, 2, c->run);
+	struct twheel *w;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, gate);
+	KUNIT_ASSERT_NOT_NULL(test, there);
+	w = twheel_create(&params);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
+	gate_init(gate);
+	for (i = 0; i < 2; i++)
+		errand_init(w, &there[i], c->run);
+	here[0].gate = gate;
+	here[0].other = &there[1].t;
+	there[0].gate = gate;
+	there[0].other = &here[1].t;
+	arm_errand(test, &here[0]);
+	expect_done(test, &here[0]);
+	arm_errand(test, &there[0]);
+	expect_done(test, &there[0]);
+	expect_no_report(test);
+	twheel_destroy(w);
 }
 
 /* A worker that sleeps */
@@ -767,6 +835,9 @@ static struct kunit_case wait_cases[] = {
 			 waiting_call_gen_params),
 	KUNIT_CASE_PARAM(worker_may_take_out_another_timeout_that_is_pending,
 			 waiting_call_gen_params),
+	KUNIT_CASE_PARAM(workers_of_two_wheels_may_wait_for_timeouts_of_the_other,
+			 waiting_call_gen_params),
+	KUNIT_CASE(work_that_has_freed_itself_may_wait_for_a_timeout),
 	KUNIT_CASE_PARAM(sleeping_worker_holds_up_no_other_timeout, beside_gen_params),
 	KUNIT_CASE_PARAM(worker_may_wait_until_another_timeout_fires, beside_gen_params),
 	KUNIT_CASE(arm_with_a_lock_of_the_scheduler_held_wakes_no_task),
