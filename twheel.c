@@ -1196,7 +1196,7 @@ static void twheel_timer_fired(struct twheel_shard *s)
 		goto unlock;
 	now = twheel_clock_tick(s->wheel);
 	if (twheel_went_back(s) || s->wake > now)
-		wake = TWHEEL_NOW;
+		wake = now;
 	else
 		wake = twheel_next_wake(s, now);
 	if (wake == TWHEEL_NEVER) {

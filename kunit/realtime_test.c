@@ -143,13 +143,13 @@ static void ring(void *sink_data, struct list_head *expired, unsigned int nr, u6
 	}
 }
 
-static struct bell *wall_wheel(struct kunit *test, const struct shape *s)
+static struct bell *wall_wheel_of(struct kunit *test, const struct shape *s, u64 tick_ns)
 {
 	struct bell *bell = kunit_kzalloc(test, sizeof(*bell), GFP_KERNEL);
 	struct twheel_params params = {
 		.name = "kunit-realtime",
 		.clock = TWHEEL_REALTIME,
-		.tick_ns = TICK,
+		.tick_ns = tick_ns,
 		.slots = s->slots,
 		.levels = s->levels,
 		.sink = ring,
@@ -162,6 +162,11 @@ static struct bell *wall_wheel(struct kunit *test, const struct shape *s)
 	init_completion(&bell->stepped);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
 	return bell;
+}
+
+static struct bell *wall_wheel(struct kunit *test, const struct shape *s)
+{
+	return wall_wheel_of(test, s, TICK);
 }
 
 static struct wake_up *alarms(struct kunit *test, unsigned int n)
@@ -387,12 +392,14 @@ static void cancel_after_a_step_back_takes_it_out(struct kunit *test)
  * @timer: fires right before the hrtimer of the shard, in the same interrupt
  * @work: arms @timer and @alarm, on another CPU
  * @alarm: the alarm
+ * @tick_ns: length of the tick
  * @begun: completed in the interrupt, which then waits for the step
  */
 struct interrupt {
 	struct hrtimer		timer;
 	struct work_struct	work;
 	struct wake_up		*alarm;
+	u64			tick_ns;
 	struct completion	begun;
 };
 
@@ -416,7 +423,7 @@ static void begin_interrupt(struct work_struct *work)
 	struct interrupt *in = container_of(work, struct interrupt, work);
 	struct wake_up *a = in->alarm;
 
-	a->at = div64_u64(wall() + HOUR, TICK) * TICK;
+	a->at = div64_u64(wall() + HOUR, in->tick_ns) * in->tick_ns;
 	twheel_arm(&a->t, a->at);
 	set_wall(a->at - 2 * TICK);
 	local_irq_disable();
@@ -424,6 +431,29 @@ static void begin_interrupt(struct work_struct *work)
 	while (wall() < a->at)
 		cpu_relax();
 	local_irq_enable();
+}
+
+static struct interrupt *interrupt(struct kunit *test, u64 tick_ns)
+{
+	struct interrupt *in = kunit_kzalloc(test, sizeof(*in), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, in);
+	if (spare_cpu() >= nr_cpu_ids)
+		kunit_skip(test, "needs a second CPU");
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		kunit_skip(test, "the hrtimer of the shard fires in a thread");
+	in->alarm = alarms(test, 1);
+	in->tick_ns = tick_ns;
+	INIT_WORK(&in->work, begin_interrupt);
+	hrtimer_setup(&in->timer, wait_for_step, CLOCK_REALTIME, HRTIMER_MODE_ABS);
+	return in;
+}
+
+static void enter_interrupt(struct interrupt *in)
+{
+	init_completion(&in->begun);
+	schedule_work_on(spare_cpu(), &in->work);
+	wait_for_completion(&in->begun);
 }
 
 /*
@@ -434,21 +464,42 @@ static void begin_interrupt(struct work_struct *work)
 static void step_back_in_the_interrupt_does_not_repeat_it(struct kunit *test)
 {
 	struct bell *bell = wall_wheel(test, &usual);
-	struct interrupt *in = kunit_kzalloc(test, sizeof(*in), GFP_KERNEL);
+	struct interrupt *in = interrupt(test, TICK);
 	unsigned int i;
 
-	KUNIT_ASSERT_NOT_NULL(test, in);
-	if (spare_cpu() >= nr_cpu_ids)
-		kunit_skip(test, "needs a second CPU");
-	in->alarm = alarms(test, 1);
-	INIT_WORK(&in->work, begin_interrupt);
-	hrtimer_setup(&in->timer, wait_for_step, CLOCK_REALTIME, HRTIMER_MODE_ABS);
 	for (i = 0; i < 10; i++) {
-		init_completion(&in->begun);
-		schedule_work_on(spare_cpu(), &in->work);
-		wait_for_completion(&in->begun);
+		enter_interrupt(in);
 		set_wall(in->alarm->at - HOUR / 2);
 		flush_work(&in->work);
+		expect_silence(test, bell);
+		set_wall(in->alarm->at);
+		expect_rings(test, bell, 1);
+	}
+	hrtimer_cancel(&in->timer);
+}
+
+/*
+ * The same in the year 1970, where the next tick is the first and ten seconds away. In about
+ * one case of three an interrupt that would be repeated is not.
+ */
+static void step_to_tick_0_in_the_interrupt_does_not_repeat_it(struct kunit *test)
+{
+	u64 tick_ns = ktime_get_ns() + 10 * NSEC_PER_SEC, begin;
+	struct interrupt *in;
+	struct bell *bell;
+	unsigned int i;
+
+	if (tick_ns > HOUR / 2)
+		kunit_skip(test, "needs a machine that has just been started");
+	bell = wall_wheel_of(test, &usual, tick_ns);
+	in = interrupt(test, tick_ns);
+	for (i = 0; i < 5; i++) {
+		enter_interrupt(in);
+		begin = ktime_get_ns();
+		set_wall(begin + NSEC_PER_SEC);
+		flush_work(&in->work);
+		KUNIT_EXPECT_LT(test, ktime_get_ns() - begin, 5 * (u64)NSEC_PER_SEC);
+		KUNIT_EXPECT_LT(test, wall(), tick_ns);
 		expect_silence(test, bell);
 		set_wall(in->alarm->at);
 		expect_rings(test, bell, 1);
@@ -827,6 +878,7 @@ static struct kunit_case realtime_cases[] = {
 	KUNIT_CASE_PARAM(mod_after_a_step_back_is_exact, shape_gen_params),
 	KUNIT_CASE_PARAM(cancel_after_a_step_back_takes_it_out, shape_gen_params),
 	KUNIT_CASE(step_back_in_the_interrupt_does_not_repeat_it),
+	KUNIT_CASE(step_to_tick_0_in_the_interrupt_does_not_repeat_it),
 	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, shape_gen_params),
 	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_pass_fires_nothing_early, shape_gen_params),
 	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_tick_fires_nothing_early, shape_gen_params),
