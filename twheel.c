@@ -120,12 +120,13 @@
  *
  * Locking
  *
- *	twheel_mutex		all wheels, which CPUs serve
- *	  twheel.ending		one twheel_stop() at a time
- *	  twheel.advance	one twheel_advance() at a time (MANUAL)
+ *	twheel.ending		one twheel_stop() at a time; @unprocessed may sleep
+ *	  twheel_mutex		all wheels, which CPUs serve
  *	    shard.lock		the shard and the timeouts at home in it
  *	      server.lock	the server's queue of shards
  *	      hrtimer base	in hrtimer_start()
+ *	twheel.advance		one twheel_advance() at a time (MANUAL)
+ *	  shard.lock		as above
  *
  * No task is woken and no work is queued with shard.lock held. An arm takes no other
  * lock than these, so callers may hold the lock of a run queue or of a worker pool.
@@ -140,7 +141,7 @@
  * timeout is not running there. It is read without a lock to find the lock, and
  * read again under it: twheel_lock_home(). The timeouts given to twheel_arm_list()
  * are idle and known to the caller alone; their home changes under the new home's
- * lock.
+ * lock. twheel_timeout_init() sets it without a lock: nobody else knows the timeout.
  *
  * Lockless accesses
  *
@@ -2173,8 +2174,9 @@ EXPORT_SYMBOL_GPL(twheel_cancel_sync);
  * @t: an initialised timeout
  *
  * Like twheel_cancel_sync(), and each later arm fails with -ESHUTDOWN, even an arm in the
- * callback that this call waits for. Call this before an object is freed.
- * twheel_timeout_init() makes the timeout usable again.
+ * callback that this call waits for. Only twheel_arm_periodic() in its own callback, and an
+ * arm of a timeout in a sink's batch, return -EBUSY as before. Call this before an object
+ * is freed. twheel_timeout_init() makes the timeout usable again.
  *
  * Context: as twheel_cancel_sync().
  *
@@ -3039,8 +3041,9 @@ static bool twheel_next_tick(struct twheel_shard *s, u64 *tick)
  * @w: the wheel
  *
  * Return: the time, absolute ns, before which nothing fires. That is the tick of the
- * earliest timeout, or an earlier one if timeouts have been cancelled. 0 while the wheel
- * deals with a clock step. S64_MAX if nothing is pending.
+ * earliest timeout, or an earlier one if timeouts have been cancelled. S64_MAX if nothing
+ * is pending. 0 while the wheel deals with a backward clock step; before it has noticed the
+ * step, the time may be too late.
  */
 u64 twheel_next_expiry(struct twheel *w)
 {
@@ -3562,15 +3565,17 @@ static void twheel_stop_shard(struct twheel_shard *s,
  * twheel_stop() - stop a wheel and hand back the timeouts that have not fired
  * @w: the wheel
  * @unprocessed: called for each pending timeout, one at a time, in no order; may be NULL.
- *	The timeout is idle. The function may shut it down, free it, link its entry into a
- *	list, or initialise and arm it for another wheel. It may sleep
+ *	The timeout is not pending. As in its callback, twheel_try_cancel() and
+ *	twheel_arm_periodic() return -EBUSY. The function may shut it down, free it, link its
+ *	entry into a list, or initialise and arm it for another wheel. It may sleep
  * @data: first argument of @unprocessed
  *
- * From now on each arm fails with -ESHUTDOWN. On return no callback and no sink is running,
- * and none will run. A periodic timeout whose callback is running is handed back after
- * that. A timeout that is cancelled before its turn is not handed back. While a timeout
- * is being handed back, twheel_cancel_sync() and twheel_shutdown() wait for this. So its
- * owner may free it after one of these calls, as always.
+ * From now on each arm fails, with -ESHUTDOWN, or with -EBUSY as before. On return no
+ * callback and no sink is running, and none will run. A periodic timeout whose callback
+ * is running is handed back after that. A timeout that is cancelled before its turn is not
+ * handed back. While a timeout is being handed back, twheel_cancel_sync() and
+ * twheel_shutdown() wait for this. So its owner may free it after one of these calls, as
+ * always.
  *
  * A second caller waits for the first, and nothing is handed back to it. Other tasks may
  * go on to make any call but twheel_destroy().
