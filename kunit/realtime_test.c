@@ -20,6 +20,7 @@
 #include "fixture.h"
 #include "helper.h"
 #include "suite.h"
+#include "wall.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define HOUR		(3600LL * NSEC_PER_SEC)
@@ -30,18 +31,6 @@
 
 /* Wall clock minus monotonic clock, which cannot be stepped. */
 static s64 right_offset;
-
-static u64 wall(void)
-{
-	return ktime_get_real_ns();
-}
-
-static void set_wall(u64 ns)
-{
-	struct timespec64 ts = ns_to_timespec64(ns);
-
-	do_settimeofday64(&ts);
-}
 
 static void step_wall(s64 ns)
 {
