@@ -67,6 +67,13 @@
  * hrtimer on CLOCK_REALTIME. A timeout armed with a past deadline waits for the next
  * tick, and would then wait until the clock reaches that tick again. So CLOCK_REALTIME
  * has a second hrtimer, @guard. It fires when the first would have without the step.
+ *
+ * A step forward brings @timer closer, but not @guard. This matters only for the tick after
+ * @done: in a later tick, a timeout waits for its own deadline. The hrtimers for that tick
+ * were set when the clock had reached @done, so @guard fires within a tick. An arm in an
+ * empty shard moves @done. So it sets both hrtimers, even if those that a cancelled or moved
+ * timeout has left are earlier.
+ *
  * After a step forward the kernel reprograms the hrtimers of all CPUs at once, except of
  * the one that sets the clock: there it does so in the next timer interrupt.
  *
@@ -1144,7 +1151,8 @@ static void twheel_begin_rebase(struct twheel_shard *s, u64 tick)
 
 /*
  * Set the cursor of a shard with no enqueued timeout to the current tick. The next timeout
- * is then placed on the lowest possible level.
+ * is then placed on the lowest possible level. On CLOCK_REALTIME it also sets the hrtimers:
+ * the clock may have been stepped since they were set. "Clock steps" explains it.
  */
 static noinline void twheel_catch_up(struct twheel_shard *s)
 {
@@ -1154,6 +1162,8 @@ static noinline void twheel_catch_up(struct twheel_shard *s)
 		twheel_end_visit(s);
 	s->cursor = twheel_clock_tick(s->wheel);
 	s->done = s->cursor;
+	if (s->wheel->clock == TWHEEL_REALTIME)
+		s->wake = TWHEEL_NEVER;
 }
 
 /*

@@ -585,6 +585,58 @@ static void alarm_for_the_past_set_in_the_sink_before_a_step_back_is_not_late(st
 	expect_rings(test, bell, 2);
 }
 
+#define LONG_TICK	(200 * TICK)
+
+/**
+ * struct approach - a step forward to an alarm
+ * @desc: for the log
+ * @beyond: ns from the alarm to the clock after the step
+ * @move: the alarm is moved, instead of cancelled before the step
+ */
+struct approach {
+	const char	*desc;
+	s64		beyond;
+	bool		move;
+};
+
+static const struct approach approaches[] = {
+	{ "half a tick short of a cancelled alarm", -(s64)LONG_TICK / 2 },
+	{ "half a tick beyond a cancelled alarm", LONG_TICK / 2 },
+	{ "half a tick short of the alarm", -(s64)LONG_TICK / 2, true },
+	{ "half a tick beyond the alarm", LONG_TICK / 2, true },
+};
+
+static void approach_desc(const struct approach *a, char *desc)
+{
+	strscpy(desc, a->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(approach, approaches, approach_desc);
+
+/*
+ * The hrtimers are set for an alarm an hour ahead. A step forward leaves nothing of that hour. On
+ * the CPU that makes it, an hrtimer that is due waits for the next timer interrupt. Before that, an
+ * alarm is set for the past. After the step back it must not wait for the hour. If the alarm fires
+ * before it can be moved, it rings twice.
+ */
+static void alarm_for_the_past_set_between_two_steps_is_not_late(struct kunit *test)
+{
+	u64 at = DIV64_U64_ROUND_UP(wall() + HOUR, LONG_TICK) * LONG_TICK;
+	struct bell *bell = wall_wheel_of(test, &usual, LONG_TICK);
+	const struct approach *step = test->param_value;
+	struct wake_up *a = alarms(test, 1);
+	int moved;
+
+	a->at = at - 3 * DAY;
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&a->t, at));
+	if (!step->move)
+		KUNIT_ASSERT_TRUE(test, twheel_cancel(&a->t));
+	set_wall(at + step->beyond);
+	moved = twheel_mod(&a->t, a->at);
+	step_wall(-2 * DAY);
+	expect_rings(test, bell, step->move && !moved ? 2 : 1);
+}
+
 static void alarm_set_in_the_sink_after_a_step_back_is_exact(struct kunit *test)
 {
 	struct bell *bell = wall_wheel(test, test->param_value);
@@ -873,6 +925,7 @@ static struct kunit_case realtime_cases[] = {
 	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_tick_fires_nothing_early, shape_gen_params),
 	KUNIT_CASE_PARAM(alarm_for_the_past_set_in_the_sink_before_a_step_back_is_not_late,
 			 shape_gen_params),
+	KUNIT_CASE_PARAM(alarm_for_the_past_set_between_two_steps_is_not_late, approach_gen_params),
 	KUNIT_CASE_PARAM(alarm_set_in_the_sink_after_a_step_back_is_exact, shape_gen_params),
 	KUNIT_CASE_PARAM(stop_after_a_step_back_hands_back_all, shape_gen_params),
 	KUNIT_CASE_PARAM(handed_over_alarm_is_not_called_early_after_a_step, shape_gen_params),
