@@ -177,7 +177,7 @@ struct gate {
  * @hi: latest tick
  * @end: the later of the ticks of its deadline and of its slack; REALTIME
  * @by: monotonic time at which it must be called, if a worker is free; REALTIME
- * @guard: @by before the last forward steps; REALTIME
+ * @guard: @by without the forward steps that the wheel need not have noticed; REALTIME
  * @order: number of the arming, in ascending order
  * @epoch: epoch of the arming; each backward step begins a new one
  */
@@ -437,6 +437,12 @@ static bool narrow(struct model *m, struct player *p)
 	return true;
 }
 
+/* Does the wheel call @p in a later tick than its deadline asks for? */
+static bool is_for_the_past(const struct player *p)
+{
+	return p->hi > p->end;
+}
+
 static void insert(struct model *m, struct player *p, u64 expires, u64 slack)
 {
 	u64 tick = ceil_tick(m, expires);
@@ -454,7 +460,8 @@ static void insert(struct model *m, struct player *p, u64 expires, u64 slack)
 	p->lo = max(tick, (sure ? m->low : m->clo) + 1);
 	p->hi = max(p->end, (sure ? m->low : m->chi) + 1);
 	p->by = due_time(m, p->hi);
-	p->guard = p->by;
+	/* A step forward may have left the hrtimer less than a tick late. */
+	p->guard = is_for_the_past(p) ? m->mono + m->program->geometry->tick_ns : p->by;
 	p->order = m->order++;
 	p->epoch = m->epoch;
 	p->pending = true;
@@ -830,41 +837,100 @@ static void do_reinit(struct model *m, struct player *p, const struct operation 
 
 /* Time */
 
-/* The clock has been set forward. */
+static u32 busy_workers(const struct model *m)
+{
+	u32 i, nr = 0;
+
+	for (i = 0; i < NR_WORKERS; i++)
+		nr += !!m->gates[i];
+	return nr;
+}
+
+/* If @p was held up until @ns, the wheel notices a step backward only then: one tick more. */
+static u64 held_up_until(const struct model *m, const struct player *p, u64 ns)
+{
+	return p->epoch == m->epoch ? ns : ns + m->program->geometry->tick_ns;
+}
+
+/* If all workers were busy, @p had to wait for one. */
+static u64 with_wait(const struct model *m, const struct player *p, u64 by)
+{
+	return p->worker ? max(by, held_up_until(m, p, m->crowded)) : by;
+}
+
+/* A rebase does not move @p: it is in the tick of its deadline, which is in the future. */
+static bool stays_in_its_tick(const struct model *m, const struct player *p)
+{
+	u64 tick = ceil_tick(m, p->expires);
+
+	return p->lo == p->hi && p->hi == tick && tick > floor_tick(m, m->now);
+}
+
+/*
+ * The clock has been set forward. If @p waits for the next tick because its deadline is past, that
+ * does not make the wheel notice a step backward earlier. If the wheel has not noticed one yet, it
+ * may do so when it should call @p, and then choose the next tick.
+ */
 static void come_closer(struct model *m, struct player *p)
 {
-	if (m->mono > m->forward + SLOP)
+	if (m->mono > m->forward + SLOP && !is_for_the_past(p))
 		p->guard = p->by;
+	if (m->unseen && !stays_in_its_tick(m, p))
+		p->hi = max(p->hi, floor_tick(m, sum_ns(m->now, SLOP))) + 1;
 	p->by = min(p->by, due_time(m, p->hi));
 }
 
 /*
- * The clock has been set back. If the wheel has chosen the tick of the deadline, and that is in
- * the future, then it keeps that tick. Otherwise it may choose another one when it notices the
- * step. It notices at the latest when @p should have been called without the step, and the
- * next tick is the latest that it chooses then. If the clock was set forward just before, the
- * wheel may have overlooked that. If @p waits for a worker, the wheel may notice only when one is
- * free.
+ * The clock has been set back from @left. May @p have been handed over before, and wait for a
+ * worker or for the end of its own callback?
  */
-static void go_away(struct model *m, struct player *p)
+static bool waits_for_worker(const struct model *m, const struct player *p, u64 left)
 {
-	bool overlooked = m->mono <= m->forward + SLOP;
-	u64 noticed = max(overlooked ? p->guard : p->by, m->mono) + SLOP;
+	if (!p->worker)
+		return false;
+	if (p->by <= m->mono)
+		return true;
+	return (p->call || busy_workers(m) == NR_WORKERS) && p->lo <= floor_tick(m, left);
+}
+
+/*
+ * The clock has been set back. The wheel notices that at the latest when @p should have been called
+ * without the step. If the clock was set forward just before, the wheel may have overlooked that.
+ * If @p @waits for a worker, an earlier step may have put it in the next tick.
+ */
+static u64 latest_notice(const struct model *m, const struct player *p, bool waits)
+{
+	bool overlooked = m->mono <= m->forward + SLOP || is_for_the_past(p);
+	u64 by = with_wait(m, p, overlooked ? p->guard : p->by);
+
+	return max(by, m->mono + (waits ? m->program->geometry->tick_ns : 0)) + SLOP;
+}
+
+/*
+ * The clock has been set back from @left. If the wheel has chosen the tick of the deadline, and
+ * that is in the future, then it keeps that tick. Otherwise it may choose another one when it
+ * notices the step: the next tick is the latest. If @p waits for a worker, the wheel may notice
+ * only when one is free.
+ */
+static void go_away(struct model *m, struct player *p, u64 left)
+{
+	bool waits = waits_for_worker(m, p, left);
+	u64 noticed = latest_notice(m, p, waits);
 	u64 tick = ceil_tick(m, p->expires), last;
-	bool waits = p->worker && p->by <= m->mono;
 
 	p->handed = false;
-	if (!waits && p->lo == p->hi && p->hi == tick && tick > floor_tick(m, m->now)) {
+	if (!waits && stays_in_its_tick(m, p)) {
 		p->by = due_time(m, tick);
 		p->guard = p->by;
 		return;
 	}
+	/* check_late() and end_call() add the time that it waits. */
 	last = waits ? floor_tick(m, CLOCK_END) :
 	       max(p->end, floor_tick(m, sum_ns(m->now, noticed - m->mono)) + 1);
 	p->lo = tick;
 	p->hi = max(p->hi, last);
 	/* The clock may be set again before, so the next tick can begin a whole tick later. */
-	p->by = max(due_time(m, waits ? last : p->end), noticed + m->program->geometry->tick_ns);
+	p->by = max(due_time(m, p->end), noticed + m->program->geometry->tick_ns);
 	p->guard = p->by;
 }
 
@@ -891,7 +957,7 @@ static void step_wall(struct model *m, u64 ns)
 	}
 	for (p = next_pending(m, NULL); p; p = next_pending(m, p)) {
 		if (m->now < left)
-			go_away(m, p);
+			go_away(m, p, left);
 		else
 			come_closer(m, p);
 	}
@@ -1139,26 +1205,11 @@ static void check_order(struct model *m, const struct player *p)
 	}
 }
 
-static u32 busy_workers(const struct model *m)
-{
-	u32 i, nr = 0;
-
-	for (i = 0; i < NR_WORKERS; i++)
-		nr += !!m->gates[i];
-	return nr;
-}
-
-/*
- * REALTIME: is this too late for a call of @p? If all workers were busy, one is free now. It may be
- * the first to notice a step backward, and choose the next tick.
- */
+/* REALTIME: is this too late for a call of @p? A worker is free now. */
 static void check_late(struct model *m, const struct player *p)
 {
-	u64 by = p->by;
+	u64 by = with_wait(m, p, p->by);
 
-	if (p->worker)
-		by = max(by, p->epoch == m->epoch ? m->crowded :
-			 m->crowded + m->program->geometry->tick_ns);
 	if (!clock_is_simulated() || m->mono <= by)
 		return;
 	m->latest = max(m->latest, m->mono - by);
@@ -1236,7 +1287,7 @@ static void end_call(struct model *m, struct call *call)
 		return;
 	refresh(m);
 	p->call = NULL;
-	p->by = max(p->by, m->mono);
+	p->by = max(p->by, held_up_until(m, p, m->mono));
 	if (!p->again)
 		return;
 	insert(m, p, sum_ns(m->now, p->interval), 0);
