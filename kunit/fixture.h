@@ -21,6 +21,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
+#include <linux/spinlock.h>
 #include <linux/time64.h>
 
 #include "../twheel.h"
@@ -32,12 +33,14 @@
  * struct fixture - the wheel of a test, and the order of expiry
  * @wheel: destroyed after the test; NULL if there is none
  * @tick_ns: length of its tick
+ * @lock: protects @nr_fired and @order
  * @nr_fired: number of timeouts that have fired
  * @order: the first FIXTURE_ORDER timeouts that have fired
  */
 struct fixture {
 	struct twheel	*wheel;
 	u64		tick_ns;
+	spinlock_t	lock;	/* nr_fired, order */
 	unsigned int	nr_fired;
 	struct probe	*order[FIXTURE_ORDER];
 };
@@ -87,6 +90,7 @@ static inline int fixture_init(struct kunit *test)
 
 	if (!f)
 		return -ENOMEM;
+	spin_lock_init(&f->lock);
 	test->priv = f;
 	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
 }
@@ -135,9 +139,12 @@ static inline void probe_record(struct probe *p)
 
 	p->fired++;
 	p->fired_ns = twheel_now(f->wheel);
+	/* Several workers may be here. */
+	spin_lock(&f->lock);
 	if (f->nr_fired < FIXTURE_ORDER)
 		f->order[f->nr_fired] = p;
 	f->nr_fired++;
+	spin_unlock(&f->lock);
 }
 
 static inline void probe_fires(struct twheel_timeout *t)

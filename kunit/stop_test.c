@@ -676,6 +676,7 @@ struct belonging {
  * struct estate - timeouts of which some are freed while a stop hands them back
  * @wheel: the wheel
  * @started: completed by the first hand-back
+ * @first: completed when the owner has cancelled one
  * @handed: number of hand-backs
  * @cancelled: number of timeouts that their owner cancelled
  * @wrong: number of timeouts that were both or neither
@@ -684,7 +685,7 @@ struct belonging {
  */
 struct estate {
 	struct twheel		*wheel;
-	struct completion	started;
+	struct completion	started, first;
 	unsigned int		handed;
 	unsigned int		cancelled;
 	unsigned int		wrong;
@@ -699,7 +700,9 @@ static void take_slowly(void *data, struct twheel_timeout *t)
 	struct estate *e = data;
 
 	complete_all(&e->started);
-	e->handed++;
+	/* The owner cancels at least one. */
+	if (e->handed++ == 1)
+		wait_for_completion_timeout(&e->first, PATIENCE);
 	usleep_range(100, 200);
 	WRITE_ONCE(b->handed, true);
 }
@@ -719,6 +722,8 @@ static void cancel_and_free(void *arg)
 		i = n * 7 % e->nr;
 		cancelled = twheel_cancel_sync(&e->one[i]->t);
 		e->cancelled += cancelled;
+		if (e->cancelled)
+			complete_all(&e->first);
 		e->wrong += cancelled == e->one[i]->handed;
 		kfree(e->one[i]);
 		e->one[i] = NULL;
@@ -741,6 +746,7 @@ static struct estate *make_estate(struct kunit *test)
 	e->wheel = manual_wheel(test, TICK, 4, 3)->wheel;
 	e->nr = ARRAY_SIZE(e->one);
 	init_completion(&e->started);
+	init_completion(&e->first);
 	for (i = 0; i < e->nr; i++) {
 		e->one[i] = kzalloc(sizeof(*e->one[i]), GFP_KERNEL | __GFP_NOFAIL);
 		twheel_timeout_init(e->wheel, &e->one[i]->t, never_fires);
@@ -1002,7 +1008,7 @@ static void stop_of_a_running_clock_hands_back_and_fires_no_more(struct kunit *t
 	running_wheel(test);
 	p = probes(test, 100);
 	for (i = 0; i < 100; i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p[i].t, i * TICK));
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p[i].t, i < 99 ? i * TICK : FAR));
 	msleep(30);
 	stop(test);
 	for (i = 0, fired = 0; i < 100; i++)

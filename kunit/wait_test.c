@@ -798,9 +798,9 @@ static void accept_while_a_task_cancels_is_safe(struct kunit *test)
 		.sink = accept_slowly,
 		.max_pending = NR_RACED,
 	};
-	unsigned long end = jiffies + (IS_ENABLED(CONFIG_KCSAN) ? 5 * HZ : HZ / 4);
 	struct twheel *w = fixture_create(test->priv, &params);
-	u64 tick, armed = 0;
+	u64 tick = 0, armed = 0;
+	unsigned long end;
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, a);
@@ -808,12 +808,14 @@ static void accept_while_a_task_cancels_is_safe(struct kunit *test)
 	for (i = 0; i < NR_RACED; i++)
 		twheel_timeout_init(w, &a->t[i], NULL);
 	helper_start(test, &a->helper, cancel_raced, a);
-	for (tick = 1; time_before(jiffies, end); tick++) {
+	end = jiffies + (IS_ENABLED(CONFIG_KCSAN) ? 5 * HZ : HZ / 4);
+	do {
+		tick++;
 		for (i = 0; i < NR_RACED; i++)
 			armed += !twheel_arm(&a->t[i], tick * TICK);
 		twheel_advance(w, tick * TICK);
 		cond_resched();
-	}
+	} while (time_before(jiffies, end));
 	WRITE_ONCE(a->over, true);
 	helper_finish(test, &a->helper);
 	for (i = 0; i < NR_RACED; i++)
