@@ -39,6 +39,14 @@ static void wait_parked(struct twheel_cell *cells, __u64 id)
 	WAIT_FOR(look_of(cells, id) == NO_LOOK);
 }
 
+/* The kernel looks at @when, unless the cell has fired. */
+static bool looks_at(struct twheel_cell *cells, __u64 id, __u64 when)
+{
+	__u64 look = look_of(cells, id);
+
+	return look == when || (look == NO_LOOK && now_ns() >= when);
+}
+
 static void check_in_time(const struct twheel_event *event, __u64 slack_ns)
 {
 	CHECK(event->fired_ns >= event->expires_ns);
@@ -95,20 +103,25 @@ static void deadline_that_is_moved_to_a_later_time_needs_none(void)
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 base = now_ns(), id = arm_cell(fd, base + 300 * MS, 7);
 	struct twheel_event event;
-	bool kicked;
+	int later, earlier;
+	bool kicked[2];
+	__u64 look;
 
-	CHECK_EQ(cell_arm_kicked(fd, cells, id, base + 500 * MS, &kicked), 0);
-	CHECK(!kicked);
-	CHECK_EQ(look_of(cells, id), base + 300 * MS);
+	later = cell_arm_kicked(fd, cells, id, base + 500 * MS, &kicked[0]);
+	look = look_of(cells, id);
 	/* earlier than before, but not earlier than the look */
-	CHECK_EQ(cell_arm_kicked(fd, cells, id, base + 400 * MS, &kicked), 0);
-	CHECK(!kicked);
+	earlier = cell_arm_kicked(fd, cells, id, base + 400 * MS, &kicked[1]);
 	if (now_ns() >= base + 300 * MS)
 		ktap_skip("the machine is too slow");
+	CHECK_EQ(later, 0);
+	CHECK_EQ(earlier, 0);
+	CHECK(!kicked[0] && !kicked[1]);
+	CHECK_EQ(look, base + 300 * MS);
 	event = read_cell_event(fd);
 	CHECK_EQ(event.expires_ns, base + 400 * MS);
 	check_in_time(&event, 0);
-	CHECK_EQ(looks(fd), 2);
+	/* A first look that is 100 ms late finds it due. */
+	CHECK(looks(fd) <= 2);
 }
 
 static void look_moves_with_the_deadline_that_it_has_found(void)
@@ -117,7 +130,8 @@ static void look_moves_with_the_deadline_that_it_has_found(void)
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 base = now_ns(), id = arm_cell(fd, base + 100 * MS, 7);
 
-	exchange(cells, id, base + HOUR);
+	if (exchange(cells, id, base + HOUR) != base + 100 * MS)
+		ktap_skip("the machine is too slow");
 	wait_looks(fd, 1);
 	CHECK_EQ(look_of(cells, id), base + HOUR);
 	CHECK_EQ(looks(fd), 1);
@@ -274,13 +288,13 @@ static void arming_and_cancelling_does_not_kick(void)
 
 	for (int i = 0; i < CELLS; i++)
 		ids[i] = idle_cell(fd, i);
+	before = now_ns();
 	for (int i = 0; i < CELLS; i++) {
 		cell_arm(fd, cells, ids[i], now_ns() + 200 * MS);
 		cell_cancel(cells, ids[i]);
 	}
 	CHECK(kicks(fd) == CELLS);
-	before = now_ns();
-	until = before + 1500 * MS;
+	until = now_ns() + 1500 * MS;
 	while (before < until) {
 		__u64 now = now_ns();
 
@@ -292,6 +306,7 @@ static void arming_and_cancelling_does_not_kick(void)
 		}
 		sleep_ns(MS);
 	}
+	longest = now_ns() - before > longest ? now_ns() - before : longest;
 	ktap_note("%llu pairs, %llu kicks, %llu looks", (unsigned long long)pairs,
 		  (unsigned long long)kicks(fd), (unsigned long long)looks(fd));
 	if (longest > 100 * MS)
@@ -350,12 +365,12 @@ static void slack_comes_on_top_of_the_word(void)
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 when = now_ns() + 50 * MS, id = arm_with_slack(fd, when, 50000, 0);
 
-	CHECK_EQ(look_of(cells, id), when);
+	CHECK(looks_at(cells, id, when));
 	check_fires_within(fd, when, 50 * MS);
 	for (int i = 0; i < 20; i++) {
 		when = now_ns() + i * MS;
 		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
-		CHECK(look_of(cells, id) == when || look_of(cells, id) == NO_LOOK);
+		CHECK(looks_at(cells, id, when));
 		check_fires_within(fd, when, 50 * MS);
 	}
 }
@@ -371,7 +386,7 @@ static void slack_of_the_context_is_for_cells_too(void)
 		.entries = (uintptr_t)&entry, .nr = 1, .entry_size = sizeof(entry),
 	};
 
-	CHECK_EQ(look_of(cells, id), when);
+	CHECK(looks_at(cells, id, when));
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
 	CHECK_EQ(entry.slack_us, 40000);
 	check_fires_within(fd, when, 40 * MS);
@@ -409,7 +424,7 @@ static void exact_cell_that_is_moved_fires_in_time(void)
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 base = now_ns(), id = arm_with_slack(fd, base + 50 * MS, 0, TWHEEL_F_EXACT);
 
-	exchange(cells, id, base + 150 * MS);
+	CHECK(cell_arm(fd, cells, id, base + 150 * MS) >= 0);
 	wait_and_check(fd, base + 150 * MS);
 }
 
@@ -429,7 +444,7 @@ static void mod_replaces_the_slack(void)
 	struct twheel_op op = op_exact(id, when);
 
 	CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
-	CHECK_EQ(look_of(cells, id), when);
+	CHECK(looks_at(cells, id, when));
 	wait_and_check(fd, when);
 }
 
@@ -474,6 +489,7 @@ static void step_back_fires_nothing_early(void)
 	__u64 when = clock_ns(CLOCK_REALTIME) + 100 * MS, id = arm_cell(fd, when, 7);
 
 	set_realtime(-2 * (__s64)HOUR);
+	skip_if_due(when);
 	sleep_ns(200 * MS);
 	check_no_event(fd);
 	CHECK(state_of(fd, id).expires_ns > HOUR);

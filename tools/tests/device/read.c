@@ -217,7 +217,7 @@ struct reader {
 	int ret;
 	void *buffer;
 	struct twheel_event event;
-	int started;
+	pid_t tid;
 	int finished;
 };
 
@@ -225,19 +225,37 @@ static void *read_once(void *arg)
 {
 	struct reader *reader = arg;
 
-	SET(reader->started, 1);
+	SET(reader->tid, gettid());
 	reader->ret = read_events(reader->fd, reader->buffer, 1);
 	SET(reader->finished, 1);
 	return NULL;
+}
+
+/* Does the reader sleep, or has it finished? */
+static bool has_begun(const struct reader *reader)
+{
+	char path[64], text[512], *state;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", PEEK(reader->tid));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return PEEK(reader->finished);
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len <= 0)
+		return PEEK(reader->finished);
+	text[len] = 0;
+	state = strrchr(text, ')');
+	return state && state[2] == 'S';
 }
 
 static void start_reader_into(struct reader *reader, int fd, void *buffer)
 {
 	*reader = (struct reader) { .fd = fd, .buffer = buffer };
 	CHECK_EQ(pthread_create(&reader->thread, NULL, read_once, reader), 0);
-	while (!PEEK(reader->started))
-		sleep_ns(NSEC_PER_MSEC);
-	sleep_ns(5 * NSEC_PER_MSEC);
+	WAIT_FOR(has_begun(reader));
 }
 
 static void start_reader(struct reader *reader, int fd)

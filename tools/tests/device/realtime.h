@@ -36,4 +36,13 @@ static inline void set_realtime(__s64 ahead_ns)
 	CHECK_EQ(clock_settime(CLOCK_REALTIME, &time), 0);
 }
 
+/* A timeout for @when may have fired before the clock was set back. */
+static inline void skip_if_due(__u64 when)
+{
+	if (realtime_base + now_ns() < when)
+		return;
+	set_realtime(0);
+	ktap_skip("the machine is too slow");
+}
+
 #endif /* TWHEEL_TESTS_REALTIME_H */

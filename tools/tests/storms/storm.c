@@ -457,6 +457,16 @@ static void need_sleep(void)
 		ktap_skip("the kernel does not sleep, or nothing would wake it");
 }
 
+/*
+ * Wait until the bit changes. If it changed while the machine falls asleep, the kernel would ignore
+ * the event, and nothing would wake the machine.
+ */
+static void wait_for_timer_bit(void)
+{
+	outw(PM_TIMER, PM1_STATUS);
+	WAIT_FOR(inw(PM1_STATUS) & PM_TIMER);
+}
+
 static void sleep_until_woken(void)
 {
 	outw(PM_TIMER, PM1_STATUS);
@@ -467,6 +477,7 @@ static void sleep_until_woken(void)
 /* Timeouts are due during suspend or after it, each on its own clock. */
 static void sleep_once(const int *fds, size_t nr)
 {
+	wait_for_timer_bit();
 	for (size_t i = 0; i < nr; i++)
 		arm_many(fds[i], NR_ASLEEP, 0, 10 * MS, 0, NULL);
 	sleep_until_woken();
