@@ -527,7 +527,7 @@ watch_makes_up_for_nothing()
 	sleep 0.5
 	kill -TERM $pid
 	wait $pid || return
-	[ "$(grep -c '^shared wheel' /tmp/out)" -lt 35 ]
+	[ "$(grep -c '^shared wheel' /tmp/out)" -lt 28 ]
 }
 
 script_moves_and_repeats()
@@ -639,6 +639,7 @@ interrupt()
 	sleep 1
 	# SIGTERM has a handler.
 	until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$pid/status; do
+		kill -0 $pid || return
 		sleep 0.1
 	done
 	kill -TERM $pid
