@@ -527,7 +527,7 @@ watch_makes_up_for_nothing()
 	sleep 0.5
 	kill -TERM $pid
 	wait $pid || return
-	[ "$(grep -c '^shared wheel' /tmp/out)" -lt 28 ]
+	[ "$(grep -c '^shared wheel' /tmp/out)" -lt 20 ]
 }
 
 script_moves_and_repeats()
