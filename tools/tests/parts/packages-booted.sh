@@ -21,9 +21,10 @@ number=0
 check()
 {
 	number=$((number + 1))
-	"$@" >/tmp/output 2>&1 || printf 'not '
-	echo "ok $number $1"
-	sed 's/^/# /' /tmp/output
+	verdict=ok
+	"$@" >/tmp/output 2>&1 || verdict='not ok'
+	awk '{ print "# " $0 }' /tmp/output
+	echo "$verdict $number $1"
 }
 
 # Start programs by way of env, because busybox prefers its own commands of the same name.
@@ -97,9 +98,10 @@ module_is_the_one_that_dkms_built()
 		grep "^/lib/modules/$(uname -r)/updates/dkms/"
 }
 
+# The daemon of Debian 12 refuses a request that is sent between its accept() and its SO_PASSCRED.
 udev_leaves_the_node_to_the_group()
 {
-	there env SYSTEMD_IGNORE_CHROOT=1 udevadm settle &&
+	eventually there env SYSTEMD_IGNORE_CHROOT=1 udevadm settle --timeout=2 &&
 		node_is character special file 660 root:twheel a:f7
 }
 

@@ -11,9 +11,10 @@ number=0
 check()
 {
 	number=$((number + 1))
-	"$@" >/root/output 2>&1 || printf 'not '
-	echo "ok $number $1"
-	sed 's/^/# /' /root/output
+	verdict=ok
+	"$@" >/root/output 2>&1 || verdict='not ok'
+	awk '{ print "# " $0 }' /root/output
+	echo "$verdict $number $1"
 }
 
 get()
