@@ -717,7 +717,7 @@ static void every_arming_ends_once_amid_clock_steps(void)
 {
 	const struct twheel_setup setup = setup_clock(CLOCK_REALTIME);
 
-	note_realtime();
+	need_realtime();
 	run(&setup, step_clock);
 }
 

@@ -465,7 +465,7 @@ static void mod_to_idle_replaces_the_slack(void)
 
 static int open_realtime(int flags)
 {
-	note_realtime();
+	need_realtime();
 	return device_open_setup(flags, setup_clock(CLOCK_REALTIME));
 }
 

@@ -92,7 +92,7 @@ static void step_forward_fires_what_became_due(void)
 	__u64 now, before;
 	int fd;
 
-	note_realtime();
+	need_realtime();
 	fd = open_on(CLOCK_REALTIME, O_RDWR | O_NONBLOCK);
 	now = clock_ns(CLOCK_REALTIME);
 	arm_at(fd, now + 2 * HOUR, 2);
@@ -121,7 +121,7 @@ static void step_back_fires_nothing_early(void)
 	__u64 when, id;
 	int fd;
 
-	note_realtime();
+	need_realtime();
 	fd = open_on(CLOCK_REALTIME, O_RDWR | O_NONBLOCK);
 	when = clock_ns(CLOCK_REALTIME) + 500 * MS;
 	id = arm_at(fd, when, 7);
@@ -140,7 +140,7 @@ static void timeout_armed_after_a_step_back_fires(void)
 	__u64 before, when;
 	int fd;
 
-	note_realtime();
+	need_realtime();
 	fd = open_on(CLOCK_REALTIME, O_RDWR);
 	arm_at(fd, clock_ns(CLOCK_REALTIME), 1);
 	read_event_on(CLOCK_REALTIME, fd);
@@ -166,7 +166,7 @@ static void steps_lose_nothing(void)
 	__u64 base;
 	int fd, got = 0;
 
-	note_realtime();
+	need_realtime();
 	fd = open_on(CLOCK_REALTIME, O_RDWR | O_NONBLOCK);
 	base = clock_ns(CLOCK_REALTIME);
 	for (int i = 0; i < NR; i++)
@@ -196,7 +196,7 @@ static void step_forward_is_counted_in_periods(void)
 	__u64 first;
 	int fd;
 
-	note_realtime();
+	need_realtime();
 	fd = open_on(CLOCK_REALTIME, O_RDWR);
 	first = clock_ns(CLOCK_REALTIME);
 	arm_op(fd, op_periodic(first, HOUR, 0, TWHEEL_F_ABS, 7));
@@ -216,7 +216,7 @@ static void step_back_before_the_read_counts_one(void)
 	__u64 first;
 	int fd;
 
-	note_realtime();
+	need_realtime();
 	fd = open_on(CLOCK_REALTIME, O_RDWR);
 	first = clock_ns(CLOCK_REALTIME);
 	arm_op(fd, op_periodic(first, HOUR, 0, TWHEEL_F_ABS, 7));
@@ -233,7 +233,7 @@ static void other_clocks_do_not_step(void)
 {
 	int monotonic, boottime;
 
-	note_realtime();
+	need_realtime();
 	monotonic = open_on(CLOCK_MONOTONIC, O_RDWR | O_NONBLOCK);
 	boottime = open_on(CLOCK_BOOTTIME, O_RDWR | O_NONBLOCK);
 	arm(monotonic, HOUR, 0);

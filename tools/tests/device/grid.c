@@ -185,7 +185,7 @@ static void in_each_setting(void (*body)(void))
 {
 	int ran = 0;
 
-	realtime_base = clock_ns(CLOCK_REALTIME) - now_ns();
+	note_realtime();
 	for (int i = 0; i < NR_WAYS * NR_PLACES; i++) {
 		int status;
 

@@ -469,7 +469,7 @@ static void open_on_realtime(void (*fn)(struct twheel_node *node))
 	struct twheel_setup setup = setup_clock(CLOCK_REALTIME);
 	struct twheel_ctx *ctx;
 
-	note_realtime();
+	need_realtime();
 	CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
 	CHECK_EQ(twheel_setup(ctx, &setup), 0);
 	CHECK_EQ(twheel_hub_open(ctx, flags, &hub), 0);

@@ -22,10 +22,18 @@ static inline void need_test_machine(void)
 /* CLOCK_REALTIME minus CLOCK_MONOTONIC, if nobody had set it. */
 static __u64 realtime_base;
 
+/* If the machine stands still between the two reads, skip_if_due() skips more, not less. */
 static inline void note_realtime(void)
 {
+	__u64 monotonic = now_ns();
+
+	realtime_base = clock_ns(CLOCK_REALTIME) - monotonic;
+}
+
+static inline void need_realtime(void)
+{
 	need_test_machine();
-	realtime_base = clock_ns(CLOCK_REALTIME) - now_ns();
+	note_realtime();
 }
 
 static inline void set_realtime(__s64 ahead_ns)

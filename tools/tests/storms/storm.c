@@ -412,7 +412,7 @@ static void clock_is_set_forward_and_backward(void)
 	int fd;
 
 	CHECK(deadlines && seen);
-	note_realtime();
+	need_realtime();
 	fd = device_open_setup(O_RDWR | O_NONBLOCK, setup_clock(CLOCK_REALTIME));
 	begun = clock_ns(CLOCK_REALTIME);
 	for (__u32 i = 0; i < nr; i++) {
