@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.twheel.Stall.await;
 
 import java.io.File;
 import java.util.concurrent.CompletableFuture;
@@ -93,11 +94,10 @@ class ContextTest {
 	}
 
 	@Test
-	void one_read_takes_many_events_in_order() throws Exception {
+	void one_read_takes_many_events_in_order() throws TimeoutException {
 		for (int i = 0; i < 200; i++)
 			context.arm(0, i);
-		TimeUnit.MILLISECONDS.sleep(50);
-		assertEquals(200, context.info().ready());
+		assertTrue(await(() -> context.info().ready() == 200));
 		assertEquals(64, context.read(events, 0));
 		for (int i = 0; i < 64; i++)
 			assertEquals(i, events.cookie(i));
@@ -118,10 +118,10 @@ class ContextTest {
 	}
 
 	@Test
-	void cancel_all_counts_pending_and_unread() throws InterruptedException {
+	void cancel_all_counts_pending_and_unread() {
 		context.arm(HOUR, 1);
 		context.arm(0, 2);
-		TimeUnit.MILLISECONDS.sleep(20);
+		assertTrue(await(() -> context.info().ready() == 1));
 		assertEquals(2, context.cancelAll());
 		assertEquals(0, context.info().live());
 		assertThrows(TimeoutException.class, () -> context.read(events, 0));
@@ -164,13 +164,16 @@ class ContextTest {
 
 	@Test
 	void close_ends_a_blocked_read_and_all_further_calls() throws Exception {
+		events.size(1);
 		CompletableFuture<Integer> reader = CompletableFuture.supplyAsync(() -> {
 			try {
-				return context.read(new Events(1), Context.FOREVER);
+				return context.read(events, Context.FOREVER);
 			} catch (TimeoutException e) {
 				return -1;
 			}
 		});
+		// A read clears the size after it has entered the context. It blocks soon after that.
+		assertTrue(await(() -> events.size() == 0));
 		TimeUnit.MILLISECONDS.sleep(50);
 		assertFalse(reader.isDone());
 		context.close();

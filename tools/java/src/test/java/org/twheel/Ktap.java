@@ -47,9 +47,9 @@ final class Ktap implements TestExecutionListener {
 	@Override
 	public void executionFinished(TestIdentifier test, TestExecutionResult result) {
 		boolean success = result.getStatus() == TestExecutionResult.Status.SUCCESSFUL;
+		result.getThrowable().ifPresent(this::explain);
 		if (test.isTest() || !success)
 			report(test, success, "");
-		result.getThrowable().ifPresent(this::explain);
 	}
 
 	@Override
