@@ -37,12 +37,14 @@ class Expirations(unittest.TestCase):
             return await anext(wheel.expirations())
 
         async def main(wheel: Wheel) -> None:
-            wheel.arm(1)
+            wheel.arm(PATIENCE / 2, 1)      # ends a read that blocks the loop
             task = asyncio.create_task(first(wheel))
             for _ in range(5):
                 await asyncio.sleep(0.01)
             self.assertFalse(task.done())
-            self.assertEqual((await task).count, 1)
+            wheel.arm(0, 2)
+            event = await task
+            self.assertEqual((event.cookie, event.count), (2, 1))
         self.run_loop(main)
 
     def check_turns(self, iterate: Callable[[Wheel], AsyncIterator[Any]]) -> None:

@@ -110,7 +110,7 @@ impl Wake for Nobody {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Waits for its sleep when it is dropped, and sends whether that has ended.
+/// Waits for its sleep when it is dropped. Sends before and after whether the sleep has ended.
 struct Patient {
     sleep: Sleep,
     ended: Sender<bool>,
@@ -122,6 +122,7 @@ impl Wake for Patient {
 
 impl Drop for Patient {
     fn drop(&mut self) {
+        self.ended.send(self.sleep.is_elapsed()).unwrap();
         let limit = Instant::now() + PATIENCE;
         while !self.sleep.is_elapsed() && Instant::now() < limit {
             thread::sleep(Duration::from_millis(1));
@@ -145,11 +146,13 @@ fn sleeps_end_while_a_waker_is_dropped() {
             assert!(poll(&mut first, Patient { sleep, ended }).is_pending());
             assert!(poll(&mut first, Nobody).is_pending());
         });
+        // The reader runs in an await only, so no sleep ends before the drop begins.
+        assert_eq!(results.recv(), Ok(false));
         while !polls.is_finished() {
             timer.sleep(SOON).unwrap().await;
         }
         polls.join().unwrap();
-        assert!(results.recv().unwrap());
+        assert_eq!(results.recv(), Ok(true));
     });
 }
 
