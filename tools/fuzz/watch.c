@@ -94,11 +94,11 @@ static int race_is_ours(const char *text)
 
 /*
  * Returns whether a report concerns the modules. KCSAN also reports races of other code,
- * and other code prints with interrupts off.
+ * after a warning about itself in 6.1, and other code prints with interrupts off.
  */
 static int is_ours(const char *text)
 {
-	if (strstr(text, "KCSAN"))
+	if (strstr(text, "KCSAN") || strstr(text, "kcsan/report.c"))
 		return race_is_ours(text);
 	return !strstr(text, "wait context") || strstr(text, "[twheel");
 }

@@ -136,11 +136,14 @@ static void loop_ends_when_the_last_node_is_cancelled(void)
 	run_loop(arm_nothing, check_no_call);
 }
 
+static bool moved_late;		/* node 0 may have fired before it was moved */
+
 static void arm_moved(struct twheel_hub *new_hub)
 {
 	init_nodes(new_hub, only_called);
 	arm_node(0, 1000);
 	arm_node(0, 1200);		/* no kick */
+	moved_late = now_ns() >= begun_ns + 1000 * NSEC_PER_MSEC;
 	arm_node(1, 3600 * 1000);
 	arm_node(1, 3600 * 2000);
 	arm_node(1, 100);		/* the kernel would look too late */
@@ -155,8 +158,10 @@ static void check_moved(struct twheel_hub *same)
 	CHECK_EQ(nr_calls[1], 1);
 	CHECK(called_ns[0] >= begun_ns + 1200 * NSEC_PER_MSEC);
 	CHECK(called_ns[1] >= begun_ns + 100 * NSEC_PER_MSEC);
-	CHECK_EQ(stats.kicks, 3);
-	CHECK_EQ(stats.fired, 2);
+	/* If node 0 fired at its first deadline, its event was withdrawn, with a kick. */
+	CHECK(stats.dropped <= moved_late);
+	CHECK_EQ(stats.kicks, 3 + stats.dropped);
+	CHECK_EQ(stats.fired, 2 + stats.dropped);
 	CHECK_EQ(stats.moved, 0);
 }
 
@@ -475,14 +480,22 @@ static unsigned int listen_to_server(unsigned int ms)
 	return echoed;
 }
 
-static void echo_from(struct client *client)
+/* Returns false if the server has ended the connection because it was idle for long. */
+static bool echo_from(struct client *client)
 {
 	char byte = 0;
+	ssize_t len;
 
 	send_byte(client);
-	CHECK_EQ(recv(client->fd, &byte, 1, 0), 1);
+	len = recv(client->fd, &byte, 1, 0);
+	if (len <= 0) {
+		client_ended(client);
+		CHECK_EQ(nr_early, 0);
+		return false;
+	}
 	CHECK(byte == 'x');
 	byte_echoed(client);
+	return true;
 }
 
 /* Some all over the range, so that they share ticks with those that are silent. */
@@ -517,7 +530,7 @@ static void connect_clients(unsigned int nr)
 		struct client *client = connect_client();
 
 		if (nr_clients % 256 == 0 || nr_clients == nr) {
-			echo_from(client);
+			CHECK(echo_from(client) || idle_ns < IDLE_NS);
 			listen_to_server(0);
 			send_from_active();
 		}
@@ -537,7 +550,8 @@ static void wait_for_the_end(void)
 static void silent_connection_is_closed_on_time_and_not_early(void)
 {
 	begin_server(NSEC_PER_SEC);
-	echo_from(connect_client());
+	while (!echo_from(connect_client()))
+		;
 	wait_for_the_end();
 	end_server();
 }

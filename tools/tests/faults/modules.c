@@ -14,6 +14,7 @@
 
 #define PLACES_MAX	100000
 #define KTHREADD	"2"		/* pid of kthreadd */
+#define KWORKERS_MAX	10		/* new kworkers that may take the fault of a thread */
 
 static long load(void *module)
 {
@@ -106,17 +107,22 @@ static int threads_spared(struct module *m, unsigned int place, long *ret)
 	return left;
 }
 
-/* The same with faults in kthreadd. */
+/*
+ * The same with faults in kthreadd. Try the first place again if the module loads, because a
+ * new kworker may have taken the fault.
+ */
 static void fail_to_make_threads(struct module *m)
 {
-	unsigned int place, tried = 0, loaded = 0;
+	unsigned int place = 1, tried = 0, loaded = 0;
 	long ret;
 
 	fault_prepare();
-	for (place = 1; !threads_spared(m, place, &ret); place += stride()) {
+	while (!threads_spared(m, place, &ret)) {
 		CHECK(place < PLACES_MAX);
 		loaded += judge(m, ret);
 		tried++;
+		if (tried > loaded || tried >= KWORKERS_MAX)
+			place += stride();
 	}
 	CHECK_EQ(ret, 0);
 	unload(m);
