@@ -379,8 +379,11 @@ class Reading(WheelCase):
         signal.setitimer(signal.ITIMER_REAL, 0.02, 4)
 
     def test_signal_handler_runs_while_read_waits(self) -> None:
-        self.on_alarm(lambda *_: self.wheel.arm(0, 9))
+        calls = []
+        # After the handler the read waits again.
+        self.on_alarm(lambda *_: calls.append(self.wheel.arm(0.05, 9)))
         self.assertEqual(self.take().cookie, 9)
+        self.assertEqual(len(calls), 1)
 
     def test_exception_of_a_signal_handler_ends_the_read(self) -> None:
         def interrupt(*_: object) -> None:
