@@ -13,7 +13,7 @@ check()
 	number=$((number + 1))
 	verdict=ok
 	"$@" >/root/output 2>&1 </dev/null || verdict='not ok'
-	tail -n 20 /root/output | sed 's/^/# /'
+	tail -n 20 /root/output | awk '{ print "# " $0 }'
 	echo "$verdict $number $*"
 }
 
