@@ -158,9 +158,10 @@ static void check_moved(struct twheel_hub *same)
 	CHECK_EQ(nr_calls[1], 1);
 	CHECK(called_ns[0] >= begun_ns + 1200 * NSEC_PER_MSEC);
 	CHECK(called_ns[1] >= begun_ns + 100 * NSEC_PER_MSEC);
-	/* If node 0 fired at its first deadline, its event was withdrawn, with a kick. */
+	/* If node 0 fired at its first deadline, the move kicked, and withdrew the event. */
 	CHECK(stats.dropped <= moved_late);
-	CHECK_EQ(stats.kicks, 3 + stats.dropped);
+	CHECK(stats.kicks >= 3 + stats.dropped);
+	CHECK(stats.kicks <= 3U + moved_late);
 	CHECK_EQ(stats.fired, 2 + stats.dropped);
 	CHECK_EQ(stats.moved, 0);
 }
@@ -480,19 +481,21 @@ static unsigned int listen_to_server(unsigned int ms)
 	return echoed;
 }
 
-/* Returns false if the server has ended the connection because it was idle for long. */
+/* Returns false if the byte was sent so late that the server has ended the idle connection. */
 static bool echo_from(struct client *client)
 {
+	bool sent_late;
 	char byte = 0;
 	ssize_t len;
 
 	send_byte(client);
+	sent_late = now_ns() >= client->heard_ns + idle_ns;
 	len = recv(client->fd, &byte, 1, 0);
-	if (len <= 0) {
+	if (len <= 0 && sent_late) {
 		client_ended(client);
-		CHECK_EQ(nr_early, 0);
 		return false;
 	}
+	CHECK_EQ(len, 1);
 	CHECK(byte == 'x');
 	byte_echoed(client);
 	return true;
@@ -530,7 +533,7 @@ static void connect_clients(unsigned int nr)
 		struct client *client = connect_client();
 
 		if (nr_clients % 256 == 0 || nr_clients == nr) {
-			CHECK(echo_from(client) || idle_ns < IDLE_NS);
+			echo_from(client);
 			listen_to_server(0);
 			send_from_active();
 		}
