@@ -195,7 +195,7 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
-	u64 word = READ_ONCE(cell->word), t = TWDEV_NO_LOOK;
+	u64 word = READ_ONCE(cell->word), t = TWDEV_NO_LOOK, due_ns = *now_ns;
 
 	lockdep_assert_held(&f->lock);
 	f->counts.looks++;
@@ -203,8 +203,10 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
 		/* Barrier D. */
 		smp_rmb();
 		*now_ns = twheel_now(f->wheel);
+		/* The clock ignores a leap second until its next update, the wheel does not. */
+		due_ns = min(*now_ns, r->t.expires);
 	}
-	if (twdev_is_deadline(word) && twdev_from_user_ns(f, word) <= *now_ns) {
+	if (twdev_is_deadline(word) && twdev_from_user_ns(f, word) <= due_ns) {
 		/* Barrier B. */
 		WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
 		if (twdev_replace(cell, &word, TWHEEL_CELL_FIRED)) {
@@ -441,9 +443,9 @@ static int twdev_make_cell_table(struct twdev_file *f)
 	cells = kvcalloc(twdev_max_cell_pages(f), sizeof(*cells), GFP_KERNEL_ACCOUNT);
 	if (!cells)
 		return -ENOMEM;
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	f->cells = cells;
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	return 0;
 }
 
@@ -464,9 +466,9 @@ int twdev_add_cells(struct twdev_file *f, unsigned long page)
 		return PTR_ERR(cells);
 	/* TWHEEL_CELL_IDLE and TWDEV_NO_LOOK */
 	memset(cells, 0xff, PAGE_SIZE);
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	f->cells[page] = cells;
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	return 0;
 }
 
@@ -521,7 +523,7 @@ int twdev_mmap(struct file *file, struct vm_area_struct *vma)
 	/* With READ_IMPLIES_EXEC the kernel asks for VM_EXEC, not the program. */
 	if (vma->vm_flags & VM_EXEC && !(current->personality & READ_IMPLIES_EXEC))
 		return -EINVAL;
-	scoped_guard(spinlock, &f->lock) {
+	scoped_guard(spinlock_bh, &f->lock) {
 		if (vma_pages(vma) > twdev_max_cell_pages(f))
 			return -EINVAL;
 		twdev_begin(f);

@@ -77,9 +77,9 @@
  *	twdev_users_mutex		users with open files; list of all files
  *
  * twdev_file.lock protects all of a file: states, free list, event queue, tables of chunks
- * and cells, counts. It is taken in process context only, and nests inside grow and inside
- * stopping. The engine calls the sink without any lock. The sink takes the lock once for
- * successive records of one file. No access that may fault is made under grow.
+ * and cells, counts. It is a bh lock, since the sink runs in soft interrupts, and nests inside
+ * grow and inside stopping. The sink holds only the engine's lock of turns. It takes the lock
+ * once for successive records of one file. No access that may fault is made under grow.
  *
  * The shrinker only tries to lock twdev_users_mutex and then grow. It may run in any
  * allocation, so nothing is allocated under twdev_users_mutex.
@@ -119,11 +119,10 @@
  * file matter. The memory is charged to the cgroup of the task that allocates it. The defaults
  * are shares of the machine's memory. A part of the total is reserved for CAP_SYS_RESOURCE.
  *
- * A private wheel costs memory on every CPU, which is limited per user. A bad geometry also
- * costs time: a short tick causes many wakeups. With few slots or levels, timeouts are
- * examined once per round. So without CAP_SYS_RESOURCE the tick has a minimum and the slots a
- * maximum. In addition, either the levels cover 2^32 ticks without rounds, or the limit of the
- * file allows at most 64 timeouts per slot on average.
+ * A private wheel costs memory on every CPU, which is limited for each user. A bad geometry also
+ * costs time: a short tick causes many wakeups, and with one level a slot of later rounds is
+ * visited once in each round. So without CAP_SYS_RESOURCE the tick has a minimum, and one level
+ * is refused.
  *
  * Not prevented: a user can keep the threads busy with as many timeouts as the limits allow.
  * Many pollers of one file cost time too, as an event wakes all of them. The threads have
@@ -162,11 +161,8 @@
 #define TWDEV_SETUP_TICK_NS	(86400ULL * NSEC_PER_SEC)
 #define TWDEV_SETUP_SLOTS	65536
 
-/* Limits of a private wheel without CAP_SYS_RESOURCE, see "Limits". */
+/* Shortest tick of a private wheel without CAP_SYS_RESOURCE, see "Limits". */
 #define TWDEV_USER_TICK_NS	(100 * NSEC_PER_USEC)
-#define TWDEV_USER_SLOTS	4096
-#define TWDEV_USER_SPAN_BITS	32
-#define TWDEV_USER_PER_SLOT	64
 
 static unsigned int max_timeouts = 1U << 20;
 static unsigned long max_wheel_bytes;
@@ -245,7 +241,7 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 		       BIT(TWHEEL_OP_GET) | (TWDEV_HAS_CELLS ? BIT(TWHEEL_OP_KICK) : 0);
 	info.op_flags = TWDEV_ARM_FLAGS;
 	info.setup_flags = TWHEEL_SETUP_CLOCK;
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	wheel = f->wheel;
 	info.clock = twdev_clockid[f->clock];
 	info.max_timeouts = f->max;
@@ -254,7 +250,7 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 	info.ready = f->nr_ready;
 	info.flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
 		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
 	twheel_get_params(wheel, &params);
 	info.tick_ns = params.tick_ns;
@@ -276,46 +272,22 @@ static int twdev_find_clock(const struct twheel_setup *setup)
 	return -EINVAL;
 }
 
-/* The engine logs invalid parameters. User input must not, so it is checked here. */
+/* Check what the calculations with these parameters rely on. */
 static int twdev_check_setup(const struct twheel_setup *setup)
 {
 	if (setup->flags & ~TWHEEL_SETUP_CLOCK ||
 	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
 		return -EINVAL;
 	if (setup->tick_ns > TWDEV_SETUP_TICK_NS || setup->slots == 1 ||
-	    setup->slots > TWDEV_SETUP_SLOTS || setup->levels > TWHEEL_MAX_LEVELS ||
-	    setup->max_timeouts > TWDEV_MAX_LIMIT)
+	    setup->slots > TWDEV_SETUP_SLOTS || setup->max_timeouts > TWDEV_MAX_LIMIT)
 		return -EINVAL;
 	return twdev_find_clock(setup) < 0 ? -EINVAL : 0;
 }
 
 /* Can an unprivileged user have this wheel? See "Limits". */
-static bool twdev_params_modest(const struct twheel_params *p, u32 max)
+static bool twdev_params_modest(const struct twheel_params *p)
 {
-	if (p->tick_ns < TWDEV_USER_TICK_NS || p->slots * p->levels > TWDEV_USER_SLOTS)
-		return false;
-	return ilog2(p->slots) * p->levels >= TWDEV_USER_SPAN_BITS ||
-	       max <= TWDEV_USER_PER_SLOT * p->slots;
-}
-
-/* A private wheel. capable() leaves an audit record, so it is called only if it matters. */
-static struct twheel *twdev_make_private(struct twdev_user *user,
-					 const struct twheel_params *p, u32 max)
-{
-	long size = twheel_memory(p);
-	struct twheel *wheel;
-
-	if (!twdev_params_modest(p, max) && !capable(CAP_SYS_RESOURCE))
-		return ERR_PTR(-EPERM);
-	if (!twdev_count_up(&user->wheel_bytes, size, READ_ONCE(max_wheel_bytes))) {
-		if (!capable(CAP_SYS_RESOURCE))
-			return ERR_PTR(-EAGAIN);
-		atomic_long_add(size, &user->wheel_bytes);
-	}
-	wheel = twheel_create(p);
-	if (IS_ERR(wheel))
-		atomic_long_sub(size, &user->wheel_bytes);
-	return wheel;
+	return p->tick_ns >= TWDEV_USER_TICK_NS && p->levels != 1;
 }
 
 static void twdev_free_private(struct twdev_user *user, struct twheel *wheel)
@@ -324,7 +296,39 @@ static void twdev_free_private(struct twdev_user *user, struct twheel *wheel)
 
 	twheel_get_params(wheel, &params);
 	twheel_destroy(wheel);
-	atomic_long_sub(twheel_memory(&params), &user->wheel_bytes);
+	atomic_long_sub(params.memory, &user->wheel_bytes);
+}
+
+static DEFINE_MUTEX(twdev_private_mutex);
+
+/* A private wheel. capable() leaves an audit record, so it is called only if it matters. */
+static struct twheel *twdev_make_private(struct twdev_user *user, const struct twheel_params *p)
+{
+	struct twheel_params params;
+	struct twheel *wheel;
+
+	if (!twdev_params_modest(p) && !capable(CAP_SYS_RESOURCE))
+		return ERR_PTR(-EPERM);
+	/* A wheel that cannot visit a slot in each round never catches up. */
+	if (p->levels == 1 && p->tick_ns * p->slots < NSEC_PER_MSEC)
+		return ERR_PTR(-EINVAL);
+	/* One at a time is not counted: its size is known when it has been allocated. */
+	if (mutex_lock_killable(&twdev_private_mutex))
+		return ERR_PTR(-EINTR);
+	wheel = twheel_create(p);
+	if (IS_ERR(wheel))
+		goto unlock;
+	twheel_get_params(wheel, &params);
+	if (!twdev_count_up(&user->wheel_bytes, params.memory, READ_ONCE(max_wheel_bytes))) {
+		atomic_long_add(params.memory, &user->wheel_bytes);
+		if (!capable(CAP_SYS_RESOURCE)) {
+			twdev_free_private(user, wheel);
+			wheel = ERR_PTR(-EAGAIN);
+		}
+	}
+unlock:
+	mutex_unlock(&twdev_private_mutex);
+	return wheel;
 }
 
 /* The wheel that @setup asks for. Sets @is_default if the shared wheel is the same. */
@@ -341,7 +345,7 @@ static struct twheel_params twdev_setup_params(const struct twheel_setup *setup,
 	p.slots = setup->slots ? roundup_pow_of_two(setup->slots) : p.slots;
 	p.levels = setup->levels ?: p.levels;
 	*is_default = p.tick_ns == shared.tick_ns && p.slots == shared.slots &&
-		      p.levels == shared.levels;
+		      (p.levels == 1) == (shared.levels == 1);
 	return p;
 }
 
@@ -368,7 +372,7 @@ static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 	u32 nr;
 
 	guard(mutex)(&f->grow);
-	scoped_guard(spinlock, &f->lock) {
+	scoped_guard(spinlock_bh, &f->lock) {
 		if (f->begun)
 			return false;
 		cells = f->cells;
@@ -409,7 +413,7 @@ static int twdev_ioctl_setup(struct twdev_file *f, struct twheel_setup __user *u
 	params = twdev_setup_params(&setup, plan.clock, &is_default);
 	plan.private = !is_default;
 	plan.wheel = is_default ? twdev_shared[plan.clock] :
-				  twdev_make_private(f->user, &params, plan.max);
+				  twdev_make_private(f->user, &params);
 	if (IS_ERR(plan.wheel))
 		return PTR_ERR(plan.wheel);
 	if (twdev_set_up(f, &plan))
@@ -446,7 +450,7 @@ static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entri
 	u32 nr = 0, i;
 	u64 now_ns;
 
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	now_ns = twheel_now(f->wheel);
 	for (i = 0; i < TWDEV_PER_CHUNK && nr < max; i++) {
 		r = twdev_record_at(f, *next);
@@ -512,7 +516,7 @@ static void twdev_file_stats(struct twdev_file *f, struct twheel_stats *stats)
 {
 	const struct twdev_counts *counts = &f->counts;
 
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	stats->moved = counts->moved;
 	stats->cancelled = counts->cancelled;
 	stats->withdrawn = counts->withdrawn;
@@ -545,7 +549,7 @@ static u32 twdev_count_armed_cells(struct twdev_file *f)
 	u64 left_ns;
 
 	do {
-		scoped_guard(spinlock, &f->lock) {
+		scoped_guard(spinlock_bh, &f->lock) {
 			for (i = 0; i < TWDEV_PER_CHUNK; i++, index++) {
 				r = twdev_record_at(f, index);
 				if (!r || !twdev_is_live(r) || !twdev_is_cell(r))
@@ -565,7 +569,7 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 	struct twheel *wheel;
 	u32 clock, max, slack_us, live, ready, cells;
 
-	scoped_guard(spinlock, &f->lock) {
+	scoped_guard(spinlock_bh, &f->lock) {
 		wheel = f->wheel;
 		clock = f->clock;
 		max = f->max;
@@ -696,14 +700,14 @@ static void twdev_silence_chunk(struct twdev_file *f, struct twdev_chunk *chunk)
 {
 	u32 i;
 
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
 		struct twdev_record *r = &chunk->records[i];
 
 		if (twdev_is_enqueued(r) && !twheel_cancel(&r->t))
 			r->state = TWDEV_CANCELLED;
 	}
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 }
 
 static int twdev_release(struct inode *inode, struct file *file)

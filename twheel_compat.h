@@ -8,9 +8,11 @@
 
 #include <linux/cacheinfo.h>
 #include <linux/hrtimer.h>
+#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/version.h>
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #include <linux/io_uring.h>
@@ -105,20 +107,64 @@ static inline void shrinker_free(struct shrinker *shrinker)
 #define TWHEEL_GENERATOR_ARGS	struct kunit *test, const void *prev, char *desc
 #endif
 
-/* Linux 6.6: list hardening without CONFIG_DEBUG_LIST. */
-#if defined(CONFIG_DEBUG_LIST) || defined(CONFIG_LIST_HARDENED)
-#define TWHEEL_LIST_HARDENED	1
+/* Keep CONFIG_INIT_STACK_ALL from clearing a variable. */
+#if __has_attribute(__uninitialized__)
+#define twheel_uninitialized	__attribute__((__uninitialized__))
 #else
-#define TWHEEL_LIST_HARDENED	0
+#define twheel_uninitialized
 #endif
 
-/* Linux 6.13: symbol namespaces are string literals. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-#define EXPORT_SYMBOL_TWHEEL_TEST(symbol)	EXPORT_SYMBOL_NS_GPL(symbol, TWHEEL_TEST)
-#define TWHEEL_IMPORT_TEST_NS()		MODULE_IMPORT_NS(TWHEEL_TEST)
+/*
+ * Linux 6.6: list_add_tail() and list_del() have the checks of CONFIG_LIST_HARDENED inline. Before,
+ * do so for those of CONFIG_DEBUG_LIST, and call the function to report a corrupted list.
+ */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 6, 0)
+static noinline __maybe_unused void twheel_report_list(struct list_head *entry,
+						       struct list_head *head)
+{
+	if (head)
+		list_add_tail(entry, head);
+	else
+		list_del(entry);
+}
+
+static __always_inline void twheel_append(struct list_head *entry, struct list_head *head)
+{
+	struct list_head *last = head->prev;
+
+	if (IS_ENABLED(CONFIG_DEBUG_LIST) && unlikely(last->next != head || last == entry)) {
+		twheel_report_list(entry, head);
+		return;
+	}
+	entry->next = head;
+	entry->prev = last;
+	head->prev = entry;
+	WRITE_ONCE(last->next, entry);
+}
+
+static __always_inline void twheel_detach(struct list_head *entry)
+{
+	struct list_head *prev = entry->prev, *next = entry->next;
+
+	if (IS_ENABLED(CONFIG_DEBUG_LIST) && unlikely(prev->next != entry || next->prev != entry))
+		twheel_report_list(entry, NULL);
+	else
+		__list_del(prev, next);
+}
 #else
-#define EXPORT_SYMBOL_TWHEEL_TEST(symbol)	EXPORT_SYMBOL_NS_GPL(symbol, "TWHEEL_TEST")
-#define TWHEEL_IMPORT_TEST_NS()		MODULE_IMPORT_NS("TWHEEL_TEST")
+#define twheel_append(entry, head)	list_add_tail(entry, head)
+#define twheel_detach(entry)		__list_del_entry(entry)
+#endif
+
+/* Linux 6.17: the unbound workqueue has a new name. */
+#ifndef TWHEEL_HAS_system_dfl_wq
+#define system_dfl_wq	system_unbound_wq
+#endif
+
+/* Linux 6.18, and 6.12 since some update: spinlock_bh is a class of guard(). */
+#ifndef TWHEEL_HAS_spinlock_bh
+DEFINE_LOCK_GUARD_1(spinlock_bh, spinlock_t, spin_lock_bh(_T->lock),
+		    spin_unlock_bh(_T->lock))
 #endif
 
 #endif /* _TWHEEL_COMPAT_H */

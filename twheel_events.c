@@ -96,7 +96,7 @@ static void twdev_sink_file(struct list_head *expired, u64 now_ns)
 	struct twdev_file *f = twdev_chunk_of(twdev_record_of(pos))->file;
 	unsigned int nr = 0;
 
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	for (; pos != expired; pos = next) {
 		struct twdev_record *r = twdev_record_of(pos);
 
@@ -109,7 +109,7 @@ static void twdev_sink_file(struct list_head *expired, u64 now_ns)
 		list_bulk_move_tail(&f->ready, expired->next, pos->prev);
 	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
 	f->counts.fired += nr;
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 
 	if (nr)
 		twdev_wake(f);
@@ -117,8 +117,12 @@ static void twdev_sink_file(struct list_head *expired, u64 now_ns)
 
 void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
-	while (!list_empty(expired))
-		twdev_sink_file(expired, now_ns);
+	LIST_HEAD(batch);
+
+	/* Off the engine's list: neighbours in the batch are not freed before f->lock is. */
+	list_splice_init(expired, &batch);
+	while (!list_empty(&batch))
+		twdev_sink_file(&batch, now_ns);
 }
 
 /* Reading */
@@ -229,7 +233,7 @@ static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_event *events,
 				  unsigned int nr)
 {
-	struct twheel_timeout *timeouts[TWDEV_EVENTS_CHUNK];
+	struct twheel_timeout *timeouts[TWDEV_EVENTS_CHUNK] twheel_uninitialized;
 	struct twdev_arms arms = { .timeouts = timeouts };
 	bool withdrawn = false, stopped = f->stopped;
 	struct list_head *pos = f->ready.next;
@@ -276,20 +280,21 @@ struct twdev_portion {
 static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_iter *to,
 					       size_t max)
 {
-	struct twheel_event events[TWDEV_EVENTS_CHUNK];
+	/* twdev_make_event() sets each byte of those that are copied. */
+	struct twheel_event events[TWDEV_EVENTS_CHUNK] twheel_uninitialized;
 	size_t room = iov_iter_count(to) / sizeof(*events);
 	struct twdev_portion portion;
 	unsigned int want, copied;
 	size_t bytes;
 
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	want = twdev_peek(f, events, min(room, max));
 	pagefault_disable();
 	bytes = copy_to_iter(events, want * sizeof(*events), to);
 	pagefault_enable();
 	copied = bytes / sizeof(*events);
 	portion.read = twdev_consume(f, events, copied);
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	iov_iter_revert(to, bytes - portion.read * sizeof(*events));
 	portion.fault = copied < want && portion.read == copied;
 	portion.more = portion.read < want || want == max;
@@ -348,7 +353,7 @@ static int twdev_wait_events(struct twdev_file *f, struct iov_iter *to, bool non
 	int nr;
 
 	for (;;) {
-		nr = twdev_read_events(f, to);
+		nr = READ_ONCE(f->nr_ready) ? twdev_read_events(f, to) : 0;
 		if (nr)
 			return nr;
 		if (twdev_is_over(f))

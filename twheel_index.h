@@ -1,41 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Index arithmetic of the timing wheel.
+ * Index arithmetic of the timing wheel: pure functions on integers.
  *
- * Pure functions on integers, without engine structures, locks or clocks. The
- * engine computes every position with them. Tests and model checkers can call
- * them directly.
- *
- * Terms
- *
- *   tick    a multiple of tick_ns on the wheel's clock; tick 0 is the clock's
- *           zero. A deadline is rounded up to a tick and the current time is
- *           rounded down. A timeout fires when now >= its tick: never early.
+ *   tick    a multiple of tick_ns on the wheel's clock. A deadline is rounded up to a tick,
+ *           the current time is rounded down: never early.
  *   cursor  the last tick that the wheel has entered.
- *   digit   digit L of a tick is its digit at position L in base @slots. It
- *           selects the slot on level L.
- *   block   a block of level L is the set of ticks that agree in digit L and in
- *           all higher digits. A block of level 0 is a single tick.
+ *   digit   a tick is a number of digits: digit 0 has log2(@slots) bits, the others have 6.
+ *   block   a block of level L is the set of ticks that agree in digit L and all above.
  *
- * The level of a tick is the highest digit in which it differs from the cursor.
- * So the cursor enters the tick's block on that level before it reaches the tick,
- * and the timeout can cascade in time. Default geometry, 256 slots and a tick of
- * 1 ms:
+ * The level of a tick is the highest digit in which it differs from the cursor. The levels
+ * cover every deadline up to S64_MAX, so there is no horizon and no round. With 256 slots of 1 ms:
  *
  *   level   slot covers   level reaches   a timeout here cascades
  *     0     1 ms          256 ms          never
- *     1     256 ms        65.5 s          once
- *     2     65.5 s        4.7 h           twice
- *     3     4.7 h         49.7 d          three times
+ *     1     256 ms        16.4 s          once
+ *     2     16.4 s        17.5 min        twice
+ *     3     17.5 min      18.6 h          three times
+ *     ...
  *
- * A timeout beyond the reach of the top level stays on the top level for one or
- * more rounds of the cursor. A wheel with one level follows the same rule.
+ * Each level has slots for two blocks of the level above: the cursor's and the next one. So a
+ * crowded slot can cascade before the cursor enters its block.
  *
- * A level below the top has slots for two blocks of the level above it: the
- * cursor's block and the next block. An early cascade fills slots of the next
- * block before the cursor enters it. The ring of a level is its number of slots:
- * 2 * @slots below the top, @slots on the top. A slot below the top holds the
- * timeouts of one block at a time.
+ * With @levels == 1 there is level 0 alone, with @slots slots: the hashed wheel. A slot then
+ * holds ticks of several rounds, @slots ticks apart.
  */
 #ifndef _TWHEEL_INDEX_H
 #define _TWHEEL_INDEX_H
@@ -49,51 +36,44 @@
 
 #define TWHEEL_MIN_SLOTS	2
 #define TWHEEL_MAX_SLOTS	65536
-#define TWHEEL_MAX_LEVELS	8
 #define TWHEEL_MAX_TICK_NS	(86400ULL * 1000000000ULL)
 
-/* Ticks are below 2^63. The number of levels is reduced to fit this. */
-#define TWHEEL_TICK_BITS	63
+#define TWHEEL_DIGIT_BITS	6
+#define TWHEEL_LEVELS		12	/* with the smallest level 0 and ticks of 1 ns */
 
 struct twheel_geometry {
 	u64	tick_ns;
 	u64	reciprocal;	/* of tick_ns, times 2^64, rounded down */
-	u32	slots;		/* per block of the level above; a power of two */
-	u32	mask;		/* slots - 1 */
+	u32	slots;		/* of level 0, for each block of level 1; a power of two */
 	u8	bits;		/* log2(slots) */
 	u8	levels;
-	u8	top;		/* levels - 1 */
 };
 
-static inline bool twheel_geometry_valid(u64 tick_ns, u32 slots, u32 levels)
+static inline bool twheel_geometry_valid(u64 tick_ns, u32 slots)
 {
 	return tick_ns >= 1 && tick_ns <= TWHEEL_MAX_TICK_NS &&
-	       slots >= TWHEEL_MIN_SLOTS && slots <= TWHEEL_MAX_SLOTS &&
-	       levels >= 1 && levels <= TWHEEL_MAX_LEVELS;
+	       slots >= TWHEEL_MIN_SLOTS && slots <= TWHEEL_MAX_SLOTS;
 }
 
-/* Arguments are valid. Rounds up @slots, and reduces @levels to fit 63-bit ticks. */
-static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns,
-					u32 slots, u32 levels)
+/* @levels: 1 for a hashed wheel; any other value means a hierarchy. */
+static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns, u32 slots,
+					u32 levels)
 {
-	u32 bits = order_base_2(slots);
-	u32 fit = TWHEEL_TICK_BITS / bits;
-
 	g->tick_ns = tick_ns;
 	g->reciprocal = div64_u64(U64_MAX, tick_ns);
-	g->slots = 1U << bits;
-	g->mask = g->slots - 1;
-	g->bits = bits;
-	g->levels = levels < fit ? levels : fit;
-	g->top = g->levels - 1;
+	g->bits = order_base_2(slots);
+	g->slots = 1U << g->bits;
+	g->levels = 1;
+	/* No tick is after that of S64_MAX, and the one that follows it. */
+	if (levels != 1)
+		g->levels += DIV_ROUND_UP(fls64(div64_u64(S64_MAX, tick_ns) + 1) - g->bits,
+					  TWHEEL_DIGIT_BITS);
 }
 
 /* @now_ns plus @delta_ns, both <= S64_MAX, saturated at S64_MAX (never). */
 static inline u64 twheel_add_ns(u64 now_ns, u64 delta_ns)
 {
-	u64 sum = now_ns + delta_ns;
-
-	return sum > S64_MAX ? S64_MAX : sum;
+	return min_t(u64, now_ns + delta_ns, S64_MAX);
 }
 
 /*
@@ -143,52 +123,24 @@ static inline u64 twheel_tick_to_ns(const struct twheel_geometry *g, u64 tick)
 	return ns;
 }
 
+/* Bits of a tick below digit @level. */
 static inline u32 twheel_shift(const struct twheel_geometry *g, u32 level)
 {
-	return level * g->bits;
+	return level ? g->bits + (level - 1) * TWHEEL_DIGIT_BITS : 0;
 }
 
-/* Number of the block that @tick lies in on @level. */
-static inline u64 twheel_block(const struct twheel_geometry *g, u64 tick, u32 level)
-{
-	return tick >> twheel_shift(g, level);
-}
-
-/* First tick of @block on @level. */
-static inline u64 twheel_block_to_tick(const struct twheel_geometry *g, u64 block, u32 level)
-{
-	return block << twheel_shift(g, level);
-}
-
-/* First tick of the block that @tick lies in on @level. */
-static inline u64 twheel_block_start(const struct twheel_geometry *g, u64 tick, u32 level)
-{
-	u32 shift = twheel_shift(g, level);
-
-	return tick >> shift << shift;
-}
-
-/* Number of slots of @level. */
+/* Slots of @level: those of two blocks of the level above, if any. A power of two. */
 static inline u32 twheel_ring(const struct twheel_geometry *g, u32 level)
 {
-	return g->slots << (level < g->top);
+	u32 slots = level ? 1U << TWHEEL_DIGIT_BITS : g->slots;
+
+	return g->levels > 1 ? 2 * slots : slots;
 }
 
-/* Slot of @tick on @level. */
-static inline u32 twheel_slot(const struct twheel_geometry *g, u64 tick, u32 level)
+/* Number of slots on all levels below @level. */
+static inline u32 twheel_first_slot(const struct twheel_geometry *g, u32 level)
 {
-	return twheel_block(g, tick, level) & (twheel_ring(g, level) - 1);
-}
-
-/*
- * Distance in blocks from @block to the next block that maps to slot @i of @level; 0 if
- * @block itself maps to it.
- */
-static inline u32 twheel_ahead(const struct twheel_geometry *g, u64 block, u32 i, u32 level)
-{
-	u32 ring = twheel_ring(g, level);
-
-	return (i + ring - (block & (ring - 1))) & (ring - 1);
+	return level ? twheel_ring(g, 0) + (level - 1) * twheel_ring(g, 1) : 0;
 }
 
 /* The highest bit in which @tick and @cursor differ; 0 if they are equal. */
@@ -202,15 +154,9 @@ static inline unsigned long twheel_differing_bit(u64 tick, u64 cursor)
 /* Level of a tick whose highest bit that differs from the cursor is @bit. */
 static inline u32 twheel_level_of_bit(const struct twheel_geometry *g, u32 bit)
 {
-	u32 level = bit / g->bits;
-
-	return level < g->top ? level : g->top;
-}
-
-/* Level of @tick as seen from @cursor. */
-static inline u32 twheel_level(const struct twheel_geometry *g, u64 tick, u64 cursor)
-{
-	return twheel_level_of_bit(g, twheel_differing_bit(tick, cursor));
+	if (bit < g->bits)
+		return 0;
+	return min_t(u32, 1 + (bit - g->bits) / TWHEEL_DIGIT_BITS, g->levels - 1);
 }
 
 /*
@@ -228,38 +174,10 @@ static inline u64 twheel_round_tick(u64 lo, u64 hi)
 	return lo & (low << 1 | 1) ? hi & ~low : lo;
 }
 
-/*
- * Whole intervals from @expires_ns to @now_ns: the number of periodic deadlines after
- * @expires_ns that have passed. @interval_ns is not 0.
- */
+/* Whole intervals from @expires_ns to @now_ns. @interval_ns is not 0. */
 static inline u64 twheel_intervals(u64 expires_ns, u64 now_ns, u64 interval_ns)
 {
 	return now_ns > expires_ns ? div64_u64(now_ns - expires_ns, interval_ns) : 0;
-}
-
-/*
- * The tick at which the early cascade of @nr timeouts of @block begins. It is @lead_ns
- * for each timeout before the block begins, but not before the previous block begins:
- * until then the level below has no slots for @block. @level and @block are not 0.
- */
-static inline u64 twheel_early(const struct twheel_geometry *g, u64 block, u32 level, u32 nr,
-			       u32 lead_ns)
-{
-	u32 shift = twheel_shift(g, level);
-	u64 lead = twheel_tick_ceil(g, (u64)nr * lead_ns);
-
-	return lead < 1ULL << shift ? (block << shift) - lead : (block - 1) << shift;
-}
-
-/*
- * Rounds left on the top level: how often the cursor enters the slot of @tick for an
- * earlier block before it enters the block of @tick. @tick is not before @cursor.
- */
-static inline u64 twheel_rounds_left(const struct twheel_geometry *g, u64 tick, u64 cursor)
-{
-	u64 blocks = twheel_block(g, tick, g->top) - twheel_block(g, cursor, g->top);
-
-	return blocks ? (blocks - 1) >> g->bits : 0;
 }
 
 #endif /* _TWHEEL_INDEX_H */

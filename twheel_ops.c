@@ -189,7 +189,7 @@ static noinline int twdev_cancel_other(struct twdev_file *f, struct twdev_record
 }
 
 /* End a live record. Returns the outcome. */
-static int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
+static __always_inline int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
 {
 	if (unlikely(r->state != TWDEV_ARMED || !twheel_cancel(&r->t)))
 		return twdev_cancel_other(f, r);
@@ -198,7 +198,7 @@ static int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
 	return 0;
 }
 
-static int twdev_cancel_id(struct twdev_file *f, u64 id)
+static __always_inline int twdev_cancel_id(struct twdev_file *f, u64 id)
 {
 	struct twdev_record *r = twdev_find(f, id);
 
@@ -614,10 +614,10 @@ static void twdev_carry_out(struct twdev_file *f, const struct twdev_batch *batc
 	int ret;
 
 	for (;;) {
-		spin_lock(&f->lock);
+		spin_lock_bh(&f->lock);
 		now_ns = twdev_time_for(f, &ops[done], batch->alone);
 		done += twdev_run_ops(f, ops + done, nr - done, now_ns, batch);
-		spin_unlock(&f->lock);
+		spin_unlock_bh(&f->lock);
 		if (done == nr)
 			return;
 		ret = twdev_help(f, &ops[done], batch->alone);
@@ -677,7 +677,7 @@ static __always_inline bool twdev_arm_plain(struct twdev_file *f, const struct t
 
 int twdev_ioctl_arm(struct twdev_file *f, struct twheel_op __user *uop)
 {
-	struct twdev_plain op;
+	struct twdev_plain op twheel_uninitialized;
 	u64 now_ns = 0;
 	bool done;
 
@@ -685,9 +685,9 @@ int twdev_ioctl_arm(struct twdev_file *f, struct twheel_op __user *uop)
 		return twdev_ioctl_op(f, TWHEEL_OP_ARM, uop);
 	if (!(op.flags & TWHEEL_F_ABS))
 		now_ns = twheel_now(f->wheel);
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	done = twdev_arm_plain(f, &op, now_ns, uop);
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	return likely(done) ? 0 : twdev_ioctl_op(f, TWHEEL_OP_ARM, uop);
 }
 
@@ -698,9 +698,9 @@ int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop)
 
 	if (unlikely(twdev_fetch_cancel(&id, uop)))
 		return twdev_ioctl_op(f, TWHEEL_OP_CANCEL, uop);
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	ret = twdev_cancel_id(f, id);
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	return ret;
 }
 
@@ -771,13 +771,13 @@ static noinline u32 twdev_submit_arms(struct twdev_file *f, struct twheel_op __u
 	bool grow;
 
 	do {
-		spin_lock(&f->lock);
+		spin_lock_bh(&f->lock);
 		n = twdev_in_place(twdev_run_plain(f, uops + done, nr - done, now_ns, timeouts));
 		if (n)
 			twheel_arm_list(f->wheel, timeouts, n);
 		done += n;
 		grow = done < nr && !twdev_find_free(f, &plain);
-		spin_unlock(&f->lock);
+		spin_unlock_bh(&f->lock);
 	} while (grow && !twdev_grow(f, &plain));
 	return done;
 }
@@ -816,10 +816,10 @@ static noinline u32 twdev_submit_cancels(struct twdev_file *f, struct twheel_op 
 	u32 i, n;
 	bool all;
 
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	n = twdev_in_place(twdev_run_drops(f, uops, nr, batch));
 	all = twdev_cancel_drops(f, batch->ops, batch->timeouts, n);
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	/* Results in memory that was unmapped meanwhile are lost. */
 	for (i = 0; unlikely(!all) && i < n; i++)
 		if (batch->ops[i].result)
@@ -859,12 +859,12 @@ static u32 twdev_run_mods(struct twdev_file *f, struct twheel_op __user *uop, u3
 static noinline u32 twdev_submit_mods(struct twdev_file *f, struct twheel_op __user *uops,
 				      u32 nr, const struct twdev_batch *batch)
 {
-	DECLARE_BITMAP(withdrawn, TWDEV_OPS_CHUNK) = { };
+	unsigned long withdrawn[BITS_TO_LONGS(TWDEV_OPS_CHUNK)] = { };
 	u64 now_ns = twheel_now(f->wheel);
 	struct twdev_record *r;
 	u32 i, n;
 
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	n = twdev_in_place(twdev_run_mods(f, uops, nr, now_ns, batch));
 	f->counts.moved += n;
 	for (i = 0; i < n; i++) {
@@ -875,7 +875,7 @@ static noinline u32 twdev_submit_mods(struct twdev_file *f, struct twheel_op __u
 		if (twdev_defer_mod(r, batch->deadlines[i]))
 			__set_bit(i, withdrawn);
 	}
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	/* Results in memory that was unmapped meanwhile are lost. */
 	for_each_set_bit(i, withdrawn, n)
 		(void)put_user(TWHEEL_WITHDRAWN, &uops[i].result);
@@ -1024,7 +1024,7 @@ static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_ca
 	int ret;
 	u32 i;
 
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	if (chunk >= f->nr_chunks)
 		return false;
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {

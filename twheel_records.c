@@ -254,9 +254,9 @@ static int twdev_grow_table(struct twdev_file *f)
 		memcpy(table, old, f->nr_chunks * sizeof(*table));
 		memcpy(generations, f->generations, f->nr_chunks * sizeof(*generations));
 	}
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	f->chunks = table;
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	f->generations = generations;
 	f->size = size;
 	kvfree(old);
@@ -293,7 +293,7 @@ static int twdev_add_chunk(struct twdev_file *f, bool cell)
 	if (IS_ERR(chunk))
 		return PTR_ERR(chunk);
 
-	spin_lock(&f->lock);
+	spin_lock_bh(&f->lock);
 	f->chunks[nr] = chunk;
 	if (nr == f->nr_chunks)
 		f->nr_chunks++;
@@ -302,7 +302,7 @@ static int twdev_add_chunk(struct twdev_file *f, bool cell)
 	last = &chunk->records[TWDEV_PER_CHUNK - 1];
 	last->next_free = f->free;
 	f->free = chunk->records;
-	spin_unlock(&f->lock);
+	spin_unlock_bh(&f->lock);
 	return 0;
 }
 
@@ -327,7 +327,7 @@ static int __twdev_grow(struct twdev_file *f, const struct twheel_op *op)
 	bool cell = op->flags & TWHEEL_F_CELL, has_record, lacks_cell;
 	u32 index = 0;
 
-	scoped_guard(spinlock, &f->lock) {
+	scoped_guard(spinlock_bh, &f->lock) {
 		twdev_sort_free(f, cell);
 		has_record = f->free;
 		lacks_cell = twdev_lacks_cell(f, op);
@@ -396,7 +396,7 @@ static struct twdev_record *twdev_take_free(struct twdev_file *f)
 {
 	struct twdev_record *free, *r;
 
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	f->trimmed = twdev_nr_ended(f);
 	free = f->free;
 	f->free = NULL;
@@ -433,7 +433,7 @@ static void twdev_return_free(struct twdev_file *f, struct twdev_record *free)
 	}
 	if (!last)
 		return;
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	last->next_free = f->free;
 	f->free = keep;
 }
@@ -464,10 +464,10 @@ static u32 twdev_trim(struct twdev_file *f)
 		if (chunk->nr_free == TWDEV_PER_CHUNK) {
 			f->generations[i] = twdev_next_generation(chunk);
 			f->absent_from = min(f->absent_from, i);
-			spin_lock(&f->lock);
+			spin_lock_bh(&f->lock);
 			f->chunks[i] = twdev_absent;
 			f->nr_absent++;
-			spin_unlock(&f->lock);
+			spin_unlock_bh(&f->lock);
 			twdev_free_page(f, chunk);
 			nr++;
 		} else if (chunk != twdev_absent) {
@@ -495,7 +495,7 @@ static u32 twdev_count_trimmable(struct twdev_file *f)
 	u64 ended;
 	u32 nr;
 
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	ended = twdev_nr_ended(f) - f->trimmed;
 	nr = f->nr_chunks - f->nr_absent;
 	nr -= min(nr, DIV_ROUND_UP(f->live, TWDEV_PER_CHUNK));

@@ -66,7 +66,7 @@ static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 	struct twdev_record *r;
 	u32 i;
 
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	if (chunk >= f->nr_chunks)
 		return false;
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
@@ -100,7 +100,7 @@ static bool twdev_sort_some(struct twdev_file *f, struct twdev_sort *sort)
 	struct twdev_record *r;
 	unsigned int i, digit;
 
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	for (i = 0; i < TWDEV_SORT_CHUNK; i++) {
 		if (list_empty(&f->unprocessed))
 			return false;
@@ -126,7 +126,7 @@ static void twdev_sort_digit(struct twdev_file *f, struct twdev_sort *sort)
 
 	while (twdev_sort_some(f, sort) && !twdev_pause())
 		;
-	guard(spinlock)(&f->lock);
+	guard(spinlock_bh)(&f->lock);
 	for (i = 0; i < ARRAY_SIZE(sort->digits); i++)
 		list_splice_tail_init(&sort->digits[i], &f->unprocessed);
 }
@@ -151,7 +151,7 @@ static bool twdev_publish_some(struct twdev_file *f)
 	struct twdev_record *r;
 	unsigned int nr;
 
-	scoped_guard(spinlock, &f->lock) {
+	scoped_guard(spinlock_bh, &f->lock) {
 		for (nr = 0; nr < TWDEV_SORT_CHUNK; nr++) {
 			if (list_empty(&f->unprocessed))
 				break;
@@ -172,7 +172,7 @@ static int twdev_stop(struct twdev_file *f)
 {
 	u32 i;
 
-	scoped_guard(spinlock, &f->lock) {
+	scoped_guard(spinlock_bh, &f->lock) {
 		twdev_begin(f);
 		if (!f->stopped)
 			f->stop_ns = twheel_now(f->wheel);
@@ -187,7 +187,7 @@ static int twdev_stop(struct twdev_file *f)
 		if (twdev_pause())
 			return -EINTR;
 	} while (twdev_publish_some(f));
-	scoped_guard(spinlock, &f->lock) {
+	scoped_guard(spinlock_bh, &f->lock) {
 		/* Pairs with the acquire in twdev_is_over(). */
 		smp_store_release(&f->over, true);
 		/* Wake all waiters if no event is unread. */

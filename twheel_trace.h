@@ -13,67 +13,75 @@
 
 #include "twheel.h"
 
-DECLARE_EVENT_CLASS(twheel_timeout,
-	TP_PROTO(const char *wheel, const struct twheel_timeout *t),
-	TP_ARGS(wheel, t),
+TRACE_EVENT(twheel_arm,
+	TP_PROTO(const struct twheel_shard *s, const struct twheel_timeout *t, u64 tick),
+	TP_ARGS(s, t, tick),
 	TP_STRUCT__entry(
-		__string(wheel, wheel)
+		__string(wheel, s->wheel->name)
 		__field(const void *, timeout)
 		__field(u64, expires)
 		__field(u64, tick)
 	),
 	TP_fast_assign(
-		twheel_assign_str(wheel, wheel);
+		twheel_assign_str(wheel, s->wheel->name);
 		__entry->timeout = t;
 		__entry->expires = t->expires;
-		__entry->tick = t->tick;
+		__entry->tick = tick;
 	),
 	TP_printk("wheel=%s timeout=%p expires=%llu tick=%llu", __get_str(wheel),
 		  __entry->timeout, __entry->expires, __entry->tick)
 );
 
-DEFINE_EVENT(twheel_timeout, twheel_arm,
-	TP_PROTO(const char *wheel, const struct twheel_timeout *t),
-	TP_ARGS(wheel, t)
-);
-
-DEFINE_EVENT(twheel_timeout, twheel_cancel,
-	TP_PROTO(const char *wheel, const struct twheel_timeout *t),
-	TP_ARGS(wheel, t)
+TRACE_EVENT(twheel_cancel,
+	TP_PROTO(const struct twheel_shard *s, const struct twheel_timeout *t),
+	TP_ARGS(s, t),
+	TP_STRUCT__entry(
+		__string(wheel, s->wheel->name)
+		__field(const void *, timeout)
+		__field(u64, expires)
+	),
+	TP_fast_assign(
+		twheel_assign_str(wheel, s->wheel->name);
+		__entry->timeout = t;
+		__entry->expires = t->expires;
+	),
+	TP_printk("wheel=%s timeout=%p expires=%llu", __get_str(wheel), __entry->timeout,
+		  __entry->expires)
 );
 
 TRACE_EVENT(twheel_expire,
-	TP_PROTO(const char *wheel, const struct twheel_timeout *t, u64 now_ns),
-	TP_ARGS(wheel, t, now_ns),
+	TP_PROTO(const struct twheel_shard *s, const struct twheel_timeout *t, u64 now_ns),
+	TP_ARGS(s, t, now_ns),
 	TP_STRUCT__entry(
-		__string(wheel, wheel)
+		__string(wheel, s->wheel->name)
 		__field(const void *, timeout)
 		__field(u64, expires)
 		__field(u64, now_ns)
+		__field(u64, late)
 	),
 	TP_fast_assign(
-		twheel_assign_str(wheel, wheel);
+		twheel_assign_str(wheel, s->wheel->name);
 		__entry->timeout = t;
 		__entry->expires = t->expires;
 		__entry->now_ns = now_ns;
+		__entry->late = now_ns > t->expires ? now_ns - t->expires : 0;
 	),
-	TP_printk("wheel=%s timeout=%p expires=%llu now=%llu late=%lld", __get_str(wheel),
-		  __entry->timeout, __entry->expires, __entry->now_ns,
-		  (s64)(__entry->now_ns - __entry->expires))
+	TP_printk("wheel=%s timeout=%p expires=%llu now=%llu late=%llu", __get_str(wheel),
+		  __entry->timeout, __entry->expires, __entry->now_ns, __entry->late)
 );
 
 TRACE_EVENT(twheel_cascade,
-	TP_PROTO(const char *wheel, const struct twheel_timeout *t, u32 from),
-	TP_ARGS(wheel, t, from),
+	TP_PROTO(const struct twheel_shard *s, const struct twheel_timeout *t, u32 from),
+	TP_ARGS(s, t, from),
 	TP_STRUCT__entry(
-		__string(wheel, wheel)
+		__string(wheel, s->wheel->name)
 		__field(const void *, timeout)
 		__field(u64, tick)
 		__field(u32, from)
 		__field(u32, to)
 	),
 	TP_fast_assign(
-		twheel_assign_str(wheel, wheel);
+		twheel_assign_str(wheel, s->wheel->name);
 		__entry->timeout = t;
 		__entry->tick = t->tick;
 		__entry->from = from;
@@ -81,23 +89,6 @@ TRACE_EVENT(twheel_cascade,
 	),
 	TP_printk("wheel=%s timeout=%p tick=%llu level=%u->%u", __get_str(wheel),
 		  __entry->timeout, __entry->tick, __entry->from, __entry->to)
-);
-
-TRACE_EVENT(twheel_wakeup,
-	TP_PROTO(const char *wheel, unsigned int shard, pid_t pid),
-	TP_ARGS(wheel, shard, pid),
-	TP_STRUCT__entry(
-		__string(wheel, wheel)
-		__field(unsigned int, shard)
-		__field(pid_t, pid)
-	),
-	TP_fast_assign(
-		twheel_assign_str(wheel, wheel);
-		__entry->shard = shard;
-		__entry->pid = pid;
-	),
-	TP_printk("wheel=%s shard=%u pid=%d", __get_str(wheel), __entry->shard,
-		  __entry->pid)
 );
 
 #endif /* _TWHEEL_TRACE_H */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite on running clocks.
+ * KUnit suite of clocks, and of what is refused.
  *
- * It needs no precise timing: it checks that nothing fires early, and it waits as long as a
- * slow machine may take. On the MANUAL clock the wheel's own thread has no work. This suite
- * tests that the thread wakes, runs callbacks, and is waited for.
+ * On running clocks it needs no precise timing: it checks that nothing fires early, and it waits
+ * as long as a slow machine may take. On the MANUAL clock the wheel's own thread has no work.
+ * This suite tests that the thread wakes and runs callbacks.
  */
 #include <linux/irqflags.h>
 #include <linux/ktime.h>
@@ -16,96 +16,49 @@
 #include "suite.h"
 
 #define MS		((u64)NSEC_PER_MSEC)
+#define CLOCK_END	((u64)S64_MAX)
+#define FAR		(3600 * (u64)NSEC_PER_SEC)
 
-/**
- * struct sleeper - a timeout whose callback the test waits for
- * @t: the timeout
- * @wheel: its wheel
- * @began: completed when the callback begins
- * @fired: how often it has begun
- * @fired_ns: the wheel's time when it last began
- * @expires: deadline that the test armed it for
- * @lasts_ms: duration of the callback: a worker sleeps, the thread spins
- * @released: ends the callback before that
- * @rounds: number of times that it still arms itself
- * @done: set when the callback ends
- */
-struct sleeper {
-	struct twheel_timeout	t;
-	struct twheel		*wheel;
-	struct completion	began;
-	atomic_t		fired;
-	u64			fired_ns;
-	u64			expires;
-	unsigned int		lasts_ms;
-	bool			released;
-	unsigned int		rounds;
-	bool			done;
-};
-
-static void sleeper_fires(struct twheel_timeout *t)
+static void complete_data(struct probe *p)
 {
-	struct sleeper *s = container_of(t, struct sleeper, t);
-	unsigned int ms;
-
-	WRITE_ONCE(s->done, false);
-	s->fired_ns = twheel_now(s->wheel);
-	atomic_inc(&s->fired);
-	complete(&s->began);
-	for (ms = 0; ms < s->lasts_ms && !READ_ONCE(s->released); ms += 20) {
-		if (current->flags & PF_WQ_WORKER)
-			msleep(20);
-		else
-			mdelay(20);
-	}
-	if (s->rounds) {
-		s->rounds--;
-		twheel_arm_after(t, 2 * MS);
-	}
-	WRITE_ONCE(s->done, true);
+	complete(p->data);
 }
 
-static struct sleeper *sleepers(struct kunit *test, enum twheel_clock clock, unsigned int n)
+/* @n timeouts of a wheel on @clock; each completes a completion of its own when it fires. */
+static struct probe *running_probes(struct kunit *test, enum twheel_clock clock, unsigned int n)
 {
-	struct fixture *f = test->priv;
-	struct twheel_params params = { .name = "kunit-clock", .clock = clock };
-	struct sleeper *s = kunit_kcalloc(test, n, sizeof(*s), GFP_KERNEL);
+	struct twheel_params params = { .name = "kunit", .clock = clock };
+	struct completion *began;
+	struct probe *p;
 	unsigned int i;
 
-	KUNIT_ASSERT_NOT_NULL(test, s);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	p = probes(test, n);
+	began = kunit_kcalloc(test, n, sizeof(*began), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, began);
 	for (i = 0; i < n; i++) {
-		s[i].wheel = f->wheel;
-		init_completion(&s[i].began);
-		twheel_timeout_init(f->wheel, &s[i].t, sleeper_fires);
+		init_completion(&began[i]);
+		p[i].data = &began[i];
+		p[i].then = complete_data;
 	}
-	return s;
+	return p;
 }
 
-static void expect_begins(struct kunit *test, struct sleeper *s)
+static void expect_begins(struct kunit *test, struct probe *p)
 {
-	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&s->began, PATIENCE), 0UL);
+	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(p->data, PATIENCE), 0UL);
 }
 
-struct clock_case {
+/* Running clocks */
+
+static const struct clock_case {
 	const char *name;
 	enum twheel_clock clock;
 	u64 (*now)(void);
-};
-
-static u64 monotonic(void)
-{
-	return ktime_get_ns();
-}
-
-static u64 boottime(void)
-{
-	return ktime_get_boottime_ns();
-}
-
-static const struct clock_case clocks[] = {
-	{ "monotonic", TWHEEL_MONOTONIC, monotonic },
-	{ "boottime", TWHEEL_BOOTTIME, boottime },
+} clocks[] = {
+	{ "monotonic", TWHEEL_MONOTONIC, ktime_get_ns },
+	{ "boottime", TWHEEL_BOOTTIME, ktime_get_boottime_ns },
+	{ "realtime", TWHEEL_REALTIME, ktime_get_real_ns },
 };
 
 static void clock_desc(const struct clock_case *c, char *desc)
@@ -118,295 +71,245 @@ KUNIT_ARRAY_PARAM(clock, clocks, clock_desc);
 static void wheel_follows_its_clock(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct sleeper *s = sleepers(test, c->clock, 1);
-	u64 before = c->now();
-	u64 now = twheel_now(s->wheel);
+	struct probe *p = running_probes(test, c->clock, 1);
+	u64 before = c->now(), now = twheel_now(p->f->wheel);
 
 	KUNIT_EXPECT_GE(test, now, before);
 	KUNIT_EXPECT_LE(test, now, c->now());
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_advance(p->f->wheel, now));
 }
 
 static void relative_timeout_fires_and_not_early(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct sleeper *s = sleepers(test, c->clock, 1);
+	struct probe *p = running_probes(test, c->clock, 1);
 	u64 before = c->now();
 
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, 20 * MS));
-	expect_begins(test, s);
-	KUNIT_EXPECT_GE(test, s->fired_ns, before + 20 * MS);
-	KUNIT_EXPECT_FALSE(test, twheel_pending(&s->t));
+	if (c->clock == TWHEEL_REALTIME) {
+		KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, 20 * MS));
+		KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, 0));
+		KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
+		return;
+	}
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 20 * MS));
+	expect_begins(test, p);
+	KUNIT_EXPECT_GE(test, p->fired_ns, before + 20 * MS);
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
 }
 
 static void absolute_timeout_fires_and_not_early(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct sleeper *s = sleepers(test, c->clock, 1);
+	struct probe *p = running_probes(test, c->clock, 1);
 	u64 expires = c->now() + 20 * MS + 1;
 
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&s->t, expires));
-	expect_begins(test, s);
-	KUNIT_EXPECT_GE(test, s->fired_ns, expires);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, expires));
+	expect_begins(test, p);
+	KUNIT_EXPECT_GE(test, p->fired_ns, expires);
 }
 
 static void due_timeout_fires_without_another_event(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct sleeper *s = sleepers(test, c->clock, 2);
+	struct probe *p = running_probes(test, c->clock, 2);
 
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&s[0].t, 0));
-	expect_begins(test, &s[0]);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[1].t, 0));
-	expect_begins(test, &s[1]);
-	KUNIT_EXPECT_EQ(test, 1, atomic_read(&s[0].fired));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[0].t, 0));
+	expect_begins(test, &p[0]);
+	KUNIT_ASSERT_EQ(test, 0, twheel_mod(&p[1].t, c->now() - 1));
+	expect_begins(test, &p[1]);
+	twheel_flush(p->f->wheel);
+	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
 }
 
-/* The thread sleeps until the later deadline, so the earlier one must wake it. */
+/* The wheel sleeps until the later deadline, so the earlier one must wake it. */
 static void earlier_timeout_fires_before_one_armed_first(struct kunit *test)
 {
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 2);
+	const struct clock_case *c = test->param_value;
+	struct probe *p = running_probes(test, c->clock, 2);
 
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[0].t, 3600 * (u64)NSEC_PER_SEC));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[0].t, c->now() + FAR));
 	msleep(20);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[1].t, 5 * MS));
-	expect_begins(test, &s[1]);
-	KUNIT_EXPECT_TRUE(test, twheel_pending(&s[0].t));
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&s[0].t, twheel_now(s->wheel) + 5 * MS));
-	expect_begins(test, &s[0]);
-}
-
-/* 300 ms and 600 ms are beyond level 0 of the default wheel, so these timeouts cascade. */
-static void timeouts_on_several_levels_fire_and_not_early(struct kunit *test)
-{
-	static const unsigned int delays[] = { 1, 100, 255, 256, 300, 600 };
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, ARRAY_SIZE(delays));
-	u64 before = ktime_get_ns();
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(delays); i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[i].t, delays[i] * MS));
-	for (i = 0; i < ARRAY_SIZE(delays); i++) {
-		expect_begins(test, &s[i]);
-		KUNIT_EXPECT_GE(test, s[i].fired_ns, before + delays[i] * MS);
-		KUNIT_EXPECT_EQ(test, 1, atomic_read(&s[i].fired));
-	}
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[1].t, c->now() + 5 * MS));
+	expect_begins(test, &p[1]);
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[0].t, c->now() + 5 * MS));
+	expect_begins(test, &p[0]);
 }
 
 /* Timeouts are armed while earlier ones fire, so the cursor is all over the wheel. */
 static void random_timeouts_fire_once_and_not_early(struct kunit *test)
 {
+	const struct clock_case *c = test->param_value;
 	enum { NR = 1000 };
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, NR);
+	struct probe *p = running_probes(test, c->clock, NR);
 	struct rnd_state rnd;
 	unsigned int i;
 
 	prandom_seed_state(&rnd, 1);
 	for (i = 0; i < NR; i++) {
-		s[i].expires = ktime_get_ns() + prandom_u32_state(&rnd) % (800 * MS);
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&s[i].t, s[i].expires));
+		p[i].arg = c->now() + prandom_u32_state(&rnd) % (800 * MS);
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, p[i].arg));
 		if (i % 10 == 0)
 			usleep_range(1000, 2000);
 	}
 	for (i = 0; i < NR; i++) {
-		expect_begins(test, &s[i]);
-		KUNIT_ASSERT_GE(test, s[i].fired_ns, s[i].expires);
+		expect_begins(test, &p[i]);
+		KUNIT_ASSERT_GE(test, p[i].fired_ns, p[i].arg);
 	}
-	twheel_flush(s->wheel);
+	twheel_flush(p->f->wheel);
 	for (i = 0; i < NR; i++)
-		KUNIT_ASSERT_EQ(test, 1, atomic_read(&s[i].fired));
-}
-
-static void cancelled_timeout_does_not_fire(struct kunit *test)
-{
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 2);
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[0].t, 3600 * (u64)NSEC_PER_SEC));
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&s[0].t));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[1].t, 5 * MS));
-	expect_begins(test, &s[1]);
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&s[0].fired));
-}
-
-static void callback_can_rearm_itself(struct kunit *test)
-{
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 1);
-	unsigned int i;
-
-	s->rounds = 5;
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, 2 * MS));
-	for (i = 0; i < 6; i++)
-		expect_begins(test, s);
-	twheel_cancel_sync(&s->t);
-	KUNIT_EXPECT_EQ(test, 6, atomic_read(&s->fired));
+		KUNIT_ASSERT_EQ(test, 1U, p[i].fired);
 }
 
 static void arm_works_with_interrupts_off(struct kunit *test)
 {
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 1);
+	const struct clock_case *c = test->param_value;
+	struct probe *p = running_probes(test, c->clock, 1);
 	unsigned long flags;
 	bool cancelled;
 	int armed;
 
 	local_irq_save(flags);
-	armed = twheel_arm_after(&s->t, 3600 * (u64)NSEC_PER_SEC);
-	cancelled = twheel_cancel(&s->t);
-	armed |= twheel_arm_after(&s->t, 2 * MS);
+	armed = twheel_arm(&p->t, c->now() + FAR);
+	cancelled = twheel_cancel(&p->t);
+	armed |= twheel_arm(&p->t, c->now() + 2 * MS);
 	local_irq_restore(flags);
 	KUNIT_EXPECT_EQ(test, 0, armed);
 	KUNIT_EXPECT_TRUE(test, cancelled);
-	expect_begins(test, s);
+	expect_begins(test, p);
 }
 
-/* Waits for a running callback, in a worker or in the thread of another CPU */
+/* Refusals: each has its errno and changes nothing */
 
-struct runner {
-	const char *name;
-	bool worker;
+static const struct bad_params {
+	enum twheel_clock clock;
+	u64 tick_ns;
+	unsigned int slots;
+	int error;
+} params_cases[] = {
+	{ TWHEEL_MANUAL + 1, MS, 256, -EINVAL }, { -1, MS, 256, -EINVAL },
+	{ TWHEEL_MANUAL, 86400 * (u64)NSEC_PER_SEC + 1, 256, -EINVAL },
+	{ TWHEEL_MANUAL, U64_MAX, 256, -EINVAL }, { TWHEEL_MANUAL, MS, 1, -EINVAL },
+	{ TWHEEL_MANUAL, MS, 65537, -EINVAL }, { TWHEEL_MANUAL, MS, UINT_MAX, -EINVAL },
+	{ TWHEEL_REALTIME, 1, 2, 0 }, { TWHEEL_MANUAL, 86400 * (u64)NSEC_PER_SEC, 65536, 0 },
 };
 
-static const struct runner runners[] = { { "worker", true }, { "thread", false } };
+/* No number of levels is refused. */
+static void create_refuses_what_is_out_of_range(struct kunit *test)
+{
+	static const unsigned int levels[] = { 0, 1, 2, 4, 12, 13, UINT_MAX };
+	const struct bad_params *c;
+	struct twheel *w;
+	unsigned int i;
 
-static void runner_desc(const struct runner *r, char *desc)
+	for (c = params_cases; c < params_cases + ARRAY_SIZE(params_cases); c++) {
+		for (i = 0; i < ARRAY_SIZE(levels); i++) {
+			w = twheel_create(&(struct twheel_params){
+				.name = "kunit", .clock = c->clock, .tick_ns = c->tick_ns,
+				.slots = c->slots, .levels = levels[i],
+			});
+			KUNIT_EXPECT_EQ(test, c->error, PTR_ERR_OR_ZERO(w));
+			twheel_destroy(w);
+		}
+	}
+}
+
+/* A call for a timeout that is idle, or pending for tick 50, of a wheel that may be stopped. */
+static const struct refusal {
+	const char *name;
+	u64 expires, slack;
+	bool pending, mod, stopped, shut_down;
+	int error;
+} refusals[] = {
+	{ "arm past the clock", CLOCK_END + 1, .error = -EINVAL },
+	{ "arm at U64_MAX", U64_MAX, .error = -EINVAL },
+	{ "slack past the clock", MS, CLOCK_END + 1, .error = -EINVAL },
+	{ "slack of U64_MAX", MS, U64_MAX, .error = -EINVAL },
+	{ "mod past the clock", CLOCK_END + 1, .mod = true, .error = -EINVAL },
+	{ "move past the clock", U64_MAX, .mod = true, .pending = true, .error = -EINVAL },
+	{ "move with slack past the clock", MS, U64_MAX, true, true, .error = -EINVAL },
+	{ "arm of a pending one", 9 * MS, .pending = true, .error = -EBUSY },
+	{ "arm with slack of a pending one", 9 * MS, MS, .pending = true, .error = -EBUSY },
+	{ "bad arm of a pending one", U64_MAX, .pending = true, .error = -EINVAL },
+	{ "arm when stopped", MS, .stopped = true, .error = -ESHUTDOWN },
+	{ "mod when stopped", MS, .mod = true, .stopped = true, .error = -ESHUTDOWN },
+	{ "bad arm when stopped", U64_MAX, .stopped = true, .error = -EINVAL },
+	{ "arm when shut down", MS, .shut_down = true, .error = -ESHUTDOWN },
+	{ "mod when shut down", MS, .mod = true, .shut_down = true, .error = -ESHUTDOWN },
+};
+
+static void refusal_desc(const struct refusal *r, char *desc)
 {
 	strscpy(desc, r->name, KUNIT_PARAM_DESC_SIZE);
 }
 
-KUNIT_ARRAY_PARAM(runner, runners, runner_desc);
+KUNIT_ARRAY_PARAM(refusal, refusals, refusal_desc);
 
-/* The callback of the first of @n timeouts has begun and takes @lasts_ms. */
-static struct sleeper *begun(struct kunit *test, unsigned int n, unsigned int lasts_ms)
+static int call_to_refuse(const struct refusal *r, struct twheel_timeout *t)
 {
-	const struct runner *r = test->param_value;
-	unsigned int cpu = raw_smp_processor_id(), spare = spare_cpu();
-	struct sleeper *s;
-
-	if (!r->worker && spare >= nr_cpu_ids)
-		kunit_skip(test, "a spinning thread needs a CPU of its own");
-	s = sleepers(test, TWHEEL_MONOTONIC, n);
-	s->lasts_ms = lasts_ms;
-	if (r->worker)
-		twheel_use_workqueue(&s->t);
-	else
-		run_on(test, spare);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, MS));
-	run_on(test, cpu);
-	expect_begins(test, s);
-	return s;
+	if (r->mod)
+		return r->slack ? twheel_mod_slack(t, r->expires, r->slack) :
+				  twheel_mod(t, r->expires);
+	return r->slack ? twheel_arm_slack(t, r->expires, r->slack) : twheel_arm(t, r->expires);
 }
 
-static void cancel_sync_waits_for_the_callback(struct kunit *test)
+static void refused_call_changes_nothing(struct kunit *test)
 {
-	struct sleeper *s = begun(test, 1, 100);
+	const struct refusal *r = test->param_value;
+	struct fixture *f = manual_wheel(test, MS, 256, 0);
+	struct twheel_counters before, after;
+	struct probe *p = probes(test, 1);
+	struct twheel_timeout copy;
 
-	KUNIT_EXPECT_FALSE(test, twheel_cancel_sync(&s->t));
-	KUNIT_EXPECT_TRUE(test, READ_ONCE(s->done));
+	if (r->pending)
+		arm_tick(test, p, 50);
+	if (r->stopped)
+		twheel_stop(f->wheel, NULL, NULL);
+	if (r->shut_down)
+		twheel_shutdown(&p->t);
+	twheel_stats(f->wheel, &before);
+	copy = p->t;
+	KUNIT_EXPECT_EQ(test, r->error, call_to_refuse(r, &p->t));
+	if (!r->mod && !r->slack && r->error == -EINVAL)
+		KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, r->expires));
+	twheel_stats(f->wheel, &after);
+	KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(after)));
+	KUNIT_EXPECT_EQ(test, 0, memcmp(&copy, &p->t, sizeof(copy)));
+	advance_tick(test, 49);
+	KUNIT_EXPECT_EQ(test, 0U, p->fired);
+	advance_tick(test, 50);
+	KUNIT_EXPECT_EQ(test, (unsigned int)r->pending, p->fired);
 }
 
-static void cancel_does_not_wait_for_the_callback(struct kunit *test)
+static void manual_clock_moves_only_by_twheel_advance(struct kunit *test)
 {
-	struct sleeper *s = begun(test, 1, 10000);
+	struct fixture *f = manual_wheel(test, MS, 256, 0);
 
-	KUNIT_EXPECT_FALSE(test, twheel_cancel(&s->t));
-	KUNIT_EXPECT_FALSE(test, READ_ONCE(s->done));
-	WRITE_ONCE(s->released, true);
-	twheel_cancel_sync(&s->t);
+	KUNIT_EXPECT_EQ(test, 0ULL, twheel_now(f->wheel));
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(f->wheel, 7));
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_advance(f->wheel, CLOCK_END + 1));
+	KUNIT_EXPECT_EQ(test, 7ULL, twheel_now(f->wheel));
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END));
+	KUNIT_EXPECT_EQ(test, 0, twheel_advance(f->wheel, 5));
+	KUNIT_EXPECT_EQ(test, 5ULL, twheel_now(f->wheel));
 }
 
-static void cancel_sync_ends_a_timeout_that_rearms_itself(struct kunit *test)
+static void advance_in_callback(struct probe *p)
 {
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, 1);
-	int fired;
-
-	s->lasts_ms = 20;
-	s->rounds = UINT_MAX;
-	twheel_use_workqueue(&s->t);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->t, MS));
-	expect_begins(test, s);
-	twheel_cancel_sync(&s->t);
-	KUNIT_EXPECT_TRUE(test, READ_ONCE(s->done));
-	KUNIT_EXPECT_FALSE(test, twheel_pending(&s->t));
-	fired = atomic_read(&s->fired);
-	msleep(50);
-	KUNIT_EXPECT_EQ(test, fired, atomic_read(&s->fired));
+	p->ret = twheel_advance(p->f->wheel, 100 * MS);
 }
 
-static void flush_waits_for_the_callback(struct kunit *test)
+static void advance_from_a_callback_is_refused(struct kunit *test)
 {
-	struct sleeper *s = begun(test, 1, 100);
+	struct fixture *f = manual_wheel(test, MS, 256, 0);
+	struct probe *p = probes(test, 1);
 
-	twheel_flush(s->wheel);
-	KUNIT_EXPECT_TRUE(test, READ_ONCE(s->done));
-}
-
-static void destroy_waits_for_the_callback(struct kunit *test)
-{
-	struct sleeper *s = begun(test, 2, 200);
-	struct fixture *f = test->priv;
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s[1].t, 3600 * (u64)NSEC_PER_SEC));
-	twheel_destroy(f->wheel);
-	f->wheel = NULL;
-	KUNIT_EXPECT_TRUE(test, READ_ONCE(s[0].done));
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&s[1].fired));
-}
-
-/* Threads on several CPUs, as far as the machine has them */
-
-#define NR_RACERS	4
-#define NR_OWN		64
-#define NR_RACES	20000
-
-struct racer {
-	struct helper helper;
-	struct sleeper *own;
-	u32 seed;
-	unsigned int armed, cancelled;
-};
-
-static void race(void *arg)
-{
-	struct racer *r = arg;
-	struct rnd_state rnd;
-	unsigned int i;
-
-	prandom_seed_state(&rnd, r->seed);
-	for (i = 0; i < NR_RACES; i++) {
-		struct sleeper *s = &r->own[prandom_u32_state(&rnd) % NR_OWN];
-
-		if (prandom_u32_state(&rnd) % 2)
-			r->armed += !twheel_arm_after(&s->t, prandom_u32_state(&rnd) % (3 * MS));
-		else
-			r->cancelled += twheel_cancel(&s->t);
-		if (i % 64 == 0)
-			usleep_range(100, 200);
-	}
-}
-
-static void account_is_exact_when_cancel_races_with_expiry(struct kunit *test)
-{
-	struct sleeper *s = sleepers(test, TWHEEL_MONOTONIC, NR_RACERS * NR_OWN);
-	struct racer *r = kunit_kcalloc(test, NR_RACERS, sizeof(*r), GFP_KERNEL);
-	unsigned int i, armed = 0, cancelled = 0, fired = 0;
-
-	KUNIT_ASSERT_NOT_NULL(test, r);
-	for (i = 0; i < NR_RACERS; i++) {
-		r[i].own = s + i * NR_OWN;
-		r[i].seed = i + 1;
-		helper_start(test, &r[i].helper, race, &r[i]);
-	}
-	for (i = 0; i < NR_RACERS; i++)
-		helper_finish(test, &r[i].helper);
-	for (i = 0; i < NR_RACERS * NR_OWN; i++) {
-		cancelled += twheel_cancel_sync(&s[i].t);
-		fired += atomic_read(&s[i].fired);
-	}
-	for (i = 0; i < NR_RACERS; i++) {
-		armed += r[i].armed;
-		cancelled += r[i].cancelled;
-	}
-	KUNIT_EXPECT_EQ(test, armed, cancelled + fired);
-	KUNIT_EXPECT_GT(test, fired, 0U);
-	KUNIT_EXPECT_GT(test, cancelled, 0U);
+	p->then = advance_in_callback;
+	arm_tick(test, p, 3);
+	advance_tick(test, 3);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, p->ret);
+	KUNIT_EXPECT_EQ(test, 3 * MS, twheel_now(f->wheel));
 }
 
 static struct kunit_case clock_cases[] = {
@@ -414,18 +317,13 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE_PARAM(relative_timeout_fires_and_not_early, clock_gen_params),
 	KUNIT_CASE_PARAM(absolute_timeout_fires_and_not_early, clock_gen_params),
 	KUNIT_CASE_PARAM(due_timeout_fires_without_another_event, clock_gen_params),
-	KUNIT_CASE(earlier_timeout_fires_before_one_armed_first),
-	KUNIT_CASE(timeouts_on_several_levels_fire_and_not_early),
-	KUNIT_CASE(random_timeouts_fire_once_and_not_early),
-	KUNIT_CASE(cancelled_timeout_does_not_fire),
-	KUNIT_CASE(callback_can_rearm_itself),
-	KUNIT_CASE(arm_works_with_interrupts_off),
-	KUNIT_CASE_PARAM(cancel_sync_waits_for_the_callback, runner_gen_params),
-	KUNIT_CASE_PARAM(cancel_does_not_wait_for_the_callback, runner_gen_params),
-	KUNIT_CASE(cancel_sync_ends_a_timeout_that_rearms_itself),
-	KUNIT_CASE_PARAM(flush_waits_for_the_callback, runner_gen_params),
-	KUNIT_CASE_PARAM(destroy_waits_for_the_callback, runner_gen_params),
-	KUNIT_CASE(account_is_exact_when_cancel_races_with_expiry),
+	KUNIT_CASE_PARAM(earlier_timeout_fires_before_one_armed_first, clock_gen_params),
+	KUNIT_CASE_PARAM(random_timeouts_fire_once_and_not_early, clock_gen_params),
+	KUNIT_CASE_PARAM(arm_works_with_interrupts_off, clock_gen_params),
+	KUNIT_CASE(create_refuses_what_is_out_of_range),
+	KUNIT_CASE_PARAM(refused_call_changes_nothing, refusal_gen_params),
+	KUNIT_CASE(manual_clock_moves_only_by_twheel_advance),
+	KUNIT_CASE(advance_from_a_callback_is_refused),
 	{}
 };
 
@@ -438,5 +336,5 @@ static struct kunit_suite clock_suite = {
 
 module_test_suite(clock_suite);
 
-MODULE_DESCRIPTION("KUnit suite of timing wheels on running clocks");
+MODULE_DESCRIPTION("KUnit suite of the clocks of timing wheels, and of what is refused");
 MODULE_LICENSE("GPL");

@@ -9,9 +9,8 @@
  * needs both.
  *
  * An operation with site INSIDE is carried out in a callback, in a call of the sink, or while
- * twheel_stop() hands a timeout back. If none of these comes before the next operation with
- * site OUTSIDE, it is carried out by the test. An operation with site WORKER is carried out
- * by a callback that runs in a worker, if there is one.
+ * twheel_stop() hands a timeout back. One with site WORK is carried out on the workqueue. If
+ * nothing of this comes before the next operation with site OUTSIDE, the test carries it out.
  */
 #ifndef _TWHEEL_KUNIT_COMBINATION_H
 #define _TWHEEL_KUNIT_COMBINATION_H
@@ -19,14 +18,15 @@
 #include <kunit/test.h>
 #include <linux/cpumask.h>
 #include <linux/hash.h>
+#include <linux/log2.h>
+#include <linux/math64.h>
 #include <linux/prandom.h>
 #include <linux/time64.h>
 
 #include "../twheel.h"
-#include "reference.h"
 
-#define NR_PLAYERS	320
-#define PROGRAM_MAX	1000
+#define NR_PROBES	320
+#define PROGRAM_LENGTH	400
 #define CLOCK_END	((u64)S64_MAX)
 
 /* operation.who: the timeout whose callback carries out the operation */
@@ -40,97 +40,95 @@ enum deed {
 	ARM,
 	ARM_SLACK,
 	ARM_AFTER,
-	ARM_PERIODIC,
 	ARM_LIST,
 	MOD,
 	MOD_SLACK,
 	MOD_LIST,
+	FORWARD,
 	CANCEL,
 	CANCEL_LIST,
 	TRY_CANCEL,
 	CANCEL_SYNC,
+	CANCEL_WORK,
 	SHUTDOWN,
 	EXTEND,
 	REINIT,
+	OTHER_WHEEL,
 	QUERY,
-	SET_CLOCK,
+	FLUSH,
 	ADVANCE,
 	ADVANCE_TO_NEXT,
-	RELEASE,
-	FLUSH,
-	OTHER_WHEEL,
+	STEP,
+	STOP,
 	MIGRATE,
 	HOTPLUG,
-	STOP,
 	NR_DEEDS,
 };
 
 enum site {
 	OUTSIDE,
 	INSIDE,
-	WORKER,
+	WORK,
 };
 
-/**
- * struct operation - one line of a program
- * @deed: its kind, enum deed
- * @site: its site, enum site
- * @skip: INSIDE: number of callbacks to let pass first
- * @more: INSIDE: the same callback also carries out the next operation
- * @who: index of the player, or SELF
- * @nr: lists: number of players, starting at @who; WORKER, RELEASE: chooses the worker;
- *	MIGRATE, HOTPLUG: chooses the CPU
- * @delta: time relative to the clock at the moment of the operation
- * @extra: slack, interval, or ns between the deadlines of a list
- * @repeat: periodic: number of periods. REINIT: the new kind
- */
+/* One line of a program. */
 struct operation {
-	u8	deed;
-	u8	site;
-	u8	skip;
-	bool	more;
-	u16	who;
-	u16	nr;
-	s64	delta;
-	u64	extra;
-	u32	repeat;
+	u8	deed;		/* enum deed */
+	u8	site;		/* enum site */
+	u8	skip;		/* INSIDE: callbacks to let pass first */
+	bool	more;		/* INSIDE: the same callback carries out the next one, too */
+	u16	who;		/* index of the probe, or SELF */
+	u16	nr;		/* number of probes, kind or CPU; odd: before twheel_accept() */
+	s64	delta;		/* time relative to the clock at the moment of the operation */
+	u64	extra;		/* slack, interval, or ns between the deadlines of a list */
 };
 
-/**
- * struct geometry - parameter of a case
- * @name: for the log
- * @shape: slots and levels that the wheel has
- * @tick_ns: length of a tick
- * @asked: slots passed to twheel_create(); 0: those of @shape
- */
+/* Parameter of a case. */
 struct geometry {
 	const char	*name;
-	struct shape	shape;
+	u32		slots;		/* of level 0, a power of two */
+	bool		hashed;		/* levels = 1 */
 	u64		tick_ns;
-	u32		asked;
+	u32		asked;		/* slots passed to twheel_create(), if not @slots */
 };
 
-/**
- * struct program - a wheel, and the operations to carry out on it
- * @geometry: of the wheel
- * @seed: seed of all decisions
- * @sink: the wheel has one
- * @workers: some timeouts have their callbacks run by workers
- * @cpus: number of CPUs that the test uses, one at a time
- * @limit: max_pending of the wheel
- * @nr: number of operations in @list
- * @list: the operations
- */
+/* A wheel, and the operations to carry out on it. */
 struct program {
 	const struct geometry	*geometry;
 	u64			seed;
 	bool			sink;
-	bool			workers;
-	u32			cpus;
-	u32			limit;
+	bool			far;	/* it may reach the end of the clock */
+	u32			cpus;	/* number of CPUs to use, one at a time */
 	u32			nr;
-	struct operation	list[PROGRAM_MAX];
+	struct operation	list[PROGRAM_LENGTH];
 };
+
+/*
+ * The geometry of the model: ticks that a slot of @level covers, as a power of two, and the slots
+ * of a level. twheel_index.h has the rules; this shares no code with it.
+ */
+static inline u32 grain_bits(const struct geometry *g, u32 level)
+{
+	return level ? ilog2(g->slots) + 6 * (level - 1) : 0;
+}
+
+static inline u64 ring(const struct geometry *g, u32 level)
+{
+	return g->hashed ? g->slots : level ? 128 : 2 * g->slots;
+}
+
+/* The lowest level of which one block of the level above has both ticks. */
+static inline u32 level_of(const struct geometry *g, u64 tick, u64 cursor)
+{
+	u32 level, bits;
+
+	for (level = 0; !g->hashed; level++) {
+		bits = grain_bits(g, level + 1);
+		if (bits >= 64 || tick >> bits == cursor >> bits)
+			break;
+	}
+	return level;
+}
 
 struct dice {
 	const struct program	*program;
@@ -144,27 +142,29 @@ static inline u32 throw(struct dice *d, u32 sides)
 
 static inline u64 throw64(struct dice *d, u64 sides)
 {
-	u64 value = (u64)prandom_u32_state(&d->rnd) << 32;
+	u64 value = (u64)prandom_u32_state(&d->rnd) << 32, rest;
 
-	return ref_mod(value | prandom_u32_state(&d->rnd), sides);
+	div64_u64_rem(value | prandom_u32_state(&d->rnd), sides, &rest);
+	return rest;
 }
 
-/* A number of ticks that is of interest in this geometry. */
+/* A number of ticks that is of interest in this geometry, below 2^62. */
 static inline u64 throw_ticks(struct dice *d)
 {
-	const struct shape *s = &d->program->geometry->shape;
+	const struct geometry *g = d->program->geometry;
+	u32 level = throw(d, throw(d, 4) ? 4 : 11);
+	u32 bits = g->hashed ? grain_bits(g, 1) + throw(d, 6) :
+			       min_t(u32, grain_bits(g, 1 + level), 56);
 
 	switch (throw(d, 8)) {
 	case 0 ... 1:
 		return throw(d, 3);
 	case 2 ... 4:
-		return throw(d, 2 * min_t(u32, s->slots, 100));
+		return throw(d, 2 * min_t(u32, g->slots, 100));
 	case 5:
-		return ref_boundary(s, throw(d, SHAPE_BOUNDARIES(s->levels)));
-	case 6:
-		return throw64(d, ref_grain(s, 1 + throw(d, s->levels)));
+		return (1 + throw(d, throw(d, 2) ? 2 : 63)) * (1ULL << bits) + throw(d, 3) - 1;
 	default:
-		return throw64(d, 2 * ref_span(s));
+		return throw64(d, (g->hashed ? 1ULL : 64ULL) << bits);
 	}
 }
 
@@ -172,9 +172,9 @@ static inline u64 throw_ticks(struct dice *d)
 static inline s64 throw_ns(struct dice *d)
 {
 	u64 tick_ns = d->program->geometry->tick_ns;
-	u64 ticks = min(throw_ticks(d), div64_u64(CLOCK_END >> 6, tick_ns) - 1);
+	u64 most = div64_u64(CLOCK_END >> (d->program->far ? 3 : 6), tick_ns) - 1;
 
-	return ticks * tick_ns + (throw(d, 2) ? throw64(d, tick_ns) : 0);
+	return min(throw_ticks(d), most) * tick_ns + (throw(d, 2) ? throw64(d, tick_ns) : 0);
 }
 
 static inline s64 throw_deadline(struct dice *d)
@@ -194,12 +194,12 @@ static inline s64 throw_deadline(struct dice *d)
 static inline enum deed throw_deed(struct dice *d)
 {
 	static const u8 weight[NR_DEEDS] = {
-		[ARM] = 14, [ARM_SLACK] = 10, [ARM_AFTER] = 8, [ARM_PERIODIC] = 20,
-		[ARM_LIST] = 3, [MOD] = 14, [MOD_SLACK] = 7, [CANCEL] = 10, [MOD_LIST] = 2,
-		[CANCEL_LIST] = 1, [TRY_CANCEL] = 6, [CANCEL_SYNC] = 5, [SHUTDOWN] = 2,
-		[EXTEND] = 0, [REINIT] = 8, [QUERY] = 4, [SET_CLOCK] = 4,
-		[ADVANCE] = 14, [ADVANCE_TO_NEXT] = 24, [RELEASE] = 12, [FLUSH] = 1,
-		[OTHER_WHEEL] = 1, [MIGRATE] = 10, [HOTPLUG] = 2,
+		[ARM] = 14, [ARM_SLACK] = 10, [ARM_AFTER] = 8, [ARM_LIST] = 7, [MOD] = 14,
+		[MOD_SLACK] = 7, [MOD_LIST] = 3, [FORWARD] = 8, [CANCEL] = 10,
+		[CANCEL_LIST] = 2, [TRY_CANCEL] = 6, [CANCEL_SYNC] = 5, [CANCEL_WORK] = 3,
+		[SHUTDOWN] = 2, [EXTEND] = 6, [REINIT] = 8, [OTHER_WHEEL] = 3, [QUERY] = 4,
+		[FLUSH] = 1, [ADVANCE] = 14, [ADVANCE_TO_NEXT] = 24, [STEP] = 4,
+		[MIGRATE] = 10, [HOTPLUG] = 2,
 	};
 	u32 nr = d->program->cpus > 1 ? NR_DEEDS : MIGRATE, left, sum = 0, deed;
 
@@ -211,73 +211,56 @@ static inline enum deed throw_deed(struct dice *d)
 	return deed;
 }
 
-static inline void throw_site(struct dice *d, struct operation *op)
+static inline void write_operation(struct dice *d, struct operation *op)
 {
+	op->deed = throw_deed(d);
+	op->site = throw(d, 2) ? OUTSIDE : throw(d, 4) ? INSIDE : WORK;
 	switch (op->deed) {
 	case ADVANCE ... ADVANCE_TO_NEXT:
-	case FLUSH:
 	case MIGRATE ... HOTPLUG:
 		op->site = OUTSIDE;
 		break;
-	case RELEASE:
-		/* Without workers, there is nothing to release. */
-		op->site = OUTSIDE;
-		if (d->program->workers)
-			break;
-		op->deed = d->program->sink ? EXTEND : ARM;
+	case EXTEND:
 		op->site = INSIDE;
+		if (!d->program->sink)
+			op->deed = ARM;
 		break;
-	default:
-		op->site = throw(d, 3) ? throw(d, 2) ? INSIDE : OUTSIDE : WORKER;
 	}
-	if (op->site == WORKER && !d->program->workers)
+	if (op->site == WORK && d->program->sink)
 		op->site = INSIDE;
 	if (op->site == INSIDE) {
 		op->skip = throw(d, 8) ? throw(d, 2) : throw(d, 200);
 		op->more = !throw(d, 3);
 	}
-}
-
-/* Prefer few players, so that several operations meet the same player. */
-static inline u16 throw_player(struct dice *d, const struct operation *op)
-{
+	/* Few probes, so that several operations meet the same one. */
+	op->who = throw(d, 5) ? throw(d, 16) : throw(d, NR_PROBES);
 	if (op->site != OUTSIDE && throw(d, 2))
-		return SELF;
-	return throw(d, 5) ? throw(d, 16) : throw(d, NR_PLAYERS);
-}
-
-static inline void write_operation(struct dice *d, struct operation *op)
-{
-	op->deed = throw_deed(d);
-	throw_site(d, op);
-	op->who = throw_player(d, op);
-	op->nr = throw(d, 3) ? throw(d, 16) : throw(d, NR_PLAYERS);
+		op->who = SELF;
+	op->nr = throw(d, 2) ? throw(d, 16) : throw(d, NR_PROBES);
 	op->delta = throw_deadline(d);
-	op->extra = throw(d, 32) ? throw_ns(d) : 0;
-	op->repeat = throw(d, 3) ? throw(d, 6) : 0;
+	op->extra = throw(d, 32) ? throw_ns(d) : throw(d, 8) ? 0 : CLOCK_END + throw(d, 2);
 	switch (op->deed) {
 	case ARM_LIST:
 	case MOD_LIST:
 		op->extra = throw(d, 2) ? 0 : throw64(d, d->program->geometry->tick_ns);
 		break;
-	case REINIT:
-		op->repeat = throw(d, 8);
-		break;
-	case SET_CLOCK:
-		op->delta = throw(d, 3) ? -throw_ns(d) : throw_ns(d);
-		break;
 	case ADVANCE:
 		op->delta = throw(d, 6) ? throw_ns(d) : -throw_ns(d);
+		if (d->program->far && !throw(d, 16))
+			op->delta = NEVER;
 		break;
 	case ADVANCE_TO_NEXT:
-		op->delta = throw(d, 2) ? 0 : throw_ns(d);
+		op->delta = throw(d, 2) ? 0 : throw(d, 2) ? throw_ns(d) :
+			    -(s64)throw64(d, NSEC_PER_SEC);
+		break;
+	case STEP:
+		op->delta = throw(d, 3) ? -throw_ns(d) : throw_ns(d);
 		break;
 	}
 }
 
-/* Write the program of @nr operations that belongs to @seed. */
-static inline void write_program(struct program *p, const struct geometry *g, u64 seed,
-				 u32 nr, bool workers)
+/* Write the program that belongs to @seed. */
+static inline void write_program(struct program *p, const struct geometry *g, u64 seed)
 {
 	struct dice d = { .program = p };
 	u32 i;
@@ -290,54 +273,44 @@ static inline void write_program(struct program *p, const struct geometry *g, u6
 	p->seed = seed;
 	p->cpus = num_present_cpus();
 	p->sink = !throw(&d, 3);
-	p->workers = throw(&d, 4) && workers && !p->sink;
-	p->limit = throw(&d, 2) ? 0 : 1 + throw(&d, throw(&d, 2) ? 8 : 200);
-	p->nr = min_t(u32, nr, PROGRAM_MAX);
+	p->far = !throw(&d, 16);
+	p->nr = PROGRAM_LENGTH;
 	for (i = 0; i < p->nr; i++)
 		write_operation(&d, &p->list[i]);
+	if (throw(&d, 2))
+		return;
 	/* The operations after the stop meet the hand-back and a stopped wheel. */
-	if (p->nr > 20 && throw(&d, 2)) {
-		p->list[p->nr - 20].deed = STOP;
-		p->list[p->nr - 20].site = OUTSIDE;
-	}
-}
-
-static inline void print_operation(struct kunit *test, u32 i, const struct operation *op)
-{
-	static const char * const deeds[] = {
-		[ARM] = "arm", [ARM_SLACK] = "arm_slack", [ARM_AFTER] = "arm_after",
-		[ARM_PERIODIC] = "arm_periodic", [ARM_LIST] = "arm_list", [MOD] = "mod",
-		[MOD_SLACK] = "mod_slack", [MOD_LIST] = "mod_list", [CANCEL] = "cancel",
-		[CANCEL_LIST] = "cancel_list", [TRY_CANCEL] = "try_cancel",
-		[CANCEL_SYNC] = "cancel_sync", [SHUTDOWN] = "shutdown",
-		[EXTEND] = "extend", [REINIT] = "reinit", [QUERY] = "query",
-		[SET_CLOCK] = "set_clock", [ADVANCE] = "advance",
-		[ADVANCE_TO_NEXT] = "advance_to_next", [RELEASE] = "release",
-		[FLUSH] = "flush", [OTHER_WHEEL] = "other_wheel",
-		[MIGRATE] = "migrate", [HOTPLUG] = "hotplug", [STOP] = "stop",
-	};
-	static const char * const sites[] = { "outside", "inside", "worker" };
-	char who[8] = "self", skip[16] = "";
-
-	if (op->who != SELF)
-		snprintf(who, sizeof(who), "#%u", op->who);
-	if (op->site == INSIDE)
-		snprintf(skip, sizeof(skip), " after %u%s", op->skip, op->more ? "+" : "");
-	kunit_info(test, "%4u  %s%s: %s %s nr=%u delta=%lld extra=%llu repeat=%u\n", i,
-		   sites[op->site], skip, deeds[op->deed], who, op->nr, op->delta, op->extra,
-		   op->repeat);
+	i = p->nr - 20;
+	p->list[i].deed = STOP;
+	p->list[i].site = throw(&d, 2) ? OUTSIDE : INSIDE;
+	while (++i < p->nr - 10)
+		if (p->list[i].site == OUTSIDE && p->list[i].deed < ADVANCE)
+			p->list[i].site = INSIDE;
 }
 
 static inline void print_program(struct kunit *test, const struct program *p)
 {
-	u32 i;
+	static const char * const deeds[] = {
+		[ARM] = "arm", [ARM_SLACK] = "arm_slack", [ARM_AFTER] = "arm_after",
+		[ARM_LIST] = "arm_list", [MOD] = "mod", [MOD_SLACK] = "mod_slack",
+		[MOD_LIST] = "mod_list", [FORWARD] = "forward", [CANCEL] = "cancel",
+		[CANCEL_LIST] = "cancel_list", [TRY_CANCEL] = "try_cancel",
+		[CANCEL_SYNC] = "cancel_sync", [CANCEL_WORK] = "cancel_work",
+		[SHUTDOWN] = "shutdown", [EXTEND] = "extend", [REINIT] = "reinit",
+		[OTHER_WHEEL] = "other_wheel", [QUERY] = "query", [FLUSH] = "flush",
+		[ADVANCE] = "advance", [ADVANCE_TO_NEXT] = "advance_to_next", [STEP] = "step",
+		[STOP] = "stop", [MIGRATE] = "migrate", [HOTPLUG] = "hotplug",
+	};
+	static const char * const sites[] = { "outside", "inside", "work" };
+	const struct operation *op;
 
-	kunit_info(test, "seed=%llu: %s, tick %llu ns%s%s, %u CPUs, limit %u, %u operations:\n",
-		   p->seed, p->geometry->name, p->geometry->tick_ns,
-		   p->sink ? ", sink" : "", p->workers ? ", workers" : "", p->cpus,
-		   p->limit, p->nr);
-	for (i = 0; i < p->nr; i++)
-		print_operation(test, i, &p->list[i]);
+	kunit_info(test, "seed=%llu: %s, tick %llu ns%s, %u CPUs, %u operations:\n", p->seed,
+		   p->geometry->name, p->geometry->tick_ns, p->sink ? ", sink" : "", p->cpus,
+		   p->nr);
+	for (op = p->list; op < p->list + p->nr; op++)
+		kunit_info(test, "%4u  %s after %u%s: %s #%d nr=%u delta=%lld extra=%llu\n",
+			   (u32)(op - p->list), sites[op->site], op->skip, op->more ? "+" : "",
+			   deeds[op->deed], (s16)op->who, op->nr, op->delta, op->extra);
 }
 
 #endif /* _TWHEEL_KUNIT_COMBINATION_H */

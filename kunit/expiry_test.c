@@ -2,123 +2,94 @@
 /*
  * KUnit suite of expiry: when a timeout fires, and in which order.
  *
- * It tests exact expiry from every phase of the wheel, rounding, rounds, cascades, long
- * jumps and backward steps. It tests the order within and across ticks, callbacks that arm
- * and cancel, and ticks with more than one batch.
+ * It tests exact expiry at every distance, rounding, long jumps and backward steps. It tests the
+ * order within and across ticks, and callbacks that arm and cancel. Nearly all cases run on
+ * hierarchies and on hashed wheels. The rounds of hashed wheels have cases of their own.
  */
-#include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
+#include <linux/sched.h>
 
 #include "fixture.h"
+#include "layout.h"
 #include "suite.h"
 
 DEFINE_STRIDE();
 
 #define TICK		((u64)NSEC_PER_MSEC)
-/*
- * Not a power of two, and short, so that even the largest wheels turn often before the
- * clock ends.
- */
 #define ODD_TICK	3ULL
-
-#define CLOCK_END	((u64)S64_MAX)
 #define YEAR_NS		(365ULL * 24 * 3600 * NSEC_PER_SEC)
 
 /* More than any batch, so that the lock is dropped in the middle of a tick. */
 #define MANY		1000
-
-/* Maximum span of a wheel that is started from each of its phases. */
-#define ALL_PHASES	512
+#define BATCH		128
 
 /* Exactness */
 
-static const struct shape shapes[] = {
-	{ 2, 1 }, { 4, 1 }, { 8, 1 }, { 2, 8 }, { 4, 3 }, { 8, 3 }, { 32, 2 },
-	{ 256, 1 }, { 256, 4 }, { 65536, 2 },
-};
-
-KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
-
-/* Small wheels are started from each phase, large ones near their boundaries. */
-static u64 nr_phases(const struct shape *s)
+/*
+ * Advance to the next tick after @now with the low digits of @phase. If the clock ends less than
+ * @distance later, begin with a new wheel and an idle @p.
+ */
+static u64 enter_phase(struct kunit *test, struct probe *p, u64 now, u64 phase, u64 distance)
 {
-	return ref_span(s) <= ALL_PHASES ? ref_span(s) : SHAPE_BOUNDARIES(s->levels);
-}
+	u64 unit = 1ULL << fls64(phase + 1), cursor = (now | (unit - 1)) + 1 + phase;
 
-static u64 phase(const struct shape *s, u64 i)
-{
-	return ref_span(s) <= ALL_PHASES ? i : ref_boundary(s, i);
-}
-
-/* Advance to phase @i of the next revolution of the whole wheel. */
-static u64 advance_to_phase(struct kunit *test, u64 now, u64 i)
-{
-	const struct shape *s = test->param_value;
-	u64 cursor = now - ref_mod(now, ref_span(s)) + ref_span(s) + phase(s, i);
-
+	if (cursor > CLOCK_END - distance) {
+		layout_wheel(test, 1);
+		twheel_timeout_init(p->f->wheel, &p->t, probe_fires);
+		cursor = phase;
+	}
 	advance_tick(test, cursor);
 	return cursor;
 }
 
-static void fires_at_its_tick_from_every_phase(struct kunit *test)
+static void expect_position(struct kunit *test, struct probe *p, u64 cursor)
 {
 	const struct shape *s = test->param_value;
-	struct probe *p;
-	u64 i, now = 0;
-	u32 j;
+	u32 level = ref_level(s, p->tick, cursor);
+	struct twheel_position pos;
 
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	p = probes(test, 1);
-	for (i = 0; i < nr_phases(s); i += stride) {
-		for (j = 1; j < SHAPE_BOUNDARIES(s->levels); j++) {
-			u64 delay = ref_boundary(s, j) ?: 1;
+	KUNIT_ASSERT_TRUE(test, twheel_position(&p->t, &pos));
+	KUNIT_ASSERT_EQ(test, p->tick, pos.tick);
+	KUNIT_ASSERT_EQ(test, level, pos.level);
+	KUNIT_ASSERT_EQ(test, ref_slot(s, p->tick, level), pos.slot);
+}
 
-			now = advance_to_phase(test, now, i);
-			arm_tick(test, p, now + delay);
-			now += delay;
+static void fires_at_its_tick_from_every_phase_at_every_distance(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	struct fixture *f = layout_wheel(test, 1);
+	struct probe *p = probes(test, 1);
+	u64 phase, distance, now = 0;
+	u32 i, j;
+
+	for (i = 0; i < layout_boundaries(s); i += stride) {
+		phase = layout_boundary(s, i);
+		for (j = 1; j < layout_boundaries(s); j++) {
+			distance = layout_distance(s, j);
+			if (phase > CLOCK_END - distance)
+				break;
+			now = enter_phase(test, p, now, phase, distance);
+			arm_tick(test, p, now + distance);
+			expect_position(test, p, now);
+			now += distance;
+			KUNIT_ASSERT_EQ(test, now, twheel_next_expiry(f->wheel));
 			expect_fires_at(test, p, now);
 		}
+		cond_resched();
 	}
 }
 
-static void lies_where_the_reference_says_from_every_phase(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	struct probe *p = probes(test, 1);
-	struct twheel_position pos;
-	u64 i, now = 0;
-	u32 j;
-
-	for (i = 0; i < nr_phases(s); i += stride) {
-		now = advance_to_phase(test, now, i);
-		for (j = 1; j < SHAPE_BOUNDARIES(s->levels); j++) {
-			u64 tick = now + (ref_boundary(s, j) ?: 1);
-
-			twheel_mod(&p->t, tick * f->tick_ns);
-			KUNIT_ASSERT_TRUE(test, twheel_position(&p->t, &pos));
-			KUNIT_ASSERT_EQ(test, tick, pos.tick);
-			KUNIT_ASSERT_EQ(test, ref_level(s, tick, now), pos.level);
-			KUNIT_ASSERT_EQ(test, ref_slot(s, tick, pos.level), pos.slot);
-			KUNIT_ASSERT_EQ(test, ref_rounds(s, tick, now), pos.rounds);
-		}
-		twheel_cancel(&p->t);
-	}
-}
-
-/* Arm a timeout at every boundary after @now; returns the last tick. */
+/* Arm a timeout at every boundary after @now, up to the end of the clock. Returns the last tick. */
 static u64 arm_boundaries(struct kunit *test, struct probe *p, u64 now)
 {
 	const struct shape *s = test->param_value;
 	u64 last = 0;
-	u32 j;
+	u32 i;
 
-	for (j = 0; j < SHAPE_BOUNDARIES(s->levels); j++) {
-		u64 tick = now + (ref_boundary(s, j) ?: 1);
-
-		arm_tick(test, &p[j], tick);
-		last = max(last, tick);
+	for (i = 0; i < layout_near(s); i++) {
+		arm_tick(test, &p[i], min(now + layout_distance(s, i), CLOCK_END));
+		last = max(last, p[i].tick);
 	}
 	return last;
 }
@@ -142,16 +113,17 @@ static void expect_ascending(struct kunit *test, unsigned int n)
 static void boundaries_fire_in_order_in_one_jump(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	struct probe *p = probes(test, SHAPE_BOUNDARIES(s->levels));
-	u64 i, now = 0;
+	u64 phase;
+	u32 i;
 
-	for (i = 0; i < nr_phases(s); i += stride) {
-		now = advance_to_phase(test, now, i);
-		f->nr_fired = 0;
-		now = arm_boundaries(test, p, now);
-		advance_tick(test, now);
-		expect_ascending(test, SHAPE_BOUNDARIES(s->levels));
+	for (i = 0; i < layout_near(s); i += stride) {
+		layout_wheel(test, 1);
+		phase = layout_boundary(s, i);
+		advance_tick(test, phase);
+		if (phase == CLOCK_END)
+			break;
+		advance_tick(test, arm_boundaries(test, probes(test, layout_near(s)), phase));
+		expect_ascending(test, layout_near(s));
 	}
 }
 
@@ -165,502 +137,221 @@ static void expect_due_fired(struct kunit *test, struct probe *p, unsigned int n
 				    "tick %llu at %llu", p[i].tick, now);
 }
 
-static void boundaries_fire_each_at_its_tick(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	unsigned int n = SHAPE_BOUNDARIES(s->levels), i;
-	struct probe *p;
-	u64 start, now;
-
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	p = probes(test, n);
-	start = advance_to_phase(test, 0, 0);
-	arm_boundaries(test, p, start);
-	for (i = 0, now = start; i < n; i++) {
-		now = max(now, start + ref_boundary(s, i));
-		advance_tick(test, now);
-		expect_due_fired(test, p, n, now);
-	}
-	KUNIT_EXPECT_EQ(test, 1U, p[n - 1].fired);
-}
-
 struct deadline {
 	u64 tick_ns, now_ns, expires_ns, tick;
 };
 
 static const struct deadline deadlines[] = {
 	/* rounding up */
-	{ TICK, 0, 1, 1 },
-	{ TICK, 0, TICK - 1, 1 },
-	{ TICK, 0, TICK, 1 },
-	{ TICK, 0, TICK + 1, 2 },
-	{ TICK, 0, 5 * TICK - 1, 5 },
-	{ TICK, 0, 5 * TICK + 1, 6 },
-	{ 7, 0, 48, 7 },
-	{ 7, 0, 49, 7 },
-	{ 7, 0, 50, 8 },
-	{ 1, 0, 5, 5 },
+	{ TICK, 0, 1, 1 }, { TICK, 0, TICK - 1, 1 }, { TICK, 0, TICK, 1 }, { TICK, 0, TICK + 1, 2 },
+	{ TICK, 0, 5 * TICK - 1, 5 }, { TICK, 0, 5 * TICK + 1, 6 },
+	{ 7, 0, 48, 7 }, { 7, 0, 49, 7 }, { 7, 0, 50, 8 }, { 1, 0, 5, 5 },
 	/* the current time is within a tick, which has passed */
 	{ TICK, 2 * TICK + TICK / 2, 2 * TICK + TICK / 2 + 1, 3 },
-	{ TICK, 3 * TICK - 1, 3 * TICK, 3 },
-	{ TICK, 3 * TICK - 1, 3 * TICK + 1, 4 },
+	{ TICK, 3 * TICK - 1, 3 * TICK, 3 }, { TICK, 3 * TICK - 1, 3 * TICK + 1, 4 },
 	/* the current time and the past: the next tick */
-	{ TICK, 0, 0, 1 },
-	{ TICK, 2 * TICK, 2 * TICK, 3 },
-	{ TICK, 2 * TICK, 2 * TICK - 1, 3 },
-	{ TICK, 2 * TICK, 0, 3 },
-	{ TICK, 2 * TICK + TICK / 2, 2 * TICK + TICK / 2, 3 },
-	{ TICK, 2 * TICK + TICK / 2, 2 * TICK + 1, 3 },
-	{ TICK, 2 * TICK + TICK / 2, 2 * TICK, 3 },
-	{ TICK, 2 * TICK + TICK / 2, 1, 3 },
-	{ TICK, 15 * TICK, 15 * TICK, 16 },
-	{ TICK, 63 * TICK, 62 * TICK, 64 },
+	{ TICK, 0, 0, 1 }, { TICK, 2 * TICK, 2 * TICK, 3 }, { TICK, 2 * TICK, 0, 3 },
+	{ TICK, 2 * TICK, 2 * TICK - 1, 3 }, { TICK, 2 * TICK + TICK / 2, 2 * TICK, 3 },
+	{ TICK, 2 * TICK + TICK / 2, 2 * TICK + 1, 3 }, { TICK, 2 * TICK + TICK / 2, 1, 3 },
+	{ TICK, 255 * TICK, 255 * TICK, 256 }, { TICK, 256 * TICK, 3, 257 },
 };
 
-static void deadline_desc(const struct deadline *d, char *desc)
+/* A new wheel is slow to make, so the rows with ticks of one length share one, 2^20 ticks apart. */
+static void check_deadlines(struct kunit *test, bool relative)
 {
-	sprintf(desc, "%llu ns at %llu ns, ticks of %llu ns", d->expires_ns, d->now_ns,
-		d->tick_ns);
-}
+	const struct deadline *d;
+	struct fixture *f = NULL;
+	struct probe *p = NULL;
+	u64 base = 0, now;
 
-KUNIT_ARRAY_PARAM(deadline, deadlines, deadline_desc);
+	for (d = deadlines; d < deadlines + ARRAY_SIZE(deadlines); d++) {
+		if (!f || f->tick_ns != d->tick_ns) {
+			f = layout_wheel(test, d->tick_ns);
+			p = probes(test, 1);
+		}
+		now = base * d->tick_ns + d->now_ns;
+		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, now));
+		p->fired = 0;
+		KUNIT_ASSERT_EQ(test, 0, relative ?
+				twheel_arm_after(&p->t, max(d->expires_ns, d->now_ns) - d->now_ns) :
+				twheel_arm(&p->t, base * d->tick_ns + d->expires_ns));
+		KUNIT_ASSERT_EQ(test, 0U, p->fired);
+		now = (base + d->tick) * d->tick_ns;
+		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, now - 1));
+		KUNIT_ASSERT_EQ_MSG(test, 0U, p->fired, "%llu at %llu", d->expires_ns, d->now_ns);
+		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, now));
+		KUNIT_ASSERT_EQ_MSG(test, 1U, p->fired, "%llu at %llu", d->expires_ns, d->now_ns);
+		base += 1 << 20;
+	}
+}
 
 static void deadline_is_rounded_up_and_past_now(struct kunit *test)
 {
-	const struct deadline *d = test->param_value;
-	struct fixture *f = manual_wheel(test, d->tick_ns, 4, 3);
-	struct probe *p = probes(test, 1);
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, d->now_ns));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, d->expires_ns));
-	KUNIT_EXPECT_EQ(test, 0U, p->fired);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, d->tick * d->tick_ns - 1));
-	KUNIT_EXPECT_EQ(test, 0U, p->fired);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, d->tick * d->tick_ns));
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+	check_deadlines(test, false);
 }
 
 static void relative_delay_counts_from_now_not_from_the_tick(struct kunit *test)
 {
-	const struct deadline *d = test->param_value;
-	struct fixture *f = manual_wheel(test, d->tick_ns, 4, 3);
-	struct probe *p = probes(test, 1);
-	u64 delay = d->expires_ns > d->now_ns ? d->expires_ns - d->now_ns : 0;
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, d->now_ns));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, delay));
-	KUNIT_EXPECT_EQ(test, 0U, p->fired);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, d->tick * d->tick_ns - 1));
-	KUNIT_EXPECT_EQ(test, 0U, p->fired);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, d->tick * d->tick_ns));
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+	check_deadlines(test, true);
 }
 
-static void callback_sees_the_time_of_the_advance(struct kunit *test)
+/*
+ * The last tick of the clock fires. A deadline whose tick begins later never does, nor one that is
+ * clamped to the end. In this table the last member tells whether it fires.
+ */
+static void deadline_at_the_clocks_end_is_never_early(struct kunit *test)
 {
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 2);
-
-	arm_tick(test, &p[0], 3);
-	arm_tick(test, &p[1], 40);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 77 * TICK + 5));
-	KUNIT_EXPECT_EQ(test, 77 * TICK + 5, p[0].fired_ns);
-	KUNIT_EXPECT_EQ(test, 77 * TICK + 5, p[1].fired_ns);
-}
-
-/* Rounds and cascades */
-
-static void slot_with_several_rounds_fires_each_in_its_own(struct kunit *test)
-{
-	static const u64 ticks[] = { 52, 4, 36, 12, 20, 12 };
+	static const struct deadline ends[] = {
+		{ 1, 0, CLOCK_END, true }, { 1, 5, CLOCK_END, true }, { 7, 0, CLOCK_END, true },
+		{ 2, 0, CLOCK_END, false }, { TICK, 0, CLOCK_END, false },
+		{ TICK, CLOCK_END - 5, CLOCK_END, false }, { 2, 0, CLOCK_END - 1, true },
+	};
+	const struct deadline *e;
+	struct fixture *f;
 	struct probe *p;
 	unsigned int i;
-	u64 now;
 
-	manual_wheel(test, TICK, 8, 1);
-	p = probes(test, ARRAY_SIZE(ticks));
-	for (i = 0; i < ARRAY_SIZE(ticks); i++)
-		arm_tick(test, &p[i], ticks[i]);
-	for (now = 1; now <= 60; now++) {
-		advance_tick(test, now);
-		for (i = 0; i < ARRAY_SIZE(ticks); i++)
-			KUNIT_ASSERT_EQ(test, ticks[i] <= now ? 1U : 0U, p[i].fired);
-	}
-}
-
-static void rounds_count_down_once_a_revolution(struct kunit *test)
-{
-	struct probe *p;
-	u64 now;
-
-	manual_wheel(test, TICK, 8, 1);
-	p = probes(test, 1);
-	arm_tick(test, p, 52);
-	for (now = 0; now < 52; now++) {
-		const struct shape s = { 8, 1 };
-
-		advance_tick(test, now);
-		KUNIT_ASSERT_EQ(test, ref_rounds(&s, 52, now), twheel_rounds(&p->t));
-	}
-	advance_tick(test, 52);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-	KUNIT_EXPECT_EQ(test, 0ULL, twheel_rounds(&p->t));
-}
-
-static const struct shape deep_shapes[] = {
-	{ 2, 1 }, { 2, 6 }, { 4, 2 }, { 4, 4 }, { 8, 3 }, { 16, 2 }, { 64, 1 },
-};
-
-KUNIT_ARRAY_PARAM(deep_shape, deep_shapes, shape_desc);
-
-/* Advance tick by tick through more than a revolution of the whole wheel. */
-static void position_follows_the_cursor_to_the_end(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct twheel_position pos;
-	u64 tick = 2 * ref_span(s) + ref_span(s) - 1, now;
-	struct probe *p;
-
-	manual_wheel(test, TICK, s->slots, s->levels);
-	p = probes(test, 1);
-	arm_tick(test, p, tick);
-	for (now = 1; now < tick; now++) {
-		advance_tick(test, now);
-		KUNIT_ASSERT_TRUE(test, twheel_position(&p->t, &pos));
-		KUNIT_ASSERT_EQ(test, tick, pos.tick);
-		KUNIT_ASSERT_EQ(test, ref_level(s, tick, now), pos.level);
-		KUNIT_ASSERT_EQ(test, ref_slot(s, tick, pos.level), pos.slot);
-		KUNIT_ASSERT_EQ(test, ref_rounds(s, tick, now), pos.rounds);
-	}
-	expect_fires_at(test, p, tick);
-}
-
-static void cascade_moves_down_one_level_at_a_time(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, TICK, s->slots, s->levels);
-	struct probe *p = probes(test, 1);
-	struct twheel_counters stats;
-	u64 tick = ref_span(s) - 1, now;
-
-	arm_tick(test, p, tick);
-	for (now = 1; now <= tick; now++)
-		advance_tick(test, now);
-	twheel_stats(f->wheel, &stats);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-	KUNIT_EXPECT_EQ(test, (u64)s->levels - 1, stats.cascaded);
-}
-
-/* Every tick of two revolutions has a timeout, so each cascade moves a full slot. */
-static void full_wheel_fires_one_per_tick(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, TICK, s->slots, s->levels);
-	unsigned int n = min_t(u64, 2 * ref_span(s), FIXTURE_ORDER), i;
-	struct probe *p = probes(test, n);
-
-	for (i = 0; i < n; i++)
-		arm_tick(test, &p[i], i + 1);
-	for (i = 0; i < n; i++) {
-		advance_tick(test, i + 1);
-		KUNIT_ASSERT_EQ(test, i + 1, f->nr_fired);
-		KUNIT_ASSERT_PTR_EQ(test, &p[i], f->order[i]);
+	for (i = 0; i < 2 * ARRAY_SIZE(ends); i++) {
+		e = &ends[i / 2];
+		f = layout_wheel(test, e->tick_ns);
+		p = probes(test, 1);
+		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, e->now_ns));
+		KUNIT_ASSERT_EQ(test, 0, i % 2 ? twheel_arm_after(&p->t, e->expires_ns) :
+						 twheel_arm(&p->t, e->expires_ns));
+		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, e->expires_ns - 1));
+		KUNIT_ASSERT_EQ(test, 0U, p->fired);
+		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END));
+		KUNIT_ASSERT_EQ_MSG(test, (unsigned int)e->tick, p->fired, "ticks of %llu ns",
+				    e->tick_ns);
+		KUNIT_ASSERT_NE(test, p->fired, (unsigned int)twheel_cancel(&p->t));
 	}
 }
 
 /* Jumps */
 
-static void jump_over_many_revolutions_fires_all_in_order(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, TICK, s->slots, s->levels);
-	struct probe *p = probes(test, MANY);
-	struct rnd_state rnd;
-	unsigned int i;
-
-	prandom_seed_state(&rnd, 1);
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 1 + prandom_u32_state(&rnd) % (u32)(20 * ref_span(s)));
-	advance_tick(test, 20 * ref_span(s));
-	expect_ascending(test, MANY);
-	KUNIT_EXPECT_EQ(test, CLOCK_END, twheel_next_expiry(f->wheel));
-}
-
-static void jump_stops_short_of_the_next_tick(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct probe *p;
-	u64 tick = 0;
-	unsigned int i;
-
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	p = probes(test, 1);
-	for (i = 0; i < 20; i++) {
-		tick += 5 * ref_span(s) + i;
-		arm_tick(test, p, tick);
-		expect_fires_at(test, p, tick);
-	}
-}
-
-struct stall {
-	u64 tick_ns;
-	struct shape shape;
-};
-
-static const struct stall stalls[] = {
-	{ TICK, { 256, 4 } },
-	{ TICK, { 256, 1 } },
-	{ NSEC_PER_USEC, { 64, 2 } },
-	{ 1, { 256, 4 } },
-	{ 1, { 256, 1 } },
-	{ 1, { 2, 1 } },
-	{ 1, { 2, 8 } },
-	{ 1, { 65536, 3 } },
-};
-
-static void stall_desc(const struct stall *s, char *desc)
-{
-	sprintf(desc, "ticks of %llu ns, %u slots, %u levels", s->tick_ns, s->shape.slots,
-		s->shape.levels);
-}
-
-KUNIT_ARRAY_PARAM(stall, stalls, stall_desc);
-
-/*
- * The limit of 5 s is no measurement. Stepping through the ticks, or through the
- * revolutions of the small wheels, would take days.
- */
+/* Each timeout has a slot of its own. To step through the ticks or rounds would take days. */
 static void stall_of_ten_years_costs_only_what_is_due(struct kunit *test)
 {
-	const struct stall *s = test->param_value;
-	struct fixture *f = manual_wheel(test, s->tick_ns, s->shape.slots, s->shape.levels);
-	struct probe *p = probes(test, 101);
-	u64 begin = ktime_get_ns();
-	unsigned int i;
+	const struct shape *s = test->param_value;
+	unsigned int n = s->levels == 1 ? min(s->slots - 1, 99U) : 99, i;
+	u64 ticks[] = { 1, TICK }, *tick_ns, last;
+	struct fixture *f;
+	struct probe *p;
 
-	for (i = 0; i < 100; i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, (i + 1) * (YEAR_NS / 10)));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[100].t, 11 * YEAR_NS));
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 10 * YEAR_NS + s->tick_ns));
-	KUNIT_EXPECT_LT(test, ktime_get_ns() - begin, 5ULL * NSEC_PER_SEC);
-	expect_fired_in_id_order(test, 100);
-	KUNIT_EXPECT_EQ(test, 0U, p[100].fired);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 11 * YEAR_NS + s->tick_ns));
-	KUNIT_EXPECT_EQ(test, 1U, p[100].fired);
-}
-
-static void small_steps_past_a_distant_timeout_are_exact(struct kunit *test)
-{
-	const struct stall *s = test->param_value;
-	struct fixture *f = manual_wheel(test, s->tick_ns, s->shape.slots, s->shape.levels);
-	struct probe *p = probes(test, 1);
-	u64 far = 10 * YEAR_NS;
-	unsigned int i;
-
-	far -= ref_mod(far, s->tick_ns);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, far));
-	for (i = 0; far >> i; i++) {
-		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, far - (far >> i)));
-		KUNIT_ASSERT_EQ(test, 0U, p->fired);
-		KUNIT_ASSERT_EQ(test, far, twheel_next_expiry(f->wheel));
+	for (tick_ns = ticks; tick_ns < ticks + ARRAY_SIZE(ticks); tick_ns++) {
+		f = layout_wheel(test, *tick_ns);
+		p = probes(test, n + 1);
+		for (i = 0; i <= n; i++)
+			arm_tick(test, &p[i], div64_u64(i * (YEAR_NS / 10), *tick_ns) + i + 1);
+		last = p[n].tick;
+		advance_tick(test, last - 1);
+		expect_fired_in_id_order(test, n);
+		KUNIT_ASSERT_EQ(test, last * *tick_ns, twheel_next_expiry(f->wheel));
+		advance_tick(test, last);
+		expect_fired_in_id_order(test, n + 1);
 	}
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, far));
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
 }
 
 /* Order within a tick */
 
-static void tick_fires_in_the_order_of_arming(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct probe *p;
-	unsigned int i;
-
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	p = probes(test, MANY);
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], ref_span(s) + 1);
-	advance_tick(test, ref_span(s));
-	expect_fired_in_id_order(test, 0);
-	advance_tick(test, ref_span(s) + 1);
-	expect_fired_in_id_order(test, MANY);
-}
-
-/* One timeout is armed from each tick before theirs, so they come from all levels. */
+/* One timeout is armed from each distance, so they come down from all levels. */
 static void order_of_arming_survives_cascades(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	u64 tick = min_t(u64, 2 * ref_span(s), MANY);
+	unsigned int n = layout_near(s), jump, i;
 	struct probe *p;
-	unsigned int i;
+	u64 tick, at;
 
-	manual_wheel(test, TICK, s->slots, s->levels);
-	p = probes(test, tick);
-	for (i = 0; i < tick; i++) {
-		advance_tick(test, i);
-		arm_tick(test, &p[i], tick);
+	for (jump = 0; jump < 2; jump++) {
+		layout_wheel(test, 1);
+		p = probes(test, n);
+		tick = layout_boundary(s, n - 1);
+		for (i = 0, at = 0; i < n; i++) {
+			at = max(at, tick - layout_distance(s, n - 1 - i));
+			/* The jump leaves the cascades of the lower levels to the last step. */
+			if (!jump || i < n / 2)
+				advance_tick(test, at);
+			arm_tick(test, &p[i], tick);
+		}
+		if (!jump)
+			advance_tick(test, tick - 1);
+		expect_fired_in_id_order(test, 0);
+		advance_tick(test, tick);
+		expect_fired_in_id_order(test, n);
 	}
-	advance_tick(test, tick);
-	expect_fired_in_id_order(test, tick);
 }
 
-static void order_of_arming_survives_a_jump_over_cascades(struct kunit *test)
+static void many_in_a_tick_fire_in_the_order_of_arming(struct kunit *test)
 {
-	struct probe *p;
-
-	manual_wheel(test, TICK, 8, 3);
-	p = probes(test, 4);
-	arm_tick(test, &p[0], 600);
-	advance_tick(test, 500);
-	arm_tick(test, &p[1], 600);
-	advance_tick(test, 580);
-	arm_tick(test, &p[2], 600);
-	advance_tick(test, 599);
-	arm_tick(test, &p[3], 600);
-	advance_tick(test, 5000);
-	expect_fired_in_id_order(test, 4);
-}
-
-static void mod_goes_to_the_end_of_its_tick(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 3);
+	struct fixture *f = layout_wheel(test, TICK);
+	struct probe *p = probes(test, MANY);
 	unsigned int i;
 
-	for (i = 0; i < 3; i++)
-		arm_tick(test, &p[i], 40);
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[0].t, 41 * TICK));
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[0].t, 40 * TICK));
-	advance_tick(test, 50);
-	KUNIT_ASSERT_EQ(test, 3U, f->nr_fired);
-	KUNIT_EXPECT_PTR_EQ(test, &p[1], f->order[0]);
-	KUNIT_EXPECT_PTR_EQ(test, &p[2], f->order[1]);
-	KUNIT_EXPECT_PTR_EQ(test, &p[0], f->order[2]);
-}
-
-/* The deadlines differ but round to one tick: timeouts fire in the order of arming. */
-static void order_within_a_tick_is_not_that_of_the_deadlines(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 10);
-	unsigned int i;
-
-	for (i = 0; i < 10; i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, 40 * TICK - i * 1000));
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 40 * TICK - 1));
+	/* The deadlines differ, but round to one tick. */
+	for (i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, 300 * TICK - i));
+	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 300 * TICK - 1));
 	expect_fired_in_id_order(test, 0);
-	advance_tick(test, 40);
-	expect_fired_in_id_order(test, 10);
+	advance_tick(test, 300);
+	expect_fired_in_id_order(test, MANY);
+	f->nr_fired = 0;
+	/* Past deadlines, too. */
+	for (i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, (MANY - i) % 300 * TICK));
+	advance_tick(test, 301);
+	expect_fired_in_id_order(test, MANY);
 }
 
-static void past_deadlines_fire_in_the_order_of_arming(struct kunit *test)
-{
-	struct probe *p;
-	unsigned int i;
+/* Callbacks that arm */
 
-	manual_wheel(test, TICK, 4, 3);
-	p = probes(test, 10);
-	advance_tick(test, 30);
-	for (i = 0; i < 10; i++)
-		arm_tick(test, &p[i], 30 - 3 * i);
-	advance_tick(test, 31);
-	expect_fired_in_id_order(test, 10);
-}
-
-/* Timeouts that callbacks arm */
-
-/* Rearm for p->arg from now, in each callback; the test counts the calls. */
 static void rearm_after(struct probe *p)
 {
 	p->ret = twheel_arm_after(&p->t, p->arg);
 }
 
+/* The timeout was armed for tick 3 of its row. */
 static void rearm_at(struct probe *p)
 {
-	p->ret = twheel_arm(&p->t, p->arg);
+	p->ret = twheel_arm(&p->t, (p->tick - 3) * TICK + p->arg);
 }
 
-struct rearm {
-	const char *name;
+static void rearm_by_mod(struct probe *p)
+{
+	p->ret = twheel_mod(&p->t, (p->tick - 3) * TICK + p->arg);
+}
+
+static const struct rearm {
 	void (*then)(struct probe *p);
 	u64 arg;
+} rearms[] = {
+	{ rearm_after, 0 }, { rearm_after, 1 }, { rearm_after, TICK }, { rearm_at, 0 },
+	{ rearm_at, 3 * TICK },		/* its own tick */
+	{ rearm_at, 50 * TICK },	/* a tick that the jump passes */
+	{ rearm_at, 100 * TICK },	/* the tick that the jump ends on */
+	{ rearm_at, 101 * TICK },
+	{ rearm_by_mod, 0 }, { rearm_by_mod, 100 * TICK },
 };
 
-static const struct rearm rearms[] = {
-	{ "after 0", rearm_after, 0 },
-	{ "after 1 ns", rearm_after, 1 },
-	{ "after a tick", rearm_after, TICK },
-	{ "at 0", rearm_at, 0 },
-	{ "at its own tick", rearm_at, 3 * TICK },
-	{ "at a tick that the jump passes", rearm_at, 50 * TICK },
-	{ "at the tick that the jump ends on", rearm_at, 100 * TICK },
-	{ "at the tick after it", rearm_at, 101 * TICK },
-};
-
-static void rearm_desc(const struct rearm *r, char *desc)
+static void rearm_from_a_callback_waits_for_the_next_pass(struct kunit *test)
 {
-	strscpy(desc, r->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(rearm, rearms, rearm_desc);
-
-static void rearm_from_callback_waits_for_the_next_pass(struct kunit *test)
-{
-	const struct rearm *r = test->param_value;
+	const struct rearm *r;
 	struct probe *p;
+	u64 base = 0;
 
-	manual_wheel(test, TICK, 4, 3);
+	layout_wheel(test, TICK);
 	p = probes(test, 1);
-	p->then = r->then;
-	p->arg = r->arg;
-	arm_tick(test, p, 3);
-	advance_tick(test, 100);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-	KUNIT_EXPECT_TRUE(test, twheel_pending(&p->t));
-	expect_fires_at(test, p, 101);
-}
-
-static void rearm_from_callback_to_later_is_exact(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct probe *p;
-	u32 j;
-
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	p = probes(test, 1);
-	for (j = 1; j < SHAPE_BOUNDARIES(s->levels); j++) {
-		struct fixture *f = test->priv;
-		u64 now = div64_u64(twheel_now(f->wheel), ODD_TICK);
-		u64 jump = now + ref_span(s) / 2 + j;
-		u64 delay = ref_boundary(s, j) ?: 1;
-
-		p->then = rearm_after;
-		p->arg = delay * ODD_TICK;
-		arm_tick(test, p, now + 1);
-		advance_tick(test, jump);
+	for (r = rearms; r < rearms + ARRAY_SIZE(rearms); r++, base += 1 << 20) {
+		p->then = r->then;
+		p->arg = r->arg;
+		p->fired = 0;
+		arm_tick(test, p, base + 3);
+		advance_tick(test, base + 100);
+		KUNIT_ASSERT_EQ(test, 1U, p->fired);
+		KUNIT_ASSERT_EQ(test, 0, p->ret);
 		KUNIT_ASSERT_TRUE(test, twheel_pending(&p->t));
 		p->then = NULL;
-		expect_fires_at(test, p, jump + delay);
+		expect_fires_at(test, p, base + 101);
 	}
-}
-
-static void rearm_in_each_of_many_ticks_fires_once_per_pass(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 100);
-	unsigned int i;
-
-	for (i = 0; i < 100; i++) {
-		p[i].then = rearm_after;
-		arm_tick(test, &p[i], i + 1);
-	}
-	advance_tick(test, 200);
-	expect_fired_in_id_order(test, 100);
-	advance_tick(test, 200);
-	KUNIT_EXPECT_EQ(test, 100U, f->nr_fired);
-	advance_tick(test, 201);
-	KUNIT_EXPECT_EQ(test, 200U, f->nr_fired);
 }
 
 static void arm_other(struct probe *p)
@@ -668,92 +359,39 @@ static void arm_other(struct probe *p)
 	p->ret = twheel_arm(&p->other->t, p->arg);
 }
 
-static void what_a_callback_arms_for_a_passed_tick_comes_last(struct kunit *test)
+/* A callback arms for a tick that the jump has passed, or for one that it does not reach. */
+static void arm_of_a_callback_comes_after_earlier_arms(struct kunit *test)
 {
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 3);
-
-	p[0].then = arm_other;
-	p[0].other = &p[1];
-	p[0].arg = 20 * TICK;
-	arm_tick(test, &p[0], 10);
-	arm_tick(test, &p[2], 31);
-	advance_tick(test, 30);
-	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
-	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
-	advance_tick(test, 31);
-	KUNIT_ASSERT_EQ(test, 3U, f->nr_fired);
-	KUNIT_EXPECT_PTR_EQ(test, &p[2], f->order[1]);
-	KUNIT_EXPECT_PTR_EQ(test, &p[1], f->order[2]);
-}
-
-/* A callback in a jump arms for a block that the jump has not reached. */
-static void arm_during_a_jump_keeps_the_order_of_a_later_tick(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 4);
-
-	arm_tick(test, &p[0], 200);
-	p[1].then = arm_other;
-	p[1].other = &p[2];
-	p[1].arg = 200 * TICK;
-	arm_tick(test, &p[1], 30);
-	advance_tick(test, 190);
-	arm_tick(test, &p[3], 200);
-	advance_tick(test, 250);
-	KUNIT_ASSERT_EQ(test, 4U, f->nr_fired);
-	KUNIT_EXPECT_PTR_EQ(test, &p[0], f->order[1]);
-	KUNIT_EXPECT_PTR_EQ(test, &p[2], f->order[2]);
-	KUNIT_EXPECT_PTR_EQ(test, &p[3], f->order[3]);
-}
-
-/* Timeouts that callbacks cancel, and more than one batch */
-
-static void many_in_a_tick_all_fire_in_order(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 256, 4);
-	struct probe *p = probes(test, MANY);
-	struct twheel_counters stats;
+	static const u64 for_ticks[] = { 10, 20, 100, 1000, 5000 };
+	struct fixture *f;
+	struct probe *p;
 	unsigned int i;
+	u64 tick;
 
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 300);
-	advance_tick(test, 300);
-	expect_fired_in_id_order(test, MANY);
-	twheel_stats(f->wheel, &stats);
-	KUNIT_EXPECT_EQ(test, (u64)MANY, stats.fired);
-	KUNIT_EXPECT_EQ(test, 0ULL, stats.pending);
+	for (i = 0; i < ARRAY_SIZE(for_ticks); i++) {
+		f = layout_wheel(test, TICK);
+		p = probes(test, 4);
+		tick = max(for_ticks[i], 101ULL);
+		p[0].then = arm_other;
+		p[0].other = &p[2];
+		p[0].arg = for_ticks[i] * TICK;
+		arm_tick(test, &p[0], 10);
+		arm_tick(test, &p[1], tick);
+		advance_tick(test, 100);
+		KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+		arm_tick(test, &p[3], tick);
+		advance_tick(test, tick - 1);
+		KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
+		advance_tick(test, tick + 50);
+		expect_fired_in_id_order(test, 4);
+	}
 }
+
+/* Callbacks that cancel and move timeouts of their tick, of the same batch and of later ones */
 
 static void cancel_other(struct probe *p)
 {
 	p->ret = twheel_cancel(&p->other->t);
-}
-
-static const unsigned int distances[] = { 1, 2, 15, 16, 31, 32, 63, 64, 127, 128, 500, 999 };
-
-static void distance_desc(const unsigned int *d, char *desc)
-{
-	sprintf(desc, "%u places later", *d);
-}
-
-KUNIT_ARRAY_PARAM(distance, distances, distance_desc);
-
-static void callback_can_cancel_a_later_one_of_its_tick(struct kunit *test)
-{
-	const unsigned int *distance = test->param_value;
-	struct fixture *f = manual_wheel(test, TICK, 256, 4);
-	struct probe *p = probes(test, MANY);
-	unsigned int i;
-
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 300);
-	p[0].then = cancel_other;
-	p[0].other = &p[*distance];
-	advance_tick(test, 300);
-	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
-	KUNIT_EXPECT_EQ(test, 0U, p[*distance].fired);
-	KUNIT_EXPECT_EQ(test, MANY - 1U, f->nr_fired);
 }
 
 static void mod_other(struct probe *p)
@@ -761,306 +399,286 @@ static void mod_other(struct probe *p)
 	p->ret = twheel_mod(&p->other->t, p->arg);
 }
 
-static void callback_can_move_a_later_one_of_its_tick(struct kunit *test)
+static void callback_takes_out_a_later_one_of_its_tick(struct kunit *test)
 {
-	const unsigned int *distance = test->param_value;
-	struct fixture *f = manual_wheel(test, TICK, 256, 4);
-	struct probe *p = probes(test, MANY);
-	unsigned int i;
+	static const unsigned int distances[] = { 1, 2, 63, 64, 126, 127, 128, 129, 500, 999 };
+	struct fixture *f = layout_wheel(test, TICK);
+	struct probe *p = probes(test, MANY), *other;
+	unsigned int i, j;
+	u64 tick = 300;
 
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 300);
-	p[0].then = mod_other;
-	p[0].other = &p[*distance];
-	p[0].arg = 800 * TICK;
-	advance_tick(test, 300);
-	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
-	KUNIT_EXPECT_EQ(test, MANY - 1U, f->nr_fired);
-	expect_fires_at(test, &p[*distance], 800);
-}
-
-static void cancel_all_others(struct probe *p)
-{
-	unsigned int i;
-
-	p->ret = 0;
-	for (i = 0; i < p->arg; i++)
-		p->ret += twheel_cancel(&p->other[i].t);
-}
-
-static void callback_can_cancel_all_the_rest_of_its_tick(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 256, 4);
-	struct probe *p = probes(test, MANY);
-	unsigned int i;
-
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 300);
-	p[200].then = cancel_all_others;
-	p[200].other = p;
-	p[200].arg = MANY;
-	advance_tick(test, 300);
-	KUNIT_EXPECT_EQ(test, MANY - 201, p[200].ret);
-	expect_fired_in_id_order(test, 201);
-	KUNIT_EXPECT_EQ(test, CLOCK_END, twheel_next_expiry(f->wheel));
-}
-
-static void callback_of_many_may_rearm_itself_at_once(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 256, 4);
-	struct probe *p = probes(test, MANY);
-	unsigned int i;
-
-	for (i = 0; i < MANY; i++) {
-		p[i].then = rearm_after;
-		arm_tick(test, &p[i], 300);
+	for (i = 0; i < 2 * ARRAY_SIZE(distances); i++, tick += 1 << 20) {
+		f->nr_fired = 0;
+		advance_tick(test, tick - 300);
+		for (j = 0; j < MANY; j++)
+			arm_tick(test, &p[j], tick);
+		other = &p[distances[i / 2]];
+		other->fired = 0;
+		p[0].then = i % 2 ? mod_other : cancel_other;
+		p[0].other = other;
+		p[0].arg = (tick + 500) * TICK;
+		advance_tick(test, tick);
+		KUNIT_ASSERT_EQ(test, 1, p[0].ret);
+		KUNIT_ASSERT_EQ(test, 0U, other->fired);
+		expect_fired_in_id_order(test, MANY - 1);
+		advance_tick(test, tick + 499);
+		KUNIT_ASSERT_EQ(test, MANY - 1U, f->nr_fired);
+		advance_tick(test, tick + 500);
+		KUNIT_ASSERT_EQ(test, i % 2, other->fired);
 	}
-	advance_tick(test, 300);
-	expect_fired_in_id_order(test, MANY);
-	f->nr_fired = 0;
-	advance_tick(test, 301);
-	expect_fired_in_id_order(test, MANY);
-}
-
-static void callback_can_cancel_one_on_the_way_down(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 3);
-
-	arm_tick(test, &p[0], 20);
-	arm_tick(test, &p[1], 60);
-	arm_tick(test, &p[2], 60);
-	p[0].then = cancel_other;
-	p[0].other = &p[1];
-	advance_tick(test, 100);
-	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
-	KUNIT_EXPECT_EQ(test, 0U, p[1].fired);
-	KUNIT_EXPECT_EQ(test, 1U, p[2].fired);
-	KUNIT_EXPECT_EQ(test, 2U, f->nr_fired);
-}
-
-/*
- * A cascade of MANY takes several batches. Between two of them the callbacks of the tick
- * before run, and find the slot half cascaded. There are fewer of them than a batch holds.
- */
-#define FEW	20
-
-static struct probe *half_done_cascade(struct kunit *test, void (*then)(struct probe *p))
-{
-	struct probe *p;
-	unsigned int i;
-
-	manual_wheel(test, TICK, 256, 4);
-	p = probes(test, MANY + 2 * FEW);
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 300);
-	for (i = 0; i < FEW; i++) {
-		p[MANY + FEW + i].then = then;
-		p[MANY + FEW + i].other = &p[MANY + i];
-		p[MANY + FEW + i].arg = 300 * TICK;
-	}
-	advance_tick(test, 250);
-	for (i = 0; i < FEW; i++)
-		arm_tick(test, &p[MANY + FEW + i], 255);
-	return p;
-}
-
-static void arm_during_a_cascade_joins_its_tail(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-
-	half_done_cascade(test, arm_other);
-	advance_tick(test, 299);
-	KUNIT_ASSERT_EQ(test, (unsigned int)FEW, f->nr_fired);
-	f->nr_fired = 0;
-	advance_tick(test, 300);
-	expect_fired_in_id_order(test, MANY + FEW);
-}
-
-/* The callbacks cancel timeouts that are cascaded already, that are next, and the last one. */
-static void cancel_during_a_cascade_takes_out_any(struct kunit *test)
-{
-	struct probe *p = half_done_cascade(test, cancel_other);
-	struct fixture *f = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < FEW; i++)
-		p[MANY + FEW + i].other = &p[i < FEW - 1 ? i * 8 : MANY - 1];
-	advance_tick(test, 299);
-	for (i = 0; i < FEW; i++)
-		KUNIT_EXPECT_EQ(test, 1, p[MANY + FEW + i].ret);
-	f->nr_fired = 0;
-	advance_tick(test, 300);
-	expect_fired_in_id_order(test, MANY - FEW);
-	KUNIT_EXPECT_EQ(test, 0U, p[0].fired + p[8].fired + p[MANY - 1].fired);
-}
-
-static void mod_during_a_cascade_moves_to_its_tail(struct kunit *test)
-{
-	struct probe *p = half_done_cascade(test, mod_other);
-	struct fixture *f = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < FEW; i++)
-		p[MANY + FEW + i].other = &p[i * 8];
-	advance_tick(test, 299);
-	f->nr_fired = 0;
-	advance_tick(test, 300);
-	KUNIT_ASSERT_EQ(test, (unsigned int)MANY, f->nr_fired);
-	for (i = 0; i < FEW; i++)
-		KUNIT_EXPECT_PTR_EQ(test, &p[i * 8], f->order[MANY - FEW + i]);
 }
 
 /* The time goes backward */
 
-static void step_back_fires_nothing(struct kunit *test)
+static void step_back_fires_nothing_and_keeps_each_tick(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	struct probe *p = probes(test, SHAPE_BOUNDARIES(s->levels));
-	u64 start = 3 * ref_span(s);
-	u32 i;
+	u64 start = 3 * ref_grain(s, 2), last, now;
+	u32 n = min(layout_near(s), 18U), i, j;
+	struct fixture *f;
+	struct probe *p;
 
-	advance_tick(test, start);
-	arm_boundaries(test, p, start);
-	for (i = 0; i < SHAPE_BOUNDARIES(s->levels); i += stride) {
-		advance_tick(test, start - min(ref_boundary(s, i), start));
+	for (i = 0; i < n; i += stride) {
+		f = layout_wheel(test, 1);
+		p = probes(test, layout_near(s));
+		advance_tick(test, start);
+		last = arm_boundaries(test, p, start);
+		advance_tick(test, start - min(layout_boundary(s, i), start));
 		KUNIT_ASSERT_EQ(test, 0U, f->nr_fired);
 		KUNIT_ASSERT_EQ(test, 0, twheel_audit(f->wheel));
+		for (j = 0, now = start; j < layout_near(s); j++) {
+			if (p[j].tick <= now)
+				continue;
+			now = p[j].tick;
+			advance_tick(test, now - 1);
+			expect_due_fired(test, p, layout_near(s), now - 1);
+		}
+		advance_tick(test, last);
+		expect_ascending(test, layout_near(s));
 	}
-	advance_tick(test, 0);
-	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
-	KUNIT_EXPECT_EQ(test, 0ULL, twheel_now(f->wheel));
 }
 
-static void pending_keeps_its_tick_over_a_step_back(struct kunit *test)
+/*
+ * The wheel has reached tick 1000 of a row. A timeout for an earlier tick fires right after
+ * it.
+ */
+static void arm_after_a_step_back_fires_past_the_reached_tick(struct kunit *test)
+{
+	static const u64 backs[] = { 0, 1, 500, 744, 768, 999 };
+	static const u64 delays[] = { 0, 1, 2, 255, 256, 499, 500, 501, 1000, 1001, 100000 };
+	struct fixture *f = layout_wheel(test, ODD_TICK);
+	struct probe *p = probes(test, 1);
+	u64 base = 0, tick;
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(backs); i++) {
+		for (j = 0; j < ARRAY_SIZE(delays); j++, base += 1 << 20) {
+			advance_tick(test, base + 1000);
+			advance_tick(test, base + backs[i]);
+			KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, delays[j] * ODD_TICK));
+			tick = base + max(backs[i] + delays[j], 1001ULL);
+			KUNIT_ASSERT_EQ(test, tick * ODD_TICK, twheel_next_expiry(f->wheel));
+			expect_fires_at(test, p, tick);
+		}
+	}
+}
+
+/* Rounds of hashed wheels */
+
+static const struct shape rings[] = { { 2, 1 }, { 8, 1 }, { 256, 1 }, { 65536, 1 } };
+
+KUNIT_ARRAY_PARAM(ring, rings, shape_desc);
+
+static void slot_with_several_rounds_fires_each_in_its_own(struct kunit *test)
+{
+	static const u64 rounds[] = { 6, 0, 4, 1, 2, 1, 1000 };
+	const struct shape *s = test->param_value;
+	unsigned int n = ARRAY_SIZE(rounds), i;
+	struct probe *p;
+	u64 round;
+
+	layout_wheel(test, TICK);
+	p = probes(test, n);
+	for (i = 0; i < n; i++)
+		arm_tick(test, &p[i], 1 + rounds[i] * s->slots);
+	for (round = 0; round < 8; round++) {
+		advance_tick(test, round * s->slots);
+		expect_due_fired(test, p, n, round * s->slots);
+		advance_tick(test, 1 + round * s->slots);
+		expect_due_fired(test, p, n, 1 + round * s->slots);
+	}
+	expect_ascending(test, n - 1);
+	expect_fires_at(test, &p[n - 1], p[n - 1].tick);
+}
+
+/* With one timeout the wheel sleeps until that is due, with several until the next visit. */
+static void slot_with_one_far_timeout_is_not_visited(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	struct fixture *f = layout_wheel(test, TICK);
+	struct probe *p = probes(test, 2);
+
+	arm_tick(test, &p[0], 1 + 1000ULL * s->slots);
+	KUNIT_EXPECT_EQ(test, p[0].tick * TICK, twheel_next_expiry(f->wheel));
+	arm_tick(test, &p[1], 1 + 500ULL * s->slots);
+	KUNIT_EXPECT_EQ(test, TICK, twheel_next_expiry(f->wheel));
+	advance_tick(test, 1);
+	KUNIT_EXPECT_EQ(test, (1 + s->slots) * TICK, twheel_next_expiry(f->wheel));
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[1].t));
+	KUNIT_EXPECT_EQ(test, p[0].tick * TICK, twheel_next_expiry(f->wheel));
+	expect_fires_at(test, &p[0], p[0].tick);
+}
+
+/* The search ends at the 128th slot that has one far timeout, with a visit of that. */
+static void search_ends_after_a_batch_of_far_slots_and_nothing_is_late(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	unsigned int n = min(s->slots - 1, 300U), i;
+	struct fixture *f = layout_wheel(test, TICK);
+	struct probe *p = probes(test, n + 1);
+	u64 early = n < BATCH ? s->slots : BATCH;
+
+	for (i = 0; i < n; i++)
+		arm_tick(test, &p[i], 1 + i + 10ULL * s->slots);
+	arm_tick(test, &p[n], s->slots);
+	KUNIT_EXPECT_EQ(test, early * TICK, twheel_next_expiry(f->wheel));
+	expect_fires_at(test, &p[n], s->slots);
+	expect_fires_at(test, &p[0], p[0].tick);
+	advance_tick(test, p[n / 2].tick - 1);
+	KUNIT_EXPECT_EQ(test, max(n / 2, 1U) + 1, f->nr_fired);
+	advance_tick(test, p[n - 1].tick);
+	expect_due_fired(test, p, n + 1, p[n - 1].tick);
+}
+
+/*
+ * Half of MANY timeouts in a slot are due, the others in a later round. So a visit takes several
+ * turns, between which callbacks change the slot. Timeouts 0, 2, 4 .. are due.
+ */
+static struct probe *half_of_a_slot_is_due(struct kunit *test, u64 later)
 {
 	const struct shape *s = test->param_value;
 	struct probe *p;
-	u64 start = 2 * ref_span(s) + 1, now = 0;
-	u32 i, j;
+	unsigned int i;
 
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	p = probes(test, 1);
-	for (i = 1; i < SHAPE_BOUNDARIES(s->levels); i += 2 * stride) {
-		for (j = 1; j < SHAPE_BOUNDARIES(s->levels); j += 2) {
-			u64 tick;
-
-			now += start;
-			tick = now + (ref_boundary(s, i) ?: 1);
-			advance_tick(test, now);
-			arm_tick(test, p, tick);
-			advance_tick(test, now - min(ref_boundary(s, j), now));
-			expect_fires_at(test, p, tick);
-			now = tick;
-		}
-	}
+	layout_wheel(test, TICK);
+	p = probes(test, 2 * MANY);
+	for (i = 0; i < MANY; i++)
+		arm_tick(test, &p[i], i % 2 ? later : s->slots + 1);
+	return p;
 }
 
-static void arm_after_a_step_back_is_exact(struct kunit *test)
+static void visit_of_several_turns_keeps_later_rounds_in_order(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	struct probe *p = probes(test, 1);
-	u64 start = 2 * ref_span(s) + 1;
-	u32 i, j;
+	struct fixture *f = test->priv;
+	u64 round;
 
-	for (i = 1; i < SHAPE_BOUNDARIES(s->levels); i += 2 * stride) {
-		for (j = 0; j < SHAPE_BOUNDARIES(s->levels); j += 2) {
-			u64 back = start - min(ref_boundary(s, i), start);
-			u64 delay = ref_boundary(s, j) ?: 1;
-
-			advance_tick(test, start);
-			advance_tick(test, back);
-			KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, delay * ODD_TICK));
-			KUNIT_ASSERT_EQ(test, (back + delay) * ODD_TICK,
-					twheel_next_expiry(f->wheel));
-			expect_fires_at(test, p, back + delay);
-		}
+	half_of_a_slot_is_due(test, 3 * s->slots + 1);
+	for (round = 1; round < 3; round++) {
+		advance_tick(test, round * s->slots + 1);
+		expect_fired_in_id_order(test, MANY / 2);
+		KUNIT_ASSERT_EQ(test, 0, twheel_audit(f->wheel));
 	}
+	f->nr_fired = 0;
+	expect_fires_at(test, f->order[0] + 1, 3 * s->slots + 1);
+	expect_fired_in_id_order(test, MANY / 2);
 }
 
-static void step_back_mixes_old_and_new_without_loss(struct kunit *test)
+/*
+ * Callback i, of tick slots + 1, changes timeouts of the later round. Of those, some have been
+ * set aside, some are still in the slot. The new ones join the slot.
+ */
+static void change_the_slot(struct probe *p)
+{
+	struct probe *all = p->data;
+
+	if (p->id % 8 == 0)
+		p->ret = twheel_cancel(&all[p->id / 2 + 1].t);
+	else if (p->id % 8 == 2)
+		p->ret = twheel_mod(&all[MANY - 1 - p->id / 4 * 2].t, p->arg + 5 * TICK);
+	else if (p->id % 8 == 4)
+		p->ret = !twheel_arm(&all[MANY + p->id].t, p->arg);
+	else
+		p->ret = twheel_mod(&all[p->id / 2].t, p->arg);
+}
+
+static void visit_of_several_turns_sees_changes_between_the_turns(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	unsigned int n = SHAPE_BOUNDARIES(s->levels), i;
-	u64 start = 2 * ref_span(s), back = start - ref_span(s) / 2 - 1, now;
-	struct probe *before, *after;
+	u64 later = 7 * s->slots + 1;
+	struct probe *p = half_of_a_slot_is_due(test, later);
+	struct fixture *f = test->priv;
+	unsigned int i;
 
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	before = probes(test, n);
-	after = probes(test, n);
-	advance_tick(test, start);
-	arm_boundaries(test, before, start);
-	advance_tick(test, back);
-	arm_boundaries(test, after, back);
-	for (i = 0, now = back; i < n; i++) {
-		now = max(now, back + ref_boundary(s, i));
-		advance_tick(test, now);
-		expect_due_fired(test, before, n, now);
-		expect_due_fired(test, after, n, now);
+	for (i = 0; i < MANY; i += 2) {
+		p[i].then = change_the_slot;
+		p[i].data = p;
+		p[i].arg = later * TICK;
 	}
-	advance_tick(test, now + start);
-	expect_due_fired(test, before, n, now + start);
+	advance_tick(test, s->slots + 1);
+	expect_fired_in_id_order(test, MANY / 2);
+	KUNIT_ASSERT_EQ(test, 0, twheel_audit(f->wheel));
+	advance_tick(test, later - 1);
+	KUNIT_ASSERT_EQ(test, MANY / 2U, f->nr_fired);
+	/* As many callbacks have armed one as have cancelled one. */
+	advance_tick(test, later + 5);
+	KUNIT_ASSERT_EQ(test, (unsigned int)MANY, f->nr_fired);
+	for (i = 0; i < 2 * MANY; i++) {
+		KUNIT_ASSERT_LE(test, p[i].fired, 1U);
+		KUNIT_ASSERT_EQ(test, i < MANY && i % 2 == 0, p[i].ret);
+	}
+	KUNIT_EXPECT_EQ(test, CLOCK_END, twheel_next_expiry(f->wheel));
 }
 
-static void step_back_within_a_tick_is_harmless(struct kunit *test)
+static void cancel_all_later(struct probe *p)
 {
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 2);
+	unsigned int i;
 
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 15 * TICK + 900));
-	arm_tick(test, &p[0], 16);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 15 * TICK + 100));
-	arm_tick(test, &p[1], 16);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 16 * TICK - 1));
-	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
-	advance_tick(test, 16);
-	expect_fired_in_id_order(test, 2);
+	for (i = 1; i < MANY; i += 2)
+		p->ret += twheel_cancel(&p->other[i].t);
+}
+
+static void visit_ends_when_all_set_aside_are_cancelled(struct kunit *test)
+{
+	static const unsigned int callers[] = { 0, 126, 128, 300, MANY - 2 };
+	const struct shape *s = test->param_value;
+	struct probe *p;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(callers); i++) {
+		p = half_of_a_slot_is_due(test, 9 * s->slots + 1);
+		p[callers[i]].then = cancel_all_later;
+		p[callers[i]].other = p;
+		advance_tick(test, s->slots + 1);
+		KUNIT_ASSERT_EQ(test, MANY / 2, p[callers[i]].ret);
+		expect_fired_in_id_order(test, MANY / 2);
+		KUNIT_ASSERT_EQ(test, CLOCK_END, twheel_next_expiry(p->f->wheel));
+		arm_tick(test, &p[1], 5 * s->slots + 1);
+		expect_fires_at(test, &p[1], 5 * s->slots + 1);
+	}
 }
 
 static struct kunit_case expiry_cases[] = {
-	KUNIT_CASE_PARAM(fires_at_its_tick_from_every_phase, shape_gen_params),
-	KUNIT_CASE_PARAM(lies_where_the_reference_says_from_every_phase, shape_gen_params),
-	KUNIT_CASE_PARAM(boundaries_fire_in_order_in_one_jump, shape_gen_params),
-	KUNIT_CASE_PARAM(boundaries_fire_each_at_its_tick, shape_gen_params),
-	KUNIT_CASE_PARAM(deadline_is_rounded_up_and_past_now, deadline_gen_params),
-	KUNIT_CASE_PARAM(relative_delay_counts_from_now_not_from_the_tick, deadline_gen_params),
-	KUNIT_CASE(callback_sees_the_time_of_the_advance),
-	KUNIT_CASE(slot_with_several_rounds_fires_each_in_its_own),
-	KUNIT_CASE(rounds_count_down_once_a_revolution),
-	KUNIT_CASE_PARAM(position_follows_the_cursor_to_the_end, deep_shape_gen_params),
-	KUNIT_CASE_PARAM(cascade_moves_down_one_level_at_a_time, deep_shape_gen_params),
-	KUNIT_CASE_PARAM(full_wheel_fires_one_per_tick, deep_shape_gen_params),
-	KUNIT_CASE_PARAM(jump_over_many_revolutions_fires_all_in_order, deep_shape_gen_params),
-	KUNIT_CASE_PARAM(jump_stops_short_of_the_next_tick, shape_gen_params),
-	KUNIT_CASE_PARAM(stall_of_ten_years_costs_only_what_is_due, stall_gen_params),
-	KUNIT_CASE_PARAM(small_steps_past_a_distant_timeout_are_exact, stall_gen_params),
-	KUNIT_CASE_PARAM(tick_fires_in_the_order_of_arming, shape_gen_params),
-	KUNIT_CASE_PARAM(order_of_arming_survives_cascades, deep_shape_gen_params),
-	KUNIT_CASE(order_of_arming_survives_a_jump_over_cascades),
-	KUNIT_CASE(mod_goes_to_the_end_of_its_tick),
-	KUNIT_CASE(order_within_a_tick_is_not_that_of_the_deadlines),
-	KUNIT_CASE(past_deadlines_fire_in_the_order_of_arming),
-	KUNIT_CASE_PARAM(rearm_from_callback_waits_for_the_next_pass, rearm_gen_params),
-	KUNIT_CASE_PARAM(rearm_from_callback_to_later_is_exact, shape_gen_params),
-	KUNIT_CASE(rearm_in_each_of_many_ticks_fires_once_per_pass),
-	KUNIT_CASE(what_a_callback_arms_for_a_passed_tick_comes_last),
-	KUNIT_CASE(arm_during_a_jump_keeps_the_order_of_a_later_tick),
-	KUNIT_CASE(many_in_a_tick_all_fire_in_order),
-	KUNIT_CASE_PARAM(callback_can_cancel_a_later_one_of_its_tick, distance_gen_params),
-	KUNIT_CASE_PARAM(callback_can_move_a_later_one_of_its_tick, distance_gen_params),
-	KUNIT_CASE(callback_can_cancel_all_the_rest_of_its_tick),
-	KUNIT_CASE(callback_of_many_may_rearm_itself_at_once),
-	KUNIT_CASE(callback_can_cancel_one_on_the_way_down),
-	KUNIT_CASE(arm_during_a_cascade_joins_its_tail),
-	KUNIT_CASE(cancel_during_a_cascade_takes_out_any),
-	KUNIT_CASE(mod_during_a_cascade_moves_to_its_tail),
-	KUNIT_CASE_PARAM(step_back_fires_nothing, shape_gen_params),
-	KUNIT_CASE_PARAM(pending_keeps_its_tick_over_a_step_back, shape_gen_params),
-	KUNIT_CASE_PARAM(arm_after_a_step_back_is_exact, shape_gen_params),
-	KUNIT_CASE_PARAM(step_back_mixes_old_and_new_without_loss, shape_gen_params),
-	KUNIT_CASE(step_back_within_a_tick_is_harmless),
+	KUNIT_CASE_PARAM(fires_at_its_tick_from_every_phase_at_every_distance, layout_gen_params),
+	KUNIT_CASE_PARAM(boundaries_fire_in_order_in_one_jump, layout_gen_params),
+	KUNIT_CASE_PARAM(deadline_is_rounded_up_and_past_now, layout_gen_params),
+	KUNIT_CASE_PARAM(relative_delay_counts_from_now_not_from_the_tick, layout_gen_params),
+	KUNIT_CASE_PARAM(deadline_at_the_clocks_end_is_never_early, layout_gen_params),
+	KUNIT_CASE_PARAM(stall_of_ten_years_costs_only_what_is_due, layout_gen_params),
+	KUNIT_CASE_PARAM(order_of_arming_survives_cascades, layout_gen_params),
+	KUNIT_CASE_PARAM(many_in_a_tick_fire_in_the_order_of_arming, layout_gen_params),
+	KUNIT_CASE_PARAM(rearm_from_a_callback_waits_for_the_next_pass, layout_gen_params),
+	KUNIT_CASE_PARAM(arm_of_a_callback_comes_after_earlier_arms, layout_gen_params),
+	KUNIT_CASE_PARAM(callback_takes_out_a_later_one_of_its_tick, layout_gen_params),
+	KUNIT_CASE_PARAM(step_back_fires_nothing_and_keeps_each_tick, layout_gen_params),
+	KUNIT_CASE_PARAM(arm_after_a_step_back_fires_past_the_reached_tick, layout_gen_params),
+	KUNIT_CASE_PARAM(slot_with_several_rounds_fires_each_in_its_own, ring_gen_params),
+	KUNIT_CASE_PARAM(slot_with_one_far_timeout_is_not_visited, ring_gen_params),
+	KUNIT_CASE_PARAM(search_ends_after_a_batch_of_far_slots_and_nothing_is_late,
+			 ring_gen_params),
+	KUNIT_CASE_PARAM(visit_of_several_turns_keeps_later_rounds_in_order, ring_gen_params),
+	KUNIT_CASE_PARAM(visit_of_several_turns_sees_changes_between_the_turns, ring_gen_params),
+	KUNIT_CASE_PARAM(visit_ends_when_all_set_aside_are_cancelled, ring_gen_params),
 	{}
 };
 

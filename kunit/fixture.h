@@ -8,8 +8,8 @@
  * The suite's exit audits and destroys the wheel, so an aborted test leaves nothing
  * behind.
  *
- * A callback that waits for the test runs in a worker, because other callbacks must not
- * block. Otherwise it spins on a CPU that the test does not need: spare_cpu().
+ * A callback and a sink must not block. If one waits for a helper, it spins, and the helper
+ * runs on another CPU: spare_cpu().
  */
 #ifndef _TWHEEL_KUNIT_FIXTURE_H
 #define _TWHEEL_KUNIT_FIXTURE_H
@@ -25,6 +25,7 @@
 #include <linux/time64.h>
 
 #include "../twheel.h"
+#include "audit.h"
 #include "reference.h"
 
 #define FIXTURE_ORDER	2048
@@ -46,7 +47,7 @@ struct fixture {
 };
 
 /**
- * struct probe - a timeout that records its expiries
+ * struct probe - a timeout under test: it records its expiries, and may then do more
  * @t: the timeout
  * @f: fixture that it records in
  * @id: its index
@@ -54,9 +55,9 @@ struct fixture {
  * @fired: how often it has fired
  * @fired_ns: the wheel's time when it fired last
  * @then: called by its callback after the record; may be NULL
- * @other: argument of @then: another timeout
- * @arg: argument of @then: a time
- * @data: argument of @then
+ * @other: for @then: another timeout
+ * @arg: for @then: a time or a number
+ * @data: for @then
  * @ret: result of the call that @then made
  */
 struct probe {
@@ -136,15 +137,16 @@ static inline struct fixture *manual_wheel(struct kunit *test, u64 tick_ns,
 static inline void probe_record(struct probe *p)
 {
 	struct fixture *f = p->f;
+	unsigned long flags;
 
 	p->fired++;
 	p->fired_ns = twheel_now(f->wheel);
-	/* Several workers may be here. */
-	spin_lock(&f->lock);
+	/* Several CPUs may be here, some in soft interrupts. */
+	spin_lock_irqsave(&f->lock, flags);
 	if (f->nr_fired < FIXTURE_ORDER)
 		f->order[f->nr_fired] = p;
 	f->nr_fired++;
-	spin_unlock(&f->lock);
+	spin_unlock_irqrestore(&f->lock, flags);
 }
 
 static inline void probe_fires(struct twheel_timeout *t)
@@ -189,29 +191,6 @@ static inline void advance_tick(struct kunit *test, u64 tick)
 	struct fixture *f = test->priv;
 
 	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, tick * f->tick_ns));
-}
-
-/* Arm the timeouts of @list in one call and remove those armed. Returns their number. */
-static inline unsigned int arm_linked(struct twheel *w, struct list_head *list)
-{
-	unsigned int nr = list_count_nodes(list), armed, i;
-	struct twheel_timeout **array, *t;
-
-	/* Callbacks call this too. They must not sleep, and they arm few timeouts. */
-	array = kmalloc_array(nr, sizeof(*array), GFP_NOWAIT | __GFP_NOWARN);
-	if (!array)
-		array = kmalloc_array(nr, sizeof(*array), GFP_KERNEL | __GFP_NOFAIL);
-	for (i = 0; i < nr; i++) {
-		array[i] = list_first_entry(list, struct twheel_timeout, entry);
-		list_del_init(&array[i]->entry);
-	}
-	armed = twheel_arm_list(w, array, nr);
-	for (i = armed; i < nr; i++) {
-		t = array[i];
-		list_add_tail(&t->entry, list);
-	}
-	kfree(array);
-	return armed;
 }
 
 /* For twheel_stop(): append the timeout that is handed back to the list @data. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Threads beside the test's own, a callback that waits until the test releases it, and a
+ * Threads beside the test's own, a function that waits until the test releases it, and a
  * twheel_stop() in the middle of a pass.
  *
  * Between helper_start() and helper_finish() a test must not be aborted: it
@@ -11,6 +11,7 @@
 
 #include <kunit/test.h>
 #include <linux/completion.h>
+#include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/jiffies.h>
@@ -71,6 +72,15 @@ static inline void helper_finish(struct kunit *test, struct helper *h)
 	kthread_stop(h->task);
 }
 
+/* Run the helper on a CPU where the test is not. There must be one: spare_cpu(). */
+static inline void helper_elsewhere(struct kunit *test, struct helper *h)
+{
+	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+
+	if (!IS_ERR(h->task))
+		KUNIT_EXPECT_EQ(test, 0, set_cpus_allowed_ptr(h->task, cpumask_of(cpu)));
+}
+
 /*
  * Let the helper, which waits, preempt everything else on the test's CPU when it is woken.
  * On a preemptible kernel it runs at once. Otherwise it runs when the current task, which
@@ -86,9 +96,9 @@ static inline void helper_first(struct kunit *test, struct helper *h)
 }
 
 /**
- * struct gate - where a callback waits
- * @began: completed when the callback gets there
- * @open: completed to let the callback go on
+ * struct gate - where a function waits
+ * @began: completed when the function gets there
+ * @open: completed to let the function go on
  */
 struct gate {
 	struct completion	began;
@@ -101,14 +111,14 @@ static inline void gate_init(struct gate *gate)
 	init_completion(&gate->open);
 }
 
-/* For callbacks that run in a worker. */
+/* For functions that may sleep. */
 static inline void gate_pass(struct gate *gate)
 {
 	complete(&gate->began);
 	wait_for_completion(&gate->open);
 }
 
-/* For callbacks that must not block, on a spare CPU. */
+/* For callbacks and sinks: the test opens the gate on another CPU. */
 static inline void gate_spin(struct gate *gate)
 {
 	unsigned long end = jiffies + PATIENCE / 3;

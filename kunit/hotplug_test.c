@@ -33,101 +33,80 @@ MODULE_PARM_DESC(pending, "Number of timeouts pending during these cycles");
 #define SEC		((u64)NSEC_PER_SEC)
 #define PATIENCE	(60 * HZ)
 
-/**
- * struct guest - a timeout that records where its callback ran
- * @p: the timeout; a one-shot uses p.t alone
- * @wheel: its wheel
- * @began: completed when the callback begins
- * @fired: number of times that it has begun
- * @fired_ns: the wheel's time when it last began
- * @cpu: CPU where the callback last began
- * @lasts_ms: duration of the callback: a worker sleeps, the thread spins
- * @sleeps: the callback sleeps until @wake is completed
- * @wake: completed by the test
- * @done: set when the callback ends
- * @periods: periodic: number of deadlines that have passed
- * @early: periodic: number of calls before the deadline
+/*
+ * The callback and the sink record the expiry, and its CPU in p->ret. They do not use the lock of
+ * the fixture, which must not be taken in threads and in soft interrupts.
  */
-struct guest {
-	struct twheel_periodic	p;
-	struct twheel		*wheel;
-	struct completion	began;
-	atomic_t		fired;
-	u64			fired_ns;
-	unsigned int		cpu;
-	unsigned int		lasts_ms;
-	bool			sleeps;
-	struct completion	wake;
-	bool			done;
-	u64			periods;
-	unsigned int		early;
+static void note_expiry(struct probe *p)
+{
+	p->fired_ns = twheel_now(p->f->wheel);
+	p->ret = raw_smp_processor_id();
+	WRITE_ONCE(p->fired, p->fired + 1);
+	if (p->then)
+		p->then(p);
+}
+
+static void note_callback(struct twheel_timeout *t)
+{
+	note_expiry(container_of(t, struct probe, t));
+}
+
+static void note_batch(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del(&t->entry);
+		twheel_accept(t);
+		note_expiry(container_of(t, struct probe, t));
+	}
+}
+
+struct kind {
+	const char *name;
+	enum twheel_clock clock;
+	bool sink;
+	unsigned int levels;
 };
 
-static void guest_runs(struct guest *g)
-{
-	g->fired_ns = twheel_now(g->wheel);
-	g->cpu = raw_smp_processor_id();
-	atomic_inc(&g->fired);
-	complete(&g->began);
-	if (current->flags & PF_WQ_WORKER && g->lasts_ms)
-		msleep(g->lasts_ms);
-	else
-		mdelay(g->lasts_ms);
-	if (g->sleeps)
-		wait_for_completion_timeout(&g->wake, PATIENCE);
-	WRITE_ONCE(g->done, true);
-}
+static const struct kind kinds[] = {
+	{ "monotonic", TWHEEL_MONOTONIC, false },
+	{ "boottime", TWHEEL_BOOTTIME, false },
+	{ "realtime", TWHEEL_REALTIME, false },
+	{ "monotonic with a sink", TWHEEL_MONOTONIC, true },
+	{ "boottime with a sink", TWHEEL_BOOTTIME, true },
+	{ "realtime with a sink", TWHEEL_REALTIME, true },
+	{ "hashed", TWHEEL_MONOTONIC, false, 1 },
+	{ "hashed with a sink", TWHEEL_MONOTONIC, true, 1 },
+};
 
-static void guest_fires(struct twheel_timeout *t)
-{
-	guest_runs(container_of(t, struct guest, p.t));
-}
-
-static void guest_comes_round(struct twheel_periodic *p)
-{
-	struct guest *g = container_of(p, struct guest, p);
-
-	g->periods += 1 + p->missed;
-	g->early += twheel_now(g->wheel) < p->expires;
-	guest_runs(g);
-}
+NAMED_PARAM(kind, kinds);
 
 /*
- * Make a wheel on @clock and @n timeouts. A timeout stays in the shard of the CPU that arms
- * it.
+ * Make a wheel of the kind of the test, and @n timeouts. A timeout stays in the shard of the CPU
+ * that arms it.
  */
-static struct guest *guests_on(struct kunit *test, enum twheel_clock clock, unsigned int n)
+static struct probe *plug_probes(struct kunit *test, unsigned int n)
 {
-	struct twheel_params params = { .name = "kunit-hotplug", .clock = clock };
-	struct guest *g = kunit_kcalloc(test, n, sizeof(*g), GFP_KERNEL);
-	struct fixture *f = test->priv;
-	unsigned int i;
+	const struct kind *kind = test->param_value ?: &kinds[0];
+	struct twheel_params params = {
+		.name = "kunit-hotplug", .clock = kind->clock,
+		.sink = kind->sink ? note_batch : NULL, .levels = kind->levels,
+	};
 
-	KUNIT_ASSERT_NOT_NULL(test, g);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
-	for (i = 0; i < n; i++) {
-		g[i].wheel = f->wheel;
-		init_completion(&g[i].began);
-		init_completion(&g[i].wake);
-		twheel_timeout_init(f->wheel, &g[i].p.t, guest_fires);
-	}
-	return g;
-}
-
-static struct guest *guests(struct kunit *test, unsigned int n)
-{
-	return guests_on(test, TWHEEL_MONOTONIC, n);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	return probes_for(test, n, kind->sink ? NULL : note_callback);
 }
 
 /* Arm @n of them on @cpu for @delay_ns from now. */
-static void arm_from(struct kunit *test, unsigned int cpu, struct guest *g, unsigned int n,
+static void arm_from(struct kunit *test, unsigned int cpu, struct probe *p, unsigned int n,
 		     u64 delay_ns)
 {
 	unsigned int i;
 
 	run_on(test, cpu);
 	for (i = 0; i < n; i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&g[i].p.t, twheel_now(g->wheel) + delay_ns));
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, twheel_now(p->f->wheel) + delay_ns));
 	run_on(test, 0);
 }
 
@@ -147,305 +126,269 @@ static unsigned int the_cpu(void)
 	return cpumask_last(cpu_present_mask);
 }
 
-static void expect_begins(struct kunit *test, struct guest *g)
+/* Wait until @p has fired @n times or more. */
+static void expect_fires(struct kunit *test, struct probe *p, unsigned int n)
 {
-	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&g->began, PATIENCE), 0UL);
+	unsigned long end = jiffies + PATIENCE;
+
+	while (READ_ONCE(p->fired) < n && time_before(jiffies, end))
+		msleep(20);
+	KUNIT_ASSERT_GE(test, READ_ONCE(p->fired), n);
 }
 
 /* All @n timeouts fire once, and none of their callbacks runs any more. */
-static void expect_all_fire_once(struct kunit *test, struct guest *g, unsigned int n)
+static void expect_all_fire_once(struct kunit *test, struct probe *p, unsigned int n)
 {
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
-		expect_begins(test, &g[i]);
-	twheel_flush(g->wheel);
+		expect_fires(test, &p[i], 1);
+	twheel_flush(p->f->wheel);
 	for (i = 0; i < n; i++) {
-		KUNIT_ASSERT_GE(test, g[i].fired_ns, g[i].p.t.expires);
-		KUNIT_ASSERT_FALSE(test, twheel_pending(&g[i].p.t));
-		KUNIT_ASSERT_EQ(test, 1, atomic_read(&g[i].fired));
+		KUNIT_ASSERT_GE(test, p[i].fired_ns, p[i].t.expires);
+		KUNIT_ASSERT_FALSE(test, twheel_pending(&p[i].t));
+		KUNIT_ASSERT_EQ(test, 1U, p[i].fired);
 	}
 }
 
 /* A CPU goes offline */
 
-static void fires_while_its_cpu_is_away(struct kunit *test, enum twheel_clock clock)
+static void timeout_fires_while_its_cpu_is_away(struct kunit *test)
 {
-	struct guest *g = guests_on(test, clock, 1);
+	struct probe *p = plug_probes(test, 1);
 
-	arm_from(test, the_cpu(), g, 1, 500 * MS);
+	arm_from(test, the_cpu(), p, 1, 3600 * SEC);
 	take_away(test, the_cpu());
-	expect_all_fire_once(test, g, 1);
-	msleep(20);
-	KUNIT_EXPECT_EQ(test, 1, atomic_read(&g->fired));
-}
-
-static void monotonic_timeout_fires_while_its_cpu_is_away(struct kunit *test)
-{
-	fires_while_its_cpu_is_away(test, TWHEEL_MONOTONIC);
-}
-
-static void boottime_timeout_fires_while_its_cpu_is_away(struct kunit *test)
-{
-	fires_while_its_cpu_is_away(test, TWHEEL_BOOTTIME);
-}
-
-static void realtime_timeout_fires_while_its_cpu_is_away(struct kunit *test)
-{
-	fires_while_its_cpu_is_away(test, TWHEEL_REALTIME);
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p->t, twheel_now(p->f->wheel) + 20 * MS));
+	expect_all_fire_once(test, p, 1);
+	KUNIT_EXPECT_NE(test, (int)the_cpu(), p->ret);
 }
 
 static void timeouts_due_while_their_cpu_goes_fire_once(struct kunit *test)
 {
 	enum { NR = 2000 };
-	struct guest *g = guests(test, NR);
+	struct probe *p = plug_probes(test, NR);
 	unsigned int i;
 
 	for (i = 0; i < NR; i += 100)
-		arm_from(test, the_cpu(), &g[i], 100, i * MS / 10);
+		arm_from(test, the_cpu(), &p[i], 100, i * MS / 10);
 	take_away(test, the_cpu());
-	expect_all_fire_once(test, g, NR);
+	expect_all_fire_once(test, p, NR);
 }
 
-static void timeout_of_a_cpu_that_is_away_can_be_cancelled(struct kunit *test)
+static void timeout_of_a_cpu_that_is_away_can_be_shut_down_and_renewed(struct kunit *test)
 {
-	struct guest *g = guests(test, 1);
+	struct probe *p = plug_probes(test, 1);
 
-	arm_from(test, the_cpu(), g, 1, 3600 * SEC);
+	arm_from(test, the_cpu(), p, 1, 3600 * SEC);
 	take_away(test, the_cpu());
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&g->p.t));
-	KUNIT_EXPECT_FALSE(test, twheel_pending(&g->p.t));
-}
-
-static void timeout_of_a_cpu_that_is_away_can_be_moved(struct kunit *test)
-{
-	struct guest *g = guests(test, 1);
-
-	arm_from(test, the_cpu(), g, 1, 3600 * SEC);
-	take_away(test, the_cpu());
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&g->p.t, twheel_now(g->wheel) + 20 * MS));
-	expect_all_fire_once(test, g, 1);
-	KUNIT_EXPECT_NE(test, the_cpu(), g->cpu);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->t, S64_MAX));
+	KUNIT_EXPECT_TRUE(test, twheel_shutdown(&p->t));
+	twheel_timeout_init(p->f->wheel, &p->t, note_callback);
+	arm_from(test, 0, p, 1, 0);
+	expect_all_fire_once(test, p, 1);
 }
 
 static void stop_hands_back_what_a_cpu_that_is_away_has_left(struct kunit *test)
 {
-	struct guest *g = guests(test, 100);
-	struct fixture *f = test->priv;
+	struct probe *p = plug_probes(test, 100);
 	LIST_HEAD(unprocessed);
-	unsigned int i;
 
-	arm_from(test, the_cpu(), g, 100, 3600 * SEC);
+	arm_from(test, the_cpu(), p, 100, 3600 * SEC);
 	take_away(test, the_cpu());
-	twheel_stop(f->wheel, collect, &unprocessed);
-	for (i = 0; !list_empty(&unprocessed); i++)
-		list_del_init(unprocessed.next);
-	KUNIT_EXPECT_EQ(test, 100U, i);
+	twheel_stop(p->f->wheel, collect, &unprocessed);
+	KUNIT_EXPECT_EQ(test, (size_t)100, list_count_nodes(&unprocessed));
 }
 
-/* Each periodic timeout stays in the shard of the CPU that armed it. */
+/*
+ * Periodic: p->arg is the interval, p->id the number of intervals that have passed. Another timeout
+ * is moved by each callback.
+ */
+static void go_on(struct probe *p)
+{
+	if (p->other)
+		twheel_mod(&p->other->t, S64_MAX);
+	p->id += twheel_forward(&p->t, p->fired_ns, p->arg);
+	twheel_arm(&p->t, p->t.expires);
+}
+
 static void all_cpus_but_one_can_go(struct kunit *test)
 {
-	struct guest *g = guests(test, nr_cpu_ids);
+	struct probe *p = plug_probes(test, nr_cpu_ids);
 	unsigned int cpu;
 
 	for_each_present_cpu(cpu) {
-		twheel_periodic_init(g->wheel, &g[cpu].p, guest_comes_round, TWHEEL_FIXED_RATE);
-		run_on(test, cpu);
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&g[cpu].p, ktime_get_ns(),
-							     20 * MS, 0));
-		run_on(test, 0);
-		expect_begins(test, &g[cpu]);
-		KUNIT_EXPECT_EQ(test, cpu, g[cpu].cpu);
+		p[cpu].then = go_on;
+		p[cpu].arg = 20 * MS;
+		arm_from(test, cpu, &p[cpu], 1, 0);
+		expect_fires(test, &p[cpu], 1);
+		KUNIT_EXPECT_EQ(test, (int)cpu, p[cpu].ret);
 	}
 	for_each_present_cpu(cpu)
 		if (cpu)
 			take_away(test, cpu);
 	for_each_present_cpu(cpu) {
-		reinit_completion(&g[cpu].began);
-		expect_begins(test, &g[cpu]);
-		expect_begins(test, &g[cpu]);
-		KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&g[cpu].p.t));
-		KUNIT_EXPECT_EQ(test, 0U, g[cpu].cpu);
-		KUNIT_EXPECT_EQ(test, 0U, g[cpu].early);
+		expect_fires(test, &p[cpu], p[cpu].fired + 2);
+		twheel_shutdown(&p[cpu].t);
+		KUNIT_EXPECT_EQ(test, 0, p[cpu].ret);
 	}
 }
 
-/* A CPU goes offline while a callback runs there */
+/* Late intervals are counted, not lost, so their sum is known. */
+static void phase_is_kept_while_the_cpu_comes_and_goes(struct kunit *test)
+{
+	struct probe *p = plug_probes(test, 2);
+	u64 first = twheel_now(p->f->wheel) + 20 * MS;
+	unsigned int i;
 
-static void go_while_it_runs(struct kunit *test, bool worker)
+	p->then = go_on;
+	p->arg = 10 * MS;
+	p->id = 0;
+	p->other = &p[1];
+	run_on(test, the_cpu());
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, first));
+	run_on(test, 0);
+	for (i = 0; i < 3; i++) {
+		take_away(test, the_cpu());
+		expect_fires(test, p, READ_ONCE(p->fired) + 1);
+		bring_back(test, the_cpu());
+		expect_fires(test, p, READ_ONCE(p->fired) + 1);
+	}
+	twheel_shutdown(&p->t);
+	KUNIT_EXPECT_EQ(test, first + p->id * 10 * MS, p->t.expires);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[1].t));
+}
+
+/* A CPU goes offline while it calls */
+
+static void call_long(struct probe *p)
+{
+	mdelay(300);
+	p->id = U32_MAX;
+}
+
+static void cpu_can_go_during_a_long_call(struct kunit *test)
 {
 	enum { NR = 300 };
-	struct guest *g = guests(test, NR);
+	struct probe *p = plug_probes(test, NR);
 
-	g->lasts_ms = 300;
-	if (worker)
-		twheel_use_workqueue(&g->p.t);
-	arm_from(test, the_cpu(), g, NR, 0);
-	expect_begins(test, g);
+	p->then = call_long;
+	arm_from(test, the_cpu(), p, NR, 0);
+	expect_fires(test, p, 1);
 	take_away(test, the_cpu());
-	complete(&g->began);
-	expect_all_fire_once(test, g, NR);
-	KUNIT_EXPECT_TRUE(test, READ_ONCE(g->done));
+	expect_all_fire_once(test, p, NR);
+	KUNIT_EXPECT_EQ(test, U32_MAX, p->id);
 }
 
-static void cpu_goes_while_its_thread_runs_a_long_callback(struct kunit *test)
+/**
+ * struct sleeper - a timeout whose function sleeps until the test wakes it
+ * @tw: the timeout
+ * @began: completed when the function begins
+ * @wake: completed by the test
+ * @done: the function has ended
+ */
+struct sleeper {
+	struct twheel_work	tw;
+	struct completion	began, wake;
+	bool			done;
+};
+
+static void sleep_in_work(struct work_struct *work)
 {
-	go_while_it_runs(test, false);
+	struct sleeper *s = container_of(work, struct sleeper, tw.work);
+
+	complete(&s->began);
+	wait_for_completion(&s->wake);
+	s->done = true;
 }
 
-static void cpu_goes_while_a_worker_runs_a_long_callback(struct kunit *test)
+/* A thread in a slow callback delays the hotplug; a function that sleeps must not. */
+static void cpu_can_go_while_a_work_function_sleeps(struct kunit *test)
 {
-	go_while_it_runs(test, true);
-}
+	struct sleeper *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	struct probe *p = plug_probes(test, 1);
 
-/* A thread in a slow callback delays the hotplug; a sleeping worker must not. */
-static void cpu_can_go_while_a_worker_sleeps(struct kunit *test)
-{
-	struct guest *g = guests(test, 2);
-
-	g->sleeps = true;
-	twheel_use_workqueue(&g->p.t);
-	arm_from(test, the_cpu(), g, 1, 0);
-	expect_begins(test, g);
-	take_away(test, the_cpu());
-	KUNIT_EXPECT_FALSE(test, READ_ONCE(g->done));
-	bring_back(test, the_cpu());
-	KUNIT_EXPECT_FALSE(test, READ_ONCE(g->done));
-	complete(&g->wake);
-	twheel_flush(g->wheel);
-	KUNIT_EXPECT_TRUE(test, READ_ONCE(g->done));
-}
-
-static void cancel_sync_waits_for_a_callback_whose_cpu_has_gone(struct kunit *test)
-{
-	struct guest *g = guests(test, 1);
-
-	g->lasts_ms = 1000;
-	twheel_use_workqueue(&g->p.t);
-	arm_from(test, the_cpu(), g, 1, 0);
-	expect_begins(test, g);
-	take_away(test, the_cpu());
-	KUNIT_EXPECT_FALSE(test, twheel_cancel_sync(&g->p.t));
-	KUNIT_EXPECT_TRUE(test, READ_ONCE(g->done));
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	init_completion(&s->began);
+	init_completion(&s->wake);
+	twheel_work_init(p->f->wheel, &s->tw, sleep_in_work);
+	run_on(test, the_cpu());
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->tw.t, 0));
+	run_on(test, 0);
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&s->began, PATIENCE), 0UL);
+	KUNIT_EXPECT_EQ(test, 0, remove_cpu(the_cpu()));
+	KUNIT_EXPECT_FALSE(test, s->done);
+	complete(&s->wake);
+	twheel_cancel_work_sync(&s->tw);
+	KUNIT_EXPECT_TRUE(test, s->done);
 }
 
 /* A CPU comes back */
 
 static void cpu_that_comes_back_serves_its_shard(struct kunit *test)
 {
-	struct guest *g = guests(test, 2);
+	struct probe *p = plug_probes(test, 2);
 
-	arm_from(test, the_cpu(), &g[0], 1, 3600 * SEC);
+	arm_from(test, the_cpu(), &p[0], 1, 3600 * SEC);
 	take_away(test, the_cpu());
 	bring_back(test, the_cpu());
 	run_on(test, the_cpu());
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&g[0].p.t, twheel_now(g->wheel) + 20 * MS));
-	arm_from(test, the_cpu(), &g[1], 1, 20 * MS);
-	expect_all_fire_once(test, g, 2);
-	KUNIT_EXPECT_EQ(test, the_cpu(), g[0].cpu);
-	KUNIT_EXPECT_EQ(test, the_cpu(), g[1].cpu);
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[0].t, twheel_now(p->f->wheel) + 20 * MS));
+	arm_from(test, the_cpu(), &p[1], 1, 20 * MS);
+	expect_all_fire_once(test, p, 2);
+	KUNIT_EXPECT_EQ(test, (int)the_cpu(), p[0].ret);
+	KUNIT_EXPECT_EQ(test, (int)the_cpu(), p[1].ret);
 }
 
 static void wheel_made_while_a_cpu_is_away_gets_it_later(struct kunit *test)
 {
-	struct guest *g;
+	struct probe *p;
 
 	take_away(test, the_cpu());
-	g = guests(test, 2);
-	arm_from(test, 0, &g[0], 1, 20 * MS);
-	expect_begins(test, &g[0]);
+	p = plug_probes(test, 2);
+	arm_from(test, 0, &p[0], 1, 20 * MS);
+	expect_fires(test, &p[0], 1);
 	bring_back(test, the_cpu());
-	arm_from(test, the_cpu(), &g[1], 1, 20 * MS);
-	expect_all_fire_once(test, &g[1], 1);
-	KUNIT_EXPECT_EQ(test, the_cpu(), g[1].cpu);
+	arm_from(test, the_cpu(), &p[1], 1, 20 * MS);
+	expect_all_fire_once(test, &p[1], 1);
+	KUNIT_EXPECT_EQ(test, (int)the_cpu(), p[1].ret);
 }
 
 static void timeout_comes_to_the_cpu_that_arms_it_again(struct kunit *test)
 {
-	struct guest *g = guests(test, 1);
+	struct probe *p = plug_probes(test, 1);
 
-	arm_from(test, the_cpu(), g, 1, 0);
-	expect_begins(test, g);
-	twheel_flush(g->wheel);
+	arm_from(test, the_cpu(), p, 1, 0);
+	expect_fires(test, p, 1);
+	twheel_flush(p->f->wheel);
 	take_away(test, the_cpu());
-	arm_from(test, 0, g, 1, 0);
-	expect_begins(test, g);
-	KUNIT_EXPECT_EQ(test, 0U, g->cpu);
-	KUNIT_EXPECT_EQ(test, 2, atomic_read(&g->fired));
+	arm_from(test, 0, p, 1, 0);
+	expect_fires(test, p, 2);
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
-static void mod_brings_pending_timeout_to_this_cpu(struct kunit *test)
+/* A move is made in the shard where the timeout is. */
+static void moved_timeout_stays_with_its_cpu(struct kunit *test)
 {
-	struct guest *g = guests(test, 1);
+	struct probe *p = plug_probes(test, 1);
+	unsigned int cpu;
 
-	arm_from(test, the_cpu(), g, 1, 3600 * SEC);
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&g->p.t, twheel_now(g->wheel) + 20 * MS));
-	expect_all_fire_once(test, g, 1);
-	KUNIT_EXPECT_EQ(test, 0U, g->cpu);
-}
-
-/* It is moved on one CPU after the other, and fires on the CPU that moved it last. */
-static void timeout_moved_on_each_cpu_fires_on_the_last(struct kunit *test)
-{
-	struct guest *g = guests(test, 1);
-	unsigned int cpu, i, last = 0;
-
-	arm_from(test, 0, g, 1, 3600 * SEC);
-	for (i = 0; i < 100; i++) {
-		for_each_online_cpu(cpu) {
-			run_on(test, cpu);
-			KUNIT_ASSERT_EQ(test, 1, twheel_mod(&g->p.t,
-							    twheel_now(g->wheel) + 3600 * SEC));
-			last = cpu;
-		}
+	arm_from(test, the_cpu(), p, 1, 3600 * SEC);
+	for_each_online_cpu(cpu) {
+		run_on(test, cpu);
+		KUNIT_ASSERT_EQ(test, 1, twheel_mod(&p->t, twheel_now(p->f->wheel) + 3600 * SEC));
 	}
-	KUNIT_ASSERT_EQ(test, 1, twheel_mod(&g->p.t, twheel_now(g->wheel) + 20 * MS));
 	run_on(test, 0);
-	expect_all_fire_once(test, g, 1);
-	KUNIT_EXPECT_EQ(test, last, g->cpu);
-}
-
-/* Late periods are counted, not lost, so their sum is known. */
-static void periodic_keeps_its_phase_while_its_cpu_comes_and_goes(struct kunit *test)
-{
-	struct guest *g = guests(test, 1);
-	u64 first = ktime_get_ns() + 20 * MS;
-	unsigned int i;
-
-	twheel_periodic_init(g->wheel, &g->p, guest_comes_round, TWHEEL_FIXED_RATE);
-	run_on(test, the_cpu());
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&g->p, first, 10 * MS, 0));
-	run_on(test, 0);
-	for (i = 0; i < 3; i++) {
-		take_away(test, the_cpu());
-		expect_begins(test, g);
-		bring_back(test, the_cpu());
-		expect_begins(test, g);
-	}
-	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&g->p.t));
-	KUNIT_EXPECT_EQ(test, 0U, g->early);
-	KUNIT_EXPECT_EQ(test, first + (g->periods - 1) * 10 * MS, g->p.expires);
+	KUNIT_ASSERT_EQ(test, 1, twheel_mod(&p->t, twheel_now(p->f->wheel) + 20 * MS));
+	expect_all_fire_once(test, p, 1);
+	KUNIT_EXPECT_EQ(test, (int)the_cpu(), p->ret);
 }
 
 /*
- * Very many timeouts are pending during the cycles. Each one that fires is armed again in
- * its callback, until the last cycle is over. Then all of them must end.
+ * Very many timeouts are pending during the cycles. Each one that fires is armed again, until the
+ * last cycle is over. Then all of them must end.
  */
-
-/**
- * struct one - one of very many timeouts
- * @t: the timeout
- * @many: set of all these timeouts
- * @armed: number of arms
- * @fired: number of expiries
- */
-struct one {
-	struct twheel_timeout	t;
-	struct many		*many;
-	unsigned int		armed;
-	unsigned int		fired;
-};
 
 /**
  * struct many - very many timeouts; other tests use @f alone
@@ -453,139 +396,94 @@ struct one {
  * @early: number of expiries before the deadline
  * @out: number of timeouts that have not ended
  * @end: expiries do not arm again
- * @ended: completed when @out becomes 0
- * @nr: length of @all
- * @all: the timeouts
+ * @all: the timeouts; p.arg is the number of arms
  */
 struct many {
-	struct fixture		f;
-	atomic_t		early;
-	atomic_t		out;
-	bool			end;
-	struct completion	ended;
-	unsigned int		nr;
-	struct one		*all;
+	struct fixture	f;
+	atomic_t	early;
+	atomic_t	out;
+	bool		end;
+	struct probe	*all;
 };
 
-static void arm_one(struct one *o, u64 now_ns)
+static void arm_one(struct probe *p)
 {
-	u32 spread = hash_32(hash_ptr(o, 32) + o->armed, 32);
+	u32 spread = hash_32(p->id + p->fired, 32);
 
-	if (!twheel_arm(&o->t, now_ns + SEC + spread))
-		o->armed++;
+	p->arg++;
+	twheel_arm(&p->t, twheel_now(p->f->wheel) + SEC + spread);
 }
 
-static void one_fires(struct one *o, u64 now_ns)
+static void fire_again(struct probe *p)
 {
-	o->fired++;
-	if (!READ_ONCE(o->many->end))
-		arm_one(o, now_ns);
-	else if (atomic_dec_and_test(&o->many->out))
-		complete(&o->many->ended);
-}
+	struct many *m = p->data;
 
-static void note_early(struct one *o, u64 now_ns)
-{
-	if (now_ns < o->t.expires)
-		atomic_inc(&o->many->early);
-}
-
-static void one_of_many_fires(struct twheel_timeout *t)
-{
-	struct one *o = container_of(t, struct one, t);
-	u64 now_ns = twheel_now(o->many->f.wheel);
-
-	note_early(o, now_ns);
-	one_fires(o, now_ns);
-}
-
-static void many_expired(void *sink_data, struct list_head *expired, unsigned int nr,
-			 u64 now_ns)
-{
-	struct twheel_timeout *t, *next;
-
-	list_for_each_entry_safe(t, next, expired, entry) {
-		struct one *o = container_of(t, struct one, t);
-
-		note_early(o, now_ns);
-		list_del(&t->entry);
-		twheel_accept(t);
-		one_fires(o, now_ns);
-	}
-}
-
-static struct many *make_many(struct kunit *test, bool sink)
-{
-	struct twheel_params params = {
-		.name = "kunit-hotplug", .sink = sink ? many_expired : NULL,
-	};
-	struct many *m = test->priv;
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(&m->f, &params));
-	init_completion(&m->ended);
-	atomic_set(&m->out, pending);
-	m->all = kvcalloc(pending, sizeof(*m->all), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, m->all);
-	m->nr = pending;
-	for (i = 0; i < m->nr; i++) {
-		m->all[i].many = m;
-		twheel_timeout_init(m->f.wheel, &m->all[i].t, sink ? NULL : one_of_many_fires);
-	}
-	return m;
+	if (p->fired_ns < p->t.expires)
+		atomic_inc(&m->early);
+	if (READ_ONCE(m->end))
+		atomic_dec(&m->out);
+	else
+		arm_one(p);
 }
 
 /* Arm an equal share on every CPU. */
-static void arm_many(struct kunit *test, struct many *m)
+static struct many *arm_many(struct kunit *test)
 {
+	struct many *m = test->priv;
+	struct probe *template = plug_probes(test, 1), *p;
 	unsigned int cpu, i;
 
+	atomic_set(&m->out, pending);
+	m->all = kvcalloc(pending, sizeof(*m->all), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, m->all);
 	for_each_online_cpu(cpu) {
 		run_on(test, cpu);
-		for (i = cpu; i < m->nr; i += num_possible_cpus()) {
-			arm_one(&m->all[i], twheel_now(m->f.wheel));
+		for (i = cpu; i < pending; i += num_possible_cpus()) {
+			p = &m->all[i];
+			twheel_timeout_copy(&p->t, &template->t);
+			*p = (struct probe){
+				.t = p->t, .f = &m->f, .id = i, .data = m, .then = fire_again,
+			};
+			arm_one(p);
 			if (i % 64 == 0)
 				cond_resched();
 		}
 	}
 	run_on(test, 0);
+	return m;
 }
 
-/*
- * Leave out the timeouts that the threads have in hand. A timeout may also move back to a
- * CPU that has been counted while another CPU is being counted.
- */
+/* Leave out the timeouts that are in hand, and those that move while CPUs are counted. */
 static void expect_many_pending(struct kunit *test, struct many *m)
 {
 	struct twheel_counters stats;
 
 	twheel_stats(m->f.wheel, &stats);
-	KUNIT_ASSERT_GE(test, stats.pending + 256 * num_possible_cpus(), (u64)m->nr);
+	KUNIT_ASSERT_GE(test, stats.pending + 256 * num_possible_cpus(), (u64)pending);
 }
 
 static void expect_many_ended(struct kunit *test, struct many *m)
 {
+	unsigned long end = jiffies + PATIENCE;
 	unsigned int i;
-	u64 fired = 0;
 
 	WRITE_ONCE(m->end, true);
-	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&m->ended, PATIENCE), 0UL);
+	while (atomic_read(&m->out) && time_before(jiffies, end))
+		msleep(20);
 	twheel_flush(m->f.wheel);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&m->out));
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&m->early));
-	for (i = 0; i < m->nr; i++) {
-		KUNIT_ASSERT_EQ(test, m->all[i].armed, m->all[i].fired);
-		fired += m->all[i].fired;
-	}
-	kunit_info(test, "%u pending, %llu fired\n", m->nr, fired);
+	for (i = 0; i < pending; i++)
+		KUNIT_ASSERT_EQ(test, m->all[i].arg, (u64)m->all[i].fired);
 }
 
-static void many_survive_cycles(struct kunit *test, bool sink, unsigned int times)
+static void many_survive_cycles(struct kunit *test)
 {
-	struct many *m = make_many(test, sink);
+	const struct kind *kind = test->param_value;
+	struct many *m = arm_many(test);
 	unsigned int cpu = 0, i;
 
-	arm_many(test, m);
-	for (i = 0; i < times; i++) {
+	for (i = 0; i < (kind->sink ? DIV_ROUND_UP(cycles, 2) : cycles); i++) {
 		cpu = cpumask_next(cpu, cpu_present_mask);
 		if (cpu >= nr_cpu_ids)
 			cpu = cpumask_next(0, cpu_present_mask);
@@ -596,18 +494,14 @@ static void many_survive_cycles(struct kunit *test, bool sink, unsigned int time
 		msleep(20);
 	}
 	expect_many_ended(test, m);
-	kunit_info(test, "%u cycles\n", times);
 }
 
-static void many_with_callbacks_survive_cycles(struct kunit *test)
-{
-	many_survive_cycles(test, false, cycles);
-}
+static const struct kind many_kinds[] = {
+	{ "with callbacks", TWHEEL_MONOTONIC, false },
+	{ "with a sink", TWHEEL_MONOTONIC, true },
+};
 
-static void many_with_a_sink_survive_cycles(struct kunit *test)
-{
-	many_survive_cycles(test, true, DIV_ROUND_UP(cycles, 2));
-}
+NAMED_PARAM(many_kind, many_kinds);
 
 static int hotplug_init(struct kunit *test)
 {
@@ -638,26 +532,19 @@ static void hotplug_exit(struct kunit *test)
 }
 
 static struct kunit_case hotplug_cases[] = {
-	KUNIT_CASE(monotonic_timeout_fires_while_its_cpu_is_away),
-	KUNIT_CASE(boottime_timeout_fires_while_its_cpu_is_away),
-	KUNIT_CASE(realtime_timeout_fires_while_its_cpu_is_away),
-	KUNIT_CASE(timeouts_due_while_their_cpu_goes_fire_once),
-	KUNIT_CASE(timeout_of_a_cpu_that_is_away_can_be_cancelled),
-	KUNIT_CASE(timeout_of_a_cpu_that_is_away_can_be_moved),
-	KUNIT_CASE(stop_hands_back_what_a_cpu_that_is_away_has_left),
+	KUNIT_CASE_PARAM(timeout_fires_while_its_cpu_is_away, kind_gen_params),
+	KUNIT_CASE_PARAM(timeouts_due_while_their_cpu_goes_fire_once, kind_gen_params),
+	KUNIT_CASE(timeout_of_a_cpu_that_is_away_can_be_shut_down_and_renewed),
+	KUNIT_CASE_PARAM(stop_hands_back_what_a_cpu_that_is_away_has_left, kind_gen_params),
 	KUNIT_CASE(all_cpus_but_one_can_go),
-	KUNIT_CASE(cpu_goes_while_its_thread_runs_a_long_callback),
-	KUNIT_CASE(cpu_goes_while_a_worker_runs_a_long_callback),
-	KUNIT_CASE(cpu_can_go_while_a_worker_sleeps),
-	KUNIT_CASE(cancel_sync_waits_for_a_callback_whose_cpu_has_gone),
+	KUNIT_CASE(phase_is_kept_while_the_cpu_comes_and_goes),
+	KUNIT_CASE_PARAM(cpu_can_go_during_a_long_call, kind_gen_params),
+	KUNIT_CASE(cpu_can_go_while_a_work_function_sleeps),
 	KUNIT_CASE(cpu_that_comes_back_serves_its_shard),
 	KUNIT_CASE(wheel_made_while_a_cpu_is_away_gets_it_later),
 	KUNIT_CASE(timeout_comes_to_the_cpu_that_arms_it_again),
-	KUNIT_CASE(mod_brings_pending_timeout_to_this_cpu),
-	KUNIT_CASE(timeout_moved_on_each_cpu_fires_on_the_last),
-	KUNIT_CASE(periodic_keeps_its_phase_while_its_cpu_comes_and_goes),
-	KUNIT_CASE(many_with_callbacks_survive_cycles),
-	KUNIT_CASE(many_with_a_sink_survive_cycles),
+	KUNIT_CASE(moved_timeout_stays_with_its_cpu),
+	KUNIT_CASE_PARAM(many_survive_cycles, many_kind_gen_params),
 	{}
 };
 

@@ -1,224 +1,263 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the worked examples that the literature uses to explain timing wheels.
+ * KUnit suite of the examples and tests of others: the worked examples of the literature, and what
+ * the tests of the timers of Netty, Dubbo, Kafka and the JDK demand. Each runs on a hierarchy and
+ * on a hashed wheel.
  *
- * The number of slots per level is a power of two here, so the examples with 20 slots are
- * calculated again for 16 and 32. A level is chosen by digits, not by distance. This makes
- * no difference at cursor 0, where the examples begin. A level below the top has two slots
- * for each slot of the literature, one for even and one for odd revolutions: "8 + 7" is
- * slot 7 of 8.
+ * The number of slots is a power of two here, and levels above level 0 have 64. So the examples
+ * with 20 slots are calculated again for 16 and 32. A level is chosen by digits, not by distance.
+ * A level of a hierarchy has the slots of two blocks: slot 16 + 14 is slot 14 of an odd block.
  */
 #include <linux/module.h>
+#include <linux/string.h>
 
 #include "fixture.h"
+#include "layout.h"
 #include "suite.h"
 
 #define MS	((u64)NSEC_PER_MSEC)
-#define SEC	((u64)NSEC_PER_SEC)
 
-/* Where the timeout must be when the time of the wheel has reached tick @now. */
-struct stop {
-	u64 now;
-	u32 level, slot;
-	u64 rounds;
+/* Examples */
+
+/**
+ * struct example - a delay, and where the timeout lies at which tick
+ * @slots: of level 0
+ * @start: cursor when it is armed
+ * @delay: in ticks
+ * @stops: the tick, the level and the slot in a hierarchy; in a hashed wheel the slot stays
+ */
+struct example {
+	u32 slots;
+	u64 start, delay;
+	struct { u64 now; u32 level, slot; } stops[6];
 };
 
-static void expect_stops(struct kunit *test, struct probe *p, const struct stop *stops,
-			 unsigned int n)
+static const struct example examples[] = {
+	{ 8, 2, 50, { { 2, 1, 6 }, { 44, 1, 6 }, { 47, 1, 6 }, { 48, 0, 4 }, { 51, 0, 4 } } },
+	{ 32, 0, 350, { { 0, 1, 10 }, { 319, 1, 10 }, { 320, 0, 30 }, { 349, 0, 30 } } },
+	{ 32, 0, 450, { { 0, 1, 14 }, { 447, 1, 14 }, { 448, 0, 2 }, { 449, 0, 2 } } },
+	{ 16, 0, 350, { { 0, 1, 21 }, { 335, 1, 21 }, { 336, 0, 16 + 14 }, { 349, 0, 16 + 14 } } },
+	{ 16, 0, 450, { { 0, 1, 28 }, { 447, 1, 28 }, { 448, 0, 2 }, { 449, 0, 2 } } },
+	{ 8, 0, 511, { { 0, 1, 63 }, { 503, 1, 63 }, { 504, 0, 8 + 7 }, { 510, 0, 8 + 7 } } },
+	{ 8, 0, 512, { { 0, 2, 1 }, { 63, 2, 1 }, { 511, 2, 1 } } },
+	{ 8, 0, 1100, { { 0, 2, 2 }, { 1023, 2, 2 }, { 1024, 1, 9 }, { 1095, 1, 9 },
+			{ 1096, 0, 8 + 4 }, { 1099, 0, 8 + 4 } } },
+	{ 64, 1, 50, { { 1, 0, 51 }, { 50, 0, 51 } } },
+	{ 64, 1, 114, { { 1, 1, 1 }, { 63, 1, 1 }, { 64, 0, 64 + 51 }, { 114, 0, 64 + 51 } } },
+};
+
+KUNIT_ARRAY_PARAM(example, examples, NULL);
+
+static void check_example(struct kunit *test, unsigned int levels)
 {
+	const struct example *e = test->param_value;
 	struct twheel_position pos;
+	struct probe *p;
 	unsigned int i;
 
-	for (i = 0; i < n; i++) {
-		advance_tick(test, stops[i].now);
+	manual_wheel(test, MS, e->slots, levels);
+	p = probes(test, 1);
+	advance_tick(test, e->start);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, e->delay * MS));
+	for (i = 0; i < ARRAY_SIZE(e->stops) && (!i || e->stops[i].now); i++) {
+		advance_tick(test, e->stops[i].now);
 		KUNIT_ASSERT_TRUE(test, twheel_position(&p->t, &pos));
-		KUNIT_EXPECT_EQ_MSG(test, stops[i].level, pos.level, "at %llu", stops[i].now);
-		KUNIT_EXPECT_EQ_MSG(test, stops[i].slot, pos.slot, "at %llu", stops[i].now);
-		KUNIT_EXPECT_EQ_MSG(test, stops[i].rounds, pos.rounds, "at %llu", stops[i].now);
+		KUNIT_EXPECT_EQ(test, e->start + e->delay, pos.tick);
+		KUNIT_EXPECT_EQ_MSG(test, levels == 1 ? 0 : e->stops[i].level, pos.level,
+				    "at %llu", e->stops[i].now);
+		KUNIT_EXPECT_EQ_MSG(test, levels == 1 ? (u32)(e->start + e->delay) % e->slots :
+				    e->stops[i].slot, pos.slot, "at %llu", e->stops[i].now);
 	}
+	expect_fires_at(test, p, e->start + e->delay);
 }
 
-/*
- * The hashed wheel: 8 slots of 1 s, cursor 2, a delay of 50 s. The timeout is in slot (2 +
- * 50) % 8 = 4. The cursor passes this slot 6 times, at 4, 12, .. 44.
- */
-static void hashed_wheel_8_slots_cursor_2_delay_50s(struct kunit *test)
+static void example_of_a_hierarchy(struct kunit *test)
 {
-	static const struct stop stops[] = {
-		{ 2, 0, 4, 6 }, { 3, 0, 4, 6 }, { 4, 0, 4, 5 }, { 11, 0, 4, 5 },
-		{ 12, 0, 4, 4 }, { 20, 0, 4, 3 }, { 28, 0, 4, 2 }, { 36, 0, 4, 1 },
-		{ 43, 0, 4, 1 }, { 44, 0, 4, 0 }, { 51, 0, 4, 0 },
-	};
-	struct probe *p;
-
-	manual_wheel(test, SEC, 8, 1);
-	p = probes(test, 1);
-	advance_tick(test, 2);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 50 * SEC));
-	expect_stops(test, p, stops, ARRAY_SIZE(stops));
-	expect_fires_at(test, p, 52);
+	check_example(test, 0);
 }
 
-/* 350 = 10 * 32 + 30: level 1, slot 10; from 320 on level 0, slot 30. */
-static void hierarchy_of_32_slots_350ms(struct kunit *test)
+static void example_of_a_hashed_wheel(struct kunit *test)
 {
-	static const struct stop stops[] = {
-		{ 0, 1, 10, 0 }, { 319, 1, 10, 0 }, { 320, 0, 30, 0 }, { 349, 0, 30, 0 },
-	};
-	struct probe *p;
-
-	manual_wheel(test, MS, 32, 3);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 350 * MS));
-	expect_stops(test, p, stops, ARRAY_SIZE(stops));
-	expect_fires_at(test, p, 350);
+	check_example(test, 1);
 }
 
-/* 450 = 14 * 32 + 2: level 1, slot 14; from 448 on level 0, slot 2. */
-static void hierarchy_of_32_slots_450ms(struct kunit *test)
-{
-	static const struct stop stops[] = {
-		{ 0, 1, 14, 0 }, { 447, 1, 14, 0 }, { 448, 0, 2, 0 }, { 449, 0, 2, 0 },
-	};
-	struct probe *p;
-
-	manual_wheel(test, MS, 32, 3);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 450 * MS));
-	expect_stops(test, p, stops, ARRAY_SIZE(stops));
-	expect_fires_at(test, p, 450);
-}
-
-/* With 16 slots it cascades twice: 350 = 1 * 256 + 5 * 16 + 14. */
-static void hierarchy_of_16_slots_350ms(struct kunit *test)
-{
-	static const struct stop stops[] = {
-		{ 0, 2, 1, 0 }, { 255, 2, 1, 0 }, { 256, 1, 16 + 5, 0 }, { 335, 1, 16 + 5, 0 },
-		{ 336, 0, 16 + 14, 0 }, { 349, 0, 16 + 14, 0 },
-	};
-	struct probe *p;
-
-	manual_wheel(test, MS, 16, 3);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 350 * MS));
-	expect_stops(test, p, stops, ARRAY_SIZE(stops));
-	expect_fires_at(test, p, 350);
-}
-
-/* 450 = 1 * 256 + 12 * 16 + 2: first on level 2 in slot 1, as in the literature. */
-static void hierarchy_of_16_slots_450ms(struct kunit *test)
-{
-	static const struct stop stops[] = {
-		{ 0, 2, 1, 0 }, { 255, 2, 1, 0 }, { 256, 1, 16 + 12, 0 }, { 447, 1, 16 + 12, 0 },
-		{ 448, 0, 2, 0 }, { 449, 0, 2, 0 },
-	};
-	struct probe *p;
-
-	manual_wheel(test, MS, 16, 3);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 450 * MS));
-	expect_stops(test, p, stops, ARRAY_SIZE(stops));
-	expect_fires_at(test, p, 450);
-}
-
-/* The first timeout cascades while the second stays, and each fires at its deadline. */
-static void hierarchy_moves_only_what_is_due_to_move(struct kunit *test)
-{
-	static const struct stop first[] = { { 0, 1, 10, 0 }, { 320, 0, 30, 0 } };
-	static const struct stop second[] = { { 320, 1, 14, 0 }, { 350, 1, 14, 0 } };
-	struct probe *p;
-
-	manual_wheel(test, MS, 32, 3);
-	p = probes(test, 2);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p[0].t, 350 * MS));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p[1].t, 450 * MS));
-	expect_stops(test, &p[0], first, ARRAY_SIZE(first));
-	expect_stops(test, &p[1], second, ARRAY_SIZE(second));
-	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
-	expect_fires_at(test, &p[1], 450);
-}
-
-/*
- * Three levels of 8 slots of 1 s reach to 511 s. A delay of 512 s is the first that does
- * not fit. It waits on the top level, in slot 0, which the cursor enters next at 512 s.
- */
-static void three_levels_of_8_slots_512s(struct kunit *test)
-{
-	static const struct stop stops[] = {
-		{ 0, 2, 0, 0 }, { 63, 2, 0, 0 }, { 64, 2, 0, 0 }, { 511, 2, 0, 0 },
-	};
-	struct probe *p;
-
-	manual_wheel(test, SEC, 8, 3);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 512 * SEC));
-	expect_stops(test, p, stops, ARRAY_SIZE(stops));
-	expect_fires_at(test, p, 512);
-}
-
-static void three_levels_of_8_slots_511s(struct kunit *test)
-{
-	static const struct stop stops[] = {
-		{ 0, 2, 7, 0 }, { 447, 2, 7, 0 }, { 448, 1, 8 + 7, 0 }, { 503, 1, 8 + 7, 0 },
-		{ 504, 0, 8 + 7, 0 }, { 510, 0, 8 + 7, 0 },
-	};
-	struct probe *p;
-
-	manual_wheel(test, SEC, 8, 3);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 511 * SEC));
-	expect_stops(test, p, stops, ARRAY_SIZE(stops));
-	expect_fires_at(test, p, 511);
-}
-
-/* 1100 = 2 * 512 + 1 * 64 + 1 * 8 + 4: top level, slot 1, two rounds, then cascades. */
-static void three_levels_of_8_slots_1100s_take_two_rounds(struct kunit *test)
-{
-	static const struct stop stops[] = {
-		{ 0, 2, 1, 2 }, { 63, 2, 1, 2 }, { 64, 2, 1, 1 }, { 575, 2, 1, 1 },
-		{ 576, 2, 1, 0 }, { 1087, 2, 1, 0 }, { 1088, 1, 8 + 1, 0 }, { 1095, 1, 8 + 1, 0 },
-		{ 1096, 0, 8 + 4, 0 }, { 1099, 0, 8 + 4, 0 },
-	};
-	struct probe *p;
-
-	manual_wheel(test, SEC, 8, 3);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 1100 * SEC));
-	expect_stops(test, p, stops, ARRAY_SIZE(stops));
-	expect_fires_at(test, p, 1100);
-}
-
-/* 50 slots become 64: a delay of 50 needs no round, a delay of 64 + 50 needs one. */
 static void fifty_slots_become_64(struct kunit *test)
 {
-	static const struct stop near[] = { { 1, 0, 51, 0 }, { 50, 0, 51, 0 } };
-	static const struct stop far[] = { { 50, 0, 51, 1 }, { 51, 0, 51, 0 } };
 	struct fixture *f = manual_wheel(test, MS, 50, 1);
-	struct probe *p = probes(test, 2);
 	struct twheel_params params;
 
 	twheel_get_params(f->wheel, &params);
 	KUNIT_EXPECT_EQ(test, 64U, params.slots);
-	advance_tick(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p[0].t, 50 * MS));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p[1].t, (64 + 50) * MS));
-	expect_stops(test, &p[0], near, ARRAY_SIZE(near));
-	expect_stops(test, &p[1], far, ARRAY_SIZE(far));
-	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
-	expect_fires_at(test, &p[1], 115);
+}
+
+/* HashedWheelTimer of Netty and Dubbo */
+
+static u64 nr_pending(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct twheel_counters stats;
+
+	twheel_stats(f->wheel, &stats);
+	return stats.pending;
+}
+
+static void rearm(struct probe *p)
+{
+	p->ret = twheel_arm_after(&p->t, p->arg);
+}
+
+/* Each delay is longer than the wheel. */
+static void delay_beyond_the_wheel_length_repeats(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	u64 delay = 3 * s->slots + 1, i;
+	struct probe *p;
+
+	layout_wheel(test, MS);
+	p = probes(test, 1);
+	p->then = rearm;
+	p->arg = delay * MS;
+	arm_tick(test, p, delay);
+	for (i = 1; i <= 10; i++)
+		expect_fires_at(test, p, i * delay);
+}
+
+static void cancel_other(struct probe *p)
+{
+	p->ret = twheel_cancel(&p->other->t);
+}
+
+static void pending_timeouts_are_counted_when_one_is_cancelled_in_its_tick(struct kunit *test)
+{
+	struct probe *p;
+
+	layout_wheel(test, MS);
+	p = probes(test, 3);
+	arm_tick(test, &p[0], 10);
+	arm_tick(test, &p[1], 10);
+	arm_tick(test, &p[2], 600);
+	p[0].then = cancel_other;
+	p[0].other = &p[1];
+	KUNIT_EXPECT_EQ(test, 3ULL, nr_pending(test));
+	advance_tick(test, 10);
+	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
+	KUNIT_EXPECT_EQ(test, 1ULL, nr_pending(test));
+	advance_tick(test, 600);
+	KUNIT_EXPECT_EQ(test, 0ULL, nr_pending(test));
+	expect_fired_in_id_order(test, 2);
+}
+
+static void stop_returns_what_has_neither_fired_nor_been_cancelled(struct kunit *test)
+{
+	struct fixture *f = layout_wheel(test, MS);
+	struct probe *p = probes(test, 300);
+	unsigned int i, ids = 0;
+	struct twheel_timeout *t;
+	LIST_HEAD(list);
+
+	for (i = 0; i < 300; i++)
+		arm_tick(test, &p[i], 1 + i * 10);
+	advance_tick(test, 991);
+	for (i = 100; i < 200; i++)
+		KUNIT_ASSERT_TRUE(test, twheel_cancel(&p[i].t));
+	twheel_stop(f->wheel, collect, &list);
+	list_for_each_entry(t, &list, entry)
+		ids += container_of(t, struct probe, t)->id;
+	KUNIT_EXPECT_EQ(test, 100UL, (unsigned long)list_count_nodes(&list));
+	KUNIT_EXPECT_EQ(test, (200 + 299) * 100 / 2U, ids);
+	KUNIT_EXPECT_EQ(test, 0ULL, nr_pending(test));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm_after(&p[0].t, MS));
+	expect_fired_in_id_order(test, 100);
+}
+
+/* The longest delay neither overflows nor goes before a short one (Netty 7760, JDK). */
+static void longest_delay_does_not_overflow(struct kunit *test)
+{
+	struct fixture *f = layout_wheel(test, MS);
+	struct probe *p = probes(test, 2);
+
+	advance_tick(test, 1000);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p[0].t, CLOCK_END));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p[1].t, 5 * MS));
+	KUNIT_EXPECT_EQ(test, CLOCK_END - 1000 * MS, twheel_remaining_ns(&p[0].t));
+	expect_fires_at(test, &p[1], 1005);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
+}
+
+/* SystemTimer of Kafka */
+
+/* Added in another order than that of their expiration, and on all levels. */
+static void tasks_come_out_in_the_order_of_expiration(struct kunit *test)
+{
+	const unsigned int n = 2000;
+	struct fixture *f = layout_wheel(test, MS);
+	struct probe *p = probes(test, n);
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		arm_tick(test, &p[i * 7 % n], 1 + i * 7 % n);
+	for (i = 0; i <= n; i++) {
+		advance_tick(test, i);
+		KUNIT_ASSERT_EQ(test, i, f->nr_fired);
+	}
+	expect_fired_in_id_order(test, n);
+}
+
+/* Timer and ScheduledThreadPoolExecutor of the JDK */
+
+static void forward(struct probe *p)
+{
+	p->ret += twheel_forward(&p->t, twheel_now(p->f->wheel), p->arg);
+	twheel_arm(&p->t, p->t.expires);
+}
+
+static void fixed_rate_keeps_its_phase_over_a_stall(struct kunit *test)
+{
+	struct probe *p;
+
+	layout_wheel(test, MS);
+	p = probes(test, 1);
+	p->then = forward;
+	p->arg = 5 * MS;
+	arm_tick(test, p, 3);
+	expect_fires_at(test, p, 3);
+	expect_fires_at(test, p, 8);
+	advance_tick(test, 1000);
+	KUNIT_EXPECT_EQ(test, 3U, p->fired);
+	KUNIT_EXPECT_EQ(test, 200, p->ret);
+	expect_fires_at(test, p, 1003);
+	expect_fires_at(test, p, 1008);
+}
+
+static void fixed_delay_counts_from_the_callback(struct kunit *test)
+{
+	struct probe *p;
+
+	layout_wheel(test, MS);
+	p = probes(test, 1);
+	p->then = rearm;
+	p->arg = 5 * MS;
+	arm_tick(test, p, 3);
+	expect_fires_at(test, p, 3);
+	expect_fires_at(test, p, 8);
+	advance_tick(test, 1000);
+	KUNIT_EXPECT_EQ(test, 3U, p->fired);
+	expect_fires_at(test, p, 1005);
 }
 
 static struct kunit_case literature_cases[] = {
-	KUNIT_CASE(hashed_wheel_8_slots_cursor_2_delay_50s),
-	KUNIT_CASE(hierarchy_of_32_slots_350ms),
-	KUNIT_CASE(hierarchy_of_32_slots_450ms),
-	KUNIT_CASE(hierarchy_of_16_slots_350ms),
-	KUNIT_CASE(hierarchy_of_16_slots_450ms),
-	KUNIT_CASE(hierarchy_moves_only_what_is_due_to_move),
-	KUNIT_CASE(three_levels_of_8_slots_512s),
-	KUNIT_CASE(three_levels_of_8_slots_511s),
-	KUNIT_CASE(three_levels_of_8_slots_1100s_take_two_rounds),
+	KUNIT_CASE_PARAM(example_of_a_hierarchy, example_gen_params),
+	KUNIT_CASE_PARAM(example_of_a_hashed_wheel, example_gen_params),
 	KUNIT_CASE(fifty_slots_become_64),
+	KUNIT_CASE_PARAM(delay_beyond_the_wheel_length_repeats, layout_gen_params),
+	KUNIT_CASE_PARAM(pending_timeouts_are_counted_when_one_is_cancelled_in_its_tick,
+			 layout_gen_params),
+	KUNIT_CASE_PARAM(stop_returns_what_has_neither_fired_nor_been_cancelled, layout_gen_params),
+	KUNIT_CASE_PARAM(longest_delay_does_not_overflow, layout_gen_params),
+	KUNIT_CASE_PARAM(tasks_come_out_in_the_order_of_expiration, layout_gen_params),
+	KUNIT_CASE_PARAM(fixed_rate_keeps_its_phase_over_a_stall, layout_gen_params),
+	KUNIT_CASE_PARAM(fixed_delay_counts_from_the_callback, layout_gen_params),
 	{}
 };
 
@@ -231,5 +270,5 @@ static struct kunit_suite literature_suite = {
 
 module_test_suite(literature_suite);
 
-MODULE_DESCRIPTION("KUnit suite of the literature's examples of timing wheels");
+MODULE_DESCRIPTION("KUnit suite of the literature's examples and of other timers' tests");
 MODULE_LICENSE("GPL");

@@ -4,18 +4,12 @@
  * corrects it after each case. Do not run it on a machine that is in use.
  *
  * A timeout that becomes due by a forward step must fire within PATIENCE, which is far
- * shorter than the step.
- *
- * A sink must not set the wall clock, because that may sleep. It makes another CPU set the
- * clock and spins meanwhile. On a machine with one CPU the cases that need this are
- * skipped. The suites on the MANUAL clock test the same steps on any machine.
+ * shorter than the step. No result depends on how long a call takes.
  */
-#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
 #include <linux/timekeeping.h>
-#include <linux/workqueue.h>
 
 #include "fixture.h"
 #include "helper.h"
@@ -27,10 +21,19 @@
 #define DAY		(24 * HOUR)
 #define MANY		1000
 
-/* The wall clock */
+/**
+ * struct realtime - the wheel of a test, whose timeouts are in one shard
+ * @f: fixture; the first member, because test->priv points to it
+ * @early: expiries before the deadline
+ * @right_offset: wall clock minus monotonic clock, which cannot be stepped
+ */
+struct realtime {
+	struct fixture	f;
+	unsigned int	early;
+	s64		right_offset;
+};
 
-/* Wall clock minus monotonic clock, which cannot be stepped. */
-static s64 right_offset;
+/* The wall clock */
 
 static void step_wall(s64 ns)
 {
@@ -39,920 +42,554 @@ static void step_wall(s64 ns)
 
 static int realtime_init(struct kunit *test)
 {
-	right_offset = wall() - ktime_get_ns();
-	return fixture_init(test);
+	struct realtime *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+
+	if (!r)
+		return -ENOMEM;
+	r->right_offset = wall() - ktime_get_ns();
+	test->priv = r;
+	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
 }
 
 static void realtime_exit(struct kunit *test)
 {
-	struct fixture *f = test->priv;
+	struct realtime *r = test->priv;
 
-	set_wall(ktime_get_ns() + right_offset);
-	if (f && f->wheel)
-		twheel_stop(f->wheel, NULL, NULL);
+	if (!r)
+		return;
+	set_wall(ktime_get_ns() + r->right_offset);
+	if (r->f.wheel)
+		twheel_stop(r->f.wheel, NULL, NULL);
 	fixture_exit(test);
 }
 
-/* The wheel, whose sink records the time that it gets */
-
-/**
- * struct wake_up - an alarm: a timeout on the wall clock
- * @t: the timeout
- * @at: its deadline
- * @fired: how often it has fired
- * @fired_ns: the time when it was taken out
- */
-struct wake_up {
-	struct twheel_timeout	t;
-	u64			at;
-	unsigned int		fired;
-	u64			fired_ns;
-};
-
-/**
- * struct bell - data of the sink
- * @rung: completed for every alarm
- * @fired: number of alarms that have fired
- * @early: number of alarms before their deadline
- * @step_at: step the clock when this number of alarms has fired, once
- * @step: size of the step
- * @stepping: steps the clock, on another CPU
- * @stepped: completed after the step
- * @past: alarm to arm before the step, for a time in the past; or NULL
- * @rearm: alarm to arm after the step, or NULL
- */
-struct bell {
-	struct completion	rung;
-	atomic_t		fired;
-	unsigned int		early;
-	unsigned int		step_at;
-	s64			step;
-	struct work_struct	stepping;
-	struct completion	stepped;
-	struct wake_up		*past;
-	struct wake_up		*rearm;
-};
-
-static void step_at_work(struct work_struct *work)
+/* Turns of a shard do not overlap, so the record needs no lock. @p is idle. */
+static void note_expiry(struct probe *p, u64 now_ns)
 {
-	struct bell *bell = container_of(work, struct bell, stepping);
+	struct realtime *r = container_of(p->f, struct realtime, f);
 
-	step_wall(bell->step);
-	complete_all(&bell->stepped);
+	r->early += now_ns < p->t.expires;
+	p->fired++;
+	p->fired_ns = now_ns;
+	r->f.order[r->f.nr_fired % FIXTURE_ORDER] = p;
+	WRITE_ONCE(r->f.nr_fired, r->f.nr_fired + 1);
+	if (p->then)
+		p->then(p);
 }
 
-static void ring(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+static void note_callback(struct twheel_timeout *t)
 {
-	struct bell *bell = sink_data;
+	struct probe *p = container_of(t, struct probe, t);
+
+	note_expiry(p, twheel_now(p->f->wheel));
+}
+
+/* The sink extends each timeout by p->arg, once. */
+static void note_batch(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
 	struct twheel_timeout *t, *next;
-	bool steps = bell->step_at && atomic_read(&bell->fired) < bell->step_at;
-	unsigned long end = jiffies + PATIENCE / 3;
 
 	list_for_each_entry_safe(t, next, expired, entry) {
-		struct wake_up *a = container_of(t, struct wake_up, t);
+		struct probe *p = container_of(t, struct probe, t);
+		u64 extend = p->arg;
 
 		list_del_init(&t->entry);
-		bell->early += now_ns < a->at;
-		a->fired++;
-		a->fired_ns = now_ns;
-		atomic_inc(&bell->fired);
+		p->arg = 0;
+		if (extend && !twheel_extend(t, t->expires + extend, DAY))
+			continue;
 		twheel_accept(t);
-		complete(&bell->rung);
-	}
-	if (!steps || atomic_read(&bell->fired) < bell->step_at)
-		return;
-	if (bell->past)
-		twheel_arm(&bell->past->t, bell->past->at);
-	schedule_work_on(spare_cpu(), &bell->stepping);
-	while (!completion_done(&bell->stepped) && time_before(jiffies, end))
-		cpu_relax();
-	if (bell->rearm) {
-		bell->rearm->at = wall() + 20 * TICK;
-		twheel_arm(&bell->rearm->t, bell->rearm->at);
+		note_expiry(p, now_ns);
 	}
 }
 
-static struct bell *wall_wheel_of(struct kunit *test, const struct shape *s, u64 tick_ns)
-{
-	struct bell *bell = kunit_kzalloc(test, sizeof(*bell), GFP_KERNEL);
-	struct twheel_params params = {
-		.name = "kunit-realtime",
-		.clock = TWHEEL_REALTIME,
-		.tick_ns = tick_ns,
-		.slots = s->slots,
-		.levels = s->levels,
-		.sink = ring,
-		.sink_data = bell,
-	};
-
-	KUNIT_ASSERT_NOT_NULL(test, bell);
-	init_completion(&bell->rung);
-	INIT_WORK(&bell->stepping, step_at_work);
-	init_completion(&bell->stepped);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	return bell;
-}
-
-static struct bell *wall_wheel(struct kunit *test, const struct shape *s)
-{
-	return wall_wheel_of(test, s, TICK);
-}
-
-static struct wake_up *alarms(struct kunit *test, unsigned int n)
-{
-	struct fixture *f = test->priv;
-	struct wake_up *a = kunit_kcalloc(test, n, sizeof(*a), GFP_KERNEL);
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, a);
-	for (i = 0; i < n; i++)
-		twheel_timeout_init(f->wheel, &a[i].t, NULL);
-	return a;
-}
-
-static void set_alarm(struct kunit *test, struct wake_up *a, u64 at)
-{
-	a->at = at;
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&a->t, at));
-}
-
-static void expect_rings(struct kunit *test, struct bell *bell, unsigned int n)
-{
-	while (n--)
-		KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&bell->rung, PATIENCE), 0UL);
-	KUNIT_EXPECT_EQ(test, 0U, bell->early);
-}
-
-/* The sink has stepped the clock. */
-static void expect_step(struct kunit *test, struct bell *bell)
-{
-	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&bell->stepped, PATIENCE), 0UL);
-}
-
-/* Wait for 100 ms: nothing fires. */
-static void expect_silence(struct kunit *test, struct bell *bell)
-{
-	int fired = atomic_read(&bell->fired);
-
-	msleep(100);
-	KUNIT_EXPECT_EQ(test, fired, atomic_read(&bell->fired));
-}
-
-static const struct shape shapes[] = {
-	{ 256, 4 }, { 256, 1 }, { 8, 1 }, { 4, 3 }, { 2, 8 },
+/**
+ * struct kind - a wheel and its timeouts
+ * @name: for the log
+ * @sink: the wheel has a sink
+ * @apart: arm_many() gives each timeout a tick of its own
+ */
+struct kind {
+	const char	*name;
+	bool		sink;
+	bool		apart;
 };
 
-KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
+static const struct kind kinds[] = {
+	{ "callbacks, one tick", false, false },
+	{ "callbacks, many ticks", false, true },
+	{ "sink, one tick", true, false },
+};
 
-static const struct shape usual = { 256, 4 };
+NAMED_PARAM(kind, kinds);
 
-/* Step the clock in the sink when @at alarms have fired. */
-static void step_in_the_sink(struct kunit *test, struct bell *bell, unsigned int at, s64 step)
+/* Make a wheel of @kind and @n timeouts. */
+static struct probe *probes_of(struct kunit *test, const struct kind *kind, unsigned int n)
 {
-	if (spare_cpu() >= nr_cpu_ids)
-		kunit_skip(test, "a spinning sink needs a CPU of its own");
-	bell->step_at = at;
-	bell->step = step;
+	struct twheel_params params = {
+		.name = "kunit-realtime", .clock = TWHEEL_REALTIME, .tick_ns = TICK,
+		.sink = kind->sink ? note_batch : NULL,
+	};
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	return probes_for(test, n, kind->sink ? NULL : note_callback);
+}
+
+static struct probe *wall_probes(struct kunit *test, unsigned int n)
+{
+	return probes_of(test, test->param_value ?: &kinds[2], n);
+}
+
+static void arm_at(struct kunit *test, struct probe *p, u64 at)
+{
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, at));
+}
+
+/* Arm @n timeouts for @at, or from @at on if their kind is apart. */
+static void arm_many(struct kunit *test, struct probe *p, unsigned int n, u64 at)
+{
+	const struct kind *kind = test->param_value;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		arm_at(test, &p[i], at + i * kind->apart * TICK);
+}
+
+/* @n timeouts fire, counted from the start of the test, and none is early. */
+static void expect_fired(struct kunit *test, unsigned int n)
+{
+	unsigned long end = jiffies + PATIENCE;
+	struct realtime *r = test->priv;
+
+	while (READ_ONCE(r->f.nr_fired) < n && time_before(jiffies, end))
+		msleep(20);
+	twheel_flush(r->f.wheel);
+	KUNIT_ASSERT_EQ(test, n, r->f.nr_fired);
+	KUNIT_ASSERT_EQ(test, 0U, r->early);
+}
+
+/* Others may fire meanwhile. */
+static void expect_fires(struct kunit *test, struct probe *p)
+{
+	unsigned long end = jiffies + PATIENCE;
+
+	while (!READ_ONCE(p->fired) && time_before(jiffies, end))
+		msleep(20);
+	KUNIT_EXPECT_EQ(test, 1U, READ_ONCE(p->fired));
+}
+
+/* Wait for 100 ms: still only @n have fired. */
+static void expect_silence(struct kunit *test, unsigned int n)
+{
+	msleep(100);
+	expect_fired(test, n);
 }
 
 /* No clock step */
 
-static void alarm_fires_and_not_early(struct kunit *test)
+static void timeout_fires_and_not_early(struct kunit *test)
 {
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 1);
+	struct probe *p = wall_probes(test, 3);
 
-	set_alarm(test, a, wall() + 20 * TICK);
-	expect_rings(test, bell, 1);
-	KUNIT_EXPECT_GE(test, a->fired_ns, a->at);
+	arm_at(test, &p[0], wall() + 20 * TICK);
+	arm_at(test, &p[1], 0);
+	arm_at(test, &p[2], wall() - DAY);
+	expect_fired(test, 3);
+	KUNIT_EXPECT_GE(test, p->fired_ns, p->t.expires);
 }
 
 static void wheel_follows_the_wall_clock(struct kunit *test)
 {
-	struct fixture *f = test->priv;
-	u64 before;
+	struct probe *p = wall_probes(test, 1);
+	u64 before = wall();
 
-	wall_wheel(test, &usual);
-	before = wall();
-	KUNIT_EXPECT_GE(test, twheel_now(f->wheel), before);
+	KUNIT_EXPECT_GE(test, twheel_now(p->f->wheel), before);
 	step_wall(DAY);
-	KUNIT_EXPECT_GE(test, twheel_now(f->wheel), before + DAY);
+	KUNIT_EXPECT_GE(test, twheel_now(p->f->wheel), before + DAY);
 }
 
 static void relative_arm_is_refused(struct kunit *test)
 {
-	struct wake_up *a;
+	struct probe *p = wall_probes(test, 1);
 
-	wall_wheel(test, &usual);
-	a = alarms(test, 1);
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&a->t, TICK));
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&a->t, 0));
-	KUNIT_EXPECT_FALSE(test, twheel_pending(&a->t));
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, TICK));
+	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, 0));
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
 }
 
-static void time_long_past_fires_at_once(struct kunit *test)
+/* An earlier arm re-programs the hrtimer. So does the hrtimer, if its timeout was cancelled. */
+static void earliest_timeout_programs_the_hrtimer(struct kunit *test)
 {
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 2);
+	struct probe *p = wall_probes(test, 4);
 
-	set_alarm(test, &a[0], 0);
-	set_alarm(test, &a[1], wall() - DAY);
-	expect_rings(test, bell, 2);
+	arm_at(test, &p[0], wall() + HOUR);
+	arm_at(test, &p[1], wall() + 60 * TICK);
+	arm_at(test, &p[2], wall() + 20 * TICK);
+	expect_fired(test, 2);
+	KUNIT_EXPECT_FALSE(test, twheel_cancel(&p[1].t));
+	arm_at(test, &p[3], wall() + 60 * TICK);
+	arm_at(test, &p[1], wall() + 20 * TICK);
+	twheel_cancel(&p[1].t);
+	expect_fires(test, &p[3]);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
 }
 
-/* Forward step */
+static void slack_has_no_effect(struct kunit *test)
+{
+	struct probe *p = wall_probes(test, 2);
+	u64 at = div64_u64(wall() + HOUR, TICK) * TICK + 1;
+
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm_slack(&p[0].t, at, DAY));
+	KUNIT_EXPECT_EQ(test, at - 1 + TICK, twheel_next_expiry(p->f->wheel));
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod_slack(&p[0].t, at + TICK, DAY));
+	KUNIT_EXPECT_EQ(test, at - 1 + 2 * TICK, twheel_next_expiry(p->f->wheel));
+	arm_at(test, &p[1], at + 2 * TICK);
+	step_wall(2 * HOUR);
+	expect_fired(test, 2);
+	KUNIT_EXPECT_PTR_EQ(test, &p[0], p->f->order[0]);
+}
+
+/* Steps */
 
 static void step_forward_fires_what_became_due(struct kunit *test)
 {
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 3);
+	struct probe *p = wall_probes(test, 3);
 
-	set_alarm(test, &a[0], wall() + HOUR);
-	set_alarm(test, &a[1], wall() + 2 * HOUR);
-	set_alarm(test, &a[2], wall() + DAY);
+	arm_at(test, &p[0], wall() + HOUR);
+	arm_at(test, &p[1], wall() + 2 * HOUR);
+	arm_at(test, &p[2], wall() + DAY);
 	step_wall(2 * HOUR + 1000 * TICK);
-	expect_rings(test, bell, 2);
-	expect_silence(test, bell);
-	KUNIT_EXPECT_TRUE(test, twheel_pending(&a[2].t));
+	expect_fired(test, 2);
+	expect_silence(test, 2);
+	KUNIT_EXPECT_TRUE(test, twheel_pending(&p[2].t));
+	KUNIT_EXPECT_LE(test, twheel_remaining_ns(&p[2].t), (u64)(DAY - 2 * HOUR));
 	step_wall(DAY);
-	expect_rings(test, bell, 1);
+	expect_fired(test, 3);
 }
 
-static void step_forward_short_of_it_fires_nothing(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 1);
-
-	set_alarm(test, a, wall() + DAY);
-	step_wall(DAY - HOUR);
-	expect_silence(test, bell);
-	KUNIT_EXPECT_LE(test, twheel_remaining_ns(&a->t), (u64)HOUR);
-	step_wall(HOUR);
-	expect_rings(test, bell, 1);
-}
-
-static void alarm_set_after_a_step_forward_is_exact(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 2);
-
-	set_alarm(test, &a[0], wall() + 10 * DAY);
-	step_wall(DAY);
-	set_alarm(test, &a[1], wall() + 30 * TICK);
-	expect_rings(test, bell, 1);
-	KUNIT_EXPECT_EQ(test, 1U, a[1].fired);
-	KUNIT_EXPECT_TRUE(test, twheel_pending(&a[0].t));
-}
-
-/* Backward step */
-
+/* On a slow machine, it may fire before the step. */
 static void step_back_fires_nothing_early(struct kunit *test)
 {
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 2);
-	struct fixture *f = test->priv;
-	int fired;
+	struct probe *p = wall_probes(test, 2);
 
-	set_alarm(test, &a[0], wall() + 50 * TICK);
-	set_alarm(test, &a[1], wall() + 500 * TICK);
+	arm_at(test, &p[0], wall() + 50 * TICK);
+	arm_at(test, &p[1], wall() + HOUR);
 	step_wall(-HOUR);
-	/* On a slow machine, they may have been due before the step. */
-	twheel_flush(f->wheel);
-	fired = atomic_read(&bell->fired);
-	msleep(600);
-	KUNIT_EXPECT_EQ(test, fired, atomic_read(&bell->fired));
-	if (!fired) {
-		KUNIT_EXPECT_TRUE(test, twheel_pending(&a[0].t));
-		KUNIT_EXPECT_GT(test, twheel_remaining_ns(&a[0].t), (u64)HOUR / 2);
-	}
-	step_wall(HOUR);
-	expect_rings(test, bell, 2);
-}
-
-static void alarm_set_after_a_step_back_is_exact(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 4);
-
-	set_alarm(test, &a[0], wall() + 20 * TICK);
-	expect_rings(test, bell, 1);
-	set_alarm(test, &a[1], wall() + HOUR);
-	step_wall(-DAY);
-	set_alarm(test, &a[2], wall() + 30 * TICK);
-	set_alarm(test, &a[3], wall() + 300 * TICK);
-	expect_rings(test, bell, 2);
-	KUNIT_EXPECT_EQ(test, 1U, a[2].fired);
-	KUNIT_EXPECT_EQ(test, 1U, a[3].fired);
-	KUNIT_EXPECT_TRUE(test, twheel_pending(&a[1].t));
-	step_wall(DAY + HOUR);
-	expect_rings(test, bell, 1);
-}
-
-static void alarm_set_after_a_step_back_in_an_empty_wheel_is_exact(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 1);
-
-	set_alarm(test, a, wall() + 20 * TICK);
-	expect_rings(test, bell, 1);
-	step_wall(-DAY);
-	set_alarm(test, a, wall() + 20 * TICK);
-	expect_rings(test, bell, 1);
-	KUNIT_EXPECT_EQ(test, 2U, a->fired);
-}
-
-static void mod_after_a_step_back_is_exact(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 1);
-
-	set_alarm(test, a, wall() + HOUR);
-	step_wall(-DAY);
-	a->at = wall() + 30 * TICK;
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&a->t, a->at));
-	expect_rings(test, bell, 1);
-}
-
-static void cancel_after_a_step_back_takes_it_out(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 2);
-
-	set_alarm(test, &a[0], wall() + HOUR / 2);
-	set_alarm(test, &a[1], wall() + HOUR / 2);
-	step_wall(-HOUR);
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&a[0].t));
+	msleep(100);
+	KUNIT_EXPECT_EQ(test, !p[0].fired, twheel_pending(&p[0].t));
+	KUNIT_EXPECT_GT(test, twheel_remaining_ns(&p[1].t), (u64)HOUR);
 	step_wall(2 * HOUR);
-	expect_rings(test, bell, 1);
-	KUNIT_EXPECT_EQ(test, 0U, a[0].fired);
+	expect_fired(test, 2);
 }
-
-/* Steps in both directions */
 
 /**
- * struct interrupt - an interrupt during which the clock is stepped
- * @timer: fires right before the hrtimer of the shard, in the same interrupt
- * @work: arms @timer and @alarm, on another CPU
- * @alarm: the alarm
- * @tick_ns: length of the tick
- * @begun: completed in the interrupt, which then waits for the step
+ * struct step - a step, after which a timeout is armed
+ * @name: for the log
+ * @ns: size of the step
+ * @pending: another timeout is pending during the step
  */
-struct interrupt {
-	struct hrtimer		timer;
-	struct work_struct	work;
-	struct wake_up		*alarm;
-	u64			tick_ns;
-	struct completion	begun;
+struct step {
+	const char	*name;
+	s64		ns;
+	bool		pending;
 };
 
-static enum hrtimer_restart wait_for_step(struct hrtimer *timer)
-{
-	struct interrupt *in = container_of(timer, struct interrupt, timer);
-	u64 end = ktime_get_ns() + NSEC_PER_SEC;
+static const struct step steps[] = {
+	{ "forward, empty wheel", DAY, false },
+	{ "forward", DAY, true },
+	{ "back, empty wheel", -DAY, false },
+	{ "back", -DAY, true },
+};
 
-	complete(&in->begun);
-	while (wall() >= in->alarm->at && ktime_get_ns() < end)
-		cpu_relax();
-	return HRTIMER_NORESTART;
+NAMED_PARAM(step, steps);
+
+/* One of them is shut down, and its memory is reused. */
+static void timeout_armed_or_moved_after_a_step_is_exact(struct kunit *test)
+{
+	const struct step *step = test->param_value;
+	struct probe *p = probes_of(test, &kinds[2], 3);
+
+	arm_at(test, &p[0], wall() + 20 * TICK);
+	expect_fired(test, 1);
+	if (step->pending) {
+		arm_at(test, &p[1], wall() + 3 * DAY);
+		arm_at(test, &p[2], wall() + 4 * DAY);
+	}
+	step_wall(step->ns);
+	arm_at(test, &p[0], wall() + 30 * TICK);
+	expect_fired(test, 2);
+	KUNIT_EXPECT_EQ(test, step->pending, twheel_mod(&p[1].t, wall() + 30 * TICK));
+	expect_fired(test, 3);
+	KUNIT_EXPECT_EQ(test, step->pending, twheel_shutdown(&p[2].t));
+	twheel_timeout_init(p->f->wheel, &p[2].t, NULL);
+	arm_at(test, &p[2], wall() + 30 * TICK);
+	expect_fired(test, 4);
 }
 
-/*
- * Interrupts are off until both hrtimers are due. Because of the forward step, the second
- * hrtimer of the shard, which does not follow the clock, is not due in this interrupt.
- */
-static void begin_interrupt(struct work_struct *work)
+/* After a step forward, the timeouts fire by deadline; equal ones in the order of arming. */
+static void timeouts_fire_in_the_order_of_deadlines(struct kunit *test)
 {
-	struct interrupt *in = container_of(work, struct interrupt, work);
-	struct wake_up *a = in->alarm;
-
-	a->at = div64_u64(wall() + HOUR, in->tick_ns) * in->tick_ns;
-	twheel_arm(&a->t, a->at);
-	set_wall(a->at - 2 * TICK);
-	local_irq_disable();
-	hrtimer_start(&in->timer, ns_to_ktime(a->at - TICK), HRTIMER_MODE_ABS);
-	while (wall() < a->at)
-		cpu_relax();
-	local_irq_enable();
-}
-
-static struct interrupt *interrupt(struct kunit *test, u64 tick_ns)
-{
-	struct interrupt *in = kunit_kzalloc(test, sizeof(*in), GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, in);
-	if (spare_cpu() >= nr_cpu_ids)
-		kunit_skip(test, "needs a second CPU");
-	if (IS_ENABLED(CONFIG_PREEMPT_RT))
-		kunit_skip(test, "the hrtimer of the shard fires in a thread");
-	in->alarm = alarms(test, 1);
-	in->tick_ns = tick_ns;
-	INIT_WORK(&in->work, begin_interrupt);
-	hrtimer_setup(&in->timer, wait_for_step, CLOCK_REALTIME, HRTIMER_MODE_ABS);
-	return in;
-}
-
-static void enter_interrupt(struct interrupt *in)
-{
-	init_completion(&in->begun);
-	schedule_work_on(spare_cpu(), &in->work);
-	wait_for_completion(&in->begun);
-}
-
-/*
- * During an interrupt, the hrtimer code uses the time that it has read at the start. The
- * wheel reads the time after the step, and must not program the hrtimer to fire again in
- * the same interrupt.
- */
-static void step_back_in_the_interrupt_does_not_repeat_it(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, &usual);
-	struct interrupt *in = interrupt(test, TICK);
+	struct probe *p = wall_probes(test, MANY), *a, *b;
+	struct fixture *f = test->priv;
+	u64 at = wall() + HOUR;
+	struct rnd_state rnd;
 	unsigned int i;
 
-	for (i = 0; i < 10; i++) {
-		enter_interrupt(in);
-		set_wall(in->alarm->at - HOUR / 2);
-		flush_work(&in->work);
-		expect_silence(test, bell);
-		set_wall(in->alarm->at);
-		expect_rings(test, bell, 1);
+	prandom_seed_state(&rnd, 3);
+	for (i = 0; i < MANY; i++)
+		arm_at(test, &p[i], at + prandom_u32_state(&rnd) % 300 * (TICK / 3));
+	step_wall(2 * HOUR);
+	expect_fired(test, MANY);
+	for (i = 1; i < MANY; i++) {
+		a = f->order[i - 1];
+		b = f->order[i];
+		KUNIT_ASSERT_LE(test, a->t.expires, b->t.expires);
+		if (a->t.expires == b->t.expires)
+			KUNIT_ASSERT_LT(test, a->id, b->id);
 	}
-	hrtimer_cancel(&in->timer);
-}
-
-/*
- * The same in the year 1970, where the next tick is the first and ten seconds away. In about
- * one case of three an interrupt that would be repeated is not.
- */
-static void step_to_tick_0_in_the_interrupt_does_not_repeat_it(struct kunit *test)
-{
-	u64 tick_ns = ktime_get_ns() + 10 * NSEC_PER_SEC, begin;
-	struct interrupt *in;
-	struct bell *bell;
-	unsigned int i;
-
-	if (tick_ns > HOUR / 2)
-		kunit_skip(test, "needs a machine that has just been started");
-	bell = wall_wheel_of(test, &usual, tick_ns);
-	in = interrupt(test, tick_ns);
-	for (i = 0; i < 5; i++) {
-		enter_interrupt(in);
-		begin = ktime_get_ns();
-		/* The clock must not be set behind CLOCK_MONOTONIC. */
-		do
-			set_wall(ktime_get_ns() + NSEC_PER_SEC);
-		while (wall() >= in->alarm->at);
-		flush_work(&in->work);
-		KUNIT_EXPECT_LT(test, ktime_get_ns() - begin, 5 * (u64)NSEC_PER_SEC);
-		KUNIT_EXPECT_LT(test, wall(), tick_ns);
-		expect_silence(test, bell);
-		set_wall(in->alarm->at);
-		expect_rings(test, bell, 1);
-	}
-	hrtimer_cancel(&in->timer);
 }
 
 static void steps_both_ways_lose_nothing(struct kunit *test)
 {
-	static const s64 steps[] = { -HOUR, HOUR / 2, -DAY, 2 * HOUR, DAY, -HOUR, HOUR };
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, MANY);
+	static const s64 ns[] = { -HOUR, HOUR / 2, -DAY, 2 * HOUR, DAY, -HOUR, HOUR };
+	struct probe *p = wall_probes(test, MANY);
 	struct rnd_state rnd;
 	unsigned int i;
 
 	prandom_seed_state(&rnd, 1);
 	for (i = 0; i < MANY; i++) {
-		set_alarm(test, &a[i], wall() + (u64)prandom_u32_state(&rnd) * 1000);
+		p[i].arg = i % 3 * HOUR;
+		arm_at(test, &p[i], wall() + (u64)prandom_u32_state(&rnd) * 1000);
 		if (i % (MANY / 20) == 0)
-			step_wall(steps[i / (MANY / 20) % ARRAY_SIZE(steps)]);
+			step_wall(ns[i / (MANY / 20) % ARRAY_SIZE(ns)]);
 		if (i % 50 == 0)
 			usleep_range(2000, 3000);
 	}
 	step_wall(10 * DAY);
-	expect_rings(test, bell, MANY);
+	expect_fired(test, MANY);
 	for (i = 0; i < MANY; i++)
-		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
+		KUNIT_ASSERT_EQ(test, 1U, p[i].fired);
 }
-
-/*
- * A forward step makes MANY alarms due, each at its own tick. The sink sets the clock back
- * when it has the first batch, so the others are no longer due.
- */
-static void step_back_in_the_middle_of_a_pass_fires_nothing_early(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, MANY);
-	unsigned int i;
-
-	step_in_the_sink(test, bell, 1, -DAY);
-	for (i = 0; i < MANY; i++)
-		set_alarm(test, &a[i], wall() + HOUR + i * TICK);
-	step_wall(2 * HOUR);
-	expect_rings(test, bell, 1);
-	expect_step(test, bell);
-	msleep(100);
-	KUNIT_EXPECT_EQ(test, 0U, bell->early);
-	KUNIT_EXPECT_LT(test, atomic_read(&bell->fired), MANY);
-	step_wall(DAY);
-	expect_rings(test, bell, MANY - 1);
-	for (i = 0; i < MANY; i++)
-		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
-}
-
-/*
- * As before, with all alarms in one tick, which takes several batches. The sink also arms
- * one.
- */
-static void step_back_in_the_middle_of_a_tick_fires_nothing_early(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, MANY + 1);
-	u64 at = wall() + HOUR;
-	unsigned int i;
-
-	step_in_the_sink(test, bell, 1, -DAY);
-	bell->rearm = &a[MANY];
-	for (i = 0; i < MANY; i++)
-		set_alarm(test, &a[i], at);
-	step_wall(2 * HOUR);
-	expect_rings(test, bell, 2);
-	expect_step(test, bell);
-	msleep(100);
-	KUNIT_EXPECT_LT(test, atomic_read(&bell->fired), MANY);
-	a[0].at = at;
-	KUNIT_EXPECT_EQ(test, 0, twheel_mod(&a[0].t, at));
-	step_wall(DAY);
-	expect_rings(test, bell, MANY);
-	for (i = 1; i < MANY; i++)
-		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
-}
-
-/*
- * An alarm for the past waits for the next tick. After the step that tick is a day away, but the
- * deadline is still in the past.
- */
-static void alarm_for_the_past_set_in_the_sink_before_a_step_back_is_not_late(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, 2);
-
-	step_in_the_sink(test, bell, 1, -DAY);
-	bell->past = &a[1];
-	bell->past->at = wall() - 2 * DAY;
-	set_alarm(test, &a[0], wall() + 20 * TICK);
-	expect_rings(test, bell, 2);
-}
-
-#define LONG_TICK	(200 * TICK)
 
 /**
- * struct approach - a step forward to an alarm
- * @desc: for the log
- * @beyond: ns from the alarm to the clock after the step
- * @move: the alarm is moved, instead of cancelled before the step
+ * struct stepper - sets the clock back in the middle of a pass, when a timeout fires
+ * @helper: thread that runs before anything else on its CPU
+ * @now: completed by the first timeout that fires
+ * @past: armed after the step, for a time in the past
+ * @next: armed after the step, for 50 ms later
+ * @ret: result of these arms
  */
-struct approach {
-	const char	*desc;
-	s64		beyond;
-	bool		move;
+struct stepper {
+	struct helper		helper;
+	struct completion	now;
+	struct probe		*past;
+	struct probe		*next;
+	int			ret;
 };
-
-static const struct approach approaches[] = {
-	{ "half a tick short of a cancelled alarm", -(s64)LONG_TICK / 2 },
-	{ "half a tick beyond a cancelled alarm", LONG_TICK / 2 },
-	{ "half a tick short of the alarm", -(s64)LONG_TICK / 2, true },
-	{ "half a tick beyond the alarm", LONG_TICK / 2, true },
-};
-
-static void approach_desc(const struct approach *a, char *desc)
-{
-	strscpy(desc, a->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(approach, approaches, approach_desc);
-
-/*
- * The hrtimers are set for an alarm an hour ahead. A step forward leaves nothing of that hour. On
- * the CPU that makes it, an hrtimer that is due waits for the next timer interrupt. Before that, an
- * alarm is set for the past. After the step back it must not wait for the hour. If the alarm fires
- * before it can be moved, it rings twice.
- */
-static void alarm_for_the_past_set_between_two_steps_is_not_late(struct kunit *test)
-{
-	u64 at = DIV64_U64_ROUND_UP(wall() + HOUR, LONG_TICK) * LONG_TICK;
-	struct bell *bell = wall_wheel_of(test, &usual, LONG_TICK);
-	const struct approach *step = test->param_value;
-	struct wake_up *a = alarms(test, 1);
-	int moved;
-
-	a->at = at - 3 * DAY;
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&a->t, at));
-	if (!step->move)
-		KUNIT_ASSERT_TRUE(test, twheel_cancel(&a->t));
-	set_wall(at + step->beyond);
-	moved = twheel_mod(&a->t, a->at);
-	step_wall(-2 * DAY);
-	expect_rings(test, bell, step->move && !moved ? 2 : 1);
-}
-
-static void alarm_set_in_the_sink_after_a_step_back_is_exact(struct kunit *test)
-{
-	struct bell *bell = wall_wheel(test, test->param_value);
-	struct wake_up *a = alarms(test, MANY + 1);
-	unsigned int i, n;
-
-	step_in_the_sink(test, bell, MANY / 2, -DAY);
-	bell->rearm = &a[MANY];
-	for (i = 0; i < MANY; i++)
-		set_alarm(test, &a[i], wall() + HOUR + i * TICK);
-	step_wall(2 * HOUR);
-	for (n = 0; n < 1500 && !READ_ONCE(a[MANY].fired); n++)
-		msleep(20);
-	KUNIT_EXPECT_EQ(test, 1U, a[MANY].fired);
-	step_wall(2 * DAY);
-	expect_rings(test, bell, MANY + 1);
-	for (i = 0; i < MANY; i++)
-		KUNIT_ASSERT_EQ(test, 1U, a[i].fired);
-}
-
-static void stop_after_a_step_back_hands_back_all(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-	struct wake_up *a;
-	unsigned int i;
-	LIST_HEAD(list);
-
-	wall_wheel(test, test->param_value);
-	a = alarms(test, 100);
-	for (i = 0; i < 100; i++) {
-		set_alarm(test, &a[i], wall() + HOUR + i * 100 * TICK);
-		step_wall(i % 2 ? -HOUR : HOUR / 2);
-	}
-	twheel_stop(f->wheel, collect, &list);
-	KUNIT_EXPECT_EQ(test, (size_t)100, list_count_nodes(&list));
-}
-
-/* Periodic */
-
-struct chime {
-	struct twheel_periodic	p;
-	struct completion	rung;
-	atomic_t		calls;
-	u64			deadlines;
-	u64			missed;
-	unsigned int		early;
-};
-
-static void chime(struct twheel_periodic *p)
-{
-	struct chime *c = container_of(p, struct chime, p);
-
-	c->early += wall() < p->expires;
-	c->missed = p->missed;
-	c->deadlines += 1 + p->missed;
-	atomic_inc(&c->calls);
-	complete(&c->rung);
-}
-
-static struct chime *make_chime(struct kunit *test)
-{
-	struct twheel_params params = { .name = "kunit-chime", .clock = TWHEEL_REALTIME };
-	struct chime *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
-	struct fixture *f = test->priv;
-
-	KUNIT_ASSERT_NOT_NULL(test, c);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
-	init_completion(&c->rung);
-	twheel_periodic_init(f->wheel, &c->p, chime, TWHEEL_FIXED_RATE);
-	return c;
-}
-
-static void hours_skipped_by_a_step_are_told_in_one_call(struct kunit *test)
-{
-	struct chime *c = make_chime(test);
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&c->p, wall() + HOUR, HOUR, 0));
-	step_wall(10 * HOUR + HOUR / 2);
-	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&c->rung, PATIENCE), 0UL);
-	msleep(50);
-	KUNIT_EXPECT_EQ(test, 1, atomic_read(&c->calls));
-	KUNIT_EXPECT_EQ(test, 9ULL, c->missed);
-	KUNIT_EXPECT_EQ(test, 0U, c->early);
-	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&c->p.t));
-}
-
-static void hours_that_come_twice_are_told_once(struct kunit *test)
-{
-	struct chime *c = make_chime(test);
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_periodic(&c->p, wall() + HOUR, HOUR, 0));
-	step_wall(3 * HOUR + HOUR / 2);
-	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&c->rung, PATIENCE), 0UL);
-	step_wall(-2 * HOUR);
-	msleep(50);
-	step_wall(HOUR);
-	msleep(50);
-	KUNIT_EXPECT_EQ(test, 1, atomic_read(&c->calls));
-	step_wall(2 * HOUR);
-	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(&c->rung, PATIENCE), 0UL);
-	KUNIT_EXPECT_TRUE(test, twheel_cancel_sync(&c->p.t));
-	KUNIT_EXPECT_EQ(test, 4ULL, c->deadlines);
-	KUNIT_EXPECT_EQ(test, 0U, c->early);
-}
-
-/* Clock steps while callbacks run */
-
-/* Maximum number of workers that run callbacks of one shard at once. */
-#define NR_WORKERS	4
-
-static struct probe *wall_probes(struct kunit *test, unsigned int n)
-{
-	const struct shape *s = test->param_value;
-	struct twheel_params params = {
-		.name = "kunit-realtime", .clock = TWHEEL_REALTIME, .tick_ns = TICK,
-		.slots = s->slots, .levels = s->levels,
-	};
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	return probes(test, n);
-}
-
-static void wait_at_gate(struct probe *p)
-{
-	gate_pass(p->data);
-}
 
 static void complete_it(struct probe *p)
 {
 	complete(p->data);
 }
 
-static void expect_fires_soon(struct kunit *test, struct probe *p)
-{
-	unsigned int i;
-
-	for (i = 0; i < 1500 && !READ_ONCE(p->fired); i++)
-		msleep(20);
-	twheel_flush(p->f->wheel);
-	KUNIT_EXPECT_EQ(test, 1U, READ_ONCE(p->fired));
-	KUNIT_EXPECT_GE(test, p->fired_ns, p->t.expires);
-}
-
-/* All workers wait at @gate, and p[NR_WORKERS] is due and waits for a worker. */
-static struct probe *busy_workers(struct kunit *test, struct gate *gate)
-{
-	struct probe *p = wall_probes(test, NR_WORKERS + 2);
-	struct twheel_position pos;
-	unsigned int i;
-
-	gate_init(gate);
-	for (i = 0; i < NR_WORKERS + 2; i++)
-		twheel_use_workqueue(&p[i].t);
-	for (i = 0; i < NR_WORKERS; i++) {
-		p[i].then = wait_at_gate;
-		p[i].data = gate;
-		KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[i].t, wall()));
-	}
-	for (i = 0; i < NR_WORKERS; i++)
-		gate_wait(test, gate);
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[NR_WORKERS].t, wall() + 20 * TICK));
-	for (i = 0; i < 1500 && twheel_position(&p[NR_WORKERS].t, &pos); i++)
-		msleep(20);
-	return p;
-}
-
-static void handed_over_alarm_is_not_called_early_after_a_step(struct kunit *test)
-{
-	struct completion *called = kunit_kzalloc(test, sizeof(*called), GFP_KERNEL);
-	struct gate *gate = kunit_kzalloc(test, sizeof(*gate), GFP_KERNEL);
-	struct probe *p = busy_workers(test, gate);
-	struct probe *waits = &p[NR_WORKERS], *after = &p[NR_WORKERS + 1];
-
-	init_completion(called);
-	after->then = complete_it;
-	after->data = called;
-	step_wall(-HOUR);
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&after->t, wall()));
-	complete_all(&gate->open);
-	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(called, PATIENCE), 0UL);
-	twheel_flush(p->f->wheel);
-	KUNIT_EXPECT_EQ(test, 0U, READ_ONCE(waits->fired));
-	KUNIT_EXPECT_TRUE(test, twheel_pending(&waits->t));
-	step_wall(HOUR);
-	expect_fires_soon(test, waits);
-}
-
-/**
- * struct stepper - sets the clock back and arms an alarm when a callback completes @now
- * @helper: thread that runs before anything else on its CPU
- * @now: completed by the callback
- * @late: alarm that is armed for 400 ms after the step
- * @ret: result of this arm
- */
-struct stepper {
-	struct helper		helper;
-	struct completion	now;
-	struct probe		*late;
-	int			ret;
-};
-
 static void step_when_told(void *arg)
 {
 	struct stepper *s = arg;
 
 	wait_for_completion(&s->now);
-	step_wall(-1000 * (s64)NSEC_PER_SEC);
-	s->ret = twheel_arm(&s->late->t, wall() + 400 * TICK);
+	step_wall(-DAY);
+	s->ret = twheel_arm(&s->past->t, 1);
+	s->ret |= twheel_arm(&s->next->t, wall() + 50 * TICK);
 }
 
-/* The tick has more timeouts than a batch, so the visit of their slot is not over. */
-static void alarm_set_during_a_visit_after_a_step_back_is_not_late(struct kunit *test)
+/*
+ * A step forward makes MANY timeouts due. The helper sets the clock back after the first callback
+ * or batch. The rest is put back, by deadline.
+ */
+static void step_back_in_the_middle_of_a_pass_puts_the_rest_back(struct kunit *test)
 {
 	struct stepper *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
-	struct probe *p = wall_probes(test, 301);
+	struct probe *p = wall_probes(test, MANY + 2);
 	u64 at = wall() + HOUR;
-	unsigned int i;
+	unsigned int fired, i;
 
 	KUNIT_ASSERT_NOT_NULL(test, s);
 	init_completion(&s->now);
-	s->late = &p[300];
+	s->past = &p[MANY];
+	s->next = &p[MANY + 1];
 	p[0].then = complete_it;
 	p[0].data = &s->now;
-	for (i = 0; i < 300; i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, at));
+	arm_many(test, p, MANY, at);
 	helper_start(test, &s->helper, step_when_told, s);
 	helper_first(test, &s->helper);
-	set_wall(at - 10 * TICK);
+	set_wall(at + HOUR);
 	helper_finish(test, &s->helper);
 	KUNIT_EXPECT_EQ(test, 0, s->ret);
-	expect_fires_soon(test, s->late);
-	/*
-	 * Far longer than a slow machine needs, far shorter than the block of a level not
-	 * searched.
-	 */
-	KUNIT_EXPECT_LT(test, s->late->fired_ns, s->late->t.expires + 5 * (u64)NSEC_PER_SEC);
-	KUNIT_EXPECT_LT(test, p->f->nr_fired, 300U);
-	step_wall(1000 * (s64)NSEC_PER_SEC);
-	for (i = 0; i < 300; i++)
-		expect_fires_soon(test, &p[i]);
+	expect_fires(test, s->past);
+	expect_fires(test, s->next);
+	fired = p->f->nr_fired;
+	KUNIT_EXPECT_LT(test, fired, MANY + 2U);
+	expect_silence(test, fired);
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(p->f->wheel));
+	step_wall(DAY);
+	expect_fired(test, MANY + 2);
+	for (i = fired + 1; i < MANY + 2; i++)
+		KUNIT_ASSERT_LE(test, p->f->order[i - 1]->t.expires, p->f->order[i]->t.expires);
 }
 
-/* The same steps on the MANUAL clock, without waiting */
+#define LONG_TICK	(200 * TICK)
 
-static void steps_of_a_manual_clock_lose_nothing(struct kunit *test)
+/**
+ * struct approach - a step forward to a timeout
+ * @name: for the log
+ * @beyond: ns from the timeout to the clock after the step
+ * @move: the timeout is moved, instead of cancelled before the step
+ */
+struct approach {
+	const char	*name;
+	s64		beyond;
+	bool		move;
+};
+
+static const struct approach approaches[] = {
+	{ "half a tick short of a cancelled timeout", -(s64)LONG_TICK / 2, false },
+	{ "half a tick beyond a cancelled timeout", LONG_TICK / 2, false },
+	{ "half a tick short of the timeout", -(s64)LONG_TICK / 2, true },
+	{ "half a tick beyond the timeout", LONG_TICK / 2, true },
+};
+
+NAMED_PARAM(approach, approaches);
+
+/*
+ * The hrtimer is set for a timeout an hour ahead. A step forward leaves nothing of that hour. On
+ * the CPU that makes it, an hrtimer that is due waits for the next timer interrupt. Before that,
+ * a timeout is armed for the past. After the step back it must not wait for the hour. If the
+ * timeout fires before it can be moved, it fires twice.
+ */
+static void timeout_for_the_past_armed_between_two_steps_is_not_late(struct kunit *test)
 {
-	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, TICK, s->slots, s->levels);
-	struct probe *p = probes(test, MANY);
-	u64 now = DAY, reach = ref_span(s) * 3 + 1000;
-	struct rnd_state rnd;
+	u64 at = DIV64_U64_ROUND_UP(wall() + HOUR, LONG_TICK) * LONG_TICK;
+	const struct approach *step = test->param_value;
+	struct twheel_params params = {
+		.name = "kunit-realtime", .clock = TWHEEL_REALTIME, .tick_ns = LONG_TICK,
+		.sink = note_batch,
+	};
+	struct probe *p;
+	int moved;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	p = probes_for(test, 1, NULL);
+	arm_at(test, p, at);
+	if (!step->move)
+		KUNIT_ASSERT_TRUE(test, twheel_cancel(&p->t));
+	set_wall(at + step->beyond);
+	moved = twheel_mod(&p->t, at - 3 * DAY);
+	step_wall(-2 * DAY);
+	expect_fired(test, step->move && !moved ? 2 : 1);
+}
+
+static void stop_after_steps_hands_back_all(struct kunit *test)
+{
+	struct probe *p = wall_probes(test, 100);
+	unsigned int i;
+	LIST_HEAD(list);
+
+	for (i = 0; i < 100; i++) {
+		arm_at(test, &p[i], wall() + HOUR + i * 100 * TICK);
+		step_wall(i % 2 ? -HOUR : HOUR / 2);
+	}
+	twheel_stop(p->f->wheel, collect, &list);
+	KUNIT_EXPECT_EQ(test, (size_t)100, list_count_nodes(&list));
+}
+
+static void change_others(struct probe *p)
+{
+	p->ret = twheel_mod(&p->other[0].t, wall() + DAY);
+	p->ret += twheel_cancel(&p->other[1].t);
+}
+
+struct worked {
+	struct twheel_work	tw;
+	struct completion	done;
+};
+
+static void complete_work(struct work_struct *work)
+{
+	complete(&container_of(work, struct worked, tw.work)->done);
+}
+
+/* All are due after the step; the first moves one and cancels another. */
+static void list_work_and_callback_follow_the_steps(struct kunit *test)
+{
+	struct probe *p = probes_of(test, &kinds[0], 3);
+	struct twheel_timeout *list[] = { &p[0].t, &p[1].t, &p[2].t };
+	struct worked *work = kunit_kzalloc(test, sizeof(*work), GFP_KERNEL);
+	u64 at = wall() + HOUR;
 	unsigned int i;
 
-	prandom_seed_state(&rnd, 2);
-	reach = min_t(u64, reach, U32_MAX / 2);
-	for (i = 0; i < MANY; i++) {
-		arm_tick(test, &p[i], div64_u64(now, TICK) + 1 + prandom_u32_state(&rnd) % reach);
-		now += (prandom_u32_state(&rnd) % reach / 4) * TICK;
-		now -= min_t(u64, now, (prandom_u32_state(&rnd) % reach / 4) * TICK);
-		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, now));
-	}
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, now + 2 * MANY * reach * TICK));
-	for (i = 0; i < MANY; i++) {
-		KUNIT_ASSERT_EQ(test, 1U, p[i].fired);
-		KUNIT_ASSERT_GE(test, p[i].fired_ns, p[i].tick * TICK);
-	}
+	KUNIT_ASSERT_NOT_NULL(test, work);
+	init_completion(&work->done);
+	twheel_work_init(p->f->wheel, &work->tw, complete_work);
+	p->then = change_others;
+	p->other = &p[1];
+	for (i = 0; i < 3; i++)
+		p[i].t.expires = at;
+	KUNIT_EXPECT_EQ(test, 3U, twheel_arm_list(p->f->wheel, list, 3));
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&work->tw.t, at));
+	step_wall(-DAY);
+	expect_silence(test, 0);
+	step_wall(DAY + 2 * HOUR);
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&work->done, PATIENCE), 0UL);
+	expect_fired(test, 1);
+	KUNIT_EXPECT_EQ(test, 2, p->ret);
+	step_wall(2 * DAY);
+	expect_fired(test, 2);
+	KUNIT_EXPECT_EQ(test, 1U, p[1].fired);
+	twheel_cancel_work_sync(&work->tw);
+}
+
+/* Periodic: p->id is the number of intervals that have passed. */
+static void come_round(struct probe *p)
+{
+	p->id += twheel_forward(&p->t, p->fired_ns, HOUR);
+	p->ret = twheel_arm(&p->t, p->t.expires);
+}
+
+static void hours_skipped_or_repeated_by_steps_count_once(struct kunit *test)
+{
+	struct probe *p = wall_probes(test, 1);
+
+	p->then = come_round;
+	arm_at(test, p, wall() + HOUR);
+	step_wall(3 * HOUR + HOUR / 2);
+	expect_fired(test, 1);
+	KUNIT_EXPECT_EQ(test, 3U, p->id);
+	step_wall(-2 * HOUR);
+	expect_silence(test, 1);
+	step_wall(HOUR);
+	expect_silence(test, 1);
+	step_wall(2 * HOUR);
+	expect_fired(test, 2);
+	KUNIT_EXPECT_EQ(test, 4U, p->id);
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
 static struct kunit_case realtime_cases[] = {
-	KUNIT_CASE_PARAM(alarm_fires_and_not_early, shape_gen_params),
+	KUNIT_CASE_PARAM(timeout_fires_and_not_early, kind_gen_params),
 	KUNIT_CASE(wheel_follows_the_wall_clock),
 	KUNIT_CASE(relative_arm_is_refused),
-	KUNIT_CASE_PARAM(time_long_past_fires_at_once, shape_gen_params),
-	KUNIT_CASE_PARAM(step_forward_fires_what_became_due, shape_gen_params),
-	KUNIT_CASE_PARAM(step_forward_short_of_it_fires_nothing, shape_gen_params),
-	KUNIT_CASE_PARAM(alarm_set_after_a_step_forward_is_exact, shape_gen_params),
-	KUNIT_CASE_PARAM(step_back_fires_nothing_early, shape_gen_params),
-	KUNIT_CASE_PARAM(alarm_set_after_a_step_back_is_exact, shape_gen_params),
-	KUNIT_CASE_PARAM(alarm_set_after_a_step_back_in_an_empty_wheel_is_exact,
-			 shape_gen_params),
-	KUNIT_CASE_PARAM(mod_after_a_step_back_is_exact, shape_gen_params),
-	KUNIT_CASE_PARAM(cancel_after_a_step_back_takes_it_out, shape_gen_params),
-	KUNIT_CASE(step_back_in_the_interrupt_does_not_repeat_it),
-	KUNIT_CASE(step_to_tick_0_in_the_interrupt_does_not_repeat_it),
-	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, shape_gen_params),
-	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_pass_fires_nothing_early, shape_gen_params),
-	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_tick_fires_nothing_early, shape_gen_params),
-	KUNIT_CASE_PARAM(alarm_for_the_past_set_in_the_sink_before_a_step_back_is_not_late,
-			 shape_gen_params),
-	KUNIT_CASE_PARAM(alarm_for_the_past_set_between_two_steps_is_not_late, approach_gen_params),
-	KUNIT_CASE_PARAM(alarm_set_in_the_sink_after_a_step_back_is_exact, shape_gen_params),
-	KUNIT_CASE_PARAM(stop_after_a_step_back_hands_back_all, shape_gen_params),
-	KUNIT_CASE_PARAM(handed_over_alarm_is_not_called_early_after_a_step, shape_gen_params),
-	KUNIT_CASE_PARAM(alarm_set_during_a_visit_after_a_step_back_is_not_late,
-			 shape_gen_params),
-	KUNIT_CASE(hours_skipped_by_a_step_are_told_in_one_call),
-	KUNIT_CASE(hours_that_come_twice_are_told_once),
-	KUNIT_CASE_PARAM(steps_of_a_manual_clock_lose_nothing, shape_gen_params),
+	KUNIT_CASE_PARAM(earliest_timeout_programs_the_hrtimer, kind_gen_params),
+	KUNIT_CASE(slack_has_no_effect),
+	KUNIT_CASE_PARAM(step_forward_fires_what_became_due, kind_gen_params),
+	KUNIT_CASE_PARAM(step_back_fires_nothing_early, kind_gen_params),
+	KUNIT_CASE_PARAM(timeout_armed_or_moved_after_a_step_is_exact, step_gen_params),
+	KUNIT_CASE_PARAM(timeouts_fire_in_the_order_of_deadlines, kind_gen_params),
+	KUNIT_CASE(steps_both_ways_lose_nothing),
+	KUNIT_CASE_PARAM(step_back_in_the_middle_of_a_pass_puts_the_rest_back, kind_gen_params),
+	KUNIT_CASE_PARAM(timeout_for_the_past_armed_between_two_steps_is_not_late,
+			 approach_gen_params),
+	KUNIT_CASE_PARAM(stop_after_steps_hands_back_all, kind_gen_params),
+	KUNIT_CASE(list_work_and_callback_follow_the_steps),
+	KUNIT_CASE_PARAM(hours_skipped_or_repeated_by_steps_count_once, kind_gen_params),
 	{}
 };
 

@@ -12,7 +12,10 @@
 #include <linux/math64.h>
 #include <linux/types.h>
 
-/* Slots and levels of a wheel, as the parameter of a test. */
+/*
+ * A wheel, as the parameter of a test: slots of level 0, a power of two, and 1 for a hashed
+ * wheel, or how many levels of a hierarchy the test reaches.
+ */
 struct shape {
 	u32	slots;
 	u32	levels;
@@ -34,26 +37,30 @@ static inline u64 ref_mod(u64 a, u64 b)
 	return rest;
 }
 
-/* Number of ticks that a slot of @level covers. */
+/* Number of slots of @level in one block of the level above. */
+static inline u32 ref_digit(const struct shape *s, u32 level)
+{
+	return level ? 64 : s->slots;
+}
+
+/* Number of ticks that a slot of @level covers, at most 2^63. */
 static inline u64 ref_grain(const struct shape *s, u32 level)
 {
 	u64 grain = 1;
+	u32 i;
 
-	while (level--)
-		grain *= s->slots;
+	for (i = 0; i < level; i++) {
+		if (grain > div64_u64(1ULL << 63, ref_digit(s, i)))
+			return 1ULL << 63;
+		grain *= ref_digit(s, i);
+	}
 	return grain;
 }
 
-/* Number of ticks that the wheel covers without rounds. */
-static inline u64 ref_span(const struct shape *s)
-{
-	return ref_grain(s, s->levels);
-}
-
-/* A level below the top has slots for two revolutions, that of the cursor and the next one. */
+/* Each level of a hierarchy has slots for two blocks: that of the cursor and the next one. */
 static inline u32 ref_ring(const struct shape *s, u32 level)
 {
-	return level == s->levels - 1 ? s->slots : 2 * s->slots;
+	return s->levels == 1 ? s->slots : 2 * ref_digit(s, level);
 }
 
 static inline u32 ref_slot(const struct shape *s, u64 tick, u32 level)
@@ -61,41 +68,24 @@ static inline u32 ref_slot(const struct shape *s, u64 tick, u32 level)
 	return ref_mod(div64_u64(tick, ref_grain(s, level)), ref_ring(s, level));
 }
 
-/* The lowest level of which one revolution contains both ticks, or the top level. */
+/* The lowest level of which one block of the level above contains both ticks. */
 static inline u32 ref_level(const struct shape *s, u64 tick, u64 cursor)
 {
-	u32 level;
+	u32 level = 0;
 
-	for (level = 0; level < s->levels - 1; level++) {
-		u64 revolution = ref_grain(s, level + 1);
-
-		if (div64_u64(tick, revolution) == div64_u64(cursor, revolution))
-			break;
-	}
+	while (s->levels > 1 && div64_u64(tick, ref_grain(s, level + 1)) !=
+				div64_u64(cursor, ref_grain(s, level + 1)))
+		level++;
 	return level;
 }
 
 /*
- * The cursor enters the slot for the first time within one revolution, and then once per
- * revolution. All visits before the last one are rounds.
- */
-static inline u64 ref_rounds(const struct shape *s, u64 tick, u64 cursor)
-{
-	u64 grain = ref_grain(s, s->levels - 1);
-	u64 goal = div64_u64(tick, grain);
-	u64 next = div64_u64(cursor, grain) + 1;
-	u64 first = next + ref_mod(goal - next, s->slots);
-
-	return goal < next ? 0 : div64_u64(goal - first, s->slots);
-}
-
-/*
- * The @i-th tick near the boundaries of the levels. With g the grain of a level, these are
- * g, 2 * g and (slots - 1) * g, each with both neighbours.
+ * The @i-th tick near the boundaries of the levels. With g the grain of a level and n its
+ * slots, these are g, 2 * g and (n - 1) * g, each with both neighbours.
  */
 static inline u64 ref_boundary(const struct shape *s, u32 i)
 {
-	u64 multiple[] = { 1, 2, s->slots - 1 };
+	u64 multiple[] = { 1, 2, ref_digit(s, i / 9) - 1 };
 
 	return ref_grain(s, i / 9) * multiple[i / 3 % 3] + i % 3 - 1;
 }

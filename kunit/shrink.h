@@ -18,41 +18,28 @@ static inline void leave_out(struct program *p, const struct program *whole, u32
 }
 
 /*
- * Leave out each part of @size operations of @p, which fails, without which @fails(@data) still
- * returns true.
+ * Leave out parts of @p, which fails, as long as @fails(@data) is true for what remains: large
+ * parts first, then smaller and smaller ones.
  */
-static inline void shrink_by(struct program *p, u32 size, bool (*fails)(void *data), void *data)
+static inline void shrink_program(struct program *p, bool (*fails)(void *data), void *data)
 {
 	struct program *whole = vmalloc(sizeof(*whole));
-	u32 from = 0;
+	u32 size, from;
 
 	if (!whole)
 		return;
 	*whole = *p;
-	while (from + size <= whole->nr) {
-		leave_out(p, whole, from, size);
-		if (fails(data))
-			*whole = *p;
-		else
-			from += size;
+	for (size = max(p->nr / 2, 1U); size; size /= 2) {
+		for (from = 0; from + size <= whole->nr;) {
+			leave_out(p, whole, from, size);
+			if (fails(data))
+				*whole = *p;
+			else
+				from += size;
+		}
 	}
 	*p = *whole;
 	vfree(whole);
-}
-
-/*
- * Shrink programs that fail together. First leave out all operations of each, then smaller and
- * smaller parts.
- */
-static inline void shrink_programs(struct program **programs, u32 nr,
-				   bool (*fails)(void *data), void *data)
-{
-	u32 size, i;
-
-	for (size = PROGRAM_MAX; size; size /= 2)
-		for (i = 0; i < nr; i++)
-			if (programs[i]->nr)
-				shrink_by(programs[i], min(size, programs[i]->nr), fails, data);
 }
 
 #endif /* _TWHEEL_KUNIT_SHRINK_H */

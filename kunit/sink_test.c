@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of wheels with a batch sink: the arguments of the sink, and operations on a
- * timeout on its way to the sink, in the sink and after it.
+ * KUnit suite of wheels with a batch sink, on the MANUAL clock: the arguments of the sink, and
+ * operations on a timeout on its way to the sink, in the sink and after it.
  */
 #include <linux/module.h>
+#include <linux/workqueue.h>
 
-#include "arming.h"
 #include "fixture.h"
 #include "helper.h"
 #include "suite.h"
@@ -19,8 +19,8 @@
  * @largest: length of the longest list
  * @miscounted: calls whose @nr was not the length of the list
  * @now_ns: argument of the last call
+ * @before: called for each timeout on the list, or NULL
  * @extend: extends a timeout and returns true if that succeeded; or NULL
- * @before: called for each timeout before it is accepted, or NULL
  * @after: called for each timeout after it is accepted, or NULL
  */
 struct sink {
@@ -28,8 +28,8 @@ struct sink {
 	unsigned int	largest;
 	unsigned int	miscounted;
 	u64		now_ns;
-	bool		(*extend)(struct probe *p);
 	void		(*before)(struct probe *p);
+	bool		(*extend)(struct probe *p);
 	void		(*after)(struct probe *p);
 };
 
@@ -59,254 +59,168 @@ static void take_batch(void *sink_data, struct list_head *expired, unsigned int 
 	sink->now_ns = now_ns;
 }
 
-static struct sink *sink_wheel(struct kunit *test, u32 slots, u32 levels)
+/* Make the wheel and @n timeouts. */
+static struct probe *sink_wheel(struct kunit *test, unsigned int n, struct sink **sink)
 {
-	struct sink *sink = kunit_kzalloc(test, sizeof(*sink), GFP_KERNEL);
 	struct twheel_params params = {
-		.name = "kunit-sink",
-		.clock = TWHEEL_MANUAL,
-		.tick_ns = TICK,
-		.slots = slots,
-		.levels = levels,
+		.name = "kunit-sink", .clock = TWHEEL_MANUAL, .tick_ns = TICK, .slots = 4,
 		.sink = take_batch,
-		.sink_data = sink,
 	};
 
-	KUNIT_ASSERT_NOT_NULL(test, sink);
+	*sink = kunit_kzalloc(test, sizeof(**sink), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, *sink);
+	params.sink_data = *sink;
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	return sink;
+	return probes_for(test, n, NULL);
 }
 
-static struct probe *sink_probes(struct kunit *test, unsigned int n)
+static void arm_all(struct kunit *test, struct probe *p, unsigned int n, u64 tick)
 {
-	return probes_for(test, n, NULL);
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		arm_tick(test, &p[i], tick);
 }
 
 /* Arguments of the sink */
 
 static void sink_gets_the_timeout_at_its_tick(struct kunit *test)
 {
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, 1);
-
-	arm_tick(test, p, 50);
-	advance_tick(test, 49);
-	KUNIT_EXPECT_EQ(test, 0U, sink->calls);
-	advance_tick(test, 50);
-	KUNIT_EXPECT_EQ(test, 1U, sink->calls);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-	KUNIT_EXPECT_EQ(test, 0U, sink->miscounted);
-}
-
-static void sink_is_told_the_time(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, 1, &sink);
 	struct fixture *f = test->priv;
-	struct probe *p = sink_probes(test, 1);
 
 	arm_tick(test, p, 50);
+	expect_fires_at(test, p, 50);
+	KUNIT_EXPECT_EQ(test, 1U, sink->calls);
+	KUNIT_EXPECT_EQ(test, 0U, sink->miscounted);
+	arm_tick(test, p, 60);
 	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 77 * TICK + 5));
 	KUNIT_EXPECT_EQ(test, 77 * TICK + 5, sink->now_ns);
 }
 
 static void sink_gets_many_in_order_in_bounded_batches(struct kunit *test)
 {
-	struct sink *sink = sink_wheel(test, 256, 4);
-	struct probe *p = sink_probes(test, MANY);
-	unsigned int i;
-
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 300);
-	advance_tick(test, 300);
-	expect_fired_in_id_order(test, MANY);
-	KUNIT_EXPECT_EQ(test, 0U, sink->miscounted);
-	KUNIT_EXPECT_LE(test, sink->largest, 128U);
-	KUNIT_EXPECT_GE(test, sink->largest, 2U);
-}
-
-static void sink_gets_ticks_in_ascending_order(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, MANY);
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, MANY, &sink);
 	int i;
 
-	for (i = MANY - 1; i >= 0; i--)
-		arm_tick(test, &p[i], 1 + i / 3 * 3);
-	advance_tick(test, MANY);
+	for (i = 3; i >= 0; i--)
+		arm_all(test, &p[i * MANY / 4], MANY / 4, 300 + i);
+	advance_tick(test, 400);
+	expect_fired_in_id_order(test, MANY);
 	KUNIT_EXPECT_EQ(test, 0U, sink->miscounted);
-	for (i = 1; i < MANY; i++) {
-		struct fixture *f = test->priv;
-
-		KUNIT_ASSERT_LE(test, f->order[i - 1]->tick, f->order[i]->tick);
-	}
+	KUNIT_EXPECT_EQ(test, 128U, sink->largest);
 }
 
 static void data_of_the_owner_is_left_alone(struct kunit *test)
 {
-	struct probe *p;
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, 1, &sink);
 
-	sink_wheel(test, 4, 3);
-	p = sink_probes(test, 1);
 	p->t.data = 0x0123456789abcdefULL;
+	p->t.tag = 0x89abcdef;
 	arm_tick(test, p, 50);
 	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p->t, 60 * TICK));
 	advance_tick(test, 60);
 	KUNIT_EXPECT_EQ(test, 1U, p->fired);
 	KUNIT_EXPECT_EQ(test, 0x0123456789abcdefULL, p->t.data);
+	KUNIT_EXPECT_EQ(test, 0x89abcdefU, p->t.tag);
 }
 
-/* In a batch: the timeout is expiring */
+/* Calls in the sink for a timeout that it has not accepted yet, and for one that it has */
 
-static void cancel_it(struct probe *p)
+static int cancel(struct twheel_timeout *t)
 {
-	p->ret = twheel_cancel(&p->t);
+	return twheel_cancel(t);
 }
 
-static void cancel_while_expiring_reports_false(struct kunit *test)
+static int cancel_by_list(struct twheel_timeout *t)
 {
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct fixture *f = test->priv;
-	struct probe *p = sink_probes(test, 1);
-	struct twheel_counters stats;
-
-	sink->before = cancel_it;
-	p->ret = -1;
-	arm_tick(test, p, 3);
-	advance_tick(test, 3);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-	twheel_stats(f->wheel, &stats);
-	KUNIT_EXPECT_EQ(test, 1ULL, stats.fired);
-	KUNIT_EXPECT_EQ(test, 0ULL, stats.cancelled);
+	return twheel_cancel_list(&t, 1);
 }
 
-KUNIT_ARRAY_PARAM(arming, armings, arming_desc);
-
-/* By the arming in p->data. */
-static void arm_it(struct probe *p)
+static int move_by_list(struct twheel_timeout *t)
 {
-	const struct arming *a = p->data;
+	u64 expires = 99 * TICK;
 
-	p->ret = a->arm(p->f->wheel, &p->t, p->arg);
+	return twheel_mod_list(&t, &expires, 1);
 }
 
-static void arm_while_expiring_is_ebusy(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, 1);
-
-	sink->before = arm_it;
-	p->data = (void *)test->param_value;
-	p->arg = 50 * TICK;
-	arm_tick(test, p, 3);
-	advance_tick(test, 3);
-	KUNIT_EXPECT_EQ(test, -EBUSY, p->ret);
-	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
-	advance_tick(test, 100);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-}
-
-static void look_around(struct probe *p)
+static int ask(struct twheel_timeout *t)
 {
 	struct twheel_position pos;
 
-	p->ret = twheel_pending(&p->t) << 0 | twheel_position(&p->t, &pos) << 1 |
-		 (twheel_remaining_ns(&p->t) > 0) << 2;
+	return twheel_pending(t) || twheel_position(t, &pos) || twheel_remaining_ns(t);
 }
 
-static void expiring_timeout_is_not_pending(struct kunit *test)
+static int move(struct twheel_timeout *t)
 {
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, 1);
-
-	sink->before = look_around;
-	p->ret = -1;
-	arm_tick(test, p, 3);
-	advance_tick(test, 3);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
+	return twheel_mod(t, 99 * TICK);
 }
 
-/* All timeouts of a batch are expiring at once. */
-static void cancel_other(struct probe *p)
+static int advance(struct twheel_timeout *t)
 {
-	if (p->other)
-		p->ret = twheel_cancel(&p->other->t);
+	return twheel_advance(container_of(t, struct probe, t)->f->wheel, 99 * TICK);
 }
 
-static void cancel_of_another_in_the_batch_reports_false(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, 2);
+/**
+ * struct call - a call that the sink makes for a timeout of its batch
+ * @name: for the log
+ * @call: makes the call
+ * @expiring: result before the timeout is accepted
+ * @idle: result after that
+ */
+struct call {
+	const char	*name;
+	int		(*call)(struct twheel_timeout *t);
+	int		expiring;
+	int		idle;
+};
 
-	sink->after = cancel_other;
+static const struct call calls[] = {
+	{ "cancel", cancel, false, false },
+	{ "try_cancel", twheel_try_cancel, -EBUSY, 0 },
+	{ "cancel_list", cancel_by_list, 0, 0 },
+	{ "mod", move, -EBUSY, 0 },
+	{ "mod_list", move_by_list, 0, 0 },
+	{ "queries", ask, 0, 0 },
+	{ "advance", advance, -EDEADLK, -EDEADLK },
+};
+
+NAMED_PARAM(call, calls);
+
+/* The second timeout of the batch is expiring, the first has been accepted. */
+static void call_for_both(struct probe *p)
+{
+	const struct call *c = p->data;
+
+	if (!p->other)
+		return;
+	p->ret = c->call(&p->t);
+	p->other->ret = c->call(&p->other->t);
+}
+
+static void call_in_the_sink_tells_the_state(struct kunit *test)
+{
+	const struct call *c = test->param_value;
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, 2, &sink);
+	struct fixture *f = test->priv;
+	struct twheel_counters stats;
+
+	sink->after = call_for_both;
+	p[0].data = (void *)c;
 	p[0].other = &p[1];
-	p[0].ret = -1;
-	arm_tick(test, &p[0], 3);
-	arm_tick(test, &p[1], 3);
+	arm_all(test, p, 2, 3);
 	advance_tick(test, 3);
-	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
-	KUNIT_EXPECT_EQ(test, 1U, p[1].fired);
-}
-
-static void cancel_of_one_in_a_later_batch_reports_true(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct fixture *f = test->priv;
-	struct probe *p = sink_probes(test, MANY);
-	unsigned int i;
-
-	sink->after = cancel_other;
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 50);
-	p[0].other = &p[MANY - 1];
-	p[0].ret = -1;
-	advance_tick(test, 50);
-	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
-	KUNIT_EXPECT_EQ(test, 0U, p[MANY - 1].fired);
-	KUNIT_EXPECT_EQ(test, MANY - 1U, f->nr_fired);
-}
-
-static void cancel_of_any_other_tells_the_truth(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct fixture *f = test->priv;
-	struct probe *p = sink_probes(test, MANY);
-	unsigned int i, cancelled = 0;
-
-	sink->after = cancel_other;
-	for (i = 0; i < MANY; i++) {
-		arm_tick(test, &p[i], 50);
-		p[i].other = &p[(i * 7 + 13) % MANY];
-	}
-	advance_tick(test, 50);
-	for (i = 0; i < MANY; i++) {
-		if (!p[i].ret)
-			continue;
-		cancelled++;
-		KUNIT_ASSERT_EQ(test, 0U, p[i].other->fired);
-	}
-	KUNIT_EXPECT_EQ(test, (unsigned int)MANY, cancelled + f->nr_fired);
-}
-
-/* After the sink has accepted it: the timeout is idle */
-
-static void accepted_timeout_can_be_armed_in_the_sink(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct fixture *f = test->priv;
-	struct probe *p = sink_probes(test, 1);
-
-	sink->after = arm_it;
-	p->data = (void *)test->param_value;
-	p->arg = 50 * TICK;
-	p->ret = -1;
-	arm_tick(test, p, 3);
-	advance_tick(test, 3);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-	KUNIT_EXPECT_TRUE(test, twheel_pending(&p->t));
-	sink->after = NULL;
-	expect_fires_at(test, p, 50);
-	KUNIT_EXPECT_EQ(test, 2U, f->nr_fired);
+	KUNIT_EXPECT_EQ(test, c->idle, p[0].ret);
+	KUNIT_EXPECT_EQ(test, c->expiring, p[1].ret);
+	twheel_stats(f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, 2ULL, stats.fired);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats.cancelled);
+	KUNIT_EXPECT_EQ(test, c->call == move, twheel_pending(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&p[1].t));
 }
 
 static void arm_it_now(struct probe *p)
@@ -316,14 +230,12 @@ static void arm_it_now(struct probe *p)
 
 static void sink_that_rearms_to_now_ends(struct kunit *test)
 {
-	struct sink *sink = sink_wheel(test, 256, 4);
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, MANY, &sink);
 	struct fixture *f = test->priv;
-	struct probe *p = sink_probes(test, MANY);
-	unsigned int i;
 
 	sink->after = arm_it_now;
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], 300);
+	arm_all(test, p, MANY, 300);
 	advance_tick(test, 400);
 	expect_fired_in_id_order(test, MANY);
 	f->nr_fired = 0;
@@ -333,40 +245,28 @@ static void sink_that_rearms_to_now_ends(struct kunit *test)
 	expect_fired_in_id_order(test, MANY);
 }
 
-static void advance_it(struct probe *p)
+static void cancel_other(struct probe *p)
 {
-	p->ret = twheel_advance(p->f->wheel, p->arg);
+	p->ret = twheel_cancel(&p->other->t);
 }
 
-static void advance_from_own_sink_is_edeadlk(struct kunit *test)
+/* It reports true for those of later batches alone. */
+static void cancel_of_any_other_tells_the_truth(struct kunit *test)
 {
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct fixture *f = test->priv;
-	struct probe *p = sink_probes(test, 1);
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, MANY, &sink);
+	unsigned int i, cancelled = 0;
 
-	sink->after = advance_it;
-	p->arg = 9 * TICK;
-	arm_tick(test, p, 3);
-	advance_tick(test, 4);
-	KUNIT_EXPECT_EQ(test, -EDEADLK, p->ret);
-	KUNIT_EXPECT_EQ(test, 4 * TICK, twheel_now(f->wheel));
-}
-
-static void accepted_timeout_is_the_owners(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct fixture *f = test->priv;
-	struct probe *p = sink_probes(test, 1);
-
-	sink->after = cancel_it;
-	p->ret = -1;
-	arm_tick(test, p, 3);
-	advance_tick(test, 3);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-	memset(&p->t, 0xa5, sizeof(p->t));
-	advance_tick(test, 1000);
-	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
-	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
+	sink->after = cancel_other;
+	for (i = 0; i < MANY; i++)
+		p[i].other = &p[(i * 7 + 13) % MANY];
+	arm_all(test, p, MANY, 50);
+	advance_tick(test, 50);
+	for (i = 0; i < MANY; i++) {
+		cancelled += p[i].ret;
+		KUNIT_ASSERT_EQ(test, !p[i].ret, p[i].other->fired);
+	}
+	KUNIT_EXPECT_GT(test, cancelled, 0U);
 }
 
 /* Extension */
@@ -381,158 +281,221 @@ static bool extend_once(struct probe *p)
 	return !p->ret;
 }
 
-static struct probe *extended_probe(struct kunit *test, u64 tick)
+static void overwrite(struct probe *p)
 {
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, 1);
-
-	sink->extend = extend_once;
-	p->arg = tick * TICK;
-	p->ret = -1;
-	arm_tick(test, p, 3);
-	advance_tick(test, 3);
-	return p;
+	memset(&p->t, 0xa5, sizeof(p->t));
 }
+
+static bool extend_and_cancel(struct probe *p)
+{
+	if (p->id % 2 || twheel_extend(&p->t, 50 * TICK, 0))
+		return false;
+	p->ret = twheel_cancel(&p->t);
+	overwrite(p);
+	return true;
+}
+
+/* Every other one is extended, then cancelled. */
+static void timeout_is_the_owners_when_accepted_or_extended(struct kunit *test)
+{
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, MANY, &sink);
+	unsigned int i;
+
+	sink->extend = extend_and_cancel;
+	sink->after = overwrite;
+	arm_all(test, p, MANY, 3);
+	advance_tick(test, 3);
+	advance_tick(test, 1000);
+	for (i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, i % 2, i % 2 ? p[i].fired : !p[i].ret);
+}
+
+/**
+ * struct extension - an extension in tick 3
+ * @name: for the log
+ * @to: the new deadline
+ * @ret: result
+ * @fires: tick at which the timeout fires
+ */
+struct extension {
+	const char	*name;
+	u64		to;
+	int		ret;
+	u64		fires;
+};
+
+static const struct extension extensions[] = {
+	{ "to a later tick", 50 * TICK, 0, 50 },
+	{ "rounded up", 50 * TICK - 1, 0, 50 },
+	{ "to the past", 1 * TICK, 0, 4 },
+	{ "to the tick of the batch", 3 * TICK, 0, 4 },
+	{ "beyond the clock", (u64)S64_MAX + 1, -EINVAL, 3 },
+};
+
+NAMED_PARAM(extension, extensions);
 
 static void extended_timeout_fires_at_its_new_deadline(struct kunit *test)
 {
-	struct probe *p = extended_probe(test, 50);
+	const struct extension *e = test->param_value;
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, 1, &sink);
 
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-	KUNIT_EXPECT_TRUE(test, twheel_pending(&p->t));
-	KUNIT_EXPECT_EQ(test, 47 * TICK, twheel_remaining_ns(&p->t));
-	expect_fires_at(test, p, 50);
-}
-
-static void extension_to_the_past_fires_at_the_next_tick(struct kunit *test)
-{
-	struct probe *p = extended_probe(test, 1);
-
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-	expect_fires_at(test, p, 4);
+	sink->extend = extend_once;
+	p->arg = e->to;
+	p->ret = -1;
+	arm_tick(test, p, 3);
+	if (e->fires == 3) {
+		expect_fires_at(test, p, 3);
+	} else {
+		advance_tick(test, 3);
+		expect_fires_at(test, p, e->fires);
+	}
+	KUNIT_EXPECT_EQ(test, e->ret, p->ret);
 }
 
 static void extension_counts_in_extended_alone(struct kunit *test)
 {
-	struct probe *p = extended_probe(test, 50);
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, 2, &sink);
 	struct fixture *f = test->priv;
 	struct twheel_counters stats;
 
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
+	sink->extend = extend_once;
+	p[0].arg = 50 * TICK;
+	arm_all(test, p, 2, 3);
+	advance_tick(test, 3);
 	twheel_stats(f->wheel, &stats);
-	KUNIT_EXPECT_EQ(test, 1ULL, stats.armed);
+	KUNIT_EXPECT_EQ(test, 2ULL, stats.armed);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats.extended);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats.pending);
-	KUNIT_EXPECT_EQ(test, 0ULL, stats.fired);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.fired);
 	KUNIT_EXPECT_EQ(test, 0ULL, stats.rearmed);
 }
 
-static void extended_timeout_can_be_cancelled(struct kunit *test)
+static void extended_timeout_can_be_cancelled_and_moved(struct kunit *test)
 {
-	struct probe *p = extended_probe(test, 50);
-
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
-	advance_tick(test, 100);
-	KUNIT_EXPECT_EQ(test, 0U, p->fired);
-}
-
-static void extended_timeout_can_be_moved(struct kunit *test)
-{
-	struct probe *p = extended_probe(test, 50);
-
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p->t, 20 * TICK));
-	expect_fires_at(test, p, 20);
-}
-
-static void extension_beyond_the_clock_is_einval(struct kunit *test)
-{
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, 1);
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, 2, &sink);
 
 	sink->extend = extend_once;
-	p->arg = (u64)S64_MAX + 1;
-	arm_tick(test, p, 3);
+	p[0].arg = 50 * TICK;
+	p[1].arg = 50 * TICK;
+	arm_all(test, p, 2, 3);
 	advance_tick(test, 3);
-	KUNIT_EXPECT_EQ(test, -EINVAL, p->ret);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[1].t, 20 * TICK));
+	expect_fires_at(test, &p[1], 20);
+	advance_tick(test, 100);
+	KUNIT_EXPECT_EQ(test, 0U, p[0].fired);
 }
 
 static void extended_timeouts_keep_their_order(struct kunit *test)
 {
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, MANY);
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, MANY, &sink);
 	unsigned int i;
 
 	sink->extend = extend_once;
-	for (i = 0; i < MANY; i++) {
+	for (i = 0; i < MANY; i++)
 		p[i].arg = 50 * TICK;
-		arm_tick(test, &p[i], 3);
-	}
+	arm_all(test, p, MANY, 3);
 	advance_tick(test, 3);
 	advance_tick(test, 50);
 	expect_fired_in_id_order(test, MANY);
 }
 
-/* Extend once the stop has begun in this shard: it then refuses the other timeout. */
-static bool extend_when_stopped(struct probe *p)
+/**
+ * struct ending - the end of the timeout or of its wheel, on another CPU, during the sink
+ * @work: makes the call
+ * @p: the timeout
+ * @stop: stops the wheel; otherwise shuts the timeout down
+ * @ret: result of the shutdown
+ */
+struct ending {
+	struct work_struct	work;
+	struct probe		*p;
+	bool			stop;
+	bool			ret;
+};
+
+static void end_it(struct work_struct *work)
+{
+	struct ending *e = container_of(work, struct ending, work);
+
+	if (e->stop)
+		twheel_stop(e->p->f->wheel, NULL, NULL);
+	else
+		e->ret = twheel_shutdown(&e->p->t);
+}
+
+/* The call waits for the sink, but refuses arms before that. */
+static bool extend_when_refused(struct probe *p)
 {
 	unsigned long end = jiffies + PATIENCE / 3;
-	struct stopping *stopping = p->data;
+	struct ending *e = p->data;
 
-	complete(&stopping->now);
-	while (twheel_arm(&p->other->t, p->arg) != -ESHUTDOWN && time_before(jiffies, end)) {
+	schedule_work_on(spare_cpu(), &e->work);
+	while (time_before(jiffies, end)) {
+		if (e->stop && twheel_arm(&p->other->t, S64_MAX) == -ESHUTDOWN)
+			break;
+		if (READ_ONCE(p->t.flags) & TWHEEL_T_SHUTDOWN)
+			break;
 		twheel_cancel(&p->other->t);
 		cpu_relax();
 	}
 	return extend_once(p);
 }
 
-static void extension_in_a_stopped_wheel_is_eshutdown(struct kunit *test)
+static void extend_during(struct kunit *test, bool stop)
 {
-	struct sink *sink = sink_wheel(test, 4, 3);
-	struct probe *p = sink_probes(test, 2);
-	struct stopping stopping;
+	struct ending *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
+	struct sink *sink;
+	struct probe *p = sink_wheel(test, 2, &sink);
 
-	if (!IS_ENABLED(CONFIG_PREEMPTION))
-		kunit_skip(test, "without preemption, nothing runs beside a sink");
-	stopping_init(&stopping, p->f->wheel);
-	sink->extend = extend_when_stopped;
+	KUNIT_ASSERT_NOT_NULL(test, e);
+	if (spare_cpu() >= nr_cpu_ids)
+		kunit_skip(test, "needs a second CPU");
+	*e = (struct ending){ .p = p, .stop = stop, .ret = true };
+	INIT_WORK(&e->work, end_it);
+	sink->extend = extend_when_refused;
+	p->data = e;
 	p->other = &p[1];
-	p->data = &stopping;
 	p->arg = 50 * TICK;
 	arm_tick(test, p, 3);
-	stopper_start(test, &stopping);
-	KUNIT_EXPECT_EQ(test, 0, twheel_advance(p->f->wheel, 3 * TICK));
-	stopper_finish(test, &stopping);
+	advance_tick(test, 3);
+	flush_work(&e->work);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, p->ret);
 	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-	KUNIT_EXPECT_TRUE(test, list_empty(&stopping.list));
+	if (!stop)
+		KUNIT_EXPECT_FALSE(test, e->ret);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm(&p->t, 60 * TICK));
+}
+
+static void extension_in_a_stopped_wheel_is_eshutdown(struct kunit *test)
+{
+	extend_during(test, true);
+}
+
+static void extension_of_a_timeout_shut_down_is_eshutdown(struct kunit *test)
+{
+	extend_during(test, false);
 }
 
 static struct kunit_case sink_cases[] = {
 	KUNIT_CASE(sink_gets_the_timeout_at_its_tick),
-	KUNIT_CASE(sink_is_told_the_time),
 	KUNIT_CASE(sink_gets_many_in_order_in_bounded_batches),
-	KUNIT_CASE(sink_gets_ticks_in_ascending_order),
 	KUNIT_CASE(data_of_the_owner_is_left_alone),
-	KUNIT_CASE(cancel_while_expiring_reports_false),
-	KUNIT_CASE_PARAM(arm_while_expiring_is_ebusy, arming_gen_params),
-	KUNIT_CASE(expiring_timeout_is_not_pending),
-	KUNIT_CASE(cancel_of_another_in_the_batch_reports_false),
-	KUNIT_CASE(cancel_of_one_in_a_later_batch_reports_true),
-	KUNIT_CASE(cancel_of_any_other_tells_the_truth),
-	KUNIT_CASE_PARAM(accepted_timeout_can_be_armed_in_the_sink, arming_gen_params),
+	KUNIT_CASE_PARAM(call_in_the_sink_tells_the_state, call_gen_params),
 	KUNIT_CASE(sink_that_rearms_to_now_ends),
-	KUNIT_CASE(advance_from_own_sink_is_edeadlk),
-	KUNIT_CASE(accepted_timeout_is_the_owners),
-	KUNIT_CASE(extended_timeout_fires_at_its_new_deadline),
-	KUNIT_CASE(extension_to_the_past_fires_at_the_next_tick),
+	KUNIT_CASE(cancel_of_any_other_tells_the_truth),
+	KUNIT_CASE_PARAM(extended_timeout_fires_at_its_new_deadline, extension_gen_params),
+	KUNIT_CASE(timeout_is_the_owners_when_accepted_or_extended),
 	KUNIT_CASE(extension_counts_in_extended_alone),
-	KUNIT_CASE(extended_timeout_can_be_cancelled),
-	KUNIT_CASE(extended_timeout_can_be_moved),
-	KUNIT_CASE(extension_beyond_the_clock_is_einval),
+	KUNIT_CASE(extended_timeout_can_be_cancelled_and_moved),
 	KUNIT_CASE(extended_timeouts_keep_their_order),
 	KUNIT_CASE(extension_in_a_stopped_wheel_is_eshutdown),
+	KUNIT_CASE(extension_of_a_timeout_shut_down_is_eshutdown),
 	{}
 };
 

@@ -1,182 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of slack. It compares the choice of a tick with a search. A timeout with
- * slack is never early, never later than its slack allows, and shares ticks with its
- * neighbours.
+ * KUnit suite of slack. A timeout with slack is never early, never later than its slack allows,
+ * and shares ticks with its neighbours. On CLOCK_REALTIME slack has no effect.
  */
+#include <linux/ktime.h>
 #include <linux/module.h>
 
-#include "../twheel_index.h"
 #include "fixture.h"
+#include "layout.h"
 #include "suite.h"
 
 DEFINE_STRIDE();
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define ODD_TICK	3ULL
-#define CLOCK_END	((u64)S64_MAX)
-
-/* Choice of the tick */
-
-/* The number of times that @tick can be halved; 64 for 0. */
-static unsigned int halvings(u64 tick)
-{
-	unsigned int n = 0;
-
-	if (!tick)
-		return 64;
-	while (ref_mod(tick, 2) == 0) {
-		tick = div64_u64(tick, 2);
-		n++;
-	}
-	return n;
-}
-
-static u64 search_tick(u64 lo, u64 hi)
-{
-	u64 best = lo, tick;
-
-	for (tick = lo; tick <= hi; tick++)
-		if (halvings(tick) > halvings(best))
-			best = tick;
-	return best;
-}
-
-static void round_tick_finds_what_a_search_finds(struct kunit *test)
-{
-	u64 lo, hi;
-
-	for (lo = 0; lo < 270; lo++)
-		for (hi = lo; hi < lo + 140; hi++)
-			KUNIT_ASSERT_EQ_MSG(test, search_tick(lo, hi), twheel_round_tick(lo, hi),
-					    "%llu to %llu", lo, hi);
-}
-
-static void round_tick_keeps_the_first_of_an_empty_range(struct kunit *test)
-{
-	u64 lo, hi;
-
-	for (lo = 1; lo < 70; lo++)
-		for (hi = 0; hi < lo; hi++)
-			KUNIT_ASSERT_EQ(test, lo, twheel_round_tick(lo, hi));
-}
-
-struct slack_range {
-	u64 lo, hi, tick;
-};
-
-static const struct slack_range ranges[] = {
-	{ 0, 0, 0 },
-	{ 0, CLOCK_END, 0 },
-	{ 1, CLOCK_END, 1ULL << 62 },
-	{ (1ULL << 62) - 1, 1ULL << 62, 1ULL << 62 },
-	{ 1ULL << 62, CLOCK_END, 1ULL << 62 },
-	{ (1ULL << 62) + 1, CLOCK_END, (1ULL << 62) + (1ULL << 61) },
-	{ CLOCK_END - 1, CLOCK_END, CLOCK_END - 1 },
-	{ CLOCK_END, CLOCK_END, CLOCK_END },
-	{ (1ULL << 32) - 1, (1ULL << 32) + 1, 1ULL << 32 },
-	{ (1ULL << 32) + 1, (1ULL << 32) + 2, (1ULL << 32) + 2 },
-	{ (1ULL << 32) + 1, 3ULL << 31, 3ULL << 31 },
-	{ 0xfedcba98ULL, 0xfedcbaffULL, 0xfedcbac0ULL },
-	{ 0xfedcba80ULL, 0xfedcbaffULL, 0xfedcba80ULL },
-};
-
-static void range_desc(const struct slack_range *r, char *desc)
-{
-	sprintf(desc, "%llx to %llx", r->lo, r->hi);
-}
-
-KUNIT_ARRAY_PARAM(range, ranges, range_desc);
-
-static void round_tick_of_large_ticks(struct kunit *test)
-{
-	const struct slack_range *r = test->param_value;
-
-	KUNIT_EXPECT_EQ(test, r->tick, twheel_round_tick(r->lo, r->hi));
-}
-
-/* Ranges near every power of two, whose lengths are powers of two. */
-static void round_tick_stays_in_its_range(struct kunit *test)
-{
-	unsigned int i, j;
-	int d;
-
-	for (i = 2; i < 62; i++) {
-		for (j = 0; j < 62; j++) {
-			for (d = -2; d <= 2; d++) {
-				u64 lo = (1ULL << i) + d, hi = lo + (1ULL << j);
-				u64 tick = twheel_round_tick(lo, hi);
-
-				KUNIT_ASSERT_GE(test, tick, lo);
-				KUNIT_ASSERT_LE(test, tick, hi);
-				KUNIT_ASSERT_GE(test, halvings(tick), j);
-			}
-		}
-	}
-}
-
-/* Overlapping ranges of the same length choose few different ticks. */
-static void round_tick_brings_neighbours_together(struct kunit *test)
-{
-	u64 length, lo, tick, last;
-	unsigned int n;
-
-	for (length = 1; length < 200; length++) {
-		u64 grain = 1ULL << (fls64(length + 1) - 1);
-
-		for (lo = 1, n = 0, last = 0; lo <= 1024; lo++) {
-			tick = twheel_round_tick(lo, lo + length);
-			KUNIT_ASSERT_GE(test, tick, last);
-			n += tick != last;
-			last = tick;
-		}
-		KUNIT_ASSERT_LE(test, n, (unsigned int)div64_u64(1024 + length, grain) + 1);
-	}
-}
-
-/* The wheel */
-
-static const struct shape shapes[] = {
-	{ 2, 1 }, { 8, 1 }, { 256, 1 }, { 2, 8 }, { 4, 3 }, { 256, 4 }, { 65536, 2 },
-};
-
-KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
-
-static u64 ceil_tick(u64 ns)
-{
-	return div64_u64(ns + ODD_TICK - 1, ODD_TICK);
-}
 
 /* @p is in a tick of its window that is after the current tick. Returns the tick. */
 static u64 expect_in_window(struct kunit *test, struct probe *p, u64 now_tick, u64 expires,
 			    u64 slack)
 {
-	u64 first = max(ceil_tick(expires), now_tick + 1);
+	u64 first = max(div64_u64(expires + ODD_TICK - 1, ODD_TICK), now_tick + 1);
 	u64 last = max(first, div64_u64(expires + slack, ODD_TICK));
 	struct twheel_position pos;
 
 	KUNIT_ASSERT_TRUE(test, twheel_position(&p->t, &pos));
 	KUNIT_ASSERT_GE(test, pos.tick, first);
 	KUNIT_ASSERT_LE(test, pos.tick, last);
+	KUNIT_ASSERT_EQ(test, expires, p->t.expires);
 	return pos.tick;
 }
 
-/*
- * Every deadline of some ticks, with every slack, from an advancing cursor. Wheels with
- * very many slots are slow to search, so only some deadlines and slacks are tested there.
- */
+/* Every deadline of some ticks, with every slack, from an advancing cursor. */
 static void slack_is_kept_with_near_deadlines(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	u64 expires, slack, now = 0, step = s->slots > 256 ? 7 : 1;
+	u64 expires, slack, at, now = 0, step = s->slots > 256 ? 7 : 1;
 	struct probe *p;
 
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
+	layout_wheel(test, ODD_TICK);
 	p = probes(test, 1);
 	for (expires = 0; expires < 60; expires += step * stride) {
 		for (slack = 0; slack < 60; slack += step) {
-			u64 at = now * ODD_TICK + expires;
-
+			at = now * ODD_TICK + expires;
 			KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, at, slack));
 			now = expect_in_window(test, p, now, at, slack);
 			expect_fires_at(test, p, now);
@@ -187,20 +52,19 @@ static void slack_is_kept_with_near_deadlines(struct kunit *test)
 static void slack_is_kept_with_deadlines_of_every_level(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
+	u64 at, slack, now = 0;
 	struct probe *p;
-	u64 now = 0;
 	u32 i, j;
 
-	manual_wheel(test, ODD_TICK, s->slots, s->levels);
+	layout_wheel(test, ODD_TICK);
 	p = probes(test, 1);
-	for (i = 0; i < SHAPE_BOUNDARIES(s->levels); i += stride) {
-		for (j = 0; j < SHAPE_BOUNDARIES(s->levels); j++) {
-			u64 at = (now + ref_boundary(s, i)) * ODD_TICK + 1;
-			u64 slack = ref_boundary(s, j) * ODD_TICK + 1;
-
-			if (ref_boundary(s, i) > CLOCK_END / 4096 ||
-			    ref_boundary(s, j) > CLOCK_END / 4096)
-				continue;
+	for (i = 0; i < layout_boundaries(s); i += stride) {
+		for (j = 0; j < layout_boundaries(s); j++) {
+			/* Together they stay within the clock. */
+			if (max(layout_boundary(s, i), layout_boundary(s, j)) > CLOCK_END >> 15)
+				break;
+			at = (now + layout_boundary(s, i)) * ODD_TICK + 1;
+			slack = layout_boundary(s, j) * ODD_TICK + 1;
 			KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, at, slack));
 			now = expect_in_window(test, p, now, at, slack);
 			expect_fires_at(test, p, now);
@@ -210,12 +74,11 @@ static void slack_is_kept_with_deadlines_of_every_level(struct kunit *test)
 
 static void neighbours_share_ticks(struct kunit *test)
 {
-	const struct shape *s = test->param_value;
 	struct probe *p;
 	unsigned int i, n;
 	u64 last;
 
-	manual_wheel(test, TICK, s->slots, s->levels);
+	layout_wheel(test, TICK);
 	p = probes(test, 1000);
 	for (i = 0; i < 1000; i++)
 		KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[i].t, (1000 + i) * TICK, 64 * TICK));
@@ -231,194 +94,110 @@ static void neighbours_share_ticks(struct kunit *test)
 	KUNIT_EXPECT_LE(test, n, 18U);
 }
 
+/*
+ * Timeouts without slack are pending at two ticks. One with slack is armed for 30, or moved there
+ * from @from if that is not 0. In the block of the cursor it joins a tick in use.
+ */
+static const struct join {
+	u64 from, slack, used[2], tick;
+} joins[] = {
+	{ 0, 10 * TICK, { 37, 90 }, 37 },
+	{ 90, 10 * TICK, { 37, 90 }, 37 },
+	{ 90, 20 * TICK, { 29, 90 }, 32 },
+	{ 0, 10 * TICK, { 29, 41 }, 32 },
+	{ 0, 10 * TICK, { 40, 41 }, 40 },
+	{ 0, 10 * TICK - 1, { 40, 41 }, 32 },
+	{ 0, 10 * TICK, { 30, 31 }, 30 },
+	{ 35, 10 * TICK, { 35, 36 }, 35 },
+	{ 0, 0, { 31, 32 }, 30 },
+	{ 90, TICK - 1, { 31, 32 }, 30 },
+	{ 0, TICK, { 31, 32 }, 31 },
+	{ 0, 1000 * TICK, { 41, 42 }, 1024 },	/* beyond the block of the cursor */
+};
+
+KUNIT_ARRAY_PARAM(join, joins, NULL);
+
 static void slack_joins_a_tick_in_use(struct kunit *test)
 {
+	const struct join *j = test->param_value;
+	struct twheel_position pos;
+	unsigned int levels, i;
 	struct probe *p;
 
-	manual_wheel(test, TICK, 256, 4);
-	p = probes(test, 2);
-	arm_tick(test, &p[0], 37);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[1].t, 30 * TICK, 10 * TICK));
-	advance_tick(test, 36);
-	KUNIT_EXPECT_EQ(test, 0U, p[0].fired + p[1].fired);
-	advance_tick(test, 37);
-	expect_fired_in_id_order(test, 2);
-}
-
-static void slack_does_not_join_a_tick_outside(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 256, 4);
-	struct probe *p = probes(test, 3);
-
-	arm_tick(test, &p[0], 29);
-	arm_tick(test, &p[2], 41);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[1].t, 30 * TICK, 10 * TICK));
-	advance_tick(test, 29);
-	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
-	advance_tick(test, 40);
-	KUNIT_EXPECT_EQ(test, 2U, f->nr_fired);
-	advance_tick(test, 41);
-	expect_fired_in_id_order(test, 3);
-}
-
-static void mod_with_slack_joins_a_tick_in_use(struct kunit *test)
-{
-	struct probe *p;
-
-	manual_wheel(test, TICK, 256, 4);
-	p = probes(test, 2);
-	arm_tick(test, &p[0], 37);
-	arm_tick(test, &p[1], 90);
-	KUNIT_ASSERT_EQ(test, 1, twheel_mod_slack(&p[1].t, 30 * TICK, 10 * TICK));
-	advance_tick(test, 36);
-	KUNIT_EXPECT_EQ(test, 0U, p[0].fired + p[1].fired);
-	advance_tick(test, 37);
-	expect_fired_in_id_order(test, 2);
-}
-
-static void mod_with_slack_arms_an_idle_timeout(struct kunit *test)
-{
-	struct probe *p;
-
-	manual_wheel(test, TICK, 256, 4);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_mod_slack(&p->t, 33 * TICK, 20 * TICK));
-	advance_tick(test, 47);
-	KUNIT_EXPECT_EQ(test, 0U, p->fired);
-	advance_tick(test, 53);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-}
-
-static void no_slack_is_a_plain_arm(struct kunit *test)
-{
-	struct probe *p;
-	u64 i;
-
-	manual_wheel(test, TICK, 4, 3);
-	p = probes(test, 1);
-	for (i = 1; i < 200; i += 3) {
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, i * TICK, 0));
-		expect_fires_at(test, p, i);
+	for (levels = 0; levels < 2; levels++) {
+		fixture_exit(test);
+		manual_wheel(test, TICK, 256, levels);
+		p = probes(test, 3);
+		for (i = 0; i < 2; i++)
+			arm_tick(test, &p[i], j->used[i]);
+		if (j->from)
+			arm_tick(test, &p[2], j->from);
+		KUNIT_ASSERT_EQ(test, j->from != 0, j->from ?
+				twheel_mod_slack(&p[2].t, 30 * TICK, j->slack) :
+				twheel_arm_slack(&p[2].t, 30 * TICK, j->slack));
+		KUNIT_ASSERT_TRUE(test, twheel_position(&p[2].t, &pos));
+		KUNIT_EXPECT_EQ(test, j->tick, pos.tick);
+		expect_fires_at(test, &p[2], j->tick);
 	}
-}
-
-static void slack_below_a_tick_changes_nothing(struct kunit *test)
-{
-	struct probe *p;
-	u64 i;
-
-	manual_wheel(test, TICK, 4, 3);
-	p = probes(test, 1);
-	for (i = 1; i < 200; i += 3) {
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, i * TICK, TICK - 1));
-		expect_fires_at(test, p, i);
-	}
-}
-
-static void remaining_is_that_of_the_deadline(struct kunit *test)
-{
-	struct probe *p;
-
-	manual_wheel(test, TICK, 4, 3);
-	p = probes(test, 1);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, 33 * TICK + 7, 20 * TICK));
-	KUNIT_EXPECT_EQ(test, 33 * TICK + 7, twheel_remaining_ns(&p->t));
-	KUNIT_EXPECT_EQ(test, 33 * TICK + 7, p->t.expires);
-}
-
-static void slack_too_large_is_refused(struct kunit *test)
-{
-	struct probe *p;
-
-	manual_wheel(test, TICK, 4, 3);
-	p = probes(test, 1);
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_slack(&p->t, TICK, CLOCK_END + 1));
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_slack(&p->t, TICK, U64_MAX));
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_slack(&p->t, CLOCK_END + 1, 0));
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_mod_slack(&p->t, TICK, CLOCK_END + 1));
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_mod_slack(&p->t, CLOCK_END + 1, 0));
-	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
 }
 
 static void sum_past_the_end_of_the_clock_is_not_early(struct kunit *test)
 {
-	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, ODD_TICK, s->slots, s->levels);
-	struct probe *p = probes(test, 3);
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[0].t, CLOCK_END, CLOCK_END));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[1].t, CLOCK_END - 100, CLOCK_END));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[2].t, 1000, CLOCK_END));
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 999));
-	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END - 101));
-	KUNIT_EXPECT_EQ(test, 1U, f->nr_fired);
-	KUNIT_EXPECT_EQ(test, 1U, p[2].fired);
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END));
-	KUNIT_EXPECT_EQ(test, 1U, p[1].fired);
-}
-
-static void arm_slack_while_pending_is_refused(struct kunit *test)
-{
-	struct probe *p;
-
-	manual_wheel(test, TICK, 4, 3);
-	p = probes(test, 1);
-	arm_tick(test, p, 20);
-	KUNIT_EXPECT_EQ(test, -EBUSY, twheel_arm_slack(&p->t, 10 * TICK, 5 * TICK));
-	expect_fires_at(test, p, 20);
-}
-
-static void past_deadline_with_slack_fires_within_it(struct kunit *test)
-{
-	struct probe *p;
-
-	manual_wheel(test, TICK, 4, 3);
-	p = probes(test, 2);
-	advance_tick(test, 100);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[0].t, 0, 50 * TICK));
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p[1].t, 95 * TICK, 10 * TICK));
-	KUNIT_EXPECT_EQ(test, 0U, p[0].fired + p[1].fired);
-	advance_tick(test, 101);
-	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
-	advance_tick(test, 105);
-	KUNIT_EXPECT_EQ(test, 1U, p[1].fired);
-}
-
-static void timeout_with_slack_can_be_moved_and_cancelled(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
+	struct fixture *f = layout_wheel(test, ODD_TICK);
 	struct probe *p = probes(test, 1);
+	u64 at;
 
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, 30 * TICK, 10 * TICK));
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p->t, 33 * TICK));
-	expect_fires_at(test, p, 33);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, 60 * TICK, 10 * TICK));
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
-	KUNIT_EXPECT_EQ(test, CLOCK_END, twheel_next_expiry(f->wheel));
+	for (at = 1000; at < CLOCK_END; at += CLOCK_END - 2000) {
+		KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, at, CLOCK_END));
+		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, at - 1));
+		KUNIT_ASSERT_EQ(test, 0U, p->fired);
+		twheel_cancel(&p->t);
+	}
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, CLOCK_END - 100, CLOCK_END));
+	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END));
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+}
+
+/* The deadline is an hour away, so nothing fires, and twheel_next_expiry() shows the tick. */
+static u64 next_expiry_with_slack(struct kunit *test, enum twheel_clock clock, u64 *expires)
+{
+	struct twheel_params params = { .name = "kunit", .clock = clock, .tick_ns = TICK };
+	struct fixture *f = test->priv;
+	struct probe *p;
+	u64 hour = 3600ULL * NSEC_PER_SEC, next;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
+	p = probes(test, 1);
+	/* An odd tick: slack chooses a later one. */
+	*expires = (div64_u64(twheel_now(f->wheel) + hour, TICK) | 1) * TICK;
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, *expires, hour));
+	next = twheel_next_expiry(f->wheel);
+	twheel_cancel(&p->t);
+	KUNIT_ASSERT_EQ(test, 0, twheel_mod_slack(&p->t, *expires, hour));
+	KUNIT_EXPECT_EQ(test, next, twheel_next_expiry(f->wheel));
+	KUNIT_EXPECT_EQ(test, 1, twheel_mod_slack(&p->t, *expires, hour));
+	KUNIT_EXPECT_EQ(test, next, twheel_next_expiry(f->wheel));
+	fixture_exit(test);
+	return next;
+}
+
+static void slack_has_no_effect_on_realtime(struct kunit *test)
+{
+	u64 expires, next;
+
+	next = next_expiry_with_slack(test, TWHEEL_REALTIME, &expires);
+	KUNIT_EXPECT_EQ(test, expires, next);
+	next = next_expiry_with_slack(test, TWHEEL_MONOTONIC, &expires);
+	KUNIT_EXPECT_LT(test, expires, next);
 }
 
 static struct kunit_case slack_cases[] = {
-	KUNIT_CASE(round_tick_finds_what_a_search_finds),
-	KUNIT_CASE(round_tick_keeps_the_first_of_an_empty_range),
-	KUNIT_CASE_PARAM(round_tick_of_large_ticks, range_gen_params),
-	KUNIT_CASE(round_tick_stays_in_its_range),
-	KUNIT_CASE(round_tick_brings_neighbours_together),
-	KUNIT_CASE_PARAM(slack_is_kept_with_near_deadlines, shape_gen_params),
-	KUNIT_CASE_PARAM(slack_is_kept_with_deadlines_of_every_level, shape_gen_params),
-	KUNIT_CASE_PARAM(neighbours_share_ticks, shape_gen_params),
-	KUNIT_CASE(slack_joins_a_tick_in_use),
-	KUNIT_CASE(slack_does_not_join_a_tick_outside),
-	KUNIT_CASE(mod_with_slack_joins_a_tick_in_use),
-	KUNIT_CASE(mod_with_slack_arms_an_idle_timeout),
-	KUNIT_CASE(no_slack_is_a_plain_arm),
-	KUNIT_CASE(slack_below_a_tick_changes_nothing),
-	KUNIT_CASE(remaining_is_that_of_the_deadline),
-	KUNIT_CASE(slack_too_large_is_refused),
-	KUNIT_CASE_PARAM(sum_past_the_end_of_the_clock_is_not_early, shape_gen_params),
-	KUNIT_CASE(arm_slack_while_pending_is_refused),
-	KUNIT_CASE(past_deadline_with_slack_fires_within_it),
-	KUNIT_CASE(timeout_with_slack_can_be_moved_and_cancelled),
+	KUNIT_CASE_PARAM(slack_is_kept_with_near_deadlines, layout_gen_params),
+	KUNIT_CASE_PARAM(slack_is_kept_with_deadlines_of_every_level, layout_gen_params),
+	KUNIT_CASE_PARAM(neighbours_share_ticks, layout_gen_params),
+	KUNIT_CASE_PARAM(slack_joins_a_tick_in_use, join_gen_params),
+	KUNIT_CASE_PARAM(sum_past_the_end_of_the_clock_is_not_early, layout_gen_params),
+	KUNIT_CASE(slack_has_no_effect_on_realtime),
 	{}
 };
 

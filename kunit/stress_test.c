@@ -4,7 +4,8 @@
  * random timeouts while these fire and arm themselves again. Then the wheel is stopped
  * under this load. The test checks the accounts of the wheel and of each timeout: every
  * arming has ended exactly once, in a cancel, in a callback or the sink, or in the list
- * that twheel_stop() hands back.
+ * that twheel_stop() hands back. In a wheel with a sink, soft interrupts and threads take turns,
+ * and each shard fires in the order of ticks.
  *
  *	insmod twheel_stress_kunit.ko seconds=30 stops=1000
  *
@@ -18,6 +19,7 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/prandom.h>
+#include <linux/preempt.h>
 #include <linux/random.h>
 
 #include "fixture.h"
@@ -37,28 +39,31 @@ MODULE_PARM_DESC(seed, "Seed of all decisions (0: random)");
 
 #define MS		((u64)NSEC_PER_MSEC)
 
-#define MAX_ACTORS	8
+#define MAX_THREADS	8
+#define MAX_SHARDS	64
 #define NR_SHARED	256
 #define NR_OWN		64
 #define NR_LISTED	128
-#define NR_PERIODIC	8
+#define NR_WORK		16
 #define LIST_LEN	32
 
 /**
- * struct unit - a timeout and its account
- * @p: the timeout; a one-shot uses p.t alone
- * @crowd: set of timeouts and threads that it belongs to
- * @rearms: its callback arms it again at some expiries
- * @out: for a timeout armed by list: it may be in the wheel
- * @armed: armings; one of a periodic timeout ends with its last period
+ * struct account - a timeout and the ends of its armings
+ * @tw: the timeout
+ * @load: load that it belongs to
+ * @rearms: it is armed again at some expiries
+ * @periodic: it is armed for its next period at most expiries
+ * @out: for a timeout that only its thread arms: it may be in the wheel
+ * @armed: armings
  * @cancelled: armings ended by a cancel
  * @fired: armings ended by their expiry
  * @handed_back: armings ended by twheel_stop()
  */
-struct unit {
-	struct twheel_periodic	p;
-	struct crowd		*crowd;
+struct account {
+	struct twheel_work	tw;
+	struct load		*load;
 	bool			rearms;
+	bool			periodic;
 	bool			out;
 	atomic_t		armed;
 	atomic_t		cancelled;
@@ -67,74 +72,83 @@ struct unit {
 };
 
 /**
- * struct actor - a thread and its timeouts
- * @crowd: the crowd that it belongs to
+ * struct thread - a thread and its timeouts
+ * @load: load that it belongs to
  * @task: the thread, or NULL
  * @cpu: the CPU that it runs on
  * @rnd: source of its decisions
  * @own: timeouts that only this thread and their callbacks arm
- * @periodic: periodic timeouts that only this thread arms
  * @listed: timeouts that only this thread arms; it arms and cancels them by list
+ * @work: timeouts with a function that sleeps, which only this thread arms
  */
-struct actor {
-	struct crowd		*crowd;
+struct thread {
+	struct load		*load;
 	struct task_struct	*task;
 	unsigned int		cpu;
 	struct rnd_state	rnd;
-	struct unit		own[NR_OWN];
-	struct unit		periodic[NR_PERIODIC];
-	struct unit		listed[NR_LISTED];
+	struct account		own[NR_OWN];
+	struct account		listed[NR_LISTED];
+	struct account		work[NR_WORK];
 };
 
 /**
- * struct crowd - a wheel with its threads and timeouts
+ * struct load - a wheel with its threads and timeouts
  * @wheel: the wheel
  * @sink: it has a sink
  * @moved: mods of a pending timeout
- * @early: expiries before the deadline
- * @nr_actors: number of entries of @actors in use
+ * @extended: extensions
+ * @errors: expiries before the deadline or out of order, arms after the stop
+ * @turns: calls of the sink in a thread, and in a soft interrupt
+ * @late: the first timeout that twheel_stop() hands back
+ * @nr_threads: number of entries of @threads in use
+ * @order: for each shard, the tick that fired last
  * @shared: timeouts that all threads arm, move and cancel
- * @actors: the threads
+ * @threads: the threads
  */
-struct crowd {
+struct load {
 	struct twheel		*wheel;
 	bool			sink;
 	atomic_t		moved;
-	atomic_t		early;
-	unsigned int		nr_actors;
-	struct unit		shared[NR_SHARED];
-	struct actor		actors[MAX_ACTORS];
+	atomic_t		extended;
+	atomic_t		errors;
+	atomic_t		turns[2];
+	struct twheel_timeout	*late;
+	unsigned int		nr_threads;
+	struct {
+		struct twheel_shard	*shard;
+		u64			tick;
+	} order[MAX_SHARDS];
+	struct account		shared[NR_SHARED];
+	struct thread		threads[MAX_THREADS];
 };
 
-static struct unit *unit_of(struct twheel_timeout *t)
+static struct account *account_of(struct twheel_timeout *t)
 {
-	return container_of(t, struct unit, p.t);
+	return container_of(t, struct account, tw.t);
 }
 
-static u32 roll(struct actor *a, u32 sides)
+static u32 roll(struct thread *th, u32 sides)
 {
-	return prandom_u32_state(&a->rnd) % sides;
+	return prandom_u32_state(&th->rnd) % sides;
 }
 
 /*
  * Most delays are short, so that many timeouts fire; some cascade, and some stay until the
  * stop.
  */
-static u64 roll_delay(struct actor *a)
+static u64 roll_delay(struct thread *th)
 {
-	switch (roll(a, 8)) {
+	switch (roll(th, 8)) {
 	case 0:
 		return 0;
 	case 1:
-		return roll(a, 300) * MS;
+		return roll(th, 300) * MS;
 	case 2:
 		return 3600 * (u64)NSEC_PER_SEC;
 	default:
-		return roll(a, 4 * MS);
+		return roll(th, 4 * MS);
 	}
 }
-
-/* Expiry and hand-back */
 
 static void note(atomic_t *account, bool happened)
 {
@@ -142,216 +156,254 @@ static void note(atomic_t *account, bool happened)
 		atomic_inc(account);
 }
 
-/* Decide by the low bits of the count, which needs no random source shared by CPUs. */
-static void maybe_rearm(struct unit *u)
-{
-	int count = atomic_read(&u->fired);
+/* Expiry */
 
-	if (u->rearms && count % 4)
-		note(&u->armed, !twheel_arm_after(&u->p.t, (count % 8) * MS / 4));
+/*
+ * Decide by the low bits of the count, which needs no random source shared by CPUs. Nobody arms a
+ * periodic timeout before @out is false, so its deadline may be changed.
+ */
+static void go_on(struct account *a)
+{
+	int count = atomic_read(&a->fired), ret = -EAGAIN;
+
+	if (a->periodic && count % 8) {
+		twheel_forward(&a->tw.t, twheel_now(a->load->wheel), MS / 3);
+		ret = twheel_arm(&a->tw.t, a->tw.t.expires);
+	} else if (a->rearms && count % 4) {
+		ret = twheel_arm_after(&a->tw.t, (count % 8) * MS / 4);
+	}
+	note(&a->armed, !ret);
+	if (ret)
+		WRITE_ONCE(a->out, false);
 }
 
-static void note_expiry(struct unit *u, u64 now_ns)
+static void note_expiry(struct account *a, u64 now_ns)
 {
-	note(&u->crowd->early, now_ns < u->p.t.expires);
-	atomic_inc(&u->fired);
-	WRITE_ONCE(u->out, false);
+	note(&a->load->errors, now_ns < a->tw.t.expires);
+	atomic_inc(&a->fired);
 }
 
-static void crowd_sink(void *sink_data, struct list_head *expired, unsigned int nr,
-		       u64 now_ns)
+/* The turns of a shard do not overlap, so only the choice of an entry is a race. */
+static void check_order(struct load *load, const struct twheel_timeout *t)
+{
+	struct twheel_shard *old;
+	unsigned int i;
+
+	for (i = 0; i < MAX_SHARDS; i++) {
+		old = cmpxchg(&load->order[i].shard, NULL, t->shard);
+		if (old && old != t->shard)
+			continue;
+		note(&load->errors, t->tick < load->order[i].tick);
+		load->order[i].tick = t->tick;
+		return;
+	}
+}
+
+static void load_sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
 	struct twheel_timeout *t, *next;
+	struct load *load = sink_data;
 
+	atomic_inc(&load->turns[!!in_serving_softirq()]);
 	list_for_each_entry_safe(t, next, expired, entry) {
+		struct account *a = account_of(t);
+
 		list_del(&t->entry);
-		note_expiry(unit_of(t), now_ns);
+		check_order(load, t);
+		if (t->expires % 8 == 0 && !twheel_extend(t, now_ns | 1, MS / 2)) {
+			atomic_inc(&load->extended);
+			continue;
+		}
+		note_expiry(a, now_ns);
 		twheel_accept(t);
-		maybe_rearm(unit_of(t));
+		go_on(a);
 	}
 }
 
 /* Another thread may have armed the timeout again, so its deadline cannot be compared. */
-static void unit_fires(struct twheel_timeout *t)
+static void shared_fires(struct twheel_timeout *t)
 {
-	struct unit *u = unit_of(t);
+	struct account *a = account_of(t);
 
-	atomic_inc(&u->fired);
-	maybe_rearm(u);
+	atomic_inc(&a->fired);
+	go_on(a);
 }
 
 /* Only its thread arms it, and not before @out is false, so its deadline can be compared. */
 static void listed_fires(struct twheel_timeout *t)
 {
-	struct unit *u = unit_of(t);
+	struct account *a = account_of(t);
 
-	note_expiry(u, twheel_now(u->crowd->wheel));
+	note_expiry(a, twheel_now(a->load->wheel));
+	go_on(a);
 }
 
-static void periodic_fires(struct twheel_periodic *p)
+static void work_runs(struct work_struct *work)
 {
-	struct unit *u = container_of(p, struct unit, p);
+	struct account *a = container_of(work, struct account, tw.work);
 
-	note(&u->crowd->early, twheel_now(u->crowd->wheel) < p->expires);
-	note(&u->fired, twheel_periodic_ended(p));
+	usleep_range(50, 200);
+	note_expiry(a, twheel_now(a->load->wheel));
+	go_on(a);
 }
 
 /* Operations of the threads; each returns false when the wheel has been stopped */
 
-static struct unit *any_unit(struct actor *a)
+static struct account *any_account(struct thread *th)
 {
-	if (roll(a, 3))
-		return &a->crowd->shared[roll(a, NR_SHARED)];
-	return &a->own[roll(a, NR_OWN)];
+	if (roll(th, 3))
+		return &th->load->shared[roll(th, NR_SHARED)];
+	return &th->own[roll(th, NR_OWN)];
 }
 
-static bool arm_one(struct actor *a)
+static bool arm_one(struct thread *th)
 {
-	struct unit *u = any_unit(a);
-	int ret = twheel_arm_after(&u->p.t, roll_delay(a));
+	struct account *a = any_account(th);
+	u64 expires = twheel_now(th->load->wheel) + roll_delay(th);
+	int ret = twheel_arm_slack(&a->tw.t, expires, roll(th, 2) * 10 * MS);
 
-	note(&u->armed, !ret);
+	note(&a->armed, !ret);
 	return ret != -ESHUTDOWN;
 }
 
-static bool arm_one_with_slack(struct actor *a)
+static bool move_one(struct thread *th)
 {
-	struct unit *u = any_unit(a);
-	u64 expires = twheel_now(a->crowd->wheel) + roll_delay(a);
-	int ret = twheel_arm_slack(&u->p.t, expires, roll(a, 10 * MS));
+	struct account *a = any_account(th);
+	int ret = twheel_mod(&a->tw.t, twheel_now(th->load->wheel) + roll_delay(th));
 
-	note(&u->armed, !ret);
+	note(&a->armed, !ret);
+	note(&th->load->moved, ret == 1);
 	return ret != -ESHUTDOWN;
 }
 
-static bool move_one(struct actor *a)
+static bool cancel_one(struct thread *th)
 {
-	struct unit *u = any_unit(a);
-	int ret = twheel_mod(&u->p.t, twheel_now(a->crowd->wheel) + roll_delay(a));
+	struct account *own = &th->own[roll(th, NR_OWN)], *a = any_account(th);
 
-	note(&u->armed, !ret);
-	note(&a->crowd->moved, ret == 1);
-	return ret != -ESHUTDOWN;
-}
-
-static bool cancel_one(struct actor *a)
-{
-	struct unit *u = any_unit(a);
-
-	note(&u->cancelled, twheel_cancel(&u->p.t));
+	note(&a->cancelled, twheel_cancel(&a->tw.t));
+	note(&own->cancelled, roll(th, 2) ? twheel_cancel_sync(&own->tw.t) :
+					    twheel_try_cancel(&own->tw.t) == 1);
 	return true;
 }
 
-static bool cancel_one_sync(struct actor *a)
+/* More than a batch becomes due at once. */
+static bool arm_burst(struct thread *th)
 {
-	struct unit *u = &a->own[roll(a, NR_OWN)];
+	unsigned int i;
+	int ret = 0;
 
-	note(&u->cancelled, twheel_cancel_sync(&u->p.t));
-	return true;
-}
-
-static bool arm_one_periodic(struct actor *a)
-{
-	struct unit *u = &a->periodic[roll(a, NR_PERIODIC)];
-	u64 expires = twheel_now(a->crowd->wheel) + roll_delay(a);
-	int ret;
-
-	if (a->crowd->sink)
-		return true;
-	ret = twheel_arm_periodic(&u->p, expires, 1 + roll(a, 3 * MS), 1 + roll(a, 5));
-	note(&u->armed, !ret);
+	for (i = 0; i < NR_SHARED && ret != -ESHUTDOWN; i++) {
+		ret = twheel_arm_after(&th->load->shared[i].tw.t, 0);
+		note(&th->load->shared[i].armed, !ret);
+	}
 	return ret != -ESHUTDOWN;
-}
-
-static bool cancel_one_periodic(struct actor *a)
-{
-	struct unit *u = &a->periodic[roll(a, NR_PERIODIC)];
-
-	if (!a->crowd->sink)
-		note(&u->cancelled, twheel_cancel_sync(&u->p.t));
-	return true;
 }
 
 /* A timeout with @out set may be in the list of twheel_stop(), so it is left alone. */
-static bool arm_list(struct actor *a)
+static bool arm_one_work(struct thread *th)
 {
-	u64 now = twheel_now(a->crowd->wheel);
-	struct twheel_timeout *t;
-	LIST_HEAD(timeouts);
-	unsigned int i;
+	struct account *a = &th->work[roll(th, NR_WORK)];
+	int ret;
 
-	for (i = 0; i < LIST_LEN; i++) {
-		struct unit *u = &a->listed[roll(a, NR_LISTED)];
-
-		if (READ_ONCE(u->out))
-			continue;
-		twheel_cancel_sync(&u->p.t);
-		u->p.t.expires = now + roll_delay(a);
-		WRITE_ONCE(u->out, true);
-		atomic_inc(&u->armed);
-		list_add_tail(&u->p.t.entry, &timeouts);
+	if (th->load->sink || READ_ONCE(a->out))
+		return true;
+	WRITE_ONCE(a->out, true);
+	atomic_inc(&a->armed);
+	ret = twheel_arm_after(&a->tw.t, roll_delay(th));
+	if (ret) {
+		atomic_dec(&a->armed);
+		WRITE_ONCE(a->out, false);
 	}
-	arm_linked(a->crowd->wheel, &timeouts);
-	list_for_each_entry(t, &timeouts, entry) {
-		WRITE_ONCE(unit_of(t)->out, false);
-		atomic_dec(&unit_of(t)->armed);
-	}
-	return list_empty(&timeouts);
+	return ret != -ESHUTDOWN;
 }
 
-static bool cancel_list(struct actor *a)
+static bool cancel_one_work(struct thread *th)
 {
-	unsigned int first = roll(a, NR_LISTED - LIST_LEN), i;
-	struct twheel_timeout *timeouts[LIST_LEN];
+	struct account *a = &th->work[roll(th, NR_WORK)];
 
-	for (i = 0; i < LIST_LEN; i++)
-		timeouts[i] = &a->listed[first + i].p.t;
-	twheel_cancel_list(timeouts, LIST_LEN);
-	for (i = 0; i < LIST_LEN; i++) {
-		if (!timeouts[i])
-			continue;
-		atomic_inc(&unit_of(timeouts[i])->cancelled);
-		WRITE_ONCE(unit_of(timeouts[i])->out, false);
+	if (!th->load->sink && twheel_cancel_work_sync(&a->tw)) {
+		atomic_inc(&a->cancelled);
+		WRITE_ONCE(a->out, false);
 	}
 	return true;
 }
 
-static bool ask(struct actor *a)
+static bool arm_list(struct thread *th)
 {
+	u64 now = twheel_now(th->load->wheel);
+	struct twheel_timeout *list[LIST_LEN];
+	unsigned int i, nr = 0, armed;
+
+	for (i = 0; i < LIST_LEN; i++) {
+		struct account *a = &th->listed[roll(th, NR_LISTED)];
+
+		if (READ_ONCE(a->out))
+			continue;
+		twheel_cancel_sync(&a->tw.t);
+		a->tw.t.expires = now + roll_delay(th);
+		WRITE_ONCE(a->out, true);
+		atomic_inc(&a->armed);
+		list[nr++] = &a->tw.t;
+	}
+	armed = twheel_arm_list(th->load->wheel, list, nr);
+	for (i = armed; i < nr; i++) {
+		WRITE_ONCE(account_of(list[i])->out, false);
+		atomic_dec(&account_of(list[i])->armed);
+	}
+	return armed == nr;
+}
+
+static bool change_list(struct thread *th)
+{
+	unsigned int first = roll(th, NR_LISTED - LIST_LEN), i;
+	struct twheel_timeout *list[LIST_LEN];
+	u64 expires[LIST_LEN];
+
+	for (i = 0; i < LIST_LEN; i++) {
+		list[i] = &th->listed[first + i].tw.t;
+		expires[i] = twheel_now(th->load->wheel) + roll_delay(th);
+	}
+	atomic_add(twheel_mod_list(list, expires, roll(th, LIST_LEN)), &th->load->moved);
+	twheel_cancel_list(list, LIST_LEN);
+	for (i = 0; i < LIST_LEN; i++) {
+		if (!list[i])
+			continue;
+		atomic_inc(&account_of(list[i])->cancelled);
+		WRITE_ONCE(account_of(list[i])->out, false);
+	}
+	return true;
+}
+
+static bool ask(struct thread *th)
+{
+	struct account *a = any_account(th);
 	struct twheel_position pos;
 	struct twheel_counters stats;
-	struct unit *u = any_unit(a);
 
-	twheel_position(&u->p.t, &pos);
-	twheel_remaining_ns(&u->p.t);
-	twheel_next_expiry(a->crowd->wheel);
-	twheel_stats(a->crowd->wheel, &stats);
+	twheel_position(&a->tw.t, &pos);
+	twheel_remaining_ns(&a->tw.t);
+	twheel_next_expiry(th->load->wheel);
+	twheel_stats(th->load->wheel, &stats);
+	twheel_flush(th->load->wheel);
 	return true;
 }
 
-static bool flush(struct actor *a)
-{
-	twheel_flush(a->crowd->wheel);
-	return true;
-}
-
-static bool (* const operations[])(struct actor *a) = {
-	arm_one, arm_one, arm_one, arm_one_with_slack, move_one, move_one, cancel_one,
-	cancel_one, cancel_one_sync, arm_one_periodic, cancel_one_periodic, arm_list,
-	arm_list, cancel_list, ask, flush,
+static bool (* const operations[])(struct thread *th) = {
+	arm_one, arm_one, arm_one, move_one, move_one, cancel_one, arm_burst, arm_one_work,
+	cancel_one_work, arm_list, arm_list, change_list, ask,
 };
 
 static int act(void *data)
 {
-	struct actor *a = data;
+	struct thread *th = data;
 	bool open = true;
 	unsigned int i;
 
 	for (i = 0; open && !kthread_should_stop(); i++) {
 		/* Hotplug may have moved the thread away from its CPU. */
 		if (i % 256 == 0)
-			migrate_to(a->cpu);
-		open = operations[roll(a, ARRAY_SIZE(operations))](a);
+			migrate_to(th->cpu);
+		open = operations[roll(th, ARRAY_SIZE(operations))](th);
 		if (i % 64 == 0)
 			usleep_range(50, 200);
 		cond_resched();
@@ -361,110 +413,109 @@ static int act(void *data)
 	return 0;
 }
 
-/* A case. No assertion may end the test between crowd_start() and crowd_finish(). */
+/* A case. No assertion may end the test between load_start() and load_finish(). */
 
-static void unit_init(struct crowd *c, struct unit *u, void (*fn)(struct twheel_timeout *t))
-{
-	memset(u, 0, sizeof(*u));
-	u->crowd = c;
-	twheel_timeout_init(c->wheel, &u->p.t, c->sink ? NULL : fn);
-}
-
-static void periodic_init(struct crowd *c, struct unit *u, unsigned int i)
-{
-	memset(u, 0, sizeof(*u));
-	u->crowd = c;
-	twheel_periodic_init(c->wheel, &u->p, periodic_fires,
-			     i % 2 ? TWHEEL_FIXED_RATE : TWHEEL_FIXED_DELAY);
-	if (i % 4 < 2)
-		twheel_use_workqueue(&u->p.t);
-}
-
-static void actor_init(struct actor *a)
+static void accounts_init(struct load *load, struct account *a, unsigned int n,
+			  void (*fn)(struct twheel_timeout *t))
 {
 	unsigned int i;
 
-	for (i = 0; i < NR_OWN; i++) {
-		unit_init(a->crowd, &a->own[i], unit_fires);
-		a->own[i].rearms = i % 2;
-		if (i % 4 < 2 && !a->crowd->sink)
-			twheel_use_workqueue(&a->own[i].p.t);
+	memset(a, 0, n * sizeof(*a));
+	for (i = 0; i < n; i++) {
+		a[i].load = load;
+		a[i].rearms = fn == shared_fires && i % 2;
+		a[i].periodic = fn == listed_fires && i % 2;
+		twheel_timeout_init(load->wheel, &a[i].tw.t, load->sink ? NULL : fn);
 	}
-	for (i = 0; i < NR_PERIODIC; i++)
-		periodic_init(a->crowd, &a->periodic[i], i);
-	for (i = 0; i < NR_LISTED; i++)
-		unit_init(a->crowd, &a->listed[i], listed_fires);
 }
 
-static void crowd_init(struct crowd *c, struct rnd_state *rnd)
+static void load_init(struct load *load, struct rnd_state *rnd)
 {
-	unsigned int i, cpu = 0;
+	unsigned int i, j, cpu = 0;
+	struct thread *th;
 
-	atomic_set(&c->moved, 0);
-	atomic_set(&c->early, 0);
-	for (i = 0; i < NR_SHARED; i++) {
-		unit_init(c, &c->shared[i], unit_fires);
-		c->shared[i].rearms = i % 2;
-	}
-	c->nr_actors = clamp_t(unsigned int, num_online_cpus(), 4, MAX_ACTORS);
-	for (i = 0; i < c->nr_actors; i++) {
-		struct actor *a = &c->actors[i];
-
-		a->crowd = c;
-		a->cpu = cpu % nr_cpu_ids;
+	atomic_set(&load->moved, 0);
+	atomic_set(&load->extended, 0);
+	load->late = NULL;
+	memset(load->order, 0, sizeof(load->order));
+	accounts_init(load, load->shared, NR_SHARED, shared_fires);
+	load->nr_threads = clamp_t(unsigned int, num_online_cpus(), 4, MAX_THREADS);
+	for (i = 0; i < load->nr_threads; i++) {
+		th = &load->threads[i];
+		th->load = load;
+		th->cpu = cpu % nr_cpu_ids;
 		cpu = cpumask_next(cpu, cpu_online_mask) % nr_cpu_ids;
-		prandom_seed_state(&a->rnd, prandom_u32_state(rnd));
-		actor_init(a);
+		prandom_seed_state(&th->rnd, prandom_u32_state(rnd));
+		accounts_init(load, th->own, NR_OWN, shared_fires);
+		accounts_init(load, th->listed, NR_LISTED, listed_fires);
+		accounts_init(load, th->work, NR_WORK, listed_fires);
+		for (j = 0; j < NR_WORK && !load->sink; j++)
+			twheel_work_init(load->wheel, &th->work[j].tw, work_runs);
 	}
 }
 
-static bool crowd_start(struct crowd *c)
+static bool load_start(struct load *load)
 {
 	bool all = true;
 	unsigned int i;
 
-	for (i = 0; i < c->nr_actors; i++) {
-		struct actor *a = &c->actors[i];
+	for (i = 0; i < load->nr_threads; i++) {
+		struct thread *th = &load->threads[i];
 
-		a->task = kthread_run(act, a, "kunit-actor/%u", i);
-		if (IS_ERR(a->task))
-			a->task = NULL;
-		all = all && a->task;
+		th->task = kthread_run(act, th, "kunit-load/%u", i);
+		if (IS_ERR(th->task))
+			th->task = NULL;
+		all = all && th->task;
 	}
 	return all;
 }
 
-/* Stop the wheel, then end the threads, whose arms are refused by now. */
-static void crowd_finish(struct crowd *c)
+static void arm_late(void *data)
 {
-	struct twheel_timeout *t;
-	LIST_HEAD(unprocessed);
-	unsigned int i;
+	struct load *load = data;
 
-	twheel_stop(c->wheel, collect, &unprocessed);
-	for (i = 0; i < c->nr_actors; i++)
-		if (c->actors[i].task)
-			kthread_stop(c->actors[i].task);
-	twheel_stop(c->wheel, collect, &unprocessed);
-	list_for_each_entry(t, &unprocessed, entry)
-		atomic_inc(&unit_of(t)->handed_back);
+	note(&load->errors, twheel_mod(load->late, S64_MAX) != -ESHUTDOWN);
+}
+
+/* By the time of the first call, no CPU accepts an arm any more. */
+static void hand_back(void *data, struct twheel_timeout *t)
+{
+	struct load *load = data;
+	unsigned int cpu;
+
+	atomic_inc(&account_of(t)->handed_back);
+	if (load->late)
+		return;
+	load->late = t;
+	for_each_online_cpu(cpu)
+		smp_call_function_single(cpu, arm_late, load, true);
+}
+
+/* Stop the wheel, then end the threads, whose arms are refused by now, and the works. */
+static void load_finish(struct load *load)
+{
+	unsigned int i, j;
+
+	twheel_stop(load->wheel, hand_back, load);
+	for (i = 0; i < load->nr_threads; i++)
+		if (load->threads[i].task)
+			kthread_stop(load->threads[i].task);
+	for (i = 0; i < load->nr_threads && !load->sink; i++)
+		for (j = 0; j < NR_WORK; j++)
+			flush_work(&load->threads[i].work[j].tw.work);
 }
 
 /* Sums over all timeouts, to compare with the counters of the wheel. */
-struct account {
+struct sums {
 	u64 armed, cancelled, fired, handed_back;
 	unsigned int wrong;
 };
 
-static void add_units(struct account *sum, struct unit *units, unsigned int n)
+static void add_accounts(struct sums *sum, struct account *a, unsigned int n)
 {
-	unsigned int i;
-
-	for (i = 0; i < n; i++) {
-		int armed = atomic_read(&units[i].armed);
-		int cancelled = atomic_read(&units[i].cancelled);
-		int fired = atomic_read(&units[i].fired);
-		int handed_back = atomic_read(&units[i].handed_back);
+	for (; n--; a++) {
+		int armed = atomic_read(&a->armed), cancelled = atomic_read(&a->cancelled);
+		int fired = atomic_read(&a->fired), handed_back = atomic_read(&a->handed_back);
 
 		sum->armed += armed;
 		sum->cancelled += cancelled;
@@ -474,55 +525,39 @@ static void add_units(struct account *sum, struct unit *units, unsigned int n)
 	}
 }
 
-static void add_crowd(struct account *sum, struct crowd *c)
+/* A work may be cancelled after its timeout has fired, so only sinks compare all counters. */
+static void check_sums(struct kunit *test, struct load *load, struct sums *sum)
 {
+	u64 moved = atomic_read(&load->moved);
+	struct twheel_counters stats;
 	unsigned int i;
 
-	add_units(sum, c->shared, NR_SHARED);
-	for (i = 0; i < c->nr_actors; i++) {
-		add_units(sum, c->actors[i].own, NR_OWN);
-		add_units(sum, c->actors[i].periodic, NR_PERIODIC);
-		add_units(sum, c->actors[i].listed, NR_LISTED);
+	add_accounts(sum, load->shared, NR_SHARED);
+	for (i = 0; i < load->nr_threads; i++) {
+		add_accounts(sum, load->threads[i].own, NR_OWN);
+		add_accounts(sum, load->threads[i].listed, NR_LISTED);
+		add_accounts(sum, load->threads[i].work, NR_WORK);
 	}
-}
-
-/*
- * The wheel counts each period of a periodic timeout as armed, so only the sums of wheels
- * without periodic timeouts are compared with its counters.
- */
-static void check_account(struct kunit *test, struct crowd *c, struct account *sum)
-{
-	struct twheel_counters stats;
-	u64 moved = atomic_read(&c->moved);
-
-	add_crowd(sum, c);
-	twheel_stats(c->wheel, &stats);
+	twheel_stats(load->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, 0U, sum->wrong);
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&c->early));
-	KUNIT_EXPECT_EQ(test, 0, twheel_audit(c->wheel));
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&load->errors));
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(load->wheel));
 	KUNIT_EXPECT_EQ(test, 0ULL, stats.pending);
 	KUNIT_EXPECT_EQ(test, moved, stats.rearmed);
-	KUNIT_EXPECT_EQ(test, stats.armed, stats.cancelled + stats.fired + stats.stopped);
-	if (!c->sink)
-		return;
+	KUNIT_EXPECT_EQ(test, (u64)atomic_read(&load->extended), stats.extended);
 	KUNIT_EXPECT_EQ(test, sum->armed + moved, stats.armed);
-	KUNIT_EXPECT_EQ(test, sum->cancelled + moved, stats.cancelled);
-	KUNIT_EXPECT_EQ(test, sum->fired, stats.fired);
+	KUNIT_EXPECT_EQ(test, stats.armed, stats.cancelled + stats.fired + stats.stopped);
 	KUNIT_EXPECT_EQ(test, sum->handed_back, stats.stopped);
-}
-
-static void wait_beside(unsigned long end)
-{
-	while (time_before(jiffies, end))
-		msleep(20);
+	if (load->sink)
+		KUNIT_EXPECT_EQ(test, sum->fired, stats.fired);
 }
 
 /* CPU 0 stays online. */
-static void plug_beside(unsigned long end)
+static void plug_until(unsigned long end)
 {
 	unsigned int cpu = 0;
 
-	while (time_before(jiffies, end)) {
+	for (; time_before(jiffies, end); msleep(20)) {
 		cpu = cpumask_next(cpu, cpu_present_mask);
 		if (cpu >= nr_cpu_ids) {
 			cpu = 0;
@@ -532,183 +567,82 @@ static void plug_beside(unsigned long end)
 			msleep(20);
 			add_cpu(cpu);
 		}
-		msleep(20);
 	}
 }
 
-static void crowd_for(struct kunit *test, struct crowd *c, struct rnd_state *rnd)
+struct stress {
+	const char *name;
+	bool sink;
+	bool hotplug;
+};
+
+static const struct stress stresses[] = {
+	{ "callbacks", false, false },
+	{ "sink", true, false },
+	{ "callbacks, hotplug", false, true },
+	{ "sink, hotplug", true, true },
+};
+
+NAMED_PARAM(stress, stresses);
+
+/* Put the load on a wheel until @end, then stop the wheel. */
+static void run_load(struct kunit *test, struct load *load, struct rnd_state *rnd,
+		     struct sums *sum, unsigned long end)
 {
+	const struct stress *s = test->param_value;
 	struct twheel_params params = {
-		.name = "kunit-stress", .slots = 64, .levels = 3,
-		.sink = c->sink ? crowd_sink : NULL,
+		.name = "kunit-stress", .slots = 64,
+		.sink = s->sink ? load_sink : NULL, .sink_data = load,
 	};
-
-	c->wheel = fixture_create(test->priv, &params);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, c->wheel);
-	crowd_init(c, rnd);
-}
-
-/* The threads choose their CPUs, so the test must not be bound to one of them. */
-static struct crowd *crowd(struct kunit *test, struct rnd_state *rnd)
-{
-	struct crowd *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
-	u32 start = seed ?: get_random_u32();
-
-	KUNIT_ASSERT_NOT_NULL(test, c);
-	set_cpus_allowed_ptr(current, cpu_possible_mask);
-	kunit_info(test, "seed=%u\n", start);
-	prandom_seed_state(rnd, start);
-	return c;
-}
-
-static void every_arming_ends_once(struct kunit *test, bool sink,
-				   void (*beside)(unsigned long end))
-{
-	struct account sum = { };
-	struct rnd_state rnd;
-	struct crowd *c = crowd(test, &rnd);
 	bool started;
 
-	c->sink = sink;
-	crowd_for(test, c, &rnd);
-	started = crowd_start(c);
-	beside(jiffies + seconds * HZ);
-	crowd_finish(c);
-	check_account(test, c, &sum);
+	load->sink = s->sink;
+	load->wheel = fixture_create(test->priv, &params);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, load->wheel);
+	load_init(load, rnd);
+	started = load_start(load);
+	fsleep(prandom_u32_state(rnd) % 10000);
+	if (s->hotplug)
+		plug_until(end);
+	while (time_before(jiffies, end))
+		msleep(20);
+	load_finish(load);
 	KUNIT_EXPECT_TRUE(test, started);
+	*sum = (struct sums){ };
+	check_sums(test, load, sum);
+	fixture_exit(test);
+}
+
+/* Many wheels are stopped after a short time, and then one after a long time. */
+static void every_arming_ends_once(struct kunit *test)
+{
+	struct load *load = kunit_kzalloc(test, sizeof(*load), GFP_KERNEL);
+	const struct stress *s = test->param_value;
+	u32 start = seed ?: get_random_u32(), i;
+	struct rnd_state rnd;
+	struct sums sum;
+
+	KUNIT_ASSERT_NOT_NULL(test, load);
+	if (s->hotplug && num_online_cpus() == 1)
+		kunit_skip(test, "one CPU");
+	/* The threads choose their CPUs, so the test must not be bound to one of them. */
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+	kunit_info(test, "seed=%u\n", start);
+	prandom_seed_state(&rnd, start);
+	for (i = 0; i < stops / 2 && !s->hotplug; i++)
+		run_load(test, load, &rnd, &sum, jiffies);
+	run_load(test, load, &rnd, &sum, jiffies + seconds * HZ);
 	KUNIT_EXPECT_GT(test, sum.cancelled, 0ULL);
 	KUNIT_EXPECT_GT(test, sum.fired, 0ULL);
 	KUNIT_EXPECT_GT(test, sum.handed_back, 0ULL);
+	KUNIT_EXPECT_EQ(test, s->sink, atomic_read(&load->turns[0]) > 0);
+	KUNIT_EXPECT_EQ(test, s->sink, atomic_read(&load->turns[1]) > 0);
 	kunit_info(test, "armed %llu cancelled %llu fired %llu handed back %llu\n",
 		   sum.armed, sum.cancelled, sum.fired, sum.handed_back);
 }
 
-static void every_arming_ends_once_with_callbacks(struct kunit *test)
-{
-	every_arming_ends_once(test, false, wait_beside);
-}
-
-static void every_arming_ends_once_with_a_sink(struct kunit *test)
-{
-	every_arming_ends_once(test, true, wait_beside);
-}
-
-static void every_arming_ends_once_with_callbacks_and_hotplug(struct kunit *test)
-{
-	if (num_online_cpus() == 1)
-		kunit_skip(test, "one CPU");
-	every_arming_ends_once(test, false, plug_beside);
-}
-
-static void every_arming_ends_once_with_a_sink_and_hotplug(struct kunit *test)
-{
-	if (num_online_cpus() == 1)
-		kunit_skip(test, "one CPU");
-	every_arming_ends_once(test, true, plug_beside);
-}
-
-static void stop_under_load(struct kunit *test, struct crowd *c, struct rnd_state *rnd)
-{
-	struct account sum = { };
-
-	crowd_for(test, c, rnd);
-	crowd_start(c);
-	fsleep(prandom_u32_state(rnd) % 10000);
-	crowd_finish(c);
-	check_account(test, c, &sum);
-	fixture_exit(test);
-}
-
-static void stop_many_under_load(struct kunit *test, bool sink)
-{
-	struct rnd_state rnd;
-	struct crowd *c = crowd(test, &rnd);
-	unsigned int i;
-
-	c->sink = sink;
-	for (i = 0; i < DIV_ROUND_UP(stops, 2); i++)
-		stop_under_load(test, c, &rnd);
-	kunit_info(test, "%u wheels stopped\n", i);
-}
-
-static void stop_under_load_loses_no_callback(struct kunit *test)
-{
-	stop_many_under_load(test, false);
-}
-
-static void stop_under_load_loses_nothing_of_a_sink(struct kunit *test)
-{
-	stop_many_under_load(test, true);
-}
-
-/* When twheel_stop() hands back the first timeout, no CPU accepts an arm any more */
-
-/**
- * struct late_arm - arms during the hand-back
- * @t: the timeouts, one armed on each CPU
- * @trying: the timeout that each CPU tries to arm
- * @accepted: number of arms that succeeded
- */
-struct late_arm {
-	struct twheel_timeout	t[MAX_ACTORS];
-	struct twheel_timeout	*trying;
-	unsigned int		accepted;
-};
-
-static void arm_late(void *data)
-{
-	struct late_arm *late = data;
-
-	late->accepted += twheel_mod(late->trying, S64_MAX) != -ESHUTDOWN;
-}
-
-static void no_callback(struct twheel_timeout *t)
-{
-}
-
-static void arm_on_each_cpu(void *data, struct twheel_timeout *t)
-{
-	struct late_arm *late = data;
-	unsigned int cpu;
-
-	late->trying = t;
-	for_each_online_cpu(cpu)
-		smp_call_function_single(cpu, arm_late, late, true);
-}
-
-static void timeout_handed_back_cannot_be_armed_on_another_cpu(struct kunit *test)
-{
-	struct late_arm *late = kunit_kzalloc(test, sizeof(*late), GFP_KERNEL);
-	struct twheel_params params = { .name = "kunit-stress" };
-	struct fixture *f = test->priv;
-	struct twheel_counters stats;
-	unsigned int cpu, n = 0;
-
-	if (num_online_cpus() == 1)
-		kunit_skip(test, "one CPU");
-	KUNIT_ASSERT_NOT_NULL(test, late);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
-	for_each_online_cpu(cpu) {
-		if (n == MAX_ACTORS)
-			break;
-		run_on(test, cpu);
-		twheel_timeout_init(f->wheel, &late->t[n], no_callback);
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&late->t[n++], S64_MAX));
-	}
-	twheel_stop(f->wheel, arm_on_each_cpu, late);
-	KUNIT_EXPECT_EQ(test, 0U, late->accepted);
-	twheel_stats(f->wheel, &stats);
-	KUNIT_EXPECT_EQ(test, (u64)n, stats.stopped);
-}
-
 static struct kunit_case stress_cases[] = {
-	KUNIT_CASE(every_arming_ends_once_with_callbacks),
-	KUNIT_CASE(every_arming_ends_once_with_a_sink),
-	KUNIT_CASE(every_arming_ends_once_with_callbacks_and_hotplug),
-	KUNIT_CASE(every_arming_ends_once_with_a_sink_and_hotplug),
-	KUNIT_CASE(timeout_handed_back_cannot_be_armed_on_another_cpu),
-	KUNIT_CASE(stop_under_load_loses_no_callback),
-	KUNIT_CASE(stop_under_load_loses_nothing_of_a_sink),
+	KUNIT_CASE_PARAM(every_arming_ends_once, stress_gen_params),
 	{}
 };
 

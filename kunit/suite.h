@@ -8,8 +8,17 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/sched.h>
+#include <linux/string.h>
 
 #include "../twheel_compat.h"
+
+/* KUNIT_ARRAY_PARAM() of an array of structures that have a name. */
+#define NAMED_PARAM(id, array)							\
+static void id##_desc(typeof(array[0]) *c, char *desc)				\
+{										\
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);				\
+}										\
+KUNIT_ARRAY_PARAM(id, array, id##_desc)
 
 /* For suites that try very many positions: a machine may be too slow for all of them. */
 #define DEFINE_STRIDE()								\
@@ -20,8 +29,7 @@ MODULE_PARM_DESC(stride, "Try every stride-th position (1: all)")
 /*
  * Use this in place of kunit_test_suite(). KUnit runs the suites of a module before the
  * module's parameters are parsed, and only if the kernel was configured with KUnit. This
- * macro runs them with parsed parameters, on any kernel. The engine exports functions for
- * tests in a namespace of their own.
+ * macro runs them with parsed parameters, on any kernel.
  */
 #define module_test_suite(suite)						\
 static struct kunit_suite * const module_suites[] = { &(suite) };		\
@@ -34,8 +42,7 @@ static void __exit end_module_suites(void)					\
 {										\
 	__kunit_test_suites_exit((struct kunit_suite **)module_suites, 1);	\
 }										\
-module_exit(end_module_suites);							\
-TWHEEL_IMPORT_TEST_NS()
+module_exit(end_module_suites)
 
 /*
  * Move the current thread to @cpu if that is online. A move to a CPU that goes offline

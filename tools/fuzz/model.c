@@ -10,7 +10,6 @@
 
 #define ULL(value)	((unsigned long long)(value))
 
-#define LEVELS_MAX	8
 #define OPCODES		(1U << TWHEEL_OP_ARM | 1U << TWHEEL_OP_MOD | 1U << TWHEEL_OP_CANCEL | \
 			 1U << TWHEEL_OP_GET | 1U << TWHEEL_OP_KICK)
 #define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL | TWHEEL_F_EXACT)
@@ -462,8 +461,15 @@ static int setup_valid(const struct twheel_setup *setup)
 	    setup->clock != CLOCK_REALTIME)
 		return 0;
 	return setup->tick_ns <= 86400000000000ULL && setup->slots != 1 &&
-	       setup->slots <= 65536 && setup->levels <= LEVELS_MAX &&
-	       setup->max_timeouts <= 1U << 28;
+	       setup->slots <= 65536 && setup->max_timeouts <= 1U << 28;
+}
+
+/* One if it asks for one, otherwise as many as the clock needs: 6 bits for each but the first. */
+static uint32_t levels_of(uint32_t asked, uint32_t slots, uint64_t tick)
+{
+	int bits = 64 - __builtin_clzll(INT64_MAX / tick + 1);
+
+	return asked == 1 ? 1 : 1 + (bits - __builtin_ctz(slots) + 5) / 6;
 }
 
 static uint32_t power_above(uint32_t value)
@@ -479,24 +485,25 @@ void model_setup(struct file *f, const struct twheel_setup *setup, int result)
 {
 	uint64_t tick = f->tick;
 	uint32_t slots = f->slots, levels = f->levels;
+	uint32_t new_slots = setup->slots ? power_above(setup->slots) : slots;
+	uint64_t new_tick = setup->tick_ns ? setup->tick_ns : tick;
+	int brief = setup->levels == 1 && new_tick * new_slots < 1000000;
 
 	if (result < 0) {
-		EXPECT((result == -EINVAL && !setup_valid(setup)) ||
+		EXPECT((result == -EINVAL && (!setup_valid(setup) || brief)) ||
 		       (result == -EBUSY && f->begun), "SETUP: error %d", -result);
 		return;
 	}
-	EXPECT(setup_valid(setup), "SETUP: no error");
+	EXPECT(setup_valid(setup) && !brief, "SETUP: no error");
 	EXPECT(!f->begun, "SETUP is not too late");
 	f->begun = 1;
 	f->clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;
 	f->slack_us = setup->slack_us;
 	f->max = setup->max_timeouts ? setup->max_timeouts : f->max;
-	f->tick = setup->tick_ns ? setup->tick_ns : tick;
-	f->slots = setup->slots ? power_above(setup->slots) : slots;
-	f->levels = setup->levels ? setup->levels : levels;
-	f->private = f->tick != tick || f->slots != slots || f->levels != levels;
-	while (__builtin_ctz(f->slots) * f->levels > 63)
-		f->levels--;
+	f->tick = new_tick;
+	f->slots = new_slots;
+	f->levels = levels_of(setup->levels ? setup->levels : levels, f->slots, f->tick);
+	f->private = f->tick != tick || f->slots != slots || (f->levels == 1) != (levels == 1);
 }
 
 void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,

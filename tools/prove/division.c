@@ -10,15 +10,18 @@
  *
  * Products are the subject, so the checker is not asked for the overflow of each
  * operation here: where one could be, it is a claim.
+ *
+ * extract: twheel_forward
  */
-#include "prove.h"
+#include "engine.h"
+#include EXTRACTED
 
 /* A wheel with ticks of any length. The digits of a tick do not matter here. */
 static struct twheel_geometry any_ticks(void)
 {
 	struct twheel_geometry g;
 
-	twheel_geometry_init(&g, any_tick_ns(), TWHEEL_MIN_SLOTS, 2);
+	twheel_geometry_init(&g, any_tick_ns(), TWHEEL_MIN_SLOTS, 1);
 	return g;
 }
 
@@ -38,10 +41,10 @@ static void prove_multiplied(const struct twheel_geometry *g, u64 ns)
 {
 	PROVE(product.nr == 1);
 	PROVE(product.a == ns);
-	PROVE(product.b == division.quotient);
-	PROVE(division.nr == 1);
-	PROVE(division.dividend == U64_MAX);
-	PROVE(division.divisor == g->tick_ns);
+	PROVE(product.b == division[0].quotient);
+	PROVE(nr_divisions == 1);
+	PROVE(division[0].dividend == U64_MAX);
+	PROVE(division[0].divisor == g->tick_ns);
 }
 
 void quotient_is_corrected_by_one_if_need_be(void)
@@ -77,15 +80,6 @@ void deadline_is_rounded_up_to_a_tick(void)
 	prove_multiplied(&g, ns);
 }
 
-void lead_of_a_cascade_is_the_sum_of_its_timeouts(void)
-{
-	struct twheel_geometry g = any_ticks();
-	u32 nr = nondet_u32(), lead_ns = nondet_u32();
-
-	twheel_early(&g, 1, 1, nr, lead_ns);
-	prove_multiplied(&g, (u64)nr * lead_ns);
-}
-
 /* For any number, also those that stand for "never". */
 void tick_begins_at_the_product_or_never(void)
 {
@@ -108,8 +102,26 @@ void intervals_missed_are_the_whole_ones(void)
 		PROVE(missed == 0);
 		return;
 	}
-	PROVE(division.nr == 1);
-	PROVE(division.dividend == now_ns - expires_ns);
-	PROVE(division.divisor == interval_ns);
-	PROVE(missed == division.quotient);
+	PROVE(nr_divisions == 1);
+	PROVE(division[0].dividend == now_ns - expires_ns);
+	PROVE(division[0].divisor == interval_ns);
+	PROVE(missed == division[0].quotient);
+}
+
+/* One interval more than the whole ones: division.smt2 proves that it ends after now and fits. */
+void forward_moves_the_deadline_by_whole_intervals(void)
+{
+	struct twheel_timeout t = { .expires = any_ns() };
+	u64 expires = t.expires, now_ns = any_ns(), interval_ns = any_u64(1, S64_MAX);
+	u64 nr = twheel_forward(&t, now_ns, interval_ns);
+
+	if (now_ns < expires) {
+		PROVE(nr == 0 && t.expires == expires);
+		return;
+	}
+	PROVE(nr_divisions == 1);
+	PROVE(division[0].dividend == now_ns - expires);
+	PROVE(division[0].divisor == interval_ns);
+	PROVE(nr == division[0].quotient + 1);
+	PROVE(t.expires == min(expires + nr * interval_ns, (u64)S64_MAX));
 }

@@ -50,6 +50,20 @@
 (check-sat)
 (pop)
 
+; The next two are the assumptions of linux/math64.h.
+(echo "unsat quotient_is_not_above_the_dividend")
+(push)
+(assert (not (<= q deadline)))
+(check-sat)
+(pop)
+
+(echo "unsat clock_has_ticks_of_a_day")
+(push)
+(assert (= deadline end))
+(assert (not (<= 106751 q)))
+(check-sat)
+(pop)
+
 (echo "unsat tick_begins_at_or_after_the_deadline")
 (push)
 (assert (not (>= (* tick d) deadline)))
@@ -97,15 +111,22 @@
 (pop)
 
 ; The phase of a periodic timeout: missed counts the deadlines that are left out
-; between the one that fires and the next one, which is the first after now.
+; between the one that fires and the next one, which is the first after now. twheel_forward()
+; adds one interval more than that.
 (push)
 (declare-const interval Int)
 (declare-const missed Int)
 (declare-const part Int)
 (assert (<= 1 interval end))
-(assert (> now deadline))
+(assert (>= now deadline))
 (assert (= (- now deadline) (+ (* missed interval) part)))
 (assert (and (<= 0 part) (< part interval)))
+
+(echo "unsat next_period_fits_into_64_bits")
+(push)
+(assert (not (< (+ deadline (* (+ missed 1) interval)) 18446744073709551616)))
+(check-sat)
+(pop)
 
 (echo "unsat last_period_missed_has_passed")
 (push)
@@ -126,7 +147,7 @@
 (pop)
 (pop)
 
-; An early cascade begins as many ticks before its block as its time makes, rounded up.
+; An early cascade begins as many ticks before its block as a time makes, rounded up.
 (push)
 (declare-const time Int)
 (declare-const q3 Int)

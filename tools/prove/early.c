@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An early cascade begins in the block before its own: only then are the slots below
- * free. Within that block it begins as early as requested. Without a lead, it begins with
- * its own block. division.c proves that the lead is the sum of the times of all timeouts.
- * division.smt2 proves that a lead in ticks, rounded up, is no shorter.
+ * The cascade of a crowded slot begins in the block before its own: only then are the slots
+ * below free. Within that block it begins one second ahead. division.c and division.smt2 prove
+ * how a second becomes ticks, and that these are no less.
  *
- * The length of a tick counts in twheel_tick_ceil() alone, which is proved in
- * division.c. Here, ticks of 1 ns and any high half stand for every length: the lead
- * is any number of ticks, up to one per ns.
+ * The length of a tick counts in twheel_tick_ceil() alone. Here, ticks of 1 ns and any high half
+ * stand for every length: the second is any number of ticks, up to one per ns.
+ *
+ * extract: TWHEEL_LEAD_NS TWHEEL_NOW twheel_early
  */
-#include "prove.h"
+#include "engine.h"
+#include EXTRACTED
 
 struct cascade {
 	struct twheel_geometry g;
-	u32 level, nr, lead_ns;
+	u32 level;
 	u64 block;
 	u64 early;
 	u64 lead;	/* in ticks */
@@ -24,16 +25,13 @@ static struct cascade any_cascade(void)
 	struct cascade c = { .g = any_geometry() };
 	u64 rest;
 
-	ASSUME(c.g.top > 0);
 	c.g.tick_ns = 1;
-	c.level = any_u32(1, c.g.top);
-	c.block = twheel_block(&c.g, any_ns(), c.level) + any_u32(0, twheel_ring(&c.g, c.level));
+	c.level = any_u32(1, top_of(&c.g));
+	c.block = block_of(&c.g, any_tick(), c.level);
 	ASSUME(c.block > 0);
-	c.nr = nondet_u32();
-	c.lead_ns = nondet_u32();
 	product.high = nondet_u64();
-	c.early = twheel_early(&c.g, c.block, c.level, c.nr, c.lead_ns);
-	PROVE(product.nr == 1);
+	c.early = twheel_early(&c.g, c.block, c.level);
+	PROVE(product.nr == 1 && product.a == 1000000000);
 	rest = product.a - product.high;
 	c.lead = product.high + (rest > 0) + (rest > 1);
 	return c;
@@ -45,16 +43,31 @@ void cascade_begins_within_the_block_before(void)
 	u32 shift = twheel_shift(&c.g, c.level);
 
 	PROVE(c.early >= (c.block - 1) << shift);
-	PROVE(c.early <= c.block << shift);
-	PROVE(c.lead == 0 || twheel_block(&c.g, c.early, c.level) == c.block - 1);
+	PROVE(c.early < c.block << shift);
+	PROVE(block_of(&c.g, c.early, c.level) == c.block - 1);
 }
 
-void cascade_begins_the_lead_ahead_or_with_the_block_before(void)
+/* Tick 0 stands for a shard that is served: the earliest tick is 1. */
+void cascade_begins_a_second_ahead_or_with_the_block_before(void)
 {
 	struct cascade c = any_cascade();
 	u32 shift = twheel_shift(&c.g, c.level);
 	u64 start = c.block << shift, before = (c.block - 1) << shift;
 
-	PROVE(c.early == before || start - c.early == c.lead);
-	PROVE(c.early > before || start - c.early <= c.lead);
+	PROVE(c.early > 0);
+	PROVE(c.early == before || c.early == 1 || start - c.early == c.lead);
+	PROVE(start - c.early <= c.lead);
+	PROVE(c.early != 1 || before <= 1 || c.lead == start - 1);
+}
+
+/* It begins after the cursor has reached the block before, and while slots below have room. */
+void crowded_slot_has_room_below_when_its_cascade_begins(void)
+{
+	struct cascade c = any_cascade();
+	u64 cursor = any_u64(c.early, (c.block << twheel_shift(&c.g, c.level)) - 1);
+	u64 tick = any_tick();
+
+	ASSUME(block_of(&c.g, tick, c.level) == c.block);
+	PROVE(near(&c.g, tick, cursor, c.level - 1));
+	PROVE(near(&c.g, cursor, cursor, c.level - 1));
 }

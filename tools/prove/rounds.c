@@ -1,65 +1,92 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rounds are the blocks of the slot strictly between cursor and tick, on the top level.
- * Each entry of the cursor into the slot decrements them, and at the entry for the tick
- * they are 0.
+ * The search of a hashed wheel. One timeout is followed, of any round. All other slots are full or
+ * empty as the solver likes, with one timeout or several. No timeout is passed over, and at its
+ * tick, its slot is visited: that a visit takes it then is proved in visit.c. The search ends
+ * after 3 slots with one timeout here, in place of 128.
+ *
+ * models: twheel_wake_tick
+ * extract: TWHEEL_NEVER struct:twheel_level struct:twheel_step shard.h
+ * extract: twheel_index twheel_next_slot twheel_find_visit
+ * wraps: i - start
+ * unwind: 5
  */
-#include "prove.h"
+#include "engine.h"
 
-void rounds_are_the_blocks_of_the_slot_in_between(void)
+/* Slots are told apart by their addresses. */
+struct twheel_slot {
+	char			unused;
+};
+
+#define TWHEEL_BATCH	3
+
+static struct twheel_timeout followed;
+static u32 followed_index;
+
+/* The bits set are any, but that of the timeout is one of them. */
+static u32 find_next_bit(const unsigned long *map, u32 size, u32 start)
 {
-	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_u64(cursor, MAX_TICK);
-	u32 top = g.levels - 1;
-	u64 distance = twheel_block(&g, tick, top) - twheel_block(&g, cursor, top);
-	u64 rounds = twheel_rounds_left(&g, tick, cursor);
-	u64 slots = 1U << BITS;
+	u32 i = any_u32(start < size ? start : size, size);
 
-	/* rounds * slots < distance <= (rounds + 1) * slots */
-	PROVE(rounds <= distance / slots);
-	PROVE(rounds == 0 || rounds * slots < distance);
-	PROVE(distance <= rounds * slots + slots);
+	if (followed_index >= start && followed_index < size)
+		ASSUME(i <= followed_index);
+	return i;
 }
 
-static struct twheel_geometry with_one_level(struct twheel_geometry g)
+static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick);
+
+#include EXTRACTED
+
+static struct twheel_slot all_slots[1U << BITS];
+
+/* The visit of @slot at @tick. A single timeout in it is of this round or of a later one. */
+static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick)
 {
-	g.levels = 1;
-	g.top = 0;
-	return g;
+	PROVE(slot == &all_slots[tick % (1U << BITS)]);
+	if (nondet_bool())
+		return tick;
+	return slot == &all_slots[followed_index] ? followed.tick : any_u64(tick, last_tick);
 }
 
-/* Rounds are a matter of blocks: as if these were the ticks of a single level. */
-void rounds_are_those_of_the_blocks(void)
+static struct twheel_shard any_hashed_shard(void)
 {
-	struct twheel_geometry g = any_geometry(), single = with_one_level(g);
-	u64 cursor = any_tick(), tick = any_u64(cursor, MAX_TICK);
-	u32 top = g.levels - 1;
+	struct twheel_shard s = { .geometry = any_hashed_geometry(), .cursor = any_ns() };
 
-	PROVE(twheel_rounds_left(&g, tick, cursor) ==
-	      twheel_rounds_left(&single, twheel_block(&g, tick, top),
-				 twheel_block(&g, cursor, top)));
+	s.level[0] = level_with(&s.geometry, 0, all_slots, NULL);
+	followed.tick = any_u64(s.cursor + 1, last_tick);
+	followed_index = twheel_index(&s.level[0], followed.tick);
+	return s;
 }
 
-/* The next entry is into one of as many blocks as there are slots. */
-void rounds_count_down_with_every_entry(void)
+void visit_passes_no_timeout_over(void)
 {
-	struct twheel_geometry g = with_one_level(any_geometry());
-	u64 cursor = any_u64(0, MAX_TICK - 1), tick = any_u64(cursor + 1, MAX_TICK);
-	u64 entry = any_u64(cursor + 1, cursor + (1U << BITS));
-	u64 rounds = twheel_rounds_left(&g, tick, cursor);
+	struct twheel_shard s = any_hashed_shard();
+	struct twheel_step step;
 
-	ASSUME(twheel_slot(&g, entry, 0) == twheel_slot(&g, tick, 0));
-	PROVE(entry <= tick);
-	PROVE((rounds == 0) == (entry == tick));
-	if (rounds)
-		PROVE(twheel_rounds_left(&g, tick, entry) == rounds - 1);
+	twheel_find_visit(&s, &step);
+	PROVE(step.tick > s.cursor);
+	PROVE(step.tick <= followed.tick);
+	PROVE(step.wake == step.tick);
 }
 
-void below_the_top_there_are_no_rounds(void)
+/* A slot of several timeouts is visited once in each round, one with a single timeout when due. */
+void slot_is_visited_in_each_round_or_when_it_is_due(void)
 {
-	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_u64(cursor, MAX_TICK);
+	struct twheel_shard s = any_hashed_shard();
+	struct twheel_step step;
+	u64 round = s.cursor + (1U << BITS);
 
-	ASSUME(twheel_level(&g, tick, cursor) < g.levels - 1 || tick == cursor);
-	PROVE(twheel_rounds_left(&g, tick, cursor) == 0);
+	twheel_find_visit(&s, &step);
+	PROVE(step.tick <= round || step.tick <= followed.tick);
+}
+
+/* Ticks of a slot are whole rounds apart. */
+void slot_of_a_hashed_wheel_has_every_nth_tick(void)
+{
+	struct twheel_geometry g = any_hashed_geometry();
+	struct twheel_level l = level_with(&g, 0, all_slots, NULL);
+	u64 a = any_tick(), b = any_tick();
+
+	PROVE((twheel_index(&l, a) == twheel_index(&l, b)) == ((a ^ b) % (1U << BITS) == 0));
+	PROVE(twheel_index(&l, a) < g.slots);
 }

@@ -1,77 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Search for the next slot: converts a slot index to its block, in cursor order.
+ * The search on one level: the first occupied slot in ring order, from a block on. One occupied
+ * slot is followed. All others are full or empty as the solver likes.
+ *
+ * wraps: i - start
+ * extract: struct:twheel_level shard.h twheel_next_slot
  */
-#include "prove.h"
+#include "engine.h"
 
-void slot_ahead_is_its_next_block(void)
+/* Slots are told apart by their addresses. */
+struct twheel_slot {
+	char			unused;
+};
+
+static u32 followed;
+
+/* The bits set are any, but that of the slot followed is one of them. */
+static u32 find_next_bit(const unsigned long *map, u32 size, u32 start)
 {
-	struct twheel_geometry g = any_geometry();
-	u32 level = any_u32(0, g.levels - 1), ring = twheel_ring(&g, level);
-	u32 i = any_u32(0, ring - 1);
-	u64 block = twheel_block(&g, any_tick(), level);
-	u32 ahead = twheel_ahead(&g, block, i, level);
-	u64 other = any_u64(block, MAX_TICK);
+	u32 i = any_u32(start < size ? start : size, size);
 
-	PROVE(ahead < ring);
-	PROVE(block + ahead >= block && (block + ahead) % ring == i);
-	ASSUME(other % ring == i);
-	PROVE(other >= block + ahead);
+	if (followed >= start && followed < size)
+		ASSUME(i <= followed);
+	return i;
 }
 
-/* For a cursor within the clock, also if no timeout lies there. */
-void block_found_begins_at_a_number_of_64_bits(void)
-{
-	struct twheel_geometry g = any_geometry();
-	u32 level = any_u32(0, g.levels - 1), i = any_u32(0, twheel_ring(&g, level) - 1);
-	u64 next = twheel_block(&g, any_ns(), level) + 1;
-	u64 found = next + twheel_ahead(&g, next, i, level);
+#include EXTRACTED
 
-	PROVE(twheel_block_to_tick(&g, found, level) >= twheel_block_to_tick(&g, next, level));
-	PROVE(twheel_block(&g, twheel_block_to_tick(&g, found, level), level) == found);
+static struct twheel_slot row[(2U << BITS) + 128];
+
+static void prove_next_slot(const struct twheel_geometry *g, u32 level)
+{
+	struct twheel_shard s = { .geometry = *g };
+	u32 ring = twheel_ring(g, level);
+	u64 from = any_tick(), block = from, of_slot = any_u64(from, from + ring - 1);
+	struct twheel_slot *slot;
+
+	s.level[level] = level_with(g, level, row, NULL);
+	followed = (u32)(of_slot % ring);
+	slot = twheel_next_slot(&s, level, &block);
+	PROVE(slot);
+	PROVE(block >= from && block <= of_slot);
+	PROVE(slot == &row[block % ring]);
+	PROVE((slot == &row[followed]) == (block == of_slot));
 }
 
-/* The distance leads to the slot, and the slot to the distance. */
-void slot_and_distance_belong_together(void)
+void next_slot_of_level_0_is_not_after_an_occupied_one(void)
 {
 	struct twheel_geometry g = any_geometry();
-	u32 level = any_u32(0, g.levels - 1), ring = twheel_ring(&g, level);
-	u32 ahead = any_u32(0, ring - 1), shift = twheel_shift(&g, level);
-	u64 cursor = any_tick(), block = twheel_block(&g, cursor, level);
-	u32 i;
 
-	ASSUME(block + ahead <= MAX_TICK >> shift);
-	i = twheel_slot(&g, (block + ahead) << shift, level);
-	PROVE(i < ring);
-	PROVE(twheel_ahead(&g, block, i, level) == ahead);
+	prove_next_slot(&g, 0);
 }
 
-/* An armed timeout on a level below the top is in the block that the search finds. */
-void search_finds_the_block_of_a_timeout(void)
+void next_slot_of_a_higher_level_is_not_after_an_occupied_one(void)
 {
 	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_tick();
-	u32 level = twheel_level(&g, tick, cursor);
-	u64 block = twheel_block(&g, cursor, level);
-	u64 found = block + twheel_ahead(&g, block, twheel_slot(&g, tick, level), level);
 
-	ASSUME(tick > cursor);
-	PROVE(found <= twheel_block(&g, tick, level));
-	PROVE(level == g.levels - 1 || found == twheel_block(&g, tick, level));
+	prove_next_slot(&g, 1);
 }
 
-/* Slots are entered in circular order, from that of the cursor on. */
-void slots_come_in_circular_order(void)
+void next_slot_of_a_hashed_wheel_is_not_after_an_occupied_one(void)
 {
-	struct twheel_geometry g = any_geometry();
-	u32 level = any_u32(0, g.levels - 1);
-	u64 cursor = any_tick(), block = twheel_block(&g, cursor, level);
-	u32 start = twheel_slot(&g, cursor, level);
-	u32 last = twheel_ring(&g, level) - 1, i = any_u32(0, last), j = any_u32(0, last);
+	struct twheel_geometry g = any_hashed_geometry();
 
-	ASSUME(i < j && (start <= i || j < start));
-	PROVE(twheel_ahead(&g, block, i, level) < twheel_ahead(&g, block, j, level));
-	PROVE(twheel_ahead(&g, block, start, level) == 0);
-	if (i < start)
-		PROVE(twheel_ahead(&g, block, i, level) > twheel_ahead(&g, block, last, level));
+	prove_next_slot(&g, 0);
 }

@@ -36,7 +36,8 @@ static void print_text(const struct twheel_info *info)
 	printf("clock         %s\n", clock_name(info->clock));
 	printf("tick          %s\n", duration_text(info->tick_ns).s);
 	printf("slack         %s\n", duration_text(info->slack_us * NSEC_PER_USEC).s);
-	printf("slots         %u in each of %u levels\n", info->slots, info->levels);
+	printf("slots         %u\n", info->slots);
+	printf("levels        %u\n", info->levels);
 	printf("max timeouts  %u\n", info->max_timeouts);
 	printf("live          %u\n", info->live);
 	printf("ready         %u\n", info->ready);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The picture of a wheel. From the top: status, title, contents, rates, levels, lateness.
- * The histogram of lateness gets the lines that are left, and joins neighbouring buckets
- * until it fits.
+ * The picture of a wheel. From the top: status, title, contents, rates, levels; and of a
+ * context, lateness. The histogram of lateness gets the lines that are left, and joins
+ * neighbouring buckets until it fits.
  *
  * Each table has a label, two columns and a bar. On a narrow terminal the bars go first,
  * then the columns shrink. A number that does not fit loses its commas, then its last
@@ -172,11 +172,11 @@ static void draw_title(struct canvas *canvas, const struct picture *picture)
 {
 	const struct twheel_info *info = &picture->info;
 
-	draw_text(canvas, "%s, %s clock: tick %s, %u level%s of %u slots",
+	draw_text(canvas, "%s, %s clock: tick %s, %u slots, %u level%s",
 		  picture->whole ? "shared wheel" :
 		  info->flags & TWHEEL_INFO_PRIVATE ? "context with a wheel of its own" : "context",
-		  clock_name(info->clock), duration_text(info->tick_ns).s, info->levels,
-		  info->levels == 1 ? "" : "s", info->slots);
+		  clock_name(info->clock), duration_text(info->tick_ns).s, info->slots,
+		  info->levels, info->levels == 1 ? "" : "s");
 }
 
 static void draw_content(struct canvas *canvas, const struct picture *picture)
@@ -186,9 +186,8 @@ static void draw_content(struct canvas *canvas, const struct picture *picture)
 	int room = canvas->width;
 
 	if (picture->whole)
-		draw_text(canvas, "pending %s, largest batch %s",
-			  number_text(wheel->counter[WHEEL_PENDING], room).s,
-			  number_text(wheel->counter[WHEEL_LARGEST_BATCH], room).s);
+		draw_text(canvas, "pending %s",
+			  number_text(wheel->counter[WHEEL_PENDING], room).s);
 	else
 		draw_text(canvas, "live %s of %s, unread events %s%s",
 			  number_text(stats->live, room).s,
@@ -264,13 +263,16 @@ static void draw_rates(struct canvas *canvas, const struct picture *picture)
 	}
 }
 
+/* A slot of a level above the first covers this number of slots of the level below. */
+#define SLOTS_ABOVE	64
+
 /* Saturates: the upper levels of a slow wheel reach beyond all time. */
 static uint64_t slot_ns(const struct twheel_info *info, unsigned int level)
 {
 	uint64_t ns = info->tick_ns;
 
-	while (level--) {
-		if (__builtin_mul_overflow(ns, info->slots, &ns))
+	for (unsigned int i = 0; i < level; i++) {
+		if (__builtin_mul_overflow(ns, i ? SLOTS_ABOVE : info->slots, &ns))
 			return UINT64_MAX;
 	}
 	return ns;
@@ -290,6 +292,9 @@ static struct duration_text length_text(uint64_t ns, int room)
 	return text;
 }
 
+/* The levels that most timeouts use; a higher one is drawn while it is in use. */
+#define LEVELS_DRAWN	4
+
 static void draw_levels(struct canvas *canvas, const struct picture *picture)
 {
 	const struct wheel *wheel = &picture->now.wheel;
@@ -300,6 +305,8 @@ static void draw_levels(struct canvas *canvas, const struct picture *picture)
 		uint64_t occupied = wheel->level[i].occupied, slots = wheel->level[i].slots;
 		char level[16], used[80];
 
+		if (i >= LEVELS_DRAWN && !occupied)
+			continue;
 		snprintf(level, sizeof(level), "%u", i);
 		snprintf(used, sizeof(used), "%s of %s", cell(occupied, columns.second).s,
 			 cell(slots, columns.second).s);
@@ -319,20 +326,15 @@ struct lateness {
 	int end;
 };
 
-static uint64_t nr_late(const struct picture *picture, const struct picture_sample *sample, int i)
-{
-	return picture->whole ? sample->wheel.lateness[i] : sample->stats.lateness[i];
-}
-
 static struct lateness lateness_of(const struct picture *picture)
 {
 	struct lateness lateness = { .begin = TWHEEL_LATENESS };
 
 	for (int i = 0; i < TWHEEL_LATENESS; i++) {
-		uint64_t nr = nr_late(picture, &picture->now, i);
+		uint64_t nr = picture->now.stats.lateness[i];
 
 		lateness.all[i] = nr;
-		lateness.recent[i] = nr - nr_late(picture, &picture->before, i);
+		lateness.recent[i] = nr - picture->before.stats.lateness[i];
 		if (nr && lateness.begin > i)
 			lateness.begin = i;
 		if (nr)
@@ -362,8 +364,7 @@ static void draw_lateness(struct canvas *canvas, const struct picture *picture)
 	uint64_t most = 0;
 
 	if (lateness.begin >= lateness.end) {
-		draw_text(canvas, "lateness: nothing %s", picture->whole ?
-			  "counted (see /sys/module/twheel/parameters/lateness)" : "has fired");
+		draw_text(canvas, "lateness: nothing has fired");
 		return;
 	}
 	snprintf(label, sizeof(label), "last %s", has_past(picture) ?
@@ -417,6 +418,8 @@ void picture_draw(const struct picture *picture, FILE *out, int width, int heigh
 		draw_text(&canvas, "the wheel is not shown: %s", picture->why);
 	else
 		draw_levels(&canvas, picture);
+	if (picture->whole)
+		return;
 	draw_line(&canvas, "%s", "");
 	draw_lateness(&canvas, picture);
 }

@@ -57,7 +57,7 @@ static void text_number(const char *name, uint64_t value)
 }
 
 /* From the first bucket with something in it to the last. */
-static void text_lateness(const char *name, const uint64_t *lateness)
+static void text_lateness(const uint64_t *lateness)
 {
 	int begin = 0, end = TWHEEL_LATENESS;
 
@@ -69,7 +69,8 @@ static void text_lateness(const char *name, const uint64_t *lateness)
 		bool last = i == TWHEEL_LATENESS - 1;
 		struct duration_text text = duration_text(UINT64_C(1) << (last ? i - 1 : i));
 
-		printf("%-20s %12ju  %s %s\n", name, lateness[i], last ? "from" : "under", text.s);
+		printf("%-20s %12ju  %s %s\n", "lateness", lateness[i], last ? "from" : "under",
+		       text.s);
 	}
 }
 
@@ -89,7 +90,7 @@ static void text_context(const struct twheel_stats *stats, const uint64_t *laten
 {
 	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
 		text_number(counters[i].name, value_of(&counters[i], stats));
-	text_lateness("lateness", lateness);
+	text_lateness(lateness);
 }
 
 static void text_wheel(const struct wheel *wheel)
@@ -102,7 +103,6 @@ static void text_wheel(const struct wheel *wheel)
 	for (unsigned int i = 0; i < wheel->levels; i++)
 		printf("%-20s %12ju  of %ju in level %u\n", "wheel_occupied",
 		       wheel->level[i].occupied, wheel->level[i].slots, i);
-	text_lateness("wheel_lateness", wheel->lateness);
 }
 
 static void json_context(struct json *json, const struct twheel_stats *stats,
@@ -128,7 +128,6 @@ static void json_wheel(struct json *json, const struct wheel *wheel)
 	}
 	json_numbers(json, "wheel_occupied", occupied, wheel->levels);
 	json_numbers(json, "wheel_slots", slots, wheel->levels);
-	json_numbers(json, "wheel_lateness", wheel->lateness, TWHEEL_LATENESS);
 }
 
 static void prometheus_begin(FILE *out, const char *name, const char *type, const char *help)
@@ -137,9 +136,9 @@ static void prometheus_begin(FILE *out, const char *name, const char *type, cons
 }
 
 /* Bucket i counts expirations late by less than 2^i ns, which is at most 2^i - 1 ns. */
-static void prometheus_lateness(FILE *out, const char *name, const char *label,
-				const uint64_t *lateness)
+static void prometheus_lateness(FILE *out, const uint64_t *lateness)
 {
+	static const char name[] = "twheel_context_lateness_seconds";
 	uint64_t sum = 0;
 
 	prometheus_begin(out, name, "histogram", "Time from the deadline to the expiration.");
@@ -147,13 +146,11 @@ static void prometheus_lateness(FILE *out, const char *name, const char *label,
 		uint64_t limit = (UINT64_C(1) << i) - 1;
 
 		sum += lateness[i];
-		fprintf(out, "%s_bucket{%s%sle=\"%ju.%09ju\"} %ju\n", name, label,
-			*label ? "," : "", limit / NSEC_PER_SEC, limit % NSEC_PER_SEC, sum);
+		fprintf(out, "%s_bucket{le=\"%ju.%09ju\"} %ju\n", name, limit / NSEC_PER_SEC,
+			limit % NSEC_PER_SEC, sum);
 	}
 	sum += lateness[TWHEEL_LATENESS - 1];
-	fprintf(out, "%s_bucket{%s%sle=\"+Inf\"} %ju\n", name, label, *label ? "," : "", sum);
-	fprintf(out, "%s_count%s%s%s %ju\n", name, *label ? "{" : "", label, *label ? "}" : "",
-		sum);
+	fprintf(out, "%s_bucket{le=\"+Inf\"} %ju\n%s_count %ju\n", name, sum, name, sum);
 }
 
 static void prometheus_context(FILE *out, const struct twheel_stats *stats,
@@ -169,7 +166,7 @@ static void prometheus_context(FILE *out, const struct twheel_stats *stats,
 		prometheus_begin(out, name, gauge ? "gauge" : "counter", counters[i].help);
 		fprintf(out, "%s %ju\n", name, value_of(&counters[i], stats));
 	}
-	prometheus_lateness(out, "twheel_context_lateness_seconds", "", lateness);
+	prometheus_lateness(out, lateness);
 }
 
 static void prometheus_wheel(FILE *out, const struct wheel *wheel)
@@ -178,7 +175,7 @@ static void prometheus_wheel(FILE *out, const struct wheel *wheel)
 
 	snprintf(label, sizeof(label), "wheel=\"%s\"", wheel->name);
 	for (int i = 0; i < WHEEL_COUNTERS; i++) {
-		bool gauge = i == WHEEL_PENDING || i == WHEEL_LARGEST_BATCH;
+		bool gauge = i == WHEEL_PENDING;
 
 		if (!wheel_knows(wheel, i))
 			continue;
@@ -194,7 +191,6 @@ static void prometheus_wheel(FILE *out, const struct wheel *wheel)
 	for (unsigned int i = 0; i < wheel->levels; i++)
 		fprintf(out, "twheel_wheel_slots{%s,level=\"%u\"} %ju\n", label, i,
 			wheel->level[i].slots);
-	prometheus_lateness(out, "twheel_wheel_lateness_seconds", label, wheel->lateness);
 }
 
 void stat_prometheus(FILE *out, const struct twheel_stats *stats, const struct wheel *wheel)
@@ -283,9 +279,9 @@ const struct command stat_command = {
 		"dropped counts the events of cells that were withdrawn without a call.\n"
 		"lateness is a histogram of how late expirations were. In JSON it is an array:\n"
 		"entry n counts those that were less than 2^n ns late, and not less than half of\n"
-		"that. The wheel counts wheel_lateness while\n"
-		"/sys/module/twheel/parameters/lateness is on. wheel_occupied is the number of\n"
-		"slots that are not empty, for each level, and wheel_slots that of all slots.\n"
-		"Each CPU has slots of its own; these are sums.\n",
+		"that. wheel_wakeups counts the timer interrupts that found something to do.\n"
+		"wheel_occupied is the number of slots that are not empty, for each level, and\n"
+		"wheel_slots that of all slots. Each CPU has slots of its own; these are sums.\n"
+		"A wheel of CLOCK_REALTIME has no slots in use: its timeouts are in a tree.\n",
 	.run = stat_run,
 };

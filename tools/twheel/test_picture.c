@@ -18,7 +18,7 @@ static struct picture busy_wheel(void)
 			.tick_ns = NSEC_PER_MSEC,
 			.clock = CLOCK_MONOTONIC,
 			.slots = 256,
-			.levels = 4,
+			.levels = 11,
 			.max_timeouts = 1048576,
 			.live = 100000,
 		},
@@ -32,7 +32,7 @@ static struct picture busy_wheel(void)
 	before->counter[WHEEL_ARMED] = 1000000;
 	before->counter[WHEEL_FIRED] = 300000;
 	*now = (struct wheel) {
-		.levels = 4,
+		.levels = 11,
 		.counter = {
 			[WHEEL_ARMED] = 1024690,
 			[WHEEL_CANCELLED] = 16000,
@@ -40,20 +40,27 @@ static struct picture busy_wheel(void)
 			[WHEEL_CASCADED] = 500,
 			[WHEEL_WAKEUPS] = 2,
 			[WHEEL_PENDING] = 99988,
-			[WHEEL_LARGEST_BATCH] = 4096,
 		},
 	};
-	for (size_t i = 0; i < ARRAY_SIZE(occupied); i++) {
-		now->level[i].occupied = occupied[i];
+	for (size_t i = 0; i < now->levels; i++)
 		now->level[i].slots = 512;
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(occupied); i++)
+		now->level[i].occupied = occupied[i];
+	return picture;
+}
+
+static struct picture busy_context(void)
+{
+	struct picture picture = busy_wheel();
+	struct twheel_stats *before = &picture.before.stats, *now = &picture.now.stats;
+
+	picture.whole = false;
+	*now = (struct twheel_stats) { .armed = 7, .live = 3 };
 	for (int i = 12; i <= 21; i++)
 		now->lateness[i] = (i - 11) * (i - 11) * 10;
 	now->lateness[30] = 1;
 	before->lateness[12] = 7;
 	before->lateness[21] = 600;
-	picture.now.stats = (struct twheel_stats) { .armed = 7, .live = 3 };
-	picture.now.stats.lateness[20] = 5;
 	return picture;
 }
 
@@ -178,18 +185,20 @@ static void picture_of_40_columns_has_whole_numbers(void)
 	picture.before.wheel.counter[WHEEL_ARMED] = 0;
 	text = drawn(&picture, 40, 40);
 	check_has(text, "12:34:56, every 2s; Ctrl-C ends, Ctrl-Z\nsuspends\n");
-	check_has(text, "shared wheel, monotonic clock: tick 1ms,\n4 levels of 256 slots\n");
+	check_has(text, "shared wheel, monotonic clock: tick 1ms,\n256 slots, 11 levels\n");
 	check_has(text, "armed             186,890        373,779\n");
-	check_has(text, "3                4h39m37s       1 of 512\n");
-	check_has(text, "late by              last 2s      in all\n");
-	check_has(text, "under 2.097ms            400       1,000\n");
+	check_has(text, "3                  17m28s       1 of 512\n");
 	picture.now.wheel.counter[WHEEL_ARMED] = UINT64_MAX;
 	check_has(drawn(&picture, 40, 40), "  18E\n");
+	picture = busy_context();
+	text = drawn(&picture, 40, 40);
+	check_has(text, "late by              last 2s      in all\n");
+	check_has(text, "under 2.097ms          1,210       1,810\n");
 }
 
 static void picture_fits_every_terminal(void)
 {
-	struct picture picture = busy_wheel();
+	struct picture picture = busy_context();
 
 	for (int width = 1; width < 300; width += 7) {
 		for (int height = 1; height < 70; height += 3) {
@@ -203,7 +212,7 @@ static void picture_fits_every_terminal(void)
 
 static void picture_may_be_wider_than_any_terminal(void)
 {
-	struct picture picture = busy_wheel();
+	struct picture picture = busy_context();
 
 	CHECK(longest_line(drawn(&picture, 100000, 50)) < 2000);
 }
@@ -214,15 +223,18 @@ static void picture_of_80_by_23_has_all_sections(void)
 	const char *text = drawn(&picture, 80, 23);
 
 	check_has(text, "12:34:56, every 2s; Ctrl-C ends, Ctrl-Z suspends\n");
-	check_has(text, "shared wheel, monotonic clock: tick 1ms, 4 levels of 256 slots\n");
-	check_has(text, "pending 99,988, largest batch 4,096");
+	check_has(text, "shared wheel, monotonic clock: tick 1ms, 256 slots, 11 levels\n");
+	check_has(text, "pending 99,988\n");
 	check_has(text, "armed               12,345         1,024,690  ####");
 	check_has(text, "fired                4,345           308,690  ####");
 	check_has(text, "wakeups                  1                 2  #\n");
 	check_has(text, "extended                 0                 0\n");
 	check_has(text, "0                      1ms         97 of 512  ####");
-	check_has(text, "2                     1m5s         33 of 512  ##\n");
-	check_has(text, "3                 4h39m37s          1 of 512  #\n");
+	check_has(text, "2                  16.384s         33 of 512  ##\n");
+	check_has(text, "3                   17m28s          1 of 512  #\n");
+	CHECK(!strstr(text, "late by"));
+	picture = busy_context();
+	text = drawn(&picture, 80, 23);
 	check_has(text, "late by                last 2s        in all\n");
 	check_has(text, "under 1.073s");
 	CHECK_EQ(lines_of(text), 23);
@@ -258,9 +270,9 @@ static unsigned long number_at(const char *text)
 /* With any number of lines. */
 static void joined_buckets_lose_nothing(void)
 {
-	struct picture picture = busy_wheel();
+	struct picture picture = busy_context();
 
-	for (int height = 19; height < 45; height++) {
+	for (int height = 21; height < 45; height++) {
 		const char *text = drawn(&picture, 80, height);
 		unsigned long recent = 0, all = 0;
 
@@ -277,11 +289,11 @@ static void joined_buckets_lose_nothing(void)
 
 static void last_bucket_has_no_limit(void)
 {
-	struct picture picture = busy_wheel();
+	struct picture picture = busy_context();
 
-	picture.now.wheel.lateness[TWHEEL_LATENESS - 1] = 9;
+	picture.now.stats.lateness[TWHEEL_LATENESS - 1] = 9;
 	check_has(drawn(&picture, 80, 60), "more  ");
-	check_has(drawn(&picture, 80, 20), "more  ");
+	check_has(drawn(&picture, 80, 22), "more  ");
 }
 
 static void first_picture_has_no_rates(void)
@@ -292,54 +304,51 @@ static void first_picture_has_no_rates(void)
 	picture.before = picture.now;
 	text = drawn(&picture, 80, 23);
 	check_has(text, "armed                    -         1,024,690\n");
+	picture = busy_context();
+	picture.before = picture.now;
+	text = drawn(&picture, 80, 30);
 	check_has(text, "late by          last interval        in all\n");
 	check_has(text, "under 1.073s                 -             1  #\n");
 }
 
 static void context_shows_its_own_counters(void)
 {
-	struct picture picture = busy_wheel();
+	struct picture picture = busy_context();
 	const char *text;
 
-	picture.whole = false;
 	picture.info.flags = TWHEEL_INFO_STOPPED;
 	picture.now.stats.looks = 2100;
 	picture.now.stats.kicks = 30;
 	picture.before.stats.looks = 2100;
 	picture.before.stats.kicks = 30;
-	text = drawn(&picture, 80, 23);
+	text = drawn(&picture, 80, 40);
 	check_has(text, "context, monotonic clock");
 	check_has(text, "looks                    0             2,100\n");
 	check_has(text, "kicks                    0                30\n");
 	check_has(text, "dropped                  0                 0\n");
 	check_has(text, "live 3 of 1,048,576, unread events 0, stopped");
 	check_has(text, "armed                    4                 7  ####");
-	check_has(text, "under 1.048ms                5             5  ####");
+	check_has(text, "under 1.048ms              810           810  ####");
 	check_has(text, "slots in use");
 }
 
 static void what_is_not_known_is_not_drawn(void)
 {
-	struct picture picture = busy_wheel();
+	struct picture picture = busy_context();
 	const char *text;
 
-	picture.whole = false;
 	picture.why = "a reason";
 	text = drawn(&picture, 80, 23);
 	CHECK(!strstr(text, "slots in use"));
 	check_has(text, "\nthe wheel is not shown: a reason\n");
 }
 
-static void quiet_wheel_says_why_there_is_no_lateness(void)
+static void quiet_context_says_why_there_is_no_lateness(void)
 {
-	struct picture picture = busy_wheel();
+	struct picture picture = busy_context();
 
-	memset(picture.now.wheel.lateness, 0, sizeof(picture.now.wheel.lateness));
 	memset(picture.now.stats.lateness, 0, sizeof(picture.now.stats.lateness));
 	picture.before.stats = picture.now.stats;
-	picture.before.wheel = picture.now.wheel;
-	check_has(drawn(&picture, 80, 23), "lateness: nothing counted (see /sys/module");
-	picture.whole = false;
 	check_has(drawn(&picture, 80, 23), "lateness: nothing has fired");
 }
 
@@ -348,13 +357,23 @@ static void levels_beyond_all_time_have_a_length(void)
 	struct picture picture = busy_wheel();
 	const char *text;
 
-	picture.now.wheel.levels = 8;
+	for (unsigned int i = 4; i < picture.now.wheel.levels; i++)
+		picture.now.wheel.level[i].occupied = 1;
 	text = drawn(&picture, 80, 40);
-	check_has(text, "4              49d17h2m47s");
-	check_has(text, "5          12725d19h");
-	check_has(text, "7              > 500 years");
+	check_has(text, "5              49d17h2m47s");
+	check_has(text, "6           3181d10h58m26s");
+	check_has(text, "8              > 500 years");
 	text = drawn(&picture, 36, 40);
-	check_has(text, "5                12725d ");
+	check_has(text, "6                 3181d ");
+}
+
+static void high_level_is_drawn_while_it_is_in_use(void)
+{
+	struct picture picture = busy_wheel();
+
+	CHECK(!strstr(drawn(&picture, 80, 40), "\n4  "));
+	picture.now.wheel.level[4].occupied = 1;
+	check_has(drawn(&picture, 80, 40), "\n4  ");
 }
 
 static const struct ktap_test tests[] = {
@@ -371,8 +390,9 @@ static const struct ktap_test tests[] = {
 	TEST(first_picture_has_no_rates),
 	TEST(context_shows_its_own_counters),
 	TEST(what_is_not_known_is_not_drawn),
-	TEST(quiet_wheel_says_why_there_is_no_lateness),
+	TEST(quiet_context_says_why_there_is_no_lateness),
 	TEST(levels_beyond_all_time_have_a_length),
+	TEST(high_level_is_drawn_while_it_is_in_use),
 };
 
 int main(int argc, char **argv)

@@ -264,10 +264,9 @@ const struct command watch_command = {
 		"read, the picture says so, and shows the context alone.\n"
 		"\n"
 		"The picture shows the operations per second; the slots in use, for each level\n"
-		"of the wheel; and a histogram of how late expirations were, in powers of two,\n"
-		"in the last interval and in all. The wheel counts lateness while this is on:\n"
-		"\n"
-		"    echo 1 >/sys/module/twheel/parameters/lateness\n"
+		"of the wheel; and for a context a histogram of how late expirations were, in\n"
+		"powers of two, in the last interval and in all. Levels above the fourth are\n"
+		"shown while they are in use.\n"
 		"\n"
 		"On a narrow terminal a number that does not fit is printed as 373k, or as '>'.\n"
 		"If the output is not a terminal, pictures follow each other, 80 columns wide.\n",

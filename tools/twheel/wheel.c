@@ -27,9 +27,7 @@ static const char *const names[WHEEL_COUNTERS] = {
 	[WHEEL_PENDING]		= "pending",
 	[WHEEL_EXTENDED]	= "extended",
 	[WHEEL_CASCADED]	= "cascaded",
-	[WHEEL_REBASED]		= "rebased",
 	[WHEEL_WAKEUPS]		= "wakeups",
-	[WHEEL_LARGEST_BATCH]	= "largest_batch",
 };
 
 const char *wheel_counter_name(enum wheel_counter counter)
@@ -38,7 +36,7 @@ const char *wheel_counter_name(enum wheel_counter counter)
 }
 
 static const char *const helps[WHEEL_COUNTERS] = {
-	[WHEEL_ARMED]		= "Timeouts enqueued, by an arm, a move or a further period.",
+	[WHEEL_ARMED]		= "Timeouts enqueued, by an arm or a move.",
 	[WHEEL_REARMED]		= "Pending timeouts that were moved.",
 	[WHEEL_CANCELLED]	= "Timeouts dequeued, by a cancel or a move.",
 	[WHEEL_FIRED]		= "Expirations.",
@@ -46,9 +44,7 @@ static const char *const helps[WHEEL_COUNTERS] = {
 	[WHEEL_PENDING]		= "Pending timeouts.",
 	[WHEEL_EXTENDED]	= "Timeouts enqueued again because their deadline was extended.",
 	[WHEEL_CASCADED]	= "Timeouts moved down a level.",
-	[WHEEL_REBASED]		= "Timeouts placed again after a backward clock step.",
-	[WHEEL_WAKEUPS]		= "Wakeups of the kernel threads.",
-	[WHEEL_LARGEST_BATCH]	= "Most timeouts handed over at once.",
+	[WHEEL_WAKEUPS]		= "Timer interrupts that found something to do.",
 };
 
 const char *wheel_counter_help(enum wheel_counter counter)
@@ -99,25 +95,7 @@ static void take_level(struct wheel *wheel, const char *line)
 		wheel->levels = level + 1;
 }
 
-/* "            4096  10": limit in ns, timeouts below it; in the last line "more  1" */
-static void take_lateness(struct wheel *wheel, const char *line)
-{
-	unsigned int bucket = TWHEEL_LATENESS - 1;
-	const char *more = strstr(line, "more");
-	uint64_t below, nr;
-
-	if (more) {
-		line = more + strlen("more");
-	} else {
-		if (!take_number(&line, &below) || !below)
-			return;
-		bucket = __builtin_ctzll(below);
-	}
-	if (take_number(&line, &nr) && bucket < TWHEEL_LATENESS)
-		wheel->lateness[bucket] = nr;
-}
-
-/* The file has a part for counters, then parts with a title for levels and lateness. */
+/* The file has counters, then a table of levels with a title. */
 int wheel_parse(struct wheel *wheel, FILE *file)
 {
 	void (*take)(struct wheel *wheel, const char *line) = take_counter;
@@ -126,8 +104,6 @@ int wheel_parse(struct wheel *wheel, FILE *file)
 	while (fgets(line, sizeof(line), file)) {
 		if (!strncmp(line, "level ", 6))
 			take = take_level;
-		else if (strstr(line, "late, "))
-			take = take_lateness;
 		else
 			take(wheel, line);
 	}

@@ -12,7 +12,7 @@
 #include <linux/twheel.h>
 
 #define WHEEL_DIRECTORY		"/sys/kernel/debug/twheel"
-#define WHEEL_LEVELS		8
+#define WHEEL_LEVELS		12
 
 enum wheel_counter {
 	WHEEL_ARMED,
@@ -23,9 +23,7 @@ enum wheel_counter {
 	WHEEL_PENDING,
 	WHEEL_EXTENDED,
 	WHEEL_CASCADED,
-	WHEEL_REBASED,
 	WHEEL_WAKEUPS,
-	WHEEL_LARGEST_BATCH,
 	WHEEL_COUNTERS
 };
 
@@ -36,7 +34,6 @@ enum wheel_counter {
  * @counter: values, by enum wheel_counter
  * @levels: number of valid entries of @level
  * @level: for each level the slots that are not empty and all slots, of all CPUs together
- * @lateness: expirations less than 2^n ns late and not less than half of that, by n
  */
 struct wheel {
 	char		name[64];
@@ -47,7 +44,6 @@ struct wheel {
 		uint64_t occupied;
 		uint64_t slots;
 	} level[WHEEL_LEVELS];
-	uint64_t	lateness[TWHEEL_LATENESS];
 };
 
 /* "armed", say. */

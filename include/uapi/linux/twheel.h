@@ -162,7 +162,7 @@ struct twheel_event {
  * @op_flags: supported flags of struct twheel_op
  * @tick_ns: length of a tick
  * @clock: clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME
- * @slots: number of slots per level
+ * @slots: number of slots of the first level
  * @levels: number of levels
  * @max_timeouts: limit of live timeouts
  * @live: live timeouts: pending, with an unread event, or cells
@@ -198,8 +198,9 @@ struct twheel_info {
  * @tick_ns: length of a tick; 0: the default
  * @clock: with TWHEEL_SETUP_CLOCK a clockid_t: CLOCK_MONOTONIC, CLOCK_BOOTTIME or
  *	CLOCK_REALTIME. Otherwise 0, and the clock is CLOCK_MONOTONIC
- * @slots: number of slots per level, rounded up to a power of two; 0: the default
- * @levels: number of levels; 0: the default
+ * @slots: number of slots of the first level, rounded up to a power of two; 0: the default
+ * @levels: 1: a hashed wheel, which needs CAP_SYS_RESOURCE. Any other value: a hierarchy with as
+ *	many levels as all times need
  * @max_timeouts: limit of live timeouts; 0: the default
  * @flags: TWHEEL_SETUP_*
  * @slack_us: default slack of timeouts, in microseconds

@@ -11,8 +11,9 @@
  * returns. Either may free it.
  *
  * For a demonstration, and for its test, the module submits jobs when it is loaded to a
- * target that is down for a while. /sys/kernel/debug/twheel_retry counts the attempts and
- * their results. Jobs that still wait are cancelled when it is unloaded.
+ * target that is down for a while. /sys/kernel/debug/twheel_retry counts the attempts, also
+ * those of the last second, and their results. Jobs that still wait are cancelled when it is
+ * unloaded.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -46,7 +47,7 @@ MODULE_PARM_DESC(delay_ms, "delay after the first failure, doubled after each");
 #define MAX_DOUBLINGS	16
 
 struct job {
-	struct twheel_timeout retry;
+	struct twheel_work retry;
 	unsigned int attempts;
 	u64 due;		/* on the wheel's clock */
 	int (*try)(struct job *job);
@@ -58,7 +59,7 @@ static struct twheel *wheel;
 static int job_arm(struct job *job, u64 delay_ns)
 {
 	job->due = twheel_now(wheel) + delay_ns;
-	return twheel_arm_slack(&job->retry, job->due, delay_ns / 8);
+	return twheel_arm_slack(&job->retry.t, job->due, delay_ns / 8);
 }
 
 static u64 job_delay_ns(const struct job *job)
@@ -68,10 +69,10 @@ static u64 job_delay_ns(const struct job *job)
 	return first_ns << min_t(unsigned int, job->attempts - 1, MAX_DOUBLINGS);
 }
 
-/* If the job is armed, it may already run in another worker, so do not access it any more. */
-static void job_run(struct twheel_timeout *t)
+/* An arm fails while the job is being cancelled. */
+static void job_run(struct work_struct *work)
 {
-	struct job *job = container_of(t, struct job, retry);
+	struct job *job = container_of(work, struct job, retry.work);
 	int err;
 
 	job->attempts++;
@@ -84,15 +85,14 @@ static void job_run(struct twheel_timeout *t)
 static int job_submit(struct job *job)
 {
 	job->attempts = 0;
-	twheel_timeout_init(wheel, &job->retry, job_run);
-	twheel_use_workqueue(&job->retry);
+	twheel_work_init(wheel, &job->retry, job_run);
 	return job_arm(job, 0);
 }
 
 /* True if it was waiting: done() is not called. Waits for an attempt that is running. */
 static bool job_cancel(struct job *job)
 {
-	return twheel_cancel_sync(&job->retry);
+	return twheel_cancel_work_sync(&job->retry);
 }
 
 /* The demonstration. */
@@ -100,6 +100,20 @@ static bool job_cancel(struct job *job)
 static struct job *demo;
 static struct dentry *file;
 static atomic_t tried, early, succeeded, given_up;
+
+/* A periodic timeout: its callback moves the deadline past now, and arms it again. */
+static struct twheel_timeout second;
+static int tried_before, in_last_second;
+
+static void second_over(struct twheel_timeout *t)
+{
+	int now = atomic_read(&tried);
+
+	WRITE_ONCE(in_last_second, now - tried_before);
+	tried_before = now;
+	twheel_forward(t, twheel_now(wheel), NSEC_PER_SEC);
+	twheel_arm(t, t->expires);
+}
 
 static int target_try(struct job *job)
 {
@@ -117,6 +131,7 @@ static void demo_done(struct job *job, int err)
 static int demo_show(struct seq_file *m, void *v)
 {
 	seq_printf(m, "attempts %d\n", atomic_read(&tried));
+	seq_printf(m, "in the last second %d\n", READ_ONCE(in_last_second));
 	seq_printf(m, "early %d\n", atomic_read(&early));
 	seq_printf(m, "succeeded %d\n", atomic_read(&succeeded));
 	seq_printf(m, "given up %d\n", atomic_read(&given_up));
@@ -159,13 +174,17 @@ static int __init retry_init(void)
 		err = PTR_ERR(wheel);
 		goto free_jobs;
 	}
-	err = demo_submit();
+	twheel_timeout_init(wheel, &second, second_over);
+	err = twheel_arm_after(&second, NSEC_PER_SEC);
+	if (!err)
+		err = demo_submit();
 	if (err)
 		goto cancel_jobs;
 	file = debugfs_create_file("twheel_retry", 0444, NULL, NULL, &demo_fops);
 	return 0;
 
 cancel_jobs:
+	twheel_shutdown(&second);
 	demo_cancel();
 	twheel_destroy(wheel);
 free_jobs:
@@ -176,6 +195,7 @@ free_jobs:
 static void __exit retry_exit(void)
 {
 	debugfs_remove(file);
+	twheel_shutdown(&second);
 	demo_cancel();
 	twheel_destroy(wheel);
 	vfree(demo);

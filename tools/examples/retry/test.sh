@@ -55,6 +55,13 @@ jobs_are_given_up_after_the_last_attempt()
 		is "$(count attempts)" 4000 && is "$(count early)" 0 && is "$(count succeeded)" 0
 }
 
+# The jobs are tried in the first second, and none of them in a later one.
+attempts_of_the_last_second_are_counted_each_second()
+{
+	load jobs=1000 failures=1 delay_ms=3600000 && wait_until 'in the last second' 1000 &&
+		wait_until 'in the last second' 0
+}
+
 jobs_that_wait_for_hours_do_not_keep_the_module()
 {
 	load jobs=1000 failures=1 delay_ms=3600000 &&
@@ -82,8 +89,9 @@ run_test()
 }
 
 echo "KTAP version 1"
-echo "1..4"
+echo "1..5"
 run_test 1 jobs_succeed_after_delays_that_double
 run_test 2 jobs_are_given_up_after_the_last_attempt
 run_test 3 jobs_that_wait_for_hours_do_not_keep_the_module
-run_test 4 jobs_can_be_cancelled_while_they_are_tried
+run_test 4 attempts_of_the_last_second_are_counted_each_second
+run_test 5 jobs_can_be_cancelled_while_they_are_tried

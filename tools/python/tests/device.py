@@ -420,11 +420,11 @@ class Readme(unittest.TestCase):
 
 class Contexts(unittest.TestCase):
     def test_geometry_and_clock_are_as_asked_for(self) -> None:
-        with Wheel(clock=time.CLOCK_BOOTTIME, tick_ns=500_000, slots=50, levels=2,
+        with Wheel(clock=time.CLOCK_BOOTTIME, tick_ns=500_000, slots=50, levels=1,
                    max_timeouts=100) as wheel:
             info = wheel.info()
             self.assertEqual((info.clock, info.tick_ns, info.slots, info.levels, info.max_timeouts),
-                             (time.CLOCK_BOOTTIME, 500_000, 64, 2, 100))
+                             (time.CLOCK_BOOTTIME, 500_000, 64, 1, 100))
             self.assertTrue(info.private)
             self.assertAlmostEqual(wheel.now(), time.clock_gettime(time.CLOCK_BOOTTIME), delta=5)
 

@@ -121,7 +121,7 @@ pub struct Info {
     pub tick_ns: u64,
     /// A `clockid_t`.
     pub clock: u32,
-    /// Number of slots per level.
+    /// Number of slots of the first level.
     pub slots: u32,
     /// Number of levels.
     pub levels: u32,
@@ -151,7 +151,7 @@ pub struct Setup {
     pub tick_ns: u64,
     /// With [`SETUP_CLOCK`] a `clockid_t`, otherwise 0.
     pub clock: u32,
-    /// Number of slots per level.
+    /// Number of slots of the first level.
     pub slots: u32,
     /// Number of levels.
     pub levels: u32,

@@ -47,7 +47,7 @@ impl Setup {
         self
     }
 
-    /// Number of slots per level, rounded up to a power of two; 0: the default. It is advice:
+    /// Number of slots of the first level, rounded up to a power of two; 0: the default. It is advice:
     /// [`Context::info`] returns the actual number.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Setup {
@@ -55,7 +55,7 @@ impl Setup {
         self
     }
 
-    /// Number of levels; 0: the default. It is advice, too.
+    /// 1: a hashed wheel, which needs CAP_SYS_RESOURCE; any other number: a hierarchy.
     #[must_use]
     pub fn levels(mut self, levels: u32) -> Setup {
         self.raw.levels = levels;

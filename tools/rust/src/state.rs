@@ -30,7 +30,7 @@ impl Info {
         Duration::from_nanos(self.raw.tick_ns)
     }
 
-    /// Number of slots per level.
+    /// Number of slots of the first level.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.raw.slots

@@ -321,7 +321,7 @@ static void info_tells_a_usable_geometry(void)
 	CHECK(i.tick_ns > 0);
 	CHECK(i.slots >= 2 && i.slots <= 65536);
 	CHECK_EQ(i.slots & (i.slots - 1), 0);
-	CHECK(i.levels >= 1 && i.levels <= 8);
+	CHECK(i.levels >= 1 && i.levels <= 12);
 	CHECK(i.max_timeouts > 0);
 	CHECK_EQ(i.live, 0);
 	CHECK_EQ(i.ready, 0);

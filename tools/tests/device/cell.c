@@ -1300,7 +1300,7 @@ static void idle_cell_on_realtime_is_absolute_too(void)
 
 static void cells_fire_in_a_wheel_of_their_own(void)
 {
-	struct twheel_setup setup = { .tick_ns = 7 * MS, .slots = 4, .levels = 2 };
+	struct twheel_setup setup = { .tick_ns = 7 * MS, .slots = 4 };
 	int fd = device_open_setup(O_RDWR, setup);
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 base = now_ns(), id = arm_cell(fd, base + 300 * MS, 7);

@@ -410,7 +410,6 @@ static void wheel_counts_follow_the_file(void)
 	CHECK_EQ(wheel_counter(path, "armed"), 3);
 	CHECK_EQ(wheel_counter(path, "fired"), 1);
 	CHECK_EQ(wheel_counter(path, "pending"), 0);
-	CHECK_EQ(wheel_counter(path, "largest_batch"), 1);
 	CHECK(wheel_counter(path, "wakeups") >= 1);
 }
 
@@ -427,43 +426,19 @@ static void wheel_counts_extensions(void)
 	CHECK_EQ(wheel_counter(path, "armed"), 1);
 }
 
-/* Number of timeouts that the wheel has counted by lateness. */
-static __u64 wheel_late(const char *path)
-{
-	char text[4096], *line;
-	unsigned long long late;
-	__u64 nr = 0;
-
-	read_wheel(path, text, sizeof(text));
-	line = strstr(text, "  late, below ns  timeouts\n");
-	CHECK(line);
-	while ((line = strchr(line, '\n')) && sscanf(++line, "%*s %llu", &late) == 1)
-		nr += late;
-	return nr;
-}
-
-static void switch_lateness(const char *on)
-{
-	int fd = open("/sys/module/twheel/parameters/lateness", O_WRONLY | O_CLOEXEC);
-
-	CHECK(fd >= 0);
-	CHECK_EQ(write(fd, on, 1), 1);
-	close(fd);
-}
-
-static void wheel_lateness_is_counted_when_it_is_on(void)
+/* A timeout that is due wakes the wheel once, and a cancelled one does not. */
+static void wheel_wakeups_are_those_that_found_something(void)
 {
 	char path[80];
 	int fd = open_private(path, sizeof(path));
+	__u64 id = arm(fd, 20 * MS, 0);
 
+	if (cancel(fd, id))
+		ktap_skip("the machine is too slow");
+	sleep_ns(40 * MS);
+	CHECK_EQ(wheel_counter(path, "wakeups"), 0);
 	arm_fired(fd, 0);
-	CHECK_EQ(wheel_late(path), 0);
-	switch_lateness("Y");
-	arm_fired(fd, 0);
-	arm_fired(fd, 0);
-	switch_lateness("N");
-	arm_fired(fd, 0);
-	CHECK_EQ(wheel_late(path), 2);
+	CHECK_EQ(wheel_counter(path, "wakeups"), 1);
 }
 
 /* /proc */
@@ -505,7 +480,7 @@ static void fdinfo_says_what_info_says(void)
 {
 	struct twheel_setup setup = {
 		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_BOOTTIME, .tick_ns = 3 * MS,
-		.slots = 64, .levels = 6, .max_timeouts = 12345,
+		.slots = 64, .levels = 1, .max_timeouts = 12345,
 	};
 	int fd = device_open(O_RDWR), other = device_open_setup(O_RDWR, setup);
 
@@ -576,7 +551,7 @@ static const struct ktap_test tests[] = {
 	TEST(stats_do_not_depend_on_the_wheel),
 	TEST(wheel_counts_follow_the_file),
 	TEST(wheel_counts_extensions),
-	TEST(wheel_lateness_is_counted_when_it_is_on),
+	TEST(wheel_wakeups_are_those_that_found_something),
 	TEST(fdinfo_says_what_info_says),
 	TEST(fdinfo_counts_the_cells),
 };

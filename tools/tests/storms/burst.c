@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "engine.h"
+#include "device.h"
 
 #define TRACING		"/sys/kernel/debug/tracing/"
 #define STEP		(37 * NSEC_PER_USEC)
@@ -113,7 +113,6 @@ struct measured {
 	__u64 irqsoff_ns;		/* 0: not measured; the same for the others */
 	__u64 shard_ns;			/* shard.lock */
 	__u64 file_ns;			/* twdev_file.lock */
-	__u64 largest_batch;
 	__u64 ns;			/* time until all had fired */
 };
 
@@ -171,14 +170,6 @@ static __u64 held_ns(const char *name)
 	return longest * 1000;
 }
 
-static __u64 largest_batch(void)
-{
-	char path[80];
-
-	youngest_private_wheel(path, sizeof(path));
-	return wheel_counter(path, "largest_batch");
-}
-
 /* Wait until all events are ready. Nobody reads them, because that would be measured too. */
 static void wait_for_burst(int fd, __u32 nr, __u64 when)
 {
@@ -193,8 +184,7 @@ static void wait_for_burst(int fd, __u32 nr, __u64 when)
 
 static void note_measured(__u32 nr, const struct measured *m)
 {
-	ktap_note("%u due in one tick: fired in %llu us, up to %llu at once", nr, m->ns / 1000,
-		  m->largest_batch);
+	ktap_note("%u due in one tick: fired in %llu us", nr, m->ns / 1000);
 	if (m->irqsoff_ns)
 		ktap_note("longest: interrupts off %llu us, shard locked %llu us, file %llu us",
 			  m->irqsoff_ns / 1000, m->shard_ns / 1000, m->file_ns / 1000);
@@ -223,7 +213,6 @@ static struct measured burst(__u32 nr)
 	m.irqsoff_ns = irqsoff_ns();
 	m.shard_ns = held_ns("&s->lock");
 	m.file_ns = held_ns("&f->lock");
-	m.largest_batch = largest_batch();
 	close(fd);
 	note_measured(nr, &m);
 	return m;
@@ -233,8 +222,6 @@ static void others_wait_no_longer_for_many_than_for_few(void)
 {
 	struct measured few = burst(few_timeouts()), lots = burst(many_timeouts());
 
-	CHECK_EQ(few.largest_batch, 128);
-	CHECK_EQ(lots.largest_batch, 128);
 	CHECK(lots.ns > few.ns);
 	CHECK(is_no_longer(lots.irqsoff_ns, few.irqsoff_ns));
 	CHECK(is_no_longer(lots.shard_ns, few.shard_ns));

@@ -2,6 +2,7 @@
 #ifndef _LINUX_OVERFLOW_H
 #define _LINUX_OVERFLOW_H
 
+#include <linux/minmax.h>
 #include <linux/types.h>
 
 /* True if @a times @b does not fit into *@d, which gets the low bits. All are u64. */

@@ -8,6 +8,7 @@
 #define _LINUX_TYPES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef unsigned char u8;
 typedef unsigned int u32;

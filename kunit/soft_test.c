@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite of wheels with a sink on a running clock. The sink is called in the soft
+ * interrupt of the shard's hrtimer, and for the rest of a pass in the thread of the CPU. Soft
+ * interrupts of a CPU handle at most one batch in each period of 2^20 ns.
+ *
+ * A case that holds up a sink needs three CPUs: one where the sink spins, one where another
+ * task spins for its lock, and the test's own.
+ */
+#include <linux/module.h>
+#include <linux/preempt.h>
+#include <linux/workqueue.h>
+
+#include "fixture.h"
+#include "helper.h"
+#include "suite.h"
+
+#define TICK		((u64)NSEC_PER_MSEC)
+#define BATCH		128
+#define PERIOD_SHIFT	20
+
+/* More than two batches. */
+#define MANY		300
+
+/**
+ * struct batch - a call of the sink
+ * @nr: number of timeouts
+ * @period: period of the budget
+ * @soft: it was in a soft interrupt
+ * @thread: it was in the thread of a CPU
+ */
+struct batch {
+	unsigned int	nr;
+	u64		period;
+	bool		soft;
+	bool		thread;
+};
+
+/**
+ * struct record - the calls of the sink of a wheel, which has timeouts on one CPU
+ * @nr: number of calls
+ * @fired: number of timeouts
+ * @batch: the first calls
+ * @held: the call that waits at @gate; 0: none
+ * @gate: where it waits
+ * @over: the call that waits has returned
+ * @rearm: each timeout is armed again until it has fired as often
+ * @brief: only count, to return soon
+ */
+struct record {
+	unsigned int	nr;
+	unsigned int	fired;
+	struct batch	batch[32];
+	unsigned int	held;
+	struct gate	gate;
+	bool		over;
+	unsigned int	rearm;
+	bool		brief;
+};
+
+/**
+ * struct soft - the wheels of a test
+ * @f: fixture with the first wheel; the first member, because test->priv points to it
+ * @other: the second wheel, or NULL
+ * @record: calls of the sink of each
+ */
+struct soft {
+	struct fixture	f;
+	struct twheel	*other;
+	struct record	record[2];
+};
+
+static void note_batch(struct batch *b, unsigned int nr, u64 now_ns)
+{
+	b->nr = nr;
+	b->period = now_ns >> PERIOD_SHIFT;
+	b->soft = in_serving_softirq();
+	b->thread = in_task() && !strncmp(current->comm, "twheel/", 7);
+}
+
+/* Every other timeout that is armed again is a new one in the same memory. */
+static void take_probe(struct record *r, struct probe *p, u64 now_ns)
+{
+	probe_record(p);
+	p->ret |= now_ns < p->t.expires;
+	twheel_accept(&p->t);
+	if (p->fired >= r->rearm)
+		return;
+	if (p->id % 2)
+		twheel_timeout_init(p->f->wheel, &p->t, NULL);
+	p->ret |= twheel_arm(&p->t, 0);
+}
+
+static void take(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct record *r = sink_data;
+	struct twheel_timeout *t, *next;
+	bool held;
+
+	if (r->nr < ARRAY_SIZE(r->batch))
+		note_batch(&r->batch[r->nr], nr, now_ns);
+	held = ++r->nr == r->held;
+	if (held)
+		gate_spin(&r->gate);
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del_init(&t->entry);
+		if (r->brief)
+			twheel_accept(t);
+		else
+			take_probe(r, container_of(t, struct probe, t), now_ns);
+	}
+	if (held)
+		WRITE_ONCE(r->over, true);
+	WRITE_ONCE(r->fired, r->fired + nr);
+}
+
+struct sort {
+	const char *name;
+	enum twheel_clock clock;
+	unsigned int levels;
+};
+
+static const struct sort sorts[] = {
+	{ "monotonic", TWHEEL_MONOTONIC, 0 },
+	{ "boottime", TWHEEL_BOOTTIME, 0 },
+	{ "realtime", TWHEEL_REALTIME, 0 },
+	{ "hashed", TWHEEL_MONOTONIC, 1 },
+};
+
+NAMED_PARAM(sort, sorts);
+
+static struct twheel *sink_wheel(struct record *r, const struct sort *sort)
+{
+	struct twheel_params params = {
+		.name = "kunit-soft", .clock = sort->clock, .tick_ns = TICK,
+		.levels = sort->levels, .sink = take, .sink_data = r,
+	};
+
+	gate_init(&r->gate);
+	return twheel_create(&params);
+}
+
+/* Make the first wheel and @n timeouts. */
+static struct probe *sink_probes(struct kunit *test, const struct sort *sort, unsigned int n)
+{
+	struct soft *soft = test->priv;
+
+	soft->f.wheel = sink_wheel(&soft->record[0], sort);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->f.wheel);
+	return probes_for(test, n, NULL);
+}
+
+/*
+ * Make @n timeouts due in one tick of this CPU, where nothing fires meanwhile. A new period of
+ * the budget has begun.
+ */
+static int arm_burst(struct probe *p, unsigned int n)
+{
+	unsigned long flags;
+	unsigned int i;
+	int ret = 0;
+
+	fsleep(3000);
+	local_irq_save(flags);
+	for (i = 0; i < n; i++)
+		ret |= twheel_arm(&p[i].t, 0);
+	local_irq_restore(flags);
+	return ret;
+}
+
+static unsigned int nr_fired(struct soft *soft)
+{
+	return READ_ONCE(soft->record[0].fired) + READ_ONCE(soft->record[1].fired);
+}
+
+/* The wheels have fired @n times in all, and their sinks have returned. */
+static void expect_fired(struct kunit *test, unsigned int n)
+{
+	unsigned long end = jiffies + PATIENCE;
+	struct soft *soft = test->priv;
+
+	while (nr_fired(soft) < n && time_before(jiffies, end))
+		fsleep(1000);
+	twheel_flush(soft->f.wheel);
+	KUNIT_ASSERT_EQ(test, n, nr_fired(soft));
+}
+
+/* Soft interrupt and thread */
+
+static void single_timeout_needs_no_thread(struct kunit *test)
+{
+	struct soft *soft = test->priv;
+	struct batch *b = soft->record[0].batch;
+	struct probe *p = sink_probes(test, &sorts[0], 1);
+
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&p->t, 5 * TICK));
+	expect_fired(test, 1);
+	KUNIT_EXPECT_EQ(test, 1U, soft->record[0].nr);
+	KUNIT_EXPECT_EQ(test, 1U, b->nr);
+	KUNIT_EXPECT_TRUE(test, b->soft);
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
+}
+
+static void rest_of_a_burst_is_for_the_thread(struct kunit *test)
+{
+	struct probe *p = sink_probes(test, test->param_value, MANY);
+	struct soft *soft = test->priv;
+	struct record *r = &soft->record[0];
+	unsigned int i, nr = 0;
+
+	KUNIT_ASSERT_EQ(test, 0, arm_burst(p, MANY));
+	expect_fired(test, MANY);
+	expect_fired_in_id_order(test, MANY);
+	KUNIT_EXPECT_TRUE(test, r->batch[0].soft);
+	KUNIT_EXPECT_EQ(test, BATCH, r->batch[0].nr);
+	for (i = 1; i < r->nr; i++) {
+		KUNIT_EXPECT_TRUE(test, r->batch[i].thread);
+		nr += r->batch[i].nr;
+	}
+	KUNIT_EXPECT_EQ(test, MANY - BATCH, nr);
+}
+
+/* On CLOCK_REALTIME a time in the past comes before all others, also before those that are due. */
+static void timeouts_armed_in_the_sink_are_served_by_both(struct kunit *test)
+{
+	struct probe *p = sink_probes(test, test->param_value, MANY);
+	struct soft *soft = test->priv;
+	unsigned int i;
+
+	soft->record[0].rearm = 20;
+	KUNIT_ASSERT_EQ(test, 0, arm_burst(p, MANY));
+	expect_fired(test, 20 * MANY);
+	for (i = 0; i < MANY; i++) {
+		KUNIT_ASSERT_EQ(test, 20U, p[i].fired);
+		KUNIT_ASSERT_EQ(test, 0, p[i].ret);
+	}
+	KUNIT_EXPECT_EQ(test, 0, twheel_audit(soft->f.wheel));
+}
+
+static void note_callback(struct twheel_timeout *t)
+{
+	struct record *r = container_of(t, struct probe, t)->data;
+
+	note_batch(&r->batch[r->fired], 1, 0);
+	WRITE_ONCE(r->fired, r->fired + 1);
+}
+
+static void callbacks_run_in_the_thread(struct kunit *test)
+{
+	struct twheel_params params = { .name = "kunit-soft", .tick_ns = TICK };
+	struct soft *soft = test->priv;
+	struct probe *p;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(&soft->f, &params));
+	p = probes_for(test, 32, note_callback);
+	for (i = 0; i < 32; i++)
+		p[i].data = &soft->record[0];
+	KUNIT_ASSERT_EQ(test, 0, arm_burst(p, 32));
+	expect_fired(test, 32);
+	for (i = 0; i < 32; i++)
+		KUNIT_EXPECT_TRUE(test, soft->record[0].batch[i].thread);
+}
+
+/* The budget of soft interrupts */
+
+static void budget_is_refilled(struct kunit *test)
+{
+	struct probe *p = sink_probes(test, &sorts[0], MANY);
+	struct soft *soft = test->priv;
+	struct batch *b = soft->record[0].batch;
+	unsigned int i;
+
+	for (i = 1; i <= 10; i++) {
+		soft->record[0].nr = 0;
+		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, MANY));
+		expect_fired(test, i * MANY);
+		KUNIT_ASSERT_TRUE(test, b->soft);
+		KUNIT_ASSERT_EQ(test, BATCH, b->nr);
+	}
+}
+
+/**
+ * struct share - two wheels share the budget of a CPU
+ * @name: for the log
+ * @each: timeouts of each wheel, at most a batch
+ * @rest: what is left for the second of them
+ */
+struct share {
+	const char	*name;
+	unsigned int	each;
+	unsigned int	rest;
+};
+
+static const struct share shares[] = {
+	{ "nothing is left", BATCH, 0 },
+	{ "a part is left", 100, 28 },
+	{ "enough is left", 64, 64 },
+};
+
+NAMED_PARAM(share, shares);
+
+static unsigned int soft_part(const struct record *r)
+{
+	return r->batch[0].soft ? r->batch[0].nr : 0;
+}
+
+/* A period may end between the two wheels: then each may have a batch. */
+static void wheels_of_a_cpu_share_the_budget(struct kunit *test)
+{
+	const struct share *s = test->param_value;
+	struct probe *p = sink_probes(test, &sorts[0], 2 * BATCH);
+	struct soft *soft = test->priv;
+	struct record *r = soft->record;
+	unsigned int i, low = U32_MAX;
+
+	soft->other = sink_wheel(&r[1], &sorts[0]);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
+	for (i = 0; i < s->each; i++)
+		twheel_timeout_init(soft->other, &p[s->each + i].t, NULL);
+	r[0].brief = true;
+	r[1].brief = true;
+	for (i = 1; i <= 1000 && low > s->rest; i++) {
+		r[0].nr = 0;
+		r[1].nr = 0;
+		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, 2 * s->each));
+		expect_fired(test, i * 2 * s->each);
+		low = min(soft_part(&r[0]), soft_part(&r[1]));
+		/* The thread had not run its last, empty turn. */
+		if (max(soft_part(&r[0]), soft_part(&r[1])) != s->each) {
+			low = U32_MAX;
+			continue;
+		}
+		if (r[0].batch[0].soft && r[1].batch[0].soft &&
+		    r[0].batch[0].period == r[1].batch[0].period)
+			KUNIT_ASSERT_EQ(test, s->rest, low);
+	}
+	if (low > s->rest)
+		kunit_skip(test, "a batch takes longer than a period");
+	KUNIT_EXPECT_EQ(test, s->rest, low);
+}
+
+/* Waiting for a sink */
+
+/**
+ * struct wait - a call that waits for a sink
+ * @name: the call, and where the sink is
+ * @call: the call, for a timeout of the batch
+ * @held: the first call of the sink is in the soft interrupt, the others in the thread
+ */
+struct wait {
+	const char	*name;
+	void		(*call)(struct twheel *w, struct twheel_timeout *t);
+	unsigned int	held;
+};
+
+static void wait_flush(struct twheel *w, struct twheel_timeout *t)
+{
+	twheel_flush(w);
+}
+
+static void wait_cancel_sync(struct twheel *w, struct twheel_timeout *t)
+{
+	twheel_cancel_sync(t);
+}
+
+static void wait_shutdown(struct twheel *w, struct twheel_timeout *t)
+{
+	twheel_shutdown(t);
+}
+
+static void wait_stop(struct twheel *w, struct twheel_timeout *t)
+{
+	twheel_stop(w, NULL, NULL);
+}
+
+static const struct wait waits[] = {
+	{ "flush, soft interrupt", wait_flush, 1 },
+	{ "flush, thread", wait_flush, 2 },
+	{ "cancel_sync, soft interrupt", wait_cancel_sync, 1 },
+	{ "cancel_sync, thread", wait_cancel_sync, 2 },
+	{ "shutdown, soft interrupt", wait_shutdown, 1 },
+	{ "shutdown, thread", wait_shutdown, 2 },
+	{ "stop, soft interrupt", wait_stop, 1 },
+	{ "stop, thread", wait_stop, 2 },
+};
+
+NAMED_PARAM(wait, waits);
+
+/**
+ * struct waiting - work on two CPUs: one arms and its sink is held, the other waits for it
+ * @arm: arms the timeouts, where the sink is called
+ * @wait: makes the call
+ * @w: the call
+ * @p: the timeouts
+ * @record: calls of the sink
+ * @began: completed before the call
+ * @over: the sink had returned after the call
+ * @ret: result of the arms
+ */
+struct waiting {
+	struct work_struct	arm, wait;
+	const struct wait	*w;
+	struct probe		*p;
+	struct record		*record;
+	struct completion	began;
+	bool			over;
+	int			ret;
+};
+
+static void arm_work(struct work_struct *work)
+{
+	struct waiting *w = container_of(work, struct waiting, arm);
+
+	w->ret = arm_burst(w->p, MANY);
+}
+
+static void wait_work(struct work_struct *work)
+{
+	struct waiting *w = container_of(work, struct waiting, wait);
+	unsigned int i = w->w->held == 1 ? 0 : BATCH;
+
+	complete(&w->began);
+	w->w->call(w->p->f->wheel, &w->p[i].t);
+	w->over = READ_ONCE(w->record->over);
+}
+
+static void call_waits_for_the_sink(struct kunit *test)
+{
+	struct probe *p = sink_probes(test, &sorts[0], MANY);
+	unsigned int there = spare_cpu(), third = cpumask_next(there, cpu_online_mask);
+	struct soft *soft = test->priv;
+	struct waiting *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+	struct twheel_counters stats;
+
+	if (third == raw_smp_processor_id())
+		third = cpumask_next(third, cpu_online_mask);
+	if (third >= nr_cpu_ids)
+		kunit_skip(test, "needs three CPUs");
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	*w = (struct waiting){ .w = test->param_value, .p = p, .record = soft->record };
+	INIT_WORK(&w->arm, arm_work);
+	INIT_WORK(&w->wait, wait_work);
+	init_completion(&w->began);
+	w->record->held = w->w->held;
+	schedule_work_on(there, &w->arm);
+	gate_wait(test, &w->record->gate);
+	schedule_work_on(third, &w->wait);
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&w->began, PATIENCE), 0UL);
+	msleep(50);
+	complete_all(&w->record->gate.open);
+	flush_work(&w->arm);
+	flush_work(&w->wait);
+	KUNIT_EXPECT_EQ(test, 0, w->ret);
+	KUNIT_EXPECT_TRUE(test, w->over);
+	KUNIT_EXPECT_EQ(test, w->w->held == 1, w->record->batch[w->w->held - 1].soft);
+	twheel_stop(p->f->wheel, NULL, NULL);
+	twheel_stats(p->f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, (u64)MANY, stats.fired + stats.stopped);
+	KUNIT_EXPECT_EQ(test, (u64)w->record->fired, stats.fired);
+}
+
+static int soft_init(struct kunit *test)
+{
+	struct soft *soft = kunit_kzalloc(test, sizeof(*soft), GFP_KERNEL);
+
+	if (!soft)
+		return -ENOMEM;
+	spin_lock_init(&soft->f.lock);
+	test->priv = soft;
+	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+}
+
+static void soft_exit(struct kunit *test)
+{
+	struct soft *soft = test->priv;
+
+	if (!soft)
+		return;
+	twheel_destroy(soft->other);
+	fixture_exit(test);
+}
+
+static struct kunit_case soft_cases[] = {
+	KUNIT_CASE(single_timeout_needs_no_thread),
+	KUNIT_CASE_PARAM(rest_of_a_burst_is_for_the_thread, sort_gen_params),
+	KUNIT_CASE_PARAM(timeouts_armed_in_the_sink_are_served_by_both, sort_gen_params),
+	KUNIT_CASE(callbacks_run_in_the_thread),
+	KUNIT_CASE(budget_is_refilled),
+	KUNIT_CASE_PARAM(wheels_of_a_cpu_share_the_budget, share_gen_params),
+	KUNIT_CASE_PARAM(call_waits_for_the_sink, wait_gen_params),
+	{}
+};
+
+static struct kunit_suite soft_suite = {
+	.name = "twheel-soft",
+	.init = soft_init,
+	.exit = soft_exit,
+	.test_cases = soft_cases,
+};
+
+module_test_suite(soft_suite);
+
+MODULE_DESCRIPTION("KUnit suite of timing wheels that fire in soft interrupts");
+MODULE_LICENSE("GPL");

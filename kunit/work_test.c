@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suite of struct twheel_work, whose function runs on a workqueue and may sleep, and of
+ * twheel_forward(), with which a function arms its timeout periodically.
+ */
+#include <linux/module.h>
+#include <linux/string.h>
+#include <linux/workqueue.h>
+
+#include "fixture.h"
+#include "helper.h"
+#include "suite.h"
+
+#define TICK		((u64)NSEC_PER_MSEC)
+#define INTERVAL	(10 * TICK)
+
+/* A timeout with a work under test. */
+struct work_probe {
+	struct twheel_work	tw;
+	struct twheel		*wheel;
+	struct gate		gate;		/* the function waits here, if @waits */
+	bool			waits;
+	bool			rearm;		/* the function arms the timeout again */
+	int			ended;		/* number of runs */
+	u64			forward;	/* result of twheel_forward() */
+	int			ret;		/* result of the arm in the function */
+	struct helper		helper;
+	bool			cancelled;	/* result of the helper's call */
+};
+
+static void work_probe_runs(struct work_struct *work)
+{
+	struct work_probe *p = container_of(work, struct work_probe, tw.work);
+
+	if (p->waits)
+		gate_pass(&p->gate);
+	if (p->rearm) {
+		p->forward = twheel_forward(&p->tw.t, twheel_now(p->wheel), INTERVAL);
+		p->ret = twheel_arm(&p->tw.t, p->tw.t.expires);
+	}
+	p->ended++;
+}
+
+static struct work_probe *work_probe(struct kunit *test)
+{
+	struct fixture *f = manual_wheel(test, TICK, 8, 2);
+	struct work_probe *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	p->wheel = f->wheel;
+	gate_init(&p->gate);
+	twheel_work_init(f->wheel, &p->tw, work_probe_runs);
+	return p;
+}
+
+static void arm(struct kunit *test, struct work_probe *p, u64 tick)
+{
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->tw.t, tick * TICK));
+}
+
+static void expiry_queues_the_work(struct kunit *test)
+{
+	struct work_probe *p = work_probe(test);
+
+	arm(test, p, 20);
+	advance_tick(test, 19);
+	KUNIT_EXPECT_FALSE(test, work_busy(&p->tw.work));
+	advance_tick(test, 20);
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->tw.t));
+	flush_work(&p->tw.work);
+	KUNIT_EXPECT_EQ(test, 1, p->ended);
+	KUNIT_EXPECT_FALSE(test, twheel_cancel_work_sync(&p->tw));
+}
+
+static void function_arms_its_timeout_periodically(struct kunit *test)
+{
+	static const struct { u64 tick, forward, next; } runs[] = {
+		{ 20, 1, 30 }, { 33, 1, 40 }, { 75, 4, 80 },
+	};
+	struct work_probe *p = work_probe(test);
+	unsigned int i;
+
+	p->rearm = true;
+	arm(test, p, 20);
+	for (i = 0; i < ARRAY_SIZE(runs); i++) {
+		advance_tick(test, runs[i].tick);
+		flush_work(&p->tw.work);
+		KUNIT_EXPECT_EQ(test, (int)i + 1, p->ended);
+		KUNIT_EXPECT_EQ(test, 0, p->ret);
+		KUNIT_EXPECT_EQ(test, runs[i].forward, p->forward);
+		KUNIT_EXPECT_EQ(test, runs[i].next * TICK, p->tw.t.expires);
+	}
+	KUNIT_EXPECT_TRUE(test, twheel_cancel_work_sync(&p->tw));
+}
+
+/*
+ * Cancelling. When the wheel is at tick 20, the function waits at the gate. From the beginning
+ * of the call to its end each arm is refused, also that by the function.
+ */
+struct stage {
+	const char	*name;
+	u64		armed[2];	/* ticks that the timeout is armed for, first and again */
+	u64		now;		/* tick of the wheel */
+	bool		cancelled;	/* result of twheel_cancel_work_sync() */
+};
+
+static const struct stage stages[] = {
+	{ "idle", { 0, 0 }, 0, false },
+	{ "pending", { 20, 0 }, 0, true },
+	{ "running", { 20, 0 }, 20, false },
+	{ "running, armed again", { 20, 1000 }, 20, true },
+	{ "running, queued again", { 20, 30 }, 30, true },
+};
+
+static void stage_desc(const struct stage *s, char *desc)
+{
+	strscpy(desc, s->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(stage, stages, stage_desc);
+
+static void cancel_in_helper(void *arg)
+{
+	struct work_probe *p = arg;
+
+	p->cancelled = twheel_cancel_work_sync(&p->tw);
+}
+
+static struct work_probe *work_at(struct kunit *test, const struct stage *s)
+{
+	struct work_probe *p = work_probe(test);
+
+	p->waits = true;
+	p->rearm = true;
+	if (s->armed[0])
+		arm(test, p, s->armed[0]);
+	advance_tick(test, min_t(u64, s->now, 20));
+	if (s->now)
+		gate_wait(test, &p->gate);
+	if (s->armed[1])
+		arm(test, p, s->armed[1]);
+	advance_tick(test, s->now);
+	return p;
+}
+
+/* Wait until the helper has taken the timeout out and refuses arms. */
+static void wait_until_cancelling(struct kunit *test, struct work_probe *p)
+{
+	unsigned long end = jiffies + PATIENCE;
+
+	while (twheel_pending(&p->tw.t) && time_before(jiffies, end))
+		msleep(20);
+	wait_until_refused(test, &p->tw.t);
+	KUNIT_EXPECT_FALSE(test, completion_done(&p->helper.done));
+}
+
+static void cancel_work_sync_takes_out_timeout_and_work(struct kunit *test)
+{
+	const struct stage *s = test->param_value;
+	struct work_probe *p = work_at(test, s);
+
+	helper_start(test, &p->helper, cancel_in_helper, p);
+	if (s->now)
+		wait_until_cancelling(test, p);
+	complete_all(&p->gate.open);
+	helper_finish(test, &p->helper);
+	KUNIT_EXPECT_EQ(test, s->cancelled, p->cancelled);
+	KUNIT_EXPECT_FALSE(test, work_busy(&p->tw.work));
+	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->tw.t));
+	KUNIT_EXPECT_EQ(test, s->now ? 1 : 0, p->ended);
+	KUNIT_EXPECT_EQ(test, s->now ? -ESHUTDOWN : 0, p->ret);
+	p->waits = false;
+	arm(test, p, 2000);
+	advance_tick(test, 2000);
+	flush_work(&p->tw.work);
+	KUNIT_EXPECT_EQ(test, s->now ? 2 : 1, p->ended);
+	KUNIT_EXPECT_TRUE(test, twheel_cancel_work_sync(&p->tw));
+}
+
+/* Another task shuts the timeout down while the call waits for the function. */
+static void shutdown_during_cancel_work_sync_is_for_good(struct kunit *test)
+{
+	struct work_probe *p = work_at(test, &stages[2]);
+
+	helper_start(test, &p->helper, cancel_in_helper, p);
+	wait_until_cancelling(test, p);
+	KUNIT_EXPECT_FALSE(test, twheel_shutdown(&p->tw.t));
+	complete_all(&p->gate.open);
+	helper_finish(test, &p->helper);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm(&p->tw.t, 20 * TICK));
+	KUNIT_EXPECT_FALSE(test, twheel_cancel_work_sync(&p->tw));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm(&p->tw.t, 20 * TICK));
+}
+
+/* A call of twheel_forward(): its arguments, the result, and the deadline after it. */
+struct forwarding {
+	const char	*name;
+	u64		expires, now, interval, count, next;
+};
+
+#define END		((u64)S64_MAX)
+
+static const struct forwarding forwardings[] = {
+	{ "before the deadline", 100, 99, 10, 0, 100 },
+	{ "long before the deadline", END, 0, 10, 0, END },
+	{ "at the deadline", 100, 100, 10, 1, 110 },
+	{ "right before the next", 100, 109, 10, 1, 110 },
+	{ "at the next", 100, 110, 10, 2, 120 },
+	{ "some missed", 100, 1099, 10, 100, 1100 },
+	{ "longest time, shortest interval", 0, END - 1, 1, END, END },
+	{ "to the end of the clock", END - 10, END - 1, 10, 1, END },
+	{ "beyond the end of the clock", END - 5, END - 1, 10, 1, END },
+	{ "longest interval", 1, 1, END, 1, END },
+};
+
+static void forwarding_desc(const struct forwarding *f, char *desc)
+{
+	strscpy(desc, f->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(forwarding, forwardings, forwarding_desc);
+
+static void forward_moves_the_deadline_past_now(struct kunit *test)
+{
+	const struct forwarding *f = test->param_value;
+	struct twheel_timeout t = { .expires = f->expires };
+
+	KUNIT_EXPECT_EQ(test, f->count, twheel_forward(&t, f->now, f->interval));
+	KUNIT_EXPECT_EQ(test, f->next, t.expires);
+}
+
+static struct kunit_case work_cases[] = {
+	KUNIT_CASE(expiry_queues_the_work),
+	KUNIT_CASE(function_arms_its_timeout_periodically),
+	KUNIT_CASE_PARAM(cancel_work_sync_takes_out_timeout_and_work, stage_gen_params),
+	KUNIT_CASE(shutdown_during_cancel_work_sync_is_for_good),
+	KUNIT_CASE_PARAM(forward_moves_the_deadline_past_now, forwarding_gen_params),
+	{}
+};
+
+static struct kunit_suite work_suite = {
+	.name = "twheel-work",
+	.init = fixture_init,
+	.exit = fixture_exit,
+	.test_cases = work_cases,
+};
+
+module_test_suite(work_suite);
+
+MODULE_DESCRIPTION("KUnit suite of timeouts with a work, and of twheel_forward()");
+MODULE_LICENSE("GPL");

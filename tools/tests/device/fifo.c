@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A SCHED_FIFO task that never sleeps, on the CPU where a timeout was armed. The timeout is as
+ * late as a timerfd that is due at the same time and on the same CPU. The median of several
+ * runs counts, of those in which the machine did not stand still. Otherwise a soft interrupt may
+ * have taken so long that the kernel has woken ksoftirqd for the next ones. Before Linux 6.5
+ * they then wait for it, and the FIFO task keeps it from running.
+ */
+#define _GNU_SOURCE
+
+#include <pthread.h>
+#include <sys/timerfd.h>
+
+#include "cells.h"
+#include "cpu.h"
+#include "realtime.h"
+
+#define MS		NSEC_PER_MSEC
+#define RUNS		5
+#define TRIES		40
+#define STALL		(1 * MS)	/* the machine stood still if the timerfd is this late */
+#define GIVE_UP		(600 * MS)	/* a timeout that is not seen counts as this late */
+#define LATER_AT_MOST	(2 * MS)	/* than the timerfd */
+#define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
+
+/**
+ * struct race - a timeout and a timerfd that are due at the same time
+ * @fds: of the context and of the timerfd
+ * @when: the deadline
+ * @cell: the timeout is a cell
+ * @late: how late each was seen
+ * @armed: both are armed, and the task keeps its CPU
+ * @over: both have been seen: the task ends
+ */
+struct race {
+	int fds[2];
+	__u64 when;
+	bool cell;
+	__u64 late[2];
+	int armed;
+	int over;
+};
+
+static void stay_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static int last_cpu(void)
+{
+	return sysconf(_SC_NPROCESSORS_ONLN) - 1;
+}
+
+static void become_fifo(void)
+{
+	const struct sched_param param = { .sched_priority = 50 };
+
+	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_FIFO, &param), 0);
+}
+
+static void become_normal(void)
+{
+	const struct sched_param param = { 0 };
+
+	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_OTHER, &param), 0);
+}
+
+/* Without a limit of the time of real-time tasks. Restored on return, unless the test fails. */
+static void without_throttling(void (*body)(void))
+{
+	char before[32] = "";
+	int fd = open(RT_RUNTIME, O_RDWR | O_CLOEXEC), status;
+
+	CHECK(fd >= 0);
+	CHECK(read(fd, before, sizeof(before) - 1) > 0);
+	CHECK_EQ(pwrite(fd, "-1", 2, 0), 2);
+	status = status_of(body);
+	CHECK(pwrite(fd, before, strlen(before), 0) > 0);
+	close(fd);
+	end_unless_passed(status);
+}
+
+/* Both are due at the beginning of a tick, so rounding moves neither. */
+static void arm_both(struct race *r)
+{
+	const __u64 tick_ns = info(r->fds[0]).tick_ns;
+	struct itimerspec spec = { 0 };
+
+	r->when = (now_ns() / tick_ns + 1) * tick_ns + 20 * MS;
+	spec.it_value.tv_sec = r->when / NSEC_PER_SEC;
+	spec.it_value.tv_nsec = r->when % NSEC_PER_SEC;
+	if (r->cell)
+		arm_cell(r->fds[0], r->when, 0);
+	else
+		arm_at(r->fds[0], r->when, 0);
+	CHECK_EQ(timerfd_settime(r->fds[1], TFD_TIMER_ABSTIME, &spec, NULL), 0);
+}
+
+/* Poll with this timeout until both have been seen, or it is time to give up. */
+static void watch_both(struct race *r, int poll_ms)
+{
+	struct pollfd polls[2] = {
+		{ .fd = r->fds[0], .events = POLLIN }, { .fd = r->fds[1], .events = POLLIN },
+	};
+	__u64 now;
+
+	r->late[0] = GIVE_UP;
+	r->late[1] = GIVE_UP;
+	do {
+		CHECK(poll(polls, 2, poll_ms) >= 0);
+		now = now_ns();
+		for (int i = 0; i < 2; i++) {
+			if (polls[i].fd < 0 || !polls[i].revents)
+				continue;
+			r->late[i] = now - r->when;
+			polls[i].fd = -1;
+		}
+	} while ((polls[0].fd >= 0 || polls[1].fd >= 0) && now < r->when + GIVE_UP);
+}
+
+/* Arm both and keep the CPU. */
+static void *hog(void *arg)
+{
+	struct race *r = arg;
+
+	stay_on(last_cpu());
+	become_fifo();
+	arm_both(r);
+	SET(r->armed, 1);
+	while (!PEEK(r->over))
+		;
+	return NULL;
+}
+
+static void race_beside_a_hog(struct race *r)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, hog, r), 0);
+	while (!PEEK(r->armed))
+		sleep_ns(MS / 10);
+	watch_both(r, 100);
+	SET(r->over, 1);
+	pthread_join(thread, NULL);
+}
+
+static void race_of_a_hog(struct race *r)
+{
+	become_fifo();
+	arm_both(r);
+	watch_both(r, 0);
+	become_normal();
+}
+
+static int compare(const void *a, const void *b)
+{
+	__s64 x = *(const __s64 *)a, y = *(const __s64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The median of how much later the timeout was seen than the timerfd. */
+static void check_races(void (*run)(struct race *r), bool cell)
+{
+	__s64 later[RUNS];
+	int nr = 0;
+
+	for (int i = 0; i < TRIES && nr < RUNS; i++) {
+		struct race r = {
+			.fds = {
+				device_open(O_RDWR),
+				timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+			},
+			.cell = cell,
+		};
+
+		CHECK(r.fds[1] >= 0);
+		run(&r);
+		if (r.late[1] < STALL)
+			later[nr++] = r.late[0] - r.late[1];
+		ktap_note("timeout %llu us late, timerfd %llu us", r.late[0] / 1000,
+			  r.late[1] / 1000);
+		close(r.fds[0]);
+		close(r.fds[1]);
+	}
+	if (nr < RUNS)
+		ktap_skip("the machine is too slow");
+	qsort(later, RUNS, sizeof(later[0]), compare);
+	CHECK(later[RUNS / 2] <= (__s64)LATER_AT_MOST);
+}
+
+static void race_timeouts_beside_a_hog(void)
+{
+	stay_on(0);
+	check_races(race_beside_a_hog, false);
+}
+
+static void race_cells_beside_a_hog(void)
+{
+	stay_on(0);
+	check_races(race_beside_a_hog, true);
+}
+
+static void race_timeouts_of_a_hog(void)
+{
+	stay_on(last_cpu());
+	check_races(race_of_a_hog, false);
+}
+
+static void need_two_cpus(void)
+{
+	need_test_machine();
+	if (!last_cpu())
+		ktap_skip("one CPU");
+}
+
+static void timeout_beside_a_fifo_task_is_as_late_as_a_timerfd(void)
+{
+	need_two_cpus();
+	without_throttling(race_timeouts_beside_a_hog);
+}
+
+static void cell_beside_a_fifo_task_is_as_late_as_a_timerfd(void)
+{
+	need_two_cpus();
+	need_cells();
+	without_throttling(race_cells_beside_a_hog);
+}
+
+static void timeout_of_a_fifo_task_that_polls_is_as_late_as_a_timerfd(void)
+{
+	need_test_machine();
+	without_throttling(race_timeouts_of_a_hog);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(timeout_beside_a_fifo_task_is_as_late_as_a_timerfd),
+	TEST(cell_beside_a_fifo_task_is_as_late_as_a_timerfd),
+	TEST(timeout_of_a_fifo_task_that_polls_is_as_late_as_a_timerfd),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
