@@ -1454,8 +1454,7 @@ static bool twheel_put_back(struct twheel_shard *s, struct twheel_timeout *t)
 		return false;
 	list_del(&t->entry);
 	s->nr_due--;
-	WRITE_ONCE(t->state, TWHEEL_PENDING);
-	twheel_track(t);
+	twheel_make_pending(t);
 	twheel_plant(s, t);
 	return true;
 }
