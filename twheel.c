@@ -62,9 +62,8 @@
  * one timeout is not entered before that is due, so a single timeout costs one interrupt.
  *
  * While somebody does the work of a shard, @wake is TWHEEL_QUEUED, which is below every tick:
- * arms leave the hrtimer alone, and its function returns at once. It is stored under the lock
- * by the soft interrupt that begins a turn, or by twheel_queue(). The last turn of the pass
- * replaces it.
+ * arms leave the hrtimer alone, so its function is not called. It is stored under the lock by
+ * twheel_queue() and by each turn. The last turn of the pass replaces it.
  *
  *
  * Locking
@@ -1552,8 +1551,8 @@ static void twheel_run_callbacks(struct twheel_shard *s)
 
 /*
  * Run one turn, of at most @budget timeouts, which is reduced. The caller holds s->busy, or
- * s->sinking in a wheel with a sink, and has set s->wake to TWHEEL_QUEUED. Returns true if work
- * may be left. Otherwise sets s->wake, for which the caller sets the hrtimer.
+ * s->sinking in a wheel with a sink. Returns true if work may be left: s->wake is then
+ * TWHEEL_QUEUED. Otherwise sets s->wake, for which the caller sets the hrtimer.
  */
 static bool twheel_turn(struct twheel_shard *s, u64 now_ns, unsigned int *budget)
 	__must_hold(&s->lock)
@@ -1564,6 +1563,7 @@ static bool twheel_turn(struct twheel_shard *s, u64 now_ns, unsigned int *budget
 	lockdep_assert_held(&s->lock);
 	if (s->stopped)
 		goto stopped;
+	s->wake = TWHEEL_QUEUED;
 	if (s->realtime) {
 		/* Only the hrtimer knows of leap seconds: the clock may be a second ahead. */
 		wake = twheel_tick_floor(&s->geometry, now_ns - min_t(u64, now_ns, NSEC_PER_SEC));
@@ -1596,14 +1596,14 @@ stopped:
 /* The hrtimer */
 
 /*
- * Has the hrtimer reached s->wake, and nobody begun to do the work? If it is queued, it has been
- * set again since it fired, and will fire again.
+ * Has the hrtimer reached s->wake? If it is queued, an arm has set it again since it fired, and it
+ * will fire again. Otherwise s->wake is a tick: nobody but the hrtimer's function changes it from
+ * a tick to TWHEEL_QUEUED or TWHEEL_NEVER.
  */
 static bool twheel_is_due(struct twheel_shard *s)
 {
 	lockdep_assert_held(&s->lock);
-	return s->wake != TWHEEL_QUEUED && s->wake != TWHEEL_NEVER && !s->stopped &&
-	       !hrtimer_is_queued(&s->timer);
+	return !s->stopped && !hrtimer_is_queued(&s->timer);
 }
 
 /* Of a wheel with callbacks: wake the thread, unless the timeouts have been cancelled. */
@@ -1666,7 +1666,6 @@ static enum hrtimer_restart twheel_soft_timer_fn(struct hrtimer *timer)
 		goto unlock;
 	if (s->realtime)
 		s->done = s->wake;
-	s->wake = TWHEEL_QUEUED;
 	now_ns = twheel_clock_ns(s->wheel);
 	left = twheel_soft_budget(s->wheel, now_ns);
 	budget = *left;
@@ -1707,7 +1706,6 @@ static bool twheel_task_turn(struct twheel_shard *s, struct mutex *busy)
 	if (s->wheel->params.sink)
 		spin_lock_bh(&s->sinking);
 	raw_spin_lock_irq(&s->lock);
-	s->wake = TWHEEL_QUEUED;
 	/* After twheel_stop() it is that of twheel_hand_back(). */
 	if (!s->stopped)
 		s->busy = busy;

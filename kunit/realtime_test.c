@@ -233,6 +233,29 @@ static void earliest_timeout_programs_the_hrtimer(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
 }
 
+/* The thread, which is for this CPU alone, cannot run until preempt_enable(). */
+static void arm_leaves_the_hrtimer_of_a_queued_shard_alone(struct kunit *test)
+{
+	struct probe *p = probes_of(test, &kinds[0], 2);
+	unsigned long end = jiffies + PATIENCE;
+	struct twheel_counters stats;
+	int ret;
+
+	preempt_disable();
+	ret = twheel_arm(&p[0].t, wall() + 2 * TICK);
+	do {
+		twheel_stats(p->f->wheel, &stats);
+	} while (!stats.wakeups && time_before(jiffies, end));
+	ret |= twheel_arm(&p[1].t, 0);
+	/* An hrtimer that is set now interrupts this. */
+	mdelay(2);
+	preempt_enable();
+	KUNIT_EXPECT_EQ(test, 0, ret);
+	expect_fired(test, 2);
+	twheel_stats(p->f->wheel, &stats);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats.wakeups);
+}
+
 static void slack_has_no_effect(struct kunit *test)
 {
 	struct probe *p = wall_probes(test, 2);
@@ -578,6 +601,7 @@ static struct kunit_case realtime_cases[] = {
 	KUNIT_CASE(wheel_follows_the_wall_clock),
 	KUNIT_CASE(relative_arm_is_refused),
 	KUNIT_CASE_PARAM(earliest_timeout_programs_the_hrtimer, kind_gen_params),
+	KUNIT_CASE(arm_leaves_the_hrtimer_of_a_queued_shard_alone),
 	KUNIT_CASE(slack_has_no_effect),
 	KUNIT_CASE_PARAM(step_forward_fires_what_became_due, kind_gen_params),
 	KUNIT_CASE_PARAM(step_back_fires_nothing_early, kind_gen_params),

@@ -84,6 +84,8 @@ static void take_probe(struct record *r, struct probe *p, u64 now_ns)
 	probe_record(p);
 	p->ret |= now_ns < p->t.expires;
 	twheel_accept(&p->t);
+	if (p->then)
+		p->then(p);
 	if (p->fired >= r->rearm)
 		return;
 	if (p->id % 2)
@@ -235,6 +237,39 @@ static void timeouts_armed_in_the_sink_are_served_by_both(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, p[i].ret);
 	}
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(soft->f.wheel));
+}
+
+/* Arm a timeout for the past and cancel it. Meanwhile arm one of another wheel. */
+static void arm_and_cancel(struct probe *p)
+{
+	struct probe *past = p->other, *soon = past->other;
+
+	p->ret |= twheel_arm(&past->t, 0);
+	p->ret |= twheel_arm(&soon->t, twheel_now(p->f->wheel) + 5 * TICK);
+	p->ret |= !twheel_cancel(&past->t);
+}
+
+/*
+ * The turn ends with a deadline in an hour, for which the hrtimer is set again. If an arm in the
+ * sink had set it for the past, all hrtimers set after that arm would wait for the hour.
+ */
+static void arm_in_the_sink_leaves_the_hrtimer_alone(struct kunit *test)
+{
+	struct probe *p = sink_probes(test, &sorts[2], 4);
+	struct soft *soft = test->priv;
+	u64 now = ktime_get_real_ns();
+
+	soft->other = sink_wheel(&soft->record[1], &sorts[2]);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
+	p[0].then = arm_and_cancel;
+	p[0].other = &p[1];
+	p[1].other = &p[2];
+	twheel_timeout_init(soft->other, &p[2].t, NULL);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[3].t, now + 3600 * (u64)NSEC_PER_SEC));
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[0].t, now + 2 * TICK));
+	expect_fired(test, 2);
+	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+	KUNIT_EXPECT_EQ(test, 1U, p[2].fired);
 }
 
 static void note_callback(struct twheel_timeout *t)
@@ -485,6 +520,7 @@ static struct kunit_case soft_cases[] = {
 	KUNIT_CASE(single_timeout_needs_no_thread),
 	KUNIT_CASE_PARAM(rest_of_a_burst_is_for_the_thread, sort_gen_params),
 	KUNIT_CASE_PARAM(timeouts_armed_in_the_sink_are_served_by_both, sort_gen_params),
+	KUNIT_CASE(arm_in_the_sink_leaves_the_hrtimer_alone),
 	KUNIT_CASE(callbacks_run_in_the_thread),
 	KUNIT_CASE(budget_is_refilled),
 	KUNIT_CASE_PARAM(wheels_of_a_cpu_share_the_budget, share_gen_params),
