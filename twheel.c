@@ -502,7 +502,7 @@ struct twheel_step {
  * The first occupied slot of @level for @block or a later one; NULL if there is none. Sets
  * @block to its block. Ring order is the order of time.
  */
-static struct twheel_slot *twheel_next_slot(struct twheel_shard *s, u32 level, u64 *block)
+static struct twheel_slot *twheel_next_slot(const struct twheel_shard *s, u32 level, u64 *block)
 {
 	const struct twheel_level *l = &s->level[level];
 	u32 start = *block & l->mask, i;
@@ -530,7 +530,7 @@ static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick)
  * whatever round; one with several in each round. After a batch of slots with one timeout the
  * search ends with a visit that is not needed: so it is bounded.
  */
-static void twheel_find_visit(struct twheel_shard *s, struct twheel_step *step)
+static void twheel_find_visit(const struct twheel_shard *s, struct twheel_step *step)
 {
 	u64 tick = s->cursor + 1, end = tick + s->level[0].mask + 1;
 	unsigned int budget = TWHEEL_BATCH;
@@ -552,7 +552,7 @@ static void twheel_find_visit(struct twheel_shard *s, struct twheel_step *step)
  * entered when the cascades into it are complete. Level 0 includes the cursor itself: its
  * slot may still hold timeouts after the last turn.
  */
-static void twheel_find_step(struct twheel_shard *s, struct twheel_step *step)
+static void twheel_find_step(const struct twheel_shard *s, struct twheel_step *step)
 {
 	const struct twheel_geometry *g = &s->geometry;
 	struct twheel_slot *slot;
@@ -582,14 +582,15 @@ static void twheel_find_step(struct twheel_shard *s, struct twheel_step *step)
 	}
 }
 
-/* The crowded slot that begins to cascade first. Its level is in @level, its tick in s->early. */
-static struct twheel_slot *twheel_find_crowded(struct twheel_shard *s, u32 *level)
+/* The crowded slot that begins to cascade first, or NULL. Sets its level and its tick. */
+static struct twheel_slot *twheel_find_crowded(const struct twheel_shard *s, u32 *level,
+					       u64 *tick)
 {
 	const struct twheel_geometry *g = &s->geometry;
 	struct twheel_slot *slot, *best = NULL;
 	u32 i;
 
-	s->early = TWHEEL_NEVER;
+	*tick = TWHEEL_NEVER;
 	for (i = g->levels - 1; i; i--) {
 		u64 block = s->cursor >> s->level[i].shift, end = block + s->level[i].mask + 1;
 
@@ -599,8 +600,8 @@ static struct twheel_slot *twheel_find_crowded(struct twheel_shard *s, u32 *leve
 				break;
 			if (slot->nr < TWHEEL_BATCH)
 				continue;
-			if (twheel_early(g, block, i) < s->early) {
-				s->early = twheel_early(g, block, i);
+			if (twheel_early(g, block, i) < *tick) {
+				*tick = twheel_early(g, block, i);
 				best = slot;
 				*level = i;
 			}
@@ -628,11 +629,10 @@ static noinline void twheel_set_timer(struct twheel_shard *s, u64 wake)
 }
 
 /* The tick at which the shard must wake. No pass is in progress. */
-static u64 twheel_next_wake(struct twheel_shard *s, u64 now)
+static u64 twheel_next_wake(const struct twheel_shard *s)
 {
 	struct twheel_step step;
 	struct rb_node *first;
-	u32 level;
 
 	lockdep_assert_held(&s->lock);
 	if (s->realtime) {
@@ -642,8 +642,6 @@ static u64 twheel_next_wake(struct twheel_shard *s, u64 now)
 							 node)->expires) : TWHEEL_NEVER;
 	}
 	twheel_find_step(s, &step);
-	if (step.wake > now && s->early <= now)
-		twheel_find_crowded(s, &level);
 	return min(step.wake, s->early);
 }
 
@@ -1469,7 +1467,7 @@ static bool twheel_cascade_early(struct twheel_shard *s, unsigned int *budget)
 
 	if (likely(s->early > s->done))
 		return false;
-	slot = twheel_find_crowded(s, &level);
+	slot = twheel_find_crowded(s, &level, &s->early);
 	if (s->early > s->done)
 		return false;
 	*budget = twheel_cascade_slot(s, slot, level, *budget);
@@ -1582,7 +1580,7 @@ static bool twheel_turn(struct twheel_shard *s, u64 now_ns, unsigned int *budget
 		goto stopped;
 	if (!over || twheel_cascade_early(s, budget))
 		return true;
-	wake = twheel_next_wake(s, target);
+	wake = twheel_next_wake(s);
 	if (wake <= target)
 		return true;
 	s->wake = wake;
@@ -1612,12 +1610,16 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 	struct twheel_shard *s = container_of(timer, struct twheel_shard, timer);
 	struct task_struct *thread = NULL;
 	unsigned long flags;
+	u32 level;
 	u64 wake;
 
 	raw_spin_lock_irqsave(&s->lock, flags);
 	if (!twheel_is_due(s))
 		goto unlock;
-	wake = twheel_next_wake(s, s->wake);
+	/* The crowd may have been cancelled. */
+	if (s->early <= s->wake)
+		twheel_find_crowded(s, &level, &s->early);
+	wake = twheel_next_wake(s);
 	if (wake == TWHEEL_NEVER) {
 		s->wake = wake;
 	} else if (wake > s->wake) {
@@ -1635,8 +1637,11 @@ unlock:
 	return HRTIMER_NORESTART;
 }
 
-/* The budget of this CPU. On PREEMPT_RT another soft interrupt may change it meanwhile. */
-static unsigned int *twheel_soft_budget(const struct twheel *w, u64 now_ns)
+/*
+ * Refill the budget of this CPU in a new period. Returns where it is. On PREEMPT_RT another soft
+ * interrupt may change it meanwhile.
+ */
+static unsigned int *twheel_refill_budget(const struct twheel *w, u64 now_ns)
 {
 	struct twheel_server *cpu = raw_cpu_ptr(&twheel_servers);
 	u64 period = (w->params.clock == TWHEEL_MONOTONIC ? now_ns : ktime_get_ns()) >> 20;
@@ -1667,7 +1672,7 @@ static enum hrtimer_restart twheel_soft_timer_fn(struct hrtimer *timer)
 	if (s->realtime)
 		s->done = s->wake;
 	now_ns = twheel_clock_ns(s->wheel);
-	left = twheel_soft_budget(s->wheel, now_ns);
+	left = twheel_refill_budget(s->wheel, now_ns);
 	budget = *left;
 	/*
 	 * After a step back in this soft interrupt, hrtimers would call this again and again,
@@ -1902,7 +1907,7 @@ u64 twheel_next_expiry(struct twheel *w)
 		if (!list_empty(&s->due) || !list_empty(&s->aside))
 			return 0;
 		if (w->params.clock == TWHEEL_REALTIME) {
-			first = min(first, twheel_next_wake(s, 0));
+			first = min(first, twheel_next_wake(s));
 			continue;
 		}
 		twheel_find_step(s, &step);

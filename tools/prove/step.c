@@ -26,10 +26,10 @@ static u32 shift_searched;
 
 struct twheel_shard;
 struct twheel_step;
-static struct twheel_slot *twheel_next_slot(struct twheel_shard *s, u32 level, u64 *block);
+static struct twheel_slot *twheel_next_slot(const struct twheel_shard *s, u32 level, u64 *block);
 static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick);
 
-static void twheel_find_visit(struct twheel_shard *s, struct twheel_step *step)
+static void twheel_find_visit(const struct twheel_shard *s, struct twheel_step *step)
 {
 	__CPROVER_assert(0, "no visits in a hierarchy");
 }
@@ -40,7 +40,7 @@ static void twheel_find_visit(struct twheel_shard *s, struct twheel_step *step)
  * Above level 0, there is nothing in the block of the cursor, where the search begins. It does not
  * begin after the slot of the timeout.
  */
-static struct twheel_slot *twheel_next_slot(struct twheel_shard *s, u32 level, u64 *block)
+static struct twheel_slot *twheel_next_slot(const struct twheel_shard *s, u32 level, u64 *block)
 {
 	u32 shift = s->level[level].shift;
 	u64 start = *block, found = any_u64(start + (level > 0), LAST_TICK >> shift);
