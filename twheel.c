@@ -496,6 +496,7 @@ struct twheel_step {
 	u64			wake;	/* tick at which the shard must wake for it */
 	struct twheel_slot	*slot;	/* of the block */
 	u32			level;	/* of @slot */
+	u32			examined;	/* slots, in the search (levels = 1) */
 };
 
 /*
@@ -526,22 +527,23 @@ static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick)
 }
 
 /*
- * The next step for levels = 1: a visit. A slot with one timeout is visited when that is due, in
- * whatever round; one with several in each round. After a batch of slots with one timeout the
- * search ends with a visit that is not needed: so it is bounded.
+ * The next step for levels = 1: a visit. One in progress goes on. A slot with one timeout is
+ * visited when that is due, in whatever round; one with several in each round. After a batch of
+ * slots the search ends with a visit that is not needed. Slots examined use up the budget of the
+ * turn, but for its last search and that for the next wake: less than four batches in all.
  */
 static void twheel_find_visit(const struct twheel_shard *s, struct twheel_step *step)
 {
 	u64 tick = s->cursor + 1, end = tick + s->level[0].mask + 1;
-	unsigned int budget = TWHEEL_BATCH;
 	struct twheel_slot *slot;
 
-	*step = (struct twheel_step){ .tick = TWHEEL_NEVER };
+	*step = (struct twheel_step){ .tick = list_empty(&s->aside) ? TWHEEL_NEVER : tick };
 	for (; tick < step->tick; tick++) {
 		slot = twheel_next_slot(s, 0, &tick);
 		if (!slot || tick >= end || tick >= step->tick)
 			break;
-		step->tick = min(step->tick, --budget ? twheel_wake_tick(slot, tick) : tick);
+		step->tick = min(step->tick, ++step->examined < TWHEEL_BATCH ?
+				 twheel_wake_tick(slot, tick) : tick);
 	}
 	step->wake = step->tick;
 }
@@ -1402,10 +1404,6 @@ static bool twheel_collect(struct twheel_shard *s, u64 target, unsigned int *bud
 	if (s->cursor == s->done)
 		s->done = max(s->done, target);
 	while (*budget) {
-		if (rounds && !list_empty(&s->aside)) {
-			*budget = twheel_visit(s, *budget);
-			continue;
-		}
 		twheel_find_step(s, &step);
 		if (step.tick > s->done) {
 			s->cursor = s->done;
@@ -1414,7 +1412,8 @@ static bool twheel_collect(struct twheel_shard *s, u64 target, unsigned int *bud
 		/* A cascade or visit may take more turns: stay one tick before the block. */
 		s->cursor = step.tick - (step.level || rounds);
 		if (rounds) {
-			*budget = twheel_visit(s, *budget);
+			/* To examine two slots costs as much as a timeout. */
+			*budget = twheel_visit(s, *budget - min(*budget - 1, step.examined / 2));
 		} else if (step.level) {
 			*budget = twheel_cascade_slot(s, step.slot, step.level, *budget);
 		} else {
@@ -1637,10 +1636,7 @@ unlock:
 	return HRTIMER_NORESTART;
 }
 
-/*
- * Refill the budget of this CPU in a new period. Returns where it is. On PREEMPT_RT another soft
- * interrupt may change it meanwhile.
- */
+/* In a new period. On PREEMPT_RT another soft interrupt may change the budget meanwhile. */
 static unsigned int *twheel_refill_budget(const struct twheel *w, u64 now_ns)
 {
 	struct twheel_server *cpu = raw_cpu_ptr(&twheel_servers);
@@ -1904,13 +1900,12 @@ u64 twheel_next_expiry(struct twheel *w)
 
 	list_for_each_entry(s, &w->all, entry) {
 		guard(raw_spinlock_irqsave)(&s->lock);
-		if (!list_empty(&s->due) || !list_empty(&s->aside))
+		if (!list_empty(&s->due))
 			return 0;
-		if (w->params.clock == TWHEEL_REALTIME) {
-			first = min(first, twheel_next_wake(s));
-			continue;
-		}
-		twheel_find_step(s, &step);
+		if (s->realtime)
+			step.wake = twheel_next_wake(s);
+		else
+			twheel_find_step(s, &step);
 		first = min(first, step.wake);
 	}
 	return twheel_tick_to_ns(&w->geometry, first);

@@ -60,11 +60,12 @@ static void take_batch(void *sink_data, struct list_head *expired, unsigned int 
 }
 
 /* Make the wheel and @n timeouts. */
-static struct probe *sink_wheel(struct kunit *test, unsigned int n, struct sink **sink)
+static struct probe *sink_wheel_of(struct kunit *test, u32 slots, u32 levels, unsigned int n,
+				   struct sink **sink)
 {
 	struct twheel_params params = {
-		.name = "kunit-sink", .clock = TWHEEL_MANUAL, .tick_ns = TICK, .slots = 4,
-		.sink = take_batch,
+		.name = "kunit-sink", .clock = TWHEEL_MANUAL, .tick_ns = TICK, .slots = slots,
+		.levels = levels, .sink = take_batch,
 	};
 
 	*sink = kunit_kzalloc(test, sizeof(**sink), GFP_KERNEL);
@@ -72,6 +73,11 @@ static struct probe *sink_wheel(struct kunit *test, unsigned int n, struct sink 
 	params.sink_data = *sink;
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
 	return probes_for(test, n, NULL);
+}
+
+static struct probe *sink_wheel(struct kunit *test, unsigned int n, struct sink **sink)
+{
+	return sink_wheel_of(test, 4, 0, n, sink);
 }
 
 static void arm_all(struct kunit *test, struct probe *p, unsigned int n, u64 tick)
@@ -111,6 +117,24 @@ static void sink_gets_many_in_order_in_bounded_batches(struct kunit *test)
 	expect_fired_in_id_order(test, MANY);
 	KUNIT_EXPECT_EQ(test, 0U, sink->miscounted);
 	KUNIT_EXPECT_EQ(test, 128U, sink->largest);
+}
+
+/* The search for the slot of the batch passes 100 slots with one timeout of a later round. */
+static void search_of_a_hashed_wheel_shortens_the_batch(struct kunit *test)
+{
+	struct sink *sink;
+	struct probe *p = sink_wheel_of(test, 256, 1, 228, &sink);
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		arm_tick(test, &p[128 + i], 10 * 256 + 1 + i);
+	arm_all(test, p, 128, 101);
+	advance_tick(test, 101);
+	expect_fired_in_id_order(test, 128);
+	KUNIT_EXPECT_EQ(test, 2U, sink->calls);
+	KUNIT_EXPECT_EQ(test, 128U - 101 / 2, sink->largest);
+	advance_tick(test, 10 * 256 + 100);
+	expect_fired_in_id_order(test, 228);
 }
 
 static void data_of_the_owner_is_left_alone(struct kunit *test)
@@ -485,6 +509,7 @@ static void extension_of_a_timeout_shut_down_is_eshutdown(struct kunit *test)
 static struct kunit_case sink_cases[] = {
 	KUNIT_CASE(sink_gets_the_timeout_at_its_tick),
 	KUNIT_CASE(sink_gets_many_in_order_in_bounded_batches),
+	KUNIT_CASE(search_of_a_hashed_wheel_shortens_the_batch),
 	KUNIT_CASE(data_of_the_owner_is_left_alone),
 	KUNIT_CASE_PARAM(call_in_the_sink_tells_the_state, call_gen_params),
 	KUNIT_CASE(sink_that_rearms_to_now_ends),

@@ -58,15 +58,22 @@ static struct twheel_shard any_hashed_shard(void)
 	return s;
 }
 
+/* A visit in progress may have set aside all timeouts of its slot. Then it still goes on. */
 void visit_passes_no_timeout_over(void)
 {
 	struct twheel_shard s = any_hashed_shard();
+	bool in_progress = nondet_bool();
+	struct twheel_timeout later;
 	struct twheel_step step;
 
+	INIT_LIST_HEAD(&s.aside);
+	if (in_progress)
+		list_add_tail(&later.entry, &s.aside);
 	twheel_find_visit(&s, &step);
 	PROVE(step.tick > s.cursor);
 	PROVE(step.tick <= followed.tick);
 	PROVE(step.wake == step.tick);
+	PROVE(!in_progress || step.tick == s.cursor + 1);
 }
 
 /* A slot of several timeouts is visited once in each round, one with a single timeout when due. */
@@ -76,6 +83,7 @@ void slot_is_visited_in_each_round_or_when_it_is_due(void)
 	struct twheel_step step;
 	u64 round = s.cursor + (1U << BITS);
 
+	INIT_LIST_HEAD(&s.aside);
 	twheel_find_visit(&s, &step);
 	PROVE(step.tick <= round || step.tick <= followed.tick);
 }
