@@ -825,7 +825,8 @@ static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
 /**
  * twheel_timeout_init() - prepare a timeout for its first arm
  * @w: the wheel that it belongs to from now on
- * @t: the timeout; it must not be in a wheel, and no task may be cancelling it
+ * @t: the timeout; it must not be in a wheel, and no task may be cancelling it, not
+ *	even one that waits for twheel_stop()
  * @fn: called when it expires; NULL in a wheel with a sink
  *
  * The memory may have held another timeout whose callback is still running. The new
@@ -1267,7 +1268,8 @@ EXPORT_SYMBOL_GPL(twheel_shutdown);
  * On return @tw is not pending, and its function is neither queued nor running. Meanwhile
  * each arm fails with -ESHUTDOWN, so a function that arms its timeout again cannot keep this
  * waiting. Before the object is freed, call twheel_shutdown() first, so that arms fail from
- * then on.
+ * then on. All other calls for @tw may overlap with this one, but no second one of this: the
+ * first to end lets arms succeed, while the other may still wait.
  *
  * Context: as twheel_cancel_sync(), and not from the function.
  *
@@ -2164,8 +2166,8 @@ static bool twheel_hand_back(struct twheel_shard *s,
  * @w: the wheel
  * @unprocessed: called for each pending timeout, one at a time, in no order; may be NULL.
  *	The timeout is not pending. As in its callback, twheel_try_cancel() returns -EBUSY.
- *	The function may shut it down, free it, link its entry into a list, or initialise
- *	and arm it for another wheel. It may sleep
+ *	The function may shut it down, free it, link its entry into a list, or, if no task may
+ *	be cancelling it, initialise and arm it for another wheel. It may sleep
  * @data: first argument of @unprocessed
  *
  * From now on each arm fails with -ESHUTDOWN. On return no callback and no sink is running,
@@ -2236,7 +2238,7 @@ EXPORT_SYMBOL_GPL(twheel_destroy);
 /**
  * twheel_get_params() - parameters of a wheel
  * @w: the wheel
- * @params: filled with the parameters in effect, and with memory
+ * @params: filled with the parameters in effect, and with memory; name is valid as long as @w
  */
 void twheel_get_params(const struct twheel *w, struct twheel_params *params)
 {
