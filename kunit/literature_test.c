@@ -212,38 +212,49 @@ static void forward(struct probe *p)
 	twheel_arm(&p->t, p->t.expires);
 }
 
-static void fixed_rate_keeps_its_phase_over_a_stall(struct kunit *test)
+/**
+ * struct repetition - how a timeout with an interval of 5 ticks goes on after a stall
+ * @name: for messages
+ * @then: arms the timeout again
+ * @ret: what that returns by the end of the stall, at tick 1000: intervals in all, or 0
+ * @after: the tick at which it fires then
+ */
+struct repetition {
+	const char	*name;
+	void		(*then)(struct probe *p);
+	int		ret;
+	u64		after;
+};
+
+static const struct repetition repetitions[] = {
+	{ "fixed rate, which keeps its phase", forward, 200, 1003 },
+	{ "fixed delay, counted from the callback", rearm, 0, 1005 },
+};
+
+static void check_repetition(struct kunit *test, const struct repetition *r)
 {
 	struct probe *p;
 
 	layout_wheel(test, MS);
 	p = probes(test, 1);
-	p->then = forward;
+	p->then = r->then;
 	p->arg = 5 * MS;
 	arm_tick(test, p, 3);
 	expect_fires_at(test, p, 3);
 	expect_fires_at(test, p, 8);
 	advance_tick(test, 1000);
-	KUNIT_EXPECT_EQ(test, 3U, p->fired);
-	KUNIT_EXPECT_EQ(test, 200, p->ret);
-	expect_fires_at(test, p, 1003);
-	expect_fires_at(test, p, 1008);
+	KUNIT_EXPECT_EQ_MSG(test, 3U, p->fired, "%s", r->name);
+	KUNIT_EXPECT_EQ_MSG(test, r->ret, p->ret, "%s", r->name);
+	expect_fires_at(test, p, r->after);
+	expect_fires_at(test, p, r->after + 5);
 }
 
-static void fixed_delay_counts_from_the_callback(struct kunit *test)
+static void timeout_repeats_as_its_callback_says_after_a_stall(struct kunit *test)
 {
-	struct probe *p;
+	unsigned int i;
 
-	layout_wheel(test, MS);
-	p = probes(test, 1);
-	p->then = rearm;
-	p->arg = 5 * MS;
-	arm_tick(test, p, 3);
-	expect_fires_at(test, p, 3);
-	expect_fires_at(test, p, 8);
-	advance_tick(test, 1000);
-	KUNIT_EXPECT_EQ(test, 3U, p->fired);
-	expect_fires_at(test, p, 1005);
+	for (i = 0; i < ARRAY_SIZE(repetitions); i++)
+		check_repetition(test, &repetitions[i]);
 }
 
 static struct kunit_case literature_cases[] = {
@@ -256,8 +267,7 @@ static struct kunit_case literature_cases[] = {
 	KUNIT_CASE_PARAM(stop_returns_what_has_neither_fired_nor_been_cancelled, layout_gen_params),
 	KUNIT_CASE_PARAM(longest_delay_does_not_overflow, layout_gen_params),
 	KUNIT_CASE_PARAM(tasks_come_out_in_the_order_of_expiration, layout_gen_params),
-	KUNIT_CASE_PARAM(fixed_rate_keeps_its_phase_over_a_stall, layout_gen_params),
-	KUNIT_CASE_PARAM(fixed_delay_counts_from_the_callback, layout_gen_params),
+	KUNIT_CASE_PARAM(timeout_repeats_as_its_callback_says_after_a_stall, layout_gen_params),
 	{}
 };
 
