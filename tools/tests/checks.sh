@@ -4,6 +4,9 @@
 # Functions for scripts of tests, which print KTAP. bash scripts read this file with `.`.
 #
 # A check is a function; its output is shown if it fails. result and block need a directory $work.
+#
+# A result that sums up a block of results fails if one of them does. Readers of TAP need not look
+# into blocks.
 
 # Copy standard input to standard output, and fail unless it is empty.
 silent()
@@ -58,6 +61,16 @@ result()
 	echo "ok $number $name"
 }
 
+# Copy KTAP as a block. Fails if there is no result, or one that is not ok.
+nested()
+{
+	awk '
+		{ print "    " $0 }
+		/^ok [0-9]/ { ok = 1 }
+		/^ *not ok [0-9]/ { bad = 1 }
+		END { exit bad || !ok }'
+}
+
 # block NUMBER NAME COMMAND...: run a command that prints KTAP.
 block()
 {
@@ -65,8 +78,23 @@ block()
 	shift 2
 
 	echo "    # Subtest: $name"
-	"$@" 2>"${work:?}/errors" | sed 's/^/    /' || status=$?
+	"$@" 2>"${work:?}/errors" | nested || status=$?
 	sed 's/^/# /' "$work/errors"
 	[ "$status" = 0 ] || printf 'not '
 	echo "ok $number $name"
+}
+
+# machine NUMBER NAME ERRORS COMMAND...: run a command that prints KTAP in a test machine. The
+# result after the block is that of the machine, whose complaints are kept in the file ERRORS.
+machine()
+{
+	local number=$1 name=$2 errors=$3 statuses=(0 0)
+	shift 3
+
+	"$@" 2>"$errors" | nested || statuses=("${PIPESTATUS[@]}")
+	[ "${statuses[1]}" = 0 ] || printf 'not '
+	echo "ok $number $name"
+	sed 's/^/# /' "$errors"
+	[ "${statuses[0]}" = 0 ] || printf 'not '
+	echo "ok $((number + 1)) kernel log and unloading"
 }

@@ -20,6 +20,14 @@ prepare()
 	echo 0 >$debug/fail_page_alloc/min-order
 }
 
+# block NUMBER NAME DIRECTORY: run the tests in a directory. The result fails if one of theirs does.
+block()
+{
+	sh /add/subtests.sh "$3" | sed 's/^/    /' | tee /tmp/block
+	! grep -q '^ *not ok [0-9]' /tmp/block || printf 'not '
+	echo "ok $1 $2"
+}
+
 failed()
 {
 	echo $((most - $(cat "$debug/$1/times")))
@@ -30,17 +38,16 @@ failed()
 # are logged again afterwards, except warnings of the kernel's own tracing.
 echo "twheel-vm: faults" >/dev/kmsg
 dmesg -n 4
-sh /add/subtests.sh /add/faults | sed 's/^/    /'
+block 1 'calls and modules' /add/faults
 dmesg -n 8
 dmesg | grep -q 'twheel-vm: faults$' || echo "BUG: the log was too long to be kept" >/dev/kmsg
 dmesg | sed '1,/twheel-vm: faults/d; /WARNING: .* at kernel\/trace\//d' |
 while IFS= read -r line; do
 	echo "$line" >/dev/kmsg
 done
-echo "ok 1 calls and modules"
 [ -n "$(ls /add/tests)" ] || { echo "ok 2 tests of the device # SKIP"; exit; }
 prepare
-TWHEEL_FAULTS=1 TWHEEL_SLOW=1 sh /add/subtests.sh /add/tests | sed 's/^/    /'
+export TWHEEL_FAULTS=1 TWHEEL_SLOW=1
+block 2 'tests of the device' /add/tests
 printf '# faults: failed: %s slab allocations, %s pages, %s copies\n' \
 	"$(failed failslab)" "$(failed fail_page_alloc)" "$(failed fail_usercopy)"
-echo "ok 2 tests of the device"
