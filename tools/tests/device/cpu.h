@@ -9,13 +9,23 @@
 
 #include "device.h"
 
-static inline void stay_on_one_cpu(void)
+static inline void stay_on(int cpu)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
+	CPU_SET(cpu, &set);
 	CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+static inline int last_cpu(void)
+{
+	return sysconf(_SC_NPROCESSORS_ONLN) - 1;
+}
+
+static inline void stay_on_one_cpu(void)
+{
+	stay_on(sched_getcpu());
 }
 
 /*

@@ -41,20 +41,6 @@ struct race {
 	int over;
 };
 
-static void stay_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	CHECK_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
-}
-
-static int last_cpu(void)
-{
-	return sysconf(_SC_NPROCESSORS_ONLN) - 1;
-}
-
 static void become_fifo(void)
 {
 	const struct sched_param param = { .sched_priority = 50 };
