@@ -21,7 +21,6 @@
  *	QUEUED		in the wheel for t.expires, or on its way to the sink
  *	PARKED		in no list. The kernel looks at the word in calls only
  *	READY		on the event queue
- *	STOPPED		had not fired at STOP; on a list of STOP until it is READY
  *	CANCELLED	cancelled on its way to the sink, which frees the record
  *
  *	FREE -> PARKED		ARM
@@ -30,7 +29,7 @@
  *	QUEUED -> PARKED	a look: an idle value other than TWHEEL_CELL_IDLE
  *	QUEUED -> READY		a look: the deadline has passed
  *	READY -> PARKED		read(); MOD, KICK: the event was withdrawn
- *	QUEUED, PARKED -> STOPPED	STOP: the word holds a deadline
+ *	QUEUED, PARKED -> READY	STOP: the word holds a deadline
  *	any -> FREE or CANCELLED	CANCEL; STOP of an idle cell; read() after STOP
  *
  * The cell of a record keeps its address while the record is live. MOD and KICK need not move
@@ -92,19 +91,26 @@
  * about the same delay never calls KICK. A cell that falls out of use costs two looks.
  *
  *
+ * Pace
+ *
+ * A look that finds a cell moved costs the kernel several times what the move, a store, has
+ * cost the user. So looks that do not fire a cell are paced, at TWDEV_LOOKS for each file, CPU
+ * and millisecond. @paced of the CPU is the time up to which looks are paid for. A look beyond
+ * that publishes and enqueues this time, if the deadline is earlier. Then the cell fires late,
+ * unless its user arms it once more: look is later than the deadline, so he calls KICK. Other
+ * users' timeouts are not delayed. The cells of a private wheel are not paced: its turns
+ * alternate with those of other wheels.
+ *
+ *
  * Memory
  *
- * Cells lie in pages. A table points to the pages. The table is created with the first page
- * and covers the indices below the limit. Records may have higher indices: in the last chunk,
- * or in a chunk that was added because records were on their way to the sink or had no
- * generations left. Such records cannot be cells. An ARM with TWHEEL_F_CELL moves them to
- * @spare, which other ARMs use when the free list is empty. If no lower index is free, the
- * ARM fails with -EAGAIN, as at the limit.
+ * Cells lie in pages. A table points to the pages. It covers the indices of all records that a
+ * file can have, see twheel_records.c, but for records with no generations left: a file whose
+ * indices are used up refuses to make a cell, with -EAGAIN.
  *
- * An ARM with TWHEEL_F_CELL examines the first free record alone. It also fails if the page
- * of cells for this record is missing and a limit forbids adding it. A page is added on a
- * fault or before its first cell is armed. It is freed at release. Mappings hold a reference
- * to the file, so they end before. A page that is pinned for longer has its own reference.
+ * A page is added on a fault or before its first cell is armed, the table with the first page.
+ * They are freed at release. Mappings hold a reference to the file, so they end before. A page
+ * that is pinned for longer has its own reference.
  *
  *
  * Trust
@@ -112,9 +118,7 @@
  * At worst, a bad word is a wrong deadline for its owner: the time that a record is enqueued
  * for is kept in kernel memory. Users cannot prolong any loop here, except the retries of a
  * CPU without an atomic exchange instruction. After a lost compare-exchange the kernel goes
- * on with the word that it found. FIRED without an event counts as idle. A user who keeps
- * writing past deadlines into a cell causes one look in each pass of the wheel's thread;
- * SECURITY.md has figures.
+ * on with the word that it found. FIRED without an event counts as idle.
  *
  * 32-bit kernels would need a lock to load a 64-bit word that is being written. On a machine
  * whose data cache has aliases, the kernel may load a word that a user has replaced. Both have
@@ -134,6 +138,13 @@
 
 /* Maximum delay between the two looks at an idle cell. */
 #define TWDEV_MAX_AHEAD		(60ULL * NSEC_PER_SEC)
+
+/* Looks that find a cell moved or idle, for each file, CPU and millisecond, see "Pace". */
+#define TWDEV_LOOKS		64
+#define TWDEV_LOOK_NS		(NSEC_PER_MSEC / TWDEV_LOOKS)
+
+/* A record of a sink's batch on each CPU may be neither live nor free. */
+#define TWDEV_MAX_BATCH		128
 
 /* Words */
 
@@ -188,6 +199,30 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 	return word;
 }
 
+/* Count a look that does not fire. Returns how far away the next one has to be, in ns. */
+static u64 twdev_pace(struct twdev_file *f)
+{
+	u64 *paced = &f->paced[raw_smp_processor_id() % TWDEV_PACERS];
+	u64 now_ns = ktime_get_mono_fast_ns();
+
+	if (f->private)
+		return 0;
+	*paced = max(*paced, now_ns) + TWDEV_LOOK_NS;
+	return *paced - now_ns > NSEC_PER_MSEC ? *paced - now_ns : 0;
+}
+
+/*
+ * Publish that the kernel looks at the word at @t, but no earlier than @floor. Returns the time
+ * to enqueue the record for, or TWDEV_NO_LOOK.
+ */
+static u64 twdev_publish_paced(struct twheel_cell *cell, u64 t, u64 floor)
+{
+	if (likely(t >= floor))
+		return twdev_publish(cell, t);
+	WRITE_ONCE(cell->look, floor);
+	return floor;
+}
+
 /*
  * Look at the cell of @r, which is in the list of the sink. Returns true if it has fired;
  * @now_ns is the time. Otherwise the record is off the list and is QUEUED or PARKED.
@@ -219,7 +254,7 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
 		t = word;
 	else if (word == TWHEEL_CELL_IDLE && twdev_replace(cell, &word, TWDEV_CELL_SEEN))
 		t = twdev_to_user_ns(f, *now_ns + r->ahead_ns);
-	t = twdev_publish(cell, t);
+	t = twdev_publish_paced(cell, t, twdev_to_user_ns(f, *now_ns + twdev_pace(f)));
 	list_del(&r->t.entry);
 	if (t == TWDEV_NO_LOOK) {
 		twheel_accept(&r->t);
@@ -282,7 +317,7 @@ static int twdev_outcome(const struct twdev_record *r, u64 word)
 {
 	if (twdev_is_deadline(word))
 		return 0;
-	if (word == TWHEEL_CELL_FIRED && (r->state == TWDEV_READY || r->state == TWDEV_STOPPED))
+	if (word == TWHEEL_CELL_FIRED && r->state == TWDEV_READY)
 		return TWHEEL_WITHDRAWN;
 	return TWHEEL_IDLE;
 }
@@ -365,15 +400,21 @@ int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 	return twdev_outcome(r, word);
 }
 
-/* Returns TWHEEL_STATE_*. Sets @remaining_ns: to the deadline; 0: READY; ~0: idle. */
-u32 twdev_cell_state(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
-		     u64 *remaining_ns)
+/* Returns TWHEEL_STATE_*. Sets @remaining_ns: to the deadline; 0: READY; ~0: an idle cell. */
+u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
+		  u64 *remaining_ns)
 {
-	u64 word = READ_ONCE(twdev_cell_of(f, r)->word);
+	u64 deadline = r->t.expires, word;
+	int outcome = r->state == TWDEV_READY ? TWHEEL_WITHDRAWN : 0;
 
-	switch (twdev_outcome(r, word)) {
+	if (twdev_is_cell(r)) {
+		word = READ_ONCE(twdev_cell_of(f, r)->word);
+		deadline = twdev_from_user_ns(f, word);
+		outcome = twdev_outcome(r, word);
+	}
+	switch (outcome) {
 	case 0:
-		*remaining_ns = twdev_remaining(twdev_from_user_ns(f, word), now_ns);
+		*remaining_ns = twdev_remaining(deadline, now_ns);
 		return TWHEEL_STATE_PENDING;
 	case TWHEEL_WITHDRAWN:
 		*remaining_ns = 0;
@@ -413,7 +454,7 @@ bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
  * published. If that was an arming, the user loads look == ~0, KICK fails with -ESHUTDOWN,
  * and the user undoes the arming. So the cell can end like an idle cell.
  */
-void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
+static void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
 	u64 word;
@@ -431,7 +472,38 @@ void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 	twdev_end_cell(f, r);
 }
 
+/* STOP a record that has not fired. It is in no list, neither in the wheel nor in the sink. */
+void twdev_stop_record(struct twdev_file *f, struct twdev_record *r)
+{
+	if (twdev_is_cell(r))
+		twdev_stop_cell(f, r);
+	else
+		twdev_leave_unprocessed(f, r, r->t.expires);
+}
+
 /* Pages */
+
+static u32 twdev_max_cell_pages(const struct twdev_file *f)
+{
+	u32 records = f->max + TWDEV_MAX_BATCH * num_possible_cpus() + TWDEV_PER_CHUNK;
+
+	return DIV_ROUND_UP(records, TWDEV_PER_CELLS);
+}
+
+/* Number of cells that a mapping has room for; constant once the file has begun. */
+u32 twdev_max_cells(const struct twdev_file *f)
+{
+	return TWDEV_HAS_CELLS ? twdev_max_cell_pages(f) * TWDEV_PER_CELLS : 0;
+}
+
+/* Is the page of cells missing that @r needs to be one? */
+bool twdev_lacks_cell(const struct twdev_file *f, const struct twdev_record *r)
+{
+	u32 page = twdev_index(r) / TWDEV_PER_CELLS;
+
+	lockdep_assert_held(&f->lock);
+	return !f->cells || page >= twdev_max_cell_pages(f) || !f->cells[page];
+}
 
 static int twdev_make_cell_table(struct twdev_file *f)
 {
@@ -450,7 +522,7 @@ static int twdev_make_cell_table(struct twdev_file *f)
 }
 
 /* Add a page of idle cells, unless it exists. */
-int twdev_add_cells(struct twdev_file *f, unsigned long page)
+static int twdev_add_cell_page(struct twdev_file *f, unsigned long page)
 {
 	struct twheel_cell *cells;
 	int ret;
@@ -472,12 +544,24 @@ int twdev_add_cells(struct twdev_file *f, unsigned long page)
 	return 0;
 }
 
-/* Free a table of @nr entries, and its pages. No task can reach them any more. */
+/* Add the page of the cell with @index, unless it exists. */
+int twdev_add_cells(struct twdev_file *f, u32 index)
+{
+	int ret;
+
+	if (mutex_lock_killable(&f->grow))
+		return -EINTR;
+	ret = twdev_add_cell_page(f, index / TWDEV_PER_CELLS);
+	mutex_unlock(&f->grow);
+	return ret;
+}
+
+/* Free a table for @nr cells, and its pages. No task can reach them any more. */
 void twdev_free_cells(struct twdev_file *f, struct twheel_cell **cells, u32 nr)
 {
 	u32 i;
 
-	for (i = 0; cells && i < nr; i++) {
+	for (i = 0; cells && i < nr / TWDEV_PER_CELLS; i++) {
 		if (cells[i])
 			twdev_free_page(f, cells[i]);
 		cond_resched();
@@ -490,13 +574,10 @@ static vm_fault_t twdev_fault(struct vm_fault *vmf)
 	struct twdev_file *f = vmf->vma->vm_file->private_data;
 	int ret;
 
-	/*
-	 * A trim may hold @grow for long. The lock fails only if the task is being killed, so
-	 * no program sees this SIGBUS.
-	 */
+	/* Fails only if the task is being killed, so no program sees this SIGBUS. */
 	if (mutex_lock_killable(&f->grow))
 		return VM_FAULT_SIGBUS;
-	ret = twdev_add_cells(f, vmf->pgoff);
+	ret = twdev_add_cell_page(f, vmf->pgoff);
 	if (!ret) {
 		vmf->page = virt_to_page(f->cells[vmf->pgoff]);
 		get_page(vmf->page);

@@ -39,7 +39,6 @@
  *	READY		on the event queue
  *	CANCELLED	cancelled in a batch on its way to the sink: lookups miss it, and
  *			the sink frees it. Also used while a run of CANCELs holds the lock
- *	STOPPED		had not fired at STOP; on a list of STOP until it is READY
  *
  *	FREE -> ARMED		ARM
  *	ARMED -> READY		sink
@@ -51,9 +50,7 @@
  *	READY -> FREE		read of the last event; CANCEL: the event is withdrawn
  *	READY -> ARMED		read of an event of a periodic timeout
  *	CANCELLED -> FREE	sink
- *	ARMED -> STOPPED	STOP; sink after STOP, for a record with @rearm set
- *	STOPPED -> READY	STOP
- *	STOPPED -> FREE		CANCEL
+ *	ARMED -> READY		STOP; sink after STOP, for a record with @rearm set
  *
  * The wheel has already expired a timeout that is on its way to the sink. CANCEL and MOD
  * therefore return TWHEEL_WITHDRAWN for it, as for an unread event.
@@ -69,20 +66,18 @@
  * Locking
  *
  *	mmap lock			in faults
- *	  twdev_file.grow		pages are added or given back
- *	twdev_file.stopping		STOP
- *	  twdev_file.lock		all of the file
- *	    locks of the engine
- *	    twdev_file.wait		wakeup when the last event after STOP is gone
- *	twdev_users_mutex		users with open files; list of all files
+ *	  twdev_file.grow		pages are added
+ *	    twdev_file.lock		all of the file
+ *	      locks of the engine
+ *	      twdev_file.wait		wakeup when the last event after STOP is gone
+ *	twdev_users_mutex		users with open files
+ *	twdev_private_mutex		a private wheel is allocated and counted
  *
  * twdev_file.lock protects all of a file: states, free list, event queue, tables of chunks
- * and cells, counts. It is a bh lock, since the sink runs in soft interrupts, and nests inside
- * grow and inside stopping. The sink holds only the engine's lock of turns. It takes the lock
- * once for successive records of one file. No access that may fault is made under grow.
- *
- * The shrinker only tries to lock twdev_users_mutex and then grow. It may run in any
- * allocation, so nothing is allocated under twdev_users_mutex.
+ * and cells, counts. It is a bh lock, since the sink runs in soft interrupts. The sink holds
+ * only the engine's lock of turns. It takes the lock once for successive records of one file; if
+ * it has to wait, once for all records of the file in its batch. No access that may fault is
+ * made under grow.
  *
  * A record that is ARMED under the lock is pending in the wheel, or the sink has not taken
  * the lock yet: twheel_cancel() and twheel_mod() tell which. twheel_arm_list() needs
@@ -91,21 +86,20 @@
  *
  * Copies to and from user space under the lock are made with page faults disabled. If a copy
  * fails, the lock is dropped, the page is faulted in, and the copy is repeated. An event
- * leaves the queue only after all of it has been copied. A run of operations that SUBMIT
- * carries out in user memory ends before the operation that faults.
+ * leaves the queue only after all of it has been copied.
  *
  *
  * Release
  *
- * After the last reference is gone, only the sink and the shrinker can reach the file.
+ * After the last reference is gone, only the sink and the work item that wakes waiters can
+ * reach the file.
  *
- *  1. The file is hidden from the shrinker.
- *  2. Pending timeouts are taken out of the wheel. The states of their records are not
+ *  1. Pending timeouts are taken out of the wheel. The states of their records are not
  *     updated, as nothing reads them any more. Records on their way to the sink become
  *     CANCELLED.
- *  3. A flush of the wheel waits until the sink is done with the CANCELLED records and with
- *     the wait queue.
- *  4. Records, cells and, last, a private wheel are freed.
+ *  2. A flush of the wheel waits until the sink is done with the CANCELLED records and with
+ *     the wait queue. Then the work item is cancelled.
+ *  3. Records, cells and, last, a private wheel are freed.
  *
  * Release works in portions and is not interruptible.
  *
@@ -113,7 +107,7 @@
  * Limits
  *
  * The limit of a file counts live timeouts exactly. The limits per user and in total count
- * pages: a page of records counts as the timeouts that fit into it until it is given back. So
+ * pages: a page of records counts as the timeouts that fit into it until release. So
  * these limits bound memory, and the counts, which all CPUs share, stay off the hot path. The
  * user is the real uid that opened the file. Neither its namespace nor the tasks that use the
  * file matter. The memory is charged to the cgroup of the task that allocates it. The defaults
@@ -124,9 +118,14 @@
  * visited once in each round. So without CAP_SYS_RESOURCE the tick has a minimum, and one level
  * is refused.
  *
- * Not prevented: a user can keep the threads busy with as many timeouts as the limits allow.
- * Many pollers of one file cost time too, as an event wakes all of them. The threads have
- * normal priority and reschedule after every batch. The limits of several uids add up.
+ * Users share a wheel, not their costs. What a file costs in the turns of a shared wheel is
+ * bounded: looks at cells are paced (twheel_cells.c), the sink waits for the lock of a file for
+ * one operation or run (twdev_lock()), and many waiters are woken by a work item
+ * (twdev_wake_from_sink()).
+ *
+ * Not prevented: many timeouts in one tick delay those after them, on the same CPU and wheel, in
+ * the first 128 also within the soft interrupt. The limits of several uids add up. SECURITY.md has
+ * figures.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -165,7 +164,6 @@
 #define TWDEV_USER_TICK_NS	(100 * NSEC_PER_USEC)
 
 static unsigned int max_timeouts = 1U << 20;
-static unsigned long max_wheel_bytes;
 static unsigned char minor = TWDEV_MINOR;
 
 static int twdev_set_file_limit(const char *val, const struct kernel_param *kp)
@@ -182,28 +180,6 @@ module_param_cb(max_timeouts, &twdev_file_limit_ops, &max_timeouts, 0644);
 MODULE_PARM_DESC(max_timeouts,
 		 "most live timeouts of a file opened from now on, 1 to 268435456 (1048576)");
 
-static int twdev_set_wheel_limit(const char *val, const struct kernel_param *kp)
-{
-	unsigned long limit;
-	int ret = kstrtoul(val, 0, &limit);
-
-	if (ret)
-		return ret;
-	if (!limit)
-		limit = max(totalram_pages() / 100 << PAGE_SHIFT, SZ_4M);
-	/* twdev_count_up() counts in long. */
-	WRITE_ONCE(max_wheel_bytes, min_t(unsigned long, limit, LONG_MAX));
-	return 0;
-}
-
-static const struct kernel_param_ops twdev_wheel_limit_ops = {
-	.set	= twdev_set_wheel_limit,
-	.get	= param_get_ulong,
-};
-
-module_param_cb(max_wheel_bytes, &twdev_wheel_limit_ops, &max_wheel_bytes, 0644);
-MODULE_PARM_DESC(max_wheel_bytes,
-		 "most bytes, on all CPUs, of the private wheels of a user without CAP_SYS_RESOURCE (0: a hundredth of the memory, at least 4194304)");
 module_param(minor, byte, 0444);
 MODULE_PARM_DESC(minor, "minor number of the device, 255 for any that is free (247)");
 
@@ -219,7 +195,7 @@ static_assert(sizeof(struct twheel_op) == 56);
 static_assert(sizeof(struct twheel_cell) == 16);
 static_assert(sizeof(struct twheel_event) == 48);
 static_assert(sizeof(struct twheel_submit) == 24);
-static_assert(sizeof(struct twheel_info) == 88);
+static_assert(sizeof(struct twheel_info) == 128);
 static_assert(sizeof(struct twheel_setup) == 56);
 static_assert(sizeof(struct twheel_cancel_all) == 40);
 static_assert(sizeof(struct twheel_list) == 48);
@@ -248,6 +224,8 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 	info.slack_us = f->slack_us;
 	info.live = f->live;
 	info.ready = f->nr_ready;
+	info.cells = twdev_max_cells(f);
+	info.refused = f->counts.refused;
 	info.flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
 		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
 	spin_unlock_bh(&f->lock);
@@ -256,6 +234,7 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 	info.tick_ns = params.tick_ns;
 	info.slots = params.slots;
 	info.levels = params.levels;
+	twdev_user_info(f->user, &info);
 	return copy_to_user(uinfo, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
@@ -296,7 +275,7 @@ static void twdev_free_private(struct twdev_user *user, struct twheel *wheel)
 
 	twheel_get_params(wheel, &params);
 	twheel_destroy(wheel);
-	atomic_long_sub(params.memory, &user->wheel_bytes);
+	twdev_uncount_wheel(user, params.memory);
 }
 
 static DEFINE_MUTEX(twdev_private_mutex);
@@ -319,12 +298,9 @@ static struct twheel *twdev_make_private(struct twdev_user *user, const struct t
 	if (IS_ERR(wheel))
 		goto unlock;
 	twheel_get_params(wheel, &params);
-	if (!twdev_count_up(&user->wheel_bytes, params.memory, READ_ONCE(max_wheel_bytes))) {
-		atomic_long_add(params.memory, &user->wheel_bytes);
-		if (!capable(CAP_SYS_RESOURCE)) {
-			twdev_free_private(user, wheel);
-			wheel = ERR_PTR(-EAGAIN);
-		}
+	if (!twdev_count_wheel(user, params.memory)) {
+		twheel_destroy(wheel);
+		wheel = ERR_PTR(-EAGAIN);
 	}
 unlock:
 	mutex_unlock(&twdev_private_mutex);
@@ -376,7 +352,7 @@ static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 		if (f->begun)
 			return false;
 		cells = f->cells;
-		nr = twdev_max_cell_pages(f);
+		nr = twdev_max_cells(f);
 		f->cells = NULL;
 		f->wheel = plan->wheel;
 		f->private = plan->private;
@@ -542,26 +518,6 @@ static int twdev_ioctl_stats(struct twdev_file *f, struct twheel_stats __user *u
 	return copy_to_user(ustats, &stats, sizeof(stats)) ? -EFAULT : 0;
 }
 
-static u32 twdev_count_armed_cells(struct twdev_file *f)
-{
-	struct twdev_record *r;
-	u32 index = 0, nr = 0, i;
-	u64 left_ns;
-
-	do {
-		scoped_guard(spinlock_bh, &f->lock) {
-			for (i = 0; i < TWDEV_PER_CHUNK; i++, index++) {
-				r = twdev_record_at(f, index);
-				if (!r || !twdev_is_live(r) || !twdev_is_cell(r))
-					continue;
-				nr += twdev_cell_state(f, r, 0, &left_ns) == TWHEEL_STATE_PENDING;
-			}
-		}
-		cond_resched();
-	} while (r && !fatal_signal_pending(current));
-	return nr;
-}
-
 static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct twdev_file *f = file->private_data;
@@ -588,7 +544,6 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "live:\t%u\n", live);
 	seq_printf(m, "ready:\t%u\n", ready);
 	seq_printf(m, "cells:\t%u\n", cells);
-	seq_printf(m, "armed_cells:\t%u\n", cells ? twdev_count_armed_cells(f) : 0);
 }
 
 static bool twdev_ioctl_changes(unsigned int cmd)
@@ -601,7 +556,6 @@ static bool twdev_ioctl_changes(unsigned int cmd)
 	case TWHEEL_IOC_SUBMIT:
 	case TWHEEL_IOC_CANCEL_ALL:
 	case TWHEEL_IOC_STOP:
-	case TWHEEL_IOC_TRIM:
 	case TWHEEL_IOC_KICK:
 		return true;
 	default:
@@ -636,8 +590,6 @@ static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void
 		return twdev_ioctl_list(f, argp);
 	case TWHEEL_IOC_STATS:
 		return twdev_ioctl_stats(f, argp);
-	case TWHEEL_IOC_TRIM:
-		return twdev_ioctl_trim(f);
 	default:
 		return -ENOTTY;
 	}
@@ -678,10 +630,9 @@ static int twdev_open(struct inode *inode, struct file *file)
 		return -ENOMEM;
 	spin_lock_init(&f->lock);
 	mutex_init(&f->grow);
-	mutex_init(&f->stopping);
 	init_waitqueue_head(&f->wait);
 	INIT_LIST_HEAD(&f->ready);
-	INIT_LIST_HEAD(&f->unprocessed);
+	INIT_WORK(&f->waking, twdev_wake_by_work);
 	f->wheel = twdev_shared[TWHEEL_MONOTONIC];
 	f->max = READ_ONCE(max_timeouts);
 	twdev_note_namespace(f);
@@ -715,15 +666,15 @@ static int twdev_release(struct inode *inode, struct file *file)
 	struct twdev_file *f = file->private_data;
 	u32 i;
 
-	twdev_hide_file(f);
 	for (i = 0; i < f->nr_chunks; i++) {
 		twdev_silence_chunk(f, f->chunks[i]);
 		cond_resched();
 	}
 	if (f->nr_chunks)
 		twheel_flush(f->wheel);
+	cancel_work_sync(&f->waking);
 	twdev_free_records(f);
-	twdev_free_cells(f, f->cells, twdev_max_cell_pages(f));
+	twdev_free_cells(f, f->cells, twdev_max_cells(f));
 	if (f->private)
 		twdev_free_private(f->user, f->wheel);
 	twdev_remove_user(f);
@@ -748,6 +699,7 @@ static struct miscdevice twdev_device = {
 	.name	= "twheel",
 	.fops	= &twdev_fops,
 	.mode	= 0600,
+	.groups	= twdev_groups,
 };
 
 static void twdev_destroy_shared(void)
@@ -801,18 +753,13 @@ static int __init twheel_chardev_init(void)
 {
 	int ret;
 
-	if (!max_wheel_bytes)
-		twdev_set_wheel_limit("0", NULL);
-	ret = twdev_init_pages();
-	if (ret)
-		return ret;
+	twdev_init_limits();
 	ret = twdev_create_shared();
 	if (!ret)
 		ret = twdev_register();
 	if (!ret)
 		return 0;
 	twdev_destroy_shared();
-	twdev_exit_pages();
 	return ret;
 }
 
@@ -820,7 +767,6 @@ static void __exit twheel_chardev_exit(void)
 {
 	misc_deregister(&twdev_device);
 	twdev_destroy_shared();
-	twdev_exit_pages();
 }
 
 module_init(twheel_chardev_init);

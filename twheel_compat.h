@@ -10,7 +10,6 @@
 #include <linux/hrtimer.h>
 #include <linux/list.h>
 #include <linux/mm.h>
-#include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/version.h>
@@ -37,29 +36,6 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 {
 	vma->vm_flags |= set;
 	vma->vm_flags &= ~clear;
-}
-#endif
-
-/* Linux 6.7: shrinkers are allocated dynamically and named at allocation. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
-static inline struct shrinker *shrinker_alloc(unsigned int flags, const char *name)
-{
-	return kzalloc(sizeof(struct shrinker), GFP_KERNEL);
-}
-
-static inline void shrinker_register(struct shrinker *shrinker)
-{
-	shrinker->seeks = DEFAULT_SEEKS;
-	/* The module works without a shrinker. */
-	if (register_shrinker(shrinker, "%s", KBUILD_MODNAME))
-		pr_warn("no memory for a shrinker\n");
-}
-
-static inline void shrinker_free(struct shrinker *shrinker)
-{
-	if (shrinker && shrinker->flags & SHRINKER_REGISTERED)
-		unregister_shrinker(shrinker);
-	kfree(shrinker);
 }
 #endif
 

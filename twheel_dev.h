@@ -16,14 +16,17 @@
 #include <linux/uaccess.h>
 #include <linux/uidgid.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <uapi/linux/twheel.h>
 
 #include "twheel.h"
 #include "twheel_compat.h"
 #include "twheel_index.h"
 
-/* Maximum of operations and of events handled in one hold of a file's lock. */
-#define TWDEV_OPS_CHUNK	64
+/* CPUs with different numbers modulo this have their own pace of looks at a file's cells. */
+#define TWDEV_PACERS		8
+
+/* Events, and entries of a list, that are handled in one hold of a file's lock. */
 #define TWDEV_EVENTS_CHUNK	16
 
 /* Number of clocks that user space can choose: 0 to TWHEEL_REALTIME of enum twheel_clock. */
@@ -35,7 +38,6 @@ enum twdev_record_state {
 	TWDEV_CANCELLED,
 	TWDEV_ARMED,
 	TWDEV_READY,
-	TWDEV_STOPPED,
 	TWDEV_QUEUED,
 	TWDEV_PARKED,
 };
@@ -44,19 +46,19 @@ enum twdev_record_state {
  * struct twdev_record - one timeout of a file
  * @t: node in the wheel. Its data is the cookie, its expires the deadline, its tag the slack
  *	in us. While the record is not in the wheel, its entry links it into the event queue
- * @fired_ns: READY, STOPPED: time when the timeout fired or was stopped
+ * @fired_ns: READY: time when the timeout fired or was stopped
  * @next_free: FREE: the next record on the free list
  * @interval_ns: from one deadline to the next; 0: one-shot. Not valid for cells
  * @ahead_ns: cell, QUEUED or PARKED: delay of the deadline that a call last published, at
  *	most TWDEV_MAX_AHEAD; 0 if none since its ARM or last event
- * @word: cell, READY or STOPPED: the word, a deadline, that FIRED replaced
+ * @word: cell, READY: the word, a deadline, that FIRED replaced
  * @id: index (low 32 bits) and generation; no timeout has generation 0
  * @repeat: with an interval: deadlines not read yet; 0: no end
  * @state: enum twdev_record_state
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
  * @rearm: ARMED: the sink arms the record instead of firing it, because a MOD came while the
  *	record was on its way
- * @unprocessed: READY, STOPPED: the timeout was stopped before it fired
+ * @unprocessed: READY: the timeout was stopped before it fired
  */
 struct twdev_record {
 	struct twheel_timeout	t;
@@ -82,12 +84,10 @@ static_assert(sizeof(long) < 8 || sizeof(struct twdev_record) == 88);
 /**
  * struct twdev_chunk - a page of records; masking a record's address gives its chunk
  * @file: the file that the records belong to
- * @nr_free: number of records that twdev_trim() has found free; 0 outside of it. Under grow
  * @records: the records
  */
 struct twdev_chunk {
 	struct twdev_file	*file;
-	u32			nr_free;
 	struct twdev_record	records[];
 };
 
@@ -113,6 +113,14 @@ struct twdev_chunk {
 #define TWDEV_ARM_FLAGS		(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT | \
 				 (TWDEV_HAS_CELLS ? TWHEEL_F_CELL : 0))
 
+/* Limits that a user's files share. */
+enum twdev_limit {
+	TWDEV_USER_TIMEOUTS,
+	TWDEV_ALL_TIMEOUTS,
+	TWDEV_WHEEL_BYTES,
+	TWDEV_LIMITS,
+};
+
 /**
  * struct twdev_user - a user with open files
  * @node: link in twdev_users
@@ -120,6 +128,7 @@ struct twdev_chunk {
  * @files: number of open files; release of the last file frees the user
  * @timeouts: timeouts that fit into the pages of these files
  * @wheel_bytes: size of the private wheels of these files, on all CPUs
+ * @refused: requests refused to the user, by enum twdev_limit
  */
 struct twdev_user {
 	struct hlist_node	node;
@@ -127,6 +136,7 @@ struct twdev_user {
 	unsigned int		files;
 	atomic_long_t		timeouts;
 	atomic_long_t		wheel_bytes;
+	atomic_long_t		refused[TWDEV_LIMITS];
 };
 
 /**
@@ -141,6 +151,7 @@ struct twdev_user {
  * @dropped: events of cells that were withdrawn through the word
  * @unprocessed: events made by STOP
  * @read: events read
+ * @refused: ARMs refused at the limit of the file
  * @lateness: histogram of the events of the sink, by fls64() of their lateness in ns
  */
 struct twdev_counts {
@@ -154,6 +165,7 @@ struct twdev_counts {
 	u64	dropped;
 	u64	unprocessed;
 	u64	read;
+	u64	refused;
 	u64	lateness[TWHEEL_LATENESS];
 };
 
@@ -176,28 +188,24 @@ struct twdev_counts {
  * @slack_us: default slack of timeouts; constant once @begun
  * @nr_chunks: entries of @chunks in use. Changes under @lock and @grow
  * @size: capacity of @chunks; under @grow
- * @nr_absent: entries of @chunks that are twdev_absent. Changes under @lock and @grow
- * @absent_from: no entry of @chunks before this one is twdev_absent; under @grow
- * @chunks: the table of chunks; twdev_absent replaces a page that was given back. Changes
- *	under @lock and @grow
- * @generations: by entry of @chunks: generation of the ids of the next page; under @grow
+ * @chunks: the table of chunks. Changes under @lock and @grow
  * @cells: table of pages of cells, by index / TWDEV_PER_CELLS; absent pages are NULL, and so
  *	is the table before the first page. Entries are added under @lock and @grow
  * @free: first record of the free list, or NULL
  * @ready: READY records, in the order in which they fired
- * @unprocessed: STOPPED records, except those that STOP is sorting
  * @stop_ns: time of the first STOP
  * @wait: readers and pollers
  * @wheel: the wheel; constant once @begun. It exists at least until release
  * @offset_ns: offset of @clock in the opener's time namespace; constant once @begun
  * @user: the user that opened the file; constant
- * @entry: link in twdev_files; under twdev_users_mutex
  * @offsets_ns: offset of each clock in the opener's time namespace; constant
  * @counts: statistics
- * @trimmed: number of ended timeouts at the last twdev_trim()
- * @spare: free records whose index is too high for a cell, set aside by an ARM of a cell
- * @grow: serialises adding pages and giving them back
- * @stopping: serialises STOP
+ * @sinks: number of sinks that wait for @lock, see twdev_lock()
+ * @stopping: a STOP is in progress
+ * @crowded: waking the waiters of @wait takes long, so @waking does it. Without @lock
+ * @waking: wakes the waiters of @wait
+ * @paced: by CPU: when the looks at moved cells so far are paid for, see "Pace"
+ * @grow: serialises adding pages
  */
 struct twdev_file {
 	spinlock_t		lock;		/* all of the file */
@@ -205,6 +213,8 @@ struct twdev_file {
 	bool			plain;
 	bool			stopped;
 	bool			over;
+	bool			stopping;
+	bool			crowded;
 	bool			private;
 	u8			clock;
 	u32			op_flags;
@@ -215,26 +225,21 @@ struct twdev_file {
 	u32			slack_us;
 	u32			nr_chunks;
 	u32			size;
-	u32			nr_absent;
-	u32			absent_from;
 	struct twdev_chunk	**chunks;
-	u32			*generations;
 	struct twheel_cell	**cells;
 	struct twdev_record	*free;
 	struct list_head	ready;
-	struct list_head	unprocessed;
 	u64			stop_ns;
 	wait_queue_head_t	wait;
 	struct twheel		*wheel;
 	s64			offset_ns;
 	struct twdev_user	*user;
-	struct list_head	entry;
 	s64			offsets_ns[TWDEV_CLOCKS];
 	struct twdev_counts	counts;
-	u64			trimmed;
-	struct twdev_record	*spare;
+	atomic_t		sinks;
+	struct work_struct	waking;
+	u64			paced[TWDEV_PACERS];
 	struct mutex		grow;		/* chunks, cells */
-	struct mutex		stopping;	/* STOP */
 };
 
 /* Records. The functions of the hot path are inline: they are as short as a call. */
@@ -244,18 +249,13 @@ static inline struct twdev_record *twdev_record_of(struct list_head *entry)
 	return list_entry(entry, struct twdev_record, t.entry);
 }
 
-static inline struct twdev_chunk *twdev_chunk_of(const struct twdev_record *r)
-{
-	return (struct twdev_chunk *)((unsigned long)r & PAGE_MASK);
-}
-
 static inline u32 twdev_index(const struct twdev_record *r)
 {
 	return (u32)r->id;
 }
 
 /* Caller holds f->lock. No calls in here: it runs inside user_access_begin(). */
-static __always_inline struct twdev_record *__twdev_record_at(struct twdev_file *f, u32 index)
+static __always_inline struct twdev_record *twdev_record_at(struct twdev_file *f, u32 index)
 {
 	u32 chunk = index / TWDEV_PER_CHUNK;
 
@@ -263,12 +263,6 @@ static __always_inline struct twdev_record *__twdev_record_at(struct twdev_file 
 		return NULL;
 	chunk = array_index_nospec(chunk, f->nr_chunks);
 	return &f->chunks[chunk]->records[index % TWDEV_PER_CHUNK];
-}
-
-static inline struct twdev_record *twdev_record_at(struct twdev_file *f, u32 index)
-{
-	lockdep_assert_held(&f->lock);
-	return __twdev_record_at(f, index);
 }
 
 /* Can the id of the record be used? */
@@ -282,6 +276,7 @@ static inline struct twdev_record *twdev_find(struct twdev_file *f, u64 id)
 {
 	struct twdev_record *r = twdev_record_at(f, id);
 
+	lockdep_assert_held(&f->lock);
 	return r && r->id == id && twdev_is_live(r) ? r : NULL;
 }
 
@@ -296,64 +291,15 @@ static inline bool twdev_is_cell(const struct twdev_record *r)
 	return r->flags & TWHEEL_F_CELL;
 }
 
-/* Maximum number of pages of cells of a file; constant once the file has begun. */
-static inline u32 twdev_max_cell_pages(const struct twdev_file *f)
+/* Interval of a live record. For a cell the union holds another member. */
+static inline u64 twdev_interval_ns(const struct twdev_record *r)
 {
-	return DIV_ROUND_UP(f->max, TWDEV_PER_CELLS);
+	return twdev_is_cell(r) ? 0 : r->interval_ns;
 }
 
-/* Records with an index below this number can be cells. */
-static inline u32 twdev_max_cells(const struct twdev_file *f)
+static inline u64 twdev_slack_ns(const struct twdev_record *r)
 {
-	return twdev_max_cell_pages(f) * TWDEV_PER_CELLS;
-}
-
-/* Returns the cell with @index, or NULL if its page is missing. */
-static inline struct twheel_cell *twdev_cell(const struct twdev_file *f, u32 index)
-{
-	u32 page = index / TWDEV_PER_CELLS;
-
-	lockdep_assert_held(&f->lock);
-	if (!f->cells || page >= twdev_max_cell_pages(f) || !f->cells[page])
-		return NULL;
-	return &f->cells[page][index % TWDEV_PER_CELLS];
-}
-
-/* Is @op an ARM of a cell, and the page of cells for the first free record missing? */
-static inline bool twdev_lacks_cell(struct twdev_file *f, const struct twheel_op *op)
-{
-	if (likely(!(op->flags & TWHEEL_F_CELL)))
-		return false;
-	return f->free && !twdev_cell(f, twdev_index(f->free));
-}
-
-/* Returns 0 if the state and limit of the file admit an ARM, otherwise -errno. */
-static inline int twdev_refusal(const struct twdev_file *f)
-{
-	if (unlikely(f->stopped))
-		return -ESHUTDOWN;
-	return f->live >= f->max ? -EAGAIN : 0;
-}
-
-/* Returns a free record for an ARM, ERR_PTR() if it is refused, NULL to call twdev_grow(). */
-static inline struct twdev_record *twdev_find_free(struct twdev_file *f,
-						   const struct twheel_op *op)
-{
-	int ret = twdev_refusal(f);
-
-	lockdep_assert_held(&f->lock);
-	if (ret)
-		return ERR_PTR(ret);
-	return twdev_lacks_cell(f, op) ? NULL : f->free;
-}
-
-/* Take the first free record for an ARM. The caller arms it. */
-static inline void twdev_take(struct twdev_file *f, struct twdev_record *r)
-{
-	f->free = r->next_free;
-	f->live++;
-	r->rearm = false;
-	r->unprocessed = false;
+	return (u64)r->t.tag * NSEC_PER_USEC;
 }
 
 /* Free a record that is in no list. After the last generation it is not used again. */
@@ -374,27 +320,12 @@ static inline void twdev_end_record(struct twdev_file *f, struct twdev_record *r
 	twdev_recycle(f, r);
 }
 
-/* Subtract @nr events that have left the queue. */
-static inline void twdev_count_unready(struct twdev_file *f, unsigned int nr)
+/* Arm a record that is in no list. */
+static inline void twdev_arm_record(struct twdev_file *f, struct twdev_record *r, u64 expires_ns)
 {
 	lockdep_assert_held(&f->lock);
-	WRITE_ONCE(f->nr_ready, f->nr_ready - nr);
-	/* The last event after STOP is gone: wake all waiters, exclusive ones too. */
-	if (unlikely(f->over && !f->nr_ready))
-		__wake_up(&f->wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
-}
-
-/* Wake pollers and one reader. A reader that leaves events wakes the next one. */
-static inline void twdev_wake(struct twdev_file *f)
-{
-	__wake_up(&f->wait, TASK_NORMAL, 1, poll_to_key(EPOLLIN | EPOLLRDNORM));
-}
-
-/* Take a READY record off the event queue. */
-static inline void twdev_unready(struct twdev_file *f, struct twdev_record *r)
-{
-	list_del(&r->t.entry);
-	twdev_count_unready(f, 1);
+	r->state = TWDEV_ARMED;
+	twheel_arm_slack(&r->t, expires_ns, twdev_slack_ns(r));
 }
 
 /* Times */
@@ -421,74 +352,25 @@ static inline u64 twdev_to_user_ns(const struct twdev_file *f, u64 ns)
 	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
 }
 
-/* Deadline of an ARM or MOD on the wheel's clock. */
-static __always_inline u64 twdev_deadline(const struct twdev_file *f, u32 flags,
-					  u64 expires_ns, u64 now_ns)
+/* Time left until @deadline, on the wheel's clock; 0 if it has passed. */
+static inline u64 twdev_remaining(u64 deadline, u64 now_ns)
 {
-	if (flags & TWHEEL_F_ABS)
-		return twdev_from_user_ns(f, expires_ns);
-	return twdev_from_base(expires_ns, now_ns);
+	return deadline > now_ns ? deadline - now_ns : 0;
 }
 
-/* Interval of a live record. For a cell the union holds another member. */
-static inline u64 twdev_interval_ns(const struct twdev_record *r)
-{
-	return twdev_is_cell(r) ? 0 : r->interval_ns;
-}
-
-/* Queueing */
-
-static inline u64 twdev_slack_ns(const struct twdev_record *r)
-{
-	return (u64)r->t.tag * NSEC_PER_USEC;
-}
-
-/**
- * struct twdev_arms - records to be armed with one twheel_arm_list()
- * @nr: number of timeouts
- * @timeouts: the timeouts; the caller provides an array for the largest possible run
- */
-struct twdev_arms {
-	unsigned int		nr;
-	struct twheel_timeout	**timeouts;
-};
-
-static inline void twdev_arm_all(struct twdev_file *f, struct twdev_arms *arms)
-{
-	lockdep_assert_held(&f->lock);
-	if (arms->nr)
-		twheel_arm_list(f->wheel, arms->timeouts, arms->nr);
-	arms->nr = 0;
-}
-
-static inline void twdev_queue_slack(struct twdev_file *f, struct twdev_record *r,
-				     struct twdev_arms *arms)
-{
-	twdev_arm_all(f, arms);
-	twheel_arm_slack(&r->t, r->t.expires, twdev_slack_ns(r));
-}
+/* The file */
 
 /*
- * Arm a record that is in no list, for t.expires. Without slack it is added to @arms, which
- * the caller arms. With slack it is armed at once, after @arms.
+ * Lock the file for an operation. Sinks that wait for the lock come first: on an emulated machine
+ * locks are not fair, and a task that takes one again and again would keep the timeouts of others
+ * waiting. A sink that waits is not preempted. On PREEMPT_RT it may be; there locks are fair.
  */
-static inline void twdev_queue_record(struct twdev_file *f, struct twdev_record *r,
-				      struct twdev_arms *arms)
+static inline void twdev_lock(struct twdev_file *f)
 {
-	lockdep_assert_held(&f->lock);
-	r->state = TWDEV_ARMED;
-	if (unlikely(r->t.tag))
-		twdev_queue_slack(f, r, arms);
-	else
-		arms->timeouts[arms->nr++] = &r->t;
-}
-
-/* Arm a single record that is in no list, at once. */
-static inline void twdev_queue_alone(struct twdev_file *f, struct twdev_record *r, u64 expires_ns)
-{
-	lockdep_assert_held(&f->lock);
-	r->state = TWDEV_ARMED;
-	twheel_arm_slack(&r->t, expires_ns, twdev_slack_ns(r));
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		while (unlikely(atomic_read(&f->sinks)))
+			cpu_relax();
+	spin_lock_bh(&f->lock);
 }
 
 /* Begin the file: from now on its settings are constant. */
@@ -507,28 +389,28 @@ static inline bool twdev_is_plain(const struct twdev_file *f)
 	return smp_load_acquire(&f->plain);
 }
 
-/* Time left until @deadline, on the wheel's clock; 0 if it has passed. */
-static inline u64 twdev_remaining(u64 deadline, u64 now_ns)
-{
-	return deadline > now_ns ? deadline - now_ns : 0;
-}
-
-/* twheel_records.c */
+/* twheel_records.c: below all others */
 int twdev_add_user(struct twdev_file *f, kuid_t uid);
-void twdev_hide_file(struct twdev_file *f);
 void twdev_remove_user(struct twdev_file *f);
-bool twdev_count_up(atomic_long_t *count, long nr, long limit);
+void twdev_user_info(const struct twdev_user *user, struct twheel_info *info);
+bool twdev_count_wheel(struct twdev_user *user, long bytes);
+void twdev_uncount_wheel(struct twdev_user *user, long bytes);
+extern const struct attribute_group *twdev_groups[];
 void *twdev_alloc_page(struct twdev_file *f, gfp_t gfp);
 void twdev_free_page(struct twdev_file *f, void *page);
-int twdev_grow(struct twdev_file *f, const struct twheel_op *op);
+int twdev_add_chunk(struct twdev_file *f);
 void twdev_init_records(struct twdev_file *f);
 void twdev_free_records(struct twdev_file *f);
-int twdev_ioctl_trim(struct twdev_file *f);
-int twdev_init_pages(void);
-void twdev_exit_pages(void);
+void twdev_wake(struct twdev_file *f);
+void twdev_count_unready(struct twdev_file *f, unsigned int nr);
+void twdev_unready(struct twdev_file *f, struct twdev_record *r);
+void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 deadline);
+void twdev_init_limits(void);
 
-/* twheel_cells.c */
-int twdev_add_cells(struct twdev_file *f, unsigned long page);
+/* twheel_cells.c: calls records */
+u32 twdev_max_cells(const struct twdev_file *f);
+bool twdev_lacks_cell(const struct twdev_file *f, const struct twdev_record *r);
+int twdev_add_cells(struct twdev_file *f, u32 index);
 void twdev_free_cells(struct twdev_file *f, struct twheel_cell **cells, u32 nr);
 int twdev_mmap(struct file *file, struct vm_area_struct *vma);
 void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
@@ -539,21 +421,11 @@ int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns);
 int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r);
 bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns);
 bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r);
-void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r);
-u32 twdev_cell_state(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
-		     u64 *remaining_ns);
+void twdev_stop_record(struct twdev_file *f, struct twdev_record *r);
+u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
+		  u64 *remaining_ns);
 
-/* Returns TWHEEL_STATE_* of a live record. Sets @remaining_ns to the time to its deadline. */
-static inline u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r,
-				u64 now_ns, u64 *remaining_ns)
-{
-	if (unlikely(twdev_is_cell(r)))
-		return twdev_cell_state(f, r, now_ns, remaining_ns);
-	*remaining_ns = r->state == TWDEV_ARMED ? twdev_remaining(r->t.expires, now_ns) : 0;
-	return r->state == TWDEV_ARMED ? TWHEEL_STATE_PENDING : TWHEEL_STATE_READY;
-}
-
-/* twheel_ops.c */
+/* twheel_ops.c: calls cells and records */
 int twdev_ioctl_op(struct twdev_file *f, u32 opcode, struct twheel_op __user *uop);
 int twdev_ioctl_arm(struct twdev_file *f, struct twheel_op __user *uop);
 int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop);
@@ -561,14 +433,13 @@ int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmi
 int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
 int twdev_ioctl_cancel_all(struct twdev_file *f, struct twheel_cancel_all __user *uall);
 
-/* twheel_events.c */
+/* twheel_events.c: calls cells and records */
 void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns);
 ssize_t twdev_read_iter(struct kiocb *iocb, struct iov_iter *to);
+void twdev_wake_by_work(struct work_struct *work);
 __poll_t twdev_poll(struct file *file, poll_table *wait);
 
-/* twheel_stop.c */
-void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 deadline);
-void twdev_stop_record(struct twdev_file *f, struct twdev_record *r);
+/* twheel_stop.c: calls cells and records */
 int twdev_ioctl_stop(struct twdev_file *f);
 
 #endif /* _TWHEEL_DEV_H */

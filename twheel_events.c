@@ -41,7 +41,15 @@
 
 #include "twheel_dev.h"
 
+/* A file whose waiters take longer than this to wake has them woken by a work item. */
+#define TWDEV_LONG_WAKE_NS	(50 * NSEC_PER_USEC)
+
 /* Expiry */
+
+static struct twdev_file *twdev_file_of(const struct twdev_record *r)
+{
+	return ((struct twdev_chunk *)((unsigned long)r & PAGE_MASK))->file;
+}
 
 static void twdev_count_lateness(struct twdev_file *f, u64 late_ns)
 {
@@ -74,7 +82,7 @@ static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64
 		twdev_stop_record(f, r);
 	} else {
 		r->rearm = false;
-		twdev_queue_alone(f, r, r->t.expires);
+		twdev_arm_record(f, r, r->t.expires);
 	}
 	return false;
 }
@@ -89,30 +97,91 @@ static inline bool twdev_arrive(struct twdev_file *f, struct twdev_record *r, u6
 	return true;
 }
 
-/* Handle the records at the front of @expired that belong to one file. */
-static void twdev_sink_file(struct list_head *expired, u64 now_ns)
+/*
+ * Move the records of @f in @batch to its front, in their order. So a sink waits once for the
+ * lock of a file, and not once for each run of its records.
+ */
+static void twdev_gather(struct twdev_file *f, struct list_head *batch)
 {
-	struct list_head *pos = expired->next, *next;
-	struct twdev_file *f = twdev_chunk_of(twdev_record_of(pos))->file;
+	struct list_head *pos, *next, *last = batch;
+
+	list_for_each_safe(pos, next, batch) {
+		if (twdev_file_of(twdev_record_of(pos)) != f)
+			continue;
+		if (last->next != pos)
+			list_move(pos, last);
+		last = pos;
+	}
+}
+
+/* Lock the file of the records at the front of @batch. Operations let the sink go first. */
+static void twdev_lock_for_sink(struct twdev_file *f, struct list_head *batch)
+{
+	if (likely(spin_trylock_bh(&f->lock)))
+		return;
+	twdev_gather(f, batch);
+	/* See twdev_lock(): a task that preempted the sink here would spin for ever. */
+	local_bh_disable();
+	atomic_inc(&f->sinks);
+	spin_lock(&f->lock);
+	atomic_dec(&f->sinks);
+}
+
+/* Wake the waiters, and note whether that took long. A stall of the machine corrects itself. */
+static void twdev_time_wake(struct twdev_file *f)
+{
+	u64 start_ns = ktime_get_mono_fast_ns();
+
+	twdev_wake(f);
+	WRITE_ONCE(f->crowded, ktime_get_mono_fast_ns() - start_ns > TWDEV_LONG_WAKE_NS);
+}
+
+void twdev_wake_by_work(struct work_struct *work)
+{
+	twdev_time_wake(container_of(work, struct twdev_file, waking));
+}
+
+/*
+ * Wake the waiters of a file. One with many of them, epoll instances for example, has them
+ * woken by a work item: the sink serves the timeouts of other users too.
+ */
+static void twdev_wake_from_sink(struct twdev_file *f)
+{
+	const struct list_head *waiters = &f->wait.head;
+
+	/* Nearly all files have one waiter at most, which needs no look at the clock. */
+	if (likely(READ_ONCE(waiters->next) == READ_ONCE(waiters->prev)))
+		twdev_wake(f);
+	else if (READ_ONCE(f->crowded))
+		queue_work(system_dfl_wq, &f->waking);
+	else
+		twdev_time_wake(f);
+}
+
+/* Handle the records at the front of @batch that belong to one file. */
+static void twdev_sink_file(struct list_head *batch, u64 now_ns)
+{
+	struct list_head *pos, *next;
+	struct twdev_file *f = twdev_file_of(twdev_record_of(batch->next));
 	unsigned int nr = 0;
 
-	spin_lock_bh(&f->lock);
-	for (; pos != expired; pos = next) {
+	twdev_lock_for_sink(f, batch);
+	for (pos = batch->next; pos != batch; pos = next) {
 		struct twdev_record *r = twdev_record_of(pos);
 
 		next = pos->next;
-		if (twdev_chunk_of(r)->file != f)
+		if (twdev_file_of(r) != f)
 			break;
 		nr += twdev_arrive(f, r, now_ns);
 	}
 	if (nr)
-		list_bulk_move_tail(&f->ready, expired->next, pos->prev);
+		list_bulk_move_tail(&f->ready, batch->next, pos->prev);
 	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
 	f->counts.fired += nr;
 	spin_unlock_bh(&f->lock);
 
 	if (nr)
-		twdev_wake(f);
+		twdev_wake_from_sink(f);
 }
 
 void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
@@ -194,8 +263,7 @@ static unsigned int twdev_peek(struct twdev_file *f, struct twheel_event *events
 }
 
 /* Arm the next deadline of a periodic timeout after an event for @count deadlines was read. */
-static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 count,
-			      struct twdev_arms *arms)
+static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 count)
 {
 	u64 last_ns = r->t.expires + (count - 1) * r->interval_ns;
 
@@ -203,8 +271,7 @@ static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 
 		r->repeat -= count;
 	if (r->flags & TWHEEL_F_FIXED_DELAY)
 		last_ns = twheel_now(f->wheel);
-	r->t.expires = twheel_add_ns(last_ns, r->interval_ns);
-	twdev_queue_record(f, r, arms);
+	twdev_arm_record(f, r, twheel_add_ns(last_ns, r->interval_ns));
 }
 
 /*
@@ -212,7 +279,7 @@ static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 
  * Returns false if the event was withdrawn.
  */
 static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
-				const struct twheel_event *event, struct twdev_arms *arms)
+				const struct twheel_event *event)
 {
 	if (twdev_is_cell(r))
 		return twdev_read_cell(f, r);
@@ -220,7 +287,7 @@ static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 		f->counts.ended++;
 		twdev_end_record(f, r);
 	} else {
-		twdev_next_period(f, r, event->count, arms);
+		twdev_next_period(f, r, event->count);
 	}
 	return true;
 }
@@ -233,8 +300,6 @@ static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_event *events,
 				  unsigned int nr)
 {
-	struct twheel_timeout *timeouts[TWDEV_EVENTS_CHUNK] twheel_uninitialized;
-	struct twdev_arms arms = { .timeouts = timeouts };
 	bool withdrawn = false, stopped = f->stopped;
 	struct list_head *pos = f->ready.next;
 	unsigned int i = 0;
@@ -250,7 +315,7 @@ static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_even
 			twdev_end_record(f, r);
 			continue;
 		}
-		withdrawn = !twdev_consume_other(f, r, event, &arms);
+		withdrawn = !twdev_consume_other(f, r, event);
 		if (withdrawn)
 			break;
 	}
@@ -259,7 +324,6 @@ static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_even
 	/* The entries before @pos have been recycled or enqueued: unlink them at once. */
 	__list_del(&f->ready, pos);
 	twdev_count_unready(f, i);
-	twdev_arm_all(f, &arms);
 	f->counts.read += i - withdrawn;
 	return i - withdrawn;
 }

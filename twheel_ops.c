@@ -2,50 +2,52 @@
 /*
  * Operations of /dev/twheel
  *
- * An operation comes alone, in an ioctl of its own, or in an array, in SUBMIT. SUBMIT carries
- * out successive operations of the same kind as a run, in one hold of the file's lock. An ARM
- * or MOD is plain if it has only a deadline and a cookie and the context has no slack. A
- * CANCEL is plain if it has only an id. Plain operations are read in place, from user memory.
- * Other operations are copied first.
+ * An operation comes alone, in an ioctl of its own, or in an array, in SUBMIT. An ARM or MOD is
+ * plain if it is no cell and has neither slack nor fixed delay. A CANCEL is plain if it has only
+ * an id. Successive plain operations of one kind are a run. A run is carried out
+ * in place, in user memory, in one hold of the file's lock; an ARM or CANCEL that comes alone is
+ * a run of one. Any other operation is copied and carried out for itself.
  *
- *			plain, in place		any, copied
+ *			in place, a run		a copy
  *
- *	ARM, alone	twdev_arm_plain()	twdev_run_arms(), a run of one
- *	ARM, run	twdev_run_plain()	twdev_run_arms()
- *	CANCEL, alone	twdev_cancel_id()	twdev_run_cancels(), a run of one
- *	CANCEL, run	twdev_run_drops()	twdev_run_cancels()
- *	MOD, alone	-			twdev_mod_op()
- *	MOD, run	twdev_run_mods()	twdev_mod_op()
+ *	ARM		twdev_run_arms()	twdev_arm_op()
+ *	MOD		twdev_run_mods()	twdev_mod_op()
+ *	CANCEL		twdev_run_cancels()	twdev_cancel_record()
  *	GET, KICK	-			twdev_get_op(), twdev_kick()
  *
- * A plain operation falls back to a copy if a page is absent or the operation is refused. An
- * ARM also falls back if no record is free; a run adds records first. In a run, a CANCEL or
- * MOD also falls back if its id is not that of an ARMED record.
+ * A run ends before the first operation that is not plain or is of another kind, that faults or
+ * would be refused, an ARM also if no record is free, a CANCEL or MOD if its id is not that of an
+ * ARMED record. That operation is copied, if it does not begin the next run.
  *
  * An ARM is admitted if the file is not stopped, its live timeouts are below its limit, and a
- * record is free. All ARM functions test twdev_refusal() and the free list for this.
+ * record is free. Both functions test twdev_refusal() and the free list for this.
  *
  *
  * User memory under the lock
  *
- * Operations in place are read and written with the file's lock held:
+ * Runs, and the id of an ARM that comes alone, are read and written with the file's lock held:
  *
  *  - Page faults are disabled, so an access that would fault fails. The lock is dropped,
  *    the page is faulted in, and the operation is repeated.
  *  - Between user_access_begin() and user_access_end() only inline functions are called.
  *  - Each field is read once, so the value checked is the value used.
  *  - The id of an ARM is written before the ARM takes effect: a timeout with an unknown id
- *    could not be cancelled. Runs in place also write @result first.
+ *    could not be cancelled. A run writes @result before, too. Copies of an array are written
+ *    back in the end; results in memory that was unmapped meanwhile are lost, the operations
+ *    keep their effect.
  *
  * twdev_in_place() encloses all such accesses under the lock.
  */
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
 
 #include "twheel_dev.h"
 
-/* Batch size of SUBMIT without allocated memory, on the stack. */
-#define TWDEV_FEW_OPS		12
+/* Operations in one hold of the lock: of a run, and of copies. */
+#define TWDEV_RUN		64U
+#define TWDEV_COPIES		16U
+
+/* Not an outcome: the operation has to be repeated after twdev_provide(). */
+#define TWDEV_REPEAT		(TWHEEL_IDLE + 1)
 
 /* Check the flags, times and slack of an ARM or MOD. */
 static inline int twdev_check_times(const struct twdev_file *f, const struct twheel_op *op)
@@ -73,8 +75,8 @@ static inline int twdev_check_id_alone(const struct twheel_op *op)
 }
 
 /*
- * Check an operation other than CANCEL, without a lookup of its timeout. Fields that it does
- * not take must be 0. Output fields may have any value.
+ * Check an operation without a lookup of its timeout. Fields that it does not take must be 0.
+ * Output fields may have any value.
  */
 static int twdev_check_op(const struct twdev_file *f, const struct twheel_op *op)
 {
@@ -86,11 +88,30 @@ static int twdev_check_op(const struct twdev_file *f, const struct twheel_op *op
 		return twdev_check_times(f, op);
 	case TWHEEL_OP_GET:
 		return op->flags || op->slack_us ? -EINVAL : 0;
+	case TWHEEL_OP_CANCEL:
+		return twdev_check_id_alone(op);
 	case TWHEEL_OP_KICK:
 		return TWDEV_HAS_CELLS ? twdev_check_id_alone(op) : -EINVAL;
 	default:
 		return -EINVAL;
 	}
+}
+
+/* Returns 0 if the state and limit of the file admit an ARM, otherwise -errno. */
+static inline int twdev_refusal(const struct twdev_file *f)
+{
+	if (unlikely(f->stopped))
+		return -ESHUTDOWN;
+	return f->live >= f->max ? -EAGAIN : 0;
+}
+
+/* Deadline of an ARM or MOD on the wheel's clock. */
+static __always_inline u64 twdev_deadline(const struct twdev_file *f, u32 flags,
+					  u64 expires_ns, u64 now_ns)
+{
+	if (flags & TWHEEL_F_ABS)
+		return twdev_from_user_ns(f, expires_ns);
+	return twdev_from_base(expires_ns, now_ns);
 }
 
 /* The slack of an ARM or MOD, in us. */
@@ -117,12 +138,16 @@ static inline void twdev_fill(struct twdev_file *f, struct twdev_record *r,
  * struct twdev_plain - fields of a plain ARM or MOD
  * @flags: TWHEEL_F_ABS, or 0
  * @expires_ns: the deadline: absolute with TWHEEL_F_ABS, otherwise from now
+ * @interval_ns: from one deadline to the next, or 0
  * @cookie: returned in the event
+ * @repeat: with an interval: number of deadlines, or 0
  */
 struct twdev_plain {
 	u32	flags;
 	u64	expires_ns;
+	u64	interval_ns;
 	u64	cookie;
+	u32	repeat;
 };
 
 /* twdev_fill() for a plain MOD of an ARMED record */
@@ -131,8 +156,8 @@ static __always_inline void twdev_refill_plain(struct twdev_record *r,
 {
 	r->t.data = op->cookie;
 	r->t.tag = 0;
-	r->interval_ns = 0;
-	r->repeat = 0;
+	r->interval_ns = op->interval_ns;
+	r->repeat = op->repeat;
 	r->flags = 0;
 }
 
@@ -153,12 +178,10 @@ static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct 
  */
 static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
 {
-	bool fired = r->state == TWDEV_READY || r->state == TWDEV_STOPPED;
+	bool fired = r->state == TWDEV_READY;
 
 	if (r->state == TWDEV_READY) {
 		twdev_unready(f, r);
-	} else if (r->state == TWDEV_STOPPED) {
-		list_del(&r->t.entry);
 	} else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
 		r->state = TWDEV_CANCELLED;
 		f->live--;
@@ -198,7 +221,7 @@ static __always_inline int twdev_cancel_record(struct twdev_file *f, struct twde
 	return 0;
 }
 
-static __always_inline int twdev_cancel_id(struct twdev_file *f, u64 id)
+static int twdev_cancel_op(struct twdev_file *f, u64 id)
 {
 	struct twdev_record *r = twdev_find(f, id);
 
@@ -233,7 +256,7 @@ static int twdev_mod_op(struct twdev_file *f, const struct twheel_op *op, u64 no
 	expires_ns = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
 	if (r->state == TWDEV_READY) {
 		twdev_unready(f, r);
-		twdev_queue_alone(f, r, expires_ns);
+		twdev_arm_record(f, r, expires_ns);
 		return TWHEEL_WITHDRAWN;
 	}
 	if (twheel_mod_slack(&r->t, expires_ns, twdev_slack_ns(r)) >= 0)
@@ -254,30 +277,27 @@ static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 	return 0;
 }
 
-/* Carry out a checked MOD, GET or KICK. */
-static int twdev_apply(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
-{
-	lockdep_assert_held(&f->lock);
-	switch (op->opcode) {
-	case TWHEEL_OP_MOD:
-		return twdev_mod_op(f, op, now_ns);
-	case TWHEEL_OP_GET:
-		return twdev_get_op(f, op, now_ns);
-	default:
-		return twdev_kick(f, op->id, now_ns);
-	}
-}
-
 /*
  * Operations in user memory
  *
- * twdev_fetch_op() copies any operation. The other functions are for plain operations. They
- * load field by field, which costs half as much as a copy. Each must-be-zero field is tested
- * as it is loaded. The functions return true if an access faults or the operation is not
- * plain; the caller then falls back to a copy.
+ * The functions load field by field, which costs half as much as a copy. Each must-be-zero field
+ * of a plain operation is tested as it is loaded. They return true if an access faults or the
+ * operation is not plain.
  */
 
-static __always_inline bool twdev_fetch_op(struct twheel_op *op, struct twheel_op __user *uop)
+/* Access user memory with page faults disabled, see "User memory under the lock". */
+#define twdev_in_place(access)				\
+({							\
+	typeof(access) __ret;				\
+							\
+	pagefault_disable();				\
+	__ret = (access);				\
+	pagefault_enable();				\
+	__ret;						\
+})
+
+static __always_inline bool twdev_fetch_op(struct twheel_op *op,
+					   const struct twheel_op __user *uop)
 {
 	if (!user_access_begin(uop, sizeof(*uop)))
 		return true;
@@ -320,8 +340,8 @@ fault:
 }
 
 /*
- * Load flags, deadline and cookie of a plain @opcode, ARM or MOD. It also passes
- * twdev_check_op(). The flags must be TWHEEL_F_ABS or @must.
+ * Load the fields of a plain @opcode, ARM or MOD. It also passes twdev_check_op(). The flags
+ * must be TWHEEL_F_ABS or @must.
  */
 static __always_inline bool twdev_load_plain(struct twdev_plain *op, u32 opcode,
 					     const struct twheel_op __user *uop, u32 must)
@@ -331,12 +351,15 @@ static __always_inline bool twdev_load_plain(struct twdev_plain *op, u32 opcode,
 	unsafe_get_user(op->flags, &uop->flags, fault);
 	if (op->flags != TWHEEL_F_ABS && op->flags != must)
 		return true;
-	if (twdev_is_set(&uop->interval_ns) || twdev_is_not(0, &uop->repeat) ||
-	    twdev_is_not(0, &uop->slack_us) || twdev_is_not(0, &uop->reserved))
+	if (twdev_is_not(0, &uop->slack_us) || twdev_is_not(0, &uop->reserved))
 		return true;
 	unsafe_get_user(op->expires_ns, &uop->expires_ns, fault);
+	unsafe_get_user(op->interval_ns, &uop->interval_ns, fault);
 	unsafe_get_user(op->cookie, &uop->cookie, fault);
-	return op->expires_ns > S64_MAX;
+	unsafe_get_user(op->repeat, &uop->repeat, fault);
+	if (unlikely(op->repeat && !op->interval_ns))
+		return true;
+	return (op->expires_ns | op->interval_ns) > S64_MAX;
 fault:
 	return true;
 }
@@ -377,254 +400,279 @@ fault:
 	return true;
 }
 
-static __always_inline bool twdev_fetch_plain(struct twdev_plain *op,
-					      const struct twheel_op __user *uop, u32 must)
-{
-	bool other;
-
-	if (!user_access_begin(uop, sizeof(*uop)))
-		return true;
-	other = twdev_load_plain(op, TWHEEL_OP_ARM, uop, must);
-	user_access_end();
-	return other;
-}
-
-static __always_inline bool twdev_fetch_cancel(u64 *id, const struct twheel_op __user *uop)
-{
-	bool other;
-
-	if (!user_access_begin(uop, sizeof(*uop)))
-		return true;
-	other = twdev_load_cancel(id, uop);
-	user_access_end();
-	return other;
-}
-
-static __always_inline bool twdev_put_id(u64 id, struct twheel_op __user *uop)
-{
-	bool fault;
-
-	if (!user_access_begin(uop, sizeof(*uop)))
-		return true;
-	fault = twdev_store_id(id, uop);
-	user_access_end();
-	return fault;
-}
-
-/* Operations that have been copied */
-
-/**
- * struct twdev_batch - operations that are handled in one hold of a file's lock
- * @size: capacity of @ops and of @timeouts
- * @ops: the operations, copied from user memory
- * @timeouts: timeouts of one run
- * @deadlines: deadlines of a run of MODs in place, which does not use @ops
- * @alone: address of an operation that came alone, or NULL. The id of an ARM is written
- *	there before the timeout is enqueued
- */
-struct twdev_batch {
-	u32			size;
-	union {
-		struct twheel_op	*ops;
-		u64			*deadlines;
-	};
-	struct twheel_timeout	**timeouts;
-	struct twheel_op __user	*alone;
-};
-
-/* Access user memory with page faults disabled, see "User memory under the lock". */
-#define twdev_in_place(access)				\
-({							\
-	typeof(access) __ret;				\
-							\
-	pagefault_disable();				\
-	__ret = (access);				\
-	pagefault_enable();				\
-	__ret;						\
-})
-
 /*
- * Carry out a run of ARMs at the front of @ops. Returns their number. The run ends at an
- * operation of another kind, or if a record, a cell or a page of user memory is missing.
+ * Runs in place. Each function carries out a run at the front of @uops, and returns its length.
+ * With @alone the run is one operation that came in an ioctl, which has no result to store.
  */
-static u32 twdev_run_arms(struct twdev_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
-			  const struct twdev_batch *batch)
+
+/* Prepare a run of ARMs; the caller arms @timeouts. */
+static __always_inline u32 twdev_load_arms(struct twdev_file *f, struct twheel_op __user *uop,
+					   u32 nr, bool alone, u64 now_ns,
+					   struct twdev_plain *op,
+					   struct twheel_timeout **timeouts)
 {
-	struct twdev_arms arms = { .timeouts = batch->timeouts };
-	u32 i;
+	u32 room = twdev_refusal(f) ? 0 : min(nr, f->max - f->live);
+	struct twdev_record *r = f->free;
+	u32 must = f->op_flags, n;
 
-	for (i = 0; i < nr && ops[i].opcode == TWHEEL_OP_ARM; i++) {
-		struct twheel_op *op = &ops[i];
-		struct twdev_record *r;
-
-		op->result = twdev_check_op(f, op);
-		if (unlikely(op->result))
-			continue;
-		r = twdev_find_free(f, op);
-		if (unlikely(!r))
+	if (!user_access_begin(uop, nr * sizeof(*uop)))
+		return 0;
+	for (n = 0; r && n < room; n++, uop++) {
+		if (unlikely(twdev_load_plain(op, TWHEEL_OP_ARM, uop, must) ||
+			     twdev_store_id(r->id, uop) || (!alone && twdev_store_done(uop))))
 			break;
-		if (IS_ERR(r)) {
-			op->result = PTR_ERR(r);
-			continue;
-		}
-		if (batch->alone && twdev_in_place(twdev_put_id(r->id, batch->alone)))
-			break;
-		twdev_take(f, r);
-		/* The first timeout begins the file, even if it ends in this hold. */
-		if (unlikely(!f->begun))
-			twdev_begin(f);
-		op->id = r->id;
-		twdev_fill(f, r, op);
-		if (unlikely(twdev_is_cell(r))) {
-			twdev_arm_all(f, &arms);
-			twdev_arm_cell(f, r, op, now_ns);
-			continue;
-		}
-		r->t.expires = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
-		twdev_queue_record(f, r, &arms);
+		twdev_fill_plain(f, r, op, now_ns);
+		timeouts[n] = &r->t;
+		r = r->next_free;
 	}
-	twdev_arm_all(f, &arms);
-	return i;
+	user_access_end();
+	f->free = r;
+	f->live += n;
+	return n;
 }
 
-/*
- * Set the results of timeouts that twheel_cancel_list() found on their way to the sink. The
- * sink frees these. @timeouts has NULL for each of them. The results of all @nr timeouts are
- * 0 so far. A cell may also have the result 0, but is not in @timeouts.
- */
-static void twdev_finish_cancels(struct twdev_file *f, struct twheel_op *op,
-				 struct twheel_timeout **timeouts, u32 nr)
+/* With @alone the clock is read, which is expensive, if the deadline is relative. */
+static __always_inline u32 twdev_run_arms(struct twdev_file *f, struct twheel_op __user *uops,
+					  u32 nr, bool alone, u64 now_ns,
+					  struct twheel_timeout **timeouts)
 {
-	for (; nr; op++) {
-		if (op->result || twdev_is_cell(twdev_record_at(f, op->id)))
-			continue;
-		nr--;
-		if (*timeouts++ || twdev_record_at(f, op->id)->rearm)
-			continue;
-		op->result = TWHEEL_WITHDRAWN;
-		f->counts.cancelled--;
-		f->counts.withdrawn++;
-	}
-}
-
-/*
- * Take @nr CANCELLED records out of the wheel. They are pending, or on their way to the sink.
- * Returns false if some were on their way, and their results may have changed.
- */
-static bool twdev_cancel_drops(struct twdev_file *f, struct twheel_op *ops,
-			       struct twheel_timeout **timeouts, u32 nr)
-{
-	bool all = twheel_cancel_list(timeouts, nr) == nr;
-	u32 i;
+	struct twdev_plain op twheel_uninitialized;
+	u64 expires_ns;
+	u32 n;
 
 	lockdep_assert_held(&f->lock);
-	f->live -= nr;
-	f->counts.cancelled += nr;
-	if (unlikely(!all))
-		twdev_finish_cancels(f, ops, timeouts, nr);
-	for (i = 0; i < nr; i++)
-		if (likely(timeouts[i]))
-			twdev_recycle(f, twdev_record_of(&timeouts[i]->entry));
-	return all;
+	n = twdev_in_place(twdev_load_arms(f, uops, nr, alone, now_ns, &op, timeouts));
+	if (unlikely(!n))
+		return 0;
+	if (alone) {
+		expires_ns = timeouts[0]->expires;
+		if (!(op.flags & TWHEEL_F_ABS))
+			expires_ns = twdev_from_base(expires_ns, twheel_now(f->wheel));
+		twheel_arm(timeouts[0], expires_ns);
+	} else {
+		twheel_arm_list(f->wheel, timeouts, n);
+	}
+	return n;
 }
 
-/*
- * Carry out a run of CANCELs at the front of @ops. ARMED records become CANCELLED first, so
- * that a second CANCEL of the same id fails. Returns the length of the run.
- */
-static u32 twdev_run_cancels(struct twdev_file *f, struct twheel_op *ops, u32 nr,
-			     struct twheel_timeout **timeouts)
+/* Make the ARMED records of a run of CANCELs CANCELLED; a second CANCEL of the id fails. */
+static __always_inline u32 twdev_load_cancels(struct twdev_file *f,
+					      struct twheel_op __user *uop, u32 nr, bool alone,
+					      struct twdev_record **records,
+					      struct twheel_timeout **timeouts)
 {
 	struct twdev_record *r;
-	u32 i, n = 0;
+	u64 id;
+	u32 n;
 
-	for (i = 0; i < nr && ops[i].opcode == TWHEEL_OP_CANCEL; i++) {
-		struct twheel_op *op = &ops[i];
-
-		op->result = twdev_check_id_alone(op);
-		if (unlikely(op->result))
-			continue;
-		r = twdev_record_at(f, op->id);
-		if (unlikely(!r || r->id != op->id || r->state != TWDEV_ARMED)) {
-			op->result = twdev_cancel_id(f, op->id);
-			continue;
-		}
+	if (!user_access_begin(uop, nr * sizeof(*uop)))
+		return 0;
+	for (n = 0; n < nr; n++, uop++) {
+		if (unlikely(twdev_load_cancel(&id, uop)))
+			break;
+		r = twdev_record_at(f, id);
+		if (unlikely(!r || r->id != id || r->state != TWDEV_ARMED ||
+			     (!alone && twdev_store_done(uop))))
+			break;
 		r->state = TWDEV_CANCELLED;
-		timeouts[n++] = &r->t;
+		records[n] = r;
+		timeouts[n] = &r->t;
 	}
-	twdev_cancel_drops(f, ops, timeouts, n);
-	return i;
+	user_access_end();
+	return n;
 }
 
-/* Carry out operations in order, until one needs twdev_help(). Returns the number done. */
-static u32 twdev_run_ops(struct twdev_file *f, struct twheel_op *ops, u32 nr, u64 now_ns,
-			 const struct twdev_batch *batch)
+/*
+ * Sets the bits of @withdrawn for timeouts on their way to the sink, which frees their records,
+ * unless a MOD had deferred them.
+ */
+static __always_inline u32 twdev_run_cancels(struct twdev_file *f,
+					     struct twheel_op __user *uops, u32 nr, bool alone,
+					     struct twdev_record **records,
+					     struct twheel_timeout **timeouts, u64 *withdrawn)
 {
-	u32 i = 0, n;
+	u32 n, i;
 
 	lockdep_assert_held(&f->lock);
-	while (i < nr) {
-		struct twheel_op *op = &ops[i];
-
-		if (op->opcode == TWHEEL_OP_ARM) {
-			n = twdev_run_arms(f, op, nr - i, now_ns, batch);
-			if (!n)
-				break;
-			i += n;
-			continue;
-		}
-		if (op->opcode == TWHEEL_OP_CANCEL) {
-			i += twdev_run_cancels(f, op, nr - i, batch->timeouts);
-			continue;
-		}
-		op->result = twdev_check_op(f, op);
-		if (!op->result)
-			op->result = twdev_apply(f, op, now_ns);
-		i++;
+	*withdrawn = 0;
+	n = twdev_in_place(twdev_load_cancels(f, uops, nr, alone, records, timeouts));
+	if (unlikely(!n))
+		return 0;
+	if (!alone)
+		twheel_cancel_list(timeouts, n);
+	else if (unlikely(!twheel_cancel(timeouts[0])))
+		timeouts[0] = NULL;
+	/* With @alone, @n is 1, and the compiler knows. */
+	for (i = 0; i < (alone ? 1 : n); i++) {
+		if (likely(timeouts[i]))
+			twdev_recycle(f, records[i]);
+		else if (!records[i]->rearm)
+			*withdrawn |= BIT_ULL(i);
 	}
-	return i;
+	f->live -= n;
+	f->counts.cancelled += n;
+	if (unlikely(*withdrawn)) {
+		f->counts.cancelled -= hweight64(*withdrawn);
+		f->counts.withdrawn += hweight64(*withdrawn);
+	}
+	return n;
 }
 
-/* Fault in the page for the id of @op, and add the record or cell that it needs. */
-static int twdev_help(struct twdev_file *f, const struct twheel_op *op,
-		      struct twheel_op __user *alone)
+/* Prepare a run of MODs of ARMED records; the caller moves @timeouts. */
+static __always_inline u32 twdev_load_mods(struct twdev_file *f, struct twheel_op __user *uop,
+					   u32 nr, u64 now_ns, struct twheel_timeout **timeouts,
+					   u64 *deadlines)
 {
+	u32 must = f->op_flags, n;
+	struct twdev_plain op twheel_uninitialized;
+	struct twdev_record *r;
+	u64 id;
+
+	if (f->stopped || !user_access_begin(uop, nr * sizeof(*uop)))
+		return 0;
+	for (n = 0; n < nr; n++, uop++) {
+		if (unlikely(twdev_load_plain(&op, TWHEEL_OP_MOD, uop, must) ||
+			     twdev_load_id(&id, uop)))
+			break;
+		r = twdev_record_at(f, id);
+		if (unlikely(!r || r->id != id || r->state != TWDEV_ARMED ||
+			     twdev_store_done(uop)))
+			break;
+		twdev_refill_plain(r, &op);
+		deadlines[n] = twdev_deadline(f, op.flags, op.expires_ns, now_ns);
+		timeouts[n] = &r->t;
+	}
+	user_access_end();
+	return n;
+}
+
+static __always_inline u32 twdev_run_mods(struct twdev_file *f, struct twheel_op __user *uops,
+					  u32 nr, u64 now_ns, struct twheel_timeout **timeouts,
+					  u64 *deadlines, u64 *withdrawn)
+{
+	u32 n, i;
+
+	lockdep_assert_held(&f->lock);
+	*withdrawn = 0;
+	n = twdev_in_place(twdev_load_mods(f, uops, nr, now_ns, timeouts, deadlines));
+	f->counts.moved += n;
+	for (i = 0; i < n; i++) {
+		i += twheel_mod_list(timeouts + i, deadlines + i, n - i);
+		if (likely(i == n))
+			break;
+		if (twdev_defer_mod(twdev_record_of(&timeouts[i]->entry), deadlines[i]))
+			*withdrawn |= BIT_ULL(i);
+	}
+	return n;
+}
+
+/* Copies */
+
+/* The id of an ARM that comes alone is stored at @uop before it takes effect. */
+static int twdev_arm_op(struct twdev_file *f, struct twheel_op *op,
+			struct twheel_op __user *uop, u64 now_ns)
+{
+	bool cell = op->flags & TWHEEL_F_CELL;
+	struct twdev_record *r = f->free;
+	int ret = twdev_refusal(f);
+
+	if (ret) {
+		f->counts.refused += ret == -EAGAIN;
+		return ret;
+	}
+	if (!r || (cell && twdev_lacks_cell(f, r)))
+		return TWDEV_REPEAT;
+	if (uop && twdev_in_place(put_user(r->id, &uop->id)))
+		return TWDEV_REPEAT;
+	op->id = r->id;
+	/* The first timeout begins the file, even if it ends in this hold. */
+	if (unlikely(!f->begun))
+		twdev_begin(f);
+	f->free = r->next_free;
+	f->live++;
+	r->rearm = false;
+	r->unprocessed = false;
+	twdev_fill(f, r, op);
+	if (cell)
+		twdev_arm_cell(f, r, op, now_ns);
+	else
+		twdev_arm_record(f, r, twdev_deadline(f, op->flags, op->expires_ns, now_ns));
+	return 0;
+}
+
+/*
+ * Carry out @op, a copy of @uop, or of an entry of an array. Returns its result, or
+ * TWDEV_REPEAT if an ARM lacks what twdev_provide() can provide.
+ */
+static int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
+		       struct twheel_op __user *uop, u64 now_ns)
+{
+	int ret = twdev_check_op(f, op);
+
+	lockdep_assert_held(&f->lock);
+	if (ret)
+		return ret;
+	switch (op->opcode) {
+	case TWHEEL_OP_ARM:
+		return twdev_arm_op(f, op, uop, now_ns);
+	case TWHEEL_OP_MOD:
+		return twdev_mod_op(f, op, now_ns);
+	case TWHEEL_OP_CANCEL:
+		return twdev_cancel_op(f, op->id);
+	case TWHEEL_OP_GET:
+		return twdev_get_op(f, op, now_ns);
+	default:
+		return twdev_kick(f, op->id, now_ns);
+	}
+}
+
+/* Provide the page for the id of an ARM, a free record, or its cell. */
+static int twdev_provide(struct twdev_file *f, const struct twheel_op *op,
+			 struct twheel_op __user *uop)
+{
+	struct twdev_record *r;
+	bool lacks_cell;
+	u32 index = 0;
+
 	if (fatal_signal_pending(current))
 		return -EINTR;
-	if (alone && op->opcode == TWHEEL_OP_ARM && put_user(0, &alone->id))
+	if (uop && put_user(0, &uop->id))
 		return -EFAULT;
-	return twdev_grow(f, op);
+	scoped_guard(spinlock_bh, &f->lock) {
+		r = f->free;
+		lacks_cell = r && op->flags & TWHEEL_F_CELL && twdev_lacks_cell(f, r);
+		if (r)
+			index = twdev_index(r);
+	}
+	if (lacks_cell)
+		return twdev_add_cells(f, index);
+	return r ? 0 : twdev_add_chunk(f);
 }
 
-/* The time for @op and the operations that follow it; 0 if @op is @alone and needs none. */
-static u64 twdev_time_for(const struct twdev_file *f, const struct twheel_op *op, bool alone)
+/* Carry out the @nr copies @ops. @alone is where a single one comes from, or NULL. */
+static void twdev_carry_out(struct twdev_file *f, struct twheel_op *ops, u32 nr,
+			    struct twheel_op __user *alone)
 {
-	/* Reading the clock is expensive. */
-	if (alone && ((op->flags & (TWHEEL_F_ABS | TWHEEL_F_CELL)) == TWHEEL_F_ABS ||
-		      op->opcode == TWHEEL_OP_CANCEL))
-		return 0;
-	return twheel_now(f->wheel);
-}
-
-static void twdev_carry_out(struct twdev_file *f, const struct twdev_batch *batch, u32 nr)
-{
-	struct twheel_op *ops = batch->ops;
-	u32 done = 0;
+	struct twheel_op *op = ops;
 	u64 now_ns;
 	int ret;
 
-	for (;;) {
-		spin_lock_bh(&f->lock);
-		now_ns = twdev_time_for(f, &ops[done], batch->alone);
-		done += twdev_run_ops(f, ops + done, nr - done, now_ns, batch);
+	while (op < ops + nr) {
+		twdev_lock(f);
+		now_ns = twheel_now(f->wheel);
+		do {
+			ret = twdev_do_op(f, op, alone, now_ns);
+			if (unlikely(ret == TWDEV_REPEAT))
+				break;
+			op++->result = ret;
+			/* A sink that waits for the lock waits for one operation. */
+		} while (op < ops + nr && !atomic_read(&f->sinks));
 		spin_unlock_bh(&f->lock);
-		if (done == nr)
-			return;
-		ret = twdev_help(f, &ops[done], batch->alone);
+		if (likely(ret != TWDEV_REPEAT))
+			continue;
+		ret = twdev_provide(f, op, alone);
 		if (ret)
-			ops[done++].result = ret;
-		if (done == nr)
-			return;
+			op++->result = ret;
 	}
 }
 
@@ -633,17 +681,13 @@ static void twdev_carry_out(struct twdev_file *f, const struct twdev_batch *batc
 noinline_for_stack int twdev_ioctl_op(struct twdev_file *f, u32 opcode,
 				      struct twheel_op __user *uop)
 {
-	struct twheel_timeout *timeout;
 	struct twheel_op op;
-	const struct twdev_batch batch = {
-		.size = 1, .ops = &op, .timeouts = &timeout, .alone = uop,
-	};
 
 	if (twdev_fetch_op(&op, uop))
 		return -EFAULT;
 	if (op.opcode != opcode)
 		return -EINVAL;
-	twdev_carry_out(f, &batch, 1);
+	twdev_carry_out(f, &op, 1, uop);
 	/* From expires_ns up to repeat. */
 	if (opcode == TWHEEL_OP_GET && !op.result &&
 	    copy_to_user(&uop->expires_ns, &op.expires_ns,
@@ -653,69 +697,117 @@ noinline_for_stack int twdev_ioctl_op(struct twdev_file *f, u32 opcode,
 	return op.result;
 }
 
-/*
- * ARM and CANCEL alone are the hot calls. Every function that takes @op is inline, so that
- * its fields stay in registers. The slow path, twdev_ioctl_op(), reads the operation again.
- */
-
-/* Carry out a plain ARM in place. Returns false if that was not possible. */
-static __always_inline bool twdev_arm_plain(struct twdev_file *f, const struct twdev_plain *op,
-					    u64 now_ns, struct twheel_op __user *uop)
-{
-	struct twdev_record *r = f->free;
-
-	lockdep_assert_held(&f->lock);
-	if (unlikely(twdev_refusal(f) || !r))
-		return false;
-	if (unlikely(twdev_in_place(twdev_put_id(r->id, uop))))
-		return false;
-	twdev_take(f, r);
-	twdev_fill_plain(f, r, op, now_ns);
-	twheel_arm(&r->t, r->t.expires);
-	return true;
-}
-
 int twdev_ioctl_arm(struct twdev_file *f, struct twheel_op __user *uop)
 {
-	struct twdev_plain op twheel_uninitialized;
-	u64 now_ns = 0;
-	bool done;
+	struct twheel_timeout *timeout twheel_uninitialized;
+	u32 done;
 
-	if (unlikely(!twdev_is_plain(f) || twdev_fetch_plain(&op, uop, f->op_flags)))
+	if (unlikely(!twdev_is_plain(f)))
 		return twdev_ioctl_op(f, TWHEEL_OP_ARM, uop);
-	if (!(op.flags & TWHEEL_F_ABS))
-		now_ns = twheel_now(f->wheel);
-	spin_lock_bh(&f->lock);
-	done = twdev_arm_plain(f, &op, now_ns, uop);
+	twdev_lock(f);
+	done = twdev_run_arms(f, uop, 1, true, 0, &timeout);
 	spin_unlock_bh(&f->lock);
 	return likely(done) ? 0 : twdev_ioctl_op(f, TWHEEL_OP_ARM, uop);
 }
 
 int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop)
 {
-	u64 id;
-	int ret;
+	struct twheel_timeout *timeout twheel_uninitialized;
+	struct twdev_record *record twheel_uninitialized;
+	u64 withdrawn;
+	u32 done;
 
-	if (unlikely(twdev_fetch_cancel(&id, uop)))
-		return twdev_ioctl_op(f, TWHEEL_OP_CANCEL, uop);
-	spin_lock_bh(&f->lock);
-	ret = twdev_cancel_id(f, id);
+	twdev_lock(f);
+	done = twdev_run_cancels(f, uop, 1, true, &record, &timeout, &withdrawn);
 	spin_unlock_bh(&f->lock);
-	return ret;
+	if (unlikely(!done))
+		return twdev_ioctl_op(f, TWHEEL_OP_CANCEL, uop);
+	return withdrawn ? TWHEEL_WITHDRAWN : 0;
 }
 
-/* Many operations in a call */
+/* Many operations in a call. The functions return how many they have tried. */
+
+static noinline_for_stack u32 twdev_submit_arms(struct twdev_file *f,
+						struct twheel_op __user *uops, u32 nr)
+{
+	struct twheel_timeout *timeouts[TWDEV_RUN] twheel_uninitialized;
+	u64 now_ns = twheel_now(f->wheel);
+	u32 done = 0;
+	bool grow;
+
+	do {
+		twdev_lock(f);
+		done += twdev_run_arms(f, uops + done, nr - done, false, now_ns, timeouts);
+		grow = done < nr && !f->free && !twdev_refusal(f);
+		spin_unlock_bh(&f->lock);
+	} while (grow && !twdev_add_chunk(f));
+	return done;
+}
+
+/* Results in memory that was unmapped meanwhile are lost. */
+static void twdev_store_withdrawn(struct twheel_op __user *uops, u64 withdrawn)
+{
+	for (; withdrawn; withdrawn &= withdrawn - 1)
+		(void)put_user(TWHEEL_WITHDRAWN, &uops[__ffs64(withdrawn)].result);
+}
+
+static noinline_for_stack u32 twdev_submit_cancels(struct twdev_file *f,
+						   struct twheel_op __user *uops, u32 nr)
+{
+	struct twheel_timeout *timeouts[TWDEV_RUN] twheel_uninitialized;
+	struct twdev_record *records[TWDEV_RUN] twheel_uninitialized;
+	u64 withdrawn;
+	u32 done;
+
+	twdev_lock(f);
+	done = twdev_run_cancels(f, uops, nr, false, records, timeouts, &withdrawn);
+	spin_unlock_bh(&f->lock);
+	twdev_store_withdrawn(uops, withdrawn);
+	return done;
+}
+
+static noinline_for_stack u32 twdev_submit_mods(struct twdev_file *f,
+						struct twheel_op __user *uops, u32 nr)
+{
+	struct twheel_timeout *timeouts[TWDEV_RUN] twheel_uninitialized;
+	u64 deadlines[TWDEV_RUN] twheel_uninitialized;
+	u64 now_ns = twheel_now(f->wheel), withdrawn;
+	u32 done;
+
+	twdev_lock(f);
+	done = twdev_run_mods(f, uops, nr, now_ns, timeouts, deadlines, &withdrawn);
+	spin_unlock_bh(&f->lock);
+	twdev_store_withdrawn(uops, withdrawn);
+	return done;
+}
+
+static u32 twdev_submit_run(struct twdev_file *f, struct twheel_op __user *uops, u32 nr)
+{
+	u32 opcode;
+
+	if (get_user(opcode, &uops->opcode))
+		return 0;
+	nr = min(nr, TWDEV_RUN);
+	if (opcode == TWHEEL_OP_CANCEL)
+		return twdev_submit_cancels(f, uops, nr);
+	if (!twdev_is_plain(f))
+		return 0;
+	if (opcode == TWHEEL_OP_ARM)
+		return twdev_submit_arms(f, uops, nr);
+	if (opcode == TWHEEL_OP_MOD)
+		return twdev_submit_mods(f, uops, nr);
+	return 0;
+}
 
 /*
- * Copy the next operations. They lie in at most two pages. Write back a field at either end
- * to check that the results can be written. Returns the number of operations before a bad
- * address.
+ * Copy operations, which lie in at most two pages. Write back a field at either end to check
+ * that the results can be written. Returns the number of operations before a bad address.
  */
 static u32 twdev_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops, u32 nr)
 {
 	u32 in_page, bad;
 
-	BUILD_BUG_ON(TWDEV_OPS_CHUNK * sizeof(*ops) > PAGE_SIZE);
+	BUILD_BUG_ON(TWDEV_COPIES * sizeof(*ops) > PAGE_SIZE);
 	bad = DIV_ROUND_UP(copy_from_user(ops, uops, nr * sizeof(*ops)), sizeof(*ops));
 	/* A copy may stop some bytes before the bad address: arm64 copies 64 at a time. */
 	while (bad && !copy_from_user(&ops[nr - bad], &uops[nr - bad], sizeof(*ops)))
@@ -729,252 +821,37 @@ static u32 twdev_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops,
 	return min(nr - 1, in_page);
 }
 
-/*
- * Runs in place, in user memory. A run ends at the first operation that faults, is not plain,
- * or is of another kind. twdev_submit_arms() and so on are noinline: in one function the
- * compiler would run out of registers.
- */
-
-/* Prepare a run of plain ARMs; the caller arms @timeouts. Returns the length of the run. */
-static u32 twdev_run_plain(struct twdev_file *f, struct twheel_op __user *uop, u32 nr,
-			   u64 now_ns, struct twheel_timeout **timeouts)
+static noinline_for_stack u32 twdev_submit_copies(struct twdev_file *f,
+						  struct twheel_op __user *uops, u32 nr)
 {
-	u32 room = twdev_refusal(f) ? 0 : min(nr, f->max - f->live);
-	struct twdev_record *r = f->free;
-	u32 must = f->op_flags, n;
-	struct twdev_plain op;
-
-	lockdep_assert_held(&f->lock);
-	if (!user_access_begin(uop, nr * sizeof(*uop)))
-		return 0;
-	for (n = 0; r && n < room; n++, uop++) {
-		if (unlikely(twdev_load_plain(&op, TWHEEL_OP_ARM, uop, must) ||
-			     twdev_store_id(r->id, uop) || twdev_store_done(uop)))
-			break;
-		twdev_fill_plain(f, r, &op, now_ns);
-		timeouts[n] = &r->t;
-		r = r->next_free;
-	}
-	user_access_end();
-	f->free = r;
-	f->live += n;
-	return n;
-}
-
-/* Carry out plain ARMs at the front of @uops. Returns the number done. */
-static noinline u32 twdev_submit_arms(struct twdev_file *f, struct twheel_op __user *uops,
-				      u32 nr, struct twheel_timeout **timeouts)
-{
-	static const struct twheel_op plain = { .opcode = TWHEEL_OP_ARM };
-	u64 now_ns = twheel_now(f->wheel);
-	u32 n, done = 0;
-	bool grow;
-
-	do {
-		spin_lock_bh(&f->lock);
-		n = twdev_in_place(twdev_run_plain(f, uops + done, nr - done, now_ns, timeouts));
-		if (n)
-			twheel_arm_list(f->wheel, timeouts, n);
-		done += n;
-		grow = done < nr && !twdev_find_free(f, &plain);
-		spin_unlock_bh(&f->lock);
-	} while (grow && !twdev_grow(f, &plain));
-	return done;
-}
-
-/* Make the ARMED records of a run of CANCELs CANCELLED; collect them. Returns the length. */
-static u32 twdev_run_drops(struct twdev_file *f, struct twheel_op __user *uop, u32 nr,
-			   struct twdev_batch *batch)
-{
-	struct twheel_timeout **timeouts = batch->timeouts;
-	struct twheel_op *op = batch->ops;
-	struct twdev_record *r;
-	u32 n;
-
-	lockdep_assert_held(&f->lock);
-	if (!user_access_begin(uop, nr * sizeof(*uop)))
-		return 0;
-	for (n = 0; n < nr; n++, uop++, op++) {
-		if (unlikely(twdev_load_cancel(&op->id, uop)))
-			break;
-		r = __twdev_record_at(f, op->id);
-		if (unlikely(!r || r->id != op->id || r->state != TWDEV_ARMED ||
-			     twdev_store_done(uop)))
-			break;
-		r->state = TWDEV_CANCELLED;
-		op->result = 0;
-		timeouts[n] = &r->t;
-	}
-	user_access_end();
-	return n;
-}
-
-/* Carry out CANCELs of ARMED records at the front of @uops. Returns the number done. */
-static noinline u32 twdev_submit_cancels(struct twdev_file *f, struct twheel_op __user *uops,
-					 u32 nr, struct twdev_batch *batch)
-{
-	u32 i, n;
-	bool all;
-
-	spin_lock_bh(&f->lock);
-	n = twdev_in_place(twdev_run_drops(f, uops, nr, batch));
-	all = twdev_cancel_drops(f, batch->ops, batch->timeouts, n);
-	spin_unlock_bh(&f->lock);
-	/* Results in memory that was unmapped meanwhile are lost. */
-	for (i = 0; unlikely(!all) && i < n; i++)
-		if (batch->ops[i].result)
-			(void)put_user(batch->ops[i].result, &uops[i].result);
-	return n;
-}
-
-/* Prepare a run of plain MODs of ARMED records; the caller moves them. Returns the length. */
-static u32 twdev_run_mods(struct twdev_file *f, struct twheel_op __user *uop, u32 nr,
-			  u64 now_ns, const struct twdev_batch *batch)
-{
-	u32 must = f->op_flags, n;
-	struct twdev_plain op;
-	struct twdev_record *r;
-	u64 id;
-
-	lockdep_assert_held(&f->lock);
-	if (f->stopped || !user_access_begin(uop, nr * sizeof(*uop)))
-		return 0;
-	for (n = 0; n < nr; n++, uop++) {
-		if (unlikely(twdev_load_plain(&op, TWHEEL_OP_MOD, uop, must) ||
-			     twdev_load_id(&id, uop)))
-			break;
-		r = __twdev_record_at(f, id);
-		if (unlikely(!r || r->id != id || r->state != TWDEV_ARMED ||
-			     twdev_store_done(uop)))
-			break;
-		twdev_refill_plain(r, &op);
-		batch->deadlines[n] = twdev_deadline(f, op.flags, op.expires_ns, now_ns);
-		batch->timeouts[n] = &r->t;
-	}
-	user_access_end();
-	return n;
-}
-
-/* Carry out plain MODs of ARMED records at the front of @uops. Returns the number done. */
-static noinline u32 twdev_submit_mods(struct twdev_file *f, struct twheel_op __user *uops,
-				      u32 nr, const struct twdev_batch *batch)
-{
-	unsigned long withdrawn[BITS_TO_LONGS(TWDEV_OPS_CHUNK)] = { };
-	u64 now_ns = twheel_now(f->wheel);
-	struct twdev_record *r;
-	u32 i, n;
-
-	spin_lock_bh(&f->lock);
-	n = twdev_in_place(twdev_run_mods(f, uops, nr, now_ns, batch));
-	f->counts.moved += n;
-	for (i = 0; i < n; i++) {
-		i += twheel_mod_list(batch->timeouts + i, batch->deadlines + i, n - i);
-		if (likely(i == n))
-			break;
-		r = twdev_record_of(&batch->timeouts[i]->entry);
-		if (twdev_defer_mod(r, batch->deadlines[i]))
-			__set_bit(i, withdrawn);
-	}
-	spin_unlock_bh(&f->lock);
-	/* Results in memory that was unmapped meanwhile are lost. */
-	for_each_set_bit(i, withdrawn, n)
-		(void)put_user(TWHEEL_WITHDRAWN, &uops[i].result);
-	return n;
-}
-
-static u32 twdev_submit_straight(struct twdev_file *f, struct twheel_op __user *uops, u32 nr,
-				 struct twdev_batch *batch)
-{
-	u32 opcode;
-
-	if (get_user(opcode, &uops->opcode))
-		return 0;
-	if (opcode == TWHEEL_OP_ARM && twdev_is_plain(f))
-		return twdev_submit_arms(f, uops, nr, batch->timeouts);
-	if (opcode == TWHEEL_OP_CANCEL)
-		return twdev_submit_cancels(f, uops, nr, batch);
-	if (opcode == TWHEEL_OP_MOD && twdev_is_plain(f))
-		return twdev_submit_mods(f, uops, nr, batch);
-	return 0;
-}
-
-/*
- * Write the results. Results in memory that was unmapped meanwhile are lost; the operations
- * keep their effect. Returns true if an address is bad.
- */
-static bool twdev_store_ops(struct twheel_op __user *uops, const struct twheel_op *ops, u32 nr)
-{
-	bool bad = false;
+	struct twheel_op ops[TWDEV_COPIES] twheel_uninitialized;
 	u32 i;
 
+	nr = twdev_fetch_ops(ops, uops, min(nr, TWDEV_COPIES));
+	twdev_carry_out(f, ops, nr, NULL);
 	if (likely(!copy_to_user(uops, ops, nr * sizeof(*ops))))
-		return false;
+		return nr;
+	/* Only those in memory that was unmapped meanwhile are lost. */
 	for (i = 0; i < nr; i++)
 		if (copy_to_user(&uops[i], &ops[i], sizeof(*ops)))
-			bad = true;
-	return bad;
-}
-
-/* Copy and carry out operations. Adds the number tried to @done. True: an address is bad. */
-static bool twdev_submit_copies(struct twdev_file *f, struct twheel_op __user *uops, u32 nr,
-				const struct twdev_batch *batch, u32 *done)
-{
-	u32 got = twdev_fetch_ops(batch->ops, uops, nr);
-
-	if (got)
-		twdev_carry_out(f, batch, got);
-	*done += got;
-	return twdev_store_ops(uops, batch->ops, got) || got < nr;
+			continue;
+	return nr;
 }
 
 /* Returns the number of operations tried. 0 means a bad address. */
-static u32 twdev_submit_batch(struct twdev_file *f, struct twheel_op __user *uops, u32 nr,
-			      struct twdev_batch *batch)
+static u32 twdev_submit_ops(struct twdev_file *f, struct twheel_op __user *uops, u32 nr)
 {
-	u32 done = 0, end;
+	u32 done = 0, n;
 
 	while (done < nr) {
-		end = done + min(nr - done, batch->size);
-		done += twdev_submit_straight(f, uops + done, end - done, batch);
-		if (done < end && twdev_submit_copies(f, uops + done, end - done, batch, &done))
-			break;
-		if (fatal_signal_pending(current))
+		n = twdev_submit_run(f, uops + done, nr - done);
+		if (!n)
+			n = twdev_submit_copies(f, uops + done, nr - done);
+		done += n;
+		if (!n || fatal_signal_pending(current))
 			break;
 		cond_resched();
 	}
-	return done;
-}
-
-static noinline_for_stack u32 twdev_submit_few(struct twdev_file *f,
-					       struct twheel_op __user *uops, u32 nr)
-{
-	struct twheel_timeout *timeouts[TWDEV_FEW_OPS];
-	struct twheel_op ops[TWDEV_FEW_OPS];
-	struct twdev_batch batch = {
-		.size = TWDEV_FEW_OPS, .ops = ops, .timeouts = timeouts,
-	};
-
-	return twdev_submit_batch(f, uops, nr, &batch);
-}
-
-/* Large arrays use bigger batches, in memory allocated for the call, if that succeeds. */
-static u32 twdev_submit_ops(struct twdev_file *f, struct twheel_op __user *uops, u32 nr)
-{
-	struct {
-		struct twheel_op	ops[TWDEV_OPS_CHUNK];
-		struct twheel_timeout	*timeouts[TWDEV_OPS_CHUNK];
-	} *room;
-	struct twdev_batch batch;
-	u32 done;
-
-	room = nr > TWDEV_FEW_OPS ? kmalloc(sizeof(*room), GFP_KERNEL | __GFP_NOWARN) : NULL;
-	if (!room)
-		return twdev_submit_few(f, uops, nr);
-	batch.size = TWDEV_OPS_CHUNK;
-	batch.ops = room->ops;
-	batch.timeouts = room->timeouts;
-	done = twdev_submit_batch(f, uops, nr, &batch);
-	kfree(room);
 	return done;
 }
 

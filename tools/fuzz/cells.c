@@ -288,7 +288,7 @@ void cell_outcome(struct file *f, struct timeout *t, int result, struct during w
 	cell_advance(f, t, when.end);
 	switch (result) {
 	case 0:
-		EXPECT(cell_may_be_pending(t), "%#llx is pending", ULL(t->id));
+		EXPECT(c->word == DEADLINE && c->where & ~READY, "%#llx is pending", ULL(t->id));
 		c->where &= ~READY;
 		break;
 	case TWHEEL_WITHDRAWN:
@@ -314,16 +314,6 @@ void cell_read(struct timeout *t)
 void cell_dropped(struct timeout *t)
 {
 	park(t);
-}
-
-int cell_may_be_pending(const struct timeout *t)
-{
-	return t->cell.word == DEADLINE && t->cell.where & ~READY;
-}
-
-int cell_must_be_pending(const struct timeout *t)
-{
-	return t->cell.word == DEADLINE && !(t->cell.where & READY);
 }
 
 uint64_t cell_due(const struct file *f, const struct timeout *t)

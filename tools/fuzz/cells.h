@@ -83,9 +83,6 @@ void cell_word(struct file *f, struct timeout *t, uint64_t word, struct during w
 void cell_look(struct file *f, struct timeout *t, uint64_t look, struct during when);
 void cell_forged(struct timeout *t, uint64_t look);
 
-/* Returns whether the word may be a deadline, and whether it must be one. */
-int cell_may_be_pending(const struct timeout *t);
-int cell_must_be_pending(const struct timeout *t);
 /* Time by which the event comes, or UINT64_MAX. */
 uint64_t cell_due(const struct file *f, const struct timeout *t);
 

@@ -37,7 +37,6 @@
 #define MAX_EVENTS	40
 #define SOON_NS		4000000ULL
 #define MS		1000000ULL
-#define CELLS_PER_PAGE	256
 
 /**
  * struct context - an open file of the device
@@ -569,23 +568,19 @@ static void run_list(const struct step *step)
 
 static void check_fdinfo(struct descriptor *d)
 {
-	struct during when = { .begin = now_of(d) };
-	unsigned int cells = 0, armed = 0, found = 0;
+	unsigned int cells = 0, found = 0;
 	char name[40], line[80];
 	FILE *file;
 
 	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", d->fd);
 	file = fopen(name, "re");
 	EXPECT(file, "fdinfo: error %d", errno);
-	while (fgets(line, sizeof(line), file)) {
+	while (fgets(line, sizeof(line), file))
 		found += sscanf(line, "cells: %u", &cells) == 1;
-		found += sscanf(line, "armed_cells: %u", &armed) == 1;
-	}
 	fclose(file);
-	when.end = now_of(d);
-	tell("fdinfo: %u cells, %u armed", cells, armed);
-	EXPECT(found == 2, "fdinfo: %u lines about cells", found);
-	model_fdinfo(&d->context->file, cells, armed, when);
+	tell("fdinfo: %u cells", cells);
+	EXPECT(found == 1, "fdinfo: %u lines about cells", found);
+	model_fdinfo(&d->context->file, cells);
 }
 
 static void run_info(const struct step *step)
@@ -620,20 +615,6 @@ static void run_stats(const struct step *step)
 	ret = call(d, TWHEEL_IOC_STATS, &stats, &when);
 	EXPECT(!ret, "STATS: error %d", -ret);
 	model_stats(&d->context->file, &stats, when);
-}
-
-/* TRIM has no visible effect, so the model does not change. */
-static void run_trim(const struct step *step)
-{
-	struct descriptor *d = descriptor_of(step);
-	struct during when;
-	int ret = call(d, TWHEEL_IOC_TRIM, NULL, &when);
-
-	tell("TRIM: %d", ret);
-	if (may_write(d))
-		EXPECT(ret >= 0 && (uint32_t)ret <= MAX_INDEX, "TRIM: %d", ret);
-	else
-		EXPECT(ret == -EBADF, "TRIM of a file to be read: %d", ret);
 }
 
 /* A command that does not exist, or an existing one with another size. */
@@ -877,6 +858,13 @@ static void run_drain(const struct step *step)
 
 /* Cells */
 
+static uint32_t cells_of(struct descriptor *d)
+{
+	struct twheel_info info;
+
+	return device_ioctl(d->fd, TWHEEL_IOC_INFO, &info) ? 0 : info.cells;
+}
+
 static void run_map(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
@@ -886,7 +874,7 @@ static void run_map(const struct step *step)
 	int protection = PROT_READ | PROT_WRITE | (step->odd / 8 == 2 ? PROT_EXEC : 0);
 	off_t offset = step->odd / 8 == 3 ? 4096 : 0;
 	int valid = share == MAP_SHARED && !(protection & PROT_EXEC) && !offset &&
-		    pages <= (c->file.max + CELLS_PER_PAGE - 1) / CELLS_PER_PAGE;
+		    pages <= cells_of(d) / CELLS_PER_PAGE;
 	void *map;
 
 	if (c->cells || in_child)
@@ -1128,7 +1116,7 @@ static void run_step(const struct step *step)
 		[ARM] = run_op, [MOD] = run_op, [CANCEL] = run_op, [GET] = run_op,
 		[KICK] = run_op,
 		[CANCEL_ALL] = run_cancel_all, [STOP] = run_stop, [LIST] = run_list,
-		[INFO] = run_info, [STATS] = run_stats, [TRIM] = run_trim, [UNKNOWN] = run_unknown,
+		[INFO] = run_info, [STATS] = run_stats, [UNKNOWN] = run_unknown,
 		[READ] = run_read, [POLL] = run_poll, [EPOLL] = run_epoll, [MAP] = run_map,
 		[UNMAP] = run_unmap, [CELL] = run_cell, [DRAIN] = run_drain,
 	};

@@ -36,6 +36,8 @@
 /* A set of errors. */
 #define ERRNO(e)	(1ULL << ((e) & 63))
 
+#define CELLS_PER_PAGE	256
+
 /**
  * struct timeout - the knowledge about a timeout
  * @id: its id; kept after its end, so that the model notices if it is given out again
@@ -157,8 +159,8 @@ void model_ready(struct file *f, struct timeout *t);
 void model_unready(struct file *f, struct timeout *t);
 /* The look of a cell that may be dead was read. */
 void model_dead_look(struct file *f, uint64_t id, uint64_t look);
-/* Number of live and of armed cells, according to fdinfo. */
-void model_fdinfo(struct file *f, uint32_t cells, uint32_t armed, struct during when);
+/* Number of live cells, according to fdinfo. */
+void model_fdinfo(struct file *f, uint32_t cells);
 
 uint64_t model_tick(const struct file *f, uint64_t ns);
 uint64_t model_sum(uint64_t ns, uint64_t more);

@@ -31,7 +31,6 @@ static const struct {
 	[LIST]		= { "list", 8 },
 	[INFO]		= { "info", 12 },
 	[STATS]		= { "stats", 8 },
-	[TRIM]		= { "trim", 6 },
 	[UNKNOWN]	= { "unknown", 2 },
 	[READ]		= { "read", 28 },
 	[POLL]		= { "poll", 12 },

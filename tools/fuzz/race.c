@@ -241,14 +241,6 @@ static void race_info(unsigned int thread, int fd)
 	ledger_live(thread, info.live, when);
 }
 
-static void race_trim(void)
-{
-	struct during when;
-	int ret = call(TWHEEL_IOC_TRIM, NULL, &when);
-
-	EXPECT(ret >= 0, "TRIM: error %d", -ret);
-}
-
 /* Use a descriptor that is opened and closed during the race. */
 static void race_dup(unsigned int thread)
 {
@@ -573,9 +565,6 @@ static void race_step(unsigned int thread, const struct step *step)
 		break;
 	case STATS:
 		race_stats();
-		break;
-	case TRIM:
-		race_trim();
 		break;
 	case READ:
 	case DRAIN:

@@ -73,15 +73,11 @@ static int control(const struct twheel_ctx *ctx, unsigned long request, void *ar
 
 #ifdef TWHEEL_HAS_CELLS
 
-/*
- * The last page is mapped as a whole: the index of a cell can be above max_timeouts, on
- * that page.
- */
 static int map_cells(struct twheel_ctx *ctx)
 {
-	uint64_t page = sysconf(_SC_PAGESIZE), size;
 	struct twheel_cell *mine, *first = NULL;
 	struct twheel_info info;
+	uint64_t size;
 	int ret;
 
 	if (__atomic_load_n(&ctx->cells, __ATOMIC_ACQUIRE))
@@ -91,7 +87,7 @@ static int map_cells(struct twheel_ctx *ctx)
 		return ret;
 	if (!(info.op_flags & TWHEEL_F_CELL))
 		return -EOPNOTSUPP;
-	size = ((uint64_t)info.max_timeouts * sizeof(*mine) + page - 1) / page * page;
+	size = (uint64_t)info.cells * sizeof(*mine);
 	if (size != (size_t)size)
 		return -ENOMEM;
 	mine = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ctx->fd, 0);
@@ -396,11 +392,6 @@ int twheel_cancel_cookie(struct twheel_ctx *ctx, uint64_t cookie,
 int twheel_stop(struct twheel_ctx *ctx)
 {
 	return control(ctx, TWHEEL_IOC_STOP, NULL);
-}
-
-int twheel_trim(struct twheel_ctx *ctx)
-{
-	return control(ctx, TWHEEL_IOC_TRIM, NULL);
 }
 
 int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsigned int nr,

@@ -388,28 +388,14 @@ int twheel_cancel_cookie(struct twheel_ctx *ctx, uint64_t cookie,
  * @ctx: the context
  *
  * No timeout can be armed any more. Each pending timeout makes an event with
- * TWHEEL_EV_UNPROCESSED and the count 0, in the order of the deadlines. After the last
- * event has been read, twheel_read() returns 0. A second call changes nothing.
+ * TWHEEL_EV_UNPROCESSED and the count 0, in no order. After the last event has been read,
+ * twheel_read() returns 0. A second call changes nothing.
  *
  * Context: any thread; returns when no timeout fires any more.
  *
  * Return: 0; -EBADF as in twheel_arm().
  */
 int twheel_stop(struct twheel_ctx *ctx);
-
-/**
- * twheel_trim() - give back the memory of ended timeouts
- * @ctx: the context
- *
- * After a peak a context keeps its memory for new timeouts. This call gives back each page
- * (4096 bytes on most machines) whose timeouts have all ended. The kernel does the same
- * when memory is short. Ids are not used again, and live timeouts are not affected.
- *
- * Context: any thread; takes long for many pages.
- *
- * Return: the number of pages given back, 0 or more; -EBADF as in twheel_arm().
- */
-int twheel_trim(struct twheel_ctx *ctx);
 
 /**
  * twheel_list() - page through the live timeouts

@@ -26,7 +26,6 @@ static void print_json(const struct holder *holder, bool ambiguous)
 	json_number(&json, "live", holder->value[HOLDER_LIVE]);
 	json_number(&json, "ready", holder->value[HOLDER_READY]);
 	json_number(&json, "cells", holder->value[HOLDER_CELLS]);
-	json_number(&json, "armed_cells", holder->value[HOLDER_ARMED_CELLS]);
 	json_end(&json);
 }
 
@@ -42,10 +41,9 @@ static void print_text(const struct holder *holder, bool first, bool ambiguous)
 		puts(holder->command);
 		return;
 	}
-	printf("%-15s  %-9s %7ju %7ju %7ju %7ju\n", holder->command,
+	printf("%-15s  %-9s %7ju %7ju %7ju\n", holder->command,
 	       clock_name(holder->value[HOLDER_CLOCKID]), holder->value[HOLDER_LIVE],
-	       holder->value[HOLDER_READY], holder->value[HOLDER_CELLS],
-	       holder->value[HOLDER_ARMED_CELLS]);
+	       holder->value[HOLDER_READY], holder->value[HOLDER_CELLS]);
 }
 
 static void print(const struct holders *holders, bool as_json)
@@ -53,8 +51,8 @@ static void print(const struct holders *holders, bool as_json)
 	unsigned int context = 0;
 
 	if (!as_json && holders->nr)
-		printf("%7s %7s %4s  %-15s  %-9s %7s %7s %7s %7s\n", "context", "pid", "fd",
-		       "command", "clock", "live", "ready", "cells", "armed");
+		printf("%7s %7s %4s  %-15s  %-9s %7s %7s %7s\n", "context", "pid", "fd",
+		       "command", "clock", "live", "ready", "cells");
 	for (size_t i = 0; i < holders->nr; i++) {
 		const struct holder *holder = &holders->holder[i];
 
@@ -100,8 +98,7 @@ const struct command contexts_command = {
 		"One line for each descriptor of " TWHEEL_DEVICE ". Descriptors with the same\n"
 		"number in the first column are the same context, by dup(), fork() or a socket;\n"
 		"its values stand in the first of these lines. live counts the timeouts that are\n"
-		"pending or have an unread event, and all cells; ready counts the unread events,\n"
-		"armed the armed cells.\n"
+		"pending or have an unread event, and all cells; ready counts the unread events.\n"
 		"\n"
 		"The values are those of /proc/PID/fdinfo. Root sees all processes, others see\n"
 		"their own; a note counts the rest. A context without a descriptor, held by a\n"

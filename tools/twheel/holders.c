@@ -31,7 +31,6 @@ static const char *const names[HOLDER_VALUES] = {
 	[HOLDER_LIVE]		= "live",
 	[HOLDER_READY]		= "ready",
 	[HOLDER_CELLS]		= "cells",
-	[HOLDER_ARMED_CELLS]	= "armed_cells",
 };
 
 /* The file NAME or NAME/FD of a process; NULL if it cannot be opened. */

@@ -159,7 +159,6 @@ const struct command stop_command = {
 		"  --fd N   the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
 		"\n"
 		"No timeout can be armed any more. Those that had not fired can be read at once,\n"
-		"as unprocessed, in the order of their deadlines. 'twheel read' ends after the\n"
-		"last.\n",
+		"as unprocessed, in no order. 'twheel read' ends after the last.\n",
 	.run = stop_run,
 };

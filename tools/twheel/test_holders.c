@@ -15,7 +15,7 @@
 
 #define FDINFO								\
 	"pos:\t0\nclockid:\t7\ntick_ns:\t1000000\nslots:\t256\nlevels:\t4\n"	\
-	"max_timeouts:\t99\nslack_us:\t0\nlive:\t12\nready:\t3\ncells:\t4\narmed_cells:\t2\n"
+	"max_timeouts:\t99\nslack_us:\t0\nlive:\t12\nready:\t3\ncells:\t4\n"
 
 static char proc[64];
 
@@ -100,7 +100,7 @@ static void descriptor_has_values_of_fdinfo(void)
 	CHECK(!strcmp(holders.holder[0].command, "a?b?\"c"));
 	CHECK_EQ(holders.holder[0].value[HOLDER_CLOCKID], 7);
 	CHECK_EQ(holders.holder[0].value[HOLDER_LIVE], 12);
-	CHECK_EQ(holders.holder[0].value[HOLDER_ARMED_CELLS], 2);
+	CHECK_EQ(holders.holder[0].value[HOLDER_CELLS], 4);
 	holders_free(&holders);
 	end();
 }

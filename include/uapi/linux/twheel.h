@@ -14,11 +14,11 @@
  *
  * A cell is a timeout that is armed, moved and cancelled by one atomic exchange in shared
  * memory. ARM with TWHEEL_F_CELL creates a cell. mmap(MAP_SHARED) at offset 0 maps the cells.
- * Its length is at most max_timeouts * sizeof(struct twheel_cell), rounded up to a page. The
- * low half of an id is the index of the cell.
+ * Its length is at most that of the @cells of TWHEEL_IOC_INFO. The low half of an id is the
+ * index of the cell.
  *
- * A context keeps the memory of ended timeouts for new ones. TWHEEL_IOC_TRIM gives it back
- * and returns the number of pages. The kernel does the same when memory is short.
+ * A context keeps the memory of ended timeouts for new ones, and gives it back at the last
+ * close.
  *
  * The structures are the same for 32-bit and 64-bit programs. Reserved fields must be 0 on
  * input and are 0 on output.
@@ -75,7 +75,8 @@
  * A cell keeps its id and index until CANCEL, CANCEL_ALL, STOP or the last close ends it.
  * Until then it is one live timeout, however often it is armed and fires. Do not access a
  * cell that has ended: another cell may have its index, and even an arm that fails would
- * change that cell. An index can be max_timeouts or above, but not beyond the last page.
+ * change that cell. An index can be max_timeouts or above: it is below @cells of struct
+ * twheel_info.
  */
 struct twheel_cell {
 	__aligned_u64	word;
@@ -170,8 +171,18 @@ struct twheel_event {
  * @flags: TWHEEL_INFO_*
  * @slack_us: default slack of timeouts, in microseconds
  * @setup_flags: supported flags of struct twheel_setup
- * @reserved0: 0
+ * @cells: number of cells that a mapping of all of them has; 0: no cells
+ * @user_timeouts: timeouts that fit into the memory of all contexts of the user
+ * @max_user_timeouts: limit of @user_timeouts
+ * @wheel_bytes: memory of the private wheels of all contexts of the user
+ * @max_wheel_bytes: limit of @wheel_bytes
+ * @refused: requests that @max_timeouts has refused to this context
+ * @user_refused: requests that @max_user_timeouts has refused to the user
+ * @all_refused: requests that the limit of all users' timeouts has refused to the user
+ * @wheel_refused: requests that @max_wheel_bytes has refused to the user
  * @reserved: 0
+ *
+ * The user is the real uid that opened the context.
  */
 struct twheel_info {
 	__u32	opcodes;
@@ -186,8 +197,16 @@ struct twheel_info {
 	__u32	flags;
 	__u32	slack_us;
 	__u32	setup_flags;
-	__u32	reserved0;
-	__u64	reserved[4];
+	__u32	cells;
+	__u32	user_timeouts;
+	__u32	max_user_timeouts;
+	__u64	wheel_bytes;
+	__u64	max_wheel_bytes;
+	__u64	refused;
+	__u64	user_refused;
+	__u64	all_refused;
+	__u64	wheel_refused;
+	__u64	reserved[2];
 };
 
 /* struct twheel_setup, flags */
@@ -389,7 +408,7 @@ struct twheel_stats {
 #define TWHEEL_IOC_STOP		_IO(TWHEEL_IOC_MAGIC, 0x08)
 #define TWHEEL_IOC_LIST		_IOWR(TWHEEL_IOC_MAGIC, 0x09, struct twheel_list)
 #define TWHEEL_IOC_STATS	_IOR(TWHEEL_IOC_MAGIC, 0x0a, struct twheel_stats)
-#define TWHEEL_IOC_TRIM		_IO(TWHEEL_IOC_MAGIC, 0x0b)
+/* 0x0b is free */
 #define TWHEEL_IOC_KICK		_IOWR(TWHEEL_IOC_MAGIC, 0x0c, struct twheel_op)
 
 #endif /* _UAPI_LINUX_TWHEEL_H */

@@ -363,7 +363,7 @@ class Reading(WheelCase):
             self.wheel.arm(cookie * HOUR, cookie)
         self.wheel.stop()
         events = list(self.wheel)
-        self.assertEqual([event.cookie for event in events], [1, 2, 3])
+        self.assertEqual(sorted(event.cookie for event in events), [1, 2, 3])
         self.assertTrue(all(event.unprocessed and event.count == 0 for event in events))
         self.assertEqual(self.wheel.read(), [])
         with self.assertRaises(Stopped) as caught:
@@ -446,18 +446,6 @@ class Contexts(unittest.TestCase):
         with Wheel() as wheel, self.assertRaises(OSError) as caught:
             wheel.arm(1, exact=True, slack_ns=1_000_000)
         self.assertEqual(caught.exception.errno, errno.EINVAL)
-
-    def test_trim_gives_back_what_is_over(self) -> None:
-        with Wheel() as wheel:
-            self.assertEqual(wheel.trim(), 0)
-            wheel.submit([Operation.arm(HOUR) for _ in range(10000)])
-            last = wheel.arm(HOUR)
-            wheel.cancel_all()
-            self.assertGreater(wheel.trim(), 100)
-            self.assertEqual(wheel.trim(), 0)
-            with self.assertRaises(TimeoutGone):
-                wheel.cancel(last)
-            self.assertEqual(wheel.cancel(wheel.arm(HOUR)), Outcome.PENDING)
 
     def test_realtime_takes_absolute_times_only(self) -> None:
         with Wheel(clock=time.CLOCK_REALTIME) as wheel:

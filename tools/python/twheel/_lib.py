@@ -66,8 +66,16 @@ class Info(ctypes.Structure):
         ("flags", c_uint32),
         ("slack_us", c_uint32),
         ("setup_flags", c_uint32),
-        ("reserved0", c_uint32),
-        ("reserved", c_uint64 * 4),
+        ("cells", c_uint32),
+        ("user_timeouts", c_uint32),
+        ("max_user_timeouts", c_uint32),
+        ("wheel_bytes", c_uint64),
+        ("max_wheel_bytes", c_uint64),
+        ("refused", c_uint64),
+        ("user_refused", c_uint64),
+        ("all_refused", c_uint64),
+        ("wheel_refused", c_uint64),
+        ("reserved", c_uint64 * 2),
     ]
 
 
@@ -146,7 +154,6 @@ SIGNATURES = {
     "twheel_cancel_all": (c_int, c_void_p, POINTER(CancelAll)),
     "twheel_cancel_cookie": (c_int, c_void_p, c_uint64, POINTER(CancelAll)),
     "twheel_stop": (c_int, c_void_p),
-    "twheel_trim": (c_int, c_void_p),
     "twheel_list": (c_int, c_void_p, POINTER(ListEntry), c_uint, POINTER(c_uint32)),
     "twheel_wait": (c_int, c_void_p, c_int64),
     "twheel_read": (c_int, c_void_p, POINTER(Event), c_uint, c_int64),

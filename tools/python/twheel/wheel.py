@@ -279,16 +279,10 @@ class Wheel:
 
     def stop(self) -> None:
         """Stop the wheel: nothing can be armed any more. Each timeout that has not fired becomes
-        an unprocessed event, in the order of the deadlines. When the last event has been read,
-        read() returns an empty list and iterations end."""
+        an unprocessed event, in no order. When the last event has been read, read() returns an
+        empty list and iterations end."""
         context = self._use()
         check(lib.twheel_stop(context.pointer))
-
-    def trim(self) -> int:
-        """Free the memory of timeouts that are over, which the wheel keeps for new ones. Returns
-        the number of pages. The kernel does the same when memory is short."""
-        context = self._use()
-        return check(lib.twheel_trim(context.pointer))
 
     def timeouts(self) -> Iterator[Timeout]:
         """Iterate over all live timeouts, in no particular order. A timeout that is armed or ends

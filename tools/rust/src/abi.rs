@@ -137,10 +137,26 @@ pub struct Info {
     pub slack_us: u32,
     /// Supported flags of [`Setup`].
     pub setup_flags: u32,
+    /// Number of cells that a mapping of all of them has; 0: no cells.
+    pub cells: u32,
+    /// Timeouts that fit into the memory of all contexts of the user.
+    pub user_timeouts: u32,
+    /// Limit of `user_timeouts`.
+    pub max_user_timeouts: u32,
+    /// Memory of the private wheels of all contexts of the user.
+    pub wheel_bytes: u64,
+    /// Limit of `wheel_bytes`.
+    pub max_wheel_bytes: u64,
+    /// Requests that `max_timeouts` has refused to this context.
+    pub refused: u64,
+    /// Requests that `max_user_timeouts` has refused to the user.
+    pub user_refused: u64,
+    /// Requests that the limit of all users' timeouts has refused to the user.
+    pub all_refused: u64,
+    /// Requests that `max_wheel_bytes` has refused to the user.
+    pub wheel_refused: u64,
     /// 0.
-    pub reserved0: u32,
-    /// 0.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 2],
 }
 
 /// Argument of [`IOC_SETUP`]: `struct twheel_setup`. 0 selects the default.
@@ -360,7 +376,5 @@ pub const IOC_STOP: u32 = ioc(ioc::NONE, 0x08, 0);
 pub const IOC_LIST: u32 = ioc(READ_WRITE, 0x09, size_of::<List>());
 /// Get statistics, with [`Stats`].
 pub const IOC_STATS: u32 = ioc(ioc::READ, 0x0a, size_of::<Stats>());
-/// Give back the memory of ended timeouts.
-pub const IOC_TRIM: u32 = ioc(ioc::NONE, 0x0b, 0);
 /// Look at the word of a cell, with [`Op`].
 pub const IOC_KICK: u32 = ioc(READ_WRITE, 0x0c, size_of::<Op>());

@@ -46,15 +46,12 @@ impl Cells {
     }
 }
 
-/// The last page is mapped as a whole: an index can be above the limit, on that page.
 fn map(context: &Context) -> Result<Mapping> {
     let info = sys::info(context.fd())?;
     if info.op_flags & abi::F_CELL == 0 {
         return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP).into());
     }
-    let page = sys::page_size() as u64;
-    let bytes = u64::from(info.max_timeouts) * size_of::<Record>() as u64;
-    let bytes = (bytes + page - 1) / page * page;
+    let bytes = u64::from(info.cells) * size_of::<Record>() as u64;
     let length = usize::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     Ok(Mapping::new(context.fd(), length)?)
 }

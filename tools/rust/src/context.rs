@@ -239,25 +239,14 @@ impl Context {
     }
 
     /// Stop all timeouts for good. Nothing can be armed any more. Each pending timeout makes an
-    /// [unprocessed](Event::is_unprocessed) event, in the order of the deadlines. After the last
-    /// event has been read, [`read`](Context::read) returns an empty slice. A second call changes
-    /// nothing.
+    /// [unprocessed](Event::is_unprocessed) event, in no order. After the last event has been
+    /// read, [`read`](Context::read) returns an empty slice. A second call changes nothing.
     ///
     /// # Errors
     ///
     /// [`Error::System`]: `EBADF` if the context is open for reading only.
     pub fn stop(&self) -> Result<()> {
         Ok(sys::stop(self.fd())?)
-    }
-
-    /// Give back the memory of ended timeouts, which a context keeps for new ones. Returns the
-    /// number of pages. The kernel does the same when memory is short.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`]: `EBADF` if the context is open for reading only.
-    pub fn trim(&self) -> Result<usize> {
-        Ok(sys::trim(self.fd())?)
     }
 
     /// The live timeouts, in no particular order. A timeout that is armed or ends meanwhile may

@@ -88,11 +88,6 @@ pub(crate) fn stop(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) fn trim(fd: BorrowedFd<'_>) -> io::Result<usize> {
-    // SAFETY: it takes no argument
-    unsafe { control::<u8>(fd, abi::IOC_TRIM, ptr::null_mut()) }
-}
-
 /// Fills in entries from the position `next` on. Returns their number.
 pub(crate) fn list(
     fd: BorrowedFd<'_>,

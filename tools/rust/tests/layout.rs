@@ -36,7 +36,8 @@ fn facts() -> Facts {
         slack_us result reserved);
     record!(facts, Event, "twheel_event": id cookie expires_ns fired_ns count flags reserved);
     record!(facts, Info, "twheel_info": opcodes op_flags tick_ns clock slots levels max_timeouts
-        live ready flags slack_us setup_flags reserved0 reserved);
+        live ready flags slack_us setup_flags cells user_timeouts max_user_timeouts wheel_bytes
+        max_wheel_bytes refused user_refused all_refused wheel_refused reserved);
     record!(facts, Setup, "twheel_setup": tick_ns clock slots levels max_timeouts flags slack_us
         reserved);
     record!(facts, Submit, "twheel_submit": ops nr done flags op_size);
@@ -52,7 +53,7 @@ fn facts() -> Facts {
         WITHDRAWN IDLE CELL_FIRED CELL_IDLE EV_LAST EV_UNPROCESSED INFO_PRIVATE INFO_STOPPED
         SETUP_CLOCK CANCEL_COOKIE STATE_PENDING STATE_READY STATE_IDLE LATENESS IOC_MAGIC
         IOC_INFO IOC_SETUP IOC_ARM IOC_MOD IOC_CANCEL IOC_GET IOC_SUBMIT IOC_CANCEL_ALL IOC_STOP
-        IOC_LIST IOC_STATS IOC_TRIM IOC_KICK);
+        IOC_LIST IOC_STATS IOC_KICK);
     facts
 }
 

@@ -11,6 +11,7 @@
 
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells that most tests map */
+#define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
 #define NONE		(~0U)
 
 /* States */
@@ -108,14 +109,11 @@ static const struct state {
 	bool looked_at;
 	__u32 stopped;
 } states[] = {
-	{ "armed", make_armed, 0, TWHEEL_STATE_PENDING, true,
-	  TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED },
+	{ "armed", make_armed, 0, TWHEEL_STATE_PENDING, true, UNPROCESSED },
 	{ "armed through the word", make_armed_through_the_word, 0, TWHEEL_STATE_PENDING, true,
-	  TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED },
-	{ "moved", make_moved, 0, TWHEEL_STATE_PENDING, true,
-	  TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED },
-	{ "unkicked", make_unkicked, 0, TWHEEL_STATE_PENDING, false,
-	  TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED },
+	  UNPROCESSED },
+	{ "moved", make_moved, 0, TWHEEL_STATE_PENDING, true, UNPROCESSED },
+	{ "unkicked", make_unkicked, 0, TWHEEL_STATE_PENDING, false, UNPROCESSED },
 	{ "idle", make_idle, TWHEEL_IDLE, TWHEEL_STATE_IDLE, false, NONE },
 	{ "cancelled", make_cancelled, TWHEEL_IDLE, TWHEEL_STATE_IDLE, true, NONE },
 	{ "fired", make_fired, TWHEEL_WITHDRAWN, TWHEEL_STATE_READY, false, TWHEEL_EV_LAST },
@@ -125,8 +123,9 @@ static const struct state {
 	  NONE },
 };
 
-/* A file with one cell. */
+/* A file with one cell in @state. */
 struct fixture {
+	const struct state *state;
 	int fd;
 	struct twheel_cell *cells;
 	__u64 id;
@@ -134,181 +133,162 @@ struct fixture {
 
 static struct fixture begin(const struct state *state)
 {
-	struct fixture f = { .fd = device_open(O_RDWR) };
+	struct fixture f = { .state = state, .fd = device_open(O_RDWR) };
 
 	f.cells = map_cells(f.fd, NR);
 	f.id = state->make(f.fd, f.cells);
-	CHECK_ROW(info(f.fd).live, 1, state->name);
+	CHECK_EQ(info(f.fd).live, 1);
 	return f;
 }
 
 static void end(struct fixture *f)
 {
+	file_stats(f->fd);
 	unmap_cells(f->cells, NR);
 	close(f->fd);
 }
 
-#define for_each_state	\
-	for (const struct state *state = states; state < states + ARRAY_SIZE(states); state++)
-
-static struct twheel_stats stats_of(int fd)
-{
-	struct twheel_stats s;
-
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &s), 0);
-	CHECK_EQ(s.armed, s.cancelled + s.withdrawn + s.ended + s.live);
-	return s;
-}
-
 /* No earlier event is left, and the cell can be armed again with the same id. */
-static void check_works(struct fixture *f, const char *name)
+static void check_works(struct fixture *f)
 {
-	__u64 when = now_ns() + 2 * MS;
-	struct twheel_event event;
+	__u64 when = now_ns() + 2 * MS, cookie = state_of(f->fd, f->id).cookie;
 
-	CHECK_ROW(cell_arm(f->fd, f->cells, f->id, when) >= 0, 1, name);
-	event = read_cell_event(f->fd);
-	CHECK_ROW(event.id, f->id, name);
-	CHECK_ROW(event.expires_ns, when, name);
-	CHECK_ROW(is_idle(word_of(f->cells, f->id)), 1, name);
-	CHECK_ROW(look_of(f->cells, f->id) == NO_LOOK, 1, name);
-	CHECK_ROW(info(f->fd).live, 1, name);
-	CHECK_ROW(info(f->fd).ready, 0, name);
-	CHECK_ROW(stats_of(f->fd).armed, 1, name);
+	CHECK(cell_arm(f->fd, f->cells, f->id, when) >= 0);
+	check_fires(f->fd, f->id, cookie, when);
+	CHECK(is_idle(word_of(f->cells, f->id)));
+	CHECK(look_of(f->cells, f->id) == NO_LOOK);
+	CHECK_EQ(info(f->fd).live, 1);
+	CHECK_EQ(info(f->fd).ready, 0);
+	CHECK_EQ(file_stats(f->fd).armed, 1);
 }
 
 static void every_state_says_when_it_is_looked_at(void)
 {
-	for_each_state {
+	for_each_row(state, states) {
 		struct fixture f = begin(state);
 		__u64 look = look_of(f.cells, f.id);
 
-		CHECK_ROW(look != NO_LOOK, state->looked_at, state->name);
+		CHECK_EQ(look != NO_LOOK, state->looked_at);
 		if (state->looked_at)
-			CHECK_ROW(look <= now_ns() + HOUR, 1, state->name);
+			CHECK(look <= now_ns() + HOUR);
 		end(&f);
 	}
 }
 
-static void arm_through_the_word_tells_the_outcome(void)
+static int arm_through_the_word(struct fixture *f, __u64 when)
 {
-	for_each_state {
-		struct fixture f = begin(state);
-
-		CHECK_ROW(cell_arm(f.fd, f.cells, f.id, now_ns() + HOUR), state->outcome,
-			  state->name);
-		CHECK_ROW(cell_arm(f.fd, f.cells, f.id, now_ns() + 2 * HOUR), 0, state->name);
-		check_works(&f, state->name);
-		end(&f);
-	}
+	return cell_arm(f->fd, f->cells, f->id, when);
 }
 
-static void cancel_through_the_word_tells_the_outcome(void)
+static int cancel_through_the_word(struct fixture *f, __u64 when)
 {
-	for_each_state {
-		struct fixture f = begin(state);
-		int expected = state->outcome == TWHEEL_IDLE ? -ENOENT : state->outcome;
-
-		CHECK_ROW(cell_cancel(f.cells, f.id), expected, state->name);
-		CHECK_ROW(cell_cancel(f.cells, f.id), -ENOENT, state->name);
-		check_works(&f, state->name);
-		end(&f);
-	}
+	(void)when;
+	return cell_cancel(f->cells, f->id);
 }
 
-static void cancel_ends_the_cell_and_tells_the_outcome(void)
+static int cancel_by_call(struct fixture *f, __u64 when)
 {
-	for_each_state {
-		struct fixture f = begin(state);
-
-		CHECK_ROW(cancel(f.fd, f.id), state->outcome, state->name);
-		CHECK_ROW(cancel(f.fd, f.id), -ENOENT, state->name);
-		CHECK_ROW(is_idle(word_of(f.cells, f.id)), 1, state->name);
-		CHECK_ROW(look_of(f.cells, f.id) == NO_LOOK, 1, state->name);
-		CHECK_ROW(info(f.fd).live, 0, state->name);
-		CHECK_ROW(readable(f.fd), 0, state->name);
-		stats_of(f.fd);
-		end(&f);
-	}
+	(void)when;
+	return cancel(f->fd, f->id);
 }
 
-static void submitted_cancel_tells_the_outcome(void)
+static int cancel_in_submit(struct fixture *f, __u64 when)
 {
-	for_each_state {
-		struct fixture f = begin(state);
-		struct twheel_op ops[] = { op_cancel(f.id), op_cancel(f.id) };
+	struct twheel_op op = op_cancel(f->id);
 
-		submit(f.fd, ops, ARRAY_SIZE(ops));
-		CHECK_ROW(ops[0].result, state->outcome, state->name);
-		CHECK_ROW(ops[1].result, -ENOENT, state->name);
-		CHECK_ROW(info(f.fd).live, 0, state->name);
-		CHECK_ROW(readable(f.fd), 0, state->name);
-		end(&f);
-	}
+	(void)when;
+	submit(f->fd, &op, 1);
+	return op.result;
 }
 
-static void mod_arms_and_tells_the_outcome(void)
+static int mod_by_call(struct fixture *f, __u64 when)
 {
-	for_each_state {
-		struct fixture f = begin(state);
-		__u64 when = now_ns() + HOUR;
-
-		CHECK_ROW(mod_cell(f.fd, f.id, when, 8), state->outcome, state->name);
-		CHECK_ROW(word_of(f.cells, f.id), when, state->name);
-		CHECK_ROW(look_of(f.cells, f.id) <= when, 1, state->name);
-		CHECK_ROW(readable(f.fd), 0, state->name);
-		when = now_ns() + 2 * MS;
-		CHECK_ROW(mod_cell(f.fd, f.id, when, 9), 0, state->name);
-		CHECK_ROW(read_cell_event(f.fd).cookie, 9, state->name);
-		check_works(&f, state->name);
-		end(&f);
-	}
+	return mod_cell(f->fd, f->id, when, 8);
 }
 
-static void mod_to_idle_tells_the_outcome(void)
+static int mod_to_idle(struct fixture *f, __u64 when)
 {
-	for_each_state {
-		struct fixture f = begin(state);
-
-		CHECK_ROW(mod_cell(f.fd, f.id, TWHEEL_CELL_IDLE, 8), state->outcome, state->name);
-		CHECK_ROW(is_idle(word_of(f.cells, f.id)), 1, state->name);
-		CHECK_ROW(readable(f.fd), 0, state->name);
-		CHECK_ROW(mod_cell(f.fd, f.id, TWHEEL_CELL_IDLE, 9), TWHEEL_IDLE, state->name);
-		CHECK_ROW(state_of(f.fd, f.id).cookie, 9, state->name);
-		check_works(&f, state->name);
-		end(&f);
-	}
+	(void)when;
+	return mod_cell(f->fd, f->id, TWHEEL_CELL_IDLE, 8);
 }
 
-static struct twheel_list_entry list_one(int fd)
-{
-	struct twheel_list_entry entries[2];
-	struct twheel_list list = {
-		.entries = (uintptr_t)entries, .nr = 2, .entry_size = sizeof(entries[0]),
-	};
+/**
+ * struct operation - an operation on a cell
+ * @name: its name
+ * @run: does it, and returns the outcome for the previous arming
+ * @idle: outcome if there is no previous arming
+ * @again: outcome when it is repeated at once
+ * @arms: the cell is armed after it
+ * @is_call: it meets a withdrawn event
+ * @ends: the cell is gone after it
+ */
+static const struct operation {
+	const char *name;
+	int (*run)(struct fixture *f, __u64 when);
+	int idle, again;
+	bool arms, is_call, ends;
+} operations[] = {
+	{ "arm through the word", arm_through_the_word, TWHEEL_IDLE, 0, true, false, false },
+	{ "cancel through the word", cancel_through_the_word, -ENOENT, -ENOENT, false, false,
+	  false },
+	{ "MOD", mod_by_call, TWHEEL_IDLE, 0, true, true, false },
+	{ "MOD to idle", mod_to_idle, TWHEEL_IDLE, TWHEEL_IDLE, false, true, false },
+	{ "CANCEL", cancel_by_call, TWHEEL_IDLE, -ENOENT, false, true, true },
+	{ "CANCEL in SUBMIT", cancel_in_submit, TWHEEL_IDLE, -ENOENT, false, true, true },
+};
 
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
-	CHECK_EQ(list.done, 1);
-	return entries[0];
+static void check_operation(struct fixture *f, const struct operation *o)
+{
+	__u64 when = now_ns() + HOUR, soon = now_ns() + 2 * MS;
+	int outcome = f->state->outcome;
+
+	CHECK_EQ(o->run(f, when), outcome == TWHEEL_IDLE ? o->idle : outcome);
+	CHECK(o->arms ? word_of(f->cells, f->id) == when : is_idle(word_of(f->cells, f->id)));
+	if (o->arms)
+		CHECK(look_of(f->cells, f->id) <= when);
+	if (o->is_call)
+		CHECK(!readable(f->fd));
+	CHECK_EQ(o->run(f, soon), o->again);
+	if (o->arms)
+		check_fires(f->fd, f->id, o->is_call ? 8 : 7, soon);
+	CHECK_EQ(info(f->fd).live, !o->ends);
+	if (o->ends)
+		CHECK(look_of(f->cells, f->id) == NO_LOOK);
+	else
+		CHECK_EQ(state_of(f->fd, f->id).cookie, o->is_call ? 8 : 7);
+}
+
+static void every_operation_tells_the_outcome(void)
+{
+	for_each_row(o, operations) {
+		ktap_note("%s", o->name);
+		for_each_row(state, states) {
+			struct fixture f = begin(state);
+
+			check_operation(&f, o);
+			if (!o->ends)
+				check_works(&f);
+			end(&f);
+		}
+	}
 }
 
 static void get_and_list_tell_the_state(void)
 {
-	for_each_state {
+	for_each_row(state, states) {
 		struct fixture f = begin(state);
-		struct twheel_list_entry entry = list_one(f.fd);
+		struct twheel_list_entry entry = only_entry(f.fd);
 		__u64 left = state_of(f.fd, f.id).expires_ns;
 
-		CHECK_ROW(entry.id, f.id, state->name);
-		CHECK_ROW(entry.cookie, 7, state->name);
-		CHECK_ROW(entry.flags, TWHEEL_F_CELL, state->name);
-		CHECK_ROW(entry.state, state->listed, state->name);
-		CHECK_ROW(left <= entry.remaining_ns, 1, state->name);
+		CHECK_EQ(entry.id, f.id);
+		CHECK_EQ(entry.cookie, 7);
+		CHECK_EQ(entry.flags, TWHEEL_F_CELL);
+		CHECK_EQ(entry.state, state->listed);
+		CHECK(left <= entry.remaining_ns);
 		if (state->listed == TWHEEL_STATE_PENDING)
-			CHECK_ROW(left > HOUR / 2 && left <= HOUR, 1, state->name);
+			CHECK(left > HOUR / 2 && left <= HOUR);
 		else
-			CHECK_ROW(left, state->listed == TWHEEL_STATE_READY ? 0 : ~0ULL,
-				  state->name);
+			CHECK_EQ(left, state->listed == TWHEEL_STATE_READY ? 0 : ~0ULL);
 		end(&f);
 	}
 }
@@ -316,88 +296,86 @@ static void get_and_list_tell_the_state(void)
 /* KICK neither makes nor removes an event. An unkicked arming is looked at after it. */
 static void kick_changes_no_word(void)
 {
-	for_each_state {
+	for_each_row(state, states) {
 		struct fixture f = begin(state);
 		__u64 word = word_of(f.cells, f.id);
 
-		CHECK_ROW(kick(f.fd, f.id), 0, state->name);
-		CHECK_ROW(kick(f.fd, f.id), 0, state->name);
-		CHECK_ROW(word_of(f.cells, f.id), word, state->name);
-		CHECK_ROW(readable(f.fd), state->listed == TWHEEL_STATE_READY, state->name);
+		CHECK_EQ(kick(f.fd, f.id), 0);
+		CHECK_EQ(kick(f.fd, f.id), 0);
+		CHECK_EQ(word_of(f.cells, f.id), word);
+		CHECK_EQ(readable(f.fd), state->listed == TWHEEL_STATE_READY);
 		if (is_deadline(word))
-			CHECK_ROW(look_of(f.cells, f.id) <= word, 1, state->name);
+			CHECK(look_of(f.cells, f.id) <= word);
 		end(&f);
 	}
 }
 
-static void check_cancel_all(__u32 flags, __u64 cookie)
-{
-	for_each_state {
-		struct twheel_cancel_all all = { .flags = flags, .cookie = cookie };
-		struct fixture f = begin(state);
+static const struct request {
+	const char *name;
+	struct twheel_cancel_all all;
+	bool found;
+} requests[] = {
+	{ "all", { 0 }, true },
+	{ "by cookie", { .flags = TWHEEL_CANCEL_COOKIE, .cookie = 7 }, true },
+	{ "by another cookie", { .flags = TWHEEL_CANCEL_COOKIE, .cookie = 8 }, false },
+};
 
-		CHECK_ROW(device_ioctl(f.fd, TWHEEL_IOC_CANCEL_ALL, &all), 0, state->name);
-		CHECK_ROW(all.pending, state->outcome == 0, state->name);
-		CHECK_ROW(all.withdrawn, state->outcome == TWHEEL_WITHDRAWN, state->name);
-		CHECK_ROW(info(f.fd).live, 0, state->name);
-		CHECK_ROW(readable(f.fd), 0, state->name);
-		CHECK_ROW(get(f.fd, f.id), -ENOENT, state->name);
-		stats_of(f.fd);
-		end(&f);
-	}
+static void check_cancel_all(struct fixture *f, struct twheel_cancel_all all, bool found)
+{
+	__u64 word = word_of(f->cells, f->id);
+
+	CHECK_EQ(device_ioctl(f->fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	CHECK_EQ(all.pending, found && f->state->outcome == 0);
+	CHECK_EQ(all.withdrawn, found && f->state->outcome == TWHEEL_WITHDRAWN);
+	CHECK_EQ(info(f->fd).live, !found);
+	CHECK_EQ(get(f->fd, f->id), found ? -ENOENT : 0);
+	if (found)
+		CHECK(!readable(f->fd));
+	else
+		CHECK_EQ(word_of(f->cells, f->id), word);
 }
 
 static void cancel_all_counts_what_was_armed(void)
 {
-	check_cancel_all(0, 0);
-	check_cancel_all(TWHEEL_CANCEL_COOKIE, 7);
-}
+	for_each_row(request, requests) {
+		ktap_note("%s", request->name);
+		for_each_row(state, states) {
+			struct fixture f = begin(state);
 
-static void cancel_all_spares_cells_with_another_cookie(void)
-{
-	for_each_state {
-		struct twheel_cancel_all all = { .flags = TWHEEL_CANCEL_COOKIE, .cookie = 8 };
-		struct fixture f = begin(state);
-		__u64 word = word_of(f.cells, f.id);
-
-		CHECK_ROW(device_ioctl(f.fd, TWHEEL_IOC_CANCEL_ALL, &all), 0, state->name);
-		CHECK_ROW(all.pending + all.withdrawn, 0, state->name);
-		CHECK_ROW(word_of(f.cells, f.id), word, state->name);
-		CHECK_ROW(info(f.fd).live, 1, state->name);
-		end(&f);
+			check_cancel_all(&f, request->all, request->found);
+			end(&f);
+		}
 	}
 }
 
 static void stop_hands_out_what_is_armed_or_fired(void)
 {
-	for_each_state {
+	for_each_row(state, states) {
 		struct fixture f = begin(state);
 		__u64 word = word_of(f.cells, f.id);
 		struct twheel_event event;
 
-		CHECK_ROW(stop(f.fd), 0, state->name);
-		CHECK_ROW(kick(f.fd, f.id), -ESHUTDOWN, state->name);
-		CHECK_ROW(mod_cell(f.fd, f.id, HOUR, 0), -ESHUTDOWN, state->name);
+		CHECK_EQ(stop(f.fd), 0);
+		CHECK_EQ(kick(f.fd, f.id), -ESHUTDOWN);
+		CHECK_EQ(mod_cell(f.fd, f.id, HOUR, 0), -ESHUTDOWN);
 		if (state->stopped != NONE) {
 			event = read_any_event(f.fd);
-			CHECK_ROW(event.flags, state->stopped, state->name);
-			CHECK_ROW(event.count, !(event.flags & TWHEEL_EV_UNPROCESSED),
-				  state->name);
+			CHECK_EQ(event.flags, state->stopped);
+			CHECK_EQ(event.count, !(event.flags & TWHEEL_EV_UNPROCESSED));
 			if (is_deadline(word))
-				CHECK_ROW(event.expires_ns, word, state->name);
+				CHECK_EQ(event.expires_ns, word);
 		}
-		CHECK_ROW(read(f.fd, &event, sizeof(event)), 0, state->name);
-		CHECK_ROW(get(f.fd, f.id), -ENOENT, state->name);
-		CHECK_ROW(info(f.fd).live, 0, state->name);
-		CHECK_ROW(info(f.fd).ready, 0, state->name);
-		stats_of(f.fd);
+		CHECK_EQ(read(f.fd, &event, sizeof(event)), 0);
+		CHECK_EQ(get(f.fd, f.id), -ENOENT);
+		CHECK_EQ(info(f.fd).live, 0);
+		CHECK_EQ(info(f.fd).ready, 0);
 		end(&f);
 	}
 }
 
 static void close_ends_a_cell_in_any_state(void)
 {
-	for_each_state {
+	for_each_row(state, states) {
 		struct fixture f = begin(state);
 
 		close(f.fd);
@@ -446,35 +424,37 @@ static void arm_and_mod_make_idle_cells(void)
 	CHECK_EQ(info(fd).live, 2);
 }
 
-/* Only a cell can be armed without a deadline. */
-static void idle_timeout_that_is_no_cell_is_einval(void)
+/* Only a cell can be idle, and only with the word TWHEEL_CELL_IDLE. */
+static void arm_for_a_bad_idle_value_is_einval(void)
 {
+	static const struct {
+		const char *name;
+		__u64 value;
+		__u32 flags;
+	} bad_values[] = {
+		{ "no cell", TWHEEL_CELL_IDLE, 0 },
+		{ "first value", EXPIRES_MAX + 1, TWHEEL_F_CELL },
+		{ "fired", TWHEEL_CELL_FIRED, TWHEEL_F_CELL },
+		{ "before fired", ~0ULL - 2, TWHEEL_F_CELL },
+		{ "middle value", 3ULL << 62, TWHEEL_F_CELL },
+	};
 	int fd = device_open(O_RDWR);
-	__u64 id = arm(fd, HOUR, 7), none;
-
-	CHECK_EQ(try_arm(fd, ~0ULL, 0, 0, &none), -EINVAL);
-	CHECK_EQ(try_arm(fd, ~0ULL, TWHEEL_F_ABS, 0, &none), -EINVAL);
-	CHECK_EQ(mod(fd, id, ~0ULL, 8), -EINVAL);
-	CHECK_EQ(state_of(fd, id).cookie, 7);
-	CHECK_EQ(info(fd).live, 1);
-}
-
-/* A word that is neither a deadline nor TWHEEL_CELL_IDLE. */
-static void arm_for_another_idle_value_is_einval(void)
-{
-	static const __u64 values[] = { EXPIRES_MAX + 1, TWHEEL_CELL_FIRED, ~0ULL - 2, 3ULL << 62 };
-	int fd = device_open(O_RDWR);
-	__u64 id, none;
+	__u64 plain = arm(fd, HOUR, 7), cell, none;
 
 	need_cells();
-	id = arm_cell(fd, now_ns() + HOUR, 7);
-	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
-		CHECK_EQ(try_arm(fd, values[i], TWHEEL_F_CELL, 0, &none), -EINVAL);
-		CHECK_EQ(try_arm(fd, values[i], TWHEEL_F_CELL | TWHEEL_F_ABS, 0, &none), -EINVAL);
-		CHECK_EQ(mod_cell(fd, id, values[i], 8), -EINVAL);
+	cell = arm_cell(fd, now_ns() + HOUR, 7);
+	for_each_row(bad, bad_values) {
+		struct twheel_op op = op_mod(bad->flags ? cell : plain, bad->value, bad->flags, 8);
+
+		CHECK_EQ(try_arm(fd, bad->value, bad->flags, 0, &none), -EINVAL);
+		CHECK_EQ(try_arm(fd, bad->value, bad->flags | TWHEEL_F_ABS, 0, &none), -EINVAL);
+		CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), -EINVAL);
+		op.flags |= TWHEEL_F_ABS;
+		CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), -EINVAL);
 	}
-	CHECK_EQ(state_of(fd, id).cookie, 7);
-	CHECK_EQ(info(fd).live, 1);
+	CHECK_EQ(state_of(fd, plain).cookie, 7);
+	CHECK_EQ(state_of(fd, cell).cookie, 7);
+	CHECK_EQ(info(fd).live, 2);
 }
 
 static void submit_writes_the_words(void)
@@ -578,44 +558,34 @@ static void mod_with_the_cell_flag_of_another_timeout_is_einval(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void mod_of_a_cell_without_its_flag_is_einval(void)
+static void check_refused(struct fixture *f, const char *name, struct twheel_op bad, int error)
 {
-	for_each_state {
-		struct fixture f = begin(state);
-		__u64 word = word_of(f.cells, f.id), look = look_of(f.cells, f.id);
-		struct twheel_op op = op_mod(f.id, 0, 0, 8);
+	__u64 word = word_of(f->cells, f->id), look = look_of(f->cells, f->id);
 
-		CHECK_ROW(operate(f.fd, TWHEEL_IOC_MOD, &op), -EINVAL, state->name);
-		submit(f.fd, &op, 1);
-		CHECK_ROW(op.result, -EINVAL, state->name);
-		CHECK_ROW(word_of(f.cells, f.id), word, state->name);
-		CHECK_ROW(look_of(f.cells, f.id), look, state->name);
-		CHECK_ROW(state_of(f.fd, f.id).cookie, 7, state->name);
-		CHECK_ROW(stats_of(f.fd).moved, 0, state->name);
-		end(&f);
-	}
+	CHECK_ROW(operate(f->fd, TWHEEL_IOC_MOD, &bad), error, name);
+	submit(f->fd, &bad, 1);
+	CHECK_ROW(bad.result, error, name);
+	CHECK_ROW(word_of(f->cells, f->id), word, name);
+	CHECK_ROW(look_of(f->cells, f->id), look, name);
+	CHECK_ROW(state_of(f->fd, f->id).cookie, 7, name);
+	CHECK_ROW(file_stats(f->fd).moved, 0, name);
 }
 
 static void refused_mod_leaves_the_cell(void)
 {
-	for_each_state {
+	for_each_row(state, states) {
 		struct fixture f = begin(state);
-		__u64 word = word_of(f.cells, f.id), look = look_of(f.cells, f.id);
-		struct twheel_op bad[] = {
-			op_mod_cell(f.id, EXPIRES_MAX + 1, 8),
-			op_mod_cell(f.id, now_ns(), 8),
-			op_mod_cell(f.id, now_ns(), 8),
-		};
+		struct twheel_op interval = op_mod_cell(f.id, now_ns(), 8);
+		struct twheel_op slack = op_mod_cell(f.id, now_ns(), 8);
 
-		bad[1].interval_ns = 1;
-		bad[2].slack_us = 1;
-		bad[2].flags |= TWHEEL_F_EXACT;
-		for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-			CHECK_ROW(operate(f.fd, TWHEEL_IOC_MOD, &bad[i]), -EINVAL, state->name);
-		CHECK_ROW(mod_cell(f.fd, f.id + (1ULL << 32), 0, 8), -ENOENT, state->name);
-		CHECK_ROW(word_of(f.cells, f.id), word, state->name);
-		CHECK_ROW(look_of(f.cells, f.id), look, state->name);
-		CHECK_ROW(state_of(f.fd, f.id).cookie, 7, state->name);
+		interval.interval_ns = 1;
+		slack.slack_us = 1;
+		slack.flags |= TWHEEL_F_EXACT;
+		check_refused(&f, "no cell flag", op_mod(f.id, 0, 0, 8), -EINVAL);
+		check_refused(&f, "deadline", op_mod_cell(f.id, EXPIRES_MAX + 1, 8), -EINVAL);
+		check_refused(&f, "interval", interval, -EINVAL);
+		check_refused(&f, "exact with slack", slack, -EINVAL);
+		check_refused(&f, "id", op_mod_cell(f.id + (1ULL << 32), 0, 8), -ENOENT);
 		end(&f);
 	}
 }
@@ -638,7 +608,7 @@ static void kick_of_an_unknown_id_is_enoent(void)
 	}
 	CHECK_EQ(cancel(fd, id), TWHEEL_IDLE);
 	CHECK_EQ(kick(fd, id), -ENOENT);
-	CHECK_EQ(stats_of(fd).kicks, 0);
+	CHECK_EQ(file_stats(fd).kicks, 0);
 }
 
 static void kick_of_another_timeout_is_einval(void)
@@ -653,7 +623,7 @@ static void kick_of_another_timeout_is_einval(void)
 	CHECK_EQ(kick(fd, arm_op(fd, op_periodic(HOUR, HOUR, 0, 0, 9))), -EINVAL);
 	CHECK_EQ(read_event(fd).cookie, 8);
 	CHECK_EQ(state_of(fd, id).cookie, 7);
-	CHECK_EQ(stats_of(fd).kicks, 0);
+	CHECK_EQ(file_stats(fd).kicks, 0);
 }
 
 static void kick_after_stop_is_eshutdown(void)
@@ -700,7 +670,7 @@ static void compare_exchange_of_a_fired_one_leaves_the_event(void)
 
 	wait_ready(fd, 1);
 	CHECK(!replace(cells, id, when, TWHEEL_CELL_IDLE));
-	CHECK_EQ(read_cell_event(fd).expires_ns, when);
+	check_fires(fd, id, 7, when);
 	CHECK(!replace(cells, id, when, TWHEEL_CELL_IDLE));
 	CHECK_EQ(cell_cancel(cells, id), -ENOENT);
 }
@@ -715,18 +685,14 @@ static void cell_keeps_its_id_over_many_rounds(void)
 
 	for (int i = 0; i < 300; i++) {
 		__u64 when = now_ns() + i % 3 * NSEC_PER_MSEC / 2;
-		struct twheel_event event;
 
 		CHECK_EQ(i % 2 ? mod_cell(fd, id, when, 7) : cell_arm(fd, cells, id, when),
 			 TWHEEL_IDLE);
-		event = read_cell_event(fd);
-		CHECK_EQ(event.id, id);
-		CHECK_EQ(event.cookie, 7);
-		CHECK_EQ(event.expires_ns, when);
+		check_fires(fd, id, 7, when);
 		CHECK_EQ(info(fd).live, 1);
 	}
-	CHECK_EQ(stats_of(fd).armed, 1);
-	CHECK_EQ(stats_of(fd).read, 300);
+	CHECK_EQ(file_stats(fd).armed, 1);
+	CHECK_EQ(file_stats(fd).read, 300);
 }
 
 static void cell_at_the_limit_can_always_be_armed(void)
@@ -820,7 +786,7 @@ static const __u64 idle_words[] = {
 /* FIRED without an event is idle, like any other word that is no deadline. */
 static void words_that_are_no_deadlines_are_idle(void)
 {
-	for_each_state {
+	for_each_row(state, states) {
 		struct fixture f = begin(state);
 
 		if (state->listed == TWHEEL_STATE_READY)
@@ -831,14 +797,14 @@ static void words_that_are_no_deadlines_are_idle(void)
 			    idle_words[i] == TWHEEL_CELL_FIRED)
 				continue;
 			exchange(f.cells, f.id, idle_words[i]);
-			CHECK_ROW(state_of(f.fd, f.id).expires_ns, ~0ULL, state->name);
-			CHECK_ROW(list_one(f.fd).state, TWHEEL_STATE_IDLE, state->name);
-			CHECK_ROW(kick(f.fd, f.id), 0, state->name);
-			CHECK_ROW(mod_cell(f.fd, f.id, idle_words[i] & 1 ? now_ns() + HOUR :
-					   TWHEEL_CELL_IDLE, 7), TWHEEL_IDLE, state->name);
-			CHECK_ROW(readable(f.fd), 0, state->name);
+			CHECK_EQ(state_of(f.fd, f.id).expires_ns, ~0ULL);
+			CHECK_EQ(only_entry(f.fd).state, TWHEEL_STATE_IDLE);
+			CHECK_EQ(kick(f.fd, f.id), 0);
+			CHECK_EQ(mod_cell(f.fd, f.id, idle_words[i] & 1 ? now_ns() + HOUR :
+					   TWHEEL_CELL_IDLE, 7), TWHEEL_IDLE);
+			CHECK_EQ(readable(f.fd), 0);
 		}
-		check_works(&f, state->name);
+		check_works(&f);
 next:
 		end(&f);
 	}
@@ -859,7 +825,7 @@ static void idle_words_end_idle(void)
 	}
 	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(info(fd).live, 0);
-	CHECK_EQ(stats_of(fd).ended, 2 * ARRAY_SIZE(idle_words));
+	CHECK_EQ(file_stats(fd).ended, 2 * ARRAY_SIZE(idle_words));
 	CHECK_EQ(read(fd, &(struct twheel_event) { 0 }, sizeof(struct twheel_event)), 0);
 }
 
@@ -878,7 +844,7 @@ static void words_found_by_a_look_do_no_harm(void)
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
 		CHECK(is_deadline(word_of(cells, ids[i])) == 0);
 	/* The machine may have been too slow to overwrite the deadlines. */
-	if (stats_of(fd).fired)
+	if (file_stats(fd).fired)
 		ktap_skip("the machine is too slow");
 	check_no_event(fd);
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
@@ -962,8 +928,8 @@ static void wild_stores_do_no_harm(void)
 			CHECK_EQ(kick(fd, first + (events[0].fired_ns + i) % CELLS), 0);
 	}
 	pthread_join(s.thread, NULL);
-	CHECK_EQ(stats_of(fd).read, read);
-	CHECK_EQ(stats_of(fd).live, CELLS);
+	CHECK_EQ(file_stats(fd).read, read);
+	CHECK_EQ(file_stats(fd).live, CELLS);
 	for (int i = 0; i < CELLS; i++)
 		CHECK(cancel(fd, first + i) >= 0);
 	check_no_event(fd);
@@ -979,37 +945,38 @@ static void submit_of_a_mix_tells_every_result(void)
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 when = now_ns() + HOUR, armed = arm_cell(fd, when, 1), idle = idle_cell(fd, 2);
 	__u64 fired = fired_cell(fd, 3), plain = arm(fd, HOUR, 4), ended = idle_cell(fd, 5);
-	struct twheel_op ops[] = {
-		op_cell(when, 10),			/* 0 */
-		op_kick(armed),				/* 0 */
-		op_kick(plain),				/* -EINVAL */
-		op_mod_cell(idle, when + 1, 20),	/* TWHEEL_IDLE */
-		op_get(idle),				/* 0 */
-		op_arm(HOUR, 0, 11),			/* 0 */
-		op_mod_cell(fired, TWHEEL_CELL_IDLE, 30), /* TWHEEL_WITHDRAWN */
-		op_get(fired),				/* 0 */
-		op_mod_cell(plain, when, 40),		/* -EINVAL */
-		op_mod(armed, HOUR, 0, 41),		/* -EINVAL */
-		op_cell(TWHEEL_CELL_IDLE, 12),		/* 0 */
-		op_cancel(ended),			/* TWHEEL_IDLE */
-		op_kick(ended),				/* -ENOENT */
-		op_cancel(armed),			/* 0 */
-		op_cancel(armed),			/* -ENOENT */
-		op_mod(plain, 2 * HOUR, 0, 42),		/* 0 */
-		op_cell(EXPIRES_MAX + 1, 13),		/* -EINVAL */
-		op_cancel(plain),			/* 0 */
-		op_cancel(fired),			/* TWHEEL_IDLE */
+	const struct {
+		struct twheel_op op;
+		int result;
+	} mix[] = {
+		{ op_cell(when, 10), 0 },
+		{ op_kick(armed), 0 },
+		{ op_kick(plain), -EINVAL },
+		{ op_mod_cell(idle, when + 1, 20), TWHEEL_IDLE },
+		{ op_get(idle), 0 },
+		{ op_arm(HOUR, 0, 11), 0 },
+		{ op_mod_cell(fired, TWHEEL_CELL_IDLE, 30), TWHEEL_WITHDRAWN },
+		{ op_get(fired), 0 },
+		{ op_mod_cell(plain, when, 40), -EINVAL },
+		{ op_mod(armed, HOUR, 0, 41), -EINVAL },
+		{ op_cell(TWHEEL_CELL_IDLE, 12), 0 },
+		{ op_cancel(ended), TWHEEL_IDLE },
+		{ op_kick(ended), -ENOENT },
+		{ op_cancel(armed), 0 },
+		{ op_cancel(armed), -ENOENT },
+		{ op_mod(plain, 2 * HOUR, 0, 42), 0 },
+		{ op_cell(EXPIRES_MAX + 1, 13), -EINVAL },
+		{ op_cancel(plain), 0 },
+		{ op_cancel(fired), TWHEEL_IDLE },
 	};
-	static const int results[] = {
-		0, 0, -EINVAL, TWHEEL_IDLE, 0, 0, TWHEEL_WITHDRAWN, 0, -EINVAL, -EINVAL, 0,
-		TWHEEL_IDLE, -ENOENT, 0, -ENOENT, 0, -EINVAL, 0, TWHEEL_IDLE,
-	};
+	struct twheel_op ops[ARRAY_SIZE(mix)];
 
-	CHECK_EQ(ARRAY_SIZE(ops), ARRAY_SIZE(results));
+	for (size_t i = 0; i < ARRAY_SIZE(mix); i++)
+		ops[i] = mix[i].op;
 	submit(fd, ops, ARRAY_SIZE(ops));
-	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
-		if (ops[i].result != results[i])
-			ktap_fail("%zu: %d, not %d", i, ops[i].result, results[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(mix); i++) {
+		if (ops[i].result != mix[i].result)
+			ktap_fail("%zu: %d, not %d", i, ops[i].result, mix[i].result);
 	}
 	CHECK_EQ(word_of(cells, ops[0].id), when);
 	CHECK_EQ(ops[4].cookie, 20);
@@ -1203,9 +1170,9 @@ static void use_a_million(void)
 		}
 		fired += nr > 0 ? nr : 0;
 	}
-	CHECK_EQ(stats_of(fd).read, MILLION / 2);
-	CHECK_EQ(stats_of(fd).live, MILLION);
-	CHECK_EQ(stats_of(fd).ready, 0);
+	CHECK_EQ(file_stats(fd).read, MILLION / 2);
+	CHECK_EQ(file_stats(fd).live, MILLION);
+	CHECK_EQ(file_stats(fd).ready, 0);
 	for (int i = 0; i < MILLION; i++)
 		CHECK(is_idle(word_of(cells, ids[i])));
 	check_no_event(fd);
@@ -1229,8 +1196,7 @@ static unsigned int cancel_cells_and_due(int fd, __u64 when, __u64 delay)
 	submit(fd, ops, ARRAY_SIZE(ops));
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		ops[i] = op_cancel(ops[i].id);
-	while (now_ns() < when + delay)
-		;
+	spin_until(when + delay);
 	submit(fd, ops, ARRAY_SIZE(ops));
 	for (size_t i = 0; i < FAR; i++)
 		CHECK_EQ(ops[i].result, 0);
@@ -1258,7 +1224,7 @@ static void outcomes_of_a_run_of_cancels_are_not_mixed_up(void)
 						  random_below(&seed, tick_ns / 8));
 		runs++;
 	}
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
+	stats = file_stats(fd);
 	CHECK_EQ(stats.withdrawn, withdrawn);
 	CHECK_EQ(stats.cancelled + stats.withdrawn, runs * (FAR + DUE));
 	CHECK_EQ(stats.live, 0);
@@ -1363,9 +1329,8 @@ static void processes_share_a_cell(void)
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 id = idle_cell(fd, 7), when = now_ns() + HOUR;
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	if (!pid) {
 		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
 		_exit(0);
@@ -1373,8 +1338,7 @@ static void processes_share_a_cell(void)
 	join_child(pid);
 	CHECK_EQ(word_of(cells, id), when);
 	CHECK_EQ(cell_cancel(cells, id), 0);
-	pid = fork();
-	CHECK(pid >= 0);
+	pid = fork_child();
 	if (!pid) {
 		CHECK_EQ(cell_cancel(cells, id), -ENOENT);
 		CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_IDLE);
@@ -1392,9 +1356,8 @@ static void user_that_dies_before_the_kick_has_not_armed(void)
 	__u64 id = idle_cell(fd, 7), when = now_ns() + 5 * MS;
 	struct twheel_event event;
 	int status;
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	if (!pid) {
 		exchange(cells, id, when);
 		CHECK(look_of(cells, id) > when);
@@ -1418,9 +1381,8 @@ static void cells_outlive_the_process_that_made_them(void)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	if (!pid) {
 		arm_cell(fd, now_ns() + 20 * MS, 7);
 		_exit(0);
@@ -1432,22 +1394,15 @@ static void cells_outlive_the_process_that_made_them(void)
 
 static const struct ktap_test tests[] = {
 	TEST(every_state_says_when_it_is_looked_at),
-	TEST(arm_through_the_word_tells_the_outcome),
-	TEST(cancel_through_the_word_tells_the_outcome),
-	TEST(cancel_ends_the_cell_and_tells_the_outcome),
-	TEST(submitted_cancel_tells_the_outcome),
-	TEST(mod_arms_and_tells_the_outcome),
-	TEST(mod_to_idle_tells_the_outcome),
+	TEST(every_operation_tells_the_outcome),
 	TEST(get_and_list_tell_the_state),
 	TEST(kick_changes_no_word),
 	TEST(cancel_all_counts_what_was_armed),
-	TEST(cancel_all_spares_cells_with_another_cookie),
 	TEST(stop_hands_out_what_is_armed_or_fired),
 	TEST(close_ends_a_cell_in_any_state),
 	TEST(arm_writes_word_and_look),
 	TEST(arm_and_mod_make_idle_cells),
-	TEST(idle_timeout_that_is_no_cell_is_einval),
-	TEST(arm_for_another_idle_value_is_einval),
+	TEST(arm_for_a_bad_idle_value_is_einval),
 	TEST(submit_writes_the_words),
 	TEST(cell_of_an_unused_index_is_idle),
 	TEST(timeouts_that_are_no_cells_write_no_word),
@@ -1455,7 +1410,6 @@ static const struct ktap_test tests[] = {
 	TEST(cell_armed_in_the_past_fires),
 	TEST(cell_armed_for_int64_max_waits),
 	TEST(mod_with_the_cell_flag_of_another_timeout_is_einval),
-	TEST(mod_of_a_cell_without_its_flag_is_einval),
 	TEST(refused_mod_leaves_the_cell),
 	TEST(kick_of_an_unknown_id_is_enoent),
 	TEST(kick_of_another_timeout_is_einval),

@@ -4,28 +4,10 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <pthread.h>
-#include <time.h>
 
 #include "cells.h"
 
 #define MS		NSEC_PER_MSEC
-
-static __u64 looks(int fd)
-{
-	struct twheel_stats s;
-
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &s), 0);
-	return s.looks;
-}
-
-static __u64 own_time_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
 
 /* CPU time of a task if it is a twheel thread, otherwise 0. */
 static __u64 thread_time_ns(const char *pid)
@@ -76,9 +58,9 @@ static void storm_of_words(void)
 
 	for (__u32 i = 0; i < nr; i++)
 		ids[i] = arm_cell(fd, now_ns() + ahead, i);
-	own = own_time_ns();
+	own = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	threads = threads_time_ns();
-	found = looks(fd);
+	found = file_stats(fd).looks;
 	begin = now_ns();
 	do {
 		for (__u32 i = 0; i < nr; i++) {
@@ -89,9 +71,9 @@ static void storm_of_words(void)
 		sleep_ns(ahead / 2);
 	} while (now_ns() < begin + 2 * NSEC_PER_SEC);
 	end = now_ns();
-	found = looks(fd) - found;
+	found = file_stats(fd).looks - found;
 	threads = threads_time_ns() - threads;
-	own = own_time_ns() - own;
+	own = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own;
 	ktap_note("%u cells: %llu ms of CPU time caused %llu looks and %llu ms in twheel/N", nr,
 		  own / MS, found, threads / MS);
 	CHECK(found > nr);
@@ -107,12 +89,12 @@ static void words_that_change_before_the_look_cost_nothing(void)
 
 	for (int i = 0; i < 100; i++)
 		ids[i] = arm_cell(fd, now_ns() + HOUR, i);
-	before = looks(fd);
+	before = file_stats(fd).looks;
 	for (int round = 0; round < 1000; round++)
 		for (int i = 0; i < 100; i++)
 			exchange(cells, ids[i], now_ns() + HOUR);
 	sleep_ns(200 * MS);
-	CHECK_EQ(looks(fd), before);
+	CHECK_EQ(file_stats(fd).looks, before);
 }
 
 static const struct ktap_test tests[] = {

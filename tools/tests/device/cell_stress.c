@@ -625,9 +625,8 @@ static void wait_for_ends(int nr)
 
 static void start_reader(size_t room)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	if (pid)
 		return;
 	read_all(room);
@@ -636,9 +635,8 @@ static void start_reader(size_t room)
 
 static void start_user(struct user *user)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	if (pid)
 		return;
 	use(user);

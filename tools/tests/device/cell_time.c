@@ -11,29 +11,6 @@
 #define NR		256		/* cells that most tests map */
 #define LATE_AT_MOST	(5 * NSEC_PER_SEC)
 
-static struct twheel_stats stats_of(int fd)
-{
-	struct twheel_stats s;
-
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &s), 0);
-	return s;
-}
-
-static __u64 looks(int fd)
-{
-	return stats_of(fd).looks;
-}
-
-static __u64 kicks(int fd)
-{
-	return stats_of(fd).kicks;
-}
-
-static void wait_looks(int fd, __u64 nr)
-{
-	WAIT_FOR(looks(fd) >= nr);
-}
-
 static void wait_parked(struct twheel_cell *cells, __u64 id)
 {
 	WAIT_FOR(look_of(cells, id) == NO_LOOK);
@@ -121,7 +98,7 @@ static void deadline_that_is_moved_to_a_later_time_needs_none(void)
 	CHECK_EQ(event.expires_ns, base + 1400 * MS);
 	check_in_time(&event, 0);
 	/* The first look is far from the deadline, so that it finds the cell not yet due. */
-	CHECK_EQ(looks(fd), 2);
+	CHECK_EQ(file_stats(fd).looks, 2);
 }
 
 static void look_moves_with_the_deadline_that_it_has_found(void)
@@ -132,9 +109,9 @@ static void look_moves_with_the_deadline_that_it_has_found(void)
 
 	if (exchange(cells, id, base + HOUR) != base + 100 * MS)
 		ktap_skip("the machine is too slow");
-	wait_looks(fd, 1);
+	WAIT_FOR(file_stats(fd).looks >= 1);
 	CHECK_EQ(look_of(cells, id), base + HOUR);
-	CHECK_EQ(looks(fd), 1);
+	CHECK_EQ(file_stats(fd).looks, 1);
 	check_no_event(fd);
 }
 
@@ -157,8 +134,8 @@ static void moves_put_it_off_without_a_kick(void)
 	event = read_cell_event(fd);
 	CHECK_EQ(event.expires_ns, last);
 	check_in_time(&event, 0);
-	CHECK_EQ(kicks(fd), 0);
-	CHECK(looks(fd) <= 5);
+	CHECK_EQ(file_stats(fd).kicks, 0);
+	CHECK(file_stats(fd).looks <= 5);
 }
 
 static void cells_at_all_distances_are_never_early(void)
@@ -220,15 +197,15 @@ static void deadlines_at_the_edge_of_a_tick_are_kept(void)
 /* The kernel looks twice and no more; after that nothing is queued. */
 static void check_two_looks(int fd, struct twheel_cell *cells, __u64 id)
 {
-	__u64 before = looks(fd);
+	__u64 before = file_stats(fd).looks;
 
 	if (cell_cancel(cells, id) != 0)
 		ktap_skip("the machine is too slow");
 	wait_parked(cells, id);
-	CHECK_EQ(looks(fd), before + 2);
+	CHECK_EQ(file_stats(fd).looks, before + 2);
 	CHECK(is_idle(word_of(cells, id)));
 	sleep_ns(300 * MS);
-	CHECK_EQ(looks(fd), before + 2);
+	CHECK_EQ(file_stats(fd).looks, before + 2);
 }
 
 static void idle_cell_costs_two_looks(void)
@@ -239,7 +216,7 @@ static void idle_cell_costs_two_looks(void)
 
 	check_two_looks(fd, cells, id);
 	CHECK_EQ(cell_arm(fd, cells, id, now_ns() + 100 * MS), TWHEEL_IDLE);
-	CHECK_EQ(kicks(fd), 1);
+	CHECK_EQ(file_stats(fd).kicks, 1);
 	check_two_looks(fd, cells, id);
 	CHECK_EQ(mod_cell(fd, id, now_ns() + 100 * MS, 7), TWHEEL_IDLE);
 	check_two_looks(fd, cells, id);
@@ -255,7 +232,7 @@ static void cell_that_never_was_armed_costs_no_look(void)
 	CHECK_EQ(kick(fd, id), 0);
 	CHECK_EQ(mod_cell(fd, id, TWHEEL_CELL_IDLE, 7), TWHEEL_IDLE);
 	sleep_ns(50 * MS);
-	CHECK_EQ(looks(fd), 0);
+	CHECK_EQ(file_stats(fd).looks, 0);
 	CHECK(look_of(cells, id) == NO_LOOK);
 }
 
@@ -269,12 +246,12 @@ static void cell_that_was_seen_idle_can_be_armed(void)
 
 	if (cell_cancel(cells, id) != 0)
 		ktap_skip("the machine is too slow");
-	wait_looks(fd, 1);
+	WAIT_FOR(file_stats(fd).looks >= 1);
 	CHECK(is_idle(word_of(cells, id)));
 	CHECK_EQ(cell_cancel(cells, id), -ENOENT);
 	when = now_ns() + 300 * MS;
 	CHECK_EQ(cell_arm_kicked(fd, cells, id, when, &kicked), TWHEEL_IDLE);
-	CHECK_EQ(kicked, kicks(fd) == 1);
+	CHECK_EQ(kicked, file_stats(fd).kicks == 1);
 	CHECK_EQ(read_cell_event(fd).expires_ns, when);
 }
 
@@ -293,7 +270,7 @@ static void arming_and_cancelling_does_not_kick(void)
 		cell_arm(fd, cells, ids[i], now_ns() + 200 * MS);
 		cell_cancel(cells, ids[i]);
 	}
-	CHECK(kicks(fd) == CELLS);
+	CHECK(file_stats(fd).kicks == CELLS);
 	until = now_ns() + 1500 * MS;
 	while (before < until) {
 		__u64 now = now_ns();
@@ -308,17 +285,18 @@ static void arming_and_cancelling_does_not_kick(void)
 	}
 	longest = now_ns() - before > longest ? now_ns() - before : longest;
 	ktap_note("%llu pairs, %llu kicks, %llu looks", (unsigned long long)pairs,
-		  (unsigned long long)kicks(fd), (unsigned long long)looks(fd));
+		  (unsigned long long)file_stats(fd).kicks,
+		  (unsigned long long)file_stats(fd).looks);
 	if (longest > 100 * MS)
 		ktap_skip("the machine is too slow");
 	/*
 	 * In rare cases, the kernel looks between the steps of an arm. It then publishes a
 	 * look that is later than the deadline about to be written.
 	 */
-	CHECK(kicks(fd) <= CELLS + pairs / 1000);
+	CHECK(file_stats(fd).kicks <= CELLS + pairs / 1000);
 	/* There is one look for each delay that has passed. */
-	CHECK(looks(fd) <= 10 * CELLS);
-	CHECK_EQ(stats_of(fd).fired, 0);
+	CHECK(file_stats(fd).looks <= 10 * CELLS);
+	CHECK_EQ(file_stats(fd).fired, 0);
 }
 
 /* For other idle values, and for FIRED without an event, the kernel does not look again. */
@@ -337,7 +315,7 @@ static void other_idle_values_cost_one_look(void)
 		wait_parked(cells, ids[i]);
 		CHECK(word_of(cells, ids[i]) == words[i]);
 	}
-	CHECK_EQ(looks(fd), ARRAY_SIZE(words));
+	CHECK_EQ(file_stats(fd).looks, ARRAY_SIZE(words));
 }
 
 /* Slack */
@@ -463,12 +441,6 @@ static void mod_to_idle_replaces_the_slack(void)
 
 /* CLOCK_REALTIME */
 
-static int open_realtime(int flags)
-{
-	need_realtime();
-	return device_open_setup(flags, setup_clock(CLOCK_REALTIME));
-}
-
 static void step_forward_fires_what_is_due(void)
 {
 	int fd = open_realtime(O_RDWR);
@@ -558,13 +530,13 @@ static void idle_cell_is_kept_for_a_minute_at_most(void)
 
 	CHECK_EQ(cell_cancel(cells, id), 0);
 	set_realtime(10 * HOUR);
-	wait_looks(fd, 1);
+	WAIT_FOR(file_stats(fd).looks >= 1);
 	now = clock_ns(CLOCK_REALTIME);
 	look = look_of(cells, id);
 	CHECK(look <= now + 60 * NSEC_PER_SEC);
 	CHECK(look > now + 30 * NSEC_PER_SEC);
 	set_realtime(10 * HOUR + 61 * NSEC_PER_SEC);
-	wait_looks(fd, 2);
+	WAIT_FOR(file_stats(fd).looks >= 2);
 	CHECK(look_of(cells, id) == NO_LOOK);
 	set_realtime(0);
 }

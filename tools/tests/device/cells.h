@@ -181,6 +181,16 @@ static inline struct twheel_event read_cell_event(int fd)
 	return read_cell_event_on(CLOCK_MONOTONIC, fd);
 }
 
+/* Read the event of the arming of a cell for @when. */
+static inline void check_fires(int fd, __u64 id, __u64 cookie, __u64 when)
+{
+	struct twheel_event event = read_cell_event(fd);
+
+	CHECK_EQ(event.id, id);
+	CHECK_EQ(event.cookie, cookie);
+	CHECK_EQ(event.expires_ns, when);
+}
+
 /* Make a cell that has fired and whose event is unread. Returns its id. */
 static inline __u64 fired_cell(int fd, __u64 cookie)
 {

@@ -13,9 +13,11 @@ static long small_group(void)
 	return (is_short() ? 3 : 8) * MIB;
 }
 
+/* The memory of a timeout stays charged after the timeout has ended. */
 static void timeouts_are_charged_until_close(void)
 {
 	const char *group = make_group("timeouts", 0);
+	struct twheel_cancel_all all = { 0 };
 	long before, nr = scaled(100000);
 	int fd;
 
@@ -26,6 +28,9 @@ static void timeouts_are_charged_until_close(void)
 	/* A timeout needs at least its id, deadline and cookie. */
 	CHECK(charged(group) - before >= nr * 24);
 	CHECK(charged(group) - before <= nr * 128 + MIB);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	CHECK_EQ(all.pending, nr);
+	CHECK(charged(group) - before >= nr * 24);
 	close(fd);
 	wait_uncharged(group, before + MIB);
 }
@@ -235,25 +240,32 @@ static void setup_without_memory_is_enomem(void)
 	check_unharmed();
 }
 
+/* The out-of-memory killer ends the child, and harms nobody else. */
+static void check_killed(pid_t pid)
+{
+	int status;
+
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGKILL);
+	check_unharmed();
+}
+
 static void task_is_killed_inside_its_group(void)
 {
 	const char *group = make_group("killable", small_group());
-	int bystander = device_open(O_RDWR), status;
+	int bystander = device_open(O_RDWR);
 	__u64 id = arm(bystander, HOUR, 0);
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	if (!pid) {
 		enter_group(group);
 		arm_until(device_open(O_RDWR), -ENOMEM);
 		_exit(0);
 	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFSIGNALED(status));
-	CHECK_EQ(WTERMSIG(status), SIGKILL);
+	check_killed(pid);
 	CHECK(out_of_memory_kills(group) > 0);
 	CHECK_EQ(get(bystander, id), 0);
-	check_unharmed();
 	wait_uncharged(group, MIB);
 }
 
@@ -272,19 +284,14 @@ static void fault_without_memory_kills_inside_the_group(void)
 {
 	const char *group = make_group("writing", 4 * MIB);
 	pid_t pid;
-	int status;
 
 	need_cells();
-	pid = fork();
-	CHECK(pid >= 0);
+	pid = fork_child();
 	if (!pid) {
 		write_cells_inside(group);
 		_exit(0);
 	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFSIGNALED(status));
-	CHECK_EQ(WTERMSIG(status), SIGKILL);
-	check_unharmed();
+	check_killed(pid);
 }
 
 static const struct ktap_test tests[] = {

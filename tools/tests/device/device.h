@@ -185,12 +185,20 @@ static inline void join_child(pid_t pid)
 		_exit(WEXITSTATUS(status));
 }
 
-static inline int status_of(void (*body)(void))
+/* Returns 0 in the child. */
+static inline pid_t fork_child(void)
 {
 	pid_t pid = fork();
-	int status;
 
 	CHECK(pid >= 0);
+	return pid;
+}
+
+static inline int status_of(void (*body)(void))
+{
+	pid_t pid = fork_child();
+	int status;
+
 	if (!pid) {
 		body();
 		_exit(0);
@@ -288,12 +296,6 @@ static inline int device_open_setup(int flags, struct twheel_setup setup)
 static inline int stop(int fd)
 {
 	return device_ioctl(fd, TWHEEL_IOC_STOP, NULL);
-}
-
-/* Returns the number of pages freed, or -errno. */
-static inline int trim(int fd)
-{
-	return device_ioctl(fd, TWHEEL_IOC_TRIM, NULL);
 }
 
 /* No ioctl of a single operation writes the result field. */
@@ -454,6 +456,41 @@ static inline struct twheel_info info(int fd)
 
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_INFO, &info), 0);
 	return info;
+}
+
+/* The counters of a file, which never contradict each other. */
+static inline struct twheel_stats file_stats(int fd)
+{
+	struct twheel_stats stats;
+
+	memset(&stats, 0xff, sizeof(stats));
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(stats.reserved); i++)
+		CHECK_EQ(stats.reserved[i], 0);
+	CHECK_EQ(stats.armed, stats.cancelled + stats.withdrawn + stats.ended + stats.live);
+	return stats;
+}
+
+/* The only timeout of a file, as LIST reports it. */
+static inline struct twheel_list_entry only_entry(int fd)
+{
+	struct twheel_list_entry entries[2];
+	struct twheel_list list = {
+		.entries = (uintptr_t)entries, .nr = 2, .entry_size = sizeof(entries[0]),
+	};
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+	CHECK_EQ(list.done, 1);
+	return entries[0];
+}
+
+/* Cancel all timeouts of a file. Returns the counts. */
+static inline struct twheel_cancel_all cancel_all(int fd)
+{
+	struct twheel_cancel_all all = { 0 };
+
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	return all;
 }
 
 /* Arm @nr timeouts with cookies from @cookie on, whose deadlines are @step apart. */

@@ -603,10 +603,11 @@ static void stop_hands_out_each_kind(void)
 	in_each_setting(stop_each);
 }
 
-/* A former peak, whose memory TRIM frees */
+/* Close */
 
 #define PEAK		1000
 
+/* A former peak: timeouts that have ended before the file is closed. */
 static void add_peak(int fd)
 {
 	struct twheel_op *ops = calloc(PEAK, sizeof(*ops));
@@ -624,8 +625,6 @@ static void add_peak(int fd)
 		CHECK_EQ(ops[i].result, 0);
 	free(ops);
 }
-
-/* Close */
 
 /* Move and cancel timeouts, some of which may be on their way to the sink. */
 static void move_and_cancel(int fd, const struct lot *lot)
@@ -655,7 +654,6 @@ static void close_each(void)
 		arm_lot(fd, &pending, far());
 		arm_fired_lot(fd, &fired);
 		add_peak(fd);
-		CHECK(trim(fd) > 0);
 		CHECK_EQ(read_events(fd, map_unusable(), NR), -EFAULT);
 		arm_lot(fd, &firing, now_there() + i * MS / 4);
 		if (i % 2)
@@ -674,42 +672,6 @@ static void close_each(void)
 static void close_ends_each_kind(void)
 {
 	in_each_setting(close_each);
-}
-
-/* TRIM */
-
-/* All timeouts have ended. A record on its way to the sink becomes free there. */
-static void trim_all(int fd)
-{
-	WAIT_FOR(trim(fd) > 0);
-}
-
-static void trim_beside_each(void)
-{
-	int fd = open_for(NR + PEAK);
-	struct lot lot;
-
-	arm_lot(fd, &lot, soon());
-	add_peak(fd);
-	CHECK(trim(fd) > 0);
-	CHECK_EQ(info(fd).live, NR);
-	let_fire(fd, NR);
-	add_peak(fd);
-	CHECK(trim(fd) > 0);
-	CHECK_EQ(info(fd).live, NR);
-	CHECK_EQ(poll_now(fd), POLLIN);
-	CHECK_EQ(read_events(fd, map_unusable(), NR), -EFAULT);
-	read_lot(fd, &lot);
-	cancel_rest(fd);
-	trim_all(fd);
-	CHECK_EQ(poll_now(fd), 0);
-	arm_lot(fd, &lot, far());
-	add_peak(fd);
-}
-
-static void each_kind_outlives_a_trim(void)
-{
-	in_each_setting(trim_beside_each);
 }
 
 /* Several users of one file */
@@ -937,7 +899,6 @@ static const struct ktap_test tests[] = {
 	TEST(each_kind_wakes_pollers),
 	TEST(stop_hands_out_each_kind),
 	TEST(close_ends_each_kind),
-	TEST(each_kind_outlives_a_trim),
 	TEST(each_kind_can_be_shared),
 	TEST(fault_loses_none_of_any_kind),
 	TEST(mod_at_a_bad_page_moves_those_before_it_alone),

@@ -39,22 +39,21 @@ static void open_hub(void)
 	CHECK_EQ(hub->flags, flags);
 }
 
-/* A hub whose context may have @limit timeouts. */
-static void open_limited(unsigned int limit)
-{
-	struct twheel_setup setup = { .max_timeouts = limit };
-	struct twheel_ctx *ctx;
-
-	CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
-	CHECK_EQ(twheel_hub_open(ctx, flags, &hub), 0);
-	skip_without_cells();
-	CHECK(hub->ctx == ctx);
-}
-
 static void close_hub(void)
 {
 	twheel_hub_close(hub);
+	hub = NULL;
+}
+
+static void open_with(struct twheel_setup setup)
+{
+	struct twheel_ctx *ctx;
+
+	close_hub();
+	CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
+	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	CHECK_EQ(twheel_hub_open(ctx, flags, &hub), 0);
+	CHECK(hub->ctx == ctx);
 }
 
 static unsigned int number_of(struct twheel_node *node)
@@ -73,6 +72,22 @@ static void init_nodes(void (*fn)(struct twheel_node *node))
 {
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		twheel_node_init(&nodes[i], hub, fn);
+}
+
+/* A hub whose context may have @limit timeouts. */
+static void open_limited(unsigned int limit)
+{
+	open_with((struct twheel_setup) { .max_timeouts = limit });
+	init_nodes(only_called);
+}
+
+static void renew_hub(void (*fn)(struct twheel_node *node))
+{
+	close_hub();
+	open_hub();
+	init_nodes(fn);
+	memset(nr_calls, 0, sizeof(nr_calls));
+	nr_all = 0;
 }
 
 static void arm_node(unsigned int number, __u64 ns)
@@ -128,8 +143,6 @@ static void node_is_called_once_and_not_early(void)
 {
 	__u64 begun = now_ns();
 
-	open_hub();
-	init_nodes(only_called);
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		arm_node(i, (i + 1) * 10 * MS);
 	CHECK_EQ(hub->armed, NR_NODES);
@@ -138,16 +151,12 @@ static void node_is_called_once_and_not_early(void)
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		CHECK_EQ(nr_calls[i], 1);
 	check_nothing_to_read();
-	close_hub();
 }
 
 static void node_can_be_armed_for_a_point_in_time(void)
 {
-	__u64 now;
+	__u64 now = twheel_hub_now(hub);
 
-	open_hub();
-	init_nodes(only_called);
-	now = twheel_hub_now(hub);
 	CHECK_EQ(hub->now_ns, now);
 	CHECK_EQ(twheel_node_arm_at(&nodes[0], now + 30 * MS), 0);
 	CHECK_EQ(twheel_node_arm_at(&nodes[1], 0), 0);
@@ -156,13 +165,10 @@ static void node_can_be_armed_for_a_point_in_time(void)
 	dispatch_all();
 	CHECK(hub->now_ns >= now + 30 * MS);
 	CHECK_EQ(nr_calls[0], 1);
-	close_hub();
 }
 
 static void cancelled_node_is_not_called(void)
 {
-	open_hub();
-	init_nodes(only_called);
 	CHECK(!twheel_node_cancel(&nodes[0]));
 	arm_node(0, HOUR);
 	CHECK(twheel_node_armed(&nodes[0]));
@@ -176,15 +182,12 @@ static void cancelled_node_is_not_called(void)
 	dispatch_all();
 	CHECK_EQ(nr_all, 1);
 	CHECK_EQ(nr_calls[1], 1);
-	close_hub();
 }
 
 static void node_moves_later_and_earlier(void)
 {
 	__u64 begun = now_ns();
 
-	open_hub();
-	init_nodes(only_called);
 	arm_node(0, 20 * MS);
 	arm_node(0, 60 * MS);
 	arm_node(1, HOUR);
@@ -196,13 +199,10 @@ static void node_moves_later_and_earlier(void)
 	CHECK(now_ns() >= begun + 60 * MS);
 	CHECK_EQ(nr_calls[0], 1);
 	CHECK_EQ(nr_calls[1], 1);
-	close_hub();
 }
 
 static void fired_node_can_be_cancelled_and_freed(void)
 {
-	open_hub();
-	init_nodes(only_called);
 	arm_all(0);
 	wait_ready(twheel_fd(hub->ctx), NR_NODES);
 	for (unsigned int i = 1; i < NR_NODES; i++)
@@ -211,15 +211,12 @@ static void fired_node_can_be_cancelled_and_freed(void)
 	dispatch_all();
 	CHECK_EQ(nr_all, 1);
 	check_nothing_to_read();
-	close_hub();
 }
 
 static void fired_node_can_be_moved(void)
 {
 	__u64 begun;
 
-	open_hub();
-	init_nodes(only_called);
 	arm_all(0);
 	wait_ready(twheel_fd(hub->ctx), NR_NODES);
 	begun = now_ns();
@@ -227,13 +224,10 @@ static void fired_node_can_be_moved(void)
 	dispatch_all();
 	CHECK(now_ns() >= begun + 50 * MS);
 	CHECK_EQ(nr_all, NR_NODES);
-	close_hub();
 }
 
 static void impossible_time_is_refused_and_changes_nothing(void)
 {
-	open_hub();
-	init_nodes(only_called);
 	CHECK_EQ(twheel_node_arm(&nodes[0], EXPIRES_MAX + 1), -EINVAL);
 	CHECK_EQ(twheel_node_arm_at(&nodes[0], EXPIRES_MAX + 1), -EINVAL);
 	CHECK(!twheel_node_armed(&nodes[0]));
@@ -245,7 +239,6 @@ static void impossible_time_is_refused_and_changes_nothing(void)
 	CHECK_EQ(twheel_node_arm_at(&nodes[1], EXPIRES_MAX), 0);
 	CHECK_EQ(hub->armed, 2);
 	CHECK_EQ(twheel_hub_open(NULL, 0x80, &hub), -EINVAL);
-	close_hub();
 }
 
 /* Callbacks */
@@ -261,13 +254,11 @@ static void callback_arms_its_own_node(void)
 {
 	__u64 begun = now_ns();
 
-	open_hub();
 	init_nodes(rearm_itself);
 	arm_all(5 * MS);
 	dispatch_all();
 	CHECK(now_ns() >= begun + 25 * MS);
 	CHECK_EQ(nr_all, 5 * NR_NODES);
-	close_hub();
 }
 
 static void cancel_others(struct twheel_node *node)
@@ -278,40 +269,18 @@ static void cancel_others(struct twheel_node *node)
 	memset(nodes, 0x5a, sizeof(nodes));	/* as if they were freed */
 }
 
-static void callback_cancels_and_frees_the_rest_of_its_dispatch(void)
-{
-	open_hub();
-	init_nodes(cancel_others);
-	arm_all(0);
-	dispatch_once(NR_NODES);
-	CHECK_EQ(nr_all, 1);
-	CHECK_EQ(hub->armed, 0);
-	check_nothing_to_read();
-	close_hub();
-}
-
 /* The first call moves all, its own node too. */
 static void move_all(struct twheel_node *node)
 {
+	static __u64 moved_ns;
+
 	only_called(node);
-	if (nr_all == 1)
-		arm_all(50 * MS);
-}
-
-static void callback_moves_the_rest_of_its_dispatch(void)
-{
-	__u64 begun = now_ns();
-
-	open_hub();
-	init_nodes(move_all);
-	arm_all(0);
-	dispatch_once(NR_NODES);
-	CHECK_EQ(nr_all, 1);
-	CHECK_EQ(hub->armed, NR_NODES);
-	dispatch_all();
-	CHECK_EQ(nr_all, NR_NODES + 1);
-	CHECK(now_ns() >= begun + 50 * MS);
-	close_hub();
+	if (nr_all > 1) {
+		CHECK(now_ns() >= moved_ns + 50 * MS);
+		return;
+	}
+	moved_ns = now_ns();
+	arm_all(50 * MS);
 }
 
 static void break_off(struct twheel_node *node)
@@ -322,7 +291,6 @@ static void break_off(struct twheel_node *node)
 
 static void break_leaves_the_rest_for_the_next_dispatch(void)
 {
-	open_hub();
 	twheel_hub_break(hub);
 	init_nodes(break_off);
 	arm_all(0);
@@ -334,12 +302,10 @@ static void break_leaves_the_rest_for_the_next_dispatch(void)
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		CHECK_EQ(nr_calls[i], 1);
 	check_nothing_to_read();
-	close_hub();
 }
 
 static void hub_may_be_closed_after_a_break(void)
 {
-	open_hub();
 	init_nodes(break_off);
 	arm_all(0);
 	dispatch_once(NR_NODES);
@@ -347,17 +313,6 @@ static void hub_may_be_closed_after_a_break(void)
 	CHECK_EQ(nr_all, 1);
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		CHECK(!twheel_node_armed(&nodes[i]));
-}
-
-/* Two nodes in one dispatch, with a function that dispatches in its first call. */
-static void dispatch_two(void (*fn)(struct twheel_node *node))
-{
-	open_hub();
-	init_nodes(fn);
-	arm_node(0, 0);
-	arm_node(1, 0);
-	dispatch_once(2);
-	CHECK_EQ(nr_all, 2);
 }
 
 /* The node that is armed in the first callback is called before the other one. */
@@ -374,15 +329,6 @@ static void dispatch_inside(struct twheel_node *node)
 	CHECK(!twheel_node_armed(&nodes[2]));
 }
 
-static void callback_may_dispatch(void)
-{
-	dispatch_two(dispatch_inside);	/* the break is that of the outer dispatch */
-	CHECK_EQ(hub->armed, 1);
-	dispatch_all();
-	CHECK_EQ(nr_all, 3);
-	close_hub();
-}
-
 /* The inner dispatch has two more nodes, and ends after one of them. */
 static void break_inside(struct twheel_node *node)
 {
@@ -397,18 +343,6 @@ static void break_inside(struct twheel_node *node)
 	CHECK_EQ(nr_all, 2);
 }
 
-static void break_inside_leaves_the_dispatch_around_it(void)
-{
-	open_hub();
-	init_nodes(break_inside);
-	arm_node(0, 0);
-	arm_node(1, 0);
-	dispatch_once(2);
-	CHECK_EQ(nr_all, 3);
-	CHECK_EQ(hub->armed, 1);
-	close_hub();
-}
-
 static struct twheel_hub *other_hub;
 
 static void break_other(struct twheel_node *node)
@@ -417,33 +351,12 @@ static void break_other(struct twheel_node *node)
 	twheel_hub_break(other_hub);
 }
 
-static void break_is_for_one_hub(void)
-{
-	open_hub();
-	other_hub = hub;
-	open_hub();
-	init_nodes(break_other);
-	arm_all(0);
-	dispatch_once(NR_NODES);
-	CHECK_EQ(nr_all, NR_NODES);
-	close_hub();
-	twheel_hub_close(other_hub);
-}
-
 static void wait_inside(struct twheel_node *node)
 {
 	only_called(node);
 	if (nr_all == 1)
 		CHECK_EQ(twheel_hub_dispatch(hub, 20000 * MS), 1);
 	CHECK_EQ(nr_all, 2);
-}
-
-static void callback_may_wait_for_another_of_its_dispatch(void)
-{
-	dispatch_two(wait_inside);
-	CHECK_EQ(hub->armed, 0);
-	check_nothing_to_read();
-	close_hub();
 }
 
 /* The clock goes back after the events were read. */
@@ -464,39 +377,31 @@ static void step_back_and_wait(struct twheel_node *node)
 	CHECK_EQ(nr_all, 2);
 }
 
-static void open_on_realtime(void (*fn)(struct twheel_node *node))
+static void callback_may_step_the_clock_back(void)
 {
-	struct twheel_setup setup = setup_clock(CLOCK_REALTIME);
-	struct twheel_ctx *ctx;
+	static const struct {
+		const char *name;
+		void (*fn)(struct twheel_node *node);
+		unsigned int calls;
+	} rows[] = {
+		{ "break", step_back_and_break, 1 },
+		{ "wait", step_back_and_wait, 2 },
+	};
 
 	need_realtime();
-	CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
-	CHECK_EQ(twheel_hub_open(ctx, flags, &hub), 0);
-	skip_without_cells();
-	init_nodes(fn);
-	for (unsigned int i = 0; i < 2; i++)
-		CHECK_EQ(twheel_node_arm_at(&nodes[i], twheel_hub_now(hub)), 0);
-}
-
-static void break_after_a_step_back_leaves_nodes_due(void)
-{
-	open_on_realtime(step_back_and_break);
-	dispatch_once(2);
-	CHECK_EQ(nr_all, 1);
-	dispatch_once(1);
-	CHECK_EQ(nr_all, 2);
-	close_hub();
-	set_realtime(0);
-}
-
-static void callback_may_wait_after_a_step_back(void)
-{
-	open_on_realtime(step_back_and_wait);
-	dispatch_once(2);
-	CHECK_EQ(nr_all, 2);
-	close_hub();
-	set_realtime(0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		ktap_note("%s", rows[i].name);
+		nr_all = 0;
+		open_with(setup_clock(CLOCK_REALTIME));
+		init_nodes(rows[i].fn);
+		for (unsigned int n = 0; n < 2; n++)
+			CHECK_EQ(twheel_node_arm_at(&nodes[n], twheel_hub_now(hub)), 0);
+		dispatch_once(2);
+		CHECK_EQ(nr_all, rows[i].calls);
+		dispatch_once(2 - rows[i].calls);
+		CHECK_EQ(nr_all, 2);
+		set_realtime(0);
+	}
 }
 
 /* Places in memory */
@@ -520,14 +425,11 @@ static void relocate(unsigned int number)
 
 static void armed_node_can_be_relocated(void)
 {
-	open_hub();
-	init_nodes(only_called);
 	arm_node(0, 10 * MS);
 	relocate(0);
 	CHECK_EQ(hub->armed, 1);
 	dispatch_all();
 	CHECK_EQ(nr_all, 1);
-	close_hub();
 }
 
 /* The node itself has been called, the other one has not. */
@@ -538,16 +440,115 @@ static void relocate_another(struct twheel_node *node)
 		relocate(number_of(node) ? 0 : 1);
 }
 
-static void node_can_be_relocated_before_its_call(void)
+static void read_until_the_end(void)
 {
-	open_hub();
-	init_nodes(relocate_another);
-	arm_node(0, 0);
-	arm_node(1, 0);
-	dispatch_once(2);
-	CHECK_EQ(nr_all, 2);
+	int ret;
+
+	do
+		ret = twheel_hub_dispatch(hub, patience_ns());
+	while (ret > 0);
+	CHECK_EQ(ret, -ESHUTDOWN);
 	CHECK_EQ(hub->armed, 0);
-	close_hub();
+}
+
+static void stop_and_rearm(struct twheel_node *node)
+{
+	only_called(node);
+	if (nr_all > 1)
+		return;
+	CHECK_EQ(twheel_stop(hub->ctx), 0);
+	CHECK_EQ(twheel_node_arm(node, 0), -ESHUTDOWN);
+	CHECK(!twheel_node_armed(node));
+}
+
+static void stop_and_wait(struct twheel_node *node)
+{
+	only_called(node);
+	CHECK_EQ(twheel_stop(hub->ctx), 0);
+	read_until_the_end();
+}
+
+static void stop_and_break(struct twheel_node *node)
+{
+	CHECK_EQ(twheel_stop(hub->ctx), 0);
+	break_off(node);
+}
+
+/* The list of due nodes is on the stack, which the child has, too. It runs the rest of the test. */
+static void fork_and_wait(struct twheel_node *node)
+{
+	pid_t pid;
+
+	only_called(node);
+	if (nr_all > 1)
+		return;
+	pid = fork_child();
+	if (pid) {
+		join_child(pid);
+		_exit(0);
+	}
+	CHECK_EQ(twheel_hub_dispatch(hub, 20000 * MS), 1);
+	CHECK_EQ(nr_all, 2);
+}
+
+/**
+ * struct in_dispatch - what callbacks do while other nodes of their dispatch wait
+ * @name: what they do
+ * @fn: the callback of all nodes
+ * @due: number of nodes that are due in the dispatch
+ * @calls: number of calls until the dispatch ends
+ * @armed: number of nodes that are armed then
+ * @later: number of calls in later dispatches
+ * @stops: a callback stops the context
+ */
+struct in_dispatch {
+	const char	*name;
+	void		(*fn)(struct twheel_node *node);
+	unsigned int	due;
+	unsigned int	calls;
+	unsigned int	armed;
+	unsigned int	later;
+	bool		stops;
+};
+
+static void check_in_dispatch(const struct in_dispatch *row)
+{
+	ktap_note("%s", row->name);
+	renew_hub(row->fn);
+	for (unsigned int i = 0; i < row->due; i++)
+		arm_node(i, 0);
+	dispatch_once(row->due);
+	CHECK_EQ(nr_all, row->calls);
+	CHECK_EQ(hub->armed, row->armed);
+	if (row->stops) {
+		read_until_the_end();
+	} else {
+		dispatch_all();
+		check_nothing_to_read();
+	}
+	CHECK_EQ(nr_all, row->calls + row->later);
+}
+
+static void callback_may_change_the_rest_of_its_dispatch(void)
+{
+	static const struct in_dispatch rows[] = {
+		{ "cancel and free", cancel_others, NR_NODES, 1, 0, 0, false },
+		{ "move", move_all, NR_NODES, 1, NR_NODES, NR_NODES, false },
+		{ "relocate", relocate_another, 2, 2, 0, 0, false },
+		{ "dispatch and break", dispatch_inside, 2, 2, 1, 1, false },
+		{ "break the dispatch inside", break_inside, 2, 3, 1, 1, false },
+		{ "break another hub", break_other, NR_NODES, NR_NODES, 0, 0, false },
+		{ "wait for another node", wait_inside, 2, 2, 0, 0, false },
+		{ "stop", stop_and_rearm, 2, 2, 0, 0, true },
+		{ "stop and wait", stop_and_wait, NR_NODES, 1, 0, 0, true },
+		{ "stop and break", stop_and_break, NR_NODES, 1, 0, 0, true },
+		{ "fork", fork_and_wait, 2, 2, 0, 0, false },
+	};
+
+	CHECK_EQ(twheel_hub_open(NULL, flags, &other_hub), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		check_in_dispatch(&rows[i]);
+	twheel_hub_close(other_hub);
 }
 
 /* Cells */
@@ -557,7 +558,6 @@ static void hub_grows_beyond_its_first_cells(void)
 	const unsigned int nr = scaled(10000);
 	struct twheel_node *many = calloc(nr, sizeof(*many));
 
-	open_hub();
 	for (unsigned int i = 0; i < nr; i++) {
 		twheel_node_init(&many[i], hub, only_called);
 		CHECK_EQ(twheel_node_arm(&many[i], HOUR), 0);
@@ -579,7 +579,7 @@ static unsigned int made_beside_spares(unsigned int nr)
 	unsigned int made;
 
 	CHECK(nr <= ARRAY_SIZE(many));
-	open_hub();
+	renew_hub(only_called);
 	CHECK_EQ(twheel_hub_reserve(hub, nr), 0);
 	for (unsigned int i = 0; i < nr; i++) {
 		twheel_node_init(&many[i], hub, only_called);
@@ -603,21 +603,17 @@ static void hub_makes_no_cells_while_many_are_spare(void)
 /* The cell of a node goes back to the list of its last delay. */
 static void moved_and_cancelled_nodes_share_cells(void)
 {
-	open_hub();
-	init_nodes(only_called);
 	for (int i = 0; i < 1000; i++) {
 		arm_node(0, 5 * TWHEEL_SEC);
 		arm_node(0, 60 * TWHEEL_SEC);
 		CHECK(twheel_node_cancel(&nodes[0]));
 	}
 	CHECK(live() <= 256);
-	close_hub();
 }
 
 static void limit_is_reported_and_changes_nothing(void)
 {
 	open_limited(NR_NODES - 2);
-	init_nodes(only_called);
 	for (unsigned int i = 0; i < NR_NODES - 2; i++)
 		arm_node(i, 10 * MS << i);
 	CHECK_EQ(live(), NR_NODES - 2);
@@ -632,7 +628,6 @@ static void limit_is_reported_and_changes_nothing(void)
 	dispatch_all();
 	CHECK_EQ(nr_all, NR_NODES - 2);
 	CHECK_EQ(nr_calls[NR_NODES - 1], 1);
-	close_hub();
 }
 
 /* With cells, or a reserve, no arm can fail, whatever its delay. */
@@ -642,7 +637,6 @@ static void reserved_cells_serve_any_delay(void)
 	CHECK_EQ(twheel_hub_reserve(hub, NR_NODES), 0);
 	CHECK_EQ(live(), NR_NODES);
 	CHECK_EQ(twheel_hub_reserve(hub, NR_NODES + 1), -EAGAIN);
-	init_nodes(only_called);
 	for (unsigned int shift = 0; shift < 62; shift++) {
 		for (unsigned int i = 0; i < NR_NODES; i++)
 			arm_node(i, 1ULL << (shift + i) % 62);
@@ -650,7 +644,6 @@ static void reserved_cells_serve_any_delay(void)
 			CHECK(twheel_node_cancel(&nodes[i]));
 	}
 	CHECK_EQ(live(), NR_NODES);
-	close_hub();
 }
 
 /* At the limit, a callback takes the cell of the node that is to come again. */
@@ -667,7 +660,6 @@ static void take_its_cell(struct twheel_node *node)
 static void break_calls_what_it_has_no_cell_for(void)
 {
 	open_limited(2);
-	init_nodes(only_called);
 	nodes[0].fn = take_its_cell;
 	nodes[1].fn = take_its_cell;
 	arm_node(0, 0);
@@ -678,7 +670,6 @@ static void break_calls_what_it_has_no_cell_for(void)
 	CHECK_EQ(hub->armed, 2);
 	CHECK(twheel_node_cancel(&nodes[2]));
 	CHECK(twheel_node_cancel(&nodes[3]));
-	close_hub();
 }
 
 /* Two delays by turns: the kernel is called the first time only. */
@@ -686,8 +677,6 @@ static void arm_and_cancel_make_no_system_call(void)
 {
 	struct twheel_stats before, after;
 
-	open_hub();
-	init_nodes(only_called);
 	for (unsigned int i = 0; i < 1000; i++) {
 		if (i == 1)
 			before = stats();
@@ -702,7 +691,6 @@ static void arm_and_cancel_make_no_system_call(void)
 	CHECK_EQ(after.armed, before.armed);
 	CHECK_EQ(after.moved, before.moved);
 	CHECK_EQ(after.cancelled, before.cancelled);
-	close_hub();
 }
 
 /* Hubs */
@@ -720,7 +708,6 @@ static void note_watch(void *data, bool on)
 
 static void watch_follows_the_nodes(void)
 {
-	open_hub();
 	twheel_hub_watch(hub, note_watch, &watched);
 	init_nodes(rearm_itself);
 	arm_node(0, HOUR);
@@ -744,12 +731,10 @@ static void watch_follows_the_nodes(void)
 /* As by a program that frees its objects at the end. */
 static void nodes_may_be_cancelled_after_the_hub_was_closed(void)
 {
-	open_hub();
-	init_nodes(only_called);
 	arm_node(0, HOUR);
 	arm_node(1, HOUR);
 	CHECK(twheel_node_cancel(&nodes[1]));
-	twheel_hub_close(hub);
+	close_hub();
 	for (unsigned int i = 0; i < NR_NODES; i++) {
 		CHECK(!twheel_node_armed(&nodes[i]));
 		CHECK(!twheel_node_cancel(&nodes[i]));
@@ -761,53 +746,32 @@ static void dispatch_waits_as_long_as_it_is_told(void)
 {
 	__u64 begun = now_ns();
 
-	open_hub();
-	init_nodes(only_called);
 	arm_node(0, HOUR);
 	CHECK_EQ(twheel_hub_dispatch(hub, 30 * MS), 0);
 	CHECK(now_ns() >= begun + 30 * MS);
 	CHECK(now_ns() < begun + patience_ns());
-	close_hub();
 }
 
 static void stopped_hub_calls_nothing_and_refuses_to_arm(void)
 {
-	open_hub();
-	init_nodes(only_called);
 	arm_all(HOUR);
 	CHECK(twheel_node_cancel(&nodes[0]));
 	CHECK_EQ(twheel_stop(hub->ctx), 0);
 	CHECK(twheel_node_cancel(&nodes[1]));
 	CHECK_EQ(twheel_node_arm(&nodes[2], 0), -ESHUTDOWN);
 	CHECK(!twheel_node_armed(&nodes[2]));
-	while (twheel_hub_dispatch(hub, patience_ns()) > 0)
-		;
+	read_until_the_end();
 	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), -ESHUTDOWN);
 	CHECK_EQ(nr_all, 0);
-	CHECK_EQ(hub->armed, 0);
 	for (unsigned int i = 0; i < NR_NODES; i++) {
 		CHECK(!twheel_node_armed(&nodes[i]));
 		CHECK_EQ(twheel_node_arm(&nodes[i], HOUR), -ESHUTDOWN);
 	}
-	close_hub();
-}
-
-static void read_until_the_end(void)
-{
-	int ret;
-
-	do
-		ret = twheel_hub_dispatch(hub, patience_ns());
-	while (ret > 0);
-	CHECK_EQ(ret, -ESHUTDOWN);
-	CHECK_EQ(hub->armed, 0);
 }
 
 /* Half of them are due, and half were moved after their timeouts had fired. */
 static void stopped_hub_drops_nodes_whose_events_are_unread(void)
 {
-	open_hub();
-	init_nodes(only_called);
 	arm_all(0);
 	wait_ready(twheel_fd(hub->ctx), NR_NODES);
 	for (unsigned int i = 0; i < NR_NODES; i += 2)
@@ -817,125 +781,36 @@ static void stopped_hub_drops_nodes_whose_events_are_unread(void)
 	CHECK_EQ(nr_all, 0);
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		CHECK(!twheel_node_armed(&nodes[i]));
-	close_hub();
 }
 
-static void stop_and_rearm(struct twheel_node *node)
-{
-	only_called(node);
-	if (nr_all > 1)
-		return;
-	CHECK_EQ(twheel_stop(hub->ctx), 0);
-	CHECK_EQ(twheel_node_arm(node, 0), -ESHUTDOWN);
-	CHECK(!twheel_node_armed(node));
-}
-
-static void callback_may_stop_the_hub(void)
-{
-	dispatch_two(stop_and_rearm);
-	read_until_the_end();
-	close_hub();
-}
-
-static void stop_and_wait(struct twheel_node *node)
-{
-	only_called(node);
-	CHECK_EQ(twheel_stop(hub->ctx), 0);
-	read_until_the_end();
-}
-
-static void wait_after_a_stop_drops_the_rest(void)
-{
-	open_hub();
-	init_nodes(stop_and_wait);
-	arm_all(0);
-	dispatch_once(NR_NODES);
-	CHECK_EQ(nr_all, 1);
-	CHECK_EQ(hub->armed, 0);
-	close_hub();
-}
-
-static void stop_and_break(struct twheel_node *node)
-{
-	CHECK_EQ(twheel_stop(hub->ctx), 0);
-	break_off(node);
-}
-
-static void break_after_a_stop_drops_the_rest(void)
-{
-	open_hub();
-	init_nodes(stop_and_break);
-	arm_all(0);
-	dispatch_once(NR_NODES);
-	CHECK_EQ(hub->armed, 0);
-	read_until_the_end();
-	CHECK_EQ(nr_all, 1);
-	close_hub();
-}
-
-static void child_closes_the_hub_and_the_parent_goes_on(void)
+static void close_in_one_process(bool child_goes_on)
 {
 	pid_t pid;
 
-	open_hub();
-	init_nodes(only_called);
+	ktap_note("%s goes on", child_goes_on ? "the child" : "the parent");
+	renew_hub(only_called);
 	arm_all(50 * MS);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (!pid) {
-		close_hub();
-		_exit(nr_all);
-	}
-	join_child(pid);
-	dispatch_all();
-	CHECK_EQ(nr_all, NR_NODES);
-	close_hub();
-}
-
-static void parent_closes_the_hub_and_the_child_goes_on(void)
-{
-	pid_t pid;
-
-	open_hub();
-	init_nodes(only_called);
-	arm_all(50 * MS);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid) {
+	pid = fork_child();
+	if (child_goes_on == !pid) {
+		if (pid)
+			join_child(pid);
+		dispatch_all();
+		CHECK_EQ(nr_all, NR_NODES);
+		if (!pid)
+			_exit(0);
+	} else {
 		close_hub();
 		CHECK_EQ(nr_all, 0);
+		if (!pid)
+			_exit(0);
 		join_child(pid);
-		return;
 	}
-	dispatch_all();
-	CHECK_EQ(nr_all, NR_NODES);
-	close_hub();
-	_exit(0);
 }
 
-/* The list of due nodes is on the stack, which the child has, too. */
-static void fork_and_wait(struct twheel_node *node)
+static void one_process_closes_the_hub_and_the_other_goes_on(void)
 {
-	pid_t pid;
-
-	only_called(node);
-	if (nr_all > 1)
-		return;
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid) {
-		join_child(pid);
-		_exit(0);
-	}
-	CHECK_EQ(twheel_hub_dispatch(hub, 20000 * MS), 1);
-	CHECK_EQ(nr_all, 2);
-}
-
-static void callback_goes_on_in_a_child(void)
-{
-	dispatch_two(fork_and_wait);
-	CHECK_EQ(hub->armed, 0);
-	close_hub();
+	close_in_one_process(false);
+	close_in_one_process(true);
 }
 
 static void ignore_signal(int signal)
@@ -952,8 +827,6 @@ static void signal_ends_a_dispatch_that_waits(void)
 		.it_interval.tv_nsec = 10 * MS,
 	};
 
-	open_hub();
-	init_nodes(only_called);
 	arm_node(0, HOUR);
 	CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
 	CHECK_EQ(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
@@ -964,7 +837,6 @@ static void signal_ends_a_dispatch_that_waits(void)
 	arm_node(0, 0);
 	dispatch_all();
 	CHECK_EQ(nr_all, 1);
-	close_hub();
 }
 
 #define NR_THREADS	4
@@ -1011,9 +883,7 @@ static void run_threads(void *(*run)(void *unused))
 
 static void each_thread_has_a_hub_of_its_own(void)
 {
-	open_hub();	/* skips without cells */
 	run_threads(run_own_hub);
-	close_hub();
 }
 
 /* The random tests */
@@ -1231,9 +1101,8 @@ static void close_hubs(void)
 static void random_fork(void)
 {
 	bool child_goes_on = !in_threads && random_below(&seed, 2);
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	nr_forks++;
 	if (child_goes_on == !pid) {
 		if (pid)
@@ -1303,6 +1172,7 @@ static void random_stop(void)
 	}
 	hub = hubs[1];
 	read_until_the_end();
+	hub = NULL;
 	for (unsigned int i = 1; i < MODEL_NODES; i += 2)
 		CHECK(!twheel_node_armed(&objects[i]->node));
 	check_hubs();
@@ -1324,6 +1194,7 @@ static void open_hubs(void)
 	hubs[1] = hub;
 	open_hub();
 	hubs[0] = hub;
+	hub = NULL;
 	for (unsigned int i = 0; i < MODEL_HUBS; i++)
 		twheel_hub_watch(hubs[i], note_watched_hub, &watched_hubs[i]);
 	for (unsigned int i = 0; i < MODEL_NODES; i++) {
@@ -1406,13 +1277,19 @@ static void costs_need_no_system_call(void)
 	const unsigned int nr = scaled(200000);
 	struct twheel_stats before, after;
 
-	open_hub();
-	init_nodes(only_called);
 	before = stats();
 	ktap_note("arm_at and cancel: %.1f ns", cost(nr, true));
 	ktap_note("move: %.1f ns", cost(nr, false));
 	after = stats();
 	CHECK(after.kicks - before.kicks + after.moved - before.moved < nr / 100);
+}
+
+static void run_with(unsigned int hub_flags, void (*test)(void))
+{
+	flags = hub_flags;
+	open_hub();
+	init_nodes(only_called);
+	test();
 	close_hub();
 }
 
@@ -1420,13 +1297,11 @@ static void costs_need_no_system_call(void)
 #define MODES(test)								\
 	static void test##_with_cells(void)					\
 	{									\
-		flags = 0;							\
-		test();								\
+		run_with(0, test);						\
 	}									\
 	static void test##_with_timeouts(void)					\
 	{									\
-		flags = TWHEEL_HUB_NO_CELLS;					\
-		test();								\
+		run_with(TWHEEL_HUB_NO_CELLS, test);				\
 	}
 #define ALL(each)									\
 	each(node_is_called_once_and_not_early)					\
@@ -1437,18 +1312,11 @@ static void costs_need_no_system_call(void)
 	each(fired_node_can_be_moved)						\
 	each(impossible_time_is_refused_and_changes_nothing)			\
 	each(callback_arms_its_own_node)						\
-	each(callback_cancels_and_frees_the_rest_of_its_dispatch)			\
-	each(callback_moves_the_rest_of_its_dispatch)				\
+	each(callback_may_change_the_rest_of_its_dispatch)			\
 	each(break_leaves_the_rest_for_the_next_dispatch)				\
 	each(hub_may_be_closed_after_a_break)					\
-	each(callback_may_dispatch)						\
-	each(break_inside_leaves_the_dispatch_around_it)				\
-	each(break_is_for_one_hub)							\
-	each(callback_may_wait_for_another_of_its_dispatch)			\
-	each(break_after_a_step_back_leaves_nodes_due)				\
-	each(callback_may_wait_after_a_step_back)					\
+	each(callback_may_step_the_clock_back)				\
 	each(armed_node_can_be_relocated)						\
-	each(node_can_be_relocated_before_its_call)				\
 	each(hub_grows_beyond_its_first_cells)					\
 	each(hub_makes_no_cells_while_many_are_spare)				\
 	each(moved_and_cancelled_nodes_share_cells)				\
@@ -1461,12 +1329,7 @@ static void costs_need_no_system_call(void)
 	each(dispatch_waits_as_long_as_it_is_told)				\
 	each(stopped_hub_calls_nothing_and_refuses_to_arm)			\
 	each(stopped_hub_drops_nodes_whose_events_are_unread)			\
-	each(callback_may_stop_the_hub)						\
-	each(wait_after_a_stop_drops_the_rest)					\
-	each(break_after_a_stop_drops_the_rest)					\
-	each(child_closes_the_hub_and_the_parent_goes_on)				\
-	each(parent_closes_the_hub_and_the_child_goes_on)				\
-	each(callback_goes_on_in_a_child)						\
+	each(one_process_closes_the_hub_and_the_other_goes_on)				\
 	each(signal_ends_a_dispatch_that_waits)					\
 	each(each_thread_has_a_hub_of_its_own)					\
 	each(random_operations_agree_with_a_sorted_list)				\

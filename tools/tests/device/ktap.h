@@ -36,14 +36,28 @@ struct ktap_test {
 
 #define TEST(function)	{ #function, function }
 
+/* Called in the process of each test before and after it, if set. */
+static void (*ktap_before)(void);
+static void (*ktap_after)(void);
+
 /* Uses no stdio: a line of each thread stays whole, and _exit() loses none. */
 #define ktap_note(format, ...)						\
 	((void)dprintf(STDOUT_FILENO, "# " format "\n", ##__VA_ARGS__))
 
+/* Name of the row of a table that is being tested, for the message of a failed check. */
+static const char *ktap_row;
+
 #define ktap_fail(format, ...) do {					\
+	if (ktap_row)							\
+		ktap_note("row \"%s\":", ktap_row);			\
 	ktap_note("%s:%d: " format, __func__, __LINE__, ##__VA_ARGS__);	\
 	_exit(1);							\
 } while (0)
+
+/* Test each row of a table, whose first member is its name. */
+#define for_each_row(row, table)					\
+	for (__typeof__(&(table)[0]) row = (table);			\
+	     (ktap_row = row < (table) + ARRAY_SIZE(table) ? row->name : NULL); row++)
 
 #define ktap_skip(reason) do {						\
 	ktap_note("SKIP %s", reason);					\
@@ -63,7 +77,7 @@ struct ktap_test {
 		ktap_fail("%s is %lld, not %lld", #value, value_, expected_);	\
 } while (0)
 
-/* The same for a loop over a table; @row identifies the row. */
+/* The same for a row that has no name of its own in a table; @row identifies it. */
 #define CHECK_ROW(value, expected, row) do {				\
 	long long value_ = (value), expected_ = (expected);		\
 									\
@@ -128,7 +142,11 @@ static inline int ktap_run(const struct ktap_test *test)
 		setpgid(0, 0);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		sigprocmask(SIG_SETMASK, &before, NULL);
+		if (ktap_before)
+			ktap_before();
 		test->run();
+		if (ktap_after)
+			ktap_after();
 		_exit(0);
 	}
 	setpgid(pid, pid);

@@ -9,26 +9,26 @@
 #include "device.h"
 #include "libtwheel.h"
 
-static struct twheel_ctx *open_context(void)
-{
-	struct twheel_ctx *ctx;
+/* The context of a test. It is closed at the end, so that leaks are the library's. */
+static struct twheel_ctx *ctx;
 
+static void open_context(void)
+{
 	CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
-	return ctx;
 }
 
-static void close_context(struct twheel_ctx **ctx)
+static void close_context(void)
 {
-	twheel_close(*ctx);
+	twheel_close(ctx);
 }
 
-/*
- * For a variable: closes the context at the end of the test, so that leaks are the
- * library's.
- */
-#define CLOSED __attribute__((cleanup(close_context)))
+static void renew_context(void)
+{
+	close_context();
+	open_context();
+}
 
-static uint64_t in_ns(struct twheel_ctx *ctx, uint64_t ns)
+static uint64_t in_ns(uint64_t ns)
 {
 	uint64_t now;
 
@@ -36,7 +36,7 @@ static uint64_t in_ns(struct twheel_ctx *ctx, uint64_t ns)
 	return now + ns;
 }
 
-static uint64_t remaining(struct twheel_ctx *ctx, uint64_t id)
+static uint64_t remaining(uint64_t id)
 {
 	struct twheel_op op;
 
@@ -44,7 +44,7 @@ static uint64_t remaining(struct twheel_ctx *ctx, uint64_t id)
 	return op.expires_ns;
 }
 
-static struct twheel_stats stats(struct twheel_ctx *ctx)
+static struct twheel_stats stats(void)
 {
 	struct twheel_stats stats;
 
@@ -52,7 +52,7 @@ static struct twheel_stats stats(struct twheel_ctx *ctx)
 	return stats;
 }
 
-static uint32_t live(struct twheel_ctx *ctx)
+static uint32_t live(void)
 {
 	struct twheel_info info;
 
@@ -69,7 +69,7 @@ struct cell {
 	uint64_t		id;
 };
 
-static struct cell create(struct twheel_ctx *ctx, uint64_t cookie)
+static struct cell create(uint64_t cookie)
 {
 	struct cell cell = { .ctx = ctx };
 	int ret = twheel_cell_create(ctx, cookie, &cell.id, &cell.at);
@@ -88,7 +88,7 @@ static int arm_cell(struct cell cell, uint64_t when)
 
 static int arm_in(struct cell cell, uint64_t ns)
 {
-	return arm_cell(cell, in_ns(cell.ctx, ns));
+	return arm_cell(cell, in_ns(ns));
 }
 
 static uint64_t word(struct cell cell)
@@ -114,7 +114,7 @@ static void wait_fired(struct cell cell)
 }
 
 /* Read the only event. */
-static struct twheel_event read_one(struct twheel_ctx *ctx)
+static struct twheel_event read_one(void)
 {
 	struct twheel_event event;
 
@@ -123,7 +123,7 @@ static struct twheel_event read_one(struct twheel_ctx *ctx)
 }
 
 /* There is no unread event. */
-static void check_nothing_to_read(struct twheel_ctx *ctx)
+static void check_nothing_to_read(void)
 {
 	struct twheel_event event;
 
@@ -132,107 +132,179 @@ static void check_nothing_to_read(struct twheel_ctx *ctx)
 
 static void cell_is_created_idle(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
+	struct cell cell = create(7);
 
 	CHECK(!is_armed(cell));
 	CHECK_EQ(twheel_cell_outcome(word(cell)), TWHEEL_IDLE);
-	CHECK_EQ(remaining(ctx, cell.id), UINT64_MAX);
-	CHECK_EQ(live(ctx), 1);
-	CHECK_EQ(stats(ctx).kicks, 0);
-	check_nothing_to_read(ctx);
+	CHECK_EQ(remaining(cell.id), UINT64_MAX);
+	CHECK_EQ(live(), 1);
+	CHECK_EQ(stats().kicks, 0);
+	check_nothing_to_read();
 }
 
 static void event_of_a_cell_has_the_deadline_as_it_was_armed(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	uint64_t when = in_ns(ctx, 3 * NSEC_PER_MSEC) + 1;
+	struct cell cell = create(7);
+	uint64_t when = in_ns(3 * NSEC_PER_MSEC) + 1;
 	struct twheel_event event;
 
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	event = read_one(ctx);
+	event = read_one();
 	CHECK_EQ(event.id, cell.id);
 	CHECK_EQ(event.cookie, 7);
 	CHECK_EQ(event.expires_ns, when);
 	CHECK(event.fired_ns >= when);
-	CHECK(event.fired_ns <= in_ns(ctx, 0));
+	CHECK(event.fired_ns <= in_ns(0));
 	CHECK_EQ(event.count, 1);
 	CHECK_EQ(event.flags, 0);
 	CHECK(!is_armed(cell));
 }
 
+/* A deadline that has passed is due at once. */
 static void cell_fires_again_with_the_same_id(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-
-	for (int i = 0; i < 5; i++) {
-		CHECK_EQ(arm_in(cell, NSEC_PER_MSEC), TWHEEL_IDLE);
-		CHECK_EQ(read_one(ctx).id, cell.id);
-	}
-	CHECK_EQ(live(ctx), 1);
-}
-
-static void deadline_that_has_passed_is_due_at_once(void)
-{
 	static const uint64_t past[] = { 0, 1, NSEC_PER_MSEC };
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
+	struct cell cell = create(7);
 
-	for (size_t i = 0; i < ARRAY_SIZE(past); i++) {
-		CHECK_EQ(arm_cell(cell, past[i]), TWHEEL_IDLE);
-		CHECK_EQ(read_one(ctx).expires_ns, past[i]);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(past); i++) {
+		bool future = i >= ARRAY_SIZE(past);
+		uint64_t when = future ? in_ns(NSEC_PER_MSEC) : past[i];
+		struct twheel_event event;
+
+		CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
+		event = read_one();
+		CHECK_EQ(event.id, cell.id);
+		CHECK_EQ(event.expires_ns, when);
 	}
+	CHECK_EQ(live(), 1);
 }
 
-static void arm_tells_what_it_has_replaced(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
+/*
+ * What calls tell of a cell in each state:
+ *
+ *	state		arm, MOD, CANCEL	cancel		cancel_at	GET	LIST
+ *	idle		IDLE			-ENOENT		-ENOENT		never	idle
+ *	armed		0			0		0		an hour	pending
+ *	fired		WITHDRAWN		WITHDRAWN	-ENOENT		0	ready
+ *	event read	IDLE			-ENOENT		-ENOENT		never	idle
+ */
+struct state {
+	const char	*name;
+	uint64_t	when;		/* deadline, or TWHEEL_CELL_IDLE */
+	int		outcome;
+	int		cancel;
+	int		cancel_at;
+	uint64_t	remaining;
+	uint32_t	listed;
+};
 
-	CHECK_EQ(arm_in(cell, 2 * HOUR), TWHEEL_IDLE);
+/* Returns the deadline. */
+static uint64_t bring_to(struct cell cell, const struct state *state)
+{
+	uint64_t when = state->when == HOUR ? in_ns(HOUR) : state->when;
+
+	twheel_cell_cancel(cell.at);
+	check_nothing_to_read();
+	if (when == TWHEEL_CELL_IDLE)
+		return when;
+	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
+	if (state->listed == TWHEEL_STATE_READY)
+		wait_fired(cell);
+	else if (state->listed == TWHEEL_STATE_IDLE)
+		CHECK_EQ(read_one().expires_ns, when);
+	return when;
+}
+
+/* GET and LIST */
+static void check_told(struct cell cell, const struct state *state)
+{
+	struct twheel_list_entry entry = { };
+	uint32_t next = 0;
+
+	CHECK_EQ(twheel_list(cell.ctx, &entry, 1, &next), 1);
+	CHECK_EQ(entry.id, cell.id);
+	CHECK_EQ(entry.cookie, 7);
+	CHECK_EQ(entry.state, state->listed);
+	CHECK_EQ(entry.flags, TWHEEL_F_CELL);
+	CHECK(entry.remaining_ns <= state->remaining);
+	CHECK(entry.remaining_ns >= state->remaining / 2);
+	CHECK_EQ(remaining(cell.id) == UINT64_MAX, state->remaining == UINT64_MAX);
+	CHECK(remaining(cell.id) <= state->remaining);
+	CHECK(remaining(cell.id) >= state->remaining / 2);
+}
+
+static void check_state(const struct state *state)
+{
+	struct cell cell = create(7);
+	uint64_t when = bring_to(cell, state);
+
+	check_told(cell, state);
+	CHECK_EQ(arm_in(cell, 2 * HOUR), state->outcome);
 	CHECK_EQ(arm_in(cell, HOUR), 0);
-	CHECK_EQ(arm_cell(cell, 0), 0);
-	wait_fired(cell);
-	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_WITHDRAWN);
-	check_nothing_to_read(ctx);
-	CHECK(remaining(ctx, cell.id) > HOUR / 2);
+	CHECK(remaining(cell.id) > HOUR / 2);
+
+	when = bring_to(cell, state);
+	CHECK_EQ(twheel_cell_cancel(cell.at), state->cancel);
+	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
+	CHECK_EQ(live(), 1);
+
+	/* The event of what has fired stays. */
+	when = bring_to(cell, state);
+	CHECK_EQ(twheel_cell_cancel_at(cell.at, when - 1), -ENOENT);
+	if (when != TWHEEL_CELL_IDLE)
+		CHECK_EQ(twheel_cell_cancel_at(cell.at, when), state->cancel_at);
+	if (state->listed == TWHEEL_STATE_READY) {
+		CHECK_EQ(twheel_cell_cancel_at(cell.at, TWHEEL_CELL_IDLE), -ENOENT);
+		CHECK_EQ(read_one().expires_ns, when);
+	}
+
+	bring_to(cell, state);
+	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, 0, 8), -EINVAL);
+	CHECK_EQ(twheel_mod(ctx, cell.id, UINT64_MAX, TWHEEL_F_CELL, 8), state->outcome);
+	CHECK(!is_armed(cell));
+	bring_to(cell, state);
+	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, TWHEEL_F_CELL, 9), state->outcome);
+	CHECK(is_armed(cell));
+	CHECK_EQ(twheel_mod(ctx, cell.id, 0, TWHEEL_F_CELL, 10), 0);
+	CHECK_EQ(read_one().cookie, 10);
+
+	bring_to(cell, state);
+	CHECK_EQ(twheel_cancel(ctx, cell.id), state->outcome);
+	CHECK(!is_armed(cell));
+	CHECK_EQ(twheel_cancel(ctx, cell.id), -ENOENT);
+	check_nothing_to_read();
+	CHECK_EQ(live(), 0);
 }
 
-static void cancel_tells_what_it_has_replaced(void)
+static void calls_tell_the_state_of_a_cell(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
+	static const struct state states[] = {
+		{
+			"idle", TWHEEL_CELL_IDLE, TWHEEL_IDLE, -ENOENT, -ENOENT,
+			UINT64_MAX, TWHEEL_STATE_IDLE
+		},
+		{ "armed", HOUR, 0, 0, 0, HOUR, TWHEEL_STATE_PENDING },
+		{
+			"fired", 5, TWHEEL_WITHDRAWN, TWHEEL_WITHDRAWN, -ENOENT,
+			0, TWHEEL_STATE_READY
+		},
+		{
+			"event read", 5, TWHEEL_IDLE, -ENOENT, -ENOENT,
+			UINT64_MAX, TWHEEL_STATE_IDLE
+		},
+	};
 
-	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
-	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
-	CHECK_EQ(twheel_cell_cancel(cell.at), 0);
-	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
-	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
-	wait_fired(cell);
-	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_WITHDRAWN);
-	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
-	check_nothing_to_read(ctx);
-	CHECK_EQ(live(ctx), 1);
-}
-
-static void cancel_after_the_read_is_enoent(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-
-	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
-	read_one(ctx);
-	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
-	CHECK_EQ(twheel_cell_cancel_at(cell.at, 0), -ENOENT);
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		ktap_note("%s", states[i].name);
+		renew_context();
+		check_state(&states[i]);
+	}
 }
 
 static void cancel_at_spares_a_later_arming(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	uint64_t first = in_ns(ctx, HOUR), second = first + 1;
+	struct cell cell = create(7);
+	uint64_t first = in_ns(HOUR), second = first + 1;
 
 	CHECK_EQ(arm_cell(cell, first), TWHEEL_IDLE);
 	CHECK_EQ(arm_cell(cell, second), 0);
@@ -243,24 +315,11 @@ static void cancel_at_spares_a_later_arming(void)
 	CHECK_EQ(twheel_cell_cancel_at(cell.at, second), -ENOENT);
 }
 
-static void cancel_at_leaves_the_event_of_what_has_fired(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-
-	CHECK_EQ(arm_cell(cell, 5), TWHEEL_IDLE);
-	wait_fired(cell);
-	CHECK_EQ(twheel_cell_cancel_at(cell.at, 5), -ENOENT);
-	CHECK_EQ(twheel_cell_cancel_at(cell.at, TWHEEL_CELL_IDLE), -ENOENT);
-	CHECK_EQ(read_one(ctx).expires_ns, 5);
-}
-
 static void deadline_above_int64_max_changes_nothing(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_kicks kicks = { .ctx = ctx };
-	struct cell cell = create(ctx, 7);
-	uint64_t when = in_ns(ctx, HOUR);
+	struct cell cell = create(7);
+	uint64_t when = in_ns(HOUR);
 
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
 	CHECK_EQ(arm_cell(cell, (uint64_t)INT64_MAX + 1), -EINVAL);
@@ -291,88 +350,80 @@ static void outcome_of_any_word(void)
 		CHECK_EQ(twheel_cell_outcome(rows[i].word), rows[i].outcome);
 }
 
-static void move_to_later_makes_no_call(void)
+static void move_is_kicked_only_before_the_look(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	uint64_t when = in_ns(ctx, HOUR);
+	struct twheel_kicks kicks = { .ctx = ctx };
+	struct cell cell = create(7);
+	uint64_t when = in_ns(HOUR);
 
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	CHECK_EQ(stats(ctx).kicks, 1);
+	CHECK_EQ(stats().kicks, 1);
 	for (int i = 0; i < 1000; i++)
 		CHECK_EQ(arm_cell(cell, when + i), 0);
 	CHECK_EQ(twheel_cell_cancel(cell.at), 0);
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	CHECK_EQ(stats(ctx).kicks, 1);
-}
+	CHECK_EQ(stats().kicks, 1);
 
-static void move_before_the_look_is_kicked(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct twheel_kicks kicks = { .ctx = ctx };
-	struct cell cell = create(ctx, 7);
-	uint64_t when = in_ns(ctx, HOUR);
-
-	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
 	CHECK_EQ(arm_cell(cell, when - 1), 0);
-	CHECK_EQ(stats(ctx).kicks, 2);
+	CHECK_EQ(stats().kicks, 2);
 	CHECK_EQ(twheel_cell_arm_later(&kicks, cell.at, cell.id, when - 1), 0);
 	CHECK_EQ(kicks.nr, 0);
 	CHECK_EQ(twheel_cell_arm_later(&kicks, cell.at, cell.id, when - 2), 0);
 	CHECK_EQ(kicks.nr, 1);
+
+	when = in_ns(5 * NSEC_PER_MSEC);
+	CHECK_EQ(arm_cell(cell, when), 0);
+	CHECK_EQ(read_one().expires_ns, when);
+	CHECK_EQ(stats().kicks, 3);
 }
 
-static void move_to_earlier_fires_in_time(void)
+static int kick_by_call(struct cell cell, struct twheel_op *op)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	uint64_t when;
+	op->result = 0;
+	return twheel_cell_kick(cell.ctx, cell.at, cell.id, word(cell));
+}
 
-	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
-	when = in_ns(ctx, 5 * NSEC_PER_MSEC);
-	CHECK_EQ(arm_cell(cell, when), 0);
-	CHECK_EQ(read_one(ctx).expires_ns, when);
-	CHECK_EQ(stats(ctx).kicks, 2);
+static int kick_by_operation(struct cell cell, struct twheel_op *op)
+{
+	twheel_prep_kick(op, cell.id);
+	return twheel_operate(cell.ctx, op);
+}
+
+static int kick_by_submit(struct cell cell, struct twheel_op *op)
+{
+	twheel_prep_kick(op, cell.id);
+	return twheel_submit(cell.ctx, op, 1) - 1;
 }
 
 static void kick_by_hand_arms(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
+	int (*const kicks[])(struct cell cell, struct twheel_op *op) = {
+		kick_by_call, kick_by_operation, kick_by_submit,
+	};
+	struct cell cell = create(7);
 	struct twheel_op op;
 
-	exchange(cell, 1);
-	check_nothing_to_read(ctx);
-	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, 1), 0);
-	CHECK_EQ(read_one(ctx).expires_ns, 1);
-
-	exchange(cell, 2);
-	twheel_prep_kick(&op, cell.id);
-	CHECK_EQ(twheel_operate(ctx, &op), 0);
-	CHECK_EQ(op.result, 0);
-	CHECK_EQ(read_one(ctx).expires_ns, 2);
-
-	exchange(cell, 3);
-	twheel_prep_kick(&op, cell.id);
-	CHECK_EQ(twheel_submit(ctx, &op, 1), 1);
-	CHECK_EQ(op.result, 0);
-	CHECK_EQ(read_one(ctx).expires_ns, 3);
+	for (size_t i = 0; i < ARRAY_SIZE(kicks); i++) {
+		exchange(cell, i + 1);
+		check_nothing_to_read();
+		CHECK_EQ(kicks[i](cell, &op), 0);
+		CHECK_EQ(op.result, 0);
+		CHECK_EQ(read_one().expires_ns, i + 1);
+	}
 }
 
 static void kick_of_an_idle_cell_makes_no_event(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
+	struct cell cell = create(7);
 
 	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, HOUR), 0);
-	check_nothing_to_read(ctx);
+	check_nothing_to_read();
 	CHECK(!is_armed(cell));
 }
 
 static void arm_that_the_kernel_refuses_leaves_the_cell_idle(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7), other = cell;
+	struct cell cell = create(7), other = cell;
 	uint64_t id;
 
 	CHECK_EQ(twheel_arm(ctx, HOUR, 0, 0, &id), 0);
@@ -384,16 +435,17 @@ static void arm_that_the_kernel_refuses_leaves_the_cell_idle(void)
 	CHECK_EQ(arm_in(other, HOUR), -ENOENT);
 	CHECK(!is_armed(cell));
 	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
-	CHECK_EQ(arm_in(cell, HOUR), -ENOENT);
+	errno = 77;
+	CHECK_EQ(arm_cell(cell, HOUR), -ENOENT);
+	CHECK_EQ(errno, 77);
 	CHECK(!is_armed(cell));
 }
 
 /* Another call has changed the word, so the arming was in effect until then. */
 static void kick_that_fails_after_a_change_has_succeeded(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	uint64_t when = in_ns(ctx, HOUR);
+	struct cell cell = create(7);
+	uint64_t when = in_ns(HOUR);
 
 	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
 	exchange(cell, when);
@@ -401,17 +453,6 @@ static void kick_that_fails_after_a_change_has_succeeded(void)
 	CHECK_EQ(word(cell), when);
 	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, when), -ENOENT);
 	CHECK(!is_armed(cell));
-}
-
-static void kick_leaves_errno_alone(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-
-	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
-	errno = 77;
-	CHECK_EQ(twheel_cell_arm(ctx, cell.at, cell.id, HOUR), -ENOENT);
-	CHECK_EQ(errno, 77);
 }
 
 /* Batches of kicks */
@@ -423,25 +464,24 @@ static int arm_later(struct twheel_kicks *kicks, struct cell cell, uint64_t when
 
 static void full_batch_of_kicks_is_one_call(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cells[TWHEEL_MAX_KICKS + 1];
 	struct twheel_event events[TWHEEL_MAX_KICKS];
 	unsigned int nr = 0;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(cells); i++)
-		cells[i] = create(ctx, i);
+		cells[i] = create(i);
 	for (unsigned int i = 0; i < TWHEEL_MAX_KICKS; i++)
 		CHECK_EQ(arm_later(&kicks, cells[i], i), TWHEEL_IDLE);
 	CHECK_EQ(kicks.nr, TWHEEL_MAX_KICKS);
 	CHECK_EQ(arm_later(&kicks, cells[TWHEEL_MAX_KICKS], 1), -EAGAIN);
 	CHECK(!is_armed(cells[TWHEEL_MAX_KICKS]));
-	CHECK_EQ(stats(ctx).kicks, 0);
-	check_nothing_to_read(ctx);
+	CHECK_EQ(stats().kicks, 0);
+	check_nothing_to_read();
 
 	CHECK_EQ(twheel_kick_all(&kicks), 0);
 	CHECK_EQ(kicks.nr, 0);
-	CHECK_EQ(stats(ctx).kicks, TWHEEL_MAX_KICKS);
+	CHECK_EQ(stats().kicks, TWHEEL_MAX_KICKS);
 	for (unsigned int i = 0; i < TWHEEL_MAX_KICKS; i++)
 		CHECK_EQ(kicks.kick[i].result, 0);
 	while (nr < TWHEEL_MAX_KICKS) {
@@ -450,58 +490,50 @@ static void full_batch_of_kicks_is_one_call(void)
 		CHECK(ret > 0);
 		nr += ret;
 	}
-	check_nothing_to_read(ctx);
-}
-
-static void empty_batch_makes_no_call(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct twheel_kicks kicks = { .ctx = ctx };
-
-	CHECK_EQ(twheel_stop(ctx), 0);
-	CHECK_EQ(twheel_kick_all(&kicks), 0);
+	check_nothing_to_read();
 }
 
 static void batch_holds_only_what_needs_a_kick(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_kicks kicks = { .ctx = ctx };
-	struct cell cell = create(ctx, 7);
+	struct cell cell = create(7);
 
-	CHECK_EQ(arm_later(&kicks, cell, in_ns(ctx, HOUR)), TWHEEL_IDLE);
+	CHECK_EQ(arm_later(&kicks, cell, in_ns(HOUR)), TWHEEL_IDLE);
 	CHECK_EQ(kicks.nr, 1);
 	CHECK_EQ(twheel_kick_all(&kicks), 0);
-	CHECK_EQ(arm_later(&kicks, cell, in_ns(ctx, 2 * HOUR)), 0);
+	CHECK_EQ(arm_later(&kicks, cell, in_ns(2 * HOUR)), 0);
 	CHECK_EQ(kicks.nr, 0);
-	CHECK_EQ(arm_later(&kicks, cell, in_ns(ctx, HOUR / 2)), 0);
+	CHECK_EQ(arm_later(&kicks, cell, in_ns(HOUR / 2)), 0);
 	CHECK_EQ(kicks.nr, 1);
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
+	/* A call would fail. */
+	CHECK_EQ(twheel_stop(ctx), 0);
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
 }
 
 static void cell_may_be_in_a_batch_twice(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_kicks kicks = { .ctx = ctx };
-	struct cell cell = create(ctx, 7), cancelled = create(ctx, 8);
-	uint64_t when = in_ns(ctx, 2 * NSEC_PER_MSEC);
+	struct cell cell = create(7), cancelled = create(8);
+	uint64_t when = in_ns(2 * NSEC_PER_MSEC);
 
-	CHECK_EQ(arm_later(&kicks, cell, in_ns(ctx, HOUR)), TWHEEL_IDLE);
+	CHECK_EQ(arm_later(&kicks, cell, in_ns(HOUR)), TWHEEL_IDLE);
 	CHECK_EQ(arm_later(&kicks, cancelled, when), TWHEEL_IDLE);
 	CHECK_EQ(arm_later(&kicks, cell, when), 0);
 	CHECK_EQ(twheel_cell_cancel(cancelled.at), 0);
 	CHECK_EQ(kicks.nr, 3);
 	CHECK_EQ(twheel_kick_all(&kicks), 0);
-	CHECK_EQ(read_one(ctx).expires_ns, when);
+	CHECK_EQ(read_one().expires_ns, when);
 	sleep_until(when + 20 * NSEC_PER_MSEC);
-	check_nothing_to_read(ctx);
+	check_nothing_to_read();
 }
 
 static void failed_kicks_of_a_batch_are_undone(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_kicks kicks = { .ctx = ctx };
-	struct cell good = create(ctx, 1), ended = create(ctx, 2), wrong = create(ctx, 3);
-	struct cell last = create(ctx, 4);
-	uint64_t when = in_ns(ctx, HOUR), id;
+	struct cell good = create(1), ended = create(2), wrong = create(3);
+	struct cell last = create(4);
+	uint64_t when = in_ns(HOUR), id;
 
 	CHECK_EQ(twheel_arm(ctx, HOUR, 0, 0, &id), 0);
 	CHECK_EQ(twheel_cancel(ctx, ended.id), TWHEEL_IDLE);
@@ -523,12 +555,11 @@ static void failed_kicks_of_a_batch_are_undone(void)
 
 static void batch_after_stop_is_undone(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cells[3];
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(cells); i++)
-		cells[i] = create(ctx, i);
+		cells[i] = create(i);
 	CHECK_EQ(twheel_stop(ctx), 0);
 	for (unsigned int i = 0; i < ARRAY_SIZE(cells); i++)
 		CHECK_EQ(arm_later(&kicks, cells[i], i), TWHEEL_IDLE);
@@ -541,79 +572,9 @@ static void batch_after_stop_is_undone(void)
 
 /* Calls on cells */
 
-static void calls_tell_of_an_idle_cell(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	struct twheel_list_entry entry = { };
-	uint32_t next = 0;
-
-	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 1);
-	CHECK_EQ(entry.id, cell.id);
-	CHECK_EQ(entry.cookie, 7);
-	CHECK_EQ(entry.state, TWHEEL_STATE_IDLE);
-	CHECK_EQ(entry.remaining_ns, UINT64_MAX);
-	CHECK_EQ(entry.flags, TWHEEL_F_CELL);
-	CHECK_EQ(twheel_mod(ctx, cell.id, UINT64_MAX, TWHEEL_F_CELL, 8), TWHEEL_IDLE);
-	CHECK(!is_armed(cell));
-	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
-	CHECK_EQ(twheel_cancel(ctx, cell.id), -ENOENT);
-	CHECK_EQ(live(ctx), 0);
-}
-
-static void calls_tell_of_an_armed_cell(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	struct twheel_list_entry entry = { };
-	uint32_t next = 0;
-
-	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
-	CHECK(remaining(ctx, cell.id) > HOUR / 2);
-	CHECK(remaining(ctx, cell.id) <= HOUR);
-	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 1);
-	CHECK_EQ(entry.state, TWHEEL_STATE_PENDING);
-	CHECK_EQ(twheel_cancel(ctx, cell.id), 0);
-	CHECK(!is_armed(cell));
-}
-
-static void calls_tell_of_a_cell_that_has_fired(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	struct twheel_list_entry entry = { };
-	uint32_t next = 0;
-
-	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
-	wait_fired(cell);
-	CHECK_EQ(remaining(ctx, cell.id), 0);
-	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 1);
-	CHECK_EQ(entry.state, TWHEEL_STATE_READY);
-	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, TWHEEL_F_CELL, 7), TWHEEL_WITHDRAWN);
-	CHECK_EQ(arm_cell(cell, 0), 0);
-	wait_fired(cell);
-	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_WITHDRAWN);
-	check_nothing_to_read(ctx);
-}
-
-static void mod_arms_a_cell_and_takes_a_new_cookie(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-
-	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, 0, 8), -EINVAL);
-	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, TWHEEL_F_CELL, 8), TWHEEL_IDLE);
-	CHECK(is_armed(cell));
-	CHECK_EQ(twheel_mod(ctx, cell.id, 0, TWHEEL_F_CELL, 9), 0);
-	CHECK_EQ(read_one(ctx).cookie, 9);
-	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
-	CHECK_EQ(read_one(ctx).cookie, 9);
-}
-
 static void cancel_all_ends_cells_and_counts_the_armed(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell idle = create(ctx, 1), armed = create(ctx, 2), fired = create(ctx, 3);
+	struct cell idle = create(1), armed = create(2), fired = create(3);
 	struct twheel_cancel_all done;
 
 	CHECK_EQ(arm_in(armed, HOUR), TWHEEL_IDLE);
@@ -622,21 +583,20 @@ static void cancel_all_ends_cells_and_counts_the_armed(void)
 	CHECK_EQ(twheel_cancel_all(ctx, &done), 0);
 	CHECK_EQ(done.pending, 1);
 	CHECK_EQ(done.withdrawn, 1);
-	CHECK_EQ(live(ctx), 0);
+	CHECK_EQ(live(), 0);
 	CHECK_EQ(arm_in(idle, HOUR), -ENOENT);
 }
 
 static void stop_ends_cells(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell idle = create(ctx, 1), armed = create(ctx, 2);
-	uint64_t when = in_ns(ctx, HOUR);
+	struct cell idle = create(1), armed = create(2);
+	uint64_t when = in_ns(HOUR);
 	struct twheel_event event;
 
 	CHECK_EQ(arm_cell(armed, when), TWHEEL_IDLE);
 	CHECK_EQ(twheel_stop(ctx), 0);
-	CHECK_EQ(live(ctx), 1);
-	event = read_one(ctx);
+	CHECK_EQ(live(), 1);
+	event = read_one();
 	CHECK_EQ(event.id, armed.id);
 	CHECK_EQ(event.expires_ns, when);
 	CHECK_EQ(event.count, 0);
@@ -650,22 +610,20 @@ static void stop_ends_cells(void)
 
 static void unprocessed_event_of_a_cell_can_be_withdrawn(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 1);
+	struct cell cell = create(1);
 	struct twheel_event event;
 
 	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
 	CHECK_EQ(twheel_stop(ctx), 0);
 	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_WITHDRAWN);
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), 0);
-	CHECK_EQ(live(ctx), 0);
+	CHECK_EQ(live(), 0);
 }
 
 static void cell_can_have_slack(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 0);
-	uint64_t when = in_ns(ctx, 3 * NSEC_PER_MSEC);
+	struct cell cell = create(0);
+	uint64_t when = in_ns(3 * NSEC_PER_MSEC);
 	struct twheel_op op;
 	struct twheel_event event;
 
@@ -675,7 +633,7 @@ static void cell_can_have_slack(void)
 	cell.id = op.id;
 	CHECK_EQ(twheel_cell(ctx, cell.id, &cell.at), 0);
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	event = read_one(ctx);
+	event = read_one();
 	CHECK_EQ(event.id, cell.id);
 	CHECK_EQ(event.expires_ns, when);
 	CHECK(event.fired_ns >= when);
@@ -683,8 +641,7 @@ static void cell_can_have_slack(void)
 
 static void timed_read_ends_although_events_are_withdrawn(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
+	struct cell cell = create(7);
 	struct twheel_event event;
 
 	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
@@ -717,48 +674,29 @@ static void close_gives_the_mapping_back(void)
 	int before = mappings();
 
 	for (int i = 0; i < 5; i++) {
-		struct twheel_ctx *ctx = open_context();
-
-		create(ctx, 1);
-		create(ctx, 2);
+		create(1);
+		create(2);
 		CHECK_EQ(mappings(), before + 1);
-		twheel_close(ctx);
+		renew_context();
 	}
 	CHECK_EQ(mappings(), before);
 }
 
-static void cells_of_one_context_are_apart(void)
+static void cell_is_found_by_its_id(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell first = create(ctx, 1), second = create(ctx, 2);
+	static const uint64_t wrong[] = { 0, 5, UINT64_MAX, UINT64_C(1) << 32 | UINT32_MAX };
+	struct cell first = create(1), second = create(2);
+	struct twheel_cell *found = NULL;
 
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		CHECK_EQ(twheel_cell(ctx, wrong[i], &found), -EINVAL);
+	CHECK(!found);
+	CHECK_EQ(twheel_cell(ctx, first.id, &found), 0);
+	CHECK(found == first.at);
 	CHECK(first.at != second.at);
 	CHECK_EQ((uintptr_t)first.at % sizeof(*first.at), 0);
 	CHECK_EQ(arm_in(first, HOUR), TWHEEL_IDLE);
 	CHECK(!is_armed(second));
-}
-
-static void cell_is_found_by_its_id(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7);
-	struct twheel_cell *found = NULL;
-
-	CHECK_EQ(twheel_cell(ctx, cell.id, &found), 0);
-	CHECK(found == cell.at);
-}
-
-static void id_that_can_be_no_cell_is_refused(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct twheel_cell *found = NULL;
-
-	create(ctx, 7);
-	CHECK_EQ(twheel_cell(ctx, 0, &found), -EINVAL);
-	CHECK_EQ(twheel_cell(ctx, 5, &found), -EINVAL);
-	CHECK_EQ(twheel_cell(ctx, UINT64_MAX, &found), -EINVAL);
-	CHECK_EQ(twheel_cell(ctx, UINT64_C(1) << 32 | UINT32_MAX, &found), -EINVAL);
-	CHECK(!found);
 }
 
 static uint64_t id_at(uint64_t index)
@@ -767,7 +705,7 @@ static uint64_t id_at(uint64_t index)
 }
 
 /* @nr is the first index beyond the mapping. */
-static void check_mapped(struct twheel_ctx *ctx, uint64_t nr)
+static void check_mapped(uint64_t nr)
 {
 	struct twheel_cell *first, *last;
 
@@ -779,69 +717,32 @@ static void check_mapped(struct twheel_ctx *ctx, uint64_t nr)
 
 static void mapping_has_the_length_that_setup_has_chosen(void)
 {
-	const uint64_t per_page = sysconf(_SC_PAGESIZE) / sizeof(struct twheel_cell);
 	static const uint32_t limits[] = { 1, 255, 256, 257, 5000, 3000000 };
+	struct twheel_info info;
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		struct twheel_setup setup = { .max_timeouts = limits[i] };
-		CLOSED struct twheel_ctx *ctx = open_context();
 
+		renew_context();
 		CHECK_EQ(twheel_setup(ctx, &setup), 0);
-		create(ctx, 0);
-		check_mapped(ctx, (limits[i] + per_page - 1) / per_page * per_page);
+		create(0);
+		CHECK_EQ(twheel_info(ctx, &info), 0);
+		CHECK(info.cells > limits[i]);
+		check_mapped(info.cells);
 		CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
 	}
-}
-
-static void setup_after_the_first_cell_is_ebusy(void)
-{
-	struct twheel_setup setup = { .max_timeouts = 5 };
-	CLOSED struct twheel_ctx *ctx = open_context();
-
-	create(ctx, 7);
-	CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
-}
-
-/*
- * TRIM frees pages of ended timeouts. Other pages, with higher indices, are used before
- * these.
- */
-static void cell_can_have_an_index_above_the_limit(void)
-{
-	enum { LIMIT = 60 };
-	struct twheel_setup setup = { .max_timeouts = LIMIT };
-	CLOSED struct twheel_ctx *ctx = open_context();
-	uint64_t ids[LIMIT], highest = 0;
-
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
-	for (unsigned int i = 0; i < LIMIT; i++)
-		CHECK_EQ(twheel_arm(ctx, HOUR, 0, 0, &ids[i]), 0);
-	for (unsigned int i = 0; i < LIMIT; i++)
-		CHECK_EQ(twheel_cancel(ctx, ids[i]), 0);
-	create(ctx, 0);
-	CHECK(twheel_trim(ctx) > 0);
-	for (unsigned int i = 1; i < LIMIT; i++) {
-		struct cell cell = create(ctx, i);
-
-		CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
-		CHECK_EQ(remaining(ctx, cell.id) > HOUR / 2, 1);
-		highest = (uint32_t)cell.id > highest ? (uint32_t)cell.id : highest;
-	}
-	if (highest < LIMIT)
-		ktap_skip("the indices were low");
 }
 
 static void limit_refuses_one_more_cell(void)
 {
 	struct twheel_setup setup = { .max_timeouts = 2 };
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_cell *at = NULL;
 	struct cell cell;
 	uint64_t id = 77;
 
 	CHECK_EQ(twheel_setup(ctx, &setup), 0);
-	create(ctx, 1);
-	cell = create(ctx, 2);
+	create(1);
+	cell = create(2);
 	CHECK_EQ(twheel_cell_create(ctx, 3, &id, &at), -EAGAIN);
 	CHECK_EQ(id, 77);
 	CHECK(!at);
@@ -858,31 +759,29 @@ static void cells_need_a_descriptor_for_both(void)
 	uint64_t id;
 
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
-		CLOSED struct twheel_ctx *ctx = NULL;
-
+		close_context();
 		CHECK_EQ(twheel_open_fd(device_open(modes[i]), &ctx), 0);
 		if (twheel_cell_create(ctx, 0, &id, &at) == -EOPNOTSUPP)
 			ktap_skip("no cells");
 		CHECK_EQ(twheel_cell_create(ctx, 0, &id, &at), -EACCES);
 		CHECK_EQ(twheel_cell(ctx, id_at(0), &at), -EACCES);
-		CHECK_EQ(live(ctx), 0);
+		CHECK_EQ(live(), 0);
 	}
 }
 
 static void realtime_cell_fires_at_the_time_of_day(void)
 {
 	struct twheel_setup setup = { .flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME };
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_event event;
 	struct cell cell;
 	uint64_t when;
 
 	CHECK_EQ(twheel_setup(ctx, &setup), 0);
-	cell = create(ctx, 7);
-	when = in_ns(ctx, 3 * NSEC_PER_MSEC);
+	cell = create(7);
+	when = in_ns(3 * NSEC_PER_MSEC);
 	CHECK(when / NSEC_PER_SEC + 60 > (uint64_t)time(NULL));
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	event = read_one(ctx);
+	event = read_one();
 	CHECK_EQ(event.expires_ns, when);
 	CHECK(event.fired_ns >= when);
 }
@@ -891,9 +790,8 @@ static void realtime_cell_fires_at_the_time_of_day(void)
 
 static void handles_share_the_cells_of_a_context(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7), same = cell;
-	CLOSED struct twheel_ctx *other = NULL;
+	struct cell cell = create(7), same = cell;
+	struct twheel_ctx *other;
 
 	CHECK_EQ(twheel_open_fd(twheel_fd(ctx), &other), 0);
 	same.ctx = other;
@@ -902,50 +800,41 @@ static void handles_share_the_cells_of_a_context(void)
 	CHECK_EQ(arm_in(same, HOUR), TWHEEL_IDLE);
 	CHECK_EQ(twheel_cell_cancel(cell.at), 0);
 	CHECK_EQ(arm_cell(same, 0), TWHEEL_IDLE);
-	CHECK_EQ(read_one(ctx).id, cell.id);
+	CHECK_EQ(read_one().id, cell.id);
 	CHECK_EQ(twheel_cancel(other, cell.id), TWHEEL_IDLE);
 	CHECK_EQ(arm_in(cell, HOUR), -ENOENT);
-}
-
-static void join(pid_t pid)
-{
-	int status;
-
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK_EQ(status, 0);
+	twheel_close(other);
 }
 
 static void child_has_the_cells_of_its_parent(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct cell cell = create(ctx, 7), moved = create(ctx, 8);
+	struct cell cell = create(7), moved = create(8);
 	pid_t pid;
 
 	CHECK_EQ(arm_in(moved, HOUR), TWHEEL_IDLE);
-	pid = fork();
+	pid = fork_child();
 	if (!pid) {
 		CHECK_EQ(arm_cell(cell, 5), TWHEEL_IDLE);
 		CHECK_EQ(arm_in(moved, 2 * HOUR), 0);
 		twheel_close(ctx);
 		_exit(0);
 	}
-	join(pid);
-	CHECK_EQ(read_one(ctx).expires_ns, 5);
-	CHECK(remaining(ctx, moved.id) > HOUR);
+	join_child(pid);
+	CHECK_EQ(read_one().expires_ns, 5);
+	CHECK(remaining(moved.id) > HOUR);
 	CHECK_EQ(twheel_cell_cancel(moved.at), 0);
 }
 
 /* The fork was before the mapping, so each process makes its own mapping. */
 static void parent_finds_the_cells_of_its_child(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_list_entry entry = { };
 	struct cell cell = { .ctx = ctx };
 	uint32_t next = 0;
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
 	if (!pid) {
-		CHECK_EQ(arm_in(create(ctx, 7), HOUR), TWHEEL_IDLE);
+		CHECK_EQ(arm_in(create(7), HOUR), TWHEEL_IDLE);
 		_exit(0);
 	}
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
@@ -955,12 +844,11 @@ static void parent_finds_the_cells_of_its_child(void)
 	cell.id = entry.id;
 	CHECK_EQ(twheel_cell(ctx, cell.id, &cell.at), 0);
 	CHECK_EQ(arm_cell(cell, 0), 0);
-	CHECK_EQ(read_one(ctx).cookie, 7);
+	CHECK_EQ(read_one().cookie, 7);
 }
 
 #define NR_THREADS	4
 
-static struct twheel_ctx *shared;
 static pthread_barrier_t barrier;
 
 static void *map_at_once(void *arg)
@@ -968,7 +856,7 @@ static void *map_at_once(void *arg)
 	struct cell *cell = arg;
 
 	pthread_barrier_wait(&barrier);
-	*cell = create(shared, 0);
+	*cell = create(0);
 	CHECK_EQ(arm_in(*cell, HOUR), TWHEEL_IDLE);
 	return NULL;
 }
@@ -992,16 +880,16 @@ static void threads_that_map_at_once_share_one_mapping(void)
 		struct cell cells[NR_THREADS];
 		struct twheel_cell *found;
 
-		shared = open_context();
+		renew_context();
 		run_threads(map_at_once, cells, sizeof(cells[0]));
 		CHECK_EQ(mappings(), before + 1);
 		for (int i = 0; i < NR_THREADS; i++) {
-			CHECK_EQ(twheel_cell(shared, cells[i].id, &found), 0);
+			CHECK_EQ(twheel_cell(ctx, cells[i].id, &found), 0);
 			CHECK(found == cells[i].at);
 			CHECK(is_armed(cells[i]));
 		}
-		twheel_close(shared);
 	}
+	renew_context();
 	CHECK_EQ(mappings(), before);
 }
 
@@ -1057,7 +945,7 @@ static void *read_all(void *arg)
 	for (;;) {
 		int last = PEEK(finished);
 
-		ret = twheel_read(shared, events, ARRAY_SIZE(events), NSEC_PER_MSEC);
+		ret = twheel_read(ctx, events, ARRAY_SIZE(events), NSEC_PER_MSEC);
 		CHECK(ret > 0 || ret == -ETIMEDOUT);
 		if (ret > 0)
 			nr_read += ret;
@@ -1069,15 +957,13 @@ static void *read_all(void *arg)
 /* The word alone decides, without a lock: each arming ends once. */
 static void every_arming_of_a_shared_cell_ends_once(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct account accounts[NR_THREADS] = { 0 };
 	struct cell cells[NR_SHARED];
 	uint64_t armed = 0, ended = 0;
 	pthread_t reader;
 
-	shared = ctx;
 	for (int i = 0; i < NR_SHARED; i++)
-		cells[i] = create(ctx, i);
+		cells[i] = create(i);
 	for (int i = 0; i < NR_THREADS; i++)
 		accounts[i] = (struct account) { .cells = cells, .random = i + 1 };
 	CHECK_EQ(pthread_create(&reader, NULL, read_all, NULL), 0);
@@ -1101,43 +987,24 @@ static void setup_changes_the_clock_of_now(void)
 	struct twheel_setup setup = {
 		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME, .max_timeouts = 5,
 	};
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_info info;
 	uint64_t id;
 
 	CHECK_EQ(twheel_setup(ctx, &setup), 0);
 	CHECK_EQ(twheel_info(ctx, &info), 0);
 	CHECK_EQ(info.max_timeouts, 5);
-	CHECK(in_ns(ctx, 0) / NSEC_PER_SEC + 60 > (uint64_t)time(NULL));
-	CHECK_EQ(twheel_arm(ctx, in_ns(ctx, HOUR), TWHEEL_F_ABS, 0, &id), 0);
-	CHECK(remaining(ctx, id) <= HOUR);
+	CHECK(in_ns(0) / NSEC_PER_SEC + 60 > (uint64_t)time(NULL));
+	CHECK_EQ(twheel_arm(ctx, in_ns(HOUR), TWHEEL_F_ABS, 0, &id), 0);
+	CHECK(remaining(id) <= HOUR);
 	CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
-}
-
-static void operate_refuses_what_is_no_operation(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct twheel_op op = { .opcode = 99 };
-
-	CHECK_EQ(twheel_operate(ctx, &op), -EINVAL);
-	op.opcode = 0;
-	CHECK_EQ(twheel_operate(ctx, &op), -EINVAL);
-}
-
-static void read_of_no_events_is_refused(void)
-{
-	CLOSED struct twheel_ctx *ctx = open_context();
-	struct twheel_event event;
-
-	CHECK_EQ(twheel_read(ctx, &event, 0, TWHEEL_NO_WAIT), -EINVAL);
-	CHECK_EQ(twheel_read(ctx, &event, 0, NSEC_PER_SEC), -EINVAL);
-	CHECK_EQ(twheel_read(ctx, &event, 0, TWHEEL_FOREVER), -EINVAL);
 }
 
 static void failed_call_writes_nothing(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
+	static const uint64_t timeouts[] = { TWHEEL_NO_WAIT, NSEC_PER_SEC, TWHEEL_FOREVER };
+	static const uint32_t opcodes[] = { 0, 99 };
 	struct twheel_op op = { .cookie = 77 };
+	struct twheel_event event;
 	uint64_t id = 77;
 
 	CHECK_EQ(twheel_arm(ctx, UINT64_MAX, 0, 0, &id), -EINVAL);
@@ -1148,11 +1015,16 @@ static void failed_call_writes_nothing(void)
 	op.id = 77;
 	CHECK_EQ(twheel_operate(ctx, &op), -EINVAL);
 	CHECK_EQ(op.id, 77);
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		op = (struct twheel_op) { .opcode = opcodes[i] };
+		CHECK_EQ(twheel_operate(ctx, &op), -EINVAL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++)
+		CHECK_EQ(twheel_read(ctx, &event, 0, timeouts[i]), -EINVAL);
 }
 
 static void interval_and_slack_arrive(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_list_entry entry = { 0 };
 	struct twheel_op op;
 	uint32_t next = 0;
@@ -1174,7 +1046,6 @@ static void interval_and_slack_arrive(void)
 
 static void read_after_stop_ends_with_zero(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_event event;
 	uint64_t id;
 
@@ -1191,7 +1062,6 @@ static void read_after_stop_ends_with_zero(void)
 
 static void cancel_tells_the_counts_if_asked(void)
 {
-	CLOSED struct twheel_ctx *ctx = open_context();
 	struct twheel_cancel_all done;
 	uint64_t id;
 
@@ -1210,44 +1080,28 @@ static const struct ktap_test tests[] = {
 	TEST(cell_is_created_idle),
 	TEST(event_of_a_cell_has_the_deadline_as_it_was_armed),
 	TEST(cell_fires_again_with_the_same_id),
-	TEST(deadline_that_has_passed_is_due_at_once),
-	TEST(arm_tells_what_it_has_replaced),
-	TEST(cancel_tells_what_it_has_replaced),
-	TEST(cancel_after_the_read_is_enoent),
 	TEST(cancel_at_spares_a_later_arming),
-	TEST(cancel_at_leaves_the_event_of_what_has_fired),
 	TEST(deadline_above_int64_max_changes_nothing),
 	TEST(outcome_of_any_word),
-	TEST(move_to_later_makes_no_call),
-	TEST(move_before_the_look_is_kicked),
-	TEST(move_to_earlier_fires_in_time),
+	TEST(move_is_kicked_only_before_the_look),
 	TEST(kick_by_hand_arms),
 	TEST(kick_of_an_idle_cell_makes_no_event),
 	TEST(arm_that_the_kernel_refuses_leaves_the_cell_idle),
 	TEST(kick_that_fails_after_a_change_has_succeeded),
-	TEST(kick_leaves_errno_alone),
 	TEST(full_batch_of_kicks_is_one_call),
-	TEST(empty_batch_makes_no_call),
 	TEST(batch_holds_only_what_needs_a_kick),
 	TEST(cell_may_be_in_a_batch_twice),
 	TEST(failed_kicks_of_a_batch_are_undone),
 	TEST(batch_after_stop_is_undone),
-	TEST(calls_tell_of_an_idle_cell),
-	TEST(calls_tell_of_an_armed_cell),
-	TEST(calls_tell_of_a_cell_that_has_fired),
-	TEST(mod_arms_a_cell_and_takes_a_new_cookie),
+	TEST(calls_tell_the_state_of_a_cell),
 	TEST(cancel_all_ends_cells_and_counts_the_armed),
 	TEST(stop_ends_cells),
 	TEST(unprocessed_event_of_a_cell_can_be_withdrawn),
 	TEST(cell_can_have_slack),
 	TEST(timed_read_ends_although_events_are_withdrawn),
 	TEST(close_gives_the_mapping_back),
-	TEST(cells_of_one_context_are_apart),
 	TEST(cell_is_found_by_its_id),
-	TEST(id_that_can_be_no_cell_is_refused),
 	TEST(mapping_has_the_length_that_setup_has_chosen),
-	TEST(setup_after_the_first_cell_is_ebusy),
-	TEST(cell_can_have_an_index_above_the_limit),
 	TEST(limit_refuses_one_more_cell),
 	TEST(cells_need_a_descriptor_for_both),
 	TEST(realtime_cell_fires_at_the_time_of_day),
@@ -1257,8 +1111,6 @@ static const struct ktap_test tests[] = {
 	TEST(threads_that_map_at_once_share_one_mapping),
 	TEST(every_arming_of_a_shared_cell_ends_once),
 	TEST(setup_changes_the_clock_of_now),
-	TEST(operate_refuses_what_is_no_operation),
-	TEST(read_of_no_events_is_refused),
 	TEST(failed_call_writes_nothing),
 	TEST(interval_and_slack_arrive),
 	TEST(read_after_stop_ends_with_zero),
@@ -1267,5 +1119,7 @@ static const struct ktap_test tests[] = {
 
 int main(int argc, char **argv)
 {
+	ktap_before = open_context;
+	ktap_after = close_context;
 	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -7,8 +7,7 @@
  */
 #include <pthread.h>
 
-#include "device.h"
-#include "memory.h"
+#include "calls.h"
 
 #define ONE_MORE_FAILS(fd) do {						\
 	__u64 none_;							\
@@ -34,11 +33,6 @@ static int open_full(int flags, __u32 limit, __u64 *ids)
 }
 
 /* The limit */
-
-static void info_tells_the_parameter_as_the_limit(void)
-{
-	CHECK_EQ(info(device_open(O_RDWR)).max_timeouts, parameter("max_timeouts"));
-}
 
 static void limit_is_taken_at_open(void)
 {
@@ -133,134 +127,75 @@ static void submit_at_the_limit_uses_a_place_freed_before(void)
 	check_counts(fd, 2, 0);
 }
 
-static void limit_holds_back_neither_mod_nor_get(void)
-{
-	__u64 id;
-	int fd = open_full(O_RDWR, 1, &id);
+/* Places that a call frees, or takes though it fails */
 
-	CHECK_EQ(mod(fd, id, 2 * HOUR, 0), 0);
-	CHECK_EQ(get(fd, id), 0);
-	CHECK_EQ(mod(fd, id, 0, 0), 0);
-	wait_ready(fd, 1);
-	CHECK_EQ(mod(fd, id, HOUR, 0), TWHEEL_WITHDRAWN);
-	check_counts(fd, 1, 0);
+enum filling { EMPTY, PENDING, UNREAD };
+
+/**
+ * struct place - a call, and whether it frees a place
+ * @name: its name
+ * @filling: what the file is full of before it
+ * @call: the call
+ * @result: its result
+ * @freed: number of places that it frees
+ */
+static const struct place {
+	const char *name;
+	enum filling filling;
+	enum call call;
+	int result;
+	unsigned int freed;
+} places[] = {
+	{ "CANCEL", PENDING, CANCEL, 0, 1 },
+	{ "withdrawal", UNREAD, CANCEL, TWHEEL_WITHDRAWN, 1 },
+	{ "read", UNREAD, READ, 1, 1 },
+	{ "failed read", UNREAD, READ_AT_BAD_ADDRESS, -EFAULT, 0 },
+	{ "nothing", UNREAD, NO_CALL, 0, 0 },
+	{ "expiry", PENDING, MOD_TO_NOW, 0, 0 },
+	{ "MOD", PENDING, MOD, 0, 0 },
+	{ "MOD of an event", UNREAD, MOD, TWHEEL_WITHDRAWN, 0 },
+	{ "GET", PENDING, GET, 0, 0 },
+	{ "arm beyond the limit", PENDING, ARM, -EAGAIN, 0 },
+	{ "refused arm", EMPTY, ARM_REFUSED, -EINVAL, 0 },
+	{ "arm at a bad address", EMPTY, ARM_AT_BAD_ADDRESS, -EFAULT, 0 },
+};
+
+#define LIMIT		3
+
+/* Returns the id of the last timeout, or 0 if there is none. */
+static __u64 fill(int fd, enum filling filling)
+{
+	__u64 ids[LIMIT] = { 0 };
+
+	if (filling == EMPTY)
+		return 0;
+	arm_many(fd, LIMIT, filling == PENDING ? HOUR : 0, 0, 0, ids);
+	if (filling == UNREAD)
+		wait_ready(fd, LIMIT);
+	return ids[LIMIT - 1];
 }
 
-/* Operations that free a place */
-
-static void cancel_of_pending_frees_a_place(void)
+static void places_are_taken_and_freed(void)
 {
-	__u64 ids[4];
-	int fd = open_full(O_RDWR, 4, ids);
+	for_each_row(place, places) {
+		int fd = device_open_limited(O_RDWR | O_NONBLOCK, LIMIT);
+		unsigned int free = place->filling == EMPTY ? LIMIT : place->freed;
 
-	for (int i = 0; i < 100; i++) {
-		CHECK_EQ(cancel(fd, ids[i % 4]), 0);
-		ids[i % 4] = arm(fd, HOUR, 0);
-		ONE_MORE_FAILS(fd);
+		for (int i = 0; i < 50; i++) {
+			__u64 id = fill(fd, place->filling);
+
+			CHECK_EQ(make_call(fd, place->call, id), place->result);
+			CHECK_EQ(cancel(fd, id + (1ULL << 32)), -ENOENT);
+			CHECK_EQ(mod(fd, id + (1ULL << 32), 0, 0), -ENOENT);
+			CHECK_EQ(info(fd).live, LIMIT - free);
+			arm_many(fd, free, HOUR, 0, 0, NULL);
+			ONE_MORE_FAILS(fd);
+			CHECK_EQ(info(fd).live, LIMIT);
+			cancel_all(fd);
+			check_counts(fd, 0, 0);
+		}
+		close(fd);
 	}
-}
-
-static void expiry_alone_frees_no_place(void)
-{
-	int fd = device_open_limited(O_RDWR, 2);
-
-	arm_fired(fd, 0);
-	arm_fired(fd, 1);
-	ONE_MORE_FAILS(fd);
-	check_counts(fd, 2, 2);
-}
-
-static void read_of_an_event_frees_a_place(void)
-{
-	int fd = device_open_limited(O_RDWR, 2);
-
-	arm_fired(fd, 0);
-	arm_fired(fd, 1);
-	read_event(fd);
-	arm(fd, HOUR, 2);
-	ONE_MORE_FAILS(fd);
-	read_event(fd);
-	arm(fd, HOUR, 3);
-	ONE_MORE_FAILS(fd);
-}
-
-static void withdrawal_frees_a_place(void)
-{
-	int fd = device_open_limited(O_RDWR, 1);
-
-	for (int i = 0; i < 20; i++) {
-		CHECK_EQ(cancel(fd, arm_fired(fd, i)), TWHEEL_WITHDRAWN);
-		check_counts(fd, 0, 0);
-	}
-}
-
-static void failed_read_frees_no_place(void)
-{
-	int fd = device_open_limited(O_RDWR | O_NONBLOCK, 1);
-
-	arm_fired(fd, 0);
-	CHECK_EQ(read_events(fd, map_unusable(), 1), -EFAULT);
-	ONE_MORE_FAILS(fd);
-}
-
-/* Operations that fail take no place */
-
-static void refused_arm_takes_no_place(void)
-{
-	int fd = device_open_limited(O_RDWR, 3);
-
-	for (int i = 0; i < 50; i++) {
-		struct twheel_op op = op_arm(HOUR, 0, 0);
-		__u64 none;
-
-		CHECK_EQ(try_arm(fd, ~0ULL, 0, 0, &none), -EINVAL);
-		op.reserved = 1;
-		submit(fd, &op, 1);
-		CHECK_EQ(op.result, -EINVAL);
-	}
-	arm_many(fd, 3, HOUR, 0, 0, NULL);
-	ONE_MORE_FAILS(fd);
-}
-
-static void arm_at_bad_address_takes_no_place(void)
-{
-	const struct twheel_op op = op_arm(HOUR, 0, 0);
-	struct twheel_op *read_only = map_read_only(&op, sizeof(op));
-	int fd = device_open_limited(O_RDWR, 3);
-	__u32 done;
-
-	for (int i = 0; i < 50; i++) {
-		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, read_only), -EFAULT);
-		CHECK_EQ(try_submit(fd, read_only, 1, &done), -EFAULT);
-	}
-	arm_many(fd, 3, HOUR, 0, 0, NULL);
-	ONE_MORE_FAILS(fd);
-}
-
-static void arm_beyond_the_limit_takes_no_place(void)
-{
-	__u64 ids[3];
-	int fd = open_full(O_RDWR, 3, ids);
-
-	for (int i = 0; i < 50; i++)
-		ONE_MORE_FAILS(fd);
-	for (int i = 0; i < 3; i++)
-		CHECK_EQ(cancel(fd, ids[i]), 0);
-	arm_many(fd, 3, HOUR, 0, 0, NULL);
-	ONE_MORE_FAILS(fd);
-}
-
-static void mod_and_cancel_of_dead_ids_free_no_place(void)
-{
-	__u64 id;
-	int fd = open_full(O_RDWR, 1, &id);
-
-	for (int i = 0; i < 50; i++) {
-		CHECK_EQ(cancel(fd, id + (1ULL << 32)), -ENOENT);
-		CHECK_EQ(mod(fd, id + (1ULL << 32), 0, 0), -ENOENT);
-	}
-	ONE_MORE_FAILS(fd);
-	check_counts(fd, 1, 0);
 }
 
 /* Under concurrency */
@@ -272,6 +207,23 @@ struct member {
 	int fd;
 	unsigned int armed;
 };
+
+/* Run @work in each member of a crowd. Returns the number of timeouts armed. */
+static unsigned int run_crowd(int fd, void *(*work)(void *))
+{
+	struct member members[CROWD];
+	unsigned int armed = 0;
+
+	for (int i = 0; i < CROWD; i++) {
+		members[i] = (struct member) { .fd = fd };
+		CHECK_EQ(pthread_create(&members[i].thread, NULL, work, &members[i]), 0);
+	}
+	for (int i = 0; i < CROWD; i++) {
+		pthread_join(members[i].thread, NULL);
+		armed += members[i].armed;
+	}
+	return armed;
+}
 
 static void *arm_as_often_as_possible(void *arg)
 {
@@ -285,19 +237,9 @@ static void *arm_as_often_as_possible(void *arg)
 
 static void limit_is_exact_for_a_crowd(void)
 {
-	struct member members[CROWD];
 	int fd = device_open_limited(O_RDWR, 777);
-	unsigned int armed = 0;
 
-	for (int i = 0; i < CROWD; i++) {
-		members[i] = (struct member) { .fd = fd };
-		pthread_create(&members[i].thread, NULL, arm_as_often_as_possible, &members[i]);
-	}
-	for (int i = 0; i < CROWD; i++) {
-		pthread_join(members[i].thread, NULL);
-		armed += members[i].armed;
-	}
-	CHECK_EQ(armed, 777);
+	CHECK_EQ(run_crowd(fd, arm_as_often_as_possible), 777);
 	check_counts(fd, 777, 0);
 }
 
@@ -313,15 +255,9 @@ static void *come_and_go(void *arg)
 
 static void place_given_back_is_there_at_once_for_a_crowd(void)
 {
-	struct member members[CROWD];
 	int fd = device_open_limited(O_RDWR, CROWD);
 
-	for (int i = 0; i < CROWD; i++) {
-		members[i] = (struct member) { .fd = fd };
-		pthread_create(&members[i].thread, NULL, come_and_go, &members[i]);
-	}
-	for (int i = 0; i < CROWD; i++)
-		pthread_join(members[i].thread, NULL);
+	run_crowd(fd, come_and_go);
 	check_counts(fd, 0, 0);
 	arm_many(fd, CROWD, HOUR, 0, 0, NULL);
 	ONE_MORE_FAILS(fd);
@@ -372,23 +308,13 @@ static void counts_of_many_are_exact(void)
 }
 
 static const struct ktap_test tests[] = {
-	TEST(info_tells_the_parameter_as_the_limit),
 	TEST(limit_is_taken_at_open),
 	TEST(limit_is_exact),
 	TEST(limit_by_default_can_be_used_up),
 	TEST(limit_is_of_each_file),
 	TEST(submit_arms_up_to_the_limit),
 	TEST(submit_at_the_limit_uses_a_place_freed_before),
-	TEST(limit_holds_back_neither_mod_nor_get),
-	TEST(cancel_of_pending_frees_a_place),
-	TEST(expiry_alone_frees_no_place),
-	TEST(read_of_an_event_frees_a_place),
-	TEST(withdrawal_frees_a_place),
-	TEST(failed_read_frees_no_place),
-	TEST(refused_arm_takes_no_place),
-	TEST(arm_at_bad_address_takes_no_place),
-	TEST(arm_beyond_the_limit_takes_no_place),
-	TEST(mod_and_cancel_of_dead_ids_free_no_place),
+	TEST(places_are_taken_and_freed),
 	TEST(limit_is_exact_for_a_crowd),
 	TEST(place_given_back_is_there_at_once_for_a_crowd),
 	TEST(counts_follow_every_step),

@@ -16,45 +16,58 @@
 
 /* Mappings that are allowed */
 
-static void check_map_fails(int fd, size_t size, int protection, int flags, off_t offset,
-			    int error)
+/**
+ * struct request - a mapping of a file with a limit of NR + 1 timeouts
+ * @name: its name
+ * @flags: flags of the open
+ * @pages: number of whole pages
+ * @more: number of bytes behind them
+ * @protection: protection of the mapping
+ * @kind: MAP_SHARED or MAP_PRIVATE
+ * @offset: offset in the file, in bytes; negative: in pages
+ * @error: expected error, or 0
+ */
+static const struct request {
+	const char *name;
+	int flags;
+	size_t pages, more;
+	int protection, kind;
+	off_t offset;
+	int error;
+} requests[] = {
+	{ "one page", O_RDWR, 1, 0, PROT_READ, MAP_SHARED, 0, 0 },
+	{ "much larger", O_RDWR, 1000, 0, PROT_READ, MAP_SHARED, 0, EINVAL },
+	{ "nothing", O_RDWR, 0, 0, PROT_READ, MAP_SHARED, 0, EINVAL },
+	{ "private", O_RDWR, 1, 0, PROT_READ | PROT_WRITE, MAP_PRIVATE, 0, EINVAL },
+	{ "private, to read", O_RDWR, 1, 0, PROT_READ, MAP_PRIVATE, 0, EINVAL },
+	{ "offset of a page", O_RDWR, 1, 0, PROT_READ, MAP_SHARED, -1, EINVAL },
+	{ "offset of 7 pages", O_RDWR, 1, 0, PROT_READ, MAP_SHARED, -7, EINVAL },
+	{ "offset of a byte", O_RDWR, 1, 0, PROT_READ, MAP_SHARED, 1, EINVAL },
+	{ "offset of a word", O_RDWR, 1, 0, PROT_READ, MAP_SHARED, 8, EINVAL },
+	{ "executable", O_RDWR, 1, 0, PROT_READ | PROT_EXEC, MAP_SHARED, 0, EINVAL },
+	{ "of a write-only file", O_WRONLY, 1, 0, PROT_WRITE, MAP_SHARED, 0, EACCES },
+	{ "writable of a read-only file", O_RDONLY, 1, 0, PROT_READ | PROT_WRITE, MAP_SHARED, 0,
+	  EACCES },
+};
+
+static void check_request(int fd, const struct request *r)
 {
-	CHECK(try_map(fd, size, protection, flags, offset) == MAP_FAILED);
-	CHECK_EQ(errno, error);
+	off_t offset = r->offset < 0 ? -r->offset * (off_t)page_size() : r->offset;
+	void *map = try_map(fd, r->pages * page_size() + r->more, r->protection, r->kind, offset);
+
+	CHECK_EQ(map == MAP_FAILED ? errno : 0, r->error);
 }
 
-static void private_mapping_is_einval(void)
+/* The limit is that of the module or of SETUP. */
+static void mapping_with_a_bad_argument_is_refused(void)
 {
-	int fd = device_open(O_RDWR);
+	struct twheel_setup setup = { .max_timeouts = NR + 1 };
 
-	check_map_fails(fd, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE, 0, EINVAL);
-	check_map_fails(fd, page_size(), PROT_READ, MAP_PRIVATE, 0, EINVAL);
-}
-
-static void mapping_at_an_offset_is_einval(void)
-{
-	int fd = device_open(O_RDWR);
-
-	check_map_fails(fd, page_size(), PROT_READ, MAP_SHARED, page_size(), EINVAL);
-	check_map_fails(fd, page_size(), PROT_READ, MAP_SHARED, 7 * page_size(), EINVAL);
-	check_map_fails(fd, page_size(), PROT_READ, MAP_SHARED, 1, EINVAL);
-	check_map_fails(fd, page_size(), PROT_READ, MAP_SHARED, 8, EINVAL);
-}
-
-static void mapping_of_more_than_the_limit_is_einval(void)
-{
-	int fd = device_open_limited(O_RDWR, NR + 1), small = device_open_limited(O_RDWR, 1);
-
-	check_map_fails(fd, 2 * page_size() + 1, PROT_READ, MAP_SHARED, 0, EINVAL);
-	check_map_fails(fd, 1000 * page_size(), PROT_READ, MAP_SHARED, 0, EINVAL);
-	check_map_fails(small, page_size() + 1, PROT_READ, MAP_SHARED, 0, EINVAL);
-	CHECK(try_map(fd, 2 * page_size(), PROT_READ, MAP_SHARED, 0) != MAP_FAILED);
-	CHECK(try_map(small, page_size(), PROT_READ, MAP_SHARED, 0) != MAP_FAILED);
-}
-
-static void mapping_of_nothing_is_einval(void)
-{
-	check_map_fails(device_open(O_RDWR), 0, PROT_READ, MAP_SHARED, 0, EINVAL);
+	for_each_row(request, requests) {
+		check_request(device_open_limited(request->flags, NR + 1), request);
+		if (request->flags == O_RDWR)
+			check_request(device_open_setup(O_RDWR, setup), request);
+	}
 }
 
 /* As for a device that cannot be mapped at all. Nothing else of cells is there. */
@@ -78,38 +91,26 @@ static void mapping_without_cells_is_enodev(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void executable_mapping_is_refused(void)
+static void check_protection_fails(void *cells, int protection)
 {
-	int fd = device_open(O_RDWR);
-	void *cells;
-
-	check_map_fails(fd, page_size(), PROT_READ | PROT_EXEC, MAP_SHARED, 0, EINVAL);
-	cells = map_cells(fd, NR);
-	CHECK_EQ(mprotect(cells, page_size(), PROT_READ | PROT_EXEC), -1);
+	CHECK_EQ(mprotect(cells, page_size(), protection), -1);
 	CHECK_EQ(errno, EACCES);
 }
 
-/* The personality of programs from before the flag of the stack. */
-static void mapping_is_not_executable_where_read_implies_it(void)
+/* Also with the personality of programs from before the flag of the stack. */
+static void mapping_is_never_executable(void)
 {
 	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells;
+	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 id;
 
+	check_protection_fails(cells, PROT_READ | PROT_EXEC);
 	CHECK(personality(READ_IMPLIES_EXEC) >= 0);
 	cells = map_cells(fd, NR);
-	CHECK_EQ(mprotect(cells, page_size(), PROT_READ | PROT_EXEC), -1);
-	CHECK_EQ(errno, EACCES);
+	check_protection_fails(cells, PROT_READ | PROT_EXEC);
 	id = idle_cell(fd, 7);
 	CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_IDLE);
 	CHECK_EQ(read_cell_event(fd).cookie, 7);
-}
-
-static void mapping_needs_the_access_of_the_descriptor(void)
-{
-	check_map_fails(device_open(O_WRONLY), page_size(), PROT_WRITE, MAP_SHARED, 0, EACCES);
-	check_map_fails(device_open(O_RDONLY), page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, 0,
-			EACCES);
 }
 
 static void mapping_of_a_read_only_descriptor_stays_read_only(void)
@@ -118,8 +119,7 @@ static void mapping_of_a_read_only_descriptor_stays_read_only(void)
 
 	CHECK(cells != MAP_FAILED);
 	CHECK(word_of(cells, 0) == TWHEEL_CELL_IDLE);
-	CHECK_EQ(mprotect(cells, page_size(), PROT_READ | PROT_WRITE), -1);
-	CHECK_EQ(errno, EACCES);
+	check_protection_fails(cells, PROT_READ | PROT_WRITE);
 }
 
 static void mapping_of_any_size_is_of_whole_pages(void)
@@ -140,25 +140,26 @@ static void mapping_of_any_size_is_of_whole_pages(void)
 }
 
 /* There is a cell for every possible index, and all cells are idle. */
-static void mapping_may_be_as_large_as_the_limit(void)
+static void check_largest(int fd)
 {
-	int fd = device_open(O_RDWR);
-	__u32 limit = info(fd).max_timeouts;
-	struct twheel_cell *cells = map_cells(fd, limit);
+	__u32 nr = info(fd).cells;
+	struct twheel_cell *cells = map_cells(fd, nr);
 
-	exchange(cells, limit - 1, 7);
-	CHECK_EQ(word_of(cells, limit - 1), 7);
+	CHECK(nr > info(fd).max_timeouts);
+	CHECK(try_map(fd, nr * sizeof(*cells) + 1, PROT_READ, MAP_SHARED, 0) == MAP_FAILED);
+	CHECK_EQ(errno, EINVAL);
+	exchange(cells, nr - 1, 7);
+	CHECK_EQ(word_of(cells, nr - 1), 7);
 	CHECK(word_of(cells, 0) == TWHEEL_CELL_IDLE);
-	CHECK(look_of(cells, limit - 1) == NO_LOOK);
+	CHECK(look_of(cells, nr - 1) == NO_LOOK);
 }
 
-static void mapping_is_bounded_by_the_limit_of_setup(void)
+static void mapping_may_be_as_large_as_info_says(void)
 {
-	struct twheel_setup setup = { .max_timeouts = 2 * NR };
-	int fd = device_open_setup(O_RDWR, setup);
+	struct twheel_setup setup = { .max_timeouts = NR };
 
-	CHECK(try_map(fd, 2 * page_size(), PROT_READ, MAP_SHARED, 0) != MAP_FAILED);
-	check_map_fails(fd, 2 * page_size() + 1, PROT_READ, MAP_SHARED, 0, EINVAL);
+	check_largest(device_open(O_RDWR));
+	check_largest(device_open_setup(O_RDWR, setup));
 }
 
 static void setup_after_mmap_is_ebusy(void)
@@ -321,9 +322,8 @@ static void child_arms_through_its_mapping(void)
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 base = now_ns(), id = idle_cell(fd, 7);
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	if (!pid) {
 		CHECK_EQ(cell_arm(fd, cells, id, base + HOUR), TWHEEL_IDLE);
 		_exit(0);
@@ -342,8 +342,7 @@ static void mapping_of_a_child_outlives_the_parents(void)
 	char byte;
 
 	CHECK_EQ(pipe(ready), 0);
-	pid = fork();
-	CHECK(pid >= 0);
+	pid = fork_child();
 	if (!pid) {
 		CHECK_EQ(read(ready[0], &byte, 1), 1);
 		exchange(cells, id, now_ns() + 2 * HOUR);
@@ -363,10 +362,9 @@ static void exit_with_a_mapping_is_clean(void)
 {
 	need_cells();
 	for (int i = 0; i < 20; i++) {
-		pid_t pid = fork();
+		pid_t pid = fork_child();
 		int status;
 
-		CHECK(pid >= 0);
 		if (!pid) {
 			int fd = device_open(O_RDWR);
 			struct twheel_cell *cells = map_cells(fd, 10 * NR);
@@ -483,18 +481,12 @@ static void cell_beyond_the_limit_of_a_user_is_eagain(void)
 }
 
 static const struct ktap_test tests[] = {
-	TEST(private_mapping_is_einval),
-	TEST(mapping_at_an_offset_is_einval),
-	TEST(mapping_of_more_than_the_limit_is_einval),
-	TEST(mapping_of_nothing_is_einval),
+	TEST(mapping_with_a_bad_argument_is_refused),
 	TEST(mapping_without_cells_is_enodev),
-	TEST(executable_mapping_is_refused),
-	TEST(mapping_is_not_executable_where_read_implies_it),
-	TEST(mapping_needs_the_access_of_the_descriptor),
+	TEST(mapping_is_never_executable),
 	TEST(mapping_of_a_read_only_descriptor_stays_read_only),
 	TEST(mapping_of_any_size_is_of_whole_pages),
-	TEST(mapping_may_be_as_large_as_the_limit),
-	TEST(mapping_is_bounded_by_the_limit_of_setup),
+	TEST(mapping_may_be_as_large_as_info_says),
 	TEST(setup_after_mmap_is_ebusy),
 	TEST(mappings_show_the_same_cells),
 	TEST(mappings_of_two_files_are_independent),

@@ -3,14 +3,12 @@
  * Readiness: EPOLLIN and EPOLLRDNORM are set if and only if an event is unread.
  */
 #include <pthread.h>
-#include <sys/epoll.h>
 #include <sys/select.h>
 
-#include "device.h"
-#include "memory.h"
+#include "calls.h"
+#include "epoll_set.h"
 
 #define READY		(POLLIN | POLLRDNORM)
-#define LONG_MS		20000	/* timeout of a test whose event does not come */
 
 /* Poll for all events within @ms. Returns those reported. */
 static int poll_all(int fd, int ms)
@@ -26,87 +24,116 @@ static int poll_all(int fd, int ms)
 	return pollfd.revents;
 }
 
-/* poll() */
-
-static void poll_without_events_reports_nothing(void)
+static int select_read(int fd, time_t patience)
 {
-	int fd = device_open(O_RDWR);
+	struct timeval timeout = { .tv_sec = patience };
+	fd_set in, out;
 
-	CHECK_EQ(poll_all(fd, 0), 0);
-	arm(fd, HOUR, 0);
-	CHECK_EQ(poll_all(fd, 0), 0);
-	CHECK_EQ(poll_all(fd, 20), 0);
+	FD_ZERO(&in);
+	FD_ZERO(&out);
+	FD_SET(fd, &in);
+	FD_SET(fd, &out);
+	CHECK(select(fd + 1, &in, &out, NULL, &timeout) >= 0);
+	CHECK(!FD_ISSET(fd, &out));
+	return FD_ISSET(fd, &in) != 0;
 }
 
-static void poll_with_an_event_reports_in_and_rdnorm(void)
-{
-	int fd = device_open(O_RDWR);
+/* Readiness as a state */
 
-	arm_fired(fd, 0);
-	CHECK_EQ(poll_all(fd, 0), READY);
+/**
+ * struct step - a call, and whether the file is ready after it
+ * @name: its name
+ * @unread: number of unread events before it
+ * @call: the call, with the id of an unread event
+ * @result: its result
+ * @ready: the file is ready after it
+ */
+static const struct step {
+	const char *name;
+	int unread;
+	enum call call;
+	int result;
+	int ready;
+} steps[] = {
+	{ "nothing", 0, NO_CALL, 0, 0 },
+	{ "arm", 0, ARM, 0, 0 },
+	{ "event", 1, NO_CALL, 0, 1 },
+	{ "arm with an event", 1, ARM, 0, 1 },
+	{ "read of the last event", 1, READ, 1, 0 },
+	{ "read of one of two", 2, READ, 1, 1 },
+	{ "failed read", 1, READ_AT_BAD_ADDRESS, -EFAULT, 1 },
+	{ "withdrawal of the last event", 1, CANCEL, TWHEEL_WITHDRAWN, 0 },
+	{ "withdrawal of one of two", 2, CANCEL, TWHEEL_WITHDRAWN, 1 },
+	{ "MOD of the last event", 1, MOD, TWHEEL_WITHDRAWN, 0 },
+	{ "MOD of one of two", 2, MOD, TWHEEL_WITHDRAWN, 1 },
+};
+
+/* Each call says so, and says so again. An epoll set of edges has an old event when added. */
+static void check_ready(int fd, int level, int ready, int ms)
+{
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(poll_all(fd, ms), ready ? READY : 0);
+		CHECK_EQ(select_read(fd, 0), ready);
+		CHECK_EQ(epoll_once(level, ms), ready);
+		CHECK_EQ(epoll_once(epoll_on(fd, EPOLLIN), 0), ready);
+		CHECK_EQ(epoll_once(epoll_on(fd, EPOLLIN | EPOLLET), 0), ready);
+	}
 }
 
-static void poll_that_waits_is_woken_by_the_event(void)
+static void file_is_ready_while_an_event_is_unread(void)
 {
-	int fd = device_open(O_RDWR);
-	__u64 before = now_ns();
+	for_each_row(step, steps) {
+		int fd = device_open(O_RDWR), level = epoll_on(fd, EPOLLIN);
+		__u64 id = 0;
 
-	arm(fd, 50 * NSEC_PER_MSEC, 0);
-	CHECK_EQ(poll_all(fd, LONG_MS), READY);
-	CHECK(now_ns() - before >= 50 * NSEC_PER_MSEC);
-	CHECK(now_ns() - before < 10 * NSEC_PER_SEC);
+		for (int i = 0; i < step->unread; i++)
+			id = arm_fired(fd, i);
+		/* The device counts an event as ready before it wakes the epoll set. */
+		CHECK_EQ(epoll_once(level, step->unread ? LONG_MS : 0), !!step->unread);
+		check_ready(fd, level, !!step->unread, 0);
+		CHECK_EQ(make_call(fd, step->call, id), step->result);
+		check_ready(fd, level, step->ready, 0);
+		check_ready(fd, level, step->ready, 20);
+	}
 }
 
-static void poll_reports_until_the_last_event_is_read(void)
-{
-	int fd = device_open(O_RDWR);
+/* Readiness as an event */
 
-	arm_fired(fd, 0);
-	arm_fired(fd, 1);
-	CHECK_EQ(poll_all(fd, 0), READY);
-	CHECK_EQ(poll_all(fd, 0), READY);
-	read_event(fd);
-	CHECK_EQ(poll_all(fd, 0), READY);
-	read_event(fd);
-	CHECK_EQ(poll_all(fd, 0), 0);
+static int wait_by_poll(int fd)
+{
+	return poll_all(fd, LONG_MS) == READY;
 }
 
-static void poll_after_withdrawal_of_the_last_event_reports_nothing(void)
+static int wait_by_select(int fd)
 {
-	int fd = device_open(O_RDWR);
-	__u64 id = arm_fired(fd, 0);
-
-	CHECK_EQ(poll_all(fd, 0), READY);
-	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
-	CHECK_EQ(poll_all(fd, 0), 0);
+	return select_read(fd, patience_ns() / NSEC_PER_SEC);
 }
 
-static void poll_after_mod_of_the_last_event_reports_nothing(void)
+static int wait_by_epoll(int fd)
 {
-	int fd = device_open(O_RDWR);
-	__u64 id = arm_fired(fd, 0);
-
-	CHECK_EQ(mod(fd, id, HOUR, 0), TWHEEL_WITHDRAWN);
-	CHECK_EQ(poll_all(fd, 0), 0);
+	return epoll_once(epoll_on(fd, EPOLLIN), LONG_MS);
 }
 
-static void poll_after_withdrawal_of_one_of_two_reports_the_other(void)
+static const struct way {
+	const char *name;
+	int (*wait)(int fd);
+} ways[] = {
+	{ "poll", wait_by_poll },
+	{ "select", wait_by_select },
+	{ "epoll", wait_by_epoll },
+};
+
+static void wait_ends_with_the_event(void)
 {
-	int fd = device_open(O_RDWR);
-	__u64 id = arm_fired(fd, 0);
+	for_each_row(way, ways) {
+		int fd = device_open(O_RDWR);
+		__u64 before = now_ns();
 
-	arm_fired(fd, 1);
-	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
-	CHECK_EQ(poll_all(fd, 0), READY);
-}
-
-static void poll_after_a_failed_read_still_reports(void)
-{
-	int fd = device_open(O_RDWR);
-
-	arm_fired(fd, 0);
-	CHECK_EQ(read_events(fd, map_unusable(), 1), -EFAULT);
-	CHECK_EQ(poll_all(fd, 0), READY);
+		arm(fd, 50 * NSEC_PER_MSEC, 0);
+		CHECK_EQ(way->wait(fd), 1);
+		CHECK(now_ns() - before >= 50 * NSEC_PER_MSEC);
+		CHECK(now_ns() - before < 10 * NSEC_PER_SEC);
+	}
 }
 
 static void poll_on_two_descriptors_reports_the_right_one(void)
@@ -142,91 +169,6 @@ static void poll_wakes_all_who_wait(void)
 		pthread_join(threads[i], NULL);
 }
 
-/* select() */
-
-static int select_read(int fd, time_t patience)
-{
-	struct timeval timeout = { .tv_sec = patience };
-	fd_set in, out;
-
-	FD_ZERO(&in);
-	FD_ZERO(&out);
-	FD_SET(fd, &in);
-	FD_SET(fd, &out);
-	CHECK(select(fd + 1, &in, &out, NULL, &timeout) >= 0);
-	CHECK(!FD_ISSET(fd, &out));
-	return FD_ISSET(fd, &in) != 0;
-}
-
-static void select_reports_an_unread_event(void)
-{
-	int fd = device_open(O_RDWR);
-
-	CHECK(!select_read(fd, 0));
-	arm(fd, NSEC_PER_MSEC, 0);
-	CHECK(select_read(fd, patience_ns() / NSEC_PER_SEC));
-	CHECK(select_read(fd, 0));
-	read_event(fd);
-	CHECK(!select_read(fd, 0));
-}
-
-/* epoll */
-
-static int epoll_on(int fd, __u32 events)
-{
-	struct epoll_event event = { .events = events, .data.fd = fd };
-	int epoll = epoll_create1(EPOLL_CLOEXEC);
-
-	CHECK(epoll >= 0);
-	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
-	return epoll;
-}
-
-static int epoll_once(int epoll, int ms)
-{
-	struct epoll_event event = { 0 };
-	int ret = epoll_wait(epoll, &event, 1, ms);
-
-	CHECK(ret >= 0);
-	if (ret)
-		CHECK_EQ(event.events, EPOLLIN);
-	return ret;
-}
-
-static void epoll_level_reports_until_read(void)
-{
-	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN);
-
-	CHECK_EQ(epoll_once(epoll, 0), 0);
-	arm(fd, NSEC_PER_MSEC, 0);
-	CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
-	CHECK_EQ(epoll_once(epoll, 0), 1);
-	CHECK_EQ(epoll_once(epoll, 0), 1);
-	read_event(fd);
-	CHECK_EQ(epoll_once(epoll, 0), 0);
-}
-
-/* The device counts an event as ready before it wakes the epoll set. */
-static void epoll_level_reports_no_withdrawn_event(void)
-{
-	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN);
-	__u64 id = arm_fired(fd, 0);
-
-	CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
-	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
-	CHECK_EQ(epoll_once(epoll, 0), 0);
-	CHECK_EQ(epoll_once(epoll, 20), 0);
-}
-
-static void epoll_added_late_reports_an_old_event(void)
-{
-	int fd = device_open(O_RDWR);
-
-	arm_fired(fd, 0);
-	CHECK_EQ(epoll_once(epoll_on(fd, EPOLLIN), 0), 1);
-	CHECK_EQ(epoll_once(epoll_on(fd, EPOLLIN | EPOLLET), 0), 1);
-}
-
 static void epoll_edge_reports_an_event_once(void)
 {
 	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
@@ -238,28 +180,22 @@ static void epoll_edge_reports_an_event_once(void)
 	CHECK_EQ(info(fd).ready, 1);
 }
 
-static void epoll_edge_reports_again_after_the_queue_was_emptied(void)
+/* In turn, the event is read and withdrawn. */
+static void epoll_edge_reports_again_when_the_queue_was_empty(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
 
 	for (int i = 0; i < 20; i++) {
-		arm(fd, 0, i);
+		__u64 id = arm(fd, 0, i);
+
 		CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
-		CHECK_EQ(read_event(fd).cookie, i);
-		check_no_event(fd);
+		if (i % 2)
+			CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
+		else
+			CHECK_EQ(read_event(fd).cookie, i);
+		if (i % 4 < 2)
+			check_no_event(fd);
 	}
-}
-
-static void epoll_edge_reports_again_after_a_withdrawal(void)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
-	__u64 id = arm(fd, 0, 1);
-
-	CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
-	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
-	arm(fd, 0, 2);
-	CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
-	CHECK_EQ(read_event(fd).cookie, 2);
 }
 
 static void epoll_edge_loses_no_event_of_many(void)
@@ -303,23 +239,12 @@ static void close_of_a_polled_descriptor_is_clean(void)
 }
 
 static const struct ktap_test tests[] = {
-	TEST(poll_without_events_reports_nothing),
-	TEST(poll_with_an_event_reports_in_and_rdnorm),
-	TEST(poll_that_waits_is_woken_by_the_event),
-	TEST(poll_reports_until_the_last_event_is_read),
-	TEST(poll_after_withdrawal_of_the_last_event_reports_nothing),
-	TEST(poll_after_mod_of_the_last_event_reports_nothing),
-	TEST(poll_after_withdrawal_of_one_of_two_reports_the_other),
-	TEST(poll_after_a_failed_read_still_reports),
+	TEST(file_is_ready_while_an_event_is_unread),
+	TEST(wait_ends_with_the_event),
 	TEST(poll_on_two_descriptors_reports_the_right_one),
 	TEST(poll_wakes_all_who_wait),
-	TEST(select_reports_an_unread_event),
-	TEST(epoll_level_reports_until_read),
-	TEST(epoll_level_reports_no_withdrawn_event),
-	TEST(epoll_added_late_reports_an_old_event),
 	TEST(epoll_edge_reports_an_event_once),
-	TEST(epoll_edge_reports_again_after_the_queue_was_emptied),
-	TEST(epoll_edge_reports_again_after_a_withdrawal),
+	TEST(epoll_edge_reports_again_when_the_queue_was_empty),
 	TEST(epoll_edge_loses_no_event_of_many),
 	TEST(epoll_oneshot_reports_again_when_rearmed),
 	TEST(close_of_a_polled_descriptor_is_clean),

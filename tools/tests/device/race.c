@@ -142,27 +142,29 @@ static void work_arm(struct account *account, struct held *held, __u64 delay)
 	held->live = 1;
 }
 
+/* Returns true if CANCEL or MOD has found the timeout, so that its event is never read. */
+static bool is_gone(int ret)
+{
+	CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN || ret == -ENOENT);
+	return ret != -ENOENT;
+}
+
 static void work_cancel(struct account *account, struct held *held)
 {
-	int ret = cancel(account->fd, held->id);
-
-	CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN || ret == -ENOENT);
-	account->fate[held->cookie] = ret == -ENOENT ? READ : GONE;
+	account->fate[held->cookie] = is_gone(cancel(account->fd, held->id)) ? GONE : READ;
 	held->live = 0;
 }
 
 static void work_mod(struct account *account, struct held *held, __u64 delay)
 {
 	__u32 cookie = new_cookie(account, delay);
-	int ret = mod(account->fd, held->id, delay, cookie);
+	bool gone = is_gone(mod(account->fd, held->id, delay, cookie));
 
-	CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN || ret == -ENOENT);
-	account->fate[held->cookie] = ret == -ENOENT ? READ : GONE;
-	if (ret == -ENOENT) {
+	account->fate[held->cookie] = gone ? GONE : READ;
+	if (!gone)
 		account->fate[cookie] = GONE;
-		held->live = 0;
-	}
 	held->cookie = cookie;
+	held->live = gone;
 }
 
 static void work_get(struct account *account, struct held *held)
@@ -209,33 +211,34 @@ static void every_timeout_ends_in_exactly_one_way(void)
 
 /* The same by the batch */
 
+#define BATCH		(HELD * 8)
+
 static void work_batch_arm(struct account *account, struct twheel_op *ops, __u64 *seed)
 {
-	for (int i = 0; i < HELD * 8; i++) {
+	for (int i = 0; i < BATCH; i++) {
 		__u64 delay = random_below(seed, AROUND);
 
 		ops[i] = op_arm(delay, 0, new_cookie(account, delay));
 	}
-	submit(account->fd, ops, HELD * 8);
-	for (int i = 0; i < HELD * 8; i++)
+	submit(account->fd, ops, BATCH);
+	for (int i = 0; i < BATCH; i++)
 		CHECK_EQ(ops[i].result, 0);
 }
 
 static void work_batch_mod(struct account *account, struct twheel_op *ops, __u64 *seed)
 {
-	__u32 before[HELD * 8];
+	__u32 before[BATCH];
 
-	for (int i = 0; i < HELD * 8; i++) {
+	for (int i = 0; i < BATCH; i++) {
 		__u64 delay = random_below(seed, AROUND);
 
 		before[i] = ops[i].cookie;
 		ops[i] = op_mod(ops[i].id, delay, 0, new_cookie(account, delay));
 	}
-	submit(account->fd, ops, HELD * 8);
-	for (int i = 0; i < HELD * 8; i++) {
-		int gone = ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN;
+	submit(account->fd, ops, BATCH);
+	for (int i = 0; i < BATCH; i++) {
+		bool gone = is_gone(ops[i].result);
 
-		CHECK(gone || ops[i].result == -ENOENT);
 		account->fate[before[i]] = gone ? GONE : READ;
 		account->fate[ops[i].cookie] = gone ? UNKNOWN : GONE;
 	}
@@ -244,17 +247,16 @@ static void work_batch_mod(struct account *account, struct twheel_op *ops, __u64
 /* An entry that MOD did not find is not found by CANCEL either. */
 static void work_batch_cancel(struct account *account, struct twheel_op *ops)
 {
-	__u32 cookies[HELD * 8];
+	__u32 cookies[BATCH];
 
-	for (int i = 0; i < HELD * 8; i++) {
+	for (int i = 0; i < BATCH; i++) {
 		cookies[i] = ops[i].cookie;
 		ops[i] = op_cancel(ops[i].id);
 	}
-	submit(account->fd, ops, HELD * 8);
-	for (int i = 0; i < HELD * 8; i++) {
-		int gone = ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN;
+	submit(account->fd, ops, BATCH);
+	for (int i = 0; i < BATCH; i++) {
+		bool gone = is_gone(ops[i].result);
 
-		CHECK(gone || ops[i].result == -ENOENT);
 		if (account->fate[cookies[i]] == GONE)
 			CHECK(!gone);
 		else
@@ -265,7 +267,7 @@ static void work_batch_cancel(struct account *account, struct twheel_op *ops)
 static void *work_in_batches(void *arg)
 {
 	struct account *account = arg;
-	struct twheel_op ops[HELD * 8];
+	struct twheel_op ops[BATCH];
 	__u64 seed = now_ns() ^ (uintptr_t)&seed;
 
 	while (!time_is_up(account)) {
@@ -295,6 +297,14 @@ static void pass_time(__u64 *seed)
 		;
 }
 
+/* No event comes late. */
+static void check_empty(int fd)
+{
+	sleep_ns(20 * NSEC_PER_MSEC);
+	check_no_event(fd);
+	CHECK_EQ(info(fd).live, 0);
+}
+
 static void cancel_around_expiry_finds_the_timeout(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), outcomes[2] = { 0 };
@@ -311,9 +321,7 @@ static void cancel_around_expiry_finds_the_timeout(void)
 		CHECK_EQ(cancel(fd, id), -ENOENT);
 		outcomes[ret]++;
 	}
-	sleep_ns(20 * NSEC_PER_MSEC);
-	check_no_event(fd);
-	CHECK_EQ(info(fd).live, 0);
+	check_empty(fd);
 	ktap_note("%d cancelled, %d withdrawn", outcomes[0], outcomes[1]);
 }
 
@@ -327,9 +335,7 @@ static void cancel_right_after_arm_finds_the_timeout(void)
 
 		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
 	}
-	sleep_ns(20 * NSEC_PER_MSEC);
-	check_no_event(fd);
-	CHECK_EQ(info(fd).live, 0);
+	check_empty(fd);
 }
 
 static void mod_around_expiry_finds_the_timeout(void)
@@ -348,8 +354,7 @@ static void mod_around_expiry_finds_the_timeout(void)
 	}
 	wait_ready(fd, 1);
 	CHECK_EQ(read_event(fd).cookie, cookie);
-	sleep_ns(20 * NSEC_PER_MSEC);
-	check_no_event(fd);
+	check_empty(fd);
 }
 
 static void mod_again_and_again_makes_one_event(void)
@@ -364,8 +369,7 @@ static void mod_again_and_again_makes_one_event(void)
 	}
 	wait_ready(fd, 1);
 	CHECK_EQ(read_event(fd).cookie, 3000);
-	sleep_ns(20 * NSEC_PER_MSEC);
-	check_no_event(fd);
+	check_empty(fd);
 }
 
 static void get_around_expiry_finds_the_timeout(void)
@@ -470,6 +474,14 @@ static void check_each_fires_once(int fd, __u64 when, __u64 first)
 	CHECK_EQ(info(fd).live, 0);
 }
 
+/* Make calls while the wheel's thread takes out what is due at @when. */
+static void submit_amid_expiry(int fd, __u64 when, __u64 *seed, struct twheel_op *ops, int nr)
+{
+	wait_expiring(fd, when, seed);
+	submit(fd, ops, nr);
+	check_found(ops, nr);
+}
+
 static void mod_while_a_batch_expires_makes_one_event_each(void)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -481,9 +493,7 @@ static void mod_while_a_batch_expires_makes_one_event_each(void)
 
 		for (int i = 0; i < DUE; i++)
 			ops[i] = op_mod(ops[i].id, when, TWHEEL_F_ABS, 10000 + i);
-		wait_expiring(fd, due, &seed);
-		submit(fd, ops, DUE);
-		check_found(ops, DUE);
+		submit_amid_expiry(fd, due, &seed, ops, DUE);
 		check_each_fires_once(fd, when, 10000);
 	}
 }
@@ -499,14 +509,11 @@ static void cancel_while_a_batch_expires_leaves_no_event(void)
 
 		for (int i = 0; i < DUE; i++)
 			ops[i] = op_cancel(ops[i].id);
-		wait_expiring(fd, due, &seed);
-		submit(fd, ops, DUE);
-		check_found(ops, DUE);
+		submit_amid_expiry(fd, due, &seed, ops, DUE);
 		check_no_event(fd);
 		CHECK_EQ(info(fd).live, 0);
 	}
-	sleep_ns(20 * NSEC_PER_MSEC);
-	check_no_event(fd);
+	check_empty(fd);
 }
 
 /* The slots are then reused, and their former timeouts have no effect. */
@@ -522,9 +529,7 @@ static void cancel_after_mod_while_a_batch_expires_leaves_no_trace(void)
 			both[2 * i] = op_mod(ops[i].id, 0, 0, 10000);
 			both[2 * i + 1] = op_cancel(ops[i].id);
 		}
-		wait_expiring(fd, when, &seed);
-		submit(fd, both, 2 * DUE);
-		check_found(both, 2 * DUE);
+		submit_amid_expiry(fd, when, &seed, both, 2 * DUE);
 		CHECK_EQ(info(fd).live, 0);
 
 		when = now_ns();
@@ -714,10 +719,9 @@ static void process_killed_in_the_middle_is_cleaned_up(void)
 	__u64 seed = now_ns();
 
 	for (int round = 0; round < 25; round++) {
-		pid_t pid = fork();
+		pid_t pid = fork_child();
 		int status;
 
-		CHECK(pid >= 0);
 		if (!pid) {
 			pthread_t threads[3];
 			int fd = device_open(O_RDWR);
@@ -995,12 +999,12 @@ static void cancels_amid_expiry_are_reported_behind_a_page_that_is_gone(void)
 			ops[i] = op_cancel(due[first + i].id);
 			ops[i].result = LOST;
 		}
-		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &before), 0);
+		before = file_stats(fd);
 		while (info(fd).ready < first)
 			;
 		if (try_submit(fd, f.view + offset, ACROSS, &done))
 			done = 0;
-		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &after), 0);
+		after = file_stats(fd);
 		withdrawn = after.withdrawn - before.withdrawn;
 		for (__u32 i = 0; i < done; i++) {
 			/*
@@ -1016,8 +1020,7 @@ static void cancels_amid_expiry_are_reported_behind_a_page_that_is_gone(void)
 		CHECK(told <= withdrawn);
 		CHECK(told + unknown >= withdrawn);
 		withdrawals += withdrawn;
-		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL,
-				      &(struct twheel_cancel_all) { 0 }), 0);
+		cancel_all(fd);
 	}
 	stop_flicker(&f);
 	ktap_note("%d withdrawn", withdrawals);
@@ -1051,8 +1054,7 @@ static void arm_where_pages_vanish(void)
 		CHECK_EQ(get(fd, op->id), 0);
 		CHECK_EQ(info(fd).live, armed % 1000 + 1);
 		if (armed % 1000 == 999)
-			CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL,
-					      &(struct twheel_cancel_all) { 0 }), 0);
+			cancel_all(fd);
 	}
 }
 
@@ -1062,9 +1064,8 @@ static void arm_in_memory_that_vanishes_can_be_killed(void)
 	for (int round = 0; round < 10; round++) {
 		__u64 before;
 		int status;
-		pid_t pid = fork();
+		pid_t pid = fork_child();
 
-		CHECK(pid >= 0);
 		if (!pid)
 			arm_where_pages_vanish();
 		sleep_ns((50 + round) * NSEC_PER_MSEC);

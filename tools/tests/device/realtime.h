@@ -36,6 +36,12 @@ static inline void need_realtime(void)
 	note_realtime();
 }
 
+static inline int open_realtime(int flags)
+{
+	need_realtime();
+	return device_open_setup(flags, setup_clock(CLOCK_REALTIME));
+}
+
 static inline void set_realtime(__s64 ahead_ns)
 {
 	__u64 ns = realtime_base + now_ns() + ahead_ns;

@@ -137,12 +137,13 @@ static inline struct ring_result ring_wait_result(struct ring *ring)
 	return result;
 }
 
-/* Returns the result of the next completion and its tag. */
+/* Returns the result of the next completion, and its tag unless that is NULL. */
 static inline int ring_wait(struct ring *ring, __u64 *tag)
 {
 	struct ring_result result = ring_wait_result(ring);
 
-	*tag = result.tag;
+	if (tag)
+		*tag = result.tag;
 	return result.res;
 }
 

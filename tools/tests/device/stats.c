@@ -10,18 +10,6 @@
 
 #define MS		NSEC_PER_MSEC
 
-static struct twheel_stats stats(int fd)
-{
-	struct twheel_stats stats;
-
-	memset(&stats, 0xff, sizeof(stats));
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(stats.reserved); i++)
-		CHECK_EQ(stats.reserved[i], 0);
-	CHECK_EQ(stats.armed, stats.cancelled + stats.withdrawn + stats.ended + stats.live);
-	return stats;
-}
-
 static int is_zero(const void *bytes, size_t size)
 {
 	const char *byte = bytes;
@@ -37,14 +25,14 @@ static int is_zero(const void *bytes, size_t size)
 
 static void stats_of_a_new_file_are_zero(void)
 {
-	struct twheel_stats s = stats(device_open(O_RDWR));
+	struct twheel_stats s = file_stats(device_open(O_RDWR));
 
 	CHECK(is_zero(&s, sizeof(s)));
 }
 
 static void stats_on_read_only_descriptor_are_allowed(void)
 {
-	CHECK_EQ(stats(device_open(O_RDONLY)).armed, 0);
+	CHECK_EQ(file_stats(device_open(O_RDONLY)).armed, 0);
 }
 
 static void stats_at_bad_address_are_efault(void)
@@ -72,7 +60,7 @@ struct expected {
 
 static void check_difference(int fd, struct twheel_stats *before, struct expected expected)
 {
-	struct twheel_stats now = stats(fd);
+	struct twheel_stats now = file_stats(fd);
 
 	CHECK_EQ(now.armed - before->armed, expected.armed);
 	CHECK_EQ(now.moved - before->moved, expected.moved);
@@ -96,7 +84,7 @@ static void check_difference(int fd, struct twheel_stats *before, struct expecte
 static void counts_follow_every_operation(void)
 {
 	int fd = device_open(O_RDWR);
-	struct twheel_stats before = stats(fd);
+	struct twheel_stats before = file_stats(fd);
 	__u64 a, b;
 
 	a = arm(fd, HOUR, 0);
@@ -125,7 +113,7 @@ static void counts_of_what_failed_stay(void)
 {
 	int fd = device_open_limited(O_RDWR, 1);
 	__u64 id = arm(fd, HOUR, 0), none;
-	struct twheel_stats before = stats(fd);
+	struct twheel_stats before = file_stats(fd);
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 
 	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
@@ -141,14 +129,14 @@ static void counts_of_what_failed_stay(void)
 static void periodic_is_one_timeout_with_many_events(void)
 {
 	int fd = device_open(O_RDWR);
-	struct twheel_stats before = stats(fd), s;
+	struct twheel_stats before = file_stats(fd), s;
 	__u64 events = 0;
 
 	arm_op(fd, op_periodic(0, MS, 20, 0, 0));
 	while (!(read_any_event(fd).flags & TWHEEL_EV_LAST))
 		events++;
 	events++;
-	s = stats(fd);
+	s = file_stats(fd);
 	CHECK_EQ(s.armed - before.armed, 1);
 	CHECK_EQ(s.ended - before.ended, 1);
 	CHECK_EQ(s.fired - before.fired, events);
@@ -161,12 +149,12 @@ static void looks_and_kicks_are_counted(void)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
-	struct twheel_stats before = stats(fd);
+	struct twheel_stats before = file_stats(fd);
 	__u64 when = now_ns() + 100 * MS, id = arm_cell(fd, when, 0);
 
 	if (exchange(cells, id, when + HOUR) != when)
 		ktap_skip("the machine is too slow");
-	WAIT_FOR(stats(fd).looks > before.looks);
+	WAIT_FOR(file_stats(fd).looks > before.looks);
 	DIFFERENCE(fd, &before, .armed = 1, .looks = 1, .live = 1);
 	CHECK_EQ(cell_arm(fd, cells, id, when), 0);
 	CHECK_EQ(read_cell_event(fd).expires_ns, when);
@@ -190,7 +178,7 @@ static void dropped_are_counted(void)
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, 512);
 	__u64 id = fired_cell(fd, 0);
-	struct twheel_stats before = stats(fd);
+	struct twheel_stats before = file_stats(fd);
 	struct twheel_event event;
 
 	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
@@ -210,7 +198,7 @@ static void end_of_a_cell_is_counted_by_its_word(void)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
-	struct twheel_stats before = stats(fd);
+	struct twheel_stats before = file_stats(fd);
 
 	CHECK_EQ(cancel(fd, arm_cell(fd, now_ns() + HOUR, 0)), 0);
 	DIFFERENCE(fd, &before, .armed = 1, .cancelled = 1);
@@ -236,7 +224,7 @@ static void events_that_calls_find_withdrawn_are_dropped(void)
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
 	__u64 a = fired_cell(fd, 0), b = fired_cell(fd, 0);
-	struct twheel_stats before = stats(fd);
+	struct twheel_stats before = file_stats(fd);
 
 	CHECK_EQ(cell_cancel(cells, a), TWHEEL_WITHDRAWN);
 	CHECK_EQ(cell_cancel(cells, b), TWHEEL_WITHDRAWN);
@@ -249,7 +237,7 @@ static void events_that_calls_find_withdrawn_are_dropped(void)
 static void unprocessed_are_counted(void)
 {
 	int fd = device_open(O_RDWR);
-	struct twheel_stats before = stats(fd);
+	struct twheel_stats before = file_stats(fd);
 
 	arm_fired(fd, 0);
 	arm_many(fd, 3, HOUR, 0, 0, NULL);
@@ -268,7 +256,7 @@ static void cancel_all_is_counted(void)
 
 	arm_many(fd, 5, HOUR, 0, 0, NULL);
 	arm_fired(fd, 0);
-	before = stats(fd);
+	before = file_stats(fd);
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
 	DIFFERENCE(fd, &before, .cancelled = 5, .withdrawn = 1, .live = -6, .ready = -1);
 }
@@ -276,7 +264,7 @@ static void cancel_all_is_counted(void)
 static void stats_of_another_file_stay(void)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
-	struct twheel_stats before = stats(other);
+	struct twheel_stats before = file_stats(other);
 
 	arm_fired(fd, 0);
 	read_event(fd);
@@ -308,7 +296,7 @@ static void lateness_is_counted_by_its_logarithm(void)
 		event = read_event_on(CLOCK_REALTIME, fd);
 		expected[bucket_of(event.fired_ns - event.expires_ns)]++;
 	}
-	CHECK_EQ(memcmp(stats(fd).lateness, expected, sizeof(expected)), 0);
+	CHECK_EQ(memcmp(file_stats(fd).lateness, expected, sizeof(expected)), 0);
 }
 
 /* Under load */
@@ -352,7 +340,7 @@ static void stats_add_up_under_load(void)
 		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
 	}
 	while (now_ns() < until) {
-		s = stats(fd);
+		s = file_stats(fd);
 		CHECK(s.ready <= s.live);
 		CHECK(s.read >= last_read);
 		last_read = s.read;
@@ -362,9 +350,9 @@ static void stats_add_up_under_load(void)
 		pthread_join(workers[i].thread, NULL);
 		armed += workers[i].armed;
 	}
-	CHECK_EQ(stats(fd).armed, armed);
+	CHECK_EQ(file_stats(fd).armed, armed);
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
-	s = stats(fd);
+	s = file_stats(fd);
 	CHECK_EQ(s.armed, armed);
 	CHECK_EQ(s.live, 0);
 	CHECK_EQ(s.read, s.ended);
@@ -384,11 +372,11 @@ static void stats_do_not_depend_on_the_wheel(void)
 {
 	char path[80];
 	int fd = open_private(path, sizeof(path));
-	struct twheel_stats s = stats(fd);
+	struct twheel_stats s = file_stats(fd);
 
 	CHECK(is_zero(&s, sizeof(s)));
 	arm_many(fd, 10, HOUR, HOUR, 0, NULL);
-	s = stats(fd);
+	s = file_stats(fd);
 	CHECK_EQ(s.armed, 10);
 	CHECK_EQ(s.live, 10);
 }
@@ -495,39 +483,38 @@ static void fdinfo_says_what_info_says(void)
 	CHECK_EQ(proc_says(other, "\nmax_timeouts:\t"), 12345);
 }
 
-static void check_proc_cells(int fd, __u64 cells, __u64 armed)
+static void check_proc_cells(int fd, __u64 cells)
 {
 	CHECK_EQ(proc_says(fd, "\ncells:\t"), cells);
-	CHECK_EQ(proc_says(fd, "\narmed_cells:\t"), armed);
 }
 
-/* The words decide whether a cell counts as armed. */
+/* Idle, armed and fired cells count, and those whose events are withdrawn. */
 static void fdinfo_counts_the_cells(void)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
 	__u64 ids[100], fired;
 
-	check_proc_cells(fd, 0, 0);
+	check_proc_cells(fd, 0);
 	arm(fd, HOUR, 0);
 	arm_fired(fd, 0);
-	check_proc_cells(fd, 0, 0);
+	check_proc_cells(fd, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
 		ids[i] = i % 4 ? arm_cell(fd, now_ns() + HOUR, 0) : idle_cell(fd, 0);
-	check_proc_cells(fd, 100, 75);
+	check_proc_cells(fd, 100);
 	exchange(cells, ids[0], now_ns() + HOUR);
-	check_proc_cells(fd, 100, 76);
+	check_proc_cells(fd, 100);
 	exchange(cells, ids[1], TWHEEL_CELL_IDLE);
 	exchange(cells, ids[2], TWHEEL_CELL_IDLE);
-	check_proc_cells(fd, 100, 74);
+	check_proc_cells(fd, 100);
 	fired = fired_cell(fd, 0);
-	check_proc_cells(fd, 101, 74);
+	check_proc_cells(fd, 101);
 	CHECK_EQ(cancel(fd, fired), TWHEEL_WITHDRAWN);
 	CHECK_EQ(cancel(fd, ids[1]), TWHEEL_IDLE);
 	CHECK_EQ(cancel(fd, ids[3]), 0);
-	check_proc_cells(fd, 98, 73);
+	check_proc_cells(fd, 98);
 	CHECK_EQ(stop(fd), 0);
-	check_proc_cells(fd, 73, 0);
+	check_proc_cells(fd, 73);
 	CHECK_EQ(proc_says(fd, "\nready:\t"), 75);
 }
 

@@ -5,28 +5,47 @@
  */
 #include <dirent.h>
 
-#include "memory.h"
+#include "batch.h"
 #include "ring.h"
 
 #define DEPTH		RING_ENTRIES
 #define MS		NSEC_PER_MSEC
 
-static void start_read(struct ring *ring, int fd, void *buffer, size_t size, __u64 tag)
+/* The ring of a test. */
+static struct ring ring;
+
+static void open_ring(void)
 {
-	struct io_uring_sqe *sqe = ring_prepare(ring, IORING_OP_READ, fd, tag);
+	ring = ring_open(0);
+}
+
+static struct io_uring_sqe *prepare_read(int fd, void *buffer, size_t size, __u64 tag)
+{
+	struct io_uring_sqe *sqe = ring_prepare(&ring, IORING_OP_READ, fd, tag);
 
 	sqe->addr = (uintptr_t)buffer;
 	sqe->len = size;
 	sqe->off = -1;
-	ring_submit(ring);
+	return sqe;
 }
 
-static int read_through(struct ring *ring, int fd, void *buffer, size_t size)
+static void start_read(int fd, void *buffer, size_t size, __u64 tag)
 {
-	__u64 tag;
+	prepare_read(fd, buffer, size, tag);
+	ring_submit(&ring);
+}
 
-	start_read(ring, fd, buffer, size, 1);
-	return ring_wait(ring, &tag);
+/* Each event has a buffer; the tags are the indices. */
+static void start_reads(int fd, struct twheel_event *events, int nr)
+{
+	for (int i = 0; i < nr; i++)
+		start_read(fd, &events[i], sizeof(events[i]), i);
+}
+
+static int read_through(int fd, void *buffer, size_t size)
+{
+	start_read(fd, buffer, size, 1);
+	return ring_wait(&ring, NULL);
 }
 
 /* Number of threads of this process that the kernel has made to block for requests. */
@@ -55,13 +74,12 @@ static int count_workers(void)
 
 static void read_of_unread_events_completes_at_once(void)
 {
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_event events[8];
 
 	for (int i = 0; i < 3; i++)
 		arm_fired(fd, i);
-	CHECK_EQ(read_through(&ring, fd, events, sizeof(events)), 3 * sizeof(events[0]));
+	CHECK_EQ(read_through(fd, events, sizeof(events)), 3 * sizeof(events[0]));
 	for (int i = 0; i < 3; i++) {
 		check_event(&events[i]);
 		CHECK_EQ(events[i].cookie, i);
@@ -72,61 +90,45 @@ static void read_of_unread_events_completes_at_once(void)
 
 static void read_without_events_is_eagain_with_rwf_nowait(void)
 {
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR);
-	struct io_uring_sqe *sqe = ring_prepare(&ring, IORING_OP_READ, fd, 1);
 	struct twheel_event event;
-	__u64 tag;
 
-	sqe->addr = (uintptr_t)&event;
-	sqe->len = sizeof(event);
-	sqe->off = -1;
-	sqe->rw_flags = RWF_NOWAIT;
+	prepare_read(device_open(O_RDWR), &event, sizeof(event), 1)->rw_flags = RWF_NOWAIT;
 	ring_submit(&ring);
-	CHECK_EQ(ring_wait(&ring, &tag), -EAGAIN);
+	CHECK_EQ(ring_wait(&ring, NULL), -EAGAIN);
 	CHECK_EQ(count_workers(), 0);
 }
 
-static void check_waits(int flags)
-{
-	struct ring ring = ring_open(0);
-	int fd = device_open(flags);
-	struct twheel_event event;
-	__u64 tag;
-
-	start_read(&ring, fd, &event, sizeof(event), 1);
-	CHECK(!ring_done(&ring));
-	CHECK_EQ(count_workers(), 0);
-	arm(fd, 30 * MS, 7);
-	CHECK_EQ(ring_wait(&ring, &tag), sizeof(event));
-	check_event(&event);
-	CHECK_EQ(event.cookie, 7);
-	CHECK_EQ(count_workers(), 0);
-	CHECK_EQ(info(fd).live, 0);
-}
-
+/* The request waits, which does not block a thread; so O_NONBLOCK makes no difference. */
 static void read_without_events_waits_without_a_thread(void)
 {
-	check_waits(O_RDWR);
-}
+	static const int flags[] = { O_RDWR, O_RDWR | O_NONBLOCK };
 
-/* The request waits, which does not block a thread. */
-static void read_without_events_waits_on_a_nonblocking_descriptor(void)
-{
-	check_waits(O_RDWR | O_NONBLOCK);
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		int fd = device_open(flags[i]);
+		struct twheel_event event;
+
+		ktap_note("%s", flags[i] & O_NONBLOCK ? "nonblocking" : "blocking");
+		start_read(fd, &event, sizeof(event), 1);
+		CHECK(!ring_done(&ring));
+		CHECK_EQ(count_workers(), 0);
+		arm(fd, 30 * MS, 7);
+		CHECK_EQ(ring_wait(&ring, NULL), sizeof(event));
+		check_event(&event);
+		CHECK_EQ(event.cookie, 7);
+		CHECK_EQ(count_workers(), 0);
+		CHECK_EQ(info(fd).live, 0);
+	}
 }
 
 static void reads_that_wait_get_one_event_each(void)
 {
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 	struct twheel_event events[DEPTH];
 	__u8 seen[DEPTH] = { 0 };
 	__u64 tag;
 
 	arm_many(fd, DEPTH, 30 * MS, 300 * NSEC_PER_USEC, 0, NULL);
-	for (int i = 0; i < DEPTH; i++)
-		start_read(&ring, fd, &events[i], sizeof(events[i]), i);
+	start_reads(fd, events, DEPTH);
 	for (int i = 0; i < DEPTH; i++) {
 		CHECK_EQ(ring_wait(&ring, &tag), sizeof(events[0]));
 		check_event(&events[tag]);
@@ -139,13 +141,11 @@ static void reads_that_wait_get_one_event_each(void)
 
 static void one_event_ends_one_read_of_two(void)
 {
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 	struct twheel_event events[2];
 	__u64 first, second;
 
-	start_read(&ring, fd, &events[0], sizeof(events[0]), 0);
-	start_read(&ring, fd, &events[1], sizeof(events[1]), 1);
+	start_reads(fd, events, 2);
 	arm(fd, MS, 7);
 	CHECK_EQ(ring_wait(&ring, &first), sizeof(events[0]));
 	CHECK_EQ(events[first].cookie, 7);
@@ -157,50 +157,43 @@ static void one_event_ends_one_read_of_two(void)
 	CHECK(first != second);
 }
 
-static void read_into_less_than_a_record_is_einval(void)
+/* A request that waits finds the bad address only when there is an event to copy. */
+static void read_that_fails_loses_nothing(void)
 {
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR);
-	struct twheel_event event;
+	static const struct {
+		const char *name;
+		size_t size;
+		bool waits;
+		int ret;
+	} rows[] = {
+		{ "less than a record", sizeof(struct twheel_event) - 1, false, -EINVAL },
+		{ "bad address", sizeof(struct twheel_event), false, -EFAULT },
+		{ "bad address, waiting", sizeof(struct twheel_event), true, -EFAULT },
+	};
 
-	arm_fired(fd, 7);
-	CHECK_EQ(read_through(&ring, fd, &event, sizeof(event) - 1), -EINVAL);
-	CHECK_EQ(read_event(fd).cookie, 7);
-}
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int fd = device_open(O_RDWR);
+		struct twheel_event event;
 
-static void read_at_bad_address_is_efault_and_loses_nothing(void)
-{
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR);
-
-	arm_fired(fd, 7);
-	CHECK_EQ(read_through(&ring, fd, map_unusable(), sizeof(struct twheel_event)), -EFAULT);
-	CHECK_EQ(info(fd).ready, 1);
-	CHECK_EQ(read_event(fd).cookie, 7);
-}
-
-/* At the time of the request there was no event to copy. */
-static void waiting_read_at_bad_address_is_efault_and_loses_nothing(void)
-{
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR);
-	__u64 tag;
-
-	start_read(&ring, fd, map_unusable(), sizeof(struct twheel_event), 1);
-	arm(fd, MS, 7);
-	CHECK_EQ(ring_wait(&ring, &tag), -EFAULT);
-	CHECK_EQ(read_event(fd).cookie, 7);
+		if (!rows[i].waits)
+			arm_fired(fd, 7);
+		start_read(fd, rows[i].ret == -EFAULT ? map_unusable() : &event,
+			   rows[i].size, 1);
+		if (rows[i].waits)
+			arm(fd, MS, 7);
+		CHECK_ROW(ring_wait(&ring, NULL), rows[i].ret, rows[i].name);
+		CHECK_ROW(read_event(fd).cookie, 7, rows[i].name);
+	}
 }
 
 static void read_that_is_cancelled_loses_nothing(void)
 {
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 	struct io_uring_sqe *sqe;
 	struct twheel_event event;
 	__u64 tag;
 
-	start_read(&ring, fd, &event, sizeof(event), 1);
+	start_read(fd, &event, sizeof(event), 1);
 	sqe = ring_prepare(&ring, IORING_OP_ASYNC_CANCEL, -1, 2);
 	sqe->addr = 1;
 	ring_submit(&ring);
@@ -215,17 +208,14 @@ static void read_that_is_cancelled_loses_nothing(void)
 
 static void reads_that_wait_get_the_end_after_stop(void)
 {
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR), ends = 0;
 	struct twheel_event events[4];
-	__u64 tag;
 
 	arm(fd, HOUR, 7);
-	for (int i = 0; i < 4; i++)
-		start_read(&ring, fd, &events[i], sizeof(events[i]), i);
+	start_reads(fd, events, 4);
 	CHECK_EQ(stop(fd), 0);
 	for (int i = 0; i < 4; i++) {
-		int ret = ring_wait(&ring, &tag);
+		int ret = ring_wait(&ring, NULL);
 
 		if (!ret)
 			ends++;
@@ -235,83 +225,67 @@ static void reads_that_wait_get_the_end_after_stop(void)
 	CHECK_EQ(ends, 3);
 }
 
-static void start_poll(struct ring *ring, int fd, __u64 tag)
+static void start_poll(int fd, __u64 tag)
 {
-	ring_prepare(ring, IORING_OP_POLL_ADD, fd, tag)->poll_events = POLLIN;
-	ring_submit(ring);
+	ring_prepare(&ring, IORING_OP_POLL_ADD, fd, tag)->poll_events = POLLIN;
+	ring_submit(&ring);
 }
 
 static void poll_request_completes_with_the_event(void)
 {
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 tag;
 
-	start_poll(&ring, fd, 1);
+	start_poll(fd, 1);
 	CHECK(!ring_done(&ring));
 	arm(fd, MS, 7);
-	CHECK(ring_wait(&ring, &tag) & POLLIN);
+	CHECK(ring_wait(&ring, NULL) & POLLIN);
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void poll_request_completes_with_the_end(void)
-{
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 tag;
-
-	start_poll(&ring, fd, 1);
-	CHECK(!ring_done(&ring));
-	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(ring_wait(&ring, &tag), POLLHUP);
-	/* The end is permanent. */
-	start_poll(&ring, fd, 2);
-	CHECK_EQ(ring_wait(&ring, &tag), POLLHUP);
-}
-
-/* First the event of STOP, and after it was read the end. */
+/* First the event of STOP, if there is one, and after it was read the end, which is permanent. */
 static void poll_request_completes_with_what_stop_leaves(void)
 {
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_event event = { 0 };
-	__u64 tag;
+	for (int armed = 0; armed < 2; armed++) {
+		int fd = device_open(O_RDWR | O_NONBLOCK);
+		struct twheel_event event = { 0 };
 
-	arm(fd, HOUR, 7);
-	start_poll(&ring, fd, 1);
-	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(ring_wait(&ring, &tag), POLLIN);
-	CHECK_EQ(read_through(&ring, fd, &event, sizeof(event)), sizeof(event));
-	CHECK_EQ(event.flags, TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED);
-	start_poll(&ring, fd, 2);
-	CHECK_EQ(ring_wait(&ring, &tag), POLLHUP);
-	CHECK_EQ(read_through(&ring, fd, &event, sizeof(event)), 0);
+		ktap_note("%d armed", armed);
+		if (armed)
+			arm(fd, HOUR, 7);
+		start_poll(fd, 1);
+		CHECK(!ring_done(&ring));
+		CHECK_EQ(stop(fd), 0);
+		CHECK_EQ(ring_wait(&ring, NULL), armed ? POLLIN : POLLHUP);
+		if (armed) {
+			CHECK_EQ(read_through(fd, &event, sizeof(event)), sizeof(event));
+			CHECK_EQ(event.flags, TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED);
+		}
+		start_poll(fd, 2);
+		CHECK_EQ(ring_wait(&ring, NULL), POLLHUP);
+		CHECK_EQ(read_through(fd, &event, sizeof(event)), 0);
+	}
 }
 
 /* The request holds a reference to the file, so the context ends with the request. */
 static void close_leaves_a_waiting_read(void)
 {
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 	struct twheel_event event;
-	__u64 tag;
 
-	start_read(&ring, fd, &event, sizeof(event), 1);
+	start_read(fd, &event, sizeof(event), 1);
 	arm(fd, 30 * MS, 7);
 	close(fd);
-	CHECK_EQ(ring_wait(&ring, &tag), sizeof(event));
+	CHECK_EQ(ring_wait(&ring, NULL), sizeof(event));
 	CHECK_EQ(event.cookie, 7);
 }
 
 static void exit_with_waiting_reads_is_clean(void)
 {
-	struct ring ring = ring_open(0);
 	static struct twheel_event events[DEPTH];
 	int fd = device_open(O_RDWR);
 
 	arm_many(fd, 1000, 10 * MS, 100 * NSEC_PER_USEC, 0, NULL);
-	for (int i = 0; i < DEPTH; i++)
-		start_read(&ring, fd, &events[i], sizeof(events[i]), i);
+	start_reads(fd, events, DEPTH);
 	CHECK_EQ(count_workers(), 0);
 }
 
@@ -320,33 +294,33 @@ static void exit_with_waiting_reads_is_clean(void)
 #define GROUP		5
 #define NR_BUFFERS	16
 
-static void give_buffers(struct ring *ring, struct twheel_event *events, int first, int nr)
+static void give_buffers(struct twheel_event *events, int first, int nr)
 {
-	struct io_uring_sqe *sqe = ring_prepare(ring, IORING_OP_PROVIDE_BUFFERS, nr, 1000);
+	struct io_uring_sqe *sqe = ring_prepare(&ring, IORING_OP_PROVIDE_BUFFERS, nr, 1000);
 	__u64 tag;
 
 	sqe->addr = (uintptr_t)&events[first];
 	sqe->len = sizeof(events[0]);
 	sqe->off = first;
 	sqe->buf_group = GROUP;
-	ring_submit(ring);
-	CHECK(ring_wait(ring, &tag) >= 0);
+	ring_submit(&ring);
+	CHECK(ring_wait(&ring, &tag) >= 0);
 	CHECK_EQ(tag, 1000);
 }
 
-static void start_multishot(struct ring *ring, int fd)
+static void start_multishot(int fd)
 {
-	struct io_uring_sqe *sqe = ring_prepare(ring, RING_READ_MULTISHOT, fd, 1);
+	struct io_uring_sqe *sqe = ring_prepare(&ring, RING_READ_MULTISHOT, fd, 1);
 
 	sqe->flags = IOSQE_BUFFER_SELECT;
 	sqe->buf_group = GROUP;
-	ring_submit(ring);
+	ring_submit(&ring);
 }
 
 /* Returns the buffer with the next event. */
-static int wait_multishot(struct ring *ring)
+static int wait_multishot(void)
 {
-	struct ring_result result = ring_wait_result(ring);
+	struct ring_result result = ring_wait_result(&ring);
 
 	if (result.res == -EINVAL)
 		ktap_skip("this kernel cannot read again and again");
@@ -355,9 +329,9 @@ static int wait_multishot(struct ring *ring)
 	return result.flags >> IORING_CQE_BUFFER_SHIFT;
 }
 
-static void check_multishot(struct ring *ring, const struct twheel_event *events, __u64 cookie)
+static void check_multishot(const struct twheel_event *events, __u64 cookie)
 {
-	int buffer = wait_multishot(ring);
+	int buffer = wait_multishot();
 
 	CHECK(buffer < NR_BUFFERS);
 	check_event(&events[buffer]);
@@ -368,23 +342,22 @@ static void check_multishot(struct ring *ring, const struct twheel_event *events
 static void read_multishot_gets_all_events(void)
 {
 	static struct twheel_event events[NR_BUFFERS];
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 
 	for (int i = 0; i < 3; i++)
 		arm_fired(fd, i);
-	give_buffers(&ring, events, 0, NR_BUFFERS);
-	start_multishot(&ring, fd);
+	give_buffers(events, 0, NR_BUFFERS);
+	start_multishot(fd);
 	for (int i = 0; i < 3; i++)
-		check_multishot(&ring, events, i);
+		check_multishot(events, i);
 	for (int i = 3; i < 6; i++) {
 		CHECK(!ring_done(&ring));
 		arm(fd, MS, i);
-		check_multishot(&ring, events, i);
+		check_multishot(events, i);
 	}
 	arm_many(fd, 10, MS, 0, 6, NULL);
 	for (int i = 6; i < 16; i++)
-		wait_multishot(&ring);
+		wait_multishot();
 	CHECK_EQ(info(fd).live, 0);
 	CHECK_EQ(count_workers(), 0);
 }
@@ -393,42 +366,42 @@ static void read_multishot_gets_all_events(void)
 static void read_multishot_without_buffers_loses_nothing(void)
 {
 	static struct twheel_event events[NR_BUFFERS];
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 tag;
 
 	for (int i = 0; i < NR_BUFFERS + 3; i++)
 		arm_fired(fd, i);
-	give_buffers(&ring, events, 0, NR_BUFFERS);
-	start_multishot(&ring, fd);
+	give_buffers(events, 0, NR_BUFFERS);
+	start_multishot(fd);
 	for (int i = 0; i < NR_BUFFERS; i++)
-		check_multishot(&ring, events, i);
-	CHECK_EQ(ring_wait(&ring, &tag), -ENOBUFS);
+		check_multishot(events, i);
+	CHECK_EQ(ring_wait(&ring, NULL), -ENOBUFS);
 	CHECK_EQ(info(fd).ready, 3);
-	give_buffers(&ring, events, 0, NR_BUFFERS);
-	start_multishot(&ring, fd);
+	give_buffers(events, 0, NR_BUFFERS);
+	start_multishot(fd);
 	for (int i = 0; i < 3; i++)
-		check_multishot(&ring, events, NR_BUFFERS + i);
+		check_multishot(events, NR_BUFFERS + i);
 }
 
 static void read_multishot_ends_with_the_end(void)
 {
 	static struct twheel_event events[NR_BUFFERS];
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
+	bool seen[4] = { true };
 	struct ring_result last;
 
 	arm_fired(fd, 0);
 	for (int i = 1; i < 4; i++)
 		arm(fd, i * HOUR, i);
-	give_buffers(&ring, events, 0, NR_BUFFERS);
-	start_multishot(&ring, fd);
-	check_multishot(&ring, events, 0);
+	give_buffers(events, 0, NR_BUFFERS);
+	start_multishot(fd);
+	check_multishot(events, 0);
 	CHECK_EQ(stop(fd), 0);
 	for (int i = 1; i < 4; i++) {
-		int buffer = wait_multishot(&ring);
+		int buffer = wait_multishot();
 
-		CHECK_EQ(events[buffer].cookie, i);
+		CHECK(events[buffer].cookie < ARRAY_SIZE(seen));
+		CHECK(!seen[events[buffer].cookie]);
+		seen[events[buffer].cookie] = true;
 		CHECK_EQ(events[buffer].flags, TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED);
 	}
 	last = ring_wait_result(&ring);
@@ -438,10 +411,10 @@ static void read_multishot_ends_with_the_end(void)
 
 /* SUBMIT as a command */
 
-static struct io_uring_sqe *prepare_command(struct ring *ring, int fd, const struct twheel_op *ops,
-					    __u32 nr, __u64 tag)
+static struct io_uring_sqe *prepare_command(int fd, const struct twheel_op *ops, __u32 nr,
+					    __u64 tag)
 {
-	struct io_uring_sqe *sqe = ring_prepare(ring, IORING_OP_URING_CMD, fd, tag);
+	struct io_uring_sqe *sqe = ring_prepare(&ring, IORING_OP_URING_CMD, fd, tag);
 	struct twheel_uring_submit *submit = (void *)sqe->cmd;
 
 	sqe->cmd_op = TWHEEL_IOC_SUBMIT;
@@ -452,82 +425,52 @@ static struct io_uring_sqe *prepare_command(struct ring *ring, int fd, const str
 }
 
 /* Returns the result of one command. */
-static int command(struct ring *ring, int fd, const struct twheel_op *ops, __u32 nr)
+static int command(int fd, void *ops, __u32 nr)
 {
 	__u64 tag;
 	int ret;
 
-	prepare_command(ring, fd, ops, nr, 77);
-	ring_submit(ring);
-	ret = ring_wait(ring, &tag);
+	prepare_command(fd, ops, nr, 77);
+	ring_submit(&ring);
+	ret = ring_wait(&ring, &tag);
 	CHECK_EQ(tag, 77);
 	return ret;
 }
 
 static void command_runs_a_mix_in_order(void)
 {
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR);
-	__u64 id = arm(fd, HOUR, 1), fired = arm_fired(fd, 9);
-	struct twheel_op ops[] = {
-		op_get(id),
-		op_mod(id, 2 * HOUR, 0, 2),
-		op_get(id),
-		op_arm(HOUR, 0, 3),
-		op_arm(~0ULL, 0, 4),
-		op_cancel(id),
-		op_cancel(id),
-		op_cancel(fired),
-	};
-
-	CHECK_EQ(command(&ring, fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
-	CHECK_EQ(ops[0].result, 0);
-	CHECK_EQ(ops[0].cookie, 1);
-	CHECK_EQ(ops[1].result, 0);
-	CHECK_EQ(ops[2].cookie, 2);
-	CHECK(ops[2].expires_ns > HOUR);
-	CHECK_EQ(ops[3].result, 0);
-	CHECK_EQ(ops[4].result, -EINVAL);
-	CHECK_EQ(ops[5].result, 0);
-	CHECK_EQ(ops[6].result, -ENOENT);
-	CHECK_EQ(ops[7].result, TWHEEL_WITHDRAWN);
-	CHECK_EQ(cancel(fd, ops[3].id), 0);
-	CHECK_EQ(info(fd).live, 0);
+	check_mix_runs_in_order(command);
 }
 
 static void command_of_any_length_arms_and_cancels_all(void)
 {
-	static const __u32 lengths[] = { 1, 2, 12, 13, 63, 64, 65, 128, 1000, 5000 };
-	struct twheel_op *ops = calloc(5000, sizeof(*ops));
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR);
+	check_any_length_arms_and_cancels_all(command);
+}
 
-	for (size_t l = 0; l < ARRAY_SIZE(lengths); l++) {
-		for (__u32 i = 0; i < lengths[l]; i++)
-			ops[i] = op_arm(HOUR + i, 0, i);
-		CHECK_EQ(command(&ring, fd, ops, lengths[l]), lengths[l]);
-		CHECK_EQ(info(fd).live, lengths[l]);
-		for (__u32 i = 0; i < lengths[l]; i++) {
-			CHECK_EQ(ops[i].result, 0);
-			ops[i] = op_cancel(ops[i].id);
-		}
-		CHECK_EQ(command(&ring, fd, ops, lengths[l]), lengths[l]);
-		for (__u32 i = 0; i < lengths[l]; i++)
-			CHECK_EQ(ops[i].result, 0);
-		CHECK_EQ(info(fd).live, 0);
-	}
+static void command_of_none_does_nothing(void)
+{
+	check_none_does_nothing(command);
+}
+
+static void command_at_bad_address_is_efault(void)
+{
+	check_bad_addresses(command);
+}
+
+static void command_tells_how_many_lie_before_a_bad_page(void)
+{
+	check_what_lies_before_a_bad_page(command);
 }
 
 static void command_completes_at_once(void)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 
 	for (int i = 0; i < 20; i++) {
 		__u64 tag;
 
-		prepare_command(&ring, fd, &op, 1, i);
+		prepare_command(fd, &op, 1, i);
 		ring_submit(&ring);
 		CHECK(ring_done(&ring));
 		CHECK_EQ(ring_wait(&ring, &tag), 1);
@@ -537,30 +480,17 @@ static void command_completes_at_once(void)
 	CHECK_EQ(count_workers(), 0);
 }
 
-static void command_of_none_does_nothing(void)
-{
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR);
-
-	CHECK_EQ(command(&ring, fd, NULL, 0), 0);
-	CHECK_EQ(command(&ring, fd, map_unusable(), 0), 0);
-	CHECK_EQ(info(fd).live, 0);
-}
-
 static void command_with_another_op_size_is_einval(void)
 {
-	static const __u32 sizes[] = { 0, 1, 48, 55, 57, 64, 112, ~0U };
 	struct twheel_op op = op_arm(HOUR, 0, 0);
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
-	__u64 tag;
 
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		struct io_uring_sqe *sqe = prepare_command(&ring, fd, &op, i % 2, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(bad_op_sizes); i++) {
+		struct io_uring_sqe *sqe = prepare_command(fd, &op, i % 2, 1);
 
-		((struct twheel_uring_submit *)sqe->cmd)->op_size = sizes[i];
+		((struct twheel_uring_submit *)sqe->cmd)->op_size = bad_op_sizes[i];
 		ring_submit(&ring);
-		CHECK_EQ(ring_wait(&ring, &tag), -EINVAL);
+		CHECK_EQ(ring_wait(&ring, NULL), -EINVAL);
 	}
 	CHECK_EQ(info(fd).live, 0);
 }
@@ -571,17 +501,15 @@ static void other_command_is_eopnotsupp(void)
 	static const __u32 commands[] = {
 		0, 1, ~0U, TWHEEL_IOC_INFO, TWHEEL_IOC_SETUP, TWHEEL_IOC_ARM, TWHEEL_IOC_MOD,
 		TWHEEL_IOC_CANCEL, TWHEEL_IOC_GET, TWHEEL_IOC_CANCEL_ALL, TWHEEL_IOC_STOP,
-		TWHEEL_IOC_LIST, TWHEEL_IOC_STATS, TWHEEL_IOC_TRIM,
+		TWHEEL_IOC_LIST, TWHEEL_IOC_STATS,
 	};
 	struct twheel_op op = op_arm(HOUR, 0, 0);
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
-	__u64 tag;
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		prepare_command(&ring, fd, &op, 1, 1)->cmd_op = commands[i];
+		prepare_command(fd, &op, 1, 1)->cmd_op = commands[i];
 		ring_submit(&ring);
-		CHECK_EQ(ring_wait(&ring, &tag), -EOPNOTSUPP);
+		CHECK_EQ(ring_wait(&ring, NULL), -EOPNOTSUPP);
 	}
 	CHECK_EQ(info(fd).live, 0);
 	CHECK_EQ(info(fd).flags, 0);
@@ -590,61 +518,22 @@ static void other_command_is_eopnotsupp(void)
 static void command_on_read_only_descriptor_is_ebadf(void)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDONLY);
 
-	CHECK_EQ(command(&ring, fd, &op, 1), -EBADF);
+	CHECK_EQ(command(fd, &op, 1), -EBADF);
 	CHECK_EQ(info(fd).live, 0);
-	CHECK_EQ(command(&ring, device_open(O_WRONLY), &op, 1), 1);
-}
-
-static void command_at_bad_address_is_efault(void)
-{
-	const struct twheel_op op = op_arm(0, 0, 0);
-	struct bad_address bad[NR_BAD_ADDRESSES];
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-
-	bad_addresses(bad);
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		CHECK_ROW(command(&ring, fd, bad[i].address, 1), -EFAULT, bad[i].name);
-		CHECK_ROW(command(&ring, fd, bad[i].address, 1000), -EFAULT, bad[i].name);
-	}
-	CHECK_EQ(command(&ring, fd, map_read_only(&op, sizeof(op)), 1), -EFAULT);
-	CHECK_EQ(info(fd).live, 0);
-	sleep_ns(20 * MS);
-	check_no_event(fd);
-}
-
-static void command_tells_how_many_lie_before_a_bad_page(void)
-{
-	static const __u32 usable[] = { 1, 5, 32, 100, 1000 };
-	struct ring ring = ring_open(0);
-
-	for (size_t i = 0; i < ARRAY_SIZE(usable); i++) {
-		struct twheel_op *ops = map_before(usable[i] * sizeof(*ops), PROT_NONE);
-		int fd = device_open(O_RDWR);
-
-		for (__u32 n = 0; n < usable[i]; n++)
-			ops[n] = op_arm(HOUR, 0, n);
-		CHECK_EQ(command(&ring, fd, ops, usable[i] + 20), usable[i]);
-		CHECK_EQ(info(fd).live, usable[i]);
-		for (__u32 n = 0; n < usable[i]; n++)
-			CHECK_EQ(cancel(fd, ops[n].id), 0);
-		close(fd);
-	}
+	CHECK_EQ(command(device_open(O_WRONLY), &op, 1), 1);
 }
 
 static void commands_are_carried_out_in_their_order(void)
 {
 	struct twheel_op ops[DEPTH];
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 1000), tag;
 
 	for (int i = 0; i < DEPTH; i++) {
 		ops[i] = i % 2 ? op_get(id) : op_mod(id, HOUR, 0, i);
-		prepare_command(&ring, fd, &ops[i], 1, i);
+		prepare_command(fd, &ops[i], 1, i);
 	}
 	ring_submit(&ring);
 	for (int i = 0; i < DEPTH; i++) {
@@ -658,26 +547,20 @@ static void commands_are_carried_out_in_their_order(void)
 /* A result other than 0 is not a failure. */
 static void command_that_succeeds_does_not_break_a_chain(void)
 {
+	static const int results[] = { 2, 1, sizeof(struct twheel_event) };
 	struct twheel_op ops[] = { op_arm(HOUR, 0, 1), op_arm(~0ULL, 0, 2), op_arm(MS, 0, 3) };
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 	struct twheel_event event;
-	struct io_uring_sqe *sqe;
 	__u64 tag;
 
-	prepare_command(&ring, fd, &ops[0], 2, 1)->flags = IOSQE_IO_LINK;
-	prepare_command(&ring, fd, &ops[2], 1, 2)->flags = IOSQE_IO_LINK;
-	sqe = ring_prepare(&ring, IORING_OP_READ, fd, 3);
-	sqe->addr = (uintptr_t)&event;
-	sqe->len = sizeof(event);
-	sqe->off = -1;
+	prepare_command(fd, &ops[0], 2, 1)->flags = IOSQE_IO_LINK;
+	prepare_command(fd, &ops[2], 1, 2)->flags = IOSQE_IO_LINK;
+	prepare_read(fd, &event, sizeof(event), 3);
 	ring_submit(&ring);
-	CHECK_EQ(ring_wait(&ring, &tag), 2);
-	CHECK_EQ(tag, 1);
-	CHECK_EQ(ring_wait(&ring, &tag), 1);
-	CHECK_EQ(tag, 2);
-	CHECK_EQ(ring_wait(&ring, &tag), sizeof(event));
-	CHECK_EQ(tag, 3);
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
+		CHECK_EQ(ring_wait(&ring, &tag), results[i]);
+		CHECK_EQ(tag, i + 1);
+	}
 	CHECK_EQ(event.cookie, 3);
 	CHECK_EQ(ops[0].result, 0);
 	CHECK_EQ(ops[1].result, -EINVAL);
@@ -686,12 +569,11 @@ static void command_that_succeeds_does_not_break_a_chain(void)
 static void command_that_fails_breaks_a_chain(void)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 1);
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 	__u64 tag;
 
-	prepare_command(&ring, fd, map_unusable(), 1, 1)->flags = IOSQE_IO_LINK;
-	prepare_command(&ring, fd, &op, 1, 2);
+	prepare_command(fd, map_unusable(), 1, 1)->flags = IOSQE_IO_LINK;
+	prepare_command(fd, &op, 1, 2);
 	ring_submit(&ring);
 	for (int i = 0; i < 2; i++) {
 		int ret = ring_wait(&ring, &tag);
@@ -705,70 +587,50 @@ static void command_that_fails_breaks_a_chain(void)
 static void command_can_be_left_to_a_worker(void)
 {
 	struct twheel_op ops[100];
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
-	__u64 tag;
 
-	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-		ops[i] = op_arm(HOUR, 0, i);
-	prepare_command(&ring, fd, ops, ARRAY_SIZE(ops), 1)->flags = IOSQE_ASYNC;
+	fill_with_arms(ops, ARRAY_SIZE(ops));
+	prepare_command(fd, ops, ARRAY_SIZE(ops), 1)->flags = IOSQE_ASYNC;
 	ring_submit(&ring);
-	CHECK_EQ(ring_wait(&ring, &tag), ARRAY_SIZE(ops));
+	CHECK_EQ(ring_wait(&ring, NULL), ARRAY_SIZE(ops));
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		CHECK_EQ(cancel(fd, ops[i].id), 0);
 }
 
 static void command_can_be_left_to_the_thread_of_the_ring(void)
 {
-	struct ring ring = ring_open(IORING_SETUP_SQPOLL);
-	int fd = device_open(O_RDWR);
-
-	for (int round = 0; round < 20; round++) {
-		struct twheel_op ops[100];
-
-		for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-			ops[i] = op_arm(HOUR, 0, i);
-		CHECK_EQ(command(&ring, fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
-		CHECK_EQ(info(fd).live, ARRAY_SIZE(ops));
-		for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-			ops[i] = op_cancel(ops[i].id);
-		CHECK_EQ(command(&ring, fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
-		for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-			CHECK_EQ(ops[i].result, 0);
-	}
-	CHECK_EQ(info(fd).live, 0);
+	ring = ring_open(IORING_SETUP_SQPOLL);
+	check_any_length_arms_and_cancels_all(command);
 }
 
 /* A command that arms a timeout begins the context, like any other call. */
 static void setup_after_a_command_that_armed_none_is_allowed(void)
 {
 	struct twheel_op ops[] = { op_arm(~0ULL, 0, 0), op_cancel(1) };
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 
-	CHECK_EQ(command(&ring, fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
-	CHECK_EQ(command(&ring, fd, NULL, 0), 0);
-	CHECK_EQ(command(&ring, fd, map_unusable(), 1), -EFAULT);
+	CHECK_EQ(command(fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
+	CHECK_EQ(command(fd, NULL, 0), 0);
+	CHECK_EQ(command(fd, map_unusable(), 1), -EFAULT);
 	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), 0);
 	fd = device_open(O_RDWR);
 	ops[0] = op_arm(HOUR, 0, 0);
-	CHECK_EQ(command(&ring, fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
+	CHECK_EQ(command(fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
 	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 }
 
 static void command_after_stop_arms_none(void)
 {
-	struct ring ring = ring_open(0);
 	int fd = device_open(O_RDWR);
 	struct twheel_op ops[] = { op_arm(0, 0, 0), op_cancel(arm(fd, HOUR, 7)), op_arm(0, 0, 0) };
 	struct twheel_event event;
 
 	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(command(&ring, fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
+	CHECK_EQ(command(fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
 	CHECK_EQ(ops[0].result, -ESHUTDOWN);
 	CHECK_EQ(ops[1].result, TWHEEL_WITHDRAWN);
 	CHECK_EQ(ops[2].result, -ESHUTDOWN);
-	CHECK_EQ(read_through(&ring, fd, &event, sizeof(event)), 0);
+	CHECK_EQ(read_through(fd, &event, sizeof(event)), 0);
 }
 
 /* Like a server, arm, read and cancel only through the ring. */
@@ -776,36 +638,29 @@ static void commands_and_reads_share_a_ring(void)
 {
 	struct twheel_op ops[8];
 	struct twheel_event events[8];
-	struct ring ring = ring_open(0);
-	int fd = device_open(O_RDWR | O_NONBLOCK), got = 0;
+	int fd = device_open(O_RDWR | O_NONBLOCK), got = 0, commands = 0;
 
-	start_read(&ring, fd, events, sizeof(events), 1);
-	for (int round = 0; round < 50; round++) {
-		for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-			ops[i] = op_arm(i * MS / 8, 0, i);
-		prepare_command(&ring, fd, ops, ARRAY_SIZE(ops), 2);
-		ring_submit(&ring);
-		for (int left = 1; left; ) {
-			__u64 tag;
-			int ret = ring_wait(&ring, &tag);
-
-			if (tag == 2) {
-				CHECK_EQ(ret, ARRAY_SIZE(ops));
-				left = 0;
-				continue;
-			}
-			CHECK(ret > 0);
-			got += ret / sizeof(events[0]);
-			start_read(&ring, fd, events, sizeof(events), 1);
-		}
-	}
-	while (got < 50 * 8) {
+	start_read(fd, events, sizeof(events), 1);
+	for (bool done = true; commands < 50 || got < 50 * 8; ) {
 		__u64 tag;
-		int ret = ring_wait(&ring, &tag);
+		int ret;
 
+		if (done && commands < 50) {
+			for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+				ops[i] = op_arm(i * MS / 8, 0, i);
+			prepare_command(fd, ops, ARRAY_SIZE(ops), 2);
+			ring_submit(&ring);
+		}
+		ret = ring_wait(&ring, &tag);
+		done = tag == 2;
+		if (done) {
+			CHECK_EQ(ret, ARRAY_SIZE(ops));
+			commands++;
+			continue;
+		}
 		CHECK(ret > 0);
 		got += ret / sizeof(events[0]);
-		start_read(&ring, fd, events, sizeof(events), 1);
+		start_read(fd, events, sizeof(events), 1);
 	}
 	CHECK_EQ(info(fd).live, 0);
 	CHECK_EQ(count_workers(), 0);
@@ -815,16 +670,12 @@ static const struct ktap_test tests[] = {
 	TEST(read_of_unread_events_completes_at_once),
 	TEST(read_without_events_is_eagain_with_rwf_nowait),
 	TEST(read_without_events_waits_without_a_thread),
-	TEST(read_without_events_waits_on_a_nonblocking_descriptor),
 	TEST(reads_that_wait_get_one_event_each),
 	TEST(one_event_ends_one_read_of_two),
-	TEST(read_into_less_than_a_record_is_einval),
-	TEST(read_at_bad_address_is_efault_and_loses_nothing),
-	TEST(waiting_read_at_bad_address_is_efault_and_loses_nothing),
+	TEST(read_that_fails_loses_nothing),
 	TEST(read_that_is_cancelled_loses_nothing),
 	TEST(reads_that_wait_get_the_end_after_stop),
 	TEST(poll_request_completes_with_the_event),
-	TEST(poll_request_completes_with_the_end),
 	TEST(poll_request_completes_with_what_stop_leaves),
 	TEST(close_leaves_a_waiting_read),
 	TEST(exit_with_waiting_reads_is_clean),
@@ -852,5 +703,6 @@ static const struct ktap_test tests[] = {
 
 int main(int argc, char **argv)
 {
+	ktap_before = open_ring;
 	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -91,38 +91,43 @@ static __u32 in_full_pages(__u32 limit)
 	return limit / page_of_timeouts() * page_of_timeouts();
 }
 
-static void limit_of_a_user_is_exact_to_the_page(void)
-{
-	__u32 page = page_of_timeouts();
-
-	ktap_note("%u in a page", page);
-	CHECK_EQ(allowed("max_user_timeouts", LIMIT), in_full_pages(LIMIT));
-	CHECK_EQ(allowed("max_user_timeouts", 7 * page), 7 * page);
-	CHECK_EQ(allowed("max_user_timeouts", 7 * page - 1), 6 * page);
-	CHECK_EQ(allowed("max_user_timeouts", 7 * page + 1), 7 * page);
-}
-
 /* The part of the total that is reserved for CAP_SYS_RESOURCE. */
 static __u32 reserve(__u32 limit)
 {
 	return limit / 16;
 }
 
-static void limit_of_all_is_exact_to_the_page(void)
+static void limits_are_exact_to_the_page(void)
 {
-	__u32 page = page_of_timeouts(), limit = 160 * page;
+	const __u32 page = page_of_timeouts();
+	const struct {
+		const char *name;
+		__u32 limit;
+		__u32 allowed;
+	} rows[] = {
+		{ "max_user_timeouts", LIMIT, in_full_pages(LIMIT) },
+		{ "max_user_timeouts", 7 * page, 7 * page },
+		{ "max_user_timeouts", 7 * page - 1, 6 * page },
+		{ "max_user_timeouts", 7 * page + 1, 7 * page },
+		{ "max_user_timeouts", 1, 0 },
+		{ "max_all_timeouts", 160 * page, 150 * page },
+		{ "max_all_timeouts", LIMIT, in_full_pages(LIMIT - reserve(LIMIT)) },
+		{ "max_all_timeouts", 1, 0 },
+	};
 
-	CHECK_EQ(allowed("max_all_timeouts", limit), 150 * page);
-	CHECK_EQ(allowed("max_all_timeouts", LIMIT), in_full_pages(LIMIT - reserve(LIMIT)));
+	ktap_note("%u in a page", page);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		ktap_note("%s is %u", rows[i].name, rows[i].limit);
+		CHECK_EQ(allowed(rows[i].name, rows[i].limit), rows[i].allowed);
+	}
 }
 
 static void fill_the_reserve(void)
 {
 	int fd = device_open(O_RDWR);
 	__u32 page = *shared_number(), nr;
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 
-	CHECK(pid >= 0);
 	if (!pid) {
 		CHECK_EQ(fill(open_as(USER)), 150 * page);
 		_exit(0);
@@ -130,8 +135,7 @@ static void fill_the_reserve(void)
 	join_child(pid);
 	/* the rest is only for root */
 	arm_many(fd, 150 * page, HOUR, 0, 0, NULL);
-	pid = fork();
-	CHECK(pid >= 0);
+	pid = fork_child();
 	if (!pid) {
 		CHECK_EQ(fill(open_as(USER)), 0);
 		_exit(0);
@@ -226,38 +230,30 @@ static void limit_by_default_holds(void)
 	in_child(fill_up_to_the_default);
 }
 
-static void limit_below_a_page_is_none(void)
-{
-	CHECK_EQ(allowed("max_user_timeouts", 1), 0);
-	CHECK_EQ(allowed("max_all_timeouts", 1), 0);
-}
-
 static void fill_two_files(void)
 {
 	int a = open_as(USER), b = device_open(O_RDWR);
+	struct twheel_cancel_all all = { 0 };
 	__u32 nr;
 
 	arm(b, HOUR, 0);
 	nr = fill(a);
 	CHECK(nr < LIMIT);
 	CHECK_EQ(nr + fill(b) + 1, *shared_number());
+	/* a file keeps the memory of timeouts that have ended */
+	CHECK_EQ(device_ioctl(a, TWHEEL_IOC_CANCEL_ALL, &all), 0);
+	CHECK_EQ(all.pending, nr);
+	CHECK_EQ(fill(b), 0);
 	/* memory that one file frees is available to the other */
 	close(a);
 	CHECK_EQ(fill(b), nr);
 }
 
-static void limit_of_a_user_is_over_all_files(void)
-{
-	allowed("max_user_timeouts", LIMIT);
-	with_parameter("max_user_timeouts", LIMIT, fill_two_files);
-}
-
 static void fill_as_two_users(void)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_child();
 	int fd;
 
-	CHECK(pid >= 0);
 	if (!pid) {
 		fd = open_as(OTHER_USER);
 		CHECK_EQ(fill(fd), *shared_number());
@@ -267,12 +263,6 @@ static void fill_as_two_users(void)
 	CHECK_EQ(fill(fd), *shared_number());
 	join_child(pid);
 	CHECK_EQ(fill(fd), 0);
-}
-
-static void limit_of_a_user_is_of_each_user(void)
-{
-	allowed("max_user_timeouts", LIMIT);
-	with_parameter("max_user_timeouts", LIMIT, fill_as_two_users);
 }
 
 /* The opener of the file is charged, not the task that uses it. */
@@ -286,12 +276,6 @@ static void fill_a_file_of_root(void)
 	CHECK_EQ(fill(own), 0);
 }
 
-static void limit_of_a_user_is_of_who_opened_the_file(void)
-{
-	allowed("max_user_timeouts", LIMIT);
-	with_parameter("max_user_timeouts", LIMIT, fill_a_file_of_root);
-}
-
 static void fill_as_all_users(void)
 {
 	int fd = device_open(O_RDWR);
@@ -299,8 +283,7 @@ static void fill_as_all_users(void)
 	pid_t pid;
 
 	arm_many(fd, 6 * page + 1, HOUR, 0, 0, NULL);
-	pid = fork();
-	CHECK(pid >= 0);
+	pid = fork_child();
 	if (!pid) {
 		CHECK_EQ(fill(open_as(USER)), 143 * page);
 		_exit(0);
@@ -327,12 +310,7 @@ static void submit_beyond_the_limit(void)
 		CHECK_EQ(ops[i].result, i < *shared_number() ? 0 : -EAGAIN);
 }
 
-static void submit_arms_up_to_the_limit_of_a_user(void)
-{
-	allowed("max_user_timeouts", LIMIT);
-	with_parameter("max_user_timeouts", LIMIT, submit_beyond_the_limit);
-}
-
+/* Places in a page that a file already has can be reused. */
 static void go_on_at_the_limit(void)
 {
 	int fd = open_as(USER);
@@ -347,12 +325,6 @@ static void go_on_at_the_limit(void)
 	CHECK_EQ(read_event(fd).id, id);
 	arm(fd, HOUR, 0);
 	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
-}
-
-/* Places in a page that a file already has can be reused. */
-static void file_at_the_limit_of_a_user_goes_on(void)
-{
-	with_parameter("max_user_timeouts", LIMIT, go_on_at_the_limit);
 }
 
 struct crowd {
@@ -389,12 +361,6 @@ static void fill_at_once(void)
 	CHECK_EQ(armed, *shared_number());
 }
 
-static void limit_of_a_user_is_exact_for_a_crowd(void)
-{
-	allowed("max_user_timeouts", 10 * LIMIT);
-	with_parameter("max_user_timeouts", 10 * LIMIT, fill_at_once);
-}
-
 /* Files with timeouts in any state when they are closed: pending, unread, cancelled, moved. */
 static void close_full_files(void)
 {
@@ -422,35 +388,46 @@ static void close_full_files(void)
 	}
 }
 
-static void close_gives_back_what_counts_for_a_user(void)
+static void limit_of_a_user_is_over_all_files(void)
 {
-	page_of_timeouts();
-	with_parameter("max_user_timeouts", LIMIT, close_full_files);
+	static const struct {
+		const char *name;
+		__u32 limit;
+		void (*body)(void);
+	} rows[] = {
+		{ "two files", LIMIT, fill_two_files },
+		{ "another user has a limit of his own", LIMIT, fill_as_two_users },
+		{ "of the user who opened the file", LIMIT, fill_a_file_of_root },
+		{ "SUBMIT", LIMIT, submit_beyond_the_limit },
+		{ "other calls at the limit", LIMIT, go_on_at_the_limit },
+		{ "several threads", 10 * LIMIT, fill_at_once },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		ktap_note("%s", rows[i].name);
+		allowed("max_user_timeouts", rows[i].limit);
+		with_parameter("max_user_timeouts", rows[i].limit, rows[i].body);
+	}
 }
 
-static void close_gives_back_what_counts_for_all(void)
+static void close_gives_back_what_counts(void)
 {
 	page_of_timeouts();
+	ktap_note("for a user");
+	with_parameter("max_user_timeouts", LIMIT, close_full_files);
 	/* The reserve is not for this user. */
+	ktap_note("for all");
 	with_parameter("max_all_timeouts", LIMIT * 16 / 15 + 1, close_full_files);
 }
 
 static const struct ktap_test tests[] = {
-	TEST(limit_of_a_user_is_exact_to_the_page),
-	TEST(limit_of_all_is_exact_to_the_page),
+	TEST(limits_are_exact_to_the_page),
 	TEST(last_of_all_are_for_cap_sys_resource),
 	TEST(limits_are_shares_of_memory),
 	TEST(limit_by_default_holds),
-	TEST(limit_below_a_page_is_none),
 	TEST(limit_of_a_user_is_over_all_files),
-	TEST(limit_of_a_user_is_of_each_user),
-	TEST(limit_of_a_user_is_of_who_opened_the_file),
 	TEST(limit_of_all_is_over_all_users),
-	TEST(submit_arms_up_to_the_limit_of_a_user),
-	TEST(file_at_the_limit_of_a_user_goes_on),
-	TEST(limit_of_a_user_is_exact_for_a_crowd),
-	TEST(close_gives_back_what_counts_for_a_user),
-	TEST(close_gives_back_what_counts_for_all),
+	TEST(close_gives_back_what_counts),
 };
 
 int main(int argc, char **argv)

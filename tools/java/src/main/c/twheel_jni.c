@@ -153,12 +153,6 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_stop(JNIEnv *env, jclass type, jlo
 	checked(env, "stop", twheel_stop(pointer(ctx)));
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_trim(JNIEnv *env, jclass type, jlong ctx)
-{
-	(void)type;
-	return checked(env, "trim", twheel_trim(pointer(ctx)));
-}
-
 JNIEXPORT jint JNICALL Java_org_twheel_Native_read(JNIEnv *env, jclass type, jlong ctx,
 						   jlong events, jint nr, jlong timeout_ns)
 {

@@ -58,8 +58,8 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_info(JNIEnv *env, jclass type, jlo
 	(void)type;
 	(void)ctx;
 	*(struct twheel_info *)pointer(info) = (struct twheel_info){
-		.op_flags = TWHEEL_F_CELL,
 		.max_timeouts = MAX_CELLS,
+		.cells = MAX_CELLS,
 	};
 }
 

@@ -222,27 +222,13 @@ public final class Context implements AutoCloseable {
 
 	/**
 	 * Stops all timeouts for good. Each pending timeout makes an event that
-	 * {@link Events#isUnprocessed}, in the order of the deadlines. After the last event
-	 * {@link #read} returns 0. A second call changes nothing.
+	 * {@link Events#isUnprocessed}, in no order. After the last event {@link #read} returns
+	 * 0. A second call changes nothing.
 	 */
 	public void stop() {
 		long context = handle.enter();
 		try {
 			Native.stop(context);
-		} finally {
-			handle.leave();
-		}
-	}
-
-	/**
-	 * Gives back the memory of ended timeouts, which is kept for new ones.
-	 *
-	 * @return the number of pages given back
-	 */
-	public int trim() {
-		long context = handle.enter();
-		try {
-			return Native.trim(context);
 		} finally {
 			handle.leave();
 		}
@@ -398,11 +384,10 @@ public final class Context implements AutoCloseable {
 	/** The kernel makes the pages when they are used. A buffer holds 2 GiB at most. */
 	private ByteBuffer map() {
 		Info info = info();
-		if (!info.hasCells())
+		if (info.cells() == 0)
 			throw new TwheelException(Native.EOPNOTSUPP, "cell: the kernel has none");
 		int page = Native.pageSize();
-		long bytes = (info.maxTimeouts() * Cell.SIZE + page - 1) / page * page;
-		long size = Math.min(bytes, Integer.MAX_VALUE / page * page);
+		long size = Math.min(info.cells() * Cell.SIZE, Integer.MAX_VALUE / page * page);
 		long context = handle.enter();
 		try {
 			ByteBuffer memory = Native.map(context, size);

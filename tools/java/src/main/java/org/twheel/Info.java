@@ -11,18 +11,18 @@ import java.nio.ByteBuffer;
  * @param maxTimeouts limit of live timeouts
  * @param live        live timeouts: pending, with an unread event, or cells
  * @param ready       unread events
- * @param hasCells    whether the kernel has cells
+ * @param cells       cells that there can be; 0: the kernel has none
  */
 public record Info(long tickNs, long slackNs, long maxTimeouts, long live, long ready,
-		   boolean hasCells) {
-	static final int SIZE = 88;
+		   long cells) {
+	static final int SIZE = 128;
 
-	private static final int FLAGS = 4;
 	private static final int TICK = 8;
 	private static final int MAX_TIMEOUTS = 28;
 	private static final int LIVE = 32;
 	private static final int READY = 36;
 	private static final int SLACK = 44;
+	private static final int CELLS = 52;
 
 	static Info of(ByteBuffer record) {
 		return new Info(record.getLong(TICK),
@@ -30,6 +30,6 @@ public record Info(long tickNs, long slackNs, long maxTimeouts, long live, long 
 				Integer.toUnsignedLong(record.getInt(MAX_TIMEOUTS)),
 				Integer.toUnsignedLong(record.getInt(LIVE)),
 				Integer.toUnsignedLong(record.getInt(READY)),
-				(record.getInt(FLAGS) & Native.CELL) != 0);
+				Integer.toUnsignedLong(record.getInt(CELLS)));
 	}
 }

@@ -67,8 +67,6 @@ final class Native {
 
 	static native void stop(long context);
 
-	static native int trim(long context);
-
 	/** Returns -ETIMEDOUT or -EINTR instead of throwing them. */
 	static native int read(long context, long events, int capacity, long timeoutNs);
 

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * An epoll set with one descriptor.
+ */
+#ifndef TWHEEL_TESTS_EPOLL_SET_H
+#define TWHEEL_TESTS_EPOLL_SET_H
+
+#include <sys/epoll.h>
+
+#include "device.h"
+
+#define LONG_MS		20000	/* limit of a wait for an event that must come */
+
+static inline int epoll_on(int fd, __u32 events)
+{
+	struct epoll_event event = { .events = events };
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	CHECK(epoll >= 0);
+	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
+	return epoll;
+}
+
+/* Wait for an event within @ms. Returns the number of events: 0 or 1. */
+static inline int epoll_once(int epoll, int ms)
+{
+	struct epoll_event event = { 0 };
+	int ret = epoll_wait(epoll, &event, 1, ms);
+
+	CHECK(ret >= 0);
+	if (ret)
+		CHECK_EQ(event.events, EPOLLIN);
+	return ret;
+}
+
+#endif /* TWHEEL_TESTS_EPOLL_SET_H */
