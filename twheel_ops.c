@@ -16,8 +16,8 @@
  *	GET, KICK	-			twdev_get_op(), twdev_kick()
  *
  * A run ends before the first operation that is not plain, faults, or is of another kind. It
- * also ends before an ARM that is refused or finds no free record, and before a CANCEL or MOD
- * whose id is not that of an ARMED record. What begins no run is copied.
+ * also ends before an ARM that is refused or finds no free record. A CANCEL or MOD whose id is
+ * not that of an ARMED record ends it, too. What begins no run is copied.
  *
  * An ARM is admitted if the file is not stopped, its live timeouts are below its limit, and a
  * record is free. Both functions test twdev_refusal() and the free list for this.
