@@ -19,6 +19,7 @@
 #include <linux/err.h>
 #include <linux/limits.h>
 #include <linux/sched.h>
+#include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
@@ -78,6 +79,14 @@ struct probe {
 static inline unsigned int spare_cpu(void)
 {
 	return cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+}
+
+/* The CPU that serves timeouts armed on @cpu: a housekeeping CPU if @cpu is isolated. */
+static inline unsigned int home_of(unsigned int cpu)
+{
+	if (housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
+		return cpu;
+	return cpumask_first_and(cpu_possible_mask, housekeeping_cpumask(HK_TYPE_TIMER));
 }
 
 static inline void run_on(struct kunit *test, unsigned int cpu)

@@ -223,7 +223,7 @@ static void all_cpus_but_one_can_go(struct kunit *test)
 		p[cpu].arg = 20 * MS;
 		arm_from(test, cpu, &p[cpu], 1, 0);
 		expect_fires(test, &p[cpu], 1);
-		KUNIT_EXPECT_EQ(test, (int)cpu, p[cpu].ret);
+		KUNIT_EXPECT_EQ(test, (int)home_of(cpu), p[cpu].ret);
 	}
 	for_each_present_cpu(cpu)
 		if (cpu)
@@ -337,8 +337,8 @@ static void cpu_that_comes_back_serves_its_shard(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[0].t, twheel_now(p->f->wheel) + 20 * MS));
 	arm_from(test, the_cpu(), &p[1], 1, 20 * MS);
 	expect_all_fire_once(test, p, 2);
-	KUNIT_EXPECT_EQ(test, (int)the_cpu(), p[0].ret);
-	KUNIT_EXPECT_EQ(test, (int)the_cpu(), p[1].ret);
+	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p[0].ret);
+	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p[1].ret);
 }
 
 static void wheel_made_while_a_cpu_is_away_gets_it_later(struct kunit *test)
@@ -352,7 +352,7 @@ static void wheel_made_while_a_cpu_is_away_gets_it_later(struct kunit *test)
 	bring_back(test, the_cpu());
 	arm_from(test, the_cpu(), &p[1], 1, 20 * MS);
 	expect_all_fire_once(test, &p[1], 1);
-	KUNIT_EXPECT_EQ(test, (int)the_cpu(), p[1].ret);
+	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p[1].ret);
 }
 
 static void timeout_comes_to_the_cpu_that_arms_it_again(struct kunit *test)
@@ -382,7 +382,7 @@ static void moved_timeout_stays_with_its_cpu(struct kunit *test)
 	run_on(test, 0);
 	KUNIT_ASSERT_EQ(test, 1, twheel_mod(&p->t, twheel_now(p->f->wheel) + 20 * MS));
 	expect_all_fire_once(test, p, 1);
-	KUNIT_EXPECT_EQ(test, (int)the_cpu(), p->ret);
+	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p->ret);
 }
 
 /*
