@@ -98,8 +98,9 @@
  * and millisecond. @paced of the CPU is the time up to which looks are paid for. A look beyond
  * that publishes and enqueues this time, if the deadline is earlier. Then the cell fires late,
  * unless its user arms it once more: look is later than the deadline, so he calls KICK. Other
- * users' timeouts are not delayed. The cells of a private wheel are not paced: its turns
- * alternate with those of other wheels.
+ * users' timeouts are not delayed. The cell waits for a look at each cell of the file at most:
+ * looks that follow a KICK, which no pace delays, must not be paid for by others without end.
+ * The cells of a private wheel are not paced: its turns alternate with those of other wheels.
  *
  *
  * Memory
@@ -199,28 +200,21 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 	return word;
 }
 
-/* Count a look that does not fire. Returns how far away the next one has to be, in ns. */
-static u64 twdev_pace(struct twdev_file *f)
+/*
+ * Count a look that does not fire. Returns the time before which the kernel need not look at the
+ * cell again, or 0. If all cells wait for their turn, the last one waits for @most.
+ */
+static u64 twdev_pace(struct twdev_file *f, u64 now_ns)
 {
 	u64 *paced = &f->paced[raw_smp_processor_id() % TWDEV_PACERS];
-	u64 now_ns = ktime_get_mono_fast_ns();
+	u64 most = (u64)f->nr_cells * TWDEV_LOOK_NS, start_ns, wait;
 
 	if (f->private)
 		return 0;
-	*paced = max(*paced, now_ns) + TWDEV_LOOK_NS;
-	return *paced - now_ns > NSEC_PER_MSEC ? *paced - now_ns : 0;
-}
-
-/*
- * Publish that the kernel looks at the word at @t, but no earlier than @floor. Returns the time
- * to enqueue the record for, or TWDEV_NO_LOOK.
- */
-static u64 twdev_publish_paced(struct twheel_cell *cell, u64 t, u64 floor)
-{
-	if (likely(t >= floor))
-		return twdev_publish(cell, t);
-	WRITE_ONCE(cell->look, floor);
-	return floor;
+	start_ns = ktime_get_mono_fast_ns();
+	*paced = min(max(*paced, start_ns) + TWDEV_LOOK_NS, start_ns + most);
+	wait = *paced - start_ns;
+	return wait > NSEC_PER_MSEC ? twdev_to_user_ns(f, now_ns + wait) : 0;
 }
 
 /*
@@ -230,7 +224,7 @@ static u64 twdev_publish_paced(struct twheel_cell *cell, u64 t, u64 floor)
 bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
-	u64 word = READ_ONCE(cell->word), t = TWDEV_NO_LOOK, due_ns = *now_ns;
+	u64 word = READ_ONCE(cell->word), t = TWDEV_NO_LOOK, due_ns = *now_ns, paced;
 
 	lockdep_assert_held(&f->lock);
 	f->counts.looks++;
@@ -254,7 +248,14 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
 		t = word;
 	else if (word == TWHEEL_CELL_IDLE && twdev_replace(cell, &word, TWDEV_CELL_SEEN))
 		t = twdev_to_user_ns(f, *now_ns + r->ahead_ns);
-	t = twdev_publish_paced(cell, t, twdev_to_user_ns(f, *now_ns + twdev_pace(f)));
+	paced = twdev_pace(f, *now_ns);
+	if (likely(t >= paced)) {
+		t = twdev_publish(cell, t);
+	} else {
+		/* No barrier: an earlier deadline has to wait, whether it is seen or not. */
+		t = paced;
+		WRITE_ONCE(cell->look, t);
+	}
 	list_del(&r->t.entry);
 	if (t == TWDEV_NO_LOOK) {
 		twheel_accept(&r->t);

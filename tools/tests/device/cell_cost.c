@@ -6,6 +6,7 @@
 #include <dirent.h>
 
 #include "cells.h"
+#include "cpu.h"
 
 #define MS		NSEC_PER_MSEC
 
@@ -97,9 +98,60 @@ static void words_that_change_before_the_look_cost_nothing(void)
 	CHECK_EQ(file_stats(fd).looks, before);
 }
 
+#define LOOK_NS		(MS / 64)	/* the pace of looks that find a cell moved */
+#define MOVED		4000
+
+/* Have the kernel look at cells that have been moved to in an hour. */
+static void look_at_moved_cells(int fd, struct twheel_cell *cells, const __u64 *ids)
+{
+	static struct twheel_op kicks[MOVED];
+	__u64 before = file_stats(fd).looks;
+
+	for (__u32 i = 0; i < MOVED; i++) {
+		exchange(cells, ids[i], now_ns() + 20 * MS);
+		kicks[i] = op_kick(ids[i]);
+	}
+	submit(fd, kicks, MOVED);
+	for (__u32 i = 0; i < MOVED; i++)
+		exchange(cells, ids[i], now_ns() + HOUR);
+	while (file_stats(fd).looks < before + MOVED)
+		sleep_ns(MS);
+}
+
+/*
+ * The pace spreads looks. It must not put off a look for longer than it takes to look at each
+ * cell of the file, however many looks there were before.
+ */
+static void look_waits_for_one_look_at_each_cell_at_most(void)
+{
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, MOVED + 1);
+	__u64 probe, when, before, look;
+	static __u64 ids[MOVED];
+
+	stay_on_one_cpu();
+	for (__u32 i = 0; i < MOVED; i++)
+		ids[i] = idle_cell(fd, i);
+	probe = idle_cell(fd, 0);
+	for (int round = 0; round < (is_short() ? 20 : 50); round++)
+		look_at_moved_cells(fd, cells, ids);
+	before = file_stats(fd).looks;
+	when = now_ns() + 10 * MS;
+	cell_arm(fd, cells, probe, when);
+	exchange(cells, probe, when + 5 * MS);
+	while (file_stats(fd).looks == before)
+		sleep_ns(MS);
+	/* The look has put the next one off, or has fired the cell if the program was held up. */
+	look = look_of(cells, probe);
+	if (look != NO_LOOK)
+		CHECK(look <= now_ns() + (MOVED + 1) * LOOK_NS);
+	check_fires(fd, probe, 0, when + 5 * MS);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(storm_of_words),
 	TEST(words_that_change_before_the_look_cost_nothing),
+	TEST(look_waits_for_one_look_at_each_cell_at_most),
 };
 
 int main(int argc, char **argv)
