@@ -516,9 +516,8 @@ static int twdev_make_cell_table(struct twdev_file *f)
 	cells = kvcalloc(twdev_max_cell_pages(f), sizeof(*cells), GFP_KERNEL_ACCOUNT);
 	if (!cells)
 		return -ENOMEM;
-	spin_lock_bh(&f->lock);
-	f->cells = cells;
-	spin_unlock_bh(&f->lock);
+	scoped_guard(twdev_file, f)
+		f->cells = cells;
 	return 0;
 }
 
@@ -539,9 +538,8 @@ static int twdev_add_cell_page(struct twdev_file *f, unsigned long page)
 		return PTR_ERR(cells);
 	/* TWHEEL_CELL_IDLE and TWDEV_NO_LOOK */
 	memset(cells, 0xff, PAGE_SIZE);
-	spin_lock_bh(&f->lock);
-	f->cells[page] = cells;
-	spin_unlock_bh(&f->lock);
+	scoped_guard(twdev_file, f)
+		f->cells[page] = cells;
 	return 0;
 }
 
@@ -605,7 +603,7 @@ int twdev_mmap(struct file *file, struct vm_area_struct *vma)
 	/* With READ_IMPLIES_EXEC the kernel asks for VM_EXEC, not the program. */
 	if (vma->vm_flags & VM_EXEC && !(current->personality & READ_IMPLIES_EXEC))
 		return -EINVAL;
-	scoped_guard(spinlock_bh, &f->lock) {
+	scoped_guard(twdev_file, f) {
 		if (vma_pages(vma) > twdev_max_cell_pages(f))
 			return -EINVAL;
 		twdev_begin(f);

@@ -216,7 +216,7 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 		       BIT(TWHEEL_OP_GET) | (TWDEV_HAS_CELLS ? BIT(TWHEEL_OP_KICK) : 0);
 	info.op_flags = TWDEV_ARM_FLAGS;
 	info.setup_flags = TWHEEL_SETUP_CLOCK;
-	spin_lock_bh(&f->lock);
+	twdev_lock(f);
 	wheel = f->wheel;
 	info.clock = twdev_clockid[f->clock];
 	info.max_timeouts = f->max;
@@ -227,7 +227,7 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 	info.refused = f->counts.refused;
 	info.flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
 		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
-	spin_unlock_bh(&f->lock);
+	twdev_unlock(f);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
 	twheel_get_params(wheel, &params);
 	info.tick_ns = params.tick_ns;
@@ -347,7 +347,7 @@ static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 	u32 nr;
 
 	guard(mutex)(&f->grow);
-	scoped_guard(spinlock_bh, &f->lock) {
+	scoped_guard(twdev_file, f) {
 		if (f->begun)
 			return false;
 		cells = f->cells;
@@ -425,7 +425,7 @@ static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entri
 	u32 nr = 0, i;
 	u64 now_ns;
 
-	guard(spinlock_bh)(&f->lock);
+	guard(twdev_file)(f);
 	now_ns = twheel_now(f->wheel);
 	for (i = 0; i < TWDEV_PER_CHUNK && nr < max; i++) {
 		r = twdev_record_at(f, *next);
@@ -491,7 +491,7 @@ static void twdev_file_stats(struct twdev_file *f, struct twheel_stats *stats)
 {
 	const struct twdev_counts *counts = &f->counts;
 
-	guard(spinlock_bh)(&f->lock);
+	guard(twdev_file)(f);
 	stats->moved = counts->moved;
 	stats->cancelled = counts->cancelled;
 	stats->withdrawn = counts->withdrawn;
@@ -524,7 +524,7 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 	struct twheel *wheel;
 	u32 clock, max, slack_us, live, ready, cells;
 
-	scoped_guard(spinlock_bh, &f->lock) {
+	scoped_guard(twdev_file, f) {
 		wheel = f->wheel;
 		clock = f->clock;
 		max = f->max;
@@ -650,14 +650,13 @@ static void twdev_silence_chunk(struct twdev_file *f, struct twdev_chunk *chunk)
 {
 	u32 i;
 
-	spin_lock_bh(&f->lock);
+	guard(twdev_file)(f);
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
 		struct twdev_record *r = &chunk->records[i];
 
 		if (twdev_is_enqueued(r) && !twheel_cancel(&r->t))
 			r->state = TWDEV_CANCELLED;
 	}
-	spin_unlock_bh(&f->lock);
 }
 
 static int twdev_release(struct inode *inode, struct file *file)

@@ -137,10 +137,4 @@ static __always_inline void twheel_detach(struct list_head *entry)
 #define system_dfl_wq	system_unbound_wq
 #endif
 
-/* Linux 6.18, and 6.12 since some update: spinlock_bh is a class of guard(). */
-#ifndef TWHEEL_HAS_spinlock_bh
-DEFINE_LOCK_GUARD_1(spinlock_bh, spinlock_t, spin_lock_bh(_T->lock),
-		    spin_unlock_bh(_T->lock))
-#endif
-
 #endif /* _TWHEEL_COMPAT_H */

@@ -361,8 +361,8 @@ static inline u64 twdev_remaining(u64 deadline, u64 now_ns)
 /* The file */
 
 /*
- * Lock the file for an operation. Sinks that wait for the lock come first: on an emulated machine
- * locks are not fair, and a task that takes one again and again would keep the timeouts of others
+ * Lock the file in a task. Sinks that wait for the lock come first: on an emulated machine locks
+ * are not fair, and a task that takes one again and again would keep the timeouts of others
  * waiting. A sink that waits is not preempted. On PREEMPT_RT it may be; there locks are fair.
  */
 static inline void twdev_lock(struct twdev_file *f)
@@ -372,6 +372,13 @@ static inline void twdev_lock(struct twdev_file *f)
 			cpu_relax();
 	spin_lock_bh(&f->lock);
 }
+
+static inline void twdev_unlock(struct twdev_file *f)
+{
+	spin_unlock_bh(&f->lock);
+}
+
+DEFINE_GUARD(twdev_file, struct twdev_file *, twdev_lock(_T), twdev_unlock(_T))
 
 /* Begin the file: from now on its settings are constant. */
 static inline void twdev_begin(struct twdev_file *f)

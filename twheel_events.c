@@ -114,14 +114,15 @@ static void twdev_gather(struct twdev_file *f, struct list_head *batch)
 	}
 }
 
-/* Lock the file of the records at the front of @batch. Operations let the sink go first. */
+/*
+ * Lock the file of the records at the front of @batch. Tasks let the sink go first. Soft interrupts
+ * are disabled in the sink, so no task that waits in twdev_lock() preempts it.
+ */
 static void twdev_lock_for_sink(struct twdev_file *f, struct list_head *batch)
 {
-	if (likely(spin_trylock_bh(&f->lock)))
+	if (likely(spin_trylock(&f->lock)))
 		return;
 	twdev_gather(f, batch);
-	/* See twdev_lock(): a task that preempted the sink here would spin for ever. */
-	local_bh_disable();
 	atomic_inc(&f->sinks);
 	spin_lock(&f->lock);
 	atomic_dec(&f->sinks);
@@ -178,7 +179,7 @@ static void twdev_sink_file(struct list_head *batch, u64 now_ns)
 		list_bulk_move_tail(&f->ready, batch->next, pos->prev);
 	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
 	f->counts.fired += nr;
-	spin_unlock_bh(&f->lock);
+	spin_unlock(&f->lock);
 
 	if (nr)
 		twdev_wake_from_sink(f);
@@ -351,14 +352,14 @@ static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_
 	unsigned int want, copied;
 	size_t bytes;
 
-	spin_lock_bh(&f->lock);
+	twdev_lock(f);
 	want = twdev_peek(f, events, min(room, max));
 	pagefault_disable();
 	bytes = copy_to_iter(events, want * sizeof(*events), to);
 	pagefault_enable();
 	copied = bytes / sizeof(*events);
 	portion.read = twdev_consume(f, events, copied);
-	spin_unlock_bh(&f->lock);
+	twdev_unlock(f);
 	iov_iter_revert(to, bytes - portion.read * sizeof(*events));
 	portion.fault = copied < want && portion.read == copied;
 	portion.more = portion.read < want || want == max;

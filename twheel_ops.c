@@ -638,7 +638,7 @@ static int twdev_provide(struct twdev_file *f, const struct twheel_op *op,
 		return -EINTR;
 	if (uop && put_user(0, &uop->id))
 		return -EFAULT;
-	scoped_guard(spinlock_bh, &f->lock) {
+	scoped_guard(twdev_file, f) {
 		r = f->free;
 		lacks_cell = r && op->flags & TWHEEL_F_CELL && twdev_lacks_cell(f, r);
 		if (r)
@@ -667,7 +667,7 @@ static void twdev_carry_out(struct twdev_file *f, struct twheel_op *ops, u32 nr,
 			op++->result = ret;
 			/* A sink that waits for the lock waits for one operation. */
 		} while (op < ops + nr && !atomic_read(&f->sinks));
-		spin_unlock_bh(&f->lock);
+		twdev_unlock(f);
 		if (likely(ret != TWDEV_REPEAT))
 			continue;
 		ret = twdev_provide(f, op, alone);
@@ -706,7 +706,7 @@ int twdev_ioctl_arm(struct twdev_file *f, struct twheel_op __user *uop)
 		return twdev_ioctl_op(f, TWHEEL_OP_ARM, uop);
 	twdev_lock(f);
 	done = twdev_run_arms(f, uop, 1, true, 0, &timeout);
-	spin_unlock_bh(&f->lock);
+	twdev_unlock(f);
 	return likely(done) ? 0 : twdev_ioctl_op(f, TWHEEL_OP_ARM, uop);
 }
 
@@ -719,7 +719,7 @@ int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop)
 
 	twdev_lock(f);
 	done = twdev_run_cancels(f, uop, 1, true, &record, &timeout, &withdrawn);
-	spin_unlock_bh(&f->lock);
+	twdev_unlock(f);
 	if (unlikely(!done))
 		return twdev_ioctl_op(f, TWHEEL_OP_CANCEL, uop);
 	return withdrawn ? TWHEEL_WITHDRAWN : 0;
@@ -739,7 +739,7 @@ static noinline_for_stack u32 twdev_submit_arms(struct twdev_file *f,
 		twdev_lock(f);
 		done += twdev_run_arms(f, uops + done, nr - done, false, now_ns, timeouts);
 		grow = done < nr && !f->free && !twdev_refusal(f);
-		spin_unlock_bh(&f->lock);
+		twdev_unlock(f);
 	} while (grow && !twdev_add_chunk(f));
 	return done;
 }
@@ -761,7 +761,7 @@ static noinline_for_stack u32 twdev_submit_cancels(struct twdev_file *f,
 
 	twdev_lock(f);
 	done = twdev_run_cancels(f, uops, nr, false, records, timeouts, &withdrawn);
-	spin_unlock_bh(&f->lock);
+	twdev_unlock(f);
 	twdev_store_withdrawn(uops, withdrawn);
 	return done;
 }
@@ -776,7 +776,7 @@ static noinline_for_stack u32 twdev_submit_mods(struct twdev_file *f,
 
 	twdev_lock(f);
 	done = twdev_run_mods(f, uops, nr, now_ns, timeouts, deadlines, &withdrawn);
-	spin_unlock_bh(&f->lock);
+	twdev_unlock(f);
 	twdev_store_withdrawn(uops, withdrawn);
 	return done;
 }
@@ -901,7 +901,7 @@ static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_ca
 	int ret;
 	u32 i;
 
-	guard(spinlock_bh)(&f->lock);
+	guard(twdev_file)(f);
 	if (chunk >= f->nr_chunks)
 		return false;
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {

@@ -327,9 +327,8 @@ static int twdev_grow_table(struct twdev_file *f)
 		return -ENOMEM;
 	if (old)
 		memcpy(table, old, f->nr_chunks * sizeof(*table));
-	spin_lock_bh(&f->lock);
-	f->chunks = table;
-	spin_unlock_bh(&f->lock);
+	scoped_guard(twdev_file, f)
+		f->chunks = table;
 	f->size = size;
 	kvfree(old);
 	return 0;
@@ -350,7 +349,7 @@ static int __twdev_add_chunk(struct twdev_file *f)
 	if (IS_ERR(chunk))
 		return PTR_ERR(chunk);
 
-	guard(spinlock_bh)(&f->lock);
+	guard(twdev_file)(f);
 	f->chunks[f->nr_chunks++] = chunk;
 	chunk->records[TWDEV_PER_CHUNK - 1].next_free = f->free;
 	f->free = chunk->records;

@@ -34,7 +34,7 @@ static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 	struct twdev_record *r;
 	u32 i;
 
-	guard(spinlock_bh)(&f->lock);
+	guard(twdev_file)(f);
 	if (chunk >= f->nr_chunks)
 		return false;
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
@@ -58,7 +58,7 @@ static int twdev_stop(struct twdev_file *f)
 			return -EINTR;
 	}
 	twheel_flush(f->wheel);
-	scoped_guard(spinlock_bh, &f->lock) {
+	scoped_guard(twdev_file, f) {
 		/* Pairs with the acquire in twdev_is_over(). */
 		smp_store_release(&f->over, true);
 		/* Wake all waiters if no event is unread. */
@@ -70,7 +70,7 @@ static int twdev_stop(struct twdev_file *f)
 /* Returns false if another STOP is in progress. */
 static bool twdev_begin_stop(struct twdev_file *f)
 {
-	guard(spinlock_bh)(&f->lock);
+	guard(twdev_file)(f);
 	if (f->stopping)
 		return false;
 	f->stopping = true;
@@ -83,7 +83,7 @@ static bool twdev_begin_stop(struct twdev_file *f)
 
 static void twdev_end_stop(struct twdev_file *f)
 {
-	scoped_guard(spinlock_bh, &f->lock)
+	scoped_guard(twdev_file, f)
 		f->stopping = false;
 	wake_up_var(&f->stopping);
 }
