@@ -25,9 +25,10 @@
  *
  * Waiting
  *
- * The sink adds to @nr_ready under the lock, then wakes waiters. A reader or poller joins the
- * wait queue, then loads @nr_ready. The lock of the wait queue orders the two: a waiter that
- * joins after the wakeup sees the new count.
+ * The sink adds to @nr_ready under the lock, then looks for waiters, and wakes them. A reader or
+ * poller joins the wait queue, then loads @nr_ready. Both have a full barrier between the two:
+ * wq_has_sleeper(); prepare_to_wait_event(), twdev_poll(). So a waiter that the sink does not
+ * find sees the new count.
  *
  * Readers wait exclusively. A batch of events wakes one reader, whose buffer may have room
  * for all. A reader that returns while events are left wakes the next reader, even if it
@@ -143,17 +144,14 @@ void twdev_wake_by_work(struct work_struct *work)
 }
 
 /*
- * Wake the waiters of a file. One with many of them, epoll instances for example, has them
- * woken by a work item: the sink serves the timeouts of other users too.
+ * Wake the waiters of a file. One with many of them has them woken by a work item: the sink serves
+ * the timeouts of other users too. A single waiter may be an epoll instance that many wait for.
  */
 static void twdev_wake_from_sink(struct twdev_file *f)
 {
-	const struct list_head *waiters = &f->wait.head;
-
-	/* Nearly all files have one waiter at most, which needs no look at the clock. */
-	if (likely(READ_ONCE(waiters->next) == READ_ONCE(waiters->prev)))
-		twdev_wake(f);
-	else if (READ_ONCE(f->crowded))
+	if (!wq_has_sleeper(&f->wait))
+		return;
+	if (READ_ONCE(f->crowded))
 		queue_work(system_dfl_wq, &f->waking);
 	else
 		twdev_time_wake(f);
@@ -451,7 +449,8 @@ __poll_t twdev_poll(struct file *file, poll_table *wait)
 	struct twdev_file *f = file->private_data;
 
 	poll_wait(file, &f->wait, wait);
-	/* See "Waiting": stored before the wakeup, loaded after poll_wait(). */
+	/* Pairs with wq_has_sleeper() in the sink. Before Linux 6.14, poll_wait() has no barrier. */
+	smp_mb();
 	if (twdev_is_over(f))
 		return EPOLLHUP;
 	return READ_ONCE(f->nr_ready) ? EPOLLIN | EPOLLRDNORM : 0;
