@@ -522,7 +522,7 @@ static int twdev_make_cell_table(struct twdev_file *f)
 }
 
 /* Add a page of idle cells, unless it exists. */
-static int twdev_add_cell_page(struct twdev_file *f, unsigned long page)
+int twdev_add_cells(struct twdev_file *f, unsigned long page)
 {
 	struct twheel_cell *cells;
 	int ret;
@@ -541,18 +541,6 @@ static int twdev_add_cell_page(struct twdev_file *f, unsigned long page)
 	scoped_guard(twdev_file, f)
 		f->cells[page] = cells;
 	return 0;
-}
-
-/* Add the page of the cell with @index, unless it exists. */
-int twdev_add_cells(struct twdev_file *f, u32 index)
-{
-	int ret;
-
-	if (mutex_lock_killable(&f->grow))
-		return -EINTR;
-	ret = twdev_add_cell_page(f, index / TWDEV_PER_CELLS);
-	mutex_unlock(&f->grow);
-	return ret;
 }
 
 /* Free a table for @nr cells, and its pages. No task can reach them any more. */
@@ -576,7 +564,7 @@ static vm_fault_t twdev_fault(struct vm_fault *vmf)
 	/* Fails only if the task is being killed, so no program sees this SIGBUS. */
 	if (mutex_lock_killable(&f->grow))
 		return VM_FAULT_SIGBUS;
-	ret = twdev_add_cell_page(f, vmf->pgoff);
+	ret = twdev_add_cells(f, vmf->pgoff);
 	if (!ret) {
 		vmf->page = virt_to_page(f->cells[vmf->pgoff]);
 		get_page(vmf->page);

@@ -155,10 +155,6 @@
  */
 #define TWDEV_MINOR	247
 
-/* Limits of every wheel. */
-#define TWDEV_SETUP_TICK_NS	(86400ULL * NSEC_PER_SEC)
-#define TWDEV_SETUP_SLOTS	65536
-
 /* Shortest tick of a private wheel without CAP_SYS_RESOURCE, see "Limits". */
 #define TWDEV_USER_TICK_NS	(100 * NSEC_PER_USEC)
 
@@ -205,35 +201,41 @@ static_assert(offsetof(struct twheel_op, result) == 48);
 
 /* The file as a whole */
 
-static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uinfo)
+static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 {
-	struct twheel_info info;
 	struct twheel_params params;
 	struct twheel *wheel;
 
-	memset(&info, 0, sizeof(info));
-	info.opcodes = BIT(TWHEEL_OP_ARM) | BIT(TWHEEL_OP_MOD) | BIT(TWHEEL_OP_CANCEL) |
+	memset(info, 0, sizeof(*info));
+	info->opcodes = BIT(TWHEEL_OP_ARM) | BIT(TWHEEL_OP_MOD) | BIT(TWHEEL_OP_CANCEL) |
 		       BIT(TWHEEL_OP_GET) | (TWDEV_HAS_CELLS ? BIT(TWHEEL_OP_KICK) : 0);
-	info.op_flags = TWDEV_ARM_FLAGS;
-	info.setup_flags = TWHEEL_SETUP_CLOCK;
+	info->op_flags = TWDEV_ARM_FLAGS;
+	info->setup_flags = TWHEEL_SETUP_CLOCK;
 	twdev_lock(f);
 	wheel = f->wheel;
-	info.clock = twdev_clockid[f->clock];
-	info.max_timeouts = f->max;
-	info.slack_us = f->slack_us;
-	info.live = f->live;
-	info.ready = f->nr_ready;
-	info.cells = twdev_max_cells(f);
-	info.refused = f->counts.refused;
-	info.flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
+	info->clock = twdev_clockid[f->clock];
+	info->max_timeouts = f->max;
+	info->slack_us = f->slack_us;
+	info->live = f->live;
+	info->ready = f->nr_ready;
+	info->cells = twdev_max_cells(f);
+	info->refused = f->refused;
+	info->flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
 		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
 	twdev_unlock(f);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
 	twheel_get_params(wheel, &params);
-	info.tick_ns = params.tick_ns;
-	info.slots = params.slots;
-	info.levels = params.levels;
-	twdev_user_info(f->user, &info);
+	info->tick_ns = params.tick_ns;
+	info->slots = params.slots;
+	info->levels = params.levels;
+	twdev_user_info(f->user, info);
+}
+
+static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uinfo)
+{
+	struct twheel_info info;
+
+	twdev_get_info(f, &info);
 	return copy_to_user(uinfo, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
@@ -256,8 +258,8 @@ static int twdev_check_setup(const struct twheel_setup *setup)
 	if (setup->flags & ~TWHEEL_SETUP_CLOCK ||
 	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
 		return -EINVAL;
-	if (setup->tick_ns > TWDEV_SETUP_TICK_NS || setup->slots == 1 ||
-	    setup->slots > TWDEV_SETUP_SLOTS || setup->max_timeouts > TWDEV_MAX_LIMIT)
+	if (setup->tick_ns > TWHEEL_MAX_TICK_NS || setup->slots == 1 ||
+	    setup->slots > TWHEEL_MAX_SLOTS || setup->max_timeouts > TWDEV_MAX_LIMIT)
 		return -EINVAL;
 	return twdev_find_clock(setup) < 0 ? -EINVAL : 0;
 }
@@ -324,14 +326,7 @@ static struct twheel_params twdev_setup_params(const struct twheel_setup *setup,
 	return p;
 }
 
-/**
- * struct twdev_plan - settings that SETUP installs in a file
- * @wheel: the wheel, shared or private
- * @private: no other file uses @wheel
- * @clock: clock of @wheel
- * @max: limit of live timeouts
- * @slack_us: default slack of timeouts, in microseconds
- */
+/* Settings that SETUP installs in a file. */
 struct twdev_plan {
 	struct twheel		*wheel;
 	bool			private;
@@ -487,61 +482,37 @@ static int twdev_ioctl_list(struct twdev_file *f, struct twheel_list __user *uli
 	return copy_to_user(ulist, &list, sizeof(list)) ? -EFAULT : ret;
 }
 
-static void twdev_file_stats(struct twdev_file *f, struct twheel_stats *stats)
-{
-	const struct twdev_counts *counts = &f->counts;
-
-	guard(twdev_file)(f);
-	stats->moved = counts->moved;
-	stats->cancelled = counts->cancelled;
-	stats->withdrawn = counts->withdrawn;
-	stats->ended = counts->ended;
-	stats->fired = counts->fired;
-	stats->looks = counts->looks;
-	stats->kicks = counts->kicks;
-	stats->dropped = counts->dropped;
-	stats->unprocessed = counts->unprocessed;
-	stats->read = counts->read;
-	stats->live = f->live;
-	stats->ready = f->nr_ready;
-	memcpy(stats->lateness, counts->lateness, sizeof(stats->lateness));
-	/* The sum is exact, so ARM need not count. */
-	stats->armed = stats->cancelled + stats->withdrawn + stats->ended + stats->live;
-}
-
 static int twdev_ioctl_stats(struct twdev_file *f, struct twheel_stats __user *ustats)
 {
-	struct twheel_stats stats = { };
+	struct twheel_stats stats;
 
-	twdev_file_stats(f, &stats);
+	scoped_guard(twdev_file, f) {
+		stats = f->counts;
+		stats.live = f->live;
+		stats.ready = f->nr_ready;
+	}
+	/* The sum is exact, so ARM need not count. */
+	stats.armed = stats.cancelled + stats.withdrawn + stats.ended + stats.live;
 	return copy_to_user(ustats, &stats, sizeof(stats)) ? -EFAULT : 0;
 }
 
 static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct twdev_file *f = file->private_data;
-	struct twheel_params params;
-	struct twheel *wheel;
-	u32 clock, max, slack_us, live, ready, cells;
+	struct twheel_info info;
+	u32 cells;
 
-	scoped_guard(twdev_file, f) {
-		wheel = f->wheel;
-		clock = f->clock;
-		max = f->max;
-		slack_us = f->slack_us;
-		live = f->live;
-		ready = f->nr_ready;
+	twdev_get_info(f, &info);
+	scoped_guard(twdev_file, f)
 		cells = f->nr_cells;
-	}
-	twheel_get_params(wheel, &params);
-	seq_printf(m, "clockid:\t%u\n", twdev_clockid[clock]);
-	seq_printf(m, "tick_ns:\t%llu\n", params.tick_ns);
-	seq_printf(m, "slots:\t%u\n", params.slots);
-	seq_printf(m, "levels:\t%u\n", params.levels);
-	seq_printf(m, "max_timeouts:\t%u\n", max);
-	seq_printf(m, "slack_us:\t%u\n", slack_us);
-	seq_printf(m, "live:\t%u\n", live);
-	seq_printf(m, "ready:\t%u\n", ready);
+	seq_printf(m, "clockid:\t%u\n", info.clock);
+	seq_printf(m, "tick_ns:\t%llu\n", info.tick_ns);
+	seq_printf(m, "slots:\t%u\n", info.slots);
+	seq_printf(m, "levels:\t%u\n", info.levels);
+	seq_printf(m, "max_timeouts:\t%u\n", info.max_timeouts);
+	seq_printf(m, "slack_us:\t%u\n", info.slack_us);
+	seq_printf(m, "live:\t%u\n", info.live);
+	seq_printf(m, "ready:\t%u\n", info.ready);
 	seq_printf(m, "cells:\t%u\n", cells);
 }
 

@@ -140,36 +140,6 @@ struct twdev_user {
 };
 
 /**
- * struct twdev_counts - statistics of a file
- * @moved: successful MODs
- * @cancelled: timeouts that were cancelled while pending
- * @withdrawn: timeouts that were cancelled with their event unread
- * @ended: timeouts whose last event was read, and cells that ended idle
- * @fired: events made by the sink
- * @looks: looks at cells by the sink
- * @kicks: KICKs of cells
- * @dropped: events of cells that were withdrawn through the word
- * @unprocessed: events made by STOP
- * @read: events read
- * @refused: ARMs refused at the limit of the file
- * @lateness: histogram of the events of the sink, by fls64() of their lateness in ns
- */
-struct twdev_counts {
-	u64	moved;
-	u64	cancelled;
-	u64	withdrawn;
-	u64	ended;
-	u64	fired;
-	u64	looks;
-	u64	kicks;
-	u64	dropped;
-	u64	unprocessed;
-	u64	read;
-	u64	refused;
-	u64	lateness[TWHEEL_LATENESS];
-};
-
-/**
  * struct twdev_file - an open file
  * @lock: protects all members without another rule below
  * @begun: SETUP fails from now on. SETUP reads it without @lock, as a hint
@@ -199,7 +169,8 @@ struct twdev_counts {
  * @offset_ns: offset of @clock in the opener's time namespace; constant once @begun
  * @user: the user that opened the file; constant
  * @offsets_ns: offset of each clock in the opener's time namespace; constant
- * @counts: statistics
+ * @counts: statistics; armed, live and ready are not used
+ * @refused: ARMs refused at @max
  * @sinks: number of sinks that wait for @lock, see twdev_lock()
  * @stopping: a STOP is in progress
  * @crowded: waking the waiters of @wait takes long, so @waking does it. Without @lock
@@ -235,7 +206,8 @@ struct twdev_file {
 	s64			offset_ns;
 	struct twdev_user	*user;
 	s64			offsets_ns[TWDEV_CLOCKS];
-	struct twdev_counts	counts;
+	struct twheel_stats	counts;
+	u64			refused;
 	atomic_t		sinks;
 	struct work_struct	waking;
 	u64			paced[TWDEV_PACERS];
@@ -417,7 +389,7 @@ void twdev_init_limits(void);
 /* twheel_cells.c: calls records */
 u32 twdev_max_cells(const struct twdev_file *f);
 bool twdev_lacks_cell(const struct twdev_file *f, const struct twdev_record *r);
-int twdev_add_cells(struct twdev_file *f, u32 index);
+int twdev_add_cells(struct twdev_file *f, unsigned long page);
 void twdev_free_cells(struct twdev_file *f, struct twheel_cell **cells, u32 nr);
 int twdev_mmap(struct file *file, struct vm_area_struct *vma);
 void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,

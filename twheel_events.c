@@ -327,16 +327,11 @@ static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_even
 	return i - withdrawn;
 }
 
-/**
- * struct twdev_portion - outcome of a read in one hold of the lock
- * @read: number of events read
- * @fault: the copy stopped at a bad address or an absent page
- * @more: more events may be unread
- */
+/* Outcome of a read in one hold of the lock. */
 struct twdev_portion {
 	unsigned int	read;
-	bool		fault;
-	bool		more;
+	bool		fault;	/* the copy stopped at a bad address or an absent page */
+	bool		more;	/* more events may be unread */
 };
 
 /* Read up to @max events. */

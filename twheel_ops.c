@@ -134,14 +134,7 @@ static inline void twdev_fill(struct twdev_file *f, struct twdev_record *r,
 		r->interval_ns = op->interval_ns;
 }
 
-/**
- * struct twdev_plain - fields of a plain ARM or MOD
- * @flags: TWHEEL_F_ABS, or 0
- * @expires_ns: the deadline: absolute with TWHEEL_F_ABS, otherwise from now
- * @interval_ns: from one deadline to the next, or 0
- * @cookie: returned in the event
- * @repeat: with an interval: number of deadlines, or 0
- */
+/* Fields of a plain ARM or MOD. The flags are TWHEEL_F_ABS, or 0. */
 struct twdev_plain {
 	u32	flags;
 	u64	expires_ns;
@@ -577,7 +570,7 @@ static int twdev_arm_op(struct twdev_file *f, struct twheel_op *op,
 	int ret = twdev_refusal(f);
 
 	if (ret) {
-		f->counts.refused += ret == -EAGAIN;
+		f->refused += ret == -EAGAIN;
 		return ret;
 	}
 	if (!r || (cell && twdev_lacks_cell(f, r)))
@@ -626,13 +619,16 @@ static int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
 	}
 }
 
-/* Provide the page for the id of an ARM, a free record, or its cell. */
-static int twdev_provide(struct twdev_file *f, const struct twheel_op *op,
-			 struct twheel_op __user *uop)
+/*
+ * Provide the page for the id of an ARM, a free record, or its cell. Killable: an allocation may
+ * wait for long under grow.
+ */
+static int twdev_provide(struct twdev_file *f, bool cell, struct twheel_op __user *uop)
 {
+	bool lacks_cell = false;
 	struct twdev_record *r;
-	bool lacks_cell;
 	u32 index = 0;
+	int ret;
 
 	if (fatal_signal_pending(current))
 		return -EINTR;
@@ -640,13 +636,16 @@ static int twdev_provide(struct twdev_file *f, const struct twheel_op *op,
 		return -EFAULT;
 	scoped_guard(twdev_file, f) {
 		r = f->free;
-		lacks_cell = r && op->flags & TWHEEL_F_CELL && twdev_lacks_cell(f, r);
-		if (r)
+		if (r) {
 			index = twdev_index(r);
+			lacks_cell = cell && twdev_lacks_cell(f, r);
+		}
 	}
-	if (lacks_cell)
-		return twdev_add_cells(f, index);
-	return r ? 0 : twdev_add_chunk(f);
+	if (mutex_lock_killable(&f->grow))
+		return -EINTR;
+	ret = lacks_cell ? twdev_add_cells(f, index / TWDEV_PER_CELLS) : twdev_add_chunk(f);
+	mutex_unlock(&f->grow);
+	return ret;
 }
 
 /* Carry out the @nr copies @ops. @alone is where a single one comes from, or NULL. */
@@ -670,7 +669,7 @@ static void twdev_carry_out(struct twdev_file *f, struct twheel_op *ops, u32 nr,
 		twdev_unlock(f);
 		if (likely(ret != TWDEV_REPEAT))
 			continue;
-		ret = twdev_provide(f, op, alone);
+		ret = twdev_provide(f, op->flags & TWHEEL_F_CELL, alone);
 		if (ret)
 			op++->result = ret;
 	}
@@ -740,7 +739,7 @@ static noinline_for_stack u32 twdev_submit_arms(struct twdev_file *f,
 		done += twdev_run_arms(f, uops + done, nr - done, false, now_ns, timeouts);
 		grow = done < nr && !f->free && !twdev_refusal(f);
 		twdev_unlock(f);
-	} while (grow && !twdev_add_chunk(f));
+	} while (grow && !twdev_provide(f, false, NULL));
 	return done;
 }
 

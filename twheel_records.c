@@ -334,12 +334,13 @@ static int twdev_grow_table(struct twdev_file *f)
 	return 0;
 }
 
-static int __twdev_add_chunk(struct twdev_file *f)
+/* Add free records, unless there are any: another task may have added them. */
+int twdev_add_chunk(struct twdev_file *f)
 {
 	struct twdev_chunk *chunk;
 	int ret;
 
-	/* Another task may have added one. */
+	lockdep_assert_held(&f->grow);
 	if (READ_ONCE(f->free))
 		return 0;
 	ret = twdev_grow_table(f);
@@ -354,18 +355,6 @@ static int __twdev_add_chunk(struct twdev_file *f)
 	chunk->records[TWDEV_PER_CHUNK - 1].next_free = f->free;
 	f->free = chunk->records;
 	return 0;
-}
-
-/* Add free records. Killable: an allocation may wait for long under grow. */
-int twdev_add_chunk(struct twdev_file *f)
-{
-	int ret;
-
-	if (mutex_lock_killable(&f->grow))
-		return -EINTR;
-	ret = __twdev_add_chunk(f);
-	mutex_unlock(&f->grow);
-	return ret;
 }
 
 /*
