@@ -71,7 +71,7 @@
  *	      locks of the engine
  *	      twdev_file.wait		wakeup when the last event after STOP is gone
  *	twdev_users_mutex		users with open files
- *	twdev_private_mutex		a private wheel is allocated and counted
+ *	twdev_user.making		a private wheel is allocated and counted
  *
  * twdev_file.lock protects all of a file: states, free list, event queue, tables of chunks
  * and cells, counts. It is a bh lock, since the sink runs in soft interrupts. The sink holds
@@ -279,8 +279,6 @@ static void twdev_free_private(struct twdev_user *user, struct twheel *wheel)
 	twdev_uncount_wheel(user, params.memory);
 }
 
-static DEFINE_MUTEX(twdev_private_mutex);
-
 /* A private wheel. capable() leaves an audit record, so it is called only if it matters. */
 static struct twheel *twdev_make_private(struct twdev_user *user, const struct twheel_params *p)
 {
@@ -292,19 +290,18 @@ static struct twheel *twdev_make_private(struct twdev_user *user, const struct t
 	/* A wheel that cannot visit a slot in each round never catches up. */
 	if (p->levels == 1 && p->tick_ns * p->slots < NSEC_PER_MSEC)
 		return ERR_PTR(-EINVAL);
-	/* One at a time is not counted: its size is known when it has been allocated. */
-	if (mutex_lock_killable(&twdev_private_mutex))
+	/* One of a user is not counted at a time: its size is known when it has been allocated. */
+	if (mutex_lock_killable(&user->making))
 		return ERR_PTR(-EINTR);
 	wheel = twheel_create(p);
-	if (IS_ERR(wheel))
-		goto unlock;
-	twheel_get_params(wheel, &params);
-	if (!twdev_count_wheel(user, params.memory)) {
-		twheel_destroy(wheel);
-		wheel = ERR_PTR(-EAGAIN);
+	if (!IS_ERR(wheel)) {
+		twheel_get_params(wheel, &params);
+		if (!twdev_count_wheel(user, params.memory)) {
+			twheel_destroy(wheel);
+			wheel = ERR_PTR(-EAGAIN);
+		}
 	}
-unlock:
-	mutex_unlock(&twdev_private_mutex);
+	mutex_unlock(&user->making);
 	return wheel;
 }
 

@@ -128,6 +128,7 @@ enum twdev_limit {
  * @files: number of open files; release of the last file frees the user
  * @timeouts: timeouts that fit into the pages of these files
  * @wheel_bytes: size of the private wheels of these files, on all CPUs
+ * @making: one private wheel at a time
  * @refused: requests refused to the user, by enum twdev_limit
  */
 struct twdev_user {
@@ -136,6 +137,7 @@ struct twdev_user {
 	unsigned int		files;
 	atomic_long_t		timeouts;
 	atomic_long_t		wheel_bytes;
+	struct mutex		making;		/* wheels not counted yet */
 	atomic_long_t		refused[TWDEV_LIMITS];
 };
 

@@ -120,6 +120,7 @@ int twdev_add_user(struct twdev_file *f, kuid_t uid)
 	if (!new)
 		return -ENOMEM;
 	new->uid = uid;
+	mutex_init(&new->making);
 	scoped_guard(mutex, &twdev_users_mutex) {
 		f->user = twdev_find_user(uid);
 		if (!f->user) {
