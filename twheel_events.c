@@ -52,18 +52,15 @@ static struct twdev_file *twdev_file_of(const struct twdev_record *r)
 	return ((struct twdev_chunk *)((unsigned long)r & PAGE_MASK))->file;
 }
 
-static void twdev_count_lateness(struct twdev_file *f, u64 late_ns)
-{
-	f->counts.lateness[min(fls64(late_ns), TWHEEL_LATENESS - 1)]++;
-}
-
 /* Fire a record in the list of the sink, where it stays. */
 static inline void twdev_fire(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
 {
+	u64 late_ns = now_ns - min(now_ns, r->t.expires);
+
 	twheel_accept(&r->t);
 	r->state = TWDEV_READY;
 	r->fired_ns = now_ns;
-	twdev_count_lateness(f, now_ns > r->t.expires ? now_ns - r->t.expires : 0);
+	f->counts.lateness[min(fls64(late_ns), TWHEEL_LATENESS - 1)]++;
 }
 
 /* Handle a record in the sink that is not ARMED or has @rearm set. Returns true if it fired. */
