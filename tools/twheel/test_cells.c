@@ -60,7 +60,7 @@ static int answer(unsigned long request, void *arg)
 		memset(info, 0, sizeof(*info));
 		info->op_flags = kernel.op_flags;
 		info->clock = CLOCK_MONOTONIC;
-		info->max_timeouts = NR;
+		info->cells = NR;
 		return 0;
 	case TWHEEL_IOC_ARM:
 		CHECK_EQ(op->flags, TWHEEL_F_CELL | TWHEEL_F_ABS);

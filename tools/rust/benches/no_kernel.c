@@ -72,7 +72,7 @@ int ioctl(int fd, unsigned long request, ...)
 		*(struct twheel_info *)arg = (struct twheel_info){
 			.clock = CLOCK_MONOTONIC,
 			.op_flags = TWHEEL_F_CELL,
-			.max_timeouts = MAX_CELLS,
+			.cells = MAX_CELLS,
 		};
 		break;
 	case TWHEEL_IOC_ARM:

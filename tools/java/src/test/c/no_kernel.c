@@ -58,7 +58,6 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_info(JNIEnv *env, jclass type, jlo
 	(void)type;
 	(void)ctx;
 	*(struct twheel_info *)pointer(info) = (struct twheel_info){
-		.max_timeouts = MAX_CELLS,
 		.cells = MAX_CELLS,
 	};
 }
