@@ -257,10 +257,11 @@ static DEVICE_ATTR(timeouts, 0440, timeouts_show, NULL);
 static ssize_t users_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct twdev_user *user;
-	int len = 0, i, bucket;
+	int len = 0, line, i, bucket;
 
 	guard(mutex)(&twdev_users_mutex);
 	hash_for_each(twdev_users, bucket, user, node) {
+		line = len;
 		len += sysfs_emit_at(buf, len, "%u %u %ld %ld",
 				     from_kuid_munged(current_user_ns(), user->uid), user->files,
 				     atomic_long_read(&user->timeouts),
@@ -269,6 +270,9 @@ static ssize_t users_show(struct device *dev, struct device_attribute *attr, cha
 			len += sysfs_emit_at(buf, len, " %ld",
 					     atomic_long_read(&user->refused[i]));
 		len += sysfs_emit_at(buf, len, "\n");
+		/* A number that was cut off would look like another one. */
+		if (buf[len - 1] != '\n')
+			return line;
 	}
 	return len;
 }
