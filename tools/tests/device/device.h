@@ -512,6 +512,18 @@ static inline void arm_many(int fd, __u32 nr, __u64 ns, __u64 step, __u64 cookie
 	}
 }
 
+/* Number of timeouts that count for a page of memory. */
+static inline __u32 page_of_timeouts(void)
+{
+	int fd = device_open(O_RDWR);
+	__u32 before = info(fd).user_timeouts, page;
+
+	arm(fd, HOUR, 0);
+	page = info(fd).user_timeouts - before;
+	close(fd);
+	return page;
+}
+
 /* Returns the number of records read, or -errno. */
 static inline int read_events(int fd, struct twheel_event *events, unsigned int nr)
 {

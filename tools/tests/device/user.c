@@ -65,27 +65,6 @@ static __u32 allowed(const char *name, __u32 limit)
 	return *shared_number();
 }
 
-/* Number of timeouts in a page: the smallest limit that allows any. */
-static __u32 page_of_timeouts(void)
-{
-	static __u32 page;
-	__u32 below = 0;
-
-	if (page)
-		return page;
-	page = PAGE_MAX;
-	while (page - below > 1) {
-		__u32 limit = (below + page) / 2;
-
-		if (allowed("max_user_timeouts", limit))
-			page = limit;
-		else
-			below = limit;
-	}
-	CHECK_EQ(allowed("max_user_timeouts", page), page);
-	return page;
-}
-
 static __u32 in_full_pages(__u32 limit)
 {
 	return limit / page_of_timeouts() * page_of_timeouts();
@@ -412,7 +391,6 @@ static void limit_of_a_user_is_over_all_files(void)
 
 static void close_gives_back_what_counts(void)
 {
-	page_of_timeouts();
 	ktap_note("for a user");
 	with_parameter("max_user_timeouts", LIMIT, close_full_files);
 	/* The reserve is not for this user. */

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How near the limits are: what INFO and sysfs show of their use, and of requests that they have
+ * refused.
+ */
+#include <grp.h>
+#include <sys/stat.h>
+
+#include "cells.h"
+#include "privilege.h"
+
+#define USER		10000		/* users from here on have no other open file */
+#define OTHER_USER	10001
+#define ATTRIBUTES	"/sys/class/misc/twheel"
+#define MANY_USERS	300		/* more than there is room for in an attribute */
+
+/* Open a file of that user. The caller keeps the privileges of root. */
+static int open_for(uid_t uid)
+{
+	int fd;
+
+	CHECK_EQ(setreuid(uid, 0), 0);
+	fd = device_open(O_RDWR);
+	CHECK_EQ(setreuid(0, 0), 0);
+	return fd;
+}
+
+static void read_text(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	CHECK(fd >= 0);
+	len = read(fd, text, size - 1);
+	CHECK(len > 0);
+	CHECK_EQ(text[len - 1], '\n');
+	text[len] = 0;
+	close(fd);
+}
+
+static long timeouts_in_all(void)
+{
+	char text[32];
+
+	read_text(ATTRIBUTES "/timeouts", text, sizeof(text));
+	return atol(text);
+}
+
+/* A line of the attribute users. */
+struct line {
+	unsigned int uid, files;
+	long timeouts, wheel_bytes, user_refused, all_refused, wheel_refused;
+};
+
+/* Returns the number of lines; at most @max are stored. All are whole. */
+static size_t read_users(struct line *lines, size_t max)
+{
+	char text[8192], *begin = text, *end;
+	size_t nr = 0;
+
+	read_text(ATTRIBUTES "/users", text, sizeof(text));
+	for (; (end = strchr(begin, '\n')); begin = end + 1, nr++) {
+		struct line line;
+		int len = 0;
+
+		sscanf(begin, "%u %u %ld %ld %ld %ld %ld%n", &line.uid, &line.files,
+		       &line.timeouts, &line.wheel_bytes, &line.user_refused,
+		       &line.all_refused, &line.wheel_refused, &len);
+		CHECK_EQ(begin + len - end, 0);
+		if (nr < max)
+			lines[nr] = line;
+	}
+	return nr;
+}
+
+static struct line line_of(uid_t uid)
+{
+	struct line lines[100];
+	size_t nr = read_users(lines, ARRAY_SIZE(lines));
+
+	for (size_t i = 0; i < nr && i < ARRAY_SIZE(lines); i++)
+		if (lines[i].uid == uid)
+			return lines[i];
+	ktap_fail("no line of user %u", uid);
+}
+
+/* INFO of a file of @uid agrees with the line of that user. */
+static struct line check_agree(int fd, uid_t uid)
+{
+	struct line line = line_of(uid);
+	struct twheel_info i = info(fd);
+
+	CHECK_EQ(i.user_timeouts, line.timeouts);
+	CHECK_EQ(i.wheel_bytes, line.wheel_bytes);
+	CHECK_EQ(i.user_refused, line.user_refused);
+	CHECK_EQ(i.all_refused, line.all_refused);
+	CHECK_EQ(i.wheel_refused, line.wheel_refused);
+	return line;
+}
+
+/* What is used */
+
+static void check_usage(int fd, unsigned int files, long timeouts, long wheel_bytes)
+{
+	struct line line = check_agree(fd, USER);
+
+	CHECK_EQ(line.files, files);
+	CHECK_EQ(line.timeouts, timeouts);
+	CHECK_EQ(line.wheel_bytes, wheel_bytes);
+}
+
+static void timeouts_of_a_user_follow_arm_and_close(void)
+{
+	long page = page_of_timeouts(), before = timeouts_in_all(), in_cells = 0;
+	int a = open_for(USER), b = open_for(USER), other = open_for(OTHER_USER);
+
+	CHECK_EQ(info(a).max_user_timeouts, parameter("max_user_timeouts"));
+	check_usage(b, 2, 0, 0);
+	arm_many(a, page, HOUR, 0, 0, NULL);
+	check_usage(b, 2, page, 0);
+	arm(a, HOUR, 0);
+	check_usage(b, 2, 2 * page, 0);
+	arm(b, HOUR, 0);
+	check_usage(b, 2, 3 * page, 0);
+	if (info(b).op_flags & TWHEEL_F_CELL) {
+		idle_cell(b, 0);
+		in_cells = page;
+	}
+	CHECK_EQ(timeouts_in_all() - before, 3 * page + in_cells);
+	arm(other, HOUR, 0);
+	CHECK_EQ(timeouts_in_all() - before, 4 * page + in_cells);
+	cancel_all(a);
+	check_usage(b, 2, 3 * page + in_cells, 0);
+	close(a);
+	check_usage(b, 1, page + in_cells, 0);
+	CHECK_EQ(check_agree(other, OTHER_USER).timeouts, page);
+	close(b);
+	CHECK_EQ(timeouts_in_all() - before, page);
+}
+
+static void bytes_of_wheels_follow_setup_and_close(void)
+{
+	const struct twheel_setup large = { .slots = 512 }, shared = { .slack_us = 1 };
+	int fd = open_for(USER), a = open_for(USER), b = open_for(USER);
+	long bytes;
+
+	CHECK_EQ((__u32)info(fd).max_wheel_bytes, parameter("max_wheel_bytes"));
+	CHECK_EQ(try_setup(fd, shared), 0);
+	check_usage(fd, 3, 0, 0);
+	CHECK_EQ(try_setup(a, large), 0);
+	bytes = info(fd).wheel_bytes;
+	CHECK(bytes >= 512 * 16);
+	CHECK_EQ(try_setup(a, large), -EBUSY);
+	check_usage(fd, 3, 0, bytes);
+	CHECK_EQ(try_setup(b, large), 0);
+	check_usage(fd, 3, 0, 2 * bytes);
+	close(a);
+	check_usage(fd, 2, 0, bytes);
+	close(b);
+	check_usage(fd, 1, 0, 0);
+}
+
+/* What is refused */
+
+static void arm_four(int fd)
+{
+	struct twheel_op ops[] = { op_arm(HOUR, 0, 0), op_arm(HOUR, 0, 0) };
+	__u64 none;
+
+	try_arm(fd, HOUR, 0, 0, &none);
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+	submit(fd, ops, ARRAY_SIZE(ops));
+	CHECK_EQ(ops[1].result, -EAGAIN);
+}
+
+/* The record of a cell takes the only page that the user can have. */
+static void make_a_cell(int fd)
+{
+	struct twheel_op op = op_cell(TWHEEL_CELL_IDLE, 0);
+
+	need_cells();
+	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), -EAGAIN);
+}
+
+static void set_up_twice(int fd)
+{
+	const struct twheel_setup setup = { .slots = 512 };
+
+	CHECK_EQ(try_setup(fd, setup), -EAGAIN);
+	CHECK_EQ(try_setup(fd, setup), -EAGAIN);
+}
+
+/**
+ * struct refusal - calls of a user, and the counts of their refusals
+ * @name: of the limit
+ * @parameter: the parameter with the limit
+ * @limit: its value; 0: as many as are in a page
+ * @call: the calls
+ * @refused: refused by the limit of the file
+ * @user_refused: by the limit of the user's timeouts
+ * @all_refused: by the limit of all timeouts
+ * @wheel_refused: by the limit of the user's wheels
+ */
+static const struct refusal {
+	const char *name;
+	const char *parameter;
+	__u32 limit;
+	void (*call)(int fd);
+	int refused, user_refused, all_refused, wheel_refused;
+} refusals[] = {
+	{ "of the file", "max_timeouts", 1, arm_four, .refused = 3 },
+	{ "of the user", "max_user_timeouts", 1, arm_four, .user_refused = 4 },
+	{ "of the user, for a cell", "max_user_timeouts", 0, make_a_cell, .user_refused = 1 },
+	{ "of all", "max_all_timeouts", 1, arm_four, .all_refused = 4 },
+	{ "of wheels", "max_wheel_bytes", 1, set_up_twice, .wheel_refused = 2 },
+};
+
+static const struct refusal *tested;
+
+static void refuse(void)
+{
+	int fd = open_for(USER), own = open_for(USER), other = open_for(OTHER_USER);
+	struct line line;
+
+	become_user(USER);
+	tested->call(fd);
+	line = check_agree(own, USER);
+	CHECK_EQ(info(fd).refused, tested->refused);
+	CHECK_EQ(line.user_refused, tested->user_refused);
+	CHECK_EQ(line.all_refused, tested->all_refused);
+	CHECK_EQ(line.wheel_refused, tested->wheel_refused);
+	CHECK_EQ(info(own).refused, 0);
+	line = check_agree(other, OTHER_USER);
+	CHECK_EQ(info(other).refused + line.user_refused + line.all_refused + line.wheel_refused, 0);
+}
+
+static void refusal_is_counted_for_its_limit_and_user(void)
+{
+	for_each_row(row, refusals) {
+		tested = row;
+		with_parameter(row->parameter, row->limit ?: page_of_timeouts(), refuse);
+	}
+}
+
+/* sysfs */
+
+static const char *const attributes[] = { "version", "timeouts", "users" };
+
+static void attributes_are_for_the_group_alone(void)
+{
+	char path[64];
+	struct stat stat_;
+
+	for (size_t i = 0; i < ARRAY_SIZE(attributes); i++) {
+		snprintf(path, sizeof(path), ATTRIBUTES "/%s", attributes[i]);
+		CHECK_EQ(stat(path, &stat_), 0);
+		CHECK_EQ(stat_.st_mode & 07777, 0440);
+	}
+	CHECK_EQ(setgroups(0, NULL), 0);
+	CHECK_EQ(setgid(USER), 0);
+	become_user(USER);
+	set_capabilities(0);
+	for (size_t i = 0; i < ARRAY_SIZE(attributes); i++) {
+		snprintf(path, sizeof(path), ATTRIBUTES "/%s", attributes[i]);
+		CHECK_EQ(open(path, O_RDONLY), -1);
+		CHECK_EQ(errno, EACCES);
+	}
+}
+
+static void version_is_that_of_the_module(void)
+{
+	char version[32], module[32];
+
+	read_text(ATTRIBUTES "/version", version, sizeof(version));
+	read_text("/sys/module/twheel_dev/version", module, sizeof(module));
+	CHECK(!strcmp(version, module));
+}
+
+static void users_beyond_the_room_leave_whole_lines(void)
+{
+	struct line lines[MANY_USERS];
+	size_t nr;
+
+	for (uid_t uid = USER; uid < USER + MANY_USERS; uid++)
+		open_for(uid);
+	nr = read_users(lines, ARRAY_SIZE(lines));
+	ktap_note("%zu lines", nr);
+	CHECK(nr > 100 && nr < MANY_USERS);
+	for (size_t i = 0; i < nr; i++)
+		CHECK_EQ(lines[i].uid < USER || lines[i].files == 1, 1);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(timeouts_of_a_user_follow_arm_and_close),
+	TEST(bytes_of_wheels_follow_setup_and_close),
+	TEST(refusal_is_counted_for_its_limit_and_user),
+	TEST(attributes_are_for_the_group_alone),
+	TEST(version_is_that_of_the_module),
+	TEST(users_beyond_the_room_leave_whole_lines),
+};
+
+int main(int argc, char **argv)
+{
+	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+}
