@@ -11,8 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "device.h"
-#include "memory.h"
+#include "cells.h"
 
 #define AROUND		(3 * NSEC_PER_MSEC)	/* time around expiry in which operations happen */
 #define COOKIES		1000000
@@ -537,6 +536,33 @@ static void cancel_after_mod_while_a_batch_expires_leaves_no_trace(void)
 			ops[i] = op_arm(when, TWHEEL_F_ABS, i);
 		submit(fd, ops, DUE);
 		check_each_fires_once(fd, when, 0);
+	}
+}
+
+/*
+ * A timeout that is cancelled on its way to the sink keeps its record for a while, but not its
+ * place. Its limit is the room of seven pages of cells.
+ */
+static void cells_take_places_of_timeouts_that_expire(void)
+{
+	__u32 limit = 7 * page_size() / sizeof(struct twheel_cell);
+	int fd = device_open_limited(O_RDWR, limit);
+	__u64 seed = now_ns(), until = seed + race_ns(1000);
+	struct twheel_op ops[DUE], both[2 * DUE];
+
+	need_cells();
+	arm_many(fd, limit - DUE, HOUR, 0, 0, NULL);
+	while (now_ns() < until) {
+		__u64 due = arm_due_at_once(fd, ops);
+
+		for (int i = 0; i < DUE; i++) {
+			both[2 * i] = op_cancel(ops[i].id);
+			both[2 * i + 1] = op_cell(TWHEEL_CELL_IDLE, 1);
+		}
+		submit_amid_expiry(fd, due, &seed, both, 2 * DUE);
+		for (int i = 0; i < DUE; i++)
+			ops[i] = op_cancel(both[2 * i + 1].id);
+		submit(fd, ops, DUE);
 	}
 }
 
@@ -1089,6 +1115,7 @@ static const struct ktap_test tests[] = {
 	TEST(mod_while_a_batch_expires_makes_one_event_each),
 	TEST(cancel_while_a_batch_expires_leaves_no_event),
 	TEST(cancel_after_mod_while_a_batch_expires_leaves_no_trace),
+	TEST(cells_take_places_of_timeouts_that_expire),
 	TEST(get_while_a_batch_expires_finds_all),
 	TEST(one_of_two_who_cancel_or_the_reader_wins),
 	TEST(close_around_expiry_is_clean),
