@@ -155,13 +155,6 @@ pub(crate) fn now(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * NSEC_PER_SEC + time.tv_nsec as u64
 }
 
-/// Cells are mapped in whole pages.
-#[cfg(target_has_atomic = "64")]
-pub(crate) fn page_size() -> usize {
-    // SAFETY: it takes no pointers
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
-}
-
 /// Memory that is shared with the kernel.
 #[cfg(target_has_atomic = "64")]
 pub(crate) struct Mapping {
