@@ -105,6 +105,14 @@ udev_leaves_the_node_to_the_group()
 		node_is character special file 660 root:twheel a:f7
 }
 
+udev_gives_the_attributes_to_the_group()
+{
+	for name in version timeouts users; do
+		eventually as twheel cat /sys/class/misc/twheel/$name || return
+		! as nogroup cat /sys/class/misc/twheel/$name || return
+	done
+}
+
 tool_arms_and_reads()
 {
 	as twheel sh -c 'exec 3<>/dev/twheel &&
@@ -170,13 +178,14 @@ module_can_be_unloaded()
 }
 
 echo "KTAP version 1"
-echo "1..16"
+echo "1..17"
 check node_is_there_before_the_module
 check udev_gives_the_node_to_the_group
 check who_is_not_in_the_group_cannot_open_it
 check opening_it_loads_the_module
 check module_is_the_one_that_dkms_built
 check udev_leaves_the_node_to_the_group
+check udev_gives_the_attributes_to_the_group
 check tool_arms_and_reads
 check python_arms_and_reads
 check c_program_arms_and_reads
