@@ -22,6 +22,14 @@ static void print_json(const struct twheel_info *info)
 	json_number(&json, "max_timeouts", info->max_timeouts);
 	json_number(&json, "live", info->live);
 	json_number(&json, "ready", info->ready);
+	json_number(&json, "refused", info->refused);
+	json_number(&json, "user_timeouts", info->user_timeouts);
+	json_number(&json, "max_user_timeouts", info->max_user_timeouts);
+	json_number(&json, "user_refused", info->user_refused);
+	json_number(&json, "all_refused", info->all_refused);
+	json_number(&json, "wheel_bytes", info->wheel_bytes);
+	json_number(&json, "max_wheel_bytes", info->max_wheel_bytes);
+	json_number(&json, "wheel_refused", info->wheel_refused);
 	json_number(&json, "opcodes", info->opcodes);
 	json_number(&json, "op_flags", info->op_flags);
 	json_number(&json, "setup_flags", info->setup_flags);
@@ -41,6 +49,12 @@ static void print_text(const struct twheel_info *info)
 	printf("max timeouts  %u\n", info->max_timeouts);
 	printf("live          %u\n", info->live);
 	printf("ready         %u\n", info->ready);
+	printf("refused       %llu\n", info->refused);
+	printf("user          %u of %u timeouts, %llu refused\n", info->user_timeouts,
+	       info->max_user_timeouts, info->user_refused);
+	printf("all users     %llu refused\n", info->all_refused);
+	printf("user wheels   %llu of %llu bytes, %llu refused\n", info->wheel_bytes,
+	       info->max_wheel_bytes, info->wheel_refused);
 	printf("cells         %s\n", info->op_flags & TWHEEL_F_CELL ? "yes" : "no");
 	printf("wheel         %s\n", info->flags & TWHEEL_INFO_PRIVATE ? "its own" : "shared");
 	if (info->flags & TWHEEL_INFO_STOPPED)
@@ -79,7 +93,11 @@ const struct command info_command = {
 		"\n"
 		"live counts the timeouts that are pending or have an unread event, and all\n"
 		"cells; ready counts the unread events. slack is the default slack of a timeout.\n"
-		"cells says whether this kernel has cells. opcodes, op_flags and setup_flags\n"
-		"(JSON) are masks of the features of the device, as in <linux/twheel.h>.\n",
+		"refused counts the requests that failed at max timeouts. The next lines are of\n"
+		"all contexts of the user who opened this one: the timeouts that fit into their\n"
+		"memory, the requests that failed at the limit of all users, and the memory of\n"
+		"private wheels. cells says whether this kernel has cells. opcodes, op_flags and\n"
+		"setup_flags (JSON) are masks of the features of the device, as in\n"
+		"<linux/twheel.h>.\n",
 	.run = info_run,
 };

@@ -426,6 +426,7 @@ class Contexts(unittest.TestCase):
             self.assertEqual((info.clock, info.tick_ns, info.slots, info.levels, info.max_timeouts),
                              (time.CLOCK_BOOTTIME, 500_000, 64, 1, 100))
             self.assertTrue(info.private)
+            self.assertTrue(0 < info.wheel_bytes <= info.max_wheel_bytes)
             self.assertAlmostEqual(wheel.now(), time.clock_gettime(time.CLOCK_BOOTTIME), delta=5)
 
     def test_setup_without_a_clock_is_monotonic(self) -> None:
@@ -475,6 +476,10 @@ class Contexts(unittest.TestCase):
             with self.assertRaises(LimitReached) as caught:
                 wheel.arm(1)
             self.assertEqual(caught.exception.errno, errno.EAGAIN)
+            info = wheel.info()
+            self.assertEqual((info.refused, info.user_refused, info.all_refused,
+                              info.wheel_refused), (2, 0, 0, 0))
+            self.assertTrue(10 <= info.user_timeouts <= info.max_user_timeouts)
 
     def test_two_wheels_do_not_see_each_other(self) -> None:
         with Wheel() as one, Wheel() as other:

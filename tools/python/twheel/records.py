@@ -94,12 +94,28 @@ class Info:
     private: bool
     """The wheel is not shared with others of the same geometry."""
     stopped: bool
+    refused: int
+    """Requests that max_timeouts has refused."""
+    user_timeouts: int
+    """Timeouts that fit into the memory of all wheels of the user who opened this one."""
+    max_user_timeouts: int
+    user_refused: int
+    """Requests of the user that max_user_timeouts has refused."""
+    all_refused: int
+    """Requests of the user that the limit of all users' timeouts has refused."""
+    wheel_bytes: int
+    """Memory of the private wheels of the user."""
+    max_wheel_bytes: int
+    wheel_refused: int
+    """Requests of the user that max_wheel_bytes has refused."""
 
     @classmethod
     def _of(cls, raw: _lib.Info) -> "Info":
         return cls(raw.clock, raw.tick_ns, raw.slack_us * 1000, raw.slots, raw.levels,
                    raw.max_timeouts, raw.live, raw.ready, bool(raw.op_flags & _lib.F_CELL),
-                   bool(raw.flags & _lib.INFO_PRIVATE), bool(raw.flags & _lib.INFO_STOPPED))
+                   bool(raw.flags & _lib.INFO_PRIVATE), bool(raw.flags & _lib.INFO_STOPPED),
+                   raw.refused, raw.user_timeouts, raw.max_user_timeouts, raw.user_refused,
+                   raw.all_refused, raw.wheel_bytes, raw.max_wheel_bytes, raw.wheel_refused)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,4 +77,52 @@ impl Info {
     pub fn is_stopped(&self) -> bool {
         self.raw.flags & abi::INFO_STOPPED != 0
     }
+
+    /// Requests that [`max_timeouts`](Info::max_timeouts) has refused to this context.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.raw.refused
+    }
+
+    /// Timeouts that fit into the memory of all contexts of the user who opened this one.
+    #[must_use]
+    pub fn user_timeouts(&self) -> u32 {
+        self.raw.user_timeouts
+    }
+
+    /// Limit of [`user_timeouts`](Info::user_timeouts).
+    #[must_use]
+    pub fn max_user_timeouts(&self) -> u32 {
+        self.raw.max_user_timeouts
+    }
+
+    /// Requests of the user that [`max_user_timeouts`](Info::max_user_timeouts) has refused.
+    #[must_use]
+    pub fn user_refused(&self) -> u64 {
+        self.raw.user_refused
+    }
+
+    /// Requests of the user that the limit of all users' timeouts has refused.
+    #[must_use]
+    pub fn all_refused(&self) -> u64 {
+        self.raw.all_refused
+    }
+
+    /// Memory of the private wheels of all contexts of the user.
+    #[must_use]
+    pub fn wheel_bytes(&self) -> u64 {
+        self.raw.wheel_bytes
+    }
+
+    /// Limit of [`wheel_bytes`](Info::wheel_bytes).
+    #[must_use]
+    pub fn max_wheel_bytes(&self) -> u64 {
+        self.raw.max_wheel_bytes
+    }
+
+    /// Requests of the user that [`max_wheel_bytes`](Info::max_wheel_bytes) has refused.
+    #[must_use]
+    pub fn wheel_refused(&self) -> u64 {
+        self.raw.wheel_refused
+    }
 }

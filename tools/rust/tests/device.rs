@@ -148,6 +148,11 @@ fn setup_chooses_clock_and_limit() {
     assert!(matches!(context.arm(HOUR, 0), Err(Error::System(_))));
     context.arm(context.now() + HOUR, 0).unwrap();
     assert!(matches!(context.arm(context.now() + HOUR, 1), Err(Error::Limit)));
+    let info = context.info().unwrap();
+    assert_eq!((info.refused(), info.user_refused(), info.all_refused()), (1, 0, 0));
+    assert!(0 < info.user_timeouts() && info.user_timeouts() <= info.max_user_timeouts());
+    assert_eq!(info.wheel_refused(), 0);
+    assert!(info.wheel_bytes() < info.max_wheel_bytes());
 }
 
 fn cell_outcomes_follow_its_states() {
