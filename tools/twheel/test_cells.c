@@ -127,7 +127,7 @@ static struct twheel_cell *cell_with(uint64_t word, uint64_t look)
 	return cell;
 }
 
-static void created_cell_is_found_where_its_index_says(void)
+TEST(created_cell_is_found_where_its_index_says)
 {
 	struct twheel_cell *cell, *same;
 	uint64_t id;
@@ -141,7 +141,7 @@ static void created_cell_is_found_where_its_index_says(void)
 	CHECK_EQ(cells[200].word, 77);
 }
 
-static void index_beyond_the_limit_is_no_cell(void)
+TEST(index_beyond_the_limit_is_no_cell)
 {
 	struct twheel_cell *cell;
 
@@ -151,7 +151,7 @@ static void index_beyond_the_limit_is_no_cell(void)
 	CHECK_EQ(twheel_cell(ctx, id_of(UINT32_MAX), &cell), -EINVAL);
 }
 
-static void kernel_without_cells_is_not_supported(void)
+TEST(kernel_without_cells_is_not_supported)
 {
 	struct twheel_cell *cell;
 	uint64_t id;
@@ -163,7 +163,7 @@ static void kernel_without_cells_is_not_supported(void)
 	CHECK_EQ(kernel.next_id, 1);
 }
 
-static void arm_calls_only_if_the_look_is_too_late(void)
+TEST(arm_calls_only_if_the_look_is_too_late)
 {
 	static const struct {
 		uint64_t look;
@@ -193,7 +193,7 @@ static const struct {
 	{ (uint64_t)INT64_MAX + 1, TWHEEL_IDLE, -ENOENT },
 };
 
-static void old_word_is_the_outcome(void)
+TEST(old_word_is_the_outcome)
 {
 	struct twheel_kicks kicks = { 0 };
 
@@ -217,7 +217,7 @@ int (*arm_of_library)(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t
 int (*cancel_of_library)(struct twheel_cell *cell) = twheel_cell_cancel;
 int (*cancel_at_of_library)(struct twheel_cell *cell, uint64_t expires_ns) = twheel_cell_cancel_at;
 
-static void functions_of_the_library_are_those_of_the_header(void)
+TEST(functions_of_the_library_are_those_of_the_header)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(outcomes); i++) {
 		struct twheel_cell *cell = cell_with(outcomes[i].word, ~0ULL);
@@ -231,7 +231,7 @@ static void functions_of_the_library_are_those_of_the_header(void)
 	}
 }
 
-static void time_that_cannot_be_changes_nothing(void)
+TEST(time_that_cannot_be_changes_nothing)
 {
 	struct twheel_cell *cell = cell_with(55, ~0ULL);
 	struct twheel_kicks kicks = { .ctx = ctx };
@@ -243,7 +243,7 @@ static void time_that_cannot_be_changes_nothing(void)
 	CHECK_EQ(kicks.nr, 0);
 }
 
-static void arming_that_is_refused_is_undone(void)
+TEST(arming_that_is_refused_is_undone)
 {
 	struct twheel_cell *cell = cell_with(55, ~0ULL);
 
@@ -253,7 +253,7 @@ static void arming_that_is_refused_is_undone(void)
 }
 
 /* The kernel has fired it before the call came too late. */
-static void arming_that_was_taken_up_before_it_is_refused_counts(void)
+TEST(arming_that_was_taken_up_before_it_is_refused_counts)
 {
 	struct twheel_cell *cell = cell_with(55, ~0ULL);
 
@@ -263,7 +263,7 @@ static void arming_that_was_taken_up_before_it_is_refused_counts(void)
 	CHECK(cell->word == TWHEEL_CELL_FIRED);
 }
 
-static void cancel_of_one_arming_leaves_any_other(void)
+TEST(cancel_of_one_arming_leaves_any_other)
 {
 	static const uint64_t words[] = { 99, 101, TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE };
 
@@ -293,7 +293,7 @@ static void arm_batch(struct twheel_kicks *kicks, unsigned int nr)
 	kernel.calls = 0;
 }
 
-static void batch_is_kicked_in_one_call(void)
+TEST(batch_is_kicked_in_one_call)
 {
 	struct twheel_kicks kicks = { 0 };
 
@@ -307,7 +307,7 @@ static void batch_is_kicked_in_one_call(void)
 	CHECK_EQ(kernel.calls, 1);
 }
 
-static void batch_that_is_full_takes_none(void)
+TEST(batch_that_is_full_takes_none)
 {
 	struct twheel_kicks kicks = { 0 };
 	struct twheel_cell *cell;
@@ -319,7 +319,7 @@ static void batch_that_is_full_takes_none(void)
 	CHECK_EQ(kicks.nr, TWHEEL_MAX_KICKS);
 }
 
-static void batch_tells_which_armings_have_failed(void)
+TEST(batch_tells_which_armings_have_failed)
 {
 	struct twheel_kicks kicks = { 0 };
 
@@ -333,7 +333,7 @@ static void batch_tells_which_armings_have_failed(void)
 		CHECK(cells[i].word == (i == 4 ? TWHEEL_CELL_IDLE : 100 + i));
 }
 
-static void batch_that_is_refused_is_undone(void)
+TEST(batch_that_is_refused_is_undone)
 {
 	struct twheel_kicks kicks = { 0 };
 
@@ -343,26 +343,4 @@ static void batch_that_is_refused_is_undone(void)
 	CHECK_EQ(twheel_kick_all(&kicks), -EBADF);
 	for (unsigned int i = 0; i < 8; i++)
 		CHECK(cells[i].word == (i % 2 ? 100 + i : TWHEEL_CELL_IDLE));
-}
-
-static const struct ktap_test tests[] = {
-	TEST(created_cell_is_found_where_its_index_says),
-	TEST(index_beyond_the_limit_is_no_cell),
-	TEST(kernel_without_cells_is_not_supported),
-	TEST(arm_calls_only_if_the_look_is_too_late),
-	TEST(old_word_is_the_outcome),
-	TEST(functions_of_the_library_are_those_of_the_header),
-	TEST(time_that_cannot_be_changes_nothing),
-	TEST(arming_that_is_refused_is_undone),
-	TEST(arming_that_was_taken_up_before_it_is_refused_counts),
-	TEST(cancel_of_one_arming_leaves_any_other),
-	TEST(batch_is_kicked_in_one_call),
-	TEST(batch_that_is_full_takes_none),
-	TEST(batch_tells_which_armings_have_failed),
-	TEST(batch_that_is_refused_is_undone),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

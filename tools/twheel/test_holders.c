@@ -84,7 +84,7 @@ static struct holders found(pid_t self)
 	return holders;
 }
 
-static void descriptor_has_values_of_fdinfo(void)
+TEST(descriptor_has_values_of_fdinfo)
 {
 	struct holders holders;
 	pid_t pid;
@@ -106,7 +106,7 @@ static void descriptor_has_values_of_fdinfo(void)
 }
 
 /* Another device, a file, and a descriptor without a context: of O_PATH, say. */
-static void other_descriptors_are_left_out(void)
+TEST(other_descriptors_are_left_out)
 {
 	struct holders holders;
 	pid_t pid;
@@ -124,7 +124,7 @@ static void other_descriptors_are_left_out(void)
 	end();
 }
 
-static void own_process_is_left_out(void)
+TEST(own_process_is_left_out)
 {
 	struct holders holders;
 
@@ -136,7 +136,7 @@ static void own_process_is_left_out(void)
 	end();
 }
 
-static void duplicates_share_a_context(void)
+TEST(duplicates_share_a_context)
 {
 	int fds[12];
 	struct holders holders;
@@ -164,7 +164,7 @@ static void duplicates_share_a_context(void)
 }
 
 /* A process that ended during the search. */
-static void descriptors_that_cannot_be_compared_differ(void)
+TEST(descriptors_that_cannot_be_compared_differ)
 {
 	struct holders holders;
 
@@ -179,7 +179,7 @@ static void descriptors_that_cannot_be_compared_differ(void)
 	end();
 }
 
-static void missing_directory_and_device_are_errors(void)
+TEST(missing_directory_and_device_are_errors)
 {
 	struct holders holders;
 
@@ -187,18 +187,4 @@ static void missing_directory_and_device_are_errors(void)
 	holders_free(&holders);
 	CHECK_EQ(holders_find(&holders, "/proc", "/dev/no-such-device", 0), -ENOENT);
 	holders_free(&holders);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(descriptor_has_values_of_fdinfo),
-	TEST(other_descriptors_are_left_out),
-	TEST(own_process_is_left_out),
-	TEST(duplicates_share_a_context),
-	TEST(descriptors_that_cannot_be_compared_differ),
-	TEST(missing_directory_and_device_are_errors),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -14,7 +14,7 @@ static uint64_t random_below(uint64_t bound)
 	return (state >> 16) % bound;
 }
 
-static void agenda_gives_back_in_order_of_time(void)
+TEST(agenda_gives_back_in_order_of_time)
 {
 	const uint32_t nr = 10000;
 	struct agenda agenda;
@@ -38,7 +38,7 @@ static void agenda_gives_back_in_order_of_time(void)
 	free(when);
 }
 
-static void agenda_keeps_what_is_not_due(void)
+TEST(agenda_keeps_what_is_not_due)
 {
 	struct agenda agenda;
 	uint32_t what = 0;
@@ -57,7 +57,7 @@ static void agenda_keeps_what_is_not_due(void)
 	agenda_free(&agenda);
 }
 
-static void percentile_is_never_too_small(void)
+TEST(percentile_is_never_too_small)
 {
 	static struct histogram histogram;
 
@@ -73,7 +73,7 @@ static void percentile_is_never_too_small(void)
 	}
 }
 
-static void percentile_of_little(void)
+TEST(percentile_of_little)
 {
 	static struct histogram histogram;
 
@@ -86,7 +86,7 @@ static void percentile_of_little(void)
 	CHECK_EQ(histogram_percentile(&histogram, 51), 12345678);
 }
 
-static void histogram_takes_any_value(void)
+TEST(histogram_takes_any_value)
 {
 	static struct histogram histogram;
 
@@ -99,7 +99,7 @@ static void histogram_takes_any_value(void)
 	CHECK_EQ(histogram_percentile(&histogram, 1), 1);
 }
 
-static void merged_histogram_has_both(void)
+TEST(merged_histogram_has_both)
 {
 	static struct histogram a, b;
 
@@ -112,18 +112,4 @@ static void merged_histogram_has_both(void)
 	CHECK_EQ(a.max, 7);
 	CHECK_EQ(histogram_percentile(&a, 50), 5);
 	CHECK_EQ(histogram_percentile(&a, 51), 7);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(agenda_gives_back_in_order_of_time),
-	TEST(agenda_keeps_what_is_not_due),
-	TEST(percentile_is_never_too_small),
-	TEST(percentile_of_little),
-	TEST(histogram_takes_any_value),
-	TEST(merged_histogram_has_both),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -74,7 +74,7 @@ static const struct {
 	{ "1h-30m", -EINVAL, 0 },
 };
 
-static void duration_is_exact_or_refused(void)
+TEST(duration_is_exact_or_refused)
 {
 	const char *why;
 	uint64_t ns;
@@ -87,7 +87,7 @@ static void duration_is_exact_or_refused(void)
 	}
 }
 
-static void duration_failure_says_why(void)
+TEST(duration_failure_says_why)
 {
 	const char *why = NULL;
 	uint64_t ns;
@@ -124,13 +124,13 @@ static const struct {
 	{ UINT64_MAX, "213503d23h34m33s" },
 };
 
-static void duration_text_suits_the_size(void)
+TEST(duration_text_suits_the_size)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		CHECK_ROW(strcmp(duration_text(texts[i].ns).s, texts[i].text), 0, texts[i].text);
 }
 
-static void duration_text_is_read_again(void)
+TEST(duration_text_is_read_again)
 {
 	const char *why;
 	uint64_t ns;
@@ -157,7 +157,7 @@ static const struct {
 	{ "averyverylongwordindeedwhichisnotours", NULL },
 };
 
-static void guess_is_the_nearest_word(void)
+TEST(guess_is_the_nearest_word)
 {
 	static const char *const words[] = { "cancel", "disarm", "arm" };
 
@@ -183,7 +183,7 @@ static int parse(struct script *script, const char *text, size_t len)
 	return error;
 }
 
-static void script_lines_are_understood(void)
+TEST(script_lines_are_understood)
 {
 	static const char text[] =
 		"# comment\n"
@@ -236,7 +236,7 @@ static void script_lines_are_understood(void)
 	script_free(&script);
 }
 
-static void script_may_be_empty(void)
+TEST(script_may_be_empty)
 {
 	struct script script;
 
@@ -278,7 +278,7 @@ static const struct {
 	{ "wait 1s 1s\n", 1, "unexpected" },
 };
 
-static void script_mistake_has_line_and_reason(void)
+TEST(script_mistake_has_line_and_reason)
 {
 	struct script script;
 
@@ -294,7 +294,7 @@ static void script_mistake_has_line_and_reason(void)
 }
 
 /* The name in a line with a mistake is known: one mistake makes one message. */
-static void script_mistakes_are_all_found(void)
+TEST(script_mistakes_are_all_found)
 {
 	static const char text[] =
 		"arm a 5x\n"
@@ -314,7 +314,7 @@ static void script_mistakes_are_all_found(void)
 	script_free(&script);
 }
 
-static void script_with_zero_byte_is_refused(void)
+TEST(script_with_zero_byte_is_refused)
 {
 	struct script script;
 
@@ -324,7 +324,7 @@ static void script_with_zero_byte_is_refused(void)
 	script_free(&script);
 }
 
-static void script_has_room_for_many(void)
+TEST(script_has_room_for_many)
 {
 	const size_t nr = 20000;
 	struct script script;
@@ -343,7 +343,7 @@ static void script_has_room_for_many(void)
 	free(text);
 }
 
-static void script_line_may_be_long(void)
+TEST(script_line_may_be_long)
 {
 	const size_t len = 1000000;
 	char *text = malloc(len + 1);
@@ -360,24 +360,4 @@ static void script_line_may_be_long(void)
 	CHECK_EQ(parse(&script, text, len), -EBADMSG);
 	script_free(&script);
 	free(text);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(duration_is_exact_or_refused),
-	TEST(duration_failure_says_why),
-	TEST(duration_text_suits_the_size),
-	TEST(duration_text_is_read_again),
-	TEST(guess_is_the_nearest_word),
-	TEST(script_lines_are_understood),
-	TEST(script_may_be_empty),
-	TEST(script_mistake_has_line_and_reason),
-	TEST(script_mistakes_are_all_found),
-	TEST(script_with_zero_byte_is_refused),
-	TEST(script_has_room_for_many),
-	TEST(script_line_may_be_long),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -2,6 +2,7 @@
 /*
  * The picture of a wheel, drawn from made-up numbers. Needs no device.
  */
+#define KTAP_NO_MAIN
 #include <stdlib.h>
 
 #include "duration.h"
@@ -135,7 +136,7 @@ static const struct {
 	{ 7, -1, ">" },
 };
 
-static void number_fits_its_room(void)
+TEST(number_fits_its_room)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		CHECK_ROW(strcmp(number_text(numbers[i].number, numbers[i].room).s,
@@ -151,7 +152,7 @@ static bool ends_in_word(const char *line, const char *end, const char *word)
 }
 
 /* The whole number, a shortened one that says so, or a mark that something was cut off. */
-static void narrow_picture_has_no_part_of_a_number(void)
+TEST(narrow_picture_has_no_part_of_a_number)
 {
 	static const char *const good[] = { "373,779", "373779", "373k", ">" };
 	struct picture picture = busy_wheel();
@@ -176,7 +177,7 @@ static void narrow_picture_has_no_part_of_a_number(void)
 	CHECK_EQ(seen, 0xf);
 }
 
-static void picture_of_40_columns_has_whole_numbers(void)
+TEST(picture_of_40_columns_has_whole_numbers)
 {
 	struct picture picture = busy_wheel();
 	const char *text;
@@ -196,7 +197,7 @@ static void picture_of_40_columns_has_whole_numbers(void)
 	check_has(text, "under 2.097ms          1,210       1,810\n");
 }
 
-static void picture_fits_every_terminal(void)
+TEST(picture_fits_every_terminal)
 {
 	struct picture picture = busy_context();
 
@@ -210,14 +211,14 @@ static void picture_fits_every_terminal(void)
 	}
 }
 
-static void picture_may_be_wider_than_any_terminal(void)
+TEST(picture_may_be_wider_than_any_terminal)
 {
 	struct picture picture = busy_context();
 
 	CHECK(longest_line(drawn(&picture, 100000, 50)) < 2000);
 }
 
-static void picture_of_80_by_23_has_all_sections(void)
+TEST(picture_of_80_by_23_has_all_sections)
 {
 	struct picture picture = busy_wheel();
 	const char *text = drawn(&picture, 80, 23);
@@ -240,7 +241,7 @@ static void picture_of_80_by_23_has_all_sections(void)
 	CHECK_EQ(lines_of(text), 23);
 }
 
-static void keys_are_shown_on_terminals_alone(void)
+TEST(keys_are_shown_on_terminals_alone)
 {
 	struct picture picture = busy_wheel();
 
@@ -248,7 +249,7 @@ static void keys_are_shown_on_terminals_alone(void)
 	check_has(drawn(&picture, 80, 23), "12:34:56, every 2s\n");
 }
 
-static void largest_rate_fills_the_line(void)
+TEST(largest_rate_fills_the_line)
 {
 	struct picture picture = busy_wheel();
 
@@ -268,7 +269,7 @@ static unsigned long number_at(const char *text)
 }
 
 /* With any number of lines. */
-static void joined_buckets_lose_nothing(void)
+TEST(joined_buckets_lose_nothing)
 {
 	struct picture picture = busy_context();
 
@@ -287,7 +288,7 @@ static void joined_buckets_lose_nothing(void)
 	}
 }
 
-static void last_bucket_has_no_limit(void)
+TEST(last_bucket_has_no_limit)
 {
 	struct picture picture = busy_context();
 
@@ -296,7 +297,7 @@ static void last_bucket_has_no_limit(void)
 	check_has(drawn(&picture, 80, 22), "more  ");
 }
 
-static void first_picture_has_no_rates(void)
+TEST(first_picture_has_no_rates)
 {
 	struct picture picture = busy_wheel();
 	const char *text;
@@ -311,7 +312,7 @@ static void first_picture_has_no_rates(void)
 	check_has(text, "under 1.073s                 -             1  #\n");
 }
 
-static void context_shows_its_own_counters(void)
+TEST(context_shows_its_own_counters)
 {
 	struct picture picture = busy_context();
 	const char *text;
@@ -332,7 +333,7 @@ static void context_shows_its_own_counters(void)
 	check_has(text, "slots in use");
 }
 
-static void what_is_not_known_is_not_drawn(void)
+TEST(what_is_not_known_is_not_drawn)
 {
 	struct picture picture = busy_context();
 	const char *text;
@@ -343,7 +344,7 @@ static void what_is_not_known_is_not_drawn(void)
 	check_has(text, "\nthe wheel is not shown: a reason\n");
 }
 
-static void quiet_context_says_why_there_is_no_lateness(void)
+TEST(quiet_context_says_why_there_is_no_lateness)
 {
 	struct picture picture = busy_context();
 
@@ -352,7 +353,7 @@ static void quiet_context_says_why_there_is_no_lateness(void)
 	check_has(drawn(&picture, 80, 23), "lateness: nothing has fired");
 }
 
-static void levels_beyond_all_time_have_a_length(void)
+TEST(levels_beyond_all_time_have_a_length)
 {
 	struct picture picture = busy_wheel();
 	const char *text;
@@ -367,7 +368,7 @@ static void levels_beyond_all_time_have_a_length(void)
 	check_has(text, "6                 3181d ");
 }
 
-static void high_level_is_drawn_while_it_is_in_use(void)
+TEST(high_level_is_drawn_while_it_is_in_use)
 {
 	struct picture picture = busy_wheel();
 
@@ -376,27 +377,8 @@ static void high_level_is_drawn_while_it_is_in_use(void)
 	check_has(drawn(&picture, 80, 40), "\n4  ");
 }
 
-static const struct ktap_test tests[] = {
-	TEST(number_fits_its_room),
-	TEST(narrow_picture_has_no_part_of_a_number),
-	TEST(picture_of_40_columns_has_whole_numbers),
-	TEST(picture_fits_every_terminal),
-	TEST(picture_may_be_wider_than_any_terminal),
-	TEST(picture_of_80_by_23_has_all_sections),
-	TEST(keys_are_shown_on_terminals_alone),
-	TEST(largest_rate_fills_the_line),
-	TEST(joined_buckets_lose_nothing),
-	TEST(last_bucket_has_no_limit),
-	TEST(first_picture_has_no_rates),
-	TEST(context_shows_its_own_counters),
-	TEST(what_is_not_known_is_not_drawn),
-	TEST(quiet_context_says_why_there_is_no_lateness),
-	TEST(levels_beyond_all_time_have_a_length),
-	TEST(high_level_is_drawn_while_it_is_in_use),
-};
-
 int main(int argc, char **argv)
 {
 	setenv("TZ", "UTC0", 1);
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+	return ktap_main(argc, argv);
 }

@@ -40,7 +40,7 @@ static struct wheel parsed(const char *from)
 	return wheel;
 }
 
-static void every_counter_is_found(void)
+TEST(every_counter_is_found)
 {
 	struct wheel wheel = parsed(text);
 
@@ -51,7 +51,7 @@ static void every_counter_is_found(void)
 	}
 }
 
-static void every_level_is_found(void)
+TEST(every_level_is_found)
 {
 	struct wheel wheel = parsed(text);
 
@@ -63,7 +63,7 @@ static void every_level_is_found(void)
 	CHECK_EQ(wheel.level[2].slots, 512);
 }
 
-static void what_an_engine_does_not_tell_is_not_known(void)
+TEST(what_an_engine_does_not_tell_is_not_known)
 {
 	struct wheel wheel = parsed("armed 5\nnovel 6\nlevel  occupied slots  of\n");
 
@@ -72,7 +72,7 @@ static void what_an_engine_does_not_tell_is_not_known(void)
 	CHECK_EQ(wheel.levels, 0);
 }
 
-static void level_beyond_the_table_is_passed_over(void)
+TEST(level_beyond_the_table_is_passed_over)
 {
 	struct wheel wheel = parsed("level  occupied slots  of\n12 1 1\n-1 1 1\n");
 
@@ -110,7 +110,7 @@ static void remove_files(const char *const *names)
 	rmdir(directory);
 }
 
-static void name_follows_from_the_context(void)
+TEST(name_follows_from_the_context)
 {
 	static const char *const files[] = {
 		"dev.0", "dev-boottime.1", "dev-realtime.2", "dev-private.73", "conn.3", "dev.x",
@@ -138,7 +138,7 @@ static void name_follows_from_the_context(void)
 	remove_files(files);
 }
 
-static void two_files_of_a_name_are_not_told_apart(void)
+TEST(two_files_of_a_name_are_not_told_apart)
 {
 	static const char *const files[] = { "dev-private.1", "dev-private.2", NULL };
 	static const struct twheel_info info = { .flags = TWHEEL_INFO_PRIVATE };
@@ -152,7 +152,7 @@ static void two_files_of_a_name_are_not_told_apart(void)
 	remove_files(files);
 }
 
-static void missing_directory_or_file_is_enoent(void)
+TEST(missing_directory_or_file_is_enoent)
 {
 	static const struct twheel_info info;
 	static const char *const none[] = { NULL };
@@ -162,19 +162,4 @@ static void missing_directory_or_file_is_enoent(void)
 	make_directory();
 	CHECK_EQ(wheel_read(&wheel, directory, &info), -ENOENT);
 	remove_files(none);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(every_counter_is_found),
-	TEST(every_level_is_found),
-	TEST(what_an_engine_does_not_tell_is_not_known),
-	TEST(level_beyond_the_table_is_passed_over),
-	TEST(name_follows_from_the_context),
-	TEST(two_files_of_a_name_are_not_told_apart),
-	TEST(missing_directory_or_file_is_enoent),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -111,7 +111,7 @@ static void check_some(struct twheel_hub *same)
 	}
 }
 
-static void loop_lasts_while_a_node_is_armed(void)
+TEST(loop_lasts_while_a_node_is_armed)
 {
 	run_loop(arm_some, check_some);
 }
@@ -131,7 +131,7 @@ static void check_no_call(struct twheel_hub *same)
 	CHECK(now_ns() < begun_ns + patience_ns());
 }
 
-static void loop_ends_when_the_last_node_is_cancelled(void)
+TEST(loop_ends_when_the_last_node_is_cancelled)
 {
 	run_loop(arm_nothing, check_no_call);
 }
@@ -166,7 +166,7 @@ static void check_moved(struct twheel_hub *same)
 	CHECK_EQ(stats.moved, 0);
 }
 
-static void node_moves_later_and_earlier(void)
+TEST(node_moves_later_and_earlier)
 {
 	run_loop(arm_moved, check_moved);
 }
@@ -197,7 +197,7 @@ static void check_late(struct twheel_hub *same)
 	}
 }
 
-static void event_of_a_node_that_is_moved_is_withdrawn(void)
+TEST(event_of_a_node_that_is_moved_is_withdrawn)
 {
 	run_loop(arm_late, check_late);
 }
@@ -224,7 +224,7 @@ static void check_first_call(struct twheel_hub *same)
 	CHECK_EQ(stats.read, 1);
 }
 
-static void event_of_a_node_that_is_cancelled_is_withdrawn(void)
+TEST(event_of_a_node_that_is_cancelled_is_withdrawn)
 {
 	run_loop(cancel_late, check_first_call);
 }
@@ -253,7 +253,7 @@ static void check_turns(struct twheel_hub *same)
 	CHECK_EQ(stats.kicks, 3);
 }
 
-static void nodes_in_turns_have_the_same_cells_without_a_call(void)
+TEST(nodes_in_turns_have_the_same_cells_without_a_call)
 {
 	run_loop(arm_in_turns, check_turns);
 }
@@ -280,7 +280,7 @@ static void check_one_call(struct twheel_hub *same)
 	CHECK_EQ(nr_all, 1);
 }
 
-static void callback_cancels_and_frees_the_rest_of_its_batch(void)
+TEST(callback_cancels_and_frees_the_rest_of_its_batch)
 {
 	run_loop(arm_for_cancel, check_one_call);
 }
@@ -312,7 +312,7 @@ static void check_moved_all(struct twheel_hub *same)
 		CHECK(called_ns[i] >= begun_ns + 100 * NSEC_PER_MSEC);
 }
 
-static void callback_moves_the_rest_of_its_batch(void)
+TEST(callback_moves_the_rest_of_its_batch)
 {
 	run_loop(arm_for_move, check_moved_all);
 }
@@ -326,7 +326,7 @@ static void arm_impossible(struct twheel_hub *new_hub)
 	CHECK(twheel_node_cancel(&nodes[0]));
 }
 
-static void delay_that_cannot_be_is_refused(void)
+TEST(delay_that_cannot_be_is_refused)
 {
 	run_loop(arm_impossible, check_no_call);
 }
@@ -550,7 +550,7 @@ static void wait_for_the_end(void)
 	CHECK_EQ(nr_early, 0);
 }
 
-static void silent_connection_is_closed_on_time_and_not_early(void)
+TEST(silent_connection_is_closed_on_time_and_not_early)
 {
 	begin_server(NSEC_PER_SEC);
 	while (!echo_from(connect_client()))
@@ -563,7 +563,7 @@ static void silent_connection_is_closed_on_time_and_not_early(void)
  * Active clients are dropped only if the machine stalls for about the idle time, and then
  * not early.
  */
-static void thousands_are_closed_on_time_if_silent_and_stay_if_active(void)
+TEST(thousands_are_closed_on_time_if_silent_and_stay_if_active)
 {
 	unsigned int echoed = 0, most, stayed;
 	__u64 begun = now_ns(), connected;
@@ -619,7 +619,7 @@ static void come_and_go(unsigned int nr)
 	wait_for_the_end();
 }
 
-static void connections_that_came_and_went_leave_nothing(void)
+TEST(connections_that_came_and_went_leave_nothing)
 {
 	unsigned int fds;
 
@@ -631,24 +631,4 @@ static void connections_that_came_and_went_leave_nothing(void)
 		CHECK_EQ(count_fds(server), fds);
 	}
 	end_server();
-}
-
-static const struct ktap_test tests[] = {
-	TEST(loop_lasts_while_a_node_is_armed),
-	TEST(loop_ends_when_the_last_node_is_cancelled),
-	TEST(node_moves_later_and_earlier),
-	TEST(event_of_a_node_that_is_moved_is_withdrawn),
-	TEST(event_of_a_node_that_is_cancelled_is_withdrawn),
-	TEST(nodes_in_turns_have_the_same_cells_without_a_call),
-	TEST(callback_cancels_and_frees_the_rest_of_its_batch),
-	TEST(callback_moves_the_rest_of_its_batch),
-	TEST(delay_that_cannot_be_is_refused),
-	TEST(silent_connection_is_closed_on_time_and_not_early),
-	TEST(thousands_are_closed_on_time_if_silent_and_stay_if_active),
-	TEST(connections_that_came_and_went_leave_nothing),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

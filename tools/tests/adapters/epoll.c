@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#define KTAP_NO_MAIN
 #include <sys/epoll.h>
 
 #include "ktap.h"

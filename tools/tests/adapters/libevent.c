@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#define KTAP_NO_MAIN
 #include <event2/event.h>
 
 #include "libevent/twheel_libevent.h"

@@ -39,7 +39,7 @@ void wait_due(const twheel::hub &hub, unsigned int nr)
 	} while (info.ready < nr);
 }
 
-void timer_calls_a_lambda_and_not_early()
+TEST(timer_calls_a_lambda_and_not_early)
 {
 	const auto begun = clock_type::now();
 	twheel::hub hub;
@@ -56,7 +56,7 @@ void timer_calls_a_lambda_and_not_early()
 	CHECK(clock_type::now() >= begun + 30ms);
 }
 
-void timer_can_be_armed_for_a_point_in_time()
+TEST(timer_can_be_armed_for_a_point_in_time)
 {
 	twheel::hub hub;
 	twheel::timer one(hub, [] { calls++; });
@@ -70,7 +70,7 @@ void timer_can_be_armed_for_a_point_in_time()
 	CHECK_EQ(calls, 2);
 }
 
-void callback_that_takes_a_timer_arms_it_again()
+TEST(callback_that_takes_a_timer_arms_it_again)
 {
 	twheel::hub hub;
 	twheel::timer beat(hub, [n = 0](auto &self) mutable {
@@ -84,7 +84,7 @@ void callback_that_takes_a_timer_arms_it_again()
 	CHECK_EQ(calls, 5);
 }
 
-void cancelled_timer_is_not_called()
+TEST(cancelled_timer_is_not_called)
 {
 	twheel::hub hub;
 	twheel::timer one(hub, [] { calls++; });
@@ -96,7 +96,7 @@ void cancelled_timer_is_not_called()
 	CHECK_EQ(calls, 0);
 }
 
-void destroyed_timer_is_not_called()
+TEST(destroyed_timer_is_not_called)
 {
 	twheel::hub hub;
 
@@ -111,7 +111,7 @@ void destroyed_timer_is_not_called()
 	CHECK_EQ(calls, 0);
 }
 
-void timer_may_destroy_itself()
+TEST(timer_may_destroy_itself)
 {
 	struct object {
 		explicit object(twheel::hub &hub, std::unique_ptr<object> &place)
@@ -139,7 +139,7 @@ void timer_may_destroy_itself()
 	CHECK_EQ(calls, 1);
 }
 
-void timer_stays_armed_when_it_moves()
+TEST(timer_stays_armed_when_it_moves)
 {
 	twheel::hub hub;
 	const auto count = [] { calls++; };
@@ -154,7 +154,7 @@ void timer_stays_armed_when_it_moves()
 	CHECK_EQ(calls, 1000);
 }
 
-void assignment_cancels_and_takes_over()
+TEST(assignment_cancels_and_takes_over)
 {
 	using function = void (*)();
 	twheel::hub hub;
@@ -169,7 +169,7 @@ void assignment_cancels_and_takes_over()
 	CHECK_EQ(calls, 10);
 }
 
-void hub_can_be_moved_with_armed_timers()
+TEST(hub_can_be_moved_with_armed_timers)
 {
 	twheel::hub hub;
 	twheel::timer one(hub, [] { calls++; });
@@ -181,7 +181,7 @@ void hub_can_be_moved_with_armed_timers()
 	CHECK_EQ(calls, 1);
 }
 
-void timer_may_outlive_its_hub()
+TEST(timer_may_outlive_its_hub)
 {
 	auto hub = std::make_unique<twheel::hub>();
 	twheel::timer one(*hub, [] { calls++; });
@@ -193,7 +193,7 @@ void timer_may_outlive_its_hub()
 }
 
 /* The destructors of static objects run in the child, timers first. */
-void abandoned_hub_of_a_child_leaves_the_timers_of_its_parent()
+TEST(abandoned_hub_of_a_child_leaves_the_timers_of_its_parent)
 {
 	static twheel::hub hub;
 	static twheel::timer one(hub, [] { calls++; });
@@ -215,7 +215,7 @@ void abandoned_hub_of_a_child_leaves_the_timers_of_its_parent()
 	CHECK_EQ(calls, 1);
 }
 
-void callback_may_quit_run_or_dispatch()
+TEST(callback_may_quit_run_or_dispatch)
 {
 	twheel::hub hub;
 	const auto last = [&hub] {
@@ -241,7 +241,7 @@ void callback_may_quit_run_or_dispatch()
 	CHECK(far.armed());
 }
 
-void quit_leaves_the_innermost_run()
+TEST(quit_leaves_the_innermost_run)
 {
 	twheel::hub hub;
 	twheel::timer inner(hub, [&hub] { hub.quit(); });
@@ -260,7 +260,7 @@ void quit_leaves_the_innermost_run()
 }
 
 /* Each exception leaves a dispatch of its own, and no timer is lost. */
-void exception_leaves_dispatch_and_the_batch_goes_on_later()
+TEST(exception_leaves_dispatch_and_the_batch_goes_on_later)
 {
 	const auto fail = [] {
 		calls++;
@@ -287,7 +287,7 @@ void exception_leaves_dispatch_and_the_batch_goes_on_later()
 	CHECK_EQ(caught, 5);
 }
 
-void callback_may_dispatch_and_catch()
+TEST(callback_may_dispatch_and_catch)
 {
 	twheel::hub hub;
 	twheel::timer inner(hub, [] { throw 7; });
@@ -308,7 +308,7 @@ void callback_may_dispatch_and_catch()
 	CHECK_EQ(calls, 1);
 }
 
-void error_is_a_system_error()
+TEST(error_is_a_system_error)
 {
 	try {
 		twheel::context context("/dev/null");
@@ -326,7 +326,7 @@ void error_is_a_system_error()
 	}
 }
 
-void limit_is_an_error_and_a_reserve_prevents_it()
+TEST(limit_is_an_error_and_a_reserve_prevents_it)
 {
 	struct twheel_setup setup = {};
 	twheel::context context;
@@ -353,7 +353,7 @@ void limit_is_an_error_and_a_reserve_prevents_it()
 }
 
 /* A relative time on CLOCK_REALTIME would be no steady one. */
-void hub_refuses_another_clock()
+TEST(hub_refuses_another_clock)
 {
 	struct twheel_setup setup = {};
 	twheel::context context;
@@ -371,7 +371,7 @@ void hub_refuses_another_clock()
 	CHECK(context.get());
 }
 
-void hub_works_without_cells()
+TEST(hub_works_without_cells)
 {
 	twheel::hub hub(TWHEEL_HUB_NO_CELLS);
 	twheel::timer one(hub, [](auto &self) {
@@ -386,7 +386,7 @@ void hub_works_without_cells()
 	CHECK_EQ(calls, 3);
 }
 
-void context_arms_cancels_and_reads()
+TEST(context_arms_cancels_and_reads)
 {
 	twheel::context context, other;
 	twheel_event events[4];
@@ -404,7 +404,7 @@ void context_arms_cancels_and_reads()
 	CHECK_EQ(events[0].id, id);
 }
 
-void read_tells_the_end_from_no_event_in_time()
+TEST(read_tells_the_end_from_no_event_in_time)
 {
 	twheel::context context;
 	twheel_event events[4];
@@ -467,33 +467,4 @@ static_assert(std::is_nothrow_move_constructible_v<twheel::context>);
 static_assert(std::is_nothrow_move_constructible_v<twheel::timer<large>>);
 static_assert(std::is_nothrow_move_assignable_v<twheel::timer<large>>);
 
-const ktap_test tests[] = {
-	TEST(timer_calls_a_lambda_and_not_early),
-	TEST(timer_can_be_armed_for_a_point_in_time),
-	TEST(callback_that_takes_a_timer_arms_it_again),
-	TEST(cancelled_timer_is_not_called),
-	TEST(destroyed_timer_is_not_called),
-	TEST(timer_may_destroy_itself),
-	TEST(timer_stays_armed_when_it_moves),
-	TEST(assignment_cancels_and_takes_over),
-	TEST(hub_can_be_moved_with_armed_timers),
-	TEST(timer_may_outlive_its_hub),
-	TEST(abandoned_hub_of_a_child_leaves_the_timers_of_its_parent),
-	TEST(callback_may_quit_run_or_dispatch),
-	TEST(quit_leaves_the_innermost_run),
-	TEST(exception_leaves_dispatch_and_the_batch_goes_on_later),
-	TEST(callback_may_dispatch_and_catch),
-	TEST(error_is_a_system_error),
-	TEST(limit_is_an_error_and_a_reserve_prevents_it),
-	TEST(hub_refuses_another_clock),
-	TEST(hub_works_without_cells),
-	TEST(context_arms_cancels_and_reads),
-	TEST(read_tells_the_end_from_no_event_in_time),
-};
-
 } /* namespace */
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
-}

@@ -130,7 +130,7 @@ static_assert(__alignof__(struct twheel_cell) == 8, "twheel_cell");
 static_assert(offsetof(struct twheel_cell, word) == 0, "word");
 static_assert(offsetof(struct twheel_cell, look) == 8, "look");
 
-static void numbers_are_the_published_ones(void)
+TEST(numbers_are_the_published_ones)
 {
 	CHECK_EQ(TWHEEL_IOC_INFO, 0x8080f700);
 	CHECK_EQ(TWHEEL_IOC_SETUP, 0x4038f701);
@@ -205,7 +205,7 @@ static __u64 timeout_for(const struct command *command, int fd)
 
 /* Commands */
 
-static void command_unknown_is_enotty(void)
+TEST(command_unknown_is_enotty)
 {
 	struct twheel_info buffer;
 	int fd = device_open(O_RDWR);
@@ -219,7 +219,7 @@ static void command_unknown_is_enotty(void)
 	CHECK_EQ(device_ioctl(fd, ~0U, &buffer), -ENOTTY);
 }
 
-static void command_of_another_driver_is_enotty(void)
+TEST(command_of_another_driver_is_enotty)
 {
 	struct termios termios;
 	int fd = device_open(O_RDWR);
@@ -229,7 +229,7 @@ static void command_of_another_driver_is_enotty(void)
 		 -ENOTTY);
 }
 
-static void command_with_another_size_is_enotty(void)
+TEST(command_with_another_size_is_enotty)
 {
 	char buffer[256] = { 0 };
 	int fd = device_open(O_RDWR);
@@ -246,7 +246,7 @@ static void command_with_another_size_is_enotty(void)
 	CHECK_EQ(device_ioctl(fd, _IOWR(TWHEEL_IOC_MAGIC, 0x0c, char[8]), buffer), -ENOTTY);
 }
 
-static void command_with_another_direction_is_enotty(void)
+TEST(command_with_another_direction_is_enotty)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);
@@ -258,7 +258,7 @@ static void command_with_another_direction_is_enotty(void)
 
 /* Access mode of the descriptor */
 
-static void change_on_read_only_descriptor_is_ebadf(void)
+TEST(change_on_read_only_descriptor_is_ebadf)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	__u32 done;
@@ -275,7 +275,7 @@ static void change_on_read_only_descriptor_is_ebadf(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void get_on_read_only_descriptor_is_allowed(void)
+TEST(get_on_read_only_descriptor_is_allowed)
 {
 	int fd = device_open(O_RDONLY);
 
@@ -283,12 +283,12 @@ static void get_on_read_only_descriptor_is_allowed(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void read_on_read_only_descriptor_is_allowed(void)
+TEST(read_on_read_only_descriptor_is_allowed)
 {
 	check_no_event(device_open(O_RDONLY | O_NONBLOCK));
 }
 
-static void arm_on_write_only_descriptor_is_allowed(void)
+TEST(arm_on_write_only_descriptor_is_allowed)
 {
 	int fd = device_open(O_WRONLY);
 	__u64 id = arm(fd, HOUR, 0);
@@ -299,7 +299,7 @@ static void arm_on_write_only_descriptor_is_allowed(void)
 	CHECK_EQ(cancel(fd, id), 0);
 }
 
-static void read_on_write_only_descriptor_is_ebadf(void)
+TEST(read_on_write_only_descriptor_is_ebadf)
 {
 	struct twheel_event event;
 	int fd = device_open(O_WRONLY);
@@ -309,7 +309,7 @@ static void read_on_write_only_descriptor_is_ebadf(void)
 	CHECK_EQ(info(fd).ready, 1);
 }
 
-static void write_is_einval(void)
+TEST(write_is_einval)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);
@@ -321,7 +321,7 @@ static void write_is_einval(void)
 
 /* INFO */
 
-static void info_tells_a_usable_geometry(void)
+TEST(info_tells_a_usable_geometry)
 {
 	struct twheel_info i = info(device_open(O_RDWR));
 
@@ -336,7 +336,7 @@ static void info_tells_a_usable_geometry(void)
 }
 
 /* INFO reports exactly the known bits, so that a program can rely on a bit being absent. */
-static void info_tells_what_is_known(void)
+TEST(info_tells_what_is_known)
 {
 	struct twheel_info i = info(device_open(O_RDWR));
 
@@ -364,7 +364,7 @@ static void check_op_flag(int fd, __u32 flag, int is_known)
 	CHECK_EQ(ret, is_known ? 0 : -EINVAL);
 }
 
-static void info_tells_the_flags_that_are_taken(void)
+TEST(info_tells_the_flags_that_are_taken)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_info i = info(fd);
@@ -379,7 +379,7 @@ static void info_tells_the_flags_that_are_taken(void)
 	}
 }
 
-static void info_overwrites_reserved_with_zero(void)
+TEST(info_overwrites_reserved_with_zero)
 {
 	struct twheel_info i;
 	int fd = device_open(O_RDWR);
@@ -390,7 +390,7 @@ static void info_overwrites_reserved_with_zero(void)
 		CHECK_EQ(i.reserved[n], 0);
 }
 
-static void info_writes_no_byte_behind_its_structure(void)
+TEST(info_writes_no_byte_behind_its_structure)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_info *i = map_before(sizeof(*i), PROT_NONE);
@@ -400,7 +400,7 @@ static void info_writes_no_byte_behind_its_structure(void)
 
 /* Addresses */
 
-static void info_at_bad_address_is_efault(void)
+TEST(info_at_bad_address_is_efault)
 {
 	struct bad_address bad[NR_BAD_ADDRESSES];
 	const struct twheel_info old = { 0 };
@@ -412,7 +412,7 @@ static void info_at_bad_address_is_efault(void)
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_INFO, map_read_only(&old, sizeof(old))), -EFAULT);
 }
 
-static void op_at_bad_address_is_efault(void)
+TEST(op_at_bad_address_is_efault)
 {
 	struct bad_address bad[NR_BAD_ADDRESSES];
 	int fd = device_open(O_RDWR);
@@ -426,7 +426,7 @@ static void op_at_bad_address_is_efault(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void op_that_ends_on_a_bad_page_is_efault(void)
+TEST(op_that_ends_on_a_bad_page_is_efault)
 {
 	int fd = device_open(O_RDWR);
 
@@ -440,7 +440,7 @@ static void op_that_ends_on_a_bad_page_is_efault(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void op_needs_no_alignment(void)
+TEST(op_needs_no_alignment)
 {
 	char buffer[sizeof(struct twheel_op) + 1];
 	struct twheel_op op = op_arm(HOUR, 0, 0);
@@ -453,7 +453,7 @@ static void op_needs_no_alignment(void)
 }
 
 /* The id would be lost, and the timeout could not be cancelled. */
-static void arm_in_read_only_memory_arms_nothing(void)
+TEST(arm_in_read_only_memory_arms_nothing)
 {
 	const struct twheel_op op = op_arm(0, 0, 0);
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -480,7 +480,7 @@ static int operate_in_part(int fd, unsigned long command, struct twheel_op *op, 
 	return ret;
 }
 
-static void arm_writes_nothing_behind_the_id(void)
+TEST(arm_writes_nothing_behind_the_id)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 7);
 	int fd = device_open(O_RDWR);
@@ -491,7 +491,7 @@ static void arm_writes_nothing_behind_the_id(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void arm_without_room_for_the_id_arms_nothing(void)
+TEST(arm_without_room_for_the_id_arms_nothing)
 {
 	static const size_t writable[] = { 0, 4, 8, 12 };
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -506,7 +506,7 @@ static void arm_without_room_for_the_id_arms_nothing(void)
 	check_no_event(fd);
 }
 
-static void get_writes_nothing_behind_what_it_tells(void)
+TEST(get_writes_nothing_behind_what_it_tells)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op op = op_get(arm(fd, HOUR, 7));
@@ -519,7 +519,7 @@ static void get_writes_nothing_behind_what_it_tells(void)
 }
 
 /* The outcome is the return value of the ioctl. */
-static void mod_and_cancel_write_nothing(void)
+TEST(mod_and_cancel_write_nothing)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_fired(fd, 1);
@@ -563,7 +563,7 @@ static void check_unwritten(int fd, const struct command *command, struct twheel
 	CHECK_ROW(memcmp(&op, &out, sizeof(op)), 0, command->name);
 }
 
-static void kick_writes_nothing(void)
+TEST(kick_writes_nothing)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op op = op_kick(timeout_for(&commands[4], fd));
@@ -654,33 +654,33 @@ static void check_refused(const struct command *command)
 	}
 }
 
-static void arm_with_a_bad_field_is_einval(void)
+TEST(arm_with_a_bad_field_is_einval)
 {
 	check_refused(&commands[0]);
 }
 
-static void mod_with_a_bad_field_is_einval(void)
+TEST(mod_with_a_bad_field_is_einval)
 {
 	check_refused(&commands[1]);
 }
 
-static void cancel_with_a_bad_field_is_einval(void)
+TEST(cancel_with_a_bad_field_is_einval)
 {
 	check_refused(&commands[2]);
 }
 
-static void get_with_a_bad_field_is_einval(void)
+TEST(get_with_a_bad_field_is_einval)
 {
 	check_refused(&commands[3]);
 }
 
-static void kick_with_a_bad_field_is_einval(void)
+TEST(kick_with_a_bad_field_is_einval)
 {
 	check_refused(&commands[4]);
 }
 
 /* So a program can submit a returned structure again. */
-static void arm_ignores_the_id_on_input(void)
+TEST(arm_ignores_the_id_on_input)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);
@@ -697,7 +697,7 @@ static void arm_ignores_the_id_on_input(void)
 	CHECK_EQ(info(fd).live, 3);
 }
 
-static void get_ignores_on_input_what_it_returns(void)
+TEST(get_ignores_on_input_what_it_returns)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op op = op_get(arm(fd, HOUR, 7)), entry;
@@ -721,7 +721,7 @@ static void get_ignores_on_input_what_it_returns(void)
 	CHECK_EQ(entry.repeat, 0);
 }
 
-static void opcode_of_another_command_is_einval(void)
+TEST(opcode_of_another_command_is_einval)
 {
 	static const __u32 opcodes[] = { 0, 1, 2, 3, 4, 5, 6, 0x100, 0x10000, ~0U };
 	int fd = device_open(O_RDWR);
@@ -741,7 +741,7 @@ static void opcode_of_another_command_is_einval(void)
 }
 
 /* Holds for every outcome. */
-static void operation_writes_nothing_but_what_comes_out_of_it(void)
+TEST(operation_writes_nothing_but_what_comes_out_of_it)
 {
 	/* CANCEL comes last, because it ends the timeout. */
 	static const size_t order[] = { 0, 1, 3, 2 };
@@ -767,7 +767,7 @@ static void operation_writes_nothing_but_what_comes_out_of_it(void)
 	check_unwritten(fd, &commands[2], op_cancel(unread), TWHEEL_WITHDRAWN);
 }
 
-static void mod_that_fails_leaves_the_unread_event(void)
+TEST(mod_that_fails_leaves_the_unread_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_fired(fd, 7);
@@ -784,7 +784,7 @@ static void mod_that_fails_leaves_the_unread_event(void)
 	check_no_event(fd);
 }
 
-static void cancel_that_fails_leaves_the_unread_event(void)
+TEST(cancel_that_fails_leaves_the_unread_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_op op = op_cancel(arm_fired(fd, 7));
@@ -792,49 +792,4 @@ static void cancel_that_fails_leaves_the_unread_event(void)
 	op.reserved = 1;
 	CHECK_EQ(operate(fd, TWHEEL_IOC_CANCEL, &op), -EINVAL);
 	CHECK_EQ(read_event(fd).cookie, 7);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(numbers_are_the_published_ones),
-	TEST(command_unknown_is_enotty),
-	TEST(command_of_another_driver_is_enotty),
-	TEST(command_with_another_size_is_enotty),
-	TEST(command_with_another_direction_is_enotty),
-	TEST(change_on_read_only_descriptor_is_ebadf),
-	TEST(get_on_read_only_descriptor_is_allowed),
-	TEST(read_on_read_only_descriptor_is_allowed),
-	TEST(arm_on_write_only_descriptor_is_allowed),
-	TEST(read_on_write_only_descriptor_is_ebadf),
-	TEST(write_is_einval),
-	TEST(info_tells_a_usable_geometry),
-	TEST(info_tells_what_is_known),
-	TEST(info_tells_the_flags_that_are_taken),
-	TEST(info_overwrites_reserved_with_zero),
-	TEST(info_writes_no_byte_behind_its_structure),
-	TEST(info_at_bad_address_is_efault),
-	TEST(op_at_bad_address_is_efault),
-	TEST(op_that_ends_on_a_bad_page_is_efault),
-	TEST(op_needs_no_alignment),
-	TEST(arm_in_read_only_memory_arms_nothing),
-	TEST(arm_writes_nothing_behind_the_id),
-	TEST(arm_without_room_for_the_id_arms_nothing),
-	TEST(get_writes_nothing_behind_what_it_tells),
-	TEST(mod_and_cancel_write_nothing),
-	TEST(kick_writes_nothing),
-	TEST(arm_with_a_bad_field_is_einval),
-	TEST(mod_with_a_bad_field_is_einval),
-	TEST(cancel_with_a_bad_field_is_einval),
-	TEST(get_with_a_bad_field_is_einval),
-	TEST(kick_with_a_bad_field_is_einval),
-	TEST(arm_ignores_the_id_on_input),
-	TEST(get_ignores_on_input_what_it_returns),
-	TEST(opcode_of_another_command_is_einval),
-	TEST(operation_writes_nothing_but_what_comes_out_of_it),
-	TEST(mod_that_fails_leaves_the_unread_event),
-	TEST(cancel_that_fails_leaves_the_unread_event),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

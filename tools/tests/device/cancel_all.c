@@ -32,7 +32,7 @@ static void check_cancelled(struct twheel_cancel_all all, __u32 pending, __u32 w
 
 /* All */
 
-static void cancel_all_of_none_cancels_none(void)
+TEST(cancel_all_of_none_cancels_none)
 {
 	int fd = device_open(O_RDWR);
 
@@ -42,7 +42,7 @@ static void cancel_all_of_none_cancels_none(void)
 	check_cancelled(cancel_all(fd), 0, 0);
 }
 
-static void cancel_all_counts_pending_and_withdrawn(void)
+TEST(cancel_all_counts_pending_and_withdrawn)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 pending = arm(fd, HOUR, 1), unread = arm_fired(fd, 2);
@@ -56,7 +56,7 @@ static void cancel_all_counts_pending_and_withdrawn(void)
 	check_no_event(fd);
 }
 
-static void file_goes_on_after_cancel_all(void)
+TEST(file_goes_on_after_cancel_all)
 {
 	int fd = device_open_limited(O_RDWR, 100);
 	__u64 none;
@@ -70,7 +70,7 @@ static void file_goes_on_after_cancel_all(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void cancel_all_leaves_other_files_alone(void)
+TEST(cancel_all_leaves_other_files_alone)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
 	__u64 id = arm(other, HOUR, 7);
@@ -82,7 +82,7 @@ static void cancel_all_leaves_other_files_alone(void)
 	CHECK_EQ(read_event(other).cookie, 8);
 }
 
-static void cancel_all_withdraws_what_was_stopped(void)
+TEST(cancel_all_withdraws_what_was_stopped)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_event event;
@@ -93,7 +93,7 @@ static void cancel_all_withdraws_what_was_stopped(void)
 	CHECK_EQ(read(fd, &event, sizeof(event)), 0);
 }
 
-static void cancel_all_of_100000_is_quick(void)
+TEST(cancel_all_of_100000_is_quick)
 {
 	int fd = device_open(O_RDWR);
 	__u64 before;
@@ -106,7 +106,7 @@ static void cancel_all_of_100000_is_quick(void)
 
 /* By cookie */
 
-static void cancel_by_cookie_leaves_the_others(void)
+TEST(cancel_by_cookie_leaves_the_others)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 other = arm(fd, HOUR, 6);
@@ -125,7 +125,7 @@ static void cancel_by_cookie_leaves_the_others(void)
 }
 
 /* A cookie of zero is a cookie, too. */
-static void cookie_is_compared_in_all_its_bits(void)
+TEST(cookie_is_compared_in_all_its_bits)
 {
 	int fd = device_open(O_RDWR);
 
@@ -138,7 +138,7 @@ static void cookie_is_compared_in_all_its_bits(void)
 }
 
 /* MOD changes the cookie. */
-static void cookie_is_the_last_one(void)
+TEST(cookie_is_the_last_one)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 1);
@@ -167,7 +167,7 @@ static const struct request {
 	{ "counts", { .pending = ~0U, .withdrawn = ~0U }, 0 },
 };
 
-static void cancel_all_looks_at_each_field(void)
+TEST(cancel_all_looks_at_each_field)
 {
 	for_each_row(request, requests) {
 		struct twheel_cancel_all all = request->all;
@@ -181,7 +181,7 @@ static void cancel_all_looks_at_each_field(void)
 	}
 }
 
-static void cancel_all_at_bad_address_cancels_none(void)
+TEST(cancel_all_at_bad_address_cancels_none)
 {
 	static const struct twheel_cancel_all all;
 	struct bad_address bad[NR_BAD_ADDRESSES];
@@ -195,7 +195,7 @@ static void cancel_all_at_bad_address_cancels_none(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void cancel_all_on_read_only_descriptor_is_ebadf(void)
+TEST(cancel_all_on_read_only_descriptor_is_ebadf)
 {
 	struct twheel_cancel_all all = { 0 };
 
@@ -204,7 +204,7 @@ static void cancel_all_on_read_only_descriptor_is_ebadf(void)
 
 /* Races */
 
-static void cancel_all_amid_expiry_leaves_no_event(void)
+TEST(cancel_all_amid_expiry_leaves_no_event)
 {
 	for (int i = 0; i < 10; i++) {
 		int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -252,7 +252,7 @@ static void *read_all_the_time(void *arg)
 }
 
 /* Each timeout ends once: one of many calls cancels it, or it is read. */
-static void cancel_all_amid_arms_and_reads_counts_right(void)
+TEST(cancel_all_amid_arms_and_reads_counts_right)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct worker armers[2], reader = { .fd = fd };
@@ -281,26 +281,4 @@ static void cancel_all_amid_arms_and_reads_counts_right(void)
 		  (unsigned long long)reader.nr);
 	CHECK_EQ(gone + reader.nr, armed);
 	CHECK_EQ(info(fd).live, 0);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(cancel_all_of_none_cancels_none),
-	TEST(cancel_all_counts_pending_and_withdrawn),
-	TEST(file_goes_on_after_cancel_all),
-	TEST(cancel_all_leaves_other_files_alone),
-	TEST(cancel_all_withdraws_what_was_stopped),
-	TEST(cancel_all_of_100000_is_quick),
-	TEST(cancel_by_cookie_leaves_the_others),
-	TEST(cookie_is_compared_in_all_its_bits),
-	TEST(cookie_is_the_last_one),
-	TEST(cancel_all_looks_at_each_field),
-	TEST(cancel_all_at_bad_address_cancels_none),
-	TEST(cancel_all_on_read_only_descriptor_is_ebadf),
-	TEST(cancel_all_amid_expiry_leaves_no_event),
-	TEST(cancel_all_amid_arms_and_reads_counts_right),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -162,7 +162,7 @@ static void check_works(struct fixture *f)
 	CHECK_EQ(file_stats(f->fd).armed, 1);
 }
 
-static void every_state_says_when_it_is_looked_at(void)
+TEST(every_state_says_when_it_is_looked_at)
 {
 	for_each_row(state, states) {
 		struct fixture f = begin(state);
@@ -258,7 +258,7 @@ static void check_operation(struct fixture *f, const struct operation *o)
 		CHECK_EQ(state_of(f->fd, f->id).cookie, o->is_call ? 8 : 7);
 }
 
-static void every_operation_tells_the_outcome(void)
+TEST(every_operation_tells_the_outcome)
 {
 	for_each_row(o, operations) {
 		ktap_note("%s", o->name);
@@ -273,7 +273,7 @@ static void every_operation_tells_the_outcome(void)
 	}
 }
 
-static void get_and_list_tell_the_state(void)
+TEST(get_and_list_tell_the_state)
 {
 	for_each_row(state, states) {
 		struct fixture f = begin(state);
@@ -294,7 +294,7 @@ static void get_and_list_tell_the_state(void)
 }
 
 /* KICK neither makes nor removes an event. An unkicked arming is looked at after it. */
-static void kick_changes_no_word(void)
+TEST(kick_changes_no_word)
 {
 	for_each_row(state, states) {
 		struct fixture f = begin(state);
@@ -335,7 +335,7 @@ static void check_cancel_all(struct fixture *f, struct twheel_cancel_all all, bo
 		CHECK_EQ(word_of(f->cells, f->id), word);
 }
 
-static void cancel_all_counts_what_was_armed(void)
+TEST(cancel_all_counts_what_was_armed)
 {
 	for_each_row(request, requests) {
 		ktap_note("%s", request->name);
@@ -348,7 +348,7 @@ static void cancel_all_counts_what_was_armed(void)
 	}
 }
 
-static void stop_hands_out_what_is_armed_or_fired(void)
+TEST(stop_hands_out_what_is_armed_or_fired)
 {
 	for_each_row(state, states) {
 		struct fixture f = begin(state);
@@ -373,7 +373,7 @@ static void stop_hands_out_what_is_armed_or_fired(void)
 	}
 }
 
-static void close_ends_a_cell_in_any_state(void)
+TEST(close_ends_a_cell_in_any_state)
 {
 	for_each_row(state, states) {
 		struct fixture f = begin(state);
@@ -387,7 +387,7 @@ static void close_ends_a_cell_in_any_state(void)
 
 /* Arming */
 
-static void arm_writes_word_and_look(void)
+TEST(arm_writes_word_and_look)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -402,7 +402,7 @@ static void arm_writes_word_and_look(void)
 	CHECK_EQ(look_of(cells, id), word_of(cells, id));
 }
 
-static void arm_and_mod_make_idle_cells(void)
+TEST(arm_and_mod_make_idle_cells)
 {
 	static const __u32 flags[] = { TWHEEL_F_CELL, TWHEEL_F_CELL | TWHEEL_F_ABS };
 	int fd = device_open(O_RDWR);
@@ -425,7 +425,7 @@ static void arm_and_mod_make_idle_cells(void)
 }
 
 /* Only a cell can be idle, and only with the word TWHEEL_CELL_IDLE. */
-static void arm_for_a_bad_idle_value_is_einval(void)
+TEST(arm_for_a_bad_idle_value_is_einval)
 {
 	static const struct {
 		const char *name;
@@ -457,7 +457,7 @@ static void arm_for_a_bad_idle_value_is_einval(void)
 	CHECK_EQ(info(fd).live, 2);
 }
 
-static void submit_writes_the_words(void)
+TEST(submit_writes_the_words)
 {
 	struct twheel_op ops[200];
 	int fd = device_open(O_RDWR);
@@ -474,7 +474,7 @@ static void submit_writes_the_words(void)
 	}
 }
 
-static void cell_of_an_unused_index_is_idle(void)
+TEST(cell_of_an_unused_index_is_idle)
 {
 	struct twheel_cell *cells = map_cells(device_open(O_RDWR), 4 * NR);
 
@@ -484,7 +484,7 @@ static void cell_of_an_unused_index_is_idle(void)
 	}
 }
 
-static void timeouts_that_are_no_cells_write_no_word(void)
+TEST(timeouts_that_are_no_cells_write_no_word)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -497,7 +497,7 @@ static void timeouts_that_are_no_cells_write_no_word(void)
 	CHECK_EQ(word_of(cells, id), when + HOUR);
 }
 
-static void nobody_needs_a_mapping(void)
+TEST(nobody_needs_a_mapping)
 {
 	int fd = device_open(O_RDWR);
 	__u64 when = now_ns() + 20 * MS, id;
@@ -511,7 +511,7 @@ static void nobody_needs_a_mapping(void)
 	CHECK_EQ(cancel(fd, id), TWHEEL_IDLE);
 }
 
-static void cell_armed_in_the_past_fires(void)
+TEST(cell_armed_in_the_past_fires)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -526,7 +526,7 @@ static void cell_armed_in_the_past_fires(void)
 	CHECK_EQ(read_cell_event(fd).cookie, 8);
 }
 
-static void cell_armed_for_int64_max_waits(void)
+TEST(cell_armed_for_int64_max_waits)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -543,7 +543,7 @@ static void cell_armed_for_int64_max_waits(void)
 
 /* Operations with the wrong kind of timeout */
 
-static void mod_with_the_cell_flag_of_another_timeout_is_einval(void)
+TEST(mod_with_the_cell_flag_of_another_timeout_is_einval)
 {
 	int fd = device_open(O_RDWR);
 	__u64 pending = arm(fd, HOUR, 7), fired;
@@ -571,7 +571,7 @@ static void check_refused(struct fixture *f, const char *name, struct twheel_op 
 	CHECK_ROW(file_stats(f->fd).moved, 0, name);
 }
 
-static void refused_mod_leaves_the_cell(void)
+TEST(refused_mod_leaves_the_cell)
 {
 	for_each_row(state, states) {
 		struct fixture f = begin(state);
@@ -590,7 +590,7 @@ static void refused_mod_leaves_the_cell(void)
 	}
 }
 
-static void kick_of_an_unknown_id_is_enoent(void)
+TEST(kick_of_an_unknown_id_is_enoent)
 {
 	int fd = device_open(O_RDWR);
 	__u64 seed = now_ns(), id;
@@ -611,7 +611,7 @@ static void kick_of_an_unknown_id_is_enoent(void)
 	CHECK_EQ(file_stats(fd).kicks, 0);
 }
 
-static void kick_of_another_timeout_is_einval(void)
+TEST(kick_of_another_timeout_is_einval)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 7), fired;
@@ -626,7 +626,7 @@ static void kick_of_another_timeout_is_einval(void)
 	CHECK_EQ(file_stats(fd).kicks, 0);
 }
 
-static void kick_after_stop_is_eshutdown(void)
+TEST(kick_after_stop_is_eshutdown)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op op;
@@ -644,7 +644,7 @@ static void kick_after_stop_is_eshutdown(void)
 
 /* Cancel of one arming and no later one */
 
-static void compare_exchange_cancels_one_arming_alone(void)
+TEST(compare_exchange_cancels_one_arming_alone)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -662,7 +662,7 @@ static void compare_exchange_cancels_one_arming_alone(void)
 }
 
 /* The arming has fired: its event stays and can be read. */
-static void compare_exchange_of_a_fired_one_leaves_the_event(void)
+TEST(compare_exchange_of_a_fired_one_leaves_the_event)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -677,7 +677,7 @@ static void compare_exchange_of_a_fired_one_leaves_the_event(void)
 
 /* Life of a cell */
 
-static void cell_keeps_its_id_over_many_rounds(void)
+TEST(cell_keeps_its_id_over_many_rounds)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -695,7 +695,7 @@ static void cell_keeps_its_id_over_many_rounds(void)
 	CHECK_EQ(file_stats(fd).read, 300);
 }
 
-static void cell_at_the_limit_can_always_be_armed(void)
+TEST(cell_at_the_limit_can_always_be_armed)
 {
 	int fd = device_open_limited(O_RDWR, 1);
 	struct twheel_cell *cells = map_cells(fd, 1);
@@ -711,7 +711,7 @@ static void cell_at_the_limit_can_always_be_armed(void)
 	arm(fd, HOUR, 0);
 }
 
-static void idle_cells_count_as_live(void)
+TEST(idle_cells_count_as_live)
 {
 	int fd = device_open_limited(O_RDWR, 300);
 	__u64 none;
@@ -724,7 +724,7 @@ static void idle_cells_count_as_live(void)
 }
 
 /* A word written to a cell that has ended does not affect the next cell. */
-static void index_used_again_has_a_new_word(void)
+TEST(index_used_again_has_a_new_word)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -746,7 +746,7 @@ static void index_used_again_has_a_new_word(void)
 }
 
 /* KICK returns ENOENT if the cell has ended, and the arming is undone. */
-static void arming_of_a_cell_that_has_ended_fails(void)
+TEST(arming_of_a_cell_that_has_ended_fails)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -760,7 +760,7 @@ static void arming_of_a_cell_that_has_ended_fails(void)
 }
 
 /* For the first cell, the kernel has taken up the arming: STOP has made an event of it. */
-static void undo_after_stop_tells_if_the_arm_has_failed(void)
+TEST(undo_after_stop_tells_if_the_arm_has_failed)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -784,7 +784,7 @@ static const __u64 idle_words[] = {
 };
 
 /* FIRED without an event is idle, like any other word that is no deadline. */
-static void words_that_are_no_deadlines_are_idle(void)
+TEST(words_that_are_no_deadlines_are_idle)
 {
 	for_each_row(state, states) {
 		struct fixture f = begin(state);
@@ -810,7 +810,7 @@ next:
 	}
 }
 
-static void idle_words_end_idle(void)
+TEST(idle_words_end_idle)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -830,7 +830,7 @@ static void idle_words_end_idle(void)
 }
 
 /* The kernel may find any word when it looks. */
-static void words_found_by_a_look_do_no_harm(void)
+TEST(words_found_by_a_look_do_no_harm)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -853,7 +853,7 @@ static void words_found_by_a_look_do_no_harm(void)
 }
 
 /* The kernel never reads a look, so a wrong one harms only the users that rely on it. */
-static void looks_that_users_write_are_not_believed(void)
+TEST(looks_that_users_write_are_not_believed)
 {
 	static const __u64 looks[] = { 0, 1, EXPIRES_MAX, EXPIRES_MAX + 1, ~0ULL - 1, ~0ULL };
 	int fd = device_open(O_RDWR);
@@ -898,7 +898,7 @@ static void *scribble(void *arg)
 }
 
 /* With plain stores at any time, events are well-formed and the counters agree. */
-static void wild_stores_do_no_harm(void)
+TEST(wild_stores_do_no_harm)
 {
 	enum { CELLS = 2000 };
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -939,7 +939,7 @@ static void wild_stores_do_no_harm(void)
 
 /* Batches and neighbours */
 
-static void submit_of_a_mix_tells_every_result(void)
+TEST(submit_of_a_mix_tells_every_result)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -989,7 +989,7 @@ static void submit_of_a_mix_tells_every_result(void)
 }
 
 /* More operations than one lock hold handles, with cells and other timeouts in turn. */
-static void large_batches_of_cells_and_others(void)
+TEST(large_batches_of_cells_and_others)
 {
 	enum { OPS = 1000 };
 	struct twheel_op ops[OPS];
@@ -1020,7 +1020,7 @@ static void large_batches_of_cells_and_others(void)
 }
 
 /* Cells, one-shots and periodic timeouts have the same deadlines. */
-static void cells_fire_beside_other_timeouts(void)
+TEST(cells_fire_beside_other_timeouts)
 {
 	enum { EACH = 100 };
 	int fd = device_open(O_RDWR), got[3] = { 0 };
@@ -1109,7 +1109,7 @@ static void fill_with_cells(int fd)
  * the excess indices cannot be cells, so they must not prevent other timeouts from being
  * cells.
  */
-static void all_that_the_limit_allows_can_be_cells(void)
+TEST(all_that_the_limit_allows_can_be_cells)
 {
 	__u64 seed = now_ns(), until = seed + race_ns(1500);
 	int rounds = 0;
@@ -1207,7 +1207,7 @@ static unsigned int cancel_cells_and_due(int fd, __u64 when, __u64 delay)
 	return fired;
 }
 
-static void outcomes_of_a_run_of_cancels_are_not_mixed_up(void)
+TEST(outcomes_of_a_run_of_cancels_are_not_mixed_up)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 end = now_ns() + 3 * NSEC_PER_SEC, seed = 1, tick_ns = info(fd).tick_ns;
@@ -1230,7 +1230,7 @@ static void outcomes_of_a_run_of_cancels_are_not_mixed_up(void)
 	CHECK_EQ(stats.live, 0);
 }
 
-static void a_million_cells_are_counted_exactly(void)
+TEST(a_million_cells_are_counted_exactly)
 {
 	need_speed();
 	need_cells();
@@ -1239,7 +1239,7 @@ static void a_million_cells_are_counted_exactly(void)
 
 /* Other clocks, wheels, namespaces and processes */
 
-static void word_is_of_the_clock_of_the_file(void)
+TEST(word_is_of_the_clock_of_the_file)
 {
 	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
 
@@ -1256,7 +1256,7 @@ static void word_is_of_the_clock_of_the_file(void)
 	}
 }
 
-static void idle_cell_on_realtime_is_absolute_too(void)
+TEST(idle_cell_on_realtime_is_absolute_too)
 {
 	int fd = device_open_setup(O_RDWR, setup_clock(CLOCK_REALTIME));
 	__u64 none;
@@ -1267,7 +1267,7 @@ static void idle_cell_on_realtime_is_absolute_too(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void cells_fire_in_a_wheel_of_their_own(void)
+TEST(cells_fire_in_a_wheel_of_their_own)
 {
 	struct twheel_setup setup = { .tick_ns = 7 * MS, .slots = 4 };
 	int fd = device_open_setup(O_RDWR, setup);
@@ -1305,7 +1305,7 @@ static void check_times_of_a_cell(clockid_t clock, int fd)
 	unmap_cells(cells, NR);
 }
 
-static void word_is_in_the_time_of_the_namespace(void)
+TEST(word_is_in_the_time_of_the_namespace)
 {
 	need_cells();
 	enter_time_namespace(1000000, 5000000);
@@ -1315,7 +1315,7 @@ static void word_is_in_the_time_of_the_namespace(void)
 			      device_open_setup(O_RDWR, setup_clock(CLOCK_BOOTTIME)));
 }
 
-static void word_is_in_the_time_of_a_namespace_behind(void)
+TEST(word_is_in_the_time_of_a_namespace_behind)
 {
 	need_cells();
 	sleep_until(3 * NSEC_PER_SEC);
@@ -1324,7 +1324,7 @@ static void word_is_in_the_time_of_a_namespace_behind(void)
 			      device_open_setup(O_RDWR, setup_clock(CLOCK_BOOTTIME)));
 }
 
-static void processes_share_a_cell(void)
+TEST(processes_share_a_cell)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -1349,7 +1349,7 @@ static void processes_share_a_cell(void)
 }
 
 /* A user that dies has not armed the cell; the next KICK takes up its arming. */
-static void user_that_dies_before_the_kick_has_not_armed(void)
+TEST(user_that_dies_before_the_kick_has_not_armed)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -1377,7 +1377,7 @@ static void user_that_dies_before_the_kick_has_not_armed(void)
 }
 
 /* The cells of a process live as long as the file. */
-static void cells_outlive_the_process_that_made_them(void)
+TEST(cells_outlive_the_process_that_made_them)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -1390,60 +1390,4 @@ static void cells_outlive_the_process_that_made_them(void)
 	join_child(pid);
 	CHECK_EQ(cell_arm(fd, cells, read_cell_event(fd).id, now_ns()), TWHEEL_IDLE);
 	CHECK_EQ(read_cell_event(fd).cookie, 7);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(every_state_says_when_it_is_looked_at),
-	TEST(every_operation_tells_the_outcome),
-	TEST(get_and_list_tell_the_state),
-	TEST(kick_changes_no_word),
-	TEST(cancel_all_counts_what_was_armed),
-	TEST(stop_hands_out_what_is_armed_or_fired),
-	TEST(close_ends_a_cell_in_any_state),
-	TEST(arm_writes_word_and_look),
-	TEST(arm_and_mod_make_idle_cells),
-	TEST(arm_for_a_bad_idle_value_is_einval),
-	TEST(submit_writes_the_words),
-	TEST(cell_of_an_unused_index_is_idle),
-	TEST(timeouts_that_are_no_cells_write_no_word),
-	TEST(nobody_needs_a_mapping),
-	TEST(cell_armed_in_the_past_fires),
-	TEST(cell_armed_for_int64_max_waits),
-	TEST(mod_with_the_cell_flag_of_another_timeout_is_einval),
-	TEST(refused_mod_leaves_the_cell),
-	TEST(kick_of_an_unknown_id_is_enoent),
-	TEST(kick_of_another_timeout_is_einval),
-	TEST(kick_after_stop_is_eshutdown),
-	TEST(compare_exchange_cancels_one_arming_alone),
-	TEST(compare_exchange_of_a_fired_one_leaves_the_event),
-	TEST(cell_keeps_its_id_over_many_rounds),
-	TEST(cell_at_the_limit_can_always_be_armed),
-	TEST(idle_cells_count_as_live),
-	TEST(index_used_again_has_a_new_word),
-	TEST(arming_of_a_cell_that_has_ended_fails),
-	TEST(undo_after_stop_tells_if_the_arm_has_failed),
-	TEST(words_that_are_no_deadlines_are_idle),
-	TEST(idle_words_end_idle),
-	TEST(words_found_by_a_look_do_no_harm),
-	TEST(looks_that_users_write_are_not_believed),
-	TEST(wild_stores_do_no_harm),
-	TEST(submit_of_a_mix_tells_every_result),
-	TEST(large_batches_of_cells_and_others),
-	TEST(cells_fire_beside_other_timeouts),
-	TEST(all_that_the_limit_allows_can_be_cells),
-	TEST(outcomes_of_a_run_of_cancels_are_not_mixed_up),
-	TEST(a_million_cells_are_counted_exactly),
-	TEST(word_is_of_the_clock_of_the_file),
-	TEST(idle_cell_on_realtime_is_absolute_too),
-	TEST(cells_fire_in_a_wheel_of_their_own),
-	TEST(word_is_in_the_time_of_the_namespace),
-	TEST(word_is_in_the_time_of_a_namespace_behind),
-	TEST(processes_share_a_cell),
-	TEST(user_that_dies_before_the_kick_has_not_armed),
-	TEST(cells_outlive_the_process_that_made_them),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

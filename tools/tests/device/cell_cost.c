@@ -48,7 +48,7 @@ static __u64 threads_time_ns(void)
  * deadline. On a shared wheel such looks are paced, at 64 for each CPU and millisecond, whatever
  * is written. A cell that has fired, as the program was held up, is not looked at any more.
  */
-static void storm_of_words(void)
+TEST(storm_of_words)
 {
 	const __u32 nr = is_slow() ? 2000 : 20000;
 	int fd = device_open(O_RDWR);
@@ -80,7 +80,7 @@ static void storm_of_words(void)
 }
 
 /* Before the time of a look, changes of the word cost the kernel nothing. */
-static void words_that_change_before_the_look_cost_nothing(void)
+TEST(words_that_change_before_the_look_cost_nothing)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 256);
@@ -117,10 +117,10 @@ static void look_at_moved_cells(int fd, struct twheel_cell *cells, const __u64 *
 }
 
 /*
- * The pace spreads looks. It must not put off a look for longer than it takes to look at each
- * cell of the file, however many looks there were before.
+ * The pace spreads looks. However many there were before, it puts off none for longer than it takes
+ * to look at each cell of the file.
  */
-static void look_waits_for_one_look_at_each_cell_at_most(void)
+TEST(look_waits_for_one_look_at_each_cell_at_most)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, MOVED + 1);
@@ -144,15 +144,4 @@ static void look_waits_for_one_look_at_each_cell_at_most(void)
 	if (look != NO_LOOK)
 		CHECK(look <= now_ns() + (MOVED + 1) * LOOK_NS);
 	check_fires(fd, probe, 0, when + 5 * MS);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(storm_of_words),
-	TEST(words_that_change_before_the_look_cost_nothing),
-	TEST(look_waits_for_one_look_at_each_cell_at_most),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -24,7 +24,7 @@ static int try_read(int fd)
 
 /* Fields of an event */
 
-static void event_tells_the_word_exactly(void)
+TEST(event_tells_the_word_exactly)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -43,7 +43,7 @@ static void event_tells_the_word_exactly(void)
 	}
 }
 
-static void event_has_the_cookie_of_the_last_mod(void)
+TEST(event_has_the_cookie_of_the_last_mod)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -58,7 +58,7 @@ static void event_has_the_cookie_of_the_last_mod(void)
 	}
 }
 
-static void move_after_expiry_withdraws_the_event(void)
+TEST(move_after_expiry_withdraws_the_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -75,7 +75,7 @@ static void move_after_expiry_withdraws_the_event(void)
 
 /* Withdrawn events, and the calls that meet them */
 
-static void withdrawn_event_is_readable_until_it_is_met(void)
+TEST(withdrawn_event_is_readable_until_it_is_met)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -91,7 +91,7 @@ static void withdrawn_event_is_readable_until_it_is_met(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void kick_meets_a_withdrawn_event(void)
+TEST(kick_meets_a_withdrawn_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -106,7 +106,7 @@ static void kick_meets_a_withdrawn_event(void)
 	CHECK_EQ(file_stats(fd).dropped, 1);
 }
 
-static void calls_that_withdraw_clear_readiness(void)
+TEST(calls_that_withdraw_clear_readiness)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id;
@@ -139,7 +139,7 @@ static void *wait_for_event(void *arg)
 }
 
 /* A withdrawn event is neither an event for the reader nor the end. */
-static void blocking_read_waits_beyond_a_withdrawn_event(void)
+TEST(blocking_read_waits_beyond_a_withdrawn_event)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -158,7 +158,7 @@ static void blocking_read_waits_beyond_a_withdrawn_event(void)
 }
 
 /* The reader sleeps when the event comes, and the event is withdrawn before the reader runs. */
-static void reader_that_is_woken_for_a_withdrawn_event_sleeps_again(void)
+TEST(reader_that_is_woken_for_a_withdrawn_event_sleeps_again)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -185,7 +185,7 @@ static void reader_that_is_woken_for_a_withdrawn_event_sleeps_again(void)
 }
 
 /* Every new event has an edge, not only the first one after the queue was empty. */
-static void epoll_has_an_edge_behind_a_withdrawn_event(void)
+TEST(epoll_has_an_edge_behind_a_withdrawn_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -205,7 +205,7 @@ static void epoll_has_an_edge_behind_a_withdrawn_event(void)
 	}
 }
 
-static void epoll_has_an_edge_when_a_cell_fires_again(void)
+TEST(epoll_has_an_edge_when_a_cell_fires_again)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -221,7 +221,7 @@ static void epoll_has_an_edge_when_a_cell_fires_again(void)
 }
 
 /* Level-triggered epoll may report a withdrawn event until read() has met it. */
-static void epoll_of_level_ends_when_read_has_met_it(void)
+TEST(epoll_of_level_ends_when_read_has_met_it)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -357,17 +357,17 @@ static void check_reading(bool mixed)
 	}
 }
 
-static void withdrawn_events_between_others_are_left_out(void)
+TEST(withdrawn_events_between_others_are_left_out)
 {
 	check_reading(false);
 }
 
-static void withdrawn_events_amid_other_timeouts_are_left_out(void)
+TEST(withdrawn_events_amid_other_timeouts_are_left_out)
 {
 	check_reading(true);
 }
 
-static void runs_of_withdrawn_events_are_left_out(void)
+TEST(runs_of_withdrawn_events_are_left_out)
 {
 	static const struct { int from, to; } runs[] = {
 		{ 0, 1 }, { 0, 16 }, { 0, 17 }, { 15, 33 }, { 16, 32 }, { 1, MANY },
@@ -384,7 +384,7 @@ static void runs_of_withdrawn_events_are_left_out(void)
 }
 
 /* The buffer ends in the middle of a record, before a page that faults. */
-static void fault_amid_withdrawn_events_loses_nothing(void)
+TEST(fault_amid_withdrawn_events_loses_nothing)
 {
 	static const int rooms[] = { 1, 2, 7, 16, 20, 50 };
 	struct many m;
@@ -417,7 +417,7 @@ static void fault_amid_withdrawn_events_loses_nothing(void)
 	}
 }
 
-static void read_at_a_bad_address_leaves_the_event(void)
+TEST(read_at_a_bad_address_leaves_the_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -431,7 +431,7 @@ static void read_at_a_bad_address_leaves_the_event(void)
 }
 
 /* The reads fault pages in, and one record is split in two. */
-static void readv_leaves_out_withdrawn_events(void)
+TEST(readv_leaves_out_withdrawn_events)
 {
 	struct twheel_event *events = map_pages(4);
 	struct iovec iov[3];
@@ -454,7 +454,7 @@ static void readv_leaves_out_withdrawn_events(void)
 }
 
 /* A cell is armed again while its withdrawn event is queued: the event gets a new place. */
-static void event_that_comes_anew_is_the_last_one(void)
+TEST(event_that_comes_anew_is_the_last_one)
 {
 	struct many m;
 	struct twheel_event events[MANY];
@@ -500,7 +500,7 @@ static void *read_shared(void *arg)
 }
 
 /* Each event is read by one reader or withdrawn, while other events are withdrawn. */
-static void each_event_goes_to_one_reader_or_none(void)
+TEST(each_event_goes_to_one_reader_or_none)
 {
 	static struct shared shared;
 	pthread_t readers[3];
@@ -542,7 +542,7 @@ static void each_event_goes_to_one_reader_or_none(void)
 }
 
 /* No reader sleeps for ever because of events that another reader has met as withdrawn. */
-static void blocked_readers_share_what_is_left(void)
+TEST(blocked_readers_share_what_is_left)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -583,7 +583,7 @@ static void check_over_and_counted(int fd)
 	file_stats(fd);
 }
 
-static void event_after_stop_is_the_last_one(void)
+TEST(event_after_stop_is_the_last_one)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_event event;
@@ -609,7 +609,7 @@ static void event_after_stop_is_the_last_one(void)
 	check_over_and_counted(fd);
 }
 
-static void read_is_over_if_only_withdrawn_events_are_left(void)
+TEST(read_is_over_if_only_withdrawn_events_are_left)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -625,7 +625,7 @@ static void read_is_over_if_only_withdrawn_events_are_left(void)
 	CHECK_EQ(file_stats(fd).dropped, 2);
 }
 
-static void reader_that_meets_the_last_withdrawn_event_ends(void)
+TEST(reader_that_meets_the_last_withdrawn_event_ends)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -637,7 +637,7 @@ static void reader_that_meets_the_last_withdrawn_event_ends(void)
 	check_over_and_counted(fd);
 }
 
-static void cancel_after_stop_withdraws(void)
+TEST(cancel_after_stop_withdraws)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -650,7 +650,7 @@ static void cancel_after_stop_withdraws(void)
 	check_over_and_counted(fd);
 }
 
-static void stop_finds_cells_among_the_others(void)
+TEST(stop_finds_cells_among_the_others)
 {
 	enum { ALL = 300 };
 	int fd = device_open(O_RDWR);
@@ -726,7 +726,7 @@ static void *use_until_stopped(void *arg)
 }
 
 /* Each arming that did not fail is read or withdrawn. */
-static void stop_amid_exchanges_loses_nothing(void)
+TEST(stop_amid_exchanges_loses_nothing)
 {
 	for (__u64 until = now_ns() + race_ns(2000); now_ns() < until; ) {
 		__u64 ids[64], got = 0;
@@ -747,38 +747,4 @@ static void stop_amid_exchanges_loses_nothing(void)
 		unmap_cells(s.cells, NR);
 		close(s.fd);
 	}
-}
-
-static const struct ktap_test tests[] = {
-	TEST(event_tells_the_word_exactly),
-	TEST(event_has_the_cookie_of_the_last_mod),
-	TEST(move_after_expiry_withdraws_the_event),
-	TEST(withdrawn_event_is_readable_until_it_is_met),
-	TEST(kick_meets_a_withdrawn_event),
-	TEST(calls_that_withdraw_clear_readiness),
-	TEST(blocking_read_waits_beyond_a_withdrawn_event),
-	TEST(reader_that_is_woken_for_a_withdrawn_event_sleeps_again),
-	TEST(epoll_has_an_edge_behind_a_withdrawn_event),
-	TEST(epoll_has_an_edge_when_a_cell_fires_again),
-	TEST(epoll_of_level_ends_when_read_has_met_it),
-	TEST(withdrawn_events_between_others_are_left_out),
-	TEST(withdrawn_events_amid_other_timeouts_are_left_out),
-	TEST(runs_of_withdrawn_events_are_left_out),
-	TEST(fault_amid_withdrawn_events_loses_nothing),
-	TEST(read_at_a_bad_address_leaves_the_event),
-	TEST(readv_leaves_out_withdrawn_events),
-	TEST(event_that_comes_anew_is_the_last_one),
-	TEST(each_event_goes_to_one_reader_or_none),
-	TEST(blocked_readers_share_what_is_left),
-	TEST(event_after_stop_is_the_last_one),
-	TEST(read_is_over_if_only_withdrawn_events_are_left),
-	TEST(reader_that_meets_the_last_withdrawn_event_ends),
-	TEST(cancel_after_stop_withdraws),
-	TEST(stop_finds_cells_among_the_others),
-	TEST(stop_amid_exchanges_loses_nothing),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -23,6 +23,7 @@
  * A trial also checks its own coverage: users ran on several CPUs if there are several, and
  * there were looks, kicks, events and withdrawals.
  */
+#define KTAP_NO_MAIN
 #define _GNU_SOURCE
 #define KTAP_HANG_S	120
 
@@ -675,7 +676,7 @@ static void leave_alone(void)
 {
 }
 
-static void every_arming_ends_once(void)
+TEST(every_arming_ends_once)
 {
 	const struct twheel_setup setup = { 0 };
 
@@ -683,7 +684,7 @@ static void every_arming_ends_once(void)
 	run(&setup, leave_alone);
 }
 
-static void every_arming_ends_once_with_short_ticks(void)
+TEST(every_arming_ends_once_with_short_ticks)
 {
 	const struct twheel_setup setup = { .tick_ns = 100 * NSEC_PER_USEC };
 
@@ -691,7 +692,7 @@ static void every_arming_ends_once_with_short_ticks(void)
 	run(&setup, leave_alone);
 }
 
-static void every_arming_ends_once_with_slack(void)
+TEST(every_arming_ends_once_with_slack)
 {
 	const struct twheel_setup setup = { .slack_us = 2000 };
 
@@ -711,7 +712,7 @@ static void step_clock(void)
 }
 
 /* Nothing is early. Lateness depends on the clock steps, so it has no limit. */
-static void every_arming_ends_once_amid_clock_steps(void)
+TEST(every_arming_ends_once_amid_clock_steps)
 {
 	const struct twheel_setup setup = setup_clock(CLOCK_REALTIME);
 
@@ -727,7 +728,7 @@ static void stop_amid_armings(void)
 	SET(trial.shared->stopped, 1);
 }
 
-static void every_arming_ends_once_through_stop(void)
+TEST(every_arming_ends_once_through_stop)
 {
 	const struct twheel_setup setup = { 0 };
 
@@ -735,14 +736,6 @@ static void every_arming_ends_once_through_stop(void)
 	trial.late_at_most = patience_ns() / 4;
 	run(&setup, stop_amid_armings);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(every_arming_ends_once),
-	TEST(every_arming_ends_once_with_short_ticks),
-	TEST(every_arming_ends_once_with_slack),
-	TEST(every_arming_ends_once_amid_clock_steps),
-	TEST(every_arming_ends_once_through_stop),
-};
 
 int main(int argc, char **argv)
 {
@@ -762,5 +755,5 @@ int main(int argc, char **argv)
 	/* A long run is not stuck. */
 	if (is_long_run())
 		setenv("KTAP_HANG_S", "86400", 0);
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+	return ktap_main(argc, argv);
 }

@@ -32,7 +32,7 @@ static void check_in_time(const struct twheel_event *event, __u64 slack_ns)
 
 /* Time of expiry */
 
-static void deadline_in_the_past_fires_at_once(void)
+TEST(deadline_in_the_past_fires_at_once)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -53,7 +53,7 @@ static void deadline_in_the_past_fires_at_once(void)
 }
 
 /* A pending cell is moved to an earlier deadline by one KICK. */
-static void deadline_that_is_moved_to_an_earlier_time_needs_a_kick(void)
+TEST(deadline_that_is_moved_to_an_earlier_time_needs_a_kick)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -74,7 +74,7 @@ static void deadline_that_is_moved_to_an_earlier_time_needs_a_kick(void)
 	check_in_time(&event, 0);
 }
 
-static void deadline_that_is_moved_to_a_later_time_needs_none(void)
+TEST(deadline_that_is_moved_to_a_later_time_needs_none)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -101,7 +101,7 @@ static void deadline_that_is_moved_to_a_later_time_needs_none(void)
 	CHECK_EQ(file_stats(fd).looks, 2);
 }
 
-static void look_moves_with_the_deadline_that_it_has_found(void)
+TEST(look_moves_with_the_deadline_that_it_has_found)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -116,7 +116,7 @@ static void look_moves_with_the_deadline_that_it_has_found(void)
 }
 
 /* The cell is moved as often as there is traffic; without traffic, it fires. */
-static void moves_put_it_off_without_a_kick(void)
+TEST(moves_put_it_off_without_a_kick)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -138,7 +138,7 @@ static void moves_put_it_off_without_a_kick(void)
 	CHECK(file_stats(fd).looks <= 5);
 }
 
-static void cells_at_all_distances_are_never_early(void)
+TEST(cells_at_all_distances_are_never_early)
 {
 	enum { CELLS = 500 };
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -175,7 +175,7 @@ static void cells_at_all_distances_are_never_early(void)
 }
 
 /* Deadlines around the boundary between two ticks. */
-static void deadlines_at_the_edge_of_a_tick_are_kept(void)
+TEST(deadlines_at_the_edge_of_a_tick_are_kept)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -208,7 +208,7 @@ static void check_two_looks(int fd, struct twheel_cell *cells, __u64 id)
 	CHECK_EQ(file_stats(fd).looks, before + 2);
 }
 
-static void idle_cell_costs_two_looks(void)
+TEST(idle_cell_costs_two_looks)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -223,7 +223,7 @@ static void idle_cell_costs_two_looks(void)
 	check_no_event(fd);
 }
 
-static void cell_that_never_was_armed_costs_no_look(void)
+TEST(cell_that_never_was_armed_costs_no_look)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -237,7 +237,7 @@ static void cell_that_never_was_armed_costs_no_look(void)
 }
 
 /* The mark that the kernel sets is an idle value, and the cell can be armed as before. */
-static void cell_that_was_seen_idle_can_be_armed(void)
+TEST(cell_that_was_seen_idle_can_be_armed)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -256,7 +256,7 @@ static void cell_that_was_seen_idle_can_be_armed(void)
 }
 
 /* On a busy machine, more than the delay may pass between two pairs. */
-static void arming_and_cancelling_does_not_kick(void)
+TEST(arming_and_cancelling_does_not_kick)
 {
 	enum { CELLS = 100 };
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -300,7 +300,7 @@ static void arming_and_cancelling_does_not_kick(void)
 }
 
 /* For other idle values, and for FIRED without an event, the kernel does not look again. */
-static void other_idle_values_cost_one_look(void)
+TEST(other_idle_values_cost_one_look)
 {
 	static const __u64 words[] = { EXPIRES_MAX + 1, ~0ULL - 3, TWHEEL_CELL_FIRED };
 	int fd = device_open(O_RDWR);
@@ -337,7 +337,7 @@ static void check_fires_within(int fd, __u64 when, __u64 slack_ns)
 	check_in_time(&event, slack_ns);
 }
 
-static void slack_comes_on_top_of_the_word(void)
+TEST(slack_comes_on_top_of_the_word)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -353,7 +353,7 @@ static void slack_comes_on_top_of_the_word(void)
 	}
 }
 
-static void slack_of_the_context_is_for_cells_too(void)
+TEST(slack_of_the_context_is_for_cells_too)
 {
 	struct twheel_setup setup = { .slack_us = 40000 };
 	int fd = device_open_setup(O_RDWR, setup);
@@ -379,7 +379,7 @@ static void wait_and_check(int fd, __u64 when)
 	check_fires_within(fd, when, 0);
 }
 
-static void exact_cell_fires_in_time(void)
+TEST(exact_cell_fires_in_time)
 {
 	struct twheel_setup setup = { .slack_us = SLACK_US };
 	int fd = device_open_setup(O_RDWR, setup);
@@ -395,7 +395,7 @@ static void exact_cell_fires_in_time(void)
 }
 
 /* Also when a look moves the cell: it is then queued with the slack of the cell. */
-static void exact_cell_that_is_moved_fires_in_time(void)
+TEST(exact_cell_that_is_moved_fires_in_time)
 {
 	struct twheel_setup setup = { .slack_us = SLACK_US };
 	int fd = device_open_setup(O_RDWR, setup);
@@ -414,7 +414,7 @@ static struct twheel_op op_exact(__u64 id, __u64 when)
 	return op;
 }
 
-static void mod_replaces_the_slack(void)
+TEST(mod_replaces_the_slack)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -427,7 +427,7 @@ static void mod_replaces_the_slack(void)
 }
 
 /* The cell is still queued for a look, and the next arming relies on that. */
-static void mod_to_idle_replaces_the_slack(void)
+TEST(mod_to_idle_replaces_the_slack)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -441,7 +441,7 @@ static void mod_to_idle_replaces_the_slack(void)
 
 /* CLOCK_REALTIME */
 
-static void step_forward_fires_what_is_due(void)
+TEST(step_forward_fires_what_is_due)
 {
 	int fd = open_realtime(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -454,7 +454,7 @@ static void step_forward_fires_what_is_due(void)
 }
 
 /* If the clock was set back after a look, the kernel looks again when the cell is due. */
-static void step_back_fires_nothing_early(void)
+TEST(step_back_fires_nothing_early)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -478,7 +478,7 @@ static void step_back_fires_nothing_early(void)
 }
 
 /* Cells are moved while the clock is set back and forth: each fires once and not early. */
-static void steps_lose_nothing(void)
+TEST(steps_lose_nothing)
 {
 	enum { CELLS = 200 };
 	static const __s64 steps[] = { 30, -30, 3600, -7200, 90000, 1, -1, 0 };
@@ -522,7 +522,7 @@ static void steps_lose_nothing(void)
 }
 
 /* The second look comes within a minute, even if the deadlines were far. */
-static void idle_cell_is_kept_for_a_minute_at_most(void)
+TEST(idle_cell_is_kept_for_a_minute_at_most)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -539,34 +539,4 @@ static void idle_cell_is_kept_for_a_minute_at_most(void)
 	WAIT_FOR(file_stats(fd).looks >= 2);
 	CHECK(look_of(cells, id) == NO_LOOK);
 	set_realtime(0);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(deadline_in_the_past_fires_at_once),
-	TEST(deadline_that_is_moved_to_an_earlier_time_needs_a_kick),
-	TEST(deadline_that_is_moved_to_a_later_time_needs_none),
-	TEST(look_moves_with_the_deadline_that_it_has_found),
-	TEST(moves_put_it_off_without_a_kick),
-	TEST(cells_at_all_distances_are_never_early),
-	TEST(deadlines_at_the_edge_of_a_tick_are_kept),
-	TEST(idle_cell_costs_two_looks),
-	TEST(cell_that_never_was_armed_costs_no_look),
-	TEST(cell_that_was_seen_idle_can_be_armed),
-	TEST(arming_and_cancelling_does_not_kick),
-	TEST(other_idle_values_cost_one_look),
-	TEST(slack_comes_on_top_of_the_word),
-	TEST(slack_of_the_context_is_for_cells_too),
-	TEST(exact_cell_fires_in_time),
-	TEST(exact_cell_that_is_moved_fires_in_time),
-	TEST(mod_replaces_the_slack),
-	TEST(mod_to_idle_replaces_the_slack),
-	TEST(step_forward_fires_what_is_due),
-	TEST(step_back_fires_nothing_early),
-	TEST(steps_lose_nothing),
-	TEST(idle_cell_is_kept_for_a_minute_at_most),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

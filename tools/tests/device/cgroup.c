@@ -14,7 +14,7 @@ static long small_group(void)
 }
 
 /* The memory of a timeout stays charged after the timeout has ended. */
-static void timeouts_are_charged_until_close(void)
+TEST(timeouts_are_charged_until_close)
 {
 	const char *group = make_group("timeouts", 0);
 	struct twheel_cancel_all all = { 0 };
@@ -35,7 +35,7 @@ static void timeouts_are_charged_until_close(void)
 	wait_uncharged(group, before + MIB);
 }
 
-static void open_file_costs_little(void)
+TEST(open_file_costs_little)
 {
 	const char *group = make_group("files", 0);
 	long before;
@@ -48,7 +48,7 @@ static void open_file_costs_little(void)
 	CHECK(charged(group) - before <= (long)scaled(1000) * 4096 + MIB);
 }
 
-static void wheel_of_its_own_is_charged_until_close(void)
+TEST(wheel_of_its_own_is_charged_until_close)
 {
 	const struct twheel_setup setup = { .slots = 65536 };
 	const char *group = make_group("wheel", 0);
@@ -63,7 +63,7 @@ static void wheel_of_its_own_is_charged_until_close(void)
 	wait_uncharged(group, before + MIB);
 }
 
-static void cells_are_charged_until_close(void)
+TEST(cells_are_charged_until_close)
 {
 	const char *group = make_group("cells", 0);
 	size_t nr = 1 << 20;
@@ -85,7 +85,7 @@ static void cells_are_charged_until_close(void)
 }
 
 /* Cells are charged whether they are mapped or not. */
-static void armed_cells_are_charged_until_close(void)
+TEST(armed_cells_are_charged_until_close)
 {
 	const char *group = make_group("armed-cells", 0);
 	long before, nr = scaled(100000);
@@ -153,7 +153,7 @@ static void arm_to_the_end_of_memory(void)
 	CHECK(info(fd).live > 1000);
 }
 
-static void arm_without_memory_is_enomem(void)
+TEST(arm_without_memory_is_enomem)
 {
 	make_group("unkillable", small_group());
 	in_child(arm_to_the_end_of_memory);
@@ -201,7 +201,7 @@ static void go_on_without_memory(void)
 	CHECK_EQ(info(fd).live, live);
 }
 
-static void file_without_memory_goes_on(void)
+TEST(file_without_memory_goes_on)
 {
 	make_group("goes-on", small_group());
 	in_child(go_on_without_memory);
@@ -233,7 +233,7 @@ static void setup_wheel_without_memory(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void setup_without_memory_is_enomem(void)
+TEST(setup_without_memory_is_enomem)
 {
 	make_group("small", 3 * MIB);
 	in_child(setup_wheel_without_memory);
@@ -251,7 +251,7 @@ static void check_killed(pid_t pid)
 	check_unharmed();
 }
 
-static void task_is_killed_inside_its_group(void)
+TEST(task_is_killed_inside_its_group)
 {
 	const char *group = make_group("killable", small_group());
 	int bystander = device_open(O_RDWR);
@@ -280,7 +280,7 @@ static void write_cells_inside(const char *group)
 		cells[i].word = 1;
 }
 
-static void fault_without_memory_kills_inside_the_group(void)
+TEST(fault_without_memory_kills_inside_the_group)
 {
 	const char *group = make_group("writing", 4 * MIB);
 	pid_t pid;
@@ -292,22 +292,4 @@ static void fault_without_memory_kills_inside_the_group(void)
 		_exit(0);
 	}
 	check_killed(pid);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(timeouts_are_charged_until_close),
-	TEST(open_file_costs_little),
-	TEST(wheel_of_its_own_is_charged_until_close),
-	TEST(cells_are_charged_until_close),
-	TEST(armed_cells_are_charged_until_close),
-	TEST(arm_without_memory_is_enomem),
-	TEST(file_without_memory_goes_on),
-	TEST(setup_without_memory_is_enomem),
-	TEST(task_is_killed_inside_its_group),
-	TEST(fault_without_memory_kills_inside_the_group),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

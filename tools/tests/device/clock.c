@@ -35,13 +35,13 @@ static void check_absolute(clockid_t clock)
 	CHECK_EQ(cancel(fd, far), 0);
 }
 
-static void absolute_time_is_of_the_clock(void)
+TEST(absolute_time_is_of_the_clock)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++)
 		check_absolute(clocks[i]);
 }
 
-static void absolute_time_in_the_past_fires_on_every_clock(void)
+TEST(absolute_time_in_the_past_fires_on_every_clock)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
 		int fd = open_on(clocks[i], O_RDWR);
@@ -55,7 +55,7 @@ static void absolute_time_in_the_past_fires_on_every_clock(void)
 	}
 }
 
-static void relative_time_is_einval_on_realtime(void)
+TEST(relative_time_is_einval_on_realtime)
 {
 	int fd = open_on(CLOCK_REALTIME, O_RDWR);
 	__u64 id = arm_at(fd, clock_ns(CLOCK_REALTIME) + HOUR, 7), none;
@@ -75,7 +75,7 @@ static void relative_time_is_einval_on_realtime(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void relative_time_is_counted_on_boottime(void)
+TEST(relative_time_is_counted_on_boottime)
 {
 	int fd = open_on(CLOCK_BOOTTIME, O_RDWR);
 	__u64 before = clock_ns(CLOCK_BOOTTIME), after;
@@ -88,7 +88,7 @@ static void relative_time_is_counted_on_boottime(void)
 	CHECK(event.expires_ns <= after + 20 * MS);
 }
 
-static void step_forward_fires_what_became_due(void)
+TEST(step_forward_fires_what_became_due)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);
 	struct twheel_event event;
@@ -116,7 +116,7 @@ static void step_forward_fires_what_became_due(void)
 	set_realtime(0);
 }
 
-static void step_back_fires_nothing_early(void)
+TEST(step_back_fires_nothing_early)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);
 	__u64 when, id;
@@ -133,7 +133,7 @@ static void step_back_fires_nothing_early(void)
 	CHECK_EQ(read_event_on(CLOCK_REALTIME, fd).expires_ns, when);
 }
 
-static void timeout_armed_after_a_step_back_fires(void)
+TEST(timeout_armed_after_a_step_back_fires)
 {
 	int fd = open_realtime(O_RDWR);
 	__u64 before, when;
@@ -154,7 +154,7 @@ static void timeout_armed_after_a_step_back_fires(void)
  * The clock goes back and forth, with timeouts at all distances: none is early, lost or
  * doubled.
  */
-static void steps_lose_nothing(void)
+TEST(steps_lose_nothing)
 {
 	int fd = open_realtime(O_RDWR | O_NONBLOCK), got = 0;
 	enum { NR = 400 };
@@ -184,7 +184,7 @@ static void steps_lose_nothing(void)
 	set_realtime(0);
 }
 
-static void step_forward_is_counted_in_periods(void)
+TEST(step_forward_is_counted_in_periods)
 {
 	int fd = open_realtime(O_RDWR);
 	struct twheel_event event;
@@ -201,7 +201,7 @@ static void step_forward_is_counted_in_periods(void)
 }
 
 /* A count is never 0, and the next deadline is in phase. */
-static void step_back_before_the_read_counts_one(void)
+TEST(step_back_before_the_read_counts_one)
 {
 	int fd = open_realtime(O_RDWR);
 	struct twheel_event event;
@@ -217,7 +217,7 @@ static void step_back_before_the_read_counts_one(void)
 	set_realtime(0);
 }
 
-static void other_clocks_do_not_step(void)
+TEST(other_clocks_do_not_step)
 {
 	int monotonic, boottime;
 
@@ -233,7 +233,7 @@ static void other_clocks_do_not_step(void)
 	set_realtime(0);
 }
 
-static void each_clock_has_its_offset_in_a_namespace(void)
+TEST(each_clock_has_its_offset_in_a_namespace)
 {
 	__u64 monotonic = now_ns(), boottime = clock_ns(CLOCK_BOOTTIME);
 
@@ -243,7 +243,7 @@ static void each_clock_has_its_offset_in_a_namespace(void)
 	absolute_time_is_of_the_clock();
 }
 
-static void boottime_behind_in_a_namespace(void)
+TEST(boottime_behind_in_a_namespace)
 {
 	sleep_until(3 * NSEC_PER_SEC);
 	enter_time_namespace(0, -2);
@@ -251,7 +251,7 @@ static void boottime_behind_in_a_namespace(void)
 }
 
 /* The time namespace is that of the open, not that of the SETUP. */
-static void time_is_of_who_opened_the_file(void)
+TEST(time_is_of_who_opened_the_file)
 {
 	int fds[] = { open_on(CLOCK_BOOTTIME, O_RDWR), device_open(O_RDWR) };
 	__u64 when = clock_ns(CLOCK_BOOTTIME) + 50 * MS;
@@ -268,7 +268,7 @@ static void time_is_of_who_opened_the_file(void)
 	}
 }
 
-static void periodic_keeps_its_phase_in_a_namespace(void)
+TEST(periodic_keeps_its_phase_in_a_namespace)
 {
 	struct twheel_event event;
 	__u64 first, count = 0;
@@ -285,27 +285,4 @@ static void periodic_keeps_its_phase_in_a_namespace(void)
 		CHECK(event.fired_ns <= now_ns());
 	} while (!(event.flags & TWHEEL_EV_LAST));
 	CHECK_EQ(count, 4);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(absolute_time_is_of_the_clock),
-	TEST(absolute_time_in_the_past_fires_on_every_clock),
-	TEST(relative_time_is_einval_on_realtime),
-	TEST(relative_time_is_counted_on_boottime),
-	TEST(step_forward_fires_what_became_due),
-	TEST(step_back_fires_nothing_early),
-	TEST(timeout_armed_after_a_step_back_fires),
-	TEST(steps_lose_nothing),
-	TEST(step_forward_is_counted_in_periods),
-	TEST(step_back_before_the_read_counts_one),
-	TEST(other_clocks_do_not_step),
-	TEST(each_clock_has_its_offset_in_a_namespace),
-	TEST(boottime_behind_in_a_namespace),
-	TEST(time_is_of_who_opened_the_file),
-	TEST(periodic_keeps_its_phase_in_a_namespace),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -3,6 +3,7 @@
  * An open file is a context. All holders of the file share it, nobody else has access, and
  * it ends with the last reference.
  */
+#define KTAP_NO_MAIN
 #include <grp.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 
 /* Permission to open */
 
-static void device_is_a_character_device_of_root_with_mode_0600(void)
+TEST(device_is_a_character_device_of_root_with_mode_0600)
 {
 	struct stat st;
 
@@ -28,7 +29,7 @@ static void device_is_a_character_device_of_root_with_mode_0600(void)
 	CHECK_EQ(st.st_gid, 0);
 }
 
-static void open_by_an_unprivileged_user_is_eacces(void)
+TEST(open_by_an_unprivileged_user_is_eacces)
 {
 	CHECK_EQ(setgroups(0, NULL), 0);
 	CHECK_EQ(setgid(65534), 0);
@@ -39,7 +40,7 @@ static void open_by_an_unprivileged_user_is_eacces(void)
 	CHECK_EQ(errno, EACCES);
 }
 
-static void descriptor_works_after_privileges_are_dropped(void)
+TEST(descriptor_works_after_privileges_are_dropped)
 {
 	int fd = device_open(O_RDWR);
 
@@ -48,7 +49,7 @@ static void descriptor_works_after_privileges_are_dropped(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void module_in_use_cannot_be_unloaded(void)
+TEST(module_in_use_cannot_be_unloaded)
 {
 	device_open(O_RDWR);
 	CHECK_EQ(syscall(SYS_delete_module, "twheel_dev", O_NONBLOCK), -1);
@@ -57,7 +58,7 @@ static void module_in_use_cannot_be_unloaded(void)
 
 /* Two files */
 
-static void ids_of_another_file_are_enoent(void)
+TEST(ids_of_another_file_are_enoent)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
 	const __u64 ids[] = { arm(other, HOUR, 0), arm_fired(other, 0) };
@@ -79,7 +80,7 @@ static void ids_of_another_file_are_enoent(void)
 }
 
 /* If both files use the same id, it refers to each file's own timeout. */
-static void operations_stay_within_their_file(void)
+TEST(operations_stay_within_their_file)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
 	__u64 mine[100], theirs[100];
@@ -94,7 +95,7 @@ static void operations_stay_within_their_file(void)
 		CHECK_EQ(state_of(other, theirs[i]).cookie, 1000 + i);
 }
 
-static void events_go_to_their_own_file(void)
+TEST(events_go_to_their_own_file)
 {
 	int a = device_open(O_RDWR | O_NONBLOCK), b = device_open(O_RDWR | O_NONBLOCK);
 
@@ -106,7 +107,7 @@ static void events_go_to_their_own_file(void)
 	CHECK_EQ(read_event(a).cookie, 1);
 }
 
-static void close_of_one_file_leaves_the_other(void)
+TEST(close_of_one_file_leaves_the_other)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
 	__u64 id = arm(fd, 50 * NSEC_PER_MSEC, 7);
@@ -118,7 +119,7 @@ static void close_of_one_file_leaves_the_other(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void open_through_proc_is_a_new_context(void)
+TEST(open_through_proc_is_a_new_context)
 {
 	char path[64];
 	int fd = device_open(O_RDWR), again;
@@ -134,7 +135,7 @@ static void open_through_proc_is_a_new_context(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void files_are_independent_in_their_hundreds(void)
+TEST(files_are_independent_in_their_hundreds)
 {
 	int fds[300];
 
@@ -149,7 +150,7 @@ static void files_are_independent_in_their_hundreds(void)
 	}
 }
 
-static void others_are_served_while_100000_expire(void)
+TEST(others_are_served_while_100000_expire)
 {
 	int busy = device_open(O_RDWR), fd = device_open(O_RDWR);
 
@@ -166,7 +167,7 @@ static void others_are_served_while_100000_expire(void)
 
 /* One file, several descriptors and processes */
 
-static void dup_shares_the_context(void)
+TEST(dup_shares_the_context)
 {
 	int fd = device_open(O_RDWR), copy = dup(fd);
 	__u64 id = arm(fd, HOUR, 0);
@@ -214,7 +215,7 @@ static int child_status(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-static void fork_shares_the_context(void)
+TEST(fork_shares_the_context)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 0);
@@ -230,7 +231,7 @@ static void fork_shares_the_context(void)
 	CHECK_EQ(get(fd, id), -ENOENT);
 }
 
-static void exit_of_a_child_leaves_the_context(void)
+TEST(exit_of_a_child_leaves_the_context)
 {
 	int fd = device_open(O_RDWR);
 	pid_t pid = fork_child();
@@ -244,7 +245,7 @@ static void exit_of_a_child_leaves_the_context(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void context_lives_on_in_the_child(void)
+TEST(context_lives_on_in_the_child)
 {
 	int fd = device_open(O_RDWR);
 	pid_t pid;
@@ -260,7 +261,7 @@ static void context_lives_on_in_the_child(void)
 	CHECK_EQ(child_status(pid), 0);
 }
 
-static void context_lives_on_in_an_executed_program(void)
+TEST(context_lives_on_in_an_executed_program)
 {
 	int fd = device_open(O_RDWR);
 	pid_t pid;
@@ -274,7 +275,7 @@ static void context_lives_on_in_an_executed_program(void)
 	CHECK_EQ(child_status(pid), 77);
 }
 
-static void exec_closes_a_close_on_exec_descriptor(void)
+TEST(exec_closes_a_close_on_exec_descriptor)
 {
 	int fd = device_open(O_RDWR);
 	pid_t pid = fork_child();
@@ -333,7 +334,7 @@ static int receive_descriptor(int socket)
 	return fd;
 }
 
-static void descriptor_sent_over_a_socket_shares_the_context(void)
+TEST(descriptor_sent_over_a_socket_shares_the_context)
 {
 	int sockets[2], fd;
 	pid_t pid;
@@ -376,13 +377,13 @@ static void close_with_1000000_pending(void)
 	check_close_takes_less(fd, 30 * NSEC_PER_SEC);
 }
 
-static void close_with_1000000_pending_is_quick(void)
+TEST(close_with_1000000_pending_is_quick)
 {
 	need_speed();
 	with_room_for(10 * MANY, close_with_1000000_pending);
 }
 
-static void close_while_100000_expire_is_quick(void)
+TEST(close_while_100000_expire_is_quick)
 {
 	static const struct {
 		const char *name;
@@ -401,7 +402,7 @@ static void close_while_100000_expire_is_quick(void)
 	}
 }
 
-static void exit_with_100000_pending_cleans_up(void)
+TEST(exit_with_100000_pending_cleans_up)
 {
 	__u64 before;
 	pid_t pid = fork_child();
@@ -419,7 +420,7 @@ static void exit_with_100000_pending_cleans_up(void)
 	CHECK(now_ns() - before < quick_ns());
 }
 
-static void open_is_empty_after_others_were_closed(void)
+TEST(open_is_empty_after_others_were_closed)
 {
 	for (int i = 0; i < 100; i++) {
 		int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -521,7 +522,7 @@ static void *read_into_it(void *arg)
 	return NULL;
 }
 
-static void close_amid_a_fault_of_read_leaves_its_events(void)
+TEST(close_amid_a_fault_of_read_leaves_its_events)
 {
 	struct call call = { .memory = map_missing(), .fd = device_open(O_RDWR) };
 	struct twheel_event *events = call.memory.page;
@@ -545,7 +546,7 @@ static void *submit_from_it(void *arg)
 	return NULL;
 }
 
-static void close_amid_a_fault_of_submit_leaves_its_results(void)
+TEST(close_amid_a_fault_of_submit_leaves_its_results)
 {
 	struct call call = { .memory = map_missing(), .fd = device_open(O_RDWR) };
 	const struct twheel_op ops[] = { op_arm(HOUR, 0, 1), op_cancel(1), op_arm(0, 0, 2) };
@@ -561,36 +562,9 @@ static void close_amid_a_fault_of_submit_leaves_its_results(void)
 	CHECK(out[0].id && out[2].id && out[0].id != out[2].id);
 }
 
-static const struct ktap_test tests[] = {
-	TEST(device_is_a_character_device_of_root_with_mode_0600),
-	TEST(open_by_an_unprivileged_user_is_eacces),
-	TEST(descriptor_works_after_privileges_are_dropped),
-	TEST(module_in_use_cannot_be_unloaded),
-	TEST(ids_of_another_file_are_enoent),
-	TEST(operations_stay_within_their_file),
-	TEST(events_go_to_their_own_file),
-	TEST(close_of_one_file_leaves_the_other),
-	TEST(open_through_proc_is_a_new_context),
-	TEST(files_are_independent_in_their_hundreds),
-	TEST(others_are_served_while_100000_expire),
-	TEST(dup_shares_the_context),
-	TEST(fork_shares_the_context),
-	TEST(exit_of_a_child_leaves_the_context),
-	TEST(context_lives_on_in_the_child),
-	TEST(context_lives_on_in_an_executed_program),
-	TEST(exec_closes_a_close_on_exec_descriptor),
-	TEST(descriptor_sent_over_a_socket_shares_the_context),
-	TEST(close_with_1000000_pending_is_quick),
-	TEST(close_while_100000_expire_is_quick),
-	TEST(exit_with_100000_pending_cleans_up),
-	TEST(open_is_empty_after_others_were_closed),
-	TEST(close_amid_a_fault_of_read_leaves_its_events),
-	TEST(close_amid_a_fault_of_submit_leaves_its_results),
-};
-
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], READ_DESCRIPTOR))
 		return read_descriptor(argv[2]);
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+	return ktap_main(argc, argv);
 }

@@ -195,32 +195,21 @@ static void need_two_cpus(void)
 		ktap_skip("one CPU");
 }
 
-static void timeout_beside_a_fifo_task_is_as_late_as_a_timerfd(void)
+TEST(timeout_beside_a_fifo_task_is_as_late_as_a_timerfd)
 {
 	need_two_cpus();
 	without_throttling(race_timeouts_beside_a_hog);
 }
 
-static void cell_beside_a_fifo_task_is_as_late_as_a_timerfd(void)
+TEST(cell_beside_a_fifo_task_is_as_late_as_a_timerfd)
 {
 	need_two_cpus();
 	need_cells();
 	without_throttling(race_cells_beside_a_hog);
 }
 
-static void timeout_of_a_fifo_task_that_polls_is_as_late_as_a_timerfd(void)
+TEST(timeout_of_a_fifo_task_that_polls_is_as_late_as_a_timerfd)
 {
 	need_test_machine();
 	without_throttling(race_timeouts_of_a_hog);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(timeout_beside_a_fifo_task_is_as_late_as_a_timerfd),
-	TEST(cell_beside_a_fifo_task_is_as_late_as_a_timerfd),
-	TEST(timeout_of_a_fifo_task_that_polls_is_as_late_as_a_timerfd),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

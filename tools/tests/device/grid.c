@@ -351,7 +351,7 @@ static void fire_each(void)
 	CHECK_EQ(more.result, -EAGAIN);
 }
 
-static void each_kind_fires_at_its_deadlines(void)
+TEST(each_kind_fires_at_its_deadlines)
 {
 	in_each_setting(fire_each);
 }
@@ -405,7 +405,7 @@ static void move_each(void)
 	}
 }
 
-static void mod_makes_each_kind_of_each(void)
+TEST(mod_makes_each_kind_of_each)
 {
 	in_each_setting(move_each);
 }
@@ -442,7 +442,7 @@ static void cancel_each(void)
 	arm_lot(fd, &fired, far());
 }
 
-static void each_kind_can_be_cancelled(void)
+TEST(each_kind_can_be_cancelled)
 {
 	in_each_setting(cancel_each);
 }
@@ -507,7 +507,7 @@ static void find_each(void)
 	read_lot(fd, &lot);
 }
 
-static void each_kind_is_found(void)
+TEST(each_kind_is_found)
 {
 	in_each_setting(find_each);
 }
@@ -551,7 +551,7 @@ static void poll_each(void)
 	}
 }
 
-static void each_kind_wakes_pollers(void)
+TEST(each_kind_wakes_pollers)
 {
 	in_each_setting(poll_each);
 }
@@ -598,7 +598,7 @@ static void stop_each(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void stop_hands_out_each_kind(void)
+TEST(stop_hands_out_each_kind)
 {
 	in_each_setting(stop_each);
 }
@@ -669,7 +669,7 @@ static void close_each(void)
 	}
 }
 
-static void close_ends_each_kind(void)
+TEST(close_ends_each_kind)
 {
 	in_each_setting(close_each);
 }
@@ -763,7 +763,7 @@ static void share_each(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void each_kind_can_be_shared(void)
+TEST(each_kind_can_be_shared)
 {
 	in_each_setting(share_each);
 }
@@ -823,7 +823,7 @@ static void fault_on_each(void)
 	read_lot(fd, &lot);
 }
 
-static void fault_loses_none_of_any_kind(void)
+TEST(fault_loses_none_of_any_kind)
 {
 	in_each_setting(fault_on_each);
 }
@@ -886,25 +886,7 @@ static void move_at_bad_addresses(void)
 	cancel_rest(fd);
 }
 
-static void mod_at_a_bad_page_moves_those_before_it_alone(void)
+TEST(mod_at_a_bad_page_moves_those_before_it_alone)
 {
 	in_each_setting(move_at_bad_addresses);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(each_kind_fires_at_its_deadlines),
-	TEST(mod_makes_each_kind_of_each),
-	TEST(each_kind_can_be_cancelled),
-	TEST(each_kind_is_found),
-	TEST(each_kind_wakes_pollers),
-	TEST(stop_hands_out_each_kind),
-	TEST(close_ends_each_kind),
-	TEST(each_kind_can_be_shared),
-	TEST(fault_loses_none_of_any_kind),
-	TEST(mod_at_a_bad_page_moves_those_before_it_alone),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -1295,11 +1295,11 @@ static void run_with(unsigned int hub_flags, void (*test)(void))
 
 /* Each of them with cells, and with ordinary timeouts. */
 #define MODES(test)								\
-	static void test##_with_cells(void)					\
+	TEST(test##_with_cells)					\
 	{									\
 		run_with(0, test);						\
 	}									\
-	static void test##_with_timeouts(void)					\
+	TEST(test##_with_timeouts)					\
 	{									\
 		run_with(TWHEEL_HUB_NO_CELLS, test);				\
 	}
@@ -1337,12 +1337,3 @@ static void run_with(unsigned int hub_flags, void (*test)(void))
 	each(costs_need_no_system_call)
 
 ALL(MODES)
-
-#define TESTS(test)	TEST(test##_with_cells), TEST(test##_with_timeouts),
-
-static const struct ktap_test tests[] = { ALL(TESTS) };
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
-}

@@ -5,7 +5,7 @@
  * Every test runs in its own process and process group. The first failed check ends it, in
  * whatever thread or function it is. Everything that it leaves open or running ends with
  * it. A test that hangs is killed and counts as failed. Arguments of the program select
- * tests by a part of their name.
+ * tests by a part of their name. A program with a main() of its own defines KTAP_NO_MAIN.
  */
 #ifndef TWHEEL_TESTS_KTAP_H
 #define TWHEEL_TESTS_KTAP_H
@@ -34,7 +34,15 @@ struct ktap_test {
 	void (*run)(void);
 };
 
-#define TEST(function)	{ #function, function }
+/* Defines a test. A program runs its tests in the order of their definitions. */
+#define TEST(function)							\
+	static void function(void);					\
+	static const struct ktap_test ktap_##function			\
+		__attribute__((used, section("ktap_tests"))) = { #function, function };	\
+	static void function(void)
+
+/* Set by the linker: the section of the tests. */
+extern const struct ktap_test __start_ktap_tests[], __stop_ktap_tests[];
 
 /* Called in the process of each test before and after it, if set. */
 static void (*ktap_before)(void);
@@ -159,8 +167,10 @@ static inline int ktap_run(const struct ktap_test *test)
 }
 
 /* Returns the exit status of the program. Notes how long a test took, if that was seconds. */
-static inline int ktap_main(const struct ktap_test *tests, size_t nr, int argc, char **argv)
+static inline int ktap_main(int argc, char **argv)
 {
+	const struct ktap_test *tests = __start_ktap_tests;
+	const size_t nr = __stop_ktap_tests - tests;
 	unsigned int plan = 0, number = 0, failed = 0;
 
 	for (size_t i = 0; i < nr; i++)
@@ -188,5 +198,12 @@ static inline int ktap_main(const struct ktap_test *tests, size_t nr, int argc, 
 	}
 	return failed ? 1 : 0;
 }
+
+#ifndef KTAP_NO_MAIN
+int main(int argc, char **argv)
+{
+	return ktap_main(argc, argv);
+}
+#endif
 
 #endif /* TWHEEL_TESTS_KTAP_H */

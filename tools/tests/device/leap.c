@@ -198,7 +198,7 @@ static void check_not_early(const struct leap *leap, size_t i, const char *name)
 		ktap_fail("%s: %llu us early", name, (due - leap->seen[i]) / 1000);
 }
 
-static void midnight_after_a_leap_second_is_not_early(void)
+TEST(midnight_after_a_leap_second_is_not_early)
 {
 	int inserted = 0;
 
@@ -218,13 +218,4 @@ static void midnight_after_a_leap_second_is_not_early(void)
 	}
 	if (!inserted)
 		ktap_skip("the machine is too slow");
-}
-
-static const struct ktap_test tests[] = {
-	TEST(midnight_after_a_leap_second_is_not_early),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

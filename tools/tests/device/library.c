@@ -3,6 +3,7 @@
  * The library on the device: its additions to the system calls. The behaviour that it only
  * passes on is tested without it.
  */
+#define KTAP_NO_MAIN
 #include <pthread.h>
 #include <time.h>
 
@@ -130,7 +131,7 @@ static void check_nothing_to_read(void)
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -ETIMEDOUT);
 }
 
-static void cell_is_created_idle(void)
+TEST(cell_is_created_idle)
 {
 	struct cell cell = create(7);
 
@@ -142,7 +143,7 @@ static void cell_is_created_idle(void)
 	check_nothing_to_read();
 }
 
-static void event_of_a_cell_has_the_deadline_as_it_was_armed(void)
+TEST(event_of_a_cell_has_the_deadline_as_it_was_armed)
 {
 	struct cell cell = create(7);
 	uint64_t when = in_ns(3 * NSEC_PER_MSEC) + 1;
@@ -161,7 +162,7 @@ static void event_of_a_cell_has_the_deadline_as_it_was_armed(void)
 }
 
 /* A deadline that has passed is due at once. */
-static void cell_fires_again_with_the_same_id(void)
+TEST(cell_fires_again_with_the_same_id)
 {
 	static const uint64_t past[] = { 0, 1, NSEC_PER_MSEC };
 	struct cell cell = create(7);
@@ -276,7 +277,7 @@ static void check_state(const struct state *state)
 	CHECK_EQ(live(), 0);
 }
 
-static void calls_tell_the_state_of_a_cell(void)
+TEST(calls_tell_the_state_of_a_cell)
 {
 	static const struct state states[] = {
 		{
@@ -301,7 +302,7 @@ static void calls_tell_the_state_of_a_cell(void)
 	}
 }
 
-static void cancel_at_spares_a_later_arming(void)
+TEST(cancel_at_spares_a_later_arming)
 {
 	struct cell cell = create(7);
 	uint64_t first = in_ns(HOUR), second = first + 1;
@@ -315,7 +316,7 @@ static void cancel_at_spares_a_later_arming(void)
 	CHECK_EQ(twheel_cell_cancel_at(cell.at, second), -ENOENT);
 }
 
-static void deadline_above_int64_max_changes_nothing(void)
+TEST(deadline_above_int64_max_changes_nothing)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cell = create(7);
@@ -332,7 +333,7 @@ static void deadline_above_int64_max_changes_nothing(void)
 	CHECK_EQ(word(cell), INT64_MAX);
 }
 
-static void outcome_of_any_word(void)
+TEST(outcome_of_any_word)
 {
 	static const struct {
 		uint64_t	word;
@@ -350,7 +351,7 @@ static void outcome_of_any_word(void)
 		CHECK_EQ(twheel_cell_outcome(rows[i].word), rows[i].outcome);
 }
 
-static void move_is_kicked_only_before_the_look(void)
+TEST(move_is_kicked_only_before_the_look)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cell = create(7);
@@ -395,7 +396,7 @@ static int kick_by_submit(struct cell cell, struct twheel_op *op)
 	return twheel_submit(cell.ctx, op, 1) - 1;
 }
 
-static void kick_by_hand_arms(void)
+TEST(kick_by_hand_arms)
 {
 	int (*const kicks[])(struct cell cell, struct twheel_op *op) = {
 		kick_by_call, kick_by_operation, kick_by_submit,
@@ -412,7 +413,7 @@ static void kick_by_hand_arms(void)
 	}
 }
 
-static void kick_of_an_idle_cell_makes_no_event(void)
+TEST(kick_of_an_idle_cell_makes_no_event)
 {
 	struct cell cell = create(7);
 
@@ -421,7 +422,7 @@ static void kick_of_an_idle_cell_makes_no_event(void)
 	CHECK(!is_armed(cell));
 }
 
-static void arm_that_the_kernel_refuses_leaves_the_cell_idle(void)
+TEST(arm_that_the_kernel_refuses_leaves_the_cell_idle)
 {
 	struct cell cell = create(7), other = cell;
 	uint64_t id;
@@ -442,7 +443,7 @@ static void arm_that_the_kernel_refuses_leaves_the_cell_idle(void)
 }
 
 /* Another call has changed the word, so the arming was in effect until then. */
-static void kick_that_fails_after_a_change_has_succeeded(void)
+TEST(kick_that_fails_after_a_change_has_succeeded)
 {
 	struct cell cell = create(7);
 	uint64_t when = in_ns(HOUR);
@@ -462,7 +463,7 @@ static int arm_later(struct twheel_kicks *kicks, struct cell cell, uint64_t when
 	return twheel_cell_arm_later(kicks, cell.at, cell.id, when);
 }
 
-static void full_batch_of_kicks_is_one_call(void)
+TEST(full_batch_of_kicks_is_one_call)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cells[TWHEEL_MAX_KICKS + 1];
@@ -493,7 +494,7 @@ static void full_batch_of_kicks_is_one_call(void)
 	check_nothing_to_read();
 }
 
-static void batch_holds_only_what_needs_a_kick(void)
+TEST(batch_holds_only_what_needs_a_kick)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cell = create(7);
@@ -511,7 +512,7 @@ static void batch_holds_only_what_needs_a_kick(void)
 	CHECK_EQ(twheel_kick_all(&kicks), 0);
 }
 
-static void cell_may_be_in_a_batch_twice(void)
+TEST(cell_may_be_in_a_batch_twice)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cell = create(7), cancelled = create(8);
@@ -528,7 +529,7 @@ static void cell_may_be_in_a_batch_twice(void)
 	check_nothing_to_read();
 }
 
-static void failed_kicks_of_a_batch_are_undone(void)
+TEST(failed_kicks_of_a_batch_are_undone)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell good = create(1), ended = create(2), wrong = create(3);
@@ -553,7 +554,7 @@ static void failed_kicks_of_a_batch_are_undone(void)
 	CHECK_EQ(word(last), when);
 }
 
-static void batch_after_stop_is_undone(void)
+TEST(batch_after_stop_is_undone)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cells[3];
@@ -572,7 +573,7 @@ static void batch_after_stop_is_undone(void)
 
 /* Calls on cells */
 
-static void cancel_all_ends_cells_and_counts_the_armed(void)
+TEST(cancel_all_ends_cells_and_counts_the_armed)
 {
 	struct cell idle = create(1), armed = create(2), fired = create(3);
 	struct twheel_cancel_all done;
@@ -587,7 +588,7 @@ static void cancel_all_ends_cells_and_counts_the_armed(void)
 	CHECK_EQ(arm_in(idle, HOUR), -ENOENT);
 }
 
-static void stop_ends_cells(void)
+TEST(stop_ends_cells)
 {
 	struct cell idle = create(1), armed = create(2);
 	uint64_t when = in_ns(HOUR);
@@ -608,7 +609,7 @@ static void stop_ends_cells(void)
 	CHECK_EQ(twheel_cell_create(ctx, 0, &idle.id, &idle.at), -ESHUTDOWN);
 }
 
-static void unprocessed_event_of_a_cell_can_be_withdrawn(void)
+TEST(unprocessed_event_of_a_cell_can_be_withdrawn)
 {
 	struct cell cell = create(1);
 	struct twheel_event event;
@@ -620,7 +621,7 @@ static void unprocessed_event_of_a_cell_can_be_withdrawn(void)
 	CHECK_EQ(live(), 0);
 }
 
-static void cell_can_have_slack(void)
+TEST(cell_can_have_slack)
 {
 	struct cell cell = create(0);
 	uint64_t when = in_ns(3 * NSEC_PER_MSEC);
@@ -639,7 +640,7 @@ static void cell_can_have_slack(void)
 	CHECK(event.fired_ns >= when);
 }
 
-static void timed_read_ends_although_events_are_withdrawn(void)
+TEST(timed_read_ends_although_events_are_withdrawn)
 {
 	struct cell cell = create(7);
 	struct twheel_event event;
@@ -669,7 +670,7 @@ static int mappings(void)
 	return nr;
 }
 
-static void close_gives_the_mapping_back(void)
+TEST(close_gives_the_mapping_back)
 {
 	int before = mappings();
 
@@ -682,7 +683,7 @@ static void close_gives_the_mapping_back(void)
 	CHECK_EQ(mappings(), before);
 }
 
-static void cell_is_found_by_its_id(void)
+TEST(cell_is_found_by_its_id)
 {
 	static const uint64_t wrong[] = { 0, 5, UINT64_MAX, UINT64_C(1) << 32 | UINT32_MAX };
 	struct cell first = create(1), second = create(2);
@@ -715,7 +716,7 @@ static void check_mapped(uint64_t nr)
 	CHECK_EQ(twheel_cell(ctx, id_at(nr), &last), -EINVAL);
 }
 
-static void mapping_has_the_length_that_setup_has_chosen(void)
+TEST(mapping_has_the_length_that_setup_has_chosen)
 {
 	static const uint32_t limits[] = { 1, 255, 256, 257, 5000, 3000000 };
 	struct twheel_info info;
@@ -733,7 +734,7 @@ static void mapping_has_the_length_that_setup_has_chosen(void)
 	}
 }
 
-static void limit_refuses_one_more_cell(void)
+TEST(limit_refuses_one_more_cell)
 {
 	struct twheel_setup setup = { .max_timeouts = 2 };
 	struct twheel_cell *at = NULL;
@@ -752,7 +753,7 @@ static void limit_refuses_one_more_cell(void)
 	CHECK_EQ(twheel_cell_create(ctx, 3, &id, &at), 0);
 }
 
-static void cells_need_a_descriptor_for_both(void)
+TEST(cells_need_a_descriptor_for_both)
 {
 	static const int modes[] = { O_RDONLY, O_WRONLY };
 	struct twheel_cell *at;
@@ -769,7 +770,7 @@ static void cells_need_a_descriptor_for_both(void)
 	}
 }
 
-static void realtime_cell_fires_at_the_time_of_day(void)
+TEST(realtime_cell_fires_at_the_time_of_day)
 {
 	struct twheel_setup setup = { .flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 	struct twheel_event event;
@@ -788,7 +789,7 @@ static void realtime_cell_fires_at_the_time_of_day(void)
 
 /* Sharing */
 
-static void handles_share_the_cells_of_a_context(void)
+TEST(handles_share_the_cells_of_a_context)
 {
 	struct cell cell = create(7), same = cell;
 	struct twheel_ctx *other;
@@ -806,7 +807,7 @@ static void handles_share_the_cells_of_a_context(void)
 	twheel_close(other);
 }
 
-static void child_has_the_cells_of_its_parent(void)
+TEST(child_has_the_cells_of_its_parent)
 {
 	struct cell cell = create(7), moved = create(8);
 	pid_t pid;
@@ -826,7 +827,7 @@ static void child_has_the_cells_of_its_parent(void)
 }
 
 /* The fork was before the mapping, so each process makes its own mapping. */
-static void parent_finds_the_cells_of_its_child(void)
+TEST(parent_finds_the_cells_of_its_child)
 {
 	struct twheel_list_entry entry = { };
 	struct cell cell = { .ctx = ctx };
@@ -872,7 +873,7 @@ static void run_threads(void *(*body)(void *), void *args, size_t size)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
-static void threads_that_map_at_once_share_one_mapping(void)
+TEST(threads_that_map_at_once_share_one_mapping)
 {
 	int before = mappings();
 
@@ -955,7 +956,7 @@ static void *read_all(void *arg)
 }
 
 /* The word alone decides, without a lock: each arming ends once. */
-static void every_arming_of_a_shared_cell_ends_once(void)
+TEST(every_arming_of_a_shared_cell_ends_once)
 {
 	struct account accounts[NR_THREADS] = { 0 };
 	struct cell cells[NR_SHARED];
@@ -982,7 +983,7 @@ static void every_arming_of_a_shared_cell_ends_once(void)
 
 /* Calls without cells */
 
-static void setup_changes_the_clock_of_now(void)
+TEST(setup_changes_the_clock_of_now)
 {
 	struct twheel_setup setup = {
 		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME, .max_timeouts = 5,
@@ -999,7 +1000,7 @@ static void setup_changes_the_clock_of_now(void)
 	CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
 }
 
-static void failed_call_writes_nothing(void)
+TEST(failed_call_writes_nothing)
 {
 	static const uint64_t timeouts[] = { TWHEEL_NO_WAIT, NSEC_PER_SEC, TWHEEL_FOREVER };
 	static const uint32_t opcodes[] = { 0, 99 };
@@ -1023,7 +1024,7 @@ static void failed_call_writes_nothing(void)
 		CHECK_EQ(twheel_read(ctx, &event, 0, timeouts[i]), -EINVAL);
 }
 
-static void interval_and_slack_arrive(void)
+TEST(interval_and_slack_arrive)
 {
 	struct twheel_list_entry entry = { 0 };
 	struct twheel_op op;
@@ -1044,7 +1045,7 @@ static void interval_and_slack_arrive(void)
 	CHECK_EQ(op.slack_us, UINT32_MAX);
 }
 
-static void read_after_stop_ends_with_zero(void)
+TEST(read_after_stop_ends_with_zero)
 {
 	struct twheel_event event;
 	uint64_t id;
@@ -1060,7 +1061,7 @@ static void read_after_stop_ends_with_zero(void)
 	CHECK_EQ(twheel_wait(ctx, TWHEEL_FOREVER), 1);
 }
 
-static void cancel_tells_the_counts_if_asked(void)
+TEST(cancel_tells_the_counts_if_asked)
 {
 	struct twheel_cancel_all done;
 	uint64_t id;
@@ -1076,50 +1077,9 @@ static void cancel_tells_the_counts_if_asked(void)
 	CHECK_EQ(twheel_cancel_all(ctx, NULL), 0);
 }
 
-static const struct ktap_test tests[] = {
-	TEST(cell_is_created_idle),
-	TEST(event_of_a_cell_has_the_deadline_as_it_was_armed),
-	TEST(cell_fires_again_with_the_same_id),
-	TEST(cancel_at_spares_a_later_arming),
-	TEST(deadline_above_int64_max_changes_nothing),
-	TEST(outcome_of_any_word),
-	TEST(move_is_kicked_only_before_the_look),
-	TEST(kick_by_hand_arms),
-	TEST(kick_of_an_idle_cell_makes_no_event),
-	TEST(arm_that_the_kernel_refuses_leaves_the_cell_idle),
-	TEST(kick_that_fails_after_a_change_has_succeeded),
-	TEST(full_batch_of_kicks_is_one_call),
-	TEST(batch_holds_only_what_needs_a_kick),
-	TEST(cell_may_be_in_a_batch_twice),
-	TEST(failed_kicks_of_a_batch_are_undone),
-	TEST(batch_after_stop_is_undone),
-	TEST(calls_tell_the_state_of_a_cell),
-	TEST(cancel_all_ends_cells_and_counts_the_armed),
-	TEST(stop_ends_cells),
-	TEST(unprocessed_event_of_a_cell_can_be_withdrawn),
-	TEST(cell_can_have_slack),
-	TEST(timed_read_ends_although_events_are_withdrawn),
-	TEST(close_gives_the_mapping_back),
-	TEST(cell_is_found_by_its_id),
-	TEST(mapping_has_the_length_that_setup_has_chosen),
-	TEST(limit_refuses_one_more_cell),
-	TEST(cells_need_a_descriptor_for_both),
-	TEST(realtime_cell_fires_at_the_time_of_day),
-	TEST(handles_share_the_cells_of_a_context),
-	TEST(child_has_the_cells_of_its_parent),
-	TEST(parent_finds_the_cells_of_its_child),
-	TEST(threads_that_map_at_once_share_one_mapping),
-	TEST(every_arming_of_a_shared_cell_ends_once),
-	TEST(setup_changes_the_clock_of_now),
-	TEST(failed_call_writes_nothing),
-	TEST(interval_and_slack_arrive),
-	TEST(read_after_stop_ends_with_zero),
-	TEST(cancel_tells_the_counts_if_asked),
-};
-
 int main(int argc, char **argv)
 {
 	ktap_before = open_context;
 	ktap_after = close_context;
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+	return ktap_main(argc, argv);
 }

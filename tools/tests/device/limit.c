@@ -34,7 +34,7 @@ static int open_full(int flags, __u32 limit, __u64 *ids)
 
 /* The limit */
 
-static void limit_is_taken_at_open(void)
+TEST(limit_is_taken_at_open)
 {
 	int before = device_open(O_RDWR), limited = device_open_limited(O_RDWR, 5);
 
@@ -46,7 +46,7 @@ static void limit_is_taken_at_open(void)
 	ONE_MORE_FAILS(limited);
 }
 
-static void limit_is_exact(void)
+TEST(limit_is_exact)
 {
 	static const __u32 limits[] = { 1, 2, 5, 63, 64, 65, 255, 256, 257, 1000, 4097 };
 
@@ -76,7 +76,7 @@ static void use_up_the_default(void)
 }
 
 /* Tests the limit that the administrator has set, unless it is too high for a test. */
-static void limit_by_default_can_be_used_up(void)
+TEST(limit_by_default_can_be_used_up)
 {
 	need_speed();
 	if (parameter("max_timeouts") > 2000000)
@@ -84,7 +84,7 @@ static void limit_by_default_can_be_used_up(void)
 	with_room_for(parameter("max_timeouts"), use_up_the_default);
 }
 
-static void limit_is_of_each_file(void)
+TEST(limit_is_of_each_file)
 {
 	int a = open_full(O_RDWR, 3, NULL), b = open_full(O_RDWR, 3, NULL);
 
@@ -94,7 +94,7 @@ static void limit_is_of_each_file(void)
 	ONE_MORE_FAILS(b);
 }
 
-static void submit_arms_up_to_the_limit(void)
+TEST(submit_arms_up_to_the_limit)
 {
 	struct twheel_op ops[100];
 	int fd = device_open_limited(O_RDWR, 70);
@@ -107,7 +107,7 @@ static void submit_arms_up_to_the_limit(void)
 	check_counts(fd, 70, 0);
 }
 
-static void submit_at_the_limit_uses_a_place_freed_before(void)
+TEST(submit_at_the_limit_uses_a_place_freed_before)
 {
 	__u64 ids[2];
 	int fd = open_full(O_RDWR, 2, ids);
@@ -175,7 +175,7 @@ static __u64 fill(int fd, enum filling filling)
 	return ids[LIMIT - 1];
 }
 
-static void places_are_taken_and_freed(void)
+TEST(places_are_taken_and_freed)
 {
 	for_each_row(place, places) {
 		int fd = device_open_limited(O_RDWR | O_NONBLOCK, LIMIT);
@@ -235,7 +235,7 @@ static void *arm_as_often_as_possible(void *arg)
 	return NULL;
 }
 
-static void limit_is_exact_for_a_crowd(void)
+TEST(limit_is_exact_for_a_crowd)
 {
 	int fd = device_open_limited(O_RDWR, 777);
 
@@ -253,7 +253,7 @@ static void *come_and_go(void *arg)
 	return NULL;
 }
 
-static void place_given_back_is_there_at_once_for_a_crowd(void)
+TEST(place_given_back_is_there_at_once_for_a_crowd)
 {
 	int fd = device_open_limited(O_RDWR, CROWD);
 
@@ -265,7 +265,7 @@ static void place_given_back_is_there_at_once_for_a_crowd(void)
 
 /* The counts */
 
-static void counts_follow_every_step(void)
+TEST(counts_follow_every_step)
 {
 	int fd = device_open(O_RDWR);
 	__u64 a, b, c;
@@ -290,7 +290,7 @@ static void counts_follow_every_step(void)
 	check_counts(fd, 0, 0);
 }
 
-static void counts_of_many_are_exact(void)
+TEST(counts_of_many_are_exact)
 {
 	struct twheel_event events[300];
 	__u64 ids[1000];
@@ -305,23 +305,4 @@ static void counts_of_many_are_exact(void)
 	for (int i = 0; i < 400; i++)
 		CHECK_EQ(cancel(fd, ids[i]), 0);
 	check_counts(fd, 2300, 1700);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(limit_is_taken_at_open),
-	TEST(limit_is_exact),
-	TEST(limit_by_default_can_be_used_up),
-	TEST(limit_is_of_each_file),
-	TEST(submit_arms_up_to_the_limit),
-	TEST(submit_at_the_limit_uses_a_place_freed_before),
-	TEST(places_are_taken_and_freed),
-	TEST(limit_is_exact_for_a_crowd),
-	TEST(place_given_back_is_there_at_once_for_a_crowd),
-	TEST(counts_follow_every_step),
-	TEST(counts_of_many_are_exact),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -42,7 +42,7 @@ static struct twheel_list_entry list_one(int fd)
 
 /* Contents of entries */
 
-static void list_of_none_is_empty(void)
+TEST(list_of_none_is_empty)
 {
 	static const __u32 beyond[] = { 0, 1000000, ~0U };
 	struct twheel_list_entry entry;
@@ -79,7 +79,7 @@ static void check_listed(int fd, struct twheel_list_entry expected)
 	CHECK_EQ(entry.flags, expected.flags);
 }
 
-static void list_tells_all_of_a_timeout(void)
+TEST(list_tells_all_of_a_timeout)
 {
 	struct twheel_op op = op_periodic(2 * HOUR, HOUR, 9, TWHEEL_F_FIXED_DELAY, 7);
 	int fd = device_open(O_RDWR);
@@ -114,7 +114,7 @@ static void list_tells_all_of_a_timeout(void)
 	check_listed(fd, entry);
 }
 
-static void list_tells_of_an_unread_event(void)
+TEST(list_tells_of_an_unread_event)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_list_entry entry = {
@@ -128,7 +128,7 @@ static void list_tells_of_an_unread_event(void)
 	CHECK_EQ(list_one(fd).id, id);
 }
 
-static void list_tells_the_state_of_a_cell(void)
+TEST(list_tells_the_state_of_a_cell)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
@@ -160,7 +160,7 @@ static void list_tells_the_state_of_a_cell(void)
 	check_listed(fd, idle);
 }
 
-static void list_does_not_tell_of_other_files(void)
+TEST(list_does_not_tell_of_other_files)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 7);
@@ -193,7 +193,7 @@ static void check_pages_of(int fd, __u32 size)
 	CHECK_EQ(list(fd, entries, size, &next), 0);
 }
 
-static void list_finds_all_in_pages_of_any_size(void)
+TEST(list_finds_all_in_pages_of_any_size)
 {
 	static const __u32 sizes[] = { 1, 2, 7, 15, 16, 17, 41, 42, 43, 100, 466, 467, NR + 1 };
 	__u64 ids[NR];
@@ -206,7 +206,7 @@ static void list_finds_all_in_pages_of_any_size(void)
 		check_pages_of(fd, sizes[i]);
 }
 
-static void list_finds_the_last_of_100000(void)
+TEST(list_finds_the_last_of_100000)
 {
 	struct twheel_list_entry entries[16];
 	__u32 nr = scaled(100000), next = 0;
@@ -225,7 +225,7 @@ static void list_finds_the_last_of_100000(void)
 	CHECK_EQ(list(fd, entries, 16, &next), 0);
 }
 
-static void list_leaves_what_it_does_not_fill(void)
+TEST(list_leaves_what_it_does_not_fill)
 {
 	struct twheel_list_entry entries[10], untouched;
 	int fd = device_open(O_RDWR);
@@ -239,7 +239,7 @@ static void list_leaves_what_it_does_not_fill(void)
 		CHECK_EQ(memcmp(&entries[i], &untouched, sizeof(untouched)), 0);
 }
 
-static void list_changes_nothing(void)
+TEST(list_changes_nothing)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_list_entry entries[10];
@@ -254,7 +254,7 @@ static void list_changes_nothing(void)
 	CHECK_EQ(cancel(fd, id), 0);
 }
 
-static void done_is_ignored_on_input(void)
+TEST(done_is_ignored_on_input)
 {
 	struct twheel_list_entry entry;
 	struct twheel_list all = list_into(&entry, 1, 0);
@@ -268,7 +268,7 @@ static void done_is_ignored_on_input(void)
 
 /* Requests that are refused */
 
-static void list_with_a_bad_field_is_einval(void)
+TEST(list_with_a_bad_field_is_einval)
 {
 	static const struct {
 		const char *name;
@@ -301,7 +301,7 @@ static void list_with_a_bad_field_is_einval(void)
 	}
 }
 
-static void list_at_bad_address_is_efault(void)
+TEST(list_at_bad_address_is_efault)
 {
 	struct bad_address bad[NR_BAD_ADDRESSES];
 	struct twheel_list_entry entry;
@@ -320,7 +320,7 @@ static void list_at_bad_address_is_efault(void)
 }
 
 /* LIST can continue after the last entry that it has written. */
-static void entries_up_to_a_bad_page_are_listed(void)
+TEST(entries_up_to_a_bad_page_are_listed)
 {
 	const size_t sizes[] = { 1, 5, 16, 20, 33 }, spare[] = { 0, 8, 20 };
 	struct twheel_list_entry entries[50], rest[50];
@@ -374,7 +374,7 @@ static void *come_and_go(void *arg)
 }
 
 /* A timeout that lives throughout is listed once, and no timeout is listed twice. */
-static void list_amid_arms_and_cancels_finds_what_stays(void)
+TEST(list_amid_arms_and_cancels_finds_what_stays)
 {
 	struct twheel_list_entry entries[64];
 	struct churn churn = { .fd = device_open(O_RDWR) };
@@ -447,7 +447,7 @@ static void find_the_only_one(int fd, __u64 id)
  * Signals come more often than a LIST takes: one that starts again at each signal would not
  * end.
  */
-static void list_ends_under_signals(void)
+TEST(list_ends_under_signals)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = sparse_context(fd), until;
@@ -465,7 +465,7 @@ static void list_ends_under_signals(void)
 	ktap_note("%d signals", nr_signals);
 }
 
-static void list_ends_while_it_is_stopped_and_continued(void)
+TEST(list_ends_while_it_is_stopped_and_continued)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = sparse_context(fd), until = now_ns() + race_ns(2000);
@@ -479,7 +479,7 @@ static void list_ends_while_it_is_stopped_and_continued(void)
 	stop_and_continue(pid);
 }
 
-static void list_can_be_killed(void)
+TEST(list_can_be_killed)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = sparse_context(fd);
@@ -490,29 +490,4 @@ static void list_can_be_killed(void)
 	sleep_ns(50 * MS);
 	kill_child(pid);
 	find_the_only_one(fd, id);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(list_of_none_is_empty),
-	TEST(list_tells_all_of_a_timeout),
-	TEST(list_tells_of_an_unread_event),
-	TEST(list_tells_the_state_of_a_cell),
-	TEST(list_does_not_tell_of_other_files),
-	TEST(list_finds_all_in_pages_of_any_size),
-	TEST(list_finds_the_last_of_100000),
-	TEST(list_leaves_what_it_does_not_fill),
-	TEST(list_changes_nothing),
-	TEST(done_is_ignored_on_input),
-	TEST(list_with_a_bad_field_is_einval),
-	TEST(list_at_bad_address_is_efault),
-	TEST(entries_up_to_a_bad_page_are_listed),
-	TEST(list_amid_arms_and_cancels_finds_what_stays),
-	TEST(list_ends_under_signals),
-	TEST(list_ends_while_it_is_stopped_and_continued),
-	TEST(list_can_be_killed),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -59,7 +59,7 @@ static void check_request(int fd, const struct request *r)
 }
 
 /* The limit is that of the module or of SETUP. */
-static void mapping_with_a_bad_argument_is_refused(void)
+TEST(mapping_with_a_bad_argument_is_refused)
 {
 	struct twheel_setup setup = { .max_timeouts = NR + 1 };
 
@@ -71,7 +71,7 @@ static void mapping_with_a_bad_argument_is_refused(void)
 }
 
 /* As for a device that cannot be mapped at all. Nothing else of cells is there. */
-static void mapping_without_cells_is_enodev(void)
+TEST(mapping_without_cells_is_enodev)
 {
 	struct twheel_op op = op_arm(HOUR, TWHEEL_F_CELL, 7);
 	int fd = device_open(O_RDWR);
@@ -98,7 +98,7 @@ static void check_protection_fails(void *cells, int protection)
 }
 
 /* Also with the personality of programs from before the flag of the stack. */
-static void mapping_is_never_executable(void)
+TEST(mapping_is_never_executable)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -113,7 +113,7 @@ static void mapping_is_never_executable(void)
 	CHECK_EQ(read_cell_event(fd).cookie, 7);
 }
 
-static void mapping_of_a_read_only_descriptor_stays_read_only(void)
+TEST(mapping_of_a_read_only_descriptor_stays_read_only)
 {
 	void *cells = try_map(device_open(O_RDONLY), page_size(), PROT_READ, MAP_SHARED, 0);
 
@@ -122,7 +122,7 @@ static void mapping_of_a_read_only_descriptor_stays_read_only(void)
 	check_protection_fails(cells, PROT_READ | PROT_WRITE);
 }
 
-static void mapping_of_any_size_is_of_whole_pages(void)
+TEST(mapping_of_any_size_is_of_whole_pages)
 {
 	static const size_t sizes[] = { 1, 7, 8, 9, 4095, 4096, 4097, 12345, 65536 };
 	int fd = device_open(O_RDWR);
@@ -157,7 +157,7 @@ static void check_largest(int fd)
 	CHECK(look_of(cells, nr - 1) == NO_LOOK);
 }
 
-static void mapping_may_be_as_large_as_info_says(void)
+TEST(mapping_may_be_as_large_as_info_says)
 {
 	struct twheel_setup setup = { .max_timeouts = NR };
 
@@ -165,7 +165,7 @@ static void mapping_may_be_as_large_as_info_says(void)
 	check_largest(device_open_setup(O_RDWR, setup));
 }
 
-static void setup_after_mmap_is_ebusy(void)
+TEST(setup_after_mmap_is_ebusy)
 {
 	int fd = device_open(O_RDWR);
 
@@ -175,7 +175,7 @@ static void setup_after_mmap_is_ebusy(void)
 
 /* Contents of mappings */
 
-static void mappings_show_the_same_cells(void)
+TEST(mappings_show_the_same_cells)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *one = map_cells(fd, NR), *other = map_cells(fd, 10 * NR);
@@ -193,7 +193,7 @@ static void mappings_show_the_same_cells(void)
 	CHECK(state_of(fd, id).expires_ns > HOUR);
 }
 
-static void mappings_of_two_files_are_independent(void)
+TEST(mappings_of_two_files_are_independent)
 {
 	int a = device_open(O_RDWR), b = device_open(O_RDWR);
 	struct twheel_cell *in_a = map_cells(a, NR), *in_b = map_cells(b, NR);
@@ -204,7 +204,7 @@ static void mappings_of_two_files_are_independent(void)
 		CHECK(word_of(in_b, i) == TWHEEL_CELL_IDLE);
 }
 
-static void read_only_mapping_shows_exchanges_of_others(void)
+TEST(read_only_mapping_shows_exchanges_of_others)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR), *view;
@@ -219,7 +219,7 @@ static void read_only_mapping_shows_exchanges_of_others(void)
 	CHECK_EQ(word_of(view, id), when + 5);
 }
 
-static void cells_stay_when_their_pages_are_dropped(void)
+TEST(cells_stay_when_their_pages_are_dropped)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 4 * NR);
@@ -231,7 +231,7 @@ static void cells_stay_when_their_pages_are_dropped(void)
 		CHECK_EQ(word_of(cells, i), i + 1);
 }
 
-static void mapping_can_be_moved_and_cut_but_not_grown(void)
+TEST(mapping_can_be_moved_and_cut_but_not_grown)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 4 * NR), *moved;
@@ -250,7 +250,7 @@ static void mapping_can_be_moved_and_cut_but_not_grown(void)
 	CHECK(state_of(fd, id).expires_ns > HOUR);
 }
 
-static void word_can_be_read_into_by_a_system_call(void)
+TEST(word_can_be_read_into_by_a_system_call)
 {
 	int fd = device_open(O_RDWR), ends[2];
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -263,7 +263,7 @@ static void word_can_be_read_into_by_a_system_call(void)
 }
 
 /* Read events into the cells of the same file: an unusual buffer, but a valid one. */
-static void events_can_be_read_into_the_cells(void)
+TEST(events_can_be_read_into_the_cells)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_event *events = (struct twheel_event *)map_cells(fd, 100 * NR);
@@ -285,7 +285,7 @@ static int module_in_use(void)
 	       errno == EWOULDBLOCK;
 }
 
-static void mapping_outlives_its_descriptor(void)
+TEST(mapping_outlives_its_descriptor)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 2 * NR);
@@ -309,7 +309,7 @@ static void mapping_outlives_its_descriptor(void)
 	CHECK_EQ(read_event(other).cookie, 7);
 }
 
-static void descriptor_outlives_its_mapping(void)
+TEST(descriptor_outlives_its_mapping)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -320,7 +320,7 @@ static void descriptor_outlives_its_mapping(void)
 	CHECK_EQ(read_cell_event(fd).expires_ns, base + 1100 * MS);
 }
 
-static void child_arms_through_its_mapping(void)
+TEST(child_arms_through_its_mapping)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -336,7 +336,7 @@ static void child_arms_through_its_mapping(void)
 	CHECK_EQ(read_cell_event(fd).expires_ns, base + 400 * MS);
 }
 
-static void mapping_of_a_child_outlives_the_parents(void)
+TEST(mapping_of_a_child_outlives_the_parents)
 {
 	int fd = device_open(O_RDWR), ready[2];
 	struct twheel_cell *cells = map_cells(fd, NR);
@@ -361,7 +361,7 @@ static void mapping_of_a_child_outlives_the_parents(void)
 	join_child(pid);
 }
 
-static void exit_with_a_mapping_is_clean(void)
+TEST(exit_with_a_mapping_is_clean)
 {
 	need_cells();
 	for (int i = 0; i < 20; i++) {
@@ -387,7 +387,7 @@ static void exit_with_a_mapping_is_clean(void)
 }
 
 /* A page in a pipe keeps its contents when the file is gone. */
-static void page_in_a_pipe_outlives_the_file(void)
+TEST(page_in_a_pipe_outlives_the_file)
 {
 	int fd = device_open(O_RDWR), ends[2];
 	struct twheel_cell *cells = map_cells(fd, NR), copy[NR];
@@ -450,7 +450,7 @@ static void use_up_pages(void)
 	arm(other, HOUR, 0);
 }
 
-static void fault_beyond_the_limit_of_a_user_is_sigbus(void)
+TEST(fault_beyond_the_limit_of_a_user_is_sigbus)
 {
 	need_cells();
 	with_parameter("max_user_timeouts", 1000, use_up_pages);
@@ -477,38 +477,8 @@ static void arm_without_a_page_for_the_cell(void)
 	CHECK_EQ(info(fd).live, 2);
 }
 
-static void cell_beyond_the_limit_of_a_user_is_eagain(void)
+TEST(cell_beyond_the_limit_of_a_user_is_eagain)
 {
 	need_cells();
 	with_parameter("max_user_timeouts", 1000, arm_without_a_page_for_the_cell);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(mapping_with_a_bad_argument_is_refused),
-	TEST(mapping_without_cells_is_enodev),
-	TEST(mapping_is_never_executable),
-	TEST(mapping_of_a_read_only_descriptor_stays_read_only),
-	TEST(mapping_of_any_size_is_of_whole_pages),
-	TEST(mapping_may_be_as_large_as_info_says),
-	TEST(setup_after_mmap_is_ebusy),
-	TEST(mappings_show_the_same_cells),
-	TEST(mappings_of_two_files_are_independent),
-	TEST(read_only_mapping_shows_exchanges_of_others),
-	TEST(cells_stay_when_their_pages_are_dropped),
-	TEST(mapping_can_be_moved_and_cut_but_not_grown),
-	TEST(word_can_be_read_into_by_a_system_call),
-	TEST(events_can_be_read_into_the_cells),
-	TEST(mapping_outlives_its_descriptor),
-	TEST(descriptor_outlives_its_mapping),
-	TEST(child_arms_through_its_mapping),
-	TEST(mapping_of_a_child_outlives_the_parents),
-	TEST(exit_with_a_mapping_is_clean),
-	TEST(page_in_a_pipe_outlives_the_file),
-	TEST(fault_beyond_the_limit_of_a_user_is_sigbus),
-	TEST(cell_beyond_the_limit_of_a_user_is_eagain),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

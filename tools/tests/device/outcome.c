@@ -17,7 +17,7 @@
 
 /* Pending */
 
-static void cancel_of_pending_reports_zero(void)
+TEST(cancel_of_pending_reports_zero)
 {
 	int fd = device_open(O_RDWR);
 
@@ -25,7 +25,7 @@ static void cancel_of_pending_reports_zero(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void cancel_of_pending_leaves_no_event(void)
+TEST(cancel_of_pending_leaves_no_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
@@ -35,7 +35,7 @@ static void cancel_of_pending_leaves_no_event(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void cancel_of_pending_leaves_the_others(void)
+TEST(cancel_of_pending_leaves_the_others)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 ids[3];
@@ -47,7 +47,7 @@ static void cancel_of_pending_leaves_the_others(void)
 	check_no_event(fd);
 }
 
-static void get_of_pending_tells_everything(void)
+TEST(get_of_pending_tells_everything)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op op = op_get(arm(fd, HOUR, 0xdeadbeefcafef00dULL));
@@ -64,7 +64,7 @@ static void get_of_pending_tells_everything(void)
 	CHECK_EQ(op.reserved, 0);
 }
 
-static void get_of_pending_changes_nothing(void)
+TEST(get_of_pending_changes_nothing)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm(fd, SOON, 7);
@@ -76,7 +76,7 @@ static void get_of_pending_changes_nothing(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void mod_of_pending_reports_zero(void)
+TEST(mod_of_pending_reports_zero)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 0);
@@ -86,7 +86,7 @@ static void mod_of_pending_reports_zero(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void mod_of_pending_replaces_cookie_and_deadline(void)
+TEST(mod_of_pending_replaces_cookie_and_deadline)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 1);
@@ -98,7 +98,7 @@ static void mod_of_pending_replaces_cookie_and_deadline(void)
 	CHECK(op.expires_ns > 2 * HOUR && op.expires_ns <= 3 * HOUR);
 }
 
-static void mod_of_pending_keeps_the_id(void)
+TEST(mod_of_pending_keeps_the_id)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op op = op_mod(arm(fd, HOUR, 0), 0, 0, 5);
@@ -112,7 +112,7 @@ static void mod_of_pending_keeps_the_id(void)
 	CHECK_EQ(event.cookie, 5);
 }
 
-static void mod_to_earlier_fires_once(void)
+TEST(mod_to_earlier_fires_once)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm(fd, 200 * NSEC_PER_MSEC, 1);
@@ -125,7 +125,7 @@ static void mod_to_earlier_fires_once(void)
 	check_no_event(fd);
 }
 
-static void mod_to_later_does_not_fire_at_the_old_deadline(void)
+TEST(mod_to_later_does_not_fire_at_the_old_deadline)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
@@ -135,7 +135,7 @@ static void mod_to_later_does_not_fire_at_the_old_deadline(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void mod_with_abs_takes_an_absolute_time(void)
+TEST(mod_with_abs_takes_an_absolute_time)
 {
 	int fd = device_open(O_RDWR);
 	__u64 when = now_ns() + SOON;
@@ -145,7 +145,7 @@ static void mod_with_abs_takes_an_absolute_time(void)
 	CHECK_EQ(read_event(fd).expires_ns, when);
 }
 
-static void mod_without_abs_takes_a_relative_time(void)
+TEST(mod_without_abs_takes_a_relative_time)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_at(fd, now_ns() + HOUR, 1);
@@ -158,7 +158,7 @@ static void mod_without_abs_takes_a_relative_time(void)
 
 /* Fired, its event unread */
 
-static void cancel_of_unread_event_reports_withdrawn(void)
+TEST(cancel_of_unread_event_reports_withdrawn)
 {
 	int fd = device_open(O_RDWR);
 
@@ -167,7 +167,7 @@ static void cancel_of_unread_event_reports_withdrawn(void)
 	CHECK_EQ(info(fd).ready, 0);
 }
 
-static void cancel_of_unread_event_withdraws_it(void)
+TEST(cancel_of_unread_event_withdraws_it)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
@@ -176,7 +176,7 @@ static void cancel_of_unread_event_withdraws_it(void)
 }
 
 /* Cancel the first event, the last one, and some in between. */
-static void cancel_of_unread_event_leaves_the_others_in_order(void)
+TEST(cancel_of_unread_event_leaves_the_others_in_order)
 {
 	static const int order[] = { 1, 3, 5, 6 };
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -194,7 +194,7 @@ static void cancel_of_unread_event_leaves_the_others_in_order(void)
 	check_no_event(fd);
 }
 
-static void event_after_a_withdrawal_is_read(void)
+TEST(event_after_a_withdrawal_is_read)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
@@ -204,7 +204,7 @@ static void event_after_a_withdrawal_is_read(void)
 	check_no_event(fd);
 }
 
-static void get_of_unread_event_tells_nothing_remains(void)
+TEST(get_of_unread_event_tells_nothing_remains)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op op = op_get(arm_fired(fd, 7));
@@ -216,7 +216,7 @@ static void get_of_unread_event_tells_nothing_remains(void)
 	CHECK_EQ(op.repeat, 0);
 }
 
-static void get_of_unread_event_leaves_it(void)
+TEST(get_of_unread_event_leaves_it)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_fired(fd, 7);
@@ -226,7 +226,7 @@ static void get_of_unread_event_leaves_it(void)
 	CHECK_EQ(read_event(fd).id, id);
 }
 
-static void mod_of_unread_event_reports_withdrawn(void)
+TEST(mod_of_unread_event_reports_withdrawn)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
@@ -236,7 +236,7 @@ static void mod_of_unread_event_reports_withdrawn(void)
 	CHECK_EQ(info(fd).ready, 0);
 }
 
-static void mod_of_unread_event_makes_only_the_new_event(void)
+TEST(mod_of_unread_event_makes_only_the_new_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_fired(fd, 1);
@@ -250,7 +250,7 @@ static void mod_of_unread_event_makes_only_the_new_event(void)
 	check_no_event(fd);
 }
 
-static void mod_of_unread_event_can_be_cancelled(void)
+TEST(mod_of_unread_event_can_be_cancelled)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_fired(fd, 1);
@@ -260,7 +260,7 @@ static void mod_of_unread_event_can_be_cancelled(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void mod_moves_the_event_to_the_end_of_the_queue(void)
+TEST(mod_moves_the_event_to_the_end_of_the_queue)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 first = arm_fired(fd, 1);
@@ -286,7 +286,7 @@ static void check_dead(int fd, __u64 id)
 	CHECK_EQ(after.ready, before.ready);
 }
 
-static void id_of_a_read_event_is_dead(void)
+TEST(id_of_a_read_event_is_dead)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm_fired(fd, 0);
@@ -295,7 +295,7 @@ static void id_of_a_read_event_is_dead(void)
 	check_dead(fd, id);
 }
 
-static void id_of_a_cancelled_timeout_is_dead(void)
+TEST(id_of_a_cancelled_timeout_is_dead)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 0);
@@ -304,7 +304,7 @@ static void id_of_a_cancelled_timeout_is_dead(void)
 	check_dead(fd, id);
 }
 
-static void id_of_a_withdrawn_event_is_dead(void)
+TEST(id_of_a_withdrawn_event_is_dead)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm_fired(fd, 0);
@@ -313,7 +313,7 @@ static void id_of_a_withdrawn_event_is_dead(void)
 	check_dead(fd, id);
 }
 
-static void id_zero_is_dead(void)
+TEST(id_zero_is_dead)
 {
 	int fd = device_open(O_RDWR);
 
@@ -322,7 +322,7 @@ static void id_zero_is_dead(void)
 	check_dead(fd, 0);
 }
 
-static void id_in_an_empty_context_is_dead(void)
+TEST(id_in_an_empty_context_is_dead)
 {
 	static const __u64 ids[] = { 1, 1ULL << 32, 1ULL << 32 | 1, ~0ULL, 1ULL << 63, ~0U };
 	int fd = device_open(O_RDWR);
@@ -332,7 +332,7 @@ static void id_in_an_empty_context_is_dead(void)
 }
 
 /* Other generations of a live index, and indices that were never used. */
-static void id_that_was_made_up_is_dead(void)
+TEST(id_that_was_made_up_is_dead)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 0);
@@ -347,7 +347,7 @@ static void id_that_was_made_up_is_dead(void)
 	CHECK_EQ(get(fd, id), 0);
 }
 
-static void id_is_index_and_generation(void)
+TEST(id_is_index_and_generation)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_info i = info(fd);
@@ -361,7 +361,7 @@ static void id_is_index_and_generation(void)
 	}
 }
 
-static void mod_of_dead_id_arms_nothing(void)
+TEST(mod_of_dead_id_arms_nothing)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_fired(fd, 0);
@@ -373,7 +373,7 @@ static void mod_of_dead_id_arms_nothing(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void id_is_stale_after_its_slot_is_reused(void)
+TEST(id_is_stale_after_its_slot_is_reused)
 {
 	int fd = device_open_limited(O_RDWR, 1);
 	__u64 first = arm(fd, HOUR, 0), second;
@@ -393,7 +393,7 @@ static int compare_ids(const void *a, const void *b)
 }
 
 /* With a limit of one, only one slot is used. */
-static void id_is_stale_after_10000_reuses_of_its_slot(void)
+TEST(id_is_stale_after_10000_reuses_of_its_slot)
 {
 	const size_t reuses = 10000;
 	__u64 *ids = calloc(reuses, sizeof(*ids));
@@ -414,7 +414,7 @@ static void id_is_stale_after_10000_reuses_of_its_slot(void)
 	free(ids);
 }
 
-static void id_is_stale_after_its_slot_expired_many_times(void)
+TEST(id_is_stale_after_its_slot_expired_many_times)
 {
 	int fd = device_open_limited(O_RDWR, 1);
 	__u64 first = arm(fd, 0, 0);
@@ -431,7 +431,7 @@ static void id_is_stale_after_its_slot_expired_many_times(void)
 
 /* Cookies */
 
-static void cookie_is_any_value(void)
+TEST(cookie_is_any_value)
 {
 	static const __u64 cookies[] = { 0, 1, ~0ULL, 1ULL << 63, 0x0123456789abcdefULL };
 	int fd = device_open(O_RDWR);
@@ -445,7 +445,7 @@ static void cookie_is_any_value(void)
 	}
 }
 
-static void cookie_need_not_be_unique(void)
+TEST(cookie_need_not_be_unique)
 {
 	int fd = device_open(O_RDWR);
 	__u64 a = arm(fd, HOUR, 7), b = arm(fd, HOUR, 7);
@@ -453,47 +453,4 @@ static void cookie_need_not_be_unique(void)
 	CHECK(a != b);
 	CHECK_EQ(cancel(fd, a), 0);
 	CHECK_EQ(get(fd, b), 0);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(cancel_of_pending_reports_zero),
-	TEST(cancel_of_pending_leaves_no_event),
-	TEST(cancel_of_pending_leaves_the_others),
-	TEST(get_of_pending_tells_everything),
-	TEST(get_of_pending_changes_nothing),
-	TEST(mod_of_pending_reports_zero),
-	TEST(mod_of_pending_replaces_cookie_and_deadline),
-	TEST(mod_of_pending_keeps_the_id),
-	TEST(mod_to_earlier_fires_once),
-	TEST(mod_to_later_does_not_fire_at_the_old_deadline),
-	TEST(mod_with_abs_takes_an_absolute_time),
-	TEST(mod_without_abs_takes_a_relative_time),
-	TEST(cancel_of_unread_event_reports_withdrawn),
-	TEST(cancel_of_unread_event_withdraws_it),
-	TEST(cancel_of_unread_event_leaves_the_others_in_order),
-	TEST(event_after_a_withdrawal_is_read),
-	TEST(get_of_unread_event_tells_nothing_remains),
-	TEST(get_of_unread_event_leaves_it),
-	TEST(mod_of_unread_event_reports_withdrawn),
-	TEST(mod_of_unread_event_makes_only_the_new_event),
-	TEST(mod_of_unread_event_can_be_cancelled),
-	TEST(mod_moves_the_event_to_the_end_of_the_queue),
-	TEST(id_of_a_read_event_is_dead),
-	TEST(id_of_a_cancelled_timeout_is_dead),
-	TEST(id_of_a_withdrawn_event_is_dead),
-	TEST(id_zero_is_dead),
-	TEST(id_in_an_empty_context_is_dead),
-	TEST(id_that_was_made_up_is_dead),
-	TEST(id_is_index_and_generation),
-	TEST(mod_of_dead_id_arms_nothing),
-	TEST(id_is_stale_after_its_slot_is_reused),
-	TEST(id_is_stale_after_10000_reuses_of_its_slot),
-	TEST(id_is_stale_after_its_slot_expired_many_times),
-	TEST(cookie_is_any_value),
-	TEST(cookie_need_not_be_unique),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -51,7 +51,7 @@ static struct series arm_series(int fd, __u64 delay_ns, __u64 interval_ns, __u32
 
 /* Fixed rate */
 
-static void periodic_fires_at_every_deadline(void)
+TEST(periodic_fires_at_every_deadline)
 {
 	int fd = device_open(O_RDWR);
 	struct series series = arm_series(fd, 5 * MS, 20 * MS, 0);
@@ -67,7 +67,7 @@ static void periodic_fires_at_every_deadline(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void relative_periodic_keeps_the_phase_of_the_call(void)
+TEST(relative_periodic_keeps_the_phase_of_the_call)
 {
 	struct series series = { .interval_ns = 10 * MS, .count = 0 };
 	int fd = device_open(O_RDWR);
@@ -85,7 +85,7 @@ static void relative_periodic_keeps_the_phase_of_the_call(void)
 		read_next(fd, &series);
 }
 
-static void missed_periods_are_counted(void)
+TEST(missed_periods_are_counted)
 {
 	int fd = device_open(O_RDWR);
 	struct series series = arm_series(fd, MS, MS, 0);
@@ -102,7 +102,7 @@ static void missed_periods_are_counted(void)
 }
 
 /* With any interval, there is one event whose count grows. */
-static void nothing_is_queued_while_unread(void)
+TEST(nothing_is_queued_while_unread)
 {
 	int fd = device_open(O_RDWR);
 	struct series series = arm_series(fd, 0, 1, 0);
@@ -119,7 +119,7 @@ static void nothing_is_queued_while_unread(void)
 	CHECK(series.count >= 50 * MS);
 }
 
-static void interval_below_the_tick_fires_once_a_tick(void)
+TEST(interval_below_the_tick_fires_once_a_tick)
 {
 	int fd = device_open(O_RDWR);
 	__u64 tick_ns = info(fd).tick_ns, last = 0;
@@ -135,7 +135,7 @@ static void interval_below_the_tick_fires_once_a_tick(void)
 	}
 }
 
-static void first_deadline_may_be_long_past(void)
+TEST(first_deadline_may_be_long_past)
 {
 	int fd = device_open(O_RDWR);
 	struct series series = { .first_ns = 0, .interval_ns = 40 * MS };
@@ -148,7 +148,7 @@ static void first_deadline_may_be_long_past(void)
 	read_next(fd, &series);
 }
 
-static void interval_that_overflows_never_comes(void)
+TEST(interval_that_overflows_never_comes)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_op(fd, op_periodic(1, EXPIRES_MAX, 0, TWHEEL_F_ABS, 7));
@@ -175,7 +175,7 @@ static bool have_all(const struct series *series, size_t nr, __u64 count)
 	return !nr;
 }
 
-static void events_of_many_periods_are_kept_apart(void)
+TEST(events_of_many_periods_are_kept_apart)
 {
 	struct twheel_event events[200];
 	struct series series[100];
@@ -202,7 +202,7 @@ static void events_of_many_periods_are_kept_apart(void)
 	CHECK_EQ(info(fd).live, ARRAY_SIZE(series));
 }
 
-static void edge_triggered_epoll_tells_of_every_period(void)
+TEST(edge_triggered_epoll_tells_of_every_period)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
 	struct series series = arm_series(fd, MS, 5 * MS, 0);
@@ -237,14 +237,14 @@ static void check_repeat(__u32 repeat, __u64 interval_ns, __u64 pause_ns)
 	check_no_event(fd);
 }
 
-static void repeat_ends_with_the_last_deadline(void)
+TEST(repeat_ends_with_the_last_deadline)
 {
 	check_repeat(1, MS, 20 * MS);
 	check_repeat(4, 10 * MS, 0);
 	check_repeat(5, MS, 50 * MS);
 }
 
-static void repeat_is_any_number(void)
+TEST(repeat_is_any_number)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm_op(fd, op_periodic(HOUR, HOUR, ~0U, 0, 7));
@@ -255,7 +255,7 @@ static void repeat_is_any_number(void)
 
 /* GET */
 
-static void get_tells_what_is_left(void)
+TEST(get_tells_what_is_left)
 {
 	int fd = device_open(O_RDWR);
 	struct series series = arm_series(fd, MS, 100 * MS, 1000);
@@ -278,7 +278,7 @@ static void get_tells_what_is_left(void)
 	}
 }
 
-static void get_of_unread_tells_nothing_remains(void)
+TEST(get_of_unread_tells_nothing_remains)
 {
 	int fd = device_open(O_RDWR);
 	struct series series = arm_series(fd, MS, HOUR, 10);
@@ -295,7 +295,7 @@ static void get_of_unread_tells_nothing_remains(void)
 
 /* Fixed delay */
 
-static void fixed_delay_counts_from_the_read(void)
+TEST(fixed_delay_counts_from_the_read)
 {
 	int fd = device_open(O_RDWR);
 	__u64 before, after, id;
@@ -321,7 +321,7 @@ static void fixed_delay_counts_from_the_read(void)
 	}
 }
 
-static void fixed_delay_repeats_so_many_reads(void)
+TEST(fixed_delay_repeats_so_many_reads)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_op(fd, op_periodic(0, MS, 3, TWHEEL_F_FIXED_DELAY, 7));
@@ -344,7 +344,7 @@ static void fixed_delay_repeats_so_many_reads(void)
 /* Cancel and mod */
 
 /* Pending, and with an unread event. */
-static void cancel_ends_all_periods(void)
+TEST(cancel_ends_all_periods)
 {
 	static const __u64 intervals[] = { HOUR, MS };
 
@@ -382,7 +382,7 @@ static void check_mod(int fd, __u64 id, __u32 repeat)
 }
 
 /* Of a periodic timeout and of a one-shot. */
-static void mod_replaces_interval_and_repeat(void)
+TEST(mod_replaces_interval_and_repeat)
 {
 	int fd = device_open(O_RDWR);
 
@@ -390,7 +390,7 @@ static void mod_replaces_interval_and_repeat(void)
 	check_mod(fd, arm(fd, HOUR, 1), 0);
 }
 
-static void mod_makes_a_one_shot_of_it(void)
+TEST(mod_makes_a_one_shot_of_it)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct series series = arm_series(fd, 0, MS, 0);
@@ -403,7 +403,7 @@ static void mod_makes_a_one_shot_of_it(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void refused_mod_leaves_the_periods(void)
+TEST(refused_mod_leaves_the_periods)
 {
 	int fd = device_open(O_RDWR);
 	struct series series = arm_series(fd, MS, 2 * MS, 0);
@@ -423,7 +423,7 @@ static void refused_mod_leaves_the_periods(void)
 		CHECK_EQ(read_next(fd, &series).cookie, 7);
 }
 
-static void cancel_around_expiry_finds_the_periods(void)
+TEST(cancel_around_expiry_finds_the_periods)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), outcomes[2] = { 0 };
 	__u64 seed = now_ns(), until = seed + race_ns(800);
@@ -451,7 +451,7 @@ static void cancel_around_expiry_finds_the_periods(void)
 
 /* Reading */
 
-static void failed_read_loses_no_period(void)
+TEST(failed_read_loses_no_period)
 {
 	int fd = device_open(O_RDWR);
 	struct series series = arm_series(fd, MS, MS, 20);
@@ -494,7 +494,7 @@ static void *count_periods(void *arg)
 	return NULL;
 }
 
-static void each_period_is_counted_by_one_reader(void)
+TEST(each_period_is_counted_by_one_reader)
 {
 	struct team team[3];
 	int fd = device_open(O_RDWR | O_NONBLOCK), last = 0;
@@ -516,7 +516,7 @@ static void each_period_is_counted_by_one_reader(void)
 
 /* Place of a periodic timeout */
 
-static void periodic_keeps_its_place(void)
+TEST(periodic_keeps_its_place)
 {
 	int fd = device_open_limited(O_RDWR, 1);
 	struct series series = arm_series(fd, MS, MS, 30);
@@ -528,7 +528,7 @@ static void periodic_keeps_its_place(void)
 	arm(fd, HOUR, 0);
 }
 
-static void close_with_1000_periodic_is_clean(void)
+TEST(close_with_1000_periodic_is_clean)
 {
 	struct twheel_op ops[1000];
 
@@ -545,7 +545,7 @@ static void close_with_1000_periodic_is_clean(void)
 
 /* Periodic timeouts in a SUBMIT */
 
-static void submit_arms_periodic_timeouts(void)
+TEST(submit_arms_periodic_timeouts)
 {
 	int fd = device_open(O_RDWR);
 	__u64 base = now_ns();
@@ -569,37 +569,4 @@ static void submit_arms_periodic_timeouts(void)
 	CHECK_EQ(counts[1], 1);
 	CHECK_EQ(counts[2], 3);
 	CHECK_EQ(counts[3], 0);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(periodic_fires_at_every_deadline),
-	TEST(relative_periodic_keeps_the_phase_of_the_call),
-	TEST(missed_periods_are_counted),
-	TEST(nothing_is_queued_while_unread),
-	TEST(interval_below_the_tick_fires_once_a_tick),
-	TEST(first_deadline_may_be_long_past),
-	TEST(interval_that_overflows_never_comes),
-	TEST(events_of_many_periods_are_kept_apart),
-	TEST(edge_triggered_epoll_tells_of_every_period),
-	TEST(repeat_ends_with_the_last_deadline),
-	TEST(repeat_is_any_number),
-	TEST(get_tells_what_is_left),
-	TEST(get_of_unread_tells_nothing_remains),
-	TEST(fixed_delay_counts_from_the_read),
-	TEST(fixed_delay_repeats_so_many_reads),
-	TEST(cancel_ends_all_periods),
-	TEST(mod_replaces_interval_and_repeat),
-	TEST(mod_makes_a_one_shot_of_it),
-	TEST(refused_mod_leaves_the_periods),
-	TEST(cancel_around_expiry_finds_the_periods),
-	TEST(failed_read_loses_no_period),
-	TEST(each_period_is_counted_by_one_reader),
-	TEST(periodic_keeps_its_place),
-	TEST(close_with_1000_periodic_is_clean),
-	TEST(submit_arms_periodic_timeouts),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -80,7 +80,7 @@ static void check_ready(int fd, int level, int ready, int ms)
 	}
 }
 
-static void file_is_ready_while_an_event_is_unread(void)
+TEST(file_is_ready_while_an_event_is_unread)
 {
 	for_each_row(step, steps) {
 		int fd = device_open(O_RDWR), level = epoll_on(fd, EPOLLIN);
@@ -123,7 +123,7 @@ static const struct way {
 	{ "epoll", wait_by_epoll },
 };
 
-static void wait_ends_with_the_event(void)
+TEST(wait_ends_with_the_event)
 {
 	for_each_row(way, ways) {
 		int fd = device_open(O_RDWR);
@@ -136,7 +136,7 @@ static void wait_ends_with_the_event(void)
 	}
 }
 
-static void poll_on_two_descriptors_reports_the_right_one(void)
+TEST(poll_on_two_descriptors_reports_the_right_one)
 {
 	struct pollfd pollfds[2] = {
 		{ .fd = device_open(O_RDWR), .events = POLLIN },
@@ -156,7 +156,7 @@ static void *poll_in_thread(void *arg)
 	return NULL;
 }
 
-static void poll_wakes_all_who_wait(void)
+TEST(poll_wakes_all_who_wait)
 {
 	pthread_t threads[4];
 	int fd = device_open(O_RDWR);
@@ -169,7 +169,7 @@ static void poll_wakes_all_who_wait(void)
 		pthread_join(threads[i], NULL);
 }
 
-static void epoll_edge_reports_an_event_once(void)
+TEST(epoll_edge_reports_an_event_once)
 {
 	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
 
@@ -181,7 +181,7 @@ static void epoll_edge_reports_an_event_once(void)
 }
 
 /* In turn, the event is read and withdrawn. */
-static void epoll_edge_reports_again_when_the_queue_was_empty(void)
+TEST(epoll_edge_reports_again_when_the_queue_was_empty)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
 
@@ -198,7 +198,7 @@ static void epoll_edge_reports_again_when_the_queue_was_empty(void)
 	}
 }
 
-static void epoll_edge_loses_no_event_of_many(void)
+TEST(epoll_edge_loses_no_event_of_many)
 {
 	const int nr = 5000;
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
@@ -217,7 +217,7 @@ static void epoll_edge_loses_no_event_of_many(void)
 	CHECK_EQ(got, nr);
 }
 
-static void epoll_oneshot_reports_again_when_rearmed(void)
+TEST(epoll_oneshot_reports_again_when_rearmed)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
 	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN | EPOLLONESHOT);
@@ -229,28 +229,11 @@ static void epoll_oneshot_reports_again_when_rearmed(void)
 	CHECK_EQ(epoll_once(epoll, 0), 1);
 }
 
-static void close_of_a_polled_descriptor_is_clean(void)
+TEST(close_of_a_polled_descriptor_is_clean)
 {
 	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN);
 
 	arm(fd, NSEC_PER_MSEC, 0);
 	close(fd);
 	CHECK_EQ(epoll_once(epoll, 50), 0);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(file_is_ready_while_an_event_is_unread),
-	TEST(wait_ends_with_the_event),
-	TEST(poll_on_two_descriptors_reports_the_right_one),
-	TEST(poll_wakes_all_who_wait),
-	TEST(epoll_edge_reports_an_event_once),
-	TEST(epoll_edge_reports_again_when_the_queue_was_empty),
-	TEST(epoll_edge_loses_no_event_of_many),
-	TEST(epoll_oneshot_reports_again_when_rearmed),
-	TEST(close_of_a_polled_descriptor_is_clean),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

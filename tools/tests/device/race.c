@@ -203,7 +203,7 @@ static void *work_singly(void *arg)
 	return NULL;
 }
 
-static void every_timeout_ends_in_exactly_one_way(void)
+TEST(every_timeout_ends_in_exactly_one_way)
 {
 	run_account(account_open(race_ns(2000)), work_singly);
 }
@@ -279,7 +279,7 @@ static void *work_in_batches(void *arg)
 	return NULL;
 }
 
-static void every_timeout_of_a_batch_ends_in_exactly_one_way(void)
+TEST(every_timeout_of_a_batch_ends_in_exactly_one_way)
 {
 	run_account(account_open(race_ns(1500)), work_in_batches);
 }
@@ -304,7 +304,7 @@ static void check_empty(int fd)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void cancel_around_expiry_finds_the_timeout(void)
+TEST(cancel_around_expiry_finds_the_timeout)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), outcomes[2] = { 0 };
 	__u64 seed = now_ns(), until = seed + race_ns(1500);
@@ -325,7 +325,7 @@ static void cancel_around_expiry_finds_the_timeout(void)
 }
 
 /* Cancel without a pause, when the wheel's thread is about to take the timeout out. */
-static void cancel_right_after_arm_finds_the_timeout(void)
+TEST(cancel_right_after_arm_finds_the_timeout)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
@@ -337,7 +337,7 @@ static void cancel_right_after_arm_finds_the_timeout(void)
 	check_empty(fd);
 }
 
-static void mod_around_expiry_finds_the_timeout(void)
+TEST(mod_around_expiry_finds_the_timeout)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), cookie = 0;
 	__u64 seed = now_ns(), until = seed + race_ns(1500);
@@ -356,7 +356,7 @@ static void mod_around_expiry_finds_the_timeout(void)
 	check_empty(fd);
 }
 
-static void mod_again_and_again_makes_one_event(void)
+TEST(mod_again_and_again_makes_one_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm(fd, 0, 0);
@@ -371,7 +371,7 @@ static void mod_again_and_again_makes_one_event(void)
 	check_empty(fd);
 }
 
-static void get_around_expiry_finds_the_timeout(void)
+TEST(get_around_expiry_finds_the_timeout)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 seed = now_ns(), until = seed + race_ns(500);
@@ -481,7 +481,7 @@ static void submit_amid_expiry(int fd, __u64 when, __u64 *seed, struct twheel_op
 	check_found(ops, nr);
 }
 
-static void mod_while_a_batch_expires_makes_one_event_each(void)
+TEST(mod_while_a_batch_expires_makes_one_event_each)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 seed = now_ns(), until = seed + race_ns(1000);
@@ -497,7 +497,7 @@ static void mod_while_a_batch_expires_makes_one_event_each(void)
 	}
 }
 
-static void cancel_while_a_batch_expires_leaves_no_event(void)
+TEST(cancel_while_a_batch_expires_leaves_no_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 seed = now_ns(), until = seed + race_ns(700);
@@ -516,7 +516,7 @@ static void cancel_while_a_batch_expires_leaves_no_event(void)
 }
 
 /* The slots are then reused, and their former timeouts have no effect. */
-static void cancel_after_mod_while_a_batch_expires_leaves_no_trace(void)
+TEST(cancel_after_mod_while_a_batch_expires_leaves_no_trace)
 {
 	int fd = device_open_limited(O_RDWR | O_NONBLOCK, DUE);
 	__u64 seed = now_ns(), until = seed + race_ns(1000), when;
@@ -543,7 +543,7 @@ static void cancel_after_mod_while_a_batch_expires_leaves_no_trace(void)
  * A timeout that is cancelled on its way to the sink keeps its record for a while, but not its
  * place. Its limit is the room of seven pages of cells.
  */
-static void cells_take_places_of_timeouts_that_expire(void)
+TEST(cells_take_places_of_timeouts_that_expire)
 {
 	__u32 limit = 7 * page_size() / sizeof(struct twheel_cell);
 	int fd = device_open_limited(O_RDWR, limit);
@@ -566,7 +566,7 @@ static void cells_take_places_of_timeouts_that_expire(void)
 	}
 }
 
-static void get_while_a_batch_expires_finds_all(void)
+TEST(get_while_a_batch_expires_finds_all)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 seed = now_ns(), until = seed + race_ns(500);
@@ -630,7 +630,7 @@ static int read_one_or_none(int fd, __u64 id)
 	return 1;
 }
 
-static void one_of_two_who_cancel_or_the_reader_wins(void)
+TEST(one_of_two_who_cancel_or_the_reader_wins)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 seed = now_ns(), until = seed + race_ns(1500);
@@ -666,7 +666,7 @@ static void one_of_two_who_cancel_or_the_reader_wins(void)
 
 /* Close */
 
-static void close_around_expiry_is_clean(void)
+TEST(close_around_expiry_is_clean)
 {
 	__u64 seed = now_ns(), until = seed + race_ns(1500);
 	int rounds = 0;
@@ -697,7 +697,7 @@ static void *open_arm_close(void *arg)
 	return NULL;
 }
 
-static void close_around_expiry_on_many_threads_is_clean(void)
+TEST(close_around_expiry_on_many_threads_is_clean)
 {
 	__u64 until = now_ns() + race_ns(1000);
 	pthread_t threads[4];
@@ -709,7 +709,7 @@ static void close_around_expiry_on_many_threads_is_clean(void)
 }
 
 /* Close waits for the wheel's thread, which other files keep busy. */
-static void close_while_others_expire_is_quick(void)
+TEST(close_while_others_expire_is_quick)
 {
 	__u64 until = now_ns() + race_ns(700), before;
 	int busy = device_open(O_RDWR), fd;
@@ -740,7 +740,7 @@ static void *use_until_killed(void *arg)
 	return NULL;
 }
 
-static void process_killed_in_the_middle_is_cleaned_up(void)
+TEST(process_killed_in_the_middle_is_cleaned_up)
 {
 	__u64 seed = now_ns();
 
@@ -832,7 +832,7 @@ static int read_into_flicker(int fd, const struct flicker *f, size_t offset, __u
 	return ret > 0 ? ret : 0;
 }
 
-static void read_into_memory_that_comes_and_goes_loses_nothing(void)
+TEST(read_into_memory_that_comes_and_goes_loses_nothing)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), short_reads = 0;
 	__u64 until = now_ns() + race_ns(700), seed = until;
@@ -859,7 +859,7 @@ static void read_into_memory_that_comes_and_goes_loses_nothing(void)
 	ktap_note("%d short reads", short_reads);
 }
 
-static void arm_in_memory_that_comes_and_goes_leaves_none_unknown(void)
+TEST(arm_in_memory_that_comes_and_goes_leaves_none_unknown)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), armed = 0, faults = 0;
 	const struct twheel_op request = op_arm(HOUR, 0, 0);
@@ -892,7 +892,7 @@ static void arm_in_memory_that_comes_and_goes_leaves_none_unknown(void)
  * Results may be lost with the memory, but a result that was written is true. It is written
  * after the id, so the id next to it is complete.
  */
-static void submit_in_memory_that_comes_and_goes_keeps_the_state_whole(void)
+TEST(submit_in_memory_that_comes_and_goes_keeps_the_state_whole)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), faults = 0, rounds = 0;
 	__u64 until = now_ns() + race_ns(1000), tried = 0, known = 0;
@@ -963,7 +963,7 @@ static int is_on_first_page(const struct flicker *f, const struct twheel_op *op)
 	return (void *)op < f->stable + page_size();
 }
 
-static void withdrawals_are_reported_behind_a_page_that_is_gone(void)
+TEST(withdrawals_are_reported_behind_a_page_that_is_gone)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), lost = 0, rounds = 0;
 	__u64 until = now_ns() + race_ns(2000);
@@ -1002,7 +1002,7 @@ static void withdrawals_are_reported_behind_a_page_that_is_gone(void)
  * afterwards is it known that they had fired. All entries on the second page are neighbours
  * in a batch.
  */
-static void cancels_amid_expiry_are_reported_behind_a_page_that_is_gone(void)
+TEST(cancels_amid_expiry_are_reported_behind_a_page_that_is_gone)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), withdrawals = 0;
 	__u64 until = now_ns() + race_ns(2000), seed = until;
@@ -1085,7 +1085,7 @@ static void arm_where_pages_vanish(void)
 }
 
 /* The call repeats as long as the page vanishes after each fault, but a SIGKILL ends it. */
-static void arm_in_memory_that_vanishes_can_be_killed(void)
+TEST(arm_in_memory_that_vanishes_can_be_killed)
 {
 	for (int round = 0; round < 10; round++) {
 		__u64 before;
@@ -1102,35 +1102,4 @@ static void arm_in_memory_that_vanishes_can_be_killed(void)
 		CHECK(WIFSIGNALED(status));
 		CHECK(now_ns() - before < quick_ns());
 	}
-}
-
-static const struct ktap_test tests[] = {
-	TEST(every_timeout_ends_in_exactly_one_way),
-	TEST(every_timeout_of_a_batch_ends_in_exactly_one_way),
-	TEST(cancel_around_expiry_finds_the_timeout),
-	TEST(cancel_right_after_arm_finds_the_timeout),
-	TEST(mod_around_expiry_finds_the_timeout),
-	TEST(mod_again_and_again_makes_one_event),
-	TEST(get_around_expiry_finds_the_timeout),
-	TEST(mod_while_a_batch_expires_makes_one_event_each),
-	TEST(cancel_while_a_batch_expires_leaves_no_event),
-	TEST(cancel_after_mod_while_a_batch_expires_leaves_no_trace),
-	TEST(cells_take_places_of_timeouts_that_expire),
-	TEST(get_while_a_batch_expires_finds_all),
-	TEST(one_of_two_who_cancel_or_the_reader_wins),
-	TEST(close_around_expiry_is_clean),
-	TEST(close_around_expiry_on_many_threads_is_clean),
-	TEST(close_while_others_expire_is_quick),
-	TEST(process_killed_in_the_middle_is_cleaned_up),
-	TEST(read_into_memory_that_comes_and_goes_loses_nothing),
-	TEST(arm_in_memory_that_comes_and_goes_leaves_none_unknown),
-	TEST(submit_in_memory_that_comes_and_goes_keeps_the_state_whole),
-	TEST(withdrawals_are_reported_behind_a_page_that_is_gone),
-	TEST(cancels_amid_expiry_are_reported_behind_a_page_that_is_gone),
-	TEST(arm_in_memory_that_vanishes_can_be_killed),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -35,7 +35,7 @@ static void check_cookies(const struct twheel_event *events, int nr, __u64 first
 /* Lengths */
 
 /* This check comes first: the call neither blocks nor returns EAGAIN or EFAULT. */
-static void read_into_less_than_a_record_is_einval(void)
+TEST(read_into_less_than_a_record_is_einval)
 {
 	static const size_t sizes[] = { 0, 1, 8, 40, 47 };
 	char buffer[48];
@@ -62,7 +62,7 @@ static void read_into_less_than_a_record_is_einval(void)
 	}
 }
 
-static void read_returns_only_whole_records(void)
+TEST(read_returns_only_whole_records)
 {
 	unsigned char buffer[4 * RECORD];
 	int fd = open_with_events(O_RDWR, 4);
@@ -75,7 +75,7 @@ static void read_returns_only_whole_records(void)
 	CHECK_EQ(info(fd).ready, 2);
 }
 
-static void read_continues_where_the_last_ended(void)
+TEST(read_continues_where_the_last_ended)
 {
 	struct twheel_event events[5];
 	int fd = open_with_events(O_RDWR | O_NONBLOCK, 5);
@@ -87,7 +87,7 @@ static void read_continues_where_the_last_ended(void)
 	check_no_event(fd);
 }
 
-static void read_needs_no_alignment(void)
+TEST(read_needs_no_alignment)
 {
 	char buffer[2 * RECORD + 3];
 	struct twheel_event events[2];
@@ -99,7 +99,7 @@ static void read_needs_no_alignment(void)
 }
 
 /* The call must fault in memory that was never touched. */
-static void read_of_many_into_fresh_memory_returns_them_all(void)
+TEST(read_of_many_into_fresh_memory_returns_them_all)
 {
 	const int nr = scaled(20000);
 	struct twheel_event *events = mmap(NULL, nr * RECORD, PROT_READ | PROT_WRITE,
@@ -123,7 +123,7 @@ static void read_of_many_into_fresh_memory_returns_them_all(void)
  * Each record comes to lie across the boundary between a page in use and a fresh one. A copy
  * that faults there may report fewer bytes than it has written.
  */
-static void read_into_a_fresh_page_returns_them_all(void)
+TEST(read_into_a_fresh_page_returns_them_all)
 {
 	for (size_t room = RECORD; room <= 4 * RECORD; room += is_slow() ? 5 : 1) {
 		char *page = map_pages(2) + page_size();
@@ -142,7 +142,7 @@ static void read_into_a_fresh_page_returns_them_all(void)
 
 /* Waiting */
 
-static void read_without_events_is_eagain_if_nonblocking(void)
+TEST(read_without_events_is_eagain_if_nonblocking)
 {
 	struct twheel_event event;
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -152,7 +152,7 @@ static void read_without_events_is_eagain_if_nonblocking(void)
 	CHECK_EQ(read_events(fd, &event, 1), -EAGAIN);
 }
 
-static void read_with_rwf_nowait_is_eagain_without_events(void)
+TEST(read_with_rwf_nowait_is_eagain_without_events)
 {
 	struct twheel_event event;
 	struct iovec iov = { &event, sizeof(event) };
@@ -165,7 +165,7 @@ static void read_with_rwf_nowait_is_eagain_without_events(void)
 	CHECK_EQ(event.cookie, 7);
 }
 
-static void read_obeys_a_change_of_o_nonblock(void)
+TEST(read_obeys_a_change_of_o_nonblock)
 {
 	struct twheel_event event;
 	int fd = device_open(O_RDWR);
@@ -177,7 +177,7 @@ static void read_obeys_a_change_of_o_nonblock(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void read_blocks_until_the_event(void)
+TEST(read_blocks_until_the_event)
 {
 	int fd = device_open(O_RDWR);
 	__u64 before = now_ns();
@@ -187,7 +187,7 @@ static void read_blocks_until_the_event(void)
 	CHECK(now_ns() - before >= 50 * NSEC_PER_MSEC);
 }
 
-static void read_that_blocks_returns_without_filling_the_buffer(void)
+TEST(read_that_blocks_returns_without_filling_the_buffer)
 {
 	struct twheel_event events[100];
 	int fd = device_open(O_RDWR);
@@ -251,7 +251,7 @@ static void start_reader(struct reader *reader, int fd)
 	start_reader_into(reader, fd, &reader->event);
 }
 
-static void read_that_blocks_is_not_ended_by_a_cancel(void)
+TEST(read_that_blocks_is_not_ended_by_a_cancel)
 {
 	int fd = device_open(O_RDWR);
 	struct reader reader;
@@ -266,7 +266,7 @@ static void read_that_blocks_is_not_ended_by_a_cancel(void)
 	CHECK_EQ(reader.event.cookie, 1000);
 }
 
-static void read_goes_on_when_its_descriptor_is_closed(void)
+TEST(read_goes_on_when_its_descriptor_is_closed)
 {
 	int fd = device_open(O_RDWR);
 	struct reader reader;
@@ -279,7 +279,7 @@ static void read_goes_on_when_its_descriptor_is_closed(void)
 	CHECK_EQ(reader.event.cookie, 7);
 }
 
-static void readers_that_wait_get_one_event_each(void)
+TEST(readers_that_wait_get_one_event_each)
 {
 	struct reader readers[8];
 	int fd = device_open(O_RDWR), sum = 0;
@@ -295,7 +295,7 @@ static void readers_that_wait_get_one_event_each(void)
 	CHECK_EQ(sum, 0xff);
 }
 
-static void reader_is_woken_while_another_event_is_unread(void)
+TEST(reader_is_woken_while_another_event_is_unread)
 {
 	struct reader a, b;
 	int fd = device_open(O_RDWR);
@@ -341,7 +341,7 @@ static void *drain(void *arg)
 	}
 }
 
-static void readers_get_each_event_once(void)
+TEST(readers_get_each_event_once)
 {
 	unsigned int *seen = calloc(DRAINED, sizeof(*seen));
 	int fd = device_open(O_RDWR);
@@ -465,7 +465,7 @@ static void burst(int fd)
 	submit(fd, ops, CROWD);
 }
 
-static void burst_wakes_no_more_readers_than_it_takes(void)
+TEST(burst_wakes_no_more_readers_than_it_takes)
 {
 	static struct crowd crowd[CROWD];
 	int fd = device_open(O_RDWR), before, woken, fewest = CROWD;
@@ -485,7 +485,7 @@ static void burst_wakes_no_more_readers_than_it_takes(void)
 }
 
 /* Each reader takes one event and ends, and must wake the next reader. */
-static void readers_with_room_for_one_share_a_burst(void)
+TEST(readers_with_room_for_one_share_a_burst)
 {
 	static struct crowd crowd[CROWD];
 
@@ -503,7 +503,7 @@ static void readers_with_room_for_one_share_a_burst(void)
 }
 
 /* With buffers of all sizes and overlapping bursts, no event stays until the next one. */
-static void no_event_waits_while_a_reader_sleeps(void)
+TEST(no_event_waits_while_a_reader_sleeps)
 {
 	static struct crowd crowd[16];
 	int fd = device_open(O_RDWR), sent = 0;
@@ -529,7 +529,7 @@ static void no_event_waits_while_a_reader_sleeps(void)
 
 /* Signals */
 
-static void read_interrupted_by_a_signal_is_eintr(void)
+TEST(read_interrupted_by_a_signal_is_eintr)
 {
 	int fd = device_open(O_RDWR);
 	struct reader reader;
@@ -553,7 +553,7 @@ static void *arm_after_signals(void *arg)
 	return NULL;
 }
 
-static void read_restarts_after_a_signal_with_sa_restart(void)
+TEST(read_restarts_after_a_signal_with_sa_restart)
 {
 	int fd = device_open(O_RDWR);
 	sigset_t alarm, before;
@@ -588,7 +588,7 @@ static void *read_unless_interrupted(void *arg)
  * A signal comes together with the event. A reader that is woken for the event and
  * interrupted by the signal leaves the event to the next reader.
  */
-static void event_of_an_interrupted_reader_goes_to_the_next(void)
+TEST(event_of_an_interrupted_reader_goes_to_the_next)
 {
 	__u64 until = now_ns() + race_ns(2000), seed = until, signal_ns;
 	int rounds = 0, interrupted = 0;
@@ -628,7 +628,7 @@ static void event_of_an_interrupted_reader_goes_to_the_next(void)
 	ktap_note("%d rounds, %d interrupted", rounds, interrupted);
 }
 
-static void reader_can_be_killed(void)
+TEST(reader_can_be_killed)
 {
 	int fd = device_open(O_RDWR);
 	pid_t pid = fork_child();
@@ -645,7 +645,7 @@ static void reader_can_be_killed(void)
 
 /* Bad memory: an event that could not be delivered stays */
 
-static void read_at_bad_address_is_efault_and_loses_nothing(void)
+TEST(read_at_bad_address_is_efault_and_loses_nothing)
 {
 	const struct twheel_event old = { 0 };
 	struct bad_address bad[NR_BAD_ADDRESSES + 1];
@@ -683,7 +683,7 @@ static void check_read_cut_short(int usable, size_t part, int protection)
 	close(fd);
 }
 
-static void read_up_to_a_bad_page_delivers_what_fits(void)
+TEST(read_up_to_a_bad_page_delivers_what_fits)
 {
 	static const struct {
 		int usable;
@@ -706,7 +706,7 @@ static void read_up_to_a_bad_page_delivers_what_fits(void)
 	}
 }
 
-static void event_can_be_cancelled_after_a_failed_read(void)
+TEST(event_can_be_cancelled_after_a_failed_read)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm_fired(fd, 1);
@@ -720,7 +720,7 @@ static void event_can_be_cancelled_after_a_failed_read(void)
  * The reader that has waited longest is woken and cannot take the event. If it tried again,
  * it would wait for the event that the next reader has taken.
  */
-static void event_that_one_reader_cannot_take_goes_to_the_next(void)
+TEST(event_that_one_reader_cannot_take_goes_to_the_next)
 {
 	int fd = device_open(O_RDWR);
 	struct reader bad, good;
@@ -738,7 +738,7 @@ static void event_that_one_reader_cannot_take_goes_to_the_next(void)
 
 /* readv() */
 
-static void readv_fills_one_buffer_after_the_other(void)
+TEST(readv_fills_one_buffer_after_the_other)
 {
 	static const struct {
 		const char *name;
@@ -771,7 +771,7 @@ static void readv_fills_one_buffer_after_the_other(void)
 	}
 }
 
-static void readv_into_a_bad_buffer_keeps_what_did_not_fit(void)
+TEST(readv_into_a_bad_buffer_keeps_what_did_not_fit)
 {
 	struct twheel_event events[2];
 	struct iovec iov[] = { { &events[0], RECORD }, { map_unusable(), RECORD } };
@@ -785,7 +785,7 @@ static void readv_into_a_bad_buffer_keeps_what_did_not_fit(void)
 
 /* Files without a position */
 
-static void lseek_and_pread_are_espipe(void)
+TEST(lseek_and_pread_are_espipe)
 {
 	struct twheel_event event;
 	int fd = open_with_events(O_RDWR, 1);
@@ -797,42 +797,4 @@ static void lseek_and_pread_are_espipe(void)
 	CHECK_EQ(pread(fd, &event, sizeof(event), 0), -1);
 	CHECK_EQ(errno, ESPIPE);
 	CHECK_EQ(info(fd).ready, 1);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(read_into_less_than_a_record_is_einval),
-	TEST(read_returns_only_whole_records),
-	TEST(read_continues_where_the_last_ended),
-	TEST(read_needs_no_alignment),
-	TEST(read_of_many_into_fresh_memory_returns_them_all),
-	TEST(read_into_a_fresh_page_returns_them_all),
-	TEST(read_without_events_is_eagain_if_nonblocking),
-	TEST(read_with_rwf_nowait_is_eagain_without_events),
-	TEST(read_obeys_a_change_of_o_nonblock),
-	TEST(read_blocks_until_the_event),
-	TEST(read_that_blocks_returns_without_filling_the_buffer),
-	TEST(read_that_blocks_is_not_ended_by_a_cancel),
-	TEST(read_goes_on_when_its_descriptor_is_closed),
-	TEST(readers_that_wait_get_one_event_each),
-	TEST(reader_is_woken_while_another_event_is_unread),
-	TEST(readers_get_each_event_once),
-	TEST(burst_wakes_no_more_readers_than_it_takes),
-	TEST(readers_with_room_for_one_share_a_burst),
-	TEST(no_event_waits_while_a_reader_sleeps),
-	TEST(read_interrupted_by_a_signal_is_eintr),
-	TEST(read_restarts_after_a_signal_with_sa_restart),
-	TEST(event_of_an_interrupted_reader_goes_to_the_next),
-	TEST(reader_can_be_killed),
-	TEST(read_at_bad_address_is_efault_and_loses_nothing),
-	TEST(read_up_to_a_bad_page_delivers_what_fits),
-	TEST(event_can_be_cancelled_after_a_failed_read),
-	TEST(event_that_one_reader_cannot_take_goes_to_the_next),
-	TEST(readv_fills_one_buffer_after_the_other),
-	TEST(readv_into_a_bad_buffer_keeps_what_did_not_fit),
-	TEST(lseek_and_pread_are_espipe),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -39,7 +39,7 @@ static void check_still_new(int fd)
 
 /* Arguments that are accepted */
 
-static void setup_of_zeros_is_the_default(void)
+TEST(setup_of_zeros_is_the_default)
 {
 	int fd = device_open_setup(O_RDWR, (struct twheel_setup) { 0 });
 
@@ -49,7 +49,7 @@ static void setup_of_zeros_is_the_default(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void setup_of_nothing_but_a_clock_is_the_default(void)
+TEST(setup_of_nothing_but_a_clock_is_the_default)
 {
 	static const __u32 clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
 
@@ -58,7 +58,7 @@ static void setup_of_nothing_but_a_clock_is_the_default(void)
 					clocks[c]);
 }
 
-static void clock_without_its_flag_is_einval(void)
+TEST(clock_without_its_flag_is_einval)
 {
 	static const __u32 clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, 2, 1U << 31, ~0U };
 	int fd = device_open(O_RDWR);
@@ -71,7 +71,7 @@ static void clock_without_its_flag_is_einval(void)
 	check_still_new(fd);
 }
 
-static void setup_with_another_clock_is_einval(void)
+TEST(setup_with_another_clock_is_einval)
 {
 	static const __u32 clocks[] = {
 		CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC_RAW,
@@ -105,7 +105,7 @@ static const struct bad_setup {
 	{ "reserved[2], highest bit", { .reserved = { 0, 0, 1ULL << 63 } } },
 };
 
-static void setup_with_a_bad_field_is_einval(void)
+TEST(setup_with_a_bad_field_is_einval)
 {
 	int fd = device_open(O_RDWR);
 
@@ -114,7 +114,7 @@ static void setup_with_a_bad_field_is_einval(void)
 	check_still_new(fd);
 }
 
-static void setup_at_bad_address_is_efault(void)
+TEST(setup_at_bad_address_is_efault)
 {
 	struct bad_address bad[NR_BAD_ADDRESSES];
 	int fd = device_open(O_RDWR);
@@ -128,26 +128,26 @@ static void setup_at_bad_address_is_efault(void)
 	check_still_new(fd);
 }
 
-static void setup_from_read_only_memory_is_allowed(void)
+TEST(setup_from_read_only_memory_is_allowed)
 {
 	int fd = device_open(O_RDWR);
 
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SETUP, map_read_only(&plain, sizeof(plain))), 0);
 }
 
-static void setup_on_read_only_descriptor_is_ebadf(void)
+TEST(setup_on_read_only_descriptor_is_ebadf)
 {
 	CHECK_EQ(try_setup(device_open(O_RDONLY), plain), -EBADF);
 }
 
-static void setup_on_write_only_descriptor_is_allowed(void)
+TEST(setup_on_write_only_descriptor_is_allowed)
 {
 	CHECK_EQ(try_setup(device_open(O_WRONLY), plain), 0);
 }
 
 /* Only once, and only before other operations */
 
-static void setup_is_ebusy_the_second_time(void)
+TEST(setup_is_ebusy_the_second_time)
 {
 	struct twheel_setup other = setup_clock(CLOCK_BOOTTIME);
 	int fd = device_open_setup(O_RDWR, plain);
@@ -159,7 +159,7 @@ static void setup_is_ebusy_the_second_time(void)
 	CHECK(info(fd).max_timeouts != 5);
 }
 
-static void setup_with_a_bad_field_is_einval_the_second_time(void)
+TEST(setup_with_a_bad_field_is_einval_the_second_time)
 {
 	struct twheel_setup bad = { .flags = 1U << 31 };
 
@@ -204,7 +204,7 @@ static void do_setup(int fd)
 	CHECK_EQ(try_setup(fd, plain), 0);
 }
 
-static void setup_after_an_operation_is_ebusy(void)
+TEST(setup_after_an_operation_is_ebusy)
 {
 	static void (*const operations[])(int fd) = {
 		do_arm, do_submit, do_arm_and_cancel, do_mmap, do_stop, do_setup,
@@ -220,7 +220,7 @@ static void setup_after_an_operation_is_ebusy(void)
 }
 
 /* The context has begun for good, even if it has no timeouts any more. */
-static void setup_after_the_last_timeout_is_ebusy(void)
+TEST(setup_after_the_last_timeout_is_ebusy)
 {
 	int fd = device_open(O_RDWR);
 
@@ -375,7 +375,7 @@ static void (*const idle_calls[])(int fd) = {
 	look_at_it, bad_setup, bad_mmap, unknown_command,
 };
 
-static void setup_after_a_call_that_did_nothing_is_allowed(void)
+TEST(setup_after_a_call_that_did_nothing_is_allowed)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(idle_calls); i++) {
 		int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -390,7 +390,7 @@ static void setup_after_a_call_that_did_nothing_is_allowed(void)
 	}
 }
 
-static void setup_after_all_that_did_nothing_is_allowed(void)
+TEST(setup_after_all_that_did_nothing_is_allowed)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
@@ -413,13 +413,13 @@ static void set_up_after_eagain(void)
 	check_still_new(fd);
 }
 
-static void setup_after_an_arm_at_the_limit_is_allowed(void)
+TEST(setup_after_an_arm_at_the_limit_is_allowed)
 {
 	with_parameter("max_user_timeouts", 1, set_up_after_eagain);
 }
 
 /* The id could not be written; the page that was made for the timeout is still there. */
-static void setup_after_an_arm_that_left_a_page_is_of_its_wheel(void)
+TEST(setup_after_an_arm_that_left_a_page_is_of_its_wheel)
 {
 	const struct twheel_op op = op_arm(0, 0, 0);
 	struct twheel_op *read_only = map_read_only(&op, sizeof(op));
@@ -473,7 +473,7 @@ static void check_one_wins(int fd)
 	CHECK_EQ(info(fd).clock, contenders[winner].setup.clock);
 }
 
-static void setup_by_two_is_won_by_one(void)
+TEST(setup_by_two_is_won_by_one)
 {
 	for (int i = 0; i < 30; i++) {
 		int fd = device_open(O_RDWR);
@@ -492,7 +492,7 @@ static void *arm_at_once(void *arg)
 	return NULL;
 }
 
-static void arm_against_setup_makes_an_event(void)
+TEST(arm_against_setup_makes_an_event)
 {
 	for (int i = 0; i < 30; i++) {
 		struct contender armer, setter;
@@ -515,7 +515,7 @@ static void arm_against_setup_makes_an_event(void)
 
 /* Geometry */
 
-static void slots_are_rounded_up_to_a_power_of_two(void)
+TEST(slots_are_rounded_up_to_a_power_of_two)
 {
 	static const __u32 slots[][2] = {
 		{ 2, 2 }, { 3, 4 }, { 5, 8 }, { 50, 64 }, { 257, 512 }, { 1024, 1024 },
@@ -533,7 +533,7 @@ static void slots_are_rounded_up_to_a_power_of_two(void)
 	}
 }
 
-static void default_geometry_in_other_words_shares_the_wheel(void)
+TEST(default_geometry_in_other_words_shares_the_wheel)
 {
 	struct twheel_info fresh = info(device_open(O_RDWR));
 	const struct twheel_setup same[] = {
@@ -553,7 +553,7 @@ static void default_geometry_in_other_words_shares_the_wheel(void)
 }
 
 /* One level is what it says. Otherwise there are as many as S64_MAX needs. */
-static void levels_are_one_or_as_many_as_all_ticks_need(void)
+TEST(levels_are_one_or_as_many_as_all_ticks_need)
 {
 	static const __u32 rows[][3] = {
 		{ 2, 1, 1 }, { 65536, 1, 1 }, { 2, 0, 9 }, { 2, 2, 9 }, { 2, 13, 9 },
@@ -603,7 +603,7 @@ static void check_on_time(int fd, __u64 tick_ns)
 	CHECK_EQ(cancel(fd, far), 0);
 }
 
-static void wheel_of_any_geometry_fires_on_time(void)
+TEST(wheel_of_any_geometry_fires_on_time)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(geometries); i++) {
 		struct twheel_setup setup = geometries[i];
@@ -617,14 +617,14 @@ static void wheel_of_any_geometry_fires_on_time(void)
 	}
 }
 
-static void hashed_wheel_with_the_shortest_round_fires(void)
+TEST(hashed_wheel_with_the_shortest_round_fires)
 {
 	struct twheel_setup setup = { .tick_ns = 500000, .slots = 2, .levels = 1 };
 
 	check_on_time(device_open_setup(O_RDWR, setup), setup.tick_ns);
 }
 
-static void shorter_rounds_are_refused(void)
+TEST(shorter_rounds_are_refused)
 {
 	static const struct twheel_setup setups[] = {
 		{ .tick_ns = 1, .slots = 2, .levels = 1 },
@@ -636,7 +636,7 @@ static void shorter_rounds_are_refused(void)
 		CHECK_EQ(try_setup(device_open(O_RDWR), setups[i]), -EINVAL);
 }
 
-static void longest_tick_waits(void)
+TEST(longest_tick_waits)
 {
 	struct twheel_setup setup = { .tick_ns = 24 * HOUR };
 	int fd = device_open_setup(O_RDWR | O_NONBLOCK, setup);
@@ -647,7 +647,7 @@ static void longest_tick_waits(void)
 	check_no_event(fd);
 }
 
-static void wheels_of_their_own_are_independent(void)
+TEST(wheels_of_their_own_are_independent)
 {
 	struct twheel_setup setup = { .slots = 16 };
 	int a = device_open_setup(O_RDWR, setup), b = device_open_setup(O_RDWR, setup);
@@ -659,7 +659,7 @@ static void wheels_of_their_own_are_independent(void)
 	CHECK_EQ(read_event(a).cookie, 1);
 }
 
-static void close_of_a_wheel_of_its_own_is_quick(void)
+TEST(close_of_a_wheel_of_its_own_is_quick)
 {
 	struct twheel_setup setup = { .slots = 16 };
 	int fd = device_open_setup(O_RDWR, setup);
@@ -673,7 +673,7 @@ static void close_of_a_wheel_of_its_own_is_quick(void)
 
 /* Limit of timeouts */
 
-static void setup_lowers_the_limit_for_everybody(void)
+TEST(setup_lowers_the_limit_for_everybody)
 {
 	struct twheel_setup setup = { .max_timeouts = 100 };
 	__u64 none;
@@ -686,7 +686,7 @@ static void setup_lowers_the_limit_for_everybody(void)
 	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
 }
 
-static void setup_raises_the_limit_with_cap_sys_resource(void)
+TEST(setup_raises_the_limit_with_cap_sys_resource)
 {
 	__u32 limit = parameter("max_timeouts");
 	struct twheel_setup setup = { .max_timeouts = limit + 1 };
@@ -701,7 +701,7 @@ static void setup_raises_the_limit_with_cap_sys_resource(void)
 	CHECK_EQ(info(fd).max_timeouts, limit);
 }
 
-static void raised_limit_can_be_used_up(void)
+TEST(raised_limit_can_be_used_up)
 {
 	struct twheel_setup setup = { .max_timeouts = 1000 };
 	int fd = device_open_limited(O_RDWR, 10);
@@ -743,13 +743,13 @@ static void check_modesty(int capable)
 	}
 }
 
-static void wheel_without_cap_sys_resource_must_be_modest(void)
+TEST(wheel_without_cap_sys_resource_must_be_modest)
 {
 	set_capabilities(0);
 	check_modesty(0);
 }
 
-static void wheel_with_cap_sys_resource_may_be_anything(void)
+TEST(wheel_with_cap_sys_resource_may_be_anything)
 {
 	set_capabilities(CAP(SYS_RESOURCE));
 	check_modesty(1);
@@ -801,7 +801,7 @@ static void use_up_wheels(void)
 	CHECK_EQ(try_setup(device_open(O_RDWR), plain), 0);
 }
 
-static void max_wheel_bytes_holds(void)
+TEST(max_wheel_bytes_holds)
 {
 	with_parameter("max_wheel_bytes", WHEELS, use_up_wheels);
 }
@@ -832,7 +832,7 @@ static void use_up_small_wheels(void)
 	CHECK(smaller > 4 * nr);
 }
 
-static void wheels_count_by_their_size(void)
+TEST(wheels_count_by_their_size)
 {
 	with_parameter("max_wheel_bytes", WHEELS, use_up_small_wheels);
 }
@@ -854,7 +854,7 @@ static void use_up_wheels_as_two(void)
 	join_child(pid);
 }
 
-static void max_wheel_bytes_is_of_each_user(void)
+TEST(max_wheel_bytes_is_of_each_user)
 {
 	with_parameter("max_wheel_bytes", WHEELS, use_up_wheels_as_two);
 }
@@ -874,13 +874,13 @@ static void retry_setup(void)
 	CHECK_EQ(try_setup(fd, medium), 0);
 }
 
-static void setup_can_be_tried_again_after_eagain(void)
+TEST(setup_can_be_tried_again_after_eagain)
 {
 	with_parameter("max_wheel_bytes", WHEELS, retry_setup);
 }
 
 /* At most a share of the memory, but enough for some wheels on any machine. */
-static void max_wheel_bytes_is_a_share_of_memory(void)
+TEST(max_wheel_bytes_is_a_share_of_memory)
 {
 	__u64 memory = (__u64)sysconf(_SC_PHYS_PAGES) * page_size(), least = 4 << 20;
 	__u32 bytes = parameter("max_wheel_bytes");
@@ -897,7 +897,7 @@ static void have_a_wheel(void)
 	CHECK_EQ(try_setup(device_open(O_RDWR), medium), 0);
 }
 
-static void largest_max_wheel_bytes_refuses_nothing(void)
+TEST(largest_max_wheel_bytes_refuses_nothing)
 {
 	__u32 before = parameter("max_wheel_bytes");
 	int status;
@@ -906,51 +906,4 @@ static void largest_max_wheel_bytes_refuses_nothing(void)
 	status = status_of(have_a_wheel);
 	set_parameter("max_wheel_bytes", before);
 	end_unless_passed(status);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(setup_of_zeros_is_the_default),
-	TEST(setup_of_nothing_but_a_clock_is_the_default),
-	TEST(clock_without_its_flag_is_einval),
-	TEST(setup_with_another_clock_is_einval),
-	TEST(setup_with_a_bad_field_is_einval),
-	TEST(setup_at_bad_address_is_efault),
-	TEST(setup_from_read_only_memory_is_allowed),
-	TEST(setup_on_read_only_descriptor_is_ebadf),
-	TEST(setup_on_write_only_descriptor_is_allowed),
-	TEST(setup_is_ebusy_the_second_time),
-	TEST(setup_with_a_bad_field_is_einval_the_second_time),
-	TEST(setup_after_an_operation_is_ebusy),
-	TEST(setup_after_the_last_timeout_is_ebusy),
-	TEST(setup_after_a_call_that_did_nothing_is_allowed),
-	TEST(setup_after_all_that_did_nothing_is_allowed),
-	TEST(setup_after_an_arm_at_the_limit_is_allowed),
-	TEST(setup_after_an_arm_that_left_a_page_is_of_its_wheel),
-	TEST(setup_by_two_is_won_by_one),
-	TEST(arm_against_setup_makes_an_event),
-	TEST(slots_are_rounded_up_to_a_power_of_two),
-	TEST(default_geometry_in_other_words_shares_the_wheel),
-	TEST(levels_are_one_or_as_many_as_all_ticks_need),
-	TEST(wheel_of_any_geometry_fires_on_time),
-	TEST(hashed_wheel_with_the_shortest_round_fires),
-	TEST(shorter_rounds_are_refused),
-	TEST(longest_tick_waits),
-	TEST(wheels_of_their_own_are_independent),
-	TEST(close_of_a_wheel_of_its_own_is_quick),
-	TEST(setup_lowers_the_limit_for_everybody),
-	TEST(setup_raises_the_limit_with_cap_sys_resource),
-	TEST(raised_limit_can_be_used_up),
-	TEST(wheel_without_cap_sys_resource_must_be_modest),
-	TEST(wheel_with_cap_sys_resource_may_be_anything),
-	TEST(max_wheel_bytes_holds),
-	TEST(wheels_count_by_their_size),
-	TEST(max_wheel_bytes_is_of_each_user),
-	TEST(setup_can_be_tried_again_after_eagain),
-	TEST(max_wheel_bytes_is_a_share_of_memory),
-	TEST(largest_max_wheel_bytes_refuses_nothing),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -65,7 +65,7 @@ static const struct neighbours {
 	{ "armed one by one in a context", TWHEEL_OP_ARM, true, true },
 };
 
-static void neighbours_with_slack_share_wakeups(void)
+TEST(neighbours_with_slack_share_wakeups)
 {
 	stay_on_one_cpu();
 	for_each_row(neighbours, all_neighbours) {
@@ -109,14 +109,14 @@ static void check_own_ticks(int fd, __u32 flags)
 	CHECK(second > first);
 }
 
-static void timeouts_without_slack_fire_at_their_own_ticks(void)
+TEST(timeouts_without_slack_fire_at_their_own_ticks)
 {
 	stay_on_one_cpu();
 	check_own_ticks(device_open(O_RDWR), 0);
 	check_own_ticks(open_with_slack(O_RDWR, HOUR / 4), TWHEEL_F_EXACT);
 }
 
-static void timeout_with_slack_is_never_early(void)
+TEST(timeout_with_slack_is_never_early)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op ops[500];
@@ -132,7 +132,7 @@ static void timeout_with_slack_is_never_early(void)
 	}
 }
 
-static void largest_slack_is_armed(void)
+TEST(largest_slack_is_armed)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_op op = op_arm(20 * MS, 0, 0);
@@ -168,14 +168,14 @@ static void check_mod(__u64 last_ns)
 	CHECK(event.fired_ns <= base + last_ns + LATE_AT_MOST);
 }
 
-static void mod_replaces_the_slack(void)
+TEST(mod_replaces_the_slack)
 {
 	check_mod(40 * MS);
 	check_mod(0);
 }
 
 /* Each period uses the slack with which the timeout was armed. */
-static void periodic_with_slack_keeps_its_phase(void)
+TEST(periodic_with_slack_keeps_its_phase)
 {
 	static const struct {
 		const char *name;
@@ -221,7 +221,7 @@ static void check_slack_of(int fd, struct twheel_op op, __u32 slack_us)
 	CHECK_EQ(cancel(fd, op.id), 0);
 }
 
-static void slack_of_the_context_is_for_those_that_name_none(void)
+TEST(slack_of_the_context_is_for_those_that_name_none)
 {
 	static const __u32 slacks[] = { 0, 1, 1000, 64000, 1U << 31, ~0U };
 	int other = device_open(O_RDWR);
@@ -244,7 +244,7 @@ static void slack_of_the_context_is_for_those_that_name_none(void)
 	CHECK_EQ(info(other).slack_us, 0);
 }
 
-static void mod_takes_the_slack_of_the_context_too(void)
+TEST(mod_takes_the_slack_of_the_context_too)
 {
 	int fd = open_with_slack(O_RDWR, 64 * MS);
 	struct twheel_op op = op_mod(arm(fd, HOUR, 0), HOUR, TWHEEL_F_EXACT, 0);
@@ -265,27 +265,10 @@ static void mod_takes_the_slack_of_the_context_too(void)
 }
 
 /* EXACT modifies the operation only: LIST does not return it with the other flags. */
-static void exact_is_told_by_the_slack_alone(void)
+TEST(exact_is_told_by_the_slack_alone)
 {
 	int fd = open_with_slack(O_RDWR, 64 * MS);
 
 	arm_op(fd, op_periodic(HOUR, HOUR, 3, TWHEEL_F_EXACT | TWHEEL_F_FIXED_DELAY, 0));
 	CHECK_EQ(only_entry(fd).flags, TWHEEL_F_FIXED_DELAY);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(neighbours_with_slack_share_wakeups),
-	TEST(timeouts_without_slack_fire_at_their_own_ticks),
-	TEST(timeout_with_slack_is_never_early),
-	TEST(largest_slack_is_armed),
-	TEST(mod_replaces_the_slack),
-	TEST(periodic_with_slack_keeps_its_phase),
-	TEST(slack_of_the_context_is_for_those_that_name_none),
-	TEST(mod_takes_the_slack_of_the_context_too),
-	TEST(exact_is_told_by_the_slack_alone),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -23,19 +23,19 @@ static int is_zero(const void *bytes, size_t size)
 
 /* Of the file */
 
-static void stats_of_a_new_file_are_zero(void)
+TEST(stats_of_a_new_file_are_zero)
 {
 	struct twheel_stats s = file_stats(device_open(O_RDWR));
 
 	CHECK(is_zero(&s, sizeof(s)));
 }
 
-static void stats_on_read_only_descriptor_are_allowed(void)
+TEST(stats_on_read_only_descriptor_are_allowed)
 {
 	CHECK_EQ(file_stats(device_open(O_RDONLY)).armed, 0);
 }
 
-static void stats_at_bad_address_are_efault(void)
+TEST(stats_at_bad_address_are_efault)
 {
 	struct bad_address bad[NR_BAD_ADDRESSES];
 	int fd = device_open(O_RDWR);
@@ -45,7 +45,7 @@ static void stats_at_bad_address_are_efault(void)
 		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_STATS, bad[i].address), -EFAULT, bad[i].name);
 }
 
-static void stats_write_no_byte_behind_their_structure(void)
+TEST(stats_write_no_byte_behind_their_structure)
 {
 	struct twheel_stats *s = map_before(sizeof(*s), PROT_NONE);
 
@@ -81,7 +81,7 @@ static void check_difference(int fd, struct twheel_stats *before, struct expecte
 #define DIFFERENCE(fd, before, ...)	\
 	check_difference(fd, before, (struct expected) { __VA_ARGS__ })
 
-static void counts_follow_every_operation(void)
+TEST(counts_follow_every_operation)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_stats before = file_stats(fd);
@@ -109,7 +109,7 @@ static void counts_follow_every_operation(void)
 	DIFFERENCE(fd, &before, .armed = 1, .fired = 1, .read = 1, .ended = 1);
 }
 
-static void counts_of_what_failed_stay(void)
+TEST(counts_of_what_failed_stay)
 {
 	int fd = device_open_limited(O_RDWR, 1);
 	__u64 id = arm(fd, HOUR, 0), none;
@@ -126,7 +126,7 @@ static void counts_of_what_failed_stay(void)
 	DIFFERENCE(fd, &before, .armed = 0);
 }
 
-static void periodic_is_one_timeout_with_many_events(void)
+TEST(periodic_is_one_timeout_with_many_events)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_stats before = file_stats(fd), s;
@@ -145,7 +145,7 @@ static void periodic_is_one_timeout_with_many_events(void)
 }
 
 /* A look finds the cell moved, and the next look finds it due. An event does not end a cell. */
-static void looks_and_kicks_are_counted(void)
+TEST(looks_and_kicks_are_counted)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
@@ -173,7 +173,7 @@ static void looks_and_kicks_are_counted(void)
  * An event that is withdrawn through the word counts as unread until read() or KICK meets
  * it.
  */
-static void dropped_are_counted(void)
+TEST(dropped_are_counted)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, 512);
@@ -194,7 +194,7 @@ static void dropped_are_counted(void)
 	DIFFERENCE(fd, &before, .cancelled = 1, .live = -1);
 }
 
-static void end_of_a_cell_is_counted_by_its_word(void)
+TEST(end_of_a_cell_is_counted_by_its_word)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
@@ -219,7 +219,7 @@ static void end_of_a_cell_is_counted_by_its_word(void)
 }
 
 /* MOD and CANCEL, too, may meet a withdrawn event. */
-static void events_that_calls_find_withdrawn_are_dropped(void)
+TEST(events_that_calls_find_withdrawn_are_dropped)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
@@ -234,7 +234,7 @@ static void events_that_calls_find_withdrawn_are_dropped(void)
 	DIFFERENCE(fd, &before, .ended = 1, .dropped = 1, .ready = -1, .live = -1);
 }
 
-static void unprocessed_are_counted(void)
+TEST(unprocessed_are_counted)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_stats before = file_stats(fd);
@@ -248,7 +248,7 @@ static void unprocessed_are_counted(void)
 	DIFFERENCE(fd, &before, .read = 4, .ended = 4, .live = -4, .ready = -4);
 }
 
-static void cancel_all_is_counted(void)
+TEST(cancel_all_is_counted)
 {
 	struct twheel_cancel_all all = { 0 };
 	int fd = device_open(O_RDWR);
@@ -261,7 +261,7 @@ static void cancel_all_is_counted(void)
 	DIFFERENCE(fd, &before, .cancelled = 5, .withdrawn = 1, .live = -6, .ready = -1);
 }
 
-static void stats_of_another_file_stay(void)
+TEST(stats_of_another_file_stay)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
 	struct twheel_stats before = file_stats(other);
@@ -281,7 +281,7 @@ static unsigned int bucket_of(__u64 ns)
 	return n;
 }
 
-static void lateness_is_counted_by_its_logarithm(void)
+TEST(lateness_is_counted_by_its_logarithm)
 {
 	static const __u64 lates[] = {
 		0, 1000, MS, 70 * MS, NSEC_PER_SEC, 100 * NSEC_PER_SEC, HOUR, 1000 * HOUR,
@@ -327,7 +327,7 @@ static void *work(void *arg)
 }
 
 /* The counters never contradict each other, and all timeouts are accounted for at the end. */
-static void stats_add_up_under_load(void)
+TEST(stats_add_up_under_load)
 {
 	struct worker workers[3];
 	struct twheel_cancel_all all = { 0 };
@@ -368,7 +368,7 @@ static int open_private(char *path, size_t size)
 	return fd;
 }
 
-static void stats_do_not_depend_on_the_wheel(void)
+TEST(stats_do_not_depend_on_the_wheel)
 {
 	char path[80];
 	int fd = open_private(path, sizeof(path));
@@ -381,7 +381,7 @@ static void stats_do_not_depend_on_the_wheel(void)
 	CHECK_EQ(s.live, 10);
 }
 
-static void wheel_counts_follow_the_file(void)
+TEST(wheel_counts_follow_the_file)
 {
 	char path[80];
 	int fd = open_private(path, sizeof(path));
@@ -401,7 +401,7 @@ static void wheel_counts_follow_the_file(void)
 	CHECK(wheel_counter(path, "wakeups") >= 1);
 }
 
-static void wheel_counts_extensions(void)
+TEST(wheel_counts_extensions)
 {
 	char path[80];
 	int fd = open_private(path, sizeof(path));
@@ -415,7 +415,7 @@ static void wheel_counts_extensions(void)
 }
 
 /* A timeout that is due wakes the wheel once, and a cancelled one does not. */
-static void wheel_wakeups_are_those_that_found_something(void)
+TEST(wheel_wakeups_are_those_that_found_something)
 {
 	char path[80];
 	int fd = open_private(path, sizeof(path));
@@ -464,7 +464,7 @@ static void check_fdinfo(int fd)
 	CHECK_EQ(proc_says(fd, "\nready:\t"), i.ready);
 }
 
-static void fdinfo_says_what_info_says(void)
+TEST(fdinfo_says_what_info_says)
 {
 	struct twheel_setup setup = {
 		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_BOOTTIME, .tick_ns = 3 * MS,
@@ -489,7 +489,7 @@ static void check_proc_cells(int fd, __u64 cells)
 }
 
 /* Idle, armed and fired cells count, and those whose events are withdrawn. */
-static void fdinfo_counts_the_cells(void)
+TEST(fdinfo_counts_the_cells)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
@@ -516,34 +516,4 @@ static void fdinfo_counts_the_cells(void)
 	CHECK_EQ(stop(fd), 0);
 	check_proc_cells(fd, 73);
 	CHECK_EQ(proc_says(fd, "\nready:\t"), 75);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(stats_of_a_new_file_are_zero),
-	TEST(stats_on_read_only_descriptor_are_allowed),
-	TEST(stats_at_bad_address_are_efault),
-	TEST(stats_write_no_byte_behind_their_structure),
-	TEST(counts_follow_every_operation),
-	TEST(counts_of_what_failed_stay),
-	TEST(periodic_is_one_timeout_with_many_events),
-	TEST(looks_and_kicks_are_counted),
-	TEST(dropped_are_counted),
-	TEST(end_of_a_cell_is_counted_by_its_word),
-	TEST(events_that_calls_find_withdrawn_are_dropped),
-	TEST(unprocessed_are_counted),
-	TEST(cancel_all_is_counted),
-	TEST(stats_of_another_file_stay),
-	TEST(lateness_is_counted_by_its_logarithm),
-	TEST(stats_add_up_under_load),
-	TEST(stats_do_not_depend_on_the_wheel),
-	TEST(wheel_counts_follow_the_file),
-	TEST(wheel_counts_extensions),
-	TEST(wheel_wakeups_are_those_that_found_something),
-	TEST(fdinfo_says_what_info_says),
-	TEST(fdinfo_counts_the_cells),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -25,7 +25,7 @@ static struct twheel_event read_unprocessed(int fd)
 
 /* Events after STOP */
 
-static void stop_of_nothing_is_the_end(void)
+TEST(stop_of_nothing_is_the_end)
 {
 	int fd = device_open(O_RDWR);
 
@@ -37,7 +37,7 @@ static void stop_of_nothing_is_the_end(void)
 	check_over(fd);
 }
 
-static void what_was_pending_comes_out_unprocessed(void)
+TEST(what_was_pending_comes_out_unprocessed)
 {
 	int fd = device_open(O_RDWR);
 	__u64 when = now_ns() + HOUR, id = arm_at(fd, when, 7), before = now_ns();
@@ -99,19 +99,19 @@ static void check_all_come_out(int nr)
 	free(seen);
 }
 
-static void each_comes_out_once_with_its_deadline(void)
+TEST(each_comes_out_once_with_its_deadline)
 {
 	check_all_come_out(1);
 	check_all_come_out(2);
 	check_all_come_out(1000);
 }
 
-static void stop_of_100000_is_quick(void)
+TEST(stop_of_100000_is_quick)
 {
 	check_all_come_out(scaled(100000));
 }
 
-static void what_had_fired_comes_first(void)
+TEST(what_had_fired_comes_first)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_event event;
@@ -128,7 +128,7 @@ static void what_had_fired_comes_first(void)
 	check_over(fd);
 }
 
-static void periodic_that_was_pending_is_unprocessed(void)
+TEST(periodic_that_was_pending_is_unprocessed)
 {
 	int fd = device_open(O_RDWR);
 	__u64 first = now_ns() + HOUR;
@@ -142,7 +142,7 @@ static void periodic_that_was_pending_is_unprocessed(void)
 }
 
 /* The event counts the deadlines up to STOP, however late it is read. */
-static void periodic_that_had_fired_counts_up_to_stop(void)
+TEST(periodic_that_had_fired_counts_up_to_stop)
 {
 	int fd = device_open(O_RDWR);
 	__u64 first = now_ns(), before, after;
@@ -174,7 +174,7 @@ static __u64 read_one_and_two(int fd)
 }
 
 /* Not with the deadline of the last look. */
-static void cell_comes_out_with_its_word(void)
+TEST(cell_comes_out_with_its_word)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, 512);
@@ -187,7 +187,7 @@ static void cell_comes_out_with_its_word(void)
 	check_over(fd);
 }
 
-static void stop_works_in_a_wheel_of_its_own(void)
+TEST(stop_works_in_a_wheel_of_its_own)
 {
 	int fd = device_open_setup(O_RDWR, (struct twheel_setup) {
 		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_BOOTTIME, .slots = 16,
@@ -203,7 +203,7 @@ static void stop_works_in_a_wheel_of_its_own(void)
 
 /* Operations afterwards */
 
-static void arm_and_mod_are_eshutdown(void)
+TEST(arm_and_mod_are_eshutdown)
 {
 	int fd = device_open(O_RDWR);
 	__u64 id = arm(fd, HOUR, 7), none;
@@ -225,7 +225,7 @@ static void arm_and_mod_are_eshutdown(void)
 	check_over(fd);
 }
 
-static void cancel_and_get_work(void)
+TEST(cancel_and_get_work)
 {
 	int fd = device_open(O_RDWR);
 	__u64 a = arm(fd, HOUR, 1), b = arm(fd, 2 * HOUR, 2);
@@ -239,7 +239,7 @@ static void cancel_and_get_work(void)
 	check_over(fd);
 }
 
-static void second_stop_does_nothing(void)
+TEST(second_stop_does_nothing)
 {
 	int fd = device_open(O_RDWR);
 
@@ -252,7 +252,7 @@ static void second_stop_does_nothing(void)
 	check_over(fd);
 }
 
-static void stop_leaves_other_files_alone(void)
+TEST(stop_leaves_other_files_alone)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR | O_NONBLOCK);
 	__u64 far = arm(other, HOUR, 1);
@@ -267,7 +267,7 @@ static void stop_leaves_other_files_alone(void)
 	check_no_event(other);
 }
 
-static void stop_on_read_only_descriptor_is_ebadf(void)
+TEST(stop_on_read_only_descriptor_is_ebadf)
 {
 	int fd = device_open(O_RDONLY);
 
@@ -275,7 +275,7 @@ static void stop_on_read_only_descriptor_is_ebadf(void)
 	CHECK_EQ(info(fd).flags, 0);
 }
 
-static void stop_comes_after_setup(void)
+TEST(stop_comes_after_setup)
 {
 	int fd = device_open(O_RDWR);
 
@@ -283,7 +283,7 @@ static void stop_comes_after_setup(void)
 	CHECK_EQ(try_setup(fd, (struct twheel_setup) { 0 }), -EBUSY);
 }
 
-static void stop_in_a_child_is_for_all(void)
+TEST(stop_in_a_child_is_for_all)
 {
 	int fd = device_open(O_RDWR);
 	__u64 none;
@@ -297,7 +297,7 @@ static void stop_in_a_child_is_for_all(void)
 	check_over(fd);
 }
 
-static void read_at_the_end_still_looks_at_its_buffer(void)
+TEST(read_at_the_end_still_looks_at_its_buffer)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_event event;
@@ -308,7 +308,7 @@ static void read_at_the_end_still_looks_at_its_buffer(void)
 	check_over(fd);
 }
 
-static void close_with_100000_unprocessed_is_quick(void)
+TEST(close_with_100000_unprocessed_is_quick)
 {
 	int fd = device_open(O_RDWR);
 	__u64 before;
@@ -371,12 +371,12 @@ static void check_readers_end(int nr)
 	check_over(fd);
 }
 
-static void readers_that_wait_get_the_end(void)
+TEST(readers_that_wait_get_the_end)
 {
 	check_readers_end(0);
 }
 
-static void readers_that_wait_share_the_unprocessed(void)
+TEST(readers_that_wait_share_the_unprocessed)
 {
 	check_readers_end(1);
 	check_readers_end(READERS);
@@ -394,7 +394,7 @@ static void *poll_for_the_end(void *arg)
 	return NULL;
 }
 
-static void poller_that_waits_is_woken(void)
+TEST(poller_that_waits_is_woken)
 {
 	struct reader poller = { .fd = device_open(O_RDWR) };
 
@@ -425,7 +425,7 @@ static __u32 epoll_now(int epoll, int timeout_ms)
 	return ret ? event.events : 0;
 }
 
-static void epoll_reports_the_end_when_drained(void)
+TEST(epoll_reports_the_end_when_drained)
 {
 	int fd = device_open(O_RDWR), level = epoll_of(fd, EPOLLIN);
 	int edge = epoll_of(fd, EPOLLIN | EPOLLET);
@@ -461,7 +461,7 @@ static void *epoll_for_the_end(void *data)
 }
 
 /* One of them gets an event, but all of them get the end. */
-static void end_wakes_all_who_wait_exclusively(void)
+TEST(end_wakes_all_who_wait_exclusively)
 {
 	struct reader readers[READERS];
 	int fd = device_open(O_RDWR);
@@ -483,7 +483,7 @@ static void end_wakes_all_who_wait_exclusively(void)
 		pthread_join(readers[i].thread, NULL);
 }
 
-static void withdrawal_of_the_last_event_is_the_end(void)
+TEST(withdrawal_of_the_last_event_is_the_end)
 {
 	int fd = device_open(O_RDWR), edge = epoll_of(fd, EPOLLIN | EPOLLET);
 	__u64 id = arm(fd, HOUR, 1);
@@ -529,14 +529,14 @@ static void check_stop_amid(__u64 delay_ns)
 	ktap_note("%d fired, %d unprocessed", fired, CROWD - fired);
 }
 
-static void stop_amid_expiry_loses_nothing(void)
+TEST(stop_amid_expiry_loses_nothing)
 {
 	for (int i = 0; i < 12; i++)
 		check_stop_amid(i * MS);
 }
 
 /* All are due in one tick, so the sink runs long and STOP comes meanwhile. */
-static void stop_amid_a_batch_waits_for_it(void)
+TEST(stop_amid_a_batch_waits_for_it)
 {
 	static struct twheel_event events[CROWD];
 	__u64 seed = now_ns();
@@ -622,7 +622,7 @@ static void check_stop_against_arms(void)
 	close(fd);
 }
 
-static void stop_against_arms_and_cancels_loses_nothing(void)
+TEST(stop_against_arms_and_cancels_loses_nothing)
 {
 	for (int i = 0; i < 8; i++)
 		check_stop_against_arms();
@@ -641,7 +641,7 @@ static void *cancel_all_ids(void *arg)
 	return NULL;
 }
 
-static void cancel_amid_stop_finds_every_timeout(void)
+TEST(cancel_amid_stop_finds_every_timeout)
 {
 	for (int i = 0; i < 5; i++) {
 		struct armer canceller = { .fd = device_open(O_RDWR) };
@@ -788,7 +788,7 @@ static int check_stop_killed(__u32 nr, __u64 delay_ns)
 	return cut;
 }
 
-static void stop_that_is_killed_is_completed_by_the_next(void)
+TEST(stop_that_is_killed_is_completed_by_the_next)
 {
 	__u32 nr = many_to_stop();
 	int cut = 0;
@@ -802,7 +802,7 @@ static void stop_that_is_killed_is_completed_by_the_next(void)
 }
 
 /* Kill STOP repeatedly: each call continues or starts again, and the last one completes. */
-static void stop_can_be_killed_many_times(void)
+TEST(stop_can_be_killed_many_times)
 {
 	__u32 nr = many_to_stop();
 	int fd = open_to_stop(nr), killed = 0;
@@ -820,7 +820,7 @@ static void stop_can_be_killed_many_times(void)
 }
 
 /* After a killed STOP, the file can be closed. */
-static void close_after_a_stop_that_was_killed_is_clean(void)
+TEST(close_after_a_stop_that_was_killed_is_clean)
 {
 	__u32 nr = many_to_stop() / 4;
 
@@ -834,7 +834,7 @@ static void close_after_a_stop_that_was_killed_is_clean(void)
 	}
 }
 
-static void cancel_all_after_a_stop_that_was_killed_is_the_end(void)
+TEST(cancel_all_after_a_stop_that_was_killed_is_the_end)
 {
 	struct twheel_cancel_all all = { 0 };
 	__u32 nr = many_to_stop();
@@ -926,7 +926,7 @@ static bool second_is_killed_first(__u32 nr)
 	return early;
 }
 
-static void second_stop_that_waits_can_be_killed(void)
+TEST(second_stop_that_waits_can_be_killed)
 {
 	bool early = false;
 
@@ -940,7 +940,7 @@ static void second_stop_that_waits_can_be_killed(void)
 }
 
 /* A signal that is not fatal does not end STOP. */
-static void stop_goes_on_after_stop_and_continue(void)
+TEST(stop_goes_on_after_stop_and_continue)
 {
 	__u32 nr = many_to_stop();
 	int fd = open_to_stop(nr), status;
@@ -955,46 +955,4 @@ static void stop_goes_on_after_stop_and_continue(void)
 	CHECK(WIFEXITED(status));
 	CHECK_EQ(WEXITSTATUS(status), 0);
 	check_unprocessed(fd, nr, nr);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(stop_of_nothing_is_the_end),
-	TEST(what_was_pending_comes_out_unprocessed),
-	TEST(each_comes_out_once_with_its_deadline),
-	TEST(stop_of_100000_is_quick),
-	TEST(what_had_fired_comes_first),
-	TEST(periodic_that_was_pending_is_unprocessed),
-	TEST(periodic_that_had_fired_counts_up_to_stop),
-	TEST(cell_comes_out_with_its_word),
-	TEST(stop_works_in_a_wheel_of_its_own),
-	TEST(arm_and_mod_are_eshutdown),
-	TEST(cancel_and_get_work),
-	TEST(second_stop_does_nothing),
-	TEST(stop_leaves_other_files_alone),
-	TEST(stop_on_read_only_descriptor_is_ebadf),
-	TEST(stop_comes_after_setup),
-	TEST(stop_in_a_child_is_for_all),
-	TEST(read_at_the_end_still_looks_at_its_buffer),
-	TEST(close_with_100000_unprocessed_is_quick),
-	TEST(readers_that_wait_get_the_end),
-	TEST(readers_that_wait_share_the_unprocessed),
-	TEST(poller_that_waits_is_woken),
-	TEST(epoll_reports_the_end_when_drained),
-	TEST(end_wakes_all_who_wait_exclusively),
-	TEST(withdrawal_of_the_last_event_is_the_end),
-	TEST(stop_amid_expiry_loses_nothing),
-	TEST(stop_amid_a_batch_waits_for_it),
-	TEST(stop_against_arms_and_cancels_loses_nothing),
-	TEST(cancel_amid_stop_finds_every_timeout),
-	TEST(stop_that_is_killed_is_completed_by_the_next),
-	TEST(stop_can_be_killed_many_times),
-	TEST(close_after_a_stop_that_was_killed_is_clean),
-	TEST(cancel_all_after_a_stop_that_was_killed_is_the_end),
-	TEST(second_stop_that_waits_can_be_killed),
-	TEST(stop_goes_on_after_stop_and_continue),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -20,7 +20,7 @@ static int submit_with(int fd, struct twheel_submit submit)
 }
 
 /* Arguments are checked even if there is nothing to do. */
-static void submit_with_a_bad_field_is_einval(void)
+TEST(submit_with_a_bad_field_is_einval)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_submit submit;
@@ -47,12 +47,12 @@ static int submit_any(int fd, void *ops, __u32 nr)
 	return ret < 0 ? ret : (int)done;
 }
 
-static void submit_of_none_does_nothing(void)
+TEST(submit_of_none_does_nothing)
 {
 	check_none_does_nothing(submit_any);
 }
 
-static void submit_ignores_done_on_input(void)
+TEST(submit_ignores_done_on_input)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	struct twheel_submit submit = {
@@ -68,7 +68,7 @@ static void submit_ignores_done_on_input(void)
 	CHECK_EQ(info(fd).live, 1);
 }
 
-static void submit_at_bad_address_is_efault(void)
+TEST(submit_at_bad_address_is_efault)
 {
 	struct bad_address bad[NR_BAD_ADDRESSES];
 	int fd = device_open(O_RDWR);
@@ -79,17 +79,17 @@ static void submit_at_bad_address_is_efault(void)
 			  bad[i].name);
 }
 
-static void submit_of_array_at_bad_address_is_efault(void)
+TEST(submit_of_array_at_bad_address_is_efault)
 {
 	check_bad_addresses(submit_any);
 }
 
-static void submit_tries_only_what_lies_before_a_bad_page(void)
+TEST(submit_tries_only_what_lies_before_a_bad_page)
 {
 	check_what_lies_before_a_bad_page(submit_any);
 }
 
-static void submit_of_too_many_for_memory_tries_what_there_is(void)
+TEST(submit_of_too_many_for_memory_tries_what_there_is)
 {
 	struct twheel_op *ops = map_before(10 * sizeof(*ops), PROT_NONE);
 	int fd = device_open(O_RDWR);
@@ -101,7 +101,7 @@ static void submit_of_too_many_for_memory_tries_what_there_is(void)
 	CHECK_EQ(info(fd).live, 10);
 }
 
-static void submit_leaves_what_it_was_not_given(void)
+TEST(submit_leaves_what_it_was_not_given)
 {
 	struct twheel_op ops[3] = { op_arm(HOUR, 0, 0), op_arm(HOUR, 0, 1) };
 	int fd = device_open(O_RDWR);
@@ -115,12 +115,12 @@ static void submit_leaves_what_it_was_not_given(void)
 
 /* Entries */
 
-static void submit_runs_a_mix_in_order(void)
+TEST(submit_runs_a_mix_in_order)
 {
 	check_mix_runs_in_order(submit_any);
 }
 
-static void submit_goes_on_after_a_bad_entry(void)
+TEST(submit_goes_on_after_a_bad_entry)
 {
 	static const __u32 opcodes[] = { 0, 5, 0x100, 0x10001, ~0U };
 	struct twheel_op ops[100];
@@ -138,7 +138,7 @@ static void submit_goes_on_after_a_bad_entry(void)
 	CHECK_EQ(info(fd).live, 67 - ARRAY_SIZE(opcodes));
 }
 
-static void submit_cancels_one_id_only_once(void)
+TEST(submit_cancels_one_id_only_once)
 {
 	struct twheel_op ops[40];
 	int fd = device_open(O_RDWR);
@@ -152,7 +152,7 @@ static void submit_cancels_one_id_only_once(void)
 		CHECK_EQ(ops[i].result, -ENOENT);
 }
 
-static void submit_of_any_length_arms_and_cancels_all(void)
+TEST(submit_of_any_length_arms_and_cancels_all)
 {
 	check_any_length_arms_and_cancels_all(submit_any);
 }
@@ -184,7 +184,7 @@ static void submit_to_and_fro(int fd, struct twheel_op *ops)
 	fill_with_arms(ops, MANY_OPS);
 }
 
-static void submit_is_not_cut_short_by_signals(void)
+TEST(submit_is_not_cut_short_by_signals)
 {
 	struct twheel_op *ops = many_arms();
 	int fd = device_open(O_RDWR);
@@ -198,7 +198,7 @@ static void submit_is_not_cut_short_by_signals(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void submit_is_not_cut_short_by_stop_and_continue(void)
+TEST(submit_is_not_cut_short_by_stop_and_continue)
 {
 	struct twheel_op *ops = many_arms();
 	__u64 until = now_ns() + race_ns(2000);
@@ -239,7 +239,7 @@ static struct twheel_op *endless_cancels(__u32 *nr)
 	return ops;
 }
 
-static void submit_can_be_killed(void)
+TEST(submit_can_be_killed)
 {
 	int fd = device_open(O_RDWR);
 	__u32 nr, done;
@@ -252,27 +252,4 @@ static void submit_can_be_killed(void)
 	kill_child(pid);
 	arm(fd, 0, 7);
 	CHECK_EQ(read_event(fd).cookie, 7);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(submit_with_a_bad_field_is_einval),
-	TEST(submit_of_none_does_nothing),
-	TEST(submit_ignores_done_on_input),
-	TEST(submit_at_bad_address_is_efault),
-	TEST(submit_of_array_at_bad_address_is_efault),
-	TEST(submit_tries_only_what_lies_before_a_bad_page),
-	TEST(submit_of_too_many_for_memory_tries_what_there_is),
-	TEST(submit_leaves_what_it_was_not_given),
-	TEST(submit_runs_a_mix_in_order),
-	TEST(submit_goes_on_after_a_bad_entry),
-	TEST(submit_cancels_one_id_only_once),
-	TEST(submit_of_any_length_arms_and_cancels_all),
-	TEST(submit_is_not_cut_short_by_signals),
-	TEST(submit_is_not_cut_short_by_stop_and_continue),
-	TEST(submit_can_be_killed),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -22,7 +22,7 @@ static const __u64 delays[] = {
 	700000001,
 };
 
-static void relative_deadline_is_counted_from_the_call(void)
+TEST(relative_deadline_is_counted_from_the_call)
 {
 	__u64 before[ARRAY_SIZE(delays)], after[ARRAY_SIZE(delays)];
 	int fd = device_open(O_RDWR);
@@ -43,7 +43,7 @@ static void relative_deadline_is_counted_from_the_call(void)
 	}
 }
 
-static void absolute_deadline_is_told_as_it_was_asked_for(void)
+TEST(absolute_deadline_is_told_as_it_was_asked_for)
 {
 	__u64 base = now_ns() + 20 * NSEC_PER_MSEC;
 	int fd = device_open(O_RDWR);
@@ -59,7 +59,7 @@ static void absolute_deadline_is_told_as_it_was_asked_for(void)
 	}
 }
 
-static void deadline_that_is_past_fires(void)
+TEST(deadline_that_is_past_fires)
 {
 	const __u64 now = now_ns();
 	const __u64 past[] = { 0, 1, NSEC_PER_MSEC, now / 2, now - NSEC_PER_MSEC, now - 1, now };
@@ -85,7 +85,7 @@ static void deadline_that_is_past_fires(void)
 	}
 }
 
-static void deadlines_within_a_tick_are_never_early(void)
+TEST(deadlines_within_a_tick_are_never_early)
 {
 	const int nr = 3000;
 	int fd = device_open(O_RDWR);
@@ -103,7 +103,7 @@ static void deadlines_within_a_tick_are_never_early(void)
 }
 
 /* Deadlines in all slots, at every distance from a revolution of the lowest level. */
-static void deadlines_in_every_slot_are_never_early(void)
+TEST(deadlines_in_every_slot_are_never_early)
 {
 	const int nr = 800;
 	int fd = device_open(O_RDWR);
@@ -122,7 +122,7 @@ static void deadlines_in_every_slot_are_never_early(void)
 	}
 }
 
-static void mod_is_not_early(void)
+TEST(mod_is_not_early)
 {
 	int fd = device_open(O_RDWR);
 
@@ -140,7 +140,7 @@ static void mod_is_not_early(void)
 
 /* Far away */
 
-static void far_deadlines_do_not_fire(void)
+TEST(far_deadlines_do_not_fire)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 ids[63 - 34];
@@ -155,7 +155,7 @@ static void far_deadlines_do_not_fire(void)
 }
 
 /* Deadlines a tick around the reach of each level. */
-static void deadlines_around_the_reach_of_a_level_do_not_fire(void)
+TEST(deadlines_around_the_reach_of_a_level_do_not_fire)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_info i = info(fd);
@@ -180,7 +180,7 @@ static void deadlines_around_the_reach_of_a_level_do_not_fire(void)
 	CHECK_EQ(info(fd).live, armed);
 }
 
-static void far_deadlines_do_not_hold_up_near_ones(void)
+TEST(far_deadlines_do_not_hold_up_near_ones)
 {
 	int fd = device_open(O_RDWR);
 
@@ -190,7 +190,7 @@ static void far_deadlines_do_not_hold_up_near_ones(void)
 	CHECK_EQ(info(fd).live, 1000);
 }
 
-static void time_beyond_int64_max_is_einval(void)
+TEST(time_beyond_int64_max_is_einval)
 {
 	static const __u64 times[] = { EXPIRES_MAX + 1, EXPIRES_MAX + 2, ~0ULL - 1, ~0ULL };
 	int fd = device_open(O_RDWR);
@@ -224,7 +224,7 @@ static void check_never_fires(int fd, __u64 id)
 }
 
 /* The sum of now and a relative time overflows and is clamped. */
-static void deadline_of_int64_max_is_armed_for_ever(void)
+TEST(deadline_of_int64_max_is_armed_for_ever)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	__u64 id = arm(fd, HOUR, 0);
@@ -240,7 +240,7 @@ static void deadline_of_int64_max_is_armed_for_ever(void)
 
 /* GET */
 
-static void remaining_is_exact_to_the_nanosecond(void)
+TEST(remaining_is_exact_to_the_nanosecond)
 {
 	static const __u64 distances[] = {
 		10 * NSEC_PER_SEC + 1, 77777777777ULL, HOUR - 1, 1000000 * NSEC_PER_SEC + 123456789,
@@ -257,7 +257,7 @@ static void remaining_is_exact_to_the_nanosecond(void)
 	}
 }
 
-static void remaining_shrinks_to_zero(void)
+TEST(remaining_shrinks_to_zero)
 {
 	int fd = device_open(O_RDWR);
 	__u64 when = now_ns() + 60 * NSEC_PER_MSEC, id = arm_at(fd, when, 0);
@@ -308,7 +308,7 @@ static void check_times(int fd)
 	CHECK_EQ(read_event(fd).cookie, 4);
 }
 
-static void times_are_those_of_a_namespace_that_is_ahead(void)
+TEST(times_are_those_of_a_namespace_that_is_ahead)
 {
 	__u64 outside = now_ns();
 	int fd;
@@ -322,14 +322,14 @@ static void times_are_those_of_a_namespace_that_is_ahead(void)
 	CHECK_EQ(read_event(fd).cookie, 5);
 }
 
-static void times_are_those_of_a_namespace_that_is_behind(void)
+TEST(times_are_those_of_a_namespace_that_is_behind)
 {
 	sleep_until(3 * NSEC_PER_SEC);
 	enter_time_namespace(-2, 0);
 	check_times(device_open(O_RDWR | O_NONBLOCK));
 }
 
-static void absolute_time_is_of_who_opened_the_file(void)
+TEST(absolute_time_is_of_who_opened_the_file)
 {
 	int fd = device_open(O_RDWR);
 	__u64 when = now_ns() + 50 * NSEC_PER_MSEC;
@@ -353,7 +353,7 @@ static __u64 tick_of(const struct twheel_event *event, __u64 tick_ns)
 #define ORDERED		400
 
 /* Deadlines are 250 us apart, and are armed in another order. */
-static void events_of_one_cpu_come_in_order_of_their_ticks(void)
+TEST(events_of_one_cpu_come_in_order_of_their_ticks)
 {
 	struct twheel_event events[ORDERED];
 	__u64 base, tick_ns;
@@ -379,7 +379,7 @@ static void events_of_one_cpu_come_in_order_of_their_ticks(void)
 }
 
 /* A timeout that was armed when the tick was far comes first, although it has cascaded. */
-static void events_of_one_tick_come_in_order_of_arming(void)
+TEST(events_of_one_tick_come_in_order_of_arming)
 {
 	struct twheel_event events[40];
 	int fd = device_open(O_RDWR);
@@ -399,7 +399,7 @@ static void events_of_one_tick_come_in_order_of_arming(void)
 		CHECK_EQ(events[i].cookie, i);
 }
 
-static void events_of_all_cpus_are_read_as_they_come(void)
+TEST(events_of_all_cpus_are_read_as_they_come)
 {
 	cpu_set_t all, set;
 	int fd = device_open(O_RDWR), armed = 0;
@@ -417,31 +417,4 @@ static void events_of_all_cpus_are_read_as_they_come(void)
 	while (armed--)
 		read_event(fd);
 	CHECK_EQ(info(fd).live, 0);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(relative_deadline_is_counted_from_the_call),
-	TEST(absolute_deadline_is_told_as_it_was_asked_for),
-	TEST(deadline_that_is_past_fires),
-	TEST(deadlines_within_a_tick_are_never_early),
-	TEST(deadlines_in_every_slot_are_never_early),
-	TEST(mod_is_not_early),
-	TEST(far_deadlines_do_not_fire),
-	TEST(deadlines_around_the_reach_of_a_level_do_not_fire),
-	TEST(far_deadlines_do_not_hold_up_near_ones),
-	TEST(time_beyond_int64_max_is_einval),
-	TEST(deadline_of_int64_max_is_armed_for_ever),
-	TEST(remaining_is_exact_to_the_nanosecond),
-	TEST(remaining_shrinks_to_zero),
-	TEST(times_are_those_of_a_namespace_that_is_ahead),
-	TEST(times_are_those_of_a_namespace_that_is_behind),
-	TEST(absolute_time_is_of_who_opened_the_file),
-	TEST(events_of_one_cpu_come_in_order_of_their_ticks),
-	TEST(events_of_one_tick_come_in_order_of_arming),
-	TEST(events_of_all_cpus_are_read_as_they_come),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -3,6 +3,7 @@
  * Requests of an io_uring. A read completes at once if there are events, and otherwise
  * waits without a thread. SUBMIT as a command completes at once.
  */
+#define KTAP_NO_MAIN
 #include <dirent.h>
 
 #include "batch.h"
@@ -72,7 +73,7 @@ static int count_workers(void)
 	return nr;
 }
 
-static void read_of_unread_events_completes_at_once(void)
+TEST(read_of_unread_events_completes_at_once)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_event events[8];
@@ -88,7 +89,7 @@ static void read_of_unread_events_completes_at_once(void)
 	check_no_event(fd);
 }
 
-static void read_without_events_is_eagain_with_rwf_nowait(void)
+TEST(read_without_events_is_eagain_with_rwf_nowait)
 {
 	struct twheel_event event;
 
@@ -99,7 +100,7 @@ static void read_without_events_is_eagain_with_rwf_nowait(void)
 }
 
 /* The request waits, which does not block a thread; so O_NONBLOCK makes no difference. */
-static void read_without_events_waits_without_a_thread(void)
+TEST(read_without_events_waits_without_a_thread)
 {
 	static const int flags[] = { O_RDWR, O_RDWR | O_NONBLOCK };
 
@@ -120,7 +121,7 @@ static void read_without_events_waits_without_a_thread(void)
 	}
 }
 
-static void reads_that_wait_get_one_event_each(void)
+TEST(reads_that_wait_get_one_event_each)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_event events[DEPTH];
@@ -139,7 +140,7 @@ static void reads_that_wait_get_one_event_each(void)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-static void one_event_ends_one_read_of_two(void)
+TEST(one_event_ends_one_read_of_two)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_event events[2];
@@ -158,7 +159,7 @@ static void one_event_ends_one_read_of_two(void)
 }
 
 /* A request that waits finds the bad address only when there is an event to copy. */
-static void read_that_fails_loses_nothing(void)
+TEST(read_that_fails_loses_nothing)
 {
 	static const struct {
 		const char *name;
@@ -186,7 +187,7 @@ static void read_that_fails_loses_nothing(void)
 	}
 }
 
-static void read_that_is_cancelled_loses_nothing(void)
+TEST(read_that_is_cancelled_loses_nothing)
 {
 	int fd = device_open(O_RDWR);
 	struct io_uring_sqe *sqe;
@@ -206,7 +207,7 @@ static void read_that_is_cancelled_loses_nothing(void)
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
 
-static void reads_that_wait_get_the_end_after_stop(void)
+TEST(reads_that_wait_get_the_end_after_stop)
 {
 	int fd = device_open(O_RDWR), ends = 0;
 	struct twheel_event events[4];
@@ -231,7 +232,7 @@ static void start_poll(int fd, __u64 tag)
 	ring_submit(&ring);
 }
 
-static void poll_request_completes_with_the_event(void)
+TEST(poll_request_completes_with_the_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 
@@ -243,7 +244,7 @@ static void poll_request_completes_with_the_event(void)
 }
 
 /* First the event of STOP, if there is one, and after it was read the end, which is permanent. */
-static void poll_request_completes_with_what_stop_leaves(void)
+TEST(poll_request_completes_with_what_stop_leaves)
 {
 	for (int armed = 0; armed < 2; armed++) {
 		int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -267,7 +268,7 @@ static void poll_request_completes_with_what_stop_leaves(void)
 }
 
 /* The request holds a reference to the file, so the context ends with the request. */
-static void close_leaves_a_waiting_read(void)
+TEST(close_leaves_a_waiting_read)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_event event;
@@ -279,7 +280,7 @@ static void close_leaves_a_waiting_read(void)
 	CHECK_EQ(event.cookie, 7);
 }
 
-static void exit_with_waiting_reads_is_clean(void)
+TEST(exit_with_waiting_reads_is_clean)
 {
 	static struct twheel_event events[DEPTH];
 	int fd = device_open(O_RDWR);
@@ -339,7 +340,7 @@ static void check_multishot(const struct twheel_event *events, __u64 cookie)
 }
 
 /* Events that are there, single events, and a burst: each is delivered at once. */
-static void read_multishot_gets_all_events(void)
+TEST(read_multishot_gets_all_events)
 {
 	static struct twheel_event events[NR_BUFFERS];
 	int fd = device_open(O_RDWR);
@@ -363,7 +364,7 @@ static void read_multishot_gets_all_events(void)
 }
 
 /* Events for which there is no buffer stay. */
-static void read_multishot_without_buffers_loses_nothing(void)
+TEST(read_multishot_without_buffers_loses_nothing)
 {
 	static struct twheel_event events[NR_BUFFERS];
 	int fd = device_open(O_RDWR | O_NONBLOCK);
@@ -382,7 +383,7 @@ static void read_multishot_without_buffers_loses_nothing(void)
 		check_multishot(events, NR_BUFFERS + i);
 }
 
-static void read_multishot_ends_with_the_end(void)
+TEST(read_multishot_ends_with_the_end)
 {
 	static struct twheel_event events[NR_BUFFERS];
 	int fd = device_open(O_RDWR);
@@ -437,32 +438,32 @@ static int command(int fd, void *ops, __u32 nr)
 	return ret;
 }
 
-static void command_runs_a_mix_in_order(void)
+TEST(command_runs_a_mix_in_order)
 {
 	check_mix_runs_in_order(command);
 }
 
-static void command_of_any_length_arms_and_cancels_all(void)
+TEST(command_of_any_length_arms_and_cancels_all)
 {
 	check_any_length_arms_and_cancels_all(command);
 }
 
-static void command_of_none_does_nothing(void)
+TEST(command_of_none_does_nothing)
 {
 	check_none_does_nothing(command);
 }
 
-static void command_at_bad_address_is_efault(void)
+TEST(command_at_bad_address_is_efault)
 {
 	check_bad_addresses(command);
 }
 
-static void command_tells_how_many_lie_before_a_bad_page(void)
+TEST(command_tells_how_many_lie_before_a_bad_page)
 {
 	check_what_lies_before_a_bad_page(command);
 }
 
-static void command_completes_at_once(void)
+TEST(command_completes_at_once)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);
@@ -480,7 +481,7 @@ static void command_completes_at_once(void)
 	CHECK_EQ(count_workers(), 0);
 }
 
-static void command_with_another_op_size_is_einval(void)
+TEST(command_with_another_op_size_is_einval)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);
@@ -496,7 +497,7 @@ static void command_with_another_op_size_is_einval(void)
 }
 
 /* Only SUBMIT is a command, whatever ioctls exist. */
-static void other_command_is_eopnotsupp(void)
+TEST(other_command_is_eopnotsupp)
 {
 	static const __u32 commands[] = {
 		0, 1, ~0U, TWHEEL_IOC_INFO, TWHEEL_IOC_SETUP, TWHEEL_IOC_ARM, TWHEEL_IOC_MOD,
@@ -515,7 +516,7 @@ static void other_command_is_eopnotsupp(void)
 	CHECK_EQ(info(fd).flags, 0);
 }
 
-static void command_on_read_only_descriptor_is_ebadf(void)
+TEST(command_on_read_only_descriptor_is_ebadf)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDONLY);
@@ -525,7 +526,7 @@ static void command_on_read_only_descriptor_is_ebadf(void)
 	CHECK_EQ(command(device_open(O_WRONLY), &op, 1), 1);
 }
 
-static void commands_are_carried_out_in_their_order(void)
+TEST(commands_are_carried_out_in_their_order)
 {
 	struct twheel_op ops[DEPTH];
 	int fd = device_open(O_RDWR);
@@ -545,7 +546,7 @@ static void commands_are_carried_out_in_their_order(void)
 }
 
 /* A result other than 0 is not a failure. */
-static void command_that_succeeds_does_not_break_a_chain(void)
+TEST(command_that_succeeds_does_not_break_a_chain)
 {
 	static const int results[] = { 2, 1, sizeof(struct twheel_event) };
 	struct twheel_op ops[] = { op_arm(HOUR, 0, 1), op_arm(~0ULL, 0, 2), op_arm(MS, 0, 3) };
@@ -566,7 +567,7 @@ static void command_that_succeeds_does_not_break_a_chain(void)
 	CHECK_EQ(ops[1].result, -EINVAL);
 }
 
-static void command_that_fails_breaks_a_chain(void)
+TEST(command_that_fails_breaks_a_chain)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 1);
 	int fd = device_open(O_RDWR);
@@ -584,7 +585,7 @@ static void command_that_fails_breaks_a_chain(void)
 }
 
 /* A worker thread carries it out, with the memory of this process. */
-static void command_can_be_left_to_a_worker(void)
+TEST(command_can_be_left_to_a_worker)
 {
 	struct twheel_op ops[100];
 	int fd = device_open(O_RDWR);
@@ -597,14 +598,14 @@ static void command_can_be_left_to_a_worker(void)
 		CHECK_EQ(cancel(fd, ops[i].id), 0);
 }
 
-static void command_can_be_left_to_the_thread_of_the_ring(void)
+TEST(command_can_be_left_to_the_thread_of_the_ring)
 {
 	ring = ring_open(IORING_SETUP_SQPOLL);
 	check_any_length_arms_and_cancels_all(command);
 }
 
 /* A command that arms a timeout begins the context, like any other call. */
-static void setup_after_a_command_that_armed_none_is_allowed(void)
+TEST(setup_after_a_command_that_armed_none_is_allowed)
 {
 	struct twheel_op ops[] = { op_arm(~0ULL, 0, 0), op_cancel(1) };
 	int fd = device_open(O_RDWR);
@@ -619,7 +620,7 @@ static void setup_after_a_command_that_armed_none_is_allowed(void)
 	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 }
 
-static void command_after_stop_arms_none(void)
+TEST(command_after_stop_arms_none)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_op ops[] = { op_arm(0, 0, 0), op_cancel(arm(fd, HOUR, 7)), op_arm(0, 0, 0) };
@@ -634,7 +635,7 @@ static void command_after_stop_arms_none(void)
 }
 
 /* Like a server, arm, read and cancel only through the ring. */
-static void commands_and_reads_share_a_ring(void)
+TEST(commands_and_reads_share_a_ring)
 {
 	struct twheel_op ops[8];
 	struct twheel_event events[8];
@@ -666,43 +667,8 @@ static void commands_and_reads_share_a_ring(void)
 	CHECK_EQ(count_workers(), 0);
 }
 
-static const struct ktap_test tests[] = {
-	TEST(read_of_unread_events_completes_at_once),
-	TEST(read_without_events_is_eagain_with_rwf_nowait),
-	TEST(read_without_events_waits_without_a_thread),
-	TEST(reads_that_wait_get_one_event_each),
-	TEST(one_event_ends_one_read_of_two),
-	TEST(read_that_fails_loses_nothing),
-	TEST(read_that_is_cancelled_loses_nothing),
-	TEST(reads_that_wait_get_the_end_after_stop),
-	TEST(poll_request_completes_with_the_event),
-	TEST(poll_request_completes_with_what_stop_leaves),
-	TEST(close_leaves_a_waiting_read),
-	TEST(exit_with_waiting_reads_is_clean),
-	TEST(read_multishot_gets_all_events),
-	TEST(read_multishot_without_buffers_loses_nothing),
-	TEST(read_multishot_ends_with_the_end),
-	TEST(command_runs_a_mix_in_order),
-	TEST(command_of_any_length_arms_and_cancels_all),
-	TEST(command_completes_at_once),
-	TEST(command_of_none_does_nothing),
-	TEST(command_with_another_op_size_is_einval),
-	TEST(other_command_is_eopnotsupp),
-	TEST(command_on_read_only_descriptor_is_ebadf),
-	TEST(command_at_bad_address_is_efault),
-	TEST(command_tells_how_many_lie_before_a_bad_page),
-	TEST(commands_are_carried_out_in_their_order),
-	TEST(command_that_succeeds_does_not_break_a_chain),
-	TEST(command_that_fails_breaks_a_chain),
-	TEST(command_can_be_left_to_a_worker),
-	TEST(command_can_be_left_to_the_thread_of_the_ring),
-	TEST(setup_after_a_command_that_armed_none_is_allowed),
-	TEST(command_after_stop_arms_none),
-	TEST(commands_and_reads_share_a_ring),
-};
-
 int main(int argc, char **argv)
 {
 	ktap_before = open_ring;
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+	return ktap_main(argc, argv);
 }

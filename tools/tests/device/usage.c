@@ -109,7 +109,7 @@ static void check_usage(int fd, unsigned int files, long timeouts, long wheel_by
 	CHECK_EQ(line.wheel_bytes, wheel_bytes);
 }
 
-static void timeouts_of_a_user_follow_arm_and_close(void)
+TEST(timeouts_of_a_user_follow_arm_and_close)
 {
 	long page = page_of_timeouts(), before = timeouts_in_all(), in_cells = 0;
 	int a = open_for(USER), b = open_for(USER), other = open_for(OTHER_USER);
@@ -138,7 +138,7 @@ static void timeouts_of_a_user_follow_arm_and_close(void)
 	CHECK_EQ(timeouts_in_all() - before, page);
 }
 
-static void bytes_of_wheels_follow_setup_and_close(void)
+TEST(bytes_of_wheels_follow_setup_and_close)
 {
 	const struct twheel_setup large = { .slots = 512 }, shared = { .slack_us = 1 };
 	int fd = open_for(USER), a = open_for(USER), b = open_for(USER);
@@ -234,7 +234,7 @@ static void refuse(void)
 	CHECK_EQ(info(other).refused + line.user_refused + line.all_refused + line.wheel_refused, 0);
 }
 
-static void refusal_is_counted_for_its_limit_and_user(void)
+TEST(refusal_is_counted_for_its_limit_and_user)
 {
 	for_each_row(row, refusals) {
 		tested = row;
@@ -246,7 +246,7 @@ static void refusal_is_counted_for_its_limit_and_user(void)
 
 static const char *const attributes[] = { "version", "timeouts", "users" };
 
-static void attributes_are_for_the_group_alone(void)
+TEST(attributes_are_for_the_group_alone)
 {
 	char path[64];
 	struct stat stat_;
@@ -267,7 +267,7 @@ static void attributes_are_for_the_group_alone(void)
 	}
 }
 
-static void version_is_that_of_the_module(void)
+TEST(version_is_that_of_the_module)
 {
 	char version[32], module[32];
 
@@ -276,7 +276,7 @@ static void version_is_that_of_the_module(void)
 	CHECK(!strcmp(version, module));
 }
 
-static void users_beyond_the_room_leave_whole_lines(void)
+TEST(users_beyond_the_room_leave_whole_lines)
 {
 	struct line lines[MANY_USERS];
 	size_t nr;
@@ -288,18 +288,4 @@ static void users_beyond_the_room_leave_whole_lines(void)
 	CHECK(nr > 100 && nr < MANY_USERS);
 	for (size_t i = 0; i < nr; i++)
 		CHECK_EQ(lines[i].uid < USER || lines[i].files == 1, 1);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(timeouts_of_a_user_follow_arm_and_close),
-	TEST(bytes_of_wheels_follow_setup_and_close),
-	TEST(refusal_is_counted_for_its_limit_and_user),
-	TEST(attributes_are_for_the_group_alone),
-	TEST(version_is_that_of_the_module),
-	TEST(users_beyond_the_room_leave_whole_lines),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -76,7 +76,7 @@ static __u32 reserve(__u32 limit)
 	return limit / 16;
 }
 
-static void limits_are_exact_to_the_page(void)
+TEST(limits_are_exact_to_the_page)
 {
 	const __u32 page = page_of_timeouts();
 	const struct {
@@ -125,7 +125,7 @@ static void fill_the_reserve(void)
 	CHECK_EQ(fill(device_open(O_RDWR)), 0);
 }
 
-static void last_of_all_are_for_cap_sys_resource(void)
+TEST(last_of_all_are_for_cap_sys_resource)
 {
 	__u32 page = page_of_timeouts();
 
@@ -162,7 +162,7 @@ static void check_share(const char *name, unsigned int divisor, __u32 most)
 }
 
 /* Writing 0 selects the default, which is in effect unless somebody has set another value. */
-static void limits_are_shares_of_memory(void)
+TEST(limits_are_shares_of_memory)
 {
 	__u32 user = parameter("max_user_timeouts"), all = parameter("max_all_timeouts");
 
@@ -201,7 +201,7 @@ static void fill_up_to_the_default(void)
 }
 
 /* By default, a user cannot take more than a share of the memory. */
-static void limit_by_default_holds(void)
+TEST(limit_by_default_holds)
 {
 	need_speed();
 	if (parameter("max_user_timeouts") > 2000000)
@@ -271,7 +271,7 @@ static void fill_as_all_users(void)
 	CHECK_EQ(fill(fd), 154 * page - 1);
 }
 
-static void limit_of_all_is_over_all_users(void)
+TEST(limit_of_all_is_over_all_users)
 {
 	*shared_number() = page_of_timeouts();
 	with_parameter("max_all_timeouts", 160 * *shared_number(), fill_as_all_users);
@@ -367,7 +367,7 @@ static void close_full_files(void)
 	}
 }
 
-static void limit_of_a_user_is_over_all_files(void)
+TEST(limit_of_a_user_is_over_all_files)
 {
 	static const struct {
 		const char *name;
@@ -389,26 +389,11 @@ static void limit_of_a_user_is_over_all_files(void)
 	}
 }
 
-static void close_gives_back_what_counts(void)
+TEST(close_gives_back_what_counts)
 {
 	ktap_note("for a user");
 	with_parameter("max_user_timeouts", LIMIT, close_full_files);
 	/* The reserve is not for this user. */
 	ktap_note("for all");
 	with_parameter("max_all_timeouts", LIMIT * 16 / 15 + 1, close_full_files);
-}
-
-static const struct ktap_test tests[] = {
-	TEST(limits_are_exact_to_the_page),
-	TEST(last_of_all_are_for_cap_sys_resource),
-	TEST(limits_are_shares_of_memory),
-	TEST(limit_by_default_holds),
-	TEST(limit_of_a_user_is_over_all_files),
-	TEST(limit_of_all_is_over_all_users),
-	TEST(close_gives_back_what_counts),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

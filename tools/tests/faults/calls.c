@@ -7,6 +7,7 @@
  * succeeds. A call that succeeds nevertheless has done its work. At the end, no resource is
  * still counted.
  */
+#define KTAP_NO_MAIN
 #define _GNU_SOURCE
 #define KTAP_HANG_S	300
 
@@ -314,7 +315,7 @@ static void check_open(struct world *w, long ret)
 	CHECK_EQ(get(w->other, arm(w->other, HOUR, 0)), 0);
 }
 
-static void open_fails_cleanly(void)
+TEST(open_fails_cleanly)
 {
 	FAIL_EVERYWHERE(no_file, make_open, check_open);
 }
@@ -343,7 +344,7 @@ static void check_close(struct world *w, long ret)
 }
 
 /* Releasing a file needs no memory, so it cannot fail. */
-static void close_never_fails(void)
+TEST(close_never_fails)
 {
 	struct call call = CALL(file_to_close, make_close, check_close);
 	struct victim victim;
@@ -373,7 +374,7 @@ static void check_dup(struct world *w, long ret)
 	check_live(w, 2, 1);
 }
 
-static void duplicate_fails_cleanly(void)
+TEST(duplicate_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_dup, check_dup);
 }
@@ -400,7 +401,7 @@ static void check_fdinfo(struct world *w, long ret)
 	CHECK(strstr(w->text, "live:\t2\n"));
 }
 
-static void fdinfo_fails_cleanly(void)
+TEST(fdinfo_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_fdinfo, check_fdinfo);
 }
@@ -421,7 +422,7 @@ static void check_shared_setup(struct world *w, long ret)
 	CHECK_EQ(try_setup(w->fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 }
 
-static void setup_fails_cleanly(void)
+TEST(setup_fails_cleanly)
 {
 	FAIL_EVERYWHERE(new_file, make_shared_setup, check_shared_setup);
 }
@@ -442,7 +443,7 @@ static void check_private_setup(struct world *w, long ret)
 	CHECK_EQ(read_event(w->fd).cookie, 0);
 }
 
-static void setup_of_a_wheel_fails_cleanly(void)
+TEST(setup_of_a_wheel_fails_cleanly)
 {
 	FAIL_EVERYWHERE(new_file, make_private_setup, check_private_setup);
 }
@@ -469,12 +470,12 @@ static void check_arm(struct world *w, long ret)
 	CHECK_EQ(info(w->fd).live, before.info.live + 1);
 }
 
-static void arm_fails_cleanly(void)
+TEST(arm_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_arm, check_arm);
 }
 
-static void first_arm_fails_cleanly(void)
+TEST(first_arm_fails_cleanly)
 {
 	FAIL_EVERYWHERE(new_file, make_arm, check_arm);
 }
@@ -488,7 +489,7 @@ static void file_with_a_full_page(struct world *w)
 	while (info(w->fd).live < 46);
 }
 
-static void arm_that_needs_a_page_fails_cleanly(void)
+TEST(arm_that_needs_a_page_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_a_full_page, make_arm, check_arm);
 }
@@ -502,7 +503,7 @@ static void file_with_a_full_table(struct world *w)
 	while (info(w->fd).live < 8 * 46);
 }
 
-static void arm_that_grows_the_table_fails_cleanly(void)
+TEST(arm_that_grows_the_table_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_a_full_table, make_arm, check_arm);
 }
@@ -513,7 +514,7 @@ static void file_without_cells(struct world *w)
 	w->op.flags = TWHEEL_F_CELL;
 }
 
-static void arm_of_a_cell_fails_cleanly(void)
+TEST(arm_of_a_cell_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_without_cells, make_arm, check_arm);
 }
@@ -524,7 +525,7 @@ static void new_file_for_a_cell(struct world *w)
 	w->op.flags = TWHEEL_F_CELL;
 }
 
-static void first_arm_of_a_cell_fails_cleanly(void)
+TEST(first_arm_of_a_cell_fails_cleanly)
 {
 	FAIL_EVERYWHERE(new_file_for_a_cell, make_arm, check_arm);
 }
@@ -545,7 +546,7 @@ static void check_mod(struct world *w, long ret)
 	check_live(w, 2, 1);
 }
 
-static void mod_fails_cleanly(void)
+TEST(mod_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_mod, check_mod);
 }
@@ -572,7 +573,7 @@ static void check_mod_of_a_cell(struct world *w, long ret)
 	check_live(w, 3, 1);
 }
 
-static void mod_of_a_cell_fails_cleanly(void)
+TEST(mod_of_a_cell_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_a_cell, make_mod_of_a_cell, check_mod_of_a_cell);
 }
@@ -593,7 +594,7 @@ static void check_kick(struct world *w, long ret)
 	check_live(w, 3, 1);
 }
 
-static void kick_fails_cleanly(void)
+TEST(kick_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_a_cell, make_kick, check_kick);
 }
@@ -613,7 +614,7 @@ static void check_mod_of_ready(struct world *w, long ret)
 	check_live(w, 2, 0);
 }
 
-static void mod_of_an_unread_one_fails_cleanly(void)
+TEST(mod_of_an_unread_one_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_mod_of_ready, check_mod_of_ready);
 }
@@ -633,7 +634,7 @@ static void check_cancel(struct world *w, long ret)
 	check_live(w, 1, 1);
 }
 
-static void cancel_fails_cleanly(void)
+TEST(cancel_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_cancel, check_cancel);
 }
@@ -653,7 +654,7 @@ static void check_get(struct world *w, long ret)
 	check_live(w, 2, 1);
 }
 
-static void get_fails_cleanly(void)
+TEST(get_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_get, check_get);
 }
@@ -715,7 +716,7 @@ static void check_submit(struct world *w, long ret)
 	CHECK_EQ(info(w->fd).live, live);
 }
 
-static void submit_of_arms_fails_cleanly(void)
+TEST(submit_of_arms_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_to_submit_to, make_submit, check_submit);
 }
@@ -744,7 +745,7 @@ static void check_submit_of_cancels(struct world *w, long ret)
 	check_live(w, 2 + NR_OPS - w->nr, 1);
 }
 
-static void submit_of_cancels_fails_cleanly(void)
+TEST(submit_of_cancels_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_to_cancel_in, make_submit, check_submit_of_cancels);
 }
@@ -779,7 +780,7 @@ static void check_submit_of_withdrawals(struct world *w, long ret)
 	check_live(w, NR_OPS - w->nr, NR_OPS - w->nr);
 }
 
-static void submit_of_withdrawals_fails_cleanly(void)
+TEST(submit_of_withdrawals_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_to_withdraw_in, make_submit, check_submit_of_withdrawals);
 }
@@ -807,7 +808,7 @@ static void check_cancel_all(struct world *w, long ret)
 	check_live(w, 0, 0);
 }
 
-static void cancel_all_fails_cleanly(void)
+TEST(cancel_all_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_cancel_all, check_cancel_all, .forfeits = 1);
 }
@@ -841,7 +842,7 @@ static void check_list(struct world *w, long ret)
 		CHECK_EQ(state_of(w->fd, w->entries[i].id).cookie, w->entries[i].cookie);
 }
 
-static void list_fails_cleanly(void)
+TEST(list_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_to_list, make_list, check_list);
 }
@@ -860,7 +861,7 @@ static void check_stats(struct world *w, long ret)
 	check_account(&w->stats);
 }
 
-static void stats_fail_cleanly(void)
+TEST(stats_fail_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_stats, check_stats);
 }
@@ -878,7 +879,7 @@ static void check_info(struct world *w, long ret)
 	CHECK_EQ(w->info.live, 2);
 }
 
-static void info_fails_cleanly(void)
+TEST(info_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_info, check_info);
 }
@@ -899,7 +900,7 @@ static void check_stop(struct world *w, long ret)
 }
 
 /* STOP needs no memory. */
-static void stop_never_fails(void)
+TEST(stop_never_fails)
 {
 	struct call call = CALL(file_with_two, make_stop, check_stop);
 	struct victim victim;
@@ -955,12 +956,12 @@ static void check_read(struct world *w, long ret)
 	check_live(w, 0, 0);
 }
 
-static void read_fails_cleanly(void)
+TEST(read_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_to_read, make_read, check_read);
 }
 
-static void readv_fails_cleanly(void)
+TEST(readv_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_to_read, make_readv, check_read);
 }
@@ -979,7 +980,7 @@ static void check_poll(struct world *w, long ret)
 	check_live(w, 2, 1);
 }
 
-static void poll_fails_cleanly(void)
+TEST(poll_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_poll, check_poll);
 }
@@ -1008,7 +1009,7 @@ static void check_watch(struct world *w, long ret)
 	CHECK_EQ(event.events, EPOLLIN);
 }
 
-static void epoll_fails_cleanly(void)
+TEST(epoll_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_to_watch, make_watch, check_watch);
 }
@@ -1033,7 +1034,7 @@ static void check_mmap(struct world *w, long ret)
 	CHECK_EQ(word_of(w->cells, 255), 7);
 }
 
-static void mmap_fails_cleanly(void)
+TEST(mmap_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_two, make_mmap, check_mmap);
 }
@@ -1062,48 +1063,13 @@ static void check_fault(struct world *w, long ret)
 	CHECK_EQ(word_of(w->cells, 0), 8);
 }
 
-static void fault_in_the_mapping_fails_cleanly(void)
+TEST(fault_in_the_mapping_fails_cleanly)
 {
 	FAIL_EVERYWHERE(file_with_a_mapping, make_fault, check_fault);
 }
 
-static const struct ktap_test tests[] = {
-	TEST(open_fails_cleanly),
-	TEST(close_never_fails),
-	TEST(duplicate_fails_cleanly),
-	TEST(fdinfo_fails_cleanly),
-	TEST(setup_fails_cleanly),
-	TEST(setup_of_a_wheel_fails_cleanly),
-	TEST(arm_fails_cleanly),
-	TEST(first_arm_fails_cleanly),
-	TEST(arm_that_needs_a_page_fails_cleanly),
-	TEST(arm_that_grows_the_table_fails_cleanly),
-	TEST(arm_of_a_cell_fails_cleanly),
-	TEST(first_arm_of_a_cell_fails_cleanly),
-	TEST(mod_fails_cleanly),
-	TEST(mod_of_a_cell_fails_cleanly),
-	TEST(kick_fails_cleanly),
-	TEST(mod_of_an_unread_one_fails_cleanly),
-	TEST(cancel_fails_cleanly),
-	TEST(get_fails_cleanly),
-	TEST(submit_of_arms_fails_cleanly),
-	TEST(submit_of_cancels_fails_cleanly),
-	TEST(submit_of_withdrawals_fails_cleanly),
-	TEST(cancel_all_fails_cleanly),
-	TEST(list_fails_cleanly),
-	TEST(stats_fail_cleanly),
-	TEST(info_fails_cleanly),
-	TEST(stop_never_fails),
-	TEST(read_fails_cleanly),
-	TEST(readv_fails_cleanly),
-	TEST(poll_fails_cleanly),
-	TEST(epoll_fails_cleanly),
-	TEST(mmap_fails_cleanly),
-	TEST(fault_in_the_mapping_fails_cleanly),
-};
-
 int main(int argc, char **argv)
 {
 	wheel_bytes();
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+	return ktap_main(argc, argv);
 }

@@ -6,6 +6,7 @@
  * A module that fails to load leaves nothing behind and can be loaded again; one that loads
  * nevertheless works. With $TWHEEL_STRIDE, only every such place is tried.
  */
+#define KTAP_NO_MAIN
 #define _GNU_SOURCE
 #define KTAP_HANG_S	600
 
@@ -131,42 +132,34 @@ static void fail_to_make_threads(struct module *m)
 	note(place - 1, tried, loaded);
 }
 
-static void engine_fails_to_load_cleanly(void)
+TEST(engine_fails_to_load_cleanly)
 {
 	fail_to_load(&engine_module, 0);
 }
 
-static void engine_without_memory_fails_to_load_cleanly(void)
+TEST(engine_without_memory_fails_to_load_cleanly)
 {
 	fail_to_load(&engine_module, 1);
 }
 
-static void engine_without_threads_fails_to_load_cleanly(void)
+TEST(engine_without_threads_fails_to_load_cleanly)
 {
 	fail_to_make_threads(&engine_module);
 }
 
-static void device_fails_to_load_cleanly(void)
+TEST(device_fails_to_load_cleanly)
 {
 	CHECK_EQ(load_module(&engine_module), 0);
 	fail_to_load(&device_module, 0);
 	unload(&engine_module);
 }
 
-static void device_without_memory_fails_to_load_cleanly(void)
+TEST(device_without_memory_fails_to_load_cleanly)
 {
 	CHECK_EQ(load_module(&engine_module), 0);
 	fail_to_load(&device_module, 1);
 	unload(&engine_module);
 }
-
-static const struct ktap_test tests[] = {
-	TEST(engine_fails_to_load_cleanly),
-	TEST(engine_without_memory_fails_to_load_cleanly),
-	TEST(engine_without_threads_fails_to_load_cleanly),
-	TEST(device_fails_to_load_cleanly),
-	TEST(device_without_memory_fails_to_load_cleanly),
-};
 
 /* The modules are loaded when this program begins and when it ends. */
 int main(int argc, char **argv)
@@ -177,6 +170,6 @@ int main(int argc, char **argv)
 	read_module(&device_module);
 	unload(&device_module);
 	unload(&engine_module);
-	ret = ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
+	ret = ktap_main(argc, argv);
 	return load_module(&engine_module) || load_module(&device_module) ? 1 : ret;
 }

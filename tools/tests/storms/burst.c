@@ -218,7 +218,7 @@ static struct measured burst(__u32 nr)
 	return m;
 }
 
-static void others_wait_no_longer_for_many_than_for_few(void)
+TEST(others_wait_no_longer_for_many_than_for_few)
 {
 	struct measured few = burst(few_timeouts()), lots = burst(many_timeouts());
 
@@ -227,13 +227,4 @@ static void others_wait_no_longer_for_many_than_for_few(void)
 	CHECK(is_no_longer(lots.shard_ns, few.shard_ns));
 	CHECK(is_no_longer(lots.file_ns, few.file_ns));
 	CHECK(is_no_longer(lots.watch_ns, few.watch_ns));
-}
-
-static const struct ktap_test tests[] = {
-	TEST(others_wait_no_longer_for_many_than_for_few),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -164,7 +164,7 @@ static unsigned int unload_when_free(const struct module *m)
 	return refused;
 }
 
-static void modules_come_and_go_while_others_open(void)
+TEST(modules_come_and_go_while_others_open)
 {
 	unsigned int rounds = often(500, 5), refused = 0, used = 0, absent = 0;
 	struct opener openers[3] = { 0 };
@@ -190,7 +190,7 @@ static void modules_come_and_go_while_others_open(void)
 	note_storm("modules loaded and unloaded while others open the device", rounds, "times");
 }
 
-static void modules_in_use_cannot_be_unloaded(void)
+TEST(modules_in_use_cannot_be_unloaded)
 {
 	int fd = device_open(O_RDWR);
 
@@ -220,7 +220,7 @@ static char *number_text(char *text, size_t size, unsigned int number)
 	return text;
 }
 
-static void threads_share_a_file(void)
+TEST(threads_share_a_file)
 {
 	unsigned int nr = often(2000000, 20000);
 	char text[16];
@@ -261,7 +261,7 @@ static void *toggle_cpus(void *arg)
 	return NULL;
 }
 
-static void cpus_come_and_go_under_load(void)
+TEST(cpus_come_and_go_under_load)
 {
 	unsigned int cycles = often(300, 6), left = cycles, loads = 0, nr = often(20000, 2000);
 	char text[16];
@@ -305,7 +305,7 @@ static void killed_by_a_signal(pid_t pid)
 	CHECK_EQ(WTERMSIG(status), SIGKILL);
 }
 
-static void memory_ends_for_a_group(void)
+TEST(memory_ends_for_a_group)
 {
 	const char *group = make_group("storm", often(16, 4) * MIB);
 	unsigned int rounds = often(50, 2);
@@ -369,7 +369,7 @@ static void kill_with_many_pending(void)
 	note_storm("process killed with very many pending", rounds, "times");
 }
 
-static void process_is_killed_with_many_pending(void)
+TEST(process_is_killed_with_many_pending)
 {
 	__u32 nr = often(1000000, 30000);
 
@@ -405,7 +405,7 @@ static __u32 take_fired(int fd, __u8 *seen, const __u64 *deadlines, __u32 nr)
 	return got;
 }
 
-static void clock_is_set_forward_and_backward(void)
+TEST(clock_is_set_forward_and_backward)
 {
 	__u32 nr = often(100000, 10000), steps = often(1000, 50), got = 0;
 	__u64 *deadlines = calloc(nr, sizeof(*deadlines)), seed = 4711, begun;
@@ -517,7 +517,7 @@ static bool sleep_once(const int *fds, __u64 step)
 	return are_apart(monotonic, boottime, resumed);
 }
 
-static void machine_sleeps(void)
+TEST(machine_sleeps)
 {
 	unsigned int times = often(10, 2), apart = 0, i;
 	__u64 begun = now_ns(), step = 40 * MS;
@@ -537,20 +537,4 @@ static void machine_sleeps(void)
 		  (now_ns() - begun) / MS, apart, i);
 	CHECK(apart > 0);
 	note_storm("machine suspended and resumed", i, "times");
-}
-
-static const struct ktap_test tests[] = {
-	TEST(modules_in_use_cannot_be_unloaded),
-	TEST(modules_come_and_go_while_others_open),
-	TEST(threads_share_a_file),
-	TEST(cpus_come_and_go_under_load),
-	TEST(memory_ends_for_a_group),
-	TEST(process_is_killed_with_many_pending),
-	TEST(clock_is_set_forward_and_backward),
-	TEST(machine_sleeps),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }
