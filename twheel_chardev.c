@@ -75,9 +75,9 @@
  *
  * twdev_file.lock protects all of a file: states, free list, event queue, tables of chunks
  * and cells, counts. It is a bh lock, since the sink runs in soft interrupts. The sink holds
- * only the engine's lock of turns. It takes the lock once for successive records of one file.
- * If it has to wait, it takes it once for all records of the file in its batch. No access that
- * may fault is made under grow.
+ * only the engine's lock of turns. It takes the lock once for successive records of one file. If
+ * it has to wait, it does so once for all records of the file in its batch. No access that may
+ * fault is made under grow.
  *
  * A record that is ARMED under the lock is pending in the wheel, or the sink has not taken
  * the lock yet: twheel_cancel() and twheel_mod() tell which. twheel_arm_list() needs
@@ -120,7 +120,7 @@
  *
  * Users share a wheel, not their costs. What a file costs in the turns of a shared wheel is
  * bounded. Looks at cells are paced (twheel_cells.c). The sink waits for the lock of a file for
- * one operation or run (twdev_lock()). A work item wakes many waiters (twdev_wake_from_sink()).
+ * one operation, run or chunk (twdev_lock()). Many waiters are woken by a work item.
  *
  * Not prevented: many timeouts in one tick delay those after them, on the same CPU and wheel, in
  * the first 128 also within the soft interrupt. The limits of several uids add up. SECURITY.md has

@@ -441,7 +441,7 @@ __poll_t twdev_poll(struct file *file, poll_table *wait)
 	struct twdev_file *f = file->private_data;
 
 	poll_wait(file, &f->wait, wait);
-	/* Pairs with wq_has_sleeper() in the sink. Before Linux 6.14, poll_wait() has no barrier. */
+	/* Pairs with wq_has_sleeper(). Before Linux 6.14, poll_wait() has no barrier. */
 	smp_mb();
 	if (twdev_is_over(f))
 		return EPOLLHUP;

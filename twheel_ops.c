@@ -4,9 +4,9 @@
  *
  * An operation comes alone, in an ioctl of its own, or in an array, in SUBMIT. An ARM or MOD is
  * plain if it is no cell and has neither slack nor fixed delay. A CANCEL is plain if it has only
- * an id. Successive plain operations of one kind are a run, which is carried out in place: in
- * user memory, in one hold of the file's lock. An ARM or CANCEL that comes alone is a run of
- * one. Any other operation is copied and carried out for itself.
+ * an id. Successive plain operations of one kind are a run. A run is carried out in place, in
+ * user memory, in one hold of the file's lock. An ARM or CANCEL that comes alone is a run of one.
+ * Any other operation is copied and carried out for itself.
  *
  *			in place, a run		a copy
  *
@@ -15,9 +15,9 @@
  *	CANCEL		twdev_run_cancels()	twdev_cancel_record()
  *	GET, KICK	-			twdev_get_op(), twdev_kick()
  *
- * A run ends before the first operation that is not plain, faults, or is of another kind. It
- * also ends before an ARM that is refused or finds no free record. A CANCEL or MOD whose id is
- * not that of an ARMED record ends it, too. What begins no run is copied.
+ * A run ends before the first operation that is not plain, is of another kind, faults, or would be
+ * refused. It also ends before an ARM that finds no free record, and a CANCEL or MOD whose id is
+ * not that of an ARMED record. That operation is copied, if it does not begin the next run.
  *
  * An ARM is admitted if the file is not stopped, its live timeouts are below its limit, and a
  * record is free. Both functions test twdev_refusal() and the free list for this.
