@@ -175,6 +175,7 @@ struct twdev_user {
  * @refused: ARMs refused at @max
  * @sinks: number of sinks that wait for @lock, see twdev_lock()
  * @stopping: a STOP is in progress
+ * @wakes: number of times that a sink has handled records
  * @crowded: waking the waiters of @wait takes long, so @waking does it. Without @lock
  * @waking: wakes the waiters of @wait
  * @paced: by CPU: when the looks at moved cells so far are paid for, see "Pace"
@@ -188,6 +189,7 @@ struct twdev_file {
 	bool			over;
 	bool			stopping;
 	bool			crowded;
+	u8			wakes;
 	bool			private;
 	u8			clock;
 	u32			op_flags;

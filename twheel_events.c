@@ -45,6 +45,9 @@
 /* A file whose waiters take longer than this to wake has them woken by a work item. */
 #define TWDEV_LONG_WAKE_NS	(50 * NSEC_PER_USEC)
 
+/* One of so many wakeups is timed: that costs as much as a short one. */
+#define TWDEV_TIMED_WAKES	8
+
 /* Expiry */
 
 static struct twdev_file *twdev_file_of(const struct twdev_record *r)
@@ -144,14 +147,16 @@ void twdev_wake_by_work(struct work_struct *work)
  * Wake the waiters of a file. One with many of them has them woken by a work item: the sink serves
  * the timeouts of other users too. A single waiter may be an epoll instance that many wait for.
  */
-static void twdev_wake_from_sink(struct twdev_file *f)
+static void twdev_wake_from_sink(struct twdev_file *f, bool timed)
 {
 	if (!wq_has_sleeper(&f->wait))
 		return;
 	if (READ_ONCE(f->crowded))
 		queue_work(system_dfl_wq, &f->waking);
-	else
+	else if (unlikely(timed))
 		twdev_time_wake(f);
+	else
+		twdev_wake(f);
 }
 
 /* Handle the records at the front of @batch that belong to one file. */
@@ -160,6 +165,7 @@ static void twdev_sink_file(struct list_head *batch, u64 now_ns)
 	struct list_head *pos, *next;
 	struct twdev_file *f = twdev_file_of(twdev_record_of(batch->next));
 	unsigned int nr = 0;
+	bool timed;
 
 	twdev_lock_for_sink(f, batch);
 	for (pos = batch->next; pos != batch; pos = next) {
@@ -174,10 +180,11 @@ static void twdev_sink_file(struct list_head *batch, u64 now_ns)
 		list_bulk_move_tail(&f->ready, batch->next, pos->prev);
 	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
 	f->counts.fired += nr;
+	timed = f->wakes++ % TWDEV_TIMED_WAKES == 0;
 	spin_unlock(&f->lock);
 
 	if (nr)
-		twdev_wake_from_sink(f);
+		twdev_wake_from_sink(f, timed);
 }
 
 void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
