@@ -671,19 +671,24 @@ void model_list_entry(struct file *f, const struct twheel_list_entry *entry, str
 
 /* Events */
 
+/* Timeouts fire in the order of this time. */
+static uint64_t time_in_order(const struct file *f, const struct twheel_event *event)
+{
+	return f->clock == CLOCK_REALTIME ? event->expires_ns : model_tick(f, event->expires_ns);
+}
+
 /*
- * On one CPU, events come in the order of their ticks, and within a tick in the order of
- * arming. This does not hold for timeouts that were due when they were armed, nor for
- * timeouts that another thread than the caller queues. Events that STOP makes follow in no
- * order.
+ * On one CPU, events come in the order of their ticks, on CLOCK_REALTIME in that of their
+ * deadlines. Those of the same time come in the order of arming. This does not hold for
+ * timeouts that were due when they were armed, nor for timeouts that another thread than the
+ * caller queues. Events that STOP makes follow in no order.
  */
 static void expect_order(struct file *f, const struct timeout *t,
 			 const struct twheel_event *event)
 {
 	const struct twheel_event *last = &f->last;
 	uint64_t turn = t->shaky ? 0 : t->turn;
-	uint64_t tick = model_tick(f, event->expires_ns);
-	uint64_t last_tick = model_tick(f, last->expires_ns);
+	uint64_t time = time_in_order(f, event), last_time = time_in_order(f, last);
 
 	/* Those that were stopped come anywhere. */
 	if (event->flags & TWHEEL_EV_UNPROCESSED)
@@ -691,8 +696,8 @@ static void expect_order(struct file *f, const struct timeout *t,
 	/* On CLOCK_REALTIME, a cell has the time of its look, other timeouts that of the batch. */
 	EXPECT(last->fired_ns <= event->fired_ns || (f->clock == CLOCK_REALTIME && f->cells),
 	       "an event comes before one that fired earlier");
-	EXPECT(!turn || !f->last_turn || last_tick < tick ||
-	       (last_tick == tick && f->last_turn < turn),
+	EXPECT(!turn || !f->last_turn || last_time < time ||
+	       (last_time == time && f->last_turn < turn),
 	       "%#llx comes after %#llx", ULL(event->id), ULL(last->id));
 	f->last = *event;
 	f->last_turn = turn;
