@@ -18,6 +18,9 @@
  *
  * The kernel may look earlier than it has promised. It may not look later, nor at all if it
  * has promised nothing.
+ *
+ * The model does not know the pace of looks: to reach it, a program would have to exchange the
+ * words of more than 64 cells in a millisecond, and each takes a step.
  */
 #ifndef TWHEEL_FUZZ_CELLS_H
 #define TWHEEL_FUZZ_CELLS_H

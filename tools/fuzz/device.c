@@ -32,7 +32,8 @@ enum lie {
 	WRONG_ERRNO, STALE_ACCEPTED, NOT_WITHDRAWN, OLD_ID, TOO_LONG, ONE_LIVE_MORE, ONE_DONE_LESS,
 	EARLY, WRONG_COOKIE, NOT_LAST, ONE_MORE, LOST, OUT_OF_ORDER, NOT_READY, NOT_LISTED,
 	COUNT_OF_CANCEL_ALL, RESULT_WRITTEN, BEGUN_BY_NOTHING, SETUP_TOO_LATE,
-	IDLE_WITHDRAWN, ONE_KICK_MORE, LAST_TOO_EARLY,
+	IDLE_WITHDRAWN, ONE_KICK_MORE, LAST_TOO_EARLY, ONE_REFUSED_MORE, WITHDRAWN_AS_CANCELLED,
+	NOT_GIVEN_BACK,
 };
 
 static const char * const lie_names[NR_LIES] = {
@@ -58,6 +59,9 @@ static const char * const lie_names[NR_LIES] = {
 	[IDLE_WITHDRAWN] = "idle cell said to have fired",
 	[ONE_KICK_MORE] = "one KICK too many",
 	[LAST_TOO_EARLY] = "event said to be the last one",
+	[ONE_REFUSED_MORE] = "one refusal too many",
+	[WITHDRAWN_AS_CANCELLED] = "withdrawn event counted as a cancelled timeout",
+	[NOT_GIVEN_BACK] = "page of a closed context counted",
 };
 
 static int lying = -1;
@@ -133,8 +137,16 @@ static void lie_about_all(unsigned long command, void *arg)
 		list->done--;
 	if (command == TWHEEL_IOC_INFO && lie_now(ONE_LIVE_MORE))
 		info->live++;
+	if (command == TWHEEL_IOC_INFO && info->refused && lie_now(ONE_REFUSED_MORE))
+		info->refused++;
+	if (command == TWHEEL_IOC_INFO && lie_now(NOT_GIVEN_BACK))
+		info->user_timeouts += 46;
 	if (command == TWHEEL_IOC_STATS && stats->kicks && lie_now(ONE_KICK_MORE))
 		stats->kicks++;
+	if (command == TWHEEL_IOC_STATS && stats->withdrawn && lie_now(WITHDRAWN_AS_CANCELLED)) {
+		stats->withdrawn--;
+		stats->cancelled++;
+	}
 }
 
 static void lie_about_event(struct twheel_event *event)

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <linux/twheel.h>
 
-#define NR_LIES		22
+#define NR_LIES		25
 
 /* All functions return the result of the system call, or -errno. */
 int device_open(const char *path, int flags);

@@ -68,6 +68,7 @@ static struct world {
 	struct descriptor	descriptors[NR_FDS];
 } *world;
 
+static int idle_fd;	/* a file that is never used keeps the counts of the user */
 static int in_child;	/* not shared: the parent owns the descriptors and mappings */
 
 static struct descriptor *descriptor_of(const struct step *step)
@@ -270,11 +271,12 @@ static void run_op_in(struct descriptor *d, unsigned long command, struct twheel
 	if (in.opcode != opcode_of(command))
 		EXPECT(ret == -EINVAL, "opcode %u, command %lx: error %d", in.opcode, command,
 		       -ret);
-	else if (writable < end_of_written(in.opcode))
-		EXPECT(ret < 0 && (model_op_errors(f, &in) | ERRNO(EFAULT)) & ERRNO(-ret),
-		       "opcode %u, %zu bytes can be written: %d", in.opcode, writable, ret);
-	else
+	else if (writable >= end_of_written(in.opcode))
 		model_op(f, &in, out, ret, when);
+	else if (ret < 0 && (model_op_errors(f, &in) | ERRNO(EFAULT)) & ERRNO(-ret))
+		f->refused += ret == -EAGAIN;
+	else
+		disagree("opcode %u, %zu bytes can be written: %d", in.opcode, writable, ret);
 }
 
 static void run_op(const struct step *step)
@@ -1196,6 +1198,20 @@ static void close_all(void)
 		unmap(&world->contexts[i]);
 }
 
+/* After all files are closed, the user has no more memory than before the first program. */
+static void check_user(void)
+{
+	const struct twheel_info *fresh = &world->fresh;
+	struct twheel_info info;
+	int ret = device_ioctl(idle_fd, TWHEEL_IOC_INFO, &info);
+
+	EXPECT(!ret, "INFO: error %d", -ret);
+	EXPECT(info.user_timeouts == fresh->user_timeouts, "all is closed, but not %u timeouts",
+	       info.user_timeouts);
+	EXPECT(info.wheel_bytes == fresh->wheel_bytes, "all is closed, but not %llu bytes",
+	       info.wheel_bytes);
+}
+
 void execute(const struct program *program)
 {
 	run_between(program, 0, program->nr);
@@ -1204,6 +1220,8 @@ void execute(const struct program *program)
 			balance(i);
 	}
 	close_all();
+	if (!disagreed())
+		check_user();
 }
 
 void execute_patience(int ms)
@@ -1214,15 +1232,14 @@ void execute_patience(int ms)
 void execute_init(void)
 {
 	const struct sigaction action = { .sa_handler = on_alarm };
-	int fd = device_open(DEVICE, O_RDWR);
 
 	world = shared_memory(sizeof(*world));
 	memory_init();
 	ring_init();
 	sigaction(SIGALRM, &action, NULL);
-	if (fd < 0 || device_ioctl(fd, TWHEEL_IOC_INFO, &world->fresh)) {
+	idle_fd = device_open(DEVICE, O_RDWR);
+	if (idle_fd < 0 || device_ioctl(idle_fd, TWHEEL_IOC_INFO, &world->fresh)) {
 		fputs("fuzz: cannot use " DEVICE "\n", stderr);
 		exit(1);
 	}
-	close(fd);
 }

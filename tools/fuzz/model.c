@@ -73,6 +73,7 @@ void model_open(struct file *f, const struct twheel_info *fresh)
 {
 	memset(f->timeouts, 0, f->nr * sizeof(f->timeouts[0]));
 	memset(f, 0, offsetof(struct file, alive));
+	f->fresh = fresh;
 	f->clock = fresh->clock;
 	f->tick = fresh->tick_ns;
 	f->slots = fresh->slots;
@@ -346,10 +347,9 @@ static void cancelled(struct file *f, struct timeout *t, int result, struct duri
 		end_cell(f, t);
 	else if (result)
 		forget_unread(f, 1);
-	if (result == TWHEEL_IDLE)
-		f->ended++;
-	else
-		f->gone++;
+	f->cancelled += !result;
+	f->withdrawn += result == TWHEEL_WITHDRAWN;
+	f->ended += result == TWHEEL_IDLE;
 	die(f, t);
 }
 
@@ -425,6 +425,7 @@ void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op
 	expect_untouched(in, out, result);
 	if (result < 0) {
 		EXPECT(errors & ERRNO(-result), "opcode %u: error %d", in->opcode, -result);
+		f->refused += result == -EAGAIN;
 		return;
 	}
 	EXPECT(!errors, "opcode %u: no error, but %d", in->opcode, result);
@@ -525,7 +526,8 @@ void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
 	}
 	f->ended += idle;
 	nr -= idle;
-	f->gone += nr;
+	f->cancelled += out->pending;
+	f->withdrawn += out->withdrawn;
 	forget_unread(f, in->flags ? out->withdrawn : f->unread);
 	EXPECT(out->pending + out->withdrawn == nr, "CANCEL_ALL: %u pending, %u withdrawn of %u",
 	       out->pending, out->withdrawn, nr);
@@ -561,6 +563,26 @@ static void expect_counts(struct file *f, uint32_t live, uint32_t ready, struct 
 	f->unread = ready;
 }
 
+/* No program reaches the limits of the user: only the file refuses. */
+static void expect_usage(struct file *f, const struct twheel_info *info)
+{
+	const struct twheel_info *fresh = f->fresh;
+
+	EXPECT(info->cells % CELLS_PER_PAGE == 0 && info->cells > f->max && info->cells >= f->nr,
+	       "INFO: %u cells", info->cells);
+	EXPECT(info->user_timeouts >= f->nr && info->user_timeouts <= info->max_user_timeouts,
+	       "INFO: the user has room for %u, but %u indices were used", info->user_timeouts, f->nr);
+	EXPECT(!f->private || info->wheel_bytes, "INFO: a private wheel has no memory");
+	EXPECT(info->max_user_timeouts == fresh->max_user_timeouts &&
+	       info->max_wheel_bytes == fresh->max_wheel_bytes, "INFO: limits of the user");
+	EXPECT(info->refused == f->refused, "INFO: %llu refused, not %llu", ULL(info->refused),
+	       ULL(f->refused));
+	EXPECT(info->user_refused == fresh->user_refused &&
+	       info->all_refused == fresh->all_refused &&
+	       info->wheel_refused == fresh->wheel_refused, "INFO: refused at a user's limit");
+	EXPECT(!info->reserved[0] && !info->reserved[1], "INFO: reserved");
+}
+
 void model_info(struct file *f, const struct twheel_info *info, struct during when)
 {
 	uint32_t flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
@@ -577,10 +599,9 @@ void model_info(struct file *f, const struct twheel_info *info, struct during wh
 	EXPECT(info->op_flags == OP_FLAGS, "INFO: flags of operations %#x", info->op_flags);
 	EXPECT(info->setup_flags == TWHEEL_SETUP_CLOCK, "INFO: flags of SETUP %#x",
 	       info->setup_flags);
-	EXPECT(info->cells % CELLS_PER_PAGE == 0 && info->cells > f->max, "INFO: %u cells",
-	       info->cells);
-	EXPECT(!info->reserved[0] && !info->reserved[1], "INFO: reserved");
 	expect_counts(f, info->live, info->ready, when);
+	if (!disagreed())
+		expect_usage(f, info);
 }
 
 void model_stats(struct file *f, const struct twheel_stats *stats, struct during when)
@@ -592,8 +613,8 @@ void model_stats(struct file *f, const struct twheel_stats *stats, struct during
 	expect_counts(f, stats->live, stats->ready, when);
 	EXPECT(stats->armed == f->armed, "STATS: %llu armed", ULL(stats->armed));
 	EXPECT(stats->moved == f->moved, "STATS: %llu moved", ULL(stats->moved));
-	EXPECT(stats->cancelled + stats->withdrawn == f->gone, "STATS: %llu gone",
-	       ULL(stats->cancelled + stats->withdrawn));
+	EXPECT(stats->cancelled == f->cancelled, "STATS: %llu cancelled", ULL(stats->cancelled));
+	EXPECT(stats->withdrawn == f->withdrawn, "STATS: %llu withdrawn", ULL(stats->withdrawn));
 	EXPECT(stats->ended == f->ended, "STATS: %llu ended", ULL(stats->ended));
 	EXPECT(stats->read == f->read, "STATS: %llu read", ULL(stats->read));
 	EXPECT(stats->kicks == f->kicks, "STATS: %llu kicks, not %llu", ULL(stats->kicks),

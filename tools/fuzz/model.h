@@ -70,6 +70,7 @@ struct timeout {
 
 /**
  * struct file - a context
+ * @fresh: INFO of a context that nothing has begun, before the first program
  * @begun: SETUP is no longer possible
  * @stopped: STOP has been called
  * @stop: time of the call of STOP
@@ -92,7 +93,9 @@ struct timeout {
  * @turns: number of armings
  * @cookies: number of cookies used
  * @moved: expected value in STATS, as for @armed
- * @gone: timeouts cancelled or withdrawn
+ * @cancelled: timeouts cancelled while pending
+ * @withdrawn: timeouts cancelled with their event unread
+ * @refused: ARMs refused at the limit
  * @ended: last events read
  * @read: events read
  * @unprocessed: events read with TWHEEL_EV_UNPROCESSED
@@ -103,6 +106,7 @@ struct timeout {
  * @timeouts: all timeouts by index
  */
 struct file {
+	const struct twheel_info *fresh;
 	uint8_t		begun, stopped, private;
 	struct during	stop;
 	uint32_t	clock, slots, levels, max, slack_us;
@@ -111,7 +115,8 @@ struct file {
 	uint64_t	dead[MAX_DEAD];
 	uint32_t	nr_dead;
 	uint64_t	turns, cookies;
-	uint64_t	armed, moved, gone, ended, read, unprocessed, kicks, dropped;
+	uint64_t	armed, moved, cancelled, withdrawn, refused;
+	uint64_t	ended, read, unprocessed, kicks, dropped;
 	struct twheel_event last;
 	uint64_t	last_turn;
 	uint32_t	alive[MAX_INDEX];
