@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
+#define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 #include "report.h"
 
 #define ULL(value)	((unsigned long long)(value))
-#define MAX_ENTRIES	16000	/* per thread */
+#define MAX_ENTRIES	24000	/* per thread */
 #define MAX_RECENT	16
 
 enum what { OP, EVENT, WORD, LISTED, ALL, STOPPED, LIVE };
@@ -23,6 +25,8 @@ enum what { OP, EVENT, WORD, LISTED, ALL, STOPPED, LIVE };
  * @new: WORD: the new word
  * @all: ALL: argument of CANCEL_ALL
  * @id: OP, EVENT, WORD, LISTED: id of the timeout
+ * @thread: the thread
+ * @cpu: the CPU that made the call
  * @result: OP: the result; LIVE: the number of live timeouts
  * @when: time of the call
  * @next: another entry with this id
@@ -38,6 +42,8 @@ struct entry {
 		struct twheel_cancel_all	all;
 	};
 	uint64_t		id;
+	unsigned int		thread;
+	int			cpu;
 	int			result;
 	struct during		when;
 	struct entry		*next;
@@ -89,7 +95,7 @@ static struct deadline *deadlines;
 static int ambiguous;		/* two deadlines are equal, so nothing can be judged */
 
 static uint64_t tick;
-static uint32_t clock_id;
+static uint32_t clock_id, slack_us;
 
 #define for_each_entry(e)								\
 	for (struct page *page = pages; page < pages + MAX_THREADS; page++)		\
@@ -97,10 +103,11 @@ static uint32_t clock_id;
 
 /* Recording */
 
-void ledger_clear(uint32_t clock, uint64_t tick_ns)
+void ledger_clear(const struct file *file)
 {
-	clock_id = clock;
-	tick = tick_ns;
+	clock_id = file->clock;
+	tick = file->tick;
+	slack_us = file->slack_us;
 	if (!pages) {
 		pages = shared_memory(MAX_THREADS * sizeof(*pages));
 		lives = shared_memory(MAX_LIVES * sizeof(*lives));
@@ -124,6 +131,8 @@ static struct entry *add(unsigned int thread, enum what what, uint64_t id, struc
 
 	entry->what = what;
 	entry->id = id;
+	entry->thread = thread;
+	entry->cpu = sched_getcpu();
 	entry->when = when;
 	return entry;
 }
@@ -375,6 +384,31 @@ static struct during deadline_of(const struct entry *arming)
 	return deadline;
 }
 
+/* Returns whether @arming was made after @e, or may have been. */
+static int may_follow(const struct entry *arming, const struct entry *e)
+{
+	return arming->thread == e->thread ? arming >= e : arming->when.begin > e->when.end;
+}
+
+/*
+ * Returns whether the timeout of @e, a MOD or CANCEL, may have had an event. One thread makes
+ * all armings of a timeout, and the latest comes first.
+ */
+static int may_have_fired(const struct entry *e)
+{
+	if (is_stopped(e->when, 0))
+		return 1;
+	for_each_of(e->id, arming) {
+		if (!is_arming(arming) || may_follow(arming, e))
+			continue;
+		if (tick_of(deadline_of(arming).begin) <= e->when.end)
+			return 1;
+		if (arming->thread == e->thread || arming->when.end < e->when.begin)
+			return 0;
+	}
+	return 0;
+}
+
 static void judge_error(const struct entry *e, const struct entry *birth)
 {
 	switch (e->result) {
@@ -410,6 +444,9 @@ static void judge_op(const struct entry *e)
 	if (e != birth)
 		EXPECT(may_be_alive(birth, e->when), "opcode %u works on %#llx, which is dead",
 		       e->op.opcode, ULL(e->id));
+	EXPECT(e->result != TWHEEL_WITHDRAWN || is_cell(birth) || may_have_fired(e),
+	       "opcode %u withdraws the event of %#llx, which was not due", e->op.opcode,
+	       ULL(e->id));
 }
 
 /* An event of @arming was read: no later arming had replaced it, and it was not dead. */
@@ -462,6 +499,50 @@ static void judge_deadline(const struct entry *arming, const struct twheel_event
 	EXPECT(event->fired_ns <= when.end, "%#llx fires in the future", ULL(event->id));
 }
 
+/*
+ * The arming of an event whose order is known, or NULL: the timeout was not due when it was
+ * armed, and was not moved.
+ */
+static const struct entry *arming_in_order(const struct entry *e)
+{
+	const struct entry *birth = birth_of(e->id);
+
+	if (!birth || is_cell(birth) || e->event.flags & TWHEEL_EV_UNPROCESSED ||
+	    e->event.cookie != birth->op.cookie)
+		return NULL;
+	if (birth->op.interval_ns || birth->op.slack_us ||
+	    (slack_us && !(birth->op.flags & TWHEEL_F_EXACT)))
+		return NULL;
+	return deadline_of(birth).begin > birth->when.end ? birth : NULL;
+}
+
+static uint64_t time_in_order(const struct entry *e)
+{
+	return clock_id == CLOCK_REALTIME ? e->event.expires_ns : tick_of(e->event.expires_ns);
+}
+
+/* Compare an event with the one before it, in the same read(), that was armed on the same CPU. */
+static void judge_order(const struct entry *e)
+{
+	const struct entry *first = pages[e->thread].entries, *last = e;
+	const struct entry *arming = arming_in_order(e), *before = NULL;
+	uint64_t time = time_in_order(e), last_time;
+
+	while (arming && last-- > first && last->what == EVENT && last->when.begin == e->when.begin) {
+		before = arming_in_order(last);
+		if (before && before->cpu == arming->cpu)
+			break;
+		before = NULL;
+	}
+	if (!before)
+		return;
+	last_time = time_in_order(last);
+	/* The order of two threads is not known. */
+	EXPECT(last_time < time || (last_time == time && (before->thread != arming->thread ||
+							  before < arming)),
+	       "%#llx comes after %#llx", ULL(e->id), ULL(last->id));
+}
+
 static void judge_event(const struct entry *e)
 {
 	const struct entry *birth = birth_of(e->id);
@@ -476,6 +557,8 @@ static void judge_event(const struct entry *e)
 	judge_deadline(arming, &e->event, e->when);
 	if (arming->op.repeat && !disagreed())
 		judge_count(arming);
+	if (!disagreed())
+		judge_order(e);
 }
 
 static void judge_live(const struct entry *e)
@@ -662,7 +745,8 @@ static uint64_t judge_cells(const struct twheel_stats *stats)
 /* Every timeout has ended, and is counted by the call that ended it. */
 static void judge_counts(const struct twheel_stats *stats)
 {
-	uint64_t births = 0, moved = 0, cancelled = 0, all = 0, read = 0, ended = 0, open = 0;
+	uint64_t births = 0, moved = 0, cancelled = 0, withdrawn = 0, all = 0, read = 0;
+	uint64_t ended = 0, open = 0;
 	uint64_t armed = judge_cells(stats), cells = 0;
 
 	if (disagreed())
@@ -677,11 +761,13 @@ static void judge_counts(const struct twheel_stats *stats)
 		}
 		moved += is_arming(e) && !is_birth(e);
 		if (e->what == OP && e->op.opcode == TWHEEL_OP_CANCEL && e->result >= 0) {
-			cancelled += e->result != TWHEEL_IDLE;
+			cancelled += e->result == 0;
+			withdrawn += e->result == TWHEEL_WITHDRAWN;
 			ended += e->result == TWHEEL_IDLE;
 		}
 		if (e->what == ALL) {
-			cancelled += e->all.pending + e->all.withdrawn;
+			cancelled += e->all.pending;
+			withdrawn += e->all.withdrawn;
 			all += cancels_all(e) ? e->all.pending + e->all.withdrawn : 0;
 		}
 		read += e->what == EVENT;
@@ -695,8 +781,10 @@ static void judge_counts(const struct twheel_stats *stats)
 	EXPECT(stats->moved == moved, "STATS: %llu moved, not %llu", stats->moved, ULL(moved));
 	EXPECT(stats->read == read, "STATS: %llu read, not %llu", stats->read, ULL(read));
 	EXPECT(stats->ended == ended, "STATS: %llu ended, not %llu", stats->ended, ULL(ended));
-	EXPECT(stats->cancelled + stats->withdrawn == cancelled, "STATS: %llu cancelled, not %llu",
-	       stats->cancelled + stats->withdrawn, ULL(cancelled));
+	EXPECT(stats->cancelled == cancelled, "STATS: %llu cancelled, not %llu", stats->cancelled,
+	       ULL(cancelled));
+	EXPECT(stats->withdrawn == withdrawn, "STATS: %llu withdrawn, not %llu", stats->withdrawn,
+	       ULL(withdrawn));
 	EXPECT(!stats->live && !stats->ready, "STATS: %u live, %u ready", stats->live,
 	       stats->ready);
 }

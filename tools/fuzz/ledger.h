@@ -13,6 +13,9 @@
  *    before a completed end.
  *  - An event is of an arming that was not replaced or cancelled, and it is not early. A
  *    timeout with a repeat count has exactly that number of deadlines.
+ *  - A call withdraws an event only if the arming in effect was due.
+ *  - Events of timeouts that were armed on one CPU are in the order of their ticks, on
+ *    CLOCK_REALTIME in that of their deadlines. Those of the same time are in the order of arming.
  *  - A deadline is written into one cell, once. It leaves the word once: an exchange
  *    returns it, an event contains it, or the call that removed it counts it.
  */
@@ -45,7 +48,8 @@ uint64_t ledger_pick(unsigned int thread, unsigned int n);
 /* Print all entries in the order of time, as comments. */
 void ledger_print(FILE *file);
 
-void ledger_clear(uint32_t clock, uint64_t tick);
+/* @file has the values of SETUP. */
+void ledger_clear(const struct file *file);
 
 /* Check the entries after all threads have ended and the remaining timeouts are cancelled. */
 void ledger_judge(const struct twheel_stats *stats);

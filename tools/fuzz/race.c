@@ -38,10 +38,11 @@
 #define DEVICE		"/dev/twheel"
 #define MAX_OPS		24
 #define MAX_EVENTS	24
-#define NR_CELLS	64		/* the sink looks at all of them in one batch */
+#define NR_CELLS	96		/* the sink looks at all of them in one batch */
 #define US		1000ULL
 #define MS		(1000 * US)
-#define PATIENCE_NS	(10000 * MS)	/* time limit for a cell that is due */
+#define PATIENCE_NS	(10000 * MS)	/* time limit for a cell that is due, and for a wakeup */
+#define SLEEP_MS	20000		/* longer than the time limit */
 #define SOON_NS		(20 * MS)
 
 static struct race {
@@ -53,6 +54,7 @@ static struct race {
 	unsigned int		cookies[MAX_THREADS];
 	uint64_t		ids[NR_CELLS];
 	uint64_t		sweep;		/* time when many cells are due */
+	uint64_t		stopped;	/* time after a STOP; 0: none has ended */
 	uint64_t		serials[MAX_THREADS], last[MAX_THREADS];
 } shared;
 
@@ -150,7 +152,7 @@ static void race_op(unsigned int thread, const struct step *step)
 	note_op(thread, &in, &out, ret, when);
 }
 
-/* Submit different operations repeatedly; their ids were picked before the call. */
+/* Submit runs of different operations; their ids were picked before the call. */
 static void race_submit(unsigned int thread, const struct step *step)
 {
 	static const uint8_t kinds[] = { ARM, ARM, CANCEL, MOD, GET };
@@ -160,13 +162,14 @@ static void race_submit(unsigned int thread, const struct step *step)
 		.nr = 1 + step->when % MAX_OPS,
 		.op_size = sizeof(out[0]),
 	};
+	unsigned int run = 1 + step->who / MAX_THREADS % 8;
 	struct during when;
 	int ret;
 
 	for (uint32_t i = 0; i < submit.nr; i++) {
 		struct step each = *step;
 
-		each.kind = kinds[(i + step->span) % (1 + step->flags % sizeof(kinds))];
+		each.kind = kinds[(i / run + step->span) % (1 + step->flags % sizeof(kinds))];
 		each.target += i;
 		each.when += i * 7;
 		in[i] = op_for(thread, &each);
@@ -195,15 +198,6 @@ static void race_cancel_all(unsigned int thread, const struct step *step)
 	EXPECT(!all.flags || all.pending + all.withdrawn <= 1, "CANCEL_ALL: %u and %u of a cookie",
 	       all.pending, all.withdrawn);
 	ledger_cancel_all(thread, &all, when);
-}
-
-static void race_stop(unsigned int thread)
-{
-	struct during when;
-	int ret = call(TWHEEL_IOC_STOP, NULL, &when);
-
-	EXPECT(!ret, "STOP: error %d", -ret);
-	ledger_stop(thread, when);
 }
 
 static void race_list(unsigned int thread, const struct step *step)
@@ -290,6 +284,19 @@ static void read_all(unsigned int thread)
 
 	while (!disagreed() && read_events(thread, events, MAX_EVENTS) > 0)
 		;
+}
+
+/* Each STOP ends after the first one: no reader waits from then on. */
+static void race_stop(unsigned int thread)
+{
+	struct twheel_event events[MAX_EVENTS];
+	struct during when;
+	int ret = call(TWHEEL_IOC_STOP, NULL, &when);
+
+	EXPECT(!ret, "STOP: error %d", -ret);
+	ledger_stop(thread, when);
+	__atomic_store_n(&shared.stopped, when.end, __ATOMIC_RELEASE);
+	EXPECT(read_events(thread, events, MAX_EVENTS) >= 0, "no end after STOP");
 }
 
 static void race_poll(const struct step *step)
@@ -479,7 +486,7 @@ static void join_sweep(unsigned int thread, const struct step *step)
 
 	if (!await_sweep())
 		return;
-	moment = now() + (step->when & 4 ? MS : 0) - (step->when & 8 ? MS : 0);
+	moment = now() + (step->when & 4 ? 2 * MS : 0) - (step->when & 8 ? MS : 0);
 	for (unsigned int n = NR_CELLS; n--;) {
 		deadlines[n] = step->when % 4 == 3 ? TWHEEL_CELL_IDLE : unlike(thread, moment);
 		looks[n] = exchange(thread, n, deadlines[n]);
@@ -590,11 +597,27 @@ static void race_step(unsigned int thread, const struct step *step)
 	}
 }
 
+/* Wait for the STOP that a thread makes: it wakes all that wait for events. */
+static void await_stop(unsigned int thread)
+{
+	uint64_t stopped;
+	short revents;
+
+	do {
+		device_poll(shared.fd, SLEEP_MS, &revents);
+		stopped = __atomic_load_n(&shared.stopped, __ATOMIC_ACQUIRE);
+		EXPECT(!stopped || now() < stopped + PATIENCE_NS, "STOP does not wake");
+		read_all(thread);
+	} while (!(revents & POLLHUP) && !disagreed());
+}
+
 static void run_part(unsigned int thread)
 {
 	const struct program *program = shared.program;
+	int stops = 0;
 
 	for (unsigned int i = 0; i < program->nr && !disagreed(); i++) {
+		stops |= kind_of(&program->steps[i]) == STOP;
 		if (program->steps[i].who % program->threads != thread)
 			continue;
 		/* A thread can move a timeout on its way to the sink only from another CPU. */
@@ -603,6 +626,8 @@ static void run_part(unsigned int thread)
 			attend_sweep(thread, &program->steps[i]);
 		race_step(thread, &program->steps[i]);
 	}
+	if (stops && !disagreed())
+		await_stop(thread);
 }
 
 /* Threads */
@@ -663,7 +688,7 @@ static void set_up(void)
 	shared.file.clock = info.clock;
 	shared.file.tick = info.tick_ns;
 	shared.file.slack_us = info.slack_us;
-	ledger_clear(info.clock, info.tick_ns);
+	ledger_clear(&shared.file);
 }
 
 /* Make the cells; all of them are idle. */
@@ -720,6 +745,7 @@ static void open_file(void)
 		shared.cells = NULL;
 	memset(shared.cookies, 0, sizeof(shared.cookies));
 	shared.sweep = 0;
+	shared.stopped = 0;
 	if (shared.cells && !disagreed())
 		make_cells();
 }
