@@ -94,13 +94,15 @@
  * Pace
  *
  * A look that finds a cell moved costs the kernel several times what the move, a store, has
- * cost the user. So looks that do not fire a cell are paced, at TWDEV_LOOKS for each file, CPU
- * and millisecond. @paced of the CPU is the time up to which looks are paid for. A look beyond
- * that publishes and enqueues this time, if the deadline is earlier. Then the cell fires late,
- * unless its user arms it once more: look is later than the deadline, so he calls KICK. Other
- * users' timeouts are not delayed. The cell waits for a look at each cell of the file at most:
- * looks that follow a KICK, which no pace delays, must not be paid for by others without end.
- * The cells of a private wheel are not paced: its turns alternate with those of other wheels.
+ * cost the user. So looks that do not fire a cell are paced, at TWDEV_LOOKS for each user, CPU
+ * and millisecond. A pace for each file would not bound a user with many files. @paced of the
+ * CPU is the time up to which looks are paid for. A look beyond that publishes and enqueues this
+ * time, if the deadline is earlier. Then the cell fires late, unless its user arms it once more:
+ * look is later than the deadline, so he calls KICK. Other users' timeouts are not delayed.
+ *
+ * The cell waits for a look at each timeout of the user at most: looks that follow a KICK, which
+ * no pace delays, must not be paid for by others without end. The cells of a private wheel are
+ * not paced: its turns alternate with those of other wheels.
  *
  *
  * Memory
@@ -140,7 +142,7 @@
 /* Maximum delay between the two looks at an idle cell. */
 #define TWDEV_MAX_AHEAD		(60ULL * NSEC_PER_SEC)
 
-/* Looks that find a cell moved or idle, for each file, CPU and millisecond, see "Pace". */
+/* Looks that find a cell moved or idle, for each user, CPU and millisecond, see "Pace". */
 #define TWDEV_LOOKS		64
 #define TWDEV_LOOK_NS		(NSEC_PER_MSEC / TWDEV_LOOKS)
 
@@ -206,15 +208,18 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
  */
 static u64 twdev_pace(struct twdev_file *f, u64 now_ns)
 {
-	u64 *paced = &f->paced[raw_smp_processor_id() % TWDEV_PACERS];
-	u64 most = (u64)f->nr_cells * TWDEV_LOOK_NS, start_ns, wait;
+	u64 *paced = &f->user->paced[raw_smp_processor_id() % TWDEV_PACERS];
+	u64 most = atomic_long_read(&f->user->timeouts) * TWDEV_LOOK_NS, start_ns, paid_ns;
 
 	if (f->private)
 		return 0;
 	start_ns = ktime_get_mono_fast_ns();
-	*paced = min(max(*paced, start_ns) + TWDEV_LOOK_NS, start_ns + most);
-	wait = *paced - start_ns;
-	return wait > NSEC_PER_MSEC ? twdev_to_user_ns(f, now_ns + wait) : 0;
+	/* A CPU with the same remainder may count at the same time: then one look is free. */
+	paid_ns = min(max(READ_ONCE(*paced), start_ns) + TWDEV_LOOK_NS, start_ns + most);
+	WRITE_ONCE(*paced, paid_ns);
+	if (paid_ns - start_ns <= NSEC_PER_MSEC)
+		return 0;
+	return twdev_to_user_ns(f, now_ns + paid_ns - start_ns);
 }
 
 /*

@@ -23,8 +23,8 @@
 #include "twheel_compat.h"
 #include "twheel_index.h"
 
-/* CPUs with different numbers modulo this have their own pace of looks at a file's cells. */
-#define TWDEV_PACERS		8
+/* CPUs with different numbers modulo this have their own pace of looks at a user's cells. */
+#define TWDEV_PACERS		64
 
 /* Events, and entries of a list, that are handled in one hold of a file's lock. */
 #define TWDEV_EVENTS_CHUNK	16
@@ -130,6 +130,7 @@ enum twdev_limit {
  * @wheel_bytes: size of the private wheels of these files, on all CPUs
  * @making: one private wheel at a time
  * @refused: requests refused to the user, by enum twdev_limit
+ * @paced: by CPU: time up to which looks at moved cells are paid for, see "Pace"
  */
 struct twdev_user {
 	struct hlist_node	node;
@@ -139,6 +140,7 @@ struct twdev_user {
 	atomic_long_t		wheel_bytes;
 	struct mutex		making;		/* wheels not counted yet */
 	atomic_long_t		refused[TWDEV_LIMITS];
+	u64			paced[TWDEV_PACERS];
 };
 
 /**
@@ -178,7 +180,6 @@ struct twdev_user {
  * @wakes: number of times that a sink has handled records
  * @crowded: waking the waiters of @wait takes long, so @waking does it. Without @lock
  * @waking: wakes the waiters of @wait
- * @paced: by CPU: when the looks at moved cells so far are paid for, see "Pace"
  * @grow: serialises adding pages
  */
 struct twdev_file {
@@ -214,7 +215,6 @@ struct twdev_file {
 	u64			refused;
 	atomic_t		sinks;
 	struct work_struct	waking;
-	u64			paced[TWDEV_PACERS];
 	struct mutex		grow;		/* chunks, cells */
 };
 
