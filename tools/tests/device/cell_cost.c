@@ -118,7 +118,7 @@ static void look_at_moved_cells(int fd, struct twheel_cell *cells, const __u64 *
 
 /*
  * The pace spreads looks. However many there were, a look is put off for no longer than it takes
- * to look at each cell of the file.
+ * to look at each cell of the user.
  */
 TEST(look_waits_for_one_look_at_each_cell_at_most)
 {

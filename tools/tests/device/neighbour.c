@@ -293,7 +293,7 @@ static void move_cells_for_ever(void)
 	}
 }
 
-static void cells_that_move_before_each_look_delay_no_neighbour(void)
+TEST(cells_that_move_before_each_look_delay_no_neighbour)
 {
 	need_cells();
 	/* Where a look takes 15 us, 64 of them take a millisecond. */
@@ -305,7 +305,7 @@ static void cells_that_move_before_each_look_delay_no_neighbour(void)
 	});
 }
 
-static void moving_cells_of_50_files_delay_no_neighbour(void)
+TEST(moving_cells_of_50_files_delay_no_neighbour)
 {
 	need_cells();
 	need_speed();
@@ -338,7 +338,7 @@ static void wake_watchers(void)
 	count_events_of(watched);
 }
 
-static void file_with_60000_watchers_delays_no_neighbour(void)
+TEST(file_with_60000_watchers_delays_no_neighbour)
 {
 	check_attack(&(struct attack) { .prepare = make_watchers, .run = wake_watchers });
 }
@@ -369,7 +369,7 @@ static void read_fdinfo_for_ever(void)
 	}
 }
 
-static void fdinfo_of_1000000_cells_delays_no_neighbour(void)
+TEST(fdinfo_of_1000000_cells_delays_no_neighbour)
 {
 	need_cells();
 	check_attack(&(struct attack) {
@@ -398,24 +398,11 @@ static void close_the_file(void)
 	pause();
 }
 
-static void close_after_1000000_timeouts_delays_no_neighbour(void)
+TEST(close_after_1000000_timeouts_delays_no_neighbour)
 {
 	check_attack(&(struct attack) {
 		.prepare = end_1000000_timeouts,
 		.run = close_the_file,
 		.worst = true,
 	});
-}
-
-static const struct ktap_test tests[] = {
-	TEST(cells_that_move_before_each_look_delay_no_neighbour),
-	TEST(moving_cells_of_50_files_delay_no_neighbour),
-	TEST(file_with_60000_watchers_delays_no_neighbour),
-	TEST(fdinfo_of_1000000_cells_delays_no_neighbour),
-	TEST(close_after_1000000_timeouts_delays_no_neighbour),
-};
-
-int main(int argc, char **argv)
-{
-	return ktap_main(tests, ARRAY_SIZE(tests), argc, argv);
 }
