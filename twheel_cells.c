@@ -95,10 +95,14 @@
  *
  * A look that finds a cell moved costs the kernel several times what the move, a store, has
  * cost the user. So looks that do not fire a cell are paced, at TWDEV_LOOKS for each user, CPU
- * and millisecond. A pace for each file would not bound a user with many files. @paced of the
- * CPU is the time up to which looks are paid for. A look beyond that publishes and enqueues this
- * time, if the deadline is earlier. Then the cell fires late, unless its user arms it once more:
- * look is later than the deadline, so he calls KICK. Other users' timeouts are not delayed.
+ * and millisecond. A pace for each file would not bound a user with many files. Programs that arm
+ * their cells in a burst get their looks in bursts, so TWDEV_BURST looks may come in advance: they
+ * delay others as much as timeouts that fire.
+ *
+ * @paced of the CPU is the time up to which looks are paid for. A look beyond the burst publishes
+ * and enqueues the time from which it is within it, if the deadline is earlier. Then the cell
+ * fires late, unless its user arms it once more: look is later than the deadline, so he calls
+ * KICK. Other users' timeouts are not delayed.
  *
  * The cell waits for a look at each timeout of the user at most: looks that follow a KICK, which
  * no pace delays, must not be paid for by others without end. The cells of a private wheel are
@@ -145,6 +149,8 @@
 /* Looks that find a cell moved or idle, for each user, CPU and millisecond, see "Pace". */
 #define TWDEV_LOOKS		64
 #define TWDEV_LOOK_NS		(NSEC_PER_MSEC / TWDEV_LOOKS)
+#define TWDEV_BURST		16384
+#define TWDEV_BURST_NS		((u64)TWDEV_BURST * TWDEV_LOOK_NS)
 
 /* A record of a sink's batch on each CPU may be neither live nor free. */
 #define TWDEV_MAX_BATCH		128
@@ -204,22 +210,22 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 
 /*
  * Count a look that does not fire. Returns the time before which the kernel need not look at the
- * cell again, or 0. If all cells wait for their turn, the last one waits for @most.
+ * cell again, or 0. The clock is jiffies: it is read for each look, and a burst hides its steps.
  */
 static u64 twdev_pace(struct twdev_file *f, u64 now_ns)
 {
 	u64 *paced = &f->user->paced[raw_smp_processor_id() % TWDEV_PACERS];
-	u64 most = atomic_long_read(&f->user->timeouts) * TWDEV_LOOK_NS, start_ns, paid_ns;
+	u64 most = TWDEV_BURST_NS + atomic_long_read(&f->user->timeouts) * TWDEV_LOOK_NS;
+	u64 start_ns = get_jiffies_64() * TICK_NSEC, paid_ns;
 
 	if (f->private)
 		return 0;
-	start_ns = ktime_get_mono_fast_ns();
 	/* A CPU with the same remainder may count at the same time: then one look is free. */
 	paid_ns = min(max(READ_ONCE(*paced), start_ns) + TWDEV_LOOK_NS, start_ns + most);
 	WRITE_ONCE(*paced, paid_ns);
-	if (paid_ns - start_ns <= NSEC_PER_MSEC)
+	if (likely(paid_ns - start_ns <= TWDEV_BURST_NS))
 		return 0;
-	return twdev_to_user_ns(f, now_ns + paid_ns - start_ns);
+	return twdev_to_user_ns(f, now_ns + paid_ns - start_ns - TWDEV_BURST_NS);
 }
 
 /*

@@ -84,10 +84,6 @@
  * timeouts that no other task can reach. The lock guarantees this for records that were not
  * ARMED before.
  *
- * Copies to and from user space under the lock are made with page faults disabled. If a copy
- * fails, the lock is dropped, the page is faulted in, and the copy is repeated. An event
- * leaves the queue only after all of it has been copied.
- *
  *
  * Release
  *
@@ -100,8 +96,6 @@
  *  2. A flush of the wheel waits until the sink is done with the CANCELLED records and with
  *     the wait queue. Then the work item is cancelled.
  *  3. Records, cells and, last, a private wheel are freed.
- *
- * Release works in portions and is not interruptible.
  *
  *
  * Limits

@@ -42,8 +42,9 @@
 
 #include "twheel_dev.h"
 
-/* Operations in one hold of the lock: of a run, and of copies. */
-#define TWDEV_RUN		64U
+/* Operations in one hold of the lock: of a run, and of copies. Their arrays are on the stack. */
+#define TWDEV_ARMS		64U
+#define TWDEV_MOVES		48U
 #define TWDEV_COPIES		16U
 
 /* Not an outcome: the operation has to be repeated after twdev_provide(). */
@@ -729,7 +730,7 @@ int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop)
 static noinline_for_stack u32 twdev_submit_arms(struct twdev_file *f,
 						struct twheel_op __user *uops, u32 nr)
 {
-	struct twheel_timeout *timeouts[TWDEV_RUN] twheel_uninitialized;
+	struct twheel_timeout *timeouts[TWDEV_ARMS] twheel_uninitialized;
 	u64 now_ns = twheel_now(f->wheel);
 	u32 done = 0;
 	bool grow;
@@ -753,8 +754,8 @@ static void twdev_store_withdrawn(struct twheel_op __user *uops, u64 withdrawn)
 static noinline_for_stack u32 twdev_submit_cancels(struct twdev_file *f,
 						   struct twheel_op __user *uops, u32 nr)
 {
-	struct twheel_timeout *timeouts[TWDEV_RUN] twheel_uninitialized;
-	struct twdev_record *records[TWDEV_RUN] twheel_uninitialized;
+	struct twheel_timeout *timeouts[TWDEV_MOVES] twheel_uninitialized;
+	struct twdev_record *records[TWDEV_MOVES] twheel_uninitialized;
 	u64 withdrawn;
 	u32 done;
 
@@ -768,8 +769,8 @@ static noinline_for_stack u32 twdev_submit_cancels(struct twdev_file *f,
 static noinline_for_stack u32 twdev_submit_mods(struct twdev_file *f,
 						struct twheel_op __user *uops, u32 nr)
 {
-	struct twheel_timeout *timeouts[TWDEV_RUN] twheel_uninitialized;
-	u64 deadlines[TWDEV_RUN] twheel_uninitialized;
+	struct twheel_timeout *timeouts[TWDEV_MOVES] twheel_uninitialized;
+	u64 deadlines[TWDEV_MOVES] twheel_uninitialized;
 	u64 now_ns = twheel_now(f->wheel), withdrawn;
 	u32 done;
 
@@ -786,15 +787,14 @@ static u32 twdev_submit_run(struct twdev_file *f, struct twheel_op __user *uops,
 
 	if (get_user(opcode, &uops->opcode))
 		return 0;
-	nr = min(nr, TWDEV_RUN);
 	if (opcode == TWHEEL_OP_CANCEL)
-		return twdev_submit_cancels(f, uops, nr);
+		return twdev_submit_cancels(f, uops, min(nr, TWDEV_MOVES));
 	if (!twdev_is_plain(f))
 		return 0;
 	if (opcode == TWHEEL_OP_ARM)
-		return twdev_submit_arms(f, uops, nr);
+		return twdev_submit_arms(f, uops, min(nr, TWDEV_ARMS));
 	if (opcode == TWHEEL_OP_MOD)
-		return twdev_submit_mods(f, uops, nr);
+		return twdev_submit_mods(f, uops, min(nr, TWDEV_MOVES));
 	return 0;
 }
 
