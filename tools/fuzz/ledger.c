@@ -528,7 +528,8 @@ static void judge_order(const struct entry *e)
 	const struct entry *arming = arming_in_order(e), *before = NULL;
 	uint64_t time = time_in_order(e), last_time;
 
-	while (arming && last-- > first && last->what == EVENT && last->when.begin == e->when.begin) {
+	while (arming && last-- > first && last->what == EVENT &&
+	       last->when.begin == e->when.begin) {
 		before = arming_in_order(last);
 		if (before && before->cpu == arming->cpu)
 			break;

@@ -571,7 +571,7 @@ static void expect_usage(struct file *f, const struct twheel_info *info)
 	EXPECT(info->cells % CELLS_PER_PAGE == 0 && info->cells > f->max && info->cells >= f->nr,
 	       "INFO: %u cells", info->cells);
 	EXPECT(info->user_timeouts >= f->nr && info->user_timeouts <= info->max_user_timeouts,
-	       "INFO: the user has room for %u, but %u indices were used", info->user_timeouts, f->nr);
+	       "INFO: room for %u, but %u indices were used", info->user_timeouts, f->nr);
 	EXPECT(!f->private || info->wheel_bytes, "INFO: a private wheel has no memory");
 	EXPECT(info->max_user_timeouts == fresh->max_user_timeouts &&
 	       info->max_wheel_bytes == fresh->max_wheel_bytes, "INFO: limits of the user");
