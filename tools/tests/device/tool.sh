@@ -270,7 +270,8 @@ limit_is_temporary_failure()
 	status 0 twheel setup --max 1 --fd 3 && status 0 twheel arm 1h --fd 3 &&
 		status 75 twheel arm 1h --fd 3 && status 0 twheel info --fd 3 || return
 	has '^refused  *1$' && has '^user  *[1-9][0-9]* of [0-9]* timeouts, 0 refused$' &&
-		has '^all users  *0 refused$' && has '^user wheels  *0 of [0-9]* bytes, 0 refused$' &&
+		has '^all users  *0 refused$' &&
+		has '^user wheels  *0 of [0-9]* bytes, 0 refused$' &&
 		status 0 twheel info --json --fd 3 && has '"refused":1,"user_timeouts":[1-9]'
 }
 
