@@ -237,14 +237,15 @@ static void check_told(struct cell cell, const struct state *state)
 static void check_state(const struct state *state)
 {
 	struct cell cell = create(7);
-	uint64_t when = bring_to(cell, state);
+	uint64_t when;
 
+	bring_to(cell, state);
 	check_told(cell, state);
 	CHECK_EQ(arm_in(cell, 2 * HOUR), state->outcome);
 	CHECK_EQ(arm_in(cell, HOUR), 0);
 	CHECK(remaining(cell.id) > HOUR / 2);
 
-	when = bring_to(cell, state);
+	bring_to(cell, state);
 	CHECK_EQ(twheel_cell_cancel(cell.at), state->cancel);
 	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
 	CHECK_EQ(live(), 1);

@@ -485,8 +485,10 @@ TEST(list_can_be_killed)
 	__u64 id = sparse_context(fd);
 	pid_t pid = fork_child();
 
-	while (!pid)
-		find_the_only_one(fd, id);
+	if (!pid) {
+		for (;;)
+			find_the_only_one(fd, id);
+	}
 	sleep_ns(50 * MS);
 	kill_child(pid);
 	find_the_only_one(fd, id);

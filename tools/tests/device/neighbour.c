@@ -152,7 +152,7 @@ static bool is_bounded(const struct attack *attack, __s64 *alone)
 }
 
 /* The attack of the test. */
-static const struct attack *tested;
+static struct attack tested;
 
 static void try_attack(void)
 {
@@ -163,7 +163,7 @@ static void try_attack(void)
 	CHECK(shared != MAP_FAILED);
 	stay_on(0);
 	for (int i = 0; i < TRIES; i++) {
-		if (is_bounded(tested, &alone))
+		if (is_bounded(&tested, &alone))
 			return;
 	}
 	ktap_fail("late in each run");
@@ -185,7 +185,7 @@ static void try_attack_without_migration(void)
 	end_unless_passed(status);
 }
 
-static void check_attack(const struct attack *attack)
+static void check_attack(struct attack attack)
 {
 	need_test_machine();
 	if (!last_cpu())
@@ -298,7 +298,7 @@ TEST(cells_that_move_before_each_look_delay_no_neighbour)
 	need_cells();
 	/* Where a look takes 15 us, 64 of them take a millisecond. */
 	need_speed();
-	check_attack(&(struct attack) {
+	check_attack((struct attack) {
 		.prepare = make_200000_cells,
 		.run = move_cells_for_ever,
 		.period = CELLS_PERIOD,
@@ -309,7 +309,7 @@ TEST(moving_cells_of_50_files_delay_no_neighbour)
 {
 	need_cells();
 	need_speed();
-	check_attack(&(struct attack) {
+	check_attack((struct attack) {
 		.prepare = make_cells_of_50_files,
 		.run = move_cells_for_ever,
 		.period = CELLS_PERIOD,
@@ -340,7 +340,7 @@ static void wake_watchers(void)
 
 TEST(file_with_60000_watchers_delays_no_neighbour)
 {
-	check_attack(&(struct attack) { .prepare = make_watchers, .run = wake_watchers });
+	check_attack((struct attack) { .prepare = make_watchers, .run = wake_watchers });
 }
 
 /* Files with very many timeouts */
@@ -372,7 +372,7 @@ static void read_fdinfo_for_ever(void)
 TEST(fdinfo_of_1000000_cells_delays_no_neighbour)
 {
 	need_cells();
-	check_attack(&(struct attack) {
+	check_attack((struct attack) {
 		.prepare = make_1000000_cells,
 		.run = read_fdinfo_for_ever,
 	});
@@ -400,7 +400,7 @@ static void close_the_file(void)
 
 TEST(close_after_1000000_timeouts_delays_no_neighbour)
 {
-	check_attack(&(struct attack) {
+	check_attack((struct attack) {
 		.prepare = end_1000000_timeouts,
 		.run = close_the_file,
 		.worst = true,

@@ -71,7 +71,7 @@ TEST(neighbours_with_slack_share_wakeups)
 	for_each_row(neighbours, all_neighbours) {
 		int fd = open_with_slack(O_RDWR, neighbours->slack_of_context ? 64 * MS : 0);
 		struct twheel_op ops[NR];
-		__u64 base, ids[NR];
+		__u64 base, ids[NR] = { 0 };
 
 		if (neighbours->opcode == TWHEEL_OP_MOD)
 			arm_many(fd, NR, HOUR, 0, 0, ids);

@@ -246,8 +246,10 @@ TEST(submit_can_be_killed)
 	struct twheel_op *ops = endless_cancels(&nr);
 	pid_t pid = fork_child();
 
-	while (!pid)
-		try_submit(fd, ops, nr, &done);
+	if (!pid) {
+		for (;;)
+			try_submit(fd, ops, nr, &done);
+	}
 	sleep_ns(100 * NSEC_PER_MSEC);
 	kill_child(pid);
 	arm(fd, 0, 7);

@@ -271,7 +271,7 @@ TEST(poll_request_completes_with_what_stop_leaves)
 TEST(close_leaves_a_waiting_read)
 {
 	int fd = device_open(O_RDWR);
-	struct twheel_event event;
+	struct twheel_event event = { 0 };
 
 	start_read(fd, &event, sizeof(event), 1);
 	arm(fd, 30 * MS, 7);
@@ -551,7 +551,7 @@ TEST(command_that_succeeds_does_not_break_a_chain)
 	static const int results[] = { 2, 1, sizeof(struct twheel_event) };
 	struct twheel_op ops[] = { op_arm(HOUR, 0, 1), op_arm(~0ULL, 0, 2), op_arm(MS, 0, 3) };
 	int fd = device_open(O_RDWR);
-	struct twheel_event event;
+	struct twheel_event event = { 0 };
 	__u64 tag;
 
 	prepare_command(fd, &ops[0], 2, 1)->flags = IOSQE_IO_LINK;

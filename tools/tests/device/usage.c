@@ -33,7 +33,7 @@ static void read_text(const char *path, char *text, size_t size)
 	CHECK(fd >= 0);
 	len = read(fd, text, size - 1);
 	CHECK(len > 0);
-	CHECK_EQ(text[len - 1], '\n');
+	CHECK(text[len - 1] == '\n');
 	text[len] = 0;
 	close(fd);
 }
