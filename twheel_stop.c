@@ -9,7 +9,8 @@
  *     their events. It looks at the words of cells. Records on their way to the sink are
  *     handled there;
  *  2. flushes the wheel: when that returns, no record is ARMED or QUEUED any more;
- *  3. sets @over: from then on no reader waits.
+ *  3. sets @over: from then on no reader waits;
+ *  4. wakes the waiters. The sink wakes nobody for the events that it makes for STOP.
  *
  * An idle cell ends in step 1. A cell whose word holds a deadline becomes READY, and its word
  * FIRED, so that users can still withdraw the event.
@@ -52,7 +53,6 @@ static int twdev_stop(struct twdev_file *f)
 	u32 i;
 
 	for (i = 0; twdev_stop_chunk(f, i); i++) {
-		twdev_wake(f);
 		cond_resched();
 		if (fatal_signal_pending(current))
 			return -EINTR;
@@ -95,6 +95,8 @@ int twdev_ioctl_stop(struct twdev_file *f)
 	if (wait_var_event_killable(&f->stopping, twdev_begin_stop(f)))
 		return -EINTR;
 	ret = f->over ? 0 : twdev_stop(f);
+	/* Also after a STOP that was killed: it has made events. */
+	twdev_wake(f);
 	twdev_end_stop(f);
 	return ret;
 }

@@ -406,13 +406,19 @@ TEST(poller_that_waits_is_woken)
 	pthread_join(poller.thread, NULL);
 }
 
-static int epoll_of(int fd, __u32 events)
+static int epoll_of_all(const int *fds, int nr, __u32 events)
 {
 	struct epoll_event event = { .events = events };
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 
-	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
+	for (int i = 0; i < nr; i++)
+		CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i], &event), 0);
 	return epoll;
+}
+
+static int epoll_of(int fd, __u32 events)
+{
+	return epoll_of_all(&fd, 1, events);
 }
 
 /* Returns the reported events, or 0. */
@@ -554,6 +560,81 @@ TEST(stop_amid_a_batch_waits_for_it)
 		check_over(fd);
 		close(fd);
 	}
+}
+
+#define BEFORE		100	/* files whose waiters are woken before the timeout gets there */
+#define WAITERS		20
+
+/* An epoll instance that is asked all the time takes each wakeup at once, also one for nothing. */
+static void *ask_for_an_event(void *arg)
+{
+	struct reader *reader = arg;
+	__u64 end = now_ns() + patience_ns();
+	int epoll = epoll_of(reader->fd, EPOLLIN);
+
+	stay_on(1);
+	SET(reader->waiting, 1);
+	while (!epoll_now(epoll, 0))
+		CHECK(now_ns() < end);
+	close(epoll);
+	return NULL;
+}
+
+/*
+ * Move a timeout @delay_ns after it was due, and STOP. Returns whether it was on its way to the
+ * sink. Changes the delay towards the time when it is.
+ */
+static bool is_stopped_on_its_way(__u64 *delay_ns)
+{
+	int fd = device_open(O_RDWR), others[BEFORE], sets[WAITERS];
+	struct reader reader = { .fd = fd };
+	bool fired, withdrawn;
+	__u64 when, id;
+
+	stay_on(0);
+	for (int i = 0; i < BEFORE; i++)
+		others[i] = device_open(O_RDWR);
+	for (int i = 0; i < WAITERS; i++)
+		sets[i] = epoll_of_all(others, BEFORE, EPOLLIN);
+	CHECK_EQ(pthread_create(&reader.thread, NULL, ask_for_an_event, &reader), 0);
+	while (!PEEK(reader.waiting))
+		sleep_ns(MS);
+	when = (now_ns() / MS + 10) * MS;
+	for (int i = 0; i < BEFORE; i++)
+		arm_at(others[i], when, 0);
+	id = arm_at(fd, when, 7);
+	stay_on(last_cpu());
+	while (now_ns() < when + *delay_ns)
+		;
+	withdrawn = mod(fd, id, HOUR, 7) == TWHEEL_WITHDRAWN;
+	CHECK_EQ(stop(fd), 0);
+	pthread_join(reader.thread, NULL);
+	read_any_event(fd);
+	check_over(fd);
+	fired = file_stats(fd).fired;
+	if (!fired)
+		*delay_ns += withdrawn ? 0 : 10 * NSEC_PER_USEC;
+	else if (*delay_ns)
+		*delay_ns -= 10 * NSEC_PER_USEC;
+	for (int i = 0; i < BEFORE; i++)
+		close(others[i]);
+	for (int i = 0; i < WAITERS; i++)
+		close(sets[i]);
+	close(fd);
+	return withdrawn && !fired;
+}
+
+/* The sink makes the event of such a timeout, after STOP has gone through the others. */
+TEST(stop_wakes_for_a_timeout_on_its_way)
+{
+	__u64 delay_ns = 100 * NSEC_PER_USEC;
+	int nr = 0;
+
+	if (last_cpu() == 0)
+		ktap_skip("one CPU");
+	for (__u32 i = 0; i < scaled(200); i++)
+		nr += is_stopped_on_its_way(&delay_ns);
+	ktap_note("%d were on their way", nr);
 }
 
 struct armer {
