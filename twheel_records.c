@@ -95,6 +95,7 @@ static const struct kernel_param_ops twdev_wheel_limit_ops = {
 module_param_cb(max_wheel_bytes, &twdev_wheel_limit_ops, &max_wheel_bytes, 0644);
 MODULE_PARM_DESC(max_wheel_bytes,
 		 "most bytes, on all CPUs, of the private wheels of a user without CAP_SYS_RESOURCE (0: a hundredth of the memory, at least 4194304)");
+
 static DEFINE_HASHTABLE(twdev_users, 6);	/* under twdev_users_mutex */
 static DEFINE_MUTEX(twdev_users_mutex);
 static atomic_long_t twdev_timeouts;		/* twdev_user.timeouts of all */
@@ -256,20 +257,18 @@ static DEVICE_ATTR(timeouts, 0440, timeouts_show, NULL);
 /* A line for each user, as many as fit: uid, files, timeouts, bytes of wheels, refused. */
 static ssize_t users_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
+	struct twheel_info info;
 	struct twdev_user *user;
-	int len = 0, line, i, bucket;
+	int len = 0, line, bucket;
 
 	guard(mutex)(&twdev_users_mutex);
 	hash_for_each(twdev_users, bucket, user, node) {
 		line = len;
-		len += sysfs_emit_at(buf, len, "%u %u %ld %ld",
+		twdev_user_info(user, &info);
+		len += sysfs_emit_at(buf, len, "%u %u %u %llu %llu %llu %llu\n",
 				     from_kuid_munged(current_user_ns(), user->uid), user->files,
-				     atomic_long_read(&user->timeouts),
-				     atomic_long_read(&user->wheel_bytes));
-		for (i = 0; i < TWDEV_LIMITS; i++)
-			len += sysfs_emit_at(buf, len, " %ld",
-					     atomic_long_read(&user->refused[i]));
-		len += sysfs_emit_at(buf, len, "\n");
+				     info.user_timeouts, info.wheel_bytes, info.user_refused,
+				     info.all_refused, info.wheel_refused);
 		/* A number that was cut off would look like another one. */
 		if (buf[len - 1] != '\n')
 			return line;
