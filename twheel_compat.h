@@ -10,8 +10,6 @@
 #include <linux/hrtimer.h>
 #include <linux/list.h>
 #include <linux/mm.h>
-#include <linux/slab.h>
-#include <linux/spinlock.h>
 #include <linux/version.h>
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #include <linux/io_uring.h>

@@ -12,7 +12,7 @@
  *
  *	ARM		twdev_run_arms()	twdev_arm_op()
  *	MOD		twdev_run_mods()	twdev_mod_op()
- *	CANCEL		twdev_run_cancels()	twdev_cancel_record()
+ *	CANCEL		twdev_run_cancels()	twdev_cancel_op()
  *	GET, KICK	-			twdev_get_op(), twdev_kick()
  *
  * A run ends before the first operation that is not plain, is of another kind, faults, or would be
@@ -289,27 +289,6 @@ static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 	pagefault_enable();				\
 	__ret;						\
 })
-
-static __always_inline bool twdev_fetch_op(struct twheel_op *op,
-					   const struct twheel_op __user *uop)
-{
-	if (!user_access_begin(uop, sizeof(*uop)))
-		return true;
-	unsafe_get_user(op->opcode, &uop->opcode, fault);
-	unsafe_get_user(op->flags, &uop->flags, fault);
-	unsafe_get_user(op->id, &uop->id, fault);
-	unsafe_get_user(op->expires_ns, &uop->expires_ns, fault);
-	unsafe_get_user(op->interval_ns, &uop->interval_ns, fault);
-	unsafe_get_user(op->cookie, &uop->cookie, fault);
-	unsafe_get_user(op->repeat, &uop->repeat, fault);
-	unsafe_get_user(op->slack_us, &uop->slack_us, fault);
-	unsafe_get_user(op->reserved, &uop->reserved, fault);
-	user_access_end();
-	return false;
-fault:
-	user_access_end();
-	return true;
-}
 
 /* Call twdev_is_not() to twdev_store_done() inside user_access_begin() and _end(). */
 
@@ -683,7 +662,7 @@ noinline_for_stack int twdev_ioctl_op(struct twdev_file *f, u32 opcode,
 {
 	struct twheel_op op;
 
-	if (twdev_fetch_op(&op, uop))
+	if (copy_from_user(&op, uop, sizeof(op)))
 		return -EFAULT;
 	if (op.opcode != opcode)
 		return -EINVAL;
