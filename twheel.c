@@ -46,7 +46,7 @@
  * is later.
  *
  *
- * Who does the work
+ * Soft interrupts and threads
  *
  * A wheel with callbacks has all its turns in a thread. One thread per CPU serves all wheels,
  * and offers the CPU to other tasks between turns. A shard is served by the thread of its CPU,

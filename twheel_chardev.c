@@ -112,7 +112,7 @@
  * visited once in each round. So without CAP_SYS_RESOURCE the tick has a minimum, and one level
  * is refused.
  *
- * Users share a wheel, not their costs. What a file costs in the turns of a shared wheel is
+ * Users share a wheel, not their costs. The cost of a file in the turns of a shared wheel is
  * bounded. Looks at cells are paced (twheel_cells.c). The sink waits for the lock of a file for
  * one operation, run or chunk (twdev_lock()). Many waiters are woken by a work item.
  *

@@ -229,7 +229,7 @@ void twdev_uncount_wheel(struct twdev_user *user, long bytes)
 	atomic_long_sub(bytes, &user->wheel_bytes);
 }
 
-/* What can be seen of the limits */
+/* Reports of use and refusals */
 
 void twdev_user_info(const struct twdev_user *user, struct twheel_info *info)
 {

@@ -11,27 +11,11 @@
  * wraps: i - start
  * unwind: 5
  */
-#include "engine.h"
-
-/* Slots are told apart by their addresses. */
-struct twheel_slot {
-	char			unused;
-};
+#include "search.h"
 
 #define TWHEEL_BATCH	3
 
 static struct twheel_timeout followed;
-static u32 followed_index;
-
-/* The bits set are any, but that of the timeout is one of them. */
-static u32 find_next_bit(const unsigned long *map, u32 size, u32 start)
-{
-	u32 i = any_u32(start < size ? start : size, size);
-
-	if (followed_index >= start && followed_index < size)
-		ASSUME(i <= followed_index);
-	return i;
-}
 
 static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick);
 

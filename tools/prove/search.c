@@ -6,24 +6,7 @@
  * wraps: i - start
  * extract: struct:twheel_level shard.h twheel_next_slot
  */
-#include "engine.h"
-
-/* Slots are told apart by their addresses. */
-struct twheel_slot {
-	char			unused;
-};
-
-static u32 followed;
-
-/* The bits set are any, but that of the slot followed is one of them. */
-static u32 find_next_bit(const unsigned long *map, u32 size, u32 start)
-{
-	u32 i = any_u32(start < size ? start : size, size);
-
-	if (followed >= start && followed < size)
-		ASSUME(i <= followed);
-	return i;
-}
+#include "search.h"
 
 #include EXTRACTED
 
@@ -37,12 +20,12 @@ static void prove_next_slot(const struct twheel_geometry *g, u32 level)
 	struct twheel_slot *slot;
 
 	s.level[level] = level_with(g, level, row, NULL);
-	followed = (u32)(of_slot % ring);
+	followed_index = (u32)(of_slot % ring);
 	slot = twheel_next_slot(&s, level, &block);
 	PROVE(slot);
 	PROVE(block >= from && block <= of_slot);
 	PROVE(slot == &row[block % ring]);
-	PROVE((slot == &row[followed]) == (block == of_slot));
+	PROVE((slot == &row[followed_index]) == (block == of_slot));
 }
 
 void next_slot_of_level_0_is_not_after_an_occupied_one(void)

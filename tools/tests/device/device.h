@@ -468,6 +468,7 @@ static inline struct twheel_stats file_stats(int fd)
 	for (size_t i = 0; i < ARRAY_SIZE(stats.reserved); i++)
 		CHECK_EQ(stats.reserved[i], 0);
 	CHECK_EQ(stats.armed, stats.cancelled + stats.withdrawn + stats.ended + stats.live);
+	CHECK(stats.ready <= stats.live);
 	return stats;
 }
 
@@ -481,6 +482,7 @@ static inline struct twheel_list_entry only_entry(int fd)
 
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
 	CHECK_EQ(list.done, 1);
+	CHECK_EQ(list.reserved0, 0);
 	return entries[0];
 }
 

@@ -181,7 +181,7 @@ TEST(cell_fires_again_with_the_same_id)
 }
 
 /*
- * What calls tell of a cell in each state:
+ * Results of calls for a cell in each state:
  *
  *	state		arm, MOD, CANCEL	cancel		cancel_at	GET	LIST
  *	idle		IDLE			-ENOENT		-ENOENT		never	idle

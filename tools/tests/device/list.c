@@ -31,15 +31,6 @@ static __u32 list(int fd, struct twheel_list_entry *entries, __u32 nr, __u32 *ne
 	return list.done;
 }
 
-static struct twheel_list_entry list_one(int fd)
-{
-	struct twheel_list_entry entries[2];
-	__u32 next = 0;
-
-	CHECK_EQ(list(fd, entries, 2, &next), 1);
-	return entries[0];
-}
-
 /* Contents of entries */
 
 TEST(list_of_none_is_empty)
@@ -66,7 +57,7 @@ TEST(list_of_none_is_empty)
 /* Check all of the only entry. The time that remains may have become less by a quarter. */
 static void check_listed(int fd, struct twheel_list_entry expected)
 {
-	struct twheel_list_entry entry = list_one(fd);
+	struct twheel_list_entry entry = only_entry(fd);
 
 	CHECK(entry.remaining_ns <= expected.remaining_ns);
 	CHECK(entry.remaining_ns >= expected.remaining_ns - expected.remaining_ns / 4);
@@ -125,7 +116,7 @@ TEST(list_tells_of_an_unread_event)
 	check_listed(fd, entry);
 	read_event(fd);
 	id = arm(fd, HOUR, 8);
-	CHECK_EQ(list_one(fd).id, id);
+	CHECK_EQ(only_entry(fd).id, id);
 }
 
 TEST(list_tells_the_state_of_a_cell)
@@ -150,7 +141,7 @@ TEST(list_tells_the_state_of_a_cell)
 	check_listed(fd, entry);
 	exchange(cells, id, TWHEEL_CELL_IDLE);
 	check_listed(fd, idle);
-	CHECK_EQ(list_one(fd).remaining_ns, ~0ULL);
+	CHECK_EQ(only_entry(fd).remaining_ns, ~0ULL);
 	cell_arm(fd, cells, id, 0);
 	wait_ready(fd, 1);
 	entry.remaining_ns = 0;
@@ -166,8 +157,8 @@ TEST(list_does_not_tell_of_other_files)
 	__u64 id = arm(fd, HOUR, 7);
 
 	arm_many(other, 100, HOUR, 0, 1000, NULL);
-	CHECK_EQ(list_one(fd).id, id);
-	CHECK_EQ(list_one(fd).cookie, 7);
+	CHECK_EQ(only_entry(fd).id, id);
+	CHECK_EQ(only_entry(fd).cookie, 7);
 }
 
 /* Pages */
@@ -316,7 +307,7 @@ TEST(list_at_bad_address_is_efault)
 		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_LIST, bad[i].address), -EFAULT, bad[i].name);
 		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_LIST, &all), -EFAULT, bad[i].name);
 	}
-	CHECK_EQ(list_one(fd).cookie, 7);
+	CHECK_EQ(only_entry(fd).cookie, 7);
 }
 
 /* LIST can continue after the last entry that it has written. */

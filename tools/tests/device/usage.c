@@ -98,7 +98,7 @@ static struct line check_agree(int fd, uid_t uid)
 	return line;
 }
 
-/* What is used */
+/* Use of the limits */
 
 static void check_usage(int fd, unsigned int files, long timeouts, long wheel_bytes)
 {
@@ -160,7 +160,7 @@ TEST(bytes_of_wheels_follow_setup_and_close)
 	check_usage(fd, 1, 0, 0);
 }
 
-/* What is refused */
+/* Refusals */
 
 static void arm_four(int fd)
 {

@@ -74,15 +74,6 @@ static void check_account(const struct twheel_stats *s)
 	CHECK(s->ready <= s->live);
 }
 
-static struct twheel_stats stats_of(int fd)
-{
-	struct twheel_stats stats;
-
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, &stats), 0);
-	check_account(&stats);
-	return stats;
-}
-
 static __u32 list_all(int fd, struct twheel_list_entry *entries)
 {
 	struct twheel_list list = {
@@ -99,7 +90,7 @@ static __u32 list_all(int fd, struct twheel_list_entry *entries)
 static void take(struct snapshot *s, int fd)
 {
 	s->info = info(fd);
-	s->stats = stats_of(fd);
+	s->stats = file_stats(fd);
 	s->nr = list_all(fd, s->entries);
 	s->when = now_ns();
 }
@@ -231,7 +222,7 @@ static void judge(const struct call *call, struct world *w, long ret)
 		ktap_fail("without a fault: %s", strerror(-ret));
 	call->check(w, ret);
 	if (w->fd >= 0)
-		stats_of(w->fd);
+		file_stats(w->fd);
 }
 
 /* Returns the number of places. */
@@ -590,7 +581,7 @@ static void check_kick(struct world *w, long ret)
 {
 	CHECK_EQ(ret, 0);
 	CHECK(state_of(w->fd, w->cell).expires_ns <= HOUR);
-	CHECK_EQ(stats_of(w->fd).kicks, before.stats.kicks + 1);
+	CHECK_EQ(file_stats(w->fd).kicks, before.stats.kicks + 1);
 	check_live(w, 3, 1);
 }
 
@@ -798,7 +789,7 @@ static long make_cancel_all(void *arg)
 /* If the counts cannot be written, either all timeouts are cancelled or none. */
 static void check_cancel_all(struct world *w, long ret)
 {
-	struct twheel_stats s = stats_of(w->fd);
+	struct twheel_stats s = file_stats(w->fd);
 
 	CHECK_EQ(ret, 0);
 	CHECK(w->all.pending == 1 || w->all.pending == 0);
