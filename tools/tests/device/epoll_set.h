@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An epoll set with one descriptor.
+ * Sets of epoll
  */
 #ifndef TWHEEL_TESTS_EPOLL_SET_H
 #define TWHEEL_TESTS_EPOLL_SET_H
@@ -11,14 +11,20 @@
 
 #define LONG_MS		20000	/* limit of a wait for an event that must come */
 
-static inline int epoll_on(int fd, __u32 events)
+static inline int epoll_on_all(const int *fds, int nr, __u32 events)
 {
 	struct epoll_event event = { .events = events };
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
 
 	CHECK(epoll >= 0);
-	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
+	for (int i = 0; i < nr; i++)
+		CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i], &event), 0);
 	return epoll;
+}
+
+static inline int epoll_on(int fd, __u32 events)
+{
+	return epoll_on_all(&fd, 1, events);
 }
 
 /* Wait for an event within @ms. Returns the number of events: 0 or 1. */

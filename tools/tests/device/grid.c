@@ -9,10 +9,10 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/epoll.h>
 
 #include "cells.h"
 #include "cpu.h"
+#include "epoll_set.h"
 #include "realtime.h"
 #include "ring.h"
 
@@ -514,20 +514,11 @@ TEST(each_kind_is_found)
 
 /* Polling */
 
-static int epoll_once(int epoll)
-{
-	struct epoll_event event;
-
-	return epoll_wait(epoll, &event, 1, patience_ns() / MS);
-}
-
 /* The event of each kind has an edge, and its withdrawal ends readiness. */
 static void poll_each(void)
 {
-	struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
-	int fd = open_for(1), epoll = epoll_create1(EPOLL_CLOEXEC);
+	int fd = open_for(1), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
 
-	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &edge), 0);
 	for (size_t i = 0; i < NR; i++) {
 		for (int reads = 0; reads < 2; reads++) {
 			__u64 when = soon();
@@ -538,7 +529,7 @@ static void poll_each(void)
 			CHECK(poll_now(fd) == 0 || now_there() >= when);
 			end = op_cancel(op.id);
 			let_fire(fd, 1);
-			CHECK_EQ(epoll_once(epoll), 1);
+			CHECK_EQ(epoll_once(epoll, patience_ns() / MS), 1);
 			CHECK_EQ(poll_now(fd), POLLIN);
 			if (reads)
 				CHECK_EQ(read_any_event(fd).cookie, i);

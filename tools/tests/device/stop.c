@@ -5,10 +5,10 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/epoll.h>
 
 #include "cells.h"
 #include "cpu.h"
+#include "epoll_set.h"
 
 #define MS		NSEC_PER_MSEC
 #define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
@@ -406,21 +406,6 @@ TEST(poller_that_waits_is_woken)
 	pthread_join(poller.thread, NULL);
 }
 
-static int epoll_of_all(const int *fds, int nr, __u32 events)
-{
-	struct epoll_event event = { .events = events };
-	int epoll = epoll_create1(EPOLL_CLOEXEC);
-
-	for (int i = 0; i < nr; i++)
-		CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i], &event), 0);
-	return epoll;
-}
-
-static int epoll_of(int fd, __u32 events)
-{
-	return epoll_of_all(&fd, 1, events);
-}
-
 /* Returns the reported events, or 0. */
 static __u32 epoll_now(int epoll, int timeout_ms)
 {
@@ -433,8 +418,8 @@ static __u32 epoll_now(int epoll, int timeout_ms)
 
 TEST(epoll_reports_the_end_when_drained)
 {
-	int fd = device_open(O_RDWR), level = epoll_of(fd, EPOLLIN);
-	int edge = epoll_of(fd, EPOLLIN | EPOLLET);
+	int fd = device_open(O_RDWR), level = epoll_on(fd, EPOLLIN);
+	int edge = epoll_on(fd, EPOLLIN | EPOLLET);
 
 	arm(fd, HOUR, 1);
 	arm(fd, HOUR, 2);
@@ -453,7 +438,7 @@ TEST(epoll_reports_the_end_when_drained)
 static void *epoll_for_the_end(void *data)
 {
 	struct reader *reader = data;
-	int epoll = epoll_of(reader->fd, EPOLLIN | EPOLLET | EPOLLEXCLUSIVE);
+	int epoll = epoll_on(reader->fd, EPOLLIN | EPOLLET | EPOLLEXCLUSIVE);
 	struct epoll_event event = { };
 
 	SET(reader->waiting, 1);
@@ -491,7 +476,7 @@ TEST(end_wakes_all_who_wait_exclusively)
 
 TEST(withdrawal_of_the_last_event_is_the_end)
 {
-	int fd = device_open(O_RDWR), edge = epoll_of(fd, EPOLLIN | EPOLLET);
+	int fd = device_open(O_RDWR), edge = epoll_on(fd, EPOLLIN | EPOLLET);
 	__u64 id = arm(fd, HOUR, 1);
 
 	CHECK_EQ(stop(fd), 0);
@@ -570,7 +555,7 @@ static void *ask_for_an_event(void *arg)
 {
 	struct reader *reader = arg;
 	__u64 end = now_ns() + patience_ns();
-	int epoll = epoll_of(reader->fd, EPOLLIN);
+	int epoll = epoll_on(reader->fd, EPOLLIN);
 
 	stay_on(1);
 	SET(reader->waiting, 1);
@@ -595,7 +580,7 @@ static bool is_stopped_on_its_way(__u64 *delay_ns)
 	for (int i = 0; i < BEFORE; i++)
 		others[i] = device_open(O_RDWR);
 	for (int i = 0; i < WAITERS; i++)
-		sets[i] = epoll_of_all(others, BEFORE, EPOLLIN);
+		sets[i] = epoll_on_all(others, BEFORE, EPOLLIN);
 	CHECK_EQ(pthread_create(&reader.thread, NULL, ask_for_an_event, &reader), 0);
 	while (!PEEK(reader.waiting))
 		sleep_ns(MS);
