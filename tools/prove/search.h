@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Models for proofs of a search for occupied slots: one slot is followed, and all others are full or
- * empty as the solver likes.
+ * Models for proofs of a search for occupied slots: one slot is followed, and all others are
+ * full or empty as the solver likes.
  */
 #ifndef _TWHEEL_SEARCH_H
 #define _TWHEEL_SEARCH_H

@@ -113,6 +113,9 @@ static void check_same_entry(const struct twheel_list_entry *a, const struct twh
 static void check_nothing_changed(int fd)
 {
 	take(&after, fd);
+	/* A page that was added before the fault is there for the next try. */
+	CHECK(after.info.user_timeouts >= before.info.user_timeouts);
+	before.info.user_timeouts = after.info.user_timeouts;
 	CHECK(!memcmp(&before.info, &after.info, sizeof(before.info)));
 	CHECK(!memcmp(&before.stats, &after.stats, offsetof(struct twheel_stats, lateness)));
 	CHECK_EQ(after.nr, before.nr);
