@@ -858,7 +858,7 @@ EXPORT_SYMBOL_GPL(__twheel_work_init);
 
 /*
  * Arm @t, or with @move also move it. An idle timeout changes its home at most once, so two
- * CPUs cannot retry against each other.
+ * CPUs cannot retry against each other. A timeout that refuses is never pending.
  */
 static __always_inline int twheel_set(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns,
 				      bool move)
@@ -877,11 +877,13 @@ static __always_inline int twheel_set(struct twheel_timeout *t, u64 expires_ns, 
 	state = twheel_state(t);
 	if (unlikely(state != TWHEEL_INACTIVE && !(move && state == TWHEEL_PENDING))) {
 		ret = -EBUSY;
-	} else if (unlikely(s->stopped || t->flags & TWHEEL_T_REFUSES)) {
+	} else if (unlikely(s->stopped)) {
 		ret = -ESHUTDOWN;
 	} else if (move && state == TWHEEL_PENDING) {
 		twheel_move(s, t, expires_ns, slack_ns);
 		ret = 1;
+	} else if (unlikely(t->flags & TWHEEL_T_REFUSES)) {
+		ret = -ESHUTDOWN;
 	} else {
 		twheel_add(s, t, expires_ns, slack_ns);
 	}

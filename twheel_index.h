@@ -77,40 +77,25 @@ static inline u64 twheel_add_ns(u64 now_ns, u64 delta_ns)
 }
 
 /*
- * @ns / tick_ns without a division, for every 64-bit @ns. The reciprocal is
- * (2^64 - 1 - r) / tick_ns with r < tick_ns. Before rounding, the error of the
- * product in ticks is
+ * The last tick at or before @ns, for the current time: @ns / tick_ns without a division, for
+ * every 64-bit @ns. The reciprocal is (2^64 - 1 - r) / tick_ns with r < tick_ns. Before
+ * rounding, the error of the product in ticks is
  *
  *	ns * (1 + r) / (tick_ns * 2^64)  <=  ns / 2^64  <  1
  *
- * So the quotient is exact or too small by 1.
+ * So the high half of the product is the quotient, or too small by 1.
  */
-static inline u64 twheel_divide(const struct twheel_geometry *g, u64 ns, u64 *rest)
+static inline u64 twheel_tick_floor(const struct twheel_geometry *g, u64 ns)
 {
 	u64 tick = mul_u64_u64_shr(ns, g->reciprocal, 64);
 
-	*rest = ns - tick * g->tick_ns;
-	if (*rest >= g->tick_ns) {
-		*rest -= g->tick_ns;
-		tick++;
-	}
-	return tick;
+	return tick + (ns - tick * g->tick_ns >= g->tick_ns);
 }
 
-/* The last tick at or before @ns, for the current time. */
-static inline u64 twheel_tick_floor(const struct twheel_geometry *g, u64 ns)
-{
-	u64 rest;
-
-	return twheel_divide(g, ns, &rest);
-}
-
-/* The first tick at or after @ns, for a deadline. */
+/* The first tick at or after @ns <= S64_MAX, for a deadline. */
 static inline u64 twheel_tick_ceil(const struct twheel_geometry *g, u64 ns)
 {
-	u64 rest, tick = twheel_divide(g, ns, &rest);
-
-	return rest ? tick + 1 : tick;
+	return twheel_tick_floor(g, ns + g->tick_ns - 1);
 }
 
 /* The time at which @tick begins; S64_MAX if it does not fit. */

@@ -55,12 +55,11 @@ KUNIT_ARRAY_PARAM(length, lengths, NULL);
 static void check_division(struct kunit *test, const struct twheel_geometry *g, u64 ns)
 {
 	u64 quotient = div64_u64(ns, g->tick_ns), remainder = ns - quotient * g->tick_ns;
-	u64 rest, tick = twheel_divide(g, ns, &rest);
 
-	KUNIT_ASSERT_EQ_MSG(test, quotient, tick, "%llu ns", ns);
-	KUNIT_ASSERT_EQ_MSG(test, remainder, rest, "%llu ns", ns);
-	KUNIT_ASSERT_EQ(test, quotient, twheel_tick_floor(g, ns));
-	KUNIT_ASSERT_EQ(test, quotient + (remainder != 0), twheel_tick_ceil(g, ns));
+	KUNIT_ASSERT_EQ_MSG(test, quotient, twheel_tick_floor(g, ns), "%llu ns", ns);
+	if (ns <= S64_MAX)
+		KUNIT_ASSERT_EQ_MSG(test, quotient + (remainder != 0), twheel_tick_ceil(g, ns),
+				    "%llu ns", ns);
 }
 
 /* Check @ns, the last multiple of a tick up to @ns, and the neighbours of this multiple. */

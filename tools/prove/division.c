@@ -6,7 +6,7 @@
  * early and less than a tick late. Here it is proved that the functions compute the
  * numbers of both files.
  *
- * The times that become ticks are any of 64 bits, not only those of the clock.
+ * The times that are rounded down are any of 64 bits, not only those of the clock.
  *
  * Products are the subject, so the checker is not asked for the overflow of each
  * operation here: where one could be, it is a claim.
@@ -47,18 +47,6 @@ static void prove_multiplied(const struct twheel_geometry *g, u64 ns)
 	PROVE(division[0].divisor == g->tick_ns);
 }
 
-void quotient_is_corrected_by_one_if_need_be(void)
-{
-	struct twheel_geometry g = any_ticks();
-	u64 high = nondet_u64(), rest = nondet_u64(), remainder;
-	u64 ns = time_of(&g, high, rest);
-	u64 tick = twheel_divide(&g, ns, &remainder);
-
-	prove_multiplied(&g, ns);
-	PROVE(tick == high + (rest >= g.tick_ns));
-	PROVE(remainder == rest - (rest >= g.tick_ns ? g.tick_ns : 0));
-}
-
 void now_is_rounded_down_to_a_tick(void)
 {
 	struct twheel_geometry g = any_ticks();
@@ -69,15 +57,15 @@ void now_is_rounded_down_to_a_tick(void)
 	prove_multiplied(&g, ns);
 }
 
-/* A time that is a multiple of a tick is not rounded up, corrected or not. */
+/* division.smt2 proves that the last tick before a time one tick later, less 1 ns, is the first. */
 void deadline_is_rounded_up_to_a_tick(void)
 {
 	struct twheel_geometry g = any_ticks();
 	u64 high = nondet_u64(), rest = nondet_u64();
-	u64 ns = time_of(&g, high, rest);
+	u64 sum = time_of(&g, high, rest);
 
-	PROVE(twheel_tick_ceil(&g, ns) == high + (rest > 0) + (rest > g.tick_ns));
-	prove_multiplied(&g, ns);
+	PROVE(twheel_tick_ceil(&g, sum - (g.tick_ns - 1)) == high + (rest >= g.tick_ns));
+	prove_multiplied(&g, sum);
 }
 
 /* For any number, also those that stand for "never". */

@@ -4,8 +4,8 @@
  * below free. Within that block it begins one second ahead. division.c and division.smt2 prove
  * how a second becomes ticks, and that these are no less.
  *
- * The length of a tick counts in twheel_tick_ceil() alone. Here, ticks of 1 ns and any high half
- * stand for every length: the second is any number of ticks, up to one per ns.
+ * The length of a tick counts in twheel_tick_ceil() alone. Here, ticks of 1 or 2 ns and any high
+ * half stand for every length: the second is any number of ticks, up to one per ns.
  *
  * extract: TWHEEL_LEAD_NS TWHEEL_NOW twheel_early
  */
@@ -25,15 +25,15 @@ static struct cascade any_cascade(void)
 	struct cascade c = { .g = any_geometry() };
 	u64 rest;
 
-	c.g.tick_ns = 1;
+	c.g.tick_ns = any_u64(1, 2);
 	c.level = any_u32(1, top_of(&c.g));
 	c.block = block_of(&c.g, any_tick(), c.level);
 	ASSUME(c.block > 0);
-	product.high = nondet_u64();
+	product.high = any_u64(0, 1000000000 / c.g.tick_ns);
 	c.early = twheel_early(&c.g, c.block, c.level);
-	PROVE(product.nr == 1 && product.a == 1000000000);
-	rest = product.a - product.high;
-	c.lead = product.high + (rest > 0) + (rest > 1);
+	PROVE(product.nr == 1 && product.a == 1000000000 + c.g.tick_ns - 1);
+	rest = product.a - product.high * c.g.tick_ns;
+	c.lead = product.high + (rest >= c.g.tick_ns);
 	return c;
 }
 

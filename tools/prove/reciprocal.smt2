@@ -31,7 +31,6 @@
 (define-const rest Int (- ns (* high d)))
 (define-const quotient Int (+ high (ite (>= rest d) 1 0)))
 (define-const remainder Int (- rest (ite (>= rest d) d 0)))
-(define-const ceiling Int (+ quotient (ite (= remainder 0) 0 1)))
 
 (echo "unsat rest_is_the_sum_of_both_roundings")
 (push)
@@ -79,7 +78,7 @@
 (echo "unsat no_number_passes_64_bits")
 (push)
 (assert (not (and (< reciprocal word) (< high word) (<= 0 (* high d) ns) (< rest word)
-		  (<= 0 quotient ns) (<= 0 ceiling ns))))
+		  (<= 0 quotient ns))))
 (check-sat)
 (pop)
 
