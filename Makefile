@@ -142,8 +142,11 @@ deb-check: setup-vm setup-deb
 combination: setup-check
 	@ROUNDS=10 tools/tests/run $@ $@@um $@-travel
 
-library completion host kunit mutations travel device adapters cplusplus python samples static cells: setup-check
+library completion host kunit mutations travel adapters cplusplus python samples static cells: setup-check
 	@FRESH=1 tools/tests/run $@
+
+device: setup-check
+	@tools/tests/run $(addprefix device-,$(or $(CPUS),4 1))
 
 java: setup-check setup-java
 rust: setup-check setup-rust
