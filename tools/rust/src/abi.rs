@@ -7,16 +7,37 @@
 
 use std::mem::size_of;
 
-/// [`Op::opcode`]: arm a new timeout.
-pub const OP_ARM: u32 = 1;
-/// [`Op::opcode`]: arm a timeout anew.
-pub const OP_MOD: u32 = 2;
-/// [`Op::opcode`]: end a timeout without an event.
-pub const OP_CANCEL: u32 = 3;
-/// [`Op::opcode`]: get the state of a timeout.
-pub const OP_GET: u32 = 4;
-/// [`Op::opcode`]: look at the word of a cell.
-pub const OP_KICK: u32 = 5;
+/// Defines the number of each operation, and its ioctl.
+macro_rules! operations {
+    ($($opcode:ident = $code:literal, $request:ident = $number:literal: $what:literal;)*) => {
+        $(
+            #[doc = concat!("[`Op::opcode`]: ", $what, ".")]
+            pub const $opcode: u32 = $code;
+            #[doc = concat!("A single operation, with [`Op`]: ", $what, ".")]
+            pub const $request: u32 = ioc(READ_WRITE, $number, size_of::<Op>());
+        )*
+
+        pub(crate) fn request_of(opcode: u32) -> Option<u32> {
+            match opcode {
+                $($opcode => Some($request),)*
+                _ => None,
+            }
+        }
+
+        /// Names and numbers, for a test.
+        #[doc(hidden)]
+        pub const OPERATIONS: &[(&str, u32)] =
+            &[$((stringify!($opcode), $opcode), (stringify!($request), $request)),*];
+    };
+}
+
+operations! {
+    OP_ARM = 1, IOC_ARM = 0x02: "arm a new timeout";
+    OP_MOD = 2, IOC_MOD = 0x03: "arm a timeout anew";
+    OP_CANCEL = 3, IOC_CANCEL = 0x04: "end a timeout without an event";
+    OP_GET = 4, IOC_GET = 0x05: "get the state of a timeout";
+    OP_KICK = 5, IOC_KICK = 0x0c: "look at the word of a cell";
+}
 
 /// [`Op::flags`]: the deadline is absolute.
 pub const F_ABS: u32 = 1 << 0;
@@ -358,14 +379,6 @@ const READ_WRITE: u32 = ioc::READ | ioc::WRITE;
 pub const IOC_INFO: u32 = ioc(ioc::READ, 0x00, size_of::<Info>());
 /// Choose settings, with [`Setup`].
 pub const IOC_SETUP: u32 = ioc(ioc::WRITE, 0x01, size_of::<Setup>());
-/// Arm a timeout, with [`Op`].
-pub const IOC_ARM: u32 = ioc(READ_WRITE, 0x02, size_of::<Op>());
-/// Arm a timeout anew, with [`Op`].
-pub const IOC_MOD: u32 = ioc(READ_WRITE, 0x03, size_of::<Op>());
-/// End a timeout, with [`Op`].
-pub const IOC_CANCEL: u32 = ioc(READ_WRITE, 0x04, size_of::<Op>());
-/// Get the state of a timeout, with [`Op`].
-pub const IOC_GET: u32 = ioc(READ_WRITE, 0x05, size_of::<Op>());
 /// Carry out many operations, with [`Submit`].
 pub const IOC_SUBMIT: u32 = ioc(READ_WRITE, 0x06, size_of::<Submit>());
 /// End all timeouts, with [`CancelAll`].
@@ -376,5 +389,3 @@ pub const IOC_STOP: u32 = ioc(ioc::NONE, 0x08, 0);
 pub const IOC_LIST: u32 = ioc(READ_WRITE, 0x09, size_of::<List>());
 /// Get statistics, with [`Stats`].
 pub const IOC_STATS: u32 = ioc(ioc::READ, 0x0a, size_of::<Stats>());
-/// Look at the word of a cell, with [`Op`].
-pub const IOC_KICK: u32 = ioc(READ_WRITE, 0x0c, size_of::<Op>());

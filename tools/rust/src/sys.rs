@@ -30,14 +30,8 @@ unsafe fn control<T>(fd: BorrowedFd<'_>, request: u32, argument: *mut T) -> io::
 
 /// Carries out one operation. Returns its outcome.
 pub(crate) fn operate(fd: BorrowedFd<'_>, op: &mut abi::Op) -> io::Result<usize> {
-    let request = match op.opcode {
-        abi::OP_ARM => abi::IOC_ARM,
-        abi::OP_MOD => abi::IOC_MOD,
-        abi::OP_CANCEL => abi::IOC_CANCEL,
-        abi::OP_GET => abi::IOC_GET,
-        abi::OP_KICK => abi::IOC_KICK,
-        _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
-    };
+    let request =
+        abi::request_of(op.opcode).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: all of these take an operation
     unsafe { control(fd, request, op) }
 }

@@ -49,11 +49,12 @@ fn facts() -> Facts {
     record!(facts, List, "twheel_list": entries nr done next flags entry_size reserved0 reserved);
     record!(facts, Stats, "twheel_stats": armed moved cancelled withdrawn ended fired looks kicks
         dropped unprocessed read live ready lateness reserved);
-    numbers!(facts: OP_ARM OP_MOD OP_CANCEL OP_GET OP_KICK F_ABS F_FIXED_DELAY F_CELL F_EXACT
-        WITHDRAWN IDLE CELL_FIRED CELL_IDLE EV_LAST EV_UNPROCESSED INFO_PRIVATE INFO_STOPPED
-        SETUP_CLOCK CANCEL_COOKIE STATE_PENDING STATE_READY STATE_IDLE LATENESS IOC_MAGIC
-        IOC_INFO IOC_SETUP IOC_ARM IOC_MOD IOC_CANCEL IOC_GET IOC_SUBMIT IOC_CANCEL_ALL IOC_STOP
-        IOC_LIST IOC_STATS IOC_KICK);
+    numbers!(facts: F_ABS F_FIXED_DELAY F_CELL F_EXACT WITHDRAWN IDLE CELL_FIRED CELL_IDLE EV_LAST
+        EV_UNPROCESSED INFO_PRIVATE INFO_STOPPED SETUP_CLOCK CANCEL_COOKIE STATE_PENDING
+        STATE_READY STATE_IDLE LATENESS IOC_MAGIC IOC_INFO IOC_SETUP IOC_SUBMIT IOC_CANCEL_ALL
+        IOC_STOP IOC_LIST IOC_STATS);
+    facts
+        .extend(OPERATIONS.iter().map(|(name, number)| (format!("TWHEEL_{name}"), *number as u64)));
     facts
 }
 
@@ -96,7 +97,7 @@ fn every_number_of_the_header_is_compared() {
     let missing: Vec<&str> = header
         .lines()
         .filter_map(|line| line.strip_prefix("#define TWHEEL_")?.split_whitespace().next())
-        .filter(|name| !facts.iter().any(|(fact, _)| fact.strip_prefix("TWHEEL_") == Some(name)))
+        .filter(|name| !name.contains('(') && !facts.iter().any(|(fact, _)| fact.strip_prefix("TWHEEL_") == Some(name)))
         .collect();
     assert_eq!(missing, [""; 0]);
 }
