@@ -220,11 +220,6 @@ static void tell_op(const struct twheel_op *in, const struct twheel_op *out, int
 	tell("	%d, id %#llx, expires %llu", ret, out->id, out->expires_ns);
 }
 
-static int is_op(const struct step *step)
-{
-	return kind_of(step) >= ARM && kind_of(step) <= KICK;
-}
-
 /* An operation that cannot be read has no effect. */
 static void run_unreadable_op(struct descriptor *d, unsigned long command,
 			      const struct twheel_op *in, size_t readable)
@@ -237,12 +232,6 @@ static void run_unreadable_op(struct descriptor *d, unsigned long command,
 	ret = call(d, command, arg, &when);
 	tell("operation of which %zu bytes can be read: %d", readable, ret);
 	EXPECT(ret == -EFAULT || ret == -EINVAL, "at a bad address: error %d", -ret);
-}
-
-/* The number of KICK is higher than those of ioctls for the whole file. */
-static uint32_t opcode_of(unsigned long command)
-{
-	return command == TWHEEL_IOC_KICK ? TWHEEL_OP_KICK : _IOC_NR(command) - 1;
 }
 
 /* Size of the part of an operation that contains all output fields. */
@@ -268,7 +257,7 @@ static void run_op_in(struct descriptor *d, unsigned long command, struct twheel
 	int ret = call(d, command, out, &when);
 
 	tell_op(&in, out, ret);
-	if (in.opcode != opcode_of(command))
+	if (command != TWHEEL_IOC_OP(in.opcode))
 		EXPECT(ret == -EINVAL, "opcode %u, command %lx: error %d", in.opcode, command,
 		       -ret);
 	else if (writable >= end_of_written(in.opcode))
@@ -281,12 +270,8 @@ static void run_op_in(struct descriptor *d, unsigned long command, struct twheel
 
 static void run_op(const struct step *step)
 {
-	static const unsigned long commands[] = {
-		[ARM] = TWHEEL_IOC_ARM, [MOD] = TWHEEL_IOC_MOD,
-		[CANCEL] = TWHEEL_IOC_CANCEL, [GET] = TWHEEL_IOC_GET, [KICK] = TWHEEL_IOC_KICK,
-	};
 	struct descriptor *d = descriptor_of(step);
-	unsigned long command = commands[kind_of(step)];
+	unsigned long command = TWHEEL_IOC_OP(opcode_of(step));
 	struct twheel_op in = op_of(step, &d->context->file, now_of(d)), *out;
 	enum memory memory = memory_of(step->odd);
 	size_t usable = memory == GOOD ? sizeof(in) : step->span * 13 % sizeof(in);
@@ -1115,8 +1100,7 @@ static void run_step(const struct step *step)
 {
 	static void (* const run[NR_KINDS])(const struct step *step) = {
 		[OPEN] = run_open, [DUP] = run_dup, [CLOSE] = run_close, [SETUP] = run_setup,
-		[ARM] = run_op, [MOD] = run_op, [CANCEL] = run_op, [GET] = run_op,
-		[KICK] = run_op,
+		[ARM ... SUBMIT - 1] = run_op,
 		[CANCEL_ALL] = run_cancel_all, [STOP] = run_stop, [LIST] = run_list,
 		[INFO] = run_info, [STATS] = run_stats, [UNKNOWN] = run_unknown,
 		[READ] = run_read, [POLL] = run_poll, [EPOLL] = run_epoll, [MAP] = run_map,

@@ -26,6 +26,7 @@
 #define MAX_STEPS	160
 #define MAX_THREADS	4
 
+/* Operations, from ARM to before SUBMIT, have the order of their opcodes. */
 enum kind {
 	OPEN, DUP, CLOSE, SETUP,
 	ARM, MOD, CANCEL, GET, KICK, SUBMIT,

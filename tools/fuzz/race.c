@@ -83,12 +83,8 @@ static uint64_t unlike(unsigned int thread, uint64_t moment)
 
 static struct twheel_op op_for_cell(unsigned int thread, const struct step *step)
 {
-	static const uint32_t opcodes[] = {
-		[MOD] = TWHEEL_OP_MOD, [CANCEL] = TWHEEL_OP_CANCEL, [GET] = TWHEEL_OP_GET,
-		[KICK] = TWHEEL_OP_KICK,
-	};
 	unsigned int n = step->target % NR_CELLS;
-	struct twheel_op op = { .opcode = opcodes[kind_of(step)], .id = shared.ids[n] };
+	struct twheel_op op = { .opcode = opcode_of(step), .id = shared.ids[n] };
 
 	if (op.opcode == TWHEEL_OP_MOD) {
 		op.flags = TWHEEL_F_CELL | TWHEEL_F_ABS;
@@ -139,14 +135,9 @@ static void note_op(unsigned int thread, const struct twheel_op *in, const struc
 
 static void race_op(unsigned int thread, const struct step *step)
 {
-	static const unsigned long commands[] = {
-		[TWHEEL_OP_ARM] = TWHEEL_IOC_ARM, [TWHEEL_OP_MOD] = TWHEEL_IOC_MOD,
-		[TWHEEL_OP_CANCEL] = TWHEEL_IOC_CANCEL, [TWHEEL_OP_GET] = TWHEEL_IOC_GET,
-		[TWHEEL_OP_KICK] = TWHEEL_IOC_KICK,
-	};
 	struct twheel_op in = op_for(thread, step), out = in;
 	struct during when;
-	int ret = call(commands[in.opcode], &out, &when);
+	int ret = call(TWHEEL_IOC_OP(in.opcode), &out, &when);
 
 	EXPECT(out.result == in.result, "opcode %u: the result is written", in.opcode);
 	note_op(thread, &in, &out, ret, when);
@@ -548,11 +539,7 @@ static void race_cell(unsigned int thread, const struct step *step)
 static void race_step(unsigned int thread, const struct step *step)
 {
 	switch (kind_of(step)) {
-	case ARM:
-	case MOD:
-	case CANCEL:
-	case GET:
-	case KICK:
+	case ARM ... SUBMIT - 1:
 		race_op(thread, step);
 		break;
 	case SUBMIT:

@@ -141,32 +141,23 @@ static void spoil(struct twheel_op *op, uint8_t odd)
 
 struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
 {
-	struct twheel_op op = { .result = 0x5a5a5a5a };
+	struct twheel_op op = {
+		.opcode = opcode_of(step),
+		.id = id_of(step->target, f),
+		.result = 0x5a5a5a5a,
+	};
 	const struct timeout *t;
 
-	switch (kind_of(step)) {
-	case ARM:
-		op.opcode = TWHEEL_OP_ARM;
+	switch (op.opcode) {
+	case TWHEEL_OP_ARM:
 		op.id = 0x123456789;
 		fill_times(&op, step, f, step->who % 3 == 1 && !(step->flags & 8), now);
 		break;
-	case MOD:
-		op.opcode = TWHEEL_OP_MOD;
-		op.id = id_of(step->target, f);
+	case TWHEEL_OP_MOD:
 		t = model_find(f, op.id);
 		fill_times(&op, step, f, t && t->flags & TWHEEL_F_CELL, now);
 		break;
-	case CANCEL:
-		op.opcode = TWHEEL_OP_CANCEL;
-		op.id = id_of(step->target, f);
-		break;
-	case KICK:
-		op.opcode = TWHEEL_OP_KICK;
-		op.id = id_of(step->target, f);
-		break;
-	default:
-		op.opcode = TWHEEL_OP_GET;
-		op.id = id_of(step->target, f);
+	case TWHEEL_OP_GET:
 		op.cookie = step->when;
 		break;
 	}

@@ -18,7 +18,17 @@ uint64_t span_of(uint8_t code, uint64_t tick);
 /* A point in time near @now. */
 uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now);
 
-/* The operation of a step of kind ARM, MOD, CANCEL, GET or KICK. */
+static inline int is_op(const struct step *step)
+{
+	return kind_of(step) >= ARM && kind_of(step) < SUBMIT;
+}
+
+static inline uint32_t opcode_of(const struct step *step)
+{
+	return TWHEEL_OP_ARM + kind_of(step) - ARM;
+}
+
+/* The operation of a step for which is_op() is true. */
 struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now);
 
 /* A word that users must not write: another idle value, or FIRED. */

@@ -266,37 +266,18 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns)
 	op->slack_us = us < UINT32_MAX ? us : UINT32_MAX;
 }
 
-/* Returns 0 for an unknown opcode. */
-static unsigned long request_of(uint32_t opcode)
-{
-	switch (opcode) {
-	case TWHEEL_OP_ARM:
-		return TWHEEL_IOC_ARM;
-	case TWHEEL_OP_MOD:
-		return TWHEEL_IOC_MOD;
-	case TWHEEL_OP_CANCEL:
-		return TWHEEL_IOC_CANCEL;
-	case TWHEEL_OP_GET:
-		return TWHEEL_IOC_GET;
-	case TWHEEL_OP_KICK:
-		return TWHEEL_IOC_KICK;
-	default:
-		return 0;
-	}
-}
-
 int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op)
 {
-	unsigned long request = request_of(op->opcode);
 	struct twheel_op copy = *op;
 	int ret;
 
-	if (!request)
+	/* There are no more, as INFO has a bit for each. */
+	if (op->opcode > 31)
 		return -EINVAL;
 	/* The ioctl returns the outcome and does not write the result. */
-	ret = control(ctx, request, &copy);
+	ret = control(ctx, TWHEEL_IOC_OP(op->opcode), &copy);
 	if (ret < 0)
-		return ret;
+		return ret == -ENOTTY ? -EINVAL : ret;
 	*op = copy;
 	op->result = ret;
 	return ret;

@@ -411,4 +411,11 @@ struct twheel_stats {
 /* 0x0b is free */
 #define TWHEEL_IOC_KICK		_IOWR(TWHEEL_IOC_MAGIC, 0x0c, struct twheel_op)
 
+/*
+ * The ioctl of a single operation: TWHEEL_IOC_ARM for TWHEEL_OP_ARM. The numbers of KICK and later
+ * ones are higher than those of ioctls for the whole context.
+ */
+#define TWHEEL_IOC_OP(opcode)	\
+	_IOWR(TWHEEL_IOC_MAGIC, (opcode) + ((opcode) < TWHEEL_OP_KICK ? 1 : 7), struct twheel_op)
+
 #endif /* _UAPI_LINUX_TWHEEL_H */
