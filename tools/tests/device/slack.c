@@ -49,20 +49,20 @@ static int wakeups_of(int fd, __u64 base, __u64 slack_ns)
 /**
  * struct neighbours - how timeouts get their slack
  * @name: its name
- * @opcode: opcode of the operations
+ * @moved: from a deadline far away with a slack of an hour; otherwise armed
  * @slack_of_context: they have the slack of their context, otherwise their own
  * @singly: there is a call for each one; each way has its fast path
  */
 static const struct neighbours {
 	const char *name;
-	__u32 opcode;
+	bool moved;
 	bool slack_of_context;
 	bool singly;
 } all_neighbours[] = {
-	{ "armed", TWHEEL_OP_ARM, false, false },
-	{ "moved", TWHEEL_OP_MOD, false, false },
-	{ "armed in a context", TWHEEL_OP_ARM, true, false },
-	{ "armed one by one in a context", TWHEEL_OP_ARM, true, true },
+	{ "armed", false, false, false },
+	{ "moved", true, false, false },
+	{ "armed in a context", false, true, false },
+	{ "armed one by one in a context", false, true, true },
 };
 
 TEST(neighbours_with_slack_share_wakeups)
@@ -73,15 +73,16 @@ TEST(neighbours_with_slack_share_wakeups)
 		struct twheel_op ops[NR];
 		__u64 base, ids[NR] = { 0 };
 
-		if (neighbours->opcode == TWHEEL_OP_MOD)
-			arm_many(fd, NR, HOUR, 0, 0, ids);
+		for (int i = 0; i < NR && neighbours->moved; i++)
+			ids[i] = arm_op(fd, op_slack(HOUR, 0, HOUR, 0));
 		base = now_ns() + 20 * MS;
 		for (int i = 0; i < NR; i++) {
 			ops[i] = op_slack(base + i * MS, TWHEEL_F_ABS,
 					  neighbours->slack_of_context ? 0 : 64 * MS, i);
-			ops[i].opcode = neighbours->opcode;
-			if (neighbours->opcode == TWHEEL_OP_MOD)
+			if (neighbours->moved) {
+				ops[i].opcode = TWHEEL_OP_MOD;
 				ops[i].id = ids[i];
+			}
 			if (neighbours->singly)
 				arm_op(fd, ops[i]);
 		}
@@ -132,48 +133,6 @@ TEST(timeout_with_slack_is_never_early)
 	}
 }
 
-TEST(largest_slack_is_armed)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_op op = op_arm(20 * MS, 0, 0);
-	__u64 id, far;
-
-	op.slack_us = ~0U;
-	id = arm_op(fd, op);
-	CHECK(state_of(fd, id).expires_ns <= 20 * MS);
-	op.expires_ns = EXPIRES_MAX;
-	far = arm_op(fd, op);
-	CHECK(state_of(fd, far).expires_ns > EXPIRES_MAX / 2);
-	CHECK(cancel(fd, id) >= 0);
-	CHECK_EQ(cancel(fd, far), 0);
-}
-
-/* The last MOD has a slack of @last_ns; the timeout must not use the previous slack. */
-static void check_mod(__u64 last_ns)
-{
-	int fd = device_open(O_RDWR);
-	__u64 id = arm_op(fd, op_slack(HOUR, 0, HOUR, 1)), base = now_ns() + 10 * MS;
-	const __u64 slacks[] = { 0, 20 * MS, last_ns };
-	struct twheel_event event;
-
-	for (size_t i = 0; i < ARRAY_SIZE(slacks); i++) {
-		struct twheel_op op = op_slack(base, TWHEEL_F_ABS, slacks[i], 2);
-
-		op.opcode = TWHEEL_OP_MOD;
-		op.id = id;
-		CHECK(operate(fd, TWHEEL_IOC_MOD, &op) >= 0);
-	}
-	event = read_event(fd);
-	CHECK_EQ(event.expires_ns, base);
-	CHECK(event.fired_ns <= base + last_ns + LATE_AT_MOST);
-}
-
-TEST(mod_replaces_the_slack)
-{
-	check_mod(40 * MS);
-	check_mod(0);
-}
-
 /* Each period uses the slack with which the timeout was armed. */
 TEST(periodic_with_slack_keeps_its_phase)
 {
@@ -209,66 +168,69 @@ TEST(periodic_with_slack_keeps_its_phase)
 
 /* The slack of the context */
 
-static void check_slack_of(int fd, struct twheel_op op, __u32 slack_us)
-{
-	__u64 id = arm_op(fd, op);
+#define OF_CONTEXT	~0ULL
 
-	CHECK_EQ(only_entry(fd).slack_us, slack_us);
-	CHECK_EQ(cancel(fd, id), 0);
-	submit(fd, &op, 1);
-	CHECK_EQ(op.result, 0);
-	CHECK_EQ(only_entry(fd).slack_us, slack_us);
-	CHECK_EQ(cancel(fd, op.id), 0);
+/**
+ * struct named - an operation, and the slack of its timeout
+ * @name: its name
+ * @flags: of the operation
+ * @interval_ns: of the operation
+ * @slack_us: of the operation
+ * @expected_us: the slack of its timeout, or OF_CONTEXT
+ */
+static const struct named {
+	const char *name;
+	__u32 flags;
+	__u64 interval_ns;
+	__u32 slack_us;
+	__u64 expected_us;
+} all_named[] = {
+	{ "none", 0, 0, 0, OF_CONTEXT },
+	{ "none, absolute", TWHEEL_F_ABS, 0, 0, OF_CONTEXT },
+	{ "none, periodic", 0, HOUR, 0, OF_CONTEXT },
+	{ "exact", TWHEEL_F_EXACT, 0, 0, 0 },
+	{ "exact, absolute", TWHEEL_F_EXACT | TWHEEL_F_ABS, 0, 0, 0 },
+	{ "exact, fixed delay", TWHEEL_F_EXACT | TWHEEL_F_FIXED_DELAY, HOUR, 0, 0 },
+	{ "its own", 0, 0, 7000, 7000 },
+	{ "the largest", 0, 0, ~0U, ~0U },
+};
+
+/* EXACT is told by the slack alone: LIST does not return it with the other flags. */
+static void check_only_entry(int fd, const struct named *named, __u64 of_context_us)
+{
+	struct twheel_list_entry entry = only_entry(fd);
+
+	CHECK_EQ(entry.slack_us, named->expected_us == OF_CONTEXT ? of_context_us :
+		 named->expected_us);
+	CHECK_EQ(entry.flags, named->flags & TWHEEL_F_FIXED_DELAY);
 }
 
 TEST(slack_of_the_context_is_for_those_that_name_none)
 {
 	static const __u32 slacks[] = { 0, 1, 1000, 64000, 1U << 31, ~0U };
-	int other = device_open(O_RDWR);
-	__u64 far = now_ns() + HOUR;
 
-	for (size_t i = 0; i < ARRAY_SIZE(slacks); i++) {
-		int fd = open_with_slack(O_RDWR, slacks[i] * NSEC_PER_USEC);
+	for_each_row(named, all_named) {
+		struct twheel_op op = op_periodic(now_ns() + HOUR, named->interval_ns, 0,
+						  named->flags, 0);
 
-		ktap_note("%u us", slacks[i]);
-		check_slack_of(fd, op_arm(HOUR, 0, 0), slacks[i]);
-		check_slack_of(fd, op_arm(far, TWHEEL_F_ABS, 0), slacks[i]);
-		check_slack_of(fd, op_arm(HOUR, TWHEEL_F_EXACT, 0), 0);
-		check_slack_of(fd, op_arm(far, TWHEEL_F_EXACT | TWHEEL_F_ABS, 0), 0);
-		check_slack_of(fd, op_slack(HOUR, 0, 7 * MS, 0), 7000);
-		check_slack_of(fd, op_periodic(HOUR, HOUR, 3, 0, 0), slacks[i]);
-		check_slack_of(fd, op_periodic(HOUR, HOUR, 3, TWHEEL_F_EXACT, 0), 0);
-		check_slack_of(other, op_arm(HOUR, 0, 0), 0);
-		close(fd);
+		op.slack_us = named->slack_us;
+		for (size_t i = 0; i < ARRAY_SIZE(slacks); i++) {
+			int fd = open_with_slack(O_RDWR, slacks[i] * NSEC_PER_USEC);
+
+			op.opcode = TWHEEL_OP_ARM;
+			op.id = arm_op(fd, op);
+			check_only_entry(fd, named, slacks[i]);
+			CHECK_EQ(cancel(fd, op.id), 0);
+			submit(fd, &op, 1);
+			check_only_entry(fd, named, slacks[i]);
+			op.opcode = TWHEEL_OP_MOD;
+			op.id = only_entry(fd).id;
+			CHECK_EQ(mod(fd, op.id, HOUR, 0), 0);
+			CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
+			check_only_entry(fd, named, slacks[i]);
+			submit(fd, &op, 1);
+			check_only_entry(fd, named, slacks[i]);
+			close(fd);
+		}
 	}
-	CHECK_EQ(info(other).slack_us, 0);
-}
-
-TEST(mod_takes_the_slack_of_the_context_too)
-{
-	int fd = open_with_slack(O_RDWR, 64 * MS);
-	struct twheel_op op = op_mod(arm(fd, HOUR, 0), HOUR, TWHEEL_F_EXACT, 0);
-
-	CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
-	CHECK_EQ(only_entry(fd).slack_us, 0);
-	op.flags = 0;
-	CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
-	CHECK_EQ(only_entry(fd).slack_us, 64000);
-	op.slack_us = 3;
-	submit(fd, &op, 1);
-	CHECK_EQ(op.result, 0);
-	CHECK_EQ(only_entry(fd).slack_us, 3);
-	op.slack_us = 0;
-	submit(fd, &op, 1);
-	CHECK_EQ(op.result, 0);
-	CHECK_EQ(only_entry(fd).slack_us, 64000);
-}
-
-/* EXACT modifies the operation only: LIST does not return it with the other flags. */
-TEST(exact_is_told_by_the_slack_alone)
-{
-	int fd = open_with_slack(O_RDWR, 64 * MS);
-
-	arm_op(fd, op_periodic(HOUR, HOUR, 3, TWHEEL_F_EXACT | TWHEEL_F_FIXED_DELAY, 0));
-	CHECK_EQ(only_entry(fd).flags, TWHEEL_F_FIXED_DELAY);
 }
