@@ -9,6 +9,7 @@
  * from running. On PREEMPT_RT they always wait for a thread, those of timerfd too.
  */
 #define _GNU_SOURCE
+#define KTAP_HANG_S	120
 
 #include <pthread.h>
 #include <sys/timerfd.h>
@@ -41,18 +42,11 @@ struct race {
 	int over;
 };
 
-static void become_fifo(void)
+static void set_policy(int policy, int priority)
 {
-	const struct sched_param param = { .sched_priority = 50 };
+	const struct sched_param param = { .sched_priority = priority };
 
-	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_FIFO, &param), 0);
-}
-
-static void become_normal(void)
-{
-	const struct sched_param param = { 0 };
-
-	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_OTHER, &param), 0);
+	CHECK_EQ(pthread_setschedparam(pthread_self(), policy, &param), 0);
 }
 
 /* Without a limit of the time of real-time tasks. Restored on return, unless the test fails. */
@@ -114,7 +108,7 @@ static void *hog(void *arg)
 	struct race *r = arg;
 
 	stay_on(last_cpu());
-	become_fifo();
+	set_policy(SCHED_FIFO, 50);
 	arm_both(r);
 	SET(r->armed, 1);
 	while (!PEEK(r->over))
@@ -136,80 +130,60 @@ static void race_beside_a_hog(struct race *r)
 
 static void race_of_a_hog(struct race *r)
 {
-	become_fifo();
+	set_policy(SCHED_FIFO, 50);
 	arm_both(r);
 	watch_both(r, 0);
-	become_normal();
+	set_policy(SCHED_OTHER, 0);
 }
 
+static const struct row {
+	const char *name;
+	void (*run)(struct race *r);
+	bool cell;
+} rows[] = {
+	{ "a timeout of a task that polls", race_of_a_hog, false },
+	{ "a timeout beside a task that computes", race_beside_a_hog, false },
+	{ "a cell beside a task that computes", race_beside_a_hog, true },
+};
+
 /* Is the timeout as late as the timerfd? */
-static bool is_even(void (*run)(struct race *r), bool cell)
+static bool is_even(const struct row *row)
 {
 	struct race r = {
 		.fds = {
 			device_open(O_RDWR),
 			timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
 		},
-		.cell = cell,
+		.cell = row->cell,
 	};
 
 	CHECK(r.fds[1] >= 0);
-	run(&r);
+	row->run(&r);
 	ktap_note("timeout %llu us late, timerfd %llu us", r.late[0] / 1000, r.late[1] / 1000);
 	close(r.fds[0]);
 	close(r.fds[1]);
 	return r.late[0] <= r.late[1] + LATER_AT_MOST;
 }
 
-static void check_races(void (*run)(struct race *r), bool cell)
+static void check_races(void)
 {
-	for (int i = 0; i < TRIES; i++) {
-		if (is_even(run, cell))
-			return;
+	for_each_row(row, rows) {
+		int tries = TRIES;
+
+		if (row->run == race_beside_a_hog && !last_cpu())
+			ktap_skip("one CPU");
+		if (row->cell)
+			need_cells();
+		stay_on(row->run == race_of_a_hog ? last_cpu() : 0);
+		while (!is_even(row)) {
+			if (!--tries)
+				ktap_fail("late in each run");
+		}
 	}
-	ktap_fail("late in each run");
 }
 
-static void race_timeouts_beside_a_hog(void)
-{
-	stay_on(0);
-	check_races(race_beside_a_hog, false);
-}
-
-static void race_cells_beside_a_hog(void)
-{
-	stay_on(0);
-	check_races(race_beside_a_hog, true);
-}
-
-static void race_timeouts_of_a_hog(void)
-{
-	stay_on(last_cpu());
-	check_races(race_of_a_hog, false);
-}
-
-static void need_two_cpus(void)
+TEST(timeouts_are_as_late_as_a_timerfd)
 {
 	need_test_machine();
-	if (!last_cpu())
-		ktap_skip("one CPU");
-}
-
-TEST(timeout_beside_a_fifo_task_is_as_late_as_a_timerfd)
-{
-	need_two_cpus();
-	without_throttling(race_timeouts_beside_a_hog);
-}
-
-TEST(cell_beside_a_fifo_task_is_as_late_as_a_timerfd)
-{
-	need_two_cpus();
-	need_cells();
-	without_throttling(race_cells_beside_a_hog);
-}
-
-TEST(timeout_of_a_fifo_task_that_polls_is_as_late_as_a_timerfd)
-{
-	need_test_machine();
-	without_throttling(race_timeouts_of_a_hog);
+	without_throttling(check_races);
 }
