@@ -29,7 +29,7 @@
 
 /**
  * struct attack - what the first user does
- * @prepare: open the files and arm the timeouts, on CPU 0
+ * @prepare: open the files and arm the timeouts, on CPU 0, if that is not NULL
  * @run: go on until killed, on the last CPU
  * @period: the other's timeouts are due at multiples of this; 0: PERIOD_TICKS
  * @worst: the attack ends, and sets @done to its duration: the latest timeout of a run counts,
@@ -86,17 +86,13 @@ static __s64 lateness_ns(__u64 period, bool worst)
 
 /* Both users */
 
-static void prepare_nothing(void)
-{
-}
-
 static void compute(void)
 {
 	for (;;)
 		SET(shared->done, 1);
 }
 
-static const struct attack none = { .prepare = prepare_nothing, .run = compute };
+static const struct attack none = { .run = compute };
 
 static pid_t start(const struct attack *attack)
 {
@@ -109,7 +105,8 @@ static pid_t start(const struct attack *attack)
 	if (!pid) {
 		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
 		become_user(USER);
-		attack->prepare();
+		if (attack->prepare)
+			attack->prepare();
 		stay_on(last_cpu());
 		SET(shared->ready, 1);
 		attack->run();
@@ -220,27 +217,19 @@ static void fill(int fd, __u32 nr, struct twheel_op op)
 	}
 }
 
-static void count_events_of(int fd)
-{
-	for (;;) {
-		SET(shared->done, info(fd).ready);
-		sleep_ns(MS);
-	}
-}
-
 /* Cells that are moved before each look, by a store each */
 
 #define CELL_FILES	50
+#define NR_CELLS	scaled(4000)	/* of each */
 #define CELLS_PERIOD	(100 * MS)
 
 static int cell_fds[CELL_FILES];
 static struct twheel_cell *maps[CELL_FILES];
-static __u32 nr_maps, nr_cells;
 
 static void move_cells(__u64 when)
 {
-	for (__u32 i = 0; i < nr_maps; i++) {
-		for (__u32 j = 0; j < nr_cells; j++)
+	for (__u32 i = 0; i < CELL_FILES; i++) {
+		for (__u32 j = 0; j < NR_CELLS; j++)
 			__atomic_store_n(&maps[i][j].word, when, __ATOMIC_RELAXED);
 	}
 }
@@ -249,36 +238,24 @@ static __u64 looks(void)
 {
 	__u64 looks = 0;
 
-	for (__u32 i = 0; i < nr_maps; i++)
+	for (__u32 i = 0; i < CELL_FILES; i++)
 		looks += file_stats(cell_fds[i]).looks;
 	return looks;
 }
 
 /* The first look at each is due at the same time, and finds that the cell was moved. */
-static void make_cells(__u32 files, __u32 nr)
+static void make_cells(void)
 {
 	__u64 first = next_multiple(CELLS_PERIOD) + (is_slow() ? 100 : 20) * CELLS_PERIOD;
 
-	nr_maps = files;
-	nr_cells = nr;
-	for (__u32 i = 0; i < files; i++) {
+	for (__u32 i = 0; i < CELL_FILES; i++) {
 		cell_fds[i] = device_open(O_RDWR);
-		maps[i] = map_cells(cell_fds[i], nr + RUN);
-		fill(cell_fds[i], nr, op_cell(first, 0));
+		maps[i] = map_cells(cell_fds[i], NR_CELLS + RUN);
+		fill(cell_fds[i], NR_CELLS, op_cell(first, 0));
 	}
 	sleep_until(first - CELLS_PERIOD / 2);
 	move_cells(first + CELLS_PERIOD);
 	sleep_until(first + CELLS_PERIOD / 4);
-}
-
-static void make_200000_cells(void)
-{
-	make_cells(1, scaled(200000));
-}
-
-static void make_cells_of_50_files(void)
-{
-	make_cells(CELL_FILES, scaled(200000) / CELL_FILES);
 }
 
 /* All words hold a multiple of the period, and the next one from half a period before. */
@@ -293,24 +270,13 @@ static void move_cells_for_ever(void)
 	}
 }
 
-TEST(cells_that_move_before_each_look_delay_no_neighbour)
+TEST(moving_cells_of_50_files_delay_no_neighbour)
 {
 	need_cells();
 	/* Where a look takes 15 us, 64 of them take a millisecond. */
 	need_speed();
 	check_attack((struct attack) {
-		.prepare = make_200000_cells,
-		.run = move_cells_for_ever,
-		.period = CELLS_PERIOD,
-	});
-}
-
-TEST(moving_cells_of_50_files_delay_no_neighbour)
-{
-	need_cells();
-	need_speed();
-	check_attack((struct attack) {
-		.prepare = make_cells_of_50_files,
+		.prepare = make_cells,
 		.run = move_cells_for_ever,
 		.period = CELLS_PERIOD,
 	});
@@ -330,7 +296,10 @@ static void make_watchers(void)
 
 static void wake_watchers(void)
 {
-	count_events_of(watched);
+	for (;;) {
+		SET(shared->done, info(watched).ready);
+		sleep_ns(MS);
+	}
 }
 
 TEST(file_with_60000_watchers_delays_no_neighbour)
