@@ -175,14 +175,18 @@ static inline void set_parameter(const char *name, __u32 value)
 	close(fd);
 }
 
+static inline void end_unless_passed(int status)
+{
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
 static inline void join_child(pid_t pid)
 {
 	int status;
 
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFEXITED(status));
-	if (WEXITSTATUS(status))
-		_exit(WEXITSTATUS(status));
+	end_unless_passed(status);
 }
 
 /* Returns 0 in the child. */
@@ -205,12 +209,6 @@ static inline int status_of(void (*body)(void))
 	}
 	waitpid(pid, &status, 0);
 	return status;
-}
-
-static inline void end_unless_passed(int status)
-{
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
 /* Run @body in a child; the test passes, fails or is skipped as the child does. */
@@ -355,25 +353,6 @@ static inline int try_arm(int fd, __u64 expires_ns, __u32 flags, __u64 cookie, _
 	return ret;
 }
 
-/* Arm a timeout for @ns from now. Returns its id. */
-static inline __u64 arm(int fd, __u64 ns, __u64 cookie)
-{
-	__u64 id;
-
-	CHECK_EQ(try_arm(fd, ns, 0, cookie, &id), 0);
-	CHECK(id != 0);
-	return id;
-}
-
-static inline __u64 arm_at(int fd, __u64 when, __u64 cookie)
-{
-	__u64 id;
-
-	CHECK_EQ(try_arm(fd, when, TWHEEL_F_ABS, cookie, &id), 0);
-	CHECK(id != 0);
-	return id;
-}
-
 static inline struct twheel_op op_periodic(__u64 expires_ns, __u64 interval_ns, __u32 repeat,
 					   __u32 flags, __u64 cookie)
 {
@@ -389,6 +368,17 @@ static inline __u64 arm_op(int fd, struct twheel_op op)
 	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), 0);
 	CHECK(op.id != 0);
 	return op.id;
+}
+
+/* Arm a timeout for @ns from now. Returns its id. */
+static inline __u64 arm(int fd, __u64 ns, __u64 cookie)
+{
+	return arm_op(fd, op_arm(ns, 0, cookie));
+}
+
+static inline __u64 arm_at(int fd, __u64 when, __u64 cookie)
+{
+	return arm_op(fd, op_arm(when, TWHEEL_F_ABS, cookie));
 }
 
 static inline int mod(int fd, __u64 id, __u64 ns, __u64 cookie)
@@ -603,13 +593,7 @@ static inline void check_over(int fd)
 /* Wait until @nr events are unread. */
 static inline void wait_ready(int fd, __u32 nr)
 {
-	__u64 deadline = now_ns() + patience_ns();
-
-	while (info(fd).ready < nr) {
-		if (now_ns() > deadline)
-			ktap_fail("%u of %u events came", info(fd).ready, nr);
-		sleep_ns(NSEC_PER_MSEC);
-	}
+	WAIT_FOR(info(fd).ready >= nr);
 }
 
 /* Arm a timeout that fires, and leave its event unread. Returns its id. */

@@ -34,7 +34,7 @@ struct ktap_test {
 	void (*run)(void);
 };
 
-/* Defines a test. A program runs its tests in the order of their definitions. */
+/* Defines a test. The compiler chooses their order. */
 #define TEST(function)							\
 	static void function(void);					\
 	static const struct ktap_test ktap_##function			\
