@@ -26,31 +26,59 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "backends/backend.h"
 #include "cells.h"
 #include "clock.h"
 #include "here.h"
-#include "system.h"
+#include "machine.h"
 
 #define REPEAT_MAX	15
 #define FEW		1000
 #define MANY		100000		/* lives with so many timeouts are not repeated */
 #define VERY_MANY	1000000
 #define SEARCH_MANY	64		/* as @search of struct system, with VERY_MANY */
+#define BATCH		1024		/* operations per call */
+#define SLACK_NS	(10 * NSEC_PER_MSEC)
 #define IDLE_SECONDS	10
 #define BLOCK_NS	(256 * NSEC_PER_MSEC)	/* a block of the wheel */
 #define UNUSED_CELLS	10000
 #define MOVED		10000		/* maximum number of cells that are moved */
-#define SYSTEM_FILES	(4 * 1024 * 1024)
 
-static const struct system *const systems[] = {
-	&system_twheel, &system_timerfd, &system_posix, &system_io_uring, &system_misdn,
-	&system_wheel,
+/**
+ * struct system - a back end whose operations are measured
+ * @name: name in the results
+ * @backend: the back end
+ * @max: maximum number of timeouts that it is measured with; 0: any
+ * @max_reason: reason for @max
+ * @max_fire: maximum number of timeouts when they fire; 0: any
+ * @search: maximum number of measured cancels other than of the oldest, because each walks
+ *	a list. 0: any
+ */
+struct system {
+	const char *name;
+	const struct backend *backend;
+	unsigned int max;
+	const char *max_reason;
+	unsigned int max_fire;
+	unsigned int search;
+};
+
+static const struct system systems[] = {
+	{ .name = "twheel", .backend = &backend_submit },
+	{ .name = "timerfd", .backend = &backend_new_timerfd, .max_fire = 100000 },
+	{ .name = "posix", .backend = &backend_posix, .max = 100000, .max_reason =
+	  "left out because each call walks one of 512 hash chains with all timers" },
+	{ .name = "io_uring", .backend = &backend_io_uring, .search = 1024 },
+	{ .name = "misdn", .backend = &backend_misdn, .search = 1024 },
+	{ .name = "wheel", .backend = &backend_eager },
 };
 
 #define NR_SYSTEMS	(sizeof(systems) / sizeof(*systems))
+
+static const struct system *const twheel = &systems[0];
+static const struct system cells = { .name = "twheel", .backend = &backend_new_cells };
 
 /* Systems of the module: the engine, its peers, and a bare list. */
 static const char *const kernel_systems[] = { "twheel", "timer_list", "hrtimer", "list" };
@@ -74,27 +102,17 @@ static const char *clock_unit = "instructions";
 static unsigned int repeat = 3;
 static bool verbose, is_here, as_json;
 
-uint64_t *deadlines;
+struct usage usage = { .batch = BATCH, .measured = true };
+
+static uint64_t *deadlines;	/* by number, on CLOCK_MONOTONIC */
 static uint32_t *ascending;	/* all numbers, in the order of arming */
 static uint32_t *shuffled;	/* all numbers, in random order */
 static uint32_t *chosen;	/* some of them */
 static bool *gone;		/* by number: it was cancelled */
 
-void die(const char *what)
+static unsigned int at_most(unsigned int nr, unsigned int limit)
 {
-	perror(what);
-	exit(1);
-}
-
-/* Memory with all pages present. A memset() here could be turned into calloc(). */
-void *array(unsigned long nr, unsigned long size)
-{
-	void *memory = malloc(nr * size);
-
-	if (!memory)
-		die("malloc");
-	explicit_bzero(memory, nr * size);
-	return memory;
+	return limit && nr > limit ? limit : nr;
 }
 
 /* Results */
@@ -145,9 +163,7 @@ static void tell(const char *system, const char *operation, unsigned int n, doub
 		here_add(system, operation, n, value);
 		return;
 	}
-	printf("{\"system\": \"%s\", \"operation\": \"%s\", \"n\": %u, ", system, operation, n);
-	printf("\"value\": %.1f, \"unit\": \"%s\"}\n", value, unit);
-	fflush(stdout);
+	print_result(system, operation, n, value, unit);
 }
 
 static int compare(const void *a, const void *b)
@@ -235,77 +251,89 @@ static void choose(int how, unsigned int n, unsigned int nr)
 
 /* Lives */
 
-static void operate(const struct system *s, enum action verb, const uint32_t *which,
-		    unsigned int nr)
+static void operate(const struct system *s, struct timers *timers, enum action action,
+		    const uint32_t *which, unsigned int nr)
 {
-	(s->batch ?: s->single)(verb, which, nr);
+	const struct backend *backend = s->backend;
+
+	if (backend->all) {
+		backend->all(timers, action, which, nr, deadlines);
+		return;
+	}
+	for (unsigned int i = 0; i < nr; i++) {
+		switch (action) {
+		case ARM:
+			backend->arm(timers, which[i], deadlines[which[i]]);
+			break;
+		case MOVE:
+			backend->move(timers, which[i], deadlines[which[i]]);
+			break;
+		case CANCEL:
+			backend->cancel(timers, which[i]);
+			break;
+		}
+	}
+	flush_timers(backend, timers);
 }
 
-/* A system without batches makes as many single calls instead. */
-static void measure(const struct system *s, const char *operation, const char *also,
-		    enum action verb, const uint32_t *which, unsigned int nr)
+/* @also: the operation is this one, too, if the system makes a call for each timeout. */
+static void measure(const struct system *s, struct timers *timers, const char *operation,
+		    const char *also, enum action action, const uint32_t *which, unsigned int nr)
 {
-	bool is_single = also && !s->batch;
 	uint64_t total;
 
-	clock_wanted = wants(operation) || (is_single && wants(also));
+	if (s->backend->flush)
+		also = NULL;
+	clock_wanted = wants(operation) || (also && wants(also));
 	clock_take();
-	operate(s, verb, which, nr);
+	operate(s, timers, action, which, nr);
 	total = clock_take();
 	clock_wanted = 0;
 	add_result(operation, total, nr);
-	if (is_single)
+	if (also)
 		add_result(also, total, nr);
+}
+
+/* The number of measured cancels other than of the oldest, at most @nr. */
+static unsigned int searches(const struct system *s, unsigned int n, unsigned int nr)
+{
+	return at_most(nr, s->search && n >= VERY_MANY ? SEARCH_MANY : s->search);
 }
 
 static void batch(const struct system *s, unsigned int n)
 {
-	unsigned int quarter = n / 4, search = quarter;
+	unsigned int quarter = n / 4, search = searches(s, n, quarter);
+	struct timers *timers;
 
-	if (s->search)
-		search = at_most(quarter, n >= VERY_MANY ? SEARCH_MANY : s->search);
 	memset(gone, 0, n * sizeof(*gone));
 	set_far_deadlines(n);
-	s->open(n);
-	measure(s, "arm_batch", "arm_single", ARM, ascending, n);
-	if (s->verbs & 1 << REARM) {
+	timers = s->backend->open(n, 0);
+	measure(s, timers, "arm_batch", "arm_single", ARM, ascending, n);
+	if (s->backend->all || s->backend->move) {
 		set_far_deadlines(n);
 		choose(RANDOM, n, search);
-		measure(s, "rearm_batch", NULL, REARM, chosen, search);
+		measure(s, timers, "rearm_batch", NULL, MOVE, chosen, search);
 	}
 	choose(RANDOM, n, search);
-	measure(s, "cancel_batch_random", "cancel_single", CANCEL, chosen, search);
+	measure(s, timers, "cancel_batch_random", "cancel_single", CANCEL, chosen, search);
 	choose(NEWEST, n, search);
-	measure(s, "cancel_batch_newest", NULL, CANCEL, chosen, search);
+	measure(s, timers, "cancel_batch_newest", NULL, CANCEL, chosen, search);
 	choose(OLDEST, n, quarter);
-	measure(s, "cancel_batch_oldest", NULL, CANCEL, chosen, quarter);
-	s->close();
+	measure(s, timers, "cancel_batch_oldest", NULL, CANCEL, chosen, quarter);
+	s->backend->close(timers);
 }
 
 static void single(const struct system *s, unsigned int n)
 {
-	unsigned int search = n;
+	struct timers *timers;
 
-	if (s->search)
-		search = at_most(n, n >= VERY_MANY ? SEARCH_MANY : s->search);
 	set_far_deadlines(n);
-	s->open(n);
-	clock_take();
-	clock_wanted = wants("arm_single");
-	s->single(ARM, ascending, n);
-	add_result("arm_single", clock_take(), n);
-	clock_wanted = wants("cancel_single");
-	s->single(CANCEL, shuffled, search);
-	add_result("cancel_single", clock_take(), search);
-	clock_wanted = 0;
-	s->close();
-}
-
-static void sleep_until(uint64_t ns)
-{
-	struct timespec moment = to_timespec(ns);
-
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL);
+	usage.batch = 1;
+	timers = s->backend->open(n, 0);
+	measure(s, timers, "arm_single", NULL, ARM, ascending, n);
+	measure(s, timers, "cancel_single", NULL, CANCEL, shuffled, searches(s, n, n));
+	s->backend->close(timers);
+	usage.batch = BATCH;
 }
 
 /*
@@ -315,33 +343,35 @@ static void sleep_until(uint64_t ns)
  * unless there are very many timeouts. Timeouts of the next block would have to cascade
  * first.
  */
-static uint64_t arm_for_soon(const struct system *s, unsigned int n, uint64_t spread_ns)
+static struct timers *arm_for_soon(const struct system *s, unsigned int n, uint64_t spread_ns,
+				   uint64_t slack_ns, uint64_t *moment)
 {
 	static uint64_t lead_ns = 250;		/* per timeout */
 
 	for (;;) {
-		uint64_t moment;
+		struct timers *timers;
 
 		sleep_until((clock_ns() / BLOCK_NS + 1) * BLOCK_NS);
-		moment = clock_ns() + 100 * NSEC_PER_MSEC + n * lead_ns;
-		moment -= moment % NSEC_PER_MSEC;
+		*moment = clock_ns() + 100 * NSEC_PER_MSEC + n * lead_ns;
+		*moment -= *moment % NSEC_PER_MSEC;
 		for (unsigned int i = 0; i < n; i++)
-			deadlines[i] = moment + (spread_ns ? random_below(spread_ns) : 0);
-		s->open(n);
-		operate(s, ARM, ascending, n);
-		if (clock_ns() + 50 * NSEC_PER_MSEC < moment) {
-			sleep_until(moment - 2 * NSEC_PER_MSEC);
-			return moment;
+			deadlines[i] = *moment + (spread_ns ? random_below(spread_ns) : 0);
+		timers = s->backend->open(n, slack_ns);
+		operate(s, timers, ARM, ascending, n);
+		if (clock_ns() + 50 * NSEC_PER_MSEC < *moment) {
+			sleep_until(*moment - 2 * NSEC_PER_MSEC);
+			return timers;
 		}
-		s->close();
+		s->backend->close(timers);
 		lead_ns *= 2;
 	}
 }
 
 static void fire(const struct system *s, unsigned int n, const char *operation,
-		 uint64_t spread_ns)
+		 uint64_t spread_ns, uint64_t slack_ns)
 {
-	uint64_t idle, moment = arm_for_soon(s, n, spread_ns);
+	uint64_t idle, moment;
+	struct timers *timers = arm_for_soon(s, n, spread_ns, slack_ns, &moment);
 	unsigned int got = 0;
 
 	clock_take();
@@ -349,53 +379,55 @@ static void fire(const struct system *s, unsigned int n, const char *operation,
 	idle = is_here ? clock_ns() : cpu_idle_ns();
 	clock_start();
 	while (got < n)
-		got += s->collect();
+		got += s->backend->take(timers, 0, NULL);
 	clock_stop();
 	idle = is_here ? moment - idle : cpu_idle_ns() - idle;
 	clock_wanted = 0;
 	if (got != n)
-		die("too many have fired");
+		fail("too many have fired");
 	add_result(operation, clock_take() - idle, n);
-	s->close();
+	s->backend->close(timers);
 }
 
 /*
  * Mean and maximum lateness of timeouts that are due within a second, when collected. These
  * are microseconds, and depend on the other load of the machine.
  */
-static void lateness(const struct system *s, unsigned int n, const char *mean,
-		     const char *most)
+static void lateness(unsigned int n, uint64_t slack_ns, const char *mean, const char *most)
 {
-	uint64_t late, sum = 0, max = 0;
+	uint64_t late, sum = 0, max = 0, moment;
+	uint32_t numbers[BATCH];
 	unsigned int got = 0, nr;
+	struct timers *timers;
 
-	if (is_here || !s->late_ns || (!wants(mean) && !wants(most)))
+	if (is_here || (!wants(mean) && !wants(most)))
 		return;
-	arm_for_soon(s, n, NSEC_PER_SEC);
+	timers = arm_for_soon(twheel, n, NSEC_PER_SEC, slack_ns, &moment);
 	while (got < n) {
-		nr = s->collect();
+		nr = twheel->backend->take(timers, 0, numbers);
 		for (unsigned int i = 0; i < nr; i++) {
-			late = s->late_ns(i);
+			late = clock_ns() - deadlines[numbers[i]];
 			sum += late;
 			max = late > max ? late : max;
 		}
 		got += nr;
 	}
-	s->close();
-	tell(s->name, mean, n, sum / 1e3 / n, "us");
-	tell(s->name, most, n, max / 1e3, "us");
+	twheel->backend->close(timers);
+	tell(twheel->name, mean, n, sum / 1e3 / n, "us");
+	tell(twheel->name, most, n, max / 1e3, "us");
 }
 
 static double memory_once(const struct system *s, unsigned int n)
 {
+	struct timers *timers;
 	double bytes;
 
 	set_far_deadlines(n);
-	s->open(n);
+	timers = s->backend->open(n, 0);
 	bytes = free_bytes();
-	operate(s, ARM, ascending, n);
+	operate(s, timers, ARM, ascending, n);
 	bytes -= free_bytes();
-	s->close();
+	s->backend->close(timers);
 	return bytes / n;
 }
 
@@ -453,20 +485,22 @@ static void tell_idle(const char *operation, unsigned int n)
 	unsigned long before = switches();
 
 	if (!before)
-		die("no thread of the wheel has ever run");
+		fail("no thread of the wheel has ever run");
 	sleep(IDLE_SECONDS);
 	tell("twheel", operation, n, switches() - before, "wakeups");
 }
 
-static void idle(const struct system *s)
+static void idle(void)
 {
+	struct timers *timers;
+
 	make_numbers(1);
 	set_far_deadlines(1);
-	s->open(1);
-	operate(s, ARM, ascending, 1);
+	timers = twheel->backend->open(1, 0);
+	operate(twheel, timers, ARM, ascending, 1);
 	sleep(1);
 	tell_idle("idle_wakeups_10s", 1);
-	s->close();
+	twheel->backend->close(timers);
 	free_numbers();
 }
 
@@ -566,7 +600,7 @@ static bool wants_batch(const struct system *s)
 {
 	return wants("arm_batch") || wants("rearm_batch") || wants("cancel_batch_random") ||
 	       wants("cancel_batch_newest") || wants("cancel_batch_oldest") ||
-	       (!s->batch && (wants("arm_single") || wants("cancel_single")));
+	       (!s->backend->flush && (wants("arm_single") || wants("cancel_single")));
 }
 
 static void run_system(const struct system *s, unsigned int n)
@@ -575,16 +609,17 @@ static void run_system(const struct system *s, unsigned int n)
 	for (unsigned int i = 0; i < times(n); i++) {
 		if (wants_batch(s))
 			batch(s, n);
-		if (s->batch && (wants("arm_single") || wants("cancel_single")))
+		if (s->backend->flush && (wants("arm_single") || wants("cancel_single")))
 			single(s, n);
 		if (s->max_fire && n > s->max_fire)
 			continue;
 		if (wants("fire_collect_burst"))
-			fire(s, n, "fire_collect_burst", 0);
+			fire(s, n, "fire_collect_burst", 0, 0);
 		if (wants("fire_collect_spread") && !is_here)
-			fire(s, n, "fire_collect_spread", NSEC_PER_SEC);
+			fire(s, n, "fire_collect_spread", NSEC_PER_SEC, 0);
 	}
-	lateness(s, n, "spread_lateness", "spread_lateness_max");
+	if (s == twheel)
+		lateness(n, 0, "spread_lateness", "spread_lateness_max");
 	free_numbers();
 	tell_results(s->name, n);
 }
@@ -594,8 +629,8 @@ static void run_slack(unsigned int n)
 	make_numbers(n);
 	/* on the running kernel, the wait would count */
 	for (unsigned int i = 0; i < times(n) && wants("fire_collect_slack") && !is_here; i++)
-		fire(&system_slack, n, "fire_collect_slack", NSEC_PER_SEC);
-	lateness(&system_slack, n, "slack_lateness", "slack_lateness_max");
+		fire(twheel, n, "fire_collect_slack", NSEC_PER_SEC, SLACK_NS);
+	lateness(n, SLACK_NS, "slack_lateness", "slack_lateness_max");
 	free_numbers();
 	tell_results("twheel", n);
 }
@@ -604,7 +639,7 @@ static void run_cells(unsigned int n)
 {
 	make_numbers(n);
 	for (unsigned int i = 0; i < times(n) && wants("cell_fire_collect"); i++)
-		fire(&system_cells, n, "cell_fire_collect", 0);
+		fire(&cells, n, "cell_fire_collect", 0, 0);
 	for (unsigned int i = 0; i < times(n) && wants("cell_pair") && is_here; i++)
 		fast_pairs(n);
 	if (counts_instructions() &&
@@ -632,8 +667,8 @@ static void run_kernel_system(const char *name, unsigned int n)
 	snprintf(text, sizeof(text), "%s %u", name, n);
 	for (unsigned int i = 0; i < times(n); i++) {
 		write_to(MODULE "run", text);
-		file = fopen(MODULE "run", "r");
-		if (!file || fscanf(file, "%llu %llu %llu", &took[0], &took[1], &took[2]) != 3)
+		file = open_file(MODULE "run");
+		if (fscanf(file, "%llu %llu %llu", &took[0], &took[1], &took[2]) != 3)
 			die(MODULE "run");
 		fclose(file);
 		for (unsigned int j = 0; j < 3; j++)
@@ -655,19 +690,19 @@ static void say_limit(const char *name, unsigned int n, const char *reason)
 static void run_all(unsigned int n)
 {
 	for (unsigned int i = 0; i < NR_SYSTEMS; i++) {
-		const struct system *s = systems[i];
+		const struct system *s = &systems[i];
 
 		if (!wants_system(s->name) || (is_here && !here_allows(s->name, n)))
 			continue;
-		if (n <= s->max)
+		if (!s->max || n <= s->max)
 			run_system(s, n);
 		else
 			say_limit(s->name, n, s->max_reason);
-		if (s == &system_twheel) {
+		if (s == twheel) {
 			run_cells(n);
 			run_slack(n);
 		}
-		if (s->max_fire && n <= s->max && n > s->max_fire)
+		if (s->max_fire && n > s->max_fire)
 			say_limit(s->name, n, "expiry is left out because arming takes too long");
 	}
 	for (unsigned int i = 0; i < 4 && wants_kernel() && !is_here; i++) {
@@ -680,43 +715,25 @@ static void run_all(unsigned int n)
 static void run_first(unsigned int n)
 {
 	for (unsigned int i = 0; i < NR_SYSTEMS; i++) {
-		const struct system *s = systems[i];
+		const struct system *s = &systems[i];
 
 		if (!wants_system(s->name))
 			continue;
-		if (wants("idle_wakeups_10s") && s == &system_twheel)
-			idle(s);
+		if (wants("idle_wakeups_10s") && s == twheel)
+			idle();
 		memory(s, "bytes_per_timeout", at_most(n, MANY));
-		if (s != &system_twheel)
+		if (s != twheel)
 			continue;
 		if (n > MANY)
 			memory(s, "bytes_per_timeout", n);
-		memory(&system_cells, "bytes_with_cell", at_most(n, MANY));
+		memory(&cells, "bytes_with_cell", at_most(n, MANY));
 		if (n > MANY)
-			memory(&system_cells, "bytes_with_cell", n);
+			memory(&cells, "bytes_with_cell", n);
 		if (wants("cell_idle_wakeups"))
 			idle_cells();
 		if (wants("cell_pair_page") && counts_instructions())
 			pairs_in_page();
 	}
-}
-
-static void raise_limit(int resource, rlim_t value)
-{
-	struct rlimit limit = { .rlim_cur = value, .rlim_max = value };
-
-	if (setrlimit(resource, &limit))
-		die("setrlimit");
-}
-
-static void raise_limits(void)
-{
-	write_to("/proc/sys/fs/nr_open", "4194304");
-	write_to("/proc/sys/fs/file-max", "4194304");
-	write_to("/proc/sys/fs/epoll/max_user_watches", "4194304");
-	raise_limit(RLIMIT_NOFILE, SYSTEM_FILES);
-	raise_limit(RLIMIT_SIGPENDING, SYSTEM_FILES);
-	raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
 }
 
 static void bad_usage(void)

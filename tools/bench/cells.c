@@ -8,14 +8,13 @@
  * nothing, so that many seconds pass in a moment. This requires a clock that counts
  * instructions, and x86-64.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "../lib/libtwheel.h"
 #include "cells.h"
 #include "clock.h"
-#include "system.h"
+#include "machine.h"
 
 /* Time that cells are armed for. */
 #define DELAY_NS	(5 * NSEC_PER_SEC)
@@ -46,31 +45,17 @@ struct slot {
 
 static struct twheel_ctx *ctx;
 static struct slot *slots;
-static struct twheel_op *ops;
-static struct twheel_event *events;
-
-static void check(int ret, const char *what)
-{
-	if (ret >= 0)
-		return;
-	errno = -ret;
-	die(what);
-}
 
 static void cells_open(unsigned int n)
 {
 	check(twheel_open(NULL, 0, &ctx), "/dev/twheel");
 	slots = array(n, sizeof(*slots));
-	ops = array(BATCH, sizeof(*ops));
-	events = array(BATCH, sizeof(*events));
 }
 
 void cells_close(void)
 {
 	twheel_close(ctx);
 	free(slots);
-	free(ops);
-	free(events);
 }
 
 static void make_slot(struct slot *slot)
@@ -82,58 +67,6 @@ static void arm_slot(const struct slot *slot, uint64_t expires_ns)
 {
 	check(twheel_cell_arm(ctx, slot->cell, slot->id, expires_ns), "cell: arm");
 }
-
-/* Cells as a system of the benchmark */
-
-/* Reads the words, so that the pages of the mapping are present. */
-static void keep(const uint32_t *which, unsigned int nr)
-{
-	for (unsigned int i = 0; i < nr; i++) {
-		struct slot *slot = &slots[which[i]];
-		uint64_t word;
-
-		check(ops[i].result, "cell: result");
-		slot->id = ops[i].id;
-		check(twheel_cell(ctx, slot->id, &slot->cell), "cell: mmap");
-		word = __atomic_load_n(&slot->cell->word, __ATOMIC_SEQ_CST);
-		if (word != deadlines[which[i]] && word != TWHEEL_CELL_FIRED)
-			check(-EIO, "cell: word");
-	}
-}
-
-/* ARM is the only verb: moves and cancels are not system calls. */
-static void cells_batch(enum action verb, const uint32_t *which, unsigned int nr)
-{
-	(void)verb;
-	for (unsigned int i = 0; i < nr; i += BATCH) {
-		unsigned int here = at_most(nr - i, BATCH);
-
-		for (unsigned int j = 0; j < here; j++)
-			twheel_prep_arm(&ops[j], deadlines[which[i + j]],
-					TWHEEL_F_ABS | TWHEEL_F_CELL, which[i + j]);
-		if (twheel_submit(ctx, ops, here) != (int)here)
-			die("cell: submit");
-		keep(which + i, here);
-	}
-}
-
-static unsigned int cells_collect(void)
-{
-	int nr = twheel_read(ctx, events, BATCH, TWHEEL_FOREVER);
-
-	check(nr, "cell: read");
-	return nr;
-}
-
-const struct system system_cells = {
-	.name		= "twheel",
-	.verbs		= 1 << ARM,
-	.max		= 1000000,
-	.open		= cells_open,
-	.close		= cells_close,
-	.batch		= cells_batch,
-	.collect	= cells_collect,
-};
 
 /* Pace */
 
@@ -237,15 +170,13 @@ static void start(const uint32_t *order, unsigned int n, bool armed)
 static void await_block(void)
 {
 	struct twheel_info info;
-	struct timespec begin;
 	uint64_t block, now = clock_ns();
 
 	check(twheel_info(ctx, &info), "cell: info");
 	block = info.tick_ns * info.slots * info.slots;
 	if (block - now % block > 4 * DELAY_NS)
 		return;
-	begin = to_timespec(now + block - now % block);
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &begin, NULL);
+	sleep_until(now + block - now % block);
 }
 
 /* The cost of a program with cells in DELAY_NS, minus that of a program without operations. */

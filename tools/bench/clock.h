@@ -12,14 +12,16 @@
 #include <stdint.h>
 #include <time.h>
 
-#define NSEC_PER_MSEC	1000000ULL
-#define NSEC_PER_SEC	1000000000ULL
+#define NSEC_PER_USEC	UINT64_C(1000)
+#define NSEC_PER_MSEC	UINT64_C(1000000)
+#define NSEC_PER_SEC	UINT64_C(1000000000)
+#define NEVER		UINT64_MAX
 
 extern uint64_t clock_total;
 extern uint64_t clock_begin;
 extern uint64_t clock_cost;
 
-/* Whether the current operation is one that was asked for. */
+/* Whether the current operation is one that was asked for. Otherwise the clock stands still. */
 extern int clock_wanted;
 
 static inline uint64_t clock_ns(void)
@@ -28,6 +30,11 @@ static inline uint64_t clock_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static inline struct timespec to_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
 }
 
 static inline void clock_mark_start(void)
@@ -46,15 +53,17 @@ static inline void clock_mark_stop(void)
 
 static inline void clock_start(void)
 {
+	if (!clock_wanted)
+		return;
 	clock_begin = clock_ns();
-	if (clock_wanted)
-		clock_mark_start();
+	clock_mark_start();
 }
 
 static inline void clock_stop(void)
 {
-	if (clock_wanted)
-		clock_mark_stop();
+	if (!clock_wanted)
+		return;
+	clock_mark_stop();
 	clock_total += clock_ns() - clock_begin - clock_cost;
 }
 

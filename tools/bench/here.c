@@ -6,9 +6,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "backends/backend.h"
 #include "here.h"
-#include "system.h"
+#include "machine.h"
 
 /* Descriptors of the program in addition to those of the timers. */
 #define OWN_FILES	16

@@ -27,12 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "../../lib/libtwheel.h"
-#include "wheel.h"
+#include "../backends/wheel.h"
+#include "../clock.h"
+#include "../machine.h"
 
-#define NSEC_PER_SEC	1000000000ULL
 #define DELAY_NS	(5 * NSEC_PER_SEC)
 #define STEP		64U
 #define PART		4096U		/* divisible by STEP */
@@ -64,24 +64,29 @@ struct lane {
 	uint64_t	*end;
 };
 
+/* Kinds of timeouts; constant in each copy of the loop. */
+enum {
+	NOTHING	= 0,		/* the loop alone */
+	CELLS	= 1,
+	SHARED	= 2,		/* all threads use all cells: another may have cancelled one */
+	WHEEL	= 4,
+	LAZY	= 8,		/* with its lazy forms */
+	LOCKED	= 16,		/* behind a mutex */
+};
+
 /**
  * struct system - a competitor
  * @name: name in the result
  * @operation: operation in the result
  * @threads: number of threads
- * @shared: all threads use all timeouts; otherwise each uses its share
- * @wheels: each thread has a wheel of its own
- * @arm: arm the timeouts of a lane
- * @part: make PART pairs of a lane
+ * @kind: its timeouts. Of several threads, each has its share of them unless they are SHARED, and
+ *	a wheel of its own unless that is LOCKED
  */
 struct system {
 	const char	*name;
 	const char	*operation;
 	unsigned int	threads;
-	bool		shared;
-	bool		wheels;
-	void		(*arm)(struct lane *lane);
-	void		(*part)(struct lane *lane);
+	unsigned int	kind;
 };
 
 /**
@@ -94,9 +99,6 @@ struct times {
 	unsigned int	nr;
 };
 
-typedef uint64_t (*tick_fn)(struct wheel *wheel);
-typedef void (*pair_fn)(struct wheel *wheel, uint32_t number, uint64_t expires_ns);
-
 static struct twheel_cell *cells;
 static struct wheel_node *nodes;
 static alignas(128) struct wheel wheels[THREADS];
@@ -108,35 +110,6 @@ static unsigned int parts;
 static unsigned int processors[THREADS];
 static pthread_barrier_t barrier;
 static alignas(128) unsigned int arrived;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void fail(const char *what)
-{
-	fprintf(stderr, "pairs: %s\n", what);
-	exit(1);
-}
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
-
-static void *array(size_t nr, size_t size)
-{
-	void *memory = calloc(nr, size);
-
-	if (!memory)
-		die("calloc");
-	return memory;
-}
 
 /* Pages of the base size, as the device has. */
 static void *pages(size_t size)
@@ -161,16 +134,96 @@ static uint32_t random_below(uint32_t limit)
 
 /* Pairs */
 
-static __always_inline void each(struct lane *lane, tick_fn tick, pair_fn pair)
+static __always_inline void lock_if(unsigned int kind)
+{
+	if (kind & LOCKED)
+		pthread_mutex_lock(&lock);
+}
+
+static __always_inline void unlock_if(unsigned int kind)
+{
+	if (kind & LOCKED)
+		pthread_mutex_unlock(&lock);
+}
+
+/* The wheel counts the nodes that have fired. */
+static void ignore(struct wheel_node *node)
+{
+	(void)node;
+}
+
+/* Returns the time, to which it has advanced the wheel. */
+static __always_inline uint64_t tick(unsigned int kind, struct wheel *wheel)
+{
+	uint64_t now = kind == NOTHING ? 0 : clock_ns();
+
+	if (kind & WHEEL &&
+	    unlikely(now / WHEEL_TICK_NS > __atomic_load_n(&wheel->now, __ATOMIC_RELAXED))) {
+		lock_if(kind);
+		wheel_advance(wheel, now, ignore);
+		unlock_if(kind);
+	}
+	return now;
+}
+
+static __always_inline void arm_node(unsigned int kind, struct wheel *wheel, uint32_t number,
+				     uint64_t expires_ns)
+{
+	if (kind & LAZY)
+		wheel_arm_lazily(wheel, &nodes[number], expires_ns);
+	else
+		wheel_arm(wheel, &nodes[number], expires_ns);
+}
+
+/* Returns false if it was not armed. */
+static __always_inline bool cancel_node(unsigned int kind, uint32_t number)
+{
+	return kind & LAZY ? wheel_cancel_lazily(&nodes[number]) : wheel_cancel(&nodes[number]);
+}
+
+static __always_inline void pair_node(unsigned int kind, struct wheel *wheel, uint32_t number,
+				      uint64_t expires_ns)
+{
+	bool armed;
+
+	lock_if(kind);
+	armed = cancel_node(kind, number);
+	unlock_if(kind);
+	if (unlikely(!armed))
+		fail("a node was not armed");
+	/* keep the two stores apart: in a program, another function would arm */
+	if (kind & LAZY)
+		asm volatile("" : : : "memory");
+	lock_if(kind);
+	arm_node(kind, wheel, number, expires_ns);
+	unlock_if(kind);
+}
+
+static __always_inline void pair_cell(unsigned int kind, uint32_t number, uint64_t expires_ns)
+{
+	struct twheel_cell *cell = &cells[number];
+	int was = twheel_cell_cancel(cell);
+
+	if (unlikely((kind & SHARED ? was > 0 : was) ||
+		     twheel_cell_arm(NULL, cell, 0, expires_ns) < 0))
+		fail("a cell was not armed");
+}
+
+static __always_inline void each(struct lane *lane, unsigned int kind)
 {
 	struct wheel *wheel = lane->wheel;
 	uint32_t at = lane->at, n = lane->n, *order = lane->order;
 
 	for (unsigned int i = 0; i < PART / STEP; i++) {
-		uint64_t expires_ns = tick(wheel) + DELAY_NS;
+		uint64_t expires_ns = tick(kind, wheel) + DELAY_NS;
 
 		for (unsigned int j = 0; j < STEP; j++) {
-			pair(wheel, order[at], expires_ns);
+			if (kind & CELLS)
+				pair_cell(kind, order[at], expires_ns);
+			else if (kind & WHEEL)
+				pair_node(kind, wheel, order[at], expires_ns);
+			else
+				asm volatile("" : : "r" (order[at]), "r" (expires_ns) : "memory");
 			if (++at == n)
 				at = 0;
 		}
@@ -178,217 +231,64 @@ static __always_inline void each(struct lane *lane, tick_fn tick, pair_fn pair)
 	lane->at = at;
 }
 
-/* The loop alone */
-
-static void arm_nothing(struct lane *lane)
+static void arm_all(struct lane *lane, unsigned int kind)
 {
-	(void)lane;
-}
+	uint64_t expires_ns = tick(kind, lane->wheel) + DELAY_NS;
 
-static __always_inline uint64_t tick_nothing(struct wheel *wheel)
-{
-	(void)wheel;
-	return 0;
-}
-
-static __always_inline void pair_nothing(struct wheel *wheel, uint32_t number, uint64_t expires_ns)
-{
-	(void)wheel;
-	asm volatile("" : : "r" (number), "r" (expires_ns) : "memory");
-}
-
-static void part_nothing(struct lane *lane)
-{
-	each(lane, tick_nothing, pair_nothing);
-}
-
-/* Cells */
-
-static void arm_cells(struct lane *lane)
-{
-	uint64_t expires_ns = clock_ns() + DELAY_NS;
-
-	for (uint32_t i = 0; i < lane->n; i++)
-		cells[lane->order[i]] = (struct twheel_cell){ .word = expires_ns };
-}
-
-static __always_inline uint64_t tick_cells(struct wheel *wheel)
-{
-	(void)wheel;
-	return clock_ns();
-}
-
-static __always_inline void pair_cell(struct wheel *wheel, uint32_t number, uint64_t expires_ns)
-{
-	struct twheel_cell *cell = &cells[number];
-
-	(void)wheel;
-	if (unlikely(twheel_cell_cancel(cell) || twheel_cell_arm(NULL, cell, 0, expires_ns) < 0))
-		fail("a cell was not armed");
-}
-
-static void part_cells(struct lane *lane)
-{
-	each(lane, tick_cells, pair_cell);
-}
-
-/* Another thread may have cancelled the cell. */
-static __always_inline void pair_shared_cell(struct wheel *wheel, uint32_t number,
-					     uint64_t expires_ns)
-{
-	struct twheel_cell *cell = &cells[number];
-
-	(void)wheel;
-	if (unlikely(twheel_cell_cancel(cell) > 0 ||
-		     twheel_cell_arm(NULL, cell, 0, expires_ns) < 0))
-		fail("a cell has fired");
-}
-
-static void part_shared_cells(struct lane *lane)
-{
-	each(lane, tick_cells, pair_shared_cell);
-}
-
-/* The wheel */
-
-static void arm_wheel(struct lane *lane)
-{
-	uint64_t now = clock_ns();
-
-	wheel_advance(lane->wheel, now);
 	for (uint32_t i = 0; i < lane->n; i++) {
-		struct wheel_node *node = &nodes[lane->order[i]];
+		uint32_t number = lane->order[i];
 
-		*node = (struct wheel_node){ 0 };
-		wheel_arm(lane->wheel, node, now + DELAY_NS);
+		if (kind & CELLS)
+			cells[number] = (struct twheel_cell){ .word = expires_ns };
+		if (!(kind & WHEEL))
+			continue;
+		nodes[number] = (struct wheel_node){ 0 };
+		arm_node(kind, lane->wheel, number, expires_ns);
 	}
 }
 
-static __always_inline uint64_t tick_wheel(struct wheel *wheel)
+/* Make PART pairs of a lane. */
+static void part(struct lane *lane)
 {
-	uint64_t now = clock_ns();
-
-	if (unlikely(now / WHEEL_TICK_NS > wheel->now))
-		wheel_advance(wheel, now);
-	return now;
-}
-
-static __always_inline void pair_node(struct wheel *wheel, uint32_t number, uint64_t expires_ns)
-{
-	struct wheel_node *node = &nodes[number];
-
-	if (unlikely(!wheel_cancel(node)))
-		fail("a node was not armed");
-	wheel_arm(wheel, node, expires_ns);
-}
-
-static void part_wheel(struct lane *lane)
-{
-	each(lane, tick_wheel, pair_node);
-}
-
-/* The wheel with its lazy forms */
-
-static void arm_lazily(struct lane *lane)
-{
-	uint64_t now = clock_ns();
-
-	wheel_advance(lane->wheel, now);
-	for (uint32_t i = 0; i < lane->n; i++) {
-		struct wheel_node *node = &nodes[lane->order[i]];
-
-		*node = (struct wheel_node){ 0 };
-		wheel_arm_lazily(lane->wheel, node, now + DELAY_NS);
+	switch (job->kind) {
+	case NOTHING:
+		each(lane, NOTHING);
+		break;
+	case CELLS:
+		each(lane, CELLS);
+		break;
+	case CELLS | SHARED:
+		each(lane, CELLS | SHARED);
+		break;
+	case WHEEL:
+		each(lane, WHEEL);
+		break;
+	case WHEEL | LAZY:
+		each(lane, WHEEL | LAZY);
+		break;
+	case WHEEL | LOCKED:
+		each(lane, WHEEL | LOCKED);
+		break;
+	case WHEEL | LAZY | LOCKED:
+		each(lane, WHEEL | LAZY | LOCKED);
+		break;
 	}
-}
-
-static __always_inline void pair_lazily(struct wheel *wheel, uint32_t number, uint64_t expires_ns)
-{
-	struct wheel_node *node = &nodes[number];
-
-	if (unlikely(!wheel_cancel_lazily(node)))
-		fail("a node was not armed");
-	/* keep the two stores apart: in a program, another function would arm */
-	asm volatile("" : : : "memory");
-	wheel_arm_lazily(wheel, node, expires_ns);
-}
-
-static void part_lazily(struct lane *lane)
-{
-	each(lane, tick_wheel, pair_lazily);
-}
-
-/* The wheel behind a mutex */
-
-static __always_inline uint64_t tick_locked(struct wheel *wheel)
-{
-	uint64_t now = clock_ns();
-
-	if (unlikely(now / WHEEL_TICK_NS > __atomic_load_n(&wheel->now, __ATOMIC_RELAXED))) {
-		pthread_mutex_lock(&lock);
-		wheel_advance(wheel, now);
-		pthread_mutex_unlock(&lock);
-	}
-	return now;
-}
-
-static __always_inline void pair_locked(struct wheel *wheel, uint32_t number, uint64_t expires_ns)
-{
-	struct wheel_node *node = &nodes[number];
-	bool armed;
-
-	pthread_mutex_lock(&lock);
-	armed = wheel_cancel(node);
-	pthread_mutex_unlock(&lock);
-	if (unlikely(!armed))
-		fail("a node was not armed");
-	pthread_mutex_lock(&lock);
-	wheel_arm(wheel, node, expires_ns);
-	pthread_mutex_unlock(&lock);
-}
-
-static void part_locked(struct lane *lane)
-{
-	each(lane, tick_locked, pair_locked);
-}
-
-static __always_inline void pair_lazily_locked(struct wheel *wheel, uint32_t number,
-					       uint64_t expires_ns)
-{
-	struct wheel_node *node = &nodes[number];
-	bool armed;
-
-	pthread_mutex_lock(&lock);
-	armed = wheel_cancel_lazily(node);
-	pthread_mutex_unlock(&lock);
-	if (unlikely(!armed))
-		fail("a node was not armed");
-	pthread_mutex_lock(&lock);
-	wheel_arm_lazily(wheel, node, expires_ns);
-	pthread_mutex_unlock(&lock);
-}
-
-static void part_lazily_locked(struct lane *lane)
-{
-	each(lane, tick_locked, pair_lazily_locked);
 }
 
 /* Runs */
 
 static const struct system systems[] = {
-	{ "loop", "", 1, false, false, arm_nothing, part_nothing },
-	{ "twheel", "native_cell_pair", 1, false, false, arm_cells, part_cells },
-	{ "wheel", "native_cell_pair", 1, false, false, arm_wheel, part_wheel },
-	{ "wheel_lazy", "native_cell_pair", 1, false, false, arm_lazily, part_lazily },
-	{ "wheel_mutex", "native_cell_pair", 1, false, false, arm_wheel, part_locked },
-	{ "wheel_lazy_mutex", "native_cell_pair", 1, false, false, arm_lazily,
-	  part_lazily_locked },
-	{ "twheel", "native_cell_pair_2", 2, false, false, arm_cells, part_cells },
-	{ "wheel", "native_cell_pair_2", 2, false, true, arm_wheel, part_wheel },
-	{ "wheel_mutex", "native_cell_pair_2", 2, false, false, arm_wheel, part_locked },
-	{ "wheel_lazy_mutex", "native_cell_pair_2", 2, false, false, arm_lazily,
-	  part_lazily_locked },
-	{ "twheel_shared", "native_cell_pair_2", 2, true, false, arm_cells, part_shared_cells },
+	{ "loop", "", 1, NOTHING },
+	{ "twheel", "native_cell_pair", 1, CELLS },
+	{ "wheel", "native_cell_pair", 1, WHEEL },
+	{ "wheel_lazy", "native_cell_pair", 1, WHEEL | LAZY },
+	{ "wheel_mutex", "native_cell_pair", 1, WHEEL | LOCKED },
+	{ "wheel_lazy_mutex", "native_cell_pair", 1, WHEEL | LAZY | LOCKED },
+	{ "twheel", "native_cell_pair_2", 2, CELLS },
+	{ "wheel", "native_cell_pair_2", 2, WHEEL },
+	{ "wheel_mutex", "native_cell_pair_2", 2, WHEEL | LOCKED },
+	{ "wheel_lazy_mutex", "native_cell_pair_2", 2, WHEEL | LAZY | LOCKED },
+	{ "twheel_shared", "native_cell_pair_2", 2, CELLS | SHARED },
 };
 
 #define NR_SYSTEMS	(sizeof(systems) / sizeof(*systems))
@@ -411,7 +311,7 @@ static void go_through(struct lane *lane)
 
 	lane->order = lane->before;
 	for (uint32_t i = 0; i < lane->n; i += PART)
-		job->part(lane);
+		part(lane);
 	lane->order = order;
 	lane->at = 0;
 }
@@ -423,25 +323,15 @@ static void run_lane(struct lane *lane)
 		if (job->threads > 1)
 			meet(i);
 		lane->begin[i] = clock_ns();
-		job->part(lane);
+		part(lane);
 		lane->end[i] = clock_ns();
 	}
-}
-
-static void use_processor(unsigned int number)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(processors[number], &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("sched_setaffinity");
 }
 
 static void *helper(void *unused)
 {
 	(void)unused;
-	use_processor(1);
+	use_processor(processors[1]);
 	for (;;) {
 		pthread_barrier_wait(&barrier);
 		if (!job)
@@ -464,19 +354,20 @@ static void shuffle(uint32_t *order, uint32_t first, uint32_t n)
 /* Each system has the same numbers in another order. */
 static void prepare(const struct system *system, uint32_t n)
 {
-	uint32_t share = system->shared ? n : n / system->threads;
+	bool shared = system->kind & SHARED;
+	uint32_t share = shared ? n : n / system->threads;
 
 	memset(wheels, 0, sizeof(wheels));
 	for (unsigned int i = 0; i < system->threads; i++) {
 		struct lane *lane = &lanes[i];
-		uint32_t first = system->shared ? 0 : i * share;
+		uint32_t first = shared ? 0 : i * share;
 
 		shuffle(lane->order, first, share);
 		shuffle(lane->before, first, share);
 		lane->n = share;
 		lane->at = 0;
-		lane->wheel = &wheels[system->wheels ? i : 0];
-		system->arm(lane);
+		lane->wheel = &wheels[system->kind & LOCKED ? 0 : i];
+		arm_all(lane, system->kind);
 	}
 	arrived = 0;
 }
@@ -520,34 +411,26 @@ static void run(const struct system *system, uint32_t n, struct times *times)
 	}
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Nanoseconds per pair; negative if there is no result. */
 static double result(const struct system *system, struct times *times)
 {
 	if (!times->nr)
 		return -1;
-	qsort(times->ns, times->nr, sizeof(*times->ns), compare);
+	sort(times->ns, times->nr);
 	return (double)times->ns[times->nr / 10] / PART / system->threads;
 }
 
 static void tell(const struct system *system, uint32_t n, double ns, double loop)
 {
-	bool in_page = n == PAGE_CELLS;
+	char operation[32];
 
 	if (ns < 0) {
 		fprintf(stderr, "pairs: %s, %u: the threads never ran together\n", system->name, n);
 		return;
 	}
-	printf("{\"system\": \"%s\", \"operation\": \"%s%s\", ", system->name,
-	       system->operation, in_page ? "_page" : "");
-	printf("\"n\": %u, \"value\": %.1f, \"unit\": \"ns\"}\n", n,
-	       ns - loop / system->threads);
+	snprintf(operation, sizeof(operation), "%s%s", system->operation,
+		 n == PAGE_CELLS ? "_page" : "");
+	print_result(system->name, operation, n, ns - loop / system->threads, "ns");
 }
 
 static void measure(uint32_t n, unsigned int repetitions, unsigned int nr_threads)
@@ -573,11 +456,6 @@ static void measure(uint32_t n, unsigned int repetitions, unsigned int nr_thread
 		free(times[i].ns);
 }
 
-struct kind {
-	void	(*arm)(struct wheel *w, struct wheel_node *node, uint64_t expires_ns);
-	bool	(*cancel)(struct wheel_node *node);
-};
-
 /* Up to half an hour ahead; half of the times are below 64 ms. */
 static uint64_t random_ns(void)
 {
@@ -585,25 +463,24 @@ static uint64_t random_ns(void)
 }
 
 /* Check the wheel with random timeouts and jumps of the clock. */
-static void check_wheel(const struct kind *kind)
+static void check_wheel(unsigned int kind)
 {
 	enum { NR = 2000, JUMPS = 300 };
 	uint64_t ticks[NR] = { 0 }, now = NSEC_PER_SEC, due = 0;
 
 	memset(wheels, 0, sizeof(wheels));
 	memset(nodes, 0, NR * sizeof(*nodes));
-	wheel_advance(wheels, now);
+	wheel_advance(wheels, now, ignore);
 	for (int jump = 0; jump < JUMPS; jump++) {
 		for (int i = 0; i < NR; i++) {
-			struct wheel_node *node = &nodes[i];
 			bool armed = ticks[i] > wheels->now;
 			uint64_t expires_ns = now + random_ns();
 
 			if (random_below(8))
 				continue;
-			if (kind->cancel(node) != armed)
+			if (cancel_node(kind, i) != armed)
 				fail("the wheel has fired too early or too late");
-			kind->arm(wheels, node, expires_ns);
+			arm_node(kind, wheels, i, expires_ns);
 			ticks[i] = wheel_place(wheels, wheel_tick(expires_ns));
 		}
 		now += random_ns();
@@ -611,7 +488,7 @@ static void check_wheel(const struct kind *kind)
 			if (ticks[i] > wheels->now && ticks[i] <= now / WHEEL_TICK_NS)
 				due++;
 		}
-		wheel_advance(wheels, now);
+		wheel_advance(wheels, now, ignore);
 		if (wheels->fired != due)
 			fail("the wheel has fired too many or too few");
 	}
@@ -639,7 +516,7 @@ static void start(unsigned int nr_threads, pthread_t *thread)
 		fputs("pairs: one processor, so no two threads\n", stderr);
 		processors[1] = processors[0];
 	}
-	use_processor(0);
+	use_processor(processors[0]);
 	if (pthread_barrier_init(&barrier, NULL, THREADS) ||
 	    pthread_create(thread, NULL, helper, NULL))
 		fail("no thread");
@@ -668,8 +545,8 @@ int main(int argc, char **argv)
 		lanes[i].begin = array(N_MAX / PART + 1, sizeof(*lanes->begin));
 		lanes[i].end = array(N_MAX / PART + 1, sizeof(*lanes->end));
 	}
-	check_wheel(&(struct kind){ wheel_arm, wheel_cancel });
-	check_wheel(&(struct kind){ wheel_arm_lazily, wheel_cancel_lazily });
+	check_wheel(WHEEL);
+	check_wheel(WHEEL | LAZY);
 	start(nr_threads, &thread);
 	for (int i = 2; i < argc; i++) {
 		uint32_t n = atoi(argv[i]);

@@ -14,6 +14,8 @@
 
 #include "scenario.h"
 
+struct usage usage = { .batch = BATCH };
+
 static const struct backend *const backends[] = {
 	&backend_none, &backend_cells, &backend_submit, &backend_wheel, &backend_mutex,
 	&backend_timerfd, &backend_io_uring,
@@ -83,12 +85,33 @@ uint64_t option(const char *name, uint64_t value)
 	return value;
 }
 
+void add_late(struct samples *samples, uint64_t expires_ns, uint64_t now_ns)
+{
+	if (now_ns < expires_ns)
+		fail("a timeout is early");
+	if (samples->nr == samples->room)
+		fail("more timeouts have fired than were armed");
+	samples->ns[samples->nr++] = now_ns - expires_ns;
+}
+
+double late_at(struct samples *samples, unsigned int per_mille)
+{
+	size_t at;
+
+	if (!samples->nr)
+		return 0;
+	sort(samples->ns, samples->nr);
+	at = (samples->nr - 1) * per_mille / 1000;
+	return samples->ns[at] / 1000.0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
 		bad_usage();
 	options = argv + 2;
 	own_options = options;
+	write_to("/proc/sys/kernel/sched_schedstats", "1");
 	for (size_t i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++) {
 		if (!strcmp(scenarios[i].name, argv[1]))
 			return scenarios[i].run();

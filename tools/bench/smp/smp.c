@@ -11,24 +11,14 @@
  *
  * Results are a line of JSON each.
  */
-#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/resource.h>
-#include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
-#include <linux/twheel.h>
 
-#define NSEC_PER_SEC	1000000000ULL
+#include "../../lib/libtwheel.h"
+#include "../backends/backend.h"
+#include "../machine.h"
 
 #define BATCH		1024U
 #define THREADS		4U
@@ -37,83 +27,30 @@
 #define LEAD_NS		(2 * NSEC_PER_SEC)	/* time for arming */
 #define SPREAD_NS	(4 * NSEC_PER_SEC)
 
+struct usage usage = { .batch = BATCH, .measured = true };
+
 struct worker {
 	pthread_t thread;
 	unsigned int cpu;
-	int fd;
+	struct twheel_ctx *ctx;
 	unsigned long pairs;		/* number of arms and cancels */
-	uint64_t *deadlines;
+	const struct backend *backend;
 	uint64_t *late_ns;
 };
 
 static atomic_bool stop;
 
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static void *array(size_t nr, size_t size)
-{
-	void *memory = calloc(nr, size);
-
-	if (!memory)
-		die("calloc");
-	return memory;
-}
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
-
-static void tell(const char *system, const char *operation, unsigned int n, double ns)
-{
-	printf("{\"system\": \"%s\", \"operation\": \"%s\", \"n\": %u, ", system, operation, n);
-	printf("\"value\": %.1f, \"unit\": \"ns\"}\n", ns);
-	fflush(stdout);
-}
-
-static void use_cpu(unsigned int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("sched_setaffinity");
-}
-
-static int open_device(void)
-{
-	int fd = open("/dev/twheel", O_RDWR);
-
-	if (fd < 0)
-		die("/dev/twheel");
-	return fd;
-}
-
 static void start(struct worker *w, unsigned int cpu, void *(*main)(void *))
 {
 	w->cpu = cpu;
 	if (pthread_create(&w->thread, NULL, main, w))
-		die("pthread_create");
+		fail("pthread_create");
 }
 
-static void submit(int fd, struct twheel_op *ops, unsigned int nr)
+static void submit(const struct worker *w, struct twheel_op *ops)
 {
-	struct twheel_submit submit = {
-		.ops = (uintptr_t)ops,
-		.nr = nr,
-		.op_size = sizeof(*ops),
-	};
-
-	if (ioctl(fd, TWHEEL_IOC_SUBMIT, &submit) || submit.done != nr || ops[0].result)
-		die("submit");
+	if (twheel_submit(w->ctx, ops, BATCH) != BATCH || ops[0].result)
+		fail("submit");
 }
 
 /* Threads */
@@ -123,20 +60,14 @@ static void *arm_and_cancel(void *arg)
 	struct worker *w = arg;
 	struct twheel_op *ops = array(BATCH, sizeof(*ops));
 
-	use_cpu(w->cpu);
+	use_processor(w->cpu);
 	while (!stop) {
 		for (unsigned int i = 0; i < BATCH; i++)
-			ops[i] = (struct twheel_op){
-				.opcode = TWHEEL_OP_ARM,
-				.expires_ns = 3600 * NSEC_PER_SEC + i * NSEC_PER_SEC,
-			};
-		submit(w->fd, ops, BATCH);
+			twheel_prep_arm(&ops[i], (3600 + i) * NSEC_PER_SEC, 0, 0);
+		submit(w, ops);
 		for (unsigned int i = 0; i < BATCH; i++)
-			ops[i] = (struct twheel_op){
-				.opcode = TWHEEL_OP_CANCEL,
-				.id = ops[i].id,
-			};
-		submit(w->fd, ops, BATCH);
+			twheel_prep_cancel(&ops[i], ops[i].id);
+		submit(w, ops);
 		w->pairs += BATCH;
 	}
 	free(ops);
@@ -149,8 +80,12 @@ static void threads(const char *operation, unsigned int nr, bool share)
 	unsigned long pairs = 0;
 	uint64_t begin;
 
-	for (unsigned int i = 0; i < nr; i++)
-		workers[i].fd = i && share ? workers[0].fd : open_device();
+	for (unsigned int i = 0; i < nr; i++) {
+		if (i && share)
+			workers[i].ctx = workers[0].ctx;
+		else
+			check(twheel_open(NULL, 0, &workers[i].ctx), "/dev/twheel");
+	}
 	stop = false;
 	begin = clock_ns();
 	for (unsigned int i = 0; i < nr; i++)
@@ -162,10 +97,10 @@ static void threads(const char *operation, unsigned int nr, bool share)
 		pairs += workers[i].pairs;
 	}
 	if (operation)
-		tell("twheel", operation, nr, (double)(clock_ns() - begin) / pairs);
+		print_result("twheel", operation, nr, (double)(clock_ns() - begin) / pairs, "ns");
 	for (unsigned int i = 0; i < nr; i++) {
 		if (!i || !share)
-			close(workers[i].fd);
+			twheel_close(workers[i].ctx);
 	}
 }
 
@@ -175,107 +110,40 @@ static void *keep_busy(void *arg)
 {
 	struct worker *w = arg;
 
-	use_cpu(w->cpu);
+	use_processor(w->cpu);
 	while (!stop)
 		w->pairs++;
 	return NULL;
 }
 
-static void choose_deadlines(struct worker *w)
-{
-	uint64_t base = clock_ns() + LEAD_NS;
-	unsigned int seed = w->cpu;
-
-	for (unsigned int i = 0; i < TIMEOUTS; i++)
-		w->deadlines[i] = base + ((uint64_t)rand_r(&seed) * 2 + i % 2) % SPREAD_NS;
-}
-
-static void *wait_with_twheel(void *arg)
+static void *wait_for_all(void *arg)
 {
 	struct worker *w = arg;
-	struct twheel_event *events = array(BATCH, sizeof(*events));
-	struct twheel_op *ops = array(TIMEOUTS, sizeof(*ops));
-	unsigned int done = 0;
+	uint64_t *deadlines = array(TIMEOUTS, sizeof(*deadlines)), base;
+	unsigned int done = 0, seed = w->cpu;
+	struct timers *timers = w->backend->open(TIMEOUTS, 0);
+	uint32_t numbers[BATCH];
 
-	use_cpu(w->cpu);
-	w->fd = open_device();
-	choose_deadlines(w);
+	use_processor(w->cpu);
+	base = clock_ns() + LEAD_NS;
 	for (unsigned int i = 0; i < TIMEOUTS; i++) {
-		ops[i].opcode = TWHEEL_OP_ARM;
-		ops[i].flags = TWHEEL_F_ABS;
-		ops[i].expires_ns = w->deadlines[i];
+		deadlines[i] = base + ((uint64_t)rand_r(&seed) * 2 + i % 2) % SPREAD_NS;
+		w->backend->arm(timers, i, deadlines[i]);
 	}
-	submit(w->fd, ops, TIMEOUTS);
+	flush_timers(w->backend, timers);
 	while (done < TIMEOUTS) {
-		ssize_t size = read(w->fd, events, BATCH * sizeof(*events));
+		unsigned int nr = w->backend->take(timers, 0, numbers);
 		uint64_t now = clock_ns();
 
-		if (size <= 0)
-			die("read");
-		for (unsigned int i = 0; i < size / sizeof(*events); i++)
-			w->late_ns[done++] = now - events[i].expires_ns;
+		for (unsigned int i = 0; i < nr; i++)
+			w->late_ns[done++] = now - deadlines[numbers[i]];
 	}
-	close(w->fd);
-	free(ops);
-	free(events);
+	w->backend->close(timers);
+	free(deadlines);
 	return NULL;
 }
 
-static int add_timerfd(int epoll, unsigned int number, uint64_t deadline)
-{
-	struct itimerspec value = {
-		.it_value.tv_sec = deadline / NSEC_PER_SEC,
-		.it_value.tv_nsec = deadline % NSEC_PER_SEC,
-	};
-	struct epoll_event event = { .events = EPOLLIN, .data.u32 = number };
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-
-	if (fd < 0 || timerfd_settime(fd, TFD_TIMER_ABSTIME, &value, NULL) ||
-	    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
-		die("timerfd_create");
-	return fd;
-}
-
-static void *wait_with_timerfd(void *arg)
-{
-	struct worker *w = arg;
-	struct epoll_event *events = array(BATCH, sizeof(*events));
-	int *fds = array(TIMEOUTS, sizeof(*fds));
-	unsigned int done = 0;
-	uint64_t count;
-
-	use_cpu(w->cpu);
-	w->fd = epoll_create1(0);
-	choose_deadlines(w);
-	for (unsigned int i = 0; i < TIMEOUTS; i++)
-		fds[i] = add_timerfd(w->fd, i, w->deadlines[i]);
-	while (done < TIMEOUTS) {
-		int nr = epoll_wait(w->fd, events, BATCH, -1);
-
-		for (int i = 0; i < nr; i++) {
-			uint32_t number = events[i].data.u32;
-
-			if (read(fds[number], &count, sizeof(count)) != sizeof(count))
-				die("read");
-			w->late_ns[done++] = clock_ns() - w->deadlines[number];
-		}
-	}
-	for (unsigned int i = 0; i < TIMEOUTS; i++)
-		close(fds[i]);
-	close(w->fd);
-	free(fds);
-	free(events);
-	return NULL;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void lateness(const char *system, void *(*wait)(void *))
+static void lateness(const char *system, const struct backend *backend)
 {
 	const unsigned int all = THREADS * TIMEOUTS;
 	uint64_t *late_ns = array(all, sizeof(*late_ns));
@@ -283,38 +151,33 @@ static void lateness(const char *system, void *(*wait)(void *))
 
 	stop = false;
 	for (unsigned int i = 0; i < THREADS; i++) {
-		waiters[i].deadlines = array(TIMEOUTS, sizeof(uint64_t));
+		waiters[i].backend = backend;
 		waiters[i].late_ns = late_ns + i * TIMEOUTS;
 		start(&hogs[i], i, keep_busy);
-		start(&waiters[i], i, wait);
+		start(&waiters[i], i, wait_for_all);
 	}
-	for (unsigned int i = 0; i < THREADS; i++) {
+	for (unsigned int i = 0; i < THREADS; i++)
 		pthread_join(waiters[i].thread, NULL);
-		free(waiters[i].deadlines);
-	}
 	stop = true;
 	for (unsigned int i = 0; i < THREADS; i++)
 		pthread_join(hogs[i].thread, NULL);
-	qsort(late_ns, all, sizeof(*late_ns), compare);
-	tell(system, "lateness_p50", all, late_ns[all / 2]);
-	tell(system, "lateness_p99", all, late_ns[all / 100 * 99]);
-	tell(system, "lateness_p99.9", all, late_ns[all / 1000 * 999]);
-	tell(system, "lateness_max", all, late_ns[all - 1]);
+	sort(late_ns, all);
+	print_result(system, "lateness_p50", all, late_ns[all / 2], "ns");
+	print_result(system, "lateness_p99", all, late_ns[all / 100 * 99], "ns");
+	print_result(system, "lateness_p99.9", all, late_ns[all / 1000 * 999], "ns");
+	print_result(system, "lateness_max", all, late_ns[all - 1], "ns");
 	free(late_ns);
 }
 
 int main(void)
 {
-	struct rlimit files = { 2 * THREADS * TIMEOUTS, 2 * THREADS * TIMEOUTS };
-
-	if (setrlimit(RLIMIT_NOFILE, &files))
-		die("setrlimit");
+	raise_limits();
 	threads(NULL, THREADS, false);		/* warm up: an emulator translates the code now */
 	for (unsigned int nr = 1; nr <= THREADS; nr *= 2) {
 		threads("threads_own", nr, false);
 		threads("threads_shared", nr, true);
 	}
-	lateness("twheel", wait_with_twheel);
-	lateness("timerfd", wait_with_timerfd);
+	lateness("twheel", &backend_submit);
+	lateness("timerfd", &backend_new_timerfd);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One timerfd per timeout, created once, all in one epoll set. Each arm and each cancel is
- * a call. A set that is opened before a fork() is shared.
+ * One timerfd per timeout, all in one epoll set. Each arm and each cancel is a call. A set
+ * that is opened before a fork() is shared.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,32 +9,39 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "scenario.h"
+#include "../machine.h"
+#include "backend.h"
 
 struct timerfds {
 	struct timers		timers;
 	int			epoll;
-	struct epoll_event	events[BATCH];
-	int			fds[];
+	struct epoll_event	*events;
+	int			fds[];		/* -1: not created */
 };
+
+static void create(struct timerfds *set, uint32_t number)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = number };
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+	if (fd < 0 || epoll_ctl(set->epoll, EPOLL_CTL_ADD, fd, &event))
+		die("timerfd_create");
+	set->fds[number] = fd;
+}
 
 static struct timers *timerfd_open(unsigned int n, uint64_t slack_ns)
 {
-	struct timerfds *set = calloc(1, sizeof(*set) + n * sizeof(*set->fds));
+	struct timerfds *set = array(1, sizeof(*set) + n * sizeof(*set->fds));
 
-	if (!set)
-		die("calloc");
 	set->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
+	set->events = array(usage.batch, sizeof(*set->events));
 	set->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (set->epoll < 0)
 		die("epoll_create1");
 	for (unsigned int i = 0; i < n; i++) {
-		struct epoll_event event = { .events = EPOLLIN, .data.u32 = i };
-
-		set->fds[i] = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-		if (set->fds[i] < 0 ||
-		    epoll_ctl(set->epoll, EPOLL_CTL_ADD, set->fds[i], &event))
-			die("timerfd_create");
+		set->fds[i] = -1;
+		if (!usage.measured)
+			create(set, i);
 	}
 	return &set->timers;
 }
@@ -43,9 +50,12 @@ static void timerfd_close(struct timers *timers)
 {
 	struct timerfds *set = (struct timerfds *)timers;
 
-	for (unsigned int i = 0; i < timers->n; i++)
-		close(set->fds[i]);
+	for (unsigned int i = 0; i < timers->n; i++) {
+		if (set->fds[i] >= 0)
+			close(set->fds[i]);
+	}
 	close(set->epoll);
+	free(set->events);
 	free(set);
 }
 
@@ -80,11 +90,36 @@ static void timerfd_cancel(struct timers *timers, uint32_t number)
 	set_time(timers, number, &never);
 }
 
+/* The measured forms create the descriptor and close it. */
+
+static void new_arm(struct timers *timers, uint32_t number, uint64_t expires_ns)
+{
+	struct timerfds *set = (struct timerfds *)timers;
+	struct itimerspec value = { .it_value = to_timespec(expires_ns) };
+
+	clock_start();
+	if (set->fds[number] < 0)
+		create(set, number);
+	set_time(timers, number, &value);
+	clock_stop();
+}
+
+static void new_cancel(struct timers *timers, uint32_t number)
+{
+	struct timerfds *set = (struct timerfds *)timers;
+
+	clock_start();
+	if (close(set->fds[number]))
+		die("timerfd: close");
+	clock_stop();
+	set->fds[number] = -1;
+}
+
 /* Another process that shares the set may have moved a timeout meanwhile. */
 static unsigned int timerfd_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
 {
 	struct timerfds *set = (struct timerfds *)timers;
-	int nr = epoll_wait(set->epoll, set->events, BATCH, 0);
+	int nr = epoll_wait(set->epoll, set->events, usage.batch, usage.measured ? -1 : 0);
 	unsigned int taken = 0;
 	uint64_t count;
 
@@ -94,10 +129,14 @@ static unsigned int timerfd_take(struct timers *timers, uint64_t now_ns, uint32_
 	for (int i = 0; i < nr; i++) {
 		uint32_t number = set->events[i].data.u32;
 
-		if (read(set->fds[number], &count, sizeof(count)) == sizeof(count))
-			numbers[taken++] = number;
-		else if (errno != EAGAIN)
-			die("timerfd: read");
+		if (read(set->fds[number], &count, sizeof(count)) != sizeof(count)) {
+			if (errno != EAGAIN)
+				die("timerfd: read");
+			continue;
+		}
+		if (numbers)
+			numbers[taken] = number;
+		taken++;
 	}
 	return taken;
 }
@@ -114,6 +153,17 @@ const struct backend backend_timerfd = {
 	.arm	= timerfd_arm,
 	.repeat	= timerfd_repeat,
 	.cancel	= timerfd_cancel,
+	.take	= timerfd_take,
+	.fd	= timerfd_fd,
+};
+
+const struct backend backend_new_timerfd = {
+	.name	= "timerfd",
+	.open	= timerfd_open,
+	.close	= timerfd_close,
+	.arm	= new_arm,
+	.move	= new_arm,
+	.cancel	= new_cancel,
 	.take	= timerfd_take,
 	.fd	= timerfd_fd,
 };

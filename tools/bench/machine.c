@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * System calls with error checks, and counters of the machine from /proc and, for idle
- * time, from the module of the benchmark.
- */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "scenario.h"
+#include "clock.h"
+#include "machine.h"
 
-#define DESCRIPTORS	(1024 * 1024)
+#define DESCRIPTORS	(4 * 1024 * 1024)
 
 void die(const char *what)
 {
@@ -25,7 +21,7 @@ void die(const char *what)
 
 void fail(const char *what)
 {
-	fprintf(stderr, "scenarios: %s\n", what);
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
 	exit(1);
 }
 
@@ -37,24 +33,37 @@ void check(int ret, const char *what)
 	die(what);
 }
 
-static void *map(size_t nr, size_t size, int flags)
+/* A memset() here could be turned into calloc(). */
+void *array(size_t nr, size_t size)
+{
+	void *memory = malloc(nr * size);
+
+	if (!memory)
+		die("malloc");
+	explicit_bzero(memory, nr * size);
+	return memory;
+}
+
+void *shared_array(size_t nr, size_t size)
 {
 	void *memory = mmap(NULL, nr * size, PROT_READ | PROT_WRITE,
-			    flags | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+			    MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (memory == MAP_FAILED)
 		die("mmap");
 	return memory;
 }
 
-void *array(size_t nr, size_t size)
+static int compare(const void *a, const void *b)
 {
-	return map(nr, size, MAP_PRIVATE);
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
 }
 
-void *shared_array(size_t nr, size_t size)
+void sort(uint64_t *values, size_t nr)
 {
-	return map(nr, size, MAP_SHARED);
+	qsort(values, nr, sizeof(*values), compare);
 }
 
 void sleep_until(uint64_t ns)
@@ -74,31 +83,59 @@ void poll_until(struct pollfd *fds, unsigned int nr, uint64_t ns)
 		die("ppoll");
 }
 
-void add_late(struct samples *samples, uint64_t expires_ns, uint64_t now_ns)
+FILE *open_file(const char *path)
 {
-	if (now_ns < expires_ns)
-		fail("a timeout is early");
-	if (samples->nr == samples->room)
-		fail("more timeouts have fired than were armed");
-	samples->ns[samples->nr++] = now_ns - expires_ns;
+	FILE *file = fopen(path, "r");
+
+	if (!file)
+		die(path);
+	return file;
 }
 
-static int compare(const void *a, const void *b)
+void write_to(const char *path, const char *text)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	FILE *file = fopen(path, "w");
 
-	return (x > y) - (x < y);
+	if (!file || fputs(text, file) < 0 || fclose(file))
+		die(path);
 }
 
-double late_at(struct samples *samples, unsigned int per_mille)
+void print_result(const char *system, const char *operation, unsigned int n, double value,
+		  const char *unit)
 {
-	size_t at;
+	printf("{\"system\": \"%s\", \"operation\": \"%s\", \"n\": %u, ", system, operation, n);
+	printf("\"value\": %.1f, \"unit\": \"%s\"}\n", value, unit);
+	fflush(stdout);
+}
 
-	if (!samples->nr)
-		return 0;
-	qsort(samples->ns, samples->nr, sizeof(*samples->ns), compare);
-	at = (samples->nr - 1) * per_mille / 1000;
-	return samples->ns[at] / 1000.0;
+uint64_t cpu_idle_ns(void)
+{
+	FILE *file = open_file(MODULE "idle_ns");
+	uint64_t ns;
+
+	if (fscanf(file, "%lu", &ns) != 1)
+		die(MODULE "idle_ns");
+	fclose(file);
+	return ns;
+}
+
+uint64_t free_bytes(void)
+{
+	unsigned long pages = 0, nr;
+	char line[256];
+	FILE *file;
+
+	write_to("/proc/sys/vm/drop_caches", "3");
+	usleep(500000);
+	write_to("/proc/sys/vm/stat_refresh", "1");
+	file = open_file("/proc/zoneinfo");
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, " pages free %lu", &nr) == 1 ||
+		    sscanf(line, " count: %lu", &nr) == 1)
+			pages += nr;
+	}
+	fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
 }
 
 bool is_counting(void)
@@ -190,17 +227,22 @@ void read_memory(struct memory *memory)
 	memory->all = -(int64_t)free_bytes();
 }
 
+static void raise_limit(int resource, rlim_t value)
+{
+	struct rlimit limit = { .rlim_cur = value, .rlim_max = value };
+
+	if (setrlimit(resource, &limit))
+		die("setrlimit");
+}
+
 void raise_limits(void)
 {
-	struct rlimit files = { DESCRIPTORS, DESCRIPTORS };
-	struct rlimit locked = { RLIM_INFINITY, RLIM_INFINITY };
-
-	write_to("/proc/sys/fs/nr_open", "1048576");
+	write_to("/proc/sys/fs/nr_open", "4194304");
 	write_to("/proc/sys/fs/file-max", "4194304");
 	write_to("/proc/sys/fs/epoll/max_user_watches", "4194304");
-	if (setrlimit(RLIMIT_NOFILE, &files) || setrlimit(RLIMIT_MEMLOCK, &locked))
-		die("setrlimit");
-	write_to("/proc/sys/kernel/sched_schedstats", "1");
+	raise_limit(RLIMIT_NOFILE, DESCRIPTORS);
+	raise_limit(RLIMIT_SIGPENDING, DESCRIPTORS);
+	raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
 }
 
 void use_processor(unsigned int number)

@@ -17,19 +17,15 @@
  * its slot until the slot is visited. It must not be freed before. Use only one kind of
  * functions for a node.
  *
- * A program that must know which nodes have fired defines WHEEL_FIRED(node) before it
- * includes this file. At that point the node is not in the wheel and may be armed again.
+ * wheel_advance() calls a function for each node that has fired. At that point the node is
+ * not in the wheel and may be armed again. The function is inlined.
  */
-#ifndef BENCH_NATIVE_WHEEL_H
-#define BENCH_NATIVE_WHEEL_H
+#ifndef BENCH_WHEEL_H
+#define BENCH_WHEEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#ifndef WHEEL_FIRED
-#define WHEEL_FIRED(node)	((void)(node))
-#endif
 
 #define WHEEL_BITS	8
 #define WHEEL_SLOTS	256U
@@ -66,6 +62,8 @@ struct wheel {
 	uint64_t		used[WHEEL_LEVELS][WHEEL_WORDS];
 	struct wheel_node	*slots[WHEEL_LEVELS][WHEEL_SLOTS];
 };
+
+typedef void (*wheel_fn)(struct wheel_node *node);
 
 /* Nothing fires early: the tick is rounded up. */
 static inline uint64_t wheel_tick(uint64_t ns)
@@ -170,7 +168,7 @@ static inline uint64_t wheel_next(const struct wheel *w, unsigned int *level)
 }
 
 /* The cursor has reached a slot: its nodes fire or move down. */
-static inline void wheel_visit(struct wheel *w, unsigned int level)
+static __always_inline void wheel_visit(struct wheel *w, unsigned int level, wheel_fn fired)
 {
 	unsigned int slot = (w->now >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
 	struct wheel_node *node = w->slots[level][slot], *next;
@@ -190,20 +188,20 @@ static inline void wheel_visit(struct wheel *w, unsigned int level)
 			if (node->wanted)
 				node->wanted = WHEEL_NEVER;
 			w->fired++;
-			WHEEL_FIRED(node);
+			fired(node);
 		}
 	}
 }
 
 /* Fire the nodes of all ticks that have passed by @now_ns. */
-static inline void wheel_advance(struct wheel *w, uint64_t now_ns)
+static __always_inline void wheel_advance(struct wheel *w, uint64_t now_ns, wheel_fn fired)
 {
 	uint64_t target = now_ns / WHEEL_TICK_NS, next;
 	unsigned int level;
 
 	while ((next = wheel_next(w, &level)) <= target) {
 		w->now = next;
-		wheel_visit(w, level);
+		wheel_visit(w, level, fired);
 	}
 	if (w->now < target)
 		w->now = target;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A wheel inside the process, optimised as far as possible; and a back end without
- * timeouts.
+ * A wheel inside the process, optimised as far as possible.
  *
  * wheel: each thread has its own wheel and uses the lazy forms. A timeout that is cancelled
  * or moved to later stays in its slot until the slot is visited. With slack, deadlines are
@@ -9,17 +8,16 @@
  *
  * mutex: all threads share one wheel behind a mutex. Any thread may advance it. Each thread
  * takes its own timeouts that have fired from a list.
+ *
+ * eager: one wheel, whose operations are measured, without the lazy forms. It keeps only the
+ * numbers of timeouts that have fired. take() sleeps until the next slot in use.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A node that has fired is put on a list of its set, where it can still be cancelled. */
-struct wheel_node;
-static void node_fired(struct wheel_node *node);
-#define WHEEL_FIRED(node)	node_fired(node)
-
-#include "../native/wheel.h"
-#include "scenario.h"
+#include "../machine.h"
+#include "backend.h"
+#include "wheel.h"
 
 /**
  * struct set - timeouts of one thread
@@ -53,7 +51,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The wheel that this thread advances. */
 static __thread struct shared *advancing;
 
-/* Few nodes fire, so a node need not point to its set. */
+/*
+ * Put a node that has fired on a list of its set, where it can still be cancelled. Few nodes
+ * fire, so a node need not point to its set.
+ */
 static void node_fired(struct wheel_node *node)
 {
 	struct set *set = advancing->sets;
@@ -79,10 +80,10 @@ static struct set *set_open(unsigned int n, uint64_t slack_ns, struct shared *of
 	return set;
 }
 
-static void advance(struct wheel *wheel, uint64_t now_ns)
+static void advance(struct wheel *of, uint64_t now_ns)
 {
-	advancing = (struct shared *)wheel;
-	wheel_advance(wheel, now_ns);
+	advancing = (struct shared *)of;
+	wheel_advance(of, now_ns, node_fired);
 }
 
 static unsigned int take_fired(struct set *set, uint32_t *numbers)
@@ -90,17 +91,17 @@ static unsigned int take_fired(struct set *set, uint32_t *numbers)
 	struct wheel_node *node;
 	unsigned int nr = 0;
 
-	while (nr < BATCH && (node = set->fired)) {
+	while (nr < usage.batch && (node = set->fired)) {
 		wheel_cancel(node);
 		numbers[nr++] = node - set->nodes;
 	}
 	return nr;
 }
 
-static uint64_t next_ns(const struct wheel *wheel)
+static uint64_t next_ns(const struct wheel *of)
 {
 	unsigned int level;
-	uint64_t tick = wheel_next(wheel, &level);
+	uint64_t tick = wheel_next(of, &level);
 
 	return tick == WHEEL_NEVER ? NEVER : tick * WHEEL_TICK_NS;
 }
@@ -239,43 +240,117 @@ const struct backend backend_mutex = {
 	.next	= mutex_next,
 };
 
-/* No timeouts: the cost of the rest of the program */
+/* A wheel whose operations are measured */
 
-static struct timers *none_open(unsigned int n, uint64_t slack_ns)
+/* An object of the program. */
+struct object {
+	struct wheel_node	node;
+	uint32_t		number;
+};
+
+static struct timers eager;
+static struct wheel wheel;
+static struct object *objects;
+static uint32_t *fired;		/* numbers of fired timeouts, in place of a callback */
+static unsigned int nr_fired;
+
+static __always_inline void note_fired(struct wheel_node *node)
 {
-	struct timers *timers = array(1, sizeof(*timers));
-
-	*timers = (struct timers){ .n = n, .slack_ns = slack_ns };
-	return timers;
+	fired[nr_fired++] = ((const struct object *)node)->number;
 }
 
-static void none_arm(struct timers *timers, uint32_t number, uint64_t expires_ns)
+static struct timers *eager_open(unsigned int n, uint64_t slack_ns)
 {
-	(void)timers;
-	(void)number;
-	(void)expires_ns;
+	eager = (struct timers){ .n = n, .slack_ns = slack_ns };
+	wheel = (struct wheel){ 0 };
+	wheel_advance(&wheel, clock_ns(), note_fired);
+	objects = array(n, sizeof(*objects));
+	fired = array(n, sizeof(*fired));
+	for (unsigned int i = 0; i < n; i++)
+		objects[i].number = i;
+	return &eager;
 }
 
-static void none_cancel(struct timers *timers, uint32_t number)
+static void eager_close(struct timers *timers)
 {
 	(void)timers;
-	(void)number;
+	free(objects);
+	free(fired);
 }
 
-static unsigned int none_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
+/*
+ * Not inlined: a compiler that sees the loop around the calls would do less than a program
+ * needs.
+ */
+
+static __attribute_noinline__ void arm(struct wheel_node *node, uint64_t deadline)
+{
+	wheel_arm(&wheel, node, deadline);
+}
+
+static __attribute_noinline__ void move(struct wheel_node *node, uint64_t deadline)
+{
+	if (!wheel_cancel(node))
+		fail("wheel: not armed");
+	wheel_arm(&wheel, node, deadline);
+}
+
+static __attribute_noinline__ void cancel(struct wheel_node *node)
+{
+	if (!wheel_cancel(node))
+		fail("wheel: not armed");
+}
+
+/* A call takes less time than a look at the clock. The loop alone is measured and subtracted. */
+static void eager_all(struct timers *timers, enum action action, const uint32_t *which,
+		      unsigned int nr, const uint64_t *deadlines)
 {
 	(void)timers;
-	(void)now_ns;
+	clock_start();
+	for (unsigned int i = 0; i < nr; i++) {
+		struct wheel_node *node = &objects[which[i]].node;
+
+		switch (action) {
+		case ARM:
+			arm(node, deadlines[which[i]]);
+			break;
+		case MOVE:
+			move(node, deadlines[which[i]]);
+			break;
+		case CANCEL:
+			cancel(node);
+			break;
+		}
+	}
+	clock_stop();
+	clock_begin = clock_ns();
+	for (unsigned int i = 0; i < nr; i++)
+		asm volatile("" : : "r" (&objects[which[i]]), "r" (deadlines[which[i]]) : "memory");
+	clock_stop_idle_loop();
+}
+
+static unsigned int eager_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
+{
+	(void)timers;
 	(void)numbers;
-	return 0;
+	for (nr_fired = 0; !nr_fired; wheel_advance(&wheel, now_ns, note_fired)) {
+		uint64_t next = next_ns(&wheel);
+
+		if (next == NEVER)
+			fail("wheel: nothing is armed");
+		now_ns = clock_ns();
+		if (now_ns < next) {
+			sleep_until(next);
+			now_ns = clock_ns();
+		}
+	}
+	return nr_fired;
 }
 
-const struct backend backend_none = {
-	.name	= "none",
-	.open	= none_open,
-	.close	= wheel_close,
-	.arm	= none_arm,
-	.cancel	= none_cancel,
-	.take	= none_take,
-	.fd	= no_fd,
+const struct backend backend_eager = {
+	.name	= "wheel",
+	.open	= eager_open,
+	.close	= eager_close,
+	.all	= eager_all,
+	.take	= eager_take,
 };

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/twheel. The back end cells exchanges a word in memory for each arm and cancel, and
+ * makes a call if the cell needs a KICK. The back end submit collects operations for
+ * a call. In both, a set is a context.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "../../lib/libtwheel.h"
+#include "../machine.h"
+#include "backend.h"
+
+/**
+ * struct context - a context, its events, and operations for it
+ * @nr: number of operations that are collected
+ */
+struct context {
+	struct timers		timers;
+	struct twheel_ctx	*ctx;
+	int			fd;
+	struct twheel_event	*events;
+	unsigned int		nr;
+	struct twheel_op	*ops;
+};
+
+static void open_context(struct context *context, unsigned int n, uint64_t slack_ns)
+{
+	context->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
+	context->events = array(usage.batch, sizeof(*context->events));
+	context->ops = array(usage.batch, sizeof(*context->ops));
+	check(twheel_open(NULL, usage.measured ? 0 : TWHEEL_NONBLOCK, &context->ctx),
+	      "/dev/twheel");
+	context->fd = twheel_fd(context->ctx);
+}
+
+static void context_close(struct timers *timers)
+{
+	struct context *context = (struct context *)timers;
+
+	twheel_close(context->ctx);
+	free(context->events);
+	free(context->ops);
+	free(context);
+}
+
+static void submit(struct context *context)
+{
+	static const unsigned long requests[] = {
+		[TWHEEL_OP_ARM]		= TWHEEL_IOC_ARM,
+		[TWHEEL_OP_MOD]		= TWHEEL_IOC_MOD,
+		[TWHEEL_OP_CANCEL]	= TWHEEL_IOC_CANCEL,
+	};
+	unsigned long request = requests[context->ops->opcode];
+	int done;
+
+	clock_start();
+	if (usage.batch == 1)
+		done = !ioctl(context->fd, request, context->ops);
+	else
+		done = twheel_submit(context->ctx, context->ops, context->nr);
+	clock_stop();
+	if (done != (int)context->nr)
+		fail("twheel: not all operations were carried out");
+	context->nr = 0;
+}
+
+static unsigned int read_events(struct context *context, uint32_t *numbers)
+{
+	ssize_t size = read(context->fd, context->events,
+			    usage.batch * sizeof(*context->events));
+	unsigned int nr = size / sizeof(*context->events);
+
+	if (size < 0 && errno == EAGAIN)
+		return 0;
+	if (size <= 0)
+		die("twheel: read");
+	for (unsigned int i = 0; numbers && i < nr; i++)
+		numbers[i] = context->events[i].cookie;
+	return nr;
+}
+
+static int context_fd(struct timers *timers)
+{
+	return ((struct context *)timers)->fd;
+}
+
+/* Cells */
+
+struct cells {
+	struct context		context;
+	struct twheel_kicks	kicks;
+	struct {
+		struct twheel_cell	*cell;
+		uint64_t		id;
+	} places[];
+};
+
+/* Reads the words, so that the pages of the mapping are present. */
+static void make_cells(struct timers *timers)
+{
+	struct cells *cells = (struct cells *)timers;
+	unsigned int nr = cells->context.nr;
+
+	if (!nr)
+		return;
+	submit(&cells->context);
+	for (unsigned int i = 0; i < nr; i++) {
+		const struct twheel_op *op = &cells->context.ops[i];
+		struct twheel_cell **cell = &cells->places[op->cookie].cell;
+		uint64_t word;
+
+		check(op->result, "cells: make");
+		cells->places[op->cookie].id = op->id;
+		check(twheel_cell(cells->context.ctx, op->id, cell), "cells: map");
+		word = __atomic_load_n(&(*cell)->word, __ATOMIC_SEQ_CST);
+		if (word != op->expires_ns && word != TWHEEL_CELL_FIRED)
+			fail("cells: word");
+	}
+}
+
+static void make_cell(struct timers *timers, uint32_t number, uint64_t expires_ns)
+{
+	struct context *context = (struct context *)timers;
+	struct twheel_op *op = &context->ops[context->nr++];
+
+	twheel_prep_arm(op, expires_ns, TWHEEL_F_CELL | TWHEEL_F_ABS, number);
+	twheel_prep_slack(op, timers->slack_ns);
+	if (context->nr == usage.batch)
+		make_cells(timers);
+}
+
+static struct timers *new_cells_open(unsigned int n, uint64_t slack_ns)
+{
+	struct cells *cells = array(1, sizeof(*cells) + n * sizeof(*cells->places));
+
+	open_context(&cells->context, n, slack_ns);
+	cells->kicks.ctx = cells->context.ctx;
+	return &cells->context.timers;
+}
+
+static struct timers *cells_open(unsigned int n, uint64_t slack_ns)
+{
+	struct timers *timers = new_cells_open(n, slack_ns);
+
+	for (unsigned int i = 0; i < n; i++)
+		make_cell(timers, i, TWHEEL_CELL_IDLE);
+	make_cells(timers);
+	return timers;
+}
+
+static void cells_flush(struct timers *timers)
+{
+	struct cells *cells = (struct cells *)timers;
+
+	if (cells->kicks.nr)
+		check(twheel_kick_all(&cells->kicks), "cells: kick");
+}
+
+static void cells_arm(struct timers *timers, uint32_t number, uint64_t expires_ns)
+{
+	struct cells *cells = (struct cells *)timers;
+
+	check(twheel_cell_arm_later(&cells->kicks, cells->places[number].cell,
+				    cells->places[number].id, expires_ns), "cells: arm");
+	if (cells->kicks.nr == TWHEEL_MAX_KICKS)
+		cells_flush(timers);
+}
+
+/* If the timeout has fired, its event is unread, and this withdraws it. */
+static void cells_cancel(struct timers *timers, uint32_t number)
+{
+	check(twheel_cell_cancel(((struct cells *)timers)->places[number].cell), "cells: cancel");
+}
+
+static unsigned int cells_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
+{
+	(void)now_ns;
+	cells_flush(timers);
+	return read_events((struct context *)timers, numbers);
+}
+
+const struct backend backend_cells = {
+	.name		= "cells",
+	.has_slack	= true,
+	.open		= cells_open,
+	.close		= context_close,
+	.arm		= cells_arm,
+	.cancel		= cells_cancel,
+	.flush		= cells_flush,
+	.take		= cells_take,
+	.fd		= context_fd,
+};
+
+const struct backend backend_new_cells = {
+	.name		= "cells",
+	.has_slack	= true,
+	.open		= new_cells_open,
+	.close		= context_close,
+	.arm		= make_cell,
+	.flush		= make_cells,
+	.take		= cells_take,
+	.fd		= context_fd,
+};
+
+/* SUBMIT */
+
+/* Replaces the id of a timeout whose ARM has not been submitted yet. */
+#define COLLECTED	UINT64_MAX
+
+struct submit {
+	struct context	context;
+	uint64_t	ids[];
+};
+
+static struct timers *submit_open(unsigned int n, uint64_t slack_ns)
+{
+	struct submit *set = array(1, sizeof(*set) + n * sizeof(*set->ids));
+
+	open_context(&set->context, n, slack_ns);
+	return &set->context.timers;
+}
+
+/* No event of a timeout was read if the program moves or cancels it here. */
+static void submit_flush(struct timers *timers)
+{
+	struct submit *set = (struct submit *)timers;
+	const struct twheel_op *op = set->context.ops, *end = op + set->context.nr;
+
+	if (op == end)
+		return;
+	submit(&set->context);
+	for (; op < end; op++) {
+		check(op->result, "submit: result");
+		if (op->opcode == TWHEEL_OP_ARM)
+			set->ids[op->cookie] = op->id;
+	}
+}
+
+/* The id of a timeout; 0 if it is not armed. */
+static uint64_t submit_id(struct submit *set, uint32_t number)
+{
+	if (set->ids[number] == COLLECTED)
+		submit_flush(&set->context.timers);
+	return set->ids[number];
+}
+
+static struct twheel_op *next_op(struct submit *set)
+{
+	if (set->context.nr == usage.batch)
+		submit_flush(&set->context.timers);
+	return &set->context.ops[set->context.nr++];
+}
+
+static void submit_repeat(struct timers *timers, uint32_t number, uint64_t expires_ns,
+			  uint64_t interval_ns)
+{
+	struct submit *set = (struct submit *)timers;
+	uint64_t id = submit_id(set, number);
+	struct twheel_op *op = next_op(set);
+
+	if (id) {
+		twheel_prep_mod(op, id, expires_ns, TWHEEL_F_ABS, number);
+	} else {
+		twheel_prep_arm(op, expires_ns, TWHEEL_F_ABS, number);
+		set->ids[number] = COLLECTED;
+	}
+	if (interval_ns)
+		twheel_prep_interval(op, interval_ns, 0);
+	twheel_prep_slack(op, timers->slack_ns);
+}
+
+static void submit_arm(struct timers *timers, uint32_t number, uint64_t expires_ns)
+{
+	submit_repeat(timers, number, expires_ns, 0);
+}
+
+static void submit_cancel(struct timers *timers, uint32_t number)
+{
+	struct submit *set = (struct submit *)timers;
+	uint64_t id = submit_id(set, number);
+
+	if (!id)
+		fail("submit: not armed");
+	twheel_prep_cancel(next_op(set), id);
+	set->ids[number] = 0;
+}
+
+static unsigned int submit_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
+{
+	struct submit *set = (struct submit *)timers;
+	unsigned int nr;
+
+	(void)now_ns;
+	if (set->context.nr)
+		submit_flush(timers);
+	nr = read_events(&set->context, numbers);
+	for (unsigned int i = 0; numbers && i < nr; i++) {
+		if (set->context.events[i].flags & TWHEEL_EV_LAST)
+			set->ids[numbers[i]] = 0;
+	}
+	return nr;
+}
+
+const struct backend backend_submit = {
+	.name		= "submit",
+	.has_slack	= true,
+	.open		= submit_open,
+	.close		= context_close,
+	.arm		= submit_arm,
+	.move		= submit_arm,
+	.repeat		= submit_repeat,
+	.cancel		= submit_cancel,
+	.flush		= submit_flush,
+	.take		= submit_take,
+	.fd		= context_fd,
+};
