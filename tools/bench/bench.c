@@ -666,10 +666,10 @@ static void run_kernel_system(const char *name, unsigned int n)
 	}
 	snprintf(text, sizeof(text), "%s %u", name, n);
 	for (unsigned int i = 0; i < times(n); i++) {
-		write_to(MODULE "run", text);
-		file = open_file(MODULE "run");
+		write_to(MODULE "count", text);
+		file = open_file(MODULE "count");
 		if (fscanf(file, "%llu %llu %llu", &took[0], &took[1], &took[2]) != 3)
-			die(MODULE "run");
+			die(MODULE "count");
 		fclose(file);
 		for (unsigned int j = 0; j < 3; j++)
 			add_result(kernel_operations[j], took[j], n);

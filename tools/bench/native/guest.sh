@@ -3,7 +3,7 @@
 #
 # guest.sh REPETITIONS EXPIRIES N...: run the native benchmark in User Mode Linux and print
 # the release of the kernel. Small N get more repetitions.
-run=/sys/module/twheel_native/parameters/run
+run=/sys/module/twheel_bench/parameters/run
 
 measure()
 {
@@ -20,9 +20,9 @@ measure()
 	done
 }
 
-insmod /add/twheel_native.ko || exit
+insmod /add/twheel_bench.ko || exit
 echo "release $(uname -r)"
 measure "$@"
 status=$?
-rmmod twheel_native
+rmmod twheel_bench
 exit "$status"
