@@ -242,6 +242,17 @@ static void arm_lot(int fd, struct lot *lot, __u64 when)
 	}
 }
 
+/* Make timeout @i of @lot one of kind @to. */
+static struct twheel_op op_move(const struct lot *lot, size_t i, const struct kind *to, __u64 when,
+				__u64 cookie)
+{
+	struct twheel_op op = op_of(to, when, cookie);
+
+	op.opcode = TWHEEL_OP_MOD;
+	op.id = lot->id[i];
+	return op;
+}
+
 static void arm_fired_lot(int fd, struct lot *lot)
 {
 	__u32 before = info(fd).ready;
@@ -370,11 +381,8 @@ static void move_lot_to(int fd, const struct kind *to, bool fired)
 	else
 		arm_lot(fd, &lot, far());
 	when = soon();
-	for (size_t i = 0; i < NR; i++) {
-		ops[i] = op_of(to, when, i);
-		ops[i].opcode = TWHEEL_OP_MOD;
-		ops[i].id = lot.id[i];
-	}
+	for (size_t i = 0; i < NR; i++)
+		ops[i] = op_move(&lot, i, to, when, i);
 	run(fd, ops, NR);
 	for (size_t i = 0; i < NR; i++) {
 		if (is_cell(to) != is_cell(&kinds[i])) {
@@ -622,14 +630,8 @@ static void move_and_cancel(int fd, const struct lot *lot)
 {
 	struct twheel_op ops[NR];
 
-	for (size_t i = 0; i < NR; i++) {
-		ops[i] = op_cancel(lot->id[i]);
-		if (i % 2) {
-			ops[i] = op_of(&kinds[i], far(), i);
-			ops[i].opcode = TWHEEL_OP_MOD;
-			ops[i].id = lot->id[i];
-		}
-	}
+	for (size_t i = 0; i < NR; i++)
+		ops[i] = i % 2 ? op_move(lot, i, &kinds[i], far(), i) : op_cancel(lot->id[i]);
 	run(fd, ops, NR);
 	for (size_t i = 0; i < NR; i++)
 		CHECK(ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN);
@@ -705,25 +707,32 @@ static __u32 nr_that_end(void)
 	return nr;
 }
 
-/* A child arms the timeouts, threads read, and another child cancels the rest. */
+/* A child arms the timeouts, its parent moves them, threads read, and a child cancels the rest. */
 static void share_each(void)
 {
 	int fd = open_for(NR), end = 0;
 	struct lot *lot = mmap(NULL, sizeof(*lot), PROT_READ | PROT_WRITE,
 			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct twheel_op ops[NR];
 	struct reader readers[3];
 	pid_t pid = fork();
+	__u64 when;
 
 	CHECK(lot != MAP_FAILED);
 	CHECK(pid >= 0);
 	if (!pid) {
 		if (setting.way == RING)
 			setting.ring = ring_open(0);
-		arm_lot(fd, lot, soon());
+		arm_lot(fd, lot, far());
 		_exit(0);
 	}
 	join_child(pid);
 	CHECK_EQ(info(fd).live, NR);
+	when = soon();
+	for (size_t i = 0; i < NR; i++)
+		ops[i] = op_move(lot, i, &kinds[i], when, i);
+	run(fd, ops, NR);
+	check_results(ops, 0);
 	let_fire(fd, NR);
 	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
 		readers[i] = (struct reader) { .fd = fd, .stop = &end };
@@ -763,11 +772,24 @@ TEST(each_kind_can_be_shared)
 
 #define USABLE		7
 
+/* Of @ops, the first USABLE are before a bad page. */
+static void run_up_to_a_bad_page(int fd, struct twheel_op *ops, int result)
+{
+	__u32 done = 0;
+
+	if (setting.way == SUBMIT)
+		CHECK_EQ(try_submit(fd, ops, NR, &done), 0);
+	else
+		done = run_by_ring(fd, ops, NR);
+	CHECK_EQ(done, USABLE);
+	for (size_t i = 0; i < USABLE; i++)
+		CHECK_EQ(ops[i].result, result);
+}
+
 /* Operations in an array that ends before a bad page, or on a read-only page. */
 static void arm_at_bad_addresses(int fd)
 {
 	struct twheel_op *ops = map_before(USABLE * sizeof(*ops), PROT_NONE);
-	__u32 done;
 
 	if (setting.way == CALLS) {
 		for (size_t i = 0; i < NR; i++) {
@@ -782,14 +804,7 @@ static void arm_at_bad_addresses(int fd)
 	for (size_t first = 0; first + USABLE <= NR; first += NR - USABLE) {
 		for (size_t i = 0; i < USABLE; i++)
 			ops[i] = op_of(&kinds[first + i], far(), i);
-		if (setting.way == SUBMIT) {
-			CHECK_EQ(try_submit(fd, ops, NR, &done), 0);
-			CHECK_EQ(done, USABLE);
-		} else {
-			CHECK_EQ(run_by_ring(fd, ops, NR), USABLE);
-		}
-		for (size_t i = 0; i < USABLE; i++)
-			CHECK_ROW(ops[i].result, 0, kinds[first + i].name);
+		run_up_to_a_bad_page(fd, ops, 0);
 		CHECK_EQ(cancel_rest(fd).pending, USABLE);
 	}
 }
@@ -824,13 +839,9 @@ static __u32 mod_up_to_a_bad_page(int fd, const struct lot *lot, int result)
 {
 	struct twheel_op *ops = map_before(USABLE * sizeof(*ops), PROT_NONE);
 	char *cut = map_before(sizeof(*ops) - 8, PROT_NONE);
-	__u32 done = 0;
 
-	for (size_t i = 0; i < USABLE; i++) {
-		ops[i] = op_of(&kinds[i], far(), NR + i);
-		ops[i].opcode = TWHEEL_OP_MOD;
-		ops[i].id = lot->id[i];
-	}
+	for (size_t i = 0; i < USABLE; i++)
+		ops[i] = op_move(lot, i, &kinds[i], far(), NR + i);
 	if (setting.way == CALLS) {
 		for (size_t i = 0; i < USABLE; i++) {
 			memcpy(cut, &ops[i], sizeof(*ops) - 8);
@@ -838,14 +849,7 @@ static __u32 mod_up_to_a_bad_page(int fd, const struct lot *lot, int result)
 		}
 		return 0;
 	}
-	if (setting.way == SUBMIT) {
-		CHECK_EQ(try_submit(fd, ops, NR, &done), 0);
-		CHECK_EQ(done, USABLE);
-	} else {
-		CHECK_EQ(run_by_ring(fd, ops, NR), USABLE);
-	}
-	for (size_t i = 0; i < USABLE; i++)
-		CHECK_ROW(ops[i].result, result, kinds[i].name);
+	run_up_to_a_bad_page(fd, ops, result);
 	return USABLE;
 }
 
