@@ -22,104 +22,47 @@ static int try_read(int fd)
 	return read_events(fd, &event, 1);
 }
 
-/* Fields of an event */
-
-TEST(event_tells_the_word_exactly)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = idle_cell(fd, 7);
-
-	/* Deadlines less than a tick ahead, and more than a tick ahead. */
-	for (__u64 i = 0; i < 100; i++) {
-		__u64 when = now_ns() + i * 98765;
-		struct twheel_event event;
-
-		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
-		event = read_cell_event(fd);
-		CHECK_EQ(event.id, id);
-		CHECK_EQ(event.cookie, 7);
-		CHECK_EQ(event.expires_ns, when);
-	}
-}
-
-TEST(event_has_the_cookie_of_the_last_mod)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = idle_cell(fd, 7);
-
-	CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_IDLE);
-	CHECK_EQ(read_cell_event(fd).cookie, 7);
-	CHECK_EQ(mod_cell(fd, id, TWHEEL_CELL_IDLE, 8), TWHEEL_IDLE);
-	for (int i = 0; i < 3; i++) {
-		CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_IDLE);
-		CHECK_EQ(read_cell_event(fd).cookie, 8);
-	}
-}
-
-TEST(move_after_expiry_withdraws_the_event)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = fired_cell(fd, 7), when = now_ns() + 30 * MS;
-
-	CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_WITHDRAWN);
-	CHECK(readable(fd) == 0 || now_ns() >= when);
-	wait_ready(fd, 1);
-	CHECK_EQ(read_cell_event(fd).expires_ns, when);
-	check_no_event(fd);
-	CHECK_EQ(file_stats(fd).fired, 2);
-	CHECK_EQ(file_stats(fd).dropped, 1);
-}
-
 /* Withdrawn events, and the calls that meet them */
 
+/* Until a call meets it, a withdrawn event may be reported, also by level-triggered epoll. */
 TEST(withdrawn_event_is_readable_until_it_is_met)
 {
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = fired_cell(fd, 7);
+	static const struct {
+		const char *name;
+		__u32 opcode;		/* 0: read() */
+		int result;
+	} calls[] = {
+		{ "read()", 0, -EAGAIN },
+		{ "KICK", TWHEEL_OP_KICK, 0 },
+		{ "MOD", TWHEEL_OP_MOD, TWHEEL_IDLE },
+		{ "CANCEL", TWHEEL_OP_CANCEL, TWHEEL_IDLE },
+	};
 
-	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
-	CHECK_EQ(poll_now(fd), POLLIN);
-	CHECK_EQ(info(fd).ready, 1);
-	CHECK_EQ(try_read(fd), -EAGAIN);
-	CHECK_EQ(poll_now(fd), 0);
-	CHECK_EQ(info(fd).ready, 0);
-	CHECK_EQ(try_read(fd), -EAGAIN);
-	CHECK_EQ(info(fd).live, 1);
-}
+	for_each_row(call, calls) {
+		int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN);
+		struct twheel_cell *cells = map_cells(fd, NR);
+		struct twheel_op op = op_mod_cell(fired_cell(fd, 7), TWHEEL_CELL_IDLE, 8);
 
-TEST(kick_meets_a_withdrawn_event)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = fired_cell(fd, 7);
-
-	CHECK_EQ(kick(fd, id), 0);
-	CHECK_EQ(poll_now(fd), POLLIN);
-	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
-	CHECK_EQ(kick(fd, id), 0);
-	CHECK_EQ(poll_now(fd), 0);
-	check_no_event(fd);
-	CHECK_EQ(file_stats(fd).dropped, 1);
-}
-
-TEST(calls_that_withdraw_clear_readiness)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 id;
-
-	need_cells();
-	id = fired_cell(fd, 7);
-	CHECK_EQ(mod_cell(fd, id, TWHEEL_CELL_IDLE, 7), TWHEEL_WITHDRAWN);
-	check_no_event(fd);
-	CHECK_EQ(mod_cell(fd, id, now_ns(), 7), TWHEEL_IDLE);
-	wait_ready(fd, 1);
-	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
-	check_no_event(fd);
-	CHECK_EQ(info(fd).ready, 0);
+		CHECK_EQ(kick(fd, op.id), 0);
+		CHECK_EQ(read_events(fd, map_unusable(), 1), -EFAULT);
+		CHECK_EQ(cell_cancel(cells, op.id), TWHEEL_WITHDRAWN);
+		CHECK_EQ(epoll_once(epoll, 0), 1);
+		CHECK_EQ(poll_now(fd), POLLIN);
+		CHECK_EQ(info(fd).ready, 1);
+		if (call->opcode == TWHEEL_OP_KICK)
+			op = op_kick(op.id);
+		else if (call->opcode == TWHEEL_OP_CANCEL)
+			op = op_cancel(op.id);
+		submit(fd, &op, !!call->opcode);
+		CHECK_EQ(call->opcode ? op.result : try_read(fd), call->result);
+		CHECK_EQ(poll_now(fd), 0);
+		CHECK_EQ(epoll_once(epoll, 0), 0);
+		check_no_event(fd);
+		CHECK_EQ(info(fd).ready, 0);
+		CHECK_EQ(info(fd).live, call->opcode != TWHEEL_OP_CANCEL);
+		CHECK_EQ(file_stats(fd).fired, 1);
+		CHECK_EQ(file_stats(fd).dropped, 1);
+	}
 }
 
 struct waiter {
@@ -184,7 +127,10 @@ TEST(reader_that_is_woken_for_a_withdrawn_event_sleeps_again)
 	ktap_note("%d withdrawn", won);
 }
 
-/* Every new event has an edge, not only the first one after the queue was empty. */
+/*
+ * Every new event has an edge, not only the first one after the queue was empty. The cell that
+ * was withdrawn fires next, or another one.
+ */
 TEST(epoll_has_an_edge_behind_a_withdrawn_event)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
@@ -192,6 +138,8 @@ TEST(epoll_has_an_edge_behind_a_withdrawn_event)
 	__u64 a = arm_cell(fd, now_ns(), 1), b = idle_cell(fd, 2);
 
 	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
+		CHECK_EQ(cell_arm(fd, cells, a, now_ns()), TWHEEL_WITHDRAWN);
 		CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
 		CHECK_EQ(cell_cancel(cells, a), TWHEEL_WITHDRAWN);
 		CHECK_EQ(epoll_once(epoll, 0), 0);
@@ -203,34 +151,6 @@ TEST(epoll_has_an_edge_behind_a_withdrawn_event)
 		CHECK_EQ(try_read(fd), -EAGAIN);
 		CHECK_EQ(cell_arm(fd, cells, a, now_ns()), TWHEEL_IDLE);
 	}
-}
-
-TEST(epoll_has_an_edge_when_a_cell_fires_again)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = arm_cell(fd, now_ns(), 1);
-
-	for (int i = 0; i < 20; i++) {
-		CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
-		CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_WITHDRAWN);
-	}
-	CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
-	CHECK_EQ(read_cell_event(fd).id, id);
-	CHECK_EQ(try_read(fd), -EAGAIN);
-}
-
-/* Level-triggered epoll may report a withdrawn event until read() has met it. */
-TEST(epoll_of_level_ends_when_read_has_met_it)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = fired_cell(fd, 1);
-
-	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
-	CHECK_EQ(epoll_once(epoll, 0), 1);
-	CHECK_EQ(try_read(fd), -EAGAIN);
-	CHECK_EQ(epoll_once(epoll, 0), 0);
 }
 
 /* Many events, some of them withdrawn */
@@ -337,6 +257,14 @@ static void read_many(struct many *m, int room)
 	end_many(m);
 }
 
+static void withdraw_some(struct many *m, int share, __u64 *seed)
+{
+	for (int i = 0; share && i < MANY; i++) {
+		if (!random_below(seed, share))
+			withdraw(m, i);
+	}
+}
+
 /* A read() fills its buffer with the remaining events, wherever withdrawn events are. */
 static void check_reading(bool mixed)
 {
@@ -348,10 +276,7 @@ static void check_reading(bool mixed)
 	for (size_t r = 0; r < ARRAY_SIZE(rooms); r++) {
 		for (size_t s = 0; s < ARRAY_SIZE(shares); s++) {
 			make_many(&m, O_RDWR | O_NONBLOCK, mixed);
-			for (int i = 0; shares[s] && i < MANY; i++) {
-				if (!random_below(&seed, shares[s]))
-					withdraw(&m, i);
-			}
+			withdraw_some(&m, shares[s], &seed);
 			read_many(&m, rooms[r]);
 		}
 	}
@@ -392,62 +317,41 @@ TEST(fault_amid_withdrawn_events_loses_nothing)
 
 	for (size_t r = 0; r < ARRAY_SIZE(rooms); r++) {
 		size_t whole = rooms[r] * sizeof(struct twheel_event);
-		char *buffer = map_before(whole + 20, PROT_NONE);
+		struct twheel_event *events = map_before(whole + 20, PROT_NONE);
 		int cookie = 0, got = 0;
 
 		make_many(&m, O_RDWR | O_NONBLOCK, true);
-		for (int i = 0; i < MANY; i++) {
-			if (random_below(&seed, 2))
-				withdraw(&m, i);
-		}
+		withdraw_some(&m, 2, &seed);
 		while (got < m.left) {
-			int left = m.left - got;
-			ssize_t ret = read(m.fd, buffer, MANY * sizeof(struct twheel_event));
-			struct twheel_event *events = (void *)buffer;
+			int left = m.left - got, nr = read_events(m.fd, events, MANY);
 
-			CHECK_EQ(ret, left < rooms[r] ? left * sizeof(*events) : whole);
-			for (int i = 0; i < (int)(ret / sizeof(*events)); i++)
+			CHECK_EQ(nr, left < rooms[r] ? left : rooms[r]);
+			for (int i = 0; i < nr; i++)
 				check_next(&m, &events[i], &cookie);
-			got += ret / sizeof(*events);
+			got += nr;
 			/* An event stays if there is no room for a whole record. */
 			if (got < m.left)
-				CHECK_EQ(read(m.fd, buffer + whole, sizeof(*events)), -1);
+				CHECK_EQ(read_events(m.fd, events + rooms[r], 1), -EFAULT);
 		}
 		end_many(&m);
 	}
-}
-
-TEST(read_at_a_bad_address_leaves_the_event)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 a = fired_cell(fd, 1), b = fired_cell(fd, 2);
-
-	CHECK_EQ(read_events(fd, map_unusable(), 1), -EFAULT);
-	CHECK_EQ(cell_cancel(cells, a), TWHEEL_WITHDRAWN);
-	CHECK_EQ(read_events(fd, map_unusable(), 2), -EFAULT);
-	CHECK(word_of(cells, b) == TWHEEL_CELL_FIRED);
-	CHECK_EQ(read_cell_event(fd).id, b);
 }
 
 /* The reads fault pages in, and one record is split in two. */
 TEST(readv_leaves_out_withdrawn_events)
 {
 	struct twheel_event *events = map_pages(4);
-	struct iovec iov[3];
+	const struct iovec iov[] = {
+		{ events, 100 },
+		{ (char *)events + 100, 4 * page_size() - 100 },
+	};
 	struct many m;
 	int cookie = 0;
 	__u64 seed = now_ns();
 
 	make_many(&m, O_RDWR | O_NONBLOCK, true);
-	for (int i = 0; i < MANY; i++) {
-		if (!random_below(&seed, 3))
-			withdraw(&m, i);
-	}
-	iov[0] = (struct iovec) { events, 100 };
-	iov[1] = (struct iovec) { (char *)events + 100, page_size() };
-	iov[2] = (struct iovec) { (char *)events + 100 + page_size(), 3 * page_size() - 100 };
-	CHECK_EQ(readv(m.fd, iov, 3), m.left * sizeof(*events));
+	withdraw_some(&m, 3, &seed);
+	CHECK_EQ(readv(m.fd, iov, 2), m.left * sizeof(*events));
 	for (int i = 0; i < m.left; i++)
 		check_next(&m, &events[i], &cookie);
 	end_many(&m);
@@ -472,74 +376,6 @@ TEST(event_that_comes_anew_is_the_last_one)
 }
 
 /* Several readers */
-
-#define ROUNDS		2000
-
-struct shared {
-	struct many m;
-	__u32 seen[MANY];
-	int stop;
-};
-
-static void *read_shared(void *arg)
-{
-	struct shared *shared = arg;
-	struct pollfd pollfd = { .fd = shared->m.fd, .events = POLLIN };
-	struct twheel_event events[7];
-
-	while (!PEEK(shared->stop)) {
-		int nr;
-
-		CHECK(poll(&pollfd, 1, 10) >= 0);
-		nr = read_events(shared->m.fd, events, ARRAY_SIZE(events));
-		CHECK(nr > 0 || nr == -EAGAIN);
-		for (int i = 0; i < nr; i++)
-			__atomic_add_fetch(&shared->seen[events[i].cookie], 1, __ATOMIC_RELAXED);
-	}
-	return NULL;
-}
-
-/* Each event is read by one reader or withdrawn, while other events are withdrawn. */
-TEST(each_event_goes_to_one_reader_or_none)
-{
-	static struct shared shared;
-	pthread_t readers[3];
-	__u64 armed = MANY, withdrawn = 0, read = 0, seed = now_ns(), until = seed + race_ns(1500);
-
-	make_many(&shared.m, O_RDWR | O_NONBLOCK, false);
-	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
-		CHECK(!pthread_create(&readers[i], NULL, read_shared, &shared));
-	while (now_ns() < until) {
-		__u64 id = shared.m.ids[random_below(&seed, MANY)];
-
-		if (random_below(&seed, 2)) {
-			int ret = cell_cancel(shared.m.cells, id);
-
-			armed -= !ret;
-			withdrawn += ret == TWHEEL_WITHDRAWN;
-		} else {
-			int ret = cell_arm(shared.m.fd, shared.m.cells, id, now_ns());
-
-			CHECK(ret >= 0);
-			armed += !!ret;
-			withdrawn += ret == TWHEEL_WITHDRAWN;
-		}
-	}
-	for (int i = 0; i < MANY; i++) {
-		while (!is_idle(word_of(shared.m.cells, shared.m.ids[i])))
-			sched_yield();
-	}
-	WAIT_FOR(!info(shared.m.fd).ready);
-	SET(shared.stop, 1);
-	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
-		pthread_join(readers[i], NULL);
-	for (int i = 0; i < MANY; i++)
-		read += shared.seen[i];
-	CHECK_EQ(armed, read + withdrawn);
-	CHECK_EQ(file_stats(shared.m.fd).read, read);
-	ktap_note("%llu read, %llu withdrawn", (unsigned long long)read,
-		  (unsigned long long)withdrawn);
-}
 
 /* No reader sleeps for ever because of events that another reader has met as withdrawn. */
 TEST(blocked_readers_share_what_is_left)
@@ -583,71 +419,41 @@ static void check_over_and_counted(int fd)
 	file_stats(fd);
 }
 
-TEST(event_after_stop_is_the_last_one)
+/* One is withdrawn by CANCEL, one through the word before it is read, and one is read. */
+TEST(withdrawn_events_after_stop_are_left_out)
 {
 	int fd = device_open(O_RDWR);
-	struct twheel_event event;
-	__u64 fired, pending, when;
+	struct twheel_cell *cells = map_cells(fd, NR);
+	__u64 when = now_ns() + HOUR, ids[3];
 
-	need_cells();
-	fired = fired_cell(fd, 1);
-	when = now_ns() + HOUR;
-	pending = arm_cell(fd, when, 2);
-	idle_cell(fd, 3);
+	for (int i = 0; i < 3; i++)
+		ids[i] = arm_cell(fd, when + i, i);
 	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(info(fd).live, 2);
-	event = read_any_event(fd);
-	CHECK_EQ(event.id, fired);
-	CHECK_EQ(event.flags, TWHEEL_EV_LAST);
-	CHECK_EQ(event.count, 1);
-	event = read_any_event(fd);
-	CHECK_EQ(event.id, pending);
-	CHECK_EQ(event.expires_ns, when);
-	CHECK_EQ(event.flags, UNPROCESSED);
-	CHECK_EQ(event.count, 0);
-	CHECK_EQ(get(fd, fired), -ENOENT);
+	CHECK_EQ(cancel(fd, ids[0]), TWHEEL_WITHDRAWN);
+	CHECK_EQ(cell_cancel(cells, ids[1]), TWHEEL_WITHDRAWN);
+	CHECK_EQ(read_any_event(fd).id, ids[2]);
 	check_over_and_counted(fd);
+	CHECK_EQ(file_stats(fd).dropped, 1);
 }
 
 TEST(read_is_over_if_only_withdrawn_events_are_left)
 {
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 fired = fired_cell(fd, 1), pending = arm_cell(fd, now_ns() + HOUR, 2);
+	__u64 when = now_ns() + HOUR;
+	__u64 ids[] = {
+		fired_cell(fd, 1), arm_cell(fd, when, 2), arm_cell(fd, when, 3),
+	};
 
 	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(cell_cancel(cells, fired), TWHEEL_WITHDRAWN);
-	CHECK_EQ(cell_cancel(cells, pending), TWHEEL_WITHDRAWN);
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		CHECK_EQ(cell_cancel(cells, ids[i]), TWHEEL_WITHDRAWN);
+	CHECK_EQ(cancel(fd, ids[0]), TWHEEL_IDLE);
 	CHECK_EQ(poll_now(fd), POLLIN);
 	CHECK_EQ(info(fd).live, 2);
 	check_over_and_counted(fd);
-	CHECK_EQ(file_stats(fd).ended, 2);
-	CHECK_EQ(file_stats(fd).dropped, 2);
-}
-
-TEST(reader_that_meets_the_last_withdrawn_event_ends)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = arm_cell(fd, now_ns() + HOUR, 2), other = arm_cell(fd, now_ns() + HOUR, 3);
-
-	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
-	CHECK_EQ(read_any_event(fd).id, other);
-	check_over_and_counted(fd);
-}
-
-TEST(cancel_after_stop_withdraws)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 a = arm_cell(fd, now_ns() + HOUR, 1), b = arm_cell(fd, now_ns() + HOUR, 2);
-
-	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(cell_cancel(cells, a), TWHEEL_WITHDRAWN);
-	CHECK_EQ(cancel(fd, a), TWHEEL_IDLE);
-	CHECK_EQ(cancel(fd, b), TWHEEL_WITHDRAWN);
-	check_over_and_counted(fd);
+	CHECK_EQ(file_stats(fd).ended, 3);
+	CHECK_EQ(file_stats(fd).dropped, 3);
 }
 
 TEST(stop_finds_cells_among_the_others)
@@ -679,72 +485,4 @@ TEST(stop_finds_cells_among_the_others)
 		CHECK_EQ(event.flags, UNPROCESSED);
 	}
 	check_over_and_counted(fd);
-}
-
-struct stopper {
-	pthread_t thread;
-	int fd;
-	struct twheel_cell *cells;
-	__u64 *ids;
-	int nr;
-	__u64 armed, failed, withdrawn;
-	int done;
-};
-
-/* Use cells until STOP has refused 1000 KICKs. */
-static void *use_until_stopped(void *arg)
-{
-	struct stopper *s = arg;
-	__u64 seed = now_ns();
-	int refused = 0;
-
-	while (refused < 1000) {
-		__u64 id = s->ids[random_below(&seed, s->nr)];
-		int ret;
-
-		if (random_below(&seed, 3)) {
-			__u64 when = now_ns() + random_below(&seed, 2 * MS), old;
-
-			old = exchange(s->cells, id, when);
-			s->armed += !is_deadline(old);
-			s->withdrawn += old == TWHEEL_CELL_FIRED;
-			if (look_of(s->cells, id) <= when)
-				continue;
-			ret = kick(s->fd, id);
-			if (!ret)
-				continue;
-			CHECK(ret == -ESHUTDOWN);
-			refused++;
-			s->failed += replace(s->cells, id, when, TWHEEL_CELL_IDLE);
-		} else {
-			ret = cell_cancel(s->cells, id);
-			s->armed -= !ret;
-			s->withdrawn += ret == TWHEEL_WITHDRAWN;
-		}
-	}
-	return NULL;
-}
-
-/* Each arming that did not fail is read or withdrawn. */
-TEST(stop_amid_exchanges_loses_nothing)
-{
-	for (__u64 until = now_ns() + race_ns(2000); now_ns() < until; ) {
-		__u64 ids[64], got = 0;
-		struct stopper s = { .fd = device_open(O_RDWR), .ids = ids, .nr = 64 };
-		struct twheel_event event;
-
-		s.cells = map_cells(s.fd, NR);
-		for (int i = 0; i < s.nr; i++)
-			ids[i] = idle_cell(s.fd, i);
-		CHECK(!pthread_create(&s.thread, NULL, use_until_stopped, &s));
-		sleep_ns(3 * MS);
-		CHECK_EQ(stop(s.fd), 0);
-		pthread_join(s.thread, NULL);
-		while (read(s.fd, &event, sizeof(event)) > 0)
-			got++;
-		CHECK_EQ(s.armed, got + s.withdrawn + s.failed);
-		check_over_and_counted(s.fd);
-		unmap_cells(s.cells, NR);
-		close(s.fd);
-	}
 }
