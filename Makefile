@@ -68,7 +68,7 @@ help-all:
 	@echo
 	@echo 'make combination   ten million random operations in each of a dozen geometries'
 	@echo 'make mutations     check that random programs find each defect that is brought back'
-	@echo 'make cells         100 million armings of cells, each accounted for: takes minutes'
+	@echo 'make races         random calls and exchanges in several threads, for minutes'
 	@echo 'make faults        every call, with each allocation and each copy in it failing in turn'
 	@echo 'make storms        stress: unload, hotplug, OOM, SIGKILL, clock steps: takes minutes'
 	@echo 'make fuzz          random programs against the device; SEED, OPERATIONS, KERNEL'
@@ -142,7 +142,7 @@ deb-check: setup-vm setup-deb
 combination: setup-check
 	@ROUNDS=10 tools/tests/run $@ $@@um $@-travel
 
-library completion host kunit mutations travel adapters cplusplus python samples static cells: setup-check
+library completion host kunit mutations travel adapters cplusplus python samples static races: setup-check
 	@FRESH=1 tools/tests/run $@
 
 device: setup-check
@@ -210,4 +210,4 @@ clean:
 .PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind java rust bench-java bench-native bench-python bench-rust bench-here combination mutations cells scenarios
+.PHONY: sanitize valgrind java rust bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios

@@ -28,7 +28,7 @@
 
 static struct options {
 	uint64_t seed, operations;
-	int trace, verbose, self_test, replay, as_it_is;
+	int trace, verbose, self_test, replay, races, as_it_is;
 } options = { .operations = 100000 };
 
 static void show_usage(FILE *file)
@@ -40,6 +40,7 @@ static void show_usage(FILE *file)
 	      "  --seed N        seed of the programs (default: the time)\n"
 	      "  --operations N  approximate number of operations (default: 100000)\n"
 	      "  --replay        run only the programs in the files\n"
+	      "  --races         run each random program in several threads\n"
 	      "  --self-test     check that the model notices each kind of false result\n"
 	      "  --as-it-is      do not search for a shorter program that fails\n"
 	      "  --verbose       print each call\n"
@@ -127,10 +128,12 @@ static void make(struct program *program, uint64_t number)
 
 	if (!size || !roll(&dice, 4)) {
 		program_make(program, &dice);
-		return;
+	} else {
+		*program = *corpus_at(roll(&dice, size));
+		program_mutate(program, corpus_at(roll(&dice, size)), &dice);
 	}
-	*program = *corpus_at(roll(&dice, size));
-	program_mutate(program, corpus_at(roll(&dice, size)), &dice);
+	if (options.races && program->threads == 1)
+		program->threads += 1 + roll(&dice, MAX_THREADS - 1);
 }
 
 static void show_status(uint64_t number, uint64_t start)
@@ -215,6 +218,7 @@ static void parse(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{ "operations", required_argument, NULL, 'o' },
 		{ "replay", no_argument, &options.replay, 1 },
+		{ "races", no_argument, &options.races, 1 },
 		{ "self-test", no_argument, &options.self_test, 1 },
 		{ "as-it-is", no_argument, &options.as_it_is, 1 },
 		{ "verbose", no_argument, &options.verbose, 1 },

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# guest.sh SEED OPERATIONS: run in the test VM, as KTAP, the self-test, the corpus, and
-# random programs. The output of a failure is a comment.
+# guest.sh SEED OPERATIONS [OPTION...]: run in the test VM, as KTAP, the self-test, the corpus,
+# and random programs with these options. The output of a failure is a comment.
 
 number=0
 
@@ -22,9 +22,11 @@ result()
 	echo "$verdict $number $name"
 }
 
+seed=$1 operations=$2
+shift 2
 echo "KTAP version 1"
 echo "1..3"
 echo "    # Subtest: self_test"
 result self_test /add/fuzz --seed 1 --self-test
 result corpus /add/fuzz --replay /add/corpus
-result random_programs /add/fuzz --seed "$1" --operations "$2" /add/corpus
+result random_programs /add/fuzz --seed "$seed" --operations "$operations" "$@" /add/corpus

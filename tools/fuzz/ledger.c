@@ -748,7 +748,8 @@ static void judge_counts(const struct twheel_stats *stats)
 {
 	uint64_t births = 0, moved = 0, cancelled = 0, withdrawn = 0, all = 0, read = 0;
 	uint64_t ended = 0, open = 0;
-	uint64_t armed = judge_cells(stats), cells = 0;
+	uint64_t armed = judge_cells(stats), cells = 0, taken = 0;
+	uint64_t made = stats->fired + stats->unprocessed, used = stats->read + stats->dropped;
 
 	if (disagreed())
 		return;
@@ -761,6 +762,7 @@ static void judge_counts(const struct twheel_stats *stats)
 				open += !end_of(e);
 		}
 		moved += is_arming(e) && !is_birth(e);
+		taken += is_arming(e) && e->result == TWHEEL_WITHDRAWN;
 		if (e->what == OP && e->op.opcode == TWHEEL_OP_CANCEL && e->result >= 0) {
 			cancelled += e->result == 0;
 			withdrawn += e->result == TWHEEL_WITHDRAWN;
@@ -786,6 +788,9 @@ static void judge_counts(const struct twheel_stats *stats)
 	       ULL(cancelled));
 	EXPECT(stats->withdrawn == withdrawn, "STATS: %llu withdrawn, not %llu", stats->withdrawn,
 	       ULL(withdrawn));
+	/* A timeout that is moved or cancelled on its way to the sink has no event yet. */
+	EXPECT(made >= used && made <= used + withdrawn + taken,
+	       "STATS: %llu events, %llu read or dropped", ULL(made), ULL(used));
 	EXPECT(!stats->live && !stats->ready, "STATS: %u live, %u ready", stats->live,
 	       stats->ready);
 }
