@@ -13,6 +13,205 @@
 
 #define AROUND		(3 * NSEC_PER_MSEC)	/* time around expiry in which operations happen */
 
+#define COOKIES		1000000
+#define WORKERS		3
+#define READERS		2
+#define BATCH		128
+
+/*
+ * Batches of several threads on one file. Each arming ends in exactly one way: it was cancelled or
+ * withdrawn, or its event is read once, not early. Each has a unique cookie. MOD meets many
+ * timeouts on their way to the sink, which the fuzzer meets rarely.
+ */
+
+/* The account */
+
+enum fate { UNKNOWN, GONE, READ };	/* end of an arming, as far as workers know */
+
+struct account {
+	int fd;
+	__u64 until;
+	int stop;			/* tells readers to end */
+	__u32 cookies;			/* number of cookies used */
+	__u8 fate[COOKIES];
+	__u8 seen[COOKIES];		/* number of events read */
+	__u64 earliest[COOKIES];
+};
+
+static struct account *account_open(__u64 duration)
+{
+	struct account *account = mmap(NULL, sizeof(*account), PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(account != MAP_FAILED);
+	account->fd = device_open(O_RDWR | O_NONBLOCK);
+	account->until = now_ns() + duration;
+	return account;
+}
+
+/* Returns a new cookie for a deadline @delay from now. */
+static __u32 new_cookie(struct account *account, __u64 delay)
+{
+	__u32 cookie = __atomic_fetch_add(&account->cookies, 1, __ATOMIC_RELAXED);
+
+	CHECK(cookie < COOKIES);
+	account->earliest[cookie] = now_ns() + delay;
+	return cookie;
+}
+
+static int time_is_up(const struct account *account)
+{
+	return now_ns() > account->until ||
+	       PEEK(account->cookies) > COOKIES - 4096;
+}
+
+static void enter_event(struct account *account, const struct twheel_event *event)
+{
+	check_event(event);
+	CHECK(event->cookie < COOKIES);
+	CHECK(event->expires_ns >= account->earliest[event->cookie]);
+	CHECK_EQ(__atomic_fetch_add(&account->seen[event->cookie], 1, __ATOMIC_RELAXED), 0);
+}
+
+static void *read_for_account(void *arg)
+{
+	struct account *account = arg;
+	struct pollfd pollfd = { .fd = account->fd, .events = POLLIN };
+	struct twheel_event events[16];
+
+	while (!PEEK(account->stop)) {
+		int nr;
+
+		CHECK(poll(&pollfd, 1, 20) >= 0);
+		nr = read_events(account->fd, events, ARRAY_SIZE(events));
+		CHECK(nr > 0 || nr == -EAGAIN);
+		for (int i = 0; i < nr; i++)
+			enter_event(account, &events[i]);
+	}
+	return NULL;
+}
+
+/* Timeouts that were not cancelled fire; then none is left, and the account must agree. */
+static void account_close(struct account *account, pthread_t *readers)
+{
+	WAIT_FOR(!info(account->fd).live);
+	SET(account->stop, 1);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(readers[i], NULL);
+	check_no_event(account->fd);
+	CHECK_EQ(info(account->fd).ready, 0);
+	for (__u32 i = 0; i < account->cookies; i++)
+		CHECK_EQ(account->seen[i], account->fate[i] != GONE);
+	ktap_note("%u timeouts", account->cookies);
+}
+
+/* The counts of INFO must never contradict each other, even under load. */
+static void watch_counts(const struct account *account)
+{
+	while (!time_is_up(account)) {
+		struct twheel_info i = info(account->fd);
+
+		CHECK(i.ready <= i.live);
+		CHECK(i.live <= WORKERS * BATCH);
+		sleep_ns(NSEC_PER_MSEC);
+	}
+}
+
+static void run_account(struct account *account, void *(*work)(void *))
+{
+	pthread_t workers[WORKERS], readers[READERS];
+
+	for (int i = 0; i < READERS; i++)
+		CHECK_EQ(pthread_create(&readers[i], NULL, read_for_account, account), 0);
+	for (int i = 0; i < WORKERS; i++)
+		CHECK_EQ(pthread_create(&workers[i], NULL, work, account), 0);
+	watch_counts(account);
+	for (int i = 0; i < WORKERS; i++)
+		pthread_join(workers[i], NULL);
+	account_close(account, readers);
+}
+
+/* Returns true if CANCEL or MOD has found the timeout, so that its event is never read. */
+static bool is_gone(int ret)
+{
+	CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN || ret == -ENOENT);
+	return ret != -ENOENT;
+}
+
+/* Batches */
+
+static void work_batch_arm(struct account *account, struct twheel_op *ops, __u64 *seed)
+{
+	for (int i = 0; i < BATCH; i++) {
+		__u64 delay = random_below(seed, AROUND);
+
+		ops[i] = op_arm(delay, 0, new_cookie(account, delay));
+	}
+	submit(account->fd, ops, BATCH);
+	for (int i = 0; i < BATCH; i++)
+		CHECK_EQ(ops[i].result, 0);
+}
+
+static void work_batch_mod(struct account *account, struct twheel_op *ops, __u64 *seed)
+{
+	__u32 before[BATCH];
+
+	for (int i = 0; i < BATCH; i++) {
+		__u64 delay = random_below(seed, AROUND);
+
+		before[i] = ops[i].cookie;
+		ops[i] = op_mod(ops[i].id, delay, 0, new_cookie(account, delay));
+	}
+	submit(account->fd, ops, BATCH);
+	for (int i = 0; i < BATCH; i++) {
+		bool gone = is_gone(ops[i].result);
+
+		account->fate[before[i]] = gone ? GONE : READ;
+		account->fate[ops[i].cookie] = gone ? UNKNOWN : GONE;
+	}
+}
+
+/* An entry that MOD did not find is not found by CANCEL either. */
+static void work_batch_cancel(struct account *account, struct twheel_op *ops)
+{
+	__u32 cookies[BATCH];
+
+	for (int i = 0; i < BATCH; i++) {
+		cookies[i] = ops[i].cookie;
+		ops[i] = op_cancel(ops[i].id);
+	}
+	submit(account->fd, ops, BATCH);
+	for (int i = 0; i < BATCH; i++) {
+		bool gone = is_gone(ops[i].result);
+
+		if (account->fate[cookies[i]] == GONE)
+			CHECK(!gone);
+		else
+			account->fate[cookies[i]] = gone ? GONE : READ;
+	}
+}
+
+static void *work_in_batches(void *arg)
+{
+	struct account *account = arg;
+	struct twheel_op ops[BATCH];
+	__u64 seed = now_ns() ^ (uintptr_t)&seed;
+
+	while (!time_is_up(account)) {
+		work_batch_arm(account, ops, &seed);
+		sleep_ns(random_below(&seed, AROUND));
+		work_batch_mod(account, ops, &seed);
+		sleep_ns(random_below(&seed, AROUND));
+		work_batch_cancel(account, ops);
+	}
+	return NULL;
+}
+
+TEST(every_timeout_of_a_batch_ends_in_exactly_one_way)
+{
+	run_account(account_open(race_ns(1500)), work_in_batches);
+}
+
 /* Without readers, cancel, mod and get find every timeout at any moment */
 
 /* Or do not: then the wheel's thread is about to take the timeout out. */
