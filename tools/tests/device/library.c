@@ -131,72 +131,28 @@ static void check_nothing_to_read(void)
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -ETIMEDOUT);
 }
 
-TEST(cell_is_created_idle)
-{
-	struct cell cell = create(7);
-
-	CHECK(!is_armed(cell));
-	CHECK_EQ(twheel_cell_outcome(word(cell)), TWHEEL_IDLE);
-	CHECK_EQ(remaining(cell.id), UINT64_MAX);
-	CHECK_EQ(live(), 1);
-	CHECK_EQ(stats().kicks, 0);
-	check_nothing_to_read();
-}
-
-TEST(event_of_a_cell_has_the_deadline_as_it_was_armed)
-{
-	struct cell cell = create(7);
-	uint64_t when = in_ns(3 * NSEC_PER_MSEC) + 1;
-	struct twheel_event event;
-
-	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	event = read_one();
-	CHECK_EQ(event.id, cell.id);
-	CHECK_EQ(event.cookie, 7);
-	CHECK_EQ(event.expires_ns, when);
-	CHECK(event.fired_ns >= when);
-	CHECK(event.fired_ns <= in_ns(0));
-	CHECK_EQ(event.count, 1);
-	CHECK_EQ(event.flags, 0);
-	CHECK(!is_armed(cell));
-}
-
-/* A deadline that has passed is due at once. */
-TEST(cell_fires_again_with_the_same_id)
-{
-	static const uint64_t past[] = { 0, 1, NSEC_PER_MSEC };
-	struct cell cell = create(7);
-
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(past); i++) {
-		bool future = i >= ARRAY_SIZE(past);
-		uint64_t when = future ? in_ns(NSEC_PER_MSEC) : past[i];
-		struct twheel_event event;
-
-		CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-		event = read_one();
-		CHECK_EQ(event.id, cell.id);
-		CHECK_EQ(event.expires_ns, when);
-	}
-	CHECK_EQ(live(), 1);
-}
-
-/*
- * Results of calls for a cell in each state:
- *
- *	state		arm, MOD, CANCEL	cancel		cancel_at	GET	LIST
- *	idle		IDLE			-ENOENT		-ENOENT		never	idle
- *	armed		0			0		0		an hour	pending
- *	fired		WITHDRAWN		WITHDRAWN	-ENOENT		0	ready
- *	event read	IDLE			-ENOENT		-ENOENT		never	idle
+/**
+ * struct state - a state of a cell, and the results of the library's functions in it
+ * @name: name of the state
+ * @when: deadline, or TWHEEL_CELL_IDLE
+ * @fires: its event comes
+ * @is_read: and is read
+ * @outcome: of twheel_cell_arm() and MOD
+ * @cancel: of twheel_cell_cancel()
+ * @cancel_at: of twheel_cell_cancel_at()
  */
-struct state {
+static const struct state {
 	const char	*name;
-	uint64_t	when;		/* deadline, or TWHEEL_CELL_IDLE */
+	uint64_t	when;
+	bool		fires, is_read;
 	int		outcome;
 	int		cancel;
 	int		cancel_at;
-	uint64_t	remaining;
-	uint32_t	listed;
+} states[] = {
+	{ "idle", TWHEEL_CELL_IDLE, false, false, TWHEEL_IDLE, -ENOENT, -ENOENT },
+	{ "armed", HOUR, false, false, 0, 0, 0 },
+	{ "fired", 5, true, false, TWHEEL_WITHDRAWN, TWHEEL_WITHDRAWN, -ENOENT },
+	{ "event read", 5, true, true, TWHEEL_IDLE, -ENOENT, -ENOENT },
 };
 
 /* Returns the deadline. */
@@ -209,29 +165,11 @@ static uint64_t bring_to(struct cell cell, const struct state *state)
 	if (when == TWHEEL_CELL_IDLE)
 		return when;
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	if (state->listed == TWHEEL_STATE_READY)
-		wait_fired(cell);
-	else if (state->listed == TWHEEL_STATE_IDLE)
+	if (state->is_read)
 		CHECK_EQ(read_one().expires_ns, when);
+	else if (state->fires)
+		wait_fired(cell);
 	return when;
-}
-
-/* GET and LIST */
-static void check_told(struct cell cell, const struct state *state)
-{
-	struct twheel_list_entry entry = { };
-	uint32_t next = 0;
-
-	CHECK_EQ(twheel_list(cell.ctx, &entry, 1, &next), 1);
-	CHECK_EQ(entry.id, cell.id);
-	CHECK_EQ(entry.cookie, 7);
-	CHECK_EQ(entry.state, state->listed);
-	CHECK_EQ(entry.flags, TWHEEL_F_CELL);
-	CHECK(entry.remaining_ns <= state->remaining);
-	CHECK(entry.remaining_ns >= state->remaining / 2);
-	CHECK_EQ(remaining(cell.id) == UINT64_MAX, state->remaining == UINT64_MAX);
-	CHECK(remaining(cell.id) <= state->remaining);
-	CHECK(remaining(cell.id) >= state->remaining / 2);
 }
 
 static void check_state(const struct state *state)
@@ -240,7 +178,6 @@ static void check_state(const struct state *state)
 	uint64_t when;
 
 	bring_to(cell, state);
-	check_told(cell, state);
 	CHECK_EQ(arm_in(cell, 2 * HOUR), state->outcome);
 	CHECK_EQ(arm_in(cell, HOUR), 0);
 	CHECK(remaining(cell.id) > HOUR / 2);
@@ -255,66 +192,25 @@ static void check_state(const struct state *state)
 	CHECK_EQ(twheel_cell_cancel_at(cell.at, when - 1), -ENOENT);
 	if (when != TWHEEL_CELL_IDLE)
 		CHECK_EQ(twheel_cell_cancel_at(cell.at, when), state->cancel_at);
-	if (state->listed == TWHEEL_STATE_READY) {
+	if (state->fires && !state->is_read) {
 		CHECK_EQ(twheel_cell_cancel_at(cell.at, TWHEEL_CELL_IDLE), -ENOENT);
 		CHECK_EQ(read_one().expires_ns, when);
 	}
 
 	bring_to(cell, state);
-	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, 0, 8), -EINVAL);
-	CHECK_EQ(twheel_mod(ctx, cell.id, UINT64_MAX, TWHEEL_F_CELL, 8), state->outcome);
-	CHECK(!is_armed(cell));
-	bring_to(cell, state);
 	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, TWHEEL_F_CELL, 9), state->outcome);
-	CHECK(is_armed(cell));
 	CHECK_EQ(twheel_mod(ctx, cell.id, 0, TWHEEL_F_CELL, 10), 0);
 	CHECK_EQ(read_one().cookie, 10);
-
-	bring_to(cell, state);
-	CHECK_EQ(twheel_cancel(ctx, cell.id), state->outcome);
-	CHECK(!is_armed(cell));
-	CHECK_EQ(twheel_cancel(ctx, cell.id), -ENOENT);
-	check_nothing_to_read();
+	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
 	CHECK_EQ(live(), 0);
 }
 
 TEST(calls_tell_the_state_of_a_cell)
 {
-	static const struct state states[] = {
-		{
-			"idle", TWHEEL_CELL_IDLE, TWHEEL_IDLE, -ENOENT, -ENOENT,
-			UINT64_MAX, TWHEEL_STATE_IDLE
-		},
-		{ "armed", HOUR, 0, 0, 0, HOUR, TWHEEL_STATE_PENDING },
-		{
-			"fired", 5, TWHEEL_WITHDRAWN, TWHEEL_WITHDRAWN, -ENOENT,
-			0, TWHEEL_STATE_READY
-		},
-		{
-			"event read", 5, TWHEEL_IDLE, -ENOENT, -ENOENT,
-			UINT64_MAX, TWHEEL_STATE_IDLE
-		},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
-		ktap_note("%s", states[i].name);
+	for_each_row(state, states) {
 		renew_context();
-		check_state(&states[i]);
+		check_state(state);
 	}
-}
-
-TEST(cancel_at_spares_a_later_arming)
-{
-	struct cell cell = create(7);
-	uint64_t first = in_ns(HOUR), second = first + 1;
-
-	CHECK_EQ(arm_cell(cell, first), TWHEEL_IDLE);
-	CHECK_EQ(arm_cell(cell, second), 0);
-	CHECK_EQ(twheel_cell_cancel_at(cell.at, first), -ENOENT);
-	CHECK_EQ(word(cell), second);
-	CHECK_EQ(twheel_cell_cancel_at(cell.at, second), 0);
-	CHECK(!is_armed(cell));
-	CHECK_EQ(twheel_cell_cancel_at(cell.at, second), -ENOENT);
 }
 
 TEST(deadline_above_int64_max_changes_nothing)
@@ -379,48 +275,24 @@ TEST(move_is_kicked_only_before_the_look)
 	CHECK_EQ(stats().kicks, 3);
 }
 
-static int kick_by_call(struct cell cell, struct twheel_op *op)
-{
-	op->result = 0;
-	return twheel_cell_kick(cell.ctx, cell.at, cell.id, word(cell));
-}
-
-static int kick_by_operation(struct cell cell, struct twheel_op *op)
-{
-	twheel_prep_kick(op, cell.id);
-	return twheel_operate(cell.ctx, op);
-}
-
-static int kick_by_submit(struct cell cell, struct twheel_op *op)
-{
-	twheel_prep_kick(op, cell.id);
-	return twheel_submit(cell.ctx, op, 1) - 1;
-}
-
+/* By its function, by an operation, and by a submit. */
 TEST(kick_by_hand_arms)
 {
-	int (*const kicks[])(struct cell cell, struct twheel_op *op) = {
-		kick_by_call, kick_by_operation, kick_by_submit,
-	};
 	struct cell cell = create(7);
 	struct twheel_op op;
 
-	for (size_t i = 0; i < ARRAY_SIZE(kicks); i++) {
-		exchange(cell, i + 1);
-		check_nothing_to_read();
-		CHECK_EQ(kicks[i](cell, &op), 0);
-		CHECK_EQ(op.result, 0);
-		CHECK_EQ(read_one().expires_ns, i + 1);
-	}
-}
-
-TEST(kick_of_an_idle_cell_makes_no_event)
-{
-	struct cell cell = create(7);
-
-	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, HOUR), 0);
+	exchange(cell, 1);
 	check_nothing_to_read();
-	CHECK(!is_armed(cell));
+	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, 1), 0);
+	CHECK_EQ(read_one().expires_ns, 1);
+	twheel_prep_kick(&op, cell.id);
+	exchange(cell, 2);
+	CHECK_EQ(twheel_operate(ctx, &op), 0);
+	CHECK_EQ(read_one().expires_ns, 2);
+	exchange(cell, 3);
+	CHECK_EQ(twheel_submit(ctx, &op, 1), 1);
+	CHECK_EQ(op.result, 0);
+	CHECK_EQ(read_one().expires_ns, 3);
 }
 
 TEST(arm_that_the_kernel_refuses_leaves_the_cell_idle)
@@ -495,24 +367,6 @@ TEST(full_batch_of_kicks_is_one_call)
 	check_nothing_to_read();
 }
 
-TEST(batch_holds_only_what_needs_a_kick)
-{
-	struct twheel_kicks kicks = { .ctx = ctx };
-	struct cell cell = create(7);
-
-	CHECK_EQ(arm_later(&kicks, cell, in_ns(HOUR)), TWHEEL_IDLE);
-	CHECK_EQ(kicks.nr, 1);
-	CHECK_EQ(twheel_kick_all(&kicks), 0);
-	CHECK_EQ(arm_later(&kicks, cell, in_ns(2 * HOUR)), 0);
-	CHECK_EQ(kicks.nr, 0);
-	CHECK_EQ(arm_later(&kicks, cell, in_ns(HOUR / 2)), 0);
-	CHECK_EQ(kicks.nr, 1);
-	CHECK_EQ(twheel_kick_all(&kicks), 0);
-	/* A call would fail. */
-	CHECK_EQ(twheel_stop(ctx), 0);
-	CHECK_EQ(twheel_kick_all(&kicks), 0);
-}
-
 TEST(cell_may_be_in_a_batch_twice)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
@@ -570,76 +424,11 @@ TEST(batch_after_stop_is_undone)
 		CHECK_EQ(kicks.kick[i].result, -ESHUTDOWN);
 		CHECK(!is_armed(cells[i]));
 	}
+	/* An empty batch makes no call. */
+	CHECK_EQ(twheel_kick_all(&kicks), 0);
 }
 
 /* Calls on cells */
-
-TEST(cancel_all_ends_cells_and_counts_the_armed)
-{
-	struct cell idle = create(1), armed = create(2), fired = create(3);
-	struct twheel_cancel_all done;
-
-	CHECK_EQ(arm_in(armed, HOUR), TWHEEL_IDLE);
-	CHECK_EQ(arm_cell(fired, 0), TWHEEL_IDLE);
-	wait_fired(fired);
-	CHECK_EQ(twheel_cancel_all(ctx, &done), 0);
-	CHECK_EQ(done.pending, 1);
-	CHECK_EQ(done.withdrawn, 1);
-	CHECK_EQ(live(), 0);
-	CHECK_EQ(arm_in(idle, HOUR), -ENOENT);
-}
-
-TEST(stop_ends_cells)
-{
-	struct cell idle = create(1), armed = create(2);
-	uint64_t when = in_ns(HOUR);
-	struct twheel_event event;
-
-	CHECK_EQ(arm_cell(armed, when), TWHEEL_IDLE);
-	CHECK_EQ(twheel_stop(ctx), 0);
-	CHECK_EQ(live(), 1);
-	event = read_one();
-	CHECK_EQ(event.id, armed.id);
-	CHECK_EQ(event.expires_ns, when);
-	CHECK_EQ(event.count, 0);
-	CHECK_EQ(event.flags, TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED);
-	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), 0);
-	CHECK_EQ(arm_in(idle, HOUR), -ESHUTDOWN);
-	CHECK_EQ(arm_in(armed, HOUR), -ESHUTDOWN);
-	CHECK(!is_armed(armed));
-	CHECK_EQ(twheel_cell_create(ctx, 0, &idle.id, &idle.at), -ESHUTDOWN);
-}
-
-TEST(unprocessed_event_of_a_cell_can_be_withdrawn)
-{
-	struct cell cell = create(1);
-	struct twheel_event event;
-
-	CHECK_EQ(arm_in(cell, HOUR), TWHEEL_IDLE);
-	CHECK_EQ(twheel_stop(ctx), 0);
-	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_WITHDRAWN);
-	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), 0);
-	CHECK_EQ(live(), 0);
-}
-
-TEST(cell_can_have_slack)
-{
-	struct cell cell = create(0);
-	uint64_t when = in_ns(3 * NSEC_PER_MSEC);
-	struct twheel_op op;
-	struct twheel_event event;
-
-	twheel_prep_arm(&op, UINT64_MAX, TWHEEL_F_CELL | TWHEEL_F_ABS, 7);
-	twheel_prep_slack(&op, 20 * NSEC_PER_MSEC);
-	CHECK_EQ(twheel_operate(ctx, &op), 0);
-	cell.id = op.id;
-	CHECK_EQ(twheel_cell(ctx, cell.id, &cell.at), 0);
-	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	event = read_one();
-	CHECK_EQ(event.id, cell.id);
-	CHECK_EQ(event.expires_ns, when);
-	CHECK(event.fired_ns >= when);
-}
 
 TEST(timed_read_ends_although_events_are_withdrawn)
 {
@@ -771,23 +560,6 @@ TEST(cells_need_a_descriptor_for_both)
 	}
 }
 
-TEST(realtime_cell_fires_at_the_time_of_day)
-{
-	struct twheel_setup setup = { .flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME };
-	struct twheel_event event;
-	struct cell cell;
-	uint64_t when;
-
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
-	cell = create(7);
-	when = in_ns(3 * NSEC_PER_MSEC);
-	CHECK(when / NSEC_PER_SEC + 60 > (uint64_t)time(NULL));
-	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
-	event = read_one();
-	CHECK_EQ(event.expires_ns, when);
-	CHECK(event.fired_ns >= when);
-}
-
 /* Sharing */
 
 TEST(handles_share_the_cells_of_a_context)
@@ -806,25 +578,6 @@ TEST(handles_share_the_cells_of_a_context)
 	CHECK_EQ(twheel_cancel(other, cell.id), TWHEEL_IDLE);
 	CHECK_EQ(arm_in(cell, HOUR), -ENOENT);
 	twheel_close(other);
-}
-
-TEST(child_has_the_cells_of_its_parent)
-{
-	struct cell cell = create(7), moved = create(8);
-	pid_t pid;
-
-	CHECK_EQ(arm_in(moved, HOUR), TWHEEL_IDLE);
-	pid = fork_child();
-	if (!pid) {
-		CHECK_EQ(arm_cell(cell, 5), TWHEEL_IDLE);
-		CHECK_EQ(arm_in(moved, 2 * HOUR), 0);
-		twheel_close(ctx);
-		_exit(0);
-	}
-	join_child(pid);
-	CHECK_EQ(read_one().expires_ns, 5);
-	CHECK(remaining(moved.id) > HOUR);
-	CHECK_EQ(twheel_cell_cancel(moved.at), 0);
 }
 
 /* The fork was before the mapping, so each process makes its own mapping. */
@@ -999,6 +752,8 @@ TEST(setup_changes_the_clock_of_now)
 	CHECK_EQ(twheel_arm(ctx, in_ns(HOUR), TWHEEL_F_ABS, 0, &id), 0);
 	CHECK(remaining(id) <= HOUR);
 	CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
+	CHECK_EQ(arm_in(create(7), 0), TWHEEL_IDLE);
+	CHECK_EQ(read_one().cookie, 7);
 }
 
 TEST(failed_call_writes_nothing)
