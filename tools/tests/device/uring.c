@@ -140,24 +140,6 @@ TEST(reads_that_wait_get_one_event_each)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-TEST(one_event_ends_one_read_of_two)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_event events[2];
-	__u64 first, second;
-
-	start_reads(fd, events, 2);
-	arm(fd, MS, 7);
-	CHECK_EQ(ring_wait(&ring, &first), sizeof(events[0]));
-	CHECK_EQ(events[first].cookie, 7);
-	sleep_ns(20 * MS);
-	CHECK(!ring_done(&ring));
-	arm(fd, MS, 8);
-	CHECK_EQ(ring_wait(&ring, &second), sizeof(events[0]));
-	CHECK_EQ(events[second].cookie, 8);
-	CHECK(first != second);
-}
-
 /* A request that waits finds the bad address only when there is an event to copy. */
 TEST(read_that_fails_loses_nothing)
 {
@@ -602,36 +584,6 @@ TEST(command_can_be_left_to_the_thread_of_the_ring)
 {
 	ring = ring_open(IORING_SETUP_SQPOLL);
 	check_any_length_arms_and_cancels_all(command);
-}
-
-/* A command that arms a timeout begins the context, like any other call. */
-TEST(setup_after_a_command_that_armed_none_is_allowed)
-{
-	struct twheel_op ops[] = { op_arm(~0ULL, 0, 0), op_cancel(1) };
-	int fd = device_open(O_RDWR);
-
-	CHECK_EQ(command(fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
-	CHECK_EQ(command(fd, NULL, 0), 0);
-	CHECK_EQ(command(fd, map_unusable(), 1), -EFAULT);
-	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), 0);
-	fd = device_open(O_RDWR);
-	ops[0] = op_arm(HOUR, 0, 0);
-	CHECK_EQ(command(fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
-	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
-}
-
-TEST(command_after_stop_arms_none)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_op ops[] = { op_arm(0, 0, 0), op_cancel(arm(fd, HOUR, 7)), op_arm(0, 0, 0) };
-	struct twheel_event event;
-
-	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(command(fd, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
-	CHECK_EQ(ops[0].result, -ESHUTDOWN);
-	CHECK_EQ(ops[1].result, TWHEEL_WITHDRAWN);
-	CHECK_EQ(ops[2].result, -ESHUTDOWN);
-	CHECK_EQ(read_through(fd, &event, sizeof(event)), 0);
 }
 
 /* Like a server, arm, read and cancel only through the ring. */
