@@ -13,26 +13,91 @@ static long small_group(void)
 	return (is_short() ? 3 : 8) * MIB;
 }
 
-/* The memory of a timeout stays charged after the timeout has ended. */
-TEST(timeouts_are_charged_until_close)
+/**
+ * charge_until_close() - check what is charged while a file is open, and that close gives it back
+ * @name: of the group, in which the caller is then
+ * @setup: of the file
+ * @fill: fills the file
+ * @least: bytes that are charged at least
+ * @most: bytes that are charged at most, but for a MiB; 0: not checked
+ */
+static void charge_until_close(const char *name, struct twheel_setup setup, void (*fill)(int fd),
+			       long least, long most)
 {
-	const char *group = make_group("timeouts", 0);
-	struct twheel_cancel_all all = { 0 };
-	long before, nr = scaled(100000);
+	const char *group = make_group(name, 0);
+	long before;
 	int fd;
 
 	enter_group(group);
-	fd = device_open(O_RDWR);
 	before = charged(group);
-	arm_many(fd, nr, HOUR, 0, 0, NULL);
-	/* A timeout needs at least its id, deadline and cookie. */
-	CHECK(charged(group) - before >= nr * 24);
-	CHECK(charged(group) - before <= nr * 128 + MIB);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
-	CHECK_EQ(all.pending, nr);
-	CHECK(charged(group) - before >= nr * 24);
+	fd = device_open_setup(O_RDWR, setup);
+	if (fill)
+		fill(fd);
+	CHECK(charged(group) - before >= least);
+	CHECK(!most || charged(group) - before <= most + MIB);
+	/* The memory of a timeout stays charged after the timeout has ended. */
+	cancel_all(fd);
+	CHECK(charged(group) - before >= least);
 	close(fd);
 	wait_uncharged(group, before + MIB);
+}
+
+#define NR		((long)scaled(100000))
+
+static void arm_ordinary(int fd)
+{
+	arm_many(fd, NR, HOUR, 0, 0, NULL);
+}
+
+/* A timeout needs at least its id, deadline and cookie. */
+TEST(timeouts_are_charged_until_close)
+{
+	charge_until_close("timeouts", (struct twheel_setup) { 0 }, arm_ordinary, NR * 24,
+			   NR * 128);
+}
+
+TEST(wheel_of_its_own_is_charged_until_close)
+{
+	charge_until_close("wheel", (struct twheel_setup) { .slots = 65536 }, NULL,
+			   2 * 65536 * 16, 0);
+}
+
+#define NR_MAPPED	((size_t)1 << 20)
+#define MAPPED_BYTES	((long)(NR_MAPPED * sizeof(struct twheel_cell)))
+
+static void write_cells(int fd)
+{
+	struct twheel_cell *cells = map_cells(fd, NR_MAPPED);
+
+	for (size_t i = 0; i < NR_MAPPED; i += CELLS_PER_PAGE)
+		cells[i].word = 1;
+	unmap_cells(cells, NR_MAPPED);
+}
+
+TEST(cells_are_charged_until_close)
+{
+	charge_until_close("cells", (struct twheel_setup) { 0 }, write_cells,
+			   MAPPED_BYTES - MIB, 0);
+}
+
+static void arm_cells(int fd)
+{
+	struct twheel_op ops[500];
+
+	for (long n = 0; n < NR; n += ARRAY_SIZE(ops)) {
+		for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+			ops[i] = op_cell(i % 2 ? now_ns() + HOUR : TWHEEL_CELL_IDLE, 0);
+		submit(fd, ops, ARRAY_SIZE(ops));
+	}
+	CHECK_EQ(info(fd).live, NR);
+}
+
+/* Cells are charged whether they are mapped or not. */
+TEST(armed_cells_are_charged_until_close)
+{
+	need_cells();
+	charge_until_close("armed-cells", (struct twheel_setup) { 0 }, arm_cells, NR * (24 + 16),
+			   NR * (128 + 16));
 }
 
 TEST(open_file_costs_little)
@@ -46,66 +111,6 @@ TEST(open_file_costs_little)
 	for (__u32 i = 0; i < scaled(1000); i++)
 		device_open(O_RDWR);
 	CHECK(charged(group) - before <= (long)scaled(1000) * 4096 + MIB);
-}
-
-TEST(wheel_of_its_own_is_charged_until_close)
-{
-	const struct twheel_setup setup = { .slots = 65536 };
-	const char *group = make_group("wheel", 0);
-	long before;
-	int fd;
-
-	enter_group(group);
-	before = charged(group);
-	fd = device_open_setup(O_RDWR, setup);
-	CHECK(charged(group) - before >= 2 * 65536 * 16);
-	close(fd);
-	wait_uncharged(group, before + MIB);
-}
-
-TEST(cells_are_charged_until_close)
-{
-	const char *group = make_group("cells", 0);
-	size_t nr = 1 << 20;
-	struct twheel_cell *cells;
-	long before;
-	int fd;
-
-	enter_group(group);
-	fd = device_open(O_RDWR);
-	cells = map_cells(fd, nr);
-	before = charged(group);
-	for (size_t i = 0; i < nr; i += CELLS_PER_PAGE)
-		cells[i].word = 1;
-	CHECK(charged(group) - before >= (long)(nr * sizeof(*cells)) - MIB);
-	unmap_cells(cells, nr);
-	CHECK(charged(group) - before >= (long)(nr * sizeof(*cells)) - MIB);
-	close(fd);
-	wait_uncharged(group, before + MIB);
-}
-
-/* Cells are charged whether they are mapped or not. */
-TEST(armed_cells_are_charged_until_close)
-{
-	const char *group = make_group("armed-cells", 0);
-	long before, nr = scaled(100000);
-	struct twheel_op ops[500];
-	int fd;
-
-	need_cells();
-	enter_group(group);
-	fd = device_open(O_RDWR);
-	before = charged(group);
-	for (long n = 0; n < nr; n += ARRAY_SIZE(ops)) {
-		for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-			ops[i] = op_cell(i % 2 ? now_ns() + HOUR : TWHEEL_CELL_IDLE, 0);
-		submit(fd, ops, ARRAY_SIZE(ops));
-	}
-	CHECK_EQ(info(fd).live, nr);
-	CHECK(charged(group) - before >= nr * (24 + 16));
-	CHECK(charged(group) - before <= nr * (128 + 16) + MIB);
-	close(fd);
-	wait_uncharged(group, before + MIB);
 }
 
 static void arm_until(int fd, int error)
@@ -143,23 +148,6 @@ static void enter_group_for_good(const char *group)
 	enter_group(group);
 }
 
-static void arm_to_the_end_of_memory(void)
-{
-	int fd;
-
-	enter_group_for_good(ROOT "/unkillable");
-	fd = device_open(O_RDWR);
-	arm_until(fd, -ENOMEM);
-	CHECK(info(fd).live > 1000);
-}
-
-TEST(arm_without_memory_is_enomem)
-{
-	make_group("unkillable", small_group());
-	in_child(arm_to_the_end_of_memory);
-	check_unharmed();
-}
-
 /*
  * CPUs cache charges of a group and return them when they run; arm until nothing is
  * returned.
@@ -188,6 +176,7 @@ static void go_on_without_memory(void)
 	id = arm(fd, HOUR, 0);
 	arm_until_nothing_comes_back(fd);
 	live = info(fd).live;
+	CHECK(live > 1000);
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		ops[i] = op_arm(HOUR, 0, 0);
 	submit(fd, ops, ARRAY_SIZE(ops));
@@ -201,22 +190,11 @@ static void go_on_without_memory(void)
 	CHECK_EQ(info(fd).live, live);
 }
 
-TEST(file_without_memory_goes_on)
+TEST(arm_without_memory_is_enomem)
 {
 	make_group("goes-on", small_group());
 	in_child(go_on_without_memory);
-}
-
-/* Cached charges may be returned late, so retry. */
-static int setup_soon(int fd, struct twheel_setup setup)
-{
-	__u64 end = now_ns() + 10 * NSEC_PER_SEC;
-	int err;
-
-	do {
-		err = try_setup(fd, setup);
-	} while (err == -ENOMEM && now_ns() < end);
-	return err;
+	check_unharmed();
 }
 
 static void setup_wheel_without_memory(void)
@@ -228,7 +206,9 @@ static void setup_wheel_without_memory(void)
 	enter_group_for_good(ROOT "/small");
 	fd = device_open(O_RDWR);
 	CHECK_EQ(try_setup(fd, large), -ENOMEM);
-	CHECK_EQ(setup_soon(fd, small), 0);
+	/* Cached charges may be returned late. */
+	WAIT_FOR(try_setup(fd, small) != -ENOMEM);
+	CHECK_EQ(try_setup(fd, small), -EBUSY);
 	arm(fd, 0, 7);
 	CHECK_EQ(read_event(fd).cookie, 7);
 }
@@ -240,56 +220,39 @@ TEST(setup_without_memory_is_enomem)
 	check_unharmed();
 }
 
-/* The out-of-memory killer ends the child, and harms nobody else. */
-static void check_killed(pid_t pid)
+/* The out-of-memory killer ends a task in its group, and harms nobody else. */
+static void check_killed(const char *group, void (*body)(int fd))
 {
-	int status;
-
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFSIGNALED(status));
-	CHECK_EQ(WTERMSIG(status), SIGKILL);
-	check_unharmed();
-}
-
-TEST(task_is_killed_inside_its_group)
-{
-	const char *group = make_group("killable", small_group());
-	int bystander = device_open(O_RDWR);
+	int bystander = device_open(O_RDWR), status;
 	__u64 id = arm(bystander, HOUR, 0);
 	pid_t pid = fork_child();
 
 	if (!pid) {
 		enter_group(group);
-		arm_until(device_open(O_RDWR), -ENOMEM);
+		body(device_open(O_RDWR));
 		_exit(0);
 	}
-	check_killed(pid);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGKILL);
+	check_unharmed();
 	CHECK(out_of_memory_kills(group) > 0);
 	CHECK_EQ(get(bystander, id), 0);
 	wait_uncharged(group, MIB);
 }
 
-static void write_cells_inside(const char *group)
+static void arm_until_killed(int fd)
 {
-	size_t nr = 1 << 20;
-	struct twheel_cell *cells;
+	arm_until(fd, -ENOMEM);
+}
 
-	enter_group(group);
-	cells = map_cells(device_open(O_RDWR), nr);
-	for (size_t i = 0; i < nr; i += CELLS_PER_PAGE)
-		cells[i].word = 1;
+TEST(task_is_killed_inside_its_group)
+{
+	check_killed(make_group("killable", small_group()), arm_until_killed);
 }
 
 TEST(fault_without_memory_kills_inside_the_group)
 {
-	const char *group = make_group("writing", 4 * MIB);
-	pid_t pid;
-
 	need_cells();
-	pid = fork_child();
-	if (!pid) {
-		write_cells_inside(group);
-		_exit(0);
-	}
-	check_killed(pid);
+	check_killed(make_group("writing", 4 * MIB), write_cells);
 }

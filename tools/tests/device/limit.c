@@ -84,16 +84,6 @@ TEST(limit_by_default_can_be_used_up)
 	with_room_for(parameter("max_timeouts"), use_up_the_default);
 }
 
-TEST(limit_is_of_each_file)
-{
-	int a = open_full(O_RDWR, 3, NULL), b = open_full(O_RDWR, 3, NULL);
-
-	ONE_MORE_FAILS(a);
-	ONE_MORE_FAILS(b);
-	close(a);
-	ONE_MORE_FAILS(b);
-}
-
 TEST(submit_arms_up_to_the_limit)
 {
 	struct twheel_op ops[100];
@@ -264,31 +254,6 @@ TEST(place_given_back_is_there_at_once_for_a_crowd)
 }
 
 /* The counts */
-
-TEST(counts_follow_every_step)
-{
-	int fd = device_open(O_RDWR);
-	__u64 a, b, c;
-
-	check_counts(fd, 0, 0);
-	a = arm(fd, HOUR, 0);
-	check_counts(fd, 1, 0);
-	b = arm_fired(fd, 1);
-	check_counts(fd, 2, 1);
-	c = arm_fired(fd, 2);
-	check_counts(fd, 3, 2);
-	CHECK_EQ(mod(fd, c, HOUR, 3), TWHEEL_WITHDRAWN);
-	check_counts(fd, 3, 1);
-	CHECK_EQ(cancel(fd, b), TWHEEL_WITHDRAWN);
-	check_counts(fd, 2, 0);
-	CHECK_EQ(cancel(fd, a), 0);
-	check_counts(fd, 1, 0);
-	CHECK_EQ(mod(fd, c, 0, 4), 0);
-	wait_ready(fd, 1);
-	check_counts(fd, 1, 1);
-	read_event(fd);
-	check_counts(fd, 0, 0);
-}
 
 TEST(counts_of_many_are_exact)
 {

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <linux/capability.h>
 
-#include "ktap.h"
+#include "device.h"
 
 #define CAP(name)	(1ULL << CAP_##name)
 
@@ -32,6 +32,17 @@ static inline void become_user(uid_t uid)
 	set_capabilities(CAP(DAC_OVERRIDE));
 	/* A change of the user clears this: the tests must end with their parent. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* Open a file of that user. The caller keeps the privileges of root. */
+static inline int device_open_for(uid_t uid)
+{
+	int fd;
+
+	CHECK_EQ(setreuid(uid, 0), 0);
+	fd = device_open(O_RDWR);
+	CHECK_EQ(setreuid(0, 0), 0);
+	return fd;
 }
 
 #endif /* TWHEEL_TESTS_PRIVILEGE_H */

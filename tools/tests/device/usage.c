@@ -14,17 +14,6 @@
 #define ATTRIBUTES	"/sys/class/misc/twheel"
 #define MANY_USERS	300		/* more than there is room for in an attribute */
 
-/* Open a file of that user. The caller keeps the privileges of root. */
-static int open_for(uid_t uid)
-{
-	int fd;
-
-	CHECK_EQ(setreuid(uid, 0), 0);
-	fd = device_open(O_RDWR);
-	CHECK_EQ(setreuid(0, 0), 0);
-	return fd;
-}
-
 static void read_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -112,7 +101,7 @@ static void check_usage(int fd, unsigned int files, long timeouts, long wheel_by
 TEST(timeouts_of_a_user_follow_arm_and_close)
 {
 	long page = page_of_timeouts(), before = timeouts_in_all(), in_cells = 0;
-	int a = open_for(USER), b = open_for(USER), other = open_for(OTHER_USER);
+	int a = device_open_for(USER), b = device_open_for(USER), other = device_open_for(OTHER_USER);
 
 	CHECK_EQ(info(a).max_user_timeouts, parameter("max_user_timeouts"));
 	check_usage(b, 2, 0, 0);
@@ -141,7 +130,7 @@ TEST(timeouts_of_a_user_follow_arm_and_close)
 TEST(bytes_of_wheels_follow_setup_and_close)
 {
 	const struct twheel_setup large = { .slots = 512 }, shared = { .slack_us = 1 };
-	int fd = open_for(USER), a = open_for(USER), b = open_for(USER);
+	int fd = device_open_for(USER), a = device_open_for(USER), b = device_open_for(USER);
 	long bytes;
 
 	CHECK_EQ((__u32)info(fd).max_wheel_bytes, parameter("max_wheel_bytes"));
@@ -219,7 +208,7 @@ static const struct refusal *tested;
 
 static void refuse(void)
 {
-	int fd = open_for(USER), own = open_for(USER), other = open_for(OTHER_USER);
+	int fd = device_open_for(USER), own = device_open_for(USER), other = device_open_for(OTHER_USER);
 	struct line line;
 
 	become_user(USER);
@@ -283,7 +272,7 @@ TEST(users_beyond_the_room_leave_whole_lines)
 	size_t nr;
 
 	for (uid_t uid = USER; uid < USER + MANY_USERS; uid++)
-		open_for(uid);
+		device_open_for(uid);
 	nr = read_users(lines, ARRAY_SIZE(lines));
 	ktap_note("%zu lines", nr);
 	CHECK(nr > 100 && nr < MANY_USERS);

@@ -101,27 +101,28 @@ TEST(limits_are_exact_to_the_page)
 	}
 }
 
-static void fill_the_reserve(void)
+/* Another process of that user can arm so many. */
+static void check_allowed_to(uid_t uid, __u32 nr)
 {
-	int fd = device_open(O_RDWR);
-	__u32 page = *shared_number(), nr;
 	pid_t pid = fork_child();
 
 	if (!pid) {
-		CHECK_EQ(fill(open_as(USER)), 150 * page);
+		CHECK_EQ(fill(open_as(uid)), nr);
 		_exit(0);
 	}
 	join_child(pid);
+}
+
+static void fill_the_reserve(void)
+{
+	int fd = device_open(O_RDWR);
+	__u32 page = *shared_number();
+
+	check_allowed_to(USER, 150 * page);
 	/* the rest is only for root */
 	arm_many(fd, 150 * page, HOUR, 0, 0, NULL);
-	pid = fork_child();
-	if (!pid) {
-		CHECK_EQ(fill(open_as(USER)), 0);
-		_exit(0);
-	}
-	join_child(pid);
-	nr = fill(fd);
-	CHECK_EQ(nr, 10 * page);
+	check_allowed_to(USER, 0);
+	CHECK_EQ(fill(fd), 10 * page);
 	CHECK_EQ(fill(device_open(O_RDWR)), 0);
 }
 
@@ -174,45 +175,9 @@ TEST(limits_are_shares_of_memory)
 	CHECK_EQ(parameter("max_all_timeouts"), all);
 }
 
-static void fill_up_to_the_default(void)
-{
-	__u32 limit = parameter("max_user_timeouts"), nr = 0;
-
-	become_user(USER);
-	/* one file has a limit of its own */
-	for (int i = 0; i < 100 && nr < limit - PAGE_MAX; i++) {
-		struct twheel_op ops[512];
-		int fd = device_open(O_RDWR);
-		__u32 before = nr;
-
-		do {
-			for (size_t n = 0; n < ARRAY_SIZE(ops); n++)
-				ops[n] = op_arm(HOUR, 0, 0);
-			submit(fd, ops, ARRAY_SIZE(ops));
-		} while (!ops[ARRAY_SIZE(ops) - 1].result);
-		CHECK_EQ(ops[ARRAY_SIZE(ops) - 1].result, -EAGAIN);
-		nr += info(fd).live;
-		if (nr == before)
-			break;
-	}
-	ktap_note("%u of %u", nr, limit);
-	CHECK(nr <= limit);
-	CHECK(nr > limit - PAGE_MAX);
-}
-
-/* By default, a user cannot take more than a share of the memory. */
-TEST(limit_by_default_holds)
-{
-	need_speed();
-	if (parameter("max_user_timeouts") > 2000000)
-		ktap_skip("the limit is very high");
-	in_child(fill_up_to_the_default);
-}
-
 static void fill_two_files(void)
 {
 	int a = open_as(USER), b = device_open(O_RDWR);
-	struct twheel_cancel_all all = { 0 };
 	__u32 nr;
 
 	arm(b, HOUR, 0);
@@ -220,8 +185,7 @@ static void fill_two_files(void)
 	CHECK(nr < LIMIT);
 	CHECK_EQ(nr + fill(b) + 1, *shared_number());
 	/* a file keeps the memory of timeouts that have ended */
-	CHECK_EQ(device_ioctl(a, TWHEEL_IOC_CANCEL_ALL, &all), 0);
-	CHECK_EQ(all.pending, nr);
+	CHECK_EQ(cancel_all(a).pending, nr);
 	CHECK_EQ(fill(b), 0);
 	/* memory that one file frees is available to the other */
 	close(a);
@@ -230,44 +194,21 @@ static void fill_two_files(void)
 
 static void fill_as_two_users(void)
 {
-	pid_t pid = fork_child();
-	int fd;
+	int fd = device_open_for(USER), other = device_open_for(OTHER_USER);
 
-	if (!pid) {
-		fd = open_as(OTHER_USER);
-		CHECK_EQ(fill(fd), *shared_number());
-		_exit(0);
-	}
-	fd = open_as(USER);
+	become_user(USER);
 	CHECK_EQ(fill(fd), *shared_number());
-	join_child(pid);
+	CHECK_EQ(fill(other), *shared_number());
 	CHECK_EQ(fill(fd), 0);
-}
-
-/* The opener of the file is charged, not the task that uses it. */
-static void fill_a_file_of_root(void)
-{
-	int fd = device_open(O_RDWR), own = open_as(USER);
-
-	CHECK_EQ(fill(own), *shared_number());
-	arm_many(fd, 10, HOUR, 0, 0, NULL);
-	CHECK_EQ(info(fd).live, 10);
-	CHECK_EQ(fill(own), 0);
 }
 
 static void fill_as_all_users(void)
 {
 	int fd = device_open(O_RDWR);
 	__u32 page = *shared_number();
-	pid_t pid;
 
 	arm_many(fd, 6 * page + 1, HOUR, 0, 0, NULL);
-	pid = fork_child();
-	if (!pid) {
-		CHECK_EQ(fill(open_as(USER)), 143 * page);
-		_exit(0);
-	}
-	join_child(pid);
+	check_allowed_to(USER, 143 * page);
 	CHECK_EQ(fill(fd), 154 * page - 1);
 }
 
@@ -376,7 +317,6 @@ TEST(limit_of_a_user_is_over_all_files)
 	} rows[] = {
 		{ "two files", LIMIT, fill_two_files },
 		{ "another user has a limit of his own", LIMIT, fill_as_two_users },
-		{ "of the user who opened the file", LIMIT, fill_a_file_of_root },
 		{ "SUBMIT", LIMIT, submit_beyond_the_limit },
 		{ "other calls at the limit", LIMIT, go_on_at_the_limit },
 		{ "several threads", 10 * LIMIT, fill_at_once },
