@@ -90,22 +90,6 @@ TEST(operations_stay_within_their_file)
 		CHECK_EQ(state_of(other, theirs[i]).cookie, 1000 + i);
 }
 
-TEST(open_through_proc_is_a_new_context)
-{
-	char path[64];
-	int fd = device_open(O_RDWR), again;
-	__u64 id = arm(fd, HOUR, 0);
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	again = open(path, O_RDWR);
-	if (again < 0 && errno == ENOENT)
-		ktap_skip("no /proc");
-	CHECK(again >= 0);
-	CHECK_EQ(info(again).live, 0);
-	CHECK_EQ(cancel(again, id), -ENOENT);
-	CHECK_EQ(info(fd).live, 1);
-}
-
 TEST(files_are_independent_in_their_hundreds)
 {
 	int fds[300];
