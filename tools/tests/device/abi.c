@@ -305,60 +305,47 @@ static int operate_in_part(int fd, unsigned long command, struct twheel_op *op, 
 	return ret;
 }
 
-TEST(arm_writes_nothing_behind_the_id)
+#define BEFORE(member)	offsetof(struct twheel_op, member)
+
+/* Without room for its results, an operation fails and changes nothing. */
+static const struct room {
+	const char *name;
+	const struct command *command;
+	size_t writable;
+	int ret;		/* withdrawn: the timeout has fired */
+} rooms[] = {
+	{ "ARM, none", &commands[0], 0, -EFAULT },
+	{ "ARM, half before the id", &commands[0], 4, -EFAULT },
+	{ "ARM, no id", &commands[0], BEFORE(id), -EFAULT },
+	{ "ARM, half of the id", &commands[0], BEFORE(id) + 4, -EFAULT },
+	{ "ARM, the id", &commands[0], BEFORE(expires_ns), 0 },
+	{ "MOD, none", &commands[1], 0, 0 },
+	{ "MOD of an event, none", &commands[1], 0, TWHEEL_WITHDRAWN },
+	{ "CANCEL, none", &commands[2], 0, 0 },
+	{ "CANCEL of an event, none", &commands[2], 0, TWHEEL_WITHDRAWN },
+	{ "GET, no cookie", &commands[3], BEFORE(cookie), -EFAULT },
+	{ "GET, all but the result", &commands[3], BEFORE(result), 0 },
+};
+
+TEST(operation_needs_room_only_for_its_results)
 {
-	struct twheel_op op = op_arm(HOUR, 0, 7);
-	int fd = device_open(O_RDWR);
+	for_each_row(room, rooms) {
+		__u32 opcode = room->command->opcode;
+		int fd = device_open(O_RDWR | O_NONBLOCK), arms = opcode == TWHEEL_OP_ARM;
+		__u64 id = room->ret == TWHEEL_WITHDRAWN ? arm_fired(fd, 7) : arm(fd, HOUR, 7);
+		struct twheel_op op = valid_op(opcode, id);
 
-	CHECK_EQ(operate_in_part(fd, TWHEEL_IOC_ARM, &op, offsetof(struct twheel_op, expires_ns)),
-		 0);
-	CHECK_EQ(state_of(fd, op.id).cookie, 7);
-	CHECK_EQ(info(fd).live, 1);
-}
-
-TEST(arm_without_room_for_the_id_arms_nothing)
-{
-	static const size_t writable[] = { 0, 4, 8, 12 };
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-
-	for (size_t i = 0; i < ARRAY_SIZE(writable); i++) {
-		struct twheel_op op = op_arm(0, 0, 0);
-
-		CHECK_EQ(operate_in_part(fd, TWHEEL_IOC_ARM, &op, writable[i]), -EFAULT);
-		CHECK_EQ(info(fd).live, 0);
+		if (arms && room->ret)
+			op.expires_ns = 0;
+		CHECK_EQ(operate_in_part(fd, room->command->ioctl, &op, room->writable), room->ret);
+		CHECK_EQ(info(fd).live, 1 + (arms && !room->ret) - (opcode == TWHEEL_OP_CANCEL));
+		if (opcode != TWHEEL_OP_CANCEL && !room->ret)
+			CHECK_EQ(state_of(fd, op.id).cookie, opcode == TWHEEL_OP_GET ? 7 : 1);
+		if (opcode == TWHEEL_OP_GET && !room->ret)
+			CHECK(op.cookie == 7 && op.expires_ns <= HOUR);
+		sleep_ns(20 * NSEC_PER_MSEC);
+		check_no_event(fd);
 	}
-	sleep_ns(20 * NSEC_PER_MSEC);
-	check_no_event(fd);
-}
-
-TEST(get_writes_nothing_behind_what_it_tells)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_op op = op_get(arm(fd, HOUR, 7));
-
-	CHECK_EQ(operate_in_part(fd, TWHEEL_IOC_GET, &op, offsetof(struct twheel_op, result)), 0);
-	CHECK_EQ(op.cookie, 7);
-	CHECK(op.expires_ns <= HOUR);
-	CHECK_EQ(operate_in_part(fd, TWHEEL_IOC_GET, &op, offsetof(struct twheel_op, cookie)),
-		 -EFAULT);
-}
-
-/* The outcome is the return value of the ioctl. */
-TEST(mod_and_cancel_write_nothing)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 id = arm_fired(fd, 1);
-	const struct twheel_op ops[] = { op_mod(id, HOUR, 0, 2), op_cancel(id) };
-
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_MOD, map_read_only(&ops[0], sizeof(ops[0]))),
-		 TWHEEL_WITHDRAWN);
-	check_no_event(fd);
-	CHECK_EQ(state_of(fd, id).cookie, 2);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_MOD, map_read_only(&ops[0], sizeof(ops[0]))), 0);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL, map_read_only(&ops[1], sizeof(ops[1]))), 0);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL, map_read_only(&ops[1], sizeof(ops[1]))),
-		 -ENOENT);
-	CHECK_EQ(info(fd).live, 0);
 }
 
 /* Clear the fields that a successful operation writes, to compare the rest. */
