@@ -4,9 +4,9 @@
  * refused.
  */
 #include <grp.h>
-#include <sys/stat.h>
 
 #include "cells.h"
+#include "group.h"
 #include "privilege.h"
 
 #define USER		10000		/* users from here on have no other open file */
@@ -14,24 +14,11 @@
 #define ATTRIBUTES	"/sys/class/misc/twheel"
 #define MANY_USERS	300		/* more than there is room for in an attribute */
 
-static void read_text(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len;
-
-	CHECK(fd >= 0);
-	len = read(fd, text, size - 1);
-	CHECK(len > 0);
-	CHECK(text[len - 1] == '\n');
-	text[len] = 0;
-	close(fd);
-}
-
 static long timeouts_in_all(void)
 {
 	char text[32];
 
-	read_text(ATTRIBUTES "/timeouts", text, sizeof(text));
+	read_file(ATTRIBUTES, "timeouts", text, sizeof(text));
 	return atol(text);
 }
 
@@ -47,7 +34,8 @@ static size_t read_users(struct line *lines, size_t max)
 	char text[8192], *begin = text, *end;
 	size_t nr = 0;
 
-	read_text(ATTRIBUTES "/users", text, sizeof(text));
+	read_file(ATTRIBUTES, "users", text, sizeof(text));
+	CHECK(*text && text[strlen(text) - 1] == '\n');
 	for (; (end = strchr(begin, '\n')); begin = end + 1, nr++) {
 		struct line line;
 		int len = 0;
@@ -101,7 +89,8 @@ static void check_usage(int fd, unsigned int files, long timeouts, long wheel_by
 TEST(timeouts_of_a_user_follow_arm_and_close)
 {
 	long page = page_of_timeouts(), before = timeouts_in_all(), in_cells = 0;
-	int a = device_open_for(USER), b = device_open_for(USER), other = device_open_for(OTHER_USER);
+	int a = device_open_for(USER), b = device_open_for(USER);
+	int other = device_open_for(OTHER_USER);
 
 	CHECK_EQ(info(a).max_user_timeouts, parameter("max_user_timeouts"));
 	check_usage(b, 2, 0, 0);
@@ -208,7 +197,8 @@ static const struct refusal *tested;
 
 static void refuse(void)
 {
-	int fd = device_open_for(USER), own = device_open_for(USER), other = device_open_for(OTHER_USER);
+	int fd = device_open_for(USER), own = device_open_for(USER);
+	int other = device_open_for(OTHER_USER);
 	struct line line;
 
 	become_user(USER);
@@ -261,8 +251,8 @@ TEST(version_is_that_of_the_module)
 {
 	char version[32], module[32];
 
-	read_text(ATTRIBUTES "/version", version, sizeof(version));
-	read_text("/sys/module/twheel_dev/version", module, sizeof(module));
+	read_file(ATTRIBUTES, "version", version, sizeof(version));
+	read_file("/sys/module/twheel_dev", "version", module, sizeof(module));
 	CHECK(!strcmp(version, module));
 }
 
