@@ -504,6 +504,14 @@ static inline void arm_many(int fd, __u32 nr, __u64 ns, __u64 step, __u64 cookie
 	}
 }
 
+/* One more timeout is beyond a limit. */
+static inline void check_full(int fd)
+{
+	__u64 none;
+
+	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+}
+
 /* Number of timeouts that count for a page of memory. */
 static inline __u32 page_of_timeouts(void)
 {

@@ -195,7 +195,7 @@ static void bad_operations(int fd)
 		{ TWHEEL_IOC_ARM, { .opcode = TWHEEL_OP_ARM, .flags = 1U << 31 }, -EINVAL },
 		{ TWHEEL_IOC_MOD, { .opcode = TWHEEL_OP_MOD, .id = 1 }, -ENOENT },
 		{ TWHEEL_IOC_MOD, { .opcode = TWHEEL_OP_MOD, .id = 1ULL << 32 }, -ENOENT },
-		{ TWHEEL_IOC_MOD, { .opcode = TWHEEL_OP_MOD, .id = 1, .expires_ns = ~0ULL }, -EINVAL },
+		{ TWHEEL_IOC_MOD, { .opcode = TWHEEL_OP_MOD, .expires_ns = ~0ULL }, -EINVAL },
 		{ TWHEEL_IOC_CANCEL, { .opcode = TWHEEL_OP_CANCEL, .id = 1 }, -ENOENT },
 		{ TWHEEL_IOC_CANCEL, { .opcode = TWHEEL_OP_CANCEL, .id = 1ULL << 32 }, -ENOENT },
 		{ TWHEEL_IOC_GET, { .opcode = TWHEEL_OP_GET, .id = 1 }, -ENOENT },
@@ -337,11 +337,10 @@ static void set_up_after_eagain(void)
 {
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd;
-	__u64 none;
 
 	become_user(USER);
 	fd = device_open(O_RDWR);
-	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+	check_full(fd);
 	submit(fd, &op, 1);
 	CHECK_EQ(op.result, -EAGAIN);
 	check_still_new(fd);
@@ -557,11 +556,9 @@ TEST(close_of_a_wheel_of_its_own_is_quick)
 
 static void check_limit(int fd, __u32 limit)
 {
-	__u64 none;
-
 	CHECK_EQ(info(fd).max_timeouts, limit);
 	arm_many(fd, limit, HOUR, 0, 0, NULL);
-	CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+	check_full(fd);
 }
 
 TEST(setup_lowers_the_limit_for_everybody)
