@@ -53,8 +53,8 @@ TEST(setup_of_nothing_but_a_clock_is_the_default)
 					clocks[i]);
 }
 
-#define CLOCK(number)		{ #number, { .flags = TWHEEL_SETUP_CLOCK, .clock = number } }
-#define CLOCK_ALONE(number)	{ #number " without its flag", { .clock = number } }
+#define CLOCK(number)		{ #number, { .flags = TWHEEL_SETUP_CLOCK, .clock = (number) } }
+#define CLOCK_ALONE(number)	{ #number " without its flag", { .clock = (number) } }
 
 static const struct bad_setup {
 	const char *name;
