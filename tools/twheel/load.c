@@ -5,45 +5,60 @@
  * The account rests on records of the program alone: the requests for each timeout, the
  * answers of the device, and the events. It is drawn up when all threads have ended.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "duration.h"
 #include "json.h"
-#include "progress.h"
 #include "worker.h"
 
 #define DEFAULT_TIMEOUTS	100000
 #define DEFAULT_SPREAD		(2 * NSEC_PER_SEC)
 #define DEFAULT_CANCEL		33
 #define REDRAW_NS		(100 * NSEC_PER_MSEC)
-#define SPREAD_MAX		(DURATION_MAX / 2)	/* now is added to it */
+#define SPREAD_MAX		(DURATION_MAX / 4)	/* now and traffic are added to it */
 #define EX_INTERRUPTED		(128 + SIGINT)
+
+static const char *const count_names[LOAD_COUNTS] = {
+	[ARMED]		= "armed",
+	[REARMED]	= "rearmed",
+	[REVIVED]	= "revived",
+	[CANCELLED]	= "cancelled",
+	[WITHDRAWN]	= "withdrawn",
+	[FIRED]		= "fired",
+	[LOST]		= "lost",
+	[DUPLICATE]	= "duplicate",
+	[ALIEN]		= "alien",
+	[EARLY]		= "early",
+	[LEAKED]	= "leaked",
+	[KICKS]		= "kicks",
+	[LOOKS]		= "looks",
+};
+
+/* How late the median, 99 % and all of the events were. */
+struct percentiles {
+	uint64_t p50;
+	uint64_t p99;
+	uint64_t max;
+};
 
 struct run {
 	struct load load;
-	struct account account;
-	sem_t done;		/* a worker has ended */
+	struct worker *workers;
+	uint64_t count[LOAD_COUNTS];
+	struct percentiles lateness;
+	struct percentiles delivery;
 	uint64_t elapsed_ns;
-	uint64_t user_ns;	/* CPU time of this process while it played */
-	uint64_t system_ns;
 	bool as_json;
-};
-
-struct thread {
-	pthread_t thread;
-	struct run *run;
-	struct worker *worker;
 };
 
 static atomic_bool interrupted;
@@ -71,30 +86,15 @@ static uint64_t clock_ns(clockid_t clock)
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
-static uint64_t timeval_ns(struct timeval time)
-{
-	return time.tv_sec * NSEC_PER_SEC + time.tv_usec * NSEC_PER_USEC;
-}
-
-/* Leaves in @run the CPU time since the call that left these there, or since the start. */
-static void take_cpu_time(struct run *run)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_SELF, &usage);
-	run->user_ns = timeval_ns(usage.ru_utime) - run->user_ns;
-	run->system_ns = timeval_ns(usage.ru_stime) - run->system_ns;
-}
-
 static int open_context(struct run *run, unsigned int index)
 {
-	struct worker *w = &run->load.workers[index];
+	struct worker *w = &run->workers[index];
 	struct twheel_info info;
 	int error, status;
 
 	if (run->load.share && index) {
-		w->ctx = run->load.workers[0].ctx;
-		w->tick_ns = run->load.workers[0].tick_ns;
+		w->ctx = run->workers[0].ctx;
+		w->tick_ns = run->workers[0].tick_ns;
 		return 0;
 	}
 	status = cli_context(CLI_NO_FD, TWHEEL_NONBLOCK, &w->ctx);
@@ -114,10 +114,10 @@ static int set_up(struct run *run)
 
 	load->timeouts = cli_resize(NULL, load->nr, sizeof(*load->timeouts));
 	memset(load->timeouts, 0, load->nr * sizeof(*load->timeouts));
-	load->workers = cli_resize(NULL, load->threads, sizeof(*load->workers));
-	memset(load->workers, 0, load->threads * sizeof(*load->workers));
+	run->workers = cli_resize(NULL, load->threads, sizeof(*run->workers));
+	memset(run->workers, 0, load->threads * sizeof(*run->workers));
 	for (unsigned int i = 0; i < load->threads; i++)
-		worker_init(&load->workers[i], load, i);
+		worker_init(&run->workers[i], load, i);
 	for (unsigned int i = 0; i < load->threads && !status; i++)
 		status = open_context(run, i);
 	return status;
@@ -129,32 +129,25 @@ static void tear_down(struct run *run)
 
 	for (unsigned int i = 0; i < load->threads; i++) {
 		if (!load->share || !i)
-			twheel_close(load->workers[i].ctx);
-		worker_free(&load->workers[i]);
+			twheel_close(run->workers[i].ctx);
+		worker_free(&run->workers[i]);
 	}
-	free(load->workers);
+	free(run->workers);
 	free(load->timeouts);
 }
 
-static void *thread_main(void *arg)
+static void *thread_main(void *worker)
 {
-	struct thread *thread = arg;
-
-	worker_run(thread->worker);
-	sem_post(&thread->run->done);
+	worker_run(worker);
 	return NULL;
 }
 
-static int start(struct run *run, struct thread *threads, unsigned int *nr)
+static int start(struct run *run, pthread_t *threads, unsigned int *nr)
 {
 	int error;
 
 	for (*nr = 0; *nr < run->load.threads; ++*nr) {
-		struct thread *thread = &threads[*nr];
-
-		thread->run = run;
-		thread->worker = &run->load.workers[*nr];
-		error = pthread_create(&thread->thread, NULL, thread_main, thread);
+		error = pthread_create(&threads[*nr], NULL, thread_main, &run->workers[*nr]);
 		if (error) {
 			run->load.stop = true;
 			return cli_failure(-error, "thread %u", *nr);
@@ -163,118 +156,142 @@ static int start(struct run *run, struct thread *threads, unsigned int *nr)
 	return 0;
 }
 
-static uint64_t settled(const struct load *load)
+/* A bar on standard error, in one line of a terminal. It is at most 80 columns wide. */
+static void show_progress(const struct load *load)
 {
-	uint64_t sum = 0;
+	static const char bar[] = "##############################";
+	unsigned int percent = (uint64_t)load->ended * 100 / load->nr;
 
-	for (unsigned int i = 0; i < load->threads; i++)
-		sum += load->workers[i].settled;
-	return sum;
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "\r[%-30.*s] %3u%% of %u timeouts\033[K", percent * 30 / 100, bar,
+			percent, load->nr);
 }
 
-/* Returns when one more worker has ended. */
-static void watch(struct run *run)
+/* Returns when the thread has ended. */
+static void watch(struct run *run, pthread_t thread)
 {
-	uint64_t end;
 	struct timespec ts;
+	uint64_t end;
 
 	do {
 		if (interrupted)
 			run->load.stop = true;
-		progress_show(settled(&run->load), run->load.nr, "timeouts");
+		show_progress(&run->load);
 		end = clock_ns(CLOCK_REALTIME) + REDRAW_NS;
 		ts.tv_sec = end / NSEC_PER_SEC;
 		ts.tv_nsec = end % NSEC_PER_SEC;
-	} while (sem_timedwait(&run->done, &ts));
+	} while (pthread_timedjoin_np(thread, NULL, &ts));
 }
 
 static int play(struct run *run)
 {
-	struct thread *threads = cli_resize(NULL, run->load.threads, sizeof(*threads));
+	pthread_t *threads = cli_resize(NULL, run->load.threads, sizeof(*threads));
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
 	unsigned int nr;
 	int status;
 
-	take_cpu_time(run);
 	status = start(run, threads, &nr);
 	for (unsigned int i = 0; i < nr; i++)
-		watch(run);
-	for (unsigned int i = 0; i < nr; i++)
-		pthread_join(threads[i].thread, NULL);
-	progress_end();
+		watch(run, threads[i]);
+	if (isatty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
 	run->elapsed_ns = clock_ns(CLOCK_MONOTONIC) - begin;
-	take_cpu_time(run);
 	free(threads);
 	return status;
 }
 
-static int first_error(const struct load *load)
+static int first_error(const struct run *run)
 {
-	for (unsigned int i = 0; i < load->threads; i++) {
-		if (load->workers[i].error)
-			return cli_failure(load->workers[i].error, "thread %u", i);
+	for (unsigned int i = 0; i < run->load.threads; i++) {
+		if (run->workers[i].error)
+			return cli_failure(run->workers[i].error, "thread %u", i);
 	}
 	return 0;
 }
 
-static void judge(struct account *account, const struct load_timeout *t)
-{
-	if (t->fired > 1)
-		account->duplicate += t->fired - 1;
-	if (t->fired && t->cancelled)
-		account->ghost++;
-	else if (t->fired)
-		account->fired++;
-	else if (t->armed && !t->cancelled)
-		account->lost++;
-}
-
-/* Cells live until they are cancelled. At this point all of them must be idle. */
-static int end_cells(struct account *account, struct twheel_ctx *ctx)
+/* Nothing may be pending or unread at the end. Cells live until they are cancelled. */
+static int add_up_context(struct run *run, struct twheel_ctx *ctx)
 {
 	struct twheel_cancel_all done;
 	struct twheel_stats stats;
 	int error;
 
-	error = twheel_stats(ctx, &stats);
+	error = twheel_cancel_all(ctx, &done);
 	if (!error)
-		error = twheel_cancel_all(ctx, &done);
+		error = twheel_stats(ctx, &stats);
 	if (error)
-		return error;
-	account->kicks += stats.kicks;
-	account->looks += stats.looks;
-	account->leaked += done.pending + done.withdrawn;
+		return cli_failure(error, "account");
+	run->count[KICKS] += stats.kicks;
+	run->count[LOOKS] += stats.looks;
+	run->count[LEAKED] += done.pending + done.withdrawn + stats.live;
 	return 0;
 }
 
-static int add_up_context(struct run *run, struct twheel_ctx *ctx)
+static int compare(const void *a, const void *b)
 {
-	struct twheel_info info;
-	int error = 0;
+	uint64_t one = *(const uint64_t *)a, two = *(const uint64_t *)b;
 
-	if (run->load.cells)
-		error = end_cells(&run->account, ctx);
-	if (!error)
-		error = twheel_info(ctx, &info);
-	if (error)
-		return cli_failure(error, "account");
-	run->account.leaked += info.live;
-	return 0;
+	return one < two ? -1 : one > two;
+}
+
+static struct percentiles percentiles_of(uint64_t *values, uint32_t nr)
+{
+	if (!nr)
+		return (struct percentiles) { 0 };
+	qsort(values, nr, sizeof(*values), compare);
+	return (struct percentiles) {
+		.p50 = values[(nr - 1) / 2],
+		.p99 = values[(nr - 1) - nr / 100],
+		.max = values[nr - 1],
+	};
+}
+
+static void judge_timeouts(struct run *run)
+{
+	const struct load *load = &run->load;
+	uint64_t *lateness = cli_resize(NULL, load->nr, sizeof(*lateness));
+	uint64_t *delivery = cli_resize(NULL, load->nr, sizeof(*delivery));
+	uint32_t fired = 0;
+
+	for (uint32_t i = 0; i < load->nr; i++) {
+		const struct load_timeout *t = &load->timeouts[i];
+
+		if (t->ends)
+			run->count[DUPLICATE] += t->ends - 1;
+		else if (t->id)
+			run->count[LOST]++;
+		if (t->fired) {
+			lateness[fired] = t->lateness;
+			delivery[fired++] = t->delivery;
+		}
+	}
+	run->lateness = percentiles_of(lateness, fired);
+	run->delivery = percentiles_of(delivery, fired);
+	free(lateness);
+	free(delivery);
 }
 
 static int add_up(struct run *run)
 {
-	const struct load *load = &run->load;
 	int status = 0;
 
-	for (uint32_t i = 0; i < load->nr; i++)
-		judge(&run->account, &load->timeouts[i]);
-	for (unsigned int i = 0; i < load->threads; i++) {
-		account_merge(&run->account, &load->workers[i].account);
-		if (!status && (!load->share || !i))
-			status = add_up_context(run, load->workers[i].ctx);
+	judge_timeouts(run);
+	for (unsigned int i = 0; i < run->load.threads; i++) {
+		for (int j = 0; j < LOAD_COUNTS; j++)
+			run->count[j] += run->workers[i].count[j];
+		if (!status && (!run->load.share || !i))
+			status = add_up_context(run, run->workers[i].ctx);
 	}
 	return status;
+}
+
+static bool is_clean(const struct run *run)
+{
+	for (int i = LOST; i <= LEAKED; i++) {
+		if (run->count[i])
+			return false;
+	}
+	return true;
 }
 
 static void print_plan(const struct run *run)
@@ -289,25 +306,29 @@ static void print_plan(const struct run *run)
 }
 
 /* An arming anew of a cell counts twice: it is cancelled and armed. */
-static uint64_t operations(const struct account *account)
-{
-	return account->armed + account->rearmed + account->pairs + account->cancelled +
-	       account->withdrawn + account->fired;
-}
-
 static uint64_t rate(const struct run *run)
 {
-	return (operations(&run->account) * NSEC_PER_SEC + run->elapsed_ns / 2) / run->elapsed_ns;
+	const uint64_t *count = run->count;
+	uint64_t operations = count[ARMED] + count[REARMED] * (run->load.cells ? 2 : 1) +
+			      count[CANCELLED] + count[WITHDRAWN] + count[FIRED];
+
+	return (operations * NSEC_PER_SEC + run->elapsed_ns / 2) / run->elapsed_ns;
+}
+
+static void print_percentiles(const char *name, const struct percentiles *percentiles)
+{
+	printf("%-10s p50 %s  p99 %s  max %s\n", name, duration_text(percentiles->p50).s,
+	       duration_text(percentiles->p99).s, duration_text(percentiles->max).s);
 }
 
 static void print_text(const struct run *run)
 {
-	account_print(&run->account, run->load.cells);
+	for (int i = 0; i < (run->load.cells ? LOAD_COUNTS : KICKS); i++)
+		printf("%-10s %10ju\n", count_names[i], run->count[i]);
+	print_percentiles("lateness", &run->lateness);
+	print_percentiles("delivery", &run->delivery);
 	printf("%-10s %10s\n", "elapsed", duration_text(run->elapsed_ns).s);
 	printf("%-10s %10ju  operations per second\n", "rate", rate(run));
-	printf("%-10s %10s", "cpu", duration_text(run->user_ns + run->system_ns).s);
-	printf("  user %s  system %s\n", duration_text(run->user_ns).s,
-	       duration_text(run->system_ns).s);
 	if (interrupted)
 		puts("interrupted: pending timeouts were cancelled");
 }
@@ -325,11 +346,16 @@ static void print_json(const struct run *run)
 	json_number(&json, "contexts", load->share ? 1 : load->threads);
 	json_bool(&json, "cells", load->cells);
 	json_number(&json, "seed", load->seed);
-	account_json(&run->account, &json);
+	for (int i = 0; i < LOAD_COUNTS; i++)
+		json_number(&json, count_names[i], run->count[i]);
+	json_number(&json, "lateness_p50_ns", run->lateness.p50);
+	json_number(&json, "lateness_p99_ns", run->lateness.p99);
+	json_number(&json, "lateness_max_ns", run->lateness.max);
+	json_number(&json, "delivery_p50_ns", run->delivery.p50);
+	json_number(&json, "delivery_p99_ns", run->delivery.p99);
+	json_number(&json, "delivery_max_ns", run->delivery.max);
 	json_number(&json, "elapsed_ns", run->elapsed_ns);
 	json_number(&json, "operations_per_second", rate(run));
-	json_number(&json, "cpu_user_ns", run->user_ns);
-	json_number(&json, "cpu_system_ns", run->system_ns);
 	json_bool(&json, "interrupted", interrupted);
 	json_end(&json);
 }
@@ -340,7 +366,7 @@ static int verdict(const struct run *run)
 		print_json(run);
 	else
 		print_text(run);
-	if (!account_clean(&run->account)) {
+	if (!is_clean(run)) {
 		cli_error("the account is not clean (seed %ju)", run->load.seed);
 		return EX_UNMET;
 	}
@@ -357,7 +383,7 @@ static int run_load(struct run *run)
 	if (!status)
 		status = play(run);
 	if (!status)
-		status = first_error(&run->load);
+		status = first_error(run);
 	if (!status)
 		status = add_up(run);
 	if (!status)
@@ -437,7 +463,6 @@ static int load_run(int argc, char **argv)
 	if (load->threads > load->nr)
 		load->threads = load->nr;
 
-	sem_init(&run.done, 0, 0);
 	catch_signals();
 	return run_load(&run);
 }
@@ -468,21 +493,18 @@ const struct command load_command = {
 		"  cancelled  timeouts cancelled while pending\n"
 		"  withdrawn  timeouts cancelled after they had fired, their event unread\n"
 		"  fired      timeouts whose event was read\n"
-		"  lost       timeouts without any event\n"
-		"  duplicate  second and further events of a timeout\n"
-		"  ghost      events of cancelled timeouts\n"
+		"  lost       timeouts that neither fired nor were cancelled\n"
+		"  duplicate  second events of a timeout, and events of cancelled ones\n"
 		"  alien      events of timeouts that were never armed\n"
 		"  early      events before their deadline\n"
 		"  leaked     timeouts that the device still counts at the end\n"
-		"  pairs      cells cancelled and armed again by traffic\n"
 		"  kicks      armings of cells that needed a system call\n"
 		"  looks      looks of the kernel at a cell because of the time\n"
 		"  lateness   from the deadline to the time the timeout fired\n"
 		"  delivery   from the deadline to the time read() returned the event\n"
 		"  rate       armings, moves, cancels and events read, per second of the run\n"
-		"  cpu        CPU time of this process, without the kernel's threads\n"
 		"\n"
-		"Exit status 1 if lost, duplicate, ghost, alien, early or leaked is not 0. An\n"
+		"Exit status 1 if lost, duplicate, alien, early or leaked is not 0. An\n"
 		"interrupt cancels the pending timeouts and prints the account: exit status 130.\n",
 	.run = load_run,
 };

@@ -11,14 +11,14 @@
  *
  * The rules for the verdict on the device hold for any interleaving of the threads:
  *
- * - The thread only collects facts: events, and cancels that succeeded. They are compared
- *   when all threads have ended. In a shared context one thread may read an event while
- *   another one cancels. The device decides which is first; both together are a mistake.
+ * - A timeout must have one end: an event, or a cancel that succeeded. The ends are counted,
+ *   and judged when all threads have ended. In a shared context one thread may read an event
+ *   while another one cancels. The device decides which is first.
  * - A later deadline is recorded after the device has accepted it. An event that was read
  *   before belongs to an earlier deadline. So the recorded deadline is never later than the
  *   deadline of an event.
- * - A cancel or a move that returns -ENOENT is not a fact: the event has been read, and the
- *   thread that read it has recorded it.
+ * - A cancel or a move that returns -ENOENT is no end: the event has been read, and the thread
+ *   that read it has counted it.
  *
  * With cells a connection may have traffic several times. Each request cancels the timeout
  * and arms it again with a later deadline, both by an exchange. Two more rules hold:
@@ -39,7 +39,7 @@
 #define BATCH		1024
 #define PATIENCE_NS	(10 * NSEC_PER_SEC)
 #define RETRY_NS	(10 * NSEC_PER_MSEC)
-#define NAP_NS		(100 * NSEC_PER_MSEC)	/* longest delay of a stop */
+#define NAP_NS		(20 * NSEC_PER_MSEC)	/* longest delay of a stop */
 #define STRAGGLER_NS	(20 * NSEC_PER_MSEC)
 #define MOST_REQUESTS	8		/* of a connection, with cells */
 
@@ -77,22 +77,10 @@ static void expect_by(struct worker *w, uint64_t when)
 		w->horizon = when;
 }
 
-/* The worker that owns timeout @index of the load. */
-static struct worker *owner_of(const struct load *load, uint32_t index)
+static void end(struct load *load, struct load_timeout *t)
 {
-	uint32_t part = load->nr / load->threads;
-	uint32_t larger = load->nr % load->threads;
-	uint32_t in_larger = larger * (part + 1);
-
-	if (index < in_larger)
-		return &load->workers[index / (part + 1)];
-	return &load->workers[larger + (index - in_larger) / part];
-}
-
-static void settle(struct load *load, uint32_t index)
-{
-	if (!atomic_exchange(&load->timeouts[index].settled, true))
-		atomic_fetch_add(&owner_of(load, index)->settled, 1);
+	if (!atomic_fetch_add(&t->ends, 1))
+		atomic_fetch_add(&load->ended, 1);
 }
 
 /* Chooses the time of the traffic or of the closing of the connection. */
@@ -132,14 +120,6 @@ static uint64_t later_deadline(struct worker *w, const struct load_timeout *t, u
 	return deadline + 1 + random_below(w, w->load->spread_ns / 4);
 }
 
-static void prepare_mod(struct worker *w, struct twheel_op *op, uint32_t index, uint64_t now)
-{
-	struct load_timeout *t = &w->load->timeouts[index];
-
-	t->traffic--;
-	twheel_prep_mod(op, t->id, later_deadline(w, t, now), TWHEEL_F_ABS, index);
-}
-
 static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
@@ -150,8 +130,7 @@ static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, u
 		return 0;
 	}
 	t->id = op->id;
-	t->armed = true;
-	w->account.armed++;
+	w->count[ARMED]++;
 	expect_by(w, t->deadline);
 	plan(w, index, now);
 	return w->load->cells ? twheel_cell(w->ctx, op->id, &t->cell) : 0;
@@ -160,13 +139,11 @@ static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, u
 /* @result: the outcome of the operation that removed the old deadline. */
 static void moved(struct worker *w, int result, uint32_t index, uint64_t deadline, uint64_t now)
 {
-	struct load_timeout *t = &w->load->timeouts[index];
-
 	if (result == -ENOENT)
 		return;
-	t->deadline = deadline;
-	w->account.rearmed++;
-	w->account.revived += result == TWHEEL_WITHDRAWN;
+	w->load->timeouts[index].deadline = deadline;
+	w->count[REARMED]++;
+	w->count[REVIVED] += result == TWHEEL_WITHDRAWN;
 	expect_by(w, deadline);
 	plan(w, index, now);
 }
@@ -175,20 +152,13 @@ static void cancelled(struct worker *w, int result, uint32_t index)
 {
 	if (result == -ENOENT)
 		return;
-	w->load->timeouts[index].cancelled = true;
-	if (result == TWHEEL_WITHDRAWN)
-		w->account.withdrawn++;
-	else
-		w->account.cancelled++;
-	settle(w->load, index);
+	w->count[result == TWHEEL_WITHDRAWN ? WITHDRAWN : CANCELLED]++;
+	end(w->load, &w->load->timeouts[index]);
 }
 
 static int finish(struct worker *w, const struct twheel_op *op, uint32_t index, uint64_t now)
 {
-	bool may_miss = op->opcode != TWHEEL_OP_ARM && op->result == -ENOENT;
-	bool may_retry = op->opcode == TWHEEL_OP_ARM && op->result == -EAGAIN;
-
-	if (op->result < 0 && !may_miss && !may_retry)
+	if (op->result < 0 && op->result != (op->opcode == TWHEEL_OP_ARM ? -EAGAIN : -ENOENT))
 		return op->result;
 	if (op->opcode == TWHEEL_OP_ARM)
 		return armed(w, op, index, now);
@@ -247,8 +217,7 @@ static int serve_request(struct worker *w, uint32_t index, uint64_t now)
 	if (ret < 0)
 		return ret;
 	if (ret != TWHEEL_IDLE)
-		w->account.ghost++;	/* a cancelled cell was armed */
-	w->account.pairs++;
+		w->count[DUPLICATE]++;	/* a cancelled cell was armed */
 	moved(w, found, index, deadline, now);
 	return 0;
 }
@@ -258,7 +227,7 @@ static int act_on_cell(struct worker *w, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
 
-	if (t->settled)
+	if (t->ends)
 		return 0;
 	if (t->traffic)
 		return serve_request(w, index, now);
@@ -271,13 +240,14 @@ static bool prepare_due(struct worker *w, struct twheel_op *op, uint32_t index, 
 {
 	struct load_timeout *t = &w->load->timeouts[index];
 
-	if (!t->armed) {
+	if (!t->id) {
 		w->refused--;
 		prepare_arm(w, op, index, now);
-	} else if (t->settled) {
+	} else if (t->ends) {
 		return false;
 	} else if (t->traffic) {
-		prepare_mod(w, op, index, now);
+		t->traffic--;
+		twheel_prep_mod(op, t->id, later_deadline(w, t, now), TWHEEL_F_ABS, index);
 	} else {
 		twheel_prep_cancel(op, t->id);
 	}
@@ -305,17 +275,6 @@ static int act(struct worker *w)
 	return error ? error : twheel_kick_all(&w->kicks);
 }
 
-static bool is_early(const struct twheel_event *event, uint64_t deadline, uint64_t now)
-{
-	return event->fired_ns < event->expires_ns || event->expires_ns < deadline ||
-	       event->fired_ns < deadline || now < deadline;
-}
-
-static uint64_t since(uint64_t deadline, uint64_t when)
-{
-	return when > deadline ? when - deadline : 0;
-}
-
 /* An id or cookie that was never armed. The event may come before the id is known. */
 static bool is_alien(struct worker *w, const struct twheel_event *event)
 {
@@ -336,16 +295,21 @@ static void take_event(struct worker *w, const struct twheel_event *event, uint6
 	uint64_t deadline;
 
 	if (is_alien(w, event)) {
-		w->account.alien++;
+		w->count[ALIEN]++;
 		return;
 	}
 	t = &w->load->timeouts[event->cookie];
 	deadline = t->deadline;
-	w->account.early += is_early(event, deadline, now);
-	histogram_add(&w->account.lateness, since(deadline, event->fired_ns));
-	histogram_add(&w->account.delivery, since(deadline, now));
-	atomic_fetch_add(&t->fired, 1);
-	settle(w->load, event->cookie);
+	w->count[FIRED]++;
+	if (event->expires_ns < deadline || event->fired_ns < event->expires_ns ||
+	    now < event->fired_ns) {
+		w->count[EARLY]++;
+	} else {
+		t->lateness = event->fired_ns - deadline;
+		t->delivery = now - deadline;
+		t->fired = true;
+	}
+	end(w->load, t);
 }
 
 /* Reads a batch of events within @timeout_ns. Returns the number of events. */
@@ -397,19 +361,13 @@ static int round_of(struct worker *w)
 	return ready < 0 ? ready : 0;
 }
 
-/* PATIENCE_NS has passed since the last deadline or event. */
-static bool in_vain(struct worker *w)
-{
-	return now_ns(w) > w->horizon + PATIENCE_NS;
-}
-
 static int play(struct worker *w)
 {
 	int error = 0;
 
-	while (!error && w->settled < w->nr && !w->load->stop) {
+	while (!error && w->load->ended < w->load->nr && !w->load->stop) {
 		error = round_of(w);
-		if (!error && in_vain(w))
+		if (!error && now_ns(w) > w->horizon + PATIENCE_NS)
 			return w->refused ? -EAGAIN : 0;
 	}
 	return error;
@@ -423,7 +381,7 @@ static int cancel_rest(struct worker *w)
 
 	for (uint32_t i = w->first; i < w->first + w->next && !error; i++) {
 		t = &w->load->timeouts[i];
-		if (!t->armed || t->settled)
+		if (!t->id || t->ends)
 			continue;
 		if (t->cell) {
 			cancelled(w, twheel_cell_cancel(t->cell), i);
@@ -464,11 +422,6 @@ void worker_run(struct worker *w)
 		w->load->stop = true;
 }
 
-static void *room(size_t size)
-{
-	return cli_resize(NULL, BATCH, size);
-}
-
 void worker_init(struct worker *w, struct load *load, unsigned int index)
 {
 	uint32_t part = load->nr / load->threads;
@@ -478,15 +431,15 @@ void worker_init(struct worker *w, struct load *load, unsigned int index)
 	w->nr = part + (index < larger);
 	w->first = index * part + (index < larger ? index : larger);
 	w->random = load->seed + ((uint64_t)index << 32);
-	w->ops = room(sizeof(*w->ops));
-	w->batch = room(sizeof(*w->batch));
-	w->events = room(sizeof(*w->events));
-	agenda_init(&w->agenda, w->nr);
+	w->ops = cli_resize(NULL, BATCH, sizeof(*w->ops));
+	w->batch = cli_resize(NULL, BATCH, sizeof(*w->batch));
+	w->events = cli_resize(NULL, BATCH, sizeof(*w->events));
+	w->agenda.heap = cli_resize(NULL, w->nr, sizeof(*w->agenda.heap));
 }
 
 void worker_free(struct worker *w)
 {
-	agenda_free(&w->agenda);
+	free(w->agenda.heap);
 	free(w->events);
 	free(w->batch);
 	free(w->ops);

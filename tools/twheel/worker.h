@@ -9,33 +9,50 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "account.h"
 #include "agenda.h"
 #include "libtwheel.h"
 
+/* The account, in the order in which it is printed: mistakes from LOST to LEAKED. */
+enum load_count {
+	ARMED,
+	REARMED,	/* moved by traffic */
+	REVIVED,	/* of these, the event was unread */
+	CANCELLED,	/* while pending */
+	WITHDRAWN,	/* cancelled while the event was unread */
+	FIRED,		/* events read */
+	LOST,		/* timeouts without an end */
+	DUPLICATE,	/* second and further ends of a timeout */
+	ALIEN,		/* events of a timeout that was never armed */
+	EARLY,		/* events before their deadline */
+	LEAKED,		/* timeouts that the device counts at the end */
+	KICKS,		/* of cells alone, from here on */
+	LOOKS,
+	LOAD_COUNTS
+};
+
 /**
  * struct load_timeout - the record of one timeout; its cookie is its index
- * @id: 0 while it is not known. Written by the owner
- * @cell: the cell, in a load with cells. Used by the owner alone
+ * @id: 0 until the device has accepted the timeout. Written by the owner
  * @deadline: no event may come earlier. Written by the owner; a later deadline after the
  *	device has accepted it
- * @fired: number of events. Written by the thread that reads them
- * @settled: the timeout has fired or was cancelled
- * @armed: the device has accepted the timeout. Used by the owner alone
- * @cancelled: the device has reported a cancel. Used by the owner alone
+ * @ends: events, and cancels that the device has reported. 1 at the end
+ * @lateness: from the deadline to the time it fired. Written by the thread that reads it
+ * @delivery: from the deadline to the return of read(), likewise
+ * @cell: the cell, in a load with cells. Used by the owner alone
  * @traffic: number of moves to come. Used by the owner alone
  * @doomed: the timeout is to be cancelled. Used by the owner alone
+ * @fired: @lateness and @delivery are valid
  */
 struct load_timeout {
 	atomic_ullong id;
-	struct twheel_cell *cell;
 	atomic_ullong deadline;
-	atomic_uint fired;
-	atomic_bool settled;
-	bool armed : 1;
-	bool cancelled : 1;
-	bool doomed : 1;
-	unsigned int traffic : 4;
+	atomic_uint ends;
+	uint64_t lateness;
+	uint64_t delivery;
+	struct twheel_cell *cell;
+	uint8_t traffic;
+	bool doomed;
+	bool fired;
 };
 
 /**
@@ -48,7 +65,7 @@ struct load_timeout {
  * @share: one context for all threads
  * @cells: timeouts are cells
  * @timeouts: the records of all timeouts
- * @workers: all threads
+ * @ended: number of timeouts that have fired or were cancelled
  * @stop: end early, and cancel the pending timeouts
  */
 struct load {
@@ -60,7 +77,7 @@ struct load {
 	bool share;
 	bool cells;
 	struct load_timeout *timeouts;
-	struct worker *workers;
+	atomic_uint ended;
 	atomic_bool stop;
 };
 
@@ -68,47 +85,45 @@ struct load {
  * struct worker - a thread that owns a part of the timeouts
  * @load: the load that the thread belongs to
  * @ctx: context of the thread, or the shared context
+ * @tick_ns: tick of its wheel
  * @first: index of its first timeout
  * @nr: number of timeouts that it owns
  * @next: of these, the timeouts that it has tried to arm
  * @refused: of these, the timeouts refused at the limit, to be tried again
- * @settled: of these, the timeouts that have fired or were cancelled
  * @random: state of its random generator
- * @tick_ns: tick of the wheel
  * @horizon: time of the last event, or of the last deadline if that is later
  * @agenda: future traffic and cancels; at most one entry for each timeout
  * @ops: operations of a batch
  * @batch: index of the timeout for each of @ops
  * @kicks: armings of cells that still need a system call
  * @events: buffer for events
- * @account: the account of this thread
+ * @count: the account of this thread
  * @error: -errno that ended the thread
  */
 struct worker {
 	struct load *load;
 	struct twheel_ctx *ctx;
+	uint64_t tick_ns;
 	uint32_t first;
 	uint32_t nr;
 	uint32_t next;
 	uint32_t refused;
-	atomic_uint settled;
 	uint64_t random;
-	uint64_t tick_ns;
 	uint64_t horizon;
 	struct agenda agenda;
 	struct twheel_op *ops;
 	uint32_t *batch;
 	struct twheel_kicks kicks;
 	struct twheel_event *events;
-	struct account account;
+	uint64_t count[LOAD_COUNTS];
 	int error;
 };
 
-/* @load is complete but for its workers; @worker has its context. */
+/* @load is complete; @worker has its context. */
 void worker_init(struct worker *worker, struct load *load, unsigned int index);
 void worker_free(struct worker *worker);
 
-/* Returns when all of its timeouts are settled, or at a stop or an error. */
+/* Returns when all timeouts of the load have ended, or at a stop or an error. */
 void worker_run(struct worker *worker);
 
 #endif /* TWHEEL_WORKER_H */

@@ -38,7 +38,7 @@ pairs_need_hardly_a_call()
 	least=50000
 	# On a slow machine, few pairs fit into the time.
 	[ -z "${TWHEEL_SLOW-}" ] || least=1000
-	pairs=$(count pairs)
+	pairs=$(count rearmed)
 	[ "$pairs" -gt "$least" ] && [ "$(count looks)" -gt 0 ] &&
 		[ "$(count kicks)" -le $(($(count revived) + pairs / 100)) ] || verdict="not ok"
 	echo "$verdict $number pairs_need_hardly_a_call"
