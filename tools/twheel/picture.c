@@ -4,9 +4,8 @@
  * context, lateness. The histogram of lateness gets the lines that are left, and joins
  * neighbouring buckets until it fits.
  *
- * Each table has a label, two columns and a bar. On a narrow terminal the bars go first,
- * then the columns shrink. A number that does not fit loses its commas, then its last
- * digits in favour of a letter; it is never cut off.
+ * Each table has a label, two columns and a bar. Without the bar it has 40 columns. On a
+ * narrower terminal, lines are cut off between words: no number is cut.
  *
  * All bars of a table have the same scale. The smallest bar is one mark: a nonzero number
  * never looks like zero.
@@ -22,6 +21,9 @@
 #include "picture.h"
 
 #define LINE_MAX	1024	/* wider than any terminal is used */
+#define TABLE_WIDTH	40	/* without the bar */
+#define LABEL		10
+#define WIDE_LABEL	16	/* "under 549.755ms" */
 
 struct canvas {
 	FILE *out;
@@ -30,14 +32,16 @@ struct canvas {
 	const char *eol;
 };
 
-struct number_text number_text(uint64_t number, int room)
+/* A number with commas. */
+struct number_text {
+	char s[32];
+};
+
+static struct number_text number_text(uint64_t number)
 {
-	static const char letters[] = "kMGTPE";
-	const char *letter = letters;
 	struct number_text text;
-	char digits[24];
+	char digits[24], *to = text.s;
 	int len = snprintf(digits, sizeof(digits), "%ju", number);
-	char *to = text.s;
 
 	for (int i = 0; i < len; i++) {
 		if (i && (len - i) % 3 == 0)
@@ -45,16 +49,6 @@ struct number_text number_text(uint64_t number, int room)
 		*to++ = digits[i];
 	}
 	*to = '\0';
-	if (to - text.s <= room)
-		return text;
-
-	memcpy(text.s, digits, len + 1);
-	if (len <= room)
-		return text;
-	for (; number >= 1000000; letter++)
-		number /= 1000;
-	if (snprintf(text.s, sizeof(text.s), "%ju%c", number / 1000, *letter) > room)
-		strcpy(text.s, ">");
 	return text;
 }
 
@@ -111,28 +105,6 @@ static void __printf(2, 3) draw_text(struct canvas *canvas, const char *format, 
 	} while (*line);
 }
 
-/* The columns of a table, right-justified behind the label, and the start of the bar. */
-struct table {
-	int label;
-	int first;
-	int second;
-	int bar;
-};
-
-#define BAR_COLUMN	46
-
-static struct table table(const struct canvas *canvas, int label, int first)
-{
-	struct table table = { .label = label, .bar = BAR_COLUMN };
-	int room = (canvas->width < BAR_COLUMN ? canvas->width : BAR_COLUMN - 2) - label;
-
-	if (room < 2)
-		room = 2;
-	table.first = first < room / 2 ? first : room / 2;
-	table.second = room - table.first;
-	return table;
-}
-
 /* A bar of @part in @whole for the rest of a line. */
 struct bar {
 	char s[LINE_MAX];
@@ -140,12 +112,12 @@ struct bar {
 
 static struct bar bar(const struct canvas *canvas, uint64_t part, uint64_t whole)
 {
-	int width = canvas->width - BAR_COLUMN;
+	int width = canvas->width - TABLE_WIDTH - 2;
 	struct bar bar = { "" };
 	int len;
 
-	if (width > LINE_MAX - BAR_COLUMN - 1)
-		width = LINE_MAX - BAR_COLUMN - 1;
+	if (width > LINE_MAX - TABLE_WIDTH - 3)
+		width = LINE_MAX - TABLE_WIDTH - 3;
 	if (width <= 0 || !whole || !part)
 		return bar;
 	len = (double)part / whole * width + 0.5;
@@ -155,17 +127,14 @@ static struct bar bar(const struct canvas *canvas, uint64_t part, uint64_t whole
 	return bar;
 }
 
-static void draw_row(struct canvas *canvas, const struct table *table, const char *label,
-		     const char *first, const char *second, struct bar bar)
+/* The columns are right-justified behind a label of @width. */
+static void draw_row(struct canvas *canvas, int width, const char *label, const char *first,
+		     const char *second, struct bar bar)
 {
-	draw_line(canvas, "%-*s %*s %*s  %s", table->label, label, table->first - 1, first,
-		  table->second - 1, second, bar.s);
-}
+	int column = (TABLE_WIDTH - width) / 2;
 
-/* A number with at least a blank before it. */
-static struct number_text cell(uint64_t number, int column)
-{
-	return number_text(number, column - 1);
+	draw_line(canvas, "%-*s %*s %*s  %s", width, label, column - 1, first, column - 1,
+		  second, bar.s);
 }
 
 static void draw_title(struct canvas *canvas, const struct picture *picture)
@@ -183,17 +152,14 @@ static void draw_content(struct canvas *canvas, const struct picture *picture)
 {
 	const struct twheel_stats *stats = &picture->now.stats;
 	const struct wheel *wheel = &picture->now.wheel;
-	int room = canvas->width;
 
 	if (picture->whole)
-		draw_text(canvas, "pending %s",
-			  number_text(wheel->counter[WHEEL_PENDING], room).s);
+		draw_text(canvas, "pending %s", number_text(wheel->counter[WHEEL_PENDING]).s);
 	else
 		draw_text(canvas, "live %s of %s, unread events %s%s",
-			  number_text(stats->live, room).s,
-			  number_text(picture->info.max_timeouts, room).s,
-			  number_text(stats->ready, room).s,
-			  picture->info.flags & TWHEEL_INFO_STOPPED ? ", stopped" : "");
+			  number_text(stats->live).s,
+			  number_text(picture->info.max_timeouts).s,
+			  number_text(stats->ready).s, picture->info.flags & TWHEEL_INFO_STOPPED ? ", stopped" : "");
 }
 
 #define OF_CONTEXT(member) \
@@ -245,20 +211,19 @@ static void draw_rates(struct canvas *canvas, const struct picture *picture)
 {
 	const struct counter *counters = picture->whole ? of_wheel : of_context;
 	size_t nr = picture->whole ? ARRAY_SIZE(of_wheel) : ARRAY_SIZE(of_context);
-	struct table columns = table(canvas, 10, 16);
 	uint64_t most = 0;
 
 	for (size_t i = 0; i < nr; i++) {
 		if (rate_of(&counters[i], picture) > most)
 			most = rate_of(&counters[i], picture);
 	}
-	draw_row(canvas, &columns, "", "per second", "in all", bar(canvas, 0, 0));
+	draw_row(canvas, LABEL, "", "per second", "in all", bar(canvas, 0, 0));
 	for (size_t i = 0; i < nr; i++) {
 		uint64_t rate = rate_of(&counters[i], picture);
 
-		draw_row(canvas, &columns, counters[i].name,
-			 has_past(picture) ? cell(rate, columns.first).s : "-",
-			 cell(value_of(&counters[i], &picture->now), columns.second).s,
+		draw_row(canvas, LABEL, counters[i].name,
+			 has_past(picture) ? number_text(rate).s : "-",
+			 number_text(value_of(&counters[i], &picture->now)).s,
 			 bar(canvas, rate, most));
 	}
 }
@@ -278,117 +243,74 @@ static uint64_t slot_ns(const struct twheel_info *info, unsigned int level)
 	return ns;
 }
 
-/* In whole days where there is no room for more. */
-static struct duration_text length_text(uint64_t ns, int room)
-{
-	struct duration_text text = duration_text(ns);
-
-	if (ns == UINT64_MAX)
-		strcpy(text.s, "> 500 years");
-	else if ((int)strlen(text.s) > room && ns >= 86400 * NSEC_PER_SEC)
-		snprintf(text.s, sizeof(text.s), "%jud", ns / (86400 * NSEC_PER_SEC));
-	if ((int)strlen(text.s) > room)
-		strcpy(text.s, ">");
-	return text;
-}
-
 /* The levels that most timeouts use; a higher one is drawn while it is in use. */
 #define LEVELS_DRAWN	4
 
 static void draw_levels(struct canvas *canvas, const struct picture *picture)
 {
 	const struct wheel *wheel = &picture->now.wheel;
-	struct table columns = table(canvas, 10, 16);
 
-	draw_row(canvas, &columns, "level", "slot length", "slots in use", bar(canvas, 0, 0));
+	draw_row(canvas, LABEL, "level", "slot length", "slots in use", bar(canvas, 0, 0));
 	for (unsigned int i = 0; i < wheel->levels; i++) {
 		uint64_t occupied = wheel->level[i].occupied, slots = wheel->level[i].slots;
+		uint64_t ns = slot_ns(&picture->info, i);
 		char level[16], used[80];
 
 		if (i >= LEVELS_DRAWN && !occupied)
 			continue;
 		snprintf(level, sizeof(level), "%u", i);
-		snprintf(used, sizeof(used), "%s of %s", cell(occupied, columns.second).s,
-			 cell(slots, columns.second).s);
-		if ((int)strlen(used) >= columns.second)
-			snprintf(used, sizeof(used), "%s", cell(occupied, columns.second).s);
-		draw_row(canvas, &columns, level,
-			 length_text(slot_ns(&picture->info, i), columns.first - 1).s, used,
+		snprintf(used, sizeof(used), "%s of %s", number_text(occupied).s,
+			 number_text(slots).s);
+		draw_row(canvas, LABEL, level,
+			 ns == UINT64_MAX ? "> 500 years" : duration_text(ns).s, used,
 			 bar(canvas, occupied, slots));
 	}
 }
 
-/* Histogram of lateness. */
-struct lateness {
-	uint64_t recent[TWHEEL_LATENESS];	/* in the interval */
-	uint64_t all[TWHEEL_LATENESS];
-	int begin;		/* buckets of @all that are not empty */
-	int end;
-};
-
-static struct lateness lateness_of(const struct picture *picture)
-{
-	struct lateness lateness = { .begin = TWHEEL_LATENESS };
-
-	for (int i = 0; i < TWHEEL_LATENESS; i++) {
-		uint64_t nr = picture->now.stats.lateness[i];
-
-		lateness.all[i] = nr;
-		lateness.recent[i] = nr - picture->before.stats.lateness[i];
-		if (nr && lateness.begin > i)
-			lateness.begin = i;
-		if (nr)
-			lateness.end = i + 1;
-	}
-	return lateness;
-}
-
-/* The sum of @nr from bucket @i on, of those that share a line. */
-static uint64_t joined(const uint64_t *nr, int i, int last)
-{
-	uint64_t sum = 0;
-
-	while (i <= last)
-		sum += nr[i++];
-	return sum;
-}
-
 static void draw_lateness(struct canvas *canvas, const struct picture *picture)
 {
-	struct lateness lateness = lateness_of(picture);
-	struct table columns = table(canvas, 16, 14);
-	const uint64_t *drawn = has_past(picture) ? lateness.recent : lateness.all;
-	int rows = canvas->left > 1 ? canvas->left - 1 : 1;
-	int step = (lateness.end - lateness.begin + rows - 1) / rows;
-	char label[64];
+	const __u64 *all = picture->now.stats.lateness, *before = picture->before.stats.lateness;
+	struct {
+		uint64_t recent;
+		uint64_t all;
+		uint64_t drawn;
+	} rows[TWHEEL_LATENESS] = { 0 };
+	int begin = 0, end = TWHEEL_LATENESS, room = canvas->left > 1 ? canvas->left - 1 : 1;
 	uint64_t most = 0;
+	char label[64];
+	int step;
 
-	if (lateness.begin >= lateness.end) {
+	while (end && !all[end - 1])
+		end--;
+	while (begin < end && !all[begin])
+		begin++;
+	if (begin == end) {
 		draw_text(canvas, "lateness: nothing has fired");
 		return;
 	}
-	snprintf(label, sizeof(label), "last %s", has_past(picture) ?
-		 duration_text(picture->now.ns - picture->before.ns).s : "interval");
-	draw_row(canvas, &columns, "late by", label, "in all", bar(canvas, 0, 0));
-	for (int pass = 0; pass < 2; pass++) {
-		for (int i = lateness.begin; i < lateness.end; i += step) {
-			int last = (i + step < lateness.end ? i + step : lateness.end) - 1;
-			uint64_t nr = joined(drawn, i, last);
+	step = (end - begin + room - 1) / room;
+	for (int i = begin; i < end; i++) {
+		__typeof__(rows[0]) *row = &rows[(i - begin) / step];
 
-			if (!pass) {
-				most = nr > most ? nr : most;
-				continue;
-			}
-			if (last == TWHEEL_LATENESS - 1)
-				strcpy(label, "more");
-			else
-				snprintf(label, sizeof(label), "under %s",
-					 duration_text(UINT64_C(1) << last).s);
-			draw_row(canvas, &columns, label, has_past(picture) ?
-				 cell(joined(lateness.recent, i, last), columns.first).s : "-",
-				 cell(joined(lateness.all, i, last), columns.second).s,
-				 bar(canvas, nr, most));
-		}
+		row->all += all[i];
+		row->recent += all[i] - before[i];
+		row->drawn = has_past(picture) ? row->recent : row->all;
+		most = row->drawn > most ? row->drawn : most;
+	}
+	snprintf(label, sizeof(label), "last %s", has_past(picture) ?
+		 duration_text(picture->now.ns - picture->before.ns).s : "time");
+	draw_row(canvas, WIDE_LABEL, "late by", label, "in all", bar(canvas, 0, 0));
+	for (int i = 0; begin < end; i++, begin += step) {
+		int last = (begin + step < end ? begin + step : end) - 1;
+
+		if (last == TWHEEL_LATENESS - 1)
+			strcpy(label, "more");
+		else
+			snprintf(label, sizeof(label), "under %s",
+				 duration_text(UINT64_C(1) << last).s);
+		draw_row(canvas, WIDE_LABEL, label,
+			 has_past(picture) ? number_text(rows[i].recent).s : "-",
+			 number_text(rows[i].all).s, bar(canvas, rows[i].drawn, most));
 	}
 }
 

@@ -45,20 +45,6 @@ struct picture {
 };
 
 /**
- * struct number_text - a number to print
- * @s: the text
- */
-struct number_text {
-	char s[32];
-};
-
-/*
- * @number with commas if that fits into @room columns, else without, else cut off to three
- * digits and a letter, as in 373k, else ">".
- */
-struct number_text number_text(uint64_t number, int room);
-
-/**
  * picture_set_status() - set the first line
  * @picture: its contents
  * @now: the time of day

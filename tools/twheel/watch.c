@@ -268,7 +268,7 @@ const struct command watch_command = {
 		"powers of two, in the last interval and in all. Levels above the fourth are\n"
 		"shown while they are in use.\n"
 		"\n"
-		"On a narrow terminal a number that does not fit is printed as 373k, or as '>'.\n"
+		"A terminal should have 40 columns. A line that does not fit ends in '>'.\n"
 		"If the output is not a terminal, pictures follow each other, 80 columns wide.\n",
 	.run = watch_run,
 };
