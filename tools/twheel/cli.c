@@ -83,7 +83,6 @@ static noreturn void refuse_negative(const char *text)
 static noreturn void unknown_option(char **argv, const struct option *options)
 {
 	const char *text = argv[optind - 1];
-	struct guess guess;
 	size_t len;
 
 	if (strncmp(text, "--", 2)) {
@@ -94,13 +93,13 @@ static noreturn void unknown_option(char **argv, const struct option *options)
 		cli_usage("unknown option '%s'", text);
 	}
 	len = strcspn(text + 2, "=");
-	guess_begin(&guess, text + 2, len);
 	for (; options->name; options++) {
 		if (strlen(options->name) == len && !memcmp(options->name, text + 2, len))
 			cli_usage("option '--%s' takes no value", options->name);
-		guess_offer(&guess, options->name);
+		if (is_misspelt(text + 2, len, options->name))
+			cli_usage("unknown option '%s'; did you mean '--%s'?", text, options->name);
 	}
-	cli_usage("unknown option '%s'%s", text, guess_text(&guess, "--").s);
+	cli_usage("unknown option '%s'", text);
 }
 
 int cli_option(int argc, char **argv, const struct option *options)
@@ -152,10 +151,10 @@ uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t m
 
 uint64_t cli_duration(const char *text, const char *what)
 {
-	const char *why;
 	uint64_t ns;
+	const char *why = duration_parse(text, &ns);
 
-	if (duration_parse(text, &ns, &why))
+	if (why)
 		cli_usage("%s%s'%s' is not a duration: %s", what ? what : "", what ? ": " : "",
 			  text, why);
 	return ns;

@@ -9,7 +9,7 @@
  * later steps add whole numbers and divide further.
  */
 #include <ctype.h>
-#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,38 +49,33 @@ static size_t digits(const char *text)
 	return nr;
 }
 
-static int whole(const char *text, size_t nr, uint64_t unit, uint64_t *ns)
+static bool whole(const char *text, size_t nr, uint64_t unit, uint64_t *ns)
 {
 	*ns = 0;
 	for (size_t i = 0; i < nr; i++) {
 		if (__builtin_mul_overflow(*ns, 10, ns) ||
 		    __builtin_add_overflow(*ns, text[i] - '0', ns))
-			return -ERANGE;
+			return false;
 	}
-	return __builtin_mul_overflow(*ns, unit, ns) ? -ERANGE : 0;
+	return !__builtin_mul_overflow(*ns, unit, ns);
 }
 
-static int fraction(const char *text, size_t nr, uint64_t unit, uint64_t *ns)
+static bool fraction(const char *text, size_t nr, uint64_t unit, uint64_t *ns)
 {
 	*ns = 0;
 	while (nr--) {
 		*ns += (text[nr] - '0') * unit;
 		if (*ns % 10)
-			return -EINVAL;
+			return false;
 		*ns /= 10;
 	}
-	return 0;
+	return true;
 }
 
-static int failure(int error, const char *message, const char **why)
-{
-	*why = message;
-	return error;
-}
+static const char too_long[] = "longer than 292 years";
 
 /* One number with its unit, "1.5h" say. *@unit is the unit of the part before, or NULL. */
-static int parse_part(const char **text, const struct unit **unit, uint64_t *ns,
-		      const char **why)
+static const char *parse_part(const char **text, const struct unit **unit, uint64_t *ns)
 {
 	size_t before = digits(*text), after = 0, len;
 	const char *point = *text + before;
@@ -90,42 +85,42 @@ static int parse_part(const char **text, const struct unit **unit, uint64_t *ns,
 	if (*point == '.')
 		after = digits(++point);
 	if (!before || (point[-1] == '.' && !after))
-		return failure(-EINVAL, "expected a number and a unit, as in 1.5s or 1h30m", why);
+		return "expected a number and a unit, as in 1.5s or 1h30m";
 
 	*text = point + after;
 	len = strcspn(*text, "0123456789.");
 	*unit = !len && !last ? SECONDS : find_unit(*text, len);
 	*text += len;
 	if (!*unit)
-		return failure(-EINVAL, "the unit must be ns, us, ms, s, m, h or d", why);
+		return "the unit must be ns, us, ms, s, m, h or d";
 	if (last && *unit <= last)
-		return failure(-EINVAL, "the largest unit must come first, each once", why);
+		return "the largest unit must come first, each once";
 	if (after && **text)
-		return failure(-EINVAL, "only the last number may have decimals", why);
+		return "only the last number may have decimals";
 
-	if (fraction(point, after, (*unit)->ns, &rest))
-		return failure(-EINVAL, "finer than a nanosecond", why);
-	if (whole(point - before - (point[-1] == '.'), before, (*unit)->ns, ns) ||
+	if (!fraction(point, after, (*unit)->ns, &rest))
+		return "finer than a nanosecond";
+	if (!whole(point - before - (point[-1] == '.'), before, (*unit)->ns, ns) ||
 	    __builtin_add_overflow(*ns, rest, ns))
-		return failure(-ERANGE, "longer than 292 years", why);
-	return 0;
+		return too_long;
+	return NULL;
 }
 
-int duration_parse(const char *text, uint64_t *ns, const char **why)
+const char *duration_parse(const char *text, uint64_t *ns)
 {
 	const struct unit *unit = NULL;
+	const char *why;
 	uint64_t part;
-	int error;
 
 	*ns = 0;
 	do {
-		error = parse_part(&text, &unit, &part, why);
-		if (error)
-			return error;
+		why = parse_part(&text, &unit, &part);
+		if (why)
+			return why;
 		if (__builtin_add_overflow(*ns, part, ns) || *ns > DURATION_MAX)
-			return failure(-ERANGE, "longer than 292 years", why);
+			return too_long;
 	} while (*text);
-	return 0;
+	return NULL;
 }
 
 /* "2d3h4m5s": seconds are cut off to whole ones. */

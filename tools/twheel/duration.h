@@ -19,13 +19,12 @@
  * @text: numbers with a unit each, the largest unit first: "1h30m", "250us". The units are
  *	d h m s ms us ns. The last number may have decimals. A number alone is seconds
  * @ns: out
- * @why: out, after a failure: the reason, for a message
  *
  * Exact: a value that is not a whole number of nanoseconds is refused, not rounded.
  *
- * Return: 0, -EINVAL, or -ERANGE for more than DURATION_MAX.
+ * Return: NULL, or why it is no duration, for a message.
  */
-int duration_parse(const char *text, uint64_t *ns, const char **why);
+const char *duration_parse(const char *text, uint64_t *ns);
 
 /**
  * struct duration_text - a duration to print

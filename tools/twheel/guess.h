@@ -1,37 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * "Did you mean": the known word that is nearest to a misspelt one.
+ * "Did you mean": a known word that differs from a misspelt one by one mistake.
  */
 #ifndef TWHEEL_GUESS_H
 #define TWHEEL_GUESS_H
 
-#include <stddef.h>
+#include <stdbool.h>
+#include <string.h>
 
-/**
- * struct guess - the nearest word so far
- * @word: the misspelt word
- * @len: its length
- * @best: the nearest word that was offered, or NULL if none is near
- * @distance: edits from @word to @best, plus one; 0 if @best is NULL
+/*
+ * Is @word, of @len letters, @known with a letter too many, too few or wrong, or with two
+ * neighbours swapped?
  */
-struct guess {
-	const char *word;
-	size_t len;
-	const char *best;
-	unsigned int distance;
-};
+static inline bool is_misspelt(const char *word, size_t len, const char *known)
+{
+	size_t known_len = strlen(known);
 
-/* @len: of @word, which need not end there. */
-void guess_begin(struct guess *guess, const char *word, size_t len);
-
-/* @candidate stays the caller's and must outlive @guess. */
-void guess_offer(struct guess *guess, const char *candidate);
-
-/* "; did you mean 'arm'?", or "" if no candidate was near. */
-struct guess_text {
-	char s[64];
-};
-
-struct guess_text guess_text(const struct guess *guess, const char *prefix);
+	for (; len && *word == *known; word++, known++, len--, known_len--)
+		;
+	for (; len && known_len && word[len - 1] == known[known_len - 1]; len--, known_len--)
+		;
+	return (len <= 1 && known_len <= 1) ||
+	       (len == 2 && known_len == 2 && word[0] == known[1] && word[1] == known[0]);
+}
 
 #endif /* TWHEEL_GUESS_H */

@@ -558,17 +558,13 @@ static int run_lines(struct run *run)
 static void stay_on_this_cpu(void)
 {
 	int cpu = sched_getcpu();
-	cpu_set_t *set;
+	cpu_set_t set;
 
-	if (cpu < 0)
-		return;
-	set = CPU_ALLOC(cpu + 1);
-	if (!set)
-		return;
-	CPU_ZERO_S(CPU_ALLOC_SIZE(cpu + 1), set);
-	CPU_SET_S(cpu, CPU_ALLOC_SIZE(cpu + 1), set);
-	sched_setaffinity(0, CPU_ALLOC_SIZE(cpu + 1), set);
-	CPU_FREE(set);
+	CPU_ZERO(&set);
+	if (cpu >= 0 && cpu < CPU_SETSIZE) {
+		CPU_SET(cpu, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	}
 }
 
 /* A new name is in the state of a cancelled timeout: it can be armed. */
@@ -605,11 +601,8 @@ static int play(struct run *run)
 
 static int parse(struct run *run, FILE *file)
 {
-	int error = script_parse(&run->script, file);
+	int error = script_parse(&run->script, file, run->file, stderr);
 
-	for (size_t i = 0; i < run->script.nr_mistakes; i++)
-		fprintf(stderr, "%s:%u: %s\n", run->file, run->script.mistakes[i].number,
-			run->script.mistakes[i].text);
 	if (error == -EBADMSG)
 		return EX_DATAERR;
 	if (error) {

@@ -71,16 +71,14 @@ const char *script_state_name(enum script_state state)
 
 static int __printf(2, 3) mistake(struct script *script, const char *format, ...)
 {
-	struct script_mistake *mistake;
 	va_list args;
 
-	script->mistakes = cli_resize(script->mistakes, script->nr_mistakes + 1,
-				      sizeof(*script->mistakes));
-	mistake = &script->mistakes[script->nr_mistakes++];
-	mistake->number = script->number;
+	fprintf(script->mistakes, "%s:%u: ", script->file, script->number);
 	va_start(args, format);
-	vsnprintf(mistake->text, sizeof(mistake->text), format, args);
+	vfprintf(script->mistakes, format, args);
 	va_end(args);
+	putc('\n', script->mistakes);
+	script->mistaken = true;
 	return -EBADMSG;
 }
 
@@ -127,8 +125,10 @@ static const struct name *add_name(struct script *script, const char *text)
 	return name;
 }
 
-static int check_name(struct script *script, const char *word)
+/* Only a line that arms a timeout may have a name that is new. */
+static int take_name(struct script *script, struct script_line *line, const char *word, bool arms)
 {
+	const struct name *name;
 	const char *c = word;
 
 	while (isalnum((unsigned char)*c) || (*c && strchr("_-.:", *c)))
@@ -136,42 +136,20 @@ static int check_name(struct script *script, const char *word)
 	if (*c || !isalpha((unsigned char)*word))
 		return mistake(script,
 			       "'%.60s' is not a name: a letter, then letters, digits, _-.:", word);
-	return 0;
-}
-
-static int take_new_name(struct script *script, struct script_line *line, const char *word)
-{
-	const struct name *name;
-	int error = check_name(script, word);
-
-	if (error)
-		return error;
 	name = find_name(script, word);
+	if (!name && !arms)
+		return mistake(script, "no earlier line arms '%.60s'", word);
 	if (!name)
 		name = add_name(script, word);
 	line->name = name->index;
 	return 0;
 }
 
-static int take_known_name(struct script *script, struct script_line *line, const char *word)
-{
-	const struct name *name;
-	int error = check_name(script, word);
-
-	if (error)
-		return error;
-	name = find_name(script, word);
-	if (!name)
-		return mistake(script, "no earlier line arms '%.60s'", word);
-	line->name = name->index;
-	return 0;
-}
-
 static int take_duration(struct script *script, struct script_line *line, const char *word)
 {
-	const char *why;
+	const char *why = duration_parse(word, &line->ns);
 
-	if (duration_parse(word, &line->ns, &why))
+	if (why)
 		return mistake(script, "'%.60s' is not a duration: %s", word, why);
 	return 0;
 }
@@ -230,9 +208,8 @@ static int take_word(struct script *script, struct script_line *line, char kind,
 {
 	switch (kind) {
 	case 'N':
-		return take_new_name(script, line, word);
 	case 'n':
-		return take_known_name(script, line, word);
+		return take_name(script, line, word, kind == 'N');
 	case 's':
 		return take_state(script, line, word);
 	case 'i':
@@ -279,13 +256,14 @@ static const struct verb *find_verb(const char *word)
 
 static void unknown_verb(struct script *script, const char *word)
 {
-	struct guess guess;
-
-	guess_begin(&guess, word, strlen(word));
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		guess_offer(&guess, verbs[i].word);
-	mistake(script, "'%.60s' is not an operation%s (see twheel run --help)", word,
-		guess_text(&guess, "").s);
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+		if (!is_misspelt(word, strlen(word), verbs[i].word))
+			continue;
+		mistake(script, "'%s' is not an operation; did you mean '%s'?", word,
+			verbs[i].word);
+		return;
+	}
+	mistake(script, "'%.60s' is not an operation (see twheel run --help)", word);
 }
 
 /* Room grows by doubling: the number of lines is a power of two when it is full. */
@@ -320,14 +298,14 @@ static void parse_line(struct script *script, char *rest)
 	take_words(script, line, verb, rest);
 }
 
-int script_parse(struct script *script, FILE *file)
+int script_parse(struct script *script, FILE *file, const char *name, FILE *mistakes)
 {
 	char *text = NULL;
 	size_t size = 0;
 	ssize_t len;
 	int error = 0;
 
-	*script = (struct script) { 0 };
+	*script = (struct script) { .file = name, .mistakes = mistakes };
 	while ((len = getline(&text, &size, file)) >= 0) {
 		script->number++;
 		if (strlen(text) != (size_t)len) {
@@ -338,7 +316,7 @@ int script_parse(struct script *script, FILE *file)
 	}
 	if (ferror(file))
 		error = -errno;
-	else if (script->nr_mistakes)
+	else if (script->mistaken)
 		error = -EBADMSG;
 	free(text);
 	return error;
@@ -353,5 +331,4 @@ void script_free(struct script *script)
 		free(script->names[i]);
 	free(script->lines);
 	free(script->names);
-	free(script->mistakes);
 }

@@ -5,6 +5,7 @@
 #ifndef TWHEEL_SCRIPT_H
 #define TWHEEL_SCRIPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -50,25 +51,14 @@ struct script_line {
 };
 
 /**
- * struct script_mistake - why a line cannot be run
- * @number: of the line in the file, from 1
- * @text: the reason
- */
-struct script_mistake {
-	unsigned int number;
-	char text[160];
-};
-
-/**
  * struct script - all lines of a script
  * @lines: the lines in their order, without comments and empty lines
  * @nr_lines: number of lines
  * @names: names of the timeouts
  * @nr_names: number of names
- * @index: search tree of the names; private to the parser
- * @number: of the line being read; private to the parser
- * @mistakes: the mistakes, in the order of the lines
- * @nr_mistakes: number of mistakes
+ *
+ * The rest is private to the parser: a search tree of the names, the name of the file, the
+ * number of the line being read, and where to write mistakes.
  */
 struct script {
 	struct script_line *lines;
@@ -76,20 +66,22 @@ struct script {
 	char **names;
 	size_t nr_names;
 	void *index;
+	const char *file;
 	unsigned int number;
-	struct script_mistake *mistakes;
-	size_t nr_mistakes;
+	FILE *mistakes;
+	bool mistaken;
 };
 
 /**
  * script_parse() - read a script
  * @script: out; given back with script_free(), after a failure too
  * @file: read to its end
+ * @name: of the file
+ * @mistakes: where to write all mistakes, as NAME:LINE: REASON
  *
- * Return: 0; -EBADMSG if there are mistakes, all of which are in @script; another -errno if
- * @file could not be read.
+ * Return: 0; -EBADMSG if there are mistakes; another -errno if @file could not be read.
  */
-int script_parse(struct script *script, FILE *file);
+int script_parse(struct script *script, FILE *file, const char *name, FILE *mistakes);
 
 void script_free(struct script *script);
 

@@ -77,12 +77,12 @@ static void print_help(void)
 
 static noreturn void unknown_command(const char *name)
 {
-	struct guess guess;
-
-	guess_begin(&guess, name, strlen(name));
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		guess_offer(&guess, commands[i]->name);
-	cli_usage("'%s' is not a command%s", name, guess_text(&guess, "").s);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (is_misspelt(name, strlen(name), commands[i]->name))
+			cli_usage("'%s' is not a command; did you mean '%s'?", name,
+				  commands[i]->name);
+	}
+	cli_usage("'%s' is not a command", name);
 }
 
 static const struct command *find(const char *name)
