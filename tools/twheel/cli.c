@@ -165,56 +165,46 @@ int cli_descriptor(const char *text)
 	return cli_number(text, "--fd", 0, INT32_MAX);
 }
 
-static int status_of(int error)
-{
-	switch (error) {
-	case -ENOENT:
-	case -ETIMEDOUT:
-	case -ESHUTDOWN:
-		return EX_UNMET;
-	case -EAGAIN:
-		return EX_TEMPFAIL;
-	case -EACCES:
-	case -EPERM:
-		return EX_NOPERM;
-	case -EINVAL:
-	case -EBADF:
-		return EX_USAGE;
-	default:
-		return EX_OSERR;
-	}
-}
+/* Other errors are of the system, and have its text. */
+static const struct failure {
+	int error;
+	int status;
+	const char *reason;
+} failures[] = {
+	{ ENOENT, EX_UNMET, "no such timeout, or its event was read" },
+	{ ESHUTDOWN, EX_UNMET, "the context was stopped" },
+	{ ETIMEDOUT, EX_UNMET, NULL },
+	{ EAGAIN, EX_TEMPFAIL, "the limit of live timeouts is reached" },
+	{ EACCES, EX_NOPERM, NULL },
+	{ EPERM, EX_NOPERM, NULL },
+	{ EINVAL, EX_USAGE, NULL },
+	{ EBADF, EX_USAGE,
+	  "the descriptor is not open for reading and writing: exec 3<>" TWHEEL_DEVICE },
+	{ EOPNOTSUPP, EX_OSERR, "this kernel has no cells" },
+	{ ENOTTY, EX_OSERR, "the loaded module does not support this operation" },
+	{ 0, EX_OSERR, NULL },
+};
 
-static const char *reason(int error)
+static const struct failure *failure_of(int error)
 {
-	switch (error) {
-	case -ENOENT:
-		return "no such timeout, or its event was read";
-	case -EAGAIN:
-		return "the limit of live timeouts is reached";
-	case -EBADF:
-		return "the descriptor is not open for reading and writing: exec 3<>" TWHEEL_DEVICE;
-	case -ESHUTDOWN:
-		return "the context was stopped";
-	case -EOPNOTSUPP:
-		return "this kernel has no cells";
-	case -ENOTTY:
-		return "the loaded module does not support this operation";
-	default:
-		return strerror(-error);
-	}
+	const struct failure *failure = failures;
+
+	while (failure->error && failure->error != -error)
+		failure++;
+	return failure;
 }
 
 int cli_failure(int error, const char *format, ...)
 {
+	const struct failure *failure = failure_of(error);
 	char what[256];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	cli_error("%s: %s", what, reason(error));
-	return status_of(error);
+	cli_error("%s: %s", what, failure->reason ? failure->reason : strerror(-error));
+	return failure->status;
 }
 
 /* The name of group @gid, NULL if it has none. Without NSS, for a static program. */
@@ -270,7 +260,7 @@ int cli_no_device(int error)
 		return EX_NOPERM;
 	default:
 		cli_error(TWHEEL_DEVICE ": %s", strerror(-error));
-		return status_of(error);
+		return failure_of(error)->status;
 	}
 }
 

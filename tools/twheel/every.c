@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel after, every: run a command when a timeout expires.
+ * twheel sleep, after, every: wait for a timeout, and run a command when it expires.
  *
  * The command does not inherit the context. `after` becomes the command, so signals and the
  * exit status are the command's own. `every` waits for the end of a run. The wheel counts
@@ -27,7 +27,7 @@ struct schedule {
 	uint64_t ns;
 	uint64_t left;		/* further runs */
 	bool periodic;
-	char **command;
+	char **command;		/* NULL: just wait */
 };
 
 static int cannot_run(char **command, int error)
@@ -95,7 +95,7 @@ static int become(struct twheel_ctx *ctx, const struct schedule *schedule)
 {
 	int status = wait_for_event(ctx);
 
-	if (status)
+	if (status || !schedule->command)
 		return status;
 	execvp(schedule->command[0], schedule->command);
 	return cannot_run(schedule->command, errno);
@@ -133,6 +133,23 @@ static void take_arguments(struct schedule *schedule, int argc, char **argv,
 	schedule->ns = cli_duration(duration, NULL);
 }
 
+static int sleep_run(int argc, char **argv)
+{
+	static const struct option options[] = { CLI_HELP, CLI_END };
+	struct schedule schedule = { 0 };
+	uint64_t ns;
+
+	while (cli_option(argc, argv, options) >= 0)
+		;
+	for (char **texts = cli_arguments(argc, argv, 1, argc); *texts; texts++) {
+		ns = cli_duration(*texts, NULL);
+		if (ns > DURATION_MAX - schedule.ns)
+			cli_usage("the sum is longer than 292 years");
+		schedule.ns += ns;
+	}
+	return play(&schedule);
+}
+
 static int after_run(int argc, char **argv)
 {
 	static const struct option options[] = { CLI_HELP, CLI_END };
@@ -157,6 +174,15 @@ static int every_run(int argc, char **argv)
 	signal(SIGCHLD, SIG_DFL);
 	return play(&schedule);
 }
+
+const struct command sleep_command = {
+	.name = "sleep",
+	.usage = "DURATION...",
+	.summary = "Wait on the wheel, like sleep(1)",
+	.help =
+		"Several durations are added up. A number without a unit is seconds.\n",
+	.run = sleep_run,
+};
 
 const struct command after_command = {
 	.name = "after",

@@ -64,8 +64,7 @@ static int __printf(2, 3) fail(const struct run *run, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(reason, sizeof(reason), format, args);
 	va_end(args);
-	fprintf(stderr, "%s:%u: %s: %s\n", run->file, line->number,
-		script_verb_name(line->verb), reason);
+	fprintf(stderr, "%s:%u: %s: %s\n", run->file, line->number, line->word, reason);
 	return EX_UNMET;
 }
 
@@ -73,7 +72,7 @@ static int __printf(2, 3) fail(const struct run *run, const char *format, ...)
 static int refused(const struct run *run, int error)
 {
 	return cli_failure(error, "%s:%u: %s", run->file, run->line->number,
-			   script_verb_name(run->line->verb));
+			   run->line->word);
 }
 
 static const char *name_of(const struct run *run)
@@ -107,19 +106,12 @@ static void __printf(4, 5) report(const struct run *run, const char *what, const
 	putchar('\n');
 }
 
-static const char *state_text(enum script_state state)
-{
-	switch (state) {
-	case SCRIPT_PENDING:
-		return "it is pending";
-	case SCRIPT_FIRED:
-		return "it has fired";
-	case SCRIPT_DISARMED:
-		return "it was disarmed";
-	default:
-		return "it was cancelled";
-	}
-}
+static const char *const state_texts[] = {
+	[SCRIPT_PENDING] = "it is pending",
+	[SCRIPT_FIRED] = "it has fired",
+	[SCRIPT_CANCELLED] = "it was cancelled",
+	[SCRIPT_DISARMED] = "it was disarmed",
+};
 
 /* An event of several deadlines has the deadline of the last, and fired at the first. */
 static int check_time(const struct run *run, const struct twheel_event *event,
@@ -183,7 +175,7 @@ static int take_named(struct run *run, const struct twheel_event *event)
 		return fail(run, "an event of an earlier %s came (id %ju)", name,
 			    (uint64_t)event->id);
 	if (named->state != SCRIPT_PENDING)
-		return fail(run, "an event of %s came, but %s", name, state_text(named->state));
+		return fail(run, "an event of %s came, but %s", name, state_texts[named->state]);
 	if (named->cell && named->due != event->expires_ns)
 		return fail(run, "an event of an earlier arming of %s came", name);
 	status = check_time(run, event, named, name);
@@ -265,14 +257,18 @@ static int end_cell(struct run *run, struct named *named)
 	return check_idle(run, ret, named->state != SCRIPT_PENDING);
 }
 
-static int make_cell(struct run *run, struct named *named)
+/* A timeout that fires once is a cell if the kernel has cells. */
+static int arm_new(struct run *run, struct named *named, uint64_t interval, uint32_t count)
 {
+	uint32_t flags = run->has_cells && !interval ? TWHEEL_F_CELL : 0;
 	struct twheel_op op;
 	int error;
 
-	twheel_prep_arm(&op, named->due, TWHEEL_F_CELL | TWHEEL_F_ABS, run->line->name);
+	twheel_prep_arm(&op, named->due, flags | TWHEEL_F_ABS, run->line->name);
+	if (interval)
+		twheel_prep_interval(&op, interval, count);
 	error = twheel_operate(run->ctx, &op);
-	if (!error)
+	if (!error && flags)
 		error = twheel_cell(run->ctx, op.id, &named->cell);
 	if (error)
 		return refused(run, error);
@@ -280,52 +276,27 @@ static int make_cell(struct run *run, struct named *named)
 	return 0;
 }
 
-/* Arms a new cell, or the cell that the name has. */
-static int arm_cell(struct run *run, struct named *named)
-{
-	int ret;
-
-	named->due = deadline(run, run->line->ns);
-	if (!named->cell)
-		return make_cell(run, named);
-	ret = twheel_cell_arm(run->ctx, named->cell, named->id, named->due);
-	return ret < 0 ? refused(run, ret) : check_idle(run, ret, true);
-}
-
-static int arm_plain(struct run *run, struct named *named, uint64_t interval, uint32_t count)
-{
-	const struct script_line *line = run->line;
-	struct twheel_op op;
-	int ret = 0;
-
-	if (named->cell)
-		ret = end_cell(run, named);
-	if (ret)
-		return ret;
-	named->due = deadline(run, line->ns);
-	twheel_prep_arm(&op, line->ns, 0, line->name);
-	if (interval)
-		twheel_prep_interval(&op, interval, count);
-	ret = twheel_operate(run->ctx, &op);
-	if (ret < 0)
-		return refused(run, ret);
-	named->id = op.id;
-	return 0;
-}
-
+/* The cell that the name has is armed again, or ended for a periodic timeout. */
 static int arm_named(struct run *run, uint64_t interval, uint32_t count)
 {
 	struct named *named = named_of(run);
-	int status;
+	int ret = 0;
 
 	if (named->state == SCRIPT_PENDING)
 		return fail(run, "%s is pending: mod moves it", name_of(run));
-	if (interval || !run->has_cells)
-		status = arm_plain(run, named, interval, count);
-	else
-		status = arm_cell(run, named);
-	if (status)
-		return status;
+	if (named->cell && interval)
+		ret = end_cell(run, named);
+	if (ret)
+		return ret;
+	named->due = deadline(run, run->line->ns);
+	if (named->cell) {
+		ret = twheel_cell_arm(run->ctx, named->cell, named->id, named->due);
+		ret = ret < 0 ? refused(run, ret) : check_idle(run, ret, true);
+	} else {
+		ret = arm_new(run, named, interval, count);
+	}
+	if (ret)
+		return ret;
 	named->interval = interval;
 	named->left = count;
 	named->state = SCRIPT_PENDING;
@@ -366,18 +337,14 @@ static int report_moved(const struct run *run, int ret)
 
 static int run_mod(struct run *run)
 {
-	const struct script_line *line = run->line;
 	struct named *named = named_of(run);
-	uint64_t due = deadline(run, line->ns);
+	uint64_t due = deadline(run, run->line->ns);
 	int ret;
 
 	if (named->state != SCRIPT_PENDING)
-		return fail(run, "%s cannot be moved: %s", name_of(run), state_text(named->state));
-	if (named->cell)
-		ret = twheel_mod(run->ctx, named->id, due, TWHEEL_F_CELL | TWHEEL_F_ABS,
-				 line->name);
-	else
-		ret = twheel_mod(run->ctx, named->id, line->ns, 0, line->name);
+		return fail(run, "%s cannot be moved: %s", name_of(run), state_texts[named->state]);
+	ret = twheel_mod(run->ctx, named->id, due,
+			 TWHEEL_F_ABS | (named->cell ? TWHEEL_F_CELL : 0), run->line->name);
 	if (ret < 0)
 		return refused(run, ret);
 	named->due = due;
@@ -393,7 +360,7 @@ static int check_cell(const struct run *run, const char *what)
 
 	if (named->state != SCRIPT_PENDING)
 		return fail(run, "%s cannot be %s: %s", name_of(run), what,
-			    state_text(named->state));
+			    state_texts[named->state]);
 	if (!named->cell)
 		return fail(run, "%s cannot be %s: %s", name_of(run), what,
 			    run->has_cells ? "it is no cell, since it is or was periodic" :
@@ -442,7 +409,7 @@ static int run_cancel(struct run *run)
 
 	if (named->state != SCRIPT_PENDING && !idle)
 		return fail(run, "%s cannot be cancelled: %s", name_of(run),
-			    state_text(named->state));
+			    state_texts[named->state]);
 	ret = twheel_cancel(run->ctx, named->id);
 	if (ret < 0)
 		return refused(run, ret);
@@ -498,7 +465,7 @@ static int unexpected(const struct run *run, const struct named *named)
 		return fail(run, "%s should be %s, but it is pending for another %s",
 			    name_of(run), expected, duration_text(op.expires_ns).s);
 	return fail(run, "%s should be %s, but %s", name_of(run), expected,
-		    state_text(named->state));
+		    state_texts[named->state]);
 }
 
 /* The device must have neither a deadline nor an event for the cell. */

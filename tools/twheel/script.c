@@ -55,15 +55,6 @@ static const char *const states[] = {
 	[SCRIPT_DISARMED] = "disarmed",
 };
 
-const char *script_verb_name(enum script_verb verb)
-{
-	size_t i = 0;
-
-	while (verbs[i].verb != verb)
-		i++;
-	return verbs[i].word;
-}
-
 const char *script_state_name(enum script_state state)
 {
 	return states[state];
@@ -245,15 +236,6 @@ static int take_words(struct script *script, struct script_line *line,
 	return 0;
 }
 
-static const struct verb *find_verb(const char *word)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
-		if (!strcmp(verbs[i].word, word))
-			return &verbs[i];
-	}
-	return NULL;
-}
-
 static void unknown_verb(struct script *script, const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
@@ -283,18 +265,20 @@ static struct script_line *add_line(struct script *script)
 static void parse_line(struct script *script, char *rest)
 {
 	const char *word = next_word(&rest);
-	const struct verb *verb;
+	const struct verb *verb = verbs, *end = verbs + ARRAY_SIZE(verbs);
 	struct script_line *line;
 
 	if (!word)
 		return;
-	verb = find_verb(word);
-	if (!verb) {
+	while (verb < end && strcmp(verb->word, word))
+		verb++;
+	if (verb == end) {
 		unknown_verb(script, word);
 		return;
 	}
 	line = add_line(script);
 	line->verb = verb->verb;
+	line->word = verb->word;
 	take_words(script, line, verb, rest);
 }
 

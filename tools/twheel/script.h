@@ -34,6 +34,7 @@ enum script_state {
  * struct script_line - a line with an operation
  * @number: of the line in the file, from 1
  * @verb: the operation
+ * @word: how it is written
  * @name: index into the names (all but WAIT, PRINT)
  * @ns: duration (ARM, EVERY, MOD, MOVE, WAIT)
  * @count: number of deadlines (EVERY)
@@ -43,6 +44,7 @@ enum script_state {
 struct script_line {
 	unsigned int number;
 	enum script_verb verb;
+	const char *word;
 	size_t name;
 	uint64_t ns;
 	uint32_t count;
@@ -85,8 +87,7 @@ int script_parse(struct script *script, FILE *file, const char *name, FILE *mist
 
 void script_free(struct script *script);
 
-/* "arm", "pending": as they are written in a script. */
-const char *script_verb_name(enum script_verb verb);
+/* "pending", as it is written in a script. */
 const char *script_state_name(enum script_state state);
 
 #endif /* TWHEEL_SCRIPT_H */

@@ -49,31 +49,25 @@ static void take_option(struct twheel_setup *setup, int option, int *fd)
 	}
 }
 
-static const char *why_not(int error)
-{
-	switch (error) {
-	case -EBUSY:
-		return "the context was set up before, or has been used";
-	case -EPERM:
-		return "values outside the limits need CAP_SYS_RESOURCE";
-	case -EAGAIN:
-		return "the wheels of this user take too much memory";
-	default:
-		return NULL;
-	}
-}
-
 static int setup_context(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 {
 	int error = twheel_setup(ctx, setup);
-	const char *why = why_not(error);
 
-	if (!error)
+	switch (error) {
+	case 0:
 		return 0;
-	if (!why)
+	case -EBUSY:
+		cli_error("the context was set up before, or has been used");
+		return EX_UNMET;
+	case -EPERM:
+		cli_error("values outside the limits need CAP_SYS_RESOURCE");
+		return EX_NOPERM;
+	case -EAGAIN:
+		cli_error("the wheels of this user take too much memory");
+		return EX_TEMPFAIL;
+	default:
 		return cli_failure(error, "setup");
-	cli_error("%s", why);
-	return error == -EPERM ? EX_NOPERM : error == -EAGAIN ? EX_TEMPFAIL : EX_UNMET;
+	}
 }
 
 static int setup_run(int argc, char **argv)

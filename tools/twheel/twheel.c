@@ -75,16 +75,6 @@ static void print_help(void)
 	     " 130  load was interrupted");
 }
 
-static noreturn void unknown_command(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (is_misspelt(name, strlen(name), commands[i]->name))
-			cli_usage("'%s' is not a command; did you mean '%s'?", name,
-				  commands[i]->name);
-	}
-	cli_usage("'%s' is not a command", name);
-}
-
 static const struct command *find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
@@ -92,7 +82,12 @@ static const struct command *find(const char *name)
 			return commands[i];
 	}
 	cli_begin(NULL);
-	unknown_command(name);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (is_misspelt(name, strlen(name), commands[i]->name))
+			cli_usage("'%s' is not a command; did you mean '%s'?", name,
+				  commands[i]->name);
+	}
+	cli_usage("'%s' is not a command", name);
 }
 
 static int help_run(int argc, char **argv)
