@@ -3,7 +3,6 @@
  * twheel bench: the benchmark, a program of its own, on the running kernel.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>

@@ -91,7 +91,7 @@ static void print_json(const struct holder *holder)
 	json_number(&json, "pid", holder->pid);
 	json_text(&json, "command", holder->command);
 	json_number(&json, "fd", holder->fd);
-	json_word(&json, "clock", clock_name(holder->value[CLOCKID]));
+	json_text(&json, "clock", clock_name(holder->value[CLOCKID]));
 	for (size_t i = TICK_NS; i < ARRAY_SIZE(names); i++)
 		json_number(&json, names[i], holder->value[i]);
 	json_end(&json);

@@ -14,7 +14,7 @@ static void print_json(const struct twheel_info *info)
 	struct json json;
 
 	json_begin(&json);
-	json_word(&json, "clock", clock_name(info->clock));
+	json_text(&json, "clock", clock_name(info->clock));
 	json_number(&json, "tick_ns", info->tick_ns);
 	json_number(&json, "slack_ns", info->slack_us * NSEC_PER_USEC);
 	json_number(&json, "slots", info->slots);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * JSON for programs that read the output of the tool: flat objects. Keys and most words are
- * the tool's own and need no escapes.
+ * JSON for programs that read the output of the tool: flat objects. Keys are the tool's own
+ * and need no escapes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -43,19 +43,13 @@ void json_bool(struct json *json, const char *key, bool value)
 	fputs(value ? "true" : "false", stdout);
 }
 
-void json_numbers(struct json *json, const char *key, const uint64_t *values, size_t nr)
+void json_numbers(struct json *json, const char *key, const __u64 *values, size_t nr)
 {
 	key_of(json, key);
 	putchar('[');
 	for (size_t i = 0; i < nr; i++)
-		printf("%s%ju", i ? "," : "", values[i]);
+		printf("%s%llu", i ? "," : "", values[i]);
 	putchar(']');
-}
-
-void json_word(struct json *json, const char *key, const char *text)
-{
-	key_of(json, key);
-	printf("\"%s\"", text);
 }
 
 void json_text(struct json *json, const char *key, const char *text)

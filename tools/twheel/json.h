@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <linux/types.h>
 
 struct json {
 	const char *separator;
@@ -21,10 +22,7 @@ void json_signed(struct json *json, const char *key, int64_t value);
 void json_id(struct json *json, const char *key, uint64_t id);
 
 void json_bool(struct json *json, const char *key, bool value);
-void json_numbers(struct json *json, const char *key, const uint64_t *values, size_t nr);
-
-/* @text is a word of the tool, without characters that need an escape. */
-void json_word(struct json *json, const char *key, const char *text);
+void json_numbers(struct json *json, const char *key, const __u64 *values, size_t nr);
 
 /* @text is any printable ASCII. */
 void json_text(struct json *json, const char *key, const char *text);

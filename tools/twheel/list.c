@@ -29,7 +29,7 @@ static void print_json(const struct twheel_list_entry *entry)
 	json_begin(&json);
 	json_id(&json, "id", entry->id);
 	json_number(&json, "cookie", entry->cookie);
-	json_word(&json, "state", state_name(entry));
+	json_text(&json, "state", state_name(entry));
 	if (entry->state != TWHEEL_STATE_IDLE)
 		json_number(&json, "remaining_ns", entry->remaining_ns);
 	json_number(&json, "interval_ns", entry->interval_ns);

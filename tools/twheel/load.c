@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "clock.h"
 #include "duration.h"
 #include "json.h"
 #include "worker.h"
@@ -76,14 +76,6 @@ static void catch_signals(void)
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
 static int open_context(struct run *run, unsigned int index)

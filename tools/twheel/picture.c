@@ -11,7 +11,6 @@
  * never looks like zero.
  */
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
@@ -53,32 +52,21 @@ static struct number_text number_text(uint64_t number)
 }
 
 /* Draws @len characters of @line. All that is written is ASCII: a byte is a column. */
-static void draw(struct canvas *canvas, char *line, int len)
+static void draw(struct canvas *canvas, const char *line, int len)
 {
+	const char *end = "";
+
 	if (canvas->left <= 0)
 		return;
-	while (len && line[len - 1] == ' ')
+	while (len > 0 && line[len - 1] == ' ')
 		len--;
 	if (len > canvas->width) {
-		for (len = canvas->width - 1; len && line[len - 1] != ' '; len--)
+		for (len = canvas->width - 1; len > 0 && line[len - 1] != ' '; len--)
 			;
-		line[len++] = '>';
+		end = ">";
 	}
-	fprintf(canvas->out, "%.*s%s", len, line, canvas->eol);
+	fprintf(canvas->out, "%.*s%s%s", len, line, end, canvas->eol);
 	canvas->left--;
-}
-
-/* A row of a table. */
-static void __printf(2, 3) draw_line(struct canvas *canvas, const char *format, ...)
-{
-	char line[LINE_MAX];
-	va_list args;
-	int len;
-
-	va_start(args, format);
-	len = vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	draw(canvas, line, len < LINE_MAX ? len : LINE_MAX - 1);
 }
 
 /* A sentence, on as many lines as it needs. */
@@ -131,10 +119,12 @@ static struct bar bar(const struct canvas *canvas, uint64_t part, uint64_t whole
 static void draw_row(struct canvas *canvas, int width, const char *label, const char *first,
 		     const char *second, struct bar bar)
 {
-	int column = (TABLE_WIDTH - width) / 2;
+	int column = (TABLE_WIDTH - width) / 2, len;
+	char line[LINE_MAX];
 
-	draw_line(canvas, "%-*s %*s %*s  %s", width, label, column - 1, first, column - 1,
-		  second, bar.s);
+	len = snprintf(line, sizeof(line), "%-*s %*s %*s  %s", width, label, column - 1, first,
+		       column - 1, second, bar.s);
+	draw(canvas, line, len < LINE_MAX ? len : LINE_MAX - 1);
 }
 
 static void draw_title(struct canvas *canvas, const struct picture *picture)
@@ -158,8 +148,8 @@ static void draw_content(struct canvas *canvas, const struct picture *picture)
 	else
 		draw_text(canvas, "live %s of %s, unread events %s%s",
 			  number_text(stats->live).s,
-			  number_text(picture->info.max_timeouts).s,
-			  number_text(stats->ready).s, picture->info.flags & TWHEEL_INFO_STOPPED ? ", stopped" : "");
+			  number_text(picture->info.max_timeouts).s, number_text(stats->ready).s,
+			  picture->info.flags & TWHEEL_INFO_STOPPED ? ", stopped" : "");
 }
 
 #define OF_CONTEXT(member) \
@@ -252,7 +242,7 @@ static void draw_levels(struct canvas *canvas, const struct picture *picture)
 
 	draw_row(canvas, LABEL, "level", "slot length", "slots in use", bar(canvas, 0, 0));
 	for (unsigned int i = 0; i < wheel->levels; i++) {
-		uint64_t occupied = wheel->level[i].occupied, slots = wheel->level[i].slots;
+		uint64_t occupied = wheel->occupied[i], slots = wheel->slots[i];
 		uint64_t ns = slot_ns(&picture->info, i);
 		char level[16], used[80];
 
@@ -335,13 +325,13 @@ void picture_draw(const struct picture *picture, FILE *out, int width, int heigh
 	draw_title(&canvas, picture);
 	draw_content(&canvas, picture);
 	draw_rates(&canvas, picture);
-	draw_line(&canvas, "%s", "");
+	draw(&canvas, "", 0);
 	if (picture->why)
 		draw_text(&canvas, "the wheel is not shown: %s", picture->why);
 	else
 		draw_levels(&canvas, picture);
 	if (picture->whole)
 		return;
-	draw_line(&canvas, "%s", "");
+	draw(&canvas, "", 0);
 	draw_lateness(&canvas, picture);
 }

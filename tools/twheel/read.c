@@ -7,9 +7,9 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "cli.h"
+#include "clock.h"
 #include "duration.h"
 #include "json.h"
 
@@ -26,14 +26,6 @@ struct reader {
 	uint64_t end;		/* and is over then, monotonic */
 	bool as_json;
 };
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
 
 /* In an event of several deadlines fired_ns is of the first and expires_ns of the last. */
 static bool has_lateness(const struct twheel_event *event)
@@ -85,12 +77,12 @@ static void print_events(struct reader *reader, const struct twheel_event *event
 
 static bool is_over(const struct reader *reader)
 {
-	return reader->limited && monotonic_ns() >= reader->end;
+	return reader->limited && clock_ns(CLOCK_MONOTONIC) >= reader->end;
 }
 
 static int64_t patience(const struct reader *reader)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	int64_t left = TWHEEL_FOREVER;
 
 	if (reader->limited)
@@ -166,7 +158,7 @@ static void take_option(struct reader *reader, int option, int *fd)
 		reader->counted = true;
 		break;
 	case 't':
-		reader->end = monotonic_ns() + cli_duration(optarg, "--timeout");
+		reader->end = clock_ns(CLOCK_MONOTONIC) + cli_duration(optarg, "--timeout");
 		reader->limited = true;
 		break;
 	case 'j':

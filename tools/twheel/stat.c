@@ -9,7 +9,6 @@
 #include "cli.h"
 #include "duration.h"
 #include "json.h"
-#include "stat.h"
 #include "wheel.h"
 
 #define WIDE(name, help)	{ #name, help, offsetof(struct twheel_stats, name), 8 }
@@ -57,7 +56,7 @@ static void text_number(const char *name, uint64_t value)
 }
 
 /* From the first bucket with something in it to the last. */
-static void text_lateness(const uint64_t *lateness)
+static void text_lateness(const __u64 *lateness)
 {
 	int begin = 0, end = TWHEEL_LATENESS;
 
@@ -69,28 +68,16 @@ static void text_lateness(const uint64_t *lateness)
 		bool last = i == TWHEEL_LATENESS - 1;
 		struct duration_text text = duration_text(UINT64_C(1) << (last ? i - 1 : i));
 
-		printf("%-20s %12ju  %s %s\n", "lateness", lateness[i], last ? "from" : "under",
+		printf("%-20s %12llu  %s %s\n", "lateness", lateness[i], last ? "from" : "under",
 		       text.s);
 	}
 }
 
-struct counter_name {
-	char s[32];
-};
-
-static struct counter_name wheel_name(enum wheel_counter counter)
-{
-	struct counter_name name;
-
-	snprintf(name.s, sizeof(name.s), "wheel_%s", wheel_counter_name(counter));
-	return name;
-}
-
-static void text_context(const struct twheel_stats *stats, const uint64_t *lateness)
+static void text_context(const struct twheel_stats *stats)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
 		text_number(counters[i].name, value_of(&counters[i], stats));
-	text_lateness(lateness);
+	text_lateness(stats->lateness);
 }
 
 static void text_wheel(const struct wheel *wheel)
@@ -98,63 +85,58 @@ static void text_wheel(const struct wheel *wheel)
 	printf("%-20s %12s\n", "wheel", wheel->name);
 	for (int i = 0; i < WHEEL_COUNTERS; i++) {
 		if (wheel_knows(wheel, i))
-			text_number(wheel_name(i).s, wheel->counter[i]);
+			printf("wheel_%-14s %12ju\n", wheel_texts[i].name, wheel->counter[i]);
 	}
 	for (unsigned int i = 0; i < wheel->levels; i++)
-		printf("%-20s %12ju  of %ju in level %u\n", "wheel_occupied",
-		       wheel->level[i].occupied, wheel->level[i].slots, i);
+		printf("%-20s %12llu  of %llu in level %u\n", "wheel_occupied",
+		       wheel->occupied[i], wheel->slots[i], i);
 }
 
-static void json_context(struct json *json, const struct twheel_stats *stats,
-			 const uint64_t *lateness)
+static void json_context(struct json *json, const struct twheel_stats *stats)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
 		json_number(json, counters[i].name, value_of(&counters[i], stats));
-	json_numbers(json, "lateness", lateness, TWHEEL_LATENESS);
+	json_numbers(json, "lateness", stats->lateness, TWHEEL_LATENESS);
 }
 
 static void json_wheel(struct json *json, const struct wheel *wheel)
 {
-	uint64_t occupied[WHEEL_LEVELS], slots[WHEEL_LEVELS];
+	char key[32];
 
-	json_word(json, "wheel", wheel->name);
+	json_text(json, "wheel", wheel->name);
 	for (int i = 0; i < WHEEL_COUNTERS; i++) {
+		snprintf(key, sizeof(key), "wheel_%s", wheel_texts[i].name);
 		if (wheel_knows(wheel, i))
-			json_number(json, wheel_name(i).s, wheel->counter[i]);
+			json_number(json, key, wheel->counter[i]);
 	}
-	for (unsigned int i = 0; i < wheel->levels; i++) {
-		occupied[i] = wheel->level[i].occupied;
-		slots[i] = wheel->level[i].slots;
-	}
-	json_numbers(json, "wheel_occupied", occupied, wheel->levels);
-	json_numbers(json, "wheel_slots", slots, wheel->levels);
+	json_numbers(json, "wheel_occupied", wheel->occupied, wheel->levels);
+	json_numbers(json, "wheel_slots", wheel->slots, wheel->levels);
 }
 
-static void prometheus_begin(FILE *out, const char *name, const char *type, const char *help)
+static void prometheus_begin(const char *name, const char *type, const char *help)
 {
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	printf("# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* Bucket i counts expirations late by less than 2^i ns, which is at most 2^i - 1 ns. */
-static void prometheus_lateness(FILE *out, const uint64_t *lateness)
+static void prometheus_lateness(const __u64 *lateness)
 {
 	static const char name[] = "twheel_context_lateness_seconds";
 	uint64_t sum = 0;
 
-	prometheus_begin(out, name, "histogram", "Time from the deadline to the expiration.");
+	prometheus_begin(name, "histogram", "Time from the deadline to the expiration.");
 	for (int i = 0; i < TWHEEL_LATENESS - 1; i++) {
 		uint64_t limit = (UINT64_C(1) << i) - 1;
 
 		sum += lateness[i];
-		fprintf(out, "%s_bucket{le=\"%ju.%09ju\"} %ju\n", name, limit / NSEC_PER_SEC,
-			limit % NSEC_PER_SEC, sum);
+		printf("%s_bucket{le=\"%ju.%09ju\"} %ju\n", name, limit / NSEC_PER_SEC,
+		       limit % NSEC_PER_SEC, sum);
 	}
 	sum += lateness[TWHEEL_LATENESS - 1];
-	fprintf(out, "%s_bucket{le=\"+Inf\"} %ju\n%s_count %ju\n", name, sum, name, sum);
+	printf("%s_bucket{le=\"+Inf\"} %ju\n%s_count %ju\n", name, sum, name, sum);
 }
 
-static void prometheus_context(FILE *out, const struct twheel_stats *stats,
-			       const uint64_t *lateness)
+static void prometheus_context(const struct twheel_stats *stats)
 {
 	char name[64];
 
@@ -163,72 +145,63 @@ static void prometheus_context(FILE *out, const struct twheel_stats *stats,
 
 		snprintf(name, sizeof(name), "twheel_context_%s%s", counters[i].name,
 			 gauge ? "" : "_total");
-		prometheus_begin(out, name, gauge ? "gauge" : "counter", counters[i].help);
-		fprintf(out, "%s %ju\n", name, value_of(&counters[i], stats));
+		prometheus_begin(name, gauge ? "gauge" : "counter", counters[i].help);
+		printf("%s %ju\n", name, value_of(&counters[i], stats));
 	}
-	prometheus_lateness(out, lateness);
+	prometheus_lateness(stats->lateness);
 }
 
-static void prometheus_wheel(FILE *out, const struct wheel *wheel)
+static void prometheus_levels(const struct wheel *wheel, const char *name, const char *help,
+			      const __u64 *slots)
 {
-	char name[64], label[96];
+	prometheus_begin(name, "gauge", help);
+	for (unsigned int i = 0; i < wheel->levels; i++)
+		printf("%s{wheel=\"%s\",level=\"%u\"} %llu\n", name, wheel->name, i, slots[i]);
+}
 
-	snprintf(label, sizeof(label), "wheel=\"%s\"", wheel->name);
+static void prometheus_wheel(const struct wheel *wheel)
+{
+	char name[64];
+
 	for (int i = 0; i < WHEEL_COUNTERS; i++) {
 		bool gauge = i == WHEEL_PENDING;
 
 		if (!wheel_knows(wheel, i))
 			continue;
-		snprintf(name, sizeof(name), "twheel_%s%s", wheel_name(i).s, gauge ? "" : "_total");
-		prometheus_begin(out, name, gauge ? "gauge" : "counter", wheel_counter_help(i));
-		fprintf(out, "%s{%s} %ju\n", name, label, wheel->counter[i]);
+		snprintf(name, sizeof(name), "twheel_wheel_%s%s", wheel_texts[i].name,
+			 gauge ? "" : "_total");
+		prometheus_begin(name, gauge ? "gauge" : "counter", wheel_texts[i].help);
+		printf("%s{wheel=\"%s\"} %ju\n", name, wheel->name, wheel->counter[i]);
 	}
-	prometheus_begin(out, "twheel_wheel_occupied_slots", "gauge", "Slots that are not empty.");
-	for (unsigned int i = 0; i < wheel->levels; i++)
-		fprintf(out, "twheel_wheel_occupied_slots{%s,level=\"%u\"} %ju\n", label, i,
-			wheel->level[i].occupied);
-	prometheus_begin(out, "twheel_wheel_slots", "gauge", "Slots.");
-	for (unsigned int i = 0; i < wheel->levels; i++)
-		fprintf(out, "twheel_wheel_slots{%s,level=\"%u\"} %ju\n", label, i,
-			wheel->level[i].slots);
-}
-
-void stat_prometheus(FILE *out, const struct twheel_stats *stats, const struct wheel *wheel)
-{
-	uint64_t lateness[TWHEEL_LATENESS];
-
-	for (int i = 0; stats && i < TWHEEL_LATENESS; i++)
-		lateness[i] = stats->lateness[i];
-	if (stats)
-		prometheus_context(out, stats, lateness);
-	if (wheel)
-		prometheus_wheel(out, wheel);
+	prometheus_levels(wheel, "twheel_wheel_occupied_slots", "Slots that are not empty.",
+			  wheel->occupied);
+	prometheus_levels(wheel, "twheel_wheel_slots", "Slots.", wheel->slots);
 }
 
 /* NULL for the part that is not shown. */
 static void print(const struct twheel_stats *stats, const struct wheel *wheel,
 		  enum cli_format format)
 {
-	uint64_t lateness[TWHEEL_LATENESS];
 	struct json json;
 
-	for (int i = 0; stats && i < TWHEEL_LATENESS; i++)
-		lateness[i] = stats->lateness[i];
 	switch (format) {
 	case CLI_AS_PROMETHEUS:
-		stat_prometheus(stdout, stats, wheel);
+		if (stats)
+			prometheus_context(stats);
+		if (wheel)
+			prometheus_wheel(wheel);
 		break;
 	case CLI_AS_JSON:
 		json_begin(&json);
 		if (stats)
-			json_context(&json, stats, lateness);
+			json_context(&json, stats);
 		if (wheel)
 			json_wheel(&json, wheel);
 		json_end(&json);
 		break;
 	default:
 		if (stats)
-			text_context(stats, lateness);
+			text_context(stats);
 		if (wheel)
 			text_wheel(wheel);
 	}

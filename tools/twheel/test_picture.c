@@ -13,7 +13,6 @@
 
 static struct picture busy_wheel(void)
 {
-	static const uint64_t occupied[] = { 97, 412, 33, 1 };
 	struct picture picture = {
 		.info = {
 			.tick_ns = NSEC_PER_MSEC,
@@ -34,6 +33,7 @@ static struct picture busy_wheel(void)
 	before->counter[WHEEL_FIRED] = 300000;
 	*now = (struct wheel) {
 		.levels = 11,
+		.occupied = { 97, 412, 33, 1 },
 		.counter = {
 			[WHEEL_ARMED] = 1024690,
 			[WHEEL_CANCELLED] = 16000,
@@ -44,9 +44,7 @@ static struct picture busy_wheel(void)
 		},
 	};
 	for (size_t i = 0; i < now->levels; i++)
-		now->level[i].slots = 512;
-	for (size_t i = 0; i < ARRAY_SIZE(occupied); i++)
-		now->level[i].occupied = occupied[i];
+		now->slots[i] = 512;
 	return picture;
 }
 
@@ -89,7 +87,7 @@ static struct picture huge_wheel(void)
 
 	picture.now.wheel.counter[WHEEL_ARMED] = UINT64_MAX;
 	for (unsigned int i = 4; i < picture.now.wheel.levels; i++)
-		picture.now.wheel.level[i].occupied = 1;
+		picture.now.wheel.occupied[i] = 1;
 	return picture;
 }
 

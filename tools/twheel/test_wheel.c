@@ -4,8 +4,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "ktap.h"
 #include "wheel.h"
@@ -40,126 +38,84 @@ static struct wheel parsed(const char *from)
 	return wheel;
 }
 
-TEST(every_counter_is_found)
+TEST(every_counter_and_level_is_found)
 {
+	static const uint64_t occupied[] = { 97, 0, 3 }, slots[] = { 1024, 1024, 512 };
 	struct wheel wheel = parsed(text);
 
-	CHECK_EQ(wheel.counter[WHEEL_ARMED], 24690);
 	for (int i = 0; i < WHEEL_COUNTERS; i++) {
 		CHECK(wheel_knows(&wheel, i));
 		CHECK_EQ(wheel.counter[i], i ? 10 + i : 24690);
 	}
-}
-
-TEST(every_level_is_found)
-{
-	struct wheel wheel = parsed(text);
-
-	CHECK_EQ(wheel.levels, 3);
-	CHECK_EQ(wheel.level[0].occupied, 97);
-	CHECK_EQ(wheel.level[1].occupied, 0);
-	CHECK_EQ(wheel.level[1].slots, 1024);
-	CHECK_EQ(wheel.level[2].occupied, 3);
-	CHECK_EQ(wheel.level[2].slots, 512);
+	CHECK_EQ(wheel.levels, ARRAY_SIZE(slots));
+	for (size_t i = 0; i < ARRAY_SIZE(slots); i++) {
+		CHECK_EQ(wheel.occupied[i], occupied[i]);
+		CHECK_EQ(wheel.slots[i], slots[i]);
+	}
 }
 
 TEST(what_an_engine_does_not_tell_is_not_known)
 {
-	struct wheel wheel = parsed("armed 5\nnovel 6\nlevel  occupied slots  of\n");
+	struct wheel wheel = parsed("armed 5\nnovel 6\nlevel  occupied slots\n12 1 1\n-1 1 1\n");
 
 	CHECK(wheel_knows(&wheel, WHEEL_ARMED));
 	CHECK(!wheel_knows(&wheel, WHEEL_FIRED));
 	CHECK_EQ(wheel.levels, 0);
 }
 
-TEST(level_beyond_the_table_is_passed_over)
+/* @found: the file that is read, NULL after a failure. */
+static const struct {
+	const char *name;
+	const char *files;
+	struct twheel_info info;
+	int error;
+	const char *found;
+} directories[] = {
+	{ "monotonic", "dev.0 dev-boottime.1 dev-private.2 dev.x dev. device.4 conn.3",
+	  { .clock = CLOCK_MONOTONIC }, 0, "dev.0" },
+	{ "boottime", "dev.0 dev-boottime.1", { .clock = CLOCK_BOOTTIME }, 0, "dev-boottime.1" },
+	{ "realtime", "dev.0 dev-realtime.2", { .clock = CLOCK_REALTIME }, 0, "dev-realtime.2" },
+	{ "private", "dev-boottime.1 dev-private.73",
+	  { .clock = CLOCK_BOOTTIME, .flags = TWHEEL_INFO_PRIVATE }, 0, "dev-private.73" },
+	{ "two private wheels", "dev-private.1 dev-private.2",
+	  { .flags = TWHEEL_INFO_PRIVATE }, -ENOTUNIQ, "" },
+	{ "no file of that name", "dev-boottime.1", { .clock = CLOCK_MONOTONIC }, -ENOENT, "" },
+};
+
+/* Make the files with these names, or remove them. */
+static void set_files(const char *directory, const char *names, bool present)
 {
-	struct wheel wheel = parsed("level  occupied slots  of\n12 1 1\n-1 1 1\n");
-
-	CHECK_EQ(wheel.levels, 0);
-}
-
-static char directory[64];
-
-static void make_directory(void)
-{
-	snprintf(directory, sizeof(directory), "/tmp/twheel-wheel.XXXXXX");
-	CHECK(mkdtemp(directory));
-}
-
-static void make_file(const char *name)
-{
-	char path[128];
+	char path[128], name[32];
 	FILE *file;
+	int len;
 
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	file = fopen(path, "w");
-	CHECK(file);
-	fputs(text, file);
-	fclose(file);
-}
-
-static void remove_files(const char *const *names)
-{
-	char path[128];
-
-	for (; *names; names++) {
-		snprintf(path, sizeof(path), "%s/%s", directory, *names);
+	for (; sscanf(names, "%31s%n", name, &len) == 1; names += len) {
+		snprintf(path, sizeof(path), "%s/%s", directory, name);
 		remove(path);
+		if (!present)
+			continue;
+		file = fopen(path, "w");
+		CHECK(file);
+		fputs(text, file);
+		fclose(file);
 	}
-	rmdir(directory);
 }
 
-TEST(name_follows_from_the_context)
+TEST(file_follows_from_the_context)
 {
-	static const char *const files[] = {
-		"dev.0", "dev-boottime.1", "dev-realtime.2", "dev-private.73", "conn.3", "dev.x",
-		"dev.", "device.4", NULL
-	};
-	static const struct {
-		struct twheel_info info;
-		const char *name;
-	} contexts[] = {
-		{ { .clock = CLOCK_MONOTONIC }, "dev.0" },
-		{ { .clock = CLOCK_BOOTTIME }, "dev-boottime.1" },
-		{ { .clock = CLOCK_REALTIME }, "dev-realtime.2" },
-		{ { .clock = CLOCK_BOOTTIME, .flags = TWHEEL_INFO_PRIVATE }, "dev-private.73" },
-	};
 	struct wheel wheel;
 
-	make_directory();
-	for (size_t i = 0; files[i]; i++)
-		make_file(files[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(contexts); i++) {
-		CHECK_EQ(wheel_read(&wheel, directory, &contexts[i].info), 0);
-		CHECK(!strcmp(wheel.name, contexts[i].name));
-		CHECK_EQ(wheel.counter[WHEEL_ARMED], 24690);
+	for_each_row(row, directories) {
+		char directory[] = "/tmp/twheel-wheel.XXXXXX";
+
+		CHECK(mkdtemp(directory));
+		set_files(directory, row->files, true);
+		CHECK_EQ(wheel_read(&wheel, directory, &row->info), row->error);
+		CHECK(!strcmp(wheel.name, row->found));
+		CHECK_EQ(wheel.counter[WHEEL_ARMED], row->error ? 0 : 24690);
+		set_files(directory, row->files, false);
+		CHECK_EQ(rmdir(directory), 0);
 	}
-	remove_files(files);
-}
-
-TEST(two_files_of_a_name_are_not_told_apart)
-{
-	static const char *const files[] = { "dev-private.1", "dev-private.2", NULL };
-	static const struct twheel_info info = { .flags = TWHEEL_INFO_PRIVATE };
-	struct wheel wheel;
-
-	make_directory();
-	make_file(files[0]);
-	make_file(files[1]);
-	CHECK_EQ(wheel_read(&wheel, directory, &info), -ENOTUNIQ);
-	CHECK(!strlen(wheel.name));
-	remove_files(files);
-}
-
-TEST(missing_directory_or_file_is_enoent)
-{
-	static const struct twheel_info info;
-	static const char *const none[] = { NULL };
-	struct wheel wheel;
-
-	CHECK_EQ(wheel_read(&wheel, "/no/such/directory", &info), -ENOENT);
-	make_directory();
-	CHECK_EQ(wheel_read(&wheel, directory, &info), -ENOENT);
-	remove_files(none);
+	ktap_row = NULL;
+	CHECK_EQ(wheel_read(&wheel, "/no/such/directory", &(struct twheel_info) { 0 }), -ENOENT);
 }

@@ -28,7 +28,6 @@ struct request {
 	uint32_t repeat;
 	uint32_t flags;
 	bool has_cookie;
-	bool has_interval;
 	bool all;
 	bool as_json;
 };
@@ -57,7 +56,8 @@ static void take_option(struct request *request, int option, int *fd)
 		break;
 	case 'e':
 		request->interval_ns = cli_duration(optarg, "--every");
-		request->has_interval = true;
+		if (!request->interval_ns)
+			cli_usage("--every: the interval must be longer than 0");
 		break;
 	case 'n':
 		request->repeat = cli_number(optarg, "--repeat", 1, UINT32_MAX);
@@ -88,15 +88,13 @@ static void take_option(struct request *request, int option, int *fd)
 
 static void check_options(const struct request *request)
 {
-	if (request->has_interval && !request->interval_ns)
-		cli_usage("--every: the interval must be longer than 0");
-	if (request->repeat && !request->has_interval)
+	if (request->repeat && !request->interval_ns)
 		cli_usage("--repeat needs --every");
-	if (request->flags & TWHEEL_F_FIXED_DELAY && !request->has_interval)
+	if (request->flags & TWHEEL_F_FIXED_DELAY && !request->interval_ns)
 		cli_usage("--fixed-delay needs --every");
 	if (request->flags & TWHEEL_F_EXACT && request->slack_ns)
 		cli_usage("--exact and --slack do not go together");
-	if (request->flags & TWHEEL_F_CELL && request->has_interval)
+	if (request->flags & TWHEEL_F_CELL && request->interval_ns)
 		cli_usage("--cell and --every do not go together");
 }
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "clock.h"
 #include "duration.h"
 #include "picture.h"
 
@@ -37,31 +39,18 @@ struct watch {
 	struct picture picture;
 };
 
-static bool end_wanted;
+static atomic_bool ended;
 
 static void end(int signal)
 {
 	(void)signal;
-	__atomic_store_n(&end_wanted, true, __ATOMIC_RELAXED);
-}
-
-static bool ended(void)
-{
-	return __atomic_load_n(&end_wanted, __ATOMIC_RELAXED);
+	ended = true;
 }
 
 /* The signal ends the wait; the loop draws again. */
 static void wake(int signal)
 {
 	(void)signal;
-}
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
 static void catch(int signal, void (*handler)(int signal))
@@ -78,7 +67,7 @@ static void catch(int signal, void (*handler)(int signal))
 /* Returns true if a signal has ended the wait before @when. */
 static bool wait_until(uint64_t when)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	uint64_t ns = when > now ? when - now : 0;
 	struct timespec ts = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
 	sigset_t none;
@@ -156,7 +145,7 @@ static int sample(struct watch *watch)
 	error = twheel_info(watch->ctx, &picture->info);
 	if (!error)
 		error = twheel_stats(watch->ctx, &picture->now.stats);
-	picture->now.ns = monotonic_ns();
+	picture->now.ns = clock_ns(CLOCK_MONOTONIC);
 	if (error)
 		return cli_failure(error, "statistics");
 
@@ -181,21 +170,21 @@ static int begin(struct watch *watch)
 
 static int watch(struct watch *watch)
 {
-	uint64_t next = monotonic_ns(), now;
+	uint64_t next = clock_ns(CLOCK_MONOTONIC), now;
 	int status = begin(watch);
 
-	while (!status && !ended()) {
+	while (!status && !ended) {
 		status = draw(watch);
 		if (status || !--watch->left)
 			break;
 		/* Pictures that were missed while it was suspended are left out. */
 		next += watch->interval;
-		now = monotonic_ns();
+		now = clock_ns(CLOCK_MONOTONIC);
 		if (next < now)
 			next = now;
-		while (wait_until(next) && !ended() && !status)
+		while (wait_until(next) && !ended && !status)
 			status = draw(watch);
-		if (!ended() && !status)
+		if (!ended && !status)
 			status = sample(watch);
 	}
 	return status;

@@ -6,51 +6,28 @@
  * named after its clock. Several private wheels cannot be told apart, so a private wheel is
  * shown only if there is just one.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "array.h"
 #include "cli.h"
 #include "wheel.h"
 
-static const char *const names[WHEEL_COUNTERS] = {
-	[WHEEL_ARMED]		= "armed",
-	[WHEEL_REARMED]		= "rearmed",
-	[WHEEL_CANCELLED]	= "cancelled",
-	[WHEEL_FIRED]		= "fired",
-	[WHEEL_STOPPED]		= "stopped",
-	[WHEEL_PENDING]		= "pending",
-	[WHEEL_EXTENDED]	= "extended",
-	[WHEEL_CASCADED]	= "cascaded",
-	[WHEEL_WAKEUPS]		= "wakeups",
+const struct wheel_text wheel_texts[WHEEL_COUNTERS] = {
+	[WHEEL_ARMED] = { "armed", "Timeouts enqueued, by an arm or a move." },
+	[WHEEL_REARMED] = { "rearmed", "Pending timeouts that were moved." },
+	[WHEEL_CANCELLED] = { "cancelled", "Timeouts dequeued, by a cancel or a move." },
+	[WHEEL_FIRED] = { "fired", "Expirations." },
+	[WHEEL_STOPPED] = { "stopped", "Timeouts that were pending at a stop." },
+	[WHEEL_PENDING] = { "pending", "Pending timeouts." },
+	[WHEEL_EXTENDED] = { "extended",
+			     "Timeouts enqueued again because their deadline was extended." },
+	[WHEEL_CASCADED] = { "cascaded", "Timeouts moved down a level." },
+	[WHEEL_WAKEUPS] = { "wakeups", "Timer interrupts that found something to do." },
 };
-
-const char *wheel_counter_name(enum wheel_counter counter)
-{
-	return names[counter];
-}
-
-static const char *const helps[WHEEL_COUNTERS] = {
-	[WHEEL_ARMED]		= "Timeouts enqueued, by an arm or a move.",
-	[WHEEL_REARMED]		= "Pending timeouts that were moved.",
-	[WHEEL_CANCELLED]	= "Timeouts dequeued, by a cancel or a move.",
-	[WHEEL_FIRED]		= "Expirations.",
-	[WHEEL_STOPPED]		= "Timeouts that were pending at a stop.",
-	[WHEEL_PENDING]		= "Pending timeouts.",
-	[WHEEL_EXTENDED]	= "Timeouts enqueued again because their deadline was extended.",
-	[WHEEL_CASCADED]	= "Timeouts moved down a level.",
-	[WHEEL_WAKEUPS]		= "Timer interrupts that found something to do.",
-};
-
-const char *wheel_counter_help(enum wheel_counter counter)
-{
-	return helps[counter];
-}
 
 /* Reads a number and moves *@line behind it. */
 static bool take_number(const char **line, uint64_t *value)
@@ -73,8 +50,10 @@ static void take_counter(struct wheel *wheel, const char *line)
 
 	if (!take_number(&rest, &value))
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strlen(names[i]) == len && !memcmp(line, names[i], len)) {
+	for (size_t i = 0; i < WHEEL_COUNTERS; i++) {
+		const char *name = wheel_texts[i].name;
+
+		if (strlen(name) == len && !memcmp(line, name, len)) {
 			wheel->counter[i] = value;
 			wheel->known |= 1U << i;
 		}
@@ -89,8 +68,8 @@ static void take_level(struct wheel *wheel, const char *line)
 	if (!take_number(&line, &level) || !take_number(&line, &occupied) ||
 	    !take_number(&line, &slots) || level >= WHEEL_LEVELS)
 		return;
-	wheel->level[level].occupied = occupied;
-	wheel->level[level].slots = slots;
+	wheel->occupied[level] = occupied;
+	wheel->slots[level] = slots;
 	if (wheel->levels <= level)
 		wheel->levels = level + 1;
 }
@@ -124,64 +103,36 @@ static const char *name_of(const struct twheel_info *info)
 	}
 }
 
-/* Returns whether @file is @name, a dot and digits. */
-static bool is_file_of(const char *file, const char *name)
+static int read_file(struct wheel *wheel, const char *path)
 {
-	size_t len = strlen(name);
-
-	if (strncmp(file, name, len) || file[len] != '.' || !file[len + 1])
-		return false;
-	return !file[len + 1 + strspn(file + len + 1, "0123456789")];
-}
-
-/* Find the only file of a wheel named @name. Names too long for @wheel are skipped. */
-static int find(struct wheel *wheel, DIR *directory, const char *name)
-{
-	const struct dirent *entry;
-
-	while ((entry = readdir(directory))) {
-		size_t len = strlen(entry->d_name);
-
-		if (!is_file_of(entry->d_name, name) || len >= sizeof(wheel->name))
-			continue;
-		if (wheel->name[0])
-			return -ENOTUNIQ;
-		memcpy(wheel->name, entry->d_name, len);
-	}
-	return wheel->name[0] ? 0 : -ENOENT;
-}
-
-static int read_file(struct wheel *wheel, int directory)
-{
-	int fd = openat(directory, wheel->name, O_RDONLY | O_CLOEXEC);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *file = fopen(path, "re");
 	int ret;
 
-	if (!file) {
-		ret = -errno;
-		if (fd >= 0)
-			close(fd);
-		return ret;
-	}
+	if (!file)
+		return -errno;
 	ret = wheel_parse(wheel, file);
 	fclose(file);
+	if (!ret)
+		snprintf(wheel->name, sizeof(wheel->name), "%s", strrchr(path, '/') + 1);
 	return ret;
 }
 
 int wheel_read(struct wheel *wheel, const char *directory, const struct twheel_info *info)
 {
-	DIR *dir = opendir(directory);
+	glob_t found = { 0 };
+	char pattern[128];
 	int ret;
 
 	memset(wheel, 0, sizeof(*wheel));
-	if (!dir)
+	if (access(directory, R_OK | X_OK))
 		return -errno;
-	ret = find(wheel, dir, name_of(info));
-	if (!ret)
-		ret = read_file(wheel, dirfd(dir));
-	closedir(dir);
-	if (ret)
-		wheel->name[0] = '\0';
+	snprintf(pattern, sizeof(pattern), "%s/%s.[0-9]*", directory, name_of(info));
+	glob(pattern, 0, NULL, &found);
+	if (found.gl_pathc == 1)
+		ret = read_file(wheel, found.gl_pathv[0]);
+	else
+		ret = found.gl_pathc ? -ENOTUNIQ : -ENOENT;
+	globfree(&found);
 	return ret;
 }
 

@@ -32,25 +32,26 @@ enum wheel_counter {
  * @name: name of the file; empty if none has been read
  * @known: a bit for each of @counter that was in the file
  * @counter: values, by enum wheel_counter
- * @levels: number of valid entries of @level
- * @level: for each level the slots that are not empty and all slots, of all CPUs together
+ * @levels: number of levels
+ * @occupied: slots that are not empty, for each level, of all CPUs together
+ * @slots: all slots, likewise
  */
 struct wheel {
 	char		name[64];
 	uint32_t	known;
 	uint64_t	counter[WHEEL_COUNTERS];
 	unsigned int	levels;
-	struct {
-		uint64_t occupied;
-		uint64_t slots;
-	} level[WHEEL_LEVELS];
+	__u64		occupied[WHEEL_LEVELS];
+	__u64		slots[WHEEL_LEVELS];
 };
 
-/* "armed", say. */
-const char *wheel_counter_name(enum wheel_counter counter);
+/* Name and meaning of each counter. */
+struct wheel_text {
+	const char *name;
+	const char *help;
+};
 
-/* The meaning of a counter, in a sentence. */
-const char *wheel_counter_help(enum wheel_counter counter);
+extern const struct wheel_text wheel_texts[WHEEL_COUNTERS];
 
 static inline bool wheel_knows(const struct wheel *wheel, enum wheel_counter counter)
 {
