@@ -116,6 +116,5 @@ TEST(file_follows_from_the_context)
 		set_files(directory, row->files, false);
 		CHECK_EQ(rmdir(directory), 0);
 	}
-	ktap_row = NULL;
 	CHECK_EQ(wheel_read(&wheel, "/no/such/directory", &(struct twheel_info) { 0 }), -ENOENT);
 }
