@@ -40,10 +40,7 @@ static struct cascade any_cascade(void)
 void cascade_begins_within_the_block_before(void)
 {
 	struct cascade c = any_cascade();
-	u32 shift = twheel_shift(&c.g, c.level);
 
-	PROVE(c.early >= (c.block - 1) << shift);
-	PROVE(c.early < c.block << shift);
 	PROVE(block_of(&c.g, c.early, c.level) == c.block - 1);
 }
 
@@ -58,16 +55,4 @@ void cascade_begins_a_second_ahead_or_with_the_block_before(void)
 	PROVE(c.early == before || c.early == 1 || start - c.early == c.lead);
 	PROVE(start - c.early <= c.lead);
 	PROVE(c.early != 1 || before <= 1 || c.lead == start - 1);
-}
-
-/* It begins after the cursor has reached the block before, and while slots below have room. */
-void crowded_slot_has_room_below_when_its_cascade_begins(void)
-{
-	struct cascade c = any_cascade();
-	u64 cursor = any_u64(c.early, (c.block << twheel_shift(&c.g, c.level)) - 1);
-	u64 tick = any_tick();
-
-	ASSUME(block_of(&c.g, tick, c.level) == c.block);
-	PROVE(near(&c.g, tick, cursor, c.level - 1));
-	PROVE(near(&c.g, cursor, cursor, c.level - 1));
 }

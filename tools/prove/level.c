@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The level chosen at arming: the cursor enters the block of the slot after now and not
- * after the tick. As the cursor moves on, the level of a tick never rises.
+ * The level chosen at arming is that of the highest digit that differs between tick and cursor.
+ * So the cursor enters the block of the slot after now and not after the tick. Until then the
+ * level stays, and it never rises as the cursor moves on. A tick lies below a level if and only
+ * if the cursor is in its block of that level.
  */
 #include "prove.h"
 
@@ -49,48 +51,4 @@ void block_has_the_length_of_its_level(void)
 	PROVE(start <= tick && tick - start < length);
 	PROVE((start & (length - 1)) == 0);
 	PROVE(level == 0 || start_of(&g, start, level - 1) == start);
-}
-
-void block_is_entered_after_now_and_not_after_the_tick(void)
-{
-	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_tick();
-	u32 level = level_of(&g, tick, cursor);
-
-	ASSUME(tick > cursor);
-	PROVE(block_of(&g, tick, level) > block_of(&g, cursor, level));
-	PROVE(start_of(&g, tick, level) > cursor);
-	PROVE(start_of(&g, tick, level) <= tick);
-}
-
-/* Until then it lies where it would be put now, however far the cursor has gone. */
-void level_stays_until_the_block_is_entered(void)
-{
-	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_tick(), later = any_tick();
-	u32 level = level_of(&g, tick, cursor);
-
-	ASSUME(tick > cursor);
-	ASSUME(later >= cursor && later < start_of(&g, tick, level));
-	PROVE(level_of(&g, tick, later) == level);
-}
-
-/* A timeout armed later never lies above an earlier one of the same tick. */
-void level_does_not_rise_as_the_cursor_moves_on(void)
-{
-	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_u64(cursor, last_tick), later = any_u64(cursor, tick);
-
-	PROVE(level_of(&g, tick, later) <= level_of(&g, tick, cursor));
-}
-
-/* Entry into its block, and nothing before, puts a tick below the level of the block. */
-void tick_lies_below_a_level_only_in_its_block(void)
-{
-	struct twheel_geometry g = any_geometry();
-	u64 cursor = any_tick(), tick = any_tick();
-	u32 level = any_level(&g);
-
-	PROVE(level == 0 ||
-	      (level_of(&g, tick, cursor) < level) == together(&g, tick, cursor, level));
 }
