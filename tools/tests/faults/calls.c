@@ -7,7 +7,6 @@
  * succeeds. A call that succeeds nevertheless has done its work. At the end, no resource is
  * still counted.
  */
-#define KTAP_NO_MAIN
 #define _GNU_SOURCE
 #define KTAP_HANG_S	300
 
@@ -17,7 +16,6 @@
 
 #include "cells.h"
 #include "inject.h"
-#include "privilege.h"
 
 #define PLACES_MAX	2000
 #define MINUTE		(60 * NSEC_PER_SEC)
@@ -29,31 +27,39 @@
 
 /* Data of the calls. Nothing in it is allocated during a call. */
 struct world {
+	const struct call *call;
 	int fd;
 	int other;			/* descriptor that the call has opened, or -1 */
 	int pipe[2];
-	__u64 pending;
-	__u64 ready;
-	__u64 cell;			/* armed for HOUR */
+	__u64 id;			/* of the timeout that the call is for */
+	__u64 cookie;
 	struct twheel_cell *cells;
-	struct twheel_op op;
+	union argument {
+		struct twheel_op op;
+		struct twheel_setup setup;
+		struct twheel_submit submit;
+		struct twheel_list list;
+		struct twheel_cancel_all all;
+		struct twheel_info info;
+		struct twheel_stats stats;
+	} argument;
 	struct twheel_op ops[NR_OPS];
 	struct twheel_event events[NR_READY];
 	struct twheel_list_entry entries[NR_ENTRIES];
-	struct twheel_cancel_all all;
-	struct twheel_info info;
-	struct twheel_stats stats;
-	__u32 nr;
 	char text[512];
 };
 
 static struct world world;
 
+/* An ioctl, unless the call has @make. */
 struct call {
 	void (*prepare)(struct world *w);
-	long (*make)(void *w);
 	void (*check)(struct world *w, long ret);	/* called after success */
-	int forfeits;			/* results may be lost that have taken effect */
+	long (*make)(void *w);
+	unsigned long ioctl;
+	union argument argument;
+	int ret;			/* of the ioctl */
+	bool forfeits;			/* results may be lost that have taken effect */
 };
 
 /* State of a file */
@@ -68,46 +74,36 @@ struct snapshot {
 
 static struct snapshot before, after;
 
-static void check_account(const struct twheel_stats *s)
-{
-	CHECK_EQ(s->armed, s->cancelled + s->withdrawn + s->ended + s->live);
-	CHECK(s->ready <= s->live);
-}
-
-static __u32 list_all(int fd, struct twheel_list_entry *entries)
-{
-	struct twheel_list list = {
-		.entries = (uintptr_t)entries,
-		.nr = NR_ENTRIES,
-		.entry_size = sizeof(*entries),
-	};
-
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
-	CHECK(list.done < NR_ENTRIES);
-	return list.done;
-}
-
 static void take(struct snapshot *s, int fd)
 {
+	struct twheel_list list = {
+		.entries = (uintptr_t)s->entries,
+		.nr = NR_ENTRIES,
+		.entry_size = sizeof(s->entries[0]),
+	};
+
 	s->info = info(fd);
 	s->stats = file_stats(fd);
-	s->nr = list_all(fd, s->entries);
+	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), 0);
+	CHECK(list.done < NR_ENTRIES);
+	s->nr = list.done;
 	s->when = now_ns();
 }
 
-static void check_same_entry(const struct twheel_list_entry *a, const struct twheel_list_entry *b)
+/* The entries have the same order; less time remains. */
+static void check_same_entries(void)
 {
 	__u64 passed = after.when - before.when + MINUTE;
 
-	CHECK_EQ(a->id, b->id);
-	CHECK_EQ(a->cookie, b->cookie);
-	CHECK_EQ(a->interval_ns, b->interval_ns);
-	CHECK_EQ(a->repeat, b->repeat);
-	CHECK_EQ(a->slack_us, b->slack_us);
-	CHECK_EQ(a->state, b->state);
-	CHECK_EQ(a->flags, b->flags);
-	CHECK(a->remaining_ns >= b->remaining_ns);
-	CHECK(a->remaining_ns - b->remaining_ns < passed);
+	CHECK_EQ(after.nr, before.nr);
+	for (__u32 i = 0; i < before.nr; i++) {
+		struct twheel_list_entry *a = &before.entries[i], *b = &after.entries[i];
+
+		CHECK(a->remaining_ns >= b->remaining_ns);
+		CHECK(a->remaining_ns - b->remaining_ns < passed);
+		b->remaining_ns = a->remaining_ns;
+		CHECK(!memcmp(a, b, sizeof(*a)));
+	}
 }
 
 static void check_nothing_changed(int fd)
@@ -118,71 +114,20 @@ static void check_nothing_changed(int fd)
 	before.info.user_timeouts = after.info.user_timeouts;
 	CHECK(!memcmp(&before.info, &after.info, sizeof(before.info)));
 	CHECK(!memcmp(&before.stats, &after.stats, offsetof(struct twheel_stats, lateness)));
-	CHECK_EQ(after.nr, before.nr);
-	for (__u32 i = 0; i < before.nr; i++)
-		check_same_entry(&before.entries[i], &after.entries[i]);
+	check_same_entries();
 }
 
-/* Resources that are counted */
-
-/* There is room for one page of records, so a page that is still counted leaves none. */
-static void use_the_only_page(void)
-{
-	arm(device_open(O_RDWR), HOUR, 0);
-}
-
-static const struct twheel_setup small_wheel = { .slots = 16, .max_timeouts = 16 };
-
-static void use_the_only_wheel(void)
-{
-	set_capabilities(CAP(DAC_OVERRIDE));
-	device_open_setup(O_RDWR, small_wheel);
-}
-
-static void try_the_only_wheel(void)
-{
-	set_capabilities(CAP(DAC_OVERRIDE));
-	_exit(try_setup(device_open(O_RDWR), small_wheel) ? 1 : 0);
-}
-
-static int wheel_fits(__u32 bytes)
-{
-	__u32 limit = parameter("max_wheel_bytes");
-	int status;
-	pid_t pid;
-
-	set_parameter("max_wheel_bytes", bytes);
-	pid = fork();
-	if (!pid)
-		try_the_only_wheel();
-	waitpid(pid, &status, 0);
-	set_parameter("max_wheel_bytes", limit);
-	CHECK(WIFEXITED(status));
-	return !WEXITSTATUS(status);
-}
-
-/*
- * The smallest limit that allows the wheel. The search takes many processes, so main() does
- * it once.
- */
-static __u32 wheel_bytes(void)
-{
-	static __u32 bytes;
-	__u32 step;
-
-	for (step = bytes ? 0 : 1U << 26; step; step /= 2)
-		bytes += wheel_fits(bytes + step) ? 0 : step;
-	return bytes + 1;
-}
-
+/* One file is open, without timeouts and without a wheel: a user is forgotten with the last. */
 static void check_nothing_counted(void)
 {
-	/* A record is larger than an operation, and less than twice as large. */
-	__u32 page = page_size() / sizeof(struct twheel_op);
+	static const char nothing[] = "0 1 0 0 ";
+	char text[128];
 
-	with_parameter("max_all_timeouts", page, use_the_only_page);
-	with_parameter("max_user_timeouts", page, use_the_only_page);
-	with_parameter("max_wheel_bytes", wheel_bytes(), use_the_only_wheel);
+	read_file("/sys/class/misc/twheel", "users", text, sizeof(text));
+	if (strncmp(text, nothing, strlen(nothing)))
+		ktap_fail("uid, files, timeouts, bytes of wheels: %s", text);
+	read_file("/sys/class/misc/twheel", "timeouts", text, sizeof(text));
+	CHECK_EQ(atol(text), 0);
 }
 
 /* Injection */
@@ -203,6 +148,7 @@ static void end(struct world *w)
 static void begin(struct world *w, const struct call *call)
 {
 	memset(w, 0, sizeof(*w));
+	w->call = call;
 	w->fd = -1;
 	w->other = -1;
 	w->pipe[0] = -1;
@@ -212,18 +158,39 @@ static void begin(struct world *w, const struct call *call)
 		take(&before, w->fd);
 }
 
+static long make(void *arg)
+{
+	struct world *w = arg;
+
+	if (w->call->make)
+		return w->call->make(w);
+	w->argument = w->call->argument;
+	switch (w->call->ioctl) {
+	case TWHEEL_IOC_STOP:
+		return stop(w->fd);
+	case TWHEEL_IOC_MOD:
+	case TWHEEL_IOC_CANCEL:
+	case TWHEEL_IOC_GET:
+	case TWHEEL_IOC_KICK:
+		w->argument.op.id = w->id;
+	}
+	return device_ioctl(w->fd, w->call->ioctl, &w->argument);
+}
+
 /* A fault has occurred during the call. */
-static void judge(const struct call *call, struct world *w, long ret)
+static void judge(struct world *w, long ret)
 {
 	if (ret < 0) {
 		CHECK(ret == -ENOMEM || ret == -EFAULT);
-		if (w->fd >= 0 && !call->forfeits)
+		if (w->fd >= 0 && !w->call->forfeits)
 			check_nothing_changed(w->fd);
-		ret = call->make(w);
+		ret = make(w);
 	}
 	if (ret < 0)
 		ktap_fail("without a fault: %s", strerror(-ret));
-	call->check(w, ret);
+	if (w->call->ioctl)
+		CHECK_EQ(ret, w->call->ret);
+	w->call->check(w, ret);
 	if (w->fd >= 0)
 		file_stats(w->fd);
 }
@@ -238,15 +205,16 @@ static unsigned int fail_in_turn(const struct call *call, struct victim *v, int 
 	do {
 		CHECK(++place < PLACES_MAX);
 		begin(&world, call);
-		injected = victim_fails(v, place, all, call->make, &world);
-		judge(call, &world, v->ret);
+		injected = victim_fails(v, place, all, make, &world);
+		judge(&world, v->ret);
 		end(&world);
 	} while (injected);
 	return place - 1;
 }
 
-static void fail_everywhere(const struct call *call)
+static unsigned int fail_everywhere(const struct call *call)
 {
+	int witness = device_open(O_RDWR);
 	struct victim victim;
 	unsigned int places;
 
@@ -256,31 +224,74 @@ static void fail_everywhere(const struct call *call)
 	fail_in_turn(call, &victim, 1);
 	fault_note(places);
 	check_nothing_counted();
+	close(witness);
+	return places;
 }
 
-#define CALL(prepare_, make_, check_, ...)	((struct call) {		\
-	.prepare = prepare_, .make = make_, .check = check_, ##__VA_ARGS__ })
-
-#define FAIL_EVERYWHERE(...)	fail_everywhere(&CALL(__VA_ARGS__))
+/* A test of a call; the rest are the members of struct call. */
+#define CLEAN(what, ...)						\
+	TEST(what##_fails_cleanly)					\
+	{								\
+		fail_everywhere(&(struct call) { __VA_ARGS__ });	\
+	}
 
 static long error_or(long ret)
 {
 	return ret < 0 ? -errno : ret;
 }
 
-/* A file in the usual state */
+/* Files */
+
+static void no_file(struct world *w)
+{
+	(void)w;
+}
 
 static void new_file(struct world *w)
 {
 	w->fd = device_open(O_RDWR | O_NONBLOCK);
 }
 
-/* A file with one pending timeout and one unread event. */
+/* One pending timeout, for which the call is, and one unread event. */
 static void file_with_two(struct world *w)
 {
 	new_file(w);
-	w->pending = arm(w->fd, HOUR, 1);
-	w->ready = arm_fired(w->fd, 2);
+	w->cookie = 1;
+	w->id = arm(w->fd, HOUR, w->cookie);
+	arm_fired(w->fd, 2);
+}
+
+/* Another unread event, for which the call is. The same with a pending cell. */
+static void file_unread(struct world *w)
+{
+	file_with_two(w);
+	w->cookie = 5;
+	w->id = arm_fired(w->fd, w->cookie);
+}
+
+static void file_with_a_cell(struct world *w)
+{
+	file_with_two(w);
+	w->cookie = 5;
+	w->id = arm_op(w->fd, op_arm(HOUR, TWHEEL_F_CELL, w->cookie));
+}
+
+/* The next timeout needs another page, for which the table has room. */
+static void file_with_a_full_page(struct world *w)
+{
+	new_file(w);
+	do
+		arm(w->fd, HOUR, 0);
+	while (info(w->fd).live < 46);
+}
+
+/* Eight pages; the next one needs a larger table. */
+static void file_with_a_full_table(struct world *w)
+{
+	new_file(w);
+	do
+		arm(w->fd, HOUR, 0);
+	while (info(w->fd).live < 8 * 46);
 }
 
 static void check_live(struct world *w, __u32 live, __u32 ready)
@@ -290,11 +301,6 @@ static void check_live(struct world *w, __u32 live, __u32 ready)
 }
 
 /* open, close and descriptors */
-
-static void no_file(struct world *w)
-{
-	(void)w;
-}
 
 static long make_open(void *arg)
 {
@@ -309,10 +315,7 @@ static void check_open(struct world *w, long ret)
 	CHECK_EQ(get(w->other, arm(w->other, HOUR, 0)), 0);
 }
 
-TEST(open_fails_cleanly)
-{
-	FAIL_EVERYWHERE(no_file, make_open, check_open);
-}
+CLEAN(open, no_file, check_open, .make = make_open)
 
 static void file_to_close(struct world *w)
 {
@@ -337,18 +340,8 @@ static void check_close(struct world *w, long ret)
 	CHECK_EQ(ret, 0);
 }
 
-/* Releasing a file needs no memory, so it cannot fail. */
-TEST(close_never_fails)
-{
-	struct call call = CALL(file_to_close, make_close, check_close);
-	struct victim victim;
-
-	fault_prepare();
-	victim_start(&victim);
-	fail_in_turn(&call, &victim, 0);
-	fail_in_turn(&call, &victim, 1);
-	check_nothing_counted();
-}
+/* Releasing a file needs no memory, so it cannot fail: the descriptor is closed by one call. */
+CLEAN(close, file_to_close, check_close, .make = make_close)
 
 static long make_dup(void *arg)
 {
@@ -361,17 +354,14 @@ static long make_dup(void *arg)
 static void check_dup(struct world *w, long ret)
 {
 	(void)ret;
-	CHECK_EQ(get(w->other, w->pending), 0);
+	CHECK_EQ(get(w->other, w->id), 0);
 	close(w->fd);
 	w->fd = w->other;
 	w->other = -1;
 	check_live(w, 2, 1);
 }
 
-TEST(duplicate_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_dup, check_dup);
-}
+CLEAN(duplicate, file_with_two, check_dup, .make = make_dup)
 
 static long make_fdinfo(void *arg)
 {
@@ -395,289 +385,87 @@ static void check_fdinfo(struct world *w, long ret)
 	CHECK(strstr(w->text, "live:\t2\n"));
 }
 
-TEST(fdinfo_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_fdinfo, check_fdinfo);
-}
+CLEAN(fdinfo, file_with_two, check_fdinfo, .make = make_fdinfo)
 
 /* SETUP */
 
-static long make_shared_setup(void *arg)
-{
-	struct world *w = arg;
-
-	return try_setup(w->fd, setup_clock(CLOCK_BOOTTIME));
-}
+#define SETUP(...)	.ioctl = TWHEEL_IOC_SETUP, .argument.setup = __VA_ARGS__
 
 static void check_shared_setup(struct world *w, long ret)
 {
-	CHECK_EQ(ret, 0);
+	(void)ret;
 	CHECK_EQ(info(w->fd).clock, CLOCK_BOOTTIME);
 	CHECK_EQ(try_setup(w->fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 }
 
-TEST(setup_fails_cleanly)
-{
-	FAIL_EVERYWHERE(new_file, make_shared_setup, check_shared_setup);
-}
-
-static long make_private_setup(void *arg)
-{
-	struct world *w = arg;
-
-	return try_setup(w->fd, (struct twheel_setup) {
-		.tick_ns = 2 * NSEC_PER_MSEC, .slots = 1024 });
-}
+CLEAN(setup, new_file, check_shared_setup, SETUP(setup_clock(CLOCK_BOOTTIME)))
 
 static void check_private_setup(struct world *w, long ret)
 {
-	CHECK_EQ(ret, 0);
+	(void)ret;
 	CHECK(info(w->fd).flags & TWHEEL_INFO_PRIVATE);
 	arm_fired(w->fd, 0);
 	CHECK_EQ(read_event(w->fd).cookie, 0);
 }
 
-TEST(setup_of_a_wheel_fails_cleanly)
-{
-	FAIL_EVERYWHERE(new_file, make_private_setup, check_private_setup);
-}
+CLEAN(private_setup, new_file, check_private_setup, SETUP({ .tick_ns = 2000000, .slots = 1024 }))
 
 /* Single operations */
 
-static long make_op(struct world *w, unsigned long command)
+static void check_op(struct world *w, long ret)
 {
-	return device_ioctl(w->fd, command, &w->op);
+	const struct twheel_op *op = &w->argument.op;
+	bool is_arm = op->opcode == TWHEEL_OP_ARM, is_cancel = op->opcode == TWHEEL_OP_CANCEL;
+	bool is_kick = op->opcode == TWHEEL_OP_KICK;
+	__u64 expires = op->expires_ns ?: HOUR;
+	struct twheel_op state;
+
+	check_live(w, before.info.live + is_arm - is_cancel, before.info.ready - ret);
+	CHECK_EQ(file_stats(w->fd).kicks, before.stats.kicks + is_kick);
+	if (is_cancel) {
+		CHECK_EQ(get(w->fd, w->id), -ENOENT);
+		return;
+	}
+	state = state_of(w->fd, op->id);
+	CHECK_EQ(state.cookie, w->call->argument.op.cookie ?: w->cookie);
+	CHECK(state.expires_ns > expires / 2 && state.expires_ns <= expires);
+	if (op->opcode == TWHEEL_OP_GET)
+		CHECK_EQ(op->cookie, w->cookie);
 }
 
-static long make_arm(void *arg)
-{
-	struct world *w = arg;
+#define CLEAN_OP(what, prepare, command, op_, ...)				\
+	CLEAN(what, prepare, check_op, .ioctl = command, .argument.op = op_, ##__VA_ARGS__)
 
-	w->op = op_arm(HOUR, w->op.flags, 3);
-	return make_op(w, TWHEEL_IOC_ARM);
-}
-
-static void check_arm(struct world *w, long ret)
-{
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(state_of(w->fd, w->op.id).cookie, 3);
-	CHECK_EQ(info(w->fd).live, before.info.live + 1);
-}
-
-TEST(arm_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_arm, check_arm);
-}
-
-TEST(first_arm_fails_cleanly)
-{
-	FAIL_EVERYWHERE(new_file, make_arm, check_arm);
-}
-
-/* The next timeout needs another page, for which the table has room. */
-static void file_with_a_full_page(struct world *w)
-{
-	new_file(w);
-	do
-		arm(w->fd, HOUR, 0);
-	while (info(w->fd).live < 46);
-}
-
-TEST(arm_that_needs_a_page_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_a_full_page, make_arm, check_arm);
-}
-
-static void file_with_a_full_table(struct world *w)
-{
-	new_file(w);
-	/* Eight pages; the next one needs a larger table. */
-	do
-		arm(w->fd, HOUR, 0);
-	while (info(w->fd).live < 8 * 46);
-}
-
-TEST(arm_that_grows_the_table_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_a_full_table, make_arm, check_arm);
-}
-
-static void file_without_cells(struct world *w)
-{
-	file_with_two(w);
-	w->op.flags = TWHEEL_F_CELL;
-}
-
-TEST(arm_of_a_cell_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_without_cells, make_arm, check_arm);
-}
-
-static void new_file_for_a_cell(struct world *w)
-{
-	new_file(w);
-	w->op.flags = TWHEEL_F_CELL;
-}
-
-TEST(first_arm_of_a_cell_fails_cleanly)
-{
-	FAIL_EVERYWHERE(new_file_for_a_cell, make_arm, check_arm);
-}
-
-static long make_mod(void *arg)
-{
-	struct world *w = arg;
-
-	w->op = op_mod(w->pending, 2 * HOUR, w->op.flags, 4);
-	return make_op(w, TWHEEL_IOC_MOD);
-}
-
-static void check_mod(struct world *w, long ret)
-{
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(state_of(w->fd, w->pending).cookie, 4);
-	CHECK(state_of(w->fd, w->pending).expires_ns > HOUR);
-	check_live(w, 2, 1);
-}
-
-TEST(mod_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_mod, check_mod);
-}
-
-static void file_with_a_cell(struct world *w)
-{
-	file_with_two(w);
-	w->cell = arm_op(w->fd, op_arm(HOUR, TWHEEL_F_CELL, 5));
-}
-
-static long make_mod_of_a_cell(void *arg)
-{
-	struct world *w = arg;
-
-	w->op = op_mod(w->cell, 2 * HOUR, TWHEEL_F_CELL, 6);
-	return make_op(w, TWHEEL_IOC_MOD);
-}
-
-static void check_mod_of_a_cell(struct world *w, long ret)
-{
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(state_of(w->fd, w->cell).cookie, 6);
-	CHECK(state_of(w->fd, w->cell).expires_ns > HOUR);
-	check_live(w, 3, 1);
-}
-
-TEST(mod_of_a_cell_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_a_cell, make_mod_of_a_cell, check_mod_of_a_cell);
-}
-
-static long make_kick(void *arg)
-{
-	struct world *w = arg;
-
-	w->op = op_kick(w->cell);
-	return make_op(w, TWHEEL_IOC_KICK);
-}
-
-static void check_kick(struct world *w, long ret)
-{
-	CHECK_EQ(ret, 0);
-	CHECK(state_of(w->fd, w->cell).expires_ns <= HOUR);
-	CHECK_EQ(file_stats(w->fd).kicks, before.stats.kicks + 1);
-	check_live(w, 3, 1);
-}
-
-TEST(kick_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_a_cell, make_kick, check_kick);
-}
-
-static long make_mod_of_ready(void *arg)
-{
-	struct world *w = arg;
-
-	w->op = op_mod(w->ready, HOUR, 0, 4);
-	return make_op(w, TWHEEL_IOC_MOD);
-}
-
-static void check_mod_of_ready(struct world *w, long ret)
-{
-	CHECK_EQ(ret, TWHEEL_WITHDRAWN);
-	CHECK_EQ(state_of(w->fd, w->ready).cookie, 4);
-	check_live(w, 2, 0);
-}
-
-TEST(mod_of_an_unread_one_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_mod_of_ready, check_mod_of_ready);
-}
-
-static long make_cancel(void *arg)
-{
-	struct world *w = arg;
-
-	w->op = op_cancel(w->pending);
-	return make_op(w, TWHEEL_IOC_CANCEL);
-}
-
-static void check_cancel(struct world *w, long ret)
-{
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(get(w->fd, w->pending), -ENOENT);
-	check_live(w, 1, 1);
-}
-
-TEST(cancel_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_cancel, check_cancel);
-}
-
-static long make_get(void *arg)
-{
-	struct world *w = arg;
-
-	w->op = op_get(w->pending);
-	return make_op(w, TWHEEL_IOC_GET);
-}
-
-static void check_get(struct world *w, long ret)
-{
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(w->op.cookie, 1);
-	check_live(w, 2, 1);
-}
-
-TEST(get_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_get, check_get);
-}
+CLEAN_OP(arm, file_with_two, TWHEEL_IOC_ARM, op_arm(HOUR, 0, 3))
+CLEAN_OP(first_arm, new_file, TWHEEL_IOC_ARM, op_arm(HOUR, 0, 3))
+CLEAN_OP(arm_that_needs_a_page, file_with_a_full_page, TWHEEL_IOC_ARM, op_arm(HOUR, 0, 3))
+CLEAN_OP(arm_that_grows_the_table, file_with_a_full_table, TWHEEL_IOC_ARM, op_arm(HOUR, 0, 3))
+CLEAN_OP(arm_of_a_cell, file_with_two, TWHEEL_IOC_ARM, op_arm(HOUR, TWHEEL_F_CELL, 3))
+CLEAN_OP(first_arm_of_a_cell, new_file, TWHEEL_IOC_ARM, op_arm(HOUR, TWHEEL_F_CELL, 3))
+CLEAN_OP(mod, file_with_two, TWHEEL_IOC_MOD, op_mod(0, 2 * HOUR, 0, 4))
+CLEAN_OP(mod_of_a_cell, file_with_a_cell, TWHEEL_IOC_MOD, op_mod(0, 2 * HOUR, TWHEEL_F_CELL, 6))
+CLEAN_OP(mod_of_unread, file_unread, TWHEEL_IOC_MOD, op_mod(0, HOUR, 0, 4), .ret = TWHEEL_WITHDRAWN)
+CLEAN_OP(kick, file_with_a_cell, TWHEEL_IOC_KICK, op_kick(0))
+CLEAN_OP(cancel, file_with_two, TWHEEL_IOC_CANCEL, op_cancel(0))
+CLEAN_OP(get, file_with_two, TWHEEL_IOC_GET, op_get(0))
 
 /* SUBMIT */
 
-/* Arms; every fourth one is of a cell. */
+#define SUBMITTED	.ioctl = TWHEEL_IOC_SUBMIT, .argument.submit = {	\
+	.ops = (uintptr_t)world.ops, .nr = NR_OPS, .op_size = sizeof(world.ops[0]) }
+
+static void add_op(struct world *w, __u32 i, struct twheel_op op)
+{
+	w->ops[i] = op;
+	w->ops[i].result = FORFEITED;
+}
+
+/* Every fourth arm is of a cell. */
 static void file_to_submit_to(struct world *w)
 {
 	file_with_two(w);
 	for (__u32 i = 0; i < NR_OPS; i++)
-		w->ops[i] = op_arm(HOUR, i % 4 ? 0 : TWHEEL_F_CELL, 100 + i);
-}
-
-static long make_submit(void *arg)
-{
-	struct world *w = arg;
-	struct twheel_submit submit = {
-		.ops = (uintptr_t)w->ops,
-		.nr = NR_OPS,
-		.op_size = sizeof(w->ops[0]),
-	};
-	int ret;
-
-	for (__u32 i = 0; i < NR_OPS; i++)
-		w->ops[i].result = FORFEITED;
-	ret = device_ioctl(w->fd, TWHEEL_IOC_SUBMIT, &submit);
-	w->nr = submit.done;
-	return ret;
+		add_op(w, i, op_arm(HOUR, i % 4 ? 0 : TWHEEL_F_CELL, 100 + i));
 }
 
 /* Check the result of an arm with @cookie. */
@@ -693,133 +481,94 @@ static void check_arm_in(struct world *w, const struct twheel_op *op, __u64 cook
 /* The results of the last page may be lost, although the operations have taken effect. */
 static void check_submit(struct world *w, long ret)
 {
-	__u32 i = 0, live, forfeited = 0;
+	__u32 nr = w->argument.submit.done, known = 0, armed = info(w->fd).live - 2;
 
-	CHECK_EQ(ret, 0);
-	live = info(w->fd).live;
-	for (; i < w->nr && w->ops[i].result != FORFEITED; i++)
-		live -= !w->ops[i].result;
-	for (; i < w->nr; i++, forfeited++)
+	(void)ret;
+	for (; known < nr && w->ops[known].result != FORFEITED; known++)
+		armed -= !w->ops[known].result;
+	CHECK(nr - known <= page_size() / sizeof(w->ops[0]));
+	CHECK(armed <= nr - known);
+	for (__u32 i = known; i < NR_OPS; i++)
 		CHECK_EQ(w->ops[i].result, FORFEITED);
-	CHECK(forfeited <= page_size() / sizeof(w->ops[0]));
-	CHECK(live >= 2 && live - 2 <= forfeited);
-	for (; i < NR_OPS; i++)
-		CHECK_EQ(w->ops[i].result, FORFEITED);
-	for (i = 0; i < w->nr - forfeited; i++)
+	for (__u32 i = 0; i < known; i++)
 		check_arm_in(w, &w->ops[i], 100 + i);
-	CHECK_EQ(info(w->fd).live, live);
+	CHECK_EQ(info(w->fd).live, 2 + armed);
 }
 
-TEST(submit_of_arms_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_to_submit_to, make_submit, check_submit);
-}
+CLEAN(submit_of_arms, file_to_submit_to, check_submit, SUBMITTED)
 
-static void file_to_cancel_in(struct world *w)
+static void cancels_in(struct world *w, __u64 ns)
 {
 	__u64 ids[NR_OPS];
 
 	file_with_two(w);
-	arm_many(w->fd, NR_OPS, HOUR, 0, 100, ids);
+	arm_many(w->fd, NR_OPS, ns, 0, 100, ids);
 	for (__u32 i = 0; i < NR_OPS; i++)
-		w->ops[i] = op_cancel(ids[i]);
+		add_op(w, i, op_cancel(ids[i]));
 }
 
-/*
- * The cancels that were tried have taken effect, even if a result is lost; the others have
- * not.
- */
-static void check_submit_of_cancels(struct world *w, long ret)
+static void file_to_cancel_in(struct world *w)
 {
-	CHECK_EQ(ret, 0);
-	for (__u32 i = 0; i < w->nr; i++)
-		CHECK(w->ops[i].result == 0 || w->ops[i].result == FORFEITED);
-	for (__u32 i = 0; i < NR_OPS; i++)
-		CHECK_EQ(get(w->fd, w->ops[i].id), i < w->nr ? -ENOENT : 0);
-	check_live(w, 2 + NR_OPS - w->nr, 1);
-}
-
-TEST(submit_of_cancels_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_to_cancel_in, make_submit, check_submit_of_cancels);
+	cancels_in(w, HOUR);
 }
 
 static void file_to_withdraw_in(struct world *w)
 {
-	struct twheel_list_entry entries[NR_ENTRIES];
-	__u32 nr;
-
-	new_file(w);
-	arm_many(w->fd, NR_OPS, 0, 0, 100, NULL);
-	wait_ready(w->fd, NR_OPS);
-	nr = list_all(w->fd, entries);
-	CHECK_EQ(nr, NR_OPS);
-	for (__u32 i = 0; i < NR_OPS; i++)
-		w->ops[i] = op_cancel(entries[i].id);
+	cancels_in(w, 0);
+	wait_ready(w->fd, 1 + NR_OPS);
 }
+
+/*
+ * The cancels that were tried have taken effect, even if a result is lost; the others have
+ * not. @outcome: of each. Returns the number of results that are lost.
+ */
+static __u32 check_cancels(struct world *w, int outcome)
+{
+	__u32 nr = w->argument.submit.done, forfeited = 0;
+
+	for (__u32 i = 0; i < NR_OPS; i++) {
+		CHECK_EQ(get(w->fd, w->ops[i].id), i < nr ? -ENOENT : 0);
+		if (w->ops[i].result == FORFEITED)
+			forfeited += i < nr;
+		else
+			CHECK_EQ(w->ops[i].result, i < nr ? outcome : FORFEITED);
+	}
+	check_live(w, before.info.live - nr, before.info.ready - nr * outcome);
+	return forfeited;
+}
+
+static void check_submit_of_cancels(struct world *w, long ret)
+{
+	check_cancels(w, ret);
+}
+
+CLEAN(submit_of_cancels, file_to_cancel_in, check_submit_of_cancels, SUBMITTED)
 
 /* A copy that fails loses at most one result, because later ones can be written. */
 static void check_submit_of_withdrawals(struct world *w, long ret)
 {
-	__u32 forfeited = 0;
-
-	CHECK_EQ(ret, 0);
-	for (__u32 i = 0; i < w->nr; i++) {
-		CHECK(w->ops[i].result == TWHEEL_WITHDRAWN || w->ops[i].result == FORFEITED);
-		forfeited += w->ops[i].result == FORFEITED;
-	}
-	CHECK(all_fail || forfeited <= 1);
-	for (__u32 i = 0; i < NR_OPS; i++)
-		CHECK_EQ(get(w->fd, w->ops[i].id), i < w->nr ? -ENOENT : 0);
-	check_live(w, NR_OPS - w->nr, NR_OPS - w->nr);
+	CHECK(check_cancels(w, ret + TWHEEL_WITHDRAWN) <= 1 || all_fail);
 }
 
-TEST(submit_of_withdrawals_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_to_withdraw_in, make_submit, check_submit_of_withdrawals);
-}
+CLEAN(submit_of_withdrawals, file_to_withdraw_in, check_submit_of_withdrawals, SUBMITTED)
 
 /* The file as a whole */
-
-static long make_cancel_all(void *arg)
-{
-	struct world *w = arg;
-
-	memset(&w->all, 0, sizeof(w->all));
-	return device_ioctl(w->fd, TWHEEL_IOC_CANCEL_ALL, &w->all);
-}
 
 /* If the counts cannot be written, either all timeouts are cancelled or none. */
 static void check_cancel_all(struct world *w, long ret)
 {
 	struct twheel_stats s = file_stats(w->fd);
+	struct twheel_cancel_all *all = &w->argument.all;
 
-	CHECK_EQ(ret, 0);
-	CHECK(w->all.pending == 1 || w->all.pending == 0);
-	CHECK_EQ(w->all.withdrawn, w->all.pending);
+	(void)ret;
+	CHECK(all->pending == 1 || all->pending == 0);
+	CHECK_EQ(all->withdrawn, all->pending);
 	CHECK_EQ(s.cancelled, 1);
 	CHECK_EQ(s.withdrawn, 1);
 	check_live(w, 0, 0);
 }
 
-TEST(cancel_all_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_cancel_all, check_cancel_all, .forfeits = 1);
-}
-
-static long make_list(void *arg)
-{
-	struct world *w = arg;
-	struct twheel_list list = {
-		.entries = (uintptr_t)w->entries,
-		.nr = NR_ENTRIES,
-		.entry_size = sizeof(w->entries[0]),
-	};
-	long ret = device_ioctl(w->fd, TWHEEL_IOC_LIST, &list);
-
-	w->nr = list.done;
-	return ret;
-}
+CLEAN(cancel_all, file_with_two, check_cancel_all, .ioctl = TWHEEL_IOC_CANCEL_ALL, .forfeits = true)
 
 static void file_to_list(struct world *w)
 {
@@ -830,64 +579,40 @@ static void file_to_list(struct world *w)
 /* LIST may return only some entries, but these are right. */
 static void check_list(struct world *w, long ret)
 {
-	CHECK_EQ(ret, 0);
-	CHECK(w->nr && w->nr <= 2 + NR_OPS);
-	for (__u32 i = 0; i < w->nr; i++)
+	__u32 nr = w->argument.list.done;
+
+	(void)ret;
+	CHECK(nr && nr <= 2 + NR_OPS);
+	for (__u32 i = 0; i < nr; i++)
 		CHECK_EQ(state_of(w->fd, w->entries[i].id).cookie, w->entries[i].cookie);
 }
 
-TEST(list_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_to_list, make_list, check_list);
-}
-
-static long make_stats(void *arg)
-{
-	struct world *w = arg;
-
-	return device_ioctl(w->fd, TWHEEL_IOC_STATS, &w->stats);
-}
+CLEAN(list, file_to_list, check_list, .ioctl = TWHEEL_IOC_LIST, .argument.list = {
+	.entries = (uintptr_t)world.entries, .nr = NR_ENTRIES,
+	.entry_size = sizeof(world.entries[0]) })
 
 static void check_stats(struct world *w, long ret)
 {
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(w->stats.armed, 2);
-	check_account(&w->stats);
+	struct twheel_stats s = file_stats(w->fd);
+
+	(void)ret;
+	CHECK_EQ(w->argument.stats.armed, 2);
+	CHECK(!memcmp(&w->argument.stats, &s, offsetof(struct twheel_stats, lateness)));
 }
 
-TEST(stats_fail_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_stats, check_stats);
-}
-
-static long make_info(void *arg)
-{
-	struct world *w = arg;
-
-	return device_ioctl(w->fd, TWHEEL_IOC_INFO, &w->info);
-}
+CLEAN(stats, file_with_two, check_stats, .ioctl = TWHEEL_IOC_STATS)
 
 static void check_info(struct world *w, long ret)
 {
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(w->info.live, 2);
+	(void)ret;
+	CHECK_EQ(w->argument.info.live, 2);
 }
 
-TEST(info_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_info, check_info);
-}
-
-static long make_stop(void *arg)
-{
-	struct world *w = arg;
-
-	return stop(w->fd);
-}
+CLEAN(info, file_with_two, check_info, .ioctl = TWHEEL_IOC_INFO)
 
 static void check_stop(struct world *w, long ret)
 {
-	CHECK_EQ(ret, 0);
+	(void)ret;
 	CHECK_EQ(read_any_event(w->fd).cookie, 2);
 	CHECK_EQ(read_any_event(w->fd).flags, TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED);
 	check_live(w, 0, 0);
@@ -896,12 +621,9 @@ static void check_stop(struct world *w, long ret)
 /* STOP needs no memory. */
 TEST(stop_never_fails)
 {
-	struct call call = CALL(file_with_two, make_stop, check_stop);
-	struct victim victim;
+	struct call call = { file_with_two, check_stop, .ioctl = TWHEEL_IOC_STOP };
 
-	fault_prepare();
-	victim_start(&victim);
-	CHECK_EQ(fail_in_turn(&call, &victim, 0), 0);
+	CHECK_EQ(fail_everywhere(&call), 0);
 }
 
 /* read and poll */
@@ -950,15 +672,8 @@ static void check_read(struct world *w, long ret)
 	check_live(w, 0, 0);
 }
 
-TEST(read_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_to_read, make_read, check_read);
-}
-
-TEST(readv_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_to_read, make_readv, check_read);
-}
+CLEAN(read, file_to_read, check_read, .make = make_read)
+CLEAN(readv, file_to_read, check_read, .make = make_readv)
 
 static long make_poll(void *arg)
 {
@@ -974,10 +689,7 @@ static void check_poll(struct world *w, long ret)
 	check_live(w, 2, 1);
 }
 
-TEST(poll_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_poll, check_poll);
-}
+CLEAN(poll, file_with_two, check_poll, .make = make_poll)
 
 static void file_to_watch(struct world *w)
 {
@@ -1003,10 +715,7 @@ static void check_watch(struct world *w, long ret)
 	CHECK_EQ(event.events, EPOLLIN);
 }
 
-TEST(epoll_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_to_watch, make_watch, check_watch);
-}
+CLEAN(epoll, file_to_watch, check_watch, .make = make_watch)
 
 /* mmap */
 
@@ -1028,10 +737,7 @@ static void check_mmap(struct world *w, long ret)
 	CHECK_EQ(word_of(w->cells, 255), 7);
 }
 
-TEST(mmap_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_two, make_mmap, check_mmap);
-}
+CLEAN(mmap, file_with_two, check_mmap, .make = make_mmap)
 
 static void file_with_a_mapping(struct world *w)
 {
@@ -1057,13 +763,4 @@ static void check_fault(struct world *w, long ret)
 	CHECK_EQ(word_of(w->cells, 0), 8);
 }
 
-TEST(fault_in_the_mapping_fails_cleanly)
-{
-	FAIL_EVERYWHERE(file_with_a_mapping, make_fault, check_fault);
-}
-
-int main(int argc, char **argv)
-{
-	wheel_bytes();
-	return ktap_main(argc, argv);
-}
+CLEAN(fault_in_the_mapping, file_with_a_mapping, check_fault, .make = make_fault)

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "device.h"
+#include "group.h"
 
 #define FAULTS_AT_MOST	1000000		/* the kernel counts down from here */
 
@@ -36,49 +36,25 @@ struct victim {
 	long (*call)(void *arg);
 	void *arg;
 	long ret;
-	unsigned int left;		/* places not yet counted down; 0: one has failed */
 	int go;
 };
 
-static inline void write_text(int fd, const char *text)
-{
-	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		ktap_fail("cannot write %s: %s", text, strerror(errno));
-}
-
-static inline unsigned long read_number(int fd)
-{
-	char text[32] = "";
-
-	CHECK(read(fd, text, sizeof(text) - 1) > 0);
-	return strtoul(text, NULL, 10);
-}
-
-static inline int open_fault(int fault, const char *attribute, int flags)
-{
-	char path[96];
-
-	snprintf(path, sizeof(path), "/sys/kernel/debug/%s/%s", fault_names[fault], attribute);
-	return open(path, flags | O_CLOEXEC);
-}
-
 static inline void set_fault(int fault, const char *attribute, const char *value)
 {
-	int fd = open_fault(fault, attribute, O_WRONLY);
+	char directory[64];
 
-	CHECK(fd >= 0);
-	write_text(fd, value);
-	close(fd);
+	snprintf(directory, sizeof(directory), "/sys/kernel/debug/%s", fault_names[fault]);
+	write_file(directory, attribute, value);
 }
 
 /* Number of faults since fault_prepare(). */
 static inline unsigned long fault_count(int fault)
 {
-	int fd = open_fault(fault, "times", O_RDONLY);
-	unsigned long left = read_number(fd);
+	char directory[64], left[32];
 
-	close(fd);
-	return FAULTS_AT_MOST - left;
+	snprintf(directory, sizeof(directory), "/sys/kernel/debug/%s", fault_names[fault]);
+	read_file(directory, "times", left, sizeof(left));
+	return FAULTS_AT_MOST - strtoul(left, NULL, 10);
 }
 
 /*
@@ -89,11 +65,9 @@ static inline unsigned long fault_count(int fault)
 static inline void fault_prepare(void)
 {
 	char times[16];
-	int fd = open_fault(FAULT_COPY, "times", O_RDONLY);
 
-	if (fd < 0)
+	if (access("/sys/kernel/debug/fail_usercopy", F_OK))
 		ktap_skip("the kernel does not make calls fail");
-	close(fd);
 	snprintf(times, sizeof(times), "%d", FAULTS_AT_MOST);
 	for (int fault = 0; fault < NR_FAULTS; fault++) {
 		set_fault(fault, "task-filter", "Y");
@@ -106,27 +80,23 @@ static inline void fault_prepare(void)
 	set_fault(FAULT_PAGE, "min-order", "0");
 }
 
-/*
- * Open a file of the task with this directory in /proc. It can be read once and written
- * repeatedly.
- */
-static inline int open_of_task(const char *directory, const char *name)
-{
-	char path[96];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%s/%s", directory, name);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	CHECK(fd >= 0);
-	return fd;
-}
-
-static inline void set_fail_nth(int fd, unsigned int nth)
+/* Let the @nth place of a task fail. @task: its directory in /proc; @nth: 0: none */
+static inline void set_fail_nth(const char *task, unsigned int nth)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "%u", nth);
-	write_text(fd, text);
+	write_file(task, "fail-nth", text);
+}
+
+/* Returns the number of places not yet counted down. 0: one has failed. No other fails then. */
+static inline unsigned long end_fail_nth(const char *task)
+{
+	char left[32];
+
+	read_file(task, "fail-nth", left, sizeof(left));
+	set_fail_nth(task, 0);
+	return strtoul(left, NULL, 10);
 }
 
 static inline void victim_futex(struct victim *v, int operation, int value)
@@ -159,7 +129,7 @@ static inline void victim_start(struct victim *v)
 	CHECK_EQ(pthread_create(&v->thread, NULL, victim_main, v), 0);
 	while (!PEEK(v->tid))
 		sched_yield();
-	snprintf(v->directory, sizeof(v->directory), "self/task/%d", v->tid);
+	snprintf(v->directory, sizeof(v->directory), "/proc/self/task/%d", v->tid);
 	CHECK_EQ(mlockall(MCL_CURRENT), 0);
 }
 
@@ -170,23 +140,16 @@ static inline void victim_start(struct victim *v)
 static inline int victim_fails(struct victim *v, unsigned int nth, int all,
 			       long (*call)(void *arg), void *arg)
 {
-	int fail_nth = open_of_task(v->directory, "fail-nth");
-	int make_it_fail = open_of_task(v->directory, "make-it-fail");
-
 	v->call = call;
 	v->arg = arg;
-	write_text(make_it_fail, all ? "1" : "0");
-	set_fail_nth(fail_nth, nth);
+	write_file(v->directory, "make-it-fail", all ? "1" : "0");
+	set_fail_nth(v->directory, nth);
 	SET(v->go, 1);
 	victim_futex(v, FUTEX_WAKE, 1);
 	while (PEEK(v->go))
 		sleep_ns(20 * NSEC_PER_USEC);
-	write_text(make_it_fail, "0");
-	v->left = read_number(fail_nth);
-	set_fail_nth(fail_nth, 0);
-	close(make_it_fail);
-	close(fail_nth);
-	return !v->left;
+	write_file(v->directory, "make-it-fail", "0");
+	return !end_fail_nth(v->directory);
 }
 
 /* A line for the table in the documentation. */

@@ -14,7 +14,7 @@
 #include "module.h"
 
 #define PLACES_MAX	100000
-#define KTHREADD	"2"		/* pid of kthreadd */
+#define KTHREADD	"/proc/2"
 #define KWORKERS_MAX	10		/* new kworkers that may take the fault of a thread */
 
 static long load(void *module)
@@ -68,96 +68,71 @@ static unsigned int stride(void)
 	return text ? atoi(text) : 1;
 }
 
-static void note(unsigned int places, unsigned int tried, unsigned int loaded)
+enum fault {
+	ONE,
+	ALL,			/* later places fail too */
+	IN_KTHREADD,
+};
+
+/* Load @m with a fault at @place. Returns whether it occurred. */
+static bool load_with(struct victim *v, enum fault where, unsigned int place, struct module *m)
 {
-	ktap_note("%u times tried, %u times loaded in spite of it", tried, loaded);
-	fault_note(places);
+	if (where != IN_KTHREADD)
+		return victim_fails(v, place, where == ALL, load, m);
+	set_fail_nth(KTHREADD, place);
+	v->ret = load_module(m);
+	return !end_fail_nth(KTHREADD);
 }
 
-/* @all: later places fail too. */
-static void fail_to_load(struct module *m, int all)
+/* Try the first place again if the module loads, because a new kworker may have taken the fault. */
+static void fail_to_load(struct module *m, enum fault where)
 {
-	unsigned int place, tried = 0, loaded = 0;
+	unsigned int place = 1, tried = 0, loaded = 0;
 	struct victim victim;
 
 	fault_prepare();
 	victim_start(&victim);
-	for (place = 1; victim_fails(&victim, place, all, load, m); place += stride()) {
+	while (load_with(&victim, where, place, m)) {
 		CHECK(place < PLACES_MAX);
 		loaded += judge(m, victim.ret);
 		tried++;
+		if (tried > loaded || tried >= KWORKERS_MAX)
+			place += stride();
 	}
 	CHECK_EQ(victim.ret, 0);
 	unload(m);
 	CHECK(tried > loaded);
 	check_loads(m);
-	note(place - 1, tried, loaded);
-}
-
-/* Load @m with a fault in kthreadd. Returns whether the fault did not occur. */
-static int threads_spared(struct module *m, unsigned int place, long *ret)
-{
-	int fail_nth = open_of_task(KTHREADD, "fail-nth");
-	int left;
-
-	set_fail_nth(fail_nth, place);
-	*ret = load_module(m);
-	left = read_number(fail_nth);
-	set_fail_nth(fail_nth, 0);
-	close(fail_nth);
-	return left;
-}
-
-/*
- * The same with faults in kthreadd. Try the first place again if the module loads, because a
- * new kworker may have taken the fault.
- */
-static void fail_to_make_threads(struct module *m)
-{
-	unsigned int place = 1, tried = 0, loaded = 0;
-	long ret;
-
-	fault_prepare();
-	while (!threads_spared(m, place, &ret)) {
-		CHECK(place < PLACES_MAX);
-		loaded += judge(m, ret);
-		tried++;
-		if (tried > loaded || tried >= KWORKERS_MAX)
-			place += stride();
-	}
-	CHECK_EQ(ret, 0);
-	unload(m);
-	CHECK(tried > loaded);
-	check_loads(m);
-	note(place - 1, tried, loaded);
+	ktap_note("%u times tried, %u times loaded in spite of it", tried, loaded);
+	fault_note(place - 1);
 }
 
 TEST(engine_fails_to_load_cleanly)
 {
-	fail_to_load(&engine_module, 0);
+	fail_to_load(&engine_module, ONE);
 }
 
 TEST(engine_without_memory_fails_to_load_cleanly)
 {
-	fail_to_load(&engine_module, 1);
+	fail_to_load(&engine_module, ALL);
 }
 
 TEST(engine_without_threads_fails_to_load_cleanly)
 {
-	fail_to_make_threads(&engine_module);
+	fail_to_load(&engine_module, IN_KTHREADD);
 }
 
 TEST(device_fails_to_load_cleanly)
 {
 	CHECK_EQ(load_module(&engine_module), 0);
-	fail_to_load(&device_module, 0);
+	fail_to_load(&device_module, ONE);
 	unload(&engine_module);
 }
 
 TEST(device_without_memory_fails_to_load_cleanly)
 {
 	CHECK_EQ(load_module(&engine_module), 0);
-	fail_to_load(&device_module, 1);
+	fail_to_load(&device_module, ALL);
 	unload(&engine_module);
 }
 
