@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The adapter of a loop: nodes in it, and its echo server over real sockets. Linked once
- * with each of the adapters.
+ * with each of the adapters. The hub itself has tests on the device.
  *
  * The clients know when they sent a byte: a connection that ends before the idle time has
  * passed since its last byte was dropped early, however slow the machine is.
@@ -40,7 +40,7 @@ static struct twheel_node nodes[NR_NODES];
 static __u64 begun_ns, called_ns[NR_NODES];
 static unsigned int nr_calls[NR_NODES], nr_all;
 
-static unsigned int called(struct twheel_node *node)
+static void called(struct twheel_node *node)
 {
 	unsigned int number = node - nodes;
 
@@ -48,12 +48,6 @@ static unsigned int called(struct twheel_node *node)
 	called_ns[number] = now_ns();
 	nr_calls[number]++;
 	nr_all++;
-	return number;
-}
-
-static void only_called(struct twheel_node *node)
-{
-	called(node);
 }
 
 static void init_nodes(struct twheel_hub *new_hub, void (*fn)(struct twheel_node *node))
@@ -69,18 +63,12 @@ static void arm_node(unsigned int number, __u64 ms)
 	CHECK_EQ(twheel_node_arm(&nodes[number], ms * NSEC_PER_MSEC), 0);
 }
 
-/* All that are armed became due while nobody looked: they come in one batch. */
+/* All become due while nobody looks: they come in one batch. */
 static void let_all_expire(void)
 {
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 0);
 	wait_ready(twheel_fd(hub->ctx), NR_NODES);
-}
-
-static struct twheel_stats stats_of(struct twheel_hub *of)
-{
-	struct twheel_stats stats;
-
-	CHECK_EQ(twheel_stats(of->ctx, &stats), 0);
-	return stats;
 }
 
 /* Only idle cells are left. */
@@ -97,7 +85,11 @@ static void check_nothing_left(struct twheel_hub *same)
 
 static void arm_some(struct twheel_hub *new_hub)
 {
-	init_nodes(new_hub, only_called);
+	init_nodes(new_hub, called);
+	for (unsigned int i = 0; i < 1000; i++) {	/* the watch ends each time */
+		arm_node(0, 3600 * 1000);
+		CHECK(twheel_node_cancel(&nodes[0]));
+	}
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		arm_node(i, 20 * i);
 }
@@ -118,7 +110,7 @@ TEST(loop_lasts_while_a_node_is_armed)
 
 static void arm_nothing(struct twheel_hub *new_hub)
 {
-	init_nodes(new_hub, only_called);
+	init_nodes(new_hub, called);
 	arm_node(0, 3600 * 1000);
 	CHECK(twheel_node_cancel(&nodes[0]));
 	CHECK(!twheel_node_cancel(&nodes[0]));
@@ -136,128 +128,6 @@ TEST(loop_ends_when_the_last_node_is_cancelled)
 	run_loop(arm_nothing, check_no_call);
 }
 
-static bool moved_late;		/* node 0 may have fired before it was moved */
-
-static void arm_moved(struct twheel_hub *new_hub)
-{
-	init_nodes(new_hub, only_called);
-	arm_node(0, 1000);
-	arm_node(0, 1200);		/* no kick */
-	moved_late = now_ns() >= begun_ns + 1000 * NSEC_PER_MSEC;
-	arm_node(1, 3600 * 1000);
-	arm_node(1, 3600 * 2000);
-	arm_node(1, 100);		/* the kernel would look too late */
-}
-
-static void check_moved(struct twheel_hub *same)
-{
-	struct twheel_stats stats = stats_of(same);
-
-	check_nothing_left(same);
-	CHECK_EQ(nr_calls[0], 1);
-	CHECK_EQ(nr_calls[1], 1);
-	CHECK(called_ns[0] >= begun_ns + 1200 * NSEC_PER_MSEC);
-	CHECK(called_ns[1] >= begun_ns + 100 * NSEC_PER_MSEC);
-	/* If node 0 fired at its first deadline, the move kicked, and withdrew the event. */
-	CHECK(stats.dropped <= moved_late);
-	CHECK(stats.kicks >= 3 + stats.dropped);
-	CHECK(stats.kicks <= 3U + moved_late);
-	CHECK_EQ(stats.fired, 2 + stats.dropped);
-	CHECK_EQ(stats.moved, 0);
-}
-
-TEST(node_moves_later_and_earlier)
-{
-	run_loop(arm_moved, check_moved);
-}
-
-/* Traffic that comes when the timeout has fired and its event has not been read. */
-static void arm_late(struct twheel_hub *new_hub)
-{
-	init_nodes(new_hub, only_called);
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		arm_node(i, 0);
-	let_all_expire();
-	begun_ns = now_ns();
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		arm_node(i, 200);
-}
-
-static void check_late(struct twheel_hub *same)
-{
-	struct twheel_stats stats = stats_of(same);
-
-	check_nothing_left(same);
-	CHECK_EQ(stats.fired, 2 * NR_NODES);
-	CHECK_EQ(stats.dropped, NR_NODES);
-	CHECK_EQ(stats.read, NR_NODES);
-	for (unsigned int i = 0; i < NR_NODES; i++) {
-		CHECK_EQ(nr_calls[i], 1);
-		CHECK(called_ns[i] >= begun_ns + 200 * NSEC_PER_MSEC);
-	}
-}
-
-TEST(event_of_a_node_that_is_moved_is_withdrawn)
-{
-	run_loop(arm_late, check_late);
-}
-
-static void cancel_late(struct twheel_hub *new_hub)
-{
-	init_nodes(new_hub, only_called);
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		arm_node(i, 0);
-	let_all_expire();
-	for (unsigned int i = 1; i < NR_NODES; i++)
-		CHECK(twheel_node_cancel(&nodes[i]));
-	memset(&nodes[1], 0x5a, sizeof(nodes) - sizeof(nodes[0]));	/* as if they were freed */
-}
-
-static void check_first_call(struct twheel_hub *same)
-{
-	struct twheel_stats stats = stats_of(same);
-
-	check_nothing_left(same);
-	CHECK_EQ(nr_all, 1);
-	CHECK_EQ(nr_calls[0], 1);
-	CHECK_EQ(stats.read + stats.dropped, NR_NODES);
-	CHECK_EQ(stats.read, 1);
-}
-
-TEST(event_of_a_node_that_is_cancelled_is_withdrawn)
-{
-	run_loop(cancel_late, check_first_call);
-}
-
-/* Two delays, which are no reason for a call but the first time. */
-static void arm_in_turns(struct twheel_hub *new_hub)
-{
-	init_nodes(new_hub, only_called);
-	for (unsigned int i = 0; i < 1000; i++) {
-		unsigned int one = i % NR_NODES, other = (i + 1) % NR_NODES;
-
-		arm_node(one, 30 * 1000);
-		arm_node(other, 3600 * 1000);
-		CHECK(twheel_node_cancel(&nodes[one]));
-		CHECK(twheel_node_cancel(&nodes[other]));
-	}
-	arm_node(0, 0);
-}
-
-static void check_turns(struct twheel_hub *same)
-{
-	struct twheel_stats stats = stats_of(same);
-
-	check_nothing_left(same);
-	CHECK_EQ(nr_all, 1);
-	CHECK_EQ(stats.kicks, 3);
-}
-
-TEST(nodes_in_turns_have_the_same_cells_without_a_call)
-{
-	run_loop(arm_in_turns, check_turns);
-}
-
 static void cancel_others(struct twheel_node *node)
 {
 	called(node);
@@ -269,8 +139,6 @@ static void cancel_others(struct twheel_node *node)
 static void arm_for_cancel(struct twheel_hub *new_hub)
 {
 	init_nodes(new_hub, cancel_others);
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		arm_node(i, 0);
 	let_all_expire();
 }
 
@@ -299,8 +167,6 @@ static void move_all(struct twheel_node *node)
 static void arm_for_move(struct twheel_hub *new_hub)
 {
 	init_nodes(new_hub, move_all);
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		arm_node(i, 0);
 	let_all_expire();
 }
 
@@ -315,20 +181,6 @@ static void check_moved_all(struct twheel_hub *same)
 TEST(callback_moves_the_rest_of_its_batch)
 {
 	run_loop(arm_for_move, check_moved_all);
-}
-
-static void arm_impossible(struct twheel_hub *new_hub)
-{
-	init_nodes(new_hub, only_called);
-	CHECK_EQ(twheel_node_arm(&nodes[0], EXPIRES_MAX + 1), -EINVAL);
-	CHECK(!twheel_node_armed(&nodes[0]));
-	CHECK_EQ(twheel_node_arm(&nodes[0], EXPIRES_MAX), 0);
-	CHECK(twheel_node_cancel(&nodes[0]));
-}
-
-TEST(delay_that_cannot_be_is_refused)
-{
-	run_loop(arm_impossible, check_no_call);
 }
 
 /* The echo server. */
