@@ -31,29 +31,41 @@ static void note_storm(const char *what, unsigned long long times, const char *u
 	ktap_note("storm: %s: %llu %s, 0 lost", what, times, unit);
 }
 
-/* Read @nr events; each of them comes once. @fired: their times, by cookie, or NULL */
-static void expect_all(int fd, __u32 nr, __u64 *fired)
+/* Memory that a test shares with its children. */
+static void *share(size_t size)
+{
+	void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(shared != MAP_FAILED);
+	return shared;
+}
+
+/*
+ * Read events, which come once for each cookie, into an array of @nr that was zero. Returns how
+ * many were read: some, or none if the file is nonblocking.
+ */
+static __u32 take_fired(int fd, struct twheel_event *fired, __u32 nr)
 {
 	struct twheel_event events[64];
-	__u8 *seen = calloc(nr, 1);
-	__u32 got = 0;
+	int n = read_events(fd, events, ARRAY_SIZE(events));
 
-	CHECK(seen);
-	while (got < nr) {
-		int n = read_events(fd, events, ARRAY_SIZE(events));
-
-		CHECK(n > 0);
-		for (int i = 0; i < n; i++) {
-			CHECK(events[i].cookie < nr);
-			CHECK(events[i].fired_ns >= events[i].expires_ns);
-			CHECK_EQ(seen[events[i].cookie]++, 0);
-			if (fired)
-				fired[events[i].cookie] = events[i].fired_ns;
-		}
-		got += n;
+	CHECK(n > 0 || n == -EAGAIN);
+	for (int i = 0; i < n; i++) {
+		CHECK(events[i].cookie < nr);
+		CHECK(events[i].fired_ns >= events[i].expires_ns);
+		CHECK_EQ(fired[events[i].cookie].id, 0);
+		fired[events[i].cookie] = events[i];
 	}
+	return n > 0 ? n : 0;
+}
+
+/* Each of @nr timeouts fires once, and none is left. */
+static void expect_all(int fd, struct twheel_event *fired, __u32 nr)
+{
+	memset(fired, 0, nr * sizeof(*fired));
+	for (__u32 got = 0; got < nr;)
+		got += take_fired(fd, fired, nr);
 	CHECK_EQ(info(fd).live, 0);
-	free(seen);
 }
 
 /* A process that uses the device during the disturbance of others */
@@ -71,13 +83,13 @@ struct bystander {
 
 static void stand_by(struct bystander *b)
 {
-	struct twheel_event event;
+	struct twheel_event event, fired[NR_BYSTANDING];
 	int fd = device_open(O_RDWR);
 	__u64 late;
 
 	while (!PEEK(b->shared->stop)) {
 		arm_many(fd, NR_BYSTANDING, 0, 20 * NSEC_PER_USEC, 0, NULL);
-		expect_all(fd, NR_BYSTANDING, NULL);
+		expect_all(fd, fired, NR_BYSTANDING);
 		arm(fd, MS, 0);
 		event = read_event(fd);
 		late = event.fired_ns - event.expires_ns;
@@ -89,11 +101,8 @@ static void stand_by(struct bystander *b)
 
 static void start_bystander(struct bystander *b)
 {
-	b->shared = mmap(NULL, sizeof(*b->shared), PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(b->shared != MAP_FAILED);
-	b->pid = fork();
-	CHECK(b->pid >= 0);
+	b->shared = share(sizeof(*b->shared));
+	b->pid = fork_child();
 	if (b->pid)
 		return;
 	stand_by(b);
@@ -124,9 +133,11 @@ struct opener {
 
 static void use_file(int fd, __u64 *seed)
 {
+	struct twheel_event fired[3];
+
 	arm_many(fd, 3, 0, random_below(seed, MS), 0, NULL);
 	if (random_below(seed, 2))
-		expect_all(fd, 3, NULL);
+		expect_all(fd, fired, 3);
 }
 
 static void *open_and_close(void *arg)
@@ -201,35 +212,27 @@ TEST(modules_in_use_cannot_be_unloaded)
 }
 
 /* twheel load, which keeps an account of its own */
-
-static pid_t start_load(char *const args[])
+static void run_load(const char *threads, const char *how, unsigned int nr)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_child();
+	char text[16];
 
-	CHECK(pid >= 0);
-	if (pid)
-		return pid;
+	if (pid) {
+		join_child(pid);
+		return;
+	}
+	snprintf(text, sizeof(text), "%u", nr);
 	CHECK(freopen("/dev/null", "w", stdout));
-	execvp(args[0], args);
-	ktap_fail("%s: %s", args[0], strerror(errno));
-}
-
-static char *number_text(char *text, size_t size, unsigned int number)
-{
-	snprintf(text, size, "%u", number);
-	return text;
+	execlp("twheel", "twheel", "load", "--json", "--threads", threads, how, "--timeouts", text,
+	       NULL);
+	ktap_fail("twheel: %s", strerror(errno));
 }
 
 TEST(threads_share_a_file)
 {
 	unsigned int nr = often(2000000, 20000);
-	char text[16];
-	char *const args[] = {
-		"twheel", "load", "--threads", "64", "--share", "--json",
-		"--timeouts", number_text(text, sizeof(text), nr), NULL,
-	};
 
-	join_child(start_load(args));
+	run_load("64", "--share", nr);
 	note_storm("64 threads on one file", nr, "timeouts");
 }
 
@@ -264,18 +267,13 @@ static void *toggle_cpus(void *arg)
 TEST(cpus_come_and_go_under_load)
 {
 	unsigned int cycles = often(300, 6), left = cycles, loads = 0, nr = often(20000, 2000);
-	char text[16];
-	char *const args[] = {
-		"twheel", "load", "--threads", "4", "--spread", "500ms", "--json",
-		"--timeouts", number_text(text, sizeof(text), nr), NULL,
-	};
 	pthread_t thread;
 
 	if (sysconf(_SC_NPROCESSORS_CONF) < 2)
 		ktap_skip("one CPU");
 	CHECK(!pthread_create(&thread, NULL, toggle_cpus, &left));
 	for (; PEEK(left); loads++)
-		join_child(start_load(args));
+		run_load("4", "--spread=500ms", nr);
 	pthread_join(thread, NULL);
 	ktap_note("%u timeouts", loads * nr);
 	note_storm("CPU taken offline and online under load", cycles, "times");
@@ -310,16 +308,12 @@ TEST(memory_ends_for_a_group)
 	const char *group = make_group("storm", often(16, 4) * MIB);
 	unsigned int rounds = often(50, 2);
 	struct bystander bystander;
-	unsigned long long *armed;
+	unsigned long long *armed = share(sizeof(*armed));
 
-	armed = mmap(NULL, sizeof(*armed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		     -1, 0);
-	CHECK(armed != MAP_FAILED);
 	start_bystander(&bystander);
 	for (unsigned int i = 0; i < rounds; i++) {
-		pid_t pid = fork();
+		pid_t pid = fork_child();
 
-		CHECK(pid >= 0);
 		if (!pid)
 			arm_for_ever(group, armed);
 		killed_by_a_signal(pid);
@@ -352,9 +346,8 @@ static void kill_with_many_pending(void)
 	CHECK_EQ(pipe(pipes), 0);
 	start_bystander(&bystander);
 	for (unsigned int i = 0; i < rounds; i++) {
-		pid_t pid = fork();
+		pid_t pid = fork_child();
 
-		CHECK(pid >= 0);
 		if (!pid)
 			arm_and_wait(nr, pipes[1]);
 		CHECK_EQ(read(pipes[0], &byte, 1), 1);
@@ -380,44 +373,17 @@ TEST(process_is_killed_with_many_pending)
 
 #define DAY		(24 * HOUR)
 
-static __u64 random_deadline(__u64 *seed, __u64 base)
-{
-	return base + random_below(seed, DAY);
-}
-
-/* Read the events that have fired. Returns their number. */
-static __u32 take_fired(int fd, __u8 *seen, const __u64 *deadlines, __u32 nr)
-{
-	struct twheel_event events[64];
-	__u32 got = 0;
-	int n;
-
-	while ((n = read_events(fd, events, ARRAY_SIZE(events))) > 0) {
-		for (int i = 0; i < n; i++) {
-			CHECK(events[i].cookie < nr);
-			CHECK_EQ(events[i].expires_ns, deadlines[events[i].cookie]);
-			CHECK(events[i].fired_ns >= events[i].expires_ns);
-			CHECK_EQ(seen[events[i].cookie]++, 0);
-		}
-		got += n;
-	}
-	CHECK_EQ(n, -EAGAIN);
-	return got;
-}
-
 TEST(clock_is_set_forward_and_backward)
 {
 	__u32 nr = often(100000, 10000), steps = often(1000, 50), got = 0;
+	struct twheel_event *fired = calloc(nr, sizeof(*fired));
 	__u64 *deadlines = calloc(nr, sizeof(*deadlines)), seed = 4711, begun;
-	__u8 *seen = calloc(nr, 1);
-	int fd;
+	int fd = open_realtime(O_RDWR | O_NONBLOCK);
 
-	CHECK(deadlines && seen);
-	need_realtime();
-	fd = device_open_setup(O_RDWR | O_NONBLOCK, setup_clock(CLOCK_REALTIME));
+	CHECK(deadlines && fired);
 	begun = clock_ns(CLOCK_REALTIME);
 	for (__u32 i = 0; i < nr; i++) {
-		deadlines[i] = random_deadline(&seed, begun);
+		deadlines[i] = begun + random_below(&seed, DAY);
 		arm_at(fd, deadlines[i], i);
 	}
 	for (__u32 i = 0; i < steps; i++) {
@@ -425,12 +391,17 @@ TEST(clock_is_set_forward_and_backward)
 		set_realtime((__s64)random_below(&seed, 2 * DAY + i * (DAY / steps)) -
 			     2 * (__s64)DAY);
 		sleep_ns(random_below(&seed, 10 * MS));
-		got += take_fired(fd, seen, deadlines, nr);
+		for (__u32 now; (now = take_fired(fd, fired, nr));)
+			got += now;
 	}
 	CHECK(got < nr);
 	set_realtime(2 * DAY);
 	wait_ready(fd, nr - got);
-	CHECK_EQ(take_fired(fd, seen, deadlines, nr), nr - got);
+	for (__u32 left = nr - got; left;)
+		left -= take_fired(fd, fired, nr);
+	CHECK_EQ(info(fd).live, 0);
+	for (__u32 i = 0; i < nr; i++)
+		CHECK_EQ(fired[i].expires_ns, deadlines[i]);
 	set_realtime(0);
 	ktap_note("%u timeouts, %u of them fired between the steps", nr, got);
 	note_storm("CLOCK_REALTIME set forward and backward", steps, "times");
@@ -486,16 +457,19 @@ static __u64 slept_ns(void)
  * for which the machine slept. Returns whether that is so for all pairs of which both fired after
  * the resume. It is not if the machine stalled, or if there is none.
  */
-static bool are_apart(const __u64 *monotonic, const __u64 *boottime, __u64 resumed)
+static bool are_apart(const struct twheel_event *monotonic, const struct twheel_event *boottime,
+		      __u64 resumed)
 {
 	__u64 slept = slept_ns();
 	int compared = 0, apart = 0;
 
 	for (int i = 0; i < NR_ASLEEP; i++) {
-		if (boottime[i] - slept < resumed)
+		__u64 fired = boottime[i].fired_ns - slept;
+
+		if (fired < resumed)
 			continue;
 		compared++;
-		apart += boottime[i] - slept + SLEEP / 2 < monotonic[i];
+		apart += fired + SLEEP / 2 < monotonic[i].fired_ns;
 	}
 	return compared && apart == compared;
 }
@@ -503,17 +477,18 @@ static bool are_apart(const __u64 *monotonic, const __u64 *boottime, __u64 resum
 /* Timeouts are due before suspend, during it and after it, each on its own clock. */
 static bool sleep_once(const int *fds, __u64 step)
 {
-	__u64 monotonic[NR_ASLEEP], boottime[NR_ASLEEP], slept = slept_ns(), resumed;
+	struct twheel_event monotonic[NR_ASLEEP], boottime[NR_ASLEEP];
+	__u64 slept = slept_ns(), resumed;
 
 	for (int i = 0; i < 2; i++)
 		arm_many(fds[i], NR_ASLEEP, 0, step, 0, NULL);
 	suspend_and_resume();
 	resumed = now_ns();
 	CHECK(slept_ns() - slept > SLEEP);
-	expect_all(fds[0], NR_ASLEEP, monotonic);
-	expect_all(fds[1], NR_ASLEEP, boottime);
-	CHECK(monotonic[NR_ASLEEP - 1] <= now_ns());
-	CHECK(boottime[NR_ASLEEP - 1] <= clock_ns(CLOCK_BOOTTIME));
+	expect_all(fds[0], monotonic, NR_ASLEEP);
+	expect_all(fds[1], boottime, NR_ASLEEP);
+	CHECK(monotonic[NR_ASLEEP - 1].fired_ns <= now_ns());
+	CHECK(boottime[NR_ASLEEP - 1].fired_ns <= clock_ns(CLOCK_BOOTTIME));
 	return are_apart(monotonic, boottime, resumed);
 }
 
