@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Misuse of the engine, one case for each report of the engine or of a debug kernel. The
- * parameter names the misuse. Loading the module commits it, and the module then refuses to
- * load. If a call is refused, it must return, and the module prints that.
+ * Bugs that the debug kernels must detect, one of each type. Misuse of the engine, one case for
+ * each report of the engine or of a debug kernel. The parameter names the mistake. Loading the
+ * module makes it, and the module then refuses to load, so that nothing else is left behind.
+ * If a call is refused, it must return, and the module prints that.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -10,6 +11,8 @@
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/err.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -19,6 +22,7 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/time64.h>
+#include <linux/timer.h>
 
 #include "twheel.h"
 
@@ -27,6 +31,106 @@ module_param(mistake, charp, 0444);
 MODULE_PARM_DESC(mistake, "name of the mistake to make");
 
 #define FAR	(3600 * (u64)NSEC_PER_SEC)
+
+static DEFINE_MUTEX(mutex);
+static DEFINE_SPINLOCK(lock);
+
+/* Bugs without the engine */
+
+static unsigned long counter;
+static DEFINE_SPINLOCK(other);
+
+static int count(void *data)
+{
+	while (!kthread_should_stop()) {
+		counter++;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Plain accesses by two threads. */
+static void make_race(struct twheel *w)
+{
+	struct task_struct *a = kthread_run(count, NULL, "race/a");
+	struct task_struct *b = kthread_run(count, NULL, "race/b");
+
+	msleep(3000);
+	if (!IS_ERR(a))
+		kthread_stop(a);
+	if (!IS_ERR(b))
+		kthread_stop(b);
+}
+
+static void make_use(struct twheel *w)
+{
+	char *p = kmalloc(64, GFP_KERNEL);
+
+	kfree(p);
+	OPTIMIZER_HIDE_VAR(p);
+	if (p)
+		counter = READ_ONCE(*p);
+}
+
+static void make_shift(struct twheel *w)
+{
+	unsigned int by = 64;
+
+	OPTIMIZER_HIDE_VAR(by);
+	counter = 1UL << by;
+}
+
+static void make_list(struct twheel *w)
+{
+	LIST_HEAD(head);
+	LIST_HEAD(entry);
+
+	list_add(&entry, &head);
+	list_add(&entry, &head);
+}
+
+static void make_order(struct twheel *w)
+{
+	spin_lock(&lock);
+	spin_lock(&other);
+	spin_unlock(&other);
+	spin_unlock(&lock);
+	spin_lock(&other);
+	spin_lock(&lock);
+	spin_unlock(&lock);
+	spin_unlock(&other);
+}
+
+static void make_sleep(struct twheel *w)
+{
+	spin_lock(&lock);
+	msleep(20);
+	spin_unlock(&lock);
+}
+
+static void timer_fires(struct timer_list *timer)
+{
+}
+
+static void make_object(struct twheel *w)
+{
+	struct timer_list *timer = kmalloc(sizeof(*timer), GFP_KERNEL);
+
+	if (!timer)
+		return;
+	timer_setup(timer, timer_fires, 0);
+	mod_timer(timer, jiffies + HZ);
+	kfree(timer);
+}
+
+static void make_leak(struct twheel *w)
+{
+	char *p = kmalloc(64, GFP_KERNEL);
+
+	OPTIMIZER_HIDE_VAR(p);
+}
+
+/* Misuse of callbacks and timeouts */
 
 /**
  * struct caller - a timeout and the action of its callback
@@ -101,17 +205,16 @@ static void make_null(struct twheel *w)
 	twheel_timeout_init(w, &callers[0].t, NULL);
 }
 
+static void run_callback(struct twheel *w, void (*run)(struct caller *c))
+{
+	caller_init(&callers[0], w, run);
+	twheel_arm_after(&callers[0].t, 0);
+	wait_for_callers(1);
+}
+
 static void sleep_a_little(struct caller *c)
 {
 	msleep(20);
-}
-
-/* A callback sleeps. */
-static void make_block(struct twheel *w)
-{
-	caller_init(&callers[0], w, sleep_a_little);
-	twheel_arm_after(&callers[0].t, 0);
-	wait_for_callers(1);
 }
 
 static void wait_for_itself(struct caller *c)
@@ -119,23 +222,9 @@ static void wait_for_itself(struct caller *c)
 	twheel_cancel_sync(&c->t);
 }
 
-static void make_self(struct twheel *w)
-{
-	caller_init(&callers[0], w, wait_for_itself);
-	twheel_arm_after(&callers[0].t, 0);
-	wait_for_callers(1);
-}
-
 static void stop_its_wheel(struct caller *c)
 {
 	twheel_stop(c->wheel, NULL, NULL);
-}
-
-static void make_stop(struct twheel *w)
-{
-	caller_init(&callers[0], w, stop_its_wheel);
-	twheel_arm_after(&callers[0].t, 0);
-	wait_for_callers(1);
 }
 
 static void flush_when_both_have_begun(struct caller *c)
@@ -170,8 +259,6 @@ static void make_flush(struct twheel *w)
 /* Mistakes of a sink, which runs in a soft interrupt. It gets a list of one timeout. */
 
 static DECLARE_COMPLETION(sunk);
-static DEFINE_MUTEX(mutex);
-static DEFINE_SPINLOCK(lock);
 
 static void misuse_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
@@ -206,22 +293,12 @@ static void leave_on_list(struct twheel_timeout *t)
 	twheel_accept(t);
 }
 
-static void make_listed(struct twheel *w)
-{
-	run_sink(leave_on_list, NULL);
-}
-
 static void lock_mutex(struct twheel_timeout *t)
 {
 	list_del(&t->entry);
 	mutex_lock(&mutex);
 	mutex_unlock(&mutex);
 	twheel_accept(t);
-}
-
-static void make_sleeping(struct twheel *w)
-{
-	run_sink(lock_mutex, NULL);
 }
 
 static void wait_for_sink(struct twheel_timeout *t)
@@ -231,21 +308,11 @@ static void wait_for_sink(struct twheel_timeout *t)
 	twheel_accept(t);
 }
 
-static void make_waiting(struct twheel *w)
-{
-	run_sink(wait_for_sink, NULL);
-}
-
 static void extend_accepted(struct twheel_timeout *t)
 {
 	list_del(&t->entry);
 	twheel_accept(t);
 	twheel_extend(t, FAR, 0);
-}
-
-static void make_extended(struct twheel *w)
-{
-	run_sink(extend_accepted, NULL);
 }
 
 static void take_lock(struct twheel_timeout *t)
@@ -256,6 +323,7 @@ static void take_lock(struct twheel_timeout *t)
 	twheel_accept(t);
 }
 
+/* A task waits for a sink with a lock that the sink takes. */
 static void flush_with_lock(struct twheel *w)
 {
 	spin_lock_bh(&lock);
@@ -263,28 +331,33 @@ static void flush_with_lock(struct twheel *w)
 	spin_unlock_bh(&lock);
 }
 
-/* A task waits for a sink with a lock that the sink takes. */
-static void make_holding(struct twheel *w)
-{
-	run_sink(take_lock, flush_with_lock);
-}
-
 static const struct {
 	const char	*name;
 	void		(*make)(struct twheel *w);
+	void		(*callback)(struct caller *c);
+	void		(*sink)(struct twheel_timeout *t);
+	void		(*after_sink)(struct twheel *w);
 } mistakes[] = {
+	{ "race", make_race },
+	{ "use", make_use },
+	{ "shift", make_shift },
+	{ "list", make_list },
+	{ "order", make_order },
+	{ "sleep", make_sleep },
+	{ "object", make_object },
+	{ "leak", make_leak },
 	{ "freed", make_freed },
 	{ "init", make_init },
 	{ "null", make_null },
-	{ "block", make_block },
-	{ "self", make_self },
-	{ "stop", make_stop },
 	{ "flush", make_flush },
-	{ "listed", make_listed },
-	{ "sleeping", make_sleeping },
-	{ "waiting", make_waiting },
-	{ "extended", make_extended },
-	{ "holding", make_holding },
+	{ "block", .callback = sleep_a_little },
+	{ "self", .callback = wait_for_itself },
+	{ "stop", .callback = stop_its_wheel },
+	{ "listed", .sink = leave_on_list },
+	{ "sleeping", .sink = lock_mutex },
+	{ "waiting", .sink = wait_for_sink },
+	{ "extended", .sink = extend_accepted },
+	{ "holding", .sink = take_lock, .after_sink = flush_with_lock },
 };
 
 static int __init misuse_init(void)
@@ -294,9 +367,16 @@ static int __init misuse_init(void)
 
 	if (IS_ERR(w))
 		return PTR_ERR(w);
-	for (i = 0; i < ARRAY_SIZE(mistakes); i++)
-		if (mistake && !strcmp(mistake, mistakes[i].name))
+	for (i = 0; i < ARRAY_SIZE(mistakes); i++) {
+		if (!mistake || strcmp(mistake, mistakes[i].name))
+			continue;
+		if (mistakes[i].make)
 			mistakes[i].make(w);
+		if (mistakes[i].callback)
+			run_callback(w, mistakes[i].callback);
+		if (mistakes[i].sink)
+			run_sink(mistakes[i].sink, mistakes[i].after_sink);
+	}
 	twheel_destroy(w);
 	return -ECANCELED;
 }
