@@ -39,6 +39,16 @@ void wait_due(const twheel::hub &hub, unsigned int nr)
 	} while (info.ready < nr);
 }
 
+template <class Function> bool fails_with(std::errc error, Function function)
+{
+	try {
+		function();
+	} catch (const std::system_error &thrown) {
+		return thrown.code() == error;
+	}
+	return false;
+}
+
 TEST(timer_calls_a_lambda_and_not_early)
 {
 	const auto begun = clock_type::now();
@@ -310,20 +320,9 @@ TEST(callback_may_dispatch_and_catch)
 
 TEST(error_is_a_system_error)
 {
-	try {
-		twheel::context context("/dev/null");
-
-		CHECK(false);
-	} catch (const std::system_error &error) {
-		CHECK(error.code() == std::errc::inappropriate_io_control_operation);
-	}
-	try {
-		twheel::hub hub(0x80);
-
-		CHECK(false);
-	} catch (const std::system_error &error) {
-		CHECK(error.code() == std::errc::invalid_argument);
-	}
+	CHECK(fails_with(std::errc::inappropriate_io_control_operation,
+			 [] { twheel::context context("/dev/null"); }));
+	CHECK(fails_with(std::errc::invalid_argument, [] { twheel::hub hub(0x80); }));
 }
 
 TEST(limit_is_an_error_and_a_reserve_prevents_it)
@@ -341,12 +340,7 @@ TEST(limit_is_an_error_and_a_reserve_prevents_it)
 	hub.reserve(2);
 	a.arm(0s);
 	b.arm(0s);
-	try {
-		c.arm(0s);
-		CHECK(false);
-	} catch (const std::system_error &error) {
-		CHECK(error.code() == std::errc::resource_unavailable_try_again);
-	}
+	CHECK(fails_with(std::errc::resource_unavailable_try_again, [&c] { c.arm(0s); }));
 	CHECK(!c.armed());
 	dispatch_all(hub);
 	CHECK_EQ(calls, 2);
@@ -361,13 +355,8 @@ TEST(hub_refuses_another_clock)
 	setup.flags = TWHEEL_SETUP_CLOCK;
 	setup.clock = CLOCK_REALTIME;
 	CHECK_EQ(twheel_setup(context.get(), &setup), 0);
-	try {
-		twheel::hub hub(std::move(context));
-
-		CHECK(false);
-	} catch (const std::system_error &error) {
-		CHECK(error.code() == std::errc::invalid_argument);
-	}
+	CHECK(fails_with(std::errc::invalid_argument,
+			 [&context] { twheel::hub hub(std::move(context)); }));
 	CHECK(context.get());
 }
 

@@ -177,22 +177,15 @@ module_can_be_unloaded()
 	loaded && unload
 }
 
+set -- node_is_there_before_the_module udev_gives_the_node_to_the_group \
+	who_is_not_in_the_group_cannot_open_it opening_it_loads_the_module \
+	module_is_the_one_that_dkms_built udev_leaves_the_node_to_the_group \
+	udev_gives_the_attributes_to_the_group tool_arms_and_reads python_arms_and_reads \
+	c_program_arms_and_reads callbacks_are_called rust_program_arms_and_reads \
+	java_program_cancels_reads_and_schedules stat_writes_the_format_of_prometheus \
+	module_that_uses_the_wheel_runs module_is_loaded_at_boot module_can_be_unloaded
 echo "KTAP version 1"
-echo "1..17"
-check node_is_there_before_the_module
-check udev_gives_the_node_to_the_group
-check who_is_not_in_the_group_cannot_open_it
-check opening_it_loads_the_module
-check module_is_the_one_that_dkms_built
-check udev_leaves_the_node_to_the_group
-check udev_gives_the_attributes_to_the_group
-check tool_arms_and_reads
-check python_arms_and_reads
-check c_program_arms_and_reads
-check callbacks_are_called
-check rust_program_arms_and_reads
-check java_program_cancels_reads_and_schedules
-check stat_writes_the_format_of_prometheus
-check module_that_uses_the_wheel_runs
-check module_is_loaded_at_boot
-check module_can_be_unloaded
+echo "1..$#"
+for name; do
+	check "$name"
+done

@@ -311,24 +311,17 @@ purge_leaves_the_group_alone()
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
 }
 
+set -- packages_install dkms_builds_the_modules_for_the_kernel_there \
+	dkms_builds_them_without_a_warning dkms_keeps_the_header_and_the_symbols \
+	module_is_built_as_the_howto_says dkms_builds_a_module_as_the_howto_says \
+	dkms_keeps_them_for_each_kernel dkms_builds_again_and_signs depmod_names_the_node \
+	group_is_made tool_runs python_finds_the_library \
+	programs_are_built_with_the_development_package \
+	callbacks_are_built_with_the_development_package rust_program_is_built_with_the_crate \
+	java_program_is_built_with_the_development_package man_pages_are_there save_the_system \
+	purge_leaves_the_group_alone
 echo "KTAP version 1"
-echo "1..19"
-check packages_install
-check dkms_builds_the_modules_for_the_kernel_there
-check dkms_builds_them_without_a_warning
-check dkms_keeps_the_header_and_the_symbols
-check module_is_built_as_the_howto_says
-check dkms_builds_a_module_as_the_howto_says
-check dkms_keeps_them_for_each_kernel
-check dkms_builds_again_and_signs
-check depmod_names_the_node
-check group_is_made
-check tool_runs
-check python_finds_the_library
-check programs_are_built_with_the_development_package
-check callbacks_are_built_with_the_development_package
-check rust_program_is_built_with_the_crate
-check java_program_is_built_with_the_development_package
-check man_pages_are_there
-check save_the_system
-check purge_leaves_the_group_alone
+echo "1..$#"
+for name; do
+	check "$name"
+done
