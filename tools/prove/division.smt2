@@ -41,14 +41,9 @@
 (check-sat-assuming ((divided deadline q2 r2) (not (and (= q q2) (= r r2)))))
 
 (echo "unsat first_tick_is_the_last_one_before_a_tick_less_1_ns_later")
-(push)
-(declare-const q2 Int)
-(declare-const r2 Int)
 (define-const sum Int (+ deadline (- d 1)))
-(assert (divided sum q2 r2))
-(assert (not (and (= q2 tick) (< sum 18446744073709551616))))
-(check-sat)
-(pop)
+(check-sat-assuming ((divided sum q2 r2)
+		     (not (and (= q2 tick) (< sum 18446744073709551616)))))
 
 (echo "unsat quotient_and_product_fit_into_the_clock")
 (check-sat-assuming ((not (and (<= 0 q deadline) (<= 0 (* q d) deadline)))))
