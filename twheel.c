@@ -692,7 +692,7 @@ static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 		if (i <= to)
 			return lo - from + i;
 	}
-	return twheel_round_tick(lo, hi);
+	return twheel_slack_tick(lo, hi);
 }
 
 static __always_inline void twheel_make_pending(struct twheel_timeout *t)

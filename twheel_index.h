@@ -92,7 +92,7 @@ static inline u64 twheel_tick_floor(const struct twheel_geometry *g, u64 ns)
 	return tick + (ns - tick * g->tick_ns >= g->tick_ns);
 }
 
-/* The first tick at or after @ns <= S64_MAX, for a deadline. */
+/* Deadlines are rounded up to a tick here: the first at or after @ns <= S64_MAX. */
 static inline u64 twheel_tick_ceil(const struct twheel_geometry *g, u64 ns)
 {
 	return twheel_tick_floor(g, ns + g->tick_ns - 1);
@@ -148,7 +148,7 @@ static inline u32 twheel_level_of_bit(const struct twheel_geometry *g, u32 bit)
  * The tick from @lo to @hi that is a multiple of the highest power of two. Other
  * timeouts with slack are likely to get the same tick.
  */
-static inline u64 twheel_round_tick(u64 lo, u64 hi)
+static inline u64 twheel_slack_tick(u64 lo, u64 hi)
 {
 	u64 low;
 

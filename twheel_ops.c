@@ -594,9 +594,11 @@ static int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
 		return twdev_cancel_op(f, op->id);
 	case TWHEEL_OP_GET:
 		return twdev_get_op(f, op, now_ns);
-	default:
+	case TWHEEL_OP_KICK:
 		return twdev_kick(f, op->id, now_ns);
 	}
+	/* twdev_check_op() knows no other. */
+	return -EINVAL;
 }
 
 /*

@@ -13,7 +13,8 @@
  *  4. wakes the waiters. The sink wakes nobody for the events that it makes for STOP.
  *
  * An idle cell ends in step 1. A cell whose word holds a deadline becomes READY, and its word
- * FIRED, so that users can still withdraw the event.
+ * FIRED, so that users can still withdraw the event: twdev_stop_cell(). A READY cell keeps its
+ * event, if it has not been withdrawn, and ends with the read.
  *
  * The events that STOP makes have count 0, and no order. A periodic timeout whose event is
  * unread at STOP counts deadlines up to the time of STOP, and ends with that event. After

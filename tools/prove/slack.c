@@ -14,7 +14,7 @@ static u32 zeros(u64 x)
 void round_tick_is_within_its_limits(void)
 {
 	u64 lo = any_tick(), hi = any_tick();
-	u64 tick = twheel_round_tick(lo, hi);
+	u64 tick = twheel_slack_tick(lo, hi);
 
 	PROVE(tick >= lo);
 	PROVE(tick <= hi || tick == lo);
@@ -23,7 +23,7 @@ void round_tick_is_within_its_limits(void)
 void round_tick_is_the_roundest_there_is(void)
 {
 	u64 lo = any_tick(), hi = any_tick();
-	u64 tick = twheel_round_tick(lo, hi);
+	u64 tick = twheel_slack_tick(lo, hi);
 	u64 other = any_u64(lo, hi);
 
 	PROVE(zeros(tick) > zeros(other) || tick == other);
