@@ -594,11 +594,10 @@ static int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
 		return twdev_cancel_op(f, op->id);
 	case TWHEEL_OP_GET:
 		return twdev_get_op(f, op, now_ns);
-	case TWHEEL_OP_KICK:
+	default:
+		/* TWHEEL_OP_KICK: twdev_check_op() knows no other. */
 		return twdev_kick(f, op->id, now_ns);
 	}
-	/* twdev_check_op() knows no other. */
-	return -EINVAL;
 }
 
 /*
