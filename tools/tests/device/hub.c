@@ -375,13 +375,16 @@ HUB_TEST(hub_grows_beyond_its_first_cells)
 static unsigned int made_beside_spares(unsigned int nr)
 {
 	struct twheel_node many[200];
+	unsigned int made;
 
 	close_hub();
 	open_hub();
 	CHECK_EQ(twheel_hub_reserve(hub, nr), 0);
 	use_cells(many, nr);
 	CHECK_EQ(twheel_node_arm(&many[0], 30 * NSEC_PER_SEC), 0);
-	return live() - nr;
+	made = live() - nr;
+	CHECK(twheel_node_cancel(&many[0]));
+	return made;
 }
 
 HUB_TEST(hub_makes_no_cells_while_many_are_spare)
