@@ -97,6 +97,7 @@ static void begin(uint64_t id)
 {
 	int fd = memfd_create("cells", MFD_CLOEXEC);
 
+	twheel_close(ctx);
 	kernel.op_flags = TWHEEL_F_ABS | TWHEEL_F_CELL;
 	kernel.next_id = id;
 	kernel.take_up = TWHEEL_CELL_FIRED;
