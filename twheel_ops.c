@@ -594,8 +594,7 @@ static int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
 		return twdev_cancel_op(f, op->id);
 	case TWHEEL_OP_GET:
 		return twdev_get_op(f, op, now_ns);
-	default:
-		/* TWHEEL_OP_KICK: twdev_check_op() knows no other. */
+	default:	/* TWHEEL_OP_KICK, as twdev_check_op() knows no other */
 		return twdev_kick(f, op->id, now_ns);
 	}
 }
