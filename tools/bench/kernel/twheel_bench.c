@@ -236,8 +236,10 @@ static void bench_sink(void *unused, struct list_head *expired, unsigned int nr,
 {
 	struct twheel_timeout *t, *next;
 
-	list_for_each_entry_safe(t, next, expired, entry)
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del(&t->entry);
 		twheel_accept(t);
+	}
 	bench_expired(nr);
 }
 
