@@ -161,28 +161,16 @@ static uint64_t timer_interrupts(void)
 	return sum;
 }
 
-static uint64_t context_switches(void)
+/* The sum of the number that @format finds in each line of a file. */
+static uint64_t sum_of(const char *path, const char *format)
 {
-	FILE *file = open_file("/proc/stat");
-	uint64_t switches = 0;
-	char line[4096];
-
-	while (fgets(line, sizeof(line), file))
-		sscanf(line, "ctxt %lu", &switches);
-	fclose(file);
-	return switches;
-}
-
-/* The fourth number in the line of each processor. */
-static uint64_t idle_calls(void)
-{
-	FILE *file = open_file("/proc/schedstat");
-	uint64_t sum = 0, calls;
+	FILE *file = open_file(path);
+	uint64_t sum = 0, value;
 	char line[4096];
 
 	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "cpu%*u %*u %*u %*u %lu", &calls) == 1)
-			sum += calls;
+		if (sscanf(line, format, &value) == 1)
+			sum += value;
 	}
 	fclose(file);
 	return sum;
@@ -192,8 +180,9 @@ void read_machine(struct machine *machine)
 {
 	*machine = (struct machine) {
 		.interrupts = timer_interrupts(),
-		.sleeps = idle_calls(),
-		.switches = context_switches(),
+		/* The fourth number in the line of each processor. */
+		.sleeps = sum_of("/proc/schedstat", "cpu%*u %*u %*u %*u %lu"),
+		.switches = sum_of("/proc/stat", "ctxt %lu"),
 		.at_ns = clock_ns(),
 	};
 	if (is_counting())
@@ -216,14 +205,7 @@ struct machine machine_since(const struct machine *before)
 
 void read_memory(struct memory *memory)
 {
-	FILE *file = open_file("/proc/self/smaps_rollup");
-	long kilobytes = 0;
-	char line[256];
-
-	while (fgets(line, sizeof(line), file))
-		sscanf(line, "Anonymous: %ld", &kilobytes);
-	fclose(file);
-	memory->user = kilobytes * 1024;
+	memory->user = sum_of("/proc/self/smaps_rollup", "Anonymous: %lu") * 1024;
 	memory->all = -(int64_t)free_bytes();
 }
 

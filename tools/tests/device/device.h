@@ -135,6 +135,23 @@ static inline __u64 random_below(__u64 *state, __u64 limit)
 	return (*state >> 11) % limit;
 }
 
+/* Read a file of a thread in /proc. Returns false if the thread has ended. */
+static inline bool read_task(pid_t tid, const char *name, char *text, size_t size)
+{
+	char path[80];
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	len = read(fd, text, size - 1);
+	close(fd);
+	text[len < 0 ? 0 : len] = 0;
+	return len > 0;
+}
+
 static inline int device_open(int flags)
 {
 	int fd = open(DEVICE, flags | O_CLOEXEC);

@@ -130,15 +130,8 @@ static int open_for(__u32 limit)
 
 static void run_by_calls(int fd, struct twheel_op *ops, __u32 nr)
 {
-	static const unsigned long commands[] = {
-		[TWHEEL_OP_ARM] = TWHEEL_IOC_ARM,
-		[TWHEEL_OP_MOD] = TWHEEL_IOC_MOD,
-		[TWHEEL_OP_CANCEL] = TWHEEL_IOC_CANCEL,
-		[TWHEEL_OP_GET] = TWHEEL_IOC_GET,
-	};
-
 	for (__u32 i = 0; i < nr; i++)
-		ops[i].result = operate(fd, commands[ops[i].opcode], &ops[i]);
+		ops[i].result = operate(fd, TWHEEL_IOC_OP(ops[i].opcode), &ops[i]);
 }
 
 /* Returns the number of operations that the kernel has tried, or -errno. */

@@ -197,23 +197,6 @@ static void *read_once(void *arg)
 	return NULL;
 }
 
-/* Read a file of a thread in /proc. Returns false if the thread has ended. */
-static bool read_task(pid_t tid, const char *name, char *text, size_t size)
-{
-	char path[80];
-	ssize_t len;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	len = read(fd, text, size - 1);
-	close(fd);
-	text[len < 0 ? 0 : len] = 0;
-	return len > 0;
-}
-
 /* Does the reader sleep, or has it finished? */
 static bool has_begun(const struct reader *reader)
 {

@@ -58,16 +58,10 @@ static int count_workers(void)
 
 	CHECK(tasks);
 	while ((task = readdir(tasks))) {
-		char path[300], name[16] = "";
-		int fd;
+		char name[17];
 
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task->d_name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		if (read(fd, name, sizeof(name)) > 0)
+		if (read_task(atoi(task->d_name), "comm", name, sizeof(name)))
 			nr += !strncmp(name, "iou-wrk", strlen("iou-wrk"));
-		close(fd);
 	}
 	closedir(tasks);
 	return nr;
