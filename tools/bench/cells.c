@@ -48,7 +48,7 @@ static struct slot *slots;
 
 static void cells_open(unsigned int n)
 {
-	check(twheel_open(NULL, 0, &ctx), "/dev/twheel");
+	check(twheel_open(NULL, TWHEEL_KERNEL, &ctx), "/dev/twheel");
 	slots = array(n, sizeof(*slots));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
  * All access of user space to /dev/twheel goes through here, so that a change of
- * the ABI is a change of this file.
+ * the ABI is a change of this file. A context is of the device, or is a wheel in the process,
+ * which takes the same requests.
  *
  * A context is a descriptor, its clock and the mapping of its cells. The clock is fixed
  * when the context is opened or set up, and the mapping is added later. There is nothing to
@@ -29,6 +30,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,19 +38,22 @@
 /* The functions of the header that programs have inline are exported from here. */
 #define TWHEEL_CELL_INLINE
 #include "libtwheel.h"
+#include "process.h"
 
 #define NSEC_PER_SEC	1000000000
 #define NSEC_PER_USEC	1000
 
 /**
  * struct twheel_ctx - a context
- * @fd: descriptor of /dev/twheel
+ * @process: the wheel in the process; NULL: @fd is of the device
+ * @fd: the descriptor
  * @owned: close it with the context
  * @clock: clock of the context
  * @nr_cells: length of @cells, a whole number of pages; 0 before they are mapped
  * @cells: by index; NULL before they are mapped
  */
 struct twheel_ctx {
+	struct twheel_process *process;
 	int		fd;
 	int		owned;
 	clockid_t	clock;
@@ -66,8 +71,11 @@ static uint64_t clock_ns(clockid_t clock)
 
 static int control(const struct twheel_ctx *ctx, unsigned long request, void *arg)
 {
-	int ret = ioctl(ctx->fd, request, arg);
+	int ret;
 
+	if (ctx->process)
+		return twheel_process_control(ctx->process, request, arg);
+	ret = ioctl(ctx->fd, request, arg);
 	return ret < 0 ? -errno : ret;
 }
 
@@ -80,7 +88,7 @@ static int map_cells(struct twheel_ctx *ctx)
 	uint64_t size;
 	int ret;
 
-	if (__atomic_load_n(&ctx->cells, __ATOMIC_ACQUIRE))
+	if (ctx->process || __atomic_load_n(&ctx->cells, __ATOMIC_ACQUIRE))
 		return 0;
 	ret = twheel_info(ctx, &info);
 	if (ret)
@@ -119,9 +127,10 @@ static int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns)
 #endif
 
 /* INFO also checks that @fd is a twheel context. */
-static int new_context(int fd, int owned, struct twheel_ctx **out)
+static int new_context(struct twheel_process *process, int fd, int owned,
+		       struct twheel_ctx **out)
 {
-	struct twheel_ctx ctx = { .fd = fd, .owned = owned }, *new;
+	struct twheel_ctx ctx = { .process = process, .fd = fd, .owned = owned }, *new;
 	struct twheel_info info;
 	int ret;
 
@@ -138,30 +147,91 @@ static int new_context(int fd, int owned, struct twheel_ctx **out)
 	return 0;
 }
 
-int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx)
+static int open_device(const char *path, int mode, struct twheel_ctx **ctx)
 {
-	int mode = O_RDWR;
-	int ret, fd;
+	int fd = open(path, O_RDWR | mode), ret;
 
-	if (flags & ~(TWHEEL_NONBLOCK | TWHEEL_INHERIT))
-		return -EINVAL;
-	if (flags & TWHEEL_NONBLOCK)
-		mode |= O_NONBLOCK;
-	if (!(flags & TWHEEL_INHERIT))
-		mode |= O_CLOEXEC;
-
-	fd = open(path ? path : TWHEEL_DEVICE, mode);
 	if (fd < 0)
 		return -errno;
-	ret = new_context(fd, 1, ctx);
+	ret = new_context(NULL, fd, 1, ctx);
 	if (ret)
 		close(fd);
 	return ret;
 }
 
+static int open_process(int mode, struct twheel_ctx **ctx)
+{
+	struct twheel_process *process;
+	int ret = twheel_process_open(mode, &process);
+
+	if (ret)
+		return ret;
+	ret = new_context(process, twheel_process_fd(process), 1, ctx);
+	if (ret)
+		twheel_process_close(process);
+	return ret;
+}
+
+/* TWHEEL_KERNEL or TWHEEL_PROCESS, 0 for either, or -EINVAL. The environment comes first. */
+static int backend_of(unsigned int flags)
+{
+	const char *name = secure_getenv("TWHEEL_BACKEND");
+
+	if (!name || !*name)
+		return flags & (TWHEEL_KERNEL | TWHEEL_PROCESS);
+	if (!strcmp(name, "kernel"))
+		return TWHEEL_KERNEL;
+	return strcmp(name, "process") ? -EINVAL : TWHEEL_PROCESS;
+}
+
+/* Does opening the device fail because the machine or container does not offer it? */
+static int is_missing(int error)
+{
+	return error == -ENOENT || error == -ENODEV || error == -ENXIO || error == -EACCES ||
+	       error == -EPERM;
+}
+
+int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx)
+{
+	int mode = flags & TWHEEL_NONBLOCK ? O_NONBLOCK : 0;
+	int backend = path ? TWHEEL_KERNEL : backend_of(flags), ret;
+
+	if (flags & ~(TWHEEL_NONBLOCK | TWHEEL_INHERIT | TWHEEL_KERNEL | TWHEEL_PROCESS))
+		return -EINVAL;
+	if (flags & TWHEEL_PROCESS && (path || flags & TWHEEL_KERNEL))
+		return -EINVAL;
+	if (backend < 0)
+		return backend;
+	if (!(flags & TWHEEL_INHERIT))
+		mode |= O_CLOEXEC;
+	if (backend == TWHEEL_PROCESS)
+		return open_process(mode, ctx);
+	ret = open_device(path ? path : TWHEEL_DEVICE, mode, ctx);
+	return !backend && is_missing(ret) ? open_process(mode, ctx) : ret;
+}
+
+int twheel_available(void)
+{
+	struct twheel_ctx *ctx = NULL;
+	int ret = open_device(TWHEEL_DEVICE, O_CLOEXEC, &ctx);
+
+	if (!ret)
+		twheel_close(ctx);
+	return ret;
+}
+
+unsigned int twheel_version(void)
+{
+	return TWHEEL_VERSION;
+}
+
+/* A context in a process has a timerfd, which shows nothing of it. */
 int twheel_open_fd(int fd, struct twheel_ctx **ctx)
 {
-	return new_context(fd, 0, ctx);
+	struct itimerspec its;
+	int ret = new_context(NULL, fd, 0, ctx);
+
+	return ret == -ENOTTY && !timerfd_gettime(fd, &its) ? -EOPNOTSUPP : ret;
 }
 
 void twheel_close(struct twheel_ctx *ctx)
@@ -170,7 +240,9 @@ void twheel_close(struct twheel_ctx *ctx)
 		return;
 	if (ctx->cells)
 		munmap(ctx->cells, ctx->nr_cells * sizeof(*ctx->cells));
-	if (ctx->owned)
+	if (ctx->process)
+		twheel_process_close(ctx->process);
+	else if (ctx->owned)
 		close(ctx->fd);
 	free(ctx);
 }
@@ -203,8 +275,13 @@ int twheel_stats(struct twheel_ctx *ctx, struct twheel_stats *stats)
 
 int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns)
 {
-	*now_ns = clock_ns(ctx->clock);
+	*now_ns = ctx->process ? twheel_process_now(ctx->process) : clock_ns(ctx->clock);
 	return 0;
+}
+
+int twheel_set_time(struct twheel_ctx *ctx, uint64_t now_ns)
+{
+	return ctx->process ? twheel_process_set_time(ctx->process, now_ns) : -EOPNOTSUPP;
 }
 
 /* Fields that an operation does not take must be 0. */
@@ -401,6 +478,8 @@ int twheel_cell(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell)
 
 	if (ret)
 		return ret;
+	if (ctx->process)
+		return generation ? twheel_process_cell(ctx->process, index, cell) : -EINVAL;
 	if (!generation || index >= __atomic_load_n(&ctx->nr_cells, __ATOMIC_RELAXED))
 		return -EINVAL;
 	*cell = &ctx->cells[index];
@@ -483,7 +562,15 @@ static int wait_readable(const struct twheel_ctx *ctx, const struct timespec *ti
 	return (pfd.revents & POLLNVAL) ? -EBADF : ret;
 }
 
-int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns)
+/* Time left until @end, 0 if it has passed. */
+static int64_t remaining(uint64_t end)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	return now < end ? (int64_t)(end - now) : 0;
+}
+
+static int wait_once(const struct twheel_ctx *ctx, int64_t timeout_ns)
 {
 	struct timespec ts = {
 		.tv_sec = timeout_ns / NSEC_PER_SEC,
@@ -493,35 +580,59 @@ int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns)
 	return wait_readable(ctx, timeout_ns < 0 ? NULL : &ts);
 }
 
+/* The descriptor of a wheel in the process is readable at its steps too. */
+int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns)
+{
+	uint64_t end = timeout_ns < 0 ? 0 : clock_ns(CLOCK_MONOTONIC) + timeout_ns;
+	struct twheel_info info;
+	int ret;
+
+	if (!ctx->process)
+		return wait_once(ctx, timeout_ns);
+	for (;;) {
+		ret = twheel_info(ctx, &info);
+		if (ret)
+			return ret;
+		if (info.ready || info.flags & TWHEEL_INFO_STOPPED)
+			return 1;
+		if (!timeout_ns)
+			return 0;
+		ret = wait_once(ctx, timeout_ns);
+		if (ret < 0)
+			return ret;
+		if (timeout_ns > 0)
+			timeout_ns = remaining(end);
+	}
+}
+
 static int records(ssize_t bytes)
 {
 	return bytes < 0 ? -errno : (int)(bytes / (ssize_t)sizeof(struct twheel_event));
 }
 
+/* Does not block for a wheel in the process: the callers wait. */
 static int read_blocking(struct twheel_ctx *ctx, struct iovec *iov)
 {
+	if (ctx->process)
+		return twheel_process_read(ctx->process, iov->iov_base,
+					   iov->iov_len / sizeof(struct twheel_event));
 	return records(read(ctx->fd, iov->iov_base, iov->iov_len));
 }
 
 /* Kernels without RWF_NOWAIT: another reader may take the event between wait and read. */
 static int read_nowait(struct twheel_ctx *ctx, struct iovec *iov)
 {
-	int ret = records(preadv2(ctx->fd, iov, 1, -1, RWF_NOWAIT));
+	int ret;
 
+	if (ctx->process)
+		return read_blocking(ctx, iov);
+	ret = records(preadv2(ctx->fd, iov, 1, -1, RWF_NOWAIT));
 	if (ret != -EOPNOTSUPP)
 		return ret;
 	ret = twheel_wait(ctx, TWHEEL_NO_WAIT);
 	if (ret <= 0)
 		return ret ? ret : -EAGAIN;
 	return read_blocking(ctx, iov);
-}
-
-/* Time left until @end, 0 if it has passed. */
-static int64_t remaining(uint64_t end)
-{
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-
-	return now < end ? (int64_t)(end - now) : 0;
 }
 
 /* Retry until @end: other threads may read or withdraw each event first. */

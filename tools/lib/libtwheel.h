@@ -67,6 +67,14 @@ extern "C" {
 /* twheel_open(), flags */
 #define TWHEEL_NONBLOCK		0x1	/* O_NONBLOCK, for programs that read twheel_fd() */
 #define TWHEEL_INHERIT		0x2	/* keep the descriptor open in exec() */
+#define TWHEEL_KERNEL		0x4	/* the device, or fail */
+#define TWHEEL_PROCESS		0x8	/* a wheel in the process */
+
+/* struct twheel_info, flags: the context is a wheel in the process. The device never sets it. */
+#define TWHEEL_INFO_PROCESS	(1U << 31)
+
+/* struct twheel_setup, flags: twheel_set_time() moves the clock. A wheel in the process alone. */
+#define TWHEEL_SETUP_MANUAL	(1U << 31)
 
 /* twheel_wait() and twheel_read(), timeout_ns */
 #define TWHEEL_NO_WAIT		INT64_C(0)
@@ -88,6 +96,24 @@ struct twheel_ctx;
  * cgroup of the container or unit does not allow the device; -EMFILE, -ENFILE, -ENOMEM.
  */
 int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx);
+
+/**
+ * twheel_available() - can the device be opened?
+ *
+ * Context: any thread.
+ *
+ * Return: 0 if twheel_open() of the device would succeed now; otherwise its error.
+ */
+int twheel_available(void);
+
+/**
+ * twheel_version() - get the version of the library
+ *
+ * Context: any thread.
+ *
+ * Return: TWHEEL_VERSION of the library that the program runs with.
+ */
+unsigned int twheel_version(void);
 
 /**
  * twheel_open_fd() - use a context that is open already
@@ -178,6 +204,22 @@ int twheel_stats(struct twheel_ctx *ctx, struct twheel_stats *stats);
  * Return: 0.
  */
 int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns);
+
+/**
+ * twheel_set_time() - set the manual clock of a context
+ * @ctx: a context that was set up with TWHEEL_SETUP_MANUAL
+ * @now_ns: the new time; the clock starts at 0
+ *
+ * For tests of programs: timeouts of minutes fire in microseconds. Timeouts that are due are
+ * unread events when the call returns. A time before the current one fires nothing. The
+ * maximum waits of twheel_wait() and twheel_read() stay in real time.
+ *
+ * Context: any thread, does not block.
+ *
+ * Return: 0; -EINVAL for a time above INT64_MAX, or if the clock is not manual; -EOPNOTSUPP if
+ * the context is of the device.
+ */
+int twheel_set_time(struct twheel_ctx *ctx, uint64_t now_ns);
 
 /**
  * twheel_arm() - arm a new timeout

@@ -65,7 +65,7 @@ static int run_bench(int argc, char **argv)
 		cli_number(*numbers, "N", 1000, 1000000);
 		arguments[nr++] = *numbers;
 	}
-	error = cli_context(CLI_NO_FD, 0, &ctx);
+	error = cli_context(CLI_NO_FD, TWHEEL_KERNEL, &ctx);
 	if (error)
 		return error;
 	twheel_close(ctx);

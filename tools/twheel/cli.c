@@ -287,6 +287,17 @@ int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx)
 	return error ? bad_descriptor(error, fd) : 0;
 }
 
+void cli_tell_backend(struct twheel_ctx *ctx)
+{
+	int error = getenv("TWHEEL_BACKEND") ? 0 : twheel_available();
+	struct twheel_info info;
+
+	if (!error || twheel_info(ctx, &info) || !(info.flags & TWHEEL_INFO_PROCESS))
+		return;
+	cli_no_device(error);
+	cli_error("this is a wheel in the process, see twheel_backends(7)");
+}
+
 void cli_need_fd(int fd)
 {
 	if (fd != CLI_NO_FD)
@@ -325,9 +336,10 @@ int cli_show(int argc, char **argv, unsigned int flags,
 	if (flags & CLI_NEED_FD)
 		cli_need_fd(fd);
 
-	status = cli_context(fd, 0, &ctx);
+	status = cli_context(fd, flags & CLI_PROCESS ? 0 : TWHEEL_KERNEL, &ctx);
 	if (status)
 		return status;
+	cli_tell_backend(ctx);
 	status = show(ctx, fd != CLI_NO_FD, format);
 	twheel_close(ctx);
 	return status;

@@ -70,9 +70,13 @@ int cli_no_device(int error);
 
 /*
  * The context of descriptor @fd, or with CLI_NO_FD a new one. Returns 0, or after
- * a complaint the exit status.
+ * a complaint the exit status. A new one is a wheel in the process if the device is missing,
+ * unless TWHEEL_KERNEL is in @flags.
  */
 int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx);
+
+/* Say on standard error if @ctx is a wheel in the process that nobody has asked for. */
+void cli_tell_backend(struct twheel_ctx *ctx);
 
 /* Without --fd: print how to open a descriptor, and exit with EX_USAGE. */
 void cli_need_fd(int fd);
@@ -87,6 +91,7 @@ enum cli_format {
 /* cli_show(), flags */
 #define CLI_NEED_FD	0x1	/* --fd must be given */
 #define CLI_PROMETHEUS	0x2	/* --prometheus may be given */
+#define CLI_PROCESS	0x4	/* without --fd, it may be a wheel in the process */
 
 /*
  * A command that takes --fd and --json and shows a context by @show, which returns the exit

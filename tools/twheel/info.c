@@ -34,6 +34,7 @@ static void print_json(const struct twheel_info *info)
 	json_number(&json, "op_flags", info->op_flags);
 	json_number(&json, "setup_flags", info->setup_flags);
 	json_bool(&json, "cells", info->op_flags & TWHEEL_F_CELL);
+	json_bool(&json, "process", info->flags & TWHEEL_INFO_PROCESS);
 	json_bool(&json, "private", info->flags & TWHEEL_INFO_PRIVATE);
 	json_bool(&json, "stopped", info->flags & TWHEEL_INFO_STOPPED);
 	json_end(&json);
@@ -56,7 +57,8 @@ static void print_text(const struct twheel_info *info)
 	printf("user wheels   %llu of %llu bytes, %llu refused\n", info->wheel_bytes,
 	       info->max_wheel_bytes, info->wheel_refused);
 	printf("cells         %s\n", info->op_flags & TWHEEL_F_CELL ? "yes" : "no");
-	printf("wheel         %s\n", info->flags & TWHEEL_INFO_PRIVATE ? "its own" : "shared");
+	printf("wheel         %s\n", info->flags & TWHEEL_INFO_PROCESS ? "in the process" :
+	       info->flags & TWHEEL_INFO_PRIVATE ? "its own" : "shared");
 	if (info->flags & TWHEEL_INFO_STOPPED)
 		puts("stopped");
 }
@@ -78,7 +80,7 @@ static int print_info(struct twheel_ctx *ctx, bool given, enum cli_format format
 
 static int info_run(int argc, char **argv)
 {
-	return cli_show(argc, argv, 0, print_info);
+	return cli_show(argc, argv, CLI_PROCESS, print_info);
 }
 
 const struct command info_command = {

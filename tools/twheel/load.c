@@ -92,6 +92,8 @@ static int open_context(struct run *run, unsigned int index)
 	status = cli_context(CLI_NO_FD, TWHEEL_NONBLOCK, &w->ctx);
 	if (status)
 		return status;
+	if (!index)
+		cli_tell_backend(w->ctx);
 	error = twheel_info(w->ctx, &info);
 	if (error)
 		return cli_failure(error, "info");

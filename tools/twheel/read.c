@@ -183,7 +183,7 @@ static int read_run(int argc, char **argv)
 	cli_arguments(argc, argv, 0, 0);
 	cli_need_fd(fd);
 
-	status = cli_context(fd, 0, &reader.ctx);
+	status = cli_context(fd, TWHEEL_KERNEL, &reader.ctx);
 	if (status)
 		return status;
 	status = read_all(&reader);

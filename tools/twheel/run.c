@@ -556,6 +556,7 @@ static int play(struct run *run)
 
 	if (status)
 		return status;
+	cli_tell_backend(run->ctx);
 	run->has_cells = !twheel_info(run->ctx, &info) && info.op_flags & TWHEEL_F_CELL;
 	stay_on_this_cpu();
 	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);

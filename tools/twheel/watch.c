@@ -222,7 +222,7 @@ static int watch_run(int argc, char **argv)
 		take_option(&w, option, &fd);
 	cli_arguments(argc, argv, 0, 0);
 
-	status = cli_context(fd, 0, &w.ctx);
+	status = cli_context(fd, TWHEEL_KERNEL, &w.ctx);
 	if (status)
 		return status;
 	w.terminal = isatty(STDOUT_FILENO);

@@ -31,8 +31,8 @@ static void open_context(struct context *context, unsigned int n, uint64_t slack
 	context->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
 	context->events = array(usage.batch, sizeof(*context->events));
 	context->ops = array(usage.batch, sizeof(*context->ops));
-	check(twheel_open(NULL, usage.measured ? 0 : TWHEEL_NONBLOCK, &context->ctx),
-	      "/dev/twheel");
+	check(twheel_open(NULL, TWHEEL_KERNEL | (usage.measured ? 0 : TWHEEL_NONBLOCK),
+			  &context->ctx), "/dev/twheel");
 	context->fd = twheel_fd(context->ctx);
 }
 

@@ -84,7 +84,7 @@ static void threads(const char *operation, unsigned int nr, bool share)
 		if (i && share)
 			workers[i].ctx = workers[0].ctx;
 		else
-			check(twheel_open(NULL, 0, &workers[i].ctx), "/dev/twheel");
+			check(twheel_open(NULL, TWHEEL_KERNEL, &workers[i].ctx), "/dev/twheel");
 	}
 	stop = false;
 	begin = clock_ns();

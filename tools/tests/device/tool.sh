@@ -604,13 +604,30 @@ load_says_that_it_was_interrupted()
 	interrupt && has '^interrupted: ' && interrupt --json && has '"interrupted":true}$'
 }
 
-load_without_a_device_prints_nothing()
+# hidden COMMAND...: without the device.
+hidden()
 {
 	mv /dev/twheel /dev/hidden
-	status 69 twheel load
+	"$@"
 	result=$?
 	mv /dev/hidden /dev/twheel
 	return $result
+}
+
+load_that_needs_the_device_prints_nothing()
+{
+	hidden status 69 env TWHEEL_BACKEND=kernel twheel load
+}
+
+tool_tells_that_the_wheel_is_in_the_process()
+{
+	hidden status 0 twheel info && has '^wheel +in the process' &&
+		grep -q 'is the module twheel_dev loaded' /tmp/err &&
+		grep -q 'wheel in the process' /tmp/err &&
+		hidden status 0 twheel sleep 1ms && [ ! -s /tmp/err ] &&
+		hidden status 69 twheel stat &&
+		status 0 env TWHEEL_BACKEND=process twheel info &&
+		has '^wheel +in the process' && [ ! -s /tmp/err ]
 }
 
 help_is_shown_for_every_command()
@@ -635,7 +652,7 @@ version_has_a_letter()
 denied()
 {
 	chown "0:$1" /dev/twheel && chmod "$2" /dev/twheel || return
-	status 77 su -s /bin/sh nobody -c "$(command -v twheel) info"
+	status 77 su -s /bin/sh nobody -c "$(command -v twheel) stat"
 	chown 0:0 /dev/twheel && chmod 600 /dev/twheel
 }
 

@@ -1,0 +1,1445 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * The wheel in the process: what /dev/twheel does, without the module.
+ *
+ * There is no thread and no signal. A context has a hierarchical wheel, a queue of unread events,
+ * a mutex and a timerfd. Each call reads the clock and first moves what is due from the wheel to
+ * the queue. So a timeout that nobody asks for is late by any time, but it is never early.
+ *
+ *
+ * Descriptor
+ *
+ * The timerfd is the descriptor that programs poll. A call sets it before it drops the mutex: to
+ * the next step of the wheel, or to the past while an event is unread. A step can be a cascade or
+ * a look at a cell. Then the program wakes, finds no event, which the contract allows, and its
+ * call sets the timerfd to the next step.
+ *
+ * To set it is a system call, and the only one here. It is left out if the descriptor is readable
+ * as it should be, or if it will be earlier than it need be: a wakeup too many is cheaper than
+ * a call for each timeout that is cancelled. It is never left out if the descriptor would be
+ * readable too late, or for ever.
+ *
+ *
+ * Wheel
+ *
+ * A tick is a multiple of tick_ns on the clock. A deadline is rounded up to a tick, the time is
+ * rounded down: never early. The cursor is the last tick that the wheel has entered, never after
+ * the time. Digit 0 of a tick has 8 bits, the others have 6. The level of a timeout is the highest
+ * digit in which its tick and the cursor differ; its slot is that digit. A bitmap has the slots
+ * that are not empty.
+ *
+ *  - A slot of level 0 holds one tick, because all ticks there agree with the cursor above
+ *    digit 0. A tick that is past becomes that of the cursor.
+ *  - The next step is the first occupied slot of level 0 from the cursor on, or else the begin
+ *    of the first occupied slot of the lowest level that has one. The cursor never passes it.
+ *  - When the cursor enters a slot of a level above, all its timeouts are placed anew, in order,
+ *    before any other timeout can be placed in that block. So timeouts fire in the order of
+ *    their ticks, and those of one tick in the order of arming.
+ *
+ * If the clock has been set back, all timeouts are placed anew. The timerfd follows the clock by
+ * itself. An order holds only while the clock is not set back.
+ *
+ *
+ * States of a timeout
+ *
+ *	PENDING		in the wheel
+ *	PARKED		a cell that is in no list: nobody looks at its word until a call
+ *	READY		on the queue of events
+ *
+ *	FREE -> PENDING		ARM; of a cell with a deadline
+ *	FREE -> PARKED		ARM of an idle cell
+ *	PENDING -> READY	it is due; STOP
+ *	READY -> PENDING	read() of a periodic timeout; MOD; KICK of a cell armed meanwhile
+ *	PENDING <-> PARKED	a look at an idle cell, a KICK
+ *	READY -> PARKED		read() of a cell; MOD, KICK: its event was withdrawn
+ *	any -> FREE		CANCEL; read() of the last event; STOP of an idle cell
+ *
+ *
+ * Cells
+ *
+ * The protocol of word and look is that of the device: users run the same inline functions. The
+ * side of the kernel is here, with the mutex held, and all accesses are sequentially consistent.
+ *
+ *  - A cell that is not PENDING has look == ~0. One that is has look >= @expires, the time for
+ *    which it is in the wheel, except for a moment in a call.
+ *  - arm against park or requeue: the user exchanges the word, then loads look. We store look,
+ *    then load the word. One of us sees the other's value: he calls KICK, or we take the deadline.
+ *  - arm or cancel against fire: we store look = ~0, then compare-exchange the deadline with
+ *    FIRED. The first change of the word wins. A user whose exchange comes second and arms loads
+ *    look == ~0 and calls KICK.
+ *  - cancel against read: the event counts as read if a compare-exchange finds FIRED.
+ *  - On CLOCK_REALTIME the clock is read after the word: it may be set back before the word
+ *    is written.
+ *
+ *
+ * Locking
+ *
+ * The mutex protects all but words, looks, and the members that are accessed atomically. No call
+ * holds it while it blocks.
+ *
+ * A KICK may come from a signal handler, and the thread below may hold the mutex. So KICK only
+ * tries to lock. If this fails, it pushes the cell on @kicked and tries again. A holder empties
+ * @kicked before it unlocks, and once more afterwards if it is not empty and it can lock:
+ *
+ *	handler, or another thread		holder
+ *
+ *	push on @kicked				unlock
+ *	trylock fails				load @kicked
+ *
+ * Push and load, unlock and trylock are on one order: if the trylock fails, the holder had not
+ * unlocked, and its load sees the push. Whether the KICK would fail is tested without the mutex,
+ * with an id and a flag that only grow. Of STOP: it sets @stopped, and then loads the words. A
+ * KICK that has not seen @stopped was written to its word before that load.
+ *
+ *
+ * Lifetime
+ *
+ * Timeouts lie in chunks that double in size, so they do not move, an index finds them, and no
+ * call but a growing ARM allocates. Ended ones are used again, with the next generation in the id.
+ * All memory goes with the context.
+ *
+ * fork() copies the wheel, but shares the timerfd. A child that set it would cost its parent a
+ * wakeup. So each call tests a page that is zero in a child (MADV_WIPEONFORK), and fails there
+ * before it locks: another thread may have held the mutex during the fork. close() works in both.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "process.h"
+
+#define NSEC_PER_SEC	1000000000ULL
+#define NEVER		UINT64_MAX
+#define PAST		1		/* a time at which the timerfd has expired */
+
+#define DEFAULT_TICK	1000000ULL
+#define MAX_TICK	(86400 * NSEC_PER_SEC)
+#define DEFAULT_MAX	1048576U
+#define MAX_MAX		(1U << 28)
+#define MAX_SLOTS	65536		/* of SETUP, which takes them as advice */
+
+#define BITS_0		8
+#define BITS		6
+#define LEVELS		11
+#define SLOTS_0		(1U << BITS_0)
+#define SLOTS		(SLOTS_0 + (LEVELS - 1) * (1U << BITS))
+
+/* Chunk k has CHUNK << k timeouts and cells. */
+#define CHUNK		1024U
+#define CHUNKS		19
+#define CELLS_PER_PAGE	256U
+
+#define MAX_AHEAD	(60 * NSEC_PER_SEC)	/* between the two looks at an idle cell */
+#define CELL_SEEN	(~0ULL - 2)		/* an idle word that a look has met */
+
+#define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT)
+#define SETUP_FLAGS	(TWHEEL_SETUP_CLOCK | TWHEEL_SETUP_MANUAL)
+
+enum state { FREE, PENDING, PARKED, READY };
+
+struct link {
+	struct link	*next, *prev;
+};
+
+/* A timeout. Members with a star are read without the mutex, in defer(). */
+struct timeout {
+	struct link	link;		/* PENDING: in a slot; READY: on the queue; FREE: @next */
+	uint32_t	index;
+	uint32_t	generation;	/* * FREE: the next one */
+	uint64_t	tick;		/* PENDING: for which it is in the wheel */
+	uint64_t	expires;	/* deadline; cell: PENDING: next look; READY: its word */
+	uint64_t	fired;		/* READY: when it fired, or was stopped */
+	uint64_t	interval;	/* 0: one-shot */
+	uint64_t	ahead;		/* cell: how far the deadline was at the last call */
+	uint64_t	cookie;
+	struct timeout	*kicked;	/* next on the list of deferred KICKs */
+	int		in_kicked;	/* it is on that list */
+	uint32_t	repeat;		/* deadlines not read yet; 0: no end */
+	uint32_t	slack_us;
+	uint32_t	flags;		/* * TWHEEL_F_CELL, TWHEEL_F_FIXED_DELAY */
+	uint8_t		state;
+	bool		unprocessed;	/* READY: made so by STOP */
+};
+
+/* A context. Members with a star are accessed without the mutex, too. */
+struct twheel_process {
+	pthread_mutex_t	lock;		/* protects all members, see "Locking" */
+	int		*alive;		/* * in the page that is zero in a child */
+	int		fd;		/* the timerfd */
+	clockid_t	clock;
+	bool		begun;		/* SETUP is no longer possible */
+	bool		manual;		/* @time is the clock */
+	bool		stopped;	/* * STOP has been called */
+	uint64_t	stop_ns;
+	__u64		time;		/* * of the manual clock */
+	uint64_t	now;		/* time of the current call */
+	uint64_t	programmed;	/* when the timerfd expires, or has; NEVER: does not */
+	uint64_t	tick_ns;
+	uint64_t	reciprocal;	/* of @tick_ns, times 2^64, rounded down */
+	uint64_t	cursor;		/* last tick that the wheel has entered */
+	uint64_t	step;		/* no step is before it; NEVER: the wheel is empty */
+	uint64_t	map[SLOTS / 64];	/* slots that are not empty */
+	struct link	slot[SLOTS];	/* circular lists */
+	struct link	ready;		/* unread events, circular */
+	struct timeout	*kicked;	/* * deferred KICKs */
+	unsigned long	deferred;	/* * their number so far */
+	struct link	*free;		/* FREE timeouts, the last one first */
+	uint32_t	nr;		/* * indices that are used, or were */
+	uint32_t	room;		/* timeouts in all chunks */
+	uint32_t	max;		/* limit of live ones */
+	uint32_t	slack_us;	/* of timeouts that name none */
+	uint64_t	refused;	/* at @max */
+	struct twheel_stats counts;	/* @armed is not used */
+	struct timeout	*timeouts[CHUNKS];
+	struct twheel_cell *cells[CHUNKS];
+};
+
+/* Words in memory that others change, sequentially consistent */
+
+#ifdef TWHEEL_HAS_CELLS
+
+#define CELL_FLAG	TWHEEL_F_CELL
+
+static uint64_t load(const __u64 *word)
+{
+	return __atomic_load_n(word, __ATOMIC_SEQ_CST);
+}
+
+static void store(__u64 *look, uint64_t t)
+{
+	__atomic_store_n(look, t, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t exchange(__u64 *word, uint64_t new)
+{
+	return __atomic_exchange_n(word, new, __ATOMIC_SEQ_CST);
+}
+
+static bool replace(__u64 *word, uint64_t old, uint64_t new)
+{
+	__u64 expected = old;
+
+	return __atomic_compare_exchange_n(word, &expected, new, 0, __ATOMIC_SEQ_CST,
+					   __ATOMIC_SEQ_CST);
+}
+
+#else
+
+/* Without the flag no timeout becomes a cell. */
+#define CELL_FLAG		0
+#define load(word)		(*(word))
+#define store(look, t)		(*(look) = (t))
+#define exchange(word, new)	(*(word) = (new))
+#define replace(word, old, new)	(*(word) == (old))
+
+#endif
+
+/* Time */
+
+static uint64_t add_ns(uint64_t a, uint64_t b)
+{
+	return a + b < INT64_MAX ? a + b : INT64_MAX;
+}
+
+uint64_t twheel_process_now(const struct twheel_process *p)
+{
+	struct timespec ts;
+
+	if (p->manual)
+		return load(&p->time);
+	clock_gettime(p->clock, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* A multiplication where the compiler has one of 64 bits by 64: the quotient may be 1 too small. */
+static uint64_t tick_floor(const struct twheel_process *p, uint64_t ns)
+{
+#ifdef __SIZEOF_INT128__
+	uint64_t tick = (unsigned __int128)ns * p->reciprocal >> 64;
+
+	return tick + (ns - tick * p->tick_ns >= p->tick_ns);
+#else
+	return ns / p->tick_ns;
+#endif
+}
+
+static uint64_t tick_ceil(const struct twheel_process *p, uint64_t ns)
+{
+	uint64_t tick = tick_floor(p, ns);
+
+	return tick + (tick * p->tick_ns != ns);
+}
+
+/* The tick from @lo to @hi that other timeouts with slack are most likely to have. */
+static uint64_t round_tick(uint64_t lo, uint64_t hi)
+{
+	uint64_t low;
+
+	if (lo >= hi)
+		return lo;
+	/* The bits below the highest one that differs, 0 in lo and 1 in hi. */
+	low = (1ULL << (63 - __builtin_clzll(lo ^ hi))) - 1;
+	return lo & (low << 1 | 1) ? hi & ~low : lo;
+}
+
+/* Lists */
+
+static void list_init(struct link *list)
+{
+	list->next = list;
+	list->prev = list;
+}
+
+static void list_add_tail(struct link *list, struct link *link)
+{
+	link->next = list;
+	link->prev = list->prev;
+	list->prev->next = link;
+	list->prev = link;
+}
+
+static void list_del(struct link *link)
+{
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+}
+
+/* Move all of @from to the empty list @to. */
+static void list_move_all(struct link *from, struct link *to)
+{
+	list_init(to);
+	if (from->next == from)
+		return;
+	*to = *from;
+	to->next->prev = to;
+	to->prev->next = to;
+	list_init(from);
+}
+
+static struct timeout *timeout_of(struct link *link)
+{
+	return (struct timeout *)link;
+}
+
+static uint64_t id_of(const struct timeout *t)
+{
+	return (uint64_t)t->generation << 32 | t->index;
+}
+
+/* The wheel */
+
+static unsigned int shift_of(unsigned int level)
+{
+	return level ? BITS_0 + (level - 1) * BITS : 0;
+}
+
+/* Put @t, which is in no list, into the slot of its tick. */
+static void place(struct twheel_process *p, struct timeout *t)
+{
+	uint64_t tick = t->tick > p->cursor ? t->tick : p->cursor, step;
+	unsigned int bit = 63 - __builtin_clzll((tick ^ p->cursor) | 1);
+	unsigned int level = bit < BITS_0 ? 0 : 1 + (bit - BITS_0) / BITS;
+	unsigned int shift = shift_of(level), slot;
+
+	slot = level ? SLOTS_0 + (level - 1) * 64 + (tick >> shift) % 64 : tick % SLOTS_0;
+	step = tick >> shift << shift;
+	t->tick = tick;
+	list_add_tail(&p->slot[slot], &t->link);
+	p->map[slot / 64] |= 1ULL << slot % 64;
+	if (step < p->step)
+		p->step = step;
+}
+
+static void enqueue(struct twheel_process *p, struct timeout *t, uint64_t expires)
+{
+	t->state = PENDING;
+	t->expires = expires;
+	t->tick = tick_ceil(p, expires);
+	if (t->slack_us)
+		t->tick = round_tick(t->tick,
+				     tick_floor(p, add_ns(expires, t->slack_us * 1000ULL)));
+	place(p, t);
+}
+
+/* Take a PENDING timeout out. Both neighbours are the slot if it was alone there. */
+static void dequeue(struct twheel_process *p, struct timeout *t)
+{
+	struct link *next = t->link.next;
+	unsigned int slot;
+
+	list_del(&t->link);
+	if (next == t->link.prev) {
+		slot = next - p->slot;
+		p->map[slot / 64] &= ~(1ULL << slot % 64);
+	}
+}
+
+/* The first tick from the cursor on with a step, and its slot. NEVER: the wheel is empty. */
+static uint64_t find_step(const struct twheel_process *p, unsigned int *slot)
+{
+	unsigned int level, shift, from = p->cursor % SLOTS_0;
+	uint64_t bits, mask = ~0ULL << from % 64;
+
+	for (unsigned int i = from / 64; i < SLOTS_0 / 64; i++, mask = ~0ULL) {
+		bits = p->map[i] & mask;
+		if (bits) {
+			*slot = i * 64 + __builtin_ctzll(bits);
+			return p->cursor - from + *slot;
+		}
+	}
+	for (level = 1; level < LEVELS; level++) {
+		bits = p->map[SLOTS_0 / 64 - 1 + level];
+		if (!bits)
+			continue;
+		/* All are after the cursor's digit. */
+		shift = shift_of(level);
+		*slot = SLOTS_0 + (level - 1) * 64 + __builtin_ctzll(bits);
+		return ((p->cursor >> shift) - (p->cursor >> shift) % 64 + *slot % 64) << shift;
+	}
+	return NEVER;
+}
+
+/* The queue */
+
+static void make_ready(struct twheel_process *p, struct timeout *t, uint64_t fired)
+{
+	t->state = READY;
+	t->fired = fired;
+	list_add_tail(&p->ready, &t->link);
+	p->counts.ready++;
+}
+
+static void unready(struct twheel_process *p, struct timeout *t)
+{
+	list_del(&t->link);
+	p->counts.ready--;
+}
+
+static void fire(struct twheel_process *p, struct timeout *t, uint64_t now)
+{
+	uint64_t late = now > t->expires ? now - t->expires : 0;
+	unsigned int bucket = late ? 64 - __builtin_clzll(late) : 0;
+
+	t->unprocessed = false;
+	make_ready(p, t, now);
+	p->counts.fired++;
+	p->counts.lateness[bucket < TWHEEL_LATENESS ? bucket : TWHEEL_LATENESS - 1]++;
+}
+
+/* The next generation, unless all are used up: then the index is lost. */
+static void end(struct twheel_process *p, struct timeout *t)
+{
+	t->state = FREE;
+	p->counts.live--;
+	__atomic_store_n(&t->generation, t->generation + 1, __ATOMIC_RELAXED);
+	if (t->generation) {
+		t->link.next = p->free;
+		p->free = &t->link;
+	}
+}
+
+/* Memory */
+
+static unsigned int chunk_of(uint32_t index)
+{
+	return 31 - __builtin_clz(index / CHUNK + 1);
+}
+
+static uint32_t offset_of(uint32_t index)
+{
+	return index + CHUNK - (CHUNK << chunk_of(index));
+}
+
+static struct timeout *timeout_at(const struct twheel_process *p, uint32_t index)
+{
+	return &p->timeouts[chunk_of(index)][offset_of(index)];
+}
+
+static struct twheel_cell *cell_at(const struct twheel_process *p, uint32_t index)
+{
+	return &p->cells[chunk_of(index)][offset_of(index)];
+}
+
+/* The timeout with @id, or NULL. */
+static struct timeout *find(const struct twheel_process *p, uint64_t id)
+{
+	struct timeout *t;
+
+	if ((uint32_t)id >= p->nr)
+		return NULL;
+	t = timeout_at(p, id);
+	return t->generation == id >> 32 && t->state != FREE ? t : NULL;
+}
+
+static int grow(struct twheel_process *p)
+{
+	unsigned int chunk = chunk_of(p->room);
+	size_t nr = CHUNK << chunk;
+
+	if (chunk == CHUNKS)
+		return -EAGAIN;
+	/* An earlier try may have got one of both. */
+	if (!p->timeouts[chunk])
+		p->timeouts[chunk] = calloc(nr, sizeof(*p->timeouts[chunk]));
+	if (!p->cells[chunk])
+		p->cells[chunk] = aligned_alloc(64, nr * sizeof(*p->cells[chunk]));
+	if (!p->timeouts[chunk] || !p->cells[chunk])
+		return -ENOMEM;
+	p->room += nr;
+	return 0;
+}
+
+/* Take a FREE timeout, which becomes live. Sets @ret to the error if there is none. */
+static struct timeout *begin(struct twheel_process *p, int *ret)
+{
+	struct timeout *t;
+
+	*ret = 0;
+	if (p->free) {
+		t = timeout_of(p->free);
+		p->free = t->link.next;
+	} else {
+		if (p->nr == p->room)
+			*ret = grow(p);
+		if (*ret)
+			return NULL;
+		t = timeout_at(p, p->nr);
+		t->index = p->nr;
+		t->generation = 1;
+		*cell_at(p, p->nr) = (struct twheel_cell){ TWHEEL_CELL_IDLE, NEVER };
+		/* Pairs with the acquire in defer(): chunk and id are there. */
+		__atomic_store_n(&p->nr, p->nr + 1, __ATOMIC_RELEASE);
+	}
+	p->counts.live++;
+	return t;
+}
+
+/* Cells */
+
+static bool is_cell(const struct timeout *t)
+{
+	return t->flags & TWHEEL_F_CELL;
+}
+
+static struct twheel_cell *cell_of(const struct twheel_process *p, const struct timeout *t)
+{
+	return cell_at(p, t->index);
+}
+
+/* Look at the cell at @time, or at an earlier deadline whose user may not have seen this. */
+static void publish(struct twheel_process *p, struct timeout *t, uint64_t time)
+{
+	struct twheel_cell *cell = cell_of(p, t);
+	uint64_t word;
+
+	store(&cell->look, time);
+	word = load(&cell->word);
+	if (word <= INT64_MAX && word < time) {
+		/* Otherwise each later arming would call KICK. */
+		store(&cell->look, word);
+		time = word;
+	}
+	if (time == NEVER)
+		t->state = PARKED;
+	else
+		enqueue(p, t, time);
+}
+
+/* Look at a cell for which it is time. It is in no list. */
+static void look(struct twheel_process *p, struct timeout *t)
+{
+	struct twheel_cell *cell = cell_of(p, t);
+	uint64_t word = load(&cell->word), now = p->now;
+
+	p->counts.looks++;
+	if (p->clock == CLOCK_REALTIME) {
+		now = twheel_process_now(p);
+		if (now < p->now)
+			p->now = now;
+	}
+	if (word <= now) {
+		store(&cell->look, NEVER);
+		if (replace(&cell->word, word, TWHEEL_CELL_FIRED)) {
+			t->expires = word;
+			fire(p, t, now);
+			return;
+		}
+		word = load(&cell->word);
+	}
+	if (word <= INT64_MAX)
+		publish(p, t, word);
+	else if (word == TWHEEL_CELL_IDLE && replace(&cell->word, word, CELL_SEEN))
+		publish(p, t, add_ns(now, t->ahead));
+	else
+		publish(p, t, NEVER);
+}
+
+/* Take up @word, a deadline that a call has met. The cell is PENDING or PARKED. */
+static void publish_deadline(struct twheel_process *p, struct timeout *t, uint64_t word)
+{
+	if (t->state == PENDING)
+		dequeue(p, t);
+	t->ahead = word > p->now ? word - p->now : 0;
+	if (t->ahead > MAX_AHEAD)
+		t->ahead = MAX_AHEAD;
+	publish(p, t, word);
+}
+
+/* Withdraw the event of a READY cell, which stays live. @word is what the call has found. */
+static void park_event(struct twheel_process *p, struct timeout *t, uint64_t word)
+{
+	p->counts.dropped += word != TWHEEL_CELL_FIRED;
+	unready(p, t);
+	t->state = PARKED;
+	t->ahead = 0;
+}
+
+/* The outcome of an operation, by the word that it replaced or found. */
+static int outcome_of(const struct timeout *t, uint64_t word)
+{
+	if (word <= INT64_MAX)
+		return 0;
+	return word == TWHEEL_CELL_FIRED && t->state == READY ? TWHEEL_WITHDRAWN : TWHEEL_IDLE;
+}
+
+static void kick(struct twheel_process *p, struct timeout *t)
+{
+	uint64_t word = load(&cell_of(p, t)->word);
+
+	if (t->state == READY) {
+		if (word == TWHEEL_CELL_FIRED)
+			return;
+		park_event(p, t, word);
+	}
+	if (word <= INT64_MAX && (t->state == PARKED || t->expires > word))
+		publish_deadline(p, t, word);
+}
+
+/* Returns the outcome of ending the cell, which is still in its list. */
+static int disarm(struct twheel_process *p, struct timeout *t)
+{
+	struct twheel_cell *cell = cell_of(p, t);
+	uint64_t word;
+
+	store(&cell->look, NEVER);
+	word = exchange(&cell->word, TWHEEL_CELL_IDLE);
+	if (t->state == READY && word != TWHEEL_CELL_FIRED)
+		p->counts.dropped++;
+	return outcome_of(t, word);
+}
+
+static int mod_cell(struct twheel_process *p, struct timeout *t, uint64_t word)
+{
+	uint64_t old = exchange(&cell_of(p, t)->word, word);
+	int ret = outcome_of(t, old);
+
+	if (t->state == READY)
+		park_event(p, t, old);
+	if (word <= INT64_MAX) {
+		publish_deadline(p, t, word);
+	} else if (t->state == PENDING) {
+		/* Keep the time of the look, but give it the new slack. */
+		dequeue(p, t);
+		enqueue(p, t, t->expires);
+	}
+	return ret;
+}
+
+/* Calls: begin and end */
+
+/* Place all timeouts anew: the clock has been set back to @tick. */
+static void rewind_to(struct twheel_process *p, uint64_t tick)
+{
+	struct link list;
+
+	p->cursor = tick;
+	p->step = NEVER;
+	/* It may have expired. */
+	p->programmed = PAST;
+	memset(p->map, 0, sizeof(p->map));
+	/* A timeout that is moved to a later slot is moved twice, which does no harm. */
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		list_move_all(&p->slot[i], &list);
+		for (struct link *link = list.next, *next; link != &list; link = next) {
+			next = link->next;
+			enqueue(p, timeout_of(link), timeout_of(link)->expires);
+		}
+	}
+}
+
+/* The cursor enters @slot at a step: fire its timeouts, or place them anew. */
+static void enter(struct twheel_process *p, unsigned int slot)
+{
+	struct link list, *link, *next;
+
+	list_move_all(&p->slot[slot], &list);
+	p->map[slot / 64] &= ~(1ULL << slot % 64);
+	for (link = list.next; link != &list; link = next) {
+		next = link->next;
+		if (slot >= SLOTS_0)
+			place(p, timeout_of(link));
+		else if (is_cell(timeout_of(link)))
+			look(p, timeout_of(link));
+		else
+			fire(p, timeout_of(link), p->now);
+	}
+}
+
+/* Move what is due to the queue. A look can set @now back. */
+static void catch_up(struct twheel_process *p)
+{
+	unsigned int slot = 0;
+	uint64_t tick;
+
+	p->now = twheel_process_now(p);
+	tick = tick_floor(p, p->now);
+	if (tick < p->cursor)
+		rewind_to(p, tick);
+	while (p->step <= tick) {
+		p->step = find_step(p, &slot);
+		if (p->step > tick)
+			break;
+		p->cursor = p->step;
+		enter(p, slot);
+		tick = tick_floor(p, p->now);
+	}
+	if (p->cursor < tick)
+		p->cursor = tick;
+}
+
+/* Set the timerfd, see "Descriptor". */
+static void program(struct twheel_process *p)
+{
+	bool wanted = p->counts.ready || p->stopped;
+	bool expired = p->programmed <= p->now;
+	struct itimerspec at = { 0 };
+	uint64_t ns = NEVER;
+
+	if (wanted) {
+		/* On CLOCK_REALTIME, the clock may be set back before the timerfd expires. */
+		if (p->programmed == PAST || (expired && p->clock != CLOCK_REALTIME))
+			return;
+		ns = PAST;
+	} else {
+		if (p->step != NEVER && !p->manual)
+			ns = p->step < INT64_MAX / p->tick_ns ? p->step * p->tick_ns : INT64_MAX;
+		if (p->programmed <= ns && !expired)
+			return;
+		if (ns == 0)
+			ns = PAST;
+	}
+	if (ns != NEVER) {
+		at.it_value.tv_sec = ns / NSEC_PER_SEC;
+		/* Too early, on 32 bits, is a wakeup too many. */
+		if ((uint64_t)at.it_value.tv_sec != ns / NSEC_PER_SEC)
+			at.it_value.tv_sec = INT32_MAX;
+		at.it_value.tv_nsec = ns % NSEC_PER_SEC;
+	}
+	timerfd_settime(p->fd, TFD_TIMER_ABSTIME, &at, NULL);
+	p->programmed = ns;
+}
+
+static void carry_out_deferred(struct twheel_process *p)
+{
+	struct timeout *t = __atomic_exchange_n(&p->kicked, NULL, __ATOMIC_SEQ_CST), *next;
+
+	for (; t; t = next) {
+		next = t->kicked;
+		/* Before its word is read: a KICK from now on is another one. */
+		__atomic_store_n(&t->in_kicked, 0, __ATOMIC_SEQ_CST);
+		if (t->state != FREE && is_cell(t) && !p->stopped)
+			kick(p, t);
+	}
+}
+
+/* False in a child: a call of fork() has cleared the page. */
+static bool is_alive(const struct twheel_process *p)
+{
+	return __atomic_load_n(p->alive, __ATOMIC_RELAXED);
+}
+
+/* Begin a call. Returns 0 with the mutex held, or -EOPNOTSUPP. */
+static int enter_call(struct twheel_process *p)
+{
+	if (!is_alive(p))
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&p->lock);
+	catch_up(p);
+	return 0;
+}
+
+static void leave_call(struct twheel_process *p)
+{
+	do {
+		if (__atomic_load_n(&p->kicked, __ATOMIC_RELAXED))
+			carry_out_deferred(p);
+		program(p);
+		pthread_mutex_unlock(&p->lock);
+		/*
+		 * Pairs with the push. On all processors of today, the release of an unlock and
+		 * a load that is sequentially consistent are not reordered.
+		 */
+	} while (__atomic_load_n(&p->kicked, __ATOMIC_SEQ_CST) &&
+		 !pthread_mutex_trylock(&p->lock));
+}
+
+/* Push a cell on @kicked. Returns the error of a KICK. */
+static int defer(struct twheel_process *p, uint64_t id)
+{
+	struct timeout *t;
+
+	if (__atomic_load_n(&p->stopped, __ATOMIC_SEQ_CST))
+		return -ESHUTDOWN;
+	/* Pairs with the release in begin(). */
+	if ((uint32_t)id >= __atomic_load_n(&p->nr, __ATOMIC_ACQUIRE))
+		return -ENOENT;
+	t = timeout_at(p, id);
+	if (__atomic_load_n(&t->generation, __ATOMIC_RELAXED) != id >> 32)
+		return -ENOENT;
+	if (!(__atomic_load_n(&t->flags, __ATOMIC_RELAXED) & TWHEEL_F_CELL))
+		return -EINVAL;
+	__atomic_fetch_add(&p->deferred, 1, __ATOMIC_RELAXED);
+	if (__atomic_exchange_n(&t->in_kicked, 1, __ATOMIC_SEQ_CST))
+		return 0;
+	t->kicked = __atomic_load_n(&p->kicked, __ATOMIC_SEQ_CST);
+	while (!__atomic_compare_exchange_n(&p->kicked, &t->kicked, t, 0, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST))
+		;
+	return 0;
+}
+
+/* Operations */
+
+static int check_times(const struct twheel_process *p, const struct twheel_op *op)
+{
+	bool cell = op->flags & CELL_FLAG;
+
+	if (op->flags & ~(OP_FLAGS | CELL_FLAG))
+		return -EINVAL;
+	if (p->clock == CLOCK_REALTIME && !(op->flags & TWHEEL_F_ABS))
+		return -EINVAL;
+	if (op->expires_ns > INT64_MAX && !(cell && op->expires_ns == TWHEEL_CELL_IDLE))
+		return -EINVAL;
+	if (op->interval_ns > INT64_MAX || (op->slack_us && op->flags & TWHEEL_F_EXACT))
+		return -EINVAL;
+	if (!op->interval_ns)
+		return op->repeat || op->flags & TWHEEL_F_FIXED_DELAY ? -EINVAL : 0;
+	return cell ? -EINVAL : 0;
+}
+
+static int check_op(const struct twheel_process *p, const struct twheel_op *op)
+{
+	if (op->reserved)
+		return -EINVAL;
+	if (op->opcode == TWHEEL_OP_ARM || op->opcode == TWHEEL_OP_MOD)
+		return check_times(p, op);
+	if (op->flags || op->slack_us)
+		return -EINVAL;
+	if (op->opcode == TWHEEL_OP_GET)
+		return 0;
+	if (op->opcode != TWHEEL_OP_CANCEL && !(op->opcode == TWHEEL_OP_KICK && CELL_FLAG))
+		return -EINVAL;
+	return op->expires_ns || op->interval_ns || op->cookie || op->repeat ? -EINVAL : 0;
+}
+
+/* Set what ARM and MOD set. Returns the deadline, or for a cell its word. */
+static uint64_t fill(struct twheel_process *p, struct timeout *t, const struct twheel_op *op)
+{
+	uint32_t flags = op->flags & (TWHEEL_F_CELL | TWHEEL_F_FIXED_DELAY);
+
+	__atomic_store_n(&t->flags, flags, __ATOMIC_RELAXED);
+	t->cookie = op->cookie;
+	t->repeat = op->repeat;
+	t->slack_us = op->slack_us || op->flags & TWHEEL_F_EXACT ? op->slack_us : p->slack_us;
+	t->interval = op->interval_ns;
+	if (op->flags & TWHEEL_F_ABS || op->expires_ns == TWHEEL_CELL_IDLE)
+		return op->expires_ns;
+	return add_ns(p->now, op->expires_ns);
+}
+
+static int arm(struct twheel_process *p, struct twheel_op *op)
+{
+	struct twheel_cell *cell;
+	struct timeout *t;
+	uint64_t expires;
+	int ret;
+
+	if (p->stopped)
+		return -ESHUTDOWN;
+	if (p->counts.live >= p->max) {
+		p->refused++;
+		return -EAGAIN;
+	}
+	t = begin(p, &ret);
+	if (!t)
+		return ret;
+	op->id = id_of(t);
+	expires = fill(p, t, op);
+	if (!is_cell(t)) {
+		enqueue(p, t, expires);
+		return 0;
+	}
+	t->state = PARKED;
+	t->ahead = 0;
+	/* Exchange: a user of an earlier cell with this index may still write the word. */
+	cell = cell_of(p, t);
+	store(&cell->look, NEVER);
+	exchange(&cell->word, expires);
+	if (expires <= INT64_MAX)
+		publish_deadline(p, t, expires);
+	return 0;
+}
+
+static int mod(struct twheel_process *p, const struct twheel_op *op)
+{
+	struct timeout *t = find(p, op->id);
+	uint64_t expires;
+	int ret = 0;
+
+	if (p->stopped)
+		return -ESHUTDOWN;
+	if (!t)
+		return -ENOENT;
+	if (is_cell(t) != !!(op->flags & TWHEEL_F_CELL))
+		return -EINVAL;
+	p->counts.moved++;
+	expires = fill(p, t, op);
+	if (is_cell(t))
+		return mod_cell(p, t, expires);
+	if (t->state == READY) {
+		unready(p, t);
+		ret = TWHEEL_WITHDRAWN;
+	} else {
+		dequeue(p, t);
+	}
+	enqueue(p, t, expires);
+	return ret;
+}
+
+static int cancel(struct twheel_process *p, struct timeout *t)
+{
+	int ret = t->state == READY ? TWHEEL_WITHDRAWN : 0;
+
+	if (is_cell(t))
+		ret = disarm(p, t);
+	if (t->state == READY)
+		unready(p, t);
+	else if (t->state == PENDING)
+		dequeue(p, t);
+	end(p, t);
+	if (!ret)
+		p->counts.cancelled++;
+	else if (ret == TWHEEL_WITHDRAWN)
+		p->counts.withdrawn++;
+	else
+		p->counts.ended++;
+	return ret;
+}
+
+/* Returns TWHEEL_STATE_*. */
+static uint32_t observe(const struct twheel_process *p, const struct timeout *t,
+			__u64 *remaining)
+{
+	uint64_t deadline = t->expires;
+	int outcome = t->state == READY ? TWHEEL_WITHDRAWN : 0;
+
+	if (is_cell(t)) {
+		deadline = load(&cell_of(p, t)->word);
+		outcome = outcome_of(t, deadline);
+	}
+	if (outcome == TWHEEL_IDLE) {
+		*remaining = TWHEEL_CELL_IDLE;
+		return TWHEEL_STATE_IDLE;
+	}
+	*remaining = !outcome && deadline > p->now ? deadline - p->now : 0;
+	return outcome ? TWHEEL_STATE_READY : TWHEEL_STATE_PENDING;
+}
+
+static int get(const struct twheel_process *p, const struct timeout *t, struct twheel_op *op)
+{
+	op->cookie = t->cookie;
+	op->repeat = t->repeat;
+	op->interval_ns = t->interval;
+	observe(p, t, &op->expires_ns);
+	return 0;
+}
+
+static int operate(struct twheel_process *p, struct twheel_op *op)
+{
+	int ret = check_op(p, op);
+	struct timeout *t;
+
+	if (ret)
+		return ret;
+	switch (op->opcode) {
+	case TWHEEL_OP_ARM:
+		ret = arm(p, op);
+		p->begun |= !ret;
+		return ret;
+	case TWHEEL_OP_MOD:
+		return mod(p, op);
+	case TWHEEL_OP_CANCEL:
+		t = find(p, op->id);
+		return t ? cancel(p, t) : -ENOENT;
+	case TWHEEL_OP_GET:
+		t = find(p, op->id);
+		return t ? get(p, t, op) : -ENOENT;
+	default:
+		t = find(p, op->id);
+		if (p->stopped)
+			return -ESHUTDOWN;
+		if (!t || !is_cell(t))
+			return t ? -EINVAL : -ENOENT;
+		p->counts.kicks++;
+		kick(p, t);
+		return 0;
+	}
+}
+
+static int submit(struct twheel_process *p, struct twheel_submit *s)
+{
+	struct twheel_op *ops = (struct twheel_op *)(uintptr_t)s->ops;
+
+	if (s->flags || s->op_size != sizeof(*ops))
+		return -EINVAL;
+	for (s->done = 0; s->done < s->nr; s->done++)
+		ops[s->done].result = operate(p, &ops[s->done]);
+	return 0;
+}
+
+/* A KICK never waits for the mutex, see "Locking". */
+static int kick_op(struct twheel_process *p, struct twheel_op *op)
+{
+	int ret = op->opcode == TWHEEL_OP_KICK ? check_op(p, op) : -EINVAL;
+
+	if (!is_alive(p))
+		return -EOPNOTSUPP;
+	if (ret)
+		return ret;
+	if (!pthread_mutex_trylock(&p->lock)) {
+		catch_up(p);
+		ret = operate(p, op);
+	} else {
+		ret = defer(p, op->id);
+		if (ret || pthread_mutex_trylock(&p->lock))
+			return ret;
+		catch_up(p);
+	}
+	leave_call(p);
+	return ret;
+}
+
+/* The context as a whole */
+
+/* Whole pages, as the mapping of a device has. Not all exist. */
+static uint32_t nr_cells(const struct twheel_process *p)
+{
+	return CELL_FLAG ? p->max - p->max % CELLS_PER_PAGE + CELLS_PER_PAGE : 0;
+}
+
+static int get_info(const struct twheel_process *p, struct twheel_info *info)
+{
+	int bits = 64 - __builtin_clzll(INT64_MAX / p->tick_ns + 1);
+
+	*info = (struct twheel_info){
+		.opcodes = 1 << TWHEEL_OP_ARM | 1 << TWHEEL_OP_MOD | 1 << TWHEEL_OP_CANCEL |
+			   1 << TWHEEL_OP_GET | (CELL_FLAG ? 1 << TWHEEL_OP_KICK : 0),
+		.op_flags = OP_FLAGS | CELL_FLAG,
+		.tick_ns = p->tick_ns,
+		.clock = p->clock,
+		.slots = SLOTS_0,
+		.levels = 1 + (bits > BITS_0 ? (bits - BITS_0 + BITS - 1) / BITS : 0),
+		.max_timeouts = p->max,
+		.live = p->counts.live,
+		.ready = p->counts.ready,
+		.flags = TWHEEL_INFO_PROCESS | TWHEEL_INFO_PRIVATE |
+			 (p->stopped ? TWHEEL_INFO_STOPPED : 0),
+		.slack_us = p->slack_us,
+		.setup_flags = SETUP_FLAGS,
+		.cells = nr_cells(p),
+		.user_timeouts = p->room,
+		.max_user_timeouts = MAX_MAX,
+		.wheel_bytes = sizeof(*p),
+		.max_wheel_bytes = INT64_MAX,
+		.refused = p->refused,
+	};
+	return 0;
+}
+
+static int check_setup(const struct twheel_process *p, const struct twheel_setup *setup)
+{
+	if (setup->flags & ~SETUP_FLAGS || setup->reserved[0] || setup->reserved[1] ||
+	    setup->reserved[2])
+		return -EINVAL;
+	if (setup->tick_ns > MAX_TICK || setup->slots == 1 || setup->slots > MAX_SLOTS ||
+	    setup->max_timeouts > MAX_MAX)
+		return -EINVAL;
+	if (setup->clock != CLOCK_REALTIME &&
+	    (!(setup->flags & TWHEEL_SETUP_CLOCK) ||
+	     (setup->clock != CLOCK_MONOTONIC && setup->clock != CLOCK_BOOTTIME)))
+		return -EINVAL;
+	return p->begun ? -EBUSY : 0;
+}
+
+/* Replace the timerfd, under its number. */
+static int change_clock(struct twheel_process *p, clockid_t clock)
+{
+	int flags = fcntl(p->fd, F_GETFL) & O_NONBLOCK;
+	int fd = timerfd_create(clock, TFD_CLOEXEC | flags), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = dup3(fd, p->fd, fcntl(p->fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
+	close(fd);
+	if (ret < 0)
+		return -errno;
+	p->clock = clock;
+	p->programmed = NEVER;
+	return 0;
+}
+
+static void set_tick(struct twheel_process *p, uint64_t tick_ns)
+{
+	p->tick_ns = tick_ns;
+	p->reciprocal = UINT64_MAX / tick_ns;
+	p->now = twheel_process_now(p);
+	p->cursor = tick_floor(p, p->now);
+}
+
+static int set_up(struct twheel_process *p, const struct twheel_setup *setup)
+{
+	int ret = check_setup(p, setup);
+
+	if (!ret && setup->flags & TWHEEL_SETUP_CLOCK && (clockid_t)setup->clock != p->clock)
+		ret = change_clock(p, setup->clock);
+	if (ret)
+		return ret;
+	p->manual = setup->flags & TWHEEL_SETUP_MANUAL;
+	p->max = setup->max_timeouts ? setup->max_timeouts : DEFAULT_MAX;
+	p->slack_us = setup->slack_us;
+	p->begun = true;
+	set_tick(p, setup->tick_ns ? setup->tick_ns : DEFAULT_TICK);
+	return 0;
+}
+
+static int cancel_all(struct twheel_process *p, struct twheel_cancel_all *all)
+{
+	if (all->flags & ~TWHEEL_CANCEL_COOKIE || all->reserved0 || all->reserved[0] ||
+	    all->reserved[1] || (all->cookie && !all->flags))
+		return -EINVAL;
+	all->pending = 0;
+	all->withdrawn = 0;
+	for (uint32_t i = 0; i < p->nr; i++) {
+		struct timeout *t = timeout_at(p, i);
+		int ret;
+
+		if (t->state == FREE || (all->flags && t->cookie != all->cookie))
+			continue;
+		ret = cancel(p, t);
+		all->pending += !ret;
+		all->withdrawn += ret == TWHEEL_WITHDRAWN;
+	}
+	return 0;
+}
+
+/* STOP a timeout that is in no list. A cell whose word is changed meanwhile is idle. */
+static void stop_timeout(struct twheel_process *p, struct timeout *t)
+{
+	struct twheel_cell *cell = cell_of(p, t);
+
+	if (is_cell(t)) {
+		store(&cell->look, NEVER);
+		t->expires = load(&cell->word);
+		if (t->expires > INT64_MAX ||
+		    !replace(&cell->word, t->expires, TWHEEL_CELL_FIRED)) {
+			p->counts.ended++;
+			end(p, t);
+			return;
+		}
+	}
+	t->unprocessed = true;
+	p->counts.unprocessed++;
+	make_ready(p, t, p->stop_ns);
+}
+
+static int stop(struct twheel_process *p)
+{
+	p->begun = true;
+	if (p->stopped)
+		return 0;
+	p->stop_ns = p->now;
+	__atomic_store_n(&p->stopped, true, __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < p->nr; i++) {
+		struct timeout *t = timeout_at(p, i);
+
+		if (t->state == PENDING)
+			dequeue(p, t);
+		if (t->state == PENDING || t->state == PARKED)
+			stop_timeout(p, t);
+	}
+	return 0;
+}
+
+static int list(const struct twheel_process *p, struct twheel_list *l)
+{
+	struct twheel_list_entry *entry = (struct twheel_list_entry *)(uintptr_t)l->entries;
+
+	if (l->flags || l->reserved0 || l->reserved[0] || l->reserved[1] || !l->nr ||
+	    l->entry_size != sizeof(*entry))
+		return -EINVAL;
+	for (l->done = 0; l->done < l->nr && l->next < p->nr; l->next++) {
+		const struct timeout *t = timeout_at(p, l->next);
+
+		if (t->state == FREE)
+			continue;
+		*entry = (struct twheel_list_entry){
+			.id = id_of(t),
+			.cookie = t->cookie,
+			.interval_ns = t->interval,
+			.repeat = t->repeat,
+			.slack_us = t->slack_us,
+			.flags = t->flags,
+		};
+		entry->state = observe(p, t, &entry->remaining_ns);
+		entry++;
+		l->done++;
+	}
+	return 0;
+}
+
+static int get_stats(const struct twheel_process *p, struct twheel_stats *stats)
+{
+	*stats = p->counts;
+	stats->kicks += __atomic_load_n(&p->deferred, __ATOMIC_RELAXED);
+	stats->armed = stats->cancelled + stats->withdrawn + stats->ended + stats->live;
+	return 0;
+}
+
+static int dispatch(struct twheel_process *p, unsigned long request, void *arg)
+{
+	struct twheel_op *op = arg;
+
+	switch (request) {
+	case TWHEEL_IOC_ARM:
+	case TWHEEL_IOC_MOD:
+	case TWHEEL_IOC_CANCEL:
+	case TWHEEL_IOC_GET:
+		/* The numbers of these ioctls follow each other as the opcodes do. */
+		return op->opcode == _IOC_NR(request) - _IOC_NR(TWHEEL_IOC_ARM) + TWHEEL_OP_ARM ?
+			       operate(p, op) : -EINVAL;
+	case TWHEEL_IOC_SUBMIT:
+		return submit(p, arg);
+	case TWHEEL_IOC_INFO:
+		return get_info(p, arg);
+	case TWHEEL_IOC_SETUP:
+		return set_up(p, arg);
+	case TWHEEL_IOC_CANCEL_ALL:
+		return cancel_all(p, arg);
+	case TWHEEL_IOC_STOP:
+		return stop(p);
+	case TWHEEL_IOC_LIST:
+		return list(p, arg);
+	case TWHEEL_IOC_STATS:
+		return get_stats(p, arg);
+	default:
+		return -ENOTTY;
+	}
+}
+
+int twheel_process_control(struct twheel_process *p, unsigned long request, void *arg)
+{
+	int ret;
+
+	if (request == TWHEEL_IOC_KICK)
+		return kick_op(p, arg);
+	ret = enter_call(p);
+	if (ret)
+		return ret;
+	ret = dispatch(p, request, arg);
+	leave_call(p);
+	return ret;
+}
+
+int twheel_process_set_time(struct twheel_process *p, uint64_t now_ns)
+{
+	int ret = enter_call(p);
+
+	if (ret)
+		return ret;
+	if (p->manual && now_ns <= INT64_MAX) {
+		store(&p->time, now_ns);
+		catch_up(p);
+	} else {
+		ret = -EINVAL;
+	}
+	leave_call(p);
+	return ret;
+}
+
+int twheel_process_cell(struct twheel_process *p, uint32_t index, struct twheel_cell **cell)
+{
+	int ret = enter_call(p);
+
+	if (ret)
+		return ret;
+	if (index >= nr_cells(p))
+		ret = -EINVAL;
+	while (!ret && index >= p->room)
+		ret = grow(p);
+	if (!ret) {
+		p->begun = true;
+		*cell = cell_at(p, index);
+	}
+	leave_call(p);
+	return ret;
+}
+
+/* Events */
+
+/* The deadlines that the event of a periodic timeout stands for. */
+static uint64_t count_periods(const struct twheel_process *p, const struct timeout *t)
+{
+	uint64_t now = p->stopped ? p->stop_ns : p->now, count = 1;
+
+	if (!(t->flags & TWHEEL_F_FIXED_DELAY) && now > t->expires)
+		count += (now - t->expires) / t->interval;
+	return t->repeat && count > t->repeat ? t->repeat : count;
+}
+
+/* Go on with the next deadline after an event for @count of them. */
+static void next_period(struct twheel_process *p, struct timeout *t, uint64_t count)
+{
+	uint64_t last = t->expires + (count - 1) * t->interval;
+
+	if (t->repeat)
+		t->repeat -= count;
+	if (t->flags & TWHEEL_F_FIXED_DELAY)
+		last = p->now;
+	enqueue(p, t, add_ns(last, t->interval));
+}
+
+/* Take the event of @t off the queue. Returns false if it was withdrawn. */
+static bool take(struct twheel_process *p, struct timeout *t, struct twheel_event *event)
+{
+	bool last = true, read = true;
+	uint64_t count = 1;
+
+	*event = (struct twheel_event){
+		.id = id_of(t),
+		.cookie = t->cookie,
+		.expires_ns = t->expires,
+		.fired_ns = t->fired,
+		.count = !t->unprocessed,
+		.flags = t->unprocessed ? TWHEEL_EV_UNPROCESSED : 0,
+	};
+	unready(p, t);
+	if (is_cell(t)) {
+		last = p->stopped;
+		read = replace(&cell_of(p, t)->word, TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE);
+		p->counts.dropped += !read;
+		t->state = PARKED;
+		t->ahead = 0;
+	} else if (t->interval && !t->unprocessed) {
+		count = count_periods(p, t);
+		event->expires_ns += (count - 1) * t->interval;
+		event->count = count;
+		last = count == t->repeat || p->stopped;
+	}
+	p->counts.read += read;
+	if (last) {
+		event->flags |= TWHEEL_EV_LAST;
+		p->counts.ended++;
+		end(p, t);
+	} else if (!is_cell(t)) {
+		next_period(p, t, count);
+	}
+	return read;
+}
+
+int twheel_process_read(struct twheel_process *p, struct twheel_event *events, unsigned int nr)
+{
+	unsigned int done = 0;
+	int ret = enter_call(p);
+
+	if (ret)
+		return ret;
+	while (done < nr && p->counts.ready)
+		done += take(p, timeout_of(p->ready.next), &events[done]);
+	ret = done || p->stopped ? (int)done : -EAGAIN;
+	leave_call(p);
+	return ret;
+}
+
+/* Lifecycle */
+
+/* A page that is zero in a child. */
+static int *map_alive(void)
+{
+	size_t size = sysconf(_SC_PAGESIZE);
+	int *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return NULL;
+	if (madvise(page, size, MADV_WIPEONFORK)) {
+		munmap(page, size);
+		return NULL;
+	}
+	*page = 1;
+	return page;
+}
+
+int twheel_process_fd(const struct twheel_process *p)
+{
+	return p->fd;
+}
+
+void twheel_process_close(struct twheel_process *p)
+{
+	for (int i = 0; i < CHUNKS; i++) {
+		free(p->timeouts[i]);
+		free(p->cells[i]);
+	}
+	if (p->alive)
+		munmap(p->alive, sysconf(_SC_PAGESIZE));
+	if (p->fd >= 0)
+		close(p->fd);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+int twheel_process_open(int flags, struct twheel_process **out)
+{
+	struct twheel_process *p = calloc(1, sizeof(*p));
+	int ret = 0;
+
+	if (!p)
+		return -ENOMEM;
+	pthread_mutex_init(&p->lock, NULL);
+	for (unsigned int i = 0; i < SLOTS; i++)
+		list_init(&p->slot[i]);
+	list_init(&p->ready);
+	p->clock = CLOCK_MONOTONIC;
+	p->programmed = NEVER;
+	p->step = NEVER;
+	p->max = DEFAULT_MAX;
+	set_tick(p, DEFAULT_TICK);
+	p->alive = map_alive();
+	p->fd = timerfd_create(p->clock, flags);
+	if (p->fd < 0)
+		ret = -errno;
+	else if (!p->alive)
+		ret = -ENOMEM;
+	if (ret)
+		twheel_process_close(p);
+	else
+		*out = p;
+	return ret;
+}
