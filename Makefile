@@ -44,7 +44,8 @@ help-all:
 	@echo 'make check-long    long tests: a million operations, proofs, and the packages on'
 	@echo '                   Debian 12 and 13'
 	@echo 'make check-debug   KUnit, device, load, faults, storms and fuzz with KASAN, lockdep and'
-	@echo '                   kmemleak, with KCSAN, and with PREEMPT_RT; analysis, sanitize, valgrind'
+	@echo '                   kmemleak, with KCSAN, and with PREEMPT_RT; analysis, sanitize, valgrind,'
+	@echo '                   threads'
 	@echo 'make check-all     check, check-long and check-debug, faster than one after the other'
 	@echo 'make deb-check     install, use and remove the packages on Debian 12 and 13'
 	@echo 'make readme-check  follow the README from the top, on Debian 12 and 13'
@@ -74,6 +75,7 @@ help-all:
 	@echo 'make fuzz          random programs against the device; SEED, OPERATIONS, KERNEL'
 	@echo 'make sanitize      the library and the tool with AddressSanitizer and UBSan'
 	@echo 'make valgrind      the library with valgrind'
+	@echo 'make threads       the library with ThreadSanitizer'
 	@echo 'make prove         proofs of the index arithmetic and of the handshakes of cells'
 	@echo
 	@echo 'make bench         costs beside the peers, in instructions: takes minutes'
@@ -156,7 +158,7 @@ java rust:
 kunit-smp: setup-check
 	@tools/tests/run kunit@kasan
 
-analysis sanitize valgrind: setup-debug
+analysis sanitize valgrind threads: setup-debug
 	@FRESH=1 tools/tests/run $@
 
 # In full, with the numbers of doc/testing.md.
@@ -210,4 +212,4 @@ clean:
 .PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
-.PHONY: sanitize valgrind java rust bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
+.PHONY: sanitize valgrind threads java rust bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios

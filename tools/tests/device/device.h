@@ -152,6 +152,20 @@ static inline bool read_task(pid_t tid, const char *name, char *text, size_t siz
 	return len > 0;
 }
 
+static inline bool on_the_process_backend(void)
+{
+	const char *backend = getenv("TWHEEL_BACKEND");
+
+	return backend && !strcmp(backend, "process");
+}
+
+/* Skip a test of what a wheel in the process cannot do. */
+static inline void need_the_device(void)
+{
+	if (on_the_process_backend())
+		ktap_skip("a wheel in the process");
+}
+
 static inline int device_open(int flags)
 {
 	int fd = open(DEVICE, flags | O_CLOEXEC);
