@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The device. Every system call that a program makes goes through this file. It counts the
- * operations. To test the model, it can also change some replies into lies.
+ * The device, or wheels in the process. Every system call that a program makes goes through this
+ * file. It counts the operations. To test the model, it can also change some replies into lies.
  */
 #ifndef TWHEEL_FUZZ_DEVICE_H
 #define TWHEEL_FUZZ_DEVICE_H
@@ -15,13 +15,24 @@
 
 /* All functions return the result of the system call, or -errno. */
 int device_open(const char *path, int flags);
+int device_dup(int fd);
+void device_close(int fd);
+/* The first pages of cells. Returns MAP_FAILED after an error, which is in errno. */
+void *device_map(int fd, size_t size, int protection, int share, off_t offset);
+void device_unmap(void *map, size_t size);
 int device_ioctl(int fd, unsigned long command, void *arg);
 /* SUBMIT as an io_uring command. */
 int device_command(int fd, struct twheel_submit *submit);
 ssize_t device_read(int fd, void *buffer, size_t size);
 ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags);
 int device_poll(int fd, int timeout_ms, short *revents);
+/* Wait for @us while the device looks at cells. A wheel in the process looks if polled. */
+void device_look(int fd, unsigned int us);
 int device_epoll(int fd, uint32_t events, uint32_t *revents);
+
+/* From now on, all calls are made of a wheel in the process. */
+void device_use_process(void);
+int device_is_process(void);
 
 /* Count operations: each entry of SUBMIT is one. */
 void device_count(uint64_t nr);

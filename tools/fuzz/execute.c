@@ -106,6 +106,8 @@ static int call(const struct descriptor *d, unsigned long command, void *arg,
 /* Some calls get bad memory; the lowest bits of @odd choose. */
 static enum memory memory_of(uint8_t odd)
 {
+	if (device_is_process())
+		return GOOD;
 	switch (odd % 8) {
 	case 6:
 		return UNMAPPED;
@@ -122,7 +124,7 @@ static void drop(struct descriptor *d)
 {
 	struct context *c = d->context;
 
-	close(d->fd);
+	device_close(d->fd);
 	d->context = NULL;
 	c->refs--;
 }
@@ -130,7 +132,7 @@ static void drop(struct descriptor *d)
 static void unmap(struct context *c)
 {
 	if (c->cells)
-		munmap(c->cells, c->nr_cells * sizeof(*c->cells));
+		device_unmap(c->cells, c->nr_cells * sizeof(*c->cells));
 	c->cells = NULL;
 }
 
@@ -167,7 +169,7 @@ static void run_open(const struct step *step)
 	/* This opens a context of its own. */
 	if (step->target % 8 == 7 && d->context)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", d->fd);
-	c->mode = modes[step->when % 8];
+	c->mode = device_is_process() ? O_RDWR : modes[step->when % 8];
 	c->nonblock = step->flags % 4 != 3;
 	fd = device_open(path, c->mode | (c->nonblock ? O_NONBLOCK : 0));
 	tell("open %s, mode %d, nonblock %d: %d", path, c->mode, c->nonblock, fd);
@@ -183,7 +185,7 @@ static void run_dup(const struct step *step)
 
 	if (in_child || !from->context || from == to)
 		return;
-	refer(to, from->context, fcntl(from->fd, F_DUPFD_CLOEXEC, 0));
+	refer(to, from->context, device_dup(from->fd));
 }
 
 static void run_close(const struct step *step)
@@ -364,7 +366,8 @@ static int call_submit(const struct descriptor *d, const struct step *step,
 {
 	int ret;
 
-	if (step->flags % 4 != 3 || arg->flags || in_child || !ring_exists())
+	if (step->flags % 4 != 3 || arg->flags || in_child || device_is_process() ||
+	    !ring_exists())
 		return call(d, TWHEEL_IOC_SUBMIT, arg, when);
 	when->begin = now_of(d);
 	ret = device_command(d->fd, arg);
@@ -587,7 +590,7 @@ static void run_info(const struct step *step)
 	tell("INFO: %d, %u live, %u ready", ret, info.live, info.ready);
 	EXPECT(!ret, "INFO: error %d", -ret);
 	model_info(&d->context->file, &info, when);
-	if (step->flags % 4 == 3 && !disagreed())
+	if (step->flags % 4 == 3 && !disagreed() && !device_is_process())
 		check_fdinfo(d);
 }
 
@@ -864,10 +867,9 @@ static void run_map(const struct step *step)
 		    pages <= cells_of(d) / CELLS_PER_PAGE;
 	void *map;
 
-	if (c->cells || in_child)
+	if (c->cells || in_child || (device_is_process() && !valid))
 		return;
-	map = mmap(NULL, pages * 4096, protection, share, d->fd, offset);
-	device_count(1);
+	map = device_map(d->fd, pages * 4096, protection, share, offset);
 	tell("mmap of %u pages, mode %d, protection %d, flags %d, offset %ld: %s", pages, c->mode,
 	     protection, share, (long)offset, map == MAP_FAILED ? strerror(errno) : "done");
 	if (map == MAP_FAILED) {
@@ -995,7 +997,7 @@ static void await_cell(struct descriptor *d, struct timeout *t)
 	       (is_idle && load(&cell->look) != NO_LOOK)) {
 		EXPECT(now_of(d) < give_up, is_due ? "a cell that is due does not fire" :
 						     "an idle cell is looked at for ever");
-		sleep_us(100);
+		device_look(d->fd, 100);
 	}
 	if (is_idle)
 		EXPECT(load(&cell->look) == NO_LOOK, "an idle cell is looked at again");
@@ -1123,7 +1125,7 @@ static unsigned int run_at(const struct program *program, unsigned int pos)
 	const struct step *step = &program->steps[pos];
 	unsigned int nr;
 
-	if (kind_of(step) == FORK && !in_child)
+	if (kind_of(step) == FORK && !in_child && !device_is_process())
 		return 1 + run_fork(program, pos);
 	if (kind_of(step) == SUBMIT && descriptor_of(step)->context) {
 		nr = run_submit(program, pos);

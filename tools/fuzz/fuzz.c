@@ -28,7 +28,7 @@
 
 static struct options {
 	uint64_t seed, operations;
-	int trace, verbose, self_test, replay, races, as_it_is;
+	int trace, verbose, self_test, replay, races, as_it_is, process;
 } options = { .operations = 100000 };
 
 static void show_usage(FILE *file)
@@ -37,6 +37,7 @@ static void show_usage(FILE *file)
 	      "\n"
 	      "Runs the programs in the files and then random programs against /dev/twheel.\n"
 	      "\n"
+	      "  --process       run them on wheels in the process\n"
 	      "  --seed N        seed of the programs (default: the time)\n"
 	      "  --operations N  approximate number of operations (default: 100000)\n"
 	      "  --replay        run only the programs in the files\n"
@@ -217,6 +218,7 @@ static void parse(int argc, char **argv)
 	static const struct option names[] = {
 		{ "seed", required_argument, NULL, 's' },
 		{ "operations", required_argument, NULL, 'o' },
+		{ "process", no_argument, &options.process, 1 },
 		{ "replay", no_argument, &options.replay, 1 },
 		{ "races", no_argument, &options.races, 1 },
 		{ "self-test", no_argument, &options.self_test, 1 },
@@ -268,9 +270,12 @@ int main(int argc, char **argv)
 
 	parse(argc, argv);
 	report_init();
+	if (options.process)
+		device_use_process();
 	execute_init();
-	watch_init();
-	stay_on_one_cpu();
+	watch_init(!options.process);
+	if (!options.process)
+		stay_on_one_cpu();
 	fprintf(stderr, "fuzz: seed %llu%s\n", (unsigned long long)options.seed,
 		coverage_begin() ? ", guided by coverage" : "");
 	if (options.self_test)

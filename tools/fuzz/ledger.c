@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "device.h"
 #include "ledger.h"
 #include "report.h"
 
@@ -518,7 +519,9 @@ static const struct entry *arming_in_order(const struct entry *e)
 
 static uint64_t time_in_order(const struct entry *e)
 {
-	return clock_id == CLOCK_REALTIME ? e->event.expires_ns : tick_of(e->event.expires_ns);
+	if (clock_id == CLOCK_REALTIME && !device_is_process())
+		return e->event.expires_ns;
+	return tick_of(e->event.expires_ns);
 }
 
 /* Compare an event with the one before it, in the same read(), that was armed on the same CPU. */

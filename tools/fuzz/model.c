@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libtwheel.h"
 #include "model.h"
 #include "report.h"
 
@@ -13,6 +14,12 @@
 #define OPCODES		(1U << TWHEEL_OP_ARM | 1U << TWHEEL_OP_MOD | 1U << TWHEEL_OP_CANCEL | \
 			 1U << TWHEEL_OP_GET | 1U << TWHEEL_OP_KICK)
 #define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL | TWHEEL_F_EXACT)
+
+/* A wheel in the process takes slots and levels as advice. */
+static int is_process(const struct file *f)
+{
+	return f->fresh->flags & TWHEEL_INFO_PROCESS;
+}
 
 /* Times */
 
@@ -486,9 +493,10 @@ void model_setup(struct file *f, const struct twheel_setup *setup, int result)
 {
 	uint64_t tick = f->tick;
 	uint32_t slots = f->slots, levels = f->levels;
-	uint32_t new_slots = setup->slots ? power_above(setup->slots) : slots;
+	uint32_t new_slots = setup->slots && !is_process(f) ? power_above(setup->slots) : slots;
+	uint32_t new_levels = setup->levels && !is_process(f) ? setup->levels : levels;
 	uint64_t new_tick = setup->tick_ns ? setup->tick_ns : tick;
-	int brief = setup->levels == 1 && new_tick * new_slots < 1000000;
+	int brief = new_levels == 1 && new_tick * new_slots < 1000000;
 
 	if (result < 0) {
 		EXPECT((result == -EINVAL && (!setup_valid(setup) || brief)) ||
@@ -503,7 +511,7 @@ void model_setup(struct file *f, const struct twheel_setup *setup, int result)
 	f->max = setup->max_timeouts ? setup->max_timeouts : f->max;
 	f->tick = new_tick;
 	f->slots = new_slots;
-	f->levels = levels_of(setup->levels ? setup->levels : levels, f->slots, f->tick);
+	f->levels = levels_of(new_levels, f->slots, f->tick);
 	f->private = f->tick != tick || f->slots != slots || (f->levels == 1) != (levels == 1);
 }
 
@@ -586,7 +594,9 @@ static void expect_usage(struct file *f, const struct twheel_info *info)
 void model_info(struct file *f, const struct twheel_info *info, struct during when)
 {
 	uint32_t flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
-			 (f->stopped ? TWHEEL_INFO_STOPPED : 0);
+			 (f->stopped ? TWHEEL_INFO_STOPPED : 0) |
+			 (is_process(f) ? TWHEEL_INFO_PROCESS | TWHEEL_INFO_PRIVATE : 0);
+	uint32_t setup_flags = TWHEEL_SETUP_CLOCK | (is_process(f) ? TWHEEL_SETUP_MANUAL : 0);
 
 	EXPECT(info->clock == f->clock, "INFO: clock %u", info->clock);
 	EXPECT(info->tick_ns == f->tick, "INFO: tick %llu", ULL(info->tick_ns));
@@ -597,7 +607,7 @@ void model_info(struct file *f, const struct twheel_info *info, struct during wh
 	EXPECT(info->slack_us == f->slack_us, "INFO: slack %u", info->slack_us);
 	EXPECT(info->opcodes == OPCODES, "INFO: opcodes %#x", info->opcodes);
 	EXPECT(info->op_flags == OP_FLAGS, "INFO: flags of operations %#x", info->op_flags);
-	EXPECT(info->setup_flags == TWHEEL_SETUP_CLOCK, "INFO: flags of SETUP %#x",
+	EXPECT(info->setup_flags == setup_flags, "INFO: flags of SETUP %#x",
 	       info->setup_flags);
 	expect_counts(f, info->live, info->ready, when);
 	if (!disagreed())
@@ -695,14 +705,17 @@ void model_list_entry(struct file *f, const struct twheel_list_entry *entry, str
 /* Timeouts fire in the order of this time. */
 static uint64_t time_in_order(const struct file *f, const struct twheel_event *event)
 {
-	return f->clock == CLOCK_REALTIME ? event->expires_ns : model_tick(f, event->expires_ns);
+	if (f->clock == CLOCK_REALTIME && !is_process(f))
+		return event->expires_ns;
+	return model_tick(f, event->expires_ns);
 }
 
 /*
- * On one CPU, events come in the order of their ticks, on CLOCK_REALTIME in that of their
- * deadlines. Those of the same time come in the order of arming. This does not hold for
- * timeouts that were due when they were armed, nor for timeouts that another thread than the
- * caller queues. Events that STOP makes follow in no order.
+ * On one CPU, events come in the order of their ticks, on CLOCK_REALTIME of the device in that
+ * of their deadlines. Those of a wheel in the process come in the order of their ticks. Those of
+ * the same time come in the order of arming. This does not hold for timeouts that were due when
+ * they were armed, nor for timeouts that another thread than the caller queues. Events that STOP
+ * makes follow in no order.
  */
 static void expect_order(struct file *f, const struct timeout *t,
 			 const struct twheel_event *event)

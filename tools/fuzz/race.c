@@ -229,10 +229,10 @@ static void race_info(unsigned int thread, int fd)
 /* Use a descriptor that is opened and closed during the race. */
 static void race_dup(unsigned int thread)
 {
-	int fd = fcntl(shared.fd, F_DUPFD_CLOEXEC, 0);
+	int fd = device_dup(shared.fd);
 
 	race_info(thread, fd);
-	close(fd);
+	device_close(fd);
 }
 
 static void race_stats(void)
@@ -382,7 +382,7 @@ static void await_cell(unsigned int n)
 	while (load(&shared.cells[n].word) == word && !disagreed()) {
 		EXPECT(now() < give_up, "cell %u is due at %llu, and its look is %llu", n,
 		       (unsigned long long)word, (unsigned long long)load(&shared.cells[n].look));
-		sleep_us(50);
+		device_look(shared.fd, 50);
 	}
 }
 
@@ -726,8 +726,7 @@ static void open_file(void)
 	shared.fd = device_open(DEVICE, O_RDWR | O_NONBLOCK);
 	EXPECT(shared.fd >= 0, "open: error %d", -shared.fd);
 	set_up();
-	shared.cells = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			    MAP_SHARED, shared.fd, 0);
+	shared.cells = device_map(shared.fd, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
 	if (shared.cells == MAP_FAILED)
 		shared.cells = NULL;
 	memset(shared.cookies, 0, sizeof(shared.cookies));
@@ -753,8 +752,8 @@ static void close_file(void)
 		ledger_judge(&stats);
 	}
 	if (shared.cells)
-		munmap(shared.cells, 4096);
-	close(shared.fd);
+		device_unmap(shared.cells, 4096);
+	device_close(shared.fd);
 }
 
 void race(const struct program *program)

@@ -6,7 +6,8 @@
 #ifndef TWHEEL_FUZZ_WATCH_H
 #define TWHEEL_FUZZ_WATCH_H
 
-void watch_init(void);
+/* @of_kernel: search the kernel log */
+void watch_init(int of_kernel);
 
 /* A program begins; it must end within a minute. */
 void watch_begin(void);
