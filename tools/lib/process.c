@@ -3,8 +3,9 @@
  * The wheel in the process: what /dev/twheel does, without the module.
  *
  * There is no thread and no signal. A context has a hierarchical wheel, a queue of unread events,
- * a mutex and a timerfd. Each call reads the clock and first moves what is due from the wheel to
- * the queue. So a timeout that nobody asks for is late by any time, but it is never early.
+ * a mutex and a timerfd. A call reads the clock and first moves what is due from the wheel to the
+ * queue. A CANCEL alone does not, because the clock costs as much as the rest of it. So a timeout
+ * that nobody asks for is late by any time, but it is never early.
  *
  *
  * Descriptor
@@ -715,7 +716,10 @@ static void catch_up(struct twheel_process *p)
 		p->cursor = tick;
 }
 
-/* Set the timerfd, see "Descriptor". */
+/*
+ * Set the timerfd, see "Descriptor". If @now is that of an earlier call, it may not be known that
+ * the timerfd has expired. Then the program wakes once too often.
+ */
 static void program(struct twheel_process *p)
 {
 	bool wanted = p->counts.ready || p->stopped;
@@ -772,7 +776,6 @@ static int enter_call(struct twheel_process *p)
 	if (!is_alive(p))
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&p->lock);
-	catch_up(p);
 	return 0;
 }
 
@@ -1263,6 +1266,8 @@ int twheel_process_control(struct twheel_process *p, unsigned long request, void
 	ret = enter_call(p);
 	if (ret)
 		return ret;
+	if (request != TWHEEL_IOC_CANCEL)
+		catch_up(p);
 	ret = dispatch(p, request, arg);
 	leave_call(p);
 	return ret;
@@ -1371,6 +1376,7 @@ int twheel_process_read(struct twheel_process *p, struct twheel_event *events, u
 
 	if (ret)
 		return ret;
+	catch_up(p);
 	while (done < nr && p->counts.ready)
 		done += take(p, timeout_of(p->ready.next), &events[done]);
 	ret = done || p->stopped ? (int)done : -EAGAIN;

@@ -388,7 +388,8 @@ static void random_change(uint64_t now)
 	int fired = tick_of(deadline_of[n]) <= now / tick_ns;
 
 	if (armed[n] && random_below(&seed, 3) == 0) {
-		CHECK_EQ(twheel_cancel(ctx, id_of[n]), fired);
+		/* Until another call it may be pending. */
+		CHECK(twheel_cancel(ctx, id_of[n]) <= fired);
 		armed[n] = false;
 		return;
 	}
