@@ -24,11 +24,14 @@ import java.util.concurrent.atomic.AtomicLong;
  *
  * <p>A slot keeps to the stripe that made it. Threads use different stripes, so that they
  * seldom write to the same cache line. Slots are made in groups, of whole cache lines except
- * near a limit, and are never given back before close().
+ * near a limit. Half of the slots of a stripe and its part of SPARE may be free: put() ends the
+ * cells of others. So a burst that has passed does not hold the limit of its user.
  */
 class Slots<E> implements AutoCloseable {
 	/** Slots that a stripe makes at a time. */
 	private static final int GROUP = 64;
+	/** Free slots of all stripes that may be more than half: so many are few for any limit. */
+	private static final int SPARE = 16_384;
 	/** Events that one read takes at most. */
 	private static final int EVENTS = 1024;
 	/** Duration of a wait in join(). */
@@ -45,14 +48,15 @@ class Slots<E> implements AutoCloseable {
 		private long number;
 		/** Whether the arming ended unfired. Written and read by the loop. */
 		private boolean unprocessed;
-		/** The last deadline that fired. */
+		/** The last deadline that fired in the slot, or in one that had its cell. */
 		private long floor;
 		/** The next free slot of the stripe, while this one is free. */
 		private Slot<E> next;
 
-		Slot(Slots<E> slots, Stripe<E> home, long id, int index) {
-			super(slots.context, slots.cells(), id, index);
+		Slot(Slots<E> slots, Stripe<E> home, long id) {
+			super(slots.context, slots.cells(), id, 0);
 			this.home = home;
+			floor = slots.floor;
 		}
 
 		/** Between armings that have both ended. */
@@ -68,32 +72,56 @@ class Slots<E> implements AutoCloseable {
 	}
 
 	/**
-	 * Free slots; the last one put back is taken first. Guarded by its own lock. Neither
-	 * method allocates: a slot is never lost for want of memory.
+	 * Free slots; the last one put back is taken first. Guarded by its own lock. No method
+	 * allocates: a slot is never lost for want of memory.
 	 */
 	private static final class Stripe<E> {
+		private final int spare;
 		private Slot<E> first;
+		/** Number of free slots. */
+		private int free;
+		/** Number of all slots. */
+		private int made;
+
+		private Stripe(int spare) {
+			this.spare = spare;
+		}
 
 		private synchronized Slot<E> take() {
 			Slot<E> slot = first;
-			if (slot != null)
-				first = slot.next;
+			if (slot == null)
+				return null;
+			first = slot.next;
+			free--;
 			return slot;
 		}
 
 		private synchronized void put(Slot<E> slot) {
 			slot.next = first;
 			first = slot;
+			free++;
+		}
+
+		private synchronized void add(int number) {
+			made += number;
+		}
+
+		/** Takes a slot for good, if too many are free. */
+		private synchronized Slot<E> takeSurplus() {
+			if (free <= made / 2 + spare)
+				return null;
+			made--;
+			return take();
 		}
 	}
 
 	private final Context context;
 	/** Their number is a power of two: by default that of the CPUs or more. */
 	private final Stripe<E>[] stripes;
-	/** All slots, by the cookie of the cell; copied when it grows. */
+	/** All slots, by the index of the cell; copied when it grows. Written with the lock held. */
 	private volatile Slot<E>[] all;
-	/** Number of slots in all; guarded by this. */
-	private int made;
+	/** The last deadline that fired in a slot whose cell has ended; guarded by this. */
+	private long floor;
 	/** The number of the next arming. */
 	private final AtomicLong numbers = new AtomicLong();
 
@@ -105,7 +133,7 @@ class Slots<E> implements AutoCloseable {
 	Slots(Context context, int stripes) {
 		this.context = context;
 		this.stripes = new Stripe[stripes];
-		Arrays.setAll(this.stripes, i -> new Stripe<>());
+		Arrays.setAll(this.stripes, i -> new Stripe<>(SPARE / stripes));
 		all = new Slot[GROUP];
 	}
 
@@ -204,7 +232,7 @@ class Slots<E> implements AutoCloseable {
 	}
 
 	private Slot<E> slotOf(Events events, int index) {
-		Slot<E> slot = all[(int) events.cookie(index)];
+		Slot<E> slot = all[(int) events.id(index)];
 		slot.floor = events.deadlineNs(index);
 		slot.unprocessed = events.isUnprocessed(index);
 		return slot;
@@ -267,8 +295,12 @@ class Slots<E> implements AutoCloseable {
 		return context.cells();
 	}
 
-	long[] newCells(int first, int number) {
-		return context.newCells(first, number);
+	long[] newCells(int number) {
+		return context.newCells(0, number);
+	}
+
+	void endCell(long id) {
+		context.cancel(id);
 	}
 
 	long nanoTime() {
@@ -292,19 +324,37 @@ class Slots<E> implements AutoCloseable {
 	void put(Slot<E> slot) {
 		slot.entry = null;
 		slot.home.put(slot);
+		Slot<E> surplus;
+		while ((surplus = slot.home.takeSurplus()) != null)
+			end(surplus);
 	}
 
-	/** The cookie of a slot is its index. */
+	/** Ends the cell of a free slot. Forgets the slot first: its index may be used again then. */
+	private void end(Slot<E> slot) {
+		synchronized (this) {
+			floor = Math.max(floor, slot.floor);
+			all[(int) slot.id()] = null;
+		}
+		try {
+			endCell(slot.id());
+		} catch (IllegalStateException e) {
+			// The context is closed, and all cells have ended.
+		}
+	}
+
+	/** The index of a slot is that of its cell, the low half of the id. */
 	private synchronized Slot<E> make(Stripe<E> stripe) {
-		long[] ids = newCells(made, GROUP);
-		int number = ids.length;
-		Slot<E>[] slots = made + number > all.length ? Arrays.copyOf(all, all.length * 2) : all;
-		for (int i = 0; i < number; i++)
-			slots[made + i] = new Slot<>(this, stripe, ids[i], made + i);
+		long[] ids = newCells(GROUP);
+		Slot<E>[] slots = all;
+		for (long id : ids) {
+			while ((int) id >= slots.length)
+				slots = Arrays.copyOf(slots, slots.length * 2);
+			slots[(int) id] = new Slot<>(this, stripe, id);
+		}
 		all = slots;
-		for (int i = 1; i < number; i++)
-			stripe.put(slots[made + i]);
-		made += number;
-		return slots[made - number];
+		stripe.add(ids.length);
+		for (int i = 1; i < ids.length; i++)
+			stripe.put(slots[(int) ids[i]]);
+		return slots[(int) ids[0]];
 	}
 }

@@ -7,9 +7,13 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
+import java.util.Queue;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
 /**
  * Slots without a kernel: the test decides which cells fire, in which order, and what time it
@@ -26,9 +30,10 @@ class FakeSlots<E> extends Slots<E> {
 
 	private final int limit;
 	private final ByteBuffer memory;
+	/** The cells that there are not. */
+	private final Queue<Integer> vacant = new ConcurrentLinkedQueue<>();
 	/** Unread events. An empty list is the end. */
 	private final BlockingQueue<List<Event>> fired = new LinkedBlockingQueue<>();
-	private int made;
 	volatile long nowNs;
 	volatile boolean isClosed;
 
@@ -36,6 +41,15 @@ class FakeSlots<E> extends Slots<E> {
 		super(null, 1);
 		this.limit = limit;
 		memory = Native.records(limit, Cell.SIZE);
+		for (int cell = 0; cell < limit; cell++) {
+			WORD.setVolatile(memory, cell * Cell.SIZE, Cell.IDLE);
+			vacant.add(cell);
+		}
+	}
+
+	/** Number of cells that there are. */
+	int live() {
+		return limit - vacant.size();
 	}
 
 	long word(int cell) {
@@ -48,7 +62,7 @@ class FakeSlots<E> extends Slots<E> {
 
 	/** The armed cells, by index. */
 	List<Integer> armed() {
-		return IntStream.range(0, made).filter(cell -> word(cell) >= 0).boxed().toList();
+		return IntStream.range(0, limit).filter(cell -> word(cell) >= 0).boxed().toList();
 	}
 
 	/** Makes cells fire. The next read takes their events, in this order, and all before them. */
@@ -104,7 +118,7 @@ class FakeSlots<E> extends Slots<E> {
 		if (!change(event.cell, Cell.FIRED, Cell.IDLE))
 			return;
 		int at = events.size() * Events.SIZE;
-		events.records().putLong(at + 8, event.cell).putLong(at + 16, event.deadlineNs)
+		events.records().putLong(at, event.cell).putLong(at + 16, event.deadlineNs)
 				.putInt(at + 40, event.flags);
 		events.size(events.size() + 1);
 	}
@@ -121,15 +135,17 @@ class FakeSlots<E> extends Slots<E> {
 	}
 
 	@Override
-	long[] newCells(int first, int number) {
-		int found = Math.min(number, limit - made);
-		if (found == 0)
+	long[] newCells(int number) {
+		long[] ids = Stream.generate(vacant::poll).limit(number).takeWhile(Objects::nonNull)
+				.mapToLong(cell -> 1L << 32 | cell).toArray();
+		if (ids.length == 0)
 			throw new TwheelException(Native.EAGAIN, "cell: for the test");
-		for (int i = 0; i < found; i++)
-			WORD.setVolatile(memory, (made + i) * Cell.SIZE, Cell.IDLE);
-		long[] ids = IntStream.range(made, made + found).mapToLong(cell -> 1L << 32 | cell).toArray();
-		made += found;
 		return ids;
+	}
+
+	@Override
+	void endCell(long id) {
+		vacant.add((int) id);
 	}
 
 	@Override

@@ -19,6 +19,7 @@ import org.twheel.Slots.Slot;
 /** The owner of a slot, and the order of the events of a read. */
 class SlotsTest {
 	private static final int LIMIT = 64;
+	private static final int MANY = 65_536;
 
 	/** Throws an error, once, after a cell has been armed. */
 	private static final class FailingSlots extends FakeSlots<String> {
@@ -58,7 +59,7 @@ class SlotsTest {
 	}
 
 	private static Integer index(Slot<String> slot) {
-		return (int) slot.cookie();
+		return (int) slot.id();
 	}
 
 	/** Fails if a slot is free twice, or if one is lost. */
@@ -164,6 +165,47 @@ class SlotsTest {
 		assertEquals(List.of(index(slot)), slots.armed());
 		assertTrue(slots.disarm(slot, 10));
 		assertAllSlotsAreFree();
+	}
+
+	private static List<Slot<Integer>> armMany(FakeSlots<Integer> many, int number, long wantedNs) {
+		List<Slot<Integer>> armed = new ArrayList<>();
+		for (int i = 0; i < number; i++) {
+			armed.add(many.take());
+			many.arm(armed.get(i), many.deadline(armed.get(i), wantedNs), i, false);
+		}
+		return armed;
+	}
+
+	private static void disarmUntil(FakeSlots<Integer> many, List<Slot<Integer>> armed, int left) {
+		while (armed.size() > left)
+			assertTrue(many.disarm(armed.remove(armed.size() - 1), 9));
+	}
+
+	@Test
+	void half_of_the_slots_and_some_more_stay_when_a_burst_ends() {
+		FakeSlots<Integer> many = new FakeSlots<>(MANY);
+		List<Slot<Integer>> burst = armMany(many, MANY, 9);
+		for (int[] step : new int[][] { { 16_384, MANY }, { 16_336, MANY - 96 }, { 0, MANY / 2 } }) {
+			disarmUntil(many, burst, step[0]);
+			assertEquals(step[1], many.live());
+		}
+		armMany(many, MANY, 9);
+		assertEquals(MANY, many.live());
+	}
+
+	/** The cell of the slot has been given to another, which wants the same deadline. */
+	@Test
+	void late_disarm_spares_the_next_slot_of_its_cell() {
+		FakeSlots<Integer> many = new FakeSlots<>(MANY);
+		List<Slot<Integer>> burst = armMany(many, MANY, 9);
+		disarmUntil(many, burst, 1024);
+		many.fire(many.armed().toArray(Integer[]::new));
+		many.stop();
+		many.run((entry, isUnprocessed) -> { });
+		assertEquals(MANY / 2, many.live());
+		armMany(many, MANY, 9);
+		burst.forEach(slot -> assertFalse(many.disarm(slot, 9)));
+		assertEquals(MANY, many.armed().size());
 	}
 
 	@Test
