@@ -25,7 +25,7 @@ static void *pointer(jlong address)
 
 static void throw_errno(JNIEnv *env, const char *call, int error)
 {
-	char message[128];
+	char message[192];
 	jclass type = (*env)->FindClass(env, "org/twheel/TwheelException");
 	jmethodID make = type ? (*env)->GetMethodID(env, type, "<init>",
 						    "(ILjava/lang/String;)V") : NULL;
@@ -48,12 +48,17 @@ static int checked(JNIEnv *env, const char *call, int ret)
 	return ret;
 }
 
-JNIEXPORT jlong JNICALL Java_org_twheel_Native_open(JNIEnv *env, jclass type)
+JNIEXPORT jlong JNICALL Java_org_twheel_Native_open(JNIEnv *env, jclass type, jint backend)
 {
 	struct twheel_ctx *ctx = NULL;
+	int ret = twheel_open(NULL, backend, &ctx);
 
 	(void)type;
-	checked(env, "open", twheel_open(NULL, 0, &ctx));
+	if (ret == -EINVAL)
+		throw_errno(env, "open: TWHEEL_BACKEND is neither 'kernel' nor 'process'", -ret);
+	else
+		checked(env, "open " TWHEEL_DEVICE " (modprobe twheel_dev loads the module; "
+			"Backend.ANY and PROCESS need none)", ret);
 	return (uintptr_t)ctx;
 }
 
@@ -194,6 +199,23 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_unmap(JNIEnv *env, jclass type, jl
 	(void)env;
 	(void)type;
 	munmap(pointer(cells), size);
+}
+
+/* The last address is a check: in a block, an index determines the place. */
+JNIEXPORT jobject JNICALL Java_org_twheel_Native_cells(JNIEnv *env, jclass type, jlong ctx,
+						       jlong id, jint nr)
+{
+	struct twheel_cell *first, *last;
+
+	(void)type;
+	if (checked(env, "cell", twheel_cell(pointer(ctx), id, &first)) < 0 ||
+	    checked(env, "cell", twheel_cell(pointer(ctx), id + nr - 1, &last)) < 0)
+		return NULL;
+	if (last - first != nr - 1) {
+		throw_errno(env, "cell", EOPNOTSUPP);
+		return NULL;
+	}
+	return (*env)->NewDirectByteBuffer(env, first, nr * sizeof(*first));
 }
 
 /* Does not throw: if the allocation of the exception failed, the arming would seem to count. */

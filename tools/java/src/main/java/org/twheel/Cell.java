@@ -48,7 +48,7 @@ public class Cell {
 	Cell(Context context, ByteBuffer cells, long id, long cookie) {
 		this.context = context;
 		this.cells = cells;
-		this.offset = (int) id * SIZE;
+		this.offset = (int) (Integer.toUnsignedLong((int) id) * SIZE % cells.capacity());
 		this.id = id;
 		this.cookie = cookie;
 	}

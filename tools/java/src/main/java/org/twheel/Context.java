@@ -5,10 +5,13 @@ import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.TimeoutException;
 
 /**
- * An open of {@code /dev/twheel}, with its own timeouts, queue of events and limit.
+ * An open of {@code /dev/twheel}, with its own timeouts, queue of events and limit. Without the
+ * module, or without permission, it is a wheel in the process, which needs neither.
  *
  * <pre>{@code
  * try (Context context = Context.open()) {
@@ -32,16 +35,22 @@ public final class Context implements AutoCloseable {
 
 	private static final Cleaner CLEANER = Cleaner.create();
 
-	private final Handle handle = new Handle();
-	/** All cells, by index; null before the first is made. Guarded by this. */
-	private ByteBuffer cells;
+	/** Cells of a block in the process. */
+	private static final int BLOCK = 256;
+
+	private final Handle handle;
+	/** The device has one block of cells, number 0, with all of them. Guarded by this. */
+	private final Map<Integer, ByteBuffer> blocks = new HashMap<>();
+	private final boolean isProcess;
 	/** Whether System.nanoTime() reads CLOCK_MONOTONIC, as it does in OpenJDK on Linux. */
 	private final boolean isNanoTime;
 
 	private Context(Settings settings) {
+		handle = new Handle(settings.backend());
 		try {
-			if (!settings.equals(Settings.DEFAULT))
+			if (!settings.isDefault())
 				setUp(settings);
+			isProcess = info().isProcess();
 			isNanoTime = isNanoTime();
 		} catch (RuntimeException | Error e) {
 			handle.close();
@@ -50,11 +59,10 @@ public final class Context implements AutoCloseable {
 	}
 
 	/**
-	 * Opens a context with the defaults of the module.
+	 * Opens a context with the defaults.
 	 *
 	 * @return the context
-	 * @throws TwheelException if the module is not loaded (ENOENT), or without permission
-	 *                         (EACCES)
+	 * @throws TwheelException as {@link #open(Settings)}
 	 */
 	public static Context open() {
 		return open(Settings.DEFAULT);
@@ -63,10 +71,11 @@ public final class Context implements AutoCloseable {
 	/**
 	 * Opens a context.
 	 *
-	 * @param settings tick, slack and limit
+	 * @param settings tick, slack, limit and backend
 	 * @return the context
-	 * @throws TwheelException as {@link #open()}; for settings that are out of range
-	 *                         (EINVAL) or need a capability (EPERM)
+	 * @throws TwheelException if {@link Settings.Backend#KERNEL} is asked for, and the module is
+	 *                         not loaded (ENOENT) or access is not permitted (EACCES); for
+	 *                         settings that are out of range (EINVAL) or need a capability (EPERM)
 	 */
 	public static Context open(Settings settings) {
 		return new Context(settings);
@@ -203,7 +212,8 @@ public final class Context implements AutoCloseable {
 	 *                         EOPNOTSUPP if the kernel has no cells
 	 */
 	public Cell newCell(long cookie) {
-		return new Cell(this, cells(), newCells(cookie, 1)[0], cookie);
+		long id = newCells(cookie, 1)[0];
+		return new Cell(this, cells(id), id, cookie);
 	}
 
 	/**
@@ -270,7 +280,8 @@ public final class Context implements AutoCloseable {
 
 	/**
 	 * Returns the descriptor, for a program that polls it. It is readable while an event is
-	 * unread. Do not close it, and do not use it after {@link #close()}.
+	 * unread, and of a wheel in the process now and then without one: then a read with the timeout
+	 * 0 finds none. Do not read from it, do not close it, and do not use it after {@link #close()}.
 	 *
 	 * @return the number of the descriptor
 	 */
@@ -285,7 +296,8 @@ public final class Context implements AutoCloseable {
 
 	/**
 	 * Ends all timeouts and closes the descriptor. A read that is blocked returns. The memory
-	 * of cells stays until no cell is reachable. A second call does nothing.
+	 * of cells stays until no cell is reachable. In the process, so does the descriptor. A second
+	 * call does nothing.
 	 */
 	@Override
 	public void close() {
@@ -300,16 +312,15 @@ public final class Context implements AutoCloseable {
 		return deadline < 0 ? Long.MAX_VALUE : deadline;
 	}
 
-	/** The memory of all cells, for newCells(). */
-	synchronized ByteBuffer cells() {
-		if (cells == null)
-			cells = map();
-		return cells;
+	/** The memory of a block of cells, in which the index of the cell determines its place. */
+	synchronized ByteBuffer cells(long id) {
+		int block = isProcess ? (int) id >>> Integer.numberOfTrailingZeros(BLOCK) : 0;
+		return blocks.computeIfAbsent(block, number -> isProcess ? block(number) : map());
 	}
 
 	/** Makes cells with one system call; fewer at a limit. Their cookies count from first. */
 	long[] newCells(long first, int number) {
-		ByteBuffer memory = cells();
+		ByteBuffer memory = cells(0);
 		Batch batch = new Batch(number);
 		for (int i = 0; i < number; i++)
 			batch.newCell(first + i);
@@ -367,10 +378,10 @@ public final class Context implements AutoCloseable {
 	}
 
 	/** The index of a cell is the low half of its id. */
-	private static long cellId(Batch batch, int index, ByteBuffer memory) {
+	private long cellId(Batch batch, int index, ByteBuffer memory) {
 		batch.outcome(index);
 		long id = batch.id(index);
-		if (Integer.toUnsignedLong((int) id) >= memory.capacity() / Cell.SIZE)
+		if (!isProcess && Integer.toUnsignedLong((int) id) >= memory.capacity() / Cell.SIZE)
 			throw new TwheelException(Native.EAGAIN, "cell: beyond the mapping");
 		return id;
 	}
@@ -397,6 +408,21 @@ public final class Context implements AutoCloseable {
 		} finally {
 			handle.leave();
 		}
+	}
+
+	/** Memory of the library: a reachable buffer counts as a call, which keeps the context. */
+	private ByteBuffer block(int number) {
+		ByteBuffer memory;
+		long context = handle.enter();
+		try {
+			// Any generation but 0 will do.
+			memory = Native.cells(context, 1L << 32 | (long) number * BLOCK, BLOCK);
+		} catch (RuntimeException | Error e) {
+			handle.leave();
+			throw e;
+		}
+		CLEANER.register(memory, handle::leave);
+		return memory;
 	}
 
 	private boolean isNanoTime() {

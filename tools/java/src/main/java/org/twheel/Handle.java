@@ -18,8 +18,8 @@ final class Handle implements AutoCloseable {
 	/** Calls in progress, and one for the owner; 0: freed. */
 	private final AtomicInteger users = new AtomicInteger(1);
 
-	Handle() {
-		this(Native.open(), Native::stop, Native::close);
+	Handle(Settings.Backend backend) {
+		this(Native.open(backend.flag), Native::stop, Native::close);
 	}
 
 	/** For tests, without the library. */

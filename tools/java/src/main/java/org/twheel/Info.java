@@ -12,17 +12,21 @@ import java.nio.ByteBuffer;
  * @param live        live timeouts: pending, with an unread event, or cells
  * @param ready       unread events
  * @param cells       cells that there can be; 0: the kernel has none
+ * @param isProcess   whether it is a wheel in the process, and not the device
  */
 public record Info(long tickNs, long slackNs, long maxTimeouts, long live, long ready,
-		   long cells) {
+		   long cells, boolean isProcess) {
 	static final int SIZE = 128;
 
 	private static final int TICK = 8;
 	private static final int MAX_TIMEOUTS = 28;
 	private static final int LIVE = 32;
 	private static final int READY = 36;
+	private static final int FLAGS = 40;
 	private static final int SLACK = 44;
 	private static final int CELLS = 52;
+
+	private static final int PROCESS = 1 << 31;
 
 	static Info of(ByteBuffer record) {
 		return new Info(record.getLong(TICK),
@@ -30,6 +34,7 @@ public record Info(long tickNs, long slackNs, long maxTimeouts, long live, long 
 				Integer.toUnsignedLong(record.getInt(MAX_TIMEOUTS)),
 				Integer.toUnsignedLong(record.getInt(LIVE)),
 				Integer.toUnsignedLong(record.getInt(READY)),
-				Integer.toUnsignedLong(record.getInt(CELLS)));
+				Integer.toUnsignedLong(record.getInt(CELLS)),
+				(record.getInt(FLAGS) & PROCESS) != 0);
 	}
 }

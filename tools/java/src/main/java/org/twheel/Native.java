@@ -29,6 +29,10 @@ final class Native {
 	static final int CELL = 1 << 2;
 	static final int EXACT = 1 << 3;
 
+	/** Flags of open(). */
+	static final int KERNEL = 1 << 2;
+	static final int PROCESS = 1 << 3;
+
 	/** The system property that names a library to use instead of the one in the jar. */
 	static final String LIBRARY = "org.twheel.library";
 
@@ -39,7 +43,8 @@ final class Native {
 	private Native() {
 	}
 
-	static native long open();
+	/** Opens a context; backend is KERNEL, PROCESS or 0. */
+	static native long open(int backend);
 
 	static native void close(long context);
 
@@ -75,6 +80,9 @@ final class Native {
 	static native ByteBuffer map(long context, long size);
 
 	static native void unmap(long address, long size);
+
+	/** Memory of the library, of a context in the process: cells from the id on. */
+	static native ByteBuffer cells(long context, long id, int number);
 
 	/** Returns a negative errno instead of throwing it. The arming is undone then. */
 	static native int kick(long context, long cell, long id, long expiresNs);

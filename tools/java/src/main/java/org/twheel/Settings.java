@@ -2,6 +2,7 @@
 package org.twheel;
 
 import java.nio.ByteBuffer;
+import java.util.Objects;
 
 /**
  * Settings of a new context; 0 is the default of each.
@@ -11,9 +12,29 @@ import java.nio.ByteBuffer;
  * @param slackNs     delay in nanoseconds that every timeout allows, to share the wakeup of
  *                    others; rounded down to microseconds, at most 71 minutes
  * @param maxTimeouts limit of live timeouts; a cell counts, armed or not
+ * @param backend     the device, or a wheel in the process
  */
-public record Settings(long tickNs, long slackNs, int maxTimeouts) {
-	/** The defaults of the module. */
+public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backend) {
+	/**
+	 * What a context is of. The environment variable TWHEEL_BACKEND, {@code kernel} or {@code
+	 * process}, overrides it. {@link Info#isProcess} tells the result.
+	 */
+	public enum Backend {
+		/** The device; if it is missing or not permitted, a wheel in the process. */
+		ANY(0),
+		/** The device, or an exception. */
+		KERNEL(Native.KERNEL),
+		/** A wheel in the process. */
+		PROCESS(Native.PROCESS);
+
+		final int flag;
+
+		Backend(int flag) {
+			this.flag = flag;
+		}
+	}
+
+	/** The defaults. */
 	public static final Settings DEFAULT = new Settings(0, 0, 0);
 
 	static final int SIZE = 56;
@@ -28,12 +49,29 @@ public record Settings(long tickNs, long slackNs, int maxTimeouts) {
 	 * @param tickNs      0 or more
 	 * @param slackNs     0 or more, at most 71 minutes
 	 * @param maxTimeouts 0 or more
+	 * @param backend     not null
 	 * @throws IllegalArgumentException for any other value
 	 */
 	public Settings {
+		Objects.requireNonNull(backend, "backend");
 		if (tickNs < 0 || slackNs < 0 || slackNs / 1000 > 0xffff_ffffL || maxTimeouts < 0)
 			throw new IllegalArgumentException("tick " + tickNs + " ns, slack " + slackNs +
 					" ns, at most " + maxTimeouts + " timeouts");
+	}
+
+	/**
+	 * Settings for any backend.
+	 *
+	 * @param tickNs      0 or more
+	 * @param slackNs     0 or more, at most 71 minutes
+	 * @param maxTimeouts 0 or more
+	 */
+	public Settings(long tickNs, long slackNs, int maxTimeouts) {
+		this(tickNs, slackNs, maxTimeouts, Backend.ANY);
+	}
+
+	boolean isDefault() {
+		return tickNs == 0 && slackNs == 0 && maxTimeouts == 0;
 	}
 
 	ByteBuffer record() {

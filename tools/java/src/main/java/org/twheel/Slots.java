@@ -54,7 +54,7 @@ class Slots<E> implements AutoCloseable {
 		private Slot<E> next;
 
 		Slot(Slots<E> slots, Stripe<E> home, long id) {
-			super(slots.context, slots.cells(), id, 0);
+			super(slots.context, slots.cells(id), id, 0);
 			this.home = home;
 			floor = slots.floor;
 		}
@@ -291,8 +291,8 @@ class Slots<E> implements AutoCloseable {
 			Thread.currentThread().interrupt();
 	}
 
-	ByteBuffer cells() {
-		return context.cells();
+	ByteBuffer cells(long id) {
+		return context.cells(id);
 	}
 
 	long[] newCells(int number) {

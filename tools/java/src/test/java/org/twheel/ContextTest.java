@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 import static org.twheel.Stall.await;
 
 import java.io.File;
@@ -149,18 +150,35 @@ class ContextTest {
 
 	@Test
 	void failed_open_does_not_disable_the_next() {
+		assumeFalse(context.info().isProcess(), "there is no device to move away");
+		Settings settings = new Settings(0, 0, 0, Settings.Backend.KERNEL);
 		File device = new File("/dev/twheel");
 		File away = new File("/dev/twheel-away");
 		assertTrue(device.renameTo(away));
 		try {
 			for (int i = 0; i < 2; i++)
 				assertEquals(Native.ENOENT,
-					     assertThrows(TwheelException.class, Context::open).errno());
+					     assertThrows(TwheelException.class, () -> Context.open(settings)).errno());
+			try (Context inProcess = Context.open()) {
+				assertTrue(inProcess.info().isProcess());
+			}
 		} finally {
 			assertTrue(away.renameTo(device));
 		}
-		try (Context another = Context.open()) {
-			another.arm(HOUR, 1);
+		try (Context another = Context.open(settings)) {
+			assertFalse(another.info().isProcess());
+		}
+	}
+
+	@Test
+	void process_can_be_asked_for() throws TimeoutException {
+		Settings settings = new Settings(MSEC / 2, 0, 0, Settings.Backend.PROCESS);
+		try (Context inProcess = Context.open(settings)) {
+			assertTrue(inProcess.info().isProcess());
+			assertEquals(MSEC / 2, inProcess.info().tickNs());
+			inProcess.newCell(3).armAfter(MSEC);
+			assertEquals(1, inProcess.read(events, Context.FOREVER));
+			assertEquals(3, events.cookie(0));
 		}
 	}
 

@@ -130,7 +130,7 @@ class FakeSlots<E> extends Slots<E> {
 	}
 
 	@Override
-	ByteBuffer cells() {
+	ByteBuffer cells(long id) {
 		return memory;
 	}
 

@@ -3,20 +3,36 @@ package org.twheel;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assumptions.assumeFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.File;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** The package on a machine without the module. */
 class NoDeviceTest {
+	@BeforeEach
+	void requireChoice() {
+		assumeTrue(System.getenv("TWHEEL_BACKEND") == null, "TWHEEL_BACKEND overrides the choice");
+		assumeTrue(!new File("/dev/twheel").exists(), "there is a device");
+	}
+
+	@Test
+	void open_makes_a_wheel_in_the_process() {
+		try (Context context = Context.open()) {
+			assertTrue(context.info().isProcess());
+		}
+	}
+
 	/** A class whose initializer fails could not be used any more. */
 	@Test
-	void each_open_tells_that_the_device_is_missing() {
-		assumeFalse(new File("/dev/twheel").exists());
+	void each_open_of_the_device_names_it_and_the_module() {
+		Settings settings = new Settings(0, 0, 0, Settings.Backend.KERNEL);
 		for (int i = 0; i < 2; i++) {
-			assertEquals(Native.ENOENT, assertThrows(TwheelException.class, Context::open).errno());
-			assertEquals(Native.ENOENT, assertThrows(TwheelException.class, WheelTimer::new).errno());
+			TwheelException e = assertThrows(TwheelException.class, () -> Context.open(settings));
+			assertEquals(Native.ENOENT, e.errno());
+			assertTrue(e.getMessage().matches(".*/dev/twheel.*modprobe twheel_dev.*"), e.getMessage());
 		}
 	}
 }

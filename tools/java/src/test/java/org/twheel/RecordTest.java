@@ -107,6 +107,7 @@ class RecordTest {
 		assertThrows(IllegalArgumentException.class, () -> new Settings(0, -1, 0));
 		assertThrows(IllegalArgumentException.class, () -> new Settings(0, Long.MAX_VALUE, 0));
 		assertThrows(IllegalArgumentException.class, () -> new Settings(0, 0, -1));
+		assertThrows(NullPointerException.class, () -> new Settings(0, 0, 0, null));
 	}
 
 	@Test
