@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The package on the device."""
+"""The package on the device, and on wheels in the process."""
 
 import contextlib
 import errno
@@ -26,6 +26,10 @@ class WheelCase(unittest.TestCase):
     def setUp(self) -> None:
         self.wheel = Wheel()
         self.addCleanup(self.wheel.close)
+
+    def need_sharing(self) -> None:
+        if self.wheel.info().process:
+            self.skipTest("a wheel in the process has one context")
 
     def take(self) -> Event:
         [event] = self.wheel.read(1, PATIENCE)
@@ -224,6 +228,7 @@ class Cells(WheelCase):
         self.assertEqual(self.wheel.get(op.id).cookie, 8)
 
     def test_cell_of_a_shared_wheel_is_the_same(self) -> None:
+        self.need_sharing()
         cell = self.wheel.cell(3)
         with Wheel.from_fd(self.wheel.fileno()) as other:
             other.find_cell(cell.id).arm(HOUR)
@@ -280,6 +285,45 @@ class Cells(WheelCase):
         self.wheel.stop()
         thread.join()
         self.assertEqual([a + b for a, b in zip(read, withdrawn)], [rounds] * 50)
+
+
+class Sharing(WheelCase):
+    def test_wheel_from_a_descriptor_is_the_same(self) -> None:
+        self.need_sharing()
+        fd = os.dup(self.wheel.fileno())
+        with Wheel.from_fd(fd) as other:
+            self.assertEqual(other.cancel(self.wheel.arm(HOUR)), Outcome.PENDING)
+        os.close(fd)
+
+    def assert_unsupported(self, call: Callable[[], object]) -> None:
+        with self.assertRaisesRegex(OSError, "wheel in (the|a) process") as caught:
+            call()
+        self.assertEqual(caught.exception.errno, errno.EOPNOTSUPP)
+
+    def test_wheel_in_the_process_is_not_shared(self) -> None:
+        with Wheel(backend="process") as wheel:
+            self.assertTrue(wheel.info().process)
+            self.assert_unsupported(lambda: Wheel.from_fd(wheel.fileno()))
+            self.assert_unsupported(lambda: Wheel(backend="process", inherit=True))
+
+    def test_wheel_in_the_process_fails_in_a_child_alone(self) -> None:
+        with Wheel(backend="process") as wheel:
+            cell = wheel.cell(5)
+            calls: list[Callable[[], object]] = [
+                wheel.info, wheel.read, wheel.fileno, lambda: wheel.arm(1),
+                lambda: cell.arm(1), cell.cancel]
+            child = os.fork()
+            if not child:
+                try:
+                    for call in calls:
+                        self.assert_unsupported(call)
+                    wheel.close()
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            cell.arm(0)
+            self.assertEqual([event.cookie for event in wheel.read(1, PATIENCE)], [5])
 
 
 class ManyTimeouts(WheelCase):
@@ -423,16 +467,18 @@ class Contexts(unittest.TestCase):
         with Wheel(clock=time.CLOCK_BOOTTIME, tick_ns=500_000, slots=50, levels=1,
                    max_timeouts=100) as wheel:
             info = wheel.info()
-            self.assertEqual((info.clock, info.tick_ns, info.slots, info.levels, info.max_timeouts),
-                             (time.CLOCK_BOOTTIME, 500_000, 64, 1, 100))
+            self.assertEqual((info.clock, info.tick_ns, info.max_timeouts),
+                             (time.CLOCK_BOOTTIME, 500_000, 100))
             self.assertTrue(info.private)
-            self.assertTrue(0 < info.wheel_bytes <= info.max_wheel_bytes)
+            if not info.process:
+                self.assertEqual((info.slots, info.levels), (64, 1))
+                self.assertTrue(0 < info.wheel_bytes <= info.max_wheel_bytes)
             self.assertAlmostEqual(wheel.now(), time.clock_gettime(time.CLOCK_BOOTTIME), delta=5)
 
     def test_setup_without_a_clock_is_monotonic(self) -> None:
         with Wheel(max_timeouts=100) as wheel:
             self.assertEqual(wheel.info().clock, time.CLOCK_MONOTONIC)
-            self.assertFalse(wheel.info().private)
+            self.assertEqual(wheel.info().private, wheel.info().process)
             wheel.arm(0)
             self.assertEqual(wheel.read(1, PATIENCE)[0].count, 1)
 
@@ -488,19 +534,13 @@ class Contexts(unittest.TestCase):
                 other.cancel(id)
             self.assertEqual((one.info().live, other.info().live), (1, 0))
 
-    def test_wheel_from_a_descriptor_is_the_same(self) -> None:
-        with Wheel() as one:
-            fd = os.dup(one.fileno())
-            with Wheel.from_fd(fd) as other:
-                self.assertEqual(other.cancel(one.arm(HOUR)), Outcome.PENDING)
-            os.close(fd)
-
     def test_what_is_no_device_is_an_error_with_its_name(self) -> None:
         for path, kind, code in (("/nonexistent", FileNotFoundError, errno.ENOENT),
                                  ("/dev/null", OSError, errno.ENOTTY)):
             with self.assertRaises(kind) as caught:
                 Wheel(path)
             self.assertEqual((caught.exception.errno, caught.exception.filename), (code, path))
+            self.assertEqual("modprobe" in str(caught.exception), code == errno.ENOENT)
         with self.assertRaises(OSError) as caught:
             Wheel.from_fd(-1)
         self.assertEqual(caught.exception.errno, errno.EBADF)

@@ -3,6 +3,7 @@
 
 import ctypes
 import errno
+import os
 import re
 import subprocess
 import tempfile
@@ -25,13 +26,14 @@ STRUCTURES = {
 
 CONSTANTS = {
     "TWHEEL_NONBLOCK": _lib.NONBLOCK, "TWHEEL_INHERIT": _lib.INHERIT,
+    "TWHEEL_KERNEL": _lib.KERNEL, "TWHEEL_PROCESS": _lib.PROCESS,
     "TWHEEL_FOREVER": _lib.FOREVER, "TWHEEL_OP_ARM": _lib.OP_ARM, "TWHEEL_OP_MOD": _lib.OP_MOD,
     "TWHEEL_OP_CANCEL": _lib.OP_CANCEL, "TWHEEL_OP_GET": _lib.OP_GET, "TWHEEL_F_ABS": _lib.F_ABS,
     "TWHEEL_F_FIXED_DELAY": _lib.F_FIXED_DELAY, "TWHEEL_F_CELL": _lib.F_CELL,
     "TWHEEL_F_EXACT": _lib.F_EXACT, "TWHEEL_SETUP_CLOCK": _lib.SETUP_CLOCK,
     "TWHEEL_EV_LAST": _lib.EV_LAST, "TWHEEL_EV_UNPROCESSED": _lib.EV_UNPROCESSED,
     "TWHEEL_INFO_PRIVATE": _lib.INFO_PRIVATE,
-    "TWHEEL_INFO_STOPPED": _lib.INFO_STOPPED, "TWHEEL_LATENESS": _lib.LATENESS,
+    "TWHEEL_INFO_STOPPED": _lib.INFO_STOPPED, "TWHEEL_INFO_PROCESS": _lib.INFO_PROCESS, "TWHEEL_LATENESS": _lib.LATENESS,
     "TWHEEL_STATE_PENDING": _lib.STATE_PENDING, "TWHEEL_STATE_READY": _lib.STATE_READY,
     "TWHEEL_STATE_IDLE": _lib.STATE_IDLE, "TWHEEL_WITHDRAWN": Outcome.WITHDRAWN,
     "TWHEEL_IDLE": Outcome.IDLE,
@@ -147,6 +149,38 @@ class Operations(unittest.TestCase):
                     make(value)
 
 
+class Opening(unittest.TestCase):
+    def setUp(self) -> None:
+        if Path("/dev/twheel").exists():
+            self.skipTest("there is a device")
+        environment = mock.patch.dict(os.environ)
+        environment.start()
+        self.addCleanup(environment.stop)
+        os.environ.pop("TWHEEL_BACKEND", None)
+
+    def test_without_a_device_the_wheel_is_in_the_process(self) -> None:
+        with Wheel() as wheel:
+            self.assertTrue(wheel.info().process)
+
+    def test_device_that_is_asked_for_is_named_with_a_remedy(self) -> None:
+        with self.assertRaisesRegex(FileNotFoundError, "modprobe twheel_dev.*'/dev/twheel'"):
+            Wheel(backend="kernel")
+
+    def test_environment_overrides_the_backend(self) -> None:
+        os.environ["TWHEEL_BACKEND"] = "process"
+        with Wheel(backend="kernel") as wheel:
+            self.assertTrue(wheel.info().process)
+        os.environ["TWHEEL_BACKEND"] = "none"
+        with self.assertRaisesRegex(OSError, "TWHEEL_BACKEND"):
+            Wheel()
+
+    def test_backend_that_does_not_exist_is_refused(self) -> None:
+        with self.assertRaises(ValueError):
+            Wheel(backend="none")       # type: ignore[arg-type]
+        with self.assertRaises(ValueError):
+            Wheel("/dev/twheel", backend="process")
+
+
 class StandIn:
     """A library whose exchanges close the wheel, as another thread can during the call."""
 
@@ -156,6 +190,9 @@ class StandIn:
         self.was_mapped: list[bool] = []
 
     def twheel_open(self, *_: object) -> int:
+        return 0
+
+    def twheel_info(self, *_: object) -> int:
         return 0
 
     def twheel_close(self, _: object) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Timeouts by the million behind one file descriptor: /dev/twheel from Python.
+"""Timeouts by the million behind one file descriptor: /dev/twheel, or a wheel in the process.
 
     from twheel import Wheel, every
 

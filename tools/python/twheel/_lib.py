@@ -8,17 +8,20 @@ negative errno. Other threads run during a call.
 
 import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 
 SONAME = "libtwheel.so.1"
 
 NONBLOCK = 0x1
 INHERIT = 0x2
+KERNEL = 0x4
+PROCESS = 0x8
 FOREVER = -1
 
 OP_ARM, OP_MOD, OP_CANCEL, OP_GET = 1, 2, 3, 4
 F_ABS, F_FIXED_DELAY, F_CELL, F_EXACT = 1, 2, 4, 8
 EV_LAST, EV_UNPROCESSED = 1, 2
-INFO_PRIVATE, INFO_STOPPED = 1, 2
+INFO_PRIVATE, INFO_STOPPED, INFO_PROCESS = 1, 2, 2**31
 SETUP_CLOCK = 1
 STATE_PENDING, STATE_READY, STATE_IDLE = 1, 2, 3
 CELL_IDLE = 2**64 - 1
@@ -169,8 +172,10 @@ EXCHANGES = {
 
 
 def load() -> ctypes.CDLL:
+    """Load the library that a wheel of pip has beside this file, or the one that is installed."""
+    own = Path(__file__).with_name(SONAME)
     try:
-        library = ctypes.CDLL(SONAME)
+        library = ctypes.CDLL(str(own) if own.exists() else SONAME)
     except OSError as error:
         raise ImportError(f"the library of twheel is not installed: {error}") from None
     found = {name: types for name, types in EXCHANGES.items() if hasattr(library, name)}

@@ -2,7 +2,7 @@
 """Exceptions for the errors of the device.
 
 All are OSErrors with their errno. For other errors Python chooses the class by the errno:
-FileNotFoundError when there is no device, PermissionError, TimeoutError.
+FileNotFoundError when a device was asked for that is missing, PermissionError, TimeoutError.
 """
 
 import errno
@@ -34,6 +34,18 @@ def check(result: int) -> int:
     if result < 0:
         raise OSError(-result, os.strerror(-result))
     return result
+
+
+def open_error(result: int, path: str | None) -> OSError:
+    """Return the error of an open, which says what to do."""
+    text = os.strerror(-result)
+    if result == -errno.EINVAL:
+        return OSError(-result, "TWHEEL_BACKEND is neither 'kernel' nor 'process'")
+    if result in (-errno.ENOENT, -errno.ENODEV, -errno.ENXIO):
+        text += " ('modprobe twheel_dev' loads the module; a wheel in the process needs none)"
+    elif result in (-errno.EACCES, -errno.EPERM):
+        text += " (root and the group twheel have access; a wheel in the process needs none)"
+    return OSError(-result, text, path or "/dev/twheel")
 
 
 def operation_error(result: int) -> OSError | None:

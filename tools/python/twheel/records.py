@@ -94,6 +94,8 @@ class Info:
     private: bool
     """The wheel is not shared with others of the same geometry."""
     stopped: bool
+    process: bool
+    """It is a wheel in the process, not the device."""
     refused: int
     """Requests that max_timeouts has refused."""
     user_timeouts: int
@@ -114,6 +116,7 @@ class Info:
         return cls(raw.clock, raw.tick_ns, raw.slack_us * 1000, raw.slots, raw.levels,
                    raw.max_timeouts, raw.live, raw.ready, bool(raw.op_flags & _lib.F_CELL),
                    bool(raw.flags & _lib.INFO_PRIVATE), bool(raw.flags & _lib.INFO_STOPPED),
+                   bool(raw.flags & _lib.INFO_PROCESS),
                    raw.refused, raw.user_timeouts, raw.max_user_timeouts, raw.user_refused,
                    raw.all_refused, raw.wheel_bytes, raw.max_wheel_bytes, raw.wheel_refused)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A context of /dev/twheel as an object.
+"""A context of /dev/twheel, or of a wheel in the process, as an object.
 
 The C library owns the memory of a context. Each call holds a reference to it, and the last
 reference frees it. So close() in one thread does not disturb a call in another thread.
@@ -12,25 +12,41 @@ import time
 import warnings
 from collections.abc import AsyncIterator, Iterable, Iterator
 from types import TracebackType
+from typing import Literal
 
 from . import _lib, cell as cells
 from ._lib import lib
 from .cell import Cell
-from .errors import check, check_operation
+from .errors import check, check_operation, open_error
 from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64,
                       check_unsigned, slack_us)
 from .times import NSEC_PER_SEC, Deadline, Repeat, at, seconds
 
 PAGE = 256
 
+Backend = Literal["kernel", "process"]
+_BACKENDS = {None: 0, "kernel": _lib.KERNEL, "process": _lib.PROCESS}
+
+_forks = 0
+"""Number of forks from the first process to this one."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
 
 class _Context:
     """Owns a struct twheel_ctx."""
 
-    __slots__ = ("pointer", "_close", "_clock")
+    __slots__ = ("pointer", "forks", "_close", "_clock")
 
     def __init__(self) -> None:
         self.pointer = ctypes.c_void_p()
+        self.forks: int | None = None   # that the process had; None: all processes can use it
         self._close = lib.twheel_close
         self._clock: int | None = None
 
@@ -46,12 +62,20 @@ class _Context:
         self._close(self.pointer)
 
 
-def _open(path: str, inherit: bool) -> _Context:
-    context = _Context()
-    flags = _lib.INHERIT if inherit else 0
-    result = lib.twheel_open(os.fsencode(path), flags, ctypes.byref(context.pointer))
+def _open(path: str | None, backend: Backend | None, inherit: bool) -> _Context:
+    if backend not in _BACKENDS or path is not None and backend == "process":
+        raise ValueError(f"no backend {backend!r}" + (" has a path" if path else ""))
+    context, raw = _Context(), _lib.Info()
+    result = lib.twheel_open(None if path is None else os.fsencode(path),
+                             _BACKENDS[backend] | (_lib.INHERIT if inherit else 0),
+                             ctypes.byref(context.pointer))
     if result < 0:
-        raise OSError(-result, os.strerror(-result), path)
+        raise open_error(result, path)
+    check(lib.twheel_info(context.pointer, ctypes.byref(raw)))
+    if raw.flags & _lib.INFO_PROCESS:
+        context.forks = _forks
+        if inherit:
+            raise OSError(errno.EOPNOTSUPP, "other programs cannot inherit a wheel in the process")
     return context
 
 
@@ -70,7 +94,8 @@ class _Patience:
 class Wheel:
     """Timeouts by the million behind one file descriptor.
 
-    A wheel is one open of the device: its timeouts, its queue of events, its limits.
+    A wheel is one open of the device: its timeouts, its queue of events, its limits. Without
+    the module, or without permission, it is a wheel in the process, which needs neither.
     Arming a timeout returns its id, which is never 0 and never used again. The event of
     the timeout is read from the same wheel. A cancelled timeout has none.
 
@@ -84,23 +109,25 @@ class Wheel:
     raise ValueError.
     """
 
-    def __init__(self, path: str = "/dev/twheel", *, clock: int | None = None, tick_ns: int = 0,
-                 slots: int = 0, levels: int = 0, max_timeouts: int = 0, slack_ns: int = 0,
-                 inherit: bool = False) -> None:
+    def __init__(self, path: str | None = None, *, backend: Backend | None = None,
+                 clock: int | None = None, tick_ns: int = 0, slots: int = 0, levels: int = 0,
+                 max_timeouts: int = 0, slack_ns: int = 0, inherit: bool = False) -> None:
         """Open a new context.
 
-        clock: time.CLOCK_MONOTONIC (the default), time.CLOCK_BOOTTIME, or
+        path: another device than /dev/twheel. backend: "kernel" for the device or an error,
+        "process" for a wheel in the process. The environment variable TWHEEL_BACKEND overrides
+        it, unless there is a path. info().process is the result. clock: time.CLOCK_MONOTONIC (the default), time.CLOCK_BOOTTIME, or
         time.CLOCK_REALTIME, which takes absolute times only. tick_ns, slots, levels:
         another geometry than the shared wheel's; 0 is the default. slots and levels are
         advice: info() returns the actual numbers. max_timeouts: limit of live timeouts.
         slack_ns: maximum added delay of timeouts without a slack of their own. inherit:
-        programs started by this one get the descriptor too.
+        programs started by this one get the descriptor too; not of a wheel in the process.
 
-        Raises FileNotFoundError (the module is not loaded), PermissionError; OSError with
-        EINVAL, EPERM, EAGAIN or ENOMEM.
+        Raises FileNotFoundError (the module is not loaded) and PermissionError if a device was
+        asked for; OSError with EINVAL, EPERM, EAGAIN, ENOMEM or EOPNOTSUPP.
         """
         self._context: _Context | None = None
-        context = _open(path, inherit)
+        context = _open(path, backend, inherit)
         if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
             check(lib.twheel_setup(context.pointer, ctypes.byref(_lib.Setup(
                 clock=clock or 0, flags=0 if clock is None else _lib.SETUP_CLOCK,
@@ -113,10 +140,14 @@ class Wheel:
     def from_fd(cls, fd: int) -> "Wheel":
         """Use a wheel that is open already: inherited, or received over a socket.
 
-        The caller still owns the descriptor. Raises OSError with EBADF or ENOTTY.
+        The caller still owns the descriptor. Raises OSError with EBADF, ENOTTY, or EOPNOTSUPP
+        for a wheel in a process.
         """
         context = _Context()
-        check(lib.twheel_open_fd(fd, ctypes.byref(context.pointer)))
+        result = lib.twheel_open_fd(fd, ctypes.byref(context.pointer))
+        if result == -errno.EOPNOTSUPP:
+            raise OSError(-result, "the descriptor of a wheel in a process gives no access to it")
+        check(result)
         wheel = cls.__new__(cls)
         wheel._context = context
         return wheel
@@ -153,11 +184,15 @@ class Wheel:
         context = self._context
         if context is None:
             raise ValueError("the wheel is closed")
+        if context.forks is not None and context.forks != _forks:
+            raise OSError(errno.EOPNOTSUPP, "a wheel in the process cannot be used after a fork():"
+                          " open another one in the child")
         return context
 
     def fileno(self) -> int:
-        """The descriptor, for select and selectors: readable while an event is unread. Do not
-        close it while the wheel is in use."""
+        """The descriptor, for select and selectors: readable while an event is unread. That of a
+        wheel in the process is also readable now and then without one: use read() with a timeout
+        of 0. Never use os.read() on it. Do not close it while the wheel is in use."""
         context = self._use()
         return int(lib.twheel_fd(context.pointer))
 
