@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //! The records and numbers of `<linux/twheel.h>`, as the kernel defines them.
 //!
-//! For programs that talk to the device themselves, for example through an io_uring. The names
-//! are those of the C header without `TWHEEL_`. The other modules have safe types for all of it.
-//! Times are nanoseconds, at most `i64::MAX`. Reserved fields must be 0.
+//! The names are those of the C header without `TWHEEL_`. Times are nanoseconds, at most `i64::MAX`. Reserved fields must be 0.
 
 use std::mem::size_of;
 
@@ -25,7 +23,6 @@ macro_rules! operations {
         }
 
         /// Names and numbers, for a test.
-        #[doc(hidden)]
         pub const OPERATIONS: &[(&str, u32)] =
             &[$((stringify!($opcode), $opcode), (stringify!($request), $request)),*];
     };
@@ -218,18 +215,6 @@ pub struct Submit {
     pub op_size: u32,
 }
 
-/// [`IOC_SUBMIT`] as a command of an io_uring: `struct twheel_uring_submit`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct UringSubmit {
-    /// Address of an array of [`Op`].
-    pub ops: u64,
-    /// Number of operations in the array.
-    pub nr: u32,
-    /// Size of [`Op`].
-    pub op_size: u32,
-}
-
 /// Argument of [`IOC_CANCEL_ALL`]: `struct twheel_cancel_all`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -293,9 +278,10 @@ pub struct List {
 }
 
 /// Counts of operations and events since the context was opened, from
-/// [`Context::stats`](crate::Context::stats). Argument of [`IOC_STATS`]: `struct twheel_stats`.
+/// [`Context::stats`](crate::Context::stats).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Stats {
     /// Successful ARMs.
     pub armed: u64,

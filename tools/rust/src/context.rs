@@ -43,6 +43,7 @@ struct File {
 
 /// Timeouts that [`Context::cancel_all`] or [`Context::cancel_cookie`] has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Found {
     /// Number of timeouts that were pending and will not fire.
     pub pending: u32,

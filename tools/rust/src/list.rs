@@ -13,6 +13,7 @@ const PAGE: usize = 256;
 
 /// Where a timeout stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum State {
     /// It will fire in that time.
     Pending(Duration),

@@ -28,6 +28,7 @@ impl Id {
 
 /// What a timeout was before an operation changed it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It was pending: that arming will not fire. Also the outcome of a successful arm.
     Pending,

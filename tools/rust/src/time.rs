@@ -18,6 +18,7 @@ pub(crate) fn micros(duration: Duration) -> u32 {
 
 /// The clock of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Clock {
     /// Stands still while the machine is suspended. The default.
     Monotonic,
@@ -88,6 +89,7 @@ impl Sub for Time {
 
 /// When a timeout is due. Functions take a `Duration` or a [`Time`] in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Deadline {
     /// In that time from the call; zero is due at once. Above `i64::MAX` nanoseconds it counts as
     /// that. With [`Clock::Realtime`] the call fails with `EINVAL`.

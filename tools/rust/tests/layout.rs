@@ -7,7 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
-use twheel::abi::*;
+#[allow(dead_code)]
+#[path = "../src/abi.rs"]
+mod abi;
+use abi::*;
 
 type Facts = Vec<(String, u64)>;
 
@@ -41,7 +44,6 @@ fn facts() -> Facts {
     record!(facts, Setup, "twheel_setup": tick_ns clock slots levels max_timeouts flags slack_us
         reserved);
     record!(facts, Submit, "twheel_submit": ops nr done flags op_size);
-    record!(facts, UringSubmit, "twheel_uring_submit": ops nr op_size);
     record!(facts, CancelAll, "twheel_cancel_all": cookie flags pending withdrawn reserved0
         reserved);
     record!(facts, ListEntry, "twheel_list_entry": id cookie remaining_ns interval_ns repeat
