@@ -104,6 +104,17 @@ fn many_sleeps_all_end() {
     });
 }
 
+fn sleeps_of_a_burst_are_given_back() {
+    block_on(async {
+        let timer = Timer::open().unwrap();
+        let live = || timer.context().info().unwrap().live();
+        let sleeps: Vec<_> = (0..40_000).map(|_| timer.sleep(HOUR).unwrap()).collect();
+        assert_eq!(live(), 40_000);
+        drop(sleeps);
+        assert_eq!(live(), 32_768);
+    });
+}
+
 struct Nobody;
 
 impl Wake for Nobody {
@@ -206,6 +217,7 @@ fn main() -> ExitCode {
         limit_ends_with_the_future_or_the_sleep,
         sleep_on_realtime_takes_absolute_times_only,
         many_sleeps_all_end,
+        sleeps_of_a_burst_are_given_back,
         sleeps_end_while_a_waker_is_dropped,
         sleeps_end_after_a_waker_has_panicked,
         sleep_panics_after_the_stop,

@@ -7,10 +7,13 @@
 //! it yet. The event names the deadline it was armed for: the reader ignores an event with another
 //! deadline than the current one. If the deadlines are equal, it has passed for both.
 //!
+//! Cells that are free beyond half of all, and beyond SPARE, end with the sleep that frees them:
+//! the sleeps of a burst do not hold the limit of the user for ever.
+//!
 //! The reader ends with the context, after a failed read, with its runtime, or when the timer is
 //! dropped. Then it marks all places as lost: a sleep that waits panics, and none begins.
 //!
-//! Locks: the reader locks `places`, then a sleeper. A waker is foreign code: it can make or drop
+//! Locks: the reader locks `places`, then a sleeper. No other two are held at once. A waker is foreign code: it can make or drop
 //! sleeps when it is cloned, dropped or woken. So that happens without a lock. It can panic, too:
 //! the reader catches the panic of a wake, and goes on.
 
@@ -30,7 +33,11 @@ use crate::cell::Cell;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::op::Id;
 use crate::time::{Deadline, Time};
+
+/// Free places that may be more than half of all: so many are few for any limit.
+const SPARE: usize = 16_384;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -59,18 +66,37 @@ pub struct Timer {
 struct Shared {
     context: Context,
     places: Arc<Mutex<Places>>,
-    free: Mutex<Vec<Arc<Place>>>,
+    free: Mutex<Free>,
     reader: JoinHandle<()>,
 }
 
 #[derive(Default)]
 struct Places {
-    all: Vec<Arc<Place>>,
+    /// By the index of the cell.
+    all: Vec<Option<Arc<Place>>>,
     /// The reader has ended.
     lost: bool,
 }
 
-/// A cell and its sleeper. The cookie of the cell is the index of the place.
+#[derive(Default)]
+struct Free {
+    places: Vec<Arc<Place>>,
+    /// Number of all places, free or not.
+    made: usize,
+}
+
+impl Free {
+    /// Takes a place for good, if too many are free.
+    fn surplus(&mut self) -> Option<Arc<Place>> {
+        if self.places.len() <= self.made / 2 + SPARE {
+            return None;
+        }
+        self.made -= 1;
+        self.places.pop()
+    }
+}
+
+/// A cell and its sleeper.
 struct Place {
     cell: Cell,
     sleeper: Sleeper,
@@ -206,7 +232,7 @@ impl Timer {
     /// As [`Cell::arm`]; as [`Context::cell`], if more sleep than ever before. [`Error::Stopped`]
     /// also if the timer has ended.
     pub fn sleep(&self, deadline: impl Into<Deadline>) -> Result<Sleep> {
-        let free = lock(&self.shared.free).pop();
+        let free = lock(&self.shared.free).places.pop();
         let place = match free {
             Some(place) => place,
             None => self.shared.new_place()?,
@@ -223,11 +249,35 @@ impl Shared {
         if places.lost {
             return Err(Error::Stopped);
         }
-        let cell = self.context.cell(places.all.len() as u64)?;
+        let cell = self.context.cell(0)?;
+        let index = index_of(cell.id());
         let place = Arc::new(Place { cell, sleeper: Sleeper::default() });
-        places.all.push(place.clone());
+        if index >= places.all.len() {
+            places.all.resize(index + 1, None);
+        }
+        places.all[index] = Some(place.clone());
+        drop(places);
+        lock(&self.free).made += 1;
         Ok(place)
     }
+
+    /// Leaves a place for a later sleep. Too many free ones are forgotten first, because the index
+    /// of a cell that has ended may be used again.
+    fn put(&self, place: Arc<Place>) {
+        let mut free = lock(&self.free);
+        free.places.push(place);
+        while let Some(surplus) = free.surplus() {
+            drop(free);
+            lock(&self.places).all[index_of(surplus.cell.id())] = None;
+            drop(surplus);
+            free = lock(&self.free);
+        }
+    }
+}
+
+/// The kernel numbers the cells of a context from 0, in the low half of the id.
+fn index_of(id: Id) -> usize {
+    id.as_raw() as u32 as usize
 }
 
 impl Drop for Shared {
@@ -244,7 +294,8 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut places = lock(&self.0);
         places.lost = true;
-        let mut wakers = places.all.iter().filter_map(|place| place.sleeper.lose()).collect();
+        let mut wakers =
+            places.all.iter().flatten().filter_map(|place| place.sleeper.lose()).collect();
         drop(places);
         wake_all(&mut wakers);
     }
@@ -272,8 +323,8 @@ fn wake_all(wakers: &mut Vec<Waker>) {
     }
 }
 
-fn end_sleep(places: &[Arc<Place>], event: &Event) -> Option<Waker> {
-    let place = places.get(event.cookie() as usize)?;
+fn end_sleep(places: &[Option<Arc<Place>>], event: &Event) -> Option<Waker> {
+    let place = places.get(index_of(event.id()))?.as_ref()?;
     if event.is_unprocessed() {
         return None;
     }
@@ -341,7 +392,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         self.place.cell.cancel();
         self.place.sleeper.forget();
-        lock(&self.timer.shared.free).push(self.place.clone());
+        self.timer.shared.put(self.place.clone());
     }
 }
 
