@@ -81,12 +81,12 @@ async fn client(
     times: u32,
     every: Duration,
 ) -> io::Result<Duration> {
-    let mut spoke = timer.context().now();
+    let mut spoke = timer.now();
     let stream = TcpStream::connect(address).await?;
     let mut room = [0; 64];
     for _ in 0..times {
         timer.sleep(every)?.await;
-        let now = timer.context().now();
+        let now = timer.now();
         if write_all(&stream, b"still here\n").await.is_err() {
             break;
         }
@@ -96,7 +96,7 @@ async fn client(
         }
     }
     while matches!(read_some(&stream, &mut room).await, Ok(length) if length > 0) {}
-    Ok(timer.context().now() - spoke)
+    Ok(timer.now() - spoke)
 }
 
 /// Every other client speaks for three times the idle time. Nobody may be dropped early.
@@ -125,7 +125,7 @@ async fn listen(address: &str, idle: Duration) -> Result<(), Box<dyn std::error:
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    Builder::new_current_thread().enable_io().build().expect("a runtime").block_on(future)
+    Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
 }
 
 fn main() -> ExitCode {

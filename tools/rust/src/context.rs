@@ -57,7 +57,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`Error::System`]: `ENOENT` if the module is not loaded; `EACCES` without permission;
+    /// [`Error::Open`] if the module is not loaded, or without permission; [`Error::System`]:
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn open() -> Result<Context> {
         Context::open_path(DEVICE)
@@ -92,7 +92,8 @@ impl Context {
         path: &Path,
         setup: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
     ) -> Result<Context> {
-        let fd = OwnedFd::from(OpenOptions::new().read(true).write(true).open(path)?);
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let fd = OwnedFd::from(file.map_err(|error| Error::of_open(path, error))?);
         setup(fd.as_fd())?;
         Context::from_fd(fd)
     }

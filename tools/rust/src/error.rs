@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //! Errors of calls.
 
+use std::path::{Path, PathBuf};
 use std::{error, fmt, io, result};
 
 /// Why a call failed. A failed call has no effect, unless its documentation names one.
@@ -16,6 +17,15 @@ pub enum Error {
     Stopped,
     /// No event came in time.
     TimedOut,
+    /// The device is missing (`ENOENT`, `ENODEV`, `ENXIO`) or not permitted (`EACCES`, `EPERM`).
+    /// The text says what to do.
+    #[non_exhaustive]
+    Open {
+        /// The path that was opened.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
     /// Any other error of the system. `EINVAL`: a combination that the kernel rejects. `EBADF`:
     /// the context is open for reading or for writing only. `ENOMEM`: no memory. `EINTR`: a
     /// signal handler ran.
@@ -26,6 +36,16 @@ pub enum Error {
 pub type Result<T> = result::Result<T, Error>;
 
 impl Error {
+    /// The error of an open of the device.
+    pub(crate) fn of_open(path: &Path, error: io::Error) -> Error {
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::EACCES | libc::EPERM) => {
+                Error::Open { path: path.to_owned(), error }
+            }
+            _ => Error::System(error),
+        }
+    }
+
     /// The error of an operation on a timeout.
     pub(crate) fn of_errno(errno: i32) -> Error {
         match errno {
@@ -52,6 +72,13 @@ impl fmt::Display for Error {
             Error::Limit => f.write_str("the limit of live timeouts is reached"),
             Error::Stopped => f.write_str("nothing can be armed any more"),
             Error::TimedOut => f.write_str("no event came in time"),
+            Error::Open { path, error } => {
+                let remedy = match error.kind() {
+                    io::ErrorKind::PermissionDenied => "root and the group twheel have access",
+                    _ => "'modprobe twheel_dev' loads the module",
+                };
+                write!(f, "cannot open {}: {error}: {remedy}", path.display())
+            }
             Error::System(error) => error.fmt(f),
         }
     }
@@ -60,7 +87,7 @@ impl fmt::Display for Error {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Error::System(error) => Some(error),
+            Error::System(error) | Error::Open { error, .. } => Some(error),
             _ => None,
         }
     }
@@ -79,7 +106,32 @@ impl From<Error> for io::Error {
             Error::Limit => io::Error::from_raw_os_error(libc::EAGAIN),
             Error::Stopped => io::Error::from_raw_os_error(libc::ESHUTDOWN),
             Error::TimedOut => io::ErrorKind::TimedOut.into(),
+            Error::Open { error: ref cause, .. } => io::Error::new(cause.kind(), error.to_string()),
             Error::System(error) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_of_an_open_names_the_device_and_a_remedy() {
+        let cases = [
+            (libc::ENOENT, "cannot open /dev/twheel: ", "modprobe twheel_dev"),
+            (libc::EACCES, "cannot open /dev/twheel: ", "group twheel"),
+            (libc::EMFILE, "", ""),
+        ];
+        for (errno, start, remedy) in cases {
+            let error = io::Error::from_raw_os_error(errno);
+            let kind = error.kind();
+            let error = Error::of_open(Path::new("/dev/twheel"), error);
+            assert_eq!(matches!(error, Error::Open { .. }), !remedy.is_empty());
+            let text = error.to_string();
+            assert!(text.starts_with(start) && text.contains(remedy), "{text}");
+            let error = io::Error::from(error);
+            assert_eq!((error.kind(), error.to_string()), (kind, text));
         }
     }
 }

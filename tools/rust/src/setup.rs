@@ -82,7 +82,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// [`Error::System`](crate::Error::System): as [`Context::open`]; `EINVAL` for an invalid
+    /// As [`Context::open`]; [`Error::System`](crate::Error::System): `EINVAL` for an invalid
     /// value; `EPERM` if the limit or the geometry needs `CAP_SYS_RESOURCE`; `EAGAIN` if the
     /// private wheels of the user take too much memory; `ENOMEM`.
     pub fn open(&self) -> Result<Context> {

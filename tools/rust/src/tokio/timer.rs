@@ -10,6 +10,8 @@
 //! Cells that are free beyond half of all, and beyond SPARE, end with the sleep that frees them:
 //! the sleeps of a burst do not hold the limit of the user for ever.
 //!
+//! A timer without the device has no cells and no reader. Its sleeps are those of tokio.
+//!
 //! The reader ends with the context, after a failed read, with its runtime, or when the timer is
 //! dropped. Then it marks all places as lost: a sleep that waits panics, and none begins.
 //!
@@ -17,6 +19,7 @@
 //! sleeps when it is cloned, dropped or woken. So that happens without a lock. It can panic, too:
 //! the reader catches the panic of a wake, and goes on.
 
+use std::env;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -27,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use ::tokio::task::JoinHandle;
+use ::tokio::time::Instant;
 
 use super::expirations::Expirations;
 use crate::cell::Cell;
@@ -34,7 +38,8 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::op::Id;
-use crate::time::{Deadline, Time};
+use crate::sys;
+use crate::time::{Clock, Deadline, Time};
 
 /// Free places that may be more than half of all: so many are few for any limit.
 const SPARE: usize = 16_384;
@@ -43,7 +48,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sleeps on a context of their own.
+/// Sleeps on a context of their own, or without the device on the timers of tokio.
 ///
 /// ```no_run
 /// # async fn example() -> twheel::Result<()> {
@@ -60,7 +65,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// memory for a later one, until the last handle and the last sleep are dropped.
 #[derive(Clone)]
 pub struct Timer {
-    shared: Arc<Shared>,
+    /// None: the sleeps are those of tokio.
+    shared: Option<Arc<Shared>>,
 }
 
 struct Shared {
@@ -183,17 +189,33 @@ impl Sleeper {
 }
 
 impl Timer {
-    /// A timer on a new context with the default settings.
+    /// A timer on a new context with the default settings. If the device is missing or not
+    /// permitted, its sleeps are those of [`tokio::time`](::tokio::time). The environment
+    /// variable `TWHEEL_BACKEND` chooses: `kernel` is the device, or an error; `process` is tokio.
     ///
     /// # Errors
     ///
-    /// As [`Context::open`].
+    /// As [`Context::open`], but not [`Error::Open`] without `TWHEEL_BACKEND=kernel`;
+    /// [`Error::System`] for another value of it.
     ///
     /// # Panics
     ///
-    /// Outside of a runtime, and if its I/O is not enabled.
+    /// With the device as [`Timer::new`].
     pub fn open() -> Result<Timer> {
-        Timer::new(Context::open()?)
+        let backend = env::var_os("TWHEEL_BACKEND").unwrap_or_default();
+        let fallback = match backend.to_str() {
+            Some("process") => return Ok(Timer { shared: None }),
+            Some("kernel") => false,
+            Some("") => true,
+            _ => {
+                let text = "TWHEEL_BACKEND is neither 'kernel' nor 'process'";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
+            }
+        };
+        match Context::open() {
+            Err(Error::Open { .. }) if fallback => Ok(Timer { shared: None }),
+            context => Timer::new(context?),
+        }
     }
 
     /// A timer on a context that nothing else uses: [`Setup`](crate::Setup) chooses clock and
@@ -212,17 +234,26 @@ impl Timer {
         let expirations = Expirations::new(&context)?;
         let reader = ::tokio::spawn(wake(expirations, Reader(places.clone())));
         let free = Mutex::default();
-        Ok(Timer { shared: Arc::new(Shared { context, places, free, reader }) })
+        Ok(Timer { shared: Some(Arc::new(Shared { context, places, free, reader })) })
     }
 
-    /// The context of the timer, for its clock, settings and statistics.
+    /// Read the clock of deadlines; [`Clock::Monotonic`] without a context.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        match &self.shared {
+            Some(shared) => shared.context.now(),
+            None => Time::from_nanos(sys::now(Clock::Monotonic.id())),
+        }
+    }
+
+    /// The context of the timer, for its settings and statistics; `None` without the device.
     ///
     /// Use it for nothing else. [`Context::stop`] ends the timer. If another reader takes the
     /// events, no sleep ends. After [`Context::cancel_all`] a sleep may fail with
     /// [`Gone`](crate::Error::Gone), never end, or disturb a later one.
     #[must_use]
-    pub fn context(&self) -> &Context {
-        &self.shared.context
+    pub fn context(&self) -> Option<&Context> {
+        Some(&self.shared.as_ref()?.context)
     }
 
     /// Sleep until a deadline. It is armed at once, not at the first poll. It never ends early.
@@ -231,15 +262,31 @@ impl Timer {
     ///
     /// As [`Cell::arm`]; as [`Context::cell`], if more sleep than ever before. [`Error::Stopped`]
     /// also if the timer has ended.
+    ///
+    /// # Panics
+    ///
+    /// Without the device: outside of a runtime, and if its time is not enabled.
     pub fn sleep(&self, deadline: impl Into<Deadline>) -> Result<Sleep> {
-        let free = lock(&self.shared.free).places.pop();
+        let deadline = deadline.into();
+        let shared = match &self.shared {
+            Some(shared) => shared,
+            None => return Ok(Sleep(Kind::Tokio(TokioSleep::new(self.time_of(deadline))))),
+        };
+        let free = lock(&shared.free).places.pop();
         let place = match free {
             Some(place) => place,
-            None => self.shared.new_place()?,
+            None => shared.new_place()?,
         };
-        let mut sleep = Sleep { place, timer: self.clone() };
+        let sleep = CellSleep { place, shared: shared.clone() };
         sleep.reset(deadline)?;
-        Ok(sleep)
+        Ok(Sleep(Kind::Cell(sleep)))
+    }
+
+    fn time_of(&self, deadline: Deadline) -> Time {
+        match deadline {
+            Deadline::After(duration) => self.now() + duration,
+            Deadline::At(time) => time,
+        }
     }
 }
 
@@ -338,9 +385,47 @@ fn end_sleep(places: &[Option<Arc<Place>>], event: &Event) -> Option<Waker> {
 /// A poll panics if the timer ended before the sleep. A timer ends when its context is
 /// [stopped](Context::stop), when its events cannot be read, and with the runtime of
 /// [`Timer::new`].
-pub struct Sleep {
+pub struct Sleep(Kind);
+
+enum Kind {
+    Cell(CellSleep),
+    Tokio(TokioSleep),
+}
+
+struct CellSleep {
     place: Arc<Place>,
-    timer: Timer,
+    shared: Arc<Shared>,
+}
+
+impl CellSleep {
+    fn reset(&self, deadline: Deadline) -> Result<()> {
+        let time = self.shared.context.time_of(deadline)?;
+        self.place.sleeper.begin(time)?;
+        self.place.cell.arm(time)?;
+        Ok(())
+    }
+}
+
+struct TokioSleep {
+    sleep: Pin<Box<::tokio::time::Sleep>>,
+    deadline: Time,
+}
+
+impl TokioSleep {
+    fn new(deadline: Time) -> TokioSleep {
+        TokioSleep { sleep: Box::pin(::tokio::time::sleep_until(instant(deadline))), deadline }
+    }
+
+    fn reset(&mut self, deadline: Time) {
+        self.sleep.as_mut().reset(instant(deadline));
+        self.deadline = deadline;
+    }
+}
+
+/// The clock is read before that of tokio: a sleep is never early.
+fn instant(deadline: Time) -> Instant {
+    let now = Time::from_nanos(sys::now(Clock::Monotonic.id()));
+    Instant::now() + (deadline - now)
 }
 
 impl Sleep {
@@ -350,22 +435,30 @@ impl Sleep {
     ///
     /// As [`Cell::arm`]. [`Error::Stopped`] also if the timer has ended.
     pub fn reset(&mut self, deadline: impl Into<Deadline>) -> Result<()> {
-        let time = self.timer.shared.context.time_of(deadline.into())?;
-        self.place.sleeper.begin(time)?;
-        self.place.cell.arm(time)?;
+        let deadline = deadline.into();
+        match &mut self.0 {
+            Kind::Cell(sleep) => sleep.reset(deadline)?,
+            Kind::Tokio(sleep) => sleep.reset(Timer { shared: None }.time_of(deadline)),
+        }
         Ok(())
     }
 
-    /// Its deadline, on the clock of [`Timer::context`].
+    /// Its deadline, on the clock of [`Timer::now`].
     #[must_use]
     pub fn deadline(&self) -> Time {
-        self.place.sleeper.deadline()
+        match &self.0 {
+            Kind::Cell(sleep) => sleep.place.sleeper.deadline(),
+            Kind::Tokio(sleep) => sleep.deadline,
+        }
     }
 
     /// Is it over?
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        self.place.sleeper.is_over()
+        match &self.0 {
+            Kind::Cell(sleep) => sleep.place.sleeper.is_over(),
+            Kind::Tokio(sleep) => sleep.sleep.is_elapsed(),
+        }
     }
 
     /// Wait for a future, at most until the sleep is over. The sleep can be reset and used again
@@ -383,16 +476,19 @@ impl Sleep {
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<()> {
-        self.place.sleeper.poll(cx.waker())
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        match &mut self.0 {
+            Kind::Cell(sleep) => sleep.place.sleeper.poll(cx.waker()),
+            Kind::Tokio(sleep) => sleep.sleep.as_mut().poll(cx),
+        }
     }
 }
 
-impl Drop for Sleep {
+impl Drop for CellSleep {
     fn drop(&mut self) {
         self.place.cell.cancel();
         self.place.sleeper.forget();
-        self.timer.shared.put(self.place.clone());
+        self.shared.put(self.place.clone());
     }
 }
 
@@ -432,7 +528,7 @@ impl From<Elapsed> for io::Error {
 
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("context", self.context()).finish_non_exhaustive()
+        f.debug_struct("Timer").field("context", &self.context()).finish_non_exhaustive()
     }
 }
 
@@ -506,6 +602,36 @@ mod tests {
             assert!(sleeper.poll(&waker).is_pending());
             assert!(sleeper.end(sleeper.deadline()).map_or(false, |known| known.will_wake(&waker)));
             assert!(sleeper.poll(&waker).is_ready());
+        });
+    }
+
+    fn block_on(future: impl Future<Output = ()>) {
+        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(future);
+    }
+
+    #[test]
+    fn timer_has_a_context_if_there_is_a_device() {
+        block_on(async {
+            let is_there = std::path::Path::new(crate::context::DEVICE).exists();
+            assert_eq!(Timer::open().unwrap().context().is_some(), is_there);
+        });
+    }
+
+    #[test]
+    fn timer_without_the_device_sleeps_by_tokio() {
+        block_on(async {
+            let timer = Timer { shared: None };
+            assert!(timer.context().is_none());
+            let (start, second) = (timer.now(), Duration::from_secs(1));
+            let mut sleep = timer.sleep(start + second / 100).unwrap();
+            assert_eq!(sleep.deadline(), start + second / 100);
+            (&mut sleep).await;
+            assert!(timer.now() >= sleep.deadline() && sleep.is_elapsed());
+            sleep.reset(second * 3600).unwrap();
+            assert!(!sleep.is_elapsed() && sleep.deadline() >= start + second * 3600);
+            let mut short = timer.sleep(second / 100).unwrap();
+            assert_eq!(short.limit(sleep).await, Err(Elapsed));
         });
     }
 
