@@ -294,19 +294,19 @@ public:
 	/** The descriptor: it is readable when a timer is due. */
 	int fd() const noexcept
 	{
-		return twheel_fd(hub_->ctx);
+		return twheel_fd(twheel_hub_ctx(hub_));
 	}
 
 	/** Number of timers that are armed. */
 	std::size_t armed() const noexcept
 	{
-		return hub_->armed;
+		return twheel_hub_armed(hub_);
 	}
 
 	/** False: ordinary timeouts do the work of cells. */
 	bool has_cells() const noexcept
 	{
-		return !(hub_->flags & TWHEEL_HUB_NO_CELLS);
+		return !(twheel_hub_flags(hub_) & TWHEEL_HUB_NO_CELLS);
 	}
 
 	/** Reads the clock: once for many calls of timer::arm_at(). */
@@ -351,7 +351,7 @@ public:
 	{
 		detail::call call;
 
-		while (hub_->armed && !call.quit)
+		while (twheel_hub_armed(hub_) && !call.quit)
 			dispatch_ns(TWHEEL_FOREVER, call);
 	}
 
@@ -362,8 +362,8 @@ public:
 	 */
 	void quit() noexcept
 	{
-		if (hub_->binding)
-			static_cast<detail::call *>(hub_->binding)->quit = true;
+		if (auto *call = static_cast<detail::call *>(twheel_hub_binding(hub_)))
+			call->quit = true;
 		twheel_hub_break(hub_);
 	}
 
@@ -371,10 +371,12 @@ private:
 	std::size_t dispatch_ns(std::int64_t time, detail::call &call)
 	{
 		twheel_hub *const inner = hub_;
-		void *const outer = std::exchange(inner->binding, &call);
+		void *const outer = twheel_hub_binding(inner);
+
+		twheel_hub_bind(inner, &call);
 		const int ret = twheel_hub_dispatch(inner, time);
 
-		inner->binding = outer;
+		twheel_hub_bind(inner, outer);
 		if (call.thrown)
 			std::rethrow_exception(call.thrown);
 		if (ret == -EINTR)
@@ -453,7 +455,7 @@ private:
 	/* One exception at a time can leave dispatch(), as with destructors. */
 	static void keep(twheel_hub *hub) noexcept
 	{
-		auto *call = static_cast<detail::call *>(hub->binding);
+		auto *call = static_cast<detail::call *>(twheel_hub_binding(hub));
 
 		if (!call || call->thrown)
 			std::terminate();

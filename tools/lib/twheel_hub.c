@@ -4,7 +4,7 @@
  *
  *	spare	in a list of the hub, its word idle
  *	armed	its node points to it, and used.by to the node
- *	taken	between twheel_hub_take() and the exchange
+ *	unmade	its place in memory is in a list, and the context has no such timeout
  *
  * The event of a cell is read only if nothing was exchanged since it fired. Its word is then
  * idle, so the cell becomes spare at once. Until its callback runs, the node points to its entry
@@ -28,16 +28,38 @@
 /* How many events are read, or cells made, with one system call. */
 #define AT_ONCE		64
 
-/* The list of cells that no node has used. No delay up to INT64_MAX has this number. */
-#define FRESH		(TWHEEL_HUB_DELAYS - 1)
+/* For what is rare: a move of a node then saves no registers. */
+#define NOINLINE	__attribute__((__noinline__))
+
+/* Lists of cells. Those before FRESH have spare cells for delays from 2^n ns, up to INT64_MAX. */
+#define FRESH		63	/* spare, and no node has used them */
+#define UNMADE		64	/* places without a cell */
+#define NR_LISTS	65
 
 /* How many cells a hub begins with. It doubles them, up to AT_ONCE at a time. */
 #define FIRST_CELLS	8
 
 /**
- * struct block - cells that were made together
+ * struct twheel_hub_cell - a cell of a hub
+ * @cell: the word that is exchanged
+ * @id: id of the timeout in the context. Its alignment is that of words behind an array
+ * @used: the node, while the cell is armed; otherwise the next cell in its list
+ * @delay: number of the list of spare cells that it belongs to
+ */
+struct twheel_hub_cell {
+	struct twheel_cell	*cell;
+	__aligned_u64		id;
+	union {
+		struct twheel_node	*by;
+		struct twheel_hub_cell	*next;
+	} used;
+	int			delay;
+};
+
+/**
+ * struct block - places for cells
  * @next: of all blocks
- * @nr: how many were made
+ * @nr: how many there are
  * @cells: AT_ONCE or fewer; without cells in the kernel, their words come behind them
  */
 struct block {
@@ -61,25 +83,36 @@ struct dispatch {
 };
 
 /**
- * struct whole_hub - a hub with its private members
- * @hub: the part that inline functions use
- * @blocks: all cells
- * @nr_cells: number of cells
- * @watched: what the function of twheel_hub_watch() was told last
+ * struct twheel_hub - a hub
+ * @ctx: its context
+ * @flags: TWHEEL_HUB_NO_CELLS if it uses ordinary timeouts
+ * @armed: number of nodes that are armed, or whose callback is still to come
+ * @now_ns: when the clock was read last
+ * @binding: as given to twheel_hub_bind()
+ * @watch: as given to twheel_hub_watch()
+ * @data: as given to twheel_hub_watch()
+ * @watched: what @watch was told last
  * @dispatch: the innermost dispatch whose nodes are being called, or NULL
+ * @blocks: memory of all cells
+ * @nr_cells: number of cells, without unmade ones
+ * @lists: of cells that are not armed
  */
-struct whole_hub {
-	struct twheel_hub	hub;
-	struct block		*blocks;
-	unsigned int		nr_cells;
+struct twheel_hub {
+	struct twheel_ctx	*ctx;
+	unsigned int		flags;
+	unsigned int		armed;
+	uint64_t		now_ns;
+	void			*binding;
+	void			(*watch)(void *data, bool on);
+	void			*data;
 	bool			watched;
 	struct dispatch		*dispatch;
+	struct block		*blocks;
+	unsigned int		nr_cells;
+	struct twheel_hub_cell	*lists[NR_LISTS];
 };
 
-static struct whole_hub *whole(struct twheel_hub *hub)
-{
-	return twheel_entry(hub, struct whole_hub, hub);
-}
+_Static_assert(sizeof(struct twheel_node) == 4 * sizeof(void *), "it is in programs");
 
 static bool has_cells(const struct twheel_hub *hub)
 {
@@ -101,113 +134,163 @@ static void prep_cell(const struct twheel_hub *hub, struct twheel_op *op,
 	if (has_cells(hub)) {
 		twheel_prep_arm(op, TWHEEL_CELL_IDLE, TWHEEL_F_CELL | TWHEEL_F_ABS, (uintptr_t)c);
 	} else {
+		c->cell->word = TWHEEL_CELL_IDLE;
+		c->cell->look = UINT64_MAX;
 		twheel_prep_arm(op, INT64_MAX, TWHEEL_F_ABS, (uintptr_t)c);
 		twheel_prep_interval(op, INT64_MAX, 0);
 	}
 }
 
-static void add_spare(struct twheel_hub *hub, struct twheel_hub_cell *c)
+static void enter_list(struct twheel_hub *hub, struct twheel_hub_cell *c, int list)
 {
-	c->delay = FRESH;
-	c->used.next = hub->spare[FRESH];
-	hub->spare[FRESH] = c;
+	c->used.next = hub->lists[list];
+	hub->lists[list] = c;
 }
 
-/*
- * At a limit, or after a signal, only some of the cells were made. Their cookies name their
- * places in the block, so the other places stay unused.
- */
-static int keep_made(struct whole_hub *own, struct block *block, const struct twheel_op *ops,
-		     int tried)
+static struct twheel_hub_cell *take_first(struct twheel_hub *hub, int list)
 {
-	struct twheel_hub *hub = &own->hub;
-	int first = tried < 0 ? tried : -EAGAIN, made = 0;
+	struct twheel_hub_cell *c = hub->lists[list];
 
-	for (int i = 0; i < tried; i++) {
-		struct twheel_hub_cell *c = &block->cells[i];
-		int ret = ops[i].result;
-
-		if (!ret && has_cells(hub))
-			ret = twheel_cell(hub->ctx, ops[i].id, &c->cell);
-		if (ret) {
-			first = made ? first : ret;
-			if (!ops[i].result)
-				twheel_cancel(hub->ctx, ops[i].id);
-			continue;
-		}
-		c->id = ops[i].id;
-		add_spare(hub, c);
-		made++;
-	}
-	return made ? made : first;
+	if (c)
+		hub->lists[list] = c->used.next;
+	return c;
 }
 
-/* Number of cells that were made, up to AT_ONCE, or -errno if there is none. */
-static int make_cells(struct whole_hub *own, unsigned int nr)
+/* The next spare cell, whatever its list, from list @from down. */
+static struct twheel_hub_cell *take_any(struct twheel_hub *hub, int *from)
 {
-	size_t words = has_cells(&own->hub) ? 0 : sizeof(struct twheel_cell);
-	struct twheel_op ops[AT_ONCE];
+	struct twheel_hub_cell *c = NULL;
+
+	while (*from >= 0 && !(c = take_first(hub, *from)))
+		--*from;
+	return c;
+}
+
+static bool add_block(struct twheel_hub *hub, unsigned int nr)
+{
+	size_t words = has_cells(hub) ? 0 : sizeof(struct twheel_cell);
 	struct twheel_cell *word;
 	struct block *block;
-	int made;
 
 	block = calloc(1, sizeof(*block) + nr * (sizeof(block->cells[0]) + words));
 	if (!block)
-		return -ENOMEM;
+		return false;
 	word = (struct twheel_cell *)&block->cells[nr];
 	for (unsigned int i = 0; i < nr; i++) {
-		if (words) {
-			word[i].word = TWHEEL_CELL_IDLE;
-			word[i].look = UINT64_MAX;
-			block->cells[i].cell = &word[i];
-		}
-		prep_cell(&own->hub, &ops[i], &block->cells[i]);
-	}
-	made = keep_made(own, block, ops, twheel_submit(own->hub.ctx, ops, nr));
-	if (made <= 0) {
-		free(block);
-		return made;
+		block->cells[i].cell = words ? &word[i] : NULL;
+		enter_list(hub, &block->cells[i], UNMADE);
 	}
 	block->nr = nr;
-	block->next = own->blocks;
-	own->blocks = block;
-	own->nr_cells += made;
-	return made;
+	block->next = hub->blocks;
+	hub->blocks = block;
+	return true;
+}
+
+/* The context has made it. Returns 0 if it can be used. */
+static int begin_cell(struct twheel_hub *hub, struct twheel_hub_cell *c, uint64_t id)
+{
+	int ret = 0;
+
+	c->id = id;
+	if (has_cells(hub))
+		ret = twheel_cell(hub->ctx, id, &c->cell);
+	if (ret)
+		twheel_cancel(hub->ctx, id);
+	return ret;
+}
+
+/*
+ * Number of cells that were made, up to AT_ONCE, or -errno if there is none. At a limit, some of
+ * the places stay unmade.
+ */
+static int make_cells(struct twheel_hub *hub, unsigned int nr)
+{
+	struct twheel_hub_cell *cells[AT_ONCE];
+	int made = 0, tried = 0, done, ret;
+	struct twheel_op ops[AT_ONCE];
+
+	if (nr > AT_ONCE)
+		nr = AT_ONCE;
+	if (!hub->lists[UNMADE] && !add_block(hub, nr))
+		return -ENOMEM;
+	for (; tried < (int)nr && hub->lists[UNMADE]; tried++) {
+		cells[tried] = take_first(hub, UNMADE);
+		prep_cell(hub, &ops[tried], cells[tried]);
+	}
+	done = twheel_submit(hub->ctx, ops, tried);
+	ret = done < 0 ? done : -EAGAIN;
+	for (int i = 0; i < tried; i++) {
+		if (i < done)
+			ret = ops[i].result ?: begin_cell(hub, cells[i], ops[i].id);
+		if (i < done && !ret)
+			made++;
+		enter_list(hub, cells[i], i < done && !ret ? FRESH : UNMADE);
+	}
+	hub->nr_cells += made;
+	return made ? made : ret;
 }
 
 /*
  * A cell with another delay needs a kick. It is taken only if no more cells can be made, or if
  * most cells of a large hub are spare: moves carry cells from one list to another.
  */
-int twheel_hub_take(struct twheel_hub *hub, struct twheel_hub_cell **cell)
+static NOINLINE int take_other(struct twheel_hub *hub, struct twheel_hub_cell **cell)
 {
-	struct whole_hub *own = whole(hub);
-	unsigned int nr = own->nr_cells < FIRST_CELLS ? FIRST_CELLS : own->nr_cells;
-	struct twheel_hub_cell *c = NULL;
-	int ret = 0;
+	int from = FRESH, ret = 0;
 
-	if (!hub->spare[FRESH] && own->nr_cells / 2 <= hub->armed + AT_ONCE)
-		ret = make_cells(own, nr < AT_ONCE ? nr : AT_ONCE);
-	for (int i = FRESH; !c && i >= 0; i--)
-		c = twheel_hub_take_spare(hub, i);
-	if (!c)
-		return ret;
-	*cell = c;
-	return 0;
+	if (!hub->lists[FRESH] && hub->nr_cells / 2 <= hub->armed + AT_ONCE)
+		ret = make_cells(hub, hub->nr_cells < FIRST_CELLS ? FIRST_CELLS : hub->nr_cells);
+	*cell = take_any(hub, &from);
+	return *cell ? 0 : ret;
 }
 
 int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr)
 {
-	struct whole_hub *own = whole(hub);
-
-	while (own->nr_cells < nr) {
-		unsigned int more = nr - own->nr_cells;
-		int ret = make_cells(own, more < AT_ONCE ? more : AT_ONCE);
+	while (hub->nr_cells < nr) {
+		int ret = make_cells(hub, nr - hub->nr_cells);
 
 		if (ret < 0)
 			return ret;
 	}
 	return 0;
+}
+
+/* Nodes */
+
+/* Calls the function of twheel_hub_watch() if it has to know. */
+static NOINLINE void tell_watch(struct twheel_hub *hub)
+{
+	bool on = hub->armed;
+
+	if (!hub->watch || hub->dispatch || hub->watched == on)
+		return;
+	hub->watched = on;
+	hub->watch(hub->data, on);
+}
+
+/* Returns the time at which the kernel, or the hub, looks at the word. */
+static uint64_t exchange(struct twheel_cell *cell, uint64_t word)
+{
+#ifdef TWHEEL_HAS_CELLS
+	__atomic_exchange_n(&cell->word, word, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&cell->look, __ATOMIC_SEQ_CST);
+#else
+	/* No other thread, nor the kernel, uses it. */
+	cell->word = word;
+	return cell->look;
+#endif
+}
+
+static void give_back(struct twheel_node *node)
+{
+	enter_list(node->hub, node->cell, node->cell->delay);
+	node->cell = NULL;
+}
+
+static void forget_due(struct twheel_node *node)
+{
+	*node->due = NULL;
+	node->due = NULL;
 }
 
 /* Without cells: have the timeout fire at the deadline. */
@@ -223,7 +306,7 @@ static int move_timeout(struct twheel_hub *hub, struct twheel_hub_cell *c, uint6
 	return ret;
 }
 
-int twheel_hub_kick(struct twheel_node *node, uint64_t expires_ns)
+static NOINLINE int kick(struct twheel_node *node, uint64_t expires_ns)
 {
 	struct twheel_hub *hub = node->hub;
 	struct twheel_hub_cell *c = node->cell;
@@ -240,6 +323,116 @@ int twheel_hub_kick(struct twheel_node *node, uint64_t expires_ns)
 	return ret == -ENOENT ? -ESHUTDOWN : ret;
 }
 
+static inline void take_cell(struct twheel_node *node, struct twheel_hub_cell *c)
+{
+	c->used.by = node;
+	node->cell = c;
+}
+
+static inline int set_word(struct twheel_node *node, uint64_t expires_ns, int delay)
+{
+	node->cell->delay = delay;
+	if (exchange(node->cell->cell, expires_ns) > expires_ns)
+		return kick(node, expires_ns);
+	return 0;
+}
+
+/* For a node without a cell, in any state. */
+static NOINLINE int arm_anew(struct twheel_node *node, uint64_t expires_ns, int delay)
+{
+	struct twheel_hub *hub = node->hub;
+	struct twheel_hub_cell *c = take_first(hub, delay);
+
+	if (!c) {
+		int ret = take_other(hub, &c);
+
+		if (ret)
+			return ret;
+	}
+	take_cell(node, c);
+	if (node->due)
+		forget_due(node);
+	else if (!hub->armed++)
+		tell_watch(hub);
+	return set_word(node, expires_ns, delay);
+}
+
+static inline int arm(struct twheel_node *node, uint64_t expires_ns, uint64_t delay_ns)
+{
+	int delay = 63 - __builtin_clzll(delay_ns | 1);
+	struct twheel_hub *hub = node->hub;
+
+	if (!node->cell) {
+		if (!hub->lists[delay] || !hub->armed || node->due)
+			return arm_anew(node, expires_ns, delay);
+		take_cell(node, take_first(hub, delay));
+		hub->armed++;
+	}
+	return set_word(node, expires_ns, delay);
+}
+
+void twheel_node_init(struct twheel_node *node, struct twheel_hub *hub,
+		      void (*fn)(struct twheel_node *node))
+{
+	node->hub = hub;
+	node->fn = fn;
+	node->cell = NULL;
+	node->due = NULL;
+}
+
+int twheel_node_arm(struct twheel_node *node, uint64_t delay_ns)
+{
+	uint64_t now_ns, most;
+
+	if (delay_ns > INT64_MAX)
+		return -EINVAL;
+	now_ns = twheel_hub_now(node->hub);
+	most = INT64_MAX - now_ns;
+	return arm(node, now_ns + (delay_ns < most ? delay_ns : most), delay_ns);
+}
+
+int twheel_node_arm_at(struct twheel_node *node, uint64_t expires_ns)
+{
+	uint64_t now_ns = node->hub->now_ns;
+
+	if (expires_ns > INT64_MAX)
+		return -EINVAL;
+	return arm(node, expires_ns, expires_ns > now_ns ? expires_ns - now_ns : 0);
+}
+
+bool twheel_node_cancel(struct twheel_node *node)
+{
+	struct twheel_hub *hub = node->hub;
+
+	if (node->cell) {
+		exchange(node->cell->cell, TWHEEL_CELL_IDLE);
+		give_back(node);
+	} else if (node->due) {
+		forget_due(node);
+	} else {
+		return false;
+	}
+	if (!--hub->armed)
+		tell_watch(hub);
+	return true;
+}
+
+bool twheel_node_armed(const struct twheel_node *node)
+{
+	return node->cell || node->due;
+}
+
+void twheel_node_relocate(struct twheel_node *to, struct twheel_node *from)
+{
+	*to = *from;
+	if (to->cell)
+		to->cell->used.by = to;
+	if (to->due)
+		*to->due = to;
+	from->cell = NULL;
+	from->due = NULL;
+}
+
 /* Hubs */
 
 /* Maps all cells, whatever the id. */
@@ -250,81 +443,93 @@ static bool can_have_cells(struct twheel_ctx *ctx)
 	return !twheel_cell(ctx, UINT64_C(1) << 32, &cell);
 }
 
-int twheel_hub_open(struct twheel_ctx *ctx, unsigned int flags, struct twheel_hub **hub)
+int twheel_hub_open(struct twheel_ctx *ctx, unsigned int flags, struct twheel_hub **out)
 {
-	struct whole_hub *own;
+	struct twheel_hub *hub;
 	int ret;
 
 	if (flags & ~TWHEEL_HUB_NO_CELLS)
 		return -EINVAL;
-	own = calloc(1, sizeof(*own));
-	if (!own)
+	hub = calloc(1, sizeof(*hub));
+	if (!hub)
 		return -ENOMEM;
 	if (!ctx) {
 		ret = twheel_open(NULL, TWHEEL_NONBLOCK, &ctx);
 		if (ret) {
-			free(own);
+			free(hub);
 			return ret;
 		}
 	}
-	own->hub.ctx = ctx;
-	own->hub.flags = flags;
+	hub->ctx = ctx;
+	hub->flags = flags;
 	if (!flags && !can_have_cells(ctx))
-		own->hub.flags = TWHEEL_HUB_NO_CELLS;
-	twheel_hub_now(&own->hub);
-	*hub = &own->hub;
+		hub->flags = TWHEEL_HUB_NO_CELLS;
+	twheel_hub_now(hub);
+	*out = hub;
 	return 0;
 }
 
-/* Cells that are spare have no node: then the nodes of all cells are those that are armed. */
-static void forget_spares(struct twheel_hub *hub)
+/* Then the nodes of all cells are those that are armed. */
+static void forget_lists(struct twheel_hub *hub)
 {
-	for (int i = 0; i < TWHEEL_HUB_DELAYS; i++) {
+	for (int i = 0; i < NR_LISTS; i++) {
 		struct twheel_hub_cell *c;
 
-		while ((c = twheel_hub_take_spare(hub, i)))
+		while ((c = take_first(hub, i)))
 			c->used.by = NULL;
 	}
 }
 
 void twheel_hub_close(struct twheel_hub *hub)
 {
-	struct whole_hub *own;
 	struct block *block;
 
 	if (!hub)
 		return;
-	own = whole(hub);
-	forget_spares(hub);
+	forget_lists(hub);
 	hub->armed = 0;
-	twheel_hub_count(hub);
-	while ((block = own->blocks)) {
+	tell_watch(hub);
+	while ((block = hub->blocks)) {
 		for (unsigned int i = 0; i < block->nr; i++) {
 			if (block->cells[i].used.by)
 				block->cells[i].used.by->cell = NULL;
 		}
-		own->blocks = block->next;
+		hub->blocks = block->next;
 		free(block);
 	}
 	twheel_close(hub->ctx);
-	free(own);
+	free(hub);
+}
+
+struct twheel_ctx *twheel_hub_ctx(const struct twheel_hub *hub)
+{
+	return hub->ctx;
+}
+
+unsigned int twheel_hub_flags(const struct twheel_hub *hub)
+{
+	return hub->flags;
+}
+
+unsigned int twheel_hub_armed(const struct twheel_hub *hub)
+{
+	return hub->armed;
+}
+
+void twheel_hub_bind(struct twheel_hub *hub, void *binding)
+{
+	hub->binding = binding;
+}
+
+void *twheel_hub_binding(const struct twheel_hub *hub)
+{
+	return hub->binding;
 }
 
 void twheel_hub_watch(struct twheel_hub *hub, void (*fn)(void *data, bool on), void *data)
 {
 	hub->watch = fn;
 	hub->data = data;
-}
-
-void twheel_hub_count(struct twheel_hub *hub)
-{
-	struct whole_hub *own = whole(hub);
-	bool on = hub->armed;
-
-	if (!hub->watch || own->dispatch || own->watched == on)
-		return;
-	own->watched = on;
-	hub->watch(hub->data, on);
 }
 
 uint64_t twheel_hub_now(struct twheel_hub *hub)
@@ -344,7 +549,7 @@ struct later {
 /* The node is due, and has to be called. */
 static void enter_due(struct twheel_node *node, struct twheel_node **due)
 {
-	twheel_hub_give_back(node);
+	give_back(node);
 	*due = node;
 	node->due = due;
 }
@@ -358,8 +563,8 @@ static void drop(struct twheel_hub *hub, struct twheel_hub_cell *c)
 		c->cell->look = UINT64_MAX;
 	if (!armed)
 		return;
-	twheel_hub_exchange(c->cell, TWHEEL_CELL_IDLE);
-	twheel_hub_give_back(c->used.by);
+	exchange(c->cell, TWHEEL_CELL_IDLE);
+	give_back(c->used.by);
 	hub->armed--;
 }
 
@@ -410,7 +615,7 @@ static void submit_later(struct twheel_hub *hub, struct later *later)
 
 static void call(struct twheel_node *node)
 {
-	twheel_hub_forget_due(node);
+	forget_due(node);
 	node->hub->armed--;
 	node->fn(node);
 }
@@ -437,14 +642,13 @@ static void defer_all(struct dispatch *dispatch)
 
 int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 {
-	struct whole_hub *own = whole(hub);
 	struct twheel_event events[AT_ONCE];
 	struct dispatch dispatch;
 	struct later later;
 	int nr;
 
 	if (timeout_ns)
-		defer_all(own->dispatch);
+		defer_all(hub->dispatch);
 	nr = twheel_read(hub->ctx, events, AT_ONCE, timeout_ns);
 	if (nr <= 0)
 		return nr == -ETIMEDOUT ? 0 : nr ? nr : -ESHUTDOWN;
@@ -454,25 +658,23 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 		take_event(hub, &events[i], &dispatch.due[i], &later);
 	submit_later(hub, &later);
 
-	dispatch.outer = own->dispatch;
+	dispatch.outer = hub->dispatch;
 	dispatch.broken = false;
 	dispatch.nr = nr;
-	own->dispatch = &dispatch;
+	hub->dispatch = &dispatch;
 	for (int i = 0; i < nr; i++) {
 		if (dispatch.due[i] && dispatch.broken)
 			defer(dispatch.due[i]);
 		else if (dispatch.due[i])
 			call(dispatch.due[i]);
 	}
-	own->dispatch = dispatch.outer;
-	twheel_hub_count(hub);
+	hub->dispatch = dispatch.outer;
+	tell_watch(hub);
 	return nr;
 }
 
 void twheel_hub_break(struct twheel_hub *hub)
 {
-	struct whole_hub *own = whole(hub);
-
-	if (own->dispatch)
-		own->dispatch->broken = true;
+	if (hub->dispatch)
+		hub->dispatch->broken = true;
 }

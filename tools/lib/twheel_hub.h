@@ -21,13 +21,13 @@
  *	twheel_node_arm(&connection->idle, 30 * TWHEEL_SEC);
  *	twheel_hub_dispatch(hub, TWHEEL_FOREVER);
  *
- * An event loop waits until twheel_fd(hub->ctx) is readable, and then calls
+ * An event loop waits until twheel_fd(twheel_hub_ctx(hub)) is readable, and then calls
  * twheel_hub_dispatch(hub, TWHEEL_NO_WAIT). With edge-triggered notification, call it until
  * it returns 0.
  *
- * Cost: to arm, move or cancel a node is one atomic exchange, inline. The kernel is called
- * only if it would look at the cell too late, as twheel_cell_arm() describes. All functions
- * on nodes are O(1). twheel_node_arm() also reads the clock; twheel_node_arm_at() does not.
+ * Cost: to arm, move or cancel a node is one atomic exchange. The kernel is called only if it
+ * would look at the cell too late, as twheel_cell_arm() describes. All functions on nodes are
+ * O(1). twheel_node_arm() also reads the clock; twheel_node_arm_at() does not.
  *
  * Cells: an armed node has a cell. A node that fires or is cancelled gives it back to the
  * pool. So an object can be freed as soon as its nodes are not armed. The pool has a list for
@@ -53,6 +53,9 @@
  * the cells are shared memory, so to cancel a node there would cancel it in both.
  *
  * Units and errors are those of libtwheel.h: nanoseconds, and 0 or -errno.
+ *
+ * ABI: programs embed a struct twheel_node, so its size and the place of @hub never change.
+ * No function is inline, and the library alone knows the other members, hubs and cells.
  */
 #ifndef TWHEEL_HUB_H
 #define TWHEEL_HUB_H
@@ -69,18 +72,15 @@ extern "C" {
 #define twheel_entry(node, type, member) \
 	((type *)((char *)(node) - offsetof(type, member)))
 
-/* twheel_hub_open(), flags; struct twheel_hub, flags */
+/* twheel_hub_open(), twheel_hub_flags() */
 #define TWHEEL_HUB_NO_CELLS	0x1	/* ordinary timeouts, even where the kernel has cells */
-
-/* struct twheel_hub, spare: delays from 2^n ns, and cells that were not used yet */
-#define TWHEEL_HUB_DELAYS	64
 
 struct twheel_hub;
 struct twheel_hub_cell;
 
 /**
- * struct twheel_node - one timeout; all members are private
- * @hub: the hub
+ * struct twheel_node - one timeout; all members but @hub are private
+ * @hub: the hub, read-only
  * @fn: the callback
  * @cell: the cell while the node is armed, otherwise NULL
  * @due: its entry in the list of a twheel_hub_dispatch() that will call it, otherwise NULL
@@ -90,49 +90,6 @@ struct twheel_node {
 	void			(*fn)(struct twheel_node *node);
 	struct twheel_hub_cell	*cell;
 	struct twheel_node	**due;
-};
-
-/**
- * struct twheel_hub_cell - a cell of a hub; private
- * @cell: the word that is exchanged
- * @id: id of the timeout in the context
- * @used: the node, while the cell is armed; otherwise the next spare cell
- * @delay: number of the list of spare cells that it belongs to
- * @reserved: fills padding
- */
-struct twheel_hub_cell {
-	struct twheel_cell	*cell;
-	uint64_t		id;
-	union {
-		struct twheel_node	*by;
-		struct twheel_hub_cell	*next;
-	} used;
-	int32_t			delay;
-	uint32_t		reserved;
-};
-
-/**
- * struct twheel_hub - a hub, made by twheel_hub_open()
- * @ctx: its context, for twheel_fd(), twheel_info() and twheel_stats(). Arm nothing else in it
- * @flags: TWHEEL_HUB_NO_CELLS if it uses ordinary timeouts
- * @armed: number of nodes that are armed, or whose callback is still to come
- * @now_ns: when the clock was read last
- * @binding: for the owner of the hub, for example a binding for another language; NULL at first
- * @watch: private
- * @data: private
- * @spare: private
- *
- * All members are read-only but @binding. The library may append private ones.
- */
-struct twheel_hub {
-	struct twheel_ctx	*ctx;
-	unsigned int		flags;
-	unsigned int		armed;
-	uint64_t		now_ns;
-	void			*binding;
-	void			(*watch)(void *data, bool on);
-	void			*data;
-	struct twheel_hub_cell	*spare[TWHEEL_HUB_DELAYS];
 };
 
 /**
@@ -160,6 +117,57 @@ int twheel_hub_open(struct twheel_ctx *ctx, unsigned int flags, struct twheel_hu
  * Context: the thread of the hub.
  */
 void twheel_hub_close(struct twheel_hub *hub);
+
+/**
+ * twheel_hub_ctx() - the context of a hub
+ * @hub: the hub
+ *
+ * It is for twheel_fd(), twheel_info() and twheel_stats(). Arm nothing in it.
+ *
+ * Context: any thread.
+ *
+ * Return: the context, which belongs to the hub.
+ */
+struct twheel_ctx *twheel_hub_ctx(const struct twheel_hub *hub);
+
+/**
+ * twheel_hub_flags() - does a hub use cells?
+ * @hub: the hub
+ *
+ * Context: any thread.
+ *
+ * Return: TWHEEL_HUB_NO_CELLS if it uses ordinary timeouts, or else 0.
+ */
+unsigned int twheel_hub_flags(const struct twheel_hub *hub);
+
+/**
+ * twheel_hub_armed() - count the nodes that are armed
+ * @hub: the hub
+ *
+ * Context: the thread of the hub.
+ *
+ * Return: the number of nodes that are armed, or whose callback is still to come.
+ */
+unsigned int twheel_hub_armed(const struct twheel_hub *hub);
+
+/**
+ * twheel_hub_bind() - keep a pointer of the owner in a hub
+ * @hub: the hub
+ * @binding: a pointer, for example to the object of another language
+ *
+ * Context: the thread of the hub.
+ */
+void twheel_hub_bind(struct twheel_hub *hub, void *binding);
+
+/**
+ * twheel_hub_binding() - the pointer of twheel_hub_bind()
+ * @hub: the hub
+ *
+ * Context: the thread of the hub.
+ *
+ * Return: the pointer; NULL at first.
+ */
+void *twheel_hub_binding(const struct twheel_hub *hub);
 
 /**
  * twheel_hub_watch() - be told when the hub begins and ends to need its descriptor
@@ -193,7 +201,6 @@ int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr);
  * @hub: the hub
  *
  * A program that arms many nodes reads the clock once, and calls twheel_node_arm_at() for each.
- * In a callback, @now_ns of the hub is the time when the dispatch read its events.
  *
  * Context: the thread of the hub, does not block.
  *
@@ -229,108 +236,6 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns);
  */
 void twheel_hub_break(struct twheel_hub *hub);
 
-/* For the inline functions alone, from here to twheel_node_init(). */
-
-/**
- * twheel_hub_take() - find a cell for a node that is armed; private
- * @hub: the hub, whose list of spare cells for the delay is empty
- * @cell: out: a cell that is in no list
- *
- * Return: as twheel_node_arm().
- */
-int twheel_hub_take(struct twheel_hub *hub, struct twheel_hub_cell **cell);
-
-/**
- * twheel_hub_kick() - tell the kernel of an arming; private
- * @node: the node
- * @expires_ns: the deadline that its cell has been exchanged with
- *
- * Return: as twheel_node_arm().
- */
-int twheel_hub_kick(struct twheel_node *node, uint64_t expires_ns);
-
-/**
- * twheel_hub_count() - a node was armed, or is no longer; private
- * @hub: the hub
- *
- * Calls the function of twheel_hub_watch() if it has to know.
- */
-void twheel_hub_count(struct twheel_hub *hub);
-
-#ifdef __cplusplus
-#define TWHEEL_NODE_INLINE	inline
-#else
-#define TWHEEL_NODE_INLINE	static __inline
-#endif
-
-/* Returns the time at which the kernel, or the hub, looks at the word. */
-TWHEEL_NODE_INLINE uint64_t twheel_hub_exchange(struct twheel_cell *cell, uint64_t word)
-{
-#ifdef TWHEEL_HAS_CELLS
-	__atomic_exchange_n(&cell->word, word, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&cell->look, __ATOMIC_SEQ_CST);
-#else
-	/* No other thread, nor the kernel, uses it. */
-	cell->word = word;
-	return cell->look;
-#endif
-}
-
-TWHEEL_NODE_INLINE int twheel_hub_delay(uint64_t delay_ns)
-{
-	return 63 - __builtin_clzll(delay_ns | 1);
-}
-
-TWHEEL_NODE_INLINE void twheel_hub_give_back(struct twheel_node *node)
-{
-	struct twheel_hub_cell *c = node->cell;
-
-	c->used.next = node->hub->spare[c->delay];
-	node->hub->spare[c->delay] = c;
-	node->cell = NULL;
-}
-
-TWHEEL_NODE_INLINE struct twheel_hub_cell *twheel_hub_take_spare(struct twheel_hub *hub, int delay)
-{
-	struct twheel_hub_cell *c = hub->spare[delay];
-
-	if (c)
-		hub->spare[delay] = c->used.next;
-	return c;
-}
-
-TWHEEL_NODE_INLINE void twheel_hub_forget_due(struct twheel_node *node)
-{
-	*node->due = NULL;
-	node->due = NULL;
-}
-
-TWHEEL_NODE_INLINE int twheel_hub_arm(struct twheel_node *node, uint64_t expires_ns, int delay)
-{
-	struct twheel_hub *hub = node->hub;
-	struct twheel_hub_cell *c = node->cell;
-	int ret;
-
-	if (!c) {
-		c = twheel_hub_take_spare(hub, delay);
-		if (__builtin_expect(!c, 0)) {
-			ret = twheel_hub_take(hub, &c);
-			if (ret)
-				return ret;
-		}
-		c->used.by = node;
-		node->cell = c;
-		if (node->due)
-			twheel_hub_forget_due(node);
-		else if (!hub->armed++ && hub->watch)
-			twheel_hub_count(hub);
-	}
-	c->delay = delay;
-	if (__builtin_expect(twheel_hub_exchange(c->cell, expires_ns) > expires_ns, 0))
-		return twheel_hub_kick(node, expires_ns);
-	return 0;
-}
-
 /**
  * twheel_node_init() - make a node that is not armed
  * @node: out: the node
@@ -339,14 +244,8 @@ TWHEEL_NODE_INLINE int twheel_hub_arm(struct twheel_node *node, uint64_t expires
  *
  * Context: any.
  */
-TWHEEL_NODE_INLINE void twheel_node_init(struct twheel_node *node, struct twheel_hub *hub,
-					 void (*fn)(struct twheel_node *node))
-{
-	node->hub = hub;
-	node->fn = fn;
-	node->cell = NULL;
-	node->due = NULL;
-}
+void twheel_node_init(struct twheel_node *node, struct twheel_hub *hub,
+		      void (*fn)(struct twheel_node *node));
 
 /**
  * twheel_node_arm() - arm a node, or move it if it is armed
@@ -360,17 +259,7 @@ TWHEEL_NODE_INLINE void twheel_node_init(struct twheel_node *node, struct twheel
  * both only for a node without a cell: it is not armed, or the current dispatch is to call it.
  * These errors change nothing. -ESHUTDOWN after twheel_stop(), when the node is no longer armed.
  */
-TWHEEL_NODE_INLINE int twheel_node_arm(struct twheel_node *node, uint64_t delay_ns)
-{
-	uint64_t now_ns, most;
-
-	if (delay_ns > INT64_MAX)
-		return -EINVAL;
-	now_ns = twheel_hub_now(node->hub);
-	most = INT64_MAX - now_ns;
-	return twheel_hub_arm(node, now_ns + (delay_ns < most ? delay_ns : most),
-			      twheel_hub_delay(delay_ns));
-}
+int twheel_node_arm(struct twheel_node *node, uint64_t delay_ns);
 
 /**
  * twheel_node_arm_at() - arm a node for a point in time, or move it if it is armed
@@ -382,15 +271,7 @@ TWHEEL_NODE_INLINE int twheel_node_arm(struct twheel_node *node, uint64_t delay_
  *
  * Return: as twheel_node_arm().
  */
-TWHEEL_NODE_INLINE int twheel_node_arm_at(struct twheel_node *node, uint64_t expires_ns)
-{
-	uint64_t now_ns = node->hub->now_ns;
-
-	if (expires_ns > INT64_MAX)
-		return -EINVAL;
-	return twheel_hub_arm(node, expires_ns,
-			      twheel_hub_delay(expires_ns > now_ns ? expires_ns - now_ns : 0));
-}
+int twheel_node_arm_at(struct twheel_node *node, uint64_t expires_ns);
 
 /**
  * twheel_node_cancel() - cancel a node
@@ -400,22 +281,7 @@ TWHEEL_NODE_INLINE int twheel_node_arm_at(struct twheel_node *node, uint64_t exp
  *
  * Return: true if it was armed: its callback does not come.
  */
-TWHEEL_NODE_INLINE bool twheel_node_cancel(struct twheel_node *node)
-{
-	struct twheel_hub *hub = node->hub;
-
-	if (node->cell) {
-		twheel_hub_exchange(node->cell->cell, TWHEEL_CELL_IDLE);
-		twheel_hub_give_back(node);
-	} else if (node->due) {
-		twheel_hub_forget_due(node);
-	} else {
-		return false;
-	}
-	if (!--hub->armed && hub->watch)
-		twheel_hub_count(hub);
-	return true;
-}
+bool twheel_node_cancel(struct twheel_node *node);
 
 /**
  * twheel_node_armed() - will the callback of a node come?
@@ -425,10 +291,7 @@ TWHEEL_NODE_INLINE bool twheel_node_cancel(struct twheel_node *node)
  *
  * Return: true if it is armed, or due and not called yet.
  */
-TWHEEL_NODE_INLINE bool twheel_node_armed(const struct twheel_node *node)
-{
-	return node->cell || node->due;
-}
+bool twheel_node_armed(const struct twheel_node *node);
 
 /**
  * twheel_node_relocate() - put a node in another place in memory
@@ -440,16 +303,7 @@ TWHEEL_NODE_INLINE bool twheel_node_armed(const struct twheel_node *node)
  *
  * Context: the thread of the hub, does not block.
  */
-TWHEEL_NODE_INLINE void twheel_node_relocate(struct twheel_node *to, struct twheel_node *from)
-{
-	*to = *from;
-	if (to->cell)
-		to->cell->used.by = to;
-	if (to->due)
-		*to->due = to;
-	from->cell = NULL;
-	from->due = NULL;
-}
+void twheel_node_relocate(struct twheel_node *to, struct twheel_node *from);
 
 #ifdef __cplusplus
 }

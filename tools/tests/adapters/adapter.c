@@ -68,7 +68,7 @@ static void let_all_expire(void)
 {
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		arm_node(i, 0);
-	wait_ready(twheel_fd(hub->ctx), NR_NODES);
+	wait_ready(twheel_fd(twheel_hub_ctx(hub)), NR_NODES);
 }
 
 /* Only idle cells are left. */
@@ -77,8 +77,8 @@ static void check_nothing_left(struct twheel_hub *same)
 	struct twheel_cancel_all done;
 
 	CHECK(same == hub);
-	CHECK_EQ(hub->armed, 0);
-	CHECK_EQ(twheel_cancel_all(hub->ctx, &done), 0);
+	CHECK_EQ(twheel_hub_armed(hub), 0);
+	CHECK_EQ(twheel_cancel_all(twheel_hub_ctx(hub), &done), 0);
 	CHECK_EQ(done.pending, 0);
 	CHECK_EQ(done.withdrawn, 0);
 }

@@ -13,9 +13,9 @@ void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_h
 
 	CHECK(epoll >= 0);
 	CHECK_EQ(twheel_hub_open(NULL, 0, &hub), 0);
-	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, twheel_fd(hub->ctx), &event), 0);
+	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, twheel_fd(twheel_hub_ctx(hub)), &event), 0);
 	begin(hub);
-	while (hub->armed) {
+	while (twheel_hub_armed(hub)) {
 		CHECK_EQ(epoll_wait(epoll, &event, 1, -1), 1);
 		CHECK(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT) >= 0);
 	}

@@ -35,7 +35,7 @@ void wait_due(const twheel::hub &hub, unsigned int nr)
 
 	do {
 		CHECK(clock_type::now() < end);
-		CHECK_EQ(twheel_info(hub.get()->ctx, &info), 0);
+		CHECK_EQ(twheel_info(twheel_hub_ctx(hub.get()), &info), 0);
 	} while (info.ready < nr);
 }
 

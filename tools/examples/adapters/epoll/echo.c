@@ -132,8 +132,12 @@ static bool turn(struct server *server)
 
 static void close_all(struct server *server)
 {
-	while (!LIST_EMPTY(&server->connections))
-		end(LIST_FIRST(&server->connections));
+	struct connection *connection, *next;
+
+	for (connection = LIST_FIRST(&server->connections); connection; connection = next) {
+		next = LIST_NEXT(connection, all);
+		end(connection);
+	}
 	twheel_hub_close(server->hub);
 	close(server->epoll);
 }
@@ -158,7 +162,7 @@ int echo_serve(int listener, uint64_t idle_ns)
 	server.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (signals < 0 || server.epoll < 0 || !watch(&server, signals, NULL) ||
 	    !watch(&server, listener, &server.listener) ||
-	    !watch(&server, twheel_fd(server.hub->ctx), server.hub)) {
+	    !watch(&server, twheel_fd(twheel_hub_ctx(server.hub)), server.hub)) {
 		perror("epoll");
 		return 1;
 	}

@@ -26,8 +26,8 @@ int twheel_libevent_open(struct twheel_libevent *wheel, struct event_base *base)
 	ret = twheel_hub_open(NULL, 0, &wheel->hub);
 	if (ret)
 		return ret;
-	wheel->readable = event_new(base, twheel_fd(wheel->hub->ctx), EV_READ | EV_PERSIST,
-				    readable, wheel->hub);
+	wheel->readable = event_new(base, twheel_fd(twheel_hub_ctx(wheel->hub)),
+				    EV_READ | EV_PERSIST, readable, wheel->hub);
 	if (!wheel->readable) {
 		twheel_hub_close(wheel->hub);
 		return -ENOMEM;

@@ -25,7 +25,7 @@ int twheel_uv_open(struct twheel_uv *wheel, uv_loop_t *loop)
 	ret = twheel_hub_open(NULL, 0, &wheel->hub);
 	if (ret)
 		return ret;
-	ret = uv_poll_init(loop, &wheel->readable, twheel_fd(wheel->hub->ctx));
+	ret = uv_poll_init(loop, &wheel->readable, twheel_fd(twheel_hub_ctx(wheel->hub)));
 	if (ret) {
 		twheel_hub_close(wheel->hub);
 		return ret;
