@@ -6,6 +6,9 @@
  *	armed	its node points to it, and used.by to the node
  *	unmade	its place in memory is in a list, and the context has no such timeout
  *
+ * Any spare cell can be ended, in callbacks too: a dispatch has handled the events that it has
+ * read before it calls a node, and the end of a timeout withdraws an unread event.
+ *
  * The event of a cell is read only if nothing was exchanged since it fired. Its word is then
  * idle, so the cell becomes spare at once. Until its callback runs, the node points to its entry
  * in the array of the dispatch, and the entry to the node. Each can clear the other. The array
@@ -38,6 +41,14 @@
 
 /* How many cells a hub begins with. It doubles them, up to AT_ONCE at a time. */
 #define FIRST_CELLS	8
+
+/*
+ * Spare cells beyond the armed ones that a hub keeps. It makes none from half of that on, so it
+ * ends no cell until the number of armed ones has fallen to about a half. A dispatch makes 64
+ * nodes unarmed, which is 128 cells to end: with twice as many, it keeps up with any burst.
+ */
+#define KEPT_SPARE	(4 * AT_ONCE)
+#define ENDED_AT_ONCE	(4 * AT_ONCE)
 
 /**
  * struct twheel_hub_cell - a cell of a hub
@@ -95,6 +106,7 @@ struct dispatch {
  * @dispatch: the innermost dispatch whose nodes are being called, or NULL
  * @blocks: memory of all cells
  * @nr_cells: number of cells, without unmade ones
+ * @reserved: how many of them twheel_hub_reserve() keeps
  * @lists: of cells that are not armed
  */
 struct twheel_hub {
@@ -109,6 +121,7 @@ struct twheel_hub {
 	struct dispatch		*dispatch;
 	struct block		*blocks;
 	unsigned int		nr_cells;
+	unsigned int		reserved;
 	struct twheel_hub_cell	*lists[NR_LISTS];
 };
 
@@ -246,6 +259,7 @@ static NOINLINE int take_other(struct twheel_hub *hub, struct twheel_hub_cell **
 
 int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr)
 {
+	hub->reserved = nr;
 	while (hub->nr_cells < nr) {
 		int ret = make_cells(hub, nr - hub->nr_cells);
 
@@ -253,6 +267,40 @@ int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr)
 			return ret;
 	}
 	return 0;
+}
+
+/* Cells that the context refuses to end stay spare. */
+static void end_cells(struct twheel_hub *hub, unsigned int nr)
+{
+	struct twheel_hub_cell *cells[AT_ONCE];
+	struct twheel_op ops[AT_ONCE];
+	int from = FRESH, done;
+
+	for (unsigned int i = 0; i < nr; i++) {
+		cells[i] = take_any(hub, &from);
+		twheel_prep_cancel(&ops[i], cells[i]->id);
+	}
+	done = twheel_submit(hub->ctx, ops, nr);
+	for (int i = 0; i < (int)nr; i++) {
+		bool ended = i < done && (ops[i].result >= 0 || ops[i].result == -ENOENT);
+
+		enter_list(hub, cells[i], ended ? UNMADE : FRESH);
+		hub->nr_cells -= ended;
+	}
+}
+
+static void end_spare_cells(struct twheel_hub *hub)
+{
+	for (int i = 0; i < ENDED_AT_ONCE; i += AT_ONCE) {
+		uint64_t kept = 2 * (uint64_t)hub->armed + KEPT_SPARE, nr;
+
+		if (kept < hub->reserved)
+			kept = hub->reserved;
+		if (hub->nr_cells <= kept)
+			return;
+		nr = hub->nr_cells - kept;
+		end_cells(hub, nr < AT_ONCE ? nr : AT_ONCE);
+	}
 }
 
 /* Nodes */
@@ -650,8 +698,12 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	if (timeout_ns)
 		defer_all(hub->dispatch);
 	nr = twheel_read(hub->ctx, events, AT_ONCE, timeout_ns);
+	if (nr == -ETIMEDOUT) {
+		end_spare_cells(hub);
+		return 0;
+	}
 	if (nr <= 0)
-		return nr == -ETIMEDOUT ? 0 : nr ? nr : -ESHUTDOWN;
+		return nr ? nr : -ESHUTDOWN;
 	twheel_hub_now(hub);
 	later.nr = 0;
 	for (int i = 0; i < nr; i++)
@@ -669,6 +721,7 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 			call(dispatch.due[i]);
 	}
 	hub->dispatch = dispatch.outer;
+	end_spare_cells(hub);
 	tell_watch(hub);
 	return nr;
 }

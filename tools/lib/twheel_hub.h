@@ -33,8 +33,10 @@
  * pool. So an object can be freed as soon as its nodes are not armed. The pool has a list for
  * each power of two of the last delay: the kernel looks at such a cell in time for about the
  * same delay. If no cell fits, the hub makes up to 64 new ones with one system call. It makes
- * none while spare cells outnumber the armed ones by more than 128. It keeps all cells until it
- * is closed, and each counts as a live timeout of the context.
+ * none while spare cells outnumber the armed ones by more than 128. Each cell counts as a live
+ * timeout of the context. A dispatch ends up to 256 spare cells if they outnumber the armed
+ * ones by more than 256. So a burst does not hold a limit of timeouts for ever.
+ * twheel_hub_reserve() sets a number of cells that are kept.
  *
  * Callbacks: they run inside twheel_hub_dispatch(), one after the other. A callback may arm,
  * cancel, relocate and free any node, its own as well. Its own node is not armed while it
@@ -188,6 +190,8 @@ void twheel_hub_watch(struct twheel_hub *hub, void (*fn)(void *data, bool on), v
  * @hub: the hub
  * @nr: number of nodes. While no more of them are armed at a time, twheel_node_arm() does not
  *	fail with -EAGAIN or -ENOMEM
+ *
+ * The last call counts: with 0 for @nr, all spare cells may be ended again.
  *
  * Context: the thread of the hub.
  *

@@ -404,6 +404,154 @@ HUB_TEST(moved_and_cancelled_nodes_share_cells)
 	CHECK(live() <= 256);
 }
 
+/* Cells beyond the armed ones that stay, and the most that a dispatch ends. */
+#define KEPT_SPARE	256
+#define NR_BURST	2000
+
+static struct twheel_node burst[NR_BURST];
+
+static void count_call(struct twheel_node *node)
+{
+	CHECK(!twheel_node_armed(node));
+	nr_all++;
+}
+
+static void arm_burst(unsigned int first, unsigned int nr, __u64 ns)
+{
+	for (unsigned int i = first; i < first + nr; i++) {
+		twheel_node_init(&burst[i], hub, count_call);
+		CHECK_EQ(twheel_node_arm(&burst[i], ns), 0);
+	}
+}
+
+static void cancel_burst(unsigned int nr)
+{
+	for (unsigned int i = 0; i < nr; i++)
+		CHECK(twheel_node_cancel(&burst[i]));
+}
+
+/* Often enough to end the cells of a burst. */
+static void dispatch_idle(void)
+{
+	for (unsigned int i = 0; i < NR_BURST / KEPT_SPARE; i++)
+		check_nothing_to_read();
+}
+
+HUB_TEST(cells_of_nodes_that_fire_are_ended)
+{
+	arm_burst(0, NR_BURST, 0);
+	dispatch_all();
+	CHECK_EQ(nr_all, NR_BURST);
+	CHECK_EQ(live(), KEPT_SPARE);
+}
+
+/**
+ * struct burst_row - a burst that is cancelled, and the dispatches that follow
+ * @name: what is left
+ * @armed: number of nodes that stay armed
+ * @reserved: number of cells that are reserved
+ * @first: number of cells that the first dispatch ends
+ * @kept: number of cells that stay
+ */
+static const struct burst_row {
+	const char	*name;
+	unsigned int	armed;
+	unsigned int	reserved;
+	unsigned int	first;
+	unsigned int	kept;
+} burst_rows[] = {
+	{ "nothing", 0, 0, KEPT_SPARE, KEPT_SPARE },
+	{ "a small reserve", 0, KEPT_SPARE + 1, KEPT_SPARE, KEPT_SPARE + 1 },
+	{ "some nodes", 300, 0, KEPT_SPARE, 2 * 300 + KEPT_SPARE },
+	{ "some nodes and a reserve", 300, 1000, KEPT_SPARE, 1000 },
+	{ "nearly half", (NR_BURST - KEPT_SPARE) / 2 - 1, 0, 2, NR_BURST - 2 },
+	{ "half", (NR_BURST - KEPT_SPARE) / 2, 0, 0, NR_BURST },
+	{ "a reserve for all", 0, NR_BURST, 0, NR_BURST },
+	{ "a reserve for more", 0, NR_BURST + 10, 0, NR_BURST + 10 },
+};
+
+/* The armed nodes are those armed last, and have the fresh cells of a list in use. */
+static void check_burst(const struct burst_row *row)
+{
+	unsigned int before;
+
+	close_hub();
+	open_hub();
+	CHECK_EQ(twheel_hub_reserve(hub, NR_BURST), 0);
+	CHECK_EQ(twheel_hub_reserve(hub, row->reserved), 0);
+	arm_burst(0, NR_BURST, HOUR);
+	cancel_burst(NR_BURST - row->armed);
+	before = live();
+	check_nothing_to_read();
+	CHECK_EQ(live(), before - row->first);
+	dispatch_idle();
+	CHECK_EQ(live(), row->kept);
+
+	nr_all = 0;
+	arm_burst(0, NR_BURST - row->armed, 0);
+	while (twheel_hub_armed(hub) > row->armed)
+		CHECK(twheel_hub_dispatch(hub, patience_ns()) > 0);
+	CHECK_EQ(nr_all, NR_BURST - row->armed);
+	for (unsigned int i = NR_BURST - row->armed; i < NR_BURST; i++)
+		CHECK(twheel_node_cancel(&burst[i]));
+}
+
+HUB_TEST(dispatch_ends_cells_that_outnumber_armed_ones)
+{
+	for_each_row(row, burst_rows)
+		check_burst(row);
+}
+
+/* In callbacks, cells that are ended may be needed again at once. */
+static void arm_and_dispatch(struct twheel_node *node)
+{
+	count_call(node);
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 0);
+	arm_burst(0, NR_BURST / 2, HOUR);
+	cancel_burst(NR_BURST / 2);
+}
+
+HUB_TEST(cells_are_ended_and_made_in_callbacks)
+{
+	arm_burst(0, NR_BURST, HOUR);
+	cancel_burst(NR_BURST);
+	init_nodes(arm_and_dispatch);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 0);
+	dispatch_once(NR_NODES);
+	CHECK_EQ(nr_all, NR_NODES);
+	CHECK_EQ(twheel_hub_armed(hub), 0);
+	dispatch_idle();
+	CHECK_EQ(live(), KEPT_SPARE);
+}
+
+HUB_TEST(limit_is_free_for_others_after_a_burst)
+{
+	open_limited(NR_BURST - 1);
+	for (unsigned int i = 0; i < 3; i++) {
+		nr_all = 0;
+		arm_burst(0, NR_BURST - 1, 0);
+		twheel_node_init(&burst[NR_BURST - 1], hub, count_call);
+		CHECK_EQ(twheel_node_arm(&burst[NR_BURST - 1], 0), -EAGAIN);
+		dispatch_all();
+		CHECK_EQ(nr_all, NR_BURST - 1);
+		CHECK_EQ(live(), KEPT_SPARE);
+	}
+}
+
+/* Each of the cells that were not ended has an event, or none. */
+HUB_TEST(stop_while_cells_are_ended)
+{
+	arm_burst(0, NR_BURST, HOUR);
+	cancel_burst(NR_BURST);
+	arm_node(0, 0);
+	wait_ready(twheel_fd(twheel_hub_ctx(hub)), 1);
+	CHECK_EQ(twheel_stop(twheel_hub_ctx(hub)), 0);
+	read_until_the_end();
+	CHECK_EQ(twheel_node_arm(&nodes[0], 0), -ESHUTDOWN);
+	CHECK_EQ(live(), 0);
+}
+
 HUB_TEST(limit_is_reported_and_changes_nothing)
 {
 	open_limited(NR_NODES - 2);
@@ -785,7 +933,10 @@ static void random_operation(unsigned int number)
 		random_free(number);
 		break;
 	case 14:
-		twheel_hub_break(random_hub());
+		if (random_below(&seed, 4))
+			twheel_hub_break(random_hub());
+		else
+			CHECK_EQ(twheel_hub_reserve(hubs[0], random_below(&seed, 2000)), 0);
 		break;
 	default:
 		if (depth < 3)
