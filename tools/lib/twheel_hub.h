@@ -51,8 +51,9 @@
  *
  * Threads: a hub and its nodes belong to one thread at a time. Give each thread a hub of its
  * own, or have all calls for a hub made under one lock. No function may be called in a signal
- * handler. After fork(), one of the processes may use the hub. The other one may only close it:
- * the cells are shared memory, so to cancel a node there would cancel it in both.
+ * handler. After fork(), one of the processes may use the hub, with a wheel in the process the
+ * parent. The other one may only close it: the cells are shared memory, so to cancel a node there
+ * would cancel it in both.
  *
  * Units and errors are those of libtwheel.h: nanoseconds, and 0 or -errno.
  *

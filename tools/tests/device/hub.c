@@ -552,6 +552,51 @@ HUB_TEST(stop_while_cells_are_ended)
 	CHECK_EQ(live(), 0);
 }
 
+static unsigned int nr_bursts;
+
+static void *stop_after_a_burst(void *ctx)
+{
+	while (!__atomic_load_n(&nr_bursts, __ATOMIC_RELAXED))
+		sched_yield();
+	CHECK_EQ(twheel_stop(ctx), 0);
+	return NULL;
+}
+
+/* Bursts half of which may fire, until the stop. Returns the last result of a dispatch. */
+static int repeat_bursts(void)
+{
+	int ret;
+
+	do {
+		for (unsigned int i = 0; i < NR_BURST; i++) {
+			twheel_node_init(&burst[i], hub, count_call);
+			ret = twheel_node_arm(&burst[i], i % 2 ? HOUR : 0);
+			CHECK(!ret || ret == -ESHUTDOWN);
+		}
+		ret = twheel_hub_dispatch(hub, TWHEEL_NO_WAIT);
+		for (unsigned int i = 0; i < NR_BURST; i++)
+			twheel_node_cancel(&burst[i]);
+		__atomic_add_fetch(&nr_bursts, 1, __ATOMIC_RELAXED);
+	} while (ret >= 0);
+	return ret;
+}
+
+HUB_TEST(stop_in_another_thread_while_cells_come_and_go)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 20; i++) {
+		close_hub();
+		open_hub();
+		nr_bursts = 0;
+		CHECK_EQ(pthread_create(&thread, NULL, stop_after_a_burst, twheel_hub_ctx(hub)), 0);
+		CHECK_EQ(repeat_bursts(), -ESHUTDOWN);
+		pthread_join(thread, NULL);
+		CHECK_EQ(twheel_hub_armed(hub), 0);
+		CHECK_EQ(live(), 0);
+	}
+}
+
 HUB_TEST(limit_is_reported_and_changes_nothing)
 {
 	open_limited(NR_NODES - 2);

@@ -363,6 +363,28 @@ TEST(hub_runs_on_the_manual_clock)
 	twheel_hub_close(hub);
 }
 
+TEST(hub_belongs_to_the_parent_after_fork)
+{
+	struct twheel_node node;
+	struct twheel_hub *hub;
+	pid_t pid;
+
+	CHECK_EQ(twheel_hub_open(NULL, 0, &hub), 0);
+	twheel_node_init(&node, hub, count_call);
+	CHECK_EQ(twheel_node_arm(&node, 0), 0);
+	pid = fork_child();
+	if (!pid) {
+		CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), -EOPNOTSUPP);
+		twheel_hub_close(hub);
+		CHECK(!twheel_node_armed(&node));
+		_exit(0);
+	}
+	join_child(pid);
+	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), 1);
+	CHECK(!twheel_node_armed(&node));
+	twheel_hub_close(hub);
+}
+
 #define NR_RANDOM	2000
 
 static uint64_t deadline_of[NR_RANDOM], id_of[NR_RANDOM];
