@@ -42,7 +42,7 @@ public:
 		  silent_(all.hub, drop{this})
 	{
 		listen();
-		beat_.arm_at(last_ + all.silence / 10);
+		beat_.arm(last_ + all.silence / 10);
 	}
 
 private:
@@ -71,7 +71,7 @@ private:
 	void listen()
 	{
 		last_ = all_.hub.now();
-		silent_.arm_at(last_ + all_.silence);
+		silent_.arm(last_ + all_.silence);
 	}
 
 	/* After some beats, a peer falls silent. */
@@ -80,13 +80,13 @@ private:
 		all_.heard++;
 		listen();
 		if (beats_--)
-			beat_.arm_at(last_ + all_.silence / 10);
+			beat_.arm(last_ + all_.silence / 10);
 	}
 
 	cluster &all_;
 	std::size_t place_;
 	std::size_t beats_;
-	twheel::hub::clock::time_point last_;
+	twheel::hub::time_point last_;
 	twheel::timer<send> beat_;
 	twheel::timer<drop> silent_;
 };
