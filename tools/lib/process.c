@@ -24,18 +24,8 @@
  * Wheel
  *
  * A tick is a multiple of tick_ns on the clock. A deadline is rounded up to a tick, the time is
- * rounded down: never early. The cursor is the last tick that the wheel has entered, never after
- * the time. Digit 0 of a tick has 8 bits, the others have 6. The level of a timeout is the highest
- * digit in which its tick and the cursor differ; its slot is that digit. A bitmap has the slots
- * that are not empty.
- *
- *  - A slot of level 0 holds one tick, because all ticks there agree with the cursor above
- *    digit 0. A tick that is past becomes that of the cursor.
- *  - The next step is the first occupied slot of level 0 from the cursor on, or else the begin
- *    of the first occupied slot of the lowest level that has one. The cursor never passes it.
- *  - When the cursor enters a slot of a level above, all its timeouts are placed anew, in order,
- *    before any other timeout can be placed in that block. So timeouts fire in the order of
- *    their ticks, and those of one tick in the order of arming.
+ * rounded down: never early. Timeouts fire in the order of their ticks, and those of one tick in
+ * the order of arming.
  *
  * If the clock has been set back, all timeouts are placed anew. The timerfd follows the clock by
  * itself. An order holds only while the clock is not set back.
@@ -116,6 +106,7 @@
 #include <unistd.h>
 
 #include "process.h"
+#include "wheel.h"
 
 #define NSEC_PER_SEC	1000000000ULL
 #define NEVER		UINT64_MAX
@@ -126,12 +117,6 @@
 #define DEFAULT_MAX	1048576U
 #define MAX_MAX		(1U << 28)
 #define MAX_SLOTS	65536		/* of SETUP, which takes them as advice */
-
-#define BITS_0		8
-#define BITS		6
-#define LEVELS		11
-#define SLOTS_0		(1U << BITS_0)
-#define SLOTS		(SLOTS_0 + (LEVELS - 1) * (1U << BITS))
 
 /* Chunk k has CHUNK << k timeouts and cells. */
 #define CHUNK		1024U
@@ -146,16 +131,11 @@
 
 enum state { FREE, PENDING, PARKED, READY };
 
-struct link {
-	struct link	*next, *prev;
-};
-
 /* A timeout. Members with a star are read without the mutex, in defer(). */
 struct timeout {
-	struct link	link;		/* PENDING: in a slot; READY: on the queue; FREE: @next */
+	struct wheel_node node;		/* PENDING: in a slot; READY: on the queue; FREE: @next */
 	uint32_t	index;
 	uint32_t	generation;	/* * FREE: the next one */
-	uint64_t	tick;		/* PENDING: for which it is in the wheel */
 	uint64_t	expires;	/* deadline; cell: PENDING: next look; READY: its word */
 	uint64_t	fired;		/* READY: when it fired, or was stopped */
 	uint64_t	interval;	/* 0: one-shot */
@@ -185,10 +165,7 @@ struct twheel_process {
 	uint64_t	programmed;	/* when the timerfd expires, or has; NEVER: does not */
 	uint64_t	tick_ns;
 	uint64_t	reciprocal;	/* of @tick_ns, times 2^64, rounded down */
-	uint64_t	cursor;		/* last tick that the wheel has entered */
-	uint64_t	step;		/* no step is before it; NEVER: the wheel is empty */
-	uint64_t	map[SLOTS / 64];	/* slots that are not empty */
-	struct link	slot[SLOTS];	/* circular lists */
+	struct wheel	wheel;
 	struct link	ready;		/* unread events, circular */
 	struct timeout	*kicked;	/* * deferred KICKs */
 	unsigned long	deferred;	/* * their number so far */
@@ -291,39 +268,7 @@ static uint64_t round_tick(uint64_t lo, uint64_t hi)
 	return lo & (low << 1 | 1) ? hi & ~low : lo;
 }
 
-/* Lists */
-
-static void list_init(struct link *list)
-{
-	list->next = list;
-	list->prev = list;
-}
-
-static void list_add_tail(struct link *list, struct link *link)
-{
-	link->next = list;
-	link->prev = list->prev;
-	list->prev->next = link;
-	list->prev = link;
-}
-
-static void list_del(struct link *link)
-{
-	link->prev->next = link->next;
-	link->next->prev = link->prev;
-}
-
-/* Move all of @from to the empty list @to. */
-static void list_move_all(struct link *from, struct link *to)
-{
-	list_init(to);
-	if (from->next == from)
-		return;
-	*to = *from;
-	to->next->prev = to;
-	to->prev->next = to;
-	list_init(from);
-}
+/* The wheel */
 
 static struct timeout *timeout_of(struct link *link)
 {
@@ -335,77 +280,20 @@ static uint64_t id_of(const struct timeout *t)
 	return (uint64_t)t->generation << 32 | t->index;
 }
 
-/* The wheel */
-
-static unsigned int shift_of(unsigned int level)
-{
-	return level ? BITS_0 + (level - 1) * BITS : 0;
-}
-
-/* Put @t, which is in no list, into the slot of its tick. */
-static void place(struct twheel_process *p, struct timeout *t)
-{
-	uint64_t tick = t->tick > p->cursor ? t->tick : p->cursor, step;
-	unsigned int bit = 63 - __builtin_clzll((tick ^ p->cursor) | 1);
-	unsigned int level = bit < BITS_0 ? 0 : 1 + (bit - BITS_0) / BITS;
-	unsigned int shift = shift_of(level), slot;
-
-	slot = level ? SLOTS_0 + (level - 1) * 64 + (tick >> shift) % 64 : tick % SLOTS_0;
-	step = tick >> shift << shift;
-	t->tick = tick;
-	list_add_tail(&p->slot[slot], &t->link);
-	p->map[slot / 64] |= 1ULL << slot % 64;
-	if (step < p->step)
-		p->step = step;
-}
-
 static void enqueue(struct twheel_process *p, struct timeout *t, uint64_t expires)
 {
 	t->state = PENDING;
 	t->expires = expires;
-	t->tick = tick_ceil(p, expires);
+	t->node.tick = tick_ceil(p, expires);
 	if (t->slack_us)
-		t->tick = round_tick(t->tick,
-				     tick_floor(p, add_ns(expires, t->slack_us * 1000ULL)));
-	place(p, t);
+		t->node.tick = round_tick(t->node.tick,
+					  tick_floor(p, add_ns(expires, t->slack_us * 1000ULL)));
+	wheel_place(&p->wheel, &t->node);
 }
 
-/* Take a PENDING timeout out. Both neighbours are the slot if it was alone there. */
 static void dequeue(struct twheel_process *p, struct timeout *t)
 {
-	struct link *next = t->link.next;
-	unsigned int slot;
-
-	list_del(&t->link);
-	if (next == t->link.prev) {
-		slot = next - p->slot;
-		p->map[slot / 64] &= ~(1ULL << slot % 64);
-	}
-}
-
-/* The first tick from the cursor on with a step, and its slot. NEVER: the wheel is empty. */
-static uint64_t find_step(const struct twheel_process *p, unsigned int *slot)
-{
-	unsigned int level, shift, from = p->cursor % SLOTS_0;
-	uint64_t bits, mask = ~0ULL << from % 64;
-
-	for (unsigned int i = from / 64; i < SLOTS_0 / 64; i++, mask = ~0ULL) {
-		bits = p->map[i] & mask;
-		if (bits) {
-			*slot = i * 64 + __builtin_ctzll(bits);
-			return p->cursor - from + *slot;
-		}
-	}
-	for (level = 1; level < LEVELS; level++) {
-		bits = p->map[SLOTS_0 / 64 - 1 + level];
-		if (!bits)
-			continue;
-		/* All are after the cursor's digit. */
-		shift = shift_of(level);
-		*slot = SLOTS_0 + (level - 1) * 64 + __builtin_ctzll(bits);
-		return ((p->cursor >> shift) - (p->cursor >> shift) % 64 + *slot % 64) << shift;
-	}
-	return NEVER;
+	wheel_remove(&p->wheel, &t->node);
 }
 
 /* The queue */
@@ -414,13 +302,13 @@ static void make_ready(struct twheel_process *p, struct timeout *t, uint64_t fir
 {
 	t->state = READY;
 	t->fired = fired;
-	list_add_tail(&p->ready, &t->link);
+	list_add_tail(&p->ready, &t->node.link);
 	p->counts.ready++;
 }
 
 static void unready(struct twheel_process *p, struct timeout *t)
 {
-	list_del(&t->link);
+	list_del(&t->node.link);
 	p->counts.ready--;
 }
 
@@ -442,8 +330,8 @@ static void end(struct twheel_process *p, struct timeout *t)
 	p->counts.live--;
 	__atomic_store_n(&t->generation, t->generation + 1, __ATOMIC_RELAXED);
 	if (t->generation) {
-		t->link.next = p->free;
-		p->free = &t->link;
+		t->node.link.next = p->free;
+		p->free = &t->node.link;
 	}
 }
 
@@ -506,7 +394,7 @@ static struct timeout *begin(struct twheel_process *p, int *ret)
 	*ret = 0;
 	if (p->free) {
 		t = timeout_of(p->free);
-		p->free = t->link.next;
+		p->free = t->node.link.next;
 	} else {
 		if (p->nr == p->room)
 			*ret = grow(p);
@@ -661,14 +549,14 @@ static void rewind_to(struct twheel_process *p, uint64_t tick)
 {
 	struct link list;
 
-	p->cursor = tick;
-	p->step = NEVER;
+	p->wheel.cursor = tick;
+	p->wheel.step = WHEEL_NEVER;
 	/* It may have expired. */
 	p->programmed = PAST;
-	memset(p->map, 0, sizeof(p->map));
+	memset(p->wheel.map, 0, sizeof(p->wheel.map));
 	/* A timeout that is moved to a later slot is moved twice, which does no harm. */
-	for (unsigned int i = 0; i < SLOTS; i++) {
-		list_move_all(&p->slot[i], &list);
+	for (unsigned int i = 0; i < WHEEL_SLOTS; i++) {
+		list_move_all(&p->wheel.slot[i], &list);
 		for (struct link *link = list.next, *next; link != &list; link = next) {
 			next = link->next;
 			enqueue(p, timeout_of(link), timeout_of(link)->expires);
@@ -676,44 +564,29 @@ static void rewind_to(struct twheel_process *p, uint64_t tick)
 	}
 }
 
-/* The cursor enters @slot at a step: fire its timeouts, or place them anew. */
-static void enter(struct twheel_process *p, unsigned int slot)
-{
-	struct link list, *link, *next;
-
-	list_move_all(&p->slot[slot], &list);
-	p->map[slot / 64] &= ~(1ULL << slot % 64);
-	for (link = list.next; link != &list; link = next) {
-		next = link->next;
-		if (slot >= SLOTS_0)
-			place(p, timeout_of(link));
-		else if (is_cell(timeout_of(link)))
-			look(p, timeout_of(link));
-		else
-			fire(p, timeout_of(link), p->now);
-	}
-}
-
 /* Move what is due to the queue. A look can set @now back. */
 static void catch_up(struct twheel_process *p)
 {
-	unsigned int slot = 0;
+	struct link list, *link, *next;
 	uint64_t tick;
+	int level;
 
 	p->now = twheel_process_now(p);
 	tick = tick_floor(p, p->now);
-	if (tick < p->cursor)
+	if (tick < p->wheel.cursor)
 		rewind_to(p, tick);
-	while (p->step <= tick) {
-		p->step = find_step(p, &slot);
-		if (p->step > tick)
-			break;
-		p->cursor = p->step;
-		enter(p, slot);
+	while ((level = wheel_enter(&p->wheel, tick, &list)) >= 0) {
+		for (link = list.next; link != &list; link = next) {
+			next = link->next;
+			if (level)
+				wheel_place(&p->wheel, wheel_node_of(link));
+			else if (is_cell(timeout_of(link)))
+				look(p, timeout_of(link));
+			else
+				fire(p, timeout_of(link), p->now);
+		}
 		tick = tick_floor(p, p->now);
 	}
-	if (p->cursor < tick)
-		p->cursor = tick;
 }
 
 /*
@@ -725,7 +598,7 @@ static void program(struct twheel_process *p)
 	bool wanted = p->counts.ready || p->stopped;
 	bool expired = p->programmed <= p->now;
 	struct itimerspec at = { 0 };
-	uint64_t ns = NEVER;
+	uint64_t step = p->wheel.step, ns = NEVER;
 
 	if (wanted) {
 		/* On CLOCK_REALTIME, the clock may be set back before the timerfd expires. */
@@ -733,8 +606,8 @@ static void program(struct twheel_process *p)
 			return;
 		ns = PAST;
 	} else {
-		if (p->step != NEVER && !p->manual)
-			ns = p->step < INT64_MAX / p->tick_ns ? p->step * p->tick_ns : INT64_MAX;
+		if (step != WHEEL_NEVER && !p->manual)
+			ns = step < INT64_MAX / p->tick_ns ? step * p->tick_ns : INT64_MAX;
 		if (p->programmed <= ns && !expired)
 			return;
 		if (ns == 0)
@@ -1058,8 +931,9 @@ static int get_info(const struct twheel_process *p, struct twheel_info *info)
 		.op_flags = OP_FLAGS | CELL_FLAG,
 		.tick_ns = p->tick_ns,
 		.clock = p->clock,
-		.slots = SLOTS_0,
-		.levels = 1 + (bits > BITS_0 ? (bits - BITS_0 + BITS - 1) / BITS : 0),
+		.slots = WHEEL_SLOTS_0,
+		.levels = 1 + (bits > WHEEL_BITS_0 ?
+				(bits - WHEEL_BITS_0 + WHEEL_BITS - 1) / WHEEL_BITS : 0),
 		.max_timeouts = p->max,
 		.live = p->counts.live,
 		.ready = p->counts.ready,
@@ -1114,7 +988,7 @@ static void set_tick(struct twheel_process *p, uint64_t tick_ns)
 	p->tick_ns = tick_ns;
 	p->reciprocal = UINT64_MAX / tick_ns;
 	p->now = twheel_process_now(p);
-	p->cursor = tick_floor(p, p->now);
+	p->wheel.cursor = tick_floor(p, p->now);
 }
 
 static int set_up(struct twheel_process *p, const struct twheel_setup *setup)
@@ -1429,12 +1303,10 @@ int twheel_process_open(int flags, struct twheel_process **out)
 	if (!p)
 		return -ENOMEM;
 	pthread_mutex_init(&p->lock, NULL);
-	for (unsigned int i = 0; i < SLOTS; i++)
-		list_init(&p->slot[i]);
+	wheel_init(&p->wheel);
 	list_init(&p->ready);
 	p->clock = CLOCK_MONOTONIC;
 	p->programmed = NEVER;
-	p->step = NEVER;
 	p->max = DEFAULT_MAX;
 	set_tick(p, DEFAULT_TICK);
 	p->alive = map_alive();

@@ -17,22 +17,22 @@
 
 #include "../machine.h"
 #include "backend.h"
-#include "wheel.h"
+#include "node.h"
 
 /**
  * struct set - timeouts of one thread
  * @timers: common part of all back ends
  * @wheel: wheel of this set, or the shared one
- * @fired: nodes that have fired and have not been taken yet
+ * @fired: nodes that have fired and have not been taken yet; their tick is 0
  * @next: another set with the same wheel
  * @nodes: timeouts
  */
 struct set {
 	struct timers		timers;
 	struct wheel		*wheel;
-	struct wheel_node	*fired;
+	struct link		fired;
 	struct set		*next;
-	struct wheel_node	nodes[];
+	struct node		nodes[];
 };
 
 /**
@@ -55,18 +55,21 @@ static __thread struct shared *advancing;
  * Put a node that has fired on a list of its set, where it can still be cancelled. Few nodes
  * fire, so a node need not point to its set.
  */
-static void node_fired(struct wheel_node *node)
+static void node_fired(struct node *node)
 {
 	struct set *set = advancing->sets;
 
 	while (node < set->nodes || node >= set->nodes + set->timers.n)
 		set = set->next;
 
-	node->next = set->fired;
-	if (node->next)
-		node->next->at = &node->next;
-	node->at = &set->fired;
-	set->fired = node;
+	node->in.tick = 0;
+	list_add_tail(&set->fired, &node->in.link);
+}
+
+static void advance(struct wheel *of, uint64_t now_ns)
+{
+	advancing = (struct shared *)of;
+	nodes_advance(of, now_ns, node_fired);
 }
 
 static struct set *set_open(unsigned int n, uint64_t slack_ns, struct shared *of)
@@ -74,25 +77,30 @@ static struct set *set_open(unsigned int n, uint64_t slack_ns, struct shared *of
 	struct set *set = array(1, sizeof(*set) + n * sizeof(*set->nodes));
 
 	set->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
+	list_init(&set->fired);
+	if (!of->sets)
+		wheel_init(&of->wheel);
+	advance(&of->wheel, clock_ns());
 	set->wheel = &of->wheel;
 	set->next = of->sets;
 	of->sets = set;
 	return set;
 }
 
-static void advance(struct wheel *of, uint64_t now_ns)
+static bool has_fired(const struct set *set)
 {
-	advancing = (struct shared *)of;
-	wheel_advance(of, now_ns, node_fired);
+	return __atomic_load_n(&set->fired.next, __ATOMIC_RELAXED) != &set->fired;
 }
 
 static unsigned int take_fired(struct set *set, uint32_t *numbers)
 {
-	struct wheel_node *node;
 	unsigned int nr = 0;
 
-	while (nr < usage.batch && (node = set->fired)) {
-		wheel_cancel(node);
+	while (nr < usage.batch && has_fired(set)) {
+		struct node *node = (struct node *)set->fired.next;
+
+		list_del(&node->in.link);
+		node->in.link.next = NULL;
 		numbers[nr++] = node - set->nodes;
 	}
 	return nr;
@@ -100,10 +108,10 @@ static unsigned int take_fired(struct set *set, uint32_t *numbers)
 
 static uint64_t next_ns(const struct wheel *of)
 {
-	unsigned int level;
-	uint64_t tick = wheel_next(of, &level);
+	unsigned int slot;
+	uint64_t tick = wheel_find_step(of, &slot);
 
-	return tick == WHEEL_NEVER ? NEVER : tick * WHEEL_TICK_NS;
+	return tick == WHEEL_NEVER ? NEVER : tick * TICK_NS;
 }
 
 static int no_fd(struct timers *timers)
@@ -116,10 +124,7 @@ static int no_fd(struct timers *timers)
 
 static struct timers *wheel_open(unsigned int n, uint64_t slack_ns)
 {
-	struct set *set = set_open(n, slack_ns, array(1, sizeof(struct shared)));
-
-	advance(set->wheel, clock_ns());
-	return &set->timers;
+	return &set_open(n, slack_ns, array(1, sizeof(struct shared)))->timers;
 }
 
 /* Memory of a set is kept until the program ends. */
@@ -134,12 +139,12 @@ static void wheel_arm_number(struct timers *timers, uint32_t number, uint64_t ex
 
 	if (timers->slack_ns)
 		expires_ns += timers->slack_ns - 1 - (expires_ns - 1) % timers->slack_ns;
-	wheel_arm_lazily(set->wheel, &set->nodes[number], expires_ns);
+	node_arm_lazily(set->wheel, &set->nodes[number], expires_ns);
 }
 
 static void wheel_cancel_number(struct timers *timers, uint32_t number)
 {
-	if (!wheel_cancel_lazily(&((struct set *)timers)->nodes[number]))
+	if (!node_cancel_lazily(&((struct set *)timers)->nodes[number]))
 		fail("wheel: not armed");
 }
 
@@ -147,7 +152,7 @@ static unsigned int wheel_take(struct timers *timers, uint64_t now_ns, uint32_t 
 {
 	struct set *set = (struct set *)timers;
 
-	if (now_ns / WHEEL_TICK_NS > set->wheel->now)
+	if (now_ns / TICK_NS > set->wheel->cursor)
 		advance(set->wheel, now_ns);
 	return take_fired(set, numbers);
 }
@@ -176,19 +181,30 @@ static struct timers *mutex_open(unsigned int n, uint64_t slack_ns)
 	struct set *set;
 
 	pthread_mutex_lock(&lock);
-	advance(&shared.wheel, clock_ns());
 	set = set_open(n, slack_ns, &shared);
 	pthread_mutex_unlock(&lock);
 	return &set->timers;
 }
 
+/* Returns false if it was not armed. */
+static bool unlink_node(struct node *node)
+{
+	if (node->in.tick)
+		return node_cancel(&shared.wheel, node);
+	if (!node->in.link.next)
+		return false;
+	list_del(&node->in.link);
+	node->in.link.next = NULL;
+	return true;
+}
+
 static void mutex_arm(struct timers *timers, uint32_t number, uint64_t expires_ns)
 {
-	struct wheel_node *node = &((struct set *)timers)->nodes[number];
+	struct node *node = &((struct set *)timers)->nodes[number];
 
 	pthread_mutex_lock(&lock);
-	wheel_cancel(node);
-	wheel_arm(&shared.wheel, node, expires_ns);
+	unlink_node(node);
+	node_arm(&shared.wheel, node, expires_ns);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -197,7 +213,7 @@ static void mutex_cancel(struct timers *timers, uint32_t number)
 	bool armed;
 
 	pthread_mutex_lock(&lock);
-	armed = wheel_cancel(&((struct set *)timers)->nodes[number]);
+	armed = unlink_node(&((struct set *)timers)->nodes[number]);
 	pthread_mutex_unlock(&lock);
 	if (!armed)
 		fail("mutex: not armed");
@@ -208,11 +224,11 @@ static unsigned int mutex_take(struct timers *timers, uint64_t now_ns, uint32_t 
 	struct set *set = (struct set *)timers;
 	unsigned int nr;
 
-	if (now_ns / WHEEL_TICK_NS <= __atomic_load_n(&shared.wheel.now, __ATOMIC_RELAXED) &&
-	    !__atomic_load_n(&set->fired, __ATOMIC_RELAXED))
+	if (now_ns / TICK_NS <= __atomic_load_n(&shared.wheel.cursor, __ATOMIC_RELAXED) &&
+	    !has_fired(set))
 		return 0;
 	pthread_mutex_lock(&lock);
-	if (now_ns / WHEEL_TICK_NS > shared.wheel.now)
+	if (now_ns / TICK_NS > shared.wheel.cursor)
 		advance(&shared.wheel, now_ns);
 	nr = take_fired(set, numbers);
 	pthread_mutex_unlock(&lock);
@@ -224,7 +240,7 @@ static uint64_t mutex_next(struct timers *timers)
 	uint64_t next;
 
 	pthread_mutex_lock(&lock);
-	next = ((struct set *)timers)->fired ? 0 : next_ns(&shared.wheel);
+	next = has_fired((struct set *)timers) ? 0 : next_ns(&shared.wheel);
 	pthread_mutex_unlock(&lock);
 	return next;
 }
@@ -244,7 +260,7 @@ const struct backend backend_mutex = {
 
 /* An object of the program. */
 struct object {
-	struct wheel_node	node;
+	struct node		node;
 	uint32_t		number;
 };
 
@@ -254,7 +270,7 @@ static struct object *objects;
 static uint32_t *fired;		/* numbers of fired timeouts, in place of a callback */
 static unsigned int nr_fired;
 
-static __always_inline void note_fired(struct wheel_node *node)
+static __always_inline void note_fired(struct node *node)
 {
 	fired[nr_fired++] = ((const struct object *)node)->number;
 }
@@ -262,8 +278,8 @@ static __always_inline void note_fired(struct wheel_node *node)
 static struct timers *eager_open(unsigned int n, uint64_t slack_ns)
 {
 	eager = (struct timers){ .n = n, .slack_ns = slack_ns };
-	wheel = (struct wheel){ 0 };
-	wheel_advance(&wheel, clock_ns(), note_fired);
+	wheel_init(&wheel);
+	nodes_advance(&wheel, clock_ns(), note_fired);
 	objects = array(n, sizeof(*objects));
 	fired = array(n, sizeof(*fired));
 	for (unsigned int i = 0; i < n; i++)
@@ -283,21 +299,21 @@ static void eager_close(struct timers *timers)
  * needs.
  */
 
-static __attribute_noinline__ void arm(struct wheel_node *node, uint64_t deadline)
+static __attribute_noinline__ void arm(struct node *node, uint64_t deadline)
 {
-	wheel_arm(&wheel, node, deadline);
+	node_arm(&wheel, node, deadline);
 }
 
-static __attribute_noinline__ void move(struct wheel_node *node, uint64_t deadline)
+static __attribute_noinline__ void move(struct node *node, uint64_t deadline)
 {
-	if (!wheel_cancel(node))
+	if (!node_cancel(&wheel, node))
 		fail("wheel: not armed");
-	wheel_arm(&wheel, node, deadline);
+	node_arm(&wheel, node, deadline);
 }
 
-static __attribute_noinline__ void cancel(struct wheel_node *node)
+static __attribute_noinline__ void cancel(struct node *node)
 {
-	if (!wheel_cancel(node))
+	if (!node_cancel(&wheel, node))
 		fail("wheel: not armed");
 }
 
@@ -308,7 +324,7 @@ static void eager_all(struct timers *timers, enum action action, const uint32_t 
 	(void)timers;
 	clock_start();
 	for (unsigned int i = 0; i < nr; i++) {
-		struct wheel_node *node = &objects[which[i]].node;
+		struct node *node = &objects[which[i]].node;
 
 		switch (action) {
 		case ARM:
@@ -333,7 +349,7 @@ static unsigned int eager_take(struct timers *timers, uint64_t now_ns, uint32_t 
 {
 	(void)timers;
 	(void)numbers;
-	for (nr_fired = 0; !nr_fired; wheel_advance(&wheel, now_ns, note_fired)) {
+	for (nr_fired = 0; !nr_fired; nodes_advance(&wheel, now_ns, note_fired)) {
 		uint64_t next = next_ns(&wheel);
 
 		if (next == NEVER)

@@ -29,7 +29,7 @@
 #include <sys/mman.h>
 
 #include "../../lib/libtwheel.h"
-#include "../backends/wheel.h"
+#include "../backends/node.h"
 #include "../clock.h"
 #include "../machine.h"
 
@@ -100,9 +100,11 @@ struct times {
 };
 
 static struct twheel_cell *cells;
-static struct wheel_node *nodes;
+static struct node *nodes;
 static alignas(128) struct wheel wheels[THREADS];
 static alignas(128) pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t nr_fired;
 
 static struct lane lanes[THREADS];
 static const struct system *job;	/* current job of the threads; NULL: end */
@@ -146,10 +148,10 @@ static __always_inline void unlock_if(unsigned int kind)
 		pthread_mutex_unlock(&lock);
 }
 
-/* The wheel counts the nodes that have fired. */
-static void ignore(struct wheel_node *node)
+static void note_fired(struct node *node)
 {
 	(void)node;
+	nr_fired++;
 }
 
 /* Returns the time, to which it has advanced the wheel. */
@@ -158,9 +160,9 @@ static __always_inline uint64_t tick(unsigned int kind, struct wheel *wheel)
 	uint64_t now = kind == NOTHING ? 0 : clock_ns();
 
 	if (kind & WHEEL &&
-	    unlikely(now / WHEEL_TICK_NS > __atomic_load_n(&wheel->now, __ATOMIC_RELAXED))) {
+	    unlikely(now / TICK_NS > __atomic_load_n(&wheel->cursor, __ATOMIC_RELAXED))) {
 		lock_if(kind);
-		wheel_advance(wheel, now, ignore);
+		nodes_advance(wheel, now, note_fired);
 		unlock_if(kind);
 	}
 	return now;
@@ -170,15 +172,16 @@ static __always_inline void arm_node(unsigned int kind, struct wheel *wheel, uin
 				     uint64_t expires_ns)
 {
 	if (kind & LAZY)
-		wheel_arm_lazily(wheel, &nodes[number], expires_ns);
+		node_arm_lazily(wheel, &nodes[number], expires_ns);
 	else
-		wheel_arm(wheel, &nodes[number], expires_ns);
+		node_arm(wheel, &nodes[number], expires_ns);
 }
 
 /* Returns false if it was not armed. */
-static __always_inline bool cancel_node(unsigned int kind, uint32_t number)
+static __always_inline bool cancel_node(unsigned int kind, struct wheel *wheel, uint32_t number)
 {
-	return kind & LAZY ? wheel_cancel_lazily(&nodes[number]) : wheel_cancel(&nodes[number]);
+	return kind & LAZY ? node_cancel_lazily(&nodes[number]) :
+			     node_cancel(wheel, &nodes[number]);
 }
 
 static __always_inline void pair_node(unsigned int kind, struct wheel *wheel, uint32_t number,
@@ -187,7 +190,7 @@ static __always_inline void pair_node(unsigned int kind, struct wheel *wheel, ui
 	bool armed;
 
 	lock_if(kind);
-	armed = cancel_node(kind, number);
+	armed = cancel_node(kind, wheel, number);
 	unlock_if(kind);
 	if (unlikely(!armed))
 		fail("a node was not armed");
@@ -242,7 +245,7 @@ static void arm_all(struct lane *lane, unsigned int kind)
 			cells[number] = (struct twheel_cell){ .word = expires_ns };
 		if (!(kind & WHEEL))
 			continue;
-		nodes[number] = (struct wheel_node){ 0 };
+		nodes[number] = (struct node){ 0 };
 		arm_node(kind, lane->wheel, number, expires_ns);
 	}
 }
@@ -357,7 +360,6 @@ static void prepare(const struct system *system, uint32_t n)
 	bool shared = system->kind & SHARED;
 	uint32_t share = shared ? n : n / system->threads;
 
-	memset(wheels, 0, sizeof(wheels));
 	for (unsigned int i = 0; i < system->threads; i++) {
 		struct lane *lane = &lanes[i];
 		uint32_t first = shared ? 0 : i * share;
@@ -367,6 +369,8 @@ static void prepare(const struct system *system, uint32_t n)
 		lane->n = share;
 		lane->at = 0;
 		lane->wheel = &wheels[system->kind & LOCKED ? 0 : i];
+		if (lane->wheel == &wheels[i])
+			wheel_init(lane->wheel);
 		arm_all(lane, system->kind);
 	}
 	arrived = 0;
@@ -401,7 +405,7 @@ static void run(const struct system *system, uint32_t n, struct times *times)
 	run_lane(&lanes[0]);
 	if (system->threads > 1)
 		pthread_barrier_wait(&barrier);
-	if (wheels[0].fired || wheels[1].fired)
+	if (nr_fired)
 		fail("a timeout has fired: the machine was busy for seconds");
 	for (unsigned int i = 0; i < parts; i++) {
 		uint64_t took = duration(system, i);
@@ -466,32 +470,34 @@ static uint64_t random_ns(void)
 static void check_wheel(unsigned int kind)
 {
 	enum { NR = 2000, JUMPS = 300 };
-	uint64_t ticks[NR] = { 0 }, now = NSEC_PER_SEC, due = 0;
+	uint64_t ticks[NR] = { 0 }, now = NSEC_PER_SEC, due = 0;	/* 0: not armed */
 
-	memset(wheels, 0, sizeof(wheels));
+	wheel_init(wheels);
 	memset(nodes, 0, NR * sizeof(*nodes));
-	wheel_advance(wheels, now, ignore);
+	nodes_advance(wheels, now, note_fired);
 	for (int jump = 0; jump < JUMPS; jump++) {
 		for (int i = 0; i < NR; i++) {
-			bool armed = ticks[i] > wheels->now;
 			uint64_t expires_ns = now + random_ns();
 
 			if (random_below(8))
 				continue;
-			if (cancel_node(kind, i) != armed)
+			if (cancel_node(kind, wheels, i) != !!ticks[i])
 				fail("the wheel has fired too early or too late");
 			arm_node(kind, wheels, i, expires_ns);
-			ticks[i] = wheel_place(wheels, wheel_tick(expires_ns));
+			ticks[i] = tick_of(expires_ns);
 		}
 		now += random_ns();
 		for (int i = 0; i < NR; i++) {
-			if (ticks[i] > wheels->now && ticks[i] <= now / WHEEL_TICK_NS)
+			if (ticks[i] && ticks[i] <= now / TICK_NS) {
 				due++;
+				ticks[i] = 0;
+			}
 		}
-		wheel_advance(wheels, now, ignore);
-		if (wheels->fired != due)
+		nodes_advance(wheels, now, note_fired);
+		if (nr_fired != due)
 			fail("the wheel has fired too many or too few");
 	}
+	nr_fired = 0;
 }
 
 /* Returns the number of processors, at most THREADS. */
