@@ -172,7 +172,7 @@ static void await_block(void)
 	struct twheel_info info;
 	uint64_t block, now = clock_ns();
 
-	check(twheel_info(ctx, &info), "cell: info");
+	check(twheel_get_info(ctx, &info), "cell: info");
 	block = info.tick_ns * info.slots * info.slots;
 	if (block - now % block > 4 * DELAY_NS)
 		return;
@@ -192,13 +192,13 @@ struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int st
 	await_block();
 	nothing = run(order, n, steps, period_ns, do_nothing);
 	start(order, n, armed);
-	check(twheel_stats(ctx, &before), "cell: stats");
+	check(twheel_get_stats(ctx, &before), "cell: stats");
 	if (clock_wanted)
 		clock_mark_start();
 	cost.instructions = run(order, n, steps, period_ns, fn);
 	if (clock_wanted)
 		clock_mark_stop();
-	check(twheel_stats(ctx, &after), "cell: stats");
+	check(twheel_get_stats(ctx, &after), "cell: stats");
 	/* the readings of the clock are part of the program */
 	cost.instructions += steps * clock_cost - nothing;
 	cost.kicks = after.kicks - before.kicks;

@@ -127,7 +127,7 @@ static int make_cell(struct server *server, struct connection *connection)
 			 TWHEEL_F_ABS | TWHEEL_F_CELL, (uintptr_t)connection, &connection->id);
 	if (ret < 0)
 		return ret;
-	ret = twheel_cell(server->ctx, connection->id, &connection->cell);
+	ret = twheel_cell_find(server->ctx, connection->id, &connection->cell);
 	if (ret < 0)
 		twheel_cancel(server->ctx, connection->id);
 	return ret;
@@ -373,7 +373,7 @@ static void check_counts(const struct test *test)
 	unsigned int nr_heard = count_heard(test);
 	struct twheel_stats stats;
 
-	check("stats", twheel_stats(server->ctx, &stats));
+	check("stats", twheel_get_stats(server->ctx, &stats));
 	printf("%u dropped, %u closed, %u heard; %u moved, %u after they had fired; "
 	       "%llu looks, %llu kicks\n",
 	       server->dropped, server->closed, nr_heard, server->moved, server->revived,

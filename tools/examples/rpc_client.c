@@ -320,11 +320,11 @@ static void make_cells(struct twheel_ctx *ctx)
 	for (unsigned int i = 0; i < IN_FLIGHT; i++)
 		twheel_prep_arm(&ops[i], TWHEEL_CELL_IDLE, TWHEEL_F_CELL | TWHEEL_F_ABS,
 				(uintptr_t)&requests[i]);
-	check("submit", twheel_submit(ctx, ops, IN_FLIGHT));
+	check("submit", twheel_submit_ops(ctx, ops, IN_FLIGHT));
 	for (unsigned int i = 0; i < IN_FLIGHT; i++) {
 		check("arm", ops[i].result);
 		requests[i].id = ops[i].id;
-		check("cell", twheel_cell(ctx, ops[i].id, &requests[i].cell));
+		check("cell", twheel_cell_find(ctx, ops[i].id, &requests[i].cell));
 	}
 	free(ops);
 }
@@ -418,7 +418,7 @@ int main(int argc, char **argv)
 		begin_client(&clients[i], ctx, nr / NR_CLIENTS + (i < nr % NR_CLIENTS), timeout_ns);
 	for (unsigned int i = 0; i < NR_CLIENTS; i++)
 		end_client(&clients[i]);
-	check("stats", twheel_stats(ctx, &stats));
+	check("stats", twheel_get_stats(ctx, &stats));
 
 	/* Ends all cells, and take_events(). */
 	check("stop", twheel_stop(ctx));

@@ -90,7 +90,7 @@ static int map_cells(struct twheel_ctx *ctx)
 
 	if (ctx->process || __atomic_load_n(&ctx->cells, __ATOMIC_ACQUIRE))
 		return 0;
-	ret = twheel_info(ctx, &info);
+	ret = twheel_get_info(ctx, &info);
 	if (ret)
 		return ret;
 	if (!(info.op_flags & TWHEEL_F_CELL))
@@ -134,7 +134,7 @@ static int new_context(struct twheel_process *process, int fd, int owned,
 	struct twheel_info info;
 	int ret;
 
-	ret = twheel_info(&ctx, &info);
+	ret = twheel_get_info(&ctx, &info);
 	if (ret)
 		return ret;
 	ctx.clock = info.clock;
@@ -252,7 +252,7 @@ int twheel_fd(const struct twheel_ctx *ctx)
 	return ctx->fd;
 }
 
-int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup)
+int twheel_configure(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 {
 	struct twheel_setup copy = *setup;
 	int ret = control(ctx, TWHEEL_IOC_SETUP, &copy);
@@ -263,12 +263,12 @@ int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 	return 0;
 }
 
-int twheel_info(struct twheel_ctx *ctx, struct twheel_info *info)
+int twheel_get_info(struct twheel_ctx *ctx, struct twheel_info *info)
 {
 	return control(ctx, TWHEEL_IOC_INFO, info);
 }
 
-int twheel_stats(struct twheel_ctx *ctx, struct twheel_stats *stats)
+int twheel_get_stats(struct twheel_ctx *ctx, struct twheel_stats *stats)
 {
 	return control(ctx, TWHEEL_IOC_STATS, stats);
 }
@@ -402,7 +402,7 @@ int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op)
 	return ret;
 }
 
-int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr)
+int twheel_submit_ops(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr)
 {
 	struct twheel_submit submit = {
 		.ops = (uintptr_t)ops,
@@ -429,7 +429,7 @@ static int cancel_all(const struct twheel_ctx *ctx, struct twheel_cancel_all *re
 	return ret;
 }
 
-int twheel_cancel_all(struct twheel_ctx *ctx, struct twheel_cancel_all *done)
+int twheel_cancel_timeouts(struct twheel_ctx *ctx, struct twheel_cancel_all *done)
 {
 	struct twheel_cancel_all request = { 0 };
 
@@ -452,8 +452,8 @@ int twheel_stop(struct twheel_ctx *ctx)
 	return control(ctx, TWHEEL_IOC_STOP, NULL);
 }
 
-int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsigned int nr,
-		uint32_t *next)
+int twheel_list_timeouts(struct twheel_ctx *ctx, struct twheel_list_entry *entries,
+			 unsigned int nr, uint32_t *next)
 {
 	struct twheel_list list = {
 		.entries = (uintptr_t)entries,
@@ -471,7 +471,7 @@ int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsig
 	return ret ? ret : (int)list.done;
 }
 
-int twheel_cell(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell)
+int twheel_cell_find(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell)
 {
 	uint32_t index = (uint32_t)id, generation = id >> 32;
 	int ret = map_cells(ctx);
@@ -499,7 +499,7 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 	ret = control(ctx, TWHEEL_IOC_ARM, &op);
 	if (ret)
 		return ret;
-	ret = twheel_cell(ctx, op.id, cell);
+	ret = twheel_cell_find(ctx, op.id, cell);
 	if (ret) {
 		/* Another process raised the limit between INFO and the mapping. */
 		twheel_cancel(ctx, op.id);
@@ -538,7 +538,7 @@ int twheel_kick_all(struct twheel_kicks *kicks)
 		return 0;
 	for (unsigned int i = 0; i < nr; i++)
 		twheel_prep_kick(&ops[i], kicks->kick[i].id);
-	tried = twheel_submit(kicks->ctx, ops, nr);
+	tried = twheel_submit_ops(kicks->ctx, ops, nr);
 	for (unsigned int i = 0; i < nr; i++) {
 		int result = tried < 0 ? tried : -EINTR;
 
@@ -590,7 +590,7 @@ int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns)
 	if (!ctx->process)
 		return wait_once(ctx, timeout_ns);
 	for (;;) {
-		ret = twheel_info(ctx, &info);
+		ret = twheel_get_info(ctx, &info);
 		if (ret)
 			return ret;
 		if (info.ready || info.flags & TWHEEL_INFO_STOPPED)

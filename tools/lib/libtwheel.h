@@ -20,11 +20,11 @@
  *
  * Errors: a function that can fail returns an int: 0 or a positive outcome on success, -errno
  * on failure, for example -ENOENT. The variable errno is not part of the contract. A failed
- * call writes nothing through its pointers, except @next of twheel_list() and the results of
- * twheel_kick_all().
+ * call writes nothing through its pointers, except @next of twheel_list_timeouts() and the
+ * results of twheel_kick_all().
  *
  * Threads: there is no global state. All functions may run concurrently for the same context,
- * except twheel_setup(), which must be the first, and twheel_close(), which must be the last.
+ * except twheel_configure(), which must be the first, and twheel_close(), which must be the last.
  * Each event goes to exactly one reader. After fork() both processes share the context. The
  * last close cancels its timeouts.
  *
@@ -152,12 +152,12 @@ void twheel_close(struct twheel_ctx *ctx);
 int twheel_fd(const struct twheel_ctx *ctx);
 
 /**
- * twheel_setup() - choose clock, geometry, slack and limit
+ * twheel_configure() - choose clock, geometry, slack and limit
  * @ctx: the context
  * @setup: a field that is 0 selects the default. With TWHEEL_SETUP_CLOCK in flags, clock is
  *	CLOCK_MONOTONIC, CLOCK_BOOTTIME or CLOCK_REALTIME; otherwise it is CLOCK_MONOTONIC.
  *	CLOCK_REALTIME takes absolute times only. slack_us is the default slack of timeouts,
- *	in microseconds. slots and levels are advice: twheel_info() returns the geometry
+ *	in microseconds. slots and levels are advice: twheel_get_info() returns the geometry
  *
  *	struct twheel_setup setup = { .slack_us = 50 * TWHEEL_MSEC / TWHEEL_USEC };
  *
@@ -169,10 +169,10 @@ int twheel_fd(const struct twheel_ctx *ctx);
  * the limit or the geometry needs CAP_SYS_RESOURCE; -EAGAIN if the private wheels of the user
  * take too much memory; -ENOMEM; -EBADF if the context is open for reading only.
  */
-int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup);
+int twheel_configure(struct twheel_ctx *ctx, const struct twheel_setup *setup);
 
 /**
- * twheel_info() - get the settings and the fill level of a context
+ * twheel_get_info() - get the settings and the fill level of a context
  * @ctx: the context
  * @info: out: settings and counts
  *
@@ -180,10 +180,10 @@ int twheel_setup(struct twheel_ctx *ctx, const struct twheel_setup *setup);
  *
  * Return: 0; -EFAULT for a bad address.
  */
-int twheel_info(struct twheel_ctx *ctx, struct twheel_info *info);
+int twheel_get_info(struct twheel_ctx *ctx, struct twheel_info *info);
 
 /**
- * twheel_stats() - get the statistics of a context
+ * twheel_get_stats() - get the statistics of a context
  * @ctx: the context
  * @stats: out: counts of operations and events, and the lateness of events
  *
@@ -191,7 +191,7 @@ int twheel_info(struct twheel_ctx *ctx, struct twheel_info *info);
  *
  * Return: 0; -EFAULT for a bad address.
  */
-int twheel_stats(struct twheel_ctx *ctx, struct twheel_stats *stats);
+int twheel_get_stats(struct twheel_ctx *ctx, struct twheel_stats *stats);
 
 /**
  * twheel_now() - read the clock of a context
@@ -298,7 +298,7 @@ int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op);
  * @flags: as in twheel_arm()
  * @cookie: as in twheel_arm()
  *
- * After twheel_operate() or twheel_submit() the id is in @op->id.
+ * After twheel_operate() or twheel_submit_ops() the id is in @op->id.
  */
 void twheel_prep_arm(struct twheel_op *op, uint64_t expires_ns, unsigned int flags,
 		     uint64_t cookie);
@@ -381,7 +381,7 @@ void twheel_prep_slack(struct twheel_op *op, uint64_t slack_ns);
 int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op);
 
 /**
- * twheel_submit() - carry out many operations with one system call
+ * twheel_submit_ops() - carry out many operations with one system call
  * @ctx: the context
  * @ops: filled in by twheel_prep_*(); out: results and other output fields
  * @nr: number of operations, at most INT_MAX
@@ -394,10 +394,10 @@ int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op);
  * Return: the number of operations tried, less than @nr at a bad address; -EFAULT if none
  * was tried; -EINVAL if @nr is too large; -EBADF if the context is open for reading only.
  */
-int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr);
+int twheel_submit_ops(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr);
 
 /**
- * twheel_cancel_all() - end all timeouts without an event
+ * twheel_cancel_timeouts() - end all timeouts without an event
  * @ctx: the context
  * @done: out: the numbers of pending timeouts and of withdrawn events; may be NULL
  *
@@ -408,13 +408,13 @@ int twheel_submit(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned int nr
  *
  * Return: 0; -EBADF as in twheel_arm().
  */
-int twheel_cancel_all(struct twheel_ctx *ctx, struct twheel_cancel_all *done);
+int twheel_cancel_timeouts(struct twheel_ctx *ctx, struct twheel_cancel_all *done);
 
 /**
  * twheel_cancel_cookie() - end all timeouts with one cookie without an event
  * @ctx: the context
  * @cookie: as given to twheel_arm()
- * @done: as in twheel_cancel_all()
+ * @done: as in twheel_cancel_timeouts()
  *
  * The cost grows with the number of all timeouts of the context, whatever their cookie.
  *
@@ -440,7 +440,7 @@ int twheel_cancel_cookie(struct twheel_ctx *ctx, uint64_t cookie,
 int twheel_stop(struct twheel_ctx *ctx);
 
 /**
- * twheel_list() - page through the live timeouts
+ * twheel_list_timeouts() - page through the live timeouts
  * @ctx: the context
  * @entries: out: one entry for each timeout
  * @nr: capacity of @entries, from 1 to INT_MAX
@@ -448,7 +448,7 @@ int twheel_stop(struct twheel_ctx *ctx);
  *
  *	uint32_t next = 0;
  *
- *	while ((nr = twheel_list(ctx, entries, ROOM, &next)) > 0)
+ *	while ((nr = twheel_list_timeouts(ctx, entries, ROOM, &next)) > 0)
  *		...
  *
  * The order is unspecified. A timeout that is live from the first call to the last is listed
@@ -459,8 +459,8 @@ int twheel_stop(struct twheel_ctx *ctx);
  * Return: the number of entries; 0 at the end; -EINVAL for an invalid @nr; -EFAULT. @next is
  * valid after a failure too.
  */
-int twheel_list(struct twheel_ctx *ctx, struct twheel_list_entry *entries, unsigned int nr,
-		uint32_t *next);
+int twheel_list_timeouts(struct twheel_ctx *ctx, struct twheel_list_entry *entries,
+			 unsigned int nr, uint32_t *next);
 
 /**
  * twheel_wait() - wait until an event can be read
@@ -515,7 +515,7 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  * A cell is created idle. It can be armed any number of times, by one thread or several,
  * and in every process that shares the context. Its event has the id, the cookie and the
  * deadline as it was armed. It has TWHEEL_EV_LAST only after twheel_stop(). twheel_cancel()
- * ends the cell, and so do twheel_cancel_all(), twheel_cancel_cookie() and twheel_stop().
+ * ends the cell, and so do twheel_cancel_timeouts(), twheel_cancel_cookie() and twheel_stop().
  *
  * A later cell reuses the memory of a cell that has ended. Do not arm or cancel a cell that
  * has ended or may end meanwhile: this changes the later cell. The mapping stays until
@@ -549,13 +549,13 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
  * twheel_cell_create() - make an idle cell
  * @ctx: the context
  * @cookie: returned in its events
- * @id: out: the id of the cell, until twheel_cancel(), twheel_cancel_all() or twheel_stop()
+ * @id: out: the id of the cell, until twheel_cancel(), twheel_cancel_timeouts() or twheel_stop()
  *	ends it
  * @cell: out: address of the cell, until twheel_close()
  *
  * A cell counts as one live timeout until it ends. To create a cell with slack, call
  * twheel_prep_arm() with TWHEEL_F_CELL | TWHEEL_F_ABS and the deadline UINT64_MAX. Then call
- * twheel_prep_slack(), twheel_operate() and twheel_cell().
+ * twheel_prep_slack(), twheel_operate() and twheel_cell_find().
  *
  * Context: any thread, does not block.
  *
@@ -567,7 +567,7 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 		       struct twheel_cell **cell);
 
 /**
- * twheel_cell() - find a cell
+ * twheel_cell_find() - find a cell
  * @ctx: the context
  * @id: a cell, which any process that shares the context may have created
  * @cell: out: address of the cell, until twheel_close()
@@ -580,7 +580,7 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
  * Return: 0; -EINVAL for an id that cannot be a cell's; -EOPNOTSUPP, -EACCES and -ENOMEM as
  * in twheel_cell_create().
  */
-int twheel_cell(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell);
+int twheel_cell_find(struct twheel_ctx *ctx, uint64_t id, struct twheel_cell **cell);
 
 /**
  * twheel_cell_kick() - have the kernel look at a cell that has been armed

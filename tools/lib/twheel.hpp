@@ -286,7 +286,7 @@ public:
 	{
 		struct twheel_info info = {};
 
-		detail::checked(twheel_info(ctx_, &info), ec);
+		detail::checked(twheel_get_info(ctx_, &info), ec);
 		return info;
 	}
 
@@ -295,19 +295,19 @@ public:
 	{
 		struct twheel_stats stats = {};
 
-		detail::checked(twheel_stats(ctx_, &stats), ec);
+		detail::checked(twheel_get_stats(ctx_, &stats), ec);
 		return stats;
 	}
 
 #ifdef __cpp_exceptions
 	struct twheel_info info() const
 	{
-		return detail::throwing("twheel_info", [&](auto &ec) { return info(ec); });
+		return detail::throwing("twheel_get_info", [&](auto &ec) { return info(ec); });
 	}
 
 	struct twheel_stats stats() const
 	{
-		return detail::throwing("twheel_stats", [&](auto &ec) { return stats(ec); });
+		return detail::throwing("twheel_get_stats", [&](auto &ec) { return stats(ec); });
 	}
 #endif
 
@@ -331,7 +331,7 @@ template <class Clock> class basic_context : public device<Clock> {
 public:
 	/**
 	 * Opens @path, or /dev/twheel if it is null. @flags: as in twheel_open(). @setup: as in
-	 * twheel_setup(), but the clock is Clock.
+	 * twheel_configure(), but the clock is Clock.
 	 */
 	basic_context(const char *path, unsigned int flags, struct twheel_setup setup,
 		      std::error_code &ec) noexcept : device<Clock>(nullptr)
@@ -340,7 +340,7 @@ public:
 		setup.clock = detail::clock_id<Clock>;
 		detail::checked(twheel_open(path, flags, &ctx_), ec);
 		if (!ec)
-			detail::checked(twheel_setup(ctx_, &setup), ec);
+			detail::checked(twheel_configure(ctx_, &setup), ec);
 		if (ec)
 			twheel_close(release());
 	}
@@ -422,7 +422,7 @@ public:
 	template <class Ops> std::size_t submit(Ops &&ops, std::error_code &ec) noexcept
 	{
 		const auto nr = static_cast<unsigned int>(std::size(ops));
-		const int ret = twheel_submit(ctx_, std::data(ops), nr);
+		const int ret = twheel_submit_ops(ctx_, std::data(ops), nr);
 
 		return static_cast<std::size_t>(detail::checked(ret, ec));
 	}
@@ -448,7 +448,7 @@ public:
 
 	template <class Ops> std::size_t submit(Ops &&ops)
 	{
-		return detail::throwing("twheel_submit", [&](auto &ec) { return submit(ops, ec); });
+		return detail::throwing("twheel_submit_ops", [&](auto &ec) { return submit(ops, ec); });
 	}
 #endif
 };

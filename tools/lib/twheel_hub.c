@@ -206,7 +206,7 @@ static int begin_cell(struct twheel_hub *hub, struct twheel_hub_cell *c, uint64_
 
 	c->id = id;
 	if (has_cells(hub))
-		ret = twheel_cell(hub->ctx, id, &c->cell);
+		ret = twheel_cell_find(hub->ctx, id, &c->cell);
 	if (ret)
 		twheel_cancel(hub->ctx, id);
 	return ret;
@@ -230,7 +230,7 @@ static int make_cells(struct twheel_hub *hub, unsigned int nr)
 		cells[tried] = take_first(hub, UNMADE);
 		prep_cell(hub, &ops[tried], cells[tried]);
 	}
-	done = twheel_submit(hub->ctx, ops, tried);
+	done = twheel_submit_ops(hub->ctx, ops, tried);
 	ret = done < 0 ? done : -EAGAIN;
 	for (int i = 0; i < tried; i++) {
 		if (i < done)
@@ -280,7 +280,7 @@ static void end_cells(struct twheel_hub *hub, unsigned int nr)
 		cells[i] = take_any(hub, &from);
 		twheel_prep_cancel(&ops[i], cells[i]->id);
 	}
-	done = twheel_submit(hub->ctx, ops, nr);
+	done = twheel_submit_ops(hub->ctx, ops, nr);
 	for (int i = 0; i < (int)nr; i++) {
 		bool ended = i < done && (ops[i].result >= 0 || ops[i].result == -ENOENT);
 
@@ -488,7 +488,7 @@ static bool can_have_cells(struct twheel_ctx *ctx)
 {
 	struct twheel_cell *cell;
 
-	return !twheel_cell(ctx, UINT64_C(1) << 32, &cell);
+	return !twheel_cell_find(ctx, UINT64_C(1) << 32, &cell);
 }
 
 int twheel_hub_open(struct twheel_ctx *ctx, unsigned int flags, struct twheel_hub **out)
@@ -653,7 +653,7 @@ static void take_event(struct twheel_hub *hub, const struct twheel_event *event,
 static void submit_later(struct twheel_hub *hub, struct later *later)
 {
 	for (unsigned int done = 0; done < later->nr;) {
-		int ret = twheel_submit(hub->ctx, later->ops + done, later->nr - done);
+		int ret = twheel_submit_ops(hub->ctx, later->ops + done, later->nr - done);
 
 		if (ret <= 0 && ret != -EINTR)
 			return;

@@ -125,7 +125,7 @@ void twheel_hub_close(struct twheel_hub *hub);
  * twheel_hub_ctx() - the context of a hub
  * @hub: the hub
  *
- * It is for twheel_fd(), twheel_info() and twheel_stats(). Arm nothing in it.
+ * It is for twheel_fd(), twheel_get_info() and twheel_get_stats(). Arm nothing in it.
  *
  * Context: any thread.
  *

@@ -292,7 +292,7 @@ void cli_tell_backend(struct twheel_ctx *ctx)
 	int error = getenv("TWHEEL_BACKEND") ? 0 : twheel_available();
 	struct twheel_info info;
 
-	if (!error || twheel_info(ctx, &info) || !(info.flags & TWHEEL_INFO_PROCESS))
+	if (!error || twheel_get_info(ctx, &info) || !(info.flags & TWHEEL_INFO_PROCESS))
 		return;
 	cli_no_device(error);
 	cli_error("this is a wheel in the process, see twheel_backends(7)");

@@ -66,7 +66,7 @@ static void print_text(const struct twheel_info *info)
 static int print_info(struct twheel_ctx *ctx, bool given, enum cli_format format)
 {
 	struct twheel_info info;
-	int error = twheel_info(ctx, &info);
+	int error = twheel_get_info(ctx, &info);
 
 	(void)given;
 	if (error)

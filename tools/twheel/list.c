@@ -66,7 +66,7 @@ static int list(struct twheel_ctx *ctx, bool given, enum cli_format format)
 	int nr;
 
 	(void)given;
-	while ((nr = twheel_list(ctx, entries, ROOM, &next))) {
+	while ((nr = twheel_list_timeouts(ctx, entries, ROOM, &next))) {
 		if (nr < 0)
 			return cli_failure(nr, "list");
 		for (int i = 0; i < nr; i++) {

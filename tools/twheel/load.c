@@ -94,7 +94,7 @@ static int open_context(struct run *run, unsigned int index)
 		return status;
 	if (!index)
 		cli_tell_backend(w->ctx);
-	error = twheel_info(w->ctx, &info);
+	error = twheel_get_info(w->ctx, &info);
 	if (error)
 		return cli_failure(error, "info");
 	w->tick_ns = info.tick_ns;
@@ -210,9 +210,9 @@ static int add_up_context(struct run *run, struct twheel_ctx *ctx)
 	struct twheel_stats stats;
 	int error;
 
-	error = twheel_cancel_all(ctx, &done);
+	error = twheel_cancel_timeouts(ctx, &done);
 	if (!error)
-		error = twheel_stats(ctx, &stats);
+		error = twheel_get_stats(ctx, &stats);
 	if (error)
 		return cli_failure(error, "account");
 	run->count[KICKS] += stats.kicks;

@@ -99,7 +99,7 @@ static bool has_armed(const struct reader *reader)
 	uint32_t next = 0;
 	int nr;
 
-	while ((nr = twheel_list(reader->ctx, entries, BATCH, &next)) > 0) {
+	while ((nr = twheel_list_timeouts(reader->ctx, entries, BATCH, &next)) > 0) {
 		for (int i = 0; i < nr; i++) {
 			if (entries[i].state != TWHEEL_STATE_IDLE)
 				return true;

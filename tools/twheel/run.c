@@ -269,7 +269,7 @@ static int arm_new(struct run *run, struct named *named, uint64_t interval, uint
 		twheel_prep_interval(&op, interval, count);
 	error = twheel_operate(run->ctx, &op);
 	if (!error && flags)
-		error = twheel_cell(run->ctx, op.id, &named->cell);
+		error = twheel_cell_find(run->ctx, op.id, &named->cell);
 	if (error)
 		return refused(run, error);
 	named->id = op.id;
@@ -557,7 +557,7 @@ static int play(struct run *run)
 	if (status)
 		return status;
 	cli_tell_backend(run->ctx);
-	run->has_cells = !twheel_info(run->ctx, &info) && info.op_flags & TWHEEL_F_CELL;
+	run->has_cells = !twheel_get_info(run->ctx, &info) && info.op_flags & TWHEEL_F_CELL;
 	stay_on_this_cpu();
 	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	init_names(run);

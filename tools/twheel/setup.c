@@ -51,7 +51,7 @@ static void take_option(struct twheel_setup *setup, int option, int *fd)
 
 static int setup_context(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 {
-	int error = twheel_setup(ctx, setup);
+	int error = twheel_configure(ctx, setup);
 
 	switch (error) {
 	case 0:

@@ -214,9 +214,9 @@ static int print_stats(struct twheel_ctx *ctx, bool given, enum cli_format forma
 	struct wheel wheel;
 	int error, status = 0;
 
-	error = twheel_info(ctx, &info);
+	error = twheel_get_info(ctx, &info);
 	if (!error)
-		error = twheel_stats(ctx, &stats);
+		error = twheel_get_stats(ctx, &stats);
 	if (error)
 		return cli_failure(error, "stat");
 	error = wheel_read(&wheel, WHEEL_DIRECTORY, &info);

@@ -120,7 +120,7 @@ static struct twheel_cell *cell_with(uint64_t word, uint64_t look)
 
 	if (!ctx)
 		begin(1);
-	CHECK_EQ(twheel_cell(ctx, id_of(3), &cell), 0);
+	CHECK_EQ(twheel_cell_find(ctx, id_of(3), &cell), 0);
 	cell->word = word;
 	cell->look = look;
 	kernel.kicks = 0;
@@ -136,7 +136,7 @@ TEST(created_cell_is_found_where_its_index_says)
 	begin(id_of(200));
 	CHECK_EQ(twheel_cell_create(ctx, 5, &id, &cell), 0);
 	CHECK(id == id_of(200));
-	CHECK_EQ(twheel_cell(ctx, id, &same), 0);
+	CHECK_EQ(twheel_cell_find(ctx, id, &same), 0);
 	CHECK(same == cell);
 	cell->word = 77;
 	CHECK_EQ(cells[200].word, 77);
@@ -147,9 +147,9 @@ TEST(index_beyond_the_limit_is_no_cell)
 	struct twheel_cell *cell;
 
 	begin(1);
-	CHECK_EQ(twheel_cell(ctx, id_of(NR - 1), &cell), 0);
-	CHECK_EQ(twheel_cell(ctx, id_of(NR), &cell), -EINVAL);
-	CHECK_EQ(twheel_cell(ctx, id_of(UINT32_MAX), &cell), -EINVAL);
+	CHECK_EQ(twheel_cell_find(ctx, id_of(NR - 1), &cell), 0);
+	CHECK_EQ(twheel_cell_find(ctx, id_of(NR), &cell), -EINVAL);
+	CHECK_EQ(twheel_cell_find(ctx, id_of(UINT32_MAX), &cell), -EINVAL);
 }
 
 TEST(kernel_without_cells_is_not_supported)
@@ -159,7 +159,7 @@ TEST(kernel_without_cells_is_not_supported)
 
 	begin(1);
 	kernel.op_flags = TWHEEL_F_ABS;
-	CHECK_EQ(twheel_cell(ctx, id_of(1), &cell), -EOPNOTSUPP);
+	CHECK_EQ(twheel_cell_find(ctx, id_of(1), &cell), -EOPNOTSUPP);
 	CHECK_EQ(twheel_cell_create(ctx, 0, &id, &cell), -EOPNOTSUPP);
 	CHECK_EQ(kernel.next_id, 1);
 }
@@ -290,7 +290,7 @@ static void arm_batch(struct twheel_kicks *kicks, unsigned int nr)
 	for (unsigned int i = 0; i < nr; i++) {
 		struct twheel_cell *cell;
 
-		CHECK_EQ(twheel_cell(ctx, id_of(i), &cell), 0);
+		CHECK_EQ(twheel_cell_find(ctx, id_of(i), &cell), 0);
 		cell->look = i % 2 ? 0 : ~0ULL;
 		CHECK_EQ(twheel_cell_arm_later(kicks, cell, id_of(i), 100 + i), TWHEEL_IDLE);
 	}
@@ -317,7 +317,7 @@ TEST(batch_that_is_full_takes_none)
 	struct twheel_cell *cell;
 
 	arm_batch(&kicks, 2 * TWHEEL_MAX_KICKS - 1);
-	CHECK_EQ(twheel_cell(ctx, id_of(NR - 1), &cell), 0);
+	CHECK_EQ(twheel_cell_find(ctx, id_of(NR - 1), &cell), 0);
 	CHECK_EQ(twheel_cell_arm_later(&kicks, cell, id_of(NR - 1), 100), -EAGAIN);
 	CHECK(cell->word == TWHEEL_CELL_IDLE);
 	CHECK_EQ(kicks.nr, TWHEEL_MAX_KICKS);

@@ -186,7 +186,7 @@ static int find_cell(const struct request *request, struct twheel_cell **cell)
 	struct twheel_op op;
 	int ret = twheel_get(request->ctx, request->id, &op);
 
-	return ret < 0 ? ret : twheel_cell(request->ctx, request->id, cell);
+	return ret < 0 ? ret : twheel_cell_find(request->ctx, request->id, cell);
 }
 
 static int move(const struct request *request)
@@ -234,7 +234,7 @@ static int cancel_all(const struct request *request)
 	if (request->has_cookie)
 		error = twheel_cancel_cookie(request->ctx, request->cookie, &done);
 	else
-		error = twheel_cancel_all(request->ctx, &done);
+		error = twheel_cancel_timeouts(request->ctx, &done);
 	if (error)
 		return cli_failure(error, "--all");
 	printf("%u cancelled, %u withdrawn\n", done.pending, done.withdrawn);

@@ -142,9 +142,9 @@ static int sample(struct watch *watch)
 
 	picture_set_status(picture, time(NULL), watch->interval, watch->terminal);
 	picture->before = picture->now;
-	error = twheel_info(watch->ctx, &picture->info);
+	error = twheel_get_info(watch->ctx, &picture->info);
 	if (!error)
-		error = twheel_stats(watch->ctx, &picture->now.stats);
+		error = twheel_get_stats(watch->ctx, &picture->now.stats);
 	picture->now.ns = clock_ns(CLOCK_MONOTONIC);
 	if (error)
 		return cli_failure(error, "statistics");

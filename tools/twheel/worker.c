@@ -133,7 +133,7 @@ static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, u
 	w->count[ARMED]++;
 	expect_by(w, t->deadline);
 	plan(w, index, now);
-	return w->load->cells ? twheel_cell(w->ctx, op->id, &t->cell) : 0;
+	return w->load->cells ? twheel_cell_find(w->ctx, op->id, &t->cell) : 0;
 }
 
 /* @result: the outcome of the operation that removed the old deadline. */
@@ -174,7 +174,7 @@ static int submit(struct worker *w, uint32_t nr, uint64_t now)
 {
 	int ret;
 
-	ret = twheel_submit(w->ctx, w->ops, nr);
+	ret = twheel_submit_ops(w->ctx, w->ops, nr);
 	if (ret < 0)
 		return ret;
 	for (uint32_t i = 0; i < nr; i++) {

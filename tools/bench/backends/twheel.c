@@ -60,7 +60,7 @@ static void submit(struct context *context)
 	if (usage.batch == 1)
 		done = !ioctl(context->fd, request, context->ops);
 	else
-		done = twheel_submit(context->ctx, context->ops, context->nr);
+		done = twheel_submit_ops(context->ctx, context->ops, context->nr);
 	clock_stop();
 	if (done != (int)context->nr)
 		fail("twheel: not all operations were carried out");
@@ -114,7 +114,7 @@ static void make_cells(struct timers *timers)
 
 		check(op->result, "cells: make");
 		cells->places[op->cookie].id = op->id;
-		check(twheel_cell(cells->context.ctx, op->id, cell), "cells: map");
+		check(twheel_cell_find(cells->context.ctx, op->id, cell), "cells: map");
 		word = __atomic_load_n(&(*cell)->word, __ATOMIC_SEQ_CST);
 		if (word != op->expires_ns && word != TWHEEL_CELL_FIRED)
 			fail("cells: word");

@@ -49,7 +49,7 @@ static void start(struct worker *w, unsigned int cpu, void *(*main)(void *))
 
 static void submit(const struct worker *w, struct twheel_op *ops)
 {
-	if (twheel_submit(w->ctx, ops, BATCH) != BATCH || ops[0].result)
+	if (twheel_submit_ops(w->ctx, ops, BATCH) != BATCH || ops[0].result)
 		fail("submit");
 }
 

@@ -192,7 +192,7 @@ class StandIn:
     def twheel_open(self, *_: object) -> int:
         return 0
 
-    def twheel_info(self, *_: object) -> int:
+    def twheel_get_info(self, *_: object) -> int:
         return 0
 
     def twheel_close(self, _: object) -> None:

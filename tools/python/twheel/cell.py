@@ -117,5 +117,5 @@ def find(wheel: "Wheel", id: int) -> Cell:
     _need_cells()
     context, pointer = wheel._use(), ctypes.c_void_p()
     cookie = wheel.get(id).cookie
-    check_operation(lib.twheel_cell(context.pointer, id, ctypes.byref(pointer)))
+    check_operation(lib.twheel_cell_find(context.pointer, id, ctypes.byref(pointer)))
     return Cell(wheel, id, cookie, pointer)

@@ -54,7 +54,7 @@ class _Context:
         """Clock of the context. It never changes once there is a cell."""
         if self._clock is None:
             raw = _lib.Info()
-            check(lib.twheel_info(self.pointer, ctypes.byref(raw)))
+            check(lib.twheel_get_info(self.pointer, ctypes.byref(raw)))
             self._clock = raw.clock
         return self._clock
 
@@ -71,7 +71,7 @@ def _open(path: str | None, backend: Backend | None, inherit: bool) -> _Context:
                              ctypes.byref(context.pointer))
     if result < 0:
         raise open_error(result, path)
-    check(lib.twheel_info(context.pointer, ctypes.byref(raw)))
+    check(lib.twheel_get_info(context.pointer, ctypes.byref(raw)))
     if raw.flags & _lib.INFO_PROCESS:
         context.forks = _forks
         if inherit:
@@ -129,7 +129,7 @@ class Wheel:
         self._context: _Context | None = None
         context = _open(path, backend, inherit)
         if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
-            check(lib.twheel_setup(context.pointer, ctypes.byref(_lib.Setup(
+            check(lib.twheel_configure(context.pointer, ctypes.byref(_lib.Setup(
                 clock=clock or 0, flags=0 if clock is None else _lib.SETUP_CLOCK,
                 tick_ns=check_u64(tick_ns), slots=check_unsigned(slots, 32),
                 levels=check_unsigned(levels, 32),
@@ -204,13 +204,13 @@ class Wheel:
     def info(self) -> Info:
         """Settings and fill level."""
         context, raw = self._use(), _lib.Info()
-        check(lib.twheel_info(context.pointer, ctypes.byref(raw)))
+        check(lib.twheel_get_info(context.pointer, ctypes.byref(raw)))
         return Info._of(raw)
 
     def stats(self) -> Stats:
         """Counters and lateness."""
         context, raw = self._use(), _lib.Stats()
-        check(lib.twheel_stats(context.pointer, ctypes.byref(raw)))
+        check(lib.twheel_get_stats(context.pointer, ctypes.byref(raw)))
         return Stats._of(raw)
 
     def now_ns(self) -> int:
@@ -281,7 +281,7 @@ class Wheel:
         for op, raw in zip(ops, raws):
             raw.result = -errno.ECANCELED
             op._raw = raw
-        check(lib.twheel_submit(context.pointer, raws, len(ops)))
+        check(lib.twheel_submit_ops(context.pointer, raws, len(ops)))
 
     def cell(self, cookie: int = 0) -> Cell:
         """Make an idle cell, a timeout that is armed and cancelled in memory.
@@ -303,7 +303,7 @@ class Wheel:
     def cancel_all(self) -> Found:
         """End all timeouts and withdraw their unread events."""
         context, raw = self._use(), _lib.CancelAll()
-        check(lib.twheel_cancel_all(context.pointer, ctypes.byref(raw)))
+        check(lib.twheel_cancel_timeouts(context.pointer, ctypes.byref(raw)))
         return Found(raw.pending, raw.withdrawn)
 
     def cancel_cookie(self, cookie: int) -> Found:
@@ -324,7 +324,8 @@ class Wheel:
         meanwhile may be missing."""
         context, next_ = self._use(), ctypes.c_uint32()
         entries = (_lib.ListEntry * PAGE)()
-        while found := check(lib.twheel_list(context.pointer, entries, PAGE, ctypes.byref(next_))):
+        while found := check(lib.twheel_list_timeouts(context.pointer, entries, PAGE,
+                                                      ctypes.byref(next_))):
             for raw in entries[:found]:
                 yield Timeout._of(raw, raw.remaining_ns)
 

@@ -78,7 +78,7 @@ static void check_nothing_left(struct twheel_hub *same)
 
 	CHECK(same == hub);
 	CHECK_EQ(twheel_hub_armed(hub), 0);
-	CHECK_EQ(twheel_cancel_all(twheel_hub_ctx(hub), &done), 0);
+	CHECK_EQ(twheel_cancel_timeouts(twheel_hub_ctx(hub), &done), 0);
 	CHECK_EQ(done.pending, 0);
 	CHECK_EQ(done.withdrawn, 0);
 }

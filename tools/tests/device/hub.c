@@ -46,7 +46,7 @@ static void open_with(struct twheel_setup setup)
 
 	close_hub();
 	CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
 	CHECK_EQ(twheel_hub_open(ctx, flags, &hub), 0);
 	CHECK(twheel_hub_ctx(hub) == ctx);
 }

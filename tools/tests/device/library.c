@@ -49,7 +49,7 @@ static struct twheel_stats stats(void)
 {
 	struct twheel_stats stats;
 
-	CHECK_EQ(twheel_stats(ctx, &stats), 0);
+	CHECK_EQ(twheel_get_stats(ctx, &stats), 0);
 	return stats;
 }
 
@@ -57,7 +57,7 @@ static uint32_t live(void)
 {
 	struct twheel_info info;
 
-	CHECK_EQ(twheel_info(ctx, &info), 0);
+	CHECK_EQ(twheel_get_info(ctx, &info), 0);
 	return info.live;
 }
 
@@ -290,7 +290,7 @@ TEST(kick_by_hand_arms)
 	CHECK_EQ(twheel_operate(ctx, &op), 0);
 	CHECK_EQ(read_one().expires_ns, 2);
 	exchange(cell, 3);
-	CHECK_EQ(twheel_submit(ctx, &op, 1), 1);
+	CHECK_EQ(twheel_submit_ops(ctx, &op, 1), 1);
 	CHECK_EQ(op.result, 0);
 	CHECK_EQ(read_one().expires_ns, 3);
 }
@@ -445,9 +445,9 @@ TEST(cell_is_found_by_its_id)
 	struct twheel_cell *found = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
-		CHECK_EQ(twheel_cell(ctx, wrong[i], &found), -EINVAL);
+		CHECK_EQ(twheel_cell_find(ctx, wrong[i], &found), -EINVAL);
 	CHECK(!found);
-	CHECK_EQ(twheel_cell(ctx, first.id, &found), 0);
+	CHECK_EQ(twheel_cell_find(ctx, first.id, &found), 0);
 	CHECK(found == first.at);
 	CHECK(first.at != second.at);
 	CHECK_EQ((uintptr_t)first.at % sizeof(*first.at), 0);
@@ -466,10 +466,10 @@ static void check_mapped(uint64_t nr)
 	struct twheel_cell *first, *last;
 
 	need_the_device();
-	CHECK_EQ(twheel_cell(ctx, id_at(0), &first), 0);
-	CHECK_EQ(twheel_cell(ctx, id_at(nr - 1), &last), 0);
+	CHECK_EQ(twheel_cell_find(ctx, id_at(0), &first), 0);
+	CHECK_EQ(twheel_cell_find(ctx, id_at(nr - 1), &last), 0);
 	CHECK_EQ(last - first, nr - 1);
-	CHECK_EQ(twheel_cell(ctx, id_at(nr), &last), -EINVAL);
+	CHECK_EQ(twheel_cell_find(ctx, id_at(nr), &last), -EINVAL);
 }
 
 TEST(mapping_has_the_length_that_setup_has_chosen)
@@ -481,12 +481,12 @@ TEST(mapping_has_the_length_that_setup_has_chosen)
 		struct twheel_setup setup = { .max_timeouts = limits[i] };
 
 		renew_context();
-		CHECK_EQ(twheel_setup(ctx, &setup), 0);
+		CHECK_EQ(twheel_configure(ctx, &setup), 0);
 		create(0);
-		CHECK_EQ(twheel_info(ctx, &info), 0);
+		CHECK_EQ(twheel_get_info(ctx, &info), 0);
 		CHECK(info.cells > limits[i]);
 		check_mapped(info.cells);
-		CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
+		CHECK_EQ(twheel_configure(ctx, &setup), -EBUSY);
 	}
 }
 
@@ -497,7 +497,7 @@ TEST(limit_refuses_one_more_cell)
 	struct cell cell;
 	uint64_t id = 77;
 
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
 	create(1);
 	cell = create(2);
 	CHECK_EQ(twheel_cell_create(ctx, 3, &id, &at), -EAGAIN);
@@ -522,7 +522,7 @@ TEST(cells_need_a_descriptor_for_both)
 		if (twheel_cell_create(ctx, 0, &id, &at) == -EOPNOTSUPP)
 			ktap_skip("no cells");
 		CHECK_EQ(twheel_cell_create(ctx, 0, &id, &at), -EACCES);
-		CHECK_EQ(twheel_cell(ctx, id_at(0), &at), -EACCES);
+		CHECK_EQ(twheel_cell_find(ctx, id_at(0), &at), -EACCES);
 		CHECK_EQ(live(), 0);
 	}
 }
@@ -537,7 +537,7 @@ TEST(handles_share_the_cells_of_a_context)
 	need_the_device();
 	CHECK_EQ(twheel_open_fd(twheel_fd(ctx), &other), 0);
 	same.ctx = other;
-	CHECK_EQ(twheel_cell(other, cell.id, &same.at), 0);
+	CHECK_EQ(twheel_cell_find(other, cell.id, &same.at), 0);
 	CHECK(same.at != cell.at);
 	CHECK_EQ(arm_in(same, HOUR), TWHEEL_IDLE);
 	CHECK_EQ(twheel_cell_cancel(cell.at), 0);
@@ -563,11 +563,11 @@ TEST(parent_finds_the_cells_of_its_child)
 		_exit(0);
 	}
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
-	if (twheel_list(ctx, &entry, 1, &next) != 1)
+	if (twheel_list_timeouts(ctx, &entry, 1, &next) != 1)
 		ktap_skip("no cells");
 	CHECK_EQ(entry.state, TWHEEL_STATE_PENDING);
 	cell.id = entry.id;
-	CHECK_EQ(twheel_cell(ctx, cell.id, &cell.at), 0);
+	CHECK_EQ(twheel_cell_find(ctx, cell.id, &cell.at), 0);
 	CHECK_EQ(arm_cell(cell, 0), 0);
 	CHECK_EQ(read_one().cookie, 7);
 }
@@ -609,7 +609,7 @@ TEST(threads_that_map_at_once_share_one_mapping)
 		run_threads(map_at_once, cells, sizeof(cells[0]));
 		CHECK_EQ(mappings(), before + 1);
 		for (int i = 0; i < NR_THREADS; i++) {
-			CHECK_EQ(twheel_cell(ctx, cells[i].id, &found), 0);
+			CHECK_EQ(twheel_cell_find(ctx, cells[i].id, &found), 0);
 			CHECK(found == cells[i].at);
 			CHECK(is_armed(cells[i]));
 		}
@@ -694,13 +694,13 @@ TEST(setup_changes_the_clock_of_now)
 	struct twheel_info info;
 	uint64_t id;
 
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
-	CHECK_EQ(twheel_info(ctx, &info), 0);
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
+	CHECK_EQ(twheel_get_info(ctx, &info), 0);
 	CHECK_EQ(info.max_timeouts, 5);
 	CHECK(in_ns(0) / NSEC_PER_SEC + 60 > (uint64_t)time(NULL));
 	CHECK_EQ(twheel_arm(ctx, in_ns(HOUR), TWHEEL_F_ABS, 0, &id), 0);
 	CHECK(remaining(id) <= HOUR);
-	CHECK_EQ(twheel_setup(ctx, &setup), -EBUSY);
+	CHECK_EQ(twheel_configure(ctx, &setup), -EBUSY);
 	CHECK_EQ(arm_in(create(7), 0), TWHEEL_IDLE);
 	CHECK_EQ(read_one().cookie, 7);
 }
@@ -739,13 +739,13 @@ TEST(interval_and_slack_arrive)
 	twheel_prep_interval(&op, 2 * HOUR, 9);
 	twheel_prep_slack(&op, 5999);
 	CHECK_EQ(twheel_operate(ctx, &op), 0);
-	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 1);
+	CHECK_EQ(twheel_list_timeouts(ctx, &entry, 1, &next), 1);
 	CHECK_EQ(entry.id, op.id);
 	CHECK_EQ(entry.interval_ns, 2 * HOUR);
 	CHECK_EQ(entry.repeat, 9);
 	CHECK_EQ(entry.slack_us, 5);
 	CHECK_EQ(entry.flags, TWHEEL_F_FIXED_DELAY);
-	CHECK_EQ(twheel_list(ctx, &entry, 1, &next), 0);
+	CHECK_EQ(twheel_list_timeouts(ctx, &entry, 1, &next), 0);
 	twheel_prep_slack(&op, UINT64_MAX);
 	CHECK_EQ(op.slack_us, UINT32_MAX);
 }
@@ -776,10 +776,10 @@ TEST(cancel_tells_the_counts_if_asked)
 	CHECK_EQ(twheel_cancel_cookie(ctx, 1, &done), 0);
 	CHECK_EQ(done.pending, 2);
 	CHECK_EQ(twheel_cancel_cookie(ctx, 1, NULL), 0);
-	CHECK_EQ(twheel_cancel_all(ctx, &done), 0);
+	CHECK_EQ(twheel_cancel_timeouts(ctx, &done), 0);
 	CHECK_EQ(done.pending, 3);
 	CHECK_EQ(done.withdrawn, 0);
-	CHECK_EQ(twheel_cancel_all(ctx, NULL), 0);
+	CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), 0);
 }
 
 int main(int argc, char **argv)

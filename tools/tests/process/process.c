@@ -41,7 +41,7 @@ static void open_manual(void)
 	struct twheel_setup setup = { .flags = TWHEEL_SETUP_MANUAL };
 
 	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
 }
 
 static struct twheel_event read_one(void)
@@ -103,7 +103,7 @@ TEST(process_is_used_if_the_device_is_missing_and_never_instead_of_a_path)
 		CHECK_EQ(twheel_open(cases[i].path, cases[i].flags, &ctx), cases[i].ret);
 		if (cases[i].ret)
 			continue;
-		CHECK_EQ(twheel_info(ctx, &info), 0);
+		CHECK_EQ(twheel_get_info(ctx, &info), 0);
 		CHECK(info.flags & TWHEEL_INFO_PROCESS);
 		CHECK_EQ(!!(fcntl(twheel_fd(ctx), F_GETFL) & O_NONBLOCK), cases[i].flags == 1);
 		CHECK_EQ(fcntl(twheel_fd(ctx), F_GETFD), FD_CLOEXEC);
@@ -135,15 +135,15 @@ static void check_child(uint64_t id, uint64_t cell_id, struct twheel_cell *cell)
 	CHECK_EQ(twheel_mod(ctx, id, 0, 0, 0), -EOPNOTSUPP);
 	CHECK_EQ(twheel_cancel(ctx, id), -EOPNOTSUPP);
 	CHECK_EQ(twheel_get(ctx, id, &op), -EOPNOTSUPP);
-	CHECK_EQ(twheel_submit(ctx, &op, 1), -EOPNOTSUPP);
-	CHECK_EQ(twheel_cancel_all(ctx, NULL), -EOPNOTSUPP);
+	CHECK_EQ(twheel_submit_ops(ctx, &op, 1), -EOPNOTSUPP);
+	CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), -EOPNOTSUPP);
 	CHECK_EQ(twheel_stop(ctx), -EOPNOTSUPP);
-	CHECK_EQ(twheel_info(ctx, &info), -EOPNOTSUPP);
-	CHECK_EQ(twheel_stats(ctx, &stats), -EOPNOTSUPP);
+	CHECK_EQ(twheel_get_info(ctx, &info), -EOPNOTSUPP);
+	CHECK_EQ(twheel_get_stats(ctx, &stats), -EOPNOTSUPP);
 	CHECK_EQ(twheel_set_time(ctx, 0), -EOPNOTSUPP);
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), -EOPNOTSUPP);
 	CHECK_EQ(twheel_wait(ctx, TWHEEL_FOREVER), -EOPNOTSUPP);
-	CHECK_EQ(twheel_cell(ctx, cell_id, &cell), -EOPNOTSUPP);
+	CHECK_EQ(twheel_cell_find(ctx, cell_id, &cell), -EOPNOTSUPP);
 	CHECK_EQ(twheel_cell_arm(ctx, cell, cell_id, 1), -EOPNOTSUPP);
 	CHECK_EQ(twheel_cell_arm_later(&kicks, cell, cell_id, 1), TWHEEL_IDLE);
 	CHECK_EQ(twheel_kick_all(&kicks), -EOPNOTSUPP);
@@ -227,10 +227,10 @@ TEST(handler_may_arm_a_cell_while_its_thread_is_in_a_call)
 			;
 	}
 	CHECK_EQ(setitimer(ITIMER_REAL, &never, NULL), 0);
-	CHECK_EQ(twheel_stats(ctx, &stats), 0);
+	CHECK_EQ(twheel_get_stats(ctx, &stats), 0);
 	CHECK(stats.kicks > 10);
 	ktap_note("%llu kicks", (unsigned long long)stats.kicks);
-	CHECK_EQ(twheel_cancel_all(ctx, NULL), 0);
+	CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), 0);
 	CHECK_EQ(twheel_cell_create(ctx, 8, &signal_id, &signal_cell), 0);
 	signal_deadline = 2 * TWHEEL_USEC;
 	arm_in_handler(0);
@@ -313,7 +313,7 @@ TEST(time_passes_when_it_is_set)
 	CHECK_EQ(event.fired_ns, 3 * TWHEEL_MIN);
 	CHECK_EQ(twheel_set_time(ctx, 5 * TWHEEL_MIN), 0);
 	CHECK_EQ(read_one().cookie + read_one().cookie, 3);
-	CHECK_EQ(twheel_cancel_all(ctx, NULL), 0);
+	CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), 0);
 	CHECK_EQ(poll(&pollfd, 1, 0), 0);
 	CHECK_EQ(twheel_set_time(ctx, 1ULL << 63), -EINVAL);
 	CHECK_EQ(twheel_now(ctx, &now), 0);
@@ -450,7 +450,7 @@ static void check_random(void)
 
 	ktap_note("ticks of %llu ns", (unsigned long long)tick_ns);
 	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
 	memset(armed, 0, sizeof(armed));
 	for (int round = 0; round < 3000; round++) {
 		for (unsigned int i = random_below(&seed, 50); i; i--)
@@ -507,11 +507,11 @@ TEST(context_grows_to_its_limit)
 	int ret;
 
 	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
-	CHECK_EQ(twheel_setup(ctx, &setup), 0);
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
 	for (uint64_t i = 0; i < 300000; i++)
 		CHECK_EQ(twheel_arm(ctx, i * TWHEEL_USEC, 0, i, &id), 0);
 	CHECK_EQ(twheel_arm(ctx, 1, 0, 0, &id), -EAGAIN);
-	CHECK_EQ(twheel_info(ctx, &info), 0);
+	CHECK_EQ(twheel_get_info(ctx, &info), 0);
 	CHECK_EQ(info.refused, 1);
 	CHECK(info.live <= info.user_timeouts && info.cells > 300000);
 	CHECK_EQ(twheel_set_time(ctx, HOUR), 0);

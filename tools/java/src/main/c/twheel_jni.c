@@ -67,7 +67,7 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_close(JNIEnv *env, jclass type, jl
 	(void)env;
 	(void)type;
 	/* A mapping of cells may outlive the descriptor: the timeouts end here. */
-	twheel_cancel_all(pointer(ctx), NULL);
+	twheel_cancel_timeouts(pointer(ctx), NULL);
 	twheel_close(pointer(ctx));
 }
 
@@ -91,21 +91,21 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_setup(JNIEnv *env, jclass type, jl
 						    jlong setup)
 {
 	(void)type;
-	checked(env, "setup", twheel_setup(pointer(ctx), pointer(setup)));
+	checked(env, "setup", twheel_configure(pointer(ctx), pointer(setup)));
 }
 
 JNIEXPORT void JNICALL Java_org_twheel_Native_info(JNIEnv *env, jclass type, jlong ctx,
 						   jlong info)
 {
 	(void)type;
-	checked(env, "info", twheel_info(pointer(ctx), pointer(info)));
+	checked(env, "info", twheel_get_info(pointer(ctx), pointer(info)));
 }
 
 JNIEXPORT void JNICALL Java_org_twheel_Native_stats(JNIEnv *env, jclass type, jlong ctx,
 						    jlong stats)
 {
 	(void)type;
-	checked(env, "stats", twheel_stats(pointer(ctx), pointer(stats)));
+	checked(env, "stats", twheel_get_stats(pointer(ctx), pointer(stats)));
 }
 
 JNIEXPORT jlong JNICALL Java_org_twheel_Native_arm(JNIEnv *env, jclass type, jlong ctx,
@@ -140,7 +140,7 @@ JNIEXPORT jint JNICALL Java_org_twheel_Native_submit(JNIEnv *env, jclass type, j
 						     jlong ops, jint nr)
 {
 	(void)type;
-	return checked(env, "submit", twheel_submit(pointer(ctx), pointer(ops), nr));
+	return checked(env, "submit", twheel_submit_ops(pointer(ctx), pointer(ops), nr));
 }
 
 JNIEXPORT jlong JNICALL Java_org_twheel_Native_cancelAll(JNIEnv *env, jclass type, jlong ctx)
@@ -148,7 +148,7 @@ JNIEXPORT jlong JNICALL Java_org_twheel_Native_cancelAll(JNIEnv *env, jclass typ
 	struct twheel_cancel_all done = { 0 };
 
 	(void)type;
-	checked(env, "cancel_all", twheel_cancel_all(pointer(ctx), &done));
+	checked(env, "cancel_all", twheel_cancel_timeouts(pointer(ctx), &done));
 	return (uint64_t)done.pending + done.withdrawn;
 }
 
@@ -208,8 +208,8 @@ JNIEXPORT jobject JNICALL Java_org_twheel_Native_cells(JNIEnv *env, jclass type,
 	struct twheel_cell *first, *last;
 
 	(void)type;
-	if (checked(env, "cell", twheel_cell(pointer(ctx), id, &first)) < 0 ||
-	    checked(env, "cell", twheel_cell(pointer(ctx), id + nr - 1, &last)) < 0)
+	if (checked(env, "cell", twheel_cell_find(pointer(ctx), id, &first)) < 0 ||
+	    checked(env, "cell", twheel_cell_find(pointer(ctx), id + nr - 1, &last)) < 0)
 		return NULL;
 	if (last - first != nr - 1) {
 		throw_errno(env, "cell", EOPNOTSUPP);
