@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 #define NR_LIES		25
 

@@ -22,7 +22,7 @@
 #ifndef TWHEEL_FUZZ_LEDGER_H
 #define TWHEEL_FUZZ_LEDGER_H
 
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 #include "model.h"
 #include "program.h"

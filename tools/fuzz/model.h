@@ -25,7 +25,7 @@
 #define TWHEEL_FUZZ_MODEL_H
 
 #include <stdint.h>
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 #include "cells.h"
 

@@ -5,7 +5,7 @@
 #ifndef TWHEEL_FUZZ_RING_H
 #define TWHEEL_FUZZ_RING_H
 
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 /* If there is no ring, no commands are made. */
 void ring_init(void);

@@ -7,7 +7,7 @@
 #define TWHEEL_FUZZ_VALUES_H
 
 #include <stdint.h>
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 #include "model.h"
 #include "program.h"

@@ -36,7 +36,7 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <linux/twheel.h>
+#include "twheel/abi.h"
 
 #ifdef __cplusplus
 extern "C" {

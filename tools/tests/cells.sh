@@ -48,7 +48,7 @@ instructions()
 	local cross=$1 headers=$2 function=$3 compiler=${CC:-gcc}
 
 	[ -z "$cross" ] || compiler=${cross}gcc
-	cell_functions | "$compiler" -Wall -Wextra -Werror -O2 -I "$headers" -I include/uapi \
+	cell_functions | "$compiler" -Wall -Wextra -Werror -O2 -I "$headers" -I tools/lib \
 		"${@:4}" -x c -c -o "$work/cells.o" - || { echo "not compiled"; return; }
 	"${cross}objdump" -dr --no-show-raw-insn "$work/cells.o" |
 		sed -n "/^[0-9a-f]* <$function>:/,/^\$/s/^ *[0-9a-f]*:[ \t]*//p" |
@@ -201,8 +201,8 @@ cells_are_exchanged_on_arm64()
 # The functions are missing before the Pentium, and the library has no need of libatomic.
 cells_are_missing_on_i486()
 {
-	echo '#include <libtwheel.h>' | gcc -m32 -march=i486 -dM -E -I tools/lib -I include/uapi - |
+	echo '#include <libtwheel.h>' | gcc -m32 -march=i486 -dM -E -I tools/lib - |
 		{ grep -F TWHEEL_HAS_CELLS || true; } | silent || return
 	gcc -m32 -march=i486 -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -Wl,-z,defs \
-		-I include/uapi -I tools/lib -o "$work/i486.so" tools/lib/*.c
+		-I tools/lib -o "$work/i486.so" tools/lib/*.c
 }

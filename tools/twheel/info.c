@@ -100,6 +100,6 @@ const struct command info_command = {
 		"memory, the requests that failed at the limit of all users, and the memory of\n"
 		"private wheels. cells says whether this kernel has cells. opcodes, op_flags and\n"
 		"setup_flags (JSON) are masks of the features of the device, as in\n"
-		"<linux/twheel.h>.\n",
+		"<twheel/abi.h>.\n",
 	.run = info_run,
 };

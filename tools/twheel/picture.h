@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 #include "wheel.h"
 

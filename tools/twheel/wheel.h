@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 #define WHEEL_DIRECTORY		"/sys/kernel/debug/twheel"
 #define WHEEL_LEVELS		12

@@ -47,8 +47,8 @@ def in_c(expressions: list[str]) -> list[int]:
               f"int main(void) {{ {lines} return 0; }}")
     with tempfile.TemporaryDirectory() as directory:
         program = f"{directory}/program"
-        subprocess.run(["gcc", "-I", TOOLS / "lib", "-I", TOOLS.parent / "include/uapi",
-                        "-x", "c", "-o", program, "-"], input=source.encode(), check=True)
+        subprocess.run(["gcc", "-I", TOOLS / "lib", "-x", "c", "-o", program, "-"],
+                       input=source.encode(), check=True)
         output = subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout
     return [int(line) for line in output.split()]
 

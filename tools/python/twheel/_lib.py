@@ -2,7 +2,7 @@
 """The structures of /dev/twheel and the functions of libtwheel, for ctypes.
 
 Nothing here is for users of the package. Every structure has the fields of the structure
-of the same name in <linux/twheel.h>, in their order. A function that can fail returns a
+of the same name in <twheel/abi.h>, in their order. A function that can fail returns a
 negative errno. Other threads run during a call.
 """
 

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 #include "ktap.h"
 

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#include <linux/twheel.h>
+#include <twheel/abi.h>
 
 #define DEVICE		"/dev/twheel"
 #define PLACES_MAX	1000
