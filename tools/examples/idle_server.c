@@ -171,7 +171,7 @@ static void take_events(struct server *server)
 	struct twheel_event events[BATCH];
 	int nr = twheel_read(server->ctx, events, BATCH, TWHEEL_NO_WAIT);
 
-	if (nr == -ETIMEDOUT)
+	if (nr == -EAGAIN)
 		return;
 	check("read", nr);
 	for (int i = 0; i < nr; i++)

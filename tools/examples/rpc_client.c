@@ -18,8 +18,8 @@
  *   The kernel has to be told of hardly any, and then of all in one call. That comes
  *   before the requests are sent: an arming counts from there.
  * - The answer and the timeout of a request may come at the same time, to two threads.
- *   twheel_cell_cancel() decides. If it succeeds, no event of that arming will be read. If
- *   it fails, the event has been read, and the request has timed out. So each request ends
+ *   twheel_cell_cancel() decides. If the cell is idle, the event has been read, and the
+ *   request has timed out. Otherwise no event will be read. So each request ends
  *   in one of the two ways, without a lock.
  * - A place is used again, so an answer that comes after the timeout must not be taken for
  *   that of the next request: requests have a serial number.
@@ -167,7 +167,7 @@ static void answered(struct client *client, const struct message *message)
 		return;
 	was = twheel_cell_cancel(request->cell);
 	/* Its event has been read: the request comes through the pipe. */
-	if (was == -ENOENT)
+	if (was == TWHEEL_IDLE)
 		return;
 	client->withdrawn += was == TWHEEL_WITHDRAWN;
 	client->answered++;

@@ -368,7 +368,7 @@ int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
 
 	twheel_prep_arm(&op, expires_ns, flags, cookie);
 	ret = control(ctx, TWHEEL_IOC_ARM, &op);
-	if (ret >= 0)
+	if (ret >= 0 && id)
 		*id = op.id;
 	return ret;
 }
@@ -682,5 +682,7 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
 		return -EINVAL;
 	if (timeout_ns < 0)
 		return read_forever(ctx, &iov);
+	if (!timeout_ns)
+		return read_nowait(ctx, &iov);
 	return read_until(ctx, &iov, clock_ns(CLOCK_MONOTONIC) + timeout_ns);
 }

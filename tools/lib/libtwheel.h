@@ -229,7 +229,7 @@ int twheel_set_time(struct twheel_ctx *ctx, uint64_t now_ns);
  * @flags: 0, TWHEEL_F_ABS, or TWHEEL_F_EXACT for no slack even if the context has slack. Use
  *	twheel_cell_create() for TWHEEL_F_CELL
  * @cookie: returned in the event
- * @id: out: the id of the timeout in this context, never 0, never used again
+ * @id: out: the id of the timeout in this context, never 0, never used again; may be NULL
  *
  * Another thread may read the event before this call returns. Use twheel_prep_arm()
  * and twheel_operate() for a timeout with an interval or with slack.
@@ -491,8 +491,8 @@ int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns);
  * Context: any thread, several at once too; blocks.
  *
  * Return: the number of events, at least 1; 0 if no event can follow after twheel_stop();
- * -ETIMEDOUT; -EINTR; -EINVAL if @nr is 0; -EBADF if the context is open for writing only;
- * -EFAULT.
+ * -EAGAIN if there is none with TWHEEL_NO_WAIT, -ETIMEDOUT after another @timeout_ns; -EINTR;
+ * -EINVAL if @nr is 0; -EBADF if the context is open for writing only; -EFAULT.
  */
 int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned int nr,
 		int64_t timeout_ns);
@@ -694,7 +694,7 @@ int twheel_cell_arm_later(struct twheel_kicks *kicks, struct twheel_cell *cell,
  * Context: any thread, does not block. In a signal handler, too. Never a system call.
  *
  * Return: 0 if it was pending; TWHEEL_WITHDRAWN (1) if it had fired, and its unread event is
- * withdrawn; -ENOENT if the cell was idle or its event was read before.
+ * withdrawn; TWHEEL_IDLE (2) if it was idle, or its event was read before. It cannot fail.
  */
 int twheel_cell_cancel(struct twheel_cell *cell);
 
@@ -768,10 +768,8 @@ TWHEEL_CELL_INLINE int twheel_cell_arm_later(struct twheel_kicks *kicks,
 
 TWHEEL_CELL_INLINE int twheel_cell_cancel(struct twheel_cell *cell)
 {
-	uint64_t old = __atomic_exchange_n(&cell->word, TWHEEL_CELL_IDLE, __ATOMIC_SEQ_CST);
-	int ret = twheel_cell_outcome(old);
-
-	return ret == TWHEEL_IDLE ? -ENOENT : ret;
+	return twheel_cell_outcome(__atomic_exchange_n(&cell->word, TWHEEL_CELL_IDLE,
+						       __ATOMIC_SEQ_CST));
 }
 
 TWHEEL_CELL_INLINE int twheel_cell_cancel_at(struct twheel_cell *cell, uint64_t expires_ns)

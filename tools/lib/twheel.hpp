@@ -518,9 +518,7 @@ public:
 	/** After success no event of the arming is read. idle: it may have been read before. */
 	outcome cancel() noexcept
 	{
-		const int ret = twheel_cell_cancel(cell_);
-
-		return ret < 0 ? outcome::idle : static_cast<outcome>(ret);
+		return static_cast<outcome>(twheel_cell_cancel(cell_));
 	}
 
 private:

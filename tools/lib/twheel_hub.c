@@ -698,7 +698,7 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	if (timeout_ns)
 		defer_all(hub->dispatch);
 	nr = twheel_read(hub->ctx, events, AT_ONCE, timeout_ns);
-	if (nr == -ETIMEDOUT) {
+	if (nr == -EAGAIN || nr == -ETIMEDOUT) {
 		end_spare_cells(hub);
 		return 0;
 	}

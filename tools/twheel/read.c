@@ -121,6 +121,7 @@ static int read_some(struct reader *reader)
 
 	ret = twheel_read(reader->ctx, events, reader->left < BATCH ? reader->left : BATCH,
 			  patience(reader));
+	ret = ret == -EAGAIN ? -ETIMEDOUT : ret;
 	if (ret > 0) {
 		print_events(reader, events, ret);
 		reader->left -= ret;

@@ -207,7 +207,7 @@ static int collect(struct run *run, int64_t timeout_ns)
 		nr = twheel_read(run->ctx, events, BATCH, timeout_ns);
 	} while (nr == -EINTR);
 	if (nr <= 0)
-		return nr ? nr : -ETIMEDOUT;
+		return nr && nr != -EAGAIN ? nr : -ETIMEDOUT;
 	for (int i = 0; i < nr; i++) {
 		status = take_event(run, &events[i]);
 		if (status)
@@ -393,8 +393,8 @@ static int run_disarm(struct run *run)
 	if (status)
 		return status;
 	ret = twheel_cell_cancel(named->cell);
-	if (ret < 0)
-		return check_idle(run, TWHEEL_IDLE, false);
+	if (ret == TWHEEL_IDLE)
+		return check_idle(run, ret, false);
 	named->state = SCRIPT_DISARMED;
 	report(run, "disarmed", name_of(run), "%s",
 	       ret == TWHEEL_WITHDRAWN ? "its unread event is withdrawn" : "was pending");

@@ -218,7 +218,7 @@ static int disarm(const struct request *request)
 	ret = find_cell(request, &cell);
 	if (!ret) {
 		ret = twheel_cell_cancel(cell);
-		if (ret == -ENOENT) {
+		if (ret == TWHEEL_IDLE) {
 			cli_error("%s: it is not armed", request->what);
 			return EX_UNMET;
 		}

@@ -139,7 +139,7 @@ static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, u
 /* @result: the outcome of the operation that removed the old deadline. */
 static void moved(struct worker *w, int result, uint32_t index, uint64_t deadline, uint64_t now)
 {
-	if (result == -ENOENT)
+	if (result == -ENOENT || result == TWHEEL_IDLE)
 		return;
 	w->load->timeouts[index].deadline = deadline;
 	w->count[REARMED]++;
@@ -150,7 +150,7 @@ static void moved(struct worker *w, int result, uint32_t index, uint64_t deadlin
 
 static void cancelled(struct worker *w, int result, uint32_t index)
 {
-	if (result == -ENOENT)
+	if (result == -ENOENT || result == TWHEEL_IDLE)
 		return;
 	w->count[result == TWHEEL_WITHDRAWN ? WITHDRAWN : CANCELLED]++;
 	end(w->load, &w->load->timeouts[index]);
@@ -208,7 +208,7 @@ static int serve_request(struct worker *w, uint32_t index, uint64_t now)
 
 	t->traffic--;
 	found = twheel_cell_cancel(t->cell);
-	if (found < 0)
+	if (found == TWHEEL_IDLE)
 		return 0;
 	if (w->kicks.nr == TWHEEL_MAX_KICKS)
 		ret = twheel_kick_all(&w->kicks);
@@ -318,7 +318,7 @@ static int collect(struct worker *w, int64_t timeout_ns)
 	int nr = twheel_read(w->ctx, w->events, BATCH, timeout_ns);
 	uint64_t now = now_ns(w);
 
-	if (nr == -ETIMEDOUT || nr == -EINTR)
+	if (nr == -EAGAIN || nr == -ETIMEDOUT || nr == -EINTR)
 		return 0;
 	if (!nr)
 		return -EPIPE;

@@ -72,8 +72,7 @@ class Cell:
         After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was
         not armed, or that its event was read before.
         """
-        result = self._exchange(lib.twheel_cell_cancel)
-        return Outcome.IDLE if result == -errno.ENOENT else Outcome(check_operation(result))
+        return Outcome(self._exchange(lib.twheel_cell_cancel))
 
     def cancel_at(self, expires_ns: int) -> bool:
         """Cancel the arming with that deadline, and no later one.

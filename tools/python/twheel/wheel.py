@@ -354,6 +354,8 @@ class Wheel:
         raws = (_lib.Event * most)()
         while True:
             result = lib.twheel_read(context.pointer, raws, most, patience.left_ns())
+            if result == -errno.EAGAIN:
+                result = -errno.ETIMEDOUT
             if result != -errno.EINTR:
                 return [Event._of(raw) for raw in raws[:check(result)]]
 

@@ -128,7 +128,7 @@ static void check_nothing_to_read(void)
 {
 	struct twheel_event event;
 
-	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -ETIMEDOUT);
+	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -EAGAIN);
 }
 
 /**
@@ -137,8 +137,7 @@ static void check_nothing_to_read(void)
  * @when: deadline, or TWHEEL_CELL_IDLE
  * @fires: its event comes
  * @is_read: and is read
- * @outcome: of twheel_cell_arm() and MOD
- * @cancel: of twheel_cell_cancel()
+ * @outcome: of twheel_cell_arm(), twheel_cell_cancel(), MOD and CANCEL
  * @cancel_at: of twheel_cell_cancel_at()
  */
 static const struct state {
@@ -146,13 +145,12 @@ static const struct state {
 	uint64_t	when;
 	bool		fires, is_read;
 	int		outcome;
-	int		cancel;
 	int		cancel_at;
 } states[] = {
-	{ "idle", TWHEEL_CELL_IDLE, false, false, TWHEEL_IDLE, -ENOENT, -ENOENT },
-	{ "armed", HOUR, false, false, 0, 0, 0 },
-	{ "fired", 5, true, false, TWHEEL_WITHDRAWN, TWHEEL_WITHDRAWN, -ENOENT },
-	{ "event read", 5, true, true, TWHEEL_IDLE, -ENOENT, -ENOENT },
+	{ "idle", TWHEEL_CELL_IDLE, false, false, TWHEEL_IDLE, -ENOENT },
+	{ "armed", HOUR, false, false, 0, 0 },
+	{ "fired", 5, true, false, TWHEEL_WITHDRAWN, -ENOENT },
+	{ "event read", 5, true, true, TWHEEL_IDLE, -ENOENT },
 };
 
 /* Returns the deadline. */
@@ -183,8 +181,8 @@ static void check_state(const struct state *state)
 	CHECK(remaining(cell.id) > HOUR / 2);
 
 	bring_to(cell, state);
-	CHECK_EQ(twheel_cell_cancel(cell.at), state->cancel);
-	CHECK_EQ(twheel_cell_cancel(cell.at), -ENOENT);
+	CHECK_EQ(twheel_cell_cancel(cell.at), state->outcome);
+	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_IDLE);
 	CHECK_EQ(live(), 1);
 
 	/* The event of what has fired stays. */
@@ -201,8 +199,17 @@ static void check_state(const struct state *state)
 	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, TWHEEL_F_CELL, 9), state->outcome);
 	CHECK_EQ(twheel_mod(ctx, cell.id, 0, TWHEEL_F_CELL, 10), 0);
 	CHECK_EQ(read_one().cookie, 10);
-	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
+
+	bring_to(cell, state);
+	CHECK_EQ(twheel_cancel(ctx, cell.id), state->outcome);
 	CHECK_EQ(live(), 0);
+}
+
+TEST(arm_without_an_id_makes_an_event)
+{
+	CHECK_EQ(twheel_arm(ctx, 0, 0, 7, NULL), 0);
+	CHECK_EQ(read_one().cookie, 7);
+	check_nothing_to_read();
 }
 
 TEST(calls_tell_the_state_of_a_cell)
@@ -677,7 +684,7 @@ TEST(every_arming_of_a_shared_cell_ends_once)
 	CHECK_EQ(pthread_create(&reader, NULL, read_all, NULL), 0);
 	run_threads(arm_and_cancel, random, sizeof(random[0]));
 	for (int i = 0; i < NR_SHARED; i++)
-		count(&nr_ended, twheel_cell_cancel(shared[i].at) >= 0);
+		count(&nr_ended, twheel_cell_cancel(shared[i].at) != TWHEEL_IDLE);
 	SET(finished, 1);
 	CHECK_EQ(pthread_join(reader, NULL), 0);
 	CHECK_EQ(nr_ended + nr_read, nr_armed);

@@ -4,8 +4,8 @@
  * records are in direct buffers, whose addresses Java passes.
  *
  * A method that fails throws TwheelException with the errno, and its return value is
- * meaningless. read() returns -ETIMEDOUT and -EINTR, and kick() any error: their callers handle
- * these.
+ * meaningless. read() returns -ETIMEDOUT, for -EAGAIN too, and -EINTR, and kick() any error:
+ * their callers handle these.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -164,6 +164,7 @@ JNIEXPORT jint JNICALL Java_org_twheel_Native_read(JNIEnv *env, jclass type, jlo
 	int ret = twheel_read(pointer(ctx), pointer(events), nr, timeout_ns);
 
 	(void)type;
+	ret = ret == -EAGAIN ? -ETIMEDOUT : ret;
 	return ret == -ETIMEDOUT || ret == -EINTR ? ret : checked(env, "read", ret);
 }
 
