@@ -10,7 +10,9 @@
  * submits has all its state on its own stack.
  *
  * The cells are mapped when the first one is asked for, all at once: the kernel makes the
- * pages when they are used. Several threads may find that the mapping is missing. The
+ * pages when they are used. After mlockall(MCL_FUTURE), mmap() would make them all, so it
+ * maps pages without access, which mprotect() then allows: neither of them makes a page of a
+ * shared mapping. Several threads may find that the mapping is missing. The
  * first one to put its mapping into the context wins, the others drop theirs. The
  * pointer is stored with release and loaded with acquire; it stays until the context
  * is closed. The length is stored before the pointer. All threads store the same one,
@@ -98,9 +100,14 @@ static int map_cells(struct twheel_ctx *ctx)
 	size = (uint64_t)info.cells * sizeof(*mine);
 	if (size != (size_t)size)
 		return -ENOMEM;
-	mine = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ctx->fd, 0);
+	mine = mmap(NULL, size, PROT_NONE, MAP_SHARED, ctx->fd, 0);
 	if (mine == MAP_FAILED)
 		return -errno;
+	if (mprotect(mine, size, PROT_READ | PROT_WRITE)) {
+		ret = -errno;
+		munmap(mine, size);
+		return ret;
+	}
 	__atomic_store_n(&ctx->nr_cells, size / sizeof(*mine), __ATOMIC_RELAXED);
 	if (!__atomic_compare_exchange_n(&ctx->cells, &first, mine, 0, __ATOMIC_ACQ_REL,
 					 __ATOMIC_ACQUIRE))

@@ -166,22 +166,24 @@ unsafe impl Sync for Mapping {}
 #[cfg(target_has_atomic = "64")]
 impl Mapping {
     pub(crate) fn new(fd: BorrowedFd<'_>, length: usize) -> io::Result<Mapping> {
+        // After mlockall() a mapping with access would make all pages at once.
+        let (none, access) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
+        let null = ptr::null_mut();
         // SAFETY: a new mapping at an address that the kernel chooses
-        let address = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
+        let address =
+            unsafe { libc::mmap(null, length, none, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let address = ptr::NonNull::new(address.cast()).expect("mmap() never returns NULL");
-        Ok(Mapping { address, length })
+        let mapping = Mapping {
+            address: ptr::NonNull::new(address.cast()).expect("mmap() never returns NULL"),
+            length,
+        };
+        // SAFETY: of a mapping that nobody has seen
+        if unsafe { libc::mprotect(address, length, access) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(mapping)
     }
 
     pub(crate) fn address(&self) -> ptr::NonNull<u8> {

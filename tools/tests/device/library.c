@@ -5,6 +5,7 @@
  */
 #define KTAP_NO_MAIN
 #include <pthread.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "device.h"
@@ -495,6 +496,22 @@ TEST(mapping_has_the_length_that_setup_has_chosen)
 		check_mapped(info.cells);
 		CHECK_EQ(twheel_configure(ctx, &setup), -EBUSY);
 	}
+}
+
+/* As every guide for real-time programs asks for. */
+TEST(locked_program_has_the_pages_of_its_cells_alone)
+{
+	struct twheel_setup setup = { .max_timeouts = 100000 };
+	struct twheel_info info;
+
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		ktap_skip("this user may not lock its memory");
+	CHECK_EQ(arm_in(create(7), 0), TWHEEL_IDLE);
+	CHECK_EQ(munlockall(), 0);
+	CHECK_EQ(twheel_get_info(ctx, &info), 0);
+	CHECK(info.user_timeouts < setup.max_timeouts / 20);
+	CHECK_EQ(read_one().cookie, 7);
 }
 
 TEST(limit_refuses_one_more_cell)

@@ -175,7 +175,10 @@ JNIEXPORT jint JNICALL Java_org_twheel_Native_pageSize(JNIEnv *env, jclass type)
 	return sysconf(_SC_PAGESIZE);
 }
 
-/* The mapping is Java's own: it lives until no cell can be reached any more. */
+/*
+ * The mapping is Java's own: it lives until no cell can be reached any more. Pages are made when
+ * they are used, also after mlockall(), which the library's mapping explains.
+ */
 JNIEXPORT jobject JNICALL Java_org_twheel_Native_map(JNIEnv *env, jclass type, jlong ctx,
 						     jlong size)
 {
@@ -183,9 +186,14 @@ JNIEXPORT jobject JNICALL Java_org_twheel_Native_map(JNIEnv *env, jclass type, j
 	void *cells;
 
 	(void)type;
-	cells = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, twheel_fd(pointer(ctx)), 0);
+	cells = mmap(NULL, size, PROT_NONE, MAP_SHARED, twheel_fd(pointer(ctx)), 0);
 	if (cells == MAP_FAILED) {
 		throw_errno(env, "mmap", errno);
+		return NULL;
+	}
+	if (mprotect(cells, size, PROT_READ | PROT_WRITE)) {
+		throw_errno(env, "mprotect", errno);
+		munmap(cells, size);
 		return NULL;
 	}
 	buffer = (*env)->NewDirectByteBuffer(env, cells, size);
