@@ -67,6 +67,7 @@ struct system {
 
 static const struct system systems[] = {
 	{ .name = "twheel", .backend = &backend_submit },
+	{ .name = "process", .backend = &backend_process },
 	{ .name = "timerfd", .backend = &backend_new_timerfd, .max_fire = 100000 },
 	{ .name = "posix", .backend = &backend_posix, .max = 100000, .max_reason =
 	  "left out because each call walks one of 512 hash chains with all timers" },
@@ -77,7 +78,7 @@ static const struct system systems[] = {
 
 #define NR_SYSTEMS	(sizeof(systems) / sizeof(*systems))
 
-static const struct system *const twheel = &systems[0];
+static const struct system *const twheel = &systems[0], *const process = &systems[1];
 static const struct system cells = { .name = "twheel", .backend = &backend_new_cells };
 
 /* Systems of the module: the engine, its peers, and a bare list. */
@@ -635,21 +636,23 @@ static void run_slack(unsigned int n)
 	tell_results("twheel", n);
 }
 
-static void run_cells(unsigned int n)
+/* Nobody looks at cells in the process while the program spins at its pace. */
+static void run_cells(const struct system *s, unsigned int n)
 {
+	bool paced = s == twheel && counts_instructions();
+
 	make_numbers(n);
 	for (unsigned int i = 0; i < times(n) && wants("cell_fire_collect"); i++)
 		fire(&cells, n, "cell_fire_collect", 0, 0);
 	for (unsigned int i = 0; i < times(n) && wants("cell_pair") && is_here; i++)
 		fast_pairs(n);
-	if (counts_instructions() &&
-	    (wants("cell_pair") || wants("cell_calls") || wants("cell_looks")))
+	if (paced && (wants("cell_pair") || wants("cell_calls") || wants("cell_looks")))
 		pairs(n);
-	if (counts_instructions() && n <= MOVED &&
+	if (paced && n <= MOVED &&
 	    (wants("cell_move") || wants("cell_move_calls") || wants("cell_move_looks")))
 		moves(n);
 	free_numbers();
-	tell_results("twheel", n);
+	tell_results(s->name, n);
 }
 
 static void run_kernel_system(const char *name, unsigned int n)
@@ -694,14 +697,15 @@ static void run_all(unsigned int n)
 
 		if (!wants_system(s->name) || (is_here && !here_allows(s->name, n)))
 			continue;
+		usage.process = s == process;
 		if (!s->max || n <= s->max)
 			run_system(s, n);
 		else
 			say_limit(s->name, n, s->max_reason);
-		if (s == twheel) {
-			run_cells(n);
+		if (s == twheel || s == process)
+			run_cells(s, n);
+		if (s == twheel)
 			run_slack(n);
-		}
 		if (s->max_fire && n > s->max_fire)
 			say_limit(s->name, n, "expiry is left out because arming takes too long");
 	}
@@ -719,6 +723,7 @@ static void run_first(unsigned int n)
 
 		if (!wants_system(s->name))
 			continue;
+		usage.process = s == process;
 		if (wants("idle_wakeups_10s") && s == twheel)
 			idle();
 		memory(s, "bytes_per_timeout", at_most(n, MANY));

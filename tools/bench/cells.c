@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/twheel: cells, through the functions of the library.
+ * Cells, through the functions of the library.
  *
  * A program that runs at a pace must wait. If it slept, the cost would include wakeups as
  * on a machine with nothing else to do. So it spins in rounds with a known number of
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "../lib/libtwheel.h"
+#include "backends/backend.h"
 #include "cells.h"
 #include "clock.h"
 #include "machine.h"
@@ -48,7 +49,7 @@ static struct slot *slots;
 
 static void cells_open(unsigned int n)
 {
-	check(twheel_open(NULL, TWHEEL_KERNEL, &ctx), "/dev/twheel");
+	check(twheel_open(NULL, usage.process ? TWHEEL_PROCESS : TWHEEL_KERNEL, &ctx), "cells");
 	slots = array(n, sizeof(*slots));
 }
 

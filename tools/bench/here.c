@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "../lib/libtwheel.h"
 #include "backends/backend.h"
 #include "here.h"
 #include "machine.h"
@@ -24,11 +25,11 @@
 struct row {
 	char		operation[32];
 	unsigned int	n;
-	double		ns[6];
+	double		ns[7];
 };
 
 static const char *const columns[] = {
-	"twheel", "timerfd", "posix", "io_uring", "misdn", "wheel",
+	"twheel", "process", "timerfd", "posix", "io_uring", "misdn", "wheel",
 };
 
 #define NR_COLUMNS	(sizeof(columns) / sizeof(*columns))
@@ -80,8 +81,8 @@ void here_begin(void)
 	struct utsname name;
 	char cpus[16];
 
-	if (access("/dev/twheel", R_OK | W_OK))
-		die("/dev/twheel");
+	/* It would make one back end of both. */
+	unsetenv("TWHEEL_BACKEND");
 	uname(&name);
 	snprintf(cpus, sizeof(cpus), "%ld", sysconf(_SC_NPROCESSORS_ONLN));
 	print_fact("processor", line_of("/proc/cpuinfo", "model name"));
@@ -94,7 +95,7 @@ void here_begin(void)
 	print_fact("kernel", name.release);
 	print_fact("module", line_of("/sys/module/twheel_dev/version", "") ?:
 			     line_of("/sys/module/twheel_dev/srcversion", "") ?:
-			     "without a version");
+			     (twheel_available() ? "none" : "without a version"));
 	raise_limit(RLIMIT_NOFILE);
 	raise_limit(RLIMIT_SIGPENDING);
 }
@@ -114,6 +115,8 @@ static bool within(int resource, unsigned int n)
 
 bool here_allows(const char *system, unsigned int n)
 {
+	if (!strcmp(system, "twheel") && twheel_available())
+		return leave_out(system, n, "/dev/twheel cannot be opened");
 	if (!strcmp(system, "timerfd") && !within(RLIMIT_NOFILE, n))
 		return leave_out(system, n, "the limit of open files (ulimit -Hn)");
 	if (!strcmp(system, "posix") && !within(RLIMIT_SIGPENDING, n))
@@ -149,19 +152,30 @@ void here_add(const char *system, const char *operation, unsigned int n, double 
 	}
 }
 
+static bool has_result(unsigned int column)
+{
+	unsigned int i = 0;
+
+	while (i < nr_rows && rows[i].ns[column] <= 0)
+		i++;
+	return i < nr_rows;
+}
+
 void here_print(void)
 {
 	puts("ns for each timeout, the best of several");
 	printf("%-20s %8s", "operation", "n");
-	for (unsigned int i = 0; i < NR_COLUMNS; i++)
-		printf(" %9s", columns[i]);
+	for (unsigned int i = 0; i < NR_COLUMNS; i++) {
+		if (has_result(i))
+			printf(" %9s", columns[i]);
+	}
 	putchar('\n');
 	for (struct row *row = rows; row < rows + nr_rows; row++) {
 		printf("%-20s %8u", row->operation, row->n);
 		for (unsigned int i = 0; i < NR_COLUMNS; i++) {
 			if (row->ns[i] > 0)
 				printf(" %9.1f", row->ns[i]);
-			else
+			else if (has_result(i))
 				printf(" %9s", "-");
 		}
 		putchar('\n');

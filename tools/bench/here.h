@@ -14,7 +14,7 @@ void here_begin(void);
 /* Returns whether a system can be measured with @n timeouts. If not, prints the reason. */
 bool here_allows(const char *system, unsigned int n);
 
-/* Add a result in ns. */
+/* Add a result in ns. A system without one has no column. */
 void here_add(const char *system, const char *operation, unsigned int n, double ns);
 
 void here_print(void);

@@ -21,10 +21,12 @@
  * @batch: maximum of operations that are collected for a call, and of events per call
  * @measured: operations are measured. @open creates no timers in the kernel, so that an arm
  *	does. @take waits, and its numbers may be NULL
+ * @process: contexts with cells are wheels in the process, not of the device
  */
 struct usage {
 	unsigned int	batch;
 	bool		measured;
+	bool		process;
 };
 
 /* Defined by each program. */
@@ -84,6 +86,7 @@ extern const struct backend backend_none;
 extern const struct backend backend_cells;
 extern const struct backend backend_new_cells;	/* arming makes the cell */
 extern const struct backend backend_submit;
+extern const struct backend backend_process;	/* its wheel in the process; measured alone */
 extern const struct backend backend_wheel;
 extern const struct backend backend_eager;	/* the same wheel, without its lazy forms */
 extern const struct backend backend_mutex;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/twheel. The back end cells exchanges a word in memory for each arm and cancel, and
+ * The library. The back end cells exchanges a word in memory for each arm and cancel, and
  * makes a call if the cell needs a KICK. The back end submit collects operations for
- * a call. In both, a set is a context.
+ * a call. In both, a set is a context of /dev/twheel. The back end process makes a call for each
+ * operation on a wheel in the process.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -12,6 +15,8 @@
 #include "../../lib/libtwheel.h"
 #include "../machine.h"
 #include "backend.h"
+
+#define PART	1024U		/* operations that are measured together */
 
 /**
  * struct context - a context, its events, and operations for it
@@ -26,13 +31,15 @@ struct context {
 	struct twheel_op	*ops;
 };
 
-static void open_context(struct context *context, unsigned int n, uint64_t slack_ns)
+static void open_context(struct context *context, unsigned int n, uint64_t slack_ns, bool process)
 {
+	unsigned int flags = process ? TWHEEL_PROCESS : TWHEEL_KERNEL;
+
 	context->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
 	context->events = array(usage.batch, sizeof(*context->events));
 	context->ops = array(usage.batch, sizeof(*context->ops));
-	check(twheel_open(NULL, TWHEEL_KERNEL | (usage.measured ? 0 : TWHEEL_NONBLOCK),
-			  &context->ctx), "/dev/twheel");
+	check(twheel_open(NULL, flags | (usage.measured ? 0 : TWHEEL_NONBLOCK), &context->ctx),
+	      process ? "process" : "/dev/twheel");
 	context->fd = twheel_fd(context->ctx);
 }
 
@@ -69,15 +76,21 @@ static void submit(struct context *context)
 
 static unsigned int read_events(struct context *context, uint32_t *numbers)
 {
-	ssize_t size = read(context->fd, context->events,
-			    usage.batch * sizeof(*context->events));
-	unsigned int nr = size / sizeof(*context->events);
+	int nr;
 
-	if (size < 0 && errno == EAGAIN)
-		return 0;
-	if (size <= 0)
+	if (usage.process) {
+		nr = twheel_read(context->ctx, context->events, usage.batch, TWHEEL_FOREVER);
+	} else {
+		ssize_t size = read(context->fd, context->events,
+				    usage.batch * sizeof(*context->events));
+
+		if (size < 0 && errno == EAGAIN)
+			return 0;
+		nr = size / (ssize_t)sizeof(*context->events);
+	}
+	if (nr <= 0)
 		die("twheel: read");
-	for (unsigned int i = 0; numbers && i < nr; i++)
+	for (int i = 0; numbers && i < nr; i++)
 		numbers[i] = context->events[i].cookie;
 	return nr;
 }
@@ -136,7 +149,7 @@ static struct timers *new_cells_open(unsigned int n, uint64_t slack_ns)
 {
 	struct cells *cells = array(1, sizeof(*cells) + n * sizeof(*cells->places));
 
-	open_context(&cells->context, n, slack_ns);
+	open_context(&cells->context, n, slack_ns, usage.process);
 	cells->kicks.ctx = cells->context.ctx;
 	return &cells->context.timers;
 }
@@ -219,7 +232,7 @@ static struct timers *submit_open(unsigned int n, uint64_t slack_ns)
 {
 	struct submit *set = array(1, sizeof(*set) + n * sizeof(*set->ids));
 
-	open_context(&set->context, n, slack_ns);
+	open_context(&set->context, n, slack_ns, false);
 	return &set->context.timers;
 }
 
@@ -316,4 +329,90 @@ const struct backend backend_submit = {
 	.flush		= submit_flush,
 	.take		= submit_take,
 	.fd		= context_fd,
+};
+
+/* The wheel in the process */
+
+/* Another back end has signals. */
+static void *idle_thread(void *unused)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	for (;;)
+		pause();
+	return unused;
+}
+
+/*
+ * A thread, without which a mutex would use no atomics, and records for @n timeouts, as in a
+ * program that has run for a while.
+ */
+static struct timers *process_open(unsigned int n, uint64_t slack_ns)
+{
+	struct submit *set = array(1, sizeof(*set) + n * sizeof(*set->ids));
+	struct twheel_ctx *ctx;
+	static pthread_t thread;
+
+	if (!thread && pthread_create(&thread, NULL, idle_thread, NULL))
+		fail("no thread");
+	open_context(&set->context, n, slack_ns, true);
+	ctx = set->context.ctx;
+	for (unsigned int i = 0; i < n; i++)
+		check(twheel_arm(ctx, 3600 * NSEC_PER_SEC, 0, i, &set->ids[i]), "process: arm");
+	check(twheel_cancel_all(ctx, NULL), "process: cancel");
+	return &set->context.timers;
+}
+
+static int process_one(struct submit *set, enum action action, uint32_t number,
+		       const uint64_t *deadlines)
+{
+	struct twheel_ctx *ctx = set->context.ctx;
+	uint64_t *id = &set->ids[number];
+
+	switch (action) {
+	case ARM:
+		return twheel_arm(ctx, deadlines[number], TWHEEL_F_ABS, number, id);
+	case MOVE:
+		return twheel_mod(ctx, *id, deadlines[number], TWHEEL_F_ABS, number);
+	default:
+		return twheel_cancel(ctx, *id);
+	}
+}
+
+/* The tenth percentile of parts, because other load on the machine disturbs some of them. */
+static void process_all(struct timers *timers, enum action action, const uint32_t *which,
+			unsigned int nr, const uint64_t *deadlines)
+{
+	struct submit *set = (struct submit *)timers;
+	unsigned int parts = nr > PART ? nr / PART : 1, at = 0;
+	uint64_t *took = array(parts, sizeof(*took));
+
+	for (unsigned int i = 0; i < parts; i++) {
+		unsigned int end = (uint64_t)nr * (i + 1) / parts;
+		uint64_t begin = clock_ns();
+
+		for (; at < end; at++)
+			check(process_one(set, action, which[at], deadlines), "process: result");
+		took[i] = clock_ns() - begin - clock_cost;
+	}
+	sort(took, parts);
+	if (clock_wanted)
+		clock_total += took[parts / 10] * parts;
+	free(took);
+}
+
+static unsigned int process_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
+{
+	(void)now_ns;
+	return read_events((struct context *)timers, numbers);
+}
+
+const struct backend backend_process = {
+	.name	= "process",
+	.open	= process_open,
+	.close	= context_close,
+	.all	= process_all,
+	.take	= process_take,
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Time pairs of an arm and a cancel in user space: cells, and a wheel inside the process,
- * alone and behind a mutex, with one thread and with two.
+ * alone and behind a mutex, with one thread and with two. Time also cells of a context of the
+ * library in the process.
  *
  * All N timeouts are armed all the time. A step takes the next one in random order, cancels
  * it, and arms it again for five seconds later. The program reads the clock once per STEP
@@ -9,7 +10,8 @@
  *
  * The cells are in ordinary memory, where no kernel looks at them, and their @look is 0, so
  * no arm makes a call. The result contains no work of the kernel. It does not contain the
- * wakeups either that a wheel in the process needs.
+ * wakeups either that a wheel in the process needs. Of the library, it contains a call that
+ * advances the wheel once per tick, but no look: each comes five seconds after the last one.
  *
  * Cells and nodes are packed, and a timeout is found by its number. Before a repetition,
  * each thread goes through its timeouts once in another random order. So the lists of the
@@ -72,6 +74,7 @@ enum {
 	WHEEL	= 4,
 	LAZY	= 8,		/* with its lazy forms */
 	LOCKED	= 16,		/* behind a mutex */
+	PROCESS	= 32,		/* the cells are of a wheel in the process */
 };
 
 /**
@@ -100,6 +103,9 @@ struct times {
 };
 
 static struct twheel_cell *cells;
+static struct twheel_ctx *process;
+static struct twheel_cell *process_cells[(N_MAX + PAGE_CELLS - 1) / PAGE_CELLS];
+static uint64_t process_tick;
 static struct node *nodes;
 static alignas(128) struct wheel wheels[THREADS];
 static alignas(128) pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -159,6 +165,13 @@ static __always_inline uint64_t tick(unsigned int kind, struct wheel *wheel)
 {
 	uint64_t now = kind == NOTHING ? 0 : clock_ns();
 
+	if (kind & PROCESS && unlikely(now / TICK_NS > process_tick)) {
+		struct twheel_event event;
+
+		process_tick = now / TICK_NS;
+		if (twheel_read(process, &event, 1, TWHEEL_NO_WAIT) >= 0)
+			nr_fired++;
+	}
 	if (kind & WHEEL &&
 	    unlikely(now / TICK_NS > __atomic_load_n(&wheel->cursor, __ATOMIC_RELAXED))) {
 		lock_if(kind);
@@ -202,14 +215,34 @@ static __always_inline void pair_node(unsigned int kind, struct wheel *wheel, ui
 	unlock_if(kind);
 }
 
+/* The context is new, so all generations are 1. */
+static __always_inline uint64_t id_of(uint32_t number)
+{
+	return 1ULL << 32 | number;
+}
+
 static __always_inline void pair_cell(unsigned int kind, uint32_t number, uint64_t expires_ns)
 {
-	struct twheel_cell *cell = &cells[number];
+	struct twheel_cell *cell = kind & PROCESS ?
+		&process_cells[number / PAGE_CELLS][number % PAGE_CELLS] : &cells[number];
 	int was = twheel_cell_cancel(cell);
 
 	if (unlikely((kind & SHARED ? was > 0 : was) ||
-		     twheel_cell_arm(NULL, cell, 0, expires_ns) < 0))
+		     twheel_cell_arm(process, cell, id_of(number), expires_ns) < 0))
 		fail("a cell was not armed");
+}
+
+static void make_process_cell(uint32_t number, uint64_t expires_ns)
+{
+	struct twheel_cell *cell;
+	uint64_t id;
+
+	check(twheel_cell_create(process, 0, &id, &cell), "process: create");
+	check(twheel_cell_arm(process, cell, id, expires_ns), "process: arm");
+	if (id != id_of(number))
+		fail("process: id");
+	if (number % PAGE_CELLS == 0)
+		process_cells[number / PAGE_CELLS] = cell;
 }
 
 static __always_inline void each(struct lane *lane, unsigned int kind)
@@ -238,6 +271,8 @@ static void arm_all(struct lane *lane, unsigned int kind)
 {
 	uint64_t expires_ns = tick(kind, lane->wheel) + DELAY_NS;
 
+	for (uint32_t i = 0; kind & PROCESS && i < lane->n; i++)
+		make_process_cell(i, expires_ns);
 	for (uint32_t i = 0; i < lane->n; i++) {
 		uint32_t number = lane->order[i];
 
@@ -259,6 +294,9 @@ static void part(struct lane *lane)
 		break;
 	case CELLS:
 		each(lane, CELLS);
+		break;
+	case CELLS | PROCESS:
+		each(lane, CELLS | PROCESS);
 		break;
 	case CELLS | SHARED:
 		each(lane, CELLS | SHARED);
@@ -283,6 +321,7 @@ static void part(struct lane *lane)
 static const struct system systems[] = {
 	{ "loop", "", 1, NOTHING },
 	{ "twheel", "native_cell_pair", 1, CELLS },
+	{ "process", "native_cell_pair", 1, CELLS | PROCESS },
 	{ "wheel", "native_cell_pair", 1, WHEEL },
 	{ "wheel_lazy", "native_cell_pair", 1, WHEEL | LAZY },
 	{ "wheel_mutex", "native_cell_pair", 1, WHEEL | LOCKED },
@@ -360,6 +399,8 @@ static void prepare(const struct system *system, uint32_t n)
 	bool shared = system->kind & SHARED;
 	uint32_t share = shared ? n : n / system->threads;
 
+	if (system->kind & PROCESS)
+		check(twheel_open(NULL, TWHEEL_PROCESS, &process), "process");
 	for (unsigned int i = 0; i < system->threads; i++) {
 		struct lane *lane = &lanes[i];
 		uint32_t first = shared ? 0 : i * share;
@@ -405,6 +446,8 @@ static void run(const struct system *system, uint32_t n, struct times *times)
 	run_lane(&lanes[0]);
 	if (system->threads > 1)
 		pthread_barrier_wait(&barrier);
+	twheel_close(process);
+	process = NULL;
 	if (nr_fired)
 		fail("a timeout has fired: the machine was busy for seconds");
 	for (unsigned int i = 0; i < parts; i++) {
