@@ -80,7 +80,7 @@ help-all:
 	@echo
 	@echo 'make bench         costs beside the peers, in instructions: takes minutes'
 	@echo 'make bench-native  costs in nanoseconds, in User Mode Linux: takes five minutes'
-	@echo 'make bench-here    costs in nanoseconds, on the running kernel with the modules loaded'
+	@echo 'make bench-here    costs in nanoseconds, on the running kernel'
 	@echo 'make scenarios     whole programs with timeouts, with twheel and with its peers: takes half'
 	@echo '                   an hour; PUBLISH=1 puts the tables into doc/scenarios.md'
 	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'

@@ -46,13 +46,14 @@ static int run_bench(int argc, char **argv)
 	};
 	static const char *const usual[] = { "1000", "10000", "100000", NULL };
 	const char *arguments[MAX_ARGUMENTS] = { "twheel bench", "--here" };
-	const char *program, *const *numbers;
-	struct twheel_ctx *ctx;
-	int c, error, nr = 2;
+	const char *program, *systems = "", *const *numbers;
+	int c, error, status, nr = 2;
 
 	while ((c = cli_option(argc, argv, options)) != -1) {
 		if (nr > MAX_ARGUMENTS - 12)
 			cli_usage("too many options");
+		if (c == 's')
+			systems = optarg;
 		if (c == 'r')
 			cli_number(optarg, "--repeat", 1, 15);
 		arguments[nr++] = c == 's' ? "--system" : c == 'o' ? "--operation" :
@@ -65,10 +66,13 @@ static int run_bench(int argc, char **argv)
 		cli_number(*numbers, "N", 1000, 1000000);
 		arguments[nr++] = *numbers;
 	}
-	error = cli_context(CLI_NO_FD, TWHEEL_KERNEL, &ctx);
-	if (error)
-		return error;
-	twheel_close(ctx);
+	error = twheel_available();
+	if (error) {
+		status = cli_no_device(error);
+		if (!strcmp(systems, "twheel"))
+			return status;
+		cli_error("measuring a wheel in the process instead, see twheel_backends(7)");
+	}
 	program = find_program();
 	if (program)
 		execv(program, (char *const *)arguments);
@@ -79,14 +83,15 @@ static int run_bench(int argc, char **argv)
 const struct command bench_command = {
 	.name = "bench",
 	.usage = "[OPTION]... [N]...",
-	.summary = "Measure the device and its peers on this machine, in nanoseconds",
+	.summary = "Measure twheel and its peers on this machine, in nanoseconds",
 	.help =
-	"Measures what N timeouts cost (1000, 10000 and 100000) with the device and with\n"
-	"its peers: timerfd, POSIX timers, io_uring, the mISDN timer device if there is\n"
-	"one, and a wheel in the process. The best of several results counts. This takes\n"
-	"some minutes. Standard error describes the machine. Keep the machine idle.\n"
+	"Measures what N timeouts cost (1000, 10000 and 100000) with the device, with the\n"
+	"library's wheel in the process, and with their peers: timerfd, POSIX timers,\n"
+	"io_uring, the mISDN timer device, and a bare wheel. What does not exist is left\n"
+	"out. The best of several results counts. This takes some minutes. Standard error\n"
+	"describes the machine. Keep the machine idle.\n"
 	"\n"
-	"  --system NAMES     some of twheel,timerfd,posix,io_uring,misdn,wheel\n"
+	"  --system NAMES     some of twheel,process,timerfd,posix,io_uring,misdn,wheel\n"
 	"  --operation NAMES  some of those in the result\n"
 	"  --repeat TIMES     runs; the best counts (5)\n"
 	"  --json             a line of JSON for each result\n",

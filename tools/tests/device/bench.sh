@@ -8,7 +8,7 @@ tests="
 bench_measures_the_device_and_its_peers
 bench_says_what_it_ran_on
 bench_in_json_is_a_line_for_each_result
-bench_without_the_device_is_unavailable
+bench_without_the_device_measures_the_process
 bench_without_its_program_is_unavailable
 bench_of_too_few_is_wrong_usage
 "
@@ -22,10 +22,15 @@ bench()
 	return $status
 }
 
-# column OPERATION NUMBER: the value in the table.
+# column OPERATION SYSTEM: the value in the table.
 column()
 {
-	awk -v operation="$1" -v number="$2" '$1 == operation { print $number }' /tmp/out
+	awk -v operation="$1" -v system="$2" '
+		$1 == "operation" {
+			for (i = 3; i <= NF; i++)
+				number[$i] = i
+		}
+		$1 == operation && system in number { print $number[system] }' /tmp/out
 }
 
 is_positive()
@@ -33,16 +38,16 @@ is_positive()
 	awk -v value="$1" 'BEGIN { exit !(value + 0 > 0) }'
 }
 
-# The columns are: operation n twheel timerfd posix io_uring misdn wheel.
 bench_measures_the_device_and_its_peers()
 {
 	bench --operation arm_batch,cancel_single,fire_collect_burst,cell_pair 1000 || return
 	for operation in arm_batch cancel_single fire_collect_burst; do
-		for number in 3 4 5 8; do
-			is_positive "$(column $operation $number)" || return
+		for system in twheel process timerfd posix wheel; do
+			is_positive "$(column $operation $system)" || return
 		done
 	done
-	is_positive "$(column cell_pair 3)" && [ "$(column cell_pair 4)" = - ]
+	is_positive "$(column cell_pair twheel)" && is_positive "$(column cell_pair process)" &&
+		[ "$(column cell_pair timerfd)" = - ]
 }
 
 bench_says_what_it_ran_on()
@@ -61,13 +66,16 @@ bench_in_json_is_a_line_for_each_result()
 		grep -q '^{"system": "timerfd", .*"unit": "ns"}$' /tmp/out
 }
 
-bench_without_the_device_is_unavailable()
+bench_without_the_device_measures_the_process()
 {
 	mv /dev/twheel /dev/twheel.away
-	bench 1000
+	TWHEEL_BACKEND=kernel bench --operation arm_batch,cell_pair 1000
 	status=$?
+	twheel bench --system twheel 1000 2>/tmp/err.alone
+	[ $? = 69 ] && alone=y || alone=
 	mv /dev/twheel.away /dev/twheel
-	[ $status = 69 ] && [ ! -s /tmp/out ] &&
+	[ "$status$alone" = 0y ] && is_positive "$(column cell_pair process)" &&
+		is_positive "$(column arm_batch timerfd)" && [ -z "$(column arm_batch twheel)" ] &&
 		grep -q '/dev/twheel does not exist: is the module twheel_dev loaded' /tmp/err
 }
 
