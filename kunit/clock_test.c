@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of clocks, and of what is refused.
+ * KUnit suite of clocks. The table of the suite state has the refused calls.
  *
  * On running clocks it needs no precise timing: it checks that nothing fires early, and it waits
  * as long as a slow machine may take. On the MANUAL clock the wheel's own thread has no work.
@@ -16,7 +16,6 @@
 #include "suite.h"
 
 #define MS		((u64)NSEC_PER_MSEC)
-#define CLOCK_END	((u64)S64_MAX)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
 
 static void complete_data(struct probe *p)
@@ -179,139 +178,6 @@ static void arm_works_with_interrupts_off(struct kunit *test)
 	expect_begins(test, p);
 }
 
-/* Refusals: each has its errno and changes nothing */
-
-static const struct bad_params {
-	enum twheel_clock clock;
-	u64 tick_ns;
-	unsigned int slots;
-	int error;
-} params_cases[] = {
-	{ TWHEEL_MANUAL + 1, MS, 256, -EINVAL }, { -1, MS, 256, -EINVAL },
-	{ TWHEEL_MANUAL, 86400 * (u64)NSEC_PER_SEC + 1, 256, -EINVAL },
-	{ TWHEEL_MANUAL, U64_MAX, 256, -EINVAL }, { TWHEEL_MANUAL, MS, 1, -EINVAL },
-	{ TWHEEL_MANUAL, MS, 65537, -EINVAL }, { TWHEEL_MANUAL, MS, UINT_MAX, -EINVAL },
-	{ TWHEEL_REALTIME, 1, 2, 0 }, { TWHEEL_MANUAL, 86400 * (u64)NSEC_PER_SEC, 65536, 0 },
-};
-
-/* No number of levels is refused. */
-static void create_refuses_what_is_out_of_range(struct kunit *test)
-{
-	static const unsigned int levels[] = { 0, 1, 2, 4, 12, 13, UINT_MAX };
-	const struct bad_params *c;
-	struct twheel *w;
-	unsigned int i;
-
-	for (c = params_cases; c < params_cases + ARRAY_SIZE(params_cases); c++) {
-		for (i = 0; i < ARRAY_SIZE(levels); i++) {
-			w = twheel_create(&(struct twheel_params){
-				.name = "kunit", .clock = c->clock, .tick_ns = c->tick_ns,
-				.slots = c->slots, .levels = levels[i],
-			});
-			KUNIT_EXPECT_EQ(test, c->error, PTR_ERR_OR_ZERO(w));
-			twheel_destroy(w);
-		}
-	}
-}
-
-/* A call for a timeout that is idle, or pending for tick 50, of a wheel that may be stopped. */
-static const struct refusal {
-	const char *name;
-	u64 expires, slack;
-	bool pending, mod, stopped, shut_down;
-	int error;
-} refusals[] = {
-	{ "arm past the clock", CLOCK_END + 1, .error = -EINVAL },
-	{ "arm at U64_MAX", U64_MAX, .error = -EINVAL },
-	{ "slack past the clock", MS, CLOCK_END + 1, .error = -EINVAL },
-	{ "slack of U64_MAX", MS, U64_MAX, .error = -EINVAL },
-	{ "mod past the clock", CLOCK_END + 1, .mod = true, .error = -EINVAL },
-	{ "move past the clock", U64_MAX, .mod = true, .pending = true, .error = -EINVAL },
-	{ "move with slack past the clock", MS, U64_MAX, true, true, .error = -EINVAL },
-	{ "arm of a pending one", 9 * MS, .pending = true, .error = -EBUSY },
-	{ "arm with slack of a pending one", 9 * MS, MS, .pending = true, .error = -EBUSY },
-	{ "bad arm of a pending one", U64_MAX, .pending = true, .error = -EINVAL },
-	{ "arm when stopped", MS, .stopped = true, .error = -ESHUTDOWN },
-	{ "mod when stopped", MS, .mod = true, .stopped = true, .error = -ESHUTDOWN },
-	{ "bad arm when stopped", U64_MAX, .stopped = true, .error = -EINVAL },
-	{ "arm when shut down", MS, .shut_down = true, .error = -ESHUTDOWN },
-	{ "mod when shut down", MS, .mod = true, .shut_down = true, .error = -ESHUTDOWN },
-};
-
-static void refusal_desc(const struct refusal *r, char *desc)
-{
-	strscpy(desc, r->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(refusal, refusals, refusal_desc);
-
-static int call_to_refuse(const struct refusal *r, struct twheel_timeout *t)
-{
-	if (r->mod)
-		return r->slack ? twheel_mod_slack(t, r->expires, r->slack) :
-				  twheel_mod(t, r->expires);
-	return r->slack ? twheel_arm_slack(t, r->expires, r->slack) : twheel_arm(t, r->expires);
-}
-
-static void refused_call_changes_nothing(struct kunit *test)
-{
-	const struct refusal *r = test->param_value;
-	struct fixture *f = manual_wheel(test, MS, 256, 0);
-	struct twheel_counters before, after;
-	struct probe *p = probes(test, 1);
-	struct twheel_timeout copy;
-
-	if (r->pending)
-		arm_tick(test, p, 50);
-	if (r->stopped)
-		twheel_stop(f->wheel, NULL, NULL);
-	if (r->shut_down)
-		twheel_shutdown(&p->t);
-	twheel_stats(f->wheel, &before);
-	copy = p->t;
-	KUNIT_EXPECT_EQ(test, r->error, call_to_refuse(r, &p->t));
-	if (!r->mod && !r->slack && r->error == -EINVAL)
-		KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, r->expires));
-	twheel_stats(f->wheel, &after);
-	KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(after)));
-	KUNIT_EXPECT_EQ(test, 0, memcmp(&copy, &p->t, sizeof(copy)));
-	advance_tick(test, 49);
-	KUNIT_EXPECT_EQ(test, 0U, p->fired);
-	advance_tick(test, 50);
-	KUNIT_EXPECT_EQ(test, (unsigned int)r->pending, p->fired);
-}
-
-static void manual_clock_moves_only_by_twheel_advance(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, MS, 256, 0);
-
-	KUNIT_EXPECT_EQ(test, 0ULL, twheel_now(f->wheel));
-	KUNIT_EXPECT_EQ(test, 0, twheel_advance(f->wheel, 7));
-	msleep(20);
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_advance(f->wheel, CLOCK_END + 1));
-	KUNIT_EXPECT_EQ(test, 7ULL, twheel_now(f->wheel));
-	KUNIT_EXPECT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END));
-	KUNIT_EXPECT_EQ(test, 0, twheel_advance(f->wheel, 5));
-	KUNIT_EXPECT_EQ(test, 5ULL, twheel_now(f->wheel));
-}
-
-static void advance_in_callback(struct probe *p)
-{
-	p->ret = twheel_advance(p->f->wheel, 100 * MS);
-}
-
-static void advance_from_a_callback_is_refused(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, MS, 256, 0);
-	struct probe *p = probes(test, 1);
-
-	p->then = advance_in_callback;
-	arm_tick(test, p, 3);
-	advance_tick(test, 3);
-	KUNIT_EXPECT_EQ(test, -EDEADLK, p->ret);
-	KUNIT_EXPECT_EQ(test, 3 * MS, twheel_now(f->wheel));
-}
-
 static struct kunit_case clock_cases[] = {
 	KUNIT_CASE_PARAM(wheel_follows_its_clock, clock_gen_params),
 	KUNIT_CASE_PARAM(relative_timeout_fires_and_not_early, clock_gen_params),
@@ -320,10 +186,6 @@ static struct kunit_case clock_cases[] = {
 	KUNIT_CASE_PARAM(earlier_timeout_fires_before_one_armed_first, clock_gen_params),
 	KUNIT_CASE_PARAM(random_timeouts_fire_once_and_not_early, clock_gen_params),
 	KUNIT_CASE_PARAM(arm_works_with_interrupts_off, clock_gen_params),
-	KUNIT_CASE(create_refuses_what_is_out_of_range),
-	KUNIT_CASE_PARAM(refused_call_changes_nothing, refusal_gen_params),
-	KUNIT_CASE(manual_clock_moves_only_by_twheel_advance),
-	KUNIT_CASE(advance_from_a_callback_is_refused),
 	{}
 };
 
@@ -336,5 +198,5 @@ static struct kunit_suite clock_suite = {
 
 module_test_suite(clock_suite);
 
-MODULE_DESCRIPTION("KUnit suite of the clocks of timing wheels, and of what is refused");
+MODULE_DESCRIPTION("KUnit suite of the clocks of timing wheels");
 MODULE_LICENSE("GPL");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Threads beside the test's own, a function that waits until the test releases it, and a
- * twheel_stop() in the middle of a pass.
+ * twheel_stop() in such a thread.
  *
  * Between helper_start() and helper_finish() a test must not be aborted: it
  * expects, and does not assert.
@@ -137,21 +137,17 @@ static inline void gate_wait(struct kunit *test, struct gate *gate)
  * struct stopping - a twheel_stop() that a helper calls
  * @wheel: wheel that it stops
  * @list: timeouts that are handed back
- * @over: twheel_stop() has returned
  * @early: number of timeouts that were handed back while @inside was not 0
  * @inside: number of running callbacks, if the test counts them
  * @left: value of @inside when twheel_stop() returned
- * @now: completed to make stop_at_once() begin
  * @helper: thread that calls twheel_stop()
  */
 struct stopping {
 	struct twheel		*wheel;
 	struct list_head	list;
-	bool			over;
 	unsigned int		early;
 	atomic_t		inside;
 	int			left;
-	struct completion	now;
 	struct helper		helper;
 };
 
@@ -159,11 +155,9 @@ static inline void stopping_init(struct stopping *s, struct twheel *w)
 {
 	s->wheel = w;
 	INIT_LIST_HEAD(&s->list);
-	s->over = false;
 	s->early = 0;
 	atomic_set(&s->inside, 0);
 	s->left = 0;
-	init_completion(&s->now);
 }
 
 static inline void collect_handed_back(void *data, struct twheel_timeout *t)
@@ -180,29 +174,6 @@ static inline void stop_it(void *arg)
 
 	twheel_stop(s->wheel, collect_handed_back, s);
 	s->left = atomic_read(&s->inside);
-	WRITE_ONCE(s->over, true);
-}
-
-/* Stop as soon as a callback or a sink completes @now, with a thread of helper_first(). */
-static inline void stop_at_once(void *arg)
-{
-	struct stopping *s = arg;
-
-	wait_for_completion(&s->now);
-	stop_it(s);
-}
-
-static inline void stopper_start(struct kunit *test, struct stopping *s)
-{
-	helper_start(test, &s->helper, stop_at_once, s);
-	helper_first(test, &s->helper);
-}
-
-/* Also works if nothing has completed @now. */
-static inline void stopper_finish(struct kunit *test, struct stopping *s)
-{
-	complete(&s->now);
-	helper_finish(test, &s->helper);
 }
 
 /* Wait until the stop refuses to arm @t, which is idle and in the shard of this CPU. */

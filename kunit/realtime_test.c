@@ -197,25 +197,6 @@ static void timeout_fires_and_not_early(struct kunit *test)
 	KUNIT_EXPECT_GE(test, p->fired_ns, p->t.expires);
 }
 
-static void wheel_follows_the_wall_clock(struct kunit *test)
-{
-	struct probe *p = wall_probes(test, 1);
-	u64 before = wall();
-
-	KUNIT_EXPECT_GE(test, twheel_now(p->f->wheel), before);
-	step_wall(DAY);
-	KUNIT_EXPECT_GE(test, twheel_now(p->f->wheel), before + DAY);
-}
-
-static void relative_arm_is_refused(struct kunit *test)
-{
-	struct probe *p = wall_probes(test, 1);
-
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, TICK));
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, 0));
-	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
-}
-
 /* An earlier arm re-programs the hrtimer. So does the hrtimer, if its timeout was cancelled. */
 static void earliest_timeout_programs_the_hrtimer(struct kunit *test)
 {
@@ -254,21 +235,6 @@ static void arm_leaves_the_hrtimer_of_a_queued_shard_alone(struct kunit *test)
 	expect_fired(test, 2);
 	twheel_stats(p->f->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats.wakeups);
-}
-
-static void slack_has_no_effect(struct kunit *test)
-{
-	struct probe *p = wall_probes(test, 2);
-	u64 at = div64_u64(wall() + HOUR, TICK) * TICK + 1;
-
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm_slack(&p[0].t, at, DAY));
-	KUNIT_EXPECT_EQ(test, at - 1 + TICK, twheel_next_expiry(p->f->wheel));
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod_slack(&p[0].t, at + TICK, DAY));
-	KUNIT_EXPECT_EQ(test, at - 1 + 2 * TICK, twheel_next_expiry(p->f->wheel));
-	arm_at(test, &p[1], at + 2 * TICK);
-	step_wall(2 * HOUR);
-	expect_fired(test, 2);
-	KUNIT_EXPECT_PTR_EQ(test, &p[0], p->f->order[0]);
 }
 
 /* Steps */
@@ -598,11 +564,8 @@ static void hours_skipped_or_repeated_by_steps_count_once(struct kunit *test)
 
 static struct kunit_case realtime_cases[] = {
 	KUNIT_CASE_PARAM(timeout_fires_and_not_early, kind_gen_params),
-	KUNIT_CASE(wheel_follows_the_wall_clock),
-	KUNIT_CASE(relative_arm_is_refused),
 	KUNIT_CASE_PARAM(earliest_timeout_programs_the_hrtimer, kind_gen_params),
 	KUNIT_CASE(arm_leaves_the_hrtimer_of_a_queued_shard_alone),
-	KUNIT_CASE(slack_has_no_effect),
 	KUNIT_CASE_PARAM(step_forward_fires_what_became_due, kind_gen_params),
 	KUNIT_CASE_PARAM(step_back_fires_nothing_early, kind_gen_params),
 	KUNIT_CASE_PARAM(timeout_armed_or_moved_after_a_step_is_exact, step_gen_params),

@@ -10,67 +10,7 @@
 #include "layout.h"
 #include "suite.h"
 
-DEFINE_STRIDE();
-
 #define TICK		((u64)NSEC_PER_MSEC)
-#define ODD_TICK	3ULL
-
-/* @p is in a tick of its window that is after the current tick. Returns the tick. */
-static u64 expect_in_window(struct kunit *test, struct probe *p, u64 now_tick, u64 expires,
-			    u64 slack)
-{
-	u64 first = max(div64_u64(expires + ODD_TICK - 1, ODD_TICK), now_tick + 1);
-	u64 last = max(first, div64_u64(expires + slack, ODD_TICK));
-	struct twheel_position pos;
-
-	KUNIT_ASSERT_TRUE(test, twheel_position(&p->t, &pos));
-	KUNIT_ASSERT_GE(test, pos.tick, first);
-	KUNIT_ASSERT_LE(test, pos.tick, last);
-	KUNIT_ASSERT_EQ(test, expires, p->t.expires);
-	return pos.tick;
-}
-
-/* Every deadline of some ticks, with every slack, from an advancing cursor. */
-static void slack_is_kept_with_near_deadlines(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	u64 expires, slack, at, now = 0, step = s->slots > 256 ? 7 : 1;
-	struct probe *p;
-
-	layout_wheel(test, ODD_TICK);
-	p = probes(test, 1);
-	for (expires = 0; expires < 60; expires += step * stride) {
-		for (slack = 0; slack < 60; slack += step) {
-			at = now * ODD_TICK + expires;
-			KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, at, slack));
-			now = expect_in_window(test, p, now, at, slack);
-			expect_fires_at(test, p, now);
-		}
-	}
-}
-
-static void slack_is_kept_with_deadlines_of_every_level(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	u64 at, slack, now = 0;
-	struct probe *p;
-	u32 i, j;
-
-	layout_wheel(test, ODD_TICK);
-	p = probes(test, 1);
-	for (i = 0; i < layout_boundaries(s); i += stride) {
-		for (j = 0; j < layout_boundaries(s); j++) {
-			/* Together they stay within the clock. */
-			if (max(layout_boundary(s, i), layout_boundary(s, j)) > CLOCK_END >> 15)
-				break;
-			at = (now + layout_boundary(s, i)) * ODD_TICK + 1;
-			slack = layout_boundary(s, j) * ODD_TICK + 1;
-			KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, at, slack));
-			now = expect_in_window(test, p, now, at, slack);
-			expect_fires_at(test, p, now);
-		}
-	}
-}
 
 static void neighbours_share_ticks(struct kunit *test)
 {
@@ -141,23 +81,6 @@ static void slack_joins_a_tick_in_use(struct kunit *test)
 	}
 }
 
-static void sum_past_the_end_of_the_clock_is_not_early(struct kunit *test)
-{
-	struct fixture *f = layout_wheel(test, ODD_TICK);
-	struct probe *p = probes(test, 1);
-	u64 at;
-
-	for (at = 1000; at < CLOCK_END; at += CLOCK_END - 2000) {
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, at, CLOCK_END));
-		KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, at - 1));
-		KUNIT_ASSERT_EQ(test, 0U, p->fired);
-		twheel_cancel(&p->t);
-	}
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, CLOCK_END - 100, CLOCK_END));
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END));
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-}
-
 /* The deadline is an hour away, so nothing fires, and twheel_next_expiry() shows the tick. */
 static u64 next_expiry_with_slack(struct kunit *test, enum twheel_clock clock, u64 *expires)
 {
@@ -192,11 +115,8 @@ static void slack_has_no_effect_on_realtime(struct kunit *test)
 }
 
 static struct kunit_case slack_cases[] = {
-	KUNIT_CASE_PARAM(slack_is_kept_with_near_deadlines, layout_gen_params),
-	KUNIT_CASE_PARAM(slack_is_kept_with_deadlines_of_every_level, layout_gen_params),
 	KUNIT_CASE_PARAM(neighbours_share_ticks, layout_gen_params),
 	KUNIT_CASE_PARAM(slack_joins_a_tick_in_use, join_gen_params),
-	KUNIT_CASE_PARAM(sum_past_the_end_of_the_clock_is_not_early, layout_gen_params),
 	KUNIT_CASE(slack_has_no_effect_on_realtime),
 	{}
 };

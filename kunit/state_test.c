@@ -633,6 +633,7 @@ static void create_makes_what_was_asked_for_or_refuses_it(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, m->asked.tick_ns ?: TICK, params.tick_ns);
 	KUNIT_EXPECT_EQ(test, m->slots, params.slots);
 	KUNIT_EXPECT_EQ(test, m->levels, params.levels);
+	KUNIT_EXPECT_GT(test, params.memory, m->slots * sizeof(struct list_head));
 	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_advance(w, CLOCK_END));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of what a wheel tells about itself: counters, parameters, its file in debugfs, and
- * the warning of too many wheels.
+ * KUnit suite of what a wheel tells about itself: occupied slots, its file in debugfs, and the
+ * warning of too many wheels. The table of the suite state has the other counters.
  */
 #include <linux/fs.h>
 #include <linux/kmsg_dump.h>
@@ -10,7 +10,6 @@
 #include <linux/string.h>
 
 #include "fixture.h"
-#include "layout.h"
 #include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
@@ -26,63 +25,6 @@ static noinline struct twheel_counters stats_of(struct kunit *test)
 			stats.cancelled + stats.fired + stats.stopped + stats.pending);
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
 	return stats;
-}
-
-/* The counters have changed by these numbers since @before, which becomes the current state. */
-static void expect_counts(struct kunit *test, struct twheel_counters *before, u64 armed,
-			  u64 rearmed, u64 cancelled, u64 fired)
-{
-	struct twheel_counters now = stats_of(test);
-
-	KUNIT_EXPECT_EQ(test, armed, now.armed - before->armed);
-	KUNIT_EXPECT_EQ(test, rearmed, now.rearmed - before->rearmed);
-	KUNIT_EXPECT_EQ(test, cancelled, now.cancelled - before->cancelled);
-	KUNIT_EXPECT_EQ(test, fired, now.fired - before->fired);
-	*before = now;
-}
-
-/* Counters */
-
-static void each_operation_is_counted(struct kunit *test)
-{
-	struct twheel_counters stats = { };
-	struct twheel_timeout *t;
-	u64 at = 50 * TICK;
-	struct probe *p;
-
-	layout_wheel(test, TICK);
-	p = probes(test, 1);
-	t = &p->t;
-	twheel_arm(t, 10 * TICK);
-	expect_counts(test, &stats, 1, 0, 0, 0);
-	twheel_mod(t, 20 * TICK);
-	expect_counts(test, &stats, 1, 1, 1, 0);
-	twheel_cancel(t);
-	expect_counts(test, &stats, 0, 0, 1, 0);
-	twheel_mod(t, 30 * TICK);
-	expect_counts(test, &stats, 1, 0, 0, 0);
-	twheel_cancel_sync(t);
-	expect_counts(test, &stats, 0, 0, 1, 0);
-	twheel_arm_after(t, TICK);
-	expect_counts(test, &stats, 1, 0, 0, 0);
-	advance_tick(test, 30);
-	expect_counts(test, &stats, 0, 0, 0, 1);
-	t->expires = 40 * TICK;
-	twheel_arm_list(p->f->wheel, &t, 1);
-	expect_counts(test, &stats, 1, 0, 0, 0);
-	twheel_mod_list(&t, &at, 1);
-	expect_counts(test, &stats, 1, 1, 1, 0);
-	twheel_cancel_list(&t, 1);
-	expect_counts(test, &stats, 0, 0, 1, 0);
-	/* An interrupt that finds nothing to do is not counted. */
-	twheel_cancel(t);
-	twheel_try_cancel(t);
-	expect_counts(test, &stats, 0, 0, 0, 0);
-	twheel_arm(t, 60 * TICK);
-	twheel_stop(p->f->wheel, NULL, NULL);
-	expect_counts(test, &stats, 1, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, 1ULL, stats.stopped);
-	KUNIT_EXPECT_EQ(test, 0ULL, stats.pending);
 }
 
 static void occupied_slots_are_counted_by_level(struct kunit *test)
@@ -106,43 +48,6 @@ static void occupied_slots_are_counted_by_level(struct kunit *test)
 		advance_tick(test, 1002);
 		stats = stats_of(test);
 		KUNIT_EXPECT_NULL(test, memchr_inv(stats.occupied, 0, sizeof(stats.occupied)));
-	}
-}
-
-/* Parameters */
-
-static void nothing(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
-{
-}
-
-/* A member of 0 means the default. */
-static void params_are_those_in_effect(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	const struct twheel_params asked[] = {
-		{ "kunit", TWHEEL_MANUAL, 1, s->slots - s->slots / 4, s->levels, nothing, test,
-		  true },
-		{ },
-	}, made[] = {
-		{ "kunit", TWHEEL_MANUAL, 1, s->slots, s->levels, nothing, test, true },
-		{ "wheel", TWHEEL_MONOTONIC, TICK, 256, 7 },
-	};
-	struct twheel_params got;
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(asked); i++) {
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &asked[i]));
-		twheel_get_params(((struct fixture *)test->priv)->wheel, &got);
-		KUNIT_EXPECT_STREQ(test, made[i].name, got.name);
-		KUNIT_EXPECT_EQ(test, (int)made[i].clock, (int)got.clock);
-		KUNIT_EXPECT_EQ(test, made[i].tick_ns, got.tick_ns);
-		KUNIT_EXPECT_EQ(test, made[i].slots, got.slots);
-		KUNIT_EXPECT_EQ(test, made[i].levels, got.levels);
-		KUNIT_EXPECT_TRUE(test, got.sink == made[i].sink);
-		KUNIT_EXPECT_PTR_EQ(test, made[i].sink_data, got.sink_data);
-		KUNIT_EXPECT_EQ(test, made[i].account, got.account);
-		KUNIT_EXPECT_GT(test, got.memory, got.slots * sizeof(struct list_head));
-		fixture_exit(test);
 	}
 }
 
@@ -286,9 +191,7 @@ static void too_many_wheels_are_warned_of_once(struct kunit *test)
 }
 
 static struct kunit_case stats_cases[] = {
-	KUNIT_CASE_PARAM(each_operation_is_counted, layout_gen_params),
 	KUNIT_CASE(occupied_slots_are_counted_by_level),
-	KUNIT_CASE_PARAM(params_are_those_in_effect, layout_gen_params),
 	KUNIT_CASE(file_shows_the_counters_until_the_wheel_is_destroyed),
 	KUNIT_CASE(wheels_that_are_accounted_are_not_warned_of),
 	KUNIT_CASE(too_many_wheels_are_warned_of_once),

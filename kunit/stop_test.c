@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the end of a wheel: which timeouts twheel_stop() hands back, from where,
- * and which calls are allowed after it. A stop under load loses nothing.
+ * KUnit suite of the end of a wheel: twheel_stop() beside callbacks and owners that act on other
+ * CPUs. The suite combination stops wheels on the MANUAL clock in the middle of passes.
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
-#include <linux/moduleparam.h>
 
 #include "fixture.h"
 #include "helper.h"
 #include "suite.h"
-
-DEFINE_STRIDE();
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
@@ -52,111 +49,6 @@ static void expect_accounted(struct kunit *test, struct probe *p, unsigned int n
 				    i, n, p[i].fired, p[i].ret);
 }
 
-/* Places in the wheel from which timeouts are handed back */
-
-struct form {
-	u32	slots;
-	u32	levels;
-};
-
-static const struct form forms[] = { { 2, 1 }, { 256, 1 }, { 2, 0 }, { 256, 0 }, { 65536, 0 } };
-
-static void form_desc(const struct form *form, char *desc)
-{
-	sprintf(desc, "%u slots, %s", form->slots, form->levels == 1 ? "one level" : "hierarchy");
-}
-
-KUNIT_ARRAY_PARAM(form, forms, form_desc);
-
-/* Powers of two with both neighbours: timeouts on each level, on both sides of its blocks. */
-static u64 edge(unsigned int i)
-{
-	return max(BIT_ULL(i / 3) + i % 3, 2ULL) - 1;
-}
-
-static void stop_hands_back_a_timeout_on_every_level(struct kunit *test)
-{
-	enum { NR = 3 * 43 };
-	const struct form *form = test->param_value;
-	struct fixture *f = manual_wheel(test, TICK, form->slots, form->levels);
-	struct probe *p = probes(test, NR);
-	struct twheel_counters stats;
-	unsigned int i;
-
-	for (i = 0; i < NR; i++)
-		arm_tick(test, &p[i], edge(i));
-	KUNIT_EXPECT_EQ(test, (unsigned int)NR, stop(test));
-	expect_accounted(test, p, NR);
-	twheel_stats(f->wheel, &stats);
-	KUNIT_EXPECT_EQ(test, (u64)NR, stats.stopped);
-	KUNIT_EXPECT_EQ(test, 0ULL, stats.pending);
-	KUNIT_EXPECT_EQ(test, (u64)S64_MAX, twheel_next_expiry(f->wheel));
-}
-
-static void renew_wheel(struct kunit *test, const struct form *form)
-{
-	fixture_exit(test);
-	manual_wheel(test, TICK, form->slots, form->levels);
-}
-
-static const struct form small_forms[] = { { 2, 1 }, { 8, 1 }, { 2, 0 }, { 4, 0 } };
-
-KUNIT_ARRAY_PARAM(small_form, small_forms, form_desc);
-
-/* Depending on the phase, timeouts have fired, have cascaded, or wait for later rounds. */
-static void stop_hands_back_the_rest_from_every_phase(struct kunit *test)
-{
-	enum { NR = 3 * 10 };
-	struct probe *p;
-	u64 phase;
-	unsigned int i;
-
-	for (phase = 0; phase < 600; phase += stride) {
-		renew_wheel(test, test->param_value);
-		p = probes(test, NR);
-		for (i = 0; i < NR; i++)
-			arm_tick(test, &p[i], edge(i));
-		advance_tick(test, phase);
-		stop(test);
-		expect_accounted(test, p, NR);
-		for (i = 0; i < NR; i++)
-			KUNIT_ASSERT_EQ(test, p[i].tick > phase, p[i].ret == 1);
-	}
-}
-
-static void stop_after_a_step_back_hands_back_all(struct kunit *test)
-{
-	enum { NR = 3 * 30, START = 100000 };
-	struct probe *p;
-	unsigned int i;
-
-	renew_wheel(test, test->param_value);
-	p = probes(test, NR);
-	advance_tick(test, START);
-	for (i = 0; i < NR; i++)
-		arm_tick(test, &p[i], START + edge(i));
-	advance_tick(test, START / 2);
-	KUNIT_EXPECT_EQ(test, (unsigned int)NR, stop(test));
-	expect_accounted(test, p, NR);
-}
-
-static void what_was_cancelled_or_has_fired_is_not_handed_back(struct kunit *test)
-{
-	struct probe *p;
-
-	manual_wheel(test, TICK, 4, 0);
-	p = probes(test, 5);
-	arm_tick(test, &p[0], 3);
-	arm_tick(test, &p[1], 30);
-	arm_tick(test, &p[2], 30);
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[3].t, S64_MAX));
-	advance_tick(test, 10);
-	KUNIT_ASSERT_TRUE(test, twheel_cancel(&p[1].t));
-	KUNIT_EXPECT_EQ(test, 2U, stop(test));
-	KUNIT_EXPECT_EQ(test, 1, p[2].ret);
-	KUNIT_EXPECT_EQ(test, 1, p[3].ret);
-}
-
 static void stop_hands_back_a_tree_of_realtime(struct kunit *test)
 {
 	struct twheel_params params = { .name = "kunit-stop", .clock = TWHEEL_REALTIME };
@@ -169,140 +61,6 @@ static void stop_hands_back_a_tree_of_realtime(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, S64_MAX - i % 7));
 	KUNIT_EXPECT_EQ(test, (unsigned int)MANY, stop(test));
 	expect_accounted(test, p, MANY);
-}
-
-/* In the middle of a pass */
-
-/**
- * struct pass - a pass during which the wheel is stopped
- * @stopping: the stop
- * @trigger: the stop begins in the callback of this timeout
- * @refused: a timeout that every callback tries to arm
- * @seen: callbacks that ran after the stop had begun, so that an arm was refused
- * @cascaded: number of timeouts that had been cascaded when @trigger was called
- */
-struct pass {
-	struct stopping	stopping;
-	struct probe	*trigger;
-	struct probe	*refused;
-	unsigned int	seen;
-	u64		cascaded;
-};
-
-static void begin_to_stop(struct pass *pass)
-{
-	struct twheel_counters stats;
-
-	twheel_stats(pass->stopping.wheel, &stats);
-	pass->cascaded = stats.cascaded;
-	complete(&pass->stopping.now);
-	mdelay(5);
-}
-
-static void meet_the_stop(struct probe *p)
-{
-	struct pass *pass = p->data;
-
-	atomic_inc(&pass->stopping.inside);
-	if (p == pass->trigger)
-		begin_to_stop(pass);
-	if (twheel_arm(&pass->refused->t, S64_MAX) == -ESHUTDOWN)
-		pass->seen++;
-	else
-		twheel_cancel(&pass->refused->t);
-	atomic_dec(&pass->stopping.inside);
-}
-
-/* The stop begins in the callback of p[@trigger]; p[@n] is not armed. */
-static struct pass *make_pass(struct kunit *test, struct probe *p, unsigned int n,
-			      unsigned int trigger)
-{
-	struct pass *pass = kunit_kzalloc(test, sizeof(*pass), GFP_KERNEL);
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, pass);
-	stopping_init(&pass->stopping, p->f->wheel);
-	pass->trigger = &p[trigger];
-	pass->refused = &p[n];
-	for (i = 0; i < n; i++) {
-		p[i].then = meet_the_stop;
-		p[i].data = pass;
-	}
-	return pass;
-}
-
-/* Advance to @tick. One callback may be running when the stop begins; no other may begin. */
-static void stop_in_pass(struct kunit *test, struct pass *pass, u64 tick)
-{
-	stopper_start(test, &pass->stopping);
-	KUNIT_EXPECT_EQ(test, 0, twheel_advance(pass->stopping.wheel, tick * TICK));
-	stopper_finish(test, &pass->stopping);
-	KUNIT_EXPECT_EQ(test, 1U, pass->trigger->fired);
-	KUNIT_EXPECT_LE(test, pass->seen, 1U);
-	KUNIT_EXPECT_EQ(test, 0, pass->stopping.left);
-	count_probes(test, &pass->stopping.list);
-}
-
-static u64 tick_due(unsigned int i)
-{
-	return 10;
-}
-
-/* The callback of tick 255 runs while the slot of ticks 256 to 511 is half cascaded. */
-static u64 tick_cascade(unsigned int i)
-{
-	return i == MANY - 1 ? 255 : 300 + i % 100;
-}
-
-/* Some of the slot have been set aside for later rounds when the stop begins. */
-static u64 tick_visit(unsigned int i)
-{
-	return i == 78 ? 4 : 8 * (i % 5 + i % 2) + 4;
-}
-
-/**
- * struct pass_case - what the pass does when the stop begins
- * @name: for the log
- * @levels: of the wheel
- * @tick: tick of the i-th timeout
- * @trigger: the stop begins in its callback
- * @idle: a timeout that does not fire
- * @cascades: the stop begins in the middle of a cascade
- */
-struct pass_case {
-	const char	*name;
-	unsigned int	levels;
-	u64		(*tick)(unsigned int i);
-	unsigned int	trigger;
-	unsigned int	idle;
-	bool		cascades;
-};
-
-static const struct pass_case pass_cases[] = {
-	{ "due", 0, tick_due, 10, 128, false },
-	{ "cascade", 0, tick_cascade, MANY - 1, 0, true },
-	{ "visit", 1, tick_visit, 78, MANY - 1, false },
-};
-
-NAMED_PARAM(pass_case, pass_cases);
-
-/* At most the rest of the current batch runs. */
-static void stop_in_a_pass_hands_back_what_has_not_run(struct kunit *test)
-{
-	const struct pass_case *c = test->param_value;
-	struct probe *p;
-	struct pass *pass;
-	unsigned int i;
-
-	manual_wheel(test, TICK, c->levels == 1 ? 8 : 256, c->levels);
-	p = probes(test, MANY + 1);
-	pass = make_pass(test, p, MANY, c->trigger);
-	for (i = 0; i < MANY; i++)
-		arm_tick(test, &p[i], c->tick(i));
-	stop_in_pass(test, pass, MANY);
-	expect_accounted(test, p, MANY);
-	KUNIT_EXPECT_EQ(test, 1, p[c->idle].ret);
-	KUNIT_EXPECT_EQ(test, c->cascades, pass->cascaded && pass->cascaded < MANY);
 }
 
 /* While a callback spins on a spare CPU */
@@ -419,116 +177,6 @@ static void second_caller_waits_for_the_first(struct kunit *test)
 
 /* The hand-back: one call per timeout, during which the timeout counts as running */
 
-/**
- * struct return_calls - record of the calls that hand timeouts back
- * @call: called for each timeout, or NULL
- * @ret: sum of its results
- * @caller: the task that stops the wheel
- * @elsewhere: number of calls in another task
- * @inside: number of calls that have not returned
- * @nested: number of calls that began before the previous one had returned
- * @p: all timeouts
- * @n: length of @p
- */
-struct return_calls {
-	int			(*call)(struct return_calls *r, struct twheel_timeout *t);
-	int			ret;
-	struct task_struct	*caller;
-	unsigned int		elsewhere;
-	unsigned int		inside;
-	unsigned int		nested;
-	struct probe		*p;
-	unsigned int		n;
-};
-
-static void note_return(void *data, struct twheel_timeout *t)
-{
-	struct return_calls *r = data;
-
-	r->elsewhere += current != r->caller;
-	r->nested += r->inside++;
-	container_of(t, struct probe, t)->ret++;
-	if (r->call)
-		r->ret += r->call(r, t);
-	usleep_range(10, 20);
-	r->inside--;
-}
-
-/* Hand back @n timeouts, with @call for each. Returns the sum of its results. */
-static int hand_back(struct kunit *test, unsigned int n,
-		     int (*call)(struct return_calls *r, struct twheel_timeout *t))
-{
-	struct return_calls *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, r);
-	manual_wheel(test, TICK, 4, 0);
-	*r = (struct return_calls){
-		.caller = current, .p = probes(test, n), .n = n, .call = call,
-	};
-	for (i = 0; i < n; i++)
-		arm_tick(test, &r->p[i], 1 + 7 * i);
-	twheel_stop(r->p->f->wheel, note_return, r);
-	KUNIT_EXPECT_EQ(test, 0U, r->elsewhere);
-	KUNIT_EXPECT_EQ(test, 0U, r->nested);
-	for (i = 0; i < n; i++)
-		KUNIT_EXPECT_EQ(test, 1, r->p[i].ret);
-	return r->ret;
-}
-
-static int call_cancel(struct return_calls *r, struct twheel_timeout *t)
-{
-	return twheel_cancel(t) + twheel_cancel_sync(t);
-}
-
-static int call_shutdown(struct return_calls *r, struct twheel_timeout *t)
-{
-	return twheel_shutdown(t);
-}
-
-static int call_try_cancel(struct return_calls *r, struct twheel_timeout *t)
-{
-	return twheel_try_cancel(t);
-}
-
-static int call_mod(struct return_calls *r, struct twheel_timeout *t)
-{
-	return twheel_mod(t, FAR);
-}
-
-/* Of the others, one more is cancelled in each call: it is not handed back. */
-static int call_cancel_the_next(struct return_calls *r, struct twheel_timeout *t)
-{
-	unsigned int i;
-
-	for (i = 0; i < r->n; i++)
-		if (twheel_cancel(&r->p[i].t))
-			return r->p[i].ret++ + 1;
-	return 0;
-}
-
-static const struct return_case {
-	const char *name;
-	int (*call)(struct return_calls *r, struct twheel_timeout *t);
-	int ret;
-} return_cases[] = {
-	{ "nothing", NULL, 0 },
-	{ "cancel", call_cancel, 0 },
-	{ "shutdown", call_shutdown, 0 },
-	{ "try_cancel", call_try_cancel, 300 * -EBUSY },
-	{ "mod", call_mod, 300 * -ESHUTDOWN },
-	{ "cancel of another", call_cancel_the_next, 150 },
-};
-
-NAMED_PARAM(return_case, return_cases);
-
-static void each_is_handed_back_in_a_call_that_may(struct kunit *test)
-{
-	const struct return_case *c = test->param_value;
-
-	KUNIT_EXPECT_EQ(test, c->ret, hand_back(test, 300, c->call));
-}
-
 /* @data is the other wheel. */
 static void arm_in_another_wheel(void *data, struct twheel_timeout *t)
 {
@@ -638,21 +286,6 @@ static void owner_may_cancel_sync_and_free_while_stop_hands_back(struct kunit *t
 
 /* After the stop */
 
-static void time_goes_on_after_the_stop(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 0);
-	struct probe *p = probes(test, 1);
-
-	arm_tick(test, p, 10);
-	KUNIT_EXPECT_EQ(test, 1U, stop(test));
-	KUNIT_EXPECT_EQ(test, 0U, stop(test));
-	advance_tick(test, 100);
-	KUNIT_EXPECT_EQ(test, 100 * TICK, twheel_now(f->wheel));
-	KUNIT_EXPECT_EQ(test, 0ULL, twheel_remaining_ns(&p->t));
-	twheel_flush(f->wheel);
-	KUNIT_EXPECT_EQ(test, 0U, p->fired);
-}
-
 static void stop_another(void *data, struct twheel_timeout *t)
 {
 	twheel_stop(data, NULL, NULL);
@@ -675,19 +308,12 @@ static void hand_back_of_one_wheel_may_stop_another(struct kunit *test)
 }
 
 static struct kunit_case stop_cases[] = {
-	KUNIT_CASE_PARAM(stop_hands_back_a_timeout_on_every_level, form_gen_params),
-	KUNIT_CASE_PARAM(stop_hands_back_the_rest_from_every_phase, small_form_gen_params),
-	KUNIT_CASE_PARAM(stop_after_a_step_back_hands_back_all, small_form_gen_params),
-	KUNIT_CASE(what_was_cancelled_or_has_fired_is_not_handed_back),
 	KUNIT_CASE(stop_hands_back_a_tree_of_realtime),
-	KUNIT_CASE_PARAM(stop_in_a_pass_hands_back_what_has_not_run, pass_case_gen_params),
 	KUNIT_CASE(callback_that_arms_during_the_stop_is_refused),
 	KUNIT_CASE(timeout_armed_by_its_callback_before_the_stop_is_handed_back),
 	KUNIT_CASE(second_caller_waits_for_the_first),
-	KUNIT_CASE_PARAM(each_is_handed_back_in_a_call_that_may, return_case_gen_params),
 	KUNIT_CASE(timeout_can_be_armed_in_another_wheel_as_it_is_handed_back),
 	KUNIT_CASE(owner_may_cancel_sync_and_free_while_stop_hands_back),
-	KUNIT_CASE(time_goes_on_after_the_stop),
 	KUNIT_CASE(hand_back_of_one_wheel_may_stop_another),
 	{}
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of struct twheel_work, whose function runs on a workqueue and may sleep, and of
- * twheel_forward(), with which a function arms its timeout periodically.
+ * KUnit suite of struct twheel_work, whose function runs on a workqueue and may sleep.
  */
 #include <linux/module.h>
 #include <linux/string.h>
@@ -192,49 +191,11 @@ static void shutdown_during_cancel_work_sync_is_for_good(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm(&p->tw.t, 20 * TICK));
 }
 
-/* A call of twheel_forward(): its arguments, the result, and the deadline after it. */
-struct forwarding {
-	const char	*name;
-	u64		expires, now, interval, count, next;
-};
-
-#define END		((u64)S64_MAX)
-
-static const struct forwarding forwardings[] = {
-	{ "before the deadline", 100, 99, 10, 0, 100 },
-	{ "long before the deadline", END, 0, 10, 0, END },
-	{ "at the deadline", 100, 100, 10, 1, 110 },
-	{ "right before the next", 100, 109, 10, 1, 110 },
-	{ "at the next", 100, 110, 10, 2, 120 },
-	{ "some missed", 100, 1099, 10, 100, 1100 },
-	{ "longest time, shortest interval", 0, END - 1, 1, END, END },
-	{ "to the end of the clock", END - 10, END - 1, 10, 1, END },
-	{ "beyond the end of the clock", END - 5, END - 1, 10, 1, END },
-	{ "longest interval", 1, 1, END, 1, END },
-};
-
-static void forwarding_desc(const struct forwarding *f, char *desc)
-{
-	strscpy(desc, f->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(forwarding, forwardings, forwarding_desc);
-
-static void forward_moves_the_deadline_past_now(struct kunit *test)
-{
-	const struct forwarding *f = test->param_value;
-	struct twheel_timeout t = { .expires = f->expires };
-
-	KUNIT_EXPECT_EQ(test, f->count, twheel_forward(&t, f->now, f->interval));
-	KUNIT_EXPECT_EQ(test, f->next, t.expires);
-}
-
 static struct kunit_case work_cases[] = {
 	KUNIT_CASE(expiry_queues_the_work),
 	KUNIT_CASE(function_arms_its_timeout_periodically),
 	KUNIT_CASE_PARAM(cancel_work_sync_takes_out_timeout_and_work, stage_gen_params),
 	KUNIT_CASE(shutdown_during_cancel_work_sync_is_for_good),
-	KUNIT_CASE_PARAM(forward_moves_the_deadline_past_now, forwarding_gen_params),
 	{}
 };
 
@@ -247,5 +208,5 @@ static struct kunit_suite work_suite = {
 
 module_test_suite(work_suite);
 
-MODULE_DESCRIPTION("KUnit suite of timeouts with a work, and of twheel_forward()");
+MODULE_DESCRIPTION("KUnit suite of timeouts with a work");
 MODULE_LICENSE("GPL");
