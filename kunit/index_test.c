@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the index arithmetic: rounding, clamping, digits, slots of both kinds of wheels,
- * intervals and slack. These functions are pure, so no wheel is made.
- *
- * Positions are compared with the reference: all of them for the first ticks, those around the
- * boundaries beyond. Limits and overflow, which the reference does not check, are listed in
- * tables.
+ * KUnit suite of the index arithmetic: rounding, clamping, geometry and intervals. These functions
+ * are pure, so no wheel is made. Levels, slots and the choice of a tick with slack are proved, and
+ * the suite combination compares them with its model.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -174,69 +171,6 @@ static void slots_are_rounded_up_and_levels_cover_the_clock(struct kunit *test)
 
 /* Levels and slots */
 
-static const struct shape shapes[] = {
-	{ 2, 1 }, { 8, 1 }, { 256, 1 }, { 65536, 1 }, { 2, 12 }, { 4, 12 }, { 8, 12 }, { 64, 11 },
-	{ 256, 11 }, { 512, 11 }, { 4096, 10 }, { 65536, 9 },
-};
-
-KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
-
-static u32 level_of(const struct twheel_geometry *g, u64 tick, u64 cursor)
-{
-	return twheel_level_of_bit(g, twheel_differing_bit(tick, cursor));
-}
-
-static u32 slot_of(const struct twheel_geometry *g, u64 tick, u32 level)
-{
-	return (tick >> twheel_shift(g, level)) & (twheel_ring(g, level) - 1);
-}
-
-static void slots_of_the_levels_lie_one_after_another(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct twheel_geometry g = geometry(s);
-	u32 level, first = 0;
-
-	for (level = 0; level < s->levels; level++) {
-		KUNIT_EXPECT_EQ(test, ref_ring(s, level), twheel_ring(&g, level));
-		KUNIT_EXPECT_EQ(test, first, twheel_first_slot(&g, level));
-		KUNIT_EXPECT_EQ(test, ref_grain(s, level), 1ULL << twheel_shift(&g, level));
-		first += ref_ring(s, level);
-	}
-	KUNIT_EXPECT_EQ(test, first, twheel_first_slot(&g, s->levels));
-}
-
-static void check_position(struct kunit *test, const struct twheel_geometry *g, u64 tick,
-			   u64 cursor)
-{
-	const struct shape *s = test->param_value;
-	u32 level = ref_level(s, tick, cursor);
-
-	KUNIT_ASSERT_EQ_MSG(test, level, level_of(g, tick, cursor), "tick %llu from %llu", tick,
-			    cursor);
-	KUNIT_ASSERT_EQ_MSG(test, ref_slot(s, tick, level), slot_of(g, tick, level),
-			    "tick %llu from %llu", tick, cursor);
-}
-
-static void position_equals_the_reference(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	u32 i, j, n = SHAPE_BOUNDARIES(s->levels - 1);
-	struct twheel_geometry g = geometry(s);
-	u64 cursor, tick;
-
-	for (cursor = 0; cursor < 300; cursor++)
-		for (tick = cursor; tick < cursor + 300; tick++)
-			check_position(test, &g, tick, cursor);
-	for (i = 0; i < n; i++) {
-		cursor = min(ref_boundary(s, i), CLOCK_END);
-		for (j = 0; j < n; j++)
-			check_position(test, &g, min(cursor + ref_boundary(s, j), CLOCK_END),
-				       cursor);
-		check_position(test, &g, CLOCK_END, cursor);
-	}
-}
-
 /* Intervals */
 
 /* twheel_intervals() counts whole intervals, twheel_forward() goes one further. */
@@ -263,76 +197,12 @@ static void forward_passes_now_in_whole_intervals(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, min(i->expires + i->passed * i->interval, CLOCK_END), t.expires);
 }
 
-/* Slack */
-
-/* The number of times that @tick can be halved; 64 for 0. */
-static unsigned int halvings(u64 tick)
-{
-	unsigned int n = 0;
-
-	if (!tick)
-		return 64;
-	for (; !ref_mod(tick, 2); tick = div64_u64(tick, 2))
-		n++;
-	return n;
-}
-
-static u64 search_tick(u64 lo, u64 hi)
-{
-	u64 best = lo, tick;
-
-	for (tick = lo; tick <= hi; tick++)
-		if (halvings(tick) > halvings(best))
-			best = tick;
-	return best;
-}
-
-/* The first tick of an empty range is kept. */
-static void round_tick_finds_what_a_search_finds(struct kunit *test)
-{
-	u64 lo, hi;
-
-	for (lo = 0; lo < 270; lo++)
-		for (hi = lo - min(lo, 20ULL); hi < lo + 140; hi++)
-			KUNIT_ASSERT_EQ_MSG(test, search_tick(lo, hi), twheel_slack_tick(lo, hi),
-					    "%llu to %llu", lo, hi);
-}
-
-/* Ranges near every power of two, whose lengths are powers of two. */
-static void round_tick_stays_in_its_range(struct kunit *test)
-{
-	unsigned int i, j;
-	u64 lo, hi, tick;
-	int d;
-
-	for (i = 2; i < 62; i++) {
-		for (j = 0; j < 62; j++) {
-			for (d = -2; d <= 2; d++) {
-				lo = (1ULL << i) + d;
-				hi = lo + (1ULL << j);
-				tick = twheel_slack_tick(lo, hi);
-				KUNIT_ASSERT_GE(test, tick, lo);
-				KUNIT_ASSERT_LE(test, tick, hi);
-				KUNIT_ASSERT_GE(test, halvings(tick), j);
-			}
-		}
-	}
-	KUNIT_EXPECT_EQ(test, 0ULL, twheel_slack_tick(0, CLOCK_END));
-	KUNIT_EXPECT_EQ(test, 1ULL << 62, twheel_slack_tick(1, CLOCK_END));
-	KUNIT_EXPECT_EQ(test, CLOCK_END - 1, twheel_slack_tick(CLOCK_END - 1, CLOCK_END));
-	KUNIT_EXPECT_EQ(test, CLOCK_END, twheel_slack_tick(CLOCK_END, CLOCK_END));
-}
-
 static struct kunit_case index_cases[] = {
 	KUNIT_CASE_PARAM(multiplication_equals_division, length_gen_params),
 	KUNIT_CASE_PARAM(tick_to_ns_stops_at_the_clocks_end, product_gen_params),
 	KUNIT_CASE_PARAM(sum_is_clamped_to_the_clocks_end, sum_gen_params),
 	KUNIT_CASE_PARAM(slots_are_rounded_up_and_levels_cover_the_clock, cut_gen_params),
-	KUNIT_CASE_PARAM(slots_of_the_levels_lie_one_after_another, shape_gen_params),
-	KUNIT_CASE_PARAM(position_equals_the_reference, shape_gen_params),
 	KUNIT_CASE_PARAM(forward_passes_now_in_whole_intervals, interval_gen_params),
-	KUNIT_CASE(round_tick_finds_what_a_search_finds),
-	KUNIT_CASE(round_tick_stays_in_its_range),
 	{}
 };
 

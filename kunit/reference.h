@@ -21,9 +21,6 @@ struct shape {
 	u32	levels;
 };
 
-/* Number of values that ref_boundary() has. The first is 0, and some occur twice. */
-#define SHAPE_BOUNDARIES(levels)	(9 * ((levels) + 1))
-
 static inline void shape_desc(const struct shape *s, char *desc)
 {
 	sprintf(desc, "%u slots, %u levels", s->slots, s->levels);
