@@ -73,12 +73,16 @@ static struct picture busy_pipe(void)
 	return picture;
 }
 
-static struct picture first_of_wheel(void)
+/* The first picture has no sample before it. */
+static struct picture first(struct picture picture)
 {
-	struct picture picture = busy_wheel();
-
 	picture.before = picture.now;
 	return picture;
+}
+
+static struct picture first_of_wheel(void)
+{
+	return first(busy_wheel());
 }
 
 static struct picture huge_wheel(void)
@@ -93,10 +97,7 @@ static struct picture huge_wheel(void)
 
 static struct picture first_of_context(void)
 {
-	struct picture picture = busy_context();
-
-	picture.before = picture.now;
-	return picture;
+	return first(busy_context());
 }
 
 static struct picture stopped_context(void)

@@ -9,6 +9,7 @@
 #ifndef TWHEEL_TESTS_DEVICE_H
 #define TWHEEL_TESTS_DEVICE_H
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -150,6 +151,23 @@ static inline bool read_task(pid_t tid, const char *name, char *text, size_t siz
 	close(fd);
 	text[len < 0 ? 0 : len] = 0;
 	return len > 0;
+}
+
+/* The sum of what @count returns for each thread of this process. */
+static inline int sum_over_tasks(int (*count)(pid_t tid))
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	int sum = 0;
+
+	if (!tasks)
+		ktap_skip("no /proc");
+	while ((task = readdir(tasks))) {
+		if (task->d_name[0] != '.')
+			sum += count(atoi(task->d_name));
+	}
+	closedir(tasks);
+	return sum;
 }
 
 static inline bool on_the_process_backend(void)

@@ -4,8 +4,6 @@
  * waits without a thread. SUBMIT as a command completes at once.
  */
 #define KTAP_NO_MAIN
-#include <dirent.h>
-
 #include "batch.h"
 #include "ring.h"
 
@@ -49,22 +47,18 @@ static int read_through(int fd, void *buffer, size_t size)
 	return ring_wait(&ring, NULL);
 }
 
+static int is_worker(pid_t tid)
+{
+	char name[17];
+
+	return read_task(tid, "comm", name, sizeof(name)) &&
+	       !strncmp(name, "iou-wrk", strlen("iou-wrk"));
+}
+
 /* Number of threads of this process that the kernel has made to block for requests. */
 static int count_workers(void)
 {
-	DIR *tasks = opendir("/proc/self/task");
-	struct dirent *task;
-	int nr = 0;
-
-	CHECK(tasks);
-	while ((task = readdir(tasks))) {
-		char name[17];
-
-		if (read_task(atoi(task->d_name), "comm", name, sizeof(name)))
-			nr += !strncmp(name, "iou-wrk", strlen("iou-wrk"));
-	}
-	closedir(tasks);
-	return nr;
+	return sum_over_tasks(is_worker);
 }
 
 TEST(read_of_unread_events_completes_at_once)
