@@ -277,18 +277,6 @@ TEST(op_at_bad_address_is_efault)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-TEST(op_needs_no_alignment)
-{
-	char buffer[sizeof(struct twheel_op) + 1];
-	struct twheel_op op = op_arm(HOUR, 0, 0);
-	int fd = device_open(O_RDWR);
-
-	memcpy(buffer + 1, &op, sizeof(op));
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, buffer + 1), 0);
-	memcpy(&op, buffer + 1, sizeof(op));
-	CHECK_EQ(cancel(fd, op.id), 0);
-}
-
 /*
  * Carry out @op when only its first @writable bytes can be written; all of it can be read.
  * The call fails, or it leaves the bytes after them unchanged.
@@ -475,24 +463,6 @@ TEST(kick_with_a_bad_field_is_einval)
 	check_refused(&commands[4]);
 }
 
-/* So a program can submit a returned structure again. */
-TEST(arm_ignores_the_id_on_input)
-{
-	struct twheel_op op = op_arm(HOUR, 0, 0);
-	int fd = device_open(O_RDWR);
-	__u64 first;
-
-	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), 0);
-	first = op.id;
-	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), 0);
-	CHECK(op.id != first);
-	submit(fd, &op, 1);
-	CHECK_EQ(op.result, 0);
-	CHECK_EQ(get(fd, op.id), 0);
-	CHECK_EQ(get(fd, first), 0);
-	CHECK_EQ(info(fd).live, 3);
-}
-
 TEST(get_ignores_on_input_what_it_returns)
 {
 	int fd = device_open(O_RDWR);
@@ -515,25 +485,6 @@ TEST(get_ignores_on_input_what_it_returns)
 	CHECK_EQ(entry.interval_ns, 0);
 	CHECK_EQ(entry.cookie, 7);
 	CHECK_EQ(entry.repeat, 0);
-}
-
-TEST(opcode_of_another_command_is_einval)
-{
-	static const __u32 opcodes[] = { 0, 1, 2, 3, 4, 5, 6, 0x100, 0x10000, ~0U };
-	int fd = device_open(O_RDWR);
-	__u64 id = arm(fd, HOUR, 0);
-
-	for (size_t c = 0; c < ARRAY_SIZE(commands); c++) {
-		for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
-			struct twheel_op op = valid_op(commands[c].opcode, id);
-
-			if (opcodes[i] == op.opcode)
-				continue;
-			op.opcode = opcodes[i];
-			CHECK_ROW(operate(fd, commands[c].ioctl, &op), -EINVAL, commands[c].name);
-		}
-	}
-	CHECK_EQ(info(fd).live, 1);
 }
 
 /* Holds for every outcome. */

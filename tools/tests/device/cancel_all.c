@@ -7,8 +7,6 @@
 #include "device.h"
 #include "memory.h"
 
-#define MS		NSEC_PER_MSEC
-
 static int try_cancel_all(int fd, struct twheel_cancel_all *all)
 {
 	return device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, all);
@@ -75,19 +73,6 @@ TEST(cancel_by_cookie_leaves_the_others)
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* A cookie of zero is a cookie, too. */
-TEST(cookie_is_compared_in_all_its_bits)
-{
-	int fd = device_open(O_RDWR);
-
-	arm(fd, HOUR, 0);
-	for (int bit = 0; bit < 64; bit++)
-		arm(fd, HOUR, 1ULL << bit);
-	check_cancelled(cancel_cookie(fd, 0), 1, 0);
-	for (int bit = 0; bit < 64; bit++)
-		check_cancelled(cancel_cookie(fd, 1ULL << bit), 1, 0);
-}
-
 /* Requests that are refused */
 
 /* The counts are ignored on input. */
@@ -137,79 +122,3 @@ TEST(cancel_all_at_bad_address_cancels_none)
 }
 
 /* Races */
-
-TEST(cancel_all_amid_expiry_leaves_no_event)
-{
-	for (int i = 0; i < 10; i++) {
-		int fd = device_open(O_RDWR | O_NONBLOCK);
-		struct twheel_cancel_all all;
-
-		arm_many(fd, scaled(3000), i * MS, 2 * NSEC_PER_USEC, 0, NULL);
-		sleep_ns(i * MS / 2);
-		all = cancel_all(fd);
-		CHECK_EQ(all.pending + all.withdrawn, scaled(3000));
-		CHECK_EQ(info(fd).live, 0);
-		sleep_ns(10 * MS);
-		check_no_event(fd);
-		close(fd);
-	}
-}
-
-struct worker {
-	pthread_t thread;
-	int fd;
-	int stop;
-	__u64 nr;
-};
-
-static void *arm_all_the_time(void *arg)
-{
-	struct worker *worker = arg;
-
-	for (; !PEEK(worker->stop); worker->nr++)
-		arm(worker->fd, worker->nr % 2 * MS, worker->nr);
-	return NULL;
-}
-
-static void *read_all_the_time(void *arg)
-{
-	struct worker *worker = arg;
-	struct twheel_event event;
-
-	while (!PEEK(worker->stop)) {
-		int ret = read_events(worker->fd, &event, 1);
-
-		CHECK(ret == 1 || ret == -EAGAIN);
-		worker->nr += ret == 1;
-	}
-	return NULL;
-}
-
-/* Each timeout ends once: one of many calls cancels it, or the last worker reads it. */
-TEST(cancel_all_amid_arms_and_reads_counts_right)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 until = now_ns() + race_ns(800), armed, gone = 0;
-	struct worker workers[3];
-	struct twheel_cancel_all all;
-
-	for (int i = 0; i < 3; i++) {
-		workers[i] = (struct worker) { .fd = fd };
-		pthread_create(&workers[i].thread, NULL,
-			       i < 2 ? arm_all_the_time : read_all_the_time, &workers[i]);
-	}
-	while (now_ns() < until) {
-		all = cancel_all(fd);
-		gone += all.pending + all.withdrawn;
-	}
-	for (int i = 0; i < 3; i++) {
-		SET(workers[i].stop, 1);
-		pthread_join(workers[i].thread, NULL);
-	}
-	all = cancel_all(fd);
-	gone += all.pending + all.withdrawn + workers[2].nr;
-	armed = workers[0].nr + workers[1].nr;
-	ktap_note("%llu armed, %llu read", armed, workers[2].nr);
-	CHECK_EQ(gone, armed);
-	CHECK_EQ(info(fd).live, 0);
-}

@@ -13,7 +13,6 @@
 
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells that most tests map */
-#define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
 
 static int try_read(int fd)
 {
@@ -357,24 +356,6 @@ TEST(readv_leaves_out_withdrawn_events)
 	end_many(&m);
 }
 
-/* A cell is armed again while its withdrawn event is queued: the event gets a new place. */
-TEST(event_that_comes_anew_is_the_last_one)
-{
-	struct many m;
-	struct twheel_event events[MANY];
-	__u64 when;
-
-	make_many(&m, O_RDWR | O_NONBLOCK, false);
-	when = now_ns();
-	CHECK_EQ(cell_arm(m.fd, m.cells, m.ids[0], when), TWHEEL_WITHDRAWN);
-	wait_ready(m.fd, MANY);
-	CHECK_EQ(read_events(m.fd, events, MANY), MANY);
-	for (int i = 1; i < MANY; i++)
-		CHECK_EQ(events[i - 1].cookie, i);
-	CHECK_EQ(events[MANY - 1].cookie, 0);
-	CHECK_EQ(events[MANY - 1].expires_ns, when);
-}
-
 /* Several readers */
 
 /* No reader sleeps for ever because of events that another reader has met as withdrawn. */
@@ -412,77 +393,3 @@ TEST(blocked_readers_share_what_is_left)
 }
 
 /* STOP */
-
-static void check_over_and_counted(int fd)
-{
-	check_over(fd);
-	file_stats(fd);
-}
-
-/* One is withdrawn by CANCEL, one through the word before it is read, and one is read. */
-TEST(withdrawn_events_after_stop_are_left_out)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 when = now_ns() + HOUR, ids[3];
-
-	for (int i = 0; i < 3; i++)
-		ids[i] = arm_cell(fd, when + i, i);
-	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(cancel(fd, ids[0]), TWHEEL_WITHDRAWN);
-	CHECK_EQ(cell_cancel(cells, ids[1]), TWHEEL_WITHDRAWN);
-	CHECK_EQ(read_any_event(fd).id, ids[2]);
-	check_over_and_counted(fd);
-	CHECK_EQ(file_stats(fd).dropped, 1);
-}
-
-TEST(read_is_over_if_only_withdrawn_events_are_left)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 when = now_ns() + HOUR;
-	__u64 ids[] = {
-		fired_cell(fd, 1), arm_cell(fd, when, 2), arm_cell(fd, when, 3),
-	};
-
-	CHECK_EQ(stop(fd), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
-		CHECK_EQ(cell_cancel(cells, ids[i]), TWHEEL_WITHDRAWN);
-	CHECK_EQ(cancel(fd, ids[0]), TWHEEL_IDLE);
-	CHECK_EQ(poll_now(fd), POLLIN);
-	CHECK_EQ(info(fd).live, 2);
-	check_over_and_counted(fd);
-	CHECK_EQ(file_stats(fd).ended, 3);
-	CHECK_EQ(file_stats(fd).dropped, 3);
-}
-
-TEST(stop_finds_cells_among_the_others)
-{
-	enum { ALL = 300 };
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, ALL);
-	__u64 base = now_ns() + HOUR;
-	bool seen[ALL] = { false };
-
-	for (int i = 0; i < ALL; i++) {
-		__u64 when = base + i * 1000, id;
-
-		if (i % 3 == 0) {
-			arm_at(fd, when, i);
-			continue;
-		}
-		id = i % 3 == 1 ? idle_cell(fd, i) : arm_cell(fd, base + HOUR, i);
-		CHECK(cell_arm(fd, cells, id, when) >= 0);
-	}
-	CHECK_EQ(stop(fd), 0);
-	for (int i = 0; i < ALL; i++) {
-		struct twheel_event event = read_any_event(fd);
-
-		CHECK(event.cookie < ALL);
-		CHECK(!seen[event.cookie]);
-		seen[event.cookie] = true;
-		CHECK_EQ(event.expires_ns, base + event.cookie * 1000);
-		CHECK_EQ(event.flags, UNPROCESSED);
-	}
-	check_over_and_counted(fd);
-}

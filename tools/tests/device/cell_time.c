@@ -32,28 +32,6 @@ static void check_in_time(const struct twheel_event *event, __u64 slack_ns)
 
 /* Time of expiry */
 
-TEST(deadline_in_the_past_fires_at_once)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = arm_cell(fd, 0, 7), when[] = { 0, 1, now_ns() / 2, now_ns() };
-
-	check_fires(fd, id, 7, 0);
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(when); i++) {
-		__u64 before = now_ns(), deadline = when[i / 2];
-		struct twheel_event event;
-		bool kicked = true;
-
-		CHECK_EQ(i % 2 ? mod_cell(fd, id, deadline, 7) :
-				 cell_arm_kicked(fd, cells, id, deadline, &kicked), TWHEEL_IDLE);
-		CHECK(kicked);
-		event = read_cell_event(fd);
-		CHECK_EQ(event.expires_ns, deadline);
-		CHECK(event.fired_ns >= before);
-		CHECK(event.fired_ns <= before + LATE_AT_MOST);
-	}
-}
-
 /* A pending cell is moved to an earlier deadline by one KICK. */
 TEST(deadline_that_is_moved_to_an_earlier_time_needs_a_kick)
 {
@@ -101,20 +79,6 @@ TEST(deadline_that_is_moved_to_a_later_time_needs_none)
 	check_in_time(&event, 0);
 	/* The first look is far from the deadline, so that it finds the cell not yet due. */
 	CHECK_EQ(file_stats(fd).looks, 2);
-}
-
-TEST(look_moves_with_the_deadline_that_it_has_found)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 base = now_ns(), id = arm_cell(fd, base + 100 * MS, 7);
-
-	if (exchange(cells, id, base + HOUR) != base + 100 * MS)
-		ktap_skip("the machine is too slow");
-	WAIT_FOR(file_stats(fd).looks >= 1);
-	CHECK_EQ(look_of(cells, id), base + HOUR);
-	CHECK_EQ(file_stats(fd).looks, 1);
-	check_no_event(fd);
 }
 
 /* The cell is moved as often as there is traffic; without traffic, it fires. */
@@ -190,24 +154,6 @@ TEST(cells_amid_small_steps_are_never_early)
 	set_realtime(0);
 }
 
-/* Deadlines around the boundary between two ticks. */
-TEST(deadlines_at_the_edge_of_a_tick_are_kept)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 tick = info(fd).tick_ns, id = idle_cell(fd, 7);
-
-	for (int i = 0; i < 60; i++) {
-		__u64 when = (now_ns() / tick + 2) * tick + i % 3 - 1;
-		struct twheel_event event;
-
-		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
-		event = read_cell_event(fd);
-		CHECK_EQ(event.expires_ns, when);
-		check_in_time(&event, 0);
-	}
-}
-
 /* Number of looks */
 
 /* The kernel looks twice and no more; after that nothing is queued. */
@@ -237,38 +183,6 @@ TEST(idle_cell_costs_two_looks)
 	CHECK_EQ(mod_cell(fd, id, now_ns() + 100 * MS, 7), TWHEEL_IDLE);
 	check_two_looks(fd, cells, id);
 	check_no_event(fd);
-}
-
-TEST(cell_that_never_was_armed_costs_no_look)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = idle_cell(fd, 7);
-
-	CHECK_EQ(kick(fd, id), 0);
-	CHECK_EQ(mod_cell(fd, id, TWHEEL_CELL_IDLE, 7), TWHEEL_IDLE);
-	sleep_ns(50 * MS);
-	CHECK_EQ(file_stats(fd).looks, 0);
-	CHECK(look_of(cells, id) == NO_LOOK);
-}
-
-/* The mark that the kernel sets is an idle value, and the cell can be armed as before. */
-TEST(cell_that_was_seen_idle_can_be_armed)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 id = arm_cell(fd, now_ns() + 100 * MS, 7), when;
-	bool kicked;
-
-	if (cell_cancel(cells, id) != 0)
-		ktap_skip("the machine is too slow");
-	WAIT_FOR(file_stats(fd).looks >= 1);
-	CHECK(is_idle(word_of(cells, id)));
-	CHECK_EQ(cell_cancel(cells, id), -ENOENT);
-	when = now_ns() + 300 * MS;
-	CHECK_EQ(cell_arm_kicked(fd, cells, id, when, &kicked), TWHEEL_IDLE);
-	CHECK_EQ(kicked, file_stats(fd).kicks == 1);
-	CHECK_EQ(read_cell_event(fd).expires_ns, when);
 }
 
 /* On a busy machine, more than the delay may pass between two pairs. */

@@ -9,7 +9,6 @@
 
 #define MS		NSEC_PER_MSEC
 #define LATE_AT_MOST	quick_ns()
-#define DAY		(24 * HOUR)
 
 static const struct clock {
 	const char *name;
@@ -100,76 +99,6 @@ TEST(relative_time_is_einval_on_realtime)
 }
 
 /* Steps of CLOCK_REALTIME */
-
-/* On other clocks, nothing becomes due. */
-TEST(step_forward_fires_what_became_due)
-{
-	int fd = open_realtime(O_RDWR | O_NONBLOCK);
-	__u64 now = clock_ns(CLOCK_REALTIME), before;
-	int others[] = {
-		open_on(CLOCK_MONOTONIC, O_RDWR | O_NONBLOCK),
-		open_on(CLOCK_BOOTTIME, O_RDWR | O_NONBLOCK),
-	};
-
-	arm(others[0], HOUR, 0);
-	arm(others[1], HOUR, 0);
-	arm_at(fd, now + 2 * HOUR, 2);
-	arm_at(fd, now + HOUR, 1);
-	arm_at(fd, now + DAY, 3);
-	sleep_ns(20 * MS);
-	check_no_event(fd);
-	before = now_ns();
-	set_realtime(3 * HOUR);
-	wait_ready(fd, 2);
-	CHECK(now_ns() - before < LATE_AT_MOST);
-	for (int i = 1; i <= 2; i++) {
-		struct twheel_event event = read_event_on(CLOCK_REALTIME, fd);
-
-		CHECK_EQ(event.cookie, i);
-		CHECK_EQ(event.expires_ns, now + i * HOUR);
-		CHECK(event.fired_ns >= now + 3 * HOUR);
-	}
-	sleep_ns(20 * MS);
-	check_no_event(fd);
-	check_no_event(others[0]);
-	check_no_event(others[1]);
-	CHECK_EQ(info(fd).live, 1);
-	set_realtime(0);
-}
-
-TEST(step_back_fires_nothing_early)
-{
-	int fd = open_realtime(O_RDWR | O_NONBLOCK);
-	__u64 when, id;
-
-	when = clock_ns(CLOCK_REALTIME) + 500 * MS;
-	id = arm_at(fd, when, 7);
-	set_realtime(-2 * (__s64)HOUR);
-	skip_if_due(when);
-	sleep_ns(600 * MS);
-	check_no_event(fd);
-	CHECK(state_of(fd, id).expires_ns > HOUR);
-	set_realtime(0);
-	wait_ready(fd, 1);
-	CHECK_EQ(read_event_on(CLOCK_REALTIME, fd).expires_ns, when);
-}
-
-TEST(timeout_armed_after_a_step_back_fires)
-{
-	int fd = open_realtime(O_RDWR);
-	__u64 before, when;
-
-	arm_at(fd, clock_ns(CLOCK_REALTIME), 1);
-	read_event_on(CLOCK_REALTIME, fd);
-	set_realtime(-(__s64)DAY);
-	before = now_ns();
-	when = clock_ns(CLOCK_REALTIME) + 20 * MS;
-	arm_at(fd, when, 7);
-	CHECK_EQ(read_event_on(CLOCK_REALTIME, fd).expires_ns, when);
-	CHECK(now_ns() - before >= 19 * MS);
-	CHECK(now_ns() - before < LATE_AT_MOST);
-	set_realtime(0);
-}
 
 /*
  * The clock goes back and forth, with timeouts at all distances: none is early, lost or

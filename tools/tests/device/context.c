@@ -74,37 +74,6 @@ TEST(ids_of_another_file_are_enoent)
 	CHECK_EQ(info(other).ready, 1);
 }
 
-/* If both files use the same id, it refers to each file's own timeout. */
-TEST(operations_stay_within_their_file)
-{
-	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
-	__u64 mine[100], theirs[100];
-
-	arm_many(fd, 100, HOUR, 0, 0, mine);
-	arm_many(other, 100, HOUR, 0, 1000, theirs);
-	for (int i = 0; i < 100; i++)
-		CHECK_EQ(cancel(fd, mine[i]), 0);
-	CHECK_EQ(info(fd).live, 0);
-	CHECK_EQ(info(other).live, 100);
-	for (int i = 0; i < 100; i++)
-		CHECK_EQ(state_of(other, theirs[i]).cookie, 1000 + i);
-}
-
-TEST(files_are_independent_in_their_hundreds)
-{
-	int fds[300];
-
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		fds[i] = device_open(O_RDWR);
-		arm(fds[i], i % 7 * NSEC_PER_MSEC, i);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-		CHECK_EQ(read_event(fds[i]).cookie, i);
-		CHECK_EQ(info(fds[i]).live, 0);
-		close(fds[i]);
-	}
-}
-
 TEST(others_are_served_while_100000_expire)
 {
 	int busy = device_open(O_RDWR), fd = device_open(O_RDWR);

@@ -8,11 +8,8 @@
  * otherwise waits. The limit of a context is the number of timeouts that the test needs.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
-
 #include "cells.h"
 #include "cpu.h"
-#include "epoll_set.h"
 #include "realtime.h"
 #include "ring.h"
 
@@ -513,41 +510,6 @@ TEST(each_kind_is_found)
 	in_each_setting(find_each);
 }
 
-/* Polling */
-
-/* The event of each kind has an edge, and its withdrawal ends readiness. */
-static void poll_each(void)
-{
-	int fd = open_for(1), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
-
-	for (size_t i = 0; i < NR; i++) {
-		for (int reads = 0; reads < 2; reads++) {
-			__u64 when = soon();
-			struct twheel_op op = op_of(&kinds[i], when, i), end;
-
-			run(fd, &op, 1);
-			CHECK_EQ(op.result, 0);
-			CHECK(poll_now(fd) == 0 || now_there() >= when);
-			end = op_cancel(op.id);
-			let_fire(fd, 1);
-			CHECK_EQ(epoll_once(epoll, patience_ns() / MS), 1);
-			CHECK_EQ(poll_now(fd), POLLIN);
-			if (reads)
-				CHECK_EQ(read_any_event(fd).cookie, i);
-			run(fd, &end, 1);
-			if (!reads)
-				CHECK_ROW(end.result, TWHEEL_WITHDRAWN, kinds[i].name);
-			check_no_event(fd);
-			CHECK_EQ(info(fd).live, 0);
-		}
-	}
-}
-
-TEST(each_kind_wakes_pollers)
-{
-	in_each_setting(poll_each);
-}
-
 /* STOP */
 
 static void stop_each(void)
@@ -660,59 +622,18 @@ TEST(close_ends_each_kind)
 	in_each_setting(close_each);
 }
 
-/* Several users of one file */
+/* Several processes */
 
-struct reader {
-	pthread_t thread;
-	int fd;
-	__u64 count[NR];
-	__u32 last[NR];
-	int *stop;
-};
-
-static void *read_until_stopped(void *arg)
-{
-	struct reader *reader = arg;
-	struct twheel_event events[3];
-
-	while (!PEEK(*reader->stop)) {
-		int nr = read_events(reader->fd, events, ARRAY_SIZE(events));
-
-		CHECK(nr > 0 || nr == -EAGAIN);
-		for (int i = 0; i < nr; i++) {
-			CHECK(events[i].cookie < NR);
-			reader->count[events[i].cookie] += events[i].count;
-			reader->last[events[i].cookie] += events[i].flags == TWHEEL_EV_LAST;
-		}
-		if (nr < 0)
-			sleep_ns(MS / 10);
-	}
-	return NULL;
-}
-
-/* Number of kinds that end at some time. */
-static __u32 nr_that_end(void)
-{
-	__u32 nr = 0;
-
-	for (size_t i = 0; i < NR; i++)
-		nr += all_of(&kinds[i]) > 0;
-	return nr;
-}
-
-/* A child arms the timeouts, its parent moves them, threads read, and a child cancels the rest. */
+/* A child arms the timeouts, its parent moves them and reads, and a child cancels the rest. */
 static void share_each(void)
 {
-	int fd = open_for(NR), end = 0;
 	struct lot *lot = mmap(NULL, sizeof(*lot), PROT_READ | PROT_WRITE,
 			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct twheel_op ops[NR];
-	struct reader readers[3];
-	pid_t pid = fork();
-	__u64 when;
+	int fd = open_for(NR);
+	pid_t pid = fork_child();
 
 	CHECK(lot != MAP_FAILED);
-	CHECK(pid >= 0);
 	if (!pid) {
 		if (setting.way == RING)
 			setting.ring = ring_open(0);
@@ -721,32 +642,14 @@ static void share_each(void)
 	}
 	join_child(pid);
 	CHECK_EQ(info(fd).live, NR);
-	when = soon();
+	lot->when = soon();
 	for (size_t i = 0; i < NR; i++)
-		ops[i] = op_move(lot, i, &kinds[i], when, i);
+		ops[i] = op_move(lot, i, &kinds[i], lot->when, i);
 	run(fd, ops, NR);
 	check_results(ops, 0);
 	let_fire(fd, NR);
-	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
-		readers[i] = (struct reader) { .fd = fd, .stop = &end };
-		CHECK(!pthread_create(&readers[i].thread, NULL, read_until_stopped, &readers[i]));
-	}
-	WAIT_FOR(info(fd).live <= NR - nr_that_end());
-	SET(end, 1);
-	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
-		pthread_join(readers[i].thread, NULL);
-	for (size_t i = 0; i < NR; i++) {
-		__u64 count = readers[0].count[i] + readers[1].count[i] + readers[2].count[i];
-		__u32 last = readers[0].last[i] + readers[1].last[i] + readers[2].last[i];
-
-		if (all_of(&kinds[i]))
-			CHECK_ROW(count, all_of(&kinds[i]), kinds[i].name);
-		else
-			CHECK(is_cell(&kinds[i]) ? count == 1 : count >= 1);
-		CHECK_ROW(last, all_of(&kinds[i]) > 0, kinds[i].name);
-	}
-	pid = fork();
-	CHECK(pid >= 0);
+	read_lot(fd, lot);
+	pid = fork_child();
 	if (!pid) {
 		cancel_rest(fd);
 		_exit(0);
@@ -759,122 +662,4 @@ static void share_each(void)
 TEST(each_kind_can_be_shared)
 {
 	in_each_setting(share_each);
-}
-
-/* Memory that faults */
-
-#define USABLE		7
-
-/* Of @ops, the first USABLE are before a bad page. */
-static void run_up_to_a_bad_page(int fd, struct twheel_op *ops, int result)
-{
-	__u32 done = 0;
-
-	if (setting.way == SUBMIT)
-		CHECK_EQ(try_submit(fd, ops, NR, &done), 0);
-	else
-		done = run_by_ring(fd, ops, NR);
-	CHECK_EQ(done, USABLE);
-	for (size_t i = 0; i < USABLE; i++)
-		CHECK_EQ(ops[i].result, result);
-}
-
-/* Operations in an array that ends before a bad page, or on a read-only page. */
-static void arm_at_bad_addresses(int fd)
-{
-	struct twheel_op *ops = map_before(USABLE * sizeof(*ops), PROT_NONE);
-
-	if (setting.way == CALLS) {
-		for (size_t i = 0; i < NR; i++) {
-			struct twheel_op op = op_of(&kinds[i], soon(), i);
-
-			CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_ARM, map_read_only(&op, sizeof(op))),
-				  -EFAULT, kinds[i].name);
-		}
-		CHECK_EQ(info(fd).live, 0);
-		return;
-	}
-	for (size_t first = 0; first + USABLE <= NR; first += NR - USABLE) {
-		for (size_t i = 0; i < USABLE; i++)
-			ops[i] = op_of(&kinds[first + i], far(), i);
-		run_up_to_a_bad_page(fd, ops, 0);
-		CHECK_EQ(cancel_rest(fd).pending, USABLE);
-	}
-}
-
-static void fault_on_each(void)
-{
-	void *nowhere = map_unusable();
-	struct twheel_list list = {
-		.entries = (uintptr_t)nowhere, .nr = NR,
-		.entry_size = sizeof(struct twheel_list_entry),
-	};
-	int fd = open_for(NR);
-	struct lot lot;
-
-	arm_at_bad_addresses(fd);
-	arm_fired_lot(fd, &lot);
-	CHECK_EQ(read_events(fd, nowhere, NR), -EFAULT);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), -EFAULT);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, nowhere), -EFAULT);
-	CHECK_EQ(info(fd).ready, NR);
-	CHECK_EQ(info(fd).live, NR);
-	read_lot(fd, &lot);
-}
-
-TEST(fault_loses_none_of_any_kind)
-{
-	in_each_setting(fault_on_each);
-}
-
-/* Only the MODs before the bad page take effect. Returns how many. */
-static __u32 mod_up_to_a_bad_page(int fd, const struct lot *lot, int result)
-{
-	struct twheel_op *ops = map_before(USABLE * sizeof(*ops), PROT_NONE);
-	char *cut = map_before(sizeof(*ops) - 8, PROT_NONE);
-
-	for (size_t i = 0; i < USABLE; i++)
-		ops[i] = op_move(lot, i, &kinds[i], far(), NR + i);
-	if (setting.way == CALLS) {
-		for (size_t i = 0; i < USABLE; i++) {
-			memcpy(cut, &ops[i], sizeof(*ops) - 8);
-			CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_MOD, cut), -EFAULT, kinds[i].name);
-		}
-		return 0;
-	}
-	run_up_to_a_bad_page(fd, ops, result);
-	return USABLE;
-}
-
-static void check_moved(int fd, const struct lot *lot, __u32 nr)
-{
-	for (size_t i = 0; i < NR; i++)
-		CHECK_ROW(state_of(fd, lot->id[i]).cookie, i < nr ? NR + i : i, kinds[i].name);
-}
-
-static void move_at_bad_addresses(void)
-{
-	struct twheel_event event;
-	int fd = open_for(NR);
-	struct lot lot;
-	__u32 nr;
-
-	arm_lot(fd, &lot, far());
-	check_moved(fd, &lot, mod_up_to_a_bad_page(fd, &lot, 0));
-	CHECK_EQ(info(fd).ready, 0);
-	cancel_rest(fd);
-	arm_fired_lot(fd, &lot);
-	nr = mod_up_to_a_bad_page(fd, &lot, TWHEEL_WITHDRAWN);
-	check_moved(fd, &lot, nr);
-	CHECK_EQ(info(fd).ready, NR - nr);
-	for (size_t i = nr; i < NR; i++) {
-		event = read_any_event(fd);
-		CHECK(event.cookie >= nr && event.cookie < NR);
-	}
-	cancel_rest(fd);
-}
-
-TEST(mod_at_a_bad_page_moves_those_before_it_alone)
-{
-	in_each_setting(move_at_bad_addresses);
 }

@@ -54,19 +54,6 @@ TEST(limit_is_exact)
 	}
 }
 
-TEST(submit_arms_up_to_the_limit)
-{
-	struct twheel_op ops[100];
-	int fd = device_open_limited(O_RDWR, 70);
-
-	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-		ops[i] = op_arm(HOUR, 0, i);
-	submit(fd, ops, ARRAY_SIZE(ops));
-	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-		CHECK_EQ(ops[i].result, i < 70 ? 0 : -EAGAIN);
-	check_counts(fd, 70, 0);
-}
-
 TEST(submit_at_the_limit_uses_a_place_freed_before)
 {
 	__u64 ids[2];

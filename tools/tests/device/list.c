@@ -32,23 +32,6 @@ static __u32 list(int fd, struct twheel_list_entry *entries, __u32 nr, __u32 *ne
 	return list.done;
 }
 
-/* From the beginning, and from indices that were never used. */
-TEST(list_of_none_is_empty)
-{
-	static const __u32 starts[] = { 0, 1000000, ~0U };
-	int fd = device_open(O_RDWR), none = device_open(O_RDONLY);
-	struct twheel_list_entry entry;
-
-	arm(fd, HOUR, 0);
-	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
-		__u32 next = starts[i], other = starts[i];
-
-		CHECK_EQ(list(fd, &entry, 1, &next), !starts[i]);
-		CHECK_EQ(list(fd, &entry, 1, &next), 0);
-		CHECK_EQ(list(none, &entry, 1, &other), 0);
-	}
-}
-
 TEST(list_does_not_tell_of_other_files)
 {
 	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
@@ -307,20 +290,6 @@ TEST(list_ends_under_signals)
 		find_the_only_one(fd, id);
 	signal_every(0);
 	ktap_note("%d signals", nr_signals);
-}
-
-TEST(list_ends_while_it_is_stopped_and_continued)
-{
-	int fd = device_open(O_RDWR);
-	__u64 id = sparse_context(fd), until = now_ns() + race_ns(2000);
-	pid_t pid = fork_child();
-
-	if (!pid) {
-		while (now_ns() < until)
-			find_the_only_one(fd, id);
-		_exit(0);
-	}
-	stop_and_continue(pid);
 }
 
 TEST(list_can_be_killed)

@@ -165,14 +165,6 @@ TEST(mapping_may_be_as_large_as_info_says)
 	check_largest(device_open_setup(O_RDWR, setup));
 }
 
-TEST(setup_after_mmap_is_ebusy)
-{
-	int fd = device_open(O_RDWR);
-
-	map_cells(fd, NR);
-	CHECK_EQ(try_setup(fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
-}
-
 /* Contents of mappings */
 
 TEST(mappings_show_the_same_cells)
@@ -195,17 +187,6 @@ TEST(mappings_show_the_same_cells)
 	CHECK_EQ(word_of(other, id), when + 1);
 	exchange(other, id, when + HOUR);
 	CHECK(state_of(fd, id).expires_ns > HOUR);
-}
-
-TEST(mappings_of_two_files_are_independent)
-{
-	int a = device_open(O_RDWR), b = device_open(O_RDWR);
-	struct twheel_cell *in_a = map_cells(a, NR), *in_b = map_cells(b, NR);
-
-	for (int i = 0; i < NR; i++)
-		exchange(in_a, i, i + 1);
-	for (int i = 0; i < NR; i++)
-		CHECK(word_of(in_b, i) == TWHEEL_CELL_IDLE);
 }
 
 TEST(cells_stay_when_their_pages_are_dropped)
@@ -239,21 +220,6 @@ TEST(mapping_can_be_moved_and_cut_but_not_grown)
 	CHECK(state_of(fd, id).expires_ns > HOUR);
 }
 
-/* Read events into the cells of the same file: an unusual buffer, but a valid one. */
-TEST(events_can_be_read_into_the_cells)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_event *events = (struct twheel_event *)map_cells(fd, 100 * NR);
-	int nr = 1000, got = 0;
-
-	arm_many(fd, nr, 0, 0, 0, NULL);
-	wait_ready(fd, nr);
-	while (got < nr)
-		got += read_events(fd, events + got, nr - got);
-	for (int i = 0; i < nr; i++)
-		CHECK_EQ(events[i].flags, TWHEEL_EV_LAST);
-}
-
 /* Lifetime of mappings */
 
 static int module_in_use(void)
@@ -284,17 +250,6 @@ TEST(mapping_outlives_its_descriptor)
 	unmap_cells(cells, 2 * NR);
 	arm(other, 0, 7);
 	CHECK_EQ(read_event(other).cookie, 7);
-}
-
-TEST(descriptor_outlives_its_mapping)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 base = now_ns(), id = arm_cell(fd, base + 1000 * MS, 7);
-
-	CHECK(cell_arm(fd, cells, id, base + 1100 * MS) >= 0);
-	unmap_cells(cells, NR);
-	CHECK_EQ(read_cell_event(fd).expires_ns, base + 1100 * MS);
 }
 
 TEST(mapping_of_a_child_outlives_the_parents)

@@ -224,21 +224,6 @@ TEST(id_is_stale_after_10000_reuses_of_its_slot)
 	free(ids);
 }
 
-TEST(id_is_stale_after_its_slot_expired_many_times)
-{
-	int fd = device_open_limited(O_RDWR, 1);
-	__u64 first = arm(fd, 0, 0);
-
-	read_event(fd);
-	for (int i = 0; i < 100; i++) {
-		__u64 id = arm(fd, 0, i);
-
-		CHECK_EQ(cancel(fd, first), -ENOENT);
-		CHECK_EQ(read_event(fd).id, id);
-	}
-	check_dead(fd, first);
-}
-
 TEST(cookie_is_any_value)
 {
 	static const __u64 cookies[] = { 0, 1, ~0ULL, 1ULL << 63, 0x0123456789abcdefULL };

@@ -32,14 +32,6 @@ static void follow(struct series *series, const struct twheel_event *event)
 	CHECK(event->expires_ns <= now_ns());
 }
 
-static struct twheel_event read_next(int fd, struct series *series)
-{
-	struct twheel_event event = read_any_event(fd);
-
-	follow(series, &event);
-	return event;
-}
-
 static struct series arm_series(int fd, __u64 delay_ns, __u64 interval_ns, __u32 repeat)
 {
 	struct series series = { .first_ns = now_ns() + delay_ns, .interval_ns = interval_ns };
@@ -149,53 +141,6 @@ TEST(each_deadline_is_counted_once)
 	}
 }
 
-TEST(relative_periodic_keeps_the_phase_of_the_call)
-{
-	struct series series = { .interval_ns = 10 * MS, .count = 0 };
-	int fd = device_open(O_RDWR);
-	__u64 before = now_ns(), after;
-	struct twheel_event event;
-
-	series.id = arm_op(fd, op_periodic(30 * MS, 10 * MS, 0, 0, 0));
-	after = now_ns();
-	event = read_any_event(fd);
-	series.first_ns = event.expires_ns - (event.count - 1) * 10 * MS;
-	CHECK(series.first_ns >= before + 30 * MS);
-	CHECK(series.first_ns <= after + 30 * MS);
-	series.count = event.count;
-	for (int i = 0; i < 5; i++)
-		read_next(fd, &series);
-}
-
-TEST(interval_that_overflows_never_comes)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 id = arm_op(fd, op_periodic(1, EXPIRES_MAX, 0, TWHEEL_F_ABS, 7));
-	struct twheel_event event;
-	struct twheel_op state;
-
-	wait_ready(fd, 1);
-	event = read_any_event(fd);
-	CHECK_EQ(event.count, 1);
-	CHECK_EQ(event.expires_ns, 1);
-	CHECK_EQ(event.flags, 0);
-	state = state_of(fd, id);
-	CHECK(state.expires_ns >= EXPIRES_MAX - now_ns());
-	CHECK_EQ(state.interval_ns, EXPIRES_MAX);
-	sleep_ns(20 * MS);
-	check_no_event(fd);
-	CHECK_EQ(cancel(fd, id), 0);
-}
-
-TEST(repeat_is_any_number)
-{
-	int fd = device_open(O_RDWR);
-	__u64 id = arm_op(fd, op_periodic(HOUR, HOUR, ~0U, 0, 7));
-
-	CHECK_EQ(state_of(fd, id).repeat, ~0U);
-	CHECK_EQ(cancel(fd, id), 0);
-}
-
 /* Fixed delay */
 
 TEST(fixed_delay_counts_from_the_read)
@@ -230,77 +175,3 @@ TEST(fixed_delay_counts_from_the_read)
 }
 
 /* Races */
-
-TEST(cancel_around_expiry_finds_the_periods)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK), outcomes[2] = { 0 };
-	__u64 seed = now_ns(), until = seed + race_ns(800);
-	struct twheel_event event;
-
-	while (now_ns() < until) {
-		__u64 id = arm_op(fd, op_periodic(random_below(&seed, 2 * MS), MS, 0, 0, 0));
-		int ret;
-
-		sleep_ns(random_below(&seed, 3 * MS));
-		if (random_below(&seed, 2))
-			CHECK(read_events(fd, &event, 1) == 1 || errno == EAGAIN);
-		sleep_ns(random_below(&seed, 2 * MS));
-		ret = cancel(fd, id);
-		CHECK(ret == 0 || ret == TWHEEL_WITHDRAWN);
-		CHECK(!readable(fd));
-		CHECK_EQ(cancel(fd, id), -ENOENT);
-		outcomes[ret]++;
-	}
-	sleep_ns(20 * MS);
-	check_no_event(fd);
-	CHECK_EQ(info(fd).live, 0);
-	ktap_note("%d cancelled, %d withdrawn", outcomes[0], outcomes[1]);
-}
-
-struct team {
-	pthread_t thread;
-	int fd;
-	__u64 count;
-	int last;
-};
-
-/* Read until another thread has had the last event. */
-static void *count_periods(void *arg)
-{
-	struct team *member = arg;
-	struct pollfd pollfd = { .fd = member->fd, .events = POLLIN };
-	struct twheel_event event;
-
-	while (info(member->fd).live) {
-		int ret = read_events(member->fd, &event, 1);
-
-		if (ret == -EAGAIN) {
-			CHECK(poll(&pollfd, 1, 5) >= 0);
-			continue;
-		}
-		CHECK_EQ(ret, 1);
-		member->count += event.count;
-		member->last += event.flags == TWHEEL_EV_LAST;
-	}
-	return NULL;
-}
-
-TEST(each_period_is_counted_by_one_reader)
-{
-	struct team team[3];
-	int fd = device_open(O_RDWR | O_NONBLOCK), last = 0;
-	__u64 count = 0;
-
-	arm_series(fd, MS, 100 * NSEC_PER_USEC, 3000);
-	for (size_t i = 0; i < ARRAY_SIZE(team); i++) {
-		team[i] = (struct team) { .fd = fd };
-		pthread_create(&team[i].thread, NULL, count_periods, &team[i]);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(team); i++) {
-		pthread_join(team[i].thread, NULL);
-		count += team[i].count;
-		last += team[i].last;
-	}
-	CHECK_EQ(count, 3000);
-	CHECK_EQ(last, 1);
-}

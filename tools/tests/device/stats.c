@@ -62,49 +62,6 @@ static void check_difference(int fd, struct twheel_stats *before, struct expecte
 #define DIFFERENCE(fd, before, ...)	\
 	check_difference(fd, before, (struct expected) { __VA_ARGS__ })
 
-/* Other files have counters of their own. */
-TEST(counts_follow_every_operation)
-{
-	int fd = device_open(O_RDWR), other = device_open(O_RDWR);
-	struct twheel_stats before = file_stats(fd);
-	__u64 id;
-
-	check_zero(fd);
-	id = arm(fd, HOUR, 0);
-	DIFFERENCE(fd, &before, .armed = 1, .live = 1);
-	CHECK_EQ(mod(fd, id, 2 * HOUR, 0), 0);
-	DIFFERENCE(fd, &before, .moved = 1);
-	CHECK_EQ(get(fd, id), 0);
-	CHECK_EQ(mod(fd, id, ~0ULL, 0), -EINVAL);
-	DIFFERENCE(fd, &before, .armed = 0);
-	CHECK_EQ(cancel(fd, id), 0);
-	DIFFERENCE(fd, &before, .cancelled = 1, .live = -1);
-	id = arm_fired(fd, 0);
-	DIFFERENCE(fd, &before, .armed = 1, .fired = 1, .live = 1, .ready = 1);
-	CHECK_EQ(mod(fd, id, HOUR, 0), TWHEEL_WITHDRAWN);
-	DIFFERENCE(fd, &before, .moved = 1, .ready = -1);
-	CHECK_EQ(mod(fd, id, 0, 0), 0);
-	wait_ready(fd, 1);
-	DIFFERENCE(fd, &before, .moved = 1, .fired = 1, .ready = 1);
-	CHECK_EQ(cancel(fd, id), TWHEEL_WITHDRAWN);
-	DIFFERENCE(fd, &before, .withdrawn = 1, .live = -1, .ready = -1);
-	arm_fired(fd, 0);
-	read_event(fd);
-	DIFFERENCE(fd, &before, .armed = 1, .fired = 1, .read = 1, .ended = 1);
-	arm_many(fd, 5, HOUR, 0, 0, NULL);
-	arm_fired(fd, 0);
-	cancel_all(fd);
-	DIFFERENCE(fd, &before, .armed = 6, .fired = 1, .cancelled = 5, .withdrawn = 1);
-	arm_fired(fd, 0);
-	arm_many(fd, 3, HOUR, 0, 0, NULL);
-	CHECK_EQ(stop(fd), 0);
-	DIFFERENCE(fd, &before, .armed = 4, .fired = 1, .unprocessed = 3, .live = 4, .ready = 4);
-	for (int i = 0; i < 4; i++)
-		read_any_event(fd);
-	DIFFERENCE(fd, &before, .read = 4, .ended = 4, .live = -4, .ready = -4);
-	check_zero(other);
-}
-
 TEST(periodic_is_one_timeout_with_many_events)
 {
 	int fd = device_open(O_RDWR), events = 1;

@@ -80,23 +80,6 @@ TEST(submit_of_too_many_for_memory_tries_what_there_is)
 	CHECK_EQ(info(fd).live, 10);
 }
 
-/* The number of operations tried is ignored on input. */
-TEST(submit_leaves_what_it_was_not_given)
-{
-	struct twheel_op ops[3] = { op_arm(HOUR, 0, 0), op_arm(HOUR, 0, 1) };
-	struct twheel_submit submit = {
-		.ops = (uintptr_t)ops, .nr = 2, .done = 12345, .op_size = sizeof(ops[0]),
-	};
-	int fd = device_open(O_RDWR);
-
-	memset(&ops[2], 0x5a, sizeof(ops[2]));
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SUBMIT, &submit), 0);
-	CHECK_EQ(submit.done, 2);
-	for (size_t i = 0; i < sizeof(ops[2]); i++)
-		CHECK_EQ(((unsigned char *)&ops[2])[i], 0x5a);
-	CHECK_EQ(info(fd).live, 2);
-}
-
 TEST(submit_runs_a_mix_in_order)
 {
 	check_mix_runs_in_order(submit_any);
@@ -146,21 +129,6 @@ TEST(submit_is_not_cut_short_by_signals)
 		submit_to_and_fro(fd, ops);
 	signal_every(0);
 	CHECK_EQ(info(fd).live, 0);
-}
-
-TEST(submit_is_not_cut_short_by_stop_and_continue)
-{
-	struct twheel_op *ops = many_arms();
-	__u64 until = now_ns() + race_ns(2000);
-	int fd = device_open(O_RDWR);
-	pid_t pid = fork_child();
-
-	if (!pid) {
-		while (now_ns() < until)
-			submit_to_and_fro(fd, ops);
-		_exit(0);
-	}
-	stop_and_continue(pid);
 }
 
 /*

@@ -11,7 +11,6 @@
 #define MS		NSEC_PER_MSEC
 #define LATE_AT_MOST	quick_ns()
 #define TICKS_PER_LEVEL	256	/* of the default wheel; tests use times on both sides */
-
 /* Relative and absolute deadlines */
 
 static const __u64 delays[] = {
@@ -72,102 +71,7 @@ TEST(deadline_is_that_of_the_operation)
 	}
 }
 
-TEST(deadline_that_is_past_fires)
-{
-	const __u64 now = now_ns();
-	const __u64 past[] = { 0, 1, MS, now / 2, now - MS, now - 1, now };
-	int fd = device_open(O_RDWR);
-
-	for (size_t i = 0; i < 7 * ARRAY_SIZE(past); i++) {
-		__u64 when = past[i % ARRAY_SIZE(past)], before = now_ns();
-		struct twheel_event event;
-
-		arm_at(fd, when, i);
-		event = read_event(fd);
-		CHECK_EQ(event.cookie, i);
-		CHECK_EQ(event.expires_ns, when);
-		CHECK(event.fired_ns >= before);
-		CHECK(event.fired_ns <= before + LATE_AT_MOST);
-	}
-}
-
-/* Within a tick; and in all slots, at every distance from a revolution of the lowest level. */
-TEST(many_deadlines_are_never_early)
-{
-	static const struct {
-		const char *name;
-		int nr;
-		__u64 step_ns;
-	} rows[] = { { "within ticks", 3000, 997 }, { "in every slot", 800, MS + 1 } };
-
-	for_each_row(row, rows) {
-		int fd = device_open(O_RDWR);
-		__u64 base = now_ns() + 20 * MS, armed;
-
-		for (int i = 0; i < row->nr; i++)
-			arm_at(fd, base + i * row->step_ns, i);
-		armed = now_ns();
-		for (int i = 0; i < row->nr; i++) {
-			struct twheel_event event = read_event(fd);
-
-			CHECK_EQ(event.expires_ns, base + event.cookie * row->step_ns);
-			if (event.expires_ns < armed)
-				event.expires_ns = armed;
-			CHECK(event.fired_ns <= event.expires_ns + LATE_AT_MOST);
-		}
-	}
-}
-
 /* Far away */
-
-/* At all distances, and a tick around the reach of each level. They do not hold up a near one. */
-TEST(far_deadlines_do_not_fire)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_info i = info(fd);
-	__u64 span = i.tick_ns, armed = 0;
-
-	for (unsigned int bit = 34; bit < 63; bit++, armed++)
-		arm(fd, 1ULL << bit, bit);
-	for (__u32 level = 0; level < i.levels; level++) {
-		__u64 slots = level ? 64 : i.slots;
-
-		if (span > EXPIRES_MAX / slots / 2)
-			break;
-		span *= slots;
-		if (span < 10 * NSEC_PER_SEC)
-			continue;
-		arm(fd, span - i.tick_ns, armed++);
-		arm(fd, span, armed++);
-		arm(fd, span + 1, armed++);
-		arm(fd, span + i.tick_ns, armed++);
-		arm(fd, 2 * span, armed++);
-	}
-	arm(fd, 20 * MS, ~0ULL);
-	wait_ready(fd, 1);
-	CHECK_EQ(read_event(fd).cookie, ~0ULL);
-	sleep_ns(400 * MS);
-	check_no_event(fd);
-	CHECK_EQ(info(fd).live, armed);
-}
-
-/* Its sum with now or with the slack overflows, and is clamped. */
-TEST(deadline_of_int64_max_is_armed_for_ever)
-{
-	for_each_row(way, ways) {
-		int fd = device_open(O_RDWR | O_NONBLOCK);
-		struct twheel_list_entry entry;
-		__u64 before = now_ns();
-
-		set(fd, way, EXPIRES_MAX, 0, way->moved ? ~0U : 0);
-		entry = only_entry(fd);
-		CHECK(entry.remaining_ns <= EXPIRES_MAX - before);
-		CHECK(entry.remaining_ns >= EXPIRES_MAX - now_ns());
-		sleep_ns(20 * MS);
-		check_no_event(fd);
-		CHECK_EQ(cancel(fd, entry.id), 0);
-	}
-}
 
 TEST(remaining_shrinks_to_zero)
 {

@@ -13,8 +13,6 @@
 #define USER		4711		/* users with no other open file */
 #define OTHER_USER	4712
 #define LIMIT		1000
-#define PAGE_MAX	100		/* more than the number of timeouts in a page */
-
 static int open_as(uid_t uid)
 {
 	become_user(uid);
