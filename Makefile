@@ -87,7 +87,7 @@ help-all:
 	@echo 'make bench-rust    sleeps of tokio beside those of the crate'
 	@echo 'make bench-python  timers of asyncio beside the least they would cost on the wheel'
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
-	@echo 'make readme        updates the picture in the README and the session in doc/demo.md'
+	@echo 'make readme        updates the session in doc/demo.md'
 
 # YES=1: without asking
 setup-%:
