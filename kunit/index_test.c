@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the index arithmetic: rounding, clamping, geometry and intervals. These functions
- * are pure, so no wheel is made. Levels, slots and the choice of a tick with slack are proved, and
+ * KUnit suite of the index arithmetic: ticks by multiplication, and intervals. These functions
+ * are pure, so no wheel is made. The clamps, levels, slots and ticks with slack are proved, and
  * the suite combination compares them with its model.
  */
 #include <kunit/test.h>
@@ -14,14 +14,6 @@
 
 #define DAY_NS		(24ULL * 3600 * NSEC_PER_SEC)
 #define CLOCK_END	((u64)S64_MAX)
-
-static struct twheel_geometry geometry(const struct shape *s)
-{
-	struct twheel_geometry g;
-
-	twheel_geometry_init(&g, 1, s->slots, s->levels);
-	return g;
-}
 
 /* The geometry of a wheel with ticks of @tick_ns; slots and levels do not matter. */
 static struct twheel_geometry ticks(u64 tick_ns)
@@ -98,78 +90,7 @@ static void multiplication_equals_division(struct kunit *test)
 	}
 }
 
-static const struct product {
-	u64 tick, tick_ns, ns;
-} products[] = {
-	{ 0, DAY_NS, 0 }, { 1, 1, 1 }, { 1, NSEC_PER_MSEC, NSEC_PER_MSEC },
-	{ 106751, DAY_NS, 106751 * DAY_NS }, { 106752, DAY_NS, CLOCK_END },
-	{ 9223372036854ULL, NSEC_PER_MSEC, 9223372036854000000ULL },
-	{ 9223372036855ULL, NSEC_PER_MSEC, CLOCK_END }, { CLOCK_END, 1, CLOCK_END },
-	{ CLOCK_END + 1, 1, CLOCK_END }, { 1ULL << 61, 4, CLOCK_END },
-	{ 1ULL << 61, 3, 3ULL << 61 }, { 1ULL << 62, 4, CLOCK_END },
-	{ (1ULL << 62) + 1, 4, CLOCK_END }, { CLOCK_END, DAY_NS, CLOCK_END },
-	{ U64_MAX, DAY_NS, CLOCK_END },
-};
-
-KUNIT_ARRAY_PARAM(product, products, NULL);
-
-static void tick_to_ns_stops_at_the_clocks_end(struct kunit *test)
-{
-	const struct product *p = test->param_value;
-	struct twheel_geometry g = ticks(p->tick_ns);
-
-	KUNIT_EXPECT_EQ(test, p->ns, twheel_tick_to_ns(&g, p->tick));
-}
-
-static const struct sum {
-	u64 now, delta, sum;
-} sums[] = {
-	{ 0, 0, 0 }, { 0, 1, 1 }, { 0, CLOCK_END, CLOCK_END }, { CLOCK_END, 0, CLOCK_END },
-	{ 1, CLOCK_END, CLOCK_END }, { CLOCK_END, 1, CLOCK_END },
-	{ CLOCK_END - 1, 1, CLOCK_END }, { CLOCK_END - 2, 1, CLOCK_END - 1 },
-	{ CLOCK_END - 1, 2, CLOCK_END }, { 1ULL << 62, (1ULL << 62) - 1, CLOCK_END },
-	{ 1ULL << 62, (1ULL << 62) - 2, CLOCK_END - 1 }, { 1ULL << 62, 1ULL << 62, CLOCK_END },
-	{ CLOCK_END, CLOCK_END, CLOCK_END },
-};
-
-KUNIT_ARRAY_PARAM(sum, sums, NULL);
-
-static void sum_is_clamped_to_the_clocks_end(struct kunit *test)
-{
-	const struct sum *s = test->param_value;
-
-	KUNIT_EXPECT_EQ(test, s->sum, twheel_add_ns(s->now, s->delta));
-}
-
 /* Geometry */
-
-/* With ticks of 1 ns, a hierarchy has the levels of 64 bits, whatever was asked for. */
-static const struct cut {
-	struct shape asked, made;
-	u32 bits;
-} cuts[] = {
-	{ { 2, 1 }, { 2, 1 }, 1 }, { { 3, 1 }, { 4, 1 }, 2 }, { { 50, 1 }, { 64, 1 }, 6 },
-	{ { 65, 1 }, { 128, 1 }, 7 }, { { 65536, 1 }, { 65536, 1 }, 16 },
-	{ { 2, 0 }, { 2, 12 }, 1 }, { { 2, 2 }, { 2, 12 }, 1 }, { { 8, 8 }, { 8, 12 }, 3 },
-	{ { 9, 0 }, { 16, 11 }, 4 }, { { 256, 4 }, { 256, 11 }, 8 },
-	{ { 257, U32_MAX }, { 512, 11 }, 9 }, { { 32768, 0 }, { 32768, 10 }, 15 },
-	{ { 32769, 0 }, { 65536, 9 }, 16 }, { { 65536, 3 }, { 65536, 9 }, 16 },
-};
-
-KUNIT_ARRAY_PARAM(cut, cuts, NULL);
-
-static void slots_are_rounded_up_and_levels_cover_the_clock(struct kunit *test)
-{
-	const struct cut *c = test->param_value;
-	struct twheel_geometry g = geometry(&c->asked);
-
-	KUNIT_EXPECT_EQ(test, c->made.slots, g.slots);
-	KUNIT_EXPECT_EQ(test, c->bits, (u32)g.bits);
-	KUNIT_EXPECT_EQ(test, c->made.levels, (u32)g.levels);
-	KUNIT_EXPECT_LE(test, (u32)g.levels, (u32)TWHEEL_LEVELS);
-}
-
-/* Levels and slots */
 
 /* Intervals */
 
@@ -199,9 +120,6 @@ static void forward_passes_now_in_whole_intervals(struct kunit *test)
 
 static struct kunit_case index_cases[] = {
 	KUNIT_CASE_PARAM(multiplication_equals_division, length_gen_params),
-	KUNIT_CASE_PARAM(tick_to_ns_stops_at_the_clocks_end, product_gen_params),
-	KUNIT_CASE_PARAM(sum_is_clamped_to_the_clocks_end, sum_gen_params),
-	KUNIT_CASE_PARAM(slots_are_rounded_up_and_levels_cover_the_clock, cut_gen_params),
 	KUNIT_CASE_PARAM(forward_passes_now_in_whole_intervals, interval_gen_params),
 	{}
 };

@@ -3,13 +3,9 @@
  * KUnit suite of wheels with a sink on a running clock. The sink is called in the soft
  * interrupt of the shard's hrtimer, and for the rest of a pass in the thread of the CPU. Soft
  * interrupts of a CPU handle at most one batch in each period of 2^20 ns.
- *
- * A case that holds up a sink needs three CPUs: one where the sink spins, one where another
- * task spins for its lock, and the test's own.
  */
 #include <linux/module.h>
 #include <linux/preempt.h>
-#include <linux/workqueue.h>
 
 #include "fixture.h"
 #include "helper.h"
@@ -41,9 +37,6 @@ struct batch {
  * @nr: number of calls
  * @fired: number of timeouts
  * @batch: the first calls
- * @held: the call that waits at @gate; 0: none
- * @gate: where it waits
- * @over: the call that waits has returned
  * @rearm: each timeout is armed again until it has fired as often
  * @brief: only count, to return soon
  */
@@ -51,9 +44,6 @@ struct record {
 	unsigned int	nr;
 	unsigned int	fired;
 	struct batch	batch[32];
-	unsigned int	held;
-	struct gate	gate;
-	bool		over;
 	unsigned int	rearm;
 	bool		brief;
 };
@@ -97,13 +87,10 @@ static void take(void *sink_data, struct list_head *expired, unsigned int nr, u6
 {
 	struct record *r = sink_data;
 	struct twheel_timeout *t, *next;
-	bool held;
 
 	if (r->nr < ARRAY_SIZE(r->batch))
 		note_batch(&r->batch[r->nr], nr, now_ns);
-	held = ++r->nr == r->held;
-	if (held)
-		gate_spin(&r->gate);
+	r->nr++;
 	list_for_each_entry_safe(t, next, expired, entry) {
 		list_del_init(&t->entry);
 		if (r->brief)
@@ -111,8 +98,6 @@ static void take(void *sink_data, struct list_head *expired, unsigned int nr, u6
 		else
 			take_probe(r, container_of(t, struct probe, t), now_ns);
 	}
-	if (held)
-		WRITE_ONCE(r->over, true);
 	WRITE_ONCE(r->fired, r->fired + nr);
 }
 
@@ -138,7 +123,6 @@ static struct twheel *sink_wheel(struct record *r, const struct sort *sort)
 		.levels = sort->levels, .sink = take, .sink_data = r,
 	};
 
-	gate_init(&r->gate);
 	return twheel_create(&params);
 }
 
@@ -392,130 +376,6 @@ static void wheels_of_a_cpu_share_the_budget(struct kunit *test)
 
 /* Waiting for a sink */
 
-/**
- * struct wait - a call that waits for a sink
- * @name: the call, and where the sink is
- * @call: the call, for a timeout of the batch
- * @held: the first call of the sink is in the soft interrupt, the others in the thread
- */
-struct wait {
-	const char	*name;
-	void		(*call)(struct twheel *w, struct twheel_timeout *t);
-	unsigned int	held;
-};
-
-static void wait_flush(struct twheel *w, struct twheel_timeout *t)
-{
-	twheel_flush(w);
-}
-
-static void wait_cancel_sync(struct twheel *w, struct twheel_timeout *t)
-{
-	twheel_cancel_sync(t);
-}
-
-static void wait_shutdown(struct twheel *w, struct twheel_timeout *t)
-{
-	twheel_shutdown(t);
-}
-
-static void wait_stop(struct twheel *w, struct twheel_timeout *t)
-{
-	twheel_stop(w, NULL, NULL);
-}
-
-static const struct wait waits[] = {
-	{ "flush, soft interrupt", wait_flush, 1 },
-	{ "flush, thread", wait_flush, 2 },
-	{ "cancel_sync, soft interrupt", wait_cancel_sync, 1 },
-	{ "cancel_sync, thread", wait_cancel_sync, 2 },
-	{ "shutdown, soft interrupt", wait_shutdown, 1 },
-	{ "shutdown, thread", wait_shutdown, 2 },
-	{ "stop, soft interrupt", wait_stop, 1 },
-	{ "stop, thread", wait_stop, 2 },
-};
-
-NAMED_PARAM(wait, waits);
-
-/**
- * struct waiting - work on two CPUs: one arms and its sink is held, the other waits for it
- * @arm: arms the timeouts, where the sink is called
- * @wait: makes the call
- * @w: the call
- * @p: the timeouts
- * @record: calls of the sink
- * @began: completed before the call
- * @over: the sink had returned after the call
- * @ret: result of the arms
- */
-struct waiting {
-	struct work_struct	arm, wait;
-	const struct wait	*w;
-	struct probe		*p;
-	struct record		*record;
-	struct completion	began;
-	bool			over;
-	int			ret;
-};
-
-static void arm_work(struct work_struct *work)
-{
-	struct waiting *w = container_of(work, struct waiting, arm);
-
-	w->ret = arm_burst(w->p, MANY);
-}
-
-static void wait_work(struct work_struct *work)
-{
-	struct waiting *w = container_of(work, struct waiting, wait);
-	unsigned int i = w->w->held == 1 ? 0 : BATCH;
-
-	complete(&w->began);
-	w->w->call(w->p->f->wheel, &w->p[i].t);
-	w->over = READ_ONCE(w->record->over);
-}
-
-static void call_waits_for_the_sink(struct kunit *test)
-{
-	struct probe *p = sink_probes(test, &sorts[0], MANY);
-	unsigned int there = spare_cpu(), third = cpumask_next(there, cpu_online_mask);
-	struct soft *soft = test->priv;
-	struct waiting *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
-	struct twheel_counters stats;
-
-	if (third == raw_smp_processor_id())
-		third = cpumask_next(third, cpu_online_mask);
-	if (third >= nr_cpu_ids)
-		kunit_skip(test, "needs three CPUs");
-	KUNIT_ASSERT_NOT_NULL(test, w);
-	/* The sink holds the CPU where it is called. */
-	if (home_of(there) == raw_smp_processor_id())
-		run_on(test, third);
-	*w = (struct waiting){ .w = test->param_value, .p = p, .record = soft->record };
-	INIT_WORK(&w->arm, arm_work);
-	INIT_WORK(&w->wait, wait_work);
-	init_completion(&w->began);
-	w->record->held = w->w->held;
-	schedule_work_on(there, &w->arm);
-	gate_wait(test, &w->record->gate);
-	schedule_work_on(third, &w->wait);
-	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&w->began, PATIENCE), 0UL);
-	/* No sleep: the timer of an isolated CPU may be on the CPU that is held. */
-	mdelay(50);
-	complete_all(&w->record->gate.open);
-	flush_work(&w->arm);
-	flush_work(&w->wait);
-	KUNIT_EXPECT_EQ(test, 0, w->ret);
-	KUNIT_EXPECT_TRUE(test, w->over);
-	/* Another CPU does not wait with its first turn until all are armed. */
-	if (home_of(there) == there)
-		KUNIT_EXPECT_EQ(test, w->w->held == 1, w->record->batch[w->w->held - 1].soft);
-	twheel_stop(p->f->wheel, NULL, NULL);
-	twheel_stats(p->f->wheel, &stats);
-	KUNIT_EXPECT_EQ(test, (u64)MANY, stats.fired + stats.stopped);
-	KUNIT_EXPECT_EQ(test, (u64)w->record->fired, stats.fired);
-}
-
 static int soft_init(struct kunit *test)
 {
 	struct soft *soft = kunit_kzalloc(test, sizeof(*soft), GFP_KERNEL);
@@ -545,7 +405,6 @@ static struct kunit_case soft_cases[] = {
 	KUNIT_CASE(callbacks_run_in_the_thread),
 	KUNIT_CASE(budget_is_refilled),
 	KUNIT_CASE_PARAM(wheels_of_a_cpu_share_the_budget, share_gen_params),
-	KUNIT_CASE_PARAM(call_waits_for_the_sink, wait_gen_params),
 	{}
 };
 
