@@ -336,48 +336,6 @@ TEST(operation_needs_room_only_for_its_results)
 	}
 }
 
-/* Clear the fields that a successful operation writes, to compare the rest. */
-static void clear_written(struct twheel_op *op)
-{
-	if (op->opcode == TWHEEL_OP_ARM)
-		op->id = 0;
-	if (op->opcode != TWHEEL_OP_GET)
-		return;
-	op->expires_ns = 0;
-	op->interval_ns = 0;
-	op->cookie = 0;
-	op->repeat = 0;
-}
-
-static void check_unwritten(int fd, const struct command *command, struct twheel_op op, int ret)
-{
-	struct twheel_op out;
-
-	op.result = -EIO;
-	out = op;
-	CHECK_ROW(device_ioctl(fd, command->ioctl, &out), ret, command->name);
-	if (ret >= 0) {
-		clear_written(&op);
-		clear_written(&out);
-	}
-	CHECK_ROW(memcmp(&op, &out, sizeof(op)), 0, command->name);
-}
-
-TEST(kick_writes_nothing)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_op op = op_kick(timeout_for(&commands[4], fd));
-
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_KICK, map_read_only(&op, sizeof(op))), 0);
-	check_unwritten(fd, &commands[4], op, 0);
-	op.id += 1ULL << 32;
-	check_unwritten(fd, &commands[4], op, -ENOENT);
-	op = op_kick(arm(fd, HOUR, 0));
-	check_unwritten(fd, &commands[4], op, -EINVAL);
-	op.opcode = TWHEEL_OP_GET;
-	check_unwritten(fd, &commands[4], op, -EINVAL);
-}
-
 /* Fields of a single operation */
 
 #define BY(name)	(1U << TWHEEL_OP_##name)
@@ -461,55 +419,4 @@ TEST(operation_with_a_bad_field_is_einval)
 TEST(kick_with_a_bad_field_is_einval)
 {
 	check_refused(&commands[4]);
-}
-
-TEST(get_ignores_on_input_what_it_returns)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_op op = op_get(arm(fd, HOUR, 7)), entry;
-
-	op.expires_ns = ~0ULL;
-	op.interval_ns = ~0ULL;
-	op.cookie = ~0ULL;
-	op.repeat = ~0U;
-	op.result = -EIO;
-	entry = op;
-	CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
-	CHECK(op.expires_ns <= HOUR);
-	CHECK_EQ(op.interval_ns, 0);
-	CHECK_EQ(op.cookie, 7);
-	CHECK_EQ(op.repeat, 0);
-	submit(fd, &entry, 1);
-	CHECK_EQ(entry.result, 0);
-	CHECK(entry.expires_ns <= HOUR);
-	CHECK_EQ(entry.interval_ns, 0);
-	CHECK_EQ(entry.cookie, 7);
-	CHECK_EQ(entry.repeat, 0);
-}
-
-/* Holds for every outcome. */
-TEST(operation_writes_nothing_but_what_comes_out_of_it)
-{
-	/* CANCEL comes last, because it ends the timeout. */
-	static const size_t order[] = { 0, 1, 3, 2 };
-	int fd = device_open(O_RDWR);
-	__u64 id = arm(fd, HOUR, 0), unread = arm_fired(fd, 0);
-	struct twheel_op op;
-
-	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
-		const struct command *command = &commands[order[i]];
-
-		op = valid_op(command->opcode, id);
-		op.reserved = 1;
-		check_unwritten(fd, command, op, -EINVAL);
-		op = valid_op(command->opcode, id);
-		check_unwritten(fd, command, op, 0);
-		if (command->opcode == TWHEEL_OP_ARM)
-			continue;
-		op.id += 1ULL << 32;
-		check_unwritten(fd, command, op, -ENOENT);
-	}
-	check_unwritten(fd, &commands[1], op_mod(unread, 0, 0, 0), TWHEEL_WITHDRAWN);
-	wait_ready(fd, 1);
-	check_unwritten(fd, &commands[2], op_cancel(unread), TWHEEL_WITHDRAWN);
 }

@@ -81,23 +81,6 @@ TEST(storm_of_words)
 	CHECK(found <= nr + BURST + 64 * paced_ms);
 }
 
-/* Before the time of a look, changes of the word cost the kernel nothing. */
-TEST(words_that_change_before_the_look_cost_nothing)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, 256);
-	__u64 ids[100], before;
-
-	for (int i = 0; i < 100; i++)
-		ids[i] = arm_cell(fd, now_ns() + HOUR, i);
-	before = file_stats(fd).looks;
-	for (int round = 0; round < 1000; round++)
-		for (int i = 0; i < 100; i++)
-			exchange(cells, ids[i], now_ns() + HOUR);
-	sleep_ns(200 * MS);
-	CHECK_EQ(file_stats(fd).looks, before);
-}
-
 #define LOOK_NS		(MS / 64)	/* the pace of looks that find a cell moved */
 #define MOVED		4000
 

@@ -264,18 +264,6 @@ TEST(slack_comes_on_top_of_the_word)
 	}
 }
 
-TEST(slack_of_the_context_is_for_cells_too)
-{
-	struct twheel_setup setup = { .slack_us = 40000 };
-	int fd = device_open_setup(O_RDWR, setup);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 when = now_ns() + 20 * MS, id = arm_cell(fd, when, 7);
-
-	CHECK(looks_at(cells, id, when));
-	CHECK_EQ(only_entry(fd).slack_us, 40000);
-	check_fires_within(fd, when, 40 * MS);
-}
-
 /* A slack so long that a test which waits for it fails. */
 #define SLACK_US	(HOUR / 4 / NSEC_PER_USEC)
 

@@ -3,7 +3,6 @@
  * An open file is a context. All holders of the file share it, nobody else has access, and
  * it ends with the last reference.
  */
-#define KTAP_NO_MAIN
 #include <grp.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -107,63 +106,6 @@ TEST(dup_shares_the_context)
 	CHECK_EQ(cancel(copy, id), 0);
 }
 
-/* Run as another program: read an event. */
-#define READ_DESCRIPTOR	"--read-descriptor"
-
-static void exec_reader(int fd)
-{
-	char number[16];
-
-	snprintf(number, sizeof(number), "%d", fd);
-	execl("/proc/self/exe", "context", READ_DESCRIPTOR, number, NULL);
-	ktap_fail("exec: %s", strerror(errno));
-}
-
-static int read_descriptor(const char *number)
-{
-	return read_event(atoi(number)).cookie;
-}
-
-static int child_status(pid_t pid)
-{
-	int status;
-
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-TEST(exit_of_a_child_leaves_the_context)
-{
-	int fd = device_open(O_RDWR);
-	__u64 id = arm(fd, HOUR, 0);
-	pid_t pid = fork_child();
-
-	if (!pid) {
-		CHECK_EQ(cancel(fd, id), 0);
-		arm(fd, 50 * NSEC_PER_MSEC, 7);
-		_exit(0);
-	}
-	CHECK_EQ(child_status(pid), 0);
-	CHECK_EQ(get(fd, id), -ENOENT);
-	CHECK_EQ(info(fd).live, 1);
-	CHECK_EQ(read_event(fd).cookie, 7);
-}
-
-TEST(context_lives_on_in_an_executed_program)
-{
-	int fd = device_open(O_RDWR);
-	pid_t pid;
-
-	CHECK_EQ(fcntl(fd, F_SETFD, 0), 0);
-	arm(fd, 50 * NSEC_PER_MSEC, 77);
-	pid = fork_child();
-	if (!pid)
-		exec_reader(fd);
-	close(fd);
-	CHECK_EQ(child_status(pid), 77);
-}
-
 /* The process that has opened the file ends, and another one has taken the descriptor. */
 TEST(descriptor_taken_from_a_process_shares_the_context)
 {
@@ -245,7 +187,7 @@ TEST(exit_with_100000_pending_cleans_up)
 		arm_many(device_open(O_RDWR), MANY, 0, NSEC_PER_MSEC, 0, NULL);
 		_exit(0);
 	}
-	CHECK_EQ(child_status(pid), 0);
+	join_child(pid);
 	before = now_ns();
 	fd = device_open(O_RDWR);
 	arm(fd, 0, 7);
@@ -380,11 +322,4 @@ TEST(close_amid_a_fault_of_submit_leaves_its_results)
 	CHECK_EQ(out[1].result, -ENOENT);
 	CHECK_EQ(out[2].result, 0);
 	CHECK(out[0].id && out[2].id && out[0].id != out[2].id);
-}
-
-int main(int argc, char **argv)
-{
-	if (argc == 3 && !strcmp(argv[1], READ_DESCRIPTOR))
-		return read_descriptor(argv[2]);
-	return ktap_main(argc, argv);
 }

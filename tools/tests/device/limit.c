@@ -17,15 +17,6 @@ static void check_counts(int fd, __u32 live, __u32 ready)
 	CHECK_EQ(i.ready, ready);
 }
 
-/* Open a context and fill it; @ids are its @limit pending timeouts. */
-static int open_full(int flags, __u32 limit, __u64 *ids)
-{
-	int fd = device_open_limited(flags, limit);
-
-	arm_many(fd, limit, HOUR, 0, 0, ids);
-	return fd;
-}
-
 /* The limit */
 
 TEST(limit_is_taken_at_open)
@@ -38,40 +29,6 @@ TEST(limit_is_taken_at_open)
 	arm_many(before, 10, HOUR, 0, 0, NULL);
 	arm_many(limited, 5, HOUR, 0, 0, NULL);
 	check_full(limited);
-}
-
-TEST(limit_is_exact)
-{
-	static const __u32 limits[] = { 1, 2, 5, 63, 64, 65, 255, 256, 257, 1000, 4097 };
-
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		int fd = open_full(O_RDWR, limits[i], NULL);
-
-		check_full(fd);
-		check_full(fd);
-		check_counts(fd, limits[i], 0);
-		close(fd);
-	}
-}
-
-TEST(submit_at_the_limit_uses_a_place_freed_before)
-{
-	__u64 ids[2];
-	int fd = open_full(O_RDWR, 2, ids);
-	struct twheel_op ops[] = {
-		op_arm(HOUR, 0, 1),
-		op_cancel(ids[0]),
-		op_arm(HOUR, 0, 2),
-		op_arm(HOUR, 0, 3),
-		op_cancel(ids[1]),
-		op_arm(HOUR, 0, 4),
-	};
-	static const int results[] = { -EAGAIN, 0, 0, -EAGAIN, 0, 0 };
-
-	submit(fd, ops, ARRAY_SIZE(ops));
-	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-		CHECK_EQ(ops[i].result, results[i]);
-	check_counts(fd, 2, 0);
 }
 
 /* Places that a call frees, or takes though it fails */

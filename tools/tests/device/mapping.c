@@ -122,23 +122,6 @@ TEST(mapping_of_a_read_only_descriptor_stays_read_only)
 	check_protection_fails(cells, PROT_READ | PROT_WRITE);
 }
 
-TEST(mapping_of_any_size_is_of_whole_pages)
-{
-	static const size_t sizes[] = { 1, 7, 8, 9, 4095, 4096, 4097, 12345, 65536 };
-	int fd = device_open(O_RDWR);
-
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		size_t pages = (sizes[i] + page_size() - 1) / page_size();
-		struct twheel_cell *cells = try_map(fd, sizes[i], PROT_READ | PROT_WRITE,
-						    MAP_SHARED, 0);
-
-		CHECK(cells != MAP_FAILED);
-		exchange(cells, pages * CELLS_PER_PAGE - 1, i + 1);
-		CHECK_EQ(word_of(cells, pages * CELLS_PER_PAGE - 1), i + 1);
-		CHECK_EQ(munmap(cells, sizes[i]), 0);
-	}
-}
-
 /*
  * There is a cell for every possible index, also while cancelled timeouts are on their way to the
  * sink, at most 128 on each CPU. All cells are idle.
@@ -187,18 +170,6 @@ TEST(mappings_show_the_same_cells)
 	CHECK_EQ(word_of(other, id), when + 1);
 	exchange(other, id, when + HOUR);
 	CHECK(state_of(fd, id).expires_ns > HOUR);
-}
-
-TEST(cells_stay_when_their_pages_are_dropped)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, 4 * NR);
-
-	for (int i = 0; i < 4 * NR; i++)
-		exchange(cells, i, i + 1);
-	CHECK_EQ(madvise(cells, 4 * page_size(), MADV_DONTNEED), 0);
-	for (int i = 0; i < 4 * NR; i++)
-		CHECK_EQ(word_of(cells, i), i + 1);
 }
 
 TEST(mapping_can_be_moved_and_cut_but_not_grown)

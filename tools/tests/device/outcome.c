@@ -166,27 +166,6 @@ TEST(id_is_dead_after_its_end)
 	check_dead(fd, withdrawn);
 }
 
-/* In an empty context, too. Other generations of a live index, and indices never used. */
-TEST(id_that_was_made_up_is_dead)
-{
-	static const __u64 ids[] = { 0, 1, 1ULL << 32, 1ULL << 32 | 1, ~0ULL, 1ULL << 63, ~0U };
-	int fd = device_open(O_RDWR);
-	__u64 id;
-
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
-		check_dead(fd, ids[i]);
-	id = arm(fd, HOUR, 0);
-	for (int bit = 0; bit < 64; bit++)
-		check_dead(fd, id ^ 1ULL << bit);
-	check_dead(fd, 0);
-	check_dead(fd, id + (1ULL << 32));
-	check_dead(fd, id - (1ULL << 32));
-	check_dead(fd, (__u32)id);
-	check_dead(fd, id | 0xffffffffULL);
-	check_dead(fd, ~id);
-	CHECK_EQ(get(fd, id), 0);
-}
-
 TEST(id_is_index_and_generation)
 {
 	int fd = device_open(O_RDWR);

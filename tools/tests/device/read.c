@@ -247,35 +247,6 @@ TEST(read_goes_on_when_its_descriptor_is_closed)
 	CHECK_EQ(reader.event.cookie, 7);
 }
 
-/* Some events come one by one, the others together. */
-TEST(readers_that_wait_get_one_event_each)
-{
-	struct reader readers[8];
-	int fd = device_open(O_RDWR), sum = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
-		start_reader(&readers[i], fd);
-	for (int nr = 1; nr <= 4; nr++) {
-		int finished;
-
-		arm(fd, 0, nr + 3);
-		do {
-			sleep_ns(NSEC_PER_MSEC);
-			finished = 0;
-			for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
-				finished += PEEK(readers[i].finished);
-			CHECK(finished <= nr);
-		} while (finished < nr);
-	}
-	arm_many(fd, 4, 0, 0, 0, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
-		pthread_join(readers[i].thread, NULL);
-		CHECK_EQ(readers[i].ret, 1);
-		sum |= 1 << readers[i].event.cookie;
-	}
-	CHECK_EQ(sum, 0xff);
-}
-
 /* Wakeups */
 
 #define CROWD		128		/* readers, and events of a burst */

@@ -400,53 +400,6 @@ TEST(info_tells_the_geometry)
 		CHECK_EQ(info(device_open_setup(O_RDWR, same[n])).flags, 0);
 }
 
-static void check_on_time(int fd, __u64 tick_ns)
-{
-	__u64 base = now_ns() + 5 * NSEC_PER_MSEC, far = arm(fd, HOUR, 1000);
-	struct twheel_event event;
-
-	for (int i = 0; i < 40; i++)
-		arm_at(fd, base + i * 1111111ULL, i);
-	for (int i = 0; i < 40; i++) {
-		event = read_event(fd);
-		CHECK(event.cookie < 40);
-		CHECK_EQ(event.expires_ns, base + event.cookie * 1111111ULL);
-		/*
-		 * It is taken out at a tick, so not before the tick that follows the
-		 * deadline.
-		 */
-		CHECK(event.fired_ns / tick_ns * tick_ns >= event.expires_ns);
-	}
-	CHECK_EQ(cancel(fd, far), 0);
-}
-
-TEST(wheel_of_any_geometry_fires_on_time)
-{
-	static const struct twheel_setup setups[] = {
-		{ .tick_ns = 1 },
-		{ .tick_ns = 1000, .slots = 16 },
-		{ .tick_ns = 100000 },
-		{ .tick_ns = 100000, .slots = 50 },
-		{ .tick_ns = 500000, .slots = 2, .levels = 1 },		/* the shortest round */
-		{ .tick_ns = 1000000, .slots = 2, .levels = 1 },
-		{ .tick_ns = 1000000, .slots = 2 },
-		{ .tick_ns = 1000000, .slots = 65536, .levels = 1 },
-		{ .tick_ns = 1000000, .slots = 65536 },
-		{ .tick_ns = 999983, .slots = 32, .levels = 1 },
-		{ .tick_ns = 7777777, .slots = 8 },
-		{ .tick_ns = 30000000 },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(setups); i++) {
-		int fd = device_open_setup(O_RDWR, setups[i]);
-
-		CHECK_EQ(info(fd).tick_ns, setups[i].tick_ns);
-		CHECK_EQ(info(fd).flags, TWHEEL_INFO_PRIVATE);
-		check_on_time(fd, setups[i].tick_ns);
-		close(fd);
-	}
-}
-
 /* It takes its many timeouts with it, and nothing else. */
 TEST(close_of_a_wheel_of_its_own_is_quick)
 {

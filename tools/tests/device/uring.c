@@ -109,25 +109,6 @@ TEST(read_without_events_waits_without_a_thread)
 	}
 }
 
-TEST(reads_that_wait_get_one_event_each)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_event events[DEPTH];
-	__u8 seen[DEPTH] = { 0 };
-	__u64 tag;
-
-	arm_many(fd, DEPTH, 30 * MS, 300 * NSEC_PER_USEC, 0, NULL);
-	start_reads(fd, events, DEPTH);
-	for (int i = 0; i < DEPTH; i++) {
-		CHECK_EQ(ring_wait(&ring, &tag), sizeof(events[0]));
-		check_event(&events[tag]);
-		CHECK(events[tag].cookie < DEPTH);
-		CHECK_EQ(seen[events[tag].cookie]++, 0);
-	}
-	CHECK(!ring_done(&ring));
-	CHECK_EQ(info(fd).live, 0);
-}
-
 /* A request that waits finds the bad address only when there is an event to copy. */
 TEST(read_that_fails_loses_nothing)
 {
