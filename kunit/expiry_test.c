@@ -2,12 +2,11 @@
 /*
  * KUnit suite of expiry: when a timeout fires, and in which order.
  *
- * It tests exact expiry at every distance, rounding, and the order within and across ticks, on
+ * It tests exact expiry at every distance, rounding, and the order across cascades, on
  * hierarchies and on hashed wheels. The suite combination has calls of callbacks, and time that
  * goes backward.
  */
 #include <linux/module.h>
-#include <linux/prandom.h>
 #include <linux/sched.h>
 
 #include "fixture.h"
@@ -17,9 +16,6 @@
 DEFINE_STRIDE();
 
 #define TICK		((u64)NSEC_PER_MSEC)
-
-/* More than any batch, so that the lock is dropped in the middle of a tick. */
-#define MANY		1000
 
 /* Exactness */
 
@@ -253,27 +249,6 @@ static void order_of_arming_survives_cascades(struct kunit *test)
 	}
 }
 
-static void many_in_a_tick_fire_in_the_order_of_arming(struct kunit *test)
-{
-	struct fixture *f = layout_wheel(test, TICK);
-	struct probe *p = probes(test, MANY);
-	unsigned int i;
-
-	/* The deadlines differ, but round to one tick. */
-	for (i = 0; i < MANY; i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, 300 * TICK - i));
-	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, 300 * TICK - 1));
-	expect_fired_in_id_order(test, 0);
-	advance_tick(test, 300);
-	expect_fired_in_id_order(test, MANY);
-	f->nr_fired = 0;
-	/* Past deadlines, too. */
-	for (i = 0; i < MANY; i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, (MANY - i) % 300 * TICK));
-	advance_tick(test, 301);
-	expect_fired_in_id_order(test, MANY);
-}
-
 /* Rounds of hashed wheels */
 
 static const struct shape rings[] = { { 2, 1 }, { 8, 1 }, { 256, 1 }, { 65536, 1 } };
@@ -309,7 +284,6 @@ static struct kunit_case expiry_cases[] = {
 	KUNIT_CASE_PARAM(relative_delay_counts_from_now_not_from_the_tick, layout_gen_params),
 	KUNIT_CASE_PARAM(deadline_at_the_clocks_end_is_never_early, layout_gen_params),
 	KUNIT_CASE_PARAM(order_of_arming_survives_cascades, layout_gen_params),
-	KUNIT_CASE_PARAM(many_in_a_tick_fire_in_the_order_of_arming, layout_gen_params),
 	KUNIT_CASE_PARAM(slot_with_several_rounds_fires_each_in_its_own, ring_gen_params),
 	{}
 };
