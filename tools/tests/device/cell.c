@@ -350,34 +350,6 @@ next:
 	}
 }
 
-/*
- * The kernel may find any word when it looks. It looks again only at TWHEEL_CELL_IDLE, which may
- * be armed soon.
- */
-TEST(words_found_by_a_look_do_no_harm)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 ids[ARRAY_SIZE(idle_words)];
-
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-		ids[i] = arm_cell(fd, now_ns() + 100 * MS, 7);
-		/* The machine may be too slow to overwrite the deadlines. */
-		if (!is_deadline(exchange(cells, ids[i], idle_words[i])))
-			ktap_skip("the machine is too slow");
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-		WAIT_FOR(look_of(cells, ids[i]) == NO_LOOK);
-		CHECK(word_of(cells, ids[i]) == idle_words[i] ||
-		      (idle_words[i] == TWHEEL_CELL_IDLE && is_idle(word_of(cells, ids[i]))));
-	}
-	CHECK_EQ(file_stats(fd).looks, ARRAY_SIZE(ids) + 1);
-	check_no_event(fd);
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
-		CHECK_EQ(cell_arm(fd, cells, ids[i], now_ns()), outcome_of(idle_words[i]));
-	wait_ready(fd, ARRAY_SIZE(ids));
-}
-
 struct scribbler {
 	pthread_t thread;
 	struct twheel_cell *cells;

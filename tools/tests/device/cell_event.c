@@ -99,33 +99,6 @@ TEST(blocking_read_waits_beyond_a_withdrawn_event)
 	CHECK_EQ(waiter.event.cookie, 2);
 }
 
-/* The reader sleeps when the event comes, and the event is withdrawn before the reader runs. */
-TEST(reader_that_is_woken_for_a_withdrawn_event_sleeps_again)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	struct waiter waiter = { .fd = fd };
-	__u64 id = idle_cell(fd, 1), until = now_ns() + race_ns(500), last = idle_cell(fd, 2);
-	int won = 0;
-
-	stay_on_one_cpu();
-	CHECK(!pthread_create(&waiter.thread, NULL, wait_for_event, &waiter));
-	while (now_ns() < until && !PEEK(waiter.done)) {
-		CHECK(cell_arm(fd, cells, id, now_ns()) >= 0);
-		for (int i = 0; i < 100000 && word_of(cells, id) != TWHEEL_CELL_FIRED; i++)
-			;
-		won += cell_cancel(cells, id) == TWHEEL_WITHDRAWN;
-	}
-	if (!PEEK(waiter.done)) {
-		CHECK_EQ(cell_arm(fd, cells, last, now_ns()), TWHEEL_IDLE);
-		pthread_join(waiter.thread, NULL);
-		CHECK(waiter.event.cookie == 2 || waiter.event.cookie == 1);
-	} else {
-		CHECK_EQ(waiter.event.cookie, 1);
-	}
-	ktap_note("%d withdrawn", won);
-}
-
 /*
  * Every new event has an edge, not only the first one after the queue was empty. The cell that
  * was withdrawn fires next, or another one.

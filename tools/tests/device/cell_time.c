@@ -32,28 +32,6 @@ static void check_in_time(const struct twheel_event *event, __u64 slack_ns)
 
 /* Time of expiry */
 
-/* A pending cell is moved to an earlier deadline by one KICK. */
-TEST(deadline_that_is_moved_to_an_earlier_time_needs_a_kick)
-{
-	int fd = device_open(O_RDWR);
-	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 when = now_ns() + HOUR, id = arm_cell(fd, when, 7);
-	struct twheel_event event;
-	bool kicked;
-
-	CHECK_EQ(cell_arm_kicked(fd, cells, id, when - 1, &kicked), 0);
-	CHECK(kicked);
-	CHECK_EQ(look_of(cells, id), when - 1);
-	CHECK_EQ(cell_arm_kicked(fd, cells, id, when - 1, &kicked), 0);
-	CHECK(!kicked);
-	when = now_ns() + 10 * MS;
-	CHECK_EQ(cell_arm_kicked(fd, cells, id, when, &kicked), 0);
-	CHECK(kicked);
-	event = read_cell_event(fd);
-	CHECK_EQ(event.expires_ns, when);
-	check_in_time(&event, 0);
-}
-
 TEST(deadline_that_is_moved_to_a_later_time_needs_none)
 {
 	int fd = device_open(O_RDWR);
@@ -183,50 +161,6 @@ TEST(idle_cell_costs_two_looks)
 	CHECK_EQ(mod_cell(fd, id, now_ns() + 100 * MS, 7), TWHEEL_IDLE);
 	check_two_looks(fd, cells, id);
 	check_no_event(fd);
-}
-
-/* On a busy machine, more than the delay may pass between two pairs. */
-TEST(arming_and_cancelling_does_not_kick)
-{
-	enum { CELLS = 100 };
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_cell *cells = map_cells(fd, CELLS);
-	__u64 ids[CELLS], until, longest = 0, before, pairs = 0;
-
-	for (int i = 0; i < CELLS; i++)
-		ids[i] = idle_cell(fd, i);
-	before = now_ns();
-	for (int i = 0; i < CELLS; i++) {
-		cell_arm(fd, cells, ids[i], now_ns() + 200 * MS);
-		cell_cancel(cells, ids[i]);
-	}
-	CHECK(file_stats(fd).kicks == CELLS);
-	until = now_ns() + 1500 * MS;
-	while (before < until) {
-		__u64 now = now_ns();
-
-		longest = now - before > longest ? now - before : longest;
-		before = now;
-		for (int i = 0; i < CELLS; i++, pairs++) {
-			CHECK_EQ(cell_arm(fd, cells, ids[i], now_ns() + 200 * MS), TWHEEL_IDLE);
-			CHECK(cell_cancel(cells, ids[i]) >= 0);
-		}
-		sleep_ns(MS);
-	}
-	longest = now_ns() - before > longest ? now_ns() - before : longest;
-	ktap_note("%llu pairs, %llu kicks, %llu looks", (unsigned long long)pairs,
-		  (unsigned long long)file_stats(fd).kicks,
-		  (unsigned long long)file_stats(fd).looks);
-	if (longest > 100 * MS)
-		ktap_skip("the machine is too slow");
-	/*
-	 * In rare cases, the kernel looks between the steps of an arm. It then publishes a
-	 * look that is later than the deadline about to be written.
-	 */
-	CHECK(file_stats(fd).kicks <= CELLS + pairs / 1000);
-	/* There is one look for each delay that has passed. */
-	CHECK(file_stats(fd).looks <= 10 * CELLS);
-	CHECK_EQ(file_stats(fd).fired, 0);
 }
 
 /* Slack */
