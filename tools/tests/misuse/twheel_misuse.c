@@ -22,7 +22,6 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/time64.h>
-#include <linux/timer.h>
 
 #include "twheel.h"
 
@@ -38,7 +37,6 @@ static DEFINE_SPINLOCK(lock);
 /* Bugs without the engine */
 
 static unsigned long counter;
-static DEFINE_SPINLOCK(other);
 
 static int count(void *data)
 {
@@ -87,40 +85,6 @@ static void make_list(struct twheel *w)
 
 	list_add(&entry, &head);
 	list_add(&entry, &head);
-}
-
-static void make_order(struct twheel *w)
-{
-	spin_lock(&lock);
-	spin_lock(&other);
-	spin_unlock(&other);
-	spin_unlock(&lock);
-	spin_lock(&other);
-	spin_lock(&lock);
-	spin_unlock(&lock);
-	spin_unlock(&other);
-}
-
-static void make_sleep(struct twheel *w)
-{
-	spin_lock(&lock);
-	msleep(20);
-	spin_unlock(&lock);
-}
-
-static void timer_fires(struct timer_list *timer)
-{
-}
-
-static void make_object(struct twheel *w)
-{
-	struct timer_list *timer = kmalloc(sizeof(*timer), GFP_KERNEL);
-
-	if (!timer)
-		return;
-	timer_setup(timer, timer_fires, 0);
-	mod_timer(timer, jiffies + HZ);
-	kfree(timer);
 }
 
 static void make_leak(struct twheel *w)
@@ -342,9 +306,6 @@ static const struct {
 	{ "use", make_use },
 	{ "shift", make_shift },
 	{ "list", make_list },
-	{ "order", make_order },
-	{ "sleep", make_sleep },
-	{ "object", make_object },
 	{ "leak", make_leak },
 	{ "freed", make_freed },
 	{ "init", make_init },
