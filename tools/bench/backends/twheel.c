@@ -361,7 +361,7 @@ static struct timers *process_open(unsigned int n, uint64_t slack_ns)
 	ctx = set->context.ctx;
 	for (unsigned int i = 0; i < n; i++)
 		check(twheel_arm(ctx, 3600 * NSEC_PER_SEC, 0, i, &set->ids[i]), "process: arm");
-	check(twheel_cancel_all(ctx, NULL), "process: cancel");
+	check(twheel_cancel_timeouts(ctx, NULL), "process: cancel");
 	return &set->context.timers;
 }
 
