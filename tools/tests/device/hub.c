@@ -346,43 +346,52 @@ HUB_TEST(closed_hub_has_no_armed_nodes)
 
 /* Cells */
 
-/* Arm nodes, then cancel them: all of their cells are spare. */
-static void use_cells(struct twheel_node *many, unsigned int nr)
+/* Cells beyond the armed ones that stay, and the most that a dispatch ends. */
+#define KEPT_SPARE	256
+#define NR_BURST	2000
+
+static struct twheel_node burst[NR_BURST];
+
+static void count_call(struct twheel_node *node)
+{
+	CHECK(!twheel_node_armed(node));
+	nr_all++;
+}
+
+static void arm_burst(unsigned int nr, __u64 ns)
 {
 	for (unsigned int i = 0; i < nr; i++) {
-		twheel_node_init(&many[i], hub, only_called);
-		CHECK_EQ(twheel_node_arm(&many[i], HOUR), 0);
+		twheel_node_init(&burst[i], hub, count_call);
+		CHECK_EQ(twheel_node_arm(&burst[i], ns), 0);
 	}
-	CHECK_EQ(twheel_hub_armed(hub), nr);
+}
+
+static void cancel_burst(unsigned int nr)
+{
 	for (unsigned int i = 0; i < nr; i++)
-		CHECK(twheel_node_cancel(&many[i]));
-	CHECK_EQ(twheel_hub_armed(hub), 0);
+		CHECK(twheel_node_cancel(&burst[i]));
 }
 
 HUB_TEST(hub_grows_beyond_its_first_cells)
 {
-	const unsigned int nr = scaled(10000);
-	struct twheel_node *many = calloc(nr, sizeof(*many));
-
-	use_cells(many, nr);
-	CHECK(live() >= nr && live() < nr + 64);
-	close_hub();
-	free(many);
+	arm_burst(NR_BURST, HOUR);
+	CHECK_EQ(twheel_hub_armed(hub), NR_BURST);
+	CHECK(live() >= NR_BURST && live() < NR_BURST + 64);
 }
 
 /* The spare cells have another delay than the node that is armed then. */
 static unsigned int made_beside_spares(unsigned int nr)
 {
-	struct twheel_node many[200];
 	unsigned int made;
 
 	close_hub();
 	open_hub();
 	CHECK_EQ(twheel_hub_reserve(hub, nr), 0);
-	use_cells(many, nr);
-	CHECK_EQ(twheel_node_arm(&many[0], 30 * NSEC_PER_SEC), 0);
+	arm_burst(nr, HOUR);
+	cancel_burst(nr);
+	arm_burst(1, 30 * NSEC_PER_SEC);
 	made = live() - nr;
-	CHECK(twheel_node_cancel(&many[0]));
+	cancel_burst(1);
 	return made;
 }
 
@@ -404,45 +413,11 @@ HUB_TEST(moved_and_cancelled_nodes_share_cells)
 	CHECK(live() <= 256);
 }
 
-/* Cells beyond the armed ones that stay, and the most that a dispatch ends. */
-#define KEPT_SPARE	256
-#define NR_BURST	2000
-
-static struct twheel_node burst[NR_BURST];
-
-static void count_call(struct twheel_node *node)
-{
-	CHECK(!twheel_node_armed(node));
-	nr_all++;
-}
-
-static void arm_burst(unsigned int first, unsigned int nr, __u64 ns)
-{
-	for (unsigned int i = first; i < first + nr; i++) {
-		twheel_node_init(&burst[i], hub, count_call);
-		CHECK_EQ(twheel_node_arm(&burst[i], ns), 0);
-	}
-}
-
-static void cancel_burst(unsigned int nr)
-{
-	for (unsigned int i = 0; i < nr; i++)
-		CHECK(twheel_node_cancel(&burst[i]));
-}
-
 /* Often enough to end the cells of a burst. */
 static void dispatch_idle(void)
 {
 	for (unsigned int i = 0; i < NR_BURST / KEPT_SPARE; i++)
 		check_nothing_to_read();
-}
-
-HUB_TEST(cells_of_nodes_that_fire_are_ended)
-{
-	arm_burst(0, NR_BURST, 0);
-	dispatch_all();
-	CHECK_EQ(nr_all, NR_BURST);
-	CHECK_EQ(live(), KEPT_SPARE);
 }
 
 /**
@@ -470,7 +445,7 @@ static const struct burst_row {
 	{ "a reserve for more", 0, NR_BURST + 10, 0, NR_BURST + 10 },
 };
 
-/* The armed nodes are those armed last, and have the fresh cells of a list in use. */
+/* Nodes that stay armed keep their cells, and others fire on what was kept. */
 static void check_burst(const struct burst_row *row)
 {
 	unsigned int before;
@@ -479,7 +454,7 @@ static void check_burst(const struct burst_row *row)
 	open_hub();
 	CHECK_EQ(twheel_hub_reserve(hub, NR_BURST), 0);
 	CHECK_EQ(twheel_hub_reserve(hub, row->reserved), 0);
-	arm_burst(0, NR_BURST, HOUR);
+	arm_burst(NR_BURST, HOUR);
 	cancel_burst(NR_BURST - row->armed);
 	before = live();
 	check_nothing_to_read();
@@ -488,7 +463,7 @@ static void check_burst(const struct burst_row *row)
 	CHECK_EQ(live(), row->kept);
 
 	nr_all = 0;
-	arm_burst(0, NR_BURST - row->armed, 0);
+	arm_burst(NR_BURST - row->armed, 0);
 	while (twheel_hub_armed(hub) > row->armed)
 		CHECK(twheel_hub_dispatch(hub, patience_ns()) > 0);
 	CHECK_EQ(nr_all, NR_BURST - row->armed);
@@ -507,13 +482,13 @@ static void arm_and_dispatch(struct twheel_node *node)
 {
 	count_call(node);
 	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 0);
-	arm_burst(0, NR_BURST / 2, HOUR);
+	arm_burst(NR_BURST / 2, HOUR);
 	cancel_burst(NR_BURST / 2);
 }
 
 HUB_TEST(cells_are_ended_and_made_in_callbacks)
 {
-	arm_burst(0, NR_BURST, HOUR);
+	arm_burst(NR_BURST, HOUR);
 	cancel_burst(NR_BURST);
 	init_nodes(arm_and_dispatch);
 	for (unsigned int i = 0; i < NR_NODES; i++)
@@ -530,26 +505,13 @@ HUB_TEST(limit_is_free_for_others_after_a_burst)
 	open_limited(NR_BURST - 1);
 	for (unsigned int i = 0; i < 3; i++) {
 		nr_all = 0;
-		arm_burst(0, NR_BURST - 1, 0);
+		arm_burst(NR_BURST - 1, 0);
 		twheel_node_init(&burst[NR_BURST - 1], hub, count_call);
 		CHECK_EQ(twheel_node_arm(&burst[NR_BURST - 1], 0), -EAGAIN);
 		dispatch_all();
 		CHECK_EQ(nr_all, NR_BURST - 1);
 		CHECK_EQ(live(), KEPT_SPARE);
 	}
-}
-
-/* Each of the cells that were not ended has an event, or none. */
-HUB_TEST(stop_while_cells_are_ended)
-{
-	arm_burst(0, NR_BURST, HOUR);
-	cancel_burst(NR_BURST);
-	arm_node(0, 0);
-	wait_ready(twheel_fd(twheel_hub_ctx(hub)), 1);
-	CHECK_EQ(twheel_stop(twheel_hub_ctx(hub)), 0);
-	read_until_the_end();
-	CHECK_EQ(twheel_node_arm(&nodes[0], 0), -ESHUTDOWN);
-	CHECK_EQ(live(), 0);
 }
 
 static unsigned int nr_bursts;
