@@ -7,8 +7,9 @@
 //! it yet. The event names the deadline it was armed for: the reader ignores an event with another
 //! deadline than the current one. If the deadlines are equal, it has passed for both.
 //!
-//! Cells that are free beyond half of all, and beyond SPARE, end with the sleep that frees them:
-//! the sleeps of a burst do not hold the limit of the user for ever.
+//! Cells that are free beyond half of all, and SPARE, end with the sleep that frees them: a burst
+//! that has passed leaves no more live timeouts. The kernel counts their memory, by the page,
+//! against the limit of the user until the context is closed.
 //!
 //! A timer without the device has no cells and no reader. Its sleeps are those of tokio.
 //!
@@ -41,7 +42,7 @@ use crate::op::Id;
 use crate::sys;
 use crate::time::{Clock, Deadline, Time};
 
-/// Free places that may be more than half of all: so many are few for any limit.
+/// Free places that may be there besides half of all: few for any limit.
 const SPARE: usize = 16_384;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -25,12 +25,13 @@ import java.util.concurrent.atomic.AtomicLong;
  * <p>A slot keeps to the stripe that made it. Threads use different stripes, so that they
  * seldom write to the same cache line. Slots are made in groups, of whole cache lines except
  * near a limit. Half of the slots of a stripe and its part of SPARE may be free: put() ends the
- * cells of others. So a burst that has passed does not hold the limit of its user.
+ * cells of others. So a burst that has passed leaves no more live timeouts. The module counts
+ * their memory, by the page, against the limit of the user until close().
  */
 class Slots<E> implements AutoCloseable {
 	/** Slots that a stripe makes at a time. */
 	private static final int GROUP = 64;
-	/** Free slots of all stripes that may be more than half: so many are few for any limit. */
+	/** Free slots of all stripes that may be there besides half of the slots: few for any limit. */
 	private static final int SPARE = 16_384;
 	/** Events that one read takes at most. */
 	private static final int EVENTS = 1024;
