@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of crowded slots: when a slot with a batch or more begins to cascade, before its block.
- * The suite combination has calls between the turns of such a cascade.
+ * KUnit suite of crowded slots: when a slot with a batch or more begins to cascade, before its
+ * block. The suite combination has calls between the turns of such a cascade.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>

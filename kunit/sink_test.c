@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of wheels with a batch sink, on the MANUAL clock: the arguments of the sink. The table
- * of the suite state has the calls in a sink.
+ * KUnit suite of wheels with a batch sink, on the MANUAL clock: the arguments of the sink. The
+ * table of the suite state has the calls in a sink.
  */
 #include <linux/module.h>
 #include <linux/workqueue.h>

@@ -23,6 +23,7 @@
  * has an interval that never ends, since the id of such a timeout outlives its events. So
  * nothing can fail that a cell could do, except in the call that makes it.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -125,7 +126,7 @@ struct twheel_hub {
 	struct twheel_hub_cell	*lists[NR_LISTS];
 };
 
-_Static_assert(sizeof(struct twheel_node) == 4 * sizeof(void *), "it is in programs");
+static_assert(sizeof(struct twheel_node) == 4 * sizeof(void *), "it is in programs");
 
 static bool has_cells(const struct twheel_hub *hub)
 {
