@@ -51,6 +51,13 @@
 #define KEPT_SPARE	(4 * AT_ONCE)
 #define ENDED_AT_ONCE	(4 * AT_ONCE)
 
+/*
+ * Nodes that are cancelled make no event, and the hub may not be dispatched. So a reading of the
+ * clock ends cells, too, unless another has done so within this time: bursts that follow each
+ * other closely then keep nearly all cells.
+ */
+#define END_EVERY_NS	(100 * TWHEEL_MSEC)
+
 /**
  * struct twheel_hub_cell - a cell of a hub
  * @cell: the word that is exchanged
@@ -100,6 +107,7 @@ struct dispatch {
  * @flags: TWHEEL_HUB_NO_CELLS if it uses ordinary timeouts
  * @armed: number of nodes that are armed, or whose callback is still to come
  * @now_ns: when the clock was read last
+ * @ended_ns: when a reading of the clock ended cells last, or found none to end
  * @binding: as given to twheel_hub_bind()
  * @watch: as given to twheel_hub_watch()
  * @data: as given to twheel_hub_watch()
@@ -115,6 +123,7 @@ struct twheel_hub {
 	unsigned int		flags;
 	unsigned int		armed;
 	uint64_t		now_ns;
+	uint64_t		ended_ns;
 	void			*binding;
 	void			(*watch)(void *data, bool on);
 	void			*data;
@@ -290,7 +299,7 @@ static void end_cells(struct twheel_hub *hub, unsigned int nr)
 	}
 }
 
-static void end_spare_cells(struct twheel_hub *hub)
+static NOINLINE void end_spare_cells(struct twheel_hub *hub)
 {
 	for (int i = 0; i < ENDED_AT_ONCE; i += AT_ONCE) {
 		uint64_t kept = 2 * (uint64_t)hub->armed + KEPT_SPARE, nr;
@@ -513,7 +522,8 @@ int twheel_hub_open(struct twheel_ctx *ctx, unsigned int flags, struct twheel_hu
 	hub->flags = flags;
 	if (!flags && !can_have_cells(ctx))
 		hub->flags = TWHEEL_HUB_NO_CELLS;
-	twheel_hub_now(hub);
+	twheel_now(ctx, &hub->now_ns);
+	hub->ended_ns = hub->now_ns;
 	*out = hub;
 	return 0;
 }
@@ -584,6 +594,10 @@ void twheel_hub_watch(struct twheel_hub *hub, void (*fn)(void *data, bool on), v
 uint64_t twheel_hub_now(struct twheel_hub *hub)
 {
 	twheel_now(hub->ctx, &hub->now_ns);
+	if (hub->now_ns - hub->ended_ns >= END_EVERY_NS) {
+		hub->ended_ns = hub->now_ns;
+		end_spare_cells(hub);
+	}
 	return hub->now_ns;
 }
 
@@ -705,7 +719,7 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	}
 	if (nr <= 0)
 		return nr ? nr : -ESHUTDOWN;
-	twheel_hub_now(hub);
+	twheel_now(hub->ctx, &hub->now_ns);
 	later.nr = 0;
 	for (int i = 0; i < nr; i++)
 		take_event(hub, &events[i], &dispatch.due[i], &later);

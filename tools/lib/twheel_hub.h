@@ -35,8 +35,8 @@
  * same delay. If no cell fits, the hub makes up to 64 new ones with one system call. It makes
  * none while spare cells outnumber the armed ones by more than 128. Each cell counts as a live
  * timeout of the context. A dispatch ends up to 256 spare cells if they outnumber the armed
- * ones by more than 256. So a burst does not hold a limit of timeouts for ever.
- * twheel_hub_reserve() sets a number of cells that are kept.
+ * ones by more than 256. So does a call that reads the clock, at most every 100 ms. So a burst
+ * does not hold a limit of timeouts for ever. twheel_hub_reserve() sets how many are kept.
  *
  * Callbacks: they run inside twheel_hub_dispatch(), one after the other. A callback may arm,
  * cancel, relocate and free any node, its own as well. Its own node is not armed while it
@@ -206,6 +206,7 @@ int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr);
  * @hub: the hub
  *
  * A program that arms many nodes reads the clock once, and calls twheel_node_arm_at() for each.
+ * The call may end spare cells.
  *
  * Context: the thread of the hub, does not block.
  *

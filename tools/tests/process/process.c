@@ -363,6 +363,38 @@ TEST(hub_runs_on_the_manual_clock)
 	twheel_hub_close(hub);
 }
 
+/* Nodes that are cancelled make no event to dispatch. */
+TEST(hub_ends_cells_when_it_reads_the_clock)
+{
+	struct twheel_node nodes[1000];
+	uint64_t now = 100 * TWHEEL_MSEC;
+	struct twheel_info info;
+	struct twheel_hub *hub;
+
+	open_manual();
+	CHECK_EQ(twheel_hub_open(ctx, 0, &hub), 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(nodes); i++) {
+		twheel_node_init(&nodes[i], hub, count_call);
+		CHECK_EQ(twheel_node_arm(&nodes[i], HOUR), 0);
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(nodes); i++)
+		CHECK(twheel_node_cancel(&nodes[i]));
+	CHECK_EQ(twheel_info(ctx, &info), 0);
+	for (uint32_t live = info.live; live > 256; now += 100 * TWHEEL_MSEC) {
+		CHECK_EQ(twheel_set_time(ctx, now - 1), 0);
+		CHECK_EQ(twheel_hub_now(hub), now - 1);
+		CHECK_EQ(twheel_info(ctx, &info), 0);
+		CHECK_EQ(info.live, live);
+		CHECK_EQ(twheel_set_time(ctx, now), 0);
+		CHECK_EQ(twheel_node_arm(&nodes[0], HOUR), 0);
+		CHECK(twheel_node_cancel(&nodes[0]));
+		live = live > 512 ? live - 256 : 256;
+		CHECK_EQ(twheel_info(ctx, &info), 0);
+		CHECK_EQ(info.live, live);
+	}
+	twheel_hub_close(hub);
+}
+
 TEST(hub_belongs_to_the_parent_after_fork)
 {
 	struct twheel_node node;
