@@ -24,10 +24,11 @@
  *
  * Errors: a function that can fail has two forms, as in std::filesystem. One takes a
  * std::error_code as the last argument, and clears it on success. The other one throws
- * std::system_error; it is missing with -fno-exceptions. Both have the category
- * std::generic_category() and the errno of the C function. what() names that function, or the
- * device that cannot be opened. After an error of a constructor, its object has no resource. A
- * function that is noexcept and has no such argument cannot fail.
+ * std::system_error. Both have the category std::generic_category() and the errno of the C
+ * function. what() names that function, or the device that cannot be opened. After an error of
+ * a constructor, its object has no resource. A function that is noexcept and has no such argument
+ * cannot fail. With -fno-exceptions the form that throws is missing; use that option for all
+ * files of a program that include this header, or for none.
  *
  * Threads: a hub and its timers belong to one thread at a time. Contexts and cells have no such
  * limit.
@@ -448,7 +449,8 @@ public:
 
 	template <class Ops> std::size_t submit(Ops &&ops)
 	{
-		return detail::throwing("twheel_submit_ops", [&](auto &ec) { return submit(ops, ec); });
+		return detail::throwing("twheel_submit_ops",
+					[&](auto &ec) { return submit(ops, ec); });
 	}
 #endif
 };
@@ -516,10 +518,7 @@ public:
 #endif
 
 	/** After success no event of the arming is read. idle: it may have been read before. */
-	outcome cancel() noexcept
-	{
-		return static_cast<outcome>(twheel_cell_cancel(cell_));
-	}
+	outcome cancel() noexcept { return static_cast<outcome>(twheel_cell_cancel(cell_)); }
 
 private:
 	twheel_ctx *ctx_;
@@ -540,7 +539,7 @@ public:
 
 	~basic_kicks() { twheel_kick_all(&kicks_); }
 
-	/** As cell::arm(). std::errc::resource_unavailable_try_again: the batch is full. */
+	/** As cell::arm(). std::errc::resource_unavailable_try_again, if full, changes nothing. */
 	outcome arm(basic_cell<Clock> &cell, deadline<Clock> when, std::error_code &ec) noexcept
 	{
 		const std::uint64_t ns = when.on_clock_of(kicks_.ctx);
@@ -699,7 +698,8 @@ public:
 	 * number of events that were read: 0 if there are no more, or if a signal handler ran.
 	 *
 	 * If callbacks throw, the others that are due are called nevertheless. Then the first
-	 * exception leaves this function. Those of the same dispatch that follow are dropped.
+	 * exception leaves this function. Those of the same dispatch that follow are dropped. An
+	 * exception in a call of twheel_hub_dispatch(), as of an adapter in C, ends the program.
 	 */
 	std::size_t dispatch(detail::wait time, std::error_code &ec)
 	{
