@@ -64,20 +64,6 @@ TEST(timer_calls_a_lambda_and_not_early)
 	CHECK(clock_type::now() >= begun + 30ms);
 }
 
-TEST(timer_can_be_armed_for_a_point_in_time)
-{
-	twheel::hub hub;
-	twheel::timer one(hub, [] { calls++; });
-	const auto when = hub.now() + 30ms;
-
-	one.arm(when);
-	dispatch_all(hub);
-	CHECK(clock_type::now() >= when);
-	one.arm(clock_type::time_point());
-	dispatch_all(hub);
-	CHECK_EQ(calls, 2);
-}
-
 TEST(callback_that_takes_a_timer_arms_it_again)
 {
 	twheel::hub hub;

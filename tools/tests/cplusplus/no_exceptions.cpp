@@ -25,7 +25,7 @@ constexpr struct twheel_setup limit(unsigned int nr)
 	return setup;
 }
 
-template <class Clock> void fires_at_a_time_point()
+template <class Clock> void fires_at_time_points()
 {
 	twheel::basic_context<Clock> context(ec);
 	twheel::basic_hub<Clock> hub(std::move(context), 0, ec);
@@ -42,13 +42,16 @@ template <class Clock> void fires_at_a_time_point()
 	CHECK(!ec);
 	CHECK(hub.now() >= when);
 	CHECK_EQ(calls, 1);
+	one.arm(typename Clock::time_point(), ec);
+	hub.run(ec);
+	CHECK_EQ(calls, 2);
 }
 
 TEST(hub_is_on_each_clock)
 {
-	fires_at_a_time_point<std::chrono::steady_clock>();
-	fires_at_a_time_point<twheel::boottime_clock>();
-	fires_at_a_time_point<std::chrono::system_clock>();
+	fires_at_time_points<std::chrono::steady_clock>();
+	fires_at_time_points<twheel::boottime_clock>();
+	fires_at_time_points<std::chrono::system_clock>();
 }
 
 TEST(hub_takes_durations_on_a_clock_that_is_steady)
