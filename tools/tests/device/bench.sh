@@ -25,12 +25,12 @@ bench()
 # column OPERATION SYSTEM: the value in the table.
 column()
 {
-	awk -v operation="$1" -v system="$2" '
+	awk -v operation="$1" -v title="$2" '
 		$1 == "operation" {
 			for (i = 3; i <= NF; i++)
 				number[$i] = i
 		}
-		$1 == operation && system in number { print $number[system] }' /tmp/out
+		$1 == operation && title in number { print $number[title] }' /tmp/out
 }
 
 is_positive()
