@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 /*
  * All access of user space to /dev/twheel goes through here, so that a change of
  * the ABI is a change of this file. A context is of the device, or is a wheel in the process,

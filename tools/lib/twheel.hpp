@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-License-Identifier: MIT OR LGPL-2.1-or-later */
 /*
  * Timeouts for C++17: a layer of twheel_hub.h and libtwheel.h, in this header alone.
  *

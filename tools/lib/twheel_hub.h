@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-License-Identifier: MIT OR LGPL-2.1-or-later */
 /*
  * Timeouts that are embedded in the objects of a program, and call it back.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-License-Identifier: MIT OR LGPL-2.1-or-later */
 /*
  * A hierarchical timing wheel in user space, for the library and for the benchmark. It knows
  * positions alone: the clock, the lock and what is due are up to the caller.

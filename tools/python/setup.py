@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """Puts libtwheel into the wheel of pip, so that users install nothing else.
 
 TWHEEL_LIBRARY=system leaves it out, for a distribution that has a package of it.

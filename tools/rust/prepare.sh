@@ -16,7 +16,7 @@ prepare()
 
 	crates=$(dirname "$cargo")/../share/cargo/registry
 	rm -rf "$work/source"
-	cp -r "$top/tools/rust" "$work/source"
+	cp -rL "$top/tools/rust" "$work/source"
 	cd "$work/source" || return
 	if compgen -G "$crates/libc-0*" >/dev/null; then
 		rm Cargo.lock

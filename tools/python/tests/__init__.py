@@ -1,1 +1,1 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later

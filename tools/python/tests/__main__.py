@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """python3 -m tests MODULE...: run unittest modules of this directory and print KTAP."""
 
 import sys

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """python3 -m tests.cost [NUMBER]: print the cost of timers on asyncio's own event loop, and a
 lower bound of their cost on a loop with timers on the wheel.
 

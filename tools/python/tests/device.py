@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """The package on the device, and on wheels in the process."""
 
 import contextlib

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """python3 -m tests.standalone DIRECTORY MODULE...: collect the files for a run of the modules in
 a test machine.
 

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """Timeouts by the million behind one file descriptor: /dev/twheel, or a wheel in the process.
 
     from twheel import Wheel, every

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """The structures of /dev/twheel and the functions of libtwheel, for ctypes.
 
 Nothing here is for users of the package. Every structure has the fields of the structure

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """Expirations for asyncio, on any event loop that has add_reader().
 
 There is no event loop with timers on the wheel. On asyncio's own loop a cancel sets a flag; on

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """Exceptions for the errors of the device.
 
 All are OSErrors with their errno. For other errors Python chooses the class by the errno:

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """Points in time and durations, in seconds or in nanoseconds.
 
 Seconds are floats or ints. Nanoseconds are ints, and their names end in _ns. Seconds are

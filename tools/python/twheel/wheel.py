@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """A context of /dev/twheel, or of a wheel in the process, as an object.
 
 The C library owns the memory of a context. Each call holds a reference to it, and the last

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 /*
  * A library for $LD_PRELOAD that takes the place of /dev/twheel for the benchmark. Cells are plain
  * memory. No kernel looks at them, and they ask for no kick. So the benchmark runs on a machine

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Arms and cancels of tokio's own timer, of `twheel::tokio::Timer`, and of cells, with one thread
 //! and with two. Prints a line per row: what, threads, nanoseconds per pair.
 //!

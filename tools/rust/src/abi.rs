@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! The records and numbers of `<twheel/abi.h>`, as the kernel defines them.
 //!
 //! The names are those of the C header without `TWHEEL_`. Times are nanoseconds, at most `i64::MAX`. Reserved fields must be 0.

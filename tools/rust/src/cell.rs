@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Timeouts in memory that is shared with the kernel.
 //!
 //! The kernel and the users of a cell meet in its word: the first change wins. All accesses are

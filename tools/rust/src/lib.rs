@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Timeouts by the million behind one file descriptor: `/dev/twheel` of Linux.
 //!
 //! A [`Context`] is one open of the device, with its own timeouts, queue of events and limits.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! The system calls. All access to the device goes through here.
 
 use std::io;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Compares records and numbers with those of the C header, by a C program.
 
 use std::fmt::Write as _;

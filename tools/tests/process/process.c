@@ -379,17 +379,17 @@ TEST(hub_ends_cells_when_it_reads_the_clock)
 	}
 	for (unsigned int i = 0; i < ARRAY_SIZE(nodes); i++)
 		CHECK(twheel_node_cancel(&nodes[i]));
-	CHECK_EQ(twheel_info(ctx, &info), 0);
+	CHECK_EQ(twheel_get_info(ctx, &info), 0);
 	for (uint32_t live = info.live; live > 256; now += 100 * TWHEEL_MSEC) {
 		CHECK_EQ(twheel_set_time(ctx, now - 1), 0);
 		CHECK_EQ(twheel_hub_now(hub), now - 1);
-		CHECK_EQ(twheel_info(ctx, &info), 0);
+		CHECK_EQ(twheel_get_info(ctx, &info), 0);
 		CHECK_EQ(info.live, live);
 		CHECK_EQ(twheel_set_time(ctx, now), 0);
 		CHECK_EQ(twheel_node_arm(&nodes[0], HOUR), 0);
 		CHECK(twheel_node_cancel(&nodes[0]));
 		live = live > 512 ? live - 256 : 256;
-		CHECK_EQ(twheel_info(ctx, &info), 0);
+		CHECK_EQ(twheel_get_info(ctx, &info), 0);
 		CHECK_EQ(info.live, live);
 	}
 	twheel_hub_close(hub);

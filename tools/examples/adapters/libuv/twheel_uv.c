@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 #include "twheel_uv.h"
 
 static void readable(uv_poll_t *handle, int status, int events)

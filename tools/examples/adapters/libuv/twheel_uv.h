@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-License-Identifier: MIT OR LGPL-2.1-or-later */
 /*
  * Timeouts on a wheel for a program that runs on libuv.
  *

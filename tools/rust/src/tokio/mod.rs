@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! For tokio: expirations as a stream, and sleeps that are cells.
 //!
 //! [`Expirations`] is the stream of the events of a context. [`Timer`] makes [`Sleep`]s. The

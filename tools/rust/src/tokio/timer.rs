@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Sleeps. Each has a cell, which is kept for a later sleep, so that a sleep that begins and ends
 //! costs no system call.
 //!

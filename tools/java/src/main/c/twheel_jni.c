@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 /*
  * The native methods of org.twheel.Native, on libtwheel. Each is one call of the library:
  * records are in direct buffers, whose addresses Java passes.

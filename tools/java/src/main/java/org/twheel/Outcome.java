@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 package org.twheel;
 
 /** The state in which a call that moves or cancels a timeout found it. */

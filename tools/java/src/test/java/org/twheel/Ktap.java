@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: LGPL-2.1-or-later
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 package org.twheel;
 
 import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass;
