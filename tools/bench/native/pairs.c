@@ -227,7 +227,7 @@ static __always_inline void pair_cell(unsigned int kind, uint32_t number, uint64
 		&process_cells[number / PAGE_CELLS][number % PAGE_CELLS] : &cells[number];
 	int was = twheel_cell_cancel(cell);
 
-	if (unlikely((kind & SHARED ? was > 0 : was) ||
+	if (unlikely((kind & SHARED ? was == TWHEEL_WITHDRAWN : was) ||
 		     twheel_cell_arm(process, cell, id_of(number), expires_ns) < 0))
 		fail("a cell was not armed");
 }
