@@ -503,46 +503,6 @@ static void measure(uint32_t n, unsigned int repetitions, unsigned int nr_thread
 		free(times[i].ns);
 }
 
-/* Up to half an hour ahead; half of the times are below 64 ms. */
-static uint64_t random_ns(void)
-{
-	return random_below(1U << random_below(32)) * 1000ULL;
-}
-
-/* Check the wheel with random timeouts and jumps of the clock. */
-static void check_wheel(unsigned int kind)
-{
-	enum { NR = 2000, JUMPS = 300 };
-	uint64_t ticks[NR] = { 0 }, now = NSEC_PER_SEC, due = 0;	/* 0: not armed */
-
-	wheel_init(wheels);
-	memset(nodes, 0, NR * sizeof(*nodes));
-	nodes_advance(wheels, now, note_fired);
-	for (int jump = 0; jump < JUMPS; jump++) {
-		for (int i = 0; i < NR; i++) {
-			uint64_t expires_ns = now + random_ns();
-
-			if (random_below(8))
-				continue;
-			if (cancel_node(kind, wheels, i) != !!ticks[i])
-				fail("the wheel has fired too early or too late");
-			arm_node(kind, wheels, i, expires_ns);
-			ticks[i] = tick_of(expires_ns);
-		}
-		now += random_ns();
-		for (int i = 0; i < NR; i++) {
-			if (ticks[i] && ticks[i] <= now / TICK_NS) {
-				due++;
-				ticks[i] = 0;
-			}
-		}
-		nodes_advance(wheels, now, note_fired);
-		if (nr_fired != due)
-			fail("the wheel has fired too many or too few");
-	}
-	nr_fired = 0;
-}
-
 /* Returns the number of processors, at most THREADS. */
 static unsigned int find_processors(void)
 {
@@ -594,8 +554,6 @@ int main(int argc, char **argv)
 		lanes[i].begin = array(N_MAX / PART + 1, sizeof(*lanes->begin));
 		lanes[i].end = array(N_MAX / PART + 1, sizeof(*lanes->end));
 	}
-	check_wheel(WHEEL);
-	check_wheel(WHEEL | LAZY);
 	start(nr_threads, &thread);
 	for (int i = 2; i < argc; i++) {
 		uint32_t n = atoi(argv[i]);
