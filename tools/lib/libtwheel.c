@@ -24,6 +24,7 @@
  * other processes.
  */
 #define _GNU_SOURCE
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -44,6 +45,9 @@
 
 #define NSEC_PER_SEC	1000000000
 #define NSEC_PER_USEC	1000
+
+static_assert(sizeof(void *) != 8 || sizeof(struct twheel_kicks) == 16 + 32 * TWHEEL_MAX_KICKS,
+	      "it is in programs");
 
 /**
  * struct twheel_ctx - a context
