@@ -56,9 +56,14 @@ JNIEXPORT jlong JNICALL Java_org_twheel_Native_open(JNIEnv *env, jclass type, ji
 	(void)type;
 	if (ret == -EINVAL)
 		throw_errno(env, "open: TWHEEL_BACKEND is neither 'kernel' nor 'process'", -ret);
+	else if (ret == -ENOENT || ret == -ENODEV || ret == -ENXIO)
+		throw_errno(env, "open " TWHEEL_DEVICE " (modprobe twheel_dev loads the module; "
+			    "Backend.ANY and PROCESS need none)", -ret);
+	else if (ret == -EACCES || ret == -EPERM)
+		throw_errno(env, "open " TWHEEL_DEVICE " (root and the group twheel have access; "
+			    "Backend.ANY and PROCESS need none)", -ret);
 	else
-		checked(env, "open " TWHEEL_DEVICE " (modprobe twheel_dev loads the module; "
-			"Backend.ANY and PROCESS need none)", ret);
+		checked(env, "open " TWHEEL_DEVICE, ret);
 	return (uintptr_t)ctx;
 }
 

@@ -187,7 +187,8 @@ public final class Batch {
 	public Outcome outcome(int index) {
 		int errno = errno(index);
 		if (errno != 0 && errno != Native.ENOENT)
-			throw new TwheelException(errno, "operation " + index + " of a batch failed: errno " + errno);
+			throw new TwheelException(errno, "operation " + index + " of a batch: " +
+					TwheelException.text(errno));
 		return Outcome.of(records.getInt(at(index) + RESULT));
 	}
 

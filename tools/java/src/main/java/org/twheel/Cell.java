@@ -172,6 +172,6 @@ public class Cell {
 	}
 
 	static TwheelException kickFailed(int error) {
-		return new TwheelException(-error, "the kick of a cell failed: errno " + -error);
+		return new TwheelException(-error, "cell: " + TwheelException.text(-error));
 	}
 }

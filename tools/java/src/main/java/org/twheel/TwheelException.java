@@ -18,6 +18,16 @@ public final class TwheelException extends RuntimeException {
 		this.errno = errno;
 	}
 
+	/** Why an operation on a timeout failed. */
+	static String text(int errno) {
+		return switch (errno) {
+			case Native.ENOENT -> "it has ended";
+			case Native.EAGAIN -> "a limit of timeouts is reached";
+			case Native.ESHUTDOWN -> "the context is stopped";
+			default -> "errno " + errno;
+		};
+	}
+
 	/**
 	 * Returns the error number of the call.
 	 *
