@@ -317,6 +317,7 @@ class Sharing(WheelCase):
                 try:
                     for call in calls:
                         self.assert_unsupported(call)
+                    repr(wheel)
                     wheel.close()
                     os._exit(0)
                 finally:

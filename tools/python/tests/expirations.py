@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import resource
 import time
 import unittest
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -45,6 +46,17 @@ class Expirations(unittest.TestCase):
             wheel.arm(0, 2)
             event = await task
             self.assertEqual((event.cookie, event.count), (2, 1))
+        self.run_loop(main)
+
+    def test_events_come_without_a_free_descriptor(self) -> None:
+        async def main(wheel: Wheel) -> None:
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wheel.fileno() + 1, hard))
+            try:
+                wheel.arm(0.01, 7)
+                self.assertEqual((await anext(wheel.expirations())).cookie, 7)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         self.run_loop(main)
 
     def check_turns(self, iterate: Callable[[Wheel], AsyncIterator[Any]]) -> None:

@@ -8,6 +8,7 @@ Also, timeouts that were armed on different CPUs expire in no common order.
 """
 
 import asyncio
+import errno
 import os
 
 from .records import Event
@@ -16,12 +17,22 @@ from .wheel import Wheel
 YIELD_AFTER = 16
 """Number of reads after which other tasks may run."""
 
+POLL = 0.05
+"""Seconds between reads without a free descriptor."""
+
 
 async def _readable(wheel: Wheel) -> None:
-    """Wait for an event. A loop knows one reader for each descriptor, so make a new one."""
+    """Wait for an event. A loop knows one reader for each descriptor, so make a new one. Without a
+    free descriptor it polls: the task that drops idle connections must not end then."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    fd = wheel._dup()
+    try:
+        fd = wheel._dup()
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        await asyncio.sleep(POLL)
+        return
     try:
         loop.add_reader(fd, ready.set)
         await ready.wait()

@@ -177,7 +177,8 @@ class Wheel:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
-        state = "closed" if self._context is None else f"fd={self.fileno()}"
+        context = self._context
+        state = "closed" if context is None else f"fd={lib.twheel_fd(context.pointer)}"
         return f"<{type(self).__module__}.{type(self).__name__} {state}>"
 
     def _use(self) -> _Context:
