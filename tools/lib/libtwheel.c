@@ -33,6 +33,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -195,11 +196,17 @@ static int backend_of(unsigned int flags)
 	return strcmp(name, "process") ? -EINVAL : TWHEEL_PROCESS;
 }
 
-/* Does opening the device fail because the machine or container does not offer it? */
+/*
+ * Does opening the device fail because the machine or container does not offer it? In place of it,
+ * 'exec 3<>/dev/twheel' of root leaves a file, and 'docker run -v' a directory.
+ */
 static int is_missing(int error)
 {
+	struct stat st;
+
 	return error == -ENOENT || error == -ENODEV || error == -ENXIO || error == -EACCES ||
-	       error == -EPERM;
+	       error == -EPERM ||
+	       (error && !stat(TWHEEL_DEVICE, &st) && !S_ISCHR(st.st_mode));
 }
 
 int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx)

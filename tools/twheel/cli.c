@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "cli.h"
@@ -248,8 +249,13 @@ int cli_no_device(int error)
 		cli_error(TWHEEL_DEVICE " does not exist: is the module twheel_dev loaded?");
 		return EX_UNAVAILABLE;
 	case -ENOTTY:
-		cli_error(TWHEEL_DEVICE " is another device");
+	case -EISDIR:
+		cli_error(TWHEEL_DEVICE " is not the device of twheel: remove it, and load the\n"
+			  "module twheel_dev");
 		return EX_UNAVAILABLE;
+	case -EINVAL:
+		cli_error("TWHEEL_BACKEND is neither 'kernel' nor 'process'");
+		return EX_USAGE;
 	case -EACCES:
 		explain_access();
 		return EX_NOPERM;
@@ -268,6 +274,8 @@ static int bad_descriptor(int error, int fd)
 {
 	if (error == -ENOMEM)
 		return cli_failure(error, "descriptor %d", fd);
+	if (error == -EBADF && access(TWHEEL_DEVICE, F_OK))
+		return cli_no_device(-ENOENT);
 	if (error == -EBADF)
 		cli_error("descriptor %d is not open: exec %d<>" TWHEEL_DEVICE " opens it", fd, fd);
 	else
@@ -280,7 +288,8 @@ int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx)
 	int error;
 
 	if (fd == CLI_NO_FD) {
-		error = twheel_open(NULL, flags, ctx);
+		/* A path, so that TWHEEL_BACKEND does not replace the device. */
+		error = twheel_open(flags & TWHEEL_KERNEL ? TWHEEL_DEVICE : NULL, flags, ctx);
 		return error ? cli_no_device(error) : 0;
 	}
 	error = twheel_open_fd(fd, ctx);
@@ -302,6 +311,9 @@ void cli_need_fd(int fd)
 {
 	if (fd != CLI_NO_FD)
 		return;
+	/* The advice below would make a file in place of the device. */
+	if (access(TWHEEL_DEVICE, F_OK))
+		exit(cli_no_device(-ENOENT));
 	cli_error("--fd N is missing. Timeouts belong to an open file, which closes at the\n"
 		  "end of a command. Let the shell hold it open, and name its descriptor:\n"
 		  "\n"

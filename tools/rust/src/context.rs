@@ -93,7 +93,12 @@ impl Context {
         setup: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
     ) -> Result<Context> {
         let file = OpenOptions::new().read(true).write(true).open(path);
-        let fd = OwnedFd::from(file.map_err(|error| Error::of_open(path, error))?);
+        let file = file.map_err(|error| Error::of_open(path, error))?;
+        // A file in place of the device: 'exec 3<>/dev/twheel' of root leaves one.
+        if file.metadata()?.is_file() {
+            return Err(Error::of_open(path, io::Error::from_raw_os_error(libc::ENODEV)));
+        }
+        let fd = OwnedFd::from(file);
         setup(fd.as_fd())?;
         Context::from_fd(fd)
     }

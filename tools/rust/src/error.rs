@@ -39,7 +39,8 @@ impl Error {
     /// The error of an open of the device.
     pub(crate) fn of_open(path: &Path, error: io::Error) -> Error {
         match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::EACCES | libc::EPERM) => {
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::EACCES | libc::EPERM
+                | libc::EISDIR) => {
                 Error::Open { path: path.to_owned(), error }
             }
             _ => Error::System(error),

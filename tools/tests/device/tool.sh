@@ -619,6 +619,16 @@ load_that_needs_the_device_prints_nothing()
 	hidden status 69 env TWHEEL_BACKEND=kernel twheel load
 }
 
+# A shell without the device makes a file of that name.
+covered()
+{
+	: >/dev/twheel
+	status 0 twheel info && has '^wheel +in the process' && status 69 twheel stat
+	result=$?
+	rm -f /dev/twheel
+	return $result
+}
+
 tool_tells_that_the_wheel_is_in_the_process()
 {
 	hidden status 0 twheel info && has '^wheel +in the process' &&
@@ -626,6 +636,8 @@ tool_tells_that_the_wheel_is_in_the_process()
 		grep -q 'wheel in the process' /tmp/err &&
 		hidden status 0 twheel sleep 1ms && [ ! -s /tmp/err ] &&
 		hidden status 69 twheel stat &&
+		hidden covered && hidden status 69 twheel arm 1ms &&
+		has 'is the module twheel_dev loaded' &&
 		status 0 env TWHEEL_BACKEND=process twheel info &&
 		has '^wheel +in the process' && [ ! -s /tmp/err ]
 }
