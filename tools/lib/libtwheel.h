@@ -25,8 +25,8 @@
  *
  * Threads: there is no global state. All functions may run concurrently for the same context,
  * except twheel_configure(), which must be the first, and twheel_close(), which must be the last.
- * Each event goes to exactly one reader. After fork() both processes share the context. The
- * last close cancels its timeouts.
+ * Each event goes to exactly one reader. After fork() both processes share the context, except a
+ * wheel in the process. The last close cancels its timeouts.
  *
  * Signals: twheel_wait() and twheel_read() block, and return -EINTR when a handler ran.
  * A handler does not cut any other call short.
@@ -85,15 +85,18 @@ struct twheel_ctx;
 /**
  * twheel_open() - open a new context
  * @path: the device, or NULL for TWHEEL_DEVICE
- * @flags: TWHEEL_NONBLOCK, TWHEEL_INHERIT
+ * @flags: TWHEEL_NONBLOCK, TWHEEL_INHERIT, TWHEEL_KERNEL or TWHEEL_PROCESS. Without the last
+ *	two, and without @path, a wheel in the process replaces a device that is missing or not
+ *	permitted
  * @ctx: out: the context, closed with twheel_close()
  *
  * Context: any thread.
  *
- * Return: 0; -EINVAL for an unknown flag; -ENOENT if the device does not exist because the
- * module is not loaded; -ENODEV if only the static node exists and the module cannot be
- * loaded; -ENOTTY if @path is not a twheel device; -EACCES without permission; -EPERM if the
- * cgroup of the container or unit does not allow the device; -EMFILE, -ENFILE, -ENOMEM.
+ * Return: 0; -EINVAL for an unknown flag or a wrong TWHEEL_BACKEND. Of the device: -ENOENT if it
+ * does not exist because the module is not loaded; -ENODEV if only the static node exists and
+ * the module cannot be loaded; -ENOTTY if @path is not a twheel device; -EACCES without
+ * permission; -EPERM if the cgroup of the container or unit does not allow the device; -EMFILE,
+ * -ENFILE, -ENOMEM.
  */
 int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx);
 
@@ -124,8 +127,8 @@ unsigned int twheel_version(void);
  *
  * Context: any thread.
  *
- * Return: 0; -EBADF if @fd is not open; -ENOTTY if it is not a twheel device;
- * -ENOMEM.
+ * Return: 0; -EBADF if @fd is not open; -ENOTTY if it is not a twheel device; -EOPNOTSUPP if it
+ * is of a wheel in the process; -ENOMEM.
  */
 int twheel_open_fd(int fd, struct twheel_ctx **ctx);
 
@@ -282,7 +285,7 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id);
  * twheel_get() - get the state of a timeout
  * @ctx: the context
  * @id: the timeout
- * @op: out: expires_ns is the time left (0: the event is unread, UINT64_MAX: an idle
+ * @op: out: expires_ns is the time left (0: the deadline has passed, UINT64_MAX: an idle
  *	cell); repeat is the number of deadlines not read yet; cookie and interval_ns
  *
  * Context: any thread, does not block.

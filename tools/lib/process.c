@@ -111,6 +111,7 @@
 #define NSEC_PER_SEC	1000000000ULL
 #define NEVER		UINT64_MAX
 #define PAST		1		/* a time at which the timerfd has expired */
+#define UNKNOWN		0		/* it may have expired, or may be set to any time */
 
 #define DEFAULT_TICK	1000000ULL
 #define MAX_TICK	(86400 * NSEC_PER_SEC)
@@ -551,8 +552,7 @@ static void rewind_to(struct twheel_process *p, uint64_t tick)
 
 	p->wheel.cursor = tick;
 	p->wheel.step = WHEEL_NEVER;
-	/* It may have expired. */
-	p->programmed = PAST;
+	p->programmed = UNKNOWN;
 	memset(p->wheel.map, 0, sizeof(p->wheel.map));
 	/* A timeout that is moved to a later slot is moved twice, which does no harm. */
 	for (unsigned int i = 0; i < WHEEL_SLOTS; i++) {
@@ -568,11 +568,12 @@ static void rewind_to(struct twheel_process *p, uint64_t tick)
 static void catch_up(struct twheel_process *p)
 {
 	struct link list, *link, *next;
-	uint64_t tick;
+	uint64_t now, tick;
 	int level;
 
-	p->now = twheel_process_now(p);
-	tick = tick_floor(p, p->now);
+	now = twheel_process_now(p);
+	p->now = now;
+	tick = tick_floor(p, now);
 	if (tick < p->wheel.cursor)
 		rewind_to(p, tick);
 	while ((level = wheel_enter(&p->wheel, tick, &list)) >= 0) {
@@ -583,7 +584,7 @@ static void catch_up(struct twheel_process *p)
 			else if (is_cell(timeout_of(link)))
 				look(p, timeout_of(link));
 			else
-				fire(p, timeout_of(link), p->now);
+				fire(p, timeout_of(link), now);
 		}
 		tick = tick_floor(p, p->now);
 	}
@@ -596,17 +597,21 @@ static void catch_up(struct twheel_process *p)
 static void program(struct twheel_process *p)
 {
 	bool wanted = p->counts.ready || p->stopped;
-	bool expired = p->programmed <= p->now;
+	/* A manual clock may be at 0. */
+	bool expired = p->programmed <= PAST || p->programmed <= p->now;
 	struct itimerspec at = { 0 };
 	uint64_t step = p->wheel.step, ns = NEVER;
 
 	if (wanted) {
 		/* On CLOCK_REALTIME, the clock may be set back before the timerfd expires. */
-		if (p->programmed == PAST || (expired && p->clock != CLOCK_REALTIME))
+		if (p->programmed == PAST ||
+		    (expired && p->programmed != UNKNOWN && p->clock != CLOCK_REALTIME))
 			return;
 		ns = PAST;
 	} else {
-		if (step != WHEEL_NEVER && !p->manual)
+		if (p->manual)
+			ns = step <= p->wheel.cursor ? PAST : NEVER;
+		else if (step != WHEEL_NEVER)
 			ns = step < INT64_MAX / p->tick_ns ? step * p->tick_ns : INT64_MAX;
 		if (p->programmed <= ns && !expired)
 			return;
@@ -622,6 +627,13 @@ static void program(struct twheel_process *p)
 	}
 	timerfd_settime(p->fd, TFD_TIMER_ABSTIME, &at, NULL);
 	p->programmed = ns;
+}
+
+/* A caller waits. The timerfd may have expired before CLOCK_REALTIME was set back. */
+static void doubt(struct twheel_process *p)
+{
+	if (p->clock == CLOCK_REALTIME && !p->counts.ready)
+		p->programmed = UNKNOWN;
 }
 
 static void carry_out_deferred(struct twheel_process *p)
@@ -1059,6 +1071,9 @@ static int stop(struct twheel_process *p)
 
 		if (t->state == PENDING)
 			dequeue(p, t);
+		/* Armed again: its KICK is on @kicked, or will fail and find it stopped. */
+		else if (t->state == READY && is_cell(t) && load(&cell_of(p, t)->word) <= INT64_MAX)
+			park_event(p, t, 0);
 		if (t->state == PENDING || t->state == PARKED)
 			stop_timeout(p, t);
 	}
@@ -1115,6 +1130,7 @@ static int dispatch(struct twheel_process *p, unsigned long request, void *arg)
 	case TWHEEL_IOC_SUBMIT:
 		return submit(p, arg);
 	case TWHEEL_IOC_INFO:
+		doubt(p);
 		return get_info(p, arg);
 	case TWHEEL_IOC_SETUP:
 		return set_up(p, arg);
@@ -1245,15 +1261,19 @@ static bool take(struct twheel_process *p, struct timeout *t, struct twheel_even
 
 int twheel_process_read(struct twheel_process *p, struct twheel_event *events, unsigned int nr)
 {
-	unsigned int done = 0;
 	int ret = enter_call(p);
+	struct twheel_event event;
+	unsigned int done = 0;
 
 	if (ret)
 		return ret;
 	catch_up(p);
 	while (done < nr && p->counts.ready)
-		done += take(p, timeout_of(p->ready.next), &events[done]);
+		if (take(p, timeout_of(p->ready.next), &event))
+			events[done++] = event;
 	ret = done || p->stopped ? (int)done : -EAGAIN;
+	if (ret == -EAGAIN)
+		doubt(p);
 	leave_call(p);
 	return ret;
 }

@@ -219,8 +219,9 @@ uint64_t twheel_hub_now(struct twheel_hub *hub);
  * @hub: the hub
  * @timeout_ns: how long to wait for the first event: TWHEEL_NO_WAIT, TWHEEL_FOREVER or a time
  *
- * It reads up to 64 events with one system call, and then calls the nodes. After
- * twheel_stop() it calls nothing, not even nodes that were due: they are no longer armed.
+ * It reads up to 64 events with one system call, and then calls the nodes. If twheel_stop()
+ * came before that read, it calls nothing, not even nodes that were due: they are no longer
+ * armed.
  *
  * Context: the thread of the hub; also in a callback. A call in a callback that may wait also
  * calls the nodes that the dispatch around it has read and not called yet.

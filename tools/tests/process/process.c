@@ -36,6 +36,52 @@ int __wrap_open(const char *path, int flags, ...)
 	return __real_open(path, flags, mode);
 }
 
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *its,
+			   struct itimerspec *old);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *its,
+			   struct itimerspec *old);
+
+/* CLOCK_REALTIME is set back by as many seconds, after as many reads of it. */
+static time_t set_back_s;
+static int steady_reads;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	int ret = __real_clock_gettime(clock, ts);
+
+	if (clock == CLOCK_REALTIME && steady_reads-- <= 0)
+		ts->tv_sec -= set_back_s;
+	return ret;
+}
+
+/* A time of 1 ns is in the past of any clock. */
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *its,
+			   struct itimerspec *old)
+{
+	struct itimerspec real = *its;
+
+	if (real.it_value.tv_sec)
+		real.it_value.tv_sec += set_back_s;
+	return __real_timerfd_settime(fd, flags, &real, old);
+}
+
+static void open_realtime(void)
+{
+	struct twheel_setup setup = { .flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+
+	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
+}
+
+static bool is_readable(void)
+{
+	struct pollfd pollfd = { .fd = twheel_fd(ctx), .events = POLLIN };
+
+	return poll(&pollfd, 1, 0) == 1;
+}
+
 static void open_manual(void)
 {
 	struct twheel_setup setup = { .flags = TWHEEL_SETUP_MANUAL };
@@ -283,7 +329,111 @@ TEST(descriptor_is_quiet_while_nothing_is_due)
 	CHECK_EQ(poll(&pollfd, 1, 0), 1);
 }
 
+/* Not before the last call. After a stall of a second the timeout is due again. */
+TEST(clock_that_is_set_back_after_a_deadline_leaves_the_descriptor_quiet)
+{
+	uint64_t now, deadline;
+	bool readable;
+
+	open_realtime();
+	CHECK_EQ(twheel_now(ctx, &now), 0);
+	deadline = now + TWHEEL_SEC;
+	CHECK_EQ(twheel_arm(ctx, deadline, TWHEEL_F_ABS, 3, NULL), 0);
+	sleep_ns(TWHEEL_SEC + 20 * TWHEEL_MSEC);
+	CHECK(is_readable());
+	set_back_s = 1;
+	twheel_read(ctx, &(struct twheel_event){ 0 }, 1, TWHEEL_NO_WAIT);
+	readable = is_readable();
+	CHECK_EQ(twheel_now(ctx, &now), 0);
+	CHECK(!readable || now >= deadline);
+}
+
+TEST(stop_is_told_after_the_clock_is_set_back)
+{
+	uint64_t now;
+
+	open_realtime();
+	CHECK_EQ(twheel_now(ctx, &now), 0);
+	CHECK_EQ(twheel_arm(ctx, now + TWHEEL_HOUR, TWHEEL_F_ABS, 3, NULL), 0);
+	set_back_s = 3600;
+	CHECK_EQ(twheel_stop(ctx), 0);
+	CHECK(is_readable());
+	CHECK_EQ(read_one().cookie, 3);
+	CHECK(is_readable());
+}
+
+TEST(clock_that_is_set_back_in_a_call_fires_nothing_early)
+{
+	struct twheel_event events[2];
+	struct twheel_cell *cell;
+	uint64_t now, id;
+	int nr;
+
+	open_realtime();
+	CHECK_EQ(twheel_now(ctx, &now), 0);
+	now += 5 * TWHEEL_MSEC;
+	CHECK_EQ(twheel_cell_create(ctx, 7, &id, &cell), 0);
+	CHECK_EQ(twheel_cell_arm(ctx, cell, id, now), TWHEEL_IDLE);
+	CHECK_EQ(twheel_arm(ctx, now, TWHEEL_F_ABS, 1, NULL), 0);
+	sleep_ns(20 * TWHEEL_MSEC);
+	set_back_s = 3600;
+	steady_reads = 1;
+	nr = twheel_read(ctx, events, 2, TWHEEL_NO_WAIT);
+	CHECK(nr >= 1);
+	for (int i = 0; i < nr; i++)
+		CHECK(events[i].fired_ns >= events[i].expires_ns);
+}
+
+/* Of a user who has exchanged the word, and not called KICK yet. */
+TEST(stop_finds_a_cell_that_was_armed_before_its_event_was_read)
+{
+	struct twheel_event event;
+	struct twheel_cell *cell;
+	uint64_t id;
+
+	open_manual();
+	CHECK_EQ(twheel_cell_create(ctx, 7, &id, &cell), 0);
+	CHECK_EQ(twheel_cell_arm(ctx, cell, id, TWHEEL_SEC), TWHEEL_IDLE);
+	CHECK_EQ(twheel_set_time(ctx, 2 * TWHEEL_SEC), 0);
+	CHECK(__atomic_exchange_n(&cell->word, TWHEEL_HOUR, __ATOMIC_SEQ_CST) == TWHEEL_CELL_FIRED);
+	CHECK_EQ(twheel_stop(ctx), 0);
+	event = read_one();
+	CHECK_EQ(event.cookie, 7);
+	CHECK(event.flags & TWHEEL_EV_UNPROCESSED);
+	CHECK_EQ(event.expires_ns, TWHEEL_HOUR);
+}
+
+TEST(read_that_fails_writes_nothing)
+{
+	struct twheel_event event = { .cookie = 5 };
+	struct twheel_cell *cell;
+	uint64_t id;
+
+	open_manual();
+	CHECK_EQ(twheel_cell_create(ctx, 7, &id, &cell), 0);
+	CHECK_EQ(twheel_cell_arm(ctx, cell, id, TWHEEL_SEC), TWHEEL_IDLE);
+	CHECK_EQ(twheel_set_time(ctx, 2 * TWHEEL_SEC), 0);
+	CHECK_EQ(twheel_cell_cancel(cell), TWHEEL_WITHDRAWN);
+	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -EAGAIN);
+	CHECK_EQ(event.cookie, 5);
+}
+
 /* The manual clock */
+
+TEST(what_is_due_at_once_is_readable_at_any_time)
+{
+	open_manual();
+	CHECK_EQ(twheel_arm(ctx, 0, 0, 1, NULL), 0);
+	CHECK(is_readable());
+	CHECK_EQ(read_one().cookie, 1);
+	check_nothing_to_read();
+	CHECK(!is_readable());
+	CHECK_EQ(twheel_set_time(ctx, 50 * TWHEEL_SEC), 0);
+	CHECK_EQ(twheel_arm(ctx, 20 * TWHEEL_SEC, TWHEEL_F_ABS, 2, NULL), 0);
+	CHECK_EQ(twheel_set_time(ctx, 30 * TWHEEL_SEC), 0);
+	CHECK(is_readable());
+	CHECK_EQ(read_one().cookie, 2);
+}
 
 TEST(time_passes_when_it_is_set)
 {
