@@ -176,19 +176,4 @@ static inline void stop_it(void *arg)
 	s->left = atomic_read(&s->inside);
 }
 
-/* Wait until the stop refuses to arm @t, which is idle and in the shard of this CPU. */
-static inline void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
-{
-	unsigned long end = jiffies + PATIENCE;
-
-	while (twheel_arm(t, S64_MAX) != -ESHUTDOWN) {
-		twheel_cancel(t);
-		if (time_after(jiffies, end)) {
-			KUNIT_FAIL(test, "twheel_arm() is never refused");
-			return;
-		}
-		msleep(20);
-	}
-}
-
 #endif /* _TWHEEL_KUNIT_HELPER_H */

@@ -100,6 +100,21 @@ static struct fixture *running_wheel(struct kunit *test)
 	return test->priv;
 }
 
+/* Wait until the stop refuses to arm @t, which is idle and in the shard of this CPU. */
+static void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
+{
+	unsigned long end = jiffies + PATIENCE;
+
+	while (twheel_arm(t, S64_MAX) != -ESHUTDOWN) {
+		twheel_cancel(t);
+		if (time_after(jiffies, end)) {
+			KUNIT_FAIL(test, "twheel_arm() is never refused");
+			return;
+		}
+		msleep(20);
+	}
+}
+
 /* The callback of p[0] spins; p[1] is idle; p[2] is pending; the stop waits. */
 static struct held *begin_held_stop(struct kunit *test, struct probe **p, bool rearm)
 {
