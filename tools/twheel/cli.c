@@ -298,10 +298,14 @@ int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx)
 
 void cli_tell_backend(struct twheel_ctx *ctx)
 {
-	int error = getenv("TWHEEL_BACKEND") ? 0 : twheel_available();
 	struct twheel_info info;
+	int error;
 
-	if (!error || twheel_get_info(ctx, &info) || !(info.flags & TWHEEL_INFO_PROCESS))
+	if (twheel_get_info(ctx, &info) || !(info.flags & TWHEEL_INFO_PROCESS) ||
+	    getenv("TWHEEL_BACKEND"))
+		return;
+	error = twheel_available();
+	if (!error)
 		return;
 	cli_no_device(error);
 	cli_error("this is a wheel in the process, see twheel_backends(7)");
