@@ -282,7 +282,7 @@ static ssize_t process_readv(int fd, const struct iovec *iov, int nr, int nonblo
 	return ret;
 }
 
-/* What poll() of a device would have returned. A step without an event is no readiness. */
+/* The result that poll() of a device would have had. A step without an event is no readiness. */
 static short process_revents(int fd)
 {
 	struct twheel_info info;

@@ -252,14 +252,14 @@ template <class Clock> struct deadline {
 	unsigned int flags;	/* the same: TWHEEL_F_ABS for a time point, or else 0 */
 };
 
-/** What an arm or a cancel of a cell has met. */
+/** The state that an arm or a cancel has found a cell in. */
 enum class outcome {
 	pending = 0,			/* it was armed */
 	withdrawn = TWHEEL_WITHDRAWN,	/* its event was unread, and will not be read */
 	idle = TWHEEL_IDLE,		/* it was not armed */
 };
 
-/** What contexts and hubs have in common. */
+/** The common part of contexts and hubs. */
 template <class Clock> class device {
 	static_assert(detail::clock_id<Clock> >= 0, "twheel has no such clock");
 
