@@ -12,6 +12,7 @@
 #define BENCH_BACKEND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../clock.h"
@@ -48,6 +49,7 @@ enum action { ARM, MOVE, CANCEL };
  * struct backend - one way to have timeouts
  * @name: name in the results
  * @has_slack: it uses @slack_ns
+ * @node: bytes of a timeout in the objects of a program, which @open allocates; 0 for an id
  * @open: make a set of @n timeouts, none of them armed. Only this call may fail for lack of
  *	resources
  * @close: free the set
@@ -67,6 +69,7 @@ enum action { ARM, MOVE, CANCEL };
 struct backend {
 	const char	*name;
 	bool		has_slack;
+	size_t		node;
 	struct timers	*(*open)(unsigned int n, uint64_t slack_ns);
 	void		(*close)(struct timers *timers);
 	void		(*arm)(struct timers *timers, uint32_t number, uint64_t expires_ns);

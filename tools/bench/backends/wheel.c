@@ -365,6 +365,7 @@ static unsigned int eager_take(struct timers *timers, uint64_t now_ns, uint32_t 
 
 const struct backend backend_eager = {
 	.name	= "wheel",
+	.node	= sizeof(struct node),
 	.open	= eager_open,
 	.close	= eager_close,
 	.all	= eager_all,
