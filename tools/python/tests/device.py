@@ -455,12 +455,13 @@ class Reading(WheelCase):
         self.assertEqual(sorted(sum(taken, [])), list(range(500)))
 
 
-class Readme(unittest.TestCase):
-    def test_example_of_the_readme_runs(self) -> None:
-        output = io.StringIO()
-        with contextlib.redirect_stdout(output):
-            runpy.run_module("readme")
-        self.assertRegex(output.getvalue(), r"(?m)^cookie 42, count 1$")
+class Pages(unittest.TestCase):
+    def test_examples_of_the_pages_run(self) -> None:
+        for page, shown in ("readme", "cookie 42, count 1"), ("howto", "request 9 was lost"):
+            output = io.StringIO()
+            with self.subTest(page), contextlib.redirect_stdout(output):
+                runpy.run_module(page)
+            self.assertIn(shown, output.getvalue().splitlines())
 
 
 class Contexts(unittest.TestCase):
