@@ -34,17 +34,17 @@ kept()
 	echo "/var/lib/dkms/twheel/kernel-${1:-$(release)}-x86_64/module"
 }
 
-# page NAME: a page of the documentation.
+# page NAME [PACKAGE]: a page of the documentation.
 page()
 {
-	gunzip -cf "/usr/share/doc/twheel-tools/$1.md"*
+	gunzip -cf "/usr/share/doc/${2-twheel-tools}/$1.md"*
 }
 
-# recipe NAME: print the commands of the howto, for the installed release.
+# recipe NAME: run the commands of the page on kernel code, for the installed release.
 # shellcheck disable=SC2016 # in the program that it writes
 recipe()
 {
-	page howto | sed -n "/^<!-- recipe: $1 -->/,/^$/s/^    //p" >/root/recipe
+	page kernel twheel-dkms | sed -n "/^<!-- recipe: $1 -->/,/^$/s/^    //p" >/root/recipe
 	mkdir -p /root/bin
 	printf '#!/bin/sh\nif [ "$1" = -r ]; then echo %s; else exec /bin/uname "$@"; fi\n' \
 		"$(release)" >/root/bin/uname
@@ -78,12 +78,13 @@ dkms_keeps_the_header_and_the_symbols()
 		grep 'twheel_arm	.*EXPORT_SYMBOL_GPL' "$(kept)/Module.symvers"
 }
 
-# Use the Kbuild of the howto in place of the example's own.
+# Use the Kbuild of the page in place of the example's own.
 # shellcheck disable=SC2016 # in the page
-module_is_built_as_the_howto_says()
+module_is_built_as_the_page_says()
 {
 	recipe make >/root/make.log 2>&1 || { cat /root/make.log; return 1; }
-	page howto | sed -n '/^```make$/,/^```$/p' | sed '1d;$d' >/root/retry-1.0/Kbuild
+	page kernel twheel-dkms | sed -n '/^```make$/,/^```$/p' | sed '1d;$d' \
+		>/root/retry-1.0/Kbuild
 	rm /root/retry-1.0/*.o /root/retry-1.0/*.ko
 	(cd /root && sed '/^cp /d' recipe | PATH=/root/bin:$PATH sh -e -x) >>/root/make.log 2>&1
 	cat /root/make.log
@@ -91,7 +92,7 @@ module_is_built_as_the_howto_says()
 		! grep -i -e warning -e error -e undefined /root/make.log
 }
 
-dkms_builds_a_module_as_the_howto_says()
+dkms_builds_a_module_as_the_page_says()
 {
 	recipe dkms || return
 	dkms status retry | grep "$(release).*: installed" &&
@@ -313,7 +314,7 @@ purge_leaves_the_group_alone()
 
 set -- packages_install dkms_builds_the_modules_for_the_kernel_there \
 	dkms_builds_them_without_a_warning dkms_keeps_the_header_and_the_symbols \
-	module_is_built_as_the_howto_says dkms_builds_a_module_as_the_howto_says \
+	module_is_built_as_the_page_says dkms_builds_a_module_as_the_page_says \
 	dkms_keeps_them_for_each_kernel dkms_builds_again_and_signs depmod_names_the_node \
 	group_is_made tool_runs python_finds_the_library \
 	programs_are_built_with_the_development_package \
