@@ -113,8 +113,18 @@ modules_have_the_version_of_the_tool()
 	done
 }
 
+modules_taint_the_kernel()
+{
+	for name in twheel twheel_dev; do
+		case $(cat /sys/module/$name/taint) in
+		O | OE) ;;
+		*) echo "# $name: $(cat /sys/module/$name/taint)"; return 1 ;;
+		esac
+	done
+}
+
 echo "KTAP version 1"
-echo "1..7"
+echo "1..8"
 check device_has_the_number_of_its_alias
 check opening_the_node_loads_the_module
 check opening_fails_without_the_module
@@ -122,3 +132,4 @@ check number_can_be_chosen
 check any_number_can_be_asked_for
 check taken_number_is_refused
 check modules_have_the_version_of_the_tool
+check modules_taint_the_kernel

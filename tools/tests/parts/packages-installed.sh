@@ -308,7 +308,8 @@ files_that_remain()
 purge_leaves_the_group_alone()
 {
 	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 /opt/java || return
-	get purge '^twheel-' '^libtwheel' python3-twheel || return
+	page operation | grep -F "\`apt purge '^twheel-' '^libtwheel' python3-twheel\`" &&
+		get purge '^twheel-' '^libtwheel' python3-twheel || return
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
 }
 
