@@ -34,7 +34,7 @@ static void load_file(const char *path)
 
 	while (file && (ret = program_read(file, &program)) > 0)
 		corpus_add(&program);
-	if (ret < 0) {
+	if (!file || ret < 0) {
 		fprintf(stderr, "fuzz: %s: cannot be read, or program %u is not one\n", path,
 			nr + 1);
 		exit(1);

@@ -91,9 +91,9 @@ static void heard(unsigned int number, uint64_t now)
 }
 
 /* Connections arrive evenly over time. */
-static void arrive(unsigned int upto)
+static void arrive(unsigned int count)
 {
-	for (; nr_armed < upto; nr_armed++) {
+	for (; nr_armed < count; nr_armed++) {
 		uint64_t heard_ns = start_ns + nr_armed * arrive_ns / n;
 
 		connections[nr_armed].heard_ns = heard_ns;
