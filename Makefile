@@ -39,8 +39,12 @@ help:
 
 help-all:
 	@echo 'make tools         the library and the command line tool'
+	@echo 'make dist          a tarball of the sources, in build/'
 	@echo 'make vm            a shell in the test VM'
+	@echo 'make dkms          the modules for this kernel and the next ones, by DKMS, as root'
+	@echo 'make dkms-uninstall  removes these modules'
 	@echo
+	@echo 'make check PARTS="PART..."   some of the tests; tools/tests/run --help has the parts'
 	@echo 'make check-long    long tests: a million operations, proofs, and the packages on'
 	@echo '                   Debian 12 and 13'
 	@echo 'make check-debug   KUnit, device, load, faults, storms and fuzz with KASAN, lockdep and'
@@ -118,11 +122,20 @@ install:
 uninstall:
 	@$(MAKE) -C tools O=$(O)/tools uninstall
 
+dkms: setup-dkms
+	@tools/packaging/dkms install
+
+dkms-uninstall:
+	@tools/packaging/dkms uninstall
+
+dist:
+	@tools/packaging/dist
+
 deb: setup-deb
 	@tools/packaging/deb
 
 check: setup-check
-	@tools/tests/run
+	@tools/tests/run $(PARTS)
 
 matrix: setup-matrix
 	@status=0; tools/tests/run matrix || status=$$?; tools/tests/matrix; exit $$status
@@ -209,7 +222,7 @@ readme: setup-vm all
 clean:
 	rm -rf $(O)
 
-.PHONY: all help help-all modules tools vm demo-build demo check check-all check-long check-debug library host kunit
+.PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
 .PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
 .PHONY: sanitize valgrind threads java rust bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
