@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Install the packages in a minimal system, use them, and remove them, as KTAP. This script runs
-# in that system. /root/debs holds the packages, /root/java and /root/rust the sources for these
-# languages. The script leaves the system with the packages in /root/system.tar, for a boot.
+# in that system. /root/debs holds the packages, /root/source the sources. The script leaves the
+# system with the packages in /root/system.tar, for a boot.
 
 export DEBIAN_FRONTEND=noninteractive
 
@@ -26,6 +26,11 @@ get()
 release()
 {
 	basename /lib/modules/*-amd64
+}
+
+upstream_version()
+{
+	dpkg-query -W -f '${source:Upstream-Version}' twheel-dkms
 }
 
 # The files that DKMS leaves for other modules.
@@ -59,10 +64,16 @@ packages_install()
 	get "$@" || { get update && get "$@"; }
 }
 
+# autopkgtest NAME: run a test of the source package, as the program of that name does.
+autopkgtest()
+{
+	mkdir -p /root/tmp
+	(cd /root/source && AUTOPKGTEST_TMP=/root/tmp "debian/tests/$1")
+}
+
 dkms_builds_the_modules_for_the_kernel_there()
 {
-	dkms status
-	dkms status | grep -q "^twheel/.*, $(release), x86_64: installed$"
+	autopkgtest dkms
 }
 
 dkms_builds_them_without_a_warning()
@@ -117,7 +128,7 @@ dkms_keeps_them_for_each_kernel()
 # Use the commands of doc/operation.md.
 dkms_builds_again_and_signs()
 {
-	version=twheel/$(dpkg-query -W -f '${Version}' twheel-dkms)
+	version=twheel/$(upstream_version)
 
 	get install openssl && rm "$(kept)/twheel.h" "$(kept)/Module.symvers" &&
 		dkms build --force "$version" -k "$(release)" &&
@@ -127,49 +138,21 @@ dkms_builds_again_and_signs()
 		modinfo -F signer -k "$(release)" twheel | grep 'DKMS module signing key'
 }
 
-depmod_names_the_node()
-{
-	cat "/lib/modules/$(release)/modules.devname"
-	grep -q '^twheel_dev twheel c10:247$' "/lib/modules/$(release)/modules.devname"
-}
-
-group_is_made()
-{
-	getent group twheel
-}
-
 # Its version is that of the packages.
 tool_runs()
 {
 	twheel --version
-	[ "$(twheel --version)" = "twheel $(dpkg-query -W -f '${Version}' twheel-tools)" ]
+	[ "$(twheel --version)" = "twheel $(upstream_version)" ]
 }
 
 python_finds_the_library()
 {
-	python3 -c 'import twheel; print(twheel.Wheel)'
+	autopkgtest python
 }
 
-# The example of the README, and each header by itself, with the compilers of the release.
 programs_are_built_with_the_development_package()
 {
-	get install clang g++ || return
-	page README | awk '/^```/ && inside { exit } inside; $0 == "```c" { inside = 1 }' \
-		>/root/example.c
-	cc -Wall -Wextra -Werror -o /usr/bin/readme-example /root/example.c -ltwheel || return
-	dpkg -L libtwheel-dev | grep '^/usr/include/.*\.h' >/root/headers
-	grep -c . /root/headers
-	while read -r header; do
-		echo "#include <${header#/usr/include/}>" >/root/header.c
-		case $header in
-		*.hpp) ;;
-		*) cc -Wall -Wextra -Werror -fsyntax-only /root/header.c || return ;;
-		esac
-		for compiler in g++ clang++; do
-			$compiler -x c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only \
-				/root/header.c || return
-		done
-	done </root/headers
+	get install clang g++ && autopkgtest library && cp /root/tmp/readme-example /usr/bin
 }
 
 # The example of twheel_hub(3), and one in C++.
@@ -203,12 +186,12 @@ rust_program_is_built_with_the_crate()
 	version = "0.1.0"
 	edition = "2021"
 	[dependencies]
-	twheel = { path = "/root/rust" }
+	twheel = { path = "/root/source/tools/rust" }
 	EOF
 	{
 		echo 'fn main() -> twheel::Result<()> {'
 		awk '/^```/ && inside { exit } inside; /^```rust/ { inside = 1 }' \
-			/root/rust/README.md
+			/root/source/tools/rust/README.md
 		echo 'Ok(()) }'
 	} >/root/example/src/main.rs
 	(cd /root/example && RUSTFLAGS='-D warnings' cargo build --offline) &&
@@ -241,13 +224,13 @@ java_program_is_built_with_the_development_package()
 	}
 	EOF
 	home=$(dirname "$(dirname "$(realpath /usr/bin/javac)")")
-	rm /root/java/src/main/java/org/twheel/WheelTimer.java
+	rm /root/source/tools/java/src/main/java/org/twheel/WheelTimer.java
 	javac --release 17 -Werror -h /root/jni -d /opt/java/classes /root/Example.java \
-		/root/java/src/main/java/org/twheel/*.java &&
+		/root/source/tools/java/src/main/java/org/twheel/*.java &&
 		cc -O -Wall -Wextra -Werror -fPIC -shared -Wl,-z,defs -I "$home/include" \
 			-I "$home/include/linux" -I /root/jni \
 			-o /opt/java/classes/org/twheel/libtwheel-java-amd64.so \
-			/root/java/src/main/c/twheel_jni.c -ltwheel &&
+			/root/source/tools/java/src/main/c/twheel_jni.c -ltwheel &&
 		jlink --add-modules java.base --strip-debug --no-header-files --no-man-pages \
 			--output /opt/java/runtime && /opt/java/runtime/bin/java -Xshare:dump
 }
@@ -258,6 +241,15 @@ man_pages_are_there()
 		man4/twheel.4; do
 		gunzip -c "/usr/share/man/$page.gz" >/dev/null || return
 	done
+}
+
+links_of_the_pages_lead_somewhere()
+{
+	cd /usr/share/doc/twheel-tools && [ -e howto.md ] || return
+	! find . -name '*.md' | while read -r page; do
+		grep -o '](<*[^>)]*' "$page" | sed 's/^](<*//; s/#.*//; /^http/d; /^$/d' |
+			(cd "${page%/*}" && xargs -r ls -d 2>&1 >/dev/null)
+	done | grep .
 }
 
 # Leave out the compiler, the headers and other modules, because the boot does not need them.
@@ -313,15 +305,24 @@ purge_leaves_the_group_alone()
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
 }
 
+# The way without packages. An installation replaces the last one.
+make_dkms_installs_replaces_and_removes()
+{
+	cd /root/source && make dkms && echo >>twheel.h && make dkms || return
+	modprobe -n -v -S "$(release)" twheel_dev && cmp twheel.h "$(kept)/twheel.h" &&
+		dkms status twheel | grep "$(release).*: installed" && make dkms-uninstall || return
+	! files_that_remain | grep .
+}
+
 set -- packages_install dkms_builds_the_modules_for_the_kernel_there \
 	dkms_builds_them_without_a_warning dkms_keeps_the_header_and_the_symbols \
 	module_is_built_as_the_page_says dkms_builds_a_module_as_the_page_says \
-	dkms_keeps_them_for_each_kernel dkms_builds_again_and_signs depmod_names_the_node \
-	group_is_made tool_runs python_finds_the_library \
-	programs_are_built_with_the_development_package \
+	dkms_keeps_them_for_each_kernel dkms_builds_again_and_signs tool_runs \
+	python_finds_the_library programs_are_built_with_the_development_package \
 	callbacks_are_built_with_the_development_package rust_program_is_built_with_the_crate \
-	java_program_is_built_with_the_development_package man_pages_are_there save_the_system \
-	purge_leaves_the_group_alone
+	java_program_is_built_with_the_development_package man_pages_are_there \
+	links_of_the_pages_lead_somewhere save_the_system purge_leaves_the_group_alone \
+	make_dkms_installs_replaces_and_removes
 echo "KTAP version 1"
 echo "1..$#"
 for name; do
