@@ -111,6 +111,8 @@ struct dispatch {
  * @binding: as given to twheel_hub_bind()
  * @watch: as given to twheel_hub_watch()
  * @data: as given to twheel_hub_watch()
+ * @is_over: as given to twheel_hub_break_if(), or NULL
+ * @loop: as given to twheel_hub_break_if()
  * @watched: what @watch was told last
  * @dispatch: the innermost dispatch whose nodes are being called, or NULL
  * @blocks: memory of all cells
@@ -127,6 +129,8 @@ struct twheel_hub {
 	void			*binding;
 	void			(*watch)(void *data, bool on);
 	void			*data;
+	bool			(*is_over)(void *loop);
+	void			*loop;
 	bool			watched;
 	struct dispatch		*dispatch;
 	struct block		*blocks;
@@ -730,10 +734,12 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	dispatch.nr = nr;
 	hub->dispatch = &dispatch;
 	for (int i = 0; i < nr; i++) {
-		if (dispatch.due[i] && dispatch.broken)
+		if (dispatch.due[i] && dispatch.broken) {
 			defer(dispatch.due[i]);
-		else if (dispatch.due[i])
+		} else if (dispatch.due[i]) {
 			call(dispatch.due[i]);
+			dispatch.broken |= hub->is_over && hub->is_over(hub->loop);
+		}
 	}
 	hub->dispatch = dispatch.outer;
 	end_spare_cells(hub);
@@ -745,4 +751,10 @@ void twheel_hub_break(struct twheel_hub *hub)
 {
 	if (hub->dispatch)
 		hub->dispatch->broken = true;
+}
+
+void twheel_hub_break_if(struct twheel_hub *hub, bool (*fn)(void *data), void *data)
+{
+	hub->is_over = fn;
+	hub->loop = data;
 }

@@ -244,6 +244,19 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns);
 void twheel_hub_break(struct twheel_hub *hub);
 
 /**
+ * twheel_hub_break_if() - have a function end each dispatch, as twheel_hub_break() does
+ * @hub: the hub
+ * @fn: called after each callback; true ends the dispatch. It must not call functions of this
+ *	hub. NULL: no function
+ * @data: passed to @fn
+ *
+ * This serves event loops that a callback can end: @fn tells whether one has done so.
+ *
+ * Context: the thread of the hub.
+ */
+void twheel_hub_break_if(struct twheel_hub *hub, bool (*fn)(void *data), void *data);
+
+/**
  * twheel_node_init() - make a node that is not armed
  * @node: out: the node
  * @hub: the hub

@@ -166,6 +166,17 @@ static void break_off(struct twheel_node *node)
 	twheel_hub_break(hub);
 }
 
+static bool is_odd(void *number)
+{
+	return *(unsigned int *)number % 2;
+}
+
+static void break_if_odd(struct twheel_node *node)
+{
+	only_called(node);
+	twheel_hub_break_if(hub, is_odd, &nr_all);
+}
+
 /* The node that is armed in the first callback is called before the other one. */
 static void dispatch_inside(struct twheel_node *node)
 {
@@ -288,6 +299,7 @@ static const struct in_dispatch {
 	__u32		clock;
 } in_dispatch[] = {
 	{ "break", break_off, NR_NODES, 1, NR_NODES - 1, false, CLOCK_MONOTONIC },
+	{ "break by a function", break_if_odd, NR_NODES, 1, NR_NODES - 1, false, CLOCK_MONOTONIC },
 	{ "dispatch and break", dispatch_inside, 2, 2, 1, false, CLOCK_MONOTONIC },
 	{ "break the dispatch inside", break_inside, 2, 3, 1, false, CLOCK_MONOTONIC },
 	{ "break another hub", break_other, NR_NODES, NR_NODES, 0, false, CLOCK_MONOTONIC },
