@@ -7,6 +7,7 @@
  * - It waits for the descriptor only while a timer is armed, so that run() can end.
  * - It waits again before it dispatches: an exception of a timer leaves run(), as one of a
  *   handler does, and the program may call run() again.
+ * - After io_context::stop() in a timer no other one is called, as with handlers.
  * - To move the timeout of a connection is an exchange in memory. asio::steady_timer makes
  *   a new operation for it, and calls the handler of the old one.
  */
@@ -29,6 +30,7 @@ public:
 	explicit asio_hub(asio::io_context &io) : fd_(io, fd())
 	{
 		twheel_hub_watch(get(), watch, this);
+		twheel_hub_break_if(get(), is_over, &io);
 	}
 
 	/* The hub closes the descriptor. */
@@ -39,6 +41,8 @@ public:
 	}
 
 private:
+	static bool is_over(void *io) { return static_cast<asio::io_context *>(io)->stopped(); }
+
 	static void watch(void *data, bool on)
 	{
 		auto &self = *static_cast<asio_hub *>(data);

@@ -11,6 +11,13 @@ static void closed(struct twheel_uv *wheel)
 	closed_wheel = wheel;
 }
 
+static uv_loop_t *running;
+
+void end_loop(void)
+{
+	uv_stop(running);
+}
+
 void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_hub *hub))
 {
 	struct twheel_uv wheel;
@@ -18,9 +25,12 @@ void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_h
 
 	CHECK_EQ(uv_loop_init(&loop), 0);
 	CHECK_EQ(twheel_uv_open(&wheel, &loop), 0);
+	running = &loop;
 	begin(wheel.hub);
-	uv_run(&loop, UV_RUN_DEFAULT);
-	end(wheel.hub);
+	do {
+		uv_run(&loop, UV_RUN_DEFAULT);
+		end(wheel.hub);
+	} while (twheel_hub_armed(wheel.hub));
 	twheel_uv_close(&wheel, closed);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	CHECK(closed_wheel == &wheel);

@@ -5,9 +5,12 @@
 
 #include <twheel_hub.h>
 
+/* For callbacks: end the loop as a program does. */
+void end_loop(void);
+
 /*
- * Runs a loop that has nothing but a wheel, until it ends by itself. @begin is called with
- * the wheel's hub before the loop runs, and @end after it has ended.
+ * Runs a loop that has nothing but a wheel, again and again until no node is armed. @begin is
+ * called with the wheel's hub before the loop runs, and @end each time that it has ended.
  */
 void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_hub *hub));
 

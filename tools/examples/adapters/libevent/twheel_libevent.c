@@ -19,6 +19,11 @@ static void watch(void *event, bool on)
 		event_del(event);
 }
 
+static bool is_over(void *base)
+{
+	return event_base_got_break(base);
+}
+
 int twheel_libevent_open(struct twheel_libevent *wheel, struct event_base *base)
 {
 	int ret;
@@ -33,6 +38,7 @@ int twheel_libevent_open(struct twheel_libevent *wheel, struct event_base *base)
 		return -ENOMEM;
 	}
 	twheel_hub_watch(wheel->hub, watch, wheel->readable);
+	twheel_hub_break_if(wheel->hub, is_over, base);
 	return 0;
 }
 

@@ -10,7 +10,8 @@
  *	event_base_dispatch(base);		calls connection_idle()
  *	twheel_libevent_close(&wheel);
  *
- * Callbacks come at the priority that events of the base have by default.
+ * Callbacks come at the priority that events of the base have by default. None comes after
+ * event_base_loopbreak() in another; event_base_loopcontinue() waits for up to 63 that are due.
  */
 #ifndef TWHEEL_LIBEVENT_H
 #define TWHEEL_LIBEVENT_H

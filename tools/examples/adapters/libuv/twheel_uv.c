@@ -18,6 +18,12 @@ static void watch(void *handle, bool on)
 		uv_poll_stop(handle);
 }
 
+/* libuv itself calls the timers that are due before it looks at the flag. */
+static bool is_over(void *loop)
+{
+	return ((uv_loop_t *)loop)->stop_flag;
+}
+
 int twheel_uv_open(struct twheel_uv *wheel, uv_loop_t *loop)
 {
 	int ret;
@@ -31,6 +37,7 @@ int twheel_uv_open(struct twheel_uv *wheel, uv_loop_t *loop)
 		return ret;
 	}
 	twheel_hub_watch(wheel->hub, watch, &wheel->readable);
+	twheel_hub_break_if(wheel->hub, is_over, loop);
 	return 0;
 }
 

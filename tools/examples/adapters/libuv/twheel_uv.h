@@ -9,6 +9,8 @@
  *	twheel_node_arm(&connection->idle, 30 * TWHEEL_SEC);
  *	uv_run(loop, UV_RUN_DEFAULT);		calls connection_idle()
  *	twheel_uv_close(&wheel, closed);
+ *
+ * After uv_stop() in a callback no other one comes until the loop runs again.
  */
 #ifndef TWHEEL_UV_H
 #define TWHEEL_UV_H
