@@ -25,7 +25,7 @@
  * Errors: a function that can fail has two forms, as in std::filesystem. One takes a
  * std::error_code as the last argument, and clears it on success. The other one throws
  * std::system_error. Both have the category std::generic_category() and the errno of the C
- * function. what() names that function, or the device that cannot be opened. After an error of
+ * function. what() names that function, or the device and what to do to open it. After an error of
  * a constructor, its object has no resource. A function that is noexcept and has no such argument
  * cannot fail. With -fno-exceptions the form that throws is missing; use that option for all
  * files of a program that include this header, or for none.
@@ -46,6 +46,7 @@
 #include <exception>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -53,6 +54,7 @@
 #include <coroutine>
 #endif
 
+#include <errno.h>
 #include <time.h>
 
 #include <libtwheel.h>
@@ -112,6 +114,16 @@ template <class F> auto throwing(const char *what, F f)
 			throw std::system_error(ec, what);
 		return value;
 	}
+}
+
+/* The device, and what to do about an error of its open. */
+inline std::string advice(const char *path, int error)
+{
+	const bool missing = error == ENOENT || error == ENODEV || error == ENXIO;
+
+	return std::string(path ? path : TWHEEL_DEVICE) +
+	       (missing ? " ('modprobe twheel_dev' loads the module)" :
+		error == EACCES ? " (root and the group twheel have access)" : "");
 }
 #endif
 
@@ -351,9 +363,15 @@ public:
 #ifdef __cpp_exceptions
 	explicit basic_context(const char *path = nullptr, unsigned int flags = 0,
 			       const struct twheel_setup &setup = {})
-		: basic_context(detail::throwing(path ? path : TWHEEL_DEVICE, [&](auto &ec) {
-			  return basic_context(path, flags, setup, ec);
-		  })) {}
+		: device<Clock>(nullptr)
+	{
+		std::error_code ec;
+		basic_context made(path, flags, setup, ec);
+
+		if (ec)
+			throw std::system_error(ec, detail::advice(path, ec.value()));
+		ctx_ = made.release();
+	}
 
 	explicit basic_context(const struct twheel_setup &setup)
 		: basic_context(nullptr, 0, setup) {}

@@ -331,6 +331,8 @@ TEST(error_is_a_system_error_that_names_what_failed)
 	CHECK(fails_with(std::errc::inappropriate_io_control_operation,
 			 [] { twheel::context context("/dev/null"); }));
 	CHECK(fails_with(std::errc::invalid_argument, [] { twheel::hub hub(0x80); }));
+	CHECK(says("/dev/none ('modprobe twheel_dev' loads",
+		   [] { twheel::context context("/dev/none"); }));
 	CHECK(says("/dev/null: ", [] { twheel::context context("/dev/null"); }));
 	CHECK(says("/dev/twheel: ", [] { twheel::context context(nullptr, 0x80); }));
 	CHECK(says("twheel_hub_open: ", [] { twheel::hub hub(0x80); }));
