@@ -313,7 +313,7 @@ void picture_set_status(struct picture *picture, time_t now, uint64_t interval, 
 	if (localtime_r(&now, &tm))
 		len = strftime(status, sizeof(picture->status), "%H:%M:%S, ", &tm);
 	snprintf(status + len, sizeof(picture->status) - len, "every %s%s",
-		 duration_text(interval).s, terminal ? "; Ctrl-C ends, Ctrl-Z suspends" : "");
+		 duration_text(interval).s, terminal ? "; q ends, Ctrl-Z suspends" : "");
 }
 
 void picture_draw(const struct picture *picture, FILE *out, int width, int height,

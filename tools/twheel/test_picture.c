@@ -169,7 +169,7 @@ static const struct drawing {
 	const char *texts[14];
 } drawings[] = {
 	{ "wheel, 80 by 23", busy_wheel, 80, 23, {
-		"12:34:56, every 2s; Ctrl-C ends, Ctrl-Z suspends\n",
+		"12:34:56, every 2s; q ends, Ctrl-Z suspends\n",
 		"shared wheel, monotonic clock: tick 1ms, 256 slots, 11 levels\n",
 		"pending 99,988\n",
 		"               per second         in all\n",
@@ -200,7 +200,7 @@ static const struct drawing {
 		"under 2.097ms            400       1,000  ####",
 	} },
 	{ "wheel, 40 columns", busy_wheel, 40, 40, {
-		"12:34:56, every 2s; Ctrl-C ends, Ctrl-Z\nsuspends\n",
+		"12:34:56, every 2s; q ends, Ctrl-Z\nsuspends\n",
 		"shared wheel, monotonic clock: tick 1ms,\n256 slots, 11 levels\n",
 		"armed              12,345      1,024,690\n",
 		"3                  17m28s       1 of 512\n",

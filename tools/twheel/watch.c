@@ -3,10 +3,11 @@
  * twheel watch: a picture of a wheel that is drawn again and again.
  *
  * On a terminal each picture is drawn over the one before: from the top left corner, each
- * line cleared to its end, then the lines below. The mode of the terminal stays as it is,
- * so nothing has to be restored however the program ends, and the last picture remains.
- * For the same reason the keys are those of the terminal: Ctrl-C and Ctrl-Z. A picture is
+ * line cleared to its end, then the lines below. The last picture remains. A picture is
  * written at once, so that it does not flicker.
+ *
+ * In the foreground, keys are read without a line and an echo, for q. The mode of the terminal is
+ * restored at the end and while the program is suspended.
  *
  * Signals are blocked except while the program waits, so none interrupts a picture.
  */
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,12 +41,39 @@ struct watch {
 	struct picture picture;
 };
 
-static atomic_bool ended;
+static atomic_bool ended, suspended;
+static bool keyed;		/* keys are read */
+static struct termios usual;	/* mode of the terminal, if @keyed */
 
 static void end(int signal)
 {
 	(void)signal;
 	ended = true;
+}
+
+static void suspend(int signal)
+{
+	(void)signal;
+	suspended = true;
+}
+
+static void read_keys(void)
+{
+	struct termios mode;
+
+	keyed = isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp() &&
+		!tcgetattr(STDIN_FILENO, &usual);
+	if (!keyed)
+		return;
+	mode = usual;
+	mode.c_lflag &= ~(ICANON | ECHO);
+	tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+}
+
+static void leave_keys(void)
+{
+	if (keyed)
+		tcsetattr(STDIN_FILENO, TCSANOW, &usual);
 }
 
 /* The signal ends the wait; the loop draws again. */
@@ -64,16 +93,28 @@ static void catch(int signal, void (*handler)(int signal))
 	sigaction(signal, &action, NULL);
 }
 
-/* Returns true if a signal has ended the wait before @when. */
+/* Returns true if a signal or a key has ended the wait before @when. */
 static bool wait_until(uint64_t when)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	uint64_t ns = when > now ? when - now : 0;
 	struct timespec ts = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
+	struct pollfd pfd = { .fd = keyed ? STDIN_FILENO : -1, .events = POLLIN };
 	sigset_t none;
+	char key = 0;
+	int ret;
 
 	sigemptyset(&none);
-	return ppoll(NULL, 0, &ts, &none) < 0;
+	ret = ppoll(&pfd, 1, &ts, &none);
+	if (ret > 0 && (read(STDIN_FILENO, &key, 1) != 1 || key == 'q'))
+		ended = true;
+	if (suspended) {
+		suspended = false;
+		leave_keys();
+		raise(SIGSTOP);
+		read_keys();
+	}
+	return ret;
 }
 
 /* 24 lines of 80 columns if the terminal does not know, as on a serial line. */
@@ -231,7 +272,10 @@ static int watch_run(int argc, char **argv)
 	catch(SIGTERM, end);
 	catch(SIGWINCH, wake);
 	catch(SIGCONT, wake);
+	catch(SIGTSTP, suspend);
+	read_keys();
 	status = watch(&w);
+	leave_keys();
 	twheel_close(w.ctx);
 	return status;
 }
@@ -247,7 +291,7 @@ const struct command watch_command = {
 		"  --interval DURATION  time from one picture to the next (1s)\n"
 		"  --count N            end after N pictures\n"
 		"\n"
-		"Ctrl-C ends it, Ctrl-Z suspends it; fg continues.\n"
+		"q and Ctrl-C end it, Ctrl-Z suspends it; fg continues.\n"
 		"\n"
 		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be\n"
 		"read, the picture says so, and shows the context alone.\n"
