@@ -103,10 +103,10 @@ modules: $(if $(filter file,$(origin KDIR)),setup-build)
 tools:
 	@$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) -C tools O=$(O)/tools W=$(W)
 
-vm: setup-vm all
+vm: demo-build
 	@tools/vm/run
 
-# Silent: the demonstration is to be seen.
+# Silent: what runs in the machine is to be seen.
 demo-build: setup-vm setup-build
 	@echo 'Building the modules and the tool ...'
 	@tools/vm/kernel/modules $(KERNEL) >/dev/null
