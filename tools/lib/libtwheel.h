@@ -447,7 +447,8 @@ int twheel_stop(struct twheel_ctx *ctx);
  * @ctx: the context
  * @entries: out: one entry for each timeout
  * @nr: capacity of @entries, from 1 to INT_MAX
- * @next: 0 for the first call, then as the previous call returned it
+ * @next: 0 for the first call, then as the previous call returned it. The low half of an id is
+ *	the position of its timeout
  *
  *	uint32_t next = 0;
  *

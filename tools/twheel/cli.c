@@ -9,7 +9,6 @@
 #define _DEFAULT_SOURCE
 #include <ctype.h>
 #include <errno.h>
-#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "guess.h"
 
 static const struct command *current;
+static struct twheel_ctx *context;	/* the last one that was opened */
 
 void cli_begin(const struct command *command)
 {
@@ -125,10 +125,25 @@ int cli_option(int argc, char **argv, const struct option *options)
 	return option;
 }
 
+/* The name of argument @number from the last on, in the usage: a word in capitals. */
+static noreturn void missing_argument(int number)
+{
+	const char *names[8] = { "" }, *word = current->usage;
+	int nr = 0;
+
+	for (bool value = false; *word; word += strcspn(word, " "), word += strspn(word, " ")) {
+		if (isupper((unsigned char)*word) && !value)
+			names[nr++] = word;
+		value = strstr(word, "--") == word + (*word == '[');
+	}
+	word = names[nr > number ? nr - number : 0];
+	cli_usage("%.*s is missing", (int)strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), word);
+}
+
 char **cli_arguments(int argc, char **argv, int min, int max)
 {
 	if (argc - optind < min)
-		cli_usage("an argument is missing: twheel %s %s", current->name, current->usage);
+		missing_argument(min - (argc - optind));
 	if (argc - optind > max)
 		cli_usage("one argument too many: '%s'", argv[optind + max]);
 	return argv + optind;
@@ -175,7 +190,7 @@ static const struct failure {
 	{ ENOENT, EX_UNMET, "no such timeout, or its event was read" },
 	{ ESHUTDOWN, EX_UNMET, "the context was stopped" },
 	{ ETIMEDOUT, EX_UNMET, NULL },
-	{ EAGAIN, EX_TEMPFAIL, "the limit of live timeouts is reached" },
+	{ EAGAIN, EX_TEMPFAIL, NULL },
 	{ EACCES, EX_NOPERM, NULL },
 	{ EPERM, EX_NOPERM, NULL },
 	{ EINVAL, EX_USAGE, NULL },
@@ -195,31 +210,72 @@ static const struct failure *failure_of(int error)
 	return failure;
 }
 
+struct cli_line cli_line_of(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	struct cli_line line = { "" };
+
+	if (file && fgets(line.s, sizeof(line.s), file))
+		line.s[strcspn(line.s, "\n")] = '\0';
+	if (file)
+		fclose(file);
+	return line;
+}
+
+/* Those of users count by the page of the kernel, which has more than 64 bytes for each. */
+const char *cli_limit(struct twheel_ctx *ctx)
+{
+	static char text[256];
+	struct twheel_info info = { 0 };
+
+	twheel_get_info(ctx, &info);
+	if (info.live >= info.max_timeouts)
+		snprintf(text, sizeof(text), "the limit of the context, %u timeouts, is reached",
+			 info.max_timeouts);
+	else if (info.user_refused &&
+		 info.user_timeouts + sysconf(_SC_PAGESIZE) / 64 > info.max_user_timeouts)
+		snprintf(text, sizeof(text),
+			 "the limit of the user, %u timeouts (max_user_timeouts), is reached",
+			 info.max_user_timeouts);
+	else
+		snprintf(text, sizeof(text),
+			 "the limit of all users, %s timeouts (max_all_timeouts), is reached",
+			 cli_line_of(CLI_PARAMETERS "max_all_timeouts").s);
+	return text;
+}
+
 int cli_failure(int error, const char *format, ...)
 {
 	const struct failure *failure = failure_of(error);
+	const char *reason = failure->reason ? failure->reason : strerror(-error);
 	char what[256];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	cli_error("%s: %s", what, failure->reason ? failure->reason : strerror(-error));
+	cli_error("%s: %s", what, error == -EAGAIN ? cli_limit(context) : reason);
 	return failure->status;
 }
 
-/* The name of group @gid, NULL if it has none. Without NSS, for a static program. */
-static const char *group_name(gid_t gid)
+/* Without NSS, for a static program. */
+const char *cli_name_of(const char *path, unsigned int id)
 {
-	FILE *file = fopen("/etc/group", "re");
-	const struct group *group = NULL;
+	FILE *file = fopen(path, "re");
+	const char *name = NULL;
+	static char line[256];
 
-	if (!file)
-		return NULL;
-	while ((group = fgetgrent(file)) && group->gr_gid != gid)
-		;
-	fclose(file);
-	return group ? group->gr_name : NULL;
+	while (file && !name && fgets(line, sizeof(line), file)) {
+		char *end = strchr(line, ':'), *number = end ? strchr(end + 1, ':') : NULL;
+
+		if (number && strtoul(number + 1, NULL, 10) == id) {
+			*end = '\0';
+			name = line;
+		}
+	}
+	if (file)
+		fclose(file);
+	return name;
 }
 
 /* Print who may open the device, after EACCES. */
@@ -229,7 +285,7 @@ static void explain_access(void)
 	struct stat stat_buf;
 
 	if (!stat(TWHEEL_DEVICE, &stat_buf) && stat_buf.st_gid && stat_buf.st_mode & 0020)
-		group = group_name(stat_buf.st_gid);
+		group = cli_name_of("/etc/group", stat_buf.st_gid);
 	if (group)
 		cli_error(TWHEEL_DEVICE ": %s: members of the group %s may open it:\n"
 			  "run 'usermod -aG %s USER' as root, then log in again",
@@ -265,7 +321,7 @@ int cli_no_device(int error)
 			  strerror(EPERM));
 		return EX_NOPERM;
 	default:
-		cli_error(TWHEEL_DEVICE ": %s", strerror(-error));
+		cli_error("no context: %s", strerror(-error));
 		return failure_of(error)->status;
 	}
 }
@@ -290,10 +346,15 @@ int cli_context(int fd, unsigned int flags, struct twheel_ctx **ctx)
 	if (fd == CLI_NO_FD) {
 		/* A path, so that TWHEEL_BACKEND does not replace the device. */
 		error = twheel_open(flags & TWHEEL_KERNEL ? TWHEEL_DEVICE : NULL, flags, ctx);
-		return error ? cli_no_device(error) : 0;
+		if (error)
+			return cli_no_device(error);
+	} else {
+		error = twheel_open_fd(fd, ctx);
+		if (error)
+			return bad_descriptor(error, fd);
 	}
-	error = twheel_open_fd(fd, ctx);
-	return error ? bad_descriptor(error, fd) : 0;
+	context = *ctx;
+	return 0;
 }
 
 void cli_tell_backend(struct twheel_ctx *ctx)
@@ -304,10 +365,12 @@ void cli_tell_backend(struct twheel_ctx *ctx)
 	if (twheel_get_info(ctx, &info) || !(info.flags & TWHEEL_INFO_PROCESS) ||
 	    getenv("TWHEEL_BACKEND"))
 		return;
-	error = twheel_available();
+	/* The context may have the last descriptor, so an open might fail for that reason. */
+	error = access(TWHEEL_DEVICE, R_OK | W_OK) ? -errno : twheel_available();
 	if (!error)
 		return;
-	cli_no_device(error);
+	if (error != -EMFILE && error != -ENFILE)
+		cli_no_device(error);
 	cli_error("this is a wheel in the process, see twheel_backends(7)");
 }
 
@@ -370,6 +433,14 @@ void *cli_resize(void *old, size_t nr, size_t size)
 		exit(EX_OSERR);
 	}
 	return new;
+}
+
+void cli_end_line(void)
+{
+	putchar('\n');
+	/* Later calls would change errno. */
+	if (cli_flush(0))
+		exit(EX_IOERR);
 }
 
 int cli_flush(int status)

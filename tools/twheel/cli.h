@@ -31,6 +31,9 @@
 
 #define CLI_NO_FD	(-1)
 
+#define CLI_MODULE	"/sys/module/twheel_dev/"
+#define CLI_PARAMETERS	CLI_MODULE "parameters/"
+
 #define __printf(text, values)	__attribute((format(printf, text, values)))
 
 /* Begin all further complaints with the name of @command. */
@@ -64,6 +67,9 @@ int cli_descriptor(const char *text);
 
 /* Exit status for -errno @error, after a complaint that @what failed. */
 int cli_failure(int error, const char *format, ...) __printf(2, 3);
+
+/* The limit that has refused a timeout of @ctx, with its value. Valid until the next call. */
+const char *cli_limit(struct twheel_ctx *ctx);
 
 /* Exit status for -errno @error of an open of the device, after a complaint. */
 int cli_no_device(int error);
@@ -102,6 +108,19 @@ int cli_show(int argc, char **argv, unsigned int flags,
 
 /* Memory, or the program ends with EX_OSERR. */
 void *cli_resize(void *old, size_t nr, size_t size);
+
+/* The first line of a file; empty if it cannot be read. */
+struct cli_line {
+	char s[128];
+};
+
+struct cli_line cli_line_of(const char *path);
+
+/* The name of user or group @id in /etc/passwd or /etc/group, or NULL. Until the next call. */
+const char *cli_name_of(const char *path, unsigned int id);
+
+/* Ends a line and writes it at once. The program ends if the output fails. */
+void cli_end_line(void);
 
 /* Flushes the output. Returns @status, or EX_IOERR if the output failed. */
 int cli_flush(int status);

@@ -33,7 +33,6 @@ extern const struct command contexts_command;
 extern const struct command setup_command;
 extern const struct command arm_command;
 extern const struct command mod_command;
-extern const struct command move_command;
 extern const struct command disarm_command;
 extern const struct command cancel_command;
 extern const struct command get_command;

@@ -129,7 +129,7 @@ static void take_arguments(struct schedule *schedule, int argc, char **argv,
 			break;
 		duration = argv[optind++];
 	}
-	schedule->command = cli_arguments(argc, argv, 1, argc);
+	schedule->command = cli_arguments(argc, argv, duration ? 1 : 2, argc);
 	schedule->ns = cli_duration(duration, NULL);
 }
 
@@ -142,10 +142,12 @@ static int sleep_run(int argc, char **argv)
 	while (cli_option(argc, argv, options) >= 0)
 		;
 	for (char **texts = cli_arguments(argc, argv, 1, argc); *texts; texts++) {
-		ns = cli_duration(*texts, NULL);
-		if (ns > DURATION_MAX - schedule.ns)
-			cli_usage("the sum is longer than 292 years");
-		schedule.ns += ns;
+		/* 292 years are for ever. */
+		if (duration_parse_sleep(*texts, &ns))
+			ns = cli_duration(*texts, NULL);
+		if (__builtin_add_overflow(schedule.ns, ns, &schedule.ns) ||
+		    schedule.ns > DURATION_MAX)
+			schedule.ns = DURATION_MAX;
 	}
 	return play(&schedule);
 }
@@ -180,7 +182,8 @@ const struct command sleep_command = {
 	.usage = "DURATION...",
 	.summary = "Wait on the wheel, like sleep(1)",
 	.help =
-		"Several durations are added up. A number without a unit is seconds.\n",
+		"Takes what sleep(1) takes, infinity, .5 and 1e-3m too. Several durations are\n"
+		"added up. A number without a unit is seconds.\n",
 	.run = sleep_run,
 };
 

@@ -2,7 +2,7 @@
 /*
  * One JSON object in one line of standard output.
  *
- * An id is a string: it has 64 bits, and many readers would turn the number into a double.
+ * Ids and cookies are strings: they may pass 2^53, and many readers make doubles of numbers.
  */
 #ifndef TWHEEL_JSON_H
 #define TWHEEL_JSON_H

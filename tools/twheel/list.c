@@ -2,11 +2,14 @@
 /*
  * twheel list: the live timeouts of an inherited context, one a line.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli.h"
 #include "duration.h"
 #include "json.h"
+#include "list.h"
 
 #define ROOM	256
 
@@ -28,7 +31,7 @@ static void print_json(const struct twheel_list_entry *entry)
 
 	json_begin(&json);
 	json_id(&json, "id", entry->id);
-	json_number(&json, "cookie", entry->cookie);
+	json_id(&json, "cookie", entry->cookie);
 	json_text(&json, "state", state_name(entry));
 	if (entry->state != TWHEEL_STATE_IDLE)
 		json_number(&json, "remaining_ns", entry->remaining_ns);
@@ -59,6 +62,25 @@ static void print_text(const struct twheel_list_entry *entry)
 	putchar('\n');
 }
 
+void list_print(const struct twheel_list_entry *entry, bool as_json)
+{
+	if (as_json)
+		print_json(entry);
+	else
+		print_text(entry);
+}
+
+/* The low half of an id is the position of its timeout in the list. */
+int list_find(struct twheel_ctx *ctx, uint64_t id, struct twheel_list_entry *entry)
+{
+	uint32_t next = id;
+	int nr;
+
+	memset(entry, 0, sizeof(*entry));
+	nr = twheel_list_timeouts(ctx, entry, 1, &next);
+	return nr < 0 ? nr : entry->id == id ? 0 : -ENOENT;
+}
+
 static int list(struct twheel_ctx *ctx, bool given, enum cli_format format)
 {
 	struct twheel_list_entry entries[ROOM] = { 0 };
@@ -69,12 +91,8 @@ static int list(struct twheel_ctx *ctx, bool given, enum cli_format format)
 	while ((nr = twheel_list_timeouts(ctx, entries, ROOM, &next))) {
 		if (nr < 0)
 			return cli_failure(nr, "list");
-		for (int i = 0; i < nr; i++) {
-			if (format == CLI_AS_JSON)
-				print_json(&entries[i]);
-			else
-				print_text(&entries[i]);
-		}
+		for (int i = 0; i < nr; i++)
+			list_print(&entries[i], format == CLI_AS_JSON);
 	}
 	return 0;
 }
@@ -94,7 +112,7 @@ const struct command list_command = {
 		"\n"
 		"The order is undefined. A pending timeout will fire, a ready one has an unread\n"
 		"event, and idle is a cell that is not armed. remaining is the time until the\n"
-		"deadline:\n"
+		"deadline, repeat the number of deadlines that have not been read yet:\n"
 		"\n"
 		"    id=4294967296 cookie=7 pending remaining=412.803ms every=1s repeat=3\n",
 	.run = list_run,

@@ -39,7 +39,7 @@ static void print_json(const struct twheel_event *event)
 
 	json_begin(&json);
 	json_id(&json, "id", event->id);
-	json_number(&json, "cookie", event->cookie);
+	json_id(&json, "cookie", event->cookie);
 	json_number(&json, "expires_ns", event->expires_ns);
 	json_number(&json, "fired_ns", event->fired_ns);
 	if (has_lateness(event))

@@ -103,7 +103,7 @@ static void __printf(4, 5) report(const struct run *run, const char *what, const
 	va_start(args, format);
 	vprintf(format, args);
 	va_end(args);
-	putchar('\n');
+	cli_end_line();
 }
 
 static const char *const state_texts[] = {
@@ -335,6 +335,7 @@ static int report_moved(const struct run *run, int ret)
 	return status;
 }
 
+/* Of a cell, by an exchange. */
 static int run_mod(struct run *run)
 {
 	struct named *named = named_of(run);
@@ -343,8 +344,10 @@ static int run_mod(struct run *run)
 
 	if (named->state != SCRIPT_PENDING)
 		return fail(run, "%s cannot be moved: %s", name_of(run), state_texts[named->state]);
-	ret = twheel_mod(run->ctx, named->id, due,
-			 TWHEEL_F_ABS | (named->cell ? TWHEEL_F_CELL : 0), run->line->name);
+	if (named->cell)
+		ret = twheel_cell_arm(run->ctx, named->cell, named->id, due);
+	else
+		ret = twheel_mod(run->ctx, named->id, due, TWHEEL_F_ABS, run->line->name);
 	if (ret < 0)
 		return refused(run, ret);
 	named->due = due;
@@ -353,45 +356,18 @@ static int run_mod(struct run *run)
 	return report_moved(run, ret);
 }
 
-/* Is the timeout a pending cell, which move and disarm need? */
-static int check_cell(const struct run *run, const char *what)
-{
-	const struct named *named = named_of(run);
-
-	if (named->state != SCRIPT_PENDING)
-		return fail(run, "%s cannot be %s: %s", name_of(run), what,
-			    state_texts[named->state]);
-	if (!named->cell)
-		return fail(run, "%s cannot be %s: %s", name_of(run), what,
-			    run->has_cells ? "it is no cell, since it is or was periodic" :
-					     "this kernel has no cells");
-	return 0;
-}
-
-static int run_move(struct run *run)
-{
-	struct named *named = named_of(run);
-	int status = check_cell(run, "moved");
-	uint64_t due = deadline(run, run->line->ns);
-	int ret;
-
-	if (status)
-		return status;
-	ret = twheel_cell_arm(run->ctx, named->cell, named->id, due);
-	if (ret < 0)
-		return refused(run, ret);
-	named->due = due;
-	return report_moved(run, ret);
-}
-
 static int run_disarm(struct run *run)
 {
 	struct named *named = named_of(run);
-	int status = check_cell(run, "disarmed");
 	int ret;
 
-	if (status)
-		return status;
+	if (named->state != SCRIPT_PENDING)
+		return fail(run, "%s cannot be disarmed: %s", name_of(run),
+			    state_texts[named->state]);
+	if (!named->cell)
+		return fail(run, "%s cannot be disarmed: %s", name_of(run),
+			    run->has_cells ? "it is no cell, since it is or was periodic" :
+					     "this kernel has no cells");
 	ret = twheel_cell_cancel(named->cell);
 	if (ret == TWHEEL_IDLE)
 		return check_idle(run, ret, false);
@@ -493,7 +469,8 @@ static int run_expect(struct run *run)
 
 static int run_print(struct run *run)
 {
-	puts(run->line->text);
+	fputs(run->line->text, stdout);
+	cli_end_line();
 	return 0;
 }
 
@@ -501,7 +478,6 @@ static int (*const verbs[])(struct run *run) = {
 	[SCRIPT_ARM] = run_arm,
 	[SCRIPT_EVERY] = run_every,
 	[SCRIPT_MOD] = run_mod,
-	[SCRIPT_MOVE] = run_move,
 	[SCRIPT_DISARM] = run_disarm,
 	[SCRIPT_CANCEL] = run_cancel,
 	[SCRIPT_WAIT] = run_wait,
@@ -559,7 +535,6 @@ static int play(struct run *run)
 	cli_tell_backend(run->ctx);
 	run->has_cells = !twheel_get_info(run->ctx, &info) && info.op_flags & TWHEEL_F_CELL;
 	stay_on_this_cpu();
-	setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 	init_names(run);
 	status = run_lines(run);
 	free(run->named);
@@ -623,7 +598,6 @@ const struct command run_command = {
 		"  arm NAME DURATION      arm a timeout and give it a name\n"
 		"  every NAME DURATION N  arm a periodic timeout with N deadlines\n"
 		"  mod NAME DURATION      move it, to DURATION from now; it fires once then\n"
-		"  move NAME DURATION     the same by an exchange in memory, not by a system call\n"
 		"  disarm NAME            cancel its deadline by an exchange; withdraw its event\n"
 		"  cancel NAME            end it, and withdraw its event if that is unread\n"
 		"  wait DURATION          wait, and print the expirations that come meanwhile\n"
@@ -632,8 +606,8 @@ const struct command run_command = {
 		"\n"
 		"A # in place of a word makes the rest of the line a comment. A NAME starts with\n"
 		"a letter; letters, digits and _ - . : follow. It may be armed again when it has\n"
-		"fired, was cancelled or disarmed. If the kernel has cells, arm makes a cell;\n"
-		"move and disarm take only cells.\n"
+		"fired, was cancelled or disarmed. If the kernel has cells, arm makes a cell,\n"
+		"which mod and disarm exchange in memory. disarm takes only cells.\n"
 		"\n"
 		"wait is a timeout on the same wheel: timeouts due before its end have fired when\n"
 		"it ends. expect does not wait: it reads the unread events, and then compares\n"
@@ -651,7 +625,7 @@ const struct command run_command = {
 		"    arm stop 200ms\n"
 		"    wait 50ms\n"
 		"    cancel stop\n"
-		"    move idle 100ms\n"
+		"    mod idle 100ms\n"
 		"    wait 100ms\n"
 		"    expect retry fired\n"
 		"    expect idle fired\n"

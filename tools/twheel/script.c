@@ -39,7 +39,6 @@ static const struct verb {
 	{ "arm", SCRIPT_ARM, "Nd", "arm NAME DURATION" },
 	{ "every", SCRIPT_EVERY, "Nic", "every NAME DURATION COUNT" },
 	{ "mod", SCRIPT_MOD, "nd", "mod NAME DURATION" },
-	{ "move", SCRIPT_MOVE, "nd", "move NAME DURATION" },
 	{ "disarm", SCRIPT_DISARM, "n", "disarm NAME" },
 	{ "cancel", SCRIPT_CANCEL, "n", "cancel NAME" },
 	{ "wait", SCRIPT_WAIT, "d", "wait DURATION" },

@@ -14,7 +14,6 @@ enum script_verb {
 	SCRIPT_ARM,
 	SCRIPT_EVERY,
 	SCRIPT_MOD,
-	SCRIPT_MOVE,
 	SCRIPT_DISARM,
 	SCRIPT_CANCEL,
 	SCRIPT_WAIT,
@@ -36,7 +35,7 @@ enum script_state {
  * @verb: the operation
  * @word: how it is written
  * @name: index into the names (all but WAIT, PRINT)
- * @ns: duration (ARM, EVERY, MOD, MOVE, WAIT)
+ * @ns: duration (ARM, EVERY, MOD, WAIT)
  * @count: number of deadlines (EVERY)
  * @state: the expected state (EXPECT)
  * @text: the text to print (PRINT)

@@ -97,6 +97,37 @@ TEST(duration_is_exact_or_refused)
 }
 
 static const struct {
+	const char *name;
+	uint64_t ns;
+	bool refused;
+} sleeps[] = {
+	{ ".5", 500000000, false },
+	{ "1e1", 10 * NSEC_PER_SEC, false },
+	{ "25E-1m", 150 * NSEC_PER_SEC, false },
+	{ ".5h", 1800 * NSEC_PER_SEC, false },
+	{ "1e-99", 1, false },
+	{ "1e99d", INT64_MAX, false },
+	{ "106752d", INT64_MAX, false },
+	{ "infinity", INT64_MAX, false },
+	{ "", 0, true },
+	{ "nan", 0, true },
+	{ "-1", 0, true },
+	{ "1e1ms", 0, true },
+	{ "1e1x", 0, true },
+};
+
+TEST(sleep_takes_what_sleep_takes)
+{
+	uint64_t ns;
+
+	for_each_row(row, sleeps) {
+		CHECK_EQ(!!duration_parse_sleep(row->name, &ns), row->refused);
+		if (!row->refused)
+			CHECK_EQ(ns, row->ns);
+	}
+}
+
+static const struct {
 	uint64_t ns;
 	const char *text;
 } texts[] = {
@@ -198,7 +229,7 @@ TEST(script_lines_are_understood)
 		{ "expect a fired\n", 12, { .verb = SCRIPT_EXPECT, .state = SCRIPT_FIRED } },
 		{ "every beat 10ms 4294967295\n", 13,
 		  { .verb = SCRIPT_EVERY, .name = 2, .ns = 10000000, .count = UINT32_MAX } },
-		{ "move a 3s\n", 14, { .verb = SCRIPT_MOVE, .ns = 3 * NSEC_PER_SEC } },
+		{ "mod a 3s\n", 14, { .verb = SCRIPT_MOD, .ns = 3 * NSEC_PER_SEC } },
 		{ "disarm a\n", 15, { .verb = SCRIPT_DISARM } },
 		{ "expect a disarmed", 16, { .verb = SCRIPT_EXPECT, .state = SCRIPT_DISARMED } },
 	};
@@ -259,8 +290,7 @@ static const struct {
 	{ "every a 1s 4294967296\n",
 	  "F:1: '4294967296' is not a count: a number from 1 to 4294967295\n" },
 	{ "every a 1s 3x\n", "F:1: '3x' is not a count: a number from 1 to 4294967295\n" },
-	{ "move a 1s\n", "F:1: no earlier line arms 'a'\n" },
-	{ "arm a 1s\nmove a\n", "F:2: incomplete: move NAME DURATION\n" },
+	{ "arm a 1s\nmod a\n", "F:2: incomplete: mod NAME DURATION\n" },
 	{ "arm a 1s\ndisarm a 1s\n", "F:2: unexpected '1s': disarm NAME\n" },
 	{ "wait\n", "F:1: incomplete: wait DURATION\n" },
 	{ "wait -1s\n",

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel arm, mod, move, disarm, cancel, get: operations on timeouts of an inherited
- * context.
+ * twheel arm, mod, disarm, cancel, get: operations on timeouts of an inherited context.
  *
  * The context must outlive the command, so the shell holds it open.
  *
- * move and disarm exchange the word of a cell, which is found by its index alone. Another
+ * mod and disarm exchange the word of a cell, which is found by its index alone. Another
  * cell may use the index of a cell that has ended. So they check first that the id lives.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli.h"
 #include "duration.h"
-#include "json.h"
+#include "list.h"
 
 /* The command line of any of these commands. */
 struct request {
@@ -32,14 +32,14 @@ struct request {
 	bool as_json;
 };
 
-/* Options of arm and mod. */
+/* Options of arm, and from the second one on of mod. */
 static const struct option arm_options[] = {
+	{ "cell", no_argument, NULL, 'C' },
 	{ "every", required_argument, NULL, 'e' },
 	{ "repeat", required_argument, NULL, 'n' },
 	{ "fixed-delay", no_argument, NULL, 'd' },
 	{ "slack", required_argument, NULL, 's' },
 	{ "exact", no_argument, NULL, 'x' },
-	{ "cell", no_argument, NULL, 'C' },
 	{ "abs", no_argument, NULL, 'A' },
 	CLI_FD, CLI_COOKIE, CLI_HELP, CLI_END
 };
@@ -153,11 +153,23 @@ static int carry_out(const struct request *request, struct twheel_op *op)
 	return twheel_operate(request->ctx, op);
 }
 
+/* A clock that can be set takes times alone. */
+static void check_clock(const struct request *request)
+{
+	struct twheel_info info = { .clock = CLOCK_MONOTONIC };
+
+	twheel_get_info(request->ctx, &info);
+	if (info.clock == CLOCK_REALTIME && !(request->flags & TWHEEL_F_ABS))
+		cli_usage("%s: the clock is realtime, which can be set: give a time and --abs",
+			  duration_text(request->ns).s);
+}
+
 static int arm(const struct request *request)
 {
 	struct twheel_op op;
 	int error;
 
+	check_clock(request);
 	twheel_prep_arm(&op, request->ns, request->flags, request->cookie);
 	error = carry_out(request, &op);
 	if (error < 0)
@@ -166,45 +178,43 @@ static int arm(const struct request *request)
 	return 0;
 }
 
-/* The device replaces the cookie, too. Without --cookie the old one is kept. */
-static int mod(const struct request *request)
-{
-	struct twheel_op op = { .cookie = request->cookie };
-	int ret = 0;
-
-	if (!request->has_cookie)
-		ret = twheel_get(request->ctx, request->id, &op);
-	if (!ret) {
-		twheel_prep_mod(&op, request->id, request->ns, request->flags, op.cookie);
-		ret = carry_out(request, &op);
-	}
-	return outcome(request, ret, "moved", "armed");
-}
-
-static int find_cell(const struct request *request, struct twheel_cell **cell)
-{
-	struct twheel_op op;
-	int ret = twheel_get(request->ctx, request->id, &op);
-
-	return ret < 0 ? ret : twheel_cell_find(request->ctx, request->id, cell);
-}
-
-static int move(const struct request *request)
+static int exchange(const struct request *request)
 {
 	struct twheel_cell *cell;
-	uint64_t now, then;
+	uint64_t then = 0;
 	int ret;
 
-	ret = find_cell(request, &cell);
-	if (!ret) {
-		twheel_now(request->ctx, &now);
-		if (__builtin_add_overflow(now, request->ns, &then) || then > DURATION_MAX)
-			then = DURATION_MAX;
-		ret = twheel_cell_arm(request->ctx, cell, request->id, then);
-	}
-	if (ret == -EINVAL) {
-		cli_error("%s is not a cell: use mod; arm --cell makes cells", request->what);
-		return EX_USAGE;
+	ret = twheel_cell_find(request->ctx, request->id, &cell);
+	if (ret)
+		return ret;
+	if (!(request->flags & TWHEEL_F_ABS))
+		twheel_now(request->ctx, &then);
+	if (__builtin_add_overflow(then, request->ns, &then) || then > DURATION_MAX)
+		then = DURATION_MAX;
+	return twheel_cell_arm(request->ctx, cell, request->id, then);
+}
+
+/*
+ * The device replaces cookie and slack, an exchange neither of them. Without --cookie the old one
+ * is kept.
+ */
+static int mod(const struct request *request)
+{
+	bool replaces = request->has_cookie || request->slack_ns || request->interval_ns ||
+			request->flags & TWHEEL_F_EXACT;
+	struct twheel_list_entry old;
+	struct twheel_op op;
+	int ret;
+
+	check_clock(request);
+	ret = list_find(request->ctx, request->id, &old);
+	if (!ret && old.flags & TWHEEL_F_CELL && !replaces) {
+		ret = exchange(request);
+	} else if (!ret) {
+		twheel_prep_mod(&op, request->id, request->ns,
+				request->flags | (old.flags & TWHEEL_F_CELL),
+				request->has_cookie ? request->cookie : old.cookie);
+		ret = carry_out(request, &op);
 	}
 	return outcome(request, ret, "moved", "armed");
 }
@@ -212,16 +222,20 @@ static int move(const struct request *request)
 /* For a cell that is not armed the answer is no. */
 static int disarm(const struct request *request)
 {
+	struct twheel_list_entry entry;
 	struct twheel_cell *cell;
 	int ret;
 
-	ret = find_cell(request, &cell);
-	if (!ret) {
+	ret = list_find(request->ctx, request->id, &entry);
+	if (!ret && !(entry.flags & TWHEEL_F_CELL))
+		cli_usage("%s is not a cell: use cancel; arm --cell makes cells", request->what);
+	if (!ret)
+		ret = twheel_cell_find(request->ctx, request->id, &cell);
+	if (!ret)
 		ret = twheel_cell_cancel(cell);
-		if (ret == TWHEEL_IDLE) {
-			cli_error("%s: it is not armed", request->what);
-			return EX_UNMET;
-		}
+	if (ret == TWHEEL_IDLE) {
+		cli_error("%s: it is not armed", request->what);
+		return EX_UNMET;
 	}
 	return outcome(request, ret, "disarmed", NULL);
 }
@@ -250,43 +264,14 @@ static int cancel(const struct request *request)
 	return outcome(request, twheel_cancel(request->ctx, request->id), "cancelled", "idle");
 }
 
-static void print_timeout(const struct twheel_op *op, uint64_t id, bool as_json)
-{
-	bool idle = op->expires_ns == TWHEEL_CELL_IDLE;
-	struct json json;
-
-	if (!as_json) {
-		printf("id=%ju cookie=%ju ", id, (uint64_t)op->cookie);
-		if (idle)
-			printf("idle");
-		else
-			printf("remaining=%s", duration_text(op->expires_ns).s);
-		if (op->interval_ns)
-			printf(" every=%s", duration_text(op->interval_ns).s);
-		if (op->repeat)
-			printf(" repeat=%u", op->repeat);
-		putchar('\n');
-		return;
-	}
-	json_begin(&json);
-	json_id(&json, "id", id);
-	json_number(&json, "cookie", op->cookie);
-	json_bool(&json, "idle", idle);
-	if (!idle)
-		json_number(&json, "remaining_ns", op->expires_ns);
-	json_number(&json, "interval_ns", op->interval_ns);
-	json_number(&json, "repeat", op->repeat);
-	json_end(&json);
-}
-
 static int get(const struct request *request)
 {
-	struct twheel_op op;
-	int error = twheel_get(request->ctx, request->id, &op);
+	struct twheel_list_entry entry;
+	int error = list_find(request->ctx, request->id, &entry);
 
-	if (error < 0)
+	if (error)
 		return cli_failure(error, "%s", request->what);
-	print_timeout(&op, request->id, request->as_json);
+	list_print(&entry, request->as_json);
 	return 0;
 }
 
@@ -297,14 +282,7 @@ static int arm_run(int argc, char **argv)
 
 static int mod_run(int argc, char **argv)
 {
-	return operate(argc, argv, arm_options, "id", mod);
-}
-
-static int move_run(int argc, char **argv)
-{
-	static const struct option options[] = { CLI_FD, CLI_HELP, CLI_END };
-
-	return operate(argc, argv, options, "id", move);
+	return operate(argc, argv, arm_options + 1, "id", mod);
 }
 
 static int disarm_run(int argc, char **argv)
@@ -334,7 +312,7 @@ static int get_run(int argc, char **argv)
 #define FD_HELP	"  --fd N            the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
 #define ARM_USAGE							\
 	"[--every DURATION [--repeat N] [--fixed-delay]]\n"		\
-	"       [--slack DURATION|--exact] [--cell] [--abs] [--cookie N] --fd N"
+	"       [--slack DURATION|--exact] [--abs] [--cookie N]"
 #define ARM_HELP							\
 	"  --every DURATION  periodic: DURATION from one deadline to the next\n" \
 	"  --repeat N        N deadlines in all, with those that pass while the event is\n" \
@@ -342,17 +320,17 @@ static int get_run(int argc, char **argv)
 	"  --fixed-delay     the interval begins when the event is read\n" \
 	"  --slack DURATION  may fire that much later, to share the wakeup of others\n" \
 	"  --exact           no slack, not even the default slack of the context\n"	\
-	"  --cell            a cell, for 'twheel move' and 'twheel disarm'\n" \
 	"  --abs             the deadline is a time on the clock of the context, counted\n" \
 	"                    from its zero\n"
 
 const struct command arm_command = {
 	.name = "arm",
-	.usage = "DURATION " ARM_USAGE,
+	.usage = "DURATION " ARM_USAGE " [--cell] --fd N",
 	.summary = "Arm a timeout and print its id",
 	.help =
 		FD_HELP
 		"  --cookie N        a number that the event will contain (0)\n"
+		"  --cell            a cell: 'mod' and 'disarm' exchange its deadline in memory\n"
 		ARM_HELP
 		"\n"
 		"The id is valid in this context until the last event of the timeout is read or\n"
@@ -363,7 +341,7 @@ const struct command arm_command = {
 
 const struct command mod_command = {
 	.name = "mod",
-	.usage = "ID DURATION " ARM_USAGE,
+	.usage = "ID DURATION " ARM_USAGE " --fd N",
 	.summary = "Give a timeout a new deadline, DURATION from now",
 	.help =
 		FD_HELP
@@ -371,28 +349,14 @@ const struct command mod_command = {
 		ARM_HELP
 		"\n"
 		"The timeout loses its interval and its slack unless they are given again. A\n"
-		"cell requires --cell, and other timeouts refuse it.\n"
+		"cell keeps its slack if only its deadline is given: that is exchanged in memory\n"
+		"shared with the kernel, and the kernel is called only if it would look at the\n"
+		"cell too late.\n"
 		"\n"
 		"Prints 'moved' if the timeout was pending, 'withdrawn' if it had fired and the\n"
 		"unread event was withdrawn, and 'armed' if it was a cell that was not armed.\n"
 		"Exit status 1 if there is no such timeout, or its last event was read.\n",
 	.run = mod_run,
-};
-
-const struct command move_command = {
-	.name = "move",
-	.usage = "ID DURATION --fd N",
-	.summary = "Arm or move a cell, to DURATION from now",
-	.help =
-		FD_HELP
-		"\n"
-		"Exchanges the deadline in memory that is shared with the kernel. This needs a\n"
-		"system call only if the kernel would look at the cell too late.\n"
-		"\n"
-		"Prints 'moved' if the cell was pending, 'withdrawn' if it had fired and the\n"
-		"unread event was withdrawn, and 'armed' if it was not armed. Exit status 1 if\n"
-		"there is no such cell. For other timeouts use 'twheel mod'.\n",
-	.run = move_run,
 };
 
 const struct command disarm_command = {
@@ -403,7 +367,7 @@ const struct command disarm_command = {
 		FD_HELP
 		"\n"
 		"Exchanges the deadline in memory that is shared with the kernel, without a\n"
-		"system call. 'twheel move' arms the cell again, 'twheel cancel' ends it.\n"
+		"system call. 'twheel mod' arms the cell again, 'twheel cancel' ends it.\n"
 		"\n"
 		"Prints 'disarmed' if the cell was pending, and 'withdrawn' if it had fired and\n"
 		"the unread event was withdrawn. Exit status 1 if the cell was not armed, its\n"
@@ -431,14 +395,11 @@ const struct command cancel_command = {
 const struct command get_command = {
 	.name = "get",
 	.usage = "ID [--json] --fd N",
-	.summary = "Show the remaining time and the cookie of a timeout",
+	.summary = "Show a timeout, as list does",
 	.help =
 		FD_HELP
 		"  --json            one JSON object, times in nanoseconds\n"
 		"\n"
-		"remaining is 0 if the event is unread; a cell that is not armed is idle\n"
-		"instead. every is the interval, and repeat the number of deadlines that have\n"
-		"not been read yet, if it is limited. Exit status 1 if there is no such timeout,\n"
-		"or its last event was read.\n",
+		"Exit status 1 if there is no such timeout, or its last event was read.\n",
 	.run = get_run,
 };

@@ -5,6 +5,7 @@
  * The table of subcommands and the help on all of them. Each group of subcommands has a
  * file of its own. All use of the device goes through libtwheel.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,6 @@ static const struct command *const commands[] = {
 	&setup_command,
 	&arm_command,
 	&mod_command,
-	&move_command,
 	&disarm_command,
 	&cancel_command,
 	&get_command,
@@ -124,6 +124,13 @@ int main(int argc, char **argv)
 {
 	const struct command *command;
 
+	/* A context must not take the place of one that is closed: an access is to fail as such. */
+	for (int fd = 0; fd < 3; fd++) {
+		int used = fcntl(fd, F_GETFD) < 0 ? open("/dev/null", fd ? O_RDONLY : O_WRONLY) : fd;
+
+		if (used != fd)
+			return EX_OSERR;
+	}
 	if (argc < 2)
 		cli_usage("a command is missing");
 	if (is_one_of(argv[1], "--help", "-h")) {

@@ -332,7 +332,8 @@ struct twheel_list_entry {
  * @nr: capacity of the array, at least 1
  * @done: out: number of entries written; 0: the end. Less than @nr: no timeouts are left, or
  *	the address of the next entry is bad. EFAULT if the first cannot be written
- * @next: position of the list: 0 for the first call, then as the previous call returned it
+ * @next: position of the list: 0 for the first call, then as the previous call returned it. The
+ *	low half of an id is the position of its timeout
  * @flags: 0
  * @entry_size: sizeof(struct twheel_list_entry)
  * @reserved0: 0

@@ -19,14 +19,14 @@ tests=$(sed -n 's/^\([a-z]*_[a-z0-9_]*\)\(()\)*$/\1/p' "$0")
 cat >/tmp/sessions <<'EOF'
 arm_prints_an_id_that_get_finds
 	id=arm 1h --cookie 7
-	get $id : ^id=$id cookie=7 remaining=59m[0-9]*s$ && =1
+	get $id : ^id=$id cookie=7 pending remaining=59m[0-9]*s$ && =1
 
 durations_are_read_and_printed_alike
 	id=arm 5400 --every 1h30m --slack 0.002
 	list : remaining=1h29m[0-9]*s every=1h30m slack=2ms$
 	mod $id 7200
-	get $id : remaining=1h59m[0-9]*s$
-	twheel sleep 0.01 10ms
+	get $id : pending remaining=1h59m[0-9]*s$
+	twheel sleep .01 10ms 1e-4m
 	twheel after 0.01 -- true
 	twheel watch --interval 0.1 --count 1
 	1 read --count 1 --timeout 0.01
@@ -46,57 +46,70 @@ mod_keeps_the_cookie
 
 cell_is_moved_and_disarmed
 	id=arm 6s --cell --cookie 7
-	move $id 1h : ^moved$
+	mod $id 1h : ^moved$
 	read --timeout 7s : =0
-	get $id : cookie=7 remaining=59m[0-9]*s$
+	get $id : cookie=7 pending remaining=59m[0-9]*s cell$
 	stat : ^looks +1$ && ^kicks +0$
 	disarm $id : ^disarmed$
 	1 disarm $id
-	get $id : cookie=7 idle$
-	get $id --json : "idle":true && !remaining
+	get $id : cookie=7 idle cell$
+	get $id --json : "state":"idle" && !remaining
 
 cell_keeps_its_id_when_it_has_fired
 	id=arm 0 --cell
 	read --count 1 --json : "id":"$id".*"last":false
-	move $id 0 : ^armed$
+	mod $id 0 : ^armed$
 	read --count 1 : ^id=$id cookie
 
-move_brings_a_cell_forward
+mod_brings_a_cell_forward
 	id=arm 1h --cell
-	move $id 10ms : ^moved$
+	mod $id 10ms : ^moved$
 	read --count 1 : ^id=$id cookie
 	stat : ^kicks +1$
 
-move_withdraws_an_event
+mod_withdraws_the_event_of_a_cell
 	id=arm 0 --cell
 	ready 1
-	move $id 1h : ^withdrawn$
+	mod $id 1h : ^withdrawn$
 	1 read --count 1 --timeout 0 : =0
 	stat : ^dropped +1$ && ^read +0$
 
-mod_of_a_cell_needs_its_option
-	cell=arm 1h --cell
-	other=arm 1h
-	64 mod $cell 2h
-	64 mod $other 2h --cell
-	mod $cell 2h --cell --cookie 9 : ^moved$
-	get $cell : cookie=9 remaining=1h59m[0-9]*s$
-	disarm $cell
-	mod $cell 1h --cell : ^armed$
+mod_calls_for_what_an_exchange_cannot_change
+	id=arm 1h --cell --cookie 7 --slack 2ms
+	mod $id 2h
+	list : cookie=7 pending remaining=1h59m[0-9]*s slack=2ms cell$
+	mod $id 1h --cookie 9 : ^moved$
+	get $id : cookie=9 pending remaining=59m[0-9]*s cell$
+	disarm $id
+	mod $id 2h --exact : ^armed$
+	64 mod $id 2h --cell
+	64 mod $id 2h --every 1s
 
-move_of_another_timeout_is_wrong_usage
+disarm_of_another_timeout_is_wrong_usage
 	id=arm 1h
-	64 move $id 2h
-	1 disarm $id
-	get $id : remaining=59m[0-9]*s$
+	64 disarm $id : is not a cell
+	get $id : pending remaining=59m[0-9]*s$
 
-move_of_an_ended_cell_leaves_another_with_its_index
+mod_of_an_ended_cell_leaves_another_with_its_index
 	id=arm 1h --cell
 	cancel $id
 	other=arm 1h --cell
-	1 move $id 2h
+	1 mod $id 2h
 	1 disarm $id
-	get $other : remaining=59m[0-9]*s$
+	get $other : remaining=59m[0-9]*s cell$
+
+realtime_clock_takes_times_alone
+	setup --clock realtime
+	64 arm 1h : 1h: the clock is realtime.* --abs$
+	id=arm 4000000000s --abs --cell
+	64 mod $id 1h : the clock is realtime
+	mod $id 4000000001s --abs : ^moved$
+
+json_has_ids_and_cookies_as_strings
+	id=arm 0 --cookie 18446744073709551615
+	list --json : ^[{]"id":"$id","cookie":"18446744073709551615","state"
+	get $id --json : ^[{]"id":"$id","cookie":"18446744073709551615","state".*"slack_ns":0,
+	read --json : ^[{]"id":"$id","cookie":"18446744073709551615","expires_ns"
 
 cancel_ends_a_cell_in_any_state
 	id=arm 1h --cell
@@ -175,7 +188,7 @@ setup_of_a_used_context_is_refused
 limit_is_temporary_failure
 	setup --max 1
 	arm 1h
-	75 arm 1h
+	75 arm 1h : the limit of the context, 1 timeouts, is reached
 	info : ^refused +1$ && ^user +[1-9][0-9]* of [0-9]* timeouts, 0 refused$
 	info : ^all users +0 refused$ && ^user wheels +0 of [0-9]* bytes, 0 refused$
 	info --json : "refused":1,"user_timeouts":[1-9]
@@ -241,7 +254,10 @@ wrong_usage_is_64
 	64 cancel 5 --all
 	64 twheel list
 	64 setup --clock sundial
-	64 twheel after 1s
+	64 twheel after : DURATION is missing
+	64 twheel after 1s : COMMAND is missing
+	64 mod 5 : DURATION is missing
+	64 twheel run : FILE is missing
 	64 twheel every 0 -- true
 	64 twheel watch --interval 1ms
 	64 twheel stat --prometheus --json
@@ -377,7 +393,7 @@ contexts_are_listed_with_their_holders()
 		has "^ *$$  *4  .*  monotonic  *1  *0  *1$" &&
 		has "^ *$$  *5  .*  boottime  *1  *0  *0$" || return
 	mv /tmp/json /tmp/out
-	has "^[{]\"pid\":$$,.*\"fd\":4,\"clock\":\"monotonic\",\"tick_ns\":1.*,\"cells\":1}$"
+	has "^[{]\"pid\":$$,.*\"fd\":4,\"clock\":\"monotonic\",.*,\"cells\":1}$"
 }
 
 contexts_have_names_that_can_be_printed()
@@ -433,7 +449,7 @@ valid()
 			bad("count")
 		}
 	}
-	END { exit wrong || samples < 20 }' "$1"
+	END { exit wrong || samples < 15 }' "$1"
 }
 
 prometheus_text_is_well_formed()
@@ -515,12 +531,11 @@ script_knows_what_became_of_each_arming()
 	expect b fired
 	expect c fired
 	expect d fired
-	mod a 2h
-	move a 3h
+	mod a 3h
 	disarm a
 	cancel a
 	arm a 1h
-	move a 5ms
+	mod a 5ms
 	wait 10ms
 	expect a fired
 	EOF
@@ -531,7 +546,7 @@ script_knows_what_became_of_each_arming()
 script_waits_for_cells_that_were_moved()
 {
 	for i in 1 2 3 4 5 6 7 8 9; do
-		printf 'arm a%s 5ms\nmove a%s 50ms\n' $i $i
+		printf 'arm a%s 5ms\nmod a%s 50ms\n' $i $i
 	done >/tmp/script
 	echo wait 50ms >>/tmp/script
 	for i in 1 2 3 4 5 6 7 8 9; do
@@ -549,8 +564,8 @@ fails()
 
 script_that_does_not_come_out_fails()
 {
-	printf 'every b 1h 2\nmove b 2h\n' | fails 'b cannot be moved: it is no cell' &&
-		printf 'arm b 0\nwait 9ms\nmove b 2h\n' | fails 'b cannot be moved: it has fired' &&
+	printf 'every b 1h 2\ndisarm b\n' | fails 'b cannot be disarmed: it is no cell' &&
+		printf 'arm b 0\nwait 9ms\nmod b 2h\n' | fails 'b cannot be moved: it has fired' &&
 		printf 'arm b 1h\ndisarm b\ndisarm b\n' | fails 'it was disarmed' &&
 		printf 'arm b 1h\nexpect b disarmed\n' | fails 'pending for another' &&
 		printf 'every b 1h\n' >/tmp/script && status 65 twheel run /tmp/script
@@ -619,6 +634,25 @@ load_that_needs_the_device_prints_nothing()
 	hidden status 69 env TWHEEL_BACKEND=kernel twheel load
 }
 
+# An expectation reads, which changes errno.
+output_that_fails_is_named()
+{
+	[ -c /dev/full ] || mknod /dev/full c 1 7
+	printf 'arm a 1h\nexpect a pending\n' | twheel run - 2>/tmp/out >/dev/full
+	[ $? = 74 ] && has 'standard output: No space left on device$' || return
+	printf 'arm a 0\n' | twheel run - 2>/tmp/out >&-
+	[ $? = 74 ] && has 'standard output: Bad file descriptor$'
+}
+
+# The wheel in the process has the last descriptor.
+missing_descriptor_is_no_reason_for_the_process()
+{
+	users
+	status 0 su -s /bin/sh nobody -c "exec 3<&-; ulimit -n 4; $(command -v twheel) info" &&
+		mv /tmp/err /tmp/out && has 'Permission denied' && has in.the.process &&
+		has '!Too many'
+}
+
 # A shell without the device makes a file of that name.
 covered()
 {
@@ -646,7 +680,7 @@ help_is_shown_for_every_command()
 {
 	status 0 twheel help && has '^Usage: twheel COMMAND' || return
 	commands=$(sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p' /tmp/out)
-	[ "$(echo "$commands" | wc -l)" -ge 19 ] || return
+	[ "$(echo "$commands" | wc -l)" -ge 18 ] || return
 	for command in $commands; do
 		twheel "$command" --help >/tmp/help &&
 			status 0 twheel help "$command" && has "^Usage: twheel $command " &&

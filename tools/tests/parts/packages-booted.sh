@@ -117,7 +117,7 @@ tool_arms_and_reads()
 {
 	as twheel sh -c 'exec 3<>/dev/twheel &&
 		twheel arm 20ms --cookie 7 --fd 3 && twheel read --count 1 --json --fd 3' |
-		grep '"cookie": *7'
+		grep '"cookie":"7"'
 }
 
 python_arms_and_reads()
