@@ -496,6 +496,7 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 	twdev_get_info(f, &info);
 	scoped_guard(twdev_file, f)
 		cells = f->nr_cells;
+	seq_printf(m, "uid:\t%u\n", from_kuid_munged(seq_user_ns(m), f->user->uid));
 	seq_printf(m, "clockid:\t%u\n", info.clock);
 	seq_printf(m, "tick_ns:\t%llu\n", info.tick_ns);
 	seq_printf(m, "slots:\t%u\n", info.slots);

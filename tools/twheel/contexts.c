@@ -21,10 +21,10 @@
 
 /* Lines of fdinfo, as in "live:\t7". */
 static const char *const names[] = {
-	"clockid", "tick_ns", "max_timeouts", "live", "ready", "cells",
+	"uid", "clockid", "tick_ns", "max_timeouts", "live", "ready", "cells",
 };
 
-enum { CLOCKID, TICK_NS, MAX_TIMEOUTS, LIVE, READY, CELLS };
+enum { UID, CLOCKID, TICK_NS, MAX_TIMEOUTS, LIVE, READY, CELLS };
 
 struct holder {
 	int pid;
@@ -91,6 +91,7 @@ static void print_json(const struct holder *holder)
 	json_number(&json, "pid", holder->pid);
 	json_text(&json, "command", holder->command);
 	json_number(&json, "fd", holder->fd);
+	json_number(&json, "uid", holder->value[UID]);
 	json_text(&json, "clock", clock_name(holder->value[CLOCKID]));
 	for (size_t i = TICK_NS; i < ARRAY_SIZE(names); i++)
 		json_number(&json, names[i], holder->value[i]);
@@ -99,15 +100,19 @@ static void print_json(const struct holder *holder)
 
 static void print_text(const struct holder *holder)
 {
+	const char *user = cli_name_of("/etc/passwd", holder->value[UID]);
 	static bool titled;
+	char number[16];
 
+	snprintf(number, sizeof(number), "%u", (unsigned int)holder->value[UID]);
 	if (!titled)
-		printf("%7s %4s  %-15s  %-9s %7s %7s %7s\n", "pid", "fd", "command", "clock",
-		       names[LIVE], names[READY], names[CELLS]);
+		printf("%7s %4s  %-15s  %-8s  %-9s %7s %7s %7s\n", "pid", "fd", "command", "user",
+		       "clock", names[LIVE], names[READY], names[CELLS]);
 	titled = true;
-	printf("%7d %4d  %-15s  %-9s %7ju %7ju %7ju\n", holder->pid, holder->fd,
-	       holder->command, clock_name(holder->value[CLOCKID]), holder->value[LIVE],
-	       holder->value[READY], holder->value[CELLS]);
+	printf("%7d %4d  %-15s  %-8s  %-9s %7ju %7ju %7ju\n", holder->pid, holder->fd,
+	       holder->command, user ? user : number,
+	       clock_name(holder->value[CLOCKID]), holder->value[LIVE], holder->value[READY],
+	       holder->value[CELLS]);
 }
 
 /* The tool itself is left out: it inherits the descriptors of its shell. */
@@ -159,9 +164,10 @@ const struct command contexts_command = {
 		"  --json   a JSON object for each descriptor, times in nanoseconds\n"
 		"\n"
 		"One line for each descriptor of " TWHEEL_DEVICE ", with the values of\n"
-		"/proc/PID/fdinfo. Copies of a descriptor, by dup(), fork() or a socket, are the\n"
-		"same context, but have a line each. live counts the timeouts that are pending or\n"
-		"have an unread event, and all cells; ready counts the unread events.\n"
+		"/proc/PID/fdinfo. The limits of the user who opened it count its timeouts.\n"
+		"Copies of a descriptor, by dup(), fork() or a socket, are the same context, but\n"
+		"have a line each. live counts the timeouts that are pending or have an unread\n"
+		"event, and all cells; ready counts the unread events.\n"
 		"\n"
 		"Root sees all processes, others see their own. A context without a descriptor,\n"
 		"held by a mapping of its cells or on its way through a socket, is not listed.\n",

@@ -14,6 +14,8 @@ static void print_json(const struct twheel_info *info)
 	struct json json;
 
 	json_begin(&json);
+	if (!(info->flags & TWHEEL_INFO_PROCESS))
+		json_text(&json, "module", cli_line_of(CLI_MODULE "version").s);
 	json_text(&json, "clock", clock_name(info->clock));
 	json_number(&json, "tick_ns", info->tick_ns);
 	json_number(&json, "slack_ns", info->slack_us * NSEC_PER_USEC);
@@ -42,6 +44,8 @@ static void print_json(const struct twheel_info *info)
 
 static void print_text(const struct twheel_info *info)
 {
+	if (!(info->flags & TWHEEL_INFO_PROCESS))
+		printf("module        %s\n", cli_line_of(CLI_MODULE "version").s);
 	printf("clock         %s\n", clock_name(info->clock));
 	printf("tick          %s\n", duration_text(info->tick_ns).s);
 	printf("slack         %s\n", duration_text(info->slack_us * NSEC_PER_USEC).s);
@@ -93,10 +97,11 @@ const struct command info_command = {
 		"  --fd N   the context behind descriptor N\n"
 		"  --json   one JSON object, times in nanoseconds\n"
 		"\n"
-		"live counts the timeouts that are pending or have an unread event, and all\n"
-		"cells; ready counts the unread events. slack is the default slack of a timeout.\n"
-		"refused counts the requests that failed at max timeouts. The next lines are of\n"
-		"all contexts of the user who opened this one: the timeouts that fit into their\n"
+		"module is the version of the loaded module. live counts the timeouts that are\n"
+		"pending or have an unread event, and all cells; ready counts the unread events.\n"
+		"slack is the default slack of a timeout. refused counts the requests that failed\n"
+		"at max timeouts. The next lines are of all contexts of the user who opened this\n"
+		"one: the timeouts that fit into their\n"
 		"memory, the requests that failed at the limit of all users, and the memory of\n"
 		"private wheels. cells says whether this kernel has cells. opcodes, op_flags and\n"
 		"setup_flags (JSON) are masks of the features of the device, as in\n"

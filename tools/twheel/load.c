@@ -144,7 +144,8 @@ static int start(struct run *run, pthread_t *threads, unsigned int *nr)
 		error = pthread_create(&threads[*nr], NULL, thread_main, &run->workers[*nr]);
 		if (error) {
 			run->load.stop = true;
-			return cli_failure(-error, "thread %u", *nr);
+			cli_error("thread %u: %s", *nr, strerror(error));
+			return EX_OSERR;
 		}
 	}
 	return 0;
@@ -292,11 +293,11 @@ static void print_plan(const struct run *run)
 {
 	const struct load *load = &run->load;
 
-	printf("%u %s over %s, %u %% to be cancelled, %u thread%s, %s, seed %ju\n",
+	printf("%u %s over %s, %u %% to be cancelled, %u thread%s, %s, seed %ju",
 	       load->nr, load->cells ? "cells" : "timeouts", duration_text(load->spread_ns).s,
 	       load->cancel_percent, load->threads, load->threads == 1 ? "" : "s",
 	       load->share ? "one context" : "a context each", load->seed);
-	fflush(stdout);
+	cli_end_line();
 }
 
 /* An arming anew of a cell counts twice: it is cancelled and armed. */
@@ -319,8 +320,10 @@ static void print_text(const struct run *run)
 {
 	for (int i = 0; i < (run->load.cells ? LOAD_COUNTS : KICKS); i++)
 		printf("%-10s %10ju\n", count_names[i], run->count[i]);
-	print_percentiles("lateness", &run->lateness);
-	print_percentiles("delivery", &run->delivery);
+	if (run->count[FIRED]) {
+		print_percentiles("lateness", &run->lateness);
+		print_percentiles("delivery", &run->delivery);
+	}
 	printf("%-10s %10s\n", "elapsed", duration_text(run->elapsed_ns).s);
 	printf("%-10s %10ju  operations per second\n", "rate", rate(run));
 	if (interrupted)
@@ -342,12 +345,14 @@ static void print_json(const struct run *run)
 	json_number(&json, "seed", load->seed);
 	for (int i = 0; i < LOAD_COUNTS; i++)
 		json_number(&json, count_names[i], run->count[i]);
-	json_number(&json, "lateness_p50_ns", run->lateness.p50);
-	json_number(&json, "lateness_p99_ns", run->lateness.p99);
-	json_number(&json, "lateness_max_ns", run->lateness.max);
-	json_number(&json, "delivery_p50_ns", run->delivery.p50);
-	json_number(&json, "delivery_p99_ns", run->delivery.p99);
-	json_number(&json, "delivery_max_ns", run->delivery.max);
+	if (run->count[FIRED]) {
+		json_number(&json, "lateness_p50_ns", run->lateness.p50);
+		json_number(&json, "lateness_p99_ns", run->lateness.p99);
+		json_number(&json, "lateness_max_ns", run->lateness.max);
+		json_number(&json, "delivery_p50_ns", run->delivery.p50);
+		json_number(&json, "delivery_p99_ns", run->delivery.p99);
+		json_number(&json, "delivery_max_ns", run->delivery.max);
+	}
 	json_number(&json, "elapsed_ns", run->elapsed_ns);
 	json_number(&json, "operations_per_second", rate(run));
 	json_bool(&json, "interrupted", interrupted);

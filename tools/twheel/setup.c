@@ -52,6 +52,7 @@ static void take_option(struct twheel_setup *setup, int option, int *fd)
 static int setup_context(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 {
 	int error = twheel_configure(ctx, setup);
+	struct twheel_info info = { 0 };
 
 	switch (error) {
 	case 0:
@@ -63,7 +64,9 @@ static int setup_context(struct twheel_ctx *ctx, const struct twheel_setup *setu
 		cli_error("values outside the limits need CAP_SYS_RESOURCE");
 		return EX_NOPERM;
 	case -EAGAIN:
-		cli_error("the wheels of this user take too much memory");
+		twheel_get_info(ctx, &info);
+		cli_error("the wheels of this user have %llu bytes of %llu (max_wheel_bytes)",
+			  info.wheel_bytes, info.max_wheel_bytes);
 		return EX_TEMPFAIL;
 	default:
 		return cli_failure(error, "setup");

@@ -11,6 +11,7 @@
 #include "json.h"
 #include "wheel.h"
 
+#define ATTRIBUTES		"/sys/class/misc/twheel/"
 #define WIDE(name, help)	{ #name, help, offsetof(struct twheel_stats, name), 8 }
 #define NARROW(name, help)	{ #name, help, offsetof(struct twheel_stats, name), 4 }
 
@@ -178,6 +179,47 @@ static void prometheus_wheel(const struct wheel *wheel)
 	prometheus_levels(wheel, "twheel_wheel_slots", "Slots.", wheel->slots);
 }
 
+/* What the users have of the limits, for the group of the device. False: it cannot be read. */
+static bool prometheus_users(void)
+{
+	static const struct {
+		const char *name, *type, *help;
+	} metrics[] = {
+		{ "contexts", "gauge", "Contexts." },
+		{ "timeouts", "gauge", "Timeouts that fit into the memory of the contexts." },
+		{ "wheel_bytes", "gauge", "Bytes of private wheels." },
+		{ "refused_total", "counter", "Requests refused at max_user_timeouts." },
+		{ "all_refused_total", "counter", "Requests refused at max_all_timeouts." },
+		{ "wheel_refused_total", "counter", "Requests refused at max_wheel_bytes." },
+	};
+	static const char *const limits[] = {
+		"max_timeouts", "max_user_timeouts", "max_all_timeouts", "max_wheel_bytes",
+	};
+	char text[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
+		FILE *file = fopen(ATTRIBUTES "users", "re");
+		unsigned long long v[1 + ARRAY_SIZE(metrics)];
+
+		if (!file)
+			return false;
+		snprintf(text, sizeof(text), "twheel_user_%s", metrics[i].name);
+		prometheus_begin(text, metrics[i].type, metrics[i].help);
+		while (fscanf(file, "%llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
+			      &v[3], &v[4], &v[5], &v[6]) == ARRAY_SIZE(v))
+			printf("%s{uid=\"%llu\"} %llu\n", text, v[0], v[1 + i]);
+		fclose(file);
+	}
+	prometheus_begin("twheel_timeouts", "gauge", "Those of all users, for max_all_timeouts.");
+	printf("twheel_timeouts %s\n", cli_line_of(ATTRIBUTES "timeouts").s);
+	prometheus_begin("twheel_limit", "gauge", "Parameters of the module.");
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		snprintf(text, sizeof(text), CLI_PARAMETERS "%s", limits[i]);
+		printf("twheel_limit{name=\"%s\"} %s\n", limits[i], cli_line_of(text).s);
+	}
+	return true;
+}
+
 /* NULL for the part that is not shown. */
 static void print(const struct twheel_stats *stats, const struct wheel *wheel,
 		  enum cli_format format)
@@ -213,14 +255,16 @@ static int print_stats(struct twheel_ctx *ctx, bool given, enum cli_format forma
 	struct twheel_info info;
 	struct wheel wheel;
 	int error, status = 0;
+	bool users;
 
 	error = twheel_get_info(ctx, &info);
 	if (!error)
 		error = twheel_get_stats(ctx, &stats);
 	if (error)
 		return cli_failure(error, "stat");
+	users = format == CLI_AS_PROMETHEUS && !given && prometheus_users();
 	error = wheel_read(&wheel, WHEEL_DIRECTORY, &info);
-	if (error)
+	if (error && !users)
 		status = wheel_complain(error);
 	if (error && !given)
 		return status;
@@ -246,6 +290,8 @@ const struct command stat_command = {
 		"\n"
 		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be\n"
 		"read, a message on standard error says so, and the context is shown alone.\n"
+		"With --prometheus, the group of the device sees how near the limits are: what\n"
+		"each user has of them, and how many requests they have refused.\n"
 		"\n"
 		"In a context armed = cancelled + withdrawn + ended + live. looks and kicks count\n"
 		"how often the kernel examined a cell: at a scheduled time, or for a call.\n"

@@ -125,6 +125,8 @@ static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, u
 	struct load_timeout *t = &w->load->timeouts[index];
 
 	if (op->result == -EAGAIN) {
+		if (!atomic_exchange(&w->load->waits, true))
+			cli_error("waiting for timeouts to end: %s", cli_limit(w->ctx));
 		w->refused++;
 		agenda_add(&w->agenda, now + RETRY_NS, index);
 		return 0;

@@ -66,6 +66,7 @@ struct load_timeout {
  * @cells: timeouts are cells
  * @timeouts: the records of all timeouts
  * @ended: number of timeouts that have fired or were cancelled
+ * @waits: a timeout was refused at a limit, and standard error says so
  * @stop: end early, and cancel the pending timeouts
  */
 struct load {
@@ -78,6 +79,7 @@ struct load {
 	bool cells;
 	struct load_timeout *timeouts;
 	atomic_uint ended;
+	atomic_bool waits;
 	atomic_bool stop;
 };
 

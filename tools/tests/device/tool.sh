@@ -82,7 +82,6 @@ mod_calls_for_what_an_exchange_cannot_change
 	get $id : cookie=9 pending remaining=59m[0-9]*s cell$
 	disarm $id
 	mod $id 2h --exact : ^armed$
-	64 mod $id 2h --cell
 	64 mod $id 2h --every 1s
 
 disarm_of_another_timeout_is_wrong_usage
@@ -201,6 +200,10 @@ stat_counts_what_was_done
 	cancel $id
 	stat : ^armed +2$ && ^moved +1$ && ^cancelled +1$ && ^ended +1$ && ^fired +1$
 	stat : ^looks +0$ && ^kicks +0$ && ^dropped +0$ && ^live +0$ && ^lateness +1  under
+
+info_has_the_version_of_the_module
+	info : ^module +[0-9]+[.][0-9.]+$
+	info --json : ^[{]"module":"[0-9]+[.][0-9.]+",
 
 stat_of_the_wheel_needs_no_descriptor
 	twheel stat : ^wheel_armed +[0-9] && ^wheel_occupied .* in level 3$ && !^armed
@@ -389,17 +392,17 @@ contexts_are_listed_with_their_holders()
 	status 0 twheel contexts && twheel contexts --json >/tmp/json
 	exec 4<&- 5<&- 6<&-
 	[ "$(wc -l </tmp/out)" = 4 ] && [ "$(wc -l </tmp/json)" = 3 ] && [ ! -s /tmp/err ] &&
-		has "^ *$$  *3  .*  monotonic  *1  *0  *1$" &&
-		has "^ *$$  *4  .*  monotonic  *1  *0  *1$" &&
-		has "^ *$$  *5  .*  boottime  *1  *0  *0$" || return
+		has "^ *$$  *3  .*  root  *monotonic  *1  *0  *1$" &&
+		has "^ *$$  *4  .*  root  *monotonic  *1  *0  *1$" &&
+		has "^ *$$  *5  .*  root  *boottime  *1  *0  *0$" || return
 	mv /tmp/json /tmp/out
-	has "^[{]\"pid\":$$,.*\"fd\":4,\"clock\":\"monotonic\",.*,\"cells\":1}$"
+	has "^[{]\"pid\":$$,.*\"fd\":4,\"uid\":0,\"clock\":\"monotonic\",.*,\"cells\":1}$"
 }
 
 contexts_have_names_that_can_be_printed()
 {
 	printf 'a\tb\377"c\\d' >/proc/$$/comm
-	status 0 twheel contexts && has ' a[?]b[?]"c[\\]d  *monotonic ' &&
+	status 0 twheel contexts && has ' a[?]b[?]"c[\\]d  *root  *monotonic ' &&
 		status 0 twheel contexts --json && has '"command":"a[?]b[?][\\]"c[\\][\\]d",'
 }
 
@@ -411,7 +414,7 @@ contexts_of_other_users_are_not_seen()
 	status 0 su -s /bin/sh nobody -c "exec 3<&- 4<>/dev/twheel; $twheel contexts; :" ||
 		return
 	chmod 600 /dev/twheel
-	has '=2' && has ' 4  sh .* monotonic ' &&
+	has '=2' && has ' 4  sh .* nobody  *monotonic ' &&
 		grep -q 'note: only root sees the processes of others' /tmp/err
 }
 
@@ -471,6 +474,44 @@ prometheus_text_pleases_promtool()
 	[ -x /add/promtool ] || return 77
 	status 0 twheel stat --prometheus --fd 3 &&
 		/add/promtool check metrics </tmp/out 2>/tmp/err && [ ! -s /tmp/err ]
+}
+
+# limits VALUE: of the timeouts of a user. A page of them can be made.
+limits()
+{
+	echo "$1" >/sys/module/twheel_dev/parameters/max_user_timeouts
+}
+
+limit_is_named_with_its_value()
+{
+	limits 1
+	status 75 twheel arm 1h --fd 3
+	result=$?
+	limits 100
+	[ $result = 0 ] && has 'limit of the user, 1 timeouts [(]max_user_timeouts[)]' &&
+		status 0 twheel load --timeouts 1000 --spread 100ms --threads 1 &&
+		mv /tmp/err /tmp/out &&
+		has '^twheel load: waiting .* of the user, 100 timeouts [(]max_user_timeouts[)]'
+	result=$?
+	limits 0
+	return $result
+}
+
+# The group of the device sees no wheel.
+prometheus_text_shows_users_without_root()
+{
+	users
+	chmod 666 /dev/twheel
+	chmod 444 /sys/class/misc/twheel/*s /sys/class/misc/twheel/version
+	status 0 su -s /bin/sh nobody -c "exec 3<&-; $(command -v twheel) stat --prometheus"
+	result=$?
+	chmod 600 /dev/twheel
+	chmod 440 /sys/class/misc/twheel/*s /sys/class/misc/twheel/version
+	[ $result = 0 ] && [ ! -s /tmp/err ] && valid /tmp/out && has '!_wheel_armed' &&
+		has '^twheel_user_contexts[{]uid="65534"[}] 1$' &&
+		has '^twheel_user_all_refused_total[{]uid="0"[}] [0-9]+$' &&
+		has '^twheel_limit[{]name="max_wheel_bytes"[}] [1-9]' &&
+		has '^twheel_timeouts [0-9]+$'
 }
 
 watch_draws_pictures_into_a_pipe()
@@ -616,7 +657,8 @@ interrupt()
 
 load_says_that_it_was_interrupted()
 {
-	interrupt && has '^interrupted: ' && interrupt --json && has '"interrupted":true}$'
+	interrupt --spread 9000d && has '^interrupted: ' && has '!^lateness' &&
+		interrupt --spread 9000d --json && has '"interrupted":true}$' && has '!lateness'
 }
 
 # hidden COMMAND...: without the device.

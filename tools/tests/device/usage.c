@@ -66,7 +66,12 @@ static struct line check_agree(int fd, uid_t uid)
 {
 	struct line line = line_of(uid);
 	struct twheel_info i = info(fd);
+	char number[16], uid_line[32], text[512];
 
+	snprintf(number, sizeof(number), "%d", fd);
+	snprintf(uid_line, sizeof(uid_line), "\nuid:\t%u\n", uid);
+	read_file("/proc/self/fdinfo", number, text, sizeof(text));
+	CHECK(strstr(text, uid_line));
 	CHECK_EQ(i.user_timeouts, line.timeouts);
 	CHECK_EQ(i.wheel_bytes, line.wheel_bytes);
 	CHECK_EQ(i.user_refused, line.user_refused);
