@@ -233,7 +233,7 @@ static void set_far_deadlines(unsigned int n)
 		deadlines[i] = base + random_below(3600000) * NSEC_PER_MSEC;
 }
 
-enum { RANDOM, NEWEST, OLDEST };
+enum { RANDOM, OLDEST };
 
 /* Choose @nr timeouts that are not gone, and mark them as gone. */
 static void choose(int how, unsigned int n, unsigned int nr)
@@ -241,7 +241,7 @@ static void choose(int how, unsigned int n, unsigned int nr)
 	unsigned int got = 0;
 
 	for (unsigned int i = 0; i < n && got < nr; i++) {
-		uint32_t number = how == RANDOM ? shuffled[i] : how == NEWEST ? n - 1 - i : i;
+		uint32_t number = how == RANDOM ? shuffled[i] : i;
 
 		if (!gone[number]) {
 			gone[number] = true;
@@ -317,8 +317,6 @@ static void batch(const struct system *s, unsigned int n)
 	}
 	choose(RANDOM, n, search);
 	measure(s, timers, "cancel_batch_random", "cancel_single", CANCEL, chosen, search);
-	choose(NEWEST, n, search);
-	measure(s, timers, "cancel_batch_newest", NULL, CANCEL, chosen, search);
 	choose(OLDEST, n, quarter);
 	measure(s, timers, "cancel_batch_oldest", NULL, CANCEL, chosen, quarter);
 	s->backend->close(timers);
@@ -600,7 +598,7 @@ static unsigned int times(unsigned int n)
 static bool wants_batch(const struct system *s)
 {
 	return wants("arm_batch") || wants("rearm_batch") || wants("cancel_batch_random") ||
-	       wants("cancel_batch_newest") || wants("cancel_batch_oldest") ||
+	       wants("cancel_batch_oldest") ||
 	       (!s->backend->flush && (wants("arm_single") || wants("cancel_single")));
 }
 

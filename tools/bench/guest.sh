@@ -4,16 +4,8 @@
 # guest.sh WHAT [ARGUMENT]...: run a part of the benchmark in the test VM, with its module:
 #
 #   operations          the program with these arguments
-#   symbols             the same, after the names of the kernel's functions
-#   wall                wall-clock time
 #   native REPETITIONS EXPIRIES N...   in User Mode Linux; small N get more repetitions
 #   scenarios           those whose command lines are in /add/lines
-
-symbols()
-{
-	awk '$2 ~ /[tTwW]/' /proc/kallsyms
-	operations "$@"
-}
 
 # idle: the time that the CPUs were idle, in hundredths of a second
 idle()
@@ -31,13 +23,6 @@ operations()
 		[ "$seconds" -lt 60 ] || { echo "the machine does not come to rest" >&2; exit 1; }
 	done
 	/add/bench "$@"
-}
-
-wall()
-{
-	/add/smp || return
-	taskset 1 /add/bench --unit ns --repeat 1 --system twheel,io_uring,misdn \
-		--operation arm_batch,cancel_batch_random 1000 1000000
 }
 
 native()
@@ -73,8 +58,6 @@ what=$1
 shift
 case $what in
 operations) operations "$@" ;;
-symbols) symbols "$@" ;;
-wall) wall ;;
 native) native "$@" ;;
 scenarios) scenarios ;;
 esac
