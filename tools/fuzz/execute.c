@@ -490,15 +490,22 @@ static int list_some(const struct step *step, struct descriptor *d, uint32_t *ne
 		.entries = (uintptr_t)entries, .nr = nr, .next = *next,
 		.entry_size = sizeof(*entries),
 	};
+	const unsigned char *bytes = (const unsigned char *)entries;
 	struct during when;
-	int ret = call(d, TWHEEL_IOC_LIST, &list, &when);
+	int ret;
 
+	memset(entries, 0x5a, usable);
+	ret = call(d, TWHEEL_IOC_LIST, &list, &when);
 	tell("LIST from %u, %u, room for %zu: %d, %u", *next, nr, usable / sizeof(*entries), ret,
 	     list.done);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < list.done && i < usable / sizeof(*entries); i++)
 		model_list_entry(&d->context->file, &entries[i], when);
+	for (size_t i = list.done * sizeof(*entries); i < size && memory == GOOD; i++) {
+		if (bytes[i] != 0x5a)
+			disagree("LIST: more is written than %u entries", list.done);
+	}
 	*next = list.next;
 	return list.done;
 }
