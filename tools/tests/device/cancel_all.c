@@ -12,14 +12,6 @@ static int try_cancel_all(int fd, struct twheel_cancel_all *all)
 	return device_ioctl(fd, TWHEEL_IOC_CANCEL_ALL, all);
 }
 
-static struct twheel_cancel_all cancel_cookie(int fd, __u64 cookie)
-{
-	struct twheel_cancel_all all = { .cookie = cookie, .flags = TWHEEL_CANCEL_COOKIE };
-
-	CHECK_EQ(try_cancel_all(fd, &all), 0);
-	return all;
-}
-
 static void check_cancelled(struct twheel_cancel_all all, __u32 pending, __u32 withdrawn)
 {
 	CHECK_EQ(all.pending, pending);
@@ -35,7 +27,6 @@ TEST(cancel_all_counts_pending_and_withdrawn)
 	__u64 id = arm(other, HOUR, 7), none;
 
 	check_cancelled(cancel_all(fd), 0, 0);
-	check_cancelled(cancel_cookie(fd, 0), 0, 0);
 	for (int i = 0; i < 5; i++) {
 		__u64 pending = arm(fd, HOUR, 1), unread = arm_fired(fd, 2);
 
@@ -51,26 +42,6 @@ TEST(cancel_all_counts_pending_and_withdrawn)
 	check_cancelled(cancel_all(fd), 0, 0);
 	CHECK_EQ(get(other, id), 0);
 	CHECK_EQ(info(other).live, 1);
-}
-
-/* MOD changes the cookie. */
-TEST(cancel_by_cookie_leaves_the_others)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 other = arm(fd, HOUR, 7);
-
-	for (int i = 0; i < 5; i++)
-		arm(fd, HOUR, 7);
-	arm_fired(fd, 7);
-	arm_fired(fd, 8);
-	CHECK_EQ(mod(fd, other, HOUR, 6), 0);
-	check_cancelled(cancel_cookie(fd, 9), 0, 0);
-	check_cancelled(cancel_cookie(fd, 7), 5, 1);
-	check_cancelled(cancel_cookie(fd, 7), 0, 0);
-	CHECK_EQ(read_event(fd).cookie, 8);
-	check_no_event(fd);
-	check_cancelled(cancel_cookie(fd, 6), 1, 0);
-	CHECK_EQ(info(fd).live, 0);
 }
 
 /* Requests that are refused */
@@ -120,5 +91,3 @@ TEST(cancel_all_at_bad_address_cancels_none)
 	CHECK_EQ(info(fd).live, 1);
 	CHECK_EQ(try_cancel_all(device_open(O_RDONLY), &all), -EBADF);
 }
-
-/* Races */

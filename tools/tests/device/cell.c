@@ -11,8 +11,6 @@
 
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells that most tests map */
-#define UNPROCESSED	(TWHEEL_EV_LAST | TWHEEL_EV_UNPROCESSED)
-#define NONE		(~0U)
 
 /* States */
 
@@ -26,9 +24,6 @@ enum then { NOTHING, ARM, ARM_WITHOUT_KICK, CANCEL, READ };
  * @start: how it is made
  * @then: what then happens, through the word or by read()
  * @outcome: outcome of an exchange, of MOD and of CANCEL
- * @listed: state in LIST, TWHEEL_STATE_*
- * @looked_at: the kernel is going to look at the word
- * @stopped: flags of the event after STOP, or NONE for no event
  *
  * A user that dies before the KICK leaves an arming without one.
  */
@@ -37,20 +32,17 @@ static const struct state {
 	enum start start;
 	enum then then;
 	int outcome;
-	__u32 listed;
-	bool looked_at;
-	__u32 stopped;
 } states[] = {
-	{ "armed", ARMED, NOTHING, 0, TWHEEL_STATE_PENDING, true, UNPROCESSED },
-	{ "armed through the word", IDLE, ARM, 0, TWHEEL_STATE_PENDING, true, UNPROCESSED },
-	{ "moved", ARMED, ARM, 0, TWHEEL_STATE_PENDING, true, UNPROCESSED },
-	{ "unkicked", IDLE, ARM_WITHOUT_KICK, 0, TWHEEL_STATE_PENDING, false, UNPROCESSED },
-	{ "idle", IDLE, NOTHING, TWHEEL_IDLE, TWHEEL_STATE_IDLE, false, NONE },
-	{ "cancelled", ARMED, CANCEL, TWHEEL_IDLE, TWHEEL_STATE_IDLE, true, NONE },
-	{ "fired", FIRED, NOTHING, TWHEEL_WITHDRAWN, TWHEEL_STATE_READY, false, TWHEEL_EV_LAST },
-	{ "read", FIRED, READ, TWHEEL_IDLE, TWHEEL_STATE_IDLE, false, NONE },
-	{ "withdrawn", FIRED, CANCEL, TWHEEL_IDLE, TWHEEL_STATE_IDLE, false, NONE },
-	{ "withdrawn and unkicked", FIRED, ARM_WITHOUT_KICK, 0, TWHEEL_STATE_PENDING, false, NONE },
+	{ "armed", ARMED, NOTHING, 0 },
+	{ "armed through the word", IDLE, ARM, 0 },
+	{ "moved", ARMED, ARM, 0 },
+	{ "unkicked", IDLE, ARM_WITHOUT_KICK, 0 },
+	{ "idle", IDLE, NOTHING, TWHEEL_IDLE },
+	{ "cancelled", ARMED, CANCEL, TWHEEL_IDLE },
+	{ "fired", FIRED, NOTHING, TWHEEL_WITHDRAWN },
+	{ "read", FIRED, READ, TWHEEL_IDLE },
+	{ "withdrawn", FIRED, CANCEL, TWHEEL_IDLE },
+	{ "withdrawn and unkicked", FIRED, ARM_WITHOUT_KICK, 0 },
 };
 
 /* Make a cell in this state, with cookie 7; an armed one has a deadline in HOUR. */
@@ -199,123 +191,6 @@ TEST(every_operation_tells_the_outcome)
 	}
 }
 
-TEST(get_and_list_tell_the_state)
-{
-	for_each_row(state, states) {
-		struct fixture f = begin(state);
-		struct twheel_list_entry entry = only_entry(f.fd);
-		__u64 left = state_of(f.fd, f.id).expires_ns, look = look_of(f.cells, f.id);
-
-		CHECK_EQ(entry.id, f.id);
-		CHECK_EQ(entry.cookie, 7);
-		CHECK_EQ(entry.flags, TWHEEL_F_CELL);
-		CHECK_EQ(entry.state, state->listed);
-		CHECK(left <= entry.remaining_ns);
-		if (state->listed == TWHEEL_STATE_PENDING)
-			CHECK(left > HOUR / 2 && left <= HOUR);
-		else
-			CHECK_EQ(left, state->listed == TWHEEL_STATE_READY ? 0 : ~0ULL);
-		CHECK(state->looked_at ? look <= now_ns() + HOUR : look == NO_LOOK);
-		end(&f);
-	}
-}
-
-/* KICK neither makes nor removes an event. An unkicked arming is looked at after it. */
-TEST(kick_changes_no_word)
-{
-	for_each_row(state, states) {
-		struct fixture f = begin(state);
-		__u64 word = word_of(f.cells, f.id);
-
-		CHECK_EQ(kick(f.fd, f.id), 0);
-		CHECK_EQ(kick(f.fd, f.id), 0);
-		CHECK_EQ(word_of(f.cells, f.id), word);
-		CHECK_EQ(readable(f.fd), state->listed == TWHEEL_STATE_READY);
-		if (is_deadline(word))
-			CHECK(look_of(f.cells, f.id) <= word);
-		end(&f);
-	}
-}
-
-static const struct request {
-	const char *name;
-	struct twheel_cancel_all all;
-	bool found;
-} requests[] = {
-	{ "all", { 0 }, true },
-	{ "by cookie", { .flags = TWHEEL_CANCEL_COOKIE, .cookie = 7 }, true },
-	{ "by another cookie", { .flags = TWHEEL_CANCEL_COOKIE, .cookie = 8 }, false },
-};
-
-static void check_cancel_all(struct fixture *f, struct twheel_cancel_all all, bool found)
-{
-	__u64 word = word_of(f->cells, f->id);
-
-	CHECK_EQ(device_ioctl(f->fd, TWHEEL_IOC_CANCEL_ALL, &all), 0);
-	CHECK_EQ(all.pending, found && f->state->outcome == 0);
-	CHECK_EQ(all.withdrawn, found && f->state->outcome == TWHEEL_WITHDRAWN);
-	CHECK_EQ(info(f->fd).live, !found);
-	CHECK_EQ(get(f->fd, f->id), found ? -ENOENT : 0);
-	if (found)
-		CHECK(!readable(f->fd));
-	else
-		CHECK_EQ(word_of(f->cells, f->id), word);
-}
-
-TEST(cancel_all_counts_what_was_armed)
-{
-	for_each_row(request, requests) {
-		ktap_note("%s", request->name);
-		for_each_row(state, states) {
-			struct fixture f = begin(state);
-
-			check_cancel_all(&f, request->all, request->found);
-			end(&f);
-		}
-	}
-}
-
-TEST(stop_hands_out_what_is_armed_or_fired)
-{
-	for_each_row(state, states) {
-		struct fixture f = begin(state);
-		__u64 word = word_of(f.cells, f.id);
-		struct twheel_op op = op_kick(f.id);
-		struct twheel_event event;
-
-		CHECK_EQ(stop(f.fd), 0);
-		CHECK_EQ(kick(f.fd, f.id), -ESHUTDOWN);
-		CHECK_EQ(kick(f.fd, 12345), -ESHUTDOWN);
-		submit(f.fd, &op, 1);
-		CHECK_EQ(op.result, -ESHUTDOWN);
-		CHECK_EQ(mod_cell(f.fd, f.id, HOUR, 0), -ESHUTDOWN);
-		if (state->stopped != NONE) {
-			event = read_any_event(f.fd);
-			CHECK_EQ(event.flags, state->stopped);
-			CHECK_EQ(event.count, !(event.flags & TWHEEL_EV_UNPROCESSED));
-			if (is_deadline(word))
-				CHECK_EQ(event.expires_ns, word);
-		}
-		CHECK_EQ(read(f.fd, &event, sizeof(event)), 0);
-		CHECK_EQ(get(f.fd, f.id), -ENOENT);
-		CHECK_EQ(info(f.fd).live, 0);
-		CHECK_EQ(info(f.fd).ready, 0);
-		end(&f);
-	}
-}
-
-TEST(close_ends_a_cell_in_any_state)
-{
-	for_each_row(state, states) {
-		struct fixture f = begin(state);
-
-		close(f.fd);
-		exchange(f.cells, f.id, now_ns());
-		unmap_cells(f.cells, NR);
-	}
-	check_no_event(device_open(O_RDWR | O_NONBLOCK));
-}
-
 /* Hostile words and looks */
 
 static const __u64 idle_words[] = {
@@ -329,7 +204,7 @@ TEST(words_that_are_no_deadlines_are_idle)
 	for_each_row(state, states) {
 		struct fixture f = begin(state);
 
-		if (state->listed == TWHEEL_STATE_READY)
+		if (state->outcome == TWHEEL_WITHDRAWN)
 			goto next;
 		for (size_t i = 0; i < ARRAY_SIZE(idle_words); i++) {
 			/* The forged FIRED would make the event valid that is still queued. */

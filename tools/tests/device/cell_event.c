@@ -21,48 +21,7 @@ static int try_read(int fd)
 	return read_events(fd, &event, 1);
 }
 
-/* Withdrawn events, and the calls that meet them */
-
-/* Until a call meets it, a withdrawn event may be reported, also by level-triggered epoll. */
-TEST(withdrawn_event_is_readable_until_it_is_met)
-{
-	static const struct {
-		const char *name;
-		__u32 opcode;		/* 0: read() */
-		int result;
-	} calls[] = {
-		{ "read()", 0, -EAGAIN },
-		{ "KICK", TWHEEL_OP_KICK, 0 },
-		{ "MOD", TWHEEL_OP_MOD, TWHEEL_IDLE },
-		{ "CANCEL", TWHEEL_OP_CANCEL, TWHEEL_IDLE },
-	};
-
-	for_each_row(call, calls) {
-		int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN);
-		struct twheel_cell *cells = map_cells(fd, NR);
-		struct twheel_op op = op_mod_cell(fired_cell(fd, 7), TWHEEL_CELL_IDLE, 8);
-
-		CHECK_EQ(kick(fd, op.id), 0);
-		CHECK_EQ(read_events(fd, map_unusable(), 1), -EFAULT);
-		CHECK_EQ(cell_cancel(cells, op.id), TWHEEL_WITHDRAWN);
-		CHECK_EQ(epoll_once(epoll, 0), 1);
-		CHECK_EQ(poll_now(fd), POLLIN);
-		CHECK_EQ(info(fd).ready, 1);
-		if (call->opcode == TWHEEL_OP_KICK)
-			op = op_kick(op.id);
-		else if (call->opcode == TWHEEL_OP_CANCEL)
-			op = op_cancel(op.id);
-		submit(fd, &op, !!call->opcode);
-		CHECK_EQ(call->opcode ? op.result : try_read(fd), call->result);
-		CHECK_EQ(poll_now(fd), 0);
-		CHECK_EQ(epoll_once(epoll, 0), 0);
-		check_no_event(fd);
-		CHECK_EQ(info(fd).ready, 0);
-		CHECK_EQ(info(fd).live, call->opcode != TWHEEL_OP_CANCEL);
-		CHECK_EQ(file_stats(fd).fired, 1);
-		CHECK_EQ(file_stats(fd).dropped, 1);
-	}
-}
+/* Waiting behind a withdrawn event */
 
 struct waiter {
 	pthread_t thread;
@@ -364,5 +323,3 @@ TEST(blocked_readers_share_what_is_left)
 			cell_cancel(cells, ids[i]);
 	}
 }
-
-/* STOP */

@@ -2,10 +2,10 @@
 /*
  * Each kind of timeout, with each call, in each setting.
  *
- * A setting is a way to submit operations and a clock. The ways are single calls, SUBMIT
- * and io_uring. The clocks are CLOCK_MONOTONIC, CLOCK_MONOTONIC in a time namespace, and
- * CLOCK_REALTIME. On CLOCK_REALTIME, the test steps the clock back and forward where it
- * otherwise waits. The limit of a context is the number of timeouts that the test needs.
+ * A setting is a way to submit operations and a clock. The ways are SUBMIT and io_uring. The clocks
+ * are CLOCK_MONOTONIC, CLOCK_MONOTONIC in a time namespace, and CLOCK_REALTIME. On CLOCK_REALTIME,
+ * the test steps the clock back and forward where it otherwise waits. The limit of a context is
+ * the number of timeouts that the test needs. The fuzzer makes single calls, too.
  */
 #define _GNU_SOURCE
 #include "cells.h"
@@ -66,10 +66,10 @@ static struct twheel_op op_of(const struct kind *kind, __u64 when, __u64 cookie)
 
 /* Settings */
 
-enum way { CALLS, SUBMIT, RING, NR_WAYS };
+enum way { SUBMIT, RING, NR_WAYS };
 enum place { HOME, NAMESPACE, REALTIME, NR_PLACES };
 
-static const char * const way_names[] = { "calls", "submit", "ring" };
+static const char * const way_names[] = { "submit", "ring" };
 static const char * const place_names[] = { "home", "namespace", "realtime" };
 
 static struct setting {
@@ -125,12 +125,6 @@ static int open_for(__u32 limit)
 	return fd;
 }
 
-static void run_by_calls(int fd, struct twheel_op *ops, __u32 nr)
-{
-	for (__u32 i = 0; i < nr; i++)
-		ops[i].result = operate(fd, TWHEEL_IOC_OP(ops[i].opcode), &ops[i]);
-}
-
 /* Returns the number of operations that the kernel has tried, or -errno. */
 static int run_by_ring(int fd, struct twheel_op *ops, __u32 nr)
 {
@@ -149,9 +143,7 @@ static int run_by_ring(int fd, struct twheel_op *ops, __u32 nr)
 /* Submit operations in the way of the setting. The results are in @ops. */
 static void run(int fd, struct twheel_op *ops, __u32 nr)
 {
-	if (setting.way == CALLS)
-		run_by_calls(fd, ops, nr);
-	else if (setting.way == SUBMIT)
+	if (setting.way == SUBMIT)
 		submit(fd, ops, nr);
 	else
 		CHECK_EQ(run_by_ring(fd, ops, nr), nr);
@@ -437,7 +429,9 @@ static void cancel_each(void)
 	check_no_event(fd);
 	/* the places are free again */
 	arm_lot(fd, &pending, far());
-	arm_lot(fd, &fired, far());
+	arm_fired_lot(fd, &fired);
+	close(fd);
+	check_no_event(open_for(NR));
 }
 
 TEST(each_kind_can_be_cancelled)
@@ -555,71 +549,6 @@ static void stop_each(void)
 TEST(stop_hands_out_each_kind)
 {
 	in_each_setting(stop_each);
-}
-
-/* Close */
-
-#define PEAK		1000
-
-/* A former peak: timeouts that have ended before the file is closed. */
-static void add_peak(int fd)
-{
-	struct twheel_op *ops = calloc(PEAK, sizeof(*ops));
-
-	CHECK(ops);
-	for (int i = 0; i < PEAK; i++)
-		ops[i] = op_of(&kinds[0], far(), PEAK);
-	run(fd, ops, PEAK);
-	for (int i = 0; i < PEAK; i++) {
-		CHECK_EQ(ops[i].result, 0);
-		ops[i] = op_cancel(ops[i].id);
-	}
-	run(fd, ops, PEAK);
-	for (int i = 0; i < PEAK; i++)
-		CHECK_EQ(ops[i].result, 0);
-	free(ops);
-}
-
-/* Move and cancel timeouts, some of which may be on their way to the sink. */
-static void move_and_cancel(int fd, const struct lot *lot)
-{
-	struct twheel_op ops[NR];
-
-	for (size_t i = 0; i < NR; i++)
-		ops[i] = i % 2 ? op_move(lot, i, &kinds[i], far(), i) : op_cancel(lot->id[i]);
-	run(fd, ops, NR);
-	for (size_t i = 0; i < NR; i++)
-		CHECK(ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN);
-}
-
-static void close_each(void)
-{
-	for (int i = 0; i < 4; i++) {
-		int fd = open_for(3 * NR + PEAK), next;
-		struct lot pending, fired, firing;
-		__u64 before;
-
-		arm_lot(fd, &pending, far());
-		arm_fired_lot(fd, &fired);
-		add_peak(fd);
-		CHECK_EQ(read_events(fd, map_unusable(), NR), -EFAULT);
-		arm_lot(fd, &firing, now_there() + i * MS / 4);
-		if (i % 2)
-			move_and_cancel(fd, &firing);
-		before = now_ns();
-		close(fd);
-		CHECK(now_ns() - before < quick_ns());
-		next = open_for(NR);
-		CHECK_EQ(info(next).live, 0);
-		arm_lot(next, &pending, far());
-		check_no_event(next);
-		close(next);
-	}
-}
-
-TEST(close_ends_each_kind)
-{
-	in_each_setting(close_each);
 }
 
 /* Several processes */

@@ -126,22 +126,6 @@ static void check_nothing_to_read(void)
 	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 0);
 }
 
-HUB_TEST(nodes_are_called_once_and_not_early)
-{
-	__u64 now = twheel_hub_now(hub);
-
-	for (unsigned int i = 0; i < NR_NODES; i += 2) {
-		arm_node(i, (i + 1) * 10 * MS);
-		CHECK_EQ(twheel_node_arm_at(&nodes[i + 1], now + (i + 2) * 10 * MS), 0);
-	}
-	CHECK_EQ(twheel_hub_armed(hub), NR_NODES);
-	dispatch_all();
-	CHECK(twheel_hub_now(hub) >= now + NR_NODES * 10 * MS);
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		CHECK_EQ(nr_calls[i], 1);
-	check_nothing_to_read();
-}
-
 HUB_TEST(wrong_argument_is_refused_and_changes_nothing)
 {
 	CHECK_EQ(twheel_node_arm(&nodes[0], EXPIRES_MAX + 1), -EINVAL);

@@ -78,25 +78,6 @@ TEST(list_finds_all_in_pages_of_any_size)
 		check_pages_of(fd, sizes[i]);
 }
 
-TEST(list_changes_nothing)
-{
-	struct twheel_list_entry entries[10], untouched;
-	int fd = device_open(O_RDWR);
-	__u64 id = arm(fd, HOUR, 1);
-	__u32 next = 0;
-
-	memset(entries, 0xa5, sizeof(entries));
-	memset(&untouched, 0xa5, sizeof(untouched));
-	arm_fired(fd, 2);
-	for (int i = 0; i < 10; i++, next = 0)
-		CHECK_EQ(list(fd, entries, 10, &next), 2);
-	for (int i = 2; i < 10; i++)
-		CHECK_EQ(memcmp(&entries[i], &untouched, sizeof(untouched)), 0);
-	CHECK_EQ(info(fd).live, 2);
-	CHECK_EQ(read_event(fd).cookie, 2);
-	CHECK_EQ(cancel(fd, id), 0);
-}
-
 /* Requests that are refused */
 
 /* The number of entries is ignored on input. */
@@ -151,39 +132,6 @@ TEST(list_at_bad_address_is_efault)
 		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_LIST, &all), -EFAULT, bad[i].name);
 	}
 	CHECK_EQ(only_entry(fd).cookie, 7);
-}
-
-/* LIST can continue after the last entry that it has written. */
-TEST(entries_up_to_a_bad_page_are_listed)
-{
-	const size_t sizes[] = { 1, 5, 16, 20, 33 }, spare[] = { 0, 8, 20 };
-	struct twheel_list_entry entries[50], rest[50];
-	int fd = device_open(O_RDWR);
-
-	arm_many(fd, 50, HOUR, 0, 0, NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(sizes) * ARRAY_SIZE(spare); i++) {
-		__u32 size = sizes[i / ARRAY_SIZE(spare)], next, nr;
-		struct twheel_list all;
-		__u8 seen[50] = { 0 };
-		void *place;
-
-		/* unless nothing is spare, one more entry begins before the bad page */
-		place = map_before(size * sizeof(*entries) + spare[i % ARRAY_SIZE(spare)],
-				   PROT_NONE);
-		all = list_into(place, 50, 0);
-		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &all), 0);
-		CHECK_EQ(all.done, size);
-		memcpy(entries, place, size * sizeof(*entries));
-		for (__u32 n = 0; n < all.done; n++)
-			seen[entries[n].cookie]++;
-		next = all.next;
-		nr = list(fd, rest, 50, &next);
-		CHECK_EQ(nr, 50 - size);
-		for (__u32 n = 0; n < nr; n++)
-			seen[rest[n].cookie]++;
-		for (int n = 0; n < 50; n++)
-			CHECK_EQ(seen[n], 1);
-	}
 }
 
 /* Concurrent operations */

@@ -152,20 +152,6 @@ static void check_dead(int fd, __u64 id)
 	CHECK_EQ(after.ready, before.ready);
 }
 
-TEST(id_is_dead_after_its_end)
-{
-	int fd = device_open(O_RDWR);
-	__u64 read = arm_fired(fd, 0), cancelled = arm(fd, HOUR, 0), withdrawn;
-
-	read_event(fd);
-	withdrawn = arm_fired(fd, 0);
-	CHECK_EQ(cancel(fd, cancelled), 0);
-	CHECK_EQ(cancel(fd, withdrawn), TWHEEL_WITHDRAWN);
-	check_dead(fd, read);
-	check_dead(fd, cancelled);
-	check_dead(fd, withdrawn);
-}
-
 TEST(id_is_index_and_generation)
 {
 	int fd = device_open(O_RDWR);

@@ -118,70 +118,6 @@ TEST(setup_on_read_only_descriptor_is_ebadf)
 
 /* Only once, and only before other operations */
 
-static void do_arm(int fd)
-{
-	arm(fd, HOUR, 0);
-}
-
-static void do_submit(int fd)
-{
-	struct twheel_op ops[] = { op_cancel(1), op_arm(~0ULL, 0, 0), op_arm(HOUR, 0, 0) };
-
-	submit(fd, ops, ARRAY_SIZE(ops));
-	CHECK_EQ(ops[2].result, 0);
-}
-
-/* The context has begun for good, even if it has no timeouts any more. */
-static void do_arm_and_cancel(int fd)
-{
-	CHECK_EQ(cancel(fd, arm(fd, HOUR, 0)), 0);
-}
-
-/* The first id of a context is known in advance. */
-static void do_both_in_a_submit(int fd)
-{
-	struct twheel_op ops[] = { op_arm(HOUR, 0, 0), op_cancel(1ULL << 32) };
-
-	submit(fd, ops, ARRAY_SIZE(ops));
-	CHECK_EQ(ops[0].result, 0);
-	CHECK_EQ(ops[1].result, 0);
-}
-
-static void do_mmap(int fd)
-{
-	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED);
-}
-
-static void do_stop(int fd)
-{
-	CHECK_EQ(stop(fd), 0);
-}
-
-static void do_setup(int fd)
-{
-	CHECK_EQ(try_setup(fd, plain), 0);
-}
-
-TEST(setup_after_an_operation_is_ebusy)
-{
-	static void (*const operations[])(int fd) = {
-		do_arm, do_submit, do_arm_and_cancel, do_both_in_a_submit, do_mmap, do_stop,
-		do_setup,
-	};
-	struct twheel_setup other = setup_clock(CLOCK_BOOTTIME);
-
-	other.max_timeouts = 5;
-	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
-		int fd = device_open(O_RDWR);
-
-		operations[i](fd);
-		CHECK_EQ(try_setup(fd, plain), -EBUSY);
-		CHECK_EQ(try_setup(fd, other), -EBUSY);
-		CHECK_EQ(info(fd).clock, CLOCK_MONOTONIC);
-		CHECK(info(fd).max_timeouts != 5);
-	}
-}
-
 /* Calls that do not begin a context, because they fail or have nothing to do. */
 
 static void bad_addresses_of_operations(int fd)
@@ -345,60 +281,7 @@ TEST(arm_against_setup_makes_an_event)
 	}
 }
 
-/* Geometry */
-
-/* 0: like the shared wheel. */
-static const struct geometry {
-	struct twheel_setup setup;
-	__u32 slots, levels, flags;
-} told[] = {
-	/* slots are rounded up to a power of two */
-	{ { .slots = 2, .levels = 1 }, 2, 1, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 3, .levels = 1 }, 4, 1, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 5, .levels = 1 }, 8, 1, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 50, .levels = 1 }, 64, 1, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 257, .levels = 1 }, 512, 1, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 1024, .levels = 1 }, 1024, 1, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 32769, .levels = 1 }, 65536, 1, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 65536, .levels = 1 }, 65536, 1, TWHEEL_INFO_PRIVATE },
-	/* if it is not one level, there are as many as S64_MAX needs */
-	{ { .slots = 2 }, 2, 9, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 2, .levels = 2 }, 2, 9, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 2, .levels = 13 }, 2, 9, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 4096, .levels = 3 }, 4096, 7, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 65536, .levels = 2 }, 65536, 6, TWHEEL_INFO_PRIVATE },
-	{ { .slots = 65536, .levels = ~0U }, 65536, 6, TWHEEL_INFO_PRIVATE },
-	/* these share the wheel */
-	{ { .levels = 2 }, 0, 0, 0 },
-	{ { .levels = ~0U }, 0, 0, 0 },
-	{ { .max_timeouts = 5 }, 0, 0, 0 },
-	{ { .slack_us = 5 }, 0, 0, 0 },
-};
-
-TEST(info_tells_the_geometry)
-{
-	struct twheel_info fresh = info(device_open(O_RDWR)), i;
-	const struct twheel_setup same[] = {
-		{ .tick_ns = fresh.tick_ns },
-		{ .slots = fresh.slots },
-		{ .slots = fresh.slots - 1 },
-		{ .levels = fresh.levels },
-		{ .tick_ns = fresh.tick_ns, .slots = fresh.slots, .levels = fresh.levels },
-	};
-
-	for (size_t n = 0; n < ARRAY_SIZE(told); n++) {
-		int fd = device_open_setup(O_RDWR, told[n].setup);
-
-		ktap_note("%u slots, %u levels", told[n].setup.slots, told[n].setup.levels);
-		i = info(fd);
-		CHECK_EQ(i.slots, told[n].slots ?: fresh.slots);
-		CHECK_EQ(i.levels, told[n].levels ?: fresh.levels);
-		CHECK_EQ(i.flags, told[n].flags);
-		close(fd);
-	}
-	for (size_t n = 0; n < ARRAY_SIZE(same); n++)
-		CHECK_EQ(info(device_open_setup(O_RDWR, same[n])).flags, 0);
-}
+/* Close */
 
 /* It takes its many timeouts with it, and nothing else. */
 TEST(close_of_a_wheel_of_its_own_is_quick)

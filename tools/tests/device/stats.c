@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * STATS: counters of all outcomes in a file. Also the counters of its wheel in debugfs, and
- * /proc/PID/fdinfo.
+ * STATS: counters of all outcomes in a file. Also /proc/PID/fdinfo.
  */
-#include <dirent.h>
-
 #include "cells.h"
 
 #define MS		NSEC_PER_MSEC
-#define WHEELS_DIR	"/sys/kernel/debug/twheel"
 
 /* Of the file */
 
@@ -22,15 +18,6 @@ TEST(stats_at_bad_address_are_efault)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_STATS, bad[i].address), -EFAULT, bad[i].name);
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_STATS, last), 0);
-}
-
-/* All counters are 0, and so is the histogram. */
-static void check_zero(int fd)
-{
-	const struct twheel_stats zero = { 0 };
-	struct twheel_stats s = file_stats(fd);
-
-	CHECK_EQ(memcmp(&s, &zero, sizeof(s)), 0);
 }
 
 /* Differences of the counters between two calls, by name. */
@@ -61,17 +48,6 @@ static void check_difference(int fd, struct twheel_stats *before, struct expecte
 
 #define DIFFERENCE(fd, before, ...)	\
 	check_difference(fd, before, (struct expected) { __VA_ARGS__ })
-
-TEST(periodic_is_one_timeout_with_many_events)
-{
-	int fd = device_open(O_RDWR), events = 1;
-	struct twheel_stats before = file_stats(fd);
-
-	arm_op(fd, op_periodic(0, MS, 20, 0, 0));
-	while (!(read_any_event(fd).flags & TWHEEL_EV_LAST))
-		events++;
-	DIFFERENCE(fd, &before, .armed = 1, .fired = events, .read = events, .ended = 1);
-}
 
 /*
  * A look finds the cell moved, and the next look finds it due. An event does not end a cell. An
@@ -139,6 +115,17 @@ TEST(counts_follow_every_operation_on_cells)
 	DIFFERENCE(fd, &before, .read = 2, .ended = 2, .live = -2, .ready = -2);
 }
 
+TEST(stats_do_not_depend_on_the_wheel)
+{
+	static const struct twheel_stats zero;
+	int fd = device_open_setup(O_RDWR, (struct twheel_setup) { .slots = 512 });
+	struct twheel_stats before = file_stats(fd);
+
+	CHECK_EQ(memcmp(&before, &zero, sizeof(zero)), 0);
+	arm_many(fd, 10, HOUR, HOUR, 0, NULL);
+	DIFFERENCE(fd, &before, .armed = 10, .live = 10);
+}
+
 /* The number n with 2^(n - 1) <= @ns < 2^n. */
 static unsigned int bucket_of(__u64 ns)
 {
@@ -167,33 +154,9 @@ TEST(lateness_is_counted_by_its_logarithm)
 	CHECK_EQ(memcmp(file_stats(fd).lateness, expected, sizeof(expected)), 0);
 }
 
-/* Counters of the wheel, for root in debugfs */
+/* /proc */
 
-/*
- * A file with a wheel of its own, and its path. The files are numbered in the order in which
- * wheels are made, so this is the newest.
- */
-static int open_private(char *path, size_t size)
-{
-	int fd = device_open_setup(O_RDWR, (struct twheel_setup) { .slots = 512 }), youngest = -1;
-	DIR *dir = opendir(WHEELS_DIR);
-	struct dirent *entry;
-	unsigned int number;
-
-	if (!dir)
-		ktap_skip("no debugfs");
-	while ((entry = readdir(dir))) {
-		if (sscanf(entry->d_name, "dev-private.%u", &number) == 1 &&
-		    (int)number > youngest)
-			youngest = number;
-	}
-	closedir(dir);
-	CHECK(youngest >= 0);
-	snprintf(path, size, WHEELS_DIR "/dev-private.%d", youngest);
-	return fd;
-}
-
-/* The number after @label in a file of /proc or debugfs. */
+/* The number after @label in a file. */
 static __u64 number_in(const char *path, const char *label)
 {
 	char text[4096], *line;
@@ -210,56 +173,6 @@ static __u64 number_in(const char *path, const char *label)
 		ktap_fail("no %s in: %s", label, text);
 	return strtoull(line + strlen(label), NULL, 10);
 }
-
-TEST(stats_do_not_depend_on_the_wheel)
-{
-	char path[80];
-	int fd = open_private(path, sizeof(path));
-	struct twheel_stats before = file_stats(fd);
-
-	check_zero(fd);
-	arm_many(fd, 10, HOUR, HOUR, 0, NULL);
-	DIFFERENCE(fd, &before, .armed = 10, .live = 10);
-}
-
-/* A timeout that is due wakes the wheel once, and a cancelled one does not. */
-TEST(wheel_counts_follow_the_file)
-{
-	char path[80];
-	int fd = open_private(path, sizeof(path));
-	__u64 id = arm(fd, 20 * MS, 0);
-
-	if (mod(fd, id, 30 * MS, 0) || cancel(fd, id))
-		ktap_skip("the machine is too slow");
-	arm(fd, HOUR, 0);
-	sleep_ns(60 * MS);
-	CHECK_EQ(number_in(path, "\narmed "), 3);
-	CHECK_EQ(number_in(path, "\nrearmed "), 1);
-	CHECK_EQ(number_in(path, "\ncancelled "), 2);
-	CHECK_EQ(number_in(path, "\npending "), 1);
-	CHECK_EQ(number_in(path, "\nfired "), 0);
-	CHECK_EQ(number_in(path, "\nwakeups "), 0);
-	arm_fired(fd, 0);
-	CHECK_EQ(number_in(path, "\narmed "), 4);
-	CHECK_EQ(number_in(path, "\nfired "), 1);
-	CHECK_EQ(number_in(path, "\npending "), 1);
-	CHECK_EQ(number_in(path, "\nwakeups "), 1);
-}
-
-TEST(wheel_counts_extensions)
-{
-	char path[80];
-	int fd = open_private(path, sizeof(path));
-	struct twheel_cell *cells = map_cells(fd, 512);
-	__u64 when = now_ns() + 100 * MS, id = arm_cell(fd, when, 0);
-
-	if (exchange(cells, id, when + HOUR) != when)
-		ktap_skip("the machine is too slow");
-	WAIT_FOR(number_in(path, "\nextended ") == 1);
-	CHECK_EQ(number_in(path, "\narmed "), 1);
-}
-
-/* /proc */
 
 static void check_fdinfo(int fd, __u64 cells)
 {
