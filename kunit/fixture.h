@@ -27,7 +27,6 @@
 
 #include "../twheel.h"
 #include "audit.h"
-#include "reference.h"
 
 #define FIXTURE_ORDER	2048
 

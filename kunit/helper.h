@@ -81,20 +81,6 @@ static inline void helper_elsewhere(struct kunit *test, struct helper *h)
 		KUNIT_EXPECT_EQ(test, 0, set_cpus_allowed_ptr(h->task, cpumask_of(cpu)));
 }
 
-/*
- * Let the helper, which waits, preempt everything else on the test's CPU when it is woken.
- * On a preemptible kernel it runs at once. Otherwise it runs when the current task, which
- * is in a callback or a sink, offers the CPU.
- */
-static inline void helper_first(struct kunit *test, struct helper *h)
-{
-	if (IS_ERR(h->task))
-		return;
-	sched_set_fifo(h->task);
-	KUNIT_EXPECT_EQ(test, 0, set_cpus_allowed_ptr(h->task,
-						      cpumask_of(raw_smp_processor_id())));
-}
-
 /**
  * struct gate - where a function waits
  * @began: completed when the function gets there

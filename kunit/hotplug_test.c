@@ -355,36 +355,6 @@ static void wheel_made_while_a_cpu_is_away_gets_it_later(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p[1].ret);
 }
 
-static void timeout_comes_to_the_cpu_that_arms_it_again(struct kunit *test)
-{
-	struct probe *p = plug_probes(test, 1);
-
-	arm_from(test, the_cpu(), p, 1, 0);
-	expect_fires(test, p, 1);
-	twheel_flush(p->f->wheel);
-	take_away(test, the_cpu());
-	arm_from(test, 0, p, 1, 0);
-	expect_fires(test, p, 2);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-}
-
-/* A move is made in the shard where the timeout is. */
-static void moved_timeout_stays_with_its_cpu(struct kunit *test)
-{
-	struct probe *p = plug_probes(test, 1);
-	unsigned int cpu;
-
-	arm_from(test, the_cpu(), p, 1, 3600 * SEC);
-	for_each_online_cpu(cpu) {
-		run_on(test, cpu);
-		KUNIT_ASSERT_EQ(test, 1, twheel_mod(&p->t, twheel_now(p->f->wheel) + 3600 * SEC));
-	}
-	run_on(test, 0);
-	KUNIT_ASSERT_EQ(test, 1, twheel_mod(&p->t, twheel_now(p->f->wheel) + 20 * MS));
-	expect_all_fire_once(test, p, 1);
-	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p->ret);
-}
-
 /*
  * Very many timeouts are pending during the cycles. Each one that fires is armed again, until the
  * last cycle is over. Then all of them must end.
@@ -542,8 +512,6 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE(cpu_can_go_while_a_work_function_sleeps),
 	KUNIT_CASE(cpu_that_comes_back_serves_its_shard),
 	KUNIT_CASE(wheel_made_while_a_cpu_is_away_gets_it_later),
-	KUNIT_CASE(timeout_comes_to_the_cpu_that_arms_it_again),
-	KUNIT_CASE(moved_timeout_stays_with_its_cpu),
 	KUNIT_CASE_PARAM(many_survive_cycles, many_kind_gen_params),
 	{}
 };

@@ -650,24 +650,6 @@ static void advance_sets_the_time(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 12345ULL, twheel_now(f->wheel));
 }
 
-static void advance_again(struct probe *p)
-{
-	p->ret = twheel_advance(p->f->wheel, p->arg);
-}
-
-static void advance_from_own_callback_is_edeadlk(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, 1);
-
-	p->then = advance_again;
-	p->arg = 9 * TICK;
-	arm_tick(test, p, 3);
-	advance_tick(test, 4);
-	KUNIT_EXPECT_EQ(test, -EDEADLK, p->ret);
-	KUNIT_EXPECT_EQ(test, 4 * TICK, twheel_now(f->wheel));
-}
-
 static void destroy_takes_out_what_is_pending(struct kunit *test)
 {
 	static const u64 ticks[] = { 3, 13, 50, 1000 };
@@ -683,60 +665,11 @@ static void destroy_takes_out_what_is_pending(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, twheel_pending(&p[i].t));
 }
 
-/* The end of the clock, and the queries, in several shapes */
-
-static const struct shape shapes[] = {
-	{ 2, 1 }, { 4, 1 }, { 65536, 1 }, { 2, 2 }, { 4, 2 }, { 256, 2 }, { 65536, 2 },
-};
-
-KUNIT_ARRAY_PARAM(shape, shapes, shape_desc);
-
-static void last_tick_fires_and_no_later_one(struct kunit *test)
-{
-	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, 1, s->slots, s->levels);
-	struct probe *p = probes(test, 1);
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, CLOCK_END));
-	expect_fires_at(test, p, CLOCK_END);
-	KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, NEGATIVE));
-	/* The sum is clamped to the end of the clock. */
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&p->t, CLOCK_END));
-	KUNIT_EXPECT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END));
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
-}
-
-/* From the last to the first: the earliest, also of a slot that holds several rounds. */
-static void next_expiry_is_the_earliest_of_several(struct kunit *test)
-{
-	static const u64 ticks[] = { 3, 13, 19, 51, 300, 1000, 100000 };
-	const struct shape *s = test->param_value;
-	struct fixture *f = manual_wheel(test, TICK, s->slots, s->levels);
-	struct probe *p = probes(test, ARRAY_SIZE(ticks));
-	int i;
-
-	KUNIT_EXPECT_EQ(test, CLOCK_END, twheel_next_expiry(f->wheel));
-	for (i = ARRAY_SIZE(ticks) - 1; i >= 0; i--) {
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, ticks[i] * TICK - 1));
-		KUNIT_EXPECT_LE(test, twheel_next_expiry(f->wheel), ticks[i] * TICK);
-		KUNIT_EXPECT_GT(test, twheel_next_expiry(f->wheel), 0ULL);
-	}
-	for (i = 0; i < (int)ARRAY_SIZE(ticks); i++)
-		expect_fires_at(test, &p[i], ticks[i]);
-	arm_tick(test, p, 200000);
-	KUNIT_EXPECT_EQ(test, 200000 * TICK, twheel_next_expiry(f->wheel));
-}
-
 static struct kunit_case state_cases[] = {
 	KUNIT_CASE_PARAM(each_function_has_the_effect_of_the_table, state_gen_params),
 	KUNIT_CASE_PARAM(create_makes_what_was_asked_for_or_refuses_it, making_gen_params),
 	KUNIT_CASE(advance_sets_the_time),
-	KUNIT_CASE(advance_from_own_callback_is_edeadlk),
 	KUNIT_CASE(destroy_takes_out_what_is_pending),
-	KUNIT_CASE_PARAM(last_tick_fires_and_no_later_one, shape_gen_params),
-	KUNIT_CASE_PARAM(next_expiry_is_the_earliest_of_several, shape_gen_params),
 	{}
 };
 

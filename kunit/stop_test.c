@@ -12,7 +12,6 @@
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
-#define MANY		1000
 
 /* Count the timeouts of @list, and count each hand-back in p->ret. */
 static unsigned int count_probes(struct kunit *test, struct list_head *list)
@@ -27,40 +26,6 @@ static unsigned int count_probes(struct kunit *test, struct list_head *list)
 		n++;
 	}
 	return n;
-}
-
-static unsigned int stop(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-	LIST_HEAD(unprocessed);
-
-	twheel_stop(f->wheel, collect, &unprocessed);
-	return count_probes(test, &unprocessed);
-}
-
-/* Each timeout of @p either has fired or was handed back, once. */
-static void expect_accounted(struct kunit *test, struct probe *p, unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 0; i < n; i++)
-		KUNIT_ASSERT_EQ_MSG(test, 1, (int)p[i].fired + p[i].ret,
-				    "timeout %u of %u: fired %u times, handed back %d times",
-				    i, n, p[i].fired, p[i].ret);
-}
-
-static void stop_hands_back_a_tree_of_realtime(struct kunit *test)
-{
-	struct twheel_params params = { .name = "kunit-stop", .clock = TWHEEL_REALTIME };
-	struct probe *p;
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	p = probes(test, MANY);
-	for (i = 0; i < MANY; i++)
-		KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[i].t, S64_MAX - i % 7));
-	KUNIT_EXPECT_EQ(test, (unsigned int)MANY, stop(test));
-	expect_accounted(test, p, MANY);
 }
 
 /* While a callback spins on a spare CPU */
@@ -192,36 +157,6 @@ static void second_caller_waits_for_the_first(struct kunit *test)
 
 /* The hand-back: one call per timeout, during which the timeout counts as running */
 
-/* @data is the other wheel. */
-static void arm_in_another_wheel(void *data, struct twheel_timeout *t)
-{
-	struct probe *p = container_of(t, struct probe, t);
-
-	twheel_timeout_init(data, t, probe_fires);
-	p->ret = twheel_arm(t, 50 * TICK);
-}
-
-static void timeout_can_be_armed_in_another_wheel_as_it_is_handed_back(struct kunit *test)
-{
-	struct fixture *f = manual_wheel(test, TICK, 4, 0);
-	struct probe *p = probes(test, 300);
-	struct twheel *first = f->wheel;
-	unsigned int i;
-
-	for (i = 0; i < 300; i++)
-		arm_tick(test, &p[i], 1 + 7 * i);
-	manual_wheel(test, TICK, 8, 1);
-	twheel_stop(first, arm_in_another_wheel, f->wheel);
-	KUNIT_EXPECT_EQ(test, 0, twheel_audit(first));
-	twheel_destroy(first);
-	for (i = 0; i < 300; i++)
-		KUNIT_ASSERT_EQ(test, 0, p[i].ret);
-	advance_tick(test, 49);
-	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
-	advance_tick(test, 50);
-	KUNIT_EXPECT_EQ(test, 300U, f->nr_fired);
-}
-
 /**
  * struct estate - timeouts of which some are freed while a stop hands them back
  * @started: completed by the first hand-back
@@ -299,37 +234,11 @@ static void owner_may_cancel_sync_and_free_while_stop_hands_back(struct kunit *t
 	KUNIT_EXPECT_GT(test, e->cancelled, 0U);
 }
 
-/* After the stop */
-
-static void stop_another(void *data, struct twheel_timeout *t)
-{
-	twheel_stop(data, NULL, NULL);
-}
-
-/* Each wheel has a lockdep class of its own for this. */
-static void hand_back_of_one_wheel_may_stop_another(struct kunit *test)
-{
-	struct twheel_params params = { .name = "kunit-stop-other", .clock = TWHEEL_MANUAL };
-	struct fixture *f = manual_wheel(test, TICK, 4, 0);
-	struct probe *p = probes(test, 1);
-	struct twheel *other = twheel_create(&params);
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, other);
-	arm_tick(test, p, 10);
-	twheel_stop(f->wheel, stop_another, other);
-	twheel_timeout_init(other, &p->t, probe_fires);
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, twheel_arm(&p->t, 10 * TICK));
-	twheel_destroy(other);
-}
-
 static struct kunit_case stop_cases[] = {
-	KUNIT_CASE(stop_hands_back_a_tree_of_realtime),
 	KUNIT_CASE(callback_that_arms_during_the_stop_is_refused),
 	KUNIT_CASE(timeout_armed_by_its_callback_before_the_stop_is_handed_back),
 	KUNIT_CASE(second_caller_waits_for_the_first),
-	KUNIT_CASE(timeout_can_be_armed_in_another_wheel_as_it_is_handed_back),
 	KUNIT_CASE(owner_may_cancel_sync_and_free_while_stop_hands_back),
-	KUNIT_CASE(hand_back_of_one_wheel_may_stop_another),
 	{}
 };
 

@@ -6,7 +6,6 @@
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/module.h>
-#include <linux/moduleparam.h>
 #include <linux/sched.h>
 #include <linux/string.h>
 
@@ -19,12 +18,6 @@ static void id##_desc(typeof(array[0]) *c, char *desc)				\
 	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);				\
 }										\
 KUNIT_ARRAY_PARAM(id, array, id##_desc)
-
-/* For suites that try very many positions: a machine may be too slow for all of them. */
-#define DEFINE_STRIDE()								\
-static unsigned int stride = 1;							\
-module_param(stride, uint, 0444);						\
-MODULE_PARM_DESC(stride, "Try every stride-th position (1: all)")
 
 /*
  * Use this in place of kunit_test_suite(). KUnit runs the suites of a module before the
