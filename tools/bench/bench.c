@@ -659,12 +659,6 @@ static void run_kernel_system(const char *name, unsigned int n)
 	char text[64];
 	FILE *file;
 
-	for (unsigned int i = 0; i < 3; i++) {
-		if (only_operations && wants(kernel_operations[i])) {
-			snprintf(text, sizeof(text), "%u", i + 1);
-			write_to(MODULE "mark", text);
-		}
-	}
 	snprintf(text, sizeof(text), "%s %u", name, n);
 	for (unsigned int i = 0; i < times(n); i++) {
 		write_to(MODULE "count", text);

@@ -194,11 +194,7 @@ struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int st
 	nothing = run(order, n, steps, period_ns, do_nothing);
 	start(order, n, armed);
 	check(twheel_get_stats(ctx, &before), "cell: stats");
-	if (clock_wanted)
-		clock_mark_start();
 	cost.instructions = run(order, n, steps, period_ns, fn);
-	if (clock_wanted)
-		clock_mark_stop();
 	check(twheel_get_stats(ctx, &after), "cell: stats");
 	/* the readings of the clock are part of the program */
 	cost.instructions += steps * clock_cost - nothing;

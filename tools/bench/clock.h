@@ -3,8 +3,6 @@
  * The time that operations take. The times between clock_start() and clock_stop() add up
  * until clock_take(). Under `tools/vm/run --icount` a nanosecond is an instruction. The
  * cost of reading the clock, determined by clock_calibrate(), is subtracted.
- *
- * The marks are nops. On x86-64, a profile counts the instructions between them.
  */
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
@@ -37,34 +35,16 @@ static inline struct timespec to_timespec(uint64_t ns)
 	return (struct timespec){ .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
 }
 
-static inline void clock_mark_start(void)
-{
-#ifdef __x86_64__
-	asm volatile("nopl 0x74776c31(%%rax)" : : : "memory");
-#endif
-}
-
-static inline void clock_mark_stop(void)
-{
-#ifdef __x86_64__
-	asm volatile("nopl 0x74776c32(%%rax)" : : : "memory");
-#endif
-}
-
 static inline void clock_start(void)
 {
-	if (!clock_wanted)
-		return;
-	clock_begin = clock_ns();
-	clock_mark_start();
+	if (clock_wanted)
+		clock_begin = clock_ns();
 }
 
 static inline void clock_stop(void)
 {
-	if (!clock_wanted)
-		return;
-	clock_mark_stop();
-	clock_total += clock_ns() - clock_begin - clock_cost;
+	if (clock_wanted)
+		clock_total += clock_ns() - clock_begin - clock_cost;
 }
 
 /* Subtract the cost of the loop around the calls, which runs alone here. */

@@ -48,10 +48,6 @@
 
 #define BENCH_MAX	1000000
 
-static unsigned int bench_mark;
-module_param_named(mark, bench_mark, uint, 0600);
-MODULE_PARM_DESC(mark, "operation that a profile counts: 1 arm, 2 move, 3 cancel");
-
 /* Operations per step. */
 #define BENCH_STEP	1000
 
@@ -683,17 +679,6 @@ static int bench_alloc(struct bench *b)
 	return 0;
 }
 
-/* nops: a profile counts the instructions between them. */
-static __always_inline void bench_mark_start(void)
-{
-	asm volatile("nopl 0x74776c31(%%rax)" : : : "memory");
-}
-
-static __always_inline void bench_mark_stop(void)
-{
-	asm volatile("nopl 0x74776c32(%%rax)" : : : "memory");
-}
-
 static void bench_count(struct bench *b, const struct bench_system *system)
 {
 	u64 begin, loop, all;
@@ -711,11 +696,7 @@ static void bench_count(struct bench *b, const struct bench_system *system)
 		bench_run_nothing(b, op, 0, b->n);
 		loop = ktime_get_ns() - begin;
 		begin = ktime_get_ns();
-		if (bench_mark == op + 1)
-			bench_mark_start();
 		system->run(b, op, 0, b->n);
-		if (bench_mark == op + 1)
-			bench_mark_stop();
 		all = ktime_get_ns() - begin;
 		bench_counts[op] = all - min(all, loop);
 		cond_resched();
