@@ -3,6 +3,7 @@
 
 import contextlib
 import errno
+import gc
 import io
 import os
 import runpy
@@ -12,10 +13,13 @@ import threading
 import time
 import unittest
 import warnings
+import weakref
 from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
 from twheel import (Cell, Deadline, Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone,
-                    Wheel, after_ns, at, at_ns, every)
+                    Wheel, after_ns, at, at_ns, every, seconds)
 
 HOUR = 3600
 PATIENCE = 20
@@ -141,6 +145,10 @@ class Cells(WheelCase):
         cell.arm(0)
         self.assertTrue(self.wheel.wait(PATIENCE))
 
+    def test_exchanges_are_those_under_test(self) -> None:
+        module = Cell.__base__.__module__.rpartition(".")[2]
+        self.assertEqual(os.environ.get("EXCHANGES", module), module)
+
     def test_cell_is_made_idle(self) -> None:
         cell = self.wheel.cell(cookie=2**64 - 1)
         found = self.wheel.get(cell.id)
@@ -235,10 +243,113 @@ class Cells(WheelCase):
             self.assertEqual(cell.arm(0), Outcome.PENDING)
             self.assertEqual(other.read(1, PATIENCE)[0].cookie, 3)
 
+    def test_cell_ends_with_its_last_reference(self) -> None:
+        cell = self.wheel.cell()
+        again = self.wheel.find_cell(cell.id)
+        cell.arm(0)
+        self.assertTrue(self.wheel.wait(PATIENCE))
+        del again
+        self.assertEqual(self.wheel.info().live, 1)
+        del cell
+        self.assertEqual(self.wheel.info().live, 0)
+        self.assert_nothing_to_read()
+
+    def test_cell_of_another_process_does_not_end_with_its_reference(self) -> None:
+        cell = self.wheel.cell()
+        child = os.fork()
+        if not child:
+            try:
+                del cell
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        self.assertTrue(self.wheel.get(cell.id).idle)
+
+    def test_cycle_of_a_wheel_and_its_cells_is_collected(self) -> None:
+        """The context, the wheel and the cells are finalized in any order."""
+        class Late(Cell):
+            def __del__(self) -> None:
+                for call in (lambda: self.arm(1), self.cancel, self.wheel.info, super().__del__):
+                    with contextlib.suppress(OSError, ValueError):
+                        call()
+
+        wheel = Wheel()
+        cells = [wheel.cell()]
+        cells.append(Late(wheel, cells[0].id, 0, cells[0]._address))
+        setattr(wheel, "mine", cells)
+        alive = weakref.ref(wheel)
+        del wheel, cells
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+        self.assertIsNone(alive())
+
+    def test_cell_without_a_wheel_refuses(self) -> None:
+        cell = Cell.__new__(Cell)
+        operations: list[Callable[[], object]] = [
+            lambda: cell.arm(1), cell.cancel, lambda: cell.cancel_at(1), lambda: cell.wheel]
+        for operation in operations:
+            with self.assertRaises((AttributeError, ValueError)):
+                operation()
+
+    def test_deadline_of_any_number_is_rounded_up(self) -> None:
+        with Wheel() as wheel:
+            cell = wheel.cell()
+            delays: list[Any] = [0.1, 1e-9, 1e-12, 5e-324, 86400.000000001, 2**53 / 10**9, 3, True,
+                                 9e9, Fraction(1, 3), 9.2e9]
+            for delay in delays:
+                before = wheel.now_ns()
+                cell.arm(delay)
+                left = wheel.get(cell.id).remaining_ns + wheel.now_ns() - before
+                self.assertGreaterEqual(min(left, 9 * 10**18), min(seconds(delay), 9 * 10**18))
+                self.assertLess(left, seconds(delay) + PATIENCE * 10**9)
+
+    def test_delay_that_is_no_number_is_refused(self) -> None:
+        cell = self.wheel.cell()
+        cell.arm(HOUR)
+        delays: list[Any] = [float("nan"), float("inf"), 2**70, 10**400, "1", None]
+        for delay in delays:
+            with self.assertRaises((TypeError, ValueError)):
+                cell.arm(delay)
+        self.assertEqual(cell.cancel(), Outcome.PENDING)
+
+    def test_negative_delay_is_due_at_once(self) -> None:
+        cell = self.wheel.cell(1)
+        delays: list[Deadline | float] = [-1, -0.5, -float("inf"), after_ns(-1), at(-1), at_ns(-1)]
+        for delay in delays:
+            cell.arm(delay)
+            self.assertEqual(self.take().cookie, 1)
+            self.wheel.arm(delay, 2)
+            self.assertEqual(self.take().cookie, 2)
+        with self.assertRaises(TimeoutError):
+            self.wheel.read(1, -1)
+
+    def test_close_beside_exchanges_in_threads(self) -> None:
+        def exchange(cell: Cell) -> None:
+            try:
+                while True:
+                    cell.arm(HOUR)
+                    cell.cancel()
+            except ValueError as error:
+                refused.append(error)
+
+        refused: list[ValueError] = []
+        for _ in range(20):
+            with Wheel() as wheel:
+                threads = [threading.Thread(target=exchange, args=(wheel.cell(),))
+                           for _ in range(2)]
+                for thread in threads:
+                    thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(len(refused), 40)
+
     def test_ended_cell_is_gone(self) -> None:
         cell = self.wheel.cell()
-        self.assertEqual(cell.end(), Outcome.IDLE)
-        operations: list[Callable[[], object]] = [cell.end, lambda: cell.arm(1)]
+        cell.close()
+        cell.close()
+        operations: list[Callable[[], object]] = [
+            lambda: cell.arm(1), lambda: self.wheel.get(cell.id)]
         for operation in operations:
             with self.assertRaises(TimeoutGone):
                 operation()
@@ -259,7 +370,7 @@ class Cells(WheelCase):
         cell = self.wheel.cell()
         self.wheel.close()
         operations: list[Callable[[], object]] = [
-            lambda: cell.arm(1), cell.cancel, lambda: cell.cancel_at(1), cell.end]
+            lambda: cell.arm(1), cell.cancel, lambda: cell.cancel_at(1)]
         for operation in operations:
             with self.assertRaises(ValueError):
                 operation()

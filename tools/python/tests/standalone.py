@@ -17,6 +17,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import twheel
 from twheel._lib import SONAME
 
 # asyncio and shutil do without; they would bring libraries along.
@@ -26,7 +27,7 @@ UNUSED = ("bz2", "lzma", "ssl")
 LATE = ("concurrent.futures.thread", "difflib", "encodings.ascii", "encodings.latin_1",
         "runpy", "site", "traceback", "tests.__main__")
 
-PROJECT = Path(__file__).parents[1]
+PROJECTS = (Path(__file__).parents[1], Path(twheel.__file__).parents[1])
 STDLIB = Path(sysconfig.get_path("stdlib"))
 
 
@@ -41,8 +42,9 @@ def loaded() -> set[Path]:
 
 def place(file: Path) -> Path:
     """Return the place of a module's file."""
-    if file.is_relative_to(PROJECT):
-        return file.relative_to(PROJECT)
+    for project in PROJECTS:
+        if file.is_relative_to(project):
+            return file.relative_to(project)
     return Path("lib", STDLIB.name) / file.relative_to(STDLIB)
 
 

@@ -7,7 +7,8 @@ negative errno. Other threads run during a call.
 """
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_uint, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, c_char_p, c_int, c_int32, c_int64, c_uint, c_uint8, c_uint32, c_uint64,
+                    c_void_p)
 from pathlib import Path
 
 SONAME = "libtwheel.so.1"
@@ -119,6 +120,16 @@ class ListEntry(ctypes.Structure):
     ]
 
 
+class Gate(ctypes.Structure):
+    """Of the extension _cell: whether the cells of a wheel can be used."""
+
+    _fields_ = [
+        ("context", c_uint64),
+        ("usable", c_uint8),
+        ("relative", c_uint8),
+    ]
+
+
 class Stats(ctypes.Structure):
     _fields_ = [
         ("armed", c_uint64),
@@ -177,7 +188,9 @@ def load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(own) if own.exists() else SONAME)
     except OSError as error:
-        raise ImportError(f"the library of twheel is not installed: {error}") from None
+        raise ImportError(
+            f"{error}. Install the package libtwheel1, or twheel with pip, which brings the library:"
+            " 'pip install ./tools/python' in the sources") from None
     found = {name: types for name, types in EXCHANGES.items() if hasattr(library, name)}
     for name, (result, *arguments) in (SIGNATURES | found).items():
         function = getattr(library, name)

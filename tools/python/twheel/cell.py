@@ -1,24 +1,31 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """Timeouts in memory that is shared with the kernel."""
 
+import contextlib
 import ctypes
 import errno
 import os
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import _lib
 from ._lib import lib
 from .errors import check_operation
 from .records import Outcome, check_u64
-from .times import MAX_NS, Deadline, after, check_ns
+from .times import check_ns
 
 if TYPE_CHECKING:
+    from ._pycell import Exchange
     from .wheel import Wheel
+else:
+    try:
+        from ._cell import Exchange
+    except ImportError:
+        from ._pycell import Exchange
+
+OUTCOMES = tuple(Outcome)
 
 
-class Cell:
+class Cell(Exchange):
     """A timeout that is armed, moved and cancelled by one exchange in memory.
 
     For timeouts that nearly always end before their deadline: one for each request, or
@@ -30,49 +37,19 @@ class Cell:
 
     A cell can be armed any number of times, and by several threads. Its events have its
     id and its cookie, and in expires_ns the deadline that it was armed with. Withdrawn
-    events are never read. The cell lives, and counts as a live timeout, until end(),
-    Wheel.cancel(), Wheel.cancel_all() or Wheel.stop(). When it has ended it must not be
-    used any more: its place may have been given to another cell.
+    events are never read. The cell lives, and counts as a live timeout, until close() or the
+    last reference to it, Wheel.cancel(), Wheel.cancel_all() or Wheel.stop(). A reference from
+    Wheel.find_cell() does not count. Never arm a cell that another call than its close() has
+    ended: its place may have been given to another cell.
     """
 
-    __slots__ = ("wheel", "id", "cookie", "_pointer")
+    __slots__ = ("_owner",)
 
-    def __init__(self, wheel: "Wheel", id: int, cookie: int, pointer: ctypes.c_void_p) -> None:
+    def __init__(self, wheel: "Wheel", id: int, cookie: int, address: int, owner: int = 0) -> None:
         """Use Wheel.cell() or Wheel.find_cell()."""
-        self.wheel = wheel
-        self.id = id
-        """Id in events, and for Wheel.get(), mod() and cancel()."""
-        self.cookie = cookie
-        self._pointer = pointer
-
-    def arm(self, when: Deadline | float) -> Outcome:
-        """Arm the cell, or move it if it is armed. Returns its state before.
-
-        when: a number of seconds from now, or after(), after_ns(), at(), at_ns(). A deadline in
-        the past is due at once. It is a system call only if the kernel would look too late: not if
-        the cell was armed with about the same delay before and is in regular use.
-
-        Raises Stopped, TimeoutGone; OSError with EBADF when the wheel is open for reading
-        only. The cell is idle then. Raises OSError with EINVAL for a relative time on
-        CLOCK_REALTIME, like Wheel.arm(). That changes nothing.
-        """
-        context = self.wheel._use()
-        deadline = when if isinstance(when, Deadline) else after(when)
-        expires_ns = deadline.expires_ns
-        if not deadline.absolute:
-            if context.clock() == time.CLOCK_REALTIME:
-                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-            expires_ns = min(expires_ns + self.wheel.now_ns(), MAX_NS)
-        return Outcome(check_operation(
-            lib.twheel_cell_arm(context.pointer, self._pointer, self.id, expires_ns)))
-
-    def cancel(self) -> Outcome:
-        """Cancel the current arming without a system call. The cell stays usable.
-
-        After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was
-        not armed, or that its event was read before.
-        """
-        return Outcome(self._exchange(lib.twheel_cell_cancel))
+        super().__init__(wheel, id, cookie, address, wheel._gate, ctypes.addressof(wheel._gate),
+                         OUTCOMES, check_operation)
+        self._owner = owner     # the process in which the last reference ends the cell
 
     def cancel_at(self, expires_ns: int) -> bool:
         """Cancel the arming with that deadline, and no later one.
@@ -80,18 +57,23 @@ class Cell:
         Use this if another thread may have armed the cell again. Returns False if the cell was
         moved or cancelled, or has fired. Its event may still be read then.
         """
-        return self._exchange(lib.twheel_cell_cancel_at, check_ns(expires_ns)) == 0
-
-    def _exchange(self, function: Callable[..., int], *arguments: int) -> int:
-        """Call a function on the memory. The context keeps it mapped during the call."""
-        context = self.wheel._use()
-        result = function(self._pointer, *arguments)
+        check_ns(expires_ns)
+        context, address = self.wheel._use(), self._address     # the context keeps it mapped
+        result = bool(address) and lib.twheel_cell_cancel_at(address, expires_ns) == 0
         del context
         return result
 
-    def end(self) -> Outcome:
-        """End the cell. No event of it is read afterwards. Raises TimeoutGone."""
-        return self.wheel.cancel(self.id)
+    def close(self) -> None:
+        """End the cell. No event of it is read afterwards. Closing twice is harmless."""
+        address = self._address
+        self._address = 0
+        if address:
+            with contextlib.suppress(OSError, ValueError):      # it has ended, or the wheel has
+                self.wheel.cancel(self.id)
+
+    def __del__(self) -> None:
+        if getattr(self, "_owner", 0) == os.getpid():
+            self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} id={self.id} cookie={self.cookie}>"
@@ -108,7 +90,8 @@ def create(wheel: "Wheel", cookie: int) -> Cell:
     context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
     check_operation(lib.twheel_cell_create(context.pointer, check_u64(cookie), ctypes.byref(id),
                                            ctypes.byref(pointer)))
-    return Cell(wheel, id.value, cookie, pointer)
+    wheel._know_clock()
+    return Cell(wheel, id.value, cookie, pointer.value or 0, os.getpid())
 
 
 def find(wheel: "Wheel", id: int) -> Cell:
@@ -117,4 +100,5 @@ def find(wheel: "Wheel", id: int) -> Cell:
     context, pointer = wheel._use(), ctypes.c_void_p()
     cookie = wheel.get(id).cookie
     check_operation(lib.twheel_cell_find(context.pointer, id, ctypes.byref(pointer)))
-    return Cell(wheel, id, cookie, pointer)
+    wheel._know_clock()
+    return Cell(wheel, id, cookie, pointer.value or 0)

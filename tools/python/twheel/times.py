@@ -3,7 +3,8 @@
 
 Seconds are floats or ints. Nanoseconds are ints, and their names end in _ns. Seconds are
 converted exactly and rounded up to the nanosecond, so that no timeout is early. A negative
-or infinite value, or one above 2**63 - 1 ns, which is 292 years, raises ValueError.
+delay or time is due at once, as in asyncio. An infinite value, or one above 2**63 - 1 ns, which
+is 292 years, raises ValueError.
 """
 
 import math
@@ -21,8 +22,10 @@ def check_ns(ns: int) -> int:
 
 
 def seconds(value: float) -> int:
-    """Convert seconds to nanoseconds."""
-    if not 0 <= value < math.inf:
+    """Convert seconds to nanoseconds. Less than 0 is 0."""
+    if value < 0:
+        return 0
+    if not value < math.inf:
         raise ValueError(f"{value} s is no time")
     numerator, denominator = value.as_integer_ratio()
     return check_ns(-(-numerator * NSEC_PER_SEC // denominator))
@@ -61,7 +64,7 @@ def after(delay: float) -> Deadline:
 
 def after_ns(delay_ns: int) -> Deadline:
     """A number of nanoseconds from now, like after()."""
-    return Deadline(delay_ns, False)
+    return Deadline(max(0, delay_ns), False)
 
 
 def at(when: float) -> Deadline:
@@ -74,7 +77,7 @@ def at(when: float) -> Deadline:
 
 def at_ns(when_ns: int) -> Deadline:
     """A time in nanoseconds on the clock of the wheel."""
-    return Deadline(when_ns, True)
+    return Deadline(max(0, when_ns), True)
 
 
 def every(interval: float, times: int = 0, *, fixed_delay: bool = False) -> Repeat:

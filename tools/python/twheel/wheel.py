@@ -10,6 +10,7 @@ import errno
 import os
 import time
 import warnings
+import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator
 from types import TracebackType
 from typing import Literal
@@ -17,52 +18,47 @@ from typing import Literal
 from . import _lib, cell as cells
 from ._lib import lib
 from .cell import Cell
-from .errors import check, check_operation, open_error
+from .errors import check, open_error
 from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64,
                       check_unsigned, slack_us)
-from .times import NSEC_PER_SEC, Deadline, Repeat, at, seconds
+from .times import MAX_NS, NSEC_PER_SEC, Deadline, Repeat, after, seconds
 
 PAGE = 256
 
 Backend = Literal["kernel", "process"]
 _BACKENDS = {None: 0, "kernel": _lib.KERNEL, "process": _lib.PROCESS}
 
-_forks = 0
-"""Number of forks from the first process to this one."""
+_in_process: "weakref.WeakSet[Wheel]" = weakref.WeakSet()
+"""Wheels in this process, which its children cannot use."""
 
 
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
+def _leave() -> None:
+    for wheel in _in_process:
+        wheel._gate.usable = False
 
 
-os.register_at_fork(after_in_child=_count_fork)
+os.register_at_fork(after_in_child=_leave)
 
 
 class _Context:
     """Owns a struct twheel_ctx."""
 
-    __slots__ = ("pointer", "forks", "_close", "_clock")
+    __slots__ = ("pointer", "gate", "_close")
 
     def __init__(self) -> None:
         self.pointer = ctypes.c_void_p()
-        self.forks: int | None = None   # that the process had; None: all processes can use it
+        self.gate = _lib.Gate(usable=True)
         self._close = lib.twheel_close
-        self._clock: int | None = None
-
-    def clock(self) -> int:
-        """Clock of the context. It never changes once there is a cell."""
-        if self._clock is None:
-            raw = _lib.Info()
-            check(lib.twheel_get_info(self.pointer, ctypes.byref(raw)))
-            self._clock = raw.clock
-        return self._clock
 
     def __del__(self) -> None:
+        """In a garbage collection, this can come before the last use of the wheel and its cells."""
+        self.gate.usable = False
         self._close(self.pointer)
+        self.pointer.value = None
 
 
-def _open(path: str | None, backend: Backend | None, inherit: bool) -> _Context:
+def _open(path: str | None, backend: Backend | None, inherit: bool) -> tuple[_Context, bool]:
+    """Returns a context, and whether it is in the process."""
     if backend not in _BACKENDS or path is not None and backend == "process":
         raise ValueError(f"no backend {backend!r}" + (" has a path" if path else ""))
     context, raw = _Context(), _lib.Info()
@@ -72,11 +68,10 @@ def _open(path: str | None, backend: Backend | None, inherit: bool) -> _Context:
     if result < 0:
         raise open_error(result, path)
     check(lib.twheel_get_info(context.pointer, ctypes.byref(raw)))
-    if raw.flags & _lib.INFO_PROCESS:
-        context.forks = _forks
-        if inherit:
-            raise OSError(errno.EOPNOTSUPP, "other programs cannot inherit a wheel in the process")
-    return context
+    process = bool(raw.flags & _lib.INFO_PROCESS)
+    if process and inherit:
+        raise OSError(errno.EOPNOTSUPP, "other programs cannot inherit a wheel in the process")
+    return context, process
 
 
 class _Patience:
@@ -127,14 +122,21 @@ class Wheel:
         asked for; OSError with EINVAL, EPERM, EAGAIN, ENOMEM or EOPNOTSUPP.
         """
         self._context: _Context | None = None
-        context = _open(path, backend, inherit)
+        context, process = _open(path, backend, inherit)
         if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
             check(lib.twheel_configure(context.pointer, ctypes.byref(_lib.Setup(
                 clock=clock or 0, flags=0 if clock is None else _lib.SETUP_CLOCK,
                 tick_ns=check_u64(tick_ns), slots=check_unsigned(slots, 32),
                 levels=check_unsigned(levels, 32),
                 max_timeouts=check_unsigned(max_timeouts, 32), slack_us=slack_us(slack_ns)))))
+        self._own(context)
+        if process:
+            _in_process.add(self)
+
+    def _own(self, context: _Context) -> None:
         self._context = context
+        self._gate = context.gate
+        self._gate.context = context.pointer.value or 0
 
     @classmethod
     def from_fd(cls, fd: int) -> "Wheel":
@@ -149,7 +151,7 @@ class Wheel:
             raise OSError(-result, "the descriptor of a wheel in a process gives no access to it")
         check(result)
         wheel = cls.__new__(cls)
-        wheel._context = context
+        wheel._own(context)
         return wheel
 
     def close(self) -> None:
@@ -158,7 +160,9 @@ class Wheel:
         The last descriptor cancels pending timeouts. Blocked readers keep waiting: call
         stop() first.
         """
-        self._context = None
+        context, self._context = self._context, None
+        if context:
+            self._gate.usable = False
 
     @property
     def closed(self) -> bool:
@@ -178,14 +182,15 @@ class Wheel:
 
     def __repr__(self) -> str:
         context = self._context
-        state = "closed" if context is None else f"fd={lib.twheel_fd(context.pointer)}"
+        pointer = context and context.pointer
+        state = f"fd={lib.twheel_fd(pointer)}" if pointer else "closed"
         return f"<{type(self).__module__}.{type(self).__name__} {state}>"
 
     def _use(self) -> _Context:
         context = self._context
-        if context is None:
+        if not context or not context.pointer:
             raise ValueError("the wheel is closed")
-        if context.forks is not None and context.forks != _forks:
+        if not self._gate.usable and self._context:     # not closed meanwhile
             raise OSError(errno.EOPNOTSUPP, "a wheel in the process cannot be used after a fork():"
                           " open another one in the child")
         return context
@@ -283,6 +288,20 @@ class Wheel:
             raw.result = -errno.ECANCELED
             op._raw = raw
         check(lib.twheel_submit_ops(context.pointer, raws, len(ops)))
+
+    def _know_clock(self) -> None:
+        """Called when there is a cell: from then on the clock does not change."""
+        if not self._gate.relative:
+            self._gate.relative = self.info().clock != time.CLOCK_REALTIME
+
+    def _expires_ns(self, when: Deadline | float) -> int:
+        """Absolute deadline of a cell."""
+        deadline = when if isinstance(when, Deadline) else after(when)
+        if deadline.absolute:
+            return deadline.expires_ns
+        if not self._gate.relative:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return min(deadline.expires_ns + self.now_ns(), MAX_NS)
 
     def cell(self, cookie: int = 0) -> Cell:
         """Make an idle cell, a timeout that is armed and cancelled in memory.

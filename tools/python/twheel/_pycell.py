@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
+"""The exchanges of cells through ctypes, where the extension _cell is missing."""
+
+import errno
+from typing import TYPE_CHECKING
+
+from ._lib import lib
+from .errors import check_operation
+from .records import Outcome
+from .times import Deadline
+
+if TYPE_CHECKING:
+    from .wheel import Wheel
+
+
+class Exchange:
+    """The part of a cell that is in memory."""
+
+    __slots__ = ("wheel", "id", "cookie", "_address")
+    _address: int       # 0: it has ended
+
+    def __init__(self, wheel: "Wheel", id: int, cookie: int, address: int, *_: object) -> None:
+        """The rest is for the extension: the gate, and how results are returned."""
+        self.wheel = wheel
+        self.id = id
+        """Id in events, and for Wheel.get(), mod() and cancel()."""
+        self.cookie = cookie
+        self._address = address
+
+    def arm(self, when: Deadline | float, /) -> Outcome:
+        """Arm the cell, or move it if it is armed. Returns its state before.
+
+        when: a number of seconds from now, or after(), after_ns(), at(), at_ns(). A deadline in
+        the past is due at once. It is a system call only if the kernel would look too late: not if
+        the cell was armed with about the same delay before and is in regular use.
+
+        Raises Stopped, TimeoutGone; OSError with EBADF when the wheel is open for reading
+        only. The cell is idle then. Raises OSError with EINVAL for a relative time on
+        CLOCK_REALTIME, like Wheel.arm(). That changes nothing.
+        """
+        expires_ns = self.wheel._expires_ns(when)
+        context, address = self.wheel._use(), self._address
+        return Outcome(check_operation(
+            lib.twheel_cell_arm(context.pointer, address, self.id, expires_ns)
+            if address else -errno.ENOENT))
+
+    def cancel(self) -> Outcome:
+        """Cancel the current arming without a system call. The cell stays usable.
+
+        After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was
+        not armed, or that its event was read before.
+        """
+        context, address = self.wheel._use(), self._address     # the context keeps it mapped
+        result = Outcome(lib.twheel_cell_cancel(address)) if address else Outcome.IDLE
+        del context
+        return result
