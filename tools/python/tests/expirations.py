@@ -4,15 +4,21 @@
 import asyncio
 import os
 import resource
+import threading
 import time
 import unittest
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
+from unittest import mock
 
 from twheel import Event, Operation, Outcome, Wheel, aio, every
 
 HOUR = 3600
 PATIENCE = 20
+
+
+async def first(events: AsyncIterator[Event]) -> Event:
+    return await anext(events)
 
 
 class Expirations(unittest.TestCase):
@@ -34,12 +40,9 @@ class Expirations(unittest.TestCase):
         self.run_loop(main)
 
     def test_loop_goes_on_while_an_iterator_waits(self) -> None:
-        async def first(wheel: Wheel) -> Event:
-            return await anext(wheel.expirations())
-
         async def main(wheel: Wheel) -> None:
             wheel.arm(PATIENCE / 2, 1)      # ends a read that blocks the loop
-            task = asyncio.create_task(first(wheel))
+            task = asyncio.create_task(first(wheel.expirations()))
             for _ in range(5):
                 await asyncio.sleep(0.01)
             self.assertFalse(task.done())
@@ -50,13 +53,63 @@ class Expirations(unittest.TestCase):
 
     def test_events_come_without_a_free_descriptor(self) -> None:
         async def main(wheel: Wheel) -> None:
-            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wheel.fileno() + 1, hard))
-            try:
-                wheel.arm(0.01, 7)
-                self.assertEqual((await anext(wheel.expirations())).cookie, 7)
-            finally:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            events = wheel.expirations()
+            for cookie in range(3):
+                wheel.arm(0.01, cookie)
+                self.assertEqual((await anext(events)).cookie, cookie)
+                if not cookie:
+                    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+                    self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limit)
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limit[1]))
+                    with self.assertRaises(OSError):
+                        os.dup(0)
+        self.run_loop(main)
+
+    def check_ends(self, close: Callable[[Wheel], None]) -> None:
+        """A task that waits ends, and one that does not wait yet."""
+        async def main(wheel: Wheel) -> None:
+            async def collect(events: AsyncIterator[Event]) -> list[int]:
+                return [event.cookie async for event in events]
+
+            before = len(os.listdir("/proc/self/fd"))
+            late, early = wheel.expirations(), asyncio.create_task(collect(wheel.expirations()))
+            wheel.arm(0, 7)
+            while wheel.info().live:
+                await asyncio.sleep(0.001)
+            self.assertFalse(early.done())
+            close(wheel)
+            self.assertEqual((await early, await collect(late)), ([7], []))
+            while len(os.listdir("/proc/self/fd")) >= before:   # the thread may be in close()
+                await asyncio.sleep(0.001)
+        self.run_loop(main)
+
+    def test_close_ends_iterators_also_in_another_thread(self) -> None:
+        self.check_ends(Wheel.close)
+        self.check_ends(lambda wheel: threading.Thread(target=wheel.close).start())
+
+    def test_iterator_stays_registered_from_wait_to_wait(self) -> None:
+        async def main(wheel: Wheel) -> None:
+            loop, events = asyncio.get_running_loop(), wheel.expirations()
+            with (mock.patch.object(loop, "add_reader", wraps=loop.add_reader) as add,
+                  mock.patch("os.dup", wraps=os.dup) as dup):
+                for cookie in range(20):
+                    wheel.arm(0.002, cookie)
+                    self.assertEqual((await anext(events)).cookie, cookie)
+            self.assertEqual((add.call_count, dup.call_count), (1, 1))
+        self.run_loop(main)
+
+    def test_loop_sleeps_while_nobody_asks_for_an_event(self) -> None:
+        async def main(wheel: Wheel) -> None:
+            events = wheel.expirations()
+            wheel.arm(0, 1)
+            await anext(events)
+            wheel.arm(0, 2)
+            wheel.wait()
+            with mock.patch.object(aio._Watch, "_wake", autospec=True,
+                                   side_effect=aio._Watch._wake) as wake:
+                await asyncio.sleep(0.05)
+            self.assertLessEqual(wake.call_count, 3)
+            self.assertEqual((await anext(events)).cookie, 2)
         self.run_loop(main)
 
     def check_turns(self, iterate: Callable[[Wheel], AsyncIterator[Any]]) -> None:
@@ -74,6 +127,7 @@ class Expirations(unittest.TestCase):
 
     def test_loop_goes_on_while_there_is_always_an_event(self) -> None:
         self.check_turns(Wheel.expirations)
+        self.check_turns(Wheel.batches)
 
     def test_tasks_that_iterate_get_each_event_once(self) -> None:
         async def main(wheel: Wheel) -> None:
@@ -107,6 +161,7 @@ class Expirations(unittest.TestCase):
                 async with asyncio.timeout(0.02):
                     async for _ in wheel.expirations():
                         self.fail("nothing was armed")
+            await asyncio.sleep(0)      # asyncio keeps the cancellation until then
             self.assertEqual(os.listdir("/proc/self/fd"), before)
         self.run_loop(main)
 
@@ -124,10 +179,8 @@ class Expirations(unittest.TestCase):
                 await anext(iterator)
         self.run_loop(main)
 
-    def test_expirations_go_on_after_a_wait_that_is_cancelled(self) -> None:
+    def test_iterators_go_on_after_a_wait_that_is_cancelled(self) -> None:
         self.check_goes_on(Wheel.expirations)
-
-    def test_batches_go_on_after_a_wait_that_is_cancelled(self) -> None:
         self.check_goes_on(Wheel.batches)
 
     def test_batches_have_room(self) -> None:
@@ -159,6 +212,3 @@ class Expirations(unittest.TestCase):
                 break
             self.assertEqual(len(wheel.read(64, 0)), 6)
         self.run_loop(main)
-
-    def test_loop_goes_on_between_batches(self) -> None:
-        self.check_turns(Wheel.batches)

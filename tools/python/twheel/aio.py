@@ -1,50 +1,145 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-"""Expirations for asyncio, on any event loop that has add_reader().
+"""Expirations for asyncio, on any event loop that has add_reader(), and for trio, and so for anyio.
+Timeouts for asyncio.
 
-There is no event loop with timers on the wheel. On asyncio's own loop a cancel sets a flag; on
-the wheel it is an operation for the kernel. The work in Python for that operation costs more
-than the whole cancel of asyncio, before any system call. doc/replacing.md has the figures.
-Also, timeouts that were armed on different CPUs expire in no common order.
+There is no event loop with timers on the wheel: doc/replacing.md says why.
+
+An iterator waits on a descriptor of its own, because a loop knows one reader for each. It keeps the
+descriptor until its last reference is gone or the wheel is closed. So a server without a free
+descriptor still learns which connections are idle.
 """
 
 import asyncio
-import errno
 import os
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
 
+from .cell import Cell
 from .records import Event
 from .wheel import Wheel
 
 YIELD_AFTER = 16
-"""Number of reads after which other tasks may run."""
+"""Number of reads without a wait after which other tasks may run."""
 
-POLL = 0.05
-"""Seconds between reads without a free descriptor."""
+MOST = 64
+"""Number of timeouts that expire in one turn of the loop."""
+
+SPARE = 64
+"""Number of idle cells that are kept, and as many as are in use."""
+
+LONGEST = 9e9
+"""Seconds. A timeout that is farther away never expires."""
 
 
-async def _readable(wheel: Wheel) -> None:
-    """Wait for an event. A loop knows one reader for each descriptor, so make a new one. Without a
-    free descriptor it polls: the task that drops idle connections must not end then."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    try:
-        fd = wheel._dup()
-    except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
-            raise
-        await asyncio.sleep(POLL)
-        return
-    try:
-        loop.add_reader(fd, ready.set)
-        await ready.wait()
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
+def _run_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Run the function in the thread of the loop. Any thread may call this."""
+    if loop.is_running() and asyncio._get_running_loop() is not loop:
+        loop.call_soon_threadsafe(function)
+    else:
+        function()
+
+
+class _Watch:
+    """The waits of an iterator in asyncio. The loop refers to this object and not to the iterator,
+    whose last reference closes it."""
+
+    def __init__(self, wheel: Wheel) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ready = asyncio.Event()
+        self._registered = False
+        self._stale = False
+        self._fd = wheel._dup()
+
+    async def rest(self) -> None:
+        await asyncio.sleep(0)
+
+    async def wait(self) -> None:
+        """Wait until an event may be unread, or until close(). The descriptor stays registered
+        until there is an event for which nobody waits.
+
+        When a task has been woken and finds no further event, the loop has a call of _wake() left
+        from before the read. It is ignored. If there was none, the next turn has another.
+        """
+        if self._ready.is_set():
+            self._ready.clear()
+            self._stale = self._registered
+        if not self._registered and self._fd >= 0:
+            self._loop.add_reader(self._fd, self._wake)
+            self._registered = True
+        if self._fd >= 0:
+            await self._ready.wait()
+
+    def _wake(self) -> None:
+        if self._stale:
+            self._stale = False
+            return
+        if self._ready.is_set():
+            self._unregister()
+        self._ready.set()
+
+    def _unregister(self) -> None:
+        if self._registered and not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        self._registered = False
+
+    def close(self) -> None:
+        """End all waits. Any thread may call this."""
+        _run_in(self._loop, self._end)
+
+    def _end(self) -> None:
+        if self._fd >= 0:
+            self._unregister()
+            os.close(self._fd)
+            self._fd = -1
+            self._ready.set()
+
+
+class _TrioWatch:
+    """The same in trio, which waits for a descriptor once."""
+
+    def __init__(self, wheel: Wheel, trio: Any) -> None:
+        self._trio = trio
+        self._token = trio.lowlevel.current_trio_token()
+        self._fd = wheel._dup()
+        self.rest = trio.lowlevel.checkpoint
+
+    async def wait(self) -> None:
+        if self._fd >= 0:
+            try:
+                await self._trio.lowlevel.wait_readable(self._fd)
+            except self._trio.ClosedResourceError:
+                pass
+
+    def close(self) -> None:
+        try:
+            self._token.run_sync_soon(self._end, True)
+        except self._trio.RunFinishedError:
+            self._end(False)
+
+    def _end(self, running: bool) -> None:
+        if self._fd >= 0:
+            if running:
+                self._trio.lowlevel.notify_closing(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _watch(wheel: Wheel) -> _Watch | _TrioWatch:
+    """For the loop of this task. trio can be a guest in the thread of another loop."""
+    trio, loop = sys.modules.get("trio"), asyncio._get_running_loop()
+    return _TrioWatch(wheel, trio) if trio and not (loop and asyncio.current_task(loop)) else \
+        _Watch(wheel)
 
 
 class Batches:
-    """Iterator over lists of up to `most` events. A cancelled wait loses no event, and the
-    iterator can be used further. The iterator keeps the wheel alive.
+    """Iterator over lists of up to `most` events, in one loop. A cancelled wait loses no event, and
+    the iterator can be used further. It ends when the wheel is closed, which it keeps alive.
     """
+
+    _watch: _Watch | _TrioWatch | None = None
 
     def __init__(self, wheel: Wheel, most: int) -> None:
         if most < 1:
@@ -57,18 +152,35 @@ class Batches:
         return self
 
     async def __anext__(self) -> list[Event]:
-        while True:
-            self._reads += 1
-            if self._most > YIELD_AFTER or not self._reads % YIELD_AFTER:
-                await asyncio.sleep(0)
-            try:
-                events = self._wheel.read(self._most, 0)
-            except TimeoutError:
-                await _readable(self._wheel)
-                continue
-            if not events:
-                raise StopAsyncIteration
-            return events
+        try:
+            watch = self._watch or self._start()
+            while True:
+                self._reads += 1
+                if self._most > YIELD_AFTER or not self._reads % YIELD_AFTER:
+                    await watch.rest()
+                events = self._wheel._take(self._most)
+                if events:
+                    return events
+                if events is not None:
+                    break
+                await watch.wait()
+                self._reads = 0
+        except ValueError:      # the wheel is closed
+            if not self._wheel.closed:
+                raise
+        raise StopAsyncIteration
+
+    def _start(self) -> _Watch | _TrioWatch:
+        self._watch = watch = _watch(self._wheel)
+        self._wheel._watches.add(watch)
+        if self._wheel.closed:
+            watch.close()
+        return watch
+
+    def __del__(self) -> None:
+        if self._watch:
+            self._wheel._watches.discard(self._watch)
+            self._watch.close()
 
 
 class Expirations:
@@ -83,3 +195,126 @@ class Expirations:
     async def __anext__(self) -> Event:
         [event] = await anext(self._reads)
         return event
+
+
+class _Timeouts:
+    """The cells of the timeouts in one loop. They have a wheel of their own, so that nobody else
+    reads their events."""
+
+    def __init__(self, wheel: Wheel, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.wheel = wheel._another()
+        self._clock = self.wheel.info().clock
+        self._idle: list[Cell] = []
+        self._used: dict[int, Timeout] = {}
+        loop.add_reader(self.wheel.fileno(), self._expire)
+
+    def now(self) -> float:
+        return time.clock_gettime(self._clock)
+
+    def take(self, timeout: "Timeout") -> Cell:
+        """Lend a cell to the timeout."""
+        cell = self._idle.pop() if self._idle else self.wheel.cell()
+        self._used[cell.id] = timeout
+        return cell
+
+    def give(self, cell: Cell) -> None:
+        """Take it back. Those that a burst leaves end."""
+        del self._used[cell.id]
+        if not self.wheel.closed:
+            cell.cancel()
+            self._idle.append(cell)
+            while len(self._idle) > len(self._used) + SPARE:
+                self._idle.pop()
+
+    def _expire(self) -> None:
+        for event in self.wheel._take(MOST) or ():
+            self._used[event.id]._due_in(0)
+
+    def close(self) -> None:
+        """Leave the timeouts to the loop. Any thread may call this."""
+        _run_in(self.loop, self._end)
+
+    def _end(self) -> None:
+        if not self.wheel.closed:
+            if not self.loop.is_closed():
+                self.loop.remove_reader(self.wheel.fileno())
+            self.wheel.close()
+            for timeout in self._used.values():
+                if not timeout.expired():
+                    timeout.reschedule(timeout.when())
+
+
+class Timeout:
+    """Cancels what its block waits for, and raises TimeoutError, as asyncio.timeout() does, which
+    counts the cancellations. That one has no deadline until the cell has fired.
+
+    Wheel.timeout() makes one.
+    """
+
+    __slots__ = ("_timeouts", "_when", "_scope", "_cell")
+
+    def __init__(self, timeouts: _Timeouts, delay: float | None) -> None:
+        self._timeouts = timeouts
+        self._when = None if delay is None else timeouts.now() + delay
+        self._scope = asyncio.timeout(None)
+        self._cell: Cell | None = None
+
+    def when(self) -> float | None:
+        """The deadline, in seconds on the clock of the wheel, or None."""
+        return self._when
+
+    def reschedule(self, when: float | None) -> None:
+        """Move the deadline. One that has passed is due at once, and None never.
+
+        when: seconds on the clock of the wheel. By default that is time.monotonic(), as the time()
+        of a loop. Raises RuntimeError outside of the block, or when it has expired.
+        """
+        self._due_in(None)
+        self._when = when
+        if self._cell:
+            self._arm(self._cell)
+
+    def _due_in(self, delay: float | None) -> None:
+        self._scope.reschedule(None if delay is None else self._timeouts.loop.time() + delay)
+
+    def _arm(self, cell: Cell) -> None:
+        delay = None if self._when is None else self._when - self._timeouts.now()
+        if self._timeouts.wheel.closed:
+            self._due_in(delay)
+        elif delay is not None and 0 < delay < LONGEST:
+            cell.arm(delay)
+        else:
+            cell.cancel()
+            if delay is not None and delay <= 0:
+                self._due_in(delay)
+
+    def expired(self) -> bool:
+        """It was due, and the block is cancelled."""
+        return self._scope.expired()
+
+    async def __aenter__(self) -> "Timeout":
+        if self._cell:
+            raise RuntimeError("the timeout has been entered before")
+        await self._scope.__aenter__()
+        self._cell = cell = self._timeouts.take(self)
+        self._arm(cell)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        traceback: TracebackType | None) -> None:
+        if self._cell:
+            self._timeouts.give(self._cell)
+        await self._scope.__aexit__(kind, error, traceback)
+
+
+def timeout(wheel: Wheel, delay: float | None) -> Timeout:
+    """Make a timeout in the loop of this task."""
+    loop = asyncio.get_running_loop()
+    timeouts = wheel._timeouts.get(loop)
+    if not timeouts:
+        for old in list(wheel._timeouts):
+            if old.is_closed():
+                wheel._timeouts.pop(old).close()
+        timeouts = wheel._timeouts[loop] = _Timeouts(wheel, loop)
+    return Timeout(timeouts, delay)

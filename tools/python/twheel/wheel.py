@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _lib, cell as cells
 from ._lib import lib
@@ -23,10 +23,16 @@ from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, ch
                       check_unsigned, slack_us)
 from .times import MAX_NS, NSEC_PER_SEC, Deadline, Repeat, after, seconds
 
+if TYPE_CHECKING:
+    from .aio import Timeout as AsyncTimeout
+
 PAGE = 256
 
 Backend = Literal["kernel", "process"]
 _BACKENDS = {None: 0, "kernel": _lib.KERNEL, "process": _lib.PROCESS}
+
+_aio: Any = None
+"""The module aio, when it has been needed: asyncio takes long to import."""
 
 _in_process: "weakref.WeakSet[Wheel]" = weakref.WeakSet()
 """Wheels in this process, which its children cannot use."""
@@ -122,6 +128,7 @@ class Wheel:
         asked for; OSError with EINVAL, EPERM, EAGAIN, ENOMEM or EOPNOTSUPP.
         """
         self._context: _Context | None = None
+        self._path = path
         context, process = _open(path, backend, inherit)
         if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
             check(lib.twheel_configure(context.pointer, ctypes.byref(_lib.Setup(
@@ -135,6 +142,8 @@ class Wheel:
 
     def _own(self, context: _Context) -> None:
         self._context = context
+        self._watches: set[Any] = set()
+        self._timeouts: dict[Any, Any] = {}
         self._gate = context.gate
         self._gate.context = context.pointer.value or 0
 
@@ -151,18 +160,28 @@ class Wheel:
             raise OSError(-result, "the descriptor of a wheel in a process gives no access to it")
         check(result)
         wheel = cls.__new__(cls)
+        wheel._path = None
         wheel._own(context)
         return wheel
 
     def close(self) -> None:
         """Release the context when no call uses it any more. Closing twice is harmless.
 
-        The last descriptor cancels pending timeouts. Blocked readers keep waiting: call
-        stop() first.
+        The last descriptor cancels pending timeouts. Asynchronous iterators end. Blocked
+        readers keep waiting: call stop() first.
         """
         context, self._context = self._context, None
         if context:
             self._gate.usable = False
+            for watch in [*self._watches, *self._timeouts.values()]:
+                watch.close()
+            self._timeouts.clear()
+
+    def _another(self) -> "Wheel":
+        """Open a context with the same backend, clock and slack."""
+        info = self.info()
+        backend: Backend | None = "process" if info.process else None if self._path else "kernel"
+        return Wheel(self._path, backend=backend, clock=info.clock, slack_ns=info.slack_ns)
 
     @property
     def closed(self) -> bool:
@@ -379,6 +398,14 @@ class Wheel:
             if result != -errno.EINTR:
                 return [Event._of(raw) for raw in raws[:check(result)]]
 
+    def _take(self, most: int) -> list[Event] | None:
+        """Read without waiting. Returns None if there is no event yet."""
+        context, raws = self._use(), (_lib.Event * most)()
+        result = lib.twheel_read(context.pointer, raws, most, 0)
+        if result in (-errno.EAGAIN, -errno.EINTR):
+            return None
+        return [Event._of(raw) for raw in raws[:check(result)]]
+
     def __iter__(self) -> Iterator[Event]:
         """Iterate over events as they come, until the wheel is stopped and empty.
 
@@ -387,11 +414,24 @@ class Wheel:
         while events := self.read(1):
             yield events[0]
 
+    def timeout(self, delay: float | None) -> "AsyncTimeout":
+        """Limit the time of a block: async with wheel.timeout(5), as asyncio.timeout(5) does.
+
+        It has all that asyncio's has: reschedule(), when(), expired(). Nothing of it is read from
+        this wheel. delay: seconds; 0 or less is due at once, and None never.
+        """
+        global _aio
+        if not _aio:
+            from . import aio as _aio
+        timeout: AsyncTimeout = _aio.timeout(self, delay)
+        return timeout
+
     def expirations(self) -> AsyncIterator[Event]:
-        """Iterate in asyncio: async for event in wheel.expirations().
+        """Iterate in asyncio or trio: async for event in wheel.expirations().
 
         Several tasks may iterate at once, and each event goes to one of them. After a cancelled
-        wait the iterator can be used further.
+        wait the iterator can be used further. It ends when the wheel is stopped or closed. It
+        has one descriptor, from its first use to its last reference.
         """
         from . import aio
         return aio.Expirations(self)

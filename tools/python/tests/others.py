@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
+"""Expirations in trio, through anyio, which also runs them on asyncio."""
+
+import importlib
+import threading
+import unittest
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from twheel import Wheel
+
+PATIENCE = 20
+
+
+class InOtherLoops(unittest.TestCase):
+    def run_all(self, main: Callable[[Wheel, Any], Coroutine[Any, Any, None]]) -> None:
+        """Run main(wheel, anyio) in each loop."""
+        for backend in ("trio", "asyncio"):
+            try:
+                anyio = importlib.import_module("anyio")
+                importlib.import_module(backend)
+            except ImportError as error:
+                self.skipTest(f"{error}: pip install anyio trio")
+
+            async def in_time(wheel: Wheel) -> None:
+                with anyio.fail_after(PATIENCE):
+                    await main(wheel, anyio)
+            with Wheel() as wheel:
+                anyio.run(in_time, wheel, backend=backend)
+
+    def test_wait_can_be_cancelled_and_ends_when_the_wheel_is_stopped(self) -> None:
+        async def main(wheel: Wheel, anyio: Any) -> None:
+            events = wheel.expirations()
+            for cookie in range(3):
+                with anyio.move_on_after(0.01) as scope:
+                    await anext(events)
+                self.assertTrue(scope.cancelled_caught)
+                wheel.arm(0.01, cookie)
+                self.assertEqual((await anext(events)).cookie, cookie)
+            wheel.stop()
+            self.assertEqual([event async for event in events], [])
+        self.run_all(main)
+
+    def test_other_tasks_run_while_there_is_always_an_event(self) -> None:
+        async def main(wheel: Wheel, anyio: Any) -> None:
+            async def stop() -> None:
+                await anyio.sleep(0.01)
+                wheel.stop()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(stop)
+                async for event in wheel.expirations():
+                    if not event.unprocessed:
+                        wheel.arm(0)
+                        wheel.wait(PATIENCE)
+        self.run_all(main)
+
+    def test_close_ends_iterators(self) -> None:
+        async def main(_: Wheel, anyio: Any) -> None:
+            async def iterate(wheel: Wheel) -> None:
+                async for event in wheel.expirations():
+                    cookies.append(event.cookie)
+
+            closes: list[Callable[[Wheel], None]] = [
+                Wheel.close, lambda wheel: threading.Thread(target=wheel.close).start()]
+            for close in closes:
+                cookies: list[int] = []
+                with Wheel() as wheel:
+                    wheel.arm(0, 3)
+                    async with anyio.create_task_group() as group:
+                        group.start_soon(iterate, wheel)
+                        while not cookies:
+                            await anyio.sleep(0.001)
+                        close(wheel)
+                    self.assertEqual(cookies, [3])
+        self.run_all(main)

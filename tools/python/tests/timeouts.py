@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
+"""Wheel.timeout(). What asyncio.timeout() promises is checked on both."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import threading
+import time
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+from twheel import Wheel, aio
+
+HOUR = 3600
+INFINITY = float("inf")
+
+
+class OfAsyncio(unittest.IsolatedAsyncioTestCase):
+    """asyncio's own."""
+
+    def make(self, delay: float | None) -> Any:
+        return asyncio.timeout(delay)
+
+    async def forever(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def test_block_that_takes_too_long_is_cancelled(self) -> None:
+        begin = time.monotonic()
+        with self.assertRaises(TimeoutError) as caught:
+            async with self.make(0.05) as scope:
+                await self.forever()
+        self.assertGreaterEqual(time.monotonic(), begin + 0.05)
+        self.assertTrue(scope.expired())
+        self.assertIsInstance(caught.exception.__context__, asyncio.CancelledError)
+        await asyncio.sleep(0)          # the task is not cancelled
+
+    async def test_block_that_ends_in_time_goes_on(self) -> None:
+        for delay in (HOUR, None, INFINITY):
+            async with self.make(delay) as scope:
+                await asyncio.sleep(0.002)
+            self.assertFalse(scope.expired())
+        with self.assertRaises(KeyError):
+            async with self.make(HOUR):
+                raise KeyError
+        async with self.make(0) as scope:       # without a wait
+            pass
+        self.assertFalse(scope.expired())
+
+    async def test_delay_that_has_passed_ends_the_first_wait(self) -> None:
+        for delay in (0, -1, -INFINITY):
+            waited = False
+            with self.assertRaises(TimeoutError):
+                async with self.make(delay):
+                    waited = True
+                    await asyncio.sleep(0)
+                    self.fail("the wait came to its end")
+            self.assertTrue(waited)
+
+    async def test_reschedule_moves_the_deadline(self) -> None:
+        now = asyncio.get_running_loop().time
+        for delay in (HOUR, None):
+            for rest in (0.02, 0, -1, -INFINITY):
+                with self.assertRaises(TimeoutError):
+                    async with self.make(delay) as scope:
+                        scope.reschedule(now() + rest)
+                        await self.forever()
+        for soon in (0, 0.002):
+            for when in (None, now() + HOUR, INFINITY):
+                async with self.make(soon) as scope:
+                    scope.reschedule(when)
+                    self.assertEqual(scope.when(), when)
+                    await asyncio.sleep(0.02)
+                self.assertFalse(scope.expired())
+
+    async def test_when_is_the_time_of_the_loop(self) -> None:
+        now = asyncio.get_running_loop().time
+        before, scope = now(), self.make(HOUR)
+        self.assertTrue(before <= scope.when() - HOUR <= now())
+        self.assertIsNone(self.make(None).when())
+
+    async def test_reschedule_is_for_the_block(self) -> None:
+        scope = self.make(HOUR)
+        with self.assertRaises((RuntimeError, AssertionError)):     # assertion: before 3.12
+            scope.reschedule(None)
+        async with scope:
+            pass
+        with self.assertRaises(RuntimeError):
+            scope.reschedule(None)
+        with self.assertRaises(TimeoutError):
+            async with self.make(0) as scope:
+                try:
+                    await self.forever()
+                finally:
+                    with self.assertRaises(RuntimeError):
+                        scope.reschedule(None)
+
+    async def test_nested_blocks_expire_each_at_its_own_time(self) -> None:
+        with self.assertRaises(TimeoutError):
+            async with self.make(HOUR) as outer:
+                with self.assertRaises(TimeoutError):
+                    async with self.make(0.01) as inner:
+                        await self.forever()
+                self.assertEqual((inner.expired(), outer.expired()), (True, False))
+                outer.reschedule(0)
+                async with self.make(HOUR) as inner:
+                    await self.forever()
+        self.assertEqual((inner.expired(), outer.expired()), (False, True))
+
+    async def test_cancellation_from_outside_is_no_timeout(self) -> None:
+        async def work(scope: Any) -> None:
+            async with scope:
+                await self.forever()
+
+        scope = self.make(HOUR)
+        task = asyncio.create_task(work(scope))
+        await asyncio.sleep(0)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        self.assertEqual((task.cancelling(), scope.expired()), (1, False))
+
+    async def test_each_cancellation_counts(self) -> None:
+        task = asyncio.current_task()
+        assert task
+        with contextlib.suppress(asyncio.CancelledError):
+            async with self.make(0) as scope:
+                try:
+                    await self.forever()
+                except asyncio.CancelledError:
+                    task.cancel()
+                    await asyncio.sleep(0)
+        self.assertTrue(scope.expired())
+        self.assertEqual((task.uncancel(), task.cancelling()), (0, 0))
+        with self.assertRaises(KeyError):
+            async with self.make(0):
+                try:
+                    await self.forever()
+                except asyncio.CancelledError:
+                    raise KeyError from None
+        self.assertEqual(task.cancelling(), 0)
+
+
+class OfTheWheel(OfAsyncio):
+    async def asyncSetUp(self) -> None:
+        self.wheel = Wheel()
+        self.addCleanup(self.wheel.close)
+
+    def make(self, delay: float | None) -> Any:
+        return self.wheel.timeout(delay)
+
+    async def test_timeouts_leave_the_events_of_the_wheel_alone(self) -> None:
+        self.wheel.arm(0.01, 5)
+        with self.assertRaises(TimeoutError):
+            async with self.make(0.02):
+                await self.forever()
+        self.assertEqual([event.cookie for event in self.wheel.read(10)], [5])
+        self.assertEqual(self.wheel.info().live, 0)
+
+    async def test_cells_are_used_again_and_end_after_a_burst(self) -> None:
+        async def work(delay: float) -> None:
+            with contextlib.suppress(TimeoutError):
+                async with self.make(delay):
+                    await asyncio.sleep(0.02)
+
+        for delay in (HOUR, 0.001):
+            await asyncio.gather(*(work(delay) for _ in range(200)))
+        await asyncio.sleep(0)
+        [timeouts] = self.wheel._timeouts.values()
+        self.assertLessEqual(timeouts.wheel.info().live, aio.SPARE + 1)
+        armed = timeouts.wheel.stats().armed
+        for _ in range(100):
+            async with self.make(HOUR):
+                pass
+        self.assertEqual(timeouts.wheel.stats().armed, armed)
+
+    async def check_close(self, close: Callable[[], None]) -> None:
+        with self.assertRaises(TimeoutError):
+            async with self.make(0.1) as outer:
+                async with self.make(HOUR) as inner:
+                    close()
+                    await asyncio.sleep(0)
+                    inner.reschedule(inner.when() + 1)
+                    await self.forever()
+        self.assertEqual((outer.expired(), inner.expired()), (True, False))
+        with self.assertRaises(ValueError):
+            self.make(1)
+
+    async def test_close_leaves_timeouts_to_the_loop(self) -> None:
+        await self.check_close(self.wheel.close)
+
+    async def test_close_in_another_thread_leaves_timeouts_to_the_loop(self) -> None:
+        await self.check_close(threading.Thread(target=self.wheel.close).start)
+
+    async def test_timeout_is_entered_once(self) -> None:
+        async with self.make(HOUR) as scope:
+            with self.assertRaises(RuntimeError):
+                await scope.__aenter__()
+        with self.assertRaises(RuntimeError):
+            await scope.__aenter__()
+
+
+class Loops(unittest.TestCase):
+    def test_loops_that_are_over_keep_no_descriptor(self) -> None:
+        async def main() -> None:
+            async with wheel.timeout(HOUR):
+                pass
+
+        with Wheel() as wheel:
+            asyncio.run(main())
+            gc.collect()
+            before = len(os.listdir("/proc/self/fd"))
+            for _ in range(3):
+                asyncio.run(main())
+            self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+            with self.assertRaises(RuntimeError):
+                wheel.timeout(1)
