@@ -89,7 +89,7 @@ help-all:
 	@echo '                   an hour; PUBLISH=1 puts the tables into doc/scenarios.md'
 	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'
 	@echo 'make bench-rust    sleeps of tokio beside those of the crate'
-	@echo 'make bench-python  timers of asyncio beside the least they would cost on the wheel'
+	@echo 'make bench-python  costs of timeouts in Python, beside those of its standard library'
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
 	@echo 'make readme        updates the session in doc/demo.md'
 
@@ -201,8 +201,10 @@ bench-java: setup-check setup-java
 	@tools/java/bench
 
 bench-python: setup-check tools
-	@cd tools/python && LD_LIBRARY_PATH=$(O)/tools PYTHONDONTWRITEBYTECODE=1 \
-		$(or $(PYTHON),/usr/bin/python3) -m tests.cost $(NUMBER)
+	@cd tools/python && python=$(or $(PYTHON),/usr/bin/python3) && \
+		$$python -W ignore setup.py -q build -b $(O)/python --build-lib $(O)/python/lib && \
+		PYTHONPATH=$(O)/python/lib:. PYTHONDONTWRITEBYTECODE=1 \
+		$$python -P -m tests.cost $(NUMBER)
 
 bench-rust: setup-check setup-rust
 	@tools/rust/bench

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """python3 -m tests MODULE...: run unittest modules of this directory and print KTAP."""
 
+import logging
 import sys
 import unittest
 import warnings
@@ -43,6 +44,7 @@ class KtapResult(unittest.TestResult):
 def main() -> int:
     warnings.simplefilter("error", ResourceWarning)
     sys.unraisablehook = unraisable
+    logging.getLogger("asyncio").setLevel(logging.ERROR)    # a machine may be slow
     suite = unittest.defaultTestLoader.loadTestsFromNames(
         [f"tests.{name}" for name in sys.argv[1:]])
     print(f"KTAP version 1\n1..{suite.countTestCases()}", flush=True)

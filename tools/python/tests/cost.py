@@ -1,166 +1,154 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-"""python3 -m tests.cost [NUMBER]: print the cost of timers on asyncio's own event loop, and a
-lower bound of their cost on a loop with timers on the wheel.
+"""python3 -m tests.cost [PENDING]: print the costs of timeouts beside those of the standard
+library, as the tables of README.md. The wheel is in the process. No device is needed.
 
-The lower bound is the Python code of such a loop. To arm, it creates the handle, packs the
-operation and stores the id. To cancel, it packs the operation. To fire, it unpacks the event,
-finds the handle and sorts. System calls and the kernel are not included, so a real loop costs
-more. No device is needed.
-
-Prints microseconds of CPU time per timer, the median of several runs. The deadlines are at
-random within a minute, or ascending, which they are if all timers have the same delay.
+A cost is the time of the thread that arms, cancels or is called: the best of several runs, or one
+run beside other threads. In it as many are cancelled as are pending, for the heap of asyncio.
 """
 
 import asyncio
-import gc
-import random
-import statistics
-import struct
+import contextlib
+import functools
+import sched
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from twheel import _lib
+from twheel import Operation, Wheel, _pycell
 
-RUNS = 7
+RUNS = 5
 HOUR = 3600
-OP = struct.Struct("=IIQQQQIIiI")
-EVENT = struct.Struct("=QQQQQII")
-
-Costs = tuple[float, float, float]
+Work = Callable[[int], None]
 
 
 def nothing() -> None:
-    """Callback of every timer."""
+    """Callback of a timer."""
 
 
-def cpu_time(work: Callable[[], Any]) -> float:
-    """CPU time of work(), in microseconds."""
-    begin = time.thread_time_ns()
-    work()
-    return (time.thread_time_ns() - begin) / 1000
+@contextlib.contextmanager
+def busy_threads(number: int) -> Iterator[None]:
+    def compute() -> None:
+        while not stop.is_set():
+            sum(range(1000))
+
+    stop = threading.Event()
+    threads = [threading.Thread(target=compute) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    yield
+    stop.set()
+    for thread in threads:
+        thread.join()
 
 
-def turn(loop: asyncio.AbstractEventLoop) -> None:
-    loop.call_soon(loop.stop)
-    loop.run_forever()
+def timed(work: Work, number: int) -> float:
+    """Microseconds of each."""
+    begin = time.perf_counter_ns()
+    work(number)
+    return (time.perf_counter_ns() - begin) / number / 1000
 
 
-def expires_ns(handle: asyncio.TimerHandle) -> int:
-    return int(handle.when() * 1e9) + 1
+def in_loop(main: Callable[[int], Any], pending: int) -> Work:
+    """A coroutine, in a loop with other timers. Cancelled ones go in the turn after it."""
+    async def whole(number: int) -> None:
+        await main(number)
+        await asyncio.sleep(0)
+
+    loop = asyncio.new_event_loop()
+    for i in range(pending):
+        loop.call_later(HOUR + i, nothing)
+    return lambda number: loop.run_until_complete(whole(number))
 
 
-class Heap:
-    """asyncio's own event loop."""
+def pairs(wheel: Wheel, pending: int) -> Iterator[tuple[str, Work, int]]:
+    """How a timeout is armed and cancelled, and how often in a run."""
+    async def call_later(number: int) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(number):
+            loop.call_later(5, nothing).cancel()
 
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.handles: list[asyncio.TimerHandle] = []
+    async def blocks(make: Callable[[float], Any], number: int) -> None:
+        for _ in range(number):
+            async with make(5):
+                pass
 
-    def arm(self, deadlines: list[float]) -> None:
-        self.handles = [self.loop.call_at(when, nothing) for when in deadlines]
+    def exchanges(cell: Any, number: int) -> None:
+        for _ in range(number):
+            cell.arm(5)
+            cell.cancel()
 
-    def cancel(self) -> None:
-        """Also run the turn that removes cancelled timers from the heap."""
-        for handle in self.handles:
-            handle.cancel()
-        turn(self.loop)
+    def operations(number: int) -> None:
+        for _ in range(number):
+            wheel.cancel(wheel.arm(5))
 
-    def fire(self) -> None:
-        turn(self.loop)
+    def timers(number: int) -> None:
+        for _ in range(number):
+            timer = threading.Timer(5, nothing)
+            timer.start()
+            timer.cancel()
+            timer.join()
 
+    def entries(number: int) -> None:
+        for _ in range(number):
+            scheduler.cancel(scheduler.enter(5, 0, nothing))
 
-class Handle(asyncio.TimerHandle):
-    """A timer of the loop below."""
-
-    __slots__ = ("id", "wheel")
-    id: int
-    wheel: "Least"
-
-    def cancel(self) -> None:
-        if not self.cancelled():
-            self.wheel.cancelled.append(self.id)
-            del self.wheel.timers[self.id]
-        asyncio.Handle.cancel(self)
-
-
-class Least:
-    """The least work that a loop on the wheel has to do, without the kernel."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.timers: dict[int, Handle] = {}
-        self.cancelled: list[int] = []
-        self.events = b""
-
-    def call_at(self, when: float) -> Handle:
-        handle = Handle(when, nothing, (), self.loop)
-        handle.wheel = self
-        return handle
-
-    def arm(self, deadlines: list[float]) -> None:
-        """Number the ids, which the kernel would write."""
-        handles = [self.call_at(when) for when in deadlines]
-        ops = bytearray(OP.size * len(handles))
-        for i, handle in enumerate(handles):
-            OP.pack_into(ops, i * OP.size, _lib.OP_ARM, _lib.F_ABS, i + 1, expires_ns(handle),
-                         0, 0, 0, 0, 0, 0)
-        for handle, op in zip(handles, OP.iter_unpack(ops)):
-            handle.id = op[2]
-            self.timers[handle.id] = handle
-
-    def cancel(self) -> None:
-        for handle in list(self.timers.values()):
-            handle.cancel()
-        ops = bytearray(OP.size * len(self.cancelled))
-        for i, id in enumerate(self.cancelled):
-            OP.pack_into(ops, i * OP.size, _lib.OP_CANCEL, 0, id, 0, 0, 0, 0, 0, 0, 0)
-        turn(self.loop)
-
-    def expire(self) -> None:
-        """Make the events. This is the kernel's part, which is not timed."""
-        self.events = b"".join(EVENT.pack(handle.id, 0, expires_ns(handle), 0, 1, 1, 0)
-                               for handle in self.timers.values())
-
-    def fire(self) -> None:
-        due = [self.timers.pop(event[0]) for event in EVENT.iter_unpack(self.events)]
-        due.sort(key=asyncio.TimerHandle.when)
-        self.loop._ready.extend(due)  # type: ignore[attr-defined]
-        turn(self.loop)
+    scheduler = sched.scheduler()
+    for i in range(pending):
+        scheduler.enter(HOUR + i, 0, nothing)
+    others = [wheel.arm(HOUR + i) for i in range(pending)]
+    cell = wheel.cell()
+    slow = _pycell.Exchange(wheel, cell.id, 0, cell._address)
+    if not isinstance(cell, _pycell.Exchange):
+        yield "a cell", functools.partial(exchanges, cell), 200_000
+    yield "a cell, without the extension", functools.partial(exchanges, slow), 1000
+    yield "`Wheel.arm()`, `cancel()`", operations, 1000
+    yield "asyncio: `call_later()`, `cancel()`", in_loop(call_later, pending), pending + 1000
+    yield "`threading.Timer`", timers, 50
+    yield "sched", entries, 50
+    for name, make in (("Wheel", wheel.timeout), ("asyncio", asyncio.timeout)):
+        yield (f"`async with {name}.timeout()`",
+               in_loop(functools.partial(blocks, make), pending), pending + 1000)
+    wheel.submit(Operation.cancel(id) for id in others)
 
 
-Kind = type[Heap] | type[Least]
-KINDS: dict[str, Kind] = {"asyncio": Heap, "wheel, at least": Least}
+def expiries(wheel: Wheel) -> Iterator[tuple[str, Work, int]]:
+    """How timeouts that are due at once are armed, and how the program hears of each."""
+    async def batches(most: int, number: int) -> None:
+        wheel.submit(Operation.arm(0) for _ in range(number))
+        async for events in wheel.batches(most):
+            number -= len(events)
+            if not number:
+                break
 
+    async def call_later(number: int) -> None:
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        for _ in range(number - 1):
+            loop.call_later(0, nothing)
+        loop.call_later(0, done.set)
+        await done.wait()
 
-def costs(kind: Kind, spread: list[float]) -> Costs:
-    """Costs of an arm, a cancel and an expiry. One set of timers is cancelled, another fires."""
-    gc.collect()
-    later, now = kind(), kind()
-    arm = cpu_time(lambda: later.arm([later.loop.time() + HOUR + x for x in spread]))
-    cancel = cpu_time(later.cancel)
-    now.arm([now.loop.time() - HOUR + x for x in spread])
-    if isinstance(now, Least):
-        now.expire()
-    fire = cpu_time(now.fire)
-    later.loop.close()
-    now.loop.close()
-    return arm, cancel, fire
+    for most in (1024, 1):
+        work = in_loop(functools.partial(batches, most), 0)
+        yield f"`Wheel.submit()`, `batches({most})`", work, 10_000
+    yield "asyncio: `call_later()`", in_loop(call_later, 0), 10_000
 
 
 def main() -> None:
-    assert OP.size == 56 and EVENT.size == 48
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    chance = random.Random(1)
-    spreads = {"random": [60 * chance.random() for _ in range(number)],
-               "ascending": [60 * i / number for i in range(number)]}
-    print(f"{number} timers, us each         arm  cancel    fire")
-    for order, spread in spreads.items():
-        for name, kind in KINDS.items():
-            runs = [costs(kind, spread) for _ in range(RUNS)]
-            medians = [statistics.median(column) / number for column in zip(*runs)]
-            print(f"{order:10} {name:15}" + "".join(f"{cost:8.2f}" for cost in medians))
+    pending = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    with Wheel(backend="process") as wheel:
+        print(f"| us to arm and cancel, {pending:,} pending | alone | beside 3 busy threads |")
+        print("|---|--:|--:|")
+        for name, work, number in pairs(wheel, pending):
+            alone = min(timed(work, number) for _ in range(RUNS))
+            with busy_threads(3):
+                beside = timed(work, number)
+            print(f"| {name} | {alone:,.2f} | {beside:,.2f} |", flush=True)
+        print("\n| us to arm and expire, 10,000 at once | |\n|---|--:|")
+        for name, work, number in expiries(wheel):
+            cost = min(timed(work, number) for _ in range(RUNS))
+            print(f"| {name} | {cost:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
