@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 
 /**
  * Objects with a deadline each, on a pool of cells, and a loop that takes the due ones.
@@ -216,6 +217,14 @@ class Slots<E> implements AutoCloseable {
 		return true;
 	}
 
+	/** A thread of the package, which keeps neither the program nor a class loader alive. */
+	static Thread daemon(Runnable run) {
+		Thread thread = new Thread(null, run, "twheel", 0, false);
+		thread.setDaemon(true);
+		thread.setContextClassLoader(null);
+		return thread;
+	}
+
 	/** Takes events until the context is stopped and no event can follow. */
 	@SuppressWarnings({ "rawtypes", "unchecked" })
 	void run(Receiver<E> receiver) {
@@ -267,6 +276,15 @@ class Slots<E> implements AutoCloseable {
 		if (!slot.kept)
 			put(slot);
 		receiver.ended(entry, unprocessed);
+	}
+
+	/** Passes the armed objects, and perhaps some that are just armed or have just ended. */
+	void forEach(Consumer<E> action) {
+		for (Slot<E> slot : all) {
+			E entry = slot == null ? null : slot.entry;
+			if (entry != null)
+				action.accept(entry);
+		}
 	}
 
 	/** Stops the context: each armed slot makes an event for run(). */

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 package org.twheel;
 
-import static java.util.Objects.requireNonNull;
-
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
-import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.Callable;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Delayed;
 import java.util.concurrent.Executors;
 import java.util.concurrent.FutureTask;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.RejectedExecutionHandler;
 import java.util.concurrent.RunnableScheduledFuture;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
@@ -25,37 +19,40 @@ import java.util.function.Supplier;
 
 /**
  * A {@link ScheduledExecutorService} on {@code /dev/twheel}: delayed tasks are cells of the
- * wheel, one thread takes the due ones and hands them to a pool of threads.
+ * wheel. A thread of the package, which is a daemon, takes the due ones for a pool of threads.
  *
- * <p>It behaves as ScheduledThreadPoolExecutor does with its default policies, except for the
- * order of tasks. After {@link #shutdown()} periodic tasks are cancelled and delayed tasks still
- * run. A cancelled task is removed at once. Runs of a periodic task never overlap. A periodic
- * task counts against the limit of the module until it ends, also while it runs.
- *
- * <p>Due tasks that the thread reads together begin in the order of their deadlines. Equal
- * deadlines begin in the order in which they were armed. Otherwise, the order of two tasks is
- * not guaranteed if their deadlines are within a tick of each other. The same holds if they were
- * armed on different CPUs, and while the machine is too busy to expire them in time.
+ * <p>It keeps the contract of ScheduledThreadPoolExecutor, with these differences:
+ * <ul>
+ * <li>A cancelled task is always removed at once. There is no policy for this.
+ * <li>Equal deadlines begin in the order of submission if the tasks are read or wait for a thread
+ * together. Otherwise, the order of two tasks is not guaranteed if their deadlines are within a
+ * tick of each other. The same holds if they were armed on different CPUs, and while the machine
+ * is too busy to expire them in time.
+ * <li>At a limit of the module, RejectedExecutionException is thrown. The handler gets only tasks
+ * that come after a shutdown. A periodic task counts against the limit until it ends, also while
+ * it runs. A task without a delay does not count.
+ * <li>The queue has no methods that remove tasks in the wheel; {@link #remove} does.
+ * <li>A periodic task that is run by hand before its deadline does not run.
+ * <li>It needs one thread at least, and has no decorateTask().
+ * </ul>
  *
  * <p>A task never runs early: its deadline is rounded up to the tick of the wheel, 1 ms by
- * default. Delays are at most {@link Long#MAX_VALUE} ns, and negative ones count as 0. All
- * methods may be called by several threads at once. An executor that is not shut down keeps
- * its threads and its descriptor.
+ * default. Delays are at most {@link Long#MAX_VALUE} ns. All methods may be called by several
+ * threads at once. An executor that is not shut down keeps its threads and its descriptor.
  */
-public final class WheelExecutor extends AbstractExecutorService
-		implements ScheduledExecutorService {
+public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecutorService {
+	/** For threads above the size of the pool, and for all if the user lets them end. */
+	private static final long KEEP_ALIVE_MS = 10;
+
 	private final Slots<Task<?>> slots;
-	private final ThreadPoolExecutor pool;
+	private final TaskQueue queue = (TaskQueue) super.getQueue();
 	private final Thread reader;
-	/** Number of tasks that are armed, or are being armed. */
-	private final AtomicLong waiting = new AtomicLong();
 	/** The number of the next task. */
 	private final AtomicLong numbers = new AtomicLong();
-	private final Set<Task<?>> periodic = ConcurrentHashMap.newKeySet();
-	private volatile boolean shutdown;
+	private volatile boolean continuesPeriodic;
+	private volatile boolean executesDelayed = true;
+	/** Whether shutdownNow() was called. */
 	private volatile boolean stopped;
-	/** Written by the reader; read when it has ended. */
-	private final List<Runnable> unprocessed = new ArrayList<>();
 
 	/**
 	 * Makes an executor.
@@ -71,45 +68,65 @@ public final class WheelExecutor extends AbstractExecutorService
 	 * Makes an executor.
 	 *
 	 * @param threads       number of threads that run tasks, 1 or more
-	 * @param threadFactory makes these threads, and the one that waits for deadlines
+	 * @param threadFactory makes these threads, and no others
 	 * @throws TwheelException as {@link Context#open()}
 	 */
 	public WheelExecutor(int threads, ThreadFactory threadFactory) {
-		this(threads, threadFactory, () -> new Slots<>(Context.open()));
-	}
-
-	/** For tests, on slots without a kernel. */
-	WheelExecutor(int threads, ThreadFactory threadFactory, Supplier<Slots<Task<?>>> open) {
-		pool = new ThreadPoolExecutor(threads, threads, 0, TimeUnit.SECONDS,
-				new LinkedBlockingQueue<>(), threadFactory);
-		reader = requireNonNull(threadFactory.newThread(this::serve), "thread");
-		slots = open.get();
-		try {
-			reader.start();
-		} catch (RuntimeException | Error e) {
-			slots.close();
-			throw e;
-		}
+		this(threads, threadFactory, new AbortPolicy());
 	}
 
 	/**
-	 * Runs a task once, after a delay.
+	 * Makes an executor.
+	 *
+	 * @param threads number of threads that run tasks, 1 or more
+	 * @param handler gets tasks that are submitted after a shutdown
+	 * @throws TwheelException as {@link Context#open()}
+	 */
+	public WheelExecutor(int threads, RejectedExecutionHandler handler) {
+		this(threads, Executors.defaultThreadFactory(), handler);
+	}
+
+	/**
+	 * Makes an executor.
+	 *
+	 * @param threads       number of threads that run tasks, 1 or more
+	 * @param threadFactory makes these threads, and no others
+	 * @param handler       gets tasks that are submitted after a shutdown
+	 * @throws TwheelException as {@link Context#open()}
+	 */
+	public WheelExecutor(int threads, ThreadFactory threadFactory, RejectedExecutionHandler handler) {
+		this(threads, threadFactory, handler, () -> new Slots<>(Context.open()));
+	}
+
+	/** For tests, on slots without a kernel. */
+	WheelExecutor(int threads, ThreadFactory threadFactory, RejectedExecutionHandler handler,
+		      Supplier<Slots<Task<?>>> open) {
+		super((int) positive(threads), Integer.MAX_VALUE, KEEP_ALIVE_MS, TimeUnit.MILLISECONDS,
+		      new TaskQueue(), threadFactory, handler);
+		slots = open.get();
+		queue.setSlots(slots);
+		reader = Slots.daemon(this::serve);
+		reader.start();
+	}
+
+	/**
+	 * Runs a task once, after a delay. A delay of 0 or less is due at once.
 	 *
 	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
 	 */
 	@Override
 	public ScheduledFuture<?> schedule(Runnable command, long delay, TimeUnit unit) {
-		return begin(new Task<>(Executors.callable(command), unit.toNanos(delay), 0));
+		return begin(Executors.callable(command), unit.toNanos(delay), 0);
 	}
 
 	/**
-	 * Calls a task once, after a delay.
+	 * Calls a task once, after a delay. A delay of 0 or less is due at once.
 	 *
 	 * @throws RejectedExecutionException after shutdown, or at a limit of the module
 	 */
 	@Override
 	public <V> ScheduledFuture<V> schedule(Callable<V> callable, long delay, TimeUnit unit) {
-		return begin(new Task<>(callable, unit.toNanos(delay), 0));
+		return begin(callable, unit.toNanos(delay), 0);
 	}
 
 	/**
@@ -120,8 +137,8 @@ public final class WheelExecutor extends AbstractExecutorService
 	@Override
 	public ScheduledFuture<?> scheduleAtFixedRate(Runnable command, long initialDelay, long period,
 						      TimeUnit unit) {
-		return begin(new Task<>(Executors.callable(command), unit.toNanos(initialDelay),
-				positive(unit.toNanos(period))));
+		return begin(Executors.callable(command), unit.toNanos(initialDelay),
+			     positive(unit.toNanos(period)));
 	}
 
 	/**
@@ -132,131 +149,174 @@ public final class WheelExecutor extends AbstractExecutorService
 	@Override
 	public ScheduledFuture<?> scheduleWithFixedDelay(Runnable command, long initialDelay, long delay,
 							 TimeUnit unit) {
-		return begin(new Task<>(Executors.callable(command), unit.toNanos(initialDelay),
-				-positive(unit.toNanos(delay))));
+		return begin(Executors.callable(command), unit.toNanos(initialDelay),
+			     -positive(unit.toNanos(delay)));
 	}
 
-	/** Runs a task at once, on the pool. */
+	/** Runs a task that is due at once. Its future has what it throws. */
 	@Override
 	public void execute(Runnable command) {
-		if (shutdown)
-			throw new RejectedExecutionException("the executor is shut down");
-		pool.execute(command);
+		schedule(command, 0, TimeUnit.NANOSECONDS);
+	}
+
+	@Override
+	public ScheduledFuture<?> submit(Runnable task) {
+		return schedule(task, 0, TimeUnit.NANOSECONDS);
+	}
+
+	@Override
+	public <V> ScheduledFuture<V> submit(Runnable task, V result) {
+		return schedule(Executors.callable(task, result), 0, TimeUnit.NANOSECONDS);
+	}
+
+	@Override
+	public <V> ScheduledFuture<V> submit(Callable<V> task) {
+		return schedule(task, 0, TimeUnit.NANOSECONDS);
+	}
+
+	/**
+	 * Sets whether periodic tasks go on after {@link #shutdown}; false by default.
+	 *
+	 * @param value whether they go on; false ends them after a shutdown, too
+	 */
+	public void setContinueExistingPeriodicTasksAfterShutdownPolicy(boolean value) {
+		continuesPeriodic = value;
+		dropRefused();
+	}
+
+	/**
+	 * Returns whether periodic tasks go on after {@link #shutdown}.
+	 *
+	 * @return the policy
+	 */
+	public boolean getContinueExistingPeriodicTasksAfterShutdownPolicy() {
+		return continuesPeriodic;
+	}
+
+	/**
+	 * Sets whether delayed tasks still run after {@link #shutdown}; true by default.
+	 *
+	 * @param value whether they run; false cancels them after a shutdown, too
+	 */
+	public void setExecuteExistingDelayedTasksAfterShutdownPolicy(boolean value) {
+		executesDelayed = value;
+		dropRefused();
+	}
+
+	/**
+	 * Returns whether delayed tasks still run after {@link #shutdown}.
+	 *
+	 * @return the policy
+	 */
+	public boolean getExecuteExistingDelayedTasksAfterShutdownPolicy() {
+		return executesDelayed;
+	}
+
+	@Override
+	public void setCorePoolSize(int threads) {
+		super.setCorePoolSize((int) positive(threads));
 	}
 
 	@Override
 	public void shutdown() {
-		shutdown = true;
-		for (Task<?> task : periodic)
-			task.cancel(false);
-		endIfIdle();
+		super.shutdown();
+		dropRefused();
 	}
 
+	/** The descriptor is closed when this returns. */
 	@Override
 	public List<Runnable> shutdownNow() {
-		shutdown = true;
 		stopped = true;
-		List<Runnable> tasks = new ArrayList<>();
-		synchronized (this) {
-			endReader();
-			tasks.addAll(unprocessed);
-			unprocessed.clear();
-		}
-		tasks.addAll(pool.shutdownNow());
+		List<Runnable> tasks = super.shutdownNow();
+		endReader();
+		Slots.join(reader, () -> { });
+		// The reader has put all tasks of the wheel into the queue.
+		queue.drainTo(tasks);
 		return tasks;
 	}
 
-	@Override
-	public boolean isShutdown() {
-		return shutdown;
-	}
-
-	@Override
-	public boolean isTerminated() {
-		return pool.isTerminated();
-	}
-
+	/** The descriptor is closed when this returns true. */
 	@Override
 	public boolean awaitTermination(long timeout, TimeUnit unit) throws InterruptedException {
-		return pool.awaitTermination(timeout, unit);
+		if (!super.awaitTermination(timeout, unit))
+			return false;
+		Slots.join(reader, () -> { });
+		return true;
 	}
 
-	private static long positive(long periodNs) {
-		if (periodNs <= 0)
-			throw new IllegalArgumentException("period " + periodNs);
-		return periodNs;
+	@Override
+	protected void terminated() {
+		endReader();
+		super.terminated();
 	}
 
-	private <V> Task<V> begin(Task<V> task) {
-		if (task.isPeriodic())
-			periodic.add(task);
+	@Override
+	public boolean remove(Runnable command) {
+		boolean removed = command instanceof WheelExecutor.Task<?> task && task.takeOut();
+		// It ends the pool, if it is shut down and this was the last task.
+		super.remove(null);
+		return removed;
+	}
+
+	private static long positive(long number) {
+		if (number <= 0)
+			throw new IllegalArgumentException(number + " is not positive");
+		return number;
+	}
+
+	/** Counts the task first: a shutdown that comes meanwhile waits for it, or it is refused. */
+	private <V> Task<V> begin(Callable<V> callable, long delayNs, long periodNs) {
+		Task<V> task = new Task<>(callable, delayNs, periodNs);
+		boolean isArmed = false;
+		queue.armed.incrementAndGet();
 		try {
-			arm(task, null, task.deadlineNs);
-		} catch (RejectedExecutionException | Error e) {
-			periodic.remove(task);
-			throw e;
-		} catch (RuntimeException e) {
-			periodic.remove(task);
-			throw new RejectedExecutionException(e.getMessage(), e);
+			if (!isShutdown()) {
+				prestartCoreThread();
+				if (delayNs > 0 || periodNs != 0) {
+					task.place(null, task.deadlineNs);
+					isArmed = true;
+				} else {
+					queue.add(task);
+				}
+				return task;
+			}
+		} catch (RejectedExecutionException e) {
+			if (!isShutdown())
+				throw e;
+		} finally {
+			if (!isArmed)
+				left();
+			task.check();
 		}
+		getRejectedExecutionHandler().rejectedExecution(task, this);
 		return task;
 	}
 
-	/**
-	 * Arms a task, in the slot that it has kept, if any. Counted first: a shutdown that comes
-	 * meanwhile waits for the task, or it is refused. No slot is put back then: none is needed.
-	 */
-	private void arm(Task<?> task, Slots.Slot<Task<?>> kept, long deadlineNs) {
-		waiting.incrementAndGet();
-		try {
-			if (shutdown)
-				throw new RejectedExecutionException("the executor is shut down");
-			task.place(kept, deadlineNs);
-		} catch (RuntimeException | Error e) {
-			left();
-			throw e;
-		}
-		if (task.isCancelled())
-			task.withdraw();
-	}
-
-	/** A task waits no more. */
+	/** A task has left the wheel. */
 	private void left() {
-		if (waiting.decrementAndGet() == 0)
-			endIfIdle();
+		if (queue.armed.decrementAndGet() == 0 && isShutdown())
+			remove(null);
 	}
 
-	private void endIfIdle() {
-		if (!shutdown || waiting.get() != 0)
+	/** Whether the policies let a task run. */
+	private boolean isAllowed(Task<?> task) {
+		if (!isShutdown())
+			return true;
+		return task.isPeriodic() ? continuesPeriodic :
+			executesDelayed || task.getDelay(TimeUnit.NANOSECONDS) <= 0;
+	}
+
+	private boolean mayRun(Task<?> task) {
+		return isAllowed(task) && !stopped;
+	}
+
+	/** Cancels the waiting tasks that the policies do not let run. */
+	private void dropRefused() {
+		if (!isShutdown())
 			return;
-		try {
-			slots.stop();
-		} catch (IllegalStateException e) {
-			// Another thread was faster, and the reader has closed the context.
-		}
-	}
-
-	/** The reader, which ends when the context is stopped and its events are read. */
-	private void serve() {
-		slots.run((task, isUnprocessed) -> {
-			if (stopped || isUnprocessed)
-				unprocessed.add(task);
-			else
-				hand(task);
-			left();
-		});
-		slots.close();
-		pool.shutdown();
-	}
-
-	/** If the pool cannot start a thread, the task fails, and the reader goes on. */
-	private void hand(Task<?> task) {
-		task.keepSlot();
-		try {
-			pool.execute(task);
-		} catch (Throwable t) {
-			task.fail(t);
-		}
+		for (Runnable task : queue)
+			((Task<?>) task).check();
+		remove(null);
 	}
 
 	private void endReader() {
@@ -265,7 +325,24 @@ public final class WheelExecutor extends AbstractExecutorService
 		} catch (IllegalStateException e) {
 			// It has ended: the context is closed.
 		}
-		Slots.join(reader, () -> { });
+	}
+
+	/** The reader, which ends when the context is stopped and its events are read. */
+	private void serve() {
+		slots.run((task, isUnprocessed) -> {
+			task.keepSlot();
+			try {
+				queue.add(task);
+			} catch (Throwable t) {
+				// Without memory the task fails, and the reader goes on.
+				task.fail(t);
+			}
+			left();
+			// In this order: shutdownNow() is to return the task.
+			if (task.isCancelled() || !isAllowed(task) && !stopped)
+				task.drop();
+		});
+		slots.close();
 	}
 
 	/**
@@ -295,20 +372,52 @@ public final class WheelExecutor extends AbstractExecutorService
 		/** Holds the lock until slot is set, because the task may fire before. */
 		private synchronized void place(Slots.Slot<Task<?>> own, long wantedNs) {
 			slot = null;
-			Slots.Slot<Task<?>> free = own != null ? own : slots.take();
-			dueNs = wantedNs;
-			deadlineNs = slots.deadline(free, wantedNs);
-			slots.arm(free, deadlineNs, this, isPeriodic());
-			slot = free;
+			try {
+				Slots.Slot<Task<?>> free = own != null ? own : slots.take();
+				dueNs = wantedNs;
+				deadlineNs = slots.deadline(free, wantedNs);
+				slots.arm(free, deadlineNs, this, isPeriodic());
+				slot = free;
+			} catch (RuntimeException e) {
+				throw new RejectedExecutionException(e.getMessage(), e);
+			}
+		}
+
+		/** Whether it is in the wheel; without the lock, another thread may see this late. */
+		boolean isArmed() {
+			return slot != null;
 		}
 
 		/** It waits no more if this ends its arming; otherwise the reader finds it. */
-		private synchronized void withdraw() {
+		private synchronized boolean withdraw() {
 			if (slot == null || !slots.disarm(slot, deadlineNs))
-				return;
+				return false;
 			// Once: the slot may be armed for another task, with the same deadline.
 			slot = null;
-			left();
+			return true;
+		}
+
+		/** Returns false if it waits neither in the wheel nor for a thread. */
+		private boolean takeOut() {
+			if (withdraw()) {
+				left();
+				return true;
+			}
+			boolean removed = queue.remove(this);
+			if (removed && isShutdown())
+				remove(null);
+			return removed;
+		}
+
+		private void drop() {
+			if (takeOut())
+				cancel(false);
+		}
+
+		/** Called when it waits: a cancel or a shutdown may have come before. */
+		private void check() {
+			if (isCancelled() || !mayRun(this))
+				drop();
 		}
 
 		/** Called when the task has fired. */
@@ -325,11 +434,15 @@ public final class WheelExecutor extends AbstractExecutorService
 			return own;
 		}
 
-		private void fail(Throwable cause) {
-			setException(cause);
+		private void putKept() {
 			Slots.Slot<Task<?>> own = takeKept();
 			if (own != null)
 				slots.put(own);
+		}
+
+		private void fail(Throwable cause) {
+			setException(cause);
+			putKept();
 		}
 
 		@Override
@@ -339,7 +452,9 @@ public final class WheelExecutor extends AbstractExecutorService
 
 		@Override
 		public void run() {
-			if (isPeriodic())
+			if (!mayRun(this))
+				cancel(false);
+			else if (isPeriodic())
 				runPeriodic();
 			else
 				super.run();
@@ -356,16 +471,19 @@ public final class WheelExecutor extends AbstractExecutorService
 				slots.put(own);
 		}
 
-		/** Refused after a shutdown. Nobody else can be told of another failure. */
+		/** After a shutdown the context may refuse it. Nobody else can be told of another failure. */
 		private void again(Slots.Slot<Task<?>> own) {
 			long from = periodNs > 0 ? dueNs : slots.nanoTime();
+			queue.armed.incrementAndGet();
 			try {
-				arm(this, own, Context.deadline(from, Math.abs(periodNs)));
+				place(own, Context.deadline(from, Math.abs(periodNs)));
+				check();
 			} catch (RuntimeException | Error e) {
-				if (shutdown)
-					cancel(false);
-				else
+				left();
+				if (mayRun(this))
 					setException(e);
+				else
+					cancel(false);
 			}
 		}
 
@@ -373,13 +491,10 @@ public final class WheelExecutor extends AbstractExecutorService
 		public boolean cancel(boolean mayInterruptIfRunning) {
 			if (!super.cancel(mayInterruptIfRunning))
 				return false;
-			withdraw();
+			takeOut();
+			if (isPeriodic())
+				putKept();
 			return true;
-		}
-
-		@Override
-		protected void done() {
-			periodic.remove(this);
 		}
 
 		@Override

@@ -3,6 +3,7 @@ package org.twheel;
 
 import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -12,11 +13,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ThreadPoolExecutor;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -55,7 +58,8 @@ class WheelExecutorSlotsTest {
 
 	private final FailingSlots slots = new FailingSlots();
 	private final WheelExecutor executor =
-			new WheelExecutor(1, Executors.defaultThreadFactory(), () -> slots);
+			new WheelExecutor(1, Executors.defaultThreadFactory(), new ThreadPoolExecutor.AbortPolicy(),
+				  () -> slots);
 	private final BlockingQueue<String> ran = new LinkedBlockingQueue<>();
 
 	@AfterEach
@@ -85,6 +89,31 @@ class WheelExecutorSlotsTest {
 		slots.nowNs = 1;
 		schedule("second", 5);
 		slots.fire(cellAt(6), cellAt(5));
+		assertEquals("first", next());
+		assertEquals("second", next());
+	}
+
+	private CountDownLatch keepThreadBusy() {
+		CountDownLatch go = new CountDownLatch(1);
+		executor.execute(() -> assertDoesNotThrow(() -> go.await(20, SECONDS)));
+		return go;
+	}
+
+	/** The reader has handed over all tasks that have fired. */
+	private void awaitDue() {
+		assertTrue(Stall.await(() -> executor.getQueue().iterator().hasNext() &&
+				((TaskQueue) executor.getQueue()).armed.get() == 0));
+	}
+
+	@Test
+	void tasks_that_wait_for_a_thread_begin_in_the_order_of_their_deadlines() throws Exception {
+		CountDownLatch go = keepThreadBusy();
+		schedule("second", 9);
+		schedule("first", 5);
+		slots.fireAt(9);
+		slots.fireAt(5);
+		awaitDue();
+		go.countDown();
 		assertEquals("first", next());
 		assertEquals("second", next());
 	}
@@ -137,6 +166,13 @@ class WheelExecutorSlotsTest {
 		assertSlotsAreFree();
 		executor.scheduleAtFixedRate(() -> { }, 1_000, 1, SECONDS).cancel(false);
 		assertSlotsAreFree();
+		CountDownLatch go = keepThreadBusy();
+		ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 1_000, 1, SECONDS);
+		slots.fire(slots.armed().get(0));
+		awaitDue();
+		due.cancel(false);
+		go.countDown();
+		assertSlotsAreFree();
 	}
 
 	private void cancelInItsRun() throws Exception {
@@ -172,7 +208,8 @@ class WheelExecutorSlotsTest {
 
 	@Test
 	void run_of_a_pending_periodic_task_by_its_user_does_nothing() throws Exception {
-		ScheduledFuture<?> periodic = executor.scheduleAtFixedRate(() -> ran.add("run"), 5, 5, NANOSECONDS);
+		ScheduledFuture<?> periodic =
+				executor.scheduleAtFixedRate(() -> ran.add("run"), 5, 5, NANOSECONDS);
 		((Runnable) periodic).run();
 		assertTrue(ran.isEmpty());
 		slots.fireAt(5);
@@ -180,14 +217,9 @@ class WheelExecutorSlotsTest {
 	}
 
 	@Test
-	void thread_that_does_not_start_leaves_nothing_open() {
-		FailingSlots another = new FailingSlots();
-		assertThrows(IllegalStateException.class, () -> new WheelExecutor(1, run -> new Thread(run) {
-			@Override
-			public void start() {
-				throw new IllegalStateException("for the test");
-			}
-		}, () -> another));
-		assertTrue(another.isClosed);
+	void executor_has_a_thread_at_least() {
+		assertThrows(IllegalArgumentException.class, () -> executor.setCorePoolSize(0));
+		assertThrows(IllegalArgumentException.class, () -> new WheelExecutor(0));
+		assertEquals(1, executor.getCorePoolSize());
 	}
 }

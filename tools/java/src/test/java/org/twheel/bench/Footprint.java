@@ -11,6 +11,7 @@ import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
 import java.util.List;
 import java.util.Locale;
+import java.util.regex.Pattern;
 
 /**
  * Memory of a pending timeout, in the heap and outside of it, and the cost of an idle timer.
@@ -19,8 +20,8 @@ import java.util.Locale;
 final class Footprint {
 	private static final int TIMEOUTS = 200_000;
 	private static final int IDLE_SECONDS = 10;
-	/** How the names of threads begin that Executors.defaultThreadFactory() makes. */
-	private static final String THREADS = "pool-";
+	/** The names of threads of Executors.defaultThreadFactory(), and of the package. */
+	private static final Pattern THREADS = Pattern.compile("pool-.*|twheel");
 
 	private static final List<Subject> SUBJECTS = List.of(Subject.WHEEL_TIMER, Subject.NETTY,
 			Subject.WHEEL_EXECUTOR, Subject.JDK);
@@ -97,7 +98,7 @@ final class Footprint {
 	private static long switches() {
 		long sum = 0;
 		for (File thread : new File("/proc/self/task").listFiles())
-			if (lines(thread + "/comm").get(0).startsWith(THREADS))
+			if (THREADS.matcher(lines(thread + "/comm").get(0)).matches())
 				sum += field(thread + "/status", "voluntary_ctxt_switches");
 		return sum;
 	}
@@ -107,7 +108,7 @@ final class Footprint {
 		ThreadMXBean threads = ManagementFactory.getThreadMXBean();
 		long sum = 0;
 		for (ThreadInfo thread : threads.getThreadInfo(threads.getAllThreadIds()))
-			if (thread != null && thread.getThreadName().startsWith(THREADS))
+			if (thread != null && THREADS.matcher(thread.getThreadName()).matches())
 				sum += threads.getThreadCpuTime(thread.getThreadId());
 		return sum;
 	}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
+package org.twheel;
+
+import java.util.AbstractQueue;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentSkipListSet;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * The tasks of an executor that wait. The due ones are in order: a thread takes the first one.
+ * The others are in the wheel. They count as elements, so that the threads stay for them after a
+ * shutdown. The iterator has them, too. Only the executor can remove them.
+ *
+ * <p>Cancelled tasks must not pile up while all threads are busy. So the due tasks are in a
+ * tree: removal takes logarithmic time.
+ */
+final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<Runnable> {
+	/** Number of tasks that are in the wheel, or on their way there or from there. */
+	final AtomicLong armed = new AtomicLong();
+	private final ConcurrentSkipListSet<Runnable> due = new ConcurrentSkipListSet<>();
+	/** A permit for each due task. One more for a task that was removed without a permit. */
+	private final Semaphore permits = new Semaphore(0);
+	/** Set before any thread uses the queue. */
+	private Slots<WheelExecutor.Task<?>> slots;
+
+	void setSlots(Slots<WheelExecutor.Task<?>> slots) {
+		this.slots = slots;
+	}
+
+	@Override
+	public boolean offer(Runnable task) {
+		due.add(task);
+		permits.release();
+		return true;
+	}
+
+	@Override
+	public boolean offer(Runnable task, long timeout, TimeUnit unit) {
+		return offer(task);
+	}
+
+	@Override
+	public void put(Runnable task) {
+		offer(task);
+	}
+
+	@Override
+	public Runnable poll() {
+		Runnable task = null;
+		while (task == null && permits.tryAcquire())
+			task = due.pollFirst();
+		return task;
+	}
+
+	@Override
+	public Runnable poll(long timeout, TimeUnit unit) throws InterruptedException {
+		long end = System.nanoTime() + unit.toNanos(timeout);
+		Runnable task = null;
+		while (task == null && permits.tryAcquire(end - System.nanoTime(), TimeUnit.NANOSECONDS))
+			task = due.pollFirst();
+		return task;
+	}
+
+	@Override
+	public Runnable take() throws InterruptedException {
+		Runnable task = null;
+		while (task == null) {
+			permits.acquire();
+			task = due.pollFirst();
+		}
+		return task;
+	}
+
+	/** If a thread has the permit, it will look for another task. */
+	@Override
+	public boolean remove(Object task) {
+		boolean hasPermit = permits.tryAcquire();
+		boolean removed = task instanceof WheelExecutor.Task && due.remove(task);
+		if (hasPermit && !removed)
+			permits.release();
+		return removed;
+	}
+
+	/** Takes the due tasks, also those whose permit another thread has for a moment. */
+	@Override
+	public int drainTo(Collection<? super Runnable> tasks, int max) {
+		int number = 0;
+		for (Runnable task; number < max && (task = due.pollFirst()) != null; number++)
+			tasks.add(task);
+		return number;
+	}
+
+	@Override
+	public int drainTo(Collection<? super Runnable> tasks) {
+		return drainTo(tasks, Integer.MAX_VALUE);
+	}
+
+	@Override
+	public Runnable peek() {
+		Iterator<Runnable> first = due.iterator();
+		return first.hasNext() ? first.next() : null;
+	}
+
+	/** A task is added to the due ones before it is subtracted from the others. */
+	@Override
+	public boolean isEmpty() {
+		return armed.get() == 0 && due.isEmpty();
+	}
+
+	@Override
+	public int size() {
+		return (int) Math.min(armed.get() + due.size(), Integer.MAX_VALUE);
+	}
+
+	@Override
+	public int remainingCapacity() {
+		return Integer.MAX_VALUE;
+	}
+
+	/** Iterates over a copy. */
+	@Override
+	public Iterator<Runnable> iterator() {
+		List<Runnable> tasks = new ArrayList<>(due);
+		slots.forEach(task -> {
+			if (task.isArmed())
+				tasks.add(task);
+		});
+		return tasks.iterator();
+	}
+}
