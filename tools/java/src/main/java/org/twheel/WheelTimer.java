@@ -43,14 +43,18 @@ import java.util.concurrent.atomic.AtomicLong;
  * if they were armed on different CPUs, and while the machine is too busy to expire them in time.
  *
  * <p>Differences from Netty's HashedWheelTimer: a cancelled timeout is released at once, not
- * at the next tick. {@link TimerTask#cancelled} is called by the thread that cancels. After
- * {@link #stop()} has begun, no further task starts on the thread of the timer.
+ * at the next tick. {@link TimerTask#cancelled}, which Netty 4.1 does not have, is called by the
+ * thread that cancels. After {@link #stop()} has begun, no further task starts on the thread of
+ * the timer. If the factory makes virtual threads, a thread of the package waits for events.
  *
  * <p>All methods may be called by several threads at once. A timer that is not stopped keeps
  * its thread and its descriptor.
  */
 public final class WheelTimer implements Timer {
 	private static final Logger LOGGER = System.getLogger("org.twheel");
+
+	/** TimerTask.cancelled() came with Netty 4.2. */
+	private static final boolean HAS_CANCELLED = hasCancelled();
 
 	private static final int NEW = 0;
 	private static final int RUNNING = 1;
@@ -206,6 +210,15 @@ public final class WheelTimer implements Timer {
 		return Collections.unmodifiableSet(unprocessed);
 	}
 
+	private static boolean hasCancelled() {
+		try {
+			TimerTask.class.getMethod("cancelled", Timeout.class);
+			return true;
+		} catch (NoSuchMethodException e) {
+			return false;
+		}
+	}
+
 	private void count() {
 		long now;
 		do {
@@ -342,6 +355,8 @@ public final class WheelTimer implements Timer {
 			// First, or an arming would be within the limit and find no slot.
 			timer.slots.disarm(slot, deadlineNs);
 			timer.pending.decrementAndGet();
+			if (!HAS_CANCELLED)
+				return true;
 			try {
 				task.cancelled(this);
 			} catch (Throwable t) {
