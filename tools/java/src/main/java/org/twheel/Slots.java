@@ -3,9 +3,13 @@ package org.twheel;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
+import java.util.function.ToIntFunction;
 
 /**
  * Objects with a deadline each, on a pool of cells, and a loop that takes the due ones.
@@ -225,13 +229,32 @@ class Slots<E> implements AutoCloseable {
 		return thread;
 	}
 
+	private static boolean isVirtual(Thread thread) {
+		try {
+			return (boolean) Thread.class.getMethod("isVirtual").invoke(thread);
+		} catch (ReflectiveOperationException e) {
+			return false;
+		}
+	}
+
 	/** Takes events until the context is stopped and no event can follow. */
-	@SuppressWarnings({ "rawtypes", "unchecked" })
 	void run(Receiver<E> receiver) {
+		if (!isVirtual(Thread.currentThread())) {
+			run(receiver, this::read);
+			return;
+		}
+		// In the kernel, a virtual thread would keep others from its carrier.
+		ExecutorService thread = Executors.newSingleThreadExecutor(Slots::daemon);
+		run(receiver, events -> CompletableFuture.supplyAsync(() -> read(events), thread).join());
+		thread.shutdown();
+	}
+
+	@SuppressWarnings({ "rawtypes", "unchecked" })
+	private void run(Receiver<E> receiver, ToIntFunction<Events> read) {
 		Events events = new Events(EVENTS);
 		Slot<E>[] ended = new Slot[EVENTS];
 		Slot<E>[] scratch = new Slot[EVENTS];
-		while (read(events) > 0) {
+		while (read.applyAsInt(events) > 0) {
 			int number = events.size();
 			for (int i = 0; i < number; i++)
 				ended[i] = slotOf(events, i);

@@ -47,6 +47,10 @@ final class Ktap implements TestExecutionListener {
 	@Override
 	public void executionFinished(TestIdentifier test, TestExecutionResult result) {
 		boolean success = result.getStatus() == TestExecutionResult.Status.SUCCESSFUL;
+		if (result.getStatus() == TestExecutionResult.Status.ABORTED) {
+			executionSkipped(test, result.getThrowable().map(Throwable::getMessage).orElse(""));
+			return;
+		}
 		result.getThrowable().ifPresent(this::explain);
 		if (test.isTest() || !success)
 			report(test, success, "");
