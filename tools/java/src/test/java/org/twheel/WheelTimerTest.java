@@ -15,6 +15,7 @@ import io.netty.util.Timeout;
 import io.netty.util.TimerTask;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
@@ -29,7 +30,6 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** What Netty's own test does not cover. */
 @Tag("device")
 class WheelTimerTest {
 	private static final TimerTask NOTHING = timeout -> { };
@@ -61,6 +61,13 @@ class WheelTimerTest {
 		assertTrue(timeout.isExpired());
 		assertFalse(timeout.isCancelled());
 		assertNull(ran.poll(20, MILLISECONDS));
+	}
+
+	@Test
+	void task_does_not_run_before_its_delay() throws InterruptedException {
+		Timeout timeout = timer.newTimeout(ran::add, 10, SECONDS);
+		assertNull(ran.poll(100, MILLISECONDS));
+		assertFalse(timeout.isExpired());
 	}
 
 	@Test
@@ -112,7 +119,34 @@ class WheelTimerTest {
 	}
 
 	@Test
-	void task_that_fails_and_its_text_do_not_harm_the_next() throws InterruptedException {
+	void every_one_of_many_timeouts_is_on_time() throws InterruptedException {
+		int tasks = 10_000;
+		BlockingQueue<Long> early = new ArrayBlockingQueue<>(tasks);
+		CountDownLatch left = new CountDownLatch(tasks);
+		for (int i = 0; i < tasks; i++) {
+			long due = System.nanoTime() + 20_000_000;
+			timer.newTimeout(timeout -> {
+				if (System.nanoTime() < due)
+					early.add(due);
+				left.countDown();
+			}, 20, MILLISECONDS);
+		}
+		assertTrue(left.await(60, SECONDS));
+		assertTrue(early.isEmpty());
+		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	@Test
+	void task_that_fails_does_not_harm_the_next() throws InterruptedException {
+		timer.newTimeout(timeout -> {
+			throw new IllegalArgumentException("for the test");
+		}, 0, MILLISECONDS);
+		Timeout timeout = timer.newTimeout(ran::add, 1, MILLISECONDS);
+		assertSame(timeout, next());
+	}
+
+	@Test
+	void task_whose_text_fails_does_not_harm_the_next() throws InterruptedException {
 		timer.newTimeout(new TimerTask() {
 			@Override
 			public void run(Timeout timeout) {
@@ -199,6 +233,51 @@ class WheelTimerTest {
 		Timeout other = timer.newTimeout(ran::add, 1, MILLISECONDS);
 		assertSame(other, next());
 		assertNull(ran.poll(20, MILLISECONDS));
+	}
+
+	@Test
+	void pending_timeouts_are_counted_at_once() throws InterruptedException {
+		Timeout first = timer.newTimeout(NOTHING, 1, HOURS);
+		Timeout second = timer.newTimeout(NOTHING, 1, HOURS);
+		timer.newTimeout(ran::add, 1, MILLISECONDS);
+		next();
+		assertEquals(2, timer.pendingTimeouts());
+		first.cancel();
+		assertEquals(1, timer.pendingTimeouts());
+		second.cancel();
+		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	@Test
+	void limit_is_exact_and_free_again_after_cancel_and_expiry() throws InterruptedException {
+		WheelTimer limited = limited(2, Runnable::run);
+		try {
+			Timeout first = limited.newTimeout(NOTHING, 1, HOURS);
+			limited.newTimeout(NOTHING, 1, HOURS);
+			assertThrows(RejectedExecutionException.class,
+				     () -> limited.newTimeout(NOTHING, 1, MILLISECONDS));
+			assertEquals(2, limited.pendingTimeouts());
+			first.cancel();
+			limited.newTimeout(ran::add, 1, MILLISECONDS);
+			next();
+			limited.newTimeout(NOTHING, 1, HOURS);
+			assertThrows(RejectedExecutionException.class,
+				     () -> limited.newTimeout(NOTHING, 1, HOURS));
+		} finally {
+			assertEquals(2, limited.stop().size());
+		}
+	}
+
+	@Test
+	void tasks_run_on_the_executor() throws InterruptedException {
+		BlockingQueue<Runnable> handed = new LinkedBlockingQueue<>();
+		WheelTimer other = limited(0, handed::add);
+		other.newTimeout(ran::add, 1, MILLISECONDS);
+		Runnable task = handed.poll(20, SECONDS);
+		other.stop();
+		assertTrue(ran.isEmpty());
+		task.run();
+		assertEquals(1, ran.size());
 	}
 
 	@Test
@@ -308,6 +387,15 @@ class WheelTimerTest {
 		go.countDown();
 		assertEquals(Boolean.FALSE, interrupts.poll(20, SECONDS));
 		assertEquals(Boolean.FALSE, interrupts.poll(20, SECONDS));
+	}
+
+	@Test
+	void stopped_timer_refuses_a_timeout() {
+		timer.newTimeout(NOTHING, 1, HOURS);
+		timer.stop();
+		assertThrows(IllegalStateException.class, () -> timer.newTimeout(NOTHING, 1, HOURS));
+		assertThrows(IllegalStateException.class, timer::start);
+		assertEquals(0, timer.pendingTimeouts());
 	}
 
 	@Test
