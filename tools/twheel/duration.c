@@ -129,12 +129,12 @@ const char *duration_parse_sleep(const char *text, uint64_t *ns)
 {
 	const char *why = duration_parse(text, ns);
 	const struct unit *unit;
-	long double value;
 	char *end;
+	double value;
 
 	if (!why)
 		return NULL;
-	value = strtold(text, &end);
+	value = strtod(text, &end);
 	unit = *end ? find_unit(end, strlen(end)) : SECONDS;
 	if (end == text || !unit || unit > SECONDS || signbit(value) || isnan(value))
 		return why;

@@ -123,11 +123,13 @@ static bool is_one_of(const char *text, const char *name, const char *letter)
 int main(int argc, char **argv)
 {
 	const struct command *command;
+	int used;
 
 	/* A context must not take the place of one that is closed: an access is to fail as such. */
 	for (int fd = 0; fd < 3; fd++) {
-		int used = fcntl(fd, F_GETFD) < 0 ? open("/dev/null", fd ? O_RDONLY : O_WRONLY) : fd;
-
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		used = open("/dev/null", fd ? O_RDONLY : O_WRONLY);
 		if (used != fd)
 			return EX_OSERR;
 	}
