@@ -7,7 +7,7 @@
  */
 #include <pthread.h>
 
-#include "calls.h"
+#include "device.h"
 
 static void check_counts(int fd, __u32 live, __u32 ready)
 {
@@ -29,77 +29,6 @@ TEST(limit_is_taken_at_open)
 	arm_many(before, 10, HOUR, 0, 0, NULL);
 	arm_many(limited, 5, HOUR, 0, 0, NULL);
 	check_full(limited);
-}
-
-/* Places that a call frees, or takes though it fails */
-
-enum filling { EMPTY, PENDING, UNREAD };
-
-/**
- * struct place - a call, and whether it frees a place
- * @name: its name
- * @filling: what the file is full of before it
- * @call: the call
- * @result: its result
- * @freed: number of places that it frees
- */
-static const struct place {
-	const char *name;
-	enum filling filling;
-	enum call call;
-	int result;
-	unsigned int freed;
-} places[] = {
-	{ "CANCEL", PENDING, CANCEL, 0, 1 },
-	{ "withdrawal", UNREAD, CANCEL, TWHEEL_WITHDRAWN, 1 },
-	{ "read", UNREAD, READ, 1, 1 },
-	{ "failed read", UNREAD, READ_AT_BAD_ADDRESS, -EFAULT, 0 },
-	{ "nothing", UNREAD, NO_CALL, 0, 0 },
-	{ "expiry", PENDING, MOD_TO_NOW, 0, 0 },
-	{ "MOD", PENDING, MOD, 0, 0 },
-	{ "MOD of an event", UNREAD, MOD, TWHEEL_WITHDRAWN, 0 },
-	{ "GET", PENDING, GET, 0, 0 },
-	{ "arm beyond the limit", PENDING, ARM, -EAGAIN, 0 },
-	{ "refused arm", EMPTY, ARM_REFUSED, -EINVAL, 0 },
-	{ "arm at a bad address", EMPTY, ARM_AT_BAD_ADDRESS, -EFAULT, 0 },
-};
-
-#define LIMIT		3
-
-/* Returns the id of the last timeout, or 0 if there is none. */
-static __u64 fill(int fd, enum filling filling)
-{
-	__u64 ids[LIMIT] = { 0 };
-
-	if (filling == EMPTY)
-		return 0;
-	arm_many(fd, LIMIT, filling == PENDING ? HOUR : 0, 0, 0, ids);
-	if (filling == UNREAD)
-		wait_ready(fd, LIMIT);
-	return ids[LIMIT - 1];
-}
-
-TEST(places_are_taken_and_freed)
-{
-	for_each_row(place, places) {
-		int fd = device_open_limited(O_RDWR | O_NONBLOCK, LIMIT);
-		unsigned int free = place->filling == EMPTY ? LIMIT : place->freed;
-
-		for (int i = 0; i < 50; i++) {
-			__u64 id = fill(fd, place->filling);
-
-			CHECK_EQ(make_call(fd, place->call, id), place->result);
-			CHECK_EQ(cancel(fd, id + (1ULL << 32)), -ENOENT);
-			CHECK_EQ(mod(fd, id + (1ULL << 32), 0, 0), -ENOENT);
-			CHECK_EQ(info(fd).live, LIMIT - free);
-			arm_many(fd, free, HOUR, 0, 0, NULL);
-			check_full(fd);
-			CHECK_EQ(info(fd).live, LIMIT);
-			cancel_all(fd);
-			check_counts(fd, 0, 0);
-		}
-		close(fd);
-	}
 }
 
 /* Under concurrency */

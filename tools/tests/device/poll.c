@@ -5,8 +5,9 @@
 #include <pthread.h>
 #include <sys/select.h>
 
-#include "calls.h"
+#include "device.h"
 #include "epoll_set.h"
+#include "memory.h"
 
 #define READY		(POLLIN | POLLRDNORM)
 
@@ -39,6 +40,30 @@ static int select_read(int fd, time_t patience)
 }
 
 /* Readiness as a state */
+
+enum call { NO_CALL, ARM, MOD, CANCEL, READ, READ_AT_BAD_ADDRESS };
+
+/* Returns the result of the call, or -errno. */
+static int make_call(int fd, enum call call, __u64 id)
+{
+	struct twheel_event event;
+
+	switch (call) {
+	case NO_CALL:
+		break;
+	case ARM:
+		return try_arm(fd, HOUR, 0, 0, &id);
+	case MOD:
+		return mod(fd, id, HOUR, 0);
+	case CANCEL:
+		return cancel(fd, id);
+	case READ:
+		return read_events(fd, &event, 1);
+	case READ_AT_BAD_ADDRESS:
+		return read_events(fd, map_unusable(), 1);
+	}
+	return 0;
+}
 
 /**
  * struct step - a call, and whether the file is ready after it
