@@ -5,6 +5,7 @@ package org.twheel;
 public final class TwheelException extends RuntimeException {
 	private static final long serialVersionUID = 1;
 
+	/** Positive. */
 	private final int errno;
 
 	/**
