@@ -4,12 +4,15 @@
  * records are in direct buffers, whose addresses Java passes.
  *
  * A method that fails throws TwheelException with the errno, and its return value is
- * meaningless. read() returns -ETIMEDOUT, for -EAGAIN too, and -EINTR, and kick() any error:
- * their callers handle these.
+ * meaningless. read() returns -EAGAIN and -EINTR, and kick() any error: their callers handle
+ * these.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -148,13 +151,33 @@ JNIEXPORT jint JNICALL Java_org_twheel_Native_submit(JNIEnv *env, jclass type, j
 	return checked(env, "submit", twheel_submit_ops(pointer(ctx), pointer(ops), nr));
 }
 
-JNIEXPORT jlong JNICALL Java_org_twheel_Native_cancelAll(JNIEnv *env, jclass type, jlong ctx)
+JNIEXPORT jlong JNICALL Java_org_twheel_Native_cancelAll(JNIEnv *env, jclass type, jlong ctx,
+							 jboolean has_cookie, jlong cookie)
 {
 	struct twheel_cancel_all done = { 0 };
 
 	(void)type;
-	checked(env, "cancel_all", twheel_cancel_timeouts(pointer(ctx), &done));
+	checked(env, "cancel_all", has_cookie ?
+		twheel_cancel_cookie(pointer(ctx), cookie, &done) :
+		twheel_cancel_timeouts(pointer(ctx), &done));
 	return (uint64_t)done.pending + done.withdrawn;
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_setTime(JNIEnv *env, jclass type, jlong ctx,
+						      jlong now_ns)
+{
+	(void)type;
+	checked(env, "set_time", twheel_set_time(pointer(ctx), now_ns));
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_list(JNIEnv *env, jclass type, jlong ctx,
+						   jlong memory, jint nr)
+{
+	struct twheel_list_entry *entries = pointer(memory);
+	uint32_t *next = (uint32_t *)(entries + nr);
+
+	(void)type;
+	return checked(env, "list", twheel_list_timeouts(pointer(ctx), entries, nr, next));
 }
 
 JNIEXPORT void JNICALL Java_org_twheel_Native_stop(JNIEnv *env, jclass type, jlong ctx)
@@ -164,13 +187,49 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_stop(JNIEnv *env, jclass type, jlo
 }
 
 JNIEXPORT jint JNICALL Java_org_twheel_Native_read(JNIEnv *env, jclass type, jlong ctx,
-						   jlong events, jint nr, jlong timeout_ns)
+						   jlong events, jint nr, jboolean wait)
 {
-	int ret = twheel_read(pointer(ctx), pointer(events), nr, timeout_ns);
+	int ret = twheel_read(pointer(ctx), pointer(events), nr,
+			      wait ? TWHEEL_FOREVER : TWHEEL_NO_WAIT);
 
 	(void)type;
-	ret = ret == -EAGAIN ? -ETIMEDOUT : ret;
-	return ret == -ETIMEDOUT || ret == -EINTR ? ret : checked(env, "read", ret);
+	return ret == -EAGAIN || ret == -EINTR ? ret : checked(env, "read", ret);
+}
+
+/* Not twheel_wait(), since that waits for one descriptor. The caller reads before each wait. */
+JNIEXPORT void JNICALL Java_org_twheel_Native_await(JNIEnv *env, jclass type, jlong ctx,
+						    jint waker, jlong timeout_ns)
+{
+	struct pollfd fds[] = { { .fd = twheel_fd(pointer(ctx)), .events = POLLIN },
+				{ .fd = waker, .events = POLLIN } };
+	struct timespec timeout = { .tv_sec = timeout_ns / 1000000000,
+				    .tv_nsec = timeout_ns % 1000000000 };
+
+	(void)type;
+	if (ppoll(fds, 2, timeout_ns < 0 ? NULL : &timeout, NULL) < 0 && errno != EINTR)
+		throw_errno(env, "poll", errno);
+}
+
+JNIEXPORT jint JNICALL Java_org_twheel_Native_newWaker(JNIEnv *env, jclass type)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	(void)type;
+	return checked(env, "eventfd", fd < 0 ? -errno : fd);
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_wake(JNIEnv *env, jclass type, jint waker)
+{
+	(void)env;
+	(void)type;
+	eventfd_write(waker, 1);
+}
+
+JNIEXPORT void JNICALL Java_org_twheel_Native_closeWaker(JNIEnv *env, jclass type, jint waker)
+{
+	(void)env;
+	(void)type;
+	close(waker);
 }
 
 JNIEXPORT jint JNICALL Java_org_twheel_Native_pageSize(JNIEnv *env, jclass type)
@@ -181,8 +240,8 @@ JNIEXPORT jint JNICALL Java_org_twheel_Native_pageSize(JNIEnv *env, jclass type)
 }
 
 /*
- * The mapping is Java's own: it lives until no cell can be reached any more. Pages are made when
- * they are used, also after mlockall(), which the library's mapping explains.
+ * The mapping is Java's own: it lives until detach(), or until no cell can be reached any more.
+ * Pages are made when they are used, also after mlockall(), which the library's mapping explains.
  */
 JNIEXPORT jobject JNICALL Java_org_twheel_Native_map(JNIEnv *env, jclass type, jlong ctx,
 						     jlong size)
@@ -213,6 +272,26 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_unmap(JNIEnv *env, jclass type, jl
 	(void)env;
 	(void)type;
 	munmap(pointer(cells), size);
+}
+
+/*
+ * A mapping keeps the records of the context. Cells can still be reached, so the memory that takes
+ * its place comes at once, with all bits set: idle words that any arming has to kick. Without
+ * memory, the mapping stays.
+ */
+JNIEXPORT void JNICALL Java_org_twheel_Native_detach(JNIEnv *env, jclass type, jlong cells,
+						     jlong size, jlong used)
+{
+	void *idle = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	(void)env;
+	(void)type;
+	if (idle == MAP_FAILED)
+		return;
+	memset(idle, 0xff, used);
+	if (mremap(idle, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, pointer(cells)) == MAP_FAILED)
+		munmap(idle, size);
 }
 
 /* The last address is a check: in a block, an index determines the place. */
@@ -252,7 +331,8 @@ JNIEXPORT jintArray JNICALL Java_org_twheel_Native_sizes(JNIEnv *env, jclass typ
 {
 	const jint sizes[] = { sizeof(struct twheel_op), sizeof(struct twheel_event),
 			       sizeof(struct twheel_info), sizeof(struct twheel_setup),
-			       sizeof(struct twheel_cell), sizeof(struct twheel_stats) };
+			       sizeof(struct twheel_cell), sizeof(struct twheel_stats),
+			       sizeof(struct twheel_list_entry) };
 	const jsize nr = sizeof(sizes) / sizeof(*sizes);
 	jintArray array = (*env)->NewIntArray(env, nr);
 

@@ -25,6 +25,7 @@ public final class Batch {
 	private static final int MOD = 2;
 	private static final int CANCEL = 3;
 	private static final int GET = 4;
+	private static final int KICK = 5;
 
 	private static final int OPCODE = 0;
 	private static final int FLAGS = 4;
@@ -38,6 +39,9 @@ public final class Batch {
 
 	private final ByteBuffer records;
 	private final int capacity;
+	/** The cells that are armed, by operation, and their deadlines; null: there were none yet. */
+	private Cell[] cells;
+	private long[] deadlines;
 	private int size;
 
 	/**
@@ -91,6 +95,46 @@ public final class Batch {
 	}
 
 	/**
+	 * Adds an arming of an existing timeout, as {@link #mod}.
+	 *
+	 * @param id         the timeout
+	 * @param deadlineNs absolute, on the clock of {@link Context#nanoTime()}
+	 * @param cookie     returned in the event
+	 * @return this batch
+	 * @throws IllegalStateException if the batch is full
+	 */
+	public Batch modAt(long id, long deadlineNs, long cookie) {
+		return add(MOD, Native.ABSOLUTE, id, deadlineNs, cookie);
+	}
+
+	/**
+	 * Arms or moves a cell. Adds an operation if the kernel would look at the cell too late: then
+	 * the arming counts from {@link Context#submit}. If {@link #errno} is not 0 afterwards, the
+	 * arming has failed and the cell is idle.
+	 *
+	 * @param cell       the cell
+	 * @param deadlineNs as in {@link Cell#arm}
+	 * @return as {@link Cell#arm}
+	 * @throws IllegalArgumentException for a negative deadline, which changes nothing
+	 * @throws IllegalStateException    if the batch is full, which changes nothing
+	 */
+	public Outcome arm(Cell cell, long deadlineNs) {
+		if (size == capacity)
+			throw full();
+		long old = cell.exchangeFor(deadlineNs);
+		if (!cell.isLate(deadlineNs))
+			return Outcome.ofWord(old);
+		if (cells == null) {
+			cells = new Cell[capacity];
+			deadlines = new long[capacity];
+		}
+		cells[size] = cell;
+		deadlines[size] = deadlineNs;
+		add(KICK, 0, cell.id(), 0, 0);
+		return Outcome.ofWord(old);
+	}
+
+	/**
 	 * Adds the end of a timeout.
 	 *
 	 * @param id the timeout
@@ -102,7 +146,8 @@ public final class Batch {
 	}
 
 	/**
-	 * Adds a query of a timeout, whose answer is in {@link #remainingNs}.
+	 * Adds a query of a timeout. The answer is in {@link #remainingNs}, {@link #intervalNs},
+	 * {@link #repeat} and {@link #cookie}.
 	 *
 	 * @param id the timeout
 	 * @return this batch
@@ -149,6 +194,17 @@ public final class Batch {
 		if (slackNs < 0)
 			throw new IllegalArgumentException("slack " + slackNs);
 		records.putInt(last() + SLACK, (int) Math.min(slackNs / 1000, 0xffff_ffffL));
+		return this;
+	}
+
+	/**
+	 * Lets the last operation added, an arming, have no slack, even if the context has some.
+	 *
+	 * @return this batch
+	 */
+	public Batch exact() {
+		int last = last();
+		records.putInt(last + FLAGS, records.getInt(last + FLAGS) | Native.EXACT);
 		return this;
 	}
 
@@ -212,6 +268,46 @@ public final class Batch {
 		return records.getLong(at(index) + EXPIRES);
 	}
 
+	/**
+	 * Returns the interval, after a get.
+	 *
+	 * @param index of the operation
+	 * @return nanoseconds from one deadline to the next; 0: not periodic
+	 */
+	public long intervalNs(int index) {
+		return records.getLong(at(index) + INTERVAL);
+	}
+
+	/**
+	 * Returns how often it fires, after a get.
+	 *
+	 * @param index of the operation
+	 * @return the number of deadlines not read yet; 0: no end, or not periodic
+	 */
+	public long repeat(int index) {
+		return Integer.toUnsignedLong(records.getInt(at(index) + REPEAT));
+	}
+
+	/**
+	 * Returns the cookie, after a get.
+	 *
+	 * @param index of the operation
+	 * @return the cookie of the last arming
+	 */
+	public long cookie(int index) {
+		return records.getLong(at(index) + COOKIE);
+	}
+
+	/** The arming of a refused kick counts if the kernel had seen it before. */
+	void undoFailedKicks() {
+		for (int i = 0; cells != null && i < size; i++) {
+			int at = i * SIZE;
+			boolean failed = records.getInt(at + OPCODE) == KICK && records.getInt(at + RESULT) < 0;
+			if (failed && !cells[i].cancelAt(deadlines[i]))
+				records.putInt(at + RESULT, 0);
+		}
+	}
+
 	/** Adds an idle cell. */
 	Batch newCell(long cookie) {
 		return add(ARM, Native.CELL | Native.ABSOLUTE, 0, Cell.IDLE, cookie);
@@ -223,7 +319,7 @@ public final class Batch {
 
 	private Batch add(int opcode, int flags, long id, long expiresNs, long cookie) {
 		if (size == capacity)
-			throw new IllegalStateException("the batch is full");
+			throw full();
 		int at = size++ * SIZE;
 		for (int i = 0; i < SIZE; i += Long.BYTES)
 			records.putLong(at + i, 0);
@@ -231,6 +327,10 @@ public final class Batch {
 				.putLong(at + ID, id).putLong(at + EXPIRES, expiresNs)
 				.putLong(at + COOKIE, cookie);
 		return this;
+	}
+
+	private static IllegalStateException full() {
+		return new IllegalStateException("the batch is full");
 	}
 
 	private int last() {

@@ -83,9 +83,7 @@ public class Cell {
 	 * @throws IllegalStateException    if the context is closed
 	 */
 	public final Outcome arm(long deadlineNs) {
-		if (deadlineNs < 0)
-			throw new IllegalArgumentException("deadline " + deadlineNs);
-		long old = exchange(deadlineNs);
+		long old = exchangeFor(deadlineNs);
 		int error = kickIfLate(deadlineNs);
 		if (error != 0)
 			throw kickFailed(error);
@@ -141,7 +139,14 @@ public class Cell {
 		return context.cancel(id);
 	}
 
-	/** The first half of arm(): stores the deadline, and returns the word before. */
+	/** The first half of arm(), which may be called with any deadline. */
+	final long exchangeFor(long deadlineNs) {
+		if (deadlineNs < 0)
+			throw new IllegalArgumentException("deadline " + deadlineNs);
+		return exchange(deadlineNs);
+	}
+
+	/** Stores the deadline, and returns the word before. */
 	final long exchange(long deadlineNs) {
 		try {
 			return (long) WORD.getAndSet(cells, offset, deadlineNs);
@@ -159,13 +164,22 @@ public class Cell {
 	 */
 	final int kickIfLate(long deadlineNs) {
 		try {
-			// Pairs with the kernel, which publishes look before it reads the word.
-			long look = (long) WORD.getVolatile(cells, offset + LOOK);
-			return look < 0 || look > deadlineNs ? context.kick(cells, offset, id, deadlineNs) : 0;
+			return isLate(deadlineNs) ? context.kick(cells, offset, id, deadlineNs) : 0;
 		} catch (IllegalStateException e) {
 			if (cancelAt(deadlineNs))
 				throw e;
 			return 0;
+		} finally {
+			Reference.reachabilityFence(cells);
+		}
+	}
+
+	/** Whether the kernel would look too late at a deadline that the word was exchanged with. */
+	final boolean isLate(long deadlineNs) {
+		try {
+			// Pairs with the kernel, which publishes look before it reads the word.
+			long look = (long) WORD.getVolatile(cells, offset + LOOK);
+			return look < 0 || look > deadlineNs;
 		} finally {
 			Reference.reachabilityFence(cells);
 		}

@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
 
 /**
  * An open of {@code /dev/twheel}, with its own timeouts, queue of events and limit. Without the
@@ -22,12 +23,12 @@ import java.util.concurrent.TimeoutException;
  * }
  * }</pre>
  *
- * <p>All times are nanoseconds, from 0 to {@link Long#MAX_VALUE}. The clock is
- * CLOCK_MONOTONIC. Timeouts never fire early: a deadline is rounded up to the tick of the
- * wheel.
+ * <p>All times are nanoseconds, from 0 to {@link Long#MAX_VALUE}, on the {@link Clock} of the
+ * settings. Timeouts never fire early: a deadline is rounded up to the tick of the wheel.
  *
  * <p>All methods may be called by several threads at once; each event goes to one reader.
- * After {@link #close()} every method throws {@link IllegalStateException}.
+ * After {@link #close()} every method throws {@link IllegalStateException}. A context that is
+ * forgotten, with its cells, is closed by a collection of garbage.
  */
 public final class Context implements AutoCloseable {
 	/** A read without an end. */
@@ -37,24 +38,46 @@ public final class Context implements AutoCloseable {
 
 	/** Cells of a block in the process. */
 	private static final int BLOCK = 256;
+	/** Entries of a page of list(). */
+	private static final int PAGE = 256;
 
+	private final Resources resources = new Resources();
 	private final Handle handle;
+	/** Closes the handle, once. */
+	private final Cleaner.Cleanable closer;
 	/** The device has one block of cells, number 0, with all of them. Guarded by this. */
 	private final Map<Integer, ByteBuffer> blocks = new HashMap<>();
 	private final boolean isProcess;
-	/** Whether System.nanoTime() reads CLOCK_MONOTONIC, as it does in OpenJDK on Linux. */
+	/** Whether System.nanoTime() reads the clock, as it does in OpenJDK on Linux. */
 	private final boolean isNanoTime;
 
 	private Context(Settings settings) {
-		handle = new Handle(settings.backend());
+		handle = new Handle(Native.open(settings.backend().flag), Native::stop, resources::free);
+		closer = CLEANER.register(this, handle::close);
 		try {
 			if (!settings.isDefault())
 				setUp(settings);
 			isProcess = info().isProcess();
-			isNanoTime = isNanoTime();
+			isNanoTime = settings.clock() == Clock.MONOTONIC && isNanoTime();
 		} catch (RuntimeException | Error e) {
-			handle.close();
+			closer.clean();
 			throw e;
+		}
+	}
+
+	/** What a context has beside its handle, and frees after the last call. */
+	private static final class Resources {
+		private final Wakers wakers = new Wakers();
+		/** Cells on the device that the context had when it was closed: cells are reachable. */
+		private ByteBuffer mapping;
+		/** Above the index of each cell in the mapping. */
+		private int cells;
+
+		private void free(long context) {
+			Native.close(context);
+			wakers.close();
+			if (mapping != null)
+				Native.detach(Native.address(mapping), mapping.capacity(), (long) cells * Cell.SIZE);
 		}
 	}
 
@@ -93,7 +116,7 @@ public final class Context implements AutoCloseable {
 		try {
 			return Native.now(context);
 		} finally {
-			handle.leave();
+			leave();
 		}
 	}
 
@@ -134,12 +157,20 @@ public final class Context implements AutoCloseable {
 	 * @throws TwheelException as {@link #arm(long, long)}
 	 */
 	public Outcome mod(long id, long delayNs, long cookie) {
-		long context = handle.enter();
-		try {
-			return Outcome.of(Native.mod(context, id, delayNs, 0, cookie));
-		} finally {
-			handle.leave();
-		}
+		return mod(id, delayNs, 0, cookie);
+	}
+
+	/**
+	 * Arms a timeout anew, with all its settings.
+	 *
+	 * @param id         the timeout
+	 * @param deadlineNs absolute, as in {@link #armAt}
+	 * @param cookie     the new cookie
+	 * @return as {@link #mod(long, long, long)}
+	 * @throws TwheelException as {@link #arm(long, long)}
+	 */
+	public Outcome modAt(long id, long deadlineNs, long cookie) {
+		return mod(id, deadlineNs, Native.ABSOLUTE, cookie);
 	}
 
 	/**
@@ -153,13 +184,13 @@ public final class Context implements AutoCloseable {
 		try {
 			return Outcome.of(Native.cancel(context, id));
 		} finally {
-			handle.leave();
+			leave();
 		}
 	}
 
 	/**
 	 * Carries out the operations of a batch, in order, with one system call. One that fails
-	 * does not stop the others.
+	 * does not stop the others. Cells that it arms must be of this context.
 	 *
 	 * @param batch the operations; their results are in it afterwards
 	 * @return the number of operations tried, which is the size of the batch
@@ -169,37 +200,51 @@ public final class Context implements AutoCloseable {
 		try {
 			return Native.submit(context, Native.address(batch.records()), batch.size());
 		} finally {
+			batch.undoFailedKicks();
 			Reference.reachabilityFence(batch);
-			handle.leave();
+			leave();
 		}
 	}
 
 	/**
-	 * Takes events out of the queue, in the order in which they fired. Blocks until there is
-	 * one. An interrupt of the thread does not end the wait; {@link #stop()} and
-	 * {@link #close()} do.
+	 * Takes events out of the queue, in the order in which they fired. Blocks until there is one,
+	 * or until {@link #stop()}, {@link #close()} or an interrupt. An interrupt takes no event.
 	 *
 	 * @param events    room for the events
 	 * @param timeoutNs maximum wait for the first event; 0: none; {@link #FOREVER}
 	 * @return the number of events; 0 if no event can follow after {@link #stop()}
-	 * @throws TimeoutException if none came in time
+	 * @throws TimeoutException     if none came in time
+	 * @throws InterruptedException if the thread is interrupted, and timeoutNs is not 0
+	 * @throws TwheelException      EMFILE if there is no descriptor for the wait: each read that
+	 *                              blocks at the same time needs one, which the context keeps
 	 */
-	public int read(Events events, long timeoutNs) throws TimeoutException {
-		long start = timeoutNs > 0 ? System.nanoTime() : 0;
-		long left = timeoutNs;
+	public int read(Events events, long timeoutNs) throws TimeoutException, InterruptedException {
+		if (timeoutNs != 0 && Thread.interrupted())
+			throw new InterruptedException();
 		long context = handle.enter();
 		try {
-			events.size(0);
-			int number;
-			while ((number = read(context, events, left)) == -Native.EINTR && timeoutNs > 0)
-				left = Math.max(timeoutNs - (System.nanoTime() - start), 0);
-			if (number == -Native.ETIMEDOUT)
+			int number = take(context, events, false);
+			if (number == -Native.EAGAIN && timeoutNs != 0)
+				number = await(context, events, timeoutNs);
+			if (number == -Native.EAGAIN)
 				throw new TimeoutException("no event within " + timeoutNs + " ns");
-			events.size(number);
 			return number;
 		} finally {
-			Reference.reachabilityFence(events);
-			handle.leave();
+			leave();
+		}
+	}
+
+	/** As read(), but an interrupt does not end it. */
+	int readUninterruptibly(Events events) {
+		long context = handle.enter();
+		try {
+			int number;
+			do
+				number = take(context, events, true);
+			while (number < 0);
+			return number;
+		} finally {
+			leave();
 		}
 	}
 
@@ -212,8 +257,60 @@ public final class Context implements AutoCloseable {
 	 *                         EOPNOTSUPP if the kernel has no cells
 	 */
 	public Cell newCell(long cookie) {
-		long id = newCells(cookie, 1)[0];
-		return new Cell(this, cells(id), id, cookie);
+		return newCell(new Batch(1).newCell(cookie), cookie);
+	}
+
+	/**
+	 * Makes an idle cell with its own slack.
+	 *
+	 * @param cookie  returned in its events
+	 * @param slackNs the maximum added delay, as in {@link Batch#slack}; below a microsecond:
+	 *                none, even if the context has slack
+	 * @return the cell
+	 * @throws TwheelException as {@link #newCell(long)}
+	 */
+	public Cell newCell(long cookie, long slackNs) {
+		Batch batch = new Batch(1).newCell(cookie);
+		return newCell(slackNs < 1000 ? batch.exact() : batch.slack(slackNs), cookie);
+	}
+
+	/**
+	 * Passes each live timeout to an action, in no order. A timeout that is armed or ends meanwhile
+	 * may be missing.
+	 *
+	 * @param action called without a lock; it may arm and cancel
+	 */
+	public void list(Consumer<? super LiveTimeout> action) {
+		ByteBuffer page = Native.records(1, PAGE * LiveTimeout.SIZE + Integer.BYTES);
+		int number;
+		do {
+			long context = handle.enter();
+			try {
+				number = Native.list(context, Native.address(page), PAGE);
+			} finally {
+				Reference.reachabilityFence(page);
+				leave();
+			}
+			for (int i = 0; i < number; i++)
+				action.accept(LiveTimeout.of(page.slice(i * LiveTimeout.SIZE, LiveTimeout.SIZE)
+						.order(page.order())));
+		} while (number > 0);
+	}
+
+	/**
+	 * Sets the clock of a context with {@link Clock#MANUAL}. Timeouts that are due are unread
+	 * events when the call returns. An earlier time than the current one fires nothing.
+	 *
+	 * @param nowNs the new time; the clock starts at 0
+	 * @throws TwheelException EINVAL for a negative time, or another clock; EOPNOTSUPP on the device
+	 */
+	public void setTime(long nowNs) {
+		long context = handle.enter();
+		try {
+			Native.setTime(context, nowNs);
+		} finally {
+			leave();
+		}
 	}
 
 	/**
@@ -222,12 +319,18 @@ public final class Context implements AutoCloseable {
 	 * @return the number of timeouts that were pending or had an unread event
 	 */
 	public long cancelAll() {
-		long context = handle.enter();
-		try {
-			return Native.cancelAll(context);
-		} finally {
-			handle.leave();
-		}
+		return cancelAll(false, 0);
+	}
+
+	/**
+	 * Ends the timeouts and cells with one cookie, without an event. The cost grows with the number
+	 * of all timeouts.
+	 *
+	 * @param cookie of the last arming of a timeout
+	 * @return as {@link #cancelAll()}
+	 */
+	public long cancelAll(long cookie) {
+		return cancelAll(true, cookie);
 	}
 
 	/**
@@ -240,7 +343,7 @@ public final class Context implements AutoCloseable {
 		try {
 			Native.stop(context);
 		} finally {
-			handle.leave();
+			leave();
 		}
 	}
 
@@ -257,7 +360,7 @@ public final class Context implements AutoCloseable {
 			return Info.of(record);
 		} finally {
 			Reference.reachabilityFence(record);
-			handle.leave();
+			leave();
 		}
 	}
 
@@ -274,7 +377,7 @@ public final class Context implements AutoCloseable {
 			return Stats.of(record);
 		} finally {
 			Reference.reachabilityFence(record);
-			handle.leave();
+			leave();
 		}
 	}
 
@@ -290,18 +393,22 @@ public final class Context implements AutoCloseable {
 		try {
 			return Native.fd(context);
 		} finally {
-			handle.leave();
+			leave();
 		}
 	}
 
 	/**
 	 * Ends all timeouts and closes the descriptor. A read that is blocked returns. The memory
-	 * of cells stays until no cell is reachable. In the process, so does the descriptor. A second
-	 * call does nothing.
+	 * of cells stays until no cell is reachable. In the process, so does the descriptor. On the
+	 * device, nothing counts against a limit any more. A second call does nothing.
 	 */
 	@Override
 	public void close() {
-		handle.close();
+		synchronized (this) {
+			if (!isProcess)
+				resources.mapping = blocks.get(0);
+		}
+		closer.clean();
 	}
 
 	/** A deadline that does not overflow. */
@@ -318,22 +425,23 @@ public final class Context implements AutoCloseable {
 		return blocks.computeIfAbsent(block, number -> isProcess ? block(number) : map());
 	}
 
-	/** Makes cells with one system call; fewer at a limit. Their cookies count from first. */
-	long[] newCells(long first, int number) {
-		ByteBuffer memory = cells(0);
-		Batch batch = new Batch(number);
-		for (int i = 0; i < number; i++)
-			batch.newCell(first + i);
-		submit(batch);
-		long[] ids = new long[number];
+	/** Makes cells with one system call; fewer at a limit. */
+	long[] newCells(Batch batch) {
+		long[] ids = new long[batch.size()];
 		int made = 0;
+		// One call until they are counted: close() leaves memory for them.
+		handle.enter();
 		try {
-			for (; made < number; made++)
+			ByteBuffer memory = cells(0);
+			submit(batch);
+			for (; made < ids.length; made++)
 				ids[made] = cellId(batch, made, memory);
 		} catch (TwheelException e) {
 			endFrom(batch, made);
 			if (made == 0)
 				throw e;
+		} finally {
+			leave();
 		}
 		return Arrays.copyOf(ids, made);
 	}
@@ -344,8 +452,19 @@ public final class Context implements AutoCloseable {
 		try {
 			return Native.kick(context, Native.address(memory) + offset, id, deadlineNs);
 		} finally {
-			handle.leave();
+			leave();
 		}
+	}
+
+	private void leave() {
+		handle.leave();
+		// Or a collection would close the context during the call.
+		Reference.reachabilityFence(this);
+	}
+
+	private Cell newCell(Batch batch, long cookie) {
+		long id = newCells(batch)[0];
+		return new Cell(this, cells(id), id, cookie);
 	}
 
 	private long arm(long expiresNs, int flags, long cookie) {
@@ -353,16 +472,45 @@ public final class Context implements AutoCloseable {
 		try {
 			return Native.arm(context, expiresNs, flags, cookie);
 		} finally {
-			handle.leave();
+			leave();
 		}
 	}
 
-	private static int read(long context, Events events, long timeoutNs) {
+	private Outcome mod(long id, long expiresNs, int flags, long cookie) {
+		long context = handle.enter();
+		try {
+			return Outcome.of(Native.mod(context, id, expiresNs, flags, cookie));
+		} finally {
+			leave();
+		}
+	}
+
+	private long cancelAll(boolean hasCookie, long cookie) {
+		long context = handle.enter();
+		try {
+			return Native.cancelAll(context, hasCookie, cookie);
+		} finally {
+			leave();
+		}
+	}
+
+	private static int take(long context, Events events, boolean wait) {
+		events.size(0);
+		int number = Native.read(context, Native.address(events.records()), events.capacity(), wait);
+		events.size(Math.max(number, 0));
+		Reference.reachabilityFence(events);
+		return number;
+	}
+
+	private int await(long context, Events events, long timeoutNs) throws InterruptedException {
+		long start = System.nanoTime();
+		long left = timeoutNs;
 		int number;
 		do {
-			number = Native.read(context, Native.address(events.records()), events.capacity(),
-					     timeoutNs);
-		} while (number == -Native.EINTR && timeoutNs <= 0);
+			resources.wakers.await(context, left);
+			left = timeoutNs < 0 ? timeoutNs : Math.max(timeoutNs - (System.nanoTime() - start), 0);
+			number = take(context, events, false);
+		} while (number == -Native.EAGAIN && left != 0);
 		return number;
 	}
 
@@ -373,16 +521,19 @@ public final class Context implements AutoCloseable {
 			Native.setup(context, Native.address(record));
 		} finally {
 			Reference.reachabilityFence(record);
-			handle.leave();
+			leave();
 		}
 	}
 
 	/** The index of a cell is the low half of its id. */
-	private long cellId(Batch batch, int index, ByteBuffer memory) {
+	private synchronized long cellId(Batch batch, int index, ByteBuffer memory) {
 		batch.outcome(index);
 		long id = batch.id(index);
-		if (!isProcess && Integer.toUnsignedLong((int) id) >= memory.capacity() / Cell.SIZE)
+		if (isProcess)
+			return id;
+		if (Integer.toUnsignedLong((int) id) >= memory.capacity() / Cell.SIZE)
 			throw new TwheelException(Native.EAGAIN, "cell: beyond the mapping");
+		resources.cells = Math.max(resources.cells, (int) id + 1);
 		return id;
 	}
 
@@ -406,7 +557,7 @@ public final class Context implements AutoCloseable {
 			CLEANER.register(memory, () -> Native.unmap(address, size));
 			return memory;
 		} finally {
-			handle.leave();
+			leave();
 		}
 	}
 
@@ -432,7 +583,7 @@ public final class Context implements AutoCloseable {
 			long now = Native.now(context);
 			return before <= now && now <= System.nanoTime();
 		} finally {
-			handle.leave();
+			leave();
 		}
 	}
 }

@@ -18,11 +18,6 @@ final class Handle implements AutoCloseable {
 	/** Calls in progress, and one for the owner; 0: freed. */
 	private final AtomicInteger users = new AtomicInteger(1);
 
-	Handle(Settings.Backend backend) {
-		this(Native.open(backend.flag), Native::stop, Native::close);
-	}
-
-	/** For tests, without the library. */
 	Handle(long pointer, LongConsumer stop, LongConsumer free) {
 		this.pointer = pointer;
 		this.stop = stop;

@@ -4,37 +4,53 @@ package org.twheel;
 import java.nio.ByteBuffer;
 
 /**
- * Settings and fill level of a context.
+ * Settings and fill level of a context. The user is the one who opened it.
  *
- * @param tickNs      length of a tick in nanoseconds
- * @param slackNs     default slack of timeouts in nanoseconds
- * @param maxTimeouts limit of live timeouts
- * @param live        live timeouts: pending, with an unread event, or cells
- * @param ready       unread events
- * @param cells       cells that there can be; 0: the kernel has none
- * @param isProcess   whether it is a wheel in the process, and not the device
+ * @param clock           the clock of deadlines; MONOTONIC instead of MANUAL
+ * @param tickNs          length of a tick in nanoseconds
+ * @param slots           number of slots of the first level
+ * @param levels          number of levels
+ * @param slackNs         default slack of timeouts in nanoseconds
+ * @param maxTimeouts     limit of live timeouts
+ * @param live            live timeouts: pending, with an unread event, or cells
+ * @param ready           unread events
+ * @param cells           cells that there can be; 0: the kernel has none
+ * @param isProcess       whether it is a wheel in the process, and not the device
+ * @param isPrivate       whether no other context uses the wheel
+ * @param isStopped       whether {@link Context#stop()} was called
+ * @param userTimeouts    timeouts that fit into the memory of all contexts of the user
+ * @param maxUserTimeouts limit of userTimeouts
+ * @param wheelBytes      memory of the private wheels of the user
+ * @param maxWheelBytes   limit of wheelBytes
+ * @param refused         requests that maxTimeouts has refused to this context
+ * @param userRefused     requests that maxUserTimeouts has refused to the user
+ * @param allRefused      requests that the limit of all users' timeouts has refused to the user
+ * @param wheelRefused    requests that maxWheelBytes has refused to the user
  */
-public record Info(long tickNs, long slackNs, long maxTimeouts, long live, long ready,
-		   long cells, boolean isProcess) {
+public record Info(Clock clock, long tickNs, int slots, int levels, long slackNs, long maxTimeouts,
+		   long live, long ready, long cells, boolean isProcess, boolean isPrivate,
+		   boolean isStopped, long userTimeouts, long maxUserTimeouts, long wheelBytes,
+		   long maxWheelBytes, long refused, long userRefused, long allRefused,
+		   long wheelRefused) {
 	static final int SIZE = 128;
 
-	private static final int TICK = 8;
-	private static final int MAX_TIMEOUTS = 28;
-	private static final int LIVE = 32;
-	private static final int READY = 36;
-	private static final int FLAGS = 40;
-	private static final int SLACK = 44;
-	private static final int CELLS = 52;
-
+	private static final int PRIVATE = 1;
+	private static final int STOPPED = 1 << 1;
 	private static final int PROCESS = 1 << 31;
 
+	/** The offsets are those of struct twheel_info. */
 	static Info of(ByteBuffer record) {
-		return new Info(record.getLong(TICK),
-				Integer.toUnsignedLong(record.getInt(SLACK)) * 1000,
-				Integer.toUnsignedLong(record.getInt(MAX_TIMEOUTS)),
-				Integer.toUnsignedLong(record.getInt(LIVE)),
-				Integer.toUnsignedLong(record.getInt(READY)),
-				Integer.toUnsignedLong(record.getInt(CELLS)),
-				(record.getInt(FLAGS) & PROCESS) != 0);
+		int flags = record.getInt(40);
+		return new Info(Clock.of(record.getInt(16)), record.getLong(8), record.getInt(20),
+				record.getInt(24), number(record, 44) * 1000, number(record, 28),
+				number(record, 32), number(record, 36), number(record, 52),
+				(flags & PROCESS) != 0, (flags & PRIVATE) != 0, (flags & STOPPED) != 0,
+				number(record, 56), number(record, 60), record.getLong(64),
+				record.getLong(72), record.getLong(80), record.getLong(88),
+				record.getLong(96), record.getLong(104));
+	}
+
+	private static long number(ByteBuffer record, int offset) {
+		return Integer.toUnsignedLong(record.getInt(offset));
 	}
 }

@@ -21,7 +21,6 @@ final class Native {
 	static final int EINVAL = 22;
 	static final int EOPNOTSUPP = 95;
 	static final int ESHUTDOWN = 108;
-	static final int ETIMEDOUT = 110;
 
 	/** Flags of an arming. */
 	static final int ABSOLUTE = 1;
@@ -68,18 +67,37 @@ final class Native {
 
 	static native int submit(long context, long operations, int number);
 
-	static native long cancelAll(long context);
+	/** All, or those with the cookie. */
+	static native long cancelAll(long context, boolean hasCookie, long cookie);
 
 	static native void stop(long context);
 
-	/** Returns -ETIMEDOUT or -EINTR instead of throwing them. */
-	static native int read(long context, long events, int capacity, long timeoutNs);
+	static native void setTime(long context, long nowNs);
+
+	/** Memory for the entries, and behind them for the position, which is 0 at first. */
+	static native int list(long context, long entries, int number);
+
+	/** Waits for an event if asked to. Returns -EAGAIN or -EINTR instead of throwing them. */
+	static native int read(long context, long events, int capacity, boolean wait);
+
+	/** Waits for an event or a wake, or not so long. */
+	static native void await(long context, int waker, long timeoutNs);
+
+	/** A descriptor that ends the await() to which it is given, and any later one. */
+	static native int newWaker();
+
+	static native void wake(int waker);
+
+	static native void closeWaker(int waker);
 
 	static native int pageSize();
 
 	static native ByteBuffer map(long context, long size);
 
 	static native void unmap(long address, long size);
+
+	/** Puts memory of the process in the place of a mapping: idle cells as far as they are used. */
+	static native void detach(long cells, long size, long used);
 
 	/** Memory of the library, of a context in the process: cells from the id on. */
 	static native ByteBuffer cells(long context, long id, int number);
@@ -89,7 +107,7 @@ final class Native {
 
 	static native long address(ByteBuffer buffer);
 
-	/** Sizes of op, event, info, setup, cell and stats. */
+	/** Sizes of op, event, info, setup, cell, stats and list_entry. */
 	static native int[] sizes();
 
 	/** Memory for records, zeroed. */

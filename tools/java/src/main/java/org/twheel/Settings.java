@@ -13,8 +13,9 @@ import java.util.Objects;
  *                    others; rounded down to microseconds, at most 71 minutes
  * @param maxTimeouts limit of live timeouts; a cell counts, armed or not
  * @param backend     the device, or a wheel in the process
+ * @param clock       the clock of deadlines; the default is {@link Clock#MONOTONIC}
  */
-public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backend) {
+public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backend, Clock clock) {
 	/**
 	 * What a context is of. The environment variable TWHEEL_BACKEND, {@code kernel} or {@code
 	 * process}, overrides it. {@link Info#isProcess} tells the result.
@@ -40,7 +41,9 @@ public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backe
 	static final int SIZE = 56;
 
 	private static final int TICK = 0;
+	private static final int CLOCK = 8;
 	private static final int MAX_TIMEOUTS = 20;
+	private static final int FLAGS = 24;
 	private static final int SLACK = 28;
 
 	/**
@@ -50,10 +53,12 @@ public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backe
 	 * @param slackNs     0 or more, at most 71 minutes
 	 * @param maxTimeouts 0 or more
 	 * @param backend     not null
+	 * @param clock       not null
 	 * @throws IllegalArgumentException for any other value
 	 */
 	public Settings {
 		Objects.requireNonNull(backend, "backend");
+		Objects.requireNonNull(clock, "clock");
 		if (tickNs < 0 || slackNs < 0 || slackNs / 1000 > 0xffff_ffffL || maxTimeouts < 0)
 			throw new IllegalArgumentException("tick " + tickNs + " ns, slack " + slackNs +
 					" ns, at most " + maxTimeouts + " timeouts");
@@ -70,12 +75,35 @@ public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backe
 		this(tickNs, slackNs, maxTimeouts, Backend.ANY);
 	}
 
+	/**
+	 * Settings on the default clock.
+	 *
+	 * @param tickNs      0 or more
+	 * @param slackNs     0 or more, at most 71 minutes
+	 * @param maxTimeouts 0 or more
+	 * @param backend     not null
+	 */
+	public Settings(long tickNs, long slackNs, int maxTimeouts, Backend backend) {
+		this(tickNs, slackNs, maxTimeouts, backend, Clock.MONOTONIC);
+	}
+
+	/**
+	 * Returns the same settings on another clock.
+	 *
+	 * @param other the clock
+	 * @return the settings
+	 */
+	public Settings with(Clock other) {
+		return new Settings(tickNs, slackNs, maxTimeouts, backend, other);
+	}
+
 	boolean isDefault() {
-		return tickNs == 0 && slackNs == 0 && maxTimeouts == 0;
+		return tickNs == 0 && slackNs == 0 && maxTimeouts == 0 && clock == Clock.MONOTONIC;
 	}
 
 	ByteBuffer record() {
-		return Native.records(1, SIZE).putLong(TICK, tickNs)
-				.putInt(MAX_TIMEOUTS, maxTimeouts).putInt(SLACK, (int) (slackNs / 1000));
+		return Native.records(1, SIZE).putLong(TICK, tickNs).putInt(CLOCK, clock.id)
+				.putInt(MAX_TIMEOUTS, maxTimeouts).putInt(FLAGS, clock.setup)
+				.putInt(SLACK, (int) (slackNs / 1000));
 	}
 }

@@ -6,7 +6,6 @@ import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
 import java.util.function.ToIntFunction;
@@ -338,7 +337,10 @@ class Slots<E> implements AutoCloseable {
 	}
 
 	long[] newCells(int number) {
-		return context.newCells(0, number);
+		Batch batch = new Batch(number);
+		for (int i = 0; i < number; i++)
+			batch.newCell(0);
+		return context.newCells(batch);
 	}
 
 	void endCell(long id) {
@@ -355,11 +357,7 @@ class Slots<E> implements AutoCloseable {
 	}
 
 	int read(Events events) {
-		try {
-			return context.read(events, Context.FOREVER);
-		} catch (TimeoutException e) {
-			throw new AssertionError(e);
-		}
+		return context.readUninterruptibly(events);
 	}
 
 	/** Puts back a slot that was taken or kept, and that is not armed. */

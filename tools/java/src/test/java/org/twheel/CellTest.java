@@ -9,7 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.twheel.Stall.await;
 
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.AfterEach;
@@ -30,7 +33,7 @@ class CellTest {
 	}
 
 	@Test
-	void cell_fires_with_its_exact_deadline_again_and_again() throws TimeoutException {
+	void cell_fires_with_its_exact_deadline_again_and_again() throws Exception {
 		Cell cell = context.newCell(42);
 		for (int i = 0; i < 20; i++) {
 			long deadline = context.nanoTime() + i * MSEC / 4;
@@ -45,7 +48,7 @@ class CellTest {
 	}
 
 	@Test
-	void cancelled_cell_makes_no_event() throws TimeoutException {
+	void cancelled_cell_makes_no_event() throws Exception {
 		Cell cell = context.newCell(1);
 		Stall stall = new Stall(10);
 		Outcome found;
@@ -69,11 +72,39 @@ class CellTest {
 	}
 
 	@Test
-	void earlier_deadline_is_not_missed() throws TimeoutException {
+	void earlier_deadline_is_not_missed() throws Exception {
 		Cell cell = context.newCell(1);
 		cell.armAfter(HOUR);
 		assertEquals(Outcome.PENDING, cell.armAfter(MSEC));
 		assertEquals(1, context.read(events, 10_000 * MSEC));
+	}
+
+	@Test
+	void batch_arms_many_cells_with_one_call() throws Exception {
+		Cell[] cells = new Cell[100];
+		Arrays.setAll(cells, i -> context.newCell(i));
+		Batch batch = new Batch(cells.length);
+		cells[3].end();
+		for (Cell cell : cells)
+			assertEquals(Outcome.IDLE, batch.arm(cell, HOUR + context.nanoTime()));
+		assertThrows(IllegalStateException.class, () -> batch.arm(cells[0], 1));
+		context.submit(batch);
+		assertEquals(cells.length - 1, context.stats().kicks());
+		for (int i = 0; i < cells.length; i++)
+			assertEquals(i == 3 ? Native.ENOENT : 0, batch.errno(i));
+		batch.clear();
+		for (Cell cell : cells)
+			if (cell != cells[3])
+				assertEquals(Outcome.PENDING, batch.arm(cell, 2 * HOUR + context.nanoTime()));
+		assertEquals(0, batch.size());
+		for (int i = 0; i < 3; i++)
+			batch.arm(cells[i], i);
+		assertEquals(3, context.submit(batch));
+		Set<Long> fired = new HashSet<>();
+		while (fired.size() < 3)
+			for (int i = context.read(events, Context.FOREVER) - 1; i >= 0; i--)
+				fired.add(events.cookie(i));
+		assertEquals(Set.of(0L, 1L, 2L), fired);
 	}
 
 	@Test
@@ -87,7 +118,7 @@ class CellTest {
 	}
 
 	@Test
-	void cells_end_with_stop() throws TimeoutException {
+	void cells_end_with_stop() throws Exception {
 		Cell armed = context.newCell(1);
 		Cell idle = context.newCell(2);
 		armed.armAfter(HOUR);

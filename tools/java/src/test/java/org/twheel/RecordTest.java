@@ -14,7 +14,8 @@ import org.junit.jupiter.api.Test;
 class RecordTest {
 	@Test
 	void sizes_are_those_of_the_c_header() {
-		int[] sizes = { Batch.SIZE, Events.SIZE, Info.SIZE, Settings.SIZE, Cell.SIZE, Stats.SIZE };
+		int[] sizes = { Batch.SIZE, Events.SIZE, Info.SIZE, Settings.SIZE, Cell.SIZE, Stats.SIZE,
+				LiveTimeout.SIZE };
 		assertArrayEquals(Native.sizes(), sizes);
 	}
 
@@ -108,6 +109,7 @@ class RecordTest {
 		assertThrows(IllegalArgumentException.class, () -> new Settings(0, Long.MAX_VALUE, 0));
 		assertThrows(IllegalArgumentException.class, () -> new Settings(0, 0, -1));
 		assertThrows(NullPointerException.class, () -> new Settings(0, 0, 0, null));
+		assertThrows(NullPointerException.class, () -> Settings.DEFAULT.with(null));
 	}
 
 	@Test
