@@ -174,6 +174,23 @@ public class Cell {
 		}
 	}
 
+	/** Stores the deadline in an idle cell alone; false if it was not idle. */
+	final boolean armIfIdle(long deadlineNs) {
+		try {
+			long word = (long) WORD.getVolatile(cells, offset);
+			return Outcome.ofWord(word) == Outcome.IDLE &&
+					WORD.compareAndSet(cells, offset, word, deadlineNs);
+		} finally {
+			Reference.reachabilityFence(cells);
+		}
+	}
+
+	/** As cancel(), but an event may still be read afterwards. */
+	final void clear() {
+		WORD.setRelease(cells, offset, IDLE);
+		Reference.reachabilityFence(cells);
+	}
+
 	/** Whether the kernel would look too late at a deadline that the word was exchanged with. */
 	final boolean isLate(long deadlineNs) {
 		try {

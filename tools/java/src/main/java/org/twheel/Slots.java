@@ -212,6 +212,12 @@ class Slots<E> implements AutoCloseable {
 		return slot.kickIfLate(deadlineNs);
 	}
 
+	/** Gives a slot that was taken an object, which the receiver gets whenever it has fired. */
+	void keep(Slot<E> slot, E entry) {
+		slot.entry = entry;
+		slot.kept = true;
+	}
+
 	/** Ends an arming; false if it had ended before, or if it is for run() to end it. */
 	boolean disarm(Slot<E> slot, long deadlineNs) {
 		if (!slot.cancelAt(deadlineNs))
@@ -254,17 +260,21 @@ class Slots<E> implements AutoCloseable {
 		Slot<E>[] ended = new Slot[EVENTS];
 		Slot<E>[] scratch = new Slot[EVENTS];
 		while (read.applyAsInt(events) > 0) {
-			int number = events.size();
-			for (int i = 0; i < number; i++)
-				ended[i] = slotOf(events, i);
+			int number = 0;
+			for (int i = 0; i < events.size(); i++)
+				if ((ended[number] = slotOf(events, i)) != null)
+					number++;
 			sort(ended, scratch, 0, number);
 			for (int i = 0; i < number; i++)
 				end(ended[i], receiver);
 		}
 	}
 
+	/** Null if the slot was kept, and its cell has ended since the event was read. */
 	private Slot<E> slotOf(Events events, int index) {
 		Slot<E> slot = all[(int) events.id(index)];
+		if (slot == null)
+			return null;
 		slot.floor = events.deadlineNs(index);
 		slot.unprocessed = events.isUnprocessed(index);
 		return slot;

@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -449,9 +450,12 @@ class ContextTest {
 	static final class Application implements Runnable {
 		@Override
 		public void run() {
-			try (Context used = Context.open(new Settings(0, 1_000, 0))) {
+			try (Context used = Context.open(new Settings(0, 1_000, 0)); Deadlines set = new Deadlines()) {
 				used.newCell(1).armAfter(0);
 				used.read(new Events(1), Context.FOREVER);
+				CountDownLatch ran = new CountDownLatch(1);
+				set.newDeadline(Runnable::run, ran::countDown).reset(0);
+				ran.await();
 			} catch (Exception e) {
 				throw new AssertionError(e);
 			}

@@ -56,6 +56,10 @@ class FakeSlots<E> extends Slots<E> {
 		return (long) WORD.getVolatile(memory, cell * Cell.SIZE);
 	}
 
+	void setWord(int cell, long word) {
+		WORD.setVolatile(memory, cell * Cell.SIZE, word);
+	}
+
 	private boolean change(int cell, long from, long to) {
 		return WORD.compareAndSet(memory, cell * Cell.SIZE, from, to);
 	}

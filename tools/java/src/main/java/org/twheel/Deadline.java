@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
+package org.twheel;
+
+import java.lang.System.Logger;
+import java.lang.System.Logger.Level;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.util.concurrent.Executor;
+
+/**
+ * A deadline that moves, with a callback: the idle timer of a connection, which each message sets
+ * anew, or the timeout of a request, which the answer cancels. {@link Deadlines#newDeadline} makes
+ * it.
+ *
+ * <p>The callback runs once for each deadline that passes. After {@link #reset} or {@link #cancel}
+ * has returned, no callback of an earlier deadline begins. One that has begun goes on.
+ *
+ * <p>A reset is an atomic exchange and a reading of the clock. It allocates nothing, takes no lock,
+ * and rarely calls the kernel, as {@link Cell} explains. All methods but {@link #close()} may be
+ * called by several threads at once. If two calls overlap, either counts as the last.
+ */
+public final class Deadline implements AutoCloseable {
+	private static final Logger LOGGER = System.getLogger("org.twheel");
+
+	/** There is no deadline. */
+	private static final long NEVER = -1;
+
+	/*
+	 * The field due has the deadline; the cell only says when to compare it with the clock. So an
+	 * event may be stale, or of another deadline in the same cell: fire() then runs nothing. It
+	 * arms the cell anew if that was not armed for due: if two resets have overlapped. Whoever
+	 * changes due to NEVER, the callback or cancel(), ends the deadline.
+	 */
+	private static final VarHandle DUE;
+
+	static {
+		try {
+			DUE = MethodHandles.lookup().findVarHandle(Deadline.class, "due", long.class);
+		} catch (ReflectiveOperationException e) {
+			throw new ExceptionInInitializerError(e);
+		}
+	}
+
+	private final Deadlines owner;
+	private final Executor executor;
+	private final Runnable callback;
+	private final Runnable fire = this::fire;
+	private volatile long due = NEVER;
+	/** null: closed. */
+	private Slots.Slot<Deadline> slot;
+
+	Deadline(Deadlines owner, Executor executor, Runnable callback, Slots.Slot<Deadline> slot) {
+		this.owner = owner;
+		this.executor = executor;
+		this.callback = callback;
+		this.slot = slot;
+	}
+
+	/**
+	 * Sets the deadline, or moves it.
+	 *
+	 * @param delayNs from now to the deadline, 0 or more
+	 * @throws IllegalArgumentException for a negative delay, which changes nothing
+	 * @throws IllegalStateException    if it or its owner is closed
+	 */
+	public void reset(long delayNs) {
+		long deadlineNs = Context.deadline(owner.nanoTime(), delayNs);
+		Slots.Slot<Deadline> cell = slot();
+		// Before the exchange: whoever reads an event of the cell must find it.
+		DUE.setRelease(this, deadlineNs);
+		cell.exchange(deadlineNs);
+		kick(cell, deadlineNs);
+	}
+
+	/**
+	 * Cancels the deadline.
+	 *
+	 * @return true if there was one, and its callback does not run; false if none was set, or its
+	 *         callback has begun
+	 * @throws IllegalStateException if it is closed
+	 */
+	public boolean cancel() {
+		boolean wasDue = (long) DUE.getAndSet(this, NEVER) != NEVER;
+		slot().clear();
+		return wasDue;
+	}
+
+	/** Cancels the deadline and ends it. No other call may be in progress, or follow. */
+	@Override
+	public void close() {
+		if (slot == null)
+			return;
+		cancel();
+		owner.put(slot);
+		slot = null;
+	}
+
+	/** Called by the reader when the cell has fired. */
+	void expire() {
+		try {
+			executor.execute(fire);
+		} catch (Throwable t) {
+			LOGGER.log(Level.WARNING, "the executor refused a callback", t);
+		}
+	}
+
+	private void fire() {
+		long now = owner.nanoTime();
+		long deadlineNs = due;
+		Slots.Slot<Deadline> cell = slot;
+		if (deadlineNs == NEVER || cell == null || owner.isClosed())
+			return;
+		if (deadlineNs > now) {
+			if (cell.armIfIdle(deadlineNs))
+				kick(cell, deadlineNs);
+			return;
+		}
+		if (!DUE.compareAndSet(this, deadlineNs, NEVER))
+			return;
+		try {
+			callback.run();
+		} catch (Throwable t) {
+			LOGGER.log(Level.WARNING, "a callback failed", t);
+		}
+	}
+
+	private void kick(Slots.Slot<Deadline> cell, long deadlineNs) {
+		int error = cell.kickIfLate(deadlineNs);
+		if (error != 0)
+			throw owner.isClosed() ? closed() : Cell.kickFailed(error);
+	}
+
+	private Slots.Slot<Deadline> slot() {
+		Slots.Slot<Deadline> cell = slot;
+		if (cell == null)
+			throw closed();
+		return cell;
+	}
+
+	private static IllegalStateException closed() {
+		return new IllegalStateException("the deadline is closed");
+	}
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
+package org.twheel;
+
+import static java.util.Objects.requireNonNull;
+
+import java.util.concurrent.Executor;
+
+/**
+ * Deadlines that share a context, and a thread that passes their callbacks to executors.
+ *
+ * <pre>{@code
+ * Deadlines deadlines = new Deadlines();
+ * Deadline idle = deadlines.newDeadline(executor, connection::close);
+ * idle.reset(30_000_000_000L);         // for each message
+ * }</pre>
+ *
+ * <p>All methods may be called by several threads at once. The thread and the descriptor stay until
+ * {@link #close()}. The thread is a daemon.
+ */
+public final class Deadlines implements AutoCloseable {
+	private final Slots<Deadline> slots;
+	private final Thread reader;
+	private volatile boolean closed;
+
+	/**
+	 * Makes a set without slack, on CLOCK_MONOTONIC.
+	 *
+	 * @throws TwheelException as {@link Context#open()}
+	 */
+	public Deadlines() {
+		this(Settings.DEFAULT);
+	}
+
+	/**
+	 * Makes a set. On {@link Clock#BOOTTIME}, a deadline that passes while the machine is suspended
+	 * has its callback at the resume.
+	 *
+	 * @param settings tick, slack, limit, backend and clock
+	 * @throws TwheelException as {@link Context#open(Settings)}
+	 */
+	public Deadlines(Settings settings) {
+		this(new Slots<>(Context.open(settings)));
+	}
+
+	/** For tests. */
+	Deadlines(Slots<Deadline> slots) {
+		this.slots = slots;
+		reader = new Thread(null, this::serve, "twheel-deadlines", 0, false);
+		reader.setDaemon(true);
+		reader.setContextClassLoader(null);
+		try {
+			reader.start();
+		} catch (Error e) {
+			slots.close();
+			throw e;
+		}
+	}
+
+	/**
+	 * Makes a deadline that is not set.
+	 *
+	 * @param executor runs the callback. If it runs it in the calling thread, {@code
+	 *                 Runnable::run}, this is the thread of the set, and other callbacks wait
+	 * @param callback runs when the deadline has passed
+	 * @return the deadline
+	 * @throws TwheelException       EAGAIN at a limit; a deadline counts as one live timeout until
+	 *                               {@link Deadline#close()}
+	 * @throws IllegalStateException if the set is closed
+	 */
+	public Deadline newDeadline(Executor executor, Runnable callback) {
+		requireNonNull(executor, "executor");
+		requireNonNull(callback, "callback");
+		Slots.Slot<Deadline> slot = slots.take();
+		Deadline deadline = new Deadline(this, executor, callback, slot);
+		slots.keep(slot, deadline);
+		return deadline;
+	}
+
+	/**
+	 * Ends all deadlines. After it has returned no callback begins. If a callback in the thread of
+	 * the set calls it, it does not wait for that thread.
+	 */
+	@Override
+	public void close() {
+		closed = true;
+		try {
+			slots.stop();
+		} catch (IllegalStateException e) {
+			// Another thread was faster, and the reader has closed the context.
+		}
+		if (Thread.currentThread() != reader)
+			Slots.join(reader, () -> { });
+	}
+
+	boolean isClosed() {
+		return closed;
+	}
+
+	long nanoTime() {
+		return slots.nanoTime();
+	}
+
+	void put(Slots.Slot<Deadline> slot) {
+		slots.put(slot);
+	}
+
+	/** The reader, which ends when the context is stopped. */
+	private void serve() {
+		slots.run((deadline, isUnprocessed) -> {
+			// A deadline may have been closed meanwhile.
+			if (deadline != null && !isUnprocessed)
+				deadline.expire();
+		});
+		slots.close();
+	}
+}
