@@ -196,8 +196,7 @@ scenarios: setup-bench
 bench-native: setup-check
 	@tools/bench/native/run
 
-bench-java: setup-check setup-java
-	@tools/vm/kernel/modules um-native SUITES= >/dev/null
+bench-java: setup-java
 	@tools/java/bench
 
 bench-python: setup-check tools

@@ -21,6 +21,12 @@
 
 #include "org_twheel_Native.h"
 
+/* Each method has the environment and the class of Native. Few use them. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define NATIVE(returns, name, ...) \
+	JNIEXPORT returns JNICALL \
+	Java_org_twheel_Native_##name(JNIEnv *env, jclass type, ##__VA_ARGS__)
+
 static void *pointer(jlong address)
 {
 	return (void *)(uintptr_t)address;
@@ -51,12 +57,11 @@ static int checked(JNIEnv *env, const char *call, int ret)
 	return ret;
 }
 
-JNIEXPORT jlong JNICALL Java_org_twheel_Native_open(JNIEnv *env, jclass type, jint backend)
+NATIVE(jlong, open, jint backend)
 {
 	struct twheel_ctx *ctx = NULL;
 	int ret = twheel_open(NULL, backend, &ctx);
 
-	(void)type;
 	if (ret == -EINVAL)
 		throw_errno(env, "open: TWHEEL_BACKEND is neither 'kernel' nor 'process'", -ret);
 	else if (ret == -ENOENT || ret == -ENODEV || ret == -ENXIO)
@@ -70,172 +75,135 @@ JNIEXPORT jlong JNICALL Java_org_twheel_Native_open(JNIEnv *env, jclass type, ji
 	return (uintptr_t)ctx;
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_close(JNIEnv *env, jclass type, jlong ctx)
+NATIVE(void, close, jlong ctx)
 {
-	(void)env;
-	(void)type;
 	/* A mapping of cells may outlive the descriptor: the timeouts end here. */
 	twheel_cancel_timeouts(pointer(ctx), NULL);
 	twheel_close(pointer(ctx));
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_fd(JNIEnv *env, jclass type, jlong ctx)
+NATIVE(jint, fd, jlong ctx)
 {
-	(void)env;
-	(void)type;
 	return twheel_fd(pointer(ctx));
 }
 
-JNIEXPORT jlong JNICALL Java_org_twheel_Native_now(JNIEnv *env, jclass type, jlong ctx)
+NATIVE(jlong, now, jlong ctx)
 {
 	uint64_t now = 0;
 
-	(void)type;
 	checked(env, "now", twheel_now(pointer(ctx), &now));
 	return now;
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_setup(JNIEnv *env, jclass type, jlong ctx,
-						    jlong setup)
+NATIVE(jint, setup, jlong ctx, jlong setup)
 {
-	(void)type;
-	checked(env, "setup", twheel_configure(pointer(ctx), pointer(setup)));
+	return checked(env, "setup", twheel_configure(pointer(ctx), pointer(setup)));
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_info(JNIEnv *env, jclass type, jlong ctx,
-						   jlong info)
+NATIVE(jint, info, jlong ctx, jlong info)
 {
-	(void)type;
-	checked(env, "info", twheel_get_info(pointer(ctx), pointer(info)));
+	return checked(env, "info", twheel_get_info(pointer(ctx), pointer(info)));
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_stats(JNIEnv *env, jclass type, jlong ctx,
-						    jlong stats)
+NATIVE(jint, stats, jlong ctx, jlong stats)
 {
-	(void)type;
-	checked(env, "stats", twheel_get_stats(pointer(ctx), pointer(stats)));
+	return checked(env, "stats", twheel_get_stats(pointer(ctx), pointer(stats)));
 }
 
-JNIEXPORT jlong JNICALL Java_org_twheel_Native_arm(JNIEnv *env, jclass type, jlong ctx,
-						   jlong expires_ns, jint flags, jlong cookie)
+NATIVE(jlong, arm, jlong ctx, jlong expires_ns, jint flags, jlong cookie)
 {
 	uint64_t id = 0;
 
-	(void)type;
 	checked(env, "arm", twheel_arm(pointer(ctx), expires_ns, flags, cookie, &id));
 	return id;
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_mod(JNIEnv *env, jclass type, jlong ctx, jlong id,
-						  jlong expires_ns, jint flags, jlong cookie)
+NATIVE(jint, mod, jlong ctx, jlong id, jlong expires_ns, jint flags, jlong cookie)
 {
 	int ret = twheel_mod(pointer(ctx), id, expires_ns, flags, cookie);
 
-	(void)type;
 	return ret == -ENOENT ? ret : checked(env, "mod", ret);
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_cancel(JNIEnv *env, jclass type, jlong ctx,
-						     jlong id)
+NATIVE(jint, cancel, jlong ctx, jlong id)
 {
 	int ret = twheel_cancel(pointer(ctx), id);
 
-	(void)type;
 	return ret == -ENOENT ? ret : checked(env, "cancel", ret);
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_submit(JNIEnv *env, jclass type, jlong ctx,
-						     jlong ops, jint nr)
+NATIVE(jint, submit, jlong ctx, jlong ops, jint nr)
 {
-	(void)type;
 	return checked(env, "submit", twheel_submit_ops(pointer(ctx), pointer(ops), nr));
 }
 
-JNIEXPORT jlong JNICALL Java_org_twheel_Native_cancelAll(JNIEnv *env, jclass type, jlong ctx,
-							 jboolean has_cookie, jlong cookie)
+NATIVE(jlong, cancelAll, jlong ctx, jboolean has_cookie, jlong cookie)
 {
 	struct twheel_cancel_all done = { 0 };
 
-	(void)type;
 	checked(env, "cancel_all", has_cookie ?
 		twheel_cancel_cookie(pointer(ctx), cookie, &done) :
 		twheel_cancel_timeouts(pointer(ctx), &done));
 	return (uint64_t)done.pending + done.withdrawn;
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_setTime(JNIEnv *env, jclass type, jlong ctx,
-						      jlong now_ns)
+NATIVE(jint, setTime, jlong ctx, jlong now_ns)
 {
-	(void)type;
-	checked(env, "set_time", twheel_set_time(pointer(ctx), now_ns));
+	return checked(env, "set_time", twheel_set_time(pointer(ctx), now_ns));
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_list(JNIEnv *env, jclass type, jlong ctx,
-						   jlong memory, jint nr)
+NATIVE(jint, list, jlong ctx, jlong memory, jint nr)
 {
 	struct twheel_list_entry *entries = pointer(memory);
 	uint32_t *next = (uint32_t *)(entries + nr);
 
-	(void)type;
 	return checked(env, "list", twheel_list_timeouts(pointer(ctx), entries, nr, next));
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_stop(JNIEnv *env, jclass type, jlong ctx)
+NATIVE(jint, stop, jlong ctx)
 {
-	(void)type;
-	checked(env, "stop", twheel_stop(pointer(ctx)));
+	return checked(env, "stop", twheel_stop(pointer(ctx)));
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_read(JNIEnv *env, jclass type, jlong ctx,
-						   jlong events, jint nr, jboolean wait)
+NATIVE(jint, read, jlong ctx, jlong events, jint nr, jboolean wait)
 {
 	int ret = twheel_read(pointer(ctx), pointer(events), nr,
 			      wait ? TWHEEL_FOREVER : TWHEEL_NO_WAIT);
 
-	(void)type;
 	return ret == -EAGAIN || ret == -EINTR ? ret : checked(env, "read", ret);
 }
 
 /* Not twheel_wait(), since that waits for one descriptor. The caller reads before each wait. */
-JNIEXPORT void JNICALL Java_org_twheel_Native_await(JNIEnv *env, jclass type, jlong ctx,
-						    jint waker, jlong timeout_ns)
+NATIVE(void, await, jlong ctx, jint waker, jlong timeout_ns)
 {
 	struct pollfd fds[] = { { .fd = twheel_fd(pointer(ctx)), .events = POLLIN },
 				{ .fd = waker, .events = POLLIN } };
 	struct timespec timeout = { .tv_sec = timeout_ns / 1000000000,
 				    .tv_nsec = timeout_ns % 1000000000 };
 
-	(void)type;
 	if (ppoll(fds, 2, timeout_ns < 0 ? NULL : &timeout, NULL) < 0 && errno != EINTR)
 		throw_errno(env, "poll", errno);
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_newWaker(JNIEnv *env, jclass type)
+NATIVE(jint, newWaker)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-	(void)type;
 	return checked(env, "eventfd", fd < 0 ? -errno : fd);
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_wake(JNIEnv *env, jclass type, jint waker)
+NATIVE(void, wake, jint waker)
 {
-	(void)env;
-	(void)type;
 	eventfd_write(waker, 1);
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_closeWaker(JNIEnv *env, jclass type, jint waker)
+NATIVE(void, closeWaker, jint waker)
 {
-	(void)env;
-	(void)type;
 	close(waker);
 }
 
-JNIEXPORT jint JNICALL Java_org_twheel_Native_pageSize(JNIEnv *env, jclass type)
+NATIVE(jint, pageSize)
 {
-	(void)env;
-	(void)type;
 	return sysconf(_SC_PAGESIZE);
 }
 
@@ -243,13 +211,11 @@ JNIEXPORT jint JNICALL Java_org_twheel_Native_pageSize(JNIEnv *env, jclass type)
  * The mapping is Java's own: it lives until detach(), or until no cell can be reached any more.
  * Pages are made when they are used, also after mlockall(), which the library's mapping explains.
  */
-JNIEXPORT jobject JNICALL Java_org_twheel_Native_map(JNIEnv *env, jclass type, jlong ctx,
-						     jlong size)
+NATIVE(jobject, map, jlong ctx, jlong size)
 {
 	jobject buffer;
 	void *cells;
 
-	(void)type;
 	cells = mmap(NULL, size, PROT_NONE, MAP_SHARED, twheel_fd(pointer(ctx)), 0);
 	if (cells == MAP_FAILED) {
 		throw_errno(env, "mmap", errno);
@@ -266,11 +232,8 @@ JNIEXPORT jobject JNICALL Java_org_twheel_Native_map(JNIEnv *env, jclass type, j
 	return buffer;
 }
 
-JNIEXPORT void JNICALL Java_org_twheel_Native_unmap(JNIEnv *env, jclass type, jlong cells,
-						    jlong size)
+NATIVE(void, unmap, jlong cells, jlong size)
 {
-	(void)env;
-	(void)type;
 	munmap(pointer(cells), size);
 }
 
@@ -279,14 +242,11 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_unmap(JNIEnv *env, jclass type, jl
  * its place comes at once, with all bits set: idle words that any arming has to kick. Without
  * memory, the mapping stays.
  */
-JNIEXPORT void JNICALL Java_org_twheel_Native_detach(JNIEnv *env, jclass type, jlong cells,
-						     jlong size, jlong used)
+NATIVE(void, detach, jlong cells, jlong size, jlong used)
 {
 	void *idle = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	(void)env;
-	(void)type;
 	if (idle == MAP_FAILED)
 		return;
 	memset(idle, 0xff, used);
@@ -295,12 +255,10 @@ JNIEXPORT void JNICALL Java_org_twheel_Native_detach(JNIEnv *env, jclass type, j
 }
 
 /* The last address is a check: in a block, an index determines the place. */
-JNIEXPORT jobject JNICALL Java_org_twheel_Native_cells(JNIEnv *env, jclass type, jlong ctx,
-						       jlong id, jint nr)
+NATIVE(jobject, cells, jlong ctx, jlong id, jint nr)
 {
 	struct twheel_cell *first, *last;
 
-	(void)type;
 	if (checked(env, "cell", twheel_cell_find(pointer(ctx), id, &first)) < 0 ||
 	    checked(env, "cell", twheel_cell_find(pointer(ctx), id + nr - 1, &last)) < 0)
 		return NULL;
@@ -312,22 +270,18 @@ JNIEXPORT jobject JNICALL Java_org_twheel_Native_cells(JNIEnv *env, jclass type,
 }
 
 /* Does not throw: if the allocation of the exception failed, the arming would seem to count. */
-JNIEXPORT jint JNICALL Java_org_twheel_Native_kick(JNIEnv *env, jclass type, jlong ctx,
-						   jlong cell, jlong id, jlong expires_ns)
+NATIVE(jint, kick, jlong ctx, jlong cell, jlong id, jlong expires_ns)
 {
-	(void)env;
-	(void)type;
 	return twheel_cell_kick(pointer(ctx), pointer(cell), id, expires_ns);
 }
 
-JNIEXPORT jlong JNICALL Java_org_twheel_Native_address(JNIEnv *env, jclass type, jobject buffer)
+NATIVE(jlong, address, jobject buffer)
 {
-	(void)type;
 	return (uintptr_t)(*env)->GetDirectBufferAddress(env, buffer);
 }
 
 /* The sizes of the records, for a test that compares them with the offsets in Java. */
-JNIEXPORT jintArray JNICALL Java_org_twheel_Native_sizes(JNIEnv *env, jclass type)
+NATIVE(jintArray, sizes)
 {
 	const jint sizes[] = { sizeof(struct twheel_op), sizeof(struct twheel_event),
 			       sizeof(struct twheel_info), sizeof(struct twheel_setup),
@@ -336,7 +290,6 @@ JNIEXPORT jintArray JNICALL Java_org_twheel_Native_sizes(JNIEnv *env, jclass typ
 	const jsize nr = sizeof(sizes) / sizeof(*sizes);
 	jintArray array = (*env)->NewIntArray(env, nr);
 
-	(void)type;
 	if (array)
 		(*env)->SetIntArrayRegion(env, array, 0, nr, sizes);
 	return array;

@@ -15,7 +15,9 @@ import java.util.Objects;
  * long armed = batch.id(0);
  * }</pre>
  *
- * A batch is for one thread at a time. All times are nanoseconds, from 0 to
+ * A batch is for one thread at a time. One that is full refuses operations with an
+ * IllegalStateException. An index is that of an operation, in the order in which they were
+ * added. All times are nanoseconds, from 0 to
  * {@link Long#MAX_VALUE}.
  */
 public final class Batch {
@@ -39,9 +41,9 @@ public final class Batch {
 
 	private final ByteBuffer records;
 	private final int capacity;
-	/** The cells that are armed, by operation, and their deadlines; null: there were none yet. */
-	private Cell[] cells;
-	private long[] deadlines;
+	/** The cells that are armed, by operation, and their deadlines. */
+	private final Cell[] cells;
+	private final long[] deadlines;
 	private int size;
 
 	/**
@@ -54,15 +56,14 @@ public final class Batch {
 			throw new IllegalArgumentException("capacity " + capacity);
 		this.capacity = capacity;
 		records = Native.records(capacity, SIZE);
+		cells = new Cell[capacity];
+		deadlines = new long[capacity];
 	}
 
 	/**
 	 * Adds an arming of a new timeout.
 	 *
 	 * @param delayNs from the call of {@link Context#submit} to the deadline
-	 * @param cookie  returned in the event
-	 * @return this batch
-	 * @throws IllegalStateException if the batch is full
 	 */
 	public Batch arm(long delayNs, long cookie) {
 		return add(ARM, 0, 0, delayNs, cookie);
@@ -72,9 +73,6 @@ public final class Batch {
 	 * Adds an arming of a new timeout.
 	 *
 	 * @param deadlineNs absolute, on the clock of {@link Context#nanoTime()}
-	 * @param cookie     returned in the event
-	 * @return this batch
-	 * @throws IllegalStateException if the batch is full
 	 */
 	public Batch armAt(long deadlineNs, long cookie) {
 		return add(ARM, Native.ABSOLUTE, 0, deadlineNs, cookie);
@@ -84,11 +82,7 @@ public final class Batch {
 	 * Adds an arming of an existing timeout with a new deadline and a new cookie. It also
 	 * replaces the interval and the slack of the timeout.
 	 *
-	 * @param id      the timeout
 	 * @param delayNs from the call of {@link Context#submit} to the deadline
-	 * @param cookie  returned in the event
-	 * @return this batch
-	 * @throws IllegalStateException if the batch is full
 	 */
 	public Batch mod(long id, long delayNs, long cookie) {
 		return add(MOD, 0, id, delayNs, cookie);
@@ -97,11 +91,7 @@ public final class Batch {
 	/**
 	 * Adds an arming of an existing timeout, as {@link #mod}.
 	 *
-	 * @param id         the timeout
 	 * @param deadlineNs absolute, on the clock of {@link Context#nanoTime()}
-	 * @param cookie     returned in the event
-	 * @return this batch
-	 * @throws IllegalStateException if the batch is full
 	 */
 	public Batch modAt(long id, long deadlineNs, long cookie) {
 		return add(MOD, Native.ABSOLUTE, id, deadlineNs, cookie);
@@ -115,44 +105,25 @@ public final class Batch {
 	 * @param cell       the cell
 	 * @param deadlineNs as in {@link Cell#arm}
 	 * @return as {@link Cell#arm}
-	 * @throws IllegalArgumentException for a negative deadline, which changes nothing
-	 * @throws IllegalStateException    if the batch is full, which changes nothing
 	 */
 	public Outcome arm(Cell cell, long deadlineNs) {
 		if (size == capacity)
 			throw full();
-		long old = cell.exchangeFor(deadlineNs);
-		if (!cell.isLate(deadlineNs))
-			return Outcome.ofWord(old);
-		if (cells == null) {
-			cells = new Cell[capacity];
-			deadlines = new long[capacity];
+		long old = cell.exchange(deadlineNs);
+		if (cell.isLate(deadlineNs)) {
+			cells[size] = cell;
+			deadlines[size] = deadlineNs;
+			add(KICK, 0, cell.id(), 0, 0);
 		}
-		cells[size] = cell;
-		deadlines[size] = deadlineNs;
-		add(KICK, 0, cell.id(), 0, 0);
 		return Outcome.ofWord(old);
 	}
 
-	/**
-	 * Adds the end of a timeout.
-	 *
-	 * @param id the timeout
-	 * @return this batch
-	 * @throws IllegalStateException if the batch is full
-	 */
+	/** Adds the end of a timeout. */
 	public Batch cancel(long id) {
 		return add(CANCEL, 0, id, 0, 0);
 	}
 
-	/**
-	 * Adds a query of a timeout. The answer is in {@link #remainingNs}, {@link #intervalNs},
-	 * {@link #repeat} and {@link #cookie}.
-	 *
-	 * @param id the timeout
-	 * @return this batch
-	 * @throws IllegalStateException if the batch is full
-	 */
+	/** Adds a query of a timeout, whose answer is in {@link #remainingNs}. */
 	public Batch get(long id) {
 		return add(GET, 0, id, 0, 0);
 	}
@@ -162,7 +133,6 @@ public final class Batch {
 	 *
 	 * @param intervalNs from one deadline to the next
 	 * @param repeat     the number of deadlines; 0: no end
-	 * @return this batch
 	 */
 	public Batch interval(long intervalNs, int repeat) {
 		int last = last();
@@ -175,7 +145,6 @@ public final class Batch {
 	 *
 	 * @param intervalNs from reading the event to the next deadline
 	 * @param repeat     the number of deadlines; 0: no end
-	 * @return this batch
 	 */
 	public Batch fixedDelay(long intervalNs, int repeat) {
 		int last = last();
@@ -188,7 +157,6 @@ public final class Batch {
 	 *
 	 * @param slackNs the maximum added delay; rounded down to microseconds and limited to
 	 *                71 minutes
-	 * @return this batch
 	 */
 	public Batch slack(long slackNs) {
 		if (slackNs < 0)
@@ -199,8 +167,6 @@ public final class Batch {
 
 	/**
 	 * Lets the last operation added, an arming, have no slack, even if the context has some.
-	 *
-	 * @return this batch
 	 */
 	public Batch exact() {
 		int last = last();
@@ -208,11 +174,7 @@ public final class Batch {
 		return this;
 	}
 
-	/**
-	 * Returns the number of operations in the batch.
-	 *
-	 * @return the number
-	 */
+	/** Returns the number of operations in the batch. */
 	public int size() {
 		return size;
 	}
@@ -225,7 +187,6 @@ public final class Batch {
 	/**
 	 * Returns the error of an operation that has been submitted.
 	 *
-	 * @param index of the operation, in the order in which they were added
 	 * @return 0 for success, or a positive errno, for example 2 (ENOENT)
 	 */
 	public int errno(int index) {
@@ -235,7 +196,6 @@ public final class Batch {
 	/**
 	 * Returns the state in which a mod or cancel found the timeout.
 	 *
-	 * @param index of the operation
 	 * @return the outcome
 	 * @throws TwheelException if the operation failed, and not because there is no such
 	 *                         timeout
@@ -251,7 +211,6 @@ public final class Batch {
 	/**
 	 * Returns the id of the timeout of an operation; of an arming, after it was submitted.
 	 *
-	 * @param index of the operation
 	 * @return the id, never 0
 	 */
 	public long id(int index) {
@@ -261,46 +220,15 @@ public final class Batch {
 	/**
 	 * Returns the time left until the deadline, after a get.
 	 *
-	 * @param index of the operation
 	 * @return nanoseconds; 0: the event is unread; -1: an idle cell
 	 */
 	public long remainingNs(int index) {
 		return records.getLong(at(index) + EXPIRES);
 	}
 
-	/**
-	 * Returns the interval, after a get.
-	 *
-	 * @param index of the operation
-	 * @return nanoseconds from one deadline to the next; 0: not periodic
-	 */
-	public long intervalNs(int index) {
-		return records.getLong(at(index) + INTERVAL);
-	}
-
-	/**
-	 * Returns how often it fires, after a get.
-	 *
-	 * @param index of the operation
-	 * @return the number of deadlines not read yet; 0: no end, or not periodic
-	 */
-	public long repeat(int index) {
-		return Integer.toUnsignedLong(records.getInt(at(index) + REPEAT));
-	}
-
-	/**
-	 * Returns the cookie, after a get.
-	 *
-	 * @param index of the operation
-	 * @return the cookie of the last arming
-	 */
-	public long cookie(int index) {
-		return records.getLong(at(index) + COOKIE);
-	}
-
 	/** The arming of a refused kick counts if the kernel had seen it before. */
 	void undoFailedKicks() {
-		for (int i = 0; cells != null && i < size; i++) {
+		for (int i = 0; i < size; i++) {
 			int at = i * SIZE;
 			boolean failed = records.getInt(at + OPCODE) == KICK && records.getInt(at + RESULT) < 0;
 			if (failed && !cells[i].cancelAt(deadlines[i]))

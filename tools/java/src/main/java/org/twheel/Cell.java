@@ -53,20 +53,12 @@ public class Cell {
 		this.cookie = cookie;
 	}
 
-	/**
-	 * Returns the id, as in events.
-	 *
-	 * @return the id
-	 */
+	/** Returns the id, as in events. */
 	public final long id() {
 		return id;
 	}
 
-	/**
-	 * Returns the cookie, as in events.
-	 *
-	 * @return the cookie
-	 */
+	/** Returns the cookie, as in events. */
 	public final long cookie() {
 		return cookie;
 	}
@@ -83,7 +75,7 @@ public class Cell {
 	 * @throws IllegalStateException    if the context is closed
 	 */
 	public final Outcome arm(long deadlineNs) {
-		long old = exchangeFor(deadlineNs);
+		long old = exchange(deadlineNs);
 		int error = kickIfLate(deadlineNs);
 		if (error != 0)
 			throw kickFailed(error);
@@ -139,15 +131,10 @@ public class Cell {
 		return context.cancel(id);
 	}
 
-	/** The first half of arm(), which may be called with any deadline. */
-	final long exchangeFor(long deadlineNs) {
+	/** The first half of arm(): stores the deadline, and returns the word before. */
+	final long exchange(long deadlineNs) {
 		if (deadlineNs < 0)
 			throw new IllegalArgumentException("deadline " + deadlineNs);
-		return exchange(deadlineNs);
-	}
-
-	/** Stores the deadline, and returns the word before. */
-	final long exchange(long deadlineNs) {
 		try {
 			return (long) WORD.getAndSet(cells, offset, deadlineNs);
 		} finally {

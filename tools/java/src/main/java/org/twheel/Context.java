@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
+import java.util.function.LongUnaryOperator;
 
 /**
  * An open of {@code /dev/twheel}, with its own timeouts, queue of events and limit. Without the
@@ -84,7 +85,6 @@ public final class Context implements AutoCloseable {
 	/**
 	 * Opens a context with the defaults.
 	 *
-	 * @return the context
 	 * @throws TwheelException as {@link #open(Settings)}
 	 */
 	public static Context open() {
@@ -95,7 +95,6 @@ public final class Context implements AutoCloseable {
 	 * Opens a context.
 	 *
 	 * @param settings tick, slack, limit and backend
-	 * @return the context
 	 * @throws TwheelException if {@link Settings.Backend#KERNEL} is asked for, and the module is
 	 *                         not loaded (ENOENT) or access is not permitted (EACCES); for
 	 *                         settings that are out of range (EINVAL) or need a capability (EPERM)
@@ -110,14 +109,7 @@ public final class Context implements AutoCloseable {
 	 * @return nanoseconds, as in {@link Events#deadlineNs}
 	 */
 	public long nanoTime() {
-		if (isNanoTime)
-			return System.nanoTime();
-		long context = handle.enter();
-		try {
-			return Native.now(context);
-		} finally {
-			leave();
-		}
+		return isNanoTime ? System.nanoTime() : call(Native::now);
 	}
 
 	/**
@@ -130,7 +122,7 @@ public final class Context implements AutoCloseable {
 	 *                         {@link #stop()}, ENOMEM
 	 */
 	public long arm(long delayNs, long cookie) {
-		return arm(delayNs, 0, cookie);
+		return call(context -> Native.arm(context, delayNs, 0, cookie));
 	}
 
 	/**
@@ -143,49 +135,24 @@ public final class Context implements AutoCloseable {
 	 * @throws TwheelException as {@link #arm(long, long)}
 	 */
 	public long armAt(long deadlineNs, long cookie) {
-		return arm(deadlineNs, Native.ABSOLUTE, cookie);
+		return call(context -> Native.arm(context, deadlineNs, Native.ABSOLUTE, cookie));
 	}
 
 	/**
 	 * Arms a timeout anew, with all its settings. After success no event of the earlier
 	 * arming is read.
 	 *
-	 * @param id      the timeout
 	 * @param delayNs from now to the new deadline
-	 * @param cookie  the new cookie
 	 * @return the outcome; {@link Outcome#GONE} changes nothing
 	 * @throws TwheelException as {@link #arm(long, long)}
 	 */
 	public Outcome mod(long id, long delayNs, long cookie) {
-		return mod(id, delayNs, 0, cookie);
+		return Outcome.of((int) call(context -> Native.mod(context, id, delayNs, 0, cookie)));
 	}
 
-	/**
-	 * Arms a timeout anew, with all its settings.
-	 *
-	 * @param id         the timeout
-	 * @param deadlineNs absolute, as in {@link #armAt}
-	 * @param cookie     the new cookie
-	 * @return as {@link #mod(long, long, long)}
-	 * @throws TwheelException as {@link #arm(long, long)}
-	 */
-	public Outcome modAt(long id, long deadlineNs, long cookie) {
-		return mod(id, deadlineNs, Native.ABSOLUTE, cookie);
-	}
-
-	/**
-	 * Ends a timeout. After success no event of it is read.
-	 *
-	 * @param id the timeout, or a cell
-	 * @return the outcome
-	 */
+	/** Ends a timeout. After success no event of it is read. */
 	public Outcome cancel(long id) {
-		long context = handle.enter();
-		try {
-			return Outcome.of(Native.cancel(context, id));
-		} finally {
-			leave();
-		}
+		return Outcome.of((int) call(context -> Native.cancel(context, id)));
 	}
 
 	/**
@@ -196,14 +163,10 @@ public final class Context implements AutoCloseable {
 	 * @return the number of operations tried, which is the size of the batch
 	 */
 	public int submit(Batch batch) {
-		long context = handle.enter();
-		try {
-			return Native.submit(context, Native.address(batch.records()), batch.size());
-		} finally {
-			batch.undoFailedKicks();
-			Reference.reachabilityFence(batch);
-			leave();
-		}
+		int tried = (int) call(context -> Native.submit(context, Native.address(batch.records()),
+				batch.size()));
+		batch.undoFailedKicks();
+		return tried;
 	}
 
 	/**
@@ -221,11 +184,15 @@ public final class Context implements AutoCloseable {
 	public int read(Events events, long timeoutNs) throws TimeoutException, InterruptedException {
 		if (timeoutNs != 0 && Thread.interrupted())
 			throw new InterruptedException();
+		long start = System.nanoTime();
 		long context = handle.enter();
 		try {
 			int number = take(context, events, false);
-			if (number == -Native.EAGAIN && timeoutNs != 0)
-				number = await(context, events, timeoutNs);
+			for (long left = timeoutNs; number == -Native.EAGAIN && left != 0; ) {
+				resources.wakers.await(context, left);
+				left = timeoutNs < 0 ? timeoutNs : Math.max(timeoutNs - (System.nanoTime() - start), 0);
+				number = take(context, events, false);
+			}
 			if (number == -Native.EAGAIN)
 				throw new TimeoutException("no event within " + timeoutNs + " ns");
 			return number;
@@ -236,23 +203,16 @@ public final class Context implements AutoCloseable {
 
 	/** As read(), but an interrupt does not end it. */
 	int readUninterruptibly(Events events) {
-		long context = handle.enter();
-		try {
-			int number;
-			do
-				number = take(context, events, true);
-			while (number < 0);
-			return number;
-		} finally {
-			leave();
-		}
+		int number;
+		do
+			number = (int) call(context -> take(context, events, true));
+		while (number < 0);
+		return number;
 	}
 
 	/**
 	 * Makes an idle cell.
 	 *
-	 * @param cookie returned in its events
-	 * @return the cell
 	 * @throws TwheelException EAGAIN at a limit, ESHUTDOWN after {@link #stop()}, ENOMEM,
 	 *                         EOPNOTSUPP if the kernel has no cells
 	 */
@@ -284,13 +244,7 @@ public final class Context implements AutoCloseable {
 		ByteBuffer page = Native.records(1, PAGE * LiveTimeout.SIZE + Integer.BYTES);
 		int number;
 		do {
-			long context = handle.enter();
-			try {
-				number = Native.list(context, Native.address(page), PAGE);
-			} finally {
-				Reference.reachabilityFence(page);
-				leave();
-			}
+			number = (int) call(context -> Native.list(context, Native.address(page), PAGE));
 			for (int i = 0; i < number; i++)
 				action.accept(LiveTimeout.of(page.slice(i * LiveTimeout.SIZE, LiveTimeout.SIZE)
 						.order(page.order())));
@@ -305,12 +259,7 @@ public final class Context implements AutoCloseable {
 	 * @throws TwheelException EINVAL for a negative time, or another clock; EOPNOTSUPP on the device
 	 */
 	public void setTime(long nowNs) {
-		long context = handle.enter();
-		try {
-			Native.setTime(context, nowNs);
-		} finally {
-			leave();
-		}
+		call(context -> Native.setTime(context, nowNs));
 	}
 
 	/**
@@ -319,7 +268,7 @@ public final class Context implements AutoCloseable {
 	 * @return the number of timeouts that were pending or had an unread event
 	 */
 	public long cancelAll() {
-		return cancelAll(false, 0);
+		return call(context -> Native.cancelAll(context, false, 0));
 	}
 
 	/**
@@ -330,7 +279,7 @@ public final class Context implements AutoCloseable {
 	 * @return as {@link #cancelAll()}
 	 */
 	public long cancelAll(long cookie) {
-		return cancelAll(true, cookie);
+		return call(context -> Native.cancelAll(context, true, cookie));
 	}
 
 	/**
@@ -339,62 +288,30 @@ public final class Context implements AutoCloseable {
 	 * 0. A second call changes nothing.
 	 */
 	public void stop() {
-		long context = handle.enter();
-		try {
-			Native.stop(context);
-		} finally {
-			leave();
-		}
+		call(Native::stop);
 	}
 
-	/**
-	 * Returns settings and fill level.
-	 *
-	 * @return the current values
-	 */
+	/** Returns settings and fill level. */
 	public Info info() {
 		ByteBuffer record = Native.records(1, Info.SIZE);
-		long context = handle.enter();
-		try {
-			Native.info(context, Native.address(record));
-			return Info.of(record);
-		} finally {
-			Reference.reachabilityFence(record);
-			leave();
-		}
+		call(context -> Native.info(context, Native.address(record)));
+		return Info.of(record);
 	}
 
-	/**
-	 * Returns the statistics.
-	 *
-	 * @return the current values
-	 */
+	/** Returns the statistics. */
 	public Stats stats() {
 		ByteBuffer record = Native.records(1, Stats.SIZE);
-		long context = handle.enter();
-		try {
-			Native.stats(context, Native.address(record));
-			return Stats.of(record);
-		} finally {
-			Reference.reachabilityFence(record);
-			leave();
-		}
+		call(context -> Native.stats(context, Native.address(record)));
+		return Stats.of(record);
 	}
 
 	/**
 	 * Returns the descriptor, for a program that polls it. It is readable while an event is
 	 * unread, and of a wheel in the process now and then without one: then a read with the timeout
 	 * 0 finds none. Do not read from it, do not close it, and do not use it after {@link #close()}.
-	 *
-	 * @return the number of the descriptor
 	 */
 	public int fd() {
-		long context = handle.enter();
-		try {
-			return Native.fd(context);
-		} finally {
-			leave();
-		}
+		return (int) call(Native::fd);
 	}
 
 	/**
@@ -448,9 +365,15 @@ public final class Context implements AutoCloseable {
 
 	/** Returns 0, or a negative errno: then the arming is undone. */
 	int kick(ByteBuffer memory, int offset, long id, long deadlineNs) {
+		return (int) call(context -> Native.kick(context, Native.address(memory) + offset, id,
+				deadlineNs));
+	}
+
+	/** The caller uses the memory of records again afterwards, so that it is there. */
+	private long call(LongUnaryOperator function) {
 		long context = handle.enter();
 		try {
-			return Native.kick(context, Native.address(memory) + offset, id, deadlineNs);
+			return function.applyAsLong(context);
 		} finally {
 			leave();
 		}
@@ -467,33 +390,6 @@ public final class Context implements AutoCloseable {
 		return new Cell(this, cells(id), id, cookie);
 	}
 
-	private long arm(long expiresNs, int flags, long cookie) {
-		long context = handle.enter();
-		try {
-			return Native.arm(context, expiresNs, flags, cookie);
-		} finally {
-			leave();
-		}
-	}
-
-	private Outcome mod(long id, long expiresNs, int flags, long cookie) {
-		long context = handle.enter();
-		try {
-			return Outcome.of(Native.mod(context, id, expiresNs, flags, cookie));
-		} finally {
-			leave();
-		}
-	}
-
-	private long cancelAll(boolean hasCookie, long cookie) {
-		long context = handle.enter();
-		try {
-			return Native.cancelAll(context, hasCookie, cookie);
-		} finally {
-			leave();
-		}
-	}
-
 	private static int take(long context, Events events, boolean wait) {
 		events.size(0);
 		int number = Native.read(context, Native.address(events.records()), events.capacity(), wait);
@@ -502,27 +398,10 @@ public final class Context implements AutoCloseable {
 		return number;
 	}
 
-	private int await(long context, Events events, long timeoutNs) throws InterruptedException {
-		long start = System.nanoTime();
-		long left = timeoutNs;
-		int number;
-		do {
-			resources.wakers.await(context, left);
-			left = timeoutNs < 0 ? timeoutNs : Math.max(timeoutNs - (System.nanoTime() - start), 0);
-			number = take(context, events, false);
-		} while (number == -Native.EAGAIN && left != 0);
-		return number;
-	}
-
 	private void setUp(Settings settings) {
 		ByteBuffer record = settings.record();
-		long context = handle.enter();
-		try {
-			Native.setup(context, Native.address(record));
-		} finally {
-			Reference.reachabilityFence(record);
-			leave();
-		}
+		call(context -> Native.setup(context, Native.address(record)));
+		Reference.reachabilityFence(record);
 	}
 
 	/** The index of a cell is the low half of its id. */
@@ -577,13 +456,8 @@ public final class Context implements AutoCloseable {
 	}
 
 	private boolean isNanoTime() {
-		long context = handle.enter();
-		try {
-			long before = System.nanoTime();
-			long now = Native.now(context);
-			return before <= now && now <= System.nanoTime();
-		} finally {
-			leave();
-		}
+		long before = System.nanoTime();
+		long now = call(Native::now);
+		return before <= now && now <= System.nanoTime();
 	}
 }

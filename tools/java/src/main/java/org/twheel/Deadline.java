@@ -64,8 +64,10 @@ public final class Deadline implements AutoCloseable {
 	 * @throws IllegalStateException    if it or its owner is closed
 	 */
 	public void reset(long delayNs) {
-		long deadlineNs = Context.deadline(owner.nanoTime(), delayNs);
-		Slots.Slot<Deadline> cell = slot();
+		long deadlineNs = Context.deadline(owner.slots.nanoTime(), delayNs);
+		Slots.Slot<Deadline> cell = slot;
+		if (cell == null)
+			throw closed();
 		// Before the exchange: whoever reads an event of the cell must find it.
 		DUE.setRelease(this, deadlineNs);
 		cell.exchange(deadlineNs);
@@ -75,13 +77,12 @@ public final class Deadline implements AutoCloseable {
 	/**
 	 * Cancels the deadline.
 	 *
-	 * @return true if there was one, and its callback does not run; false if none was set, or its
-	 *         callback has begun
-	 * @throws IllegalStateException if it is closed
+	 * @return true if its callback does not run; false if none was set, or its callback has begun
 	 */
 	public boolean cancel() {
 		boolean wasDue = (long) DUE.getAndSet(this, NEVER) != NEVER;
-		slot().clear();
+		if (slot != null)
+			slot.clear();
 		return wasDue;
 	}
 
@@ -91,7 +92,7 @@ public final class Deadline implements AutoCloseable {
 		if (slot == null)
 			return;
 		cancel();
-		owner.put(slot);
+		owner.slots.put(slot);
 		slot = null;
 	}
 
@@ -105,10 +106,10 @@ public final class Deadline implements AutoCloseable {
 	}
 
 	private void fire() {
-		long now = owner.nanoTime();
+		long now = owner.slots.nanoTime();
 		long deadlineNs = due;
 		Slots.Slot<Deadline> cell = slot;
-		if (deadlineNs == NEVER || cell == null || owner.isClosed())
+		if (deadlineNs == NEVER || cell == null || owner.closed)
 			return;
 		if (deadlineNs > now) {
 			if (cell.armIfIdle(deadlineNs))
@@ -127,14 +128,7 @@ public final class Deadline implements AutoCloseable {
 	private void kick(Slots.Slot<Deadline> cell, long deadlineNs) {
 		int error = cell.kickIfLate(deadlineNs);
 		if (error != 0)
-			throw owner.isClosed() ? closed() : Cell.kickFailed(error);
-	}
-
-	private Slots.Slot<Deadline> slot() {
-		Slots.Slot<Deadline> cell = slot;
-		if (cell == null)
-			throw closed();
-		return cell;
+			throw owner.closed ? closed() : Cell.kickFailed(error);
 	}
 
 	private static IllegalStateException closed() {

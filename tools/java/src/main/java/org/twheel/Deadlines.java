@@ -18,15 +18,11 @@ import java.util.concurrent.Executor;
  * {@link #close()}. The thread is a daemon.
  */
 public final class Deadlines implements AutoCloseable {
-	private final Slots<Deadline> slots;
+	final Slots<Deadline> slots;
+	volatile boolean closed;
 	private final Thread reader;
-	private volatile boolean closed;
 
-	/**
-	 * Makes a set without slack, on CLOCK_MONOTONIC.
-	 *
-	 * @throws TwheelException as {@link Context#open()}
-	 */
+	/** Makes a set with the default settings. */
 	public Deadlines() {
 		this(Settings.DEFAULT);
 	}
@@ -35,7 +31,6 @@ public final class Deadlines implements AutoCloseable {
 	 * Makes a set. On {@link Clock#BOOTTIME}, a deadline that passes while the machine is suspended
 	 * has its callback at the resume.
 	 *
-	 * @param settings tick, slack, limit, backend and clock
 	 * @throws TwheelException as {@link Context#open(Settings)}
 	 */
 	public Deadlines(Settings settings) {
@@ -45,26 +40,18 @@ public final class Deadlines implements AutoCloseable {
 	/** For tests. */
 	Deadlines(Slots<Deadline> slots) {
 		this.slots = slots;
-		reader = new Thread(null, this::serve, "twheel-deadlines", 0, false);
+		reader = new Thread(null, this::serve, "twheel", 0, false);
 		reader.setDaemon(true);
 		reader.setContextClassLoader(null);
-		try {
-			reader.start();
-		} catch (Error e) {
-			slots.close();
-			throw e;
-		}
+		reader.start();
 	}
 
 	/**
-	 * Makes a deadline that is not set.
+	 * Makes a deadline that is not set. It counts as one live timeout until its close.
 	 *
-	 * @param executor runs the callback. If it runs it in the calling thread, {@code
-	 *                 Runnable::run}, this is the thread of the set, and other callbacks wait
-	 * @param callback runs when the deadline has passed
-	 * @return the deadline
-	 * @throws TwheelException       EAGAIN at a limit; a deadline counts as one live timeout until
-	 *                               {@link Deadline#close()}
+	 * @param executor runs the callback. With {@code Runnable::run}, the thread of the set does,
+	 *                 and other callbacks wait
+	 * @throws TwheelException       EAGAIN at a limit
 	 * @throws IllegalStateException if the set is closed
 	 */
 	public Deadline newDeadline(Executor executor, Runnable callback) {
@@ -90,18 +77,6 @@ public final class Deadlines implements AutoCloseable {
 		}
 		if (Thread.currentThread() != reader)
 			Slots.join(reader, () -> { });
-	}
-
-	boolean isClosed() {
-		return closed;
-	}
-
-	long nanoTime() {
-		return slots.nanoTime();
-	}
-
-	void put(Slots.Slot<Deadline> slot) {
-		slots.put(slot);
 	}
 
 	/** The reader, which ends when the context is stopped. */

@@ -7,8 +7,8 @@ import java.util.Objects;
 /**
  * Room for the events that one {@link Context#read} takes out of the queue.
  *
- * <p>A room is for one thread at a time. Times are nanoseconds on the clock of
- * {@link Context#nanoTime()}.
+ * <p>A room is for one thread at a time. An index is that of an event, in the order in which they
+ * fired. Times are absolute nanoseconds on the clock of {@link Context#nanoTime()}.
  */
 public final class Events {
 	static final int SIZE = 48;
@@ -39,51 +39,27 @@ public final class Events {
 		records = Native.records(capacity, SIZE);
 	}
 
-	/**
-	 * Returns the number of events of the last read.
-	 *
-	 * @return the number
-	 */
+	/** Returns the number of events of the last read. */
 	public int size() {
 		return size;
 	}
 
-	/**
-	 * Returns the timeout that fired.
-	 *
-	 * @param index of the event, in the order in which they fired
-	 * @return its id
-	 */
+	/** Returns the id of the timeout that fired. */
 	public long id(int index) {
 		return records.getLong(at(index) + ID);
 	}
 
-	/**
-	 * Returns the cookie of the last arming.
-	 *
-	 * @param index of the event
-	 * @return the cookie
-	 */
+	/** Returns the cookie of the last arming. */
 	public long cookie(int index) {
 		return records.getLong(at(index) + COOKIE);
 	}
 
-	/**
-	 * Returns the deadline; of several that passed before the read, the last one.
-	 *
-	 * @param index of the event
-	 * @return absolute nanoseconds
-	 */
+	/** Returns the deadline; of several that passed before the read, the last one. */
 	public long deadlineNs(int index) {
 		return records.getLong(at(index) + EXPIRES);
 	}
 
-	/**
-	 * Returns the time when the timeout fired, never before its deadline.
-	 *
-	 * @param index of the event
-	 * @return absolute nanoseconds
-	 */
+	/** Returns the time when the timeout fired, never before its deadline. */
 	public long firedNs(int index) {
 		return records.getLong(at(index) + FIRED);
 	}
@@ -91,7 +67,6 @@ public final class Events {
 	/**
 	 * Returns the number of deadlines that had passed when the event was read.
 	 *
-	 * @param index of the event
 	 * @return 1, more for a periodic timeout, or 0 if it is {@link #isUnprocessed}
 	 */
 	public long count(int index) {
@@ -102,7 +77,6 @@ public final class Events {
 	 * Tells whether the id is no longer valid. For a cell this is so only after
 	 * {@link Context#stop()}: a cell that has fired can be armed again.
 	 *
-	 * @param index of the event
 	 * @return true for the last event of a timeout
 	 */
 	public boolean isLast(int index) {
@@ -112,7 +86,6 @@ public final class Events {
 	/**
 	 * Tells whether {@link Context#stop()} made the event.
 	 *
-	 * @param index of the event
 	 * @return true if the timeout did not fire
 	 */
 	public boolean isUnprocessed(int index) {

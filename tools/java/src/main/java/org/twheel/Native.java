@@ -51,11 +51,11 @@ final class Native {
 
 	static native long now(long context);
 
-	static native void setup(long context, long setup);
+	static native int setup(long context, long setup);
 
-	static native void info(long context, long info);
+	static native int info(long context, long info);
 
-	static native void stats(long context, long stats);
+	static native int stats(long context, long stats);
 
 	static native long arm(long context, long expiresNs, int flags, long cookie);
 
@@ -70,9 +70,9 @@ final class Native {
 	/** All, or those with the cookie. */
 	static native long cancelAll(long context, boolean hasCookie, long cookie);
 
-	static native void stop(long context);
+	static native int stop(long context);
 
-	static native void setTime(long context, long nowNs);
+	static native int setTime(long context, long nowNs);
 
 	/** Memory for the entries, and behind them for the position, which is 0 at first. */
 	static native int list(long context, long entries, int number);

@@ -47,13 +47,8 @@ public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backe
 	private static final int SLACK = 28;
 
 	/**
-	 * Checks the ranges.
+	 * Checks the ranges: no number is negative, and nothing is null.
 	 *
-	 * @param tickNs      0 or more
-	 * @param slackNs     0 or more, at most 71 minutes
-	 * @param maxTimeouts 0 or more
-	 * @param backend     not null
-	 * @param clock       not null
 	 * @throws IllegalArgumentException for any other value
 	 */
 	public Settings {
@@ -64,37 +59,9 @@ public record Settings(long tickNs, long slackNs, int maxTimeouts, Backend backe
 					" ns, at most " + maxTimeouts + " timeouts");
 	}
 
-	/**
-	 * Settings for any backend.
-	 *
-	 * @param tickNs      0 or more
-	 * @param slackNs     0 or more, at most 71 minutes
-	 * @param maxTimeouts 0 or more
-	 */
+	/** Settings for any backend, on the default clock. */
 	public Settings(long tickNs, long slackNs, int maxTimeouts) {
-		this(tickNs, slackNs, maxTimeouts, Backend.ANY);
-	}
-
-	/**
-	 * Settings on the default clock.
-	 *
-	 * @param tickNs      0 or more
-	 * @param slackNs     0 or more, at most 71 minutes
-	 * @param maxTimeouts 0 or more
-	 * @param backend     not null
-	 */
-	public Settings(long tickNs, long slackNs, int maxTimeouts, Backend backend) {
-		this(tickNs, slackNs, maxTimeouts, backend, Clock.MONOTONIC);
-	}
-
-	/**
-	 * Returns the same settings on another clock.
-	 *
-	 * @param other the clock
-	 * @return the settings
-	 */
-	public Settings with(Clock other) {
-		return new Settings(tickNs, slackNs, maxTimeouts, backend, other);
+		this(tickNs, slackNs, maxTimeouts, Backend.ANY, Clock.MONOTONIC);
 	}
 
 	boolean isDefault() {

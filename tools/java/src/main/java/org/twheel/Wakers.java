@@ -12,21 +12,16 @@ final class Wakers {
 	private final Deque<Integer> idle = new ArrayDeque<>();
 
 	/** What the JDK closes at an interrupt: newer ones perhaps after the end of the wait. */
-	private static final class Wait extends AbstractInterruptibleChannel {
-		private final int waker;
+	private final class Wait extends AbstractInterruptibleChannel {
+		private final int waker = take();
 		private boolean isOver;
 		private boolean isWoken;
 
-		private Wait(int waker) {
-			this.waker = waker;
-		}
-
 		@Override
 		protected synchronized void implCloseChannel() {
-			if (isOver)
-				return;
-			isWoken = true;
-			Native.wake(waker);
+			isWoken |= !isOver;
+			if (!isOver)
+				Native.wake(waker);
 		}
 
 		private void await(long context, long timeoutNs) {
@@ -39,36 +34,29 @@ final class Wakers {
 				} catch (AsynchronousCloseException e) {
 					// The thread keeps its interrupt.
 				}
+				finish();
 			}
 		}
 
-		/** Whether nothing was written to the descriptor, and nothing will be. */
-		private synchronized boolean isUntouched() {
+		private synchronized void finish() {
 			isOver = true;
-			return !isWoken;
+			if (isWoken)
+				Native.closeWaker(waker);
+			else
+				put(waker);
 		}
 	}
 
 	/** Waits for an event of a context, or not so long. The caller reads before each wait. */
 	void await(long context, long timeoutNs) throws InterruptedException {
-		int waker = take();
-		Wait wait = new Wait(waker);
-		try {
-			wait.await(context, timeoutNs);
-		} finally {
-			if (wait.isUntouched())
-				put(waker);
-			else
-				Native.closeWaker(waker);
-		}
+		new Wait().await(context, timeoutNs);
 		if (Thread.interrupted())
 			throw new InterruptedException();
 	}
 
 	/** Called when no thread waits. */
 	void close() {
-		while (!idle.isEmpty())
-			Native.closeWaker(idle.pop());
+		idle.forEach(Native::closeWaker);
 	}
 
 	private synchronized int take() {

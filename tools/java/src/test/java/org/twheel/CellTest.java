@@ -137,24 +137,6 @@ class CellTest {
 		context.close();
 		cell.cancel();
 		assertThrows(IllegalStateException.class, () -> cell.armAfter(HOUR));
-	}
-
-	@Test
-	void only_the_first_arming_calls_the_kernel() {
-		Cell cell = context.newCell(1);
-		for (int i = 0; i < 10_000; i++) {
-			cell.armAfter(HOUR);
-			cell.cancel();
-		}
-		assertEquals(1, context.stats().kicks());
-	}
-
-	@Test
-	void arming_in_a_closed_context_is_undone() {
-		Cell cell = context.newCell(1);
-		context.stop();
-		context.close();
-		assertThrows(IllegalStateException.class, () -> cell.arm(HOUR));
 		assertEquals(Outcome.IDLE, cell.cancel());
 	}
 

@@ -2,7 +2,6 @@
 package org.twheel;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.twheel.Stall.await;
@@ -14,8 +13,6 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -24,112 +21,66 @@ class DeadlineTest {
 	private static final long MSEC = 1_000_000;
 	private static final long HOUR = 3_600_000 * MSEC;
 
-	/** Callbacks that the test runs, on slots whose cells it lets fire. */
-	private static final class Manual implements AutoCloseable {
-		final Queue<Runnable> queued = new ConcurrentLinkedQueue<>();
-		final FakeSlots<Deadline> slots;
-		final Deadlines deadlines;
-		final AtomicInteger runs = new AtomicInteger();
-		private int expected;
+	private final AtomicInteger callbacks = new AtomicInteger();
+	private final Queue<Runnable> queued = new ConcurrentLinkedQueue<>();
 
-		Manual(FakeSlots<Deadline> slots) {
-			this.slots = slots;
-			deadlines = new Deadlines(slots);
-		}
+	/** Lets the cell fire that is armed for the time, and waits for the reader. */
+	private void fire(FakeSlots<Deadline> slots, long timeNs) {
+		int before = queued.size();
+		slots.nowNs = timeNs;
+		slots.fireAt(timeNs);
+		assertTrue(await(() -> queued.size() == before + 1));
+	}
 
-		Deadline make() {
-			return deadlines.newDeadline(queued::add, runs::incrementAndGet);
-		}
+	/** Runs what the executor has, and returns the number of callbacks. */
+	private int run() {
+		for (Runnable next; (next = queued.poll()) != null; )
+			next.run();
+		return callbacks.getAndSet(0);
+	}
 
-		/** Lets the cell fire that is armed for the time, and waits for the reader. */
-		void fire(long timeNs) {
-			slots.nowNs = Math.max(slots.nowNs, timeNs);
-			slots.fireAt(timeNs);
-			expected++;
-			assertTrue(await(() -> queued.size() == expected));
-		}
-
-		int run() {
-			expected = 0;
-			for (Runnable next; (next = queued.poll()) != null; )
-				next.run();
-			return runs.getAndSet(0);
-		}
-
-		@Override
-		public void close() {
-			deadlines.close();
+	/**
+	 * Steps: a number resets it to this time. "fire" lets its cell fire then. "cancel" is true and
+	 * "idle" is false. "word" arms the cell as the late half of another reset would. "run" and
+	 * "none" are what the executor runs.
+	 */
+	@Test
+	void callback_runs_once_for_the_last_deadline() {
+		for (String steps : new String[] {
+			"10 20 30 fire-30 run idle 40 fire-40 run",
+			"10 cancel none idle 20 fire-20 run",
+			// The event is read before the reset or the cancel, and the executor is late.
+			"10 fire-10 20 none fire-20 run none",
+			"10 fire-10 cancel idle none",
+			"10 fire-10 20 cancel none",
+			"10 fire-10 20 fire-20 run none",
+			// Two resets overlap.
+			"10 word-4 fire-4 none fire-10 run", "10 word-12 fire-12 run",
+		}) {
+			FakeSlots<Deadline> slots = new FakeSlots<>(64);
+			try (Deadlines set = new Deadlines(slots)) {
+				Deadline deadline = set.newDeadline(queued::add, callbacks::incrementAndGet);
+				for (String step : steps.split(" ")) {
+					String[] words = step.split("-");
+					long time = words.length == 1 ? 0 : Long.parseLong(words[1]);
+					switch (words[0]) {
+						case "fire" -> fire(slots, time);
+						case "cancel", "idle" -> assertEquals(step.equals("cancel"), deadline.cancel(), steps);
+						case "word" -> slots.setWord(slots.armed().get(0), time);
+						case "run", "none" -> assertEquals(step.equals("run") ? 1 : 0, run(), steps);
+						default -> deadline.reset(Long.parseLong(step) - slots.nowNs);
+					}
+				}
+			}
 			assertTrue(slots.isClosed);
 		}
 	}
 
-	@Test
-	void callback_runs_once_at_the_last_deadline() {
-		try (Manual manual = new Manual(new FakeSlots<>(64))) {
-			Deadline deadline = manual.make();
-			for (int now = 0; now < 100; now += 10) {
-				manual.slots.nowNs = now;
-				deadline.reset(30);
-				assertEquals(1, manual.slots.armed().size());
-			}
-			manual.fire(120);
-			assertEquals(1, manual.run());
-			assertEquals(List.of(), manual.slots.armed());
-			assertFalse(deadline.cancel());
-			deadline.reset(5);
-			manual.fire(125);
-			assertEquals(1, manual.run());
-		}
-	}
-
-	/** The event has been read, and the callback waits in the executor. */
-	@Test
-	void late_reset_or_cancel_holds_the_callback_back() {
-		try (Manual manual = new Manual(new FakeSlots<>(64))) {
-			Deadline deadline = manual.make();
-			deadline.reset(10);
-			manual.fire(10);
-			deadline.reset(10);
-			assertEquals(0, manual.run());
-			manual.fire(20);
-			assertTrue(deadline.cancel());
-			assertFalse(deadline.cancel());
-			assertEquals(0, manual.run());
-			// Two events wait, of which the second counts.
-			deadline.reset(10);
-			manual.fire(30);
-			deadline.reset(10);
-			manual.fire(40);
-			assertEquals(1, manual.run());
-			// The first one is stale, and the deadline is cancelled before it fires.
-			deadline.reset(10);
-			manual.fire(50);
-			deadline.reset(10);
-			assertTrue(deadline.cancel());
-			assertEquals(0, manual.run());
-		}
-	}
-
-	/** One thread has stored a later deadline, and the other has exchanged the word last. */
-	@Test
-	void overlapping_resets_lose_no_deadline() {
-		try (Manual manual = new Manual(new FakeSlots<>(64))) {
-			Deadline deadline = manual.make();
-			deadline.reset(10);
-			manual.slots.setWord(manual.slots.armed().get(0), 4);
-			manual.fire(4);
-			assertEquals(0, manual.run());
-			manual.fire(10);
-			assertEquals(1, manual.run());
-		}
-	}
-
-	/** The reader has an event of each, when a burst of deadlines is closed and its cells end. */
+	/** The reader has events of deadlines that are closed, whose cells end. */
 	@Test
 	void closed_deadlines_have_no_callback() {
-		int number = 40_000;
 		List<Deadline> all = new ArrayList<>();
-		FakeSlots<Deadline> slots = new FakeSlots<>(number) {
+		FakeSlots<Deadline> slots = new FakeSlots<>(40_000) {
 			@Override
 			int read(Events events) {
 				int read = super.read(events);
@@ -138,153 +89,86 @@ class DeadlineTest {
 				return read;
 			}
 		};
-		try (Manual manual = new Manual(slots)) {
-			for (int i = 0; i < number; i++)
-				all.add(manual.make());
+		try (Deadlines set = new Deadlines(slots)) {
+			for (int i = 0; i < 40_000; i++)
+				all.add(set.newDeadline(queued::add, callbacks::incrementAndGet));
 			all.forEach(deadline -> deadline.reset(10));
 			Deadline first = all.get(0);
 			slots.nowNs = 10;
 			slots.fire(slots.armed().subList(0, 1000).toArray(Integer[]::new));
-			assertTrue(await(() -> slots.live() < number));
-			assertEquals(0, manual.run());
+			assertTrue(await(() -> slots.live() == 32_768));
 			assertThrows(IllegalStateException.class, () -> first.reset(1));
-			assertThrows(IllegalStateException.class, first::cancel);
-			Deadline next = manual.make();
-			next.reset(10);
-			manual.queued.clear();
-			manual.fire(20);
-			assertEquals(1, manual.run());
+			set.newDeadline(queued::add, callbacks::incrementAndGet).reset(10);
+			fire(slots, 20);
+			assertEquals(1, run());
 		}
 	}
 
 	@Test
-	void callback_runs_in_its_executor_and_not_early() throws Exception {
-		try (Deadlines deadlines = new Deadlines()) {
-			for (int i = 0; i < 20; i++) {
-				AtomicReference<Thread> thread = new AtomicReference<>();
-				AtomicLong ran = new AtomicLong();
+	void each_clock_has_callbacks_in_the_executor_and_not_early() throws Exception {
+		for (Clock clock : List.of(Clock.MONOTONIC, Clock.BOOTTIME, Clock.REALTIME))
+			try (Deadlines set = new Deadlines(new Settings(0, 0, 0, Settings.Backend.ANY, clock))) {
 				CountDownLatch done = new CountDownLatch(1);
-				Deadline deadline = deadlines.newDeadline(run -> {
-					thread.set(new Thread(run));
-					thread.get().start();
-				}, () -> {
-					assertEquals(thread.get(), Thread.currentThread());
-					ran.set(System.nanoTime());
-					done.countDown();
+				Deadline deadline = set.newDeadline(run -> new Thread(run, "mine").start(), () -> {
+					if (Thread.currentThread().getName().equals("mine"))
+						done.countDown();
 				});
 				deadline.reset(HOUR);
 				long start = System.nanoTime();
-				deadline.reset(i * MSEC / 4);
+				deadline.reset(3 * MSEC);
 				done.await();
-				assertTrue(ran.get() - start >= i * MSEC / 4);
-				deadline.close();
-			}
-		}
-	}
-
-	@Test
-	void deadline_on_another_clock_has_its_callback() throws Exception {
-		for (Clock clock : List.of(Clock.BOOTTIME, Clock.REALTIME))
-			try (Deadlines deadlines = new Deadlines(Settings.DEFAULT.with(clock))) {
-				CountDownLatch done = new CountDownLatch(1);
-				deadlines.newDeadline(Runnable::run, done::countDown).reset(MSEC);
-				done.await();
+				assertTrue(System.nanoTime() - start >= 3 * MSEC || clock == Clock.REALTIME);
 			}
 	}
 
-	/** Whoever ends a deadline, the callback or cancel(), does so once. */
+	/** Whoever ends a deadline, the callback or cancel(), does so once; resets of two threads, too. */
 	@Test
 	void each_deadline_ends_once() throws Exception {
-		try (Deadlines deadlines = new Deadlines(new Settings(MSEC / 4, 0, 0))) {
-			AtomicInteger callbacks = new AtomicInteger();
-			Deadline deadline = deadlines.newDeadline(Runnable::run, callbacks::incrementAndGet);
+		try (Deadlines set = new Deadlines(new Settings(MSEC / 4, 0, 0))) {
+			Deadline deadline = set.newDeadline(Runnable::run, callbacks::incrementAndGet);
 			int cancelled = 0;
-			for (int i = 1; i <= 2_000; i++) {
+			for (int i = 1; i <= 1_000; i++) {
+				Thread other = new Thread(() -> deadline.reset(HOUR));
+				if (i % 50 == 0)
+					other.start();
+				deadline.reset(2 * HOUR);
+				other.join();
 				deadline.reset(i % 4 * MSEC / 8);
 				for (int pause = 0; pause < i % 50; pause++)
 					Thread.yield();
 				if (i % 3 == 0)
 					cancelled += deadline.cancel() ? 1 : 0;
-				else {
-					int number = i - cancelled;
-					assertTrue(await(() -> callbacks.get() == number));
-				}
-				assertEquals(i, callbacks.get() + cancelled);
-			}
-		}
-	}
-
-	@Test
-	void resets_of_two_threads_leave_one_callback() throws Exception {
-		try (Deadlines deadlines = new Deadlines(new Settings(MSEC / 4, 0, 0))) {
-			AtomicInteger callbacks = new AtomicInteger();
-			Deadline deadline = deadlines.newDeadline(Runnable::run, callbacks::incrementAndGet);
-			for (int i = 0; i < 100; i++) {
-				Thread other = new Thread(() -> {
-					for (int j = 0; j < 100; j++)
-						deadline.reset(20 * HOUR + j);
-				});
-				other.start();
-				for (int j = 0; j < 100; j++)
-					deadline.reset(10 * HOUR + j);
-				other.join();
-				assertTrue(deadline.cancel());
-				assertEquals(i, callbacks.get());
-				deadline.reset(0);
-				int number = i + 1;
+				int number = i - cancelled;
 				assertTrue(await(() -> callbacks.get() == number));
 			}
 		}
 	}
 
 	@Test
-	void failures_of_callbacks_and_executors_spare_others() throws Exception {
-		try (Deadlines deadlines = new Deadlines()) {
-			CountDownLatch failed = new CountDownLatch(2);
-			deadlines.newDeadline(Runnable::run, () -> {
-				failed.countDown();
-				throw new IllegalStateException("for the test");
-			}).reset(0);
-			deadlines.newDeadline(run -> {
-				failed.countDown();
-				throw new RejectedExecutionException("for the test");
-			}, () -> { }).reset(0);
-			failed.await();
-			CountDownLatch done = new CountDownLatch(1);
-			deadlines.newDeadline(Runnable::run, done::countDown).reset(0);
-			done.await();
-		}
-	}
-
-	@Test
-	void set_that_is_closed_runs_no_callback() throws Exception {
-		Deadlines deadlines = new Deadlines();
-		AtomicInteger callbacks = new AtomicInteger();
-		Deadline pending = deadlines.newDeadline(Runnable::run, callbacks::incrementAndGet);
-		pending.reset(HOUR);
-		CountDownLatch closed = new CountDownLatch(1);
-		deadlines.newDeadline(Runnable::run, () -> {
-			deadlines.close();
-			closed.countDown();
-		}).reset(0);
-		closed.await();
-		deadlines.close();
+	void failures_spare_others_and_close_ends_all() throws Exception {
+		Deadlines set = new Deadlines(new Settings(0, 0, 3));
+		CountDownLatch done = new CountDownLatch(3);
+		Deadline failing = set.newDeadline(Runnable::run, () -> {
+			done.countDown();
+			throw new IllegalStateException("for the test");
+		});
+		failing.reset(0);
+		set.newDeadline(run -> {
+			done.countDown();
+			throw new RejectedExecutionException("for the test");
+		}, callbacks::incrementAndGet).reset(0);
+		assertTrue(await(() -> done.getCount() == 1));
+		Deadline last = set.newDeadline(Runnable::run, () -> {
+			set.close();
+			done.countDown();
+		});
+		assertThrows(TwheelException.class, () -> set.newDeadline(Runnable::run, () -> { }));
+		failing.close();
+		set.newDeadline(Runnable::run, callbacks::incrementAndGet).reset(HOUR);
+		last.reset(0);
+		done.await();
+		set.close();
 		assertEquals(0, callbacks.get());
-		assertThrows(IllegalStateException.class, () -> pending.reset(0));
-		pending.close();
-	}
-
-	@Test
-	void deadlines_count_until_they_are_closed() {
-		try (Deadlines deadlines = new Deadlines(new Settings(0, 0, 2))) {
-			Deadline one = deadlines.newDeadline(Runnable::run, () -> { });
-			one.reset(HOUR);
-			deadlines.newDeadline(Runnable::run, () -> { });
-			assertEquals(Native.EAGAIN, assertThrows(TwheelException.class,
-					() -> deadlines.newDeadline(Runnable::run, () -> { })).errno());
-			one.close();
-			one.close();
-			deadlines.newDeadline(Runnable::run, () -> { }).reset(HOUR);
-		}
+		assertThrows(IllegalStateException.class, () -> last.reset(0));
 	}
 }

@@ -28,7 +28,8 @@ class NoDeviceTest {
 	/** A class whose initializer fails could not be used any more. */
 	@Test
 	void each_open_of_the_device_names_it_and_the_module() {
-		Settings settings = new Settings(0, 0, 0, Settings.Backend.KERNEL);
+		Settings settings = new Settings(0, 0, 0, Settings.Backend.KERNEL,
+				Clock.MONOTONIC);
 		for (int i = 0; i < 2; i++) {
 			TwheelException e = assertThrows(TwheelException.class, () -> Context.open(settings));
 			assertEquals(Native.ENOENT, e.errno());

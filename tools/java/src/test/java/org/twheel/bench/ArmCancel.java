@@ -50,12 +50,12 @@ public class ArmCancel {
 
 	private void armAll() {
 		for (int i = 0; i < PENDING; i++)
-			timeouts[i] = session.arm();
+			timeouts[i] = session.arm().get();
 	}
 
 	private void cancelAll() {
 		for (int i = 0; i < PENDING; i++)
-			session.cancel(timeouts[i]);
+			session.cancel().accept(timeouts[i]);
 	}
 
 	/** For arm(): none is pending, and the work of the cancels is done. */
@@ -90,13 +90,11 @@ public class ArmCancel {
 		cancelAll();
 	}
 
-	/** Each timeout is cancelled and another is armed, so that 10,000 stay pending. */
+	/** Each timeout is moved, or cancelled and another armed, so that 10,000 stay pending. */
 	@Benchmark
 	@OperationsPerInvocation(PENDING)
-	public void pair() {
-		for (int i = 0; i < PENDING; i++) {
-			session.cancel(timeouts[i]);
-			timeouts[i] = session.arm();
-		}
+	public void move() {
+		for (int i = 0; i < PENDING; i++)
+			timeouts[i] = session.moved(timeouts[i]);
 	}
 }

@@ -6,155 +6,114 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
 import io.netty.util.HashedWheelTimer;
 import io.netty.util.Timeout;
-import io.netty.util.Timer;
-import io.netty.util.TimerTask;
+import java.util.ArrayDeque;
+import java.util.Timer;
+import java.util.TimerTask;
 import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.twheel.Cell;
 import org.twheel.Context;
+import org.twheel.Deadline;
+import org.twheel.Deadlines;
 import org.twheel.WheelExecutor;
 import org.twheel.WheelTimer;
 
 /** A timer to compare. Each arms timeouts that are an hour away. */
 public enum Subject {
 	/** WheelTimer, without slack: the wheel has a tick of 1 ms. */
-	WHEEL_TIMER {
-		@Override
-		Session open() {
-			return netty(new WheelTimer());
-		}
-	},
+	WHEEL_TIMER(() -> netty(new WheelTimer())),
 	/** Netty's HashedWheelTimer, with a tick of 1 ms. */
-	NETTY {
-		@Override
-		Session open() {
-			return netty(new HashedWheelTimer(1, MILLISECONDS));
-		}
-	},
+	NETTY(() -> netty(new HashedWheelTimer(1, MILLISECONDS))),
 	/** WheelExecutor. */
-	WHEEL_EXECUTOR {
-		@Override
-		Session open() {
-			return executor(new WheelExecutor(1));
-		}
-	},
+	WHEEL_EXECUTOR(() -> executor(new WheelExecutor(1))),
 	/** The JDK's ScheduledThreadPoolExecutor, which removes what is cancelled. */
-	JDK {
-		@Override
-		Session open() {
-			ScheduledThreadPoolExecutor executor = new ScheduledThreadPoolExecutor(1);
-			executor.setRemoveOnCancelPolicy(true);
-			return executor(executor);
-		}
-	},
-	/** Cells that the program keeps, with a deadline that it has at hand: no clock is read. */
-	CELL {
-		@Override
-		Session open() {
-			return new Cells();
-		}
-	},
-	/** Nothing but a reading of the clock, which all others but the cells do for each arm. */
-	CLOCK {
-		@Override
-		Session open() {
-			return new Session() {
+	JDK(() -> {
+		ScheduledThreadPoolExecutor executor = new ScheduledThreadPoolExecutor(1);
+		executor.setRemoveOnCancelPolicy(true);
+		return executor(executor);
+	}),
+	/** java.util.Timer, in which a cancelled task stays until it is due. */
+	TIMER(() -> {
+		Timer timer = new Timer(true);
+		return new Session(() -> {
+			TimerTask task = new TimerTask() {
 				@Override
-				public Object arm() {
-					return System.nanoTime();
-				}
-
-				@Override
-				public void cancel(Object timeout) {
-				}
-
-				@Override
-				public void close() {
+				public void run() {
 				}
 			};
-		}
-	};
+			timer.schedule(task, HOURS.toMillis(1));
+			return task;
+		}, task -> ((TimerTask) task).cancel(), null, timer::cancel);
+	}),
+	/** Cells that the program keeps. */
+	CELL(() -> {
+		Context context = Context.open();
+		return pool(() -> context.newCell(0), cell -> ((Cell) cell).cancel(),
+			    cell -> ((Cell) cell).armAfter(HOURS.toNanos(1)), context::close);
+	}),
+	/** Deadlines that the program keeps. */
+	DEADLINE(() -> {
+		Deadlines set = new Deadlines();
+		return pool(() -> set.newDeadline(Runnable::run, () -> { }),
+			    deadline -> ((Deadline) deadline).cancel(),
+			    deadline -> ((Deadline) deadline).reset(HOURS.toNanos(1)), set::close);
+	}),
+	/** Nothing but a reading of the clock, which all others do for each arm. */
+	CLOCK(() -> new Session(System::nanoTime, timeout -> { }, null, () -> { }));
 
-	private static final TimerTask NO_TASK = timeout -> { };
-	private static final Runnable NO_COMMAND = () -> { };
+	private final Supplier<Session> open;
 
-	/** A subject at work; for one thread. */
-	interface Session extends AutoCloseable {
-		Object arm();
-
-		void cancel(Object timeout);
-
-		@Override
-		void close();
+	Subject(Supplier<Session> open) {
+		this.open = open;
 	}
 
-	abstract Session open();
-
-	/** A pool, as a program would have it. */
-	private static final class Cells implements Session {
-		private final Context context = Context.open();
-		private final long deadline = context.nanoTime() + HOURS.toNanos(1);
-		private Cell[] free = new Cell[1024];
-		private int size;
-
-		@Override
-		public Object arm() {
-			Cell cell = size == 0 ? context.newCell(0) : free[--size];
-			cell.arm(deadline);
-			return cell;
-		}
-
-		@Override
-		public void cancel(Object timeout) {
-			Cell cell = (Cell) timeout;
-			cell.cancel();
-			if (size == free.length)
-				free = java.util.Arrays.copyOf(free, size * 2);
-			free[size++] = cell;
+	/** A subject at work; for one thread. Without a move, it cancels and arms. */
+	record Session(Supplier<Object> arm, Consumer<Object> cancel, Consumer<Object> move,
+		       Runnable end) implements AutoCloseable {
+		/** Returns what is pending afterwards. */
+		Object moved(Object timeout) {
+			if (move == null) {
+				cancel.accept(timeout);
+				return arm.get();
+			}
+			move.accept(timeout);
+			return timeout;
 		}
 
 		@Override
 		public void close() {
-			context.close();
+			end.run();
 		}
 	}
 
-	private static Session executor(ScheduledExecutorService executor) {
-		return new Session() {
-			@Override
-			public Object arm() {
-				return executor.schedule(NO_COMMAND, 1, HOURS);
-			}
-
-			@Override
-			public void cancel(Object timeout) {
-				((Future<?>) timeout).cancel(false);
-			}
-
-			@Override
-			public void close() {
-				executor.shutdownNow();
-			}
-		};
+	Session open() {
+		return open.get();
 	}
 
-	private static Session netty(Timer timer) {
-		return new Session() {
-			@Override
-			public Object arm() {
-				return timer.newTimeout(NO_TASK, 1, HOURS);
-			}
+	/** A pool of timeouts that can be armed again, as a program would have it. */
+	private static Session pool(Supplier<Object> make, Consumer<Object> cancel, Consumer<Object> arm,
+				    Runnable close) {
+		ArrayDeque<Object> free = new ArrayDeque<>();
+		return new Session(() -> {
+			Object timeout = free.isEmpty() ? make.get() : free.pop();
+			arm.accept(timeout);
+			return timeout;
+		}, timeout -> {
+			cancel.accept(timeout);
+			free.push(timeout);
+		}, arm, close);
+	}
 
-			@Override
-			public void cancel(Object timeout) {
-				((Timeout) timeout).cancel();
-			}
+	private static Session executor(ScheduledExecutorService executor) {
+		return new Session(() -> executor.schedule(() -> { }, 1, HOURS),
+				   task -> ((Future<?>) task).cancel(false), null, executor::shutdownNow);
+	}
 
-			@Override
-			public void close() {
-				timer.stop();
-			}
-		};
+	private static Session netty(io.netty.util.Timer timer) {
+		return new Session(() -> timer.newTimeout(timeout -> { }, 1, HOURS),
+				   timeout -> ((Timeout) timeout).cancel(), null, timer::stop);
 	}
 }
