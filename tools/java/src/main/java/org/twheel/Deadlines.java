@@ -40,9 +40,7 @@ public final class Deadlines implements AutoCloseable {
 	/** For tests. */
 	Deadlines(Slots<Deadline> slots) {
 		this.slots = slots;
-		reader = new Thread(null, this::serve, "twheel", 0, false);
-		reader.setDaemon(true);
-		reader.setContextClassLoader(null);
+		reader = Slots.daemon(this::serve);
 		reader.start();
 	}
 

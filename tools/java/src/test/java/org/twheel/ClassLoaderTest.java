@@ -20,6 +20,7 @@ class ClassLoaderTest {
 			try (Context context = Context.open(new Settings(0, 1000, 0))) {
 				context.newCell(1).armAfter(1);
 			}
+			new Deadlines().close();
 			WheelTimer timer = new WheelTimer();
 			WheelExecutor executor = new WheelExecutor(2);
 			try {
