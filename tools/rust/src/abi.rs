@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! The records and numbers of `<twheel/abi.h>`, as the kernel defines them.
 //!
-//! The names are those of the C header without `TWHEEL_`. Times are nanoseconds, at most `i64::MAX`. Reserved fields must be 0.
+//! The names are those of the C header without `TWHEEL_`. The header describes the fields. Times
+//! are nanoseconds, at most `i64::MAX`.
 
 use std::mem::size_of;
 
@@ -85,25 +86,15 @@ pub const LATENESS: usize = 40;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Op {
-    /// One of `OP_*`.
     pub opcode: u32,
-    /// `F_*`, for ARM and MOD.
     pub flags: u32,
-    /// The timeout; output of ARM.
     pub id: u64,
-    /// ARM, MOD: the deadline. GET: out, the time left; 0: unread event; `!0`: idle cell.
     pub expires_ns: u64,
-    /// From one deadline to the next; 0: one-shot.
     pub interval_ns: u64,
-    /// Returned in the event.
     pub cookie: u64,
-    /// With an interval: number of deadlines; 0: no end.
     pub repeat: u32,
-    /// Maximum added delay, in microseconds; 0: the slack of the context.
     pub slack_us: u32,
-    /// SUBMIT: out, 0, a positive outcome or a negative errno.
     pub result: i32,
-    /// 0.
     pub reserved: u32,
 }
 
@@ -111,19 +102,12 @@ pub struct Op {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Event {
-    /// The timeout.
     pub id: u64,
-    /// The cookie of the last ARM or MOD.
     pub cookie: u64,
-    /// The deadline, absolute; the last one if `count` is above 1.
     pub expires_ns: u64,
-    /// Time when the timeout fired.
     pub fired_ns: u64,
-    /// Number of deadlines that had passed when the event was read.
     pub count: u64,
-    /// `EV_*`.
     pub flags: u32,
-    /// 0.
     pub reserved: u32,
 }
 
@@ -131,49 +115,27 @@ pub struct Event {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Info {
-    /// Supported opcodes, as bits `1 << opcode`.
     pub opcodes: u32,
-    /// Supported flags of [`Op`].
     pub op_flags: u32,
-    /// Length of a tick.
     pub tick_ns: u64,
-    /// A `clockid_t`.
     pub clock: u32,
-    /// Number of slots of the first level.
     pub slots: u32,
-    /// Number of levels.
     pub levels: u32,
-    /// Limit of live timeouts.
     pub max_timeouts: u32,
-    /// Live timeouts.
     pub live: u32,
-    /// Unread events.
     pub ready: u32,
-    /// `INFO_*`.
     pub flags: u32,
-    /// Default slack, in microseconds.
     pub slack_us: u32,
-    /// Supported flags of [`Setup`].
     pub setup_flags: u32,
-    /// Number of cells that a mapping of all of them has; 0: no cells.
     pub cells: u32,
-    /// Timeouts that fit into the memory of all contexts of the user.
     pub user_timeouts: u32,
-    /// Limit of `user_timeouts`.
     pub max_user_timeouts: u32,
-    /// Memory of the private wheels of all contexts of the user.
     pub wheel_bytes: u64,
-    /// Limit of `wheel_bytes`.
     pub max_wheel_bytes: u64,
-    /// Requests that `max_timeouts` has refused to this context.
     pub refused: u64,
-    /// Requests that `max_user_timeouts` has refused to the user.
     pub user_refused: u64,
-    /// Requests that the limit of all users' timeouts has refused to the user.
     pub all_refused: u64,
-    /// Requests that `max_wheel_bytes` has refused to the user.
     pub wheel_refused: u64,
-    /// 0.
     pub reserved: [u64; 2],
 }
 
@@ -181,21 +143,13 @@ pub struct Info {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setup {
-    /// Length of a tick.
     pub tick_ns: u64,
-    /// With [`SETUP_CLOCK`] a `clockid_t`, otherwise 0.
     pub clock: u32,
-    /// Number of slots of the first level.
     pub slots: u32,
-    /// Number of levels.
     pub levels: u32,
-    /// Limit of live timeouts.
     pub max_timeouts: u32,
-    /// `SETUP_*`.
     pub flags: u32,
-    /// Default slack, in microseconds.
     pub slack_us: u32,
-    /// 0.
     pub reserved: [u64; 3],
 }
 
@@ -203,15 +157,10 @@ pub struct Setup {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Submit {
-    /// Address of an array of [`Op`].
     pub ops: u64,
-    /// Number of operations in the array.
     pub nr: u32,
-    /// Out: number of operations tried.
     pub done: u32,
-    /// 0.
     pub flags: u32,
-    /// Size of [`Op`].
     pub op_size: u32,
 }
 
@@ -219,17 +168,11 @@ pub struct Submit {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CancelAll {
-    /// With [`CANCEL_COOKIE`] the cookie of the timeouts to cancel, otherwise 0.
     pub cookie: u64,
-    /// `CANCEL_*`.
     pub flags: u32,
-    /// Out: number of timeouts that were pending.
     pub pending: u32,
-    /// Out: number of timeouts whose event was unread.
     pub withdrawn: u32,
-    /// 0.
     pub reserved0: u32,
-    /// 0.
     pub reserved: [u64; 2],
 }
 
@@ -237,21 +180,13 @@ pub struct CancelAll {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ListEntry {
-    /// The timeout.
     pub id: u64,
-    /// The cookie of the last ARM or MOD.
     pub cookie: u64,
-    /// Time left; 0: the event is unread; `!0`: an idle cell.
     pub remaining_ns: u64,
-    /// From one deadline to the next; 0: one-shot.
     pub interval_ns: u64,
-    /// Number of deadlines not read yet; 0: no end, or no interval.
     pub repeat: u32,
-    /// Slack, in microseconds.
     pub slack_us: u32,
-    /// `STATE_*`.
     pub state: u32,
-    /// [`F_FIXED_DELAY`], [`F_CELL`].
     pub flags: u32,
 }
 
@@ -259,21 +194,13 @@ pub struct ListEntry {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct List {
-    /// Address of an array of [`ListEntry`].
     pub entries: u64,
-    /// Capacity of the array, at least 1.
     pub nr: u32,
-    /// Out: number of entries written; 0: the end.
     pub done: u32,
-    /// Position: 0 for the first call, then as the previous call returned it.
     pub next: u32,
-    /// 0.
     pub flags: u32,
-    /// Size of [`ListEntry`].
     pub entry_size: u32,
-    /// 0.
     pub reserved0: u32,
-    /// 0.
     pub reserved: [u64; 2],
 }
 

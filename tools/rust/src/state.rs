@@ -30,36 +30,6 @@ impl Info {
         Duration::from_nanos(self.raw.tick_ns)
     }
 
-    /// Number of slots of the first level.
-    #[must_use]
-    pub fn slots(&self) -> u32 {
-        self.raw.slots
-    }
-
-    /// Number of levels.
-    #[must_use]
-    pub fn levels(&self) -> u32 {
-        self.raw.levels
-    }
-
-    /// Limit of live timeouts.
-    #[must_use]
-    pub fn max_timeouts(&self) -> u32 {
-        self.raw.max_timeouts
-    }
-
-    /// Live timeouts: pending, with an unread event, or cells.
-    #[must_use]
-    pub fn live(&self) -> u32 {
-        self.raw.live
-    }
-
-    /// Unread events. A withdrawn event of a cell counts until a read meets it.
-    #[must_use]
-    pub fn ready(&self) -> u32 {
-        self.raw.ready
-    }
-
     /// Default slack of timeouts.
     #[must_use]
     pub fn slack(&self) -> Duration {
@@ -77,52 +47,48 @@ impl Info {
     pub fn is_stopped(&self) -> bool {
         self.raw.flags & abi::INFO_STOPPED != 0
     }
+}
 
+/// Functions that return a field.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        impl Info {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(&self) -> $type {
+                    self.raw.$name
+                }
+            )*
+        }
+    };
+}
+
+numbers! {
+    /// Number of slots of the first level.
+    slots: u32,
+    /// Number of levels.
+    levels: u32,
+    /// Limit of live timeouts.
+    max_timeouts: u32,
+    /// Live timeouts: pending, with an unread event, or cells.
+    live: u32,
+    /// Unread events. A withdrawn event of a cell counts until a read meets it.
+    ready: u32,
     /// Requests that [`max_timeouts`](Info::max_timeouts) has refused to this context.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.raw.refused
-    }
-
+    refused: u64,
     /// Timeouts that fit into the memory of all contexts of the user who opened this one.
-    #[must_use]
-    pub fn user_timeouts(&self) -> u32 {
-        self.raw.user_timeouts
-    }
-
+    user_timeouts: u32,
     /// Limit of [`user_timeouts`](Info::user_timeouts).
-    #[must_use]
-    pub fn max_user_timeouts(&self) -> u32 {
-        self.raw.max_user_timeouts
-    }
-
+    max_user_timeouts: u32,
     /// Requests of the user that [`max_user_timeouts`](Info::max_user_timeouts) has refused.
-    #[must_use]
-    pub fn user_refused(&self) -> u64 {
-        self.raw.user_refused
-    }
-
+    user_refused: u64,
     /// Requests of the user that the limit of all users' timeouts has refused.
-    #[must_use]
-    pub fn all_refused(&self) -> u64 {
-        self.raw.all_refused
-    }
-
+    all_refused: u64,
     /// Memory of the private wheels of all contexts of the user.
-    #[must_use]
-    pub fn wheel_bytes(&self) -> u64 {
-        self.raw.wheel_bytes
-    }
-
+    wheel_bytes: u64,
     /// Limit of [`wheel_bytes`](Info::wheel_bytes).
-    #[must_use]
-    pub fn max_wheel_bytes(&self) -> u64 {
-        self.raw.max_wheel_bytes
-    }
-
+    max_wheel_bytes: u64,
     /// Requests of the user that [`max_wheel_bytes`](Info::max_wheel_bytes) has refused.
-    #[must_use]
-    pub fn wheel_refused(&self) -> u64 {
-        self.raw.wheel_refused
-    }
+    wheel_refused: u64,
 }
