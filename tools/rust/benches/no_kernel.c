@@ -84,6 +84,9 @@ int ioctl(int fd, unsigned long request, ...)
 			make_cell(fd, (struct twheel_op *)(uintptr_t)submit->ops + i);
 		submit->done = submit->nr;
 		break;
+	case TWHEEL_IOC_STOP:
+		eventfd_write(fd, 1);
+		break;
 	}
 	return 0;
 }

@@ -150,10 +150,30 @@ impl Cell {
     pub fn arm(&self, deadline: impl Into<Deadline>) -> Result<Outcome> {
         let time = self.context.time_of(deadline.into())?;
         let old = self.record().word.swap(time.as_nanos(), SeqCst);
+        self.look_at(time)?;
+        Ok(outcome(old))
+    }
+
+    /// Moves the arming with a deadline, if its event has not been read.
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub(crate) fn rearm(&self, from: Time, to: Time) -> Result<bool> {
+        let word = &self.record().word;
+        let exchange = |old| word.compare_exchange(old, to.as_nanos(), SeqCst, SeqCst).is_ok();
+        let is_armed = exchange(from.as_nanos()) || exchange(abi::CELL_FIRED);
+        if is_armed {
+            self.look_at(to)?;
+        }
+        Ok(is_armed)
+    }
+
+    /// Kicks the cell if the kernel would look at the new word too late.
+    #[inline]
+    fn look_at(&self, time: Time) -> Result<()> {
         if self.record().look.load(SeqCst) > time.as_nanos() {
             self.kick(time)?;
         }
-        Ok(outcome(old))
+        Ok(())
     }
 
     /// Has the kernel look at the word. The arming counts if the kernel had seen it before it

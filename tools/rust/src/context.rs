@@ -37,6 +37,9 @@ pub struct Context {
 struct File {
     fd: OwnedFd,
     clock: Clock,
+    /// The zero of the clock, if it runs as `Instant` does.
+    #[cfg(target_has_atomic = "64")]
+    zero: Option<Instant>,
     #[cfg(target_has_atomic = "64")]
     cells: Cells,
 }
@@ -83,6 +86,8 @@ impl Context {
             fd,
             clock,
             #[cfg(target_has_atomic = "64")]
+            zero: (clock == Clock::Monotonic).then(|| zero_of(clock)),
+            #[cfg(target_has_atomic = "64")]
             cells: Cells::default(),
         };
         Ok(Context { file: Arc::new(file) })
@@ -124,11 +129,25 @@ impl Context {
     pub(crate) fn time_of(&self, deadline: Deadline) -> Result<Time> {
         match deadline {
             Deadline::At(time) => Ok(time),
-            Deadline::After(_) if self.file.clock == Clock::Realtime => {
+            _ if self.file.clock == Clock::Realtime => {
                 Err(io::Error::from_raw_os_error(libc::EINVAL).into())
             }
             Deadline::After(duration) => Ok(self.now() + duration),
+            Deadline::Until(instant) => {
+                Ok(Time::default() + instant.saturating_duration_since(self.zero()))
+            }
         }
+    }
+
+    /// The instant of a time. If `Instant` has another clock: as the clocks are now.
+    #[cfg(all(feature = "tokio", target_has_atomic = "64"))]
+    pub(crate) fn instant_of(&self, time: Time) -> Instant {
+        self.zero() + (time - Time::default())
+    }
+
+    #[cfg(target_has_atomic = "64")]
+    fn zero(&self) -> Instant {
+        self.file.zero.unwrap_or_else(|| zero_of(self.file.clock))
     }
 
     /// Arm a new timeout. Its event has the cookie. Another thread may read the event before this
@@ -353,6 +372,14 @@ impl Context {
             self.wait(left)?;
         }
     }
+}
+
+/// The zero of a clock as an `Instant`, which is read first: it is never too late. The later of
+/// several is the better one, since the thread may have been preempted between two readings.
+#[cfg(target_has_atomic = "64")]
+pub(crate) fn zero_of(clock: Clock) -> Instant {
+    let read = |_| Instant::now() - Duration::from_nanos(sys::now(clock.id()));
+    (0..3).map(read).max().expect("three readings")
 }
 
 /// A kernel may have clocks that this crate does not know.

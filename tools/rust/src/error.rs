@@ -12,8 +12,7 @@ pub enum Error {
     Gone,
     /// A limit is reached: of the context, of the user or in total (`EAGAIN`).
     Limit,
-    /// Nothing can be armed any more: the context has been stopped (`ESHUTDOWN`), or the task of a
-    /// `tokio::Timer` has ended.
+    /// Nothing can be armed any more: the context has been stopped (`ESHUTDOWN`).
     Stopped,
     /// No event came in time.
     TimedOut,

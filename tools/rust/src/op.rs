@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Operations on timeouts, for single calls and for batches.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::abi;
 use crate::error::{Error, Result};
@@ -81,6 +81,9 @@ impl Op {
     fn due(mut self, deadline: Deadline, cookie: u64) -> Op {
         match deadline {
             Deadline::After(duration) => self.raw.expires_ns = nanos(duration),
+            Deadline::Until(instant) => {
+                self.raw.expires_ns = nanos(instant.saturating_duration_since(Instant::now()));
+            }
             Deadline::At(time) => {
                 self.raw.expires_ns = time.as_nanos();
                 self.raw.flags |= abi::F_ABS;

@@ -2,7 +2,7 @@
 //! Clocks, times on them, and deadlines.
 
 use std::ops::{Add, Sub};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MAX_NS: u64 = i64::MAX as u64;
 
@@ -87,7 +87,7 @@ impl Sub for Time {
     }
 }
 
-/// When a timeout is due. Functions take a `Duration` or a [`Time`] in its place.
+/// When a timeout is due. Functions take a `Duration`, an `Instant` or a [`Time`] in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Deadline {
@@ -96,6 +96,9 @@ pub enum Deadline {
     After(Duration),
     /// At that time on the clock of the context. A time in the past is due at once.
     At(Time),
+    /// Like [`After`](Deadline::After) the time that is left until then. On [`Clock::Monotonic`]
+    /// the clock is that of `Instant`, and cells and sleeps do not read it.
+    Until(Instant),
 }
 
 impl From<Duration> for Deadline {
@@ -107,6 +110,12 @@ impl From<Duration> for Deadline {
 impl From<Time> for Deadline {
     fn from(time: Time) -> Deadline {
         Deadline::At(time)
+    }
+}
+
+impl From<Instant> for Deadline {
+    fn from(instant: Instant) -> Deadline {
+        Deadline::Until(instant)
     }
 }
 

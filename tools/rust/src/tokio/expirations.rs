@@ -82,14 +82,6 @@ impl Expirations {
         }
         Poll::Ready(Ok(()))
     }
-
-    /// Waits for events and takes all that were read at once; empty at the end.
-    pub(super) async fn batch(&mut self) -> Result<&[Event]> {
-        Fill(self).await?;
-        let events = &self.room[self.position..self.end];
-        self.position = self.end;
-        Ok(events)
-    }
 }
 
 impl Stream for Expirations {
@@ -117,16 +109,6 @@ impl Future for Next<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut *self.0).poll_next(cx)
-    }
-}
-
-struct Fill<'a>(&'a mut Expirations);
-
-impl Future for Fill<'_> {
-    type Output = Result<()>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Result<()>> {
-        self.0.fill(cx)
     }
 }
 

@@ -5,6 +5,8 @@
 //! runtime must have I/O enabled.
 
 mod expirations;
+mod place;
+mod sync;
 mod timer;
 
 pub use expirations::Expirations;

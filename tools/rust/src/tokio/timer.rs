@@ -1,53 +1,57 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-//! Sleeps. Each has a cell, which is kept for a later sleep, so that a sleep that begins and ends
-//! costs no system call.
+//! Sleeps. Each has a [`place`](super::place), which is a cell and room for a waker. It is kept for
+//! a later sleep, so that a sleep that begins and ends costs no system call.
 //!
-//! The reader, a task, reads the events of all cells and wakes the sleeping task. A sleep may be
-//! reset, or its cell be given to another sleep, when the reader has read an event and not handled
-//! it yet. The event names the deadline it was armed for: the reader ignores an event with another
-//! deadline than the current one. If the deadlines are equal, it has passed for both.
+//! The reader, a thread of the timer, reads the events of all cells and wakes the tasks. Wakers are
+//! foreign code: they are cloned, dropped and woken without a lock, and may panic. The cookie of a
+//! cell is the address of its place. So the context is the timer's alone: whoever could arm
+//! timeouts on it could choose the address.
 //!
-//! Cells that are free beyond half of all, and SPARE, end with the sleep that frees them: a burst
-//! that has passed leaves no more live timeouts. The kernel counts their memory, by the page,
+//! Each thread has a magazine of free places, which it may share with other threads. A flag
+//! protects it, and nobody waits: if a magazine is empty, full or in use, the thread tries the next
+//! one. Together they hold half of all places, and SPARE. What is returned beyond that ends: a
+//! burst that has passed leaves no more live timeouts. The kernel counts their memory, by the page,
 //! against the limit of the user until the context is closed.
 //!
-//! A timer without the device has no cells and no reader. Its sleeps are those of tokio.
+//! A place has a reference to the core, which has the context and the magazines. So a sleep keeps
+//! the timer, and needs no count of its own. The last handle ends the free places, and takes the
+//! magazines away: later sleeps end theirs. The core goes with the last place. It stops the
+//! context, which ends the reader. Nobody joins the reader: its wakers may wait for whoever drops
+//! the core, or drop it themselves.
 //!
-//! The reader ends with the context, after a failed read, with its runtime, or when the timer is
-//! dropped. Then it marks all places as lost: a sleep that waits panics, and none begins.
-//!
-//! Locks: the reader locks `places`, then a sleeper. No other two are held at once. A waker is foreign code: it can make or drop
-//! sleeps when it is cloned, dropped or woken. So that happens without a lock. It can panic, too:
-//! the reader catches the panic of a wake, and goes on.
+//! A timer without the device has no core. Its sleeps are those of tokio.
 
+use std::cell::UnsafeCell;
 use std::env;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::mem::swap;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use ::tokio::task::JoinHandle;
-use ::tokio::time::Instant;
-
-use super::expirations::Expirations;
+use super::place::{Alarm, Place};
 use crate::cell::Cell;
-use crate::context::Context;
+use crate::context::{zero_of, Context};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::op::Id;
-use crate::sys;
+use crate::op::Outcome;
+use crate::setup::Setup;
+use crate::state::Info;
 use crate::time::{Clock, Deadline, Time};
 
 /// Free places that may be there besides half of all: few for any limit.
 const SPARE: usize = 16_384;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// As many events are read at once.
+const EVENTS: usize = 64;
+/// tokio has a limit, too, but takes only instants.
+const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 /// Sleeps on a context of their own, or without the device on the timers of tokio.
 ///
@@ -62,131 +66,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # }
 /// ```
 ///
+/// A thread of the timer wakes the tasks. With the device a timer needs no runtime of tokio: its
+/// sleeps can be used on any executor, on several at once, and in a static variable. They outlive
+/// the runtime in which they were made. Without the device, a sleep must be made in a runtime whose
+/// time is enabled, and ends with that.
+///
 /// A clone is another handle of the same timer. A sleep that has ended leaves its cell and its
-/// memory for a later one, until the last handle and the last sleep are dropped.
+/// memory for a later one, until the last handle and the last sleep are dropped. A child after
+/// `fork()` has no reader: its sleeps wake no task.
 #[derive(Clone)]
 pub struct Timer {
     /// None: the sleeps are those of tokio.
-    shared: Option<Arc<Shared>>,
-}
-
-struct Shared {
-    context: Context,
-    places: Arc<Mutex<Places>>,
-    free: Mutex<Free>,
-    reader: JoinHandle<()>,
-}
-
-#[derive(Default)]
-struct Places {
-    /// By the index of the cell.
-    all: Vec<Option<Arc<Place>>>,
-    /// The reader has ended.
-    lost: bool,
-}
-
-#[derive(Default)]
-struct Free {
-    places: Vec<Arc<Place>>,
-    /// Number of all places, free or not.
-    made: usize,
-}
-
-impl Free {
-    /// Takes a place for good, if too many are free.
-    fn surplus(&mut self) -> Option<Arc<Place>> {
-        if self.places.len() <= self.made / 2 + SPARE {
-            return None;
-        }
-        self.made -= 1;
-        self.places.pop()
-    }
-}
-
-/// A cell and its sleeper.
-struct Place {
-    cell: Cell,
-    sleeper: Sleeper,
-}
-
-#[derive(Default)]
-struct Sleeper {
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    deadline: Time,
-    over: bool,
-    /// The reader has ended.
-    lost: bool,
-    waker: Option<Waker>,
-}
-
-impl State {
-    /// Is it over? Panics if it never will be.
-    fn check(&self) -> bool {
-        assert!(self.over || !self.lost, "the reader of the timer has ended before the sleep");
-        self.over
-    }
-}
-
-impl Sleeper {
-    fn begin(&self, deadline: Time) -> Result<()> {
-        let mut state = lock(&self.state);
-        if state.lost {
-            return Err(Error::Stopped);
-        }
-        state.deadline = deadline;
-        state.over = false;
-        Ok(())
-    }
-
-    /// The waker to wake, unless the deadline is another one by now.
-    fn end(&self, deadline: Time) -> Option<Waker> {
-        let mut state = lock(&self.state);
-        if deadline != state.deadline {
-            return None;
-        }
-        state.over = true;
-        state.waker.take()
-    }
-
-    /// The waker to wake, so that the next poll panics.
-    fn lose(&self) -> Option<Waker> {
-        let mut state = lock(&self.state);
-        state.lost = true;
-        state.waker.take()
-    }
-
-    fn deadline(&self) -> Time {
-        lock(&self.state).deadline
-    }
-
-    fn is_over(&self) -> bool {
-        lock(&self.state).over
-    }
-
-    fn poll(&self, waker: &Waker) -> Poll<()> {
-        match &*lock(&self.state) {
-            state if state.check() => return Poll::Ready(()),
-            State { waker: Some(known), .. } if known.will_wake(waker) => return Poll::Pending,
-            _ => {}
-        }
-        // Declared before the guard: what it holds at the end is dropped after the lock.
-        let mut other = Some(waker.clone());
-        let mut state = lock(&self.state);
-        if state.check() {
-            return Poll::Ready(());
-        }
-        swap(&mut state.waker, &mut other);
-        Poll::Pending
-    }
-
-    fn forget(&self) {
-        // Named, because a temporary is dropped before the guard.
-        let _waker = lock(&self.state).waker.take();
-    }
+    handle: Option<Arc<Handle>>,
 }
 
 impl Timer {
@@ -197,15 +88,11 @@ impl Timer {
     /// # Errors
     ///
     /// As [`Context::open`], but not [`Error::Open`] without `TWHEEL_BACKEND=kernel`;
-    /// [`Error::System`] for another value of it.
-    ///
-    /// # Panics
-    ///
-    /// With the device as [`Timer::new`].
+    /// [`Error::System`] for another value of it, and `EAGAIN` if no thread can be made.
     pub fn open() -> Result<Timer> {
         let backend = env::var_os("TWHEEL_BACKEND").unwrap_or_default();
         let fallback = match backend.to_str() {
-            Some("process") => return Ok(Timer { shared: None }),
+            Some("process") => return Ok(Timer { handle: None }),
             Some("kernel") => false,
             Some("") => true,
             _ => {
@@ -213,243 +100,369 @@ impl Timer {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
             }
         };
-        match Context::open() {
-            Err(Error::Open { .. }) if fallback => Ok(Timer { shared: None }),
-            context => Timer::new(context?),
+        match Timer::with_setup(&Setup::new()) {
+            Err(Error::Open { .. }) if fallback => Ok(Timer { handle: None }),
+            timer => timer,
         }
     }
 
-    /// A timer on a context that nothing else uses: [`Setup`](crate::Setup) chooses clock and
-    /// slack. A task of the current runtime reads its events. When that runtime ends, the timer
-    /// ends, too.
+    /// A timer on a new context with settings such as the clock and the slack.
     ///
     /// # Errors
     ///
-    /// As [`Expirations::new`].
-    ///
-    /// # Panics
-    ///
-    /// Outside of a runtime, and if its I/O is not enabled.
-    pub fn new(context: Context) -> Result<Timer> {
-        let places = Arc::<Mutex<Places>>::default();
-        let expirations = Expirations::new(&context)?;
-        let reader = ::tokio::spawn(wake(expirations, Reader(places.clone())));
-        let free = Mutex::default();
-        Ok(Timer { shared: Some(Arc::new(Shared { context, places, free, reader })) })
+    /// As [`Setup::open`]; [`Error::System`]: `EAGAIN` if no thread can be made.
+    pub fn with_setup(setup: &Setup) -> Result<Timer> {
+        let context = setup.open()?;
+        let events = context.clone();
+        thread::Builder::new().name("twheel".into()).spawn(move || read_events(&events))?;
+        Ok(Timer { handle: Some(Arc::new(Handle { core: Arc::new(Core::new(context)) })) })
     }
 
-    /// Read the clock of deadlines; [`Clock::Monotonic`] without a context.
+    /// Settings and fill level of the context; `None` without the device.
     #[must_use]
-    pub fn now(&self) -> Time {
-        match &self.shared {
-            Some(shared) => shared.context.now(),
-            None => Time::from_nanos(sys::now(Clock::Monotonic.id())),
-        }
+    pub fn info(&self) -> Option<Info> {
+        self.handle.as_ref()?.core.context.info().ok()
     }
 
-    /// The context of the timer, for its settings and statistics; `None` without the device.
-    ///
-    /// Use it for nothing else. [`Context::stop`] ends the timer. If another reader takes the
-    /// events, no sleep ends. After [`Context::cancel_all`] a sleep may fail with
-    /// [`Gone`](crate::Error::Gone), never end, or disturb a later one.
-    #[must_use]
-    pub fn context(&self) -> Option<&Context> {
-        Some(&self.shared.as_ref()?.context)
-    }
-
-    /// Sleep until a deadline. It is armed at once, not at the first poll. It never ends early.
+    /// Sleep for a `Duration`, until an `Instant`, or until a [`Time`] on the clock of the context.
+    /// The sleep begins at once, not at the first poll. It never ends early.
     ///
     /// # Errors
     ///
-    /// As [`Cell::arm`]; as [`Context::cell`], if more sleep than ever before. [`Error::Stopped`]
-    /// also if the timer has ended.
+    /// As [`Context::cell`], if more sleep than ever before. [`Error::System`]: `EINVAL` on
+    /// [`Clock::Realtime`], unless the deadline is a [`Time`].
     ///
     /// # Panics
     ///
     /// Without the device: outside of a runtime, and if its time is not enabled.
+    #[inline]
     pub fn sleep(&self, deadline: impl Into<Deadline>) -> Result<Sleep> {
         let deadline = deadline.into();
-        let shared = match &self.shared {
-            Some(shared) => shared,
-            None => return Ok(Sleep(Kind::Tokio(TokioSleep::new(self.time_of(deadline))))),
-        };
-        let free = lock(&shared.free).places.pop();
-        let place = match free {
-            Some(place) => place,
-            None => shared.new_place()?,
-        };
-        let sleep = CellSleep { place, shared: shared.clone() };
-        sleep.reset(deadline)?;
-        Ok(Sleep(Kind::Cell(sleep)))
+        Ok(Sleep(match &self.handle {
+            Some(handle) => Kind::Cell(CellSleep::new(&handle.core, deadline)?),
+            None => Kind::Tokio(Box::pin(::tokio::time::sleep_until(tokio_instant(deadline)))),
+        }))
     }
 
-    fn time_of(&self, deadline: Deadline) -> Time {
-        match deadline {
-            Deadline::After(duration) => self.now() + duration,
-            Deadline::At(time) => time,
+    /// Sleep until an instant, as [`sleep`](Timer::sleep) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`sleep`](Timer::sleep), which panics, too.
+    #[inline]
+    pub fn sleep_until(&self, deadline: Instant) -> Result<Sleep> {
+        self.sleep(deadline)
+    }
+}
+
+fn tokio_instant(deadline: Deadline) -> ::tokio::time::Instant {
+    let now = ::tokio::time::Instant::now();
+    match deadline {
+        Deadline::After(duration) => now + duration.min(FAR),
+        Deadline::Until(instant) => ::tokio::time::Instant::from_std(instant),
+        Deadline::At(time) => {
+            let instant = zero_of(Clock::Monotonic) + (time - Time::default());
+            ::tokio::time::Instant::from_std(instant).min(now + FAR)
         }
     }
 }
 
-impl Shared {
-    fn new_place(&self) -> Result<Arc<Place>> {
-        let mut places = lock(&self.places);
-        if places.lost {
-            return Err(Error::Stopped);
-        }
-        let cell = self.context.cell(0)?;
-        let index = index_of(cell.id());
-        let place = Arc::new(Place { cell, sleeper: Sleeper::default() });
-        if index >= places.all.len() {
-            places.all.resize(index + 1, None);
-        }
-        places.all[index] = Some(place.clone());
-        drop(places);
-        lock(&self.free).made += 1;
-        Ok(place)
-    }
-
-    /// Leaves a place for a later sleep. Too many free ones are forgotten first, because the index
-    /// of a cell that has ended may be used again.
-    fn put(&self, place: Arc<Place>) {
-        let mut free = lock(&self.free);
-        free.places.push(place);
-        while let Some(surplus) = free.surplus() {
-            drop(free);
-            lock(&self.places).all[index_of(surplus.cell.id())] = None;
-            drop(surplus);
-            free = lock(&self.free);
-        }
-    }
+/// Its drop is the end of the last handle.
+struct Handle {
+    core: Arc<Core>,
 }
 
-/// The kernel numbers the cells of a context from 0, in the low half of the id.
-fn index_of(id: Id) -> usize {
-    id.as_raw() as u32 as usize
-}
-
-impl Drop for Shared {
+impl Drop for Handle {
     fn drop(&mut self) {
-        self.reader.abort();
-    }
-}
-
-/// The places, for the task that reads the events. Its drop is the end of the reader, whatever the
-/// reason is.
-struct Reader(Arc<Mutex<Places>>);
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let mut places = lock(&self.0);
-        places.lost = true;
-        let mut wakers =
-            places.all.iter().flatten().filter_map(|place| place.sleeper.lose()).collect();
-        drop(places);
-        wake_all(&mut wakers);
-    }
-}
-
-async fn wake(mut expirations: Expirations, reader: Reader) {
-    let mut wakers = Vec::new();
-    loop {
-        match expirations.batch().await {
-            Ok(events) if !events.is_empty() => {
-                let places = lock(&reader.0);
-                wakers.extend(events.iter().filter_map(|event| end_sleep(&places.all, event)));
+        for magazine in &*self.core.magazines {
+            // Whoever uses it was preempted.
+            while magazine.with(Option::take).map(drop).is_none() {
+                thread::sleep(Duration::from_micros(50));
             }
-            _ => return,
         }
-        wake_all(&mut wakers);
     }
 }
 
-/// A waker may run anything, so the caller holds no lock. A panic is reported by its hook, and must
-/// not keep the others from being woken.
-fn wake_all(wakers: &mut Vec<Waker>) {
-    for waker in wakers.drain(..) {
+struct Core {
+    context: Context,
+    magazines: Box<[Magazine]>,
+    /// Number of all places, free or not.
+    made: AtomicUsize,
+}
+
+/// Free places, in cache lines of its own.
+#[repr(align(128))]
+struct Magazine {
+    is_used: AtomicBool,
+    /// None: no handle is left.
+    places: UnsafeCell<Option<Vec<Free>>>,
+}
+
+// SAFETY: one thread at a time uses the places
+unsafe impl Sync for Magazine {}
+
+impl Magazine {
+    fn new() -> Magazine {
+        Magazine { is_used: AtomicBool::new(false), places: UnsafeCell::new(Some(Vec::new())) }
+    }
+
+    /// Calls a function that does not panic. `None`: another thread uses the places.
+    #[inline]
+    fn with<T>(&self, body: impl FnOnce(&mut Option<Vec<Free>>) -> T) -> Option<T> {
+        if self.is_used.swap(true, Acquire) {
+            return None;
+        }
+        // SAFETY: the flag was clear
+        let result = body(unsafe { &mut *self.places.get() });
+        self.is_used.store(false, Release);
+        Some(result)
+    }
+}
+
+impl Core {
+    fn new(context: Context) -> Core {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let magazines = (0..threads).map(|_| Magazine::new()).collect();
+        Core { context, magazines, made: AtomicUsize::new(0) }
+    }
+
+    /// All magazines, that of this thread first.
+    #[inline]
+    fn magazines(&self) -> impl Iterator<Item = &Magazine> {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static NUMBER: usize = THREADS.fetch_add(1, Relaxed);
+        }
+        let first = NUMBER.with(|number| *number) % self.magazines.len();
+        self.magazines[first..].iter().chain(&self.magazines[..first])
+    }
+
+    #[inline]
+    fn take(self: &Arc<Core>) -> Result<Free> {
+        let pop = |places: &mut Option<Vec<Free>>| places.as_mut()?.pop();
+        let free = self.magazines().find_map(|magazine| magazine.with(pop)?);
+        free.map_or_else(|| self.make(), Ok)
+    }
+
+    #[cold]
+    fn make(self: &Arc<Core>) -> Result<Free> {
+        let place = Box::into_raw(Box::new(MaybeUninit::<CellPlace>::uninit()));
+        let cell = self.context.cell(place as usize as u64).map_err(|error| {
+            // SAFETY: it is still the box
+            drop(unsafe { Box::from_raw(place) });
+            error
+        })?;
+        self.made.fetch_add(1, Relaxed);
+        // SAFETY: the same, and no event refers to it yet
+        let place = unsafe { &mut *place }.write(Place::new(Bell { cell, core: self.clone() }));
+        Ok(Free(place.into()))
+    }
+
+    /// Leaves a place for a later sleep. It ends if there is no room. So does another one, which had
+    /// room while there were more places.
+    #[inline]
+    fn put(free: Free) {
+        // SAFETY: it lives until another thread gets the place, from the last magazine that is tried
+        let core = unsafe { &*Arc::as_ptr(&free.place().alarm.core) };
+        let limit = core.made.load(Relaxed) / 2 + SPARE;
+        let (mut free, mut surplus) = (Some(free), None);
+        for magazine in core.magazines() {
+            magazine.with(|places| match places {
+                Some(places) if places.len() * core.magazines.len() < limit => {
+                    places.extend(free.take());
+                }
+                Some(places) if places.len() * core.magazines.len() > limit => {
+                    surplus = surplus.take().or_else(|| places.pop());
+                }
+                _ => {}
+            });
+            if free.is_none() {
+                break;
+            }
+        }
+        let ended = usize::from(free.is_some()) + usize::from(surplus.is_some());
+        if ended > 0 {
+            // They keep the core.
+            core.made.fetch_sub(ended, Relaxed);
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let _ = self.context.stop();
+    }
+}
+
+type CellPlace = Place<Bell>;
+
+/// What rings for a sleep.
+struct Bell {
+    cell: Cell,
+    core: Arc<Core>,
+}
+
+impl Alarm for Bell {
+    #[inline]
+    fn is_armed(&self) -> bool {
+        self.cell.deadline().is_some()
+    }
+
+    #[inline]
+    fn cancel(&self) -> bool {
+        self.cell.cancel() != Outcome::Idle
+    }
+}
+
+/// A place that is nobody else's. Its drop ends the cell.
+struct Free(NonNull<CellPlace>);
+
+// SAFETY: a place is shared between threads
+unsafe impl Send for Free {}
+
+impl Free {
+    #[inline]
+    fn place(&self) -> &CellPlace {
+        // SAFETY: it lives until the drop
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Free {
+    fn drop(&mut self) {
+        // SAFETY: it was a box. No event refers to it, and none will: the cell ends before the
+        // memory.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// The reader. Its context is stopped in the end, when there are no cells.
+fn read_events(context: &Context) {
+    let mut room = [Event::default(); EVENTS];
+    loop {
+        match context.read(&mut room, None) {
+            Ok([]) => return,
+            Ok(events) => events.iter().for_each(end_sleep),
+            Err(Error::System(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => panic!("a timer cannot read its events: {error}"),
+        }
+    }
+}
+
+fn end_sleep(event: &Event) {
+    let place = NonNull::new(event.cookie() as usize as *mut CellPlace).expect("an address");
+    // SAFETY: the cookie of each cell is its place, which stays until its event is handled
+    let (waker, is_left) = unsafe { Place::end(place) };
+    if is_left {
+        Core::put(Free(place));
+    }
+    if let Some(waker) = waker {
+        // Its hook reports a panic, which must not keep the others from being woken.
         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
-fn end_sleep(places: &[Option<Arc<Place>>], event: &Event) -> Option<Waker> {
-    let place = places.get(index_of(event.id()))?.as_ref()?;
-    if event.is_unprocessed() {
-        return None;
-    }
-    place.sleeper.end(event.expires())
-}
-
 /// A future that is ready after its deadline, from [`Timer::sleep`]. Dropping it cancels it.
-///
-/// # Panics
-///
-/// A poll panics if the timer ended before the sleep. A timer ends when its context is
-/// [stopped](Context::stop), when its events cannot be read, and with the runtime of
-/// [`Timer::new`].
 pub struct Sleep(Kind);
 
 enum Kind {
     Cell(CellSleep),
-    Tokio(TokioSleep),
+    Tokio(Pin<Box<::tokio::time::Sleep>>),
 }
 
 struct CellSleep {
-    place: Arc<Place>,
-    shared: Arc<Shared>,
+    place: NonNull<CellPlace>,
+    deadline: Time,
 }
 
+// SAFETY: a place is shared between threads
+unsafe impl Send for CellSleep {}
+// SAFETY: a shared sleep only reads the word of the cell
+unsafe impl Sync for CellSleep {}
+
 impl CellSleep {
-    fn reset(&self, deadline: Deadline) -> Result<()> {
-        let time = self.shared.context.time_of(deadline)?;
-        self.place.sleeper.begin(time)?;
-        self.place.cell.arm(time)?;
+    #[inline]
+    fn new(core: &Arc<Core>, deadline: Deadline) -> Result<CellSleep> {
+        let deadline = core.context.time_of(deadline)?;
+        CellSleep::begin(core.take()?, deadline)
+    }
+
+    #[inline]
+    fn begin(free: Free, deadline: Time) -> Result<CellSleep> {
+        free.place().alarm.cell.arm(deadline)?;
+        let place = ManuallyDrop::new(free).0;
+        Ok(CellSleep { place, deadline })
+    }
+
+    #[inline]
+    fn place(&self) -> &CellPlace {
+        // SAFETY: the place lives at least as long as the sleep that owns it
+        unsafe { self.place.as_ref() }
+    }
+
+    #[inline]
+    fn reset(&mut self, deadline: Deadline) -> Result<()> {
+        let Bell { cell, core } = &self.place().alarm;
+        let deadline = core.context.time_of(deadline)?;
+        // SAFETY: this is the owner
+        if unsafe { self.place().reuse() } {
+            cell.arm(deadline)?;
+        } else if !cell.rearm(self.deadline, deadline)? {
+            return self.replace(deadline);
+        }
+        self.deadline = deadline;
+        Ok(())
+    }
+
+    /// Begins anew in another place: the reader has an event of this one. A waker that it has not
+    /// taken is not woken, and moves.
+    #[cold]
+    fn replace(&mut self, deadline: Time) -> Result<()> {
+        let free = self.place().alarm.core.take()?;
+        // SAFETY: this is the owner of both
+        unsafe {
+            if let Some(waker) = self.place().take_waker() {
+                drop(free.place().register(waker));
+            }
+        }
+        *self = CellSleep::begin(free, deadline)?;
         Ok(())
     }
 }
 
-struct TokioSleep {
-    sleep: Pin<Box<::tokio::time::Sleep>>,
-    deadline: Time,
-}
-
-impl TokioSleep {
-    fn new(deadline: Time) -> TokioSleep {
-        TokioSleep { sleep: Box::pin(::tokio::time::sleep_until(instant(deadline))), deadline }
+impl Drop for CellSleep {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this is the owner
+        if unsafe { Place::leave(self.place) } {
+            Core::put(Free(self.place));
+        }
     }
-
-    fn reset(&mut self, deadline: Time) {
-        self.sleep.as_mut().reset(instant(deadline));
-        self.deadline = deadline;
-    }
-}
-
-/// The clock is read before that of tokio: a sleep is never early.
-fn instant(deadline: Time) -> Instant {
-    let now = Time::from_nanos(sys::now(Clock::Monotonic.id()));
-    Instant::now() + (deadline - now)
 }
 
 impl Sleep {
-    /// Begin anew, with another deadline, whether it was over or not. One exchange in memory.
+    /// Begin anew, with another deadline, whether it was over or not. One exchange in memory. The
+    /// task that polled it last is woken at the new deadline.
     ///
     /// # Errors
     ///
-    /// As [`Cell::arm`]. [`Error::Stopped`] also if the timer has ended.
+    /// As [`Timer::sleep_until`].
+    #[inline]
     pub fn reset(&mut self, deadline: impl Into<Deadline>) -> Result<()> {
         let deadline = deadline.into();
         match &mut self.0 {
             Kind::Cell(sleep) => sleep.reset(deadline)?,
-            Kind::Tokio(sleep) => sleep.reset(Timer { shared: None }.time_of(deadline)),
+            Kind::Tokio(sleep) => sleep.as_mut().reset(tokio_instant(deadline)),
         }
         Ok(())
     }
 
-    /// Its deadline, on the clock of [`Timer::now`].
+    /// Its deadline. If the clock of the context is not that of `Instant`: as the clocks are now.
     #[must_use]
-    pub fn deadline(&self) -> Time {
+    pub fn deadline(&self) -> Instant {
         match &self.0 {
-            Kind::Cell(sleep) => sleep.place.sleeper.deadline(),
-            Kind::Tokio(sleep) => sleep.deadline,
+            Kind::Cell(sleep) => sleep.place().alarm.core.context.instant_of(sleep.deadline),
+            Kind::Tokio(sleep) => sleep.deadline().into_std(),
         }
     }
 
@@ -457,8 +470,8 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match &self.0 {
-            Kind::Cell(sleep) => sleep.place.sleeper.is_over(),
-            Kind::Tokio(sleep) => sleep.sleep.is_elapsed(),
+            Kind::Cell(sleep) => sleep.place().is_over(),
+            Kind::Tokio(sleep) => sleep.deadline() <= ::tokio::time::Instant::now(),
         }
     }
 
@@ -477,19 +490,19 @@ impl Sleep {
 impl Future for Sleep {
     type Output = ();
 
+    /// Ready when the deadline has passed and the cell has fired, whether the reader and the
+    /// runtime have had a turn or not.
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<()> {
         match &mut self.0 {
-            Kind::Cell(sleep) => sleep.place.sleeper.poll(cx.waker()),
-            Kind::Tokio(sleep) => sleep.sleep.as_mut().poll(cx),
+            // SAFETY: this is the owner
+            Kind::Cell(sleep) => unsafe { sleep.place().poll(cx.waker()) },
+            // That of tokio alone waits for the driver.
+            Kind::Tokio(sleep) if sleep.deadline() <= ::tokio::time::Instant::now() => {
+                Poll::Ready(())
+            }
+            Kind::Tokio(sleep) => sleep.as_mut().poll(cx),
         }
-    }
-}
-
-impl Drop for CellSleep {
-    fn drop(&mut self) {
-        self.place.cell.cancel();
-        self.place.sleeper.forget();
-        self.shared.put(self.place.clone());
     }
 }
 
@@ -529,154 +542,13 @@ impl From<Elapsed> for io::Error {
 
 impl fmt::Debug for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("context", &self.context()).finish_non_exhaustive()
+        let context = self.handle.as_ref().map(|handle| &handle.core.context);
+        f.debug_struct("Timer").field("context", &context).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep").field("deadline", &self.deadline()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-    use std::sync::mpsc::channel;
-    use std::task::{RawWaker, RawWakerVTable, Wake};
-    use std::thread;
-    use std::time::Duration;
-
-    /// A waker that locks the sleeper when it is cloned and dropped.
-    static FOREIGN: RawWakerVTable =
-        RawWakerVTable::new(clone_foreign, use_sleeper, use_sleeper, use_sleeper);
-
-    fn foreign(sleeper: &'static Sleeper) -> Waker {
-        let data: &'static &'static Sleeper = Box::leak(Box::new(sleeper));
-        // SAFETY: the data is what the functions expect, and is never freed
-        unsafe { Waker::from_raw(RawWaker::new((data as *const &Sleeper).cast(), &FOREIGN)) }
-    }
-
-    unsafe fn clone_foreign(data: *const ()) -> RawWaker {
-        // SAFETY: it is the data of a foreign waker
-        unsafe { use_sleeper(data) };
-        RawWaker::new(data, &FOREIGN)
-    }
-
-    unsafe fn use_sleeper(data: *const ()) {
-        // SAFETY: foreign() made it, and it is never freed
-        unsafe { *data.cast::<&Sleeper>() }.deadline();
-    }
-
-    /// Fails if the calls do not come to an end.
-    fn ends(calls: fn(&'static Sleeper)) {
-        let (done, wait) = channel();
-        thread::spawn(move || {
-            calls(Box::leak(Box::default()));
-            done.send(())
-        });
-        wait.recv_timeout(Duration::from_secs(20)).expect("the end of the calls");
-    }
-
-    #[test]
-    fn replaced_waker_may_use_the_sleeper() {
-        ends(|sleeper| {
-            assert!(sleeper.poll(&foreign(sleeper)).is_pending());
-            assert!(sleeper.poll(&foreign(sleeper)).is_pending());
-        });
-    }
-
-    #[test]
-    fn forgotten_waker_may_use_the_sleeper() {
-        ends(|sleeper| {
-            assert!(sleeper.poll(&foreign(sleeper)).is_pending());
-            sleeper.forget();
-        });
-    }
-
-    #[test]
-    fn known_waker_is_kept_until_the_end() {
-        ends(|sleeper| {
-            let waker = foreign(sleeper);
-            assert!(sleeper.poll(&waker).is_pending());
-            assert!(sleeper.poll(&waker).is_pending());
-            assert!(sleeper.end(sleeper.deadline()).map_or(false, |known| known.will_wake(&waker)));
-            assert!(sleeper.poll(&waker).is_ready());
-        });
-    }
-
-    fn block_on(future: impl Future<Output = ()>) {
-        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.unwrap().block_on(future);
-    }
-
-    #[test]
-    fn timer_has_a_context_if_there_is_a_device() {
-        block_on(async {
-            let is_there = std::path::Path::new(crate::context::DEVICE).exists();
-            assert_eq!(Timer::open().unwrap().context().is_some(), is_there);
-        });
-    }
-
-    #[test]
-    fn timer_without_the_device_sleeps_by_tokio() {
-        block_on(async {
-            let timer = Timer { shared: None };
-            assert!(timer.context().is_none());
-            let (start, second) = (timer.now(), Duration::from_secs(1));
-            let mut sleep = timer.sleep(start + second / 100).unwrap();
-            assert_eq!(sleep.deadline(), start + second / 100);
-            (&mut sleep).await;
-            assert!(timer.now() >= sleep.deadline() && sleep.is_elapsed());
-            sleep.reset(second * 3600).unwrap();
-            assert!(!sleep.is_elapsed() && sleep.deadline() >= start + second * 3600);
-            let mut short = timer.sleep(second / 100).unwrap();
-            assert_eq!(short.limit(sleep).await, Err(Elapsed));
-        });
-    }
-
-    /// A waker that counts, and then panics.
-    #[derive(Default)]
-    struct Panics(AtomicU32);
-
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, SeqCst);
-            panic!("a waker of the test");
-        }
-    }
-
-    #[test]
-    fn waker_that_panics_leaves_the_others() {
-        let panics = Arc::new(Panics::default());
-        let mut wakers = vec![panics.clone().into(), panics.clone().into()];
-        wake_all(&mut wakers);
-        assert!(wakers.is_empty());
-        assert_eq!(panics.0.load(SeqCst), 2);
-    }
-
-    fn poll_panics(sleeper: &Sleeper, waker: &Waker) -> bool {
-        catch_unwind(AssertUnwindSafe(|| sleeper.poll(waker))).is_err()
-    }
-
-    #[test]
-    fn lost_sleeper_is_woken_and_panics() {
-        let (sleeper, waker) = (Sleeper::default(), Arc::new(Panics::default()).into());
-        assert!(sleeper.poll(&waker).is_pending());
-        assert!(sleeper.lose().map_or(false, |known| known.will_wake(&waker)));
-        assert!(poll_panics(&sleeper, &waker));
-        assert!(poll_panics(&sleeper, &waker));
-        assert!(!sleeper.is_over());
-    }
-
-    #[test]
-    fn sleeper_that_is_over_before_it_is_lost_stays_over() {
-        let (sleeper, waker) = (Sleeper::default(), Arc::new(Panics::default()).into());
-        assert!(sleeper.end(sleeper.deadline()).is_none());
-        assert!(sleeper.lose().is_none());
-        assert!(sleeper.poll(&waker).is_ready());
-        assert!(matches!(sleeper.begin(Time::MAX), Err(Error::Stopped)));
-        assert!(sleeper.poll(&waker).is_ready());
     }
 }
