@@ -2,7 +2,6 @@
 //! The events of a context as a stream.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -10,6 +9,7 @@ use ::tokio::io::unix::AsyncFd;
 use ::tokio::io::Interest;
 use futures_core::{ready, Stream};
 
+use super::PollFn;
 use crate::context::Context;
 use crate::error::Result;
 use crate::event::Event;
@@ -63,7 +63,7 @@ impl Expirations {
     ///
     /// [`Error::System`](crate::Error::System): `EBADF` if the context is open for writing only.
     pub async fn next(&mut self) -> Option<Result<Event>> {
-        Next(self).await
+        PollFn(|cx: &mut std::task::Context<'_>| Pin::new(&mut *self).poll_next(cx)).await
     }
 
     /// Reads until there are events, or the end. The readiness is cleared when a read finds none,
@@ -99,16 +99,6 @@ impl Stream for Expirations {
         }
         self.position += 1;
         Poll::Ready(Some(Ok(self.room[self.position - 1])))
-    }
-}
-
-struct Next<'a>(&'a mut Expirations);
-
-impl Future for Next<'_> {
-    type Output = Option<Result<Event>>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut *self.0).poll_next(cx)
     }
 }
 

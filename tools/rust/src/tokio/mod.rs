@@ -1,13 +1,53 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! For tokio: expirations as a stream, and sleeps that are cells.
 //!
-//! [`Expirations`] is the stream of the events of a context. [`Timer`] makes [`Sleep`]s. The
-//! runtime must have I/O enabled.
+//! [`Expirations`] is the stream of the events of a context, and needs a runtime with I/O enabled.
+//! [`Timer`] makes [`Sleep`]s, [`Timeout`]s and [`Interval`]s.
+//!
+//! # Differences from `tokio::time`
+//!
+//! * A timer is a value, not a part of the runtime. With the device, sleeps do not follow a clock
+//!   that is paused by `tokio::time::pause()`.
+//! * What arms a cell returns a [`Result`](crate::Result): the number of cells is limited. A
+//!   deadline that is too far is decades away, and panics nowhere.
+//! * Deadlines are of `std::time::Instant`, or of [`Time`](crate::Time).
+//! * The granularity is the tick of the context, 1 ms by default.
+//! * A [`Sleep`] is `Unpin`. It is armed when it is made, not at its first poll. With the device,
+//!   sleeps need no runtime, and take nothing from the budget of a task.
+//! * [`Timer::timeout`] takes a future, not `IntoFuture`.
+//! * An [`Interval`] that is behind yields after 128 ticks in a row, whatever the budget is. It
+//!   becomes a stream by [`Interval::poll_tick`], not by `IntervalStream` of tokio-stream.
 
 mod expirations;
+mod interval;
 mod place;
 mod sync;
+mod timeout;
 mod timer;
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+#[doc(no_inline)]
+pub use ::tokio::time::MissedTickBehavior;
 pub use expirations::Expirations;
+pub use interval::Interval;
+pub use timeout::Timeout;
 pub use timer::{Elapsed, Sleep, Timer};
+
+fn later(instant: Instant, duration: Duration) -> Instant {
+    instant.checked_add(duration).unwrap_or_else(|| instant + timer::FAR)
+}
+
+/// `std::future::PollFn` is not in Rust 1.63.
+struct PollFn<F>(F);
+
+impl<T, F: FnMut(&mut Context<'_>) -> Poll<T> + Unpin> Future for PollFn<F> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        (self.0)(cx)
+    }
+}

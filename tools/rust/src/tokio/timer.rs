@@ -37,6 +37,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::place::{Alarm, Place};
+use super::timeout::Timeout;
 use crate::cell::Cell;
 use crate::context::{zero_of, Context};
 use crate::error::{Error, Result};
@@ -51,7 +52,7 @@ const SPARE: usize = 16_384;
 /// As many events are read at once.
 const EVENTS: usize = 64;
 /// tokio has a limit, too, but takes only instants.
-const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+pub(super) const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 /// Sleeps on a context of their own, or without the device on the timers of tokio.
 ///
@@ -482,8 +483,7 @@ impl Sleep {
     ///
     /// [`Elapsed`] if the sleep was over first; the future is dropped.
     pub async fn limit<F: Future>(&mut self, future: F) -> std::result::Result<F::Output, Elapsed> {
-        ::tokio::pin!(future);
-        Limit { sleep: self, future }.await
+        Timeout { future, sleep: self }.await
     }
 }
 
@@ -506,23 +506,7 @@ impl Future for Sleep {
     }
 }
 
-struct Limit<'a, F> {
-    sleep: &'a mut Sleep,
-    future: Pin<&'a mut F>,
-}
-
-impl<F: Future> Future for Limit<'_, F> {
-    type Output = std::result::Result<F::Output, Elapsed>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(output) = self.future.as_mut().poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        Pin::new(&mut *self.sleep).poll(cx).map(|()| Err(Elapsed))
-    }
-}
-
-/// The sleep was over before the future was ready: [`Sleep::limit`].
+/// The sleep was over before the future was ready: [`Sleep::limit`], [`Timer::timeout`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elapsed;
 
