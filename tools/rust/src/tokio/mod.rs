@@ -2,9 +2,12 @@
 //! For tokio: expirations as a stream, and sleeps that are cells.
 //!
 //! [`Expirations`] is the stream of the events of a context, and needs a runtime with I/O enabled.
-//! [`Timer`] makes [`Sleep`]s, [`Timeout`]s and [`Interval`]s.
+//! [`Timer`] makes [`Sleep`]s, [`Timeout`]s and [`Interval`]s. A [`DelayQueue`] yields values when
+//! their deadlines have passed.
 //!
-//! # Differences from `tokio::time`
+//! # Differences from `tokio::time` and `tokio_util::time`
+//!
+//! The tests run the same cases on both. Otherwise:
 //!
 //! * A timer is a value, not a part of the runtime. With the device, sleeps do not follow a clock
 //!   that is paused by `tokio::time::pause()`.
@@ -17,7 +20,13 @@
 //! * [`Timer::timeout`] takes a future, not `IntoFuture`.
 //! * An [`Interval`] that is behind yields after 128 ticks in a row, whatever the budget is. It
 //!   becomes a stream by [`Interval::poll_tick`], not by `IntervalStream` of tokio-stream.
+//! * A [`DelayQueue`] has a timer, and no default value. Its deadlines are exact, not rounded to
+//!   milliseconds. A [`Key`](delay_queue::Key) is never used for two entries.
+//! * The order of entries within one tick is not kept. If a processor fires late, its entries come
+//!   after those of others. [`DelayQueue::peek`] takes linear time while nothing has expired.
+//! * [`DelayQueue::compact`] moves no entry, and is `shrink_to_fit()`, too.
 
+pub mod delay_queue;
 mod expirations;
 mod interval;
 mod place;
@@ -32,6 +41,7 @@ use std::time::{Duration, Instant};
 
 #[doc(no_inline)]
 pub use ::tokio::time::MissedTickBehavior;
+pub use delay_queue::DelayQueue;
 pub use expirations::Expirations;
 pub use interval::Interval;
 pub use timeout::Timeout;
