@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use twheel::tokio::{Elapsed, Expirations, Sleep, Timer};
+use twheel::tokio::{DelayQueue, Elapsed, Expirations, Sleep, Timer};
 use twheel::{Clock, Context, Error, Setup};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -82,6 +82,20 @@ fn limit_ends_with_the_future_or_the_sleep() {
         let mut sleep = timer.sleep(SOON).unwrap();
         assert_eq!(sleep.limit(ready(5)).await, Ok(5));
         assert_eq!(sleep.limit(pending::<()>()).await, Err(Elapsed));
+    });
+}
+
+fn interval_that_is_behind_yields() {
+    block_on(async {
+        let start = Instant::now() - SOON;
+        let mut interval = Timer::open().unwrap().interval_at(start, SOON / 1000).unwrap();
+        let (waker, woken) = rings();
+        let waker = Arc::new(waker).into();
+        let mut task = task::Context::from_waker(&waker);
+        assert!((0..128).all(|_| interval.poll_tick(&mut task).is_ready()));
+        assert!(interval.poll_tick(&mut task).is_pending());
+        assert_eq!(woken.try_recv(), Ok(()));
+        assert_eq!(interval.tick().await, start + 128 * (SOON / 1000));
     });
 }
 
@@ -159,6 +173,8 @@ fn sleeps_are_on_the_clock_of_the_context() {
     let (context, realtime) = (setup.open().unwrap(), Timer::with_setup(&setup).unwrap());
     assert!(matches!(realtime.sleep(SOON), Err(Error::System(_))));
     assert!(matches!(realtime.sleep_until(deadline), Err(Error::System(_))));
+    assert!(matches!(realtime.interval(SOON), Err(Error::System(_))));
+    assert!(matches!(DelayQueue::new(&realtime).insert(0, SOON), Err(Error::System(_))));
     let deadline = context.now() + SOON;
     let mut sleep = realtime.sleep(deadline).unwrap();
     poll_until_over(&mut sleep);
@@ -188,6 +204,17 @@ fn limit_of_timeouts_is_exact() {
         };
         thread::spawn(body).join().unwrap();
     }
+}
+
+fn queue_returns_places_and_uses_no_key_twice() {
+    let timer = Timer::with_setup(&Setup::new().max_timeouts(2)).unwrap();
+    let mut queue = DelayQueue::new(&timer);
+    let keys = [0, 1].map(|n| queue.insert(n, HOUR).unwrap());
+    assert!(matches!(queue.insert(2, HOUR), Err(Error::Limit)));
+    assert_eq!(queue.remove(&keys[0]).into_inner(), 0);
+    let key = queue.insert(3, HOUR).unwrap();
+    assert!(queue.try_remove(&keys[0]).is_none());
+    assert_eq!((queue.len(), queue.remove(&key).into_inner()), (2, 3));
 }
 
 /// The only thread of the runtime waits for the waker, so no task and no driver can call it. The
@@ -323,6 +350,7 @@ fn main() -> ExitCode {
     let sleeps: &[ktap::Case] = cases![
         sleep_ends_at_its_deadline_and_not_before,
         limit_ends_with_the_future_or_the_sleep,
+        interval_that_is_behind_yields,
         many_sleeps_all_end,
         polls_after_the_deadline_are_ready,
         timer_serves_several_runtimes_and_outlives_them,
@@ -332,6 +360,7 @@ fn main() -> ExitCode {
         sleeps_are_on_the_clock_of_the_context,
         sleeps_of_a_burst_are_given_back,
         limit_of_timeouts_is_exact,
+        queue_returns_places_and_uses_no_key_twice,
         sleep_ends_while_the_runtime_is_blocked,
         sleeps_end_while_a_waker_is_dropped,
         sleeps_end_after_a_waker_has_panicked,

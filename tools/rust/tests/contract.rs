@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
+//! What the documentation of `tokio::time` and of tokio-util's DelayQueue promises: the same cases
+//! run on their types and on those of the crate. Its module `tokio` names the differences.
+//!
+//! A late wake-up fails no case: bounds are readings of the clock in the same run, and a round that
+//! was too late to show anything is repeated.
+
+// tokio-util needs Rust 1.85, and its resets return nothing.
+#![allow(clippy::incompatible_msrv, clippy::unit_arg)]
+
+mod ktap;
+
+use std::future::{pending, poll_fn, ready, Future};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::time::MissedTickBehavior::{Burst, Delay, Skip};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const TICK: Duration = Duration::from_millis(10);
+const ZERO: Duration = Duration::ZERO;
+/// Only so that a lost wake-up ends the test.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+mod peer {
+    pub use std::convert::identity as sure;
+    pub use tokio::time::{
+        interval, interval_at, sleep, sleep_until, timeout, timeout_at, Instant,
+    };
+    pub use tokio_util::time::DelayQueue;
+
+    pub fn queue<T>(capacity: usize) -> DelayQueue<T> {
+        DelayQueue::with_capacity(capacity)
+    }
+}
+
+mod own {
+    pub use std::time::{Duration, Instant};
+    use twheel::tokio::{DelayQueue, Interval, Sleep, Timeout, Timer};
+
+    macro_rules! forward {
+        ($($name:ident $(<$future:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty;)*) => {
+            $(pub fn $name $(<$future: super::Future>)? ($($arg: $type),*) -> $output {
+                sure(sure(Timer::open()).$name($($arg),*))
+            })*
+        };
+    }
+
+    forward! {
+        sleep(duration: Duration) -> Sleep;
+        sleep_until(deadline: Instant) -> Sleep;
+        timeout<F>(duration: Duration, future: F) -> Timeout<F>;
+        timeout_at<F>(deadline: Instant, future: F) -> Timeout<F>;
+        interval(period: Duration) -> Interval;
+        interval_at(start: Instant, period: Duration) -> Interval;
+    }
+
+    pub fn queue<T>(capacity: usize) -> DelayQueue<T> {
+        DelayQueue::with_capacity(&sure(Timer::open()), capacity)
+    }
+
+    /// What is a result in the crate only.
+    pub fn sure<T>(result: twheel::Result<T>) -> T {
+        result.unwrap()
+    }
+}
+
+/// Counts wake-ups.
+#[derive(Default)]
+struct Count(AtomicU32);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+impl Count {
+    fn new() -> (Arc<Count>, Waker) {
+        let count = Arc::new(Count::default());
+        (count.clone(), count.into())
+    }
+
+    fn get(&self) -> u32 {
+        self.0.load(SeqCst)
+    }
+
+    async fn reaches(&self, times: u32) {
+        while self.get() < times {
+            tokio::time::sleep(TICK / 10).await;
+        }
+    }
+}
+
+fn poll<T>(waker: &Waker, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    poll(&mut Context::from_waker(waker))
+}
+
+fn block_on(future: impl Future<Output = ()>) {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("the end") });
+}
+
+fn panics<T>(call: impl FnOnce() -> T) -> bool {
+    catch_unwind(AssertUnwindSafe(call)).is_err()
+}
+
+/// The next value of a queue.
+macro_rules! next {
+    ($queue:expr) => {
+        poll_fn(|cx| $queue.poll_expired(cx)).await.map(|expired| expired.into_inner())
+    };
+}
+
+/// An interval whose second tick was missed and has been taken by now, its first tick, and times
+/// before and after the second was taken.
+macro_rules! missed {
+    ($api:ident, $policy:expr) => {{
+        let mut interval = $api::interval(TICK);
+        let first = interval.tick().await;
+        interval.set_missed_tick_behavior($policy);
+        thread::sleep(5 * TICK);
+        let before = Instant::now();
+        assert_eq!(interval.tick().await, first + TICK);
+        (interval, first, before, Instant::now())
+    }};
+}
+
+macro_rules! contract {
+    ($($name:ident $body:block)*) => {
+        contract!(tokio_time peer $($name $body)*);
+        contract!(twheel_tokio own $($name $body)*);
+    };
+    ($module:ident $api:ident $($name:ident $body:block)*) => {
+        mod $module {
+            use super::*;
+            use super::$api as api;
+            use api::Instant;
+
+            $(fn $name() { block_on(async $body) })*
+
+            pub const CASES: &[ktap::Case] =
+                &[$((concat!(stringify!($module), "::", stringify!($name)), $name)),*];
+        }
+    };
+}
+
+contract! {
+    sleep_ends_after_its_deadline {
+        let begin = Instant::now();
+        api::sleep(TICK).await;
+        assert!(Instant::now() >= begin + TICK);
+        let mut sleep = Box::pin(api::sleep_until(begin + 3 * TICK));
+        sleep.as_mut().await;
+        assert!(Instant::now() >= begin + 3 * TICK && sleep.is_elapsed());
+        api::sleep_until(begin).await;
+        api::sleep(ZERO).await;
+    }
+
+    sleep_is_reset_before_and_after_its_end {
+        let (count, waker) = Count::new();
+        let mut sleep = Box::pin(api::sleep(Duration::MAX));
+        for times in 1..4 {
+            assert!(poll(&waker, |cx| sleep.as_mut().poll(cx)).is_pending());
+            let deadline = Instant::now() + TICK;
+            api::sure(sleep.as_mut().reset(deadline));
+            count.reaches(times).await;
+            assert!(Instant::now() >= deadline);
+            assert!(poll(&waker, |cx| sleep.as_mut().poll(cx)).is_ready());
+            api::sure(sleep.as_mut().reset(deadline + HOUR));
+            assert!(!sleep.is_elapsed());
+        }
+    }
+
+    dropped_sleep_and_timeout_wake_no_task {
+        let (mut in_time, (count, waker)) = (false, Count::new());
+        while !in_time {
+            let (deadline, before) = (Instant::now() + TICK, count.get());
+            let mut sleep = Box::pin(api::sleep_until(deadline));
+            let mut timeout = Box::pin(api::timeout_at(deadline, pending::<()>()));
+            let is_pending = poll(&waker, |cx| sleep.as_mut().poll(cx)).is_pending()
+                && poll(&waker, |cx| timeout.as_mut().poll(cx)).is_pending();
+            drop((sleep, timeout));
+            in_time = Instant::now() < deadline;
+            api::sleep(2 * TICK).await;
+            assert!((is_pending && count.get() == before) || !in_time);
+        }
+    }
+
+    timeout_returns_the_output_or_an_error {
+        assert_eq!(api::timeout(HOUR, api::sleep(TICK)).await, Ok(()));
+        assert_eq!(api::timeout(Duration::MAX, api::sleep(TICK)).await, Ok(()));
+        let begin = Instant::now();
+        assert_eq!(api::timeout_at(begin + HOUR, api::sleep(TICK)).await, Ok(()));
+        let error = api::timeout(4 * TICK, pending::<()>()).await.unwrap_err();
+        assert!(Instant::now() >= begin + 4 * TICK);
+        assert!(api::timeout_at(begin + 6 * TICK, pending::<()>()).await.is_err());
+        assert!(Instant::now() >= begin + 6 * TICK);
+        assert_eq!(error.to_string(), "deadline has elapsed");
+        assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::TimedOut);
+    }
+
+    timeout_polls_the_future_first {
+        let past = Instant::now();
+        assert_eq!(api::timeout(ZERO, ready(1)).await, Ok(1));
+        assert_eq!(api::timeout_at(past, ready(2)).await, Ok(2));
+        assert_eq!(api::timeout(TICK, async { thread::sleep(3 * TICK) }).await, Ok(()));
+    }
+
+    timeout_drops_the_future_or_gives_it_back {
+        let value = Arc::new(());
+        let hold = |value: Arc<()>| async move { (pending::<()>().await, value).0 };
+        assert!(api::timeout(TICK, hold(value.clone())).await.is_err());
+        drop(api::timeout(HOUR, hold(value.clone())));
+        assert_eq!(Arc::strong_count(&value), 1);
+        let mut timeout = api::timeout(TICK, ready(5));
+        assert_eq!(timeout.get_ref().clone().await, 5);
+        *timeout.get_mut() = ready(6);
+        assert_eq!(timeout.into_inner().await, 6);
+    }
+
+    timeout_ends_a_future_that_uses_up_the_budget {
+        let greedy = async { loop { tokio::task::consume_budget().await } };
+        assert!(tokio::spawn(api::timeout(TICK, greedy)).await.unwrap().is_err());
+    }
+
+    interval_ticks_at_multiples_of_its_period {
+        let begin = Instant::now();
+        let mut interval = api::interval(TICK);
+        let first = interval.tick().await;
+        assert!(first >= begin && first <= Instant::now());
+        let start = Instant::now() + 2 * TICK;
+        let mut other = api::interval_at(start, TICK);
+        for n in 0..4 {
+            assert_eq!(other.tick().await, start + n * TICK);
+            assert!(Instant::now() >= start + n * TICK);
+            thread::sleep(TICK / 2); // The work counts.
+        }
+        assert_eq!(interval.tick().await, first + TICK);
+        assert!(panics(|| api::interval(ZERO)) && panics(|| api::interval_at(start, ZERO)));
+    }
+
+    interval_bursts_after_missed_ticks {
+        let (mut interval, first, before, _) = missed!(api, Burst);
+        assert!(before >= first + 5 * TICK);
+        for n in 2..8 {
+            assert_eq!(interval.tick().await, first + n * TICK);
+            assert!(Instant::now() >= first + n * TICK);
+        }
+    }
+
+    interval_delays_after_a_missed_tick {
+        let (mut interval, _, before, after) = missed!(api, Delay);
+        let next = interval.tick().await;
+        assert!(next >= before + TICK && next <= after + TICK);
+        assert!(interval.tick().await >= next + TICK);
+    }
+
+    interval_skips_missed_ticks {
+        let (mut interval, first, before, after) = missed!(api, Skip);
+        let next = interval.tick().await;
+        assert!(next > before && next <= after + TICK);
+        for tick in [next, interval.tick().await] {
+            assert_eq!((tick - first).as_nanos() % TICK.as_nanos(), 0);
+        }
+    }
+
+    interval_forgives_five_milliseconds {
+        for policy in [Delay, Skip] {
+            let mut in_time = false;
+            while !in_time {
+                let mut interval = api::interval(TICK / 4);
+                interval.set_missed_tick_behavior(policy);
+                interval.tick().await;
+                thread::sleep(TICK / 2);
+                let tick = interval.tick().await;
+                in_time = Instant::now() <= tick + TICK / 2;
+                assert!(interval.tick().await == tick + TICK / 4 || !in_time);
+            }
+        }
+    }
+
+    interval_loses_no_tick_with_the_future {
+        let mut interval = api::interval_at(Instant::now() + HOUR, TICK);
+        assert!(api::timeout(TICK, interval.tick()).await.is_err());
+        let start = Instant::now() + TICK;
+        interval.reset_at(start);
+        let tick = api::timeout(TICK / 2, interval.tick()).await;
+        assert_eq!(if let Ok(tick) = tick { tick } else { interval.tick().await }, start);
+    }
+
+    interval_wakes_the_task_that_polled_last {
+        let ((first, other), (last, waker)) = (Count::new(), Count::new());
+        let mut interval = api::interval_at(Instant::now() + HOUR, HOUR);
+        assert!(poll(&other, |cx| interval.poll_tick(cx)).is_pending());
+        assert!(poll(&waker, |cx| interval.poll_tick(cx)).is_pending());
+        let deadline = Instant::now() + TICK;
+        interval.reset_at(deadline);
+        last.reaches(1).await;
+        assert!(Instant::now() >= deadline && first.get() == 0);
+        assert_eq!(poll(&waker, |cx| interval.poll_tick(cx)), Poll::Ready(deadline));
+    }
+
+    interval_is_reset {
+        for n in 0..4 {
+            // What was missed is forgotten, whatever the policy is.
+            let mut interval = missed!(api, Burst).0;
+            let before = Instant::now();
+            match n {
+                0 => interval.reset_immediately(),
+                1 => interval.reset(),
+                2 => interval.reset_after(2 * TICK),
+                _ => interval.reset_at(Instant::now() + 3 * TICK),
+            }
+            let after = Instant::now();
+            let tick = interval.tick().await;
+            assert!(tick >= before + n * TICK && tick <= after + n * TICK);
+            assert!(Instant::now() >= tick);
+            assert_eq!(interval.tick().await, tick + TICK);
+        }
+        // A time in the past is a missed tick.
+        let (mut interval, first, ..) = missed!(api, Skip);
+        interval.reset_at(first);
+        let before = Instant::now();
+        assert!(interval.tick().await == first && interval.tick().await > before);
+    }
+
+    interval_has_a_period_and_a_policy {
+        let mut interval = api::interval(Duration::MAX / 2);
+        assert_eq!(interval.missed_tick_behavior(), Burst);
+        interval.set_missed_tick_behavior(Skip);
+        assert_eq!(interval.missed_tick_behavior(), Skip);
+        interval.tick().await;
+        assert!(api::timeout(TICK, interval.tick()).await.is_err());
+        assert_eq!(api::interval(TICK).period(), TICK);
+    }
+
+    queue_yields_values_after_their_deadlines {
+        let mut queue = api::queue(0);
+        let begin = Instant::now();
+        let first = api::sure(queue.insert(1, TICK));
+        let keys = [first, api::sure(queue.insert_at(2, begin + 2 * TICK))];
+        for _ in keys {
+            let mut expired = poll_fn(|cx| queue.poll_expired(cx)).await.unwrap();
+            let n = *expired.get_ref();
+            assert_eq!(expired.key(), keys[n as usize - 1]);
+            assert!(Instant::now() >= begin + n * TICK && expired.deadline() >= begin + n * TICK);
+            *expired.get_mut() += 5;
+            assert_eq!(expired.into_inner(), n + 5);
+        }
+    }
+
+    queue_yields_what_is_due_at_once {
+        let (count, waker) = Count::new();
+        let (past, mut queue) = (Instant::now(), api::queue(0));
+        let (far, moved) = (api::sure(queue.insert(3, HOUR)), api::sure(queue.insert(2, HOUR)));
+        for n in 0..4 {
+            assert!(poll(&waker, |cx| queue.poll_expired(cx)).is_pending());
+            let before = count.get();
+            match n {
+                0 => _ = api::sure(queue.insert(0, ZERO)),
+                1 => _ = api::sure(queue.insert_at(1, past)),
+                2 => api::sure(queue.reset(&moved, ZERO)),
+                _ => api::sure(queue.reset_at(&far, past)),
+            }
+            count.reaches(before + 1).await;
+            assert_eq!(next!(queue), Some(n));
+        }
+    }
+
+    queue_peeks_and_yields_in_the_order_of_deadlines {
+        let mut in_time = false;
+        while !in_time {
+            let (mut queue, begin) = (api::queue(0), Instant::now());
+            assert!(queue.peek().is_none());
+            let keys = [3, 2, 1, 4].map(|n| api::sure(queue.insert_at(n, begin + 2 * n * TICK)));
+            in_time = Instant::now() < begin + 2 * TICK;
+            assert!(queue.deadline(&keys[2]) < queue.deadline(&keys[1]));
+            for n in if in_time { &[2, 1, 0, 3][..] } else { &[] } {
+                assert_eq!(queue.peek(), Some(keys[*n]));
+                assert_eq!(poll_fn(|cx| queue.poll_expired(cx)).await.unwrap().key(), keys[*n]);
+                // Two of them expire meanwhile.
+                thread::sleep(if *n == 1 { 6 * TICK } else { ZERO });
+            }
+        }
+    }
+
+    queue_ends_when_empty_and_goes_on {
+        let mut queue = api::queue(0);
+        for n in 0..3 {
+            assert_eq!(next!(queue), None);
+            api::sure(queue.insert(n, n * TICK));
+            assert!(!queue.is_empty());
+            // Dropping the future loses no entry.
+            while api::timeout(TICK / 2, async { next!(queue) }).await != Ok(Some(n)) {}
+        }
+    }
+
+    queue_moves_entries {
+        let mut queue = api::queue(0);
+        let sooner = api::sure(queue.insert("sooner", HOUR));
+        let later = api::sure(queue.insert("later", TICK));
+        let expired = api::sure(queue.insert("expired", ZERO));
+        thread::sleep(2 * TICK);
+        let deadline = Instant::now() + 2 * TICK;
+        api::sure(queue.reset(&later, HOUR));
+        api::sure(queue.reset_at(&expired, deadline + TICK));
+        api::sure(queue.reset_at(&sooner, deadline));
+        assert!(queue.deadline(&sooner) >= deadline);
+        assert!(queue.deadline(&sooner) <= deadline + TICK / 10);
+        assert_eq!(next!(queue), Some("sooner"));
+        assert!(Instant::now() >= deadline);
+        assert_eq!(next!(queue), Some("expired"));
+        assert!(Instant::now() >= deadline + TICK);
+        assert_eq!((queue.len(), queue.remove(&later).into_inner()), (1, "later"));
+    }
+
+    queue_removes_entries {
+        let mut queue = api::queue(0);
+        let deadline = Instant::now() + HOUR;
+        let keys = [api::sure(queue.insert_at(5, deadline)), api::sure(queue.insert(6, ZERO))];
+        let removed = queue.remove(&keys[0]);
+        assert!(removed.deadline() >= deadline && removed.key() == keys[0]);
+        assert_eq!(removed.into_inner(), 5);
+        assert_eq!(queue.try_remove(&keys[1]).map(|removed| removed.into_inner()), Some(6));
+        assert!(queue.try_remove(&keys[1]).is_none());
+        assert_eq!(next!(queue), None);
+        assert!(panics(|| queue.deadline(&keys[0])));
+        assert!(panics(|| queue.remove(&keys[0])));
+        assert!(panics(|| queue.reset(&keys[1], HOUR)));
+        assert!(panics(|| queue.reset_at(&keys[1], deadline)));
+    }
+
+    queue_has_a_capacity {
+        let mut queue = api::queue(10);
+        let capacity = queue.capacity();
+        let mut keys: Vec<_> = (0..10).map(|n| api::sure(queue.insert(n, HOUR))).collect();
+        assert_eq!((queue.len(), queue.capacity()), (10, capacity));
+        queue.reserve(200);
+        assert!(queue.capacity() >= 210);
+        keys.drain(2..).for_each(|key| _ = queue.remove(&key));
+        queue.compact();
+        assert_eq!(queue.capacity(), 2);
+        // The keys of before and after are valid, and different.
+        keys.extend((10..20).map(|n| api::sure(queue.insert(n, HOUR))));
+        for (key, value) in keys.iter().zip((0..2).chain(10..)) {
+            assert_eq!(queue.remove(key).into_inner(), value);
+        }
+        assert!(queue.is_empty());
+    }
+
+    queue_is_cleared {
+        let (count, waker) = Count::new();
+        let mut queue = api::queue(0);
+        (0..50).for_each(|n| _ = api::sure(queue.insert(n, n % 2 * HOUR)));
+        while poll(&waker, |cx| queue.poll_expired(cx)).is_ready() {}
+        let (before, capacity) = (count.get(), queue.capacity());
+        queue.clear();
+        count.reaches(before + 1).await;
+        assert!(queue.is_empty() && queue.peek().is_none());
+        assert_eq!(queue.len(), 0);
+        assert!(next!(queue).is_none() && queue.capacity() >= capacity);
+        api::sure(queue.insert(0, ZERO));
+        queue.clear();
+        assert!(next!(queue).is_none());
+    }
+
+    queue_wakes_the_task_that_polled_last {
+        let ((first, other), (last, waker)) = (Count::new(), Count::new());
+        let mut queue = api::queue(0);
+        let far = api::sure(queue.insert(0, HOUR));
+        assert!(poll(&other, |cx| queue.poll_expired(cx)).is_pending());
+        assert!(poll(&waker, |cx| queue.poll_expired(cx)).is_pending());
+        api::sure(queue.insert(1, TICK));
+        last.reaches(1).await;
+        assert_eq!(next!(queue), Some(1));
+        assert!(poll(&waker, |cx| queue.poll_expired(cx)).is_pending());
+        let before = last.get();
+        queue.remove(&far);
+        last.reaches(before + 1).await;
+        assert_eq!(first.get(), 0);
+    }
+
+    queue_wakes_no_task_for_moved_entries {
+        let mut in_time = false;
+        while !in_time {
+            let ((count, waker), mut queue) = (Count::new(), api::queue(0));
+            let deadline = Instant::now() + 4 * TICK;
+            let keys: Vec<_> = (0..300).map(|n| api::sure(queue.insert_at(n, deadline))).collect();
+            let is_pending = poll(&waker, |cx| queue.poll_expired(cx)).is_pending();
+            queue.try_remove(&keys[0]);
+            let moved = if is_pending { &keys[1..] } else { &[] };
+            moved.iter().for_each(|key| api::sure(queue.reset(key, HOUR)));
+            in_time = Instant::now() < deadline;
+            api::sleep_until(deadline + TICK).await;
+            if in_time {
+                assert!(is_pending && count.get() == 0);
+                // All that fire before a poll wake it once.
+                moved.iter().for_each(|key| api::sure(queue.reset(key, TICK)));
+                count.reaches(1).await;
+                api::sleep(2 * TICK).await;
+                assert_eq!(count.get(), 1);
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    ktap::run(&[tokio_time::CASES, twheel_tokio::CASES].concat())
+}
