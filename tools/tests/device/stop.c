@@ -370,15 +370,28 @@ static void kill_and_wait(pid_t pid)
 	CHECK(now_ns() - before < quick_ns());
 }
 
-/* Kill STOP @delay_ns after it has begun. Returns whether it had not finished. */
+static void schedule_as(int policy)
+{
+	const struct sched_param param = { .sched_priority = policy == SCHED_FIFO };
+
+	CHECK_EQ(sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &param), 0);
+}
+
+/*
+ * Kill STOP @delay_ns after it has begun. Returns whether it had not finished. This task preempts
+ * it on their CPU: if the machine stands still, both do.
+ */
 static bool cut_stop(int fd, __u32 nr, __u64 delay_ns)
 {
-	pid_t pid = stop_in_a_process(fd);
+	pid_t pid;
 
+	schedule_as(SCHED_FIFO);
+	pid = stop_in_a_process(fd);
 	while (!(info(fd).flags & TWHEEL_INFO_STOPPED))
-		;
+		sleep_ns(MS / 20);
 	sleep_ns(delay_ns);
 	kill_and_wait(pid);
+	schedule_as(SCHED_OTHER);
 	return info(fd).ready < nr;
 }
 
@@ -453,12 +466,13 @@ static const struct next {
 	{ "kill again", kill_again }, { "close", do_nothing },
 };
 
-/* On a busy machine, STOP may end before this process runs again. */
+/* If the delay is as long as STOP takes, further rounds have none. */
 TEST(stop_can_be_killed_many_times)
 {
 	const __u32 nr = many_to_stop();
 	const int rounds = is_slow() ? 2 : 4;
 
+	stay_on_one_cpu();
 	for_each_row(next, nexts) {
 		int cut = 0;
 
