@@ -138,8 +138,11 @@ const char *duration_parse_sleep(const char *text, uint64_t *ns)
 	unit = *end ? find_unit(end, strlen(end)) : SECONDS;
 	if (end == text || !unit || unit > SECONDS || signbit(value) || isnan(value))
 		return why;
-	value = value * unit->ns;
-	*ns = value < DURATION_MAX ? value : DURATION_MAX;
+	value *= unit->ns;
+	/* As a double, the maximum is one more. */
+	*ns = DURATION_MAX;
+	if (value < DURATION_MAX)
+		*ns = value;
 	if (*ns < value && *ns < DURATION_MAX)
 		++*ns;
 	return NULL;

@@ -3,6 +3,7 @@
  * twheel stat: the counters of a context, and of the wheel.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
@@ -195,7 +196,7 @@ static bool prometheus_users(void)
 	static const char *const limits[] = {
 		"max_timeouts", "max_user_timeouts", "max_all_timeouts", "max_wheel_bytes",
 	};
-	char text[64];
+	char text[64], line[256];
 
 	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
 		FILE *file = fopen(ATTRIBUTES "users", "re");
@@ -205,9 +206,13 @@ static bool prometheus_users(void)
 			return false;
 		snprintf(text, sizeof(text), "twheel_user_%s", metrics[i].name);
 		prometheus_begin(text, metrics[i].type, metrics[i].help);
-		while (fscanf(file, "%llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
-			      &v[3], &v[4], &v[5], &v[6]) == ARRAY_SIZE(v))
+		while (fgets(line, sizeof(line), file)) {
+			char *at = line;
+
+			for (size_t j = 0; j < ARRAY_SIZE(v); j++)
+				v[j] = strtoull(at, &at, 10);
 			printf("%s{uid=\"%llu\"} %llu\n", text, v[0], v[1 + i]);
+		}
 		fclose(file);
 	}
 	prometheus_begin("twheel_timeouts", "gauge", "Those of all users, for max_all_timeouts.");
