@@ -80,10 +80,10 @@ class IdleHandlerTest {
 
 	@Test
 	void silent_channel_is_idle_again_and_again_and_a_busy_one_is_not() throws Exception {
-		BlockingQueue<Object> seen = new LinkedBlockingQueue<>();
 		EventLoopGroup loops = new MultiThreadIoEventLoopGroup(2, LocalIoHandler.newFactory());
 		try (Deadlines deadlines = new Deadlines()) {
 			for (long idleNs : new long[] { 5_000_000, TimeUnit.HOURS.toNanos(1) }) {
+				BlockingQueue<Object> seen = new LinkedBlockingQueue<>();
 				LocalAddress address = new LocalAddress("idle-" + idleNs);
 				new ServerBootstrap().group(loops).channel(LocalServerChannel.class)
 						.childHandler(new IdleHandler(deadlines, idleNs) {
@@ -100,7 +100,6 @@ class IdleHandlerTest {
 					assertEquals(idleNs > 5_000_000 ? i : true, seen.take());
 				}
 				client.close().sync();
-				seen.clear();
 			}
 		} finally {
 			loops.shutdownGracefully(0, 1, TimeUnit.SECONDS).sync();
