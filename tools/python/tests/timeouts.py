@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-"""Wheel.timeout(). What asyncio.timeout() promises is checked on both."""
+"""Wheel.timeout(). The promises of asyncio.timeout() are checked on both."""
 
 import asyncio
 import contextlib

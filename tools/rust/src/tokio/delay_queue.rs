@@ -52,7 +52,7 @@ use crate::time::{Deadline, Time};
 ///
 /// # Errors
 ///
-/// What inserts or moves fails as [`Timer::sleep`]. The value that was to be inserted is dropped.
+/// Functions that insert or move fail as [`Timer::sleep`] does. A value not inserted is dropped.
 ///
 /// # Panics
 ///

@@ -66,7 +66,7 @@ public final class Context implements AutoCloseable {
 		}
 	}
 
-	/** What a context has beside its handle, and frees after the last call. */
+	/** The resources of a context, which are freed after the last call. */
 	private static final class Resources {
 		private final Wakers wakers = new Wakers();
 		/** Cells on the device that the context had when it was closed: cells are reachable. */

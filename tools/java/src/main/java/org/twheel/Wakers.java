@@ -11,7 +11,7 @@ final class Wakers {
 	/** Descriptors that nobody waits for. Guarded by this. */
 	private final Deque<Integer> idle = new ArrayDeque<>();
 
-	/** What the JDK closes at an interrupt: newer ones perhaps after the end of the wait. */
+	/** The JDK closes it at an interrupt. Newer ones may do so after the end of the wait. */
 	private final class Wait extends AbstractInterruptibleChannel {
 		private final int waker = take();
 		private boolean isOver;

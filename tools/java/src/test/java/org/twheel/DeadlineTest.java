@@ -121,7 +121,7 @@ class DeadlineTest {
 			}
 	}
 
-	/** Whoever ends a deadline, the callback or cancel(), does so once; resets of two threads, too. */
+	/** The callback or cancel() ends a deadline once, also beside resets of two threads. */
 	@Test
 	void each_deadline_ends_once() throws Exception {
 		try (Deadlines set = new Deadlines(new Settings(MSEC / 4, 0, 0))) {
