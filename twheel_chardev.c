@@ -718,9 +718,8 @@ static int __init twheel_chardev_init(void)
 	ret = twdev_create_shared();
 	if (!ret)
 		ret = twdev_register();
-	if (!ret)
-		return 0;
-	twdev_destroy_shared();
+	if (ret)
+		twdev_destroy_shared();
 	return ret;
 }
 
