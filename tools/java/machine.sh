@@ -10,12 +10,13 @@
 # shellcheck disable=SC2034 # for the scripts
 java_nettys=(4.1.121.Final 4.2.18.Final)
 
-# Build the jar and run the tests that need no device. Maven resets colours even if its output
-# is no terminal. It compiles all classes again, because a copy of the checkout has other dates.
+# java_package [OPTION]...: build the jar and run the tests that need no device. Maven resets
+# colours even if its output is no terminal. It compiles all classes again, because a copy of the
+# checkout has other dates.
 java_package()
 {
 	rm -rf "$build/java"/{classes,lib,test-classes}
-	mvn -B -q -ntp -f "$top/tools/java/pom.xml" "-Dout=$build/java" package |
+	mvn -B -q -ntp -f "$top/tools/java/pom.xml" "-Dout=$build/java" "$@" package |
 		sed 's/\x1b\[[0-9;]*m//g'
 }
 
