@@ -1,12 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Functions for scripts of tests, which print KTAP. bash scripts read this file with `.`.
+# What parts of the tests have in common, and functions that print KTAP. bash scripts read this file
+# with `.`. They get the directories $top, $here of the tests, $build with log/ for their logs, and
+# $work, which ends with the script.
 #
-# A check is a function; its output is shown if it fails. result and block need a directory $work.
+# A check is a function; its output is shown if it fails.
 #
 # A result that sums up a block of results fails if one of them does. Readers of TAP need not look
 # into blocks.
+
+shopt -s inherit_errexit
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck disable=SC2034 # for the scripts
+here=$top/tools/tests
+build=${O:-$top/build}
+work=$(mktemp -d "${TMPDIR:-/tmp}/twheel-${0##*/}.XXXXXX")
+# shellcheck disable=SC2064 # this directory, although a script may use another
+trap "rm -rf '$work'" EXIT
+mkdir -p "$build/log"
 
 # Copy standard input to standard output, and fail unless it is empty.
 silent()
