@@ -358,7 +358,7 @@ TEST(readers_with_room_for_one_share_a_burst)
 {
 	static struct crowd crowd[CROWD];
 
-	for (int round = 0; round < (is_slow() ? 3 : 10); round++) {
+	for (int round = 0; round < (is_short() ? 3 : 10); round++) {
 		int fd = device_open(O_RDWR);
 
 		start_crowd(crowd, CROWD, fd, 1, 1);
