@@ -298,7 +298,7 @@ static int parse_line(struct program *program, char *line)
 {
 	if (sscanf(line, "threads %hhu", &program->threads) == 1)
 		return program->threads >= 1 && program->threads <= MAX_THREADS ? 0 : -1;
-	if (!program->threads || program->nr == MAX_STEPS)
+	if (program->nr == MAX_STEPS)
 		return -1;
 	return parse_step(&program->steps[program->nr++], line);
 }
@@ -307,7 +307,7 @@ int program_read(FILE *file, struct program *program)
 {
 	char line[200];
 
-	program->threads = 0;
+	program->threads = 1;
 	program->nr = 0;
 	while (fgets(line, sizeof(line), file)) {
 		int comment = !!strchr(line, '#');

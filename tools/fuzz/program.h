@@ -9,9 +9,10 @@
  * that has ended.
  *
  * In the text form, a program is one line per step, and an empty line at the end. A line
- * names the fields that are not 0. A # begins a comment.
+ * names the fields that are not 0. A # begins a comment. The number of threads comes first
+ * unless it is 1.
  *
- *	threads 1
+ *	threads 4
  *	open fd=1 odd=2
  *	arm fd=1 when=11 flags=4
  */
