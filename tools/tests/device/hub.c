@@ -368,13 +368,6 @@ static void cancel_burst(unsigned int nr)
 		CHECK(twheel_node_cancel(&burst[i]));
 }
 
-HUB_TEST(hub_grows_beyond_its_first_cells)
-{
-	arm_burst(NR_BURST, HOUR);
-	CHECK_EQ(twheel_hub_armed(hub), NR_BURST);
-	CHECK(live() >= NR_BURST && live() < NR_BURST + 64);
-}
-
 /* The spare cells have another delay than the node that is armed then. */
 static unsigned int made_beside_spares(unsigned int nr)
 {
@@ -639,48 +632,6 @@ HUB_TEST(arm_and_cancel_make_no_system_call)
 
 /* Hubs */
 
-/* Five calls in all. */
-static void rearm_itself(struct twheel_node *node)
-{
-	only_called(node);
-	if (nr_all < 5)
-		CHECK_EQ(twheel_node_arm(node, MS), 0);
-}
-
-static int watched;
-static unsigned int nr_watches;
-
-static void note_watch(void *data, bool on)
-{
-	CHECK(data == &watched);
-	CHECK(watched != on);
-	watched = on;
-	nr_watches++;
-}
-
-HUB_TEST(watch_follows_the_nodes)
-{
-	twheel_hub_watch(hub, note_watch, &watched);
-	nodes[0].fn = rearm_itself;
-	arm_node(0, HOUR);
-	arm_node(1, HOUR);
-	CHECK(watched);
-	CHECK(twheel_node_cancel(&nodes[0]));
-	CHECK(watched);
-	CHECK(twheel_node_cancel(&nodes[1]));
-	CHECK(!watched);
-	CHECK_EQ(nr_watches, 2);
-	arm_node(0, 0);
-	dispatch_all();
-	CHECK_EQ(nr_all, 5);
-	CHECK(!watched);
-	CHECK_EQ(nr_watches, 4);	/* arming itself again is no change */
-	arm_node(0, HOUR);
-	close_hub();
-	CHECK(!watched);
-	CHECK_EQ(nr_watches, 6);
-}
-
 HUB_TEST(dispatch_waits_as_long_as_it_is_told)
 {
 	__u64 begun = now_ns();
@@ -689,24 +640,6 @@ HUB_TEST(dispatch_waits_as_long_as_it_is_told)
 	CHECK_EQ(twheel_hub_dispatch(hub, 30 * MS), 0);
 	CHECK(now_ns() >= begun + 30 * MS);
 	CHECK(now_ns() < begun + patience_ns());
-}
-
-HUB_TEST(stopped_hub_calls_nothing_and_refuses_to_arm)
-{
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		arm_node(i, HOUR);
-	CHECK(twheel_node_cancel(&nodes[0]));
-	CHECK_EQ(twheel_stop(twheel_hub_ctx(hub)), 0);
-	CHECK(twheel_node_cancel(&nodes[1]));
-	CHECK_EQ(twheel_node_arm(&nodes[2], 0), -ESHUTDOWN);
-	CHECK(!twheel_node_armed(&nodes[2]));
-	read_until_the_end();
-	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_FOREVER), -ESHUTDOWN);
-	CHECK_EQ(nr_all, 0);
-	for (unsigned int i = 0; i < NR_NODES; i++) {
-		CHECK(!twheel_node_armed(&nodes[i]));
-		CHECK_EQ(twheel_node_arm(&nodes[i], HOUR), -ESHUTDOWN);
-	}
 }
 
 HUB_TEST(signal_ends_a_dispatch_that_waits)
@@ -720,53 +653,6 @@ HUB_TEST(signal_ends_a_dispatch_that_waits)
 	arm_node(0, 0);
 	dispatch_all();
 	CHECK_EQ(nr_all, 1);
-}
-
-#define NR_THREADS	4
-
-/* Of a thread that has its own hub. */
-struct beat {
-	struct twheel_node node;
-	unsigned int nr;
-};
-
-static void beat_called(struct twheel_node *node)
-{
-	if (++twheel_entry(node, struct beat, node)->nr < 5)
-		CHECK_EQ(twheel_node_arm(node, MS), 0);
-}
-
-static void *run_own_hub(void *unused)
-{
-	struct beat beats[100] = {};
-	struct twheel_hub *own;
-
-	CHECK_EQ(twheel_hub_open(NULL, flags, &own), 0);
-	for (unsigned int i = 0; i < ARRAY_SIZE(beats); i++) {
-		twheel_node_init(&beats[i].node, own, beat_called);
-		CHECK_EQ(twheel_node_arm(&beats[i].node, i * 100 * NSEC_PER_USEC), 0);
-	}
-	while (twheel_hub_armed(own))
-		CHECK(twheel_hub_dispatch(own, patience_ns()) > 0);
-	for (unsigned int i = 0; i < ARRAY_SIZE(beats); i++)
-		CHECK_EQ(beats[i].nr, 5);
-	twheel_hub_close(own);
-	return unused;
-}
-
-static void run_threads(void *(*run)(void *unused))
-{
-	pthread_t threads[NR_THREADS];
-
-	for (unsigned int i = 0; i < NR_THREADS; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, run, NULL), 0);
-	for (unsigned int i = 0; i < NR_THREADS; i++)
-		pthread_join(threads[i], NULL);
-}
-
-HUB_TEST(each_thread_has_a_hub_of_its_own)
-{
-	run_threads(run_own_hub);
 }
 
 /* The random tests */
@@ -973,8 +859,10 @@ static void object_called(struct twheel_node *node)
 
 static void close_hubs(void)
 {
-	for (unsigned int i = 0; i < MODEL_HUBS; i++)
+	for (unsigned int i = 0; i < MODEL_HUBS; i++) {
 		twheel_hub_close(hubs[i]);
+		CHECK(!watched_hubs[i]);
+	}
 }
 
 /* One of the processes closes the hubs. The other threads are not in the child. */
@@ -1104,6 +992,10 @@ static void end_random(void)
 	CHECK(nr_moves > 100 && nr_cancels > 100 && nr_all > 100);
 	CHECK(nr_forks || on_the_process_backend());
 	depth = 0;
+	/* The first hub is left without a node. */
+	for (unsigned int i = 0; i < MODEL_NODES; i += 2)
+		random_cancel(i);
+	check_hubs();
 	random_stop();
 	close_hubs();
 	for (unsigned int i = 0; i < MODEL_NODES; i++) {
@@ -1121,8 +1013,13 @@ HUB_TEST(random_operations_agree_with_a_model)
 
 HUB_TEST(random_operations_of_threads_agree_with_a_model)
 {
+	pthread_t threads[4];
+
 	in_threads = true;
 	begin_random(50000);
-	run_threads(random_rounds);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, random_rounds, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_join(threads[i], NULL);
 	end_random();
 }
