@@ -501,6 +501,7 @@ const struct command load_command = {
 		"  looks      looks of the kernel at a cell because of the time\n"
 		"  lateness   from the deadline to the time the timeout fired\n"
 		"  delivery   from the deadline to the time read() returned the event\n"
+		"  elapsed    duration of the run\n"
 		"  rate       armings, moves, cancels and events read, per second of the run\n"
 		"\n"
 		"Exit status 1 if lost, duplicate, alien, early or leaked is not 0. An\n"
