@@ -497,24 +497,6 @@ static void count_call(struct twheel_node *node)
 	(void)node;
 }
 
-TEST(hub_runs_on_the_manual_clock)
-{
-	struct twheel_node node;
-	struct twheel_hub *hub;
-
-	open_manual();
-	CHECK_EQ(twheel_hub_open(ctx, 0, &hub), 0);
-	twheel_node_init(&node, hub, count_call);
-	for (uint64_t hour = 1; hour < 100; hour++) {
-		CHECK_EQ(twheel_node_arm(&node, HOUR), 0);
-		CHECK_EQ(twheel_set_time(ctx, hour * HOUR - 1), 0);
-		CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 0);
-		CHECK_EQ(twheel_set_time(ctx, hour * HOUR), 0);
-		CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 1);
-	}
-	twheel_hub_close(hub);
-}
-
 /* Nodes that are cancelled make no event to dispatch. */
 TEST(hub_ends_cells_when_it_reads_the_clock)
 {
