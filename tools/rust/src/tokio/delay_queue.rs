@@ -290,10 +290,11 @@ impl<T> DelayQueue<T> {
 
     /// Remove all entries. The memory is kept.
     pub fn clear(&mut self) {
-        self.slots.clear();
         self.free.clear();
         self.expired.clear();
         self.fired.wake();
+        // The drop of a value may panic.
+        self.slots.clear();
     }
 
     /// Number of entries, expired or not.
@@ -375,6 +376,27 @@ impl<T> Expired<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::mem::forget;
+    use std::panic::{catch_unwind, AssertUnwindSafe};
+
+    struct Panics;
+
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("a value of the test");
+        }
+    }
+
+    #[test]
+    fn queue_is_empty_after_the_drop_of_a_value_has_panicked() {
+        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let _guard = runtime.as_ref().unwrap().enter();
+        let mut queue = DelayQueue::new(&Timer::open().unwrap());
+        let keys = [0, 1].map(|_| queue.insert(Panics, Duration::MAX).unwrap());
+        forget(queue.remove(&keys[0]));
+        assert!(catch_unwind(AssertUnwindSafe(|| queue.clear())).is_err());
+        assert!(queue.is_empty());
+    }
 
     #[test]
     fn peek_sees_what_has_fired_since_the_last_poll() {
