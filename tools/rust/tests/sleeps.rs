@@ -6,6 +6,7 @@ mod ktap;
 
 use std::fs;
 use std::future::{pending, ready, Future};
+use std::panic::panic_any;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::mpsc::{channel, Receiver, Sender};
@@ -192,7 +193,7 @@ fn sleeps_of_a_burst_are_given_back() {
     assert!((32_768..=32_768 + 256).contains(&live()), "{}", live());
 }
 
-/// With few places, a thread finds those that another thread has returned.
+/// With few places, a thread finds those that another thread has returned, or is returning.
 fn limit_of_timeouts_is_exact() {
     let timer = Timer::with_setup(&Setup::new().max_timeouts(10)).unwrap();
     for _ in 0..4 {
@@ -204,6 +205,10 @@ fn limit_of_timeouts_is_exact() {
         };
         thread::spawn(body).join().unwrap();
     }
+    thread::scope(|scope| {
+        let body = || (0..100_000).for_each(|_| drop(timer.sleep(HOUR).unwrap()));
+        (0..10).for_each(|_| _ = scope.spawn(body));
+    });
 }
 
 fn queue_returns_places_and_uses_no_key_twice() {
@@ -268,7 +273,13 @@ struct Panics;
 
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {
-        panic!("a waker of the test");
+        panic_any(Panics);
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        assert!(thread::panicking(), "a payload of the test");
     }
 }
 

@@ -26,13 +26,13 @@ use std::env;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{forget, ManuallyDrop, MaybeUninit};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -73,8 +73,10 @@ pub(super) const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 /// time is enabled, and ends with that.
 ///
 /// A clone is another handle of the same timer. A sleep that has ended leaves its cell and its
-/// memory for a later one, until the last handle and the last sleep are dropped. A child after
-/// `fork()` has no reader: its sleeps wake no task.
+/// memory for a later one, until the last handle and the last sleep are dropped.
+///
+/// A child after `fork()` has no reader, and shares the cells: a sleep or a timer that it drops ends
+/// in the parent, too. It must call `exec()` or `_exit()`, or forget them.
 #[derive(Clone)]
 pub struct Timer {
     /// None: the sleeps are those of tokio.
@@ -130,7 +132,8 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// As [`Context::cell`], if more sleep than ever before. [`Error::System`]: `EINVAL` on
+    /// As [`Context::cell`], if more sleep than ever before. A sleep that has ended counts until the
+    /// thread of the timer has handled its event. [`Error::System`]: `EINVAL` on
     /// [`Clock::Realtime`], unless the deadline is a [`Time`].
     ///
     /// # Panics
@@ -175,12 +178,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        for magazine in &*self.core.magazines {
-            // Whoever uses it was preempted.
-            while magazine.with(Option::take).map(drop).is_none() {
-                thread::sleep(Duration::from_micros(50));
-            }
-        }
+        self.core.magazines.iter().for_each(|magazine| drop(magazine.wait(Option::take)));
     }
 }
 
@@ -218,6 +216,27 @@ impl Magazine {
         self.is_used.store(false, Release);
         Some(result)
     }
+
+    /// The same, which waits for another thread. That thread was preempted.
+    fn wait<T>(&self, mut body: impl FnMut(&mut Option<Vec<Free>>) -> T) -> T {
+        loop {
+            if let Some(result) = self.with(&mut body) {
+                return result;
+            }
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// The last of free places. Places move between magazines, so this takes all of them first.
+    fn search(magazines: &[Magazine]) -> Option<Free> {
+        let (first, others) = magazines.split_first()?;
+        first.wait(|places| Magazine::search(others).or_else(|| pop(places)))
+    }
+}
+
+#[inline]
+fn pop(places: &mut Option<Vec<Free>>) -> Option<Free> {
+    places.as_mut()?.pop()
 }
 
 impl Core {
@@ -240,9 +259,10 @@ impl Core {
 
     #[inline]
     fn take(self: &Arc<Core>) -> Result<Free> {
-        let pop = |places: &mut Option<Vec<Free>>| places.as_mut()?.pop();
-        let free = self.magazines().find_map(|magazine| magazine.with(pop)?);
-        free.map_or_else(|| self.make(), Ok)
+        match self.magazines().find_map(|magazine| magazine.with(pop)?) {
+            Some(free) => Ok(free),
+            None => self.make().or_else(|error| Magazine::search(&self.magazines).ok_or(error)),
+        }
     }
 
     #[cold]
@@ -357,10 +377,10 @@ fn end_sleep(event: &Event) {
     if is_left {
         Core::put(Free(place));
     }
-    if let Some(waker) = waker {
-        // Its hook reports a panic, which must not keep the others from being woken.
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-    }
+    // The hook reports a panic, which must not keep others from being woken. Nor must the drop of
+    // its payload.
+    let result = catch_unwind(AssertUnwindSafe(|| waker.map(Waker::wake)));
+    result.map_or_else(forget, drop);
 }
 
 /// A future that is ready after its deadline, from [`Timer::sleep`]. Dropping it cancels it.
