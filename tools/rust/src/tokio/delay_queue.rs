@@ -17,10 +17,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use ::tokio::task::unconstrained;
-use futures_core::Stream;
+use futures_core::{ready, Stream};
 
 use super::timer::{Sleep, Timer};
-use super::{later, PollFn};
+use super::{later, Burst, PollFn};
 use crate::error::Result;
 use crate::time::{Deadline, Time};
 
@@ -71,6 +71,7 @@ pub struct DelayQueue<T> {
     fired: Arc<Fired>,
     /// Memory for what a poll takes out of `fired`.
     room: Vec<usize>,
+    burst: Burst,
 }
 
 /// An entry of a [`DelayQueue`]. No other entry of the queue ever has the same key.
@@ -164,6 +165,7 @@ impl<T> DelayQueue<T> {
             expired: BTreeSet::new(),
             fired: Arc::default(),
             room: Vec::new(),
+            burst: Burst::default(),
         }
     }
 
@@ -276,10 +278,15 @@ impl<T> DelayQueue<T> {
             let deadline = self.slots.get_mut(index).and_then(Slot::poll);
             self.expired.extend(deadline.map(|deadline| (deadline, index)));
         }
-        let first = self.expired.iter().next().copied();
-        match first.and_then(|(_, index)| self.take(index)) {
-            None if !self.is_empty() => Poll::Pending,
-            expired => Poll::Ready(expired),
+        match self.expired.iter().next().copied() {
+            None if !self.is_empty() => {
+                self.burst = Burst::default();
+                Poll::Pending
+            }
+            first => {
+                ready!(self.burst.poll(cx));
+                Poll::Ready(first.and_then(|(_, index)| self.take(index)))
+            }
         }
     }
 

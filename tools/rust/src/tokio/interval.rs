@@ -10,14 +10,11 @@ use ::tokio::time::MissedTickBehavior;
 use futures_core::ready;
 
 use super::timer::{Sleep, Timer};
-use super::{later, PollFn};
+use super::{later, Burst, PollFn};
 use crate::error::Result;
 
 /// A tick that is later than this is a missed one, as in tokio.
 const TOLERANCE: Duration = Duration::from_millis(5);
-
-/// Number of ticks in a row after which a task that is behind yields.
-const BURST: u32 = 128;
 
 impl Timer {
     /// Tick now, and then once in each period.
@@ -54,7 +51,7 @@ impl Timer {
             next: start,
             period,
             policy: MissedTickBehavior::default(),
-            ready: 0,
+            burst: Burst::default(),
         })
     }
 }
@@ -75,8 +72,7 @@ pub struct Interval {
     next: Instant,
     period: Duration,
     policy: MissedTickBehavior,
-    /// Ticks since the last that had to wait.
-    ready: u32,
+    burst: Burst,
 }
 
 impl Interval {
@@ -90,16 +86,12 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let mut now = Instant::now();
         if now < self.next {
-            self.ready = 0;
+            self.burst = Burst::default();
             self.arm();
             ready!(Pin::new(&mut self.sleep).poll(cx));
             now = Instant::now();
-        } else if self.ready == BURST {
-            self.ready = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
         }
-        self.ready += 1;
+        ready!(self.burst.poll(cx));
         let tick = self.next;
         let late = now.saturating_duration_since(tick);
         self.next = match self.policy {

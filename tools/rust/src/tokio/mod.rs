@@ -18,8 +18,8 @@
 //! * A [`Sleep`] is `Unpin`. It is armed when it is made, not at its first poll. With the device,
 //!   sleeps need no runtime, and take nothing from the budget of a task.
 //! * [`Timer::timeout`] takes a future, not `IntoFuture`.
-//! * An [`Interval`] that is behind yields after 128 ticks in a row, whatever the budget is. It
-//!   becomes a stream by [`Interval::poll_tick`], not by `IntervalStream` of tokio-stream.
+//! * An [`Interval`] and a [`DelayQueue`] yield after 128 values in a row, whatever the budget is.
+//!   An interval becomes a stream by [`Interval::poll_tick`], not by `IntervalStream`.
 //! * A [`DelayQueue`] has a timer, and no default value. Its deadlines are exact, not rounded to
 //!   milliseconds. A [`Key`](delay_queue::Key) is never used for two entries.
 //! * The order of entries within one tick is not kept. If a processor fires late, its entries come
@@ -49,6 +49,21 @@ pub use timer::{Elapsed, Sleep, Timer};
 
 fn later(instant: Instant, duration: Duration) -> Instant {
     instant.checked_add(duration).unwrap_or_else(|| instant + timer::FAR)
+}
+
+/// Number of values in a row. Whoever takes many of them has to yield, as with a budget of tokio.
+#[derive(Debug, Default)]
+struct Burst(u32);
+
+impl Burst {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0 = (self.0 + 1) % 129;
+        if self.0 == 0 {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
 }
 
 /// `std::future::PollFn` is not in Rust 1.63.

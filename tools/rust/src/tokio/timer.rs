@@ -21,7 +21,7 @@
 //!
 //! A timer without the device has no core. Its sleeps are those of tokio.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell as LocalCell, UnsafeCell};
 use std::env;
 use std::fmt;
 use std::future::Future;
@@ -38,6 +38,7 @@ use std::time::{Duration, Instant};
 
 use super::place::{Alarm, Place};
 use super::timeout::Timeout;
+use super::Burst;
 use crate::cell::Cell;
 use crate::context::{zero_of, Context};
 use crate::error::{Error, Result};
@@ -383,6 +384,11 @@ fn end_sleep(event: &Event) {
     result.map_or_else(forget, drop);
 }
 
+thread_local! {
+    /// Sleeps of tokio that were over before tokio noticed.
+    static BURST: LocalCell<Burst> = LocalCell::default();
+}
+
 /// A future that is ready after its deadline, from [`Timer::sleep`]. Dropping it cancels it.
 pub struct Sleep(Kind);
 
@@ -517,11 +523,18 @@ impl Future for Sleep {
         match &mut self.0 {
             // SAFETY: this is the owner
             Kind::Cell(sleep) => unsafe { sleep.place().poll(cx.waker()) },
-            // That of tokio alone waits for the driver.
-            Kind::Tokio(sleep) if sleep.deadline() <= ::tokio::time::Instant::now() => {
-                Poll::Ready(())
-            }
-            Kind::Tokio(sleep) => sleep.as_mut().poll(cx),
+            Kind::Tokio(sleep) => match sleep.as_mut().poll(cx) {
+                // It waits for the driver, or its task has used up its budget.
+                Poll::Pending if sleep.deadline() <= ::tokio::time::Instant::now() => {
+                    BURST.with(|cell| {
+                        let mut burst = cell.take();
+                        let poll = burst.poll(cx);
+                        cell.set(burst);
+                        poll
+                    })
+                }
+                poll => poll,
+            },
         }
     }
 }
