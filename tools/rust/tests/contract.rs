@@ -118,20 +118,6 @@ macro_rules! next {
     };
 }
 
-/// An interval whose second tick was missed and has been taken by now, its first tick, and times
-/// before and after the second was taken.
-macro_rules! missed {
-    ($api:ident, $policy:expr) => {{
-        let mut interval = $api::interval(TICK);
-        let first = interval.tick().await;
-        interval.set_missed_tick_behavior($policy);
-        thread::sleep(5 * TICK);
-        let before = Instant::now();
-        assert_eq!(interval.tick().await, first + TICK);
-        (interval, first, before, Instant::now())
-    }};
-}
-
 macro_rules! contract {
     ($($name:ident $body:block)*) => {
         contract!(tokio_time peer $($name $body)*);
@@ -246,46 +232,6 @@ contract! {
         assert!(panics(|| api::interval(ZERO)) && panics(|| api::interval_at(start, ZERO)));
     }
 
-    interval_bursts_after_missed_ticks {
-        let (mut interval, first, before, _) = missed!(api, Burst);
-        assert!(before >= first + 5 * TICK);
-        for n in 2..8 {
-            assert_eq!(interval.tick().await, first + n * TICK);
-            assert!(Instant::now() >= first + n * TICK);
-        }
-    }
-
-    interval_delays_after_a_missed_tick {
-        let (mut interval, _, before, after) = missed!(api, Delay);
-        let next = interval.tick().await;
-        assert!(next >= before + TICK && next <= after + TICK);
-        assert!(interval.tick().await >= next + TICK);
-    }
-
-    interval_skips_missed_ticks {
-        let (mut interval, first, before, after) = missed!(api, Skip);
-        let next = interval.tick().await;
-        assert!(next > before && next <= after + TICK);
-        for tick in [next, interval.tick().await] {
-            assert_eq!((tick - first).as_nanos() % TICK.as_nanos(), 0);
-        }
-    }
-
-    interval_forgives_five_milliseconds {
-        for policy in [Delay, Skip] {
-            let mut in_time = false;
-            while !in_time {
-                let mut interval = api::interval(TICK / 4);
-                interval.set_missed_tick_behavior(policy);
-                interval.tick().await;
-                thread::sleep(TICK / 2);
-                let tick = interval.tick().await;
-                in_time = Instant::now() <= tick + TICK / 2;
-                assert!(interval.tick().await == tick + TICK / 4 || !in_time);
-            }
-        }
-    }
-
     interval_loses_no_tick_with_the_future {
         let mut interval = api::interval_at(Instant::now() + HOUR, TICK);
         assert!(api::timeout(TICK, interval.tick()).await.is_err());
@@ -305,30 +251,6 @@ contract! {
         last.reaches(1).await;
         assert!(Instant::now() >= deadline && first.get() == 0);
         assert_eq!(poll(&waker, |cx| interval.poll_tick(cx)), Poll::Ready(deadline));
-    }
-
-    interval_is_reset {
-        for n in 0..4 {
-            // What was missed is forgotten, whatever the policy is.
-            let mut interval = missed!(api, Burst).0;
-            let before = Instant::now();
-            match n {
-                0 => interval.reset_immediately(),
-                1 => interval.reset(),
-                2 => interval.reset_after(2 * TICK),
-                _ => interval.reset_at(Instant::now() + 3 * TICK),
-            }
-            let after = Instant::now();
-            let tick = interval.tick().await;
-            assert!(tick >= before + n * TICK && tick <= after + n * TICK);
-            assert!(Instant::now() >= tick);
-            assert_eq!(interval.tick().await, tick + TICK);
-        }
-        // A time in the past is a missed tick.
-        let (mut interval, first, ..) = missed!(api, Skip);
-        interval.reset_at(first);
-        let before = Instant::now();
-        assert!(interval.tick().await == first && interval.tick().await > before);
     }
 
     interval_has_a_period_and_a_policy {
@@ -509,8 +431,157 @@ contract! {
             }
         }
     }
+
+    due_values_let_other_tasks_run {
+        let (past, mut queue) = (Instant::now(), api::queue(0));
+        let mut interval = api::interval_at(past, Duration::from_nanos(1));
+        (0..400).for_each(|n| _ = api::sure(queue.insert(n, ZERO)));
+        for kind in 0..3 {
+            let other = tokio::spawn(ready(()));
+            for _ in 0..400 {
+                match kind {
+                    0 => _ = next!(queue),
+                    1 => _ = interval.tick().await,
+                    _ => api::sleep_until(past).await,
+                }
+            }
+            assert!(other.is_finished(), "{kind}");
+        }
+    }
+}
+
+/// Random programs have the same results on both types. The clock is tokio's, and paused.
+mod programs {
+    use super::peer::Instant;
+    use super::*;
+    use std::collections::BTreeMap;
+    use tokio::time::advance;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (self.0 >> 33) % limit
+        }
+
+        fn delay(&mut self) -> Duration {
+            let limit = [1, 7, 100, 4_000_000][self.below(4) as usize];
+            Duration::from_millis(self.below(limit))
+        }
+    }
+
+    /// Calls a method of both.
+    macro_rules! both {
+        ($peer:ident, $own:ident, $name:ident $(, $argument:expr)*) => {
+            ($peer.$name($($argument),*), $own.$name($($argument),*))
+        };
+    }
+
+    async fn intervals(random: &mut Random) {
+        let period = Duration::from_millis(1 + random.below(40));
+        let (mut peer, mut own) = (peer::interval(period), own::interval(period));
+        for _ in 0..50 {
+            let delay = random.delay();
+            let time = Instant::now() + delay - TICK;
+            match random.below(9) {
+                0 => {
+                    let policy = [Burst, Delay, Skip][random.below(3) as usize];
+                    _ = both!(peer, own, set_missed_tick_behavior, policy);
+                }
+                1 => _ = both!(peer, own, reset),
+                2 => _ = both!(peer, own, reset_immediately),
+                3 => _ = both!(peer, own, reset_after, delay),
+                4 => _ = (peer.reset_at(time), own.reset_at(time.into_std())),
+                5 | 6 => advance(delay.min(HOUR)).await,
+                7 => {
+                    let cx = &mut Context::from_waker(Waker::noop());
+                    let (peer, own) = both!(peer, own, poll_tick, cx);
+                    assert_eq!(peer.map(Instant::into_std), own);
+                }
+                _ => {
+                    let (tick, now) = (peer.tick().await.into_std(), Instant::now());
+                    assert_eq!((tick, now), (own.tick().await, Instant::now()));
+                }
+            }
+        }
+    }
+
+    async fn queues(random: &mut Random) {
+        let (mut peer, mut own, mut keys) = (peer::queue(0), own::queue(0), BTreeMap::new());
+        for n in 0..100 {
+            let delay = random.delay();
+            let time = Instant::now() + delay;
+            let known = keys.keys().nth(random.below(keys.len() as u64 + 1) as usize).copied();
+            let call = random.below(9);
+            match (call, known.map(|known| (known, keys[&known]))) {
+                (0 | 1, _) => {
+                    _ = keys.insert(n, (peer.insert(n, delay), own.insert(n, delay).unwrap()))
+                }
+                (2, _) => {
+                    let own = own.insert_at(n, time.into_std()).unwrap();
+                    keys.insert(n, (peer.insert_at(n, time), own));
+                }
+                (3, Some((_, of))) => {
+                    _ = (peer.reset(&of.0, delay), own.reset(&of.1, delay).unwrap())
+                }
+                (4, Some((_, of))) => {
+                    peer.reset_at(&of.0, time);
+                    own.reset_at(&of.1, time.into_std()).unwrap();
+                }
+                (5, Some((n, of))) => {
+                    let removed = (peer.remove(&of.0), own.remove(&of.1));
+                    assert_eq!(removed.0.deadline().into_std(), removed.1.deadline());
+                    assert_eq!((*removed.0.get_ref(), removed.1.into_inner()), (n, n));
+                    keys.remove(&n);
+                }
+                (6, Some(_)) if delay.is_zero() => {
+                    _ = both!(peer, own, clear);
+                    keys.clear();
+                }
+                (7, _) => advance(delay.min(HOUR)).await,
+                (8, _) => {
+                    let cx = &mut Context::from_waker(Waker::noop());
+                    let mut yielded = [Vec::new(), Vec::new()];
+                    while let Poll::Ready(Some(expired)) = peer.poll_expired(cx) {
+                        yielded[0].push((expired.deadline().into_std(), *expired.get_ref()));
+                    }
+                    let first = own.peek();
+                    while let Poll::Ready(Some(expired)) = own.poll_expired(cx) {
+                        assert!(!yielded[1].is_empty() || first == Some(expired.key()));
+                        yielded[1].push((expired.deadline(), *expired.get_ref()));
+                    }
+                    // The order of equal deadlines is not defined.
+                    yielded[0].sort_by_key(|(deadline, n)| (*deadline, *n));
+                    assert!(yielded[1].windows(2).all(|pair| pair[0].0 <= pair[1].0));
+                    yielded[1].sort_unstable();
+                    assert_eq!(yielded[0], yielded[1]);
+                    keys.retain(|key, _| yielded[1].iter().all(|(_, n)| n != key));
+                }
+                _ => {}
+            }
+            assert_eq!(both!(peer, own, len), (keys.len(), keys.len()));
+            assert!(keys.values().all(|of| peer.deadline(&of.0).into_std() == own.deadline(&of.1)));
+        }
+    }
+
+    pub fn agree() {
+        for seed in 0..200 {
+            let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
+            let program = async {
+                let mut random = Random(seed);
+                advance(HOUR * random.below(3) as u32).await;
+                intervals(&mut random).await;
+                queues(&mut random).await;
+            };
+            assert!(!panics(|| runtime.unwrap().block_on(program)), "seed {seed}");
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    ktap::run(&[tokio_time::CASES, twheel_tokio::CASES].concat())
+    let programs: &[ktap::Case] = &[("random_programs_agree", programs::agree)];
+    let has_device = twheel::tokio::Timer::open().expect("a timer").info().is_some();
+    let programs = if has_device { &[] } else { programs };
+    ktap::run(&[tokio_time::CASES, twheel_tokio::CASES, programs].concat())
 }

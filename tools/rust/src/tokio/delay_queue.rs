@@ -171,12 +171,12 @@ impl<T> DelayQueue<T> {
 
     /// Insert a value that is yielded in that time from now; zero: at once.
     pub fn insert(&mut self, value: T, timeout: Duration) -> Result<Key> {
-        self.add(value, later(Instant::now(), timeout), timeout.is_zero())
+        self.add(value, later(self.timer.now(), timeout), timeout.is_zero())
     }
 
     /// Insert a value that is yielded at that time; at once, if it has passed.
     pub fn insert_at(&mut self, value: T, when: Instant) -> Result<Key> {
-        self.add(value, when, when <= Instant::now())
+        self.add(value, when, when <= self.timer.now())
     }
 
     fn add(&mut self, value: T, deadline: Instant, is_due: bool) -> Result<Key> {
@@ -207,12 +207,12 @@ impl<T> DelayQueue<T> {
 
     /// Move an entry, expired or not: it is yielded in that time from now; zero: at once.
     pub fn reset(&mut self, key: &Key, timeout: Duration) -> Result<()> {
-        self.place(key, later(Instant::now(), timeout), timeout.is_zero())
+        self.place(key, later(self.timer.now(), timeout), timeout.is_zero())
     }
 
     /// The same with a time; at once, if it has passed.
     pub fn reset_at(&mut self, key: &Key, when: Instant) -> Result<()> {
-        self.place(key, when, when <= Instant::now())
+        self.place(key, when, when <= self.timer.now())
     }
 
     fn place(&mut self, key: &Key, deadline: Instant, is_due: bool) -> Result<()> {

@@ -35,7 +35,7 @@ impl Timer {
     ///
     /// As [`interval_at`](Timer::interval_at).
     pub fn interval(&self, period: Duration) -> Result<Interval> {
-        self.interval_at(Instant::now(), period)
+        self.interval_at(self.now(), period)
     }
 
     /// Tick at `start`, and then once in each period.
@@ -84,12 +84,12 @@ impl Interval {
 
     /// The same as a poll. The last task that has polled is woken.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
-        let mut now = Instant::now();
+        let mut now = self.sleep.now();
         if now < self.next {
             self.burst = Burst::default();
             self.arm();
             ready!(Pin::new(&mut self.sleep).poll(cx));
-            now = Instant::now();
+            now = self.sleep.now();
         }
         ready!(self.burst.poll(cx));
         let tick = self.next;
@@ -120,12 +120,12 @@ impl Interval {
 
     /// Have the next tick now, whatever was missed.
     pub fn reset_immediately(&mut self) {
-        self.reset_at(Instant::now());
+        self.reset_at(self.sleep.now());
     }
 
     /// Have the next tick in that time from now, whatever was missed.
     pub fn reset_after(&mut self, after: Duration) {
-        self.reset_at(later(Instant::now(), after));
+        self.reset_at(later(self.sleep.now(), after));
     }
 
     /// Have the next tick at that time, and forget those that were missed before. A time in the

@@ -122,6 +122,10 @@ impl Timer {
         Ok(Timer { handle: Some(Arc::new(Handle { core: Arc::new(Core::new(context)) })) })
     }
 
+    pub(super) fn now(&self) -> Instant {
+        self.handle.as_ref().map_or_else(tokio_now, |_| Instant::now())
+    }
+
     /// Settings and fill level of the context; `None` without the device.
     #[must_use]
     pub fn info(&self) -> Option<Info> {
@@ -160,16 +164,19 @@ impl Timer {
     }
 }
 
+/// The time of tokio, which may be paused.
+fn tokio_now() -> Instant {
+    ::tokio::time::Instant::now().into_std()
+}
+
 fn tokio_instant(deadline: Deadline) -> ::tokio::time::Instant {
     let now = ::tokio::time::Instant::now();
-    match deadline {
-        Deadline::After(duration) => now + duration.min(FAR),
-        Deadline::Until(instant) => ::tokio::time::Instant::from_std(instant),
-        Deadline::At(time) => {
-            let instant = zero_of(Clock::Monotonic) + (time - Time::default());
-            ::tokio::time::Instant::from_std(instant).min(now + FAR)
-        }
-    }
+    let instant = match deadline {
+        Deadline::After(duration) => return now + duration.min(FAR),
+        Deadline::Until(instant) => instant,
+        Deadline::At(time) => zero_of(Clock::Monotonic) + (time - Time::default()),
+    };
+    ::tokio::time::Instant::from_std(instant).min(now + FAR)
 }
 
 /// Its drop is the end of the last handle.
@@ -468,6 +475,14 @@ impl Drop for CellSleep {
 }
 
 impl Sleep {
+    pub(super) fn now(&self) -> Instant {
+        if let Kind::Tokio(_) = self.0 {
+            tokio_now()
+        } else {
+            Instant::now()
+        }
+    }
+
     /// Begin anew, with another deadline, whether it was over or not. One exchange in memory. The
     /// task that polled it last is woken at the new deadline.
     ///
