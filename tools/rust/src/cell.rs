@@ -35,7 +35,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    fn mapping(&self, context: &Context) -> Result<Arc<Mapping>> {
+    pub(crate) fn map(&self, context: &Context) -> Result<Arc<Mapping>> {
         let mut mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = &*mapping {
             return Ok(mapping.clone());
@@ -107,7 +107,7 @@ unsafe impl Sync for Cell {}
 
 impl Cell {
     pub(crate) fn new(context: &Context, cookie: u64) -> Result<Cell> {
-        let mapping = context.cells().mapping(context)?;
+        let mapping = context.cells().map(context)?;
         let mut op = Op::cell(cookie);
         context.operate(&mut op)?;
         let id = op.id()?;

@@ -37,9 +37,10 @@ pub type Result<T> = result::Result<T, Error>;
 impl Error {
     /// The error of an open of the device.
     pub(crate) fn of_open(path: &Path, error: io::Error) -> Error {
+        let missing = [libc::ENOENT, libc::ENODEV, libc::ENXIO, libc::EISDIR];
+        let refused = [libc::EACCES, libc::EPERM];
         match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::EACCES | libc::EPERM
-                | libc::EISDIR) => {
+            Some(errno) if missing.contains(&errno) || refused.contains(&errno) => {
                 Error::Open { path: path.to_owned(), error }
             }
             _ => Error::System(error),

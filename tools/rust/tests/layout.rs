@@ -99,7 +99,10 @@ fn every_number_of_the_header_is_compared() {
     let missing: Vec<&str> = header
         .lines()
         .filter_map(|line| line.strip_prefix("#define TWHEEL_")?.split_whitespace().next())
-        .filter(|name| !name.contains('(') && !facts.iter().any(|(fact, _)| fact.strip_prefix("TWHEEL_") == Some(name)))
+        .filter(|name| {
+            !name.contains('(')
+                && !facts.iter().any(|(fact, _)| fact.strip_prefix("TWHEEL_") == Some(name))
+        })
         .collect();
     assert_eq!(missing, [""; 0]);
 }

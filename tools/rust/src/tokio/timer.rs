@@ -85,14 +85,14 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer on a new context with the default settings. If the device is missing or not
-    /// permitted, its sleeps are those of [`tokio::time`](::tokio::time). The environment
+    /// A timer on a new context with the default settings. If the device is missing, not permitted
+    /// or without cells, its sleeps are those of [`tokio::time`](::tokio::time). The environment
     /// variable `TWHEEL_BACKEND` chooses: `kernel` is the device, or an error; `process` is tokio.
     ///
     /// # Errors
     ///
-    /// As [`Context::open`], but not [`Error::Open`] without `TWHEEL_BACKEND=kernel`;
-    /// [`Error::System`] for another value of it, and `EAGAIN` if no thread can be made.
+    /// As [`with_setup`](Timer::with_setup), but not those that a timer without the device avoids.
+    /// [`Error::System`] for another value of `TWHEEL_BACKEND`.
     pub fn open() -> Result<Timer> {
         let backend = env::var_os("TWHEEL_BACKEND").unwrap_or_default();
         let fallback = match backend.to_str() {
@@ -106,6 +106,12 @@ impl Timer {
         };
         match Timer::with_setup(&Setup::new()) {
             Err(Error::Open { .. }) if fallback => Ok(Timer { handle: None }),
+            // Kernels of 32 bits have no cells.
+            Err(Error::System(error))
+                if fallback && error.raw_os_error() == Some(libc::EOPNOTSUPP) =>
+            {
+                Ok(Timer { handle: None })
+            }
             timer => timer,
         }
     }
@@ -114,9 +120,11 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// As [`Setup::open`]; [`Error::System`]: `EAGAIN` if no thread can be made.
+    /// As [`Setup::open`]; [`Error::System`]: `EOPNOTSUPP` if the kernel has no cells, `ENOMEM`
+    /// without address space for them, `EAGAIN` if no thread can be made.
     pub fn with_setup(setup: &Setup) -> Result<Timer> {
         let context = setup.open()?;
+        context.cells().map(&context)?;
         let events = context.clone();
         thread::Builder::new().name("twheel".into()).spawn(move || read_events(&events))?;
         Ok(Timer { handle: Some(Arc::new(Handle { core: Arc::new(Core::new(context)) })) })
