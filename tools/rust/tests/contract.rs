@@ -253,16 +253,6 @@ contract! {
         assert_eq!(poll(&waker, |cx| interval.poll_tick(cx)), Poll::Ready(deadline));
     }
 
-    interval_has_a_period_and_a_policy {
-        let mut interval = api::interval(Duration::MAX / 2);
-        assert_eq!(interval.missed_tick_behavior(), Burst);
-        interval.set_missed_tick_behavior(Skip);
-        assert_eq!(interval.missed_tick_behavior(), Skip);
-        interval.tick().await;
-        assert!(api::timeout(TICK, interval.tick()).await.is_err());
-        assert_eq!(api::interval(TICK).period(), TICK);
-    }
-
     queue_yields_values_after_their_deadlines {
         let mut queue = api::queue(0);
         let begin = Instant::now();
@@ -322,25 +312,6 @@ contract! {
             // Dropping the future loses no entry.
             while api::timeout(TICK / 2, async { next!(queue) }).await != Ok(Some(n)) {}
         }
-    }
-
-    queue_moves_entries {
-        let mut queue = api::queue(0);
-        let sooner = api::sure(queue.insert("sooner", HOUR));
-        let later = api::sure(queue.insert("later", TICK));
-        let expired = api::sure(queue.insert("expired", ZERO));
-        thread::sleep(2 * TICK);
-        let deadline = Instant::now() + 2 * TICK;
-        api::sure(queue.reset(&later, HOUR));
-        api::sure(queue.reset_at(&expired, deadline + TICK));
-        api::sure(queue.reset_at(&sooner, deadline));
-        assert!(queue.deadline(&sooner) >= deadline);
-        assert!(queue.deadline(&sooner) <= deadline + TICK / 10);
-        assert_eq!(next!(queue), Some("sooner"));
-        assert!(Instant::now() >= deadline);
-        assert_eq!(next!(queue), Some("expired"));
-        assert!(Instant::now() >= deadline + TICK);
-        assert_eq!((queue.len(), queue.remove(&later).into_inner()), (1, "later"));
     }
 
     queue_removes_entries {

@@ -4,7 +4,6 @@
 mod ktap;
 
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 use twheel::{Clock, Context, Error, Event, Op, Outcome, Setup, State, Time};
@@ -40,22 +39,6 @@ fn relative_timeout_fires_once_and_not_early() {
     assert_eq!((event.id(), event.cookie(), event.count()), (id, u64::MAX, 1));
     assert!(event.is_last() && !event.is_unprocessed());
     assert_nothing_to_read(&context);
-}
-
-fn absolute_timeouts_fire_in_order() {
-    let context = open();
-    // Again if the first deadline passed before both were armed.
-    let now = loop {
-        let now = context.now();
-        context.arm(now + 2 * SOON, 2).unwrap();
-        context.arm(now + SOON, 1).unwrap();
-        if context.now() < now + SOON {
-            break now;
-        }
-        context.cancel_all().unwrap();
-    };
-    assert_eq!(take(&context).expires(), now + SOON);
-    assert_eq!(take(&context).cookie(), 2);
 }
 
 fn cancel_tells_whether_it_was_pending() {
@@ -249,34 +232,6 @@ fn regular_cell_needs_no_system_call() {
     assert_eq!(kicks, 1);
 }
 
-fn threads_get_each_event_once() {
-    const EACH: u64 = 1000;
-    let context = open();
-    // Both run before one is joined.
-    #[allow(clippy::needless_collect)]
-    let readers: Vec<_> = (0..2)
-        .map(|_| {
-            let context = context.clone();
-            thread::spawn(move || {
-                let (mut room, mut sum) = ([Event::default(); 16], 0);
-                loop {
-                    let events = context.read(&mut room, PATIENCE).unwrap();
-                    if events.is_empty() {
-                        return sum;
-                    }
-                    sum += events.iter().map(Event::cookie).sum::<u64>();
-                }
-            })
-        })
-        .collect();
-    for cookie in 1..=EACH {
-        context.arm(Duration::from_micros(cookie), cookie).unwrap();
-    }
-    context.stop().unwrap();
-    let sum: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-    assert_eq!(sum, EACH * (EACH + 1) / 2);
-}
-
 fn last_time_never_fires() {
     let context = open();
     let id = context.arm(Time::MAX, 0).unwrap();
@@ -287,7 +242,6 @@ fn last_time_never_fires() {
 fn main() -> ExitCode {
     ktap::run(cases![
         relative_timeout_fires_once_and_not_early,
-        absolute_timeouts_fire_in_order,
         cancel_tells_whether_it_was_pending,
         modify_replaces_deadline_and_cookie,
         periodic_timeout_ends_after_its_count,
@@ -304,7 +258,6 @@ fn main() -> ExitCode {
         dropped_cell_is_no_live_timeout,
         arm_after_stop_leaves_the_cell_idle,
         regular_cell_needs_no_system_call,
-        threads_get_each_event_once,
         last_time_never_fires,
     ])
 }

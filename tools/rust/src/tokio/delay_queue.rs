@@ -404,19 +404,4 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| queue.clear())).is_err());
         assert!(queue.is_empty());
     }
-
-    #[test]
-    fn peek_sees_what_has_fired_since_the_last_poll() {
-        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.unwrap().block_on(async {
-            let mut queue = DelayQueue::new(&Timer::open().unwrap());
-            let first = queue.insert(1, Duration::from_millis(5)).unwrap();
-            while queue.fired.0.lock().unwrap().indices.is_empty() {
-                ::tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            queue.insert(2, Duration::ZERO).unwrap();
-            assert_eq!(queue.peek(), Some(first));
-            assert_eq!(queue.next().await.map(|expired| expired.key()), Some(first));
-        });
-    }
 }
