@@ -51,14 +51,9 @@ int open64(const char *path, int flags, ...)
 	return fd;
 }
 
-static void make_cell(int fd, struct twheel_op *op)
-{
-	op->id = 1ULL << 32 | __atomic_fetch_add(&nr_cells[fd], 1, __ATOMIC_RELAXED);
-}
-
 int ioctl(int fd, unsigned long request, ...)
 {
-	struct twheel_submit *submit;
+	struct twheel_op *op;
 	va_list args;
 	void *arg;
 
@@ -76,13 +71,8 @@ int ioctl(int fd, unsigned long request, ...)
 		};
 		break;
 	case TWHEEL_IOC_ARM:
-		make_cell(fd, arg);
-		break;
-	case TWHEEL_IOC_SUBMIT:
-		submit = arg;
-		for (uint32_t i = 0; i < submit->nr; i++)
-			make_cell(fd, (struct twheel_op *)(uintptr_t)submit->ops + i);
-		submit->done = submit->nr;
+		op = arg;
+		op->id = 1ULL << 32 | __atomic_fetch_add(&nr_cells[fd], 1, __ATOMIC_RELAXED);
 		break;
 	case TWHEEL_IOC_STOP:
 		eventfd_write(fd, 1);

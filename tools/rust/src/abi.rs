@@ -251,54 +251,39 @@ impl Default for Stats {
     }
 }
 
-/// Directions and the width of the size in the number of an ioctl.
-#[cfg(not(any(
+/// These have other directions, and fewer bits for the size, in the number of an ioctl.
+const OLD: bool = cfg!(any(
     target_arch = "mips",
     target_arch = "mips64",
     target_arch = "powerpc",
     target_arch = "powerpc64",
     target_arch = "sparc64"
-)))]
-mod ioc {
-    pub const NONE: u32 = 0;
-    pub const WRITE: u32 = 1;
-    pub const READ: u32 = 2;
-    pub const SIZE_BITS: u32 = 14;
-}
-#[cfg(any(
-    target_arch = "mips",
-    target_arch = "mips64",
-    target_arch = "powerpc",
-    target_arch = "powerpc64",
-    target_arch = "sparc64"
-))]
-mod ioc {
-    pub const NONE: u32 = 1;
-    pub const READ: u32 = 2;
-    pub const WRITE: u32 = 4;
-    pub const SIZE_BITS: u32 = 13;
-}
+));
+const NONE: u32 = if OLD { 1 } else { 0 };
+const WRITE: u32 = if OLD { 4 } else { 1 };
+const READ: u32 = 2;
+const SIZE_BITS: u32 = if OLD { 13 } else { 14 };
 
 /// Type of the ioctls.
 pub const IOC_MAGIC: u32 = 0xF7;
 
 const fn ioc(direction: u32, number: u32, size: usize) -> u32 {
-    direction << (16 + ioc::SIZE_BITS) | (size as u32) << 16 | IOC_MAGIC << 8 | number
+    direction << (16 + SIZE_BITS) | (size as u32) << 16 | IOC_MAGIC << 8 | number
 }
 
-const READ_WRITE: u32 = ioc::READ | ioc::WRITE;
+const READ_WRITE: u32 = READ | WRITE;
 
 /// Get settings and fill level, with [`Info`].
-pub const IOC_INFO: u32 = ioc(ioc::READ, 0x00, size_of::<Info>());
+pub const IOC_INFO: u32 = ioc(READ, 0x00, size_of::<Info>());
 /// Choose settings, with [`Setup`].
-pub const IOC_SETUP: u32 = ioc(ioc::WRITE, 0x01, size_of::<Setup>());
+pub const IOC_SETUP: u32 = ioc(WRITE, 0x01, size_of::<Setup>());
 /// Carry out many operations, with [`Submit`].
 pub const IOC_SUBMIT: u32 = ioc(READ_WRITE, 0x06, size_of::<Submit>());
 /// End all timeouts, with [`CancelAll`].
 pub const IOC_CANCEL_ALL: u32 = ioc(READ_WRITE, 0x07, size_of::<CancelAll>());
 /// Stop all timeouts for good.
-pub const IOC_STOP: u32 = ioc(ioc::NONE, 0x08, 0);
+pub const IOC_STOP: u32 = ioc(NONE, 0x08, 0);
 /// Page through the timeouts, with [`List`].
 pub const IOC_LIST: u32 = ioc(READ_WRITE, 0x09, size_of::<List>());
 /// Get statistics, with [`Stats`].
-pub const IOC_STATS: u32 = ioc(ioc::READ, 0x0a, size_of::<Stats>());
+pub const IOC_STATS: u32 = ioc(READ, 0x0a, size_of::<Stats>());

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::op::{Id, Op, Outcome};
 use crate::sys::{self, Mapping};
 use crate::time::{Deadline, Time};
@@ -143,9 +143,8 @@ impl Cell {
     ///
     /// # Errors
     ///
-    /// [`Error::Stopped`]; [`Error::Gone`] after [`Context::cancel_all`]. Then the cell is idle.
-    /// [`Error::System`]: `EINVAL` for a relative deadline on
-    /// [`Clock::Realtime`](crate::Clock::Realtime). That changes nothing.
+    /// `Stopped`; `Gone` after [`Context::cancel_all`]. Then the cell is idle. `System`: `EINVAL`
+    /// for a relative deadline on [`Clock::Realtime`](crate::Clock::Realtime). That changes nothing.
     #[inline]
     pub fn arm(&self, deadline: impl Into<Deadline>) -> Result<Outcome> {
         let time = self.context.time_of(deadline.into())?;
@@ -180,9 +179,8 @@ impl Cell {
     /// refused the kick.
     #[cold]
     fn kick(&self, time: Time) -> Result<()> {
-        let mut op = Op::kick(self.id);
-        match sys::operate(self.context.fd(), op.raw_mut()) {
-            Err(error) if self.cancel_at(time) => Err(Error::of_operation(error)),
+        match self.context.operate(&mut Op::kick(self.id)) {
+            Err(error) if self.cancel_at(time) => Err(error),
             _ => Ok(()),
         }
     }

@@ -56,14 +56,6 @@ impl Error {
             _ => Error::System(io::Error::from_raw_os_error(errno)),
         }
     }
-
-    /// The same for a call that set errno.
-    pub(crate) fn of_operation(error: io::Error) -> Error {
-        match error.raw_os_error() {
-            Some(errno) => Error::of_errno(errno),
-            None => Error::System(error),
-        }
-    }
 }
 
 impl fmt::Display for Error {

@@ -39,11 +39,12 @@ pub struct Timeout {
     pub repeat: u32,
 }
 
-fn interval(nanos: u64) -> Option<Duration> {
-    (nanos != 0).then(|| Duration::from_nanos(nanos))
-}
-
 impl Timeout {
+    fn new(id: u64, cookie: u64, state: State, interval: u64, repeat: u32) -> Timeout {
+        let interval = (interval != 0).then(|| Duration::from_nanos(interval));
+        Timeout { id: Id::from_raw(id), cookie, state, interval, repeat }
+    }
+
     /// Of GET, whose time left also tells the state.
     pub(crate) fn of_op(op: &abi::Op) -> Timeout {
         let state = match op.expires_ns {
@@ -51,13 +52,7 @@ impl Timeout {
             abi::CELL_IDLE => State::Idle,
             nanos => State::Pending(Duration::from_nanos(nanos)),
         };
-        Timeout {
-            id: Id::from_raw(op.id),
-            cookie: op.cookie,
-            state,
-            interval: interval(op.interval_ns),
-            repeat: op.repeat,
-        }
+        Timeout::new(op.id, op.cookie, state, op.interval_ns, op.repeat)
     }
 
     fn of_entry(entry: &abi::ListEntry) -> Timeout {
@@ -66,13 +61,7 @@ impl Timeout {
             abi::STATE_IDLE => State::Idle,
             _ => State::Pending(Duration::from_nanos(entry.remaining_ns)),
         };
-        Timeout {
-            id: Id::from_raw(entry.id),
-            cookie: entry.cookie,
-            state,
-            interval: interval(entry.interval_ns),
-            repeat: entry.repeat,
-        }
+        Timeout::new(entry.id, entry.cookie, state, entry.interval_ns, entry.repeat)
     }
 }
 
