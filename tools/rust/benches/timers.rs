@@ -14,7 +14,7 @@ use std::task::{Context as Task, Wake};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle};
 use twheel::tokio::Timer;
 use twheel::{Cell, Context};
 
@@ -72,70 +72,44 @@ fn cell_pairs(cell: &Cell, pairs: u32) {
     }
 }
 
-/// Each thread runs `body` with its number. Returns the best time per pair, in ns.
-fn measure(threads: usize, body: impl Fn(usize, u32, &mut Task<'_>) + Sync) -> f64 {
-    let barrier = Barrier::new(threads);
-    let round = || {
-        let times = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|number| {
-                    let (barrier, body) = (&barrier, &body);
-                    scope.spawn(move || {
-                        let waker = Arc::new(Nobody).into();
-                        let mut task = Task::from_waker(&waker);
-                        body(number, PAIRS / 10, &mut task);
-                        barrier.wait();
-                        let begin = Instant::now();
-                        body(number, PAIRS, &mut task);
-                        begin.elapsed()
-                    })
-                })
-                .collect();
-            let join = |worker: thread::ScopedJoinHandle<'_, Duration>| worker.join().unwrap();
-            workers.into_iter().map(join).max().unwrap()
-        });
-        times.as_nanos() as f64 / f64::from(PAIRS)
+/// Each thread runs `body` with its number. Prints the best time per pair, in ns.
+fn row(what: &str, threads: usize, body: impl Fn(usize, u32, &mut Task<'_>) + Sync) {
+    let (barrier, runtime) = (Barrier::new(threads), Handle::current());
+    let work = &|number| {
+        let _guard = runtime.enter();
+        let waker = Arc::new(Nobody).into();
+        let mut task = Task::from_waker(&waker);
+        body(number, PAIRS / 10, &mut task);
+        barrier.wait();
+        let begin = Instant::now();
+        body(number, PAIRS, &mut task);
+        begin.elapsed()
     };
-    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
+    let round = |_| {
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).max().unwrap()
+        })
+    };
+    let best = (0..ROUNDS).map(round).min().unwrap();
+    println!("timers {what} threads={threads} ns={:.1}", best.as_nanos() as f64 / f64::from(PAIRS));
 }
 
-fn report(what: &str, threads: usize, ns: f64) {
-    println!("timers {what} threads={threads} ns={ns:.1}");
-}
-
-fn compare(runtime: &Runtime, threads: usize) {
-    let guard = runtime.enter();
+fn compare(threads: usize) {
     let timer = Timer::open().expect("a timer");
     let context = Context::open().expect("a context");
     let cells: Vec<Vec<Cell>> =
         (0..threads).map(|_| (0..4).map(|_| context.cell(0).expect("a cell")).collect()).collect();
-    drop(guard);
-    let tokio = |body: fn(u32, &mut Task<'_>)| {
-        measure(threads, |_, pairs, task| {
-            let _guard = runtime.enter();
-            body(pairs, task);
-        })
-    };
-    report("tokio_sleep", threads, tokio(tokio_sleeps));
-    report("tokio_reset", threads, tokio(tokio_resets));
-    let timer = &timer;
-    report(
-        "wheel_sleep",
-        threads,
-        measure(threads, |_, pairs, task| timer_sleeps(timer, pairs, task)),
-    );
-    report(
-        "wheel_reset",
-        threads,
-        measure(threads, |_, pairs, task| timer_resets(timer, pairs, task)),
-    );
+    row("tokio_sleep", threads, |_, pairs, task| tokio_sleeps(pairs, task));
+    row("tokio_reset", threads, |_, pairs, task| tokio_resets(pairs, task));
+    row("wheel_sleep", threads, |_, pairs, task| timer_sleeps(&timer, pairs, task));
+    row("wheel_reset", threads, |_, pairs, task| timer_resets(&timer, pairs, task));
     // The first cell of each thread is in a cache line that no other thread uses.
-    report("cell", threads, measure(threads, |n, pairs, _| cell_pairs(&cells[n][0], pairs)));
+    row("cell", threads, |n, pairs, _| cell_pairs(&cells[n][0], pairs));
 }
 
 /// Sleeps of other requests, on both timers.
-fn pend(runtime: &Runtime) -> impl Sized {
-    let _guard = runtime.enter();
+fn pend() -> impl Sized {
     let waker = Arc::new(Nobody).into();
     let mut task = Task::from_waker(&waker);
     let timer = Timer::open().expect("a timer");
@@ -151,12 +125,12 @@ fn pend(runtime: &Runtime) -> impl Sized {
 }
 
 fn main() {
-    let runtime = Arc::new(
-        Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime"),
-    );
-    let others = pend(&runtime);
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let _guard = runtime.enter();
+    let others = pend();
     for threads in [1, 2] {
-        compare(&runtime, threads);
+        compare(threads);
     }
     drop(others);
 }
