@@ -47,7 +47,7 @@ impl Cells {
 }
 
 fn map(context: &Context) -> Result<Mapping> {
-    let info = sys::info(context.fd())?;
+    let info: abi::Info = sys::get(context.fd())?;
     if info.op_flags & abi::F_CELL == 0 {
         return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP).into());
     }

@@ -81,7 +81,7 @@ impl Context {
     ///
     /// [`Error::System`]: `ENOTTY` if it is not a twheel device.
     pub fn from_fd(fd: OwnedFd) -> Result<Context> {
-        let clock = clock_of(&sys::info(fd.as_fd())?)?;
+        let clock = clock_of(&sys::get(fd.as_fd())?)?;
         let file = File {
             fd,
             clock,
@@ -259,9 +259,9 @@ impl Context {
         })
     }
 
-    fn cancel_found(&self, mut request: abi::CancelAll) -> Result<Found> {
-        sys::cancel_all(self.fd(), &mut request)?;
-        Ok(Found { pending: request.pending, withdrawn: request.withdrawn })
+    fn cancel_found(&self, request: abi::CancelAll) -> Result<Found> {
+        let abi::CancelAll { pending, withdrawn, .. } = sys::pass(self.fd(), request)?;
+        Ok(Found { pending, withdrawn })
     }
 
     /// Stop all timeouts for good. Nothing can be armed any more. Each pending timeout makes an
@@ -288,7 +288,7 @@ impl Context {
     ///
     /// None for a context that is open.
     pub fn info(&self) -> Result<Info> {
-        Ok(Info::new(sys::info(self.fd())?, self.file.clock))
+        Ok(Info::new(sys::get(self.fd())?, self.file.clock))
     }
 
     /// Get statistics.
@@ -297,7 +297,7 @@ impl Context {
     ///
     /// None for a context that is open.
     pub fn stats(&self) -> Result<Stats> {
-        Ok(sys::stats(self.fd())?)
+        Ok(sys::get(self.fd())?)
     }
 
     /// Wait until an event can be read, or until none can follow after [`stop`](Context::stop).

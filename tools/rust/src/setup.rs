@@ -95,6 +95,6 @@ impl Setup {
     ///
     /// As [`open`](Setup::open).
     pub fn open_path(&self, path: impl AsRef<Path>) -> Result<Context> {
-        Context::from_file(path.as_ref(), |fd| sys::setup(fd, &self.raw))
+        Context::from_file(path.as_ref(), |fd| sys::pass(fd, self.raw).map(drop))
     }
 }

@@ -49,31 +49,30 @@ pub(crate) fn submit(fd: BorrowedFd<'_>, ops: &mut [abi::Op]) -> io::Result<usiz
     Ok(submit.done as usize)
 }
 
-pub(crate) fn info(fd: BorrowedFd<'_>) -> io::Result<abi::Info> {
-    let mut info = abi::Info::default();
-    // SAFETY: the types agree
-    unsafe { control(fd, abi::IOC_INFO, &mut info) }?;
-    Ok(info)
+/// What an ioctl takes.
+pub(crate) trait Argument: Default {
+    const REQUEST: u32;
 }
 
-pub(crate) fn setup(fd: BorrowedFd<'_>, setup: &abi::Setup) -> io::Result<()> {
-    let mut setup = *setup;
-    // SAFETY: the types agree
-    unsafe { control(fd, abi::IOC_SETUP, &mut setup) }?;
-    Ok(())
+macro_rules! arguments {
+    ($($type:ident: $request:ident,)*) => {
+        $(impl Argument for abi::$type { const REQUEST: u32 = abi::$request; })*
+    };
 }
 
-pub(crate) fn stats(fd: BorrowedFd<'_>) -> io::Result<abi::Stats> {
-    let mut stats = abi::Stats::default();
-    // SAFETY: the types agree
-    unsafe { control(fd, abi::IOC_STATS, &mut stats) }?;
-    Ok(stats)
+arguments! {
+    Info: IOC_INFO, Stats: IOC_STATS, Setup: IOC_SETUP, CancelAll: IOC_CANCEL_ALL,
 }
 
-pub(crate) fn cancel_all(fd: BorrowedFd<'_>, request: &mut abi::CancelAll) -> io::Result<()> {
+/// Passes an argument. Returns what the kernel has made of it.
+pub(crate) fn pass<T: Argument>(fd: BorrowedFd<'_>, mut argument: T) -> io::Result<T> {
     // SAFETY: the types agree
-    unsafe { control(fd, abi::IOC_CANCEL_ALL, request) }?;
-    Ok(())
+    unsafe { control(fd, T::REQUEST, &mut argument) }?;
+    Ok(argument)
+}
+
+pub(crate) fn get<T: Argument>(fd: BorrowedFd<'_>) -> io::Result<T> {
+    pass(fd, T::default())
 }
 
 pub(crate) fn stop(fd: BorrowedFd<'_>) -> io::Result<()> {
