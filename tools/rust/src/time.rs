@@ -124,28 +124,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_above_the_range_saturate() {
+    fn durations_saturate() {
         let cases = [
-            (Duration::ZERO, 0),
-            (Duration::from_nanos(MAX_NS), MAX_NS),
-            (Duration::from_nanos(MAX_NS + 1), MAX_NS),
-            (Duration::MAX, MAX_NS),
+            (Duration::ZERO, 0, 0),
+            (Duration::from_nanos(1999), 1999, 1),
+            (Duration::from_micros(u32::MAX.into()), 4_294_967_295_000, u32::MAX),
+            (Duration::from_secs(4295), 4_295_000_000_000, u32::MAX),
+            (Duration::from_nanos(MAX_NS), MAX_NS, u32::MAX),
+            (Duration::from_nanos(MAX_NS + 1), MAX_NS, u32::MAX),
+            (Duration::MAX, MAX_NS, u32::MAX),
         ];
-        for (duration, expected) in cases {
-            assert_eq!(nanos(duration), expected, "{duration:?}");
-        }
-    }
-
-    #[test]
-    fn slack_is_rounded_down_and_saturates() {
-        let cases = [
-            (Duration::from_nanos(999), 0),
-            (Duration::from_nanos(1999), 1),
-            (Duration::from_micros(u32::MAX.into()), u32::MAX),
-            (Duration::from_secs(4295), u32::MAX),
-        ];
-        for (duration, expected) in cases {
-            assert_eq!(micros(duration), expected, "{duration:?}");
+        for (duration, ns, us) in cases {
+            assert_eq!((nanos(duration), micros(duration)), (ns, us), "{duration:?}");
         }
     }
 
