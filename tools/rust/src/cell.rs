@@ -144,7 +144,7 @@ impl Cell {
     /// # Errors
     ///
     /// `Stopped`; `Gone` after [`Context::cancel_all`]. Then the cell is idle. `System`: `EINVAL`
-    /// for a relative deadline on [`Clock::Realtime`](crate::Clock::Realtime). That changes nothing.
+    /// for a relative deadline on [`Clock::Realtime`](crate::Clock::Realtime), without effect.
     #[inline]
     pub fn arm(&self, deadline: impl Into<Deadline>) -> Result<Outcome> {
         let time = self.context.time_of(deadline.into())?;

@@ -47,8 +47,8 @@ impl Setup {
         self
     }
 
-    /// Number of slots of the first level, rounded up to a power of two; 0: the default. It is advice:
-    /// [`Context::info`] returns the actual number.
+    /// Number of slots of the first level, rounded up to a power of two; 0: the default. It is
+    /// advice: [`Context::info`] returns the actual number.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Setup {
         self.raw.slots = slots;

@@ -76,8 +76,8 @@ pub(super) const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 /// A clone is another handle of the same timer. A sleep that has ended leaves its cell and its
 /// memory for a later one, until the last handle and the last sleep are dropped.
 ///
-/// A child after `fork()` has no reader, and shares the cells: a sleep or a timer that it drops ends
-/// in the parent, too. It must call `exec()` or `_exit()`, or forget them.
+/// A child after `fork()` has no reader, and shares the cells: a sleep or a timer that it drops
+/// ends in the parent, too. It must call `exec()` or `_exit()`, or forget them.
 #[derive(Clone)]
 pub struct Timer {
     /// None: the sleeps are those of tokio.
@@ -145,8 +145,8 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// As [`Context::cell`], if more sleep than ever before. A sleep that has ended counts until the
-    /// thread of the timer has handled its event. [`Error::System`]: `EINVAL` on
+    /// As [`Context::cell`], if more sleep than ever before. A sleep that has ended counts until
+    /// the thread of the timer has handled its event. [`Error::System`]: `EINVAL` on
     /// [`Clock::Realtime`], unless the deadline is a [`Time`].
     ///
     /// # Panics
@@ -295,11 +295,11 @@ impl Core {
         Ok(Free(place.into()))
     }
 
-    /// Leaves a place for a later sleep. It ends if there is no room. So does another one, which had
-    /// room while there were more places.
+    /// Leaves a place for a later sleep. It ends if there is no room. So does another one, which
+    /// had room while there were more places.
     #[inline]
     fn put(free: Free) {
-        // SAFETY: it lives until another thread gets the place, from the last magazine that is tried
+        // SAFETY: it lives until another thread gets the place, from the last magazine tried
         let core = unsafe { &*Arc::as_ptr(&free.place().alarm.core) };
         let limit = core.made.load(Relaxed) / 2 + SPARE;
         let (mut free, mut surplus) = (Some(free), None);
