@@ -398,6 +398,33 @@ class Cells(WheelCase):
         self.assertEqual([a + b for a, b in zip(read, withdrawn)], [rounds] * 50)
 
 
+class Interpreter(WheelCase):
+    def test_call_that_does_not_wait_keeps_the_gil(self) -> None:
+        """A thread that wants the GIL gets it when a call gives it up."""
+        def want() -> None:
+            while not stop.is_set():
+                turns.append(None)
+                time.sleep(0)
+
+        stop, turns, cell = threading.Event(), list[None](), self.wheel.cell()
+        thread = threading.Thread(target=want)
+        gc.collect()                # closes wheels of other tests
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(HOUR)
+        thread.start()
+        before = len(turns)
+        for _ in range(3000):
+            cell.arm(HOUR)
+            cell.cancel()
+            self.wheel.cancel(self.wheel.arm(HOUR))
+            self.wheel.get(cell.id)
+            self.wheel._take(1)
+        after = len(turns)
+        stop.set()
+        thread.join()
+        self.assertEqual(after, before)
+
+
 class Sharing(WheelCase):
     def test_wheel_from_a_descriptor_is_the_same(self) -> None:
         self.need_sharing()

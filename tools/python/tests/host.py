@@ -87,7 +87,7 @@ class Layout(unittest.TestCase):
     def test_missing_library_is_an_import_error_with_a_remedy(self) -> None:
         with (mock.patch("ctypes.CDLL", side_effect=OSError("no such file")),
               self.assertRaisesRegex(ImportError, "no such file.*libtwheel1.*pip install")):
-            _lib.load()
+            _lib.load(ctypes.CDLL)
 
     def test_library_is_the_one_that_is_built(self) -> None:
         makefile = (TOOLS / "Makefile").read_text()

@@ -3,7 +3,8 @@
 
 Nothing here is for users of the package. Every structure has the fields of the structure
 of the same name in <twheel/abi.h>, in their order. A function that can fail returns a
-negative errno. Other threads run during a call.
+negative errno. Other threads run during a call through `waiting`, and none during one through `lib`,
+which keeps the GIL. To give it up and to get it back beside busy threads takes longer than a call.
 """
 
 import ctypes
@@ -182,11 +183,11 @@ EXCHANGES = {
 }
 
 
-def load() -> ctypes.CDLL:
+def load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
     """Load the library that a wheel of pip has beside this file, or the one that is installed."""
     own = Path(__file__).with_name(SONAME)
     try:
-        library = ctypes.CDLL(str(own) if own.exists() else SONAME)
+        library = kind(str(own) if own.exists() else SONAME)
     except OSError as error:
         raise ImportError(
             f"{error}. Install the package libtwheel1, or twheel with pip, which brings the library:"
@@ -199,5 +200,5 @@ def load() -> ctypes.CDLL:
     return library
 
 
-lib = load()
+lib, waiting = load(ctypes.PyDLL), load(ctypes.CDLL)
 HAS_CELLS = all(hasattr(lib, name) for name in EXCHANGES)

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _lib, cell as cells
-from ._lib import lib
+from ._lib import lib, waiting
 from .cell import Cell
 from .errors import check, open_error
 from .records import (Event, Found, Info, Operation, Outcome, Stats, Timeout, check_u64,
@@ -54,7 +54,7 @@ class _Context:
     def __init__(self) -> None:
         self.pointer = ctypes.c_void_p()
         self.gate = _lib.Gate(usable=True)
-        self._close = lib.twheel_close
+        self._close = waiting.twheel_close
 
     def __del__(self) -> None:
         """In a garbage collection, this can come before the last use of the wheel and its cells."""
@@ -68,7 +68,7 @@ def _open(path: str | None, backend: Backend | None, inherit: bool) -> tuple[_Co
     if backend not in _BACKENDS or path is not None and backend == "process":
         raise ValueError(f"no backend {backend!r}" + (" has a path" if path else ""))
     context, raw = _Context(), _lib.Info()
-    result = lib.twheel_open(None if path is None else os.fsencode(path),
+    result = waiting.twheel_open(None if path is None else os.fsencode(path),
                              _BACKENDS[backend] | (_lib.INHERIT if inherit else 0),
                              ctypes.byref(context.pointer))
     if result < 0:
@@ -131,7 +131,7 @@ class Wheel:
         self._path = path
         context, process = _open(path, backend, inherit)
         if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
-            check(lib.twheel_configure(context.pointer, ctypes.byref(_lib.Setup(
+            check(waiting.twheel_configure(context.pointer, ctypes.byref(_lib.Setup(
                 clock=clock or 0, flags=0 if clock is None else _lib.SETUP_CLOCK,
                 tick_ns=check_u64(tick_ns), slots=check_unsigned(slots, 32),
                 levels=check_unsigned(levels, 32),
@@ -155,7 +155,7 @@ class Wheel:
         for a wheel in a process.
         """
         context = _Context()
-        result = lib.twheel_open_fd(fd, ctypes.byref(context.pointer))
+        result = waiting.twheel_open_fd(fd, ctypes.byref(context.pointer))
         if result == -errno.EOPNOTSUPP:
             raise OSError(-result, "the descriptor of a wheel in a process gives no access to it")
         check(result)
@@ -306,7 +306,7 @@ class Wheel:
         for op, raw in zip(ops, raws):
             raw.result = -errno.ECANCELED
             op._raw = raw
-        check(lib.twheel_submit_ops(context.pointer, raws, len(ops)))
+        check(waiting.twheel_submit_ops(context.pointer, raws, len(ops)))
 
     def _know_clock(self) -> None:
         """Called when there is a cell: from then on the clock does not change."""
@@ -342,13 +342,13 @@ class Wheel:
     def cancel_all(self) -> Found:
         """End all timeouts and withdraw their unread events."""
         context, raw = self._use(), _lib.CancelAll()
-        check(lib.twheel_cancel_timeouts(context.pointer, ctypes.byref(raw)))
+        check(waiting.twheel_cancel_timeouts(context.pointer, ctypes.byref(raw)))
         return Found(raw.pending, raw.withdrawn)
 
     def cancel_cookie(self, cookie: int) -> Found:
         """End all timeouts with one cookie. The search visits every timeout."""
         context, raw = self._use(), _lib.CancelAll()
-        check(lib.twheel_cancel_cookie(context.pointer, check_u64(cookie), ctypes.byref(raw)))
+        check(waiting.twheel_cancel_cookie(context.pointer, check_u64(cookie), ctypes.byref(raw)))
         return Found(raw.pending, raw.withdrawn)
 
     def stop(self) -> None:
@@ -356,14 +356,14 @@ class Wheel:
         an unprocessed event, in no order. When the last event has been read, read() returns an
         empty list and iterations end."""
         context = self._use()
-        check(lib.twheel_stop(context.pointer))
+        check(waiting.twheel_stop(context.pointer))
 
     def timeouts(self) -> Iterator[Timeout]:
         """Iterate over all live timeouts, in no particular order. A timeout that is armed or ends
         meanwhile may be missing."""
         context, next_ = self._use(), ctypes.c_uint32()
         entries = (_lib.ListEntry * PAGE)()
-        while found := check(lib.twheel_list_timeouts(context.pointer, entries, PAGE,
+        while found := check(waiting.twheel_list_timeouts(context.pointer, entries, PAGE,
                                                       ctypes.byref(next_))):
             for raw in entries[:found]:
                 yield Timeout._of(raw, raw.remaining_ns)
@@ -375,7 +375,7 @@ class Wheel:
         """
         context, patience = self._use(), _Patience(timeout)
         while True:
-            result = lib.twheel_wait(context.pointer, patience.left_ns())
+            result = waiting.twheel_wait(context.pointer, patience.left_ns())
             if result != -errno.EINTR:
                 return bool(check(result))
 
@@ -392,7 +392,7 @@ class Wheel:
         context, patience = self._use(), _Patience(timeout)
         raws = (_lib.Event * most)()
         while True:
-            result = lib.twheel_read(context.pointer, raws, most, patience.left_ns())
+            result = waiting.twheel_read(context.pointer, raws, most, patience.left_ns())
             if result == -errno.EAGAIN:
                 result = -errno.ETIMEDOUT
             if result != -errno.EINTR:
