@@ -2,10 +2,12 @@
 """The package on the device, and on wheels in the process."""
 
 import contextlib
+import copy
 import errno
 import gc
 import io
 import os
+import pickle
 import runpy
 import signal
 import sys
@@ -423,6 +425,13 @@ class Interpreter(WheelCase):
         stop.set()
         thread.join()
         self.assertEqual(after, before)
+
+    def test_wheels_and_cells_are_not_copied(self) -> None:
+        makers: list[Callable[[object], object]] = [copy.copy, copy.deepcopy, pickle.dumps]
+        for make in makers:
+            for value in (self.wheel, self.wheel.cell()):
+                with self.assertRaises(TypeError):
+                    make(value)
 
 
 class Sharing(WheelCase):

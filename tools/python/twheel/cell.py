@@ -5,7 +5,7 @@ import contextlib
 import ctypes
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from . import _lib
 from ._lib import lib
@@ -74,6 +74,10 @@ class Cell(Exchange):
     def __del__(self) -> None:
         if getattr(self, "_owner", 0) == os.getpid():
             self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would end the cell of the original."""
+        raise TypeError(f"cannot copy or pickle {self!r}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} id={self.id} cookie={self.cookie}>"

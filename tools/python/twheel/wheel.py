@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _lib, cell as cells
 from ._lib import lib, waiting
@@ -198,6 +198,10 @@ class Wheel:
     def __del__(self) -> None:
         if getattr(self, "_context", None):
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would close the wheel of the original."""
+        raise TypeError(f"cannot copy or pickle {self!r}")
 
     def __repr__(self) -> str:
         context = self._context
