@@ -400,7 +400,7 @@ class Wheel:
             if result == -errno.EAGAIN:
                 result = -errno.ETIMEDOUT
             if result != -errno.EINTR:
-                return [Event._of(raw) for raw in raws[:check(result)]]
+                return Event._all(raws, check(result))
 
     def _take(self, most: int) -> list[Event] | None:
         """Read without waiting. Returns None if there is no event yet."""
@@ -408,7 +408,7 @@ class Wheel:
         result = lib.twheel_read(context.pointer, raws, most, 0)
         if result in (-errno.EAGAIN, -errno.EINTR):
             return None
-        return [Event._of(raw) for raw in raws[:check(result)]]
+        return Event._all(raws, check(result))
 
     def __iter__(self) -> Iterator[Event]:
         """Iterate over events as they come, until the wheel is stopped and empty.
