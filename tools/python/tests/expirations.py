@@ -207,7 +207,7 @@ class Expirations(unittest.TestCase):
             wheel.submit(Operation.arm(0, i) for i in range(10))
             while wheel.info().ready < 10:
                 await asyncio.sleep(0.001)
-            async for events in aio.Batches(wheel, 4):
+            async for events in wheel.batches(4):
                 self.assertEqual(len(events), 4)
                 break
             self.assertEqual(len(wheel.read(64, 0)), 6)

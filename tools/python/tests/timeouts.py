@@ -202,6 +202,45 @@ class OfTheWheel(OfAsyncio):
 
 
 class Loops(unittest.TestCase):
+    def test_close_for_a_loop_that_does_not_run(self) -> None:
+        """A wheel can be closed where a loop has stopped with tasks that wait. If it runs again,
+        they end."""
+        async def iterate() -> None:
+            async for _ in wheel.expirations():
+                self.fail("nothing was armed")
+
+        async def limit() -> None:
+            with contextlib.suppress(TimeoutError):
+                async with wheel.timeout(0.1):
+                    await asyncio.sleep(HOUR)
+
+        for runs_again in (True, False):
+            before = len(os.listdir("/proc/self/fd"))
+            loop = asyncio.new_event_loop()
+            loop.set_exception_handler(lambda *_: None)     # destroys tasks that wait
+            with Wheel() as wheel:
+                tasks = [loop.create_task(main()) for main in (iterate, limit, iterate)]
+                loop.run_until_complete(asyncio.sleep(0))
+                if not runs_again:
+                    loop.close()
+            if runs_again:
+                loop.run_until_complete(asyncio.gather(*tasks))
+                loop.close()
+            del tasks
+            gc.collect()
+            self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
+    def test_delay_counts_on_a_clock_that_is_not_set(self) -> None:
+        """Also beside a wheel on CLOCK_REALTIME. A delay that is not a number is due at once."""
+        async def main() -> None:
+            with Wheel(clock=time.CLOCK_REALTIME) as wheel:
+                for delay in (0.01, float("nan")):
+                    with self.assertRaises(TimeoutError):
+                        async with wheel.timeout(delay) as scope:
+                            self.assertFalse((scope.when() or 0) > time.monotonic() + HOUR)
+                            await asyncio.sleep(HOUR)
+        asyncio.run(main())
+
     def test_loops_that_are_over_keep_no_descriptor(self) -> None:
         async def main() -> None:
             async with wheel.timeout(HOUR):
@@ -214,5 +253,6 @@ class Loops(unittest.TestCase):
             for _ in range(3):
                 asyncio.run(main())
             self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+            self.assertEqual(len(wheel._watches), 1)
             with self.assertRaises(RuntimeError):
                 wheel.timeout(1)

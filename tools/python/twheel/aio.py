@@ -10,16 +10,19 @@ descriptor still learns which connections are idle.
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from .cell import Cell
 from .records import Event
 from .wheel import Wheel
+
+T = TypeVar("T")
 
 YIELD_AFTER = 16
 """Number of reads without a wait after which other tasks may run."""
@@ -35,11 +38,13 @@ LONGEST = 9e9
 
 
 def _run_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    """Run the function in the thread of the loop. Any thread may call this."""
+    """Run the function in the thread of the loop, or here if it does not run. Any thread may call
+    this."""
     if loop.is_running() and asyncio._get_running_loop() is not loop:
-        loop.call_soon_threadsafe(function)
-    else:
-        function()
+        with contextlib.suppress(RuntimeError):     # it has been closed meanwhile
+            loop.call_soon_threadsafe(function)
+            return
+    function()
 
 
 class _Watch:
@@ -48,42 +53,46 @@ class _Watch:
 
     def __init__(self, wheel: Wheel) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ready = asyncio.Event()
-        self._registered = False
-        self._stale = False
+        self._waits: list[asyncio.Future[None]] = []
+        self._woken = self._registered = self._stale = False
         self._fd = wheel._dup()
 
     async def rest(self) -> None:
         await asyncio.sleep(0)
 
-    async def wait(self) -> None:
-        """Wait until an event may be unread, or until close(). The descriptor stays registered
-        until there is an event for which nobody waits.
+    def wait(self) -> "asyncio.Future[None]":
+        """Returns what ends when an event may be unread, or with close(). The descriptor stays
+        registered until there is an event for which nobody waits.
 
         When a task has been woken and finds no further event, the loop has a call of _wake() left
         from before the read. It is ignored. If there was none, the next turn has another.
         """
-        if self._ready.is_set():
-            self._ready.clear()
+        if self._woken:
+            self._woken = False
             self._stale = self._registered
-        if not self._registered and self._fd >= 0:
+        if not self._registered:
             self._loop.add_reader(self._fd, self._wake)
             self._registered = True
-        if self._fd >= 0:
-            await self._ready.wait()
+        if self._waits:     # some may have been cancelled
+            self._waits = [wait for wait in self._waits if not wait.done()]
+        self._waits.append(self._loop.create_future())
+        return self._waits[-1]
 
     def _wake(self) -> None:
         if self._stale:
             self._stale = False
             return
-        if self._ready.is_set():
-            self._unregister()
-        self._ready.set()
+        self._end_waits(not self._woken)
 
-    def _unregister(self) -> None:
-        if self._registered and not self._loop.is_closed():
+    def _end_waits(self, registered: bool) -> None:
+        if self._registered and not registered:
             self._loop.remove_reader(self._fd)
-        self._registered = False
+            self._registered = False
+        self._woken = True
+        for wait in self._waits:
+            if not wait.done():
+                wait.set_result(None)
+        self._waits.clear()
 
     def close(self) -> None:
         """End all waits. Any thread may call this."""
@@ -91,10 +100,10 @@ class _Watch:
 
     def _end(self) -> None:
         if self._fd >= 0:
-            self._unregister()
+            if not self._loop.is_closed():
+                self._end_waits(False)
             os.close(self._fd)
             self._fd = -1
-            self._ready.set()
 
 
 class _TrioWatch:
@@ -127,31 +136,26 @@ class _TrioWatch:
             self._fd = -1
 
 
-def _watch(wheel: Wheel) -> _Watch | _TrioWatch:
-    """For the loop of this task. trio can be a guest in the thread of another loop."""
-    trio, loop = sys.modules.get("trio"), asyncio._get_running_loop()
-    return _TrioWatch(wheel, trio) if trio and not (loop and asyncio.current_task(loop)) else \
-        _Watch(wheel)
-
-
-class Batches:
-    """Iterator over lists of up to `most` events, in one loop. A cancelled wait loses no event, and
-    the iterator can be used further. It ends when the wheel is closed, which it keeps alive.
+class Events(Generic[T]):
+    """Iterator over what `given` makes of lists of up to `most` events, in one loop. Each list is
+    read when the iterator is asked for it. A cancelled wait loses no event, and the iterator can be
+    used further. It ends when the wheel is closed, which it keeps alive.
     """
 
     _watch: _Watch | _TrioWatch | None = None
 
-    def __init__(self, wheel: Wheel, most: int) -> None:
+    def __init__(self, wheel: Wheel, most: int, given: Callable[[list[Event]], T]) -> None:
         if most < 1:
             raise ValueError(f"room for {most} events")
         self._wheel = wheel
         self._most = most
+        self._given = given
         self._reads = 0
 
-    def __aiter__(self) -> "Batches":
+    def __aiter__(self) -> "Events[T]":
         return self
 
-    async def __anext__(self) -> list[Event]:
+    async def __anext__(self) -> T:
         try:
             watch = self._watch or self._start()
             while True:
@@ -160,7 +164,7 @@ class Batches:
                     await watch.rest()
                 events = self._wheel._take(self._most)
                 if events:
-                    return events
+                    return self._given(events)
                 if events is not None:
                     break
                 await watch.wait()
@@ -171,30 +175,16 @@ class Batches:
         raise StopAsyncIteration
 
     def _start(self) -> _Watch | _TrioWatch:
-        self._watch = watch = _watch(self._wheel)
-        self._wheel._watches.add(watch)
-        if self._wheel.closed:
-            watch.close()
-        return watch
+        trio, loop = sys.modules.get("trio"), asyncio._get_running_loop()
+        # trio can be a guest in the thread of another loop.
+        in_trio = trio and not (loop and asyncio.current_task(loop))
+        self._watch = _TrioWatch(self._wheel, trio) if in_trio else _Watch(self._wheel)
+        self._wheel._keep(self._watch)
+        return self._watch
 
     def __del__(self) -> None:
         if self._watch:
-            self._wheel._watches.discard(self._watch)
-            self._watch.close()
-
-
-class Expirations:
-    """Iterator over events. Each event is read when the iterator is asked for it."""
-
-    def __init__(self, wheel: Wheel) -> None:
-        self._reads = Batches(wheel, 1)
-
-    def __aiter__(self) -> "Expirations":
-        return self
-
-    async def __anext__(self) -> Event:
-        [event] = await anext(self._reads)
-        return event
+            self._wheel._drop(self._watch)
 
 
 class _Timeouts:
@@ -239,10 +229,13 @@ class _Timeouts:
         if not self.wheel.closed:
             if not self.loop.is_closed():
                 self.loop.remove_reader(self.wheel.fileno())
+                self.loop.call_soon(self._leave)        # asyncio.timeout() needs a running loop
             self.wheel.close()
-            for timeout in self._used.values():
-                if not timeout.expired():
-                    timeout.reschedule(timeout.when())
+
+    def _leave(self) -> None:
+        for timeout in self._used.values():
+            if not timeout.expired():
+                timeout.reschedule(timeout.when())
 
 
 class Timeout:
@@ -282,12 +275,13 @@ class Timeout:
         delay = None if self._when is None else self._when - self._timeouts.now()
         if self._timeouts.wheel.closed:
             self._due_in(delay)
-        elif delay is not None and 0 < delay < LONGEST:
-            cell.arm(delay)
-        else:
+        elif delay is None or delay >= LONGEST:
             cell.cancel()
-            if delay is not None and delay <= 0:
-                self._due_in(delay)
+        elif delay > 0:
+            cell.arm(delay)
+        else:                       # or not a number
+            cell.cancel()
+            self._due_in(0)
 
     def expired(self) -> bool:
         """It was due, and the block is cancelled."""
@@ -315,6 +309,7 @@ def timeout(wheel: Wheel, delay: float | None) -> Timeout:
     if not timeouts:
         for old in list(wheel._timeouts):
             if old.is_closed():
-                wheel._timeouts.pop(old).close()
+                wheel._drop(wheel._timeouts.pop(old))
         timeouts = wheel._timeouts[loop] = _Timeouts(wheel, loop)
+        wheel._keep(timeouts)
     return Timeout(timeouts, delay)

@@ -173,15 +173,26 @@ class Wheel:
         context, self._context = self._context, None
         if context:
             self._gate.usable = False
-            for watch in [*self._watches, *self._timeouts.values()]:
-                watch.close()
             self._timeouts.clear()
+            for watch in [*self._watches]:
+                watch.close()
+
+    def _keep(self, watch: Any) -> None:
+        """close() closes the watch, too."""
+        self._watches.add(watch)
+        if self.closed:
+            watch.close()
+
+    def _drop(self, watch: Any) -> None:
+        self._watches.discard(watch)
+        watch.close()
 
     def _another(self) -> "Wheel":
-        """Open a context with the same backend, clock and slack."""
+        """Open a context with the same backend and slack, and the same clock if it is steady."""
         info = self.info()
         backend: Backend | None = "process" if info.process else None if self._path else "kernel"
-        return Wheel(self._path, backend=backend, clock=info.clock, slack_ns=info.slack_ns)
+        clock = time.CLOCK_MONOTONIC if info.clock == time.CLOCK_REALTIME else info.clock
+        return Wheel(self._path, backend=backend, clock=clock, slack_ns=info.slack_ns)
 
     @property
     def closed(self) -> bool:
@@ -438,7 +449,7 @@ class Wheel:
         has one descriptor, from its first use to its last reference.
         """
         from . import aio
-        return aio.Expirations(self)
+        return aio.Events(self, 1, lambda events: events[0])
 
     def batches(self, most: int = 64) -> AsyncIterator[list[Event]]:
         """Iterate over lists of up to `most` events: async for events in wheel.batches().
@@ -450,4 +461,4 @@ class Wheel:
         most: maximum number of events in a list, 1 or more. Raises ValueError otherwise.
         """
         from . import aio
-        return aio.Batches(self, most)
+        return aio.Events(self, most, lambda events: events)
