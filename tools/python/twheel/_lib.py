@@ -11,10 +11,10 @@ import ctypes
 from ctypes import (POINTER, c_char_p, c_int, c_int32, c_int64, c_uint, c_uint8, c_uint32, c_uint64,
                     c_void_p)
 from pathlib import Path
+from typing import Any
 
 SONAME = "libtwheel.so.1"
 
-NONBLOCK = 0x1
 INHERIT = 0x2
 KERNEL = 0x4
 PROCESS = 0x8
@@ -25,130 +25,64 @@ F_ABS, F_FIXED_DELAY, F_CELL, F_EXACT = 1, 2, 4, 8
 EV_LAST, EV_UNPROCESSED = 1, 2
 INFO_PRIVATE, INFO_STOPPED, INFO_PROCESS = 1, 2, 2**31
 SETUP_CLOCK = 1
-STATE_PENDING, STATE_READY, STATE_IDLE = 1, 2, 3
 CELL_IDLE = 2**64 - 1
 LATENESS = 40
 
 
+Fields = list[tuple[str, Any]]
+
+
+def u32(*names: str) -> Fields:
+    return [(name, c_uint32) for name in names]
+
+
+def u64(*names: str) -> Fields:
+    return [(name, c_uint64) for name in names]
+
+
 class Op(ctypes.Structure):
-    _fields_ = [
-        ("opcode", c_uint32),
-        ("flags", c_uint32),
-        ("id", c_uint64),
-        ("expires_ns", c_uint64),
-        ("interval_ns", c_uint64),
-        ("cookie", c_uint64),
-        ("repeat", c_uint32),
-        ("slack_us", c_uint32),
-        ("result", c_int32),
-        ("reserved", c_uint32),
-    ]
+    _fields_ = [*u32("opcode", "flags"), *u64("id", "expires_ns", "interval_ns", "cookie"),
+                *u32("repeat", "slack_us"), ("result", c_int32), *u32("reserved")]
 
 
 class Event(ctypes.Structure):
-    _fields_ = [
-        ("id", c_uint64),
-        ("cookie", c_uint64),
-        ("expires_ns", c_uint64),
-        ("fired_ns", c_uint64),
-        ("count", c_uint64),
-        ("flags", c_uint32),
-        ("reserved", c_uint32),
-    ]
+    _fields_ = [*u64("id", "cookie", "expires_ns", "fired_ns", "count"), *u32("flags", "reserved")]
 
 
 class Info(ctypes.Structure):
-    _fields_ = [
-        ("opcodes", c_uint32),
-        ("op_flags", c_uint32),
-        ("tick_ns", c_uint64),
-        ("clock", c_uint32),
-        ("slots", c_uint32),
-        ("levels", c_uint32),
-        ("max_timeouts", c_uint32),
-        ("live", c_uint32),
-        ("ready", c_uint32),
-        ("flags", c_uint32),
-        ("slack_us", c_uint32),
-        ("setup_flags", c_uint32),
-        ("cells", c_uint32),
-        ("user_timeouts", c_uint32),
-        ("max_user_timeouts", c_uint32),
-        ("wheel_bytes", c_uint64),
-        ("max_wheel_bytes", c_uint64),
-        ("refused", c_uint64),
-        ("user_refused", c_uint64),
-        ("all_refused", c_uint64),
-        ("wheel_refused", c_uint64),
-        ("reserved", c_uint64 * 2),
-    ]
+    _fields_ = [*u32("opcodes", "op_flags"), *u64("tick_ns"),
+                *u32("clock", "slots", "levels", "max_timeouts", "live", "ready", "flags",
+                     "slack_us", "setup_flags", "cells", "user_timeouts", "max_user_timeouts"),
+                *u64("wheel_bytes", "max_wheel_bytes", "refused", "user_refused", "all_refused",
+                     "wheel_refused"), ("reserved", c_uint64 * 2)]
 
 
 class Setup(ctypes.Structure):
-    _fields_ = [
-        ("tick_ns", c_uint64),
-        ("clock", c_uint32),
-        ("slots", c_uint32),
-        ("levels", c_uint32),
-        ("max_timeouts", c_uint32),
-        ("flags", c_uint32),
-        ("slack_us", c_uint32),
-        ("reserved", c_uint64 * 3),
-    ]
+    _fields_ = [*u64("tick_ns"),
+                *u32("clock", "slots", "levels", "max_timeouts", "flags", "slack_us"),
+                ("reserved", c_uint64 * 3)]
 
 
 class CancelAll(ctypes.Structure):
-    _fields_ = [
-        ("cookie", c_uint64),
-        ("flags", c_uint32),
-        ("pending", c_uint32),
-        ("withdrawn", c_uint32),
-        ("reserved0", c_uint32),
-        ("reserved", c_uint64 * 2),
-    ]
+    _fields_ = [*u64("cookie"), *u32("flags", "pending", "withdrawn", "reserved0"),
+                ("reserved", c_uint64 * 2)]
 
 
 class ListEntry(ctypes.Structure):
-    _fields_ = [
-        ("id", c_uint64),
-        ("cookie", c_uint64),
-        ("remaining_ns", c_uint64),
-        ("interval_ns", c_uint64),
-        ("repeat", c_uint32),
-        ("slack_us", c_uint32),
-        ("state", c_uint32),
-        ("flags", c_uint32),
-    ]
+    _fields_ = [*u64("id", "cookie", "remaining_ns", "interval_ns"),
+                *u32("repeat", "slack_us", "state", "flags")]
+
+
+class Stats(ctypes.Structure):
+    _fields_ = [*u64("armed", "moved", "cancelled", "withdrawn", "ended", "fired", "looks", "kicks",
+                     "dropped", "unprocessed", "read"), *u32("live", "ready"),
+                ("lateness", c_uint64 * LATENESS), ("reserved", c_uint64 * 6)]
 
 
 class Gate(ctypes.Structure):
     """Of the extension _cell: whether the cells of a wheel can be used."""
 
-    _fields_ = [
-        ("context", c_uint64),
-        ("usable", c_uint8),
-        ("relative", c_uint8),
-    ]
-
-
-class Stats(ctypes.Structure):
-    _fields_ = [
-        ("armed", c_uint64),
-        ("moved", c_uint64),
-        ("cancelled", c_uint64),
-        ("withdrawn", c_uint64),
-        ("ended", c_uint64),
-        ("fired", c_uint64),
-        ("looks", c_uint64),
-        ("kicks", c_uint64),
-        ("dropped", c_uint64),
-        ("unprocessed", c_uint64),
-        ("read", c_uint64),
-        ("live", c_uint32),
-        ("ready", c_uint32),
-        ("lateness", c_uint64 * LATENESS),
-        ("reserved", c_uint64 * 6),
-    ]
+    _fields_ = [*u64("context"), ("usable", c_uint8), ("relative", c_uint8)]
 
 
 # Functions that the package uses. All operations on a single timeout go through
