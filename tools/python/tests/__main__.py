@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """python3 -m tests MODULE...: run unittest modules of this directory and print KTAP."""
 
+import faulthandler
 import logging
 import sys
 import unittest
@@ -8,6 +9,9 @@ import warnings
 from types import TracebackType
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
+
+# Seconds after which a test hangs, and the run ends.
+PATIENCE = 120
 
 # What went wrong where no exception can be raised, a wheel that nobody closed, say.
 UNRAISABLE: list[str] = []
@@ -24,6 +28,10 @@ class KtapResult(unittest.TestResult):
     def _line(self, verdict: str, test: unittest.TestCase, note: str = "") -> None:
         name = test.id().rpartition(".")[2]
         print(f"{verdict} {self.testsRun} {name}{note}", flush=True)
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         self._line("ok", test)
