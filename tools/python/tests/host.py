@@ -99,23 +99,18 @@ class Times(unittest.TestCase):
 
     def test_what_is_no_time_is_refused(self) -> None:
         for value in (float("inf"), float("nan"), 9.3e9):
-            with self.assertRaises(ValueError, msg=f"{value}"):
-                seconds(value)
-        with self.assertRaises(ValueError):
-            at_ns(2**63)
+            self.assertRaises(ValueError, seconds, value)
+        self.assertRaises(ValueError, at_ns, 2**63)
+        self.assertEqual(at_ns(2**63 - 1).expires_ns, 2**63 - 1)
 
     def test_negative_time_is_due_at_once(self) -> None:
         self.assertEqual({seconds(-1), seconds(-1e-12), seconds(-float("inf")), seconds(-0.0)}, {0})
         self.assertEqual((after_ns(-1), at_ns(-1)), (after_ns(0), at_ns(0)))
 
-    def test_largest_time_is_taken(self) -> None:
-        self.assertEqual(at_ns(2**63 - 1).expires_ns, 2**63 - 1)
-
     def test_repeat_has_limits(self) -> None:
         self.assertEqual(every(0.25, 3), every_ns(250_000_000, 3))
         for interval, times in ((0, 1), (1, -1), (1, 2**32)):
-            with self.assertRaises(ValueError):
-                every(interval, times)
+            self.assertRaises(ValueError, every, interval, times)
 
 
 class Operations(unittest.TestCase):
@@ -132,8 +127,6 @@ class Operations(unittest.TestCase):
 
     def test_slack_is_never_more_than_asked_for(self) -> None:
         self.assertEqual(Operation.arm(1, slack_ns=2**62)._raw.slack_us, 2**32 - 1)
-
-    def test_exact_is_a_flag(self) -> None:
         for op in (Operation.arm(1, exact=True), Operation.mod(9, 1, exact=True)):
             self.assertEqual((op._raw.flags, op._raw.slack_us), (_lib.F_EXACT, 0))
 
@@ -143,8 +136,7 @@ class Operations(unittest.TestCase):
             lambda cookie: Operation.arm(1, cookie)]
         for value in (-1, 2**64):
             for make in makers:
-                with self.assertRaises(ValueError):
-                    make(value)
+                self.assertRaises(ValueError, make, value)
 
 
 class Opening(unittest.TestCase):
@@ -173,7 +165,5 @@ class Opening(unittest.TestCase):
             Wheel()
 
     def test_backend_that_does_not_exist_is_refused(self) -> None:
-        with self.assertRaises(ValueError):
-            Wheel(backend="none")       # type: ignore[arg-type]
-        with self.assertRaises(ValueError):
-            Wheel("/dev/twheel", backend="process")
+        self.assertRaises(ValueError, Wheel, backend="none")
+        self.assertRaises(ValueError, Wheel, "/dev/twheel", backend="process")

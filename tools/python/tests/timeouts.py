@@ -82,19 +82,17 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
 
     async def test_reschedule_is_for_the_block(self) -> None:
         scope = self.make(HOUR)
-        with self.assertRaises((RuntimeError, AssertionError)):     # assertion: before 3.12
-            scope.reschedule(None)
+        # An assertion: before 3.12.
+        self.assertRaises((RuntimeError, AssertionError), scope.reschedule, None)
         async with scope:
             pass
-        with self.assertRaises(RuntimeError):
-            scope.reschedule(None)
+        self.assertRaises(RuntimeError, scope.reschedule, None)
         with self.assertRaises(TimeoutError):
             async with self.make(0) as scope:
                 try:
                     await self.forever()
                 finally:
-                    with self.assertRaises(RuntimeError):
-                        scope.reschedule(None)
+                    self.assertRaises(RuntimeError, scope.reschedule, None)
 
     async def test_nested_blocks_expire_each_at_its_own_time(self) -> None:
         with self.assertRaises(TimeoutError):
@@ -184,8 +182,7 @@ class OfTheWheel(OfAsyncio):
                     inner.reschedule(inner.when() + 1)
                     await self.forever()
         self.assertEqual((outer.expired(), inner.expired()), (True, False))
-        with self.assertRaises(ValueError):
-            self.make(1)
+        self.assertRaises(ValueError, self.make, 1)
 
     async def test_close_leaves_timeouts_to_the_loop(self) -> None:
         await self.check_close(self.wheel.close)
@@ -254,5 +251,4 @@ class Loops(unittest.TestCase):
                 asyncio.run(main())
             self.assertEqual(len(os.listdir("/proc/self/fd")), before)
             self.assertEqual(len(wheel._watches), 1)
-            with self.assertRaises(RuntimeError):
-                wheel.timeout(1)
+            self.assertRaises(RuntimeError, wheel.timeout, 1)

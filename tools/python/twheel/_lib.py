@@ -3,8 +3,8 @@
 
 Nothing here is for users of the package. Every structure has the fields of the structure
 of the same name in <twheel/abi.h>, in their order. A function that can fail returns a
-negative errno. Other threads run during a call through `waiting`, and none during one through `lib`,
-which keeps the GIL. To give it up and to get it back beside busy threads takes longer than a call.
+negative errno. A call through `waiting` gives up the GIL. One through `lib` keeps it: to get it back
+beside busy threads takes longer than such a call.
 """
 
 import ctypes
@@ -124,8 +124,8 @@ def load(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
         library = kind(str(own) if own.exists() else SONAME)
     except OSError as error:
         raise ImportError(
-            f"{error}. Install the package libtwheel1, or twheel with pip, which brings the library:"
-            " 'pip install ./tools/python' in the sources") from None
+            f"{error}. Install the package libtwheel1, or twheel with pip, which brings the"
+            " library: 'pip install ./tools/python' in the sources") from None
     found = {name: types for name, types in EXCHANGES.items() if hasattr(library, name)}
     for name, (result, *arguments) in (SIGNATURES | found).items():
         function = getattr(library, name)

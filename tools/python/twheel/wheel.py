@@ -117,8 +117,9 @@ class Wheel:
 
         path: another device than /dev/twheel. backend: "kernel" for the device or an error,
         "process" for a wheel in the process. The environment variable TWHEEL_BACKEND overrides
-        it, unless there is a path. info().process is the result. clock: time.CLOCK_MONOTONIC (the default), time.CLOCK_BOOTTIME, or
-        time.CLOCK_REALTIME, which takes absolute times only. tick_ns, slots, levels:
+        it, unless there is a path. info().process is the result. clock: time.CLOCK_MONOTONIC
+        (the default), time.CLOCK_BOOTTIME, or time.CLOCK_REALTIME, which takes absolute times
+        only. tick_ns, slots, levels:
         another geometry than the shared wheel's; 0 is the default. slots and levels are
         advice: info() returns the actual numbers. max_timeouts: limit of live timeouts.
         slack_ns: maximum added delay of timeouts without a slack of their own. inherit:
