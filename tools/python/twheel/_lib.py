@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 """The structures of /dev/twheel and the functions of libtwheel, for ctypes.
 
-Nothing here is for users of the package. Every structure has the fields of the structure
-of the same name in <twheel/abi.h>, in their order. A function that can fail returns a
-negative errno. A call through `waiting` gives up the GIL. One through `lib` keeps it: to get it back
-beside busy threads takes longer than such a call.
+Nothing here is for users of the package. Every structure has the fields of the structure of the
+same name in <twheel/abi.h>, in their order. A function that can fail returns a negative errno. A
+call through `waiting` gives up the GIL. One through `lib` keeps it: to get it back beside busy
+threads takes longer than such a call.
 """
 
 import ctypes

@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -80,16 +80,13 @@ def _open(path: str | None, backend: Backend | None, inherit: bool) -> tuple[_Co
     return context, process
 
 
-class _Patience:
-    """Rest of a waiting time, for calls that are repeated after a signal."""
-
-    def __init__(self, timeout: float | None) -> None:
-        self._end = None if timeout is None else time.monotonic_ns() + seconds(timeout)
-
-    def left_ns(self) -> int:
-        if self._end is None:
-            return _lib.FOREVER
-        return max(0, self._end - time.monotonic_ns())
+def _patiently(call: Callable[[int], Any], timeout: float | None) -> int:
+    """Make the call with the time that is left, and again after a signal."""
+    end = None if timeout is None else time.monotonic_ns() + seconds(timeout)
+    result: int = -errno.EINTR
+    while result == -errno.EINTR:
+        result = call(_lib.FOREVER if end is None else max(0, end - time.monotonic_ns()))
+    return result
 
 
 class Wheel:
@@ -389,11 +386,8 @@ class Wheel:
 
         timeout: seconds, or None to wait without limit. Returns False after the timeout.
         """
-        context, patience = self._use(), _Patience(timeout)
-        while True:
-            result = waiting.twheel_wait(context.pointer, patience.left_ns())
-            if result != -errno.EINTR:
-                return bool(check(result))
+        context = self._use()
+        return bool(check(_patiently(lambda ns: waiting.twheel_wait(context.pointer, ns), timeout)))
 
     def read(self, most: int = 64, timeout: float | None = None) -> list[Event]:
         """Take events out of the queue, at least one, in the order in which they fired.
@@ -405,14 +399,10 @@ class Wheel:
         """
         if most < 1:
             raise ValueError(f"room for {most} events")
-        context, patience = self._use(), _Patience(timeout)
-        raws = (_lib.Event * most)()
-        while True:
-            result = waiting.twheel_read(context.pointer, raws, most, patience.left_ns())
-            if result == -errno.EAGAIN:
-                result = -errno.ETIMEDOUT
-            if result != -errno.EINTR:
-                return Event._all(raws, check(result))
+        context, raws = self._use(), (_lib.Event * most)()
+        result = _patiently(lambda ns: waiting.twheel_read(context.pointer, raws, most, ns),
+                            timeout)
+        return Event._all(raws, check(-errno.ETIMEDOUT if result == -errno.EAGAIN else result))
 
     def _take(self, most: int) -> list[Event] | None:
         """Read without waiting. Returns None if there is no event yet."""
@@ -445,7 +435,7 @@ class Wheel:
     def expirations(self) -> AsyncIterator[Event]:
         """Iterate in asyncio or trio: async for event in wheel.expirations().
 
-        Several tasks may iterate at once, and each event goes to one of them. After a cancelled
+        Several tasks may have iterators, and each event goes to one of them. After a cancelled
         wait the iterator can be used further. It ends when the wheel is stopped or closed. It
         has one descriptor, from its first use to its last reference.
         """
