@@ -66,9 +66,13 @@ static void arm_node(unsigned int number, __u64 ms)
 /* All become due while nobody looks: they come in one batch. */
 static void let_all_expire(void)
 {
+	struct twheel_info info;
+
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		arm_node(i, 0);
-	wait_ready(twheel_fd(twheel_hub_ctx(hub)), NR_NODES);
+	do
+		CHECK_EQ(twheel_get_info(twheel_hub_ctx(hub), &info), 0);
+	while (info.ready < NR_NODES);
 }
 
 /* Only idle cells are left. */
@@ -165,7 +169,6 @@ struct client {
 static struct client clients[NR_CLIENTS];
 static unsigned int nr_clients, nr_ended, nr_early;
 static __s64 latest_ns;
-static __u64 slowest_ns;	/* from a client's turn to the next one, or to its echo */
 static __u64 idle_ns;
 static struct sockaddr_in address;
 static int epoll;
@@ -223,18 +226,9 @@ static void send_byte(struct client *client)
 	send(client->fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void took(__u64 since_ns)
-{
-	__u64 ns = now_ns() - since_ns;
-
-	if (ns > slowest_ns)
-		slowest_ns = ns;
-}
-
 static void byte_echoed(struct client *client)
 {
 	CHECK(client->sent_ns);
-	took(client->sent_ns);
 	client->heard_ns = client->sent_ns;
 	client->sent_ns = 0;
 }
@@ -265,8 +259,6 @@ static void client_ended(struct client *client)
 {
 	__s64 late = now_ns() - client->heard_ns - idle_ns;
 
-	if (client->sent_ns)
-		took(client->sent_ns);
 	close(client->fd);
 	client->fd = -1;
 	nr_ended++;
@@ -336,10 +328,8 @@ static unsigned int send_from_active(void)
 	for (unsigned int i = 0; i < nr_clients; i++) {
 		if (!is_active(i) || clients[i].fd < 0)
 			continue;
-		if (!clients[i].sent_ns) {
-			took(clients[i].heard_ns);
+		if (!clients[i].sent_ns)
 			send_byte(&clients[i]);
-		}
 		nr++;
 	}
 	return nr;
@@ -372,8 +362,8 @@ static void wait_for_the_end(void)
 }
 
 /*
- * Active clients are dropped only if the machine stalls for about the idle time, and then
- * not early.
+ * Active clients are dropped only if the machine stalls for about the idle time. If the server
+ * did not hear them, it would drop them early.
  */
 TEST(thousands_are_closed_on_time_if_silent_and_stay_if_active)
 {
@@ -393,7 +383,6 @@ TEST(thousands_are_closed_on_time_if_silent_and_stay_if_active)
 		  most, nr_clients, (connected - begun) / NSEC_PER_MSEC, stayed, echoed,
 		  latest_ns / (__s64)NSEC_PER_MSEC);
 	CHECK_EQ(nr_early, 0);
-	CHECK(stayed > 0 || slowest_ns > IDLE_NS / 2);
 	CHECK(echoed >= stayed);
 	for (unsigned int i = 0; i < nr_clients; i++) {
 		if (clients[i].fd >= 0)
