@@ -10,6 +10,7 @@ import time
 import unittest
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 from twheel import Wheel, aio
 
@@ -237,6 +238,20 @@ class Loops(unittest.TestCase):
                             self.assertFalse((scope.when() or 0) > time.monotonic() + HOUR)
                             await asyncio.sleep(HOUR)
         asyncio.run(main())
+
+    def test_close_while_the_first_timeout_of_a_loop_is_made(self) -> None:
+        def another() -> Wheel:
+            wheel.close()
+            return other
+
+        async def main() -> None:
+            with mock.patch.object(wheel, "_another", another):
+                wheel.timeout(HOUR)
+
+        wheel, other = Wheel(), Wheel()
+        self.addCleanup(other.close)
+        asyncio.run(main())
+        self.assertTrue(other.closed)
 
     def test_loops_that_are_over_keep_no_descriptor(self) -> None:
         async def main() -> None:
