@@ -50,12 +50,12 @@ static void called(struct twheel_node *node)
 	nr_all++;
 }
 
-static void init_nodes(struct twheel_hub *new_hub, void (*fn)(struct twheel_node *node))
+static void open_nodes(void (*fn)(struct twheel_node *node))
 {
-	hub = new_hub;
+	hub = open_loop();
 	begun_ns = now_ns();
 	for (unsigned int i = 0; i < NR_NODES; i++)
-		twheel_node_init(&nodes[i], new_hub, fn);
+		twheel_node_init(&nodes[i], hub, fn);
 }
 
 static void arm_node(unsigned int number, __u64 ms)
@@ -63,73 +63,45 @@ static void arm_node(unsigned int number, __u64 ms)
 	CHECK_EQ(twheel_node_arm(&nodes[number], ms * NSEC_PER_MSEC), 0);
 }
 
-/* All become due while nobody looks: they come in one batch. */
-static void let_all_expire(void)
-{
-	struct twheel_info info;
-
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		arm_node(i, 0);
-	do
-		CHECK_EQ(twheel_get_info(twheel_hub_ctx(hub), &info), 0);
-	while (info.ready < NR_NODES);
-}
-
 /* Only idle cells are left. */
-static void check_nothing_left(struct twheel_hub *same)
+static void close_nodes(void)
 {
 	struct twheel_cancel_all done;
 
-	CHECK(same == hub);
 	CHECK_EQ(twheel_hub_armed(hub), 0);
 	CHECK_EQ(twheel_cancel_timeouts(twheel_hub_ctx(hub), &done), 0);
 	CHECK_EQ(done.pending, 0);
 	CHECK_EQ(done.withdrawn, 0);
+	close_loop();
 }
 
-static void arm_some(struct twheel_hub *new_hub)
+TEST(loop_lasts_while_a_node_is_armed)
 {
-	init_nodes(new_hub, called);
+	open_nodes(called);
 	for (unsigned int i = 0; i < 1000; i++) {	/* the watch ends each time */
 		arm_node(0, 3600 * 1000);
 		CHECK(twheel_node_cancel(&nodes[0]));
 	}
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		arm_node(i, 20 * i);
-}
-
-static void check_some(struct twheel_hub *same)
-{
-	check_nothing_left(same);
+	run_loop();
 	for (unsigned int i = 0; i < NR_NODES; i++) {
 		CHECK_EQ(nr_calls[i], 1);
 		CHECK(called_ns[i] >= begun_ns + 20 * i * NSEC_PER_MSEC);
 	}
-}
-
-TEST(loop_lasts_while_a_node_is_armed)
-{
-	run_loop(arm_some, check_some);
-}
-
-static void arm_nothing(struct twheel_hub *new_hub)
-{
-	init_nodes(new_hub, called);
-	arm_node(0, 3600 * 1000);
-	CHECK(twheel_node_cancel(&nodes[0]));
-	CHECK(!twheel_node_cancel(&nodes[0]));
-}
-
-static void check_no_call(struct twheel_hub *same)
-{
-	check_nothing_left(same);
-	CHECK_EQ(nr_all, 0);
-	CHECK(now_ns() < begun_ns + patience_ns());
+	close_nodes();
 }
 
 TEST(loop_ends_when_the_last_node_is_cancelled)
 {
-	run_loop(arm_nothing, check_no_call);
+	open_nodes(called);
+	arm_node(0, 3600 * 1000);
+	CHECK(twheel_node_cancel(&nodes[0]));
+	CHECK(!twheel_node_cancel(&nodes[0]));
+	run_loop();
+	CHECK_EQ(nr_all, 0);
+	CHECK(now_ns() < begun_ns + patience_ns());
+	close_nodes();
 }
 
 static void call_and_end(struct twheel_node *node)
@@ -138,23 +110,23 @@ static void call_and_end(struct twheel_node *node)
 	end_loop();
 }
 
-static void arm_for_end(struct twheel_hub *new_hub)
-{
-	init_nodes(new_hub, call_and_end);
-	let_all_expire();
-}
-
-static void check_one_more(struct twheel_hub *same)
-{
-	static unsigned int nr_ends;
-
-	CHECK_EQ(nr_all, ++nr_ends);
-	CHECK_EQ(twheel_hub_armed(same), NR_NODES - nr_ends);
-}
-
+/* All are due before the loop runs: they come in one batch. */
 TEST(callback_ends_the_loop_before_the_rest_of_its_batch)
 {
-	run_loop(arm_for_end, check_one_more);
+	struct twheel_info info;
+
+	open_nodes(call_and_end);
+	for (unsigned int i = 0; i < NR_NODES; i++)
+		arm_node(i, 0);
+	do
+		CHECK_EQ(twheel_get_info(twheel_hub_ctx(hub), &info), 0);
+	while (info.ready < NR_NODES);
+	for (unsigned int i = 1; i <= NR_NODES; i++) {
+		run_loop();
+		CHECK_EQ(nr_all, i);
+		CHECK_EQ(twheel_hub_armed(hub), NR_NODES - i);
+	}
+	close_nodes();
 }
 
 /* The echo server. */

@@ -6,25 +6,28 @@
 #include "ktap.h"
 #include "loop.h"
 
-static struct event_base *running;
+static struct twheel_libevent wheel;
+static struct event_base *base;
+
+struct twheel_hub *open_loop(void)
+{
+	base = event_base_new();
+	CHECK_EQ(twheel_libevent_open(&wheel, base), 0);
+	return wheel.hub;
+}
+
+void run_loop(void)
+{
+	event_base_dispatch(base);
+}
 
 void end_loop(void)
 {
-	event_base_loopbreak(running);
+	event_base_loopbreak(base);
 }
 
-void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_hub *hub))
+void close_loop(void)
 {
-	struct event_base *base = event_base_new();
-	struct twheel_libevent wheel;
-
-	CHECK_EQ(twheel_libevent_open(&wheel, base), 0);
-	running = base;
-	begin(wheel.hub);
-	do {
-		event_base_dispatch(base);
-		end(wheel.hub);
-	} while (twheel_hub_armed(wheel.hub));
 	twheel_libevent_close(&wheel);
 	event_base_free(base);
 }

@@ -4,33 +4,33 @@
 #include "ktap.h"
 #include "loop.h"
 
-static struct twheel_uv *closed_wheel;
+static struct twheel_uv wheel, *closed_wheel;
+static uv_loop_t loop;
 
-static void closed(struct twheel_uv *wheel)
+static void closed(struct twheel_uv *of)
 {
-	closed_wheel = wheel;
+	closed_wheel = of;
 }
 
-static uv_loop_t *running;
+struct twheel_hub *open_loop(void)
+{
+	CHECK_EQ(uv_loop_init(&loop), 0);
+	CHECK_EQ(twheel_uv_open(&wheel, &loop), 0);
+	return wheel.hub;
+}
+
+void run_loop(void)
+{
+	uv_run(&loop, UV_RUN_DEFAULT);
+}
 
 void end_loop(void)
 {
-	uv_stop(running);
+	uv_stop(&loop);
 }
 
-void run_loop(void (*begin)(struct twheel_hub *hub), void (*end)(struct twheel_hub *hub))
+void close_loop(void)
 {
-	struct twheel_uv wheel;
-	uv_loop_t loop;
-
-	CHECK_EQ(uv_loop_init(&loop), 0);
-	CHECK_EQ(twheel_uv_open(&wheel, &loop), 0);
-	running = &loop;
-	begin(wheel.hub);
-	do {
-		uv_run(&loop, UV_RUN_DEFAULT);
-		end(wheel.hub);
-	} while (twheel_hub_armed(wheel.hub));
 	twheel_uv_close(&wheel, closed);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	CHECK(closed_wheel == &wheel);
