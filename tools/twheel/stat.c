@@ -196,24 +196,26 @@ static bool prometheus_users(void)
 	static const char *const limits[] = {
 		"max_timeouts", "max_user_timeouts", "max_all_timeouts", "max_wheel_bytes",
 	};
-	char text[64], line[256];
+	static char users[65536];	/* the attribute is a page at most, and has whole lines */
+	FILE *file = fopen(ATTRIBUTES "users", "re");
+	char text[64];
 
+	if (!file)
+		return false;
+	users[fread(users, 1, sizeof(users) - 1, file)] = '\0';
+	fclose(file);
 	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
-		FILE *file = fopen(ATTRIBUTES "users", "re");
 		unsigned long long v[1 + ARRAY_SIZE(metrics)];
 
-		if (!file)
-			return false;
 		snprintf(text, sizeof(text), "twheel_user_%s", metrics[i].name);
 		prometheus_begin(text, metrics[i].type, metrics[i].help);
-		while (fgets(line, sizeof(line), file)) {
-			char *at = line;
+		for (char *at = users; strchr(at, '\n'); at = strchr(at, '\n') + 1) {
+			char *field = at;
 
 			for (size_t j = 0; j < ARRAY_SIZE(v); j++)
-				v[j] = strtoull(at, &at, 10);
+				v[j] = strtoull(field, &field, 10);
 			printf("%s{uid=\"%llu\"} %llu\n", text, v[0], v[1 + i]);
 		}
-		fclose(file);
 	}
 	prometheus_begin("twheel_timeouts", "gauge", "Those of all users, for max_all_timeouts.");
 	printf("twheel_timeouts %s\n", cli_line_of(ATTRIBUTES "timeouts").s);

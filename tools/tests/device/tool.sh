@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The tool on the device: the output and the exit status of every command. A busybox shell
-# runs this in the test VM.
+# tool.sh [PATTERN]: the tool on the device: the output and the exit status of every command. A
+# busybox shell runs this in the test VM, with PATTERN the tests with such a name.
 #
 # Most tests are sessions, in the table below: a name, and lines like
 #
@@ -14,7 +14,7 @@
 # the patterns must match. The other tests are functions with an underscore in their names.
 
 id=
-tests=$(sed -n 's/^\([a-z]*_[a-z0-9_]*\)\(()\)*$/\1/p' "$0")
+tests=$(sed -n 's/^\([a-z]*_[a-z0-9_]*\)\(()\)*$/\1/p' "$0" | grep -e "${1-}")
 
 cat >/tmp/sessions <<'EOF'
 arm_prints_an_id_that_get_finds
@@ -512,6 +512,18 @@ prometheus_text_shows_users_without_root()
 		has '^twheel_user_all_refused_total[{]uid="0"[}] [0-9]+$' &&
 		has '^twheel_limit[{]name="max_wheel_bytes"[}] [1-9]' &&
 		has '^twheel_timeouts [0-9]+$'
+}
+
+# Each opening of the pipe in place of the attribute reads of another user.
+prometheus_users_are_of_one_moment()
+{
+	mkfifo /tmp/users && mount --bind /tmp/users /sys/class/misc/twheel/users || return
+	for uid in $(seq 99); do echo "$uid 1 1 1 1 1 1" >/tmp/users; done &
+	status 0 twheel stat --prometheus
+	result=$?
+	kill $! 2>/dev/null
+	umount /sys/class/misc/twheel/users
+	[ $result = 0 ] && valid /tmp/out && [ "$(grep -c 'uid="1"' /tmp/out)" = 6 ]
 }
 
 watch_draws_pictures_into_a_pipe()
