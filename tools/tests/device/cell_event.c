@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of cells: their contents, and how readers, pollers and STOP handle events that
- * users withdraw through the word.
+ * Events of cells: their contents, and how readers and pollers handle events that users withdraw
+ * through the word.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

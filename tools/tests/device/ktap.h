@@ -176,6 +176,8 @@ static inline int ktap_main(int argc, char **argv)
 	for (size_t i = 0; i < nr; i++)
 		plan += ktap_selected(tests[i].name, argc, argv);
 	printf("KTAP version 1\n1..%u\n", plan);
+	for (size_t i = 0; i < nr && !plan; i++)
+		printf("# no test of this name, but %s\n", tests[i].name);
 	fflush(stdout);
 
 	for (size_t i = 0; i < nr; i++) {
@@ -196,7 +198,7 @@ static inline int ktap_main(int argc, char **argv)
 		       ++number, tests[i].name, status == KTAP_EXIT_SKIP ? " # SKIP" : "");
 		fflush(stdout);
 	}
-	return failed ? 1 : 0;
+	return failed || (nr && !plan) ? 1 : 0;
 }
 
 #ifndef KTAP_NO_MAIN

@@ -171,6 +171,38 @@ TEST(periodic_that_had_fired_counts_up_to_stop)
 	check_over(fd);
 }
 
+/* Idle cells end. The event that STOP makes of an armed cell can be withdrawn by its word. */
+TEST(word_of_a_cell_decides_what_stop_makes_of_it)
+{
+	int fd = device_open(O_RDWR | O_NONBLOCK);
+	struct twheel_cell *cells = map_cells(fd, CELLS_PER_PAGE);
+	__u64 when = now_ns() + HOUR, fired = fired_cell(fd, 0), armed = arm_cell(fd, when, 1);
+	__u64 moved = arm_cell(fd, when, 2), cancelled = arm_cell(fd, when, 3);
+	__u64 withdrawn = arm_cell(fd, when, 4), late = arm_cell(fd, when, 5);
+	__u64 idle = idle_cell(fd, 6), left = (1 << 0) | (1 << 1) | (1 << 2);
+
+	CHECK_EQ(cell_arm(fd, cells, moved, when + 2), 0);
+	CHECK_EQ(cell_cancel(cells, cancelled), 0);
+	CHECK_EQ(stop(fd), 0);
+	CHECK_EQ(get(fd, idle), -ENOENT);
+	CHECK_EQ(get(fd, cancelled), -ENOENT);
+	CHECK_EQ(cell_cancel(cells, withdrawn), TWHEEL_WITHDRAWN);
+	CHECK_EQ(cell_arm(fd, cells, late, when), -ESHUTDOWN);
+	CHECK(is_idle(word_of(cells, late)));
+	while (left) {
+		struct twheel_event event = read_any_event(fd);
+
+		CHECK(left & (1 << event.cookie));
+		left -= 1 << event.cookie;
+		CHECK_EQ(event.id, event.cookie ? event.cookie == 1 ? armed : moved : fired);
+		CHECK_EQ(event.flags, event.cookie ? UNPROCESSED : TWHEEL_EV_LAST);
+		if (event.cookie)
+			CHECK_EQ(event.expires_ns, when + (event.cookie == 2 ? 2 : 0));
+		CHECK(is_idle(word_of(cells, event.id)));
+	}
+	check_over(fd);
+}
+
 /* Operations afterwards */
 
 static pid_t stop_in_a_process(int fd)
