@@ -2061,7 +2061,7 @@ static int twheel_alloc_shards(struct twheel *w, gfp_t gfp)
 
 /**
  * twheel_create() - create a wheel
- * @params: its parameters; 0 in a member means the default
+ * @params: its parameters, not NULL; 0 in a member means the default
  *
  * Context: may sleep.
  *
