@@ -55,11 +55,13 @@ static void print_text(const struct twheel_info *info)
 	printf("live          %u\n", info->live);
 	printf("ready         %u\n", info->ready);
 	printf("refused       %llu\n", info->refused);
-	printf("user          %u of %u timeouts, %llu refused\n", info->user_timeouts,
-	       info->max_user_timeouts, info->user_refused);
-	printf("all users     %llu refused\n", info->all_refused);
-	printf("user wheels   %llu of %llu bytes, %llu refused\n", info->wheel_bytes,
-	       info->max_wheel_bytes, info->wheel_refused);
+	if (!(info->flags & TWHEEL_INFO_PROCESS)) {
+		printf("user          %u of %u timeouts, %llu refused\n", info->user_timeouts,
+		       info->max_user_timeouts, info->user_refused);
+		printf("all users     %llu refused\n", info->all_refused);
+		printf("user wheels   %llu of %llu bytes, %llu refused\n", info->wheel_bytes,
+		       info->max_wheel_bytes, info->wheel_refused);
+	}
 	printf("cells         %s\n", info->op_flags & TWHEEL_F_CELL ? "yes" : "no");
 	printf("wheel         %s\n", info->flags & TWHEEL_INFO_PROCESS ? "in the process" :
 	       info->flags & TWHEEL_INFO_PRIVATE ? "its own" : "shared");

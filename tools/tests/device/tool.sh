@@ -727,7 +727,7 @@ tool_tells_that_the_wheel_is_in_the_process()
 		hidden covered && hidden status 69 twheel arm 1ms &&
 		has 'is the module twheel_dev loaded' &&
 		status 0 env TWHEEL_BACKEND=process twheel info &&
-		has '^wheel +in the process' && [ ! -s /tmp/err ]
+		has '^wheel +in the process' && has '!^user' && [ ! -s /tmp/err ]
 }
 
 help_is_shown_for_every_command()
