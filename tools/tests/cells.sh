@@ -162,13 +162,21 @@ acquiring_exchange='s/(__atomic_exchange_n\(.*__ATOMIC_)SEQ_CST/\1ACQUIRE/'
 plain_exchange='s/__atomic_exchange_n\((&cell->word), ([^,]*), .*;/cell->word; cell->word = \2;/'
 relaxed_compare='s/__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST/__ATOMIC_RELAXED, __ATOMIC_RELAXED/'
 
+# takes OPTION: succeed if the compiler makes such programs, or else skip.
+takes()
+{
+	gcc "$1" -E -x c - >/dev/null 2>&1 </dev/null || skip "no compiler with $1"
+}
+
 cells_are_exchanged_on_x86_64()
 {
+	takes -m64 || return
 	right_and_no_weaker cells_of_x86_64 "$plain_exchange" | silent
 }
 
 cells_are_exchanged_on_i686()
 {
+	takes -m32 || return
 	right_and_no_weaker cells_of_i686 "$plain_exchange" "$plain_load" | silent
 }
 
@@ -201,6 +209,7 @@ cells_are_exchanged_on_arm64()
 # The functions are missing before the Pentium, and the library has no need of libatomic.
 cells_are_missing_on_i486()
 {
+	takes -m32 || return
 	echo '#include <libtwheel.h>' | gcc -m32 -march=i486 -dM -E -I tools/lib - |
 		{ grep -F TWHEEL_HAS_CELLS || true; } | silent || return
 	gcc -m32 -march=i486 -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -Wl,-z,defs \
