@@ -113,13 +113,6 @@ udev_gives_the_attributes_to_the_group()
 	done
 }
 
-tool_arms_and_reads()
-{
-	as twheel sh -c 'exec 3<>/dev/twheel &&
-		twheel arm 20ms --cookie 7 --fd 3 && twheel read --count 1 --json --fd 3' |
-		grep '"cookie":"7"'
-}
-
 python_arms_and_reads()
 {
 	as twheel python3 -c '
@@ -167,23 +160,51 @@ module_that_uses_the_wheel_runs()
 	! there modprobe -r twheel && there modprobe -r retry && [ ! -d /sys/module/retry ]
 }
 
-module_is_loaded_at_boot()
+# modules_are LOADED INSTALLED: the tool shows the loaded version, modinfo that of the next load.
+modules_are()
 {
-	unload && there /lib/systemd/systemd-modules-load && loaded
+	there twheel info | grep "^module  *$1$" && [ "$(there modinfo -F version twheel)" = "$2" ]
 }
 
-module_can_be_unloaded()
+# An upgrade leaves the older modules loaded. They are replaced by the command of the page.
+loaded_modules_stay_until_they_are_replaced()
 {
-	loaded && unload
+	new=$(there modinfo -F version twheel)
+	unload && there sh -c 'insmod /opt/old/twheel.ko* && insmod /opt/old/twheel_dev.ko*' &&
+		modules_are 0.0.9 "$new" || return
+	there sh -c "$(sed -n 's/^ *\(modprobe -r [^#]*\).*/\1/p' /add/operation.md)" &&
+		modules_are "$new" "$new"
+}
+
+# use_with RULE: use the device in an AppArmor profile with this rule. The configuration of the
+# parser names a file below /usr/share, which the system lacks.
+use_with()
+{
+	echo "profile test flags=(chroot_relative) { /usr/** rmix, /etc/** r, /proc/** r, $1 }" |
+		there apparmor_parser --config-file /dev/null -r -K &&
+		there TWHEEL_BACKEND=kernel sh -c \
+			'echo "exec test" >/proc/self/attr/exec && exec twheel sleep 1ms'
+}
+
+apparmor_needs_the_rule_of_the_page()
+{
+	mount -t securityfs none $system/sys/kernel/security && ! use_with '' &&
+		use_with "$(grep -o '/dev/twheel rw,' /add/operation.md)"
+}
+
+module_is_loaded_at_boot()
+{
+	unload && there /lib/systemd/systemd-modules-load && loaded && unload
 }
 
 set -- node_is_there_before_the_module udev_gives_the_node_to_the_group \
 	who_is_not_in_the_group_cannot_open_it opening_it_loads_the_module \
 	module_is_the_one_that_dkms_built udev_leaves_the_node_to_the_group \
-	udev_gives_the_attributes_to_the_group tool_arms_and_reads python_arms_and_reads \
+	udev_gives_the_attributes_to_the_group python_arms_and_reads \
 	c_program_arms_and_reads callbacks_are_called rust_program_arms_and_reads \
 	java_program_cancels_reads_and_schedules stat_writes_the_format_of_prometheus \
-	module_that_uses_the_wheel_runs module_is_loaded_at_boot module_can_be_unloaded
+	module_that_uses_the_wheel_runs loaded_modules_stay_until_they_are_replaced \
+	apparmor_needs_the_rule_of_the_page module_is_loaded_at_boot
 echo "KTAP version 1"
 echo "1..$#"
 for name; do

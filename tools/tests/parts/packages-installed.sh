@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
 # Install the packages in a minimal system, use them, and remove them, as KTAP. This script runs
@@ -7,15 +7,8 @@
 
 export DEBIAN_FRONTEND=noninteractive
 
-number=0
-check()
-{
-	number=$((number + 1))
-	verdict=ok
-	"$@" >/root/output 2>&1 || verdict='not ok'
-	awk '{ print "# " $0 }' /root/output
-	echo "$verdict $number $1"
-}
+# shellcheck source=tools/tests/checks.sh
+. /root/checks.sh
 
 get()
 {
@@ -130,12 +123,38 @@ dkms_builds_again_and_signs()
 {
 	version=twheel/$(upstream_version)
 
-	get install openssl && rm "$(kept)/twheel.h" "$(kept)/Module.symvers" &&
+	get install apparmor openssl && rm "$(kept)/twheel.h" "$(kept)/Module.symvers" &&
 		dkms build --force "$version" -k "$(release)" &&
 		dkms install --force "$version" -k "$(release)" || return
 	[ -s /var/lib/dkms/mok.pub ] && [ -s "$(kept)/twheel.h" ] &&
 		[ -s "$(kept)/Module.symvers" ] &&
 		modinfo -F signer -k "$(release)" twheel | grep 'DKMS module signing key'
+}
+
+# installed_is VERSION: DKMS has built the modules of this version, and there is no other.
+installed_is()
+{
+	dkms status twheel
+	ls -d /usr/src/twheel-* /var/lib/dkms/twheel/[0-9]*
+	[ "$(modinfo -F version -k "$(release)" twheel_dev)" = "$1" ] &&
+		[ "$(echo /usr/src/twheel-*)" = "/usr/src/twheel-$1" ] &&
+		[ "$(echo /var/lib/dkms/twheel/[0-9]*)" = "/var/lib/dkms/twheel/$1" ]
+}
+
+# Install a package that is older by its number, and keep its modules for the boot.
+roll_back_builds_the_older_modules()
+{
+	tree=/root/twheel-dkms-old
+	dpkg-deb -R /root/debs/twheel-dkms_*.deb $tree && mv $tree/usr/src/* $tree/usr/src/twheel-0.0.9 &&
+		grep -rl "$(upstream_version)" $tree/DEBIAN $tree/usr/src |
+		xargs sed -i "s/$(upstream_version)/0.0.9/" && dpkg-deb -b $tree || return
+	get install --allow-downgrades $tree.deb && installed_is 0.0.9 && mkdir /opt/old &&
+		cp "/lib/modules/$(release)/updates/dkms"/twheel* /opt/old
+}
+
+upgrade_builds_the_newer_modules()
+{
+	get install /root/debs/twheel-dkms_*.deb && installed_is "$(upstream_version)"
 }
 
 # Its version is that of the packages.
@@ -235,14 +254,6 @@ java_program_is_built_with_the_development_package()
 			--output /opt/java/runtime && /opt/java/runtime/bin/java -Xshare:dump
 }
 
-man_pages_are_there()
-{
-	for page in man1/twheel.1 man3/libtwheel.3 man3/twheel_arm.3 man3/twheel_mod.3 \
-		man4/twheel.4; do
-		gunzip -c "/usr/share/man/$page.gz" >/dev/null || return
-	done
-}
-
 links_of_the_pages_lead_somewhere()
 {
 	cd /usr/share/doc/twheel-tools && [ -e howto.md ] || return
@@ -255,32 +266,12 @@ links_of_the_pages_lead_somewhere()
 # Leave out the compiler, the headers and other modules, because the boot does not need them.
 save_the_system()
 {
-	cat >/root/excluded <<-EOF
-	./boot
-	./lib/modules/*/kernel
-	./root/*
-	./usr/bin/*-linux-gnu-*
-	./usr/bin/cargo
-	./usr/bin/rustc
-	./usr/lib/gcc*
-	./usr/lib/jvm
-	./usr/lib/llvm*
-	./usr/lib/modules/*/kernel
-	./usr/lib/udev/hwdb.d
-	./usr/lib/rustlib
-	./usr/lib/*/lib*san.so*
-	./usr/lib/*/libLLVM*
-	./usr/lib/*/libclang*
-	./usr/lib/*/libicu*
-	./usr/lib/*/librustc*
-	./usr/lib/*/libstd-*
-	./usr/lib/*/libz3*
-	./usr/lib/*/perl*
-	./usr/libexec/gcc*
-	./usr/share
-	./usr/src
-	./var/cache
-	./var/lib/apt
+	tr ' ' '\n' >/root/excluded <<-EOF
+	./boot ./lib/modules/*/kernel ./root/* ./usr/bin/*-linux-gnu-* ./usr/bin/cargo ./usr/bin/rustc
+	./usr/lib/gcc* ./usr/lib/jvm ./usr/lib/llvm* ./usr/lib/modules/*/kernel ./usr/lib/udev/hwdb.d
+	./usr/lib/rustlib ./usr/lib/*/lib*san.so* ./usr/lib/*/libLLVM* ./usr/lib/*/libclang*
+	./usr/lib/*/libicu* ./usr/lib/*/librustc* ./usr/lib/*/libstd-* ./usr/lib/*/libz3*
+	./usr/lib/*/perl* ./usr/libexec/gcc* ./usr/share ./usr/src ./var/cache ./var/lib/apt
 	./var/lib/dpkg
 	EOF
 	tar -c -f /root/system.tar --one-file-system --wildcards -X /root/excluded -C / .
@@ -299,7 +290,7 @@ files_that_remain()
 # next group with its number.
 purge_leaves_the_group_alone()
 {
-	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 /opt/java || return
+	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 /opt/java /opt/old || return
 	page operation | grep -F "\`apt purge '^twheel-' '^libtwheel' python3-twheel\`" &&
 		get purge '^twheel-' '^libtwheel' python3-twheel || return
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
@@ -314,17 +305,13 @@ make_dkms_installs_replaces_and_removes()
 	! files_that_remain | grep .
 }
 
-set -- packages_install dkms_builds_the_modules_for_the_kernel_there \
+run_checks packages_install dkms_builds_the_modules_for_the_kernel_there \
 	dkms_builds_them_without_a_warning dkms_keeps_the_header_and_the_symbols \
 	module_is_built_as_the_page_says dkms_builds_a_module_as_the_page_says \
-	dkms_keeps_them_for_each_kernel dkms_builds_again_and_signs tool_runs \
+	dkms_keeps_them_for_each_kernel roll_back_builds_the_older_modules \
+	upgrade_builds_the_newer_modules dkms_builds_again_and_signs tool_runs \
 	python_finds_the_library programs_are_built_with_the_development_package \
 	callbacks_are_built_with_the_development_package rust_program_is_built_with_the_crate \
-	java_program_is_built_with_the_development_package man_pages_are_there \
-	links_of_the_pages_lead_somewhere save_the_system purge_leaves_the_group_alone \
+	java_program_is_built_with_the_development_package links_of_the_pages_lead_somewhere \
+	save_the_system purge_leaves_the_group_alone \
 	make_dkms_installs_replaces_and_removes
-echo "KTAP version 1"
-echo "1..$#"
-for name; do
-	check "$name"
-done
