@@ -6,7 +6,7 @@
 zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell 'PS1=; stty -echo cols 200 rows 100; fpath=(tools/twheel/completion $fpath)'
-zpty -w shell 'autoload -U compinit; compinit -D; print ready-$((1))'
+zpty -w shell 'autoload -U compinit; compinit -D -u; print ready-$((1))'
 zpty -r -m shell shown '*ready-1*'
 zpty -n -w shell "$1"$'\t\t'
 zpty -r -m shell shown "*$2 *-- *"
