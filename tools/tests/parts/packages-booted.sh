@@ -93,8 +93,7 @@ opening_it_loads_the_module()
 
 module_is_the_one_that_dkms_built()
 {
-	there modinfo -F filename twheel_dev
-	there modinfo -F filename twheel_dev |
+	there modinfo -F filename twheel_dev | tee /proc/self/fd/2 |
 		grep "^/lib/modules/$(uname -r)/updates/dkms/"
 }
 
