@@ -32,7 +32,7 @@ import java.util.function.Supplier;
  * that come after a shutdown. A periodic task counts against the limit until it ends, also while
  * it runs. A task without a delay does not count.
  * <li>The queue has no methods that remove tasks in the wheel; {@link #remove} does.
- * <li>A periodic task that is run by hand before its deadline does not run.
+ * <li>A periodic task that is run by hand does not run, unless it is due and waits for a thread.
  * <li>It needs one thread at least, and has no decorateTask().
  * </ul>
  *
@@ -223,7 +223,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		dropRefused();
 	}
 
-	/** The descriptor is closed when this returns. */
+	/** The context is closed when this returns, as {@link Context#close} explains. */
 	@Override
 	public List<Runnable> shutdownNow() {
 		stopped = true;
@@ -235,7 +235,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		return tasks;
 	}
 
-	/** The descriptor is closed when this returns true. */
+	/** The context is closed when this returns true, as {@link Context#close} explains. */
 	@Override
 	public boolean awaitTermination(long timeout, TimeUnit unit) throws InterruptedException {
 		if (!super.awaitTermination(timeout, unit))
@@ -360,7 +360,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		private final long number = numbers.getAndIncrement();
 		/** The slot of the last arming. Guarded by this. */
 		private Slots.Slot<Task<?>> slot;
-		/** The slot of a periodic task that has fired, until it runs or fails. Guarded by this. */
+		/** The slot of a periodic task that has fired, while it waits for a thread. Guarded by this. */
 		private Slots.Slot<Task<?>> kept;
 
 		Task(Callable<V> callable, long delayNs, long periodNs) {
@@ -403,10 +403,12 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 				left();
 				return true;
 			}
-			boolean removed = queue.remove(this);
-			if (removed && isShutdown())
+			if (!queue.remove(this))
+				return false;
+			putKept();
+			if (isShutdown())
 				remove(null);
-			return removed;
+			return true;
 		}
 
 		private void drop() {
@@ -492,8 +494,6 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			if (!super.cancel(mayInterruptIfRunning))
 				return false;
 			takeOut();
-			if (isPeriodic())
-				putKept();
 			return true;
 		}
 

@@ -27,12 +27,22 @@ import org.junit.jupiter.api.Test;
 class WheelExecutorSlotsTest {
 	private static final int LIMIT = 2;
 
-	/** Throws, once, instead of arming a cell. */
+	/** Throws, once, instead of arming a cell. Calls back, once, when events have been read. */
 	private static final class FailingSlots extends FakeSlots<WheelExecutor.Task<?>> {
 		private Runnable afterError;
+		private volatile Runnable afterRead = () -> { };
 
 		FailingSlots() {
 			super(LIMIT);
+		}
+
+		@Override
+		int read(Events events) {
+			int number = super.read(events);
+			Runnable action = afterRead;
+			afterRead = () -> { };
+			action.run();
+			return number;
 		}
 
 		@Override
@@ -166,13 +176,22 @@ class WheelExecutorSlotsTest {
 		assertSlotsAreFree();
 		executor.scheduleAtFixedRate(() -> { }, 1_000, 1, SECONDS).cancel(false);
 		assertSlotsAreFree();
-		CountDownLatch go = keepThreadBusy();
-		ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 1_000, 1, SECONDS);
-		slots.fire(slots.armed().get(0));
-		awaitDue();
-		due.cancel(false);
-		go.countDown();
-		assertSlotsAreFree();
+		// It waits for the thread, or the reader has its event.
+		for (int i = 0; i < 3; i++) {
+			CountDownLatch go = keepThreadBusy();
+			ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 1_000, 1, SECONDS);
+			if (i == 2)
+				slots.afterRead = () -> due.cancel(false);
+			slots.fire(slots.armed().get(0));
+			if (i == 2) {
+				assertTrue(Stall.await(executor.getQueue()::isEmpty));
+			} else {
+				awaitDue();
+				assertTrue(i == 0 ? due.cancel(false) : executor.remove((Runnable) due));
+			}
+			go.countDown();
+			assertSlotsAreFree();
+		}
 	}
 
 	private void cancelInItsRun() throws Exception {
