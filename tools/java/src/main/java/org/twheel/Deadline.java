@@ -81,8 +81,9 @@ public final class Deadline implements AutoCloseable {
 	 */
 	public boolean cancel() {
 		boolean wasDue = (long) DUE.getAndSet(this, NEVER) != NEVER;
-		if (slot != null)
-			slot.clear();
+		Slots.Slot<Deadline> cell = slot;
+		if (cell != null)
+			cell.clear();
 		return wasDue;
 	}
 
@@ -106,23 +107,29 @@ public final class Deadline implements AutoCloseable {
 	}
 
 	private void fire() {
-		long now = owner.slots.nanoTime();
-		long deadlineNs = due;
-		Slots.Slot<Deadline> cell = slot;
-		if (deadlineNs == NEVER || cell == null || owner.closed)
-			return;
-		if (deadlineNs > now) {
-			if (cell.armIfIdle(deadlineNs))
-				kick(cell, deadlineNs);
-			return;
-		}
-		if (!DUE.compareAndSet(this, deadlineNs, NEVER))
-			return;
 		try {
-			callback.run();
+			if (endIfPassed())
+				callback.run();
 		} catch (Throwable t) {
 			LOGGER.log(Level.WARNING, "a callback failed", t);
 		}
+	}
+
+	/** Ends the deadline if it has passed; otherwise sees to it that the cell fires for it. */
+	private boolean endIfPassed() {
+		long deadlineNs = due;
+		Slots.Slot<Deadline> cell = slot;
+		if (deadlineNs == NEVER || cell == null || owner.closed)
+			return false;
+		if (deadlineNs <= owner.slots.nanoTime())
+			return DUE.compareAndSet(this, deadlineNs, NEVER);
+		try {
+			if (cell.armIfIdle(deadlineNs))
+				kick(cell, deadlineNs);
+		} catch (IllegalStateException e) {
+			// The set is closed meanwhile.
+		}
+		return false;
 	}
 
 	private void kick(Slots.Slot<Deadline> cell, long deadlineNs) {

@@ -53,6 +53,8 @@ public final class Deadlines implements AutoCloseable {
 	 * @throws IllegalStateException if the set is closed
 	 */
 	public Deadline newDeadline(Executor executor, Runnable callback) {
+		if (closed)
+			throw new IllegalStateException("the set is closed");
 		requireNonNull(executor, "executor");
 		requireNonNull(callback, "callback");
 		Slots.Slot<Deadline> slot = slots.take();
@@ -68,6 +70,8 @@ public final class Deadlines implements AutoCloseable {
 	@Override
 	public void close() {
 		closed = true;
+		// A callback that has seen the set open finds its deadline cancelled.
+		slots.forEach(Deadline::cancel);
 		try {
 			slots.stop();
 		} catch (IllegalStateException e) {

@@ -13,6 +13,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -101,6 +102,33 @@ class DeadlineTest {
 			set.newDeadline(queued::add, callbacks::incrementAndGet).reset(10);
 			fire(slots, 20);
 			assertEquals(1, run());
+		}
+	}
+
+	/** The callback waits in the executor, and has found its deadline: passed, or moved meanwhile. */
+	@Test
+	void close_of_the_set_in_a_callback_that_begins_ends_it() {
+		for (long movedNs : new long[] { 0, HOUR }) {
+			AtomicReference<Runnable> hook = new AtomicReference<>(() -> { });
+			Deadlines set = new Deadlines(new Slots<>(Context.open()) {
+				@Override
+				long nanoTime() {
+					long nowNs = super.nanoTime();
+					hook.getAndSet(() -> { }).run();
+					return nowNs;
+				}
+			});
+			Deadline deadline = set.newDeadline(queued::add, callbacks::incrementAndGet);
+			deadline.reset(0);
+			assertTrue(await(() -> !queued.isEmpty()));
+			if (movedNs > 0)
+				deadline.reset(movedNs);
+			hook.set(set::close);
+			assertEquals(0, run());
+			assertThrows(IllegalStateException.class, () -> deadline.reset(HOUR));
+			deadline.close();
+			assertThrows(IllegalStateException.class,
+				     () -> set.newDeadline(queued::add, callbacks::incrementAndGet));
 		}
 	}
 
