@@ -2,21 +2,27 @@
 package org.twheel;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.netty.bootstrap.Bootstrap;
 import io.netty.bootstrap.ServerBootstrap;
 import io.netty.channel.Channel;
+import io.netty.channel.ChannelHandler;
 import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
+import io.netty.channel.ChannelInitializer;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.local.LocalAddress;
 import io.netty.channel.local.LocalChannel;
 import io.netty.channel.local.LocalIoHandler;
 import io.netty.channel.local.LocalServerChannel;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /** An example for Netty, which the README shows. */
@@ -38,11 +44,17 @@ class IdleHandlerTest {
 		}
 
 		@Override
-		public void channelActive(ChannelHandlerContext ctx) {
+		public void handlerAdded(ChannelHandlerContext ctx) {
 			deadline = deadlines.newDeadline(ctx.executor(), () -> {
 				deadline.reset(idleNs);
 				ctx.fireUserEventTriggered(IDLE);
 			});
+			if (ctx.channel().isActive())
+				deadline.reset(idleNs);
+		}
+
+		@Override
+		public void channelActive(ChannelHandlerContext ctx) {
 			deadline.reset(idleNs);
 			ctx.fireChannelActive();
 		}
@@ -55,12 +67,17 @@ class IdleHandlerTest {
 
 		@Override
 		public void channelInactive(ChannelHandlerContext ctx) {
-			deadline.close();
+			deadline.cancel();
 			ctx.fireChannelInactive();
+		}
+
+		@Override
+		public void handlerRemoved(ChannelHandlerContext ctx) {
+			deadline.close();
 		}
 	}
 
-	private static final class Next extends ChannelInboundHandlerAdapter {
+	private static class Next extends ChannelInboundHandlerAdapter {
 		private final BlockingQueue<Object> seen;
 
 		Next(BlockingQueue<Object> seen) {
@@ -78,31 +95,69 @@ class IdleHandlerTest {
 		}
 	}
 
+	private final BlockingQueue<Object> seen = new LinkedBlockingQueue<>();
+	private final EventLoopGroup loops = new MultiThreadIoEventLoopGroup(2, LocalIoHandler.newFactory());
+	private final Deadlines deadlines = new Deadlines();
+
+	@AfterEach
+	void end() throws Exception {
+		deadlines.close();
+		loops.shutdownGracefully(0, 1, TimeUnit.SECONDS).sync();
+	}
+
+	/** Makes a client whose server has these handlers. */
+	private Channel connect(ChannelHandler... handlers) throws Exception {
+		LocalAddress address = new LocalAddress(IdleHandlerTest.class);
+		new ServerBootstrap().group(loops).channel(LocalServerChannel.class)
+				.childHandler(new ChannelInitializer<Channel>() {
+					@Override
+					protected void initChannel(Channel channel) {
+						channel.pipeline().addLast(handlers);
+					}
+				}).bind(address).sync();
+		return new Bootstrap().group(loops).channel(LocalChannel.class)
+				.handler(new ChannelInboundHandlerAdapter()).connect(address).sync().channel();
+	}
+
 	@Test
-	void silent_channel_is_idle_again_and_again_and_a_busy_one_is_not() throws Exception {
-		EventLoopGroup loops = new MultiThreadIoEventLoopGroup(2, LocalIoHandler.newFactory());
-		try (Deadlines deadlines = new Deadlines()) {
-			for (long idleNs : new long[] { 5_000_000, TimeUnit.HOURS.toNanos(1) }) {
-				BlockingQueue<Object> seen = new LinkedBlockingQueue<>();
-				LocalAddress address = new LocalAddress("idle-" + idleNs);
-				new ServerBootstrap().group(loops).channel(LocalServerChannel.class)
-						.childHandler(new IdleHandler(deadlines, idleNs) {
-							@Override
-							public void handlerAdded(ChannelHandlerContext ctx) {
-								ctx.pipeline().addLast(new Next(seen));
-							}
-						}).bind(address).sync();
-				Channel client = new Bootstrap().group(loops).channel(LocalChannel.class)
-						.handler(new ChannelInboundHandlerAdapter()).connect(address).sync().channel();
-				for (int i = 0; i < 3; i++) {
-					if (idleNs > 5_000_000)
-						client.writeAndFlush(i).sync();
-					assertEquals(idleNs > 5_000_000 ? i : true, seen.take());
-				}
-				client.close().sync();
-			}
-		} finally {
-			loops.shutdownGracefully(0, 1, TimeUnit.SECONDS).sync();
+	void silent_channel_is_idle_again_and_again() throws Exception {
+		Channel client = connect(new IdleHandler(deadlines, 5_000_000), new Next(seen));
+		for (int i = 0; i < 3; i++)
+			assertEquals(true, seen.poll(20, TimeUnit.SECONDS));
+		client.close().sync();
+	}
+
+	@Test
+	void busy_channel_is_not_idle() throws Exception {
+		Channel client = connect(new IdleHandler(deadlines, TimeUnit.HOURS.toNanos(1)), new Next(seen));
+		for (int i = 0; i < 3; i++) {
+			client.writeAndFlush(i).sync();
+			assertEquals(i, seen.poll(20, TimeUnit.SECONDS));
 		}
+		client.close().sync();
+	}
+
+	/** A handler of a protocol that the channel changes to, and from. */
+	@Test
+	void handler_comes_and_goes_while_the_channel_is_active() throws Exception {
+		IdleHandler idle = new IdleHandler(deadlines, 5_000_000);
+		Channel client = connect(new Next(seen) {
+			@Override
+			public void channelRead(ChannelHandlerContext ctx, Object message) {
+				if (message.equals("add"))
+					ctx.pipeline().addFirst(idle);
+				else
+					ctx.pipeline().remove(idle);
+			}
+		});
+		client.writeAndFlush("add").sync();
+		assertEquals(true, seen.poll(20, TimeUnit.SECONDS));
+		client.writeAndFlush("remove").sync();
+		assertTrue(Stall.await(() -> {
+			List<Object> live = new ArrayList<>();
+			deadlines.slots.forEach(live::add);
+			return live.isEmpty();
+		}));
+		client.close().sync();
 	}
 }
