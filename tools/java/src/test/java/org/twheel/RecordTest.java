@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 package org.twheel;
 
-import static org.junit.jupiter.api.Assertions.assertArrayEquals;
-import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.*;
 
 import java.nio.ByteBuffer;
 import org.junit.jupiter.api.Test;

@@ -6,20 +6,11 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
 import io.netty.util.HashedWheelTimer;
 import io.netty.util.Timeout;
-import java.util.ArrayDeque;
-import java.util.Timer;
-import java.util.TimerTask;
-import java.util.concurrent.Future;
-import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.*;
+import java.util.concurrent.*;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
-import org.twheel.Cell;
-import org.twheel.Context;
-import org.twheel.Deadline;
-import org.twheel.Deadlines;
-import org.twheel.WheelExecutor;
-import org.twheel.WheelTimer;
+import org.twheel.*;
 
 /** A timer to compare. Each arms timeouts that are an hour away. */
 public enum Subject {
