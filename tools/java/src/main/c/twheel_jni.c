@@ -202,11 +202,6 @@ NATIVE(void, closeWaker, jint waker)
 	close(waker);
 }
 
-NATIVE(jint, pageSize)
-{
-	return sysconf(_SC_PAGESIZE);
-}
-
 /*
  * The mapping is Java's own: it lives until detach(), or until no cell can be reached any more.
  * Pages are made when they are used, also after mlockall(), which the library's mapping explains.

@@ -37,6 +37,8 @@ public final class Context implements AutoCloseable {
 
 	/** Cells of a block in the process. */
 	private static final int BLOCK = 256;
+	/** Bytes of a mapping, of which a buffer holds 2 GiB: whole pages of any size. */
+	private static final int LARGEST = 0x7fff_0000;
 	/** Entries of a page of list(). */
 	private static final int PAGE = 256;
 
@@ -420,13 +422,12 @@ public final class Context implements AutoCloseable {
 				cancel(batch.id(i));
 	}
 
-	/** The kernel makes the pages when they are used. A buffer holds 2 GiB at most. */
+	/** The kernel makes the pages when they are used. */
 	private ByteBuffer map() {
 		Info info = info();
 		if (info.cells() == 0)
 			throw new TwheelException(Native.EOPNOTSUPP, "cell: the kernel has none");
-		int page = Native.pageSize();
-		long size = Math.min(info.cells() * Cell.SIZE, Integer.MAX_VALUE / page * page);
+		long size = Math.min(info.cells() * Cell.SIZE, LARGEST);
 		long context = handle.enter();
 		try {
 			ByteBuffer memory = Native.map(context, size);

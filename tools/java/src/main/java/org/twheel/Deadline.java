@@ -3,9 +3,8 @@ package org.twheel;
 
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
 import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicLongFieldUpdater;
 
 /**
  * A deadline that moves, with a callback: the idle timer of a connection, which each message sets
@@ -31,15 +30,8 @@ public final class Deadline implements AutoCloseable {
 	 * arms the cell anew if that was not armed for due: if two resets have overlapped. Whoever
 	 * changes due to NEVER, the callback or cancel(), ends the deadline.
 	 */
-	private static final VarHandle DUE;
-
-	static {
-		try {
-			DUE = MethodHandles.lookup().findVarHandle(Deadline.class, "due", long.class);
-		} catch (ReflectiveOperationException e) {
-			throw new ExceptionInInitializerError(e);
-		}
-	}
+	private static final AtomicLongFieldUpdater<Deadline> DUE =
+			AtomicLongFieldUpdater.newUpdater(Deadline.class, "due");
 
 	private final Deadlines owner;
 	private final Executor executor;
@@ -69,7 +61,7 @@ public final class Deadline implements AutoCloseable {
 		if (cell == null)
 			throw closed();
 		// Before the exchange: whoever reads an event of the cell must find it.
-		DUE.setRelease(this, deadlineNs);
+		DUE.lazySet(this, deadlineNs);
 		cell.exchange(deadlineNs);
 		kick(cell, deadlineNs);
 	}
@@ -80,7 +72,7 @@ public final class Deadline implements AutoCloseable {
 	 * @return true if its callback does not run; false if none was set, or its callback has begun
 	 */
 	public boolean cancel() {
-		boolean wasDue = (long) DUE.getAndSet(this, NEVER) != NEVER;
+		boolean wasDue = DUE.getAndSet(this, NEVER) != NEVER;
 		Slots.Slot<Deadline> cell = slot;
 		if (cell != null)
 			cell.clear();

@@ -40,8 +40,11 @@ public final class Deadlines implements AutoCloseable {
 	/** For tests. */
 	Deadlines(Slots<Deadline> slots) {
 		this.slots = slots;
-		reader = Slots.daemon(this::serve);
-		reader.start();
+		reader = slots.serve((deadline, isUnprocessed) -> {
+			// A deadline may have been closed meanwhile.
+			if (deadline != null && !isUnprocessed)
+				deadline.expire();
+		});
 	}
 
 	/**
@@ -72,22 +75,8 @@ public final class Deadlines implements AutoCloseable {
 		closed = true;
 		// A callback that has seen the set open finds its deadline cancelled.
 		slots.forEach(Deadline::cancel);
-		try {
-			slots.stop();
-		} catch (IllegalStateException e) {
-			// Another thread was faster, and the reader has closed the context.
-		}
+		slots.stop();
 		if (Thread.currentThread() != reader)
 			Slots.join(reader, () -> { });
-	}
-
-	/** The reader, which ends when the context is stopped. */
-	private void serve() {
-		slots.run((deadline, isUnprocessed) -> {
-			// A deadline may have been closed meanwhile.
-			if (deadline != null && !isUnprocessed)
-				deadline.expire();
-		});
-		slots.close();
 	}
 }

@@ -90,8 +90,6 @@ final class Native {
 
 	static native void closeWaker(int waker);
 
-	static native int pageSize();
-
 	static native ByteBuffer map(long context, long size);
 
 	static native void unmap(long address, long size);

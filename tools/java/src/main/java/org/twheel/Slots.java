@@ -226,8 +226,18 @@ class Slots<E> implements AutoCloseable {
 		return true;
 	}
 
+	/** Starts a thread that runs the loop and closes the context. */
+	Thread serve(Receiver<E> receiver) {
+		Thread thread = daemon(() -> {
+			run(receiver);
+			close();
+		});
+		thread.start();
+		return thread;
+	}
+
 	/** A thread of the package, which keeps neither the program nor a class loader alive. */
-	static Thread daemon(Runnable run) {
+	private static Thread daemon(Runnable run) {
 		Thread thread = new Thread(null, run, "twheel", 0, false);
 		thread.setDaemon(true);
 		thread.setContextClassLoader(null);
@@ -258,13 +268,12 @@ class Slots<E> implements AutoCloseable {
 	private void run(Receiver<E> receiver, ToIntFunction<Events> read) {
 		Events events = new Events(EVENTS);
 		Slot<E>[] ended = new Slot[EVENTS];
-		Slot<E>[] scratch = new Slot[EVENTS];
 		while (read.applyAsInt(events) > 0) {
 			int number = 0;
 			for (int i = 0; i < events.size(); i++)
 				if ((ended[number] = slotOf(events, i)) != null)
 					number++;
-			sort(ended, scratch, 0, number);
+			sort(ended, number);
 			for (int i = 0; i < number; i++)
 				end(ended[i], receiver);
 		}
@@ -280,24 +289,20 @@ class Slots<E> implements AutoCloseable {
 		return slot;
 	}
 
-	/**
-	 * A merge sort. The sort of the library allocates, and a failure would lose events. If the
-	 * slots are in order, each one is compared once with the one before it.
-	 */
-	private static <E> void sort(Slot<E>[] slots, Slot<E>[] scratch, int from, int to) {
-		if (to - from < 2)
-			return;
-		int middle = from + to >>> 1;
-		sort(slots, scratch, from, middle);
-		sort(slots, scratch, middle, to);
-		if (!slots[middle].isBefore(slots[middle - 1]))
-			return;
-		System.arraycopy(slots, from, scratch, from, middle - from);
-		int left = from;
-		int right = middle;
-		for (int i = from; left < middle; i++) {
-			boolean isRight = right < to && slots[right].isBefore(scratch[left]);
-			slots[i] = isRight ? slots[right++] : scratch[left++];
+	/** By insertion: the sort of the library allocates, and a failure would lose events. */
+	private static <E> void sort(Slot<E>[] slots, int number) {
+		for (int i = 1; i < number; i++) {
+			Slot<E> slot = slots[i];
+			int from = slot.isBefore(slots[i - 1]) ? 0 : i;
+			for (int to = i; from < to; ) {
+				int middle = from + to >>> 1;
+				if (slot.isBefore(slots[middle]))
+					to = middle;
+				else
+					from = middle + 1;
+			}
+			System.arraycopy(slots, from, slots, from + 1, i - from);
+			slots[from] = slot;
 		}
 	}
 
@@ -319,9 +324,13 @@ class Slots<E> implements AutoCloseable {
 		}
 	}
 
-	/** Stops the context: each armed slot makes an event for run(). */
+	/** Stops the context, unless it is closed: each armed slot makes an event for run(). */
 	void stop() {
-		context.stop();
+		try {
+			context.stop();
+		} catch (IllegalStateException e) {
+			// Another thread was faster, and the loop has ended.
+		}
 	}
 
 	/**

@@ -94,8 +94,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		      new TaskQueue(), threadFactory, handler);
 		slots = open.get();
 		queue.setSlots(slots);
-		reader = Slots.daemon(this::serve);
-		reader.start();
+		reader = slots.serve(this::expired);
 	}
 
 	/**
@@ -217,7 +216,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	public List<Runnable> shutdownNow() {
 		stopped = true;
 		List<Runnable> tasks = super.shutdownNow();
-		endReader();
+		slots.stop();
 		Slots.join(reader, () -> { });
 		// The reader has put all tasks of the wheel into the queue.
 		queue.drainTo(tasks);
@@ -235,7 +234,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 	@Override
 	protected void terminated() {
-		endReader();
+		slots.stop();
 		super.terminated();
 	}
 
@@ -308,30 +307,19 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		remove(null);
 	}
 
-	private void endReader() {
+	/** Called by the reader, which ends when the context is stopped and its events are read. */
+	private void expired(Task<?> task, boolean isUnprocessed) {
+		task.keepSlot();
 		try {
-			slots.stop();
-		} catch (IllegalStateException e) {
-			// It has ended: the context is closed.
+			queue.add(task);
+		} catch (Throwable t) {
+			// Without memory the task fails, and the reader goes on.
+			task.fail(t);
 		}
-	}
-
-	/** The reader, which ends when the context is stopped and its events are read. */
-	private void serve() {
-		slots.run((task, isUnprocessed) -> {
-			task.keepSlot();
-			try {
-				queue.add(task);
-			} catch (Throwable t) {
-				// Without memory the task fails, and the reader goes on.
-				task.fail(t);
-			}
-			left();
-			// In this order: shutdownNow() is to return the task.
-			if (task.isCancelled() || !isAllowed(task) && !stopped)
-				task.drop();
-		});
-		slots.close();
+		left();
+		// In this order: shutdownNow() is to return the task.
+		if (task.isCancelled() || !isAllowed(task) && !stopped)
+			task.drop();
 	}
 
 	/**

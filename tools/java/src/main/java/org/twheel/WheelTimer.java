@@ -8,13 +8,11 @@ import io.netty.util.Timer;
 import io.netty.util.TimerTask;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.*;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.*;
 
 /**
  * Netty's {@link Timer} on {@code /dev/twheel}.
@@ -296,15 +294,8 @@ public final class WheelTimer implements Timer {
 		static final int CANCELLED = 1;
 		static final int EXPIRED = 2;
 
-		private static final VarHandle STATE;
-
-		static {
-			try {
-				STATE = MethodHandles.lookup().findVarHandle(WheelTimeout.class, "state", int.class);
-			} catch (ReflectiveOperationException e) {
-				throw new ExceptionInInitializerError(e);
-			}
-		}
+		private static final AtomicIntegerFieldUpdater<WheelTimeout> STATE =
+				AtomicIntegerFieldUpdater.newUpdater(WheelTimeout.class, "state");
 
 		private final WheelTimer timer;
 		private final TimerTask task;
