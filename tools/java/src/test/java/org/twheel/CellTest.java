@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.*;
 import static org.twheel.Stall.await;
 
 import java.util.*;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.*;
 
@@ -148,37 +147,6 @@ class CellTest {
 			slots.stop();
 		});
 		assertEquals(List.of("first", "second"), ended);
-	}
-
-	/**
-	 * The kernel looks at the cell of the first at a deadline that was cancelled, and enqueues it
-	 * anew. So its event comes behind that of the second.
-	 */
-	@Test
-	void events_of_one_tick_end_in_the_order_of_deadlines() throws InterruptedException {
-		long tick = 20 * MSEC;
-		try (Slots<String> slots = new Slots<>(Context.open(new Settings(tick, 0, 0)), 1)) {
-			Slots.Slot<String> slot = slots.take();
-			long start = slots.nanoTime();
-			slots.arm(slot, start + 5 * tick, "cancelled", false);
-			if (!slots.disarm(slot, start + 5 * tick)) {
-				assertTrue(slots.nanoTime() >= start + 5 * tick);
-				// The machine stood still.
-				events_of_one_tick_end_in_the_order_of_deadlines();
-				return;
-			}
-			TimeUnit.NANOSECONDS.sleep(start + 4 * tick - slots.nanoTime());
-			assertSame(slot, slots.take());
-			slots.arm(slot, start + 9 * tick, "first", false);
-			slots.arm(slots.take(), start + 9 * tick + 1, "second", false);
-			List<String> ended = new ArrayList<>();
-			slots.run((entry, isUnprocessed) -> {
-				ended.add(entry);
-				if (ended.size() == 2)
-					slots.stop();
-			});
-			assertEquals(List.of("first", "second"), ended);
-		}
 	}
 
 	@Test

@@ -462,6 +462,18 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 	}
 
 	@Test
+	void shutdown_now_cancels_a_periodic_task_that_runs() {
+		CountDownLatch begun = new CountDownLatch(1);
+		ScheduledFuture<?> future = executor.scheduleAtFixedRate(() -> {
+			begun.countDown();
+			awaits(go);
+		}, 0, 1, MILLISECONDS);
+		assertTrue(awaits(begun));
+		assertEquals(List.of(), executor.shutdownNow());
+		assertCancelled(future);
+	}
+
+	@Test
 	void shutdown_now_returns_them_to_a_task_and_after_a_shutdown() throws Exception {
 		hour(executor);
 		hourly(executor);

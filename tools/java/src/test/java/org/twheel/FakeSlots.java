@@ -6,7 +6,7 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.*;
-import java.util.concurrent.*;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
@@ -27,8 +27,9 @@ class FakeSlots<E> extends Slots<E> {
 	private final ByteBuffer memory;
 	/** The cells that there are not. */
 	private final Queue<Integer> vacant = new ConcurrentLinkedQueue<>();
-	/** Unread events. An empty list is the end. */
-	private final BlockingQueue<List<Event>> fired = new LinkedBlockingQueue<>();
+	/** Unread events, each list of those that fired together. */
+	private final Queue<List<Event>> fired = new ConcurrentLinkedQueue<>();
+	private volatile boolean isStopped;
 	volatile long nowNs;
 	volatile boolean isClosed;
 
@@ -81,35 +82,19 @@ class FakeSlots<E> extends Slots<E> {
 			if (deadlineNs >= 0 && change(cell, deadlineNs, Cell.FIRED))
 				events.add(new Event(cell, deadlineNs, flags));
 		}
-		if (!events.isEmpty())
-			fired.add(events);
+		fired.add(events);
 	}
 
 	@Override
 	int read(Events events) {
 		events.size(0);
-		while (events.size() == 0 || hasMore()) {
-			List<Event> next = awaitEvents();
-			if (next.isEmpty()) {
-				fired.add(next);
-				break;
-			}
-			next.forEach(event -> put(events, event));
+		for (boolean isOver = false; events.size() == 0 && !isOver; ) {
+			Stall.await(() -> isStopped || !fired.isEmpty());
+			isOver = isStopped;
+			for (List<Event> next; (next = fired.poll()) != null; )
+				next.forEach(event -> put(events, event));
 		}
 		return events.size();
-	}
-
-	private boolean hasMore() {
-		List<Event> next = fired.peek();
-		return next != null && !next.isEmpty();
-	}
-
-	private List<Event> awaitEvents() {
-		try {
-			return fired.take();
-		} catch (InterruptedException e) {
-			throw new AssertionError(e);
-		}
 	}
 
 	/** Puts in an event that was not withdrawn. */
@@ -125,7 +110,7 @@ class FakeSlots<E> extends Slots<E> {
 	@Override
 	void stop() {
 		add(armed(), UNPROCESSED);
-		fired.add(List.of());
+		isStopped = true;
 	}
 
 	@Override

@@ -65,25 +65,6 @@ class SlotsTest {
 	}
 
 	@Test
-	void events_of_a_read_end_in_the_order_of_their_deadlines() {
-		Slot<String> first = arm(9, "first");
-		Slot<String> second = arm(10, "second");
-		Slot<String> third = arm(11, "third");
-		slots.fire(index(second), index(third), index(first));
-		run();
-		assertEquals(List.of("first", "second", "third"), ended);
-	}
-
-	@Test
-	void equal_deadlines_end_in_the_order_of_arming() {
-		Slot<String> first = arm(9, "first");
-		Slot<String> second = arm(9, "second");
-		slots.fire(index(second), index(first));
-		run();
-		assertEquals(List.of("first", "second"), ended);
-	}
-
-	@Test
 	void unprocessed_event_keeps_its_mark_in_another_place() {
 		Slot<String> late = arm(11, "late");
 		arm(10, "pending");
@@ -92,6 +73,7 @@ class SlotsTest {
 		assertEquals(List.of("pending unprocessed", "late"), ended);
 	}
 
+	/** By deadline, and then in the order of arming. */
 	@Test
 	void any_order_of_any_number_of_events_is_sorted() {
 		for (int seed = 0; seed < 200; seed++) {

@@ -75,22 +75,6 @@ class WheelExecutorSlotsTest {
 		return ran.poll(20, SECONDS);
 	}
 
-	private int cellAt(long deadlineNs) {
-		return slots.armed().stream().filter(cell -> slots.word(cell) == deadlineNs).findFirst()
-				.orElseThrow();
-	}
-
-	/** The kernel looks at the cell of the first later, and so queues its event later. */
-	@Test
-	void tasks_that_are_read_together_begin_in_the_order_of_their_deadlines() throws Exception {
-		schedule("first", 5);
-		slots.nowNs = 1;
-		schedule("second", 5);
-		slots.fire(cellAt(6), cellAt(5));
-		assertEquals("first", next());
-		assertEquals("second", next());
-	}
-
 	private CountDownLatch keepThreadBusy() {
 		CountDownLatch go = new CountDownLatch(1);
 		executor.execute(() -> assertDoesNotThrow(() -> go.await(20, SECONDS)));

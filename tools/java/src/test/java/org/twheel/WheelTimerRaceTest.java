@@ -64,17 +64,6 @@ class WheelTimerRaceTest {
 		threads.shutdown();
 	}
 
-	/** Starts a thread that stops a timer after so many timeouts were armed. */
-	private Thread stopAfter(long number, WheelTimer which, Set<Timeout> unprocessed) {
-		Thread stopper = new Thread(() -> {
-			while (armed.get() < number)
-				Thread.onSpinWait();
-			unprocessed.addAll(which.stop());
-		});
-		stopper.start();
-		return stopper;
-	}
-
 	@Test
 	void cancel_and_expiry_share_the_timeouts() throws Exception {
 		playAll(this::play);
@@ -90,7 +79,12 @@ class WheelTimerRaceTest {
 	@Test
 	void stop_shares_them_too() throws Exception {
 		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
-		Thread stopper = stopAfter(THREADS * ROUNDS / 4, timer, unprocessed);
+		Thread stopper = new Thread(() -> {
+			while (armed.get() < THREADS * ROUNDS / 4)
+				Thread.onSpinWait();
+			unprocessed.addAll(timer.stop());
+		});
+		stopper.start();
 		playAll(() -> {
 			try {
 				while (true)
@@ -103,38 +97,6 @@ class WheelTimerRaceTest {
 		assertEquals(armed.get(), runs.get() + cancelled.get() + unprocessed.size());
 		assertTrue(unprocessed.stream().allMatch(Timeout::isCancelled));
 		assertEquals(0, timer.pendingTimeouts());
-	}
-
-	/** Arms and cancels until the timer is stopped; keeps the task that was refused then. */
-	private Void armUntilStopped(WheelTimer timer, Set<TimerTask> refused) {
-		while (true) {
-			TimerTask task = new TimerTask() {
-				@Override
-				public void run(Timeout timeout) {
-				}
-			};
-			try {
-				timer.newTimeout(task, 1, HOURS).cancel();
-				armed.incrementAndGet();
-			} catch (IllegalStateException stopped) {
-				refused.add(task);
-				return null;
-			}
-		}
-	}
-
-	@Test
-	void refused_timeout_is_not_returned_by_stop() throws Exception {
-		for (int i = 0; i < 100; i++) {
-			WheelTimer another = new WheelTimer();
-			Set<TimerTask> refused = ConcurrentHashMap.newKeySet();
-			Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
-			Thread stopper = stopAfter(armed.get() + 1_000, another, unprocessed);
-			playAll(() -> armUntilStopped(another, refused));
-			stopper.join();
-			assertEquals(0, another.pendingTimeouts());
-			assertTrue(unprocessed.stream().noneMatch(timeout -> refused.contains(timeout.task())));
-		}
 	}
 
 	private Timeout armHour() {
@@ -355,26 +317,17 @@ class WheelTimerRaceTest {
 		assertEquals(0, hooked.pendingTimeouts());
 	}
 
-	private void failToArm() {
+	/** A cell that the last error left armed would make an event. */
+	@Test
+	void error_during_an_arming_leaks_no_place_and_leaves_no_cell_armed() {
+		slots.at(Point.EVENT, () -> { });
 		for (Point point : List.of(Point.TAKE, Point.ARM, Point.ARMED)) {
 			slots.at(point, () -> {
 				throw new OutOfMemoryError("for the test");
 			});
 			assertThrows(OutOfMemoryError.class, this::armHour);
 		}
-	}
-
-	@Test
-	void error_during_an_arming_leaks_no_place() {
-		failToArm();
-		assertAllPlacesAreFree();
-	}
-
-	/** A cell that the last error left armed would make an event. */
-	@Test
-	void error_during_an_arming_leaves_no_cell_armed() {
-		slots.at(Point.EVENT, () -> { });
-		failToArm();
+		armHours(LIMIT).forEach(Timeout::cancel);
 		assertTrue(hooked.stop().isEmpty());
 		assertFalse(slots.hasReached(Point.EVENT));
 	}

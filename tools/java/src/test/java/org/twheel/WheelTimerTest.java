@@ -43,15 +43,9 @@ class WheelTimerTest {
 		assertSame(timeout, next());
 		assertTrue(System.nanoTime() - start >= 30_000_000);
 		assertTrue(timeout.isExpired());
-		assertFalse(timeout.isCancelled());
+		assertFalse(timeout.cancel() || timeout.isCancelled());
+		assertEquals(0, timer.pendingTimeouts());
 		assertNull(ran.poll(20, MILLISECONDS));
-	}
-
-	@Test
-	void task_does_not_run_before_its_delay() throws InterruptedException {
-		Timeout timeout = timer.newTimeout(ran::add, 10, SECONDS);
-		assertNull(ran.poll(100, MILLISECONDS));
-		assertFalse(timeout.isExpired());
 	}
 
 	@Test
@@ -121,16 +115,7 @@ class WheelTimerTest {
 	}
 
 	@Test
-	void task_that_fails_does_not_harm_the_next() throws InterruptedException {
-		timer.newTimeout(timeout -> {
-			throw new IllegalArgumentException("for the test");
-		}, 0, MILLISECONDS);
-		Timeout timeout = timer.newTimeout(ran::add, 1, MILLISECONDS);
-		assertSame(timeout, next());
-	}
-
-	@Test
-	void task_whose_text_fails_does_not_harm_the_next() throws InterruptedException {
+	void task_that_fails_and_has_no_text_does_not_harm_the_next() throws InterruptedException {
 		timer.newTimeout(new TimerTask() {
 			@Override
 			public void run(Timeout timeout) {
@@ -175,12 +160,6 @@ class WheelTimerTest {
 		assertEquals(List.of(), log);
 	}
 
-	@Test
-	void expired_timeout_cannot_be_cancelled() throws InterruptedException {
-		timer.newTimeout(ran::add, 0, MILLISECONDS);
-		assertFalse(next().cancel());
-	}
-
 	private static boolean awaitQuietly(CountDownLatch latch) {
 		boolean interrupted = false;
 		while (true) {
@@ -217,19 +196,6 @@ class WheelTimerTest {
 		Timeout other = timer.newTimeout(ran::add, 1, MILLISECONDS);
 		assertSame(other, next());
 		assertNull(ran.poll(20, MILLISECONDS));
-	}
-
-	@Test
-	void pending_timeouts_are_counted_at_once() throws InterruptedException {
-		Timeout first = timer.newTimeout(NOTHING, 1, HOURS);
-		Timeout second = timer.newTimeout(NOTHING, 1, HOURS);
-		timer.newTimeout(ran::add, 1, MILLISECONDS);
-		next();
-		assertEquals(2, timer.pendingTimeouts());
-		first.cancel();
-		assertEquals(1, timer.pendingTimeouts());
-		second.cancel();
-		assertEquals(0, timer.pendingTimeouts());
 	}
 
 	@Test
