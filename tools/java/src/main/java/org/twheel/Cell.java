@@ -143,8 +143,7 @@ public class Cell {
 	}
 
 	/**
-	 * The second half of arm(): calls the kernel if it would look at the cell too late. If the
-	 * context was closed meanwhile, the arming counts if stop() has ended it.
+	 * The second half of arm(): calls the kernel if it would look at the cell too late.
 	 *
 	 * @return 0, or a negative errno: then the arming is undone
 	 * @throws IllegalStateException if the context is closed: the arming is undone
@@ -153,9 +152,8 @@ public class Cell {
 		try {
 			return isLate(deadlineNs) ? context.kick(cells, offset, id, deadlineNs) : 0;
 		} catch (IllegalStateException e) {
-			if (cancelAt(deadlineNs))
-				throw e;
-			return 0;
+			cancelAt(deadlineNs);
+			throw e;
 		} finally {
 			Reference.reachabilityFence(cells);
 		}

@@ -195,9 +195,11 @@ class Slots<E> implements AutoCloseable {
 			armed = false;
 			throw Cell.kickFailed(error);
 		} catch (RuntimeException | Error e) {
+			// If the context is closed, the loop has ended: the arming counts if it has had the event.
 			// If no kick was refused, an Error leaves the cell armed. If the cell has fired since,
 			// the arming counts and the loop owns the slot.
-			if (armed && e instanceof Error && !slot.cancelAt(deadlineNs))
+			if (e instanceof IllegalStateException ? slot.floor == deadlineNs :
+					armed && e instanceof Error && !slot.cancelAt(deadlineNs))
 				return;
 			put(slot);
 			throw e;

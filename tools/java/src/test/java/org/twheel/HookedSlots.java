@@ -13,12 +13,16 @@ final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
 		SCAN,
 		/** Before the cell is armed. */
 		ARM,
+		/** The word has the deadline. The kernel was not called. */
+		EXCHANGED,
 		/** The cell is armed. */
 		ARMED,
 		/** Before a cancelled timeout is disarmed. */
 		DISARM,
 		/** Before the context is stopped. */
 		STOP,
+		/** The loop has ended. The context is not closed yet. */
+		CLOSE,
 		/** The event was read and the slot is free. The timeout has not ended. */
 		EVENT,
 	}
@@ -64,6 +68,7 @@ final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
 	void exchange(Slot<WheelTimer.WheelTimeout> slot, long deadlineNs) {
 		reach(Point.ARM);
 		super.exchange(slot, deadlineNs);
+		reach(Point.EXCHANGED);
 	}
 
 	@Override
@@ -83,6 +88,12 @@ final class HookedSlots extends Slots<WheelTimer.WheelTimeout> {
 	void stop() {
 		reach(Point.STOP);
 		super.stop();
+	}
+
+	@Override
+	public void close() {
+		reach(Point.CLOSE);
+		super.close();
 	}
 
 	@Override

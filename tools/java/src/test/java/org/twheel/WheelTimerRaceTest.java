@@ -256,12 +256,36 @@ class WheelTimerRaceTest {
 
 	@Test
 	void stop_after_the_cell_is_armed_returns_the_timeout() {
+		for (Point point : List.of(Point.EXCHANGED, Point.ARMED)) {
+			HookedSlots hooks = new HookedSlots(LIMIT, 2);
+			WheelTimer other = new WheelTimer(hooks, LIMIT, Runnable::run);
+			Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
+			hooks.at(point, () -> unprocessed.addAll(other.stop()));
+			Timeout timeout = other.newTimeout(NOTHING, 1, HOURS);
+			assertEquals(Set.of(timeout), unprocessed);
+			assertTrue(timeout.isCancelled());
+			assertEquals(0, other.pendingTimeouts());
+		}
+	}
+
+	/** The context is stopped before the word has the deadline, and closed before the kick. */
+	@Test
+	void timeout_whose_word_the_stop_has_not_seen_is_refused() {
+		List<Thread> stopper = new ArrayList<>();
 		Set<Timeout> unprocessed = ConcurrentHashMap.newKeySet();
-		slots.at(Point.ARMED, () -> unprocessed.addAll(hooked.stop()));
-		Timeout timeout = armHour();
-		assertEquals(Set.of(timeout), unprocessed);
-		assertTrue(timeout.isCancelled());
+		CountDownLatch exchanged = new CountDownLatch(1);
+		slots.at(Point.CLOSE, () -> await(() -> exchanged.getCount() == 0));
+		slots.at(Point.ARM, () -> {
+			startIn(1, () -> unprocessed.addAll(hooked.stop()), stopper);
+			assertTrue(await(() -> slots.hasReached(Point.CLOSE)));
+		});
+		slots.at(Point.EXCHANGED, () -> {
+			exchanged.countDown();
+			assertTrue(await(() -> !stopper.get(0).isAlive()));
+		});
+		assertThrows(IllegalStateException.class, this::armHour);
 		assertEquals(0, hooked.pendingTimeouts());
+		assertEquals(Set.of(), unprocessed);
 	}
 
 	/** The timer is marked as stopped, and its context is not stopped yet. */
