@@ -69,7 +69,7 @@ public final class Context implements AutoCloseable {
 	/** The resources of a context, which are freed after the last call. */
 	private static final class Resources {
 		private final Wakers wakers = new Wakers();
-		/** Cells on the device that the context had when it was closed: cells are reachable. */
+		/** Cells on the device. Held until the context is closed, so that it is unmapped after that. */
 		private ByteBuffer mapping;
 		/** Above the index of each cell in the mapping. */
 		private int cells;
@@ -171,7 +171,8 @@ public final class Context implements AutoCloseable {
 
 	/**
 	 * Takes events out of the queue, in the order in which they fired. Blocks until there is one,
-	 * or until {@link #stop()}, {@link #close()} or an interrupt. An interrupt takes no event.
+	 * or until {@link #stop()}, {@link #close()} or an interrupt. An interrupt takes no event. A
+	 * virtual thread keeps its carrier while it waits.
 	 *
 	 * @param events    room for the events
 	 * @param timeoutNs maximum wait for the first event; 0: none; {@link #FOREVER}
@@ -321,10 +322,6 @@ public final class Context implements AutoCloseable {
 	 */
 	@Override
 	public void close() {
-		synchronized (this) {
-			if (!isProcess)
-				resources.mapping = blocks.get(0);
-		}
 		closer.clean();
 	}
 
@@ -433,6 +430,7 @@ public final class Context implements AutoCloseable {
 			ByteBuffer memory = Native.map(context, size);
 			long address = Native.address(memory);
 			CLEANER.register(memory, () -> Native.unmap(address, size));
+			resources.mapping = memory;
 			return memory;
 		} finally {
 			leave();

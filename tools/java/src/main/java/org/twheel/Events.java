@@ -11,14 +11,8 @@ import java.util.Objects;
  * fired. Times are absolute nanoseconds on the clock of {@link Context#nanoTime()}.
  */
 public final class Events {
+	/** The offsets are those of struct twheel_event. */
 	static final int SIZE = 48;
-
-	private static final int ID = 0;
-	private static final int COOKIE = 8;
-	private static final int EXPIRES = 16;
-	private static final int FIRED = 24;
-	private static final int COUNT = 32;
-	private static final int FLAGS = 40;
 
 	private static final int LAST = 1;
 	private static final int UNPROCESSED = 1 << 1;
@@ -46,22 +40,22 @@ public final class Events {
 
 	/** Returns the id of the timeout that fired. */
 	public long id(int index) {
-		return records.getLong(at(index) + ID);
+		return records.getLong(at(index));
 	}
 
 	/** Returns the cookie of the last arming. */
 	public long cookie(int index) {
-		return records.getLong(at(index) + COOKIE);
+		return records.getLong(at(index) + 8);
 	}
 
 	/** Returns the deadline; of several that passed before the read, the last one. */
 	public long deadlineNs(int index) {
-		return records.getLong(at(index) + EXPIRES);
+		return records.getLong(at(index) + 16);
 	}
 
 	/** Returns the time when the timeout fired, never before its deadline. */
 	public long firedNs(int index) {
-		return records.getLong(at(index) + FIRED);
+		return records.getLong(at(index) + 24);
 	}
 
 	/**
@@ -70,7 +64,7 @@ public final class Events {
 	 * @return 1, more for a periodic timeout, or 0 if it is {@link #isUnprocessed}
 	 */
 	public long count(int index) {
-		return records.getLong(at(index) + COUNT);
+		return records.getLong(at(index) + 32);
 	}
 
 	/**
@@ -80,7 +74,7 @@ public final class Events {
 	 * @return true for the last event of a timeout
 	 */
 	public boolean isLast(int index) {
-		return (records.getInt(at(index) + FLAGS) & LAST) != 0;
+		return (records.getInt(at(index) + 40) & LAST) != 0;
 	}
 
 	/**
@@ -89,7 +83,7 @@ public final class Events {
 	 * @return true if the timeout did not fire
 	 */
 	public boolean isUnprocessed(int index) {
-		return (records.getInt(at(index) + FLAGS) & UNPROCESSED) != 0;
+		return (records.getInt(at(index) + 40) & UNPROCESSED) != 0;
 	}
 
 	int capacity() {
