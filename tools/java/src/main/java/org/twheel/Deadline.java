@@ -39,7 +39,7 @@ public final class Deadline implements AutoCloseable {
 	private final Runnable fire = this::fire;
 	private volatile long due = NEVER;
 	/** null: closed. */
-	private Slots.Slot<Deadline> slot;
+	Slots.Slot<Deadline> slot;
 
 	Deadline(Deadlines owner, Executor executor, Runnable callback, Slots.Slot<Deadline> slot) {
 		this.owner = owner;

@@ -19,11 +19,10 @@ class DeadlineTest {
 	private final AtomicInteger callbacks = new AtomicInteger();
 	private final Queue<Runnable> queued = new ConcurrentLinkedQueue<>();
 
-	/** Lets the cell fire that is armed for the time, and waits for the reader. */
-	private void fire(FakeSlots<Deadline> slots, long timeNs) {
+	/** Lets a cell fire that is armed for the time, and waits for the reader. */
+	private void fire(ManualSlots<Deadline> slots, long timeNs) {
 		int before = queued.size();
-		slots.nowNs = timeNs;
-		slots.fireAt(timeNs);
+		slots.setTime(timeNs);
 		assertTrue(await(() -> queued.size() == before + 1));
 	}
 
@@ -52,7 +51,7 @@ class DeadlineTest {
 			// Two resets overlap.
 			"10 word-4 fire-4 none fire-10 run", "10 word-12 fire-12 run",
 		}) {
-			FakeSlots<Deadline> slots = new FakeSlots<>(64);
+			ManualSlots<Deadline> slots = new ManualSlots<>(64);
 			try (Deadlines set = new Deadlines(slots)) {
 				Deadline deadline = set.newDeadline(queued::add, callbacks::incrementAndGet);
 				for (String step : steps.split(" ")) {
@@ -61,13 +60,13 @@ class DeadlineTest {
 					switch (words[0]) {
 						case "fire" -> fire(slots, time);
 						case "cancel", "idle" -> assertEquals(step.equals("cancel"), deadline.cancel(), steps);
-						case "word" -> slots.setWord(slots.armed().get(0), time);
+						case "word" -> deadline.slot.arm(time);
 						case "run", "none" -> assertEquals(step.equals("run") ? 1 : 0, run(), steps);
-						default -> deadline.reset(Long.parseLong(step) - slots.nowNs);
+						default -> deadline.reset(Long.parseLong(step) - slots.nanoTime());
 					}
 				}
 			}
-			assertTrue(slots.isClosed);
+			assertTrue(slots.isClosed());
 		}
 	}
 
@@ -75,7 +74,7 @@ class DeadlineTest {
 	@Test
 	void closed_deadlines_have_no_callback() {
 		List<Deadline> all = new ArrayList<>();
-		FakeSlots<Deadline> slots = new FakeSlots<>(40_000) {
+		ManualSlots<Deadline> slots = new ManualSlots<>(40_000) {
 			@Override
 			int read(Events events) {
 				int read = super.read(events);
@@ -89,8 +88,7 @@ class DeadlineTest {
 				all.add(set.newDeadline(queued::add, callbacks::incrementAndGet));
 			all.forEach(deadline -> deadline.reset(10));
 			Deadline first = all.get(0);
-			slots.nowNs = 10;
-			slots.fire(slots.armed().subList(0, 1000).toArray(Integer[]::new));
+			slots.setTime(10);
 			assertTrue(await(() -> slots.live() == 32_768));
 			assertThrows(IllegalStateException.class, () -> first.reset(1));
 			set.newDeadline(queued::add, callbacks::incrementAndGet).reset(10);

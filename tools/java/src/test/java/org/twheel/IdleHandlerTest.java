@@ -90,8 +90,8 @@ class IdleHandlerTest {
 
 	@AfterEach
 	void end() throws Exception {
-		deadlines.close();
 		loops.shutdownGracefully(0, 1, TimeUnit.SECONDS).sync();
+		deadlines.close();
 	}
 
 	/** Makes a client whose server has these handlers. */

@@ -2,8 +2,10 @@
 package org.twheel;
 
 import static org.junit.jupiter.api.Assertions.*;
+import static org.twheel.Stall.await;
 
 import java.util.*;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
 import org.twheel.Slots.Slot;
 
@@ -13,7 +15,7 @@ class SlotsTest {
 	private static final int MANY = 65_536;
 
 	/** Throws an error, once, after a cell has been armed. */
-	private static final class FailingSlots extends FakeSlots<String> {
+	private static final class FailingSlots extends ManualSlots<String> {
 		private Runnable beforeError;
 		private boolean refusesKicks;
 
@@ -27,15 +29,16 @@ class SlotsTest {
 			beforeError = null;
 			if (refusesKicks)
 				return slot.cancelAt(deadlineNs) ? -Native.ESHUTDOWN : 0;
+			int error = super.kickIfLate(slot, deadlineNs);
 			if (action == null)
-				return super.kickIfLate(slot, deadlineNs);
+				return error;
 			action.run();
 			throw new StackOverflowError("for the test");
 		}
 	}
 
 	private final FailingSlots slots = new FailingSlots();
-	private final List<String> ended = new ArrayList<>();
+	private final List<String> ended = new CopyOnWriteArrayList<>();
 
 	private Slot<String> arm(long deadlineNs, String entry) {
 		Slot<String> slot = slots.take();
@@ -47,10 +50,6 @@ class SlotsTest {
 	private void run() {
 		slots.stop();
 		slots.run((entry, isUnprocessed) -> ended.add(isUnprocessed ? entry + " unprocessed" : entry));
-	}
-
-	private static Integer index(Slot<String> slot) {
-		return (int) slot.id();
 	}
 
 	/** Fails if a slot is free twice, or if one is lost. */
@@ -66,11 +65,14 @@ class SlotsTest {
 
 	@Test
 	void unprocessed_event_keeps_its_mark_in_another_place() {
-		Slot<String> late = arm(11, "late");
-		arm(10, "pending");
-		slots.fire(index(late));
+		List<String> all = new ArrayList<>();
+		for (int i = 1; i <= LIMIT; i++) {
+			arm(i, "at " + i);
+			all.add(i <= 30 ? "at " + i : "at " + i + " unprocessed");
+		}
+		slots.setTime(30);
 		run();
-		assertEquals(List.of("pending unprocessed", "late"), ended);
+		assertEquals(all, ended);
 	}
 
 	/** By deadline, and then in the order of arming. */
@@ -78,7 +80,7 @@ class SlotsTest {
 	void any_order_of_any_number_of_events_is_sorted() {
 		for (int seed = 0; seed < 200; seed++) {
 			Random random = new Random(seed);
-			FakeSlots<Long> many = new FakeSlots<>(1024);
+			ManualSlots<Long> many = new ManualSlots<>(1024);
 			int number = random.nextInt(1024);
 			List<Long> deadlines = random.longs(number, 0, 500).boxed().toList();
 			List<Long> model = new ArrayList<>();
@@ -87,9 +89,7 @@ class SlotsTest {
 				model.add(deadlines.get(i) << 32 | i);
 			}
 			model.sort(Comparator.naturalOrder());
-			List<Integer> cells = new ArrayList<>(many.armed());
-			Collections.shuffle(cells, random);
-			many.fire(cells.toArray(Integer[]::new));
+			many.setTime(500);
 			many.stop();
 			List<Long> found = new ArrayList<>();
 			many.run((entry, isUnprocessed) -> found.add(entry));
@@ -109,15 +109,15 @@ class SlotsTest {
 	void error_while_the_cell_is_pending_undoes_the_arming() {
 		slots.beforeError = () -> { };
 		assertThrows(StackOverflowError.class, () -> arm(9, "undone"));
-		assertEquals(List.of(), slots.armed());
+		assertEquals(0, slots.armed());
 		assertAllSlotsAreFree();
 	}
 
 	@Test
 	void error_after_the_cell_has_fired_leaves_the_slot_to_the_loop() {
-		slots.beforeError = () -> slots.fireAt(9);
+		slots.beforeError = () -> slots.setTime(9);
 		Slot<String> slot = arm(9, "fired");
-		assertTrue(slots.armed().isEmpty());
+		assertEquals(0, slots.armed());
 		run();
 		assertEquals(List.of("fired"), ended);
 		assertFalse(slots.disarm(slot, 9));
@@ -128,19 +128,20 @@ class SlotsTest {
 	@Test
 	void error_after_the_event_was_read_spares_the_next_arming() {
 		List<Slot<String>> next = new ArrayList<>();
+		slots.serve((entry, isUnprocessed) -> ended.add(entry));
 		slots.beforeError = () -> {
-			slots.fireAt(9);
-			run();
+			slots.setTime(9);
+			assertTrue(await(() -> ended.size() == 1));
 			next.add(arm(10, "next"));
 		};
 		Slot<String> slot = arm(9, "fired");
 		assertSame(slot, next.get(0));
-		assertEquals(List.of(index(slot)), slots.armed());
+		assertEquals(1, slots.armed());
 		assertTrue(slots.disarm(slot, 10));
 		assertAllSlotsAreFree();
 	}
 
-	private static List<Slot<Integer>> armMany(FakeSlots<Integer> many, int number, long wantedNs) {
+	private static List<Slot<Integer>> armMany(ManualSlots<Integer> many, int number, long wantedNs) {
 		List<Slot<Integer>> armed = new ArrayList<>();
 		for (int i = 0; i < number; i++) {
 			armed.add(many.take());
@@ -149,14 +150,14 @@ class SlotsTest {
 		return armed;
 	}
 
-	private static void disarmUntil(FakeSlots<Integer> many, List<Slot<Integer>> armed, int left) {
+	private static void disarmUntil(ManualSlots<Integer> many, List<Slot<Integer>> armed, int left) {
 		while (armed.size() > left)
 			assertTrue(many.disarm(armed.remove(armed.size() - 1), 9));
 	}
 
 	@Test
 	void half_of_the_slots_and_some_more_stay_when_a_burst_ends() {
-		FakeSlots<Integer> many = new FakeSlots<>(MANY);
+		ManualSlots<Integer> many = new ManualSlots<>(MANY);
 		List<Slot<Integer>> burst = armMany(many, MANY, 9);
 		for (int[] step : new int[][] { { 16_384, MANY }, { 16_336, MANY - 96 }, { 0, MANY / 2 } }) {
 			disarmUntil(many, burst, step[0]);
@@ -169,23 +170,24 @@ class SlotsTest {
 	/** The cell of the slot has been given to another, which wants the same deadline. */
 	@Test
 	void late_disarm_spares_the_next_slot_of_its_cell() {
-		FakeSlots<Integer> many = new FakeSlots<>(MANY);
+		ManualSlots<Integer> many = new ManualSlots<>(MANY);
 		List<Slot<Integer>> burst = armMany(many, MANY, 9);
 		disarmUntil(many, burst, 1024);
-		many.fire(many.armed().toArray(Integer[]::new));
-		many.stop();
-		many.run((entry, isUnprocessed) -> { });
-		assertEquals(MANY / 2, many.live());
+		many.serve((entry, isUnprocessed) -> { });
+		many.setTime(9);
+		assertTrue(await(() -> many.live() == MANY / 2));
+		many.setTime(0);
 		armMany(many, MANY, 9);
 		burst.forEach(slot -> assertFalse(many.disarm(slot, 9)));
-		assertEquals(MANY, many.armed().size());
+		assertEquals(MANY, many.armed());
+		many.stop();
 	}
 
 	@Test
 	void kept_slot_is_free_when_its_owner_puts_it_back() {
 		Slot<String> slot = slots.take();
 		slots.arm(slot, 9, "kept", true);
-		slots.fire(index(slot));
+		slots.setTime(9);
 		run();
 		assertEquals(List.of("kept"), ended);
 		assertNotSame(slot, slots.take());

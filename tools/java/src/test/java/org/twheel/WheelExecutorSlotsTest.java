@@ -16,7 +16,7 @@ class WheelExecutorSlotsTest {
 	private static final int LIMIT = 2;
 
 	/** Throws, once, instead of arming a cell. Calls back, once, when events have been read. */
-	private static final class FailingSlots extends FakeSlots<WheelExecutor.Task<?>> {
+	private static final class FailingSlots extends ManualSlots<WheelExecutor.Task<?>> {
 		private Runnable afterError;
 		private volatile Runnable afterRead = () -> { };
 
@@ -78,23 +78,28 @@ class WheelExecutorSlotsTest {
 	private CountDownLatch keepThreadBusy() {
 		CountDownLatch go = new CountDownLatch(1);
 		executor.execute(() -> assertDoesNotThrow(() -> go.await(20, SECONDS)));
+		assertTrue(Stall.await(executor.getQueue()::isEmpty));
 		return go;
 	}
 
-	/** The reader has handed over all tasks that have fired. */
-	private void awaitDue() {
-		assertTrue(Stall.await(() -> executor.getQueue().iterator().hasNext() &&
-				((TaskQueue) executor.getQueue()).armed.get() == 0));
+	/** The reader has handed over so many tasks that have fired. */
+	private void awaitDue(int number) {
+		TaskQueue queue = (TaskQueue) executor.getQueue();
+		assertTrue(Stall.await(() -> queue.size() - queue.armed.get() == number));
 	}
 
 	@Test
 	void tasks_that_wait_for_a_thread_begin_in_the_order_of_their_deadlines() throws Exception {
 		CountDownLatch go = keepThreadBusy();
 		schedule("second", 9);
+		slots.setTime(9);
+		awaitDue(1);
+		slots.setTime(0);
+		// It takes the slot of the second, whose deadlines are later now.
+		schedule("none", 1_000);
 		schedule("first", 5);
-		slots.fireAt(9);
-		slots.fireAt(5);
-		awaitDue();
+		slots.setTime(5);
+		awaitDue(2);
 		go.countDown();
 		assertEquals("first", next());
 		assertEquals("second", next());
@@ -109,7 +114,7 @@ class WheelExecutorSlotsTest {
 		};
 		assertThrows(OutOfMemoryError.class,
 			     () -> executor.scheduleAtFixedRate(() -> { }, 7, 7, NANOSECONDS));
-		slots.fireAt(7);
+		slots.setTime(7);
 		assertEquals("other", next());
 	}
 
@@ -126,17 +131,15 @@ class WheelExecutorSlotsTest {
 		}, 5, 5, NANOSECONDS);
 		schedule("pending", 2_000);
 		for (int i = 1; i <= 3; i++) {
-			slots.fireAt(i * 5);
+			slots.setTime(i * 5);
 			assertEquals("refused", next());
 			awaitArmed(LIMIT);
 		}
 		assertFalse(periodic.isDone());
 	}
 
-	private void awaitArmed(int number) throws InterruptedException {
-		for (int i = 0; i < 20_000 && slots.armed().size() != number; i++)
-			Thread.sleep(1);
-		assertEquals(number, slots.armed().size());
+	private void awaitArmed(int number) {
+		assertTrue(Stall.await(() -> slots.armed() == number));
 	}
 
 	/** All ways in which a periodic task ends. None loses its slot, or puts it back twice. */
@@ -151,14 +154,14 @@ class WheelExecutorSlotsTest {
 		// It waits for the thread, or the reader has its event.
 		for (int i = 0; i < 3; i++) {
 			CountDownLatch go = keepThreadBusy();
-			ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 1_000, 1, SECONDS);
+			ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 9, 9, NANOSECONDS);
 			if (i == 2)
 				slots.afterRead = () -> due.cancel(false);
-			slots.fire(slots.armed().get(0));
+			slots.setTime(slots.nanoTime() + 9);
 			if (i == 2) {
 				assertTrue(Stall.await(executor.getQueue()::isEmpty));
 			} else {
-				awaitDue();
+				awaitDue(1);
 				assertTrue(i == 0 ? due.cancel(false) : executor.remove((Runnable) due));
 			}
 			go.countDown();
@@ -172,7 +175,7 @@ class WheelExecutorSlotsTest {
 			ran.add("run");
 			self.get(0).cancel(false);
 		}, 5, 5, NANOSECONDS));
-		slots.fireAt(5);
+		slots.setTime(5);
 		assertEquals("run", next());
 		assertThrows(CancellationException.class, () -> self.get(0).get(20, SECONDS));
 	}
@@ -181,7 +184,7 @@ class WheelExecutorSlotsTest {
 		ScheduledFuture<?> failing = executor.scheduleAtFixedRate(() -> {
 			throw new IllegalArgumentException("for the test");
 		}, 100, 5, NANOSECONDS);
-		slots.fireAt(100);
+		slots.setTime(105);
 		assertThrows(ExecutionException.class, () -> failing.get(20, SECONDS));
 	}
 
@@ -191,10 +194,10 @@ class WheelExecutorSlotsTest {
 		List<ScheduledFuture<?>> all = new ArrayList<>();
 		for (int i = 0; i < LIMIT; i++)
 			all.add(schedule("none", 1_000_000));
-		assertEquals(LIMIT, slots.armed().size());
+		assertEquals(LIMIT, slots.armed());
 		assertThrows(RejectedExecutionException.class, () -> schedule("none", 1_000_000));
 		all.forEach(future -> future.cancel(false));
-		assertEquals(0, slots.armed().size());
+		assertEquals(0, slots.armed());
 	}
 
 	@Test
@@ -203,7 +206,7 @@ class WheelExecutorSlotsTest {
 				executor.scheduleAtFixedRate(() -> ran.add("run"), 5, 5, NANOSECONDS);
 		((Runnable) periodic).run();
 		assertTrue(ran.isEmpty());
-		slots.fireAt(5);
+		slots.setTime(5);
 		assertEquals("run", next());
 	}
 
