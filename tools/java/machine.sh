@@ -5,11 +5,6 @@
 # this file with `.`.
 : "${top:?}" "${build:?}"
 
-# An old Netty, which has no TimerTask.cancelled(), and the newest whose tests are published. The
-# newest Netty is in pom.xml.
-# shellcheck disable=SC2034 # for the scripts
-java_nettys=(4.1.121.Final 4.2.18.Final)
-
 # java_package [OPTION]...: build the jar and run the tests that need no device. Maven resets
 # colours even if its output is no terminal. It compiles all classes again, because a copy of the
 # checkout has other dates.
@@ -28,22 +23,6 @@ java_tests()
 
 	TWHEEL_BACKEND=process "$1" -cp "$2$java/test-classes:$java/classes:$java/lib/*" \
 		org.twheel.Ktap "${@:3}"
-}
-
-# java_netty VERSION DIRECTORY: put netty-common and its tests into a directory. In
-# DIRECTORY/classes is a HashedWheelTimer that delegates to WheelTimer.
-java_netty()
-{
-	local artifact
-
-	mkdir -p "$2/classes"
-	for artifact in "$1" "$1:jar:tests"; do
-		mvn -B -q -ntp -f "$top/tools/java/pom.xml" "-Dout=$build/java" dependency:copy \
-			"-Dartifact=io.netty:netty-common:$artifact" \
-			"-DoutputDirectory=$2" || return
-	done >&2
-	javac -d "$2/classes" -cp "$build/java/classes:$2/*" \
-		"$top/tools/java/src/netty/io/netty/util/HashedWheelTimer.java"
 }
 
 # java_runtime DIRECTORY: make a runtime with only the modules needed. The VM also copies the
