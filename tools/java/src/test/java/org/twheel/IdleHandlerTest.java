@@ -85,7 +85,8 @@ class IdleHandlerTest {
 	}
 
 	private final BlockingQueue<Object> seen = new LinkedBlockingQueue<>();
-	private final EventLoopGroup loops = new MultiThreadIoEventLoopGroup(2, LocalIoHandler.newFactory());
+	private final EventLoopGroup loops =
+			new MultiThreadIoEventLoopGroup(2, LocalIoHandler.newFactory());
 	private final Deadlines deadlines = new Deadlines();
 
 	@AfterEach
