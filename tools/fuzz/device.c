@@ -443,7 +443,7 @@ void device_look(int fd, unsigned int us)
 }
 
 /* Register the file, then poll once. */
-int device_epoll(int fd, uint32_t events, uint32_t *revents)
+int device_epoll(int fd, int timeout_ms, uint32_t events, uint32_t *revents)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDNORM | events };
 	int epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -451,7 +451,7 @@ int device_epoll(int fd, uint32_t events, uint32_t *revents)
 
 	device_count(1);
 	if (!ret)
-		ret = epoll_wait(epfd, &event, 1, 0);
+		ret = epoll_wait(epfd, &event, 1, timeout_ms);
 	*revents = ret > 0 ? use_process ? (uint32_t)process_revents(fd) : event.events : 0;
 	ret = ret < 0 ? -errno : 0;
 	close(epfd);

@@ -28,7 +28,7 @@ ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags);
 int device_poll(int fd, int timeout_ms, short *revents);
 /* Wait for @us while the device looks at cells. A wheel in the process looks if polled. */
 void device_look(int fd, unsigned int us);
-int device_epoll(int fd, uint32_t events, uint32_t *revents);
+int device_epoll(int fd, int timeout_ms, uint32_t events, uint32_t *revents);
 
 /* From now on, all calls are made of a wheel in the process. */
 void device_use_process(void);

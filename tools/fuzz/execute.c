@@ -809,12 +809,22 @@ static void run_read(const struct step *step)
 		settle_all(d);
 }
 
+/*
+ * The device is ready at once. The timerfd of a wheel in the process is set for the past, and
+ * expires with the next interrupt of the clock.
+ */
+static int poll_ms(const struct file *f, int otherwise)
+{
+	return device_is_process() && (f->unread || f->stopped) ? patience_ms : otherwise;
+}
+
 static void run_poll(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
 	struct during when = { .begin = now_of(d) };
 	short revents;
-	int ret = device_poll(d->fd, step->flags % 16 == 15, &revents);
+	int ms = poll_ms(&d->context->file, step->flags % 16 == 15);
+	int ret = device_poll(d->fd, ms, &revents);
 
 	when.end = now_of(d);
 	tell("poll: %d, %#x", ret, revents);
@@ -827,7 +837,8 @@ static void run_epoll(const struct step *step)
 	struct descriptor *d = descriptor_of(step);
 	struct during when = { .begin = now_of(d) };
 	uint32_t revents;
-	int ret = device_epoll(d->fd, step->flags & 1 ? EPOLLET : 0, &revents);
+	int ms = poll_ms(&d->context->file, 0);
+	int ret = device_epoll(d->fd, ms, step->flags & 1 ? EPOLLET : 0, &revents);
 
 	when.end = now_of(d);
 	tell("epoll: %d, %#x", ret, revents);
