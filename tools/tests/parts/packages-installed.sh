@@ -145,7 +145,8 @@ installed_is()
 roll_back_builds_the_older_modules()
 {
 	tree=/root/twheel-dkms-old
-	dpkg-deb -R /root/debs/twheel-dkms_*.deb $tree && mv $tree/usr/src/* $tree/usr/src/twheel-0.0.9 &&
+	dpkg-deb -R /root/debs/twheel-dkms_*.deb $tree &&
+		mv $tree/usr/src/* $tree/usr/src/twheel-0.0.9 &&
 		grep -rl "$(upstream_version)" $tree/DEBIAN $tree/usr/src |
 		xargs sed -i "s/$(upstream_version)/0.0.9/" && dpkg-deb -b $tree || return
 	get install --allow-downgrades $tree.deb && installed_is 0.0.9 && mkdir /opt/old &&
@@ -267,12 +268,12 @@ links_of_the_pages_lead_somewhere()
 save_the_system()
 {
 	tr ' ' '\n' >/root/excluded <<-EOF
-	./boot ./lib/modules/*/kernel ./root/* ./usr/bin/*-linux-gnu-* ./usr/bin/cargo ./usr/bin/rustc
-	./usr/lib/gcc* ./usr/lib/jvm ./usr/lib/llvm* ./usr/lib/modules/*/kernel ./usr/lib/udev/hwdb.d
-	./usr/lib/rustlib ./usr/lib/*/lib*san.so* ./usr/lib/*/libLLVM* ./usr/lib/*/libclang*
-	./usr/lib/*/libicu* ./usr/lib/*/librustc* ./usr/lib/*/libstd-* ./usr/lib/*/libz3*
-	./usr/lib/*/perl* ./usr/libexec/gcc* ./usr/share ./usr/src ./var/cache ./var/lib/apt
-	./var/lib/dpkg
+	./boot ./lib/modules/*/kernel ./root/* ./usr/bin/*-linux-gnu-* ./usr/bin/cargo
+	./usr/bin/rustc ./usr/lib/gcc* ./usr/lib/jvm ./usr/lib/llvm* ./usr/lib/modules/*/kernel
+	./usr/lib/udev/hwdb.d ./usr/lib/rustlib ./usr/lib/*/lib*san.so* ./usr/lib/*/libLLVM*
+	./usr/lib/*/libclang* ./usr/lib/*/libicu* ./usr/lib/*/librustc* ./usr/lib/*/libstd-*
+	./usr/lib/*/libz3* ./usr/lib/*/perl* ./usr/libexec/gcc* ./usr/share ./usr/src
+	./var/cache ./var/lib/apt ./var/lib/dpkg
 	EOF
 	tar -c -f /root/system.tar --one-file-system --wildcards -X /root/excluded -C / .
 	du -m /root/system.tar
