@@ -282,8 +282,9 @@ save_the_system()
 # Print the files with twheel in their name, and the configuration that mentions it.
 files_that_remain()
 {
-	find / -xdev \( -path /proc -o -path /sys -o -path /root -o -path /var/log -o -path "$work" \) \
-		-prune -o -name '*twheel*' -print
+	local -a old=(-path /proc -o -path /sys -o -path /root -o -path /var/log -o -path "$work")
+
+	find / -xdev \( "${old[@]}" \) -prune -o -name '*twheel*' -print
 	grep -rl twheel /etc /lib/modules /var/lib | grep -vx -e '/etc/g\(roup\|shadow\)-\?'
 }
 
