@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What parts of the tests have in common, and functions that print KTAP. bash scripts read this file
-# with `.`. They get the directories $top, $here of the tests, $build with log/ for their logs, and
-# $work, which ends with the script.
+# Directories that parts of the tests share, and functions that print KTAP. bash scripts read this
+# file with `.`. They get the directories $top, $here of the tests, $build with log/ for their logs,
+# and $work, which ends with the script.
 #
 # A check is a function; its output is shown if it fails.
 #

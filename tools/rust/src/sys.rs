@@ -49,7 +49,7 @@ pub(crate) fn submit(fd: BorrowedFd<'_>, ops: &mut [abi::Op]) -> io::Result<usiz
     Ok(submit.done as usize)
 }
 
-/// What an ioctl takes.
+/// The argument of an ioctl.
 pub(crate) trait Argument: Default {
     const REQUEST: u32;
 }

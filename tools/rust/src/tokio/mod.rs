@@ -51,7 +51,7 @@ fn later(instant: Instant, duration: Duration) -> Instant {
     instant.checked_add(duration).unwrap_or_else(|| instant + timer::FAR)
 }
 
-/// Number of values in a row. Whoever takes many of them has to yield, as with a budget of tokio.
+/// Number of values in a row. A task that takes many has to yield, as with a budget of tokio.
 #[derive(Debug, Default)]
 struct Burst(u32);
 

@@ -19,7 +19,7 @@ class ManualSlots<E> extends Slots<E> {
 		this.context = context;
 	}
 
-	/** Sets the clock. What is due then fires. */
+	/** Sets the clock. Timeouts that are due then fire. */
 	void setTime(long nowNs) {
 		context.setTime(nowNs);
 	}
