@@ -51,13 +51,16 @@ fn later(instant: Instant, duration: Duration) -> Instant {
     instant.checked_add(duration).unwrap_or_else(|| instant + timer::FAR)
 }
 
+/// Values in a row after which a task yields.
+const BURST: u32 = 128;
+
 /// Number of values in a row. A task that takes many has to yield, as with a budget of tokio.
 #[derive(Debug, Default)]
 struct Burst(u32);
 
 impl Burst {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0 = (self.0 + 1) % 129;
+        self.0 = (self.0 + 1) % (BURST + 1);
         if self.0 == 0 {
             cx.waker().wake_by_ref();
             return Poll::Pending;
