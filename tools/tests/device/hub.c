@@ -1006,7 +1006,7 @@ static void end_random(void)
 
 HUB_TEST(random_operations_agree_with_a_model)
 {
-	begin_random(100000);
+	begin_random(60000);
 	random_rounds(NULL);
 	end_random();
 }
@@ -1016,7 +1016,7 @@ HUB_TEST(random_operations_of_threads_agree_with_a_model)
 	pthread_t threads[4];
 
 	in_threads = true;
-	begin_random(50000);
+	begin_random(35000);
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, random_rounds, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
