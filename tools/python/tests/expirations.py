@@ -118,14 +118,12 @@ class Expirations(unittest.IsolatedAsyncioTestCase):
                 await task
 
     async def test_tasks_that_iterate_get_each_event_once(self) -> None:
-        async def stop() -> None:
-            while self.wheel.stats().read < 100:
-                await asyncio.sleep(0.01)
-            self.wheel.stop()
-
         self.wheel.submit(Operation.arm(i / 1000, i) for i in range(100))
-        one, other, _ = await asyncio.gather(*(collect(self.wheel.expirations()) for _ in range(2)),
-                                             stop())
+        tasks = [asyncio.create_task(collect(self.wheel.expirations())) for _ in range(2)]
+        while self.wheel.stats().read < 100:
+            await asyncio.sleep(0.01)
+        self.wheel.stop()
+        one, other = await asyncio.gather(*tasks)
         self.assertEqual(sorted(one + other), list(range(100)))
 
     async def test_what_is_cancelled_before_its_turn_does_not_come(self) -> None:

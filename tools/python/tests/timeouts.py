@@ -213,6 +213,7 @@ class Loops(unittest.TestCase):
                     await asyncio.sleep(HOUR)
 
         for runs_again in (True, False):
+            gc.collect()    # what earlier tests have left
             before = len(os.listdir("/proc/self/fd"))
             loop = asyncio.new_event_loop()
             loop.set_exception_handler(lambda *_: None)     # destroys tasks that wait
