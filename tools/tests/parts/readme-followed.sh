@@ -13,7 +13,7 @@ check()
 	start=$(date +%s)
 	verdict=ok
 	"$@" >/root/output 2>&1 </dev/null || verdict='not ok'
-	tail -n 90 /root/output | awk '{ print "# " $0 }'
+	tail -n 40 /root/output | awk '{ print "# " $0 }'
 	echo "# it took $(($(date +%s) - start)) s"
 	echo "$verdict $number $*"
 }
