@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # readme-followed SUITE|container: run the commands of the README in a minimal system, as KTAP. They
-# clone /srv/twheel.git. A command that is not in the README fails. `make check` runs $PARTS.
+# clone /srv/twheel.git. A command that is not in the README fails. `make check` runs
+# $README_PARTS.
 
 export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8
 
@@ -58,7 +59,7 @@ in_a_container()
 	demo=$(sed -n 's/^    podman run .* debian:13 \(tools\/container .*\)$/\1/p' README.md)
 	# shellcheck disable=SC2086 # several words
 	check ${demo:-false}
-	check tools/container make check PARTS="$PARTS"
+	check tools/container make check PARTS="$README_PARTS"
 	exit
 }
 
@@ -74,7 +75,7 @@ check typed 'make install prefix=/usr/local && ldconfig'
 cp tools/examples/idle_server.c /root/server.c
 check typed 'cc server.c -ltwheel' /root
 check ldd /root/a.out
-check make check PARTS="$PARTS"
+check make check PARTS="$README_PARTS"
 check typed 'make dkms'
 check make dkms-uninstall
 check typed 'make deb'
