@@ -928,10 +928,11 @@ EXPORT_SYMBOL_GPL(twheel_arm_slack);
 /**
  * twheel_arm_after() - arm a timeout some time from now
  * @t: an initialised timeout that is not pending
- * @delay_ns: ns from now. 0 is due at once: it fires at the next tick, not inside
- *	this call. A sum past the end of the clock never fires
+ * @delay_ns: ns from now, at most S64_MAX. 0 is due at once: it fires at the next tick, not
+ *	inside this call. A sum past the end of the clock never fires
  *
- * Return: as twheel_arm(); -EINVAL on a REALTIME wheel, whose clock may be stepped.
+ * Return: as twheel_arm(); -EINVAL if @delay_ns is above S64_MAX, and on a REALTIME wheel,
+ * whose clock may be stepped.
  */
 int twheel_arm_after(struct twheel_timeout *t, u64 delay_ns)
 {
@@ -1233,8 +1234,9 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
  * sink, the sink has accepted or extended @t. If twheel_stop() was handing @t back, its
  * function has returned.
  *
- * Context: may sleep. Not from a callback or a sink, which is refused with a warning. The
- * caller must not hold anything that the callback of @t needs.
+ * Context: may sleep. Not from a callback or a sink: instead of waiting for its own caller, it
+ * warns, and takes @t out all the same. The caller must not hold anything that the callback of
+ * @t needs.
  *
  * Return: true if it was pending and has been taken out, at any time during the
  * call; false otherwise.
@@ -1270,7 +1272,7 @@ EXPORT_SYMBOL_GPL(twheel_shutdown);
  * On return @tw is not pending, and its function is neither queued nor running. Meanwhile
  * each arm fails with -ESHUTDOWN, so a function that arms its timeout again cannot keep this
  * waiting. Before the object is freed, call twheel_shutdown() first, so that arms fail from
- * then on. All other calls for @tw may overlap with this one, but no second one of this: the
+ * then on, unless nothing else than the function arms it. All other calls for @tw may overlap with this one, but no second one of this: the
  * first to end lets arms succeed, while the other may still wait.
  *
  * Context: as twheel_cancel_sync(), and not from the function.
@@ -1298,7 +1300,8 @@ EXPORT_SYMBOL_GPL(twheel_cancel_work_sync);
  * On return every callback and every call of the sink that was in progress when
  * this was called has ended.
  *
- * Context: may sleep. Not from a callback or a sink, which is refused with a warning.
+ * Context: may sleep. Not from a callback or a sink; from those of @w it is refused with a
+ * warning.
  */
 void twheel_flush(struct twheel *w)
 {
@@ -2177,6 +2180,10 @@ static bool twheel_hand_back(struct twheel_shard *s,
  * timeout is being handed back, twheel_cancel_sync() and twheel_shutdown() wait until this call
  * has ended. So its owner may free it after one of these calls, as always.
  *
+ * The function of a struct twheel_work may still be queued or running. Call
+ * twheel_cancel_work_sync() before it is freed, in @unprocessed too, and before
+ * twheel_destroy().
+ *
  * A second caller waits for the first, and nothing is handed back to it.
  *
  * Context: may sleep. A call from a callback or the sink of @w, or from @unprocessed, is
@@ -2217,7 +2224,8 @@ EXPORT_SYMBOL_GPL(twheel_stop);
  *
  * Pending timeouts are taken out and do not fire. On return no callback and no sink is
  * running. No other call for @w or a timeout of it may overlap with this one or come
- * after it. The timeouts can be initialised again for another wheel.
+ * after it. The function of a struct twheel_work must not make one either. The timeouts can
+ * be initialised again for another wheel.
  *
  * Context: as twheel_stop(). If it is refused, the wheel stays as it is.
  */

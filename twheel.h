@@ -132,7 +132,8 @@ struct twheel_timeout {
  * @work: queued when it expires
  *
  * As struct delayed_work is to a timer. Before it is freed, call twheel_shutdown(), then
- * twheel_cancel_work_sync().
+ * twheel_cancel_work_sync(). The second is enough if only its function arms it. The function
+ * may free it if nothing else uses it and it has not armed it again.
  */
 struct twheel_work {
 	struct twheel_timeout	t;
@@ -152,7 +153,7 @@ struct twheel_work {
  * @sink: called with a batch of expired timeouts, in order, instead of their
  *	callbacks. @expired holds @nr timeouts linked by entry. For each of them the sink
  *	first takes it off the list, and then calls twheel_accept() or twheel_extend().
- *	After either call, neighbours that it has on the list might be freed. Instead, a sink may
+ *	After either call it might be freed, and it must not be on the list then. Instead, a sink may
  *	move the whole list, and use it under a lock without which no timeout is freed.
  *	@now_ns is the wheel's time when the batch was dequeued. The sink runs in a soft
  *	interrupt or with soft interrupts disabled, and must not block. It may be called on
