@@ -412,11 +412,14 @@ static void check_refused(const struct command *command)
 
 TEST(operation_with_a_bad_field_is_einval)
 {
-	for (size_t c = 0; commands[c].opcode != TWHEEL_OP_KICK; c++)
-		check_refused(&commands[c]);
+	for_each_row(command, commands)
+		if (command->opcode != TWHEEL_OP_KICK)
+			check_refused(command);
 }
 
 TEST(kick_with_a_bad_field_is_einval)
 {
-	check_refused(&commands[4]);
+	for_each_row(command, commands)
+		if (command->opcode == TWHEEL_OP_KICK)
+			check_refused(command);
 }
