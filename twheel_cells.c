@@ -412,7 +412,10 @@ int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 	return twdev_outcome(r, word);
 }
 
-/* Returns TWHEEL_STATE_*. Sets @remaining_ns: to the deadline; 0: READY; ~0: an idle cell. */
+/*
+ * Returns TWHEEL_STATE_*. Sets @remaining_ns: to the deadline; 0: READY; ~0: an idle cell. One
+ * that is due and has not fired has 1, as in timer_gettime(): GET tells states by this time.
+ */
 u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
 		  u64 *remaining_ns)
 {
@@ -426,7 +429,7 @@ u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 
 	}
 	switch (outcome) {
 	case 0:
-		*remaining_ns = twdev_remaining(deadline, now_ns);
+		*remaining_ns = twdev_remaining(deadline, now_ns) ?: 1;
 		return TWHEEL_STATE_PENDING;
 	case TWHEEL_WITHDRAWN:
 		*remaining_ns = 0;

@@ -362,22 +362,22 @@ static void cancelled(struct file *f, struct timeout *t, int result, struct duri
 
 static void expect_between(const struct timeout *t, uint64_t remaining, struct during when)
 {
-	EXPECT(remaining <= (t->high > when.begin ? t->high - when.begin : 0),
+	EXPECT(remaining <= (t->high > when.begin ? t->high - when.begin : 1),
 	       "%llu ns are too long for %#llx", ULL(remaining), ULL(t->id));
-	EXPECT(remaining >= (t->low > when.end ? t->low - when.end : 0),
+	EXPECT(remaining >= (t->low > when.end ? t->low - when.end : 1),
 	       "%llu ns are too short for %#llx", ULL(remaining), ULL(t->id));
 }
 
 static void expect_remaining_of_cell(struct file *f, struct timeout *t, uint64_t remaining,
 				     struct during when)
 {
-	cell_advance(f, t, when.end);
-	if (remaining == TWHEEL_CELL_IDLE) {
-		cell_outcome(f, t, TWHEEL_IDLE, when);
-	} else if (remaining || !(t->cell.where & READY)) {
-		cell_outcome(f, t, 0, when);
+	int outcome = remaining ? 0 : TWHEEL_WITHDRAWN;
+
+	if (remaining == TWHEEL_CELL_IDLE)
+		outcome = TWHEEL_IDLE;
+	cell_outcome(f, t, outcome, when);
+	if (!outcome)
 		expect_between(t, remaining, when);
-	}
 }
 
 static void expect_remaining(struct file *f, struct timeout *t, uint64_t remaining,
@@ -387,8 +387,12 @@ static void expect_remaining(struct file *f, struct timeout *t, uint64_t remaini
 		expect_remaining_of_cell(f, t, remaining, when);
 		return;
 	}
-	if (!remaining && may_have_fired(f, t, when.end))
+	if (!remaining) {
+		EXPECT(may_have_fired(f, t, when.end), "%#llx cannot have fired yet", ULL(t->id));
+		if (!f->stopped)
+			note_ready(f, t);
 		return;
+	}
 	EXPECT(!must_have_fired(f, t), "%#llx has fired, but %llu ns remain", ULL(t->id),
 	       ULL(remaining));
 	expect_between(t, remaining, when);
@@ -650,31 +654,13 @@ void model_fdinfo(struct file *f, uint32_t cells)
 	EXPECT(cells == nr, "fdinfo: %u cells, not %u", cells, nr);
 }
 
-static void expect_state_of_cell(struct file *f, struct timeout *t,
-				 const struct twheel_list_entry *entry, struct during when)
-{
-	static const int outcomes[] = {
-		[0] = -1,
-		[TWHEEL_STATE_PENDING] = 0,
-		[TWHEEL_STATE_READY] = TWHEEL_WITHDRAWN,
-		[TWHEEL_STATE_IDLE] = TWHEEL_IDLE,
-	};
-
-	EXPECT(entry->state <= TWHEEL_STATE_IDLE, "LIST: state %u", entry->state);
-	cell_outcome(f, t, outcomes[entry->state], when);
-	if (entry->state == TWHEEL_STATE_PENDING)
-		expect_between(t, entry->remaining_ns, when);
-	else if (entry->state == TWHEEL_STATE_IDLE)
-		EXPECT(entry->remaining_ns == TWHEEL_CELL_IDLE,
-		       "LIST: it is idle, and %llu ns remain", ULL(entry->remaining_ns));
-	else
-		EXPECT(!entry->remaining_ns, "LIST: it is ready, and something remains");
-}
-
 void model_list_entry(struct file *f, const struct twheel_list_entry *entry, struct during when)
 {
 	struct timeout *t = model_find(f, entry->id);
+	uint32_t state = entry->remaining_ns ? TWHEEL_STATE_PENDING : TWHEEL_STATE_READY;
 
+	if (entry->remaining_ns == TWHEEL_CELL_IDLE)
+		state = TWHEEL_STATE_IDLE;
 	EXPECT(t, "LIST: %#llx does not live", ULL(entry->id));
 	EXPECT(entry->cookie == t->cookie, "LIST: the cookie is %#llx", ULL(entry->cookie));
 	EXPECT(entry->interval_ns == t->interval, "LIST: the interval is %llu",
@@ -683,20 +669,8 @@ void model_list_entry(struct file *f, const struct twheel_list_entry *entry, str
 	       t->repeat);
 	EXPECT(entry->slack_us == t->slack_us, "LIST: slack %u", entry->slack_us);
 	EXPECT(entry->flags == t->flags, "LIST: flags %#x", entry->flags);
-	if (is_cell(t)) {
-		expect_state_of_cell(f, t, entry, when);
-		return;
-	}
-	if (entry->state == TWHEEL_STATE_READY) {
-		EXPECT(may_have_fired(f, t, when.end), "LIST: %#llx cannot have fired yet",
-		       ULL(entry->id));
-		EXPECT(!entry->remaining_ns, "LIST: it is ready, and something remains");
-		if (!f->stopped)
-			note_ready(f, t);
-		return;
-	}
-	EXPECT(entry->state == TWHEEL_STATE_PENDING, "LIST: state %u", entry->state);
-	EXPECT(!must_have_fired(f, t), "LIST: %#llx is pending again", ULL(entry->id));
+	EXPECT(entry->state == state, "LIST: state %u, and %llu ns remain", entry->state,
+	       ULL(entry->remaining_ns));
 	expect_remaining(f, t, entry->remaining_ns, when);
 }
 

@@ -847,8 +847,12 @@ static uint32_t observe(const struct twheel_process *p, const struct timeout *t,
 		*remaining = TWHEEL_CELL_IDLE;
 		return TWHEEL_STATE_IDLE;
 	}
-	*remaining = !outcome && deadline > p->now ? deadline - p->now : 0;
-	return outcome ? TWHEEL_STATE_READY : TWHEEL_STATE_PENDING;
+	if (outcome == TWHEEL_WITHDRAWN) {
+		*remaining = 0;
+		return TWHEEL_STATE_READY;
+	}
+	*remaining = deadline > p->now ? deadline - p->now : 1;
+	return TWHEEL_STATE_PENDING;
 }
 
 static int get(const struct twheel_process *p, const struct timeout *t, struct twheel_op *op)
