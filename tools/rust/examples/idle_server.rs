@@ -65,10 +65,15 @@ async fn serve(stream: TcpStream, timer: Timer, idle: Duration) -> io::Result<()
 }
 
 async fn accept_all(listener: TcpListener, timer: Timer, idle: Duration) -> twheel::Result<()> {
+    // It has its timeout before the limit is reached.
+    let mut pause = timer.sleep(PAUSE)?;
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(serve(stream, timer.clone(), idle))),
-            Err(_) => timer.sleep(PAUSE)?.await,
+            Err(_) => {
+                pause.reset(PAUSE)?;
+                (&mut pause).await;
+            }
         }
     }
 }

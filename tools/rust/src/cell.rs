@@ -92,6 +92,7 @@ fn outcome(word: u64) -> Outcome {
 /// A child after `fork()` has the same cells, not copies. A cell that the child drops ends in the
 /// parent, too. A child that does not call `exec()` soon can prevent this with
 /// [`std::mem::forget`], or end with `_exit()`.
+#[must_use = "a cell that is dropped ends"]
 pub struct Cell {
     context: Context,
     id: Id,

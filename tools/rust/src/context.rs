@@ -75,7 +75,9 @@ impl Context {
         Context::from_file(path.as_ref(), |_| Ok(()))
     }
 
-    /// Use a context that is open already, for example received over a socket.
+    /// Use a context that is open already, for example received over a socket. It must have its
+    /// [`Setup`](crate::Setup) by then. In another time namespace than that of the opener, cells
+    /// take only a [`Time`].
     ///
     /// # Errors
     ///
@@ -192,7 +194,7 @@ impl Context {
     pub fn get(&self, id: Id) -> Result<Timeout> {
         let mut op = Op::get(id);
         self.operate(&mut op)?;
-        Ok(Timeout::of_op(op.raw()))
+        op.timeout()
     }
 
     /// Carry out one operation. Its output is in `op`.

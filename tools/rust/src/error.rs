@@ -80,7 +80,8 @@ impl fmt::Display for Error {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Error::System(error) | Error::Open { error, .. } => Some(error),
+            // Its text is that of this error.
+            Error::System(error) => error.source(),
             _ => None,
         }
     }
@@ -96,7 +97,8 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         match error {
             Error::Gone => io::ErrorKind::NotFound.into(),
-            Error::Limit => io::Error::from_raw_os_error(libc::EAGAIN),
+            // Not EAGAIN: that kind means that a descriptor is not ready.
+            Error::Limit => io::Error::new(io::ErrorKind::Other, error),
             Error::Stopped => io::Error::from_raw_os_error(libc::ESHUTDOWN),
             Error::TimedOut => io::ErrorKind::TimedOut.into(),
             Error::Open { error: ref cause, .. } => io::Error::new(cause.kind(), error.to_string()),

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Operations on timeouts, for single calls and for batches.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use crate::abi;
 use crate::error::{Error, Result};
+use crate::list::Timeout;
 use crate::time::{micros, nanos, Deadline};
 
 /// Names a timeout in its context. It is never 0 and never used again.
@@ -112,10 +114,22 @@ impl Op {
         Op::new(abi::OP_CANCEL, id.0)
     }
 
-    /// Get the state of a timeout.
+    /// Get the state of a timeout, which [`timeout`](Op::timeout) returns.
     #[must_use]
     pub fn get(id: Id) -> Op {
         Op::new(abi::OP_GET, id.0)
+    }
+
+    /// The state that [`get`](Op::get) has found.
+    ///
+    /// # Errors
+    ///
+    /// As [`outcome`](Op::outcome); `EINVAL` for another operation.
+    pub fn timeout(&self) -> Result<Timeout> {
+        if self.raw.opcode != abi::OP_GET {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL).into());
+        }
+        self.outcome().map(|_| Timeout::of_op(&self.raw))
     }
 
     #[cfg(target_has_atomic = "64")]
@@ -196,10 +210,6 @@ impl Op {
     /// As [`outcome`](Op::outcome).
     pub fn id(&self) -> Result<Id> {
         self.outcome().map(|_| Id(self.raw.id))
-    }
-
-    pub(crate) fn raw(&self) -> &abi::Op {
-        &self.raw
     }
 
     pub(crate) fn raw_mut(&mut self) -> &mut abi::Op {

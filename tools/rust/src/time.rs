@@ -96,7 +96,8 @@ pub enum Deadline {
     After(Duration),
     /// At that time on the clock of the context. A time in the past is due at once.
     At(Time),
-    /// Like [`After`](Deadline::After) the time that is left until then. On [`Clock::Monotonic`]
+    /// Like [`After`](Deadline::After) the time that is left until then, for an
+    /// [`Op`](crate::Op) when it is made. On [`Clock::Monotonic`]
     /// the clock is that of `Instant`, and cells and sleeps do not read it.
     Until(Instant),
 }

@@ -82,17 +82,22 @@ fn batch_has_a_result_for_each_operation() {
     let context = open();
     let id = context.arm(HOUR, 7).unwrap();
     let mut ops = [
+        Op::get(id),
         Op::arm(HOUR, 8),
         Op::cancel(id),
         Op::cancel(id),
         Op::arm(HOUR, 9).times(2),
         Op::arm(HOUR, 10),
+        Op::get(id),
     ];
     context.submit(&mut ops).unwrap();
-    assert_eq!(ops[1].outcome().unwrap(), Outcome::Pending);
-    assert!(matches!(ops[2].outcome(), Err(Error::Gone)));
-    assert!(matches!(ops[3].outcome(), Err(Error::System(_))));
-    assert_ne!(ops[0].id().unwrap(), ops[4].id().unwrap());
+    assert_eq!(ops[0].timeout().unwrap().cookie, 7);
+    assert!(matches!(ops[1].timeout(), Err(Error::System(_))));
+    assert_eq!(ops[2].outcome().unwrap(), Outcome::Pending);
+    assert!(matches!(ops[3].outcome(), Err(Error::Gone)));
+    assert!(matches!(ops[4].outcome(), Err(Error::System(_))));
+    assert_ne!(ops[1].id().unwrap(), ops[5].id().unwrap());
+    assert!(matches!(ops[6].timeout(), Err(Error::Gone)));
     assert_eq!(context.info().unwrap().live(), 2);
 }
 

@@ -283,16 +283,18 @@ impl Core {
 
     #[cold]
     fn make(self: &Arc<Core>) -> Result<Free> {
-        let place = Box::into_raw(Box::new(MaybeUninit::<CellPlace>::uninit()));
-        let cell = self.context.cell(place as usize as u64).map_err(|error| {
+        let room = Box::into_raw(Box::new(MaybeUninit::<CellPlace>::uninit()));
+        let cell = self.context.cell(room as usize as u64).map_err(|error| {
             // SAFETY: it is still the box
-            drop(unsafe { Box::from_raw(place) });
+            drop(unsafe { Box::from_raw(room) });
             error
         })?;
         self.made.fetch_add(1, Relaxed);
-        // SAFETY: the same, and no event refers to it yet
-        let place = unsafe { &mut *place }.write(Place::new(Bell { cell, core: self.clone() }));
-        Ok(Free(place.into()))
+        let place = NonNull::new(room.cast::<CellPlace>()).expect("a box");
+        // SAFETY: the same, and no event refers to it yet. The reader has the same pointer, so this
+        // must not be a reference.
+        unsafe { place.as_ptr().write(Place::new(Bell { cell, core: self.clone() })) };
+        Ok(Free(place))
     }
 
     /// Leaves a place for a later sleep. It ends if there is no room. So does another one, which
@@ -405,6 +407,7 @@ thread_local! {
 }
 
 /// A future that is ready after its deadline, from [`Timer::sleep`]. Dropping it cancels it.
+#[must_use = "a sleep that is dropped is cancelled"]
 pub struct Sleep(Kind);
 
 enum Kind {
