@@ -1272,8 +1272,9 @@ EXPORT_SYMBOL_GPL(twheel_shutdown);
  * On return @tw is not pending, and its function is neither queued nor running. Meanwhile
  * each arm fails with -ESHUTDOWN, so a function that arms its timeout again cannot keep this
  * waiting. Before the object is freed, call twheel_shutdown() first, so that arms fail from
- * then on, unless nothing else than the function arms it. All other calls for @tw may overlap with this one, but no second one of this: the
- * first to end lets arms succeed, while the other may still wait.
+ * then on, unless nothing else than the function arms it. All other calls for @tw may
+ * overlap with this one, but no second one of this: the first to end lets arms succeed,
+ * while the other may still wait.
  *
  * Context: as twheel_cancel_sync(), and not from the function.
  *

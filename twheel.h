@@ -153,8 +153,8 @@ struct twheel_work {
  * @sink: called with a batch of expired timeouts, in order, instead of their
  *	callbacks. @expired holds @nr timeouts linked by entry. For each of them the sink
  *	first takes it off the list, and then calls twheel_accept() or twheel_extend().
- *	After either call it might be freed, and it must not be on the list then. Instead, a sink may
- *	move the whole list, and use it under a lock without which no timeout is freed.
+ *	After either call it might be freed, and it must not be on the list then. Instead, a
+ *	sink may move the whole list, and use it under a lock without which no timeout is freed.
  *	@now_ns is the wheel's time when the batch was dequeued. The sink runs in a soft
  *	interrupt or with soft interrupts disabled, and must not block. It may be called on
  *	several CPUs at the same time
