@@ -368,34 +368,18 @@ static void expect_between(const struct timeout *t, uint64_t remaining, struct d
 	       "%llu ns are too short for %#llx", ULL(remaining), ULL(t->id));
 }
 
-static void expect_remaining_of_cell(struct file *f, struct timeout *t, uint64_t remaining,
-				     struct during when)
+static void expect_remaining(struct file *f, struct timeout *t, uint64_t remaining,
+			     struct during when)
 {
 	int outcome = remaining ? 0 : TWHEEL_WITHDRAWN;
 
 	if (remaining == TWHEEL_CELL_IDLE)
 		outcome = TWHEEL_IDLE;
-	cell_outcome(f, t, outcome, when);
+	expect_outcome(f, t, outcome, when);
 	if (!outcome)
 		expect_between(t, remaining, when);
-}
-
-static void expect_remaining(struct file *f, struct timeout *t, uint64_t remaining,
-			     struct during when)
-{
-	if (is_cell(t)) {
-		expect_remaining_of_cell(f, t, remaining, when);
-		return;
-	}
-	if (!remaining) {
-		EXPECT(may_have_fired(f, t, when.end), "%#llx cannot have fired yet", ULL(t->id));
-		if (!f->stopped)
-			note_ready(f, t);
-		return;
-	}
-	EXPECT(!must_have_fired(f, t), "%#llx has fired, but %llu ns remain", ULL(t->id),
-	       ULL(remaining));
-	expect_between(t, remaining, when);
+	else if (!is_cell(t))
+		model_ready(f, t);
 }
 
 static void got(struct file *f, struct timeout *t, const struct twheel_op *out, int result,
