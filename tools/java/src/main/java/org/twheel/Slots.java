@@ -231,8 +231,11 @@ class Slots<E> implements AutoCloseable {
 	/** Starts a thread that runs the loop and closes the context. */
 	Thread serve(Receiver<E> receiver) {
 		Thread thread = daemon(() -> {
-			run(receiver);
-			close();
+			try {
+				run(receiver);
+			} finally {
+				close();
+			}
 		});
 		thread.start();
 		return thread;
@@ -281,10 +284,13 @@ class Slots<E> implements AutoCloseable {
 		}
 	}
 
-	/** Null if the slot was kept, and its cell has ended since the event was read. */
+	/**
+	 * Null if the slot was kept, and its cell has ended since the event was read. The index may
+	 * have a new cell and slot then.
+	 */
 	private Slot<E> slotOf(Events events, int index) {
 		Slot<E> slot = all[(int) events.id(index)];
-		if (slot == null)
+		if (slot == null || slot.id() != events.id(index))
 			return null;
 		slot.floor = events.deadlineNs(index);
 		slot.unprocessed = events.isUnprocessed(index);

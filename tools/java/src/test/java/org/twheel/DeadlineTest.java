@@ -97,6 +97,43 @@ class DeadlineTest {
 		}
 	}
 
+	/** The reader has events of cells that have ended, and whose indexes have new cells. */
+	@Test
+	void old_events_end_no_new_arming() {
+		List<Deadline> old = new ArrayList<>();
+		Set<Object> made = new HashSet<>();
+		Runnable[] meanwhile = { () -> { } };
+		ManualSlots<Deadline> slots = new ManualSlots<>(40_000) {
+			@Override
+			int read(Events events) {
+				int read = super.read(events);
+				meanwhile[0].run();
+				return read;
+			}
+		};
+		try (Deadlines set = new Deadlines(slots)) {
+			for (int i = 0; i < 40_000; i++)
+				old.add(set.newDeadline(queued::add, callbacks::incrementAndGet));
+			old.forEach(deadline -> deadline.reset(10));
+			// The cells of those that are closed last end, and theirs are the first events.
+			Collections.reverse(old);
+			meanwhile[0] = () -> {
+				meanwhile[0] = () -> { };
+				old.forEach(Deadline::close);
+				// All free slots, and one of a group of new ones.
+				for (int i = 0; i <= 32_768; i++)
+					made.add(set.newDeadline(queued::add, callbacks::incrementAndGet).slot);
+			};
+			slots.setTime(10);
+			assertTrue(await(() -> made.size() == 32_769));
+			set.newDeadline(Runnable::run, callbacks::incrementAndGet).reset(10);
+			slots.setTime(20);
+			assertTrue(await(() -> callbacks.get() == 1));
+			for (int i = 0; i < 128; i++)
+				assertTrue(made.add(set.newDeadline(queued::add, callbacks::incrementAndGet).slot));
+		}
+	}
+
 	/** The callback waits in the executor, and has found its deadline: passed, or moved meanwhile. */
 	@Test
 	void close_of_the_set_in_a_callback_that_begins_ends_it() {
