@@ -156,11 +156,13 @@ public final class Batch {
 	 * Lets the last operation added, an arming, share the wakeup of others.
 	 *
 	 * @param slackNs the maximum added delay; rounded down to microseconds and limited to
-	 *                71 minutes
+	 *                71 minutes. Below a microsecond: none, as {@link #exact}
 	 */
 	public Batch slack(long slackNs) {
 		if (slackNs < 0)
 			throw new IllegalArgumentException("slack " + slackNs);
+		if (slackNs < 1000)
+			return exact();
 		records.putInt(last() + SLACK, (int) Math.min(slackNs / 1000, 0xffff_ffffL));
 		return this;
 	}

@@ -7,7 +7,10 @@ public enum Clock {
 	MONOTONIC(1, 1),
 	/** CLOCK_BOOTTIME, which goes on in suspend: what was due meanwhile fires at the resume. */
 	BOOTTIME(7, 1),
-	/** CLOCK_REALTIME, which can be set. Arm with absolute times alone: cells, armAt and modAt. */
+	/**
+	 * CLOCK_REALTIME, which can be set. Arm with absolute times alone: cells,
+	 * {@link Batch#armAt} and {@link Batch#modAt}.
+	 */
 	REALTIME(0, 1),
 	/** A clock that {@link Context#setTime} moves, for tests. Of a wheel in the process alone. */
 	MANUAL(0, 1 << 31);

@@ -204,11 +204,16 @@ public final class Context implements AutoCloseable {
 
 	/** As read(), but an interrupt does not end it. */
 	int readUninterruptibly(Events events) {
-		int number;
-		do
-			number = (int) call(context -> take(context, events, true));
-		while (number < 0);
-		return number;
+		long context = handle.enter();
+		try {
+			int number;
+			do
+				number = take(context, events, true);
+			while (number < 0);
+			return number;
+		} finally {
+			leave();
+		}
 	}
 
 	/**
@@ -231,8 +236,7 @@ public final class Context implements AutoCloseable {
 	 * @throws TwheelException as {@link #newCell(long)}
 	 */
 	public Cell newCell(long cookie, long slackNs) {
-		Batch batch = new Batch(1).newCell(cookie);
-		return newCell(slackNs < 1000 ? batch.exact() : batch.slack(slackNs), cookie);
+		return newCell(new Batch(1).newCell(cookie).slack(slackNs), cookie);
 	}
 
 	/**

@@ -67,8 +67,8 @@ public final class Deadlines implements AutoCloseable {
 	}
 
 	/**
-	 * Ends all deadlines. After it has returned no callback begins. If a callback in the thread of
-	 * the set calls it, it does not wait for that thread.
+	 * Ends all deadlines. After it has returned no callback begins. It waits for the thread of the
+	 * set, unless a callback in that thread calls it.
 	 */
 	@Override
 	public void close() {

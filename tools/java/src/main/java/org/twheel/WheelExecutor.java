@@ -228,6 +228,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	public boolean awaitTermination(long timeout, TimeUnit unit) throws InterruptedException {
 		if (!super.awaitTermination(timeout, unit))
 			return false;
+		// A subclass may have its own terminated().
+		slots.stop();
 		Slots.join(reader, () -> { });
 		return true;
 	}
@@ -309,7 +311,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 	/** Called by the reader, which ends when the context is stopped and its events are read. */
 	private void expired(Task<?> task, boolean isUnprocessed) {
-		task.keepSlot();
+		if (task.isPeriodic())
+			task.keepSlot();
 		try {
 			queue.add(task);
 		} catch (Throwable t) {
@@ -399,10 +402,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 				drop();
 		}
 
-		/** Called when the task has fired. */
+		/** Called when the task has fired, if it is periodic. */
 		private synchronized void keepSlot() {
-			if (!isPeriodic())
-				return;
 			kept = slot;
 			slot = null;
 		}

@@ -34,6 +34,13 @@ class RecordTest {
 	}
 
 	@Test
+	void slack_below_a_microsecond_is_none() {
+		Batch batch = new Batch(1).arm(1, 1).slack(999);
+		assertEquals(0, batch.records().getInt(44));
+		assertEquals(new Batch(1).arm(1, 1).exact().records().getInt(4), batch.records().getInt(4), "flags");
+	}
+
+	@Test
 	void results_tell_outcome_and_error() {
 		Batch batch = new Batch(3).cancel(1).cancel(2).cancel(3);
 		batch.records().putInt(48, 1).putInt(Batch.SIZE + 48, -Native.ENOENT)
