@@ -415,9 +415,9 @@ ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags)
 	return ret < 0 ? -errno : ret;
 }
 
-int device_poll(int fd, int timeout_ms, short *revents)
+int device_poll(int fd, short events, int timeout_ms, short *revents)
 {
-	struct pollfd pollfd = { .fd = fd, .events = POLLIN | POLLRDNORM };
+	struct pollfd pollfd = { .fd = fd, .events = events };
 	int ret;
 
 	device_count(1);

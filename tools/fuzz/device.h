@@ -25,7 +25,7 @@ int device_ioctl(int fd, unsigned long command, void *arg);
 int device_command(int fd, struct twheel_submit *submit);
 ssize_t device_read(int fd, void *buffer, size_t size);
 ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags);
-int device_poll(int fd, int timeout_ms, short *revents);
+int device_poll(int fd, short events, int timeout_ms, short *revents);
 /* Wait for @us while the device looks at cells. A wheel in the process looks if polled. */
 void device_look(int fd, unsigned int us);
 int device_epoll(int fd, int timeout_ms, uint32_t events, uint32_t *revents);

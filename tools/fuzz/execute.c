@@ -824,7 +824,7 @@ static void run_poll(const struct step *step)
 	struct during when = { .begin = now_of(d) };
 	short revents;
 	int ms = poll_ms(&d->context->file, step->flags % 16 == 15);
-	int ret = device_poll(d->fd, ms, &revents);
+	int ret = device_poll(d->fd, POLLIN | POLLRDNORM, ms, &revents);
 
 	when.end = now_of(d);
 	tell("poll: %d, %#x", ret, revents);
@@ -858,7 +858,7 @@ static void run_drain(const struct step *step)
 	if (!may_read(d))
 		return;
 	for (int i = 0; i < 8 && f->live && model_is_due(f, until) && !disagreed(); i++) {
-		device_poll(d->fd, patience_ms, &revents);
+		device_poll(d->fd, POLLIN, patience_ms, &revents);
 		EXPECT(revents, "an event that is due does not come");
 		run_read(&read_all);
 	}
