@@ -26,6 +26,22 @@ class DeadlineTest {
 		assertTrue(await(() -> queued.size() == before + 1));
 	}
 
+	/** Calls back after each read. */
+	private static ManualSlots<Deadline> slots(Runnable afterRead) {
+		return new ManualSlots<>(40_000) {
+			@Override
+			int read(Events events) {
+				int read = super.read(events);
+				afterRead.run();
+				return read;
+			}
+		};
+	}
+
+	private Deadline make(Deadlines set) {
+		return set.newDeadline(queued::add, callbacks::incrementAndGet);
+	}
+
 	/** Runs what the executor has, and returns the number of callbacks. */
 	private int run() {
 		for (Runnable next; (next = queued.poll()) != null; )
@@ -53,7 +69,7 @@ class DeadlineTest {
 		}) {
 			ManualSlots<Deadline> slots = new ManualSlots<>(64);
 			try (Deadlines set = new Deadlines(slots)) {
-				Deadline deadline = set.newDeadline(queued::add, callbacks::incrementAndGet);
+				Deadline deadline = make(set);
 				for (String step : steps.split(" ")) {
 					String[] words = step.split("-");
 					long time = words.length == 1 ? 0 : Long.parseLong(words[1]);
@@ -74,24 +90,19 @@ class DeadlineTest {
 	@Test
 	void closed_deadlines_have_no_callback() {
 		List<Deadline> all = new ArrayList<>();
-		ManualSlots<Deadline> slots = new ManualSlots<>(40_000) {
-			@Override
-			int read(Events events) {
-				int read = super.read(events);
-				all.forEach(Deadline::close);
-				all.clear();
-				return read;
-			}
-		};
+		ManualSlots<Deadline> slots = slots(() -> {
+			all.forEach(Deadline::close);
+			all.clear();
+		});
 		try (Deadlines set = new Deadlines(slots)) {
 			for (int i = 0; i < 40_000; i++)
-				all.add(set.newDeadline(queued::add, callbacks::incrementAndGet));
+				all.add(make(set));
 			all.forEach(deadline -> deadline.reset(10));
 			Deadline first = all.get(0);
 			slots.setTime(10);
 			assertTrue(await(() -> slots.live() == 32_768));
 			assertThrows(IllegalStateException.class, () -> first.reset(1));
-			set.newDeadline(queued::add, callbacks::incrementAndGet).reset(10);
+			make(set).reset(10);
 			fire(slots, 20);
 			assertEquals(1, run());
 		}
@@ -102,35 +113,27 @@ class DeadlineTest {
 	void old_events_end_no_new_arming() {
 		List<Deadline> old = new ArrayList<>();
 		Set<Object> made = new HashSet<>();
-		Runnable[] meanwhile = { () -> { } };
-		ManualSlots<Deadline> slots = new ManualSlots<>(40_000) {
-			@Override
-			int read(Events events) {
-				int read = super.read(events);
-				meanwhile[0].run();
-				return read;
-			}
-		};
+		AtomicReference<Runnable> meanwhile = new AtomicReference<>(() -> { });
+		ManualSlots<Deadline> slots = slots(() -> meanwhile.getAndSet(() -> { }).run());
 		try (Deadlines set = new Deadlines(slots)) {
 			for (int i = 0; i < 40_000; i++)
-				old.add(set.newDeadline(queued::add, callbacks::incrementAndGet));
+				old.add(make(set));
 			old.forEach(deadline -> deadline.reset(10));
 			// The cells of those that are closed last end, and theirs are the first events.
 			Collections.reverse(old);
-			meanwhile[0] = () -> {
-				meanwhile[0] = () -> { };
+			meanwhile.set(() -> {
 				old.forEach(Deadline::close);
 				// All free slots, and one of a group of new ones.
 				for (int i = 0; i <= 32_768; i++)
-					made.add(set.newDeadline(queued::add, callbacks::incrementAndGet).slot);
-			};
+					made.add(make(set).slot);
+			});
 			slots.setTime(10);
 			assertTrue(await(() -> made.size() == 32_769));
 			set.newDeadline(Runnable::run, callbacks::incrementAndGet).reset(10);
 			slots.setTime(20);
 			assertTrue(await(() -> callbacks.get() == 1));
 			for (int i = 0; i < 128; i++)
-				assertTrue(made.add(set.newDeadline(queued::add, callbacks::incrementAndGet).slot));
+				assertTrue(made.add(make(set).slot));
 		}
 	}
 
@@ -147,7 +150,7 @@ class DeadlineTest {
 					return nowNs;
 				}
 			});
-			Deadline deadline = set.newDeadline(queued::add, callbacks::incrementAndGet);
+			Deadline deadline = make(set);
 			deadline.reset(0);
 			assertTrue(await(() -> !queued.isEmpty()));
 			if (movedNs > 0)
@@ -157,7 +160,7 @@ class DeadlineTest {
 			assertThrows(IllegalStateException.class, () -> deadline.reset(HOUR));
 			deadline.close();
 			assertThrows(IllegalStateException.class,
-				     () -> set.newDeadline(queued::add, callbacks::incrementAndGet));
+				     () -> make(set));
 		}
 	}
 
