@@ -25,6 +25,7 @@ int device_ioctl(int fd, unsigned long command, void *arg);
 int device_command(int fd, struct twheel_submit *submit);
 ssize_t device_read(int fd, void *buffer, size_t size);
 ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags);
+/* A wheel in the process is polled for all events. */
 int device_poll(int fd, short events, int timeout_ms, short *revents);
 /* Wait for @us while the device looks at cells. A wheel in the process looks if polled. */
 void device_look(int fd, unsigned int us);
