@@ -34,7 +34,7 @@ kernel_sources()
 
 program_sources()
 {
-	local kernel='bench/(kernel|native|plugin)|examples/retry|tests/misuse'
+	local kernel='bench/(kernel|native|plugin)|examples/retry|tests/(misuse|suspend)'
 
 	sources '*.c' | grep -E '^./tools/(lib|twheel|tests|fuzz|bench|examples)/' |
 		grep -Ev "^./tools/($kernel)/"
