@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! The live timeouts of a context.
 
+use std::iter::FusedIterator;
 use std::time::Duration;
 
 use crate::abi;
@@ -65,18 +66,20 @@ impl Timeout {
     }
 }
 
-/// An iterator over the live timeouts of a context, from [`Context::timeouts`].
+/// An iterator over the live timeouts of a context, from [`Context::timeouts`]. It ends after an
+/// error.
 #[derive(Debug)]
 pub struct Timeouts<'a> {
     context: &'a Context,
     entries: Vec<abi::ListEntry>,
     position: usize,
     next: u32,
+    is_at_end: bool,
 }
 
 impl<'a> Timeouts<'a> {
     pub(crate) fn new(context: &'a Context) -> Timeouts<'a> {
-        Timeouts { context, entries: Vec::new(), position: 0, next: 0 }
+        Timeouts { context, entries: Vec::new(), position: 0, next: 0, is_at_end: false }
     }
 
     fn fill(&mut self) -> Result<()> {
@@ -84,6 +87,7 @@ impl<'a> Timeouts<'a> {
         self.position = 0;
         let found = sys::list(self.context.fd(), &mut self.entries, &mut self.next);
         self.entries.truncate(*found.as_ref().unwrap_or(&0));
+        self.is_at_end = self.entries.is_empty();
         found.map(drop).map_err(Error::System)
     }
 }
@@ -92,7 +96,7 @@ impl Iterator for Timeouts<'_> {
     type Item = Result<Timeout>;
 
     fn next(&mut self) -> Option<Result<Timeout>> {
-        if self.position == self.entries.len() {
+        if self.position == self.entries.len() && !self.is_at_end {
             if let Err(error) = self.fill() {
                 return Some(Err(error));
             }
@@ -102,3 +106,5 @@ impl Iterator for Timeouts<'_> {
         Some(Ok(Timeout::of_entry(entry)))
     }
 }
+
+impl FusedIterator for Timeouts<'_> {}

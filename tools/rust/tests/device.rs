@@ -3,6 +3,8 @@
 
 mod ktap;
 
+use std::fs::File;
+use std::os::unix::io::AsRawFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -111,6 +113,15 @@ fn timeouts_lists_each_once() {
     let found = context.cancel_all().unwrap();
     assert_eq!((found.pending, found.withdrawn), (1000, 0));
     assert!(context.timeouts().next().is_none());
+}
+
+fn timeouts_ends_after_an_error() {
+    let context = open();
+    let other = File::open("/dev/null").unwrap();
+    assert!(unsafe { libc::dup2(other.as_raw_fd(), context.as_raw_fd()) } >= 0);
+    let mut timeouts = context.timeouts();
+    assert!(matches!(timeouts.next(), Some(Err(Error::System(_)))));
+    assert!(timeouts.next().is_none());
 }
 
 fn stopped_context_yields_unprocessed_and_then_ends() {
@@ -252,6 +263,7 @@ fn main() -> ExitCode {
         periodic_timeout_ends_after_its_count,
         batch_has_a_result_for_each_operation,
         timeouts_lists_each_once,
+        timeouts_ends_after_an_error,
         stopped_context_yields_unprocessed_and_then_ends,
         read_without_room_is_invalid,
         setup_chooses_clock_and_limit,
