@@ -148,7 +148,7 @@ check-debug: setup-debug
 
 # The longest first: the first run does not know how long parts take.
 check-all: setup-debug setup-prove setup-deb setup-java setup-rust
-	@tools/tests/run packages mutations device-4 prove rust java debug long all
+	@tools/tests/run packages mutations device-4 prove rust host java debug long scenarios all
 
 # A part that is asked for by its name runs, whether its result has been kept or not.
 deb-check: setup-vm setup-deb

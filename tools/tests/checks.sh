@@ -34,12 +34,13 @@ skip()
 	return 77
 }
 
-# run_check NUMBER NAME
+# run_check NUMBER NAME: also print how long it takes.
 run_check()
 {
-	local output status=0
+	local output status=0 begin=$SECONDS
 
 	output=$("$2" 2>&1) || status=$?
+	echo "# $2: $((SECONDS - begin)) s"
 	case $status in
 	0) echo "ok $1 $2" && return ;;
 	77) echo "ok $1 $2 # SKIP $output" && return ;;
