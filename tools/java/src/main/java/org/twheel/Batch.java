@@ -163,16 +163,20 @@ public final class Batch {
 			throw new IllegalArgumentException("slack " + slackNs);
 		if (slackNs < 1000)
 			return exact();
-		records.putInt(last() + SLACK, (int) Math.min(slackNs / 1000, 0xffff_ffffL));
-		return this;
+		return slackUs((int) Math.min(slackNs / 1000, 0xffff_ffffL), 0);
 	}
 
 	/**
 	 * Lets the last operation added, an arming, have no slack, even if the context has some.
 	 */
 	public Batch exact() {
+		return slackUs(0, Native.EXACT);
+	}
+
+	private Batch slackUs(int slackUs, int exact) {
 		int last = last();
-		records.putInt(last + FLAGS, records.getInt(last + FLAGS) | Native.EXACT);
+		records.putInt(last + SLACK, slackUs);
+		records.putInt(last + FLAGS, records.getInt(last + FLAGS) & ~Native.EXACT | exact);
 		return this;
 	}
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 package org.twheel;
 
-import java.lang.System.Logger;
-import java.lang.System.Logger.Level;
 import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicLongFieldUpdater;
 
@@ -19,8 +17,6 @@ import java.util.concurrent.atomic.AtomicLongFieldUpdater;
  * called by several threads at once. If two calls overlap, either counts as the last.
  */
 public final class Deadline implements AutoCloseable {
-	private static final Logger LOGGER = System.getLogger("org.twheel");
-
 	/** There is no deadline. */
 	private static final long NEVER = -1;
 
@@ -94,7 +90,7 @@ public final class Deadline implements AutoCloseable {
 		try {
 			executor.execute(fire);
 		} catch (Throwable t) {
-			LOGGER.log(Level.WARNING, "the executor refused a callback", t);
+			Log.warn("the executor refused a callback", t);
 		}
 	}
 
@@ -103,7 +99,7 @@ public final class Deadline implements AutoCloseable {
 			if (endIfPassed())
 				callback.run();
 		} catch (Throwable t) {
-			LOGGER.log(Level.WARNING, "a callback failed", t);
+			Log.warn("a callback failed", t);
 		}
 	}
 
@@ -113,9 +109,10 @@ public final class Deadline implements AutoCloseable {
 		Slots.Slot<Deadline> cell = slot;
 		if (deadlineNs == NEVER || cell == null || owner.closed)
 			return false;
-		if (deadlineNs <= owner.slots.nanoTime())
-			return DUE.compareAndSet(this, deadlineNs, NEVER);
 		try {
+			if (deadlineNs <= owner.slots.nanoTime())
+				return DUE.compareAndSet(this, deadlineNs, NEVER);
+			// If close() comes before this, the next owner of the cell has a stale event.
 			if (cell.armIfIdle(deadlineNs))
 				kick(cell, deadlineNs);
 		} catch (IllegalStateException e) {
@@ -126,7 +123,7 @@ public final class Deadline implements AutoCloseable {
 
 	private void kick(Slots.Slot<Deadline> cell, long deadlineNs) {
 		int error = cell.kickIfLate(deadlineNs);
-		if (error != 0)
+		if (error != 0 && slot == cell)
 			throw owner.closed ? closed() : Cell.kickFailed(error);
 	}
 

@@ -198,7 +198,8 @@ class Slots<E> implements AutoCloseable {
 			// If the context is closed, the loop has ended: the arming counts if it has had the event.
 			// If no kick was refused, an Error leaves the cell armed. If the cell has fired since,
 			// the arming counts and the loop owns the slot.
-			if (e instanceof IllegalStateException ? slot.floor == deadlineNs :
+			// The slot may have fired again since.
+			if (e instanceof IllegalStateException ? slot.floor >= deadlineNs :
 					armed && e instanceof Error && !slot.cancelAt(deadlineNs))
 				return;
 			put(slot);

@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * The tasks of an executor that wait. The due ones are in order: a thread takes the first one.
  * The others are in the wheel. They count as elements, so that the threads stay for them after a
- * shutdown. The iterator has them, too. Only the executor can remove them.
+ * shutdown. The iterator has them, too, and removes them; remove() removes due tasks alone.
  *
  * <p>Cancelled tasks must not pile up while all threads are busy. So the due tasks are in a
  * tree: removal takes logarithmic time.
@@ -47,7 +47,7 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 	public Runnable poll() {
 		Runnable task = null;
 		while (task == null && permits.tryAcquire())
-			task = due.pollFirst();
+			task = takeFirst();
 		return task;
 	}
 
@@ -56,7 +56,7 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		long end = System.nanoTime() + unit.toNanos(timeout);
 		Runnable task = null;
 		while (task == null && permits.tryAcquire(end - System.nanoTime(), TimeUnit.NANOSECONDS))
-			task = due.pollFirst();
+			task = takeFirst();
 		return task;
 	}
 
@@ -65,16 +65,29 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		Runnable task = null;
 		while (task == null) {
 			permits.acquire();
-			task = due.pollFirst();
+			task = takeFirst();
 		}
 		return task;
 	}
 
-	/** If a thread has the permit, it will look for another task. */
+	/** For a thread that will run it. */
+	private Runnable takeFirst() {
+		Runnable task = due.pollFirst();
+		if (task != null)
+			((WheelExecutor.Task<?>) task).isTaken = true;
+		return task;
+	}
+
+	/** Removes a due task. */
 	@Override
 	public boolean remove(Object task) {
+		return task instanceof WheelExecutor.Task<?> own && own.isIn(this) && own.takeDue();
+	}
+
+	/** If a thread has the permit, it will look for another task. */
+	boolean removeDue(WheelExecutor.Task<?> task) {
 		boolean hasPermit = permits.tryAcquire();
-		boolean removed = task instanceof WheelExecutor.Task && due.remove(task);
+		boolean removed = due.remove(task);
 		if (hasPermit && !removed)
 			permits.release();
 		return removed;
@@ -124,6 +137,26 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 			if (task.isArmed())
 				tasks.add(task);
 		});
-		return tasks.iterator();
+		Iterator<Runnable> copy = tasks.iterator();
+		return new Iterator<>() {
+			private WheelExecutor.Task<?> last;
+
+			@Override
+			public boolean hasNext() {
+				return copy.hasNext();
+			}
+
+			@Override
+			public Runnable next() {
+				last = (WheelExecutor.Task<?>) copy.next();
+				return last;
+			}
+
+			@Override
+			public void remove() {
+				copy.remove();
+				last.takeOut();
+			}
+		};
 	}
 }

@@ -217,7 +217,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		stopped = true;
 		List<Runnable> tasks = super.shutdownNow();
 		slots.stop();
-		Slots.join(reader, () -> { });
+		joinReader();
 		// The reader has put all tasks of the wheel into the queue.
 		queue.drainTo(tasks);
 		return tasks;
@@ -230,8 +230,14 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			return false;
 		// A subclass may have its own terminated().
 		slots.stop();
-		Slots.join(reader, () -> { });
+		joinReader();
 		return true;
+	}
+
+	/** The reader itself may call terminated(), and so the methods of a subclass. */
+	private void joinReader() {
+		if (Thread.currentThread() != reader)
+			Slots.join(reader, () -> { });
 	}
 
 	@Override
@@ -242,7 +248,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 	@Override
 	public boolean remove(Runnable command) {
-		boolean removed = command instanceof WheelExecutor.Task<?> task && task.takeOut();
+		boolean removed = command instanceof WheelExecutor.Task<?> task &&
+			task.isIn(queue) && task.takeOut();
 		// It ends the pool, if it is shut down and this was the last task.
 		super.remove(null);
 		return removed;
@@ -338,9 +345,13 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		private volatile long dueNs;
 		/** Orders tasks with the same deadline. */
 		private final long number = numbers.getAndIncrement();
-		/** The slot of the last arming. Guarded by this. */
+		/** Whether a thread of the pool has it, to run it. */
+		volatile boolean isTaken;
+		/** Not the task itself, which its user may lock. */
+		private final Object lock = new Object();
+		/** The slot of the last arming. Guarded by lock. */
 		private Slots.Slot<Task<?>> slot;
-		/** The slot of a periodic task that has fired, while it waits for a thread. Guarded by this. */
+		/** The slot of a periodic task that has fired, while it waits for a thread. Guarded by lock. */
 		private Slots.Slot<Task<?>> kept;
 
 		Task(Callable<V> callable, long delayNs, long periodNs) {
@@ -349,17 +360,23 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			deadlineNs = Context.deadline(slots.nanoTime(), Math.max(delayNs, 0));
 		}
 
+		boolean isIn(TaskQueue other) {
+			return queue == other;
+		}
+
 		/** Holds the lock until slot is set, because the task may fire before. */
-		private synchronized void place(Slots.Slot<Task<?>> own, long wantedNs) {
-			slot = null;
-			try {
-				Slots.Slot<Task<?>> free = own != null ? own : slots.take();
-				dueNs = wantedNs;
-				deadlineNs = slots.deadline(free, wantedNs);
-				slots.arm(free, deadlineNs, this, isPeriodic());
-				slot = free;
-			} catch (RuntimeException e) {
-				throw new RejectedExecutionException(e.getMessage(), e);
+		private void place(Slots.Slot<Task<?>> own, long wantedNs) {
+			synchronized (lock) {
+				slot = null;
+				try {
+					Slots.Slot<Task<?>> free = own != null ? own : slots.take();
+					dueNs = wantedNs;
+					deadlineNs = slots.deadline(free, wantedNs);
+					slots.arm(free, deadlineNs, this, isPeriodic());
+					slot = free;
+				} catch (RuntimeException e) {
+					throw new RejectedExecutionException(e.getMessage(), e);
+				}
 			}
 		}
 
@@ -369,21 +386,27 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		}
 
 		/** It waits no more if this ends its arming; otherwise the reader finds it. */
-		private synchronized boolean withdraw() {
-			if (slot == null || !slots.disarm(slot, deadlineNs))
-				return false;
-			// Once: the slot may be armed for another task, with the same deadline.
-			slot = null;
-			return true;
+		private boolean withdraw() {
+			synchronized (lock) {
+				if (slot == null || !slots.disarm(slot, deadlineNs))
+					return false;
+				// Once: the slot may be armed for another task, with the same deadline.
+				slot = null;
+				return true;
+			}
 		}
 
 		/** Returns false if it waits neither in the wheel nor for a thread. */
-		private boolean takeOut() {
-			if (withdraw()) {
-				left();
-				return true;
-			}
-			if (!queue.remove(this))
+		boolean takeOut() {
+			if (!withdraw())
+				return takeDue();
+			left();
+			return true;
+		}
+
+		/** Returns false if it does not wait for a thread. */
+		boolean takeDue() {
+			if (!queue.removeDue(this))
 				return false;
 			putKept();
 			if (isShutdown())
@@ -403,15 +426,19 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		}
 
 		/** Called when the task has fired, if it is periodic. */
-		private synchronized void keepSlot() {
-			kept = slot;
-			slot = null;
+		private void keepSlot() {
+			synchronized (lock) {
+				kept = slot;
+				slot = null;
+			}
 		}
 
-		private synchronized Slots.Slot<Task<?>> takeKept() {
-			Slots.Slot<Task<?>> own = kept;
-			kept = null;
-			return own;
+		private Slots.Slot<Task<?>> takeKept() {
+			synchronized (lock) {
+				Slots.Slot<Task<?>> own = kept;
+				kept = null;
+				return own;
+			}
 		}
 
 		private void putKept() {
@@ -440,11 +467,12 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 				super.run();
 		}
 
-		/** Does nothing unless the task has fired: then the pool calls it, and not the user. */
+		/** The deadline changes, by which the queue finds it: so a call of the user does nothing. */
 		private void runPeriodic() {
-			Slots.Slot<Task<?>> own = takeKept();
+			Slots.Slot<Task<?>> own = isTaken ? takeKept() : null;
 			if (own == null)
 				return;
+			isTaken = false;
 			if (super.runAndReset())
 				again(own);
 			else

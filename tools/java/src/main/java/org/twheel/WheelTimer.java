@@ -6,8 +6,6 @@ import static java.util.Objects.requireNonNull;
 import io.netty.util.Timeout;
 import io.netty.util.Timer;
 import io.netty.util.TimerTask;
-import java.lang.System.Logger;
-import java.lang.System.Logger.Level;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.Set;
@@ -45,8 +43,6 @@ import java.util.concurrent.atomic.*;
  * its thread and its descriptor.
  */
 public final class WheelTimer implements Timer {
-	private static final Logger LOGGER = System.getLogger("org.twheel");
-
 	/** TimerTask.cancelled() came with Netty 4.2. */
 	private static final boolean HAS_CANCELLED = hasCancelled();
 
@@ -147,6 +143,7 @@ public final class WheelTimer implements Timer {
 	 * @return the timeout
 	 * @throws IllegalStateException      if the timer is stopped
 	 * @throws RejectedExecutionException at the limit of pending timeouts
+	 * @throws TwheelException            if the kernel has no memory for it
 	 */
 	@Override
 	public Timeout newTimeout(TimerTask task, long delay, TimeUnit unit) {
@@ -268,7 +265,7 @@ public final class WheelTimer implements Timer {
 		try {
 			taskExecutor.execute(timeout);
 		} catch (Throwable t) {
-			LOGGER.log(Level.WARNING, "the executor refused a task", t);
+			Log.warn("the executor refused a task", t);
 		}
 	}
 
@@ -347,7 +344,7 @@ public final class WheelTimer implements Timer {
 			try {
 				task.cancelled(this);
 			} catch (Throwable t) {
-				LOGGER.log(Level.WARNING, "cancelled() of a task failed", t);
+				Log.warn("cancelled() of a task failed", t);
 			}
 			return true;
 		}
@@ -360,7 +357,7 @@ public final class WheelTimer implements Timer {
 					timer.setInTask(true);
 				task.run(this);
 			} catch (Throwable t) {
-				LOGGER.log(Level.WARNING, "a task failed", t);
+				Log.warn("a task failed", t);
 			} finally {
 				if (isWorker)
 					timer.setInTask(false);

@@ -8,6 +8,7 @@ import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -230,5 +231,34 @@ class DeadlineTest {
 		set.close();
 		assertEquals(0, callbacks.get());
 		assertThrows(IllegalStateException.class, () -> last.reset(0));
+	}
+
+	/** On other clocks than that of System.nanoTime(), a closed context has no time. */
+	@Test
+	void close_of_the_set_while_a_callback_begins_logs_nothing() {
+		AtomicReference<Runnable> before = new AtomicReference<>(() -> { });
+		List<String> logged = new CopyOnWriteArrayList<>();
+		Logger logger = Logger.getLogger("org.twheel");
+		logger.setFilter(record -> {
+			logged.add(record.getMessage() + ": " + record.getThrown());
+			return false;
+		});
+		try {
+			Deadlines set = new Deadlines(new Slots<>(Context.open(new Settings(0, 0, 64,
+					Settings.Backend.PROCESS, Clock.BOOTTIME))) {
+				@Override
+				long nanoTime() {
+					before.getAndSet(() -> { }).run();
+					return super.nanoTime();
+				}
+			});
+			make(set).reset(1);
+			assertTrue(await(() -> !queued.isEmpty()));
+			before.set(set::close);
+			assertEquals(0, run());
+			assertEquals(List.of(), logged);
+		} finally {
+			logger.setFilter(null);
+		}
 	}
 }

@@ -321,13 +321,15 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 	}
 
 	@Test
-	void queue_has_the_tasks_that_wait() {
+	void queue_has_the_tasks_that_wait() throws Exception {
 		assertTrue(executor.getQueue().isEmpty());
 		Set<?> all = Set.of(hour(executor), hourly(executor), hour(executor));
 		assertEquals(all, Set.copyOf(executor.getQueue()));
 		assertEquals(3, executor.getQueue().size());
 		executor.purge();
 		Runnable first = (Runnable) all.iterator().next();
+		E other = make(1);
+		assertFalse(other.remove(first) || other.getQueue().remove(first));
 		assertTrue(executor.remove(first));
 		assertFalse(executor.remove(first));
 		assertFalse(((Future<?>) first).isDone());
@@ -525,5 +527,38 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 		executor.shutdown();
 		assertTrue(executor.awaitTermination(20, SECONDS));
 		assertEquals(0, late.get());
+	}
+
+	@Test
+	void monitor_of_a_future_that_its_user_holds_delays_no_other_task() throws Exception {
+		ScheduledFuture<?> periodic =
+				executor.scheduleAtFixedRate(() -> { }, 1, 1, MILLISECONDS);
+		synchronized (periodic) {
+			MILLISECONDS.sleep(20);
+			assertEquals(1, executor.schedule(() -> 1, 10, MILLISECONDS).get(5, SECONDS));
+		}
+	}
+
+	@Test
+	void iterator_of_the_queue_removes_tasks() throws Exception {
+		E busy = makeBusy();
+		busy.schedule(runs::incrementAndGet, 0, SECONDS);
+		hour(busy);
+		assertTrue(busy.getQueue().removeIf(task -> true));
+		assertTrue(busy.getQueue().isEmpty());
+		go.countDown();
+		busy.shutdown();
+		assertTrue(busy.awaitTermination(20, SECONDS));
+		assertEquals(0, runs.get());
+	}
+
+	@Test
+	void lock_of_a_future_delays_no_other_task() throws Exception {
+		ScheduledFuture<?> periodic =
+				executor.scheduleAtFixedRate(() -> { }, 1, 1, MILLISECONDS);
+		synchronized (periodic) {
+			MILLISECONDS.sleep(20);
+			assertEquals(1, executor.schedule(() -> 1, 10, MILLISECONDS).get(20, SECONDS));
+		}
 	}
 }

@@ -75,4 +75,15 @@ class RecordTest {
 		assertEquals(7, Context.deadline(5, 2));
 		assertThrows(IllegalArgumentException.class, () -> Context.deadline(5, -1));
 	}
+
+	@Test
+	void last_slack_of_an_operation_counts() {
+		Batch batch = new Batch(1).arm(1, 1).slack(5_000).slack(0);
+		assertEquals(0, batch.records().getInt(44));
+		try (Context context = Context.open(new Settings(0, 0, 0, Settings.Backend.PROCESS,
+				Clock.MONOTONIC))) {
+			context.submit(batch);
+			assertEquals(0, batch.errno(0));
+		}
+	}
 }

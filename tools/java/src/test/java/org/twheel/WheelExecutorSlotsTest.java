@@ -216,4 +216,28 @@ class WheelExecutorSlotsTest {
 		assertThrows(IllegalArgumentException.class, () -> new WheelExecutor(0));
 		assertEquals(1, executor.getCorePoolSize());
 	}
+
+	@Test
+	void periodic_task_that_the_queue_removes_frees_its_slot() throws Exception {
+		CountDownLatch go = keepThreadBusy();
+		ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 9, 9, NANOSECONDS);
+		slots.setTime(9);
+		awaitDue(1);
+		assertTrue(executor.getQueue().remove(due));
+		go.countDown();
+		assertSlotsAreFree();
+	}
+
+	/** It would change its place among those that wait for a thread. */
+	@Test
+	void run_of_a_due_periodic_task_by_its_user_does_nothing() throws Exception {
+		CountDownLatch go = keepThreadBusy();
+		ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> ran.add("run"), 9, 9, NANOSECONDS);
+		slots.setTime(9);
+		awaitDue(1);
+		((Runnable) due).run();
+		assertTrue(ran.isEmpty());
+		go.countDown();
+		assertEquals("run", next());
+	}
 }

@@ -355,4 +355,22 @@ class WheelTimerRaceTest {
 		assertTrue(hooked.stop().isEmpty());
 		assertFalse(slots.hasReached(Point.EVENT));
 	}
+
+	/**
+	 * The thread that arms stands still before it looks whether a kick is needed. Meanwhile its task
+	 * has run, the slot has fired again for another, and the context is closed.
+	 */
+	@Test
+	void timeout_whose_task_has_run_is_not_refused_by_a_stop() {
+		// The kernel looks at its cell before the next arming is due.
+		hooked.newTimeout(NOTHING, 100, MILLISECONDS).cancel();
+		slots.at(Point.EXCHANGED, () -> {
+			assertTrue(await(() -> runs.get() == 1), "run");
+			hooked.newTimeout(unused -> runs.incrementAndGet(), 1, MILLISECONDS);
+			assertTrue(await(() -> runs.get() == 2), "next");
+			hooked.stop();
+		});
+		assertTrue(hooked.newTimeout(unused -> runs.incrementAndGet(), 200, MILLISECONDS).isExpired());
+		assertEquals(0, hooked.pendingTimeouts());
+	}
 }

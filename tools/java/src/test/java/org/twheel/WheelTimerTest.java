@@ -399,4 +399,22 @@ class WheelTimerTest {
 		assertThrows(NullPointerException.class, () -> timer.newTimeout(NOTHING, 1, null));
 		assertEquals(0, timer.pendingTimeouts());
 	}
+
+	/** As a handler of a log may do whose disk is full. */
+	@Test
+	void log_that_throws_does_not_end_the_thread() throws InterruptedException {
+		Logger logger = Logger.getLogger("org.twheel");
+		logger.setFilter(record -> {
+			throw new IllegalStateException("for the test");
+		});
+		try {
+			timer.newTimeout(timeout -> {
+				throw new IllegalArgumentException("for the test");
+			}, 0, MILLISECONDS);
+			Timeout next = timer.newTimeout(ran::add, 1, MILLISECONDS);
+			assertSame(next, ran.poll(20, SECONDS));
+		} finally {
+			logger.setFilter(null);
+		}
+	}
 }
