@@ -599,13 +599,16 @@ static void race_step(unsigned int thread, const struct step *step)
 static void await_stop(unsigned int thread)
 {
 	int reads = thread % 2 == 0;
-	uint64_t *since = reads ? &shared.stopped : &shared.ended, moment;
+	uint64_t *since = reads ? &shared.stopped : &shared.ended, moment, begin;
 	short revents;
 
 	do {
+		begin = now();
 		device_poll(shared.fd, reads ? POLLIN : 0, SLEEP_MS, &revents);
 		moment = __atomic_load_n(since, __ATOMIC_ACQUIRE);
-		EXPECT(!moment || now() < moment + PATIENCE_NS, "STOP does not wake");
+		/* A thread that comes later has not waited for so long. */
+		EXPECT(!moment || now() < (moment > begin ? moment : begin) + PATIENCE_NS,
+		       "STOP does not wake");
 		if (reads)
 			read_all(thread);
 	} while (!(revents & POLLHUP) && !disagreed());
