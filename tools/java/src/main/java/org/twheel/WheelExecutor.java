@@ -20,8 +20,9 @@ import java.util.function.Supplier;
  * <li>At a limit of the module, RejectedExecutionException is thrown. The handler gets only tasks
  * that come after a shutdown. A periodic task counts against the limit until it ends, also while
  * it runs. A task without a delay does not count.
- * <li>The queue has no methods that remove tasks in the wheel; {@link #remove} does.
- * <li>A periodic task that is run by hand does not run, unless it is due and waits for a thread.
+ * <li>{@link #remove} and the iterator of the queue remove tasks that are in the wheel. The other
+ * methods of the queue remove those that wait for a thread.
+ * <li>A periodic task that is run by hand does nothing.
  * <li>It needs one thread at least, and has no decorateTask().
  * </ul>
  *
