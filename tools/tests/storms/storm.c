@@ -420,12 +420,6 @@ static void need_sleep(void)
 	write_file(POWER, "mem_sleep", "deep");
 }
 
-/* The clock of the machine, from which the kernel learns how long it slept, counts seconds. */
-static void suspend_and_resume(void)
-{
-	write_file(POWER, "state", "mem");
-}
-
 /* For how long CLOCK_MONOTONIC has stood still: the machine may stall between two reads. */
 static __u64 slept_ns(void)
 {
@@ -470,7 +464,7 @@ static bool sleep_once(const int *fds, __u64 step)
 
 	for (int i = 0; i < 2; i++)
 		arm_many(fds[i], NR_ASLEEP, 0, step, 0, NULL);
-	suspend_and_resume();
+	write_file(POWER, "state", "mem");
 	resumed = now_ns();
 	CHECK(slept_ns() - slept > SLEEP);
 	expect_all(fds[0], monotonic, NR_ASLEEP);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Suspend to RAM without a platform that can do it: all CPUs but one are off, and the clocks of
- * the kernel stand still. The last CPU waits for two seconds, and resumes.
+ * the kernel stand still. The last CPU waits for two seconds, and resumes. The clock of the
+ * machine, from which the kernel learns how long it slept, counts seconds.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
