@@ -54,8 +54,9 @@
  * old server finishes its turn and queues the shard for the new one if there is more to do.
  *
  * A wheel with a sink has its first turn in the soft interrupt of its hrtimer, on whatever CPU
- * that fires. The thread gets what is left. Soft interrupts of a CPU handle at most
- * TWHEEL_BATCH timeouts in about a millisecond. Beyond that, the thread does everything.
+ * that fires, except as in twheel_is_soft(). The thread gets what is left. Soft interrupts of a
+ * CPU handle at most TWHEEL_BATCH timeouts in about a millisecond. Beyond that, the thread does
+ * everything.
  *
  * Between passes the hrtimer is set to the tick of the next work (@wake). An earlier arm sets
  * it again. A cancel does not: when the hrtimer fires, its function searches again. A slot with
@@ -192,6 +193,7 @@ struct twheel_level {
  * @lock: protects all members that are not constant, and the timeouts at home here
  * @stopped: arms are refused
  * @realtime: the clock is CLOCK_REALTIME; constant
+ * @soft: the first turn is in the soft interrupt of @timer; constant
  * @cpu: arms on this CPU use this shard; constant
  * @geometry: copy of the wheel's geometry; constant
  * @cursor: last tick entered, or the tick before a block whose cascade is not complete
@@ -228,6 +230,7 @@ struct twheel_shard {
 	raw_spinlock_t		lock;		/* the shard, the timeouts at home */
 	bool			stopped;
 	bool			realtime;
+	bool			soft;
 	unsigned int		cpu;
 	struct twheel_geometry	geometry;
 	u64			cursor;
@@ -615,10 +618,19 @@ static struct twheel_slot *twheel_find_crowded(const struct twheel_shard *s, u32
 
 /* Sleeping and waking */
 
-/* A sink is called in the soft interrupt. Callbacks are not: wake their thread at once. */
-static enum hrtimer_mode twheel_timer_mode(const struct twheel *w)
+/*
+ * Callbacks have a thread, which is woken at once. A sink is called in the soft interrupt. But
+ * while hrtimers are only looked at with the kernel's tick, those of soft interrupts are not when
+ * CLOCK_REALTIME is set: they would be late by as much.
+ */
+static bool twheel_is_soft(const struct twheel_params *params)
 {
-	return w->params.sink ? HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;
+	return params->sink && (params->clock != TWHEEL_REALTIME || hrtimer_resolution == 1);
+}
+
+static enum hrtimer_mode twheel_timer_mode(const struct twheel_shard *s)
+{
+	return s->soft ? HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;
 }
 
 static noinline void twheel_set_timer(struct twheel_shard *s, u64 wake)
@@ -627,7 +639,7 @@ static noinline void twheel_set_timer(struct twheel_shard *s, u64 wake)
 	s->wake = wake;
 	if (s->wheel->params.clock != TWHEEL_MANUAL)
 		hrtimer_start(&s->timer, ns_to_ktime(twheel_tick_to_ns(&s->geometry, wake)),
-			      twheel_timer_mode(s->wheel));
+			      twheel_timer_mode(s));
 }
 
 /* The tick at which the shard must wake. No pass is in progress. */
@@ -1611,7 +1623,7 @@ static bool twheel_is_due(struct twheel_shard *s)
 	return !s->stopped && !hrtimer_is_queued(&s->timer);
 }
 
-/* Of a wheel with callbacks: wake the thread, unless the timeouts have been cancelled. */
+/* Wake the thread, unless the timeouts have been cancelled. */
 static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 {
 	struct twheel_shard *s = container_of(timer, struct twheel_shard, timer);
@@ -1658,8 +1670,8 @@ static unsigned int *twheel_refill_budget(const struct twheel *w, u64 now_ns)
 }
 
 /*
- * Of a wheel with a sink: the first turn, in a soft interrupt. The thread gets the rest, and all
- * of it when this CPU has used up its budget.
+ * The first turn, in a soft interrupt. The thread gets the rest, and all of it when this CPU has
+ * used up its budget.
  */
 static enum hrtimer_restart twheel_soft_timer_fn(struct hrtimer *timer)
 {
@@ -1999,6 +2011,7 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->wheel = w;
 	s->geometry = *g;
 	s->realtime = w->params.clock == TWHEEL_REALTIME;
+	s->soft = twheel_is_soft(&w->params);
 	s->cpu = cpu;
 	for (i = 0; i < ARRAY_SIZE(s->level_of); i++)
 		s->level_of[i] = twheel_level_of_bit(g, i);
@@ -2019,8 +2032,8 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->done = s->cursor;
 	s->wake = TWHEEL_NEVER;
 	s->early = TWHEEL_NEVER;
-	hrtimer_setup(&s->timer, w->params.sink ? twheel_soft_timer_fn : twheel_timer_fn,
-		      twheel_clocks[w->params.clock].id, twheel_timer_mode(w));
+	hrtimer_setup(&s->timer, s->soft ? twheel_soft_timer_fn : twheel_timer_fn,
+		      twheel_clocks[w->params.clock].id, twheel_timer_mode(s));
 	list_add_tail(&s->entry, &w->all);
 }
 
