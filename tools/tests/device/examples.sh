@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The examples of the documentation run and exit with success. Servers have a test mode,
-# with $EXAMPLE_CONNECTIONS connections on slow machines. A busybox shell runs this in the test VM.
+# The examples of the documentation run and exit with success. Servers have a test mode. A busybox
+# shell runs this in the test VM.
 
 examples()
 {
@@ -14,7 +14,7 @@ run_example()
 	case $1 in
 	*.sh) sh "$1" ;;
 	*.twheel) twheel run "$1" ;;
-	*_server) "$1" --self-test ${EXAMPLE_CONNECTIONS:+"$EXAMPLE_CONNECTIONS"} ;;
+	*_server) "$1" --self-test ;;
 	*) "$1" ;;
 	esac
 }
