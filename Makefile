@@ -146,7 +146,7 @@ check-long: setup-check setup-prove setup-deb
 check-debug: setup-debug
 	@tools/tests/run debug
 
-# The longest first: the first run does not know how long parts take.
+# The longest first, and those that wait: the first run does not know how long parts take.
 check-all: setup-debug setup-prove setup-deb setup-java setup-rust
 	@tools/tests/run packages mutations device-4 prove rust host java debug long scenarios all
 
