@@ -625,7 +625,7 @@ TEST(threads_that_map_at_once_share_one_mapping)
 {
 	int before = mappings();
 
-	for (int round = 0; round < 40; round++) {
+	for (__u32 round = 0; round < scaled(40); round++) {
 		struct cell cells[NR_THREADS];
 		struct twheel_cell *found;
 

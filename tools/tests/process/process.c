@@ -230,7 +230,7 @@ TEST(calls_fail_in_a_child_and_leave_its_parent_alone)
 	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
 	CHECK_EQ(twheel_cell_create(ctx, 7, &cell_id, &cell), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, keep_busy, &over), 0);
-	for (int i = 0; i < 50; i++) {
+	for (__u32 i = 0; i < scaled(50); i++) {
 		CHECK_EQ(twheel_arm(ctx, 20 * TWHEEL_MSEC, 0, i, &id), 0);
 		pid = fork_child();
 		if (!pid) {
