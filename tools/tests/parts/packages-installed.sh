@@ -6,6 +6,8 @@
 # system with the packages in /root/system.tar, for a boot.
 
 export DEBIAN_FRONTEND=noninteractive
+# The modules are built ten times, mostly from the same sources.
+export PATH=/usr/lib/ccache:$PATH
 
 # shellcheck source=tools/tests/checks.sh
 . /root/checks.sh
@@ -53,7 +55,7 @@ recipe()
 # If packages of the lists are gone from the archive, the lists are too old.
 packages_install()
 {
-	set -- install udev linux-headers-amd64 /root/debs/*.deb
+	set -- install ccache udev linux-headers-amd64 /root/debs/*.deb
 	get "$@" || { get update && get "$@"; }
 }
 
