@@ -251,9 +251,14 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	public boolean remove(Runnable command) {
 		boolean removed = command instanceof WheelExecutor.Task<?> task &&
 			task.isIn(queue) && task.takeOut();
-		// It ends the pool, if it is shut down and this was the last task.
-		super.remove(null);
+		endIfEmpty();
 		return removed;
+	}
+
+	/** Ends the pool, if it is shut down and has no task. A subclass may have its own remove(). */
+	private void endIfEmpty() {
+		if (isShutdown() && queue.isEmpty())
+			super.remove(null);
 	}
 
 	private static long positive(long number) {
@@ -292,8 +297,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 	/** A task has left the wheel. */
 	private void left() {
-		if (queue.armed.decrementAndGet() == 0 && isShutdown())
-			remove(null);
+		queue.armed.decrementAndGet();
+		endIfEmpty();
 	}
 
 	/** Whether the policies let a task run. */
@@ -314,7 +319,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			return;
 		for (Runnable task : queue)
 			((Task<?>) task).check();
-		remove(null);
+		endIfEmpty();
 	}
 
 	/** Called by the reader, which ends when the context is stopped and its events are read. */
@@ -410,8 +415,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			if (!queue.removeDue(this))
 				return false;
 			putKept();
-			if (isShutdown())
-				remove(null);
+			endIfEmpty();
 			return true;
 		}
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 package org.twheel;
 
-import static java.util.concurrent.TimeUnit.SECONDS;
+import static java.util.concurrent.TimeUnit.*;
 import static org.junit.jupiter.api.Assertions.*;
 
 import java.time.Duration;
+import java.util.concurrent.Future;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -24,5 +25,21 @@ class WheelExecutorTest extends ExecutorContract<WheelExecutor> {
 		executor.shutdown();
 		assertTimeoutPreemptively(Duration.ofSeconds(60),
 				() -> assertTrue(executor.awaitTermination(20, SECONDS)));
+	}
+
+	@Test
+	void subclass_with_its_own_remove_gets_its_tasks_alone() throws Exception {
+		WheelExecutor executor = new WheelExecutor(1) {
+			@Override
+			public boolean remove(Runnable command) {
+				assertNotNull(command);
+				return super.remove(command);
+			}
+		};
+		Future<?> far = executor.schedule(() -> { }, 1, HOURS);
+		executor.schedule(() -> { }, 1, MILLISECONDS);
+		executor.shutdown();
+		far.cancel(false);
+		assertTrue(executor.awaitTermination(20, SECONDS));
 	}
 }
