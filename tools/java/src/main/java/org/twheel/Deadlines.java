@@ -76,7 +76,6 @@ public final class Deadlines implements AutoCloseable {
 		// A callback that has seen the set open finds its deadline cancelled.
 		slots.forEach(Deadline::cancel);
 		slots.stop();
-		if (Thread.currentThread() != reader)
-			Slots.join(reader, () -> { });
+		Slots.join(reader, () -> true);
 	}
 }

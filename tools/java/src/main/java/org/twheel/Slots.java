@@ -7,6 +7,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.ToIntFunction;
 
@@ -343,13 +344,12 @@ class Slots<E> implements AutoCloseable {
 	}
 
 	/**
-	 * Waits for the end of the thread of a loop, and calls back before each wait. Keeps an
-	 * interrupt for the caller. Returns at once if the thread was never started.
+	 * Waits for the end of the thread of a loop, and asks before each wait whether to wait. Keeps
+	 * an interrupt for the caller. Returns at once if the thread was never started, or calls it.
 	 */
-	static void join(Thread thread, Runnable beforeWait) {
+	static void join(Thread thread, BooleanSupplier waits) {
 		boolean interrupted = false;
-		while (thread.isAlive()) {
-			beforeWait.run();
+		while (thread != Thread.currentThread() && thread.isAlive() && waits.getAsBoolean()) {
 			try {
 				thread.join(JOIN_MS);
 			} catch (InterruptedException e) {
@@ -385,7 +385,12 @@ class Slots<E> implements AutoCloseable {
 	}
 
 	int read(Events events) {
-		return context.readUninterruptibly(events);
+		try {
+			return context.readUninterruptibly(events);
+		} catch (IllegalStateException e) {
+			// Another thread has closed the context, and needs no more events.
+			return 0;
+		}
 	}
 
 	/** Puts back a slot that was taken or kept, and that is not armed. */

@@ -217,9 +217,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	public List<Runnable> shutdownNow() {
 		stopped = true;
 		List<Runnable> tasks = super.shutdownNow();
-		slots.stop();
-		joinReader();
-		// The reader has put all tasks of the wheel into the queue.
+		endContext();
 		queue.drainTo(tasks);
 		return tasks;
 	}
@@ -230,15 +228,18 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		if (!super.awaitTermination(timeout, unit))
 			return false;
 		// A subclass may have its own terminated().
-		slots.stop();
-		joinReader();
+		endContext();
 		return true;
 	}
 
-	/** The reader itself may call terminated(), and so the methods of a subclass. */
-	private void joinReader() {
-		if (Thread.currentThread() != reader)
-			Slots.join(reader, () -> { });
+	/**
+	 * Waits until the reader has put all tasks of the wheel into the queue, but not for its end:
+	 * terminated() of a subclass may call this with a lock held that the reader waits for.
+	 */
+	private void endContext() {
+		slots.stop();
+		Slots.join(reader, () -> queue.armed.get() > 0);
+		slots.close();
 	}
 
 	@Override

@@ -278,11 +278,13 @@ public final class WheelTimer implements Timer {
 		}
 	}
 
-	private void interruptTask() {
+	/** Returns true: stop() waits on. */
+	private boolean interruptTask() {
 		synchronized (lock) {
 			if (isInTask)
 				worker.interrupt();
 		}
+		return true;
 	}
 
 	/** A timeout; taken by the executor of the tasks as it is. */

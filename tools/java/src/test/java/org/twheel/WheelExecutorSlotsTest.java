@@ -5,9 +5,11 @@ import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.*;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -239,5 +241,52 @@ class WheelExecutorSlotsTest {
 		assertTrue(ran.isEmpty());
 		go.countDown();
 		assertEquals("run", next());
+	}
+
+	/** A thread that has the lock of the pool ends it, while the reader waits for the lock. */
+	@Test
+	void terminated_of_a_subclass_may_call_shutdown_now() {
+		AtomicReference<Thread> reader = new AtomicReference<>();
+		ManualSlots<WheelExecutor.Task<?>> own = new ManualSlots<>(LIMIT) {
+			@Override
+			int read(Events events) {
+				reader.set(Thread.currentThread());
+				return super.read(events);
+			}
+		};
+		AtomicReference<Runnable> underLock = new AtomicReference<>(() -> { });
+		ThreadFactory factory = run -> new Thread(run) {
+			@Override
+			public void interrupt() {
+				underLock.getAndSet(() -> { }).run();
+				super.interrupt();
+			}
+		};
+		WheelExecutor ending = new WheelExecutor(1, factory, new ThreadPoolExecutor.AbortPolicy(),
+				() -> own) {
+			@Override
+			public boolean isShutdown() {
+				// The reader asks when the task counts no more: a thread is to have it.
+				if (Thread.currentThread() == reader.get())
+					Stall.await(getQueue()::isEmpty);
+				return super.isShutdown();
+			}
+
+			@Override
+			protected void terminated() {
+				shutdownNow();
+				assertTrue(own.isClosed());
+			}
+		};
+		ending.schedule(() -> { }, 5, NANOSECONDS);
+		underLock.set(() -> {
+			own.setTime(5);
+			assertTrue(Stall.await(() -> reader.get().getState() == Thread.State.WAITING));
+			assertTrue(Stall.await(() -> {
+				ending.purge();
+				return ending.isTerminated();
+			}));
+		});
+		assertTimeoutPreemptively(Duration.ofSeconds(60), ending::shutdownNow);
 	}
 }
