@@ -43,11 +43,12 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		offer(task);
 	}
 
+	/** For a user; also takes a task whose permit a thread has for a moment. */
 	@Override
 	public Runnable poll() {
-		Runnable task = null;
-		while (task == null && permits.tryAcquire())
-			task = takeFirst();
+		Runnable task = due.pollFirst();
+		if (task != null)
+			((WheelExecutor.Task<?>) task).putKept();
 		return task;
 	}
 
@@ -93,11 +94,10 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		return removed;
 	}
 
-	/** Takes the due tasks, also those whose permit another thread has for a moment. */
 	@Override
 	public int drainTo(Collection<? super Runnable> tasks, int max) {
 		int number = 0;
-		for (Runnable task; number < max && (task = due.pollFirst()) != null; number++)
+		for (Runnable task; number < max && (task = poll()) != null; number++)
 			tasks.add(task);
 		return number;
 	}

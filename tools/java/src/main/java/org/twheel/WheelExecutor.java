@@ -447,7 +447,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			}
 		}
 
-		private void putKept() {
+		void putKept() {
 			Slots.Slot<Task<?>> own = takeKept();
 			if (own != null)
 				slots.put(own);

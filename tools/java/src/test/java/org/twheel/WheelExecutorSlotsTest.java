@@ -6,10 +6,10 @@ import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.*;
 
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -221,13 +221,18 @@ class WheelExecutorSlotsTest {
 
 	@Test
 	void periodic_task_that_the_queue_removes_frees_its_slot() throws Exception {
-		CountDownLatch go = keepThreadBusy();
-		ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 9, 9, NANOSECONDS);
-		slots.setTime(9);
-		awaitDue(1);
-		assertTrue(executor.getQueue().remove(due));
-		go.countDown();
-		assertSlotsAreFree();
+		List<Consumer<BlockingQueue<Runnable>>> removals = List.of(Queue::remove, Queue::poll,
+			Queue::clear, queue -> queue.removeIf(task -> true),
+			queue -> queue.drainTo(new ArrayList<>()));
+		for (Consumer<BlockingQueue<Runnable>> removal : removals) {
+			CountDownLatch go = keepThreadBusy();
+			executor.scheduleAtFixedRate(() -> { }, 9, 9, NANOSECONDS);
+			slots.setTime(slots.nanoTime() + 9);
+			awaitDue(1);
+			removal.accept(executor.getQueue());
+			go.countDown();
+			assertSlotsAreFree();
+		}
 	}
 
 	/** It would change its place among those that wait for a thread. */
