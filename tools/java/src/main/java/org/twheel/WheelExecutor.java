@@ -506,6 +506,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 			if (!super.cancel(mayInterruptIfRunning))
 				return false;
 			takeOut();
+			putKept();
 			return true;
 		}
 

@@ -294,4 +294,17 @@ class WheelExecutorSlotsTest {
 		});
 		assertTimeoutPreemptively(Duration.ofSeconds(60), ending::shutdownNow);
 	}
+
+	/** So does one that a thread has taken, if beforeExecute() of a subclass throws. */
+	@Test
+	void periodic_task_that_was_taken_and_has_not_run_frees_its_slot_when_it_is_cancelled()
+			throws Exception {
+		CountDownLatch go = keepThreadBusy();
+		ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> { }, 9, 9, NANOSECONDS);
+		slots.setTime(9);
+		assertSame(due, executor.getQueue().take());
+		due.cancel(false);
+		go.countDown();
+		assertSlotsAreFree();
+	}
 }
