@@ -5,15 +5,13 @@ import java.lang.System.Logger.Level;
 
 /** The log of the package. */
 final class Log {
-	private static final System.Logger LOGGER = System.getLogger("org.twheel");
-
 	private Log() {
 	}
 
-	/** Does not throw, even if a handler of the log does: the thread has other tasks, too. */
+	/** Does not throw, even if the logger or a handler does: the thread has other tasks, too. */
 	static void warn(String text, Throwable cause) {
 		try {
-			LOGGER.log(Level.WARNING, text, cause);
+			System.getLogger("org.twheel").log(Level.WARNING, text, cause);
 		} catch (Throwable t) {
 			// There is nobody left to tell.
 		}
