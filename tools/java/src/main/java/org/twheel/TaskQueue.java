@@ -54,7 +54,7 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 	@Override
 	public Runnable poll(long timeout, TimeUnit unit) throws InterruptedException {
-		long end = System.nanoTime() + unit.toNanos(timeout);
+		long end = System.nanoTime() + Math.max(unit.toNanos(timeout), 0);
 		Runnable task = null;
 		while (task == null && permits.tryAcquire(end - System.nanoTime(), TimeUnit.NANOSECONDS))
 			task = takeFirst();
@@ -96,6 +96,8 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 	@Override
 	public int drainTo(Collection<? super Runnable> tasks, int max) {
+		if (Objects.requireNonNull(tasks) == this)
+			throw new IllegalArgumentException("the queue itself");
 		int number = 0;
 		for (Runnable task; number < max && (task = poll()) != null; number++)
 			tasks.add(task);

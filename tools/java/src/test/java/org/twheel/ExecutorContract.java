@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.*;
 import static org.twheel.Stall.await;
 
 import java.lang.reflect.InvocationTargetException;
+import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -196,13 +197,15 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 			() -> executor.scheduleWithFixedDelay(run, 1, 1, null), () -> executor.execute(null),
 			() -> executor.submit((Runnable) null), () -> executor.submit(null, 1),
 			() -> executor.submit((Callable<?>) null), () -> make(1, null, handler),
-			() -> make(1, null), () -> make(1, THREADS, null));
+			() -> make(1, null), () -> make(1, THREADS, null),
+			() -> executor.getQueue().drainTo(null));
 		nulls.forEach(call -> assertThrows(NullPointerException.class, call));
 		List<Executable> numbers = List.of(() -> make(-1),
 			() -> executor.scheduleAtFixedRate(run, 0, 0, HOURS),
 			() -> executor.scheduleAtFixedRate(run, 0, -1, HOURS),
 			() -> executor.scheduleWithFixedDelay(run, 0, 0, HOURS),
-			() -> executor.scheduleWithFixedDelay(run, 0, -1, HOURS));
+			() -> executor.scheduleWithFixedDelay(run, 0, -1, HOURS),
+			() -> executor.getQueue().drainTo(executor.getQueue()));
 		numbers.forEach(call -> assertThrows(IllegalArgumentException.class, call));
 		assertTrue(executor.getQueue().isEmpty());
 	}
@@ -323,6 +326,8 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 	@Test
 	void queue_has_the_tasks_that_wait() throws Exception {
 		assertTrue(executor.getQueue().isEmpty());
+		assertTimeoutPreemptively(Duration.ofSeconds(20),
+				() -> assertNull(executor.getQueue().poll(Long.MIN_VALUE, DAYS)));
 		Set<?> all = Set.of(hour(executor), hourly(executor), hour(executor));
 		assertEquals(all, Set.copyOf(executor.getQueue()));
 		assertEquals(3, executor.getQueue().size());
