@@ -487,9 +487,9 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 		/** After a shutdown the context may refuse it. Nobody else can be told of another failure. */
 		private void again(Slots.Slot<Task<?>> own) {
-			long from = periodNs > 0 ? dueNs : slots.nanoTime();
 			queue.armed.incrementAndGet();
 			try {
+				long from = periodNs > 0 ? dueNs : slots.nanoTime();
 				place(own, Context.deadline(from, Math.abs(periodNs)));
 				check();
 			} catch (RuntimeException | Error e) {

@@ -307,4 +307,13 @@ class WheelExecutorSlotsTest {
 		go.countDown();
 		assertSlotsAreFree();
 	}
+
+	/** On other clocks than that of System.nanoTime(), a closed context has no time. */
+	@Test
+	void fixed_delay_after_the_end_of_the_executor_cancels_its_task() {
+		ScheduledFuture<?> last =
+				executor.scheduleWithFixedDelay(executor::shutdownNow, 5, 5, NANOSECONDS);
+		slots.setTime(5);
+		assertThrows(CancellationException.class, () -> last.get(20, SECONDS));
+	}
 }
