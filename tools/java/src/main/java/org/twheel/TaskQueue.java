@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * The tasks of an executor that wait. The due ones are in order: a thread takes the first one.
  * The others are in the wheel. They count as elements, so that the threads stay for them after a
- * shutdown. The iterator has them, too, and removes them; remove() removes due tasks alone.
+ * shutdown. The iterator has them, too, and remove() finds them.
  *
  * <p>Cancelled tasks must not pile up while all threads are busy. So the due tasks are in a
  * tree: removal takes logarithmic time.
@@ -79,10 +79,9 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		return task;
 	}
 
-	/** Removes a due task. */
 	@Override
 	public boolean remove(Object task) {
-		return task instanceof WheelExecutor.Task<?> own && own.isIn(this) && own.takeDue();
+		return task instanceof WheelExecutor.Task<?> own && own.isIn(this) && own.takeOut();
 	}
 
 	/** If a thread has the permit, it will look for another task. */

@@ -20,8 +20,8 @@ import java.util.function.Supplier;
  * <li>At a limit of the module, RejectedExecutionException is thrown. The handler gets only tasks
  * that come after a shutdown. A periodic task counts against the limit until it ends, also while
  * it runs. A task without a delay does not count.
- * <li>{@link #remove} and the iterator of the queue remove tasks that are in the wheel. The other
- * methods of the queue remove those that wait for a thread.
+ * <li>The queue's poll(), take(), peek(), drainTo() and clear() find only tasks that wait for a
+ * thread. {@link #remove} does not find a task that has just fired and is on its way there.
  * <li>A periodic task that is run by hand does nothing.
  * <li>It needs one thread at least, and has no decorateTask().
  * </ul>
@@ -248,14 +248,6 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		super.terminated();
 	}
 
-	@Override
-	public boolean remove(Runnable command) {
-		boolean removed = command instanceof WheelExecutor.Task<?> task &&
-			task.isIn(queue) && task.takeOut();
-		endIfEmpty();
-		return removed;
-	}
-
 	/** Ends the pool, if it is shut down and has no task. A subclass may have its own remove(). */
 	private void endIfEmpty() {
 		if (isShutdown() && queue.isEmpty())
@@ -405,14 +397,10 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 		/** Returns false if it waits neither in the wheel nor for a thread. */
 		boolean takeOut() {
-			if (!withdraw())
-				return takeDue();
-			left();
-			return true;
-		}
-
-		/** Returns false if it does not wait for a thread. */
-		boolean takeDue() {
+			if (withdraw()) {
+				left();
+				return true;
+			}
 			if (!queue.removeDue(this))
 				return false;
 			putKept();
