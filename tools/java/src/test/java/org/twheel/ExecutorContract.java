@@ -537,16 +537,6 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 	}
 
 	@Test
-	void monitor_of_a_future_that_its_user_holds_delays_no_other_task() throws Exception {
-		ScheduledFuture<?> periodic =
-				executor.scheduleAtFixedRate(() -> { }, 1, 1, MILLISECONDS);
-		synchronized (periodic) {
-			MILLISECONDS.sleep(20);
-			assertEquals(1, executor.schedule(() -> 1, 10, MILLISECONDS).get(5, SECONDS));
-		}
-	}
-
-	@Test
 	void iterator_of_the_queue_removes_tasks() throws Exception {
 		E busy = makeBusy();
 		busy.schedule(runs::incrementAndGet, 0, SECONDS);
