@@ -172,12 +172,12 @@ public final class WheelTimer implements Timer {
 	}
 
 	/**
-	 * Stops the timer, and cancels all timeouts whose task has not begun. Only the first call
-	 * has timeouts to return.
+	 * Stops the timer, and cancels all timeouts that have not expired. Only the first call has
+	 * timeouts to return.
 	 *
 	 * <p>A task that runs on the thread of the timer is interrupted, again every 100 ms until
-	 * it ends, and the call waits for it. Tasks on other threads go on. A call of the executor
-	 * is not interrupted, because it would lose its task.
+	 * it ends, and the call waits for it. Tasks that the executor has go on, or begin later. A call
+	 * of the executor is not interrupted, because it would lose its task.
 	 *
 	 * @return the timeouts that this call has cancelled
 	 * @throws IllegalStateException if a task calls it on the thread of the timer
