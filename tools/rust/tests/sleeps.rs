@@ -115,7 +115,8 @@ fn polls_after_the_deadline_are_ready() {
         while !first.is_elapsed() && Instant::now() < limit {
             thread::sleep(SOON);
         }
-        assert!(poll(&mut first, rings().0).is_ready());
+        // A sleep of tokio's may be the one of many in a row at which a task yields.
+        assert!((0..2).any(|_| poll(&mut first, rings().0).is_ready()));
     });
 }
 
