@@ -8,6 +8,11 @@
 export DEBIAN_FRONTEND=noninteractive
 # The modules are built ten times, mostly from the same sources.
 export PATH=/usr/lib/ccache:$PATH
+# Without an image for the boot and most modules of the kernel, the tests are faster by a third:
+# DKMS lists all modules after each installation. On Debian 13, it deletes an empty list.
+export INITRD=No
+printf 'path-%s\n' 'exclude=*/lib/modules/*/kernel/*' 'include=*/lib/modules/*/kernel/lib/*' \
+	>/etc/dpkg/dpkg.cfg.d/modules
 
 # shellcheck source=tools/tests/checks.sh
 . /root/checks.sh
