@@ -344,7 +344,7 @@ HUB_TEST(closed_hub_has_no_armed_nodes)
 
 /* Cells beyond the armed ones that stay, and the most that a dispatch ends. */
 #define KEPT_SPARE	256
-#define NR_BURST	2000
+#define NR_BURST	1300
 
 static struct twheel_node burst[NR_BURST];
 
@@ -534,7 +534,7 @@ static int repeat_bursts(void)
 
 HUB_TEST(stop_in_another_thread_while_cells_come_and_go)
 {
-	const int times = is_slow() ? 5 : 20;
+	const int times = is_slow() ? 3 : 20;
 	pthread_t thread;
 
 	for (int i = 0; i < times; i++) {
