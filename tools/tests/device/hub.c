@@ -534,7 +534,7 @@ static int repeat_bursts(void)
 
 HUB_TEST(stop_in_another_thread_while_cells_come_and_go)
 {
-	const int times = is_slow() ? 3 : 20;
+	const int times = is_slow() ? 5 : 20;
 	pthread_t thread;
 
 	for (int i = 0; i < times; i++) {
