@@ -2,7 +2,7 @@
 /*
  * STOP of /dev/twheel
  *
- * STOP sets @stopped under the lock. From then on ARM and MOD fail, and neither the sink nor
+ * STOP sets @stopped under the lock. From then on ARM, MOD and KICK fail. Neither the sink nor
  * read() enqueues a record again. STOP then
  *
  *  1. takes pending records out of the wheel, a chunk for each hold of the lock, and queues
@@ -82,13 +82,6 @@ static bool twdev_begin_stop(struct twdev_file *f)
 	return true;
 }
 
-static void twdev_end_stop(struct twdev_file *f)
-{
-	scoped_guard(twdev_file, f)
-		f->stopping = false;
-	wake_up_var(&f->stopping);
-}
-
 int twdev_ioctl_stop(struct twdev_file *f)
 {
 	int ret;
@@ -98,6 +91,8 @@ int twdev_ioctl_stop(struct twdev_file *f)
 	ret = f->over ? 0 : twdev_stop(f);
 	/* Also after a STOP that was killed: it has made events. */
 	twdev_wake(f);
-	twdev_end_stop(f);
+	scoped_guard(twdev_file, f)
+		f->stopping = false;
+	wake_up_var(&f->stopping);
 	return ret;
 }
