@@ -149,7 +149,7 @@ struct twdev_user {
  * @begun: SETUP fails from now on. SETUP reads it without @lock, as a hint
  * @plain: @begun is set and @slack_us is 0, so plain operations are allowed. Read with
  *	acquire, without @lock
- * @stopped: STOP has begun: ARM and MOD fail
+ * @stopped: STOP has begun: ARM, MOD and KICK fail
  * @over: STOP has ended: no more events are added. Read without @lock
  * @private: no other file uses @wheel; constant once @begun
  * @clock: enum twheel_clock; constant once @begun

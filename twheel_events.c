@@ -25,9 +25,9 @@
  *
  * Waiting
  *
- * The timer interrupt reaches a waiter by twheel_soft_timer_fn() and twheel_run_sink() of the
- * engine, twdev_sink(), twdev_sink_file(), twdev_wake_from_sink() and twdev_wake(). If the budget
- * of soft interrupts is used up, twheel_serve() of the thread takes the place of the first.
+ * The timer interrupt reaches a waiter by twheel_soft_timer_fn(), twheel_turn() and
+ * twheel_run_sink() of the engine, twdev_sink(), twdev_sink_file(), twdev_wake_from_sink() and
+ * twdev_wake(). In turns of the thread, twheel_serve() takes the place of the first.
  *
  * The sink adds to @nr_ready under the lock, then looks for waiters, and wakes them. A reader or
  * poller joins the wait queue, then loads @nr_ready. Both have a full barrier between the two:

@@ -39,7 +39,7 @@
  *
  *	FREE -> PENDING		ARM; of a cell with a deadline
  *	FREE -> PARKED		ARM of an idle cell
- *	PENDING -> READY	it is due; STOP
+ *	PENDING -> READY	it is due; STOP, also of a PARKED cell with a deadline
  *	READY -> PENDING	read() of a periodic timeout; MOD; KICK of a cell armed meanwhile
  *	PENDING <-> PARKED	a look at an idle cell, a KICK
  *	READY -> PARKED		read() of a cell; MOD, KICK: its event was withdrawn

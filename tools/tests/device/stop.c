@@ -552,7 +552,7 @@ static pid_t stop_on_the_last_cpu(int fd)
 	_exit(stop(fd) ? 1 : 0);
 }
 
-/* Returns whether the process sleeps in a lock; it may also have ended. */
+/* Returns whether the process sleeps in STOP; it may also have ended. */
 static bool comes_to_wait(pid_t pid)
 {
 	char path[40], state = 0;
