@@ -6,8 +6,6 @@
  * inside callbacks, on two hubs. A call must return the result of the model. The model must
  * expect each callback, at its deadline or later. No node may be overdue for long. The hubs go
  * on in a child or stay in the parent when the process forks. One hub is stopped at the end.
- *
- * The file pairs-hub lists the tests of two features together.
  */
 #define KTAP_HANG_S	120
 
