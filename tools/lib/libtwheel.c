@@ -18,10 +18,10 @@
  * is closed. The length is stored before the pointer. All threads store the same one,
  * but they may do so while another reads it, so each access is atomic.
  *
- * A wait with an end may not block in read(): between poll() and read() another
- * reader can take the event. preadv2() with RWF_NOWAIT does not block whatever the
- * flags of the file, which are not ours to change: the file may be shared with
- * other processes.
+ * All waits are in ppoll(): a handler ends it even with SA_RESTART, after which read()
+ * would go on. Nor may a read block after that: another reader can take the event first.
+ * preadv2() with RWF_NOWAIT does not block whatever the flags of the file, which are not
+ * ours to change: the file may be shared with other processes. musl has it from 1.2.4 on.
  */
 #define _GNU_SOURCE
 #include <assert.h>
@@ -34,6 +34,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -46,6 +47,11 @@
 
 #define NSEC_PER_SEC	1000000000
 #define NSEC_PER_USEC	1000
+#define NEVER		UINT64_MAX
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT	8
+#endif
 
 static_assert(sizeof(void *) != 8 || sizeof(struct twheel_kicks) == 16 + 32 * TWHEEL_MAX_KICKS,
 	      "it is in programs");
@@ -570,57 +576,67 @@ int twheel_kick_all(struct twheel_kicks *kicks)
 	return first;
 }
 
-static int wait_readable(const struct twheel_ctx *ctx, const struct timespec *timeout)
+/* When a wait that begins now ends. */
+static uint64_t end_of(int64_t timeout_ns)
 {
+	if (timeout_ns < 0)
+		return NEVER;
+	return timeout_ns ? clock_ns(CLOCK_MONOTONIC) + timeout_ns : 0;
+}
+
+/* Time left until @end, 0 if it has passed. */
+static uint64_t remaining(uint64_t end)
+{
+	uint64_t now = end && end != NEVER ? clock_ns(CLOCK_MONOTONIC) : 0;
+
+	return now < end ? end - now : 0;
+}
+
+/* With an end, it may return 0 earlier: time_t may have 32 bits. */
+static int poll_readable(const struct twheel_ctx *ctx, uint64_t timeout_ns)
+{
+	uint64_t seconds = timeout_ns / NSEC_PER_SEC;
+	struct timespec ts = {
+		.tv_sec = seconds < INT32_MAX ? seconds : INT32_MAX,
+		.tv_nsec = timeout_ns % NSEC_PER_SEC,
+	};
 	struct pollfd pfd = { .fd = ctx->fd, .events = POLLIN };
-	int ret = ppoll(&pfd, 1, timeout, NULL);
+	int ret = ppoll(&pfd, 1, timeout_ns == NEVER ? NULL : &ts, NULL);
 
 	if (ret < 0)
 		return -errno;
 	return (pfd.revents & POLLNVAL) ? -EBADF : ret;
 }
 
-/* Time left until @end, 0 if it has passed. */
-static int64_t remaining(uint64_t end)
+/* The descriptor of a wheel in the process is readable at its steps, too. */
+static int wait_until(struct twheel_ctx *ctx, uint64_t end)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-
-	return now < end ? (int64_t)(end - now) : 0;
-}
-
-static int wait_once(const struct twheel_ctx *ctx, int64_t timeout_ns)
-{
-	struct timespec ts = {
-		.tv_sec = timeout_ns / NSEC_PER_SEC,
-		.tv_nsec = timeout_ns % NSEC_PER_SEC,
-	};
-
-	return wait_readable(ctx, timeout_ns < 0 ? NULL : &ts);
-}
-
-/* The descriptor of a wheel in the process is readable at its steps too. */
-int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns)
-{
-	uint64_t end = timeout_ns < 0 ? 0 : clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	struct twheel_info info;
+	uint64_t left;
 	int ret;
 
-	if (!ctx->process)
-		return wait_once(ctx, timeout_ns);
 	for (;;) {
-		ret = twheel_get_info(ctx, &info);
-		if (ret)
+		left = remaining(end);
+		if (ctx->process) {
+			ret = twheel_get_info(ctx, &info);
+			if (ret)
+				return ret;
+			if (info.ready || info.flags & TWHEEL_INFO_STOPPED)
+				return 1;
+			if (!left)
+				return 0;
+		}
+		ret = poll_readable(ctx, left);
+		if (ret < 0 || (ret && !ctx->process))
 			return ret;
-		if (info.ready || info.flags & TWHEEL_INFO_STOPPED)
-			return 1;
-		if (!timeout_ns)
+		if (!left)
 			return 0;
-		ret = wait_once(ctx, timeout_ns);
-		if (ret < 0)
-			return ret;
-		if (timeout_ns > 0)
-			timeout_ns = remaining(end);
 	}
+}
+
+int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns)
+{
+	return wait_until(ctx, end_of(timeout_ns));
 }
 
 static int records(ssize_t bytes)
@@ -628,79 +644,46 @@ static int records(ssize_t bytes)
 	return bytes < 0 ? -errno : (int)(bytes / (ssize_t)sizeof(struct twheel_event));
 }
 
-/* Does not block for a wheel in the process: the callers wait. */
-static int read_blocking(struct twheel_ctx *ctx, struct iovec *iov)
+/*
+ * Kernels and sandboxes without preadv2() or RWF_NOWAIT: another reader may take the event
+ * between wait and read.
+ */
+static int read_nowait(struct twheel_ctx *ctx, struct twheel_event *events, unsigned int nr)
 {
-	if (ctx->process)
-		return twheel_process_read(ctx->process, iov->iov_base,
-					   iov->iov_len / sizeof(struct twheel_event));
-	return records(read(ctx->fd, iov->iov_base, iov->iov_len));
-}
-
-/* Kernels without RWF_NOWAIT: another reader may take the event between wait and read. */
-static int read_nowait(struct twheel_ctx *ctx, struct iovec *iov)
-{
+	struct iovec iov = { .iov_base = events, .iov_len = nr * sizeof(*events) };
 	int ret;
 
 	if (ctx->process)
-		return read_blocking(ctx, iov);
-	ret = records(preadv2(ctx->fd, iov, 1, -1, RWF_NOWAIT));
-	if (ret != -EOPNOTSUPP)
+		return twheel_process_read(ctx->process, events, nr);
+	ret = records(syscall(SYS_preadv2, ctx->fd, &iov, 1L, -1L, -1L, RWF_NOWAIT));
+	if (ret != -EOPNOTSUPP && ret != -ENOSYS && ret != -EPERM)
 		return ret;
-	ret = twheel_wait(ctx, TWHEEL_NO_WAIT);
+	ret = wait_until(ctx, 0);
 	if (ret <= 0)
 		return ret ? ret : -EAGAIN;
-	return read_blocking(ctx, iov);
-}
-
-/* Retry until @end: other threads may read or withdraw each event first. */
-static int read_until(struct twheel_ctx *ctx, struct iovec *iov, uint64_t end)
-{
-	int64_t left;
-	int ret;
-
-	for (;;) {
-		left = remaining(end);
-		ret = read_nowait(ctx, iov);
-		if (ret != -EAGAIN)
-			return ret;
-		if (!left)
-			return -ETIMEDOUT;
-		ret = twheel_wait(ctx, left);
-		if (ret < 0)
-			return ret;
-	}
-}
-
-static int read_forever(struct twheel_ctx *ctx, struct iovec *iov)
-{
-	int ret;
-
-	for (;;) {
-		ret = read_blocking(ctx, iov);
-		if (ret != -EAGAIN)
-			return ret;
-		ret = twheel_wait(ctx, TWHEEL_FOREVER);
-		if (ret < 0)
-			return ret;
-	}
+	return records(read(ctx->fd, events, iov.iov_len));
 }
 
 int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned int nr,
 		int64_t timeout_ns)
 {
-	const size_t most = INT_MAX / sizeof(*events);
-	struct iovec iov = {
-		.iov_base = events,
-		.iov_len = (nr < most ? nr : most) * sizeof(*events),
-	};
+	const unsigned int most = INT_MAX / sizeof(*events);
+	uint64_t end = end_of(timeout_ns), left;
+	int ret;
 
 	/* A read of 0 bytes would return 0 without a call of the driver. */
 	if (!nr)
 		return -EINVAL;
-	if (timeout_ns < 0)
-		return read_forever(ctx, &iov);
-	if (!timeout_ns)
-		return read_nowait(ctx, &iov);
-	return read_until(ctx, &iov, clock_ns(CLOCK_MONOTONIC) + timeout_ns);
+	/* Retry until @end: other threads may read or withdraw each event first. */
+	for (;;) {
+		left = remaining(end);
+		ret = read_nowait(ctx, events, nr < most ? nr : most);
+		if (ret != -EAGAIN || !timeout_ns)
+			return ret;
+		if (!left)
+			return -ETIMEDOUT;
+		ret = wait_until(ctx, end);
+		if (ret < 0)
+			return ret;
+	}
 }

@@ -28,8 +28,8 @@
  * Each event goes to exactly one reader. After fork() both processes share the context, except a
  * wheel in the process. The last close cancels its timeouts.
  *
- * Signals: twheel_wait() and twheel_read() block, and return -EINTR when a handler ran.
- * A handler does not cut any other call short.
+ * Signals: twheel_wait() and twheel_read() block, and return -EINTR when a handler ran, with
+ * SA_RESTART or without. A handler does not cut any other call short.
  */
 #ifndef LIBTWHEEL_H
 #define LIBTWHEEL_H

@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "libtwheel.h"
+#include "signals.h"
 
 /* The context of a test. It is closed at the end, so that leaks are the library's. */
 static struct twheel_ctx *ctx;
@@ -804,6 +805,60 @@ TEST(cancel_tells_the_counts_if_asked)
 	CHECK_EQ(done.pending, 3);
 	CHECK_EQ(done.withdrawn, 0);
 	CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), 0);
+}
+
+/* Waits */
+
+static int read_within(int64_t ns)
+{
+	struct twheel_event event;
+
+	return twheel_read(ctx, &event, 1, ns);
+}
+
+static int wait_within(int64_t ns)
+{
+	return twheel_wait(ctx, ns);
+}
+
+static const struct wait {
+	const char *name;
+	int (*call)(int64_t ns);
+} waits[] = { { "read", read_within }, { "wait", wait_within } };
+
+TEST(handler_ends_each_wait_whatever_its_flags)
+{
+	static const int64_t limits[] = { TWHEEL_FOREVER, INT64_MAX };
+	static const int flags[] = { 0, SA_RESTART };
+
+	/* An event would end a wait that goes on. */
+	CHECK_EQ(twheel_arm(ctx, quick_ns(), 0, 7, NULL), 0);
+	for_each_row(row, waits) {
+		for (int i = 0; i < 4; i++) {
+			handle_signal(SIGALRM, flags[i % 2]);
+			signal_every(10000);
+			CHECK_EQ(row->call(limits[i / 2]), -EINTR);
+			signal_every(0);
+		}
+	}
+}
+
+/* A time_t of 32 bits ends at 2^31 s. */
+TEST(wait_may_have_any_length)
+{
+	static const uint64_t seconds[] = { INT32_MAX, 1ULL << 31, 3000000000, (1ULL << 32) + 1,
+					    INT64_MAX / NSEC_PER_SEC };
+
+	for_each_row(row, waits) {
+		for (size_t i = 0; i < ARRAY_SIZE(seconds); i++) {
+			uint64_t before = now_ns();
+
+			CHECK_EQ(twheel_arm(ctx, 20 * NSEC_PER_MSEC, 0, 7, NULL), 0);
+			CHECK_EQ(row->call(seconds[i] * NSEC_PER_SEC), 1);
+			CHECK(now_ns() - before >= 20 * NSEC_PER_MSEC);
+			CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), 0);
+		}
+	}
 }
 
 int main(int argc, char **argv)
