@@ -93,12 +93,16 @@ static void catch(int signal, void (*handler)(int signal))
 	sigaction(signal, &action, NULL);
 }
 
-/* Returns true if a signal or a key has ended the wait before @when. */
+/* Returns true if a signal or a key has ended the wait before @when, or before 68 years. */
 static bool wait_until(uint64_t when)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	uint64_t ns = when > now ? when - now : 0;
-	struct timespec ts = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
+	uint64_t seconds = ns / NSEC_PER_SEC;
+	struct timespec ts = {
+		.tv_sec = seconds < INT32_MAX ? seconds : INT32_MAX,
+		.tv_nsec = ns % NSEC_PER_SEC,
+	};
 	struct pollfd pfd = { .fd = keyed ? STDIN_FILENO : -1, .events = POLLIN };
 	sigset_t none;
 	char key = 0;

@@ -178,7 +178,9 @@ NATIVE(void, await, jlong ctx, jint waker, jlong timeout_ns)
 {
 	struct pollfd fds[] = { { .fd = twheel_fd(pointer(ctx)), .events = POLLIN },
 				{ .fd = waker, .events = POLLIN } };
-	struct timespec timeout = { .tv_sec = timeout_ns / 1000000000,
+	/* A time_t may have 32 bits: then the wait ends earlier. */
+	jlong seconds = timeout_ns / 1000000000;
+	struct timespec timeout = { .tv_sec = seconds < INT32_MAX ? seconds : INT32_MAX,
 				    .tv_nsec = timeout_ns % 1000000000 };
 
 	if (ppoll(fds, 2, timeout_ns < 0 ? NULL : &timeout, NULL) < 0 && errno != EINTR)
