@@ -326,17 +326,15 @@ impl Context {
         room: &'a mut [Event],
         timeout: Option<Duration>,
     ) -> Result<&'a [Event]> {
-        let found = match timeout {
-            Some(timeout) => self.read_until(room, Instant::now().checked_add(timeout)),
-            None => self.read_forever(room),
-        }?;
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let found = self.read_until(room, end)?;
         Ok(&room[..found])
     }
 
-    /// Whether a read may be tried again after waiting. A read without room returns 0 without
-    /// reaching the driver, which would look like the end.
-    fn attempt(found: io::Result<usize>, room: &[Event]) -> Result<Option<usize>> {
-        match found {
+    /// `None` if no event is unread. A read without room returns 0 without reaching the driver,
+    /// which would look like the end.
+    pub(crate) fn read_nowait(&self, room: &mut [Event]) -> Result<Option<usize>> {
+        match sys::read_nowait(self.fd(), room) {
             Ok(_) if room.is_empty() => Err(io::Error::from_raw_os_error(libc::EINVAL).into()),
             Ok(found) => Ok(Some(found)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -344,24 +342,8 @@ impl Context {
         }
     }
 
-    /// `None` if no event is unread.
-    pub(crate) fn read_nowait(&self, room: &mut [Event]) -> Result<Option<usize>> {
-        let found = sys::read_nowait(self.fd(), room);
-        Context::attempt(found, room)
-    }
-
-    /// O_NONBLOCK may be set by another process that shares the context.
-    fn read_forever(&self, room: &mut [Event]) -> Result<usize> {
-        loop {
-            let found = sys::read(self.fd(), room);
-            if let Some(found) = Context::attempt(found, room)? {
-                return Ok(found);
-            }
-            self.wait(None)?;
-        }
-    }
-
-    /// Other threads may read or withdraw each event first. Without `end` it is out of range.
+    /// Waits in ppoll(), which a signal handler ends with `SA_RESTART`, too. Other threads may read
+    /// or withdraw each event first. Without `end` it is out of range.
     fn read_until(&self, room: &mut [Event], end: Option<Instant>) -> Result<usize> {
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));

@@ -101,19 +101,13 @@ pub(crate) fn list(
     result.map(|_| list.done as usize)
 }
 
-/// Takes events out of the queue, and waits for the first one.
-pub(crate) fn read(fd: BorrowedFd<'_>, room: &mut [Event]) -> io::Result<usize> {
-    // SAFETY: the room is borrowed until the call returns; any bytes are a valid event
-    let bytes = unsafe { libc::read(fd.as_raw_fd(), room.as_mut_ptr().cast(), size_of_val(room)) };
-    Ok(check(bytes as c_long)? / size_of::<Event>())
-}
-
 /// Takes events out of the queue. Fails with EAGAIN if there are none, whatever the flags of the
 /// open file, which other processes may share.
 pub(crate) fn read_nowait(fd: BorrowedFd<'_>, room: &mut [Event]) -> io::Result<usize> {
     let iov = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: size_of_val(room) };
-    // SAFETY: as above. C libraries differ in whether they have the function. The position -1
-    // takes two arguments on all machines, of which 64-bit ones ignore the second.
+    // SAFETY: the room is borrowed until the call returns; any bytes are a valid event. C libraries
+    // differ in whether they have the function. The position -1 takes two arguments on all
+    // machines, of which 64-bit ones ignore the second.
     let bytes = unsafe {
         libc::syscall(
             libc::SYS_preadv2,
