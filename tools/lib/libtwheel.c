@@ -211,7 +211,7 @@ static int is_missing(int error)
 	struct stat st;
 
 	return error == -ENOENT || error == -ENODEV || error == -ENXIO || error == -EACCES ||
-	       error == -EPERM ||
+	       error == -EPERM || error == -ENOSYS ||
 	       (error && !stat(TWHEEL_DEVICE, &st) && !S_ISCHR(st.st_mode));
 }
 

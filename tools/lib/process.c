@@ -90,8 +90,9 @@
  * All memory goes with the context.
  *
  * fork() copies the wheel, but shares the timerfd. A child that set it would cost its parent a
- * wakeup. So each call tests a page that is zero in a child (MADV_WIPEONFORK), and fails there
- * before it locks: another thread may have held the mutex during the fork. close() works in both.
+ * wakeup. So each call tests a page that is zero in a child (MADV_WIPEONFORK), or else the pid, and
+ * fails there before it locks: another thread may have held the mutex during the fork. close()
+ * works in both.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -154,7 +155,8 @@ struct timeout {
 /* A context. Members with a star are accessed without the mutex, too. */
 struct twheel_process {
 	pthread_mutex_t	lock;		/* protects all members, see "Locking" */
-	int		*alive;		/* * in the page that is zero in a child */
+	int		*alive;		/* * in a page that is zero in a child; NULL: @pid tells */
+	pid_t		pid;		/* * of the process that may call */
 	int		fd;		/* the timerfd */
 	clockid_t	clock;
 	bool		begun;		/* SETUP is no longer possible */
@@ -652,7 +654,7 @@ static void carry_out_deferred(struct twheel_process *p)
 /* False in a child: a call of fork() has cleared the page. */
 static bool is_alive(const struct twheel_process *p)
 {
-	return __atomic_load_n(p->alive, __ATOMIC_RELAXED);
+	return p->alive ? __atomic_load_n(p->alive, __ATOMIC_RELAXED) : p->pid == getpid();
 }
 
 /* Begin a call. Returns 0 with the mutex held, or -EOPNOTSUPP. */
@@ -1284,7 +1286,7 @@ int twheel_process_read(struct twheel_process *p, struct twheel_event *events, u
 
 /* Lifecycle */
 
-/* A page that is zero in a child. */
+/* A page that is zero in a child, or NULL: gVisor and Linux before 4.14 have none. */
 static int *map_alive(void)
 {
 	size_t size = sysconf(_SC_PAGESIZE);
@@ -1292,7 +1294,8 @@ static int *map_alive(void)
 
 	if (page == MAP_FAILED)
 		return NULL;
-	if (madvise(page, size, MADV_WIPEONFORK)) {
+	/* qemu-user accepts any advice, and ignores it. */
+	if (!madvise(page, size, -1) || madvise(page, size, MADV_WIPEONFORK)) {
 		munmap(page, size);
 		return NULL;
 	}
@@ -1322,7 +1325,7 @@ void twheel_process_close(struct twheel_process *p)
 int twheel_process_open(int flags, struct twheel_process **out)
 {
 	struct twheel_process *p = calloc(1, sizeof(*p));
-	int ret = 0;
+	int ret;
 
 	if (!p)
 		return -ENOMEM;
@@ -1334,14 +1337,13 @@ int twheel_process_open(int flags, struct twheel_process **out)
 	p->max = DEFAULT_MAX;
 	set_tick(p, DEFAULT_TICK);
 	p->alive = map_alive();
+	p->pid = getpid();
 	p->fd = timerfd_create(p->clock, flags);
-	if (p->fd < 0)
-		ret = -errno;
-	else if (!p->alive)
-		ret = -ENOMEM;
-	if (ret)
-		twheel_process_close(p);
-	else
+	if (p->fd >= 0) {
 		*out = p;
+		return 0;
+	}
+	ret = -errno;
+	twheel_process_close(p);
 	return ret;
 }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 
 #include "device.h"
@@ -65,6 +66,30 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *its,
 	if (real.it_value.tv_sec)
 		real.it_value.tv_sec += set_back_s;
 	return __real_timerfd_settime(fd, flags, &real, old);
+}
+
+int __real_madvise(void *at, size_t size, int advice);
+int __wrap_madvise(void *at, size_t size, int advice);
+int __real_ioctl(int fd, unsigned long command, void *arg);
+int __wrap_ioctl(int fd, unsigned long command, void *arg);
+
+/* As qemu-user does; as gVisor does; as Linux does that cannot restore checkpoints. */
+static bool ignore_advice, refuse_wipe, refuse_ticks;
+
+int __wrap_madvise(void *at, size_t size, int advice)
+{
+	if (ignore_advice)
+		return 0;
+	return __real_madvise(at, size, refuse_wipe && advice == MADV_WIPEONFORK ? -1 : advice);
+}
+
+int __wrap_ioctl(int fd, unsigned long command, void *arg)
+{
+	if (refuse_ticks && _IOC_TYPE(command) == 'T') {
+		errno = ENOTTY;
+		return -1;
+	}
+	return __real_ioctl(fd, command, arg);
 }
 
 static void open_realtime(void)
@@ -131,6 +156,7 @@ TEST(process_is_used_if_the_device_is_missing_and_never_instead_of_a_path)
 		{ ENXIO, NULL, NULL, 0, 0 },
 		{ EACCES, NULL, NULL, 0, 0 },
 		{ EPERM, NULL, NULL, TWHEEL_NONBLOCK, 0 },
+		{ ENOSYS, NULL, NULL, 0, 0 },
 		{ EMFILE, NULL, NULL, 0, -EMFILE },
 		{ ENOMEM, NULL, NULL, 0, -ENOMEM },
 		{ EBUSY, NULL, NULL, 0, -EBUSY },
@@ -219,7 +245,7 @@ static void *keep_busy(void *over)
 }
 
 /* Another thread holds the mutex during some of the forks. */
-TEST(calls_fail_in_a_child_and_leave_its_parent_alone)
+static void check_forks(void)
 {
 	struct twheel_cell *cell;
 	uint64_t id, cell_id;
@@ -244,6 +270,16 @@ TEST(calls_fail_in_a_child_and_leave_its_parent_alone)
 	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	check_nothing_to_read();
+	twheel_close(ctx);
+}
+
+TEST(calls_fail_in_a_child_and_leave_its_parent_alone)
+{
+	check_forks();
+	refuse_wipe = true;
+	check_forks();
+	ignore_advice = true;
+	check_forks();
 }
 
 /* Signals */
