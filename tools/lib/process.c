@@ -79,8 +79,8 @@
  *
  * Push and load, unlock and trylock are on one order: if the trylock fails, the holder had not
  * unlocked, and its load sees the push. Whether the KICK would fail is tested without the mutex,
- * with an id and a flag that only grow. Of STOP: it sets @stopped, and then loads the words. A
- * KICK that has not seen @stopped was written to its word before that load.
+ * with an id and flags. It tests @stopped after its push; STOP sets @stopped, and then loads words
+ * and @in_kicked. So STOP has seen the push of a KICK that succeeds.
  *
  *
  * Lifetime
@@ -128,6 +128,7 @@
 #define MAX_AHEAD	(60 * NSEC_PER_SEC)	/* between the two looks at an idle cell */
 #define CELL_SEEN	(~0ULL - 2)		/* an idle word that a look has met */
 
+#define F_FREE		(1U << 31)	/* of a FREE timeout: its next id is not given out */
 #define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT)
 #define SETUP_FLAGS	(TWHEEL_SETUP_CLOCK | TWHEEL_SETUP_MANUAL)
 
@@ -147,7 +148,7 @@ struct timeout {
 	int		in_kicked;	/* it is on that list */
 	uint32_t	repeat;		/* deadlines not read yet; 0: no end */
 	uint32_t	slack_us;
-	uint32_t	flags;		/* * TWHEEL_F_CELL, TWHEEL_F_FIXED_DELAY */
+	uint32_t	flags;		/* * TWHEEL_F_CELL, TWHEEL_F_FIXED_DELAY; F_FREE */
 	uint8_t		state;
 	bool		unprocessed;	/* READY: made so by STOP */
 };
@@ -331,6 +332,7 @@ static void end(struct twheel_process *p, struct timeout *t)
 {
 	t->state = FREE;
 	p->counts.live--;
+	__atomic_store_n(&t->flags, F_FREE, __ATOMIC_RELAXED);
 	__atomic_store_n(&t->generation, t->generation + 1, __ATOMIC_RELAXED);
 	if (t->generation) {
 		t->node.link.next = p->free;
@@ -646,7 +648,7 @@ static void carry_out_deferred(struct twheel_process *p)
 		next = t->kicked;
 		/* Before its word is read: a KICK from now on is another one. */
 		__atomic_store_n(&t->in_kicked, 0, __ATOMIC_SEQ_CST);
-		if (t->state != FREE && is_cell(t) && !p->stopped)
+		if (is_cell(t) && !p->stopped)
 			kick(p, t);
 	}
 }
@@ -681,29 +683,39 @@ static void leave_call(struct twheel_process *p)
 		 !pthread_mutex_trylock(&p->lock));
 }
 
-/* Push a cell on @kicked. Returns the error of a KICK. */
-static int defer(struct twheel_process *p, uint64_t id)
+static void push_kicked(struct twheel_process *p, struct timeout *t)
 {
-	struct timeout *t;
-
-	if (__atomic_load_n(&p->stopped, __ATOMIC_SEQ_CST))
-		return -ESHUTDOWN;
-	/* Pairs with the release in begin(). */
-	if ((uint32_t)id >= __atomic_load_n(&p->nr, __ATOMIC_ACQUIRE))
-		return -ENOENT;
-	t = timeout_at(p, id);
-	if (__atomic_load_n(&t->generation, __ATOMIC_RELAXED) != id >> 32)
-		return -ENOENT;
-	if (!(__atomic_load_n(&t->flags, __ATOMIC_RELAXED) & TWHEEL_F_CELL))
-		return -EINVAL;
-	__atomic_fetch_add(&p->deferred, 1, __ATOMIC_RELAXED);
 	if (__atomic_exchange_n(&t->in_kicked, 1, __ATOMIC_SEQ_CST))
-		return 0;
+		return;
 	t->kicked = __atomic_load_n(&p->kicked, __ATOMIC_SEQ_CST);
 	while (!__atomic_compare_exchange_n(&p->kicked, &t->kicked, t, 0, __ATOMIC_SEQ_CST,
 					    __ATOMIC_SEQ_CST))
 		;
-	return 0;
+}
+
+/* Push a cell on @kicked. Returns the error of a KICK. */
+static int defer(struct twheel_process *p, uint64_t id)
+{
+	struct timeout *t = NULL;
+	uint32_t flags = F_FREE;
+	int ret = 0;
+
+	/* Pairs with the release in begin(). */
+	if ((uint32_t)id < __atomic_load_n(&p->nr, __ATOMIC_ACQUIRE)) {
+		t = timeout_at(p, id);
+		flags = __atomic_load_n(&t->flags, __ATOMIC_RELAXED);
+	}
+	if (flags & F_FREE || __atomic_load_n(&t->generation, __ATOMIC_RELAXED) != id >> 32)
+		ret = -ENOENT;
+	else if (!(flags & TWHEEL_F_CELL))
+		ret = -EINVAL;
+	else
+		push_kicked(p, t);
+	if (__atomic_load_n(&p->stopped, __ATOMIC_SEQ_CST))
+		ret = -ESHUTDOWN;
+	if (!ret)
+		__atomic_fetch_add(&p->deferred, 1, __ATOMIC_RELAXED);
+	return ret;
 }
 
 /* Operations */
@@ -1077,8 +1089,10 @@ static int stop(struct twheel_process *p)
 
 		if (t->state == PENDING)
 			dequeue(p, t);
-		/* Armed again: its KICK is on @kicked, or will fail and find it stopped. */
-		else if (t->state == READY && is_cell(t) && load(&cell_of(p, t)->word) <= INT64_MAX)
+		/* Armed again: a deferred KICK has succeeded, or finds the word changed. */
+		else if (t->state == READY && is_cell(t) &&
+			 __atomic_load_n(&t->in_kicked, __ATOMIC_SEQ_CST) &&
+			 load(&cell_of(p, t)->word) <= INT64_MAX)
 			park_event(p, t, 0);
 		if (t->state == PENDING || t->state == PARKED)
 			stop_timeout(p, t);

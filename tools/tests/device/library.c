@@ -338,6 +338,33 @@ TEST(kick_that_fails_after_a_change_has_succeeded)
 	CHECK(!is_armed(cell));
 }
 
+static void *query(void *over)
+{
+	struct twheel_op ops[1000];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(ops); i++)
+		twheel_prep_get(&ops[i], 1);
+	while (!PEEK(*(int *)over))
+		CHECK_EQ(twheel_submit_ops(ctx, ops, ARRAY_SIZE(ops)), ARRAY_SIZE(ops));
+	return NULL;
+}
+
+/* The next id of that cell, which another thread's call could hide. */
+TEST(kick_of_an_id_that_is_not_given_out_fails)
+{
+	struct cell cell = create(7);
+	pthread_t thread;
+	int over = 0;
+
+	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
+	cell.id += UINT64_C(1) << 32;
+	CHECK_EQ(pthread_create(&thread, NULL, query, &over), 0);
+	for (__u64 end = now_ns() + race_ns(200); now_ns() < end;)
+		CHECK_EQ(arm_in(cell, HOUR), -ENOENT);
+	SET(over, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
 /* Batches of kicks */
 
 static int arm_later(struct twheel_kicks *kicks, struct cell cell, uint64_t when)
@@ -412,6 +439,23 @@ TEST(batch_after_stop_is_undone)
 	}
 	/* An empty batch makes no call. */
 	CHECK_EQ(twheel_kick_all(&kicks), 0);
+}
+
+/* Its user has exchanged the word, and not called KICK yet. */
+TEST(stop_drops_the_event_of_a_cell_that_was_armed_again)
+{
+	struct cell cell = create(7);
+	uint64_t when = in_ns(HOUR);
+	struct twheel_event event;
+
+	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
+	wait_fired(cell);
+	exchange(cell, when);
+	CHECK_EQ(twheel_stop(ctx), 0);
+	CHECK_EQ(twheel_cell_kick(ctx, cell.at, cell.id, when), -ESHUTDOWN);
+	CHECK(!is_armed(cell));
+	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_FOREVER), 0);
+	CHECK_EQ(live(), 0);
 }
 
 /* Calls on cells */

@@ -429,9 +429,9 @@ TEST(clock_that_is_set_back_in_a_call_fires_nothing_early)
 		CHECK(events[i].fired_ns >= events[i].expires_ns);
 }
 
-/* A cell with the cookie 7, whose event is unread, on the manual clock. */
-static struct twheel_cell *fired_cell(void)
+TEST(read_that_fails_writes_nothing)
 {
+	struct twheel_event event = { .cookie = 5 };
 	struct twheel_cell *cell;
 	uint64_t id;
 
@@ -439,28 +439,7 @@ static struct twheel_cell *fired_cell(void)
 	CHECK_EQ(twheel_cell_create(ctx, 7, &id, &cell), 0);
 	CHECK_EQ(twheel_cell_arm(ctx, cell, id, TWHEEL_SEC), TWHEEL_IDLE);
 	CHECK_EQ(twheel_set_time(ctx, 2 * TWHEEL_SEC), 0);
-	return cell;
-}
-
-/* A user has exchanged the word, and not called KICK yet. */
-TEST(stop_finds_a_cell_that_was_armed_before_its_event_was_read)
-{
-	struct twheel_cell *cell = fired_cell();
-	struct twheel_event event;
-
-	CHECK(__atomic_exchange_n(&cell->word, TWHEEL_HOUR, __ATOMIC_SEQ_CST) == TWHEEL_CELL_FIRED);
-	CHECK_EQ(twheel_stop(ctx), 0);
-	event = read_one();
-	CHECK_EQ(event.cookie, 7);
-	CHECK(event.flags & TWHEEL_EV_UNPROCESSED);
-	CHECK_EQ(event.expires_ns, TWHEEL_HOUR);
-}
-
-TEST(read_that_fails_writes_nothing)
-{
-	struct twheel_event event = { .cookie = 5 };
-
-	CHECK_EQ(twheel_cell_cancel(fired_cell()), TWHEEL_WITHDRAWN);
+	CHECK_EQ(twheel_cell_cancel(cell), TWHEEL_WITHDRAWN);
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -EAGAIN);
 	CHECK_EQ(event.cookie, 5);
 }
