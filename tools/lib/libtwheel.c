@@ -281,6 +281,8 @@ int twheel_configure(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 	struct twheel_setup copy = *setup;
 	int ret = control(ctx, TWHEEL_IOC_SETUP, &copy);
 
+	if (ctx->process)
+		ctx->fd = twheel_process_fd(ctx->process);
 	if (ret)
 		return ret;
 	ctx->clock = setup->flags & TWHEEL_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC;

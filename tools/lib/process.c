@@ -996,17 +996,25 @@ static int check_setup(const struct twheel_process *p, const struct twheel_setup
 	return p->begun ? -EBUSY : 0;
 }
 
-/* Replace the timerfd, under its number. */
+/*
+ * Replace the timerfd, under its number. If no descriptor is left for that, its number is free for
+ * a moment: another thread can take it, or even the last one.
+ */
 static int change_clock(struct twheel_process *p, clockid_t clock)
 {
 	int flags = fcntl(p->fd, F_GETFL) & O_NONBLOCK;
-	int fd = timerfd_create(clock, TFD_CLOEXEC | flags), ret;
+	int cloexec = fcntl(p->fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0;
+	int fd = timerfd_create(clock, flags | cloexec);
 
+	if (fd >= 0) {
+		dup3(fd, p->fd, cloexec);
+		close(fd);
+	} else if (errno == EMFILE) {
+		close(p->fd);
+		p->fd = timerfd_create(clock, flags | cloexec);
+		fd = p->fd;
+	}
 	if (fd < 0)
-		return -errno;
-	ret = dup3(fd, p->fd, fcntl(p->fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0);
-	close(fd);
-	if (ret < 0)
 		return -errno;
 	p->clock = clock;
 	p->programmed = NEVER;

@@ -6,6 +6,7 @@
 #define KTAP_NO_MAIN
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "device.h"
@@ -771,6 +772,25 @@ TEST(setup_changes_the_clock_of_now)
 	CHECK(remaining(id) <= HOUR);
 	CHECK_EQ(twheel_configure(ctx, &setup), -EBUSY);
 	CHECK_EQ(arm_in(create(7), 0), TWHEEL_IDLE);
+	CHECK_EQ(read_one().cookie, 7);
+}
+
+TEST(setup_needs_no_descriptor)
+{
+	struct twheel_setup setup = { .flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_BOOTTIME };
+	struct rlimit limit, few;
+	int next = dup(0), fd = twheel_fd(ctx);
+
+	close(next);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	few = (struct rlimit){ .rlim_cur = next, .rlim_max = limit.rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	CHECK_EQ(dup(0), -1);
+	CHECK_EQ(twheel_configure(ctx, &setup), 0);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	CHECK_EQ(twheel_fd(ctx), fd);
+	CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	CHECK_EQ(twheel_arm(ctx, NSEC_PER_MSEC, 0, 7, NULL), 0);
 	CHECK_EQ(read_one().cookie, 7);
 }
 
