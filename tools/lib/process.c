@@ -125,6 +125,7 @@
 #define CHUNKS		19
 #define CELLS_PER_PAGE	256U
 
+#define GROUP		256U		/* steps of a call with the mutex held */
 #define MAX_AHEAD	(60 * NSEC_PER_SEC)	/* between the two looks at an idle cell */
 #define CELL_SEEN	(~0ULL - 2)		/* an idle word that a look has met */
 
@@ -173,6 +174,7 @@ struct twheel_process {
 	struct link	ready;		/* unread events, circular */
 	struct timeout	*kicked;	/* * deferred KICKs */
 	unsigned long	deferred;	/* * their number so far */
+	unsigned int	waiting;	/* * threads that wait for @lock */
 	struct link	*free;		/* FREE timeouts, the last one first */
 	uint32_t	nr;		/* * indices that are used, or were */
 	uint32_t	room;		/* timeouts in all chunks */
@@ -659,12 +661,21 @@ static bool is_alive(const struct twheel_process *p)
 	return p->alive ? __atomic_load_n(p->alive, __ATOMIC_RELAXED) : p->pid == getpid();
 }
 
+static void lock(struct twheel_process *p)
+{
+	if (!pthread_mutex_trylock(&p->lock))
+		return;
+	__atomic_fetch_add(&p->waiting, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&p->lock);
+	__atomic_fetch_sub(&p->waiting, 1, __ATOMIC_RELAXED);
+}
+
 /* Begin a call. Returns 0 with the mutex held, or -EOPNOTSUPP. */
 static int enter_call(struct twheel_process *p)
 {
 	if (!is_alive(p))
 		return -EOPNOTSUPP;
-	pthread_mutex_lock(&p->lock);
+	lock(p);
 	return 0;
 }
 
@@ -681,6 +692,21 @@ static void leave_call(struct twheel_process *p)
 		 */
 	} while (__atomic_load_n(&p->kicked, __ATOMIC_SEQ_CST) &&
 		 !pthread_mutex_trylock(&p->lock));
+}
+
+/*
+ * A long call has done @done steps. After each group of them others can take the mutex: a thread
+ * that waits for it has to wake up, and would find it locked again.
+ */
+static void pause_call(struct twheel_process *p, uint32_t done)
+{
+	if (done % GROUP)
+		return;
+	leave_call(p);
+	if (__atomic_load_n(&p->waiting, __ATOMIC_RELAXED))
+		nanosleep(&(struct timespec){ .tv_nsec = 1 }, NULL);
+	lock(p);
+	catch_up(p);
 }
 
 static void push_kicked(struct twheel_process *p, struct timeout *t)
@@ -916,7 +942,7 @@ static int submit(struct twheel_process *p, struct twheel_submit *s)
 
 	if (s->flags || s->op_size != sizeof(*ops))
 		return -EINVAL;
-	for (s->done = 0; s->done < s->nr; s->done++)
+	for (s->done = 0; s->done < s->nr; pause_call(p, ++s->done))
 		ops[s->done].result = operate(p, &ops[s->done]);
 	return 0;
 }
@@ -1052,7 +1078,7 @@ static int cancel_all(struct twheel_process *p, struct twheel_cancel_all *all)
 		return -EINVAL;
 	all->pending = 0;
 	all->withdrawn = 0;
-	for (uint32_t i = 0; i < p->nr; i++) {
+	for (uint32_t i = 0; i < p->nr; pause_call(p, ++i)) {
 		struct timeout *t = timeout_at(p, i);
 		int ret;
 
@@ -1108,14 +1134,14 @@ static int stop(struct twheel_process *p)
 	return 0;
 }
 
-static int list(const struct twheel_process *p, struct twheel_list *l)
+static int list(struct twheel_process *p, struct twheel_list *l)
 {
 	struct twheel_list_entry *entry = (struct twheel_list_entry *)(uintptr_t)l->entries;
 
 	if (l->flags || l->reserved0 || l->reserved[0] || l->reserved[1] || !l->nr ||
 	    l->entry_size != sizeof(*entry))
 		return -EINVAL;
-	for (l->done = 0; l->done < l->nr && l->next < p->nr; l->next++) {
+	for (l->done = 0; l->done < l->nr && l->next < p->nr; pause_call(p, ++l->next)) {
 		const struct timeout *t = timeout_at(p, l->next);
 
 		if (t->state == FREE)
@@ -1296,9 +1322,12 @@ int twheel_process_read(struct twheel_process *p, struct twheel_event *events, u
 	if (ret)
 		return ret;
 	catch_up(p);
-	while (done < nr && p->counts.ready)
-		if (take(p, timeout_of(p->ready.next), &event))
-			events[done++] = event;
+	while (done < nr && p->counts.ready) {
+		if (!take(p, timeout_of(p->ready.next), &event))
+			continue;
+		events[done++] = event;
+		pause_call(p, done);
+	}
 	ret = done || p->stopped ? (int)done : -EAGAIN;
 	if (ret == -EAGAIN)
 		doubt(p);

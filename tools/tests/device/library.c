@@ -754,6 +754,56 @@ TEST(every_arming_of_a_shared_cell_ends_once)
 	CHECK(nr_read > 0);
 }
 
+/* Long calls */
+
+static void *submit_arms(void *arg)
+{
+	const unsigned int nr = *(unsigned int *)arg;
+	struct twheel_op *ops = calloc(nr, sizeof(*ops));
+
+	for (unsigned int i = 0; i < nr; i++)
+		twheel_prep_arm(&ops[i], HOUR, 0, i);
+	CHECK_EQ(twheel_submit_ops(ctx, ops, nr), nr);
+	free(ops);
+	return NULL;
+}
+
+static void *cancel_many(void *unused)
+{
+	CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), 0);
+	return unused;
+}
+
+/* Calls of this thread see some of the timeouts, unless they have to wait for the end. */
+TEST(call_for_many_timeouts_lets_others_in)
+{
+	static const struct {
+		const char *name;
+		void *(*call)(void *nr);
+		bool arms;
+	} rows[] = { { "submit", submit_arms, true }, { "cancel all", cancel_many, false } };
+	unsigned int nr = scaled(200000);
+	pthread_t thread;
+
+	for_each_row(row, rows) {
+		int seen = 0;
+		__u32 now;
+
+		for (__u64 end = now_ns() + patience_ns(); !seen && now_ns() < end;) {
+			if (!row->arms)
+				submit_arms(&nr);
+			CHECK_EQ(pthread_create(&thread, NULL, row->call, &nr), 0);
+			do {
+				now = live();
+				seen += now && now < nr;
+			} while (now != (row->arms ? nr : 0));
+			CHECK_EQ(pthread_join(thread, NULL), 0);
+			cancel_many(NULL);
+		}
+		CHECK(seen);
+	}
+}
+
 /* Calls without cells */
 
 TEST(setup_changes_the_clock_of_now)
