@@ -10,10 +10,10 @@
  *
  * Descriptor
  *
- * The timerfd is the descriptor that programs poll. A call sets it before it drops the mutex: to
- * the next step of the wheel, or to the past while an event is unread. A step can be a cascade or
- * a look at a cell. Then the program wakes, finds no event, which the contract allows, and its
- * call sets the timerfd to the next step.
+ * The timerfd is the descriptor that programs poll. Before a call drops the mutex, it makes it
+ * readable if an event is unread. Otherwise, it sets it to the next step of the wheel. A step can
+ * be a cascade or a look at a cell. Then the program wakes, finds no event, which the contract
+ * allows, and its call sets the timerfd to the next step.
  *
  * To set it is a system call, and the only one here. It is left out if the descriptor is readable
  * as it should be, or if it will be earlier than it need be: a wakeup too many is cheaper than
@@ -97,10 +97,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -111,8 +113,13 @@
 
 #define NSEC_PER_SEC	1000000000ULL
 #define NEVER		UINT64_MAX
-#define PAST		1		/* a time at which the timerfd has expired */
+#define PAST		1		/* the timerfd is readable */
 #define UNKNOWN		0		/* it may have expired, or may be set to any time */
+#define MAX_INTERRUPT_MS	100	/* between two interrupts of a clock, and a stall */
+
+#ifndef TFD_IOC_SET_TICKS
+#define TFD_IOC_SET_TICKS	_IOW('T', 0, __u64)
+#endif
 
 #define DEFAULT_TICK	1000000ULL
 #define MAX_TICK	(86400 * NSEC_PER_SEC)
@@ -167,7 +174,7 @@ struct twheel_process {
 	uint64_t	stop_ns;
 	__u64		time;		/* * of the manual clock */
 	uint64_t	now;		/* time of the current call */
-	uint64_t	programmed;	/* when the timerfd expires, or has; NEVER: does not */
+	uint64_t	programmed;	/* when the timerfd expires; PAST, UNKNOWN; NEVER: never */
 	uint64_t	tick_ns;
 	uint64_t	reciprocal;	/* of @tick_ns, times 2^64, rounded down */
 	struct wheel	wheel;
@@ -597,33 +604,42 @@ static void catch_up(struct twheel_process *p)
 }
 
 /*
+ * Before another thread sees the event. A timerfd that is set to the past expires with the next
+ * interrupt of the clock; that is for kernels and sandboxes without the ioctl.
+ */
+static void make_readable(struct twheel_process *p)
+{
+	const struct itimerspec past = { .it_value.tv_nsec = PAST };
+	struct pollfd pollfd = { .fd = p->fd, .events = POLLIN };
+	__u64 ticks = 1;
+
+	p->programmed = PAST;
+	if (!ioctl(p->fd, TFD_IOC_SET_TICKS, &ticks))
+		return;
+	timerfd_settime(p->fd, TFD_TIMER_ABSTIME, &past, NULL);
+	while (poll(&pollfd, 1, MAX_INTERRUPT_MS) < 0 && errno == EINTR)
+		;
+}
+
+/*
  * Set the timerfd, see "Descriptor". If @now is that of an earlier call, it may not be known that
  * the timerfd has expired. Then the program wakes once too often.
  */
 static void program(struct twheel_process *p)
 {
-	bool wanted = p->counts.ready || p->stopped;
-	/* A manual clock may be at 0. */
-	bool expired = p->programmed <= PAST || p->programmed <= p->now;
 	struct itimerspec at = { 0 };
 	uint64_t step = p->wheel.step, ns = NEVER;
 
-	if (wanted) {
-		/* On CLOCK_REALTIME, the clock may be set back before the timerfd expires. */
-		if (p->programmed == PAST ||
-		    (expired && p->programmed != UNKNOWN && p->clock != CLOCK_REALTIME))
-			return;
-		ns = PAST;
-	} else {
-		if (p->manual)
-			ns = step <= p->wheel.cursor ? PAST : NEVER;
-		else if (step != WHEEL_NEVER)
-			ns = step < INT64_MAX / p->tick_ns ? step * p->tick_ns : INT64_MAX;
-		if (p->programmed <= ns && !expired)
-			return;
-		if (ns == 0)
-			ns = PAST;
+	if (p->counts.ready || p->stopped || (p->manual && step <= p->wheel.cursor)) {
+		if (p->programmed != PAST)
+			make_readable(p);
+		return;
 	}
+	if (!p->manual && step != WHEEL_NEVER)
+		ns = step < INT64_MAX / p->tick_ns ? step * p->tick_ns : INT64_MAX;
+	/* A manual clock may be at 0. */
+	if (p->programmed <= ns && p->programmed > PAST && p->programmed > p->now)
+		return;
 	if (ns != NEVER) {
 		at.it_value.tv_sec = ns / NSEC_PER_SEC;
 		/* Too early, on 32 bits, is a wakeup too many. */

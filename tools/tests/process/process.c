@@ -429,6 +429,26 @@ TEST(clock_that_is_set_back_in_a_call_fires_nothing_early)
 		CHECK(events[i].fired_ns >= events[i].expires_ns);
 }
 
+/* The interrupt of the timerfd comes a second late. */
+TEST(unread_event_makes_the_descriptor_readable_at_once)
+{
+	struct twheel_info info;
+
+	set_back_s = 1;
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
+		CHECK_EQ(twheel_arm(ctx, TWHEEL_MSEC, 0, 7, NULL), 0);
+		sleep_ns(3 * TWHEEL_MSEC);
+		CHECK_EQ(twheel_get_info(ctx, &info), 0);
+		CHECK_EQ(info.ready, 1);
+		CHECK(is_readable());
+		CHECK_EQ(read_one().cookie, 7);
+		CHECK(!is_readable());
+		twheel_close(ctx);
+		refuse_ticks = true;
+	}
+}
+
 TEST(read_that_fails_writes_nothing)
 {
 	struct twheel_event event = { .cookie = 5 };
