@@ -213,9 +213,10 @@ int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns);
  * @ctx: a context that was set up with TWHEEL_SETUP_MANUAL
  * @now_ns: the new time; the clock starts at 0
  *
- * For tests of programs: timeouts of minutes fire in microseconds. Timeouts that are due are
- * unread events when the call returns. A time before the current one fires nothing. The
- * maximum waits of twheel_wait() and twheel_read() stay in real time.
+ * For tests of programs: timeouts of minutes fire in microseconds. Without tick_ns in its setup,
+ * the clock has a tick of 1 ns. Timeouts that are due are unread events when the call returns. A
+ * time before the current one fires nothing. The maximum waits of twheel_wait() and
+ * twheel_read() stay in real time.
  *
  * Context: any thread, does not block.
  *

@@ -1083,7 +1083,7 @@ static int set_up(struct twheel_process *p, const struct twheel_setup *setup)
 	p->max = setup->max_timeouts ? setup->max_timeouts : DEFAULT_MAX;
 	p->slack_us = setup->slack_us;
 	p->begun = true;
-	set_tick(p, setup->tick_ns ? setup->tick_ns : DEFAULT_TICK);
+	set_tick(p, setup->tick_ns ? setup->tick_ns : p->manual ? 1 : DEFAULT_TICK);
 	return 0;
 }
 

@@ -118,12 +118,17 @@ static bool becomes_readable(void)
 	return is_readable_within(patience_ns() / TWHEEL_MSEC);
 }
 
-static void open_manual(void)
+static void open_manual_with(uint64_t tick_ns)
 {
-	struct twheel_setup setup = { .flags = TWHEEL_SETUP_MANUAL };
+	struct twheel_setup setup = { .flags = TWHEEL_SETUP_MANUAL, .tick_ns = tick_ns };
 
 	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
 	CHECK_EQ(twheel_configure(ctx, &setup), 0);
+}
+
+static void open_manual(void)
+{
+	open_manual_with(0);
 }
 
 static struct twheel_event read_one(void)
@@ -481,6 +486,32 @@ TEST(what_is_due_at_once_is_readable_at_any_time)
 	CHECK_EQ(read_one().cookie, 2);
 }
 
+TEST(manual_clock_has_no_tick_unless_setup_names_one)
+{
+	struct twheel_info info;
+
+	for (int named = 0; named < 2; named++) {
+		open_manual_with(named * TWHEEL_MSEC);
+		CHECK_EQ(twheel_get_info(ctx, &info), 0);
+		CHECK_EQ(info.tick_ns, named ? TWHEEL_MSEC : 1);
+		CHECK_EQ(twheel_set_time(ctx, 1500 * TWHEEL_USEC), 0);
+		CHECK_EQ(twheel_arm(ctx, 0, 0, 7, NULL), 0);
+		CHECK_EQ(twheel_arm(ctx, 400 * TWHEEL_USEC, 0, 8, NULL), 0);
+		CHECK_EQ(is_readable(), !named);
+		if (!named)
+			CHECK_EQ(read_one().cookie, 7);
+		check_nothing_to_read();
+		CHECK_EQ(twheel_set_time(ctx, 1900 * TWHEEL_USEC), 0);
+		if (!named)
+			CHECK_EQ(read_one().cookie, 8);
+		check_nothing_to_read();
+		CHECK_EQ(twheel_set_time(ctx, 2 * TWHEEL_MSEC), 0);
+		CHECK_EQ(twheel_read(ctx, (struct twheel_event[2]){ }, 2, TWHEEL_NO_WAIT),
+			 named ? 2 : -EAGAIN);
+		twheel_close(ctx);
+	}
+}
+
 TEST(time_passes_when_it_is_set)
 {
 	struct twheel_event event;
@@ -694,7 +725,7 @@ TEST(timeouts_of_a_tick_fire_in_the_order_of_arming)
 	const uint64_t due = 3 * HOUR;
 	uint64_t now = 0, id, next = 0;
 
-	open_manual();
+	open_manual_with(TWHEEL_MSEC);
 	for (uint64_t cookie = 0; cookie < 500; cookie++) {
 		CHECK_EQ(twheel_arm(ctx, due - cookie % 3, TWHEEL_F_ABS, cookie, &id), 0);
 		now += (due - now) / (cookie % 7 + 2);
