@@ -486,7 +486,8 @@ int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns);
 /**
  * twheel_read() - take events out of the queue
  * @ctx: the context
- * @events: out: in the order in which they fired
+ * @events: out: in the order in which they fired; with TWHEEL_EV_UNPROCESSED in any order, and
+ *	some that fired during twheel_stop() after them
  * @nr: capacity of @events, at least 1
  * @timeout_ns: maximum wait for the first event; TWHEEL_NO_WAIT;
  *	TWHEEL_FOREVER or any negative value
