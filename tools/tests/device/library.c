@@ -4,9 +4,13 @@
  * passes on is tested without it.
  */
 #define KTAP_NO_MAIN
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "device.h"
@@ -973,6 +977,29 @@ TEST(wait_may_have_any_length)
 			CHECK_EQ(twheel_cancel_timeouts(ctx, NULL), 0);
 		}
 	}
+}
+
+/* A sandbox refuses preadv2(). */
+TEST(reads_need_no_other_call_than_read)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_preadv2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { ARRAY_SIZE(filter), filter };
+
+	need_the_device();
+	CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		ktap_skip("no filters of system calls");
+	check_nothing_to_read();
+	CHECK_EQ(read_within(NSEC_PER_MSEC), -ETIMEDOUT);
+	CHECK_EQ(twheel_arm(ctx, 20 * NSEC_PER_MSEC, 0, 7, NULL), 0);
+	CHECK_EQ(read_within(TWHEEL_FOREVER), 1);
+	CHECK_EQ(twheel_stop(ctx), 0);
+	CHECK_EQ(read_within(TWHEEL_FOREVER), 0);
 }
 
 int main(int argc, char **argv)
