@@ -32,6 +32,9 @@
 /* How many events are read, or cells made, with one system call. */
 #define AT_ONCE		64
 
+/* Bytes of a stack, fewer than there are between two stacks */
+#define NEAR		4096
+
 /* For what is rare: a move of a node then saves no registers. */
 #define NOINLINE	__attribute__((__noinline__))
 
@@ -90,12 +93,14 @@ struct block {
 /**
  * struct dispatch - one call of twheel_hub_dispatch()
  * @outer: the dispatch whose callback has made this call, or NULL
+ * @outer_frame: its place on the stack
  * @broken: twheel_hub_break() was called: the other nodes are deferred
  * @nr: number of entries
  * @due: nodes in the order of their calls; NULL when called, cancelled or armed again
  */
 struct dispatch {
 	struct dispatch		*outer;
+	void			*outer_frame;
 	bool			broken;
 	int			nr;
 	struct twheel_node	*due[AT_ONCE];
@@ -115,6 +120,7 @@ struct dispatch {
  * @loop: as given to twheel_hub_break_if()
  * @watched: what @watch was told last
  * @dispatch: the innermost dispatch whose nodes are being called, or NULL
+ * @frame: its place on the stack
  * @blocks: memory of all cells
  * @nr_cells: number of cells, without unmade ones
  * @reserved: how many of them twheel_hub_reserve() keeps
@@ -133,6 +139,7 @@ struct twheel_hub {
 	void			*loop;
 	bool			watched;
 	struct dispatch		*dispatch;
+	void			*frame;
 	struct block		*blocks;
 	unsigned int		nr_cells;
 	unsigned int		reserved;
@@ -707,6 +714,16 @@ static void defer_all(struct dispatch *dispatch)
 				defer(dispatch->due[i]);
 }
 
+/*
+ * Has the dispatch that called this one ended already? Then a callback left it, by an exception,
+ * longjmp() or the end of its thread, and @hub->dispatch is not valid. A frame of the same stack
+ * is below those around it, as on all machines but PA-RISC.
+ */
+static bool was_left(const struct twheel_hub *hub, const void *frame)
+{
+	return hub->dispatch && (uintptr_t)frame - (uintptr_t)hub->frame < NEAR;
+}
+
 int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 {
 	struct twheel_event events[AT_ONCE];
@@ -714,6 +731,7 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	struct later later;
 	int nr;
 
+	assert(!was_left(hub, __builtin_frame_address(0)));
 	if (timeout_ns)
 		defer_all(hub->dispatch);
 	nr = twheel_read(hub->ctx, events, AT_ONCE, timeout_ns);
@@ -730,9 +748,11 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	submit_later(hub, &later);
 
 	dispatch.outer = hub->dispatch;
+	dispatch.outer_frame = hub->frame;
 	dispatch.broken = false;
 	dispatch.nr = nr;
 	hub->dispatch = &dispatch;
+	hub->frame = __builtin_frame_address(0);
 	for (int i = 0; i < nr; i++) {
 		if (dispatch.due[i] && dispatch.broken) {
 			defer(dispatch.due[i]);
@@ -742,6 +762,7 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 		}
 	}
 	hub->dispatch = dispatch.outer;
+	hub->frame = dispatch.outer_frame;
 	end_spare_cells(hub);
 	tell_watch(hub);
 	return nr;

@@ -42,7 +42,9 @@
  * cancel, relocate and free any node, its own as well. Its own node is not armed while it
  * runs. A node that another callback has cancelled or moved is not called, even if the same
  * dispatch has read its event. Nothing is called before its deadline. A callback may also call
- * twheel_hub_dispatch(), but not twheel_hub_close().
+ * twheel_hub_dispatch(), but not twheel_hub_close(). It has to return: it must not throw, call
+ * longjmp() or end its thread. The next dispatch would abort the program. twheel.hpp passes
+ * exceptions on.
  *
  * Machines without cells: the hub uses ordinary timeouts and looks at the nodes itself. The
  * functions and their results are the same. A move to a later time and a cancel still make no

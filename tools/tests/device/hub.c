@@ -10,6 +10,7 @@
 #define KTAP_HANG_S	120
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <twheel_hub.h>
 
 #include "realtime.h"
@@ -639,6 +640,37 @@ HUB_TEST(dispatch_waits_as_long_as_it_is_told)
 	CHECK_EQ(twheel_hub_dispatch(hub, 30 * MS), 0);
 	CHECK(now_ns() >= begun + 30 * MS);
 	CHECK(now_ns() < begun + patience_ns());
+}
+
+static jmp_buf outside;
+
+static void leave(struct twheel_node *node)
+{
+	(void)node;
+	longjmp(outside, 1);
+}
+
+/* It is forbidden, and what an exception does. The program ends, and says why. */
+HUB_TEST(dispatch_that_a_callback_has_left_is_noticed)
+{
+	static int calls;
+	pid_t pid = fork_child();
+	int status;
+
+	if (!pid) {
+		close_hub();
+		open_hub();
+		init_nodes(leave);
+		arm_node(0, 0);
+		for (calls = 0; calls < 2; calls++) {
+			if (!setjmp(outside))
+				twheel_hub_dispatch(hub, TWHEEL_FOREVER);
+		}
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGABRT);
 }
 
 HUB_TEST(signal_ends_a_dispatch_that_waits)
