@@ -506,7 +506,7 @@ TEST(manual_clock_has_no_tick_unless_setup_names_one)
 			CHECK_EQ(read_one().cookie, 8);
 		check_nothing_to_read();
 		CHECK_EQ(twheel_set_time(ctx, 2 * TWHEEL_MSEC), 0);
-		CHECK_EQ(twheel_read(ctx, (struct twheel_event[2]){ }, 2, TWHEEL_NO_WAIT),
+		CHECK_EQ(twheel_read(ctx, (struct twheel_event[2]) { }, 2, TWHEEL_NO_WAIT),
 			 named ? 2 : -EAGAIN);
 		twheel_close(ctx);
 	}
