@@ -4,13 +4,22 @@
 # has a makefile of its own in tools. Everything that is made lands in $(O).
 
 O ?= build
-override O := $(abspath $(O))
-export O
 
 # The kernel to build the modules for: one that tools/vm/kernel/get knows, or with KDIR the
 # build directory of any other. On systems other than Debian for amd64, tools/setup finds one.
 KERNEL ?= stock
 KDIR ?= $(if $(filter file,$(origin KERNEL)),$(shell tools/setup --kdir))
+
+# No path that make or the shell would split, and no directory with files of others.
+quoted = '$(subst ','\'',$(1))'
+refused := $(shell tools/build-directory check $(call quoted,$(CURDIR)) $(call quoted,$(O)) \
+	$(if $(filter-out file,$(origin KDIR)),$(call quoted,$(KDIR))))
+override O := $(abspath $(O))
+ifneq ($(filter-out help% clean uninstall dkms% setup-%,$(or $(MAKECMDGOALS),all)),)
+refused := $(or $(refused),$(shell tools/build-directory make $(call quoted,$(O))))
+endif
+$(if $(refused),$(error $(refused)))
+export O
 
 # A warning is an error, but not for a compiler that may warn of more than Debian's.
 ifeq ($(origin W),undefined)
@@ -101,7 +110,7 @@ modules: $(if $(filter file,$(origin KDIR)),setup-build)
 	@tools/vm/kernel/modules $(or $(abspath $(KDIR)),$(KERNEL)) >/dev/null
 
 tools:
-	@$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) -C tools O=$(O)/tools W=$(W)
+	@$(MAKE) $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) -C tools O='$(O)/tools' W=$(W)
 
 vm: demo-build
 	@tools/vm/run
@@ -110,17 +119,17 @@ vm: demo-build
 demo-build: setup-vm setup-build
 	@echo 'Building the modules and the tool ...'
 	@tools/vm/kernel/modules $(KERNEL) >/dev/null
-	@$(MAKE) -s -j$(shell nproc) -C tools O=$(O)/tools W=$(W) products
+	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) products
 
 demo: demo-build
 	@tools/vm/demo
 
 install:
-	@$(MAKE) -s -j$(shell nproc) -C tools O=$(O)/tools W=$(W) products
-	@$(MAKE) -s -C tools O=$(O)/tools W=$(W) install install-system
+	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) products
+	@$(MAKE) -s -C tools O='$(O)/tools' W=$(W) install install-system
 
 uninstall:
-	@$(MAKE) -C tools O=$(O)/tools uninstall
+	@$(MAKE) -C tools O='$(O)/tools' uninstall
 
 dkms: setup-dkms
 	@tools/packaging/dkms install
@@ -178,7 +187,7 @@ analysis sanitize valgrind threads: setup-debug
 # In full, with the numbers of doc/testing.md.
 faults storms: setup-check
 	@STORMS=full tools/tests/run $@
-	@sed -n 's/^ *# \(faults\|storm\): //p' $(O)/log/$@.ktap
+	@sed -n 's/^ *# \(faults\|storm\): //p' '$(O)/log/$@.ktap'
 
 prove: setup-prove
 	@tools/prove/run
@@ -202,15 +211,15 @@ bench-java: setup-java
 
 bench-python: setup-check tools
 	@cd tools/python && python=$(or $(PYTHON),/usr/bin/python3) && \
-		$$python -W ignore setup.py -q build -b $(O)/python --build-lib $(O)/python/lib && \
-		PYTHONPATH=$(O)/python/lib:. PYTHONDONTWRITEBYTECODE=1 \
+		$$python -W ignore setup.py -q build -b '$(O)/python' --build-lib '$(O)/python/lib' && \
+		PYTHONPATH='$(O)/python/lib':. PYTHONDONTWRITEBYTECODE=1 \
 		$$python -P -m tests.cost $(NUMBER)
 
 bench-rust: setup-check setup-rust
 	@tools/rust/bench
 
 bench-here: tools
-	@$(O)/tools/twheel bench
+	@'$(O)/tools/twheel' bench
 
 bench-check: setup-bench
 	@tools/tests/run bench
@@ -222,7 +231,7 @@ readme: setup-vm all
 	@tools/readme/update
 
 clean:
-	rm -rf $(O)
+	@tools/build-directory remove '$(O)' >&2
 
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
