@@ -125,8 +125,7 @@ demo: demo-build
 	@tools/vm/demo
 
 install:
-	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) products
-	@$(MAKE) -s -C tools O='$(O)/tools' W=$(W) install install-system
+	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) install install-system
 
 uninstall:
 	@$(MAKE) -C tools O='$(O)/tools' uninstall
