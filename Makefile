@@ -148,18 +148,18 @@ check: setup-check
 matrix: setup-matrix
 	@status=0; tools/tests/run matrix || status=$$?; tools/tests/matrix; exit $$status
 
-check-long: setup-check setup-prove setup-deb
+check-long: setup-check setup-prove setup-deb-check
 	@tools/tests/run packages long prove
 
 check-debug: setup-debug
 	@tools/tests/run debug
 
 # The longest first, and those that wait: the first run does not know how long parts take.
-check-all: setup-debug setup-prove setup-deb setup-java setup-rust
+check-all: setup-debug setup-prove setup-deb-check setup-java setup-rust
 	@tools/tests/run packages mutations device-4 prove rust host java debug long scenarios all
 
 # A part that is asked for by its name runs, whether its result has been kept or not.
-deb-check: setup-vm setup-deb
+deb-check: setup-vm setup-deb-check
 	@FRESH=1 tools/tests/run packages
 
 # KUnit ends a case after five minutes: so it is played ten times.
@@ -223,7 +223,7 @@ bench-here: tools
 bench-check: setup-bench
 	@tools/tests/run bench
 
-readme-check: setup-vm setup-deb
+readme-check: setup-vm setup-deb-check
 	@FRESH=1 tools/tests/run readme
 
 readme: setup-vm all
