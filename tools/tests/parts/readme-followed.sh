@@ -63,13 +63,27 @@ in_a_container()
 	exit
 }
 
+# What boots, and the packages that bring it.
+kernels()
+{
+	ls /boot
+	dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 'linux-*' | grep '^ii linux-\(headers\|image\)'
+}
+
+# What is only built for is unpacked elsewhere. On Debian 13, even headers bring a kernel.
+no_kernel_is_installed()
+{
+	kernels | diff /root/kernels - && ls -d /root/.cache/twheel/headers-*
+}
+
 echo "KTAP version 1"
 [ "$1" != container ] || in_a_container
 # The dkms of Debian 13 leaves a process for seconds, which would keep a terminal of apt busy.
 printf '%s\n' 'APT::Get::Assume-Yes "true";' 'Dpkg::Use-Pty "0";' >/etc/apt/apt.conf.d/readme
-echo "1..11"
+echo "1..12"
 check git_and_make_are_there
 cd /root/twheel || exit
+kernels >/root/kernels
 check typed 'make demo'
 check shell_in_the_machine_takes_what_is_typed
 check typed 'make install prefix=/usr/local && ldconfig'
@@ -77,6 +91,7 @@ cp tools/examples/idle_server.c /root/server.c
 check typed 'cc server.c -ltwheel' /root
 check ldd /root/a.out
 check make check PARTS="$README_PARTS"
+check no_kernel_is_installed
 check typed 'make dkms'
 check make dkms-uninstall
 check typed 'make deb'
