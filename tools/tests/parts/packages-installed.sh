@@ -57,11 +57,13 @@ recipe()
 	[ -s /root/recipe ] && (cd /root && PATH=/root/bin:$PATH sh -e -x /root/recipe)
 }
 
-# If packages of the lists are gone from the archive, the lists are too old.
+# If packages of the lists are gone from the archive, the lists are too old. The running kernel is
+# not that of the headers, so the package says which are missing.
 packages_install()
 {
 	set -- install ccache udev linux-headers-amd64 /root/debs/*.deb
-	get "$@" || { get update && get "$@"; }
+	{ get "$@" || { get update && get "$@"; }; } | tee /root/log
+	grep "^twheel-dkms: .* install linux-headers-$(uname -r)$" /root/log
 }
 
 # autopkgtest NAME: run a test of the source package, as the program of that name does.
@@ -308,7 +310,8 @@ purge_leaves_the_group_alone()
 # The way without packages. An installation replaces the last one.
 make_dkms_installs_replaces_and_removes()
 {
-	cd /root/source && make dkms && echo >>twheel.h && make dkms || return
+	cd /root/source && make dkms 2>&1 | tee /root/log && grep "linux-headers-$(uname -r)$" /root/log &&
+		echo >>twheel.h && make dkms || return
 	modprobe -n -v -S "$(release)" twheel_dev && cmp twheel.h "$(kept)/twheel.h" &&
 		dkms status twheel | grep "$(release).*: installed" && make dkms-uninstall || return
 	! files_that_remain | grep .
