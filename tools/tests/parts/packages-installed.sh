@@ -197,6 +197,12 @@ callbacks_are_built_with_the_development_package()
 	done
 }
 
+programs_run_without_the_device()
+{
+	[ ! -e /dev/twheel ] && twheel sleep 1ms && readme-example && example-hub &&
+		python3 -c 'from twheel import Wheel; assert Wheel().info().process'
+}
+
 # The example of the crate's README, with the compiler and the crates of the release. cargo also
 # looks for the crates of features that are off.
 rust_program_is_built_with_the_crate()
@@ -323,7 +329,7 @@ run_checks packages_install dkms_builds_the_modules_for_the_kernel_there \
 	dkms_keeps_them_for_each_kernel roll_back_builds_the_older_modules \
 	upgrade_builds_the_newer_modules dkms_builds_again_and_signs tool_runs \
 	python_finds_the_library programs_are_built_with_the_development_package \
-	callbacks_are_built_with_the_development_package rust_program_is_built_with_the_crate \
-	java_program_is_built_with_the_development_package links_of_the_pages_lead_somewhere \
-	save_the_system purge_leaves_the_group_alone \
+	callbacks_are_built_with_the_development_package programs_run_without_the_device \
+	rust_program_is_built_with_the_crate java_program_is_built_with_the_development_package \
+	links_of_the_pages_lead_somewhere save_the_system purge_leaves_the_group_alone \
 	make_dkms_installs_replaces_and_removes
