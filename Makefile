@@ -129,6 +129,8 @@ install:
 
 uninstall:
 	@$(MAKE) -C tools O='$(O)/tools' uninstall
+	@[ -n "$(DESTDIR)" ] || [ ! -e /var/lib/dkms/twheel ] || \
+		echo "DKMS still has the modules: 'make dkms-uninstall' removes them"
 
 dkms: setup-dkms
 	@tools/packaging/dkms install

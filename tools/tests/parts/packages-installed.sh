@@ -313,11 +313,12 @@ purge_leaves_the_group_alone()
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
 }
 
-# The way without packages. An installation replaces the last one.
+# The way without packages. An installation replaces the last one. `make uninstall` alone says what
+# it leaves.
 make_dkms_installs_replaces_and_removes()
 {
 	cd /root/source && make dkms 2>&1 | tee /root/log && grep "linux-headers-$(uname -r)$" /root/log &&
-		echo >>twheel.h && make dkms || return
+		echo >>twheel.h && make dkms && make uninstall | grep "'make dkms-uninstall'" || return
 	modprobe -n -v -S "$(release)" twheel_dev && cmp twheel.h "$(kept)/twheel.h" &&
 		dkms status twheel | grep "$(release).*: installed" && make dkms-uninstall || return
 	! files_that_remain | grep .

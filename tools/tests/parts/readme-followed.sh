@@ -63,6 +63,19 @@ in_a_container()
 	exit
 }
 
+# DKMS would go on building modules for new kernels.
+uninstall_says_what_stays()
+{
+	make uninstall "prefix=/usr/local" | grep dkms-uninstall && ls -d /usr/src/twheel-*
+}
+
+# Everything but the checkout, the cache and the group.
+nothing_is_left()
+{
+	! find / -xdev \( -path /root -o -path /srv -o -path /proc -o -path /sys -o -path /tmp \) -prune -o \
+		-name '*twheel*' -print | grep . && ! grep -rl twheel /etc /lib/modules /var/lib
+}
+
 # What boots, and the packages that bring it.
 kernels()
 {
@@ -80,7 +93,7 @@ echo "KTAP version 1"
 [ "$1" != container ] || in_a_container
 # The dkms of Debian 13 leaves a process for seconds, which would keep a terminal of apt busy.
 printf '%s\n' 'APT::Get::Assume-Yes "true";' 'Dpkg::Use-Pty "0";' >/etc/apt/apt.conf.d/readme
-echo "1..12"
+echo "1..14"
 check git_and_make_are_there
 cd /root/twheel || exit
 kernels >/root/kernels
@@ -93,7 +106,9 @@ check ldd /root/a.out
 check make check PARTS="$README_PARTS"
 check no_kernel_is_installed
 check typed 'make dkms'
-check make dkms-uninstall
+check uninstall_says_what_stays
+check typed 'make dkms-uninstall && make uninstall prefix=/usr/local && ldconfig'
+check nothing_is_left
 check typed 'make deb'
 # A kernel of Debian.
 mkdir /root/bin
