@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import unittest
+import warnings
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -166,7 +167,7 @@ class OfTheWheel(OfAsyncio):
         for delay in (HOUR, 0.001):
             await asyncio.gather(*(work(delay) for _ in range(200)))
         await asyncio.sleep(0)
-        [timeouts] = self.wheel._timeouts.values()
+        [timeouts] = self.wheel._watches.values()
         self.assertLessEqual(timeouts.wheel.info().live, aio.SPARE + 1)
         armed = timeouts.wheel.stats().armed
         for _ in range(100):
@@ -268,3 +269,70 @@ class Loops(unittest.TestCase):
             self.assertEqual(len(os.listdir("/proc/self/fd")), before)
             self.assertEqual(len(wheel._watches), 1)
             self.assertRaises(RuntimeError, wheel.timeout, 1)
+
+    def test_two_threads_forget_a_loop_that_is_over(self) -> None:
+        async def main() -> None:
+            async with wheel.timeout(HOUR):
+                pass
+
+        def closed() -> bool:
+            del old.is_closed
+            thread = threading.Thread(target=lambda: asyncio.run(main()))
+            thread.start()
+            thread.join()
+            return True
+
+        with Wheel() as wheel, asyncio.Runner() as runner:
+            old: Any = runner.get_loop()
+            runner.run(main())
+            runner.close()
+            old.is_closed = closed
+            asyncio.run(main())
+
+    def test_forgotten_wheel_keeps_no_descriptor(self) -> None:
+        """It lives as long as a timeout of it."""
+        async def main() -> None:
+            before = os.listdir("/proc/self/fd")
+            for _ in range(3):
+                with self.assertRaises(TimeoutError):
+                    async with Wheel().timeout(0.001):
+                        await asyncio.sleep(HOUR)
+                del _
+            gc.collect()
+            self.assertEqual(os.listdir("/proc/self/fd"), before)
+
+        gc.collect()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            asyncio.run(main())
+
+    def in_a_child(self, function: Callable[[], None]) -> None:
+        child = os.fork()
+        if not child:
+            try:
+                function()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_child_has_timeouts_of_its_own(self) -> None:
+        """A server opens the wheel and forks its workers, before or after the first timeout."""
+        async def limit(delay: float) -> None:
+            async with wheel.timeout(delay):
+                await asyncio.sleep(0.02)
+
+        async def while_others_fork() -> None:
+            async with wheel.timeout(0.1):
+                self.in_a_child(worker)
+                self.in_a_child(wheel.close)
+                await asyncio.sleep(HOUR)
+
+        def worker() -> None:
+            asyncio.run(limit(HOUR))
+            self.assertRaises(TimeoutError, asyncio.run, limit(0))
+            wheel.close()
+
+        with Wheel() as wheel:
+            self.in_a_child(worker)
+            self.assertRaises(TimeoutError, asyncio.run, while_others_fork())

@@ -179,7 +179,7 @@ class Events(Generic[T]):
         # trio can be a guest in the thread of another loop.
         in_trio = trio and not (loop and asyncio.current_task(loop))
         self._watch = _TrioWatch(self._wheel, trio) if in_trio else _Watch(self._wheel)
-        self._wheel._keep(self._watch)
+        self._wheel._keep(self._watch, self._watch)
         return self._watch
 
     def __del__(self) -> None:
@@ -245,9 +245,10 @@ class Timeout:
     Wheel.timeout() makes one.
     """
 
-    __slots__ = ("_timeouts", "_when", "_scope", "_cell")
+    __slots__ = ("_wheel", "_timeouts", "_when", "_scope", "_cell")
 
-    def __init__(self, timeouts: _Timeouts, delay: float | None) -> None:
+    def __init__(self, wheel: Wheel, timeouts: _Timeouts, delay: float | None) -> None:
+        self._wheel = wheel         # which would close the other one with its last reference
         self._timeouts = timeouts
         self._when = None if delay is None else timeouts.now() + delay
         self._scope = asyncio.timeout(None)
@@ -305,11 +306,11 @@ class Timeout:
 def timeout(wheel: Wheel, delay: float | None) -> Timeout:
     """Make a timeout in the loop of this task."""
     loop = asyncio.get_running_loop()
-    timeouts = wheel._timeouts.get(loop)
+    timeouts = wheel._watches.get(loop)
     if not timeouts:
-        for old in list(wheel._timeouts):
-            if old.is_closed():
-                wheel._drop(wheel._timeouts.pop(old))
-        timeouts = wheel._timeouts[loop] = _Timeouts(wheel, loop)
-        wheel._keep(timeouts)
-    return Timeout(timeouts, delay)
+        for old in [*wheel._watches]:
+            if isinstance(old, asyncio.AbstractEventLoop) and old.is_closed():
+                wheel._drop(old)
+        timeouts = _Timeouts(wheel, loop)
+        wheel._keep(loop, timeouts)
+    return Timeout(wheel, timeouts, delay)

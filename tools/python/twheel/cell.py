@@ -94,7 +94,6 @@ def create(wheel: "Wheel", cookie: int) -> Cell:
     context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
     check_operation(lib.twheel_cell_create(context.pointer, check_u64(cookie), ctypes.byref(id),
                                            ctypes.byref(pointer)))
-    wheel._know_clock()
     return Cell(wheel, id.value, cookie, pointer.value or 0, os.getpid())
 
 
@@ -104,5 +103,4 @@ def find(wheel: "Wheel", id: int) -> Cell:
     context, pointer = wheel._use(), ctypes.c_void_p()
     cookie = wheel.get(id).cookie
     check_operation(lib.twheel_cell_find(context.pointer, id, ctypes.byref(pointer)))
-    wheel._know_clock()
     return Cell(wheel, id, cookie, pointer.value or 0)

@@ -34,13 +34,16 @@ _BACKENDS = {None: 0, "kernel": _lib.KERNEL, "process": _lib.PROCESS}
 _aio: Any = None
 """The module aio, when it has been needed: asyncio takes long to import."""
 
-_in_process: "weakref.WeakSet[Wheel]" = weakref.WeakSet()
-"""Wheels in this process, which its children cannot use."""
+_wheels: "weakref.WeakSet[Wheel]" = weakref.WeakSet()
 
 
 def _leave() -> None:
-    for wheel in _in_process:
-        wheel._gate.usable = False
+    """A child cannot use wheels in the process. It leaves loops alone, because it shares their
+    epoll with the parent."""
+    for wheel in _wheels:
+        if wheel._first.process:
+            wheel._gate.usable = False
+        wheel._watches = {}
 
 
 os.register_at_fork(after_in_child=_leave)
@@ -63,21 +66,16 @@ class _Context:
         self.pointer.value = None
 
 
-def _open(path: str | None, backend: Backend | None, inherit: bool) -> tuple[_Context, bool]:
-    """Returns a context, and whether it is in the process."""
+def _open(path: str | None, backend: Backend | None, inherit: bool) -> _Context:
     if backend not in _BACKENDS or path is not None and backend == "process":
         raise ValueError(f"no backend {backend!r}" + (" has a path" if path else ""))
-    context, raw = _Context(), _lib.Info()
+    context = _Context()
     result = waiting.twheel_open(None if path is None else os.fsencode(path),
                              _BACKENDS[backend] | (_lib.INHERIT if inherit else 0),
                              ctypes.byref(context.pointer))
     if result < 0:
         raise open_error(result, path)
-    check(lib.twheel_get_info(context.pointer, ctypes.byref(raw)))
-    process = bool(raw.flags & _lib.INFO_PROCESS)
-    if process and inherit:
-        raise OSError(errno.EOPNOTSUPP, "other programs cannot inherit a wheel in the process")
-    return context, process
+    return context
 
 
 def _patiently(call: Callable[[int], Any], timeout: float | None) -> int:
@@ -127,7 +125,7 @@ class Wheel:
         """
         self._context: _Context | None = None
         self._path = path
-        context, process = _open(path, backend, inherit)
+        context = _open(path, backend, inherit)
         if clock is not None or tick_ns or slots or levels or max_timeouts or slack_ns:
             check(waiting.twheel_configure(context.pointer, ctypes.byref(_lib.Setup(
                 clock=clock or 0, flags=0 if clock is None else _lib.SETUP_CLOCK,
@@ -135,15 +133,18 @@ class Wheel:
                 levels=check_unsigned(levels, 32),
                 max_timeouts=check_unsigned(max_timeouts, 32), slack_us=slack_us(slack_ns)))))
         self._own(context)
-        if process:
-            _in_process.add(self)
+        if self._first.process and inherit:
+            self.close()
+            raise OSError(errno.EOPNOTSUPP, "other programs cannot inherit a wheel in the process")
 
     def _own(self, context: _Context) -> None:
         self._context = context
-        self._watches: set[Any] = set()
-        self._timeouts: dict[Any, Any] = {}
+        self._watches: dict[Any, Any] = {}      # what close() closes, by loop or by itself
         self._gate = context.gate
         self._gate.context = context.pointer.value or 0
+        self._first = self.info()
+        self._gate.relative = self._first.clock != time.CLOCK_REALTIME
+        _wheels.add(self)
 
     @classmethod
     def from_fd(cls, fd: int) -> "Wheel":
@@ -171,23 +172,27 @@ class Wheel:
         context, self._context = self._context, None
         if context:
             self._gate.usable = False
-            self._timeouts.clear()
-            for watch in [*self._watches]:
-                watch.close()
+            for key in [*self._watches]:
+                self._drop(key)
 
-    def _keep(self, watch: Any) -> None:
+    def _keep(self, key: Any, watch: Any) -> None:
         """close() closes the watch, too."""
-        self._watches.add(watch)
+        self._watches[key] = watch
         if self.closed:
+            self._drop(key)
+
+    def _drop(self, key: Any) -> None:
+        """Close the watch, if no other thread does it."""
+        watch = self._watches.pop(key, None)
+        if watch:
             watch.close()
 
-    def _drop(self, watch: Any) -> None:
-        self._watches.discard(watch)
-        watch.close()
-
     def _another(self) -> "Wheel":
-        """Open a context with the same backend and slack, and the same clock if it is steady."""
-        info = self.info()
+        """Open a context with the same backend and slack, and the same clock if it is steady. It
+        works in a child, too."""
+        if self.closed:
+            raise ValueError("the wheel is closed")
+        info = self._first
         backend: Backend | None = "process" if info.process else None if self._path else "kernel"
         clock = time.CLOCK_MONOTONIC if info.clock == time.CLOCK_REALTIME else info.clock
         return Wheel(self._path, backend=backend, clock=clock, slack_ns=info.slack_ns)
@@ -206,7 +211,9 @@ class Wheel:
 
     def __del__(self) -> None:
         if getattr(self, "_context", None):
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            text = f"unclosed {self!r}"
+            self.close()        # a loop may have descriptors of it
+            warnings.warn(text, ResourceWarning, source=self)
 
     def __reduce__(self) -> NoReturn:
         """A copy would close the wheel of the original."""
@@ -320,11 +327,6 @@ class Wheel:
             raw.result = -errno.ECANCELED
             op._raw = raw
         check(waiting.twheel_submit_ops(context.pointer, raws, len(ops)))
-
-    def _know_clock(self) -> None:
-        """Called when there is a cell: from then on the clock does not change."""
-        if not self._gate.relative:
-            self._gate.relative = self.info().clock != time.CLOCK_REALTIME
 
     def _expires_ns(self, when: Deadline | float) -> int:
         """Absolute deadline of a cell."""
