@@ -4,6 +4,7 @@
 import contextlib
 import copy
 import errno
+import functools
 import gc
 import io
 import os
@@ -19,9 +20,10 @@ import weakref
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 from twheel import (Cell, Deadline, Event, LimitReached, Operation, Outcome, Stopped, TimeoutGone,
-                    Wheel, after_ns, at, at_ns, every, seconds)
+                    Wheel, _lib, _pycell, after_ns, at, at_ns, every, seconds)
 
 HOUR = 3600
 PATIENCE = 20
@@ -324,6 +326,34 @@ class Cells(WheelCase):
         cell.close()
         self.refuse(TimeoutGone, lambda: cell.arm(1), lambda: self.wheel.get(cell.id))
         self.assertEqual(cell.cancel(), Outcome.IDLE)
+
+    def test_cell_that_ends_beside_an_exchange_leaves_the_next_one_alone(self) -> None:
+        """The next one has its place."""
+        if not isinstance(self.wheel.cell(), _pycell.Exchange):
+            self.skipTest("the GIL keeps them apart")
+        strangers: list[Cell] = []
+        threads: list[threading.Thread] = []
+
+        def late(exchange: Callable[..., int], cell: Cell, *arguments: Any) -> int:
+            def replace() -> None:
+                cell.close()
+                strangers.append(self.wheel.cell())
+                self.wheel.mod(strangers[-1].id, at_ns(2**62), cell=True)
+            threads.append(threading.Thread(target=replace))
+            threads[-1].start()
+            threads[-1].join(0.1)
+            return exchange(*arguments)
+
+        exchanges: list[tuple[str, Callable[[Cell], object]]] = [
+            ("twheel_cell_arm", lambda cell: cell.arm(0)), ("twheel_cell_cancel", Cell.cancel),
+            ("twheel_cell_cancel_at", lambda cell: cell.cancel_at(2**62))]
+        for name, call in exchanges:
+            cell = self.wheel.cell()
+            with mock.patch.object(_lib.lib, name, functools.partial(
+                    late, getattr(_lib.lib, name), cell)):
+                call(cell)
+                threads[-1].join()
+        self.assertEqual([cell.cancel_at(2**62) for cell in strangers], [True] * 3)
 
     def test_threads_withdraw_or_read_each_event(self) -> None:
         cells = [self.wheel.cell(i) for i in range(50)]

@@ -169,17 +169,40 @@ static PyObject *cancel(PyObject *object, PyObject *Py_UNUSED(none))
 	return outcome(self, twheel_cell_cancel((struct twheel_cell *)(uintptr_t)self->address));
 }
 
+static PyObject *cancel_at(PyObject *object, PyObject *expires)
+{
+	struct exchange *self = (struct exchange *)object;
+	uint64_t expires_ns = PyLong_AsUnsignedLongLong(expires);
+	struct twheel_cell *cell;
+
+	if (PyErr_Occurred() || !pass(self))
+		return NULL;
+	cell = (struct twheel_cell *)(uintptr_t)self->address;
+	return PyBool_FromLong(cell && !twheel_cell_cancel_at(cell, expires_ns));
+}
+
+static PyObject *end(PyObject *object, PyObject *Py_UNUSED(none))
+{
+	struct exchange *self = (struct exchange *)object;
+	int alive = self->address != 0;
+
+	self->address = 0;
+	return PyBool_FromLong(alive);
+}
+
 static PyMemberDef members[] = {
 	{ "wheel", T_OBJECT_EX, offsetof(struct exchange, wheel), READONLY, NULL },
 	{ "id", T_ULONGLONG, offsetof(struct exchange, id), READONLY, NULL },
 	{ "cookie", T_ULONGLONG, offsetof(struct exchange, cookie), READONLY, NULL },
-	{ "_address", T_ULONGLONG, offsetof(struct exchange, address), 0, NULL },
+	{ "_address", T_ULONGLONG, offsetof(struct exchange, address), READONLY, NULL },
 	{ 0 }
 };
 
 static PyMethodDef methods[] = {
 	{ "arm", arm, METH_O, "Arm the cell, or move it. Returns its state before." },
 	{ "cancel", cancel, METH_NOARGS, "Cancel the current arming. Returns its state before." },
+	{ "_cancel_at", cancel_at, METH_O, NULL },
+	{ "_end", end, METH_NOARGS, NULL },
 	{ 0 }
 };
 

@@ -2,6 +2,7 @@
 """The exchanges of cells through ctypes, where the extension _cell is missing."""
 
 import errno
+import threading
 from typing import TYPE_CHECKING
 
 from ._lib import lib
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """The part of a cell that is in memory."""
+    """The part of a cell that is in memory. The lock keeps _end() away from an exchange: the place
+    can be given to another cell afterwards. A signal handler may do either meanwhile."""
 
-    __slots__ = ("wheel", "id", "cookie", "_address")
+    __slots__ = ("wheel", "id", "cookie", "_address", "_lock")
     _address: int       # 0: it has ended
 
     def __init__(self, wheel: "Wheel", id: int, cookie: int, address: int, *_: object) -> None:
@@ -26,6 +28,7 @@ class Exchange:
         """Id in events, and for Wheel.get(), mod() and cancel()."""
         self.cookie = cookie
         self._address = address
+        self._lock = threading.RLock()
 
     def arm(self, when: Deadline | float, /) -> Outcome:
         """Arm the cell, or move it if it is armed. Returns its state before.
@@ -39,10 +42,11 @@ class Exchange:
         CLOCK_REALTIME, like Wheel.arm(). That changes nothing.
         """
         expires_ns = self.wheel._expires_ns(when)
-        context, address = self.wheel._use(), self._address
-        return Outcome(check_operation(
-            lib.twheel_cell_arm(context.pointer, address, self.id, expires_ns)
-            if address else -errno.ENOENT))
+        context = self.wheel._use()     # keeps it mapped
+        with self._lock:
+            return Outcome(check_operation(
+                lib.twheel_cell_arm(context.pointer, self._address, self.id, expires_ns)
+                if self._address else -errno.ENOENT))
 
     def cancel(self) -> Outcome:
         """Cancel the current arming without a system call. The cell stays usable.
@@ -50,7 +54,21 @@ class Exchange:
         After PENDING or WITHDRAWN no event of that arming is read. IDLE means that the cell was
         not armed, or that its event was read before.
         """
-        context, address = self.wheel._use(), self._address     # the context keeps it mapped
-        result = Outcome(lib.twheel_cell_cancel(address)) if address else Outcome.IDLE
+        context = self.wheel._use()
+        with self._lock:
+            result = lib.twheel_cell_cancel(self._address) if self._address else Outcome.IDLE
         del context
-        return result
+        return Outcome(result)
+
+    def _cancel_at(self, expires_ns: int) -> bool:
+        context = self.wheel._use()
+        with self._lock:
+            result = self._address and lib.twheel_cell_cancel_at(self._address, expires_ns) == 0
+        del context
+        return bool(result)
+
+    def _end(self) -> bool:
+        """Forget the place. Returns False if that was done before."""
+        with self._lock:
+            address, self._address = self._address, 0
+        return address != 0

@@ -57,17 +57,11 @@ class Cell(Exchange):
         Use this if another thread may have armed the cell again. Returns False if the cell was
         moved or cancelled, or has fired. Its event may still be read then.
         """
-        check_ns(expires_ns)
-        context, address = self.wheel._use(), self._address     # the context keeps it mapped
-        result = bool(address) and lib.twheel_cell_cancel_at(address, expires_ns) == 0
-        del context
-        return result
+        return self._cancel_at(check_ns(expires_ns))
 
     def close(self) -> None:
         """End the cell. No event of it is read afterwards. Closing twice is harmless."""
-        address = self._address
-        self._address = 0
-        if address:
+        if self._end() and not self.wheel.closed:
             with contextlib.suppress(OSError, ValueError):      # it has ended, or the wheel has
                 self.wheel.cancel(self.id)
 
