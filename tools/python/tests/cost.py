@@ -2,13 +2,16 @@
 """python3 -m tests.cost [PENDING]: print the costs of timeouts beside those of the standard
 library, as the tables of README.md. The wheel is in the process. No device is needed.
 
-A cost is the time of the thread that arms, cancels or is called: the best of several runs, or one
-run beside other threads. In it as many are cancelled as are pending, for the heap of asyncio.
+A cost is the CPU time of the thread that arms, cancels or is called, in the best of several runs.
+Beside other threads it is the time of one run. In a run as many are cancelled as are pending, for
+the heap of asyncio.
 """
 
 import asyncio
 import contextlib
 import functools
+import os
+import resource
 import sched
 import sys
 import threading
@@ -20,6 +23,7 @@ from twheel import Operation, Wheel, _pycell
 
 RUNS = 5
 HOUR = 3600
+WAVES = (1000, 10_000, 50_000, 200_000)
 Work = Callable[[int], None]
 
 
@@ -43,11 +47,11 @@ def busy_threads(number: int) -> Iterator[None]:
         thread.join()
 
 
-def timed(work: Work, number: int) -> float:
+def timed(work: Work, number: int, clock: Callable[[], int] = time.thread_time_ns) -> float:
     """Microseconds of each."""
-    begin = time.perf_counter_ns()
+    begin = clock()
     work(number)
-    return (time.perf_counter_ns() - begin) / number / 1000
+    return (clock() - begin) / number / 1000
 
 
 def in_loop(main: Callable[[int], Any], pending: int) -> Work:
@@ -113,6 +117,33 @@ def pairs(wheel: Wheel, pending: int) -> Iterator[tuple[str, Work, int]]:
     wheel.submit(Operation.cancel(id) for id in others)
 
 
+async def wave(make: Callable[[float], Any], number: int) -> int:
+    """Returns the memory that the timeouts take up together."""
+    def resident() -> int:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    before = resident()
+    scopes = [make(5) for _ in range(number)]
+    for scope in scopes:
+        await scope.__aenter__()
+    memory = resident() - before
+    for scope in scopes:
+        await scope.__aexit__(None, None, None)
+    return memory
+
+
+def bytes_of_each(make: Callable[[float], Any]) -> int:
+    """In a child, which has nothing else."""
+    end, other = os.pipe()
+    if not os.fork():
+        memory = asyncio.run(wave(make, WAVES[-1]))
+        os.write(other, str(memory // WAVES[-1]).encode())
+        os._exit(0)
+    os.wait()
+    return int(os.read(end, 16))
+
+
 def expiries(wheel: Wheel) -> Iterator[tuple[str, Work, int]]:
     """How timeouts that are due at once are armed, and how the program hears of each."""
     async def batches(most: int, number: int) -> None:
@@ -138,12 +169,22 @@ def expiries(wheel: Wheel) -> Iterator[tuple[str, Work, int]]:
 def main() -> None:
     pending = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with Wheel(backend="process") as wheel:
-        print(f"| us to arm and cancel, {pending:,} pending | alone | beside 3 busy threads |")
+        print("| us to arm and cancel, as many at once |",
+              *(f"{number:,} |" for number in WAVES), "bytes of each |")
+        print("|---" + "|--:" * len(WAVES) + "|--:|")
+        makers = (("Wheel", wheel.timeout), ("asyncio", asyncio.timeout))
+        memory = {name: bytes_of_each(make) for name, make in makers}
+        for name, make in makers:
+            work = in_loop(functools.partial(wave, make), 0)
+            costs = [min(timed(work, number) for _ in range(RUNS)) for number in WAVES]
+            print(f"| `async with {name}.timeout()` |", *(f"{cost:.2f} |" for cost in costs),
+                  f"{memory[name]} |", flush=True)
+        print(f"\n| us to arm and cancel, {pending:,} pending | alone | beside 3 busy threads |")
         print("|---|--:|--:|")
         for name, work, number in pairs(wheel, pending):
             alone = min(timed(work, number) for _ in range(RUNS))
             with busy_threads(3):
-                beside = timed(work, number)
+                beside = timed(work, number, time.perf_counter_ns)
             print(f"| {name} | {alone:,.2f} | {beside:,.2f} |", flush=True)
         print("\n| us to arm and expire, 10,000 at once | |\n|---|--:|")
         for name, work, number in expiries(wheel):

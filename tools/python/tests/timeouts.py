@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-from twheel import Wheel, aio
+from twheel import LimitReached, Wheel, aio, cell as cells
 
 HOUR = 3600
 INFINITY = float("inf")
@@ -158,22 +158,45 @@ class OfTheWheel(OfAsyncio):
         self.assertEqual([event.cookie for event in self.wheel.read(10)], [5])
         self.assertEqual(self.wheel.info().live, 0)
 
-    async def test_cells_are_used_again_and_end_after_a_burst(self) -> None:
-        async def work(delay: float) -> None:
-            with contextlib.suppress(TimeoutError):
-                async with self.make(delay):
-                    await asyncio.sleep(0.02)
+    async def burst(self, number: int) -> None:
+        scopes = [self.make(HOUR) for _ in range(number)]
+        for scope in scopes:
+            await scope.__aenter__()
+        for scope in scopes:
+            await scope.__aexit__(None, None, None)
 
-        for delay in (HOUR, 0.001):
-            await asyncio.gather(*(work(delay) for _ in range(200)))
-        await asyncio.sleep(0)
+    async def test_burst_makes_cells_in_batches_for_later_ones(self) -> None:
+        with (mock.patch.object(aio, "BATCH", 16),
+              mock.patch.object(cells, "create_many", wraps=cells.create_many) as create):
+            for number in (160, 1, 160):
+                await self.burst(number)
+        self.assertLessEqual(create.call_count, 15)
         [timeouts] = self.wheel._watches.values()
-        self.assertLessEqual(timeouts.wheel.info().live, aio.SPARE + 1)
-        armed = timeouts.wheel.stats().armed
-        for _ in range(100):
+        info, stats = timeouts.wheel.info(), timeouts.wheel.stats()
+        self.assertEqual(stats.armed, info.live)
+        self.assertLess(info.live, 160 + 16)
+
+    async def test_cells_that_a_burst_leaves_end_later(self) -> None:
+        """Those in use stay, and a few spare ones."""
+        with mock.patch.multiple(aio, QUIET=0.01, BATCH=16, SPARE=4):
             async with self.make(HOUR):
-                pass
-        self.assertEqual(timeouts.wheel.stats().armed, armed)
+                await self.burst(50)
+                [timeouts] = self.wheel._watches.values()
+                while timeouts.wheel.info().live > aio.SPARE + 1:
+                    await self.burst(3)
+                    await asyncio.sleep(0.001)
+            self.assertTrue(timeouts.wheel.info().live)
+
+    async def test_burst_that_reaches_the_limit_is_told(self) -> None:
+        with mock.patch.object(self.wheel, "_another", lambda: Wheel(max_timeouts=100)):
+            self.make(HOUR)
+        scopes = [self.make(HOUR) for _ in range(101)]
+        for scope in scopes[:100]:
+            await scope.__aenter__()
+        with self.assertRaises(LimitReached):
+            await scopes[100].__aenter__()
+        for scope in scopes[:100]:
+            await scope.__aexit__(None, None, None)
 
     async def check_close(self, close: Callable[[], None]) -> None:
         with self.assertRaises(TimeoutError):

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from . import cell as cells
 from .cell import Cell
 from .records import Event
 from .wheel import Wheel
@@ -30,8 +31,14 @@ YIELD_AFTER = 16
 MOST = 64
 """Number of timeouts that expire in one turn of the loop."""
 
+BATCH = 256
+"""Maximum number of cells that are made at once, or end in one turn of the loop."""
+
 SPARE = 64
-"""Number of idle cells that are kept, and as many as are in use."""
+"""Number of idle cells up to which none ends."""
+
+QUIET = 10
+"""Seconds without use after which an idle cell ends, at the latest after twice as many."""
 
 LONGEST = 9e9
 """Seconds. A timeout that is farther away never expires."""
@@ -189,13 +196,19 @@ class Events(Generic[T]):
 
 class _Timeouts:
     """The cells of the timeouts in one loop. They have a wheel of their own, so that nobody else
-    reads their events."""
+    reads their events.
+
+    A burst leaves idle cells, which the next burst uses. Of the idle ones, _late are those that
+    nobody has used since the last call of _rest(). They end in the next call.
+    """
 
     def __init__(self, wheel: Wheel, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.wheel = wheel._another()
-        self._clock = self.wheel.info().clock
+        self._clock = self.wheel._first.clock
         self._idle: list[Cell] = []
+        self._late: list[Cell] = []
+        self._timer: asyncio.TimerHandle | None = None
         self._used: dict[int, Timeout] = {}
         loop.add_reader(self.wheel.fileno(), self._expire)
 
@@ -204,18 +217,32 @@ class _Timeouts:
 
     def take(self, timeout: "Timeout") -> Cell:
         """Lend a cell to the timeout."""
-        cell = self._idle.pop() if self._idle else self.wheel.cell()
+        cell = (self._idle or self._late or self._make()).pop()
         self._used[cell.id] = timeout
         return cell
 
+    def _make(self) -> list[Cell]:
+        self._idle = cells.create_many(self.wheel, min(len(self._used) + 1, BATCH))
+        return self._idle
+
     def give(self, cell: Cell) -> None:
-        """Take it back. Those that a burst leaves end."""
+        """Take it back."""
         del self._used[cell.id]
         if not self.wheel.closed:
             cell.cancel()
             self._idle.append(cell)
-            while len(self._idle) > len(self._used) + SPARE:
-                self._idle.pop()
+            if not self._timer and len(self._idle) > SPARE:
+                self._timer = self.loop.call_later(QUIET, self._rest)
+
+    def _rest(self) -> None:
+        """End a batch of late cells. After the last one, all that are idle are late."""
+        cells.close_many(self.wheel, self._late[-BATCH:])
+        del self._late[-BATCH:]
+        delay, self._timer = 0, None
+        if not self._late:
+            delay, self._late, self._idle = QUIET, self._idle, []
+        if len(self._late) + len(self._idle) > SPARE:
+            self._timer = self.loop.call_later(delay, self._rest)
 
     def _expire(self) -> None:
         for event in self.wheel._take(MOST) or ():
@@ -227,6 +254,8 @@ class _Timeouts:
 
     def _end(self) -> None:
         if not self.wheel.closed:
+            if self._timer:
+                self._timer.cancel()
             if not self.loop.is_closed():
                 self.loop.remove_reader(self.wheel.fileno())
                 self.loop.call_soon(self._leave)        # asyncio.timeout() needs a running loop

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from . import _lib
 from ._lib import lib
 from .errors import check_operation
-from .records import Outcome, check_u64
+from .records import Operation, Outcome, check_u64
 from .times import check_ns
 
 if TYPE_CHECKING:
@@ -23,6 +23,16 @@ else:
         from ._pycell import Exchange
 
 OUTCOMES = tuple(Outcome)
+
+_process = object()
+
+
+def _leave() -> None:
+    global _process
+    _process = object()
+
+
+os.register_at_fork(after_in_child=_leave)
 
 
 class Cell(Exchange):
@@ -45,7 +55,8 @@ class Cell(Exchange):
 
     __slots__ = ("_owner",)
 
-    def __init__(self, wheel: "Wheel", id: int, cookie: int, address: int, owner: int = 0) -> None:
+    def __init__(self, wheel: "Wheel", id: int, cookie: int, address: int,
+                 owner: object = None) -> None:
         """Use Wheel.cell() or Wheel.find_cell()."""
         super().__init__(wheel, id, cookie, address, wheel._gate, ctypes.addressof(wheel._gate),
                          OUTCOMES, check_operation)
@@ -66,7 +77,7 @@ class Cell(Exchange):
                 self.wheel.cancel(self.id)
 
     def __del__(self) -> None:
-        if getattr(self, "_owner", 0) == os.getpid():
+        if getattr(self, "_owner", None) is _process:
             self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -88,7 +99,27 @@ def create(wheel: "Wheel", cookie: int) -> Cell:
     context, id, pointer = wheel._use(), ctypes.c_uint64(), ctypes.c_void_p()
     check_operation(lib.twheel_cell_create(context.pointer, check_u64(cookie), ctypes.byref(id),
                                            ctypes.byref(pointer)))
-    return Cell(wheel, id.value, cookie, pointer.value or 0, os.getpid())
+    return Cell(wheel, id.value, cookie, pointer.value or 0, _process)
+
+
+def create_many(wheel: "Wheel", number: int) -> list[Cell]:
+    """Make new cells with one call, fewer if they reach a limit, but one at least."""
+    made = [create(wheel, 0)]
+    context, pointer, more = wheel._use(), ctypes.c_void_p(), number - 1
+    op = _lib.Op(opcode=_lib.OP_ARM, flags=_lib.F_ABS | _lib.F_CELL, expires_ns=_lib.CELL_IDLE,
+                 result=-errno.ECANCELED)
+    ops = (_lib.Op * more).from_buffer_copy(bytes(op) * more)
+    lib.twheel_submit_ops(context.pointer, ops, more)
+    for op in ops:
+        if not op.result:
+            check_operation(lib.twheel_cell_find(context.pointer, op.id, ctypes.byref(pointer)))
+            made.append(Cell(wheel, op.id, 0, pointer.value or 0, _process))
+    return made
+
+
+def close_many(wheel: "Wheel", cells: list[Cell]) -> None:
+    """End cells with one call."""
+    wheel.submit(Operation.cancel(cell.id) for cell in cells if cell._end())
 
 
 def find(wheel: "Wheel", id: int) -> Cell:
