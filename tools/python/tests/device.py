@@ -99,6 +99,7 @@ class OneTimeout(WheelCase):
         id = self.arm_fired()
         self.take()
         self.refuse(errno.ENOENT, lambda: self.wheel.get(id))
+        self.assertRaisesRegex(TimeoutGone, "no such timeout", self.wheel.get, id)
         self.refuse(TimeoutGone, lambda: self.wheel.cancel(id), lambda: self.wheel.get(id),
                     lambda: self.wheel.mod(id, 1), lambda: self.wheel.find_cell(id))
 
@@ -504,7 +505,7 @@ class Reading(WheelCase):
 
     def test_read_of_none_in_time_is_a_timeout_error(self) -> None:
         begin = time.monotonic()
-        self.refuse(TimeoutError, lambda: self.wheel.read(timeout=0.05))
+        self.assertRaisesRegex(TimeoutError, "no event", self.wheel.read, timeout=0.05)
         self.assertGreaterEqual(time.monotonic(), begin + 0.05)
         self.refuse(ValueError, lambda: self.wheel.read(0))
 
@@ -533,6 +534,7 @@ class Reading(WheelCase):
         self.assertEqual(self.wheel.read(), [])
         self.refuse(Stopped, lambda: self.wheel.arm(1), lambda: cell.arm(1), self.wheel.cell)
         self.refuse(errno.ESHUTDOWN, lambda: self.wheel.arm(1))
+        self.assertRaisesRegex(Stopped, "the wheel was stopped", self.wheel.arm, 1)
 
     def on_alarm(self, handler: Callable[..., object]) -> None:
         """Run the handler soon. The second signal is for a read that began to wait just after
@@ -626,6 +628,7 @@ class Contexts(Case):
             ops = [Operation.arm(HOUR) for _ in range(11)]
             wheel.submit(ops)
             self.assertEqual([type(op.error) for op in ops], [type(None)] * 10 + [LimitReached])
+            self.assertIn("the limit of timeouts", str(ops[10].error))
             self.refuse(errno.EAGAIN, lambda: wheel.arm(1))
             info = wheel.info()
             self.assertEqual((info.refused, info.user_refused, info.all_refused,

@@ -82,6 +82,13 @@ class OfAsyncio(unittest.IsolatedAsyncioTestCase):
         self.assertTrue(before <= scope.when() - HOUR <= now())
         self.assertIsNone(self.make(None).when())
 
+    async def test_repr_has_the_state_and_the_deadline(self) -> None:
+        async with self.make(HOUR) as scope:
+            self.assertRegex(repr(scope), r"^<Timeout \[active\] when=\d+\.\d*>$")
+            scope.reschedule(None)
+            self.assertEqual(repr(scope), "<Timeout [active] when=None>")
+        self.assertEqual(repr(scope), "<Timeout [finished]>")
+
     async def test_reschedule_is_for_the_block(self) -> None:
         scope = self.make(HOUR)
         # An assertion: before 3.12.
@@ -216,10 +223,11 @@ class OfTheWheel(OfAsyncio):
         await self.check_close(threading.Thread(target=self.wheel.close).start)
 
     async def test_timeout_is_entered_once(self) -> None:
+        """The text is that of asyncio in Python 3.12."""
         async with self.make(HOUR) as scope:
-            with self.assertRaises(RuntimeError):
+            with self.assertRaisesRegex(RuntimeError, "^Timeout has already been entered$"):
                 await scope.__aenter__()
-        with self.assertRaises(RuntimeError):
+        with self.assertRaisesRegex(RuntimeError, "^Timeout has already been entered$"):
             await scope.__aenter__()
 
 

@@ -317,9 +317,13 @@ class Timeout:
         """It was due, and the block is cancelled."""
         return self._scope.expired()
 
+    def __repr__(self) -> str:
+        when = None if self._when is None else round(self._when, 3)
+        return repr(self._scope).replace("when=None", f"when={when}")
+
     async def __aenter__(self) -> "Timeout":
         if self._cell:
-            raise RuntimeError("the timeout has been entered before")
+            raise RuntimeError("Timeout has already been entered")
         await self._scope.__aenter__()
         self._cell = cell = self._timeouts.take(self)
         self._arm(cell)

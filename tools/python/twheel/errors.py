@@ -22,10 +22,10 @@ class Stopped(OSError):
 
 
 # These hold for operations. In other calls the errnos have their usual meaning.
-_OPERATION: dict[int, type[OSError]] = {
-    errno.ENOENT: TimeoutGone,
-    errno.EAGAIN: LimitReached,
-    errno.ESHUTDOWN: Stopped,
+_OPERATION: dict[int, tuple[type[OSError], str]] = {
+    errno.ENOENT: (TimeoutGone, "no such timeout, or its last event was read"),
+    errno.EAGAIN: (LimitReached, "the limit of timeouts is reached"),
+    errno.ESHUTDOWN: (Stopped, "the wheel was stopped"),
 }
 
 
@@ -52,7 +52,8 @@ def operation_error(result: int) -> OSError | None:
     """Return the error that the result of an operation stands for, or None."""
     if result >= 0:
         return None
-    return _OPERATION.get(-result, OSError)(-result, os.strerror(-result))
+    kind, text = _OPERATION.get(-result) or (OSError, os.strerror(-result))
+    return kind(-result, text)
 
 
 def check_operation(result: int) -> int:

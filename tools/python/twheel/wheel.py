@@ -404,7 +404,9 @@ class Wheel:
         context, raws = self._use(), (_lib.Event * most)()
         result = _patiently(lambda ns: waiting.twheel_read(context.pointer, raws, most, ns),
                             timeout)
-        return Event._all(raws, check(-errno.ETIMEDOUT if result == -errno.EAGAIN else result))
+        if result in (-errno.EAGAIN, -errno.ETIMEDOUT):
+            raise TimeoutError(errno.ETIMEDOUT, "no event came in time")
+        return Event._all(raws, check(result))
 
     def _take(self, most: int) -> list[Event] | None:
         """Read without waiting. Returns None if there is no event yet."""
