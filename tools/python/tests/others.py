@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-"""Expirations in trio, through anyio, which also runs them on asyncio."""
+"""Expirations in trio, through anyio, which also runs them on asyncio. CPython's tests of
+asyncio.timeout()."""
 
+import asyncio
 import importlib
+import sys
 import threading
+import time
+import types
 import unittest
 from collections.abc import Callable, Coroutine
 from typing import Any
+from unittest import mock
 
 from twheel import Wheel
 
@@ -74,3 +80,25 @@ class InOtherLoops(unittest.TestCase):
                         close(wheel)
                     self.assertEqual(cookies, [3])
         self.run_all(main)
+
+
+class OfCPython(unittest.TestCase):
+    def test_what_cpython_tests_of_asyncio_holds_for_timeout(self) -> None:
+        def timeout_at(when: float | None) -> Any:
+            timeout = wheel.timeout(None if when is None else when - time.monotonic())
+            timeout._when = when
+            return timeout
+
+        try:
+            module: Any = importlib.import_module("test.test_asyncio.test_timeouts")
+        except ImportError as error:
+            self.skipTest(f"{error}: libpython3.{sys.version_info.minor}-testsuite has it")
+        suite = unittest.defaultTestLoader.loadTestsFromTestCase(module.TimeoutTests)
+        number, result = suite.countTestCases(), unittest.TestResult()
+        with Wheel() as wheel:
+            own = vars(asyncio) | {"timeout": wheel.timeout, "timeout_at": timeout_at}
+            with mock.patch.object(module, "asyncio", types.SimpleNamespace(**own)):
+                suite.run(result)
+        print(f"# {result.testsRun} tests of CPython")
+        self.assertEqual((result.testsRun, result.errors, result.failures, result.skipped),
+                         (number, [], [], []))
