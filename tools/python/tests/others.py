@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-"""Expirations in trio, through anyio, which also runs them on asyncio. CPython's tests of
-asyncio.timeout()."""
+"""Expirations in trio, through anyio, which also runs them on asyncio. The server of
+README.md, and CPython's tests of asyncio.timeout()."""
 
 import asyncio
+import contextlib
 import importlib
+import socket
 import sys
 import threading
 import time
@@ -80,6 +82,32 @@ class InOtherLoops(unittest.TestCase):
                         close(wheel)
                     self.assertEqual(cookies, [3])
         self.run_all(main)
+
+
+class Server(unittest.TestCase):
+    def test_server_of_the_page_ends_idle_connections(self) -> None:
+        async def client() -> None:
+            serving = asyncio.create_task(server.main(port))
+            while True:
+                with contextlib.suppress(ConnectionRefusedError):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                    break
+                await asyncio.sleep(0.01)
+            for _ in range(3):
+                writer.write(b"echo")
+                self.assertEqual(await reader.readexactly(4), b"echo")
+            server.IDLE = 0.01
+            writer.write(b"last")
+            with contextlib.suppress(ConnectionResetError):
+                await reader.read()
+            writer.close()
+            serving.cancel()
+            await asyncio.wait([serving])
+
+        server: Any = importlib.import_module("server")
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+        asyncio.run(client())
 
 
 class OfCPython(unittest.TestCase):
