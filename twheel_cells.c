@@ -20,24 +20,27 @@
  *
  *	QUEUED		in the wheel for t.expires, or on its way to the sink
  *	PARKED		in no list. The kernel looks at the word in calls only
+ *	LATE		the work of the user will look, see "Accounts" of twheel_events.c
  *	READY		on the event queue
  *	CANCELLED	cancelled on its way to the sink, which frees the record
  *
  *	FREE -> PARKED		ARM
  *	PARKED -> QUEUED	ARM, MOD, KICK: the word holds a deadline
  *	QUEUED -> QUEUED	a look in the sink; MOD; KICK with an earlier deadline
+ *	QUEUED -> LATE		a look of the sink that fires nothing, if the account is overdrawn
+ *	LATE -> as QUEUED	a look in the work
  *	QUEUED -> PARKED	a look: an idle value other than TWHEEL_CELL_IDLE
  *	QUEUED -> READY		a look: the deadline has passed
  *	READY -> PARKED		read(); MOD, KICK: the event was withdrawn
- *	QUEUED, PARKED -> READY	STOP: the word holds a deadline
+ *	not READY -> READY	STOP: the word holds a deadline
  *	any -> FREE or CANCELLED	CANCEL; STOP of an idle cell; read() after STOP
  *
  * The cell of a record keeps its address while the record is live. MOD and KICK need not move
- * a record on its way to the sink, which looks at the word afterwards.
+ * a record that is LATE or on its way to the sink: a look at the word comes afterwards.
  *
  * Two rules hold whenever the file's lock is free:
  *
- *  - a record that is not QUEUED has look == ~0;
+ *  - a record that is neither QUEUED nor LATE has look == ~0;
  *  - a record that is QUEUED has look >= t.expires, if it is not on its way to the sink.
  *
  * So if look <= deadline, the kernel looks in time. Otherwise the user calls KICK.
@@ -91,45 +94,21 @@
  * about the same delay never calls KICK. A cell that falls out of use costs two looks.
  *
  *
- * Pace
- *
- * A look that finds a cell moved costs the kernel several times what the move, a store, has
- * cost the user. So looks that do not fire a cell are paced, at TWDEV_LOOKS for each user, CPU
- * and millisecond. A pace for each file would not bound a user with many files. Programs that arm
- * their cells in a burst get their looks in bursts, so TWDEV_BURST looks may come in advance: they
- * delay others as much as timeouts that fire.
- *
- * @paced of the CPU is the time up to which looks are paid for. A look beyond the burst publishes
- * and enqueues the time from which it is within it, if the deadline is earlier. Then the cell
- * fires late, unless its user arms it once more: look is later than the deadline, so he calls
- * KICK. Other users' timeouts are not delayed.
- *
- * The cell waits for a look at each timeout of the user at most: looks that follow a KICK, which
- * no pace delays, must not be paid for by others without end. The cells of a private wheel are
- * not paced: its turns alternate with those of other wheels.
- *
- *
  * Memory
  *
- * Cells lie in pages. A table points to the pages. It covers the indices of all records that a
- * file can have, see twheel_records.c, but for records with no generations left: a file whose
- * indices are used up refuses to make a cell, with -EAGAIN.
- *
- * A page is added on a fault or before its first cell is armed, the table with the first page.
- * They are freed at release. Mappings hold a reference to the file, so they end before. A page
- * that is pinned for longer has its own reference.
+ * A table points to pages of cells. It covers the indices of all records that a file can have, see
+ * twheel_records.c, but for those with no generations left: a file whose indices are used up makes
+ * no cell, with -EAGAIN. A page is added on a fault or before its first cell is armed, the table
+ * with the first page. They are freed at release, which mappings delay by their reference to the
+ * file. A page that is pinned for longer has its own reference.
  *
  *
  * Trust
  *
- * At worst, a bad word is a wrong deadline for its owner: the time that a record is enqueued
- * for is kept in kernel memory. Users cannot prolong any loop here, except the retries of a
- * CPU without an atomic exchange instruction. After a lost compare-exchange the kernel goes
- * on with the word that it found. FIRED without an event counts as idle.
- *
- * 32-bit kernels would need a lock to load a 64-bit word that is being written. On a machine
- * whose data cache has aliases, the kernel may load a word that a user has replaced. Both have
- * no cells: mmap() fails with -ENODEV, as if there were no mmap operation.
+ * At worst, a bad word is a wrong deadline for its owner: the time that a record is enqueued for is
+ * in kernel memory. Users can prolong no loop but the retries of a CPU without an atomic exchange.
+ * After a lost compare-exchange the kernel goes on with the word that it found. FIRED without an
+ * event counts as idle. Without cells, see TWDEV_HAS_CELLS, mmap() fails with -ENODEV.
  */
 #include <linux/personality.h>
 #include <linux/sched.h>
@@ -145,12 +124,6 @@
 
 /* Maximum delay between the two looks at an idle cell. */
 #define TWDEV_MAX_AHEAD		(60ULL * NSEC_PER_SEC)
-
-/* Looks that find a cell moved or idle, for each user, CPU and millisecond, see "Pace". */
-#define TWDEV_LOOKS		64
-#define TWDEV_LOOK_NS		(NSEC_PER_MSEC / TWDEV_LOOKS)
-#define TWDEV_BURST		16384
-#define TWDEV_BURST_NS		((u64)TWDEV_BURST * TWDEV_LOOK_NS)
 
 /* A record of a sink's batch on each CPU may be neither live nor free. */
 #define TWDEV_MAX_BATCH		128
@@ -209,36 +182,16 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 }
 
 /*
- * Count a look that does not fire. Returns the time before which the kernel need not look at the
- * cell again, or 0. The clock is jiffies: it is read for each look, and a burst hides its steps.
+ * Look at the cell of @r, which is in the list of the sink, or LATE. Returns true if it has fired;
+ * @now_ns is the time. Otherwise the record is off the list and is QUEUED or PARKED, or LATE if the
+ * account is @overdrawn.
  */
-static u64 twdev_pace(struct twdev_file *f, u64 now_ns)
-{
-	u64 *paced = &f->user->paced[raw_smp_processor_id() % TWDEV_PACERS];
-	u64 most = TWDEV_BURST_NS + atomic_long_read(&f->user->timeouts) * TWDEV_LOOK_NS;
-	u64 start_ns = get_jiffies_64() * TICK_NSEC, paid_ns;
-
-	if (f->private)
-		return 0;
-	/* A CPU with the same remainder may count at the same time: then one look is free. */
-	paid_ns = min(max(READ_ONCE(*paced), start_ns) + TWDEV_LOOK_NS, start_ns + most);
-	WRITE_ONCE(*paced, paid_ns);
-	if (likely(paid_ns - start_ns <= TWDEV_BURST_NS))
-		return 0;
-	return twdev_to_user_ns(f, now_ns + paid_ns - start_ns - TWDEV_BURST_NS);
-}
-
-/*
- * Look at the cell of @r, which is in the list of the sink. Returns true if it has fired;
- * @now_ns is the time. Otherwise the record is off the list and is QUEUED or PARKED.
- */
-bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
+bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool overdrawn)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
-	u64 word = READ_ONCE(cell->word), t = TWDEV_NO_LOOK, due_ns = *now_ns, paced;
+	u64 word = READ_ONCE(cell->word), t = TWDEV_NO_LOOK, due_ns = *now_ns;
 
 	lockdep_assert_held(&f->lock);
-	f->counts.looks++;
 	if (f->clock == TWHEEL_REALTIME) {
 		/* Barrier D. */
 		smp_rmb();
@@ -250,27 +203,31 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns)
 		/* Barrier B. */
 		WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
 		if (twdev_replace(cell, &word, TWHEEL_CELL_FIRED)) {
+			f->counts.looks++;
 			r->word = word;
 			r->t.expires = twdev_from_user_ns(f, word);
 			return true;
 		}
 	}
+	if (overdrawn) {
+		twheel_accept(&r->t);
+		r->state = TWDEV_LATE;
+		list_move_tail(&r->t.entry, &f->late);
+		return false;
+	}
+	f->counts.looks++;
 	if (twdev_is_deadline(word))
 		t = word;
 	else if (word == TWHEEL_CELL_IDLE && twdev_replace(cell, &word, TWDEV_CELL_SEEN))
 		t = twdev_to_user_ns(f, *now_ns + r->ahead_ns);
-	paced = twdev_pace(f, *now_ns);
-	if (likely(t >= paced)) {
-		t = twdev_publish(cell, t);
-	} else {
-		/* No barrier: an earlier deadline has to wait, whether it is seen or not. */
-		t = paced;
-		WRITE_ONCE(cell->look, t);
-	}
+	t = twdev_publish(cell, t);
 	list_del(&r->t.entry);
 	if (t == TWDEV_NO_LOOK) {
 		twheel_accept(&r->t);
 		r->state = TWDEV_PARKED;
+	} else if (r->state == TWDEV_LATE) {
+		r->state = TWDEV_QUEUED;
+		twheel_arm_slack(&r->t, twdev_from_user_ns(f, t), twdev_slack_ns(r));
 	} else {
 		twheel_extend(&r->t, twdev_from_user_ns(f, t), twdev_slack_ns(r));
 	}
@@ -288,7 +245,7 @@ static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r,
 	if (r->state == TWDEV_PARKED) {
 		r->state = TWDEV_QUEUED;
 		twheel_arm_slack(&r->t, at, twdev_slack_ns(r));
-	} else {
+	} else if (r->state == TWDEV_QUEUED) {
 		/* Fails for a record on its way to the sink, which looks at the word. */
 		twheel_mod_slack(&r->t, at, twdev_slack_ns(r));
 	}
@@ -463,11 +420,10 @@ bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 }
 
 /*
- * STOP a cell whose record is in no list, and neither in the wheel nor in the sink.
- *
- * One compare-exchange is enough. If it fails, a user has changed the word after look was
- * published. If that was an arming, the user loads look == ~0, KICK fails with -ESHUTDOWN,
- * and the user undoes the arming. So the cell can end like an idle cell.
+ * STOP a cell whose record is in no list, and neither in the wheel nor in the sink. One
+ * compare-exchange is enough. If it fails, a user has changed the word after look was published. If
+ * that was an arming, the user loads look == ~0, KICK fails with -ESHUTDOWN, and the user undoes
+ * the arming. So the cell can end like an idle cell.
  */
 static void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 {

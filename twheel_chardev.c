@@ -6,33 +6,23 @@
  * All contexts on a clock share one wheel of the engine, which has a batch sink. A context
  * that asks for another geometry gets a private wheel.
  *
- *	twheel_chardev.c	files, SETUP, INFO, LIST, STATS
- *	twheel_records.c	users, pages, records
- *	twheel_cells.c		cells
- *	twheel_ops.c		ARM, MOD, CANCEL, GET, KICK, SUBMIT, CANCEL_ALL
- *	twheel_events.c		the sink, read(), poll()
- *	twheel_stop.c		STOP
- *
  *
  * Setting up
  *
  * Clock, wheel, limit and slack of a file are constant once it has begun. A file begins with
- * SETUP, its first timeout, a mapping of cells, or STOP. SETUP creates the wheel without a
- * lock, then installs all settings under @grow and @lock. If the file has begun meanwhile,
- * SETUP destroys the wheel again. Operations read the settings under @lock. Plain operations
- * read them locklessly after they load @plain with acquire; twdev_begin() stores it with
- * release.
+ * SETUP, its first timeout, a mapping of cells, or STOP. SETUP creates the wheel without a lock,
+ * then installs all settings under @grow and @lock, unless the file has begun meanwhile. Operations
+ * read the settings under @lock, plain ones locklessly after they load @plain with acquire;
+ * twdev_begin() stores it with release.
  *
  *
  * Records
  *
- * A record is one live timeout. It is the node in the wheel and also the entry on the event
- * queue: a timeout is either pending or has an unread event, never both. So expiry allocates
- * nothing, and no event is lost for lack of memory.
- *
- * An id is the index of the record (low 32 bits) and its generation. The generation is
- * incremented when the record is freed. A record with no generations left is not used again,
- * so an id never names a second timeout.
+ * A record is one live timeout. It is the node in the wheel and also the entry on the event queue:
+ * a timeout is either pending or has an unread event, never both. So expiry allocates nothing, and
+ * no event is lost for lack of memory. An id is the index of the record (low 32 bits) and its
+ * generation, which is incremented when the record is freed. A record with no generations left is
+ * not used again, so an id never names a second timeout.
  *
  *	FREE		on the free list
  *	ARMED		in the wheel, or in a batch on its way to the sink
@@ -45,22 +35,19 @@
  *	ARMED -> ARMED		MOD; if the record is on its way to the sink, @rearm
  *				tells the sink to arm it instead of making an event
  *	ARMED -> FREE		CANCEL
- *	ARMED -> CANCELLED	CANCEL or close of a record on its way to the sink
+ *	ARMED -> CANCELLED	CANCEL of a record on its way to the sink
  *	READY -> ARMED		MOD: the event is withdrawn
  *	READY -> FREE		read of the last event; CANCEL: the event is withdrawn
  *	READY -> ARMED		read of an event of a periodic timeout
  *	CANCELLED -> FREE	sink
- *	ARMED -> READY		STOP; sink after STOP, for a record with @rearm set
+ *	ARMED -> READY		STOP, close; sink after it, for a record with @rearm set
  *
  * The wheel has already expired a timeout that is on its way to the sink. CANCEL and MOD
  * therefore return TWHEEL_WITHDRAWN for it, as for an unread event.
  *
- * Cells have two more states: QUEUED instead of ARMED, and PARKED. The word of the cell
- * determines the outcome of each operation. twheel_cells.c describes both.
- *
- * CANCEL_ALL and LIST go through the records by index, one portion per hold of the lock. LIST
- * copies each portion to user space without the lock, so it may report a timeout that has
- * ended since.
+ * Cells have three more states, which twheel_cells.c describes. CANCEL_ALL and LIST go through the
+ * records by index, one portion per hold of the lock. LIST copies each portion to user space
+ * without the lock, so it may report a timeout that has ended since.
  *
  *
  * Locking
@@ -69,15 +56,15 @@
  *	  twdev_file.grow		pages are added
  *	    twdev_file.lock		all of the file
  *	      locks of the engine
- *	      twdev_file.wait		wakeup when the last event after STOP is gone
+ *	      twdev_file.wait		waiters
+ *	      twdev_user.late_lock	files that need the work of the user
  *	twdev_users_mutex		users with open files
  *	twdev_user.making		a private wheel is allocated and counted
  *
  * twdev_file.lock protects all of a file: states, free list, event queue, tables of chunks
  * and cells, counts. It is a bh lock, since the sink runs in soft interrupts. The sink holds
- * only the engine's lock of turns. It takes the lock once for successive records of one file. If
- * it has to wait, it does so once for all records of the file in its batch. No access that may
- * fault is made under grow.
+ * only the engine's lock of turns. It takes the lock once for successive records of one file. No
+ * access that may fault is made under grow.
  *
  * A record that is ARMED under the lock is pending in the wheel, or the sink has not taken
  * the lock yet: twheel_cancel() and twheel_mod() tell which. twheel_arm_list() needs
@@ -87,38 +74,27 @@
  *
  * Release
  *
- * After the last reference is gone, only the sink and the work item that wakes waiters can
- * reach the file.
- *
- *  1. Pending timeouts are taken out of the wheel. The states of their records are not
- *     updated, as nothing reads them any more. Records on their way to the sink become
- *     CANCELLED.
- *  2. A flush of the wheel waits until the sink is done with the CANCELLED records and with
- *     the wait queue. Then the work item is cancelled.
- *  3. Records, cells and, last, a private wheel are freed.
+ * After the last reference is gone, only the sink and the work of the user can reach the file. Its
+ * timeouts are stopped as by STOP, but nothing reads their events. A flush of the wheel waits until
+ * the sink is done with records on their way and with the wait queue. Then the file is taken from
+ * the work. Records, cells and, last, a private wheel are freed.
  *
  *
  * Limits
  *
- * The limit of a file counts live timeouts exactly. The limits per user and in total count
- * pages: a page of records counts as the timeouts that fit into it until release. So
- * these limits bound memory, and the counts, which all CPUs share, stay off the hot path. The
- * user is the real uid that opened the file. Neither its namespace nor the tasks that use the
- * file matter. The memory is charged to the cgroup of the task that allocates it. The defaults
- * are shares of the machine's memory. A part of the total is reserved for CAP_SYS_RESOURCE.
+ * The limit of a file counts live timeouts exactly. The limits per user and in total count pages
+ * as the timeouts that fit into them. So these limits bound memory, and the counts, which all CPUs
+ * share, stay off the hot path. The user is the real uid that opened the file, in any namespace.
+ * The memory is charged to the cgroup of the task that allocates it. The defaults are shares of
+ * the machine's memory. A part of the total is reserved for CAP_SYS_RESOURCE.
  *
- * A private wheel costs memory on every CPU, which is limited for each user. A bad geometry also
- * costs time: a short tick causes many wakeups, and with one level a slot of later rounds is
- * visited once in each round. So without CAP_SYS_RESOURCE the tick has a minimum, and one level
- * is refused.
+ * A private wheel costs memory on every CPU, which is limited for each user. A short tick causes many wakeups, and with one
+ * level a slot of later rounds is visited once in each round. So without CAP_SYS_RESOURCE the tick
+ * has a minimum, and one level is refused.
  *
- * Users share a wheel, not their costs. The cost of a file in the turns of a shared wheel is
- * bounded. Looks at cells are paced (twheel_cells.c). The sink waits for the lock of a file for
- * one operation, run or chunk (twdev_lock()). Many waiters are woken by a work item.
- *
- * Not prevented: many timeouts in one tick delay those after them, on the same CPU and wheel, in
- * the first 128 also within the soft interrupt. The limits of several uids add up. SECURITY.md has
- * figures.
+ * Users share a wheel, not their costs: see "Accounts" of twheel_events.c. Not prevented: many
+ * timeouts in one tick delay those after them, on the same CPU and wheel. The limits of several
+ * uids add up. SECURITY.md has figures.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -141,11 +117,9 @@
 #define TWDEV_MAX_LIMIT	BIT(28)
 
 /*
- * Opening /dev/twheel loads the module. The node must therefore exist before the module is
- * loaded, which takes a fixed minor number: depmod writes name and number of the two aliases
- * to modules.devname, and the node is created from them at boot. Opening the node makes the
- * kernel request char-major-10-247. It does not request a module for a dynamic minor.
- * devices.txt reserves 243 to 254 for local use, the range for an out-of-tree driver.
+ * Opening /dev/twheel loads the module. So the node is created at boot, from the two aliases that
+ * depmod writes to modules.devname, which takes a fixed minor number. devices.txt reserves 243 to
+ * 254 for local use, the range for an out-of-tree driver.
  */
 #define TWDEV_MINOR	247
 
@@ -258,28 +232,22 @@ static int twdev_check_setup(const struct twheel_setup *setup)
 	return twdev_find_clock(setup) < 0 ? -EINVAL : 0;
 }
 
-/* Can an unprivileged user have this wheel? See "Limits". */
-static bool twdev_params_modest(const struct twheel_params *p)
-{
-	return p->tick_ns >= TWDEV_USER_TICK_NS && p->levels != 1;
-}
-
 static void twdev_free_private(struct twdev_user *user, struct twheel *wheel)
 {
 	struct twheel_params params;
 
 	twheel_get_params(wheel, &params);
 	twheel_destroy(wheel);
-	twdev_uncount_wheel(user, params.memory);
+	atomic_long_sub(params.memory, &user->wheel_bytes);
 }
 
-/* A private wheel. capable() leaves an audit record, so it is called only if it matters. */
+/* A private wheel. capable() leaves an audit record: call it if it matters. */
 static struct twheel *twdev_make_private(struct twdev_user *user, const struct twheel_params *p)
 {
 	struct twheel_params params;
 	struct twheel *wheel;
 
-	if (!twdev_params_modest(p) && !capable(CAP_SYS_RESOURCE))
+	if ((p->tick_ns < TWDEV_USER_TICK_NS || p->levels == 1) && !capable(CAP_SYS_RESOURCE))
 		return ERR_PTR(-EPERM);
 	/* A wheel that cannot visit a slot in each round never catches up. */
 	if (p->levels == 1 && p->tick_ns * p->slots < NSEC_PER_MSEC)
@@ -491,11 +459,8 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct twdev_file *f = file->private_data;
 	struct twheel_info info;
-	u32 cells;
 
 	twdev_get_info(f, &info);
-	scoped_guard(twdev_file, f)
-		cells = f->nr_cells;
 	seq_printf(m, "uid:\t%u\n", from_kuid_munged(seq_user_ns(m), f->user->uid));
 	seq_printf(m, "clockid:\t%u\n", info.clock);
 	seq_printf(m, "tick_ns:\t%llu\n", info.tick_ns);
@@ -505,59 +470,44 @@ static void twdev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "slack_us:\t%u\n", info.slack_us);
 	seq_printf(m, "live:\t%u\n", info.live);
 	seq_printf(m, "ready:\t%u\n", info.ready);
-	seq_printf(m, "cells:\t%u\n", cells);
-}
-
-static bool twdev_ioctl_changes(unsigned int cmd)
-{
-	switch (cmd) {
-	case TWHEEL_IOC_SETUP:
-	case TWHEEL_IOC_ARM:
-	case TWHEEL_IOC_MOD:
-	case TWHEEL_IOC_CANCEL:
-	case TWHEEL_IOC_SUBMIT:
-	case TWHEEL_IOC_CANCEL_ALL:
-	case TWHEEL_IOC_STOP:
-	case TWHEEL_IOC_KICK:
-		return true;
-	default:
-		return false;
-	}
+	seq_printf(m, "cells:\t%u\n", READ_ONCE(f->nr_cells));
 }
 
 static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void __user *argp)
 {
 	struct twdev_file *f = file->private_data;
+	bool changes = file->f_mode & FMODE_WRITE;
 
-	if (!(file->f_mode & FMODE_WRITE) && twdev_ioctl_changes(cmd))
-		return -EBADF;
 	switch (cmd) {
 	case TWHEEL_IOC_INFO:
 		return twdev_ioctl_info(f, argp);
 	case TWHEEL_IOC_SETUP:
-		return twdev_ioctl_setup(f, argp);
+		return changes ? twdev_ioctl_setup(f, argp) : -EBADF;
 	case TWHEEL_IOC_MOD:
-		return twdev_ioctl_op(f, TWHEEL_OP_MOD, argp);
+		return changes ? twdev_ioctl_op(f, TWHEEL_OP_MOD, argp) : -EBADF;
 	case TWHEEL_IOC_GET:
 		return twdev_ioctl_op(f, TWHEEL_OP_GET, argp);
 	case TWHEEL_IOC_KICK:
-		return twdev_ioctl_op(f, TWHEEL_OP_KICK, argp);
+		return changes ? twdev_ioctl_op(f, TWHEEL_OP_KICK, argp) : -EBADF;
 	case TWHEEL_IOC_SUBMIT:
-		return twdev_ioctl_submit(f, argp);
+		return changes ? twdev_ioctl_submit(f, argp) : -EBADF;
 	case TWHEEL_IOC_CANCEL_ALL:
-		return twdev_ioctl_cancel_all(f, argp);
+		return changes ? twdev_ioctl_cancel_all(f, argp) : -EBADF;
 	case TWHEEL_IOC_STOP:
-		return twdev_ioctl_stop(f);
+		return changes ? twdev_ioctl_stop(f) : -EBADF;
 	case TWHEEL_IOC_LIST:
 		return twdev_ioctl_list(f, argp);
 	case TWHEEL_IOC_STATS:
 		return twdev_ioctl_stats(f, argp);
+	case TWHEEL_IOC_ARM:
+	case TWHEEL_IOC_CANCEL:
+		return -EBADF;
 	default:
 		return -ENOTTY;
 	}
 }
 
-/* ARM and CANCEL are the hot commands, so they are tested first. */
+/* ARM and CANCEL are the hot commands. On a read-only descriptor they are like the others. */
 static long twdev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *argp = (void __user *)arg;
@@ -594,12 +544,13 @@ static int twdev_open(struct inode *inode, struct file *file)
 	mutex_init(&f->grow);
 	init_waitqueue_head(&f->wait);
 	INIT_LIST_HEAD(&f->ready);
-	INIT_WORK(&f->waking, twdev_wake_by_work);
+	INIT_LIST_HEAD(&f->late);
+	INIT_LIST_HEAD(&f->late_entry);
 	f->wheel = twdev_shared[TWHEEL_MONOTONIC];
 	f->max = READ_ONCE(max_timeouts);
 	twdev_note_namespace(f);
 	f->offset_ns = f->offsets_ns[TWHEEL_MONOTONIC];
-	if (twdev_add_user(f, current_uid())) {
+	if (twdev_add_user(f, current_uid(), twdev_work)) {
 		kfree(f);
 		return -ENOMEM;
 	}
@@ -608,32 +559,19 @@ static int twdev_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
-/* Cancel the records of @chunk, so that the sink makes no event of them. */
-static void twdev_silence_chunk(struct twdev_file *f, struct twdev_chunk *chunk)
-{
-	u32 i;
-
-	guard(twdev_file)(f);
-	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
-		struct twdev_record *r = &chunk->records[i];
-
-		if (twdev_is_enqueued(r) && !twheel_cancel(&r->t))
-			r->state = TWDEV_CANCELLED;
-	}
-}
-
 static int twdev_release(struct inode *inode, struct file *file)
 {
 	struct twdev_file *f = file->private_data;
 	u32 i;
 
-	for (i = 0; i < f->nr_chunks; i++) {
-		twdev_silence_chunk(f, f->chunks[i]);
+	/* From now on neither the sink nor the work enqueues a record. */
+	scoped_guard(twdev_file, f)
+		f->stopped = true;
+	for (i = 0; twdev_stop_chunk(f, i); i++)
 		cond_resched();
-	}
 	if (f->nr_chunks)
 		twheel_flush(f->wheel);
-	cancel_work_sync(&f->waking);
+	twdev_leave_work(f);
 	twdev_free_records(f);
 	twdev_free_cells(f, f->cells, twdev_max_cells(f));
 	if (f->private)
@@ -685,6 +623,7 @@ static int __init twdev_create_shared(void)
 			.name	= name[clock],
 			.clock	= clock,
 			.sink	= twdev_sink,
+			.sink_data = clock == TWHEEL_MONOTONIC ? twdev_sink : NULL,
 		};
 
 		twdev_shared[clock] = twheel_create(&params);

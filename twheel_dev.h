@@ -23,11 +23,14 @@
 #include "twheel_compat.h"
 #include "twheel_index.h"
 
-/* CPUs with different numbers modulo this have their own pace of looks at a user's cells. */
-#define TWDEV_PACERS		64
+/* CPUs with different numbers modulo this have accounts of their own for a user. */
+#define TWDEV_ACCOUNTS		64
 
 /* Events, and entries of a list, that are handled in one hold of a file's lock. */
 #define TWDEV_EVENTS_CHUNK	16
+
+/* Waiters that are woken in one hold of the lock of a wait queue. The sink wakes no more. */
+#define TWDEV_FEW		16
 
 /* Number of clocks that user space can choose: 0 to TWHEEL_REALTIME of enum twheel_clock. */
 #define TWDEV_CLOCKS	(TWHEEL_REALTIME + 1)
@@ -40,16 +43,17 @@ enum twdev_record_state {
 	TWDEV_READY,
 	TWDEV_QUEUED,
 	TWDEV_PARKED,
+	TWDEV_LATE,
 };
 
 /**
  * struct twdev_record - one timeout of a file
  * @t: node in the wheel. Its data is the cookie, its expires the deadline, its tag the slack
- *	in us. While the record is not in the wheel, its entry links it into the event queue
+ *	in us. READY or LATE: its entry links it into @ready or @late of the file
  * @fired_ns: READY: time when the timeout fired or was stopped
  * @next_free: FREE: the next record on the free list
  * @interval_ns: from one deadline to the next; 0: one-shot. Not valid for cells
- * @ahead_ns: cell, QUEUED or PARKED: delay of the deadline that a call last published, at
+ * @ahead_ns: cell, QUEUED, PARKED or LATE: delay of the deadline that a call last published, at
  *	most TWDEV_MAX_AHEAD; 0 if none since its ARM or last event
  * @word: cell, READY: the word, a deadline, that FIRED replaced
  * @id: index (low 32 bits) and generation; no timeout has generation 0
@@ -101,9 +105,8 @@ struct twdev_chunk {
 #define TWDEV_PER_CELLS	((u32)(PAGE_SIZE / sizeof(struct twheel_cell)))
 
 /*
- * Cells need single 64-bit loads: user space writes the word while the kernel loads it. They
- * also need a data cache that shows user space and the kernel the same word. A build can
- * switch cells off.
+ * Cells need single 64-bit loads: user space writes the word while the kernel loads it. They also
+ * need a data cache that shows both the same word. A build can switch cells off.
  */
 #ifndef TWDEV_HAS_CELLS
 #define TWDEV_HAS_CELLS		(IS_ENABLED(CONFIG_64BIT) && !cpu_dcache_is_aliasing())
@@ -130,7 +133,11 @@ enum twdev_limit {
  * @wheel_bytes: size of the private wheels of these files, on all CPUs
  * @making: one private wheel at a time
  * @refused: requests refused to the user, by enum twdev_limit
- * @paced: by CPU: time up to which looks at moved cells are paid for, see "Pace"
+ * @paid_ns: by CPU: time up to which the work of the sink is paid for, see "Accounts"
+ * @late_lock: protects @late, and @late_entry of the files
+ * @late: files with cells to look at, or with waiters to wake
+ * @serving: the file that @work serves, or NULL
+ * @work: serves the files of @late
  */
 struct twdev_user {
 	struct hlist_node	node;
@@ -140,7 +147,11 @@ struct twdev_user {
 	atomic_long_t		wheel_bytes;
 	struct mutex		making;		/* wheels not counted yet */
 	atomic_long_t		refused[TWDEV_LIMITS];
-	u64			paced[TWDEV_PACERS];
+	u64			paid_ns[TWDEV_ACCOUNTS];
+	spinlock_t		late_lock;	/* late, serving */
+	struct list_head	late;
+	struct twdev_file	*serving;
+	struct work_struct	work;
 };
 
 /**
@@ -156,7 +167,7 @@ struct twdev_user {
  * @op_flags: flags that ARM and MOD must have: TWHEEL_F_ABS on CLOCK_REALTIME, otherwise 0;
  *	constant once @begun
  * @nr_ready: length of @ready. Readers and pollers read it without @lock
- * @live: number of records whose id can be used, from ARMED to PARKED
+ * @live: number of records whose id can be used, from ARMED on
  * @nr_cells: number of cells in @live
  * @max: limit of @live; constant once @begun
  * @slack_us: default slack of timeouts; constant once @begun
@@ -167,6 +178,8 @@ struct twdev_user {
  *	is the table before the first page. Entries are added under @lock and @grow
  * @free: first record of the free list, or NULL
  * @ready: READY records, in the order in which they fired
+ * @late: LATE records, in the order in which they were due
+ * @late_entry: link in @late of the user; empty if the file is not there
  * @stop_ns: time of the first STOP
  * @wait: readers and pollers
  * @wheel: the wheel; constant once @begun. It exists at least until release
@@ -177,9 +190,6 @@ struct twdev_user {
  * @refused: ARMs refused at @max
  * @sinks: number of sinks that wait for @lock, see twdev_lock()
  * @stopping: a STOP is in progress
- * @wakes: number of times that a sink has handled records
- * @crowded: waking the waiters of @wait takes long, so @waking does it. Without @lock
- * @waking: wakes the waiters of @wait
  * @grow: serialises adding pages
  */
 struct twdev_file {
@@ -189,8 +199,6 @@ struct twdev_file {
 	bool			stopped;
 	bool			over;
 	bool			stopping;
-	bool			crowded;
-	u8			wakes;
 	bool			private;
 	u8			clock;
 	u32			op_flags;
@@ -205,6 +213,8 @@ struct twdev_file {
 	struct twheel_cell	**cells;
 	struct twdev_record	*free;
 	struct list_head	ready;
+	struct list_head	late;
+	struct list_head	late_entry;
 	u64			stop_ns;
 	wait_queue_head_t	wait;
 	struct twheel		*wheel;
@@ -214,7 +224,6 @@ struct twdev_file {
 	struct twheel_stats	counts;
 	u64			refused;
 	atomic_t		sinks;
-	struct work_struct	waking;
 	struct mutex		grow;		/* chunks, cells */
 };
 
@@ -337,15 +346,14 @@ static inline u64 twdev_remaining(u64 deadline, u64 now_ns)
 /* The file */
 
 /*
- * Lock the file in a task. Sinks that wait for the lock come first: on an emulated machine locks
- * are not fair, and a task that takes one again and again would keep the timeouts of others
- * waiting. A sink that waits is not preempted. On PREEMPT_RT it may be; there locks are fair.
+ * Lock the file in a task. Sinks that wait for the lock come first: in a guest without paravirtual
+ * locks, virt_spin_lock() of x86 is not fair. A task that takes the lock again and again would keep
+ * a sink waiting, and the timeouts of others with it. On PREEMPT_RT locks are fair.
  */
 static inline void twdev_lock(struct twdev_file *f)
 {
-	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
-		while (unlikely(atomic_read(&f->sinks)))
-			cpu_relax();
+	while (!IS_ENABLED(CONFIG_PREEMPT_RT) && unlikely(atomic_read(&f->sinks)))
+		cpu_relax();
 	spin_lock_bh(&f->lock);
 }
 
@@ -355,6 +363,8 @@ static inline void twdev_unlock(struct twdev_file *f)
 }
 
 DEFINE_GUARD(twdev_file, struct twdev_file *, twdev_lock(_T), twdev_unlock(_T))
+DEFINE_GUARD(twdev_user, struct twdev_user *, spin_lock_bh(&_T->late_lock),
+	     spin_unlock_bh(&_T->late_lock))
 
 /* Begin the file: from now on its settings are constant. */
 static inline void twdev_begin(struct twdev_file *f)
@@ -365,6 +375,13 @@ static inline void twdev_begin(struct twdev_file *f)
 	smp_store_release(&f->plain, !f->slack_us);
 }
 
+/* Has STOP ended and the last event gone? */
+static inline bool twdev_is_over(const struct twdev_file *f)
+{
+	/* Pairs with the release in twdev_stop(): see "Waiting" of twheel_events.c. */
+	return smp_load_acquire(&f->over) && !READ_ONCE(f->nr_ready);
+}
+
 /* Has the file begun without a default slack? Then its settings can be read locklessly. */
 static inline bool twdev_is_plain(const struct twdev_file *f)
 {
@@ -373,18 +390,20 @@ static inline bool twdev_is_plain(const struct twdev_file *f)
 }
 
 /* twheel_records.c: below all others */
-int twdev_add_user(struct twdev_file *f, kuid_t uid);
+int twdev_add_user(struct twdev_file *f, kuid_t uid, work_func_t work);
 void twdev_remove_user(struct twdev_file *f);
 void twdev_user_info(const struct twdev_user *user, struct twheel_info *info);
 bool twdev_count_wheel(struct twdev_user *user, long bytes);
-void twdev_uncount_wheel(struct twdev_user *user, long bytes);
 extern const struct attribute_group *twdev_groups[];
 void *twdev_alloc_page(struct twdev_file *f, gfp_t gfp);
 void twdev_free_page(struct twdev_file *f, void *page);
 int twdev_add_chunk(struct twdev_file *f);
 void twdev_init_records(struct twdev_file *f);
 void twdev_free_records(struct twdev_file *f);
+void twdev_be_late(struct twdev_file *f);
+void twdev_leave_work(struct twdev_file *f);
 void twdev_wake(struct twdev_file *f);
+void twdev_wake_crowd(struct twdev_file *f);
 void twdev_count_unready(struct twdev_file *f, unsigned int nr);
 void twdev_unready(struct twdev_file *f, struct twdev_record *r);
 void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 deadline);
@@ -402,7 +421,7 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 		   u64 now_ns);
 int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns);
 int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r);
-bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns);
+bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool overdrawn);
 bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r);
 void twdev_stop_record(struct twdev_file *f, struct twdev_record *r);
 u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
@@ -419,10 +438,11 @@ int twdev_ioctl_cancel_all(struct twdev_file *f, struct twheel_cancel_all __user
 /* twheel_events.c: calls cells and records */
 void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns);
 ssize_t twdev_read_iter(struct kiocb *iocb, struct iov_iter *to);
-void twdev_wake_by_work(struct work_struct *work);
+void twdev_work(struct work_struct *work);
 __poll_t twdev_poll(struct file *file, poll_table *wait);
 
 /* twheel_stop.c: calls cells and records */
+bool twdev_stop_chunk(struct twdev_file *f, u32 chunk);
 int twdev_ioctl_stop(struct twdev_file *f);
 
 #endif /* _TWHEEL_DEV_H */

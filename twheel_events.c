@@ -5,29 +5,21 @@
  *
  * Periodic timeouts
  *
- * A periodic timeout that has fired stays out of the wheel until its event is read. So an
- * unread timeout costs nothing, however short its interval is. read() counts the deadlines
- * that have passed, reports them in one event, and arms the next deadline in phase. With
- * fixed delay the next deadline is one interval after the read(). A copy that is repeated
- * counts again, so the count is that of the copy that succeeded. The deadline that fired
- * always counts, even if the clock has since been set back: a count is never 0.
+ * A periodic timeout that has fired stays out of the wheel until its event is read. So an unread
+ * timeout costs nothing, however short its interval is. read() counts the deadlines that have
+ * passed, and arms the next one in phase, or an interval later with fixed delay. The deadline that
+ * fired always counts, even if the clock has since been set back: a count is never 0.
  *
  *
  * Cells
  *
- * A user withdraws the event of a cell by exchanging the word. read() detects this after it
- * has copied the event: the compare-exchange in twdev_read_cell() fails. Then the record
- * leaves the queue. The events after it, which were copied with it, are copied again in its
- * place. A withdrawn event counts as unread until read() or another call meets it, so poll()
- * may report EPOLLIN when read() has no event to return. The sink wakes pollers whenever it
- * adds events, even if some are unread already. Edge-triggered epoll needs this.
+ * If a user has withdrawn the event of a cell, the compare-exchange in twdev_read_cell() fails
+ * after the event was copied. The events after it are then copied again in its place. The event
+ * counts as unread until a call meets it, so poll() may report EPOLLIN when read() has no event to
+ * return. The sink wakes pollers whenever it adds events, as edge-triggered epoll needs it.
  *
  *
  * Waiting
- *
- * The timer interrupt reaches a waiter by twheel_soft_timer_fn(), twheel_turn() and
- * twheel_run_sink() of the engine, twdev_sink(), twdev_sink_file(), twdev_wake_from_sink() and
- * twdev_wake(). In turns of the thread, twheel_serve() takes the place of the first.
  *
  * The sink adds to @nr_ready under the lock, then looks for waiters, and wakes them. A reader or
  * poller joins the wait queue, then loads @nr_ready. Both have a full barrier between the two:
@@ -40,17 +32,42 @@
  *
  * STOP stores @over with release, after its last addition to @nr_ready. Readers load @over
  * with acquire before @nr_ready. So if @over is set and @nr_ready is 0, no event follows.
+ *
+ *
+ * Accounts
+ *
+ * The sink works for all users of a wheel, in soft interrupts, and each of its calls is a batch. So
+ * a user has an account on each CPU, in time: @paid_ns. All that the sink does for a file is
+ * charged to its user, at TWDEV_SHARE times what it took. While @paid_ns is in the future, the
+ * account is overdrawn. The credit limits how far it lags behind, the debt how far it is ahead.
+ *
+ * With an overdrawn account, the sink fires timeouts and cells that are due: to put that off would
+ * cost as much. Other cells become LATE, and it wakes nobody. The work of the user does the rest.
+ * It is a task like any other, one for each user: many files get no more of the CPU than one.
+ *
+ * A wakeup cannot be stopped once it has begun, and the first one is charged too late. So the work
+ * wakes the waiters if there are more than TWDEV_FEW. A waiter may be an epoll instance that many
+ * others wait for: this is charged only. The sink does not wait for the lock of the queue.
+ *
+ * A file is on the list of its user while it needs the work, and @serving while the work is busy
+ * with it. Release lets the sink end first, which adds to the list. Then it takes the file off, and
+ * waits while it is @serving. The last file of a user cancels the work.
+ *
+ * STOP and CANCEL take a LATE record off its list; KICK and MOD leave it to the look that follows.
+ * The sink waits for the lock of a file for one run or chunk, and charges this time, too.
  */
 #include <linux/sched/signal.h>
 #include <linux/uio.h>
+#include <linux/wait_bit.h>
 
 #include "twheel_dev.h"
 
-/* A file whose waiters take longer than this to wake has them woken by a work item. */
-#define TWDEV_LONG_WAKE_NS	(50 * NSEC_PER_USEC)
+/* A user has 1/SHARE of each CPU's time, and the credit at once. */
+#define TWDEV_SHARE		4
+#define TWDEV_CREDIT_NS		(50 * NSEC_PER_USEC)
 
-/* One of so many wakeups is timed: that costs as much as a short one. */
-#define TWDEV_TIMED_WAKES	8
+/* The most that is charged: the machine may have stood still. */
+#define TWDEV_DEBT_NS		(4 * NSEC_PER_MSEC)
 
 /* Expiry */
 
@@ -71,10 +88,11 @@ static inline void twdev_fire(struct twdev_file *f, struct twdev_record *r, u64 
 }
 
 /* Handle a record in the sink that is not ARMED or has @rearm set. Returns true if it fired. */
-static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
+static __always_inline bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r,
+					       u64 now_ns, bool overdrawn)
 {
-	if (r->state == TWDEV_QUEUED && !f->stopped) {
-		if (!twdev_look(f, r, &now_ns))
+	if ((r->state == TWDEV_QUEUED || r->state == TWDEV_LATE) && !f->stopped) {
+		if (!twdev_look(f, r, &now_ns, overdrawn))
 			return false;
 		twdev_fire(f, r, now_ns);
 		return true;
@@ -93,112 +111,120 @@ static bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r, u64
 }
 
 /* Handle a record in the sink. Returns true if it has fired; it is still in the list then. */
-static inline bool twdev_arrive(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
+static inline bool twdev_arrive(struct twdev_file *f, struct twdev_record *r, u64 now_ns,
+				bool overdrawn)
 {
 	lockdep_assert_held(&f->lock);
 	if (unlikely(r->state != TWDEV_ARMED || r->rearm))
-		return twdev_arrive_other(f, r, now_ns);
+		return twdev_arrive_other(f, r, now_ns, overdrawn);
 	twdev_fire(f, r, now_ns);
 	return true;
 }
 
-/*
- * Move the records of @f in @batch to its front, in their order. So a sink waits once for the
- * lock of a file, and not once for each run of its records.
- */
-static void twdev_gather(struct twdev_file *f, struct list_head *batch)
+/* Charge the time from @start_ns to @now_ns. A charge is lost if another one comes between. */
+static void twdev_charge(u64 *paid_ns, u64 start_ns, u64 now_ns)
 {
-	struct list_head *pos, *next, *last = batch;
+	u64 ns = TWDEV_SHARE * (now_ns - start_ns);
 
-	list_for_each_safe(pos, next, batch) {
-		if (twdev_file_of(twdev_record_of(pos)) != f)
-			continue;
-		if (last->next != pos)
-			list_move(pos, last);
-		last = pos;
-	}
+	ns += max(READ_ONCE(*paid_ns), now_ns - TWDEV_SHARE * TWDEV_CREDIT_NS);
+	WRITE_ONCE(*paid_ns, min(ns, now_ns + TWDEV_SHARE * TWDEV_DEBT_NS));
 }
 
-/*
- * Lock the file of the records at the front of @batch. Tasks let the sink go first. Soft interrupts
- * are disabled in the sink, so no task that waits in twdev_lock() preempts it.
- */
-static void twdev_lock_for_sink(struct twdev_file *f, struct list_head *batch)
-{
-	if (likely(spin_trylock(&f->lock)))
-		return;
-	twdev_gather(f, batch);
-	atomic_inc(&f->sinks);
-	spin_lock(&f->lock);
-	atomic_dec(&f->sinks);
-}
-
-/* Wake the waiters, and note whether that took long. A stall of the machine corrects itself. */
-static void twdev_time_wake(struct twdev_file *f)
-{
-	u64 start_ns = ktime_get_mono_fast_ns();
-
-	twdev_wake(f);
-	WRITE_ONCE(f->crowded, ktime_get_mono_fast_ns() - start_ns > TWDEV_LONG_WAKE_NS);
-}
-
-void twdev_wake_by_work(struct work_struct *work)
-{
-	twdev_time_wake(container_of(work, struct twdev_file, waking));
-}
-
-/*
- * Wake the waiters of a file. One with many of them has them woken by a work item: the sink serves
- * the timeouts of other users too. A single waiter may be an epoll instance that many wait for.
- */
-static void twdev_wake_from_sink(struct twdev_file *f, bool timed)
-{
-	if (!wq_has_sleeper(&f->wait))
-		return;
-	if (READ_ONCE(f->crowded))
-		queue_work(system_dfl_wq, &f->waking);
-	else if (unlikely(timed))
-		twdev_time_wake(f);
-	else
-		twdev_wake(f);
-}
-
-/* Handle the records at the front of @batch that belong to one file. */
-static void twdev_sink_file(struct list_head *batch, u64 now_ns)
+/* Handle the records of @f at the front of @list; at most @max, unless 0. Were events added? */
+static __always_inline bool twdev_arrive_all(struct twdev_file *f, struct list_head *list,
+					     unsigned int max, u64 now_ns, bool overdrawn)
 {
 	struct list_head *pos, *next;
-	struct twdev_file *f = twdev_file_of(twdev_record_of(batch->next));
 	unsigned int nr = 0;
-	bool timed;
 
-	twdev_lock_for_sink(f, batch);
-	for (pos = batch->next; pos != batch; pos = next) {
+	for (pos = list->next; pos != list; pos = next) {
 		struct twdev_record *r = twdev_record_of(pos);
 
 		next = pos->next;
-		if (twdev_file_of(r) != f)
+		if (twdev_file_of(r) != f || (max && !--max))
 			break;
-		nr += twdev_arrive(f, r, now_ns);
+		nr += twdev_arrive(f, r, now_ns, overdrawn);
 	}
 	if (nr)
-		list_bulk_move_tail(&f->ready, batch->next, pos->prev);
+		list_bulk_move_tail(&f->ready, list->next, pos->prev);
 	WRITE_ONCE(f->nr_ready, f->nr_ready + nr);
 	f->counts.fired += nr;
-	timed = f->wakes++ % TWDEV_TIMED_WAKES == 0;
-	spin_unlock(&f->lock);
-
-	if (nr)
-		twdev_wake_from_sink(f, timed);
+	return nr;
 }
 
+/*
+ * Handle the records of one file. Its user pays for the time from @start_ns, on CLOCK_MONOTONIC,
+ * to that returned.
+ */
+static u64 twdev_sink_file(struct list_head *batch, u64 now_ns, u64 start_ns)
+{
+	struct twdev_file *f = twdev_file_of(twdev_record_of(batch->next));
+	u64 *paid_ns = &f->user->paid_ns[raw_smp_processor_id() % TWDEV_ACCOUNTS];
+	bool overdrawn = READ_ONCE(*paid_ns) > start_ns, late, wake;
+	u64 end_ns;
+
+	if (!spin_trylock(&f->lock)) {
+		atomic_inc(&f->sinks);
+		spin_lock(&f->lock);
+		atomic_dec(&f->sinks);
+	}
+	wake = twdev_arrive_all(f, batch, 0, now_ns, overdrawn);
+	late = !list_empty(&f->late);
+	spin_unlock(&f->lock);
+
+	wake = wake && wq_has_sleeper(&f->wait);
+	if (unlikely(late || (wake && overdrawn)))
+		twdev_be_late(f);
+	else if (wake)
+		twdev_wake(f);
+	end_ns = ktime_get_mono_fast_ns();
+	twdev_charge(paid_ns, start_ns, end_ns);
+	return end_ns;
+}
+
+/* @now_ns is when the turn began; it is read on CLOCK_MONOTONIC if @data says so. */
 void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
+	u64 start_ns = data ? now_ns : ktime_get_mono_fast_ns();
 	LIST_HEAD(batch);
 
 	/* Off the engine's list: neighbours in the batch are not freed before f->lock is. */
 	list_splice_init(expired, &batch);
 	while (!list_empty(&batch))
-		twdev_sink_file(&batch, now_ns);
+		start_ns = twdev_sink_file(&batch, now_ns, start_ns);
+}
+
+/* Look at some late cells. Returns true if there are more. */
+static bool twdev_look_late(struct twdev_file *f)
+{
+	guard(twdev_file)(f);
+	twdev_arrive_all(f, &f->late, TWDEV_EVENTS_CHUNK, twheel_now(f->wheel), false);
+	return !list_empty(&f->late);
+}
+
+/* Do what sinks have left to the work of a user. */
+void twdev_work(struct work_struct *work)
+{
+	struct twdev_user *user = container_of(work, struct twdev_user, work);
+	struct twdev_file *f;
+
+	for (;;) {
+		scoped_guard(twdev_user, user) {
+			f = list_first_entry_or_null(&user->late, struct twdev_file, late_entry);
+			if (f)
+				list_del_init(&f->late_entry);
+			user->serving = f;
+		}
+		/* No barrier: twdev_leave_work() tests under the lock. */
+		wake_up_var(&user->serving);
+		if (!f)
+			return;
+		do
+			cond_resched();
+		while (twdev_look_late(f));
+		if (READ_ONCE(f->nr_ready) || READ_ONCE(f->over))
+			twdev_wake_crowd(f);
+	}
 }
 
 /* Reading */
@@ -381,10 +407,9 @@ static bool twdev_can_write(struct iov_iter *to)
 }
 
 /*
- * Read all events that fit. Returns their number, which may be 0, or an error if none.
- *
- * A copy that faults may report fewer bytes than it has written: on arm64, it counts
- * blocks. So the next portion is the one event that twdev_can_write() has tried.
+ * Read all events that fit. Returns their number, which may be 0, or an error if none. A copy that
+ * faults may report fewer bytes than it has written: on arm64, it counts blocks. So the next
+ * portion is the one event that twdev_can_write() has tried.
  */
 static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 {
@@ -405,13 +430,6 @@ static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 		cond_resched();
 	} while (portion.more);
 	return nr;
-}
-
-/* Has STOP ended and the last event gone? */
-static bool twdev_is_over(const struct twdev_file *f)
-{
-	/* Pairs with the release in twdev_stop(): see "Waiting". */
-	return smp_load_acquire(&f->over) && !READ_ONCE(f->nr_ready);
 }
 
 static int twdev_wait_events(struct twdev_file *f, struct iov_iter *to, bool nonblock)

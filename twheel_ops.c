@@ -2,41 +2,27 @@
 /*
  * Operations of /dev/twheel
  *
- * An operation comes alone, in an ioctl of its own, or in an array, in SUBMIT. An ARM or MOD is
- * plain if it is no cell and has neither slack nor fixed delay. A CANCEL is plain if it has only
- * an id. Successive plain operations of one kind are a run. A run is carried out in place, in
- * user memory, in one hold of the file's lock. An ARM or CANCEL that comes alone is a run of one.
- * Any other operation is copied and carried out for itself.
- *
- *			in place, a run		a copy
- *
- *	ARM		twdev_run_arms()	twdev_arm_op()
- *	MOD		twdev_run_mods()	twdev_mod_op()
- *	CANCEL		twdev_run_cancels()	twdev_cancel_op()
- *	GET, KICK	-			twdev_get_op(), twdev_kick()
+ * An operation comes alone, in an ioctl, or in an array, in SUBMIT. An ARM or MOD is plain if it is
+ * no cell and has neither slack nor fixed delay. A CANCEL is plain if it has only an id. Successive
+ * plain operations of one kind are a run. It is carried out in user memory, in one hold of the
+ * lock. An ARM or CANCEL that comes alone is a run of one. Any other operation is copied.
  *
  * A run ends before the first operation that is not plain, is of another kind, faults, or would be
  * refused. It also ends before an ARM that finds no free record, and a CANCEL or MOD whose id is
  * not that of an ARMED record. That operation is copied, if it does not begin the next run.
- *
- * An ARM is admitted if the file is not stopped, its live timeouts are below its limit, and a
- * record is free. Both functions test twdev_refusal() and the free list for this.
  *
  *
  * User memory under the lock
  *
  * Runs, and the id of an ARM that comes alone, are read and written with the file's lock held:
  *
- *  - Page faults are disabled, so an access that would fault fails. The lock is dropped,
- *    the page is faulted in, and the operation is repeated.
+ *  - Page faults are disabled. After one the lock is dropped, the page is faulted in, and the
+ *    operation is repeated.
  *  - Between user_access_begin() and user_access_end() only inline functions are called.
  *  - Each field is read once, so the value checked is the value used.
  *  - The id of an ARM is written before the ARM takes effect: a timeout with an unknown id
  *    could not be cancelled. A run writes @result before, too. Copies of an array are written
- *    back in the end; results in memory that was unmapped meanwhile are lost, the operations
- *    keep their effect.
- *
- * twdev_in_place() encloses all such accesses under the lock.
+ *    back in the end; results in memory that was unmapped meanwhile are lost.
  */
 #include <linux/sched/signal.h>
 
@@ -174,8 +160,10 @@ static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
 {
 	bool fired = r->state == TWDEV_READY;
 
-	if (r->state == TWDEV_READY) {
+	if (fired) {
 		twdev_unready(f, r);
+	} else if (r->state == TWDEV_LATE) {
+		list_del(&r->t.entry);
 	} else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
 		r->state = TWDEV_CANCELLED;
 		f->live--;
@@ -279,7 +267,7 @@ static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
  * operation is not plain.
  */
 
-/* Access user memory with page faults disabled, see "User memory under the lock". */
+/* Any access to user memory under the lock, see "User memory under the lock". */
 #define twdev_in_place(access)				\
 ({							\
 	typeof(access) __ret;				\
@@ -644,8 +632,7 @@ static void twdev_carry_out(struct twdev_file *f, struct twheel_op *ops, u32 nr,
 			if (unlikely(ret == TWDEV_REPEAT))
 				break;
 			op++->result = ret;
-			/* A sink that waits for the lock waits for one operation. */
-		} while (op < ops + nr && !atomic_read(&f->sinks));
+		} while (op < ops + nr);
 		twdev_unlock(f);
 		if (likely(ret != TWDEV_REPEAT))
 			continue;

@@ -2,10 +2,9 @@
 /*
  * Users, limits, pages and records of /dev/twheel
  *
- * Records lie in chunks of one page each. A table of chunks maps the index in an id to the
- * record in O(1). A file gets a chunk when an ARM finds no free record. It keeps its chunks
- * until release: memory of ended timeouts is used for new ones. A chunk counts against the
- * limits per user and in total as the timeouts that fit into it.
+ * Records lie in chunks of one page each. A table of chunks maps the index in an id to the record
+ * in O(1). A file gets a chunk when an ARM finds no free record, and keeps it until release. A
+ * chunk counts against the limits per user and in total as the timeouts that fit into it.
  *
  * So the number of records of a file is at most its limit, and those that are neither live nor
  * free: cancelled on their way to the sink, at most a batch for each CPU. To them come the rest
@@ -17,6 +16,7 @@
 #include <linux/hashtable.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 
 #include "twheel_dev.h"
 
@@ -36,16 +36,12 @@ static unsigned int max_user_timeouts;
 static unsigned int max_all_timeouts;
 static unsigned long max_wheel_bytes;
 
-static unsigned int twdev_share_of_memory(unsigned int share, unsigned int most)
-{
-	return min_t(u64, (u64)totalram_pages() / share * TWDEV_PER_CHUNK, most);
-}
-
 static unsigned int twdev_default_limit(const unsigned int *param)
 {
-	if (param == &max_user_timeouts)
-		return twdev_share_of_memory(TWDEV_USER_SHARE, TWDEV_USER_DEFAULT);
-	return twdev_share_of_memory(TWDEV_ALL_SHARE, TWDEV_ALL_DEFAULT);
+	bool user = param == &max_user_timeouts;
+	u64 pages = totalram_pages() / (user ? TWDEV_USER_SHARE : TWDEV_ALL_SHARE);
+
+	return min_t(u64, pages * TWDEV_PER_CHUNK, user ? TWDEV_USER_DEFAULT : TWDEV_ALL_DEFAULT);
 }
 
 static int twdev_set_total_limit(const char *val, const struct kernel_param *kp)
@@ -114,7 +110,7 @@ static struct twdev_user *twdev_find_user(kuid_t uid)
 }
 
 /* Allocates without the mutex: a user whose cgroup is full must not delay the opens of others. */
-int twdev_add_user(struct twdev_file *f, kuid_t uid)
+int twdev_add_user(struct twdev_file *f, kuid_t uid, work_func_t work)
 {
 	struct twdev_user *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
 
@@ -122,6 +118,9 @@ int twdev_add_user(struct twdev_file *f, kuid_t uid)
 		return -ENOMEM;
 	new->uid = uid;
 	mutex_init(&new->making);
+	spin_lock_init(&new->late_lock);
+	INIT_LIST_HEAD(&new->late);
+	INIT_WORK(&new->work, work);
 	scoped_guard(mutex, &twdev_users_mutex) {
 		f->user = twdev_find_user(uid);
 		if (!f->user) {
@@ -138,10 +137,13 @@ int twdev_add_user(struct twdev_file *f, kuid_t uid)
 /* Remove a file that has given back its pages and wheel. Frees the user with the last file. */
 void twdev_remove_user(struct twdev_file *f)
 {
-	guard(mutex)(&twdev_users_mutex);
-	if (--f->user->files)
-		return;
-	hash_del(&f->user->node);
+	scoped_guard(mutex, &twdev_users_mutex) {
+		if (--f->user->files)
+			return;
+		hash_del(&f->user->node);
+	}
+	/* Without files the work has nothing left to do, but may not have returned yet. */
+	cancel_work_sync(&f->user->work);
 	kfree(f->user);
 }
 
@@ -224,11 +226,6 @@ bool twdev_count_wheel(struct twdev_user *user, long bytes)
 	return false;
 }
 
-void twdev_uncount_wheel(struct twdev_user *user, long bytes)
-{
-	atomic_long_sub(bytes, &user->wheel_bytes);
-}
-
 /* Reports of use and refusals */
 
 void twdev_user_info(const struct twdev_user *user, struct twheel_info *info)
@@ -292,10 +289,7 @@ const struct attribute_group *twdev_groups[] = { &twdev_group, NULL };
 
 /* Chunks */
 
-/*
- * Allocate chunk @nr. A zeroed record is FREE. Only the members that are not zero are set
- * here. The ARM that takes a record sets the rest.
- */
+/* Allocate chunk @nr. A zeroed record is FREE, and the ARM that takes it sets the rest. */
 static struct twdev_chunk *twdev_alloc_chunk(struct twdev_file *f, u32 nr)
 {
 	u64 id = nr * TWDEV_PER_CHUNK + TWDEV_GENERATION;
@@ -390,10 +384,85 @@ void twdev_free_records(struct twdev_file *f)
 
 /* Events */
 
-/* Wake pollers and one reader. A reader that leaves events wakes the next one. */
+/* Leave the late cells and the waiters of a file to the work of its user. */
+void twdev_be_late(struct twdev_file *f)
+{
+	scoped_guard(twdev_user, f->user)
+		if (list_empty(&f->late_entry))
+			list_add_tail(&f->late_entry, &f->user->late);
+	queue_work(system_dfl_wq, &f->user->work);
+}
+
+static bool twdev_unlist(struct twdev_file *f)
+{
+	guard(twdev_user)(f->user);
+	list_del_init(&f->late_entry);
+	return f->user->serving != f;
+}
+
+/* A file that will not be late again waits until the work is done with it. */
+void twdev_leave_work(struct twdev_file *f)
+{
+	wait_var_event(&f->user->serving, twdev_unlist(f));
+}
+
+static int twdev_wake_nobody(struct wait_queue_entry *entry, unsigned int mode, int flags,
+			     void *key)
+{
+	return 0;
+}
+
+/*
+ * Wake pollers and one reader, or all waiters at the end, as __wake_up() does, which disables
+ * interrupts for all of them since Linux 6.7. @place stands for where it is in the queue.
+ */
+void twdev_wake_crowd(struct twdev_file *f)
+{
+	struct wait_queue_entry place = { .func = twdev_wake_nobody }, *entry;
+	bool all = twdev_is_over(f);
+	void *key = poll_to_key(all ? EPOLLHUP : EPOLLIN | EPOLLRDNORM);
+	unsigned int nr = 0, flags;
+	int ret;
+
+	spin_lock_irq(&f->wait.lock);
+	list_add(&place.entry, &f->wait.head);
+	while (!list_is_last(&place.entry, &f->wait.head)) {
+		entry = list_next_entry(&place, entry);
+		list_move(&place.entry, &entry->entry);
+		/* The entry may be gone after the call. */
+		flags = entry->flags;
+		ret = entry->func(entry, TASK_NORMAL, 0, key);
+		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE && !all))
+			break;
+		if (++nr % TWDEV_FEW)
+			continue;
+		spin_unlock_irq(&f->wait.lock);
+		cond_resched();
+		spin_lock_irq(&f->wait.lock);
+	}
+	list_del(&place.entry);
+	spin_unlock_irq(&f->wait.lock);
+}
+
+/* As above. The work does it if there are many waiters, if they come and go, and at the end. */
 void twdev_wake(struct twdev_file *f)
 {
-	__wake_up(&f->wait, TASK_NORMAL, 1, poll_to_key(EPOLLIN | EPOLLRDNORM));
+	unsigned int left = TWDEV_FEW;
+	struct list_head *pos;
+	unsigned long flags;
+
+	if (twdev_is_over(f) || !spin_trylock_irqsave(&f->wait.lock, flags)) {
+		twdev_be_late(f);
+		return;
+	}
+	list_for_each(pos, &f->wait.head)
+		if (!left--)
+			break;
+	if (likely(left <= TWDEV_FEW))
+		__wake_up_locked_key(&f->wait, TASK_NORMAL, poll_to_key(EPOLLIN | EPOLLRDNORM));
+	spin_unlock_irqrestore(&f->wait.lock, flags);
+	if (unlikely(left > TWDEV_FEW))
+		twdev_be_late(f);
 }
 
 /* Subtract @nr events that have left the queue. */
@@ -401,9 +470,9 @@ void twdev_count_unready(struct twdev_file *f, unsigned int nr)
 {
 	lockdep_assert_held(&f->lock);
 	WRITE_ONCE(f->nr_ready, f->nr_ready - nr);
-	/* The last event after STOP is gone: wake all waiters, exclusive ones too. */
-	if (unlikely(f->over && !f->nr_ready))
-		__wake_up(&f->wait, TASK_NORMAL, 0, poll_to_key(EPOLLHUP));
+	/* The last event after STOP is gone. */
+	if (unlikely(twdev_is_over(f)))
+		twdev_wake(f);
 }
 
 /* Take a READY record off the event queue. */

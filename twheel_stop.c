@@ -5,9 +5,9 @@
  * STOP sets @stopped under the lock. From then on ARM, MOD and KICK fail. Neither the sink nor
  * read() enqueues a record again. STOP then
  *
- *  1. takes pending records out of the wheel, a chunk for each hold of the lock, and queues
- *     their events. It looks at the words of cells. Records on their way to the sink are
- *     handled there;
+ *  1. takes pending and LATE records out of the wheel or list, a chunk for each hold of the
+ *     lock, and queues their events. It looks at the words of cells. Records on their way to the
+ *     sink are handled there;
  *  2. flushes the wheel: when that returns, no record is ARMED or QUEUED any more;
  *  3. sets @over: from then on no reader waits;
  *  4. wakes the waiters. The sink wakes nobody for the events that it makes for STOP.
@@ -30,8 +30,8 @@
 
 #include "twheel_dev.h"
 
-/* Stop the pending and PARKED records of a chunk. Returns false past the last chunk. */
-static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
+/* Stop the pending, PARKED and LATE records of a chunk. Returns false past the last chunk. */
+bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 {
 	struct twdev_record *r;
 	u32 i;
@@ -41,7 +41,9 @@ static bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 		return false;
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
 		r = &f->chunks[chunk]->records[i];
-		if (r->state == TWDEV_PARKED ||
+		if (r->state == TWDEV_LATE)
+			list_del(&r->t.entry);
+		if (r->state == TWDEV_PARKED || r->state == TWDEV_LATE ||
 		    (twdev_is_enqueued(r) && twheel_cancel(&r->t)))
 			twdev_stop_record(f, r);
 	}

@@ -307,6 +307,34 @@ TEST(file_with_60000_watchers_delays_no_neighbour)
 	check_attack((struct attack) { .prepare = make_watchers, .run = wake_watchers });
 }
 
+/* One file whose lock is taken again and again */
+
+static int locked;
+
+static void make_a_file(void)
+{
+	locked = device_open(O_RDWR);
+	arm_when_due(locked);
+}
+
+static void operate_for_ever(void)
+{
+	for (;;) {
+		for (__u32 i = 0; i < RUN; i++)
+			ops[i] = op_arm(HOUR, 0, 0);
+		submit(locked, ops, RUN);
+		for (__u32 i = 0; i < RUN; i++)
+			ops[i] = op_cancel(ops[i].id);
+		submit(locked, ops, RUN);
+		SET(shared->done, 1);
+	}
+}
+
+TEST(operations_without_a_pause_delay_no_neighbour)
+{
+	check_attack((struct attack) { .prepare = make_a_file, .run = operate_for_ever });
+}
+
 /* Files with very many timeouts */
 
 static int large;
