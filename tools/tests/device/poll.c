@@ -162,6 +162,26 @@ TEST(epoll_edge_loses_no_event_of_many)
 	CHECK_EQ(got, nr);
 }
 
+/* Also to sets that came after the first event, and to more of them than the sink wakes. */
+TEST(epoll_edge_reports_each_event_that_is_added)
+{
+	const int nr = 40, few = 2;
+	int fd = device_open(O_RDWR), sets[40];
+
+	arm_fired(fd, 0);
+	for (int i = 0; i < nr; i++) {
+		sets[i] = epoll_on(fd, EPOLLIN | EPOLLET);
+		CHECK_EQ(epoll_once(sets[i], LONG_MS), 1);
+		if (i != few && i != nr - 1)
+			continue;
+		for (int event = 0; event < 10; event++) {
+			arm_fired(fd, event);
+			for (int j = 0; j <= i; j++)
+				CHECK_EQ(epoll_once(sets[j], LONG_MS), 1);
+		}
+	}
+}
+
 TEST(close_of_a_polled_descriptor_is_clean)
 {
 	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN);
