@@ -88,7 +88,8 @@
  * The memory is charged to the cgroup of the task that allocates it. The defaults are shares of
  * the machine's memory. A part of the total is reserved for CAP_SYS_RESOURCE.
  *
- * A private wheel costs memory on every CPU, which is limited for each user. A short tick causes many wakeups, and with one
+ * A private wheel costs memory on every CPU, which is limited for each user. It also costs a turn,
+ * so each counts a share of this limit at least. A short tick causes many wakeups, and with one
  * level a slot of later rounds is visited once in each round. So without CAP_SYS_RESOURCE the tick
  * has a minimum, and one level is refused.
  *
@@ -188,7 +189,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	info->ready = f->nr_ready;
 	info->cells = twdev_max_cells(f);
 	info->refused = f->refused;
-	info->flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
+	info->flags = (f->wheel_bytes ? TWHEEL_INFO_PRIVATE : 0) |
 		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
 	twdev_unlock(f);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
@@ -232,17 +233,15 @@ static int twdev_check_setup(const struct twheel_setup *setup)
 	return twdev_find_clock(setup) < 0 ? -EINVAL : 0;
 }
 
-static void twdev_free_private(struct twdev_user *user, struct twheel *wheel)
+static void twdev_free_private(struct twdev_user *user, struct twheel *wheel, long bytes)
 {
-	struct twheel_params params;
-
-	twheel_get_params(wheel, &params);
 	twheel_destroy(wheel);
-	atomic_long_sub(params.memory, &user->wheel_bytes);
+	atomic_long_sub(bytes, &user->wheel_bytes);
 }
 
-/* A private wheel. capable() leaves an audit record: call it if it matters. */
-static struct twheel *twdev_make_private(struct twdev_user *user, const struct twheel_params *p)
+/* A private wheel, which counts @bytes. capable() leaves an audit record: call it if it matters. */
+static struct twheel *twdev_make_private(struct twdev_user *user, const struct twheel_params *p,
+					 long *bytes)
 {
 	struct twheel_params params;
 	struct twheel *wheel;
@@ -258,7 +257,8 @@ static struct twheel *twdev_make_private(struct twdev_user *user, const struct t
 	wheel = twheel_create(p);
 	if (!IS_ERR(wheel)) {
 		twheel_get_params(wheel, &params);
-		if (!twdev_count_wheel(user, params.memory)) {
+		*bytes = twdev_count_wheel(user, params.memory);
+		if (!*bytes) {
 			twheel_destroy(wheel);
 			wheel = ERR_PTR(-EAGAIN);
 		}
@@ -288,7 +288,7 @@ static struct twheel_params twdev_setup_params(const struct twheel_setup *setup,
 /* Settings that SETUP installs in a file. */
 struct twdev_plan {
 	struct twheel		*wheel;
-	bool			private;
+	long			wheel_bytes;
 	enum twheel_clock	clock;
 	u32			max;
 	u32			slack_us;
@@ -308,7 +308,7 @@ static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 		nr = twdev_max_cells(f);
 		f->cells = NULL;
 		f->wheel = plan->wheel;
-		f->private = plan->private;
+		f->wheel_bytes = plan->wheel_bytes;
 		f->clock = plan->clock;
 		f->op_flags = plan->clock == TWHEEL_REALTIME ? TWHEEL_F_ABS : 0;
 		f->offset_ns = f->offsets_ns[plan->clock];
@@ -340,15 +340,15 @@ static int twdev_ioctl_setup(struct twdev_file *f, struct twheel_setup __user *u
 	plan.slack_us = setup.slack_us;
 	plan.clock = twdev_find_clock(&setup);
 	params = twdev_setup_params(&setup, plan.clock, &is_default);
-	plan.private = !is_default;
+	plan.wheel_bytes = 0;
 	plan.wheel = is_default ? twdev_shared[plan.clock] :
-				  twdev_make_private(f->user, &params);
+				  twdev_make_private(f->user, &params, &plan.wheel_bytes);
 	if (IS_ERR(plan.wheel))
 		return PTR_ERR(plan.wheel);
 	if (twdev_set_up(f, &plan))
 		return 0;
-	if (plan.private)
-		twdev_free_private(f->user, plan.wheel);
+	if (plan.wheel_bytes)
+		twdev_free_private(f->user, plan.wheel, plan.wheel_bytes);
 	return -EBUSY;
 }
 
@@ -574,8 +574,8 @@ static int twdev_release(struct inode *inode, struct file *file)
 	twdev_leave_work(f);
 	twdev_free_records(f);
 	twdev_free_cells(f, f->cells, twdev_max_cells(f));
-	if (f->private)
-		twdev_free_private(f->user, f->wheel);
+	if (f->wheel_bytes)
+		twdev_free_private(f->user, f->wheel, f->wheel_bytes);
 	twdev_remove_user(f);
 	kfree(f);
 	return 0;

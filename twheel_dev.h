@@ -130,7 +130,7 @@ enum twdev_limit {
  * @uid: the real uid that opened the files
  * @files: number of open files; release of the last file frees the user
  * @timeouts: timeouts that fit into the pages of these files
- * @wheel_bytes: size of the private wheels of these files, on all CPUs
+ * @wheel_bytes: what the private wheels of these files count
  * @making: one private wheel at a time
  * @refused: requests refused to the user, by enum twdev_limit
  * @paid_ns: by CPU: time up to which the work of the sink is paid for, see "Accounts"
@@ -162,7 +162,8 @@ struct twdev_user {
  *	acquire, without @lock
  * @stopped: STOP has begun: ARM, MOD and KICK fail
  * @over: STOP has ended: no more events are added. Read without @lock
- * @private: no other file uses @wheel; constant once @begun
+ * @wheel_bytes: what @wheel counts of its user's limit; 0 if other files use it, too; constant
+ *	once @begun
  * @clock: enum twheel_clock; constant once @begun
  * @op_flags: flags that ARM and MOD must have: TWHEEL_F_ABS on CLOCK_REALTIME, otherwise 0;
  *	constant once @begun
@@ -199,7 +200,6 @@ struct twdev_file {
 	bool			stopped;
 	bool			over;
 	bool			stopping;
-	bool			private;
 	u8			clock;
 	u32			op_flags;
 	u32			nr_ready;
@@ -218,6 +218,7 @@ struct twdev_file {
 	u64			stop_ns;
 	wait_queue_head_t	wait;
 	struct twheel		*wheel;
+	long			wheel_bytes;
 	s64			offset_ns;
 	struct twdev_user	*user;
 	s64			offsets_ns[TWDEV_CLOCKS];
@@ -393,7 +394,7 @@ static inline bool twdev_is_plain(const struct twdev_file *f)
 int twdev_add_user(struct twdev_file *f, kuid_t uid, work_func_t work);
 void twdev_remove_user(struct twdev_file *f);
 void twdev_user_info(const struct twdev_user *user, struct twheel_info *info);
-bool twdev_count_wheel(struct twdev_user *user, long bytes);
+long twdev_count_wheel(struct twdev_user *user, long bytes);
 extern const struct attribute_group *twdev_groups[];
 void *twdev_alloc_page(struct twdev_file *f, gfp_t gfp);
 void twdev_free_page(struct twdev_file *f, void *page);

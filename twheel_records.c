@@ -29,6 +29,9 @@
 #define TWDEV_ALL_DEFAULT	BIT(24)
 #define TWDEV_ALL_SHARE		5
 
+/* A private wheel counts at least 1/WHEELS of the limit: that bounds their number, too. */
+#define TWDEV_USER_WHEELS	64
+
 /* 1/RESERVE of the total limit is reserved for CAP_SYS_RESOURCE. */
 #define TWDEV_RESERVE		16
 
@@ -90,7 +93,7 @@ static const struct kernel_param_ops twdev_wheel_limit_ops = {
 
 module_param_cb(max_wheel_bytes, &twdev_wheel_limit_ops, &max_wheel_bytes, 0644);
 MODULE_PARM_DESC(max_wheel_bytes,
-		 "most bytes, on all CPUs, of the private wheels of a user without CAP_SYS_RESOURCE (0: a hundredth of the memory, at least 4194304)");
+		 "most bytes, on all CPUs, of the private wheels of a user without CAP_SYS_RESOURCE, each a 64th or more (0: a hundredth of the memory, at least 4194304)");
 
 static DEFINE_HASHTABLE(twdev_users, 6);	/* under twdev_users_mutex */
 static DEFINE_MUTEX(twdev_users_mutex);
@@ -154,7 +157,7 @@ static bool twdev_count_up(atomic_long_t *count, long nr, long limit)
 	long old = atomic_long_read(count);
 
 	do {
-		if (old + nr > limit)
+		if (nr > limit - old)
 			return false;
 	} while (!atomic_long_try_cmpxchg(count, &old, old + nr));
 	return true;
@@ -213,17 +216,22 @@ void twdev_free_page(struct twdev_file *f, void *page)
 	twdev_uncount_page(f->user);
 }
 
-/* Count a private wheel. capable() leaves an audit record, so it is called only if it matters. */
-bool twdev_count_wheel(struct twdev_user *user, long bytes)
+/*
+ * Count a private wheel of @bytes, on all CPUs. Returns what it counts, or 0 if it is refused.
+ * capable() leaves an audit record, so it is called only if it matters.
+ */
+long twdev_count_wheel(struct twdev_user *user, long bytes)
 {
-	if (twdev_count_up(&user->wheel_bytes, bytes, READ_ONCE(max_wheel_bytes)))
-		return true;
+	long limit = READ_ONCE(max_wheel_bytes), counted = max(bytes, limit / TWDEV_USER_WHEELS);
+
+	if (twdev_count_up(&user->wheel_bytes, counted, limit))
+		return counted;
 	if (capable(CAP_SYS_RESOURCE)) {
 		atomic_long_add(bytes, &user->wheel_bytes);
-		return true;
+		return bytes;
 	}
 	atomic_long_inc(&user->refused[TWDEV_WHEEL_BYTES]);
-	return false;
+	return 0;
 }
 
 /* Reports of use and refusals */

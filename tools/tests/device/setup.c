@@ -294,6 +294,7 @@ TEST(wheel_with_cap_sys_resource_may_be_anything)
 
 #define WHEELS		(is_short() ? 1 << 20 : 4 << 20)		/* room for a few of them */
 #define MANY_WHEELS	(is_short() ? 100 : 500)
+#define USER_WHEELS	64
 
 static const struct twheel_setup medium = { .slots = 512 };
 
@@ -361,20 +362,31 @@ TEST(max_wheel_bytes_holds)
 	with_parameter("max_wheel_bytes", WHEELS, use_up_wheels);
 }
 
-/* A 64th of the slots is less than a quarter of the size: the levels above add to both. */
+/* A 128th of the slots is less than half of the size: the levels above add to both. */
 static void use_up_small_wheels(void)
 {
-	const struct twheel_setup large = { .slots = 4096 }, small = { .slots = 64 };
+	const struct twheel_setup large = { .slots = 8192 }, small = { .slots = 64 };
 	int nr = wheels_of(USER, large, false), smaller = wheels_of(USER, small, false);
 
 	ktap_note("%d large, %d small", nr, smaller);
 	CHECK(nr >= 1);
-	CHECK(smaller > 4 * nr);
+	CHECK(smaller > 2 * nr);
 }
 
 TEST(wheels_count_by_their_size)
 {
 	with_parameter("max_wheel_bytes", WHEELS, use_up_small_wheels);
+}
+
+/* However small: each has a timer interrupt and a turn of its own. */
+static void use_up_smallest_wheels(void)
+{
+	CHECK_EQ(wheels_of(USER, (struct twheel_setup) { .slots = 2 }, false), USER_WHEELS);
+}
+
+TEST(user_has_at_most_64_private_wheels)
+{
+	with_parameter("max_wheel_bytes", 1 << 30, use_up_smallest_wheels);
 }
 
 static void use_up_wheels_as_two(void)
