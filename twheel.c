@@ -22,10 +22,8 @@
  *
  *  - Nothing fires early. Deadlines are rounded up and the target is rounded down. Only a
  *    timeout with tick <= target becomes due.
- *
  *  - Every pass ends. A timeout that is armed during a pass gets a tick after the target, except
  *    on CLOCK_REALTIME, where a later turn of the pass may collect it.
- *
  *  - Timeouts fire in ascending order of tick, and in the order of arming within a tick. The
  *    cursor enters a block only when the slots for that block on all higher levels are
  *    empty. Until then an arm for the block joins the tail of the highest of these slots.
@@ -38,33 +36,33 @@
  * With levels = 1, a slot holds timeouts of all rounds. A visit of the slot compares ticks. It
  * sets the timeouts of later rounds aside, in order, until it is complete.
  *
- * A clock step changes all distances, but not the order of deadlines. So the timeouts of a
- * shard on CLOCK_REALTIME are in a tree, by deadline. Its hrtimer is on CLOCK_REALTIME: the
- * kernel re-programs it when the clock is set. A due timeout is compared with the clock once
- * more before it is called. The clock ignores a leap second until its next update, the hrtimer
- * does not. So the target is the tick that the hrtimer has reached, or a second ago if that
- * is later.
+ * A clock step changes all distances, but not the order of deadlines. So the timeouts of a shard
+ * on CLOCK_REALTIME are in a tree, by deadline. Its hrtimer is on CLOCK_REALTIME: the kernel
+ * re-programs it when the clock is set. A due timeout is compared with the clock once more before
+ * it is called. The clock ignores a leap second until its next update, the hrtimer does not. So
+ * the target is the tick that the hrtimer has reached, or a second ago if that is later.
  *
  *
  * Soft interrupts and threads
  *
- * A wheel with callbacks has all its turns in a thread. One thread per CPU serves all wheels,
- * and offers the CPU to other tasks between turns. A shard is served by the thread of its CPU,
- * or by another one while that CPU is offline. The server changes under the shard's lock. The
- * old server finishes its turn and queues the shard for the new one if there is more to do.
+ * Each CPU has a server. A shard belongs to that of its CPU, or to another one while that CPU is
+ * offline. This changes under the shard's lock; a turn in progress then queues it for the new one.
  *
- * A wheel with a sink has its first turn in the soft interrupt of its hrtimer, on whatever CPU
- * that fires, except as in twheel_is_soft(). The thread gets what is left. Soft interrupts of a
- * CPU handle at most TWHEEL_BATCH timeouts in about a millisecond. Beyond that, the thread does
- * everything.
+ * A wheel with callbacks has all its turns in the server's thread, which offers the CPU to other
+ * tasks between turns. A wheel with a sink begins a pass in the soft interrupt of its hrtimer,
+ * except as in twheel_timer_mode(). It goes on there while the budget of that CPU lasts. Then
+ * the server's thread is woken and its hrtimer is set. Whoever comes first takes the shard off the
+ * queue. So a real-time task that never sleeps makes a sink slower, but does not stop it.
  *
- * Between passes the hrtimer is set to the tick of the next work (@wake). An earlier arm sets
- * it again. A cancel does not: when the hrtimer fires, its function searches again. A slot with
- * one timeout is not entered before that is due, so a single timeout costs one interrupt.
+ * A shard waits, is queued, or is in a turn. While it waits, @timer is set for the tick of the
+ * next work (@wake). An earlier arm sets it again. A cancel does not: when it fires, its function
+ * searches again. A slot with one timeout is not entered before that is due, so a single timeout
+ * costs one interrupt. In the other states @wake is TWHEEL_QUEUED, which is below every tick: arms
+ * leave @timer alone. twheel_queue() and each turn store it under the lock; the last turn of a pass
+ * replaces it. A stopped shard is not queued: whoever queues it has seen that in the same hold.
  *
- * While somebody does the work of a shard, @wake is TWHEEL_QUEUED, which is below every tick:
- * arms leave the hrtimer alone, so its function is not called. It is stored under the lock by
- * twheel_queue() and by each turn. The last turn of the pass replaces it.
+ * A CPU isolated from timers sets none, which it would then keep: its arm queues the shard, and
+ * interrupts the server's CPU.
  *
  *
  * Locking
@@ -72,11 +70,12 @@
  *	twheel.ending		one twheel_stop() at a time; @unprocessed may sleep
  *	  server.busy		a turn in a thread
  *	  twheel.advance	one twheel_advance() at a time (MANUAL)
+ *	  server.resuming	turns of queued shards in a soft interrupt
  *	    shard.sinking	a turn of a wheel with a sink; soft interrupts are disabled
  *	      (locks of sinks and callers)
  *	        shard.lock	the shard and the timeouts at home in it; raw
  *	          server.lock	the server's queue of shards; raw
- *	          hrtimer base	in hrtimer_start()
+ *	            hrtimer base	in hrtimer_start()
  *	twheel_mutex		all wheels, which CPUs serve; shard.lock nests in it
  *
  * To wait for a turn is to lock and unlock what it holds: shard.sinking, or the mutex to which
@@ -87,10 +86,9 @@
  * callers may hold the lock of a run queue or of a worker pool. Callbacks run with no spinlock
  * held, sinks with shard.sinking.
  *
- * The home of a timeout, t->shard, changes under the lock of the old home while the timeout
- * is idle. It is read without a lock to find the lock, and read again under it:
- * twheel_lock_home(). The timeouts given to twheel_arm_list() are idle and known to the
- * caller alone.
+ * The home of a timeout, t->shard, changes under the lock of the old home while the timeout is
+ * idle. It is read without a lock to find the lock, and read again under it: twheel_lock_home().
+ * The timeouts given to twheel_arm_list() are idle and known to the caller alone.
  *
  * Lockless accesses
  *
@@ -112,8 +110,7 @@
  * batch. A twheel_cancel_sync() that meets s->running waits for s->busy and looks again. The
  * callback may free its timeout, so s->running is only compared. TWHEEL_T_TAKEN tells a timeout
  * that was initialised in the same memory from the one that is running. In a wheel with a sink
- * the whole batch is EXPIRING from the time that it leaves the lock until the sink accepts the
- * timeout.
+ * the whole batch is EXPIRING when it leaves the lock, each timeout until the sink accepts it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -130,6 +127,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/smpboot.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -140,8 +138,22 @@
 #include "twheel_compat.h"
 #include "twheel_index.h"
 
+/* A test build calls a function of the test where a race is possible, to force it. */
+#ifdef TWHEEL_TEST
+#include "kunit/audit.h"
+#else
+#define twheel_window(w, window)	do { } while (0)
+#endif
+
 /* Most timeouts that are handled in one hold of a shard's lock. */
 #define TWHEEL_BATCH	128
+
+/*
+ * Soft interrupts pause three times as long as they work, so they use a quarter of a CPU: 2^17 ns
+ * at once and the rest of a turn. If a turn seems to take very long, the machine stood still.
+ */
+#define TWHEEL_PAUSE_NS		(3U << 17)
+#define TWHEEL_LONG_PAUSE_NS	(16 * TWHEEL_PAUSE_NS)
 
 /* How long before its block a crowded slot begins to cascade: enough for a million. */
 #define TWHEEL_LEAD_NS	NSEC_PER_SEC
@@ -188,118 +200,70 @@ struct twheel_level {
 	unsigned long		*map;	/* of the slots that are not empty */
 };
 
-/**
- * struct twheel_shard - the part of a wheel that one CPU fills, and isolated CPUs with it
- * @lock: protects all members that are not constant, and the timeouts at home here
- * @stopped: arms are refused
- * @realtime: the clock is CLOCK_REALTIME; constant
- * @soft: the first turn is in the soft interrupt of @timer; constant
- * @cpu: arms on this CPU use this shard; constant
- * @geometry: copy of the wheel's geometry; constant
- * @cursor: last tick entered, or the tick before a block whose cascade is not complete
- * @done: timeouts are armed for later ticks only. In a pass, its target. Otherwise equal to
- *	@cursor. On CLOCK_REALTIME: the tick that @timer has reached
- * @wake: tick for which @timer is set, or TWHEEL_QUEUED, TWHEEL_NOW or TWHEEL_NEVER
- * @early: no crowded slot needs to begin its cascade before this tick
- * @nr: pending timeouts
- * @cancelled: timeouts dequeued by a cancel, without those that a mod moved
- * @rearmed: pending timeouts that a mod moved
- * @wheel: the wheel; constant
- * @tree: timeouts by deadline, on CLOCK_REALTIME
- * @aside: timeouts of later rounds that the visit in progress has passed (levels = 1)
- * @due: timeouts that have left their slot and have not fired, at most TWHEEL_BATCH
- * @nr_due: length of @due
- * @running: timeout whose callback is running, or NULL. Compared, never dereferenced
- * @task: the task that runs a turn, or hands timeouts back
- * @busy: the mutex that @task holds meanwhile, except in a sink
- * @sinking: held during a turn of a wheel with a sink
- * @fired: timeouts passed to their callback or to the sink
- * @cascaded: moves of a timeout down one level
- * @extended: timeouts enqueued again by twheel_extend()
- * @stopped_nr: timeouts that twheel_stop() dequeued
- * @wakeups: times that @timer found something to do
- * @timer: hrtimer on the wheel's clock, for @wake
- * @server: serves this shard
- * @work: link in the queue of @server; under its lock
- * @entry: link in twheel.all; constant
- * @level_of: for each bit, the level of its digit; constant
- * @level: the levels
- * @slots: the slots of all levels
- */
+/* The part of a wheel that one CPU fills, and isolated CPUs with it. */
 struct twheel_shard {
-	raw_spinlock_t		lock;		/* the shard, the timeouts at home */
-	bool			stopped;
-	bool			realtime;
-	bool			soft;
-	unsigned int		cpu;
-	struct twheel_geometry	geometry;
-	u64			cursor;
+	raw_spinlock_t		lock;		/* what is not constant, timeouts at home */
+	bool			stopped;	/* arms are refused */
+	bool			realtime;	/* the clock is CLOCK_REALTIME; constant */
+	enum hrtimer_mode	mode;		/* of @timer, soft or not; constant */
+	unsigned int		cpu;		/* arms on this CPU use this shard; constant */
+	struct twheel_geometry	geometry;	/* copy of the wheel's; constant */
+	u64			cursor;	/* last tick entered, or that before a cascading block */
+	/* Arms are for later ticks: target of a pass, else @cursor; realtime: that of @timer. */
 	u64			done;
-	u64			wake;
-	u64			early;
-	u64			nr;
-	u64			cancelled;
-	u64			rearmed;
-	struct twheel		*wheel;
-	struct rb_root_cached	tree;
-	struct list_head	aside;
-	struct list_head	due;
-	unsigned int		nr_due;
-	struct twheel_timeout	*running;
-	struct task_struct	*task;
-	struct mutex		*busy;		/* that of the turn */
-	spinlock_t		sinking;	/* a turn of a wheel with a sink */
-	u64			fired;
-	u64			cascaded;
-	u64			extended;
-	u64			stopped_nr;
-	u64			wakeups;
-	struct hrtimer		timer;
-	struct twheel_server	*server;
-	struct list_head	work;
-	struct list_head	entry;
-	u8			level_of[BITS_PER_TYPE(u64)];
+	u64			wake;	/* tick for which @timer is set, or TWHEEL_QUEUED, ... */
+	u64			early;	/* no crowded slot begins its cascade before this tick */
+	u64			nr;		/* pending timeouts */
+	u64			cancelled;	/* dequeued by a cancel, not moved by a mod */
+	u64			rearmed;	/* moved by a mod */
+	struct twheel		*wheel;		/* constant */
+	struct rb_root_cached	tree;		/* timeouts by deadline, on CLOCK_REALTIME */
+	struct list_head	aside;		/* those of later rounds, in a visit (levels = 1) */
+	struct list_head	due;		/* left their slot: at most TWHEEL_BATCH */
+	unsigned int		nr_due;		/* length of @due */
+	struct twheel_timeout	*running;	/* its callback runs. Compared, not dereferenced */
+	struct task_struct	*task;		/* runs a turn, or hands timeouts back */
+	struct mutex		*busy;		/* that @task holds meanwhile, except in a sink */
+	spinlock_t		sinking;	/* held in a turn of a wheel with a sink */
+	u64			fired;		/* passed to their callback or to the sink */
+	u64			cascaded;	/* moves of a timeout down one level */
+	u64			extended;	/* enqueued again by twheel_extend() */
+	u64			stopped_nr;	/* dequeued by twheel_stop() */
+	u64			wakeups;	/* times that @timer found something to do */
+	struct hrtimer		timer;		/* on the wheel's clock, for @wake */
+	struct twheel_server	*server;	/* serves this shard */
+	struct list_head	work;		/* link in server.queue; under server.lock */
+	struct list_head	entry;		/* link in twheel.all; constant */
+	u8			level_of[BITS_PER_TYPE(u64)];	/* of each bit's digit; constant */
 	struct twheel_level	level[TWHEEL_LEVELS];
-	struct twheel_slot	slots[];
+	struct twheel_slot	slots[];	/* of all levels */
 };
 
-/* The thread of one CPU, and what soft interrupts may still do there. */
+/* What serves the shards of one CPU. */
 struct twheel_server {
+	unsigned int		cpu;		/* constant */
 	struct mutex		busy;		/* held by the thread during a turn */
+	spinlock_t		resuming;	/* held by the function of @resume */
 	raw_spinlock_t		lock;		/* queue, shard.work */
 	struct list_head	queue;		/* of shards that have work to do now */
 	struct task_struct	*task;		/* constant once it is created */
-	u64			soft_period;	/* the last 2^20 ns in which one had a turn */
-	unsigned int		soft_left;	/* timeouts that they may still handle in it */
+	struct hrtimer		resume;		/* for queued shards with a sink */
+	call_single_data_t	kick;		/* of @cpu, by an arm on an isolated CPU */
+	u64			paid_ns;	/* end of the pause of soft interrupts of @cpu */
 };
 
-/**
- * struct twheel - a wheel
- * @geometry: ticks, slots, levels; constant
- * @params: parameters in effect; constant
- * @all: all shards, each once; constant
- * @manual_ns: time of a MANUAL wheel
- * @ending: one twheel_stop() at a time
- * @advance: one twheel_advance() at a time
- * @key: lockdep class of @ending, one per wheel: a function to which one wheel hands
- *	timeouts back may stop another
- * @entry: link in twheel_wheels; under twheel_mutex
- * @dentry: file in debugfs
- * @name: for messages
- * @shards: shards by CPU; constant
- */
 struct twheel {
-	struct twheel_geometry	geometry;
-	struct twheel_params	params;
-	struct list_head	all;
-	atomic64_t		manual_ns;
-	struct mutex		ending;		/* shards being stopped */
-	struct mutex		advance;	/* manual_ns, passes of MANUAL */
-	struct lock_class_key	key;
-	struct list_head	entry;
-	struct dentry		*dentry;
+	struct twheel_geometry	geometry;	/* ticks, slots, levels; constant */
+	struct twheel_params	params;		/* in effect; constant */
+	struct list_head	all;		/* all shards, each once; constant */
+	atomic64_t		manual_ns;	/* time of a MANUAL wheel */
+	struct mutex		ending;		/* one twheel_stop() at a time */
+	struct mutex		advance;	/* one twheel_advance() at a time */
+	struct lock_class_key	key;		/* of @ending: a hand-back may stop another wheel */
+	struct list_head	entry;		/* link in twheel_wheels; under twheel_mutex */
+	struct dentry		*dentry;	/* file in debugfs */
 	char			name[TWHEEL_NAME_LEN];
-	struct twheel_shard	*shards[];
+	struct twheel_shard	*shards[];	/* by CPU; constant */
 };
 
 /* Its tracepoints look into a shard. */
@@ -314,11 +278,6 @@ static struct cpumask twheel_serving;		/* under twheel_mutex */
 
 static DEFINE_PER_CPU(struct twheel_server, twheel_servers);
 static DEFINE_PER_CPU(struct task_struct *, twheel_threads);
-
-static struct twheel_shard *twheel_local_shard(const struct twheel *w)
-{
-	return w->shards[raw_smp_processor_id()];
-}
 
 static const struct {
 	clockid_t	id;
@@ -619,27 +578,55 @@ static struct twheel_slot *twheel_find_crowded(const struct twheel_shard *s, u32
 /* Sleeping and waking */
 
 /*
- * Callbacks have a thread, which is woken at once. A sink is called in the soft interrupt. But
- * while hrtimers are only looked at with the kernel's tick, those of soft interrupts are not when
- * CLOCK_REALTIME is set: they would be late by as much.
+ * Callbacks have a thread. A sink is called in the soft interrupt. But while hrtimers are only
+ * looked at with the kernel's tick, those of soft interrupts are not when CLOCK_REALTIME is set.
  */
-static bool twheel_is_soft(const struct twheel_params *params)
+static enum hrtimer_mode twheel_timer_mode(const struct twheel_params *params)
 {
-	return params->sink && (params->clock != TWHEEL_REALTIME || hrtimer_resolution == 1);
+	return params->sink && (params->clock != TWHEEL_REALTIME || hrtimer_resolution == 1) ?
+	       HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;
 }
 
-static enum hrtimer_mode twheel_timer_mode(const struct twheel_shard *s)
+/* Is this CPU isolated from timers, and the server on another one? */
+static bool twheel_is_isolated(const struct twheel_shard *s)
 {
-	return s->soft ? HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;
+	unsigned int cpu = raw_smp_processor_id();
+
+	return unlikely(cpu != s->cpu) && cpu != s->server->cpu &&
+	       !housekeeping_test_cpu(cpu, HK_TYPE_TIMER);
+}
+
+/*
+ * Give the shard to its server: there is work to do now. Returns the thread to wake without the
+ * lock. A kick that is still on its way will do.
+ */
+static struct task_struct *twheel_queue(struct twheel_shard *s)
+{
+	struct twheel_server *server = s->server, *here = raw_cpu_ptr(&twheel_servers);
+
+	lockdep_assert_held(&s->lock);
+	s->wake = TWHEEL_QUEUED;
+	guard(raw_spinlock)(&server->lock);
+	list_add_tail(&s->work, &server->queue);
+	if (twheel_is_isolated(s))
+		smp_call_function_single_async(server->cpu, &server->kick);
+	else if (s->mode & HRTIMER_MODE_SOFT && !hrtimer_is_queued(&server->resume))
+		hrtimer_start(&server->resume, ns_to_ktime(here->paid_ns),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+	return server->task;
 }
 
 static noinline void twheel_set_timer(struct twheel_shard *s, u64 wake)
 {
 	lockdep_assert_held(&s->lock);
 	s->wake = wake;
-	if (s->wheel->params.clock != TWHEEL_MANUAL)
+	if (wake == TWHEEL_NEVER || s->wheel->params.clock == TWHEEL_MANUAL)
+		return;
+	if (twheel_is_isolated(s))
+		twheel_queue(s);
+	else
 		hrtimer_start(&s->timer, ns_to_ktime(twheel_tick_to_ns(&s->geometry, wake)),
-			      twheel_timer_mode(s));
+			      s->mode);
 }
 
 /* The tick at which the shard must wake. No pass is in progress. */
@@ -657,22 +644,6 @@ static u64 twheel_next_wake(const struct twheel_shard *s)
 	}
 	twheel_find_step(s, &step);
 	return min(step.wake, s->early);
-}
-
-/*
- * Give the shard to its server: there is work to do now. Returns the thread to wake
- * when the lock has been released.
- */
-static struct task_struct *twheel_queue(struct twheel_shard *s)
-{
-	struct twheel_server *server = s->server;
-
-	lockdep_assert_held(&s->lock);
-	s->wake = TWHEEL_QUEUED;
-	raw_spin_lock(&server->lock);
-	list_add_tail(&s->work, &server->queue);
-	raw_spin_unlock(&server->lock);
-	return server->task;
 }
 
 /*
@@ -796,10 +767,7 @@ static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twhee
 	return true;
 }
 
-/*
- * Lock the current home of @t. @s, an earlier home, is locked with interrupts off. Not
- * inlined, so that flags can stay in a register in the common case.
- */
+/* Lock the home of @t in place of @s, an earlier one. Not inlined: flags may be in a register. */
 static noinline struct twheel_shard *twheel_follow_home(struct twheel_shard *s,
 							const struct twheel_timeout *t)
 {
@@ -820,11 +788,21 @@ static __always_inline struct twheel_shard *twheel_lock_home(const struct twheel
 	return likely(s == READ_ONCE(t->shard)) ? s : twheel_follow_home(s, t);
 }
 
+/* Lock the home of the timeout until the end of the block: CLASS(twheel_home, home)(t). */
+struct twheel_home {
+	struct twheel_shard	*s;
+	unsigned long		flags;
+};
+
+DEFINE_CLASS(twheel_home, struct twheel_home, raw_spin_unlock_irqrestore(&_T.s->lock, _T.flags),
+	     ({ struct twheel_home h; h.s = twheel_lock_home(home_of, &h.flags); h; }),
+	     const struct twheel_timeout *home_of)
+
 /* Move @t, whose home @s is locked, to this CPU's shard if it is idle. */
 static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
 						       struct twheel_timeout *t)
 {
-	struct twheel_shard *local = twheel_local_shard(s->wheel);
+	struct twheel_shard *local = s->wheel->shards[raw_smp_processor_id()];
 
 	if (s == local || twheel_state(t) != TWHEEL_INACTIVE || twheel_is_running(s, t))
 		return s;
@@ -852,7 +830,7 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 	memset(t, 0, sizeof(*t));
 	INIT_LIST_HEAD(&t->entry);
 	t->fn = fn;
-	t->shard = twheel_local_shard(w);
+	t->shard = w->shards[raw_smp_processor_id()];
 }
 EXPORT_SYMBOL_GPL(twheel_timeout_init);
 
@@ -875,32 +853,27 @@ EXPORT_SYMBOL_GPL(__twheel_work_init);
 static __always_inline int twheel_set(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns,
 				      bool move)
 {
-	struct twheel_shard *s;
-	unsigned long flags;
-	int ret = 0;
 	u8 state;
 
 	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
 		return -EINVAL;
 
-	s = twheel_lock_home(t, &flags);
-	if (unlikely(s->cpu != raw_smp_processor_id()))
-		s = twheel_bring_here(s, t);
+	CLASS(twheel_home, home)(t);
+	if (unlikely(home.s->cpu != raw_smp_processor_id()))
+		home.s = twheel_bring_here(home.s, t);
 	state = twheel_state(t);
-	if (unlikely(state != TWHEEL_INACTIVE && !(move && state == TWHEEL_PENDING))) {
-		ret = -EBUSY;
-	} else if (unlikely(s->stopped)) {
-		ret = -ESHUTDOWN;
-	} else if (move && state == TWHEEL_PENDING) {
-		twheel_move(s, t, expires_ns, slack_ns);
-		ret = 1;
-	} else if (unlikely(t->flags & TWHEEL_T_REFUSES)) {
-		ret = -ESHUTDOWN;
-	} else {
-		twheel_add(s, t, expires_ns, slack_ns);
+	if (unlikely(state != TWHEEL_INACTIVE && !(move && state == TWHEEL_PENDING)))
+		return -EBUSY;
+	if (unlikely(home.s->stopped))
+		return -ESHUTDOWN;
+	if (move && state == TWHEEL_PENDING) {
+		twheel_move(home.s, t, expires_ns, slack_ns);
+		return 1;
 	}
-	raw_spin_unlock_irqrestore(&s->lock, flags);
-	return ret;
+	if (unlikely(t->flags & TWHEEL_T_REFUSES))
+		return -ESHUTDOWN;
+	twheel_add(home.s, t, expires_ns, slack_ns);
+	return 0;
 }
 
 /**
@@ -909,9 +882,8 @@ static __always_inline int twheel_set(struct twheel_timeout *t, u64 expires_ns, 
  * @expires_ns: the deadline, absolute ns on the wheel's clock. A past deadline is due
  *	at once: it fires at the next tick, not inside this call
  *
- * Return: 0; -EBUSY if it is pending or in the batch of a sink; -EINVAL if
- * @expires_ns is above S64_MAX; -ESHUTDOWN if the wheel has been stopped or the timeout
- * shut down.
+ * Return: 0; -EBUSY if it is pending or in the batch of a sink; -EINVAL if @expires_ns is above
+ * S64_MAX; -ESHUTDOWN if the wheel has been stopped or the timeout shut down.
  */
 int twheel_arm(struct twheel_timeout *t, u64 expires_ns)
 {
@@ -923,8 +895,7 @@ EXPORT_SYMBOL_GPL(twheel_arm);
  * twheel_arm_slack() - arm a timeout that may be late
  * @t: an initialised timeout that is not pending
  * @expires_ns: the deadline, as in twheel_arm()
- * @slack_ns: how much later than its deadline it may fire, in addition to the usual
- *	lateness
+ * @slack_ns: how much later than its deadline it may fire, in addition to the usual lateness
  *
  * The timeout gets an occupied tick, or a tick that other timeouts with slack choose
  * too. This saves wakeups. The slack is not stored. It has no effect on CLOCK_REALTIME.
@@ -990,9 +961,8 @@ EXPORT_SYMBOL_GPL(twheel_mod_slack);
 /**
  * twheel_arm_list() - arm many timeouts, with one lock hold for many of them
  * @w: the wheel
- * @timeouts: idle timeouts of @w, each with expires set, absolute and at most S64_MAX.
- *	No callback of theirs is running, none is shut down, and no other call for them
- *	overlaps with this one
+ * @timeouts: idle timeouts of @w, each with expires set, absolute and at most S64_MAX. No callback
+ *	of theirs is running, none is shut down, and no other call for them overlaps with this one
  * @nr: how many
  *
  * They are armed in this order.
@@ -1002,19 +972,16 @@ EXPORT_SYMBOL_GPL(twheel_mod_slack);
 unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 			     unsigned int nr)
 {
-	struct twheel_shard *s = twheel_local_shard(w);
+	struct twheel_shard *s = w->shards[raw_smp_processor_id()];
 	unsigned int done = 0, end;
-	unsigned long flags;
 	u64 wake;
 
 	while (done < nr) {
+		guard(raw_spinlock_irqsave)(&s->lock);
+		if (unlikely(s->stopped))
+			break;
 		end = done + min_t(unsigned int, nr - done, TWHEEL_BATCH);
 		wake = TWHEEL_NEVER;
-		raw_spin_lock_irqsave(&s->lock, flags);
-		if (unlikely(s->stopped)) {
-			raw_spin_unlock_irqrestore(&s->lock, flags);
-			break;
-		}
 		if (!s->nr)
 			twheel_catch_up(s);
 		s->nr += end - done;
@@ -1026,7 +993,6 @@ unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 		}
 		if (wake < s->wake)
 			twheel_set_timer(s, wake);
-		raw_spin_unlock_irqrestore(&s->lock, flags);
 	}
 	return done;
 }
@@ -1049,20 +1015,17 @@ unsigned int twheel_mod_list(struct twheel_timeout **timeouts, const u64 *expire
 {
 	unsigned int done = 0, first, end;
 	struct twheel_timeout *t;
-	struct twheel_shard *s;
-	unsigned long flags;
 
 	while (done < nr) {
+		CLASS(twheel_home, home)(timeouts[done]);
 		first = done;
 		end = done + min_t(unsigned int, nr - done, TWHEEL_BATCH);
-		s = twheel_lock_home(timeouts[done], &flags);
-		for (; done < end && !s->stopped; done++) {
+		for (; done < end && !home.s->stopped; done++) {
 			t = timeouts[done];
-			if (READ_ONCE(t->shard) != s || twheel_state(t) != TWHEEL_PENDING)
+			if (READ_ONCE(t->shard) != home.s || twheel_state(t) != TWHEEL_PENDING)
 				break;
-			twheel_move(s, t, expires_ns[done], 0);
+			twheel_move(home.s, t, expires_ns[done], 0);
 		}
-		raw_spin_unlock_irqrestore(&s->lock, flags);
 		if (done == first)
 			break;
 	}
@@ -1072,15 +1035,13 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
 
 /**
  * twheel_extend() - send a timeout of a sink's batch back into the wheel
- * @t: a timeout in the list that the sink was called with, taken off it and not
- *	accepted
+ * @t: a timeout in the list that the sink was called with, taken off it and not accepted
  * @expires_ns: its new deadline, absolute ns on the wheel's clock
  * @slack_ns: as in twheel_arm_slack()
  *
- * A sink calls this for a timeout whose deadline has been moved. The timeout does not count
- * as fired, only as extended. After it any task may cancel the timeout and free it, also
- * while the sink is still running. So the sink must not use it any more, unless the owner
- * prevents that.
+ * A sink calls this for a timeout whose deadline has been moved. The timeout does not count as
+ * fired, only as extended. After it any task may cancel the timeout and free it, also while the
+ * sink is still running. So the sink must not use it any more, unless the owner prevents that.
  *
  * Context: in the sink.
  *
@@ -1090,24 +1051,17 @@ EXPORT_SYMBOL_GPL(twheel_mod_list);
  */
 int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 {
-	struct twheel_shard *s;
-	unsigned long flags;
-	int ret = -ESHUTDOWN;
-
-	if (expires_ns > S64_MAX || slack_ns > S64_MAX)
-		return -EINVAL;
-	if (WARN_ON_ONCE(twheel_state(t) != TWHEEL_EXPIRING))
+	if (expires_ns > S64_MAX || slack_ns > S64_MAX ||
+	    WARN_ON_ONCE(twheel_state(t) != TWHEEL_EXPIRING))
 		return -EINVAL;
 
-	s = twheel_lock_home(t, &flags);
-	if (!s->stopped && !(t->flags & TWHEEL_T_REFUSES)) {
-		twheel_add(s, t, expires_ns, slack_ns);
-		s->fired--;
-		s->extended++;
-		ret = 0;
-	}
-	raw_spin_unlock_irqrestore(&s->lock, flags);
-	return ret;
+	CLASS(twheel_home, home)(t);
+	if (home.s->stopped || t->flags & TWHEEL_T_REFUSES)
+		return -ESHUTDOWN;
+	twheel_add(home.s, t, expires_ns, slack_ns);
+	home.s->fired--;
+	home.s->extended++;
+	return 0;
 }
 EXPORT_SYMBOL_GPL(twheel_extend);
 
@@ -1121,14 +1075,8 @@ EXPORT_SYMBOL_GPL(twheel_extend);
  */
 bool twheel_cancel(struct twheel_timeout *t)
 {
-	struct twheel_shard *s;
-	unsigned long flags;
-	bool ret;
-
-	s = twheel_lock_home(t, &flags);
-	ret = __twheel_cancel(s, t);
-	raw_spin_unlock_irqrestore(&s->lock, flags);
-	return ret;
+	CLASS(twheel_home, home)(t);
+	return __twheel_cancel(home.s, t);
 }
 EXPORT_SYMBOL_GPL(twheel_cancel);
 
@@ -1143,15 +1091,10 @@ EXPORT_SYMBOL_GPL(twheel_cancel);
  */
 int twheel_try_cancel(struct twheel_timeout *t)
 {
-	struct twheel_shard *s;
-	unsigned long flags;
-	int ret = -EBUSY;
-
-	s = twheel_lock_home(t, &flags);
-	if (twheel_state(t) != TWHEEL_EXPIRING && !twheel_is_running(s, t))
-		ret = __twheel_cancel(s, t);
-	raw_spin_unlock_irqrestore(&s->lock, flags);
-	return ret;
+	CLASS(twheel_home, home)(t);
+	if (twheel_state(t) == TWHEEL_EXPIRING || twheel_is_running(home.s, t))
+		return -EBUSY;
+	return __twheel_cancel(home.s, t);
 }
 EXPORT_SYMBOL_GPL(twheel_try_cancel);
 
@@ -1167,19 +1110,16 @@ EXPORT_SYMBOL_GPL(twheel_try_cancel);
 unsigned int twheel_cancel_list(struct twheel_timeout **timeouts, unsigned int nr)
 {
 	unsigned int cancelled = 0, done = 0, end;
-	struct twheel_shard *s;
-	unsigned long flags;
 
 	while (done < nr) {
+		CLASS(twheel_home, home)(timeouts[done]);
 		end = done + min_t(unsigned int, nr - done, TWHEEL_BATCH);
-		s = twheel_lock_home(timeouts[done], &flags);
-		for (; done < end && READ_ONCE(timeouts[done]->shard) == s; done++) {
-			if (__twheel_cancel(s, timeouts[done]))
+		for (; done < end && READ_ONCE(timeouts[done]->shard) == home.s; done++) {
+			if (__twheel_cancel(home.s, timeouts[done]))
 				cancelled++;
 			else
 				timeouts[done] = NULL;
 		}
-		raw_spin_unlock_irqrestore(&s->lock, flags);
 	}
 	return cancelled;
 }
@@ -1204,10 +1144,10 @@ static void twheel_wait(struct mutex *busy)
 	mutex_unlock(busy);
 }
 
-static void twheel_wait_for_sink(struct twheel_shard *s)
+static void twheel_wait_for_soft(spinlock_t *busy)
 {
-	spin_lock_bh(&s->sinking);
-	spin_unlock_bh(&s->sinking);
+	spin_lock_bh(busy);
+	spin_unlock_bh(busy);
 }
 
 static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
@@ -1230,10 +1170,7 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
 		raw_spin_unlock_irqrestore(&s->lock, flags);
 		if (self || (!in_sink && !busy))
 			return cancelled;
-		if (in_sink)
-			twheel_wait_for_sink(s);
-		else
-			twheel_wait(busy);
+		in_sink ? twheel_wait_for_soft(&s->sinking) : twheel_wait(busy);
 	}
 }
 
@@ -1241,10 +1178,9 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
  * twheel_cancel_sync() - cancel a timeout and wait for its callback
  * @t: an initialised timeout, which the caller keeps others from arming
  *
- * On return @t is not pending and its callback is not running on any CPU. If its callback
- * arms it again and again, this may take long: use twheel_shutdown(). In a wheel with a
- * sink, the sink has accepted or extended @t. If twheel_stop() was handing @t back, its
- * function has returned.
+ * On return @t is not pending and its callback is not running on any CPU. If its callback arms it
+ * again and again, this may take long: use twheel_shutdown(). In a wheel with a sink, the sink has
+ * accepted or extended @t. If twheel_stop() was handing @t back, its function has returned.
  *
  * Context: may sleep. Not from a callback or a sink: instead of waiting for its own caller, it
  * warns, and takes @t out all the same. The caller must not hold anything that the callback of
@@ -1281,12 +1217,11 @@ EXPORT_SYMBOL_GPL(twheel_shutdown);
  * twheel_cancel_work_sync() - cancel a timeout and its work, and wait for both
  * @tw: an initialised timeout with a function on a workqueue
  *
- * On return @tw is not pending, and its function is neither queued nor running. Meanwhile
- * each arm fails with -ESHUTDOWN, so a function that arms its timeout again cannot keep this
- * waiting. Before the object is freed, call twheel_shutdown() first, so that arms fail from
- * then on, unless nothing else than the function arms it. All other calls for @tw may
- * overlap with this one, but no second one of this: the first to end lets arms succeed,
- * while the other may still wait.
+ * On return @tw is not pending, and its function is neither queued nor running. Meanwhile each arm
+ * fails with -ESHUTDOWN, so a function that arms its timeout again cannot keep this waiting.
+ * Before the object is freed, call twheel_shutdown() first, so that arms fail from then on, unless
+ * nothing else than the function arms it. All other calls for @tw may overlap with this one, but
+ * no second one of this: the first to end lets arms succeed, while the other may still wait.
  *
  * Context: as twheel_cancel_sync(), and not from the function.
  *
@@ -1295,13 +1230,10 @@ EXPORT_SYMBOL_GPL(twheel_shutdown);
 bool twheel_cancel_work_sync(struct twheel_work *tw)
 {
 	bool pending = twheel_cancel_and_wait(&tw->t, TWHEEL_T_ENDING);
-	struct twheel_shard *s;
-	unsigned long flags;
 
 	pending |= cancel_work_sync(&tw->work);
-	s = twheel_lock_home(&tw->t, &flags);
+	CLASS(twheel_home, home)(&tw->t);
 	tw->t.flags &= ~TWHEEL_T_ENDING;
-	raw_spin_unlock_irqrestore(&s->lock, flags);
 	return pending;
 }
 EXPORT_SYMBOL_GPL(twheel_cancel_work_sync);
@@ -1328,7 +1260,7 @@ void twheel_flush(struct twheel *w)
 		scoped_guard(raw_spinlock_irq, &s->lock)
 			busy = s->task ? s->busy : NULL;
 		if (w->params.sink)
-			twheel_wait_for_sink(s);
+			twheel_wait_for_soft(&s->sinking);
 		else if (busy)
 			twheel_wait(busy);
 	}
@@ -1411,10 +1343,7 @@ static unsigned int twheel_visit(struct twheel_shard *s, unsigned int budget)
 	return budget;
 }
 
-/*
- * Advance the cursor to the target of the pass, or until the budget is used up. Returns true
- * when the pass is over.
- */
+/* Advance the cursor to the target, or until the budget is used up. Is the pass over then? */
 static bool twheel_collect(struct twheel_shard *s, u64 target, unsigned int *budget)
 {
 	bool rounds = s->geometry.levels == 1;
@@ -1506,8 +1435,6 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 		list_for_each_entry_safe(t, next, &s->due, entry)
 			twheel_put_back(s, t);
 	nr = s->nr_due;
-	if (!nr)
-		return;
 	if (trace_twheel_expire_enabled())
 		list_for_each_entry(t, &s->due, entry)
 			trace_twheel_expire(s, t, now_ns);
@@ -1517,7 +1444,8 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	s->fired += nr;
 	raw_spin_unlock_irq(&s->lock);
 
-	w->params.sink(w->params.sink_data, &expired, nr, now_ns);
+	if (nr)
+		w->params.sink(w->params.sink_data, &expired, nr, now_ns);
 	/* The sink did not take a timeout off the list that it accepted. */
 	WARN_ON_ONCE(!list_empty(&expired));
 
@@ -1612,15 +1540,11 @@ stopped:
 
 /* The hrtimer */
 
-/*
- * Has the hrtimer reached s->wake? If it is queued, an arm has set it again since it fired, and it
- * will fire again. Otherwise s->wake is a tick: nobody but the hrtimer's function changes it from
- * a tick to TWHEEL_QUEUED or TWHEEL_NEVER.
- */
+/* An arm may have set the hrtimer again since it fired, or queued the shard on an isolated CPU. */
 static bool twheel_is_due(struct twheel_shard *s)
 {
 	lockdep_assert_held(&s->lock);
-	return !s->stopped && !hrtimer_is_queued(&s->timer);
+	return !s->stopped && s->wake != TWHEEL_QUEUED && !hrtimer_is_queued(&s->timer);
 }
 
 /* Wake the thread, unless the timeouts have been cancelled. */
@@ -1628,81 +1552,80 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 {
 	struct twheel_shard *s = container_of(timer, struct twheel_shard, timer);
 	struct task_struct *thread = NULL;
-	unsigned long flags;
 	u32 level;
 	u64 wake;
 
-	raw_spin_lock_irqsave(&s->lock, flags);
-	if (!twheel_is_due(s))
-		goto unlock;
-	/* The crowd may have been cancelled. */
-	if (s->early <= s->wake)
-		twheel_find_crowded(s, &level, &s->early);
-	wake = twheel_next_wake(s);
-	if (wake == TWHEEL_NEVER) {
-		s->wake = wake;
-	} else if (wake > s->wake) {
-		twheel_set_timer(s, wake);
-	} else {
+	scoped_guard(raw_spinlock_irqsave, &s->lock) {
+		if (!twheel_is_due(s))
+			break;
+		/* The crowd may have been cancelled. */
+		if (s->early <= s->wake)
+			twheel_find_crowded(s, &level, &s->early);
+		wake = twheel_next_wake(s);
+		if (wake > s->wake) {
+			twheel_set_timer(s, wake);
+			break;
+		}
 		if (s->realtime)
 			s->done = s->wake;
 		s->wakeups++;
 		thread = twheel_queue(s);
 	}
-unlock:
-	raw_spin_unlock_irqrestore(&s->lock, flags);
 	if (thread)
 		wake_up_process(thread);
 	return HRTIMER_NORESTART;
 }
 
-/* In a new period. On PREEMPT_RT another soft interrupt may change the budget meanwhile. */
-static unsigned int *twheel_refill_budget(const struct twheel *w, u64 now_ns)
+/*
+ * Turns in a soft interrupt, while the budget of this CPU lasts; @begins: of a new pass. Returns
+ * NULL if the pass is over. Otherwise the shard is queued: returns the thread to wake.
+ */
+static struct task_struct *twheel_soft_turns(struct twheel_shard *s, bool begins)
+	__must_hold(&s->lock)
 {
-	struct twheel_server *cpu = raw_cpu_ptr(&twheel_servers);
-	u64 period = (w->params.clock == TWHEEL_MONOTONIC ? now_ns : ktime_get_ns()) >> 20;
+	bool monotonic = s->wheel->params.clock == TWHEEL_MONOTONIC, more;
+	struct twheel_server *here = raw_cpu_ptr(&twheel_servers);
+	u64 now_ns = ktime_get_ns(), used_ns;
+	unsigned int budget;
 
-	if (cpu->soft_period != period) {
-		cpu->soft_period = period;
-		cpu->soft_left = TWHEEL_BATCH;
+	while (here->paid_ns < now_ns + TWHEEL_PAUSE_NS && !twheel_is_isolated(s)) {
+		budget = TWHEEL_BATCH;
+		more = twheel_turn(s, monotonic ? now_ns : twheel_clock_ns(s->wheel), &budget);
+		used_ns = ktime_get_ns() - now_ns;
+		here->paid_ns = max(here->paid_ns, now_ns) + used_ns +
+				min_t(u64, 3 * used_ns, TWHEEL_LONG_PAUSE_NS);
+		s->wakeups += begins && (more || budget < TWHEEL_BATCH);
+		if (!more)
+			return NULL;
+		now_ns += used_ns;
+		begins = false;
 	}
-	return &cpu->soft_left;
+	s->wakeups += begins;
+	return twheel_queue(s);
 }
 
-/*
- * The first turn, in a soft interrupt. The thread gets the rest, and all of it when this CPU has
- * used up its budget.
- */
 static enum hrtimer_restart twheel_soft_timer_fn(struct hrtimer *timer)
 {
 	struct twheel_shard *s = container_of(timer, struct twheel_shard, timer);
 	enum hrtimer_restart restart = HRTIMER_NORESTART;
 	struct task_struct *thread = NULL;
-	unsigned int *left, budget;
-	u64 now_ns;
 
+	twheel_window(s->wheel, TWHEEL_AT_TIMER);
 	spin_lock(&s->sinking);
 	raw_spin_lock_irq(&s->lock);
-	if (!twheel_is_due(s))
-		goto unlock;
-	if (s->realtime)
-		s->done = s->wake;
-	now_ns = twheel_clock_ns(s->wheel);
-	left = twheel_refill_budget(s->wheel, now_ns);
-	budget = *left;
-	/*
-	 * After a step back in this soft interrupt, hrtimers would call this again and again,
-	 * until the clock has caught up. A task can set the hrtimer.
-	 */
-	if (!budget || twheel_turn(s, now_ns, &budget) || (s->realtime && s->wake <= s->done)) {
-		thread = twheel_queue(s);
-	} else if (s->wake != TWHEEL_NEVER) {
-		hrtimer_set_expires(timer, twheel_tick_to_ns(&s->geometry, s->wake));
-		restart = HRTIMER_RESTART;
+	if (twheel_is_due(s)) {
+		if (s->realtime)
+			s->done = s->wake;
+		thread = twheel_soft_turns(s, true);
+		/*
+		 * After a step back in this soft interrupt, hrtimers call this again, until the
+		 * budget is used up. A later turn sets the hrtimer for the right time.
+		 */
+		if (!thread && s->wake != TWHEEL_NEVER) {
+			hrtimer_set_expires(timer, twheel_tick_to_ns(&s->geometry, s->wake));
+			restart = HRTIMER_RESTART;
+		}
 	}
-	s->wakeups += budget < *left || !budget;
-	*left = budget;
-unlock:
 	raw_spin_unlock_irq(&s->lock);
 	spin_unlock(&s->sinking);
 	if (thread)
@@ -1710,15 +1633,67 @@ unlock:
 	return restart;
 }
 
-/* The threads */
+/* The servers */
+
+/* The next shard with work to do; @soft: in soft interrupts. Others are few, of kernel code. */
+static struct twheel_shard *twheel_dequeue(struct twheel_server *server, bool soft)
+{
+	struct twheel_shard *s;
+
+	guard(raw_spinlock_irqsave)(&server->lock);
+	list_for_each_entry(s, &server->queue, work) {
+		if (soft && !(s->mode & HRTIMER_MODE_SOFT))
+			continue;
+		list_del_init(&s->work);
+		return s;
+	}
+	return NULL;
+}
+
+/* Turns of queued shards, until the hrtimer is set again because the budget is used up. */
+static enum hrtimer_restart twheel_resume_fn(struct hrtimer *timer)
+{
+	struct twheel_server *server = container_of(timer, struct twheel_server, resume);
+	struct task_struct *thread;
+	struct twheel_shard *s;
+
+	spin_lock(&server->resuming);
+	while (!hrtimer_is_queued(timer) && (s = twheel_dequeue(server, true))) {
+		twheel_window(s->wheel, TWHEEL_AT_RESUME);
+		spin_lock(&s->sinking);
+		raw_spin_lock_irq(&s->lock);
+		thread = s->stopped ? NULL : twheel_soft_turns(s, false);
+		if (!s->stopped && !thread)
+			twheel_set_timer(s, s->wake);
+		raw_spin_unlock_irq(&s->lock);
+		spin_unlock(&s->sinking);
+		if (thread)
+			wake_up_process(thread);
+	}
+	spin_unlock(&server->resuming);
+	return HRTIMER_NORESTART;
+}
+
+/* In an interrupt of the server's CPU, after an arm on an isolated one. */
+static void twheel_kicked(void *data)
+{
+	struct twheel_server *server = data;
+
+	hrtimer_start(&server->resume, 0, HRTIMER_MODE_ABS_PINNED_SOFT);
+	wake_up_process(server->task);
+}
 
 static int twheel_should_run(unsigned int cpu)
 {
 	return !list_empty(&per_cpu(twheel_servers, cpu).queue);
 }
 
-/* Run a turn of a whole batch in a task, with @busy held. Returns true if work may be left. */
-static bool twheel_task_turn(struct twheel_shard *s, struct mutex *busy)
+/*
+ * Run a turn of a whole batch in a task, with @busy held. Returns true if work may be left. With
+ * @thread the shard is then queued, for that thread.
+ */
+static bool twheel_task_turn(struct twheel_shard *s, struct mutex *busy,
+			     struct task_struct **thread)
 {
 	unsigned int budget = TWHEEL_BATCH;
 	bool more;
@@ -1731,7 +1706,9 @@ static bool twheel_task_turn(struct twheel_shard *s, struct mutex *busy)
 	if (!s->stopped)
 		s->busy = busy;
 	more = twheel_turn(s, twheel_clock_ns(s->wheel), &budget);
-	if (!more && s->wake != TWHEEL_NEVER)
+	if (more && thread)
+		*thread = twheel_queue(s);
+	else if (!more)
 		twheel_set_timer(s, s->wake);
 	raw_spin_unlock_irq(&s->lock);
 	if (s->wheel->params.sink)
@@ -1746,16 +1723,9 @@ static void twheel_serve(unsigned int cpu)
 	struct twheel_shard *s;
 
 	scoped_guard(mutex, &server->busy) {
-		scoped_guard(raw_spinlock_irq, &server->lock) {
-			s = list_first_entry_or_null(&server->queue, struct twheel_shard, work);
-			if (s)
-				list_del_init(&s->work);
-		}
-		if (s && twheel_task_turn(s, &server->busy)) {
-			guard(raw_spinlock_irq)(&s->lock);
-			if (!s->stopped)
-				thread = twheel_queue(s);
-		}
+		s = twheel_dequeue(server, false);
+		if (s)
+			twheel_task_turn(s, &server->busy, &thread);
 	}
 	/* The server may have changed. */
 	if (thread && thread != current)
@@ -1799,18 +1769,15 @@ static void twheel_move_shard(struct twheel_shard *s, struct twheel_server *to)
 	struct task_struct *thread = NULL;
 	bool queued;
 
-	raw_spin_lock_irq(&s->lock);
-	if (s->server == to)
-		goto unlock;
-	scoped_guard(raw_spinlock, &s->server->lock) {
-		queued = !list_empty(&s->work);
-		list_del_init(&s->work);
+	scoped_guard(raw_spinlock_irq, &s->lock) {
+		scoped_guard(raw_spinlock, &s->server->lock) {
+			queued = !list_empty(&s->work);
+			list_del_init(&s->work);
+		}
+		s->server = to;
+		if (queued)
+			thread = twheel_queue(s);
 	}
-	s->server = to;
-	if (queued)
-		thread = twheel_queue(s);
-unlock:
-	raw_spin_unlock_irq(&s->lock);
 	if (thread)
 		wake_up_process(thread);
 }
@@ -1877,9 +1844,10 @@ int twheel_advance(struct twheel *w, u64 now_ns)
 		return -EDEADLK;
 
 	guard(mutex)(&w->advance);
+	twheel_window(w, TWHEEL_AT_ADVANCE);
 	atomic64_set(&w->manual_ns, now_ns);
 	list_for_each_entry(s, &w->all, entry)
-		while (twheel_task_turn(s, &w->advance))
+		while (twheel_task_turn(s, &w->advance, NULL))
 			cond_resched();
 	return 0;
 }
@@ -1893,15 +1861,10 @@ EXPORT_SYMBOL_GPL(twheel_advance);
  */
 u64 twheel_remaining_ns(struct twheel_timeout *t)
 {
-	struct twheel_shard *s;
-	unsigned long flags;
-	u64 expires = 0, now;
+	CLASS(twheel_home, home)(t);
+	u64 expires = twheel_state(t) == TWHEEL_PENDING ? t->expires : 0;
+	u64 now = twheel_clock_ns(home.s->wheel);
 
-	s = twheel_lock_home(t, &flags);
-	if (twheel_state(t) == TWHEEL_PENDING)
-		expires = t->expires;
-	now = twheel_clock_ns(s->wheel);
-	raw_spin_unlock_irqrestore(&s->lock, flags);
 	return expires > now ? expires - now : 0;
 }
 EXPORT_SYMBOL_GPL(twheel_remaining_ns);
@@ -2011,7 +1974,7 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->wheel = w;
 	s->geometry = *g;
 	s->realtime = w->params.clock == TWHEEL_REALTIME;
-	s->soft = twheel_is_soft(&w->params);
+	s->mode = twheel_timer_mode(&w->params);
 	s->cpu = cpu;
 	for (i = 0; i < ARRAY_SIZE(s->level_of); i++)
 		s->level_of[i] = twheel_level_of_bit(g, i);
@@ -2032,8 +1995,8 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->done = s->cursor;
 	s->wake = TWHEEL_NEVER;
 	s->early = TWHEEL_NEVER;
-	hrtimer_setup(&s->timer, s->soft ? twheel_soft_timer_fn : twheel_timer_fn,
-		      twheel_clocks[w->params.clock].id, twheel_timer_mode(s));
+	hrtimer_setup(&s->timer, s->mode & HRTIMER_MODE_SOFT ? twheel_soft_timer_fn :
+		      twheel_timer_fn, twheel_clocks[w->params.clock].id, s->mode);
 	list_add_tail(&s->entry, &w->all);
 }
 
@@ -2195,8 +2158,7 @@ static bool twheel_hand_back(struct twheel_shard *s,
  * has ended. So its owner may free it after one of these calls, as always.
  *
  * The function of a struct twheel_work may still be queued or running. Call
- * twheel_cancel_work_sync() before it is freed, in @unprocessed too, and before
- * twheel_destroy().
+ * twheel_cancel_work_sync() before it is freed, in @unprocessed too, and before twheel_destroy().
  *
  * A second caller waits for the first, and nothing is handed back to it.
  *
@@ -2223,9 +2185,11 @@ void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel
 	list_for_each_entry(s, &w->all, entry)
 		hrtimer_cancel(&s->timer);
 	twheel_wait(&w->advance);
-	/* A thread may have taken a shard off its queue and not have begun the turn yet. */
-	for_each_possible_cpu(cpu)
+	/* A server may have taken a shard off its queue and not have begun the turn yet. */
+	for_each_possible_cpu(cpu) {
 		twheel_wait(&per_cpu(twheel_servers, cpu).busy);
+		twheel_wait_for_soft(&per_cpu(twheel_servers, cpu).resuming);
+	}
 	list_for_each_entry(s, &w->all, entry)
 		while (twheel_hand_back(s, unprocessed, data))
 			cond_resched();
@@ -2285,9 +2249,16 @@ static int __init twheel_init(void)
 	if (!twheel_geometry_valid(default_tick_ns, default_slots))
 		return -EINVAL;
 	for_each_possible_cpu(cpu) {
-		mutex_init(&per_cpu(twheel_servers, cpu).busy);
-		raw_spin_lock_init(&per_cpu(twheel_servers, cpu).lock);
-		INIT_LIST_HEAD(&per_cpu(twheel_servers, cpu).queue);
+		struct twheel_server *server = &per_cpu(twheel_servers, cpu);
+
+		server->cpu = cpu;
+		mutex_init(&server->busy);
+		spin_lock_init(&server->resuming);
+		raw_spin_lock_init(&server->lock);
+		INIT_LIST_HEAD(&server->queue);
+		hrtimer_setup(&server->resume, twheel_resume_fn, CLOCK_MONOTONIC,
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+		INIT_CSD(&server->kick, twheel_kicked, server);
 	}
 
 	ret = smpboot_register_percpu_thread(&twheel_thread);
@@ -2304,11 +2275,17 @@ static int __init twheel_init(void)
 	return 0;
 }
 
+/* A kick that has begun ends before the thread of its CPU does. */
 static void __exit twheel_exit(void)
 {
+	unsigned int cpu;
+
 	debugfs_remove(twheel_debugfs);
 	cpuhp_remove_state(twheel_hotplug_state);
+	kick_all_cpus_sync();
 	smpboot_unregister_percpu_thread(&twheel_thread);
+	for_each_possible_cpu(cpu)
+		hrtimer_cancel(&per_cpu(twheel_servers, cpu).resume);
 }
 
 module_init(twheel_init);

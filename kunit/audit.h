@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Internals that tests examine: the invariants of a wheel, and where a timeout lies. With
- * CREATE_TWHEEL_AUDIT, at the end of twheel.c in a test build, this has the functions;
- * elsewhere their declarations.
+ * Internals that tests examine: the invariants of a wheel, where a timeout lies, and places in
+ * which others may get between. With CREATE_TWHEEL_AUDIT, at the end of twheel.c in a test build,
+ * this has the functions; elsewhere their declarations.
  */
 #ifndef _TWHEEL_KUNIT_AUDIT_H
 #define _TWHEEL_KUNIT_AUDIT_H
@@ -37,7 +37,47 @@ int twheel_audit(struct twheel *w);
 /* Fill @pos if @t is in a slot: pending, not due, and not on CLOCK_REALTIME. */
 bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos);
 
+/**
+ * enum twheel_window - a place where a race is possible
+ * @TWHEEL_AT_TIMER: the function of a hrtimer with soft interrupts has no lock yet
+ * @TWHEEL_AT_RESUME: a soft interrupt has taken a shard off a queue, and has no lock of it yet
+ * @TWHEEL_AT_ADVANCE: twheel_advance() has its mutex, and may sleep
+ */
+enum twheel_window {
+	TWHEEL_AT_TIMER,
+	TWHEEL_AT_RESUME,
+	TWHEEL_AT_ADVANCE,
+};
+
+/**
+ * struct twheel_test - what a test sets, and clears when nobody can be in a window any more
+ * @window: called in each window, unless it is NULL
+ * @set_back_ns: for wheels CLOCK_REALTIME is so much behind that of hrtimers: it has just been
+ *	set back
+ */
+struct twheel_test {
+	void	(*window)(struct twheel *w, enum twheel_window window);
+	u64	set_back_ns;
+};
+
+extern struct twheel_test twheel_test;
+#ifdef TWHEEL_TEST
+#define ktime_get_real_ns()	(ktime_get_real_ns() - READ_ONCE(twheel_test.set_back_ns))
+#endif
+
+#define twheel_window(w, where) do {						\
+	typeof(twheel_test.window) fn = READ_ONCE(twheel_test.window);		\
+										\
+	if (fn)									\
+		fn(w, where);							\
+} while (0)
+
+#endif /* _TWHEEL_KUNIT_AUDIT_H */
+
 #ifdef CREATE_TWHEEL_AUDIT
+
+struct twheel_test twheel_test;
+EXPORT_SYMBOL_GPL(twheel_test);
 
 static const char *twheel_audit_timeout(struct twheel_shard *s, u32 level, u32 i,
 					const struct twheel_timeout *t)
@@ -154,5 +194,3 @@ bool twheel_position(struct twheel_timeout *t, struct twheel_position *pos)
 EXPORT_SYMBOL_GPL(twheel_position);
 
 #endif /* CREATE_TWHEEL_AUDIT */
-
-#endif /* _TWHEEL_KUNIT_AUDIT_H */

@@ -72,6 +72,16 @@ static inline void helper_finish(struct kunit *test, struct helper *h)
 	kthread_stop(h->task);
 }
 
+/* Wait until the helper has returned, or sleeps because it waits for something. */
+static inline void helper_settle(struct helper *h)
+{
+	unsigned long end = jiffies + PATIENCE;
+
+	while (!IS_ERR(h->task) && !completion_done(&h->done) &&
+	       !(READ_ONCE(h->task->__state) & TASK_UNINTERRUPTIBLE) && time_before(jiffies, end))
+		msleep(20);
+}
+
 /* Run the helper on a CPU where the test is not. There must be one: spare_cpu(). */
 static inline void helper_elsewhere(struct kunit *test, struct helper *h)
 {

@@ -155,6 +155,94 @@ static void second_caller_waits_for_the_first(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, count_probes(test, &second.list));
 }
 
+/* A flush of a wheel whose last shard is busy */
+
+struct flushing {
+	struct held	held;
+	int		left;	/* number of running callbacks when the flush returned */
+};
+
+static void flush_it(void *arg)
+{
+	struct flushing *f = arg;
+
+	twheel_flush(f->held.stopping.wheel);
+	f->left = atomic_read(&f->held.stopping.inside);
+}
+
+static void flush_waits_for_all_shards(struct kunit *test)
+{
+	struct flushing *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+	unsigned int last = cpumask_last(cpu_online_mask);
+	struct helper flush;
+	struct probe *p;
+
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	if (!last)
+		kunit_skip(test, "needs a second CPU");
+	gate_init(&f->held.gate);
+	stopping_init(&f->held.stopping, running_wheel(test)->wheel);
+	p = probes(test, 1);
+	p->then = spin_and_rearm;
+	p->data = &f->held;
+	run_on(test, last);
+	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 0));
+	run_on(test, 0);
+	gate_wait(test, &f->held.gate);
+	helper_start(test, &flush, flush_it, f);
+	helper_settle(&flush);
+	complete_all(&f->held.gate.open);
+	helper_finish(test, &flush);
+	KUNIT_EXPECT_EQ(test, 0, f->left);
+}
+
+/* A stop beside an advance in another task */
+
+static struct {
+	struct gate	gate;
+	struct twheel	*wheel;
+	bool		over;	/* the advance has returned */
+	bool		early;	/* the stop had returned before */
+} advancing;
+
+static void hold_advance(struct twheel *w, enum twheel_window where)
+{
+	if (where == TWHEEL_AT_ADVANCE && w == advancing.wheel)
+		gate_pass(&advancing.gate);
+}
+
+static void advance_it(void *unused)
+{
+	twheel_advance(advancing.wheel, TICK);
+	WRITE_ONCE(advancing.over, true);
+}
+
+static void stop_beside_it(void *unused)
+{
+	twheel_stop(advancing.wheel, NULL, NULL);
+	advancing.early = !completion_done(&advancing.gate.open);
+}
+
+static void stop_waits_for_an_advance_in_another_task(struct kunit *test)
+{
+	struct helper advance, stop;
+
+	memset(&advancing, 0, sizeof(advancing));
+	gate_init(&advancing.gate);
+	advancing.wheel = manual_wheel(test, TICK, 4, 0)->wheel;
+	WRITE_ONCE(twheel_test.window, hold_advance);
+	helper_start(test, &advance, advance_it, NULL);
+	gate_wait(test, &advancing.gate);
+	helper_start(test, &stop, stop_beside_it, NULL);
+	helper_settle(&stop);
+	complete_all(&advancing.gate.open);
+	helper_finish(test, &stop);
+	helper_finish(test, &advance);
+	WRITE_ONCE(twheel_test.window, NULL);
+	KUNIT_EXPECT_FALSE(test, advancing.early);
+	KUNIT_EXPECT_TRUE(test, advancing.over);
+}
+
 /* The hand-back: one call per timeout, during which the timeout counts as running */
 
 /**
@@ -238,6 +326,8 @@ static struct kunit_case stop_cases[] = {
 	KUNIT_CASE(callback_that_arms_during_the_stop_is_refused),
 	KUNIT_CASE(timeout_armed_by_its_callback_before_the_stop_is_handed_back),
 	KUNIT_CASE(second_caller_waits_for_the_first),
+	KUNIT_CASE(flush_waits_for_all_shards),
+	KUNIT_CASE(stop_waits_for_an_advance_in_another_task),
 	KUNIT_CASE(owner_may_cancel_sync_and_free_while_stop_hands_back),
 	{}
 };

@@ -16,14 +16,22 @@ expired_on()
 	grep -c "\[00$1\].* twheel_expire: " "$trace/trace"
 }
 
+# Those of isolated CPUs are due first. An hrtimer that is set there stays there: all that come
+# later would fire there, too.
 timeouts_of_an_isolated_cpu_fire_on_another()
 {
+	exec 3<>/dev/twheel
 	echo 1 >"$trace/events/twheel/twheel_expire/enable"
-	for cpu in 1 2 3; do
-		taskset -c "$cpu" twheel sleep 20ms || return
+	for ms in $(seq 1000 50 1950); do
+		taskset -c 0 twheel arm "${ms}ms" --fd 3 >/dev/null || return
 	done
+	for cpu in 1 2 3; do
+		taskset -c "$cpu" twheel sleep 1ms && taskset -c "$cpu" twheel sleep 0 || return
+	done
+	twheel read --count 20 --fd 3 >/dev/null
 	echo 0 >"$trace/events/twheel/twheel_expire/enable"
-	[ "$(expired_on 0)" = 3 ] && [ "$(expired_on '[1-3]')" = 0 ]
+	exec 3>&-
+	[ "$(expired_on 0)" = 26 ] && [ "$(expired_on '[1-3]')" = 0 ]
 }
 
 # result NUMBER NAME
