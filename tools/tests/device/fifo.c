@@ -6,7 +6,8 @@
  * One run that shows it is enough. A timeout that needs a thread of that CPU is late in every
  * run, until the task ends. A machine that stands still makes either of the two late, and it
  * wakes ksoftirqd: before Linux 6.5 the next soft interrupts wait for it, and the task keeps it
- * from running. On PREEMPT_RT they always wait for a thread, those of timerfd too.
+ * from running. On PREEMPT_RT they always wait for a thread, those of timerfd too. With the
+ * parameter threadirqs of the kernel only ours do: their thread needs a priority above the task.
  */
 #define _GNU_SOURCE
 #define KTAP_HANG_S	120
@@ -42,6 +43,17 @@ struct race {
 	int over;
 };
 
+static bool read_path(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[len < 0 ? 0 : len] = 0;
+	return len > 0;
+}
+
 static void set_policy(int policy, int priority)
 {
 	const struct sched_param param = { .sched_priority = priority };
@@ -62,6 +74,27 @@ static void without_throttling(void (*body)(void))
 	CHECK(pwrite(fd, before, strlen(before), 0) > 0);
 	close(fd);
 	end_unless_passed(status);
+}
+
+/* As doc/operation.md says, if the kernel has soft interrupts in threads. */
+static void raise_soft_interrupts(void)
+{
+	const struct sched_param param = { .sched_priority = 60 };
+	char path[280], text[4096] = "";
+	struct dirent *process;
+	DIR *processes;
+
+	CHECK(read_path("/proc/cmdline", text, sizeof(text)));
+	if (!strstr(text, "threadirqs"))
+		return;
+	processes = opendir("/proc");
+	CHECK(processes);
+	while ((process = readdir(processes))) {
+		snprintf(path, sizeof(path), "/proc/%s/comm", process->d_name);
+		if (read_path(path, text, sizeof(text)) && !strncmp(text, "ksoftirqd/", 10))
+			CHECK_EQ(sched_setscheduler(atoi(process->d_name), SCHED_FIFO, &param), 0);
+	}
+	closedir(processes);
 }
 
 /* Both are due at the beginning of a tick, so rounding moves neither. */
@@ -185,5 +218,6 @@ static void check_races(void)
 TEST(timeouts_are_as_late_as_a_timerfd)
 {
 	need_test_machine();
+	raise_soft_interrupts();
 	without_throttling(check_races);
 }
