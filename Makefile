@@ -160,16 +160,15 @@ check-debug: setup-debug
 check-all: setup-debug setup-prove setup-deb-check setup-java setup-rust
 	@tools/tests/run packages mutations device-4 prove rust host java debug long scenarios all
 
-# A part that is asked for by its name runs, whether its result has been kept or not.
 deb-check: setup-vm setup-deb-check
-	@FRESH=1 tools/tests/run packages
+	@tools/tests/run packages
 
 # KUnit ends a case after five minutes: so it is played ten times.
 combination: setup-check
 	@ROUNDS=10 tools/tests/run $@ $@@um $@-travel
 
 library completion host kunit mutations travel adapters cplusplus python samples static races: setup-check
-	@FRESH=1 tools/tests/run $@
+	@tools/tests/run $@
 
 device: setup-check
 	@tools/tests/run $(addprefix device-,$(or $(CPUS),4 1))
@@ -177,13 +176,13 @@ device: setup-check
 java: setup-check setup-java
 rust: setup-check setup-rust
 java rust:
-	@FRESH=1 tools/tests/run $@
+	@tools/tests/run $@
 
 kunit-smp: setup-check
 	@tools/tests/run kunit@kasan
 
 analysis sanitize valgrind threads: setup-debug
-	@FRESH=1 tools/tests/run $@
+	@tools/tests/run $@
 
 # In full, with the numbers of doc/testing.md.
 faults storms: setup-check
@@ -226,7 +225,7 @@ bench-check: setup-bench
 	@tools/tests/run bench
 
 readme-check: setup-vm setup-deb-check
-	@FRESH=1 tools/tests/run readme
+	@tools/tests/run readme
 
 readme: setup-vm all
 	@tools/readme/update
