@@ -148,12 +148,12 @@
 /* Most timeouts that are handled in one hold of a shard's lock. */
 #define TWHEEL_BATCH	128
 
-/*
- * Soft interrupts pause three times as long as they work, so they use a quarter of a CPU: 2^17 ns
- * at once and the rest of a turn. If a turn seems to take very long, the machine stood still.
- */
+/* Soft interrupts work for 2^17 ns at once and the rest of a turn, and pause thrice as long. */
 #define TWHEEL_PAUSE_NS		(3U << 17)
-#define TWHEEL_LONG_PAUSE_NS	(16 * TWHEEL_PAUSE_NS)
+
+/* Most that a turn counts: the machine may stand still; on PREEMPT_RT others may run in it. */
+#define TWHEEL_LONG_TURN_NS	(16U << 17)
+#define TWHEEL_PREEMPTED_NS	(32 * NSEC_PER_USEC)
 
 /* How long before its block a crowded slot begins to cascade: enough for a million. */
 #define TWHEEL_LEAD_NS	NSEC_PER_SEC
@@ -1540,11 +1540,12 @@ stopped:
 
 /* The hrtimer */
 
-/* An arm may have set the hrtimer again since it fired, or queued the shard on an isolated CPU. */
+/* An arm may have set the hrtimer since it fired, or an isolated CPU has queued the shard. */
 static bool twheel_is_due(struct twheel_shard *s)
 {
 	lockdep_assert_held(&s->lock);
-	return !s->stopped && s->wake != TWHEEL_QUEUED && !hrtimer_is_queued(&s->timer);
+	return !s->stopped && s->wake != TWHEEL_QUEUED && s->wake != TWHEEL_NEVER &&
+	       !hrtimer_is_queued(&s->timer);
 }
 
 /* Wake the thread, unless the timeouts have been cancelled. */
@@ -1585,19 +1586,22 @@ static struct task_struct *twheel_soft_turns(struct twheel_shard *s, bool begins
 {
 	bool monotonic = s->wheel->params.clock == TWHEEL_MONOTONIC, more;
 	struct twheel_server *here = raw_cpu_ptr(&twheel_servers);
-	u64 now_ns = ktime_get_ns(), used_ns;
+	u64 now_ns = ktime_get_ns(), end_ns, used_ns, switches;
 	unsigned int budget;
 
 	while (here->paid_ns < now_ns + TWHEEL_PAUSE_NS && !twheel_is_isolated(s)) {
 		budget = TWHEEL_BATCH;
+		switches = current->nivcsw;
 		more = twheel_turn(s, monotonic ? now_ns : twheel_clock_ns(s->wheel), &budget);
-		used_ns = ktime_get_ns() - now_ns;
-		here->paid_ns = max(here->paid_ns, now_ns) + used_ns +
-				min_t(u64, 3 * used_ns, TWHEEL_LONG_PAUSE_NS);
+		end_ns = ktime_get_ns();
+		used_ns = min_t(u64, end_ns - now_ns, TWHEEL_LONG_TURN_NS);
+		if (IS_ENABLED(CONFIG_PREEMPT_RT) && current->nivcsw != switches)
+			used_ns = min_t(u64, used_ns, TWHEEL_PREEMPTED_NS);
+		here->paid_ns = max(here->paid_ns, end_ns - used_ns) + 4 * used_ns;
 		s->wakeups += begins && (more || budget < TWHEEL_BATCH);
 		if (!more)
 			return NULL;
-		now_ns += used_ns;
+		now_ns = end_ns;
 		begins = false;
 	}
 	s->wakeups += begins;
