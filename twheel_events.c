@@ -66,8 +66,12 @@
 #define TWDEV_SHARE		4
 #define TWDEV_CREDIT_NS		(50 * NSEC_PER_USEC)
 
-/* The most that is charged: the machine may have stood still. */
+/* The most that is charged: the machine may stand still; on PREEMPT_RT others may run meanwhile. */
 #define TWDEV_DEBT_NS		(4 * NSEC_PER_MSEC)
+#define TWDEV_PREEMPTED_NS	(32 * NSEC_PER_USEC)
+
+/* Chunks of looks that the work makes before it goes on to the next file. */
+#define TWDEV_CHUNKS_AT_ONCE	64
 
 /* Expiry */
 
@@ -161,6 +165,7 @@ static u64 twdev_sink_file(struct list_head *batch, u64 now_ns, u64 start_ns)
 	struct twdev_file *f = twdev_file_of(twdev_record_of(batch->next));
 	u64 *paid_ns = &f->user->paid_ns[raw_smp_processor_id() % TWDEV_ACCOUNTS];
 	bool overdrawn = READ_ONCE(*paid_ns) > start_ns, late, wake;
+	unsigned long switches = current->nivcsw;
 	u64 end_ns;
 
 	if (!spin_trylock(&f->lock)) {
@@ -178,6 +183,8 @@ static u64 twdev_sink_file(struct list_head *batch, u64 now_ns, u64 start_ns)
 	else if (wake)
 		twdev_wake(f);
 	end_ns = ktime_get_mono_fast_ns();
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) && current->nivcsw != switches)
+		start_ns = max(start_ns, end_ns - TWDEV_PREEMPTED_NS);
 	twdev_charge(paid_ns, start_ns, end_ns);
 	return end_ns;
 }
@@ -207,6 +214,7 @@ void twdev_work(struct work_struct *work)
 {
 	struct twdev_user *user = container_of(work, struct twdev_user, work);
 	struct twdev_file *f;
+	unsigned int left;
 
 	for (;;) {
 		scoped_guard(twdev_user, user) {
@@ -219,11 +227,15 @@ void twdev_work(struct work_struct *work)
 		wake_up_var(&user->serving);
 		if (!f)
 			return;
+		left = TWDEV_CHUNKS_AT_ONCE;
 		do
 			cond_resched();
-		while (twdev_look_late(f));
+		while (twdev_look_late(f) && --left);
 		if (READ_ONCE(f->nr_ready) || READ_ONCE(f->over))
 			twdev_wake_crowd(f);
+		/* Cells that move all the time come after the other files of the user. */
+		if (!left)
+			twdev_be_late(f);
 	}
 }
 

@@ -12,6 +12,7 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/delay.h>
 #include <linux/device.h>
 #include <linux/hashtable.h>
 #include <linux/module.h>
@@ -137,14 +138,35 @@ int twdev_add_user(struct twdev_file *f, kuid_t uid, work_func_t work)
 	return 0;
 }
 
-/* Remove a file that has given back its pages and wheel. Frees the user with the last file. */
+/* How long until no account of the user is overdrawn. */
+static u64 twdev_debt_ns(const struct twdev_user *user)
+{
+	u64 now_ns = ktime_get_ns(), paid_ns = now_ns;
+	unsigned int i;
+
+	for (i = 0; i < TWDEV_ACCOUNTS; i++)
+		paid_ns = max(paid_ns, READ_ONCE(user->paid_ns[i]));
+	return paid_ns - now_ns;
+}
+
+/*
+ * Remove a file that has given back its pages and wheel. Frees the user with the last file, but not
+ * in debt: a new one would have none. The most that can be is 16 ms.
+ */
 void twdev_remove_user(struct twdev_file *f)
 {
-	scoped_guard(mutex, &twdev_users_mutex) {
-		if (--f->user->files)
-			return;
-		hash_del(&f->user->node);
-	}
+	u64 debt_ns;
+
+	do {
+		scoped_guard(mutex, &twdev_users_mutex) {
+			debt_ns = f->user->files == 1 ? twdev_debt_ns(f->user) : 0;
+			if (!debt_ns && --f->user->files)
+				return;
+			if (!debt_ns)
+				hash_del(&f->user->node);
+		}
+		fsleep(div_u64(debt_ns, NSEC_PER_USEC));
+	} while (debt_ns);
 	/* Without files the work has nothing left to do, but may not have returned yet. */
 	cancel_work_sync(&f->user->work);
 	kfree(f->user);
