@@ -15,9 +15,9 @@
  * be a cascade or a look at a cell. Then the program wakes, finds no event, which the contract
  * allows, and its call sets the timerfd to the next step.
  *
- * To set it is a system call, and the only one here. It is left out if the descriptor is readable
- * as it should be, or if it will be earlier than it need be: a wakeup too many is cheaper than
- * a call for each timeout that is cancelled. It is never left out if the descriptor would be
+ * To set it is a system call, nearly the only one here. It is left out if the descriptor is
+ * readable as it should be, or if it will be earlier than it need be: a wakeup too many is cheaper
+ * than a call for each timeout that is cancelled. It is never left out if the descriptor would be
  * readable too late, or for ever.
  *
  *
@@ -66,7 +66,7 @@
  * Locking
  *
  * The mutex protects all but words, looks, and the members that are accessed atomically. No call
- * holds it while it blocks.
+ * holds it while it blocks, but make_readable() on kernels without the ioctl, for an interrupt.
  *
  * A KICK may come from a signal handler, and the thread below may hold the mutex. So KICK only
  * tries to lock. If this fails, it pushes the cell on @kicked and tries again. A holder empties
@@ -612,13 +612,17 @@ static void make_readable(struct twheel_process *p)
 	const struct itimerspec past = { .it_value.tv_nsec = PAST };
 	struct pollfd pollfd = { .fd = p->fd, .events = POLLIN };
 	__u64 ticks = 1;
+	int state;
 
 	p->programmed = PAST;
 	if (!ioctl(p->fd, TFD_IOC_SET_TICKS, &ticks))
 		return;
 	timerfd_settime(p->fd, TFD_TIMER_ABSTIME, &past, NULL);
+	/* poll() would let the thread be cancelled, with the mutex held. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	while (poll(&pollfd, 1, MAX_INTERRUPT_MS) < 0 && errno == EINTR)
 		;
+	pthread_setcancelstate(state, NULL);
 }
 
 /*
@@ -716,11 +720,17 @@ static void leave_call(struct twheel_process *p)
  */
 static void pause_call(struct twheel_process *p, uint32_t done)
 {
+	int state;
+
 	if (done % GROUP)
 		return;
 	leave_call(p);
-	if (__atomic_load_n(&p->waiting, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&p->waiting, __ATOMIC_RELAXED)) {
+		/* A thread that is cancelled here would lose what it has read. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 		nanosleep(&(struct timespec){ .tv_nsec = 1 }, NULL);
+		pthread_setcancelstate(state, NULL);
+	}
 	lock(p);
 	catch_up(p);
 }
@@ -1046,18 +1056,22 @@ static int change_clock(struct twheel_process *p, clockid_t clock)
 {
 	int flags = fcntl(p->fd, F_GETFL) & O_NONBLOCK;
 	int cloexec = fcntl(p->fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0;
-	int fd = timerfd_create(clock, flags | cloexec);
+	int fd = timerfd_create(clock, flags | cloexec), ret = fd;
 
-	if (fd >= 0) {
-		dup3(fd, p->fd, cloexec);
-		close(fd);
-	} else if (errno == EMFILE) {
+	if (fd < 0 && errno == EMFILE) {
 		close(p->fd);
 		p->fd = timerfd_create(clock, flags | cloexec);
-		fd = p->fd;
+		ret = p->fd;
+	} else if (fd >= 0) {
+		/* Fails if the limit of descriptors has been lowered. */
+		ret = dup3(fd, p->fd, cloexec);
 	}
-	if (fd < 0)
-		return -errno;
+	if (ret < 0)
+		ret = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (ret < 0)
+		return ret;
 	p->clock = clock;
 	p->programmed = NEVER;
 	return 0;

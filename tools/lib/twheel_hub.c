@@ -731,7 +731,8 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	struct later later;
 	int nr;
 
-	assert(!was_left(hub, __builtin_frame_address(0)));
+	if (was_left(hub, __builtin_frame_address(0)))
+		abort();
 	if (timeout_ns)
 		defer_all(hub->dispatch);
 	nr = twheel_read(hub->ctx, events, AT_ONCE, timeout_ns);
