@@ -124,11 +124,14 @@ demo-build: setup-vm setup-build
 demo: demo-build
 	@tools/vm/demo
 
+# A relative DESTDIR is relative to this directory.
+staged = $(if $(DESTDIR),DESTDIR=$(call quoted,$(if $(filter /%,$(DESTDIR)),,$(CURDIR)/)$(DESTDIR)))
+
 install:
-	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) install install-system
+	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) $(staged) install install-system
 
 uninstall:
-	@$(MAKE) -C tools O='$(O)/tools' uninstall
+	@$(MAKE) -C tools O='$(O)/tools' $(staged) uninstall
 	@[ -n "$(DESTDIR)" ] || [ ! -e /var/lib/dkms/twheel ] || \
 		echo "DKMS still has the modules: 'make dkms-uninstall' removes them"
 
@@ -156,7 +159,7 @@ check-long: setup-check setup-prove setup-deb-check
 check-debug: setup-debug
 	@tools/tests/run debug
 
-# The longest first, and those that wait: the first run does not know how long parts take.
+# The longest first, and those that wait.
 check-all: setup-debug setup-prove setup-deb-check setup-java setup-rust
 	@tools/tests/run packages mutations device-4 prove rust host java debug long scenarios all
 
