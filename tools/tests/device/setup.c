@@ -375,7 +375,7 @@ static void use_up_small_wheels(void)
 
 TEST(wheels_count_by_their_size)
 {
-	with_parameter("max_wheel_bytes", WHEELS, use_up_small_wheels);
+	with_parameter("max_wheel_bytes", 4 << 20, use_up_small_wheels);
 }
 
 /* However small: each has a timer interrupt and a turn of its own. */

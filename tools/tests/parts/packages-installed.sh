@@ -317,8 +317,9 @@ purge_leaves_the_group_alone()
 # it leaves.
 make_dkms_installs_replaces_and_removes()
 {
-	cd /root/source && make dkms 2>&1 | tee /root/log && grep "linux-headers-$(uname -r)$" /root/log &&
-		echo >>twheel.h && make dkms && make uninstall | grep "'make dkms-uninstall'" || return
+	cd /root/source && make dkms 2>&1 | tee /root/log &&
+		grep "linux-headers-$(uname -r)$" /root/log && echo >>twheel.h && make dkms &&
+		make uninstall | grep "'make dkms-uninstall'" || return
 	modprobe -n -v -S "$(release)" twheel_dev && cmp twheel.h "$(kept)/twheel.h" &&
 		dkms status twheel | grep "$(release).*: installed" && make dkms-uninstall || return
 	! files_that_remain | grep .

@@ -72,15 +72,17 @@ uninstall_says_what_stays()
 # Everything but the checkout, the cache and the group.
 nothing_is_left()
 {
-	! find / -xdev \( -path /root -o -path /srv -o -path /proc -o -path /sys -o -path /tmp \) -prune -o \
-		-name '*twheel*' -print | grep . && ! grep -rl twheel /etc /lib/modules /var/lib
+	! find / -xdev \( -path /root -o -path /srv -o -path /proc -o -path /sys -o -path /tmp \) \
+		-prune -o -name '*twheel*' -print | grep . &&
+		! grep -rl twheel /etc /lib/modules /var/lib
 }
 
 # What boots, and the packages that bring it.
 kernels()
 {
 	ls /boot
-	dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 'linux-*' | grep '^ii linux-\(headers\|image\)'
+	dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 'linux-*' |
+		grep '^ii linux-\(headers\|image\)'
 }
 
 # What is only built for is unpacked elsewhere. On Debian 13, even headers bring a kernel.
