@@ -763,7 +763,7 @@ TEST(every_arming_of_a_shared_cell_ends_once)
 static void *submit_arms(void *arg)
 {
 	const unsigned int nr = *(unsigned int *)arg;
-	struct twheel_op *ops = calloc(nr, sizeof(*ops));
+	struct twheel_op *ops = calloc(nr + 1, sizeof(*ops));
 
 	for (unsigned int i = 0; i < nr; i++)
 		twheel_prep_arm(&ops[i], HOUR, 0, i);
