@@ -51,7 +51,7 @@
  * A wheel with callbacks has all its turns in the server's thread, which offers the CPU to other
  * tasks between turns. A wheel with a sink begins a pass in the soft interrupt of its hrtimer,
  * except as in twheel_timer_mode(). It goes on there while the budget of that CPU lasts. Then
- * the server's thread is woken and its hrtimer is set. Whoever comes first takes the shard off the
+ * the server's thread is woken and its hrtimer is set. The first of the two takes the shard off the
  * queue. So a real-time task that never sleeps makes a sink slower, but does not stop it.
  *
  * A shard waits, is queued, or is in a turn. While it waits, @timer is set for the tick of the
@@ -239,7 +239,7 @@ struct twheel_shard {
 	struct twheel_slot	slots[];	/* of all levels */
 };
 
-/* What serves the shards of one CPU. */
+/* The thread and the hrtimer that serve the shards of one CPU. */
 struct twheel_server {
 	unsigned int		cpu;		/* constant */
 	struct mutex		busy;		/* held by the thread during a turn */

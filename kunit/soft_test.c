@@ -286,7 +286,7 @@ static void real_time_task_does_not_stop_a_burst(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, BATCHES, soft_nr);
 }
 
-/* What others do while the function of an hrtimer has no lock yet */
+/* Calls of other tasks while the function of an hrtimer has no lock yet */
 
 static struct {
 	struct soft	*soft;

@@ -77,7 +77,7 @@ nothing_is_left()
 		! grep -rl twheel /etc /lib/modules /var/lib
 }
 
-# What boots, and the packages that bring it.
+# Kernels that boot, and the packages that bring them.
 kernels()
 {
 	ls /boot
@@ -85,7 +85,7 @@ kernels()
 		grep '^ii linux-\(headers\|image\)'
 }
 
-# What is only built for is unpacked elsewhere. On Debian 13, even headers bring a kernel.
+# Headers to build against are unpacked elsewhere. On Debian 13, installing them brings a kernel.
 no_kernel_is_installed()
 {
 	kernels | diff /root/kernels - && ls -d /root/.cache/twheel/headers-*
