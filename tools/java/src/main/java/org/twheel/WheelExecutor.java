@@ -475,6 +475,12 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 		/** After a shutdown the context may refuse it. Nobody else can be told of another failure. */
 		private void again(Slots.Slot<Task<?>> own) {
+			// Before it is armed: shutdownNow(), which has interrupted it, must not find it.
+			if (!mayRun(this)) {
+				slots.put(own);
+				cancel(false);
+				return;
+			}
 			queue.armed.incrementAndGet();
 			try {
 				long from = periodNs > 0 ? dueNs : slots.nanoTime();
