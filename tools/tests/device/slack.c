@@ -65,29 +65,42 @@ static const struct neighbours {
 	{ "armed one by one in a context", false, true, true },
 };
 
+/* Open a context with NR timeouts that are due from @base on, a millisecond apart. */
+static int open_neighbours(const struct neighbours *neighbours, __u64 base)
+{
+	int fd = open_with_slack(O_RDWR, neighbours->slack_of_context ? 64 * MS : 0);
+	struct twheel_op ops[NR];
+
+	for (int i = 0; i < NR; i++) {
+		ops[i] = op_slack(base + i * MS, TWHEEL_F_ABS,
+				  neighbours->slack_of_context ? 0 : 64 * MS, i);
+		if (neighbours->moved) {
+			ops[i].opcode = TWHEEL_OP_MOD;
+			ops[i].id = arm_op(fd, op_slack(HOUR, 0, HOUR, 0));
+		}
+		if (neighbours->singly)
+			arm_op(fd, ops[i]);
+	}
+	if (!neighbours->singly)
+		submit(fd, ops, NR);
+	return fd;
+}
+
 TEST(neighbours_with_slack_share_wakeups)
 {
 	stay_on_one_cpu();
 	for_each_row(neighbours, all_neighbours) {
-		int fd = open_with_slack(O_RDWR, neighbours->slack_of_context ? 64 * MS : 0);
-		struct twheel_op ops[NR];
-		__u64 base, ids[NR] = { 0 };
+		__u64 base;
+		int fd;
 
-		for (int i = 0; i < NR && neighbours->moved; i++)
-			ids[i] = arm_op(fd, op_slack(HOUR, 0, HOUR, 0));
-		base = now_ns() + 20 * MS;
-		for (int i = 0; i < NR; i++) {
-			ops[i] = op_slack(base + i * MS, TWHEEL_F_ABS,
-					  neighbours->slack_of_context ? 0 : 64 * MS, i);
-			if (neighbours->moved) {
-				ops[i].opcode = TWHEEL_OP_MOD;
-				ops[i].id = ids[i];
-			}
-			if (neighbours->singly)
-				arm_op(fd, ops[i]);
+		/* Those that are due when they are armed fire one by one: with more time, again. */
+		for (__u64 lead = 20 * MS;; lead *= 2) {
+			base = now_ns() + lead;
+			fd = open_neighbours(neighbours, base);
+			if (now_ns() < base)
+				break;
+			close(fd);
 		}
-		if (!neighbours->singly)
-			submit(fd, ops, NR);
 		CHECK(wakeups_of(fd, base, 64 * MS) <= 8);
 		close(fd);
 	}
