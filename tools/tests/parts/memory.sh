@@ -9,7 +9,7 @@ memcheck()
 	mkdir -p /usr/lib/debug
 	ln -s /add/debug /usr/lib/debug/.build-id
 	export VALGRIND_LIB=/add/valgrind
-	export UNDER="/add/valgrind.bin -q --leak-check=full --error-exitcode=99"
+	export UNDER="/add/valgrind.bin -q --fair-sched=yes --leak-check=full --error-exitcode=99"
 }
 
 [ ! -e /add/valgrind.bin ] || memcheck
