@@ -5,7 +5,7 @@
 # file with `.`. They get the directories $top, $here of the tests, $build with log/ for their logs,
 # and $work, which ends with the script.
 #
-# A check is a function; its output is shown if it fails.
+# A check is a function, or another command.
 #
 # A result that sums up a block of results fails if one of them does. Readers of TAP need not look
 # into blocks.
@@ -34,19 +34,17 @@ skip()
 	return 77
 }
 
-# run_check NUMBER NAME: also print how long it takes.
-run_check()
+# result NUMBER NAME COMMAND...: run a command, and show its output. It may be skip.
+result()
 {
 	local output status=0 begin=$SECONDS
 
-	output=$("$2" 2>&1) || status=$?
+	output=$("${@:3}" 2>&1) || status=$?
+	[ "$status" != 77 ] || { echo "ok $1 $2 # SKIP $output" && return; }
+	[ -z "$output" ] || printf '# %s\n' "${output//$'\n'/$'\n'# }"
 	echo "# $2: $((SECONDS - begin)) s"
-	case $status in
-	0) echo "ok $1 $2" && return ;;
-	77) echo "ok $1 $2 # SKIP $output" && return ;;
-	esac
-	printf '# %s\n' "${output//$'\n'/$'\n'# }"
-	echo "not ok $1 $2"
+	[ "$status" = 0 ] || printf 'not '
+	echo "ok $1 $2"
 }
 
 # run_checks NAME...
@@ -57,22 +55,8 @@ run_checks()
 	echo "KTAP version 1"
 	echo "1..$#"
 	for name; do
-		run_check $((++number)) "$name"
+		result $((++number)) "$name" "$name"
 	done
-}
-
-# result NUMBER NAME COMMAND...: run a command, and show its output. It may be skip.
-result()
-{
-	local number=$1 name=$2 status=0
-	shift 2
-
-	"$@" >"${work:?}/output" 2>&1 || status=$?
-	[ "$status" != 77 ] || { echo "ok $number $name # SKIP $(<"$work/output")" && return; }
-	# awk ends a last line that has no newline
-	awk '{ print "# " $0 }' "$work/output"
-	[ "$status" = 0 ] || printf 'not '
-	echo "ok $number $name"
 }
 
 # Copy KTAP as a block. Fails if there is no result, or one that is not ok.
