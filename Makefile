@@ -95,7 +95,7 @@ help-all:
 	@echo 'make bench-native  costs in nanoseconds, in User Mode Linux: takes five minutes'
 	@echo 'make bench-here    costs in nanoseconds, on the running kernel'
 	@echo 'make scenarios     whole programs with timeouts, with twheel and with its peers: takes ten'
-	@echo '                   minutes; PUBLISH=1 puts the tables into doc/scenarios.md'
+	@echo '                   minutes'
 	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'
 	@echo 'make bench-rust    sleeps of tokio beside those of the crate'
 	@echo 'make bench-python  costs of timeouts in Python, beside those of its standard library'
@@ -204,7 +204,7 @@ bench: setup-bench
 	@tools/bench/run
 
 scenarios: setup-bench
-	@tools/bench/scenarios/run $(if $(PUBLISH),--publish)
+	@tools/bench/scenarios/run
 
 bench-native: setup-check
 	@tools/bench/native/run
