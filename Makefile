@@ -100,7 +100,6 @@ help-all:
 	@echo 'make bench-rust    sleeps of tokio beside those of the crate'
 	@echo 'make bench-python  costs of timeouts in Python, beside those of its standard library'
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
-	@echo 'make readme        updates the session in doc/demo.md'
 
 # YES=1: without asking
 setup-%:
@@ -151,7 +150,7 @@ check: setup-check
 	@tools/tests/run $(PARTS)
 
 matrix: setup-matrix
-	@status=0; tools/tests/run matrix || status=$$?; tools/tests/matrix; exit $$status
+	@tools/tests/run matrix
 
 check-long: setup-check setup-prove setup-deb-check
 	@tools/tests/run packages long prove
@@ -230,13 +229,10 @@ bench-check: setup-bench
 readme-check: setup-vm setup-deb-check
 	@tools/tests/run readme
 
-readme: setup-vm all
-	@tools/readme/update
-
 clean:
 	@tools/build-directory remove '$(O)' >&2
 
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
-.PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme readme-check clean
+.PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme-check clean
 .PHONY: sanitize valgrind threads java rust bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
