@@ -1900,34 +1900,34 @@ u64 twheel_next_expiry(struct twheel *w)
 EXPORT_SYMBOL_GPL(twheel_next_expiry);
 
 /**
- * twheel_stats() - read the statistics of a wheel
+ * twheel_get_counters() - read the statistics of a wheel
  * @w: the wheel
- * @stats: filled with the sums over all shards
+ * @counters: filled with the sums over all shards
  */
-void twheel_stats(struct twheel *w, struct twheel_counters *stats)
+void twheel_get_counters(struct twheel *w, struct twheel_counters *counters)
 {
 	struct twheel_shard *s;
 	unsigned int i;
 
-	memset(stats, 0, sizeof(*stats));
+	memset(counters, 0, sizeof(*counters));
 	list_for_each_entry(s, &w->all, entry) {
 		guard(raw_spinlock_irqsave)(&s->lock);
-		stats->armed += s->nr + s->cancelled + s->rearmed + s->fired + s->stopped_nr;
-		stats->rearmed += s->rearmed;
-		stats->cancelled += s->cancelled + s->rearmed;
-		stats->fired += s->fired;
-		stats->stopped += s->stopped_nr;
-		stats->pending += s->nr;
-		stats->extended += s->extended;
-		stats->cascaded += s->cascaded;
-		stats->wakeups += s->wakeups;
+		counters->armed += s->nr + s->cancelled + s->rearmed + s->fired + s->stopped_nr;
+		counters->rearmed += s->rearmed;
+		counters->cancelled += s->cancelled + s->rearmed;
+		counters->fired += s->fired;
+		counters->stopped += s->stopped_nr;
+		counters->pending += s->nr;
+		counters->extended += s->extended;
+		counters->cascaded += s->cascaded;
+		counters->wakeups += s->wakeups;
 		for (i = 0; i < s->geometry.levels; i++)
-			stats->occupied[i] += bitmap_weight(s->level[i].map,
-							    s->level[i].mask + 1);
-		stats->shards++;
+			counters->occupied[i] += bitmap_weight(s->level[i].map,
+							       s->level[i].mask + 1);
+		counters->shards++;
 	}
 }
-EXPORT_SYMBOL_GPL(twheel_stats);
+EXPORT_SYMBOL_GPL(twheel_get_counters);
 
 /* debugfs: a file per wheel */
 
@@ -1937,7 +1937,7 @@ static int twheel_wheel_show(struct seq_file *m, void *unused)
 	struct twheel_counters stats;
 	u32 i;
 
-	twheel_stats(w, &stats);
+	twheel_get_counters(w, &stats);
 	seq_printf(m, "clock          %s\n", twheel_clocks[w->params.clock].name);
 	seq_printf(m, "tick_ns        %llu\n", w->params.tick_ns);
 	seq_printf(m, "armed          %llu\nrearmed        %llu\ncancelled      %llu\n",

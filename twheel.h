@@ -236,7 +236,7 @@ u64 twheel_remaining_ns(struct twheel_timeout *t);
 u64 twheel_next_expiry(struct twheel *w);
 u64 twheel_now(struct twheel *w);
 int twheel_advance(struct twheel *w, u64 now_ns);
-void twheel_stats(struct twheel *w, struct twheel_counters *stats);
+void twheel_get_counters(struct twheel *w, struct twheel_counters *counters);
 
 void __twheel_work_init(struct twheel *w, struct twheel_work *tw);
 

@@ -59,7 +59,7 @@ static noinline u64 cascaded_in(const struct fixture *f)
 {
 	struct twheel_counters stats;
 
-	twheel_stats(f->wheel, &stats);
+	twheel_get_counters(f->wheel, &stats);
 	return stats.cascaded;
 }
 
@@ -251,7 +251,7 @@ static void remaining_timeout_of_a_slot_costs_one_wakeup(struct kunit *test)
 			twheel_cancel_sync(&p[i].t);
 		twheel_flush(f->wheel);
 		last->fired = 0;
-		twheel_stats(f->wheel, &before);
+		twheel_get_counters(f->wheel, &before);
 		in_time = arm_and_cancel(test, c, p, div64_u64(ktime_get_ns(), 256 * TICK) + ahead);
 	}
 	KUNIT_ASSERT_TRUE(test, in_time);
@@ -259,7 +259,7 @@ static void remaining_timeout_of_a_slot_costs_one_wakeup(struct kunit *test)
 		msleep(20);
 	twheel_flush(f->wheel);
 	KUNIT_EXPECT_EQ(test, 1U, last->fired);
-	twheel_stats(f->wheel, &after);
+	twheel_get_counters(f->wheel, &after);
 	KUNIT_EXPECT_EQ(test, 1ULL, after.wakeups - before.wakeups);
 }
 

@@ -1138,7 +1138,7 @@ static void check_stats(struct model *m)
 		return;
 	for (i = 0; i < nr_cpu_ids; i++)
 		nr += m->shards[i].nr;
-	twheel_stats(m->wheel, &stats);
+	twheel_get_counters(m->wheel, &stats);
 	compare(m, NULL, "stats: pending", stats.pending, nr);
 	compare(m, NULL, "stats: armed", stats.armed, m->armed);
 	compare(m, NULL, "stats: rearmed", stats.rearmed, m->rearmed);

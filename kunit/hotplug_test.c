@@ -428,7 +428,7 @@ static void expect_many_pending(struct kunit *test, struct many *m)
 {
 	struct twheel_counters stats;
 
-	twheel_stats(m->f.wheel, &stats);
+	twheel_get_counters(m->f.wheel, &stats);
 	KUNIT_ASSERT_GE(test, stats.pending + 256 * num_possible_cpus(), (u64)pending);
 }
 

@@ -216,7 +216,7 @@ static void arm_leaves_the_hrtimer_of_a_queued_shard_alone(struct kunit *test)
 	preempt_disable();
 	ret = twheel_arm(&p[0].t, wall() + 2 * TICK);
 	do {
-		twheel_stats(p->f->wheel, &stats);
+		twheel_get_counters(p->f->wheel, &stats);
 	} while (!stats.wakeups && time_before(jiffies, end));
 	ret |= twheel_arm(&p[1].t, 0);
 	/* An hrtimer that is set now interrupts this. */
@@ -224,7 +224,7 @@ static void arm_leaves_the_hrtimer_of_a_queued_shard_alone(struct kunit *test)
 	preempt_enable();
 	KUNIT_EXPECT_EQ(test, 0, ret);
 	expect_fired(test, 2);
-	twheel_stats(p->f->wheel, &stats);
+	twheel_get_counters(p->f->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats.wakeups);
 }
 

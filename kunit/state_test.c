@@ -103,13 +103,13 @@ static void call_now(struct trial *trial)
 	struct twheel *w = trial->p->f->wheel;
 
 	trial->fired = trial->p->fired;
-	twheel_stats(w, &trial->before);
+	twheel_get_counters(w, &trial->before);
 	trial->ret = trial->verb->call(t, trial->verb->expires ?: time_of(trial, NEW),
 				       trial->verb->slack);
 	trial->now = twheel_now(w);
 	trial->pending = twheel_pending(t);
 	trial->remaining = twheel_remaining_ns(t);
-	twheel_stats(w, &trial->after);
+	twheel_get_counters(w, &trial->after);
 }
 
 static void call_in_helper(void *arg)

@@ -20,7 +20,7 @@ static noinline struct twheel_counters stats_of(struct kunit *test)
 	struct fixture *f = test->priv;
 	struct twheel_counters stats;
 
-	twheel_stats(f->wheel, &stats);
+	twheel_get_counters(f->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, stats.armed,
 			stats.cancelled + stats.fired + stats.stopped + stats.pending);
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));

@@ -383,7 +383,7 @@ static bool ask(struct thread *th)
 	twheel_position(&a->tw.t, &pos);
 	twheel_remaining_ns(&a->tw.t);
 	twheel_next_expiry(th->load->wheel);
-	twheel_stats(th->load->wheel, &stats);
+	twheel_get_counters(th->load->wheel, &stats);
 	twheel_flush(th->load->wheel);
 	return true;
 }
@@ -538,7 +538,7 @@ static void check_sums(struct kunit *test, struct load *load, struct sums *sum)
 		add_accounts(sum, load->threads[i].listed, NR_LISTED);
 		add_accounts(sum, load->threads[i].work, NR_WORK);
 	}
-	twheel_stats(load->wheel, &stats);
+	twheel_get_counters(load->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, 0U, sum->wrong);
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&load->errors));
 	KUNIT_EXPECT_EQ(test, 0, twheel_audit(load->wheel));
