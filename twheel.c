@@ -189,7 +189,7 @@ MODULE_PARM_DESC(rt, "run the threads with low real-time (FIFO) priority (N)");
 /* The timeouts of one block. */
 struct twheel_slot {
 	struct list_head	list;	/* in the order of arming */
-	unsigned long		nr;	/* put into @list since it was empty: at least its length */
+	unsigned long		added;	/* since @list was empty: at least its length */
 };
 
 /* A level of a shard; constant. */
@@ -212,7 +212,7 @@ struct twheel_shard {
 	/* Arms are for later ticks: target of a pass, else @cursor; realtime: that of @timer. */
 	u64			done;
 	u64			wake;	/* tick for which @timer is set, or TWHEEL_QUEUED, ... */
-	u64			early;	/* no crowded slot begins its cascade before this tick */
+	u64			lead_tick;	/* no crowded slot begins its cascade before this tick */
 	u64			nr;		/* pending timeouts */
 	u64			cancelled;	/* dequeued by a cancel, not moved by a mod */
 	u64			rearmed;	/* moved by a mod */
@@ -232,7 +232,7 @@ struct twheel_shard {
 	u64			wakeups;	/* times that @timer found something to do */
 	struct hrtimer		timer;		/* on the wheel's clock, for @wake */
 	struct twheel_server	*server;	/* serves this shard */
-	struct list_head	work;		/* link in server.queue; under server.lock */
+	struct list_head	queued;		/* link in server.queue; under server.lock */
 	struct list_head	entry;		/* link in twheel.all; constant */
 	u8			level_of[BITS_PER_TYPE(u64)];	/* of each bit's digit; constant */
 	struct twheel_level	level[TWHEEL_LEVELS];
@@ -244,7 +244,7 @@ struct twheel_server {
 	unsigned int		cpu;		/* constant */
 	struct mutex		busy;		/* held by the thread during a turn */
 	spinlock_t		resuming;	/* held by the function of @resume */
-	raw_spinlock_t		lock;		/* queue, shard.work */
+	raw_spinlock_t		lock;		/* queue, shard.queued */
 	struct list_head	queue;		/* of shards that have work to do now */
 	struct task_struct	*task;		/* constant once it is created */
 	struct hrtimer		resume;		/* for queued shards with a sink */
@@ -340,24 +340,22 @@ static void twheel_debug_init(struct twheel_timeout *t)
 	debug_object_free(t, &twheel_debug_descr);
 }
 
-/* Track only pending timeouts, so that freeing an idle one needs no call. */
-static void twheel_track(struct twheel_timeout *t)
+/* Only pending timeouts are tracked, so that freeing an idle one needs no call. */
+static __always_inline void twheel_set_state(struct twheel_timeout *t, enum twheel_state state)
 {
-	if (!IS_ENABLED(CONFIG_DEBUG_OBJECTS) || object_is_on_stack(t) ||
-	    t->flags & TWHEEL_T_TRACKED)
-		return;
-	debug_object_init(t, &twheel_debug_descr);
-	debug_object_activate(t, &twheel_debug_descr);
-	t->flags |= TWHEEL_T_TRACKED;
-}
+	bool track = state == TWHEEL_PENDING && !object_is_on_stack(t);
 
-static void twheel_untrack(struct twheel_timeout *t)
-{
-	if (!IS_ENABLED(CONFIG_DEBUG_OBJECTS) || !(t->flags & TWHEEL_T_TRACKED))
+	WRITE_ONCE(t->state, state);
+	if (!IS_ENABLED(CONFIG_DEBUG_OBJECTS) || track == !!(t->flags & TWHEEL_T_TRACKED))
 		return;
-	t->flags &= ~TWHEEL_T_TRACKED;
-	debug_object_deactivate(t, &twheel_debug_descr);
-	debug_object_free(t, &twheel_debug_descr);
+	if (track) {
+		debug_object_init(t, &twheel_debug_descr);
+		debug_object_activate(t, &twheel_debug_descr);
+	} else {
+		debug_object_deactivate(t, &twheel_debug_descr);
+		debug_object_free(t, &twheel_debug_descr);
+	}
+	t->flags ^= TWHEEL_T_TRACKED;
 }
 
 /* Slots and their occupancy */
@@ -371,7 +369,7 @@ static __always_inline u32 twheel_index(const struct twheel_level *l, u64 tick)
  * When the cascade of the crowded slot of @block on @level begins: not before the block
  * before it, until which the level below has no slots for @block.
  */
-static u64 twheel_early(const struct twheel_geometry *g, u64 block, u32 level)
+static u64 twheel_lead_tick(const struct twheel_geometry *g, u64 block, u32 level)
 {
 	u32 shift = twheel_shift(g, level);
 	u64 lead = min(twheel_tick_ceil(g, TWHEEL_LEAD_NS), 1ULL << shift);
@@ -382,15 +380,15 @@ static u64 twheel_early(const struct twheel_geometry *g, u64 block, u32 level)
 /* The slot of @block on @level is crowded: returns the tick at which the shard must wake. */
 static noinline u64 twheel_note_crowded(struct twheel_shard *s, u64 block, u32 level)
 {
-	s->early = min(s->early, twheel_early(&s->geometry, block, level));
-	return min(s->early, block << twheel_shift(&s->geometry, level));
+	s->lead_tick = min(s->lead_tick, twheel_lead_tick(&s->geometry, block, level));
+	return min(s->lead_tick, block << twheel_shift(&s->geometry, level));
 }
 
 /*
  * Put @t at the tail of its slot on @level. Returns the tick at which the shard must
  * wake for the slot: for a single timeout, when it is due.
  */
-static __always_inline u64 twheel_insert(struct twheel_shard *s, struct twheel_timeout *t,
+static __always_inline u64 twheel_link(struct twheel_shard *s, struct twheel_timeout *t,
 					 u32 level)
 {
 	const struct twheel_level *l = &s->level[level];
@@ -402,12 +400,12 @@ static __always_inline u64 twheel_insert(struct twheel_shard *s, struct twheel_t
 	OPTIMIZER_HIDE_VAR(slot);
 	if (list_empty(&slot->list)) {
 		__set_bit(i, l->map);
-		slot->nr = 0;
+		slot->added = 0;
 		wake = t->tick;
 	}
 	t->level = level;
 	twheel_append(&t->entry, &slot->list);
-	if (unlikely(!(++slot->nr % TWHEEL_BATCH) && level))
+	if (unlikely(++slot->added % TWHEEL_BATCH == 0 && level))
 		return twheel_note_crowded(s, block, level);
 	return wake;
 }
@@ -419,7 +417,7 @@ static bool twheel_is_earlier(struct rb_node *a, const struct rb_node *b)
 }
 
 /* Put @t into the tree of a shard on CLOCK_REALTIME. Returns the tick at which it is due. */
-static noinline u64 twheel_plant(struct twheel_shard *s, struct twheel_timeout *t)
+static noinline u64 twheel_link_slow(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	u64 tick = max_t(u64, twheel_tick_ceil(&s->geometry, t->expires), TWHEEL_NOW);
 
@@ -428,7 +426,7 @@ static noinline u64 twheel_plant(struct twheel_shard *s, struct twheel_timeout *
 	return tick;
 }
 
-static noinline void twheel_unlink_other(struct twheel_shard *s, struct twheel_timeout *t)
+static noinline void twheel_unlink_slow(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	if (t->level == TWHEEL_TREE) {
 		rb_erase_cached(&t->node, &s->tree);
@@ -438,14 +436,21 @@ static noinline void twheel_unlink_other(struct twheel_shard *s, struct twheel_t
 	s->nr_due--;
 }
 
+/* Is @t the last timeout of its slot? In a visit, one may also be the last of those set aside. */
+static __always_inline bool twheel_is_last(const struct twheel_shard *s,
+					   const struct twheel_timeout *t)
+{
+	return t->entry.prev == t->entry.next && t->entry.prev != &s->aside;
+}
+
 /* Take @t, which is pending, out of the slot, list or tree that it is in. */
 static __always_inline void twheel_unlink(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	if (unlikely(t->level >= TWHEEL_NO_SLOT)) {
-		twheel_unlink_other(s, t);
+		twheel_unlink_slow(s, t);
 		return;
 	}
-	if (t->entry.prev == t->entry.next && t->entry.prev != &s->aside)
+	if (twheel_is_last(s, t))
 		__clear_bit(twheel_index(&s->level[t->level], t->tick), s->level[t->level].map);
 	twheel_detach(&t->entry);
 }
@@ -562,10 +567,10 @@ static struct twheel_slot *twheel_find_crowded(const struct twheel_shard *s, u32
 			slot = twheel_next_slot(s, i, &block);
 			if (!slot || block >= end)
 				break;
-			if (slot->nr < TWHEEL_BATCH)
+			if (slot->added < TWHEEL_BATCH)
 				continue;
-			if (twheel_early(g, block, i) < *tick) {
-				*tick = twheel_early(g, block, i);
+			if (twheel_lead_tick(g, block, i) < *tick) {
+				*tick = twheel_lead_tick(g, block, i);
 				best = slot;
 				*level = i;
 			}
@@ -607,7 +612,7 @@ static struct task_struct *twheel_queue(struct twheel_shard *s)
 	lockdep_assert_held(&s->lock);
 	s->wake = TWHEEL_QUEUED;
 	guard(raw_spinlock)(&server->lock);
-	list_add_tail(&s->work, &server->queue);
+	list_add_tail(&s->queued, &server->queue);
 	if (twheel_is_isolated(s))
 		smp_call_function_single_async(server->cpu, &server->kick);
 	else if (s->mode & HRTIMER_MODE_SOFT && !hrtimer_is_queued(&server->resume))
@@ -643,7 +648,7 @@ static u64 twheel_next_wake(const struct twheel_shard *s)
 							 node)->expires) : TWHEEL_NEVER;
 	}
 	twheel_find_step(s, &step);
-	return min(step.wake, s->early);
+	return min(step.wake, s->lead_tick);
 }
 
 /*
@@ -678,66 +683,61 @@ static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 	return twheel_slack_tick(lo, hi);
 }
 
-static __always_inline void twheel_make_pending(struct twheel_timeout *t)
-{
-	WRITE_ONCE(t->state, TWHEEL_PENDING);
-	twheel_track(t);
-}
-
-/* Enqueue @t for t->expires. Returns the tick at which the shard must wake for it. */
+/*
+ * Enqueue @t for @expires_ns. Returns the tick at which the shard must wake for it; the caller sets
+ * the hrtimer.
+ */
 static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t,
-					  u64 slack_ns)
+					  u64 expires_ns, u64 slack_ns)
 {
 	const struct twheel_geometry *g = &s->geometry;
 	u64 tick;
 
 	lockdep_assert_held(&s->lock);
+	t->expires = expires_ns;
 	if (unlikely(s->realtime)) {
-		tick = twheel_plant(s, t);
+		tick = twheel_link_slow(s, t);
 		trace_twheel_arm(s, t, tick);
 		return tick;
 	}
-	tick = max(twheel_tick_ceil(g, t->expires), s->done + 1);
+	tick = max(twheel_tick_ceil(g, expires_ns), s->done + 1);
 	if (unlikely(slack_ns))
-		tick = twheel_join(s, tick, twheel_tick_floor(g, twheel_add_ns(t->expires,
+		tick = twheel_join(s, tick, twheel_tick_floor(g, twheel_add_ns(expires_ns,
 									       slack_ns)));
 	t->tick = tick;
 	trace_twheel_arm(s, t, tick);
-	return twheel_insert(s, t, s->level_of[twheel_differing_bit(tick, s->cursor)]);
+	return twheel_link(s, t, s->level_of[twheel_differing_bit(tick, s->cursor)]);
 }
 
-static __always_inline void twheel_schedule(struct twheel_shard *s, struct twheel_timeout *t,
-					    u64 expires_ns, u64 slack_ns)
+/* Arm @t, which is not pending. */
+static __always_inline void __twheel_arm(struct twheel_shard *s, struct twheel_timeout *t,
+					 u64 expires_ns, u64 slack_ns)
 {
 	u64 wake;
 
-	t->expires = expires_ns;
-	wake = twheel_enqueue(s, t, slack_ns);
+	if (unlikely(!s->nr))
+		twheel_catch_up(s);
+	s->nr++;
+	twheel_set_state(t, TWHEEL_PENDING);
+	wake = twheel_enqueue(s, t, expires_ns, slack_ns);
 	if (wake < s->wake)
 		twheel_set_timer(s, wake);
 }
 
-/* Schedule @t, which is not pending. */
-static __always_inline void twheel_add(struct twheel_shard *s, struct twheel_timeout *t,
-				       u64 expires_ns, u64 slack_ns)
-{
-	if (unlikely(!s->nr))
-		twheel_catch_up(s);
-	s->nr++;
-	twheel_make_pending(t);
-	twheel_schedule(s, t, expires_ns, slack_ns);
-}
-
 /* Move @t, which is pending. */
-static __always_inline void twheel_move(struct twheel_shard *s, struct twheel_timeout *t,
-					u64 expires_ns, u64 slack_ns)
+static __always_inline void __twheel_mod(struct twheel_shard *s, struct twheel_timeout *t,
+					 u64 expires_ns, u64 slack_ns)
 {
+	u64 wake;
+
 	trace_twheel_cancel(s, t);
 	twheel_unlink(s, t);
 	s->rearmed++;
 	if (unlikely(s->nr == 1))
 		twheel_catch_up(s);
-	twheel_schedule(s, t, expires_ns, slack_ns);
+	wake = twheel_enqueue(s, t, expires_ns, slack_ns);
+	if (wake < s->wake)
+		twheel_set_timer(s, wake);
 }
 
 /* Is the callback of @t running? A timeout in reused memory has not been taken yet. */
@@ -747,12 +747,11 @@ static bool twheel_is_running(const struct twheel_shard *s, const struct twheel_
 	return s->running == t && t->flags & TWHEEL_T_TAKEN;
 }
 
-/* Take the pending @t out of the wheel. */
-static __always_inline void twheel_remove(struct twheel_shard *s, struct twheel_timeout *t)
+/* Take @t, which is pending, out of the wheel. */
+static __always_inline void twheel_dequeue(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	twheel_unlink(s, t);
-	WRITE_ONCE(t->state, TWHEEL_INACTIVE);
-	twheel_untrack(t);
+	twheel_set_state(t, TWHEEL_INACTIVE);
 	s->nr--;
 }
 
@@ -761,7 +760,7 @@ static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twhee
 	lockdep_assert_held(&s->lock);
 	if (twheel_state(t) != TWHEEL_PENDING)
 		return false;
-	twheel_remove(s, t);
+	twheel_dequeue(s, t);
 	s->cancelled++;
 	trace_twheel_cancel(s, t);
 	return true;
@@ -799,8 +798,8 @@ DEFINE_CLASS(twheel_home, struct twheel_home, raw_spin_unlock_irqrestore(&_T.s->
 	     const struct twheel_timeout *home_of)
 
 /* Move @t, whose home @s is locked, to this CPU's shard if it is idle. */
-static noinline struct twheel_shard *twheel_bring_here(struct twheel_shard *s,
-						       struct twheel_timeout *t)
+static noinline struct twheel_shard *twheel_migrate(struct twheel_shard *s,
+						    struct twheel_timeout *t)
 {
 	struct twheel_shard *local = s->wheel->shards[raw_smp_processor_id()];
 
@@ -860,19 +859,19 @@ static __always_inline int twheel_set(struct twheel_timeout *t, u64 expires_ns, 
 
 	CLASS(twheel_home, home)(t);
 	if (unlikely(home.s->cpu != raw_smp_processor_id()))
-		home.s = twheel_bring_here(home.s, t);
+		home.s = twheel_migrate(home.s, t);
 	state = twheel_state(t);
 	if (unlikely(state != TWHEEL_INACTIVE && !(move && state == TWHEEL_PENDING)))
 		return -EBUSY;
 	if (unlikely(home.s->stopped))
 		return -ESHUTDOWN;
 	if (move && state == TWHEEL_PENDING) {
-		twheel_move(home.s, t, expires_ns, slack_ns);
+		__twheel_mod(home.s, t, expires_ns, slack_ns);
 		return 1;
 	}
 	if (unlikely(t->flags & TWHEEL_T_REFUSES))
 		return -ESHUTDOWN;
-	twheel_add(home.s, t, expires_ns, slack_ns);
+	__twheel_arm(home.s, t, expires_ns, slack_ns);
 	return 0;
 }
 
@@ -974,6 +973,7 @@ unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 {
 	struct twheel_shard *s = w->shards[raw_smp_processor_id()];
 	unsigned int done = 0, end;
+	struct twheel_timeout *t;
 	u64 wake;
 
 	while (done < nr) {
@@ -986,10 +986,11 @@ unsigned int twheel_arm_list(struct twheel *w, struct twheel_timeout **timeouts,
 			twheel_catch_up(s);
 		s->nr += end - done;
 		for (; done < end; done++) {
-			timeouts[done]->flags &= ~TWHEEL_T_TAKEN;
-			WRITE_ONCE(timeouts[done]->shard, s);
-			twheel_make_pending(timeouts[done]);
-			wake = min(wake, twheel_enqueue(s, timeouts[done], 0));
+			t = timeouts[done];
+			t->flags &= ~TWHEEL_T_TAKEN;
+			WRITE_ONCE(t->shard, s);
+			twheel_set_state(t, TWHEEL_PENDING);
+			wake = min(wake, twheel_enqueue(s, t, t->expires, 0));
 		}
 		if (wake < s->wake)
 			twheel_set_timer(s, wake);
@@ -1024,7 +1025,7 @@ unsigned int twheel_mod_list(struct twheel_timeout **timeouts, const u64 *expire
 			t = timeouts[done];
 			if (READ_ONCE(t->shard) != home.s || twheel_state(t) != TWHEEL_PENDING)
 				break;
-			twheel_move(home.s, t, expires_ns[done], 0);
+			__twheel_mod(home.s, t, expires_ns[done], 0);
 		}
 		if (done == first)
 			break;
@@ -1058,7 +1059,7 @@ int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 	CLASS(twheel_home, home)(t);
 	if (home.s->stopped || t->flags & TWHEEL_T_REFUSES)
 		return -ESHUTDOWN;
-	twheel_add(home.s, t, expires_ns, slack_ns);
+	__twheel_arm(home.s, t, expires_ns, slack_ns);
 	home.s->fired--;
 	home.s->extended++;
 	return 0;
@@ -1277,8 +1278,7 @@ static __always_inline void twheel_make_due(struct twheel_shard *s, struct twhee
 	s->nr_due++;
 	if (!sink)
 		return;
-	WRITE_ONCE(t->state, TWHEEL_EXPIRING);
-	twheel_untrack(t);
+	twheel_set_state(t, TWHEEL_EXPIRING);
 }
 
 /* Make a slot of level 0 due. Returns the rest of @budget. */
@@ -1305,7 +1305,7 @@ static unsigned int twheel_cascade_slot(struct twheel_shard *s, struct twheel_sl
 	for (; budget && !list_empty(&slot->list); budget--) {
 		t = list_first_entry(&slot->list, struct twheel_timeout, entry);
 		twheel_detach(&t->entry);
-		twheel_insert(s, t, level - 1);
+		twheel_link(s, t, level - 1);
 		s->cascaded++;
 		trace_twheel_cascade(s, t, level);
 	}
@@ -1399,8 +1399,8 @@ static bool twheel_put_back(struct twheel_shard *s, struct twheel_timeout *t)
 		return false;
 	list_del(&t->entry);
 	s->nr_due--;
-	twheel_make_pending(t);
-	twheel_plant(s, t);
+	twheel_set_state(t, TWHEEL_PENDING);
+	twheel_link_slow(s, t);
 	return true;
 }
 
@@ -1408,15 +1408,15 @@ static bool twheel_put_back(struct twheel_shard *s, struct twheel_timeout *t)
  * If a crowded slot has to begin its cascade by s->done, move timeouts of it with the rest of
  * the budget. Returns true if there may be more to do.
  */
-static bool twheel_cascade_early(struct twheel_shard *s, unsigned int *budget)
+static bool twheel_cascade_crowded(struct twheel_shard *s, unsigned int *budget)
 {
 	struct twheel_slot *slot;
 	u32 level;
 
-	if (likely(s->early > s->done))
+	if (likely(s->lead_tick > s->done))
 		return false;
-	slot = twheel_find_crowded(s, &level, &s->early);
-	if (s->early > s->done)
+	slot = twheel_find_crowded(s, &level, &s->lead_tick);
+	if (s->lead_tick > s->done)
 		return false;
 	*budget = twheel_cascade_slot(s, slot, level, *budget);
 	return true;
@@ -1452,10 +1452,10 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	raw_spin_lock_irq(&s->lock);
 }
 
-/* Dequeue the pending @t and make it the running timeout. */
-static void twheel_take_out(struct twheel_shard *s, struct twheel_timeout *t)
+/* Dequeue @t, which is pending, and make it the running timeout. */
+static void twheel_make_running(struct twheel_shard *s, struct twheel_timeout *t)
 {
-	twheel_remove(s, t);
+	twheel_dequeue(s, t);
 	t->flags |= TWHEEL_T_TAKEN;
 	s->running = t;
 }
@@ -1476,7 +1476,7 @@ static void twheel_run_callbacks(struct twheel_shard *s)
 		if (twheel_put_back(s, t))
 			continue;
 		fn = t->fn;
-		twheel_take_out(s, t);
+		twheel_make_running(s, t);
 		s->fired++;
 		if (trace_twheel_expire_enabled())
 			trace_twheel_expire(s, t, twheel_clock_ns(s->wheel));
@@ -1525,7 +1525,7 @@ static bool twheel_turn(struct twheel_shard *s, u64 now_ns, unsigned int *budget
 	WRITE_ONCE(s->task, NULL);
 	if (s->stopped)
 		goto stopped;
-	if (!over || twheel_cascade_early(s, budget))
+	if (!over || twheel_cascade_crowded(s, budget))
 		return true;
 	wake = twheel_next_wake(s);
 	if (wake <= target)
@@ -1560,8 +1560,8 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 		if (!twheel_is_due(s))
 			break;
 		/* The crowd may have been cancelled. */
-		if (s->early <= s->wake)
-			twheel_find_crowded(s, &level, &s->early);
+		if (s->lead_tick <= s->wake)
+			twheel_find_crowded(s, &level, &s->lead_tick);
 		wake = twheel_next_wake(s);
 		if (wake > s->wake) {
 			twheel_set_timer(s, wake);
@@ -1640,15 +1640,15 @@ static enum hrtimer_restart twheel_soft_timer_fn(struct hrtimer *timer)
 /* The servers */
 
 /* The next shard with work to do; @soft: in soft interrupts. Others are few, of kernel code. */
-static struct twheel_shard *twheel_dequeue(struct twheel_server *server, bool soft)
+static struct twheel_shard *twheel_next_queued(struct twheel_server *server, bool soft)
 {
 	struct twheel_shard *s;
 
 	guard(raw_spinlock_irqsave)(&server->lock);
-	list_for_each_entry(s, &server->queue, work) {
+	list_for_each_entry(s, &server->queue, queued) {
 		if (soft && !(s->mode & HRTIMER_MODE_SOFT))
 			continue;
-		list_del_init(&s->work);
+		list_del_init(&s->queued);
 		return s;
 	}
 	return NULL;
@@ -1662,7 +1662,7 @@ static enum hrtimer_restart twheel_resume_fn(struct hrtimer *timer)
 	struct twheel_shard *s;
 
 	spin_lock(&server->resuming);
-	while (!hrtimer_is_queued(timer) && (s = twheel_dequeue(server, true))) {
+	while (!hrtimer_is_queued(timer) && (s = twheel_next_queued(server, true))) {
 		twheel_window(s->wheel, TWHEEL_AT_RESUME);
 		spin_lock(&s->sinking);
 		raw_spin_lock_irq(&s->lock);
@@ -1727,7 +1727,7 @@ static void twheel_serve(unsigned int cpu)
 	struct twheel_shard *s;
 
 	scoped_guard(mutex, &server->busy) {
-		s = twheel_dequeue(server, false);
+		s = twheel_next_queued(server, false);
 		if (s)
 			twheel_task_turn(s, &server->busy, &thread);
 	}
@@ -1775,8 +1775,8 @@ static void twheel_move_shard(struct twheel_shard *s, struct twheel_server *to)
 
 	scoped_guard(raw_spinlock_irq, &s->lock) {
 		scoped_guard(raw_spinlock, &s->server->lock) {
-			queued = !list_empty(&s->work);
-			list_del_init(&s->work);
+			queued = !list_empty(&s->queued);
+			list_del_init(&s->queued);
 		}
 		s->server = to;
 		if (queued)
@@ -1994,11 +1994,11 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	}
 	INIT_LIST_HEAD(&s->aside);
 	INIT_LIST_HEAD(&s->due);
-	INIT_LIST_HEAD(&s->work);
+	INIT_LIST_HEAD(&s->queued);
 	s->cursor = twheel_tick_floor(g, twheel_clock_ns(w));
 	s->done = s->cursor;
 	s->wake = TWHEEL_NEVER;
-	s->early = TWHEEL_NEVER;
+	s->lead_tick = TWHEEL_NEVER;
 	hrtimer_setup(&s->timer, s->mode & HRTIMER_MODE_SOFT ? twheel_soft_timer_fn :
 		      twheel_timer_fn, twheel_clocks[w->params.clock].id, s->mode);
 	list_add_tail(&s->entry, &w->all);
@@ -2133,7 +2133,7 @@ static bool twheel_hand_back(struct twheel_shard *s,
 		t = twheel_any(s);
 		if (!t)
 			return false;
-		twheel_take_out(s, t);
+		twheel_make_running(s, t);
 		s->stopped_nr++;
 		s->busy = &s->wheel->ending;
 		WRITE_ONCE(s->task, current);
@@ -2184,7 +2184,7 @@ void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel
 		s->stopped = true;
 		/* Do not wait for the callbacks of other wheels. */
 		guard(raw_spinlock)(&s->server->lock);
-		list_del_init(&s->work);
+		list_del_init(&s->queued);
 	}
 	list_for_each_entry(s, &w->all, entry)
 		hrtimer_cancel(&s->timer);

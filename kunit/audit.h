@@ -115,7 +115,7 @@ static const char *twheel_audit_slot(struct twheel_shard *s, u32 level, u32 i, u
 			return fault;
 		length++;
 	}
-	if (s->geometry.levels > 1 && length > slot->nr)
+	if (s->geometry.levels > 1 && length > slot->added)
 		return "slot count";
 	*nr += length;
 	return NULL;

@@ -5,7 +5,7 @@
  * cascade begins. A slot is crowded with 3 timeouts here, in place of 128, and digit 0 has 8 bits.
  *
  * extract: TWHEEL_LEAD_NS TWHEEL_NOW struct:twheel_slot struct:twheel_level shard.h
- * extract: twheel_early twheel_note_crowded twheel_insert twheel_wake_tick
+ * extract: twheel_lead_tick twheel_note_crowded twheel_link twheel_wake_tick
  */
 #include "engine.h"
 
@@ -34,7 +34,7 @@ static struct insertion {
 	struct twheel_geometry g;
 	struct twheel_shard s;
 	u32 level;
-	u64 tick, block, wake, early;
+	u64 tick, block, wake, lead_tick;
 } any_insertion(u32 nr)
 {
 	struct insertion n = { 0 };
@@ -50,11 +50,11 @@ static struct insertion {
 	n.s.geometry = n.g;
 	n.s.level[n.level] = level_with(&n.g, n.level, &slot, NULL);
 	n.s.level[n.level].mask = 0;
-	n.early = any_u64(TWHEEL_NOW, U64_MAX);
-	n.s.early = n.early;
+	n.lead_tick = any_u64(TWHEEL_NOW, U64_MAX);
+	n.s.lead_tick = n.lead_tick;
 	product.high = nondet_u64();
 	INIT_LIST_HEAD(&slot.list);
-	slot.nr = nr;
+	slot.added = nr;
 	bit_set = ~0U;
 	for (i = 0; i < nr; i++) {
 		timeouts[i].tick = any_u64(n.block << shift, last_tick);
@@ -62,7 +62,7 @@ static struct insertion {
 		list_add_tail(&timeouts[i].entry, &slot.list);
 	}
 	timeouts[nr].tick = n.tick;
-	n.wake = twheel_insert(&n.s, &timeouts[nr], n.level);
+	n.wake = twheel_link(&n.s, &timeouts[nr], n.level);
 	return n;
 }
 
@@ -73,10 +73,10 @@ void arm_into_an_empty_slot_wakes_at_its_tick(void)
 	PROVE(n.wake == n.tick);
 	PROVE(n.wake == twheel_wake_tick(&slot, n.block << twheel_shift(&n.g, n.level)));
 	PROVE(bit_set == 0);
-	PROVE(slot.nr == 1);
+	PROVE(slot.added == 1);
 	PROVE(timeouts[0].level == n.level);
 	PROVE(list_is_singular(&slot.list));
-	PROVE(n.s.early == n.early);
+	PROVE(n.s.lead_tick == n.lead_tick);
 }
 
 void arm_into_an_occupied_slot_wakes_at_its_block(void)
@@ -87,22 +87,22 @@ void arm_into_an_occupied_slot_wakes_at_its_block(void)
 	PROVE(n.wake == twheel_wake_tick(&slot, n.wake));
 	PROVE(n.wake <= n.tick);
 	PROVE(slot.list.prev == &timeouts[1].entry);
-	PROVE(slot.nr == 2);
-	PROVE(n.s.early == n.early);
+	PROVE(slot.added == 2);
+	PROVE(n.s.lead_tick == n.lead_tick);
 }
 
 /* Level 0 does not cascade. */
 void arm_that_crowds_a_slot_wakes_when_its_cascade_begins(void)
 {
 	struct insertion n = any_insertion(2);
-	u64 start = n.block << twheel_shift(&n.g, n.level), early;
+	u64 start = n.block << twheel_shift(&n.g, n.level), lead_tick;
 
 	if (n.level == 0) {
-		PROVE(n.wake == start && n.s.early == n.early);
+		PROVE(n.wake == start && n.s.lead_tick == n.lead_tick);
 		return;
 	}
-	early = twheel_early(&n.g, n.block, n.level);
-	PROVE(n.s.early == (early < n.early ? early : n.early));
-	PROVE(n.wake <= early && n.wake <= n.early);
-	PROVE(n.wake == n.s.early);
+	lead_tick = twheel_lead_tick(&n.g, n.block, n.level);
+	PROVE(n.s.lead_tick == (lead_tick < n.lead_tick ? lead_tick : n.lead_tick));
+	PROVE(n.wake <= lead_tick && n.wake <= n.lead_tick);
+	PROVE(n.wake == n.s.lead_tick);
 }

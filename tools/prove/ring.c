@@ -5,7 +5,7 @@
  * timeouts of one block of its level. The cursor reaches the slots in ring order.
  *
  * level.c proves that an arm puts a timeout into the block of the level above that the cursor is
- * in. early.c proves that a cascade from there begins in the block before at the earliest. Then
+ * in. lead.c proves that a cascade from there begins in the block before at the earliest. Then
  * the cursor only comes nearer.
  *
  * extract: struct:twheel_slot struct:twheel_level shard.h twheel_index

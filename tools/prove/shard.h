@@ -16,7 +16,7 @@ struct twheel_shard {
 	const struct twheel	*wheel;
 	struct twheel_geometry	geometry;
 	u64			cursor;
-	u64			early;
+	u64			lead_tick;
 	struct list_head	aside;
 	struct list_head	due;
 	struct twheel_level	level[TWHEEL_LEVELS];

@@ -7,7 +7,7 @@
  * The length of a tick counts in twheel_tick_ceil() alone. Here, ticks of 1 or 2 ns and any high
  * half stand for every length: the second is any number of ticks, up to one per ns.
  *
- * extract: TWHEEL_LEAD_NS TWHEEL_NOW twheel_early
+ * extract: TWHEEL_LEAD_NS TWHEEL_NOW twheel_lead_tick
  */
 #include "engine.h"
 #include EXTRACTED
@@ -16,7 +16,7 @@ struct cascade {
 	struct twheel_geometry g;
 	u32 level;
 	u64 block;
-	u64 early;
+	u64 begin;
 	u64 lead;	/* in ticks */
 };
 
@@ -30,7 +30,7 @@ static struct cascade any_cascade(void)
 	c.block = block_of(&c.g, any_tick(), c.level);
 	ASSUME(c.block > 0);
 	product.high = any_u64(0, 1000000000 / c.g.tick_ns);
-	c.early = twheel_early(&c.g, c.block, c.level);
+	c.begin = twheel_lead_tick(&c.g, c.block, c.level);
 	PROVE(product.nr == 1 && product.a == 1000000000 + c.g.tick_ns - 1);
 	rest = product.a - product.high * c.g.tick_ns;
 	c.lead = product.high + (rest >= c.g.tick_ns);
@@ -41,7 +41,7 @@ void cascade_begins_within_the_block_before(void)
 {
 	struct cascade c = any_cascade();
 
-	PROVE(block_of(&c.g, c.early, c.level) == c.block - 1);
+	PROVE(block_of(&c.g, c.begin, c.level) == c.block - 1);
 }
 
 /* Tick 0 stands for a shard that is served: the earliest tick is 1. */
@@ -51,8 +51,8 @@ void cascade_begins_a_second_ahead_or_with_the_block_before(void)
 	u32 shift = twheel_shift(&c.g, c.level);
 	u64 start = c.block << shift, before = (c.block - 1) << shift;
 
-	PROVE(c.early > 0);
-	PROVE(c.early == before || c.early == 1 || start - c.early == c.lead);
-	PROVE(start - c.early <= c.lead);
-	PROVE(c.early != 1 || before <= 1 || c.lead == start - 1);
+	PROVE(c.begin > 0);
+	PROVE(c.begin == before || c.begin == 1 || start - c.begin == c.lead);
+	PROVE(start - c.begin <= c.lead);
+	PROVE(c.begin != 1 || before <= 1 || c.lead == start - 1);
 }
