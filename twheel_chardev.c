@@ -483,12 +483,6 @@ static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void
 		return twdev_ioctl_info(f, argp);
 	case TWHEEL_IOC_SETUP:
 		return changes ? twdev_ioctl_setup(f, argp) : -EBADF;
-	case TWHEEL_IOC_MOD:
-		return changes ? twdev_ioctl_op(f, TWHEEL_OP_MOD, argp) : -EBADF;
-	case TWHEEL_IOC_GET:
-		return twdev_ioctl_op(f, TWHEEL_OP_GET, argp);
-	case TWHEEL_IOC_KICK:
-		return changes ? twdev_ioctl_op(f, TWHEEL_OP_KICK, argp) : -EBADF;
 	case TWHEEL_IOC_SUBMIT:
 		return changes ? twdev_ioctl_submit(f, argp) : -EBADF;
 	case TWHEEL_IOC_CANCEL_ALL:
@@ -499,25 +493,33 @@ static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void
 		return twdev_ioctl_list(f, argp);
 	case TWHEEL_IOC_STATS:
 		return twdev_ioctl_stats(f, argp);
-	case TWHEEL_IOC_ARM:
-	case TWHEEL_IOC_CANCEL:
-		return -EBADF;
 	default:
 		return -ENOTTY;
 	}
 }
 
-/* ARM and CANCEL are the hot commands. On a read-only descriptor they are like the others. */
+static long twdev_ioctl_one(struct file *file, struct twheel_op __user *uop)
+{
+	struct twdev_file *f = file->private_data;
+	u32 opcode;
+
+	if (get_user(opcode, &uop->opcode))
+		return -EFAULT;
+	if (!(file->f_mode & FMODE_WRITE) && opcode != TWHEEL_OP_GET)
+		return -EBADF;
+	if (opcode == TWHEEL_OP_ARM)
+		return twdev_ioctl_arm(f, uop);
+	if (opcode == TWHEEL_OP_CANCEL)
+		return twdev_ioctl_cancel(f, uop);
+	return twdev_ioctl_op(f, opcode, uop);
+}
+
 static long twdev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *argp = (void __user *)arg;
 
-	if (file->f_mode & FMODE_WRITE) {
-		if (cmd == TWHEEL_IOC_ARM)
-			return twdev_ioctl_arm(file->private_data, argp);
-		if (cmd == TWHEEL_IOC_CANCEL)
-			return twdev_ioctl_cancel(file->private_data, argp);
-	}
+	if (likely(cmd == TWHEEL_IOC_OP))
+		return twdev_ioctl_one(file, argp);
 	return twdev_ioctl_other(file, cmd, argp);
 }
 

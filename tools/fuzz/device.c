@@ -87,11 +87,16 @@ static int lie_now(enum lie lie)
 	return lying == (int)lie && ++occasions % ONE_LIE_IN == 0;
 }
 
-static int lie_about_error(unsigned long command, int error)
+static int is_op(unsigned long command, const struct twheel_op *op, uint32_t opcode)
+{
+	return command == TWHEEL_IOC_OP && op->opcode == opcode;
+}
+
+static int lie_about_error(unsigned long command, const void *arg, int error)
 {
 	if (error == -EINVAL && lie_now(WRONG_ERRNO))
 		return -ENOSPC;
-	if (error == -ENOENT && command == TWHEEL_IOC_CANCEL && lie_now(STALE_ACCEPTED))
+	if (error == -ENOENT && is_op(command, arg, TWHEEL_OP_CANCEL) && lie_now(STALE_ACCEPTED))
 		return 0;
 	if (error == -EBUSY && command == TWHEEL_IOC_SETUP && lie_now(SETUP_TOO_LATE))
 		return 0;
@@ -108,17 +113,17 @@ static int is_writable(const struct twheel_op *op)
 }
 
 /* Returns the outcome, possibly changed. */
-static int lie_about_op(unsigned long command, struct twheel_op *op, int outcome)
+static int lie_about_op(struct twheel_op *op, int outcome)
 {
 	static uint64_t id;
 
 	if (is_writable(op) && lie_now(RESULT_WRITTEN))
 		op->result = outcome;
-	if (command == TWHEEL_IOC_ARM && id && lie_now(OLD_ID))
+	if (op->opcode == TWHEEL_OP_ARM && id && lie_now(OLD_ID))
 		op->id = id;
-	if (command == TWHEEL_IOC_ARM)
+	if (op->opcode == TWHEEL_OP_ARM)
 		id = op->id;
-	if (command == TWHEEL_IOC_GET && lie_now(TOO_LONG))
+	if (op->opcode == TWHEEL_OP_GET && lie_now(TOO_LONG))
 		op->expires_ns += 1000000000;
 	if (outcome == TWHEEL_IDLE && lie_now(IDLE_WITHDRAWN))
 		return TWHEEL_WITHDRAWN;
@@ -352,9 +357,9 @@ void device_unmap(void *map, size_t size)
 static int ioctl_lies(unsigned long command, void *arg, int ret)
 {
 	if (ret < 0)
-		return lie_about_error(command, ret);
-	if (command == _IOWR(TWHEEL_IOC_MAGIC, _IOC_NR(command), struct twheel_op))
-		return lie_about_op(command, arg, ret);
+		return lie_about_error(command, arg, ret);
+	if (command == TWHEEL_IOC_OP)
+		return lie_about_op(arg, ret);
 	if (command == TWHEEL_IOC_SETUP)
 		return lie_now(BEGUN_BY_NOTHING) ? -EBUSY : ret;
 	lie_about_all(command, arg);
@@ -383,7 +388,7 @@ int device_command(int fd, struct twheel_submit *submit)
 
 	device_count(1);
 	if (ret < 0)
-		return lying < 0 ? ret : lie_about_error(TWHEEL_IOC_SUBMIT, ret);
+		return lying < 0 ? ret : lie_about_error(TWHEEL_IOC_SUBMIT, submit, ret);
 	submit->done = ret;
 	if (lying >= 0)
 		lie_about_all(TWHEEL_IOC_SUBMIT, submit);

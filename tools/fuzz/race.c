@@ -138,7 +138,7 @@ static void race_op(unsigned int thread, const struct step *step)
 {
 	struct twheel_op in = op_for(thread, step), out = in;
 	struct during when;
-	int ret = call(TWHEEL_IOC_OP(in.opcode), &out, &when);
+	int ret = call(TWHEEL_IOC_OP, &out, &when);
 
 	EXPECT(out.result == in.result, "opcode %u: the result is written", in.opcode);
 	note_op(thread, &in, &out, ret, when);
@@ -349,7 +349,7 @@ static void kick(unsigned int thread, unsigned int n, uint64_t deadline)
 {
 	struct twheel_op op = { .opcode = TWHEEL_OP_KICK, .id = shared.ids[n] };
 	struct during when;
-	int ret = call(TWHEEL_IOC_KICK, &op, &when);
+	int ret = call(TWHEEL_IOC_OP, &op, &when);
 
 	ledger_op(thread, &op, &op, ret, when);
 	if (ret)
@@ -724,7 +724,7 @@ static void make_cells(void)
 		};
 		struct twheel_op out = in;
 		struct during when;
-		int ret = call(TWHEEL_IOC_ARM, &out, &when);
+		int ret = call(TWHEEL_IOC_OP, &out, &when);
 
 		EXPECT(!ret && (uint32_t)out.id == n, "ARM: %d, id %#llx of cell %u", ret, out.id,
 		       n);

@@ -374,13 +374,10 @@ int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op)
 	struct twheel_op copy = *op;
 	int ret;
 
-	/* There are no more, as INFO has a bit for each. */
-	if (op->opcode > 31)
-		return -EINVAL;
 	/* The ioctl returns the outcome and does not write the result. */
-	ret = control(ctx, TWHEEL_IOC_OP(op->opcode), &copy);
+	ret = control(ctx, TWHEEL_IOC_OP, &copy);
 	if (ret < 0)
-		return ret == -ENOTTY ? -EINVAL : ret;
+		return ret;
 	*op = copy;
 	op->result = ret;
 	return ret;
@@ -393,7 +390,7 @@ int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
 	int ret;
 
 	twheel_prep_arm(&op, expires_ns, flags, cookie);
-	ret = control(ctx, TWHEEL_IOC_ARM, &op);
+	ret = control(ctx, TWHEEL_IOC_OP, &op);
 	if (ret >= 0 && id)
 		*id = op.id;
 	return ret;
@@ -405,7 +402,7 @@ int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
 	struct twheel_op op;
 
 	twheel_prep_mod(&op, id, expires_ns, flags, cookie);
-	return control(ctx, TWHEEL_IOC_MOD, &op);
+	return control(ctx, TWHEEL_IOC_OP, &op);
 }
 
 int twheel_cancel(struct twheel_ctx *ctx, uint64_t id)
@@ -413,7 +410,7 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id)
 	struct twheel_op op;
 
 	twheel_prep_cancel(&op, id);
-	return control(ctx, TWHEEL_IOC_CANCEL, &op);
+	return control(ctx, TWHEEL_IOC_OP, &op);
 }
 
 int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op)
@@ -422,7 +419,7 @@ int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op)
 	int ret;
 
 	twheel_prep_get(&found, id);
-	ret = control(ctx, TWHEEL_IOC_GET, &found);
+	ret = control(ctx, TWHEEL_IOC_OP, &found);
 	if (ret >= 0)
 		*op = found;
 	return ret;
@@ -522,7 +519,7 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 		return ret;
 	/* CLOCK_REALTIME requires TWHEEL_F_ABS. */
 	twheel_prep_arm(&op, TWHEEL_CELL_IDLE, TWHEEL_F_CELL | TWHEEL_F_ABS, cookie);
-	ret = control(ctx, TWHEEL_IOC_ARM, &op);
+	ret = control(ctx, TWHEEL_IOC_OP, &op);
 	if (ret)
 		return ret;
 	ret = twheel_cell_find(ctx, op.id, cell);
@@ -549,7 +546,7 @@ int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t 
 	struct twheel_op op;
 
 	twheel_prep_kick(&op, id);
-	ret = undo_arm(cell, expires_ns, control(ctx, TWHEEL_IOC_KICK, &op));
+	ret = undo_arm(cell, expires_ns, control(ctx, TWHEEL_IOC_OP, &op));
 	errno = saved;
 	return ret;
 }

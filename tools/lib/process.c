@@ -976,7 +976,7 @@ static int submit(struct twheel_process *p, struct twheel_submit *s)
 /* A KICK never waits for the mutex, see "Locking". */
 static int kick_op(struct twheel_process *p, struct twheel_op *op)
 {
-	int ret = op->opcode == TWHEEL_OP_KICK ? check_op(p, op) : -EINVAL;
+	int ret = check_op(p, op);
 
 	if (!is_alive(p))
 		return -EOPNOTSUPP;
@@ -1201,16 +1201,9 @@ static int get_stats(const struct twheel_process *p, struct twheel_stats *stats)
 
 static int dispatch(struct twheel_process *p, unsigned long request, void *arg)
 {
-	struct twheel_op *op = arg;
-
 	switch (request) {
-	case TWHEEL_IOC_ARM:
-	case TWHEEL_IOC_MOD:
-	case TWHEEL_IOC_CANCEL:
-	case TWHEEL_IOC_GET:
-		/* The numbers of these ioctls follow each other as the opcodes do. */
-		return op->opcode == _IOC_NR(request) - _IOC_NR(TWHEEL_IOC_ARM) + TWHEEL_OP_ARM ?
-			       operate(p, op) : -EINVAL;
+	case TWHEEL_IOC_OP:
+		return operate(p, arg);
 	case TWHEEL_IOC_SUBMIT:
 		return submit(p, arg);
 	case TWHEEL_IOC_INFO:
@@ -1233,14 +1226,15 @@ static int dispatch(struct twheel_process *p, unsigned long request, void *arg)
 
 int twheel_process_control(struct twheel_process *p, unsigned long request, void *arg)
 {
+	struct twheel_op *op = request == TWHEEL_IOC_OP ? arg : NULL;
 	int ret;
 
-	if (request == TWHEEL_IOC_KICK)
-		return kick_op(p, arg);
+	if (op && op->opcode == TWHEEL_OP_KICK)
+		return kick_op(p, op);
 	ret = enter_call(p);
 	if (ret)
 		return ret;
-	if (request != TWHEEL_IOC_CANCEL)
+	if (!op || op->opcode != TWHEEL_OP_CANCEL)
 		catch_up(p);
 	ret = dispatch(p, request, arg);
 	leave_call(p);

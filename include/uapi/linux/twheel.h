@@ -109,8 +109,9 @@ struct twheel_cell {
  *
  * KICK makes the kernel look at the word of a cell. It makes no event itself.
  *
- * The ioctls of a single operation return its outcome, or fail with its errno. They write
- * the output fields of the operation, except @result.
+ * TWHEEL_IOC_OP returns the outcome of its operation, or fails with its errno. It writes the
+ * output fields of ARM and GET, but not @result. GET needs a descriptor open for reading or
+ * writing, all others one that is open for writing.
  */
 struct twheel_op {
 	__u32	opcode;
@@ -400,23 +401,11 @@ struct twheel_stats {
 
 #define TWHEEL_IOC_INFO		_IOR(TWHEEL_IOC_MAGIC, 0x00, struct twheel_info)
 #define TWHEEL_IOC_SETUP	_IOW(TWHEEL_IOC_MAGIC, 0x01, struct twheel_setup)
-#define TWHEEL_IOC_ARM		_IOWR(TWHEEL_IOC_MAGIC, 0x02, struct twheel_op)
-#define TWHEEL_IOC_MOD		_IOWR(TWHEEL_IOC_MAGIC, 0x03, struct twheel_op)
-#define TWHEEL_IOC_CANCEL	_IOWR(TWHEEL_IOC_MAGIC, 0x04, struct twheel_op)
-#define TWHEEL_IOC_GET		_IOWR(TWHEEL_IOC_MAGIC, 0x05, struct twheel_op)
-#define TWHEEL_IOC_SUBMIT	_IOWR(TWHEEL_IOC_MAGIC, 0x06, struct twheel_submit)
-#define TWHEEL_IOC_CANCEL_ALL	_IOWR(TWHEEL_IOC_MAGIC, 0x07, struct twheel_cancel_all)
-#define TWHEEL_IOC_STOP		_IO(TWHEEL_IOC_MAGIC, 0x08)
-#define TWHEEL_IOC_LIST		_IOWR(TWHEEL_IOC_MAGIC, 0x09, struct twheel_list)
-#define TWHEEL_IOC_STATS	_IOR(TWHEEL_IOC_MAGIC, 0x0a, struct twheel_stats)
-/* 0x0b is free */
-#define TWHEEL_IOC_KICK		_IOWR(TWHEEL_IOC_MAGIC, 0x0c, struct twheel_op)
-
-/*
- * The ioctl of a single operation: TWHEEL_IOC_ARM for TWHEEL_OP_ARM. The numbers of KICK and later
- * ones are higher than those of ioctls for the whole context.
- */
-#define TWHEEL_IOC_OP(opcode)	\
-	_IOWR(TWHEEL_IOC_MAGIC, (opcode) + ((opcode) < TWHEEL_OP_KICK ? 1 : 7), struct twheel_op)
+#define TWHEEL_IOC_OP		_IOWR(TWHEEL_IOC_MAGIC, 0x02, struct twheel_op)
+#define TWHEEL_IOC_SUBMIT	_IOWR(TWHEEL_IOC_MAGIC, 0x03, struct twheel_submit)
+#define TWHEEL_IOC_CANCEL_ALL	_IOWR(TWHEEL_IOC_MAGIC, 0x04, struct twheel_cancel_all)
+#define TWHEEL_IOC_STOP		_IO(TWHEEL_IOC_MAGIC, 0x05)
+#define TWHEEL_IOC_LIST		_IOWR(TWHEEL_IOC_MAGIC, 0x06, struct twheel_list)
+#define TWHEEL_IOC_STATS	_IOR(TWHEEL_IOC_MAGIC, 0x07, struct twheel_stats)
 
 #endif /* _UAPI_LINUX_TWHEEL_H */

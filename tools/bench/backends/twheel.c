@@ -55,17 +55,11 @@ static void context_close(struct timers *timers)
 
 static void submit(struct context *context)
 {
-	static const unsigned long requests[] = {
-		[TWHEEL_OP_ARM]		= TWHEEL_IOC_ARM,
-		[TWHEEL_OP_MOD]		= TWHEEL_IOC_MOD,
-		[TWHEEL_OP_CANCEL]	= TWHEEL_IOC_CANCEL,
-	};
-	unsigned long request = requests[context->ops->opcode];
 	int done;
 
 	clock_start();
 	if (usage.batch == 1)
-		done = !ioctl(context->fd, request, context->ops);
+		done = !ioctl(context->fd, TWHEEL_IOC_OP, context->ops);
 	else
 		done = twheel_submit_ops(context->ctx, context->ops, context->nr);
 	clock_stop();

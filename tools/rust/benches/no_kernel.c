@@ -70,9 +70,10 @@ int ioctl(int fd, unsigned long request, ...)
 			.cells = MAX_CELLS,
 		};
 		break;
-	case TWHEEL_IOC_ARM:
+	case TWHEEL_IOC_OP:
 		op = arg;
-		op->id = 1ULL << 32 | __atomic_fetch_add(&nr_cells[fd], 1, __ATOMIC_RELAXED);
+		if (op->opcode == TWHEEL_OP_ARM)
+			op->id = 1ULL << 32 | __atomic_fetch_add(&nr_cells[fd], 1, __ATOMIC_RELAXED);
 		break;
 	case TWHEEL_IOC_STOP:
 		eventfd_write(fd, 1);

@@ -6,35 +6,25 @@
 
 use std::mem::size_of;
 
-/// Defines the number of each operation, and its ioctl.
+/// Defines the number of each operation.
 macro_rules! operations {
-    ($($opcode:ident = $code:literal, $request:ident = $number:literal: $what:literal;)*) => {
+    ($($opcode:ident = $code:literal: $what:literal;)*) => {
         $(
             #[doc = concat!("[`Op::opcode`]: ", $what, ".")]
             pub const $opcode: u32 = $code;
-            #[doc = concat!("A single operation, with [`Op`]: ", $what, ".")]
-            pub const $request: u32 = ioc(READ_WRITE, $number, size_of::<Op>());
         )*
 
-        pub(crate) fn request_of(opcode: u32) -> Option<u32> {
-            match opcode {
-                $($opcode => Some($request),)*
-                _ => None,
-            }
-        }
-
         /// Names and numbers, for a test.
-        pub const OPERATIONS: &[(&str, u32)] =
-            &[$((stringify!($opcode), $opcode), (stringify!($request), $request)),*];
+        pub const OPERATIONS: &[(&str, u32)] = &[$((stringify!($opcode), $opcode)),*];
     };
 }
 
 operations! {
-    OP_ARM = 1, IOC_ARM = 0x02: "arm a new timeout";
-    OP_MOD = 2, IOC_MOD = 0x03: "arm a timeout anew";
-    OP_CANCEL = 3, IOC_CANCEL = 0x04: "end a timeout without an event";
-    OP_GET = 4, IOC_GET = 0x05: "get the state of a timeout";
-    OP_KICK = 5, IOC_KICK = 0x0c: "look at the word of a cell";
+    OP_ARM = 1: "arm a new timeout";
+    OP_MOD = 2: "arm a timeout anew";
+    OP_CANCEL = 3: "end a timeout without an event";
+    OP_GET = 4: "get the state of a timeout";
+    OP_KICK = 5: "look at the word of a cell";
 }
 
 /// [`Op::flags`]: the deadline is absolute.
@@ -277,13 +267,15 @@ const READ_WRITE: u32 = READ | WRITE;
 pub const IOC_INFO: u32 = ioc(READ, 0x00, size_of::<Info>());
 /// Choose settings, with [`Setup`].
 pub const IOC_SETUP: u32 = ioc(WRITE, 0x01, size_of::<Setup>());
+/// Carry out one operation, with [`Op`].
+pub const IOC_OP: u32 = ioc(READ_WRITE, 0x02, size_of::<Op>());
 /// Carry out many operations, with [`Submit`].
-pub const IOC_SUBMIT: u32 = ioc(READ_WRITE, 0x06, size_of::<Submit>());
+pub const IOC_SUBMIT: u32 = ioc(READ_WRITE, 0x03, size_of::<Submit>());
 /// End all timeouts, with [`CancelAll`].
-pub const IOC_CANCEL_ALL: u32 = ioc(READ_WRITE, 0x07, size_of::<CancelAll>());
+pub const IOC_CANCEL_ALL: u32 = ioc(READ_WRITE, 0x04, size_of::<CancelAll>());
 /// Stop all timeouts for good.
-pub const IOC_STOP: u32 = ioc(NONE, 0x08, 0);
+pub const IOC_STOP: u32 = ioc(NONE, 0x05, 0);
 /// Page through the timeouts, with [`List`].
-pub const IOC_LIST: u32 = ioc(READ_WRITE, 0x09, size_of::<List>());
+pub const IOC_LIST: u32 = ioc(READ_WRITE, 0x06, size_of::<List>());
 /// Get statistics, with [`Stats`].
-pub const IOC_STATS: u32 = ioc(READ, 0x0a, size_of::<Stats>());
+pub const IOC_STATS: u32 = ioc(READ, 0x07, size_of::<Stats>());

@@ -30,10 +30,8 @@ unsafe fn control<T>(fd: BorrowedFd<'_>, request: u32, argument: *mut T) -> io::
 
 /// Carries out one operation. Returns its outcome.
 pub(crate) fn operate(fd: BorrowedFd<'_>, op: &mut abi::Op) -> io::Result<usize> {
-    let request =
-        abi::request_of(op.opcode).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-    // SAFETY: all of these take an operation
-    unsafe { control(fd, request, op) }
+    // SAFETY: it takes an operation
+    unsafe { control(fd, abi::IOC_OP, op) }
 }
 
 /// Carries out operations in order. Returns the number tried.

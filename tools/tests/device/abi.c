@@ -63,11 +63,9 @@ static_assert(SIZE(cell, 16) && __alignof__(struct twheel_cell) == 8 && AT(cell,
 
 /* The published numbers. */
 static_assert(TWHEEL_IOC_INFO == 0x8080f700 && TWHEEL_IOC_SETUP == 0x4038f701 &&
-	      TWHEEL_IOC_ARM == 0xc038f702 && TWHEEL_IOC_MOD == 0xc038f703 &&
-	      TWHEEL_IOC_CANCEL == 0xc038f704 && TWHEEL_IOC_GET == 0xc038f705 &&
-	      TWHEEL_IOC_SUBMIT == 0xc018f706 && TWHEEL_IOC_CANCEL_ALL == 0xc028f707 &&
-	      TWHEEL_IOC_STOP == 0xf708 && TWHEEL_IOC_LIST == 0xc030f709 &&
-	      TWHEEL_IOC_STATS == 0x81d0f70a && TWHEEL_IOC_KICK == 0xc038f70c, "ioctls");
+	      TWHEEL_IOC_OP == 0xc038f702 && TWHEEL_IOC_SUBMIT == 0xc018f703 &&
+	      TWHEEL_IOC_CANCEL_ALL == 0xc028f704 && TWHEEL_IOC_STOP == 0xf705 &&
+	      TWHEEL_IOC_LIST == 0xc030f706 && TWHEEL_IOC_STATS == 0x81d0f707, "ioctls");
 static_assert(TWHEEL_OP_ARM == 1 && TWHEEL_OP_MOD == 2 && TWHEEL_OP_CANCEL == 3 &&
 	      TWHEEL_OP_GET == 4 && TWHEEL_OP_KICK == 5, "operations");
 static_assert(TWHEEL_F_ABS == 1 && TWHEEL_F_FIXED_DELAY == 2 && TWHEEL_F_CELL == 4 &&
@@ -79,18 +77,16 @@ static_assert(TWHEEL_EV_LAST == 1 && TWHEEL_EV_UNPROCESSED == 2 && TWHEEL_INFO_P
 	      TWHEEL_INFO_STOPPED == 2 && TWHEEL_STATE_PENDING == 1 && TWHEEL_STATE_READY == 2 &&
 	      TWHEEL_STATE_IDLE == 3 && TWHEEL_LATENESS == 40, "events, INFO, LIST and STATS");
 
-/* Commands that take a struct twheel_op. */
-static const struct command {
+static const struct operation {
 	const char *name;
-	unsigned long ioctl;
 	__u32 opcode;
 	int changes;
-} commands[] = {
-	{ "arm", TWHEEL_IOC_ARM, TWHEEL_OP_ARM, 1 },
-	{ "mod", TWHEEL_IOC_MOD, TWHEEL_OP_MOD, 1 },
-	{ "cancel", TWHEEL_IOC_CANCEL, TWHEEL_OP_CANCEL, 1 },
-	{ "get", TWHEEL_IOC_GET, TWHEEL_OP_GET, 0 },
-	{ "kick", TWHEEL_IOC_KICK, TWHEEL_OP_KICK, 1 },
+} operations[] = {
+	{ "arm", TWHEEL_OP_ARM, 1 },
+	{ "mod", TWHEEL_OP_MOD, 1 },
+	{ "cancel", TWHEEL_OP_CANCEL, 1 },
+	{ "get", TWHEEL_OP_GET, 0 },
+	{ "kick", TWHEEL_OP_KICK, 1 },
 };
 
 /* A valid operation on the live timeout @id; ARM takes none. */
@@ -104,9 +100,9 @@ static struct twheel_op valid_op(__u32 opcode, __u64 id)
 }
 
 /* A timeout on which a valid operation has an effect. */
-static __u64 timeout_for(const struct command *command, int fd)
+static __u64 timeout_for(const struct operation *operation, int fd)
 {
-	if (command->opcode != TWHEEL_OP_KICK)
+	if (operation->opcode != TWHEEL_OP_KICK)
 		return arm(fd, HOUR, 7);
 	if (!(info(fd).op_flags & TWHEEL_F_CELL))
 		ktap_skip("no cells");
@@ -121,15 +117,15 @@ TEST(other_command_is_enotty)
 {
 	static const unsigned int others[] = {
 		/* unknown, or of another driver */
-		COMMAND(_IO, 0x0b), COMMAND(_IO, 0x0d), COMMAND(_IO, 0x7f),
+		COMMAND(_IO, 0x08), COMMAND(_IO, 0x0d), COMMAND(_IO, 0x7f),
 		COMMAND(_IOWR, 0xff, struct twheel_info), 0, ~0U,
 		TCGETS, _IOR(TWHEEL_IOC_MAGIC + 1, 0x00, struct twheel_info),
 		/* another size */
 		COMMAND(_IOR, 0x00, char[80]), COMMAND(_IOW, 0x01, char[64]),
 		COMMAND(_IOWR, 0x02, char[48]), COMMAND(_IOWR, 0x02, char[64]),
-		COMMAND(_IOWR, 0x06, char[32]), COMMAND(_IOWR, 0x07, char[32]),
-		COMMAND(_IOW, 0x08, char[8]), COMMAND(_IOWR, 0x09, char[56]),
-		COMMAND(_IOR, 0x0a, char[128]), COMMAND(_IOWR, 0x0c, char[8]),
+		COMMAND(_IOWR, 0x03, char[32]), COMMAND(_IOWR, 0x04, char[32]),
+		COMMAND(_IOW, 0x05, char[8]), COMMAND(_IOWR, 0x06, char[56]),
+		COMMAND(_IOR, 0x07, char[128]),
 		/* another direction */
 		COMMAND(_IOW, 0x02, struct twheel_op), COMMAND(_IO, 0x02),
 	};
@@ -154,11 +150,11 @@ TEST(read_only_descriptor_changes_nothing)
 	__u32 done;
 	int fd = device_open(O_RDONLY | O_NONBLOCK);
 
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		struct twheel_op single = valid_op(commands[i].opcode, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
+		struct twheel_op single = valid_op(operations[i].opcode, 1);
 
-		CHECK_ROW(operate(fd, commands[i].ioctl, &single),
-			  commands[i].changes ? -EBADF : -ENOENT, commands[i].name);
+		CHECK_ROW(operate(fd, &single),
+			  operations[i].changes ? -EBADF : -ENOENT, operations[i].name);
 	}
 	CHECK_EQ(try_submit(fd, &op, 1, &done), -EBADF);
 	CHECK_EQ(info(fd).live, 0);
@@ -225,7 +221,7 @@ static void check_op_flag(int fd, __u32 flag, int is_known)
 
 	if (flag == TWHEEL_F_FIXED_DELAY)
 		op.interval_ns = HOUR;
-	ret = operate(fd, TWHEEL_IOC_ARM, &op);
+	ret = operate(fd, &op);
 	CHECK_EQ(ret, is_known ? 0 : -EINVAL);
 }
 
@@ -264,15 +260,15 @@ TEST(op_at_bad_address_is_efault)
 	int fd = device_open(O_RDWR);
 
 	bad_addresses(bad);
-	for (size_t c = 0; c < ARRAY_SIZE(commands); c++) {
-		struct twheel_op op = valid_op(commands[c].opcode, 1);
+	for (size_t c = 0; c < ARRAY_SIZE(operations); c++) {
+		struct twheel_op op = valid_op(operations[c].opcode, 1);
 		void *cut = map_before(sizeof(op) - 4, PROT_NONE);
 
 		for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-			CHECK_ROW(device_ioctl(fd, commands[c].ioctl, bad[i].address), -EFAULT,
-				  commands[c].name);
+			CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_OP, bad[i].address), -EFAULT,
+				  operations[c].name);
 		memcpy(cut, &op, sizeof(op) - 4);
-		CHECK_ROW(device_ioctl(fd, commands[c].ioctl, cut), -EFAULT, commands[c].name);
+		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_OP, cut), -EFAULT, operations[c].name);
 	}
 	CHECK_EQ(info(fd).live, 0);
 }
@@ -281,14 +277,14 @@ TEST(op_at_bad_address_is_efault)
  * Carry out @op when only its first @writable bytes can be written; all of it can be read.
  * The call fails, or it leaves the bytes after them unchanged.
  */
-static int operate_in_part(int fd, unsigned long command, struct twheel_op *op, size_t writable)
+static int operate_in_part(int fd, struct twheel_op *op, size_t writable)
 {
 	char *cut = map_before(writable, PROT_READ | PROT_WRITE);
 	int ret;
 
 	memcpy(cut, op, sizeof(*op));
 	protect_page(cut + writable, PROT_READ);
-	ret = device_ioctl(fd, command, cut);
+	ret = device_ioctl(fd, TWHEEL_IOC_OP, cut);
 	memcpy(op, cut, sizeof(*op));
 	return ret;
 }
@@ -298,34 +294,34 @@ static int operate_in_part(int fd, unsigned long command, struct twheel_op *op, 
 /* Without room for its results, an operation fails and changes nothing. */
 static const struct room {
 	const char *name;
-	const struct command *command;
+	__u32 opcode;
 	size_t writable;
 	int ret;		/* withdrawn: the timeout has fired */
 } rooms[] = {
-	{ "ARM, none", &commands[0], 0, -EFAULT },
-	{ "ARM, half before the id", &commands[0], 4, -EFAULT },
-	{ "ARM, no id", &commands[0], BEFORE(id), -EFAULT },
-	{ "ARM, half of the id", &commands[0], BEFORE(id) + 4, -EFAULT },
-	{ "ARM, the id", &commands[0], BEFORE(expires_ns), 0 },
-	{ "MOD, none", &commands[1], 0, 0 },
-	{ "MOD of an event, none", &commands[1], 0, TWHEEL_WITHDRAWN },
-	{ "CANCEL, none", &commands[2], 0, 0 },
-	{ "CANCEL of an event, none", &commands[2], 0, TWHEEL_WITHDRAWN },
-	{ "GET, no cookie", &commands[3], BEFORE(cookie), -EFAULT },
-	{ "GET, all but the result", &commands[3], BEFORE(result), 0 },
+	{ "ARM, none", TWHEEL_OP_ARM, 0, -EFAULT },
+	{ "ARM, half before the id", TWHEEL_OP_ARM, 4, -EFAULT },
+	{ "ARM, no id", TWHEEL_OP_ARM, BEFORE(id), -EFAULT },
+	{ "ARM, half of the id", TWHEEL_OP_ARM, BEFORE(id) + 4, -EFAULT },
+	{ "ARM, the id", TWHEEL_OP_ARM, BEFORE(expires_ns), 0 },
+	{ "MOD, none", TWHEEL_OP_MOD, 0, 0 },
+	{ "MOD of an event, none", TWHEEL_OP_MOD, 0, TWHEEL_WITHDRAWN },
+	{ "CANCEL, none", TWHEEL_OP_CANCEL, 0, 0 },
+	{ "CANCEL of an event, none", TWHEEL_OP_CANCEL, 0, TWHEEL_WITHDRAWN },
+	{ "GET, no cookie", TWHEEL_OP_GET, BEFORE(cookie), -EFAULT },
+	{ "GET, all but the result", TWHEEL_OP_GET, BEFORE(result), 0 },
 };
 
 TEST(operation_needs_room_only_for_its_results)
 {
 	for_each_row(room, rooms) {
-		__u32 opcode = room->command->opcode;
+		__u32 opcode = room->opcode;
 		int fd = device_open(O_RDWR | O_NONBLOCK), arms = opcode == TWHEEL_OP_ARM;
 		__u64 id = room->ret == TWHEEL_WITHDRAWN ? arm_fired(fd, 7) : arm(fd, HOUR, 7);
 		struct twheel_op op = valid_op(opcode, id);
 
 		if (arms && room->ret)
 			op.expires_ns = 0;
-		CHECK_EQ(operate_in_part(fd, room->command->ioctl, &op, room->writable), room->ret);
+		CHECK_EQ(operate_in_part(fd, &op, room->writable), room->ret);
 		CHECK_EQ(info(fd).live, 1 + (arms && !room->ret) - (opcode == TWHEEL_OP_CANCEL));
 		if (opcode != TWHEEL_OP_CANCEL && !room->ret)
 			CHECK_EQ(state_of(fd, op.id).cookie, opcode == TWHEEL_OP_GET ? 7 : 1);
@@ -387,19 +383,19 @@ static void set_bits(struct twheel_op *op, const struct twheel_op *bits)
 	op->reserved |= bits->reserved;
 }
 
-/* @command refuses each row, alone and in a SUBMIT, for a pending timeout and an unread event. */
-static void check_refused(const struct command *command)
+/* @operation refuses each row, alone and in a SUBMIT, for a pending timeout and an unread event. */
+static void check_refused(const struct operation *operation)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	const __u64 ids[] = { timeout_for(command, fd), arm_fired(fd, 7) };
+	const __u64 ids[] = { timeout_for(operation, fd), arm_fired(fd, 7) };
 
-	ktap_note("%s", command->name);
+	ktap_note("%s", operation->name);
 	for_each_row(row, refused) {
-		for (size_t i = 0; i < ARRAY_SIZE(ids) && row->by & 1U << command->opcode; i++) {
-			struct twheel_op op = valid_op(command->opcode, ids[i]);
+		for (size_t i = 0; i < ARRAY_SIZE(ids) && row->by & 1U << operation->opcode; i++) {
+			struct twheel_op op = valid_op(operation->opcode, ids[i]);
 
 			set_bits(&op, &row->bits);
-			CHECK_EQ(operate(fd, command->ioctl, &op), -EINVAL);
+			CHECK_EQ(operate(fd, &op), -EINVAL);
 			submit(fd, &op, 1);
 			CHECK_EQ(op.result, -EINVAL);
 			CHECK_EQ(state_of(fd, ids[0]).cookie, 7);
@@ -412,14 +408,14 @@ static void check_refused(const struct command *command)
 
 TEST(operation_with_a_bad_field_is_einval)
 {
-	for_each_row(command, commands)
-		if (command->opcode != TWHEEL_OP_KICK)
-			check_refused(command);
+	for_each_row(operation, operations)
+		if (operation->opcode != TWHEEL_OP_KICK)
+			check_refused(operation);
 }
 
 TEST(kick_with_a_bad_field_is_einval)
 {
-	for_each_row(command, commands)
-		if (command->opcode == TWHEEL_OP_KICK)
-			check_refused(command);
+	for_each_row(operation, operations)
+		if (operation->opcode == TWHEEL_OP_KICK)
+			check_refused(operation);
 }

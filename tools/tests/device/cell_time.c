@@ -238,7 +238,7 @@ TEST(mod_replaces_the_slack)
 		struct twheel_op op = op_mod_cell(id, to_idle ? TWHEEL_CELL_IDLE : when, 7);
 
 		op.flags |= TWHEEL_F_EXACT;
-		CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
+		CHECK_EQ(operate(fd, &op), 0);
 		if (to_idle)
 			CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
 		CHECK(looks_at(cells, id, when));

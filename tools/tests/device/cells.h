@@ -108,7 +108,7 @@ static inline int mod_cell(int fd, __u64 id, __u64 when, __u64 cookie)
 {
 	struct twheel_op op = op_mod_cell(id, when, cookie);
 
-	return operate(fd, TWHEEL_IOC_MOD, &op);
+	return operate(fd, &op);
 }
 
 /* The user side: operations on a cell, with a call only if necessary */

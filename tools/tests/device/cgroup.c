@@ -120,7 +120,7 @@ static void arm_until(int fd, int error)
 
 	do {
 		op = op_arm(HOUR, 0, 0);
-		ret = operate(fd, TWHEEL_IOC_ARM, &op);
+		ret = operate(fd, &op);
 	} while (!ret);
 	CHECK_EQ(ret, error);
 }

@@ -345,16 +345,16 @@ static inline int stop(int fd)
 	return device_ioctl(fd, TWHEEL_IOC_STOP, NULL);
 }
 
-/* No ioctl of a single operation writes the result field. */
+/* TWHEEL_IOC_OP does not write the result field. */
 #define RESULT_CANARY	0x5aa5a55a
 
 /* Returns the outcome of a single operation, or -errno. */
-static inline int operate(int fd, unsigned long command, struct twheel_op *op)
+static inline int operate(int fd, struct twheel_op *op)
 {
 	int ret;
 
 	op->result = RESULT_CANARY;
-	ret = device_ioctl(fd, command, op);
+	ret = device_ioctl(fd, TWHEEL_IOC_OP, op);
 	CHECK_EQ(op->result, RESULT_CANARY);
 	return ret;
 }
@@ -396,7 +396,7 @@ static inline struct twheel_op op_get(__u64 id)
 static inline int try_arm(int fd, __u64 expires_ns, __u32 flags, __u64 cookie, __u64 *id)
 {
 	struct twheel_op op = op_arm(expires_ns, flags, cookie);
-	int ret = operate(fd, TWHEEL_IOC_ARM, &op);
+	int ret = operate(fd, &op);
 
 	*id = op.id;
 	return ret;
@@ -414,7 +414,7 @@ static inline struct twheel_op op_periodic(__u64 expires_ns, __u64 interval_ns, 
 
 static inline __u64 arm_op(int fd, struct twheel_op op)
 {
-	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), 0);
+	CHECK_EQ(operate(fd, &op), 0);
 	CHECK(op.id != 0);
 	return op.id;
 }
@@ -434,28 +434,28 @@ static inline int mod(int fd, __u64 id, __u64 ns, __u64 cookie)
 {
 	struct twheel_op op = op_mod(id, ns, 0, cookie);
 
-	return operate(fd, TWHEEL_IOC_MOD, &op);
+	return operate(fd, &op);
 }
 
 static inline int cancel(int fd, __u64 id)
 {
 	struct twheel_op op = op_cancel(id);
 
-	return operate(fd, TWHEEL_IOC_CANCEL, &op);
+	return operate(fd, &op);
 }
 
 static inline int kick(int fd, __u64 id)
 {
 	struct twheel_op op = op_kick(id);
 
-	return operate(fd, TWHEEL_IOC_KICK, &op);
+	return operate(fd, &op);
 }
 
 static inline int get(int fd, __u64 id)
 {
 	struct twheel_op op = op_get(id);
 
-	return operate(fd, TWHEEL_IOC_GET, &op);
+	return operate(fd, &op);
 }
 
 static inline int try_submit(int fd, struct twheel_op *ops, __u32 nr, __u32 *done)
@@ -485,7 +485,7 @@ static inline struct twheel_op state_of(int fd, __u64 id)
 {
 	struct twheel_op op = op_get(id);
 
-	CHECK_EQ(operate(fd, TWHEEL_IOC_GET, &op), 0);
+	CHECK_EQ(operate(fd, &op), 0);
 	return op;
 }
 

@@ -82,9 +82,9 @@ TEST(mapping_without_cells_is_enodev)
 	CHECK_EQ(errno, ENODEV);
 	CHECK(mmap(NULL, page_size(), PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED);
 	CHECK_EQ(errno, ENODEV);
-	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), -EINVAL);
+	CHECK_EQ(operate(fd, &op), -EINVAL);
 	op.expires_ns = TWHEEL_CELL_IDLE;
-	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), -EINVAL);
+	CHECK_EQ(operate(fd, &op), -EINVAL);
 	CHECK_EQ(info(fd).opcodes & 1 << TWHEEL_OP_KICK, 0);
 	CHECK_EQ(kick(fd, arm(fd, HOUR, 7)), -EINVAL);
 	CHECK_EQ(kick(fd, 0), -EINVAL);
@@ -330,7 +330,7 @@ static void use_up_pages(void)
 	}
 	ktap_note("%d pages", 99 - page);
 	CHECK(page > 0 && page < 99);
-	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), -EAGAIN);
+	CHECK_EQ(operate(fd, &op), -EAGAIN);
 	submit(fd, &op, 1);
 	CHECK_EQ(op.result, -EAGAIN);
 	CHECK_EQ(info(fd).live, 1);

@@ -445,7 +445,7 @@ static void arm_where_pages_vanish(void)
 		struct twheel_op *op = f.stable;
 
 		*op = request;
-		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_ARM, f.view), 0);
+		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_OP, f.view), 0);
 		CHECK_EQ(get(fd, op->id), 0);
 		CHECK_EQ(info(fd).live, armed % 1000 + 1);
 		if (armed % 1000 == 999)

@@ -239,7 +239,7 @@ TEST(slack_of_the_context_is_for_those_that_name_none)
 			op.opcode = TWHEEL_OP_MOD;
 			op.id = only_entry(fd).id;
 			CHECK_EQ(mod(fd, op.id, HOUR, 0), 0);
-			CHECK_EQ(operate(fd, TWHEEL_IOC_MOD, &op), 0);
+			CHECK_EQ(operate(fd, &op), 0);
 			check_only_entry(fd, named, slacks[i]);
 			submit(fd, &op, 1);
 			check_only_entry(fd, named, slacks[i]);

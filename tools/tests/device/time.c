@@ -40,7 +40,7 @@ static void set(int fd, const struct way *way, __u64 expires_ns, __u64 cookie, _
 	if (way->moved) {
 		op.opcode = TWHEEL_OP_MOD;
 		op.id = arm(fd, cookie % 3 ? MS : HOUR, ~0ULL);
-		CHECK(operate(fd, TWHEEL_IOC_MOD, &op) >= 0);
+		CHECK(operate(fd, &op) >= 0);
 	} else {
 		arm_op(fd, op);
 	}
@@ -98,7 +98,7 @@ TEST(something_remains_of_a_due_timeout_until_it_fires)
 	struct twheel_op op = op_arm(MS, 0, 0);
 
 	op.slack_us = 100000;
-	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), 0);
+	CHECK_EQ(operate(fd, &op), 0);
 	for (__u64 end = now_ns() + 50 * MS; now_ns() < end; sleep_ns(MS)) {
 		int unread = info(fd).ready;
 

@@ -422,9 +422,8 @@ TEST(command_with_another_op_size_is_einval)
 TEST(other_command_is_eopnotsupp)
 {
 	static const __u32 commands[] = {
-		0, 1, ~0U, TWHEEL_IOC_INFO, TWHEEL_IOC_SETUP, TWHEEL_IOC_ARM, TWHEEL_IOC_MOD,
-		TWHEEL_IOC_CANCEL, TWHEEL_IOC_GET, TWHEEL_IOC_CANCEL_ALL, TWHEEL_IOC_STOP,
-		TWHEEL_IOC_LIST, TWHEEL_IOC_STATS,
+		0, 1, ~0U, TWHEEL_IOC_INFO, TWHEEL_IOC_SETUP, TWHEEL_IOC_OP,
+		TWHEEL_IOC_CANCEL_ALL, TWHEEL_IOC_STOP, TWHEEL_IOC_LIST, TWHEEL_IOC_STATS,
 	};
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);

@@ -162,7 +162,7 @@ static void make_a_cell(int fd)
 	struct twheel_op op = op_cell(TWHEEL_CELL_IDLE, 0);
 
 	need_cells();
-	CHECK_EQ(operate(fd, TWHEEL_IOC_ARM, &op), -EAGAIN);
+	CHECK_EQ(operate(fd, &op), -EAGAIN);
 }
 
 static void set_up_twice(int fd)

@@ -165,15 +165,10 @@ static long make(void *arg)
 	if (w->call->make)
 		return w->call->make(w);
 	w->argument = w->call->argument;
-	switch (w->call->ioctl) {
-	case TWHEEL_IOC_STOP:
+	if (w->call->ioctl == TWHEEL_IOC_STOP)
 		return stop(w->fd);
-	case TWHEEL_IOC_MOD:
-	case TWHEEL_IOC_CANCEL:
-	case TWHEEL_IOC_GET:
-	case TWHEEL_IOC_KICK:
+	if (w->call->ioctl == TWHEEL_IOC_OP && w->argument.op.opcode != TWHEEL_OP_ARM)
 		w->argument.op.id = w->id;
-	}
 	return device_ioctl(w->fd, w->call->ioctl, &w->argument);
 }
 
@@ -433,21 +428,21 @@ static void check_op(struct world *w, long ret)
 		CHECK_EQ(op->cookie, w->cookie);
 }
 
-#define CLEAN_OP(what, prepare, command, op_, ...)				\
-	CLEAN(what, prepare, check_op, .ioctl = command, .argument.op = op_, ##__VA_ARGS__)
+#define CLEAN_OP(what, prepare, op_, ...)					\
+	CLEAN(what, prepare, check_op, .ioctl = TWHEEL_IOC_OP, .argument.op = op_, ##__VA_ARGS__)
 
-CLEAN_OP(arm, file_with_two, TWHEEL_IOC_ARM, op_arm(HOUR, 0, 3))
-CLEAN_OP(first_arm, new_file, TWHEEL_IOC_ARM, op_arm(HOUR, 0, 3))
-CLEAN_OP(arm_that_needs_a_page, file_with_a_full_page, TWHEEL_IOC_ARM, op_arm(HOUR, 0, 3))
-CLEAN_OP(arm_that_grows_the_table, file_with_a_full_table, TWHEEL_IOC_ARM, op_arm(HOUR, 0, 3))
-CLEAN_OP(arm_of_a_cell, file_with_two, TWHEEL_IOC_ARM, op_arm(HOUR, TWHEEL_F_CELL, 3))
-CLEAN_OP(first_arm_of_a_cell, new_file, TWHEEL_IOC_ARM, op_arm(HOUR, TWHEEL_F_CELL, 3))
-CLEAN_OP(mod, file_with_two, TWHEEL_IOC_MOD, op_mod(0, 2 * HOUR, 0, 4))
-CLEAN_OP(mod_of_a_cell, file_with_a_cell, TWHEEL_IOC_MOD, op_mod(0, 2 * HOUR, TWHEEL_F_CELL, 6))
-CLEAN_OP(mod_of_unread, file_unread, TWHEEL_IOC_MOD, op_mod(0, HOUR, 0, 4), .ret = TWHEEL_WITHDRAWN)
-CLEAN_OP(kick, file_with_a_cell, TWHEEL_IOC_KICK, op_kick(0))
-CLEAN_OP(cancel, file_with_two, TWHEEL_IOC_CANCEL, op_cancel(0))
-CLEAN_OP(get, file_with_two, TWHEEL_IOC_GET, op_get(0))
+CLEAN_OP(arm, file_with_two, op_arm(HOUR, 0, 3))
+CLEAN_OP(first_arm, new_file, op_arm(HOUR, 0, 3))
+CLEAN_OP(arm_that_needs_a_page, file_with_a_full_page, op_arm(HOUR, 0, 3))
+CLEAN_OP(arm_that_grows_the_table, file_with_a_full_table, op_arm(HOUR, 0, 3))
+CLEAN_OP(arm_of_a_cell, file_with_two, op_arm(HOUR, TWHEEL_F_CELL, 3))
+CLEAN_OP(first_arm_of_a_cell, new_file, op_arm(HOUR, TWHEEL_F_CELL, 3))
+CLEAN_OP(mod, file_with_two, op_mod(0, 2 * HOUR, 0, 4))
+CLEAN_OP(mod_of_a_cell, file_with_a_cell, op_mod(0, 2 * HOUR, TWHEEL_F_CELL, 6))
+CLEAN_OP(mod_of_unread, file_unread, op_mod(0, HOUR, 0, 4), .ret = TWHEEL_WITHDRAWN)
+CLEAN_OP(kick, file_with_a_cell, op_kick(0))
+CLEAN_OP(cancel, file_with_two, op_cancel(0))
+CLEAN_OP(get, file_with_two, op_get(0))
 
 /* SUBMIT */
 
