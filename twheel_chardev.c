@@ -12,8 +12,7 @@
  * Clock, wheel, limit and slack of a file are constant once it has begun. A file begins with
  * SETUP, its first timeout, a mapping of cells, or STOP. SETUP creates the wheel without a lock,
  * then installs all settings under @grow and @lock, unless the file has begun meanwhile. Operations
- * read the settings under @lock, plain ones locklessly after they load @plain with acquire;
- * twdev_begin() stores it with release.
+ * read the settings under @lock.
  *
  *
  * Records
@@ -28,7 +27,7 @@
  *	ARMED		in the wheel, or in a batch on its way to the sink
  *	READY		on the event queue
  *	CANCELLED	cancelled in a batch on its way to the sink: lookups miss it, and
- *			the sink frees it. Also used while a run of CANCELs holds the lock
+ *			the sink frees it. Also used while CANCELs are gathered under the lock
  *
  *	FREE -> ARMED		ARM
  *	ARMED -> READY		sink
@@ -382,11 +381,10 @@ static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entri
 	guard(twdev_file)(f);
 	now_ns = twheel_now(f->wheel);
 	for (i = 0; i < TWDEV_PER_CHUNK && nr < max; i++) {
-		r = twdev_record_at(f, *next);
-		if (!r) {
-			*end = true;
+		*end = !twdev_has_record(f, *next);
+		if (*end)
 			break;
-		}
+		r = twdev_record_at(f, *next);
 		if (twdev_is_live(r))
 			twdev_describe(f, r, now_ns, &entries[nr++]);
 		++*next;
@@ -498,29 +496,12 @@ static noinline long twdev_ioctl_other(struct file *file, unsigned int cmd, void
 	}
 }
 
-static long twdev_ioctl_one(struct file *file, struct twheel_op __user *uop)
-{
-	struct twdev_file *f = file->private_data;
-	u32 opcode;
-
-	if (get_user(opcode, &uop->opcode))
-		return -EFAULT;
-	if (!(file->f_mode & FMODE_WRITE) && opcode != TWHEEL_OP_GET)
-		return -EBADF;
-	if (opcode == TWHEEL_OP_ARM)
-		return twdev_ioctl_arm(f, uop);
-	if (opcode == TWHEEL_OP_CANCEL)
-		return twdev_ioctl_cancel(f, uop);
-	return twdev_ioctl_op(f, opcode, uop);
-}
-
+/* OP is the hot command, so it is tested first, and needs no stack of the others. */
 static long twdev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
-	void __user *argp = (void __user *)arg;
-
 	if (likely(cmd == TWHEEL_IOC_OP))
-		return twdev_ioctl_one(file, argp);
-	return twdev_ioctl_other(file, cmd, argp);
+		return twdev_ioctl_op(file, cmd, arg);
+	return twdev_ioctl_other(file, cmd, (void __user *)arg);
 }
 
 /* Files */

@@ -158,8 +158,6 @@ struct twdev_user {
  * struct twdev_file - an open file
  * @lock: protects all members without another rule below
  * @begun: SETUP fails from now on. SETUP reads it without @lock, as a hint
- * @plain: @begun is set and @slack_us is 0, so plain operations are allowed. Read with
- *	acquire, without @lock
  * @stopped: STOP has begun: ARM, MOD and KICK fail
  * @over: STOP has ended: no more events are added. Read without @lock
  * @wheel_bytes: what @wheel counts of its user's limit; 0 if other files use it, too; constant
@@ -196,7 +194,6 @@ struct twdev_user {
 struct twdev_file {
 	spinlock_t		lock;		/* all of the file */
 	bool			begun;
-	bool			plain;
 	bool			stopped;
 	bool			over;
 	bool			stopping;
@@ -240,14 +237,17 @@ static inline u32 twdev_index(const struct twdev_record *r)
 	return (u32)r->id;
 }
 
-/* Caller holds f->lock. No calls in here: it runs inside user_access_begin(). */
-static __always_inline struct twdev_record *twdev_record_at(struct twdev_file *f, u32 index)
+/* Is there a record of this index? Caller holds f->lock. */
+static inline bool twdev_has_record(const struct twdev_file *f, u32 index)
 {
-	u32 chunk = index / TWDEV_PER_CHUNK;
+	return index / TWDEV_PER_CHUNK < f->nr_chunks;
+}
 
-	if (chunk >= f->nr_chunks)
-		return NULL;
-	chunk = array_index_nospec(chunk, f->nr_chunks);
+/* Caller holds f->lock. The record must exist, except in a speculation of the CPU. */
+static inline struct twdev_record *twdev_record_at(struct twdev_file *f, u32 index)
+{
+	u32 chunk = array_index_nospec(index / TWDEV_PER_CHUNK, f->nr_chunks);
+
 	return &f->chunks[chunk]->records[index % TWDEV_PER_CHUNK];
 }
 
@@ -260,10 +260,13 @@ static inline bool twdev_is_live(const struct twdev_record *r)
 /* Returns the live record of @id, or NULL. */
 static inline struct twdev_record *twdev_find(struct twdev_file *f, u64 id)
 {
-	struct twdev_record *r = twdev_record_at(f, id);
+	struct twdev_record *r;
 
 	lockdep_assert_held(&f->lock);
-	return r && r->id == id && twdev_is_live(r) ? r : NULL;
+	if (!twdev_has_record(f, id))
+		return NULL;
+	r = twdev_record_at(f, id);
+	return r->id == id && twdev_is_live(r) ? r : NULL;
 }
 
 /* Is the record in the wheel, or on its way to the sink? */
@@ -372,8 +375,6 @@ static inline void twdev_begin(struct twdev_file *f)
 {
 	lockdep_assert_held(&f->lock);
 	WRITE_ONCE(f->begun, true);
-	/* Pairs with the acquire in twdev_is_plain(). */
-	smp_store_release(&f->plain, !f->slack_us);
 }
 
 /* Has STOP ended and the last event gone? */
@@ -381,13 +382,6 @@ static inline bool twdev_is_over(const struct twdev_file *f)
 {
 	/* Pairs with the release in twdev_stop(): see "Waiting" of twheel_events.c. */
 	return smp_load_acquire(&f->over) && !READ_ONCE(f->nr_ready);
-}
-
-/* Has the file begun without a default slack? Then its settings can be read locklessly. */
-static inline bool twdev_is_plain(const struct twdev_file *f)
-{
-	/* Pairs with the release in twdev_begin(). */
-	return smp_load_acquire(&f->plain);
 }
 
 /* twheel_records.c: below all others */
@@ -429,9 +423,7 @@ u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 
 		  u64 *remaining_ns);
 
 /* twheel_ops.c: calls cells and records */
-int twdev_ioctl_op(struct twdev_file *f, u32 opcode, struct twheel_op __user *uop);
-int twdev_ioctl_arm(struct twdev_file *f, struct twheel_op __user *uop);
-int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop);
+long twdev_ioctl_op(struct file *file, unsigned int cmd, unsigned long arg);
 int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmit);
 int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
 int twdev_ioctl_cancel_all(struct twdev_file *f, struct twheel_cancel_all __user *uall);

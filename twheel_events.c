@@ -54,7 +54,7 @@
  * waits while it is @serving. The last file of a user cancels the work.
  *
  * STOP and CANCEL take a LATE record off its list; KICK and MOD leave it to the look that follows.
- * The sink waits for the lock of a file for one run or chunk, and charges this time, too.
+ * The sink waits for the lock of a file for a group or chunk, and charges this time, too.
  */
 #include <linux/sched/signal.h>
 #include <linux/uio.h>

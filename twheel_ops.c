@@ -2,44 +2,103 @@
 /*
  * Operations of /dev/twheel
  *
- * An operation comes alone, in an ioctl, or in an array, in SUBMIT. An ARM or MOD is plain if it is
- * no cell and has neither slack nor fixed delay. A CANCEL is plain if it has only an id. Successive
- * plain operations of one kind are a run. It is carried out in user memory, in one hold of the
- * lock. An ARM or CANCEL that comes alone is a run of one. Any other operation is copied.
+ * An operation comes alone, in OP, or in an array, in SUBMIT. Each has one function, from
+ * twdev_arm_op() to twdev_kick_op(), which works on a copy of it, with the file's lock held. User
+ * memory is accessed without a lock. An array is handled in groups of TWDEV_GROUP:
  *
- * A run ends before the first operation that is not plain, is of another kind, faults, or would be
- * refused. It also ends before an ARM that finds no free record, and a CANCEL or MOD whose id is
- * not that of an ARMED record. That operation is copied, if it does not begin the next run.
+ *	twdev_load_group()	copies a group from user memory
+ *	twdev_carry_out()	carries it out in one hold of the lock, if no page is missing
+ *	twdev_store_group()	stores ids, what GET has found, and results
  *
  *
- * User memory under the lock
+ * Gathering
  *
- * Runs, and the id of an ARM that comes alone, are read and written with the file's lock held:
+ * A list of timeouts costs the engine less than one after the other. So operations of a group
+ * gather timeouts, instead of arming, moving or cancelling them at once:
  *
- *  - Page faults are disabled. After one the lock is dropped, the page is faulted in, and the
- *    operation is repeated.
- *  - Between user_access_begin() and user_access_end() only inline functions are called.
- *  - Each field is read once, so the value checked is the value used.
- *  - The id of an ARM is written before the ARM takes effect: a timeout with an unknown id
- *    could not be cancelled. A run writes @result before, too. Copies of an array are written
- *    back in the end; results in memory that was unmapped meanwhile are lost.
+ *	ARM	if it is plain, see twdev_is_plain()
+ *	MOD	if it is plain, and the record is ARMED
+ *	CANCEL	if the record is ARMED. It becomes CANCELLED: a second CANCEL does not find it
+ *
+ * twdev_flush() gives the engine what operations of one opcode have gathered. It is called before
+ * an operation with another opcode, before the lock is dropped, and before an ARM or MOD that is
+ * not gathered: timeouts of one tick fire in the order in which they were armed. So no operation
+ * finds a record whose ARM is gathered. A MOD may find one whose MOD is: both move the timeout.
+ *
+ * The sink may have taken a gathered timeout out of the wheel already, and wait for the lock. The
+ * engine then skips it. A MOD tells the sink to arm it once more, a CANCEL to free its record.
+ *
+ *
+ * Missing pages
+ *
+ * An ARM is admitted if the file is not stopped, its live timeouts are below its limit, and a
+ * record is free. If the page of the record, or of its cell, is missing, the lock is dropped,
+ * twdev_provide() adds the page, and the ARM is repeated. After a fatal signal that fails; the
+ * rest of the group is carried out, and no further group.
+ *
+ *
+ * Bad addresses
+ *
+ * A group is carried out if its memory can be read, and written at both ends: it lies in two pages
+ * at most. If not, its first operation is tried by itself, so all operations before a bad address
+ * take effect. The memory of an operation that comes alone must be writable only for what it
+ * stores: the id of an ARM, and what GET has found.
+ *
+ * Storing fails only if another task has unmapped the memory meanwhile. The operation keeps its
+ * effect, and its result is lost. Only an ARM is undone: nobody knows the id of its timeout. It
+ * then counts as cancelled, and the file as begun. A result is stored after all else: if it is
+ * there, it is true, and the id beside it is valid.
+ *
+ * The id is stored after the lock has been dropped, so others may be faster:
+ *
+ *  - The event may be read before.
+ *  - Another task may get the id from the event or from LIST, and cancel or move the timeout. The
+ *    id that is stored may be that of a timeout that has ended. A CANCEL that undoes the ARM finds
+ *    the same timeout or none: an id is not used again.
+ *  - STOP may make an UNPROCESSED event of it. A CANCEL that undoes the ARM withdraws the event.
+ *  - Nobody can release the file: the call, or the request of the io_uring, has a reference.
  */
+#include <linux/fault-inject-usercopy.h>
 #include <linux/sched/signal.h>
+#include <linux/slab.h>
 
 #include "twheel_dev.h"
 
-/* Operations in one hold of the lock: of a run, and of copies. Their arrays are on the stack. */
-#define TWDEV_ARMS		64U
-#define TWDEV_MOVES		48U
-#define TWDEV_COPIES		16U
+/* Operations in one hold of the lock, and in one that fits on the stack. */
+#define TWDEV_GROUP		32
+#define TWDEV_SMALL_GROUP	8
 
-/* Not an outcome: the operation has to be repeated after twdev_provide(). */
+/* Not an outcome: the ARM has to be repeated after twdev_provide(). */
 #define TWDEV_REPEAT		(TWHEEL_IDLE + 1)
 
-/* Check the flags, times and slack of an ARM or MOD. */
-static inline int twdev_check_times(const struct twdev_file *f, const struct twheel_op *op)
+/**
+ * struct twdev_gathered - timeouts of successive operations for one call of the engine
+ * @opcode: of the operations
+ * @nr: number of timeouts
+ * @timeouts: the timeouts
+ * @ops: MOD, CANCEL: their operations
+ * @deadlines: MOD: their deadlines
+ */
+struct twdev_gathered {
+	u32			opcode;
+	u32			nr;
+	struct twheel_timeout	*timeouts[TWDEV_GROUP];
+	struct twheel_op	*ops[TWDEV_GROUP];
+	u64			deadlines[TWDEV_GROUP];
+};
+
+/* Check a CANCEL or KICK: all fields except the id must be 0. OR-ing them saves branches. */
+static inline int twdev_check_id_alone(const struct twheel_op *op)
 {
-	if (op->flags & ~TWDEV_ARM_FLAGS || f->op_flags & ~op->flags)
+	u32 extras = op->flags | op->repeat | op->slack_us | op->reserved;
+
+	return unlikely(extras | op->expires_ns | op->interval_ns | op->cookie) ? -EINVAL : 0;
+}
+
+/* Check an ARM or MOD without a lookup of its timeout. */
+static noinline int twdev_check_times(const struct twdev_file *f, const struct twheel_op *op)
+{
+	if (op->reserved || op->flags & ~TWDEV_ARM_FLAGS || f->op_flags & ~op->flags)
 		return -EINVAL;
 	if (op->expires_ns > S64_MAX &&
 	    !(op->flags & TWHEEL_F_CELL && op->expires_ns == TWHEEL_CELL_IDLE))
@@ -53,35 +112,17 @@ static inline int twdev_check_times(const struct twdev_file *f, const struct twh
 	return op->flags & TWHEEL_F_CELL ? -EINVAL : 0;
 }
 
-/* Check a CANCEL or KICK: all fields except the id must be 0. OR-ing them saves branches. */
-static inline int twdev_check_id_alone(const struct twheel_op *op)
-{
-	u32 extras = op->flags | op->repeat | op->slack_us | op->reserved;
-
-	return unlikely(extras | op->expires_ns | op->interval_ns | op->cookie) ? -EINVAL : 0;
-}
-
 /*
- * Check an operation without a lookup of its timeout. Fields that it does not take must be 0.
- * Output fields may have any value.
+ * Is this ARM or MOD plain: no cell, and without slack and fixed delay? Then it also passes
+ * twdev_check_times(). Most are plain, and OR-ing fields saves branches.
  */
-static int twdev_check_op(const struct twdev_file *f, const struct twheel_op *op)
+static inline bool twdev_is_plain(const struct twdev_file *f, const struct twheel_op *op)
 {
-	if (op->reserved)
-		return -EINVAL;
-	switch (op->opcode) {
-	case TWHEEL_OP_ARM:
-	case TWHEEL_OP_MOD:
-		return twdev_check_times(f, op);
-	case TWHEEL_OP_GET:
-		return op->flags || op->slack_us ? -EINVAL : 0;
-	case TWHEEL_OP_CANCEL:
-		return twdev_check_id_alone(op);
-	case TWHEEL_OP_KICK:
-		return TWDEV_HAS_CELLS ? twdev_check_id_alone(op) : -EINVAL;
-	default:
-		return -EINVAL;
-	}
+	u32 extras = op->slack_us | op->reserved | f->slack_us;
+
+	extras |= (op->flags & ~TWHEEL_F_ABS) | (f->op_flags & ~op->flags);
+	return likely(!extras && (op->expires_ns | op->interval_ns) <= S64_MAX &&
+		      (!op->repeat || op->interval_ns));
 }
 
 /* Returns 0 if the state and limit of the file admit an ARM, otherwise -errno. */
@@ -92,98 +133,48 @@ static inline int twdev_refusal(const struct twdev_file *f)
 	return f->live >= f->max ? -EAGAIN : 0;
 }
 
-/* Deadline of an ARM or MOD on the wheel's clock. */
-static __always_inline u64 twdev_deadline(const struct twdev_file *f, u32 flags,
-					  u64 expires_ns, u64 now_ns)
+/* The time of this hold of the lock, @now_ns, unless 0. The clock is expensive: read it once. */
+static inline u64 twdev_now(const struct twdev_file *f, u64 *now_ns)
 {
-	if (flags & TWHEEL_F_ABS)
-		return twdev_from_user_ns(f, expires_ns);
-	return twdev_from_base(expires_ns, now_ns);
+	if (!*now_ns)
+		*now_ns = twheel_now(f->wheel);
+	return *now_ns;
 }
 
-/* The slack of an ARM or MOD, in us. */
-static inline u32 twdev_slack_of(const struct twdev_file *f, const struct twheel_op *op)
+/* Deadline of an ARM or MOD on the wheel's clock. */
+static inline u64 twdev_deadline(const struct twdev_file *f, const struct twheel_op *op,
+				 u64 *now_ns)
 {
-	if (op->slack_us || op->flags & TWHEEL_F_EXACT)
-		return op->slack_us;
-	return f->slack_us;
+	if (op->flags & TWHEEL_F_ABS)
+		return twdev_from_user_ns(f, op->expires_ns);
+	return twdev_from_base(op->expires_ns, twdev_now(f, now_ns));
 }
 
 /* Set all fields that ARM and MOD set, except the deadline. A cell has no interval. */
-static inline void twdev_fill(struct twdev_file *f, struct twdev_record *r,
-			      const struct twheel_op *op)
+static __always_inline void twdev_fill(const struct twdev_file *f, struct twdev_record *r,
+				       const struct twheel_op *op, bool plain)
 {
 	r->t.data = op->cookie;
 	r->repeat = op->repeat;
-	r->t.tag = twdev_slack_of(f, op);
-	r->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL);
-	if (likely(!twdev_is_cell(r)))
+	r->t.tag = plain || op->flags & TWHEEL_F_EXACT ? 0 : op->slack_us ?: f->slack_us;
+	if (plain || !(op->flags & TWHEEL_F_CELL))
 		r->interval_ns = op->interval_ns;
+	r->flags = plain ? 0 : op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL);
 }
 
-/* Fields of a plain ARM or MOD. The flags are TWHEEL_F_ABS, or 0. */
-struct twdev_plain {
-	u32	flags;
-	u64	expires_ns;
-	u64	interval_ns;
-	u64	cookie;
-	u32	repeat;
-};
-
-/* twdev_fill() for a plain MOD of an ARMED record */
-static __always_inline void twdev_refill_plain(struct twdev_record *r,
-					       const struct twdev_plain *op)
+/* Let the sink arm a record on its way there for a MOD. Returns the outcome. */
+static int twdev_defer_mod(struct twdev_record *r, u64 expires_ns)
 {
-	r->t.data = op->cookie;
-	r->t.tag = 0;
-	r->interval_ns = op->interval_ns;
-	r->repeat = op->repeat;
-	r->flags = 0;
+	int ret = r->rearm ? 0 : TWHEEL_WITHDRAWN;
+
+	r->t.expires = expires_ns;
+	r->rearm = true;
+	return ret;
 }
 
-/* twdev_fill() for a plain ARM, with the deadline. Makes the FREE record ARMED. */
-static __always_inline void twdev_fill_plain(const struct twdev_file *f, struct twdev_record *r,
-					     const struct twdev_plain *op, u64 now_ns)
+/* Count a CANCEL by its outcome @ret, and return that. */
+static int twdev_count_end(struct twdev_file *f, int ret)
 {
-	r->t.expires = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
-	twdev_refill_plain(r, op);
-	r->state = TWDEV_ARMED;
-	r->rearm = false;
-	r->unprocessed = false;
-}
-
-/*
- * End a live record in any state. Returns true if it had fired. A record with @rearm set has
- * not fired.
- */
-static bool twdev_remove(struct twdev_file *f, struct twdev_record *r)
-{
-	bool fired = r->state == TWDEV_READY;
-
-	if (fired) {
-		twdev_unready(f, r);
-	} else if (r->state == TWDEV_LATE) {
-		list_del(&r->t.entry);
-	} else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
-		r->state = TWDEV_CANCELLED;
-		f->live--;
-		return !r->rearm;
-	}
-	twdev_end_record(f, r);
-	return fired;
-}
-
-/* Cancel a cell, or a record that is not pending in the wheel. Returns the outcome. */
-static noinline int twdev_cancel_other(struct twdev_file *f, struct twdev_record *r)
-{
-	int ret = 0;
-
-	if (twdev_is_cell(r)) {
-		ret = twdev_disarm_cell(f, r);
-		twdev_remove(f, r);
-	} else if (twdev_remove(f, r)) {
-		ret = TWHEEL_WITHDRAWN;
-	}
 	if (!ret)
 		f->counts.cancelled++;
 	else if (ret == TWHEEL_WITHDRAWN)
@@ -193,49 +184,125 @@ static noinline int twdev_cancel_other(struct twdev_file *f, struct twdev_record
 	return ret;
 }
 
-/* End a live record. Returns the outcome. */
-static __always_inline int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
+/* Cancel a record on its way to the sink, which frees it. Returns the outcome, unless a cell. */
+static int twdev_cancel_late(struct twdev_file *f, struct twdev_record *r)
 {
-	if (unlikely(r->state != TWDEV_ARMED || !twheel_cancel(&r->t)))
-		return twdev_cancel_other(f, r);
-	twdev_end_record(f, r);
-	f->counts.cancelled++;
+	r->state = TWDEV_CANCELLED;
+	f->live--;
+	return r->rearm ? 0 : TWHEEL_WITHDRAWN;
+}
+
+/* Flushing */
+
+static void twdev_flush_mods(struct twdev_gathered *g)
+{
+	u32 i;
+
+	for (i = 0; i < g->nr; i++) {
+		i += twheel_mod_list(g->timeouts + i, g->deadlines + i, g->nr - i);
+		if (likely(i == g->nr))
+			break;
+		g->ops[i]->result = twdev_defer_mod(twdev_record_of(&g->timeouts[i]->entry),
+						    g->deadlines[i]);
+	}
+}
+
+static void twdev_flush_cancels(struct twdev_file *f, struct twdev_gathered *g)
+{
+	u32 cancelled = twheel_cancel_list(g->timeouts, g->nr), i;
+	int ret;
+
+	f->counts.cancelled += cancelled;
+	f->live -= cancelled;
+	for (i = 0; i < g->nr; i++) {
+		if (likely(g->timeouts[i])) {
+			twdev_recycle(f, twdev_record_of(&g->timeouts[i]->entry));
+			continue;
+		}
+		ret = twdev_cancel_late(f, twdev_record_at(f, g->ops[i]->id));
+		g->ops[i]->result = twdev_count_end(f, ret);
+	}
+}
+
+static noinline void __twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
+{
+	if (g->opcode == TWHEEL_OP_ARM)
+		twheel_arm_list(f->wheel, g->timeouts, g->nr);
+	else if (g->opcode == TWHEEL_OP_MOD)
+		twdev_flush_mods(g);
+	else
+		twdev_flush_cancels(f, g);
+	g->nr = 0;
+}
+
+static inline void twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
+{
+	if (g && g->nr)
+		__twdev_flush(f, g);
+}
+
+/*
+ * The operations. Each function returns the result. @g is NULL if the operation came alone; all
+ * are inline, so that the compiler can leave out what such an operation does not need.
+ */
+
+static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *op, u64 *now_ns,
+					struct twdev_gathered *g)
+{
+	bool plain = twdev_is_plain(f, op), cell = !plain && op->flags & TWHEEL_F_CELL;
+	int ret = plain ? 0 : twdev_check_times(f, op);
+	struct twdev_record *r = f->free;
+
+	ret = ret ?: twdev_refusal(f);
+	if (unlikely(ret)) {
+		f->refused += ret == -EAGAIN;
+		return ret;
+	}
+	if (unlikely(!r || (cell && twdev_lacks_cell(f, r))))
+		return TWDEV_REPEAT;
+	/* The first timeout begins the file, even if it ends in this hold. */
+	if (unlikely(!f->begun))
+		twdev_begin(f);
+	f->free = r->next_free;
+	f->live++;
+	op->id = r->id;
+	twdev_fill(f, r, op, plain);
+	r->state = TWDEV_ARMED;
+	r->rearm = false;
+	r->unprocessed = false;
+	if (g && plain) {
+		r->t.expires = twdev_deadline(f, op, now_ns);
+		g->timeouts[g->nr++] = &r->t;
+		return 0;
+	}
+	twdev_flush(f, g);
+	if (cell)
+		twdev_arm_cell(f, r, op, twdev_now(f, now_ns));
+	else
+		twdev_arm_record(f, r, twdev_deadline(f, op, now_ns));
 	return 0;
 }
 
-static int twdev_cancel_op(struct twdev_file *f, u64 id)
+/* A MOD that is not gathered. @r: NULL if the id is unknown */
+static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *r,
+				     const struct twheel_op *op, u64 *now_ns)
 {
-	struct twdev_record *r = twdev_find(f, id);
-
-	return r ? twdev_cancel_record(f, r) : -ENOENT;
-}
-
-/* Let the sink arm a record on its way there for a MOD. Returns true if it had fired. */
-static bool twdev_defer_mod(struct twdev_record *r, u64 expires_ns)
-{
-	bool fired = !r->rearm;
-
-	r->t.expires = expires_ns;
-	r->rearm = true;
-	return fired;
-}
-
-static int twdev_mod_op(struct twdev_file *f, const struct twheel_op *op, u64 now_ns)
-{
-	struct twdev_record *r = twdev_find(f, op->id);
+	int ret = twdev_check_times(f, op);
 	u64 expires_ns;
 
-	if (unlikely(f->stopped))
+	if (ret)
+		return ret;
+	if (f->stopped)
 		return -ESHUTDOWN;
 	if (!r)
 		return -ENOENT;
-	if (unlikely(twdev_is_cell(r) != !!(op->flags & TWHEEL_F_CELL)))
+	if (twdev_is_cell(r) != !!(op->flags & TWHEEL_F_CELL))
 		return -EINVAL;
 	f->counts.moved++;
-	twdev_fill(f, r, op);
-	if (unlikely(twdev_is_cell(r)))
-		return twdev_mod_cell(f, r, op, now_ns);
-	expires_ns = twdev_deadline(f, op->flags, op->expires_ns, now_ns);
+	twdev_fill(f, r, op, false);
+	if (twdev_is_cell(r))
+		return twdev_mod_cell(f, r, op, twdev_now(f, now_ns));
+	expires_ns = twdev_deadline(f, op, now_ns);
 	if (r->state == TWDEV_READY) {
 		twdev_unready(f, r);
 		twdev_arm_record(f, r, expires_ns);
@@ -243,13 +310,73 @@ static int twdev_mod_op(struct twdev_file *f, const struct twheel_op *op, u64 no
 	}
 	if (twheel_mod_slack(&r->t, expires_ns, twdev_slack_ns(r)) >= 0)
 		return 0;
-	return twdev_defer_mod(r, expires_ns) ? TWHEEL_WITHDRAWN : 0;
+	return twdev_defer_mod(r, expires_ns);
 }
 
-static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
+static __always_inline int twdev_mod_op(struct twdev_file *f, struct twheel_op *op, u64 *now_ns,
+					struct twdev_gathered *g)
 {
 	struct twdev_record *r = twdev_find(f, op->id);
 
+	if (g && likely(r && r->state == TWDEV_ARMED && twdev_is_plain(f, op) && !f->stopped)) {
+		f->counts.moved++;
+		twdev_fill(f, r, op, true);
+		g->deadlines[g->nr] = twdev_deadline(f, op, now_ns);
+		g->ops[g->nr] = op;
+		g->timeouts[g->nr++] = &r->t;
+		return 0;
+	}
+	twdev_flush(f, g);
+	return twdev_mod_record(f, r, op, now_ns);
+}
+
+/* End a live record in any state. Returns the outcome. */
+static noinline int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
+{
+	bool cell = twdev_is_cell(r);
+	int ret = cell ? twdev_disarm_cell(f, r) : 0, late;
+
+	if (r->state == TWDEV_READY) {
+		twdev_unready(f, r);
+		ret = cell ? ret : TWHEEL_WITHDRAWN;
+	} else if (r->state == TWDEV_LATE) {
+		list_del(&r->t.entry);
+	} else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
+		late = twdev_cancel_late(f, r);
+		return twdev_count_end(f, cell ? ret : late);
+	}
+	twdev_end_record(f, r);
+	return twdev_count_end(f, ret);
+}
+
+static __always_inline int twdev_cancel_op(struct twdev_file *f, struct twheel_op *op,
+					   struct twdev_gathered *g)
+{
+	struct twdev_record *r = twdev_find(f, op->id);
+
+	if (unlikely(twdev_check_id_alone(op)))
+		return -EINVAL;
+	if (unlikely(!r))
+		return -ENOENT;
+	if (unlikely(r->state != TWDEV_ARMED || (!g && !twheel_cancel(&r->t))))
+		return twdev_cancel_record(f, r);
+	if (!g) {
+		twdev_end_record(f, r);
+		f->counts.cancelled++;
+		return 0;
+	}
+	r->state = TWDEV_CANCELLED;
+	g->ops[g->nr] = op;
+	g->timeouts[g->nr++] = &r->t;
+	return 0;
+}
+
+static noinline int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
+{
+	struct twdev_record *r = twdev_find(f, op->id);
+
+	if (op->flags || op->slack_us || op->reserved)
+		return -EINVAL;
 	if (!r)
 		return -ENOENT;
 	op->cookie = r->t.data;
@@ -259,339 +386,39 @@ static int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 	return 0;
 }
 
-/*
- * Operations in user memory
- *
- * The functions load field by field, which costs half as much as a copy. Each must-be-zero field
- * of a plain operation is tested as it is loaded. They return true if an access faults or the
- * operation is not plain.
- */
-
-/* Any access to user memory under the lock, see "User memory under the lock". */
-#define twdev_in_place(access)				\
-({							\
-	typeof(access) __ret;				\
-							\
-	pagefault_disable();				\
-	__ret = (access);				\
-	pagefault_enable();				\
-	__ret;						\
-})
-
-/* Call twdev_is_not() to twdev_store_done() inside user_access_begin() and _end(). */
-
-static __always_inline bool twdev_is_not(u32 value, const __u32 __user *field)
+static noinline int twdev_kick_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 {
-	u32 is;
-
-	unsafe_get_user(is, field, fault);
-	return is != value;
-fault:
-	return true;
+	if (!TWDEV_HAS_CELLS || twdev_check_id_alone(op))
+		return -EINVAL;
+	return twdev_kick(f, op->id, now_ns);
 }
 
-static __always_inline bool twdev_is_set(const __u64 __user *field)
+/* Returns the result, or TWDEV_REPEAT. */
+static __always_inline int twdev_do_op(struct twdev_file *f, struct twheel_op *op, u64 *now_ns,
+				       struct twdev_gathered *g)
 {
-	u64 is;
-
-	unsafe_get_user(is, field, fault);
-	return is;
-fault:
-	return true;
-}
-
-/*
- * Load the fields of a plain @opcode, ARM or MOD. It also passes twdev_check_op(). The flags
- * must be TWHEEL_F_ABS or @must.
- */
-static __always_inline bool twdev_load_plain(struct twdev_plain *op, u32 opcode,
-					     const struct twheel_op __user *uop, u32 must)
-{
-	if (twdev_is_not(opcode, &uop->opcode))
-		return true;
-	unsafe_get_user(op->flags, &uop->flags, fault);
-	if (op->flags != TWHEEL_F_ABS && op->flags != must)
-		return true;
-	if (twdev_is_not(0, &uop->slack_us) || twdev_is_not(0, &uop->reserved))
-		return true;
-	unsafe_get_user(op->expires_ns, &uop->expires_ns, fault);
-	unsafe_get_user(op->interval_ns, &uop->interval_ns, fault);
-	unsafe_get_user(op->cookie, &uop->cookie, fault);
-	unsafe_get_user(op->repeat, &uop->repeat, fault);
-	if (unlikely(op->repeat && !op->interval_ns))
-		return true;
-	return (op->expires_ns | op->interval_ns) > S64_MAX;
-fault:
-	return true;
-}
-
-static __always_inline bool twdev_load_id(u64 *id, const struct twheel_op __user *uop)
-{
-	unsafe_get_user(*id, &uop->id, fault);
-	return false;
-fault:
-	return true;
-}
-
-/* Load the id of a CANCEL. Returns true if it would not pass twdev_check_id_alone(). */
-static __always_inline bool twdev_load_cancel(u64 *id, const struct twheel_op __user *uop)
-{
-	if (twdev_is_not(TWHEEL_OP_CANCEL, &uop->opcode) || twdev_is_not(0, &uop->flags) ||
-	    twdev_is_not(0, &uop->repeat) || twdev_is_not(0, &uop->slack_us) ||
-	    twdev_is_not(0, &uop->reserved) || twdev_is_set(&uop->expires_ns) ||
-	    twdev_is_set(&uop->interval_ns) || twdev_is_set(&uop->cookie))
-		return true;
-	return twdev_load_id(id, uop);
-}
-
-static __always_inline bool twdev_store_id(u64 id, struct twheel_op __user *uop)
-{
-	unsafe_put_user(id, &uop->id, fault);
-	return false;
-fault:
-	return true;
-}
-
-/* Store the result 0 of an operation of SUBMIT. */
-static __always_inline bool twdev_store_done(struct twheel_op __user *uop)
-{
-	unsafe_put_user(0, &uop->result, fault);
-	return false;
-fault:
-	return true;
-}
-
-/*
- * Runs in place. Each function carries out a run at the front of @uops, and returns its length.
- * With @alone the run is one operation that came in an ioctl, which has no result to store.
- */
-
-/* Prepare a run of ARMs; the caller arms @timeouts. */
-static __always_inline u32 twdev_load_arms(struct twdev_file *f, struct twheel_op __user *uop,
-					   u32 nr, bool alone, u64 now_ns,
-					   struct twdev_plain *op,
-					   struct twheel_timeout **timeouts)
-{
-	u32 room = twdev_refusal(f) ? 0 : min(nr, f->max - f->live);
-	struct twdev_record *r = f->free;
-	u32 must = f->op_flags, n;
-
-	if (!user_access_begin(uop, nr * sizeof(*uop)))
-		return 0;
-	for (n = 0; r && n < room; n++, uop++) {
-		if (unlikely(twdev_load_plain(op, TWHEEL_OP_ARM, uop, must) ||
-			     twdev_store_id(r->id, uop) || (!alone && twdev_store_done(uop))))
-			break;
-		twdev_fill_plain(f, r, op, now_ns);
-		timeouts[n] = &r->t;
-		r = r->next_free;
-	}
-	user_access_end();
-	f->free = r;
-	f->live += n;
-	return n;
-}
-
-/* With @alone the clock is read, which is expensive, if the deadline is relative. */
-static __always_inline u32 twdev_run_arms(struct twdev_file *f, struct twheel_op __user *uops,
-					  u32 nr, bool alone, u64 now_ns,
-					  struct twheel_timeout **timeouts)
-{
-	struct twdev_plain op twheel_uninitialized;
-	u64 expires_ns;
-	u32 n;
-
 	lockdep_assert_held(&f->lock);
-	n = twdev_in_place(twdev_load_arms(f, uops, nr, alone, now_ns, &op, timeouts));
-	if (unlikely(!n))
-		return 0;
-	if (alone) {
-		expires_ns = timeouts[0]->expires;
-		if (!(op.flags & TWHEEL_F_ABS))
-			expires_ns = twdev_from_base(expires_ns, twheel_now(f->wheel));
-		twheel_arm(timeouts[0], expires_ns);
-	} else {
-		twheel_arm_list(f->wheel, timeouts, n);
-	}
-	return n;
-}
-
-/* Make the ARMED records of a run of CANCELs CANCELLED; a second CANCEL of the id fails. */
-static __always_inline u32 twdev_load_cancels(struct twdev_file *f,
-					      struct twheel_op __user *uop, u32 nr, bool alone,
-					      struct twdev_record **records,
-					      struct twheel_timeout **timeouts)
-{
-	struct twdev_record *r;
-	u64 id;
-	u32 n;
-
-	if (!user_access_begin(uop, nr * sizeof(*uop)))
-		return 0;
-	for (n = 0; n < nr; n++, uop++) {
-		if (unlikely(twdev_load_cancel(&id, uop)))
-			break;
-		r = twdev_record_at(f, id);
-		if (unlikely(!r || r->id != id || r->state != TWDEV_ARMED ||
-			     (!alone && twdev_store_done(uop))))
-			break;
-		r->state = TWDEV_CANCELLED;
-		records[n] = r;
-		timeouts[n] = &r->t;
-	}
-	user_access_end();
-	return n;
-}
-
-/*
- * Sets the bits of @withdrawn for timeouts on their way to the sink, which frees their records,
- * unless a MOD had deferred them.
- */
-static __always_inline u32 twdev_run_cancels(struct twdev_file *f,
-					     struct twheel_op __user *uops, u32 nr, bool alone,
-					     struct twdev_record **records,
-					     struct twheel_timeout **timeouts, u64 *withdrawn)
-{
-	u32 n, i;
-
-	lockdep_assert_held(&f->lock);
-	*withdrawn = 0;
-	n = twdev_in_place(twdev_load_cancels(f, uops, nr, alone, records, timeouts));
-	if (unlikely(!n))
-		return 0;
-	if (!alone)
-		twheel_cancel_list(timeouts, n);
-	else if (unlikely(!twheel_cancel(timeouts[0])))
-		timeouts[0] = NULL;
-	/* With @alone, @n is 1, and the compiler knows. */
-	for (i = 0; i < (alone ? 1 : n); i++) {
-		if (likely(timeouts[i]))
-			twdev_recycle(f, records[i]);
-		else if (!records[i]->rearm)
-			*withdrawn |= BIT_ULL(i);
-	}
-	f->live -= n;
-	f->counts.cancelled += n;
-	if (unlikely(*withdrawn)) {
-		f->counts.cancelled -= hweight64(*withdrawn);
-		f->counts.withdrawn += hweight64(*withdrawn);
-	}
-	return n;
-}
-
-/* Prepare a run of MODs of ARMED records; the caller moves @timeouts. */
-static __always_inline u32 twdev_load_mods(struct twdev_file *f, struct twheel_op __user *uop,
-					   u32 nr, u64 now_ns, struct twheel_timeout **timeouts,
-					   u64 *deadlines)
-{
-	u32 must = f->op_flags, n;
-	struct twdev_plain op twheel_uninitialized;
-	struct twdev_record *r;
-	u64 id;
-
-	if (f->stopped || !user_access_begin(uop, nr * sizeof(*uop)))
-		return 0;
-	for (n = 0; n < nr; n++, uop++) {
-		if (unlikely(twdev_load_plain(&op, TWHEEL_OP_MOD, uop, must) ||
-			     twdev_load_id(&id, uop)))
-			break;
-		r = twdev_record_at(f, id);
-		if (unlikely(!r || r->id != id || r->state != TWDEV_ARMED ||
-			     twdev_store_done(uop)))
-			break;
-		twdev_refill_plain(r, &op);
-		deadlines[n] = twdev_deadline(f, op.flags, op.expires_ns, now_ns);
-		timeouts[n] = &r->t;
-	}
-	user_access_end();
-	return n;
-}
-
-static __always_inline u32 twdev_run_mods(struct twdev_file *f, struct twheel_op __user *uops,
-					  u32 nr, u64 now_ns, struct twheel_timeout **timeouts,
-					  u64 *deadlines, u64 *withdrawn)
-{
-	u32 n, i;
-
-	lockdep_assert_held(&f->lock);
-	*withdrawn = 0;
-	n = twdev_in_place(twdev_load_mods(f, uops, nr, now_ns, timeouts, deadlines));
-	f->counts.moved += n;
-	for (i = 0; i < n; i++) {
-		i += twheel_mod_list(timeouts + i, deadlines + i, n - i);
-		if (likely(i == n))
-			break;
-		if (twdev_defer_mod(twdev_record_of(&timeouts[i]->entry), deadlines[i]))
-			*withdrawn |= BIT_ULL(i);
-	}
-	return n;
-}
-
-/* Copies */
-
-/* The id of an ARM that comes alone is stored at @uop before it takes effect. */
-static int twdev_arm_op(struct twdev_file *f, struct twheel_op *op,
-			struct twheel_op __user *uop, u64 now_ns)
-{
-	bool cell = op->flags & TWHEEL_F_CELL;
-	struct twdev_record *r = f->free;
-	int ret = twdev_refusal(f);
-
-	if (ret) {
-		f->refused += ret == -EAGAIN;
-		return ret;
-	}
-	if (!r || (cell && twdev_lacks_cell(f, r)))
-		return TWDEV_REPEAT;
-	if (uop && twdev_in_place(put_user(r->id, &uop->id)))
-		return TWDEV_REPEAT;
-	op->id = r->id;
-	/* The first timeout begins the file, even if it ends in this hold. */
-	if (unlikely(!f->begun))
-		twdev_begin(f);
-	f->free = r->next_free;
-	f->live++;
-	r->rearm = false;
-	r->unprocessed = false;
-	twdev_fill(f, r, op);
-	if (cell)
-		twdev_arm_cell(f, r, op, now_ns);
-	else
-		twdev_arm_record(f, r, twdev_deadline(f, op->flags, op->expires_ns, now_ns));
-	return 0;
-}
-
-/*
- * Carry out @op, a copy of @uop, or of an entry of an array. Returns its result, or
- * TWDEV_REPEAT if an ARM lacks what twdev_provide() can provide.
- */
-static int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
-		       struct twheel_op __user *uop, u64 now_ns)
-{
-	int ret = twdev_check_op(f, op);
-
-	lockdep_assert_held(&f->lock);
-	if (ret)
-		return ret;
 	switch (op->opcode) {
 	case TWHEEL_OP_ARM:
-		return twdev_arm_op(f, op, uop, now_ns);
+		return twdev_arm_op(f, op, now_ns, g);
 	case TWHEEL_OP_MOD:
-		return twdev_mod_op(f, op, now_ns);
+		return twdev_mod_op(f, op, now_ns, g);
 	case TWHEEL_OP_CANCEL:
-		return twdev_cancel_op(f, op->id);
+		return twdev_cancel_op(f, op, g);
 	case TWHEEL_OP_GET:
-		return twdev_get_op(f, op, now_ns);
-	default:	/* TWHEEL_OP_KICK, as twdev_check_op() knows no other */
-		return twdev_kick(f, op->id, now_ns);
+		return twdev_get_op(f, op, twdev_now(f, now_ns));
+	case TWHEEL_OP_KICK:
+		return twdev_kick_op(f, op, twdev_now(f, now_ns));
+	default:
+		return -EINVAL;
 	}
 }
 
 /*
- * Provide the page for the id of an ARM, a free record, or its cell. Killable: an allocation may
- * wait for long under grow.
+ * Provide a free record for an ARM, or its cell. Killable: an allocation may wait for long under
+ * grow.
  */
-static int twdev_provide(struct twdev_file *f, bool cell, struct twheel_op __user *uop)
+static int twdev_provide(struct twdev_file *f, const struct twheel_op *op)
 {
 	bool lacks_cell = false;
 	struct twdev_record *r;
@@ -600,13 +427,11 @@ static int twdev_provide(struct twdev_file *f, bool cell, struct twheel_op __use
 
 	if (fatal_signal_pending(current))
 		return -EINTR;
-	if (uop && put_user(0, &uop->id))
-		return -EFAULT;
 	scoped_guard(twdev_file, f) {
 		r = f->free;
 		if (r) {
 			index = twdev_index(r);
-			lacks_cell = cell && twdev_lacks_cell(f, r);
+			lacks_cell = op->flags & TWHEEL_F_CELL && twdev_lacks_cell(f, r);
 		}
 	}
 	if (mutex_lock_killable(&f->grow))
@@ -616,207 +441,204 @@ static int twdev_provide(struct twdev_file *f, bool cell, struct twheel_op __use
 	return ret;
 }
 
-/* Carry out the @nr copies @ops. @alone is where a single one comes from, or NULL. */
-static void twdev_carry_out(struct twdev_file *f, struct twheel_op *ops, u32 nr,
-			    struct twheel_op __user *alone)
+/* One operation in a call */
+
+static __always_inline int twdev_carry_out_one(struct twdev_file *f, struct twheel_op *op)
 {
-	struct twheel_op *op = ops;
 	u64 now_ns;
 	int ret;
 
-	while (op < ops + nr) {
+	for (;;) {
+		now_ns = 0;
 		twdev_lock(f);
-		now_ns = twheel_now(f->wheel);
-		do {
-			ret = twdev_do_op(f, op, alone, now_ns);
-			if (unlikely(ret == TWDEV_REPEAT))
-				break;
-			op++->result = ret;
-		} while (op < ops + nr);
+		ret = twdev_do_op(f, op, &now_ns, NULL);
 		twdev_unlock(f);
 		if (likely(ret != TWDEV_REPEAT))
-			continue;
-		ret = twdev_provide(f, op->flags & TWHEEL_F_CELL, alone);
+			return ret;
+		ret = twdev_provide(f, op);
 		if (ret)
-			op++->result = ret;
+			return ret;
 	}
 }
 
-/* One operation in a call */
-
-noinline_for_stack int twdev_ioctl_op(struct twdev_file *f, u32 opcode,
-				      struct twheel_op __user *uop)
+/* Undo an ARM whose id could not be stored. */
+static noinline void twdev_undo(struct twdev_file *f, u64 id)
 {
-	struct twheel_op op;
+	struct twheel_op cancel = { .opcode = TWHEEL_OP_CANCEL, .id = id };
 
-	if (copy_from_user(&op, uop, sizeof(op)))
+	twdev_carry_out_one(f, &cancel);
+}
+
+/* Load an operation, and store the id of an ARM as it is. Returns false at a bad address. */
+static __always_inline bool twdev_load_op(struct twheel_op *op, struct twheel_op __user *uop)
+{
+	const u64 __user *from = (const u64 __user *)uop;
+	u64 *to = (u64 *)op;
+
+	BUILD_BUG_ON(sizeof(*op) != 7 * sizeof(*to));
+	might_fault();
+	if (should_fail_usercopy() || !user_access_begin(uop, sizeof(*uop)))
+		return false;
+	unsafe_get_user(to[0], &from[0], fault);
+	unsafe_get_user(to[1], &from[1], fault);
+	unsafe_get_user(to[2], &from[2], fault);
+	unsafe_get_user(to[3], &from[3], fault);
+	unsafe_get_user(to[4], &from[4], fault);
+	unsafe_get_user(to[5], &from[5], fault);
+	unsafe_get_user(to[6], &from[6], fault);
+	if (op->opcode == TWHEEL_OP_ARM)
+		unsafe_put_user(op->id, &uop->id, fault);
+	user_access_end();
+	return true;
+fault: __cold;
+	user_access_end();
+	return false;
+}
+
+/* OP. The same prototype as that of twdev_ioctl(), which can then jump here. */
+long twdev_ioctl_op(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct twheel_op __user *uop = (struct twheel_op __user *)arg;
+	struct twheel_op op twheel_uninitialized;
+	struct twdev_file *f = file->private_data;
+	int ret;
+
+	if (!twdev_load_op(&op, uop))
 		return -EFAULT;
-	if (op.opcode != opcode)
-		return -EINVAL;
-	twdev_carry_out(f, &op, 1, uop);
+	if (!(file->f_mode & FMODE_WRITE) && op.opcode != TWHEEL_OP_GET)
+		return -EBADF;
+	ret = twdev_carry_out_one(f, &op);
+	if (ret)
+		return ret;
+	if (op.opcode == TWHEEL_OP_ARM && unlikely(put_user(op.id, &uop->id))) {
+		twdev_undo(f, op.id);
+		return -EFAULT;
+	}
 	/* From expires_ns up to repeat. */
-	if (opcode == TWHEEL_OP_GET && !op.result &&
+	if (op.opcode == TWHEEL_OP_GET &&
 	    copy_to_user(&uop->expires_ns, &op.expires_ns,
 			 offsetofend(struct twheel_op, repeat) -
 			 offsetof(struct twheel_op, expires_ns)))
 		return -EFAULT;
-	return op.result;
-}
-
-int twdev_ioctl_arm(struct twdev_file *f, struct twheel_op __user *uop)
-{
-	struct twheel_timeout *timeout twheel_uninitialized;
-	u32 done;
-
-	if (unlikely(!twdev_is_plain(f)))
-		return twdev_ioctl_op(f, TWHEEL_OP_ARM, uop);
-	twdev_lock(f);
-	done = twdev_run_arms(f, uop, 1, true, 0, &timeout);
-	twdev_unlock(f);
-	return likely(done) ? 0 : twdev_ioctl_op(f, TWHEEL_OP_ARM, uop);
-}
-
-int twdev_ioctl_cancel(struct twdev_file *f, struct twheel_op __user *uop)
-{
-	struct twheel_timeout *timeout twheel_uninitialized;
-	struct twdev_record *record twheel_uninitialized;
-	u64 withdrawn;
-	u32 done;
-
-	twdev_lock(f);
-	done = twdev_run_cancels(f, uop, 1, true, &record, &timeout, &withdrawn);
-	twdev_unlock(f);
-	if (unlikely(!done))
-		return twdev_ioctl_op(f, TWHEEL_OP_CANCEL, uop);
-	return withdrawn ? TWHEEL_WITHDRAWN : 0;
-}
-
-/* Many operations in a call. The functions return how many they have tried. */
-
-static noinline_for_stack u32 twdev_submit_arms(struct twdev_file *f,
-						struct twheel_op __user *uops, u32 nr)
-{
-	struct twheel_timeout *timeouts[TWDEV_ARMS] twheel_uninitialized;
-	u64 now_ns = twheel_now(f->wheel);
-	u32 done = 0;
-	bool grow;
-
-	do {
-		twdev_lock(f);
-		done += twdev_run_arms(f, uops + done, nr - done, false, now_ns, timeouts);
-		grow = done < nr && !f->free && !twdev_refusal(f);
-		twdev_unlock(f);
-	} while (grow && !twdev_provide(f, false, NULL));
-	return done;
-}
-
-/* Results in memory that was unmapped meanwhile are lost. */
-static void twdev_store_withdrawn(struct twheel_op __user *uops, u64 withdrawn)
-{
-	for (; withdrawn; withdrawn &= withdrawn - 1)
-		(void)put_user(TWHEEL_WITHDRAWN, &uops[__ffs64(withdrawn)].result);
-}
-
-static noinline_for_stack u32 twdev_submit_cancels(struct twdev_file *f,
-						   struct twheel_op __user *uops, u32 nr)
-{
-	struct twheel_timeout *timeouts[TWDEV_MOVES] twheel_uninitialized;
-	struct twdev_record *records[TWDEV_MOVES] twheel_uninitialized;
-	u64 withdrawn;
-	u32 done;
-
-	twdev_lock(f);
-	done = twdev_run_cancels(f, uops, nr, false, records, timeouts, &withdrawn);
-	twdev_unlock(f);
-	twdev_store_withdrawn(uops, withdrawn);
-	return done;
-}
-
-static noinline_for_stack u32 twdev_submit_mods(struct twdev_file *f,
-						struct twheel_op __user *uops, u32 nr)
-{
-	struct twheel_timeout *timeouts[TWDEV_MOVES] twheel_uninitialized;
-	u64 deadlines[TWDEV_MOVES] twheel_uninitialized;
-	u64 now_ns = twheel_now(f->wheel), withdrawn;
-	u32 done;
-
-	twdev_lock(f);
-	done = twdev_run_mods(f, uops, nr, now_ns, timeouts, deadlines, &withdrawn);
-	twdev_unlock(f);
-	twdev_store_withdrawn(uops, withdrawn);
-	return done;
-}
-
-static u32 twdev_submit_run(struct twdev_file *f, struct twheel_op __user *uops, u32 nr)
-{
-	u32 opcode;
-
-	if (get_user(opcode, &uops->opcode))
-		return 0;
-	if (opcode == TWHEEL_OP_CANCEL)
-		return twdev_submit_cancels(f, uops, min(nr, TWDEV_MOVES));
-	if (!twdev_is_plain(f))
-		return 0;
-	if (opcode == TWHEEL_OP_ARM)
-		return twdev_submit_arms(f, uops, min(nr, TWDEV_ARMS));
-	if (opcode == TWHEEL_OP_MOD)
-		return twdev_submit_mods(f, uops, min(nr, TWDEV_MOVES));
 	return 0;
 }
 
+/* Many operations in a call */
+
+/* Carry out a group: set results, ids, and what GET has found. */
+static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twheel_op *op, u32 nr)
+{
+	struct twdev_gathered g twheel_uninitialized;
+	const struct twheel_op *end = op + nr;
+	u64 now_ns;
+	int ret;
+
+	g.nr = 0;
+	while (op < end) {
+		now_ns = 0;
+		twdev_lock(f);
+		g.opcode = op->opcode;
+		do {
+			if (op->opcode != g.opcode) {
+				twdev_flush(f, &g);
+				g.opcode = op->opcode;
+			}
+			ret = twdev_do_op(f, op, &now_ns, &g);
+			if (unlikely(ret == TWDEV_REPEAT))
+				break;
+			op->result = ret;
+		} while (++op < end);
+		twdev_flush(f, &g);
+		twdev_unlock(f);
+		if (unlikely(ret == TWDEV_REPEAT)) {
+			ret = twdev_provide(f, op);
+			if (ret)
+				op++->result = ret;
+		}
+	}
+}
+
 /*
- * Copy operations, which lie in at most two pages. Write back a field at either end to check
- * that the results can be written. Returns the number of operations before a bad address.
+ * Load a group, and store fields at both ends as they are. Returns false at a bad address. Hardened
+ * usercopy does not check a constant size, which would be a sixteenth of the costs of a full group.
  */
-static u32 twdev_fetch_ops(struct twheel_op *ops, struct twheel_op __user *uops, u32 nr)
+static bool twdev_load_group(struct twheel_op *ops, struct twheel_op __user *uops, u32 nr)
 {
-	u32 in_page, bad;
+	unsigned long left;
 
-	BUILD_BUG_ON(TWDEV_COPIES * sizeof(*ops) > PAGE_SIZE);
-	bad = DIV_ROUND_UP(copy_from_user(ops, uops, nr * sizeof(*ops)), sizeof(*ops));
-	/* A copy may stop some bytes before the bad address: arm64 copies 64 at a time. */
-	while (bad && !copy_from_user(&ops[nr - bad], &uops[nr - bad], sizeof(*ops)))
-		bad--;
-	nr -= bad;
-	if (!nr || put_user(ops[0].opcode, &uops[0].opcode))
-		return 0;
-	if (!put_user(ops[nr - 1].reserved, &uops[nr - 1].reserved))
-		return nr;
-	in_page = (PAGE_SIZE - offset_in_page(uops)) / sizeof(*ops);
-	return min(nr - 1, in_page);
+	BUILD_BUG_ON(TWDEV_GROUP * sizeof(*ops) > PAGE_SIZE);
+	if (likely(nr == TWDEV_GROUP))
+		left = copy_from_user(ops, uops, TWDEV_GROUP * sizeof(*ops));
+	else
+		left = copy_from_user(ops, uops, nr * sizeof(*ops));
+	return !left && !put_user(ops[0].opcode, &uops[0].opcode) &&
+	       !put_user(ops[nr - 1].reserved, &uops[nr - 1].reserved);
 }
 
-static noinline_for_stack u32 twdev_submit_copies(struct twdev_file *f,
-						  struct twheel_op __user *uops, u32 nr)
+/* The result comes last: if it is there, all other fields are. Returns false at a bad address. */
+static __always_inline bool twdev_store_op(const struct twheel_op *op,
+					   struct twheel_op __user *uop)
 {
-	struct twheel_op ops[TWDEV_COPIES] twheel_uninitialized;
-	u32 i;
-
-	nr = twdev_fetch_ops(ops, uops, min(nr, TWDEV_COPIES));
-	twdev_carry_out(f, ops, nr, NULL);
-	if (likely(!copy_to_user(uops, ops, nr * sizeof(*ops))))
-		return nr;
-	/* Only those in memory that was unmapped meanwhile are lost. */
-	for (i = 0; i < nr; i++)
-		if (copy_to_user(&uops[i], &ops[i], sizeof(*ops)))
-			continue;
-	return nr;
+	if (unlikely(op->opcode == TWHEEL_OP_GET && !op->result)) {
+		unsafe_put_user(op->expires_ns, &uop->expires_ns, fault);
+		unsafe_put_user(op->interval_ns, &uop->interval_ns, fault);
+		unsafe_put_user(op->cookie, &uop->cookie, fault);
+		unsafe_put_user(op->repeat, &uop->repeat, fault);
+	}
+	unsafe_put_user(op->id, &uop->id, fault);
+	unsafe_put_user(op->result, &uop->result, fault);
+	return true;
+fault:
+	return false;
 }
 
-/* Returns the number of operations tried. 0 means a bad address. */
-static u32 twdev_submit_ops(struct twdev_file *f, struct twheel_op __user *uops, u32 nr)
+static noinline_for_stack void twdev_store_group(struct twdev_file *f, const struct twheel_op *op,
+						 struct twheel_op __user *uop, u32 nr)
 {
-	u32 done = 0, n;
+	const struct twheel_op *end = op + nr;
 
+	might_fault();
+	while (user_access_begin(uop, (end - op) * sizeof(*uop))) {
+		for (; op < end; op++, uop++)
+			if (unlikely(!twdev_store_op(op, uop)))
+				break;
+		user_access_end();
+		if (likely(op == end))
+			break;
+		if (op->opcode == TWHEEL_OP_ARM && !op->result)
+			twdev_undo(f, op->id);
+		op++;
+		uop++;
+	}
+}
+
+/* Returns the number of operations tried. 0 means a bad address. Groups are small without memory. */
+static noinline_for_stack u32 twdev_submit_ops(struct twdev_file *f,
+					       struct twheel_op __user *uops, u32 nr)
+{
+	struct twheel_op small[TWDEV_SMALL_GROUP] twheel_uninitialized, *large = NULL, *ops;
+	u32 done = 0, max, n;
+
+	if (nr > TWDEV_SMALL_GROUP)
+		large = kmalloc_array(min_t(u32, nr, TWDEV_GROUP), sizeof(*large),
+				      GFP_KERNEL | __GFP_NOWARN);
+	ops = large ?: small;
+	max = large ? TWDEV_GROUP : TWDEV_SMALL_GROUP;
 	while (done < nr) {
-		n = twdev_submit_run(f, uops + done, nr - done);
-		if (!n)
-			n = twdev_submit_copies(f, uops + done, nr - done);
+		n = min(nr - done, max);
+		if (unlikely(!twdev_load_group(ops, uops + done, n))) {
+			n = 1;
+			if (!twdev_load_group(ops, uops + done, n))
+				break;
+		}
+		twdev_carry_out(f, ops, n);
+		twdev_store_group(f, ops, uops + done, n);
 		done += n;
-		if (!n || fatal_signal_pending(current))
+		if (fatal_signal_pending(current))
 			break;
 		cond_resched();
 	}
+	kfree(large);
 	return done;
 }
 
