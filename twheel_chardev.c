@@ -179,7 +179,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 		       BIT(TWHEEL_OP_GET) | (TWDEV_HAS_CELLS ? BIT(TWHEEL_OP_KICK) : 0);
 	info->op_flags = TWDEV_ARM_FLAGS;
 	info->setup_flags = TWHEEL_SETUP_CLOCK;
-	twdev_lock(f);
+	spin_lock_bh(&f->lock);
 	wheel = f->wheel;
 	info->clock = twdev_clockid[f->clock];
 	info->max_timeouts = f->max;
@@ -190,7 +190,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	info->refused = f->refused;
 	info->flags = (f->wheel_bytes ? TWHEEL_INFO_PRIVATE : 0) |
 		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
-	twdev_unlock(f);
+	spin_unlock_bh(&f->lock);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
 	twheel_get_params(wheel, &params);
 	info->tick_ns = params.tick_ns;

@@ -450,9 +450,9 @@ static __always_inline int twdev_carry_out_one(struct twdev_file *f, struct twhe
 
 	for (;;) {
 		now_ns = 0;
-		twdev_lock(f);
+		spin_lock_bh(&f->lock);
 		ret = twdev_do_op(f, op, &now_ns, NULL);
-		twdev_unlock(f);
+		spin_unlock_bh(&f->lock);
 		if (likely(ret != TWDEV_REPEAT))
 			return ret;
 		ret = twdev_provide(f, op);
@@ -536,7 +536,7 @@ static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twhe
 	g.nr = 0;
 	while (op < end) {
 		now_ns = 0;
-		twdev_lock(f);
+		spin_lock_bh(&f->lock);
 		g.opcode = op->opcode;
 		do {
 			if (op->opcode != g.opcode) {
@@ -549,7 +549,7 @@ static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twhe
 			op->result = ret;
 		} while (++op < end);
 		twdev_flush(f, &g);
-		twdev_unlock(f);
+		spin_unlock_bh(&f->lock);
 		if (unlikely(ret == TWDEV_REPEAT)) {
 			ret = twdev_provide(f, op);
 			if (ret)
