@@ -118,7 +118,7 @@ vm: demo-build
 demo-build: setup-vm setup-build
 	@echo 'Building the modules and the tool ...'
 	@tools/vm/kernel/modules $(KERNEL) >/dev/null
-	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) products
+	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) products '$(O)/tools/examples/lease'
 
 demo: demo-build
 	@tools/vm/demo

@@ -32,4 +32,8 @@ awk '
 			nr["withdrawn"] " + fired " nr["fired"]
 		exit !good
 	}' /tmp/load || exit
+echo
+echo "Three workers hold leases of a second. One is killed, and one hangs."
+show /add/lease || exit
+echo
 echo "Next: 'make vm' opens a shell in such a machine. README.md has the first commands for it."
