@@ -36,4 +36,4 @@ echo
 echo "Three workers hold leases of a second. One is killed, and one hangs."
 show /add/lease || exit
 echo
-echo "Next: 'make vm' opens a shell in such a machine. README.md has the first commands for it."
+echo "Next: 'make vm' opens a shell in such a machine. doc/demo.md has the first commands for it."
