@@ -577,12 +577,11 @@ class Reading(WheelCase):
 
 
 class Pages(unittest.TestCase):
-    def test_examples_of_the_pages_run(self) -> None:
-        for page, shown in ("readme", "cookie 42, count 1"), ("howto", "request 9 was lost"):
-            output = io.StringIO()
-            with self.subTest(page), contextlib.redirect_stdout(output):
-                runpy.run_module(page)
-            self.assertIn(shown, output.getvalue().splitlines())
+    def test_example_of_the_howto_runs(self) -> None:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            runpy.run_module("howto")
+        self.assertIn("request 9 was lost", output.getvalue().splitlines())
 
 
 class Contexts(Case):

@@ -42,10 +42,9 @@ git_and_make_are_there()
 }
 
 # The commands for the shell of `make vm`.
-# shellcheck disable=SC2016 # in the page
 shell_in_the_machine_takes_what_is_typed()
 {
-	sed -n '/`make vm` opens a shell/,/^`make help`/s/^    //p' README.md >/root/commands
+	sed -n '/^## The shell/,/^## /s/^    //p' doc/demo.md >/root/commands
 	grep -q '^twheel read' /root/commands &&
 		tools/vm/run --add /root/commands -- sh /add/commands | grep 'cookie=7'
 }
@@ -56,7 +55,7 @@ in_a_container()
 {
 	cd /src || exit
 	echo "1..2"
-	demo=$(sed -n 's/^    podman run .* debian:13 \(tools\/container .*\)$/\1/p' README.md)
+	demo=$(sed -n 's/^    podman run .* debian:13 \(tools\/container .*\)$/\1/p' doc/systems.md)
 	# shellcheck disable=SC2086 # several words
 	check ${demo:-false}
 	check tools/container make check PARTS="$README_PARTS"
@@ -95,16 +94,19 @@ echo "KTAP version 1"
 [ "$1" != container ] || in_a_container
 # The dkms of Debian 13 leaves a process for seconds, which would keep a terminal of apt busy.
 printf '%s\n' 'APT::Get::Assume-Yes "true";' 'Dpkg::Use-Pty "0";' >/etc/apt/apt.conf.d/readme
-echo "1..14"
+echo "1..17"
 check git_and_make_are_there
 cd /root/twheel || exit
 kernels >/root/kernels
+# shellcheck disable=SC2016 # in the page
+check typed 'make install prefix=$HOME/.local'
+# shellcheck disable=SC2088 # in the page
+check typed "~/.local/bin/twheel load"
 check typed 'make demo'
 check shell_in_the_machine_takes_what_is_typed
 check typed 'make install prefix=/usr/local && ldconfig'
-cp tools/examples/idle_server.c /root/server.c
-check typed 'cc server.c -ltwheel' /root
-check ldd /root/a.out
+awk '/^```/ && inside { exit } inside; $0 == "```c" { inside = 1 }' README.md >/root/request.c
+check typed 'cc request.c -ltwheel && ./a.out' /root
 check make check PARTS="$README_PARTS"
 check no_kernel_is_installed
 check typed 'make dkms'
@@ -118,3 +120,4 @@ printf '#!/bin/sh\necho 6.12.1-1-amd64\n' >/root/bin/uname
 chmod +x /root/bin/uname
 PATH=/root/bin:$PATH
 check typed "apt install linux-headers-\$(uname -r | sed 's/.*[0-9]-//') ./build/deb/*.deb"
+check typed "apt purge '^twheel-' '^libtwheel' python3-twheel"
