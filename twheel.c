@@ -151,9 +151,8 @@
 /* Soft interrupts work for 2^17 ns at once and the rest of a turn, and pause thrice as long. */
 #define TWHEEL_PAUSE_NS		(3U << 17)
 
-/* Most that a turn counts: the machine may stand still; on PREEMPT_RT others may run in it. */
+/* Most that a turn counts: the machine may stand still. */
 #define TWHEEL_LONG_TURN_NS	(16U << 17)
-#define TWHEEL_PREEMPTED_NS	(32 * NSEC_PER_USEC)
 
 /* How long before its block a crowded slot begins to cascade: enough for a million. */
 #define TWHEEL_LEAD_NS	NSEC_PER_SEC
@@ -1594,9 +1593,8 @@ static struct task_struct *twheel_soft_turns(struct twheel_shard *s, bool begins
 		switches = current->nivcsw;
 		more = twheel_turn(s, monotonic ? now_ns : twheel_clock_ns(s->wheel), &budget);
 		end_ns = ktime_get_ns();
-		used_ns = min_t(u64, end_ns - now_ns, TWHEEL_LONG_TURN_NS);
-		if (IS_ENABLED(CONFIG_PREEMPT_RT) && current->nivcsw != switches)
-			used_ns = min_t(u64, used_ns, TWHEEL_PREEMPTED_NS);
+		used_ns = min_t(u64, __twheel_used_ns(now_ns, end_ns, switches),
+				TWHEEL_LONG_TURN_NS);
 		here->paid_ns = max(here->paid_ns, end_ns - used_ns) + 4 * used_ns;
 		s->wakeups += begins && (more || budget < TWHEEL_BATCH);
 		if (!more)

@@ -40,6 +40,7 @@
 #include <linux/list.h>
 #include <linux/math64.h>
 #include <linux/rbtree.h>
+#include <linux/sched.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
@@ -317,6 +318,17 @@ static inline void twheel_accept(struct twheel_timeout *t)
 {
 	/* Pairs with the acquire in twheel_state(): the next arm sees the sink's writes. */
 	smp_store_release(&t->state, TWHEEL_INACTIVE);
+}
+
+/*
+ * For the engine and its device: the time that something used since @start_ns, when current->nivcsw
+ * was @switches. On PREEMPT_RT others may run in a soft interrupt: then at most 32 us count.
+ */
+static inline u64 __twheel_used_ns(u64 start_ns, u64 end_ns, unsigned long switches)
+{
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) && current->nivcsw != switches)
+		return min_t(u64, end_ns - start_ns, 32 * NSEC_PER_USEC);
+	return end_ns - start_ns;
 }
 
 #endif /* _TWHEEL_H */

@@ -66,9 +66,8 @@
 #define TWDEV_SHARE		4
 #define TWDEV_CREDIT_NS		(50 * NSEC_PER_USEC)
 
-/* The most that is charged: the machine may stand still; on PREEMPT_RT others may run meanwhile. */
+/* The most that is charged: the machine may stand still. */
 #define TWDEV_DEBT_NS		(4 * NSEC_PER_MSEC)
-#define TWDEV_PREEMPTED_NS	(32 * NSEC_PER_USEC)
 
 /* Chunks of looks that the work makes before it goes on to the next file. */
 #define TWDEV_CHUNKS_AT_ONCE	64
@@ -179,9 +178,7 @@ static u64 twdev_sink_file(struct list_head *batch, u64 now_ns, u64 start_ns)
 	else if (wake)
 		twdev_wake(f);
 	end_ns = ktime_get_mono_fast_ns();
-	if (IS_ENABLED(CONFIG_PREEMPT_RT) && current->nivcsw != switches)
-		start_ns = max(start_ns, end_ns - TWDEV_PREEMPTED_NS);
-	twdev_charge(paid_ns, start_ns, end_ns);
+	twdev_charge(paid_ns, end_ns - __twheel_used_ns(start_ns, end_ns, switches), end_ns);
 	return end_ns;
 }
 
