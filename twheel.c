@@ -211,7 +211,7 @@ struct twheel_shard {
 	/* Arms are for later ticks: target of a pass, else @cursor; realtime: that of @timer. */
 	u64			done;
 	u64			wake;	/* tick for which @timer is set, or TWHEEL_QUEUED, ... */
-	u64			lead_tick;	/* no crowded slot begins its cascade before this tick */
+	u64			lead_tick;	/* at which the first crowded slot may cascade */
 	u64			nr;		/* pending timeouts */
 	u64			cancelled;	/* dequeued by a cancel, not moved by a mod */
 	u64			rearmed;	/* moved by a mod */
@@ -388,7 +388,7 @@ static noinline u64 twheel_note_crowded(struct twheel_shard *s, u64 block, u32 l
  * wake for the slot: for a single timeout, when it is due.
  */
 static __always_inline u64 twheel_link(struct twheel_shard *s, struct twheel_timeout *t,
-					 u32 level)
+				       u32 level)
 {
 	const struct twheel_level *l = &s->level[level];
 	u64 block = t->tick >> l->shift, wake = block << l->shift;
@@ -404,7 +404,8 @@ static __always_inline u64 twheel_link(struct twheel_shard *s, struct twheel_tim
 	}
 	t->level = level;
 	twheel_append(&t->entry, &slot->list);
-	if (unlikely(++slot->added % TWHEEL_BATCH == 0 && level))
+	slot->added++;
+	if (unlikely(slot->added % TWHEEL_BATCH == 0 && level))
 		return twheel_note_crowded(s, block, level);
 	return wake;
 }
@@ -465,23 +466,25 @@ struct twheel_step {
 	u32			examined;	/* slots, in the search (levels = 1) */
 };
 
-/*
- * The first occupied slot of @level for @block or a later one; NULL if there is none. Sets
- * @block to its block. Ring order is the order of time.
- */
-static struct twheel_slot *twheel_next_slot(const struct twheel_shard *s, u32 level, u64 *block)
+/* The first block of @level from @block on whose slot is occupied, or TWHEEL_NEVER. */
+static u64 twheel_next_block(const struct twheel_shard *s, u32 level, u64 block)
 {
 	const struct twheel_level *l = &s->level[level];
-	u32 start = *block & l->mask, i;
+	u32 start = block & l->mask, i;
 
 	i = find_next_bit(l->map, l->mask + 1, start);
 	if (i > l->mask) {
 		i = find_next_bit(l->map, start, 0);
 		if (i == start)
-			return NULL;
+			return TWHEEL_NEVER;
 	}
-	*block += (i - start) & l->mask;
-	return &l->row[i];
+	/* Ring order is the order of time. */
+	return block + ((i - start) & l->mask);
+}
+
+static struct twheel_slot *twheel_slot_of(const struct twheel_level *l, u64 block)
+{
+	return &l->row[block & l->mask];
 }
 
 /* A single timeout needs no cascade before it is due. */
@@ -500,15 +503,16 @@ static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick)
  */
 static void twheel_find_visit(const struct twheel_shard *s, struct twheel_step *step)
 {
-	u64 tick = s->cursor + 1, end = tick + s->level[0].mask + 1;
+	const struct twheel_level *l = &s->level[0];
+	u64 first = s->cursor + 1, end = first + l->mask + 1, tick;
 	struct twheel_slot *slot;
 
-	*step = (struct twheel_step){ .tick = list_empty(&s->aside) ? TWHEEL_NEVER : tick };
-	for (; tick < step->tick; tick++) {
-		slot = twheel_next_slot(s, 0, &tick);
-		if (!slot || tick >= end || tick >= step->tick)
-			break;
-		step->tick = min(step->tick, ++step->examined < TWHEEL_BATCH ?
+	*step = (struct twheel_step){ .tick = list_empty(&s->aside) ? TWHEEL_NEVER : first };
+	for (tick = twheel_next_block(s, 0, first); tick < min(end, step->tick);
+	     tick = twheel_next_block(s, 0, tick + 1)) {
+		slot = twheel_slot_of(l, tick);
+		step->examined++;
+		step->tick = min(step->tick, step->examined < TWHEEL_BATCH ?
 				 twheel_wake_tick(slot, tick) : tick);
 	}
 	step->wake = step->tick;
@@ -534,10 +538,10 @@ static void twheel_find_step(const struct twheel_shard *s, struct twheel_step *s
 	*step = (struct twheel_step){ .tick = TWHEEL_NEVER, .wake = TWHEEL_NEVER };
 	for (level = 0; level < g->levels; level++) {
 		shift = s->level[level].shift;
-		block = s->cursor >> shift;
-		slot = twheel_next_slot(s, level, &block);
-		if (!slot)
+		block = twheel_next_block(s, level, s->cursor >> shift);
+		if (block == TWHEEL_NEVER)
 			continue;
+		slot = twheel_slot_of(&s->level[level], block);
 		tick = block << shift;
 		step->wake = min(step->wake, twheel_wake_tick(slot, tick));
 		if (tick <= step->tick) {
@@ -545,38 +549,36 @@ static void twheel_find_step(const struct twheel_shard *s, struct twheel_step *s
 			step->slot = slot;
 			step->level = level;
 		}
+		/* In this block of the level above, nothing on a higher level comes before it. */
 		if (level + 1 < g->levels && !((tick ^ s->cursor) >> s->level[level + 1].shift))
 			break;
 	}
 }
 
-/* The crowded slot that begins to cascade first, or NULL. Sets its level and its tick. */
-static struct twheel_slot *twheel_find_crowded(const struct twheel_shard *s, u32 *level,
-					       u64 *tick)
+/* Find the crowded slot that begins to cascade first. Sets @lead_tick to when it does. */
+static void twheel_set_lead(struct twheel_shard *s, struct twheel_step *step)
 {
-	const struct twheel_geometry *g = &s->geometry;
-	struct twheel_slot *slot, *best = NULL;
-	u32 i;
+	u64 block, end, tick;
+	u32 level;
 
-	*tick = TWHEEL_NEVER;
-	for (i = g->levels - 1; i; i--) {
-		u64 block = s->cursor >> s->level[i].shift, end = block + s->level[i].mask + 1;
+	*step = (struct twheel_step){ .tick = TWHEEL_NEVER };
+	for (level = s->geometry.levels - 1; level; level--) {
+		const struct twheel_level *l = &s->level[level];
 
-		for (block++; block < end; block++) {
-			slot = twheel_next_slot(s, i, &block);
-			if (!slot || block >= end)
-				break;
-			if (slot->added < TWHEEL_BATCH)
-				continue;
-			if (twheel_lead_tick(g, block, i) < *tick) {
-				*tick = twheel_lead_tick(g, block, i);
-				best = slot;
-				*level = i;
-			}
-			break;
-		}
+		block = s->cursor >> l->shift;
+		end = block + l->mask + 1;
+		do {
+			block = twheel_next_block(s, level, block + 1);
+		} while (block < end && twheel_slot_of(l, block)->added < TWHEEL_BATCH);
+		if (block >= end)
+			continue;
+		tick = twheel_lead_tick(&s->geometry, block, level);
+		if (tick < step->tick)
+			*step = (struct twheel_step){
+				.tick = tick, .slot = twheel_slot_of(l, block), .level = level,
+			};
 	}
-	return best;
+	s->lead_tick = step->tick;
 }
 
 /* Sleeping and waking */
@@ -1409,15 +1411,14 @@ static bool twheel_put_back(struct twheel_shard *s, struct twheel_timeout *t)
  */
 static bool twheel_cascade_crowded(struct twheel_shard *s, unsigned int *budget)
 {
-	struct twheel_slot *slot;
-	u32 level;
+	struct twheel_step step;
 
 	if (likely(s->lead_tick > s->done))
 		return false;
-	slot = twheel_find_crowded(s, &level, &s->lead_tick);
-	if (s->lead_tick > s->done)
+	twheel_set_lead(s, &step);
+	if (step.tick > s->done)
 		return false;
-	*budget = twheel_cascade_slot(s, slot, level, *budget);
+	*budget = twheel_cascade_slot(s, step.slot, step.level, *budget);
 	return true;
 }
 
@@ -1552,7 +1553,7 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 {
 	struct twheel_shard *s = container_of(timer, struct twheel_shard, timer);
 	struct task_struct *thread = NULL;
-	u32 level;
+	struct twheel_step crowded;
 	u64 wake;
 
 	scoped_guard(raw_spinlock_irqsave, &s->lock) {
@@ -1560,7 +1561,7 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 			break;
 		/* The crowd may have been cancelled. */
 		if (s->lead_tick <= s->wake)
-			twheel_find_crowded(s, &level, &s->lead_tick);
+			twheel_set_lead(s, &crowded);
 		wake = twheel_next_wake(s);
 		if (wake > s->wake) {
 			twheel_set_timer(s, wake);
@@ -2101,7 +2102,8 @@ static struct twheel_timeout *twheel_any(struct twheel_shard *s)
 {
 	const struct twheel_geometry *g = &s->geometry;
 	struct rb_node *node = rb_first_cached(&s->tree);
-	u32 level, i;
+	u64 block;
+	u32 level;
 
 	if (!list_empty(&s->due))
 		return list_first_entry(&s->due, struct twheel_timeout, entry);
@@ -2110,9 +2112,9 @@ static struct twheel_timeout *twheel_any(struct twheel_shard *s)
 	if (node)
 		return rb_entry(node, struct twheel_timeout, node);
 	for (level = 0; level < g->levels; level++) {
-		i = find_first_bit(s->level[level].map, s->level[level].mask + 1);
-		if (i <= s->level[level].mask)
-			return list_first_entry(&s->level[level].row[i].list,
+		block = twheel_next_block(s, level, 0);
+		if (block != TWHEEL_NEVER)
+			return list_first_entry(&s->level[level].row[block].list,
 						struct twheel_timeout, entry);
 	}
 	return NULL;

@@ -7,7 +7,7 @@
  *
  * models: twheel_wake_tick
  * extract: TWHEEL_NEVER struct:twheel_level struct:twheel_step shard.h
- * extract: twheel_index twheel_next_slot twheel_find_visit
+ * extract: twheel_index twheel_next_block twheel_slot_of twheel_find_visit
  * wraps: i - start
  * unwind: 5
  */

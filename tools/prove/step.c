@@ -5,7 +5,7 @@
  * slot, but on the level of the timeout none after its own. The step does not pass the
  * timeout over, and the wheel does not sleep beyond its tick.
  *
- * models: twheel_wake_tick twheel_next_slot
+ * models: twheel_wake_tick twheel_next_block twheel_slot_of
  * extract: TWHEEL_NEVER struct:twheel_level struct:twheel_step shard.h twheel_find_step
  * unwind: 4
  */
@@ -23,10 +23,13 @@ static struct twheel_timeout followed;
 static u64 its_start;
 static struct twheel_slot its_slot, other_slot;
 static u32 shift_searched;
+static bool its_level;
 
+struct twheel_level;
 struct twheel_shard;
 struct twheel_step;
-static struct twheel_slot *twheel_next_slot(const struct twheel_shard *s, u32 level, u64 *block);
+static u64 twheel_next_block(const struct twheel_shard *s, u32 level, u64 block);
+static struct twheel_slot *twheel_slot_of(const struct twheel_level *l, u64 block);
 static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick);
 
 static void twheel_find_visit(const struct twheel_shard *s, struct twheel_step *step)
@@ -40,18 +43,23 @@ static void twheel_find_visit(const struct twheel_shard *s, struct twheel_step *
  * Above level 0, there is nothing in the block of the cursor, where the search begins. It does not
  * begin after the slot of the timeout.
  */
-static struct twheel_slot *twheel_next_slot(const struct twheel_shard *s, u32 level, u64 *block)
+static u64 twheel_next_block(const struct twheel_shard *s, u32 level, u64 start)
 {
 	u32 shift = s->level[level].shift;
-	u64 start = *block, found = any_u64(start + (level > 0), LAST_TICK >> shift);
+	u64 found = any_u64(start + (level > 0), LAST_TICK >> shift);
 
 	shift_searched = shift;
-	*block = found;
-	if (level != followed.level)
-		return nondet_bool() ? &other_slot : NULL;
+	its_level = level == followed.level;
+	if (!its_level)
+		return nondet_bool() ? found : TWHEEL_NEVER;
 	PROVE(start <= followed.tick >> shift);
 	ASSUME(found <= followed.tick >> shift);
-	return found == followed.tick >> shift ? &its_slot : &other_slot;
+	return found;
+}
+
+static struct twheel_slot *twheel_slot_of(const struct twheel_level *l, u64 block)
+{
+	return its_level && block == followed.tick >> l->shift ? &its_slot : &other_slot;
 }
 
 /* A single timeout is somewhere in the block of its slot, which begins with @tick. */
