@@ -12,7 +12,7 @@
  * Expiry
  *
  * A shard advances in passes. A pass reads the clock and rounds it down to a tick, its
- * target (@done). It then moves the cursor to the target in steps. A step is the entry into
+ * @target. It then moves the cursor to the target in steps. A step is the entry into
  * the block of an occupied slot. On level 0 its timeouts become due. On a higher level they
  * move down one level: a cascade. Empty ticks cost nothing.
  *
@@ -50,7 +50,7 @@
  *
  * A wheel with callbacks has all its turns in the server's thread, which offers the CPU to other
  * tasks between turns. A wheel with a sink begins a pass in the soft interrupt of its hrtimer,
- * except as in twheel_timer_mode(). It goes on there while the budget of that CPU lasts. Then
+ * except as in twheel_init_shard(). It goes on there while the budget of that CPU lasts. Then
  * the server's thread is woken and its hrtimer is set. The first of the two takes the shard off the
  * queue. So a real-time task that never sleeps makes a sink slower, but does not stop it.
  *
@@ -59,7 +59,8 @@
  * searches again. A slot with one timeout is not entered before that is due, so a single timeout
  * costs one interrupt. In the other states @wake is TWHEEL_QUEUED, which is below every tick: arms
  * leave @timer alone. twheel_queue() and each turn store it under the lock; the last turn of a pass
- * replaces it. A stopped shard is not queued: whoever queues it has seen that in the same hold.
+ * replaces it. A stopped shard is not queued: whoever queues it has seen that in the same hold. It
+ * waits for TWHEEL_NEVER.
  *
  * A CPU isolated from timers sets none, which it would then keep: its arm queues the shard, and
  * interrupts the server's CPU.
@@ -78,9 +79,9 @@
  *	            hrtimer base	in hrtimer_start()
  *	twheel_mutex		all wheels, which CPUs serve; shard.lock nests in it
  *
- * To wait for a turn is to lock and unlock what it holds: shard.sinking, or the mutex to which
- * s->busy points. That is server.busy, twheel.advance, or twheel.ending while twheel_stop()
- * hands s->running back.
+ * To wait for a turn is to lock and unlock what it holds: server.busy or twheel.advance if it runs
+ * callbacks, shard.sinking if it calls the sink. While twheel_stop() hands s->running back, it
+ * holds twheel.ending. s->turn tells which.
  *
  * No task is woken with shard.lock held. An arm takes only shard.lock and those below it, so
  * callers may hold the lock of a run queue or of a worker pool. Callbacks run with no spinlock
@@ -99,7 +100,7 @@
  *			only write without the lock
  *	server.queue	twheel_should_run(): the queue is filled before wake_up_process(),
  *			whose barrier pairs with the one in set_current_state()
- *	s->task		a task compares it with itself. In a soft interrupt it is the task
+ *	s->turn.task	a task compares it with itself. In a soft interrupt it is the task
  *			that was interrupted, which cannot run meanwhile
  *
  *
@@ -107,7 +108,7 @@
  *
  * The thread takes a timeout off the due list, makes it INACTIVE and s->running, and calls it
  * without the lock. Until then the timeout can be cancelled, even by an earlier callback of its
- * batch. A twheel_cancel_sync() that meets s->running waits for s->busy and looks again. The
+ * batch. A twheel_cancel_sync() that meets s->running waits for s->turn and looks again. The
  * callback may free its timeout, so s->running is only compared. TWHEEL_T_TAKEN tells a timeout
  * that was initialised in the same memory from the one that is running. In a wheel with a sink
  * the whole batch is EXPIRING when it leaves the lock, each timeout until the sink accepts it.
@@ -199,6 +200,12 @@ struct twheel_level {
 	unsigned long		*map;	/* of the slots that are not empty */
 };
 
+/* What runs without shard.lock: callbacks, the sink, or the function of twheel_stop(). */
+struct twheel_turn {
+	struct task_struct	*task;	/* that runs it; NULL: nothing runs */
+	struct mutex		*lock;	/* that @task holds meanwhile; NULL: shard.sinking */
+};
+
 /* The part of a wheel that one CPU fills, and isolated CPUs with it. */
 struct twheel_shard {
 	raw_spinlock_t		lock;		/* what is not constant, timeouts at home */
@@ -208,27 +215,28 @@ struct twheel_shard {
 	unsigned int		cpu;		/* arms on this CPU use this shard; constant */
 	struct twheel_geometry	geometry;	/* copy of the wheel's; constant */
 	u64			cursor;	/* last tick entered, or that before a cascading block */
-	/* Arms are for later ticks: target of a pass, else @cursor; realtime: that of @timer. */
-	u64			done;
+	u64			target;		/* of the last pass; arms are for later ticks */
 	u64			wake;	/* tick for which @timer is set, or TWHEEL_QUEUED, ... */
 	u64			lead_tick;	/* at which the first crowded slot may cascade */
 	u64			nr;		/* pending timeouts */
-	u64			cancelled;	/* dequeued by a cancel, not moved by a mod */
-	u64			rearmed;	/* moved by a mod */
 	struct twheel		*wheel;		/* constant */
+	struct {
+		u64		cancelled;	/* dequeued by a cancel, not moved by a mod */
+		u64		rearmed;	/* moved by a mod */
+		u64		fired;		/* passed to their callback or to the sink */
+		u64		cascaded;	/* moves of a timeout down one level */
+		u64		extended;	/* enqueued again by twheel_extend() */
+		u64		stopped;	/* dequeued by twheel_stop() */
+		u64		wakeups;	/* times that @timer found something to do */
+	} count;
 	struct rb_root_cached	tree;		/* timeouts by deadline, on CLOCK_REALTIME */
+	u64			reached;	/* last tick for which @timer has fired */
 	struct list_head	aside;		/* those of later rounds, in a visit (levels = 1) */
 	struct list_head	due;		/* left their slot: at most TWHEEL_BATCH */
 	unsigned int		nr_due;		/* length of @due */
 	struct twheel_timeout	*running;	/* its callback runs. Compared, not dereferenced */
-	struct task_struct	*task;		/* runs a turn, or hands timeouts back */
-	struct mutex		*busy;		/* that @task holds meanwhile, except in a sink */
+	struct twheel_turn	turn;		/* in progress */
 	spinlock_t		sinking;	/* held in a turn of a wheel with a sink */
-	u64			fired;		/* passed to their callback or to the sink */
-	u64			cascaded;	/* moves of a timeout down one level */
-	u64			extended;	/* enqueued again by twheel_extend() */
-	u64			stopped_nr;	/* dequeued by twheel_stop() */
-	u64			wakeups;	/* times that @timer found something to do */
 	struct hrtimer		timer;		/* on the wheel's clock, for @wake */
 	struct twheel_server	*server;	/* serves this shard */
 	struct list_head	queued;		/* link in server.queue; under server.lock */
@@ -330,15 +338,6 @@ static const struct debug_obj_descr twheel_debug_descr = {
 	.fixup_free	= twheel_fixup,
 };
 
-/* Report a timeout that is initialised while it is pending. */
-static void twheel_debug_init(struct twheel_timeout *t)
-{
-	if (object_is_on_stack(t))
-		return;
-	debug_object_init(t, &twheel_debug_descr);
-	debug_object_free(t, &twheel_debug_descr);
-}
-
 /* Only pending timeouts are tracked, so that freeing an idle one needs no call. */
 static __always_inline void twheel_set_state(struct twheel_timeout *t, enum twheel_state state)
 {
@@ -437,8 +436,7 @@ static noinline void twheel_unlink_slow(struct twheel_shard *s, struct twheel_ti
 }
 
 /* Is @t the last timeout of its slot? In a visit, one may also be the last of those set aside. */
-static __always_inline bool twheel_is_last(const struct twheel_shard *s,
-					   const struct twheel_timeout *t)
+static bool twheel_is_last(const struct twheel_shard *s, const struct twheel_timeout *t)
 {
 	return t->entry.prev == t->entry.next && t->entry.prev != &s->aside;
 }
@@ -583,16 +581,6 @@ static void twheel_set_lead(struct twheel_shard *s, struct twheel_step *step)
 
 /* Sleeping and waking */
 
-/*
- * Callbacks have a thread. A sink is called in the soft interrupt. But while hrtimers are only
- * looked at with the kernel's tick, those of soft interrupts are not when CLOCK_REALTIME is set.
- */
-static enum hrtimer_mode twheel_timer_mode(const struct twheel_params *params)
-{
-	return params->sink && (params->clock != TWHEEL_REALTIME || hrtimer_resolution == 1) ?
-	       HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;
-}
-
 /* Is this CPU isolated from timers, and the server on another one? */
 static bool twheel_is_isolated(const struct twheel_shard *s)
 {
@@ -661,7 +649,7 @@ static noinline void twheel_catch_up(struct twheel_shard *s)
 	if (s->wake == TWHEEL_QUEUED || s->realtime)
 		return;
 	s->cursor = max(s->cursor, twheel_tick_floor(&s->geometry, twheel_clock_ns(s->wheel)));
-	s->done = s->cursor;
+	s->target = s->cursor;
 }
 
 /* Arming and cancelling */
@@ -684,10 +672,7 @@ static u64 twheel_join(const struct twheel_shard *s, u64 lo, u64 hi)
 	return twheel_slack_tick(lo, hi);
 }
 
-/*
- * Enqueue @t for @expires_ns. Returns the tick at which the shard must wake for it; the caller sets
- * the hrtimer.
- */
+/* Enqueue @t. Returns the tick at which the shard must wake for it: the caller sees to that. */
 static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_timeout *t,
 					  u64 expires_ns, u64 slack_ns)
 {
@@ -701,7 +686,7 @@ static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_
 		trace_twheel_arm(s, t, tick);
 		return tick;
 	}
-	tick = max(twheel_tick_ceil(g, expires_ns), s->done + 1);
+	tick = max(twheel_tick_ceil(g, expires_ns), s->target + 1);
 	if (unlikely(slack_ns))
 		tick = twheel_join(s, tick, twheel_tick_floor(g, twheel_add_ns(expires_ns,
 									       slack_ns)));
@@ -733,7 +718,7 @@ static __always_inline void __twheel_mod(struct twheel_shard *s, struct twheel_t
 
 	trace_twheel_cancel(s, t);
 	twheel_unlink(s, t);
-	s->rearmed++;
+	s->count.rearmed++;
 	if (unlikely(s->nr == 1))
 		twheel_catch_up(s);
 	wake = twheel_enqueue(s, t, expires_ns, slack_ns);
@@ -741,11 +726,11 @@ static __always_inline void __twheel_mod(struct twheel_shard *s, struct twheel_t
 		twheel_set_timer(s, wake);
 }
 
-/* Is the callback of @t running? A timeout in reused memory has not been taken yet. */
-static bool twheel_is_running(const struct twheel_shard *s, const struct twheel_timeout *t)
+/* Is the callback or the sink at work on @t? One in reused memory has not been taken yet. */
+static bool twheel_is_in_turn(const struct twheel_shard *s, const struct twheel_timeout *t)
 {
 	lockdep_assert_held(&s->lock);
-	return s->running == t && t->flags & TWHEEL_T_TAKEN;
+	return twheel_state(t) == TWHEEL_EXPIRING || (s->running == t && t->flags & TWHEEL_T_TAKEN);
 }
 
 /* Take @t, which is pending, out of the wheel. */
@@ -762,7 +747,7 @@ static __always_inline bool __twheel_cancel(struct twheel_shard *s, struct twhee
 	if (twheel_state(t) != TWHEEL_PENDING)
 		return false;
 	twheel_dequeue(s, t);
-	s->cancelled++;
+	s->count.cancelled++;
 	trace_twheel_cancel(s, t);
 	return true;
 }
@@ -804,7 +789,7 @@ static noinline struct twheel_shard *twheel_migrate(struct twheel_shard *s,
 {
 	struct twheel_shard *local = s->wheel->shards[raw_smp_processor_id()];
 
-	if (s == local || twheel_state(t) != TWHEEL_INACTIVE || twheel_is_running(s, t))
+	if (s == local || twheel_state(t) == TWHEEL_PENDING || twheel_is_in_turn(s, t))
 		return s;
 	t->flags &= ~TWHEEL_T_TAKEN;
 	/* Pairs with the lock of the new home, which is found through the new value. */
@@ -826,7 +811,11 @@ void twheel_timeout_init(struct twheel *w, struct twheel_timeout *t,
 			 void (*fn)(struct twheel_timeout *t))
 {
 	WARN_ON_ONCE(!fn && !w->params.sink);
-	twheel_debug_init(t);
+	/* Report a timeout that is initialised while it is pending. */
+	if (!object_is_on_stack(t)) {
+		debug_object_init(t, &twheel_debug_descr);
+		debug_object_free(t, &twheel_debug_descr);
+	}
 	memset(t, 0, sizeof(*t));
 	INIT_LIST_HEAD(&t->entry);
 	t->fn = fn;
@@ -1061,8 +1050,8 @@ int twheel_extend(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns)
 	if (home.s->stopped || t->flags & TWHEEL_T_REFUSES)
 		return -ESHUTDOWN;
 	__twheel_arm(home.s, t, expires_ns, slack_ns);
-	home.s->fired--;
-	home.s->extended++;
+	home.s->count.fired--;
+	home.s->count.extended++;
 	return 0;
 }
 EXPORT_SYMBOL_GPL(twheel_extend);
@@ -1094,7 +1083,7 @@ EXPORT_SYMBOL_GPL(twheel_cancel);
 int twheel_try_cancel(struct twheel_timeout *t)
 {
 	CLASS(twheel_home, home)(t);
-	if (twheel_state(t) == TWHEEL_EXPIRING || twheel_is_running(home.s, t))
+	if (twheel_is_in_turn(home.s, t))
 		return -EBUSY;
 	return __twheel_cancel(home.s, t);
 }
@@ -1135,44 +1124,44 @@ static bool twheel_in_callback(struct twheel *w)
 	struct twheel_shard *s;
 
 	list_for_each_entry(s, &w->all, entry)
-		if (READ_ONCE(s->task) == current)
+		if (READ_ONCE(s->turn.task) == current)
 			return true;
 	return false;
 }
 
-static void twheel_wait(struct mutex *busy)
+/* Wait until what is in progress under @lock is over, or if that is NULL, under @soft. */
+static void twheel_wait(struct mutex *lock, spinlock_t *soft)
 {
-	mutex_lock(busy);
-	mutex_unlock(busy);
-}
-
-static void twheel_wait_for_soft(spinlock_t *busy)
-{
-	spin_lock_bh(busy);
-	spin_unlock_bh(busy);
+	if (lock) {
+		mutex_lock(lock);
+		mutex_unlock(lock);
+	} else {
+		spin_lock_bh(soft);
+		spin_unlock_bh(soft);
+	}
 }
 
 static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
 {
-	bool cancelled = false, in_sink, self;
+	bool cancelled = false, in_turn, self;
+	struct twheel_turn turn;
 	struct twheel_shard *s;
 	unsigned long flags;
-	struct mutex *busy;	/* of the turn to wait for */
 
 	might_sleep();
 	for (;;) {
 		s = twheel_lock_home(t, &flags);
 		t->flags |= flag;
 		cancelled |= __twheel_cancel(s, t);
-		in_sink = twheel_state(t) == TWHEEL_EXPIRING;
-		busy = twheel_is_running(s, t) ? s->busy : NULL;
-		self = (in_sink || busy) && s->task == current;
+		in_turn = twheel_is_in_turn(s, t);
+		turn = s->turn;
+		self = in_turn && turn.task == current;
 		/* A function to which twheel_stop() hands @t back may release it. */
-		WARN_ON_ONCE(self && busy != &s->wheel->ending);
+		WARN_ON_ONCE(self && turn.lock != &s->wheel->ending);
 		raw_spin_unlock_irqrestore(&s->lock, flags);
-		if (self || (!in_sink && !busy))
+		if (!in_turn || self)
 			return cancelled;
-		in_sink ? twheel_wait_for_soft(&s->sinking) : twheel_wait(busy);
+		twheel_wait(turn.lock, &s->sinking);
 	}
 }
 
@@ -1252,19 +1241,17 @@ EXPORT_SYMBOL_GPL(twheel_cancel_work_sync);
  */
 void twheel_flush(struct twheel *w)
 {
+	struct twheel_turn turn;
 	struct twheel_shard *s;
-	struct mutex *busy;	/* of the turn to wait for */
 
 	if (WARN_ON_ONCE(twheel_in_callback(w)))
 		return;
 	might_sleep();
 	list_for_each_entry(s, &w->all, entry) {
 		scoped_guard(raw_spinlock_irq, &s->lock)
-			busy = s->task ? s->busy : NULL;
-		if (w->params.sink)
-			twheel_wait_for_soft(&s->sinking);
-		else if (busy)
-			twheel_wait(busy);
+			turn = s->turn;
+		if (turn.task)
+			twheel_wait(turn.lock, &s->sinking);
 	}
 }
 EXPORT_SYMBOL_GPL(twheel_flush);
@@ -1277,9 +1264,8 @@ static __always_inline void twheel_make_due(struct twheel_shard *s, struct twhee
 {
 	t->level = TWHEEL_DUE;
 	s->nr_due++;
-	if (!sink)
-		return;
-	twheel_set_state(t, TWHEEL_EXPIRING);
+	if (sink)
+		twheel_set_state(t, TWHEEL_EXPIRING);
 }
 
 /* Make a slot of level 0 due. Returns the rest of @budget. */
@@ -1307,7 +1293,7 @@ static unsigned int twheel_cascade_slot(struct twheel_shard *s, struct twheel_sl
 		t = list_first_entry(&slot->list, struct twheel_timeout, entry);
 		twheel_detach(&t->entry);
 		twheel_link(s, t, level - 1);
-		s->cascaded++;
+		s->count.cascaded++;
 		trace_twheel_cascade(s, t, level);
 	}
 	if (list_empty(&slot->list))
@@ -1344,53 +1330,69 @@ static unsigned int twheel_visit(struct twheel_shard *s, unsigned int budget)
 	return budget;
 }
 
+/* The tick that the clock has reached: CLOCK_REALTIME may be a leap second ahead of hrtimers. */
+static u64 twheel_tick_now(const struct twheel_shard *s, u64 now_ns)
+{
+	const struct twheel_geometry *g = &s->geometry;
+	u64 tick = twheel_tick_floor(g, now_ns);
+
+	if (likely(!s->realtime))
+		return tick;
+	now_ns -= min_t(u64, now_ns, NSEC_PER_SEC);
+	return min(tick, max(s->reached, twheel_tick_floor(g, now_ns)));
+}
+
 /* Advance the cursor to the target, or until the budget is used up. Is the pass over then? */
-static bool twheel_collect(struct twheel_shard *s, u64 target, unsigned int *budget)
+static bool twheel_collect(struct twheel_shard *s, u64 now, unsigned int *budget)
 {
 	bool rounds = s->geometry.levels == 1;
 	struct twheel_step step;
 
 	/* A new pass. */
-	if (s->cursor == s->done)
-		s->done = max(s->done, target);
+	if (s->cursor == s->target)
+		s->target = max(s->target, now);
 	while (*budget) {
 		twheel_find_step(s, &step);
-		if (step.tick > s->done) {
-			s->cursor = s->done;
+		if (step.tick > s->target) {
+			s->cursor = s->target;
 			return true;
 		}
 		/* A cascade or visit may take more turns: stay one tick before the block. */
-		s->cursor = step.tick - (step.level || rounds);
+		s->cursor = rounds || step.level ? step.tick - 1 : step.tick;
 		if (rounds) {
 			/* To examine two slots costs as much as a timeout. */
-			*budget = twheel_visit(s, *budget - min(*budget - 1, step.examined / 2));
+			*budget -= min(*budget - 1, step.examined / 2);
+			*budget = twheel_visit(s, *budget);
 		} else if (step.level) {
 			*budget = twheel_cascade_slot(s, step.slot, step.level, *budget);
 		} else {
 			*budget = twheel_expire_slot(s, step.slot, *budget);
 			/* Higher levels come first: they have nothing for this tick. */
-			if (s->cursor == s->done && list_empty(&step.slot->list))
+			if (s->cursor == s->target && list_empty(&step.slot->list))
 				return true;
 		}
 	}
 	return false;
 }
 
-/* The same on CLOCK_REALTIME: collect the timeouts up to @target. */
-static bool twheel_harvest(struct twheel_shard *s, u64 target, unsigned int *budget)
+/* The same on CLOCK_REALTIME: collect the timeouts up to the tick @now. */
+static bool twheel_collect_tree(struct twheel_shard *s, u64 now, unsigned int *budget)
 {
 	struct twheel_timeout *t;
 	struct rb_node *node;
 
-	for (; (node = rb_first_cached(&s->tree)) && *budget; --*budget) {
+	while ((node = rb_first_cached(&s->tree))) {
 		t = rb_entry(node, struct twheel_timeout, node);
-		if (twheel_tick_ceil(&s->geometry, t->expires) > target)
-			return true;
+		if (twheel_tick_ceil(&s->geometry, t->expires) > now)
+			break;
+		if (!*budget)
+			return false;
+		--*budget;
 		rb_erase_cached(node, &s->tree);
 		list_add_tail(&t->entry, &s->due);
 		twheel_make_due(s, t, s->wheel->params.sink);
 	}
-	return !node;
+	return true;
 }
 
 /* Has CLOCK_REALTIME been set back before the deadline of @t? It is due, so it goes back. */
@@ -1406,17 +1408,17 @@ static bool twheel_put_back(struct twheel_shard *s, struct twheel_timeout *t)
 }
 
 /*
- * If a crowded slot has to begin its cascade by s->done, move timeouts of it with the rest of
- * the budget. Returns true if there may be more to do.
+ * If a crowded slot has to begin its cascade by now, move timeouts of it with the rest of the
+ * budget. Returns true if there may be more to do.
  */
 static bool twheel_cascade_crowded(struct twheel_shard *s, unsigned int *budget)
 {
 	struct twheel_step step;
 
-	if (likely(s->lead_tick > s->done))
+	if (likely(s->lead_tick > s->target))
 		return false;
 	twheel_set_lead(s, &step);
-	if (step.tick > s->done)
+	if (step.tick > s->target)
 		return false;
 	*budget = twheel_cascade_slot(s, step.slot, step.level, *budget);
 	return true;
@@ -1441,7 +1443,7 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	list_splice_init(&s->due, &expired);
 	s->nr_due = 0;
 	s->nr -= nr;
-	s->fired += nr;
+	s->count.fired += nr;
 	raw_spin_unlock_irq(&s->lock);
 
 	if (nr)
@@ -1450,14 +1452,6 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 	WARN_ON_ONCE(!list_empty(&expired));
 
 	raw_spin_lock_irq(&s->lock);
-}
-
-/* Dequeue @t, which is pending, and make it the running timeout. */
-static void twheel_make_running(struct twheel_shard *s, struct twheel_timeout *t)
-{
-	twheel_dequeue(s, t);
-	t->flags |= TWHEEL_T_TAKEN;
-	s->running = t;
 }
 
 /*
@@ -1470,14 +1464,16 @@ static void twheel_run_callbacks(struct twheel_shard *s)
 	void (*fn)(struct twheel_timeout *t);
 	struct twheel_timeout *t;
 
-	lockdep_assert_held(s->busy);
+	lockdep_assert_held(s->turn.lock);
 	while (!s->stopped && !list_empty(&s->due)) {
 		t = list_first_entry(&s->due, struct twheel_timeout, entry);
 		if (twheel_put_back(s, t))
 			continue;
 		fn = t->fn;
-		twheel_make_running(s, t);
-		s->fired++;
+		twheel_dequeue(s, t);
+		t->flags |= TWHEEL_T_TAKEN;
+		s->running = t;
+		s->count.fired++;
 		if (trace_twheel_expire_enabled())
 			trace_twheel_expire(s, t, twheel_clock_ns(s->wheel));
 		raw_spin_unlock_irq(&s->lock);
@@ -1495,57 +1491,47 @@ static void twheel_run_callbacks(struct twheel_shard *s)
 }
 
 /*
- * Run one turn, of at most @budget timeouts, which is reduced. The caller holds s->busy, or
- * s->sinking in a wheel with a sink. Returns true if work may be left: s->wake is then
+ * Run one turn, of at most @budget timeouts, which is reduced. The caller holds @lock, or with a
+ * sink, s->sinking; @lock is NULL. Returns true if work may be left: s->wake is then
  * TWHEEL_QUEUED. Otherwise sets s->wake, for which the caller sets the hrtimer.
  */
-static bool twheel_turn(struct twheel_shard *s, u64 now_ns, unsigned int *budget)
+static bool twheel_turn(struct twheel_shard *s, struct mutex *lock, u64 now_ns,
+			unsigned int *budget)
 	__must_hold(&s->lock)
 {
-	u64 target = twheel_tick_floor(&s->geometry, now_ns), wake;
+	u64 now = twheel_tick_now(s, now_ns), wake;
 	bool over;
 
 	lockdep_assert_held(&s->lock);
-	if (s->stopped)
-		goto stopped;
 	s->wake = TWHEEL_QUEUED;
-	if (s->realtime) {
-		/* Only the hrtimer knows of leap seconds: the clock may be a second ahead. */
-		wake = twheel_tick_floor(&s->geometry, now_ns - min_t(u64, now_ns, NSEC_PER_SEC));
-		target = min(target, max(s->done, wake));
-		over = twheel_harvest(s, target, budget);
-	} else {
-		over = twheel_collect(s, target, budget);
-	}
-	WRITE_ONCE(s->task, current);
+	over = s->realtime ? twheel_collect_tree(s, now, budget) : twheel_collect(s, now, budget);
+	s->turn.lock = lock;
+	WRITE_ONCE(s->turn.task, current);
 	if (s->wheel->params.sink)
 		twheel_run_sink(s, now_ns);
 	else
 		twheel_run_callbacks(s);
-	WRITE_ONCE(s->task, NULL);
+	WRITE_ONCE(s->turn.task, NULL);
 	if (s->stopped)
-		goto stopped;
-	if (!over || twheel_cascade_crowded(s, budget))
+		return false;
+	if (!over)
+		return true;
+	if (twheel_cascade_crowded(s, budget))
 		return true;
 	wake = twheel_next_wake(s);
-	if (wake <= target)
+	if (wake <= now)
 		return true;
 	s->wake = wake;
-	return false;
-
-stopped:
-	s->wake = TWHEEL_NEVER;
 	return false;
 }
 
 /* The hrtimer */
 
-/* An arm may have set the hrtimer since it fired, or an isolated CPU has queued the shard. */
-static bool twheel_is_due(struct twheel_shard *s)
+/* Has the hrtimer fired for @wake, and since then no arm set it again or queued the shard? */
+static bool twheel_timer_has_fired(struct twheel_shard *s)
 {
 	lockdep_assert_held(&s->lock);
-	return !s->stopped && s->wake != TWHEEL_QUEUED && s->wake != TWHEEL_NEVER &&
-	       !hrtimer_is_queued(&s->timer);
+	return s->wake != TWHEEL_QUEUED && s->wake != TWHEEL_NEVER && !hrtimer_is_queued(&s->timer);
 }
 
 /* Wake the thread, unless the timeouts have been cancelled. */
@@ -1557,7 +1543,7 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 	u64 wake;
 
 	scoped_guard(raw_spinlock_irqsave, &s->lock) {
-		if (!twheel_is_due(s))
+		if (!twheel_timer_has_fired(s))
 			break;
 		/* The crowd may have been cancelled. */
 		if (s->lead_tick <= s->wake)
@@ -1567,9 +1553,8 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 			twheel_set_timer(s, wake);
 			break;
 		}
-		if (s->realtime)
-			s->done = s->wake;
-		s->wakeups++;
+		s->reached = s->wake;
+		s->count.wakeups++;
 		thread = twheel_queue(s);
 	}
 	if (thread)
@@ -1592,18 +1577,21 @@ static struct task_struct *twheel_soft_turns(struct twheel_shard *s, bool begins
 	while (here->paid_ns < now_ns + TWHEEL_PAUSE_NS && !twheel_is_isolated(s)) {
 		budget = TWHEEL_BATCH;
 		switches = current->nivcsw;
-		more = twheel_turn(s, monotonic ? now_ns : twheel_clock_ns(s->wheel), &budget);
+		more = twheel_turn(s, NULL, monotonic ? now_ns : twheel_clock_ns(s->wheel),
+				   &budget);
 		end_ns = ktime_get_ns();
 		used_ns = min_t(u64, __twheel_used_ns(now_ns, end_ns, switches),
 				TWHEEL_LONG_TURN_NS);
 		here->paid_ns = max(here->paid_ns, end_ns - used_ns) + 4 * used_ns;
-		s->wakeups += begins && (more || budget < TWHEEL_BATCH);
+		if (begins && (more || budget < TWHEEL_BATCH))
+			s->count.wakeups++;
 		if (!more)
 			return NULL;
 		now_ns = end_ns;
 		begins = false;
 	}
-	s->wakeups += begins;
+	if (begins)
+		s->count.wakeups++;
 	return twheel_queue(s);
 }
 
@@ -1616,9 +1604,8 @@ static enum hrtimer_restart twheel_soft_timer_fn(struct hrtimer *timer)
 	twheel_window(s->wheel, TWHEEL_AT_TIMER);
 	spin_lock(&s->sinking);
 	raw_spin_lock_irq(&s->lock);
-	if (twheel_is_due(s)) {
-		if (s->realtime)
-			s->done = s->wake;
+	if (twheel_timer_has_fired(s)) {
+		s->reached = s->wake;
 		thread = twheel_soft_turns(s, true);
 		/*
 		 * After a step back in this soft interrupt, hrtimers call this again, until the
@@ -1661,12 +1648,15 @@ static enum hrtimer_restart twheel_resume_fn(struct hrtimer *timer)
 	struct twheel_shard *s;
 
 	spin_lock(&server->resuming);
-	while (!hrtimer_is_queued(timer) && (s = twheel_next_queued(server, true))) {
+	while (!hrtimer_is_queued(timer)) {
+		s = twheel_next_queued(server, true);
+		if (!s)
+			break;
 		twheel_window(s->wheel, TWHEEL_AT_RESUME);
 		spin_lock(&s->sinking);
 		raw_spin_lock_irq(&s->lock);
 		thread = s->stopped ? NULL : twheel_soft_turns(s, false);
-		if (!s->stopped && !thread)
+		if (!thread)
 			twheel_set_timer(s, s->wake);
 		raw_spin_unlock_irq(&s->lock);
 		spin_unlock(&s->sinking);
@@ -1691,48 +1681,43 @@ static int twheel_should_run(unsigned int cpu)
 	return !list_empty(&per_cpu(twheel_servers, cpu).queue);
 }
 
-/*
- * Run a turn of a whole batch in a task, with @busy held. Returns true if work may be left. With
- * @thread the shard is then queued, for that thread.
- */
-static bool twheel_task_turn(struct twheel_shard *s, struct mutex *busy,
-			     struct task_struct **thread)
+/* Run a turn of a whole batch in a task, with @lock held. Returns true if work may be left. */
+static bool twheel_task_turn(struct twheel_shard *s, struct mutex *lock)
 {
+	bool sink = s->wheel->params.sink, more = false;
+	struct task_struct *thread = NULL;
 	unsigned int budget = TWHEEL_BATCH;
-	bool more;
 
-	lockdep_assert_held(busy);
-	if (s->wheel->params.sink)
+	lockdep_assert_held(lock);
+	if (sink)
 		spin_lock_bh(&s->sinking);
 	raw_spin_lock_irq(&s->lock);
-	/* After twheel_stop() it is that of twheel_hand_back(). */
-	if (!s->stopped)
-		s->busy = busy;
-	more = twheel_turn(s, twheel_clock_ns(s->wheel), &budget);
-	if (more && thread)
-		*thread = twheel_queue(s);
-	else if (!more)
-		twheel_set_timer(s, s->wake);
+	if (!s->stopped) {
+		more = twheel_turn(s, sink ? NULL : lock, twheel_clock_ns(s->wheel), &budget);
+		if (!more)
+			twheel_set_timer(s, s->wake);
+		else if (s->wheel->params.clock != TWHEEL_MANUAL)
+			thread = twheel_queue(s);
+	}
 	raw_spin_unlock_irq(&s->lock);
-	if (s->wheel->params.sink)
+	if (sink)
 		spin_unlock_bh(&s->sinking);
+	/* The server may have changed. */
+	if (thread && thread != current)
+		wake_up_process(thread);
 	return more;
 }
 
 static void twheel_serve(unsigned int cpu)
 {
 	struct twheel_server *server = &per_cpu(twheel_servers, cpu);
-	struct task_struct *thread = NULL;
 	struct twheel_shard *s;
 
 	scoped_guard(mutex, &server->busy) {
 		s = twheel_next_queued(server, false);
 		if (s)
-			twheel_task_turn(s, &server->busy, &thread);
+			twheel_task_turn(s, &server->busy);
 	}
-	/* The server may have changed. */
-	if (thread && thread != current)
-		wake_up_process(thread);
 	cond_resched();
 }
 
@@ -1850,7 +1835,7 @@ int twheel_advance(struct twheel *w, u64 now_ns)
 	twheel_window(w, TWHEEL_AT_ADVANCE);
 	atomic64_set(&w->manual_ns, now_ns);
 	list_for_each_entry(s, &w->all, entry)
-		while (twheel_task_turn(s, &w->advance, NULL))
+		while (twheel_task_turn(s, &w->advance))
 			cond_resched();
 	return 0;
 }
@@ -1911,20 +1896,21 @@ void twheel_get_counters(struct twheel *w, struct twheel_counters *counters)
 	memset(counters, 0, sizeof(*counters));
 	list_for_each_entry(s, &w->all, entry) {
 		guard(raw_spinlock_irqsave)(&s->lock);
-		counters->armed += s->nr + s->cancelled + s->rearmed + s->fired + s->stopped_nr;
-		counters->rearmed += s->rearmed;
-		counters->cancelled += s->cancelled + s->rearmed;
-		counters->fired += s->fired;
-		counters->stopped += s->stopped_nr;
+		counters->rearmed += s->count.rearmed;
+		counters->cancelled += s->count.cancelled + s->count.rearmed;
+		counters->fired += s->count.fired;
+		counters->stopped += s->count.stopped;
 		counters->pending += s->nr;
-		counters->extended += s->extended;
-		counters->cascaded += s->cascaded;
-		counters->wakeups += s->wakeups;
+		counters->extended += s->count.extended;
+		counters->cascaded += s->count.cascaded;
+		counters->wakeups += s->count.wakeups;
 		for (i = 0; i < s->geometry.levels; i++)
 			counters->occupied[i] += bitmap_weight(s->level[i].map,
 							       s->level[i].mask + 1);
 		counters->shards++;
 	}
+	counters->armed = counters->cancelled + counters->fired + counters->stopped +
+			  counters->pending;
 }
 EXPORT_SYMBOL_GPL(twheel_get_counters);
 
@@ -1977,7 +1963,12 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->wheel = w;
 	s->geometry = *g;
 	s->realtime = w->params.clock == TWHEEL_REALTIME;
-	s->mode = twheel_timer_mode(&w->params);
+	/*
+	 * Callbacks have a thread, a sink the soft interrupt. But while hrtimers are looked at with
+	 * the kernel's tick alone, those of soft interrupts are not when CLOCK_REALTIME is set.
+	 */
+	s->mode = w->params.sink && (!s->realtime || hrtimer_resolution == 1) ?
+		  HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;
 	s->cpu = cpu;
 	for (i = 0; i < ARRAY_SIZE(s->level_of); i++)
 		s->level_of[i] = twheel_level_of_bit(g, i);
@@ -1995,7 +1986,7 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	INIT_LIST_HEAD(&s->due);
 	INIT_LIST_HEAD(&s->queued);
 	s->cursor = twheel_tick_floor(g, twheel_clock_ns(w));
-	s->done = s->cursor;
+	s->target = s->cursor;
 	s->wake = TWHEEL_NEVER;
 	s->lead_tick = TWHEEL_NEVER;
 	hrtimer_setup(&s->timer, s->mode & HRTIMER_MODE_SOFT ? twheel_soft_timer_fn :
@@ -2086,7 +2077,8 @@ struct twheel *twheel_create(const struct twheel_params *params)
 		list_for_each_entry(s, &w->all, entry)
 			s->server = twheel_pick_server(s->cpu);
 		list_add_tail(&w->entry, &twheel_wheels);
-		twheel_nr_wheels += !w->params.account;
+		if (!w->params.account)
+			twheel_nr_wheels++;
 		if (twheel_nr_wheels > warn_wheels)
 			pr_warn_once("%u wheels: share one, it holds any number of timeouts\n",
 				     twheel_nr_wheels);
@@ -2133,16 +2125,18 @@ static bool twheel_hand_back(struct twheel_shard *s,
 		t = twheel_any(s);
 		if (!t)
 			return false;
-		twheel_make_running(s, t);
-		s->stopped_nr++;
-		s->busy = &s->wheel->ending;
-		WRITE_ONCE(s->task, current);
+		twheel_dequeue(s, t);
+		t->flags |= TWHEEL_T_TAKEN;
+		s->running = t;
+		s->count.stopped++;
+		s->turn.lock = &s->wheel->ending;
+		WRITE_ONCE(s->turn.task, current);
 	}
 	if (fn)
 		fn(data, t);
 	scoped_guard(raw_spinlock_irq, &s->lock) {
 		s->running = NULL;
-		WRITE_ONCE(s->task, NULL);
+		WRITE_ONCE(s->turn.task, NULL);
 	}
 	return true;
 }
@@ -2182,17 +2176,18 @@ void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel
 	list_for_each_entry(s, &w->all, entry) {
 		guard(raw_spinlock_irq)(&s->lock);
 		s->stopped = true;
+		s->wake = TWHEEL_NEVER;
 		/* Do not wait for the callbacks of other wheels. */
 		guard(raw_spinlock)(&s->server->lock);
 		list_del_init(&s->queued);
 	}
 	list_for_each_entry(s, &w->all, entry)
 		hrtimer_cancel(&s->timer);
-	twheel_wait(&w->advance);
+	twheel_wait(&w->advance, NULL);
 	/* A server may have taken a shard off its queue and not have begun the turn yet. */
 	for_each_possible_cpu(cpu) {
-		twheel_wait(&per_cpu(twheel_servers, cpu).busy);
-		twheel_wait_for_soft(&per_cpu(twheel_servers, cpu).resuming);
+		twheel_wait(&per_cpu(twheel_servers, cpu).busy, NULL);
+		twheel_wait(NULL, &per_cpu(twheel_servers, cpu).resuming);
 	}
 	list_for_each_entry(s, &w->all, entry)
 		while (twheel_hand_back(s, unprocessed, data))
@@ -2221,7 +2216,8 @@ void twheel_destroy(struct twheel *w)
 	debugfs_remove(w->dentry);
 	scoped_guard(mutex, &twheel_mutex) {
 		list_del(&w->entry);
-		twheel_nr_wheels -= !w->params.account;
+		if (!w->params.account)
+			twheel_nr_wheels--;
 	}
 	twheel_free(w);
 }
