@@ -37,7 +37,7 @@
  * sets the timeouts of later rounds aside, in order, until it is complete.
  *
  * A clock step changes all distances, but not the order of deadlines. So the timeouts of a shard
- * on CLOCK_REALTIME are in a tree, by deadline. Its hrtimer is on CLOCK_REALTIME: the kernel
+ * on CLOCK_REALTIME are in a timerqueue, by deadline. Its hrtimer is on CLOCK_REALTIME: the kernel
  * re-programs it when the clock is set. A due timeout is compared with the clock once more before
  * it is called. The clock ignores a leap second until its next update, the hrtimer does not. So
  * the target is the tick that the hrtimer has reached, or a second ago if that is later.
@@ -229,7 +229,7 @@ struct twheel_shard {
 		u64		stopped;	/* dequeued by twheel_stop() */
 		u64		wakeups;	/* times that @timer found something to do */
 	} count;
-	struct rb_root_cached	tree;		/* timeouts by deadline, on CLOCK_REALTIME */
+	struct timerqueue_head	tree;		/* timeouts by deadline, on CLOCK_REALTIME */
 	u64			reached;	/* last tick for which @timer has fired */
 	struct list_head	aside;		/* those of later rounds, in a visit (levels = 1) */
 	struct list_head	due;		/* left their slot: at most TWHEEL_BATCH */
@@ -409,18 +409,14 @@ static __always_inline u64 twheel_link(struct twheel_shard *s, struct twheel_tim
 	return wake;
 }
 
-static bool twheel_is_earlier(struct rb_node *a, const struct rb_node *b)
-{
-	return rb_entry(a, struct twheel_timeout, node)->expires <
-	       rb_entry(b, struct twheel_timeout, node)->expires;
-}
-
 /* Put @t into the tree of a shard on CLOCK_REALTIME. Returns the tick at which it is due. */
 static noinline u64 twheel_link_slow(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	u64 tick = max_t(u64, twheel_tick_ceil(&s->geometry, t->expires), TWHEEL_NOW);
 
-	rb_add_cached(&t->node, &s->tree, twheel_is_earlier);
+	static_assert(offsetof(typeof(*t), node.expires) == offsetof(typeof(*t), expires));
+	timerqueue_init(&t->node);
+	timerqueue_add(&s->tree, &t->node);
 	t->level = TWHEEL_TREE;
 	return tick;
 }
@@ -428,7 +424,7 @@ static noinline u64 twheel_link_slow(struct twheel_shard *s, struct twheel_timeo
 static noinline void twheel_unlink_slow(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	if (t->level == TWHEEL_TREE) {
-		rb_erase_cached(&t->node, &s->tree);
+		timerqueue_del(&s->tree, &t->node);
 		return;
 	}
 	twheel_detach(&t->entry);
@@ -624,17 +620,15 @@ static noinline void twheel_set_timer(struct twheel_shard *s, u64 wake)
 }
 
 /* The tick at which the shard must wake. No pass is in progress. */
-static u64 twheel_next_wake(const struct twheel_shard *s)
+static u64 twheel_next_wake(struct twheel_shard *s)
 {
+	struct timerqueue_node *first;
 	struct twheel_step step;
-	struct rb_node *first;
 
 	lockdep_assert_held(&s->lock);
 	if (s->realtime) {
-		first = rb_first_cached(&s->tree);
-		return first ? twheel_tick_ceil(&s->geometry,
-						rb_entry(first, struct twheel_timeout,
-							 node)->expires) : TWHEEL_NEVER;
+		first = timerqueue_getnext(&s->tree);
+		return first ? twheel_tick_ceil(&s->geometry, first->expires) : TWHEEL_NEVER;
 	}
 	twheel_find_step(s, &step);
 	return min(step.wake, s->lead_tick);
@@ -1378,17 +1372,17 @@ static bool twheel_collect(struct twheel_shard *s, u64 now, unsigned int *budget
 /* The same on CLOCK_REALTIME: collect the timeouts up to the tick @now. */
 static bool twheel_collect_tree(struct twheel_shard *s, u64 now, unsigned int *budget)
 {
+	struct timerqueue_node *first;
 	struct twheel_timeout *t;
-	struct rb_node *node;
 
-	while ((node = rb_first_cached(&s->tree))) {
-		t = rb_entry(node, struct twheel_timeout, node);
-		if (twheel_tick_ceil(&s->geometry, t->expires) > now)
+	while ((first = timerqueue_getnext(&s->tree))) {
+		if (twheel_tick_ceil(&s->geometry, first->expires) > now)
 			break;
 		if (!*budget)
 			return false;
 		--*budget;
-		rb_erase_cached(node, &s->tree);
+		t = container_of(first, struct twheel_timeout, node);
+		timerqueue_del(&s->tree, first);
 		list_add_tail(&t->entry, &s->due);
 		twheel_make_due(s, t, s->wheel->params.sink);
 	}
@@ -1972,7 +1966,7 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->cpu = cpu;
 	for (i = 0; i < ARRAY_SIZE(s->level_of); i++)
 		s->level_of[i] = twheel_level_of_bit(g, i);
-	s->tree = RB_ROOT_CACHED;
+	timerqueue_init_head(&s->tree);
 	for (i = 0; i < nr; i++)
 		INIT_LIST_HEAD(&s->slots[i].list);
 	for (i = 0; i < g->levels; i++) {
@@ -2093,7 +2087,7 @@ EXPORT_SYMBOL_GPL(twheel_create);
 static struct twheel_timeout *twheel_any(struct twheel_shard *s)
 {
 	const struct twheel_geometry *g = &s->geometry;
-	struct rb_node *node = rb_first_cached(&s->tree);
+	struct timerqueue_node *first = timerqueue_getnext(&s->tree);
 	u64 block;
 	u32 level;
 
@@ -2101,8 +2095,8 @@ static struct twheel_timeout *twheel_any(struct twheel_shard *s)
 		return list_first_entry(&s->due, struct twheel_timeout, entry);
 	if (!list_empty(&s->aside))
 		return list_first_entry(&s->aside, struct twheel_timeout, entry);
-	if (node)
-		return rb_entry(node, struct twheel_timeout, node);
+	if (first)
+		return container_of(first, struct twheel_timeout, node);
 	for (level = 0; level < g->levels; level++) {
 		block = twheel_next_block(s, level, 0);
 		if (block != TWHEEL_NEVER)

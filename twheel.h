@@ -39,8 +39,9 @@
 #include <linux/compiler.h>
 #include <linux/list.h>
 #include <linux/math64.h>
-#include <linux/rbtree.h>
 #include <linux/sched.h>
+#include <linux/stddef.h>
+#include <linux/timerqueue.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
@@ -93,7 +94,8 @@ enum twheel_state {
  * @entry: link in a slot or in the list of due timeouts while pending, or in the batch of a
  *	sink. Otherwise the owner may use it
  * @tick: tick at which it fires, valid while pending
- * @node: replaces @entry and @tick while pending on CLOCK_REALTIME and not due
+ * @node: has @expires, and replaces @entry and @tick while pending on CLOCK_REALTIME and not due
+ * @pad: none, except where a u64 is aligned to 4 bytes
  * @expires: deadline, ns on the wheel's clock. Each arm sets it; it is valid until
  *	the next arm. The owner sets it before twheel_arm_list()
  * @fn: callback (wheel without a sink)
@@ -112,10 +114,14 @@ struct twheel_timeout {
 		struct {
 			struct list_head	entry;
 			u64			tick;
+			u64			expires;
 		};
-		struct rb_node			node;
+		struct {
+			u8			pad[sizeof(struct list_head) + sizeof(u64) -
+						    offsetof(struct timerqueue_node, expires)];
+			struct timerqueue_node	node;
+		};
 	};
-	u64			expires;
 	union {
 		void		(*fn)(struct twheel_timeout *t);
 		u64		data;

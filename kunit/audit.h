@@ -126,8 +126,8 @@ static const char *twheel_audit_tree(struct twheel_shard *s, u64 *nr)
 	struct rb_node *node;
 	u64 last = 0;
 
-	for (node = rb_first_cached(&s->tree); node; node = rb_next(node)) {
-		const struct twheel_timeout *t = rb_entry(node, struct twheel_timeout, node);
+	for (node = rb_first_cached(&s->tree.rb_root); node; node = rb_next(node)) {
+		const struct twheel_timeout *t = rb_entry(node, struct twheel_timeout, node.node);
 
 		if (t->shard != s || twheel_state(t) != TWHEEL_PENDING || t->level != TWHEEL_TREE)
 			return "stranger in the tree";
