@@ -25,7 +25,7 @@ UNUSED = ("bz2", "lzma", "ssl")
 
 # Modules that are loaded when a test fails, or by the interpreter itself.
 LATE = ("concurrent.futures.thread", "difflib", "encodings.ascii", "encodings.latin_1",
-        "runpy", "site", "traceback", "tests.__main__")
+        "runpy", "site", "traceback")
 
 PROJECTS = (Path(__file__).parents[1], Path(twheel.__file__).parents[1])
 STDLIB = Path(sysconfig.get_path("stdlib"))
@@ -72,7 +72,7 @@ def main() -> None:
     target = Path(sys.argv[1])
     for name in UNUSED:
         sys.modules[name] = None  # type: ignore[assignment]
-    for name in (*LATE, *(f"tests.{name}" for name in sys.argv[2:])):
+    for name in (*LATE, *sys.argv[2:]):
         importlib.import_module(name)
     for file in loaded():
         put(file, target / place(file))
