@@ -32,8 +32,7 @@ MAKEFLAGS += --no-print-directory
 
 all: setup-build modules tools
 
-# The targets that a user needs; help-all has the rest. `tools/tests/parts/make` compares both
-# with the targets that there are.
+# The targets that a user needs; help-all has the rest.
 help:
 	@echo 'make            the modules for the distribution kernel, and the tool, in build/'
 	@echo 'make demo       a demonstration in a test VM'
