@@ -8,11 +8,8 @@
 // tokio-util needs Rust 1.85, and its resets return nothing.
 #![allow(clippy::incompatible_msrv, clippy::unit_arg)]
 
-mod ktap;
-
 use std::future::{pending, poll_fn, ready, Future};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -129,10 +126,7 @@ macro_rules! contract {
             use super::$api as api;
             use api::Instant;
 
-            $(fn $name() { block_on(async $body) })*
-
-            pub const CASES: &[ktap::Case] =
-                &[$((concat!(stringify!($module), "::", stringify!($name)), $name)),*];
+            $(#[test] fn $name() { block_on(async $body) })*
         }
     };
 }
@@ -537,7 +531,8 @@ mod programs {
         }
     }
 
-    pub fn agree() {
+    #[test]
+    fn agree() {
         for seed in 0..200 {
             let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
             let program = async {
@@ -549,11 +544,4 @@ mod programs {
             assert!(!panics(|| runtime.unwrap().block_on(program)), "seed {seed}");
         }
     }
-}
-
-fn main() -> ExitCode {
-    let programs: &[ktap::Case] = &[("random_programs_agree", programs::agree)];
-    let has_device = twheel::tokio::Timer::open().expect("a timer").info().is_some();
-    let programs = if has_device { &[] } else { programs };
-    ktap::run(&[tokio_time::CASES, twheel_tokio::CASES, programs].concat())
 }

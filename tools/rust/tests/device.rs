@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! The crate on the device.
 
-mod ktap;
-
 use std::fs::File;
 use std::os::unix::io::AsRawFd;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use twheel::{Clock, Context, Error, Event, Op, Outcome, Setup, State, Time};
@@ -31,6 +28,7 @@ fn assert_nothing_to_read(context: &Context) {
     assert!(matches!(found, Err(Error::TimedOut)), "{found:?}");
 }
 
+#[test]
 fn relative_timeout_fires_once_and_not_early() {
     let context = open();
     let begin = context.now();
@@ -43,6 +41,7 @@ fn relative_timeout_fires_once_and_not_early() {
     assert_nothing_to_read(&context);
 }
 
+#[test]
 fn cancel_tells_whether_it_was_pending() {
     let context = open();
     let id = context.arm(HOUR, 0).unwrap();
@@ -54,6 +53,7 @@ fn cancel_tells_whether_it_was_pending() {
     assert_nothing_to_read(&context);
 }
 
+#[test]
 fn modify_replaces_deadline_and_cookie() {
     let context = open();
     let id = context.arm(HOUR, 1).unwrap();
@@ -62,6 +62,7 @@ fn modify_replaces_deadline_and_cookie() {
     assert_eq!((event.id(), event.cookie()), (id, 2));
 }
 
+#[test]
 fn periodic_timeout_ends_after_its_count() {
     let context = open();
     let mut op = Op::arm(HOUR, 3).every(SOON).times(2);
@@ -80,6 +81,7 @@ fn periodic_timeout_ends_after_its_count() {
     assert_eq!(count, 2);
 }
 
+#[test]
 fn batch_has_a_result_for_each_operation() {
     let context = open();
     let id = context.arm(HOUR, 7).unwrap();
@@ -103,6 +105,7 @@ fn batch_has_a_result_for_each_operation() {
     assert_eq!(context.info().unwrap().live(), 2);
 }
 
+#[test]
 fn timeouts_lists_each_once() {
     let context = open();
     let mut ops: Vec<Op> = (0..1000).map(|cookie| Op::arm(HOUR, cookie)).collect();
@@ -115,6 +118,7 @@ fn timeouts_lists_each_once() {
     assert!(context.timeouts().next().is_none());
 }
 
+#[test]
 fn timeouts_ends_after_an_error() {
     let context = open();
     let other = File::open("/dev/null").unwrap();
@@ -124,6 +128,7 @@ fn timeouts_ends_after_an_error() {
     assert!(timeouts.next().is_none());
 }
 
+#[test]
 fn stopped_context_yields_unprocessed_and_then_ends() {
     let context = open();
     context.arm(HOUR, 5).unwrap();
@@ -135,11 +140,13 @@ fn stopped_context_yields_unprocessed_and_then_ends() {
     assert!(context.read(&mut [Event::default()], PATIENCE).unwrap().is_empty());
 }
 
+#[test]
 fn read_without_room_is_invalid() {
     let found = open().read(&mut [], PATIENCE).map(<[Event]>::len);
     assert!(matches!(found, Err(Error::System(_))), "{found:?}");
 }
 
+#[test]
 fn setup_chooses_clock_and_limit() {
     let context = Setup::new().clock(Clock::Realtime).max_timeouts(1).open().unwrap();
     let info = context.info().unwrap();
@@ -154,6 +161,7 @@ fn setup_chooses_clock_and_limit() {
     assert!(info.wheel_bytes() < info.max_wheel_bytes());
 }
 
+#[test]
 fn cell_outcomes_follow_its_states() {
     let context = open();
     let cell = context.cell(4).unwrap();
@@ -168,6 +176,7 @@ fn cell_outcomes_follow_its_states() {
     assert_nothing_to_read(&context);
 }
 
+#[test]
 fn armed_cell_fires_with_its_deadline() {
     let context = open();
     let cell = context.cell(4).unwrap();
@@ -181,6 +190,7 @@ fn armed_cell_fires_with_its_deadline() {
     }
 }
 
+#[test]
 fn cell_on_realtime_takes_absolute_times_only() {
     let context = Setup::new().clock(Clock::Realtime).open().unwrap();
     let cell = context.cell(0).unwrap();
@@ -193,6 +203,7 @@ fn cell_on_realtime_takes_absolute_times_only() {
     assert_eq!(cell.deadline(), Some(deadline));
 }
 
+#[test]
 fn event_of_a_cell_is_the_last_only_after_the_stop() {
     let context = open();
     let (fired, pending) = (context.cell(1).unwrap(), context.cell(2).unwrap());
@@ -209,6 +220,7 @@ fn event_of_a_cell_is_the_last_only_after_the_stop() {
     }
 }
 
+#[test]
 fn cancel_at_spares_a_later_arming() {
     let context = open();
     let cell = context.cell(0).unwrap();
@@ -220,6 +232,7 @@ fn cancel_at_spares_a_later_arming() {
     assert!(cell.cancel_at(second));
 }
 
+#[test]
 fn dropped_cell_is_no_live_timeout() {
     let context = open();
     let cell = context.cell(0).unwrap();
@@ -229,6 +242,7 @@ fn dropped_cell_is_no_live_timeout() {
     assert_eq!(context.info().unwrap().live(), 0);
 }
 
+#[test]
 fn arm_after_stop_leaves_the_cell_idle() {
     let context = open();
     let cell = context.cell(0).unwrap();
@@ -237,6 +251,7 @@ fn arm_after_stop_leaves_the_cell_idle() {
     assert_eq!(cell.deadline(), None);
 }
 
+#[test]
 fn regular_cell_needs_no_system_call() {
     let context = open();
     let cell = context.cell(0).unwrap();
@@ -248,33 +263,10 @@ fn regular_cell_needs_no_system_call() {
     assert_eq!(kicks, 1);
 }
 
+#[test]
 fn last_time_never_fires() {
     let context = open();
     let id = context.arm(Time::MAX, 0).unwrap();
     assert!(matches!(context.get(id).unwrap().state, State::Pending(left) if left > HOUR));
     assert_nothing_to_read(&context);
-}
-
-fn main() -> ExitCode {
-    ktap::run(cases![
-        relative_timeout_fires_once_and_not_early,
-        cancel_tells_whether_it_was_pending,
-        modify_replaces_deadline_and_cookie,
-        periodic_timeout_ends_after_its_count,
-        batch_has_a_result_for_each_operation,
-        timeouts_lists_each_once,
-        timeouts_ends_after_an_error,
-        stopped_context_yields_unprocessed_and_then_ends,
-        read_without_room_is_invalid,
-        setup_chooses_clock_and_limit,
-        cell_outcomes_follow_its_states,
-        armed_cell_fires_with_its_deadline,
-        cell_on_realtime_takes_absolute_times_only,
-        event_of_a_cell_is_the_last_only_after_the_stop,
-        cancel_at_spares_a_later_arming,
-        dropped_cell_is_no_live_timeout,
-        arm_after_stop_leaves_the_cell_idle,
-        regular_cell_needs_no_system_call,
-        last_time_never_fires,
-    ])
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! The feature `tokio`: on the device, or without it the sleeps alone, which are those of tokio.
-//! The cases of the device need no runtime of tokio, but for the stream.
-
-mod ktap;
+//! The cases that are ignored need the device, and no runtime of tokio, but for the stream.
 
 use std::fs;
 use std::future::{pending, ready, Future};
 use std::iter::successors;
 use std::panic::panic_any;
 use std::pin::Pin;
-use std::process::ExitCode;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::task::{self, Poll, Wake};
@@ -60,6 +57,7 @@ fn poll_until_over(sleep: &mut Sleep) {
     }
 }
 
+#[test]
 fn sleep_ends_at_its_deadline_and_not_before() {
     block_on(async {
         let timer = Timer::open().unwrap();
@@ -82,6 +80,7 @@ fn sleep_ends_at_its_deadline_and_not_before() {
     });
 }
 
+#[test]
 fn limit_ends_with_the_future_or_the_sleep() {
     block_on(async {
         let timer = Timer::open().unwrap();
@@ -91,6 +90,7 @@ fn limit_ends_with_the_future_or_the_sleep() {
     });
 }
 
+#[test]
 fn many_sleeps_all_end() {
     block_on(async {
         let timer = Timer::open().unwrap();
@@ -105,6 +105,7 @@ fn many_sleeps_all_end() {
 }
 
 /// In a new thread: without cells, a thread yields once in many polls after the deadline.
+#[test]
 fn polls_after_the_deadline_are_ready() {
     let polls = thread::spawn(|| {
         block_on(async {
@@ -123,6 +124,7 @@ fn polls_after_the_deadline_are_ready() {
     polls.join().unwrap();
 }
 
+#[test]
 fn timer_serves_several_runtimes_and_outlives_them() {
     static TIMER: Mutex<Option<Timer>> = Mutex::new(None);
     let timer = || TIMER.lock().unwrap().get_or_insert_with(|| Timer::open().unwrap()).clone();
@@ -140,6 +142,8 @@ fn timer_serves_several_runtimes_and_outlives_them() {
     });
 }
 
+#[test]
+#[ignore = "needs the device"]
 fn stream_ends_after_the_last_event() {
     block_on(async {
         let context = Context::open().unwrap();
@@ -159,6 +163,8 @@ fn stream_ends_after_the_last_event() {
     });
 }
 
+#[test]
+#[ignore = "needs the device"]
 fn sleeps_are_on_the_clock_of_the_context() {
     let boottime = Timer::with_setup(&Setup::new().clock(Clock::Boottime)).unwrap();
     let deadline = Instant::now() + SOON;
@@ -178,6 +184,8 @@ fn sleeps_are_on_the_clock_of_the_context() {
     assert!(matches!(sleep.reset(SOON), Err(Error::System(_))) && sleep.is_elapsed());
 }
 
+#[test]
+#[ignore = "needs the device"]
 fn sleeps_of_a_burst_are_given_back() {
     let timer = Timer::open().unwrap();
     let live = || timer.info().unwrap().live();
@@ -189,6 +197,8 @@ fn sleeps_of_a_burst_are_given_back() {
 }
 
 /// With few places, a thread finds those that another thread has returned, or is returning.
+#[test]
+#[ignore = "needs the device"]
 fn limit_of_timeouts_is_exact() {
     let timer = Timer::with_setup(&Setup::new().max_timeouts(10)).unwrap();
     for _ in 0..4 {
@@ -206,6 +216,8 @@ fn limit_of_timeouts_is_exact() {
     });
 }
 
+#[test]
+#[ignore = "needs the device"]
 fn queue_returns_places_and_uses_no_key_twice() {
     let timer = Timer::with_setup(&Setup::new().max_timeouts(2)).unwrap();
     let mut queue = DelayQueue::new(&timer);
@@ -219,6 +231,8 @@ fn queue_returns_places_and_uses_no_key_twice() {
 
 /// The only thread of the runtime waits for the waker, so no task and no driver can call it. The
 /// last waker is woken.
+#[test]
+#[ignore = "needs the device"]
 fn sleep_ends_while_the_runtime_is_blocked() {
     block_on(async {
         let (waker, woken) = rings();
@@ -252,6 +266,8 @@ impl Drop for Patient {
 }
 
 /// Drops of wakers use sleeps: when another waker replaces it, and when its sleep is dropped.
+#[test]
+#[ignore = "needs the device"]
 fn sleeps_end_while_a_waker_is_dropped() {
     let timer = Timer::open().unwrap();
     let (ended, results) = channel();
@@ -278,6 +294,8 @@ impl Drop for Panics {
     }
 }
 
+#[test]
+#[ignore = "needs the device"]
 fn sleeps_end_after_a_waker_has_panicked() {
     let timer = Timer::open().unwrap();
     let mut first = timer.sleep(SOON).unwrap();
@@ -297,6 +315,8 @@ fn readers() -> usize {
     fs::read_dir("/proc/self/task").unwrap().flatten().filter(is_reader).count()
 }
 
+#[test]
+#[ignore = "needs the device"]
 fn sleep_keeps_the_timer_and_the_last_one_ends_it() {
     let timer = Timer::open().unwrap();
     let (waker, woken) = rings();
@@ -317,6 +337,8 @@ fn sleep_keeps_the_timer_and_the_last_one_ends_it() {
 
 /// Sleeps of about a tick are made, moved, polled and dropped while they fire, and by other threads
 /// than those that made them. None is early, and each that is waited for ends.
+#[test]
+#[ignore = "needs the device"]
 fn sleeps_race_with_their_events() {
     const ROUNDS: u32 = 2_000;
     let timer = Timer::open().unwrap();
@@ -350,28 +372,4 @@ fn sleeps_race_with_their_events() {
     for worker in workers {
         worker.join().unwrap();
     }
-}
-
-fn main() -> ExitCode {
-    let sleeps: &[ktap::Case] = cases![
-        sleep_ends_at_its_deadline_and_not_before,
-        limit_ends_with_the_future_or_the_sleep,
-        many_sleeps_all_end,
-        polls_after_the_deadline_are_ready,
-        timer_serves_several_runtimes_and_outlives_them,
-    ];
-    let device: &[ktap::Case] = cases![
-        stream_ends_after_the_last_event,
-        sleeps_are_on_the_clock_of_the_context,
-        sleeps_of_a_burst_are_given_back,
-        limit_of_timeouts_is_exact,
-        queue_returns_places_and_uses_no_key_twice,
-        sleep_ends_while_the_runtime_is_blocked,
-        sleeps_end_while_a_waker_is_dropped,
-        sleeps_end_after_a_waker_has_panicked,
-        sleep_keeps_the_timer_and_the_last_one_ends_it,
-        sleeps_race_with_their_events,
-    ];
-    let has_device = Timer::open().expect("a timer").info().is_some();
-    ktap::run(&[sleeps, if has_device { device } else { &[] }].concat())
 }
