@@ -15,14 +15,19 @@ java_package()
 		sed 's/\x1b\[[0-9;]*m//g'
 }
 
-# java_tests COMMAND CLASSPATH CLASS...: run tests on a wheel in the process, as KTAP. COMMAND is a
-# Java runtime. CLASSPATH has the libraries that come before those of the build.
+# The main class that runs the test classes whose names follow its arguments.
+junit=(org.junit.platform.console.ConsoleLauncher execute --disable-banner --disable-ansi-colors
+	--fail-if-no-tests)
+
+# java_tests COMMAND CLASSPATH CLASS...: run tests on a wheel in the process. COMMAND is a Java
+# runtime. CLASSPATH has the libraries that come before those of the build.
 java_tests()
 {
-	local java=$build/java
+	local java=$build/java command=$1 path=$2
+	shift 2
 
-	TWHEEL_BACKEND=process "$1" -cp "$2$java/test-classes:$java/classes:$java/lib/*" \
-		org.twheel.Ktap "${@:3}"
+	TWHEEL_BACKEND=process "$command" -cp "$path$java/test-classes:$java/classes:$java/lib/*" \
+		"${junit[@]}" "${@/#/--select-class=}"
 }
 
 # java_runtime DIRECTORY: make a runtime with only the modules needed. The VM also copies the
