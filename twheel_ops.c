@@ -612,7 +612,7 @@ static noinline_for_stack void twdev_store_group(struct twdev_file *f, const str
 	}
 }
 
-/* Returns the number of operations tried. 0 means a bad address. Groups are small without memory. */
+/* Returns the number of operations tried; 0: a bad address. Groups are small without memory. */
 static noinline_for_stack u32 twdev_submit_ops(struct twdev_file *f,
 					       struct twheel_op __user *uops, u32 nr)
 {
