@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# tool.sh [PATTERN]: the tool on the device, in the test VM, as KTAP: with PATTERN the tests with such
-# a name. Those in /add/tool.txt are dialogues: after a line "== NAME", commands behind "$ ", what
-# each prints, and behind it the exit status in brackets if that is not 0. `t` is the tool with --fd 3, an empty
-# context. A part of a time that varies is shown as "_". The other tests are functions with an
-# underscore in their names.
+# tool.sh [PATTERN]: the tool on the device, in the test VM, as KTAP: with PATTERN the tests with
+# such a name. Those in /add/tool.txt are dialogues: after a line "== NAME", commands behind "$ ",
+# what each prints, and behind it the exit status in brackets if that is not 0. `t` is the tool
+# with --fd 3, an empty context. A part of a time that varies is shown as "_". The other tests are
+# functions with an underscore in their names.
 
 dialogues=/add/tool.txt
 tests=$(sed -n 's/^== //p; s/^\([a-z]*_[a-z0-9_]*\)()$/\1/p' $dialogues "$0" | grep -e "${1-}")
@@ -30,9 +30,11 @@ answers()
 		echo "$ $line"
 		eval "$line" </dev/null >/tmp/out 2>&1
 		status=$?
-		if [ $status = 0 ]; then cat /tmp/out; else echo "$(sed '/^Try /d' /tmp/out) [$status]"; fi
+		sed -i '/^Try /d' /tmp/out
+		if [ $status = 0 ]; then cat /tmp/out; else echo "$(cat /tmp/out) [$status]"; fi
 	done | sed -E 's/((remaining=|another )([0-9]+h)?([0-9]+m)?)[0-9.]+[mun]?s/\1_/
-		s/lateness=[^ ]*/lateness=_/; s/("(expires|fired|lateness|remaining)_ns":)[0-9]+/\1_/g'
+		s/lateness=[^ ]*/lateness=_/
+		s/("(expires|fired|lateness|remaining)_ns":)[0-9]+/\1_/g'
 }
 
 # play NAME: compare a dialogue with the file.
