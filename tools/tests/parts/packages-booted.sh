@@ -123,7 +123,8 @@ with Wheel() as wheel:
 
 c_program_arms_and_reads()
 {
-	as twheel readme-example | grep '^no answer to request 42: noticed [0-9]* us after its deadline$'
+	as twheel readme-example |
+		grep '^no answer to request 42: noticed [0-9]* us after its deadline$'
 }
 
 callbacks_are_called()
