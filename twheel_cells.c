@@ -50,9 +50,9 @@
  *
  * A user exchanges the word and then loads look, both sequentially consistent.
  *
- *	A  twdev_publish(), twdev_stop_cell(): store look, smp_mb(), load the word
- *	B  twdev_look(), twdev_disarm_cell(): store look, (compare-)exchange the word
- *	C  twdev_read_cell(): compare-exchange the word after the event has been copied
+ *	A  twc_publish(), twc_stop_cell(): store look, smp_mb(), load the word
+ *	B  twc_fire(), twc_disarm(): store look, (compare-)exchange the word
+ *	C  twc_read_cell(): compare-exchange the word after the event has been copied
  *	D  twdev_look() on CLOCK_REALTIME: load the word, smp_rmb(), read the clock
  *
  * A, arm against park or requeue:
@@ -88,7 +88,7 @@
  * Idle cells
  *
  * Most cells are cancelled and armed again soon. So a look that finds TWHEEL_CELL_IDLE does
- * not park the record at once. It replaces the word by TWDEV_CELL_SEEN, another idle value,
+ * not park the record at once. It replaces the word by TWC_CELL_SEEN, another idle value,
  * and looks again after @ahead_ns: the delay of the deadline that a call last published. A
  * look that finds any other idle value parks the record. A program that arms regularly with
  * about the same delay never calls KICK. A cell that falls out of use costs two looks.
@@ -116,36 +116,8 @@
 
 #include "twheel_dev.h"
 
-/* cell.look: the kernel does not look until a call */
-#define TWDEV_NO_LOOK		(~0ULL)
-
-/* The idle value that marks a word as found idle in a look. */
-#define TWDEV_CELL_SEEN		(~0ULL - 2)
-
-/* Maximum delay between the two looks at an idle cell. */
-#define TWDEV_MAX_AHEAD		(60ULL * NSEC_PER_SEC)
-
 /* A record of a sink's batch on each CPU may be neither live nor free. */
 #define TWDEV_MAX_BATCH		128
-
-/* Words */
-
-static bool twdev_is_deadline(u64 word)
-{
-	return word <= S64_MAX;
-}
-
-/* Returns the old word. */
-static u64 twdev_exchange(struct twheel_cell *cell, u64 new)
-{
-	return atomic64_xchg((atomic64_t *)&cell->word, new);
-}
-
-/* Replace @word by @new. If the cell has another word, set @word to it and return false. */
-static bool twdev_replace(struct twheel_cell *cell, u64 *word, u64 new)
-{
-	return atomic64_try_cmpxchg((atomic64_t *)&cell->word, (s64 *)word, new);
-}
 
 /* The cell of a record that is one: its page exists. */
 static struct twheel_cell *twdev_cell_of(const struct twdev_file *f,
@@ -160,28 +132,6 @@ static struct twheel_cell *twdev_cell_of(const struct twdev_file *f,
 /* Looking */
 
 /*
- * Publish that the kernel looks at the word at @t. Returns the time to enqueue the record
- * for: @t, or an earlier deadline whose user may not have seen @t. TWDEV_NO_LOOK: park.
- */
-static u64 twdev_publish(struct twheel_cell *cell, u64 t)
-{
-	u64 word;
-
-	WRITE_ONCE(cell->look, t);
-	/* Barrier A. */
-	smp_mb();
-	word = READ_ONCE(cell->word);
-	if (!twdev_is_deadline(word) || word >= t)
-		return t;
-	/*
-	 * Without this store each later arming would call KICK. It needs no barrier: with
-	 * either value of look, a user with an earlier deadline calls KICK.
-	 */
-	WRITE_ONCE(cell->look, word);
-	return word;
-}
-
-/*
  * Look at the cell of @r, which is in the list of the sink, or LATE. Returns true if it has fired;
  * @now_ns is the time. Otherwise the record is off the list and is QUEUED or PARKED, or LATE if the
  * account is @overdrawn.
@@ -189,7 +139,7 @@ static u64 twdev_publish(struct twheel_cell *cell, u64 t)
 bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool overdrawn)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
-	u64 word = READ_ONCE(cell->word), t = TWDEV_NO_LOOK, due_ns = *now_ns;
+	u64 word = READ_ONCE(cell->word), t, due_ns = *now_ns;
 
 	lockdep_assert_held(&f->lock);
 	if (f->clock == TWHEEL_REALTIME) {
@@ -199,15 +149,11 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool 
 		/* The clock ignores a leap second until its next update, the wheel does not. */
 		due_ns = min(*now_ns, r->t.expires);
 	}
-	if (twdev_is_deadline(word) && twdev_from_user_ns(f, word) <= due_ns) {
-		/* Barrier B. */
-		WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
-		if (twdev_replace(cell, &word, TWHEEL_CELL_FIRED)) {
-			f->counts.looks++;
-			r->word = word;
-			r->t.expires = twdev_from_user_ns(f, word);
-			return true;
-		}
+	if (twc_fire(cell, &word, due_ns, f->offset_ns)) {
+		f->counts.looks++;
+		r->word = word;
+		r->t.expires = twdev_from_user_ns(f, word);
+		return true;
 	}
 	if (overdrawn) {
 		twheel_accept(&r->t);
@@ -216,13 +162,10 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool 
 		return false;
 	}
 	f->counts.looks++;
-	if (twdev_is_deadline(word))
-		t = word;
-	else if (word == TWHEEL_CELL_IDLE && twdev_replace(cell, &word, TWDEV_CELL_SEEN))
-		t = twdev_to_user_ns(f, *now_ns + r->ahead_ns);
-	t = twdev_publish(cell, t);
+	t = twc_next_look(cell, word, *now_ns, r->ahead_ns, f->offset_ns);
+	t = twc_publish(cell, t);
 	list_del(&r->t.entry);
-	if (t == TWDEV_NO_LOOK) {
+	if (t == TWC_NO_LOOK) {
 		twheel_accept(&r->t);
 		r->state = TWDEV_PARKED;
 	} else if (r->state == TWDEV_LATE) {
@@ -238,10 +181,10 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool 
 static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r, u64 word,
 				   u64 now_ns)
 {
-	u64 left = twdev_remaining(twdev_from_user_ns(f, word), now_ns), at;
+	u64 at;
 
-	r->ahead_ns = min_t(u64, left, TWDEV_MAX_AHEAD);
-	at = twdev_from_user_ns(f, twdev_publish(twdev_cell_of(f, r), word));
+	r->ahead_ns = twc_ahead(twdev_from_user_ns(f, word), now_ns);
+	at = twdev_from_user_ns(f, twc_publish(twdev_cell_of(f, r), word));
 	if (r->state == TWDEV_PARKED) {
 		r->state = TWDEV_QUEUED;
 		twheel_arm_slack(&r->t, at, twdev_slack_ns(r));
@@ -273,53 +216,32 @@ static void twdev_end_cell(struct twdev_file *f, struct twdev_record *r)
 
 /* Operations */
 
-/* The word that ARM and MOD write. */
-static u64 twdev_new_word(const struct twdev_file *f, const struct twheel_op *op, u64 now_ns)
-{
-	if (op->flags & TWHEEL_F_ABS || op->expires_ns == TWHEEL_CELL_IDLE)
-		return op->expires_ns;
-	return twdev_to_user_ns(f, twdev_from_base(op->expires_ns, now_ns));
-}
-
-/* The outcome of an operation on a cell, by the word that the operation replaced. */
-static int twdev_outcome(const struct twdev_record *r, u64 word)
-{
-	if (twdev_is_deadline(word))
-		return 0;
-	if (word == TWHEEL_CELL_FIRED && r->state == TWDEV_READY)
-		return TWHEEL_WITHDRAWN;
-	return TWHEEL_IDLE;
-}
-
 /* Make a cell of the record, which an ARM has taken off the free list. */
 void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
 		    u64 now_ns)
 {
-	struct twheel_cell *cell = twdev_cell_of(f, r);
-	u64 word = twdev_new_word(f, op, now_ns);
+	u64 word = twc_word(op, now_ns, f->offset_ns);
 
 	lockdep_assert_held(&f->lock);
 	f->nr_cells++;
 	r->state = TWDEV_PARKED;
 	r->ahead_ns = 0;
-	/* Exchange: a user of an earlier cell with this index may still write the word. */
-	WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
-	twdev_exchange(cell, word);
-	if (twdev_is_deadline(word))
+	twc_begin_cell(twdev_cell_of(f, r), word);
+	if (twc_is_deadline(word))
 		twdev_publish_deadline(f, r, word, now_ns);
 }
 
 int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
 		   u64 now_ns)
 {
-	u64 word = twdev_new_word(f, op, now_ns);
-	u64 old = twdev_exchange(twdev_cell_of(f, r), word);
-	int ret = twdev_outcome(r, old);
+	u64 word = twc_word(op, now_ns, f->offset_ns);
+	u64 old = twc_exchange(&twdev_cell_of(f, r)->word, word);
+	int ret = twc_outcome(r->state == TWDEV_READY, old);
 
 	lockdep_assert_held(&f->lock);
 	if (r->state == TWDEV_READY)
 		twdev_park_event(f, r, old);
-	if (twdev_is_deadline(word))
+	if (twc_is_deadline(word))
 		twdev_publish_deadline(f, r, word, now_ns);
 	else if (r->state == TWDEV_QUEUED)
 		/* Keep the time of the look, but give it the new slack. */
@@ -330,14 +252,11 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
 {
 	struct twdev_record *r = twdev_find(f, id);
+	int ret = twc_check_found(f->stopped, r, r ? r->flags : 0, TWHEEL_F_CELL);
 	u64 word;
 
-	if (unlikely(f->stopped))
-		return -ESHUTDOWN;
-	if (!r)
-		return -ENOENT;
-	if (!twdev_is_cell(r))
-		return -EINVAL;
+	if (unlikely(ret))
+		return ret;
 	f->counts.kicks++;
 	word = READ_ONCE(twdev_cell_of(f, r)->word);
 	if (r->state == TWDEV_READY) {
@@ -345,56 +264,31 @@ int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
 			return 0;
 		twdev_park_event(f, r, word);
 	}
-	if (!twdev_is_deadline(word))
-		return 0;
-	if (r->state == TWDEV_QUEUED && r->t.expires <= twdev_from_user_ns(f, word))
-		return 0;
-	twdev_publish_deadline(f, r, word, now_ns);
+	if (twc_kick_moves(word, r->state == TWDEV_QUEUED, r->t.expires, f->offset_ns))
+		twdev_publish_deadline(f, r, word, now_ns);
 	return 0;
 }
 
 /* Make the cell idle before its record ends. Returns the outcome. */
 int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 {
-	struct twheel_cell *cell = twdev_cell_of(f, r);
-	u64 word;
-
 	lockdep_assert_held(&f->lock);
 	f->nr_cells--;
-	/* Barrier B. */
-	WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
-	word = twdev_exchange(cell, TWHEEL_CELL_IDLE);
-	if (r->state == TWDEV_READY && word != TWHEEL_CELL_FIRED)
-		f->counts.dropped++;
-	return twdev_outcome(r, word);
+	return twc_disarm(twdev_cell_of(f, r), r->state == TWDEV_READY, &f->counts);
 }
 
-/*
- * Returns TWHEEL_STATE_*. Sets @remaining_ns: to the deadline; 0: READY; ~0: an idle cell. One
- * that is due and has not fired has 1, as in timer_gettime(): GET tells states by this time.
- */
+/* Returns TWHEEL_STATE_*, see twc_state(). */
 u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
 		  u64 *remaining_ns)
 {
-	u64 deadline = r->t.expires, word;
-	int outcome = r->state == TWDEV_READY ? TWHEEL_WITHDRAWN : 0;
+	bool ready = r->state == TWDEV_READY;
+	u64 word;
 
-	if (twdev_is_cell(r)) {
-		word = READ_ONCE(twdev_cell_of(f, r)->word);
-		deadline = twdev_from_user_ns(f, word);
-		outcome = twdev_outcome(r, word);
-	}
-	switch (outcome) {
-	case 0:
-		*remaining_ns = twdev_remaining(deadline, now_ns) ?: 1;
-		return TWHEEL_STATE_PENDING;
-	case TWHEEL_WITHDRAWN:
-		*remaining_ns = 0;
-		return TWHEEL_STATE_READY;
-	default:
-		*remaining_ns = TWHEEL_CELL_IDLE;
-		return TWHEEL_STATE_IDLE;
-	}
+	if (!twdev_is_cell(r))
+		return twc_state(ready ? TWHEEL_WITHDRAWN : 0, r->t.expires, now_ns, remaining_ns);
+	word = READ_ONCE(twdev_cell_of(f, r)->word);
+	return twc_state(twc_outcome(ready, word), twdev_from_user_ns(f, word), now_ns,
+			 remaining_ns);
 }
 
 /*
@@ -403,13 +297,9 @@ u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 
  */
 bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 {
-	u64 word = TWHEEL_CELL_FIRED;
-	/* Barrier C. */
-	bool read = twdev_replace(twdev_cell_of(f, r), &word, TWHEEL_CELL_IDLE);
+	bool read = twc_read_cell(twdev_cell_of(f, r), &f->counts);
 
 	lockdep_assert_held(&f->lock);
-	if (!read)
-		f->counts.dropped++;
 	if (f->stopped) {
 		twdev_end_cell(f, r);
 	} else {
@@ -419,28 +309,18 @@ bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 	return read;
 }
 
-/*
- * STOP a cell whose record is in no list, and neither in the wheel nor in the sink. One
- * compare-exchange is enough. If it fails, a user has changed the word after look was published. If
- * that was an arming, the user loads look == ~0, KICK fails with -ESHUTDOWN, and the user undoes
- * the arming. So the cell can end like an idle cell.
- */
+/* STOP a cell whose record is in no list, and neither in the wheel nor in the sink. */
 static void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 {
-	struct twheel_cell *cell = twdev_cell_of(f, r);
 	u64 word;
 
 	lockdep_assert_held(&f->lock);
-	WRITE_ONCE(cell->look, TWDEV_NO_LOOK);
-	/* Barrier A. */
-	smp_mb();
-	word = READ_ONCE(cell->word);
-	if (twdev_is_deadline(word) && twdev_replace(cell, &word, TWHEEL_CELL_FIRED)) {
-		r->word = word;
-		twdev_leave_unprocessed(f, r, twdev_from_user_ns(f, word));
+	if (!twc_stop_cell(twdev_cell_of(f, r), &word)) {
+		twdev_end_cell(f, r);
 		return;
 	}
-	twdev_end_cell(f, r);
+	r->word = word;
+	twdev_leave_unprocessed(f, r, twdev_from_user_ns(f, word));
 }
 
 /* STOP a record that has not fired. It is in no list, neither in the wheel nor in the sink. */
@@ -506,7 +386,7 @@ int twdev_add_cells(struct twdev_file *f, unsigned long page)
 	cells = twdev_alloc_page(f, 0);
 	if (IS_ERR(cells))
 		return PTR_ERR(cells);
-	/* TWHEEL_CELL_IDLE and TWDEV_NO_LOOK */
+	/* TWHEEL_CELL_IDLE and TWC_NO_LOOK */
 	memset(cells, 0xff, PAGE_SIZE);
 	scoped_guard(twdev_file, f)
 		f->cells[page] = cells;

@@ -114,7 +114,7 @@
 #include "twheel_dev.h"
 
 /* Most timeouts that a file can have. */
-#define TWDEV_MAX_LIMIT	BIT(28)
+#define TWDEV_MAX_LIMIT	TWC_MAX_TIMEOUTS
 
 /*
  * Opening /dev/twheel loads the module. So the node is created at boot, from the two aliases that
@@ -175,8 +175,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	struct twheel *wheel;
 
 	memset(info, 0, sizeof(*info));
-	info->opcodes = BIT(TWHEEL_OP_ARM) | BIT(TWHEEL_OP_MOD) | BIT(TWHEEL_OP_CANCEL) |
-		       BIT(TWHEEL_OP_GET) | (TWDEV_HAS_CELLS ? BIT(TWHEEL_OP_KICK) : 0);
+	info->opcodes = twc_opcodes(TWDEV_ARM_FLAGS);
 	info->op_flags = TWDEV_ARM_FLAGS;
 	info->setup_flags = TWHEEL_SETUP_CLOCK;
 	spin_lock_bh(&f->lock);
@@ -207,29 +206,14 @@ static int twdev_ioctl_info(struct twdev_file *f, struct twheel_info __user *uin
 	return copy_to_user(uinfo, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
-/* Returns the enum twheel_clock that @setup asks for, or -EINVAL. */
-static int twdev_find_clock(const struct twheel_setup *setup)
+/* Returns the enum twheel_clock that a valid @setup asks for. */
+static enum twheel_clock twdev_find_clock(const struct twheel_setup *setup)
 {
-	int clock;
+	enum twheel_clock clock = TWHEEL_MONOTONIC;
 
-	if (!(setup->flags & TWHEEL_SETUP_CLOCK))
-		return setup->clock ? -EINVAL : TWHEEL_MONOTONIC;
-	for (clock = 0; clock < TWDEV_CLOCKS; clock++)
-		if (twdev_clockid[clock] == setup->clock)
-			return clock;
-	return -EINVAL;
-}
-
-/* Check what the calculations with these parameters rely on. */
-static int twdev_check_setup(const struct twheel_setup *setup)
-{
-	if (setup->flags & ~TWHEEL_SETUP_CLOCK ||
-	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
-		return -EINVAL;
-	if (setup->tick_ns > TWHEEL_MAX_TICK_NS || setup->slots == 1 ||
-	    setup->slots > TWHEEL_MAX_SLOTS || setup->max_timeouts > TWDEV_MAX_LIMIT)
-		return -EINVAL;
-	return twdev_find_clock(setup) < 0 ? -EINVAL : 0;
+	while (twdev_clockid[clock] != (u32)twc_setup_clock(setup))
+		clock++;
+	return clock;
 }
 
 static void twdev_free_private(struct twdev_user *user, struct twheel *wheel, long bytes)
@@ -329,7 +313,7 @@ static int twdev_ioctl_setup(struct twdev_file *f, struct twheel_setup __user *u
 
 	if (copy_from_user(&setup, usetup, sizeof(setup)))
 		return -EFAULT;
-	if (twdev_check_setup(&setup))
+	if (twc_check_setup(&setup, TWHEEL_SETUP_CLOCK))
 		return -EINVAL;
 	if (READ_ONCE(f->begun))
 		return -EBUSY;
@@ -431,9 +415,7 @@ static int twdev_ioctl_list(struct twdev_file *f, struct twheel_list __user *uli
 
 	if (copy_from_user(&list, ulist, sizeof(list)))
 		return -EFAULT;
-	if (list.flags || list.reserved0 || memchr_inv(list.reserved, 0, sizeof(list.reserved)))
-		return -EINVAL;
-	if (!list.nr || list.entry_size != sizeof(struct twheel_list_entry))
+	if (twc_check_list(&list))
 		return -EINVAL;
 	ret = twdev_list_entries(f, &list);
 	return copy_to_user(ulist, &list, sizeof(list)) ? -EFAULT : ret;
@@ -448,8 +430,7 @@ static int twdev_ioctl_stats(struct twdev_file *f, struct twheel_stats __user *u
 		stats.live = f->live;
 		stats.ready = f->nr_ready;
 	}
-	/* The sum is exact, so ARM need not count. */
-	stats.armed = stats.cancelled + stats.withdrawn + stats.ended + stats.live;
+	stats.armed = twc_armed(&stats);
 	return copy_to_user(ustats, &stats, sizeof(stats)) ? -EFAULT : 0;
 }
 

@@ -23,6 +23,17 @@
 #include "twheel_compat.h"
 #include "twheel_index.h"
 
+/* What the contract needs: accesses to words that users change. A load comes after all before. */
+#define twc_load(word)			({ smp_mb(); READ_ONCE(*(word)); })	/* barrier A */
+#define twc_store(look, t)		WRITE_ONCE(*(look), t)
+#define twc_exchange(word, new)		atomic64_xchg((atomic64_t *)(word), new)
+#define twc_replace(word, old, new)	\
+	atomic64_try_cmpxchg((atomic64_t *)(word), (s64 *)(old), new)
+
+#include <twheel_contract.h>
+
+static_assert(TWC_MAX_TICK_NS == TWHEEL_MAX_TICK_NS && TWC_MAX_SLOTS == TWHEEL_MAX_SLOTS);
+
 /* CPUs with different numbers modulo this have accounts of their own for a user. */
 #define TWDEV_ACCOUNTS		64
 
@@ -54,7 +65,7 @@ enum twdev_record_state {
  * @next_free: FREE: the next record on the free list
  * @interval_ns: from one deadline to the next; 0: one-shot. Not valid for cells
  * @ahead_ns: cell, QUEUED, PARKED or LATE: delay of the deadline that a call last published, at
- *	most TWDEV_MAX_AHEAD; 0 if none since its ARM or last event
+ *	most TWC_MAX_AHEAD; 0 if none since its ARM or last event
  * @word: cell, READY: the word, a deadline, that FIRED replaced
  * @id: index (low 32 bits) and generation; no timeout has generation 0
  * @repeat: with an interval: deadlines not read yet; 0: no end
@@ -317,32 +328,16 @@ static inline void twdev_arm_record(struct twdev_file *f, struct twdev_record *r
 
 /* Times */
 
-/* @ns + @base, where @base may be a negative offset. Clamps the sum to 0 and S64_MAX. */
-static __always_inline u64 twdev_from_base(u64 ns, u64 base)
-{
-	u64 sum = ns + base;
-
-	if (sum <= S64_MAX)
-		return sum;
-	return (s64)base < 0 ? 0 : S64_MAX;
-}
-
 /* Convert an absolute time in the opener's time namespace to the wheel's clock. */
 static __always_inline u64 twdev_from_user_ns(const struct twdev_file *f, u64 ns)
 {
-	return twdev_from_base(ns, -(u64)f->offset_ns);
+	return twc_from_user(ns, f->offset_ns);
 }
 
 /* Convert a time on the wheel's clock to the opener's time namespace. */
 static inline u64 twdev_to_user_ns(const struct twdev_file *f, u64 ns)
 {
-	return ns + f->offset_ns > S64_MAX ? S64_MAX : ns + f->offset_ns;
-}
-
-/* Time left until @deadline, on the wheel's clock; 0 if it has passed. */
-static inline u64 twdev_remaining(u64 deadline, u64 now_ns)
-{
-	return deadline > now_ns ? deadline - now_ns : 0;
+	return twc_to_user(ns, f->offset_ns);
 }
 
 /* The file */

@@ -87,50 +87,16 @@ struct twdev_gathered {
 	u64			deadlines[TWDEV_GROUP];
 };
 
-/* Check a CANCEL or KICK: all fields except the id must be 0. OR-ing them saves branches. */
-static inline int twdev_check_id_alone(const struct twheel_op *op)
+/* Check an operation without a lookup of its timeout. Returns 0 or -errno. */
+static noinline int twdev_check(const struct twdev_file *f, const struct twheel_op *op)
 {
-	u32 extras = op->flags | op->repeat | op->slack_us | op->reserved;
-
-	return unlikely(extras | op->expires_ns | op->interval_ns | op->cookie) ? -EINVAL : 0;
+	return twc_check_op(op, TWDEV_ARM_FLAGS, f->op_flags);
 }
 
-/* Check an ARM or MOD without a lookup of its timeout. */
-static noinline int twdev_check_times(const struct twdev_file *f, const struct twheel_op *op)
-{
-	if (op->reserved || op->flags & ~TWDEV_ARM_FLAGS || f->op_flags & ~op->flags)
-		return -EINVAL;
-	if (op->expires_ns > S64_MAX &&
-	    !(op->flags & TWHEEL_F_CELL && op->expires_ns == TWHEEL_CELL_IDLE))
-		return -EINVAL;
-	if (op->interval_ns > S64_MAX)
-		return -EINVAL;
-	if (op->slack_us && op->flags & TWHEEL_F_EXACT)
-		return -EINVAL;
-	if (!op->interval_ns)
-		return op->repeat || op->flags & TWHEEL_F_FIXED_DELAY ? -EINVAL : 0;
-	return op->flags & TWHEEL_F_CELL ? -EINVAL : 0;
-}
-
-/*
- * Is this ARM or MOD plain: no cell, and without slack and fixed delay? Then it also passes
- * twdev_check_times(). Most are plain, and OR-ing fields saves branches.
- */
+/* Plain ARMs and MODs are those that are gathered. Most are, and they pass twdev_check(). */
 static inline bool twdev_is_plain(const struct twdev_file *f, const struct twheel_op *op)
 {
-	u32 extras = op->slack_us | op->reserved | f->slack_us;
-
-	extras |= (op->flags & ~TWHEEL_F_ABS) | (f->op_flags & ~op->flags);
-	return likely(!extras && (op->expires_ns | op->interval_ns) <= S64_MAX &&
-		      (!op->repeat || op->interval_ns));
-}
-
-/* Returns 0 if the state and limit of the file admit an ARM, otherwise -errno. */
-static inline int twdev_refusal(const struct twdev_file *f)
-{
-	if (unlikely(f->stopped))
-		return -ESHUTDOWN;
-	return f->live >= f->max ? -EAGAIN : 0;
+	return likely(twc_is_plain(op, f->op_flags, f->slack_us));
 }
 
 /* The time of this hold of the lock, @now_ns, unless 0. The clock is expensive: read it once. */
@@ -145,9 +111,8 @@ static inline u64 twdev_now(const struct twdev_file *f, u64 *now_ns)
 static inline u64 twdev_deadline(const struct twdev_file *f, const struct twheel_op *op,
 				 u64 *now_ns)
 {
-	if (op->flags & TWHEEL_F_ABS)
-		return twdev_from_user_ns(f, op->expires_ns);
-	return twdev_from_base(op->expires_ns, twdev_now(f, now_ns));
+	return twc_deadline(op, op->flags & TWHEEL_F_ABS ? 0 : twdev_now(f, now_ns),
+			    f->offset_ns);
 }
 
 /* Set all fields that ARM and MOD set, except the deadline. A cell has no interval. */
@@ -156,10 +121,10 @@ static __always_inline void twdev_fill(const struct twdev_file *f, struct twdev_
 {
 	r->t.data = op->cookie;
 	r->repeat = op->repeat;
-	r->t.tag = plain || op->flags & TWHEEL_F_EXACT ? 0 : op->slack_us ?: f->slack_us;
+	r->t.tag = plain ? 0 : twc_slack_us(op, f->slack_us);
 	if (plain || !(op->flags & TWHEEL_F_CELL))
 		r->interval_ns = op->interval_ns;
-	r->flags = plain ? 0 : op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL);
+	r->flags = plain ? 0 : op->flags & TWC_KEPT_FLAGS;
 }
 
 /* Let the sink arm a record on its way there for a MOD. Returns the outcome. */
@@ -169,18 +134,6 @@ static int twdev_defer_mod(struct twdev_record *r, u64 expires_ns)
 
 	r->t.expires = expires_ns;
 	r->rearm = true;
-	return ret;
-}
-
-/* Count a CANCEL by its outcome @ret, and return that. */
-static int twdev_count_end(struct twdev_file *f, int ret)
-{
-	if (!ret)
-		f->counts.cancelled++;
-	else if (ret == TWHEEL_WITHDRAWN)
-		f->counts.withdrawn++;
-	else
-		f->counts.ended++;
 	return ret;
 }
 
@@ -220,7 +173,7 @@ static void twdev_flush_cancels(struct twdev_file *f, struct twdev_gathered *g)
 			continue;
 		}
 		ret = twdev_cancel_late(f, twdev_record_at(f, g->ops[i]->id));
-		g->ops[i]->result = twdev_count_end(f, ret);
+		g->ops[i]->result = twc_count_cancel(&f->counts, ret);
 	}
 }
 
@@ -250,10 +203,10 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 					struct twdev_gathered *g)
 {
 	bool plain = twdev_is_plain(f, op), cell = !plain && op->flags & TWHEEL_F_CELL;
-	int ret = plain ? 0 : twdev_check_times(f, op);
+	int ret = plain ? 0 : twdev_check(f, op);
 	struct twdev_record *r = f->free;
 
-	ret = ret ?: twdev_refusal(f);
+	ret = ret ?: twc_check_arm(unlikely(f->stopped), f->live, f->max);
 	if (unlikely(ret)) {
 		f->refused += ret == -EAGAIN;
 		return ret;
@@ -287,17 +240,12 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *r,
 				     const struct twheel_op *op, u64 *now_ns)
 {
-	int ret = twdev_check_times(f, op);
+	int ret = twdev_check(f, op);
 	u64 expires_ns;
 
+	ret = ret ?: twc_check_found(f->stopped, r, r ? r->flags : 0, op->flags);
 	if (ret)
 		return ret;
-	if (f->stopped)
-		return -ESHUTDOWN;
-	if (!r)
-		return -ENOENT;
-	if (twdev_is_cell(r) != !!(op->flags & TWHEEL_F_CELL))
-		return -EINVAL;
 	f->counts.moved++;
 	twdev_fill(f, r, op, false);
 	if (twdev_is_cell(r))
@@ -343,10 +291,10 @@ static noinline int twdev_cancel_record(struct twdev_file *f, struct twdev_recor
 		list_del(&r->t.entry);
 	} else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
 		late = twdev_cancel_late(f, r);
-		return twdev_count_end(f, cell ? ret : late);
+		return twc_count_cancel(&f->counts, cell ? ret : late);
 	}
 	twdev_end_record(f, r);
-	return twdev_count_end(f, ret);
+	return twc_count_cancel(&f->counts, ret);
 }
 
 static __always_inline int twdev_cancel_op(struct twdev_file *f, struct twheel_op *op,
@@ -354,7 +302,7 @@ static __always_inline int twdev_cancel_op(struct twdev_file *f, struct twheel_o
 {
 	struct twdev_record *r = twdev_find(f, op->id);
 
-	if (unlikely(twdev_check_id_alone(op)))
+	if (unlikely(twc_check_id_alone(op)))
 		return -EINVAL;
 	if (unlikely(!r))
 		return -ENOENT;
@@ -374,11 +322,10 @@ static __always_inline int twdev_cancel_op(struct twdev_file *f, struct twheel_o
 static noinline int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 {
 	struct twdev_record *r = twdev_find(f, op->id);
+	int ret = twdev_check(f, op);
 
-	if (op->flags || op->slack_us || op->reserved)
-		return -EINVAL;
-	if (!r)
-		return -ENOENT;
+	if (ret || !r)
+		return ret ?: -ENOENT;
 	op->cookie = r->t.data;
 	op->repeat = r->repeat;
 	twdev_observe(f, r, now_ns, &op->expires_ns);
@@ -388,9 +335,7 @@ static noinline int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64
 
 static noinline int twdev_kick_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
 {
-	if (!TWDEV_HAS_CELLS || twdev_check_id_alone(op))
-		return -EINVAL;
-	return twdev_kick(f, op->id, now_ns);
+	return twdev_check(f, op) ?: twdev_kick(f, op->id, now_ns);
 }
 
 /* Returns the result, or TWDEV_REPEAT. */
@@ -648,7 +593,7 @@ int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmi
 
 	if (copy_from_user(&submit, usubmit, sizeof(submit)))
 		return -EFAULT;
-	if (submit.flags || submit.op_size != sizeof(struct twheel_op))
+	if (twc_check_submit(&submit))
 		return -EINVAL;
 	if (put_user(0, &usubmit->done))
 		return -EFAULT;
@@ -685,7 +630,6 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_cancel_all *all)
 {
 	struct twdev_record *r;
-	int ret;
 	u32 i;
 
 	guard(twdev_file)(f);
@@ -693,13 +637,8 @@ static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_ca
 		return false;
 	for (i = 0; i < TWDEV_PER_CHUNK; i++) {
 		r = &f->chunks[chunk]->records[i];
-		if (!twdev_is_live(r))
-			continue;
-		if (all->flags & TWHEEL_CANCEL_COOKIE && r->t.data != all->cookie)
-			continue;
-		ret = twdev_cancel_record(f, r);
-		all->pending += !ret;
-		all->withdrawn += ret == TWHEEL_WITHDRAWN;
+		if (twdev_is_live(r) && twc_selects(all, r->t.data))
+			twc_count_all(all, twdev_cancel_record(f, r));
 	}
 	return true;
 }
@@ -711,10 +650,7 @@ int twdev_ioctl_cancel_all(struct twdev_file *f, struct twheel_cancel_all __user
 
 	if (copy_from_user(&all, uall, sizeof(all)))
 		return -EFAULT;
-	if (all.flags & ~TWHEEL_CANCEL_COOKIE || all.reserved0 ||
-	    memchr_inv(all.reserved, 0, sizeof(all.reserved)))
-		return -EINVAL;
-	if (all.cookie && !(all.flags & TWHEEL_CANCEL_COOKIE))
+	if (twc_check_cancel_all(&all))
 		return -EINVAL;
 	/* Check that the result can be written before anything is cancelled. */
 	all.pending = 0;

@@ -111,6 +111,46 @@
 #include "process.h"
 #include "wheel.h"
 
+/* What the contract needs: accesses to words that others change */
+
+#ifdef TWHEEL_HAS_CELLS
+
+#define CELL_FLAG	TWHEEL_F_CELL
+
+static uint64_t twc_load(const __u64 *word)
+{
+	return __atomic_load_n(word, __ATOMIC_SEQ_CST);
+}
+
+static void twc_store(__u64 *look, uint64_t t)
+{
+	__atomic_store_n(look, t, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t twc_exchange(__u64 *word, uint64_t new)
+{
+	return __atomic_exchange_n(word, new, __ATOMIC_SEQ_CST);
+}
+
+static bool twc_replace(__u64 *word, __u64 *old, uint64_t new)
+{
+	return __atomic_compare_exchange_n(word, old, new, 0, __ATOMIC_SEQ_CST,
+					   __ATOMIC_SEQ_CST);
+}
+
+#else
+
+/* Without the flag no timeout becomes a cell. */
+#define CELL_FLAG			0
+#define twc_load(word)			(*(word))
+#define twc_store(look, t)		(*(look) = (t))
+#define twc_exchange(word, new)		(*(word) = (new))
+#define twc_replace(word, old, new)	(*(word) == *(old))
+
+#endif
+
+#include "../../include/twheel_contract.h"
+
 #define NSEC_PER_SEC	1000000000ULL
 #define NEVER		UINT64_MAX
 #define PAST		1		/* the timerfd is readable */
@@ -122,10 +162,7 @@
 #endif
 
 #define DEFAULT_TICK	1000000ULL
-#define MAX_TICK	(86400 * NSEC_PER_SEC)
 #define DEFAULT_MAX	1048576U
-#define MAX_MAX		(1U << 28)
-#define MAX_SLOTS	65536		/* of SETUP, which takes them as advice */
 
 /* Chunk k has CHUNK << k timeouts and cells. */
 #define CHUNK		1024U
@@ -133,11 +170,9 @@
 #define CELLS_PER_PAGE	256U
 
 #define GROUP		256U		/* steps of a call with the mutex held */
-#define MAX_AHEAD	(60 * NSEC_PER_SEC)	/* between the two looks at an idle cell */
-#define CELL_SEEN	(~0ULL - 2)		/* an idle word that a look has met */
 
 #define F_FREE		(1U << 31)	/* of a FREE timeout: its next id is not given out */
-#define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT)
+#define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT | CELL_FLAG)
 #define SETUP_FLAGS	(TWHEEL_SETUP_CLOCK | TWHEEL_SETUP_MANUAL)
 
 enum state { FREE, PENDING, PARKED, READY };
@@ -193,59 +228,14 @@ struct twheel_process {
 	struct twheel_cell *cells[CHUNKS];
 };
 
-/* Words in memory that others change, sequentially consistent */
-
-#ifdef TWHEEL_HAS_CELLS
-
-#define CELL_FLAG	TWHEEL_F_CELL
-
-static uint64_t load(const __u64 *word)
-{
-	return __atomic_load_n(word, __ATOMIC_SEQ_CST);
-}
-
-static void store(__u64 *look, uint64_t t)
-{
-	__atomic_store_n(look, t, __ATOMIC_SEQ_CST);
-}
-
-static uint64_t exchange(__u64 *word, uint64_t new)
-{
-	return __atomic_exchange_n(word, new, __ATOMIC_SEQ_CST);
-}
-
-static bool replace(__u64 *word, uint64_t old, uint64_t new)
-{
-	__u64 expected = old;
-
-	return __atomic_compare_exchange_n(word, &expected, new, 0, __ATOMIC_SEQ_CST,
-					   __ATOMIC_SEQ_CST);
-}
-
-#else
-
-/* Without the flag no timeout becomes a cell. */
-#define CELL_FLAG		0
-#define load(word)		(*(word))
-#define store(look, t)		(*(look) = (t))
-#define exchange(word, new)	(*(word) = (new))
-#define replace(word, old, new)	(*(word) == (old))
-
-#endif
-
 /* Time */
-
-static uint64_t add_ns(uint64_t a, uint64_t b)
-{
-	return a + b < INT64_MAX ? a + b : INT64_MAX;
-}
 
 uint64_t twheel_process_now(const struct twheel_process *p)
 {
 	struct timespec ts;
 
 	if (p->manual)
-		return load(&p->time);
+		return twc_load(&p->time);
 	clock_gettime(p->clock, &ts);
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
@@ -298,9 +288,10 @@ static void enqueue(struct twheel_process *p, struct timeout *t, uint64_t expire
 	t->state = PENDING;
 	t->expires = expires;
 	t->node.tick = tick_ceil(p, expires);
-	if (t->slack_us)
-		t->node.tick = round_tick(t->node.tick,
-					  tick_floor(p, add_ns(expires, t->slack_us * 1000ULL)));
+	if (t->slack_us) {
+		expires = twc_add_ns(expires, t->slack_us * 1000ULL);
+		t->node.tick = round_tick(t->node.tick, tick_floor(p, expires));
+	}
 	wheel_place(&p->wheel, &t->node);
 }
 
@@ -417,7 +408,7 @@ static struct timeout *begin(struct twheel_process *p, int *ret)
 		t = timeout_at(p, p->nr);
 		t->index = p->nr;
 		t->generation = 1;
-		*cell_at(p, p->nr) = (struct twheel_cell){ TWHEEL_CELL_IDLE, NEVER };
+		*cell_at(p, p->nr) = (struct twheel_cell){ TWHEEL_CELL_IDLE, TWC_NO_LOOK };
 		/* Pairs with the acquire in defer(): chunk and id are there. */
 		__atomic_store_n(&p->nr, p->nr + 1, __ATOMIC_RELEASE);
 	}
@@ -440,17 +431,8 @@ static struct twheel_cell *cell_of(const struct twheel_process *p, const struct 
 /* Look at the cell at @time, or at an earlier deadline whose user may not have seen this. */
 static void publish(struct twheel_process *p, struct timeout *t, uint64_t time)
 {
-	struct twheel_cell *cell = cell_of(p, t);
-	uint64_t word;
-
-	store(&cell->look, time);
-	word = load(&cell->word);
-	if (word <= INT64_MAX && word < time) {
-		/* Otherwise each later arming would call KICK. */
-		store(&cell->look, word);
-		time = word;
-	}
-	if (time == NEVER)
+	time = twc_publish(cell_of(p, t), time);
+	if (time == TWC_NO_LOOK)
 		t->state = PARKED;
 	else
 		enqueue(p, t, time);
@@ -460,7 +442,8 @@ static void publish(struct twheel_process *p, struct timeout *t, uint64_t time)
 static void look(struct twheel_process *p, struct timeout *t)
 {
 	struct twheel_cell *cell = cell_of(p, t);
-	uint64_t word = load(&cell->word), now = p->now;
+	__u64 word = twc_load(&cell->word);
+	uint64_t now = p->now;
 
 	p->counts.looks++;
 	if (p->clock == CLOCK_REALTIME) {
@@ -468,21 +451,12 @@ static void look(struct twheel_process *p, struct timeout *t)
 		if (now < p->now)
 			p->now = now;
 	}
-	if (word <= now) {
-		store(&cell->look, NEVER);
-		if (replace(&cell->word, word, TWHEEL_CELL_FIRED)) {
-			t->expires = word;
-			fire(p, t, now);
-			return;
-		}
-		word = load(&cell->word);
+	if (twc_fire(cell, &word, now, 0)) {
+		t->expires = word;
+		fire(p, t, now);
+	} else {
+		publish(p, t, twc_next_look(cell, word, now, t->ahead, 0));
 	}
-	if (word <= INT64_MAX)
-		publish(p, t, word);
-	else if (word == TWHEEL_CELL_IDLE && replace(&cell->word, word, CELL_SEEN))
-		publish(p, t, add_ns(now, t->ahead));
-	else
-		publish(p, t, NEVER);
 }
 
 /* Take up @word, a deadline that a call has met. The cell is PENDING or PARKED. */
@@ -490,9 +464,7 @@ static void publish_deadline(struct twheel_process *p, struct timeout *t, uint64
 {
 	if (t->state == PENDING)
 		dequeue(p, t);
-	t->ahead = word > p->now ? word - p->now : 0;
-	if (t->ahead > MAX_AHEAD)
-		t->ahead = MAX_AHEAD;
+	t->ahead = twc_ahead(word, p->now);
 	publish(p, t, word);
 }
 
@@ -505,48 +477,27 @@ static void park_event(struct twheel_process *p, struct timeout *t, uint64_t wor
 	t->ahead = 0;
 }
 
-/* The outcome of an operation, by the word that it replaced or found. */
-static int outcome_of(const struct timeout *t, uint64_t word)
-{
-	if (word <= INT64_MAX)
-		return 0;
-	return word == TWHEEL_CELL_FIRED && t->state == READY ? TWHEEL_WITHDRAWN : TWHEEL_IDLE;
-}
-
 static void kick(struct twheel_process *p, struct timeout *t)
 {
-	uint64_t word = load(&cell_of(p, t)->word);
+	uint64_t word = twc_load(&cell_of(p, t)->word);
 
 	if (t->state == READY) {
 		if (word == TWHEEL_CELL_FIRED)
 			return;
 		park_event(p, t, word);
 	}
-	if (word <= INT64_MAX && (t->state == PARKED || t->expires > word))
+	if (twc_kick_moves(word, t->state == PENDING, t->expires, 0))
 		publish_deadline(p, t, word);
-}
-
-/* Returns the outcome of ending the cell, which is still in its list. */
-static int disarm(struct twheel_process *p, struct timeout *t)
-{
-	struct twheel_cell *cell = cell_of(p, t);
-	uint64_t word;
-
-	store(&cell->look, NEVER);
-	word = exchange(&cell->word, TWHEEL_CELL_IDLE);
-	if (t->state == READY && word != TWHEEL_CELL_FIRED)
-		p->counts.dropped++;
-	return outcome_of(t, word);
 }
 
 static int mod_cell(struct twheel_process *p, struct timeout *t, uint64_t word)
 {
-	uint64_t old = exchange(&cell_of(p, t)->word, word);
-	int ret = outcome_of(t, old);
+	uint64_t old = twc_exchange(&cell_of(p, t)->word, word);
+	int ret = twc_outcome(t->state == READY, old);
 
 	if (t->state == READY)
 		park_event(p, t, old);
-	if (word <= INT64_MAX) {
+	if (twc_is_deadline(word)) {
 		publish_deadline(p, t, word);
 	} else if (t->state == PENDING) {
 		/* Keep the time of the look, but give it the new slack. */
@@ -772,65 +723,31 @@ static int defer(struct twheel_process *p, uint64_t id)
 
 /* Operations */
 
-static int check_times(const struct twheel_process *p, const struct twheel_op *op)
-{
-	bool cell = op->flags & CELL_FLAG;
-
-	if (op->flags & ~(OP_FLAGS | CELL_FLAG))
-		return -EINVAL;
-	if (p->clock == CLOCK_REALTIME && !(op->flags & TWHEEL_F_ABS))
-		return -EINVAL;
-	if (op->expires_ns > INT64_MAX && !(cell && op->expires_ns == TWHEEL_CELL_IDLE))
-		return -EINVAL;
-	if (op->interval_ns > INT64_MAX || (op->slack_us && op->flags & TWHEEL_F_EXACT))
-		return -EINVAL;
-	if (!op->interval_ns)
-		return op->repeat || op->flags & TWHEEL_F_FIXED_DELAY ? -EINVAL : 0;
-	return cell ? -EINVAL : 0;
-}
-
 static int check_op(const struct twheel_process *p, const struct twheel_op *op)
 {
-	if (op->reserved)
-		return -EINVAL;
-	if (op->opcode == TWHEEL_OP_ARM || op->opcode == TWHEEL_OP_MOD)
-		return check_times(p, op);
-	if (op->flags || op->slack_us)
-		return -EINVAL;
-	if (op->opcode == TWHEEL_OP_GET)
-		return 0;
-	if (op->opcode != TWHEEL_OP_CANCEL && !(op->opcode == TWHEEL_OP_KICK && CELL_FLAG))
-		return -EINVAL;
-	return op->expires_ns || op->interval_ns || op->cookie || op->repeat ? -EINVAL : 0;
+	return twc_check_op(op, OP_FLAGS, p->clock == CLOCK_REALTIME ? TWHEEL_F_ABS : 0);
 }
 
 /* Set what ARM and MOD set. Returns the deadline, or for a cell its word. */
 static uint64_t fill(struct twheel_process *p, struct timeout *t, const struct twheel_op *op)
 {
-	uint32_t flags = op->flags & (TWHEEL_F_CELL | TWHEEL_F_FIXED_DELAY);
-
-	__atomic_store_n(&t->flags, flags, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->flags, op->flags & TWC_KEPT_FLAGS, __ATOMIC_RELAXED);
 	t->cookie = op->cookie;
 	t->repeat = op->repeat;
-	t->slack_us = op->slack_us || op->flags & TWHEEL_F_EXACT ? op->slack_us : p->slack_us;
+	t->slack_us = twc_slack_us(op, p->slack_us);
 	t->interval = op->interval_ns;
-	if (op->flags & TWHEEL_F_ABS || op->expires_ns == TWHEEL_CELL_IDLE)
-		return op->expires_ns;
-	return add_ns(p->now, op->expires_ns);
+	return twc_word(op, p->now, 0);
 }
 
 static int arm(struct twheel_process *p, struct twheel_op *op)
 {
-	struct twheel_cell *cell;
+	int ret = twc_check_arm(p->stopped, p->counts.live, p->max);
 	struct timeout *t;
 	uint64_t expires;
-	int ret;
 
-	if (p->stopped)
-		return -ESHUTDOWN;
-	if (p->counts.live >= p->max) {
-		p->refused++;
-		return -EAGAIN;
+	if (ret) {
+		p->refused += ret == -EAGAIN;
+		return ret;
 	}
 	t = begin(p, &ret);
 	if (!t)
@@ -843,11 +760,8 @@ static int arm(struct twheel_process *p, struct twheel_op *op)
 	}
 	t->state = PARKED;
 	t->ahead = 0;
-	/* Exchange: a user of an earlier cell with this index may still write the word. */
-	cell = cell_of(p, t);
-	store(&cell->look, NEVER);
-	exchange(&cell->word, expires);
-	if (expires <= INT64_MAX)
+	twc_begin_cell(cell_of(p, t), expires);
+	if (twc_is_deadline(expires))
 		publish_deadline(p, t, expires);
 	return 0;
 }
@@ -855,15 +769,11 @@ static int arm(struct twheel_process *p, struct twheel_op *op)
 static int mod(struct twheel_process *p, const struct twheel_op *op)
 {
 	struct timeout *t = find(p, op->id);
+	int ret = twc_check_found(p->stopped, t, t ? t->flags : 0, op->flags);
 	uint64_t expires;
-	int ret = 0;
 
-	if (p->stopped)
-		return -ESHUTDOWN;
-	if (!t)
-		return -ENOENT;
-	if (is_cell(t) != !!(op->flags & TWHEEL_F_CELL))
-		return -EINVAL;
+	if (ret)
+		return ret;
 	p->counts.moved++;
 	expires = fill(p, t, op);
 	if (is_cell(t))
@@ -883,18 +793,13 @@ static int cancel(struct twheel_process *p, struct timeout *t)
 	int ret = t->state == READY ? TWHEEL_WITHDRAWN : 0;
 
 	if (is_cell(t))
-		ret = disarm(p, t);
+		ret = twc_disarm(cell_of(p, t), t->state == READY, &p->counts);
 	if (t->state == READY)
 		unready(p, t);
 	else if (t->state == PENDING)
 		dequeue(p, t);
 	end(p, t);
-	if (!ret)
-		p->counts.cancelled++;
-	else if (ret == TWHEEL_WITHDRAWN)
-		p->counts.withdrawn++;
-	else
-		p->counts.ended++;
+	twc_count_cancel(&p->counts, ret);
 	return ret;
 }
 
@@ -902,23 +807,13 @@ static int cancel(struct twheel_process *p, struct timeout *t)
 static uint32_t observe(const struct twheel_process *p, const struct timeout *t,
 			__u64 *remaining)
 {
-	uint64_t deadline = t->expires;
-	int outcome = t->state == READY ? TWHEEL_WITHDRAWN : 0;
+	bool ready = t->state == READY;
+	uint64_t word;
 
-	if (is_cell(t)) {
-		deadline = load(&cell_of(p, t)->word);
-		outcome = outcome_of(t, deadline);
-	}
-	if (outcome == TWHEEL_IDLE) {
-		*remaining = TWHEEL_CELL_IDLE;
-		return TWHEEL_STATE_IDLE;
-	}
-	if (outcome == TWHEEL_WITHDRAWN) {
-		*remaining = 0;
-		return TWHEEL_STATE_READY;
-	}
-	*remaining = deadline > p->now ? deadline - p->now : 1;
-	return TWHEEL_STATE_PENDING;
+	if (!is_cell(t))
+		return twc_state(ready ? TWHEEL_WITHDRAWN : 0, t->expires, p->now, remaining);
+	word = twc_load(&cell_of(p, t)->word);
+	return twc_state(twc_outcome(ready, word), word, p->now, remaining);
 }
 
 static int get(const struct twheel_process *p, const struct timeout *t, struct twheel_op *op)
@@ -952,10 +847,9 @@ static int operate(struct twheel_process *p, struct twheel_op *op)
 		return t ? get(p, t, op) : -ENOENT;
 	default:
 		t = find(p, op->id);
-		if (p->stopped)
-			return -ESHUTDOWN;
-		if (!t || !is_cell(t))
-			return t ? -EINVAL : -ENOENT;
+		ret = twc_check_found(p->stopped, t, t ? t->flags : 0, TWHEEL_F_CELL);
+		if (ret)
+			return ret;
 		p->counts.kicks++;
 		kick(p, t);
 		return 0;
@@ -966,7 +860,7 @@ static int submit(struct twheel_process *p, struct twheel_submit *s)
 {
 	struct twheel_op *ops = (struct twheel_op *)(uintptr_t)s->ops;
 
-	if (s->flags || s->op_size != sizeof(*ops))
+	if (twc_check_submit(s))
 		return -EINVAL;
 	for (s->done = 0; s->done < s->nr; pause_call(p, ++s->done))
 		ops[s->done].result = operate(p, &ops[s->done]);
@@ -1008,9 +902,8 @@ static int get_info(const struct twheel_process *p, struct twheel_info *info)
 	int bits = 64 - __builtin_clzll(INT64_MAX / p->tick_ns + 1);
 
 	*info = (struct twheel_info){
-		.opcodes = 1 << TWHEEL_OP_ARM | 1 << TWHEEL_OP_MOD | 1 << TWHEEL_OP_CANCEL |
-			   1 << TWHEEL_OP_GET | (CELL_FLAG ? 1 << TWHEEL_OP_KICK : 0),
-		.op_flags = OP_FLAGS | CELL_FLAG,
+		.opcodes = twc_opcodes(OP_FLAGS),
+		.op_flags = OP_FLAGS,
 		.tick_ns = p->tick_ns,
 		.clock = p->clock,
 		.slots = WHEEL_SLOTS_0,
@@ -1025,27 +918,12 @@ static int get_info(const struct twheel_process *p, struct twheel_info *info)
 		.setup_flags = SETUP_FLAGS,
 		.cells = nr_cells(p),
 		.user_timeouts = p->room,
-		.max_user_timeouts = MAX_MAX,
+		.max_user_timeouts = TWC_MAX_TIMEOUTS,
 		.wheel_bytes = sizeof(*p),
 		.max_wheel_bytes = INT64_MAX,
 		.refused = p->refused,
 	};
 	return 0;
-}
-
-static int check_setup(const struct twheel_process *p, const struct twheel_setup *setup)
-{
-	if (setup->flags & ~SETUP_FLAGS || setup->reserved[0] || setup->reserved[1] ||
-	    setup->reserved[2])
-		return -EINVAL;
-	if (setup->tick_ns > MAX_TICK || setup->slots == 1 || setup->slots > MAX_SLOTS ||
-	    setup->max_timeouts > MAX_MAX)
-		return -EINVAL;
-	if (setup->clock != CLOCK_REALTIME &&
-	    (!(setup->flags & TWHEEL_SETUP_CLOCK) ||
-	     (setup->clock != CLOCK_MONOTONIC && setup->clock != CLOCK_BOOTTIME)))
-		return -EINVAL;
-	return p->begun ? -EBUSY : 0;
 }
 
 /*
@@ -1087,8 +965,10 @@ static void set_tick(struct twheel_process *p, uint64_t tick_ns)
 
 static int set_up(struct twheel_process *p, const struct twheel_setup *setup)
 {
-	int ret = check_setup(p, setup);
+	int ret = twc_check_setup(setup, SETUP_FLAGS);
 
+	if (!ret && p->begun)
+		ret = -EBUSY;
 	if (!ret && setup->flags & TWHEEL_SETUP_CLOCK && (clockid_t)setup->clock != p->clock)
 		ret = change_clock(p, setup->clock);
 	if (ret)
@@ -1103,20 +983,15 @@ static int set_up(struct twheel_process *p, const struct twheel_setup *setup)
 
 static int cancel_all(struct twheel_process *p, struct twheel_cancel_all *all)
 {
-	if (all->flags & ~TWHEEL_CANCEL_COOKIE || all->reserved0 || all->reserved[0] ||
-	    all->reserved[1] || (all->cookie && !all->flags))
+	if (twc_check_cancel_all(all))
 		return -EINVAL;
 	all->pending = 0;
 	all->withdrawn = 0;
 	for (uint32_t i = 0; i < p->nr; pause_call(p, ++i)) {
 		struct timeout *t = timeout_at(p, i);
-		int ret;
 
-		if (t->state == FREE || (all->flags && t->cookie != all->cookie))
-			continue;
-		ret = cancel(p, t);
-		all->pending += !ret;
-		all->withdrawn += ret == TWHEEL_WITHDRAWN;
+		if (t->state != FREE && twc_selects(all, t->cookie))
+			twc_count_all(all, cancel(p, t));
 	}
 	return 0;
 }
@@ -1124,17 +999,15 @@ static int cancel_all(struct twheel_process *p, struct twheel_cancel_all *all)
 /* STOP a timeout that is in no list. A cell whose word is changed meanwhile is idle. */
 static void stop_timeout(struct twheel_process *p, struct timeout *t)
 {
-	struct twheel_cell *cell = cell_of(p, t);
+	__u64 word;
 
 	if (is_cell(t)) {
-		store(&cell->look, NEVER);
-		t->expires = load(&cell->word);
-		if (t->expires > INT64_MAX ||
-		    !replace(&cell->word, t->expires, TWHEEL_CELL_FIRED)) {
+		if (!twc_stop_cell(cell_of(p, t), &word)) {
 			p->counts.ended++;
 			end(p, t);
 			return;
 		}
+		t->expires = word;
 	}
 	t->unprocessed = true;
 	p->counts.unprocessed++;
@@ -1156,7 +1029,7 @@ static int stop(struct twheel_process *p)
 		/* Armed again: a deferred KICK has succeeded, or finds the word changed. */
 		else if (t->state == READY && is_cell(t) &&
 			 __atomic_load_n(&t->in_kicked, __ATOMIC_SEQ_CST) &&
-			 load(&cell_of(p, t)->word) <= INT64_MAX)
+			 twc_is_deadline(twc_load(&cell_of(p, t)->word)))
 			park_event(p, t, 0);
 		if (t->state == PENDING || t->state == PARKED)
 			stop_timeout(p, t);
@@ -1168,8 +1041,7 @@ static int list(struct twheel_process *p, struct twheel_list *l)
 {
 	struct twheel_list_entry *entry = (struct twheel_list_entry *)(uintptr_t)l->entries;
 
-	if (l->flags || l->reserved0 || l->reserved[0] || l->reserved[1] || !l->nr ||
-	    l->entry_size != sizeof(*entry))
+	if (twc_check_list(l))
 		return -EINVAL;
 	for (l->done = 0; l->done < l->nr && l->next < p->nr; pause_call(p, ++l->next)) {
 		const struct timeout *t = timeout_at(p, l->next);
@@ -1195,7 +1067,7 @@ static int get_stats(const struct twheel_process *p, struct twheel_stats *stats)
 {
 	*stats = p->counts;
 	stats->kicks += __atomic_load_n(&p->deferred, __ATOMIC_RELAXED);
-	stats->armed = stats->cancelled + stats->withdrawn + stats->ended + stats->live;
+	stats->armed = twc_armed(stats);
 	return 0;
 }
 
@@ -1248,7 +1120,7 @@ int twheel_process_set_time(struct twheel_process *p, uint64_t now_ns)
 	if (ret)
 		return ret;
 	if (p->manual && now_ns <= INT64_MAX) {
-		store(&p->time, now_ns);
+		twc_store(&p->time, now_ns);
 		catch_up(p);
 	} else {
 		ret = -EINVAL;
@@ -1296,7 +1168,7 @@ static void next_period(struct twheel_process *p, struct timeout *t, uint64_t co
 		t->repeat -= count;
 	if (t->flags & TWHEEL_F_FIXED_DELAY)
 		last = p->now;
-	enqueue(p, t, add_ns(last, t->interval));
+	enqueue(p, t, twc_add_ns(last, t->interval));
 }
 
 /* Take the event of @t off the queue. Returns false if it was withdrawn. */
@@ -1316,8 +1188,7 @@ static bool take(struct twheel_process *p, struct timeout *t, struct twheel_even
 	unready(p, t);
 	if (is_cell(t)) {
 		last = p->stopped;
-		read = replace(&cell_of(p, t)->word, TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE);
-		p->counts.dropped += !read;
+		read = twc_read_cell(cell_of(p, t), &p->counts);
 		t->state = PARKED;
 		t->ahead = 0;
 	} else if (t->interval && !t->unprocessed) {

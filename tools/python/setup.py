@@ -26,7 +26,7 @@ except ImportError:     # before setuptools 70.1
 HERE = Path(__file__).resolve().parent
 # The top of the checkout, of which a source distribution has a part.
 TOP = HERE / "source" if (HERE / "source").is_dir() else HERE.parents[1]
-SOURCES = ("tools/Makefile", "tools/build-directory", "tools/lib", "include/uapi",
+SOURCES = ("tools/Makefile", "tools/build-directory", "tools/lib", "include",
            "debian/libtwheel1.symbols")
 LIBRARY = "libtwheel.so.1"
 OWN = os.environ.get("TWHEEL_LIBRARY") != "system"

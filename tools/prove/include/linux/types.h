@@ -14,4 +14,12 @@ typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+/* Those of the uapi header. */
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+
+#define __aligned_u64	__u64
+
 #endif /* _LINUX_TYPES_H */
