@@ -73,7 +73,8 @@ int ioctl(int fd, unsigned long request, ...)
 	case TWHEEL_IOC_OP:
 		op = arg;
 		if (op->opcode == TWHEEL_OP_ARM)
-			op->id = 1ULL << 32 | __atomic_fetch_add(&nr_cells[fd], 1, __ATOMIC_RELAXED);
+			op->id = 1ULL << 32 |
+				 __atomic_fetch_add(&nr_cells[fd], 1, __ATOMIC_RELAXED);
 		break;
 	case TWHEEL_IOC_STOP:
 		eventfd_write(fd, 1);
