@@ -97,7 +97,8 @@ static void take_sample(struct probe *p)
 	struct flood *flood = p->data;
 
 	flood->samples++;
-	if (READ_ONCE(flood->moved))
+	/* On a machine that stood still until the block began, the cascade has to be first. */
+	if (READ_ONCE(flood->moved) && ktime_get_ns() < flood->start_ns)
 		flood->worst = max(flood->worst, nr_cascaded(flood) - flood->moved);
 	WRITE_ONCE(flood->due_ns, 0);
 }
