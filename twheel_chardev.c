@@ -178,7 +178,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	info->opcodes = twc_opcodes(TWDEV_ARM_FLAGS);
 	info->op_flags = TWDEV_ARM_FLAGS;
 	info->setup_flags = TWHEEL_SETUP_CLOCK;
-	spin_lock_bh(&f->lock);
+	twdev_lock(f);
 	wheel = f->wheel;
 	info->clock = twdev_clockid[f->clock];
 	info->max_timeouts = f->max;
@@ -189,7 +189,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	info->refused = f->refused;
 	info->flags = (f->wheel_bytes ? TWHEEL_INFO_PRIVATE : 0) |
 		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
-	spin_unlock_bh(&f->lock);
+	twdev_unlock(f);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
 	twheel_get_params(wheel, &params);
 	info->tick_ns = params.tick_ns;

@@ -198,6 +198,7 @@ struct twdev_user {
  * @offsets_ns: offset of each clock in the opener's time namespace; constant
  * @counts: statistics; armed, live and ready are not used
  * @refused: ARMs refused at @max
+ * @sinks: number of sinks that wait for @lock, see twdev_lock()
  * @stopping: a STOP is in progress
  * @grow: serialises adding pages
  */
@@ -231,6 +232,7 @@ struct twdev_file {
 	s64			offsets_ns[TWDEV_CLOCKS];
 	struct twheel_stats	counts;
 	u64			refused;
+	atomic_t		sinks;
 	struct mutex		grow;		/* chunks, cells */
 };
 
@@ -342,7 +344,24 @@ static inline u64 twdev_to_user_ns(const struct twdev_file *f, u64 ns)
 
 /* The file */
 
-DEFINE_GUARD(twdev_file, struct twdev_file *, spin_lock_bh(&_T->lock), spin_unlock_bh(&_T->lock))
+/*
+ * Lock the file in a task. Sinks that wait for the lock come first: in a guest without paravirtual
+ * locks, virt_spin_lock() of x86 is not fair. A task that takes the lock again and again would keep
+ * a sink waiting, and the timeouts of others with it. On PREEMPT_RT locks are fair.
+ */
+static inline void twdev_lock(struct twdev_file *f)
+{
+	while (!IS_ENABLED(CONFIG_PREEMPT_RT) && unlikely(atomic_read(&f->sinks)))
+		cpu_relax();
+	spin_lock_bh(&f->lock);
+}
+
+static inline void twdev_unlock(struct twdev_file *f)
+{
+	spin_unlock_bh(&f->lock);
+}
+
+DEFINE_GUARD(twdev_file, struct twdev_file *, twdev_lock(_T), twdev_unlock(_T))
 DEFINE_GUARD(twdev_user, struct twdev_user *, spin_lock_bh(&_T->late_lock),
 	     spin_unlock_bh(&_T->late_lock))
 

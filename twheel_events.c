@@ -167,7 +167,11 @@ static u64 twdev_sink_file(struct list_head *batch, u64 now_ns, u64 start_ns)
 	unsigned long switches = current->nivcsw;
 	u64 end_ns;
 
-	spin_lock(&f->lock);
+	if (!spin_trylock(&f->lock)) {
+		atomic_inc(&f->sinks);
+		spin_lock(&f->lock);
+		atomic_dec(&f->sinks);
+	}
 	wake = twdev_arrive_all(f, batch, 0, now_ns, overdrawn);
 	late = !list_empty(&f->late);
 	spin_unlock(&f->lock);
@@ -384,14 +388,14 @@ static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_
 	unsigned int want, copied;
 	size_t bytes;
 
-	spin_lock_bh(&f->lock);
+	twdev_lock(f);
 	want = twdev_peek(f, events, min(room, max));
 	pagefault_disable();
 	bytes = copy_to_iter(events, want * sizeof(*events), to);
 	pagefault_enable();
 	copied = bytes / sizeof(*events);
 	portion.read = twdev_consume(f, events, copied);
-	spin_unlock_bh(&f->lock);
+	twdev_unlock(f);
 	iov_iter_revert(to, bytes - portion.read * sizeof(*events));
 	portion.fault = copied < want && portion.read == copied;
 	portion.more = portion.read < want || want == max;

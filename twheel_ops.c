@@ -395,9 +395,9 @@ static __always_inline int twdev_carry_out_one(struct twdev_file *f, struct twhe
 
 	for (;;) {
 		now_ns = 0;
-		spin_lock_bh(&f->lock);
+		twdev_lock(f);
 		ret = twdev_do_op(f, op, &now_ns, NULL);
-		spin_unlock_bh(&f->lock);
+		twdev_unlock(f);
 		if (likely(ret != TWDEV_REPEAT))
 			return ret;
 		ret = twdev_provide(f, op);
@@ -481,7 +481,7 @@ static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twhe
 	g.nr = 0;
 	while (op < end) {
 		now_ns = 0;
-		spin_lock_bh(&f->lock);
+		twdev_lock(f);
 		g.opcode = op->opcode;
 		do {
 			if (op->opcode != g.opcode) {
@@ -494,7 +494,7 @@ static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twhe
 			op->result = ret;
 		} while (++op < end);
 		twdev_flush(f, &g);
-		spin_unlock_bh(&f->lock);
+		twdev_unlock(f);
 		if (unlikely(ret == TWDEV_REPEAT)) {
 			ret = twdev_provide(f, op);
 			if (ret)
