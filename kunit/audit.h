@@ -89,7 +89,10 @@ static const char *twheel_audit_timeout(struct twheel_shard *s, u32 level, u32 i
 		return "stranger";
 	if (twheel_index(&s->level[level], t->tick) != i)
 		return "wrong slot";
-	if (t->tick <= s->cursor || (level && t->tick >> shift <= s->cursor >> shift))
+	if (t->tick < s->cursor || (level && t->tick >> shift <= s->cursor >> shift))
+		return "overdue";
+	/* The rest of the slot, after a turn that has used up its budget. */
+	if (t->tick == s->cursor && s->wake != TWHEEL_QUEUED)
 		return "overdue";
 	if (level + 1 < g->levels &&
 	    (t->tick >> s->level[level + 1].shift) - (s->cursor >> s->level[level + 1].shift) > 1)
