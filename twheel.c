@@ -1244,8 +1244,9 @@ void twheel_flush(struct twheel *w)
 	list_for_each_entry(s, &w->all, entry) {
 		scoped_guard(raw_spinlock_irq, &s->lock)
 			turn = s->turn;
-		if (turn.task)
-			twheel_wait(turn.lock, &s->sinking);
+		/* With a sink, without a turn too: lockdep then sees each wait. */
+		if (turn.task || w->params.sink)
+			twheel_wait(turn.task ? turn.lock : NULL, &s->sinking);
 	}
 }
 EXPORT_SYMBOL_GPL(twheel_flush);
