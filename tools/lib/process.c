@@ -772,7 +772,8 @@ static int mod(struct twheel_process *p, const struct twheel_op *op)
 	int ret = twc_check_found(p->stopped, t, t ? t->flags : 0, op->flags);
 	uint64_t expires;
 
-	if (ret)
+	/* The analyser cannot see that @ret says whether there is a timeout. */
+	if (ret || !t)
 		return ret;
 	p->counts.moved++;
 	expires = fill(p, t, op);
