@@ -200,7 +200,7 @@ struct twheel_level {
 	unsigned long		*map;	/* of the slots that are not empty */
 };
 
-/* What runs without shard.lock: callbacks, the sink, or the function of twheel_stop(). */
+/* The callbacks, the sink, or the function of twheel_stop(): these run without shard.lock. */
 struct twheel_turn {
 	struct task_struct	*task;	/* that runs it; NULL: nothing runs */
 	struct mutex		*lock;	/* that @task holds meanwhile; NULL: shard.sinking */
@@ -498,16 +498,16 @@ static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick)
 static void twheel_find_visit(const struct twheel_shard *s, struct twheel_step *step)
 {
 	const struct twheel_level *l = &s->level[0];
-	u64 first = s->cursor + 1, end = first + l->mask + 1, tick;
-	struct twheel_slot *slot;
+	u64 tick = s->cursor, end = tick + l->mask + 1;
 
-	*step = (struct twheel_step){ .tick = list_empty(&s->aside) ? TWHEEL_NEVER : first };
-	for (tick = twheel_next_block(s, 0, first); tick < min(end, step->tick);
-	     tick = twheel_next_block(s, 0, tick + 1)) {
-		slot = twheel_slot_of(l, tick);
+	*step = (struct twheel_step){ .tick = list_empty(&s->aside) ? TWHEEL_NEVER : tick + 1 };
+	while (tick + 1 < step->tick) {
+		tick = twheel_next_block(s, 0, tick + 1);
+		if (tick > end || tick >= step->tick)
+			break;
 		step->examined++;
 		step->tick = min(step->tick, step->examined < TWHEEL_BATCH ?
-				 twheel_wake_tick(slot, tick) : tick);
+				 twheel_wake_tick(twheel_slot_of(l, tick), tick) : tick);
 	}
 	step->wake = step->tick;
 }
