@@ -113,9 +113,6 @@
 
 #include "twheel_dev.h"
 
-/* Most timeouts that a file can have. */
-#define TWDEV_MAX_LIMIT	TWC_MAX_TIMEOUTS
-
 /*
  * Opening /dev/twheel loads the module. So the node is created at boot, from the two aliases that
  * depmod writes to modules.devname, which takes a fixed minor number. devices.txt reserves 243 to
@@ -131,7 +128,7 @@ static unsigned char minor = TWDEV_MINOR;
 
 static int twdev_set_file_limit(const char *val, const struct kernel_param *kp)
 {
-	return param_set_uint_minmax(val, kp, 1, TWDEV_MAX_LIMIT);
+	return param_set_uint_minmax(val, kp, 1, TWC_MAX_TIMEOUTS);
 }
 
 static const struct kernel_param_ops twdev_file_limit_ops = {
