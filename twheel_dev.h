@@ -23,7 +23,7 @@
 #include "twheel_compat.h"
 #include "twheel_index.h"
 
-/* What the contract needs: accesses to words that users change. A load comes after all before. */
+/* The contract needs these accesses to words that users change. A load comes after all before. */
 #define twc_load(word)			({ smp_mb(); READ_ONCE(*(word)); })	/* barrier A */
 #define twc_store(look, t)		WRITE_ONCE(*(look), t)
 #define twc_exchange(word, new)		atomic64_xchg((atomic64_t *)(word), new)

@@ -111,7 +111,7 @@
 #include "process.h"
 #include "wheel.h"
 
-/* What the contract needs: accesses to words that others change */
+/* The contract needs these accesses to words that others change. */
 
 #ifdef TWHEEL_HAS_CELLS
 
