@@ -20,8 +20,12 @@
  * A context keeps the memory of ended timeouts for new ones, and gives it back at the last
  * close.
  *
- * The structures are the same for 32-bit and 64-bit programs. Reserved fields must be 0 on
- * input and are 0 on output.
+ * The structures are the same for 32-bit and 64-bit programs, and never change their size: a
+ * longer one has a new name and number. Reserved fields must be 0 on input. On output they are
+ * 0 today; ignore them, and flags that you do not know. A counter or limit of INFO or STATS that
+ * a module does not have is 0. A state or an outcome that is new here only follows a flag or an
+ * operation that is new, too. The kernel never uses bit 31 of the flags of INFO and SETUP, which
+ * belongs to libraries.
  */
 #ifndef _UAPI_LINUX_TWHEEL_H
 #define _UAPI_LINUX_TWHEEL_H
@@ -54,8 +58,9 @@
  * struct twheel_cell - one timeout in shared memory
  * @word: up to INT64_MAX: the cell is armed, and this is its deadline, absolute ns on the
  *	clock of the context. TWHEEL_CELL_FIRED: it has fired, and its event is unread. Any
- *	other value: idle. Users write TWHEEL_CELL_IDLE; the kernel may write another idle
- *	value, so test the range and never compare with TWHEEL_CELL_IDLE alone
+ *	other value: idle. Users write deadlines and TWHEEL_CELL_IDLE, and nothing else; the
+ *	kernel may write another idle value, so test the range and never compare with
+ *	TWHEEL_CELL_IDLE alone
  * @look: written by the kernel, which looks at @word at this time or earlier; ~0: it does
  *	not look before the next call
  *
@@ -248,7 +253,8 @@ struct twheel_setup {
  * @ops: address of an array of struct twheel_op
  * @nr: number of operations in the array
  * @done: out: number of operations tried. Each of these has its result, unless the array was
- *	unmapped meanwhile. Less than @nr after a bad address or a fatal signal only
+ *	unmapped meanwhile. If it is less than @nr, submit the rest: a bad address then fails with
+ *	EFAULT. Today, nothing but a bad address and a fatal signal makes it less
  * @flags: 0
  * @op_size: sizeof(struct twheel_op)
  */
@@ -331,8 +337,8 @@ struct twheel_list_entry {
  * struct twheel_list - argument of TWHEEL_IOC_LIST
  * @entries: address of an array of struct twheel_list_entry
  * @nr: capacity of the array, at least 1
- * @done: out: number of entries written; 0: the end. Less than @nr: no timeouts are left, or
- *	the address of the next entry is bad. EFAULT if the first cannot be written
+ * @done: out: number of entries written; 0: the end. It can be less than @nr before the end. EFAULT
+ *	if the first entry cannot be written
  * @next: position of the list: 0 for the first call, then as the previous call returned it. The
  *	low half of an id is the position of its timeout
  * @flags: 0
