@@ -610,14 +610,15 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	struct file *file = cmd->file;
 	u32 nr, done;
 
-	if (cmd->cmd_op != TWHEEL_IOC_SUBMIT)
+	if (cmd->cmd_op != TWHEEL_URING_SUBMIT)
 		return -EOPNOTSUPP;
 	if (!(file->f_mode & FMODE_WRITE))
 		return -EBADF;
-	if (READ_ONCE(submit->op_size) != sizeof(struct twheel_op))
-		return -EINVAL;
 	/* The result in the CQE is a signed int. */
-	nr = min_t(u32, READ_ONCE(submit->nr), INT_MAX);
+	nr = READ_ONCE(submit->nr);
+	if (nr > INT_MAX || READ_ONCE(submit->flags) ||
+	    READ_ONCE(submit->op_size) != sizeof(struct twheel_op))
+		return -EINVAL;
 	done = twdev_submit_ops(file->private_data, u64_to_user_ptr(READ_ONCE(submit->ops)), nr);
 	if (nr && !done)
 		return -EFAULT;

@@ -354,14 +354,13 @@ static uint32_t most_done(struct batch *batch, const struct twheel_op *out, enum
 	return batch->usable + 1;
 }
 
-/* Use the ioctl, or an io_uring command. The command has no flags that could be invalid. */
+/* Use the ioctl, or an io_uring command. */
 static int call_submit(const struct descriptor *d, const struct step *step,
 		       struct twheel_submit *arg, struct during *when)
 {
 	int ret;
 
-	if (step->flags % 4 != 3 || arg->flags || in_child || device_is_process() ||
-	    !ring_exists())
+	if (step->flags % 4 != 3 || in_child || device_is_process() || !ring_exists())
 		return call(d, TWHEEL_IOC_SUBMIT, arg, when);
 	when->begin = now_of(d);
 	ret = device_command(d->fd, arg);

@@ -62,10 +62,11 @@ static void prepare(int fd, const struct twheel_submit *submit)
 	memset(sqe, 0, sizeof(*sqe));
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->fd = fd;
-	sqe->cmd_op = TWHEEL_IOC_SUBMIT;
+	sqe->cmd_op = TWHEEL_URING_SUBMIT;
 	command->ops = submit->ops;
 	command->nr = submit->nr;
 	command->op_size = submit->op_size;
+	command->flags = submit->flags;
 	ring.sq_array[index] = index;
 	__atomic_store_n(ring.sq_tail, tail + 1, __ATOMIC_RELEASE);
 }

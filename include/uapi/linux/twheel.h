@@ -268,18 +268,20 @@ struct twheel_submit {
 
 /**
  * struct twheel_uring_submit - TWHEEL_IOC_SUBMIT as a command of an io_uring
- * @ops: address of an array of struct twheel_op
- * @nr: number of operations in the array
+ * @ops: address of an array of struct twheel_op, which must stay until the command completes
+ * @nr: number of operations in the array, at most INT_MAX
  * @op_size: sizeof(struct twheel_op)
+ * @flags: 0
  *
  * These are the 16 command bytes of an SQE with opcode IORING_OP_URING_CMD and cmd_op
- * TWHEEL_IOC_SUBMIT. The command completes at once. The result in the CQE is the number of
- * operations tried, or a negative errno.
+ * TWHEEL_URING_SUBMIT. The result in the CQE is the number of operations tried, or a negative
+ * errno.
  */
 struct twheel_uring_submit {
 	__u64	ops;
 	__u32	nr;
-	__u32	op_size;
+	__u16	op_size;
+	__u16	flags;
 };
 
 /* struct twheel_cancel_all, flags */
@@ -413,5 +415,8 @@ struct twheel_stats {
 #define TWHEEL_IOC_STOP		_IO(TWHEEL_IOC_MAGIC, 0x05)
 #define TWHEEL_IOC_LIST		_IOWR(TWHEEL_IOC_MAGIC, 0x06, struct twheel_list)
 #define TWHEEL_IOC_STATS	_IOR(TWHEEL_IOC_MAGIC, 0x07, struct twheel_stats)
+
+/* A command of an io_uring, not an ioctl */
+#define TWHEEL_URING_SUBMIT	_IOW(TWHEEL_IOC_MAGIC, 0x80, struct twheel_uring_submit)
 
 #endif /* _UAPI_LINUX_TWHEEL_H */

@@ -36,7 +36,7 @@ static_assert(SIZE(submit, 24) && AT(submit, nr, 8) && AT(submit, done, 12) &&
 	      AT(submit, flags, 16) && AT(submit, op_size, 20), "twheel_submit");
 /* The size of the command bytes of an SQE. */
 static_assert(SIZE(uring_submit, 16) && AT(uring_submit, ops, 0) && AT(uring_submit, nr, 8) &&
-	      AT(uring_submit, op_size, 12), "twheel_uring_submit");
+	      AT(uring_submit, op_size, 12) && AT(uring_submit, flags, 14), "twheel_uring_submit");
 static_assert(SIZE(setup, 56) && AT(setup, tick_ns, 0) && AT(setup, clock, 8) &&
 	      AT(setup, slots, 12) && AT(setup, levels, 16) && AT(setup, max_timeouts, 20) &&
 	      AT(setup, flags, 24) && AT(setup, slack_us, 28) &&
@@ -65,7 +65,8 @@ static_assert(SIZE(cell, 16) && __alignof__(struct twheel_cell) == 8 && AT(cell,
 static_assert(TWHEEL_IOC_INFO == 0x8080f700 && TWHEEL_IOC_SETUP == 0x4038f701 &&
 	      TWHEEL_IOC_OP == 0xc038f702 && TWHEEL_IOC_SUBMIT == 0xc018f703 &&
 	      TWHEEL_IOC_CANCEL_ALL == 0xc028f704 && TWHEEL_IOC_STOP == 0xf705 &&
-	      TWHEEL_IOC_LIST == 0xc030f706 && TWHEEL_IOC_STATS == 0x81d0f707, "ioctls");
+	      TWHEEL_IOC_LIST == 0xc030f706 && TWHEEL_IOC_STATS == 0x81d0f707 &&
+	      TWHEEL_URING_SUBMIT == 0x4010f780, "ioctls and commands");
 static_assert(TWHEEL_OP_ARM == 1 && TWHEEL_OP_MOD == 2 && TWHEEL_OP_CANCEL == 3 &&
 	      TWHEEL_OP_GET == 4 && TWHEEL_OP_KICK == 5, "operations");
 static_assert(TWHEEL_F_ABS == 1 && TWHEEL_F_FIXED_DELAY == 2 && TWHEEL_F_CELL == 4 &&

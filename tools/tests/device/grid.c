@@ -132,7 +132,7 @@ static int run_by_ring(int fd, struct twheel_op *ops, __u32 nr)
 	struct twheel_uring_submit *command = (void *)sqe->cmd;
 	__u64 tag;
 
-	sqe->cmd_op = TWHEEL_IOC_SUBMIT;
+	sqe->cmd_op = TWHEEL_URING_SUBMIT;
 	command->ops = (uintptr_t)ops;
 	command->nr = nr;
 	command->op_size = sizeof(*ops);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Requests of an io_uring. A read completes at once if there are events, and otherwise
- * waits without a thread. SUBMIT as a command completes at once.
+ * waits without a thread. So does SUBMIT as a command.
  */
 #define KTAP_NO_MAIN
 #include "batch.h"
@@ -358,7 +358,7 @@ static struct io_uring_sqe *prepare_command(int fd, const struct twheel_op *ops,
 	struct io_uring_sqe *sqe = ring_prepare(&ring, IORING_OP_URING_CMD, fd, tag);
 	struct twheel_uring_submit *submit = (void *)sqe->cmd;
 
-	sqe->cmd_op = TWHEEL_IOC_SUBMIT;
+	sqe->cmd_op = TWHEEL_URING_SUBMIT;
 	submit->ops = (uintptr_t)ops;
 	submit->nr = nr;
 	submit->op_size = sizeof(*ops);
@@ -403,27 +403,37 @@ TEST(command_tells_how_many_lie_before_a_bad_page)
 	check_what_lies_before_a_bad_page(command);
 }
 
-TEST(command_with_another_op_size_is_einval)
+TEST(command_with_a_bad_field_is_einval)
 {
+	static const struct twheel_uring_submit bad[] = {
+		{ .op_size = 0 }, { .op_size = 48 }, { .op_size = 55 }, { .op_size = 57 },
+		{ .op_size = 112 }, { .op_size = 0xffff },
+		{ .op_size = 56, .flags = 1 }, { .op_size = 56, .flags = 0x8000 },
+		{ .op_size = 56, .nr = 1U << 31 }, { .op_size = 56, .nr = ~0U },
+	};
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);
 
-	for (size_t i = 0; i < ARRAY_SIZE(bad_op_sizes); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct io_uring_sqe *sqe = prepare_command(fd, &op, i % 2, 1);
+		struct twheel_uring_submit *submit = (void *)sqe->cmd;
 
-		((struct twheel_uring_submit *)sqe->cmd)->op_size = bad_op_sizes[i];
+		submit->op_size = bad[i].op_size;
+		submit->flags = bad[i].flags;
+		submit->nr |= bad[i].nr;
 		ring_submit(&ring);
 		CHECK_EQ(ring_wait(&ring, NULL), -EINVAL);
 	}
 	CHECK_EQ(info(fd).live, 0);
 }
 
-/* Only SUBMIT is a command, whatever ioctls exist. */
+/* No ioctl is a command. */
 TEST(other_command_is_eopnotsupp)
 {
 	static const __u32 commands[] = {
 		0, 1, ~0U, TWHEEL_IOC_INFO, TWHEEL_IOC_SETUP, TWHEEL_IOC_OP,
-		TWHEEL_IOC_CANCEL_ALL, TWHEEL_IOC_STOP, TWHEEL_IOC_LIST, TWHEEL_IOC_STATS,
+		TWHEEL_IOC_SUBMIT, TWHEEL_IOC_CANCEL_ALL, TWHEEL_IOC_STOP, TWHEEL_IOC_LIST,
+		TWHEEL_IOC_STATS,
 	};
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);
