@@ -43,11 +43,12 @@ void cell_advance(const struct file *f, struct timeout *t, uint64_t now)
 		c->queue.end = later(c->queue.end, t->high);
 		break;
 	case IDLE:
-		if (c->marked || now >= model_tick(f, model_sum(c->queue.begin, c->ahead.begin)))
+		if (c->idle_marked ||
+		    now >= model_tick(f, model_sum(c->queue.begin, c->ahead.begin)))
 			c->where |= PARKED;
-		if (c->marked == SURELY)
+		if (c->idle_marked == SURELY)
 			break;
-		c->marked = MAYBE;
+		c->idle_marked = MAYBE;
 		c->queue.end = later(c->queue.end, model_sum(now, c->ahead.end));
 		break;
 	default:
@@ -58,19 +59,19 @@ void cell_advance(const struct file *f, struct timeout *t, uint64_t now)
 
 /* Words */
 
-static void set_word(struct timeout *t, uint64_t word, struct during when)
+static void set_word(struct timeout *t, uint64_t word, struct time_range when)
 {
 	struct cell *c = &t->cell;
 
-	c->marked = NO;
+	c->idle_marked = NO;
 	c->idle_look = 0;
-	c->odd = word;
-	c->word = word <= NEVER ? DEADLINE : word == TWHEEL_CELL_IDLE ? IDLE : ODD;
+	c->invalid_word = word;
+	c->word = word <= NEVER ? DEADLINE : word == TWHEEL_CELL_IDLE ? IDLE : INVALID;
 	t->armed = when.begin;
 }
 
 /* @word was in the cell at some time during a call: remove the states that it rules out. */
-static void narrow(struct file *f, struct timeout *t, uint64_t word)
+static void exclude_states(struct file *f, struct timeout *t, uint64_t word)
 {
 	struct cell *c = &t->cell;
 
@@ -80,38 +81,39 @@ static void narrow(struct file *f, struct timeout *t, uint64_t word)
 		t->low = word;
 		t->high = word;
 		c->where &= ~READY;
-	} else if (c->word == ODD) {
-		EXPECT(word == c->odd, "the word of %#llx is %#llx", ULL(t->id), ULL(word));
+	} else if (c->word == INVALID) {
+		EXPECT(word == c->invalid_word, "the word of %#llx is %#llx", ULL(t->id),
+		       ULL(word));
 	} else if (word == TWHEEL_CELL_FIRED) {
 		EXPECT(c->where & READY, "%#llx cannot have fired yet", ULL(t->id));
 		c->where = READY;
 		model_ready(f, t);
 	} else if (word == TWHEEL_CELL_IDLE) {
-		EXPECT(c->word == IDLE && c->marked != SURELY, "the word of %#llx is idle",
+		EXPECT(c->word == IDLE && c->idle_marked != SURELY, "the word of %#llx is idle",
 		       ULL(t->id));
-		c->marked = NO;
+		c->idle_marked = NO;
 	} else {
-		EXPECT(c->word == IDLE && c->marked, "the word of %#llx is %#llx", ULL(t->id),
+		EXPECT(c->word == IDLE && c->idle_marked, "the word of %#llx is %#llx", ULL(t->id),
 		       ULL(word));
-		c->marked = SURELY;
+		c->idle_marked = SURELY;
 	}
 }
 
-void cell_word(struct file *f, struct timeout *t, uint64_t word, struct during when)
+void cell_word(struct file *f, struct timeout *t, uint64_t word, struct time_range when)
 {
 	cell_advance(f, t, when.end);
-	narrow(f, t, word);
+	exclude_states(f, t, word);
 	cell_advance(f, t, when.end);
 }
 
 void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t new,
-		    struct during when)
+		    struct time_range when)
 {
 	struct cell *c = &t->cell;
 
 	cell_advance(f, t, when.end);
-	narrow(f, t, old);
-	if (disagreed() || (c->where == READY && new == TWHEEL_CELL_FIRED))
+	exclude_states(f, t, old);
+	if (mismatch_found() || (c->where == READY && new == TWHEEL_CELL_FIRED))
 		return;
 	if (c->where == STALE && new == TWHEEL_CELL_FIRED) {
 		/* The event is as if it had never been withdrawn. */
@@ -125,7 +127,7 @@ void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t ne
 	}
 	if (c->where == READY) {
 		c->where = STALE;
-		c->event = (struct during) { t->low, t->high };
+		c->event = (struct time_range) { t->low, t->high };
 		f->stale++;
 	}
 	set_word(t, new, when);
@@ -135,7 +137,7 @@ void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t ne
 		c->queue.begin = earlier(c->queue.begin, new);
 	}
 	if (c->word == IDLE && c->where == QUEUED && !may_have_looked(f, t, when.end) &&
-	    c->queue.begin == c->queue.end && !c->forged)
+	    c->queue.begin == c->queue.end && !c->look_overwritten)
 		c->idle_look = c->queue.end;
 	cell_advance(f, t, when.end);
 }
@@ -145,14 +147,14 @@ void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t ne
  * one. While the cell fires, or when its word changes at the same time, the look is ~0 for
  * a moment.
  */
-void cell_look(struct file *f, struct timeout *t, uint64_t look, struct during when)
+void cell_look(struct file *f, struct timeout *t, uint64_t look, struct time_range when)
 {
 	struct cell *c = &t->cell;
 
 	cell_advance(f, t, when.end);
-	if (c->forged && look == c->forgery)
+	if (c->look_overwritten && look == c->user_look)
 		return;
-	c->forged = 0;
+	c->look_overwritten = 0;
 	if (look == NO_LOOK) {
 		EXPECT(c->where & ~QUEUED || may_have_looked(f, t, when.end),
 		       "%#llx is not looked at", ULL(t->id));
@@ -168,11 +170,11 @@ void cell_look(struct file *f, struct timeout *t, uint64_t look, struct during w
 	EXPECT(look <= c->queue.end, "the look of %#llx is %llu, after %llu", ULL(t->id),
 	       ULL(look), ULL(c->queue.end));
 	if (c->idle_look && look != c->idle_look) {
-		EXPECT(c->marked, "%#llx was looked at before its time", ULL(t->id));
+		EXPECT(c->idle_marked, "%#llx was looked at before its time", ULL(t->id));
 		EXPECT(look >= model_sum(c->idle_look, c->ahead.begin),
 		       "the look of %#llx was %llu, and is already %llu", ULL(t->id),
 		       ULL(c->idle_look), ULL(look));
-		c->marked = SURELY;
+		c->idle_marked = SURELY;
 	}
 	c->where = QUEUED;
 	c->queue.end = look;
@@ -180,43 +182,43 @@ void cell_look(struct file *f, struct timeout *t, uint64_t look, struct during w
 	cell_advance(f, t, when.end);
 }
 
-void cell_forged(struct timeout *t, uint64_t look)
+void cell_look_overwritten(struct timeout *t, uint64_t look)
 {
-	t->cell.forged = 1;
-	t->cell.forgery = look;
+	t->cell.look_overwritten = 1;
+	t->cell.user_look = look;
 	t->cell.idle_look = 0;
 }
 
 /* Calls */
 
 /* A call has published the deadline. */
-static void publish(struct timeout *t, struct during when)
+static void publish(struct timeout *t, struct time_range when)
 {
 	struct cell *c = &t->cell;
 
 	c->where = QUEUED;
-	c->queue = (struct during) { t->low, t->high };
-	c->ahead = (struct during) { left(t->low, when.end), left(t->high, when.begin) };
-	c->forged = 0;
+	c->queue = (struct time_range) { t->low, t->high };
+	c->ahead = (struct time_range) { left(t->low, when.end), left(t->high, when.begin) };
+	c->look_overwritten = 0;
 }
 
 static void park(struct timeout *t)
 {
 	t->cell.where = PARKED;
-	t->cell.ahead = (struct during) { 0, 0 };
+	t->cell.ahead = (struct time_range) { 0, 0 };
 }
 
-void cell_armed(struct file *f, struct timeout *t, uint64_t expires_ns, struct during when)
+void cell_armed(struct file *f, struct timeout *t, uint64_t expires_ns, struct time_range when)
 {
 	set_word(t, expires_ns, when);
-	t->cell.forged = 0;
+	t->cell.look_overwritten = 0;
 	park(t);
 	if (t->cell.word == DEADLINE)
 		publish(t, when);
 	cell_advance(f, t, when.end);
 }
 
-void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct during when)
+void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct time_range when)
 {
 	struct cell *c = &t->cell;
 	uint64_t begin = c->queue.begin;
@@ -229,7 +231,7 @@ void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct d
 	}
 	set_word(t, expires_ns, when);
 	if (c->word == IDLE && c->where == QUEUED && !looking &&
-	    c->queue.begin == c->queue.end && !c->forged)
+	    c->queue.begin == c->queue.end && !c->look_overwritten)
 		c->idle_look = c->queue.end;
 	if (c->word == DEADLINE) {
 		publish(t, when);
@@ -244,7 +246,7 @@ void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct d
 }
 
 /* KICK queues the cell if it was not queued, at the latest for its deadline. */
-void cell_kicked(struct file *f, struct timeout *t, struct during when)
+void cell_kicked(struct file *f, struct timeout *t, struct time_range when)
 {
 	struct cell *c = &t->cell, before;
 
@@ -261,7 +263,7 @@ void cell_kicked(struct file *f, struct timeout *t, struct during when)
 	publish(t, when);
 	c->where |= before.where & READY;
 	if (before.where & QUEUED) {
-		c->forged = before.forged;
+		c->look_overwritten = before.look_overwritten;
 		c->queue.begin = earlier(before.queue.begin, t->low);
 		c->ahead.begin = earlier(before.ahead.begin, c->ahead.begin);
 		c->ahead.end = later(before.ahead.end, c->ahead.end);
@@ -269,19 +271,19 @@ void cell_kicked(struct file *f, struct timeout *t, struct during when)
 	cell_advance(f, t, when.end);
 }
 
-int cell_stopped(const struct file *f, struct timeout *t, struct during when)
+int cell_stopped(const struct file *f, struct timeout *t, struct time_range when)
 {
 	struct cell *c = &t->cell;
 
 	cell_advance(f, t, when.end);
 	if (c->where == STALE)
 		return 1;
-	c->forged = 0;
+	c->look_overwritten = 0;
 	c->where = READY;
 	return c->word == DEADLINE;
 }
 
-void cell_outcome(struct file *f, struct timeout *t, int result, struct during when)
+void cell_outcome(struct file *f, struct timeout *t, int result, struct time_range when)
 {
 	struct cell *c = &t->cell;
 
@@ -300,14 +302,14 @@ void cell_outcome(struct file *f, struct timeout *t, int result, struct during w
 		EXPECT(c->word != DEADLINE, "%#llx is idle", ULL(t->id));
 		break;
 	default:
-		disagree("the outcome is %d", result);
+		mismatch("the outcome is %d", result);
 		break;
 	}
 }
 
 void cell_read(struct timeout *t)
 {
-	set_word(t, TWHEEL_CELL_IDLE, (struct during) { t->armed, t->armed });
+	set_word(t, TWHEEL_CELL_IDLE, (struct time_range) { t->armed, t->armed });
 	park(t);
 }
 

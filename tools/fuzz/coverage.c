@@ -9,7 +9,7 @@
 
 #include "coverage.h"
 
-#define AREA		(1UL << 18)	/* entries per thread and program */
+#define TRACE_ENTRIES	(1UL << 18)	/* entries per thread and program */
 #define MAP_BITS	16
 #define MAP_SIZE	65536
 #define MAX_RANGES	4
@@ -20,9 +20,9 @@ static struct range {
 static unsigned int nr_ranges;
 
 static uint8_t map[MAP_SIZE];
-static unsigned int total, left;
+static unsigned int total, passed_on;
 
-static __thread unsigned long *area;
+static __thread unsigned long *trace;
 
 static void find_modules(void)
 {
@@ -55,15 +55,16 @@ int coverage_begin(void)
 	int fd = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
 
 	/* The descriptor stays open as long as the thread lives. */
-	if (fd < 0 || ioctl(fd, KCOV_INIT_TRACE, AREA))
+	if (fd < 0 || ioctl(fd, KCOV_INIT_TRACE, TRACE_ENTRIES))
 		return 0;
-	area = mmap(NULL, AREA * sizeof(*area), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (area == MAP_FAILED || ioctl(fd, KCOV_ENABLE, KCOV_TRACE_PC)) {
-		area = NULL;
+	trace = mmap(NULL, TRACE_ENTRIES * sizeof(*trace), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		     0);
+	if (trace == MAP_FAILED || ioctl(fd, KCOV_ENABLE, KCOV_TRACE_PC)) {
+		trace = NULL;
 		return 0;
 	}
 	/* A child is not traced. Copying this area would take half the time of a fork(). */
-	madvise(area, AREA * sizeof(*area), MADV_DONTFORK);
+	madvise(trace, TRACE_ENTRIES * sizeof(*trace), MADV_DONTFORK);
 	if (!nr_ranges)
 		find_modules();
 	return nr_ranges > 0;
@@ -71,42 +72,43 @@ int coverage_begin(void)
 
 void coverage_reset(void)
 {
-	if (area)
-		__atomic_store_n(&area[0], 0, __ATOMIC_RELAXED);
+	if (trace)
+		__atomic_store_n(&trace[0], 0, __ATOMIC_RELAXED);
 }
 
-static unsigned int slot_of(uint64_t from, uint64_t to)
+static unsigned int map_index(uint64_t from, uint64_t to)
 {
 	return ((from * 0x9e3779b97f4a7c15) ^ (to * 0xc2b2ae3d27d4eb4f)) >> (64 - MAP_BITS);
 }
 
 /* Number of new pairs in the trace of this thread. */
-static unsigned int look(void)
+static unsigned int count_new_pairs(void)
 {
-	unsigned long nr = area ? __atomic_load_n(&area[0], __ATOMIC_RELAXED) : 0;
+	unsigned long nr = trace ? __atomic_load_n(&trace[0], __ATOMIC_RELAXED) : 0;
 	unsigned int found = 0;
 	uint64_t before = 0;
 
 	for (unsigned long i = 1; i <= nr; i++) {
-		uint64_t pc = area[i];
+		uint64_t pc = trace[i];
 
 		if (!is_ours(pc))
 			continue;
-		found += !__atomic_exchange_n(&map[slot_of(before, pc)], 1, __ATOMIC_RELAXED);
+		found += !__atomic_exchange_n(&map[map_index(before, pc)], 1, __ATOMIC_RELAXED);
 		before = pc;
 	}
 	coverage_reset();
 	return found;
 }
 
-void coverage_leave(void)
+void coverage_pass_on(void)
 {
-	__atomic_fetch_add(&left, look(), __ATOMIC_RELAXED);
+	__atomic_fetch_add(&passed_on, count_new_pairs(), __ATOMIC_RELAXED);
 }
 
 unsigned int coverage_collect(void)
 {
-	unsigned int found = look() + __atomic_exchange_n(&left, 0, __ATOMIC_RELAXED);
+	unsigned int found = count_new_pairs() +
+		__atomic_exchange_n(&passed_on, 0, __ATOMIC_RELAXED);
 
 	total += found;
 	return found;

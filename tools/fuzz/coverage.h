@@ -13,7 +13,7 @@ int coverage_begin(void);
 void coverage_reset(void);
 
 /* Pass the new pairs of this thread on to the thread that collects. */
-void coverage_leave(void);
+void coverage_pass_on(void);
 
 /* Number of new pairs of this thread, and of those passed on. */
 unsigned int coverage_collect(void);

@@ -16,7 +16,7 @@
 #include "process.h"
 #include "ring.h"
 
-#define ONE_LIE_IN	3	/* one of so many replies that a lie could change */
+#define FALSE_REPLY_PERIOD	3	/* one of so many replies is falsified */
 
 static uint64_t operations;
 
@@ -30,17 +30,17 @@ uint64_t device_operations(void)
 	return __atomic_load_n(&operations, __ATOMIC_RELAXED);
 }
 
-/* Lies */
+/* False replies */
 
-enum lie {
+enum false_reply {
 	WRONG_ERRNO, STALE_ACCEPTED, NOT_WITHDRAWN, OLD_ID, TOO_LONG, ONE_LIVE_MORE, ONE_DONE_LESS,
 	EARLY, WRONG_COOKIE, NOT_LAST, ONE_MORE, LOST, OUT_OF_ORDER, NOT_READY, NOT_LISTED,
-	COUNT_OF_CANCEL_ALL, RESULT_WRITTEN, BEGUN_BY_NOTHING, SETUP_TOO_LATE,
+	COUNT_OF_CANCEL_ALL, RESULT_WRITTEN, NOT_BEGUN_IS_BUSY, SETUP_TOO_LATE,
 	IDLE_WITHDRAWN, ONE_KICK_MORE, LAST_TOO_EARLY, ONE_REFUSED_MORE, WITHDRAWN_AS_CANCELLED,
 	NOT_GIVEN_BACK,
 };
 
-static const char * const lie_names[NR_LIES] = {
+static const char * const false_reply_names[NR_FALSE_REPLIES] = {
 	[WRONG_ERRNO] = "wrong errno",
 	[STALE_ACCEPTED] = "stale id accepted",
 	[NOT_WITHDRAWN] = "withdrawn, but said to be pending",
@@ -58,7 +58,7 @@ static const char * const lie_names[NR_LIES] = {
 	[NOT_LISTED] = "timeout not listed",
 	[COUNT_OF_CANCEL_ALL] = "miscounted cancel",
 	[RESULT_WRITTEN] = "result written by an ioctl of a single operation",
-	[BEGUN_BY_NOTHING] = "context that nothing has begun cannot be set up",
+	[NOT_BEGUN_IS_BUSY] = "context that nothing has begun cannot be set up",
 	[SETUP_TOO_LATE] = "context that has begun set up",
 	[IDLE_WITHDRAWN] = "idle cell said to have fired",
 	[ONE_KICK_MORE] = "one KICK too many",
@@ -68,23 +68,23 @@ static const char * const lie_names[NR_LIES] = {
 	[NOT_GIVEN_BACK] = "page of a closed context counted",
 };
 
-static int lying = -1;
-static unsigned int occasions;
+static int false_reply_kind = -1;
+static unsigned int nr_chances;
 
-void device_lie(int lie)
+void device_falsify(int false_reply)
 {
-	lying = lie;
-	occasions = 0;
+	false_reply_kind = false_reply;
+	nr_chances = 0;
 }
 
-const char *device_lie_name(int lie)
+const char *device_false_reply_name(int false_reply)
 {
-	return lie_names[lie];
+	return false_reply_names[false_reply];
 }
 
-static int lie_now(enum lie lie)
+static int falsify_now(enum false_reply false_reply)
 {
-	return lying == (int)lie && ++occasions % ONE_LIE_IN == 0;
+	return false_reply_kind == (int)false_reply && ++nr_chances % FALSE_REPLY_PERIOD == 0;
 }
 
 static int is_op(unsigned long command, const struct twheel_op *op, uint32_t opcode)
@@ -92,13 +92,14 @@ static int is_op(unsigned long command, const struct twheel_op *op, uint32_t opc
 	return command == TWHEEL_IOC_OP && op->opcode == opcode;
 }
 
-static int lie_about_error(unsigned long command, const void *arg, int error)
+static int falsify_error(unsigned long command, const void *arg, int error)
 {
-	if (error == -EINVAL && lie_now(WRONG_ERRNO))
+	if (error == -EINVAL && falsify_now(WRONG_ERRNO))
 		return -ENOSPC;
-	if (error == -ENOENT && is_op(command, arg, TWHEEL_OP_CANCEL) && lie_now(STALE_ACCEPTED))
+	if (error == -ENOENT && is_op(command, arg, TWHEEL_OP_CANCEL) &&
+	    falsify_now(STALE_ACCEPTED))
 		return 0;
-	if (error == -EBUSY && command == TWHEEL_IOC_SETUP && lie_now(SETUP_TOO_LATE))
+	if (error == -EBUSY && command == TWHEEL_IOC_SETUP && falsify_now(SETUP_TOO_LATE))
 		return 0;
 	return error;
 }
@@ -113,24 +114,24 @@ static int is_writable(const struct twheel_op *op)
 }
 
 /* Returns the outcome, possibly changed. */
-static int lie_about_op(struct twheel_op *op, int outcome)
+static int falsify_op(struct twheel_op *op, int outcome)
 {
 	static uint64_t id;
 
-	if (is_writable(op) && lie_now(RESULT_WRITTEN))
+	if (is_writable(op) && falsify_now(RESULT_WRITTEN))
 		op->result = outcome;
-	if (op->opcode == TWHEEL_OP_ARM && id && lie_now(OLD_ID))
+	if (op->opcode == TWHEEL_OP_ARM && id && falsify_now(OLD_ID))
 		op->id = id;
 	if (op->opcode == TWHEEL_OP_ARM)
 		id = op->id;
-	if (op->opcode == TWHEEL_OP_GET && lie_now(TOO_LONG))
+	if (op->opcode == TWHEEL_OP_GET && falsify_now(TOO_LONG))
 		op->expires_ns += 1000000000;
-	if (outcome == TWHEEL_IDLE && lie_now(IDLE_WITHDRAWN))
+	if (outcome == TWHEEL_IDLE && falsify_now(IDLE_WITHDRAWN))
 		return TWHEEL_WITHDRAWN;
-	return outcome == TWHEEL_WITHDRAWN && lie_now(NOT_WITHDRAWN) ? 0 : outcome;
+	return outcome == TWHEEL_WITHDRAWN && falsify_now(NOT_WITHDRAWN) ? 0 : outcome;
 }
 
-static void lie_about_all(unsigned long command, void *arg)
+static void falsify_file_call(unsigned long command, void *arg)
 {
 	struct twheel_submit *submit = arg;
 	struct twheel_cancel_all *all = arg;
@@ -138,52 +139,53 @@ static void lie_about_all(unsigned long command, void *arg)
 	struct twheel_info *info = arg;
 	struct twheel_stats *stats = arg;
 
-	if (command == TWHEEL_IOC_SUBMIT && submit->done && lie_now(ONE_DONE_LESS))
+	if (command == TWHEEL_IOC_SUBMIT && submit->done && falsify_now(ONE_DONE_LESS))
 		submit->done--;
-	if (command == TWHEEL_IOC_CANCEL_ALL && lie_now(COUNT_OF_CANCEL_ALL))
+	if (command == TWHEEL_IOC_CANCEL_ALL && falsify_now(COUNT_OF_CANCEL_ALL))
 		all->withdrawn++;
-	if (command == TWHEEL_IOC_LIST && list->done && lie_now(NOT_LISTED))
+	if (command == TWHEEL_IOC_LIST && list->done && falsify_now(NOT_LISTED))
 		list->done--;
-	if (command == TWHEEL_IOC_INFO && lie_now(ONE_LIVE_MORE))
+	if (command == TWHEEL_IOC_INFO && falsify_now(ONE_LIVE_MORE))
 		info->live++;
-	if (command == TWHEEL_IOC_INFO && info->refused && lie_now(ONE_REFUSED_MORE))
+	if (command == TWHEEL_IOC_INFO && info->refused && falsify_now(ONE_REFUSED_MORE))
 		info->refused++;
-	if (command == TWHEEL_IOC_INFO && lie_now(NOT_GIVEN_BACK))
+	if (command == TWHEEL_IOC_INFO && falsify_now(NOT_GIVEN_BACK))
 		info->user_timeouts += 46;
-	if (command == TWHEEL_IOC_STATS && stats->kicks && lie_now(ONE_KICK_MORE))
+	if (command == TWHEEL_IOC_STATS && stats->kicks && falsify_now(ONE_KICK_MORE))
 		stats->kicks++;
-	if (command == TWHEEL_IOC_STATS && stats->withdrawn && lie_now(WITHDRAWN_AS_CANCELLED)) {
+	if (command == TWHEEL_IOC_STATS && stats->withdrawn &&
+	    falsify_now(WITHDRAWN_AS_CANCELLED)) {
 		stats->withdrawn--;
 		stats->cancelled++;
 	}
 }
 
-static void lie_about_event(struct twheel_event *event)
+static void falsify_event(struct twheel_event *event)
 {
-	if (event->fired_ns - event->expires_ns < 1000000 && lie_now(EARLY))
+	if (event->fired_ns - event->expires_ns < 1000000 && falsify_now(EARLY))
 		event->fired_ns = event->expires_ns - 1;
-	if (lie_now(WRONG_COOKIE))
+	if (falsify_now(WRONG_COOKIE))
 		event->cookie ^= 1ULL << 63;
-	if (lie_now(NOT_LAST))
+	if (falsify_now(NOT_LAST))
 		event->flags &= ~TWHEEL_EV_LAST;
-	if (!(event->flags & TWHEEL_EV_LAST) && lie_now(LAST_TOO_EARLY))
+	if (!(event->flags & TWHEEL_EV_LAST) && falsify_now(LAST_TOO_EARLY))
 		event->flags |= TWHEEL_EV_LAST;
-	if (lie_now(ONE_MORE))
+	if (falsify_now(ONE_MORE))
 		event->count++;
 }
 
-static ssize_t lie_about_events(struct twheel_event *events, ssize_t size)
+static ssize_t falsify_events(struct twheel_event *events, ssize_t size)
 {
 	struct twheel_event first;
 
 	if (size <= 0)
 		return size;
-	lie_about_event(events);
+	falsify_event(events);
 	if (size < (ssize_t)(2 * sizeof(*events)))
 		return size;
-	if (lie_now(LOST))
+	if (falsify_now(LOST))
 		return size - sizeof(*events);
-	if (events[0].fired_ns < events[1].fired_ns && lie_now(OUT_OF_ORDER)) {
+	if (events[0].fired_ns < events[1].fired_ns && falsify_now(OUT_OF_ORDER)) {
 		first = events[0];
 		events[0] = events[1];
 		events[1] = first;
@@ -241,7 +243,7 @@ static void process_close(int fd)
 }
 
 /* SETUP has replaced the file behind the descriptor, but not behind its duplicates. */
-static void process_renew(const struct twheel_process *p)
+static void process_replace_fds(const struct twheel_process *p)
 {
 	for (int i = 0; i < NR_FDS; i++) {
 		if (processes[i] == p)
@@ -354,15 +356,15 @@ void device_unmap(void *map, size_t size)
 		munmap(map, size);
 }
 
-static int ioctl_lies(unsigned long command, void *arg, int ret)
+static int falsify_ioctl(unsigned long command, void *arg, int ret)
 {
 	if (ret < 0)
-		return lie_about_error(command, arg, ret);
+		return falsify_error(command, arg, ret);
 	if (command == TWHEEL_IOC_OP)
-		return lie_about_op(arg, ret);
+		return falsify_op(arg, ret);
 	if (command == TWHEEL_IOC_SETUP)
-		return lie_now(BEGUN_BY_NOTHING) ? -EBUSY : ret;
-	lie_about_all(command, arg);
+		return falsify_now(NOT_BEGUN_IS_BUSY) ? -EBUSY : ret;
+	falsify_file_call(command, arg);
 	return ret;
 }
 
@@ -374,12 +376,12 @@ int device_ioctl(int fd, unsigned long command, void *arg)
 	if (use_process) {
 		ret = twheel_process_control(processes[fd], command, arg);
 		if (command == TWHEEL_IOC_SETUP && !ret)
-			process_renew(processes[fd]);
+			process_replace_fds(processes[fd]);
 	} else {
 		ret = ioctl(fd, command, arg);
 		ret = ret < 0 ? -errno : ret;
 	}
-	return lying < 0 ? ret : ioctl_lies(command, arg, ret);
+	return false_reply_kind < 0 ? ret : falsify_ioctl(command, arg, ret);
 }
 
 int device_command(int fd, struct twheel_submit *submit)
@@ -388,10 +390,10 @@ int device_command(int fd, struct twheel_submit *submit)
 
 	device_count(1);
 	if (ret < 0)
-		return lying < 0 ? ret : lie_about_error(TWHEEL_IOC_SUBMIT, submit, ret);
+		return false_reply_kind < 0 ? ret : falsify_error(TWHEEL_IOC_SUBMIT, submit, ret);
 	submit->done = ret;
-	if (lying >= 0)
-		lie_about_all(TWHEEL_IOC_SUBMIT, submit);
+	if (false_reply_kind >= 0)
+		falsify_file_call(TWHEEL_IOC_SUBMIT, submit);
 	return 0;
 }
 
@@ -406,7 +408,7 @@ ssize_t device_read(int fd, void *buffer, size_t size)
 		ret = read(fd, buffer, size);
 		ret = ret < 0 ? -errno : ret;
 	}
-	return lying < 0 ? ret : lie_about_events(buffer, ret);
+	return false_reply_kind < 0 ? ret : falsify_events(buffer, ret);
 }
 
 ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags)
@@ -433,12 +435,12 @@ int device_poll(int fd, short events, int timeout_ms, short *revents)
 		ret = ret < 0 ? -errno : 0;
 		*revents = pollfd.revents;
 	}
-	if (*revents && lie_now(NOT_READY))
+	if (*revents && falsify_now(NOT_READY))
 		*revents = 0;
 	return ret;
 }
 
-void device_look(int fd, unsigned int us)
+void device_let_look(int fd, unsigned int us)
 {
 	short revents;
 

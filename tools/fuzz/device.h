@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The device, or wheels in the process. Every system call that a program makes goes through this
- * file. It counts the operations. To test the model, it can also change some replies into lies.
+ * file. It counts the operations. To test the model, it can also falsify some replies.
  */
 #ifndef TWHEEL_FUZZ_DEVICE_H
 #define TWHEEL_FUZZ_DEVICE_H
@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <twheel/abi.h>
 
-#define NR_LIES		25
+#define NR_FALSE_REPLIES	25
 
 /* All functions return the result of the system call, or -errno. */
 int device_open(const char *path, int flags);
@@ -28,7 +28,7 @@ ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags);
 /* A wheel in the process is polled for all events. */
 int device_poll(int fd, short events, int timeout_ms, short *revents);
 /* Wait for @us while the device looks at cells. A wheel in the process looks if polled. */
-void device_look(int fd, unsigned int us);
+void device_let_look(int fd, unsigned int us);
 int device_epoll(int fd, int timeout_ms, uint32_t events, uint32_t *revents);
 
 /* From now on, all calls are made of a wheel in the process. */
@@ -39,8 +39,8 @@ int device_is_process(void);
 void device_count(uint64_t nr);
 uint64_t device_operations(void);
 
-/* Tell this lie from now on; -1: tell the truth. */
-void device_lie(int lie);
-const char *device_lie_name(int lie);
+/* Give this false reply from now on; -1: none. */
+void device_falsify(int false_reply);
+const char *device_false_reply_name(int false_reply);
 
 #endif /* TWHEEL_FUZZ_DEVICE_H */

@@ -60,20 +60,20 @@ struct descriptor {
 	struct context	*context;
 };
 
-static int patience_ms = 20000;
+static int time_limit_ms = 20000;
 
-static struct world {
-	struct twheel_info	fresh;
+static struct shared_state {
+	struct twheel_info	initial_info;
 	struct context		contexts[NR_CONTEXTS];
 	struct descriptor	descriptors[NR_FDS];
-} *world;
+} *shared_state;
 
 static int idle_fd;	/* a file that is never used keeps the counts of the user */
 static int in_child;	/* not shared: the parent owns the descriptors and mappings */
 
 static struct descriptor *descriptor_of(const struct step *step)
 {
-	return &world->descriptors[step->fd % NR_FDS];
+	return &shared_state->descriptors[step->fd % NR_FDS];
 }
 
 static int may_write(const struct descriptor *d)
@@ -92,8 +92,8 @@ static uint64_t now_of(const struct descriptor *d)
 }
 
 /* Make an ioctl and note the time of the call. */
-static int call(const struct descriptor *d, unsigned long command, void *arg,
-		struct during *when)
+static int timed_ioctl(const struct descriptor *d, unsigned long command, void *arg,
+		       struct time_range *when)
 {
 	int ret;
 
@@ -103,12 +103,12 @@ static int call(const struct descriptor *d, unsigned long command, void *arg,
 	return ret;
 }
 
-/* Some calls get bad memory; the lowest bits of @odd choose. */
-static enum memory memory_of(uint8_t odd)
+/* Some calls get bad memory; the lowest bits of @error choose. */
+static enum memory memory_type_of(uint8_t error)
 {
 	if (device_is_process())
 		return GOOD;
-	switch (odd % 8) {
+	switch (error % 8) {
 	case 6:
 		return UNMAPPED;
 	case 7:
@@ -120,7 +120,7 @@ static enum memory memory_of(uint8_t odd)
 
 /* Descriptors */
 
-static void drop(struct descriptor *d)
+static void put_descriptor(struct descriptor *d)
 {
 	struct context *c = d->context;
 
@@ -136,10 +136,10 @@ static void unmap(struct context *c)
 	c->cells = NULL;
 }
 
-static void refer(struct descriptor *d, struct context *c, int fd)
+static void set_descriptor(struct descriptor *d, struct context *c, int fd)
 {
 	if (d->context)
-		drop(d);
+		put_descriptor(d);
 	d->fd = fd;
 	d->context = c;
 	c->refs++;
@@ -149,8 +149,8 @@ static void refer(struct descriptor *d, struct context *c, int fd)
 static struct context *free_context(void)
 {
 	for (int i = 0; i < NR_CONTEXTS; i++) {
-		if (!world->contexts[i].refs && !world->contexts[i].cells)
-			return &world->contexts[i];
+		if (!shared_state->contexts[i].refs && !shared_state->contexts[i].cells)
+			return &shared_state->contexts[i];
 	}
 	return NULL;
 }
@@ -172,38 +172,38 @@ static void run_open(const struct step *step)
 	c->mode = device_is_process() ? O_RDWR : modes[step->when % 8];
 	c->nonblock = step->flags % 4 != 3;
 	fd = device_open(path, c->mode | (c->nonblock ? O_NONBLOCK : 0));
-	tell("open %s, mode %d, nonblock %d: %d", path, c->mode, c->nonblock, fd);
+	log_call("open %s, mode %d, nonblock %d: %d", path, c->mode, c->nonblock, fd);
 	EXPECT(fd >= 0, "open: error %d", -fd);
-	model_open(&c->file, &world->fresh);
-	refer(d, c, fd);
+	model_open(&c->file, &shared_state->initial_info);
+	set_descriptor(d, c, fd);
 }
 
 static void run_dup(const struct step *step)
 {
-	struct descriptor *from = &world->descriptors[step->target % NR_FDS];
+	struct descriptor *from = &shared_state->descriptors[step->target % NR_FDS];
 	struct descriptor *to = descriptor_of(step);
 
 	if (in_child || !from->context || from == to)
 		return;
-	refer(to, from->context, device_dup(from->fd));
+	set_descriptor(to, from->context, device_dup(from->fd));
 }
 
 static void run_close(const struct step *step)
 {
 	if (!in_child)
-		drop(descriptor_of(step));
+		put_descriptor(descriptor_of(step));
 }
 
 static void run_setup(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
-	struct twheel_setup setup = setup_of(step);
-	struct during when;
-	int ret = call(d, TWHEEL_IOC_SETUP, &setup, &when);
+	struct twheel_setup setup = step_to_setup(step);
+	struct time_range when;
+	int ret = timed_ioctl(d, TWHEEL_IOC_SETUP, &setup, &when);
 
-	tell("SETUP flags %#x clock %u tick %llu slots %u levels %u max %u slack %u: %d",
-	     setup.flags, setup.clock, setup.tick_ns, setup.slots, setup.levels,
-	     setup.max_timeouts, setup.slack_us, ret);
+	log_call("SETUP flags %#x clock %u tick %llu slots %u levels %u max %u slack %u: %d",
+		 setup.flags, setup.clock, setup.tick_ns, setup.slots, setup.levels,
+		 setup.max_timeouts, setup.slack_us, ret);
 	if (!may_write(d))
 		EXPECT(ret == -EBADF, "SETUP of a file to be read: error %d", -ret);
 	else
@@ -212,31 +212,31 @@ static void run_setup(const struct step *step)
 
 /* Operations */
 
-static void tell_op(const struct twheel_op *in, const struct twheel_op *out, int ret)
+static void log_op(const struct twheel_op *in, const struct twheel_op *out, int ret)
 {
 	static const char * const names[] = { "0", "ARM", "MOD", "CANCEL", "GET", "KICK", "6" };
 
-	tell("%s id %#llx expires %llu interval %llu repeat %u flags %#x slack %u cookie %#llx",
-	     in->opcode < 7 ? names[in->opcode] : "?", in->id, in->expires_ns, in->interval_ns,
-	     in->repeat, in->flags, in->slack_us, in->cookie);
-	tell("	%d, id %#llx, expires %llu", ret, out->id, out->expires_ns);
+	log_call("%s id %#llx expires %llu interval %llu repeat %u flags %#x slack %u cookie %#llx",
+		 in->opcode < 7 ? names[in->opcode] : "?", in->id, in->expires_ns, in->interval_ns,
+		 in->repeat, in->flags, in->slack_us, in->cookie);
+	log_call("	%d, id %#llx, expires %llu", ret, out->id, out->expires_ns);
 }
 
 /* An operation that cannot be read has no effect. */
 static void run_unreadable_op(struct descriptor *d, const struct twheel_op *in, size_t readable)
 {
 	struct twheel_op *arg = memory_place(UNMAPPED, sizeof(*in), readable);
-	struct during when;
+	struct time_range when;
 	int ret;
 
 	memcpy(arg, in, readable);
-	ret = call(d, TWHEEL_IOC_OP, arg, &when);
-	tell("operation of which %zu bytes can be read: %d", readable, ret);
+	ret = timed_ioctl(d, TWHEEL_IOC_OP, arg, &when);
+	log_call("operation of which %zu bytes can be read: %d", readable, ret);
 	EXPECT(ret == -EFAULT, "at a bad address: error %d", -ret);
 }
 
 /* Size of the part of an operation that contains all output fields. */
-static size_t end_of_written(uint32_t opcode)
+static size_t output_size(uint32_t opcode)
 {
 	switch (opcode) {
 	case TWHEEL_OP_ARM:
@@ -253,29 +253,29 @@ static void run_op_in(struct descriptor *d, struct twheel_op *out, size_t writab
 {
 	struct file *f = &d->context->file;
 	struct twheel_op in = *out;
-	struct during when;
-	int ret = call(d, TWHEEL_IOC_OP, out, &when);
+	struct time_range when;
+	int ret = timed_ioctl(d, TWHEEL_IOC_OP, out, &when);
 
-	tell_op(&in, out, ret);
-	if (writable >= end_of_written(in.opcode))
+	log_op(&in, out, ret);
+	if (writable >= output_size(in.opcode))
 		model_op(f, &in, out, ret, when);
 	else if (ret < 0 && (model_op_errors(f, &in) | ERRNO(EFAULT)) & ERRNO(-ret))
 		f->refused += ret == -EAGAIN;
 	else
-		disagree("opcode %u, %zu bytes can be written: %d", in.opcode, writable, ret);
+		mismatch("opcode %u, %zu bytes can be written: %d", in.opcode, writable, ret);
 }
 
 static void run_op(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
-	struct twheel_op in = op_of(step, &d->context->file, now_of(d)), *out;
-	enum memory memory = memory_of(step->odd);
+	struct twheel_op in = step_to_op(step, &d->context->file, now_of(d)), *out;
+	enum memory memory = memory_type_of(step->error);
 	size_t usable = memory == GOOD ? sizeof(in) : step->span * 13 % sizeof(in);
-	struct during when;
+	struct time_range when;
 	int ret;
 
 	if (!may_write(d) && in.opcode != TWHEEL_OP_GET) {
-		ret = call(d, TWHEEL_IOC_OP, &in, &when);
+		ret = timed_ioctl(d, TWHEEL_IOC_OP, &in, &when);
 		EXPECT(ret == -EBADF, "operation on a file to be read: error %d", -ret);
 		return;
 	}
@@ -300,24 +300,24 @@ struct batch {
 };
 
 static void check_batch(struct descriptor *d, const struct batch *batch,
-			const struct twheel_op *out, struct during when)
+			const struct twheel_op *out, struct time_range when)
 {
-	for (uint32_t i = 0; i < batch->usable && !disagreed(); i++) {
-		struct twheel_op told = out[i];
+	for (uint32_t i = 0; i < batch->usable && !mismatch_found(); i++) {
+		struct twheel_op logged = out[i];
 
 		/*
 		 * The model takes the result as the return value of a call, and the field
 		 * as unchanged.
 		 */
-		told.result = batch->ops[i].result;
-		tell_op(&batch->ops[i], &out[i], out[i].result);
-		model_op(&d->context->file, &batch->ops[i], &told, out[i].result, when);
+		logged.result = batch->ops[i].result;
+		log_op(&batch->ops[i], &out[i], out[i].result);
+		model_op(&d->context->file, &batch->ops[i], &logged, out[i].result, when);
 	}
 }
 
 /* The argument may be invalid: the call then has no effect. */
-static struct twheel_submit submit_of(const struct step *step, const struct batch *batch,
-				      const void *ops)
+static struct twheel_submit step_to_submit(const struct step *step, const struct batch *batch,
+					   const void *ops)
 {
 	struct twheel_submit submit = {
 		.ops = (uintptr_t)ops,
@@ -326,7 +326,7 @@ static struct twheel_submit submit_of(const struct step *step, const struct batc
 		.op_size = sizeof(struct twheel_op),
 	};
 
-	switch (step->odd / 8) {
+	switch (step->error / 8) {
 	case 1:
 		submit.flags = 1;
 		break;
@@ -344,8 +344,8 @@ static struct twheel_submit submit_of(const struct step *step, const struct batc
  * One operation beyond the usable ones may be tried as well: it can be read, and all that
  * is written to it is in memory that can be written.
  */
-static uint32_t most_done(struct batch *batch, const struct twheel_op *out, enum memory memory,
-			  size_t usable)
+static uint32_t max_done(struct batch *batch, const struct twheel_op *out, enum memory memory,
+			 size_t usable)
 {
 	if (memory != READ_ONLY ||
 	    usable % sizeof(*out) < offsetof(struct twheel_op, reserved))
@@ -356,38 +356,38 @@ static uint32_t most_done(struct batch *batch, const struct twheel_op *out, enum
 
 /* Use the ioctl, or an io_uring command. */
 static int call_submit(const struct descriptor *d, const struct step *step,
-		       struct twheel_submit *arg, struct during *when)
+		       struct twheel_submit *arg, struct time_range *when)
 {
 	int ret;
 
-	if (step->flags % 4 != 3 || in_child || device_is_process() || !ring_exists())
-		return call(d, TWHEEL_IOC_SUBMIT, arg, when);
+	if (step->flags % 4 != 3 || in_child || device_is_process() || !ring_available())
+		return timed_ioctl(d, TWHEEL_IOC_SUBMIT, arg, when);
 	when->begin = now_of(d);
 	ret = device_command(d->fd, arg);
 	when->end = now_of(d);
-	tell("as a command:");
+	log_call("as a command:");
 	return ret;
 }
 
 static void submit(const struct step *step, struct batch *batch)
 {
 	struct descriptor *d = descriptor_of(step);
-	enum memory memory = memory_of(step->odd);
+	enum memory memory = memory_type_of(step->error);
 	size_t size = batch->nr * sizeof(batch->ops[0]);
 	size_t usable = memory == GOOD ? size : step->span * 61 % (size + 1);
 	struct twheel_op *out = memory_place(memory, size, usable);
-	struct twheel_submit arg = submit_of(step, batch, out);
+	struct twheel_submit arg = step_to_submit(step, batch, out);
 	int valid = !arg.flags && arg.op_size == sizeof(struct twheel_op);
-	struct during when;
+	struct time_range when;
 	uint32_t most;
 	int ret;
 
 	batch->usable = usable / sizeof(batch->ops[0]);
 	memcpy(out, batch->ops, usable);
-	most = most_done(batch, out, memory, usable);
+	most = max_done(batch, out, memory, usable);
 	ret = call_submit(d, step, &arg, &when);
-	tell("SUBMIT of %u, %u in good memory: %d, %u done", batch->nr, batch->usable, ret,
-	     arg.done);
+	log_call("SUBMIT of %u, %u in good memory: %d, %u done", batch->nr, batch->usable, ret,
+		 arg.done);
 	if (!may_write(d)) {
 		EXPECT(ret == -EBADF, "SUBMIT to a file to be read: error %d", -ret);
 		return;
@@ -420,8 +420,8 @@ static unsigned int run_submit(const struct program *program, unsigned int pos)
 		nr++;
 	batch.nr = nr ? 1 + step->when % MAX_OPS : 0;
 	for (unsigned int i = 0; i < batch.nr; i++)
-		batch.ops[i] = op_of(&program->steps[pos + 1 + i % nr], &d->context->file,
-				     now_of(d));
+		batch.ops[i] = step_to_op(&program->steps[pos + 1 + i % nr], &d->context->file,
+					  now_of(d));
 	if (batch.nr)
 		submit(step, &batch);
 	return nr;
@@ -434,24 +434,24 @@ static void run_cancel_all(const struct step *step)
 	struct descriptor *d = descriptor_of(step);
 	struct twheel_cancel_all in = { .flags = step->flags % 4, .pending = 7, .withdrawn = 7 };
 	struct twheel_cancel_all out;
-	struct during when;
+	struct time_range when;
 	int ret, valid;
 
 	if (step->flags % 2)
 		in.cookie = step->target % 4 ? step->target % 4 : 1ULL << 8;
-	if (step->odd / 8 == 1)
-		in.reserved[step->odd % 2] = 1;
+	if (step->error / 8 == 1)
+		in.reserved[step->error % 2] = 1;
 	valid = in.flags < 2 && !in.reserved[0] && !in.reserved[1];
 	out = in;
-	ret = call(d, TWHEEL_IOC_CANCEL_ALL, &out, &when);
-	tell("CANCEL_ALL flags %u cookie %#llx: %d, %u pending, %u withdrawn", in.flags, in.cookie,
-	     ret, out.pending, out.withdrawn);
+	ret = timed_ioctl(d, TWHEEL_IOC_CANCEL_ALL, &out, &when);
+	log_call("CANCEL_ALL flags %u cookie %#llx: %d, %u pending, %u withdrawn", in.flags,
+		 in.cookie, ret, out.pending, out.withdrawn);
 	if (!may_write(d))
 		EXPECT(ret == -EBADF, "CANCEL_ALL of a file to be read: error %d", -ret);
 	else if (!valid)
 		EXPECT(ret == -EINVAL, "CANCEL_ALL: error %d", -ret);
 	else if (ret)
-		disagree("CANCEL_ALL: error %d", -ret);
+		mismatch("CANCEL_ALL: error %d", -ret);
 	else
 		model_cancel_all(&d->context->file, &in, &out, when);
 }
@@ -459,10 +459,10 @@ static void run_cancel_all(const struct step *step)
 static void run_stop(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
-	struct during when;
-	int ret = call(d, TWHEEL_IOC_STOP, NULL, &when);
+	struct time_range when;
+	int ret = timed_ioctl(d, TWHEEL_IOC_STOP, NULL, &when);
 
-	tell("STOP: %d", ret);
+	log_call("STOP: %d", ret);
 	EXPECT(ret == (may_write(d) ? 0 : -EBADF), "STOP: error %d", -ret);
 	if (!ret)
 		model_stop(&d->context->file, when);
@@ -472,9 +472,9 @@ static void run_stop(const struct step *step)
  * LIST writes nothing beyond the last entry that fits. Returns the number of entries, or
  * -errno.
  */
-static int list_some(const struct step *step, struct descriptor *d, uint32_t *next)
+static int list_page(const struct step *step, struct descriptor *d, uint32_t *next)
 {
-	enum memory memory = memory_of(step->odd);
+	enum memory memory = memory_type_of(step->error);
 	uint32_t nr = 1 + step->when % MAX_EVENTS;
 	size_t size = nr * sizeof(struct twheel_list_entry);
 	size_t usable = memory == GOOD ? size : 1 + step->span * 31 % size;
@@ -484,20 +484,20 @@ static int list_some(const struct step *step, struct descriptor *d, uint32_t *ne
 		.entry_size = sizeof(*entries),
 	};
 	const unsigned char *bytes = (const unsigned char *)entries;
-	struct during when;
+	struct time_range when;
 	int ret;
 
 	memset(entries, 0x5a, usable);
-	ret = call(d, TWHEEL_IOC_LIST, &list, &when);
-	tell("LIST from %u, %u, room for %zu: %d, %u", *next, nr, usable / sizeof(*entries), ret,
-	     list.done);
+	ret = timed_ioctl(d, TWHEEL_IOC_LIST, &list, &when);
+	log_call("LIST from %u, %u, room for %zu: %d, %u", *next, nr, usable / sizeof(*entries),
+		 ret, list.done);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < list.done && i < usable / sizeof(*entries); i++)
 		model_list_entry(&d->context->file, &entries[i], when);
 	for (size_t i = list.done * sizeof(*entries); i < size && memory == GOOD; i++) {
 		if (bytes[i] != 0x5a)
-			disagree("LIST: more is written than %u entries", list.done);
+			mismatch("LIST: more is written than %u entries", list.done);
 	}
 	*next = list.next;
 	return list.done;
@@ -507,10 +507,10 @@ static void run_bad_list(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
 	struct twheel_list list = { .nr = 1, .entry_size = sizeof(struct twheel_list_entry) };
-	struct during when;
+	struct time_range when;
 	int ret;
 
-	switch (step->odd / 8 % 4) {
+	switch (step->error / 8 % 4) {
 	case 0:
 		list.nr = 0;
 		break;
@@ -521,10 +521,10 @@ static void run_bad_list(const struct step *step)
 		list.entry_size--;
 		break;
 	case 3:
-		list.reserved[step->odd % 2] = 1;
+		list.reserved[step->error % 2] = 1;
 		break;
 	}
-	ret = call(d, TWHEEL_IOC_LIST, &list, &when);
+	ret = timed_ioctl(d, TWHEEL_IOC_LIST, &list, &when);
 	EXPECT(ret == -EINVAL, "LIST: error %d", -ret);
 }
 
@@ -536,13 +536,13 @@ static void run_list(const struct step *step)
 	uint32_t next = 0, found = 0, before = 0;
 	int nr;
 
-	if (step->odd >= 0x60) {
+	if (step->error >= 0x60) {
 		run_bad_list(step);
 		return;
 	}
 	do {
-		nr = list_some(step, d, &next);
-		if (nr == -EFAULT && memory_of(step->odd) != GOOD) {
+		nr = list_page(step, d, &next);
+		if (nr == -EFAULT && memory_type_of(step->error) != GOOD) {
 			EXPECT(found < f->live, "LIST: a bad address, but all were found");
 			EXPECT(1 + step->span * 31 % ((1 + step->when % MAX_EVENTS) * 48) < 48,
 			       "LIST: a bad address, but there is room");
@@ -552,7 +552,7 @@ static void run_list(const struct step *step)
 		EXPECT(!nr || next > before, "LIST: next is %u after %u", next, before);
 		before = next;
 		found += nr;
-	} while (nr && !disagreed());
+	} while (nr && !mismatch_found());
 	EXPECT(found == f->live, "LIST: %u found, not %u", found, f->live);
 }
 
@@ -568,7 +568,7 @@ static void check_fdinfo(struct descriptor *d)
 	while (fgets(line, sizeof(line), file))
 		found += sscanf(line, "cells: %u", &cells) == 1;
 	fclose(file);
-	tell("fdinfo: %u cells", cells);
+	log_call("fdinfo: %u cells", cells);
 	EXPECT(found == 1, "fdinfo: %u lines about cells", found);
 	model_fdinfo(&d->context->file, cells);
 }
@@ -577,20 +577,21 @@ static void run_info(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
 	struct twheel_info info;
-	struct during when;
+	struct time_range when;
 	int ret;
 
-	if (memory_of(step->odd) != GOOD) {
-		ret = call(d, TWHEEL_IOC_INFO, memory_place(READ_ONLY, sizeof(info), 0), &when);
+	if (memory_type_of(step->error) != GOOD) {
+		ret = timed_ioctl(d, TWHEEL_IOC_INFO, memory_place(READ_ONLY, sizeof(info), 0),
+				  &when);
 		EXPECT(ret == -EFAULT, "INFO: error %d", -ret);
 		return;
 	}
 	memset(&info, 0x5a, sizeof(info));
-	ret = call(d, TWHEEL_IOC_INFO, &info, &when);
-	tell("INFO: %d, %u live, %u ready", ret, info.live, info.ready);
+	ret = timed_ioctl(d, TWHEEL_IOC_INFO, &info, &when);
+	log_call("INFO: %d, %u live, %u ready", ret, info.live, info.ready);
 	EXPECT(!ret, "INFO: error %d", -ret);
 	model_info(&d->context->file, &info, when);
-	if (step->flags % 4 == 3 && !disagreed() && !device_is_process())
+	if (step->flags % 4 == 3 && !mismatch_found() && !device_is_process())
 		check_fdinfo(d);
 }
 
@@ -598,11 +599,11 @@ static void run_stats(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
 	struct twheel_stats stats;
-	struct during when;
+	struct time_range when;
 	int ret;
 
 	memset(&stats, 0x5a, sizeof(stats));
-	ret = call(d, TWHEEL_IOC_STATS, &stats, &when);
+	ret = timed_ioctl(d, TWHEEL_IOC_STATS, &stats, &when);
 	EXPECT(!ret, "STATS: error %d", -ret);
 	model_stats(&d->context->file, &stats, when);
 }
@@ -632,27 +633,27 @@ static void run_unknown(const struct step *step)
 /* Reading */
 
 /**
- * struct reading - arguments of a read()
+ * struct read_args - arguments of a read()
  * @buffer: the buffer
  * @size: size of @buffer
  * @usable: size of its part in good memory
  * @vector: size of the first of two parts for readv(); 0: use read()
  * @flags: RWF_NOWAIT; only with @vector
  */
-struct reading {
+struct read_args {
 	char	*buffer;
 	size_t	size, usable, vector;
 	int	flags;
 };
 
-static struct reading reading_of(const struct step *step)
+static struct read_args step_to_read(const struct step *step)
 {
-	enum memory memory = memory_of(step->odd);
-	struct reading r = { .size = (1 + step->target % MAX_EVENTS) * 48 };
+	enum memory memory = memory_type_of(step->error);
+	struct read_args r = { .size = (1 + step->target % MAX_EVENTS) * 48 };
 
 	if (step->flags & 1)
 		r.size += step->span % 48;
-	if (step->odd / 8 == 5)
+	if (step->error / 8 == 5)
 		r.size = step->span % 48;
 	r.usable = memory == GOOD ? r.size : step->when * 7 % (r.size + 1);
 	r.buffer = memory_place(memory, r.size, r.usable);
@@ -668,14 +669,14 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-static void alarm_in(unsigned int us)
+static void set_alarm(unsigned int us)
 {
 	const struct itimerval time = { .it_value.tv_usec = us, .it_interval.tv_usec = us };
 
 	setitimer(ITIMER_REAL, &time, NULL);
 }
 
-static ssize_t read_device(struct descriptor *d, const struct reading *r)
+static ssize_t read_device(struct descriptor *d, const struct read_args *r)
 {
 	struct iovec iov[2] = {
 		{ .iov_base = r->buffer, .iov_len = r->vector },
@@ -687,8 +688,8 @@ static ssize_t read_device(struct descriptor *d, const struct reading *r)
 	return device_read(d->fd, r->buffer, r->size);
 }
 
-static void check_no_event(struct file *f, const struct reading *r, ssize_t ret, int nonblock,
-			   int interrupted, struct during when)
+static void check_no_event(struct file *f, const struct read_args *r, ssize_t ret, int nonblock,
+			   int interrupted, struct time_range when)
 {
 	switch (ret) {
 	case 0:
@@ -711,12 +712,12 @@ static void check_no_event(struct file *f, const struct reading *r, ssize_t ret,
 			f->unread = 1;
 		break;
 	default:
-		disagree("read: error %zd", -ret);
+		mismatch("read: error %zd", -ret);
 	}
 }
 
-static void check_events(struct file *f, const struct reading *r, ssize_t ret, int interrupted,
-			 struct during when)
+static void check_events(struct file *f, const struct read_args *r, ssize_t ret, int interrupted,
+			 struct time_range when)
 {
 	struct twheel_event event;
 	uint32_t nr = ret / sizeof(event), room = r->usable / sizeof(event);
@@ -725,14 +726,14 @@ static void check_events(struct file *f, const struct reading *r, ssize_t ret, i
 	EXPECT(ret % sizeof(event) == 0, "read: %zd bytes", ret);
 	EXPECT(nr <= room, "read: %u events where there is room for %u", nr, room);
 	EXPECT(nr >= (least < room ? least : room), "read: %u events of %u", nr, least);
-	for (uint32_t i = 0; i < nr && !disagreed(); i++) {
+	for (uint32_t i = 0; i < nr && !mismatch_found(); i++) {
 		memcpy(&event, r->buffer + i * sizeof(event), sizeof(event));
-		tell("event of %#llx, cookie %#llx, expires %llu, fired %llu, count %llu, %#x",
-		     event.id, event.cookie, event.expires_ns, event.fired_ns, event.count,
-		     event.flags);
+		log_call("event of %#llx, cookie %#llx, expires %llu, fired %llu, count %llu, %#x",
+			 event.id, event.cookie, event.expires_ns, event.fired_ns, event.count,
+			 event.flags);
 		model_event(f, &event, when);
 	}
-	if (nr < room && !interrupted && !disagreed())
+	if (nr < room && !interrupted && !mismatch_found())
 		model_drained(f);
 }
 
@@ -741,35 +742,35 @@ static void check_events(struct file *f, const struct reading *r, ssize_t ret, i
  * out whether it has: KICK counts the event as dropped if the read() has not. After STOP,
  * the timeout is dead if the read() has met its event.
  */
-static void settle(struct descriptor *d, struct timeout *t)
+static void resolve_withdrawn(struct descriptor *d, struct timeout *t)
 {
 	struct twheel_op op = { .opcode = TWHEEL_OP_KICK, .id = t->id };
 	struct file *f = &d->context->file;
-	struct during when;
+	struct time_range when;
 	int ret;
 
 	if (f->stopped) {
 		op.opcode = TWHEEL_OP_GET;
-		ret = call(d, TWHEEL_IOC_OP, &op, &when);
+		ret = timed_ioctl(d, TWHEEL_IOC_OP, &op, &when);
 		if (ret == -ENOENT)
 			model_dropped(f, t);
 		return;
 	}
-	ret = call(d, TWHEEL_IOC_OP, &op, &when);
-	tell("KICK of %#llx: %d", (unsigned long long)t->id, ret);
+	ret = timed_ioctl(d, TWHEEL_IOC_OP, &op, &when);
+	log_call("KICK of %#llx: %d", (unsigned long long)t->id, ret);
 	EXPECT(!ret, "KICK: error %d", -ret);
 	cell_kicked(f, t, when);
 }
 
-static void settle_all(struct descriptor *d)
+static void resolve_all_withdrawn(struct descriptor *d)
 {
 	struct file *f = &d->context->file;
 
-	for (uint32_t i = f->live; i-- && f->stale && !disagreed();) {
+	for (uint32_t i = f->live; i-- && f->stale && !mismatch_found();) {
 		struct timeout *t = model_pick(f, i);
 
 		if (t->flags & TWHEEL_F_CELL && t->cell.where == STALE)
-			settle(d, t);
+			resolve_withdrawn(d, t);
 	}
 }
 
@@ -777,19 +778,19 @@ static void run_read(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
 	struct file *f = &d->context->file;
-	struct reading r = reading_of(step);
+	struct read_args r = step_to_read(step);
 	int nonblock = d->context->nonblock || r.flags;
 	int interrupted = !nonblock && !model_is_due(f, now_of(d) + SOON_NS);
-	struct during when = { .begin = now_of(d) };
+	struct time_range when = { .begin = now_of(d) };
 	ssize_t ret;
 
 	if (interrupted)
-		alarm_in(300);
+		set_alarm(300);
 	ret = read_device(d, &r);
 	if (interrupted)
-		alarm_in(0);
+		set_alarm(0);
 	when.end = now_of(d);
-	tell("read of %zu bytes, %zu usable, vector %zu: %zd", r.size, r.usable, r.vector, ret);
+	log_call("read of %zu bytes, %zu usable, vector %zu: %zd", r.size, r.usable, r.vector, ret);
 	if (!may_read(d))
 		EXPECT(ret == -EBADF, "read of a file to be written: %zd", ret);
 	else if (r.size < sizeof(struct twheel_event))
@@ -798,8 +799,8 @@ static void run_read(const struct step *step)
 		check_events(f, &r, ret, interrupted, when);
 	else
 		check_no_event(f, &r, ret, nonblock, interrupted, when);
-	if (f->stale && may_read(d) && r.size >= sizeof(struct twheel_event) && !disagreed())
-		settle_all(d);
+	if (f->stale && may_read(d) && r.size >= sizeof(struct twheel_event) && !mismatch_found())
+		resolve_all_withdrawn(d);
 }
 
 /*
@@ -808,19 +809,19 @@ static void run_read(const struct step *step)
  */
 static int poll_ms(const struct file *f, int otherwise)
 {
-	return device_is_process() && (f->unread || f->stopped) ? patience_ms : otherwise;
+	return device_is_process() && (f->unread || f->stopped) ? time_limit_ms : otherwise;
 }
 
 static void run_poll(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
-	struct during when = { .begin = now_of(d) };
+	struct time_range when = { .begin = now_of(d) };
 	short revents;
 	int ms = poll_ms(&d->context->file, step->flags % 16 == 15);
 	int ret = device_poll(d->fd, POLLIN | POLLRDNORM, ms, &revents);
 
 	when.end = now_of(d);
-	tell("poll: %d, %#x", ret, revents);
+	log_call("poll: %d, %#x", ret, revents);
 	EXPECT(!ret, "poll: error %d", -ret);
 	model_poll(&d->context->file, revents, when);
 }
@@ -828,13 +829,13 @@ static void run_poll(const struct step *step)
 static void run_epoll(const struct step *step)
 {
 	struct descriptor *d = descriptor_of(step);
-	struct during when = { .begin = now_of(d) };
+	struct time_range when = { .begin = now_of(d) };
 	uint32_t revents;
 	int ms = poll_ms(&d->context->file, 0);
 	int ret = device_epoll(d->fd, ms, step->flags & 1 ? EPOLLET : 0, &revents);
 
 	when.end = now_of(d);
-	tell("epoll: %d, %#x", ret, revents);
+	log_call("epoll: %d, %#x", ret, revents);
 	EXPECT(!ret, "epoll: error %d", -ret);
 	model_poll(&d->context->file, revents, when);
 }
@@ -850,8 +851,8 @@ static void run_drain(const struct step *step)
 
 	if (!may_read(d))
 		return;
-	for (int i = 0; i < 8 && f->live && model_is_due(f, until) && !disagreed(); i++) {
-		device_poll(d->fd, POLLIN, patience_ms, &revents);
+	for (int i = 0; i < 8 && f->live && model_is_due(f, until) && !mismatch_found(); i++) {
+		device_poll(d->fd, POLLIN, time_limit_ms, &revents);
 		EXPECT(revents, "an event that is due does not come");
 		run_read(&read_all);
 	}
@@ -871,9 +872,9 @@ static void run_map(const struct step *step)
 	struct descriptor *d = descriptor_of(step);
 	struct context *c = d->context;
 	uint32_t pages = 1 + step->target % 3;
-	int share = step->odd / 8 == 1 ? MAP_PRIVATE : MAP_SHARED;
-	int protection = PROT_READ | PROT_WRITE | (step->odd / 8 == 2 ? PROT_EXEC : 0);
-	off_t offset = step->odd / 8 == 3 ? 4096 : 0;
+	int share = step->error / 8 == 1 ? MAP_PRIVATE : MAP_SHARED;
+	int protection = PROT_READ | PROT_WRITE | (step->error / 8 == 2 ? PROT_EXEC : 0);
+	off_t offset = step->error / 8 == 3 ? 4096 : 0;
 	int valid = share == MAP_SHARED && !(protection & PROT_EXEC) && !offset &&
 		    pages <= cells_of(d) / CELLS_PER_PAGE;
 	void *map;
@@ -881,8 +882,9 @@ static void run_map(const struct step *step)
 	if (c->cells || in_child || (device_is_process() && !valid))
 		return;
 	map = device_map(d->fd, pages * 4096, protection, share, offset);
-	tell("mmap of %u pages, mode %d, protection %d, flags %d, offset %ld: %s", pages, c->mode,
-	     protection, share, (long)offset, map == MAP_FAILED ? strerror(errno) : "done");
+	log_call("mmap of %u pages, mode %d, protection %d, flags %d, offset %ld: %s", pages,
+		 c->mode, protection, share, (long)offset,
+		 map == MAP_FAILED ? strerror(errno) : "done");
 	if (map == MAP_FAILED) {
 		EXPECT(errno == EINVAL ? !valid : errno == EACCES && c->mode != O_RDWR,
 		       "mmap: error %d", errno);
@@ -917,33 +919,33 @@ static uint64_t load(const __u64 *member)
 static uint64_t write_word(struct context *c, struct timeout *t, uint64_t word)
 {
 	struct twheel_cell *cell = cell_of(c, t->id);
-	struct during when = { .begin = clock_ns(c->file.clock) };
+	struct time_range when = { .begin = clock_ns(c->file.clock) };
 	uint64_t old = __atomic_exchange_n(&cell->word, word, __ATOMIC_SEQ_CST);
 	uint64_t look = load(&cell->look);
 
 	when.end = clock_ns(c->file.clock);
 	device_count(1);
-	tell("exchange %#llx: %llu for %llu, look %llu", (unsigned long long)t->id,
-	     (unsigned long long)word, (unsigned long long)old, (unsigned long long)look);
+	log_call("exchange %#llx: %llu for %llu, look %llu", (unsigned long long)t->id,
+		 (unsigned long long)word, (unsigned long long)old, (unsigned long long)look);
 	cell_exchanged(&c->file, t, old, word, when);
-	if (!disagreed())
+	if (!mismatch_found())
 		cell_look(&c->file, t, look, when);
 	return look;
 }
 
 /* Cancel one arming, which may not be the current one. Returns whether it did. */
-static int compare_exchange(struct context *c, struct timeout *t, uint64_t deadline)
+static int cancel_exchange(struct context *c, struct timeout *t, uint64_t deadline)
 {
 	struct twheel_cell *cell = cell_of(c, t->id);
-	struct during when = { .begin = clock_ns(c->file.clock) };
+	struct time_range when = { .begin = clock_ns(c->file.clock) };
 	uint64_t old = deadline;
 	int done = __atomic_compare_exchange_n(&cell->word, &old, TWHEEL_CELL_IDLE, 0,
 					       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 
 	when.end = clock_ns(c->file.clock);
 	device_count(1);
-	tell("compare-exchange %#llx of %llu: %llu", (unsigned long long)t->id,
-	     (unsigned long long)deadline, (unsigned long long)old);
+	log_call("compare-exchange %#llx of %llu: %llu", (unsigned long long)t->id,
+		 (unsigned long long)deadline, (unsigned long long)old);
 	if (done)
 		cell_exchanged(&c->file, t, old, TWHEEL_CELL_IDLE, when);
 	else
@@ -952,29 +954,29 @@ static int compare_exchange(struct context *c, struct timeout *t, uint64_t deadl
 }
 
 /* Read the word first: if it is FIRED, the look must already be ~0. */
-static void observe(struct context *c, struct timeout *t)
+static void read_cell(struct context *c, struct timeout *t)
 {
 	struct twheel_cell *cell = cell_of(c, t->id);
-	struct during when = { .begin = clock_ns(c->file.clock) };
+	struct time_range when = { .begin = clock_ns(c->file.clock) };
 	uint64_t first = load(&cell->word), look = load(&cell->look), last = load(&cell->word);
 
 	when.end = clock_ns(c->file.clock);
-	tell("word of %#llx: %llu, look %llu, word %llu", (unsigned long long)t->id,
-	     (unsigned long long)first, (unsigned long long)look, (unsigned long long)last);
+	log_call("word of %#llx: %llu, look %llu, word %llu", (unsigned long long)t->id,
+		 (unsigned long long)first, (unsigned long long)look, (unsigned long long)last);
 	cell_word(&c->file, t, first, when);
-	if (!disagreed())
+	if (!mismatch_found())
 		cell_look(&c->file, t, look, when);
-	if (!disagreed())
+	if (!mismatch_found())
 		cell_word(&c->file, t, last, when);
 }
 
 static void kick(struct descriptor *d, struct timeout *t)
 {
 	struct twheel_op in = { .opcode = TWHEEL_OP_KICK, .id = t->id }, out = in;
-	struct during when;
-	int ret = call(d, TWHEEL_IOC_OP, &out, &when);
+	struct time_range when;
+	int ret = timed_ioctl(d, TWHEEL_IOC_OP, &out, &when);
 
-	tell("KICK of %#llx: %d", (unsigned long long)t->id, ret);
+	log_call("KICK of %#llx: %d", (unsigned long long)t->id, ret);
 	model_op(&d->context->file, &in, &out, ret, when);
 }
 
@@ -983,39 +985,39 @@ static void arm_cell(struct descriptor *d, struct timeout *t, uint64_t deadline)
 {
 	uint64_t look = write_word(d->context, t, deadline);
 
-	if (disagreed() || look <= deadline || deadline > NEVER)
+	if (mismatch_found() || look <= deadline || deadline > NEVER)
 		return;
 	kick(d, t);
-	if (d->context->file.stopped && !disagreed())
-		compare_exchange(d->context, t, deadline);
+	if (d->context->file.stopped && !mismatch_found())
+		cancel_exchange(d->context, t, deadline);
 }
 
 /*
  * Wait until an event or a look that is certain to come soon has come, or the time limit is
  * reached.
  */
-static void await_cell(struct descriptor *d, struct timeout *t)
+static void wait_for_cell(struct descriptor *d, struct timeout *t)
 {
 	struct file *f = &d->context->file;
 	const struct cell *c = &t->cell;
-	uint64_t now = now_of(d), give_up = now + patience_ms * MS;
+	uint64_t now = now_of(d), deadline = now + time_limit_ms * MS;
 	int is_due = c->where == QUEUED && c->word == DEADLINE && cell_due(f, t) <= now + SOON_NS;
 	int is_idle = c->where == QUEUED && c->word != DEADLINE && c->queue.end <= now + SOON_NS &&
-		      c->ahead.end <= SOON_NS && !c->forged && !t->slack_us;
+		      c->ahead.end <= SOON_NS && !c->look_overwritten && !t->slack_us;
 	const struct twheel_cell *cell = cell_of(d->context, t->id);
 
 	while ((is_due && load(&cell->word) != TWHEEL_CELL_FIRED) ||
 	       (is_idle && load(&cell->look) != NO_LOOK)) {
-		EXPECT(now_of(d) < give_up, is_due ? "a cell that is due does not fire" :
-						     "an idle cell is looked at for ever");
-		device_look(d->fd, 100);
+		EXPECT(now_of(d) < deadline, is_due ? "a cell that is due does not fire" :
+						      "an idle cell is looked at for ever");
+		device_let_look(d->fd, 100);
 	}
 	if (is_idle)
 		EXPECT(load(&cell->look) == NO_LOOK, "an idle cell is looked at again");
 }
 
 /* The index has no cell any more, so the kernel ignores writes of users there. */
-static void misuse_dead_cell(struct context *c, const struct step *step)
+static void write_to_dead_cell(struct context *c, const struct step *step)
 {
 	uint64_t id = c->file.dead[step->target % MAX_DEAD];
 	struct timeout *t = &c->file.timeouts[(uint32_t)id];
@@ -1023,19 +1025,19 @@ static void misuse_dead_cell(struct context *c, const struct step *step)
 
 	if (!id || !cell || t->alive)
 		return;
-	__atomic_store_n(&cell->word, moment_of(step->when, c->file.tick, clock_ns(c->file.clock)),
+	__atomic_store_n(&cell->word, time_of(step->when, c->file.tick, clock_ns(c->file.clock)),
 			 __ATOMIC_SEQ_CST);
 	if (step->span % 4)
 		return;
 	__atomic_store_n(&cell->look, step->when, __ATOMIC_SEQ_CST);
-	cell_forged(t, step->when);
+	cell_look_overwritten(t, step->when);
 }
 
-static void forge_look(struct context *c, struct timeout *t, uint64_t look)
+static void overwrite_look(struct context *c, struct timeout *t, uint64_t look)
 {
 	__atomic_store_n(&cell_of(c, t->id)->look, look, __ATOMIC_SEQ_CST);
-	tell("look of %#llx: %llu", (unsigned long long)t->id, (unsigned long long)look);
-	cell_forged(t, look);
+	log_call("look of %#llx: %llu", (unsigned long long)t->id, (unsigned long long)look);
+	cell_look_overwritten(t, look);
 }
 
 static void run_cell(const struct step *step)
@@ -1044,11 +1046,11 @@ static void run_cell(const struct step *step)
 	struct descriptor *d = descriptor_of(step);
 	struct context *c = d->context;
 	struct timeout *t = model_pick_cell(&c->file, step->target);
-	uint64_t moment = moment_of(step->when, c->file.tick, now_of(d));
+	uint64_t moment = time_of(step->when, c->file.tick, now_of(d));
 
 	if (!c->cells && t && c->mode == O_RDWR)
 		run_map(&mapping);
-	if (!t || !cell_of(c, t->id) || disagreed())
+	if (!t || !cell_of(c, t->id) || mismatch_found())
 		return;
 	switch (step->flags % 16) {
 	case 5:
@@ -1056,7 +1058,7 @@ static void run_cell(const struct step *step)
 		break;
 	case 6:
 		write_word(c, t, moment);
-		if (!disagreed())
+		if (!mismatch_found())
 			kick(d, t);
 		break;
 	case 7:
@@ -1064,23 +1066,23 @@ static void run_cell(const struct step *step)
 		write_word(c, t, TWHEEL_CELL_IDLE);
 		break;
 	case 9:
-		compare_exchange(c, t, step->span % 4 ? t->high : moment % NEVER);
+		cancel_exchange(c, t, step->span % 4 ? t->high : moment % NEVER);
 		break;
 	case 10:
 	case 11:
-		await_cell(d, t);
+		wait_for_cell(d, t);
 		break;
 	case 12:
-		observe(c, t);
+		read_cell(c, t);
 		break;
 	case 13:
-		write_word(c, t, odd_word_of(step->span));
+		write_word(c, t, invalid_word_of(step->span));
 		break;
 	case 14:
-		forge_look(c, t, step->span % 2 ? moment : NO_LOOK);
+		overwrite_look(c, t, step->span % 2 ? moment : NO_LOOK);
 		break;
 	case 15:
-		misuse_dead_cell(c, step);
+		write_to_dead_cell(c, step);
 		break;
 	default:
 		arm_cell(d, t, moment);
@@ -1094,12 +1096,12 @@ static void check_cells(const struct step *step)
 	struct context *c = descriptor_of(step)->context;
 	struct timeout *t;
 
-	if (!c || !c->cells || disagreed())
+	if (!c || !c->cells || mismatch_found())
 		return;
 	t = model_pick_cell(&c->file, step->when);
 	if (t && cell_of(c, t->id))
-		observe(c, t);
-	for (int i = 0; i < MAX_DEAD && !disagreed(); i++) {
+		read_cell(c, t);
+	for (int i = 0; i < MAX_DEAD && !mismatch_found(); i++) {
 		uint64_t id = c->file.dead[i];
 
 		if (id && cell_of(c, id))
@@ -1149,7 +1151,7 @@ static unsigned int run_at(const struct program *program, unsigned int pos)
 
 static void run_between(const struct program *program, unsigned int pos, unsigned int end)
 {
-	while (pos < end && pos < program->nr && !disagreed())
+	while (pos < end && pos < program->nr && !mismatch_found())
 		pos += run_at(program, pos);
 }
 
@@ -1160,7 +1162,7 @@ static unsigned int run_fork(const struct program *program, unsigned int pos)
 	int status = 0;
 	pid_t pid;
 
-	tell("fork");
+	log_call("fork");
 	pid = fork();
 	if (!pid) {
 		in_child = 1;
@@ -1168,74 +1170,75 @@ static unsigned int run_fork(const struct program *program, unsigned int pos)
 		_exit(0);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
-		disagree("fork: status %d", status);
+		mismatch("fork: status %d", status);
 	return nr;
 }
 
 /* Compare the counters of a file at the end. */
-static void balance(unsigned int fd)
+static void check_counters(unsigned int fd)
 {
 	const struct step all = { .fd = fd };
-	struct descriptor *d = &world->descriptors[fd];
+	struct descriptor *d = &shared_state->descriptors[fd];
 
 	run_stats(&all);
-	if (may_write(d) && !disagreed())
+	if (may_write(d) && !mismatch_found())
 		run_cancel_all(&all);
-	if (!disagreed())
+	if (!mismatch_found())
 		run_info(&all);
 }
 
 static void close_all(void)
 {
 	for (unsigned int i = 0; i < NR_FDS; i++) {
-		if (world->descriptors[i].context)
-			drop(&world->descriptors[i]);
+		if (shared_state->descriptors[i].context)
+			put_descriptor(&shared_state->descriptors[i]);
 	}
 	for (unsigned int i = 0; i < NR_CONTEXTS; i++)
-		unmap(&world->contexts[i]);
+		unmap(&shared_state->contexts[i]);
 }
 
 /* After all files are closed, the user has no more memory than before the first program. */
 static void check_user(void)
 {
-	const struct twheel_info *fresh = &world->fresh;
+	const struct twheel_info *initial_info = &shared_state->initial_info;
 	struct twheel_info info;
 	int ret = device_ioctl(idle_fd, TWHEEL_IOC_INFO, &info);
 
 	EXPECT(!ret, "INFO: error %d", -ret);
-	EXPECT(info.user_timeouts == fresh->user_timeouts, "all is closed, but not %u timeouts",
+	EXPECT(info.user_timeouts == initial_info->user_timeouts,
+	       "all is closed, but not %u timeouts",
 	       info.user_timeouts);
-	EXPECT(info.wheel_bytes == fresh->wheel_bytes, "all is closed, but not %llu bytes",
+	EXPECT(info.wheel_bytes == initial_info->wheel_bytes, "all is closed, but not %llu bytes",
 	       info.wheel_bytes);
 }
 
 void execute(const struct program *program)
 {
 	run_between(program, 0, program->nr);
-	for (unsigned int i = 0; i < NR_FDS && !disagreed(); i++) {
-		if (world->descriptors[i].context)
-			balance(i);
+	for (unsigned int i = 0; i < NR_FDS && !mismatch_found(); i++) {
+		if (shared_state->descriptors[i].context)
+			check_counters(i);
 	}
 	close_all();
-	if (!disagreed())
+	if (!mismatch_found())
 		check_user();
 }
 
-void execute_patience(int ms)
+void execute_set_time_limit(int ms)
 {
-	patience_ms = ms;
+	time_limit_ms = ms;
 }
 
 void execute_init(void)
 {
 	const struct sigaction action = { .sa_handler = on_alarm };
 
-	world = shared_memory(sizeof(*world));
+	shared_state = shared_memory(sizeof(*shared_state));
 	memory_init();
 	ring_init();
 	sigaction(SIGALRM, &action, NULL);
 	idle_fd = device_open(DEVICE, O_RDWR);
-	if (idle_fd < 0 || device_ioctl(idle_fd, TWHEEL_IOC_INFO, &world->fresh)) {
+	if (idle_fd < 0 || device_ioctl(idle_fd, TWHEEL_IOC_INFO, &shared_state->initial_info)) {
 		fputs("fuzz: cannot use " DEVICE "\n", stderr);
 		exit(1);
 	}

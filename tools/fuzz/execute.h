@@ -10,9 +10,9 @@
 void execute_init(void);
 
 /* Time limit for an event that is due. The device makes no such promise. */
-void execute_patience(int ms);
+void execute_set_time_limit(int ms);
 
-/* Run a program and close all files. disagreed() returns whether there was a difference. */
+/* Run a program and close all files. mismatch_found() returns whether there was a difference. */
 void execute(const struct program *program);
 
 #endif /* TWHEEL_FUZZ_EXECUTE_H */

@@ -67,7 +67,7 @@ static int fails(const struct program *program)
 	for (int i = 0; i < TRIES; i++) {
 		report_reset(0);
 		run(program);
-		if (disagreed())
+		if (mismatch_found())
 			return 1;
 	}
 	return 0;
@@ -79,13 +79,13 @@ static void show_failure(const struct program *program, uint64_t number)
 	struct program shorter = *program;
 
 	printf("# seed %llu, program %llu: %s\n", (unsigned long long)options.seed,
-	       (unsigned long long)number, disagreement());
+	       (unsigned long long)number, mismatch_text());
 	if (program->threads > 1)
 		ledger_print(stdout);
 	program_print(stdout, program);
 	if (fails(program)) {
 		minimise(&shorter, fails);
-		for (int i = 0; i < TRIES && !disagreed(); i++)
+		for (int i = 0; i < TRIES && !mismatch_found(); i++)
 			fails(&shorter);
 		printf("# the shortest program found that fails:\n");
 		program_print(stdout, &shorter);
@@ -99,42 +99,42 @@ static void show_failure(const struct program *program, uint64_t number)
 }
 
 /* Returns whether all results were right. */
-static int try(const struct program *program, uint64_t number)
+static int run_program(const struct program *program, uint64_t number)
 {
 	if (options.trace)
 		program_print(stdout, program);
 	report_reset(options.verbose);
 	coverage_reset();
 	run(program);
-	if (!disagreed())
+	if (!mismatch_found())
 		return 1;
 	fprintf(stderr, "fuzz: program %llu, after %llu operations: %s\n",
 		(unsigned long long)number, (unsigned long long)device_operations(),
-		disagreement());
+		mismatch_text());
 	if (!options.as_it_is)
 		show_failure(program, number);
 	return 0;
 }
 
-static void keep(const struct program *program)
+static void keep_program(const struct program *program)
 {
 	corpus_add(program);
 	program_print(stdout, program);
 }
 
-static void make(struct program *program, uint64_t number)
+static void next_program(struct program *program, uint64_t number)
 {
-	struct dice dice = dice_of(options.seed, number);
+	struct generator generator = generator_init(options.seed, number);
 	unsigned int size = corpus_size();
 
-	if (!size || !roll(&dice, 4)) {
-		program_make(program, &dice);
+	if (!size || !random_below(&generator, 4)) {
+		program_generate(program, &generator);
 	} else {
-		*program = *corpus_at(roll(&dice, size));
-		program_mutate(program, corpus_at(roll(&dice, size)), &dice);
+		*program = *corpus_at(random_below(&generator, size));
+		program_mutate(program, corpus_at(random_below(&generator, size)), &generator);
 	}
 	if (options.races && program->threads == 1)
-		program->threads += 1 + roll(&dice, MAX_THREADS - 1);
+		program->threads += 1 + random_below(&generator, MAX_THREADS - 1);
 }
 
 static void show_status(uint64_t number, uint64_t start)
@@ -150,7 +150,7 @@ static void show_status(uint64_t number, uint64_t start)
 static int replay(void)
 {
 	for (unsigned int i = 0; i < corpus_size(); i++) {
-		if (!try(corpus_at(i), i))
+		if (!run_program(corpus_at(i), i))
 			return 0;
 		coverage_collect();
 	}
@@ -163,12 +163,12 @@ static int fuzz(uint64_t operations)
 	struct program program;
 
 	while (device_operations() < operations) {
-		make(&program, number);
-		if (!try(&program, number))
+		next_program(&program, number);
+		if (!run_program(&program, number))
 			return 0;
 		number++;
 		if (coverage_collect())
-			keep(&program);
+			keep_program(&program);
 		if (clock_ns(CLOCK_MONOTONIC) - shown > STATUS_NS) {
 			shown = clock_ns(CLOCK_MONOTONIC);
 			show_status(number, start);
@@ -178,35 +178,36 @@ static int fuzz(uint64_t operations)
 	return 1;
 }
 
-/* Run programs until the model notices the lie. Returns their number; 0: not noticed. */
-static unsigned int find_lie(int lie)
+/* Run programs until the model notices the false reply. Returns their number; 0: not noticed. */
+static unsigned int find_false_reply(int false_reply)
 {
 	const unsigned int limit = 3000;
 	struct program program;
 	unsigned int nr = 0;
 
-	device_lie(lie);
+	device_falsify(false_reply);
 	do {
-		make(&program, nr);
+		next_program(&program, nr);
 		program.threads = 1;
 		report_reset(0);
 		run(&program);
-	} while (++nr < limit && !disagreed());
-	device_lie(-1);
-	return disagreed() ? nr : 0;
+	} while (++nr < limit && !mismatch_found());
+	device_falsify(-1);
+	return mismatch_found() ? nr : 0;
 }
 
 static int self_test(void)
 {
 	int failed = 0;
 
-	execute_patience(1000);
-	printf("KTAP version 1\n1..%d\n", NR_LIES);
-	for (int lie = 0; lie < NR_LIES; lie++) {
-		unsigned int nr = find_lie(lie);
+	execute_set_time_limit(1000);
+	printf("KTAP version 1\n1..%d\n", NR_FALSE_REPLIES);
+	for (int false_reply = 0; false_reply < NR_FALSE_REPLIES; false_reply++) {
+		unsigned int nr = find_false_reply(false_reply);
 
-		printf("# program %u: %s\n", nr, nr ? disagreement() : "nothing was noticed");
-		printf("%sok %d notices: %s\n", nr ? "" : "not ", lie + 1, device_lie_name(lie));
+		printf("# program %u: %s\n", nr, nr ? mismatch_text() : "nothing was noticed");
+		printf("%sok %d notices: %s\n", nr ? "" : "not ", false_reply + 1,
+		       device_false_reply_name(false_reply));
 		fflush(stdout);
 		failed += !nr;
 	}

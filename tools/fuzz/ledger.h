@@ -29,18 +29,18 @@
 
 /* An operation on a timeout, and its result. */
 void ledger_op(unsigned int thread, const struct twheel_op *in, const struct twheel_op *out,
-	       int result, struct during when);
-void ledger_event(unsigned int thread, const struct twheel_event *event, struct during when);
+	       int result, struct time_range when);
+void ledger_event(unsigned int thread, const struct twheel_event *event, struct time_range when);
 /* An exchange, or a successful compare-exchange, replaced @old by @new in a cell. */
 void ledger_word(unsigned int thread, uint64_t id, uint64_t old, uint64_t new,
-		 struct during when);
-void ledger_listed(unsigned int thread, uint64_t id, struct during when);
+		 struct time_range when);
+void ledger_listed(unsigned int thread, uint64_t id, struct time_range when);
 /* CANCEL_ALL, with or without a cookie. */
 void ledger_cancel_all(unsigned int thread, const struct twheel_cancel_all *all,
-		       struct during when);
-void ledger_stop(unsigned int thread, struct during when);
+		       struct time_range when);
+void ledger_stop(unsigned int thread, struct time_range when);
 /* Number of live timeouts, reported by INFO or counted by LIST. */
-void ledger_live(unsigned int thread, uint32_t live, struct during when);
+void ledger_live(unsigned int thread, uint32_t live, struct time_range when);
 
 /* One of the latest timeouts of this thread, or sometimes of another thread; 0: none. */
 uint64_t ledger_pick(unsigned int thread, unsigned int n);
@@ -52,6 +52,6 @@ void ledger_print(FILE *file);
 void ledger_clear(const struct file *file);
 
 /* Check the entries after all threads have ended and the remaining timeouts are cancelled. */
-void ledger_judge(const struct twheel_stats *stats);
+void ledger_check(const struct twheel_stats *stats);
 
 #endif /* TWHEEL_FUZZ_LEDGER_H */

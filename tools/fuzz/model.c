@@ -18,7 +18,7 @@
 /* A wheel in the process takes slots and levels as advice. */
 static int is_process(const struct file *f)
 {
-	return f->fresh->flags & TWHEEL_INFO_PROCESS;
+	return f->initial_info->flags & TWHEEL_INFO_PROCESS;
 }
 
 /* Times */
@@ -76,16 +76,16 @@ static int must_have_fired(const struct file *f, const struct timeout *t)
 	for (uint32_t i_ = (f)->live; i_--;)				\
 		for (struct timeout *t = &(f)->timeouts[(f)->alive[i_]]; t; t = NULL)
 
-void model_open(struct file *f, const struct twheel_info *fresh)
+void model_open(struct file *f, const struct twheel_info *initial_info)
 {
 	memset(f->timeouts, 0, f->nr * sizeof(f->timeouts[0]));
 	memset(f, 0, offsetof(struct file, alive));
-	f->fresh = fresh;
-	f->clock = fresh->clock;
-	f->tick = fresh->tick_ns;
-	f->slots = fresh->slots;
-	f->levels = fresh->levels;
-	f->max = fresh->max_timeouts;
+	f->initial_info = initial_info;
+	f->clock = initial_info->clock;
+	f->tick = initial_info->tick_ns;
+	f->slots = initial_info->slots;
+	f->levels = initial_info->levels;
+	f->max = initial_info->max_timeouts;
 }
 
 struct timeout *model_find(struct file *f, uint64_t id)
@@ -102,11 +102,11 @@ struct timeout *model_pick(struct file *f, unsigned int n)
 	return f->live ? &f->timeouts[f->alive[n % f->live]] : NULL;
 }
 
-static void be_born(struct file *f, struct timeout *t)
+static void add_timeout(struct file *f, struct timeout *t)
 {
 	t->alive = 1;
 	t->seen_ready = 0;
-	t->place = f->live;
+	t->alive_index = f->live;
 	f->alive[f->live++] = t - f->timeouts;
 }
 
@@ -121,53 +121,53 @@ struct timeout *model_pick_cell(struct file *f, unsigned int n)
 	return NULL;
 }
 
-static void set_seen(struct file *f, struct timeout *t, int seen)
+static void set_seen_ready(struct file *f, struct timeout *t, int seen)
 {
-	f->seen += seen - t->seen_ready;
+	f->nr_seen_ready += seen - t->seen_ready;
 	t->seen_ready = seen;
 }
 
 /* The last live timeout takes the place of @t. */
-static void die(struct file *f, struct timeout *t)
+static void remove_timeout(struct file *f, struct timeout *t)
 {
 	uint32_t last = f->alive[--f->live];
 
-	f->alive[t->place] = last;
-	f->timeouts[last].place = t->place;
-	set_seen(f, t, 0);
+	f->alive[t->alive_index] = last;
+	f->timeouts[last].alive_index = t->alive_index;
+	set_seen_ready(f, t, 0);
 	t->alive = 0;
 	f->dead[f->nr_dead++ % MAX_DEAD] = t->id;
 }
 
 /* The number of known events decreases by @nr. */
-static void forget_unread(struct file *f, uint32_t nr)
+static void reduce_unread(struct file *f, uint32_t nr)
 {
 	f->unread -= nr < f->unread ? nr : f->unread;
 }
 
-static void note_unread(struct file *f, uint32_t nr)
+static void raise_unread(struct file *f, uint32_t nr)
 {
 	if (f->unread < nr)
 		f->unread = nr;
 }
 
-static void note_ready(struct file *f, struct timeout *ready)
+static void set_ready(struct file *f, struct timeout *ready)
 {
-	set_seen(f, ready, 1);
-	note_unread(f, f->seen);
+	set_seen_ready(f, ready, 1);
+	raise_unread(f, f->nr_seen_ready);
 }
 
 void model_ready(struct file *f, struct timeout *t)
 {
 	if (!f->stopped)
-		note_ready(f, t);
+		set_ready(f, t);
 }
 
 void model_unready(struct file *f, struct timeout *t)
 {
 	f->stale -= t->cell.where == STALE;
-	set_seen(f, t, 0);
-	forget_unread(f, 1);
+	set_seen_ready(f, t, 0);
+	reduce_unread(f, 1);
 }
 
 uint32_t model_may_be_ready(struct file *f, uint64_t now)
@@ -263,12 +263,12 @@ static uint32_t slack_of(const struct file *f, const struct twheel_op *op)
 }
 
 /* Set all members that ARM and MOD set. */
-static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
-		struct during when)
+static void set_times(struct file *f, struct timeout *t, const struct twheel_op *op,
+		      struct time_range when)
 {
 	int is_abs = op->flags & TWHEEL_F_ABS;
 
-	set_seen(f, t, 0);
+	set_seen_ready(f, t, 0);
 	t->flags = op->flags & (TWHEEL_F_FIXED_DELAY | TWHEEL_F_CELL);
 	t->repeat = op->repeat;
 	t->slack_us = slack_of(f, op);
@@ -277,8 +277,8 @@ static void set(struct file *f, struct timeout *t, const struct twheel_op *op,
 	t->low = is_abs ? op->expires_ns : model_sum(when.begin, op->expires_ns);
 	t->high = is_abs ? op->expires_ns : model_sum(when.end, op->expires_ns);
 	t->armed = when.begin;
-	t->turn = ++f->turns;
-	t->shaky = t->low <= when.end || t->interval || t->slack_us || t->flags;
+	t->arm_nr = ++f->nr_arms;
+	t->order_unknown = t->low <= when.end || t->interval || t->slack_us || t->flags;
 }
 
 /* For a relative deadline, t->low and t->high give the range. */
@@ -287,7 +287,8 @@ static uint64_t new_word(const struct twheel_op *op, const struct timeout *t)
 	return op->expires_ns == TWHEEL_CELL_IDLE ? TWHEEL_CELL_IDLE : t->low;
 }
 
-static void armed(struct file *f, const struct twheel_op *op, uint64_t id, struct during when)
+static void check_arm(struct file *f, const struct twheel_op *op, uint64_t id,
+		      struct time_range when)
 {
 	uint32_t index = id;
 	struct timeout *t = &f->timeouts[index];
@@ -299,8 +300,8 @@ static void armed(struct file *f, const struct twheel_op *op, uint64_t id, struc
 	if (f->nr <= index)
 		f->nr = index + 1;
 	t->id = id;
-	be_born(f, t);
-	set(f, t, op, when);
+	add_timeout(f, t);
+	set_times(f, t, op, when);
 	f->armed++;
 	if (is_cell(t)) {
 		f->cells = 1;
@@ -310,7 +311,7 @@ static void armed(struct file *f, const struct twheel_op *op, uint64_t id, struc
 
 /* Check the result: the timeout was pending (0) or had fired (TWHEEL_WITHDRAWN). */
 static void expect_outcome(struct file *f, struct timeout *t, int result,
-			   struct during when)
+			   struct time_range when)
 {
 	if (is_cell(t)) {
 		cell_outcome(f, t, result, when);
@@ -323,19 +324,19 @@ static void expect_outcome(struct file *f, struct timeout *t, int result,
 		EXPECT(!must_have_fired(f, t), "%#llx has fired, but was pending", ULL(t->id));
 }
 
-static void modified(struct file *f, struct timeout *t, const struct twheel_op *op, int result,
-		     struct during when)
+static void check_mod(struct file *f, struct timeout *t, const struct twheel_op *op, int result,
+		      struct time_range when)
 {
-	int on_its_way = may_be_ready(f, t, when.end);
+	int being_fired = may_be_ready(f, t, when.end);
 
 	expect_outcome(f, t, result, when);
 	if (result == TWHEEL_WITHDRAWN && !is_cell(t))
-		forget_unread(f, 1);
+		reduce_unread(f, 1);
 	f->moved++;
-	set(f, t, op, when);
+	set_times(f, t, op, when);
 	if (is_cell(t))
 		cell_moved(f, t, new_word(op, t), when);
-	t->shaky |= on_its_way;
+	t->order_unknown |= being_fired;
 }
 
 /* A call ends the cell. */
@@ -344,23 +345,23 @@ static void end_cell(struct file *f, struct timeout *t)
 	f->dropped += t->cell.where == STALE;
 	if (t->cell.where & (READY | STALE))
 		model_unready(f, t);
-	t->cell.forged = 0;
+	t->cell.look_overwritten = 0;
 }
 
-static void cancelled(struct file *f, struct timeout *t, int result, struct during when)
+static void check_cancel(struct file *f, struct timeout *t, int result, struct time_range when)
 {
 	expect_outcome(f, t, result, when);
 	if (is_cell(t))
 		end_cell(f, t);
 	else if (result)
-		forget_unread(f, 1);
+		reduce_unread(f, 1);
 	f->cancelled += !result;
 	f->withdrawn += result == TWHEEL_WITHDRAWN;
 	f->ended += result == TWHEEL_IDLE;
-	die(f, t);
+	remove_timeout(f, t);
 }
 
-static void expect_between(const struct timeout *t, uint64_t remaining, struct during when)
+static void expect_between(const struct timeout *t, uint64_t remaining, struct time_range when)
 {
 	EXPECT(remaining <= (t->high > when.begin ? t->high - when.begin : 1),
 	       "%llu ns are too long for %#llx", ULL(remaining), ULL(t->id));
@@ -369,7 +370,7 @@ static void expect_between(const struct timeout *t, uint64_t remaining, struct d
 }
 
 static void expect_remaining(struct file *f, struct timeout *t, uint64_t remaining,
-			     struct during when)
+			     struct time_range when)
 {
 	int outcome = remaining ? 0 : TWHEEL_WITHDRAWN;
 
@@ -382,8 +383,8 @@ static void expect_remaining(struct file *f, struct timeout *t, uint64_t remaini
 		model_ready(f, t);
 }
 
-static void got(struct file *f, struct timeout *t, const struct twheel_op *out, int result,
-		struct during when)
+static void check_get(struct file *f, struct timeout *t, const struct twheel_op *out, int result,
+		      struct time_range when)
 {
 	EXPECT(result == 0, "GET has the outcome %d", result);
 	EXPECT(out->cookie == t->cookie, "GET: the cookie is %#llx", ULL(out->cookie));
@@ -394,8 +395,8 @@ static void got(struct file *f, struct timeout *t, const struct twheel_op *out, 
 }
 
 /* Only the documented output fields are written. */
-static void expect_untouched(const struct twheel_op *in, const struct twheel_op *out,
-			     int result)
+static void expect_inputs_unchanged(const struct twheel_op *in, const struct twheel_op *out,
+				    int result)
 {
 	struct twheel_op copy = *out;
 
@@ -412,12 +413,12 @@ static void expect_untouched(const struct twheel_op *in, const struct twheel_op 
 }
 
 void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op *out,
-	      int result, struct during when)
+	      int result, struct time_range when)
 {
 	uint64_t errors = model_op_errors(f, in);
 
 	f->begun |= result >= 0;
-	expect_untouched(in, out, result);
+	expect_inputs_unchanged(in, out, result);
 	if (result < 0) {
 		EXPECT(errors & ERRNO(-result), "opcode %u: error %d", in->opcode, -result);
 		f->refused += result == -EAGAIN;
@@ -427,16 +428,16 @@ void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op
 	switch (in->opcode) {
 	case TWHEEL_OP_ARM:
 		EXPECT(result == 0, "ARM has the outcome %d", result);
-		armed(f, in, out->id, when);
+		check_arm(f, in, out->id, when);
 		break;
 	case TWHEEL_OP_MOD:
-		modified(f, model_find(f, in->id), in, result, when);
+		check_mod(f, model_find(f, in->id), in, result, when);
 		break;
 	case TWHEEL_OP_CANCEL:
-		cancelled(f, model_find(f, in->id), result, when);
+		check_cancel(f, model_find(f, in->id), result, when);
 		break;
 	case TWHEEL_OP_GET:
-		got(f, model_find(f, in->id), out, result, when);
+		check_get(f, model_find(f, in->id), out, result, when);
 		break;
 	case TWHEEL_OP_KICK:
 		EXPECT(result == 0, "KICK has the outcome %d", result);
@@ -468,7 +469,7 @@ static uint32_t levels_of(uint32_t asked, uint32_t slots, uint64_t tick)
 	return asked == 1 ? 1 : 1 + (bits - __builtin_ctz(slots) + 5) / 6;
 }
 
-static uint32_t power_above(uint32_t value)
+static uint32_t round_up_pow2(uint32_t value)
 {
 	uint32_t power = 1;
 
@@ -481,7 +482,7 @@ void model_setup(struct file *f, const struct twheel_setup *setup, int result)
 {
 	uint64_t tick = f->tick;
 	uint32_t slots = f->slots, levels = f->levels;
-	uint32_t new_slots = setup->slots && !is_process(f) ? power_above(setup->slots) : slots;
+	uint32_t new_slots = setup->slots && !is_process(f) ? round_up_pow2(setup->slots) : slots;
 	uint32_t new_levels = setup->levels && !is_process(f) ? setup->levels : levels;
 	uint64_t new_tick = setup->tick_ns ? setup->tick_ns : tick;
 	int brief = new_levels == 1 && new_tick * new_slots < 1000000;
@@ -504,7 +505,7 @@ void model_setup(struct file *f, const struct twheel_setup *setup, int result)
 }
 
 void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
-		      const struct twheel_cancel_all *out, struct during when)
+		      const struct twheel_cancel_all *out, struct time_range when)
 {
 	uint32_t nr = 0, idle = 0, must = 0, may = 0;
 
@@ -518,13 +519,13 @@ void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
 			idle += t->cell.word != DEADLINE;
 			end_cell(f, t);
 		}
-		die(f, t);
+		remove_timeout(f, t);
 	}
 	f->ended += idle;
 	nr -= idle;
 	f->cancelled += out->pending;
 	f->withdrawn += out->withdrawn;
-	forget_unread(f, in->flags ? out->withdrawn : f->unread);
+	reduce_unread(f, in->flags ? out->withdrawn : f->unread);
 	EXPECT(out->pending + out->withdrawn == nr, "CANCEL_ALL: %u pending, %u withdrawn of %u",
 	       out->pending, out->withdrawn, nr);
 	EXPECT(out->withdrawn >= must && out->withdrawn <= may,
@@ -533,7 +534,7 @@ void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
 	       !out->reserved[0] && !out->reserved[1], "CANCEL_ALL: something else is written");
 }
 
-void model_stop(struct file *f, struct during when)
+void model_stop(struct file *f, struct time_range when)
 {
 	f->begun = 1;
 	if (f->stopped)
@@ -541,7 +542,7 @@ void model_stop(struct file *f, struct during when)
 	for_each_alive(f, t) {
 		if (is_cell(t) && !cell_stopped(f, t, when)) {
 			f->ended++;
-			die(f, t);
+			remove_timeout(f, t);
 		}
 	}
 	f->stopped = 1;
@@ -549,7 +550,7 @@ void model_stop(struct file *f, struct during when)
 	f->unread = f->live;
 }
 
-static void expect_counts(struct file *f, uint32_t live, uint32_t ready, struct during when)
+static void expect_counts(struct file *f, uint32_t live, uint32_t ready, struct time_range when)
 {
 	uint32_t most = model_may_be_ready(f, when.end);
 
@@ -562,24 +563,25 @@ static void expect_counts(struct file *f, uint32_t live, uint32_t ready, struct 
 /* No program reaches the limits of the user: only the file refuses. */
 static void expect_usage(struct file *f, const struct twheel_info *info)
 {
-	const struct twheel_info *fresh = f->fresh;
+	const struct twheel_info *initial_info = f->initial_info;
 
 	EXPECT(info->cells % CELLS_PER_PAGE == 0 && info->cells > f->max && info->cells >= f->nr,
 	       "INFO: %u cells", info->cells);
 	EXPECT(info->user_timeouts >= f->nr && info->user_timeouts <= info->max_user_timeouts,
 	       "INFO: room for %u, but %u indices were used", info->user_timeouts, f->nr);
 	EXPECT(!f->private || info->wheel_bytes, "INFO: a private wheel has no memory");
-	EXPECT(info->max_user_timeouts == fresh->max_user_timeouts &&
-	       info->max_wheel_bytes == fresh->max_wheel_bytes, "INFO: limits of the user");
+	EXPECT(info->max_user_timeouts == initial_info->max_user_timeouts &&
+	       info->max_wheel_bytes == initial_info->max_wheel_bytes, "INFO: limits of the user");
 	EXPECT(info->refused == f->refused, "INFO: %llu refused, not %llu", ULL(info->refused),
 	       ULL(f->refused));
-	EXPECT(info->user_refused == fresh->user_refused &&
-	       info->all_refused == fresh->all_refused &&
-	       info->wheel_refused == fresh->wheel_refused, "INFO: refused at a user's limit");
+	EXPECT(info->user_refused == initial_info->user_refused &&
+	       info->all_refused == initial_info->all_refused &&
+	       info->wheel_refused == initial_info->wheel_refused,
+	       "INFO: refused at a user's limit");
 	EXPECT(!info->reserved[0] && !info->reserved[1], "INFO: reserved");
 }
 
-void model_info(struct file *f, const struct twheel_info *info, struct during when)
+void model_info(struct file *f, const struct twheel_info *info, struct time_range when)
 {
 	uint32_t flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
 			 (f->stopped ? TWHEEL_INFO_STOPPED : 0) |
@@ -598,11 +600,11 @@ void model_info(struct file *f, const struct twheel_info *info, struct during wh
 	EXPECT(info->setup_flags == setup_flags, "INFO: flags of SETUP %#x",
 	       info->setup_flags);
 	expect_counts(f, info->live, info->ready, when);
-	if (!disagreed())
+	if (!mismatch_found())
 		expect_usage(f, info);
 }
 
-void model_stats(struct file *f, const struct twheel_stats *stats, struct during when)
+void model_stats(struct file *f, const struct twheel_stats *stats, struct time_range when)
 {
 	uint64_t fired = f->read - f->unprocessed, histogram = 0;
 
@@ -638,7 +640,7 @@ void model_fdinfo(struct file *f, uint32_t cells)
 	EXPECT(cells == nr, "fdinfo: %u cells, not %u", cells, nr);
 }
 
-void model_list_entry(struct file *f, const struct twheel_list_entry *entry, struct during when)
+void model_list_entry(struct file *f, const struct twheel_list_entry *entry, struct time_range when)
 {
 	struct timeout *t = model_find(f, entry->id);
 	uint32_t state = entry->remaining_ns ? TWHEEL_STATE_PENDING : TWHEEL_STATE_READY;
@@ -661,7 +663,7 @@ void model_list_entry(struct file *f, const struct twheel_list_entry *entry, str
 /* Events */
 
 /* Timeouts fire in the order of this time. */
-static uint64_t time_in_order(const struct file *f, const struct twheel_event *event)
+static uint64_t order_time(const struct file *f, const struct twheel_event *event)
 {
 	if (f->clock == CLOCK_REALTIME && !is_process(f))
 		return event->expires_ns;
@@ -679,8 +681,8 @@ static void expect_order(struct file *f, const struct timeout *t,
 			 const struct twheel_event *event)
 {
 	const struct twheel_event *last = &f->last;
-	uint64_t turn = t->shaky ? 0 : t->turn;
-	uint64_t time = time_in_order(f, event), last_time = time_in_order(f, last);
+	uint64_t arm_nr = t->order_unknown ? 0 : t->arm_nr;
+	uint64_t time = order_time(f, event), last_time = order_time(f, last);
 
 	/* Those that were stopped come anywhere. */
 	if (event->flags & TWHEEL_EV_UNPROCESSED)
@@ -688,11 +690,11 @@ static void expect_order(struct file *f, const struct timeout *t,
 	/* On CLOCK_REALTIME, a cell has the time of its look, other timeouts that of the batch. */
 	EXPECT(last->fired_ns <= event->fired_ns || (f->clock == CLOCK_REALTIME && f->cells),
 	       "an event comes before one that fired earlier");
-	EXPECT(!turn || !f->last_turn || last_time < time ||
-	       (last_time == time && f->last_turn < turn),
+	EXPECT(!arm_nr || !f->last_arm_nr || last_time < time ||
+	       (last_time == time && f->last_arm_nr < arm_nr),
 	       "%#llx comes after %#llx", ULL(event->id), ULL(last->id));
 	f->last = *event;
-	f->last_turn = turn;
+	f->last_arm_nr = arm_nr;
 }
 
 static void expect_unprocessed(struct file *f, const struct timeout *t,
@@ -710,7 +712,7 @@ static void expect_unprocessed(struct file *f, const struct timeout *t,
 
 /* @first is the first deadline that @event stands for. */
 static void expect_fired(struct file *f, const struct timeout *t,
-			 const struct twheel_event *event, uint64_t first, struct during when)
+			 const struct twheel_event *event, uint64_t first, struct time_range when)
 {
 	/* A cell is compared with the time of the look, not with its tick. */
 	uint64_t due = is_cell(t) ? first : model_tick(f, first);
@@ -729,9 +731,9 @@ static void expect_fired(struct file *f, const struct timeout *t,
 
 /* Check that the count of a periodic timeout agrees with its deadlines. */
 static void expect_count(struct file *f, const struct timeout *t,
-			 const struct twheel_event *event, struct during when)
+			 const struct twheel_event *event, struct time_range when)
 {
-	struct during now = f->stopped ? f->stop : when;
+	struct time_range now = f->stopped ? f->stop : when;
 	int all = t->repeat && event->count == t->repeat;
 
 	EXPECT(event->count >= 1, "no deadlines");
@@ -750,15 +752,15 @@ static void expect_count(struct file *f, const struct timeout *t,
 }
 
 /* State of a timeout after its event was read. */
-static void go_on(struct file *f, struct timeout *t, const struct twheel_event *event,
-		  struct during when)
+static void after_event(struct file *f, struct timeout *t, const struct twheel_event *event,
+			struct time_range when)
 {
 	if (event->flags & TWHEEL_EV_LAST) {
 		f->ended++;
-		die(f, t);
+		remove_timeout(f, t);
 		return;
 	}
-	set_seen(f, t, 0);
+	set_seen_ready(f, t, 0);
 	if (is_cell(t)) {
 		cell_read(t);
 		return;
@@ -773,7 +775,7 @@ static void go_on(struct file *f, struct timeout *t, const struct twheel_event *
 	}
 }
 
-void model_event(struct file *f, const struct twheel_event *event, struct during when)
+void model_event(struct file *f, const struct twheel_event *event, struct time_range when)
 {
 	struct timeout *t = model_find(f, event->id);
 	uint64_t first = event->expires_ns;
@@ -799,10 +801,10 @@ void model_event(struct file *f, const struct twheel_event *event, struct during
 		expect_fired(f, t, event, first, when);
 	}
 	f->read++;
-	forget_unread(f, 1);
-	go_on(f, t, event, when);
+	reduce_unread(f, 1);
+	after_event(f, t, event, when);
 	if (!f->stopped)
-		note_unread(f, f->seen);
+		raise_unread(f, f->nr_seen_ready);
 }
 
 void model_dropped(struct file *f, struct timeout *t)
@@ -812,7 +814,7 @@ void model_dropped(struct file *f, struct timeout *t)
 	cell_dropped(t);
 	if (f->stopped) {
 		f->ended++;
-		die(f, t);
+		remove_timeout(f, t);
 	}
 }
 
@@ -830,7 +832,8 @@ void model_dead_look(struct file *f, uint64_t id, uint64_t look)
 {
 	const struct timeout *t = &f->timeouts[(uint32_t)id];
 
-	EXPECT(t->alive || look == NO_LOOK || (t->cell.forged && look == t->cell.forgery),
+	EXPECT(t->alive || look == NO_LOOK ||
+	       (t->cell.look_overwritten && look == t->cell.user_look),
 	       "%#llx is over, but its look is %llu", ULL(id), ULL(look));
 }
 
@@ -847,7 +850,7 @@ void model_no_event(struct file *f, int is_end, int interrupted)
 		EXPECT(!f->stopped, "no end after STOP");
 }
 
-void model_poll(struct file *f, short revents, struct during when)
+void model_poll(struct file *f, short revents, struct time_range when)
 {
 	const short in = POLLIN | POLLRDNORM;
 
@@ -861,5 +864,5 @@ void model_poll(struct file *f, short revents, struct during when)
 	EXPECT(revents || !f->unread, "poll: nothing, but %u unread events", f->unread);
 	EXPECT(!revents || model_may_be_ready(f, when.end), "poll: an event, but none can be");
 	if (revents)
-		note_unread(f, 1);
+		raise_unread(f, 1);
 }

@@ -42,9 +42,9 @@
  * struct timeout - the knowledge about a timeout
  * @id: its id; kept after its end, so that the model notices if it is given out again
  * @alive: it can be used
- * @place: its index in @alive of the file
+ * @alive_index: its index in @alive of the file
  * @seen_ready: its event was seen, so it can only be read or withdrawn
- * @shaky: the order of its event is not known, as expect_order() explains
+ * @order_unknown: the order of its event is not known, as expect_order() explains
  * @flags: TWHEEL_F_FIXED_DELAY, TWHEEL_F_CELL
  * @repeat: as returned by GET
  * @slack_us: slack in effect
@@ -53,24 +53,24 @@
  * @low: lower bound of the deadline; for a cell, valid if the word is a deadline
  * @high: upper bound of the deadline
  * @armed: lower bound of the time of the last arming
- * @turn: number of this arming within the file
+ * @arm_nr: number of this arming within the file
  * @cell: state of a timeout with TWHEEL_F_CELL
  */
 struct timeout {
 	uint64_t	id;
-	uint32_t	place;
-	uint8_t		alive, seen_ready, shaky;
+	uint32_t	alive_index;
+	uint8_t		alive, seen_ready, order_unknown;
 	uint32_t	flags, repeat, slack_us;
 	uint64_t	cookie, interval;
 	uint64_t	low, high;
 	uint64_t	armed;
-	uint64_t	turn;
+	uint64_t	arm_nr;
 	struct cell	cell;
 };
 
 /**
  * struct file - a context
- * @fresh: INFO of a context that nothing has begun, before the first program
+ * @initial_info: INFO of a context that nothing has begun, before the first program
  * @begun: SETUP is no longer possible
  * @stopped: STOP has been called
  * @stop: time of the call of STOP
@@ -84,13 +84,13 @@ struct timeout {
  * @nr: one more than the highest index used
  * @live: number of live timeouts
  * @alive: indices of the live timeouts
- * @seen: number of timeouts with @seen_ready
+ * @nr_seen_ready: number of timeouts with @seen_ready
  * @unread: lower bound of the number of events
  * @stale: number of these events that were withdrawn through the word
  * @cells: some timeouts have been cells
  * @dead: ids of the last timeouts that ended
  * @nr_dead: number of timeouts that have ended
- * @turns: number of armings
+ * @nr_arms: number of armings
  * @cookies: number of cookies used
  * @moved: expected value in STATS, as for @armed
  * @cancelled: timeouts cancelled while pending
@@ -102,28 +102,28 @@ struct timeout {
  * @kicks: successful KICKs
  * @dropped: events of cells that were withdrawn through the word and then removed
  * @last: last event that was read
- * @last_turn: @turn of the timeout of @last; 0: unknown
+ * @last_arm_nr: @arm_nr of the timeout of @last; 0: unknown
  * @timeouts: all timeouts by index
  */
 struct file {
-	const struct twheel_info *fresh;
+	const struct twheel_info *initial_info;
 	uint8_t		begun, stopped, private;
-	struct during	stop;
+	struct time_range stop;
 	uint32_t	clock, slots, levels, max, slack_us;
 	uint64_t	tick;
-	uint32_t	nr, live, seen, unread, stale, cells;
+	uint32_t	nr, live, nr_seen_ready, unread, stale, cells;
 	uint64_t	dead[MAX_DEAD];
 	uint32_t	nr_dead;
-	uint64_t	turns, cookies;
+	uint64_t	nr_arms, cookies;
 	uint64_t	armed, moved, cancelled, withdrawn, refused;
 	uint64_t	ended, read, unprocessed, kicks, dropped;
 	struct twheel_event last;
-	uint64_t	last_turn;
+	uint64_t	last_arm_nr;
 	uint32_t	alive[MAX_INDEX];
 	struct timeout	timeouts[MAX_INDEX];
 };
 
-void model_open(struct file *f, const struct twheel_info *fresh);
+void model_open(struct file *f, const struct twheel_info *initial_info);
 
 struct timeout *model_find(struct file *f, uint64_t id);
 /* The live timeout number n modulo their count, or NULL. */
@@ -135,19 +135,19 @@ uint64_t model_op_errors(struct file *f, const struct twheel_op *op);
 int model_op_valid(uint32_t clock, const struct twheel_op *op);
 /* The operation @in was made: it returned @out, with @result or -errno. */
 void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op *out,
-	      int result, struct during when);
+	      int result, struct time_range when);
 
 void model_setup(struct file *f, const struct twheel_setup *setup, int result);
 void model_cancel_all(struct file *f, const struct twheel_cancel_all *in,
-		      const struct twheel_cancel_all *out, struct during when);
-void model_stop(struct file *f, struct during when);
-void model_info(struct file *f, const struct twheel_info *info, struct during when);
-void model_stats(struct file *f, const struct twheel_stats *stats, struct during when);
+		      const struct twheel_cancel_all *out, struct time_range when);
+void model_stop(struct file *f, struct time_range when);
+void model_info(struct file *f, const struct twheel_info *info, struct time_range when);
+void model_stats(struct file *f, const struct twheel_stats *stats, struct time_range when);
 void model_list_entry(struct file *f, const struct twheel_list_entry *entry,
-		      struct during when);
+		      struct time_range when);
 
 /* An event was read. */
-void model_event(struct file *f, const struct twheel_event *event, struct during when);
+void model_event(struct file *f, const struct twheel_event *event, struct time_range when);
 /* A read() has met all events that existed before it. */
 void model_drained(struct file *f);
 /* A read() has met the withdrawn event of a cell after STOP. */
@@ -155,7 +155,7 @@ void model_dropped(struct file *f, struct timeout *t);
 /* A read() has found no event, or the end of events. */
 void model_no_event(struct file *f, int is_end, int interrupted);
 /* poll() has returned @revents. */
-void model_poll(struct file *f, short revents, struct during when);
+void model_poll(struct file *f, short revents, struct time_range when);
 
 /* The first live cell from number n on, or NULL. */
 struct timeout *model_pick_cell(struct file *f, unsigned int n);

@@ -47,13 +47,13 @@ static const struct {
 	const char *name;
 	size_t offset;
 } fields[] = {
-	{ "who", offsetof(struct step, who) },
+	{ "thread", offsetof(struct step, thread) },
 	{ "fd", offsetof(struct step, fd) },
 	{ "target", offsetof(struct step, target) },
 	{ "when", offsetof(struct step, when) },
 	{ "span", offsetof(struct step, span) },
 	{ "flags", offsetof(struct step, flags) },
-	{ "odd", offsetof(struct step, odd) },
+	{ "error", offsetof(struct step, error) },
 };
 
 #define NR_FIELDS	ARRAY_SIZE(fields)
@@ -64,75 +64,75 @@ static uint8_t *field_of(struct step *step, unsigned int field)
 }
 
 /* splitmix64: the first numbers are good for any seed. */
-static uint64_t dice_next(struct dice *dice)
+static uint64_t generator_next(struct generator *generator)
 {
-	uint64_t z = dice->state += 0x9e3779b97f4a7c15;
+	uint64_t z = generator->state += 0x9e3779b97f4a7c15;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
 	z = (z ^ z >> 27) * 0x94d049bb133111eb;
 	return z ^ z >> 31;
 }
 
-struct dice dice_of(uint64_t seed, uint64_t number)
+struct generator generator_init(uint64_t seed, uint64_t number)
 {
-	struct dice dice = { .state = seed };
+	struct generator generator = { .state = seed };
 
-	dice.state = dice_next(&dice) + number;
-	return dice;
+	generator.state = generator_next(&generator) + number;
+	return generator;
 }
 
-uint32_t roll(struct dice *dice, uint32_t sides)
+uint32_t random_below(struct generator *generator, uint32_t sides)
 {
-	return (dice_next(dice) >> 32) * sides >> 32;
+	return (generator_next(generator) >> 32) * sides >> 32;
 }
 
-static int one_in(struct dice *dice, uint32_t sides)
+static int one_in(struct generator *generator, uint32_t sides)
 {
-	return !roll(dice, sides);
+	return !random_below(generator, sides);
 }
 
 /* Generation */
 
-static enum kind roll_kind(struct dice *dice)
+static enum kind random_kind(struct generator *generator)
 {
 	unsigned int sum = 0, left;
 	enum kind kind = 0;
 
 	for (unsigned int i = 0; i < NR_KINDS; i++)
 		sum += kinds[i].weight;
-	left = roll(dice, sum);
+	left = random_below(generator, sum);
 	while (left >= kinds[kind].weight)
 		left -= kinds[kind++].weight;
 	return kind;
 }
 
-static void make_step(struct step *step, enum kind kind, struct dice *dice)
+static void generate_step(struct step *step, enum kind kind, struct generator *generator)
 {
 	*step = (struct step) {
 		.kind = kind,
-		.who = roll(dice, 256),
-		.fd = one_in(dice, 3) ? roll(dice, 256) : 0,
-		.target = roll(dice, 256),
-		.when = roll(dice, 256),
-		.span = one_in(dice, 3) ? roll(dice, 256) : 0,
-		.flags = one_in(dice, 2) ? roll(dice, 256) : 0,
-		.odd = one_in(dice, 6) ? roll(dice, 256) : 0,
+		.thread = random_below(generator, 256),
+		.fd = one_in(generator, 3) ? random_below(generator, 256) : 0,
+		.target = random_below(generator, 256),
+		.when = random_below(generator, 256),
+		.span = one_in(generator, 3) ? random_below(generator, 256) : 0,
+		.flags = one_in(generator, 2) ? random_below(generator, 256) : 0,
+		.error = one_in(generator, 6) ? random_below(generator, 256) : 0,
 	};
 }
 
-void program_make(struct program *program, struct dice *dice)
+void program_generate(struct program *program, struct generator *generator)
 {
 	unsigned int i;
 
-	program->threads = one_in(dice, 4) ? 2 + roll(dice, MAX_THREADS - 1) : 1;
-	program->nr = 6 + roll(dice, MAX_STEPS - 6);
+	program->threads = one_in(generator, 4) ? 2 + random_below(generator, MAX_THREADS - 1) : 1;
+	program->nr = 6 + random_below(generator, MAX_STEPS - 6);
 	for (i = 0; i < program->nr; i++)
-		make_step(&program->steps[i], roll_kind(dice), dice);
+		generate_step(&program->steps[i], random_kind(generator), generator);
 	program->steps[0] = (struct step) { .kind = OPEN };
-	if (one_in(dice, 2))
-		make_step(&program->steps[1], SETUP, dice);
-	if (one_in(dice, 2))
-		program->steps[1].odd = 0;
+	if (one_in(generator, 2))
+		generate_step(&program->steps[1], SETUP, generator);
+	if (one_in(generator, 2))
+		program->steps[1].error = 0;
 }
 
 /* Mutation */
@@ -154,12 +154,12 @@ static void insert(struct program *program, const struct step *step, unsigned in
 	program->nr++;
 }
 
-static void change_field(struct program *program, struct dice *dice)
+static void change_field(struct program *program, struct generator *generator)
 {
-	struct step *step = &program->steps[roll(dice, program->nr)];
-	uint8_t *field = field_of(step, roll(dice, NR_FIELDS));
+	struct step *step = &program->steps[random_below(generator, program->nr)];
+	uint8_t *field = field_of(step, random_below(generator, NR_FIELDS));
 
-	switch (roll(dice, 4)) {
+	switch (random_below(generator, 4)) {
 	case 0:
 		*field = 0;
 		break;
@@ -167,78 +167,79 @@ static void change_field(struct program *program, struct dice *dice)
 		*field += 1;
 		break;
 	case 2:
-		*field ^= 1 << roll(dice, 8);
+		*field ^= 1 << random_below(generator, 8);
 		break;
 	default:
-		*field = roll(dice, 256);
+		*field = random_below(generator, 256);
 		break;
 	}
 }
 
-static void insert_made(struct program *program, struct dice *dice)
+static void insert_random_step(struct program *program, struct generator *generator)
 {
 	struct step step;
 
-	make_step(&step, roll_kind(dice), dice);
-	insert(program, &step, roll(dice, program->nr));
+	generate_step(&step, random_kind(generator), generator);
+	insert(program, &step, random_below(generator, program->nr));
 }
 
-static void repeat_step(struct program *program, struct dice *dice)
+static void repeat_step(struct program *program, struct generator *generator)
 {
-	struct step step = program->steps[roll(dice, program->nr)];
+	struct step step = program->steps[random_below(generator, program->nr)];
 
-	insert(program, &step, roll(dice, program->nr));
+	insert(program, &step, random_below(generator, program->nr));
 }
 
-static void insert_run(struct program *program, const struct program *other,
-		       struct dice *dice)
+static void insert_steps_of(struct program *program, const struct program *other,
+			    struct generator *generator)
 {
-	unsigned int first = roll(dice, other->nr);
-	unsigned int nr = 1 + roll(dice, other->nr - first);
-	unsigned int where = roll(dice, program->nr);
+	unsigned int first = random_below(generator, other->nr);
+	unsigned int nr = 1 + random_below(generator, other->nr - first);
+	unsigned int where = random_below(generator, program->nr);
 
 	for (unsigned int i = 0; i < nr && where + i < MAX_STEPS - 1; i++)
 		insert(program, &other->steps[first + i], where + i);
 }
 
 static void mutate_once(struct program *program, const struct program *other,
-			struct dice *dice)
+			struct generator *generator)
 {
-	switch (roll(dice, 12)) {
+	switch (random_below(generator, 12)) {
 	case 0:
-		insert_run(program, other, dice);
+		insert_steps_of(program, other, generator);
 		break;
 	case 1:
-		repeat_step(program, dice);
+		repeat_step(program, generator);
 		break;
 	case 2:
 	case 3:
-		insert_made(program, dice);
+		insert_random_step(program, generator);
 		break;
 	case 4:
 	case 5:
 		if (program->nr > 1)
-			program_remove(program, roll(dice, program->nr), 1);
+			program_remove(program, random_below(generator, program->nr), 1);
 		break;
 	case 6:
-		program->steps[roll(dice, program->nr)].kind = roll_kind(dice);
+		program->steps[random_below(generator, program->nr)].kind = random_kind(generator);
 		break;
 	case 7:
-		if (one_in(dice, 4))
-			program->threads = 1 + roll(dice, MAX_THREADS);
+		if (one_in(generator, 4))
+			program->threads = 1 + random_below(generator, MAX_THREADS);
 		break;
 	default:
-		change_field(program, dice);
+		change_field(program, generator);
 		break;
 	}
 }
 
-void program_mutate(struct program *program, const struct program *other, struct dice *dice)
+void program_mutate(struct program *program, const struct program *other,
+		    struct generator *generator)
 {
-	unsigned int changes = 1 + roll(dice, 6);
+	unsigned int changes = 1 + random_below(generator, 6);
 
 	while (changes--)
-		mutate_once(program, other, dice);
+		mutate_once(program, other, generator);
 }
 
 /* Text form */

@@ -13,7 +13,7 @@
  * unless it is 1.
  *
  *	threads 4
- *	open fd=1 odd=2
+ *	open fd=1 error=2
  *	arm fd=1 when=11 flags=4
  */
 #ifndef TWHEEL_FUZZ_PROGRAM_H
@@ -40,16 +40,16 @@ enum kind {
 /**
  * struct step - a step of a program
  * @kind: enum kind
- * @who: number of the thread that runs it, with several threads
+ * @thread: number of the thread that runs it, with several threads
  * @fd: selects the descriptor
  * @target: selects the timeout, or a number of things
- * @when: selects the time, as moment_of() defines
+ * @when: selects the time, as time_of() defines
  * @span: selects the interval, or a size
  * @flags: depends on the kind
- * @odd: selects an error of the step; 0: none
+ * @error: selects an error of the step; 0: none
  */
 struct step {
-	uint8_t kind, who, fd, target, when, span, flags, odd;
+	uint8_t kind, thread, fd, target, when, span, flags, error;
 };
 
 /**
@@ -65,20 +65,21 @@ struct program {
 };
 
 /* Random numbers. The same seed gives the same numbers on any machine. */
-struct dice {
+struct generator {
 	uint64_t state;
 };
 
-struct dice dice_of(uint64_t seed, uint64_t number);
-uint32_t roll(struct dice *dice, uint32_t sides);
+struct generator generator_init(uint64_t seed, uint64_t number);
+uint32_t random_below(struct generator *generator, uint32_t sides);
 
 static inline enum kind kind_of(const struct step *step)
 {
 	return step->kind % NR_KINDS;
 }
 
-void program_make(struct program *program, struct dice *dice);
-void program_mutate(struct program *program, const struct program *other, struct dice *dice);
+void program_generate(struct program *program, struct generator *generator);
+void program_mutate(struct program *program, const struct program *other,
+		    struct generator *generator);
 void program_remove(struct program *program, unsigned int first, unsigned int nr);
 
 void program_print(FILE *file, const struct program *program);

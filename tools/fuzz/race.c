@@ -2,8 +2,8 @@
 /*
  * Several threads that use one file.
  *
- * @who assigns each step of a program to a thread, and each thread runs its steps in order.
- *	Steps that need exclusive use of the file are left out. The ledger judges the
+ * @thread assigns each step of a program to a thread, and each thread runs its steps in order.
+ *	Steps that need exclusive use of the file are left out. The ledger checks the
  *	results at the end. Only the thread that armed an id moves it, so that the order of
  *	its armings is known; all other operations may come from any thread.
  *
@@ -41,7 +41,7 @@
 #define NR_CELLS	96		/* the sink looks at all of them in one batch */
 #define US		1000ULL
 #define MS		(1000 * US)
-#define PATIENCE_NS	(10000 * MS)	/* time limit for a cell that is due, and for a wakeup */
+#define TIME_LIMIT_NS	(10000 * MS)	/* time limit for a cell that is due, and for a wakeup */
 #define SLEEP_MS	20000		/* longer than the time limit */
 #define SOON_NS		(20 * MS)
 
@@ -64,7 +64,7 @@ static uint64_t now(void)
 	return clock_ns(shared.file.clock);
 }
 
-static int call(unsigned long command, void *arg, struct during *when)
+static int timed_ioctl(unsigned long command, void *arg, struct time_range *when)
 {
 	int ret;
 
@@ -75,14 +75,14 @@ static int call(unsigned long command, void *arg, struct during *when)
 }
 
 /* A deadline that is used only once. */
-static uint64_t unlike(unsigned int thread, uint64_t moment)
+static uint64_t unique_deadline(unsigned int thread, uint64_t moment)
 {
 	uint64_t serial = ++shared.serials[thread] * MAX_THREADS + thread;
 
 	return (moment & ~0xfffULL & NEVER) | (serial & 0xfff);
 }
 
-static struct twheel_op op_for_cell(unsigned int thread, const struct step *step)
+static struct twheel_op thread_cell_op(unsigned int thread, const struct step *step)
 {
 	unsigned int n = step->target % NR_CELLS;
 	struct twheel_op op = { .opcode = opcode_of(step), .id = shared.ids[n] };
@@ -90,8 +90,9 @@ static struct twheel_op op_for_cell(unsigned int thread, const struct step *step
 	if (op.opcode == TWHEEL_OP_MOD) {
 		op.flags = TWHEEL_F_CELL | TWHEEL_F_ABS;
 		op.cookie = n;
-		op.expires_ns = step->when % 4 ? unlike(thread, now() + step->when * 20 * US) :
-						 TWHEEL_CELL_IDLE;
+		op.expires_ns = step->when % 4 ?
+				unique_deadline(thread, now() + step->when * 20 * US) :
+				TWHEEL_CELL_IDLE;
 	}
 	/* A cancelled cell does not come back, so cancel few of them. */
 	if (op.opcode == TWHEEL_OP_CANCEL && step->when % 4)
@@ -99,22 +100,22 @@ static struct twheel_op op_for_cell(unsigned int thread, const struct step *step
 	return op;
 }
 
-/* Like op_of(), with an id and a cookie for one of several threads. */
-static struct twheel_op op_for(unsigned int thread, const struct step *step)
+/* Like step_to_op(), with an id and a cookie for one of several threads. */
+static struct twheel_op thread_op(unsigned int thread, const struct step *step)
 {
 	struct step plain = *step;
 	unsigned int n = step->target;
 	struct twheel_op op;
 
-	plain.odd = 0;
+	plain.error = 0;
 	/*
 	 * Make no new cells: a thread with the id of an ended cell would write to the next
 	 * one.
 	 */
-	plain.who = 0;
+	plain.thread = 0;
 	if (step->span % 8 == 3 && kind_of(step) != ARM)
-		return op_for_cell(thread, step);
-	op = op_of(&plain, &shared.file, now());
+		return thread_cell_op(thread, step);
+	op = step_to_op(&plain, &shared.file, now());
 	if (op.opcode != TWHEEL_OP_ARM)
 		op.id = ledger_pick(thread, op.opcode == TWHEEL_OP_MOD ? n | 64 : n);
 	if (op.opcode <= TWHEEL_OP_MOD)
@@ -124,8 +125,8 @@ static struct twheel_op op_for(unsigned int thread, const struct step *step)
 	return op;
 }
 
-static void note_op(unsigned int thread, const struct twheel_op *in, const struct twheel_op *out,
-		    int result, struct during when)
+static void record_op(unsigned int thread, const struct twheel_op *in, const struct twheel_op *out,
+		      int result, struct time_range when)
 {
 	/* A valid operation must not return -EINVAL. */
 	if (model_op_valid(shared.file.clock, in))
@@ -136,12 +137,12 @@ static void note_op(unsigned int thread, const struct twheel_op *in, const struc
 
 static void race_op(unsigned int thread, const struct step *step)
 {
-	struct twheel_op in = op_for(thread, step), out = in;
-	struct during when;
-	int ret = call(TWHEEL_IOC_OP, &out, &when);
+	struct twheel_op in = thread_op(thread, step), out = in;
+	struct time_range when;
+	int ret = timed_ioctl(TWHEEL_IOC_OP, &out, &when);
 
 	EXPECT(out.result == in.result, "opcode %u: the result is written", in.opcode);
-	note_op(thread, &in, &out, ret, when);
+	record_op(thread, &in, &out, ret, when);
 }
 
 /* Submit runs of different operations; their ids were picked before the call. */
@@ -154,8 +155,8 @@ static void race_submit(unsigned int thread, const struct step *step)
 		.nr = 1 + step->when % MAX_OPS,
 		.op_size = sizeof(out[0]),
 	};
-	unsigned int run = 1 + step->who / MAX_THREADS % 8;
-	struct during when;
+	unsigned int run = 1 + step->thread / MAX_THREADS % 8;
+	struct time_range when;
 	int ret;
 
 	for (uint32_t i = 0; i < submit.nr; i++) {
@@ -164,28 +165,28 @@ static void race_submit(unsigned int thread, const struct step *step)
 		each.kind = kinds[(i / run + step->span) % (1 + step->flags % sizeof(kinds))];
 		each.target += i;
 		each.when += i * 7;
-		in[i] = op_for(thread, &each);
+		in[i] = thread_op(thread, &each);
 	}
 	memcpy(out, in, submit.nr * sizeof(in[0]));
-	ret = call(TWHEEL_IOC_SUBMIT, &submit, &when);
+	ret = timed_ioctl(TWHEEL_IOC_SUBMIT, &submit, &when);
 	EXPECT(!ret && submit.done == submit.nr, "SUBMIT: error %d, %u done of %u", -ret,
 	       submit.done, submit.nr);
 	device_count(submit.nr);
 	for (uint32_t i = 0; i < submit.nr; i++)
-		note_op(thread, &in[i], &out[i], out[i].result, when);
+		record_op(thread, &in[i], &out[i], out[i].result, when);
 }
 
 static void race_cancel_all(unsigned int thread, const struct step *step)
 {
 	struct twheel_cancel_all all = { 0 };
-	struct during when;
+	struct time_range when;
 	int ret;
 
 	if (step->target % 4) {
 		all.flags = TWHEEL_CANCEL_COOKIE;
 		all.cookie = (uint64_t)(thread + 1) << 32 | shared.cookies[thread];
 	}
-	ret = call(TWHEEL_IOC_CANCEL_ALL, &all, &when);
+	ret = timed_ioctl(TWHEEL_IOC_CANCEL_ALL, &all, &when);
 	EXPECT(!ret, "CANCEL_ALL: error %d", -ret);
 	EXPECT(!all.flags || all.pending + all.withdrawn <= 1, "CANCEL_ALL: %u and %u of a cookie",
 	       all.pending, all.withdrawn);
@@ -200,11 +201,11 @@ static void race_list(unsigned int thread, const struct step *step)
 		.nr = 1 + step->when % MAX_EVENTS,
 		.entry_size = sizeof(entries[0]),
 	};
-	struct during all = { .begin = now() }, when;
+	struct time_range all = { .begin = now() }, when;
 	uint32_t found = 0;
 
 	do {
-		int ret = call(TWHEEL_IOC_LIST, &list, &when);
+		int ret = timed_ioctl(TWHEEL_IOC_LIST, &list, &when);
 
 		EXPECT(!ret, "LIST: error %d", -ret);
 		for (uint32_t i = 0; i < list.done; i++)
@@ -218,7 +219,7 @@ static void race_list(unsigned int thread, const struct step *step)
 static void race_info(unsigned int thread, int fd)
 {
 	struct twheel_info info;
-	struct during when = { .begin = now() };
+	struct time_range when = { .begin = now() };
 	int ret = device_ioctl(fd, TWHEEL_IOC_INFO, &info);
 
 	when.end = now();
@@ -239,8 +240,8 @@ static void race_dup(unsigned int thread)
 static void race_stats(void)
 {
 	struct twheel_stats stats;
-	struct during when;
-	int ret = call(TWHEEL_IOC_STATS, &stats, &when);
+	struct time_range when;
+	int ret = timed_ioctl(TWHEEL_IOC_STATS, &stats, &when);
 
 	EXPECT(!ret, "STATS: error %d", -ret);
 	EXPECT(stats.armed == stats.cancelled + stats.withdrawn + stats.ended + stats.live,
@@ -250,7 +251,7 @@ static void race_stats(void)
 
 static ssize_t read_events(unsigned int thread, struct twheel_event *events, unsigned int nr)
 {
-	struct during when = { .begin = now() };
+	struct time_range when = { .begin = now() };
 	ssize_t ret = device_read(shared.fd, events, nr * sizeof(*events));
 
 	when.end = now();
@@ -274,7 +275,7 @@ static void read_all(unsigned int thread)
 {
 	struct twheel_event events[MAX_EVENTS];
 
-	while (!disagreed() && read_events(thread, events, MAX_EVENTS) > 0)
+	while (!mismatch_found() && read_events(thread, events, MAX_EVENTS) > 0)
 		;
 }
 
@@ -282,8 +283,8 @@ static void read_all(unsigned int thread)
 static void race_stop(unsigned int thread)
 {
 	struct twheel_event events[MAX_EVENTS];
-	struct during when;
-	int ret = call(TWHEEL_IOC_STOP, NULL, &when);
+	struct time_range when;
+	int ret = timed_ioctl(TWHEEL_IOC_STOP, NULL, &when);
 
 	EXPECT(!ret, "STOP: error %d", -ret);
 	ledger_stop(thread, when);
@@ -320,7 +321,7 @@ static uint64_t load(const __u64 *member)
 /* Exchange the word. Returns the look. */
 static uint64_t exchange(unsigned int thread, unsigned int n, uint64_t word)
 {
-	struct during when = { .begin = now() };
+	struct time_range when = { .begin = now() };
 	uint64_t old = __atomic_exchange_n(&shared.cells[n].word, word, __ATOMIC_SEQ_CST);
 	uint64_t look = load(&shared.cells[n].look);
 
@@ -333,7 +334,7 @@ static uint64_t exchange(unsigned int thread, unsigned int n, uint64_t word)
 /* Cancel the arming for @deadline, and no other one. */
 static void cancel_one(unsigned int thread, unsigned int n, uint64_t deadline)
 {
-	struct during when = { .begin = now() };
+	struct time_range when = { .begin = now() };
 	uint64_t old = deadline;
 	int done = __atomic_compare_exchange_n(&shared.cells[n].word, &old, TWHEEL_CELL_IDLE, 0,
 					       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -348,8 +349,8 @@ static void cancel_one(unsigned int thread, unsigned int n, uint64_t deadline)
 static void kick(unsigned int thread, unsigned int n, uint64_t deadline)
 {
 	struct twheel_op op = { .opcode = TWHEEL_OP_KICK, .id = shared.ids[n] };
-	struct during when;
-	int ret = call(TWHEEL_IOC_OP, &op, &when);
+	struct time_range when;
+	int ret = timed_ioctl(TWHEEL_IOC_OP, &op, &when);
 
 	ledger_op(thread, &op, &op, ret, when);
 	if (ret)
@@ -358,7 +359,7 @@ static void kick(unsigned int thread, unsigned int n, uint64_t deadline)
 
 static void arm_cell(unsigned int thread, unsigned int n, uint64_t moment)
 {
-	uint64_t deadline = unlike(thread, moment);
+	uint64_t deadline = unique_deadline(thread, moment);
 
 	shared.last[thread] = deadline;
 	if (exchange(thread, n, deadline) > deadline)
@@ -374,16 +375,16 @@ static uint64_t due_time(uint64_t deadline)
 }
 
 /* A cell that is due soon fires or is moved by another thread, so the arming has an end. */
-static void await_cell(unsigned int n)
+static void wait_for_cell(unsigned int n)
 {
-	uint64_t word = load(&shared.cells[n].word), give_up = now() + PATIENCE_NS;
+	uint64_t word = load(&shared.cells[n].word), give_up = now() + TIME_LIMIT_NS;
 
 	if (word > NEVER || due_time(word) > now() + SOON_NS)
 		return;
-	while (load(&shared.cells[n].word) == word && !disagreed()) {
+	while (load(&shared.cells[n].word) == word && !mismatch_found()) {
 		EXPECT(now() < give_up, "cell %u is due at %llu, and its look is %llu", n,
 		       (unsigned long long)word, (unsigned long long)load(&shared.cells[n].look));
-		device_look(shared.fd, 50);
+		device_let_look(shared.fd, 50);
 	}
 }
 
@@ -392,7 +393,7 @@ static void burst(unsigned int thread, const struct step *step)
 	static const int64_t ahead[] = { -MS, 0, 20 * US, 100 * US, 300 * US, MS, 2 * MS, 30 * MS };
 	unsigned int n = step->target % NR_CELLS;
 
-	for (unsigned int i = 0; i < 1U + step->span % 32 && !disagreed(); i++) {
+	for (unsigned int i = 0; i < 1U + step->span % 32 && !mismatch_found(); i++) {
 		if ((step->flags >> 3 ^ i) % 4 == 1)
 			exchange(thread, n, TWHEEL_CELL_IDLE);
 		else
@@ -400,20 +401,20 @@ static void burst(unsigned int thread, const struct step *step)
 	}
 }
 
-static void await_cells(void)
+static void wait_for_cells(void)
 {
 	for (unsigned int n = 0; n < NR_CELLS; n++)
-		await_cell(n);
+		wait_for_cell(n);
 }
 
 /* Arm all cells for the same time with one call, so that they have the same distance too. */
-static void move_all(unsigned int thread, uint64_t moment)
+static void arm_all_cells(unsigned int thread, uint64_t moment)
 {
 	struct twheel_op in[NR_CELLS], out[NR_CELLS];
 	struct twheel_submit submit = {
 		.ops = (uintptr_t)out, .nr = NR_CELLS, .op_size = sizeof(out[0]),
 	};
-	struct during when;
+	struct time_range when;
 	int ret;
 
 	for (unsigned int n = 0; n < NR_CELLS; n++)
@@ -421,11 +422,11 @@ static void move_all(unsigned int thread, uint64_t moment)
 			.opcode = TWHEEL_OP_MOD,
 			.flags = TWHEEL_F_CELL | TWHEEL_F_ABS,
 			.id = shared.ids[n],
-			.expires_ns = unlike(thread, moment),
+			.expires_ns = unique_deadline(thread, moment),
 			.cookie = n,
 		};
 	memcpy(out, in, sizeof(in));
-	ret = call(TWHEEL_IOC_SUBMIT, &submit, &when);
+	ret = timed_ioctl(TWHEEL_IOC_SUBMIT, &submit, &when);
 	EXPECT(!ret && submit.done == NR_CELLS, "SUBMIT: error %d, %u done", -ret, submit.done);
 	device_count(NR_CELLS);
 	for (unsigned int n = 0; n < NR_CELLS; n++)
@@ -436,11 +437,11 @@ static void move_all(unsigned int thread, uint64_t moment)
  * Make the kernel look at all cells in sequence: armed, idle for the first look, or idle
  * for the second. It does so on this CPU, so the thread moves to another one.
  */
-static void begin_sweep(unsigned int thread, const struct step *step)
+static void start_sweep(unsigned int thread, const struct step *step)
 {
 	uint64_t moment = now() + 500 * US + step->when * 4 * US;
 
-	move_all(thread, moment);
+	arm_all_cells(thread, moment);
 	move_to_cpu(thread + 1);
 	for (unsigned int n = 0; n < NR_CELLS && step->flags & 0xc0; n++)
 		exchange(thread, n, TWHEEL_CELL_IDLE);
@@ -455,7 +456,7 @@ static void begin_sweep(unsigned int thread, const struct step *step)
 }
 
 /* Wait until the kernel begins to look. Returns whether a sweep was about to begin. */
-static int await_sweep(void)
+static int wait_for_sweep(void)
 {
 	uint64_t moment = __atomic_load_n(&shared.sweep, __ATOMIC_ACQUIRE);
 	uint64_t word = load(&shared.cells[0].word), look = load(&shared.cells[0].look);
@@ -476,28 +477,29 @@ static void join_sweep(unsigned int thread, const struct step *step)
 {
 	uint64_t deadlines[NR_CELLS], looks[NR_CELLS], moment;
 
-	if (!await_sweep())
+	if (!wait_for_sweep())
 		return;
 	moment = now() + (step->when & 4 ? 2 * MS : 0) - (step->when & 8 ? MS : 0);
 	for (unsigned int n = NR_CELLS; n--;) {
-		deadlines[n] = step->when % 4 == 3 ? TWHEEL_CELL_IDLE : unlike(thread, moment);
+		deadlines[n] = step->when % 4 == 3 ? TWHEEL_CELL_IDLE :
+						     unique_deadline(thread, moment);
 		looks[n] = exchange(thread, n, deadlines[n]);
 	}
-	for (unsigned int n = 0; n < NR_CELLS && !disagreed(); n++) {
+	for (unsigned int n = 0; n < NR_CELLS && !mismatch_found(); n++) {
 		if (looks[n] > deadlines[n])
 			kick(thread, n, deadlines[n]);
 	}
-	await_cells();
+	wait_for_cells();
 }
 
 /* If another thread has begun a sweep, take part in it. */
-static void attend_sweep(unsigned int thread, const struct step *step)
+static void help_sweep(unsigned int thread, const struct step *step)
 {
 	if (__atomic_load_n(&shared.sweep, __ATOMIC_RELAXED) < now())
 		return;
 	if (thread % 2)
 		join_sweep(thread, step);
-	else if (await_sweep())
+	else if (wait_for_sweep())
 		read_all(thread);
 }
 
@@ -506,8 +508,8 @@ static void sweep(unsigned int thread, struct step step)
 {
 	unsigned int tries = 1 + step.target % 8;
 
-	for (unsigned int i = 0; i < tries && !disagreed(); i++) {
-		begin_sweep(thread, &step);
+	for (unsigned int i = 0; i < tries && !mismatch_found(); i++) {
+		start_sweep(thread, &step);
 		join_sweep(thread, &step);
 		move_to_cpu(thread);
 		step.when += 5;
@@ -537,8 +539,8 @@ static void race_cell(unsigned int thread, const struct step *step)
 	}
 }
 
-/* Whether this STOP is left to late_stop(). */
-static int is_late(const struct step *step)
+/* Whether this STOP is left to final_stop(). */
+static int is_final_stop(const struct step *step)
 {
 	return step->target % 2;
 }
@@ -556,7 +558,7 @@ static void race_step(unsigned int thread, const struct step *step)
 		race_cancel_all(thread, step);
 		break;
 	case STOP:
-		if (!is_late(step))
+		if (!is_final_stop(step))
 			race_stop(thread);
 		break;
 	case LIST:
@@ -596,7 +598,7 @@ static void race_step(unsigned int thread, const struct step *step)
  * Wait for the STOP that a thread makes. It wakes all that wait: some for events, which they
  * read, and some for the end alone.
  */
-static void await_stop(unsigned int thread)
+static void wait_for_stop(unsigned int thread)
 {
 	int reads = thread % 2 == 0;
 	uint64_t *since = reads ? &shared.stopped : &shared.ended, moment, begin;
@@ -607,17 +609,17 @@ static void await_stop(unsigned int thread)
 		device_poll(shared.fd, reads ? POLLIN : 0, SLEEP_MS, &revents);
 		moment = __atomic_load_n(since, __ATOMIC_ACQUIRE);
 		/* A thread that comes later has not waited for so long. */
-		EXPECT(!moment || now() < (moment > begin ? moment : begin) + PATIENCE_NS,
+		EXPECT(!moment || now() < (moment > begin ? moment : begin) + TIME_LIMIT_NS,
 		       "STOP does not wake");
 		if (reads)
 			read_all(thread);
-	} while (!(revents & POLLHUP) && !disagreed());
+	} while (!(revents & POLLHUP) && !mismatch_found());
 	if (reads)
 		__atomic_store_n(&shared.ended, now(), __ATOMIC_RELEASE);
 }
 
 /* STOP when the other threads wait, as a rule. It finds nothing to make an event of. */
-static void late_stop(unsigned int thread)
+static void final_stop(unsigned int thread)
 {
 	const struct step all = { .kind = CANCEL_ALL };
 
@@ -627,33 +629,33 @@ static void late_stop(unsigned int thread)
 	race_stop(thread);
 }
 
-static void run_part(unsigned int thread)
+static void run_thread_steps(unsigned int thread)
 {
 	const struct program *program = shared.program;
-	int stops = 0, late = 0;
+	int stops = 0, final = 0;
 
-	for (unsigned int i = 0; i < program->nr && !disagreed(); i++) {
+	for (unsigned int i = 0; i < program->nr && !mismatch_found(); i++) {
 		if (kind_of(&program->steps[i]) == STOP) {
 			stops = 1;
-			late |= is_late(&program->steps[i]);
+			final |= is_final_stop(&program->steps[i]);
 		}
-		if (program->steps[i].who % program->threads != thread)
+		if (program->steps[i].thread % program->threads != thread)
 			continue;
 		/* A thread can move a timeout on its way to the sink only from another CPU. */
 		move_to_cpu(thread + program->steps[i].fd);
 		if (shared.cells)
-			attend_sweep(thread, &program->steps[i]);
+			help_sweep(thread, &program->steps[i]);
 		race_step(thread, &program->steps[i]);
 	}
-	if (late && thread == 0 && !disagreed())
-		late_stop(thread);
-	if (stops && !disagreed())
-		await_stop(thread);
+	if (final && thread == 0 && !mismatch_found())
+		final_stop(thread);
+	if (stops && !mismatch_found())
+		wait_for_stop(thread);
 }
 
 /* Threads */
 
-static void *work(void *arg)
+static void *thread_main(void *arg)
 {
 	unsigned int thread = (uintptr_t)arg;
 
@@ -663,8 +665,8 @@ static void *work(void *arg)
 		pthread_barrier_wait(&shared.begin);
 		coverage_reset();
 		if (thread < shared.program->threads)
-			run_part(thread);
-		coverage_leave();
+			run_thread_steps(thread);
+		coverage_pass_on();
 		pthread_barrier_wait(&shared.end);
 	}
 	return NULL;
@@ -677,7 +679,7 @@ static void start_threads(void)
 	pthread_barrier_init(&shared.begin, NULL, MAX_THREADS);
 	pthread_barrier_init(&shared.end, NULL, MAX_THREADS);
 	for (uintptr_t i = 1; i < MAX_THREADS; i++) {
-		if (pthread_create(&thread, NULL, work, (void *)i)) {
+		if (pthread_create(&thread, NULL, thread_main, (void *)i)) {
 			fputs("fuzz: no threads\n", stderr);
 			exit(1);
 		}
@@ -700,7 +702,7 @@ static void set_up(void)
 	for (unsigned int i = 0; i < program->nr; i++) {
 		if (kind_of(&program->steps[i]) != SETUP)
 			continue;
-		setup = setup_of(&program->steps[i]);
+		setup = step_to_setup(&program->steps[i]);
 		setup.max_timeouts = 0;
 		break;
 	}
@@ -723,8 +725,8 @@ static void make_cells(void)
 			.cookie = n,
 		};
 		struct twheel_op out = in;
-		struct during when;
-		int ret = call(TWHEEL_IOC_OP, &out, &when);
+		struct time_range when;
+		int ret = timed_ioctl(TWHEEL_IOC_OP, &out, &when);
 
 		EXPECT(!ret && (uint32_t)out.id == n, "ARM: %d, id %#llx of cell %u", ret, out.id,
 		       n);
@@ -737,16 +739,16 @@ static void make_cells(void)
 static void end_cells(void)
 {
 	struct twheel_info info;
-	struct during when;
+	struct time_range when;
 
-	call(TWHEEL_IOC_INFO, &info, &when);
+	timed_ioctl(TWHEEL_IOC_INFO, &info, &when);
 	for (unsigned int n = 0; n < NR_CELLS; n++) {
 		EXPECT(!(info.flags & TWHEEL_INFO_STOPPED) || load(&shared.cells[n].word) > NEVER,
 		       "cell %u is armed after STOP", n);
-		await_cell(n);
+		wait_for_cell(n);
 	}
 	/* Cells that are not yet due may become due meanwhile. */
-	for (unsigned int n = 0; n < NR_CELLS && !disagreed(); n++)
+	for (unsigned int n = 0; n < NR_CELLS && !mismatch_found(); n++)
 		if (load(&shared.cells[n].word) <= NEVER)
 			exchange(0, n, TWHEEL_CELL_IDLE);
 	read_all(0);
@@ -767,24 +769,24 @@ static void open_file(void)
 	shared.sweep = 0;
 	shared.stopped = 0;
 	shared.ended = 0;
-	if (shared.cells && !disagreed())
+	if (shared.cells && !mismatch_found())
 		make_cells();
 }
 
-/* The other threads have ended: cancel the remaining timeouts and judge all results. */
+/* The other threads have ended: cancel the remaining timeouts and check all results. */
 static void close_file(void)
 {
 	const struct step all = { .kind = CANCEL_ALL };
 	struct twheel_stats stats = { 0 };
-	struct during when;
+	struct time_range when;
 
-	if (shared.cells && !disagreed())
+	if (shared.cells && !mismatch_found())
 		end_cells();
-	if (!disagreed())
+	if (!mismatch_found())
 		race_cancel_all(0, &all);
-	if (!disagreed()) {
-		call(TWHEEL_IOC_STATS, &stats, &when);
-		ledger_judge(&stats);
+	if (!mismatch_found()) {
+		timed_ioctl(TWHEEL_IOC_STATS, &stats, &when);
+		ledger_check(&stats);
 	}
 	if (shared.cells)
 		device_unmap(shared.cells, 4096);
@@ -801,7 +803,7 @@ void race(const struct program *program)
 		start_threads();
 	started = 1;
 	pthread_barrier_wait(&shared.begin);
-	run_part(0);
+	run_thread_steps(0);
 	pthread_barrier_wait(&shared.end);
 	close_file();
 }

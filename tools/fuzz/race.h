@@ -4,7 +4,7 @@
 
 #include "program.h"
 
-/* Run a program in several threads. disagreed() returns whether there was a difference. */
+/* Run a program in several threads. mismatch_found() returns whether there was a difference. */
 void race(const struct program *program);
 
 #endif /* TWHEEL_FUZZ_RACE_H */

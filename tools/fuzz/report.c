@@ -8,7 +8,7 @@
 
 static struct report {
 	int verbose;
-	int disagreed;
+	int mismatch_found;
 	char text[300];
 } *report;
 
@@ -31,36 +31,36 @@ void report_init(void)
 
 void report_reset(int verbose)
 {
-	report->disagreed = 0;
+	report->mismatch_found = 0;
 	report->verbose = verbose;
 }
 
-int disagreed(void)
+int mismatch_found(void)
 {
-	return __atomic_load_n(&report->disagreed, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&report->mismatch_found, __ATOMIC_ACQUIRE);
 }
 
 /* Several threads may call this at once: the first one writes. */
-void disagree(const char *format, ...)
+void mismatch(const char *format, ...)
 {
 	static int taken;
 	va_list args;
 
-	if (disagreed() || __atomic_exchange_n(&taken, 1, __ATOMIC_ACQUIRE))
+	if (mismatch_found() || __atomic_exchange_n(&taken, 1, __ATOMIC_ACQUIRE))
 		return;
 	va_start(args, format);
 	vsnprintf(report->text, sizeof(report->text), format, args);
 	va_end(args);
-	__atomic_store_n(&report->disagreed, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&report->mismatch_found, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&taken, 0, __ATOMIC_RELEASE);
 }
 
-const char *disagreement(void)
+const char *mismatch_text(void)
 {
 	return report->text;
 }
 
-void tell(const char *format, ...)
+void log_call(const char *format, ...)
 {
 	va_list args;
 

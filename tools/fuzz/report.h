@@ -16,17 +16,17 @@ void report_init(void);
 /* Clear the report. @verbose: print each call on standard output from now on. */
 void report_reset(int verbose);
 
-void disagree(const char *format, ...) __attribute__((format(printf, 1, 2)));
-int disagreed(void);
-const char *disagreement(void);
+void mismatch(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int mismatch_found(void);
+const char *mismatch_text(void);
 
 /* Print a line about a call if verbose. */
-void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_call(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Returns from the calling function if @condition is false. */
 #define EXPECT(condition, format, ...) do {				\
 	if (!(condition)) {						\
-		disagree(format, ##__VA_ARGS__);			\
+		mismatch(format, ##__VA_ARGS__);			\
 		return;							\
 	}								\
 } while (0)

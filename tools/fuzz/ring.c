@@ -48,7 +48,7 @@ void ring_init(void)
 	ring.fd = fd;
 }
 
-int ring_exists(void)
+int ring_available(void)
 {
 	return ring.fd >= 0;
 }

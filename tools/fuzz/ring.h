@@ -9,7 +9,7 @@
 
 /* If there is no ring, no commands are made. */
 void ring_init(void);
-int ring_exists(void);
+int ring_available(void);
 
 /* Returns the number of operations that were tried, or -errno. */
 int ring_submit(int fd, const struct twheel_submit *submit);

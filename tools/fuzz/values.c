@@ -7,7 +7,7 @@
 #define MS	(1000 * US)
 #define S	(1000 * MS)
 
-uint64_t span_of(uint8_t code, uint64_t tick)
+uint64_t duration_of(uint8_t code, uint64_t tick)
 {
 	const uint64_t spans[] = {
 		0, 1, US, 50 * US, 100 * US, 200 * US, 500 * US, MS, 1500 * US, 2 * MS, 3 * MS,
@@ -19,9 +19,9 @@ uint64_t span_of(uint8_t code, uint64_t tick)
 	return spans[code % ARRAY_SIZE(spans)];
 }
 
-uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now)
+uint64_t time_of(uint8_t code, uint64_t tick, uint64_t now)
 {
-	uint64_t span = span_of(code % 32, tick);
+	uint64_t span = duration_of(code % 32, tick);
 
 	switch (code / 32) {
 	case 5:
@@ -68,8 +68,8 @@ static void fill_times(struct twheel_op *op, const struct step *step, struct fil
 	op->flags = step->flags & TWHEEL_F_ABS;
 	if (f->clock == CLOCK_REALTIME)
 		op->flags |= TWHEEL_F_ABS;
-	op->expires_ns = op->flags & TWHEEL_F_ABS ? moment_of(step->when, f->tick, now) :
-						    span_of(step->when, f->tick);
+	op->expires_ns = op->flags & TWHEEL_F_ABS ? time_of(step->when, f->tick, now) :
+						    duration_of(step->when, f->tick);
 	op->cookie = cookie_of(step->target / 16, f);
 	if (step->flags & 0x80)
 		op->slack_us = 1 + step->span * 20;
@@ -83,7 +83,7 @@ static void fill_times(struct twheel_op *op, const struct step *step, struct fil
 	}
 	if (!(step->flags & 8))
 		return;
-	op->interval_ns = span_of(step->span, f->tick);
+	op->interval_ns = duration_of(step->span, f->tick);
 	if (op->interval_ns) {
 		op->flags |= step->flags & TWHEEL_F_FIXED_DELAY;
 		op->repeat = repeats[step->flags >> 4 & 3];
@@ -91,23 +91,23 @@ static void fill_times(struct twheel_op *op, const struct step *step, struct fil
 }
 
 /* Insert an error; the operation may still be valid. */
-static void spoil(struct twheel_op *op, uint8_t odd)
+static void spoil(struct twheel_op *op, uint8_t error)
 {
-	switch (odd % 16) {
+	switch (error % 16) {
 	case 0:
 	case 1:
 	case 2:
 	case 3:
 		break;
 	case 4:
-		op->reserved = odd;
+		op->reserved = error;
 		break;
 	case 5:
 		op->flags |= TWHEEL_F_EXACT;
-		op->slack_us += odd / 16;
+		op->slack_us += error / 16;
 		break;
 	case 6:
-		op->flags |= odd / 16 ? 1U << 4 : 1U << 31;
+		op->flags |= error / 16 ? 1U << 4 : 1U << 31;
 		break;
 	case 7:
 		op->opcode = 0;
@@ -125,7 +125,7 @@ static void spoil(struct twheel_op *op, uint8_t odd)
 		op->interval_ns += 1;
 		break;
 	case 12:
-		op->repeat = odd;
+		op->repeat = error;
 		break;
 	case 13:
 		op->slack_us = UINT32_MAX;
@@ -134,12 +134,12 @@ static void spoil(struct twheel_op *op, uint8_t odd)
 		op->flags ^= TWHEEL_F_FIXED_DELAY;
 		break;
 	case 15:
-		op->flags ^= TWHEEL_F_CELL | (odd / 16 % 2 ? TWHEEL_F_ABS : 0);
+		op->flags ^= TWHEEL_F_CELL | (error / 16 % 2 ? TWHEEL_F_ABS : 0);
 		break;
 	}
 }
 
-struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
+struct twheel_op step_to_op(const struct step *step, struct file *f, uint64_t now)
 {
 	struct twheel_op op = {
 		.opcode = opcode_of(step),
@@ -151,7 +151,7 @@ struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
 	switch (op.opcode) {
 	case TWHEEL_OP_ARM:
 		op.id = 0x123456789;
-		fill_times(&op, step, f, step->who % 3 == 1 && !(step->flags & 8), now);
+		fill_times(&op, step, f, step->thread % 3 == 1 && !(step->flags & 8), now);
 		break;
 	case TWHEEL_OP_MOD:
 		t = model_find(f, op.id);
@@ -161,11 +161,11 @@ struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now)
 		op.cookie = step->when;
 		break;
 	}
-	spoil(&op, step->odd / 8);
+	spoil(&op, step->error / 8);
 	return op;
 }
 
-uint64_t odd_word_of(uint8_t code)
+uint64_t invalid_word_of(uint8_t code)
 {
 	static const uint64_t words[] = {
 		TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE - 2, TWHEEL_CELL_IDLE - 3, NEVER + 1,
@@ -175,7 +175,7 @@ uint64_t odd_word_of(uint8_t code)
 	return words[code % ARRAY_SIZE(words)];
 }
 
-struct twheel_setup setup_of(const struct step *step)
+struct twheel_setup step_to_setup(const struct step *step)
 {
 	/* The first one is used without its flag. */
 	static const uint32_t clocks[] = {
@@ -188,16 +188,16 @@ struct twheel_setup setup_of(const struct step *step)
 	static const uint32_t limits[] = { 0, 0, 1, 2, 5, 40, 700, 1U << 28, UINT32_MAX };
 	static const uint32_t slacks[] = { 0, 0, 0, 0, 1, 700, 5000, UINT32_MAX };
 	struct twheel_setup setup = {
-		.flags = step->who % ARRAY_SIZE(clocks) ? TWHEEL_SETUP_CLOCK : 0,
-		.clock = clocks[step->who % ARRAY_SIZE(clocks)],
+		.flags = step->thread % ARRAY_SIZE(clocks) ? TWHEEL_SETUP_CLOCK : 0,
+		.clock = clocks[step->thread % ARRAY_SIZE(clocks)],
 		.tick_ns = ticks[step->when % ARRAY_SIZE(ticks)],
 		.slots = slots[step->span % ARRAY_SIZE(slots)],
 		.levels = levels[step->flags % ARRAY_SIZE(levels)],
 		.max_timeouts = limits[step->target % ARRAY_SIZE(limits)],
-		.slack_us = slacks[step->odd % ARRAY_SIZE(slacks)],
+		.slack_us = slacks[step->error % ARRAY_SIZE(slacks)],
 	};
 
-	switch (step->odd / 8) {
+	switch (step->error / 8) {
 	case 1:
 		setup.flags |= 2;
 		break;

@@ -13,10 +13,10 @@
 #include "program.h"
 
 /* A duration. */
-uint64_t span_of(uint8_t code, uint64_t tick);
+uint64_t duration_of(uint8_t code, uint64_t tick);
 
 /* A point in time near @now. */
-uint64_t moment_of(uint8_t code, uint64_t tick, uint64_t now);
+uint64_t time_of(uint8_t code, uint64_t tick, uint64_t now);
 
 static inline int is_op(const struct step *step)
 {
@@ -29,11 +29,11 @@ static inline uint32_t opcode_of(const struct step *step)
 }
 
 /* The operation of a step for which is_op() is true. */
-struct twheel_op op_of(const struct step *step, struct file *f, uint64_t now);
+struct twheel_op step_to_op(const struct step *step, struct file *f, uint64_t now);
 
 /* A word that users must not write: another idle value, or FIRED. */
-uint64_t odd_word_of(uint8_t code);
+uint64_t invalid_word_of(uint8_t code);
 
-struct twheel_setup setup_of(const struct step *step);
+struct twheel_setup step_to_setup(const struct step *step);
 
 #endif /* TWHEEL_FUZZ_VALUES_H */

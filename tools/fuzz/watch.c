@@ -13,7 +13,7 @@
 #include "report.h"
 #include "watch.h"
 
-#define MINUTE_S	60
+#define TIME_LIMIT_S	60
 #define FRAMES		3	/* stack frames that show the origin of an access */
 #define REPORT_US	300000	/* maximum time that the kernel takes to print a report */
 
@@ -21,16 +21,16 @@ static int kmsg = -1;
 static timer_t timer;
 
 /* The signal interrupts calls that wait, so the program ends. */
-static void on_minute(int signal)
+static void on_time_limit(int signal)
 {
 	(void)signal;
-	disagree("a program has not ended within %d s", MINUTE_S);
+	mismatch("a program has not ended within %d s", TIME_LIMIT_S);
 }
 
 void watch_init(int of_kernel)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
-	const struct sigaction action = { .sa_handler = on_minute };
+	const struct sigaction action = { .sa_handler = on_time_limit };
 
 	sigaction(SIGUSR1, &action, NULL);
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer)) {
@@ -56,18 +56,18 @@ static void set_timer(time_t seconds)
 
 void watch_begin(void)
 {
-	set_timer(MINUTE_S);
+	set_timer(TIME_LIMIT_S);
 }
 
-static int has_mark(const char *text)
+static int is_kernel_report(const char *text)
 {
-	static const char * const marks[] = {
+	static const char * const keywords[] = {
 		"BUG", "WARNING", "KASAN", "UBSAN", "ODEBUG", "corruption", "possible ",
 		"stall", "lockup", "blocked for more than",
 	};
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(marks); i++) {
-		if (strstr(text, marks[i]))
+	for (unsigned int i = 0; i < ARRAY_SIZE(keywords); i++) {
+		if (strstr(text, keywords[i]))
 			return 1;
 	}
 	return 0;
@@ -130,7 +130,7 @@ void watch_end(void)
 	if (kmsg < 0)
 		return;
 	read_log(text, sizeof(text) / 2);
-	if (!has_mark(text))
+	if (!is_kernel_report(text))
 		return;
 	/* A report has many lines, and may not be complete. */
 	sleep_us(REPORT_US);
@@ -138,5 +138,5 @@ void watch_end(void)
 	read_log(text + used, sizeof(text) - used);
 	fputs(text, stderr);
 	if (is_ours(text))
-		disagree("a report in the kernel log: %s", text);
+		mismatch("a report in the kernel log: %s", text);
 }

@@ -12,7 +12,7 @@ void watch_init(int of_kernel);
 /* A program begins; it must end within a minute. */
 void watch_begin(void);
 
-/* The program has ended; a report in the kernel log is a disagreement. */
+/* The program has ended; a report in the kernel log is a mismatch. */
 void watch_end(void);
 
 #endif /* TWHEEL_FUZZ_WATCH_H */
