@@ -82,7 +82,7 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-static int control(const struct twheel_ctx *ctx, unsigned long request, void *arg)
+static int ctx_ioctl(const struct twheel_ctx *ctx, unsigned long request, void *arg)
 {
 	int ret;
 
@@ -191,7 +191,7 @@ static int open_process(int mode, struct twheel_ctx **ctx)
 }
 
 /* TWHEEL_KERNEL or TWHEEL_PROCESS, 0 for either, or -EINVAL. The environment comes first. */
-static int backend_of(unsigned int flags)
+static int choose_backend(unsigned int flags)
 {
 	const char *name = secure_getenv("TWHEEL_BACKEND");
 
@@ -206,7 +206,7 @@ static int backend_of(unsigned int flags)
  * Does opening the device fail because the machine or container does not offer it? In place of it,
  * 'exec 3<>/dev/twheel' of root leaves a file, and 'docker run -v' a directory.
  */
-static int is_missing(int error)
+static int device_is_missing(int error)
 {
 	struct stat st;
 
@@ -218,7 +218,7 @@ static int is_missing(int error)
 int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx)
 {
 	int mode = flags & TWHEEL_NONBLOCK ? O_NONBLOCK : 0;
-	int backend = path ? TWHEEL_KERNEL : backend_of(flags), ret;
+	int backend = path ? TWHEEL_KERNEL : choose_backend(flags), ret;
 
 	if (flags & ~(TWHEEL_NONBLOCK | TWHEEL_INHERIT | TWHEEL_KERNEL | TWHEEL_PROCESS))
 		return -EINVAL;
@@ -231,7 +231,7 @@ int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx)
 	if (backend == TWHEEL_PROCESS)
 		return open_process(mode, ctx);
 	ret = open_device(path ? path : TWHEEL_DEVICE, mode, ctx);
-	return !backend && is_missing(ret) ? open_process(mode, ctx) : ret;
+	return !backend && device_is_missing(ret) ? open_process(mode, ctx) : ret;
 }
 
 int twheel_available(void)
@@ -279,7 +279,7 @@ int twheel_fd(const struct twheel_ctx *ctx)
 int twheel_configure(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 {
 	struct twheel_setup copy = *setup;
-	int ret = control(ctx, TWHEEL_IOC_SETUP, &copy);
+	int ret = ctx_ioctl(ctx, TWHEEL_IOC_SETUP, &copy);
 
 	if (ctx->process)
 		ctx->fd = twheel_process_fd(ctx->process);
@@ -291,12 +291,12 @@ int twheel_configure(struct twheel_ctx *ctx, const struct twheel_setup *setup)
 
 int twheel_get_info(struct twheel_ctx *ctx, struct twheel_info *info)
 {
-	return control(ctx, TWHEEL_IOC_INFO, info);
+	return ctx_ioctl(ctx, TWHEEL_IOC_INFO, info);
 }
 
 int twheel_get_stats(struct twheel_ctx *ctx, struct twheel_stats *stats)
 {
-	return control(ctx, TWHEEL_IOC_STATS, stats);
+	return ctx_ioctl(ctx, TWHEEL_IOC_STATS, stats);
 }
 
 int twheel_now(struct twheel_ctx *ctx, uint64_t *now_ns)
@@ -311,7 +311,7 @@ int twheel_set_time(struct twheel_ctx *ctx, uint64_t now_ns)
 }
 
 /* Fields that an operation does not take must be 0. */
-static void prep(struct twheel_op *op, uint32_t opcode, uint64_t id)
+static void prep_op(struct twheel_op *op, uint32_t opcode, uint64_t id)
 {
 	memset(op, 0, sizeof(*op));
 	op->opcode = opcode;
@@ -329,30 +329,30 @@ static void prep_deadline(struct twheel_op *op, uint64_t expires_ns, unsigned in
 void twheel_prep_arm(struct twheel_op *op, uint64_t expires_ns, unsigned int flags,
 		     uint64_t cookie)
 {
-	prep(op, TWHEEL_OP_ARM, 0);
+	prep_op(op, TWHEEL_OP_ARM, 0);
 	prep_deadline(op, expires_ns, flags, cookie);
 }
 
 void twheel_prep_mod(struct twheel_op *op, uint64_t id, uint64_t expires_ns,
 		     unsigned int flags, uint64_t cookie)
 {
-	prep(op, TWHEEL_OP_MOD, id);
+	prep_op(op, TWHEEL_OP_MOD, id);
 	prep_deadline(op, expires_ns, flags, cookie);
 }
 
 void twheel_prep_cancel(struct twheel_op *op, uint64_t id)
 {
-	prep(op, TWHEEL_OP_CANCEL, id);
+	prep_op(op, TWHEEL_OP_CANCEL, id);
 }
 
 void twheel_prep_get(struct twheel_op *op, uint64_t id)
 {
-	prep(op, TWHEEL_OP_GET, id);
+	prep_op(op, TWHEEL_OP_GET, id);
 }
 
 void twheel_prep_kick(struct twheel_op *op, uint64_t id)
 {
-	prep(op, TWHEEL_OP_KICK, id);
+	prep_op(op, TWHEEL_OP_KICK, id);
 }
 
 void twheel_prep_interval(struct twheel_op *op, uint64_t interval_ns, uint32_t repeat)
@@ -375,7 +375,7 @@ int twheel_operate(struct twheel_ctx *ctx, struct twheel_op *op)
 	int ret;
 
 	/* The ioctl returns the outcome and does not write the result. */
-	ret = control(ctx, TWHEEL_IOC_OP, &copy);
+	ret = ctx_ioctl(ctx, TWHEEL_IOC_OP, &copy);
 	if (ret < 0)
 		return ret;
 	*op = copy;
@@ -390,7 +390,7 @@ int twheel_arm(struct twheel_ctx *ctx, uint64_t expires_ns, unsigned int flags,
 	int ret;
 
 	twheel_prep_arm(&op, expires_ns, flags, cookie);
-	ret = control(ctx, TWHEEL_IOC_OP, &op);
+	ret = ctx_ioctl(ctx, TWHEEL_IOC_OP, &op);
 	if (ret >= 0 && id)
 		*id = op.id;
 	return ret;
@@ -402,7 +402,7 @@ int twheel_mod(struct twheel_ctx *ctx, uint64_t id, uint64_t expires_ns,
 	struct twheel_op op;
 
 	twheel_prep_mod(&op, id, expires_ns, flags, cookie);
-	return control(ctx, TWHEEL_IOC_OP, &op);
+	return ctx_ioctl(ctx, TWHEEL_IOC_OP, &op);
 }
 
 int twheel_cancel(struct twheel_ctx *ctx, uint64_t id)
@@ -410,7 +410,7 @@ int twheel_cancel(struct twheel_ctx *ctx, uint64_t id)
 	struct twheel_op op;
 
 	twheel_prep_cancel(&op, id);
-	return control(ctx, TWHEEL_IOC_OP, &op);
+	return ctx_ioctl(ctx, TWHEEL_IOC_OP, &op);
 }
 
 int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op)
@@ -419,7 +419,7 @@ int twheel_get(struct twheel_ctx *ctx, uint64_t id, struct twheel_op *op)
 	int ret;
 
 	twheel_prep_get(&found, id);
-	ret = control(ctx, TWHEEL_IOC_OP, &found);
+	ret = ctx_ioctl(ctx, TWHEEL_IOC_OP, &found);
 	if (ret >= 0)
 		*op = found;
 	return ret;
@@ -436,7 +436,7 @@ int twheel_submit_ops(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned in
 
 	if (nr > INT_MAX)
 		return -EINVAL;
-	ret = control(ctx, TWHEEL_IOC_SUBMIT, &submit);
+	ret = ctx_ioctl(ctx, TWHEEL_IOC_SUBMIT, &submit);
 	if (ret)
 		return ret;
 	return submit.done;
@@ -445,7 +445,7 @@ int twheel_submit_ops(struct twheel_ctx *ctx, struct twheel_op *ops, unsigned in
 static int cancel_all(const struct twheel_ctx *ctx, struct twheel_cancel_all *request,
 		      struct twheel_cancel_all *done)
 {
-	int ret = control(ctx, TWHEEL_IOC_CANCEL_ALL, request);
+	int ret = ctx_ioctl(ctx, TWHEEL_IOC_CANCEL_ALL, request);
 
 	if (!ret && done)
 		*done = *request;
@@ -472,7 +472,7 @@ int twheel_cancel_cookie(struct twheel_ctx *ctx, uint64_t cookie,
 
 int twheel_stop(struct twheel_ctx *ctx)
 {
-	return control(ctx, TWHEEL_IOC_STOP, NULL);
+	return ctx_ioctl(ctx, TWHEEL_IOC_STOP, NULL);
 }
 
 int twheel_list_timeouts(struct twheel_ctx *ctx, struct twheel_list_entry *entries,
@@ -488,7 +488,7 @@ int twheel_list_timeouts(struct twheel_ctx *ctx, struct twheel_list_entry *entri
 
 	if (nr > INT_MAX)
 		return -EINVAL;
-	ret = control(ctx, TWHEEL_IOC_LIST, &list);
+	ret = ctx_ioctl(ctx, TWHEEL_IOC_LIST, &list);
 	/* The kernel sets it after a failure too. */
 	*next = list.next;
 	return ret ? ret : (int)list.done;
@@ -519,7 +519,7 @@ int twheel_cell_create(struct twheel_ctx *ctx, uint64_t cookie, uint64_t *id,
 		return ret;
 	/* CLOCK_REALTIME requires TWHEEL_F_ABS. */
 	twheel_prep_arm(&op, TWHEEL_CELL_IDLE, TWHEEL_F_CELL | TWHEEL_F_ABS, cookie);
-	ret = control(ctx, TWHEEL_IOC_OP, &op);
+	ret = ctx_ioctl(ctx, TWHEEL_IOC_OP, &op);
 	if (ret)
 		return ret;
 	ret = twheel_cell_find(ctx, op.id, cell);
@@ -546,7 +546,7 @@ int twheel_cell_kick(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64_t 
 	struct twheel_op op;
 
 	twheel_prep_kick(&op, id);
-	ret = undo_arm(cell, expires_ns, control(ctx, TWHEEL_IOC_OP, &op));
+	ret = undo_arm(cell, expires_ns, ctx_ioctl(ctx, TWHEEL_IOC_OP, &op));
 	errno = saved;
 	return ret;
 }
@@ -576,7 +576,7 @@ int twheel_kick_all(struct twheel_kicks *kicks)
 }
 
 /* When a wait that begins now ends. */
-static uint64_t end_of(int64_t timeout_ns)
+static uint64_t wait_end(int64_t timeout_ns)
 {
 	if (timeout_ns < 0)
 		return NEVER;
@@ -584,7 +584,7 @@ static uint64_t end_of(int64_t timeout_ns)
 }
 
 /* Time left until @end, 0 if it has passed. */
-static uint64_t remaining(uint64_t end)
+static uint64_t time_left(uint64_t end)
 {
 	uint64_t now = end && end != NEVER ? clock_ns(CLOCK_MONOTONIC) : 0;
 
@@ -615,7 +615,7 @@ static int wait_until(struct twheel_ctx *ctx, uint64_t end)
 	int ret;
 
 	for (;;) {
-		left = remaining(end);
+		left = time_left(end);
 		if (ctx->process) {
 			ret = twheel_get_info(ctx, &info);
 			if (ret)
@@ -635,10 +635,10 @@ static int wait_until(struct twheel_ctx *ctx, uint64_t end)
 
 int twheel_wait(struct twheel_ctx *ctx, int64_t timeout_ns)
 {
-	return wait_until(ctx, end_of(timeout_ns));
+	return wait_until(ctx, wait_end(timeout_ns));
 }
 
-static int records(ssize_t bytes)
+static int nr_events(ssize_t bytes)
 {
 	return bytes < 0 ? -errno : (int)(bytes / (ssize_t)sizeof(struct twheel_event));
 }
@@ -654,20 +654,20 @@ static int read_nowait(struct twheel_ctx *ctx, struct twheel_event *events, unsi
 
 	if (ctx->process)
 		return twheel_process_read(ctx->process, events, nr);
-	ret = records(syscall(SYS_preadv2, ctx->fd, &iov, 1L, -1L, -1L, RWF_NOWAIT));
+	ret = nr_events(syscall(SYS_preadv2, ctx->fd, &iov, 1L, -1L, -1L, RWF_NOWAIT));
 	if (ret != -EOPNOTSUPP && ret != -ENOSYS && ret != -EPERM)
 		return ret;
 	ret = wait_until(ctx, 0);
 	if (ret <= 0)
 		return ret ? ret : -EAGAIN;
-	return records(read(ctx->fd, events, iov.iov_len));
+	return nr_events(read(ctx->fd, events, iov.iov_len));
 }
 
 int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned int nr,
 		int64_t timeout_ns)
 {
 	const unsigned int most = INT_MAX / sizeof(*events);
-	uint64_t end = end_of(timeout_ns), left;
+	uint64_t end = wait_end(timeout_ns), left;
 	int ret;
 
 	/* A read of 0 bytes would return 0 without a call of the driver. */
@@ -675,7 +675,7 @@ int twheel_read(struct twheel_ctx *ctx, struct twheel_event *events, unsigned in
 		return -EINVAL;
 	/* Retry until @end: other threads may read or withdraw each event first. */
 	for (;;) {
-		left = remaining(end);
+		left = time_left(end);
 		ret = read_nowait(ctx, events, nr < most ? nr : most);
 		if (ret != -EAGAIN || !timeout_ns)
 			return ret;

@@ -164,12 +164,12 @@ static bool twc_replace(__u64 *word, __u64 *old, uint64_t new)
 #define DEFAULT_TICK	1000000ULL
 #define DEFAULT_MAX	1048576U
 
-/* Chunk k has CHUNK << k timeouts and cells. */
-#define CHUNK		1024U
-#define CHUNKS		19
+/* Chunk k has FIRST_CHUNK << k timeouts and cells. */
+#define FIRST_CHUNK	1024U
+#define MAX_CHUNKS	19
 #define CELLS_PER_PAGE	256U
 
-#define GROUP		256U		/* steps of a call with the mutex held */
+#define LOCKED_STEPS	256U		/* steps of a call with the mutex held */
 
 #define F_FREE		(1U << 31)	/* of a FREE timeout: its next id is not given out */
 #define OP_FLAGS	(TWHEEL_F_ABS | TWHEEL_F_FIXED_DELAY | TWHEEL_F_EXACT | CELL_FLAG)
@@ -177,7 +177,7 @@ static bool twc_replace(__u64 *word, __u64 *old, uint64_t new)
 
 enum state { FREE, PENDING, PARKED, READY };
 
-/* A timeout. Members with a star are read without the mutex, in defer(). */
+/* A timeout. Members with a star are read without the mutex, in defer_kick(). */
 struct timeout {
 	struct wheel_node node;		/* PENDING: in a slot; READY: on the queue; FREE: @next */
 	uint32_t	index;
@@ -199,7 +199,7 @@ struct timeout {
 /* A context. Members with a star are accessed without the mutex, too. */
 struct twheel_process {
 	pthread_mutex_t	lock;		/* protects all members, see "Locking" */
-	int		*alive;		/* * in a page that is zero in a child; NULL: @pid tells */
+	int		*owner_page;	/* * in a page that is zero in a child; NULL: @pid tells */
 	pid_t		pid;		/* * of the process that may call */
 	int		fd;		/* the timerfd */
 	clockid_t	clock;
@@ -219,13 +219,13 @@ struct twheel_process {
 	unsigned int	waiting;	/* * threads that wait for @lock */
 	struct link	*free;		/* FREE timeouts, the last one first */
 	uint32_t	nr;		/* * indices that are used, or were */
-	uint32_t	room;		/* timeouts in all chunks */
+	uint32_t	nr_allocated;	/* timeouts in all chunks */
 	uint32_t	max;		/* limit of live ones */
 	uint32_t	slack_us;	/* of timeouts that name none */
 	uint64_t	refused;	/* at @max */
 	struct twheel_stats counts;	/* @armed is not used */
-	struct timeout	*timeouts[CHUNKS];
-	struct twheel_cell *cells[CHUNKS];
+	struct timeout	*timeouts[MAX_CHUNKS];
+	struct twheel_cell *cells[MAX_CHUNKS];
 };
 
 /* Time */
@@ -292,12 +292,12 @@ static void enqueue(struct twheel_process *p, struct timeout *t, uint64_t expire
 		expires = twc_add_ns(expires, t->slack_us * 1000ULL);
 		t->node.tick = round_tick(t->node.tick, tick_floor(p, expires));
 	}
-	wheel_place(&p->wheel, &t->node);
+	wheel_enqueue(&p->wheel, &t->node);
 }
 
 static void dequeue(struct twheel_process *p, struct timeout *t)
 {
-	wheel_remove(&p->wheel, &t->node);
+	wheel_dequeue(&p->wheel, &t->node);
 }
 
 /* The queue */
@@ -328,7 +328,7 @@ static void fire(struct twheel_process *p, struct timeout *t, uint64_t now)
 }
 
 /* The next generation, unless all are used up: then the index is lost. */
-static void end(struct twheel_process *p, struct timeout *t)
+static void free_timeout(struct twheel_process *p, struct timeout *t)
 {
 	t->state = FREE;
 	p->counts.live--;
@@ -344,12 +344,12 @@ static void end(struct twheel_process *p, struct timeout *t)
 
 static unsigned int chunk_of(uint32_t index)
 {
-	return 31 - __builtin_clz(index / CHUNK + 1);
+	return 31 - __builtin_clz(index / FIRST_CHUNK + 1);
 }
 
 static uint32_t offset_of(uint32_t index)
 {
-	return index + CHUNK - (CHUNK << chunk_of(index));
+	return index + FIRST_CHUNK - (FIRST_CHUNK << chunk_of(index));
 }
 
 static struct timeout *timeout_at(const struct twheel_process *p, uint32_t index)
@@ -363,7 +363,7 @@ static struct twheel_cell *cell_at(const struct twheel_process *p, uint32_t inde
 }
 
 /* The timeout with @id, or NULL. */
-static struct timeout *find(const struct twheel_process *p, uint64_t id)
+static struct timeout *find_timeout(const struct twheel_process *p, uint64_t id)
 {
 	struct timeout *t;
 
@@ -373,12 +373,12 @@ static struct timeout *find(const struct twheel_process *p, uint64_t id)
 	return t->generation == id >> 32 && t->state != FREE ? t : NULL;
 }
 
-static int grow(struct twheel_process *p)
+static int add_chunk(struct twheel_process *p)
 {
-	unsigned int chunk = chunk_of(p->room);
-	size_t nr = CHUNK << chunk;
+	unsigned int chunk = chunk_of(p->nr_allocated);
+	size_t nr = FIRST_CHUNK << chunk;
 
-	if (chunk == CHUNKS)
+	if (chunk == MAX_CHUNKS)
 		return -EAGAIN;
 	/* An earlier try may have got one of both. */
 	if (!p->timeouts[chunk])
@@ -387,12 +387,12 @@ static int grow(struct twheel_process *p)
 		p->cells[chunk] = aligned_alloc(64, nr * sizeof(*p->cells[chunk]));
 	if (!p->timeouts[chunk] || !p->cells[chunk])
 		return -ENOMEM;
-	p->room += nr;
+	p->nr_allocated += nr;
 	return 0;
 }
 
 /* Take a FREE timeout, which becomes live. Sets @ret to the error if there is none. */
-static struct timeout *begin(struct twheel_process *p, int *ret)
+static struct timeout *alloc_timeout(struct twheel_process *p, int *ret)
 {
 	struct timeout *t;
 
@@ -401,15 +401,15 @@ static struct timeout *begin(struct twheel_process *p, int *ret)
 		t = timeout_of(p->free);
 		p->free = t->node.link.next;
 	} else {
-		if (p->nr == p->room)
-			*ret = grow(p);
+		if (p->nr == p->nr_allocated)
+			*ret = add_chunk(p);
 		if (*ret)
 			return NULL;
 		t = timeout_at(p, p->nr);
 		t->index = p->nr;
 		t->generation = 1;
 		*cell_at(p, p->nr) = (struct twheel_cell){ TWHEEL_CELL_IDLE, TWC_NO_LOOK };
-		/* Pairs with the acquire in defer(): chunk and id are there. */
+		/* Pairs with the acquire in defer_kick(): chunk and id are there. */
 		__atomic_store_n(&p->nr, p->nr + 1, __ATOMIC_RELEASE);
 	}
 	p->counts.live++;
@@ -469,7 +469,7 @@ static void publish_deadline(struct twheel_process *p, struct timeout *t, uint64
 }
 
 /* Withdraw the event of a READY cell, which stays live. @word is what the call has found. */
-static void park_event(struct twheel_process *p, struct timeout *t, uint64_t word)
+static void withdraw_event(struct twheel_process *p, struct timeout *t, uint64_t word)
 {
 	p->counts.dropped += word != TWHEEL_CELL_FIRED;
 	unready(p, t);
@@ -484,7 +484,7 @@ static void kick(struct twheel_process *p, struct timeout *t)
 	if (t->state == READY) {
 		if (word == TWHEEL_CELL_FIRED)
 			return;
-		park_event(p, t, word);
+		withdraw_event(p, t, word);
 	}
 	if (twc_kick_moves(word, t->state == PENDING, t->expires, 0))
 		publish_deadline(p, t, word);
@@ -496,7 +496,7 @@ static int mod_cell(struct twheel_process *p, struct timeout *t, uint64_t word)
 	int ret = twc_outcome(t->state == READY, old);
 
 	if (t->state == READY)
-		park_event(p, t, old);
+		withdraw_event(p, t, old);
 	if (twc_is_deadline(word)) {
 		publish_deadline(p, t, word);
 	} else if (t->state == PENDING) {
@@ -540,11 +540,11 @@ static void catch_up(struct twheel_process *p)
 	tick = tick_floor(p, now);
 	if (tick < p->wheel.cursor)
 		rewind_to(p, tick);
-	while ((level = wheel_enter(&p->wheel, tick, &list)) >= 0) {
+	while ((level = wheel_take_step(&p->wheel, tick, &list)) >= 0) {
 		for (link = list.next; link != &list; link = next) {
 			next = link->next;
 			if (level)
-				wheel_place(&p->wheel, wheel_node_of(link));
+				wheel_enqueue(&p->wheel, wheel_node_of(link));
 			else if (is_cell(timeout_of(link)))
 				look(p, timeout_of(link));
 			else
@@ -580,7 +580,7 @@ static void make_readable(struct twheel_process *p)
  * Set the timerfd, see "Descriptor". If @now is that of an earlier call, it may not be known that
  * the timerfd has expired. Then the program wakes once too often.
  */
-static void program(struct twheel_process *p)
+static void set_timerfd(struct twheel_process *p)
 {
 	struct itimerspec at = { 0 };
 	uint64_t step = p->wheel.step, ns = NEVER;
@@ -607,13 +607,13 @@ static void program(struct twheel_process *p)
 }
 
 /* A caller waits. The timerfd may have expired before CLOCK_REALTIME was set back. */
-static void doubt(struct twheel_process *p)
+static void distrust_timerfd(struct twheel_process *p)
 {
 	if (p->clock == CLOCK_REALTIME && !p->counts.ready)
 		p->programmed = UNKNOWN;
 }
 
-static void carry_out_deferred(struct twheel_process *p)
+static void run_deferred_kicks(struct twheel_process *p)
 {
 	struct timeout *t = __atomic_exchange_n(&p->kicked, NULL, __ATOMIC_SEQ_CST), *next;
 
@@ -627,9 +627,10 @@ static void carry_out_deferred(struct twheel_process *p)
 }
 
 /* False in a child: a call of fork() has cleared the page. */
-static bool is_alive(const struct twheel_process *p)
+static bool is_owner(const struct twheel_process *p)
 {
-	return p->alive ? __atomic_load_n(p->alive, __ATOMIC_RELAXED) : p->pid == getpid();
+	return p->owner_page ? __atomic_load_n(p->owner_page, __ATOMIC_RELAXED) :
+			       p->pid == getpid();
 }
 
 static void lock(struct twheel_process *p)
@@ -644,7 +645,7 @@ static void lock(struct twheel_process *p)
 /* Begin a call. Returns 0 with the mutex held, or -EOPNOTSUPP. */
 static int enter_call(struct twheel_process *p)
 {
-	if (!is_alive(p))
+	if (!is_owner(p))
 		return -EOPNOTSUPP;
 	lock(p);
 	return 0;
@@ -654,8 +655,8 @@ static void leave_call(struct twheel_process *p)
 {
 	do {
 		if (__atomic_load_n(&p->kicked, __ATOMIC_RELAXED))
-			carry_out_deferred(p);
-		program(p);
+			run_deferred_kicks(p);
+		set_timerfd(p);
 		pthread_mutex_unlock(&p->lock);
 		/*
 		 * Pairs with the push. On all processors of today, the release of an unlock and
@@ -669,11 +670,11 @@ static void leave_call(struct twheel_process *p)
  * A long call has done @done steps. After each group of them others can take the mutex: a thread
  * that waits for it has to wake up, and would find it locked again.
  */
-static void pause_call(struct twheel_process *p, uint32_t done)
+static void yield_call(struct twheel_process *p, uint32_t done)
 {
 	int state;
 
-	if (done % GROUP)
+	if (done % LOCKED_STEPS)
 		return;
 	leave_call(p);
 	if (__atomic_load_n(&p->waiting, __ATOMIC_RELAXED)) {
@@ -697,13 +698,13 @@ static void push_kicked(struct twheel_process *p, struct timeout *t)
 }
 
 /* Push a cell on @kicked. Returns the error of a KICK. */
-static int defer(struct twheel_process *p, uint64_t id)
+static int defer_kick(struct twheel_process *p, uint64_t id)
 {
 	struct timeout *t = NULL;
 	uint32_t flags = F_FREE;
 	int ret = 0;
 
-	/* Pairs with the release in begin(). */
+	/* Pairs with the release in alloc_timeout(). */
 	if ((uint32_t)id < __atomic_load_n(&p->nr, __ATOMIC_ACQUIRE)) {
 		t = timeout_at(p, id);
 		flags = __atomic_load_n(&t->flags, __ATOMIC_RELAXED);
@@ -729,7 +730,7 @@ static int check_op(const struct twheel_process *p, const struct twheel_op *op)
 }
 
 /* Set what ARM and MOD set. Returns the deadline, or for a cell its word. */
-static uint64_t fill(struct twheel_process *p, struct timeout *t, const struct twheel_op *op)
+static uint64_t set_timeout(struct twheel_process *p, struct timeout *t, const struct twheel_op *op)
 {
 	__atomic_store_n(&t->flags, op->flags & TWC_KEPT_FLAGS, __ATOMIC_RELAXED);
 	t->cookie = op->cookie;
@@ -749,11 +750,11 @@ static int arm(struct twheel_process *p, struct twheel_op *op)
 		p->refused += ret == -EAGAIN;
 		return ret;
 	}
-	t = begin(p, &ret);
+	t = alloc_timeout(p, &ret);
 	if (!t)
 		return ret;
 	op->id = id_of(t);
-	expires = fill(p, t, op);
+	expires = set_timeout(p, t, op);
 	if (!is_cell(t)) {
 		enqueue(p, t, expires);
 		return 0;
@@ -768,7 +769,7 @@ static int arm(struct twheel_process *p, struct twheel_op *op)
 
 static int mod(struct twheel_process *p, const struct twheel_op *op)
 {
-	struct timeout *t = find(p, op->id);
+	struct timeout *t = find_timeout(p, op->id);
 	int ret = twc_check_found(p->stopped, t, t ? t->flags : 0, op->flags);
 	uint64_t expires;
 
@@ -776,7 +777,7 @@ static int mod(struct twheel_process *p, const struct twheel_op *op)
 	if (ret || !t)
 		return ret;
 	p->counts.moved++;
-	expires = fill(p, t, op);
+	expires = set_timeout(p, t, op);
 	if (is_cell(t))
 		return mod_cell(p, t, expires);
 	if (t->state == READY) {
@@ -799,14 +800,14 @@ static int cancel(struct twheel_process *p, struct timeout *t)
 		unready(p, t);
 	else if (t->state == PENDING)
 		dequeue(p, t);
-	end(p, t);
+	free_timeout(p, t);
 	twc_count_cancel(&p->counts, ret);
 	return ret;
 }
 
 /* Returns TWHEEL_STATE_*. */
-static uint32_t observe(const struct twheel_process *p, const struct timeout *t,
-			__u64 *remaining)
+static uint32_t get_state(const struct twheel_process *p, const struct timeout *t,
+			  __u64 *remaining)
 {
 	bool ready = t->state == READY;
 	uint64_t word;
@@ -822,7 +823,7 @@ static int get(const struct twheel_process *p, const struct timeout *t, struct t
 	op->cookie = t->cookie;
 	op->repeat = t->repeat;
 	op->interval_ns = t->interval;
-	observe(p, t, &op->expires_ns);
+	get_state(p, t, &op->expires_ns);
 	return 0;
 }
 
@@ -841,13 +842,13 @@ static int operate(struct twheel_process *p, struct twheel_op *op)
 	case TWHEEL_OP_MOD:
 		return mod(p, op);
 	case TWHEEL_OP_CANCEL:
-		t = find(p, op->id);
+		t = find_timeout(p, op->id);
 		return t ? cancel(p, t) : -ENOENT;
 	case TWHEEL_OP_GET:
-		t = find(p, op->id);
+		t = find_timeout(p, op->id);
 		return t ? get(p, t, op) : -ENOENT;
 	default:
-		t = find(p, op->id);
+		t = find_timeout(p, op->id);
 		ret = twc_check_found(p->stopped, t, t ? t->flags : 0, TWHEEL_F_CELL);
 		if (ret)
 			return ret;
@@ -863,7 +864,7 @@ static int submit(struct twheel_process *p, struct twheel_submit *s)
 
 	if (twc_check_submit(s))
 		return -EINVAL;
-	for (s->done = 0; s->done < s->nr; pause_call(p, ++s->done))
+	for (s->done = 0; s->done < s->nr; yield_call(p, ++s->done))
 		ops[s->done].result = operate(p, &ops[s->done]);
 	return 0;
 }
@@ -873,7 +874,7 @@ static int kick_op(struct twheel_process *p, struct twheel_op *op)
 {
 	int ret = check_op(p, op);
 
-	if (!is_alive(p))
+	if (!is_owner(p))
 		return -EOPNOTSUPP;
 	if (ret)
 		return ret;
@@ -881,7 +882,7 @@ static int kick_op(struct twheel_process *p, struct twheel_op *op)
 		catch_up(p);
 		ret = operate(p, op);
 	} else {
-		ret = defer(p, op->id);
+		ret = defer_kick(p, op->id);
 		if (ret || pthread_mutex_trylock(&p->lock))
 			return ret;
 		catch_up(p);
@@ -918,7 +919,7 @@ static int get_info(const struct twheel_process *p, struct twheel_info *info)
 		.slack_us = p->slack_us,
 		.setup_flags = SETUP_FLAGS,
 		.cells = nr_cells(p),
-		.user_timeouts = p->room,
+		.user_timeouts = p->nr_allocated,
 		.max_user_timeouts = TWC_MAX_TIMEOUTS,
 		.wheel_bytes = sizeof(*p),
 		.max_wheel_bytes = INT64_MAX,
@@ -988,7 +989,7 @@ static int cancel_all(struct twheel_process *p, struct twheel_cancel_all *all)
 		return -EINVAL;
 	all->pending = 0;
 	all->withdrawn = 0;
-	for (uint32_t i = 0; i < p->nr; pause_call(p, ++i)) {
+	for (uint32_t i = 0; i < p->nr; yield_call(p, ++i)) {
 		struct timeout *t = timeout_at(p, i);
 
 		if (t->state != FREE && twc_selects(all, t->cookie))
@@ -1005,7 +1006,7 @@ static void stop_timeout(struct twheel_process *p, struct timeout *t)
 	if (is_cell(t)) {
 		if (!twc_stop_cell(cell_of(p, t), &word)) {
 			p->counts.ended++;
-			end(p, t);
+			free_timeout(p, t);
 			return;
 		}
 		t->expires = word;
@@ -1031,7 +1032,7 @@ static int stop(struct twheel_process *p)
 		else if (t->state == READY && is_cell(t) &&
 			 __atomic_load_n(&t->in_kicked, __ATOMIC_SEQ_CST) &&
 			 twc_is_deadline(twc_load(&cell_of(p, t)->word)))
-			park_event(p, t, 0);
+			withdraw_event(p, t, 0);
 		if (t->state == PENDING || t->state == PARKED)
 			stop_timeout(p, t);
 	}
@@ -1044,7 +1045,7 @@ static int list(struct twheel_process *p, struct twheel_list *l)
 
 	if (twc_check_list(l))
 		return -EINVAL;
-	for (l->done = 0; l->done < l->nr && l->next < p->nr; pause_call(p, ++l->next)) {
+	for (l->done = 0; l->done < l->nr && l->next < p->nr; yield_call(p, ++l->next)) {
 		const struct timeout *t = timeout_at(p, l->next);
 
 		if (t->state == FREE)
@@ -1057,7 +1058,7 @@ static int list(struct twheel_process *p, struct twheel_list *l)
 			.slack_us = t->slack_us,
 			.flags = t->flags,
 		};
-		entry->state = observe(p, t, &entry->remaining_ns);
+		entry->state = get_state(p, t, &entry->remaining_ns);
 		entry++;
 		l->done++;
 	}
@@ -1072,7 +1073,7 @@ static int get_stats(const struct twheel_process *p, struct twheel_stats *stats)
 	return 0;
 }
 
-static int dispatch(struct twheel_process *p, unsigned long request, void *arg)
+static int handle_request(struct twheel_process *p, unsigned long request, void *arg)
 {
 	switch (request) {
 	case TWHEEL_IOC_OP:
@@ -1080,7 +1081,7 @@ static int dispatch(struct twheel_process *p, unsigned long request, void *arg)
 	case TWHEEL_IOC_SUBMIT:
 		return submit(p, arg);
 	case TWHEEL_IOC_INFO:
-		doubt(p);
+		distrust_timerfd(p);
 		return get_info(p, arg);
 	case TWHEEL_IOC_SETUP:
 		return set_up(p, arg);
@@ -1109,7 +1110,7 @@ int twheel_process_control(struct twheel_process *p, unsigned long request, void
 		return ret;
 	if (!op || op->opcode != TWHEEL_OP_CANCEL)
 		catch_up(p);
-	ret = dispatch(p, request, arg);
+	ret = handle_request(p, request, arg);
 	leave_call(p);
 	return ret;
 }
@@ -1138,8 +1139,8 @@ int twheel_process_cell(struct twheel_process *p, uint32_t index, struct twheel_
 		return ret;
 	if (index >= nr_cells(p))
 		ret = -EINVAL;
-	while (!ret && index >= p->room)
-		ret = grow(p);
+	while (!ret && index >= p->nr_allocated)
+		ret = add_chunk(p);
 	if (!ret) {
 		p->begun = true;
 		*cell = cell_at(p, index);
@@ -1173,7 +1174,7 @@ static void next_period(struct twheel_process *p, struct timeout *t, uint64_t co
 }
 
 /* Take the event of @t off the queue. Returns false if it was withdrawn. */
-static bool take(struct twheel_process *p, struct timeout *t, struct twheel_event *event)
+static bool read_event(struct twheel_process *p, struct timeout *t, struct twheel_event *event)
 {
 	bool last = true, read = true;
 	uint64_t count = 1;
@@ -1202,7 +1203,7 @@ static bool take(struct twheel_process *p, struct timeout *t, struct twheel_even
 	if (last) {
 		event->flags |= TWHEEL_EV_LAST;
 		p->counts.ended++;
-		end(p, t);
+		free_timeout(p, t);
 	} else if (!is_cell(t)) {
 		next_period(p, t, count);
 	}
@@ -1219,14 +1220,14 @@ int twheel_process_read(struct twheel_process *p, struct twheel_event *events, u
 		return ret;
 	catch_up(p);
 	while (done < nr && p->counts.ready) {
-		if (!take(p, timeout_of(p->ready.next), &event))
+		if (!read_event(p, timeout_of(p->ready.next), &event))
 			continue;
 		events[done++] = event;
-		pause_call(p, done);
+		yield_call(p, done);
 	}
 	ret = done || p->stopped ? (int)done : -EAGAIN;
 	if (ret == -EAGAIN)
-		doubt(p);
+		distrust_timerfd(p);
 	leave_call(p);
 	return ret;
 }
@@ -1234,7 +1235,7 @@ int twheel_process_read(struct twheel_process *p, struct twheel_event *events, u
 /* Lifecycle */
 
 /* A page that is zero in a child, or NULL: gVisor and Linux before 4.14 have none. */
-static int *map_alive(void)
+static int *map_owner_page(void)
 {
 	size_t size = sysconf(_SC_PAGESIZE);
 	int *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -1257,12 +1258,12 @@ int twheel_process_fd(const struct twheel_process *p)
 
 void twheel_process_close(struct twheel_process *p)
 {
-	for (int i = 0; i < CHUNKS; i++) {
+	for (int i = 0; i < MAX_CHUNKS; i++) {
 		free(p->timeouts[i]);
 		free(p->cells[i]);
 	}
-	if (p->alive)
-		munmap(p->alive, sysconf(_SC_PAGESIZE));
+	if (p->owner_page)
+		munmap(p->owner_page, sysconf(_SC_PAGESIZE));
 	if (p->fd >= 0)
 		close(p->fd);
 	pthread_mutex_destroy(&p->lock);
@@ -1283,7 +1284,7 @@ int twheel_process_open(int flags, struct twheel_process **out)
 	p->programmed = NEVER;
 	p->max = DEFAULT_MAX;
 	set_tick(p, DEFAULT_TICK);
-	p->alive = map_alive();
+	p->owner_page = map_owner_page();
 	p->pid = getpid();
 	p->fd = timerfd_create(p->clock, flags);
 	if (p->fd >= 0) {

@@ -30,20 +30,20 @@
 #include "twheel_hub.h"
 
 /* How many events are read, or cells made, with one system call. */
-#define AT_ONCE		64
+#define BATCH		64
 
 /* Bytes of a stack, fewer than there are between two stacks */
-#define NEAR		4096
+#define MIN_STACK_DISTANCE	4096
 
 /* For what is rare: a move of a node then saves no registers. */
 #define NOINLINE	__attribute__((__noinline__))
 
-/* Lists of cells. Those before FRESH have spare cells for delays from 2^n ns, up to INT64_MAX. */
-#define FRESH		63	/* spare, and no node has used them */
-#define UNMADE		64	/* places without a cell */
+/* Lists of cells. List n before NEVER_USED has spare cells for delays from 2^n ns, to INT64_MAX. */
+#define NEVER_USED	63	/* spare, and no node has used them */
+#define NOT_CREATED	64	/* places without a cell */
 #define NR_LISTS	65
 
-/* How many cells a hub begins with. It doubles them, up to AT_ONCE at a time. */
+/* How many cells a hub begins with. It doubles them, up to BATCH at a time. */
 #define FIRST_CELLS	8
 
 /*
@@ -51,8 +51,8 @@
  * ends no cell until the number of armed ones has fallen to about a half. A dispatch makes 64
  * nodes unarmed, which is 128 cells to end: with twice as many, it keeps up with any burst.
  */
-#define KEPT_SPARE	(4 * AT_ONCE)
-#define ENDED_AT_ONCE	(4 * AT_ONCE)
+#define KEPT_SPARE	(4 * BATCH)
+#define MAX_ENDED	(4 * BATCH)
 
 /*
  * Nodes that are cancelled make no event, and the hub may not be dispatched. So a reading of the
@@ -82,7 +82,7 @@ struct twheel_hub_cell {
  * struct block - places for cells
  * @next: of all blocks
  * @nr: how many there are
- * @cells: AT_ONCE or fewer; without cells in the kernel, their words come behind them
+ * @cells: BATCH or fewer; without cells in the kernel, their words come behind them
  */
 struct block {
 	struct block		*next;
@@ -103,7 +103,7 @@ struct dispatch {
 	void			*outer_frame;
 	bool			broken;
 	int			nr;
-	struct twheel_node	*due[AT_ONCE];
+	struct twheel_node	*due[BATCH];
 };
 
 /**
@@ -175,13 +175,13 @@ static void prep_cell(const struct twheel_hub *hub, struct twheel_op *op,
 	}
 }
 
-static void enter_list(struct twheel_hub *hub, struct twheel_hub_cell *c, int list)
+static void push_cell(struct twheel_hub *hub, struct twheel_hub_cell *c, int list)
 {
 	c->used.next = hub->lists[list];
 	hub->lists[list] = c;
 }
 
-static struct twheel_hub_cell *take_first(struct twheel_hub *hub, int list)
+static struct twheel_hub_cell *pop_cell(struct twheel_hub *hub, int list)
 {
 	struct twheel_hub_cell *c = hub->lists[list];
 
@@ -191,11 +191,11 @@ static struct twheel_hub_cell *take_first(struct twheel_hub *hub, int list)
 }
 
 /* The next spare cell, whatever its list, from list @from down. */
-static struct twheel_hub_cell *take_any(struct twheel_hub *hub, int *from)
+static struct twheel_hub_cell *pop_spare_cell(struct twheel_hub *hub, int *from)
 {
 	struct twheel_hub_cell *c = NULL;
 
-	while (*from >= 0 && !(c = take_first(hub, *from)))
+	while (*from >= 0 && !(c = pop_cell(hub, *from)))
 		--*from;
 	return c;
 }
@@ -212,7 +212,7 @@ static bool add_block(struct twheel_hub *hub, unsigned int nr)
 	word = (struct twheel_cell *)&block->cells[nr];
 	for (unsigned int i = 0; i < nr; i++) {
 		block->cells[i].cell = words ? &word[i] : NULL;
-		enter_list(hub, &block->cells[i], UNMADE);
+		push_cell(hub, &block->cells[i], NOT_CREATED);
 	}
 	block->nr = nr;
 	block->next = hub->blocks;
@@ -221,7 +221,7 @@ static bool add_block(struct twheel_hub *hub, unsigned int nr)
 }
 
 /* The context has made it. Returns 0 if it can be used. */
-static int begin_cell(struct twheel_hub *hub, struct twheel_hub_cell *c, uint64_t id)
+static int init_cell(struct twheel_hub *hub, struct twheel_hub_cell *c, uint64_t id)
 {
 	int ret = 0;
 
@@ -234,31 +234,31 @@ static int begin_cell(struct twheel_hub *hub, struct twheel_hub_cell *c, uint64_
 }
 
 /*
- * Number of cells that were made, up to AT_ONCE, or -errno if there is none. At a limit, some of
+ * Number of cells that were made, up to BATCH, or -errno if there is none. At a limit, some of
  * the places stay unmade.
  */
-static int make_cells(struct twheel_hub *hub, unsigned int nr)
+static int create_cells(struct twheel_hub *hub, unsigned int nr)
 {
-	struct twheel_hub_cell *cells[AT_ONCE];
+	struct twheel_hub_cell *cells[BATCH];
 	int made = 0, tried = 0, done, ret;
-	struct twheel_op ops[AT_ONCE];
+	struct twheel_op ops[BATCH];
 
-	if (nr > AT_ONCE)
-		nr = AT_ONCE;
-	if (!hub->lists[UNMADE] && !add_block(hub, nr))
+	if (nr > BATCH)
+		nr = BATCH;
+	if (!hub->lists[NOT_CREATED] && !add_block(hub, nr))
 		return -ENOMEM;
-	for (; tried < (int)nr && hub->lists[UNMADE]; tried++) {
-		cells[tried] = take_first(hub, UNMADE);
+	for (; tried < (int)nr && hub->lists[NOT_CREATED]; tried++) {
+		cells[tried] = pop_cell(hub, NOT_CREATED);
 		prep_cell(hub, &ops[tried], cells[tried]);
 	}
 	done = twheel_submit_ops(hub->ctx, ops, tried);
 	ret = done < 0 ? done : -EAGAIN;
 	for (int i = 0; i < tried; i++) {
 		if (i < done)
-			ret = ops[i].result ?: begin_cell(hub, cells[i], ops[i].id);
+			ret = ops[i].result ?: init_cell(hub, cells[i], ops[i].id);
 		if (i < done && !ret)
 			made++;
-		enter_list(hub, cells[i], i < done && !ret ? FRESH : UNMADE);
+		push_cell(hub, cells[i], i < done && !ret ? NEVER_USED : NOT_CREATED);
 	}
 	hub->nr_cells += made;
 	return made ? made : ret;
@@ -268,13 +268,13 @@ static int make_cells(struct twheel_hub *hub, unsigned int nr)
  * A cell with another delay needs a kick. It is taken only if no more cells can be made, or if
  * most cells of a large hub are spare: moves carry cells from one list to another.
  */
-static NOINLINE int take_other(struct twheel_hub *hub, struct twheel_hub_cell **cell)
+static NOINLINE int take_other_cell(struct twheel_hub *hub, struct twheel_hub_cell **cell)
 {
-	int from = FRESH, ret = 0;
+	int from = NEVER_USED, ret = 0;
 
-	if (!hub->lists[FRESH] && hub->nr_cells / 2 <= hub->armed + AT_ONCE)
-		ret = make_cells(hub, hub->nr_cells < FIRST_CELLS ? FIRST_CELLS : hub->nr_cells);
-	*cell = take_any(hub, &from);
+	if (!hub->lists[NEVER_USED] && hub->nr_cells / 2 <= hub->armed + BATCH)
+		ret = create_cells(hub, hub->nr_cells < FIRST_CELLS ? FIRST_CELLS : hub->nr_cells);
+	*cell = pop_spare_cell(hub, &from);
 	return *cell ? 0 : ret;
 }
 
@@ -282,7 +282,7 @@ int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr)
 {
 	hub->reserved = nr;
 	while (hub->nr_cells < nr) {
-		int ret = make_cells(hub, nr - hub->nr_cells);
+		int ret = create_cells(hub, nr - hub->nr_cells);
 
 		if (ret < 0)
 			return ret;
@@ -293,26 +293,26 @@ int twheel_hub_reserve(struct twheel_hub *hub, unsigned int nr)
 /* Cells that the context refuses to end stay spare. */
 static void end_cells(struct twheel_hub *hub, unsigned int nr)
 {
-	struct twheel_hub_cell *cells[AT_ONCE];
-	struct twheel_op ops[AT_ONCE];
-	int from = FRESH, done;
+	struct twheel_hub_cell *cells[BATCH];
+	struct twheel_op ops[BATCH];
+	int from = NEVER_USED, done;
 
 	for (unsigned int i = 0; i < nr; i++) {
-		cells[i] = take_any(hub, &from);
+		cells[i] = pop_spare_cell(hub, &from);
 		twheel_prep_cancel(&ops[i], cells[i]->id);
 	}
 	done = twheel_submit_ops(hub->ctx, ops, nr);
 	for (int i = 0; i < (int)nr; i++) {
 		bool ended = i < done && (ops[i].result >= 0 || ops[i].result == -ENOENT);
 
-		enter_list(hub, cells[i], ended ? UNMADE : FRESH);
+		push_cell(hub, cells[i], ended ? NOT_CREATED : NEVER_USED);
 		hub->nr_cells -= ended;
 	}
 }
 
 static NOINLINE void end_spare_cells(struct twheel_hub *hub)
 {
-	for (int i = 0; i < ENDED_AT_ONCE; i += AT_ONCE) {
+	for (int i = 0; i < MAX_ENDED; i += BATCH) {
 		uint64_t kept = 2 * (uint64_t)hub->armed + KEPT_SPARE, nr;
 
 		if (kept < hub->reserved)
@@ -320,14 +320,14 @@ static NOINLINE void end_spare_cells(struct twheel_hub *hub)
 		if (hub->nr_cells <= kept)
 			return;
 		nr = hub->nr_cells - kept;
-		end_cells(hub, nr < AT_ONCE ? nr : AT_ONCE);
+		end_cells(hub, nr < BATCH ? nr : BATCH);
 	}
 }
 
 /* Nodes */
 
 /* Calls the function of twheel_hub_watch() if it has to know. */
-static NOINLINE void tell_watch(struct twheel_hub *hub)
+static NOINLINE void notify_watch(struct twheel_hub *hub)
 {
 	bool on = hub->armed;
 
@@ -350,13 +350,13 @@ static uint64_t exchange(struct twheel_cell *cell, uint64_t word)
 #endif
 }
 
-static void give_back(struct twheel_node *node)
+static void release_cell(struct twheel_node *node)
 {
-	enter_list(node->hub, node->cell, node->cell->delay);
+	push_cell(node->hub, node->cell, node->cell->delay);
 	node->cell = NULL;
 }
 
-static void forget_due(struct twheel_node *node)
+static void clear_due(struct twheel_node *node)
 {
 	*node->due = NULL;
 	node->due = NULL;
@@ -392,7 +392,7 @@ static NOINLINE int kick(struct twheel_node *node, uint64_t expires_ns)
 	return ret == -ENOENT ? -ESHUTDOWN : ret;
 }
 
-static inline void take_cell(struct twheel_node *node, struct twheel_hub_cell *c)
+static inline void attach_cell(struct twheel_node *node, struct twheel_hub_cell *c)
 {
 	c->used.by = node;
 	node->cell = c;
@@ -407,22 +407,22 @@ static inline int set_word(struct twheel_node *node, uint64_t expires_ns, int de
 }
 
 /* For a node without a cell, in any state. */
-static NOINLINE int arm_anew(struct twheel_node *node, uint64_t expires_ns, int delay)
+static NOINLINE int arm_slow(struct twheel_node *node, uint64_t expires_ns, int delay)
 {
 	struct twheel_hub *hub = node->hub;
-	struct twheel_hub_cell *c = take_first(hub, delay);
+	struct twheel_hub_cell *c = pop_cell(hub, delay);
 
 	if (!c) {
-		int ret = take_other(hub, &c);
+		int ret = take_other_cell(hub, &c);
 
 		if (ret)
 			return ret;
 	}
-	take_cell(node, c);
+	attach_cell(node, c);
 	if (node->due)
-		forget_due(node);
+		clear_due(node);
 	else if (!hub->armed++)
-		tell_watch(hub);
+		notify_watch(hub);
 	return set_word(node, expires_ns, delay);
 }
 
@@ -433,8 +433,8 @@ static inline int arm(struct twheel_node *node, uint64_t expires_ns, uint64_t de
 
 	if (!node->cell) {
 		if (!hub->lists[delay] || !hub->armed || node->due)
-			return arm_anew(node, expires_ns, delay);
-		take_cell(node, take_first(hub, delay));
+			return arm_slow(node, expires_ns, delay);
+		attach_cell(node, pop_cell(hub, delay));
 		hub->armed++;
 	}
 	return set_word(node, expires_ns, delay);
@@ -475,14 +475,14 @@ bool twheel_node_cancel(struct twheel_node *node)
 
 	if (node->cell) {
 		exchange(node->cell->cell, TWHEEL_CELL_IDLE);
-		give_back(node);
+		release_cell(node);
 	} else if (node->due) {
-		forget_due(node);
+		clear_due(node);
 	} else {
 		return false;
 	}
 	if (!--hub->armed)
-		tell_watch(hub);
+		notify_watch(hub);
 	return true;
 }
 
@@ -540,12 +540,12 @@ int twheel_hub_open(struct twheel_ctx *ctx, unsigned int flags, struct twheel_hu
 }
 
 /* Then the nodes of all cells are those that are armed. */
-static void forget_lists(struct twheel_hub *hub)
+static void clear_lists(struct twheel_hub *hub)
 {
 	for (int i = 0; i < NR_LISTS; i++) {
 		struct twheel_hub_cell *c;
 
-		while ((c = take_first(hub, i)))
+		while ((c = pop_cell(hub, i)))
 			c->used.by = NULL;
 	}
 }
@@ -556,9 +556,9 @@ void twheel_hub_close(struct twheel_hub *hub)
 
 	if (!hub)
 		return;
-	forget_lists(hub);
+	clear_lists(hub);
 	hub->armed = 0;
-	tell_watch(hub);
+	notify_watch(hub);
 	while ((block = hub->blocks)) {
 		for (unsigned int i = 0; i < block->nr; i++) {
 			if (block->cells[i].used.by)
@@ -615,21 +615,21 @@ uint64_t twheel_hub_now(struct twheel_hub *hub)
 /* Events */
 
 /* Without cells: the timeouts that are to fire later, for one call. */
-struct later {
-	struct twheel_op	ops[AT_ONCE];
+struct rearms {
+	struct twheel_op	ops[BATCH];
 	unsigned int		nr;
 };
 
 /* The node is due, and has to be called. */
-static void enter_due(struct twheel_node *node, struct twheel_node **due)
+static void mark_due(struct twheel_node *node, struct twheel_node **due)
 {
-	give_back(node);
+	release_cell(node);
 	*due = node;
 	node->due = due;
 }
 
 /* The context was stopped: the node is not called. The next arming is refused. */
-static void drop(struct twheel_hub *hub, struct twheel_hub_cell *c)
+static void stop_node(struct twheel_hub *hub, struct twheel_hub_cell *c)
 {
 	bool armed = has_cells(hub) || c->cell->word <= INT64_MAX;
 
@@ -638,13 +638,13 @@ static void drop(struct twheel_hub *hub, struct twheel_hub_cell *c)
 	if (!armed)
 		return;
 	exchange(c->cell, TWHEEL_CELL_IDLE);
-	give_back(c->used.by);
+	release_cell(c->used.by);
 	hub->armed--;
 }
 
 /* Without cells: look at the word. */
 static void look(struct twheel_hub *hub, struct twheel_hub_cell *c, struct twheel_node **due,
-		 struct later *later)
+		 struct rearms *rearms)
 {
 	struct twheel_cell *cell = c->cell;
 
@@ -653,33 +653,33 @@ static void look(struct twheel_hub *hub, struct twheel_hub_cell *c, struct twhee
 		return;
 	if (cell->word <= hub->now_ns) {
 		cell->word = TWHEEL_CELL_IDLE;
-		enter_due(c->used.by, due);
+		mark_due(c->used.by, due);
 		return;
 	}
 	cell->look = cell->word;
-	prep_timeout(&later->ops[later->nr++], cell->word, c);
+	prep_timeout(&rearms->ops[rearms->nr++], cell->word, c);
 }
 
-static void take_event(struct twheel_hub *hub, const struct twheel_event *event,
-		       struct twheel_node **due, struct later *later)
+static void handle_event(struct twheel_hub *hub, const struct twheel_event *event,
+			 struct twheel_node **due, struct rearms *rearms)
 {
 	struct twheel_hub_cell *c = (struct twheel_hub_cell *)(uintptr_t)event->cookie;
 
 	*due = NULL;
 	/* Only a stop makes the event of a cell, or of an endless timeout, the last one. */
 	if (event->flags & TWHEEL_EV_LAST)
-		drop(hub, c);
+		stop_node(hub, c);
 	else if (has_cells(hub))
-		enter_due(c->used.by, due);
+		mark_due(c->used.by, due);
 	else
-		look(hub, c, due, later);
+		look(hub, c, due, rearms);
 }
 
 /* An operation fails only in a context that was stopped, whose events follow. */
-static void submit_later(struct twheel_hub *hub, struct later *later)
+static void submit_rearms(struct twheel_hub *hub, struct rearms *rearms)
 {
-	for (unsigned int done = 0; done < later->nr;) {
-		int ret = twheel_submit_ops(hub->ctx, later->ops + done, later->nr - done);
+	for (unsigned int done = 0; done < rearms->nr;) {
+		int ret = twheel_submit_ops(hub->ctx, rearms->ops + done, rearms->nr - done);
 
 		if (ret <= 0 && ret != -EINTR)
 			return;
@@ -687,9 +687,9 @@ static void submit_later(struct twheel_hub *hub, struct later *later)
 	}
 }
 
-static void call(struct twheel_node *node)
+static void call_node(struct twheel_node *node)
 {
-	forget_due(node);
+	clear_due(node);
 	node->hub->armed--;
 	node->fn(node);
 }
@@ -699,19 +699,19 @@ static void call(struct twheel_node *node)
  * back, so the deadline is 0. If callbacks of this dispatch have taken all cells, and no more can
  * be made, the node keeps its entry. It is then called at once.
  */
-static void defer(struct twheel_node *node)
+static void defer_node(struct twheel_node *node)
 {
 	twheel_node_arm_at(node, 0);
 	if (node->due)
-		call(node);
+		call_node(node);
 }
 
-static void defer_all(struct dispatch *dispatch)
+static void defer_all_nodes(struct dispatch *dispatch)
 {
 	for (; dispatch; dispatch = dispatch->outer)
 		for (int i = 0; i < dispatch->nr; i++)
 			if (dispatch->due[i])
-				defer(dispatch->due[i]);
+				defer_node(dispatch->due[i]);
 }
 
 /*
@@ -719,23 +719,23 @@ static void defer_all(struct dispatch *dispatch)
  * longjmp() or the end of its thread, and @hub->dispatch is not valid. A frame of the same stack
  * is below those around it, as on all machines but PA-RISC.
  */
-static bool was_left(const struct twheel_hub *hub, const void *frame)
+static bool was_abandoned(const struct twheel_hub *hub, const void *frame)
 {
-	return hub->dispatch && (uintptr_t)frame - (uintptr_t)hub->frame < NEAR;
+	return hub->dispatch && (uintptr_t)frame - (uintptr_t)hub->frame < MIN_STACK_DISTANCE;
 }
 
 int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 {
-	struct twheel_event events[AT_ONCE];
+	struct twheel_event events[BATCH];
 	struct dispatch dispatch;
-	struct later later;
+	struct rearms rearms;
 	int nr;
 
-	if (was_left(hub, __builtin_frame_address(0)))
+	if (was_abandoned(hub, __builtin_frame_address(0)))
 		abort();
 	if (timeout_ns)
-		defer_all(hub->dispatch);
-	nr = twheel_read(hub->ctx, events, AT_ONCE, timeout_ns);
+		defer_all_nodes(hub->dispatch);
+	nr = twheel_read(hub->ctx, events, BATCH, timeout_ns);
 	if (nr == -EAGAIN || nr == -ETIMEDOUT) {
 		end_spare_cells(hub);
 		return 0;
@@ -743,10 +743,10 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	if (nr <= 0)
 		return nr ? nr : -ESHUTDOWN;
 	twheel_now(hub->ctx, &hub->now_ns);
-	later.nr = 0;
+	rearms.nr = 0;
 	for (int i = 0; i < nr; i++)
-		take_event(hub, &events[i], &dispatch.due[i], &later);
-	submit_later(hub, &later);
+		handle_event(hub, &events[i], &dispatch.due[i], &rearms);
+	submit_rearms(hub, &rearms);
 
 	dispatch.outer = hub->dispatch;
 	dispatch.outer_frame = hub->frame;
@@ -756,16 +756,16 @@ int twheel_hub_dispatch(struct twheel_hub *hub, int64_t timeout_ns)
 	hub->frame = __builtin_frame_address(0);
 	for (int i = 0; i < nr; i++) {
 		if (dispatch.due[i] && dispatch.broken) {
-			defer(dispatch.due[i]);
+			defer_node(dispatch.due[i]);
 		} else if (dispatch.due[i]) {
-			call(dispatch.due[i]);
+			call_node(dispatch.due[i]);
 			dispatch.broken |= hub->is_over && hub->is_over(hub->loop);
 		}
 	}
 	hub->dispatch = dispatch.outer;
 	hub->frame = dispatch.outer_frame;
 	end_spare_cells(hub);
-	tell_watch(hub);
+	notify_watch(hub);
 	return nr;
 }
 

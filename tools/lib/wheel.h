@@ -102,7 +102,7 @@ static inline unsigned int wheel_shift(unsigned int level)
 }
 
 /* Put @node, which is in no list, into the slot of its tick. */
-static inline void wheel_place(struct wheel *w, struct wheel_node *node)
+static inline void wheel_enqueue(struct wheel *w, struct wheel_node *node)
 {
 	uint64_t tick = node->tick > w->cursor ? node->tick : w->cursor, step;
 	unsigned int bit = __builtin_clzll((tick ^ w->cursor) | 1) ^ 63;
@@ -123,7 +123,7 @@ static inline void wheel_place(struct wheel *w, struct wheel_node *node)
 }
 
 /* Take @node out of its slot. Both neighbours are the slot if it was alone there. */
-static inline void wheel_remove(struct wheel *w, struct wheel_node *node)
+static inline void wheel_dequeue(struct wheel *w, struct wheel_node *node)
 {
 	struct link *next = node->link.next;
 	unsigned int slot;
@@ -164,7 +164,7 @@ static inline uint64_t wheel_find_step(const struct wheel *w, unsigned int *slot
  * Enter the next step if it is at @tick or before, and move its nodes to @nodes: those of level 0
  * are due, the others are to be placed anew. Returns the level, or -1 and the cursor is at @tick.
  */
-static inline int wheel_enter(struct wheel *w, uint64_t tick, struct link *nodes)
+static inline int wheel_take_step(struct wheel *w, uint64_t tick, struct link *nodes)
 {
 	unsigned int slot = 0;
 

@@ -43,7 +43,7 @@ static inline uint64_t tick_of(uint64_t ns)
 static inline void node_arm(struct wheel *w, struct node *node, uint64_t expires_ns)
 {
 	node->in.tick = tick_of(expires_ns);
-	wheel_place(w, &node->in);
+	wheel_enqueue(w, &node->in);
 }
 
 /* Returns false if it was not armed. */
@@ -51,7 +51,7 @@ static inline bool node_cancel(struct wheel *w, struct node *node)
 {
 	if (!node->in.link.next)
 		return false;
-	wheel_remove(w, &node->in);
+	wheel_dequeue(w, &node->in);
 	node->in.link.next = NULL;
 	return true;
 }
@@ -64,10 +64,10 @@ static inline void node_arm_lazily(struct wheel *w, struct node *node, uint64_t 
 	if (node->in.link.next) {
 		if (node->in.tick <= tick)
 			return;
-		wheel_remove(w, &node->in);
+		wheel_dequeue(w, &node->in);
 	}
 	node->in.tick = tick;
-	wheel_place(w, &node->in);
+	wheel_enqueue(w, &node->in);
 }
 
 static inline bool node_cancel_lazily(struct node *node)
@@ -83,7 +83,7 @@ static __always_inline void nodes_advance(struct wheel *w, uint64_t now_ns, node
 {
 	struct link list, *link, *next;
 
-	while (wheel_enter(w, now_ns / TICK_NS, &list) >= 0) {
+	while (wheel_take_step(w, now_ns / TICK_NS, &list) >= 0) {
 		for (link = list.next; link != &list; link = next) {
 			struct node *node = (struct node *)link;
 
@@ -94,7 +94,7 @@ static __always_inline void nodes_advance(struct wheel *w, uint64_t now_ns, node
 			if (node->wanted > node->in.tick)
 				node->in.tick = node->wanted;
 			if (node->in.tick > w->cursor) {
-				wheel_place(w, &node->in);
+				wheel_enqueue(w, &node->in);
 				continue;
 			}
 			if (node->wanted)
