@@ -2,7 +2,7 @@
 /*
  * bench: measures the cost of very many timeouts with the device and its peers.
  *
- * For each system and each number of timeouts, a context goes through several lives:
+ * For each system and each number of timeouts, a context goes through several measurements:
  *
  *	memory	all armed, and the memory that they take
  *	batch	all armed, a quarter moved, the others cancelled
@@ -12,7 +12,7 @@
  *	cells	all armed and cancelled, or moved, again and again, at a pace
  *	idle	one armed, an hour away, and ten seconds gone by
  *
- * Preparation is not measured. Each life is repeated, and the median is printed as a line
+ * Preparation is not measured. Each measurement is repeated, and the median is printed as a line
  * of JSON. A module measures the kernel's own timers, and reports how long the CPU was
  * idle.
  *
@@ -36,7 +36,7 @@
 
 #define REPEAT_MAX	15
 #define FEW		1000
-#define MANY		100000		/* lives with so many timeouts are not repeated */
+#define MANY		100000		/* measurements with so many are not repeated */
 #define VERY_MANY	1000000
 #define SEARCH_MANY	64		/* as @search of struct system, with VERY_MANY */
 #define BATCH		1024		/* operations per call */
@@ -44,7 +44,7 @@
 #define IDLE_SECONDS	10
 #define BLOCK_NS	(256 * NSEC_PER_MSEC)	/* a block of the wheel */
 #define UNUSED_CELLS	10000
-#define MOVED		10000		/* maximum number of cells that are moved */
+#define MAX_MOVED	10000		/* maximum number of cells that are moved */
 
 /**
  * struct system - a back end whose operations are measured
@@ -109,7 +109,7 @@ static uint64_t *deadlines;	/* by number, on CLOCK_MONOTONIC */
 static uint32_t *ascending;	/* all numbers, in the order of arming */
 static uint32_t *shuffled;	/* all numbers, in random order */
 static uint32_t *chosen;	/* some of them */
-static bool *gone;		/* by number: it was cancelled */
+static bool *used;		/* by number: it was cancelled */
 
 static unsigned int at_most(unsigned int nr, unsigned int limit)
 {
@@ -157,8 +157,8 @@ static void add_result(const char *operation, uint64_t total, unsigned int timeo
 	r->timeouts = timeouts;
 }
 
-static void tell(const char *system, const char *operation, unsigned int n, double value,
-		 const char *unit)
+static void report(const char *system, const char *operation, unsigned int n, double value,
+		   const char *unit)
 {
 	if (is_here && !as_json) {
 		here_add(system, operation, n, value);
@@ -174,11 +174,11 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void tell_results(const char *system, unsigned int n)
+static void report_results(const char *system, unsigned int n)
 {
 	for (struct result *r = results; r < results + nr_results; r++) {
 		qsort(r->values, r->nr, sizeof(r->values[0]), compare);
-		tell(system, r->operation, n, r->values[is_here ? 0 : r->nr / 2], clock_unit);
+		report(system, r->operation, n, r->values[is_here ? 0 : r->nr / 2], clock_unit);
 		if (verbose)
 			fprintf(stderr, "with %u timeouts, %u times\n", r->timeouts, r->nr);
 		r->nr = 0;
@@ -198,14 +198,14 @@ static uint32_t random_below(uint32_t limit)
 	return (random_state >> 32) % limit;
 }
 
-static void make_numbers(unsigned int n)
+static void create_numbers(unsigned int n)
 {
 	random_state = 88172645463325252ULL;
-	deadlines = array(n, sizeof(*deadlines));
-	ascending = array(n, sizeof(*ascending));
-	shuffled = array(n, sizeof(*shuffled));
-	chosen = array(n, sizeof(*chosen));
-	gone = array(n, sizeof(*gone));
+	deadlines = zeroed_array(n, sizeof(*deadlines));
+	ascending = zeroed_array(n, sizeof(*ascending));
+	shuffled = zeroed_array(n, sizeof(*shuffled));
+	chosen = zeroed_array(n, sizeof(*chosen));
+	used = zeroed_array(n, sizeof(*used));
 	for (unsigned int i = 0; i < n; i++) {
 		unsigned int j = random_below(i + 1);
 
@@ -221,7 +221,7 @@ static void free_numbers(void)
 	free(ascending);
 	free(shuffled);
 	free(chosen);
-	free(gone);
+	free(used);
 }
 
 /* One to two hours away. */
@@ -235,7 +235,7 @@ static void set_far_deadlines(unsigned int n)
 
 enum { RANDOM, OLDEST };
 
-/* Choose @nr timeouts that are not gone, and mark them as gone. */
+/* Choose @nr timeouts that are not used, and mark them as used. */
 static void choose(int how, unsigned int n, unsigned int nr)
 {
 	unsigned int got = 0;
@@ -243,17 +243,17 @@ static void choose(int how, unsigned int n, unsigned int nr)
 	for (unsigned int i = 0; i < n && got < nr; i++) {
 		uint32_t number = how == RANDOM ? shuffled[i] : i;
 
-		if (!gone[number]) {
-			gone[number] = true;
+		if (!used[number]) {
+			used[number] = true;
 			chosen[got++] = number;
 		}
 	}
 }
 
-/* Lives */
+/* Measurements */
 
-static void operate(const struct system *s, struct timers *timers, enum action action,
-		    const uint32_t *which, unsigned int nr)
+static void run_action(const struct system *s, struct timers *timers, enum action action,
+		       const uint32_t *which, unsigned int nr)
 {
 	const struct backend *backend = s->backend;
 
@@ -287,7 +287,7 @@ static void measure(const struct system *s, struct timers *timers, const char *o
 		also = NULL;
 	clock_wanted = wants(operation) || (also && wants(also));
 	clock_take();
-	operate(s, timers, action, which, nr);
+	run_action(s, timers, action, which, nr);
 	total = clock_take();
 	clock_wanted = 0;
 	add_result(operation, total, nr);
@@ -296,17 +296,17 @@ static void measure(const struct system *s, struct timers *timers, const char *o
 }
 
 /* The number of measured cancels other than of the oldest, at most @nr. */
-static unsigned int searches(const struct system *s, unsigned int n, unsigned int nr)
+static unsigned int max_cancels(const struct system *s, unsigned int n, unsigned int nr)
 {
 	return at_most(nr, s->search && n >= VERY_MANY ? SEARCH_MANY : s->search);
 }
 
-static void batch(const struct system *s, unsigned int n)
+static void measure_batch(const struct system *s, unsigned int n)
 {
-	unsigned int quarter = n / 4, search = searches(s, n, quarter);
+	unsigned int quarter = n / 4, search = max_cancels(s, n, quarter);
 	struct timers *timers;
 
-	memset(gone, 0, n * sizeof(*gone));
+	memset(used, 0, n * sizeof(*used));
 	set_far_deadlines(n);
 	timers = s->backend->open(n, 0);
 	measure(s, timers, "arm_batch", "arm_single", ARM, ascending, n);
@@ -322,7 +322,7 @@ static void batch(const struct system *s, unsigned int n)
 	s->backend->close(timers);
 }
 
-static void single(const struct system *s, unsigned int n)
+static void measure_single(const struct system *s, unsigned int n)
 {
 	struct timers *timers;
 
@@ -330,7 +330,7 @@ static void single(const struct system *s, unsigned int n)
 	usage.batch = 1;
 	timers = s->backend->open(n, 0);
 	measure(s, timers, "arm_single", NULL, ARM, ascending, n);
-	measure(s, timers, "cancel_single", NULL, CANCEL, shuffled, searches(s, n, n));
+	measure(s, timers, "cancel_single", NULL, CANCEL, shuffled, max_cancels(s, n, n));
 	s->backend->close(timers);
 	usage.batch = BATCH;
 }
@@ -356,7 +356,7 @@ static struct timers *arm_for_soon(const struct system *s, unsigned int n, uint6
 		for (unsigned int i = 0; i < n; i++)
 			deadlines[i] = *moment + (spread_ns ? random_below(spread_ns) : 0);
 		timers = s->backend->open(n, slack_ns);
-		operate(s, timers, ARM, ascending, n);
+		run_action(s, timers, ARM, ascending, n);
 		if (clock_ns() + 50 * NSEC_PER_MSEC < *moment) {
 			sleep_until(*moment - 2 * NSEC_PER_MSEC);
 			return timers;
@@ -366,8 +366,8 @@ static struct timers *arm_for_soon(const struct system *s, unsigned int n, uint6
 	}
 }
 
-static void fire(const struct system *s, unsigned int n, const char *operation,
-		 uint64_t spread_ns, uint64_t slack_ns)
+static void measure_fire(const struct system *s, unsigned int n, const char *operation,
+			 uint64_t spread_ns, uint64_t slack_ns)
 {
 	uint64_t idle, moment;
 	struct timers *timers = arm_for_soon(s, n, spread_ns, slack_ns, &moment);
@@ -392,7 +392,7 @@ static void fire(const struct system *s, unsigned int n, const char *operation,
  * Mean and maximum lateness of timeouts that are due within a second, when collected. These
  * are microseconds, and depend on the other load of the machine.
  */
-static void lateness(unsigned int n, uint64_t slack_ns, const char *mean, const char *most)
+static void measure_lateness(unsigned int n, uint64_t slack_ns, const char *mean, const char *most)
 {
 	uint64_t late, sum = 0, max = 0, moment;
 	uint32_t numbers[BATCH];
@@ -412,11 +412,11 @@ static void lateness(unsigned int n, uint64_t slack_ns, const char *mean, const 
 		got += nr;
 	}
 	twheel->backend->close(timers);
-	tell(twheel->name, mean, n, sum / 1e3 / n, "us");
-	tell(twheel->name, most, n, max / 1e3, "us");
+	report(twheel->name, mean, n, sum / 1e3 / n, "us");
+	report(twheel->name, most, n, max / 1e3, "us");
 }
 
-static double memory_once(const struct system *s, unsigned int n)
+static double measure_memory_once(const struct system *s, unsigned int n)
 {
 	struct timers *timers;
 	double bytes;
@@ -424,24 +424,24 @@ static double memory_once(const struct system *s, unsigned int n)
 	set_far_deadlines(n);
 	timers = s->backend->open(n, 0);
 	bytes = free_bytes();
-	operate(s, timers, ARM, ascending, n);
+	run_action(s, timers, ARM, ascending, n);
 	bytes -= free_bytes();
 	s->backend->close(timers);
 	return bytes / n + s->backend->node;
 }
 
 /* Other programs allocate and free memory at the same time; the median leaves that out. */
-static void memory(const struct system *s, const char *operation, unsigned int n)
+static void measure_memory(const struct system *s, const char *operation, unsigned int n)
 {
 	double values[5];
 
 	if (!wants(operation))
 		return;
-	make_numbers(n);
+	create_numbers(n);
 	for (int i = 0; i < 5; i++)
-		values[i] = memory_once(s, n);
+		values[i] = measure_memory_once(s, n);
 	qsort(values, 5, sizeof(*values), compare);
-	tell(s->name, operation, n, values[2], "bytes");
+	report(s->name, operation, n, values[2], "bytes");
 	free_numbers();
 }
 
@@ -479,60 +479,60 @@ static unsigned long switches(void)
 }
 
 /* Number of times that a thread of the wheel runs while nothing is done. */
-static void tell_idle(const char *operation, unsigned int n)
+static void report_idle_wakeups(const char *operation, unsigned int n)
 {
 	unsigned long before = switches();
 
 	if (!before)
 		fail("no thread of the wheel has ever run");
 	sleep(IDLE_SECONDS);
-	tell("twheel", operation, n, switches() - before, "wakeups");
+	report("twheel", operation, n, switches() - before, "wakeups");
 }
 
-static void idle(void)
+static void measure_idle(void)
 {
 	struct timers *timers;
 
-	make_numbers(1);
+	create_numbers(1);
 	set_far_deadlines(1);
 	timers = twheel->backend->open(1, 0);
-	operate(twheel, timers, ARM, ascending, 1);
+	run_action(twheel, timers, ARM, ascending, 1);
 	sleep(1);
-	tell_idle("idle_wakeups_10s", 1);
+	report_idle_wakeups("idle_wakeups_10s", 1);
 	twheel->backend->close(timers);
 	free_numbers();
 }
 
 /* The kernel looks at an idle cell for at most a minute. */
-static void idle_cells(void)
+static void measure_idle_cells(void)
 {
-	make_numbers(UNUSED_CELLS);
+	create_numbers(UNUSED_CELLS);
 	cells_open_unused(shuffled, UNUSED_CELLS);
 	sleep(60);
-	tell_idle("cell_idle_wakeups", UNUSED_CELLS);
+	report_idle_wakeups("cell_idle_wakeups", UNUSED_CELLS);
 	cells_close();
 	free_numbers();
 }
 
 /* Cells. The pace requires a clock that counts instructions. */
 
-static void tell_wanted(const char *operation, unsigned int n, double value, const char *unit)
+static void report_wanted(const char *operation, unsigned int n, double value, const char *unit)
 {
 	if (wants(operation))
-		tell("twheel", operation, n, value, unit);
+		report("twheel", operation, n, value, unit);
 }
 
-static void tell_cost(const char *operation, unsigned int n, const struct cells_cost *cost)
+static void report_cost(const char *operation, unsigned int n, const struct cells_cost *cost)
 {
-	tell_wanted(operation, n, (double)cost->instructions / cost->done,
-		    clock_unit);
+	report_wanted(operation, n, (double)cost->instructions / cost->done,
+		      clock_unit);
 	if (verbose)
 		fprintf(stderr, "with %llu timeouts, once\n", (unsigned long long)cost->done);
 }
 
 typedef struct cells_cost (*cells_fn)(const uint32_t *order, unsigned int n);
 
-static struct cells_cost with_clock(cells_fn fn, unsigned int n)
+static struct cells_cost run_with_clock(cells_fn fn, unsigned int n)
 {
 	struct cells_cost cost;
 
@@ -542,36 +542,36 @@ static struct cells_cost with_clock(cells_fn fn, unsigned int n)
 	return cost;
 }
 
-static void pairs(unsigned int n)
+static void measure_cell_pairs(unsigned int n)
 {
-	struct cells_cost cost = with_clock(cells_pairs, n);
+	struct cells_cost cost = run_with_clock(cells_pairs, n);
 
-	tell_cost("cell_pair", n, &cost);
-	tell_wanted("cell_calls", n, 1000.0 * cost.kicks / cost.done, "calls/1000");
-	tell_wanted("cell_looks", n, 1000.0 * cost.looks / cost.done, "looks/1000");
+	report_cost("cell_pair", n, &cost);
+	report_wanted("cell_calls", n, 1000.0 * cost.kicks / cost.done, "calls/1000");
+	report_wanted("cell_looks", n, 1000.0 * cost.looks / cost.done, "looks/1000");
 }
 
-static void pairs_in_page(void)
+static void measure_cell_pairs_in_page(void)
 {
 	struct cells_cost cost;
 
-	make_numbers(CELLS_PAGE);
-	cost = with_clock(cells_pairs, CELLS_PAGE);
-	tell_cost("cell_pair_page", CELLS_PAGE, &cost);
+	create_numbers(CELLS_PAGE);
+	cost = run_with_clock(cells_pairs, CELLS_PAGE);
+	report_cost("cell_pair_page", CELLS_PAGE, &cost);
 	free_numbers();
 }
 
-static void moves(unsigned int n)
+static void measure_cell_moves(unsigned int n)
 {
-	struct cells_cost cost = with_clock(cells_moves, n);
+	struct cells_cost cost = run_with_clock(cells_moves, n);
 
-	tell_cost("cell_move", n, &cost);
-	tell_wanted("cell_move_calls", n, 100.0 * cost.kicks / cost.done, "calls/100");
-	tell_wanted("cell_move_looks", n, 100.0 * cost.looks / cost.done, "looks/100");
+	report_cost("cell_move", n, &cost);
+	report_wanted("cell_move_calls", n, 100.0 * cost.kicks / cost.done, "calls/100");
+	report_wanted("cell_move_looks", n, 100.0 * cost.looks / cost.done, "looks/100");
 }
 
 /* Without a pace: at full speed. */
-static void fast_pairs(unsigned int n)
+static void measure_fast_cell_pairs(unsigned int n)
 {
 	clock_wanted = 1;
 	add_result("cell_pair", cells_pairs_ns(shuffled, n), n);
@@ -586,7 +586,7 @@ static bool counts_instructions(void)
 /* Runs */
 
 /* Few timeouts take so little time that one tick of the clock shows in the result. */
-static unsigned int times(unsigned int n)
+static unsigned int repetitions(unsigned int n)
 {
 	if (is_here)
 		return repeat;
@@ -604,34 +604,34 @@ static bool wants_batch(const struct system *s)
 
 static void run_system(const struct system *s, unsigned int n)
 {
-	make_numbers(n);
-	for (unsigned int i = 0; i < times(n); i++) {
+	create_numbers(n);
+	for (unsigned int i = 0; i < repetitions(n); i++) {
 		if (wants_batch(s))
-			batch(s, n);
+			measure_batch(s, n);
 		if (s->backend->flush && (wants("arm_single") || wants("cancel_single")))
-			single(s, n);
+			measure_single(s, n);
 		if (s->max_fire && n > s->max_fire)
 			continue;
 		if (wants("fire_collect_burst"))
-			fire(s, n, "fire_collect_burst", 0, 0);
+			measure_fire(s, n, "fire_collect_burst", 0, 0);
 		if (wants("fire_collect_spread") && !is_here)
-			fire(s, n, "fire_collect_spread", NSEC_PER_SEC, 0);
+			measure_fire(s, n, "fire_collect_spread", NSEC_PER_SEC, 0);
 	}
 	if (s == twheel)
-		lateness(n, 0, "spread_lateness", "spread_lateness_max");
+		measure_lateness(n, 0, "spread_lateness", "spread_lateness_max");
 	free_numbers();
-	tell_results(s->name, n);
+	report_results(s->name, n);
 }
 
 static void run_slack(unsigned int n)
 {
-	make_numbers(n);
+	create_numbers(n);
 	/* on the running kernel, the wait would count */
-	for (unsigned int i = 0; i < times(n) && wants("fire_collect_slack") && !is_here; i++)
-		fire(twheel, n, "fire_collect_slack", NSEC_PER_SEC, SLACK_NS);
-	lateness(n, SLACK_NS, "slack_lateness", "slack_lateness_max");
+	for (unsigned int i = 0; i < repetitions(n) && wants("fire_collect_slack") && !is_here; i++)
+		measure_fire(twheel, n, "fire_collect_slack", NSEC_PER_SEC, SLACK_NS);
+	measure_lateness(n, SLACK_NS, "slack_lateness", "slack_lateness_max");
 	free_numbers();
-	tell_results("twheel", n);
+	report_results("twheel", n);
 }
 
 /* Nobody looks at cells in the process while the program spins at its pace. */
@@ -639,18 +639,18 @@ static void run_cells(const struct system *s, unsigned int n)
 {
 	bool paced = s == twheel && counts_instructions();
 
-	make_numbers(n);
-	for (unsigned int i = 0; i < times(n) && wants("cell_fire_collect"); i++)
-		fire(&cells, n, "cell_fire_collect", 0, 0);
-	for (unsigned int i = 0; i < times(n) && wants("cell_pair") && is_here; i++)
-		fast_pairs(n);
+	create_numbers(n);
+	for (unsigned int i = 0; i < repetitions(n) && wants("cell_fire_collect"); i++)
+		measure_fire(&cells, n, "cell_fire_collect", 0, 0);
+	for (unsigned int i = 0; i < repetitions(n) && wants("cell_pair") && is_here; i++)
+		measure_fast_cell_pairs(n);
 	if (paced && (wants("cell_pair") || wants("cell_calls") || wants("cell_looks")))
-		pairs(n);
-	if (paced && n <= MOVED &&
+		measure_cell_pairs(n);
+	if (paced && n <= MAX_MOVED &&
 	    (wants("cell_move") || wants("cell_move_calls") || wants("cell_move_looks")))
-		moves(n);
+		measure_cell_moves(n);
 	free_numbers();
-	tell_results(s->name, n);
+	report_results(s->name, n);
 }
 
 static void run_kernel_system(const char *name, unsigned int n)
@@ -660,7 +660,7 @@ static void run_kernel_system(const char *name, unsigned int n)
 	FILE *file;
 
 	snprintf(text, sizeof(text), "%s %u", name, n);
-	for (unsigned int i = 0; i < times(n); i++) {
+	for (unsigned int i = 0; i < repetitions(n); i++) {
 		write_to(MODULE "count", text);
 		file = open_file(MODULE "count");
 		if (fscanf(file, "%llu %llu %llu", &took[0], &took[1], &took[2]) != 3)
@@ -669,7 +669,7 @@ static void run_kernel_system(const char *name, unsigned int n)
 		for (unsigned int j = 0; j < 3; j++)
 			add_result(kernel_operations[j], took[j], n);
 	}
-	tell_results(name, n);
+	report_results(name, n);
 }
 
 static bool wants_kernel(void)
@@ -677,7 +677,7 @@ static bool wants_kernel(void)
 	return wants("kernel_arm") || wants("kernel_rearm_random") || wants("kernel_cancel_random");
 }
 
-static void say_limit(const char *name, unsigned int n, const char *reason)
+static void report_limit(const char *name, unsigned int n, const char *reason)
 {
 	fprintf(stderr, "%s with %u timeouts: %s\n", name, n, reason);
 }
@@ -693,13 +693,14 @@ static void run_all(unsigned int n)
 		if (!s->max || n <= s->max)
 			run_system(s, n);
 		else
-			say_limit(s->name, n, s->max_reason);
+			report_limit(s->name, n, s->max_reason);
 		if (s == twheel || s == process)
 			run_cells(s, n);
 		if (s == twheel)
 			run_slack(n);
 		if (s->max_fire && n > s->max_fire)
-			say_limit(s->name, n, "expiry is left out because arming takes too long");
+			report_limit(s->name, n,
+				     "expiry is left out because arming takes too long");
 	}
 	for (unsigned int i = 0; i < 4 && wants_kernel() && !is_here; i++) {
 		if (wants_system(kernel_systems[i]))
@@ -717,19 +718,19 @@ static void run_first(unsigned int n)
 			continue;
 		usage.process = s == process;
 		if (wants("idle_wakeups_10s") && s == twheel)
-			idle();
-		memory(s, "bytes_per_timeout", at_most(n, MANY));
+			measure_idle();
+		measure_memory(s, "bytes_per_timeout", at_most(n, MANY));
 		if (s != twheel)
 			continue;
 		if (n > MANY)
-			memory(s, "bytes_per_timeout", n);
-		memory(&cells, "bytes_with_cell", at_most(n, MANY));
+			measure_memory(s, "bytes_per_timeout", n);
+		measure_memory(&cells, "bytes_with_cell", at_most(n, MANY));
 		if (n > MANY)
-			memory(&cells, "bytes_with_cell", n);
+			measure_memory(&cells, "bytes_with_cell", n);
 		if (wants("cell_idle_wakeups"))
-			idle_cells();
+			measure_idle_cells();
 		if (wants("cell_pair_page") && counts_instructions())
-			pairs_in_page();
+			measure_cell_pairs_in_page();
 	}
 }
 

@@ -39,34 +39,34 @@
 
 #define ROUND_NS	500U
 
-struct slot {
+struct own_cell {
 	struct twheel_cell *cell;
 	uint64_t id;
 };
 
 static struct twheel_ctx *ctx;
-static struct slot *slots;
+static struct own_cell *own_cells;
 
 static void cells_open(unsigned int n)
 {
 	check(twheel_open(NULL, usage.process ? TWHEEL_PROCESS : TWHEEL_KERNEL, &ctx), "cells");
-	slots = array(n, sizeof(*slots));
+	own_cells = zeroed_array(n, sizeof(*own_cells));
 }
 
 void cells_close(void)
 {
 	twheel_close(ctx);
-	free(slots);
+	free(own_cells);
 }
 
-static void make_slot(struct slot *slot)
+static void create_cell(struct own_cell *own_cell)
 {
-	check(twheel_cell_create(ctx, 0, &slot->id, &slot->cell), "cell: create");
+	check(twheel_cell_create(ctx, 0, &own_cell->id, &own_cell->cell), "cell: create");
 }
 
-static void arm_slot(const struct slot *slot, uint64_t expires_ns)
+static void arm_cell(const struct own_cell *own_cell, uint64_t expires_ns)
 {
-	check(twheel_cell_arm(ctx, slot->cell, slot->id, expires_ns), "cell: arm");
+	check(twheel_cell_arm(ctx, own_cell->cell, own_cell->id, expires_ns), "cell: arm");
 }
 
 /* Pace */
@@ -94,8 +94,8 @@ typedef void (*step_fn)(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64
  * Returns the number of instructions of the machine meanwhile, without the spinning.
  */
 static __always_inline
-uint64_t run(const uint32_t *order, unsigned int n, unsigned int steps, uint64_t period_ns,
-	     step_fn fn)
+uint64_t run_at_pace(const uint32_t *order, unsigned int n, unsigned int steps, uint64_t period_ns,
+		     step_fn fn)
 {
 	struct twheel_ctx *const context = ctx;
 	uint64_t begin, next, spun = 0;
@@ -107,9 +107,9 @@ uint64_t run(const uint32_t *order, unsigned int n, unsigned int steps, uint64_t
 		uint64_t now = clock_ns();
 
 		for (unsigned int j = 0; j < STEP; j++) {
-			struct slot slot = slots[order[at]];
+			struct own_cell own_cell = own_cells[order[at]];
 
-			fn(context, slot.cell, slot.id, now + DELAY_NS);
+			fn(context, own_cell.cell, own_cell.id, now + DELAY_NS);
 			if (++at == n)
 				at = 0;
 		}
@@ -143,17 +143,17 @@ static inline void do_move(struct twheel_ctx *context, struct twheel_cell *cell,
 }
 
 /* Make the cells evenly over time, so that the looks at them are spread evenly too. */
-static void start(const uint32_t *order, unsigned int n, bool armed)
+static void create_cells(const uint32_t *order, unsigned int n, bool armed)
 {
 	uint64_t begin = clock_ns(), now, next;
 
 	for (unsigned int i = 0; i < n; i++) {
-		struct slot *slot = &slots[order[i]];
+		struct own_cell *own_cell = &own_cells[order[i]];
 
-		make_slot(slot);
-		arm_slot(slot, clock_ns() + DELAY_NS);
+		create_cell(own_cell);
+		arm_cell(own_cell, clock_ns() + DELAY_NS);
 		if (!armed)
-			check(twheel_cell_cancel(slot->cell), "cell: cancel");
+			check(twheel_cell_cancel(own_cell->cell), "cell: cancel");
 		next = begin + (i + 1) * START_NS / n;
 		now = clock_ns();
 		if (now < next)
@@ -168,7 +168,7 @@ static void start(const uint32_t *order, unsigned int n, bool armed)
  * the block, where it cascades twice. This is the case for a few seconds per minute.
  * Without this wait, it would affect only some of the runs.
  */
-static void await_block(void)
+static void wait_for_block(void)
 {
 	struct twheel_info info;
 	uint64_t block, now = clock_ns();
@@ -190,11 +190,11 @@ struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int st
 	struct cells_cost cost = { .done = (uint64_t)steps * STEP };
 
 	cells_open(n);
-	await_block();
-	nothing = run(order, n, steps, period_ns, do_nothing);
-	start(order, n, armed);
+	wait_for_block();
+	nothing = run_at_pace(order, n, steps, period_ns, do_nothing);
+	create_cells(order, n, armed);
 	check(twheel_get_stats(ctx, &before), "cell: stats");
-	cost.instructions = run(order, n, steps, period_ns, fn);
+	cost.instructions = run_at_pace(order, n, steps, period_ns, fn);
 	check(twheel_get_stats(ctx, &after), "cell: stats");
 	/* the readings of the clock are part of the program */
 	cost.instructions += steps * clock_cost - nothing;
@@ -223,9 +223,9 @@ static __attribute_noinline__ void pairs_once(const uint32_t *order, unsigned in
 		uint64_t expires_ns = clock_ns() + DELAY_NS;
 
 		for (unsigned int j = i; j < n && j < i + STEP; j++) {
-			struct slot slot = slots[order[j]];
+			struct own_cell own_cell = own_cells[order[j]];
 
-			do_pair(ctx, slot.cell, slot.id, expires_ns);
+			do_pair(ctx, own_cell.cell, own_cell.id, expires_ns);
 		}
 	}
 }
@@ -236,7 +236,7 @@ uint64_t cells_pairs_ns(const uint32_t *order, unsigned int n)
 
 	cells_open(n);
 	for (unsigned int i = 0; i < n; i++)
-		make_slot(&slots[i]);
+		create_cell(&own_cells[i]);
 	/* The first round puts the cells into the wheel by calls, so it is not counted. */
 	for (unsigned int i = 0; i <= FAST_TIMES; i++) {
 		uint64_t took;
@@ -257,10 +257,10 @@ void cells_open_unused(const uint32_t *order, unsigned int n)
 {
 	cells_open(n);
 	for (unsigned int i = 0; i < n; i++) {
-		struct slot *slot = &slots[order[i]];
+		struct own_cell *own_cell = &own_cells[order[i]];
 
-		make_slot(slot);
-		arm_slot(slot, clock_ns() + NSEC_PER_SEC + i * 29 * NSEC_PER_SEC / n);
-		check(twheel_cell_cancel(slot->cell), "cell: cancel");
+		create_cell(own_cell);
+		arm_cell(own_cell, clock_ns() + NSEC_PER_SEC + i * 29 * NSEC_PER_SEC / n);
+		check(twheel_cell_cancel(own_cell->cell), "cell: cancel");
 	}
 }

@@ -38,7 +38,7 @@ static struct row rows[ROWS_MAX];
 static unsigned int nr_rows;
 
 /* The first line of a file that begins with @prefix, from its colon on if there is one. */
-static const char *line_of(const char *path, const char *prefix)
+static const char *find_line(const char *path, const char *prefix)
 {
 	static char line[4096];
 	FILE *file = fopen(path, "r");
@@ -85,28 +85,28 @@ void here_begin(void)
 	unsetenv("TWHEEL_BACKEND");
 	uname(&name);
 	snprintf(cpus, sizeof(cpus), "%ld", sysconf(_SC_NPROCESSORS_ONLN));
-	print_fact("processor", line_of("/proc/cpuinfo", "model name"));
-	flags = line_of("/proc/cpuinfo", "flags");
+	print_fact("processor", find_line("/proc/cpuinfo", "model name"));
+	flags = find_line("/proc/cpuinfo", "flags");
 	if (flags && strstr(flags, " hypervisor"))
 		print_fact("machine", "virtual");
 	print_fact("CPUs", cpus);
-	print_fact("governor", line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-				       ""));
+	print_fact("governor", find_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+					 ""));
 	print_fact("kernel", name.release);
-	print_fact("module", line_of("/sys/module/twheel_dev/version", "") ?:
-			     line_of("/sys/module/twheel_dev/srcversion", "") ?:
+	print_fact("module", find_line("/sys/module/twheel_dev/version", "") ?:
+			     find_line("/sys/module/twheel_dev/srcversion", "") ?:
 			     (twheel_available() ? "none" : "without a version"));
 	raise_limit(RLIMIT_NOFILE);
 	raise_limit(RLIMIT_SIGPENDING);
 }
 
-static bool leave_out(const char *system, unsigned int n, const char *why)
+static bool skip_system(const char *system, unsigned int n, const char *why)
 {
 	fprintf(stderr, "%s with %u timeouts is left out: %s\n", system, n, why);
 	return false;
 }
 
-static bool within(int resource, unsigned int n)
+static bool limit_allows(int resource, unsigned int n)
 {
 	struct rlimit limit;
 
@@ -116,19 +116,19 @@ static bool within(int resource, unsigned int n)
 bool here_allows(const char *system, unsigned int n)
 {
 	if (!strcmp(system, "twheel") && twheel_available())
-		return leave_out(system, n, "/dev/twheel cannot be opened");
-	if (!strcmp(system, "timerfd") && !within(RLIMIT_NOFILE, n))
-		return leave_out(system, n, "the limit of open files (ulimit -Hn)");
-	if (!strcmp(system, "posix") && !within(RLIMIT_SIGPENDING, n))
-		return leave_out(system, n, "the limit of pending signals (ulimit -Hi)");
+		return skip_system(system, n, "/dev/twheel cannot be opened");
+	if (!strcmp(system, "timerfd") && !limit_allows(RLIMIT_NOFILE, n))
+		return skip_system(system, n, "the limit of open files (ulimit -Hn)");
+	if (!strcmp(system, "posix") && !limit_allows(RLIMIT_SIGPENDING, n))
+		return skip_system(system, n, "the limit of pending signals (ulimit -Hi)");
 	if (!strcmp(system, "misdn") && access("/dev/mISDNtimer", R_OK | W_OK))
-		return leave_out(system, n, "there is no /dev/mISDNtimer");
+		return skip_system(system, n, "there is no /dev/mISDNtimer");
 	if (!strcmp(system, "io_uring") && !io_uring_works())
-		return leave_out(system, n, "the kernel, or this build, has none");
+		return skip_system(system, n, "the kernel, or this build, has none");
 	return true;
 }
 
-static struct row *row_of(const char *operation, unsigned int n)
+static struct row *find_row(const char *operation, unsigned int n)
 {
 	struct row *row = rows;
 
@@ -148,7 +148,7 @@ void here_add(const char *system, const char *operation, unsigned int n, double 
 {
 	for (unsigned int i = 0; i < NR_COLUMNS; i++) {
 		if (!strcmp(columns[i], system))
-			row_of(operation, n)->ns[i] = ns;
+			find_row(operation, n)->ns[i] = ns;
 	}
 }
 

@@ -34,7 +34,7 @@ void check(int ret, const char *what)
 }
 
 /* A memset() here could be turned into calloc(). */
-void *array(size_t nr, size_t size)
+void *zeroed_array(size_t nr, size_t size)
 {
 	void *memory = malloc(nr * size);
 
@@ -138,7 +138,7 @@ uint64_t free_bytes(void)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
-bool is_counting(void)
+bool has_instruction_clock(void)
 {
 	return access(MODULE "idle_ns", R_OK) == 0 && sysconf(_SC_NPROCESSORS_ONLN) == 1;
 }
@@ -162,7 +162,7 @@ static uint64_t timer_interrupts(void)
 }
 
 /* The sum of the number that @format finds in each line of a file. */
-static uint64_t sum_of(const char *path, const char *format)
+static uint64_t sum_in_file(const char *path, const char *format)
 {
 	FILE *file = open_file(path);
 	uint64_t sum = 0, value;
@@ -176,25 +176,25 @@ static uint64_t sum_of(const char *path, const char *format)
 	return sum;
 }
 
-void read_machine(struct machine *machine)
+void read_counters(struct machine_counters *machine)
 {
-	*machine = (struct machine) {
+	*machine = (struct machine_counters) {
 		.interrupts = timer_interrupts(),
 		/* The fourth number in the line of each processor. */
-		.sleeps = sum_of("/proc/schedstat", "cpu%*u %*u %*u %*u %lu"),
-		.switches = sum_of("/proc/stat", "ctxt %lu"),
+		.sleeps = sum_in_file("/proc/schedstat", "cpu%*u %*u %*u %*u %lu"),
+		.switches = sum_in_file("/proc/stat", "ctxt %lu"),
 		.at_ns = clock_ns(),
 	};
-	if (is_counting())
+	if (has_instruction_clock())
 		machine->busy_ns = machine->at_ns - cpu_idle_ns();
 }
 
-struct machine machine_since(const struct machine *before)
+struct machine_counters counters_since(const struct machine_counters *before)
 {
-	struct machine now;
+	struct machine_counters now;
 
-	read_machine(&now);
-	return (struct machine) {
+	read_counters(&now);
+	return (struct machine_counters) {
 		.at_ns = now.at_ns - before->at_ns,
 		.busy_ns = now.busy_ns - before->busy_ns,
 		.interrupts = now.interrupts - before->interrupts,
@@ -205,7 +205,7 @@ struct machine machine_since(const struct machine *before)
 
 void read_memory(struct memory *memory)
 {
-	memory->user = sum_of("/proc/self/smaps_rollup", "Anonymous: %lu") * 1024;
+	memory->user = sum_in_file("/proc/self/smaps_rollup", "Anonymous: %lu") * 1024;
 	memory->all = -(int64_t)free_bytes();
 }
 
@@ -227,7 +227,7 @@ void raise_limits(void)
 	raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
 }
 
-void use_processor(unsigned int number)
+void bind_to_cpu(unsigned int number)
 {
 	cpu_set_t set;
 

@@ -23,7 +23,7 @@ void check(int ret, const char *what);		/* -errno */
 /* Memory */
 
 /* Zeroed memory with all pages present. */
-void *array(size_t nr, size_t size);
+void *zeroed_array(size_t nr, size_t size);
 
 /* The same, shared with child processes. */
 void *shared_array(size_t nr, size_t size);
@@ -56,14 +56,14 @@ uint64_t cpu_idle_ns(void);
 uint64_t free_bytes(void);
 
 /**
- * struct machine - counters of all processors since boot
+ * struct machine_counters - counters of all processors since boot
  * @at_ns: time of reading
- * @busy_ns: time in which the processor was not idle; valid if is_counting()
+ * @busy_ns: time in which the processor was not idle; valid if has_instruction_clock()
  * @interrupts: interrupts of the local timer
  * @sleeps: number of times that a processor went idle
  * @switches: context switches
  */
-struct machine {
+struct machine_counters {
 	uint64_t	at_ns;
 	uint64_t	busy_ns;
 	uint64_t	interrupts;
@@ -72,12 +72,12 @@ struct machine {
 };
 
 /* Returns whether there is one processor whose nanoseconds are instructions. */
-bool is_counting(void);
+bool has_instruction_clock(void);
 
-void read_machine(struct machine *machine);
+void read_counters(struct machine_counters *machine);
 
 /* The difference to @before. */
-struct machine machine_since(const struct machine *before);
+struct machine_counters counters_since(const struct machine_counters *before);
 
 /**
  * struct memory - memory in use
@@ -95,6 +95,6 @@ void read_memory(struct memory *memory);
 void raise_limits(void);
 
 /* Bind the thread to this processor, or to one that exists. */
-void use_processor(unsigned int number);
+void bind_to_cpu(unsigned int number);
 
 #endif

@@ -108,7 +108,7 @@ static inline void flush_timers(const struct backend *backend, struct timers *ti
 		backend->flush(timers);
 }
 
-static inline uint64_t next_of(const struct backend *backend, struct timers *timers)
+static inline uint64_t next_wakeup(const struct backend *backend, struct timers *timers)
 {
 	return backend->next ? backend->next(timers) : NEVER;
 }

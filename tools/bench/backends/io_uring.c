@@ -27,7 +27,7 @@ struct ring {
 	struct {
 		uint32_t	serial;
 		bool		armed;
-	} places[];
+	} entries[];
 };
 
 static int make_ring(struct io_uring *ring)
@@ -53,10 +53,10 @@ bool io_uring_works(void)
 
 static struct timers *ring_open(unsigned int n, uint64_t slack_ns)
 {
-	struct ring *set = array(1, sizeof(*set) + n * sizeof(*set->places));
+	struct ring *set = zeroed_array(1, sizeof(*set) + n * sizeof(*set->entries));
 
 	set->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
-	set->times = array(usage.batch, sizeof(*set->times));
+	set->times = zeroed_array(usage.batch, sizeof(*set->times));
 	check(make_ring(&set->ring), "io_uring_setup");
 	return &set->timers;
 }
@@ -119,14 +119,14 @@ static struct io_uring_sqe *next_sqe(struct ring *set)
 
 static uint64_t user_data(const struct ring *set, uint32_t number)
 {
-	return (uint64_t)(set->places[number].serial & 0x7fffffff) << 32 | number;
+	return (uint64_t)(set->entries[number].serial & 0x7fffffff) << 32 | number;
 }
 
 /* End an arming; completions of it that come later are ignored. */
 static void end_arming(struct ring *set, uint32_t number)
 {
-	set->places[number].serial++;
-	set->places[number].armed = false;
+	set->entries[number].serial++;
+	set->entries[number].armed = false;
 }
 
 static void ring_cancel(struct timers *timers, uint32_t number)
@@ -134,7 +134,7 @@ static void ring_cancel(struct timers *timers, uint32_t number)
 	struct ring *set = (struct ring *)timers;
 	struct io_uring_sqe *sqe = next_sqe(set);
 
-	if (!set->places[number].armed)
+	if (!set->entries[number].armed)
 		fail("io_uring: not armed");
 	io_uring_prep_timeout_remove(sqe, user_data(set, number), 0);
 	io_uring_sqe_set_data64(sqe, CONTROL);
@@ -158,12 +158,12 @@ static void ring_arm(struct timers *timers, uint32_t number, uint64_t expires_ns
 	struct ring *set = (struct ring *)timers;
 	struct io_uring_sqe *sqe;
 
-	if (set->places[number].armed)
+	if (set->entries[number].armed)
 		ring_cancel(timers, number);
 	sqe = next_sqe(set);
 	io_uring_prep_timeout(sqe, time_of_last(set, expires_ns), 0, IORING_TIMEOUT_ABS);
 	io_uring_sqe_set_data64(sqe, user_data(set, number));
-	set->places[number].armed = true;
+	set->entries[number].armed = true;
 }
 
 static void ring_move(struct timers *timers, uint32_t number, uint64_t expires_ns)
@@ -187,7 +187,7 @@ static bool has_fired(struct ring *set, const struct io_uring_cqe *cqe)
 			check(cqe->res, "io_uring: cancel");
 		return false;
 	}
-	if (cqe->user_data != user_data(set, number) || !set->places[number].armed)
+	if (cqe->user_data != user_data(set, number) || !set->entries[number].armed)
 		return false;
 	if (cqe->res != -ETIME)
 		check(cqe->res, "io_uring: timeout");

@@ -26,7 +26,7 @@ struct misdn {
 
 static struct timers *misdn_open(unsigned int n, uint64_t slack_ns)
 {
-	struct misdn *set = array(1, sizeof(*set) + n * sizeof(*set->ids));
+	struct misdn *set = zeroed_array(1, sizeof(*set) + n * sizeof(*set->ids));
 
 	set->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
 	set->fd = open("/dev/mISDNtimer", O_RDWR);

@@ -7,7 +7,7 @@
 
 static struct timers *none_open(unsigned int n, uint64_t slack_ns)
 {
-	struct timers *timers = array(1, sizeof(*timers));
+	struct timers *timers = zeroed_array(1, sizeof(*timers));
 
 	*timers = (struct timers){ .n = n, .slack_ns = slack_ns };
 	return timers;

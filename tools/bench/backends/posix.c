@@ -18,16 +18,16 @@ struct posix {
 	struct {
 		timer_t		timer;
 		bool		exists;
-	} places[];
+	} entries[];
 };
 
 static struct timers *posix_open(unsigned int n, uint64_t slack_ns)
 {
-	struct posix *set = array(1, sizeof(*set) + n * sizeof(*set->places));
+	struct posix *set = zeroed_array(1, sizeof(*set) + n * sizeof(*set->entries));
 	sigset_t signals;
 
 	set->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
-	set->infos = array(usage.batch, sizeof(*set->infos));
+	set->infos = zeroed_array(usage.batch, sizeof(*set->infos));
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGRTMIN);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
@@ -42,8 +42,8 @@ static void posix_close(struct timers *timers)
 	struct posix *set = (struct posix *)timers;
 
 	for (unsigned int i = 0; i < timers->n; i++) {
-		if (set->places[i].exists)
-			timer_delete(set->places[i].timer);
+		if (set->entries[i].exists)
+			timer_delete(set->entries[i].timer);
 	}
 	close(set->fd);
 	free(set->infos);
@@ -58,13 +58,13 @@ static void posix_arm(struct timers *timers, uint32_t number, uint64_t expires_n
 
 	event.sigev_value.sival_int = number;
 	clock_start();
-	if (!set->places[number].exists &&
-	    timer_create(CLOCK_MONOTONIC, &event, &set->places[number].timer))
+	if (!set->entries[number].exists &&
+	    timer_create(CLOCK_MONOTONIC, &event, &set->entries[number].timer))
 		die("timer_create");
-	if (timer_settime(set->places[number].timer, TIMER_ABSTIME, &value, NULL))
+	if (timer_settime(set->entries[number].timer, TIMER_ABSTIME, &value, NULL))
 		die("timer_settime");
 	clock_stop();
-	set->places[number].exists = true;
+	set->entries[number].exists = true;
 }
 
 static void posix_cancel(struct timers *timers, uint32_t number)
@@ -72,10 +72,10 @@ static void posix_cancel(struct timers *timers, uint32_t number)
 	struct posix *set = (struct posix *)timers;
 
 	clock_start();
-	if (timer_delete(set->places[number].timer))
+	if (timer_delete(set->entries[number].timer))
 		die("timer_delete");
 	clock_stop();
-	set->places[number].exists = false;
+	set->entries[number].exists = false;
 }
 
 static unsigned int posix_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)

@@ -31,10 +31,10 @@ static void create(struct timerfds *set, uint32_t number)
 
 static struct timers *timerfd_open(unsigned int n, uint64_t slack_ns)
 {
-	struct timerfds *set = array(1, sizeof(*set) + n * sizeof(*set->fds));
+	struct timerfds *set = zeroed_array(1, sizeof(*set) + n * sizeof(*set->fds));
 
 	set->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
-	set->events = array(usage.batch, sizeof(*set->events));
+	set->events = zeroed_array(usage.batch, sizeof(*set->events));
 	set->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (set->epoll < 0)
 		die("epoll_create1");

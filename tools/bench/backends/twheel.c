@@ -16,7 +16,7 @@
 #include "../machine.h"
 #include "backend.h"
 
-#define PART	1024U		/* operations that are measured together */
+#define OPS_PER_SAMPLE	1024U	/* operations that are measured together */
 
 /**
  * struct context - a context, its events, and operations for it
@@ -36,8 +36,8 @@ static void open_context(struct context *context, unsigned int n, uint64_t slack
 	unsigned int flags = process ? TWHEEL_PROCESS : TWHEEL_KERNEL;
 
 	context->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
-	context->events = array(usage.batch, sizeof(*context->events));
-	context->ops = array(usage.batch, sizeof(*context->ops));
+	context->events = zeroed_array(usage.batch, sizeof(*context->events));
+	context->ops = zeroed_array(usage.batch, sizeof(*context->ops));
 	check(twheel_open(NULL, flags | (usage.measured ? 0 : TWHEEL_NONBLOCK), &context->ctx),
 	      process ? "process" : "/dev/twheel");
 	context->fd = twheel_fd(context->ctx);
@@ -53,7 +53,7 @@ static void context_close(struct timers *timers)
 	free(context);
 }
 
-static void submit(struct context *context)
+static void submit_collected(struct context *context)
 {
 	int done;
 
@@ -102,7 +102,7 @@ struct cells {
 	struct {
 		struct twheel_cell	*cell;
 		uint64_t		id;
-	} places[];
+	} entries[];
 };
 
 /* Reads the words, so that the pages of the mapping are present. */
@@ -113,14 +113,14 @@ static void make_cells(struct timers *timers)
 
 	if (!nr)
 		return;
-	submit(&cells->context);
+	submit_collected(&cells->context);
 	for (unsigned int i = 0; i < nr; i++) {
 		const struct twheel_op *op = &cells->context.ops[i];
-		struct twheel_cell **cell = &cells->places[op->cookie].cell;
+		struct twheel_cell **cell = &cells->entries[op->cookie].cell;
 		uint64_t word;
 
 		check(op->result, "cells: make");
-		cells->places[op->cookie].id = op->id;
+		cells->entries[op->cookie].id = op->id;
 		check(twheel_cell_find(cells->context.ctx, op->id, cell), "cells: map");
 		word = __atomic_load_n(&(*cell)->word, __ATOMIC_SEQ_CST);
 		if (word != op->expires_ns && word != TWHEEL_CELL_FIRED)
@@ -141,7 +141,7 @@ static void make_cell(struct timers *timers, uint32_t number, uint64_t expires_n
 
 static struct timers *new_cells_open(unsigned int n, uint64_t slack_ns)
 {
-	struct cells *cells = array(1, sizeof(*cells) + n * sizeof(*cells->places));
+	struct cells *cells = zeroed_array(1, sizeof(*cells) + n * sizeof(*cells->entries));
 
 	open_context(&cells->context, n, slack_ns, usage.process);
 	cells->kicks.ctx = cells->context.ctx;
@@ -170,8 +170,8 @@ static void cells_arm(struct timers *timers, uint32_t number, uint64_t expires_n
 {
 	struct cells *cells = (struct cells *)timers;
 
-	check(twheel_cell_arm_later(&cells->kicks, cells->places[number].cell,
-				    cells->places[number].id, expires_ns), "cells: arm");
+	check(twheel_cell_arm_later(&cells->kicks, cells->entries[number].cell,
+				    cells->entries[number].id, expires_ns), "cells: arm");
 	if (cells->kicks.nr == TWHEEL_MAX_KICKS)
 		cells_flush(timers);
 }
@@ -179,7 +179,7 @@ static void cells_arm(struct timers *timers, uint32_t number, uint64_t expires_n
 /* If the timeout has fired, its event is unread, and this withdraws it. */
 static void cells_cancel(struct timers *timers, uint32_t number)
 {
-	if (twheel_cell_cancel(((struct cells *)timers)->places[number].cell) == TWHEEL_IDLE)
+	if (twheel_cell_cancel(((struct cells *)timers)->entries[number].cell) == TWHEEL_IDLE)
 		fail("cells: not armed");
 }
 
@@ -216,7 +216,7 @@ const struct backend backend_new_cells = {
 /* SUBMIT */
 
 /* Replaces the id of a timeout whose ARM has not been submitted yet. */
-#define COLLECTED	UINT64_MAX
+#define NOT_SUBMITTED	UINT64_MAX
 
 struct submit {
 	struct context	context;
@@ -225,7 +225,7 @@ struct submit {
 
 static struct timers *submit_open(unsigned int n, uint64_t slack_ns)
 {
-	struct submit *set = array(1, sizeof(*set) + n * sizeof(*set->ids));
+	struct submit *set = zeroed_array(1, sizeof(*set) + n * sizeof(*set->ids));
 
 	open_context(&set->context, n, slack_ns, false);
 	return &set->context.timers;
@@ -239,7 +239,7 @@ static void submit_flush(struct timers *timers)
 
 	if (op == end)
 		return;
-	submit(&set->context);
+	submit_collected(&set->context);
 	for (; op < end; op++) {
 		check(op->result, "submit: result");
 		if (op->opcode == TWHEEL_OP_ARM)
@@ -250,7 +250,7 @@ static void submit_flush(struct timers *timers)
 /* The id of a timeout; 0 if it is not armed. */
 static uint64_t submit_id(struct submit *set, uint32_t number)
 {
-	if (set->ids[number] == COLLECTED)
+	if (set->ids[number] == NOT_SUBMITTED)
 		submit_flush(&set->context.timers);
 	return set->ids[number];
 }
@@ -273,7 +273,7 @@ static void submit_repeat(struct timers *timers, uint32_t number, uint64_t expir
 		twheel_prep_mod(op, id, expires_ns, TWHEEL_F_ABS, number);
 	} else {
 		twheel_prep_arm(op, expires_ns, TWHEEL_F_ABS, number);
-		set->ids[number] = COLLECTED;
+		set->ids[number] = NOT_SUBMITTED;
 	}
 	if (interval_ns)
 		twheel_prep_interval(op, interval_ns, 0);
@@ -346,7 +346,7 @@ static void *idle_thread(void *unused)
  */
 static struct timers *process_open(unsigned int n, uint64_t slack_ns)
 {
-	struct submit *set = array(1, sizeof(*set) + n * sizeof(*set->ids));
+	struct submit *set = zeroed_array(1, sizeof(*set) + n * sizeof(*set->ids));
 	struct twheel_ctx *ctx;
 	static pthread_t thread;
 
@@ -381,8 +381,8 @@ static void process_all(struct timers *timers, enum action action, const uint32_
 			unsigned int nr, const uint64_t *deadlines)
 {
 	struct submit *set = (struct submit *)timers;
-	unsigned int parts = nr > PART ? nr / PART : 1, at = 0;
-	uint64_t *took = array(parts, sizeof(*took));
+	unsigned int parts = nr > OPS_PER_SAMPLE ? nr / OPS_PER_SAMPLE : 1, at = 0;
+	uint64_t *took = zeroed_array(parts, sizeof(*took));
 
 	for (unsigned int i = 0; i < parts; i++) {
 		unsigned int end = (uint64_t)nr * (i + 1) / parts;

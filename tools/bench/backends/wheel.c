@@ -74,7 +74,7 @@ static void advance(struct wheel *of, uint64_t now_ns)
 
 static struct set *set_open(unsigned int n, uint64_t slack_ns, struct shared *of)
 {
-	struct set *set = array(1, sizeof(*set) + n * sizeof(*set->nodes));
+	struct set *set = zeroed_array(1, sizeof(*set) + n * sizeof(*set->nodes));
 
 	set->timers = (struct timers){ .n = n, .slack_ns = slack_ns };
 	list_init(&set->fired);
@@ -124,7 +124,7 @@ static int no_fd(struct timers *timers)
 
 static struct timers *wheel_open(unsigned int n, uint64_t slack_ns)
 {
-	return &set_open(n, slack_ns, array(1, sizeof(struct shared)))->timers;
+	return &set_open(n, slack_ns, zeroed_array(1, sizeof(struct shared)))->timers;
 }
 
 /* Memory of a set is kept until the program ends. */
@@ -280,8 +280,8 @@ static struct timers *eager_open(unsigned int n, uint64_t slack_ns)
 	eager = (struct timers){ .n = n, .slack_ns = slack_ns };
 	wheel_init(&wheel);
 	nodes_advance(&wheel, clock_ns(), note_fired);
-	objects = array(n, sizeof(*objects));
-	fired = array(n, sizeof(*fired));
+	objects = zeroed_array(n, sizeof(*objects));
+	fired = zeroed_array(n, sizeof(*fired));
 	for (unsigned int i = 0; i < n; i++)
 		objects[i].number = i;
 	return &eager;

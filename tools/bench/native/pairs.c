@@ -47,7 +47,7 @@
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
 /**
- * struct lane - data of a thread
+ * struct thread_data - data of a thread
  * @order: numbers of its timeouts, in the order of the measured steps
  * @before: the same numbers, in the order of the steps before the measurement
  * @n: number of its timeouts
@@ -56,7 +56,7 @@
  * @begin: begin of each part
  * @end: end of each part
  */
-struct lane {
+struct thread_data {
 	alignas(128) uint32_t *order;
 	uint32_t	*before;
 	uint32_t	n;
@@ -112,15 +112,15 @@ static alignas(128) pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t nr_fired;
 
-static struct lane lanes[THREADS];
-static const struct system *job;	/* current job of the threads; NULL: end */
+static struct thread_data thread_data[THREADS];
+static const struct system *current_system;	/* of the threads; NULL: end */
 static unsigned int parts;
 static unsigned int processors[THREADS];
 static pthread_barrier_t barrier;
 static alignas(128) unsigned int arrived;
 
 /* Pages of the base size, as the device has. */
-static void *pages(size_t size)
+static void *alloc_pages(size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -154,14 +154,14 @@ static __always_inline void unlock_if(unsigned int kind)
 		pthread_mutex_unlock(&lock);
 }
 
-static void note_fired(struct node *node)
+static void count_fired(struct node *node)
 {
 	(void)node;
 	nr_fired++;
 }
 
 /* Returns the time, to which it has advanced the wheel. */
-static __always_inline uint64_t tick(unsigned int kind, struct wheel *wheel)
+static __always_inline uint64_t advance_time(unsigned int kind, struct wheel *wheel)
 {
 	uint64_t now = kind == NOTHING ? 0 : clock_ns();
 
@@ -175,7 +175,7 @@ static __always_inline uint64_t tick(unsigned int kind, struct wheel *wheel)
 	if (kind & WHEEL &&
 	    unlikely(now / TICK_NS > __atomic_load_n(&wheel->cursor, __ATOMIC_RELAXED))) {
 		lock_if(kind);
-		nodes_advance(wheel, now, note_fired);
+		nodes_advance(wheel, now, count_fired);
 		unlock_if(kind);
 	}
 	return now;
@@ -245,13 +245,13 @@ static void make_process_cell(uint32_t number, uint64_t expires_ns)
 		process_cells[number / PAGE_CELLS] = cell;
 }
 
-static __always_inline void each(struct lane *lane, unsigned int kind)
+static __always_inline void run_pairs(struct thread_data *data, unsigned int kind)
 {
-	struct wheel *wheel = lane->wheel;
-	uint32_t at = lane->at, n = lane->n, *order = lane->order;
+	struct wheel *wheel = data->wheel;
+	uint32_t at = data->at, n = data->n, *order = data->order;
 
 	for (unsigned int i = 0; i < PART / STEP; i++) {
-		uint64_t expires_ns = tick(kind, wheel) + DELAY_NS;
+		uint64_t expires_ns = advance_time(kind, wheel) + DELAY_NS;
 
 		for (unsigned int j = 0; j < STEP; j++) {
 			if (kind & CELLS)
@@ -264,54 +264,54 @@ static __always_inline void each(struct lane *lane, unsigned int kind)
 				at = 0;
 		}
 	}
-	lane->at = at;
+	data->at = at;
 }
 
-static void arm_all(struct lane *lane, unsigned int kind)
+static void arm_all(struct thread_data *data, unsigned int kind)
 {
-	uint64_t expires_ns = tick(kind, lane->wheel) + DELAY_NS;
+	uint64_t expires_ns = advance_time(kind, data->wheel) + DELAY_NS;
 
-	for (uint32_t i = 0; kind & PROCESS && i < lane->n; i++)
+	for (uint32_t i = 0; kind & PROCESS && i < data->n; i++)
 		make_process_cell(i, expires_ns);
-	for (uint32_t i = 0; i < lane->n; i++) {
-		uint32_t number = lane->order[i];
+	for (uint32_t i = 0; i < data->n; i++) {
+		uint32_t number = data->order[i];
 
 		if (kind & CELLS)
 			cells[number] = (struct twheel_cell){ .word = expires_ns };
 		if (!(kind & WHEEL))
 			continue;
 		nodes[number] = (struct node){ 0 };
-		arm_node(kind, lane->wheel, number, expires_ns);
+		arm_node(kind, data->wheel, number, expires_ns);
 	}
 }
 
-/* Make PART pairs of a lane. */
-static void part(struct lane *lane)
+/* Make PART pairs of a thread. */
+static void run_part(struct thread_data *data)
 {
-	switch (job->kind) {
+	switch (current_system->kind) {
 	case NOTHING:
-		each(lane, NOTHING);
+		run_pairs(data, NOTHING);
 		break;
 	case CELLS:
-		each(lane, CELLS);
+		run_pairs(data, CELLS);
 		break;
 	case CELLS | PROCESS:
-		each(lane, CELLS | PROCESS);
+		run_pairs(data, CELLS | PROCESS);
 		break;
 	case CELLS | SHARED:
-		each(lane, CELLS | SHARED);
+		run_pairs(data, CELLS | SHARED);
 		break;
 	case WHEEL:
-		each(lane, WHEEL);
+		run_pairs(data, WHEEL);
 		break;
 	case WHEEL | LAZY:
-		each(lane, WHEEL | LAZY);
+		run_pairs(data, WHEEL | LAZY);
 		break;
 	case WHEEL | LOCKED:
-		each(lane, WHEEL | LOCKED);
+		run_pairs(data, WHEEL | LOCKED);
 		break;
 	case WHEEL | LAZY | LOCKED:
-		each(lane, WHEEL | LAZY | LOCKED);
+		run_pairs(data, WHEEL | LAZY | LOCKED);
 		break;
 	}
 }
@@ -335,50 +335,50 @@ static const struct system systems[] = {
 
 #define NR_SYSTEMS	(sizeof(systems) / sizeof(*systems))
 
-static void meet(unsigned int part)
+static void wait_for_other_thread(unsigned int part)
 {
 	unsigned int spins = 0;
 
 	__atomic_add_fetch(&arrived, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) < (part + 1) * job->threads) {
+	while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) < (part + 1) * current_system->threads) {
 		if (++spins % 1024 == 0)
 			sched_yield();
 	}
 }
 
 /* At least one step for each timeout. */
-static void go_through(struct lane *lane)
+static void warm_up(struct thread_data *data)
 {
-	uint32_t *order = lane->order;
+	uint32_t *order = data->order;
 
-	lane->order = lane->before;
-	for (uint32_t i = 0; i < lane->n; i += PART)
-		part(lane);
-	lane->order = order;
-	lane->at = 0;
+	data->order = data->before;
+	for (uint32_t i = 0; i < data->n; i += PART)
+		run_part(data);
+	data->order = order;
+	data->at = 0;
 }
 
-static void run_lane(struct lane *lane)
+static void run_parts(struct thread_data *data)
 {
-	go_through(lane);
+	warm_up(data);
 	for (unsigned int i = 0; i < parts; i++) {
-		if (job->threads > 1)
-			meet(i);
-		lane->begin[i] = clock_ns();
-		part(lane);
-		lane->end[i] = clock_ns();
+		if (current_system->threads > 1)
+			wait_for_other_thread(i);
+		data->begin[i] = clock_ns();
+		run_part(data);
+		data->end[i] = clock_ns();
 	}
 }
 
-static void *helper(void *unused)
+static void *second_thread(void *unused)
 {
 	(void)unused;
-	use_processor(processors[1]);
+	bind_to_cpu(processors[1]);
 	for (;;) {
 		pthread_barrier_wait(&barrier);
-		if (!job)
+		if (!current_system)
 			return NULL;
-		run_lane(&lanes[1]);
+		run_parts(&thread_data[1]);
 		pthread_barrier_wait(&barrier);
 	}
 }
@@ -402,17 +402,17 @@ static void prepare(const struct system *system, uint32_t n)
 	if (system->kind & PROCESS)
 		check(twheel_open(NULL, TWHEEL_PROCESS, &process), "process");
 	for (unsigned int i = 0; i < system->threads; i++) {
-		struct lane *lane = &lanes[i];
+		struct thread_data *data = &thread_data[i];
 		uint32_t first = shared ? 0 : i * share;
 
-		shuffle(lane->order, first, share);
-		shuffle(lane->before, first, share);
-		lane->n = share;
-		lane->at = 0;
-		lane->wheel = &wheels[system->kind & LOCKED ? 0 : i];
-		if (lane->wheel == &wheels[i])
-			wheel_init(lane->wheel);
-		arm_all(lane, system->kind);
+		shuffle(data->order, first, share);
+		shuffle(data->before, first, share);
+		data->n = share;
+		data->at = 0;
+		data->wheel = &wheels[system->kind & LOCKED ? 0 : i];
+		if (data->wheel == &wheels[i])
+			wheel_init(data->wheel);
+		arm_all(data, system->kind);
 	}
 	arrived = 0;
 }
@@ -424,14 +424,14 @@ static void prepare(const struct system *system, uint32_t n)
  */
 static uint64_t duration(const struct system *system, unsigned int part)
 {
-	uint64_t first = lanes[0].begin[part], last = first, end = lanes[0].end[part];
+	uint64_t first = thread_data[0].begin[part], last = first, end = thread_data[0].end[part];
 
 	if (system->threads > 1) {
-		uint64_t begin = lanes[1].begin[part];
+		uint64_t begin = thread_data[1].begin[part];
 
 		first = begin < first ? begin : first;
 		last = begin > last ? begin : last;
-		end = lanes[1].end[part] > end ? lanes[1].end[part] : end;
+		end = thread_data[1].end[part] > end ? thread_data[1].end[part] : end;
 	}
 	return (last - first) * 20 > end - first ? 0 : end - first;
 }
@@ -440,10 +440,10 @@ static uint64_t duration(const struct system *system, unsigned int part)
 static void run(const struct system *system, uint32_t n, struct times *times)
 {
 	prepare(system, n);
-	job = system;
+	current_system = system;
 	if (system->threads > 1)
 		pthread_barrier_wait(&barrier);
-	run_lane(&lanes[0]);
+	run_parts(&thread_data[0]);
 	if (system->threads > 1)
 		pthread_barrier_wait(&barrier);
 	twheel_close(process);
@@ -467,7 +467,7 @@ static double result(const struct system *system, struct times *times)
 	return (double)times->ns[times->nr / 10] / PART / system->threads;
 }
 
-static void tell(const struct system *system, uint32_t n, double ns, double loop)
+static void report(const struct system *system, uint32_t n, double ns, double loop)
 {
 	char operation[32];
 
@@ -482,12 +482,12 @@ static void tell(const struct system *system, uint32_t n, double ns, double loop
 
 static void measure(uint32_t n, unsigned int repetitions, unsigned int nr_threads)
 {
-	struct times times[NR_SYSTEMS];
+	struct times times[NR_SYSTEMS] = { 0 };
 	double loop;
 
 	parts = n > PART ? n / PART : 1;
 	for (size_t i = 0; i < NR_SYSTEMS; i++)
-		times[i] = (struct times){ .ns = array(repetitions, parts * sizeof(uint64_t)) };
+		times[i].ns = zeroed_array(repetitions, parts * sizeof(uint64_t));
 	for (unsigned int r = 0; r < repetitions; r++) {
 		for (size_t i = 0; i < NR_SYSTEMS; i++) {
 			if (systems[i].threads <= nr_threads)
@@ -497,7 +497,7 @@ static void measure(uint32_t n, unsigned int repetitions, unsigned int nr_thread
 	loop = result(&systems[0], &times[0]);
 	for (size_t i = 1; i < NR_SYSTEMS; i++) {
 		if (systems[i].threads <= nr_threads)
-			tell(&systems[i], n, result(&systems[i], &times[i]), loop);
+			report(&systems[i], n, result(&systems[i], &times[i]), loop);
 	}
 	for (size_t i = 0; i < NR_SYSTEMS; i++)
 		free(times[i].ns);
@@ -519,20 +519,20 @@ static unsigned int find_processors(void)
 }
 
 /* The second thread always exists: with a single thread, a mutex would use no atomics. */
-static void start(unsigned int nr_threads, pthread_t *thread)
+static void start_thread(unsigned int nr_threads, pthread_t *thread)
 {
 	if (nr_threads < THREADS) {
 		fputs("pairs: one processor, so no two threads\n", stderr);
 		processors[1] = processors[0];
 	}
-	use_processor(processors[0]);
+	bind_to_cpu(processors[0]);
 	if (pthread_barrier_init(&barrier, NULL, THREADS) ||
-	    pthread_create(thread, NULL, helper, NULL))
+	    pthread_create(thread, NULL, second_thread, NULL))
 		fail("no thread");
 }
 
 /* How many more repetitions few timeouts get. */
-static unsigned int factor(uint32_t n)
+static unsigned int repetition_factor(uint32_t n)
 {
 	return n > N_MAX / 200 ? N_MAX / n : 200;
 }
@@ -546,24 +546,24 @@ int main(int argc, char **argv)
 		fputs("pairs REPETITIONS N...\n", stderr);
 		return 64;
 	}
-	cells = pages(N_MAX * sizeof(*cells));
-	nodes = pages(N_MAX * sizeof(*nodes));
+	cells = alloc_pages(N_MAX * sizeof(*cells));
+	nodes = alloc_pages(N_MAX * sizeof(*nodes));
 	for (unsigned int i = 0; i < THREADS; i++) {
-		lanes[i].order = array(N_MAX, sizeof(*lanes->order));
-		lanes[i].before = array(N_MAX, sizeof(*lanes->before));
-		lanes[i].begin = array(N_MAX / PART + 1, sizeof(*lanes->begin));
-		lanes[i].end = array(N_MAX / PART + 1, sizeof(*lanes->end));
+		thread_data[i].order = zeroed_array(N_MAX, sizeof(*thread_data->order));
+		thread_data[i].before = zeroed_array(N_MAX, sizeof(*thread_data->before));
+		thread_data[i].begin = zeroed_array(N_MAX / PART + 1, sizeof(*thread_data->begin));
+		thread_data[i].end = zeroed_array(N_MAX / PART + 1, sizeof(*thread_data->end));
 	}
-	start(nr_threads, &thread);
+	start_thread(nr_threads, &thread);
 	for (int i = 2; i < argc; i++) {
 		uint32_t n = atoi(argv[i]);
 
 		if (n < THREADS || n > N_MAX)
 			fail("N is from 2 to 1000000");
-		measure(n, repetitions * factor(n), nr_threads);
+		measure(n, repetitions * repetition_factor(n), nr_threads);
 	}
-	measure(PAGE_CELLS, repetitions * factor(PAGE_CELLS), 1);
-	job = NULL;
+	measure(PAGE_CELLS, repetitions * repetition_factor(PAGE_CELLS), 1);
+	current_system = NULL;
 	pthread_barrier_wait(&barrier);
 	pthread_join(thread, NULL);
 	return 0;

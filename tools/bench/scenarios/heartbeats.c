@@ -21,8 +21,8 @@
 #include "scenario.h"
 
 #define INTERVAL_NS	NSEC_PER_SEC
-#define PATIENCE_NS	(20 * NSEC_PER_MSEC)	/* beyond the slack */
-#define BEATS		100U		/* maximum per timer */
+#define TOLERANCE_NS	(20 * NSEC_PER_MSEC)	/* beyond the slack */
+#define MAX_BEATS	100U		/* maximum per timer */
 
 /* In shared memory. */
 struct process {
@@ -36,84 +36,84 @@ static unsigned int nr_timers;
 static uint64_t slack_ns, timer_slack_ns;
 static uint64_t first_ns, end_ns;
 
-struct heart {
+struct process_timers {
 	struct timers	*timers;
 	uint64_t	*expires_ns;	/* next deadline of each timer */
 	struct samples	*late;
 };
 
-static void arm(struct heart *heart, uint32_t number, bool first)
+static void arm_timer(struct process_timers *timers, uint32_t number, bool first)
 {
 	if (backend->repeat && !first)
 		return;
 	if (backend->repeat)
-		backend->repeat(heart->timers, number, heart->expires_ns[number], INTERVAL_NS);
+		backend->repeat(timers->timers, number, timers->expires_ns[number], INTERVAL_NS);
 	else
-		backend->arm(heart->timers, number, heart->expires_ns[number]);
+		backend->arm(timers->timers, number, timers->expires_ns[number]);
 }
 
-static void take(struct heart *heart)
+static void handle_fired(struct process_timers *timers)
 {
 	uint64_t now = clock_ns();
 	uint32_t numbers[BATCH];
 	unsigned int nr;
 
 	do {
-		nr = backend->take(heart->timers, now, numbers);
+		nr = backend->take(timers->timers, now, numbers);
 		for (unsigned int i = 0; i < nr; i++) {
-			add_late(heart->late, heart->expires_ns[numbers[i]], clock_ns());
-			heart->expires_ns[numbers[i]] += INTERVAL_NS;
-			arm(heart, numbers[i], false);
+			add_lateness(timers->late, timers->expires_ns[numbers[i]], clock_ns());
+			timers->expires_ns[numbers[i]] += INTERVAL_NS;
+			arm_timer(timers, numbers[i], false);
 		}
 	} while (nr == BATCH);
-	flush_timers(backend, heart->timers);
+	flush_timers(backend, timers->timers);
 }
 
 /* At the end, no timer has missed a period. */
-static void check_heart(const struct heart *heart)
+static void check_timers(const struct process_timers *timers)
 {
-	uint64_t patience = PATIENCE_NS + slack_ns + timer_slack_ns;
+	uint64_t tolerance_ns = TOLERANCE_NS + slack_ns + timer_slack_ns;
 
 	for (unsigned int i = 0; i < nr_timers; i++) {
-		if (heart->expires_ns[i] + patience < clock_ns())
+		if (timers->expires_ns[i] + tolerance_ns < clock_ns())
 			fail("heartbeats: a timer has missed a period");
 	}
 }
 
-static noreturn void beat(unsigned int number)
+static noreturn void run_process(unsigned int number)
 {
 	struct process *process = &processes[number];
-	struct heart heart = {
+	struct process_timers timers = {
 		.timers		= backend->open(nr_timers, slack_ns),
-		.expires_ns	= array(nr_timers, sizeof(uint64_t)),
+		.expires_ns	= zeroed_array(nr_timers, sizeof(uint64_t)),
 		.late		= &process->late,
 	};
-	struct pollfd fd = { .fd = backend->fd(heart.timers), .events = POLLIN };
+	struct pollfd fd = { .fd = backend->fd(timers.timers), .events = POLLIN };
 	uint64_t random = RANDOM_SEED + number * 7919;
 
 	if (timer_slack_ns && prctl(PR_SET_TIMERSLACK, timer_slack_ns))
 		die("prctl");
 	for (unsigned int i = 0; i < nr_timers; i++) {
-		heart.expires_ns[i] = first_ns + random_below(&random, INTERVAL_NS);
-		arm(&heart, i, true);
+		timers.expires_ns[i] = first_ns + random_below(&random, INTERVAL_NS);
+		arm_timer(&timers, i, true);
 	}
-	flush_timers(backend, heart.timers);
+	flush_timers(backend, timers.timers);
 	__atomic_store_n(&process->ready, 1, __ATOMIC_SEQ_CST);
 	while (clock_ns() < end_ns) {
-		uint64_t next = next_of(backend, heart.timers);
+		uint64_t next = next_wakeup(backend, timers.timers);
 
 		poll_until(&fd, 1, next < end_ns ? next : end_ns);
 		if (fd.revents || backend->next)
-			take(&heart);
+			handle_fired(&timers);
 	}
-	check_heart(&heart);
+	check_timers(&timers);
 	_exit(0);
 }
 
-static void start(unsigned int nr)
+static void start_processes(unsigned int nr)
 {
 	for (unsigned int i = 0; i < nr; i++) {
-		unsigned int beats = nr_timers * BEATS;
+		unsigned int beats = nr_timers * MAX_BEATS;
 
 		processes[i].late = (struct samples) {
 			.ns = shared_array(beats, sizeof(uint64_t)),
@@ -123,15 +123,15 @@ static void start(unsigned int nr)
 		case -1:
 			die("fork");
 		case 0:
-			beat(i);
+			run_process(i);
 		}
 	}
 }
 
-static struct samples join(unsigned int nr)
+static struct samples collect_samples(unsigned int nr)
 {
-	size_t room = nr * nr_timers * BEATS;
-	struct samples all = { .ns = array(room, sizeof(uint64_t)), .room = room };
+	size_t room = nr * nr_timers * MAX_BEATS;
+	struct samples all = { .ns = zeroed_array(room, sizeof(uint64_t)), .room = room };
 	int status;
 
 	for (unsigned int i = 0; i < nr; i++) {
@@ -140,23 +140,23 @@ static struct samples join(unsigned int nr)
 	}
 	for (unsigned int i = 0; i < nr; i++) {
 		for (size_t j = 0; j < processes[i].late.nr; j++)
-			add_late(&all, 0, processes[i].late.ns[j]);
+			add_lateness(&all, 0, processes[i].late.ns[j]);
 	}
 	return all;
 }
 
-static struct machine measure(uint64_t from_ns, uint64_t until_ns)
+static struct machine_counters measure(uint64_t from_ns, uint64_t until_ns)
 {
-	struct machine before;
+	struct machine_counters before;
 
 	sleep_until(from_ns);
-	read_machine(&before);
+	read_counters(&before);
 	sleep_until(until_ns);
-	return machine_since(&before);
+	return counters_since(&before);
 }
 
-static double more(uint64_t is, const struct machine *machine, uint64_t was,
-		   const struct machine *idle)
+static double increase_per_second(uint64_t is, const struct machine_counters *machine, uint64_t was,
+				  const struct machine_counters *idle)
 {
 	return is * (double)NSEC_PER_SEC / machine->at_ns -
 	       was * (double)NSEC_PER_SEC / idle->at_ns;
@@ -165,7 +165,7 @@ static double more(uint64_t is, const struct machine *machine, uint64_t was,
 int heartbeats_main(void)
 {
 	unsigned int nr = option("processes", 50), seconds = option("seconds", 10);
-	struct machine idle, busy;
+	struct machine_counters idle, busy;
 	struct samples late;
 	uint64_t now;
 
@@ -173,7 +173,7 @@ int heartbeats_main(void)
 	nr_timers = option("timers", 20);
 	slack_ns = option("slack", 0) * NSEC_PER_MSEC;
 	timer_slack_ns = option("timerslack", 0) * NSEC_PER_MSEC;
-	if (!nr_timers || seconds > BEATS - 5)
+	if (!nr_timers || seconds > MAX_BEATS - 5)
 		fail("heartbeats: invalid number of seconds or timers");
 	raise_limits();
 	processes = shared_array(nr, sizeof(*processes));
@@ -181,23 +181,23 @@ int heartbeats_main(void)
 	now = clock_ns();
 	first_ns = now + NSEC_PER_SEC;
 	end_ns = first_ns + (seconds + 3) * NSEC_PER_SEC;
-	start(nr);
+	start_processes(nr);
 	busy = measure(first_ns + 2 * INTERVAL_NS, first_ns + (seconds + 2) * NSEC_PER_SEC);
 	for (unsigned int i = 0; i < nr; i++) {
 		if (!__atomic_load_n(&processes[i].ready, __ATOMIC_SEQ_CST))
 			fail("heartbeats: a process was not ready in time");
 	}
-	late = join(nr);
+	late = collect_samples(nr);
 	printf("scenario=heartbeats backend=%s slack=%lu timerslack=%lu processes=%u timers=%u ",
 	       backend->name, slack_ns / NSEC_PER_MSEC, timer_slack_ns / NSEC_PER_MSEC, nr,
 	       nr_timers);
 	printf("beats=%zu sleeps=%.1f interrupts=%.1f switches=%.1f ", late.nr,
-	       more(busy.sleeps, &busy, idle.sleeps, &idle),
-	       more(busy.interrupts, &busy, idle.interrupts, &idle),
-	       more(busy.switches, &busy, idle.switches, &idle));
-	if (is_counting())
-		printf("busy=%.0f ", more(busy.busy_ns, &busy, idle.busy_ns, &idle));
-	printf("late_50=%.0f late_999=%.0f late_max=%.0f\n", late_at(&late, 500),
-	       late_at(&late, 999), late_at(&late, 1000));
+	       increase_per_second(busy.sleeps, &busy, idle.sleeps, &idle),
+	       increase_per_second(busy.interrupts, &busy, idle.interrupts, &idle),
+	       increase_per_second(busy.switches, &busy, idle.switches, &idle));
+	if (has_instruction_clock())
+		printf("busy=%.0f ", increase_per_second(busy.busy_ns, &busy, idle.busy_ns, &idle));
+	printf("late_50=%.0f late_999=%.0f late_max=%.0f\n", lateness_percentile(&late, 500),
+	       lateness_percentile(&late, 999), lateness_percentile(&late, 1000));
 	return 0;
 }

@@ -56,14 +56,14 @@ static bool lazy;
 static uint64_t idle_ns, slack_ns;
 static uint64_t start_ns, arrive_ns;
 static int epoll, ticker;
-static struct samples late;
+static struct samples lateness;
 
 static bool is_active(unsigned int number)
 {
 	return number % ACTIVE == 0;
 }
 
-static void watch(int fd, uint32_t what)
+static void add_to_epoll(int fd, uint32_t what)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = what };
 
@@ -83,7 +83,7 @@ static void connect_all(void)
 	}
 }
 
-static void heard(unsigned int number, uint64_t now)
+static void note_traffic(unsigned int number, uint64_t now)
 {
 	connections[number].heard_ns = now;
 	if (!lazy)
@@ -91,7 +91,7 @@ static void heard(unsigned int number, uint64_t now)
 }
 
 /* Connections arrive evenly over time. */
-static void arrive(unsigned int count)
+static void arm_arrived(unsigned int count)
 {
 	for (; nr_armed < count; nr_armed++) {
 		uint64_t heard_ns = start_ns + nr_armed * arrive_ns / n;
@@ -109,7 +109,7 @@ static void play_clients(uint64_t now)
 
 	if (read(ticker, &ticks, sizeof(ticks)) != sizeof(ticks))
 		die("ticker");
-	arrive(since >= arrive_ns ? n : n * since / arrive_ns);
+	arm_arrived(since >= arrive_ns ? n : n * since / arrive_ns);
 	for (due = since * (n / ACTIVE) / MESSAGE_NS; sent < due; sent++) {
 		unsigned int number = sent % (n / ACTIVE) * ACTIVE;
 
@@ -118,7 +118,7 @@ static void play_clients(uint64_t now)
 	}
 }
 
-static void drop(unsigned int number, uint64_t now)
+static void handle_timeout(unsigned int number, uint64_t now)
 {
 	struct connection *connection = &connections[number];
 	uint64_t expires_ns = connection->heard_ns + idle_ns;
@@ -131,7 +131,7 @@ static void drop(unsigned int number, uint64_t now)
 		fail("idle: a connection was dropped twice, or although it had traffic");
 	connection->dropped = true;
 	nr_dropped++;
-	add_late(&late, expires_ns, now);
+	add_lateness(&lateness, expires_ns, now);
 }
 
 static void take_timeouts(void)
@@ -143,7 +143,7 @@ static void take_timeouts(void)
 	do {
 		nr = backend->take(timers, now, numbers);
 		for (unsigned int i = 0; i < nr; i++)
-			drop(numbers[i], clock_ns());
+			handle_timeout(numbers[i], clock_ns());
 	} while (nr == BATCH);
 }
 
@@ -153,7 +153,7 @@ static void receive(unsigned int number, uint64_t now)
 
 	if (recv(connections[number].server, text, sizeof(text), 0) <= 0)
 		die("recv");
-	heard(number, now);
+	note_traffic(number, now);
 }
 
 static int wait_until(struct epoll_event *events, uint64_t until_ns)
@@ -167,9 +167,9 @@ static int wait_until(struct epoll_event *events, uint64_t until_ns)
 	return nr;
 }
 
-static void turn(uint64_t until_ns)
+static void run_loop_once(uint64_t until_ns)
 {
-	uint64_t next = next_of(backend, timers), now;
+	uint64_t next = next_wakeup(backend, timers), now;
 	struct epoll_event events[BATCH];
 	bool timeouts = backend->next;
 	int nr = wait_until(events, next < until_ns ? next : until_ns);
@@ -191,44 +191,45 @@ static void turn(uint64_t until_ns)
 static void run_until(uint64_t end_ns)
 {
 	while (clock_ns() < end_ns)
-		turn(end_ns);
+		run_loop_once(end_ns);
 }
 
-static struct machine measure_until(uint64_t end_ns)
+static struct machine_counters measure_until(uint64_t end_ns)
 {
-	struct machine before;
+	struct machine_counters before;
 
-	read_machine(&before);
+	read_counters(&before);
 	run_until(end_ns);
-	return machine_since(&before);
+	return counters_since(&before);
 }
 
-static void begin(void)
+static void setup_epoll(void)
 {
 	struct itimerspec tick = {
 		.it_value	= to_timespec(TICK_NS),
 		.it_interval	= to_timespec(TICK_NS),
 	};
 
-	late = (struct samples){ .ns = array(n, sizeof(uint64_t)), .room = n };
+	lateness = (struct samples){ .ns = zeroed_array(n, sizeof(uint64_t)), .room = n };
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	ticker = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (epoll < 0 || ticker < 0)
 		die("epoll_create1");
 	for (unsigned int i = 0; i < n; i++)
-		watch(connections[i].server, i);
-	watch(ticker, CLIENTS);
+		add_to_epoll(connections[i].server, i);
+	add_to_epoll(ticker, CLIENTS);
 	if (timerfd_settime(ticker, 0, &tick, NULL))
 		die("timerfd_settime");
 }
 
-static double per_second(uint64_t value, const struct machine *machine)
+static double per_second(uint64_t value, const struct machine_counters *machine)
 {
 	return value * (double)NSEC_PER_SEC / machine->at_ns;
 }
 
-static void tell(const struct machine *hold, const struct machine *dropping,
-		 const struct memory *before, const struct memory *after)
+static void print_results(const struct machine_counters *hold,
+			  const struct machine_counters *dropping,
+			  const struct memory *before, const struct memory *after)
 {
 	int64_t user = after->user - before->user, all = after->all - before->all;
 
@@ -240,23 +241,23 @@ static void tell(const struct machine *hold, const struct machine *dropping,
 	       per_second(dropping->busy_ns, dropping), per_second(dropping->sleeps, dropping),
 	       dropping->at_ns / (double)NSEC_PER_SEC);
 	printf("user=%.1f kernel=%.1f ", (double)user / n, (double)(all - user) / n);
-	printf("late_50=%.0f late_999=%.0f late_max=%.0f\n", late_at(&late, 500),
-	       late_at(&late, 999), late_at(&late, 1000));
+	printf("late_50=%.0f late_999=%.0f late_max=%.0f\n", lateness_percentile(&lateness, 500),
+	       lateness_percentile(&lateness, 999), lateness_percentile(&lateness, 1000));
 }
 
 static noreturn void run(void)
 {
 	struct memory before, after;
-	struct machine hold, dropping;
+	struct machine_counters hold, dropping;
 
 	backend = find_backend(option_text("backend", "cells"));
 	slack_ns = option("slack", 0) * NSEC_PER_MSEC;
 	lazy = option("lazy", 0);
-	begin();
+	setup_epoll();
 	read_memory(&before);
 	timers = backend->open(n, slack_ns);
 	if (backend->fd(timers) >= 0)
-		watch(backend->fd(timers), TIMEOUTS);
+		add_to_epoll(backend->fd(timers), TIMEOUTS);
 	start_ns = clock_ns();
 	run_until(start_ns + arrive_ns + TICK_NS);
 	if (nr_armed < n)
@@ -267,7 +268,7 @@ static noreturn void run(void)
 	dropping = measure_until(start_ns + idle_ns + arrive_ns + slack_ns + PAUSE_NS);
 	if (backend != &backend_none && nr_dropped != n - n / ACTIVE)
 		fail("idle: some silent connections were not dropped");
-	tell(&hold, &dropping, &before, &after);
+	print_results(&hold, &dropping, &before, &after);
 	exit(0);
 }
 
@@ -281,8 +282,8 @@ int idle_main(void)
 	if (!n || n % ACTIVE)
 		fail("idle: the number of connections is not a multiple of a hundred");
 	raise_limits();
-	use_processor(0);
-	connections = array(n, sizeof(*connections));
+	bind_to_cpu(0);
+	connections = zeroed_array(n, sizeof(*connections));
 	connect_all();
 	while (next_run()) {
 		switch (fork()) {

@@ -49,7 +49,7 @@ const struct backend *find_backend(const char *name)
 	bad_usage();
 }
 
-static const char *find(char **at, const char *name, const char *value)
+static const char *find_option(char **at, const char *name, const char *value)
 {
 	size_t length = strlen(name);
 
@@ -62,7 +62,7 @@ static const char *find(char **at, const char *name, const char *value)
 
 const char *option_text(const char *name, const char *value)
 {
-	return find(own_options, name, find(options, name, value));
+	return find_option(own_options, name, find_option(options, name, value));
 }
 
 bool next_run(void)
@@ -85,7 +85,7 @@ uint64_t option(const char *name, uint64_t value)
 	return value;
 }
 
-void add_late(struct samples *samples, uint64_t expires_ns, uint64_t now_ns)
+void add_lateness(struct samples *samples, uint64_t expires_ns, uint64_t now_ns)
 {
 	if (now_ns < expires_ns)
 		fail("a timeout is early");
@@ -94,7 +94,7 @@ void add_late(struct samples *samples, uint64_t expires_ns, uint64_t now_ns)
 	samples->ns[samples->nr++] = now_ns - expires_ns;
 }
 
-double late_at(struct samples *samples, unsigned int per_mille)
+double lateness_percentile(struct samples *samples, unsigned int per_mille)
 {
 	size_t at;
 

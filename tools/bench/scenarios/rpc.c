@@ -34,12 +34,12 @@
 #define THREADS		4U
 
 struct message {
-	uint32_t	place;
+	uint32_t	request;
 	uint32_t	serial;
 };
 
 /* Used for one request after another. */
-struct place {
+struct request {
 	uint64_t	expires_ns;
 	uint32_t	serial;
 	bool		in_flight;
@@ -51,12 +51,12 @@ struct client {
 	unsigned int	number;
 	struct timers	*timers;
 	int		sockets[2];
-	struct place	*places;
+	struct request	*requests;
 	uint32_t	*free;
 	unsigned int	nr_free;
 	struct message	*queue;
 	unsigned int	nr_queued;
-	unsigned int	flight;
+	unsigned int	max_in_flight;
 	uint64_t	random;
 	uint64_t	sent;
 	uint64_t	seen;
@@ -65,7 +65,7 @@ struct client {
 	uint64_t	timed_out;
 	uint64_t	counted;
 	bool		is_loaded;
-	struct samples	late;
+	struct samples	lateness;
 };
 
 static struct client clients[THREADS];
@@ -76,10 +76,10 @@ static bool loaded;
 static uint64_t begin_ns, end_ns;	/* time of the measurement */
 static pthread_barrier_t ready;
 
-static void finish(struct client *client, uint32_t number)
+static void end_request(struct client *client, uint32_t number)
 {
-	client->places[number].in_flight = false;
-	client->places[number].serial++;
+	client->requests[number].in_flight = false;
+	client->requests[number].serial++;
 	client->free[client->nr_free++] = number;
 }
 
@@ -108,12 +108,12 @@ static unsigned int send_requests(struct client *client, uint64_t now)
 
 	while (nr < packet && client->nr_free) {
 		uint32_t number = client->free[--client->nr_free];
-		struct place *place = &client->places[number];
+		struct request *request = &client->requests[number];
 
-		place->in_flight = true;
-		place->expires_ns = now + TIMEOUT_NS;
-		backend->arm(client->timers, number, place->expires_ns);
-		messages[nr++] = (struct message){ number, place->serial };
+		request->in_flight = true;
+		request->expires_ns = now + TIMEOUT_NS;
+		backend->arm(client->timers, number, request->expires_ns);
+		messages[nr++] = (struct message){ number, request->serial };
 	}
 	flush_timers(backend, client->timers);
 	send_messages(client->sockets[0], messages, nr);
@@ -122,7 +122,7 @@ static unsigned int send_requests(struct client *client, uint64_t now)
 }
 
 /* Answer the requests that the server has in excess of @keep. */
-static void serve(struct client *client, bool requests, unsigned int keep)
+static void run_server(struct client *client, bool requests, unsigned int keep)
 {
 	struct message messages[BATCH];
 	unsigned int nr = requests ? take_messages(client->sockets[1], messages) : 0;
@@ -148,24 +148,24 @@ static void take_answers(struct client *client)
 	unsigned int nr = take_messages(client->sockets[0], messages);
 
 	for (unsigned int i = 0; i < nr; i++) {
-		uint32_t number = messages[i].place;
+		uint32_t number = messages[i].request;
 
-		if (messages[i].serial != client->places[number].serial)
+		if (messages[i].serial != client->requests[number].serial)
 			fail("rpc: a request has timed out before its answer");
 		backend->cancel(client->timers, number);
-		finish(client, number);
+		end_request(client, number);
 	}
 	client->answered += nr;
 }
 
-static void timed_out(struct client *client, const struct place *place)
+static void timed_out(struct client *client, const struct request *request)
 {
 	uint64_t now = clock_ns();
 
 	client->timed_out++;
 	if (client->is_loaded || !loaded)
-		add_late(&client->late, place->expires_ns, now);
-	else if (now < place->expires_ns)
+		add_lateness(&client->lateness, request->expires_ns, now);
+	else if (now < request->expires_ns)
 		fail("rpc: a timeout is early");
 }
 
@@ -178,18 +178,18 @@ static void take_timeouts(struct client *client)
 	do {
 		nr = backend->take(client->timers, now, numbers);
 		for (unsigned int i = 0; i < nr; i++) {
-			struct place *place = &client->places[numbers[i]];
+			struct request *request = &client->requests[numbers[i]];
 
-			if (!place->in_flight)
+			if (!request->in_flight)
 				fail("rpc: a cancelled timeout has fired");
-			timed_out(client, place);
-			finish(client, numbers[i]);
+			timed_out(client, request);
+			end_request(client, numbers[i]);
 		}
 	} while (nr == BATCH);
 }
 
 /* Wait until @until_ns; if that is past, do not wait. */
-static void turn(struct client *client, uint64_t until_ns)
+static void run_loop_once(struct client *client, uint64_t until_ns)
 {
 	struct pollfd fds[] = {
 		{ .fd = client->sockets[0], .events = POLLIN },
@@ -211,16 +211,16 @@ static void run_until(struct client *client, uint64_t stop_ns, uint64_t answered
 
 		if (now >= stop_ns || client->answered >= answered)
 			return;
-		serve(client, send_requests(client, now), client->flight);
-		turn(client, 0);
+		run_server(client, send_requests(client, now), client->max_in_flight);
+		run_loop_once(client, 0);
 	}
 }
 
 static void answer_all(struct client *client)
 {
 	while (client->nr_queued) {
-		serve(client, false, 0);
-		turn(client, 0);
+		run_server(client, false, 0);
+		run_loop_once(client, 0);
 	}
 	flush_timers(backend, client->timers);
 }
@@ -230,9 +230,9 @@ static void load_again(struct client *client, uint64_t again_ns)
 {
 	answer_all(client);
 	while (clock_ns() < again_ns) {
-		uint64_t next = next_of(backend, client->timers);
+		uint64_t next = next_wakeup(backend, client->timers);
 
-		turn(client, next < again_ns ? next : again_ns);
+		run_loop_once(client, next < again_ns ? next : again_ns);
 	}
 	client->is_loaded = true;
 	run_until(client, again_ns + end_ns - begin_ns, UINT64_MAX);
@@ -244,17 +244,17 @@ static void drain(struct client *client)
 {
 	answer_all(client);
 	while (client->answered + client->timed_out < client->sent)
-		turn(client, next_of(backend, client->timers));
+		run_loop_once(client, next_wakeup(backend, client->timers));
 }
 
-static void *run(void *arg)
+static void *client_thread(void *arg)
 {
 	struct client *client = arg;
 	uint64_t before;
 
-	use_processor(client->number);
-	client->timers = backend->open(client->flight * 2 + packet, 0);
-	run_until(client, UINT64_MAX, client->flight / 4);
+	bind_to_cpu(client->number);
+	client->timers = backend->open(client->max_in_flight * 2 + packet, 0);
+	run_until(client, UINT64_MAX, client->max_in_flight / 4);
 	pthread_barrier_wait(&ready);
 	if (!client->number) {
 		begin_ns = clock_ns();
@@ -271,23 +271,23 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static void begin(struct client *client, unsigned int number, unsigned int flight)
+static void start_client(struct client *client, unsigned int number, unsigned int max_in_flight)
 {
-	unsigned int n = flight * 2 + packet;
+	unsigned int n = max_in_flight * 2 + packet;
 
 	client->number = number;
-	client->flight = flight;
+	client->max_in_flight = max_in_flight;
 	client->random = RANDOM_SEED + number;
-	client->places = array(n, sizeof(*client->places));
-	client->free = array(n, sizeof(*client->free));
-	client->queue = array(n, sizeof(*client->queue));
-	client->late.ns = array(1000000, sizeof(uint64_t));
-	client->late.room = 1000000;
+	client->requests = zeroed_array(n, sizeof(*client->requests));
+	client->free = zeroed_array(n, sizeof(*client->free));
+	client->queue = zeroed_array(n, sizeof(*client->queue));
+	client->lateness.ns = zeroed_array(1000000, sizeof(uint64_t));
+	client->lateness.room = 1000000;
 	for (unsigned int i = 0; i < n; i++)
 		client->free[client->nr_free++] = n - 1 - i;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, client->sockets))
 		die("socketpair");
-	if (pthread_create(&client->thread, NULL, run, client))
+	if (pthread_create(&client->thread, NULL, client_thread, client))
 		fail("pthread_create");
 }
 
@@ -304,25 +304,26 @@ static void add_client(struct client *client)
 	all->lost += client->lost;
 	all->counted += client->counted;
 	all->timed_out += client->timed_out;
-	for (size_t i = 0; i < client->late.nr; i++)
-		add_late(&all->late, 0, client->late.ns[i]);
+	for (size_t i = 0; i < client->lateness.nr; i++)
+		add_lateness(&all->lateness, 0, client->lateness.ns[i]);
 }
 
-static void tell(struct client *all)
+static void print_results(struct client *all)
 {
 	double seconds = (end_ns - begin_ns) / (double)NSEC_PER_SEC;
 
 	printf("sent=%lu lost=%lu fired=%lu measured=%zu ", all->sent, all->lost, all->timed_out,
-	       all->late.nr);
+	       all->lateness.nr);
 	printf("rate=%.0f ", all->counted / seconds);
-	if (is_counting())
+	if (has_instruction_clock())
 		printf("instructions=%.1f ", seconds * NSEC_PER_SEC / all->counted);
-	printf("late_50=%.0f late_max=%.0f\n", late_at(&all->late, 500), late_at(&all->late, 1000));
+	printf("late_50=%.0f late_max=%.0f\n", lateness_percentile(&all->lateness, 500),
+	       lateness_percentile(&all->lateness, 1000));
 }
 
 int rpc_main(void)
 {
-	unsigned int threads = option("threads", 1), flight = option("flight", 10000);
+	unsigned int threads = option("threads", 1), max_in_flight = option("flight", 10000);
 
 	backend = find_backend(option_text("backend", "cells"));
 	packet = option("packet", BATCH);
@@ -333,13 +334,13 @@ int rpc_main(void)
 	raise_limits();
 	pthread_barrier_init(&ready, NULL, threads);
 	for (unsigned int i = 0; i < threads; i++)
-		begin(&clients[i], i, flight / threads);
+		start_client(&clients[i], i, max_in_flight / threads);
 	for (unsigned int i = 0; i < threads; i++)
 		pthread_join(clients[i].thread, NULL);
 	for (unsigned int i = 0; i < threads; i++)
 		add_client(&clients[i]);
 	printf("scenario=rpc backend=%s threads=%u packet=%u loaded=%d ", backend->name, threads,
 	       packet, loaded);
-	tell(&clients[0]);
+	print_results(&clients[0]);
 	return 0;
 }

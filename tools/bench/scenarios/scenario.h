@@ -32,7 +32,7 @@ static inline uint32_t random_below(uint64_t *state, uint32_t limit)
 
 /**
  * struct samples - how late timeouts were, in ns
- * @ns: the values; late_at() sorts them
+ * @ns: the values; lateness_percentile() sorts them
  * @nr: number of values
  * @room: maximum number of values
  */
@@ -43,10 +43,10 @@ struct samples {
 };
 
 /* Add a timeout that was due at @expires_ns and handled at @now_ns. Fails if it is early. */
-void add_late(struct samples *samples, uint64_t expires_ns, uint64_t now_ns);
+void add_lateness(struct samples *samples, uint64_t expires_ns, uint64_t now_ns);
 
 /* The value that @per_mille of a thousand samples do not exceed, in us; 0 without samples. */
-double late_at(struct samples *samples, unsigned int per_mille);
+double lateness_percentile(struct samples *samples, unsigned int per_mille);
 
 /* Scenarios: their command lines begin with options of the form NAME=VALUE. */
 

@@ -29,27 +29,27 @@
 #define LEASE_NS	(2 * NSEC_PER_SEC)
 #define RENEW_NS	(500 * NSEC_PER_MSEC)
 #define RUN_NS		(3 * RENEW_NS)		/* until the worker is killed */
-#define LATE_NS		(100 * NSEC_PER_MSEC)
+#define MAX_LATE_NS	(100 * NSEC_PER_MSEC)
 
 /**
  * struct lease - shared between all processes
  * @before_ns: expiry without the current renewal
  * @expires_ns: expiry with the current renewal
  * @expired_ns: time when the expiry was noticed; 0: not yet
- * @times: number of times that it was noticed
+ * @nr_expired: number of times that it was noticed
  */
 struct lease {
 	uint64_t	before_ns;
 	uint64_t	expires_ns;
 	uint64_t	expired_ns;
-	uint32_t	times;
+	uint32_t	nr_expired;
 };
 
 static const struct backend *backend;
 static struct timers *timers;		/* timeouts of the master or of this worker */
 static struct lease *leases;
-static unsigned int nr_workers, share;
-static bool is_masters;
+static unsigned int nr_workers, leases_per_worker;
+static bool owned_by_master;
 static uint64_t start_ns;
 static uint32_t *stop;			/* shared: no more renewals */
 
@@ -59,7 +59,7 @@ static bool is_stopped(void)
 }
 
 /* The number of a timeout counts from the first lease of the set. */
-static void take(unsigned int first)
+static void take_expired(unsigned int first)
 {
 	uint64_t now = clock_ns();
 	uint32_t numbers[BATCH];
@@ -71,21 +71,21 @@ static void take(unsigned int first)
 			struct lease *lease = &leases[first + numbers[i]];
 
 			lease->expired_ns = clock_ns();
-			lease->times++;
+			lease->nr_expired++;
 		}
 	} while (nr == BATCH);
 }
 
-static void watch_until(unsigned int first, uint64_t end_ns)
+static void collect_until(unsigned int first, uint64_t end_ns)
 {
 	struct pollfd fd = { .fd = backend->fd(timers), .events = POLLIN };
 
 	while (clock_ns() < end_ns) {
-		uint64_t next = next_of(backend, timers);
+		uint64_t next = next_wakeup(backend, timers);
 
 		poll_until(&fd, 1, next < end_ns ? next : end_ns);
 		if (fd.revents || backend->next)
-			take(first);
+			take_expired(first);
 	}
 }
 
@@ -105,55 +105,56 @@ static void renew_some(unsigned int first, unsigned int nr, unsigned int offset)
 
 static void renew(unsigned int first, unsigned int offset)
 {
-	for (unsigned int i = 0; i < share; i += BATCH)
-		renew_some(first + i, share - i < BATCH ? share - i : BATCH, offset);
+	for (unsigned int i = 0; i < leases_per_worker; i += BATCH)
+		renew_some(first + i, leases_per_worker - i < BATCH ? leases_per_worker - i : BATCH,
+			   offset);
 }
 
 /* The first worker is the one that is killed: in its last period it renews all the time. */
-static noreturn void work(unsigned int number)
+static noreturn void run_worker(unsigned int number)
 {
-	unsigned int first = number * share, offset = is_masters ? 0 : first;
+	unsigned int first = number * leases_per_worker, offset = owned_by_master ? 0 : first;
 
-	if (!is_masters)
-		timers = backend->open(share, 0);
+	if (!owned_by_master)
+		timers = backend->open(leases_per_worker, 0);
 	for (uint64_t next = start_ns; !is_stopped(); next += RENEW_NS) {
 		renew(first, offset);
 		while (!number && clock_ns() > start_ns + RUN_NS - RENEW_NS / 2)
 			renew(first, offset);
-		if (is_masters)
+		if (owned_by_master)
 			sleep_until(next + RENEW_NS);
 		else
-			watch_until(first, next + RENEW_NS);
+			collect_until(first, next + RENEW_NS);
 	}
-	if (!is_masters)
-		watch_until(first, clock_ns() + LEASE_NS + LATE_NS);
+	if (!owned_by_master)
+		collect_until(first, clock_ns() + LEASE_NS + MAX_LATE_NS);
 	_exit(0);
 }
 
 static bool is_on_time(uint64_t expires_ns, uint64_t expired_ns)
 {
-	return expired_ns >= expires_ns && expired_ns < expires_ns + LATE_NS;
+	return expired_ns >= expires_ns && expired_ns < expires_ns + MAX_LATE_NS;
 }
 
-struct result {
+struct counts {
 	unsigned int	on_time;
 	unsigned int	late;
 	unsigned int	never;
 };
 
-static void judge(const struct lease *lease, struct result *result)
+static void check_lease(const struct lease *lease, struct counts *counts)
 {
-	if (lease->times > 1)
+	if (lease->nr_expired > 1)
 		fail("worker: a lease has expired twice");
-	if (!lease->times)
-		result->never++;
+	if (!lease->nr_expired)
+		counts->never++;
 	else if (is_on_time(lease->before_ns, lease->expired_ns) ||
 		 is_on_time(lease->expires_ns, lease->expired_ns))
-		result->on_time++;
+		counts->on_time++;
 	else if (lease->expired_ns < lease->before_ns)
 		fail("worker: a lease has expired early");
 	else
-		result->late++;
+		counts->late++;
 }
 
 static pid_t start_worker(unsigned int number)
@@ -163,7 +164,7 @@ static pid_t start_worker(unsigned int number)
 	if (pid < 0)
 		die("fork");
 	if (!pid)
-		work(number);
+		run_worker(number);
 	return pid;
 }
 
@@ -178,14 +179,14 @@ static void kill_worker(pid_t pid)
 }
 
 /* The other workers renew until the end of this period, and once more. */
-static void finish(void)
+static void wait_for_workers(void)
 {
-	uint64_t end_ns = clock_ns() + 2 * RENEW_NS + LEASE_NS + 2 * LATE_NS;
+	uint64_t end_ns = clock_ns() + 2 * RENEW_NS + LEASE_NS + 2 * MAX_LATE_NS;
 	int status;
 
 	__atomic_store_n(stop, 1, __ATOMIC_SEQ_CST);
-	if (is_masters)
-		watch_until(0, end_ns);
+	if (owned_by_master)
+		collect_until(0, end_ns);
 	for (unsigned int i = 1; i < nr_workers; i++) {
 		if (wait(&status) < 0 || status)
 			fail("worker: one has failed");
@@ -194,18 +195,18 @@ static void finish(void)
 
 int worker_main(void)
 {
-	struct result dead = { 0 }, alive = { 0 };
+	struct counts dead = { 0 }, alive = { 0 };
 	pid_t victim = 0;
 
 	backend = find_backend(option_text("backend", "cells"));
-	is_masters = !strcmp(option_text("owner", "master"), "master");
+	owned_by_master = !strcmp(option_text("owner", "master"), "master");
 	nr_workers = option("workers", 4);
-	share = option("leases", 10000) / nr_workers;
+	leases_per_worker = option("leases", 10000) / nr_workers;
 	raise_limits();
-	leases = shared_array(nr_workers * share, sizeof(*leases));
+	leases = shared_array(nr_workers * leases_per_worker, sizeof(*leases));
 	stop = shared_array(1, sizeof(*stop));
-	if (is_masters)
-		timers = backend->open(nr_workers * share, 0);
+	if (owned_by_master)
+		timers = backend->open(nr_workers * leases_per_worker, 0);
 	start_ns = clock_ns() + RENEW_NS;
 	for (unsigned int i = 0; i < nr_workers; i++) {
 		pid_t pid = start_worker(i);
@@ -214,11 +215,11 @@ int worker_main(void)
 	}
 	sleep_until(start_ns + RUN_NS);
 	kill_worker(victim);
-	finish();
-	for (unsigned int i = 0; i < nr_workers * share; i++)
-		judge(&leases[i], i < share ? &dead : &alive);
+	wait_for_workers();
+	for (unsigned int i = 0; i < nr_workers * leases_per_worker; i++)
+		check_lease(&leases[i], i < leases_per_worker ? &dead : &alive);
 	printf("scenario=worker backend=%s owner=%s workers=%u leases=%u ", backend->name,
-	       is_masters ? "master" : "worker", nr_workers, share);
+	       owned_by_master ? "master" : "worker", nr_workers, leases_per_worker);
 	printf("dead_on_time=%u dead_late=%u dead_never=%u ", dead.on_time, dead.late, dead.never);
 	printf("alive_on_time=%u alive_late=%u alive_never=%u\n", alive.on_time, alive.late,
 	       alive.never);
