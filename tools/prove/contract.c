@@ -26,17 +26,17 @@ void user_store(u64 *look, u64 t);
 
 /*
  * One user arms the cell for @deadline between two accesses, or not at all: @armed. The exchange
- * returns @told. Then the user loads look, at once or later: @loaded.
+ * returns @exchanged_word. Then the user loads look, at once or later: @loaded.
  */
 static struct twheel_cell cell;
-static u64 deadline, told, seen_look;
+static u64 deadline, exchanged_word, seen_look;
 static bool armed, loaded;
 
-static void users_act(void)
+static void user_may_arm(void)
 {
 	if (!armed && nondet_bool()) {
 		armed = true;
-		told = cell.word;
+		exchanged_word = cell.word;
 		cell.word = deadline;
 	}
 	if (armed && !loaded && nondet_bool()) {
@@ -49,9 +49,9 @@ u64 user_load(const u64 *word)
 {
 	u64 is;
 
-	users_act();
+	user_may_arm();
 	is = *word;
-	users_act();
+	user_may_arm();
 	return is;
 }
 
@@ -59,10 +59,10 @@ u64 user_exchange(u64 *word, u64 new)
 {
 	u64 old;
 
-	users_act();
+	user_may_arm();
 	old = *word;
 	*word = new;
-	users_act();
+	user_may_arm();
 	return old;
 }
 
@@ -70,21 +70,21 @@ bool user_replace(u64 *word, u64 *old, u64 new)
 {
 	bool same;
 
-	users_act();
+	user_may_arm();
 	same = *word == *old;
 	if (same)
 		*word = new;
 	else
 		*old = *word;
-	users_act();
+	user_may_arm();
 	return same;
 }
 
 void user_store(u64 *look, u64 t)
 {
-	users_act();
+	user_may_arm();
 	*look = t;
-	users_act();
+	user_may_arm();
 }
 
 static void any_cell(void)
@@ -256,7 +256,7 @@ void look_fires_what_is_due(void)
 	word = twc_load(&cell.word);
 	if (twc_fire(&cell, &word, due_ns, offset_ns)) {
 		PROVE(twc_is_deadline(word) && twc_from_user(word, offset_ns) <= due_ns);
-		PROVE(!armed || told == TWHEEL_CELL_FIRED || word == deadline);
+		PROVE(!armed || exchanged_word == TWHEEL_CELL_FIRED || word == deadline);
 		PROVE(!user_relies_on_look() || cell.word == TWHEEL_CELL_FIRED);
 		return;
 	}

@@ -15,8 +15,8 @@ void level_is_the_highest_digit_that_differs(void)
 	u32 level = level_of(&g, tick, cursor);
 
 	PROVE(level < g.levels);
-	PROVE(together(&g, tick, cursor, level + 1));
-	PROVE(level == 0 || !together(&g, tick, cursor, level));
+	PROVE(in_same_block(&g, tick, cursor, level + 1));
+	PROVE(level == 0 || !in_same_block(&g, tick, cursor, level));
 	PROVE(level == level_of(&g, cursor, tick));
 }
 

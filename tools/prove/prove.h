@@ -109,7 +109,7 @@ static inline u64 start_of(const struct twheel_geometry *g, u64 tick, u32 level)
 }
 
 /* Both are in one block of @level. Above the top there is only one block. */
-static inline bool together(const struct twheel_geometry *g, u64 a, u64 b, u32 level)
+static inline bool in_same_block(const struct twheel_geometry *g, u64 a, u64 b, u32 level)
 {
 	return level == g->levels || block_of(g, a, level) == block_of(g, b, level);
 }
@@ -124,7 +124,8 @@ static inline u32 level_of(const struct twheel_geometry *g, u64 tick, u64 cursor
  * Where timeouts of @level are: in the block of the level above that the cursor is in, or in the
  * next one. The top level has slots for all blocks.
  */
-static inline bool near(const struct twheel_geometry *g, u64 tick, u64 cursor, u32 level)
+static inline bool is_level_reachable(const struct twheel_geometry *g, u64 tick, u64 cursor,
+				      u32 level)
 {
 	u64 here, block;
 

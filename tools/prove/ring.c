@@ -47,7 +47,8 @@ void slot_holds_one_block_at_a_time(void)
 	u32 level = any_level(&g);
 	u64 cursor = any_tick(), a = any_tick(), b = any_tick();
 
-	ASSUME(near(&g, a, cursor, level) && near(&g, b, cursor, level));
+	ASSUME(is_level_reachable(&g, a, cursor, level) &&
+	       is_level_reachable(&g, b, cursor, level));
 	PROVE((slot_of(&g, a, level) == slot_of(&g, b, level)) ==
 	      (block_of(&g, a, level) == block_of(&g, b, level)));
 }
@@ -58,7 +59,8 @@ void slots_from_the_cursor_on_are_in_order_of_time(void)
 	u32 level = any_level(&g);
 	u64 cursor = any_tick(), a = any_u64(cursor, last_tick), b = any_u64(cursor, last_tick);
 
-	ASSUME(near(&g, a, cursor, level) && near(&g, b, cursor, level));
+	ASSUME(is_level_reachable(&g, a, cursor, level) &&
+	       is_level_reachable(&g, b, cursor, level));
 	PROVE((ahead(&g, a, cursor, level) < ahead(&g, b, cursor, level)) ==
 	      (block_of(&g, a, level) < block_of(&g, b, level)));
 	PROVE(block_of(&g, cursor, level) + ahead(&g, a, cursor, level) == block_of(&g, a, level));

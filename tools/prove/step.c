@@ -85,8 +85,8 @@ static struct twheel_shard any_shard(void)
 		s.level[i] = level_with(g, i, NULL, NULL);
 		if (followed.level != i)
 			continue;
-		ASSUME(near(g, followed.tick, s.cursor, i));
-		ASSUME(i == 0 || !together(g, followed.tick, s.cursor, i));
+		ASSUME(is_level_reachable(g, followed.tick, s.cursor, i));
+		ASSUME(i == 0 || !in_same_block(g, followed.tick, s.cursor, i));
 		its_start = start_of(g, followed.tick, i);
 	}
 	return s;

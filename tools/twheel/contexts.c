@@ -116,7 +116,7 @@ static void print_text(const struct holder *holder)
 }
 
 /* The tool itself is left out: it inherits the descriptors of its shell. */
-static void examine(const char *path, dev_t device, bool as_json)
+static void print_context(const char *path, dev_t device, bool as_json)
 {
 	struct holder holder = {
 		.pid = strtol(path + strlen("/proc/"), NULL, 10),
@@ -149,7 +149,7 @@ static int contexts_run(int argc, char **argv)
 		return cli_no_device(-errno);
 	glob("/proc/[0-9]*/fd/[0-9]*", GLOB_NOSORT, NULL, &paths);
 	for (size_t i = 0; i < paths.gl_pathc; i++)
-		examine(paths.gl_pathv[i], device.st_rdev, as_json);
+		print_context(paths.gl_pathv[i], device.st_rdev, as_json);
 	globfree(&paths);
 	if (geteuid())
 		cli_error("note: only root sees the processes of others");

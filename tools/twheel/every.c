@@ -91,7 +91,7 @@ static int repeat(struct twheel_ctx *ctx, const struct schedule *schedule)
 	return last;
 }
 
-static int become(struct twheel_ctx *ctx, const struct schedule *schedule)
+static int exec_command(struct twheel_ctx *ctx, const struct schedule *schedule)
 {
 	int status = wait_for_event(ctx);
 
@@ -101,7 +101,7 @@ static int become(struct twheel_ctx *ctx, const struct schedule *schedule)
 	return cannot_run(schedule->command, errno);
 }
 
-static int play(const struct schedule *schedule)
+static int run_schedule(const struct schedule *schedule)
 {
 	struct twheel_ctx *ctx;
 	int status;
@@ -111,7 +111,7 @@ static int play(const struct schedule *schedule)
 		return status;
 	status = arm(ctx, schedule);
 	if (!status)
-		status = schedule->periodic ? repeat(ctx, schedule) : become(ctx, schedule);
+		status = schedule->periodic ? repeat(ctx, schedule) : exec_command(ctx, schedule);
 	twheel_close(ctx);
 	return status;
 }
@@ -149,7 +149,7 @@ static int sleep_run(int argc, char **argv)
 		    schedule.ns > DURATION_MAX)
 			schedule.ns = DURATION_MAX;
 	}
-	return play(&schedule);
+	return run_schedule(&schedule);
 }
 
 static int after_run(int argc, char **argv)
@@ -158,7 +158,7 @@ static int after_run(int argc, char **argv)
 	struct schedule schedule = { .left = 1 };
 
 	take_arguments(&schedule, argc, argv, options);
-	return play(&schedule);
+	return run_schedule(&schedule);
 }
 
 static int every_run(int argc, char **argv)
@@ -174,7 +174,7 @@ static int every_run(int argc, char **argv)
 		cli_usage("the interval must be longer than 0");
 	/* An inherited SIG_IGN would make waitpid() fail. */
 	signal(SIGCHLD, SIG_DFL);
-	return play(&schedule);
+	return run_schedule(&schedule);
 }
 
 const struct command sleep_command = {

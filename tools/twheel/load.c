@@ -163,7 +163,7 @@ static void show_progress(const struct load *load)
 }
 
 /* Returns when the thread has ended. */
-static void watch(struct run *run, pthread_t thread)
+static void watch_thread(struct run *run, pthread_t thread)
 {
 	struct timespec ts;
 	uint64_t end;
@@ -178,7 +178,7 @@ static void watch(struct run *run, pthread_t thread)
 	} while (pthread_timedjoin_np(thread, NULL, &ts));
 }
 
-static int play(struct run *run)
+static int run_threads(struct run *run)
 {
 	pthread_t *threads = cli_resize(NULL, run->load.threads, sizeof(*threads));
 	uint64_t begin = clock_ns(CLOCK_MONOTONIC);
@@ -187,7 +187,7 @@ static int play(struct run *run)
 
 	status = start(run, threads, &nr);
 	for (unsigned int i = 0; i < nr; i++)
-		watch(run, threads[i]);
+		watch_thread(run, threads[i]);
 	if (isatty(STDERR_FILENO))
 		fputs("\r\033[K", stderr);
 	run->elapsed_ns = clock_ns(CLOCK_MONOTONIC) - begin;
@@ -205,7 +205,7 @@ static int first_error(const struct run *run)
 }
 
 /* Nothing may be pending or unread at the end. Cells live until they are cancelled. */
-static int add_up_context(struct run *run, struct twheel_ctx *ctx)
+static int sum_context(struct run *run, struct twheel_ctx *ctx)
 {
 	struct twheel_cancel_all done;
 	struct twheel_stats stats;
@@ -241,7 +241,7 @@ static struct percentiles percentiles_of(uint64_t *values, uint32_t nr)
 	};
 }
 
-static void judge_timeouts(struct run *run)
+static void check_timeouts(struct run *run)
 {
 	const struct load *load = &run->load;
 	uint64_t *lateness = cli_resize(NULL, load->nr, sizeof(*lateness));
@@ -266,16 +266,16 @@ static void judge_timeouts(struct run *run)
 	free(delivery);
 }
 
-static int add_up(struct run *run)
+static int sum_results(struct run *run)
 {
 	int status = 0;
 
-	judge_timeouts(run);
+	check_timeouts(run);
 	for (unsigned int i = 0; i < run->load.threads; i++) {
 		for (int j = 0; j < LOAD_COUNTS; j++)
 			run->count[j] += run->workers[i].count[j];
 		if (!status && (!run->load.share || !i))
-			status = add_up_context(run, run->workers[i].ctx);
+			status = sum_context(run, run->workers[i].ctx);
 	}
 	return status;
 }
@@ -359,7 +359,7 @@ static void print_json(const struct run *run)
 	json_end(&json);
 }
 
-static int verdict(const struct run *run)
+static int exit_status(const struct run *run)
 {
 	if (run->as_json)
 		print_json(run);
@@ -380,13 +380,13 @@ static int run_load(struct run *run)
 	if (!status && !run->as_json)
 		print_plan(run);
 	if (!status)
-		status = play(run);
+		status = run_threads(run);
 	if (!status)
 		status = first_error(run);
 	if (!status)
-		status = add_up(run);
+		status = sum_results(run);
 	if (!status)
-		status = verdict(run);
+		status = exit_status(run);
 	tear_down(run);
 	return status;
 }

@@ -80,7 +80,7 @@ static bool is_over(const struct reader *reader)
 	return reader->limited && clock_ns(CLOCK_MONOTONIC) >= reader->end;
 }
 
-static int64_t patience(const struct reader *reader)
+static int64_t read_timeout_ns(const struct reader *reader)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	int64_t left = TWHEEL_FOREVER;
@@ -120,7 +120,7 @@ static int read_some(struct reader *reader)
 	int ret;
 
 	ret = twheel_read(reader->ctx, events, reader->left < BATCH ? reader->left : BATCH,
-			  patience(reader));
+			  read_timeout_ns(reader));
 	ret = ret == -EAGAIN ? -ETIMEDOUT : ret;
 	if (ret > 0) {
 		print_events(reader, events, ret);

@@ -525,7 +525,7 @@ static void init_names(struct run *run)
 	}
 }
 
-static int play(struct run *run)
+static int run_script(struct run *run)
 {
 	int status = cli_context(CLI_NO_FD, 0, &run->ctx);
 	struct twheel_info info;
@@ -555,12 +555,12 @@ static int parse(struct run *run, FILE *file)
 	return 0;
 }
 
-static int parse_and_play(struct run *run, FILE *file)
+static int parse_and_run(struct run *run, FILE *file)
 {
 	int status = parse(run, file);
 
 	if (!status)
-		status = play(run);
+		status = run_script(run);
 	script_free(&run->script);
 	return status;
 }
@@ -576,14 +576,14 @@ static int run_run(int argc, char **argv)
 		;
 	run.file = cli_arguments(argc, argv, 1, 1)[0];
 	if (!strcmp(run.file, "-"))
-		return parse_and_play(&run, stdin);
+		return parse_and_run(&run, stdin);
 
 	file = fopen(run.file, "re");
 	if (!file) {
 		cli_error("%s: %s", run.file, strerror(errno));
 		return EX_NOINPUT;
 	}
-	status = parse_and_play(&run, file);
+	status = parse_and_run(&run, file);
 	fclose(file);
 	return status;
 }

@@ -59,7 +59,7 @@ const char *script_state_name(enum script_state state)
 	return states[state];
 }
 
-static int __printf(2, 3) mistake(struct script *script, const char *format, ...)
+static int __printf(2, 3) script_error(struct script *script, const char *format, ...)
 {
 	va_list args;
 
@@ -124,11 +124,12 @@ static int take_name(struct script *script, struct script_line *line, const char
 	while (isalnum((unsigned char)*c) || (*c && strchr("_-.:", *c)))
 		c++;
 	if (*c || !isalpha((unsigned char)*word))
-		return mistake(script,
-			       "'%.60s' is not a name: a letter, then letters, digits, _-.:", word);
+		return script_error(script,
+				    "'%.60s' is not a name: a letter, then letters, digits, _-.:",
+					    word);
 	name = find_name(script, word);
 	if (!name && !arms)
-		return mistake(script, "no earlier line arms '%.60s'", word);
+		return script_error(script, "no earlier line arms '%.60s'", word);
 	if (!name)
 		name = add_name(script, word);
 	line->name = name->index;
@@ -140,7 +141,7 @@ static int take_duration(struct script *script, struct script_line *line, const 
 	const char *why = duration_parse(word, &line->ns);
 
 	if (why)
-		return mistake(script, "'%.60s' is not a duration: %s", word, why);
+		return script_error(script, "'%.60s' is not a duration: %s", word, why);
 	return 0;
 }
 
@@ -149,7 +150,7 @@ static int take_interval(struct script *script, struct script_line *line, const 
 	int error = take_duration(script, line, word);
 
 	if (!error && !line->ns)
-		error = mistake(script, "the interval must be longer than 0");
+		error = script_error(script, "the interval must be longer than 0");
 	return error;
 }
 
@@ -161,8 +162,8 @@ static int take_count(struct script *script, struct script_line *line, const cha
 	errno = 0;
 	count = strtoul(word, &end, 10);
 	if (!isdigit((unsigned char)*word) || *end || errno || !count || count > UINT32_MAX)
-		return mistake(script, "'%.60s' is not a count: a number from 1 to %u", word,
-			       UINT32_MAX);
+		return script_error(script, "'%.60s' is not a count: a number from 1 to %u", word,
+				    UINT32_MAX);
 	line->count = count;
 	return 0;
 }
@@ -175,8 +176,8 @@ static int take_state(struct script *script, struct script_line *line, const cha
 			return 0;
 		}
 	}
-	return mistake(script, "'%.60s' is not a state: fired, cancelled, disarmed or pending",
-		       word);
+	return script_error(script, "'%.60s' is not a state: fired, cancelled, disarmed or pending",
+			    word);
 }
 
 /* The rest of the line as it is, # too. */
@@ -224,14 +225,14 @@ static int take_words(struct script *script, struct script_line *line,
 		}
 		word = next_word(&rest);
 		if (!word)
-			return mistake(script, "incomplete: %s", verb->usage);
+			return script_error(script, "incomplete: %s", verb->usage);
 		error = take_word(script, line, *kind, word);
 		if (error)
 			return error;
 	}
 	word = next_word(&rest);
 	if (word)
-		return mistake(script, "unexpected '%.60s': %s", word, verb->usage);
+		return script_error(script, "unexpected '%.60s': %s", word, verb->usage);
 	return 0;
 }
 
@@ -240,11 +241,11 @@ static void unknown_verb(struct script *script, const char *word)
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (!is_misspelt(word, strlen(word), verbs[i].word))
 			continue;
-		mistake(script, "'%s' is not an operation; did you mean '%s'?", word,
-			verbs[i].word);
+		script_error(script, "'%s' is not an operation; did you mean '%s'?", word,
+			     verbs[i].word);
 		return;
 	}
-	mistake(script, "'%.60s' is not an operation (see twheel run --help)", word);
+	script_error(script, "'%.60s' is not an operation (see twheel run --help)", word);
 }
 
 /* Room grows by doubling: the number of lines is a power of two when it is full. */
@@ -292,7 +293,7 @@ int script_parse(struct script *script, FILE *file, const char *name, FILE *mist
 	while ((len = getline(&text, &size, file)) >= 0) {
 		script->number++;
 		if (strlen(text) != (size_t)len) {
-			mistake(script, "not text: the line has a zero byte");
+			script_error(script, "not text: the line has a zero byte");
 			break;
 		}
 		parse_line(script, text);

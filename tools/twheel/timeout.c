@@ -110,8 +110,8 @@ static void take_argument(struct request *request, char kind, const char *text)
  * @takes: a letter for each argument, i for an id, d for a duration. With --all there are
  * no arguments.
  */
-static int operate(int argc, char **argv, const struct option *options, const char *takes,
-		   int (*operation)(const struct request *request))
+static int run_with_options(int argc, char **argv, const struct option *options, const char *takes,
+			    int (*operation)(const struct request *request))
 {
 	struct request request = { 0 };
 	int fd = CLI_NO_FD;
@@ -145,7 +145,7 @@ static int outcome(const struct request *request, int ret, const char *pending, 
 	return 0;
 }
 
-static int carry_out(const struct request *request, struct twheel_op *op)
+static int run_operation(const struct request *request, struct twheel_op *op)
 {
 	if (request->interval_ns)
 		twheel_prep_interval(op, request->interval_ns, request->repeat);
@@ -171,7 +171,7 @@ static int arm(const struct request *request)
 
 	check_clock(request);
 	twheel_prep_arm(&op, request->ns, request->flags, request->cookie);
-	error = carry_out(request, &op);
+	error = run_operation(request, &op);
 	if (error < 0)
 		return cli_failure(error, "%s", request->what);
 	printf("%ju\n", (uint64_t)op.id);
@@ -214,7 +214,7 @@ static int mod(const struct request *request)
 		twheel_prep_mod(&op, request->id, request->ns,
 				request->flags | (old.flags & TWHEEL_F_CELL),
 				request->has_cookie ? request->cookie : old.cookie);
-		ret = carry_out(request, &op);
+		ret = run_operation(request, &op);
 	}
 	return outcome(request, ret, "moved", "armed");
 }
@@ -277,19 +277,19 @@ static int get(const struct request *request)
 
 static int arm_run(int argc, char **argv)
 {
-	return operate(argc, argv, arm_options, "d", arm);
+	return run_with_options(argc, argv, arm_options, "d", arm);
 }
 
 static int mod_run(int argc, char **argv)
 {
-	return operate(argc, argv, arm_options + 1, "id", mod);
+	return run_with_options(argc, argv, arm_options + 1, "id", mod);
 }
 
 static int disarm_run(int argc, char **argv)
 {
 	static const struct option options[] = { CLI_FD, CLI_HELP, CLI_END };
 
-	return operate(argc, argv, options, "i", disarm);
+	return run_with_options(argc, argv, options, "i", disarm);
 }
 
 static int cancel_run(int argc, char **argv)
@@ -299,14 +299,14 @@ static int cancel_run(int argc, char **argv)
 		CLI_FD, CLI_COOKIE, CLI_HELP, CLI_END
 	};
 
-	return operate(argc, argv, options, "i", cancel);
+	return run_with_options(argc, argv, options, "i", cancel);
 }
 
 static int get_run(int argc, char **argv)
 {
 	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
 
-	return operate(argc, argv, options, "i", get);
+	return run_with_options(argc, argv, options, "i", get);
 }
 
 #define FD_HELP	"  --fd N            the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"

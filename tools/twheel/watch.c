@@ -42,8 +42,8 @@ struct watch {
 };
 
 static atomic_bool ended, suspended;
-static bool keyed;		/* keys are read */
-static struct termios usual;	/* mode of the terminal, if @keyed */
+static bool reads_keys;		/* keys are read */
+static struct termios saved_termios;	/* mode of the terminal, if @reads_keys */
 
 static void end(int signal)
 {
@@ -61,19 +61,19 @@ static void read_keys(void)
 {
 	struct termios mode;
 
-	keyed = isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp() &&
-		!tcgetattr(STDIN_FILENO, &usual);
-	if (!keyed)
+	reads_keys = isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp() &&
+		!tcgetattr(STDIN_FILENO, &saved_termios);
+	if (!reads_keys)
 		return;
-	mode = usual;
+	mode = saved_termios;
 	mode.c_lflag &= ~(ICANON | ECHO);
 	tcsetattr(STDIN_FILENO, TCSANOW, &mode);
 }
 
 static void leave_keys(void)
 {
-	if (keyed)
-		tcsetattr(STDIN_FILENO, TCSANOW, &usual);
+	if (reads_keys)
+		tcsetattr(STDIN_FILENO, TCSANOW, &saved_termios);
 }
 
 /* The signal ends the wait; the loop draws again. */
@@ -103,7 +103,7 @@ static bool wait_until(uint64_t when)
 		.tv_sec = seconds < INT32_MAX ? seconds : INT32_MAX,
 		.tv_nsec = ns % NSEC_PER_SEC,
 	};
-	struct pollfd pfd = { .fd = keyed ? STDIN_FILENO : -1, .events = POLLIN };
+	struct pollfd pfd = { .fd = reads_keys ? STDIN_FILENO : -1, .events = POLLIN };
 	sigset_t none;
 	char key = 0;
 	int ret;

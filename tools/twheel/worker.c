@@ -37,10 +37,10 @@
 #include "worker.h"
 
 #define BATCH		1024
-#define PATIENCE_NS	(10 * NSEC_PER_SEC)
+#define TIME_LIMIT_NS	(10 * NSEC_PER_SEC)
 #define RETRY_NS	(10 * NSEC_PER_MSEC)
-#define NAP_NS		(20 * NSEC_PER_MSEC)	/* longest delay of a stop */
-#define STRAGGLER_NS	(20 * NSEC_PER_MSEC)
+#define MAX_SLEEP_NS	(20 * NSEC_PER_MSEC)	/* longest delay of a stop */
+#define STRAY_NS	(20 * NSEC_PER_MSEC)
 #define MOST_REQUESTS	8		/* of a connection, with cells */
 
 /* splitmix64: seeds that differ by 1 give independent numbers. */
@@ -71,20 +71,20 @@ static uint64_t now_ns(struct worker *w)
 	return now;
 }
 
-static void expect_by(struct worker *w, uint64_t when)
+static void add_expected(struct worker *w, uint64_t when)
 {
 	if (when > w->horizon)
 		w->horizon = when;
 }
 
-static void end(struct load *load, struct load_timeout *t)
+static void end_timeout(struct load *load, struct load_timeout *t)
 {
 	if (!atomic_fetch_add(&t->ends, 1))
 		atomic_fetch_add(&load->ended, 1);
 }
 
 /* Chooses the time of the traffic or of the closing of the connection. */
-static void plan(struct worker *w, uint32_t index, uint64_t now)
+static void plan_next_action(struct worker *w, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
 	uint64_t deadline = t->deadline;
@@ -120,7 +120,7 @@ static uint64_t later_deadline(struct worker *w, const struct load_timeout *t, u
 	return deadline + 1 + random_below(w, w->load->spread_ns / 4);
 }
 
-static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, uint64_t now)
+static int note_armed(struct worker *w, const struct twheel_op *op, uint32_t index, uint64_t now)
 {
 	struct load_timeout *t = &w->load->timeouts[index];
 
@@ -133,41 +133,43 @@ static int armed(struct worker *w, const struct twheel_op *op, uint32_t index, u
 	}
 	t->id = op->id;
 	w->count[ARMED]++;
-	expect_by(w, t->deadline);
-	plan(w, index, now);
+	add_expected(w, t->deadline);
+	plan_next_action(w, index, now);
 	return w->load->cells ? twheel_cell_find(w->ctx, op->id, &t->cell) : 0;
 }
 
 /* @result: the outcome of the operation that removed the old deadline. */
-static void moved(struct worker *w, int result, uint32_t index, uint64_t deadline, uint64_t now)
+static void note_moved(struct worker *w, int result, uint32_t index, uint64_t deadline,
+		       uint64_t now)
 {
 	if (result == -ENOENT || result == TWHEEL_IDLE)
 		return;
 	w->load->timeouts[index].deadline = deadline;
 	w->count[REARMED]++;
 	w->count[REVIVED] += result == TWHEEL_WITHDRAWN;
-	expect_by(w, deadline);
-	plan(w, index, now);
+	add_expected(w, deadline);
+	plan_next_action(w, index, now);
 }
 
-static void cancelled(struct worker *w, int result, uint32_t index)
+static void note_cancelled(struct worker *w, int result, uint32_t index)
 {
 	if (result == -ENOENT || result == TWHEEL_IDLE)
 		return;
 	w->count[result == TWHEEL_WITHDRAWN ? WITHDRAWN : CANCELLED]++;
-	end(w->load, &w->load->timeouts[index]);
+	end_timeout(w->load, &w->load->timeouts[index]);
 }
 
-static int finish(struct worker *w, const struct twheel_op *op, uint32_t index, uint64_t now)
+static int finish_operation(struct worker *w, const struct twheel_op *op, uint32_t index,
+			    uint64_t now)
 {
 	if (op->result < 0 && op->result != (op->opcode == TWHEEL_OP_ARM ? -EAGAIN : -ENOENT))
 		return op->result;
 	if (op->opcode == TWHEEL_OP_ARM)
-		return armed(w, op, index, now);
+		return note_armed(w, op, index, now);
 	if (op->opcode == TWHEEL_OP_MOD)
-		moved(w, op->result, index, op->expires_ns, now);
+		note_moved(w, op->result, index, op->expires_ns, now);
 	else
-		cancelled(w, op->result, index);
+		note_cancelled(w, op->result, index);
 	return 0;
 }
 
@@ -180,7 +182,7 @@ static int submit(struct worker *w, uint32_t nr, uint64_t now)
 	if (ret < 0)
 		return ret;
 	for (uint32_t i = 0; i < nr; i++) {
-		ret = finish(w, &w->ops[i], w->batch[i], now);
+		ret = finish_operation(w, &w->ops[i], w->batch[i], now);
 		if (ret)
 			return ret;
 	}
@@ -220,7 +222,7 @@ static int serve_request(struct worker *w, uint32_t index, uint64_t now)
 		return ret;
 	if (ret != TWHEEL_IDLE)
 		w->count[DUPLICATE]++;	/* a cancelled cell was armed */
-	moved(w, found, index, deadline, now);
+	note_moved(w, found, index, deadline, now);
 	return 0;
 }
 
@@ -233,7 +235,7 @@ static int act_on_cell(struct worker *w, uint32_t index, uint64_t now)
 		return 0;
 	if (t->traffic)
 		return serve_request(w, index, now);
-	cancelled(w, twheel_cell_cancel(t->cell), index);
+	note_cancelled(w, twheel_cell_cancel(t->cell), index);
 	return 0;
 }
 
@@ -256,7 +258,7 @@ static bool prepare_due(struct worker *w, struct twheel_op *op, uint32_t index, 
 	return true;
 }
 
-static int act(struct worker *w)
+static int run_due_actions(struct worker *w)
 {
 	uint64_t now = now_ns(w);
 	uint32_t index, nr;
@@ -278,7 +280,7 @@ static int act(struct worker *w)
 }
 
 /* An id or cookie that was never armed. The event may come before the id is known. */
-static bool is_alien(struct worker *w, const struct twheel_event *event)
+static bool is_unknown(struct worker *w, const struct twheel_event *event)
 {
 	const struct load *load = w->load;
 	uint64_t id;
@@ -296,7 +298,7 @@ static void take_event(struct worker *w, const struct twheel_event *event, uint6
 	struct load_timeout *t;
 	uint64_t deadline;
 
-	if (is_alien(w, event)) {
+	if (is_unknown(w, event)) {
 		w->count[ALIEN]++;
 		return;
 	}
@@ -311,7 +313,7 @@ static void take_event(struct worker *w, const struct twheel_event *event, uint6
 		t->delivery = now - deadline;
 		t->fired = true;
 	}
-	end(w->load, t);
+	end_timeout(w->load, t);
 }
 
 /* Reads a batch of events within @timeout_ns. Returns the number of events. */
@@ -326,12 +328,12 @@ static int collect(struct worker *w, int64_t timeout_ns)
 		return -EPIPE;
 	for (int i = 0; i < nr; i++)
 		take_event(w, &w->events[i], now);
-	expect_by(w, now);
+	add_expected(w, now);
 	return nr;
 }
 
 /* Waits in whole ticks, as a server does, for events or the next action. */
-static int idle(struct worker *w)
+static int wait_for_work(struct worker *w)
 {
 	uint64_t now = now_ns(w);
 	uint64_t next = agenda_next(&w->agenda);
@@ -340,36 +342,36 @@ static int idle(struct worker *w)
 
 	if (w->next == w->nr || w->refused) {
 		nap = next > now ? next - now : 0;
-		nap = nap > NAP_NS ? NAP_NS : nap;
+		nap = nap > MAX_SLEEP_NS ? MAX_SLEEP_NS : nap;
 		nap = (nap + w->tick_ns - 1) / w->tick_ns * w->tick_ns;
 	}
 	ret = twheel_wait(w->ctx, nap);
 	return ret == -EINTR ? 0 : ret;
 }
 
-static int round_of(struct worker *w)
+static int run_round(struct worker *w)
 {
-	int ready = idle(w);
+	int ready = wait_for_work(w);
 	int error;
 
 	if (ready < 0)
 		return ready;
 	error = arm_some(w);
 	if (!error)
-		error = act(w);
+		error = run_due_actions(w);
 	if (error || !ready)
 		return error;
 	ready = collect(w, TWHEEL_NO_WAIT);
 	return ready < 0 ? ready : 0;
 }
 
-static int play(struct worker *w)
+static int run_worker(struct worker *w)
 {
 	int error = 0;
 
 	while (!error && w->load->ended < w->load->nr && !w->load->stop) {
-		error = round_of(w);
-		if (!error && now_ns(w) > w->horizon + PATIENCE_NS)
+		error = run_round(w);
+		if (!error && now_ns(w) > w->horizon + TIME_LIMIT_NS)
 			return w->refused ? -EAGAIN : 0;
 	}
 	return error;
@@ -386,7 +388,7 @@ static int cancel_rest(struct worker *w)
 		if (!t->id || t->ends)
 			continue;
 		if (t->cell) {
-			cancelled(w, twheel_cell_cancel(t->cell), i);
+			note_cancelled(w, twheel_cell_cancel(t->cell), i);
 			continue;
 		}
 		w->batch[nr] = i;
@@ -400,9 +402,9 @@ static int cancel_rest(struct worker *w)
 }
 
 /* Waits for events that must not come. */
-static int collect_stragglers(struct worker *w)
+static int wait_for_stray_events(struct worker *w)
 {
-	uint64_t end = now_ns(w) + STRAGGLER_NS + 2 * w->tick_ns;
+	uint64_t end = now_ns(w) + STRAY_NS + 2 * w->tick_ns;
 	uint64_t now;
 	int ret = 0;
 
@@ -414,12 +416,12 @@ static int collect_stragglers(struct worker *w)
 void worker_run(struct worker *w)
 {
 	w->kicks.ctx = w->ctx;
-	expect_by(w, now_ns(w));
-	w->error = play(w);
+	add_expected(w, now_ns(w));
+	w->error = run_worker(w);
 	if (!w->error && w->load->stop)
 		w->error = cancel_rest(w);
 	if (!w->error)
-		w->error = collect_stragglers(w);
+		w->error = wait_for_stray_events(w);
 	if (w->error)
 		w->load->stop = true;
 }

@@ -20,7 +20,7 @@
 #define WAIT_NS		(50 * NSEC_PER_MSEC)
 #define TRIES		20
 
-struct moment {
+struct clock_pair {
 	uint64_t ns, cycles, error;
 };
 
@@ -33,15 +33,15 @@ static uint64_t now_ns(void)
 }
 
 /* The time and the counter, from the try with the least delay between them. */
-static struct moment moment(void)
+static struct clock_pair clock_pair(void)
 {
-	struct moment best = { .error = UINT64_MAX };
+	struct clock_pair best = { .error = UINT64_MAX };
 
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t before = now_ns(), cycles = __rdtsc(), after = now_ns();
 
 		if (after - before < best.error)
-			best = (struct moment) {
+			best = (struct clock_pair) {
 				.ns = before + (after - before) / 2,
 				.cycles = cycles,
 				.error = after - before,
@@ -53,10 +53,10 @@ static struct moment moment(void)
 int main(void)
 {
 	const struct timespec wait = { .tv_nsec = WAIT_NS };
-	struct moment begin = moment(), end;
+	struct clock_pair begin = clock_pair(), end;
 
 	nanosleep(&wait, NULL);
-	end = moment();
+	end = clock_pair();
 	printf("%.0f\n",
 	       (double)(end.cycles - begin.cycles) * NSEC_PER_MSEC / (end.ns - begin.ns));
 	return 0;

@@ -40,7 +40,7 @@ static struct twheel_node nodes[NR_NODES];
 static __u64 begun_ns, called_ns[NR_NODES];
 static unsigned int nr_calls[NR_NODES], nr_all;
 
-static void called(struct twheel_node *node)
+static void count_called(struct twheel_node *node)
 {
 	unsigned int number = node - nodes;
 
@@ -77,7 +77,7 @@ static void close_nodes(void)
 
 TEST(loop_lasts_while_a_node_is_armed)
 {
-	open_nodes(called);
+	open_nodes(count_called);
 	for (unsigned int i = 0; i < 1000; i++) {	/* the watch ends each time */
 		arm_node(0, 3600 * 1000);
 		CHECK(twheel_node_cancel(&nodes[0]));
@@ -94,19 +94,19 @@ TEST(loop_lasts_while_a_node_is_armed)
 
 TEST(loop_ends_when_the_last_node_is_cancelled)
 {
-	open_nodes(called);
+	open_nodes(count_called);
 	arm_node(0, 3600 * 1000);
 	CHECK(twheel_node_cancel(&nodes[0]));
 	CHECK(!twheel_node_cancel(&nodes[0]));
 	run_loop();
 	CHECK_EQ(nr_all, 0);
-	CHECK(now_ns() < begun_ns + patience_ns());
+	CHECK(now_ns() < begun_ns + time_limit_ns());
 	close_nodes();
 }
 
 static void call_and_end(struct twheel_node *node)
 {
-	called(node);
+	count_called(node);
 	end_loop();
 }
 
@@ -325,7 +325,7 @@ static void connect_clients(unsigned int nr)
 
 static void wait_for_the_end(void)
 {
-	__u64 deadline = now_ns() + idle_ns + patience_ns();
+	__u64 deadline = now_ns() + idle_ns + time_limit_ns();
 
 	while (nr_ended < nr_clients && now_ns() < deadline)
 		listen_to_server(100);
@@ -380,7 +380,7 @@ static unsigned int count_fds(pid_t pid)
 }
 
 /* Half of them hang up, the others are dropped. */
-static void come_and_go(unsigned int nr)
+static void connect_and_disconnect(unsigned int nr)
 {
 	nr_clients = 0;
 	nr_ended = 0;
@@ -397,10 +397,10 @@ TEST(connections_that_came_and_went_leave_nothing)
 	unsigned int fds;
 
 	begin_server(NSEC_PER_SEC);
-	come_and_go(10);
+	connect_and_disconnect(10);
 	fds = count_fds(server);
 	for (unsigned int round = 0; round < 2; round++) {
-		come_and_go(1000);
+		connect_and_disconnect(1000);
 		CHECK_EQ(count_fds(server), fds);
 	}
 	end_server();

@@ -50,7 +50,7 @@ static void arm_burst(const struct burst *b, __u64 when, int pipe)
 	pause();
 }
 
-static void keep_the_cpu(__u64 until)
+static void busy_wait_until(__u64 until)
 {
 	struct sched_param param = { .sched_priority = 10 };
 
@@ -62,7 +62,7 @@ static void keep_the_cpu(__u64 until)
 }
 
 /* How late the timeouts of another user are, which are armed after those of the burst. */
-static __u64 worst_beside(const struct burst *b)
+static __u64 worst_lateness_beside(const struct burst *b)
 {
 	__u64 begin = (now_ns() / NSEC_PER_SEC + 3) * NSEC_PER_SEC, worst = 0;
 	int fd = device_open_for(OTHER_USER), ready[2];
@@ -79,7 +79,7 @@ static __u64 worst_beside(const struct burst *b)
 		arm_at(fd, begin + i * 10 * MS, 0);
 	CHECK(now_ns() < begin);
 	sleep_until(begin);
-	keep_the_cpu(begin + BUSY_NS);
+	busy_wait_until(begin + BUSY_NS);
 	for (__u32 i = 0; i < OTHERS; i++) {
 		CHECK_EQ(read(fd, &event, sizeof(event)), sizeof(event));
 		if (event.fired_ns - event.expires_ns > worst)
@@ -93,10 +93,10 @@ static __u64 worst_beside(const struct burst *b)
 
 TEST(bursts_of_others_beside_a_real_time_task)
 {
-	need_test_machine();
-	stay_on(0);
+	skip_outside_test_machine();
+	pin_to_cpu(0);
 	for_each_row(b, bursts) {
-		__u64 worst = worst_beside(b);
+		__u64 worst = worst_lateness_beside(b);
 
 		ktap_note("%s: another user is %llu us late", b->name, worst / 1000);
 		CHECK(worst <= b->limit_ns);

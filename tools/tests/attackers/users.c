@@ -53,12 +53,12 @@ static void watch(const struct attack *a)
 	int first = -1;
 
 	for (int i = 0; i < a->sets; i++) {
-		int set = epoll_on_all(fds, a->files, EPOLLIN);
+		int set = epoll_create_for_all(fds, a->files, EPOLLIN);
 
 		first = i ? first : set;
 	}
 	for (int i = 0; i < a->outer; i++)
-		epoll_on(first, EPOLLIN);
+		epoll_create_for(first, EPOLLIN);
 }
 
 /* A timeout of each file in each of the next ticks. Then read them all. */
@@ -152,8 +152,8 @@ static void check(struct attack a)
 {
 	__u64 late;
 
-	need_test_machine();
-	stay_on(0);
+	skip_outside_test_machine();
+	pin_to_cpu(0);
 	shared = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);
 	if (!fork_child())
@@ -200,7 +200,7 @@ TEST(files_128_in_a_set_that_499_watch)
 /* A look at each in one tick delays others no more than if all were due there. */
 TEST(cells_of_50_files_are_moved)
 {
-	need_cells();
+	skip_without_cells();
 	check((struct attack) { .files = 50, .cells = 200, .clock = CLOCK_MONOTONIC });
 }
 
@@ -229,8 +229,8 @@ static void check_wheels(struct twheel_setup setup)
 	__u64 worst = 0, *when;
 	int fd;
 
-	need_test_machine();
-	stay_on(0);
+	skip_outside_test_machine();
+	pin_to_cpu(0);
 	shared = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);
 	when = (__u64 *)(shared + 1);

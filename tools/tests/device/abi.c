@@ -325,7 +325,7 @@ TEST(operation_needs_room_only_for_its_results)
 		CHECK_EQ(operate_in_part(fd, &op, room->writable), room->ret);
 		CHECK_EQ(info(fd).live, 1 + (arms && !room->ret) - (opcode == TWHEEL_OP_CANCEL));
 		if (opcode != TWHEEL_OP_CANCEL && !room->ret)
-			CHECK_EQ(state_of(fd, op.id).cookie, opcode == TWHEEL_OP_GET ? 7 : 1);
+			CHECK_EQ(get_state(fd, op.id).cookie, opcode == TWHEEL_OP_GET ? 7 : 1);
 		if (opcode == TWHEEL_OP_GET && !room->ret)
 			CHECK(op.cookie == 7 && op.expires_ns <= HOUR);
 		sleep_ns(20 * NSEC_PER_MSEC);
@@ -399,7 +399,7 @@ static void check_refused(const struct operation *operation)
 			CHECK_EQ(operate(fd, &op), -EINVAL);
 			submit(fd, &op, 1);
 			CHECK_EQ(op.result, -EINVAL);
-			CHECK_EQ(state_of(fd, ids[0]).cookie, 7);
+			CHECK_EQ(get_state(fd, ids[0]).cookie, 7);
 			CHECK_EQ(info(fd).live, 2);
 		}
 	}

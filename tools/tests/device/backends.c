@@ -148,7 +148,7 @@ TEST(each_row_of_the_page_is_so)
 {
 	for_each_row(row, rows) {
 		CHECK_EQ(twheel_open(NULL, 0, &ctx), 0);
-		CHECK_EQ(row->works(), on_the_process_backend() ? row->process : row->device);
+		CHECK_EQ(row->works(), is_process_backend() ? row->process : row->device);
 		twheel_close(ctx);
 	}
 }

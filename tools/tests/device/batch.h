@@ -126,8 +126,8 @@ static inline void check_bad_addresses(int (*run)(int fd, void *ops, __u32 nr))
 }
 
 /* @usable entries, and @part bytes of the next one, before a page with @protection. */
-static inline void check_cut_short(int (*run)(int fd, void *ops, __u32 nr), __u32 usable,
-				   size_t part, int protection)
+static inline void check_partial_access(int (*run)(int fd, void *ops, __u32 nr), __u32 usable,
+					size_t part, int protection)
 {
 	__u32 nr = usable + 20;
 	struct twheel_op *ops = calloc(nr, sizeof(*ops));
@@ -170,7 +170,7 @@ static inline void check_what_lies_before_a_bad_page(int (*run)(int fd, void *op
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		ktap_note("%u entries and %zu bytes, protection %d", rows[i].usable, rows[i].part,
 			  rows[i].protection);
-		check_cut_short(run, rows[i].usable, rows[i].part, rows[i].protection);
+		check_partial_access(run, rows[i].usable, rows[i].part, rows[i].protection);
 	}
 }
 

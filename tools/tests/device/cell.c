@@ -16,7 +16,7 @@
 
 /* How a cell begins, and what then happens to it. */
 enum start { IDLE, ARMED, FIRED };
-enum then { NOTHING, ARM, ARM_WITHOUT_KICK, CANCEL, READ };
+enum action { NOTHING, ARM, ARM_WITHOUT_KICK, CANCEL, READ };
 
 /**
  * struct state - a state of a cell
@@ -30,7 +30,7 @@ enum then { NOTHING, ARM, ARM_WITHOUT_KICK, CANCEL, READ };
 static const struct state {
 	const char *name;
 	enum start start;
-	enum then then;
+	enum action then;
 	int outcome;
 } states[] = {
 	{ "armed", ARMED, NOTHING, 0 },
@@ -46,12 +46,12 @@ static const struct state {
 };
 
 /* Make a cell in this state, with cookie 7; an armed one has a deadline in HOUR. */
-static __u64 make(int fd, struct twheel_cell *cells, const struct state *state)
+static __u64 create_cell_in_state(int fd, struct twheel_cell *cells, const struct state *state)
 {
 	__u64 when = now_ns() + HOUR, id;
 
 	if (state->start == FIRED)
-		id = fired_cell(fd, 7);
+		id = create_fired_cell(fd, 7);
 	else
 		id = arm_cell(fd, state->start == ARMED ? when : TWHEEL_CELL_IDLE, 7);
 	switch (state->then) {
@@ -82,17 +82,17 @@ struct fixture {
 	__u64 id;
 };
 
-static struct fixture begin(const struct state *state)
+static struct fixture fixture_begin(const struct state *state)
 {
 	struct fixture f = { .state = state, .fd = device_open(O_RDWR) };
 
 	f.cells = map_cells(f.fd, NR);
-	f.id = make(f.fd, f.cells, state);
+	f.id = create_cell_in_state(f.fd, f.cells, state);
 	CHECK_EQ(info(f.fd).live, 1);
 	return f;
 }
 
-static void end(struct fixture *f)
+static void fixture_end(struct fixture *f)
 {
 	file_stats(f->fd);
 	unmap_cells(f->cells, NR);
@@ -102,7 +102,7 @@ static void end(struct fixture *f)
 /* No earlier event is left, and the cell can be armed again with the same id. */
 static void check_works(struct fixture *f)
 {
-	__u64 when = now_ns() + 2 * MS, cookie = state_of(f->fd, f->id).cookie;
+	__u64 when = now_ns() + 2 * MS, cookie = get_state(f->fd, f->id).cookie;
 
 	CHECK(cell_arm(f->fd, f->cells, f->id, when) >= 0);
 	check_fires(f->fd, f->id, cookie, when);
@@ -174,7 +174,7 @@ static void check_operation(struct fixture *f, const struct operation *o)
 		CHECK(look_of(f->cells, f->id) == NO_LOOK);
 		return;
 	}
-	CHECK_EQ(state_of(f->fd, f->id).cookie, o->opcode ? 8 : 7);
+	CHECK_EQ(get_state(f->fd, f->id).cookie, o->opcode ? 8 : 7);
 	check_works(f);
 }
 
@@ -183,10 +183,10 @@ TEST(every_operation_tells_the_outcome)
 	for_each_row(o, operations) {
 		ktap_note("%s", o->name);
 		for_each_row(state, states) {
-			struct fixture f = begin(state);
+			struct fixture f = fixture_begin(state);
 
 			check_operation(&f, o);
-			end(&f);
+			fixture_end(&f);
 		}
 	}
 }
@@ -202,7 +202,7 @@ static const __u64 idle_words[] = {
 TEST(words_that_are_no_deadlines_are_idle)
 {
 	for_each_row(state, states) {
-		struct fixture f = begin(state);
+		struct fixture f = fixture_begin(state);
 
 		if (state->outcome == TWHEEL_WITHDRAWN)
 			goto next;
@@ -212,7 +212,7 @@ TEST(words_that_are_no_deadlines_are_idle)
 			    idle_words[i] == TWHEEL_CELL_FIRED)
 				continue;
 			exchange(f.cells, f.id, idle_words[i]);
-			CHECK_EQ(state_of(f.fd, f.id).expires_ns, ~0ULL);
+			CHECK_EQ(get_state(f.fd, f.id).expires_ns, ~0ULL);
 			CHECK_EQ(only_entry(f.fd).state, TWHEEL_STATE_IDLE);
 			CHECK_EQ(kick(f.fd, f.id), 0);
 			CHECK_EQ(mod_cell(f.fd, f.id, idle_words[i] & 1 ? now_ns() + HOUR :
@@ -221,20 +221,20 @@ TEST(words_that_are_no_deadlines_are_idle)
 		}
 		check_works(&f);
 next:
-		end(&f);
+		fixture_end(&f);
 	}
 }
 
-struct scribbler {
+struct word_writer {
 	pthread_t thread;
 	struct twheel_cell *cells;
 	size_t nr;
 	__u64 until;
 };
 
-static void *scribble(void *arg)
+static void *write_words(void *arg)
 {
-	struct scribbler *s = arg;
+	struct word_writer *s = arg;
 	__u64 seed = now_ns();
 
 	while (now_ns() < s->until) {
@@ -253,7 +253,7 @@ TEST(wild_stores_do_no_harm)
 {
 	enum { CELLS = 2000 };
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct scribbler s = { .nr = CELLS, .until = now_ns() + race_ns(1500) };
+	struct word_writer s = { .nr = CELLS, .until = now_ns() + race_duration_ns(1500) };
 	struct twheel_event events[64];
 	__u64 first = 0, id, read = 0;
 
@@ -262,7 +262,7 @@ TEST(wild_stores_do_no_harm)
 		id = arm_op(fd, op_arm(i * NSEC_PER_MSEC / 4, TWHEEL_F_CELL, i));
 		first = first ? first : id;
 	}
-	pthread_create(&s.thread, NULL, scribble, &s);
+	pthread_create(&s.thread, NULL, write_words, &s);
 	while (now_ns() < s.until) {
 		int nr = read_events(fd, events, ARRAY_SIZE(events));
 
@@ -297,8 +297,8 @@ static void check_times_of_a_cell(clockid_t clock, int fd)
 
 	CHECK_EQ(word_of(cells, id), base + HOUR);
 	CHECK_EQ(look_of(cells, id), base + HOUR);
-	CHECK(state_of(fd, id).expires_ns <= HOUR);
-	CHECK(state_of(fd, id).expires_ns > HOUR / 2);
+	CHECK(get_state(fd, id).expires_ns <= HOUR);
+	CHECK(get_state(fd, id).expires_ns > HOUR / 2);
 	base = clock_ns(clock);
 	CHECK_EQ(cell_arm(fd, cells, id, base + 10 * MS), 0);
 	CHECK(look_of(cells, id) <= base + 10 * MS || word_of(cells, id) == TWHEEL_CELL_FIRED);
@@ -309,7 +309,7 @@ static void check_times_of_a_cell(clockid_t clock, int fd)
 		CHECK_EQ(read_cell_event_on(clock, fd).expires_ns, when);
 	}
 	CHECK_EQ(cell_arm(fd, cells, id, EXPIRES_MAX), TWHEEL_IDLE);
-	CHECK(state_of(fd, id).expires_ns > EXPIRES_MAX / 2);
+	CHECK(get_state(fd, id).expires_ns > EXPIRES_MAX / 2);
 	CHECK(look_of(cells, id) <= EXPIRES_MAX);
 	CHECK_EQ(kick(fd, id), 0);
 	sleep_ns(20 * MS);
@@ -330,7 +330,7 @@ TEST(word_is_of_the_clock_of_the_file)
 /* CLOCK_MONOTONIC is ahead there, and CLOCK_BOOTTIME behind. */
 TEST(word_is_in_the_time_of_the_namespace)
 {
-	need_cells();
+	skip_without_cells();
 	sleep_until(3 * NSEC_PER_SEC);
 	enter_time_namespace(1000000, -2);
 	CHECK(now_ns() > 1000000 * NSEC_PER_SEC);

@@ -45,7 +45,7 @@ TEST(blocking_read_waits_beyond_a_withdrawn_event)
 	int fd = device_open(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
 	struct waiter waiter = { .fd = fd };
-	__u64 withdrawn = fired_cell(fd, 1), id = idle_cell(fd, 2);
+	__u64 withdrawn = create_fired_cell(fd, 1), id = create_idle_cell(fd, 2);
 
 	CHECK_EQ(cell_cancel(cells, withdrawn), TWHEEL_WITHDRAWN);
 	CHECK(!pthread_create(&waiter.thread, NULL, wait_for_event, &waiter));
@@ -64,9 +64,9 @@ TEST(blocking_read_waits_beyond_a_withdrawn_event)
  */
 TEST(epoll_has_an_edge_behind_a_withdrawn_event)
 {
-	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
+	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_create_for(fd, EPOLLIN | EPOLLET);
 	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 a = arm_cell(fd, now_ns(), 1), b = idle_cell(fd, 2);
+	__u64 a = arm_cell(fd, now_ns(), 1), b = create_idle_cell(fd, 2);
 
 	for (int i = 0; i < 20; i++) {
 		CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
@@ -86,10 +86,10 @@ TEST(epoll_has_an_edge_behind_a_withdrawn_event)
 
 /* Many events, some of them withdrawn */
 
-#define MANY		200		/* more than one lock hold copies */
+#define NR_EVENTS	200		/* more than one lock hold copies */
 
 /**
- * struct many - unread events in the order of their cookies
+ * struct event_queue - unread events in the order of their cookies
  * @fd: the file
  * @cells: its cells
  * @ids: by cookie, in turn those of a cell, a one-shot and a periodic timeout
@@ -97,16 +97,16 @@ TEST(epoll_has_an_edge_behind_a_withdrawn_event)
  * @left: number of events that were not withdrawn
  * @base: deadline of cookie 0; each next deadline is a microsecond later
  */
-struct many {
+struct event_queue {
 	int fd;
 	struct twheel_cell *cells;
-	__u64 ids[MANY];
-	bool gone[MANY];
+	__u64 ids[NR_EVENTS];
+	bool gone[NR_EVENTS];
 	int left;
 	__u64 base;
 };
 
-static struct twheel_op op_of_many(__u64 when, int cookie, bool mixed)
+static struct twheel_op op_of_event(__u64 when, int cookie, bool mixed)
 {
 	if (mixed && cookie % 3 == 1)
 		return op_arm(when, TWHEEL_F_ABS, cookie);
@@ -115,29 +115,29 @@ static struct twheel_op op_of_many(__u64 when, int cookie, bool mixed)
 	return op_cell(when, cookie);
 }
 
-static void make_many(struct many *m, int flags, bool mixed)
+static void create_events(struct event_queue *m, int flags, bool mixed)
 {
-	struct twheel_op ops[MANY];
+	struct twheel_op ops[NR_EVENTS];
 	cpu_set_t cpus;
 
 	memset(m, 0, sizeof(*m));
 	m->fd = device_open(flags);
-	m->cells = map_cells(m->fd, MANY);
-	m->left = MANY;
+	m->cells = map_cells(m->fd, NR_EVENTS);
+	m->left = NR_EVENTS;
 	/* All deadlines are past and armed on one CPU, so they fire in the order of arming. */
 	m->base = now_ns() - NSEC_PER_SEC;
-	for (int i = 0; i < MANY; i++)
-		ops[i] = op_of_many(m->base + i * NSEC_PER_USEC, i, mixed);
+	for (int i = 0; i < NR_EVENTS; i++)
+		ops[i] = op_of_event(m->base + i * NSEC_PER_USEC, i, mixed);
 	CHECK_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
-	stay_on_one_cpu();
-	submit(m->fd, ops, MANY);
+	pin_to_one_cpu();
+	submit(m->fd, ops, NR_EVENTS);
 	CHECK_EQ(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
-	for (int i = 0; i < MANY; i++)
+	for (int i = 0; i < NR_EVENTS; i++)
 		m->ids[i] = ops[i].id;
-	wait_ready(m->fd, MANY);
+	wait_ready(m->fd, NR_EVENTS);
 }
 
-static void withdraw(struct many *m, int cookie)
+static void withdraw(struct event_queue *m, int cookie)
 {
 	int ret = cell_cancel(m->cells, m->ids[cookie]);
 
@@ -150,9 +150,9 @@ static void withdraw(struct many *m, int cookie)
 }
 
 /* @event is the next one from *@cookie on that was not withdrawn. */
-static void check_next(const struct many *m, const struct twheel_event *event, int *cookie)
+static void check_next(const struct event_queue *m, const struct twheel_event *event, int *cookie)
 {
-	while (*cookie < MANY && m->gone[*cookie])
+	while (*cookie < NR_EVENTS && m->gone[*cookie])
 		++*cookie;
 	CHECK_EQ(event->cookie, *cookie);
 	CHECK_EQ(event->id, m->ids[*cookie]);
@@ -162,19 +162,19 @@ static void check_next(const struct many *m, const struct twheel_event *event, i
 	++*cookie;
 }
 
-static void end_many(struct many *m)
+static void end_event_queue(struct event_queue *m)
 {
 	CHECK_EQ(try_read(m->fd), -EAGAIN);
 	CHECK_EQ(info(m->fd).ready, 0);
-	CHECK_EQ(file_stats(m->fd).dropped, MANY - m->left);
+	CHECK_EQ(file_stats(m->fd).dropped, NR_EVENTS - m->left);
 	CHECK_EQ(file_stats(m->fd).read, m->left);
-	unmap_cells(m->cells, MANY);
+	unmap_cells(m->cells, NR_EVENTS);
 	close(m->fd);
 }
 
-static void read_many(struct many *m, int room)
+static void read_queue(struct event_queue *m, int room)
 {
-	struct twheel_event events[MANY];
+	struct twheel_event events[NR_EVENTS];
 	int cookie = 0, got = 0;
 
 	while (got < m->left) {
@@ -185,12 +185,12 @@ static void read_many(struct many *m, int room)
 			check_next(m, &events[i], &cookie);
 		got += nr;
 	}
-	end_many(m);
+	end_event_queue(m);
 }
 
-static void withdraw_some(struct many *m, int share, __u64 *seed)
+static void withdraw_random(struct event_queue *m, int share, __u64 *seed)
 {
-	for (int i = 0; share && i < MANY; i++) {
+	for (int i = 0; share && i < NR_EVENTS; i++) {
 		if (!random_below(seed, share))
 			withdraw(m, i);
 	}
@@ -199,16 +199,16 @@ static void withdraw_some(struct many *m, int share, __u64 *seed)
 /* A read() fills its buffer with the remaining events, wherever withdrawn events are. */
 static void check_reading(bool mixed)
 {
-	static const int rooms[] = { 1, 2, 3, 15, 16, 17, 64, MANY };
+	static const int rooms[] = { 1, 2, 3, 15, 16, 17, 64, NR_EVENTS };
 	static const int shares[] = { 0, 1, 2, 5, 100 };
-	struct many m;
+	struct event_queue m;
 	__u64 seed = now_ns();
 
 	for (size_t r = 0; r < ARRAY_SIZE(rooms); r++) {
 		for (size_t s = 0; s < ARRAY_SIZE(shares); s++) {
-			make_many(&m, O_RDWR | O_NONBLOCK, mixed);
-			withdraw_some(&m, shares[s], &seed);
-			read_many(&m, rooms[r]);
+			create_events(&m, O_RDWR | O_NONBLOCK, mixed);
+			withdraw_random(&m, shares[s], &seed);
+			read_queue(&m, rooms[r]);
 		}
 	}
 }
@@ -226,16 +226,16 @@ TEST(withdrawn_events_amid_other_timeouts_are_left_out)
 TEST(runs_of_withdrawn_events_are_left_out)
 {
 	static const struct { int from, to; } runs[] = {
-		{ 0, 1 }, { 0, 16 }, { 0, 17 }, { 15, 33 }, { 16, 32 }, { 1, MANY },
-		{ 0, MANY }, { MANY - 1, MANY }, { 0, MANY - 1 },
+		{ 0, 1 }, { 0, 16 }, { 0, 17 }, { 15, 33 }, { 16, 32 }, { 1, NR_EVENTS },
+		{ 0, NR_EVENTS }, { NR_EVENTS - 1, NR_EVENTS }, { 0, NR_EVENTS - 1 },
 	};
-	struct many m;
+	struct event_queue m;
 
 	for (size_t r = 0; r < ARRAY_SIZE(runs); r++) {
-		make_many(&m, O_RDWR | O_NONBLOCK, false);
+		create_events(&m, O_RDWR | O_NONBLOCK, false);
 		for (int i = runs[r].from; i < runs[r].to; i++)
 			withdraw(&m, i);
-		read_many(&m, 64);
+		read_queue(&m, 64);
 	}
 }
 
@@ -243,7 +243,7 @@ TEST(runs_of_withdrawn_events_are_left_out)
 TEST(fault_amid_withdrawn_events_loses_nothing)
 {
 	static const int rooms[] = { 1, 2, 7, 16, 20, 50 };
-	struct many m;
+	struct event_queue m;
 	__u64 seed = now_ns();
 
 	for (size_t r = 0; r < ARRAY_SIZE(rooms); r++) {
@@ -251,10 +251,10 @@ TEST(fault_amid_withdrawn_events_loses_nothing)
 		struct twheel_event *events = map_before(whole + 20, PROT_NONE);
 		int cookie = 0, got = 0;
 
-		make_many(&m, O_RDWR | O_NONBLOCK, true);
-		withdraw_some(&m, 2, &seed);
+		create_events(&m, O_RDWR | O_NONBLOCK, true);
+		withdraw_random(&m, 2, &seed);
 		while (got < m.left) {
-			int left = m.left - got, nr = read_events(m.fd, events, MANY);
+			int left = m.left - got, nr = read_events(m.fd, events, NR_EVENTS);
 
 			CHECK_EQ(nr, left < rooms[r] ? left : rooms[r]);
 			for (int i = 0; i < nr; i++)
@@ -264,7 +264,7 @@ TEST(fault_amid_withdrawn_events_loses_nothing)
 			if (got < m.left)
 				CHECK_EQ(read_events(m.fd, events + rooms[r], 1), -EFAULT);
 		}
-		end_many(&m);
+		end_event_queue(&m);
 	}
 }
 
@@ -276,16 +276,16 @@ TEST(readv_leaves_out_withdrawn_events)
 		{ events, 100 },
 		{ (char *)events + 100, 4 * page_size() - 100 },
 	};
-	struct many m;
+	struct event_queue m;
 	int cookie = 0;
 	__u64 seed = now_ns();
 
-	make_many(&m, O_RDWR | O_NONBLOCK, true);
-	withdraw_some(&m, 3, &seed);
+	create_events(&m, O_RDWR | O_NONBLOCK, true);
+	withdraw_random(&m, 3, &seed);
 	CHECK_EQ(readv(m.fd, iov, 2), m.left * sizeof(*events));
 	for (int i = 0; i < m.left; i++)
 		check_next(&m, &events[i], &cookie);
-	end_many(&m);
+	end_event_queue(&m);
 }
 
 /* Several readers */
@@ -299,7 +299,7 @@ TEST(blocked_readers_share_what_is_left)
 	__u64 ids[16];
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
-		ids[i] = idle_cell(fd, i);
+		ids[i] = create_idle_cell(fd, i);
 	for (int round = 0; round < 50; round++) {
 		for (size_t i = 0; i < ARRAY_SIZE(waiters); i++) {
 			waiters[i] = (struct waiter) { .fd = fd };

@@ -9,7 +9,7 @@
 
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells that most tests map */
-#define LATE_AT_MOST	(5 * NSEC_PER_SEC)
+#define MAX_LATENESS	(5 * NSEC_PER_SEC)
 
 static void wait_parked(struct twheel_cell *cells, __u64 id)
 {
@@ -17,7 +17,7 @@ static void wait_parked(struct twheel_cell *cells, __u64 id)
 }
 
 /* The kernel looks at @when, unless the cell has fired. */
-static bool looks_at(struct twheel_cell *cells, __u64 id, __u64 when)
+static bool is_looked_at(struct twheel_cell *cells, __u64 id, __u64 when)
 {
 	__u64 look = look_of(cells, id);
 
@@ -27,7 +27,7 @@ static bool looks_at(struct twheel_cell *cells, __u64 id, __u64 when)
 static void check_in_time(const struct twheel_event *event, __u64 slack_ns)
 {
 	CHECK(event->fired_ns >= event->expires_ns);
-	CHECK(event->fired_ns <= event->expires_ns + slack_ns + LATE_AT_MOST);
+	CHECK(event->fired_ns <= event->expires_ns + slack_ns + MAX_LATENESS);
 }
 
 /* Time of expiry */
@@ -94,7 +94,7 @@ static void move_cells(int fd, clockid_t clock, bool steps)
 		last[i] = clock_ns(clock) + random_below(&seed, 300 * MS);
 		ids[i] = arm_cell(fd, last[i], i);
 	}
-	for (__u64 until = now_ns() + race_ns(1000); now_ns() < until || read < CELLS; ) {
+	for (__u64 until = now_ns() + race_duration_ns(1000); now_ns() < until || read < CELLS; ) {
 		int nr = read_events(fd, events, ARRAY_SIZE(events));
 
 		for (int i = 0; i < nr; i++) {
@@ -188,12 +188,12 @@ TEST(slack_comes_on_top_of_the_word)
 	struct twheel_cell *cells = map_cells(fd, NR);
 	__u64 when = now_ns() + 50 * MS, id = arm_with_slack(fd, when, 50000, 0);
 
-	CHECK(looks_at(cells, id, when));
+	CHECK(is_looked_at(cells, id, when));
 	check_fires_within(fd, when, 50 * MS);
 	for (int i = 0; i < 20; i++) {
 		when = now_ns() + i * MS;
 		CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
-		CHECK(looks_at(cells, id, when));
+		CHECK(is_looked_at(cells, id, when));
 		check_fires_within(fd, when, 50 * MS);
 	}
 }
@@ -241,7 +241,7 @@ TEST(mod_replaces_the_slack)
 		CHECK_EQ(operate(fd, &op), 0);
 		if (to_idle)
 			CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
-		CHECK(looks_at(cells, id, when));
+		CHECK(is_looked_at(cells, id, when));
 		wait_and_check(fd, when);
 	}
 }
@@ -252,7 +252,7 @@ TEST(step_forward_fires_what_is_due)
 {
 	int fd = open_realtime(O_RDWR);
 	struct twheel_cell *cells = map_cells(fd, NR);
-	__u64 when = clock_ns(CLOCK_REALTIME) + 2 * HOUR, id = idle_cell(fd, 7);
+	__u64 when = clock_ns(CLOCK_REALTIME) + 2 * HOUR, id = create_idle_cell(fd, 7);
 
 	CHECK_EQ(cell_arm(fd, cells, id, when), TWHEEL_IDLE);
 	set_realtime(3 * HOUR);
@@ -271,7 +271,7 @@ TEST(step_back_fires_nothing_early)
 	skip_if_due(when);
 	sleep_ns(200 * MS);
 	check_no_event(fd);
-	CHECK(state_of(fd, id).expires_ns > HOUR);
+	CHECK(get_state(fd, id).expires_ns > HOUR);
 	set_realtime(0);
 	wait_ready(fd, 1);
 	CHECK_EQ(read_cell_event_on(CLOCK_REALTIME, fd).expires_ns, when);
@@ -296,7 +296,7 @@ TEST(steps_lose_nothing)
 
 	for (int i = 0; i < CELLS; i++) {
 		last[i] = base + i * (i + 1) * NSEC_PER_SEC;
-		ids[i] = i % 2 ? arm_cell(fd, last[i], i) : idle_cell(fd, i);
+		ids[i] = i % 2 ? arm_cell(fd, last[i], i) : create_idle_cell(fd, i);
 		if (i % 2 == 0)
 			CHECK_EQ(cell_arm(fd, cells, ids[i], last[i]), TWHEEL_IDLE);
 	}

@@ -14,7 +14,7 @@
 #define CELLS_PER_PAGE	(page_size() / sizeof(struct twheel_cell))
 #define NO_LOOK		(~0ULL)
 
-static inline void need_cells(void)
+static inline void skip_without_cells(void)
 {
 	if (!(info(device_open(O_RDWR)).op_flags & TWHEEL_F_CELL))
 		ktap_skip("no cells");
@@ -22,7 +22,7 @@ static inline void need_cells(void)
 
 static inline void *try_map(int fd, size_t size, int protection, int flags, off_t offset)
 {
-	need_cells();
+	skip_without_cells();
 	return mmap(NULL, size, protection, flags, fd, offset);
 }
 
@@ -99,7 +99,7 @@ static inline __u64 arm_cell(int fd, __u64 when, __u64 cookie)
 	return arm_op(fd, op_cell(when, cookie));
 }
 
-static inline __u64 idle_cell(int fd, __u64 cookie)
+static inline __u64 create_idle_cell(int fd, __u64 cookie)
 {
 	return arm_cell(fd, TWHEEL_CELL_IDLE, cookie);
 }
@@ -114,7 +114,7 @@ static inline int mod_cell(int fd, __u64 id, __u64 when, __u64 cookie)
 /* The user side: operations on a cell, with a call only if necessary */
 
 /* Outcome of an exchange for the arming that it has replaced. */
-static inline int outcome_of(__u64 old)
+static inline int exchange_outcome(__u64 old)
 {
 	if (is_deadline(old))
 		return 0;
@@ -133,11 +133,11 @@ static inline int cell_arm_kicked(int fd, struct twheel_cell *cells, __u64 id, _
 
 	*kicked = look_of(cells, id) > when;
 	if (!*kicked)
-		return outcome_of(old);
+		return exchange_outcome(old);
 	ret = kick(fd, id);
 	if (ret && replace(cells, id, when, TWHEEL_CELL_IDLE))
 		return ret;
-	return outcome_of(old);
+	return exchange_outcome(old);
 }
 
 static inline int cell_arm(int fd, struct twheel_cell *cells, __u64 id, __u64 when)
@@ -150,7 +150,7 @@ static inline int cell_arm(int fd, struct twheel_cell *cells, __u64 id, __u64 wh
 /* Like CANCEL, but the cell lives on: returns 0, TWHEEL_WITHDRAWN or -ENOENT. */
 static inline int cell_cancel(struct twheel_cell *cells, __u64 id)
 {
-	int ret = outcome_of(exchange(cells, id, TWHEEL_CELL_IDLE));
+	int ret = exchange_outcome(exchange(cells, id, TWHEEL_CELL_IDLE));
 
 	return ret == TWHEEL_IDLE ? -ENOENT : ret;
 }
@@ -192,7 +192,7 @@ static inline void check_fires(int fd, __u64 id, __u64 cookie, __u64 when)
 }
 
 /* Make a cell that has fired and whose event is unread. Returns its id. */
-static inline __u64 fired_cell(int fd, __u64 cookie)
+static inline __u64 create_fired_cell(int fd, __u64 cookie)
 {
 	__u32 before = info(fd).ready;
 	__u64 id = arm_cell(fd, now_ns(), cookie);

@@ -24,7 +24,7 @@ static long small_group(void)
 static void charge_until_close(const char *name, struct twheel_setup setup, void (*fill)(int fd),
 			       long least, long most)
 {
-	const char *group = make_group(name, 0);
+	const char *group = create_group(name, 0);
 	long before;
 	int fd;
 
@@ -95,14 +95,14 @@ static void arm_cells(int fd)
 /* Cells are charged whether they are mapped or not. */
 TEST(armed_cells_are_charged_until_close)
 {
-	need_cells();
+	skip_without_cells();
 	charge_until_close("armed-cells", (struct twheel_setup) { 0 }, arm_cells, NR * (24 + 16),
 			   NR * (128 + 16));
 }
 
 TEST(open_file_costs_little)
 {
-	const char *group = make_group("files", 0);
+	const char *group = create_group("files", 0);
 	long before;
 
 	enter_group(group);
@@ -126,7 +126,7 @@ static void arm_until(int fd, int error)
 }
 
 /* The device still works for a process outside the group. */
-static void check_unharmed(void)
+static void check_device_works_outside(void)
 {
 	int fd = device_open(O_RDWR);
 
@@ -164,7 +164,7 @@ static void arm_until_nothing_comes_back(int fd)
 	} while (info(fd).live != live);
 }
 
-static void go_on_without_memory(void)
+static void continue_without_memory(void)
 {
 	struct twheel_op ops[100];
 	__u64 id;
@@ -192,9 +192,9 @@ static void go_on_without_memory(void)
 
 TEST(arm_without_memory_is_enomem)
 {
-	make_group("goes-on", small_group());
-	in_child(go_on_without_memory);
-	check_unharmed();
+	create_group("goes-on", small_group());
+	run_in_child(continue_without_memory);
+	check_device_works_outside();
 }
 
 static void setup_wheel_without_memory(void)
@@ -215,9 +215,9 @@ static void setup_wheel_without_memory(void)
 
 TEST(setup_without_memory_is_enomem)
 {
-	make_group("small", 3 * MIB);
-	in_child(setup_wheel_without_memory);
-	check_unharmed();
+	create_group("small", 3 * MIB);
+	run_in_child(setup_wheel_without_memory);
+	check_device_works_outside();
 }
 
 /* The out-of-memory killer ends a task in its group, and harms nobody else. */
@@ -235,7 +235,7 @@ static void check_killed(const char *group, void (*body)(int fd))
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQ(WTERMSIG(status), SIGKILL);
-	check_unharmed();
+	check_device_works_outside();
 	CHECK(out_of_memory_kills(group) > 0);
 	CHECK_EQ(get(bystander, id), 0);
 	wait_uncharged(group, MIB);
@@ -248,11 +248,11 @@ static void arm_until_killed(int fd)
 
 TEST(task_is_killed_inside_its_group)
 {
-	check_killed(make_group("killable", small_group()), arm_until_killed);
+	check_killed(create_group("killable", small_group()), arm_until_killed);
 }
 
 TEST(fault_without_memory_kills_inside_the_group)
 {
-	need_cells();
-	check_killed(make_group("writing", 4 * MIB), write_cells);
+	skip_without_cells();
+	check_killed(create_group("writing", 4 * MIB), write_cells);
 }

@@ -8,7 +8,7 @@
 #include "realtime.h"
 
 #define MS		NSEC_PER_MSEC
-#define LATE_AT_MOST	quick_ns()
+#define MAX_LATENESS	max_quick_call_ns()
 
 static const struct clock {
 	const char *name;
@@ -37,7 +37,7 @@ static void check_fires(clockid_t clock, int fd, __u64 when)
 	CHECK(event.expires_ns >= when);
 	CHECK(event.expires_ns <= later);
 	CHECK(event.fired_ns >= later);
-	CHECK(event.fired_ns <= later + LATE_AT_MOST);
+	CHECK(event.fired_ns <= later + MAX_LATENESS);
 }
 
 static void check_relative(clockid_t clock, int fd)
@@ -61,7 +61,7 @@ TEST(times_are_of_the_clock)
 		int fd = open_on(clock->id, O_RDWR | O_NONBLOCK), live = 2;
 		__u64 now = clock_ns(clock->id), far = arm_at(fd, now + HOUR, 1), left;
 
-		left = state_of(fd, far).expires_ns;
+		left = get_state(fd, far).expires_ns;
 		CHECK(left <= HOUR);
 		CHECK(clock_ns(clock->id) + left >= now + HOUR);
 		arm_at(fd, EXPIRES_MAX, 0);
@@ -94,7 +94,7 @@ TEST(relative_time_is_einval_on_realtime)
 	submit(fd, ops, ARRAY_SIZE(ops));
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		CHECK_EQ(ops[i].result, -EINVAL);
-	CHECK_EQ(state_of(fd, id).cookie, 7);
+	CHECK_EQ(get_state(fd, id).cookie, 7);
 	CHECK_EQ(info(fd).live, 1);
 }
 
@@ -147,7 +147,7 @@ TEST(steps_are_counted_in_periods)
 	event = read_any_event(fd);
 	CHECK_EQ(event.count, 1);
 	CHECK_EQ(event.expires_ns, first);
-	CHECK(state_of(fd, event.id).expires_ns > 5 * HOUR);
+	CHECK(get_state(fd, event.id).expires_ns > 5 * HOUR);
 	set_realtime(10 * HOUR + HOUR / 2);
 	event = read_any_event(fd);
 	CHECK_EQ(event.count, 10);
@@ -192,6 +192,6 @@ TEST(time_is_of_who_opened_the_file)
 		event = read_any_event(fds[i]);
 		CHECK_EQ(event.expires_ns, expires);
 		CHECK(event.fired_ns >= expires);
-		CHECK(event.fired_ns <= expires + LATE_AT_MOST);
+		CHECK(event.fired_ns <= expires + MAX_LATENESS);
 	}
 }

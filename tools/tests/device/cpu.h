@@ -9,7 +9,7 @@
 
 #include "device.h"
 
-static inline void stay_on(int cpu)
+static inline void pin_to_cpu(int cpu)
 {
 	cpu_set_t set;
 
@@ -23,9 +23,9 @@ static inline int last_cpu(void)
 	return sysconf(_SC_NPROCESSORS_ONLN) - 1;
 }
 
-static inline void stay_on_one_cpu(void)
+static inline void pin_to_one_cpu(void)
 {
-	stay_on(sched_getcpu());
+	pin_to_cpu(sched_getcpu());
 }
 
 /*

@@ -50,26 +50,26 @@ static inline __u32 scaled(__u32 nr)
 }
 
 /* Time limit of a test in case of a lost event. The device makes no such promise. */
-static inline __u64 patience_ns(void)
+static inline __u64 time_limit_ns(void)
 {
 	return (is_slow() ? 200 : 20) * NSEC_PER_SEC;
 }
 
 /* Maximum duration of a quick call, even on a busy machine. */
-static inline __u64 quick_ns(void)
+static inline __u64 max_quick_call_ns(void)
 {
-	return patience_ns() / 4;
+	return time_limit_ns() / 4;
 }
 
 /* A kernel that checks every access needs a minute for a million timeouts. */
-static inline void need_speed(void)
+static inline void skip_if_slow(void)
 {
 	if (is_slow())
 		ktap_skip("it takes too long here");
 }
 
 /* Skip if each call is made to fail in turn and is then repeated. */
-static inline void need_first_try(void)
+static inline void skip_if_faults_injected(void)
 {
 	if (getenv("TWHEEL_FAULTS"))
 		ktap_skip("a second try is another test");
@@ -109,7 +109,7 @@ static inline void sleep_until(__u64 when)
 
 /* Check @condition each millisecond until it is true. */
 #define WAIT_FOR(condition) do {					\
-	__u64 limit_ = now_ns() + patience_ns();			\
+	__u64 limit_ = now_ns() + time_limit_ns();			\
 									\
 	while (!(condition)) {						\
 		if (now_ns() > limit_)					\
@@ -123,7 +123,7 @@ static inline void sleep_until(__u64 when)
  * are the same, and only the path to them differs. It is shorter, too, where others
  * run the test in full, and on a slow kernel.
  */
-static inline __u64 race_ns(__u64 ms)
+static inline __u64 race_duration_ns(__u64 ms)
 {
 	return ms * NSEC_PER_MSEC / (sizeof(long) == 4 ? 4 : is_short() ? 2 : 1);
 }
@@ -170,7 +170,7 @@ static inline int sum_over_tasks(int (*count)(pid_t tid))
 	return sum;
 }
 
-static inline bool on_the_process_backend(void)
+static inline bool is_process_backend(void)
 {
 	const char *backend = getenv("TWHEEL_BACKEND");
 
@@ -178,9 +178,9 @@ static inline bool on_the_process_backend(void)
 }
 
 /* Skip a test of what a wheel in the process cannot do. */
-static inline void need_the_device(void)
+static inline void skip_without_device(void)
 {
-	if (on_the_process_backend())
+	if (is_process_backend())
 		ktap_skip("a wheel in the process");
 }
 
@@ -224,7 +224,7 @@ static inline void set_parameter(const char *name, __u32 value)
 	close(fd);
 }
 
-static inline void end_unless_passed(int status)
+static inline void exit_unless_passed(int status)
 {
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
@@ -235,7 +235,7 @@ static inline void join_child(pid_t pid)
 	int status;
 
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	end_unless_passed(status);
+	exit_unless_passed(status);
 }
 
 /* Returns 0 in the child. */
@@ -261,9 +261,9 @@ static inline int status_of(void (*body)(void))
 }
 
 /* Run @body in a child; the test passes, fails or is skipped as the child does. */
-static inline void in_child(void (*body)(void))
+static inline void run_in_child(void (*body)(void))
 {
-	end_unless_passed(status_of(body));
+	exit_unless_passed(status_of(body));
 }
 
 /*
@@ -278,14 +278,14 @@ static inline void with_parameter(const char *name, __u32 value, void (*body)(vo
 	set_parameter(name, value);
 	status = status_of(body);
 	set_parameter(name, before);
-	end_unless_passed(status);
+	exit_unless_passed(status);
 }
 
 /*
  * Run @body with limits of at least @timeouts, which a small machine may not allow by
  * default.
  */
-static inline void with_room_for(__u32 timeouts, void (*body)(void))
+static inline void with_min_limits(__u32 timeouts, void (*body)(void))
 {
 	__u32 user = parameter("max_user_timeouts"), all = parameter("max_all_timeouts");
 	/* Pages may be partly used, and a reserve of the total is for privileged users. */
@@ -297,7 +297,7 @@ static inline void with_room_for(__u32 timeouts, void (*body)(void))
 	status = status_of(body);
 	set_parameter("max_all_timeouts", all);
 	set_parameter("max_user_timeouts", user);
-	end_unless_passed(status);
+	exit_unless_passed(status);
 }
 
 /* The limit is fixed at open; the parameter is restored on return. */
@@ -481,7 +481,7 @@ static inline void submit(int fd, struct twheel_op *ops, __u32 nr)
 }
 
 /* The state of a live timeout, as GET reports it. */
-static inline struct twheel_op state_of(int fd, __u64 id)
+static inline struct twheel_op get_state(int fd, __u64 id)
 {
 	struct twheel_op op = op_get(id);
 
@@ -562,7 +562,7 @@ static inline void check_full(int fd)
 }
 
 /* Number of timeouts that count for a page of memory. */
-static inline __u32 page_of_timeouts(void)
+static inline __u32 timeouts_per_page(void)
 {
 	int fd = device_open(O_RDWR);
 	__u32 before = info(fd).user_timeouts, page;
@@ -637,7 +637,7 @@ static inline int readable(int fd)
 }
 
 /* STOP has been called and the last event has been read. */
-static inline void check_over(int fd)
+static inline void check_drained_after_stop(int fd)
 {
 	struct twheel_event event;
 

@@ -11,7 +11,7 @@
 
 #define LONG_MS		20000	/* limit of a wait for an event that must come */
 
-static inline int epoll_on_all(const int *fds, int nr, __u32 events)
+static inline int epoll_create_for_all(const int *fds, int nr, __u32 events)
 {
 	struct epoll_event event = { .events = events };
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -22,9 +22,9 @@ static inline int epoll_on_all(const int *fds, int nr, __u32 events)
 	return epoll;
 }
 
-static inline int epoll_on(int fd, __u32 events)
+static inline int epoll_create_for(int fd, __u32 events)
 {
-	return epoll_on_all(&fd, 1, events);
+	return epoll_create_for_all(&fd, 1, events);
 }
 
 /* Wait for an event within @ms. Returns the number of events: 0 or 1. */

@@ -21,8 +21,8 @@
 
 #define MS		NSEC_PER_MSEC
 #define TRIES		40
-#define GIVE_UP		(600 * MS)	/* a timeout that is not seen counts as this late */
-#define LATER_AT_MOST	(2 * MS)	/* than the timerfd */
+#define GIVE_UP_NS	(600 * MS)	/* a timeout that is not seen counts as this late */
+#define MAX_DIFFERENCE_NS	(2 * MS)	/* than the timerfd */
 #define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
 
 /**
@@ -73,7 +73,7 @@ static void without_throttling(void (*body)(void))
 	status = status_of(body);
 	CHECK(pwrite(fd, before, strlen(before), 0) > 0);
 	close(fd);
-	end_unless_passed(status);
+	exit_unless_passed(status);
 }
 
 /* As doc/operation.md says, if the kernel has soft interrupts in threads. */
@@ -121,8 +121,8 @@ static void watch_both(struct race *r, int poll_ms)
 	};
 	__u64 now;
 
-	r->late[0] = GIVE_UP;
-	r->late[1] = GIVE_UP;
+	r->late[0] = GIVE_UP_NS;
+	r->late[1] = GIVE_UP_NS;
 	do {
 		CHECK(poll(polls, 2, poll_ms) >= 0);
 		now = now_ns();
@@ -132,15 +132,15 @@ static void watch_both(struct race *r, int poll_ms)
 			r->late[i] = now - r->when;
 			polls[i].fd = -1;
 		}
-	} while ((polls[0].fd >= 0 || polls[1].fd >= 0) && now < r->when + GIVE_UP);
+	} while ((polls[0].fd >= 0 || polls[1].fd >= 0) && now < r->when + GIVE_UP_NS);
 }
 
 /* Arm both and keep the CPU. */
-static void *hog(void *arg)
+static void *busy_fifo_task(void *arg)
 {
 	struct race *r = arg;
 
-	stay_on(last_cpu());
+	pin_to_cpu(last_cpu());
 	set_policy(SCHED_FIFO, 50);
 	arm_both(r);
 	SET(r->armed, 1);
@@ -149,11 +149,11 @@ static void *hog(void *arg)
 	return NULL;
 }
 
-static void race_beside_a_hog(struct race *r)
+static void race_beside_busy_task(struct race *r)
 {
 	pthread_t thread;
 
-	CHECK_EQ(pthread_create(&thread, NULL, hog, r), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, busy_fifo_task, r), 0);
 	while (!PEEK(r->armed))
 		sleep_ns(MS / 10);
 	watch_both(r, 100);
@@ -161,7 +161,7 @@ static void race_beside_a_hog(struct race *r)
 	pthread_join(thread, NULL);
 }
 
-static void race_of_a_hog(struct race *r)
+static void race_in_busy_task(struct race *r)
 {
 	set_policy(SCHED_FIFO, 50);
 	arm_both(r);
@@ -174,13 +174,13 @@ static const struct row {
 	void (*run)(struct race *r);
 	bool cell;
 } rows[] = {
-	{ "a timeout of a task that polls", race_of_a_hog, false },
-	{ "a timeout beside a task that computes", race_beside_a_hog, false },
-	{ "a cell beside a task that computes", race_beside_a_hog, true },
+	{ "a timeout of a task that polls", race_in_busy_task, false },
+	{ "a timeout beside a task that computes", race_beside_busy_task, false },
+	{ "a cell beside a task that computes", race_beside_busy_task, true },
 };
 
 /* Is the timeout as late as the timerfd? */
-static bool is_even(const struct row *row)
+static bool is_as_late(const struct row *row)
 {
 	struct race r = {
 		.fds = {
@@ -195,7 +195,7 @@ static bool is_even(const struct row *row)
 	ktap_note("timeout %llu us late, timerfd %llu us", r.late[0] / 1000, r.late[1] / 1000);
 	close(r.fds[0]);
 	close(r.fds[1]);
-	return r.late[0] <= r.late[1] + LATER_AT_MOST;
+	return r.late[0] <= r.late[1] + MAX_DIFFERENCE_NS;
 }
 
 static void check_races(void)
@@ -203,12 +203,12 @@ static void check_races(void)
 	for_each_row(row, rows) {
 		int tries = TRIES;
 
-		if (row->run == race_beside_a_hog && !last_cpu())
+		if (row->run == race_beside_busy_task && !last_cpu())
 			ktap_skip("one CPU");
 		if (row->cell)
-			need_cells();
-		stay_on(row->run == race_of_a_hog ? last_cpu() : 0);
-		while (!is_even(row)) {
+			skip_without_cells();
+		pin_to_cpu(row->run == race_in_busy_task ? last_cpu() : 0);
+		while (!is_as_late(row)) {
 			if (!--tries)
 				ktap_fail("late in each run");
 		}
@@ -217,7 +217,7 @@ static void check_races(void)
 
 TEST(timeouts_are_as_late_as_a_timerfd)
 {
-	need_test_machine();
+	skip_outside_test_machine();
 	raise_soft_interrupts();
 	without_throttling(check_races);
 }

@@ -48,7 +48,7 @@ static bool is_cell(const struct kind *kind)
 }
 
 /* Number of expirations until the timeout is over; 0: it does not end. */
-static __u32 all_of(const struct kind *kind)
+static __u32 nr_expirations(const struct kind *kind)
 {
 	if (kind->interval_ns)
 		return kind->repeat;
@@ -66,22 +66,22 @@ static struct twheel_op op_of(const struct kind *kind, __u64 when, __u64 cookie)
 
 /* Settings */
 
-enum way { SUBMIT, RING, NR_WAYS };
-enum place { HOME, NAMESPACE, REALTIME, NR_PLACES };
+enum method { SUBMIT, RING, NR_METHODS };
+enum test_clock { MONOTONIC, NAMESPACE, REALTIME, NR_CLOCKS };
 
-static const char * const way_names[] = { "submit", "ring" };
-static const char * const place_names[] = { "home", "namespace", "realtime" };
+static const char * const method_names[] = { "submit", "ring" };
+static const char * const clock_names[] = { "monotonic", "namespace", "realtime" };
 
 static struct setting {
-	enum way way;
-	enum place place;
+	enum method method;
+	enum test_clock test_clock;
 	clockid_t clock;
 	__s64 ahead_ns;			/* distance of CLOCK_REALTIME from the right time */
 	struct ring ring;
 	void (*body)(void);
 } setting;
 
-static __u64 now_there(void)
+static __u64 setting_now(void)
 {
 	return clock_ns(setting.clock);
 }
@@ -89,12 +89,12 @@ static __u64 now_there(void)
 /* A deadline that let_fire() makes due. */
 static __u64 soon(void)
 {
-	return now_there() + (setting.place == REALTIME ? HOUR : SOON);
+	return setting_now() + (setting.test_clock == REALTIME ? HOUR : SOON);
 }
 
 static __u64 far(void)
 {
-	return now_there() + 1000 * HOUR;
+	return setting_now() + 1000 * HOUR;
 }
 
 /*
@@ -103,7 +103,7 @@ static __u64 far(void)
  */
 static void let_fire(int fd, __u32 nr)
 {
-	if (setting.place == REALTIME) {
+	if (setting.test_clock == REALTIME) {
 		__u32 before = info(fd).ready;
 
 		set_realtime(setting.ahead_ns - HOUR);
@@ -115,18 +115,18 @@ static void let_fire(int fd, __u32 nr)
 	wait_ready(fd, nr);
 }
 
-static int open_for(__u32 limit)
+static int open_with_limit(__u32 limit)
 {
 	int fd = device_open_limited(O_RDWR | O_NONBLOCK, limit);
 
-	need_cells();
-	if (setting.place == REALTIME)
+	skip_without_cells();
+	if (setting.test_clock == REALTIME)
 		CHECK_EQ(try_setup(fd, setup_clock(CLOCK_REALTIME)), 0);
 	return fd;
 }
 
 /* Returns the number of operations that the kernel has tried, or -errno. */
-static int run_by_ring(int fd, struct twheel_op *ops, __u32 nr)
+static int submit_by_ring(int fd, struct twheel_op *ops, __u32 nr)
 {
 	struct io_uring_sqe *sqe = ring_prepare(&setting.ring, IORING_OP_URING_CMD, fd, 1);
 	struct twheel_uring_submit *command = (void *)sqe->cmd;
@@ -141,61 +141,61 @@ static int run_by_ring(int fd, struct twheel_op *ops, __u32 nr)
 }
 
 /* Submit operations in the way of the setting. The results are in @ops. */
-static void run(int fd, struct twheel_op *ops, __u32 nr)
+static void submit_in_setting(int fd, struct twheel_op *ops, __u32 nr)
 {
-	if (setting.way == SUBMIT)
+	if (setting.method == SUBMIT)
 		submit(fd, ops, nr);
 	else
-		CHECK_EQ(run_by_ring(fd, ops, nr), nr);
+		CHECK_EQ(submit_by_ring(fd, ops, nr), nr);
 }
 
 static void run_in_setting(void)
 {
-	if (setting.place == NAMESPACE)
+	if (setting.test_clock == NAMESPACE)
 		enter_time_namespace(AHEAD, AHEAD);
-	if (setting.place == REALTIME) {
+	if (setting.test_clock == REALTIME) {
 		setting.clock = CLOCK_REALTIME;
-		need_test_machine();
+		skip_outside_test_machine();
 	}
-	if (setting.way == RING)
+	if (setting.method == RING)
 		setting.ring = ring_open(0);
 	setting.body();
 }
 
 /* Settings that do not exist are left out; if there are none, the test is skipped. */
-static void in_each_setting(void (*body)(void))
+static void run_in_each_setting(void (*body)(void))
 {
 	int ran = 0;
 
-	note_realtime();
-	for (int i = 0; i < NR_WAYS * NR_PLACES; i++) {
+	save_realtime_base();
+	for (int i = 0; i < NR_METHODS * NR_CLOCKS; i++) {
 		int status;
 
 		setting = (struct setting) {
-			.way = i % NR_WAYS,
-			.place = i / NR_WAYS,
+			.method = i % NR_METHODS,
+			.test_clock = i / NR_METHODS,
 			.clock = CLOCK_MONOTONIC,
 			.body = body,
 		};
 		status = status_of(run_in_setting);
 		if (WIFEXITED(status) && WEXITSTATUS(status) == KTAP_EXIT_SKIP)
 			continue;
-		if (setting.place == REALTIME)
+		if (setting.test_clock == REALTIME)
 			set_realtime(0);
 		if (status)
-			ktap_note("in %s, by %s", place_names[setting.place],
-				  way_names[setting.way]);
-		end_unless_passed(status);
+			ktap_note("in %s, by %s", clock_names[setting.test_clock],
+				  method_names[setting.method]);
+		exit_unless_passed(status);
 		ran++;
 	}
 	if (!ran)
 		ktap_skip("no setting for it");
-	ktap_note("%d settings of %d", ran, NR_WAYS * NR_PLACES);
+	ktap_note("%d settings of %d", ran, NR_METHODS * NR_CLOCKS);
 }
 
 /* Timeouts of all kinds: the cookie is the index in this structure and in kinds[] */
 
-struct lot {
+struct timeout_set {
 	const struct kind *kind[NR];
 	__u64 id[NR];
 	__u64 when;
@@ -209,96 +209,96 @@ static void check_results(const struct twheel_op *ops, int result)
 		CHECK_ROW(ops[i].result, result, kinds[i].name);
 }
 
-static void arm_lot(int fd, struct lot *lot, __u64 when)
+static void arm_set(int fd, struct timeout_set *set, __u64 when)
 {
 	struct twheel_op ops[NR];
 
-	*lot = (struct lot) { .when = when };
+	*set = (struct timeout_set) { .when = when };
 	for (size_t i = 0; i < NR; i++)
 		ops[i] = op_of(&kinds[i], when, i);
-	run(fd, ops, NR);
+	submit_in_setting(fd, ops, NR);
 	check_results(ops, 0);
 	for (size_t i = 0; i < NR; i++) {
-		lot->kind[i] = &kinds[i];
-		lot->id[i] = ops[i].id;
+		set->kind[i] = &kinds[i];
+		set->id[i] = ops[i].id;
 	}
 }
 
-/* Make timeout @i of @lot one of kind @to. */
-static struct twheel_op op_move(const struct lot *lot, size_t i, const struct kind *to, __u64 when,
-				__u64 cookie)
+/* Make timeout @i of @set one of kind @to. */
+static struct twheel_op prepare_mod(const struct timeout_set *set, size_t i, const struct kind *to,
+				    __u64 when, __u64 cookie)
 {
 	struct twheel_op op = op_of(to, when, cookie);
 
 	op.opcode = TWHEEL_OP_MOD;
-	op.id = lot->id[i];
+	op.id = set->id[i];
 	return op;
 }
 
-static void arm_fired_lot(int fd, struct lot *lot)
+static void arm_fired_set(int fd, struct timeout_set *set)
 {
 	__u32 before = info(fd).ready;
 
-	arm_lot(fd, lot, soon());
+	arm_set(fd, set, soon());
 	let_fire(fd, before + NR);
 }
 
-static void follow(struct lot *lot, const struct twheel_event *event)
+static void record_event(struct timeout_set *set, const struct twheel_event *event)
 {
 	size_t i = event->cookie;
-	const struct kind *kind = lot->kind[i];
-	__u64 before = lot->count[i];
+	const struct kind *kind = set->kind[i];
+	__u64 before = set->count[i];
 
 	CHECK(i < NR);
-	CHECK_ROW(event->id, lot->id[i], kind->name);
+	CHECK_ROW(event->id, set->id[i], kind->name);
 	CHECK(event->count >= 1);
-	lot->count[i] += event->count;
+	set->count[i] += event->count;
 	if (kind->flags & TWHEEL_F_FIXED_DELAY) {
 		CHECK_ROW(event->count, 1, kind->name);
-		CHECK(before ? event->expires_ns > lot->when : event->expires_ns == lot->when);
+		CHECK(before ? event->expires_ns > set->when : event->expires_ns == set->when);
 		CHECK(event->fired_ns >= event->expires_ns);
 	} else {
-		CHECK_ROW(event->expires_ns, lot->when + (lot->count[i] - 1) * kind->interval_ns,
+		CHECK_ROW(event->expires_ns, set->when + (set->count[i] - 1) * kind->interval_ns,
 			  kind->name);
-		CHECK(event->fired_ns >= lot->when + before * kind->interval_ns);
+		CHECK(event->fired_ns >= set->when + before * kind->interval_ns);
 	}
-	CHECK(event->fired_ns <= now_there());
-	CHECK(event->expires_ns <= now_there());
-	CHECK(!lot->over[i]);
-	lot->over[i] = lot->count[i] == all_of(kind);
-	CHECK(lot->over[i] || !all_of(kind) || lot->count[i] < all_of(kind));
-	CHECK_ROW(event->flags, lot->over[i] ? TWHEEL_EV_LAST : 0, kind->name);
+	CHECK(event->fired_ns <= setting_now());
+	CHECK(event->expires_ns <= setting_now());
+	CHECK(!set->over[i]);
+	set->over[i] = set->count[i] == nr_expirations(kind);
+	CHECK(set->over[i] || !nr_expirations(kind) || set->count[i] < nr_expirations(kind));
+	CHECK_ROW(event->flags, set->over[i] ? TWHEEL_EV_LAST : 0, kind->name);
 }
 
-static bool is_done(const struct lot *lot)
+static bool all_ended(const struct timeout_set *set)
 {
 	for (size_t i = 0; i < NR; i++) {
-		if (!lot->count[i] || (all_of(lot->kind[i]) && !lot->over[i]))
+		if (!set->count[i] || (nr_expirations(set->kind[i]) && !set->over[i]))
 			return false;
 	}
 	return true;
 }
 
 /* Read until each timeout has fired, and until those that can end have ended. */
-static void read_lot(int fd, struct lot *lot)
+static void read_set(int fd, struct timeout_set *set)
 {
 	struct twheel_event events[5];
 
-	while (!is_done(lot)) {
+	while (!all_ended(set)) {
 		int nr;
 
 		wait_ready(fd, 1);
 		nr = read_events(fd, events, ARRAY_SIZE(events));
 		for (int i = 0; i < nr; i++)
-			follow(lot, &events[i]);
+			record_event(set, &events[i]);
 		CHECK(nr > 0);
 	}
 }
 
-static void make_cancels(const struct lot *lot, struct twheel_op *ops)
+static void prepare_cancels(const struct timeout_set *set, struct twheel_op *ops)
 {
 	for (size_t i = 0; i < NR; i++)
-		ops[i] = op_cancel(lot->id[i]);
+		ops[i] = op_cancel(set->id[i]);
 }
 
 static struct twheel_cancel_all cancel_rest(int fd)
@@ -315,139 +315,139 @@ static struct twheel_cancel_all cancel_rest(int fd)
 static void fire_each(void)
 {
 	struct twheel_op ops[NR], more = op_of(&kinds[0], far(), 0);
-	int fd = open_for(NR), live = 0;
-	struct lot lot;
+	int fd = open_with_limit(NR), live = 0;
+	struct timeout_set set;
 
-	arm_lot(fd, &lot, soon());
-	run(fd, &more, 1);
+	arm_set(fd, &set, soon());
+	submit_in_setting(fd, &more, 1);
 	CHECK_EQ(more.result, -EAGAIN);
 	let_fire(fd, NR);
-	run(fd, &more, 1);
+	submit_in_setting(fd, &more, 1);
 	CHECK_EQ(more.result, -EAGAIN);
-	read_lot(fd, &lot);
+	read_set(fd, &set);
 	for (size_t i = 0; i < NR; i++)
-		live += !lot.over[i];
+		live += !set.over[i];
 	CHECK_EQ(info(fd).live, live);
-	make_cancels(&lot, ops);
-	run(fd, ops, NR);
+	prepare_cancels(&set, ops);
+	submit_in_setting(fd, ops, NR);
 	for (size_t i = 0; i < NR; i++) {
-		if (lot.over[i] || is_cell(&kinds[i]))
-			CHECK_ROW(ops[i].result, lot.over[i] ? -ENOENT : TWHEEL_IDLE,
+		if (set.over[i] || is_cell(&kinds[i]))
+			CHECK_ROW(ops[i].result, set.over[i] ? -ENOENT : TWHEEL_IDLE,
 				  kinds[i].name);
 		else
 			CHECK(ops[i].result == 0 || ops[i].result == TWHEEL_WITHDRAWN);
 	}
 	CHECK_EQ(info(fd).live, 0);
 	check_no_event(fd);
-	arm_lot(fd, &lot, far());
-	run(fd, &more, 1);
+	arm_set(fd, &set, far());
+	submit_in_setting(fd, &more, 1);
 	CHECK_EQ(more.result, -EAGAIN);
 }
 
 TEST(each_kind_fires_at_its_deadlines)
 {
-	in_each_setting(fire_each);
+	run_in_each_setting(fire_each);
 }
 
 /* MOD */
 
 /* Make all timeouts of kind @to. A cell stays a cell, and no other timeout becomes one. */
-static void move_lot_to(int fd, const struct kind *to, bool fired)
+static void mod_set_to(int fd, const struct kind *to, bool fired)
 {
 	struct twheel_op ops[NR];
-	struct lot lot;
+	struct timeout_set set;
 	__u64 when;
 
 	if (fired)
-		arm_fired_lot(fd, &lot);
+		arm_fired_set(fd, &set);
 	else
-		arm_lot(fd, &lot, far());
+		arm_set(fd, &set, far());
 	when = soon();
 	for (size_t i = 0; i < NR; i++)
-		ops[i] = op_move(&lot, i, to, when, i);
-	run(fd, ops, NR);
+		ops[i] = prepare_mod(&set, i, to, when, i);
+	submit_in_setting(fd, ops, NR);
 	for (size_t i = 0; i < NR; i++) {
 		if (is_cell(to) != is_cell(&kinds[i])) {
 			CHECK_ROW(ops[i].result, -EINVAL, kinds[i].name);
-			CHECK_EQ(cancel(fd, lot.id[i]), fired ? TWHEEL_WITHDRAWN : 0);
+			CHECK_EQ(cancel(fd, set.id[i]), fired ? TWHEEL_WITHDRAWN : 0);
 			/* count it as read */
-			lot.count[i] = 1;
-			lot.over[i] = true;
+			set.count[i] = 1;
+			set.over[i] = true;
 		} else {
 			CHECK_ROW(ops[i].result, fired ? TWHEEL_WITHDRAWN : 0, kinds[i].name);
 		}
-		lot.kind[i] = to;
+		set.kind[i] = to;
 	}
-	lot.when = when;
+	set.when = when;
 	let_fire(fd, 1);
-	read_lot(fd, &lot);
+	read_set(fd, &set);
 	cancel_rest(fd);
 	check_no_event(fd);
 }
 
 static void move_each(void)
 {
-	int fd = open_for(NR);
+	int fd = open_with_limit(NR);
 
 	for (size_t i = 0; i < NR; i++) {
-		move_lot_to(fd, &kinds[i], false);
-		move_lot_to(fd, &kinds[i], true);
+		mod_set_to(fd, &kinds[i], false);
+		mod_set_to(fd, &kinds[i], true);
 	}
 }
 
 TEST(mod_makes_each_kind_of_each)
 {
-	in_each_setting(move_each);
+	run_in_each_setting(move_each);
 }
 
 /* CANCEL, CANCEL_ALL */
 
 static void cancel_each(void)
 {
-	int fd = open_for(2 * NR);
-	struct lot pending, fired;
+	int fd = open_with_limit(2 * NR);
+	struct timeout_set pending, fired;
 	struct twheel_cancel_all all;
 	struct twheel_op ops[NR];
 
-	arm_lot(fd, &pending, far());
-	arm_fired_lot(fd, &fired);
-	make_cancels(&pending, ops);
-	run(fd, ops, NR);
+	arm_set(fd, &pending, far());
+	arm_fired_set(fd, &fired);
+	prepare_cancels(&pending, ops);
+	submit_in_setting(fd, ops, NR);
 	check_results(ops, 0);
-	make_cancels(&fired, ops);
-	run(fd, ops, NR);
+	prepare_cancels(&fired, ops);
+	submit_in_setting(fd, ops, NR);
 	check_results(ops, TWHEEL_WITHDRAWN);
-	run(fd, ops, NR);
+	submit_in_setting(fd, ops, NR);
 	check_results(ops, -ENOENT);
 	check_no_event(fd);
 
-	arm_lot(fd, &pending, far());
-	arm_fired_lot(fd, &fired);
+	arm_set(fd, &pending, far());
+	arm_fired_set(fd, &fired);
 	all = cancel_rest(fd);
 	CHECK_EQ(all.pending, NR);
 	CHECK_EQ(all.withdrawn, NR);
 	check_no_event(fd);
 	/* the places are free again */
-	arm_lot(fd, &pending, far());
-	arm_fired_lot(fd, &fired);
+	arm_set(fd, &pending, far());
+	arm_fired_set(fd, &fired);
 	close(fd);
-	check_no_event(open_for(NR));
+	check_no_event(open_with_limit(NR));
 }
 
 TEST(each_kind_can_be_cancelled)
 {
-	in_each_setting(cancel_each);
+	run_in_each_setting(cancel_each);
 }
 
 /* GET, LIST */
 
-static void check_got(int fd, const struct lot *lot, __u64 remaining)
+static void check_get(int fd, const struct timeout_set *set, __u64 remaining)
 {
 	struct twheel_op ops[NR];
 
 	for (size_t i = 0; i < NR; i++)
-		ops[i] = op_get(lot->id[i]);
-	run(fd, ops, NR);
+		ops[i] = op_get(set->id[i]);
+	submit_in_setting(fd, ops, NR);
 	check_results(ops, 0);
 	for (size_t i = 0; i < NR; i++) {
 		CHECK_ROW(ops[i].cookie, i, kinds[i].name);
@@ -458,7 +458,7 @@ static void check_got(int fd, const struct lot *lot, __u64 remaining)
 	}
 }
 
-static void check_listed(int fd, const struct lot *lot, __u64 remaining, __u32 state)
+static void check_listed(int fd, const struct timeout_set *set, __u64 remaining, __u32 state)
 {
 	struct twheel_list_entry entries[NR + 1];
 	struct twheel_list list = {
@@ -471,7 +471,7 @@ static void check_listed(int fd, const struct lot *lot, __u64 remaining, __u32 s
 		size_t i = entries[n].cookie;
 
 		CHECK(i < NR);
-		CHECK_ROW(entries[n].id, lot->id[i], kinds[i].name);
+		CHECK_ROW(entries[n].id, set->id[i], kinds[i].name);
 		CHECK_ROW(entries[n].state, state, kinds[i].name);
 		CHECK_ROW(entries[n].flags, kinds[i].flags, kinds[i].name);
 		CHECK_ROW(entries[n].interval_ns, kinds[i].interval_ns, kinds[i].name);
@@ -484,24 +484,24 @@ static void check_listed(int fd, const struct lot *lot, __u64 remaining, __u32 s
 
 static void find_each(void)
 {
-	int fd = open_for(NR);
-	struct lot lot;
+	int fd = open_with_limit(NR);
+	struct timeout_set set;
 
-	arm_lot(fd, &lot, far());
-	check_got(fd, &lot, 1000 * HOUR);
-	check_listed(fd, &lot, 1000 * HOUR, TWHEEL_STATE_PENDING);
+	arm_set(fd, &set, far());
+	check_get(fd, &set, 1000 * HOUR);
+	check_listed(fd, &set, 1000 * HOUR, TWHEEL_STATE_PENDING);
 	CHECK_EQ(poll_now(fd), 0);
 	cancel_rest(fd);
-	arm_fired_lot(fd, &lot);
-	check_got(fd, &lot, 0);
-	check_listed(fd, &lot, 0, TWHEEL_STATE_READY);
+	arm_fired_set(fd, &set);
+	check_get(fd, &set, 0);
+	check_listed(fd, &set, 0, TWHEEL_STATE_READY);
 	CHECK_EQ(poll_now(fd), POLLIN);
-	read_lot(fd, &lot);
+	read_set(fd, &set);
 }
 
 TEST(each_kind_is_found)
 {
-	in_each_setting(find_each);
+	run_in_each_setting(find_each);
 }
 
 /* STOP */
@@ -509,16 +509,16 @@ TEST(each_kind_is_found)
 static void stop_each(void)
 {
 	struct twheel_op op = op_of(&kinds[0], far(), 0);
-	int fd = open_for(2 * NR);
+	int fd = open_with_limit(2 * NR);
 	bool seen[2][NR] = { 0 };
-	struct lot pending, fired;
+	struct timeout_set pending, fired;
 	struct twheel_event event;
 
-	arm_lot(fd, &pending, far());
-	arm_fired_lot(fd, &fired);
+	arm_set(fd, &pending, far());
+	arm_fired_set(fd, &fired);
 	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(info(fd).live, 2 * NR);
-	run(fd, &op, 1);
+	submit_in_setting(fd, &op, 1);
 	CHECK_EQ(op.result, -ESHUTDOWN);
 	CHECK_EQ(read_events(fd, map_unusable(), 2 * NR), -EFAULT);
 	CHECK_EQ(info(fd).ready, 2 * NR);
@@ -548,7 +548,7 @@ static void stop_each(void)
 
 TEST(stop_hands_out_each_kind)
 {
-	in_each_setting(stop_each);
+	run_in_each_setting(stop_each);
 }
 
 /* Several processes */
@@ -556,28 +556,28 @@ TEST(stop_hands_out_each_kind)
 /* A child arms the timeouts, its parent moves them and reads, and a child cancels the rest. */
 static void share_each(void)
 {
-	struct lot *lot = mmap(NULL, sizeof(*lot), PROT_READ | PROT_WRITE,
-			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct timeout_set *set = mmap(NULL, sizeof(*set), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct twheel_op ops[NR];
-	int fd = open_for(NR);
+	int fd = open_with_limit(NR);
 	pid_t pid = fork_child();
 
-	CHECK(lot != MAP_FAILED);
+	CHECK(set != MAP_FAILED);
 	if (!pid) {
-		if (setting.way == RING)
+		if (setting.method == RING)
 			setting.ring = ring_open(0);
-		arm_lot(fd, lot, far());
+		arm_set(fd, set, far());
 		_exit(0);
 	}
 	join_child(pid);
 	CHECK_EQ(info(fd).live, NR);
-	lot->when = soon();
+	set->when = soon();
 	for (size_t i = 0; i < NR; i++)
-		ops[i] = op_move(lot, i, &kinds[i], lot->when, i);
-	run(fd, ops, NR);
+		ops[i] = prepare_mod(set, i, &kinds[i], set->when, i);
+	submit_in_setting(fd, ops, NR);
 	check_results(ops, 0);
 	let_fire(fd, NR);
-	read_lot(fd, lot);
+	read_set(fd, set);
 	pid = fork_child();
 	if (!pid) {
 		cancel_rest(fd);
@@ -590,5 +590,5 @@ static void share_each(void)
 
 TEST(each_kind_can_be_shared)
 {
-	in_each_setting(share_each);
+	run_in_each_setting(share_each);
 }

@@ -62,7 +62,7 @@ static inline long out_of_memory_kills(const char *group)
 }
 
 /* Make a group for a test. @limit: bytes; 0: no limit. */
-static inline const char *make_group(const char *name, long limit)
+static inline const char *create_group(const char *name, long limit)
 {
 	static char group[64];
 	char controllers[128], text[32];
@@ -91,7 +91,7 @@ static inline void enter_group(const char *group)
 /* Charges are added and removed in portions, sometimes late. */
 static inline void wait_uncharged(const char *group, long below)
 {
-	__u64 deadline = now_ns() + patience_ns();
+	__u64 deadline = now_ns() + time_limit_ns();
 
 	while (charged(group) >= below) {
 		if (now_ns() > deadline)

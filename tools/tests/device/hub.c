@@ -23,7 +23,7 @@ static unsigned int flags;
 
 static struct twheel_hub *hub;
 static struct twheel_node nodes[NR_NODES];
-static unsigned int nr_calls[NR_NODES], nr_all;
+static unsigned int nr_calls[NR_NODES], nr_all_calls;
 
 static void open_hub(void)
 {
@@ -50,11 +50,11 @@ static void open_with(struct twheel_setup setup)
 	CHECK(twheel_hub_ctx(hub) == ctx);
 }
 
-static void only_called(struct twheel_node *node)
+static void count_only(struct twheel_node *node)
 {
 	CHECK(!twheel_node_armed(node));
 	nr_calls[node - nodes]++;
-	nr_all++;
+	nr_all_calls++;
 }
 
 static void init_nodes(void (*fn)(struct twheel_node *node))
@@ -67,7 +67,7 @@ static void run_with(unsigned int hub_flags, void (*test)(void))
 {
 	flags = hub_flags;
 	open_hub();
-	init_nodes(only_called);
+	init_nodes(count_only);
 	test();
 	close_hub();
 }
@@ -89,7 +89,7 @@ static void run_with(unsigned int hub_flags, void (*test)(void))
 static void open_limited(unsigned int limit)
 {
 	open_with((struct twheel_setup) { .max_timeouts = limit });
-	init_nodes(only_called);
+	init_nodes(count_only);
 }
 
 static void arm_node(unsigned int number, __u64 ns)
@@ -105,11 +105,11 @@ static __u32 live(void)
 /* Until nothing is armed. */
 static void dispatch_all(void)
 {
-	__u64 deadline = now_ns() + patience_ns();
+	__u64 deadline = now_ns() + time_limit_ns();
 
 	while (twheel_hub_armed(hub)) {
 		CHECK(now_ns() < deadline);
-		CHECK(twheel_hub_dispatch(hub, patience_ns()) > 0);
+		CHECK(twheel_hub_dispatch(hub, time_limit_ns()) > 0);
 	}
 }
 
@@ -133,7 +133,7 @@ HUB_TEST(wrong_argument_is_refused_and_changes_nothing)
 	arm_node(0, 10 * MS);
 	CHECK_EQ(twheel_node_arm(&nodes[0], UINT64_MAX), -EINVAL);
 	dispatch_all();
-	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(nr_all_calls, 1);
 	arm_node(0, EXPIRES_MAX);
 	CHECK_EQ(twheel_node_arm_at(&nodes[1], EXPIRES_MAX), 0);
 	CHECK_EQ(twheel_hub_armed(hub), 2);
@@ -143,9 +143,9 @@ HUB_TEST(wrong_argument_is_refused_and_changes_nothing)
 
 /* Callbacks, while other nodes of their dispatch wait */
 
-static void break_off(struct twheel_node *node)
+static void break_dispatch(struct twheel_node *node)
 {
-	only_called(node);
+	count_only(node);
 	twheel_hub_break(hub);
 }
 
@@ -156,57 +156,57 @@ static bool is_odd(void *number)
 
 static void break_if_odd(struct twheel_node *node)
 {
-	only_called(node);
-	twheel_hub_break_if(hub, is_odd, &nr_all);
+	count_only(node);
+	twheel_hub_break_if(hub, is_odd, &nr_all_calls);
 }
 
 /* The node that is armed in the first callback is called before the other one. */
 static void dispatch_inside(struct twheel_node *node)
 {
-	only_called(node);
-	if (nr_all > 1)
+	count_only(node);
+	if (nr_all_calls > 1)
 		return;
 	twheel_hub_break(hub);
 	arm_node(2, 0);
 	dispatch_once(1);
-	CHECK_EQ(nr_all, 2);
+	CHECK_EQ(nr_all_calls, 2);
 	CHECK(!twheel_node_armed(&nodes[2]));
 }
 
 /* The inner dispatch has two more nodes, and ends after one of them. */
 static void break_inside(struct twheel_node *node)
 {
-	only_called(node);
-	if (nr_all > 1)
+	count_only(node);
+	if (nr_all_calls > 1)
 		return;
 	for (unsigned int i = 2; i < 4; i++) {
-		nodes[i].fn = break_off;
+		nodes[i].fn = break_dispatch;
 		arm_node(i, 0);
 	}
 	dispatch_once(2);
-	CHECK_EQ(nr_all, 2);
+	CHECK_EQ(nr_all_calls, 2);
 }
 
 static struct twheel_hub *other_hub;
 
 static void break_other(struct twheel_node *node)
 {
-	only_called(node);
+	count_only(node);
 	twheel_hub_break(other_hub);
 }
 
 static void wait_inside(struct twheel_node *node)
 {
-	only_called(node);
-	if (nr_all == 1)
-		CHECK_EQ(twheel_hub_dispatch(hub, patience_ns()), 1);
-	CHECK_EQ(nr_all, 2);
+	count_only(node);
+	if (nr_all_calls == 1)
+		CHECK_EQ(twheel_hub_dispatch(hub, time_limit_ns()), 1);
+	CHECK_EQ(nr_all_calls, 2);
 }
 
 /* The list of due nodes is on the stack, which the child has, too. It runs the rest of the test. */
 static void fork_and_wait(struct twheel_node *node)
 {
-	pid_t pid = nr_all || on_the_process_backend() ? 0 : fork_child();
+	pid_t pid = nr_all_calls || is_process_backend() ? 0 : fork_child();
 
 	if (pid) {
 		join_child(pid);
@@ -220,7 +220,7 @@ static void read_until_the_end(void)
 	int ret;
 
 	do
-		ret = twheel_hub_dispatch(hub, patience_ns());
+		ret = twheel_hub_dispatch(hub, time_limit_ns());
 	while (ret > 0);
 	CHECK_EQ(ret, -ESHUTDOWN);
 	CHECK_EQ(twheel_hub_armed(hub), 0);
@@ -228,8 +228,8 @@ static void read_until_the_end(void)
 
 static void stop_and_rearm(struct twheel_node *node)
 {
-	only_called(node);
-	if (nr_all > 1)
+	count_only(node);
+	if (nr_all_calls > 1)
 		return;
 	CHECK_EQ(twheel_stop(twheel_hub_ctx(hub)), 0);
 	CHECK_EQ(twheel_node_arm(node, 0), -ESHUTDOWN);
@@ -238,7 +238,7 @@ static void stop_and_rearm(struct twheel_node *node)
 
 static void stop_and_wait(struct twheel_node *node)
 {
-	only_called(node);
+	count_only(node);
 	CHECK_EQ(twheel_stop(twheel_hub_ctx(hub)), 0);
 	read_until_the_end();
 }
@@ -246,14 +246,14 @@ static void stop_and_wait(struct twheel_node *node)
 static void stop_and_break(struct twheel_node *node)
 {
 	CHECK_EQ(twheel_stop(twheel_hub_ctx(hub)), 0);
-	break_off(node);
+	break_dispatch(node);
 }
 
 /* The clock goes back after the events were read. */
 static void step_back_and_break(struct twheel_node *node)
 {
 	set_realtime(-(__s64)HOUR);
-	break_off(node);
+	break_dispatch(node);
 }
 
 static void step_back_and_wait(struct twheel_node *node)
@@ -281,7 +281,7 @@ static const struct in_dispatch {
 	bool		stops;
 	__u32		clock;
 } in_dispatch[] = {
-	{ "break", break_off, NR_NODES, 1, NR_NODES - 1, false, CLOCK_MONOTONIC },
+	{ "break", break_dispatch, NR_NODES, 1, NR_NODES - 1, false, CLOCK_MONOTONIC },
 	{ "break by a function", break_if_odd, NR_NODES, 1, NR_NODES - 1, false, CLOCK_MONOTONIC },
 	{ "dispatch and break", dispatch_inside, 2, 2, 1, false, CLOCK_MONOTONIC },
 	{ "break the dispatch inside", break_inside, 2, 3, 1, false, CLOCK_MONOTONIC },
@@ -299,13 +299,13 @@ static void check_in_dispatch(const struct in_dispatch *row)
 {
 	open_with(setup_clock(row->clock));
 	if (row->clock == CLOCK_REALTIME)
-		need_realtime();
+		skip_without_realtime();
 	init_nodes(row->fn);
-	nr_all = 0;
+	nr_all_calls = 0;
 	for (unsigned int i = 0; i < row->due; i++)
 		CHECK_EQ(twheel_node_arm_at(&nodes[i], twheel_hub_now(hub)), 0);
 	dispatch_once(row->due);
-	CHECK_EQ(nr_all, row->calls);
+	CHECK_EQ(nr_all_calls, row->calls);
 	CHECK_EQ(twheel_hub_armed(hub), row->later);
 	if (row->stops) {
 		read_until_the_end();
@@ -313,7 +313,7 @@ static void check_in_dispatch(const struct in_dispatch *row)
 		dispatch_all();
 		check_nothing_to_read();
 	}
-	CHECK_EQ(nr_all, row->calls + row->later);
+	CHECK_EQ(nr_all_calls, row->calls + row->later);
 	if (row->clock == CLOCK_REALTIME)
 		set_realtime(0);
 }
@@ -329,12 +329,12 @@ HUB_TEST(callback_may_change_the_rest_of_its_dispatch)
 /* After a break, too, and nodes may be cancelled or freed later. */
 HUB_TEST(closed_hub_has_no_armed_nodes)
 {
-	init_nodes(break_off);
+	init_nodes(break_dispatch);
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		arm_node(i, 0);
 	dispatch_once(NR_NODES);
 	close_hub();
-	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(nr_all_calls, 1);
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		CHECK(!twheel_node_cancel(&nodes[i]));
 }
@@ -350,7 +350,7 @@ static struct twheel_node burst[NR_BURST];
 static void count_call(struct twheel_node *node)
 {
 	CHECK(!twheel_node_armed(node));
-	nr_all++;
+	nr_all_calls++;
 }
 
 static void arm_burst(unsigned int nr, __u64 ns)
@@ -368,7 +368,7 @@ static void cancel_burst(unsigned int nr)
 }
 
 /* The spare cells have another delay than the node that is armed then. */
-static unsigned int made_beside_spares(unsigned int nr)
+static unsigned int created_beside_spares(unsigned int nr)
 {
 	unsigned int made;
 
@@ -385,9 +385,9 @@ static unsigned int made_beside_spares(unsigned int nr)
 
 HUB_TEST(hub_makes_no_cells_while_many_are_spare)
 {
-	CHECK_EQ(made_beside_spares(8), 8);
-	CHECK_EQ(made_beside_spares(128), 64);
-	CHECK_EQ(made_beside_spares(130), 0);
+	CHECK_EQ(created_beside_spares(8), 8);
+	CHECK_EQ(created_beside_spares(128), 64);
+	CHECK_EQ(created_beside_spares(130), 0);
 }
 
 /* The cell of a node goes back to the list of its last delay. */
@@ -450,11 +450,11 @@ static void check_burst(const struct burst_row *row)
 	dispatch_idle();
 	CHECK_EQ(live(), row->kept);
 
-	nr_all = 0;
+	nr_all_calls = 0;
 	arm_burst(NR_BURST - row->armed, 0);
 	while (twheel_hub_armed(hub) > row->armed)
-		CHECK(twheel_hub_dispatch(hub, patience_ns()) > 0);
-	CHECK_EQ(nr_all, NR_BURST - row->armed);
+		CHECK(twheel_hub_dispatch(hub, time_limit_ns()) > 0);
+	CHECK_EQ(nr_all_calls, NR_BURST - row->armed);
 	for (unsigned int i = NR_BURST - row->armed; i < NR_BURST; i++)
 		CHECK(twheel_node_cancel(&burst[i]));
 }
@@ -482,7 +482,7 @@ HUB_TEST(cells_are_ended_and_made_in_callbacks)
 	for (unsigned int i = 0; i < NR_NODES; i++)
 		arm_node(i, 0);
 	dispatch_once(NR_NODES);
-	CHECK_EQ(nr_all, NR_NODES);
+	CHECK_EQ(nr_all_calls, NR_NODES);
 	CHECK_EQ(twheel_hub_armed(hub), 0);
 	dispatch_idle();
 	CHECK_EQ(live(), KEPT_SPARE);
@@ -492,12 +492,12 @@ HUB_TEST(limit_is_free_for_others_after_a_burst)
 {
 	open_limited(NR_BURST - 1);
 	for (unsigned int i = 0; i < 3; i++) {
-		nr_all = 0;
+		nr_all_calls = 0;
 		arm_burst(NR_BURST - 1, 0);
 		twheel_node_init(&burst[NR_BURST - 1], hub, count_call);
 		CHECK_EQ(twheel_node_arm(&burst[NR_BURST - 1], 0), -EAGAIN);
 		dispatch_all();
-		CHECK_EQ(nr_all, NR_BURST - 1);
+		CHECK_EQ(nr_all_calls, NR_BURST - 1);
 		CHECK_EQ(live(), KEPT_SPARE);
 	}
 }
@@ -563,7 +563,7 @@ HUB_TEST(limit_is_reported_and_changes_nothing)
 	CHECK(twheel_node_cancel(&nodes[0]));
 	arm_node(NR_NODES - 1, 0);
 	dispatch_all();
-	CHECK_EQ(nr_all, NR_NODES - 2);
+	CHECK_EQ(nr_all_calls, NR_NODES - 2);
 	CHECK_EQ(nr_calls[NR_NODES - 1], 1);
 }
 
@@ -584,10 +584,10 @@ HUB_TEST(reserved_cells_serve_any_delay)
 }
 
 /* At the limit, a callback takes the cell of the node that is to come again. */
-static void take_its_cell(struct twheel_node *node)
+static void take_last_cell(struct twheel_node *node)
 {
-	only_called(node);
-	if (nr_all > 1)
+	count_only(node);
+	if (nr_all_calls > 1)
 		return;
 	arm_node(2, HOUR);
 	arm_node(3, HOUR);
@@ -597,8 +597,8 @@ static void take_its_cell(struct twheel_node *node)
 HUB_TEST(break_calls_what_it_has_no_cell_for)
 {
 	open_limited(2);
-	nodes[0].fn = take_its_cell;
-	nodes[1].fn = take_its_cell;
+	nodes[0].fn = take_last_cell;
+	nodes[1].fn = take_last_cell;
 	arm_node(0, 0);
 	arm_node(1, 0);
 	dispatch_once(2);
@@ -639,15 +639,15 @@ HUB_TEST(dispatch_waits_as_long_as_it_is_told)
 	arm_node(0, HOUR);
 	CHECK_EQ(twheel_hub_dispatch(hub, 30 * MS), 0);
 	CHECK(now_ns() >= begun + 30 * MS);
-	CHECK(now_ns() < begun + patience_ns());
+	CHECK(now_ns() < begun + time_limit_ns());
 }
 
-static jmp_buf outside;
+static jmp_buf jump_target;
 
-static void leave(struct twheel_node *node)
+static void jump_out(struct twheel_node *node)
 {
 	(void)node;
-	longjmp(outside, 1);
+	longjmp(jump_target, 1);
 }
 
 /* It is forbidden, and what an exception does. The program ends, and says why. */
@@ -660,10 +660,10 @@ HUB_TEST(dispatch_that_a_callback_has_left_is_noticed)
 	if (!pid) {
 		close_hub();
 		open_hub();
-		init_nodes(leave);
+		init_nodes(jump_out);
 		arm_node(0, 0);
 		for (calls = 0; calls < 2; calls++) {
-			if (!setjmp(outside))
+			if (!setjmp(jump_target))
 				twheel_hub_dispatch(hub, TWHEEL_FOREVER);
 		}
 		_exit(0);
@@ -683,7 +683,7 @@ HUB_TEST(signal_ends_a_dispatch_that_waits)
 	CHECK_EQ(twheel_hub_armed(hub), 1);
 	arm_node(0, 0);
 	dispatch_all();
-	CHECK_EQ(nr_all, 1);
+	CHECK_EQ(nr_all_calls, 1);
 }
 
 /* The random tests */
@@ -705,12 +705,12 @@ static int watched_hubs[MODEL_HUBS];
 static __u64 deadlines[MODEL_NODES];
 static unsigned int nr_armed;
 static __u64 seed;
-static unsigned int nr_operations, wanted, depth, nr_cancels, nr_moves, nr_forks;
+static unsigned int nr_operations, wanted_operations, depth, nr_cancels, nr_moves, nr_forks;
 static __u64 latest_ns;
 static bool in_threads;
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void model_set(unsigned int number, __u64 deadline)
+static void model_set_deadline(unsigned int number, __u64 deadline)
 {
 	nr_armed += (deadline != NEVER) - (deadlines[number] != NEVER);
 	deadlines[number] = deadline;
@@ -755,7 +755,7 @@ static void random_arm(unsigned int number)
 		CHECK_EQ(twheel_node_arm(&objects[number]->node, delay), 0);
 	else
 		CHECK_EQ(twheel_node_arm_at(&objects[number]->node, now + delay), 0);
-	model_set(number, now + delay);
+	model_set_deadline(number, now + delay);
 }
 
 static void random_cancel(unsigned int number)
@@ -764,7 +764,7 @@ static void random_cancel(unsigned int number)
 
 	CHECK_EQ(twheel_node_cancel(&objects[number]->node), armed);
 	if (armed)
-		model_set(number, NEVER);
+		model_set_deadline(number, NEVER);
 	nr_cancels += armed;
 }
 
@@ -801,7 +801,7 @@ static void check_overdue(void)
 {
 	__u64 first = first_deadline(), now = now_ns();
 
-	CHECK(now < first || now - first < patience_ns());
+	CHECK(now < first || now - first < time_limit_ns());
 }
 
 static struct twheel_hub *random_hub(void)
@@ -878,9 +878,9 @@ static void object_called(struct twheel_node *node)
 	CHECK(now >= deadlines[number]);
 	if (now - deadlines[number] > latest_ns)
 		latest_ns = now - deadlines[number];
-	model_set(number, NEVER);
+	model_set_deadline(number, NEVER);
 	CHECK(!twheel_node_armed(node));
-	nr_all++;
+	nr_all_calls++;
 	depth++;
 	check_hubs();
 	for (unsigned int i = random_below(&seed, 4); i--;)
@@ -917,26 +917,27 @@ static void random_fork(void)
 /* On a machine with much other work, as many operations as it has time for. */
 static void *random_rounds(void *unused)
 {
-	__u64 end = now_ns() + patience_ns();
+	__u64 end = now_ns() + time_limit_ns();
 	bool over = false;
 
 	while (!over) {
-		pthread_mutex_lock(&one_at_a_time);
+		pthread_mutex_lock(&model_lock);
 		for (unsigned int i = 0; i < 20; i++)
 			random_operation(random_number());
 		random_dispatch();
 		check_hubs();
-		if (!on_the_process_backend() && nr_forks < MODEL_FORKS &&
+		if (!is_process_backend() && nr_forks < MODEL_FORKS &&
 		    !random_below(&seed, 10))
 			random_fork();
-		over = nr_operations >= wanted || (nr_all >= 2000 && now_ns() >= end);
-		pthread_mutex_unlock(&one_at_a_time);
+		over = nr_operations >= wanted_operations ||
+			(nr_all_calls >= 2000 && now_ns() >= end);
+		pthread_mutex_unlock(&model_lock);
 	}
 	return unused;
 }
 
 /* Then only those are left that are an hour away. */
-static void drain(void)
+static void dispatch_all_near(void)
 {
 	while (first_deadline() < now_ns() + HOUR / 2) {
 		for (unsigned int i = 0; i < MODEL_HUBS; i++)
@@ -964,7 +965,7 @@ static void random_stop(void)
 		if (random_below(&seed, 2))
 			random_relocate(i);
 		if (random_below(&seed, 4))
-			model_set(i, NEVER);
+			model_set_deadline(i, NEVER);
 		else
 			random_free(i);
 		if (random_below(&seed, 2))
@@ -1009,19 +1010,19 @@ static void begin_random(unsigned int nr)
 
 	seed = given ? strtoull(given, NULL, 0) : now_ns() | 1;
 	ktap_note("HUB_SEED=%llu", (unsigned long long)seed);
-	wanted = scaled(nr);
+	wanted_operations = scaled(nr);
 	open_hubs();
 }
 
 static void end_random(void)
 {
 	depth = 3;	/* callbacks do not dispatch any more */
-	drain();
+	dispatch_all_near();
 	ktap_note("%u operations: %u moves, %u cancels, %u calls, %u forks, %llu us late at most",
-		  nr_operations, nr_moves, nr_cancels, nr_all, nr_forks,
+		  nr_operations, nr_moves, nr_cancels, nr_all_calls, nr_forks,
 		  (unsigned long long)latest_ns / NSEC_PER_USEC);
-	CHECK(nr_moves > 100 && nr_cancels > 100 && nr_all > 100);
-	CHECK(nr_forks || on_the_process_backend());
+	CHECK(nr_moves > 100 && nr_cancels > 100 && nr_all_calls > 100);
+	CHECK(nr_forks || is_process_backend());
 	depth = 0;
 	/* The first hub is left without a node. */
 	for (unsigned int i = 0; i < MODEL_NODES; i += 2)

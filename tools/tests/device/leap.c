@@ -19,7 +19,7 @@
 #define AHEAD		(1500 * MS)	/* time from the start to the first midnight */
 #define MIDNIGHT	7		/* cookie */
 #define OTHER		8
-#define CROWD		scaled(3000)
+#define NR_BURST	scaled(3000)
 
 static const struct night {
 	const char *name;
@@ -74,13 +74,13 @@ static void set_clock_before_midnight(struct leap *leap)
 	set_leap_status(STA_PLL | STA_INS);
 }
 
-static void arm_crowd(int fd, __u64 when)
+static void arm_burst(int fd, __u64 when)
 {
 	struct twheel_op ops[3000];
 
-	for (__u32 i = 0; i < CROWD; i++)
+	for (__u32 i = 0; i < NR_BURST; i++)
 		ops[i] = op_arm(when, TWHEEL_F_ABS, OTHER);
-	submit(fd, ops, CROWD);
+	submit(fd, ops, NR_BURST);
 }
 
 /* The crowd comes first, as events of one tick come in the order of arming. */
@@ -92,9 +92,9 @@ static int open_night(const struct night *night, __u64 midnight)
 	setup.slots = 32;
 	fd = device_open_setup(O_RDWR | O_NONBLOCK, setup);
 	if (night->crowd)
-		arm_crowd(fd, midnight - MS);
+		arm_burst(fd, midnight - MS);
 	if (night->moved) {
-		struct twheel_cell *cells = map_cells(fd, CROWD + 1);
+		struct twheel_cell *cells = map_cells(fd, NR_BURST + 1);
 		__u64 id = arm_cell(fd, midnight - MS, MIDNIGHT);
 
 		CHECK_EQ(exchange(cells, id, midnight), midnight - MS);
@@ -153,7 +153,7 @@ static void watch(struct leap *leap)
 
 	for (size_t i = 0; i < ARRAY_SIZE(polls); i++)
 		polls[i] = (struct pollfd) { .fd = leap->fds[i], .events = POLLIN };
-	while (left && now_ns() < leap->begun + AHEAD + NSEC_PER_SEC + patience_ns()) {
+	while (left && now_ns() < leap->begun + AHEAD + NSEC_PER_SEC + time_limit_ns()) {
 		CHECK(poll(polls, ARRAY_SIZE(polls), 1000) >= 0);
 		for (size_t i = 0; i < ARRAY_SIZE(polls); i++) {
 			if (polls[i].fd < 0 || !polls[i].revents || !is_midnight(leap, i))
@@ -202,10 +202,10 @@ TEST(midnight_after_a_leap_second_is_not_early)
 {
 	int inserted = 0;
 
-	need_realtime();
-	need_cells();
+	skip_without_realtime();
+	skip_without_cells();
 	/* All use the same part of the wheel. */
-	stay_on_one_cpu();
+	pin_to_one_cpu();
 	for (int i = 0; i < 6 && inserted < 3; i++) {
 		struct leap leap = { 0 };
 

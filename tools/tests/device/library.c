@@ -36,7 +36,7 @@ static void renew_context(void)
 	open_context();
 }
 
-static uint64_t in_ns(uint64_t ns)
+static uint64_t ns_from_now(uint64_t ns)
 {
 	uint64_t now;
 
@@ -96,7 +96,7 @@ static int arm_cell(struct cell cell, uint64_t when)
 
 static int arm_in(struct cell cell, uint64_t ns)
 {
-	return arm_cell(cell, in_ns(ns));
+	return arm_cell(cell, ns_from_now(ns));
 }
 
 static uint64_t word(struct cell cell)
@@ -117,7 +117,7 @@ static void exchange(struct cell cell, uint64_t when)
 
 static void wait_fired(struct cell cell)
 {
-	CHECK_EQ(twheel_wait(cell.ctx, patience_ns()), 1);
+	CHECK_EQ(twheel_wait(cell.ctx, time_limit_ns()), 1);
 	CHECK_EQ(word(cell), TWHEEL_CELL_FIRED);
 }
 
@@ -126,7 +126,7 @@ static struct twheel_event read_one(void)
 {
 	struct twheel_event event;
 
-	CHECK_EQ(twheel_read(ctx, &event, 1, patience_ns()), 1);
+	CHECK_EQ(twheel_read(ctx, &event, 1, time_limit_ns()), 1);
 	return event;
 }
 
@@ -161,9 +161,9 @@ static const struct state {
 };
 
 /* Returns the deadline. */
-static uint64_t bring_to(struct cell cell, const struct state *state)
+static uint64_t enter_state(struct cell cell, const struct state *state)
 {
-	uint64_t when = state->when == HOUR ? in_ns(HOUR) : state->when;
+	uint64_t when = state->when == HOUR ? ns_from_now(HOUR) : state->when;
 
 	twheel_cell_cancel(cell.at);
 	check_nothing_to_read();
@@ -182,18 +182,18 @@ static void check_state(const struct state *state)
 	struct cell cell = create(7);
 	uint64_t when;
 
-	bring_to(cell, state);
+	enter_state(cell, state);
 	CHECK_EQ(arm_in(cell, 2 * HOUR), state->outcome);
 	CHECK_EQ(arm_in(cell, HOUR), 0);
 	CHECK(remaining(cell.id) > HOUR / 2);
 
-	bring_to(cell, state);
+	enter_state(cell, state);
 	CHECK_EQ(twheel_cell_cancel(cell.at), state->outcome);
 	CHECK_EQ(twheel_cell_cancel(cell.at), TWHEEL_IDLE);
 	CHECK_EQ(live(), 1);
 
 	/* The event of what has fired stays. */
-	when = bring_to(cell, state);
+	when = enter_state(cell, state);
 	CHECK_EQ(twheel_cell_cancel_at(cell.at, when - 1), -ENOENT);
 	if (when != TWHEEL_CELL_IDLE)
 		CHECK_EQ(twheel_cell_cancel_at(cell.at, when), state->cancel_at);
@@ -202,12 +202,12 @@ static void check_state(const struct state *state)
 		CHECK_EQ(read_one().expires_ns, when);
 	}
 
-	bring_to(cell, state);
+	enter_state(cell, state);
 	CHECK_EQ(twheel_mod(ctx, cell.id, HOUR, TWHEEL_F_CELL, 9), state->outcome);
 	CHECK_EQ(twheel_mod(ctx, cell.id, 0, TWHEEL_F_CELL, 10), 0);
 	CHECK_EQ(read_one().cookie, 10);
 
-	bring_to(cell, state);
+	enter_state(cell, state);
 	CHECK_EQ(twheel_cancel(ctx, cell.id), state->outcome);
 	CHECK_EQ(live(), 0);
 }
@@ -231,7 +231,7 @@ TEST(deadline_above_int64_max_changes_nothing)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cell = create(7);
-	uint64_t when = in_ns(HOUR);
+	uint64_t when = ns_from_now(HOUR);
 
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
 	CHECK_EQ(arm_cell(cell, (uint64_t)INT64_MAX + 1), -EINVAL);
@@ -266,7 +266,7 @@ TEST(move_is_kicked_only_before_the_look)
 {
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell cell = create(7);
-	uint64_t when = in_ns(HOUR);
+	uint64_t when = ns_from_now(HOUR);
 
 	CHECK_EQ(arm_cell(cell, when), TWHEEL_IDLE);
 	CHECK_EQ(stats().kicks, 1);
@@ -283,7 +283,7 @@ TEST(move_is_kicked_only_before_the_look)
 	CHECK_EQ(twheel_cell_arm_later(&kicks, cell.at, cell.id, when - 2), 0);
 	CHECK_EQ(kicks.nr, 1);
 
-	when = in_ns(5 * NSEC_PER_MSEC);
+	when = ns_from_now(5 * NSEC_PER_MSEC);
 	CHECK_EQ(arm_cell(cell, when), 0);
 	CHECK_EQ(read_one().expires_ns, when);
 	CHECK_EQ(stats().kicks, 3);
@@ -333,7 +333,7 @@ TEST(arm_that_the_kernel_refuses_leaves_the_cell_idle)
 TEST(kick_that_fails_after_a_change_has_succeeded)
 {
 	struct cell cell = create(7);
-	uint64_t when = in_ns(HOUR);
+	uint64_t when = ns_from_now(HOUR);
 
 	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
 	exchange(cell, when);
@@ -343,7 +343,7 @@ TEST(kick_that_fails_after_a_change_has_succeeded)
 	CHECK(!is_armed(cell));
 }
 
-static void *query(void *over)
+static void *query_thread(void *over)
 {
 	struct twheel_op ops[1000];
 
@@ -363,8 +363,8 @@ TEST(kick_of_an_id_that_is_not_given_out_fails)
 
 	CHECK_EQ(twheel_cancel(ctx, cell.id), TWHEEL_IDLE);
 	cell.id += UINT64_C(1) << 32;
-	CHECK_EQ(pthread_create(&thread, NULL, query, &over), 0);
-	for (__u64 end = now_ns() + race_ns(200); now_ns() < end;)
+	CHECK_EQ(pthread_create(&thread, NULL, query_thread, &over), 0);
+	for (__u64 end = now_ns() + race_duration_ns(200); now_ns() < end;)
 		CHECK_EQ(arm_in(cell, HOUR), -ENOENT);
 	SET(over, 1);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -407,7 +407,7 @@ TEST(failed_kicks_of_a_batch_are_undone)
 	struct twheel_kicks kicks = { .ctx = ctx };
 	struct cell good = create(1), ended = create(2), wrong = create(3);
 	struct cell last = create(4);
-	uint64_t when = in_ns(HOUR), id;
+	uint64_t when = ns_from_now(HOUR), id;
 
 	CHECK_EQ(twheel_arm(ctx, HOUR, 0, 0, &id), 0);
 	CHECK_EQ(twheel_cancel(ctx, ended.id), TWHEEL_IDLE);
@@ -450,7 +450,7 @@ TEST(batch_after_stop_is_undone)
 TEST(stop_drops_the_event_of_a_cell_that_was_armed_again)
 {
 	struct cell cell = create(7);
-	uint64_t when = in_ns(HOUR);
+	uint64_t when = ns_from_now(HOUR);
 	struct twheel_event event;
 
 	CHECK_EQ(arm_cell(cell, 0), TWHEEL_IDLE);
@@ -488,7 +488,7 @@ static int mappings(void)
 	char line[300];
 	int nr = 0;
 
-	need_the_device();
+	skip_without_device();
 	CHECK(file);
 	while (fgets(line, sizeof(line), file))
 		nr += !!strstr(line, "/dev/twheel");
@@ -523,7 +523,7 @@ static void check_mapped(uint64_t nr)
 {
 	struct twheel_cell *first, *last;
 
-	need_the_device();
+	skip_without_device();
 	CHECK_EQ(twheel_cell_find(ctx, id_at(0), &first), 0);
 	CHECK_EQ(twheel_cell_find(ctx, id_at(nr - 1), &last), 0);
 	CHECK_EQ(last - first, nr - 1);
@@ -589,7 +589,7 @@ TEST(cells_need_a_descriptor_for_both)
 	struct twheel_cell *at;
 	uint64_t id;
 
-	need_the_device();
+	skip_without_device();
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
 		close_context();
 		CHECK_EQ(twheel_open_fd(device_open(modes[i]), &ctx), 0);
@@ -608,7 +608,7 @@ TEST(handles_share_the_cells_of_a_context)
 	struct cell cell = create(7), same = cell;
 	struct twheel_ctx *other;
 
-	need_the_device();
+	skip_without_device();
 	CHECK_EQ(twheel_open_fd(twheel_fd(ctx), &other), 0);
 	same.ctx = other;
 	CHECK_EQ(twheel_cell_find(other, cell.id, &same.at), 0);
@@ -630,7 +630,7 @@ TEST(parent_finds_the_cells_of_its_child)
 	uint32_t next = 0;
 	pid_t pid;
 
-	need_the_device();
+	skip_without_device();
 	pid = fork_child();
 	if (!pid) {
 		CHECK_EQ(arm_in(create(7), HOUR), TWHEEL_IDLE);
@@ -699,14 +699,14 @@ static struct cell shared[NR_SHARED];
 static uint64_t nr_armed, nr_ended, nr_read;
 static int finished;
 
-static void count(uint64_t *nr, bool more)
+static void count_if(uint64_t *nr, bool more)
 {
 	__atomic_fetch_add(nr, more, __ATOMIC_SEQ_CST);
 }
 
 static void *arm_and_cancel(void *random)
 {
-	uint64_t end = now_ns() + race_ns(1000);
+	uint64_t end = now_ns() + race_duration_ns(1000);
 
 	while (now_ns() < end) {
 		struct cell cell = shared[random_below(random, NR_SHARED)];
@@ -715,8 +715,8 @@ static void *arm_and_cancel(void *random)
 				 twheel_cell_cancel(cell.at);
 
 		CHECK(!arms || ret >= 0);
-		count(&nr_armed, arms);
-		count(&nr_ended, ret == 0 || ret == TWHEEL_WITHDRAWN);
+		count_if(&nr_armed, arms);
+		count_if(&nr_ended, ret == 0 || ret == TWHEEL_WITHDRAWN);
 		if (!random_below(random, 4))
 			sleep_ns(random_below(random, 2 * NSEC_PER_MSEC));
 	}
@@ -751,7 +751,7 @@ TEST(every_arming_of_a_shared_cell_ends_once)
 	CHECK_EQ(pthread_create(&reader, NULL, read_all, NULL), 0);
 	run_threads(arm_and_cancel, random, sizeof(random[0]));
 	for (int i = 0; i < NR_SHARED; i++)
-		count(&nr_ended, twheel_cell_cancel(shared[i].at) != TWHEEL_IDLE);
+		count_if(&nr_ended, twheel_cell_cancel(shared[i].at) != TWHEEL_IDLE);
 	SET(finished, 1);
 	CHECK_EQ(pthread_join(reader, NULL), 0);
 	CHECK_EQ(nr_ended + nr_read, nr_armed);
@@ -793,7 +793,7 @@ TEST(call_for_many_timeouts_lets_others_in)
 		int seen = 0;
 		__u32 now;
 
-		for (__u64 end = now_ns() + patience_ns(); !seen && now_ns() < end;) {
+		for (__u64 end = now_ns() + time_limit_ns(); !seen && now_ns() < end;) {
 			if (!row->arms)
 				submit_arms(&nr);
 			CHECK_EQ(pthread_create(&thread, NULL, row->call, &nr), 0);
@@ -821,8 +821,8 @@ TEST(setup_changes_the_clock_of_now)
 	CHECK_EQ(twheel_configure(ctx, &setup), 0);
 	CHECK_EQ(twheel_get_info(ctx, &info), 0);
 	CHECK_EQ(info.max_timeouts, 5);
-	CHECK(in_ns(0) / NSEC_PER_SEC + 60 > (uint64_t)time(NULL));
-	CHECK_EQ(twheel_arm(ctx, in_ns(HOUR), TWHEEL_F_ABS, 0, &id), 0);
+	CHECK(ns_from_now(0) / NSEC_PER_SEC + 60 > (uint64_t)time(NULL));
+	CHECK_EQ(twheel_arm(ctx, ns_from_now(HOUR), TWHEEL_F_ABS, 0, &id), 0);
 	CHECK(remaining(id) <= HOUR);
 	CHECK_EQ(twheel_configure(ctx, &setup), -EBUSY);
 	CHECK_EQ(arm_in(create(7), 0), TWHEEL_IDLE);
@@ -950,7 +950,7 @@ TEST(handler_ends_each_wait_whatever_its_flags)
 	static const int flags[] = { 0, SA_RESTART };
 
 	/* An event would end a wait that goes on. */
-	CHECK_EQ(twheel_arm(ctx, quick_ns(), 0, 7, NULL), 0);
+	CHECK_EQ(twheel_arm(ctx, max_quick_call_ns(), 0, 7, NULL), 0);
 	for_each_row(row, waits) {
 		for (int i = 0; i < 4; i++) {
 			handle_signal(SIGALRM, flags[i % 2]);
@@ -990,7 +990,7 @@ TEST(reads_need_no_other_call_than_read)
 	};
 	const struct sock_fprog program = { ARRAY_SIZE(filter), filter };
 
-	need_the_device();
+	skip_without_device();
 	CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
 		ktap_skip("no filters of system calls");

@@ -33,25 +33,25 @@ TEST(limit_is_taken_at_open)
 
 /* Under concurrency */
 
-#define CROWD		4
+#define NR_THREADS	4
 
-struct member {
+struct arming_thread {
 	pthread_t thread;
 	int fd;
 	unsigned int armed;
 };
 
 /* Run @work in each member of a crowd. Returns the number of timeouts armed. */
-static unsigned int run_crowd(int fd, void *(*work)(void *))
+static unsigned int run_threads(int fd, void *(*work)(void *))
 {
-	struct member members[CROWD];
+	struct arming_thread members[NR_THREADS];
 	unsigned int armed = 0;
 
-	for (int i = 0; i < CROWD; i++) {
-		members[i] = (struct member) { .fd = fd };
+	for (int i = 0; i < NR_THREADS; i++) {
+		members[i] = (struct arming_thread) { .fd = fd };
 		CHECK_EQ(pthread_create(&members[i].thread, NULL, work, &members[i]), 0);
 	}
-	for (int i = 0; i < CROWD; i++) {
+	for (int i = 0; i < NR_THREADS; i++) {
 		pthread_join(members[i].thread, NULL);
 		armed += members[i].armed;
 	}
@@ -60,11 +60,11 @@ static unsigned int run_crowd(int fd, void *(*work)(void *))
 
 static void *arm_as_often_as_possible(void *arg)
 {
-	struct member *member = arg;
+	struct arming_thread *arming_thread = arg;
 	__u64 id;
 
 	for (int i = 0; i < 500; i++)
-		member->armed += !try_arm(member->fd, HOUR, 0, 0, &id);
+		arming_thread->armed += !try_arm(arming_thread->fd, HOUR, 0, 0, &id);
 	return NULL;
 }
 
@@ -72,27 +72,27 @@ TEST(limit_is_exact_for_a_crowd)
 {
 	int fd = device_open_limited(O_RDWR, 777);
 
-	CHECK_EQ(run_crowd(fd, arm_as_often_as_possible), 777);
+	CHECK_EQ(run_threads(fd, arm_as_often_as_possible), 777);
 	check_counts(fd, 777, 0);
 }
 
 /* Each thread holds at most one place, so none may ever be refused. */
-static void *come_and_go(void *arg)
+static void *arm_and_cancel(void *arg)
 {
-	struct member *member = arg;
+	struct arming_thread *arming_thread = arg;
 
 	for (int i = 0; i < 1000; i++)
-		CHECK_EQ(cancel(member->fd, arm(member->fd, HOUR, 0)), 0);
+		CHECK_EQ(cancel(arming_thread->fd, arm(arming_thread->fd, HOUR, 0)), 0);
 	return NULL;
 }
 
 TEST(place_given_back_is_there_at_once_for_a_crowd)
 {
-	int fd = device_open_limited(O_RDWR, CROWD);
+	int fd = device_open_limited(O_RDWR, NR_THREADS);
 
-	run_crowd(fd, come_and_go);
+	run_threads(fd, arm_and_cancel);
 	check_counts(fd, 0, 0);
-	arm_many(fd, CROWD, HOUR, 0, 0, NULL);
+	arm_many(fd, NR_THREADS, HOUR, 0, 0, NULL);
 	check_full(fd);
 }
 

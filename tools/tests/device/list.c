@@ -142,7 +142,7 @@ struct churn {
 	int stop;
 };
 
-static void *come_and_go(void *arg)
+static void *arm_and_cancel(void *arg)
 {
 	struct churn *churn = arg;
 	__u64 ids[50];
@@ -168,8 +168,8 @@ TEST(list_amid_arms_and_cancels_finds_what_stays)
 		if (i % 2)
 			cancel(churn.fd, arm(churn.fd, HOUR, 2000000));
 	}
-	pthread_create(&churn.thread, NULL, come_and_go, &churn);
-	until = now_ns() + race_ns(500);
+	pthread_create(&churn.thread, NULL, arm_and_cancel, &churn);
+	until = now_ns() + race_duration_ns(500);
 	for (; rounds < 3 || now_ns() < until; rounds++) {
 		__u8 seen[300] = { 0 };
 		__u32 next = 0, nr;
@@ -212,7 +212,7 @@ static __u64 sparse_context(int fd)
 	return id;
 }
 
-static void find_the_only_one(int fd, __u64 id)
+static void list_single_timeout(int fd, __u64 id)
 {
 	struct twheel_list_entry entries[4];
 	__u32 next = 0;
@@ -233,9 +233,9 @@ TEST(list_ends_under_signals)
 
 	handle_signal(SIGALRM, 0);
 	signal_every(1000);
-	until = now_ns() + race_ns(2000);
+	until = now_ns() + race_duration_ns(2000);
 	while (now_ns() < until || PEEK(nr_signals) < 50)
-		find_the_only_one(fd, id);
+		list_single_timeout(fd, id);
 	signal_every(0);
 	ktap_note("%d signals", nr_signals);
 }
@@ -248,9 +248,9 @@ TEST(list_can_be_killed)
 
 	if (!pid) {
 		for (;;)
-			find_the_only_one(fd, id);
+			list_single_timeout(fd, id);
 	}
 	sleep_ns(50 * MS);
 	kill_child(pid);
-	find_the_only_one(fd, id);
+	list_single_timeout(fd, id);
 }

@@ -108,7 +108,7 @@ TEST(mapping_is_never_executable)
 	CHECK(personality(READ_IMPLIES_EXEC) >= 0);
 	cells = map_cells(fd, NR);
 	check_protection_fails(cells, PROT_READ | PROT_EXEC);
-	id = idle_cell(fd, 7);
+	id = create_idle_cell(fd, 7);
 	CHECK_EQ(cell_arm(fd, cells, id, now_ns()), TWHEEL_IDLE);
 	CHECK_EQ(read_cell_event(fd).cookie, 7);
 }
@@ -131,7 +131,7 @@ static void check_largest(int fd)
 	__u32 nr = info(fd).cells, on_their_way = 128 * sysconf(_SC_NPROCESSORS_CONF);
 	struct twheel_cell *cells = map_cells(fd, nr);
 
-	CHECK(nr >= info(fd).max_timeouts + on_their_way + page_of_timeouts());
+	CHECK(nr >= info(fd).max_timeouts + on_their_way + timeouts_per_page());
 	CHECK(try_map(fd, nr * sizeof(*cells) + 1, PROT_READ, MAP_SHARED, 0) == MAP_FAILED);
 	CHECK_EQ(errno, EINVAL);
 	exchange(cells, nr - 1, 7);
@@ -169,7 +169,7 @@ TEST(mappings_show_the_same_cells)
 	unmap_cells(one, NR);
 	CHECK_EQ(word_of(other, id), when + 1);
 	exchange(other, id, when + HOUR);
-	CHECK(state_of(fd, id).expires_ns > HOUR);
+	CHECK(get_state(fd, id).expires_ns > HOUR);
 }
 
 TEST(mapping_can_be_moved_and_cut_but_not_grown)
@@ -188,7 +188,7 @@ TEST(mapping_can_be_moved_and_cut_but_not_grown)
 	CHECK(moved == place);
 	CHECK_EQ(word_of(moved, id), when);
 	exchange(moved, id, now_ns() + 2 * HOUR);
-	CHECK(state_of(fd, id).expires_ns > HOUR);
+	CHECK(get_state(fd, id).expires_ns > HOUR);
 }
 
 /* Lifetime of mappings */
@@ -236,7 +236,7 @@ TEST(mapping_of_a_child_outlives_the_parents)
 	if (!pid) {
 		CHECK_EQ(read(ready[0], &byte, 1), 1);
 		exchange(cells, id, now_ns() + 2 * HOUR);
-		CHECK(state_of(fd, id).expires_ns > HOUR);
+		CHECK(get_state(fd, id).expires_ns > HOUR);
 		close(fd);
 		for (int i = 0; i < NR; i++)
 			exchange(cells, i, i);
@@ -250,7 +250,7 @@ TEST(mapping_of_a_child_outlives_the_parents)
 
 TEST(exit_with_a_mapping_is_clean)
 {
-	need_cells();
+	skip_without_cells();
 	for (int i = 0; i < 20; i++) {
 		pid_t pid = fork_child();
 		int status;
@@ -349,6 +349,6 @@ static void use_up_pages(void)
 /* A fault raises SIGBUS, and an ARM of a cell that needs a page fails. */
 TEST(page_of_cells_beyond_the_limit_of_a_user_is_refused)
 {
-	need_cells();
+	skip_without_cells();
 	with_parameter("max_user_timeouts", 1000, use_up_pages);
 }

@@ -86,13 +86,13 @@ static __s64 lateness_ns(__u64 period, bool worst)
 
 /* Both users */
 
-static void compute(void)
+static void keep_cpu_busy(void)
 {
 	for (;;)
 		SET(shared->done, 1);
 }
 
-static const struct attack none = { .run = compute };
+static const struct attack none = { .run = keep_cpu_busy };
 
 static pid_t start(const struct attack *attack)
 {
@@ -107,7 +107,7 @@ static pid_t start(const struct attack *attack)
 		become_user(USER);
 		if (attack->prepare)
 			attack->prepare();
-		stay_on(last_cpu());
+		pin_to_cpu(last_cpu());
 		SET(shared->ready, 1);
 		attack->run();
 	}
@@ -149,7 +149,7 @@ static bool is_bounded(const struct attack *attack, __s64 *alone)
 }
 
 /* The attack of the test. */
-static struct attack tested;
+static struct attack current_attack;
 
 static void try_attack(void)
 {
@@ -158,9 +158,9 @@ static void try_attack(void)
 	tick_ns = info(device_open(O_RDWR)).tick_ns;
 	shared = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);
-	stay_on(0);
+	pin_to_cpu(0);
 	for (int i = 0; i < TRIES; i++) {
-		if (is_bounded(&tested, &alone))
+		if (is_bounded(&current_attack, &alone))
 			return;
 	}
 	ktap_fail("late in each run");
@@ -179,16 +179,16 @@ static void try_attack_without_migration(void)
 	status = status_of(try_attack);
 	CHECK_EQ(pwrite(fd, "1", 1, 0), 1);
 	close(fd);
-	end_unless_passed(status);
+	exit_unless_passed(status);
 }
 
 static void check_attack(struct attack attack)
 {
-	need_test_machine();
+	skip_outside_test_machine();
 	if (!last_cpu())
 		ktap_skip("one CPU");
-	tested = attack;
-	with_room_for(1300000, try_attack_without_migration);
+	current_attack = attack;
+	with_min_limits(1300000, try_attack_without_migration);
 }
 
 /* Timeouts */
@@ -272,9 +272,9 @@ static void move_cells_for_ever(void)
 
 TEST(moving_cells_of_50_files_delay_no_neighbour)
 {
-	need_cells();
+	skip_without_cells();
 	/* Where a look takes 15 us, 64 of them take a millisecond. */
-	need_speed();
+	skip_if_slow();
 	check_attack((struct attack) {
 		.prepare = make_cells,
 		.run = move_cells_for_ever,
@@ -290,7 +290,7 @@ static void make_watchers(void)
 {
 	watched = device_open(O_RDWR);
 	for (__u32 i = scaled(60000); i; i--)
-		epoll_on(watched, EPOLLIN);
+		epoll_create_for(watched, EPOLLIN);
 	arm_when_due(watched);
 }
 
@@ -363,7 +363,7 @@ static void read_fdinfo_for_ever(void)
 
 TEST(fdinfo_of_1000000_cells_delays_no_neighbour)
 {
-	need_cells();
+	skip_without_cells();
 	check_attack((struct attack) {
 		.prepare = make_1000000_cells,
 		.run = read_fdinfo_for_ever,
@@ -382,7 +382,7 @@ static void close_the_file(void)
 {
 	__u64 begin;
 
-	stay_on(0);
+	pin_to_cpu(0);
 	sleep_ns(20 * MS);
 	begin = now_ns();
 	close(large);

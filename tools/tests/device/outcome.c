@@ -48,7 +48,7 @@ static const struct row {
 	{ "MOD of an event to now", FIRED, TWHEEL_OP_MOD, 0, TWHEEL_WITHDRAWN, true },
 };
 
-static int carry_out(int fd, const struct row *row, __u64 id)
+static int run_operation(int fd, const struct row *row, __u64 id)
 {
 	if (row->opcode == TWHEEL_OP_CANCEL)
 		return cancel(fd, id);
@@ -61,7 +61,7 @@ static int carry_out(int fd, const struct row *row, __u64 id)
 static void check_state(int fd, const struct row *row, __u64 id, __u64 cookie)
 {
 	__u64 remaining = row->expires_ns ?: row->delay;
-	struct twheel_op state = state_of(fd, id);
+	struct twheel_op state = get_state(fd, id);
 
 	CHECK_EQ(state.id, id);
 	CHECK_EQ(state.cookie, cookie);
@@ -102,7 +102,7 @@ static void check_outcome(const struct row *row, __u64 which)
 	for (int i = 0; i < 3; i++)
 		ids[i] = row->delay == FIRED ? arm_fired(fd, i) : arm(fd, row->delay, i);
 	id = ids[which];
-	result = carry_out(fd, row, id);
+	result = run_operation(fd, row, id);
 	CHECK(result == row->result || (row->delay == SOON && result == TWHEEL_WITHDRAWN));
 	if (lives || (row->delay == FIRED && row->opcode == TWHEEL_OP_GET))
 		check_state(fd, row, id, cookie);

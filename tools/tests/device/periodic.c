@@ -19,7 +19,7 @@ struct series {
 	__u64 count;
 };
 
-static void follow(struct series *series, const struct twheel_event *event)
+static void add_event(struct series *series, const struct twheel_event *event)
 {
 	__u64 before = series->first_ns + series->count * series->interval_ns;
 
@@ -84,7 +84,7 @@ static __u64 due_by(const struct row *row, const struct series *series, __u64 no
 static void check_left(int fd, const struct row *row, const struct series *series)
 {
 	__u64 next = series->first_ns + series->count * series->interval_ns;
-	struct twheel_op state = state_of(fd, series->id);
+	struct twheel_op state = get_state(fd, series->id);
 
 	CHECK_EQ(state.interval_ns, row->interval_ns);
 	CHECK_EQ(state.repeat, row->repeat ? row->repeat - series->count : 0);
@@ -92,11 +92,11 @@ static void check_left(int fd, const struct row *row, const struct series *serie
 	if (state.expires_ns)
 		CHECK(now_ns() + state.expires_ns >= next);
 	if (info(fd).ready)
-		CHECK_EQ(state_of(fd, series->id).expires_ns, 0);
+		CHECK_EQ(get_state(fd, series->id).expires_ns, 0);
 }
 
 /* However many deadlines were missed, there is one event, whose count grows. */
-static bool read_of_series(int fd, const struct row *row, struct series *series, __u64 *last)
+static bool read_series_event(int fd, const struct row *row, struct series *series, __u64 *last)
 {
 	__u64 tick_ns = info(fd).tick_ns, before;
 	struct twheel_event events[4];
@@ -109,7 +109,7 @@ static bool read_of_series(int fd, const struct row *row, struct series *series,
 	check_left(fd, row, series);
 	before = now_ns();
 	CHECK_EQ(read_events(fd, events, ARRAY_SIZE(events)), 1);
-	follow(series, &events[0]);
+	add_event(series, &events[0]);
 	CHECK(series->count >= due_by(row, series, before));
 	CHECK(series->count <= due_by(row, series, now_ns()));
 	CHECK_EQ(events[0].cookie, 7);
@@ -126,7 +126,7 @@ TEST(each_deadline_is_counted_once)
 		struct series series = arm_series(fd, row->delay_ns, row->interval_ns, row->repeat);
 		__u64 last = 0;
 
-		while (!read_of_series(fd, row, &series, &last)) {
+		while (!read_series_event(fd, row, &series, &last)) {
 			if (++reads == row->reads)
 				break;
 		}
@@ -154,7 +154,7 @@ TEST(fixed_delay_counts_from_the_read)
 		struct twheel_event event;
 		__u64 before;
 
-		CHECK_EQ(state_of(fd, id).repeat, 5 - i);
+		CHECK_EQ(get_state(fd, id).repeat, 5 - i);
 		wait_ready(fd, 1);
 		sleep_ns(i % 2 * 50 * MS);
 		before = now_ns();
@@ -165,7 +165,7 @@ TEST(fixed_delay_counts_from_the_read)
 		CHECK(event.expires_ns <= last);
 		CHECK(event.fired_ns >= event.expires_ns);
 		if (i < 4)
-			CHECK(state_of(fd, id).expires_ns <= 30 * MS);
+			CHECK(get_state(fd, id).expires_ns <= 30 * MS);
 		first = before + 30 * MS;
 		last = now_ns() + 30 * MS;
 	}

@@ -47,14 +47,14 @@ static void check_ready(int fd, int level, int ready, int ms)
 		CHECK_EQ(poll_all(fd, ms), ready ? READY : 0);
 		CHECK_EQ(select_read(fd, 0), ready);
 		CHECK_EQ(epoll_once(level, ms), ready);
-		CHECK_EQ(epoll_once(epoll_on(fd, EPOLLIN), 0), ready);
-		CHECK_EQ(epoll_once(epoll_on(fd, EPOLLIN | EPOLLET), 0), ready);
+		CHECK_EQ(epoll_once(epoll_create_for(fd, EPOLLIN), 0), ready);
+		CHECK_EQ(epoll_once(epoll_create_for(fd, EPOLLIN | EPOLLET), 0), ready);
 	}
 }
 
 TEST(file_is_ready_while_an_event_is_unread)
 {
-	int fd = device_open(O_RDWR), level = epoll_on(fd, EPOLLIN);
+	int fd = device_open(O_RDWR), level = epoll_create_for(fd, EPOLLIN);
 
 	check_ready(fd, level, 0, 0);
 	arm(fd, HOUR, 7);
@@ -76,12 +76,12 @@ static int wait_by_poll(int fd)
 
 static int wait_by_select(int fd)
 {
-	return select_read(fd, patience_ns() / NSEC_PER_SEC);
+	return select_read(fd, time_limit_ns() / NSEC_PER_SEC);
 }
 
 static int wait_by_epoll(int fd)
 {
-	return epoll_once(epoll_on(fd, EPOLLIN), LONG_MS);
+	return epoll_once(epoll_create_for(fd, EPOLLIN), LONG_MS);
 }
 
 static const struct way {
@@ -127,7 +127,7 @@ TEST(poll_wakes_all_who_wait)
 /* An event is reported once. In turn, it is read and withdrawn. */
 TEST(epoll_edge_reports_again_when_the_queue_was_empty)
 {
-	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
+	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_create_for(fd, EPOLLIN | EPOLLET);
 
 	for (int i = 0; i < 20; i++) {
 		__u64 id = arm(fd, 0, i);
@@ -146,7 +146,7 @@ TEST(epoll_edge_reports_again_when_the_queue_was_empty)
 TEST(epoll_edge_loses_no_event_of_many)
 {
 	const int nr = 5000;
-	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_on(fd, EPOLLIN | EPOLLET);
+	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_create_for(fd, EPOLLIN | EPOLLET);
 	struct twheel_event events[64];
 	int got = 0;
 
@@ -170,7 +170,7 @@ TEST(epoll_edge_reports_each_event_that_is_added)
 
 	arm_fired(fd, 0);
 	for (int i = 0; i < nr; i++) {
-		sets[i] = epoll_on(fd, EPOLLIN | EPOLLET);
+		sets[i] = epoll_create_for(fd, EPOLLIN | EPOLLET);
 		CHECK_EQ(epoll_once(sets[i], LONG_MS), 1);
 		if (i != few && i != nr - 1)
 			continue;
@@ -184,7 +184,7 @@ TEST(epoll_edge_reports_each_event_that_is_added)
 
 TEST(close_of_a_polled_descriptor_is_clean)
 {
-	int fd = device_open(O_RDWR), epoll = epoll_on(fd, EPOLLIN);
+	int fd = device_open(O_RDWR), epoll = epoll_create_for(fd, EPOLLIN);
 
 	arm(fd, NSEC_PER_MSEC, 0);
 	close(fd);

@@ -32,7 +32,7 @@ static __u64 arm_due_at_once(int fd, struct twheel_op *ops)
 {
 	__u64 when = now_ns() + 4 * NSEC_PER_MSEC;
 
-	stay_on(0);
+	pin_to_cpu(0);
 	for (int i = 0; i < DUE; i++) {
 		ops[i] = op_arm(when, TWHEEL_F_ABS, i);
 		if (is_far(&ops[i]))
@@ -46,7 +46,7 @@ static __u64 arm_due_at_once(int fd, struct twheel_op *ops)
 		ops[i] = *other;
 		*other = op;
 	}
-	stay_on(last_cpu() > 0);
+	pin_to_cpu(last_cpu() > 0);
 	return when;
 }
 
@@ -85,7 +85,7 @@ static void check_each_fires_once(int fd, __u64 when)
 }
 
 /* @later is a deadline for MOD. ARM makes an idle cell. */
-static struct twheel_op op_amid_expiry(__u32 opcode, const struct twheel_op *arming, __u64 later)
+static struct twheel_op op_during_expiry(__u32 opcode, const struct twheel_op *arming, __u64 later)
 {
 	switch (opcode) {
 	case TWHEEL_OP_ARM:
@@ -100,8 +100,8 @@ static struct twheel_op op_amid_expiry(__u32 opcode, const struct twheel_op *arm
 }
 
 /* Check the result of @op, which @first, or none, precedes for the same timeout. */
-static void check_amid_expiry(const struct twheel_op *op, __u32 first,
-			      const struct twheel_op *arming)
+static void check_during_expiry(const struct twheel_op *op, __u32 first,
+				const struct twheel_op *arming)
 {
 	bool may_fire = !is_far(arming) || first == TWHEEL_OP_MOD;
 	bool withdraws = op->opcode == TWHEEL_OP_MOD || op->opcode == TWHEEL_OP_CANCEL;
@@ -119,11 +119,11 @@ static void check_amid_expiry(const struct twheel_op *op, __u32 first,
  * room for more. A timeout that is cancelled on its way to the sink keeps its record for a while,
  * but not its place.
  */
-static void operate_amid_expiry(__u32 first, __u32 second)
+static void operate_during_expiry(__u32 first, __u32 second)
 {
 	const __u32 limit = 7 * CELLS_PER_PAGE, each = second ? 2 : 1;
 	int fd = device_open_limited(O_RDWR | O_NONBLOCK, limit), rounds = 0;
-	__u64 seed = now_ns(), until = seed + race_ns(1000), withdrawn = 0;
+	__u64 seed = now_ns(), until = seed + race_duration_ns(1000), withdrawn = 0;
 	struct twheel_op due[DUE], ops[2 * DUE];
 
 	arm_many(fd, limit - DUE, HOUR, 0, 0, NULL);
@@ -132,14 +132,14 @@ static void operate_amid_expiry(__u32 first, __u32 second)
 		__u32 cells = 0;
 
 		for (int i = 0; i < DUE; i++) {
-			ops[each * i] = op_amid_expiry(first, &due[i], second ? 0 : later);
+			ops[each * i] = op_during_expiry(first, &due[i], second ? 0 : later);
 			if (second)
-				ops[2 * i + 1] = op_amid_expiry(second, &due[i], later);
+				ops[2 * i + 1] = op_during_expiry(second, &due[i], later);
 		}
 		wait_expiring(fd, when, &seed);
 		submit(fd, ops, each * DUE);
 		for (__u32 i = 0; i < each * DUE; i++) {
-			check_amid_expiry(&ops[i], i % each ? first : 0, &due[i / each]);
+			check_during_expiry(&ops[i], i % each ? first : 0, &due[i / each]);
 			if (ops[i].opcode == TWHEEL_OP_CANCEL)
 				withdrawn += ops[i].result;
 			if (ops[i].opcode == TWHEEL_OP_ARM)
@@ -165,28 +165,28 @@ static void operate_amid_expiry(__u32 first, __u32 second)
 
 TEST(mod_while_a_batch_expires_makes_one_event_each)
 {
-	operate_amid_expiry(TWHEEL_OP_MOD, 0);
+	operate_during_expiry(TWHEEL_OP_MOD, 0);
 }
 
 TEST(cancel_while_a_batch_expires_leaves_no_event)
 {
-	operate_amid_expiry(TWHEEL_OP_CANCEL, 0);
+	operate_during_expiry(TWHEEL_OP_CANCEL, 0);
 }
 
 TEST(cancel_after_mod_while_a_batch_expires_leaves_no_trace)
 {
-	operate_amid_expiry(TWHEEL_OP_MOD, TWHEEL_OP_CANCEL);
+	operate_during_expiry(TWHEEL_OP_MOD, TWHEEL_OP_CANCEL);
 }
 
 TEST(cells_take_places_of_timeouts_that_expire)
 {
-	need_cells();
-	operate_amid_expiry(TWHEEL_OP_CANCEL, TWHEEL_OP_ARM);
+	skip_without_cells();
+	operate_during_expiry(TWHEEL_OP_CANCEL, TWHEEL_OP_ARM);
 }
 
 TEST(get_while_a_batch_expires_finds_all)
 {
-	operate_amid_expiry(TWHEEL_OP_GET, TWHEEL_OP_CANCEL);
+	operate_during_expiry(TWHEEL_OP_GET, TWHEEL_OP_CANCEL);
 }
 
 /* Close */
@@ -207,7 +207,7 @@ static __u64 kill_child(pid_t pid)
 
 /* Memory that is mapped and unmapped during a system call */
 
-struct flicker {
+struct toggled_pages {
 	pthread_t thread;
 	void *view;		/* two pages, which are protected repeatedly */
 	void *stable;		/* the same memory, always mapped */
@@ -215,9 +215,9 @@ struct flicker {
 	int stop;
 };
 
-static void *run_flicker(void *arg)
+static void *toggle_pages(void *arg)
 {
-	struct flicker *f = arg;
+	struct toggled_pages *f = arg;
 	__u64 seed = now_ns();
 
 	while (!PEEK(f->stop)) {
@@ -237,11 +237,11 @@ static void *run_flicker(void *arg)
 	return NULL;
 }
 
-static void map_flicker(struct flicker *f)
+static void map_toggled_pages(struct toggled_pages *f)
 {
 	int memory = memfd_create("flicker", 0);
 
-	*f = (struct flicker) { 0 };
+	*f = (struct toggled_pages) { 0 };
 	CHECK(memory >= 0);
 	CHECK_EQ(ftruncate(memory, 2 * page_size()), 0);
 	f->view = mmap(NULL, 2 * page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -249,21 +249,22 @@ static void map_flicker(struct flicker *f)
 	CHECK(f->view != MAP_FAILED && f->stable != MAP_FAILED);
 }
 
-static void start_flicker(struct flicker *f, bool first_only)
+static void start_toggling(struct toggled_pages *f, bool first_only)
 {
-	map_flicker(f);
+	map_toggled_pages(f);
 	f->first_only = first_only;
-	CHECK_EQ(pthread_create(&f->thread, NULL, run_flicker, f), 0);
+	CHECK_EQ(pthread_create(&f->thread, NULL, toggle_pages, f), 0);
 }
 
-static void stop_flicker(struct flicker *f)
+static void stop_toggling(struct toggled_pages *f)
 {
 	SET(f->stop, 1);
 	pthread_join(f->thread, NULL);
 }
 
 /* Read at most seven records across the page boundary. Returns their number. */
-static int read_into_flicker(int fd, const struct flicker *f, size_t offset, __u8 *seen, int nr)
+static int read_into_toggled_pages(int fd, const struct toggled_pages *f, size_t offset, __u8 *seen,
+				   int nr)
 {
 	int ret = read_events(fd, f->view + offset, 7);
 
@@ -282,10 +283,10 @@ static int read_into_flicker(int fd, const struct flicker *f, size_t offset, __u
 TEST(read_into_memory_that_comes_and_goes_loses_nothing)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), short_reads = 0;
-	__u64 until = now_ns() + race_ns(700), seed = until;
-	struct flicker f;
+	__u64 until = now_ns() + race_duration_ns(700), seed = until;
+	struct toggled_pages f;
 
-	start_flicker(&f, false);
+	start_toggling(&f, false);
 	while (now_ns() < until) {
 		__u8 seen[300] = { 0 };
 		const int nr = ARRAY_SIZE(seen);
@@ -294,14 +295,14 @@ TEST(read_into_memory_that_comes_and_goes_loses_nothing)
 		wait_ready(fd, nr);
 		for (int got = 0; got < nr; ) {
 			size_t offset = page_size() - random_below(&seed, 400);
-			int ret = read_into_flicker(fd, &f, offset, seen, nr);
+			int ret = read_into_toggled_pages(fd, &f, offset, seen, nr);
 
 			got += ret;
 			short_reads += ret < 7;
 			CHECK_EQ(info(fd).ready, nr - got);
 		}
 	}
-	stop_flicker(&f);
+	stop_toggling(&f);
 	check_no_event(fd);
 	ktap_note("%d short reads", short_reads);
 }
@@ -313,10 +314,10 @@ TEST(read_into_memory_that_comes_and_goes_loses_nothing)
 TEST(submit_in_memory_that_comes_and_goes_keeps_the_state_whole)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), faults = 0, rounds = 0;
-	__u64 until = now_ns() + race_ns(1000), tried = 0, known = 0;
-	struct flicker f;
+	__u64 until = now_ns() + race_duration_ns(1000), tried = 0, known = 0;
+	struct toggled_pages f;
 
-	start_flicker(&f, false);
+	start_toggling(&f, false);
 	while (now_ns() < until) {
 		struct twheel_op *ops = f.stable;
 		__u32 nr = 2 * page_size() / sizeof(*ops), done;
@@ -342,17 +343,17 @@ TEST(submit_in_memory_that_comes_and_goes_keeps_the_state_whole)
 		CHECK_EQ(info(fd).live, known);
 		CHECK(known <= tried);
 	}
-	stop_flicker(&f);
+	stop_toggling(&f);
 	ktap_note("%d calls, %d failed, %llu tried, %llu known", rounds, faults, tried, known);
 }
 
 TEST(arm_in_memory_that_comes_and_goes_leaves_no_unknown_timeout)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), faults = 0, known = 0;
-	__u64 until = now_ns() + race_ns(1000);
-	struct flicker f;
+	__u64 until = now_ns() + race_duration_ns(1000);
+	struct toggled_pages f;
 
-	start_flicker(&f, false);
+	start_toggling(&f, false);
 	while (now_ns() < until) {
 		struct twheel_op *op = f.stable;
 
@@ -365,7 +366,7 @@ TEST(arm_in_memory_that_comes_and_goes_leaves_no_unknown_timeout)
 		}
 		CHECK_EQ(info(fd).live, known);
 	}
-	stop_flicker(&f);
+	stop_toggling(&f);
 	ktap_note("%llu undone, %d failed, %d known",
 		  (unsigned long long)file_stats(fd).cancelled, faults, known);
 }
@@ -375,7 +376,7 @@ TEST(arm_in_memory_that_comes_and_goes_leaves_no_unknown_timeout)
  * not. All entries on the second page are neighbours in a batch.
  */
 
-#define LOST		(-12345)	/* the result was not written */
+#define NOT_WRITTEN	(-12345)	/* the result was not written */
 #define ACROSS		40		/* entries, most of them on the second page */
 #define BEFORE		8		/* entries on the first page or across the boundary */
 #define OFFSET		(page_size() - BEFORE * sizeof(struct twheel_op) + 8)
@@ -385,7 +386,7 @@ TEST(arm_in_memory_that_comes_and_goes_leaves_no_unknown_timeout)
  * only afterwards that they had fired. No other result is written before. Returns the number that
  * was withdrawn.
  */
-static __u64 cancel_behind_a_page(int fd, struct flicker *f, const __u64 *ids, bool fired)
+static __u64 cancel_behind_a_page(int fd, struct toggled_pages *f, const __u64 *ids, bool fired)
 {
 	const struct twheel_op *ops = f->stable + OFFSET;
 	__u64 before = file_stats(fd).withdrawn, withdrawn;
@@ -397,7 +398,7 @@ static __u64 cancel_behind_a_page(int fd, struct flicker *f, const __u64 *ids, b
 	CHECK(!fired || withdrawn == done);
 	for (__u32 i = 0; i < done; i++) {
 		if (i < BEFORE)
-			unknown += ops[i].result == LOST;
+			unknown += ops[i].result == NOT_WRITTEN;
 		else
 			CHECK(ops[i].result == TWHEEL_WITHDRAWN || (!fired && !ops[i].result));
 		told += ops[i].result == TWHEEL_WITHDRAWN;
@@ -412,27 +413,27 @@ static __u64 cancel_behind_a_page(int fd, struct flicker *f, const __u64 *ids, b
 static void cancel_behind_pages(bool fired)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK), withdrawn = 0, rounds = 0;
-	__u64 until = now_ns() + race_ns(2000), seed = until, ids[DUE];
-	struct flicker f;
+	__u64 until = now_ns() + race_duration_ns(2000), seed = until, ids[DUE];
+	struct toggled_pages f;
 
-	start_flicker(&f, true);
+	start_toggling(&f, true);
 	for (; now_ns() < until; rounds++) {
 		struct twheel_op *ops = f.stable + OFFSET;
 		__u32 first = fired ? 0 : 128 * (1 + random_below(&seed, 9));
 
-		stay_on(0);
+		pin_to_cpu(0);
 		arm_many(fd, fired ? ACROSS : DUE, fired ? 0 : 4 * NSEC_PER_MSEC, 0, 0, ids);
-		stay_on(last_cpu() > 0);
+		pin_to_cpu(last_cpu() > 0);
 		for (int i = 0; i < ACROSS; i++) {
 			ops[i] = op_cancel(ids[first + i]);
-			ops[i].result = LOST;
+			ops[i].result = NOT_WRITTEN;
 		}
 		while (info(fd).ready < (fired ? ACROSS : first))
 			;
 		withdrawn += cancel_behind_a_page(fd, &f, ids + first, fired);
 		cancel_all(fd);
 	}
-	stop_flicker(&f);
+	stop_toggling(&f);
 	ktap_note("%d rounds, %d withdrawn", rounds, withdrawn);
 }
 
@@ -447,25 +448,25 @@ TEST(cancels_amid_expiry_are_reported_behind_a_page_that_is_gone)
 }
 
 /* Drop the pages of @view repeatedly; each access brings them back. */
-static void *run_dropping(void *arg)
+static void *drop_pages(void *arg)
 {
-	struct flicker *f = arg;
+	struct toggled_pages *f = arg;
 
 	for (;;)
 		madvise(f->view, 2 * page_size(), MADV_DONTNEED);
 	return NULL;
 }
 
-static void arm_where_pages_vanish(void)
+static void arm_while_pages_are_dropped(void)
 {
 	const struct twheel_op request = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDWR);
-	struct flicker f;
+	struct toggled_pages f;
 	pthread_t threads[2];
 
-	map_flicker(&f);
+	map_toggled_pages(&f);
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
-		pthread_create(&threads[i], NULL, run_dropping, &f);
+		pthread_create(&threads[i], NULL, drop_pages, &f);
 	for (__u32 armed = 0; ; armed++) {
 		struct twheel_op *op = f.stable;
 
@@ -485,8 +486,8 @@ TEST(arm_in_memory_that_vanishes_can_be_killed)
 		pid_t pid = fork_child();
 
 		if (!pid)
-			arm_where_pages_vanish();
+			arm_while_pages_are_dropped();
 		sleep_ns((50 + round) * NSEC_PER_MSEC);
-		CHECK(kill_child(pid) < quick_ns());
+		CHECK(kill_child(pid) < max_quick_call_ns());
 	}
 }

@@ -249,13 +249,13 @@ TEST(read_goes_on_when_its_descriptor_is_closed)
 
 /* Wakeups */
 
-#define CROWD		128		/* readers, and events of a burst */
-#define MOST		1000000		/* cookies are lower */
+#define NR_READERS	128		/* readers, and events of a burst */
+#define MAX_COOKIE	1000000		/* cookies are lower */
 
 /* How often an event with this cookie was read. */
-static __u8 seen[MOST];
+static __u8 seen[MAX_COOKIE];
 
-struct crowd {
+struct reading_thread {
 	pthread_t thread;
 	int fd;
 	int room;			/* room of the buffer, in events */
@@ -264,10 +264,10 @@ struct crowd {
 	int waiting;
 };
 
-static void *read_in_a_crowd(void *arg)
+static void *reading_thread(void *arg)
 {
-	struct crowd *member = arg;
-	struct twheel_event events[CROWD];
+	struct reading_thread *member = arg;
+	struct twheel_event events[NR_READERS];
 
 	SET(member->waiting, 1);
 	while (member->got < member->limit) {
@@ -276,7 +276,7 @@ static void *read_in_a_crowd(void *arg)
 		CHECK(nr > 0);
 		for (int i = 0; i < nr; i++) {
 			check_event(&events[i]);
-			CHECK(events[i].cookie < MOST);
+			CHECK(events[i].cookie < MAX_COOKIE);
 			__atomic_add_fetch(&seen[events[i].cookie], 1, __ATOMIC_RELAXED);
 		}
 		SET(member->got, member->got + nr);
@@ -285,22 +285,22 @@ static void *read_in_a_crowd(void *arg)
 }
 
 /* On return, all readers are asleep. */
-static void start_crowd(struct crowd *crowd, int nr, int fd, int room, int limit)
+static void start_reading_threads(struct reading_thread *crowd, int nr, int fd, int room, int limit)
 {
 	for (int i = 0; i < nr; i++) {
 		pthread_attr_t attr;
 
-		crowd[i] = (struct crowd) { .fd = fd, .room = room, .limit = limit };
+		crowd[i] = (struct reading_thread) { .fd = fd, .room = room, .limit = limit };
 		pthread_attr_init(&attr);
 		pthread_attr_setstacksize(&attr, 128 * 1024);
-		CHECK_EQ(pthread_create(&crowd[i].thread, &attr, read_in_a_crowd, &crowd[i]), 0);
+		CHECK_EQ(pthread_create(&crowd[i].thread, &attr, reading_thread, &crowd[i]), 0);
 	}
 	for (int i = 0; i < nr; i++)
 		WAIT_FOR(PEEK(crowd[i].waiting));
 	sleep_ns(200 * NSEC_PER_MSEC);
 }
 
-static int got_by(struct crowd *crowd, int nr)
+static int nr_read_by(struct reading_thread *crowd, int nr)
 {
 	int got = 0;
 
@@ -309,9 +309,9 @@ static int got_by(struct crowd *crowd, int nr)
 	return got;
 }
 
-static void wait_got(struct crowd *crowd, int nr, int got)
+static void wait_nr_read(struct reading_thread *crowd, int nr, int got)
 {
-	WAIT_FOR(got_by(crowd, nr) >= got);
+	WAIT_FOR(nr_read_by(crowd, nr) >= got);
 }
 
 /* Number of times that a thread, but not the main one, has gone to sleep. */
@@ -331,19 +331,19 @@ static int sleeps_of_other(pid_t tid)
 /* Events of one tick come in one batch unless the wheel's thread is preempted. */
 static void burst(int fd)
 {
-	arm_many(fd, CROWD, 30 * NSEC_PER_MSEC, 0, 0, NULL);
+	arm_many(fd, NR_READERS, 30 * NSEC_PER_MSEC, 0, 0, NULL);
 }
 
 TEST(burst_wakes_no_more_readers_than_it_takes)
 {
-	static struct crowd crowd[CROWD];
-	int fd = device_open(O_RDWR), before, woken, fewest = CROWD;
+	static struct reading_thread crowd[NR_READERS];
+	int fd = device_open(O_RDWR), before, woken, fewest = NR_READERS;
 
-	start_crowd(crowd, CROWD, fd, CROWD, INT_MAX);
+	start_reading_threads(crowd, NR_READERS, fd, NR_READERS, INT_MAX);
 	for (int i = 1; i <= (is_slow() ? 2 : 5); i++) {
 		before = sum_over_tasks(sleeps_of_other);
 		burst(fd);
-		wait_got(crowd, CROWD, i * CROWD);
+		wait_nr_read(crowd, NR_READERS, i * NR_READERS);
 		sleep_ns(50 * NSEC_PER_MSEC);
 		woken = sum_over_tasks(sleeps_of_other) - before;
 		ktap_note("%d readers woken", woken);
@@ -356,15 +356,15 @@ TEST(burst_wakes_no_more_readers_than_it_takes)
 /* Each reader takes one event and ends, and must wake the next reader. */
 TEST(readers_with_room_for_one_share_a_burst)
 {
-	static struct crowd crowd[CROWD];
+	static struct reading_thread crowd[NR_READERS];
 
 	for (int round = 0; round < (is_short() ? 3 : 10); round++) {
 		int fd = device_open(O_RDWR);
 
-		start_crowd(crowd, CROWD, fd, 1, 1);
+		start_reading_threads(crowd, NR_READERS, fd, 1, 1);
 		burst(fd);
-		wait_got(crowd, CROWD, CROWD);
-		for (int i = 0; i < CROWD; i++)
+		wait_nr_read(crowd, NR_READERS, NR_READERS);
+		for (int i = 0; i < NR_READERS; i++)
 			pthread_join(crowd[i].thread, NULL);
 		CHECK_EQ(info(fd).live, 0);
 		close(fd);
@@ -374,14 +374,14 @@ TEST(readers_with_room_for_one_share_a_burst)
 /* With buffers of all sizes and overlapping bursts, no event stays until the next one. */
 TEST(readers_get_each_event_once)
 {
-	static struct crowd crowd[16];
+	static struct reading_thread crowd[16];
 	int fd = device_open(O_RDWR), sent = 0;
 	__u64 until, seed = now_ns();
 
 	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++)
-		start_crowd(&crowd[i], 1, fd, 1 + i % 5, INT_MAX);
-	until = now_ns() + race_ns(2000);
-	while (now_ns() < until && sent < MOST - 3 * (int)ARRAY_SIZE(crowd)) {
+		start_reading_threads(&crowd[i], 1, fd, 1 + i % 5, INT_MAX);
+	until = now_ns() + race_duration_ns(2000);
+	while (now_ns() < until && sent < MAX_COOKIE - 3 * (int)ARRAY_SIZE(crowd)) {
 		int nr = 1 + random_below(&seed, 3 * ARRAY_SIZE(crowd));
 
 		arm_many(fd, nr, random_below(&seed, NSEC_PER_MSEC), 0, sent, NULL);
@@ -389,9 +389,9 @@ TEST(readers_get_each_event_once)
 		if (random_below(&seed, 2))
 			sleep_ns(random_below(&seed, 2 * NSEC_PER_MSEC));
 		if (!random_below(&seed, 8))
-			wait_got(crowd, ARRAY_SIZE(crowd), sent);
+			wait_nr_read(crowd, ARRAY_SIZE(crowd), sent);
 	}
-	wait_got(crowd, ARRAY_SIZE(crowd), sent);
+	wait_nr_read(crowd, ARRAY_SIZE(crowd), sent);
 	CHECK_EQ(info(fd).live, 0);
 	for (int i = 0; i < sent; i++)
 		CHECK_EQ(seen[i], 1);
@@ -428,7 +428,7 @@ TEST(read_ends_at_a_signal_unless_it_restarts)
 
 static void *read_unless_interrupted(void *arg)
 {
-	struct crowd *member = arg;
+	struct reading_thread *member = arg;
 	struct twheel_event event;
 	int nr;
 
@@ -445,16 +445,16 @@ static void *read_unless_interrupted(void *arg)
  */
 TEST(event_of_an_interrupted_reader_goes_to_the_next)
 {
-	__u64 until = now_ns() + race_ns(2000), seed = until, signal_ns;
+	__u64 until = now_ns() + race_duration_ns(2000), seed = until, signal_ns;
 	int rounds = 0, interrupted = 0;
 
 	handle_signal(SIGUSR1, 0);
 	for (; now_ns() < until; rounds++) {
-		static struct crowd crowd[4], last;
+		static struct reading_thread crowd[4], last;
 		int fd = device_open(O_RDWR);
 
 		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
-			crowd[i] = (struct crowd) { .fd = fd };
+			crowd[i] = (struct reading_thread) { .fd = fd };
 			pthread_create(&crowd[i].thread, NULL, read_unless_interrupted, &crowd[i]);
 		}
 		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
@@ -463,8 +463,8 @@ TEST(event_of_an_interrupted_reader_goes_to_the_next)
 		}
 		sleep_ns(NSEC_PER_MSEC);
 		/* this reader comes last and gets no signal */
-		last = (struct crowd) { .fd = fd, .room = 1, .limit = 1 };
-		pthread_create(&last.thread, NULL, read_in_a_crowd, &last);
+		last = (struct reading_thread) { .fd = fd, .room = 1, .limit = 1 };
+		pthread_create(&last.thread, NULL, reading_thread, &last);
 		sleep_ns(NSEC_PER_MSEC);
 		arm_many(fd, ARRAY_SIZE(crowd) + 1, 0, 0, 0, NULL);
 		signal_ns = now_ns() + random_below(&seed, 2 * NSEC_PER_MSEC);
@@ -476,7 +476,7 @@ TEST(event_of_an_interrupted_reader_goes_to_the_next)
 			pthread_join(crowd[i].thread, NULL);
 			interrupted += !crowd[i].got;
 		}
-		wait_got(&last, 1, 1);
+		wait_nr_read(&last, 1, 1);
 		pthread_join(last.thread, NULL);
 		close(fd);
 	}
@@ -570,7 +570,7 @@ TEST(event_that_one_reader_cannot_take_goes_to_the_next)
 	int fd = device_open(O_RDWR);
 	struct reader bad, good;
 
-	need_first_try();
+	skip_if_faults_injected();
 	start_reader_into(&bad, fd, map_unusable());
 	start_reader(&good, fd);
 	arm(fd, 0, 7);

@@ -10,7 +10,7 @@
 #include "device.h"
 
 /* Set the clock only in the test VM. */
-static inline void need_test_machine(void)
+static inline void skip_outside_test_machine(void)
 {
 	struct utsname name;
 
@@ -23,22 +23,22 @@ static inline void need_test_machine(void)
 static __u64 realtime_base;
 
 /* If the machine stands still between the two reads, skip_if_due() skips more, not less. */
-static inline void note_realtime(void)
+static inline void save_realtime_base(void)
 {
 	__u64 monotonic = now_ns();
 
 	realtime_base = clock_ns(CLOCK_REALTIME) - monotonic;
 }
 
-static inline void need_realtime(void)
+static inline void skip_without_realtime(void)
 {
-	need_test_machine();
-	note_realtime();
+	skip_outside_test_machine();
+	save_realtime_base();
 }
 
 static inline int open_realtime(int flags)
 {
-	need_realtime();
+	skip_without_realtime();
 	return device_open_setup(flags, setup_clock(CLOCK_REALTIME));
 }
 

@@ -31,7 +31,7 @@ static void check_default_but_clock(int fd, __u32 clock)
 }
 
 /* The file still has the shared wheel, and no operation has taken effect. */
-static void check_still_new(int fd)
+static void check_not_set_up(int fd)
 {
 	check_default_but_clock(fd, CLOCK_MONOTONIC);
 	CHECK_EQ(try_setup(fd, plain), 0);
@@ -90,7 +90,7 @@ TEST(setup_with_a_bad_field_is_einval)
 
 	for_each_row(row, bad_setups)
 		CHECK_EQ(try_setup(fd, row->setup), -EINVAL);
-	check_still_new(fd);
+	check_not_set_up(fd);
 	CHECK_EQ(try_setup(second, (struct twheel_setup) { .flags = 1U << 31 }), -EINVAL);
 }
 
@@ -105,7 +105,7 @@ TEST(setup_at_bad_address_is_efault)
 		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_SETUP, bad[i].address), -EFAULT, bad[i].name);
 	memcpy(cut, &plain, sizeof(plain) - 1);
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SETUP, cut), -EFAULT);
-	check_still_new(fd);
+	check_not_set_up(fd);
 	/* It only reads the memory. */
 	fd = device_open(O_WRONLY);
 	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_SETUP, map_read_only(&plain, sizeof(plain))), 0);
@@ -128,7 +128,7 @@ static void set_up_after_eagain(void)
 	check_full(fd);
 	submit(fd, &op, 1);
 	CHECK_EQ(op.result, -EAGAIN);
-	check_still_new(fd);
+	check_not_set_up(fd);
 }
 
 TEST(setup_after_an_arm_at_the_limit_is_allowed)
@@ -144,7 +144,7 @@ struct contender {
 	int ret;
 };
 
-static void *contend(void *arg)
+static void *set_up_in_race(void *arg)
 {
 	struct contender *contender = arg;
 
@@ -176,7 +176,8 @@ static int run_contenders(void *(*first)(void *), struct contender contenders[2]
 			.setup = setup_clock(i ? CLOCK_BOOTTIME : CLOCK_MONOTONIC),
 		};
 		contenders[i].setup.slots = 32;
-		pthread_create(&contenders[i].thread, NULL, i ? contend : first, &contenders[i]);
+		pthread_create(&contenders[i].thread, NULL, i ? set_up_in_race : first,
+			       &contenders[i]);
 	}
 	for (int i = 0; i < 2; i++)
 		pthread_join(contenders[i].thread, NULL);
@@ -187,7 +188,7 @@ TEST(setup_by_two_is_won_by_one)
 {
 	for (int i = 0; i < 30; i++) {
 		struct contender contenders[2];
-		int fd = run_contenders(contend, contenders), winner = !!contenders[0].ret;
+		int fd = run_contenders(set_up_in_race, contenders), winner = !!contenders[0].ret;
 
 		CHECK_EQ(contenders[winner].ret, 0);
 		CHECK_EQ(contenders[!winner].ret, -EBUSY);
@@ -221,7 +222,7 @@ TEST(close_of_a_wheel_of_its_own_is_quick)
 	arm_many(other, scaled(50000), 0, 10 * NSEC_PER_USEC, 0, NULL);
 	before = now_ns();
 	close(other);
-	CHECK(now_ns() - before < quick_ns());
+	CHECK(now_ns() - before < max_quick_call_ns());
 	CHECK_EQ(get(fd, id), 0);
 	CHECK_EQ(read_event(fd).cookie, 1);
 }
@@ -258,7 +259,7 @@ static const struct modesty {
 	{ "one level of most slots", { .slots = 65536, .levels = 1 }, -EPERM },
 };
 
-static void check_modesty(bool capable)
+static void check_capability(bool capable)
 {
 	struct twheel_setup setup = { .max_timeouts = parameter("max_timeouts") + 1 };
 	int fd = device_open(O_RDWR);
@@ -278,13 +279,13 @@ static void check_modesty(bool capable)
 TEST(wheel_without_cap_sys_resource_must_be_modest)
 {
 	set_capabilities(0);
-	check_modesty(false);
+	check_capability(false);
 }
 
 TEST(wheel_with_cap_sys_resource_may_be_anything)
 {
 	set_capabilities(CAP(SYS_RESOURCE));
-	check_modesty(true);
+	check_capability(true);
 }
 
 /*
@@ -313,7 +314,7 @@ static int open_wheels(struct twheel_setup setup, int nr)
 }
 
 /* The number of such wheels that a user can have. A child holds them, to the end if @hold. */
-static int wheels_of(uid_t uid, struct twheel_setup setup, bool hold)
+static int count_wheels_of(uid_t uid, struct twheel_setup setup, bool hold)
 {
 	int pipes[2], nr;
 	pid_t pid;
@@ -366,7 +367,7 @@ TEST(max_wheel_bytes_holds)
 static void use_up_small_wheels(void)
 {
 	const struct twheel_setup large = { .slots = 8192 }, small = { .slots = 64 };
-	int nr = wheels_of(USER, large, false), smaller = wheels_of(USER, small, false);
+	int nr = count_wheels_of(USER, large, false), smaller = count_wheels_of(USER, small, false);
 
 	ktap_note("%d large, %d small", nr, smaller);
 	CHECK(nr >= 1);
@@ -381,7 +382,7 @@ TEST(wheels_count_by_their_size)
 /* However small: each has a timer interrupt and a turn of its own. */
 static void use_up_smallest_wheels(void)
 {
-	CHECK_EQ(wheels_of(USER, (struct twheel_setup) { .slots = 2 }, false), USER_WHEELS);
+	CHECK_EQ(count_wheels_of(USER, (struct twheel_setup) { .slots = 2 }, false), USER_WHEELS);
 }
 
 TEST(user_has_at_most_64_private_wheels)
@@ -391,12 +392,12 @@ TEST(user_has_at_most_64_private_wheels)
 
 static void use_up_wheels_as_two(void)
 {
-	int nr = wheels_of(OTHER_USER, medium, true);
+	int nr = count_wheels_of(OTHER_USER, medium, true);
 
 	CHECK(nr >= 1);
 	/* root has no such limit */
 	CHECK_EQ(open_wheels(medium, MANY_WHEELS / 2), MANY_WHEELS / 2);
-	CHECK_EQ(wheels_of(USER, medium, false), nr);
+	CHECK_EQ(count_wheels_of(USER, medium, false), nr);
 }
 
 TEST(max_wheel_bytes_is_of_each_user)
@@ -416,7 +417,7 @@ TEST(max_wheel_bytes_is_a_share_of_memory)
 	CHECK(bytes >= memory / 200 || memory / 100 > ~0U);
 }
 
-static void have_a_wheel(void)
+static void use_private_wheel(void)
 {
 	become_user(USER);
 	CHECK_EQ(try_setup(device_open(O_RDWR), medium), 0);
@@ -428,7 +429,7 @@ TEST(largest_max_wheel_bytes_refuses_nothing)
 	int status;
 
 	write_file("/sys/module/twheel_dev/parameters", "max_wheel_bytes", "18446744073709551615");
-	status = status_of(have_a_wheel);
+	status = status_of(use_private_wheel);
 	set_parameter("max_wheel_bytes", before);
-	end_unless_passed(status);
+	exit_unless_passed(status);
 }

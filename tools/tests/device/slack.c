@@ -8,7 +8,7 @@
 #include "cpu.h"
 
 #define MS		NSEC_PER_MSEC
-#define LATE_AT_MOST	quick_ns()
+#define MAX_LATENESS	max_quick_call_ns()
 #define NR		100
 
 static struct twheel_op op_slack(__u64 expires_ns, __u32 flags, __u64 slack_ns, __u64 cookie)
@@ -38,7 +38,7 @@ static int wakeups_of(int fd, __u64 base, __u64 slack_ns)
 		struct twheel_event event = read_event(fd);
 
 		CHECK_EQ(event.expires_ns, base + event.cookie * MS);
-		CHECK(event.fired_ns <= event.expires_ns + slack_ns + LATE_AT_MOST);
+		CHECK(event.fired_ns <= event.expires_ns + slack_ns + MAX_LATENESS);
 		nr += event.fired_ns != last;
 		last = event.fired_ns;
 	}
@@ -88,7 +88,7 @@ static int open_neighbours(const struct neighbours *neighbours, __u64 base)
 
 TEST(neighbours_with_slack_share_wakeups)
 {
-	stay_on_one_cpu();
+	pin_to_one_cpu();
 	for_each_row(neighbours, all_neighbours) {
 		__u64 base;
 		int fd;
@@ -125,7 +125,7 @@ static void check_own_ticks(int fd, __u32 flags)
 
 TEST(timeouts_without_slack_fire_at_their_own_ticks)
 {
-	stay_on_one_cpu();
+	pin_to_one_cpu();
 	check_own_ticks(device_open(O_RDWR), 0);
 	check_own_ticks(open_with_slack(O_RDWR, HOUR / 4), TWHEEL_F_EXACT);
 }
@@ -173,7 +173,7 @@ TEST(periodic_with_slack_keeps_its_phase)
 			CHECK(event.fired_ns >= base + count * 10 * MS);
 			count += event.count;
 			CHECK_EQ(event.expires_ns, base + (count - 1) * 10 * MS);
-			CHECK(event.fired_ns <= event.expires_ns + 8 * MS + LATE_AT_MOST);
+			CHECK(event.fired_ns <= event.expires_ns + 8 * MS + MAX_LATENESS);
 		} while (!(event.flags & TWHEEL_EV_LAST));
 		CHECK_EQ(count, 6);
 	}
@@ -181,7 +181,7 @@ TEST(periodic_with_slack_keeps_its_phase)
 
 /* The slack of the context */
 
-#define OF_CONTEXT	~0ULL
+#define CONTEXT_SLACK	~0ULL
 
 /**
  * struct named - an operation, and the slack of its timeout
@@ -198,9 +198,9 @@ static const struct named {
 	__u32 slack_us;
 	__u64 expected_us;
 } all_named[] = {
-	{ "none", 0, 0, 0, OF_CONTEXT },
-	{ "none, absolute", TWHEEL_F_ABS, 0, 0, OF_CONTEXT },
-	{ "none, periodic", 0, HOUR, 0, OF_CONTEXT },
+	{ "none", 0, 0, 0, CONTEXT_SLACK },
+	{ "none, absolute", TWHEEL_F_ABS, 0, 0, CONTEXT_SLACK },
+	{ "none, periodic", 0, HOUR, 0, CONTEXT_SLACK },
 	{ "exact", TWHEEL_F_EXACT, 0, 0, 0 },
 	{ "exact, absolute", TWHEEL_F_EXACT | TWHEEL_F_ABS, 0, 0, 0 },
 	{ "exact, fixed delay", TWHEEL_F_EXACT | TWHEEL_F_FIXED_DELAY, HOUR, 0, 0 },
@@ -213,7 +213,7 @@ static void check_only_entry(int fd, const struct named *named, __u64 of_context
 {
 	struct twheel_list_entry entry = only_entry(fd);
 
-	CHECK_EQ(entry.slack_us, named->expected_us == OF_CONTEXT ? of_context_us :
+	CHECK_EQ(entry.slack_us, named->expected_us == CONTEXT_SLACK ? of_context_us :
 		 named->expected_us);
 	CHECK_EQ(entry.flags, named->flags & TWHEEL_F_FIXED_DELAY);
 }

@@ -78,11 +78,11 @@ TEST(counts_follow_every_operation_on_cells)
 	DIFFERENCE(fd, &before, .ended = 1, .live = -1);
 	CHECK_EQ(cancel(fd, arm_cell(fd, now_ns() + HOUR, 0)), 0);
 	DIFFERENCE(fd, &before, .armed = 1, .cancelled = 1);
-	CHECK_EQ(cancel(fd, fired_cell(fd, 0)), TWHEEL_WITHDRAWN);
+	CHECK_EQ(cancel(fd, create_fired_cell(fd, 0)), TWHEEL_WITHDRAWN);
 	DIFFERENCE(fd, &before, .armed = 1, .looks = 1, .fired = 1, .withdrawn = 1);
 
 	ktap_note("withdrawn through the word, and met by read(), KICK, MOD and CANCEL");
-	id = fired_cell(fd, 0);
+	id = create_fired_cell(fd, 0);
 	DIFFERENCE(fd, &before, .armed = 1, .looks = 1, .fired = 1, .live = 1, .ready = 1);
 	CHECK_EQ(cell_cancel(cells, id), TWHEEL_WITHDRAWN);
 	DIFFERENCE(fd, &before, .armed = 0);
@@ -93,7 +93,7 @@ TEST(counts_follow_every_operation_on_cells)
 	DIFFERENCE(fd, &before, .kicks = 1, .looks = 1, .fired = 1, .ready = 1);
 	CHECK_EQ(cell_arm(fd, cells, id, now_ns() + HOUR), TWHEEL_WITHDRAWN);
 	DIFFERENCE(fd, &before, .kicks = 1, .dropped = 1, .ready = -1);
-	other = fired_cell(fd, 0);
+	other = create_fired_cell(fd, 0);
 	CHECK_EQ(cell_cancel(cells, other), TWHEEL_WITHDRAWN);
 	DIFFERENCE(fd, &before, .armed = 1, .looks = 1, .fired = 1, .live = 1, .ready = 1);
 	CHECK_EQ(mod_cell(fd, other, now_ns(), 0), TWHEEL_IDLE);
@@ -104,8 +104,8 @@ TEST(counts_follow_every_operation_on_cells)
 	DIFFERENCE(fd, &before, .ended = 1, .dropped = 1, .ready = -1, .live = -1);
 
 	ktap_note("STOP ends cells that are idle, and makes events of the others");
-	fired_cell(fd, 0);
-	idle_cell(fd, 0);
+	create_fired_cell(fd, 0);
+	create_idle_cell(fd, 0);
 	exchange(cells, arm_cell(fd, now_ns() + HOUR, 0), TWHEEL_CELL_IDLE);
 	DIFFERENCE(fd, &before, .armed = 3, .looks = 1, .fired = 1, .live = 3, .ready = 1);
 	CHECK_EQ(stop(fd), 0);
@@ -212,10 +212,10 @@ TEST(fdinfo_says_what_info_says)
 	arm(fd, HOUR, 0);
 	arm_fired(fd, 0);
 	check_fdinfo(fd, 0);
-	need_cells();
-	ids[0] = idle_cell(fd, 0);
+	skip_without_cells();
+	ids[0] = create_idle_cell(fd, 0);
 	ids[1] = arm_cell(fd, now_ns() + HOUR, 0);
-	ids[2] = fired_cell(fd, 0);
+	ids[2] = create_fired_cell(fd, 0);
 	check_fdinfo(fd, 3);
 	exchange(map_cells(fd, 512), ids[2], TWHEEL_CELL_IDLE);
 	check_fdinfo(fd, 3);

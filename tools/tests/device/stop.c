@@ -54,7 +54,7 @@ static __u32 read_all(int fd, __u32 nr, __u32 live, const __u64 *expires)
 			stopped = events[i].fired_ns;
 		}
 	}
-	check_over(fd);
+	check_drained_after_stop(fd);
 	free(seen);
 	return fired;
 }
@@ -106,8 +106,8 @@ static __u64 some_deadline(__u64 base, __u64 i)
 /* A second STOP does nothing. */
 static void check_stop(const struct state *state)
 {
-	int fd = device_open_setup(O_RDWR, state->setup), level = epoll_on(fd, EPOLLIN);
-	int edge = epoll_on(fd, EPOLLIN | EPOLLET), seen;
+	int fd = device_open_setup(O_RDWR, state->setup), level = epoll_create_for(fd, EPOLLIN);
+	int edge = epoll_create_for(fd, EPOLLIN | EPOLLET), seen;
 	__u32 pending = state->pending > 10000 ? scaled(state->pending) : state->pending;
 	__u32 nr = pending + state->fired, flags = info(fd).flags;
 	__u64 *expires = calloc(nr + 1, sizeof(*expires)), base = now_ns() + HOUR, before;
@@ -123,7 +123,7 @@ static void check_stop(const struct state *state)
 	CHECK_EQ(epoll_now(level, state->fired ? LONG_MS : 0), state->fired ? EPOLLIN : 0);
 	before = now_ns();
 	CHECK_EQ(stop(fd), 0);
-	CHECK(now_ns() - before < patience_ns());
+	CHECK(now_ns() - before < time_limit_ns());
 	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(info(fd).flags, flags | TWHEEL_INFO_STOPPED);
 	seen = nr ? EPOLLIN : EPOLLHUP;
@@ -138,7 +138,7 @@ static void check_stop(const struct state *state)
 	CHECK_EQ(epoll_now(level, LONG_MS), EPOLLHUP);
 	CHECK_EQ(epoll_now(level, LONG_MS), EPOLLHUP);
 	CHECK_EQ(stop(fd), 0);
-	check_over(fd);
+	check_drained_after_stop(fd);
 	free(expires);
 	close(fd);
 }
@@ -168,7 +168,7 @@ TEST(periodic_that_had_fired_counts_up_to_stop)
 	CHECK(event.count >= (before - first) / MS + 1);
 	CHECK(event.count <= (after - first) / MS + 1);
 	CHECK_EQ(event.expires_ns, first + (event.count - 1) * MS);
-	check_over(fd);
+	check_drained_after_stop(fd);
 }
 
 /* Idle cells end. The event that STOP makes of an armed cell can be withdrawn by its word. */
@@ -176,10 +176,11 @@ TEST(word_of_a_cell_decides_what_stop_makes_of_it)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
 	struct twheel_cell *cells = map_cells(fd, CELLS_PER_PAGE);
-	__u64 when = now_ns() + HOUR, fired = fired_cell(fd, 0), armed = arm_cell(fd, when, 1);
+	__u64 when = now_ns() + HOUR, fired = create_fired_cell(fd, 0),
+		armed = arm_cell(fd, when, 1);
 	__u64 moved = arm_cell(fd, when, 2), cancelled = arm_cell(fd, when, 3);
 	__u64 withdrawn = arm_cell(fd, when, 4), late = arm_cell(fd, when, 5);
-	__u64 idle = idle_cell(fd, 6), left = (1 << 0) | (1 << 1) | (1 << 2);
+	__u64 idle = create_idle_cell(fd, 6), left = (1 << 0) | (1 << 1) | (1 << 2);
 
 	CHECK_EQ(cell_arm(fd, cells, moved, when + 2), 0);
 	CHECK_EQ(cell_cancel(cells, cancelled), 0);
@@ -200,7 +201,7 @@ TEST(word_of_a_cell_decides_what_stop_makes_of_it)
 			CHECK_EQ(event.expires_ns, when + (event.cookie == 2 ? 2 : 0));
 		CHECK(is_idle(word_of(cells, event.id)));
 	}
-	check_over(fd);
+	check_drained_after_stop(fd);
 }
 
 /* Operations afterwards */
@@ -281,7 +282,7 @@ static void *poll_to_the_end(void *arg)
 
 	SET(waiter->waiting, 1);
 	do {
-		CHECK_EQ(poll(&pollfd, 1, patience_ns() / MS), 1);
+		CHECK_EQ(poll(&pollfd, 1, time_limit_ns() / MS), 1);
 	} while (pollfd.revents == POLLIN);
 	CHECK_EQ(pollfd.revents, POLLHUP);
 	return NULL;
@@ -291,12 +292,12 @@ static void *poll_to_the_end(void *arg)
 static void *epoll_to_the_end(void *arg)
 {
 	struct waiter *waiter = arg;
-	int epoll = epoll_on(waiter->fd, EPOLLIN | EPOLLET | EPOLLEXCLUSIVE);
+	int epoll = epoll_create_for(waiter->fd, EPOLLIN | EPOLLET | EPOLLEXCLUSIVE);
 
 	SET(waiter->waiting, 1);
-	while (epoll_now(epoll, patience_ns() / MS) == EPOLLIN)
+	while (epoll_now(epoll, time_limit_ns() / MS) == EPOLLIN)
 		;
-	CHECK_EQ(epoll_now(epoll_on(waiter->fd, EPOLLIN), LONG_MS), EPOLLHUP);
+	CHECK_EQ(epoll_now(epoll_create_for(waiter->fd, EPOLLIN), LONG_MS), EPOLLHUP);
 	close(epoll);
 	return NULL;
 }
@@ -332,7 +333,7 @@ static void check_waiters(const struct way *way, int nr)
 		events += waiters[i].events;
 	}
 	CHECK_EQ(events, nr);
-	check_over(fd);
+	check_drained_after_stop(fd);
 	close(fd);
 }
 
@@ -348,19 +349,19 @@ TEST(all_who_wait_get_the_end)
 
 /* Races */
 
-#define CROWD		2000
+#define NR_TIMEOUTS	2000
 
 /* Deadlines are @step apart, and the first one is in 8 ms. Each fires or is unprocessed, once. */
-static void check_stop_amid(__u64 step, __u64 delay_ns)
+static void check_stop_during_expiry(__u64 step, __u64 delay_ns)
 {
 	int fd = device_open(O_RDWR);
 	__u64 base = now_ns() + 8 * MS;
 
-	arm_many(fd, CROWD, 8 * MS, step, 0, NULL);
+	arm_many(fd, NR_TIMEOUTS, 8 * MS, step, 0, NULL);
 	while (now_ns() < base + delay_ns)
 		;
 	CHECK_EQ(stop(fd), 0);
-	ktap_note("%u of %u fired", read_all(fd, CROWD, CROWD, NULL), CROWD);
+	ktap_note("%u of %u fired", read_all(fd, NR_TIMEOUTS, NR_TIMEOUTS, NULL), NR_TIMEOUTS);
 	close(fd);
 }
 
@@ -370,9 +371,9 @@ TEST(stop_amid_expiry_loses_nothing)
 	__u64 seed = now_ns();
 
 	for (int i = 0; i < 12; i++)
-		check_stop_amid(5 * NSEC_PER_USEC, i * MS);
+		check_stop_during_expiry(5 * NSEC_PER_USEC, i * MS);
 	for (__u32 i = 0; i < scaled(40); i++)
-		check_stop_amid(0, random_below(&seed, 3 * MS));
+		check_stop_during_expiry(0, random_below(&seed, 3 * MS));
 }
 
 /* STOP that is killed */
@@ -399,10 +400,10 @@ static void kill_and_wait(pid_t pid)
 
 	kill(pid, SIGKILL);
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
-	CHECK(now_ns() - before < quick_ns());
+	CHECK(now_ns() - before < max_quick_call_ns());
 }
 
-static void schedule_as(int policy)
+static void set_policy(int policy)
 {
 	const struct sched_param param = { .sched_priority = policy == SCHED_FIFO };
 
@@ -413,17 +414,17 @@ static void schedule_as(int policy)
  * Kill STOP @delay_ns after it has begun. Returns whether it had not finished. This task preempts
  * it on their CPU: if the machine stands still, both do.
  */
-static bool cut_stop(int fd, __u32 nr, __u64 delay_ns)
+static bool kill_stop_after(int fd, __u32 nr, __u64 delay_ns)
 {
 	pid_t pid;
 
-	schedule_as(SCHED_FIFO);
+	set_policy(SCHED_FIFO);
 	pid = stop_in_a_process(fd);
 	while (!(info(fd).flags & TWHEEL_INFO_STOPPED))
 		sleep_ns(MS / 20);
 	sleep_ns(delay_ns);
 	kill_and_wait(pid);
-	schedule_as(SCHED_OTHER);
+	set_policy(SCHED_OTHER);
 	return info(fd).ready < nr;
 }
 
@@ -449,7 +450,7 @@ static void cancel_some(int fd, __u32 nr)
 		for (__u32 i = 0; i < list.done; i++) {
 			if (found++ % 1000)
 				continue;
-			CHECK_EQ(state_of(fd, entries[i].id).cookie, entries[i].cookie);
+			CHECK_EQ(get_state(fd, entries[i].id).cookie, entries[i].cookie);
 			CHECK(cancel(fd, entries[i].id) >= 0);
 			CHECK_EQ(get(fd, entries[i].id), -ENOENT);
 			cancelled++;
@@ -467,7 +468,7 @@ static void cancel_them_all(int fd, __u32 nr)
 	CHECK_EQ(all.pending + all.withdrawn, nr);
 	CHECK_EQ(info(fd).live, 0);
 	CHECK_EQ(stop(fd), 0);
-	check_over(fd);
+	check_drained_after_stop(fd);
 }
 
 /* Each call continues or starts again, and the last one completes. */
@@ -504,14 +505,14 @@ TEST(stop_can_be_killed_many_times)
 	const __u32 nr = many_to_stop();
 	const int rounds = is_slow() ? 2 : 4;
 
-	stay_on_one_cpu();
+	pin_to_one_cpu();
 	for_each_row(next, nexts) {
 		int cut = 0;
 
 		for (int i = 0; i < rounds || (i < 20 && !cut); i++) {
 			int fd = open_to_stop(nr);
 
-			cut += cut_stop(fd, nr, i < rounds ? (1 << i) * MS : 0);
+			cut += kill_stop_after(fd, nr, i < rounds ? (1 << i) * MS : 0);
 			next->act(fd, nr);
 			close(fd);
 		}
@@ -520,19 +521,19 @@ TEST(stop_can_be_killed_many_times)
 }
 
 /* A real-time task that keeps a STOP on the last CPU from going on. */
-struct holder {
+struct cpu_holder {
 	pthread_t thread;
 	int fd;
 	int holds;
 	int over;
 };
 
-static void *hold_up_stop(void *arg)
+static void *delay_stop(void *arg)
 {
 	const struct sched_param param = { .sched_priority = 1 };
-	struct holder *h = arg;
+	struct cpu_holder *h = arg;
 
-	stay_on(last_cpu());
+	pin_to_cpu(last_cpu());
 	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_FIFO, &param), 0);
 	while (!(info(h->fd).flags & TWHEEL_INFO_STOPPED))
 		sleep_ns(MS / 20);
@@ -548,12 +549,12 @@ static pid_t stop_on_the_last_cpu(int fd)
 
 	if (pid)
 		return pid;
-	stay_on(last_cpu());
+	pin_to_cpu(last_cpu());
 	_exit(stop(fd) ? 1 : 0);
 }
 
 /* Returns whether the process sleeps in STOP; it may also have ended. */
-static bool comes_to_wait(pid_t pid)
+static bool is_waiting_in_stop(pid_t pid)
 {
 	char path[40], state = 0;
 
@@ -574,16 +575,16 @@ static bool comes_to_wait(pid_t pid)
  */
 static bool second_is_killed_first(__u32 nr)
 {
-	struct holder h = { .fd = open_to_stop(nr) };
+	struct cpu_holder h = { .fd = open_to_stop(nr) };
 	pid_t first, second;
 	bool early;
 
-	CHECK(!pthread_create(&h.thread, NULL, hold_up_stop, &h));
+	CHECK(!pthread_create(&h.thread, NULL, delay_stop, &h));
 	first = stop_on_the_last_cpu(h.fd);
 	while (!PEEK(h.holds))
 		sleep_ns(MS / 20);
 	second = stop_in_a_process(h.fd);
-	early = comes_to_wait(second);
+	early = is_waiting_in_stop(second);
 	kill_and_wait(second);
 	early = early && info(h.fd).ready < nr;
 	SET(h.over, 1);
@@ -600,7 +601,7 @@ TEST(second_stop_that_waits_can_be_killed)
 
 	if (last_cpu() == 0)
 		ktap_skip("one CPU");
-	stay_on(0);
+	pin_to_cpu(0);
 	/* On a busy machine, the first STOP may end before it is held up. */
 	for (int i = 0; i < 20 && !early; i++)
 		early = second_is_killed_first(many_to_stop());

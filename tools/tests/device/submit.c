@@ -94,7 +94,7 @@ TEST(submit_of_any_length_arms_and_cancels_all)
 
 #define MANY_OPS	scaled(50000)
 
-static struct twheel_op *many_arms(void)
+static struct twheel_op *prepare_arms(void)
 {
 	struct twheel_op *ops = calloc(MANY_OPS, sizeof(*ops));
 
@@ -104,7 +104,7 @@ static struct twheel_op *many_arms(void)
 }
 
 /* Arm and cancel all timeouts, with one call each. */
-static void submit_to_and_fro(int fd, struct twheel_op *ops)
+static void arm_and_cancel_all(int fd, struct twheel_op *ops)
 {
 	submit(fd, ops, MANY_OPS);
 	for (__u32 i = 0; i < MANY_OPS; i++) {
@@ -119,14 +119,14 @@ static void submit_to_and_fro(int fd, struct twheel_op *ops)
 
 TEST(submit_is_not_cut_short_by_signals)
 {
-	struct twheel_op *ops = many_arms();
+	struct twheel_op *ops = prepare_arms();
 	int fd = device_open(O_RDWR);
-	__u64 until = now_ns() + race_ns(2000);
+	__u64 until = now_ns() + race_duration_ns(2000);
 
 	handle_signal(SIGALRM, 0);
 	signal_every(1000);
 	while (now_ns() < until)
-		submit_to_and_fro(fd, ops);
+		arm_and_cancel_all(fd, ops);
 	signal_every(0);
 	CHECK_EQ(info(fd).live, 0);
 }
@@ -135,7 +135,7 @@ TEST(submit_is_not_cut_short_by_signals)
  * Operations for a call that takes seconds. They use little memory, which is mapped
  * repeatedly.
  */
-static struct twheel_op *endless_cancels(__u32 *nr)
+static struct twheel_op *prepare_endless_cancels(__u32 *nr)
 {
 	/* a whole number of operations and of pages */
 	const size_t size = sizeof(struct twheel_op) * page_size();
@@ -161,7 +161,7 @@ TEST(submit_can_be_killed)
 {
 	int fd = device_open(O_RDWR);
 	__u32 nr, done;
-	struct twheel_op *ops = endless_cancels(&nr);
+	struct twheel_op *ops = prepare_endless_cancels(&nr);
 	pid_t pid = fork_child();
 
 	if (!pid) {

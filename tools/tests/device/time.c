@@ -9,7 +9,7 @@
 #include "cpu.h"
 
 #define MS		NSEC_PER_MSEC
-#define LATE_AT_MOST	quick_ns()
+#define MAX_LATENESS	max_quick_call_ns()
 #define TICKS_PER_LEVEL	256	/* of the default wheel; tests use times on both sides */
 /* Relative and absolute deadlines */
 
@@ -64,7 +64,7 @@ TEST(deadline_is_that_of_the_operation)
 			CHECK(event.cookie < ARRAY_SIZE(delays));
 			CHECK(event.expires_ns >= first[event.cookie]);
 			CHECK(event.expires_ns <= last[event.cookie]);
-			CHECK(event.fired_ns <= last[event.cookie] + LATE_AT_MOST);
+			CHECK(event.fired_ns <= last[event.cookie] + MAX_LATENESS);
 		}
 		CHECK_EQ(info(fd).live, 0);
 		close(fd);
@@ -79,7 +79,7 @@ TEST(remaining_shrinks_to_zero)
 	__u64 when = now_ns() + 60 * MS, id = arm_at(fd, when, 0);
 
 	for (;;) {
-		__u64 before = now_ns(), left = state_of(fd, id).expires_ns;
+		__u64 before = now_ns(), left = get_state(fd, id).expires_ns;
 
 		if (!left)
 			break;
@@ -102,7 +102,7 @@ TEST(something_remains_of_a_due_timeout_until_it_fires)
 	for (__u64 end = now_ns() + 50 * MS; now_ns() < end; sleep_ns(MS)) {
 		int unread = info(fd).ready;
 
-		if (state_of(fd, op.id).expires_ns)
+		if (get_state(fd, op.id).expires_ns)
 			CHECK_EQ(unread, 0);
 		else
 			CHECK_EQ(info(fd).ready, 1);
@@ -128,7 +128,7 @@ TEST(events_of_one_cpu_come_in_order_of_tick_and_arming)
 	int fd = device_open(O_RDWR);
 	__u64 tick_ns = info(fd).tick_ns, base;
 
-	stay_on_one_cpu();
+	pin_to_one_cpu();
 	base = (now_ns() / tick_ns + 600) * tick_ns + 1;
 	for (int i = 0; i < ORDERED; i++) {
 		if (i % 10 == 0)
@@ -154,7 +154,7 @@ TEST(events_of_all_cpus_are_read_as_they_come)
 	int fd = device_open(O_RDWR), armed = 0;
 
 	for (int cpu = 0; cpu <= last_cpu(); cpu++) {
-		stay_on(cpu);
+		pin_to_cpu(cpu);
 		for (int i = 0; i < 50; i++, armed++)
 			arm(fd, i * MS, 0);
 	}

@@ -50,7 +50,7 @@ static size_t read_users(struct line *lines, size_t max)
 	return nr;
 }
 
-static struct line line_of(uid_t uid)
+static struct line find_user(uid_t uid)
 {
 	struct line lines[100];
 	size_t nr = read_users(lines, ARRAY_SIZE(lines));
@@ -64,7 +64,7 @@ static struct line line_of(uid_t uid)
 /* INFO of a file of @uid agrees with the line of that user. */
 static struct line check_agree(int fd, uid_t uid)
 {
-	struct line line = line_of(uid);
+	struct line line = find_user(uid);
 	struct twheel_info i = info(fd);
 	char number[16], uid_line[32], text[512];
 
@@ -93,7 +93,7 @@ static void check_usage(int fd, unsigned int files, long timeouts, long wheel_by
 
 TEST(timeouts_of_a_user_follow_arm_and_close)
 {
-	long page = page_of_timeouts(), before = timeouts_in_all(), in_cells = 0;
+	long page = timeouts_per_page(), before = timeouts_in_all(), in_cells = 0;
 	int a = device_open_for(USER), b = device_open_for(USER);
 	int other = device_open_for(OTHER_USER);
 
@@ -106,7 +106,7 @@ TEST(timeouts_of_a_user_follow_arm_and_close)
 	arm(b, HOUR, 0);
 	check_usage(b, 2, 3 * page, 0);
 	if (info(b).op_flags & TWHEEL_F_CELL) {
-		idle_cell(b, 0);
+		create_idle_cell(b, 0);
 		in_cells = page;
 	}
 	CHECK_EQ(timeouts_in_all() - before, 3 * page + in_cells);
@@ -161,7 +161,7 @@ static void make_a_cell(int fd)
 {
 	struct twheel_op op = op_cell(TWHEEL_CELL_IDLE, 0);
 
-	need_cells();
+	skip_without_cells();
 	CHECK_EQ(operate(fd, &op), -EAGAIN);
 }
 
@@ -200,7 +200,7 @@ static const struct refusal {
 
 static const struct refusal *tested;
 
-static void refuse(void)
+static void cause_refusals(void)
 {
 	int fd = device_open_for(USER), own = device_open_for(USER);
 	int other = device_open_for(OTHER_USER);
@@ -223,7 +223,7 @@ TEST(refusal_is_counted_for_its_limit_and_user)
 {
 	for_each_row(row, refusals) {
 		tested = row;
-		with_parameter(row->parameter, row->limit ?: page_of_timeouts(), refuse);
+		with_parameter(row->parameter, row->limit ?: timeouts_per_page(), cause_refusals);
 	}
 }
 

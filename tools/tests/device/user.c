@@ -65,7 +65,7 @@ static __u32 allowed(const char *name, __u32 limit)
 
 static __u32 in_full_pages(__u32 limit)
 {
-	return limit / page_of_timeouts() * page_of_timeouts();
+	return limit / timeouts_per_page() * timeouts_per_page();
 }
 
 /* The part of the total that is reserved for CAP_SYS_RESOURCE. */
@@ -76,7 +76,7 @@ static __u32 reserve(__u32 limit)
 
 TEST(limits_are_exact_to_the_page)
 {
-	const __u32 page = page_of_timeouts();
+	const __u32 page = timeouts_per_page();
 	const struct {
 		const char *name;
 		__u32 limit;
@@ -126,7 +126,7 @@ static void fill_the_reserve(void)
 
 TEST(last_of_all_are_for_cap_sys_resource)
 {
-	__u32 page = page_of_timeouts();
+	__u32 page = timeouts_per_page();
 
 	*shared_number() = page;
 	with_parameter("max_all_timeouts", 160 * page, fill_the_reserve);
@@ -150,7 +150,7 @@ static __u32 smaller(__u64 a, __u64 b)
  */
 static void check_share(const char *name, unsigned int divisor, __u32 most)
 {
-	__u64 share = memory_pages() / divisor * page_of_timeouts();
+	__u64 share = memory_pages() / divisor * timeouts_per_page();
 	__u32 value;
 
 	set_parameter(name, 0);
@@ -212,7 +212,7 @@ static void fill_as_all_users(void)
 
 TEST(limit_of_all_is_over_all_users)
 {
-	*shared_number() = page_of_timeouts();
+	*shared_number() = timeouts_per_page();
 	with_parameter("max_all_timeouts", 160 * *shared_number(), fill_as_all_users);
 }
 
@@ -229,7 +229,7 @@ static void submit_beyond_the_limit(void)
 }
 
 /* Places in a page that a file already has can be reused. */
-static void go_on_at_the_limit(void)
+static void reuse_at_the_limit(void)
 {
 	int fd = open_as(USER);
 	__u64 id = arm(fd, HOUR, 0);
@@ -245,15 +245,15 @@ static void go_on_at_the_limit(void)
 	check_full(fd);
 }
 
-struct crowd {
+struct filling_thread {
 	pthread_t thread;
 	int fd;
 	__u32 armed;
 };
 
-static void *fill_in_a_crowd(void *arg)
+static void *filling_thread(void *arg)
 {
-	struct crowd *member = arg;
+	struct filling_thread *member = arg;
 	__u64 id;
 
 	while (!try_arm(member->fd, HOUR, 0, 0, &id))
@@ -261,15 +261,15 @@ static void *fill_in_a_crowd(void *arg)
 	return NULL;
 }
 
-static void fill_at_once(void)
+static void fill_concurrently(void)
 {
-	struct crowd crowd[4];
+	struct filling_thread crowd[4];
 	__u32 armed = 0;
 
 	become_user(USER);
 	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
-		crowd[i] = (struct crowd) { .fd = device_open(O_RDWR) };
-		pthread_create(&crowd[i].thread, NULL, fill_in_a_crowd, &crowd[i]);
+		crowd[i] = (struct filling_thread) { .fd = device_open(O_RDWR) };
+		pthread_create(&crowd[i].thread, NULL, filling_thread, &crowd[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
 		pthread_join(crowd[i].thread, NULL);
@@ -316,8 +316,8 @@ TEST(limit_of_a_user_is_over_all_files)
 		{ "two files", LIMIT, fill_two_files },
 		{ "another user has a limit of his own", LIMIT, fill_as_two_users },
 		{ "SUBMIT", LIMIT, submit_beyond_the_limit },
-		{ "other calls at the limit", LIMIT, go_on_at_the_limit },
-		{ "several threads", 10 * LIMIT, fill_at_once },
+		{ "other calls at the limit", LIMIT, reuse_at_the_limit },
+		{ "several threads", 10 * LIMIT, fill_concurrently },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -17,16 +17,16 @@
 #include "cells.h"
 #include "inject.h"
 
-#define PLACES_MAX	2000
+#define MAX_PLACES	2000
 #define MINUTE		(60 * NSEC_PER_SEC)
 
 #define NR_READY	100		/* more than one lock hold copies */
 #define NR_OPS		100		/* likewise, and more than a page of records */
 #define NR_ENTRIES	512
-#define FORFEITED	(-12345)	/* the result was not written */
+#define NOT_WRITTEN	(-12345)	/* the result was not written */
 
 /* Data of the calls. Nothing in it is allocated during a call. */
-struct world {
+struct call_data {
 	const struct call *call;
 	int fd;
 	int other;			/* descriptor that the call has opened, or -1 */
@@ -49,12 +49,12 @@ struct world {
 	char text[512];
 };
 
-static struct world world;
+static struct call_data call_data;
 
 /* An ioctl, unless the call has @make. */
 struct call {
-	void (*prepare)(struct world *w);
-	void (*check)(struct world *w, long ret);	/* called after success */
+	void (*prepare)(struct call_data *w);
+	void (*check)(struct call_data *w, long ret);	/* called after success */
 	long (*make)(void *w);
 	unsigned long ioctl;
 	union argument argument;
@@ -74,7 +74,7 @@ struct snapshot {
 
 static struct snapshot before, after;
 
-static void take(struct snapshot *s, int fd)
+static void take_snapshot(struct snapshot *s, int fd)
 {
 	struct twheel_list list = {
 		.entries = (uintptr_t)s->entries,
@@ -108,7 +108,7 @@ static void check_same_entries(void)
 
 static void check_nothing_changed(int fd)
 {
-	take(&after, fd);
+	take_snapshot(&after, fd);
 	/* A page that was added before the fault is there for the next try. */
 	CHECK(after.info.user_timeouts >= before.info.user_timeouts);
 	before.info.user_timeouts = after.info.user_timeouts;
@@ -135,7 +135,7 @@ static void check_nothing_counted(void)
 /* Whether all copies and allocations after the first failing one fail too. */
 static int all_fail;
 
-static void end(struct world *w)
+static void end_call(struct call_data *w)
 {
 	if (w->cells)
 		munmap(w->cells, page_size());
@@ -145,7 +145,7 @@ static void end(struct world *w)
 	close(w->fd);
 }
 
-static void begin(struct world *w, const struct call *call)
+static void begin_call(struct call_data *w, const struct call *call)
 {
 	memset(w, 0, sizeof(*w));
 	w->call = call;
@@ -155,12 +155,12 @@ static void begin(struct world *w, const struct call *call)
 	w->pipe[1] = -1;
 	call->prepare(w);
 	if (w->fd >= 0)
-		take(&before, w->fd);
+		take_snapshot(&before, w->fd);
 }
 
-static long make(void *arg)
+static long make_call(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 
 	if (w->call->make)
 		return w->call->make(w);
@@ -173,13 +173,13 @@ static long make(void *arg)
 }
 
 /* A fault has occurred during the call. */
-static void judge(struct world *w, long ret)
+static void check_after_fault(struct call_data *w, long ret)
 {
 	if (ret < 0) {
 		CHECK(ret == -ENOMEM || ret == -EFAULT);
 		if (w->fd >= 0 && !w->call->forfeits)
 			check_nothing_changed(w->fd);
-		ret = make(w);
+		ret = make_call(w);
 	}
 	if (ret < 0)
 		ktap_fail("without a fault: %s", strerror(-ret));
@@ -198,11 +198,11 @@ static unsigned int fail_in_turn(const struct call *call, struct victim *v, int 
 
 	all_fail = all;
 	do {
-		CHECK(++place < PLACES_MAX);
-		begin(&world, call);
-		injected = victim_fails(v, place, all, make, &world);
-		judge(&world, v->ret);
-		end(&world);
+		CHECK(++place < MAX_PLACES);
+		begin_call(&call_data, call);
+		injected = victim_fails(v, place, all, make_call, &call_data);
+		check_after_fault(&call_data, v->ret);
+		end_call(&call_data);
 	} while (injected);
 	return place - 1;
 }
@@ -224,7 +224,7 @@ static unsigned int fail_everywhere(const struct call *call)
 }
 
 /* A test of a call; the rest are the members of struct call. */
-#define CLEAN(what, ...)						\
+#define FAULT_TEST(what, ...)						\
 	TEST(what##_fails_cleanly)					\
 	{								\
 		fail_everywhere(&(struct call) { __VA_ARGS__ });	\
@@ -237,18 +237,18 @@ static long error_or(long ret)
 
 /* Files */
 
-static void no_file(struct world *w)
+static void no_file(struct call_data *w)
 {
 	(void)w;
 }
 
-static void new_file(struct world *w)
+static void new_file(struct call_data *w)
 {
 	w->fd = device_open(O_RDWR | O_NONBLOCK);
 }
 
 /* One pending timeout, for which the call is, and one unread event. */
-static void file_with_two(struct world *w)
+static void file_with_two(struct call_data *w)
 {
 	new_file(w);
 	w->cookie = 1;
@@ -257,14 +257,14 @@ static void file_with_two(struct world *w)
 }
 
 /* Another unread event, for which the call is. The same with a pending cell. */
-static void file_unread(struct world *w)
+static void file_unread(struct call_data *w)
 {
 	file_with_two(w);
 	w->cookie = 5;
 	w->id = arm_fired(w->fd, w->cookie);
 }
 
-static void file_with_a_cell(struct world *w)
+static void file_with_a_cell(struct call_data *w)
 {
 	file_with_two(w);
 	w->cookie = 5;
@@ -272,7 +272,7 @@ static void file_with_a_cell(struct world *w)
 }
 
 /* The next timeout needs another page, for which the table has room. */
-static void file_with_a_full_page(struct world *w)
+static void file_with_a_full_page(struct call_data *w)
 {
 	new_file(w);
 	do
@@ -281,7 +281,7 @@ static void file_with_a_full_page(struct world *w)
 }
 
 /* Eight pages; the next one needs a larger table. */
-static void file_with_a_full_table(struct world *w)
+static void file_with_a_full_table(struct call_data *w)
 {
 	new_file(w);
 	do
@@ -289,7 +289,7 @@ static void file_with_a_full_table(struct world *w)
 	while (info(w->fd).live < 8 * 46);
 }
 
-static void check_live(struct world *w, __u32 live, __u32 ready)
+static void check_live(struct call_data *w, __u32 live, __u32 ready)
 {
 	CHECK_EQ(info(w->fd).live, live);
 	CHECK_EQ(info(w->fd).ready, ready);
@@ -299,20 +299,20 @@ static void check_live(struct world *w, __u32 live, __u32 ready)
 
 static long make_open(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 
 	return error_or(w->other = open(DEVICE, O_RDWR | O_CLOEXEC));
 }
 
-static void check_open(struct world *w, long ret)
+static void check_open(struct call_data *w, long ret)
 {
 	(void)ret;
 	CHECK_EQ(get(w->other, arm(w->other, HOUR, 0)), 0);
 }
 
-CLEAN(open, no_file, check_open, .make = make_open)
+FAULT_TEST(open, no_file, check_open, .make = make_open)
 
-static void file_to_close(struct world *w)
+static void file_to_close(struct call_data *w)
 {
 	file_with_two(w);
 	arm_many(w->fd, NR_OPS, 0, NSEC_PER_MSEC, 0, NULL);
@@ -322,31 +322,31 @@ static void file_to_close(struct world *w)
 
 static long make_close(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 	int fd = w->other;
 
 	w->other = -1;
 	return error_or(close(fd));
 }
 
-static void check_close(struct world *w, long ret)
+static void check_close(struct call_data *w, long ret)
 {
 	CHECK_EQ(w->other, -1);
 	CHECK_EQ(ret, 0);
 }
 
 /* Releasing a file needs no memory, so it cannot fail: the descriptor is closed by one call. */
-CLEAN(close, file_to_close, check_close, .make = make_close)
+FAULT_TEST(close, file_to_close, check_close, .make = make_close)
 
 static long make_dup(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 
 	/* A high number, so that the table of descriptors must grow. */
 	return error_or(w->other = fcntl(w->fd, F_DUPFD_CLOEXEC, 600));
 }
 
-static void check_dup(struct world *w, long ret)
+static void check_dup(struct call_data *w, long ret)
 {
 	(void)ret;
 	CHECK_EQ(get(w->other, w->id), 0);
@@ -356,11 +356,11 @@ static void check_dup(struct world *w, long ret)
 	check_live(w, 2, 1);
 }
 
-CLEAN(duplicate, file_with_two, check_dup, .make = make_dup)
+FAULT_TEST(duplicate, file_with_two, check_dup, .make = make_dup)
 
 static long make_fdinfo(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 	long ret;
 	int fd;
 
@@ -374,28 +374,28 @@ static long make_fdinfo(void *arg)
 	return ret;
 }
 
-static void check_fdinfo(struct world *w, long ret)
+static void check_fdinfo(struct call_data *w, long ret)
 {
 	(void)ret;
 	CHECK(strstr(w->text, "live:\t2\n"));
 }
 
-CLEAN(fdinfo, file_with_two, check_fdinfo, .make = make_fdinfo)
+FAULT_TEST(fdinfo, file_with_two, check_fdinfo, .make = make_fdinfo)
 
 /* SETUP */
 
 #define SETUP(...)	.ioctl = TWHEEL_IOC_SETUP, .argument.setup = __VA_ARGS__
 
-static void check_shared_setup(struct world *w, long ret)
+static void check_shared_setup(struct call_data *w, long ret)
 {
 	(void)ret;
 	CHECK_EQ(info(w->fd).clock, CLOCK_BOOTTIME);
 	CHECK_EQ(try_setup(w->fd, setup_clock(CLOCK_BOOTTIME)), -EBUSY);
 }
 
-CLEAN(setup, new_file, check_shared_setup, SETUP(setup_clock(CLOCK_BOOTTIME)))
+FAULT_TEST(setup, new_file, check_shared_setup, SETUP(setup_clock(CLOCK_BOOTTIME)))
 
-static void check_private_setup(struct world *w, long ret)
+static void check_private_setup(struct call_data *w, long ret)
 {
 	(void)ret;
 	CHECK(info(w->fd).flags & TWHEEL_INFO_PRIVATE);
@@ -403,11 +403,12 @@ static void check_private_setup(struct world *w, long ret)
 	CHECK_EQ(read_event(w->fd).cookie, 0);
 }
 
-CLEAN(private_setup, new_file, check_private_setup, SETUP({ .tick_ns = 2000000, .slots = 1024 }))
+FAULT_TEST(private_setup, new_file, check_private_setup,
+	   SETUP({ .tick_ns = 2000000, .slots = 1024 }))
 
 /* Single operations */
 
-static void check_op(struct world *w, long ret)
+static void check_op(struct call_data *w, long ret)
 {
 	const struct twheel_op *op = &w->argument.op;
 	bool is_arm = op->opcode == TWHEEL_OP_ARM, is_cancel = op->opcode == TWHEEL_OP_CANCEL;
@@ -421,42 +422,43 @@ static void check_op(struct world *w, long ret)
 		CHECK_EQ(get(w->fd, w->id), -ENOENT);
 		return;
 	}
-	state = state_of(w->fd, op->id);
+	state = get_state(w->fd, op->id);
 	CHECK_EQ(state.cookie, w->call->argument.op.cookie ?: w->cookie);
 	CHECK(state.expires_ns > expires / 2 && state.expires_ns <= expires);
 	if (op->opcode == TWHEEL_OP_GET)
 		CHECK_EQ(op->cookie, w->cookie);
 }
 
-#define CLEAN_OP(what, prepare, op_, ...)					\
-	CLEAN(what, prepare, check_op, .ioctl = TWHEEL_IOC_OP, .argument.op = op_, ##__VA_ARGS__)
+#define FAULT_TEST_OP(what, prepare, op_, ...)					\
+	FAULT_TEST(what, prepare, check_op, .ioctl = TWHEEL_IOC_OP, .argument.op = op_,	\
+		   ##__VA_ARGS__)
 
-CLEAN_OP(arm, file_with_two, op_arm(HOUR, 0, 3))
-CLEAN_OP(first_arm, new_file, op_arm(HOUR, 0, 3))
-CLEAN_OP(arm_that_needs_a_page, file_with_a_full_page, op_arm(HOUR, 0, 3))
-CLEAN_OP(arm_that_grows_the_table, file_with_a_full_table, op_arm(HOUR, 0, 3))
-CLEAN_OP(arm_of_a_cell, file_with_two, op_arm(HOUR, TWHEEL_F_CELL, 3))
-CLEAN_OP(first_arm_of_a_cell, new_file, op_arm(HOUR, TWHEEL_F_CELL, 3))
-CLEAN_OP(mod, file_with_two, op_mod(0, 2 * HOUR, 0, 4))
-CLEAN_OP(mod_of_a_cell, file_with_a_cell, op_mod(0, 2 * HOUR, TWHEEL_F_CELL, 6))
-CLEAN_OP(mod_of_unread, file_unread, op_mod(0, HOUR, 0, 4), .ret = TWHEEL_WITHDRAWN)
-CLEAN_OP(kick, file_with_a_cell, op_kick(0))
-CLEAN_OP(cancel, file_with_two, op_cancel(0))
-CLEAN_OP(get, file_with_two, op_get(0))
+FAULT_TEST_OP(arm, file_with_two, op_arm(HOUR, 0, 3))
+FAULT_TEST_OP(first_arm, new_file, op_arm(HOUR, 0, 3))
+FAULT_TEST_OP(arm_that_needs_a_page, file_with_a_full_page, op_arm(HOUR, 0, 3))
+FAULT_TEST_OP(arm_that_grows_the_table, file_with_a_full_table, op_arm(HOUR, 0, 3))
+FAULT_TEST_OP(arm_of_a_cell, file_with_two, op_arm(HOUR, TWHEEL_F_CELL, 3))
+FAULT_TEST_OP(first_arm_of_a_cell, new_file, op_arm(HOUR, TWHEEL_F_CELL, 3))
+FAULT_TEST_OP(mod, file_with_two, op_mod(0, 2 * HOUR, 0, 4))
+FAULT_TEST_OP(mod_of_a_cell, file_with_a_cell, op_mod(0, 2 * HOUR, TWHEEL_F_CELL, 6))
+FAULT_TEST_OP(mod_of_unread, file_unread, op_mod(0, HOUR, 0, 4), .ret = TWHEEL_WITHDRAWN)
+FAULT_TEST_OP(kick, file_with_a_cell, op_kick(0))
+FAULT_TEST_OP(cancel, file_with_two, op_cancel(0))
+FAULT_TEST_OP(get, file_with_two, op_get(0))
 
 /* SUBMIT */
 
 #define SUBMITTED	.ioctl = TWHEEL_IOC_SUBMIT, .argument.submit = {	\
-	.ops = (uintptr_t)world.ops, .nr = NR_OPS, .op_size = sizeof(world.ops[0]) }
+	.ops = (uintptr_t)call_data.ops, .nr = NR_OPS, .op_size = sizeof(call_data.ops[0]) }
 
-static void add_op(struct world *w, __u32 i, struct twheel_op op)
+static void add_op(struct call_data *w, __u32 i, struct twheel_op op)
 {
 	w->ops[i] = op;
-	w->ops[i].result = FORFEITED;
+	w->ops[i].result = NOT_WRITTEN;
 }
 
 /* Every fourth arm is of a cell. */
-static void file_to_submit_to(struct world *w)
+static void file_to_submit_to(struct call_data *w)
 {
 	file_with_two(w);
 	for (__u32 i = 0; i < NR_OPS; i++)
@@ -464,35 +466,35 @@ static void file_to_submit_to(struct world *w)
 }
 
 /* Check the result of an arm with @cookie. */
-static void check_arm_in(struct world *w, const struct twheel_op *op, __u64 cookie)
+static void check_arm_in(struct call_data *w, const struct twheel_op *op, __u64 cookie)
 {
 	CHECK(op->result == 0 || op->result == -ENOMEM);
 	if (op->result)
 		return;
-	CHECK_EQ(state_of(w->fd, op->id).cookie, cookie);
+	CHECK_EQ(get_state(w->fd, op->id).cookie, cookie);
 	CHECK_EQ(cancel(w->fd, op->id), 0);
 }
 
 /* The results of the last page may be lost, although the operations have taken effect. */
-static void check_submit(struct world *w, long ret)
+static void check_submit(struct call_data *w, long ret)
 {
 	__u32 nr = w->argument.submit.done, known = 0, armed = info(w->fd).live - 2;
 
 	(void)ret;
-	for (; known < nr && w->ops[known].result != FORFEITED; known++)
+	for (; known < nr && w->ops[known].result != NOT_WRITTEN; known++)
 		armed -= !w->ops[known].result;
 	CHECK(nr - known <= page_size() / sizeof(w->ops[0]));
 	CHECK(armed <= nr - known);
 	for (__u32 i = known; i < NR_OPS; i++)
-		CHECK_EQ(w->ops[i].result, FORFEITED);
+		CHECK_EQ(w->ops[i].result, NOT_WRITTEN);
 	for (__u32 i = 0; i < known; i++)
 		check_arm_in(w, &w->ops[i], 100 + i);
 	CHECK_EQ(info(w->fd).live, 2 + armed);
 }
 
-CLEAN(submit_of_arms, file_to_submit_to, check_submit, SUBMITTED)
+FAULT_TEST(submit_of_arms, file_to_submit_to, check_submit, SUBMITTED)
 
-static void cancels_in(struct world *w, __u64 ns)
+static void cancels_in(struct call_data *w, __u64 ns)
 {
 	__u64 ids[NR_OPS];
 
@@ -502,12 +504,12 @@ static void cancels_in(struct world *w, __u64 ns)
 		add_op(w, i, op_cancel(ids[i]));
 }
 
-static void file_to_cancel_in(struct world *w)
+static void file_to_cancel_in(struct call_data *w)
 {
 	cancels_in(w, HOUR);
 }
 
-static void file_to_withdraw_in(struct world *w)
+static void file_to_withdraw_in(struct call_data *w)
 {
 	cancels_in(w, 0);
 	wait_ready(w->fd, 1 + NR_OPS);
@@ -517,40 +519,40 @@ static void file_to_withdraw_in(struct world *w)
  * The cancels that were tried have taken effect, even if a result is lost; the others have
  * not. @outcome: of each. Returns the number of results that are lost.
  */
-static __u32 check_cancels(struct world *w, int outcome)
+static __u32 check_cancels(struct call_data *w, int outcome)
 {
 	__u32 nr = w->argument.submit.done, forfeited = 0;
 
 	for (__u32 i = 0; i < NR_OPS; i++) {
 		CHECK_EQ(get(w->fd, w->ops[i].id), i < nr ? -ENOENT : 0);
-		if (w->ops[i].result == FORFEITED)
+		if (w->ops[i].result == NOT_WRITTEN)
 			forfeited += i < nr;
 		else
-			CHECK_EQ(w->ops[i].result, i < nr ? outcome : FORFEITED);
+			CHECK_EQ(w->ops[i].result, i < nr ? outcome : NOT_WRITTEN);
 	}
 	check_live(w, before.info.live - nr, before.info.ready - nr * outcome);
 	return forfeited;
 }
 
-static void check_submit_of_cancels(struct world *w, long ret)
+static void check_submit_of_cancels(struct call_data *w, long ret)
 {
 	check_cancels(w, ret);
 }
 
-CLEAN(submit_of_cancels, file_to_cancel_in, check_submit_of_cancels, SUBMITTED)
+FAULT_TEST(submit_of_cancels, file_to_cancel_in, check_submit_of_cancels, SUBMITTED)
 
 /* A copy that fails loses at most one result, because later ones can be written. */
-static void check_submit_of_withdrawals(struct world *w, long ret)
+static void check_submit_of_withdrawals(struct call_data *w, long ret)
 {
 	CHECK(check_cancels(w, ret + TWHEEL_WITHDRAWN) <= 1 || all_fail);
 }
 
-CLEAN(submit_of_withdrawals, file_to_withdraw_in, check_submit_of_withdrawals, SUBMITTED)
+FAULT_TEST(submit_of_withdrawals, file_to_withdraw_in, check_submit_of_withdrawals, SUBMITTED)
 
 /* The file as a whole */
 
 /* If the counts cannot be written, either all timeouts are cancelled or none. */
-static void check_cancel_all(struct world *w, long ret)
+static void check_cancel_all(struct call_data *w, long ret)
 {
 	struct twheel_stats s = file_stats(w->fd);
 	struct twheel_cancel_all *all = &w->argument.all;
@@ -563,30 +565,31 @@ static void check_cancel_all(struct world *w, long ret)
 	check_live(w, 0, 0);
 }
 
-CLEAN(cancel_all, file_with_two, check_cancel_all, .ioctl = TWHEEL_IOC_CANCEL_ALL, .forfeits = true)
+FAULT_TEST(cancel_all, file_with_two, check_cancel_all, .ioctl = TWHEEL_IOC_CANCEL_ALL,
+	   .forfeits = true)
 
-static void file_to_list(struct world *w)
+static void file_to_list(struct call_data *w)
 {
 	file_with_two(w);
 	arm_many(w->fd, NR_OPS, HOUR, 0, 100, NULL);
 }
 
 /* LIST may return only some entries, but these are right. */
-static void check_list(struct world *w, long ret)
+static void check_list(struct call_data *w, long ret)
 {
 	__u32 nr = w->argument.list.done;
 
 	(void)ret;
 	CHECK(nr && nr <= 2 + NR_OPS);
 	for (__u32 i = 0; i < nr; i++)
-		CHECK_EQ(state_of(w->fd, w->entries[i].id).cookie, w->entries[i].cookie);
+		CHECK_EQ(get_state(w->fd, w->entries[i].id).cookie, w->entries[i].cookie);
 }
 
-CLEAN(list, file_to_list, check_list, .ioctl = TWHEEL_IOC_LIST, .argument.list = {
-	.entries = (uintptr_t)world.entries, .nr = NR_ENTRIES,
-	.entry_size = sizeof(world.entries[0]) })
+FAULT_TEST(list, file_to_list, check_list, .ioctl = TWHEEL_IOC_LIST, .argument.list = {
+	.entries = (uintptr_t)call_data.entries, .nr = NR_ENTRIES,
+	.entry_size = sizeof(call_data.entries[0]) })
 
-static void check_stats(struct world *w, long ret)
+static void check_stats(struct call_data *w, long ret)
 {
 	struct twheel_stats s = file_stats(w->fd);
 
@@ -595,17 +598,17 @@ static void check_stats(struct world *w, long ret)
 	CHECK(!memcmp(&w->argument.stats, &s, offsetof(struct twheel_stats, lateness)));
 }
 
-CLEAN(stats, file_with_two, check_stats, .ioctl = TWHEEL_IOC_STATS)
+FAULT_TEST(stats, file_with_two, check_stats, .ioctl = TWHEEL_IOC_STATS)
 
-static void check_info(struct world *w, long ret)
+static void check_info(struct call_data *w, long ret)
 {
 	(void)ret;
 	CHECK_EQ(w->argument.info.live, 2);
 }
 
-CLEAN(info, file_with_two, check_info, .ioctl = TWHEEL_IOC_INFO)
+FAULT_TEST(info, file_with_two, check_info, .ioctl = TWHEEL_IOC_INFO)
 
-static void check_stop(struct world *w, long ret)
+static void check_stop(struct call_data *w, long ret)
 {
 	(void)ret;
 	CHECK_EQ(read_any_event(w->fd).cookie, 2);
@@ -623,7 +626,7 @@ TEST(stop_never_fails)
 
 /* read and poll */
 
-static void file_to_read(struct world *w)
+static void file_to_read(struct call_data *w)
 {
 	new_file(w);
 	arm_many(w->fd, NR_READY, 0, 0, 0, NULL);
@@ -632,14 +635,14 @@ static void file_to_read(struct world *w)
 
 static long make_read(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 
 	return error_or(read(w->fd, w->events, sizeof(w->events)));
 }
 
 static long make_readv(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 	size_t half = sizeof(w->events) / 2;
 	struct iovec iov[] = { { w->events, half }, { (char *)w->events + half, half } };
 
@@ -650,7 +653,7 @@ static long make_readv(void *arg)
  * Each event that the call has not returned is still there, once. The order is not checked,
  * because the test may have armed on several CPUs.
  */
-static void check_read(struct world *w, long ret)
+static void check_read(struct call_data *w, long ret)
 {
 	size_t nr = ret / sizeof(w->events[0]);
 	bool seen[NR_READY] = { };
@@ -667,26 +670,26 @@ static void check_read(struct world *w, long ret)
 	check_live(w, 0, 0);
 }
 
-CLEAN(read, file_to_read, check_read, .make = make_read)
-CLEAN(readv, file_to_read, check_read, .make = make_readv)
+FAULT_TEST(read, file_to_read, check_read, .make = make_read)
+FAULT_TEST(readv, file_to_read, check_read, .make = make_readv)
 
 static long make_poll(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 	struct pollfd pollfd = { .fd = w->fd, .events = POLLIN };
 
 	return error_or(poll(&pollfd, 1, 0));
 }
 
-static void check_poll(struct world *w, long ret)
+static void check_poll(struct call_data *w, long ret)
 {
 	CHECK_EQ(ret, 1);
 	check_live(w, 2, 1);
 }
 
-CLEAN(poll, file_with_two, check_poll, .make = make_poll)
+FAULT_TEST(poll, file_with_two, check_poll, .make = make_poll)
 
-static void file_to_watch(struct world *w)
+static void file_to_watch(struct call_data *w)
 {
 	file_with_two(w);
 	w->other = epoll_create1(EPOLL_CLOEXEC);
@@ -695,13 +698,13 @@ static void file_to_watch(struct world *w)
 
 static long make_watch(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 	struct epoll_event event = { .events = EPOLLIN };
 
 	return error_or(epoll_ctl(w->other, EPOLL_CTL_ADD, w->fd, &event));
 }
 
-static void check_watch(struct world *w, long ret)
+static void check_watch(struct call_data *w, long ret)
 {
 	struct epoll_event event;
 
@@ -710,13 +713,13 @@ static void check_watch(struct world *w, long ret)
 	CHECK_EQ(event.events, EPOLLIN);
 }
 
-CLEAN(epoll, file_to_watch, check_watch, .make = make_watch)
+FAULT_TEST(epoll, file_to_watch, check_watch, .make = make_watch)
 
 /* mmap */
 
 static long make_mmap(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 	void *cells = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
 
 	if (cells == MAP_FAILED)
@@ -725,16 +728,16 @@ static long make_mmap(void *arg)
 	return 0;
 }
 
-static void check_mmap(struct world *w, long ret)
+static void check_mmap(struct call_data *w, long ret)
 {
 	CHECK_EQ(ret, 0);
 	exchange(w->cells, 255, 7);
 	CHECK_EQ(word_of(w->cells, 255), 7);
 }
 
-CLEAN(mmap, file_with_two, check_mmap, .make = make_mmap)
+FAULT_TEST(mmap, file_with_two, check_mmap, .make = make_mmap)
 
-static void file_with_a_mapping(struct world *w)
+static void file_with_a_mapping(struct call_data *w)
 {
 	__u64 word = 8;
 
@@ -747,15 +750,15 @@ static void file_with_a_mapping(struct world *w)
 /* The kernel touches a page of cells that does not exist yet, which may fail. */
 static long make_fault(void *arg)
 {
-	struct world *w = arg;
+	struct call_data *w = arg;
 
 	return error_or(read(w->pipe[0], &w->cells->word, sizeof(w->cells->word)));
 }
 
-static void check_fault(struct world *w, long ret)
+static void check_fault(struct call_data *w, long ret)
 {
 	CHECK_EQ(ret, sizeof(w->cells->word));
 	CHECK_EQ(word_of(w->cells, 0), 8);
 }
 
-CLEAN(fault_in_the_mapping, file_with_a_mapping, check_fault, .make = make_fault)
+FAULT_TEST(fault_in_the_mapping, file_with_a_mapping, check_fault, .make = make_fault)

@@ -13,7 +13,7 @@
 #include "inject.h"
 #include "module.h"
 
-#define PLACES_MAX	100000
+#define MAX_PLACES	100000
 #define KTHREADD	"/proc/2"
 #define KWORKERS_MAX	10		/* new kworkers that may take the fault of a thread */
 
@@ -52,7 +52,7 @@ static void check_loads(struct module *m)
 }
 
 /* Returns whether the module was loaded in spite of the fault. */
-static int judge(struct module *m, long ret)
+static int loads_in_spite_of_fault(struct module *m, long ret)
 {
 	CHECK(ret == 0 || ret == -ENOMEM || ret == -EFAULT || ret == -EAGAIN);
 	CHECK_EQ(module_is_loaded(m), !ret);
@@ -93,8 +93,8 @@ static void fail_to_load(struct module *m, enum fault where)
 	fault_prepare();
 	victim_start(&victim);
 	while (load_with(&victim, where, place, m)) {
-		CHECK(place < PLACES_MAX);
-		loaded += judge(m, victim.ret);
+		CHECK(place < MAX_PLACES);
+		loaded += loads_in_spite_of_fault(m, victim.ret);
 		tried++;
 		if (tried > loaded || tried >= KWORKERS_MAX)
 			place += stride();

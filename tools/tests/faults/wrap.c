@@ -24,7 +24,7 @@
 #include <twheel/abi.h>
 
 #define DEVICE		"/dev/twheel"
-#define PLACES_MAX	1000
+#define MAX_PLACES	1000
 
 int __real_ioctl(int fd, unsigned long command, void *arg);
 int __real_open(const char *path, int flags, mode_t mode);
@@ -46,7 +46,7 @@ int __wrap_sigaction(int signal, const struct sigaction *new, struct sigaction *
 static int left_alone;
 
 /*
- * Make the nth place from here fail. Returns a descriptor that was_hit() reads to find out
+ * Make the nth place from here fail. Returns a descriptor that fault_occurred() reads to find out
  * whether it has, or -1 if none can be opened.
  */
 static int set_fault(unsigned int place)
@@ -68,7 +68,7 @@ static int set_fault(unsigned int place)
  * Returns whether a fault has occurred. If it had not yet, it hits this query or the write
  * that cancels it.
  */
-static int was_hit(int fd)
+static int fault_occurred(int fd)
 {
 	int error = errno, hit;
 	char text[16];
@@ -86,7 +86,7 @@ static int was_hit(int fd)
 /* A call that has failed because of a fault is repeated with the next place. */
 static int is_over(int fd, long ret)
 {
-	return !was_hit(fd) || ret != -1 || (errno != ENOMEM && errno != EFAULT);
+	return !fault_occurred(fd) || ret != -1 || (errno != ENOMEM && errno != EFAULT);
 }
 
 /* Value of @call when no place fails, or none of the first @most places. */
@@ -125,7 +125,7 @@ static unsigned int places(unsigned long command)
 	case TWHEEL_IOC_LIST:
 		return 2;
 	default:
-		return PLACES_MAX;
+		return MAX_PLACES;
 	}
 }
 
@@ -148,7 +148,7 @@ int __wrap_open(const char *path, int flags, ...)
 	}
 	if (strcmp(path, DEVICE))
 		return __real_open(path, flags, mode);
-	return FAIL_IN_TURN(PLACES_MAX, __real_open(path, flags, mode));
+	return FAIL_IN_TURN(MAX_PLACES, __real_open(path, flags, mode));
 }
 
 /* Use a descriptor of its own, because another thread may close the given one. */
@@ -160,7 +160,7 @@ ssize_t __wrap_read(int fd, void *buffer, size_t size)
 	if (!is_device(fd))
 		return __real_read(fd, buffer, size);
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	ret = FAIL_IN_TURN(PLACES_MAX, __real_read(own, buffer, size));
+	ret = FAIL_IN_TURN(MAX_PLACES, __real_read(own, buffer, size));
 	close(own);
 	return ret;
 }
@@ -169,21 +169,21 @@ ssize_t __wrap_readv(int fd, const struct iovec *iov, int nr)
 {
 	if (!is_device(fd))
 		return __real_readv(fd, iov, nr);
-	return FAIL_IN_TURN(PLACES_MAX, __real_readv(fd, iov, nr));
+	return FAIL_IN_TURN(MAX_PLACES, __real_readv(fd, iov, nr));
 }
 
 int __wrap_poll(struct pollfd *fds, nfds_t nr, int timeout)
 {
 	if (nr != 1 || !is_device(fds->fd))
 		return __real_poll(fds, nr, timeout);
-	return FAIL_IN_TURN(PLACES_MAX, __real_poll(fds, nr, timeout));
+	return FAIL_IN_TURN(MAX_PLACES, __real_poll(fds, nr, timeout));
 }
 
 void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
 	if (fd < 0 || !is_device(fd))
 		return __real_mmap(address, size, protection, flags, fd, offset);
-	return FAIL_IN_TURN(PLACES_MAX, __real_mmap(address, size, protection, flags, fd, offset));
+	return FAIL_IN_TURN(MAX_PLACES, __real_mmap(address, size, protection, flags, fd, offset));
 }
 
 int __wrap_sigaction(int signal, const struct sigaction *new, struct sigaction *old)

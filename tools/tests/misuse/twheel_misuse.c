@@ -140,7 +140,7 @@ static void wait_for_callers(unsigned int n)
 	pr_info("%s has returned\n", mistake);
 }
 
-static void never_fires(struct twheel_timeout *t)
+static void unused_callback(struct twheel_timeout *t)
 {
 }
 
@@ -151,7 +151,7 @@ static void make_freed(struct twheel *w)
 
 	if (!t)
 		return;
-	twheel_timeout_init(w, t, never_fires);
+	twheel_timeout_init(w, t, unused_callback);
 	twheel_arm_after(t, FAR);
 	kfree(t);
 }
@@ -159,9 +159,9 @@ static void make_freed(struct twheel *w)
 /* A timeout is initialised while it is pending. */
 static void make_init(struct twheel *w)
 {
-	twheel_timeout_init(w, &callers[0].t, never_fires);
+	twheel_timeout_init(w, &callers[0].t, unused_callback);
 	twheel_arm_after(&callers[0].t, FAR);
-	twheel_timeout_init(w, &callers[0].t, never_fires);
+	twheel_timeout_init(w, &callers[0].t, unused_callback);
 }
 
 static void make_null(struct twheel *w)
@@ -222,14 +222,14 @@ static void make_flush(struct twheel *w)
 
 /* Mistakes of a sink, which runs in a soft interrupt. It gets a list of one timeout. */
 
-static DECLARE_COMPLETION(sunk);
+static DECLARE_COMPLETION(sink_done);
 
 static void misuse_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
 	void (*run)(struct twheel_timeout *t) = data;
 
 	run(list_first_entry(expired, struct twheel_timeout, entry));
-	complete(&sunk);
+	complete(&sink_done);
 }
 
 /* Run @run in a sink, then @after with the wheel. */
@@ -244,7 +244,7 @@ static void run_sink(void (*run)(struct twheel_timeout *t), void (*after)(struct
 		return;
 	twheel_timeout_init(w, &t, NULL);
 	twheel_arm_after(&t, 0);
-	if (wait_for_completion_timeout(&sunk, msecs_to_jiffies(20000))) {
+	if (wait_for_completion_timeout(&sink_done, msecs_to_jiffies(20000))) {
 		if (after)
 			after(w);
 		pr_info("%s has returned\n", mistake);

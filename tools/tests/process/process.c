@@ -115,7 +115,7 @@ static bool is_readable(void)
 /* A timerfd that is set for the past expires with the next interrupt of the clock. */
 static bool becomes_readable(void)
 {
-	return is_readable_within(patience_ns() / TWHEEL_MSEC);
+	return is_readable_within(time_limit_ns() / TWHEEL_MSEC);
 }
 
 static void open_manual_with(uint64_t tick_ns)
@@ -135,7 +135,7 @@ static struct twheel_event read_one(void)
 {
 	struct twheel_event event = { 0 };
 
-	CHECK_EQ(twheel_read(ctx, &event, 1, patience_ns()), 1);
+	CHECK_EQ(twheel_read(ctx, &event, 1, time_limit_ns()), 1);
 	return event;
 }
 
@@ -315,7 +315,7 @@ TEST(handler_may_arm_a_cell_while_its_thread_is_in_a_call)
 	signal_deadline = now + HOUR;
 	CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
 	CHECK_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
-	for (end = now_ns() + race_ns(1000); now_ns() < end;) {
+	for (end = now_ns() + race_duration_ns(1000); now_ns() < end;) {
 		for (int i = 0; i < 100; i++) {
 			CHECK_EQ(twheel_arm(ctx, i * TWHEEL_USEC, 0, i, &id), 0);
 			if (i % 2)
@@ -349,8 +349,8 @@ TEST(edge_comes_for_each_event_after_the_queue_was_empty)
 	for (int i = 0; i < 300; i++) {
 		CHECK_EQ(twheel_arm(ctx, i % 5 * TWHEEL_MSEC, 0, i, &id), 0);
 		/* There may be an edge for a step of the wheel before. */
-		for (end = now_ns() + patience_ns();;) {
-			CHECK_EQ(epoll_wait(epoll, &event, 1, patience_ns() / TWHEEL_MSEC), 1);
+		for (end = now_ns() + time_limit_ns();;) {
+			CHECK_EQ(epoll_wait(epoll, &event, 1, time_limit_ns() / TWHEEL_MSEC), 1);
 			if (twheel_read(ctx, &read, 1, TWHEEL_NO_WAIT) == 1)
 				break;
 			CHECK(now_ns() < end);

@@ -25,7 +25,7 @@
  * Waits vary by chance, even with ten times as many timeouts; they do not grow with the
  * number.
  */
-static int is_no_longer(__u64 lots_ns, __u64 few_ns)
+static int has_not_grown(__u64 lots_ns, __u64 few_ns)
 {
 	return lots_ns <= few_ns * 3;
 }
@@ -223,8 +223,8 @@ TEST(others_wait_no_longer_for_many_than_for_few)
 	struct measured few = burst(few_timeouts()), lots = burst(many_timeouts());
 
 	CHECK(lots.ns > few.ns);
-	CHECK(is_no_longer(lots.irqsoff_ns, few.irqsoff_ns));
-	CHECK(is_no_longer(lots.shard_ns, few.shard_ns));
-	CHECK(is_no_longer(lots.file_ns, few.file_ns));
-	CHECK(is_no_longer(lots.watch_ns, few.watch_ns));
+	CHECK(has_not_grown(lots.irqsoff_ns, few.irqsoff_ns));
+	CHECK(has_not_grown(lots.shard_ns, few.shard_ns));
+	CHECK(has_not_grown(lots.file_ns, few.file_ns));
+	CHECK(has_not_grown(lots.watch_ns, few.watch_ns));
 }

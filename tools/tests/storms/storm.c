@@ -18,7 +18,7 @@
 
 #define MS		NSEC_PER_MSEC
 
-static unsigned int often(unsigned int full, unsigned int quick)
+static unsigned int repetitions(unsigned int full, unsigned int quick)
 {
 	const char *text = getenv("TWHEEL_STORMS");
 
@@ -32,7 +32,7 @@ static void note_storm(const char *what, unsigned long long times, const char *u
 }
 
 /* Memory that a test shares with its children. */
-static void *share(size_t size)
+static void *map_shared(size_t size)
 {
 	void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -101,7 +101,7 @@ static void stand_by(struct bystander *b)
 
 static void start_bystander(struct bystander *b)
 {
-	b->shared = share(sizeof(*b->shared));
+	b->shared = map_shared(sizeof(*b->shared));
 	b->pid = fork_child();
 	if (b->pid)
 		return;
@@ -177,7 +177,7 @@ static unsigned int unload_when_free(const struct module *m)
 
 TEST(modules_come_and_go_while_others_open)
 {
-	unsigned int rounds = often(500, 5), refused = 0, used = 0, absent = 0;
+	unsigned int rounds = repetitions(500, 5), refused = 0, used = 0, absent = 0;
 	struct opener openers[3] = { 0 };
 
 	read_module(&engine_module);
@@ -230,7 +230,7 @@ static void run_load(const char *threads, const char *how, unsigned int nr)
 
 TEST(threads_share_a_file)
 {
-	unsigned int nr = often(2000000, 20000);
+	unsigned int nr = repetitions(2000000, 20000);
 
 	run_load("64", "--share", nr);
 	note_storm("64 threads on one file", nr, "timeouts");
@@ -266,7 +266,8 @@ static void *toggle_cpus(void *arg)
 
 TEST(cpus_come_and_go_under_load)
 {
-	unsigned int cycles = often(300, 6), left = cycles, loads = 0, nr = often(20000, 2000);
+	unsigned int cycles = repetitions(300, 6), left = cycles, loads = 0,
+		nr = repetitions(20000, 2000);
 	pthread_t thread;
 
 	if (sysconf(_SC_NPROCESSORS_CONF) < 2)
@@ -293,7 +294,7 @@ static void arm_for_ever(const char *group, unsigned long long *armed)
 	}
 }
 
-static void killed_by_a_signal(pid_t pid)
+static void kill_and_check(pid_t pid)
 {
 	int status;
 
@@ -305,10 +306,10 @@ static void killed_by_a_signal(pid_t pid)
 
 TEST(memory_ends_for_a_group)
 {
-	const char *group = make_group("storm", often(16, 4) * MIB);
-	unsigned int rounds = often(50, 2);
+	const char *group = create_group("storm", repetitions(16, 4) * MIB);
+	unsigned int rounds = repetitions(50, 2);
 	struct bystander bystander;
-	unsigned long long *armed = share(sizeof(*armed));
+	unsigned long long *armed = map_shared(sizeof(*armed));
 
 	start_bystander(&bystander);
 	for (unsigned int i = 0; i < rounds; i++) {
@@ -316,7 +317,7 @@ TEST(memory_ends_for_a_group)
 
 		if (!pid)
 			arm_for_ever(group, armed);
-		killed_by_a_signal(pid);
+		kill_and_check(pid);
 		wait_uncharged(group, MIB);
 	}
 	CHECK(out_of_memory_kills(group) >= rounds);
@@ -337,7 +338,7 @@ static void arm_and_wait(__u32 nr, int pipe)
 /* Two such processes would exceed the limit, so the memory of the first must be free. */
 static void kill_with_many_pending(void)
 {
-	unsigned int rounds = often(3, 2), nr = often(1000000, 30000);
+	unsigned int rounds = repetitions(3, 2), nr = repetitions(1000000, 30000);
 	struct bystander bystander;
 	__u64 begun, longest = 0;
 	int pipes[2];
@@ -353,7 +354,7 @@ static void kill_with_many_pending(void)
 		CHECK_EQ(read(pipes[0], &byte, 1), 1);
 		begun = now_ns();
 		kill(pid, SIGKILL);
-		killed_by_a_signal(pid);
+		kill_and_check(pid);
 		if (now_ns() - begun > longest)
 			longest = now_ns() - begun;
 	}
@@ -364,7 +365,7 @@ static void kill_with_many_pending(void)
 
 TEST(process_is_killed_with_many_pending)
 {
-	__u32 nr = often(1000000, 30000);
+	__u32 nr = repetitions(1000000, 30000);
 
 	with_parameter("max_user_timeouts", nr + nr / 2, kill_with_many_pending);
 }
@@ -375,7 +376,7 @@ TEST(process_is_killed_with_many_pending)
 
 TEST(clock_is_set_forward_and_backward)
 {
-	__u32 nr = often(100000, 10000), steps = often(1000, 50), got = 0;
+	__u32 nr = repetitions(100000, 10000), steps = repetitions(1000, 50), got = 0;
 	struct twheel_event *fired = calloc(nr, sizeof(*fired));
 	__u64 *deadlines = calloc(nr, sizeof(*deadlines)), seed = 4711, begun;
 	int fd = open_realtime(O_RDWR | O_NONBLOCK);
@@ -476,7 +477,7 @@ static bool sleep_once(const int *fds, __u64 step)
 
 TEST(machine_sleeps)
 {
-	unsigned int times = often(10, 2), apart = 0, i;
+	unsigned int times = repetitions(10, 2), apart = 0, i;
 	__u64 begun = now_ns(), step = 40 * MS;
 	int fds[2];
 
