@@ -29,33 +29,33 @@ MODULE_PARM_DESC(many, "Number of timeouts that cascade from one slot");
 #define BLOCK_NS	(256 * 64 * SHORT_TICK)
 
 /**
- * struct flood - very many timeouts that cascade, and a probe that comes due meanwhile
+ * struct cascade - very many timeouts that cascade, and one that comes due meanwhile
  * @f: the fixture
- * @probe: armed for the next tick again and again during the cascade
- * @alarm: hrtimer that arms @probe, and notes when it has come due
+ * @due_timeout: armed for the next tick again and again during the cascade
+ * @sample_timer: hrtimer that arms @due_timeout, and notes when it has come due
  * @start_ns: begin of their block. A cascade that is late delays the timeouts of the block
  * @base: number of timeouts that had been moved down before
- * @due_ns: the time at which @probe is due; 0 if it is not armed
- * @moved: number of timeouts moved down when @alarm found @probe due, or 0
- * @samples: how often @probe was called during the cascade
- * @worst: maximum number of timeouts moved down while @probe was due
+ * @due_ns: the time at which @due_timeout is due; 0 if it is not armed
+ * @cascaded_when_due: number of timeouts moved down when @due_timeout was found due, or 0
+ * @samples: how often @due_timeout was called during the cascade
+ * @worst: maximum number of timeouts moved down while @due_timeout was due
  */
-struct flood {
+struct cascade {
 	struct fixture	*f;
-	struct probe	*probe;
-	struct hrtimer	alarm;
+	struct test_timeout	*due_timeout;
+	struct hrtimer	sample_timer;
 	u64		start_ns;
 	u64		base;
 	u64		due_ns;
-	u64		moved;
+	u64		cascaded_when_due;
 	unsigned int	samples;
 	u64		worst;
 };
 
 /* bound_exit() frees it. */
-static struct twheel_timeout *flooding;
+static struct twheel_timeout *cascading;
 
-static noinline u64 cascaded_in(const struct fixture *f)
+static noinline u64 nr_cascaded_in_wheel(const struct fixture *f)
 {
 	struct twheel_counters stats;
 
@@ -63,113 +63,115 @@ static noinline u64 cascaded_in(const struct fixture *f)
 	return stats.cascaded;
 }
 
-static u64 nr_cascaded(const struct flood *flood)
+static u64 nr_cascaded(const struct cascade *cascade)
 {
-	return cascaded_in(flood->f) - flood->base;
+	return nr_cascaded_in_wheel(cascade->f) - cascade->base;
 }
 
-static void nothing(struct twheel_timeout *t)
+static void noop_callback(struct twheel_timeout *t)
 {
 }
 
 /* Interrupts the cascade where the engine enables interrupts: between two batches. */
-static enum hrtimer_restart alarm_rings(struct hrtimer *timer)
+static enum hrtimer_restart sample_timer_fn(struct hrtimer *timer)
 {
-	struct flood *flood = container_of(timer, struct flood, alarm);
-	u64 cascaded = nr_cascaded(flood), now = ktime_get_ns();
+	struct cascade *cascade = container_of(timer, struct cascade, sample_timer);
+	u64 cascaded = nr_cascaded(cascade), now = ktime_get_ns();
 	/* The tick after the next: the next may begin before it is armed. */
 	u64 due_ns = (div64_u64(now, SHORT_TICK) + 2) * SHORT_TICK;
 
 	hrtimer_forward_now(timer, ns_to_ktime(50 * NSEC_PER_USEC));
-	if (READ_ONCE(flood->due_ns)) {
-		if (!flood->moved && now >= flood->due_ns)
-			WRITE_ONCE(flood->moved, cascaded);
-	} else if (cascaded && cascaded < many && due_ns < flood->start_ns) {
-		flood->moved = 0;
-		if (!twheel_arm(&flood->probe->t, due_ns))
-			WRITE_ONCE(flood->due_ns, due_ns);
+	if (READ_ONCE(cascade->due_ns)) {
+		if (!cascade->cascaded_when_due && now >= cascade->due_ns)
+			WRITE_ONCE(cascade->cascaded_when_due, cascaded);
+	} else if (cascaded && cascaded < many && due_ns < cascade->start_ns) {
+		cascade->cascaded_when_due = 0;
+		if (!twheel_arm(&cascade->due_timeout->t, due_ns))
+			WRITE_ONCE(cascade->due_ns, due_ns);
 	}
 	return HRTIMER_RESTART;
 }
 
-static void take_sample(struct probe *p)
+static void take_sample(struct test_timeout *p)
 {
-	struct flood *flood = p->data;
+	struct cascade *cascade = p->data;
 
-	flood->samples++;
+	cascade->samples++;
 	/* On a machine that stood still until the block began, the cascade has to be first. */
-	if (READ_ONCE(flood->moved) && ktime_get_ns() < flood->start_ns)
-		flood->worst = max(flood->worst, nr_cascaded(flood) - flood->moved);
-	WRITE_ONCE(flood->due_ns, 0);
+	if (READ_ONCE(cascade->cascaded_when_due) && ktime_get_ns() < cascade->start_ns)
+		cascade->worst = max(cascade->worst,
+				     nr_cascaded(cascade) - cascade->cascaded_when_due);
+	WRITE_ONCE(cascade->due_ns, 0);
 }
 
 /* Arm all for one slot, @ahead blocks from now. Returns false if its cascade may have begun. */
-static bool arm_flood(struct kunit *test, struct flood *flood, u64 ahead)
+static bool arm_cascade(struct kunit *test, struct cascade *cascade, u64 ahead)
 {
 	u64 start = (div64_u64(ktime_get_ns(), BLOCK_NS) + ahead) * BLOCK_NS;
 	unsigned int i, failed = 0;
 
 	for (i = 0; i < many; i++) {
-		failed += twheel_mod(&flooding[i], start + (1 + i % 16000) * SHORT_TICK) < 0;
+		failed += twheel_mod(&cascading[i], start + (1 + i % 16000) * SHORT_TICK) < 0;
 		if (i % 1024 == 0)
 			cond_resched();
 	}
 	KUNIT_EXPECT_EQ(test, 0U, failed);
-	flood->base += nr_cascaded(flood);
-	flood->start_ns = start;
+	cascade->base += nr_cascaded(cascade);
+	cascade->start_ns = start;
 	return ktime_get_ns() < start - NSEC_PER_SEC;
 }
 
-static struct flood *make_flood(struct kunit *test)
+static struct cascade *create_cascade(struct kunit *test)
 {
 	struct twheel_params params = { .name = "kunit", .tick_ns = SHORT_TICK, .slots = 256 };
-	struct flood *flood = kunit_kzalloc(test, sizeof(*flood), GFP_KERNEL);
+	struct cascade *cascade = kunit_kzalloc(test, sizeof(*cascade), GFP_KERNEL);
 	unsigned int i;
 
-	KUNIT_ASSERT_NOT_NULL(test, flood);
-	flood->f = test->priv;
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(flood->f, &params));
-	flood->probe = probes(test, 1);
-	flood->probe->then = take_sample;
-	flood->probe->data = flood;
-	flooding = kvcalloc(many, sizeof(*flooding), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, flooding);
+	KUNIT_ASSERT_NOT_NULL(test, cascade);
+	cascade->f = test->priv;
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(cascade->f, &params));
+	cascade->due_timeout = create_timeouts(test, 1);
+	cascade->due_timeout->then = take_sample;
+	cascade->due_timeout->data = cascade;
+	cascading = kvcalloc(many, sizeof(*cascading), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, cascading);
 	for (i = 0; i < many; i++)
-		twheel_timeout_init(flood->f->wheel, &flooding[i], nothing);
-	return flood;
+		twheel_timeout_init(cascade->f->wheel, &cascading[i], noop_callback);
+	return cascade;
 }
 
-static void pass_the_flood(struct kunit *test, struct flood *flood)
+static void run_cascade(struct kunit *test, struct cascade *cascade)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 
-	hrtimer_setup(&flood->alarm, alarm_rings, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
-	hrtimer_start(&flood->alarm, ns_to_ktime(0), HRTIMER_MODE_REL_PINNED_HARD);
-	while (nr_cascaded(flood) < many && time_before(jiffies, end))
+	hrtimer_setup(&cascade->sample_timer, sample_timer_fn, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_PINNED_HARD);
+	hrtimer_start(&cascade->sample_timer, ns_to_ktime(0), HRTIMER_MODE_REL_PINNED_HARD);
+	while (nr_cascaded(cascade) < many && time_before(jiffies, end))
 		msleep(20);
-	hrtimer_cancel(&flood->alarm);
-	twheel_cancel_sync(&flood->probe->t);
-	WRITE_ONCE(flood->due_ns, 0);
+	hrtimer_cancel(&cascade->sample_timer);
+	twheel_cancel_sync(&cascade->due_timeout->t);
+	WRITE_ONCE(cascade->due_ns, 0);
 	kunit_info(test, "%u cascade; of %u due meanwhile, one waited for %llu of them\n", many,
-		   flood->samples, flood->worst);
+		   cascade->samples, cascade->worst);
 }
 
-/* The probe is at most one batch later than it is without the cascade. */
-static void probe_is_one_batch_late_at_most_while_a_million_cascade(struct kunit *test)
+/* The due timeout waits for at most one batch of the cascade. */
+static void due_timeout_waits_for_one_batch_while_a_million_cascade(struct kunit *test)
 {
-	struct flood *flood = make_flood(test);
+	struct cascade *cascade = create_cascade(test);
 	u64 ahead = 3, tries;
 
 	/* A slow machine needs longer to arm them all. It may begin the cascade too late. */
-	for (tries = 0; flood->samples < 3 && tries < 8; tries++) {
-		if (arm_flood(test, flood, ahead))
-			pass_the_flood(test, flood);
+	for (tries = 0; cascade->samples < 3 && tries < 8; tries++) {
+		if (arm_cascade(test, cascade, ahead))
+			run_cascade(test, cascade);
 		else
 			ahead *= 2;
 	}
-	KUNIT_EXPECT_GE(test, nr_cascaded(flood), (u64)many);
-	KUNIT_EXPECT_GE(test, flood->samples, 3U);
-	KUNIT_EXPECT_LE(test, flood->worst, (u64)BATCH);
+	KUNIT_EXPECT_GE(test, nr_cascaded(cascade), (u64)many);
+	KUNIT_EXPECT_GE(test, cascade->samples, 3U);
+	KUNIT_EXPECT_LE(test, cascade->worst, (u64)BATCH);
 	/* None of them may fire while the next test uses their memory. */
 	fixture_exit(test);
 }
@@ -184,19 +186,19 @@ static void thread_wakes_to_cascade_before_the_block(struct kunit *test)
 {
 	struct twheel_params params = { .name = "kunit", .tick_ns = NSEC_PER_MSEC, .slots = 256 };
 	u64 block, tries, moved = 0;
-	struct probe *p;
+	struct test_timeout *p;
 	unsigned int i;
 
 	for (tries = 0; moved < BATCH && tries < 10; tries++) {
 		fixture_exit(test);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-		p = probes(test, BATCH);
+		p = create_timeouts(test, BATCH);
 		block = div64_u64(ktime_get_ns(), 256 * NSEC_PER_MSEC) + 3;
 		for (i = 0; i < BATCH; i++)
-			arm_tick(test, &p[i], block * 256 + 200);
+			arm_at_tick(test, &p[i], block * 256 + 200);
 		while (ktime_get_ns() < (block * 256 - 100) * NSEC_PER_MSEC)
 			msleep(20);
-		moved = cascaded_in(test->priv);
+		moved = nr_cascaded_in_wheel(test->priv);
 		if (ktime_get_ns() >= block * 256 * NSEC_PER_MSEC)
 			moved = 0;
 	}
@@ -221,7 +223,8 @@ KUNIT_ARRAY_PARAM(wakeup, wakeups, NULL);
  * Arm all timeouts and cancel the first ones before block @block begins. Returns false if the
  * block has begun: the thread may then have been woken for a cancelled timeout.
  */
-static bool arm_and_cancel(struct kunit *test, const struct wakeup *c, struct probe *p, u64 block)
+static bool arm_and_cancel(struct kunit *test, const struct wakeup *c, struct test_timeout *p,
+			   u64 block)
 {
 	unsigned int i;
 
@@ -239,12 +242,12 @@ static void remaining_timeout_of_a_slot_costs_one_wakeup(struct kunit *test)
 					.levels = c->levels };
 	struct fixture *f = test->priv;
 	struct twheel_counters before, after;
-	struct probe *p, *last;
+	struct test_timeout *p, *last;
 	unsigned int i, ahead;
 	bool in_time = false;
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
-	p = probes(test, c->n);
+	p = create_timeouts(test, c->n);
 	last = &p[c->n - 1];
 	/* A busy machine may need longer than a block. */
 	for (ahead = 2; !in_time && ahead <= 64; ahead *= 2) {
@@ -267,12 +270,12 @@ static void remaining_timeout_of_a_slot_costs_one_wakeup(struct kunit *test)
 static void bound_exit(struct kunit *test)
 {
 	fixture_exit(test);
-	kvfree(flooding);
-	flooding = NULL;
+	kvfree(cascading);
+	cascading = NULL;
 }
 
 static struct kunit_case bound_cases[] = {
-	KUNIT_CASE(probe_is_one_batch_late_at_most_while_a_million_cascade),
+	KUNIT_CASE(due_timeout_waits_for_one_batch_while_a_million_cascade),
 	KUNIT_CASE(thread_wakes_to_cascade_before_the_block),
 	KUNIT_CASE_PARAM(remaining_timeout_of_a_slot_costs_one_wakeup, wakeup_gen_params),
 	{}

@@ -18,21 +18,22 @@
 #define MS		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
 
-static void complete_data(struct probe *p)
+static void complete_data(struct test_timeout *p)
 {
 	complete(p->data);
 }
 
 /* @n timeouts of a wheel on @clock; each completes a completion of its own when it fires. */
-static struct probe *running_probes(struct kunit *test, enum twheel_clock clock, unsigned int n)
+static struct test_timeout *create_clock_timeouts(struct kunit *test, enum twheel_clock clock,
+						  unsigned int n)
 {
 	struct twheel_params params = { .name = "kunit", .clock = clock };
 	struct completion *began;
-	struct probe *p;
+	struct test_timeout *p;
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	p = probes(test, n);
+	p = create_timeouts(test, n);
 	began = kunit_kcalloc(test, n, sizeof(*began), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, began);
 	for (i = 0; i < n; i++) {
@@ -43,9 +44,9 @@ static struct probe *running_probes(struct kunit *test, enum twheel_clock clock,
 	return p;
 }
 
-static void expect_begins(struct kunit *test, struct probe *p)
+static void expect_fires(struct kunit *test, struct test_timeout *p)
 {
-	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(p->data, PATIENCE), 0UL);
+	KUNIT_ASSERT_GT(test, wait_for_completion_timeout(p->data, MAX_WAIT), 0UL);
 }
 
 /* Running clocks */
@@ -70,7 +71,7 @@ KUNIT_ARRAY_PARAM(clock, clocks, clock_desc);
 static void wheel_follows_its_clock(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct probe *p = running_probes(test, c->clock, 1);
+	struct test_timeout *p = create_clock_timeouts(test, c->clock, 1);
 	u64 before = c->now(), now = twheel_now(p->f->wheel);
 
 	KUNIT_EXPECT_GE(test, now, before);
@@ -81,7 +82,7 @@ static void wheel_follows_its_clock(struct kunit *test)
 static void relative_timeout_fires_and_not_early(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct probe *p = running_probes(test, c->clock, 1);
+	struct test_timeout *p = create_clock_timeouts(test, c->clock, 1);
 	u64 before = c->now();
 
 	if (c->clock == TWHEEL_REALTIME) {
@@ -91,7 +92,7 @@ static void relative_timeout_fires_and_not_early(struct kunit *test)
 		return;
 	}
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 20 * MS));
-	expect_begins(test, p);
+	expect_fires(test, p);
 	KUNIT_EXPECT_GE(test, p->fired_ns, before + 20 * MS);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
 }
@@ -99,23 +100,23 @@ static void relative_timeout_fires_and_not_early(struct kunit *test)
 static void absolute_timeout_fires_and_not_early(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct probe *p = running_probes(test, c->clock, 1);
+	struct test_timeout *p = create_clock_timeouts(test, c->clock, 1);
 	u64 expires = c->now() + 20 * MS + 1;
 
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, expires));
-	expect_begins(test, p);
+	expect_fires(test, p);
 	KUNIT_EXPECT_GE(test, p->fired_ns, expires);
 }
 
 static void due_timeout_fires_without_another_event(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct probe *p = running_probes(test, c->clock, 2);
+	struct test_timeout *p = create_clock_timeouts(test, c->clock, 2);
 
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[0].t, 0));
-	expect_begins(test, &p[0]);
+	expect_fires(test, &p[0]);
 	KUNIT_ASSERT_EQ(test, 0, twheel_mod(&p[1].t, c->now() - 1));
-	expect_begins(test, &p[1]);
+	expect_fires(test, &p[1]);
 	twheel_flush(p->f->wheel);
 	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
 }
@@ -124,15 +125,15 @@ static void due_timeout_fires_without_another_event(struct kunit *test)
 static void earlier_timeout_fires_before_one_armed_first(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct probe *p = running_probes(test, c->clock, 2);
+	struct test_timeout *p = create_clock_timeouts(test, c->clock, 2);
 
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[0].t, c->now() + FAR));
 	msleep(20);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p[1].t, c->now() + 5 * MS));
-	expect_begins(test, &p[1]);
+	expect_fires(test, &p[1]);
 	KUNIT_EXPECT_TRUE(test, twheel_pending(&p[0].t));
 	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[0].t, c->now() + 5 * MS));
-	expect_begins(test, &p[0]);
+	expect_fires(test, &p[0]);
 }
 
 /* Timeouts are armed while earlier ones fire, so the cursor is all over the wheel. */
@@ -140,7 +141,7 @@ static void random_timeouts_fire_once_and_not_early(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
 	enum { NR = 1000 };
-	struct probe *p = running_probes(test, c->clock, NR);
+	struct test_timeout *p = create_clock_timeouts(test, c->clock, NR);
 	struct rnd_state rnd;
 	unsigned int i;
 
@@ -152,7 +153,7 @@ static void random_timeouts_fire_once_and_not_early(struct kunit *test)
 			usleep_range(1000, 2000);
 	}
 	for (i = 0; i < NR; i++) {
-		expect_begins(test, &p[i]);
+		expect_fires(test, &p[i]);
 		KUNIT_ASSERT_GE(test, p[i].fired_ns, p[i].arg);
 	}
 	twheel_flush(p->f->wheel);
@@ -163,7 +164,7 @@ static void random_timeouts_fire_once_and_not_early(struct kunit *test)
 static void arm_works_with_interrupts_off(struct kunit *test)
 {
 	const struct clock_case *c = test->param_value;
-	struct probe *p = running_probes(test, c->clock, 1);
+	struct test_timeout *p = create_clock_timeouts(test, c->clock, 1);
 	unsigned long flags;
 	bool cancelled;
 	int armed;
@@ -175,7 +176,7 @@ static void arm_works_with_interrupts_off(struct kunit *test)
 	local_irq_restore(flags);
 	KUNIT_EXPECT_EQ(test, 0, armed);
 	KUNIT_EXPECT_TRUE(test, cancelled);
-	expect_begins(test, p);
+	expect_fires(test, p);
 }
 
 static struct kunit_case clock_cases[] = {

@@ -25,7 +25,7 @@
 
 #include "../twheel.h"
 
-#define NR_PROBES	320
+#define NR_TIMEOUTS	320
 #define PROGRAM_LENGTH	400
 #define CLOCK_END	((u64)S64_MAX)
 
@@ -36,7 +36,7 @@
 #define NEVER		S64_MAX
 #define INVALID		S64_MIN
 
-enum deed {
+enum opcode {
 	ARM,
 	ARM_SLACK,
 	ARM_AFTER,
@@ -62,7 +62,7 @@ enum deed {
 	STOP,
 	MIGRATE,
 	HOTPLUG,
-	NR_DEEDS,
+	NR_OPCODES,
 };
 
 enum site {
@@ -73,12 +73,12 @@ enum site {
 
 /* One line of a program. */
 struct operation {
-	u8	deed;		/* enum deed */
+	u8	opcode;		/* enum opcode */
 	u8	site;		/* enum site */
 	u8	skip;		/* INSIDE: callbacks to let pass first */
 	bool	more;		/* INSIDE: the same callback carries out the next one, too */
-	u16	who;		/* index of the probe, or SELF */
-	u16	nr;		/* number of probes, kind or CPU; odd: before twheel_accept() */
+	u16	timeout;	/* index of the timeout, or SELF */
+	u16	nr;		/* number of timeouts, kind or CPU; odd: before twheel_accept() */
 	s64	delta;		/* time relative to the clock at the moment of the operation */
 	u64	extra;		/* slack, interval, or ns between the deadlines of a list */
 };
@@ -107,12 +107,12 @@ struct program {
  * The geometry of the model: ticks that a slot of @level covers, as a power of two, and the slots
  * of a level. twheel_index.h has the rules; this shares no code with it.
  */
-static inline u32 grain_bits(const struct geometry *g, u32 level)
+static inline u32 level_shift(const struct geometry *g, u32 level)
 {
 	return level ? ilog2(g->slots) + 6 * (level - 1) : 0;
 }
 
-static inline u64 ring(const struct geometry *g, u32 level)
+static inline u64 slots_of(const struct geometry *g, u32 level)
 {
 	return g->hashed ? g->slots : level ? 128 : 2 * g->slots;
 }
@@ -123,24 +123,24 @@ static inline u32 level_of(const struct geometry *g, u64 tick, u64 cursor)
 	u32 level, bits;
 
 	for (level = 0; !g->hashed; level++) {
-		bits = grain_bits(g, level + 1);
+		bits = level_shift(g, level + 1);
 		if (bits >= 64 || tick >> bits == cursor >> bits)
 			break;
 	}
 	return level;
 }
 
-struct dice {
+struct generator {
 	const struct program	*program;
 	struct rnd_state	rnd;
 };
 
-static inline u32 throw(struct dice *d, u32 sides)
+static inline u32 random_below(struct generator *d, u32 sides)
 {
 	return prandom_u32_state(&d->rnd) % sides;
 }
 
-static inline u64 throw64(struct dice *d, u64 sides)
+static inline u64 random_below64(struct generator *d, u64 sides)
 {
 	u64 value = (u64)prandom_u32_state(&d->rnd) << 32, rest;
 
@@ -149,51 +149,53 @@ static inline u64 throw64(struct dice *d, u64 sides)
 }
 
 /* A number of ticks that is of interest in this geometry, below 2^62. */
-static inline u64 throw_ticks(struct dice *d)
+static inline u64 random_ticks(struct generator *d)
 {
 	const struct geometry *g = d->program->geometry;
-	u32 level = throw(d, throw(d, 4) ? 4 : 11);
-	u32 bits = g->hashed ? grain_bits(g, 1) + throw(d, 6) :
-			       min_t(u32, grain_bits(g, 1 + level), 56);
+	u32 level = random_below(d, random_below(d, 4) ? 4 : 11);
+	u32 bits = g->hashed ? level_shift(g, 1) + random_below(d, 6) :
+			       min_t(u32, level_shift(g, 1 + level), 56);
 
-	switch (throw(d, 8)) {
+	switch (random_below(d, 8)) {
 	case 0 ... 1:
-		return throw(d, 3);
+		return random_below(d, 3);
 	case 2 ... 4:
-		return throw(d, 2 * min_t(u32, g->slots, 100));
+		return random_below(d, 2 * min_t(u32, g->slots, 100));
 	case 5:
-		return (1 + throw(d, throw(d, 2) ? 2 : 63)) * (1ULL << bits) + throw(d, 3) - 1;
+		return (1 + random_below(d, random_below(d, 2) ? 2 : 63)) * (1ULL << bits) +
+			random_below(d, 3) - 1;
 	default:
-		return throw64(d, (g->hashed ? 1ULL : 64ULL) << bits);
+		return random_below64(d, (g->hashed ? 1ULL : 64ULL) << bits);
 	}
 }
 
 /* At most a 64th of the clock, so that a program does not soon reach the end of the clock. */
-static inline s64 throw_ns(struct dice *d)
+static inline s64 random_ns(struct generator *d)
 {
 	u64 tick_ns = d->program->geometry->tick_ns;
 	u64 most = div64_u64(CLOCK_END >> (d->program->far ? 3 : 6), tick_ns) - 1;
 
-	return min(throw_ticks(d), most) * tick_ns + (throw(d, 2) ? throw64(d, tick_ns) : 0);
+	return min(random_ticks(d), most) * tick_ns +
+		(random_below(d, 2) ? random_below64(d, tick_ns) : 0);
 }
 
-static inline s64 throw_deadline(struct dice *d)
+static inline s64 random_deadline(struct generator *d)
 {
-	switch (throw(d, 64)) {
+	switch (random_below(d, 64)) {
 	case 0:
 		return NEVER;
 	case 1:
 		return INVALID;
 	case 2 ... 6:
-		return -throw_ns(d);
+		return -random_ns(d);
 	default:
-		return throw_ns(d);
+		return random_ns(d);
 	}
 }
 
-static inline enum deed throw_deed(struct dice *d)
+static inline enum opcode random_opcode(struct generator *d)
 {
-	static const u8 weight[NR_DEEDS] = {
+	static const u8 weight[NR_OPCODES] = {
 		[ARM] = 14, [ARM_SLACK] = 10, [ARM_AFTER] = 8, [ARM_LIST] = 7, [MOD] = 14,
 		[MOD_SLACK] = 7, [MOD_LIST] = 3, [FORWARD] = 8, [CANCEL] = 10,
 		[CANCEL_LIST] = 2, [TRY_CANCEL] = 6, [CANCEL_SYNC] = 5, [CANCEL_WORK] = 3,
@@ -201,21 +203,21 @@ static inline enum deed throw_deed(struct dice *d)
 		[FLUSH] = 1, [ADVANCE] = 14, [ADVANCE_TO_NEXT] = 24, [STEP] = 4,
 		[MIGRATE] = 10, [HOTPLUG] = 2,
 	};
-	u32 nr = d->program->cpus > 1 ? NR_DEEDS : MIGRATE, left, sum = 0, deed;
+	u32 nr = d->program->cpus > 1 ? NR_OPCODES : MIGRATE, left, sum = 0, opcode;
 
-	for (deed = 0; deed < nr; deed++)
-		sum += weight[deed];
-	left = throw(d, sum);
-	for (deed = 0; left >= weight[deed]; deed++)
-		left -= weight[deed];
-	return deed;
+	for (opcode = 0; opcode < nr; opcode++)
+		sum += weight[opcode];
+	left = random_below(d, sum);
+	for (opcode = 0; left >= weight[opcode]; opcode++)
+		left -= weight[opcode];
+	return opcode;
 }
 
-static inline void write_operation(struct dice *d, struct operation *op)
+static inline void generate_operation(struct generator *d, struct operation *op)
 {
-	op->deed = throw_deed(d);
-	op->site = throw(d, 2) ? OUTSIDE : throw(d, 4) ? INSIDE : WORK;
-	switch (op->deed) {
+	op->opcode = random_opcode(d);
+	op->site = random_below(d, 2) ? OUTSIDE : random_below(d, 4) ? INSIDE : WORK;
+	switch (op->opcode) {
 	case ADVANCE ... ADVANCE_TO_NEXT:
 	case MIGRATE ... HOTPLUG:
 		op->site = OUTSIDE;
@@ -223,46 +225,48 @@ static inline void write_operation(struct dice *d, struct operation *op)
 	case EXTEND:
 		op->site = INSIDE;
 		if (!d->program->sink)
-			op->deed = ARM;
+			op->opcode = ARM;
 		break;
 	}
 	if (op->site == WORK && d->program->sink)
 		op->site = INSIDE;
 	if (op->site == INSIDE) {
-		op->skip = throw(d, 8) ? throw(d, 2) : throw(d, 200);
-		op->more = !throw(d, 3);
+		op->skip = random_below(d, 8) ? random_below(d, 2) : random_below(d, 200);
+		op->more = !random_below(d, 3);
 	}
-	/* Few probes, so that several operations meet the same one. */
-	op->who = throw(d, 5) ? throw(d, 16) : throw(d, NR_PROBES);
-	if (op->site != OUTSIDE && throw(d, 2))
-		op->who = SELF;
-	op->nr = throw(d, 2) ? throw(d, 16) : throw(d, NR_PROBES);
-	op->delta = throw_deadline(d);
-	op->extra = throw(d, 32) ? throw_ns(d) : throw(d, 8) ? 0 : CLOCK_END + throw(d, 2);
-	switch (op->deed) {
+	/* Few timeouts, so that several operations meet the same one. */
+	op->timeout = random_below(d, 5) ? random_below(d, 16) : random_below(d, NR_TIMEOUTS);
+	if (op->site != OUTSIDE && random_below(d, 2))
+		op->timeout = SELF;
+	op->nr = random_below(d, 2) ? random_below(d, 16) : random_below(d, NR_TIMEOUTS);
+	op->delta = random_deadline(d);
+	op->extra = random_below(d, 32) ? random_ns(d) : random_below(d, 8) ? 0 :
+		CLOCK_END + random_below(d, 2);
+	switch (op->opcode) {
 	case ARM_LIST:
 	case MOD_LIST:
-		op->extra = throw(d, 2) ? 0 : throw64(d, d->program->geometry->tick_ns);
+		op->extra = random_below(d, 2) ? 0 :
+			random_below64(d, d->program->geometry->tick_ns);
 		break;
 	case ADVANCE:
-		op->delta = throw(d, 6) ? throw_ns(d) : -throw_ns(d);
-		if (d->program->far && !throw(d, 16))
+		op->delta = random_below(d, 6) ? random_ns(d) : -random_ns(d);
+		if (d->program->far && !random_below(d, 16))
 			op->delta = NEVER;
 		break;
 	case ADVANCE_TO_NEXT:
-		op->delta = throw(d, 2) ? 0 : throw(d, 2) ? throw_ns(d) :
-			    -(s64)throw64(d, NSEC_PER_SEC);
+		op->delta = random_below(d, 2) ? 0 : random_below(d, 2) ? random_ns(d) :
+			    -(s64)random_below64(d, NSEC_PER_SEC);
 		break;
 	case STEP:
-		op->delta = throw(d, 3) ? -throw_ns(d) : throw_ns(d);
+		op->delta = random_below(d, 3) ? -random_ns(d) : random_ns(d);
 		break;
 	}
 }
 
 /* Write the program that belongs to @seed. */
-static inline void write_program(struct program *p, const struct geometry *g, u64 seed)
+static inline void generate_program(struct program *p, const struct geometry *g, u64 seed)
 {
-	struct dice d = { .program = p };
+	struct generator d = { .program = p };
 	u32 i;
 
 	memset(p, 0, sizeof(*p));
@@ -272,25 +276,25 @@ static inline void write_program(struct program *p, const struct geometry *g, u6
 	p->geometry = g;
 	p->seed = seed;
 	p->cpus = num_present_cpus();
-	p->sink = !throw(&d, 3);
-	p->far = !throw(&d, 16);
+	p->sink = !random_below(&d, 3);
+	p->far = !random_below(&d, 16);
 	p->nr = PROGRAM_LENGTH;
 	for (i = 0; i < p->nr; i++)
-		write_operation(&d, &p->list[i]);
-	if (throw(&d, 2))
+		generate_operation(&d, &p->list[i]);
+	if (random_below(&d, 2))
 		return;
 	/* The operations after the stop meet the hand-back and a stopped wheel. */
 	i = p->nr - 20;
-	p->list[i].deed = STOP;
-	p->list[i].site = throw(&d, 2) ? OUTSIDE : INSIDE;
+	p->list[i].opcode = STOP;
+	p->list[i].site = random_below(&d, 2) ? OUTSIDE : INSIDE;
 	while (++i < p->nr - 10)
-		if (p->list[i].site == OUTSIDE && p->list[i].deed < ADVANCE)
+		if (p->list[i].site == OUTSIDE && p->list[i].opcode < ADVANCE)
 			p->list[i].site = INSIDE;
 }
 
 static inline void print_program(struct kunit *test, const struct program *p)
 {
-	static const char * const deeds[] = {
+	static const char * const opcodes[] = {
 		[ARM] = "arm", [ARM_SLACK] = "arm_slack", [ARM_AFTER] = "arm_after",
 		[ARM_LIST] = "arm_list", [MOD] = "mod", [MOD_SLACK] = "mod_slack",
 		[MOD_LIST] = "mod_list", [FORWARD] = "forward", [CANCEL] = "cancel",
@@ -310,7 +314,7 @@ static inline void print_program(struct kunit *test, const struct program *p)
 	for (op = p->list; op < p->list + p->nr; op++)
 		kunit_info(test, "%4u  %s after %u%s: %s #%d nr=%u delta=%lld extra=%llu\n",
 			   (u32)(op - p->list), sites[op->site], op->skip, op->more ? "+" : "",
-			   deeds[op->deed], (s16)op->who, op->nr, op->delta, op->extra);
+			   opcodes[op->opcode], (s16)op->timeout, op->nr, op->delta, op->extra);
 }
 
 #endif /* _TWHEEL_KUNIT_COMBINATION_H */

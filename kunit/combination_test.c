@@ -24,16 +24,16 @@
  * CPUs offline, and brings them back. An advance visits the shards in order, so a callback may
  * arm a timeout in a shard that has not seen the new time yet.
  *
- * The model of a shard is a sorted list: by tick, first in first out within a tick. A probe that
+ * The model of a shard is a sorted list: by tick, first in first out within a tick. A timeout that
  * fires must be the head of the list. On MANUAL the model knows each tick, level and slot, with
  * two exceptions. Within a pass the cursor is not known, and so the tick that slack gets. The
  * level of a timeout is not known if its slot may have cascaded early.
  *
  * On REALTIME the list is sorted by deadline, and slack has no effect. The test really sets the
  * clock, or lets it run. The simulated clock stands still while any task can run, so the model
- * knows the time of each call to the nanosecond. The order is checked for probes that were
+ * knows the time of each call to the nanosecond. The order is checked for timeouts that were
  * armed before the test slept, without a backward step since. When the wheel rests, all
- * deadlines before the last SLOP must have been met.
+ * deadlines before the last LATENCY_NS must have been met.
  *
  * A failing program is shrunk: operations are removed as long as it still fails. The suite
  * prints the remaining operations, and the seed. To play one program again, in each
@@ -75,10 +75,10 @@ module_param(once, bool, 0444);
 MODULE_PARM_DESC(once, "Stop at the first program that fails, and do not shrink it (N)");
 
 #define NR_SHARDS	8
-#define NR_PLACES	1024
-#define NR_PUTS		4096
+#define NR_MODEL_SLOTS	1024
+#define NR_BLOCKS	4096
 #define SHRINK_RUNS	1000
-#define PATIENCE	(30 * HZ)
+#define MAX_WAIT	(30 * HZ)
 
 /* The contract of a crowded slot: its size, and how long before its block it may cascade. */
 #define BATCH		128
@@ -88,14 +88,14 @@ MODULE_PARM_DESC(once, "Stop at the first program that fails, and do not shrink 
  * The simulated clock runs for at most this long in an advance, and in all advances of a program.
  * It is set where it would have to run longer.
  */
-#define NAP		(50 * (u64)NSEC_PER_MSEC)
-#define NAPS		(NSEC_PER_SEC / 2)
+#define MAX_SLEEP_NS	(50 * (u64)NSEC_PER_MSEC)
+#define MAX_TOTAL_SLEEP_NS	(NSEC_PER_SEC / 2)
 
 /*
  * The simulated clock event device needs up to 757 ns from the time that a timer is due. A call
  * may need several of them. A new seed for random numbers takes another 1024 ns.
  */
-#define SLOP		4000
+#define LATENCY_NS	4000
 
 /* The range of times that the wall clock is set to. It cannot be set before the boot. */
 #define WALL_MIN	(86400 * (u64)NSEC_PER_SEC)
@@ -111,7 +111,7 @@ enum context {
 };
 
 /* A timeout and its state in the model. */
-struct probe {
+struct model_timeout {
 	struct twheel_work	tw;		/* without a work, tw.t alone is used */
 	struct model		*m;
 	void			(*queue)(struct twheel_timeout *t);	/* with a work: queues it */
@@ -119,9 +119,9 @@ struct probe {
 	bool			taken;		/* in the batch of a sink */
 	bool			running;	/* its callback, or it is being handed back */
 	bool			shutdown;
-	bool			waited;		/* the helper is in a call for it */
-	bool			rested;		/* REALTIME: armed before the test slept */
-	bool			chance;		/* its work has not carried out operations yet */
+	bool			used_by_helper;	/* the helper is in a call for it */
+	bool			before_sleep;	/* REALTIME: armed before the test slept */
+	bool			may_operate;	/* its work has not carried out operations yet */
 	u32			queued, ran;	/* expiries and runs since the last flush_work() */
 	struct completion	go;		/* lets its work run */
 	u32			home;		/* CPU of its shard */
@@ -136,71 +136,72 @@ struct helper {
 	struct task_struct	*task;		/* NULL if threads do not run in a known order */
 	struct completion	go, done;
 	const struct operation	*op;
-	struct probe		*probe;		/* argument of the call */
+	struct model_timeout	*timeout;	/* argument of the call */
 	bool			asked;		/* by a callback that has not ended */
 	bool			busy;		/* the test has not noticed the end of the call */
-	bool			waits;		/* for the callback of @probe */
+	bool			waits;		/* for the callback of @timeout */
 	bool			got, want;
 };
 
 struct shard {
-	struct list_head	list;		/* of pending probes, in the order of expiry */
+	struct list_head	list;		/* of pending timeouts, in the order of expiry */
 	u32			nr;
-	u64			done;		/* MANUAL: arms are for later ticks */
-	bool			joined;		/* armed since the advance has visited it */
+	u64			cursor;		/* MANUAL: arms are for later ticks */
+	bool			after_visit;	/* armed since the advance has visited it */
 };
 
-/* A slot of the wheel, with a probe in it. */
-struct place {
-	struct probe	*probe;
-	u32		level, slot, nr;
+/* A slot of the wheel, with a timeout in it. */
+struct model_slot {
+	struct model_timeout	*timeout;
+	u32			level, slot, nr;
 };
 
 /* The wheel as it must be. Counters have the names of those in struct twheel_counters. */
 struct model {
 	struct program		*program;
 	struct twheel		*wheel, *other;
-	u64			right;		/* wall clock minus monotonic clock, at first */
+	u64			clock_offset;	/* wall clock minus monotonic clock, at first */
 	struct helper		helper;
 	u64			operations, calls;
-	u64			early;		/* probes met whose slot had cascaded early */
-	u32			met[NR_DEEDS][NR_CONTEXTS];
+	u64			early_cascades;	/* timeouts met whose slot had cascaded early */
+	u32			nr_run[NR_OPCODES][NR_CONTEXTS];
 	bool			lockdep;
 	u32			pc;		/* next operation; reset() clears from here on */
 	u32			skipped;	/* callbacks that have been let pass before it */
-	int			visiting;	/* in an advance: the last shard to begin, or -1 */
-	bool			deaf;		/* callbacks carry out no operations */
+	int			visited_shard;	/* in an advance: the last shard to begin, or -1 */
+	bool			no_operations;	/* callbacks carry out no operations */
 	bool			stopped, other_stopped;
 	u64			now;
-	u64			napped;		/* REALTIME: how long the clock ran in advances */
+	u64			slept_ns;	/* REALTIME: how long the clock ran in advances */
 	u32			nr_steps, epoch;	/* all and backward steps of REALTIME */
 	u64			armed, rearmed, cancelled, fired, extended, handed_back;
-	struct probe		*works[NR_PROBES];	/* queued, in this order */
+	struct model_timeout	*works[NR_TIMEOUTS];	/* queued, in this order */
 	u32			nr_works;
-	const char		*fault;		/* the first disagreement */
-	u32			at;		/* its operation */
-	int			about;		/* its probe, or -1 */
+	const char		*mismatch;	/* the first disagreement */
+	u32			at_op;		/* its operation */
+	int			at_timeout;	/* its timeout, or -1 */
 	u64			got, want;
 	struct shard		shards[NR_SHARDS];
-	u16			puts[NR_PUTS];	/* arms by level and block: an upper bound */
-	struct place		places[NR_PLACES];
-	struct twheel_timeout	*array[NR_PROBES];
-	u64			deadlines[NR_PROBES];
-	struct probe		probes[NR_PROBES];
+	u16			block_arms[NR_BLOCKS];	/* arms by block: an upper bound */
+	struct model_slot	slots[NR_MODEL_SLOTS];
+	struct twheel_timeout	*array[NR_TIMEOUTS];
+	u64			deadlines[NR_TIMEOUTS];
+	struct model_timeout	timeouts[NR_TIMEOUTS];
 };
 
-static void compare(struct model *m, const struct probe *p, const char *what, u64 got, u64 want)
+static void compare(struct model *m, const struct model_timeout *p, const char *what, u64 got,
+		    u64 want)
 {
-	if (likely(got == want) || m->fault)
+	if (likely(got == want) || m->mismatch)
 		return;
-	m->fault = what;
-	m->at = m->pc - 1;
-	m->about = p ? p - m->probes : -1;
+	m->mismatch = what;
+	m->at_op = m->pc - 1;
+	m->at_timeout = p ? p - m->timeouts : -1;
 	m->got = got;
 	m->want = want;
 }
 
-static void compare_range(struct model *m, const struct probe *p, const char *what, u64 got,
+static void compare_range(struct model *m, const struct model_timeout *p, const char *what, u64 got,
 			  u64 lo, u64 hi)
 {
 	compare(m, p, what, got, clamp(got, lo, max(lo, hi)));
@@ -237,10 +238,10 @@ static u64 sum_ns(u64 a, u64 b)
 }
 
 /* Read the clock, if it may have moved by itself. */
-static void refresh(struct model *m)
+static void update_now(struct model *m)
 {
 	if (clock_is_simulated())
-		m->now = wall();
+		m->now = realtime_ns();
 }
 
 /* The time @delta ns from now, clamped to the range of the clock. */
@@ -251,41 +252,41 @@ static u64 time_at(const struct model *m, s64 delta)
 	return sum_ns(m->now, delta);
 }
 
-static u64 deadline(const struct model *m, const struct operation *op)
+static u64 op_deadline(const struct model *m, const struct operation *op)
 {
 	return op->delta == INVALID ? CLOCK_END + 1 : time_at(m, op->delta);
 }
 
-static u64 delay(const struct operation *op)
+static u64 op_delay(const struct operation *op)
 {
 	return op->delta == INVALID ? CLOCK_END + 1 : abs(op->delta);
 }
 
-static void step_wall(struct model *m, u64 ns)
+static void step_clock(struct model *m, u64 ns)
 {
-	refresh(m);
+	update_now(m);
 	m->epoch += ns < m->now;
 	m->nr_steps++;
-	set_wall(ns);
-	refresh(m);
+	set_realtime(ns);
+	update_now(m);
 }
 
-/* Pending probes */
+/* Pending timeouts */
 
-static struct probe *first_of(struct shard *s)
+static struct model_timeout *first_timeout(struct shard *s)
 {
-	return list_first_entry_or_null(&s->list, struct probe, node);
+	return list_first_entry_or_null(&s->list, struct model_timeout, node);
 }
 
-static u32 put_index(u32 level, u64 block)
+static u32 block_arms_index(u32 level, u64 block)
 {
-	return hash_64(block * 12 + level, ilog2(NR_PUTS));
+	return hash_64(block * 12 + level, ilog2(NR_BLOCKS));
 }
 
 /* Does a slot have to cascade by @tick, if it is crowded? */
-static bool is_led_in(const struct model *m, u32 level, u64 block, u64 tick)
+static bool must_cascade_by(const struct model *m, u32 level, u64 block, u64 tick)
 {
-	u32 bits = grain_bits(m->program->geometry, level);
+	u32 bits = level_shift(m->program->geometry, level);
 	u64 lead = min(ceil_tick(m, LEAD), 1ULL << bits);
 
 	return max((block << bits) - lead, 1ULL) <= tick;
@@ -295,26 +296,27 @@ static bool is_led_in(const struct model *m, u32 level, u64 block, u64 tick)
  * A pending timeout may lie below the level of its tick only if all slots on the way have been
  * crowded, and due to cascade.
  */
-static bool may_be_on(const struct model *m, const struct probe *p, u32 level, u64 cursor)
+static bool may_be_on_level(const struct model *m, const struct model_timeout *p, u32 level,
+			    u64 cursor)
 {
 	const struct geometry *g = m->program->geometry;
 	u32 top = level_of(g, p->key, cursor);
 	u64 block;
 
 	for (; level < top; level++) {
-		block = p->key >> grain_bits(g, level + 1);
-		if (m->puts[put_index(level + 1, block)] < BATCH ||
-		    !is_led_in(m, level + 1, block, cursor))
+		block = p->key >> level_shift(g, level + 1);
+		if (m->block_arms[block_arms_index(level + 1, block)] < BATCH ||
+		    !must_cascade_by(m, level + 1, block, cursor))
 			return false;
 	}
 	return level == top;
 }
 
 /* Compare the position of @p, which is pending. No pass of its shard is in progress. */
-static void compare_position(struct model *m, struct probe *p, struct twheel_position *pos)
+static void compare_position(struct model *m, struct model_timeout *p, struct twheel_position *pos)
 {
 	const struct geometry *g = m->program->geometry;
-	u64 done = m->shards[p->home].done;
+	u64 cursor = m->shards[p->home].cursor;
 
 	if (!twheel_position(&p->tw.t, pos)) {
 		compare(m, p, "in a slot", false, true);
@@ -322,16 +324,16 @@ static void compare_position(struct model *m, struct probe *p, struct twheel_pos
 	}
 	compare(m, p, "tick", pos->tick, p->key);
 	compare(m, p, "CPU", pos->cpu, p->home);
-	compare(m, p, "cursor", pos->cursor, done);
-	if (!may_be_on(m, p, pos->level, done))
-		compare(m, p, "level", pos->level, level_of(g, p->key, done));
-	m->early += pos->level != level_of(g, p->key, done);
+	compare(m, p, "cursor", pos->cursor, cursor);
+	if (!may_be_on_level(m, p, pos->level, cursor))
+		compare(m, p, "level", pos->level, level_of(g, p->key, cursor));
+	m->early_cascades += pos->level != level_of(g, p->key, cursor);
 	compare(m, p, "slot", pos->slot,
-		p->key >> grain_bits(g, pos->level) & (ring(g, pos->level) - 1));
+		p->key >> level_shift(g, pos->level) & (slots_of(g, pos->level) - 1));
 }
 
 /* The tick from @lo to @hi that is a multiple of the highest power of two. */
-static u64 roundest(u64 lo, u64 hi)
+static u64 roundest_tick(u64 lo, u64 hi)
 {
 	int bit;
 
@@ -348,11 +350,11 @@ static u64 roundest(u64 lo, u64 hi)
 static u64 slack_tick(const struct model *m, const struct shard *s, u64 lo, u64 hi)
 {
 	const struct geometry *g = m->program->geometry;
-	u32 bits = grain_bits(g, 1);
+	u32 bits = level_shift(g, 1);
 	u64 best = U64_MAX;
-	struct probe *p;
+	struct model_timeout *p;
 
-	if (lo >> bits == hi >> bits && lo >> bits == s->done >> bits) {
+	if (lo >> bits == hi >> bits && lo >> bits == s->cursor >> bits) {
 		list_for_each_entry(p, &s->list, node) {
 			u64 tick = g->hashed ? (lo >> bits << bits) | (p->key & (g->slots - 1)) :
 					       p->key;
@@ -361,21 +363,21 @@ static u64 slack_tick(const struct model *m, const struct shard *s, u64 lo, u64 
 				best = min(best, tick);
 		}
 	}
-	return best != U64_MAX ? best : roundest(lo, hi);
+	return best != U64_MAX ? best : roundest_tick(lo, hi);
 }
 
-static void choose_tick(struct model *m, struct probe *p, u64 slack)
+static void choose_tick(struct model *m, struct model_timeout *p, u64 slack)
 {
 	struct shard *s = &m->shards[p->home];
-	bool in_pass = m->visiting == p->home;
+	bool in_pass = m->visited_shard == p->home;
 	struct twheel_position pos;
 	u32 level, bits;
 	u64 lo, hi;
 
-	s->joined |= m->visiting > (int)p->home;
+	s->after_visit |= m->visited_shard > (int)p->home;
 	if (!s->nr && !in_pass)
-		s->done = max(s->done, floor_tick(m, m->now));
-	lo = max(ceil_tick(m, p->expires), s->done + 1);
+		s->cursor = max(s->cursor, floor_tick(m, m->now));
+	lo = max(ceil_tick(m, p->expires), s->cursor + 1);
 	hi = max(lo, floor_tick(m, sum_ns(p->expires, slack)));
 	p->key = lo;
 	if (!in_pass && slack)
@@ -384,21 +386,21 @@ static void choose_tick(struct model *m, struct probe *p, u64 slack)
 		compare_range(m, p, "tick in a pass", pos.tick, lo, hi);
 		p->key = pos.tick;
 	}
-	for (level = 1; (bits = grain_bits(m->program->geometry, level)) < 64; level++)
-		m->puts[put_index(level, p->key >> bits)]++;
+	for (level = 1; (bits = level_shift(m->program->geometry, level)) < 64; level++)
+		m->block_arms[block_arms_index(level, p->key >> bits)]++;
 }
 
 /* The wheel has enqueued @p: put it into the list, after those with the same key. */
-static void insert(struct model *m, struct probe *p, u64 expires, u64 slack)
+static void model_enqueue(struct model *m, struct model_timeout *p, u64 expires, u64 slack)
 {
 	struct shard *s = &m->shards[p->home];
 	struct twheel_position pos;
-	struct probe *q;
+	struct model_timeout *q;
 
 	p->expires = expires;
 	p->key = expires;
 	p->epoch = m->epoch;
-	p->rested = false;
+	p->before_sleep = false;
 	p->pending = true;
 	if (!clock_is_simulated())
 		choose_tick(m, p, slack);
@@ -407,37 +409,38 @@ static void insert(struct model *m, struct probe *p, u64 expires, u64 slack)
 			break;
 	list_add(&p->node, &q->node);
 	s->nr++;
-	if (!clock_is_simulated() && m->visiting != p->home)
+	if (!clock_is_simulated() && m->visited_shard != p->home)
 		compare_position(m, p, &pos);
 }
 
-static void take_out(struct model *m, struct probe *p)
+static void model_dequeue(struct model *m, struct model_timeout *p)
 {
 	p->pending = false;
 	list_del(&p->node);
 	m->shards[p->home].nr--;
 }
 
-static bool model_cancel(struct model *m, struct probe *p)
+static bool model_cancel(struct model *m, struct model_timeout *p)
 {
 	if (!p->pending)
 		return false;
-	take_out(m, p);
+	model_dequeue(m, p);
 	m->cancelled++;
 	return true;
 }
 
 /* Operations on one timeout */
 
-static int call_set(struct model *m, struct probe *p, const struct operation *op, u64 expires)
+static int call_arm(struct model *m, struct model_timeout *p, const struct operation *op,
+		    u64 expires)
 {
 	struct twheel_timeout *t = &p->tw.t;
 
-	switch (op->deed) {
+	switch (op->opcode) {
 	case ARM_SLACK:
 		return twheel_arm_slack(t, expires, op->extra);
 	case ARM_AFTER:
-		return twheel_arm_after(t, delay(op));
+		return twheel_arm_after(t, op_delay(op));
 	case MOD:
 		return twheel_mod(t, expires);
 	case MOD_SLACK:
@@ -449,15 +452,15 @@ static int call_set(struct model *m, struct probe *p, const struct operation *op
 	}
 }
 
-static int wanted_result(const struct model *m, const struct probe *p,
-			 const struct operation *op, u64 expires, u64 slack)
+static int expected_result(const struct model *m, const struct model_timeout *p,
+			   const struct operation *op, u64 expires, u64 slack)
 {
-	bool move = op->deed == MOD || op->deed == MOD_SLACK;
+	bool move = op->opcode == MOD || op->opcode == MOD_SLACK;
 
 	if (expires > CLOCK_END || slack > CLOCK_END ||
-	    (op->deed == ARM_AFTER && clock_is_simulated()))
+	    (op->opcode == ARM_AFTER && clock_is_simulated()))
 		return -EINVAL;
-	if ((p->taken && op->deed != EXTEND) || (p->pending && !move))
+	if ((p->taken && op->opcode != EXTEND) || (p->pending && !move))
 		return -EBUSY;
 	if (m->stopped || p->shutdown)
 		return -ESHUTDOWN;
@@ -465,32 +468,33 @@ static int wanted_result(const struct model *m, const struct probe *p,
 }
 
 /* Arm, move or extend. */
-static void do_set(struct model *m, struct probe *p, const struct operation *op, u64 expires)
+static void do_arm(struct model *m, struct model_timeout *p, const struct operation *op,
+		   u64 expires)
 {
-	bool slack = op->deed == ARM_SLACK || op->deed == MOD_SLACK || op->deed == EXTEND;
-	int want = wanted_result(m, p, op, expires, slack ? op->extra : 0);
+	bool slack = op->opcode == ARM_SLACK || op->opcode == MOD_SLACK || op->opcode == EXTEND;
+	int want = expected_result(m, p, op, expires, slack ? op->extra : 0);
 
-	compare(m, p, "arm or move", call_set(m, p, op, expires), want);
-	if (want < 0 || m->fault)
+	compare(m, p, "arm or move", call_arm(m, p, op, expires), want);
+	if (want < 0 || m->mismatch)
 		return;
 	if (p->pending) {
-		take_out(m, p);
+		model_dequeue(m, p);
 		m->cancelled++;
 		m->rearmed++;
-	} else if (!p->running && op->deed != EXTEND) {
+	} else if (!p->running && op->opcode != EXTEND) {
 		p->home = raw_smp_processor_id();
 	}
-	if (op->deed == EXTEND) {
+	if (op->opcode == EXTEND) {
 		p->taken = false;
 		m->fired--;
 		m->extended++;
 	} else {
 		m->armed++;
 	}
-	insert(m, p, expires, slack ? op->extra : 0);
+	model_enqueue(m, p, expires, slack ? op->extra : 0);
 }
 
-static void do_forward(struct model *m, struct probe *p, const struct operation *op)
+static void do_forward(struct model *m, struct model_timeout *p, const struct operation *op)
 {
 	u64 interval = clamp(op->extra, 1ULL, CLOCK_END >> 6), nr = 0;
 
@@ -501,10 +505,10 @@ static void do_forward(struct model *m, struct probe *p, const struct operation 
 	compare(m, p, "forward", twheel_forward(&p->tw.t, m->now, interval), nr);
 	p->expires = min(p->expires + nr * interval, CLOCK_END);
 	compare(m, p, "deadline after forward", p->tw.t.expires, p->expires);
-	do_set(m, p, op, p->tw.t.expires);
+	do_arm(m, p, op, p->tw.t.expires);
 }
 
-static void do_try_cancel(struct model *m, struct probe *p)
+static void do_try_cancel(struct model *m, struct model_timeout *p)
 {
 	int want = p->taken || p->running ? -EBUSY : model_cancel(m, p);
 
@@ -512,13 +516,14 @@ static void do_try_cancel(struct model *m, struct probe *p)
 }
 
 /* May wait for the callback of @p, which is running if @waits. */
-static bool call_sync(struct model *m, struct probe *p, enum deed deed, bool waits, bool *want)
+static bool call_sync(struct model *m, struct model_timeout *p, enum opcode opcode, bool waits,
+		      bool *want)
 {
 	bool got;
 
 	*want = model_cancel(m, p);
-	p->shutdown |= deed == SHUTDOWN;
-	got = deed == SHUTDOWN ? twheel_shutdown(&p->tw.t) : twheel_cancel_sync(&p->tw.t);
+	p->shutdown |= opcode == SHUTDOWN;
+	got = opcode == SHUTDOWN ? twheel_shutdown(&p->tw.t) : twheel_cancel_sync(&p->tw.t);
 	/* It may have been armed again meanwhile. */
 	if (waits)
 		*want |= model_cancel(m, p);
@@ -526,21 +531,21 @@ static bool call_sync(struct model *m, struct probe *p, enum deed deed, bool wai
 }
 
 /* Let the helper make the call of @op when the callback has ended. */
-static void ask_helper(struct model *m, struct probe *p, const struct operation *op)
+static void ask_helper(struct model *m, struct model_timeout *p, const struct operation *op)
 {
 	struct helper *h = &m->helper;
 
 	if (!h->task || h->busy)
 		return;
 	h->op = op;
-	h->probe = p;
+	h->timeout = p;
 	h->waits = false;
 	h->asked = true;
 	h->busy = true;
-	p->waited = op->deed == CANCEL_SYNC || op->deed == SHUTDOWN;
+	p->used_by_helper = op->opcode == CANCEL_SYNC || op->opcode == SHUTDOWN;
 }
 
-static void do_sync(struct model *m, struct probe *p, const struct operation *op,
+static void do_sync(struct model *m, struct model_timeout *p, const struct operation *op,
 		    enum context from)
 {
 	bool got, want;
@@ -551,20 +556,20 @@ static void do_sync(struct model *m, struct probe *p, const struct operation *op
 	} else if (from == FROM_CALLBACK) {
 		ask_helper(m, p, op);
 	} else {
-		got = call_sync(m, p, op->deed, false, &want);
+		got = call_sync(m, p, op->opcode, false, &want);
 		compare(m, p, "cancel_sync or shutdown", got, want);
 	}
 }
 
 /* Works share a lockdep class, so one must not wait for another. */
-static void do_cancel_work(struct model *m, struct probe *p, enum context from)
+static void do_cancel_work(struct model *m, struct model_timeout *p, enum context from)
 {
 	bool got, want;
 
 	if (!p->queue || from == FROM_CALLBACK || from == FROM_WORK)
 		return;
 	want = model_cancel(m, p);
-	p->chance = false;
+	p->may_operate = false;
 	complete_all(&p->go);
 	got = twheel_cancel_work_sync(&p->tw);
 	/* The work may have begun. */
@@ -577,20 +582,20 @@ static void do_cancel_work(struct model *m, struct probe *p, enum context from)
 
 /* Operations on lists */
 
-static struct probe *list_member(struct model *m, u32 first, u32 i)
+static struct model_timeout *list_timeout(struct model *m, u32 first, u32 i)
 {
-	return &m->probes[(first + i) % NR_PROBES];
+	return &m->timeouts[(first + i) % NR_TIMEOUTS];
 }
 
 static void do_arm_list(struct model *m, u32 first, const struct operation *op)
 {
-	u64 expires = min(deadline(m, op), CLOCK_END);
+	u64 expires = min(op_deadline(m, op), CLOCK_END);
 	u32 nr = 0, i, armed;
-	struct probe *p;
+	struct model_timeout *p;
 
 	for (i = 0; i < op->nr; i++) {
-		p = list_member(m, first, i);
-		if (p->pending || p->taken || p->running || p->shutdown || p->waited)
+		p = list_timeout(m, first, i);
+		if (p->pending || p->taken || p->running || p->shutdown || p->used_by_helper)
 			continue;
 		p->expires = sum_ns(expires, i * op->extra);
 		p->tw.t.expires = p->expires;
@@ -599,48 +604,48 @@ static void do_arm_list(struct model *m, u32 first, const struct operation *op)
 	armed = twheel_arm_list(m->wheel, m->array, nr);
 	compare(m, NULL, "arm_list", armed, m->stopped ? 0 : nr);
 	for (i = 0; i < armed && !m->stopped; i++) {
-		p = container_of(m->array[i], struct probe, tw.t);
+		p = container_of(m->array[i], struct model_timeout, tw.t);
 		p->home = raw_smp_processor_id();
 		m->armed++;
-		insert(m, p, p->expires, 0);
+		model_enqueue(m, p, p->expires, 0);
 	}
 }
 
 static void do_mod_list(struct model *m, u32 first, const struct operation *op)
 {
-	u64 expires = min(deadline(m, op), CLOCK_END);
+	u64 expires = min(op_deadline(m, op), CLOCK_END);
 	u32 i, moved, want;
-	struct probe *p;
+	struct model_timeout *p;
 
 	for (i = 0; i < op->nr; i++) {
-		m->array[i] = &list_member(m, first, i)->tw.t;
+		m->array[i] = &list_timeout(m, first, i)->tw.t;
 		m->deadlines[i] = sum_ns(expires, i * op->extra);
 	}
 	for (want = 0; want < op->nr && !m->stopped; want++)
-		if (!list_member(m, first, want)->pending)
+		if (!list_timeout(m, first, want)->pending)
 			break;
 	moved = twheel_mod_list(m->array, m->deadlines, op->nr);
 	compare(m, NULL, "mod_list", moved, want);
-	for (i = 0; i < want && !m->fault; i++) {
-		p = list_member(m, first, i);
-		take_out(m, p);
+	for (i = 0; i < want && !m->mismatch; i++) {
+		p = list_timeout(m, first, i);
+		model_dequeue(m, p);
 		m->armed++;
 		m->cancelled++;
 		m->rearmed++;
-		insert(m, p, m->deadlines[i], 0);
+		model_enqueue(m, p, m->deadlines[i], 0);
 	}
 }
 
 static void do_cancel_list(struct model *m, u32 first, const struct operation *op)
 {
 	u32 i, want = 0, got;
-	struct probe *p;
+	struct model_timeout *p;
 
 	for (i = 0; i < op->nr; i++)
-		m->array[i] = &list_member(m, first, i)->tw.t;
+		m->array[i] = &list_timeout(m, first, i)->tw.t;
 	got = twheel_cancel_list(m->array, op->nr);
 	for (i = 0; i < op->nr; i++) {
-		p = list_member(m, first, i);
+		p = list_timeout(m, first, i);
 		compare(m, p, "member after cancel_list", (long)m->array[i],
 			p->pending ? (long)&p->tw.t : 0);
 		want += model_cancel(m, p);
@@ -650,15 +655,15 @@ static void do_cancel_list(struct model *m, u32 first, const struct operation *o
 
 /* The memory of a timeout may be used again when nothing refers to it. */
 
-static bool may_be_reused(const struct probe *p)
+static bool may_be_reused(const struct model_timeout *p)
 {
-	return !p->pending && !p->taken && !p->waited && !p->queued;
+	return !p->pending && !p->taken && !p->used_by_helper && !p->queued;
 }
 
-static void fires(struct twheel_timeout *t);
-static void work(struct work_struct *work);
+static void timeout_fn(struct twheel_timeout *t);
+static void work_fn(struct work_struct *work);
 
-static void init_probe(struct model *m, struct probe *p, bool with_work)
+static void init_timeout(struct model *m, struct model_timeout *p, bool with_work)
 {
 	/* The owner may free the memory, and another may have used it. */
 	memset(&p->tw, 0xa5, sizeof(p->tw));
@@ -666,11 +671,11 @@ static void init_probe(struct model *m, struct probe *p, bool with_work)
 	if (m->program->sink) {
 		twheel_timeout_init(m->wheel, &p->tw.t, NULL);
 	} else if (with_work) {
-		twheel_work_init(m->wheel, &p->tw, work);
+		twheel_work_init(m->wheel, &p->tw, work_fn);
 		p->queue = p->tw.t.fn;
-		p->tw.t.fn = fires;
+		p->tw.t.fn = timeout_fn;
 	} else {
-		twheel_timeout_init(m->wheel, &p->tw.t, fires);
+		twheel_timeout_init(m->wheel, &p->tw.t, timeout_fn);
 	}
 	p->home = raw_smp_processor_id();
 	p->expires = 0;
@@ -679,13 +684,13 @@ static void init_probe(struct model *m, struct probe *p, bool with_work)
 }
 
 /* A function to which one wheel hands timeouts back may stop another. */
-static void do_other_wheel(struct model *m, struct probe *p, enum context from)
+static void do_other_wheel(struct model *m, struct model_timeout *p, enum context from)
 {
 	bool with_work = p->queue;
 
 	if (!may_be_reused(p))
 		return;
-	twheel_timeout_init(m->other, &p->tw.t, fires);
+	twheel_timeout_init(m->other, &p->tw.t, timeout_fn);
 	compare(m, p, "arm in another wheel", twheel_arm(&p->tw.t, CLOCK_END),
 		m->other_stopped ? -ESHUTDOWN : 0);
 	compare(m, p, "cancel there", twheel_cancel(&p->tw.t), !m->other_stopped);
@@ -693,10 +698,10 @@ static void do_other_wheel(struct model *m, struct probe *p, enum context from)
 		m->other_stopped = true;
 		twheel_stop(m->other, NULL, NULL);
 	}
-	init_probe(m, p, with_work);
+	init_timeout(m, p, with_work);
 }
 
-static void do_query(struct model *m, struct probe *p, enum context from)
+static void do_query(struct model *m, struct model_timeout *p, enum context from)
 {
 	u64 want = p->pending && p->expires > m->now ? p->expires - m->now : 0;
 
@@ -709,52 +714,53 @@ static void do_query(struct model *m, struct probe *p, enum context from)
 		compare(m, NULL, "advance in a callback", twheel_advance(m->wheel, 0), -EDEADLK);
 }
 
-static u64 wall_target(u64 ns)
+static u64 clamp_realtime(u64 ns)
 {
 	return clamp(ns, WALL_MIN, WALL_MAX);
 }
 
-/* FLUSH, STEP and STOP. step() has the operations that the test carries out by itself. */
-static void do_by_helper(struct model *m, struct probe *p, const struct operation *op,
+/* FLUSH, STEP and STOP, but not those that the test itself makes: run_test_operation(). */
+static void do_by_helper(struct model *m, struct model_timeout *p, const struct operation *op,
 			 enum context from)
 {
-	if (from == FROM_CALLBACK && (op->deed != STEP || clock_is_simulated()))
+	if (from == FROM_CALLBACK && (op->opcode != STEP || clock_is_simulated()))
 		ask_helper(m, p, op);
-	else if (op->deed == STEP && clock_is_simulated())
-		step_wall(m, wall_target(time_at(m, op->delta)));
-	else if (op->deed == FLUSH && from != FROM_STOP)
+	else if (op->opcode == STEP && clock_is_simulated())
+		step_clock(m, clamp_realtime(time_at(m, op->delta)));
+	else if (op->opcode == FLUSH && from != FROM_STOP)
 		twheel_flush(m->wheel);
 }
 
-static void operate(struct model *m, const struct operation *op, enum context from,
-		    struct probe *self)
+static void run_operation(struct model *m, const struct operation *op, enum context from,
+			  struct model_timeout *self)
 {
-	struct probe *p = op->who == SELF ? self ?: m->probes : &m->probes[op->who];
+	struct model_timeout *p = op->timeout == SELF ? self ?: m->timeouts :
+		&m->timeouts[op->timeout];
 
 	m->operations++;
-	m->met[op->deed][from]++;
-	refresh(m);
-	switch (op->deed) {
+	m->nr_run[op->opcode][from]++;
+	update_now(m);
+	switch (op->opcode) {
 	case ARM ... ARM_AFTER:
 	case MOD ... MOD_SLACK:
-		do_set(m, p, op, op->deed == ARM_AFTER && op->delta != INVALID ?
-		       sum_ns(m->now, delay(op)) : deadline(m, op));
+		do_arm(m, p, op, op->opcode == ARM_AFTER && op->delta != INVALID ?
+		       sum_ns(m->now, op_delay(op)) : op_deadline(m, op));
 		break;
 	case EXTEND:
 		if (p->taken && p == self)
-			do_set(m, p, op, deadline(m, op));
+			do_arm(m, p, op, op_deadline(m, op));
 		break;
 	case FORWARD:
 		do_forward(m, p, op);
 		break;
 	case ARM_LIST:
-		do_arm_list(m, p - m->probes, op);
+		do_arm_list(m, p - m->timeouts, op);
 		break;
 	case MOD_LIST:
-		do_mod_list(m, p - m->probes, op);
+		do_mod_list(m, p - m->timeouts, op);
 		break;
 	case CANCEL_LIST:
-		do_cancel_list(m, p - m->probes, op);
+		do_cancel_list(m, p - m->timeouts, op);
 		break;
 	case CANCEL:
 		compare(m, p, "cancel", twheel_cancel(&p->tw.t), model_cancel(m, p));
@@ -771,7 +777,7 @@ static void operate(struct model *m, const struct operation *op, enum context fr
 		break;
 	case REINIT:
 		if (may_be_reused(p))
-			init_probe(m, p, !(op->nr % 4));
+			init_timeout(m, p, !(op->nr % 4));
 		break;
 	case OTHER_WHEEL:
 		do_other_wheel(m, p, from);
@@ -789,18 +795,18 @@ static void operate(struct model *m, const struct operation *op, enum context fr
 
 /* Callbacks, sinks, works and the hand-back */
 
-static void accept(struct probe *p)
+static void accept_timeout(struct model_timeout *p)
 {
 	p->taken = false;
 	twheel_accept(&p->tw.t);
 }
 
 /* The next operation of the program, if it belongs to @site and it is the turn of this call. */
-static const struct operation *next_inside(struct model *m, enum site site)
+static const struct operation *next_operation_at(struct model *m, enum site site)
 {
 	const struct operation *op = &m->program->list[m->pc];
 
-	if (m->deaf || m->fault || m->pc >= m->program->nr || op->site != site)
+	if (m->no_operations || m->mismatch || m->pc >= m->program->nr || op->site != site)
 		return NULL;
 	if (m->skipped < op->skip) {
 		m->skipped++;
@@ -812,142 +818,143 @@ static const struct operation *next_inside(struct model *m, enum site site)
 }
 
 /* Carry out operations. The sink accepts @p before or after them. */
-static void act(struct model *m, struct probe *p, enum site site, enum context from)
+static void run_operations(struct model *m, struct model_timeout *p, enum site site,
+			   enum context from)
 {
 	const struct operation *op;
 
 	do {
-		op = next_inside(m, site);
-		if (p->taken && (!op || !(op->nr % 2 || op->deed == EXTEND)))
-			accept(p);
+		op = next_operation_at(m, site);
+		if (p->taken && (!op || !(op->nr % 2 || op->opcode == EXTEND)))
+			accept_timeout(p);
 		if (op)
-			operate(m, op, from, p);
+			run_operation(m, op, from, p);
 	} while (op && op->more);
 	if (p->taken)
-		accept(p);
+		accept_timeout(p);
 }
 
 /* A callback or the sink ends: wake the helper if there is a call for it. */
-static void end_call(struct model *m, const struct probe *p)
+static void wake_helper(struct model *m, const struct model_timeout *p)
 {
 	struct helper *h = &m->helper;
 
 	if (!h->asked)
 		return;
 	h->asked = false;
-	h->waits = h->probe == p && p->running;
+	h->waits = h->timeout == p && p->running;
 	complete(&h->go);
 }
 
 /* The advance has reached the shard of @cpu: those before it have nothing left to do. */
-static void visit(struct model *m, int cpu)
+static void visit_shards(struct model *m, int cpu)
 {
-	struct probe *p;
+	struct model_timeout *p;
 	int i;
 
-	for (i = m->visiting + 1; i <= cpu && i < nr_cpu_ids; i++)
-		m->shards[i].done = max(m->shards[i].done, floor_tick(m, m->now));
-	for (i = max(m->visiting, 0); i < cpu; i++) {
-		p = first_of(&m->shards[i]);
+	for (i = m->visited_shard + 1; i <= cpu && i < nr_cpu_ids; i++)
+		m->shards[i].cursor = max(m->shards[i].cursor, floor_tick(m, m->now));
+	for (i = max(m->visited_shard, 0); i < cpu; i++) {
+		p = first_timeout(&m->shards[i]);
 		if (p)
-			compare_range(m, p, "late: tick", p->key, m->shards[i].done + 1, U64_MAX);
+			compare_range(m, p, "late: tick", p->key, m->shards[i].cursor + 1, U64_MAX);
 	}
-	m->visiting = cpu;
+	m->visited_shard = cpu;
 }
 
 /* REALTIME: is @p the next of those that were armed before the test slept? */
-static void check_wall_order(struct model *m, const struct probe *p)
+static void check_realtime_order(struct model *m, const struct model_timeout *p)
 {
-	struct probe *q;
+	struct model_timeout *q;
 
-	if (!p->rested || p->epoch != m->epoch)
+	if (!p->before_sleep || p->epoch != m->epoch)
 		return;
 	list_for_each_entry(q, &m->shards[p->home].list, node) {
 		if (q == p)
 			break;
-		if (q->rested && q->epoch == m->epoch)
-			compare(m, p, "order: called before", p - m->probes, q - m->probes);
+		if (q->before_sleep && q->epoch == m->epoch)
+			compare(m, p, "order: called before", p - m->timeouts, q - m->timeouts);
 	}
 }
 
 /* The wheel calls @p, or passes it to the sink. */
-static void begin_call(struct model *m, struct probe *p)
+static void check_expiry(struct model *m, struct model_timeout *p)
 {
-	const struct probe *first;
+	const struct model_timeout *first;
 
-	refresh(m);
+	update_now(m);
 	m->calls++;
 	m->fired++;
 	compare(m, p, "call after stop", m->stopped, false);
 	compare(m, p, "call while pending", p->pending, true);
 	compare_range(m, p, "early: deadline", p->expires, 0, m->now);
-	if (m->fault)
+	if (m->mismatch)
 		return;
 	if (clock_is_simulated()) {
-		check_wall_order(m, p);
+		check_realtime_order(m, p);
 	} else {
-		compare_range(m, p, "order of shards", p->home, max(m->visiting, 0), U64_MAX);
-		if (m->visiting != p->home)
-			visit(m, p->home);
-		first = first_of(&m->shards[p->home]);
-		compare(m, p, "order: called", p - m->probes, first - m->probes);
+		compare_range(m, p, "order of shards", p->home, max(m->visited_shard, 0), U64_MAX);
+		if (m->visited_shard != p->home)
+			visit_shards(m, p->home);
+		first = first_timeout(&m->shards[p->home]);
+		compare(m, p, "order: called", p - m->timeouts, first - m->timeouts);
 	}
-	take_out(m, p);
+	model_dequeue(m, p);
 }
 
-static void fires(struct twheel_timeout *t)
+static void timeout_fn(struct twheel_timeout *t)
 {
-	struct probe *p = container_of(t, struct probe, tw.t);
+	struct model_timeout *p = container_of(t, struct model_timeout, tw.t);
 	struct model *m = p->m;
 
-	begin_call(m, p);
+	check_expiry(m, p);
 	p->running = true;
 	if (p->queue) {
 		if (!p->queued++) {
-			p->chance = true;
-			m->works[m->nr_works++ % NR_PROBES] = p;
+			p->may_operate = true;
+			m->works[m->nr_works++ % NR_TIMEOUTS] = p;
 		}
 		p->queue(t);
 	}
-	act(m, p, INSIDE, FROM_CALLBACK);
-	end_call(m, p);
+	run_operations(m, p, INSIDE, FROM_CALLBACK);
+	wake_helper(m, p);
 	p->running = false;
 }
 
-static void sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
+static void sink_fn(void *data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
 	struct model *m = data;
-	struct probe *p, *next;
+	struct model_timeout *p, *next;
 	u32 count = 0;
 
-	refresh(m);
+	update_now(m);
 	compare(m, NULL, "time of the batch", now_ns, m->now);
 	compare_range(m, NULL, "size of the batch", nr, 1, BATCH);
 	list_for_each_entry(p, expired, tw.t.entry) {
-		begin_call(m, p);
+		check_expiry(m, p);
 		p->taken = true;
 		count++;
 	}
 	compare(m, NULL, "length of the batch", count, nr);
 	list_for_each_entry_safe(p, next, expired, tw.t.entry) {
 		list_del_init(&p->tw.t.entry);
-		act(m, p, INSIDE, FROM_CALLBACK);
+		run_operations(m, p, INSIDE, FROM_CALLBACK);
 	}
-	end_call(m, NULL);
+	wake_helper(m, NULL);
 }
 
-static void handed_back(void *data, struct twheel_timeout *t)
+static void handed_back_fn(void *data, struct twheel_timeout *t)
 {
-	struct probe *p = container_of(t, struct probe, tw.t);
+	struct model_timeout *p = container_of(t, struct model_timeout, tw.t);
 	struct model *m = data;
 
 	compare(m, p, "handed back while pending", p->pending, true);
-	if (m->fault)
+	if (m->mismatch)
 		return;
-	take_out(m, p);
+	model_dequeue(m, p);
 	m->handed_back++;
 	p->running = true;
-	act(m, p, INSIDE, FROM_STOP);
+	run_operations(m, p, INSIDE, FROM_STOP);
 	p->running = false;
 }
 
@@ -956,31 +963,31 @@ static void stop(struct model *m)
 	u32 i;
 
 	m->stopped = true;
-	twheel_stop(m->wheel, handed_back, m);
+	twheel_stop(m->wheel, handed_back_fn, m);
 	for (i = 0; i < nr_cpu_ids; i++)
-		compare(m, first_of(&m->shards[i]), "not handed back", m->shards[i].nr, 0);
+		compare(m, first_timeout(&m->shards[i]), "not handed back", m->shards[i].nr, 0);
 }
 
-static void work(struct work_struct *work)
+static void work_fn(struct work_struct *work)
 {
-	struct probe *p = container_of(work, struct probe, tw.work);
+	struct model_timeout *p = container_of(work, struct model_timeout, tw.work);
 
 	wait_for_completion(&p->go);
 	p->ran++;
-	if (p->chance && is_deterministic()) {
-		p->chance = false;
-		act(p->m, p, WORK, FROM_WORK);
+	if (p->may_operate && is_deterministic()) {
+		p->may_operate = false;
+		run_operations(p->m, p, WORK, FROM_WORK);
 	}
 }
 
 /* Let the works run, one after the other. */
-static void settle(struct model *m)
+static void flush_works(struct model *m)
 {
-	struct probe *p;
+	struct model_timeout *p;
 	u32 i;
 
 	for (i = 0; i < m->nr_works; i++) {
-		p = m->works[i % NR_PROBES];
+		p = m->works[i % NR_TIMEOUTS];
 		if (!p->queued)
 			continue;
 		complete_all(&p->go);
@@ -995,12 +1002,12 @@ static void settle(struct model *m)
 
 /* The helper */
 
-static void help(struct model *m)
+static void run_helper_call(struct model *m)
 {
 	struct helper *h = &m->helper;
 
-	refresh(m);
-	switch (h->op->deed) {
+	update_now(m);
+	switch (h->op->opcode) {
 	case STOP:
 		stop(m);
 		break;
@@ -1008,10 +1015,10 @@ static void help(struct model *m)
 		twheel_flush(m->wheel);
 		break;
 	case STEP:
-		step_wall(m, wall_target(time_at(m, h->op->delta)));
+		step_clock(m, clamp_realtime(time_at(m, h->op->delta)));
 		break;
 	default:
-		h->got = call_sync(m, h->probe, h->op->deed, h->waits, &h->want);
+		h->got = call_sync(m, h->timeout, h->op->opcode, h->waits, &h->want);
 	}
 }
 
@@ -1023,7 +1030,7 @@ static int helper_thread(void *data)
 		wait_for_completion(&h->go);
 		if (!h->op)
 			break;
-		help(data);
+		run_helper_call(data);
 		complete(&h->done);
 	}
 	while (!kthread_should_stop())
@@ -1031,45 +1038,46 @@ static int helper_thread(void *data)
 	return 0;
 }
 
-static void join_helper(struct model *m)
+static void wait_for_helper(struct model *m)
 {
 	struct helper *h = &m->helper;
 
 	if (!h->busy)
 		return;
-	if (!wait_for_completion_timeout(&h->done, PATIENCE)) {
-		compare(m, h->probe, "the helper returns", false, true);
+	if (!wait_for_completion_timeout(&h->done, MAX_WAIT)) {
+		compare(m, h->timeout, "the helper returns", false, true);
 		return;
 	}
 	h->busy = false;
-	h->probe->waited = false;
-	if (h->op->deed == CANCEL_SYNC || h->op->deed == SHUTDOWN)
-		compare(m, h->probe, "cancel_sync of the helper", h->got, h->want);
+	h->timeout->used_by_helper = false;
+	if (h->op->opcode == CANCEL_SYNC || h->op->opcode == SHUTDOWN)
+		compare(m, h->timeout, "cancel_sync of the helper", h->got, h->want);
 }
 
 /* Checks of a wheel at rest */
 
-static struct place *place_of(struct model *m, const struct probe *p, u32 level, u32 slot)
+static struct model_slot *find_model_slot(struct model *m, const struct model_timeout *p, u32 level,
+					  u32 slot)
 {
-	u32 i = hash_64((u64)slot * 12 + level, ilog2(NR_PLACES));
+	u32 i = hash_64((u64)slot * 12 + level, ilog2(NR_MODEL_SLOTS));
 
-	for (; m->places[i].probe; i = (i + 1) % NR_PLACES)
-		if (m->places[i].level == level && m->places[i].slot == slot)
+	for (; m->slots[i].timeout; i = (i + 1) % NR_MODEL_SLOTS)
+		if (m->slots[i].level == level && m->slots[i].slot == slot)
 			break;
-	return &m->places[i];
+	return &m->slots[i];
 }
 
 /* The tick at which a shard must wake for a slot. */
-static u64 wake_tick(const struct model *m, const struct place *place, u64 done)
+static u64 wake_tick(const struct model *m, const struct model_slot *slot, u64 cursor)
 {
 	const struct geometry *g = m->program->geometry;
-	u32 bits = grain_bits(g, place->level);
+	u32 bits = level_shift(g, slot->level);
 
-	if (place->nr == 1)
-		return place->probe->key;
+	if (slot->nr == 1)
+		return slot->timeout->key;
 	if (g->hashed)
-		return done + 1 + ((place->slot - (done + 1)) & (g->slots - 1));
-	return place->probe->key >> bits << bits;
+		return cursor + 1 + ((slot->slot - (cursor + 1)) & (g->slots - 1));
+	return slot->timeout->key >> bits << bits;
 }
 
 /* Compare all positions of a shard. Returns the tick of its next work. */
@@ -1077,28 +1085,28 @@ static u64 check_shard(struct model *m, struct shard *s, bool advanced)
 {
 	const struct geometry *g = m->program->geometry;
 	struct twheel_position pos;
-	struct place *place;
-	struct probe *p;
+	struct model_slot *slot;
+	struct model_timeout *p;
 	u64 next = U64_MAX;
 	u32 i;
 
-	memset(m->places, 0, sizeof(m->places));
+	memset(m->slots, 0, sizeof(m->slots));
 	list_for_each_entry(p, &s->list, node) {
 		compare_position(m, p, &pos);
-		if (m->fault)
+		if (m->mismatch)
 			return 0;
-		place = place_of(m, p, pos.level, pos.slot);
-		*place = (struct place){ p, pos.level, pos.slot, place->nr + 1 };
+		slot = find_model_slot(m, p, pos.level, pos.slot);
+		*slot = (struct model_slot){ p, pos.level, pos.slot, slot->nr + 1 };
 	}
-	for (i = 0; i < NR_PLACES; i++) {
-		place = &m->places[i];
-		if (!place->probe)
+	for (i = 0; i < NR_MODEL_SLOTS; i++) {
+		slot = &m->slots[i];
+		if (!slot->timeout)
 			continue;
-		next = min(next, wake_tick(m, place, s->done));
-		if (advanced && !s->joined && !g->hashed && place->level && place->nr >= BATCH)
-			compare(m, place->probe, "crowded slot has begun to cascade", false,
-				is_led_in(m, place->level, place->probe->key >>
-					  grain_bits(g, place->level), s->done));
+		next = min(next, wake_tick(m, slot, s->cursor));
+		if (advanced && !s->after_visit && !g->hashed && slot->level && slot->nr >= BATCH)
+			compare(m, slot->timeout, "crowded slot has begun to cascade", false,
+				must_cascade_by(m, slot->level, slot->timeout->key >>
+						level_shift(g, slot->level), s->cursor));
 	}
 	return next;
 }
@@ -1110,7 +1118,7 @@ static void check_all(struct model *m, bool advanced)
 	bool exact = true;
 	u32 i;
 
-	for (i = 0; i < nr_cpu_ids && !m->fault; i++) {
+	for (i = 0; i < nr_cpu_ids && !m->mismatch; i++) {
 		struct shard *s = &m->shards[i];
 
 		if (!s->nr)
@@ -1118,11 +1126,11 @@ static void check_all(struct model *m, bool advanced)
 		/* With very many slots to search, the wheel gives up and wakes earlier. */
 		exact &= !m->program->geometry->hashed || s->nr < BATCH;
 		if (clock_is_simulated())
-			next = min(next, ceil_tick(m, first_of(s)->expires));
+			next = min(next, ceil_tick(m, first_timeout(s)->expires));
 		else
 			next = min(next, check_shard(m, s, advanced));
 	}
-	if (m->fault)
+	if (m->mismatch)
 		return;
 	got = twheel_next_expiry(m->wheel);
 	compare_range(m, NULL, "next expiry", got, exact ? tick_ns(m, next) : 1, tick_ns(m, next));
@@ -1134,7 +1142,7 @@ static void check_stats(struct model *m)
 	u64 nr = 0;
 	u32 i;
 
-	if (m->fault)
+	if (m->mismatch)
 		return;
 	for (i = 0; i < nr_cpu_ids; i++)
 		nr += m->shards[i].nr;
@@ -1153,7 +1161,7 @@ static void check_stats(struct model *m)
 /* Advance */
 
 /* REALTIME: sleep until the wheel has nothing to do, and is not about to begin. */
-static void rest(struct model *m)
+static void wait_until_idle(struct model *m)
 {
 	u64 length = m->program->geometry->tick_ns, calls, since;
 	u32 nr_steps;
@@ -1161,33 +1169,34 @@ static void rest(struct model *m)
 	do {
 		calls = m->calls;
 		nr_steps = m->nr_steps;
-		sleep_ns(2 * SLOP);
-		join_helper(m);
-		refresh(m);
+		sleep_ns(2 * LATENCY_NS);
+		wait_for_helper(m);
+		update_now(m);
 		div64_u64_rem(m->now, length, &since);
-	} while (!m->fault && (m->calls != calls || m->nr_steps != nr_steps || since < SLOP ||
-			       length - since < SLOP));
+	} while (!m->mismatch &&
+		 (m->calls != calls || m->nr_steps != nr_steps || since < LATENCY_NS ||
+				  length - since < LATENCY_NS));
 }
 
 /* REALTIME: let the clock run until @ns, or set it. */
-static void pass_time(struct model *m, u64 ns)
+static void run_clock_until(struct model *m, u64 ns)
 {
-	struct probe *p;
-	u64 nap = SLOP;
+	struct model_timeout *p;
+	u64 sleep_time = LATENCY_NS;
 
 	list_for_each_entry(p, &m->shards[0].list, node)
-		p->rested = true;
-	ns = wall_target(ns);
-	if (ns < m->now || ns - m->now > NAP || m->napped > NAPS)
-		step_wall(m, ns - (ns & 1 ? 0 : SLOP));
+		p->before_sleep = true;
+	ns = clamp_realtime(ns);
+	if (ns < m->now || ns - m->now > MAX_SLEEP_NS || m->slept_ns > MAX_TOTAL_SLEEP_NS)
+		step_clock(m, ns - (ns & 1 ? 0 : LATENCY_NS));
 	if (ns > m->now)
-		nap += ns - m->now;
-	m->napped += nap - SLOP;
-	sleep_ns(nap);
-	rest(m);
+		sleep_time += ns - m->now;
+	m->slept_ns += sleep_time - LATENCY_NS;
+	sleep_ns(sleep_time);
+	wait_until_idle(m);
 	list_for_each_entry(p, &m->shards[0].list, node)
 		compare_range(m, p, "late: deadline", tick_ns(m, ceil_tick(m, p->expires)),
-			      m->now - SLOP, U64_MAX);
+			      m->now - LATENCY_NS, U64_MAX);
 }
 
 /* A hashed wheel visits a slot with several timeouts in each round: limit the rounds. */
@@ -1206,31 +1215,31 @@ static void do_advance(struct model *m, u64 ns)
 
 	ns = advance_target(m, ns);
 	for (i = 0; i < nr_cpu_ids; i++)
-		m->shards[i].joined = false;
+		m->shards[i].after_visit = false;
 	if (clock_is_simulated()) {
-		pass_time(m, ns);
+		run_clock_until(m, ns);
 	} else {
 		m->now = ns;
-		m->visiting = -1;
+		m->visited_shard = -1;
 		compare(m, NULL, "advance", twheel_advance(m->wheel, ns), 0);
-		join_helper(m);
-		if (!m->stopped && !m->fault)
-			visit(m, nr_cpu_ids);
-		m->visiting = -1;
+		wait_for_helper(m);
+		if (!m->stopped && !m->mismatch)
+			visit_shards(m, nr_cpu_ids);
+		m->visited_shard = -1;
 	}
 	if (!m->stopped)
 		check_all(m, true);
-	settle(m);
+	flush_works(m);
 }
 
 static void do_advance_to_next(struct model *m, const struct operation *op)
 {
 	u64 next = U64_MAX;
-	struct probe *p;
+	struct model_timeout *p;
 	u32 i;
 
 	for (i = 0; i < nr_cpu_ids; i++) {
-		p = first_of(&m->shards[i]);
+		p = first_timeout(&m->shards[i]);
 		if (p)
 			next = min(next, clock_is_simulated() ? ceil_tick(m, p->key) : p->key);
 	}
@@ -1254,7 +1263,7 @@ static void do_hotplug(struct model *m, const struct operation *op)
 	if (cpu == raw_smp_processor_id())
 		migrate_to(0);
 	if (set_online(cpu, !cpu_online(cpu)))
-		m->met[HOTPLUG][FROM_TEST]++;
+		m->nr_run[HOTPLUG][FROM_TEST]++;
 }
 
 /* Each program begins on CPU 0, with all CPUs online. */
@@ -1271,11 +1280,11 @@ static void reset_cpus(struct model *m)
 /* Programs */
 
 /* Carry out one operation of the test. */
-static void step(struct model *m, const struct operation *op)
+static void run_test_operation(struct model *m, const struct operation *op)
 {
-	refresh(m);
+	update_now(m);
 	m->skipped = 0;
-	switch (op->deed) {
+	switch (op->opcode) {
 	case ADVANCE:
 		do_advance(m, time_at(m, op->delta));
 		break;
@@ -1296,28 +1305,28 @@ static void step(struct model *m, const struct operation *op)
 		do_hotplug(m, op);
 		return;
 	default:
-		operate(m, op, FROM_TEST, NULL);
+		run_operation(m, op, FROM_TEST, NULL);
 		return;
 	}
 	m->operations++;
-	m->met[op->deed][FROM_TEST]++;
+	m->nr_run[op->opcode][FROM_TEST]++;
 }
 
-static void finish(struct model *m)
+static void finish_program(struct model *m)
 {
-	m->deaf = true;
-	refresh(m);
+	m->no_operations = true;
+	update_now(m);
 	if (!m->stopped)
 		do_advance(m, m->now);
 	check_stats(m);
-	if (!m->fault)
+	if (!m->mismatch)
 		compare(m, NULL, "audit", twheel_audit(m->wheel), 0);
 	if (!m->stopped)
 		stop(m);
 	check_stats(m);
-	if (!m->fault)
+	if (!m->mismatch)
 		compare(m, NULL, "audit after stop", twheel_audit(m->wheel), 0);
-	compare(m, NULL, "arm after stop", twheel_mod(&m->probes[0].tw.t, 0), -ESHUTDOWN);
+	compare(m, NULL, "arm after stop", twheel_mod(&m->timeouts[0].tw.t, 0), -ESHUTDOWN);
 }
 
 /* End all that goes on, whether or not there was a fault. */
@@ -1325,18 +1334,18 @@ static void clean_up(struct model *m)
 {
 	u32 i;
 
-	m->deaf = true;
-	join_helper(m);
+	m->no_operations = true;
+	wait_for_helper(m);
 	/* The stop of a wheel with a fault may never end: leave it behind if nothing follows. */
-	if (!m->fault || !once || clock_is_simulated()) {
+	if (!m->mismatch || !once || clock_is_simulated()) {
 		twheel_destroy(m->wheel);
 		twheel_destroy(m->other);
 	}
-	for (i = 0; i < NR_PROBES; i++) {
-		if (!m->probes[i].queue)
+	for (i = 0; i < NR_TIMEOUTS; i++) {
+		if (!m->timeouts[i].queue)
 			continue;
-		complete_all(&m->probes[i].go);
-		cancel_work_sync(&m->probes[i].tw.work);
+		complete_all(&m->timeouts[i].go);
+		cancel_work_sync(&m->timeouts[i].tw.work);
 	}
 	reset_cpus(m);
 }
@@ -1350,7 +1359,7 @@ static bool make_wheels(struct model *m)
 		.tick_ns = g->tick_ns,
 		.slots = g->asked ?: g->slots,
 		.levels = g->hashed,
-		.sink = m->program->sink ? sink : NULL,
+		.sink = m->program->sink ? sink_fn : NULL,
 		.sink_data = m,
 	};
 	struct twheel_params other = { .clock = TWHEEL_MANUAL, .slots = 2 };
@@ -1366,15 +1375,15 @@ static void reset(struct model *m)
 
 	memset((void *)m + offsetof(struct model, pc), 0,
 	       sizeof(*m) - offsetof(struct model, pc));
-	m->visiting = -1;
+	m->visited_shard = -1;
 	m->helper.busy = false;
 	m->helper.asked = false;
 	for (i = 0; i < NR_SHARDS; i++)
 		INIT_LIST_HEAD(&m->shards[i].list);
-	for (i = 0; i < NR_PROBES; i++) {
-		m->probes[i].m = m;
-		init_completion(&m->probes[i].go);
-		init_probe(m, &m->probes[i], !(i % 4));
+	for (i = 0; i < NR_TIMEOUTS; i++) {
+		m->timeouts[i].m = m;
+		init_completion(&m->timeouts[i].go);
+		init_timeout(m, &m->timeouts[i], !(i % 4));
 	}
 }
 
@@ -1385,52 +1394,52 @@ static bool run_program(struct model *m)
 
 	/* About the year 2006. A program that runs again begins at the same time. */
 	if (clock_is_simulated())
-		set_wall((1ULL << 60) + hash_64(m->program->seed, 50));
+		set_realtime((1ULL << 60) + hash_64(m->program->seed, 50));
 	if (!make_wheels(m)) {
 		twheel_destroy(m->wheel);
 		twheel_destroy(m->other);
-		m->fault = "no wheel";
+		m->mismatch = "no wheel";
 		return false;
 	}
 	reset(m);
-	while (m->pc < m->program->nr && !m->fault) {
+	while (m->pc < m->program->nr && !m->mismatch) {
 		op = &m->program->list[m->pc++];
-		step(m, op);
+		run_test_operation(m, op);
 		check_stats(m);
 		if (!m->stopped && !(m->pc % 8))
 			check_all(m, false);
 		cond_resched();
 	}
-	if (!m->fault)
-		finish(m);
+	if (!m->mismatch)
+		finish_program(m);
 	clean_up(m);
 	compare(m, NULL, "lockdep has a report", m->lockdep && !debug_locks, false);
-	return !m->fault;
+	return !m->mismatch;
 }
 
 /* Shrinking */
 
 /* The search for a shorter program that fails. KUnit ends a case after 5 minutes. */
-struct shrinking {
+struct shrink_state {
 	struct model	*m;
-	const char	*fault;
+	const char	*mismatch;
 	u32		runs;
 	unsigned long	end;
 };
 
 static bool fails_again(void *data)
 {
-	struct shrinking *s = data;
+	struct shrink_state *s = data;
 
 	if (s->runs++ >= SHRINK_RUNS || time_after(jiffies, s->end))
 		return false;
-	return !run_program(s->m) && s->m->fault == s->fault;
+	return !run_program(s->m) && s->m->mismatch == s->mismatch;
 }
 
 /* Leave the shortest failing program found in m->program. */
 static void shrink(struct model *m)
 {
-	struct shrinking s = { .m = m, .fault = m->fault, .end = jiffies + 100 * HZ };
+	struct shrink_state s = { .m = m, .mismatch = m->mismatch, .end = jiffies + 100 * HZ };
 
 	/* Lockdep reports once, so a program that it found cannot be shrunk. */
 	if (m->lockdep && !debug_locks)
@@ -1443,13 +1452,14 @@ static void shrink(struct model *m)
 static void report(struct kunit *test, struct model *m, u64 program_seed)
 {
 	if (!once) {
-		kunit_info(test, "seed=%llu: operation %u: probe %d: %s: %lld, not %lld: shrinking\n",
-			   program_seed, m->at, m->about, m->fault, (s64)m->got, (s64)m->want);
+		kunit_info(test, "seed=%llu: operation %u: timeout %d: %s: %lld, not %lld, shrink\n",
+			   program_seed, m->at_op, m->at_timeout, m->mismatch, (s64)m->got,
+			   (s64)m->want);
 		shrink(m);
 		print_program(test, m->program);
 	}
-	KUNIT_FAIL(test, "seed=%llu: operation %u: probe %d: %s: %lld, not %lld", program_seed,
-		   m->at, m->about, m->fault ?: "failed once, but not when repeated",
+	KUNIT_FAIL(test, "seed=%llu: operation %u: timeout %d: %s: %lld, not %lld", program_seed,
+		   m->at_op, m->at_timeout, m->mismatch ?: "failed once, but not when repeated",
 		   (s64)m->got, (s64)m->want);
 }
 
@@ -1471,8 +1481,8 @@ static const struct geometry geometries[] = {
 	{ "65536 slots", 65536, false, 1000 },
 };
 
-/* A tick of the wall clock must be longer than SLOP. */
-static const struct geometry wall_geometries[] = {
+/* A tick of the wall clock must be longer than LATENCY_NS. */
+static const struct geometry realtime_geometries[] = {
 	{ "wall, 50 us", 2, true, 50000 },
 	{ "wall, 333333 ns", 64, false, 333333 },
 	{ "wall, 1 ms", 256, false, NSEC_PER_MSEC },
@@ -1483,8 +1493,8 @@ static const struct geometry wall_geometries[] = {
 /* All geometries, repeated @rounds times. One long case might exceed KUnit's time limit. */
 static const void *geometry_gen_params(TWHEEL_GENERATOR_ARGS)
 {
-	const struct geometry *g = clock_is_simulated() ? wall_geometries : geometries;
-	unsigned int kinds = clock_is_simulated() ? ARRAY_SIZE(wall_geometries) :
+	const struct geometry *g = clock_is_simulated() ? realtime_geometries : geometries;
+	unsigned int kinds = clock_is_simulated() ? ARRAY_SIZE(realtime_geometries) :
 						    ARRAY_SIZE(geometries);
 	static unsigned int nr;
 
@@ -1501,20 +1511,20 @@ static const void *geometry_gen_params(TWHEEL_GENERATOR_ARGS)
  * Each kind of operation has been carried out in each context that allows it. Works and stops are
  * too rare for short runs.
  */
-static void expect_all_met(struct kunit *test, const struct model *m)
+static void expect_all_opcodes_ran(struct kunit *test, const struct model *m)
 {
-	u32 deed, from;
+	u32 opcode, from;
 
-	for (deed = 0; deed <= FLUSH; deed++)
+	for (opcode = 0; opcode <= FLUSH; opcode++)
 		for (from = 0; from < NR_CONTEXTS; from++)
 			if ((from != FROM_WORK || is_deterministic()) &&
 			    (from < FROM_WORK || steps >= 1000000) &&
-			    (deed != EXTEND || from == FROM_CALLBACK))
-				KUNIT_EXPECT_GT_MSG(test, m->met[deed][from], 0U,
-						    "operation %u from context %u", deed, from);
-	KUNIT_EXPECT_EQ(test, m->program->cpus > 1, !!m->met[MIGRATE][FROM_TEST]);
+			    (opcode != EXTEND || from == FROM_CALLBACK))
+				KUNIT_EXPECT_GT_MSG(test, m->nr_run[opcode][from], 0U,
+						    "operation %u from context %u", opcode, from);
+	KUNIT_EXPECT_EQ(test, m->program->cpus > 1, !!m->nr_run[MIGRATE][FROM_TEST]);
 	KUNIT_EXPECT_EQ(test, m->program->cpus > 1 && IS_ENABLED(CONFIG_HOTPLUG_CPU),
-			!!m->met[HOTPLUG][FROM_TEST]);
+			!!m->nr_run[HOTPLUG][FROM_TEST]);
 }
 
 static void random_programs_agree_with_the_model(struct kunit *test)
@@ -1531,7 +1541,7 @@ static void random_programs_agree_with_the_model(struct kunit *test)
 	kunit_info(test, "seed=%llu steps=%u\n", program_seed, steps);
 	m->lockdep = debug_locks;
 	do {
-		write_program(m->program, test->param_value, program_seed);
+		generate_program(m->program, test->param_value, program_seed);
 		if (!run_program(m)) {
 			report(test, m, program_seed);
 			failed = true;
@@ -1541,10 +1551,10 @@ static void random_programs_agree_with_the_model(struct kunit *test)
 		programs++;
 	} while (m->operations < steps);
 	kunit_info(test, "%llu operations in %u programs, %llu calls, %llu early cascades\n",
-		   m->operations, programs, m->calls, m->early);
+		   m->operations, programs, m->calls, m->early_cascades);
 	KUNIT_EXPECT_GT(test, m->calls, m->operations / 100);
 	if (steps >= 100000)
-		expect_all_met(test, m);
+		expect_all_opcodes_ran(test, m);
 }
 
 static struct kunit_case combination_cases[] = {
@@ -1556,7 +1566,7 @@ static struct kunit_case combination_cases[] = {
  * Right after boot, timers still wait for the next tick. Random numbers take time until the kernel
  * has gathered enough entropy from interrupts, and each new worker needs one.
  */
-static void end_boot(void)
+static void wait_for_boot(void)
 {
 	msleep(100);
 	while (!rng_is_initialized())
@@ -1572,8 +1582,8 @@ static int combination_init(struct kunit *test)
 		return -ENOMEM;
 	test->priv = m;
 	if (clock_is_simulated())
-		end_boot();
-	m->right = wall() - monotonic();
+		wait_for_boot();
+	m->clock_offset = realtime_ns() - monotonic_ns();
 	m->program = vzalloc(sizeof(*m->program));
 	if (!m->program)
 		return -ENOMEM;
@@ -1603,7 +1613,7 @@ static void combination_exit(struct kunit *test)
 		kthread_stop(m->helper.task);
 	}
 	if (clock_is_simulated())
-		set_wall(monotonic() + m->right);
+		set_realtime(monotonic_ns() + m->clock_offset);
 	vfree(m->program);
 	vfree(m);
 }

@@ -28,19 +28,19 @@ KUNIT_ARRAY_PARAM(sink, sinks, sink_desc);
 #define NR_ARMED	16
 
 /* Timeouts that are armed whenever a task is woken. */
-struct waking {
+struct wakeup_arms {
 	struct twheel_timeout	t[NR_ARMED];
-	struct tracepoint	*point;
+	struct tracepoint	*tracepoint;
 	atomic_t		armed;		/* arms that succeeded */
 	atomic_t		fired;
 };
 
 /* Tests run one at a time, so there is one instance. */
-static struct waking *waking;
+static struct wakeup_arms *wakeup_arms;
 
 static void count_fired(struct twheel_timeout *t)
 {
-	atomic_inc(&waking->fired);
+	atomic_inc(&wakeup_arms->fired);
 }
 
 static void count_batch(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
@@ -50,7 +50,7 @@ static void count_batch(void *sink_data, struct list_head *expired, unsigned int
 	list_for_each_entry_safe(t, next, expired, entry) {
 		list_del(&t->entry);
 		twheel_accept(t);
-		atomic_inc(&waking->fired);
+		atomic_inc(&wakeup_arms->fired);
 	}
 }
 
@@ -59,14 +59,14 @@ static void arm_at_wakeup(void *data, struct task_struct *p)
 	unsigned int i;
 
 	for (i = 0; i < NR_ARMED; i++)
-		if (!twheel_arm_after(&waking->t[i], i % 4 * TICK))
-			atomic_inc(&waking->armed);
+		if (!twheel_arm_after(&wakeup_arms->t[i], i % 4 * TICK))
+			atomic_inc(&wakeup_arms->armed);
 }
 
-static void find_point(struct tracepoint *tp, void *data)
+static void find_tracepoint(struct tracepoint *tp, void *data)
 {
 	if (!strcmp(tp->name, "sched_waking"))
-		waking->point = tp;
+		wakeup_arms->tracepoint = tp;
 }
 
 static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *test)
@@ -79,21 +79,22 @@ static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *te
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, w);
-	waking = kunit_kzalloc(test, sizeof(*waking), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, waking);
-	for_each_kernel_tracepoint(find_point, NULL);
-	KUNIT_ASSERT_NOT_NULL(test, waking->point);
+	wakeup_arms = kunit_kzalloc(test, sizeof(*wakeup_arms), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, wakeup_arms);
+	for_each_kernel_tracepoint(find_tracepoint, NULL);
+	KUNIT_ASSERT_NOT_NULL(test, wakeup_arms->tracepoint);
 	for (i = 0; i < NR_ARMED; i++)
-		twheel_timeout_init(w, &waking->t[i], sink ? NULL : count_fired);
-	KUNIT_ASSERT_EQ(test, 0, tracepoint_probe_register(waking->point, arm_at_wakeup, NULL));
-	for (i = 0; i < 1000 && atomic_read(&waking->fired) < 100; i++)
+		twheel_timeout_init(w, &wakeup_arms->t[i], sink ? NULL : count_fired);
+	KUNIT_ASSERT_EQ(test, 0,
+			tracepoint_probe_register(wakeup_arms->tracepoint, arm_at_wakeup, NULL));
+	for (i = 0; i < 1000 && atomic_read(&wakeup_arms->fired) < 100; i++)
 		msleep(20);
-	tracepoint_probe_unregister(waking->point, arm_at_wakeup, NULL);
+	tracepoint_probe_unregister(wakeup_arms->tracepoint, arm_at_wakeup, NULL);
 	tracepoint_synchronize_unregister();
 	for (i = 0; i < NR_ARMED; i++)
-		twheel_shutdown(&waking->t[i]);
-	KUNIT_EXPECT_GE(test, atomic_read(&waking->fired), 100);
-	KUNIT_EXPECT_GE(test, atomic_read(&waking->armed), atomic_read(&waking->fired));
+		twheel_shutdown(&wakeup_arms->t[i]);
+	KUNIT_EXPECT_GE(test, atomic_read(&wakeup_arms->fired), 100);
+	KUNIT_EXPECT_GE(test, atomic_read(&wakeup_arms->armed), atomic_read(&wakeup_arms->fired));
 }
 
 #else

@@ -24,12 +24,12 @@
  * A wheel, as the parameter of a test: slots of level 0, a power of two, and 1 for a hashed
  * wheel, or how many levels of a hierarchy the test reaches.
  */
-struct shape {
+struct layout {
 	u32	slots;
 	u32	levels;
 };
 
-static void shape_desc(const struct shape *s, char *desc)
+static void layout_desc(const struct layout *s, char *desc)
 {
 	sprintf(desc, "%u slots, %u levels", s->slots, s->levels);
 }
@@ -43,43 +43,43 @@ static u64 ref_mod(u64 a, u64 b)
 }
 
 /* Number of slots of @level in one block of the level above. */
-static u32 ref_digit(const struct shape *s, u32 level)
+static u32 ref_slots_per_block(const struct layout *s, u32 level)
 {
 	return level ? 64 : s->slots;
 }
 
 /* Number of ticks that a slot of @level covers, at most 2^63. */
-static u64 ref_grain(const struct shape *s, u32 level)
+static u64 ref_slot_ticks(const struct layout *s, u32 level)
 {
 	u64 grain = 1;
 	u32 i;
 
 	for (i = 0; i < level; i++) {
-		if (grain > div64_u64(1ULL << 63, ref_digit(s, i)))
+		if (grain > div64_u64(1ULL << 63, ref_slots_per_block(s, i)))
 			return 1ULL << 63;
-		grain *= ref_digit(s, i);
+		grain *= ref_slots_per_block(s, i);
 	}
 	return grain;
 }
 
 /* Each level of a hierarchy has slots for two blocks: that of the cursor and the next one. */
-static u32 ref_ring(const struct shape *s, u32 level)
+static u32 ref_nr_slots(const struct layout *s, u32 level)
 {
-	return s->levels == 1 ? s->slots : 2 * ref_digit(s, level);
+	return s->levels == 1 ? s->slots : 2 * ref_slots_per_block(s, level);
 }
 
-static u32 ref_slot(const struct shape *s, u64 tick, u32 level)
+static u32 ref_slot(const struct layout *s, u64 tick, u32 level)
 {
-	return ref_mod(div64_u64(tick, ref_grain(s, level)), ref_ring(s, level));
+	return ref_mod(div64_u64(tick, ref_slot_ticks(s, level)), ref_nr_slots(s, level));
 }
 
 /* The lowest level of which one block of the level above contains both ticks. */
-static u32 ref_level(const struct shape *s, u64 tick, u64 cursor)
+static u32 ref_level(const struct layout *s, u64 tick, u64 cursor)
 {
 	u32 level = 0;
 
-	while (s->levels > 1 && div64_u64(tick, ref_grain(s, level + 1)) !=
-				div64_u64(cursor, ref_grain(s, level + 1)))
+	while (s->levels > 1 && div64_u64(tick, ref_slot_ticks(s, level + 1)) !=
+				div64_u64(cursor, ref_slot_ticks(s, level + 1)))
 		level++;
 	return level;
 }
@@ -88,66 +88,67 @@ static u32 ref_level(const struct shape *s, u64 tick, u64 cursor)
  * The @i-th tick near the boundaries of the levels. With g the grain of a level and n its
  * slots, these are g, 2 * g and (n - 1) * g, each with both neighbours.
  */
-static u64 ref_boundary(const struct shape *s, u32 i)
+static u64 ref_boundary(const struct layout *s, u32 i)
 {
-	u64 multiple[] = { 1, 2, ref_digit(s, i / 9) - 1 };
+	u64 multiple[] = { 1, 2, ref_slots_per_block(s, i / 9) - 1 };
 
-	return ref_grain(s, i / 9) * multiple[i / 3 % 3] + i % 3 - 1;
+	return ref_slot_ticks(s, i / 9) * multiple[i / 3 % 3] + i % 3 - 1;
 }
 
 /* Hashed wheels first; the hierarchies have all their levels. */
-static const struct shape layouts[] = {
+static const struct layout layouts[] = {
 	{ 2, 1 }, { 256, 1 }, { 65536, 1 }, { 2, 12 }, { 8, 12 }, { 256, 11 }, { 65536, 9 },
 };
 
-KUNIT_ARRAY_PARAM(layout, layouts, shape_desc);
+KUNIT_ARRAY_PARAM(layout, layouts, layout_desc);
 
 /* The number of boundaries that the clock reaches. */
-static u32 boundaries(const struct shape *s)
+static u32 nr_boundaries(const struct layout *s)
 {
 	return 9 * (s->levels == 1 ? 9 : s->levels);
 }
 
-static u64 boundary(const struct shape *s, u32 i)
+static u64 boundary(const struct layout *s, u32 i)
 {
 	return min(ref_boundary(s, i), CLOCK_END);
 }
 
 /* The same as a distance: at least 1. */
-static u64 distance_of(const struct shape *s, u32 i)
+static u64 boundary_distance(const struct layout *s, u32 i)
 {
 	return boundary(s, i) ?: 1;
 }
 
 /* A wheel with the layout of the test, in place of the one before. */
-static struct fixture *wheel_of_layout(struct kunit *test)
+static struct fixture *create_layout_wheel(struct kunit *test)
 {
-	const struct shape *s = test->param_value;
+	const struct layout *s = test->param_value;
 
 	fixture_exit(test);
-	return manual_wheel(test, 1, s->slots, s->levels);
+	return create_manual_wheel(test, 1, s->slots, s->levels);
 }
 
 /*
  * Advance to the next tick after @now with the low digits of @phase. If the clock ends less than
  * @distance later, begin with a new wheel and an idle @p.
  */
-static u64 enter_phase(struct kunit *test, struct probe *p, u64 now, u64 phase, u64 distance)
+static u64 advance_to_phase(struct kunit *test, struct test_timeout *p, u64 now, u64 phase,
+			    u64 distance)
 {
 	u64 unit = 1ULL << fls64(phase + 1), cursor = (now | (unit - 1)) + 1 + phase;
 
 	if (cursor > CLOCK_END - distance) {
-		wheel_of_layout(test);
-		twheel_timeout_init(p->f->wheel, &p->t, probe_fires);
+		create_layout_wheel(test);
+		twheel_timeout_init(p->f->wheel, &p->t, record_callback);
 		cursor = phase;
 	}
-	advance_tick(test, cursor);
+	advance_to_tick(test, cursor);
 	return cursor;
 }
 
-static void expect_position(struct kunit *test, struct probe *p, u64 cursor)
+static void expect_position(struct kunit *test, struct test_timeout *p, u64 cursor)
 {
-	const struct shape *s = test->param_value;
+	const struct layout *s = test->param_value;
 	u32 level = ref_level(s, p->tick, cursor);
 	struct twheel_position pos;
 
@@ -159,24 +160,24 @@ static void expect_position(struct kunit *test, struct probe *p, u64 cursor)
 
 static void fires_at_its_tick_from_every_phase_at_every_distance(struct kunit *test)
 {
-	const struct shape *s = test->param_value;
-	struct fixture *f = wheel_of_layout(test);
-	struct probe *p = probes(test, 1);
+	const struct layout *s = test->param_value;
+	struct fixture *f = create_layout_wheel(test);
+	struct test_timeout *p = create_timeouts(test, 1);
 	u64 phase, distance, now = 0;
 	u32 i, j;
 
-	for (i = 0; i < boundaries(s); i++) {
+	for (i = 0; i < nr_boundaries(s); i++) {
 		phase = boundary(s, i);
-		for (j = 1; j < boundaries(s); j++) {
-			distance = distance_of(s, j);
+		for (j = 1; j < nr_boundaries(s); j++) {
+			distance = boundary_distance(s, j);
 			if (phase > CLOCK_END - distance)
 				break;
-			now = enter_phase(test, p, now, phase, distance);
-			arm_tick(test, p, now + distance);
+			now = advance_to_phase(test, p, now, phase, distance);
+			arm_at_tick(test, p, now + distance);
 			expect_position(test, p, now);
 			now += distance;
 			KUNIT_ASSERT_EQ(test, now, twheel_next_expiry(f->wheel));
-			expect_fires_at(test, p, now);
+			expect_fires_at_tick(test, p, now);
 		}
 		cond_resched();
 	}
@@ -194,12 +195,12 @@ static void fires_at_its_tick_from_every_phase_at_every_distance(struct kunit *t
  * @slots: of level 0
  * @start: cursor when it is armed
  * @delay: in ticks
- * @stops: the tick, the level and the slot in a hierarchy; in a hashed wheel the slot stays
+ * @positions: the tick, the level and the slot in a hierarchy; in a hashed wheel the slot stays
  */
 struct example {
 	u32 slots;
 	u64 start, delay;
-	struct { u64 now; u32 level, slot; } stops[6];
+	struct { u64 now; u32 level, slot; } positions[6];
 };
 
 static const struct example examples[] = {
@@ -222,23 +223,23 @@ static void check_example(struct kunit *test, unsigned int levels)
 {
 	const struct example *e = test->param_value;
 	struct twheel_position pos;
-	struct probe *p;
+	struct test_timeout *p;
 	unsigned int i;
 
-	manual_wheel(test, MS, e->slots, levels);
-	p = probes(test, 1);
-	advance_tick(test, e->start);
+	create_manual_wheel(test, MS, e->slots, levels);
+	p = create_timeouts(test, 1);
+	advance_to_tick(test, e->start);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, e->delay * MS));
-	for (i = 0; i < ARRAY_SIZE(e->stops) && (!i || e->stops[i].now); i++) {
-		advance_tick(test, e->stops[i].now);
+	for (i = 0; i < ARRAY_SIZE(e->positions) && (!i || e->positions[i].now); i++) {
+		advance_to_tick(test, e->positions[i].now);
 		KUNIT_ASSERT_TRUE(test, twheel_position(&p->t, &pos));
 		KUNIT_EXPECT_EQ(test, e->start + e->delay, pos.tick);
-		KUNIT_EXPECT_EQ_MSG(test, levels == 1 ? 0 : e->stops[i].level, pos.level,
-				    "at %llu", e->stops[i].now);
+		KUNIT_EXPECT_EQ_MSG(test, levels == 1 ? 0 : e->positions[i].level, pos.level,
+				    "at %llu", e->positions[i].now);
 		KUNIT_EXPECT_EQ_MSG(test, levels == 1 ? (u32)(e->start + e->delay) % e->slots :
-				    e->stops[i].slot, pos.slot, "at %llu", e->stops[i].now);
+				    e->positions[i].slot, pos.slot, "at %llu", e->positions[i].now);
 	}
-	expect_fires_at(test, p, e->start + e->delay);
+	expect_fires_at_tick(test, p, e->start + e->delay);
 }
 
 static void example_of_a_hierarchy(struct kunit *test)

@@ -43,15 +43,15 @@ struct fixture {
 	u64		tick_ns;
 	spinlock_t	lock;	/* nr_fired, order */
 	unsigned int	nr_fired;
-	struct probe	*order[FIXTURE_ORDER];
+	struct test_timeout	*order[FIXTURE_ORDER];
 };
 
 /**
- * struct probe - a timeout under test: it records its expiries, and may then do more
+ * struct test_timeout - a timeout under test: it records its expiries, and may then do more
  * @t: the timeout
  * @f: fixture that it records in
  * @id: its index
- * @tick: the tick that arm_tick() armed it for
+ * @tick: the tick that arm_at_tick() armed it for
  * @fired: how often it has fired
  * @fired_ns: the wheel's time when it fired last
  * @then: called by its callback after the record; may be NULL
@@ -60,15 +60,15 @@ struct fixture {
  * @data: for @then
  * @ret: result of the call that @then made
  */
-struct probe {
+struct test_timeout {
 	struct twheel_timeout	t;
 	struct fixture		*f;
 	unsigned int		id;
 	u64			tick;
 	unsigned int		fired;
 	u64			fired_ns;
-	void			(*then)(struct probe *p);
-	struct probe		*other;
+	void			(*then)(struct test_timeout *p);
+	struct test_timeout	*other;
 	u64			arg;
 	void			*data;
 	int			ret;
@@ -81,7 +81,7 @@ static inline unsigned int spare_cpu(void)
 }
 
 /* The CPU that serves timeouts armed on @cpu: a housekeeping CPU if @cpu is isolated. */
-static inline unsigned int home_of(unsigned int cpu)
+static inline unsigned int shard_cpu(unsigned int cpu)
 {
 	if (housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
 		return cpu;
@@ -126,8 +126,8 @@ static inline struct twheel *fixture_create(struct fixture *f,
 	return w;
 }
 
-static inline struct fixture *manual_wheel(struct kunit *test, u64 tick_ns,
-					   u32 slots, u32 levels)
+static inline struct fixture *create_manual_wheel(struct kunit *test, u64 tick_ns,
+						  u32 slots, u32 levels)
 {
 	struct fixture *f = test->priv;
 	struct twheel_params params = {
@@ -142,7 +142,7 @@ static inline struct fixture *manual_wheel(struct kunit *test, u64 tick_ns,
 	return f;
 }
 
-static inline void probe_record(struct probe *p)
+static inline void record_expiry(struct test_timeout *p)
 {
 	struct fixture *f = p->f;
 	unsigned long flags;
@@ -157,21 +157,21 @@ static inline void probe_record(struct probe *p)
 	spin_unlock_irqrestore(&f->lock, flags);
 }
 
-static inline void probe_fires(struct twheel_timeout *t)
+static inline void record_callback(struct twheel_timeout *t)
 {
-	struct probe *p = container_of(t, struct probe, t);
+	struct test_timeout *p = container_of(t, struct test_timeout, t);
 
-	probe_record(p);
+	record_expiry(p);
 	if (p->then)
 		p->then(p);
 }
 
 /* @n timeouts for the wheel of the test; @fn is NULL for a wheel with a sink. */
-static inline struct probe *probes_for(struct kunit *test, unsigned int n,
-				       void (*fn)(struct twheel_timeout *t))
+static inline struct test_timeout *create_timeouts_fn(struct kunit *test, unsigned int n,
+						      void (*fn)(struct twheel_timeout *t))
 {
 	struct fixture *f = test->priv;
-	struct probe *p = kunit_kcalloc(test, n, sizeof(*p), GFP_KERNEL);
+	struct test_timeout *p = kunit_kcalloc(test, n, sizeof(*p), GFP_KERNEL);
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
@@ -183,18 +183,18 @@ static inline struct probe *probes_for(struct kunit *test, unsigned int n,
 	return p;
 }
 
-static inline struct probe *probes(struct kunit *test, unsigned int n)
+static inline struct test_timeout *create_timeouts(struct kunit *test, unsigned int n)
 {
-	return probes_for(test, n, probe_fires);
+	return create_timeouts_fn(test, n, record_callback);
 }
 
-static inline void arm_tick(struct kunit *test, struct probe *p, u64 tick)
+static inline void arm_at_tick(struct kunit *test, struct test_timeout *p, u64 tick)
 {
 	p->tick = tick;
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, tick * p->f->tick_ns));
 }
 
-static inline void advance_tick(struct kunit *test, u64 tick)
+static inline void advance_to_tick(struct kunit *test, u64 tick)
 {
 	struct fixture *f = test->priv;
 
@@ -202,7 +202,7 @@ static inline void advance_tick(struct kunit *test, u64 tick)
 }
 
 /* For twheel_stop(): append the timeout that is handed back to the list @data. */
-static inline void collect(void *data, struct twheel_timeout *t)
+static inline void append_handed_back(void *data, struct twheel_timeout *t)
 {
 	list_add_tail(&t->entry, data);
 }
@@ -219,13 +219,13 @@ static inline void expect_fired_in_id_order(struct kunit *test, unsigned int n)
 }
 
 /* @p fires when the wheel's time reaches @tick, and not before. */
-static inline void expect_fires_at(struct kunit *test, struct probe *p, u64 tick)
+static inline void expect_fires_at_tick(struct kunit *test, struct test_timeout *p, u64 tick)
 {
 	unsigned int before = p->fired;
 
-	advance_tick(test, tick - 1);
+	advance_to_tick(test, tick - 1);
 	KUNIT_ASSERT_EQ_MSG(test, before, p->fired, "early, before tick %llu", tick);
-	advance_tick(test, tick);
+	advance_to_tick(test, tick);
 	KUNIT_ASSERT_EQ_MSG(test, before + 1, p->fired, "late, after tick %llu", tick);
 }
 

@@ -23,7 +23,7 @@
 #include "../twheel.h"
 
 /* Time limit that a slow machine keeps. */
-#define PATIENCE	(30 * HZ)
+#define MAX_WAIT	(30 * HZ)
 
 /**
  * struct helper - a thread that does one thing for a test
@@ -68,14 +68,14 @@ static inline void helper_finish(struct kunit *test, struct helper *h)
 {
 	if (IS_ERR(h->task))
 		return;
-	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&h->done, PATIENCE), 0UL);
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&h->done, MAX_WAIT), 0UL);
 	kthread_stop(h->task);
 }
 
 /* Wait until the helper has returned, or sleeps because it waits for something. */
-static inline void helper_settle(struct helper *h)
+static inline void helper_wait_blocked(struct helper *h)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 
 	while (!IS_ERR(h->task) && !completion_done(&h->done) &&
 	       !(READ_ONCE(h->task->__state) & TASK_UNINTERRUPTIBLE) && time_before(jiffies, end))
@@ -83,7 +83,7 @@ static inline void helper_settle(struct helper *h)
 }
 
 /* Run the helper on a CPU where the test is not. There must be one: spare_cpu(). */
-static inline void helper_elsewhere(struct kunit *test, struct helper *h)
+static inline void helper_move_to_other_cpu(struct kunit *test, struct helper *h)
 {
 	unsigned int cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
 
@@ -93,83 +93,83 @@ static inline void helper_elsewhere(struct kunit *test, struct helper *h)
 
 /**
  * struct gate - where a function waits
- * @began: completed when the function gets there
+ * @reached: completed when the function gets there
  * @open: completed to let the function go on
  */
 struct gate {
-	struct completion	began;
+	struct completion	reached;
 	struct completion	open;
 };
 
 static inline void gate_init(struct gate *gate)
 {
-	init_completion(&gate->began);
+	init_completion(&gate->reached);
 	init_completion(&gate->open);
 }
 
 /* For functions that may sleep. */
-static inline void gate_pass(struct gate *gate)
+static inline void gate_wait_open(struct gate *gate)
 {
-	complete(&gate->began);
+	complete(&gate->reached);
 	wait_for_completion(&gate->open);
 }
 
 /* For callbacks and sinks: the test opens the gate on another CPU. */
-static inline void gate_spin(struct gate *gate)
+static inline void gate_spin_until_open(struct gate *gate)
 {
-	unsigned long end = jiffies + PATIENCE / 3;
+	unsigned long end = jiffies + MAX_WAIT / 3;
 
-	complete(&gate->began);
+	complete(&gate->reached);
 	while (!completion_done(&gate->open) && time_before(jiffies, end))
 		cpu_relax();
 }
 
-static inline void gate_wait(struct kunit *test, struct gate *gate)
+static inline void gate_wait_reached(struct kunit *test, struct gate *gate)
 {
-	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&gate->began, PATIENCE), 0UL);
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&gate->reached, MAX_WAIT), 0UL);
 }
 
 /**
- * struct stopping - a twheel_stop() that a helper calls
+ * struct stop_call - a twheel_stop() that a helper calls
  * @wheel: wheel that it stops
  * @list: timeouts that are handed back
- * @early: number of timeouts that were handed back while @inside was not 0
- * @inside: number of running callbacks, if the test counts them
- * @left: value of @inside when twheel_stop() returned
+ * @early: number of timeouts that were handed back while @running was not 0
+ * @running: number of running callbacks, if the test counts them
+ * @left_running: value of @running when twheel_stop() returned
  * @helper: thread that calls twheel_stop()
  */
-struct stopping {
+struct stop_call {
 	struct twheel		*wheel;
 	struct list_head	list;
 	unsigned int		early;
-	atomic_t		inside;
-	int			left;
+	atomic_t		running;
+	int			left_running;
 	struct helper		helper;
 };
 
-static inline void stopping_init(struct stopping *s, struct twheel *w)
+static inline void stop_call_init(struct stop_call *s, struct twheel *w)
 {
 	s->wheel = w;
 	INIT_LIST_HEAD(&s->list);
 	s->early = 0;
-	atomic_set(&s->inside, 0);
-	s->left = 0;
+	atomic_set(&s->running, 0);
+	s->left_running = 0;
 }
 
-static inline void collect_handed_back(void *data, struct twheel_timeout *t)
+static inline void note_handed_back(void *data, struct twheel_timeout *t)
 {
-	struct stopping *s = data;
+	struct stop_call *s = data;
 
-	s->early += atomic_read(&s->inside) != 0;
+	s->early += atomic_read(&s->running) != 0;
 	list_add_tail(&t->entry, &s->list);
 }
 
-static inline void stop_it(void *arg)
+static inline void do_stop(void *arg)
 {
-	struct stopping *s = arg;
+	struct stop_call *s = arg;
 
-	twheel_stop(s->wheel, collect_handed_back, s);
-	s->left = atomic_read(&s->inside);
+	twheel_stop(s->wheel, note_handed_back, s);
+	s->left_running = atomic_read(&s->running);
 }
 
 #endif /* _TWHEEL_KUNIT_HELPER_H */

@@ -31,13 +31,13 @@ MODULE_PARM_DESC(pending, "Number of timeouts pending during these cycles");
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)
-#define PATIENCE	(60 * HZ)
+#define MAX_WAIT	(60 * HZ)
 
 /*
  * The callback and the sink record the expiry, and its CPU in p->ret. They do not use the lock of
  * the fixture, which must not be taken in threads and in soft interrupts.
  */
-static void note_expiry(struct probe *p)
+static void record_expiry_cpu(struct test_timeout *p)
 {
 	p->fired_ns = twheel_now(p->f->wheel);
 	p->ret = raw_smp_processor_id();
@@ -46,30 +46,30 @@ static void note_expiry(struct probe *p)
 		p->then(p);
 }
 
-static void note_callback(struct twheel_timeout *t)
+static void hotplug_callback(struct twheel_timeout *t)
 {
-	note_expiry(container_of(t, struct probe, t));
+	record_expiry_cpu(container_of(t, struct test_timeout, t));
 }
 
-static void note_batch(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+static void hotplug_sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
 	struct twheel_timeout *t, *next;
 
 	list_for_each_entry_safe(t, next, expired, entry) {
 		list_del(&t->entry);
 		twheel_accept(t);
-		note_expiry(container_of(t, struct probe, t));
+		record_expiry_cpu(container_of(t, struct test_timeout, t));
 	}
 }
 
-struct kind {
+struct wheel_kind {
 	const char *name;
 	enum twheel_clock clock;
 	bool sink;
 	unsigned int levels;
 };
 
-static const struct kind kinds[] = {
+static const struct wheel_kind wheel_kinds[] = {
 	{ "monotonic", TWHEEL_MONOTONIC, false },
 	{ "boottime", TWHEEL_BOOTTIME, false },
 	{ "realtime", TWHEEL_REALTIME, false },
@@ -80,27 +80,27 @@ static const struct kind kinds[] = {
 	{ "hashed with a sink", TWHEEL_MONOTONIC, true, 1 },
 };
 
-NAMED_PARAM(kind, kinds);
+NAMED_PARAM(wheel_kind, wheel_kinds);
 
 /*
  * Make a wheel of the kind of the test, and @n timeouts. A timeout stays in the shard of the CPU
  * that arms it.
  */
-static struct probe *plug_probes(struct kunit *test, unsigned int n)
+static struct test_timeout *create_hotplug_timeouts(struct kunit *test, unsigned int n)
 {
-	const struct kind *kind = test->param_value ?: &kinds[0];
+	const struct wheel_kind *kind = test->param_value ?: &wheel_kinds[0];
 	struct twheel_params params = {
 		.name = "kunit-hotplug", .clock = kind->clock,
-		.sink = kind->sink ? note_batch : NULL, .levels = kind->levels,
+		.sink = kind->sink ? hotplug_sink : NULL, .levels = kind->levels,
 	};
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	return probes_for(test, n, kind->sink ? NULL : note_callback);
+	return create_timeouts_fn(test, n, kind->sink ? NULL : hotplug_callback);
 }
 
 /* Arm @n of them on @cpu for @delay_ns from now. */
-static void arm_from(struct kunit *test, unsigned int cpu, struct probe *p, unsigned int n,
-		     u64 delay_ns)
+static void arm_on_cpu(struct kunit *test, unsigned int cpu, struct test_timeout *p, unsigned int n,
+		       u64 delay_ns)
 {
 	unsigned int i;
 
@@ -110,26 +110,26 @@ static void arm_from(struct kunit *test, unsigned int cpu, struct probe *p, unsi
 	run_on(test, 0);
 }
 
-static void take_away(struct kunit *test, unsigned int cpu)
+static void take_offline(struct kunit *test, unsigned int cpu)
 {
 	KUNIT_ASSERT_EQ(test, 0, remove_cpu(cpu));
 }
 
-static void bring_back(struct kunit *test, unsigned int cpu)
+static void bring_online(struct kunit *test, unsigned int cpu)
 {
 	KUNIT_ASSERT_EQ(test, 0, add_cpu(cpu));
 }
 
 /* The CPU that is taken offline and brought back. */
-static unsigned int the_cpu(void)
+static unsigned int hotplug_cpu(void)
 {
 	return cpumask_last(cpu_present_mask);
 }
 
 /* Wait until @p has fired @n times or more. */
-static void expect_fires(struct kunit *test, struct probe *p, unsigned int n)
+static void expect_fires(struct kunit *test, struct test_timeout *p, unsigned int n)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 
 	while (READ_ONCE(p->fired) < n && time_before(jiffies, end))
 		msleep(20);
@@ -137,7 +137,7 @@ static void expect_fires(struct kunit *test, struct probe *p, unsigned int n)
 }
 
 /* All @n timeouts fire once, and none of their callbacks runs any more. */
-static void expect_all_fire_once(struct kunit *test, struct probe *p, unsigned int n)
+static void expect_all_fire_once(struct kunit *test, struct test_timeout *p, unsigned int n)
 {
 	unsigned int i;
 
@@ -155,49 +155,49 @@ static void expect_all_fire_once(struct kunit *test, struct probe *p, unsigned i
 
 static void timeout_fires_while_its_cpu_is_away(struct kunit *test)
 {
-	struct probe *p = plug_probes(test, 1);
+	struct test_timeout *p = create_hotplug_timeouts(test, 1);
 
-	arm_from(test, the_cpu(), p, 1, 3600 * SEC);
-	take_away(test, the_cpu());
+	arm_on_cpu(test, hotplug_cpu(), p, 1, 3600 * SEC);
+	take_offline(test, hotplug_cpu());
 	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p->t, twheel_now(p->f->wheel) + 20 * MS));
 	expect_all_fire_once(test, p, 1);
-	KUNIT_EXPECT_NE(test, (int)the_cpu(), p->ret);
+	KUNIT_EXPECT_NE(test, (int)hotplug_cpu(), p->ret);
 }
 
 static void timeouts_due_while_their_cpu_goes_fire_once(struct kunit *test)
 {
 	enum { NR = 2000 };
-	struct probe *p = plug_probes(test, NR);
+	struct test_timeout *p = create_hotplug_timeouts(test, NR);
 	unsigned int i;
 
 	for (i = 0; i < NR; i += 100)
-		arm_from(test, the_cpu(), &p[i], 100, i * MS / 10);
-	take_away(test, the_cpu());
+		arm_on_cpu(test, hotplug_cpu(), &p[i], 100, i * MS / 10);
+	take_offline(test, hotplug_cpu());
 	expect_all_fire_once(test, p, NR);
 }
 
 static void timeout_of_a_cpu_that_is_away_can_be_shut_down_and_renewed(struct kunit *test)
 {
-	struct probe *p = plug_probes(test, 1);
+	struct test_timeout *p = create_hotplug_timeouts(test, 1);
 
-	arm_from(test, the_cpu(), p, 1, 3600 * SEC);
-	take_away(test, the_cpu());
+	arm_on_cpu(test, hotplug_cpu(), p, 1, 3600 * SEC);
+	take_offline(test, hotplug_cpu());
 	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->t, S64_MAX));
 	KUNIT_EXPECT_TRUE(test, twheel_shutdown(&p->t));
-	twheel_timeout_init(p->f->wheel, &p->t, note_callback);
-	arm_from(test, 0, p, 1, 0);
+	twheel_timeout_init(p->f->wheel, &p->t, hotplug_callback);
+	arm_on_cpu(test, 0, p, 1, 0);
 	expect_all_fire_once(test, p, 1);
 }
 
 static void stop_hands_back_what_a_cpu_that_is_away_has_left(struct kunit *test)
 {
-	struct probe *p = plug_probes(test, 100);
+	struct test_timeout *p = create_hotplug_timeouts(test, 100);
 	LIST_HEAD(unprocessed);
 
-	arm_from(test, the_cpu(), p, 100, 3600 * SEC);
-	take_away(test, the_cpu());
-	twheel_stop(p->f->wheel, collect, &unprocessed);
+	arm_on_cpu(test, hotplug_cpu(), p, 100, 3600 * SEC);
+	take_offline(test, hotplug_cpu());
+	twheel_stop(p->f->wheel, append_handed_back, &unprocessed);
 	KUNIT_EXPECT_EQ(test, (size_t)100, list_count_nodes(&unprocessed));
 }
 
@@ -205,7 +205,7 @@ static void stop_hands_back_what_a_cpu_that_is_away_has_left(struct kunit *test)
  * Periodic: p->arg is the interval, p->id the number of intervals that have passed. Another timeout
  * is moved by each callback.
  */
-static void go_on(struct probe *p)
+static void rearm_periodic(struct test_timeout *p)
 {
 	if (p->other)
 		twheel_mod(&p->other->t, S64_MAX);
@@ -215,19 +215,19 @@ static void go_on(struct probe *p)
 
 static void all_cpus_but_one_can_go(struct kunit *test)
 {
-	struct probe *p = plug_probes(test, nr_cpu_ids);
+	struct test_timeout *p = create_hotplug_timeouts(test, nr_cpu_ids);
 	unsigned int cpu;
 
 	for_each_present_cpu(cpu) {
-		p[cpu].then = go_on;
+		p[cpu].then = rearm_periodic;
 		p[cpu].arg = 20 * MS;
-		arm_from(test, cpu, &p[cpu], 1, 0);
+		arm_on_cpu(test, cpu, &p[cpu], 1, 0);
 		expect_fires(test, &p[cpu], 1);
-		KUNIT_EXPECT_EQ(test, (int)home_of(cpu), p[cpu].ret);
+		KUNIT_EXPECT_EQ(test, (int)shard_cpu(cpu), p[cpu].ret);
 	}
 	for_each_present_cpu(cpu)
 		if (cpu)
-			take_away(test, cpu);
+			take_offline(test, cpu);
 	for_each_present_cpu(cpu) {
 		expect_fires(test, &p[cpu], p[cpu].fired + 2);
 		twheel_shutdown(&p[cpu].t);
@@ -238,21 +238,21 @@ static void all_cpus_but_one_can_go(struct kunit *test)
 /* Late intervals are counted, not lost, so their sum is known. */
 static void phase_is_kept_while_the_cpu_comes_and_goes(struct kunit *test)
 {
-	struct probe *p = plug_probes(test, 2);
+	struct test_timeout *p = create_hotplug_timeouts(test, 2);
 	u64 first = twheel_now(p->f->wheel) + 20 * MS;
 	unsigned int i;
 
-	p->then = go_on;
+	p->then = rearm_periodic;
 	p->arg = 10 * MS;
 	p->id = 0;
 	p->other = &p[1];
-	run_on(test, the_cpu());
+	run_on(test, hotplug_cpu());
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, first));
 	run_on(test, 0);
 	for (i = 0; i < 3; i++) {
-		take_away(test, the_cpu());
+		take_offline(test, hotplug_cpu());
 		expect_fires(test, p, READ_ONCE(p->fired) + 1);
-		bring_back(test, the_cpu());
+		bring_online(test, hotplug_cpu());
 		expect_fires(test, p, READ_ONCE(p->fired) + 1);
 	}
 	twheel_shutdown(&p->t);
@@ -262,7 +262,7 @@ static void phase_is_kept_while_the_cpu_comes_and_goes(struct kunit *test)
 
 /* A CPU goes offline while it calls */
 
-static void call_long(struct probe *p)
+static void busy_callback(struct test_timeout *p)
 {
 	mdelay(300);
 	p->id = U32_MAX;
@@ -271,12 +271,12 @@ static void call_long(struct probe *p)
 static void cpu_can_go_during_a_long_call(struct kunit *test)
 {
 	enum { NR = 300 };
-	struct probe *p = plug_probes(test, NR);
+	struct test_timeout *p = create_hotplug_timeouts(test, NR);
 
-	p->then = call_long;
-	arm_from(test, the_cpu(), p, NR, 0);
+	p->then = busy_callback;
+	arm_on_cpu(test, hotplug_cpu(), p, NR, 0);
 	expect_fires(test, p, 1);
-	take_away(test, the_cpu());
+	take_offline(test, hotplug_cpu());
 	expect_all_fire_once(test, p, NR);
 	KUNIT_EXPECT_EQ(test, U32_MAX, p->id);
 }
@@ -307,17 +307,17 @@ static void sleep_in_work(struct work_struct *work)
 static void cpu_can_go_while_a_work_function_sleeps(struct kunit *test)
 {
 	struct sleeper *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
-	struct probe *p = plug_probes(test, 1);
+	struct test_timeout *p = create_hotplug_timeouts(test, 1);
 
 	KUNIT_ASSERT_NOT_NULL(test, s);
 	init_completion(&s->began);
 	init_completion(&s->wake);
 	twheel_work_init(p->f->wheel, &s->tw, sleep_in_work);
-	run_on(test, the_cpu());
+	run_on(test, hotplug_cpu());
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->tw.t, 0));
 	run_on(test, 0);
-	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&s->began, PATIENCE), 0UL);
-	KUNIT_EXPECT_EQ(test, 0, remove_cpu(the_cpu()));
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&s->began, MAX_WAIT), 0UL);
+	KUNIT_EXPECT_EQ(test, 0, remove_cpu(hotplug_cpu()));
 	KUNIT_EXPECT_FALSE(test, s->done);
 	complete(&s->wake);
 	twheel_cancel_work_sync(&s->tw);
@@ -328,31 +328,31 @@ static void cpu_can_go_while_a_work_function_sleeps(struct kunit *test)
 
 static void cpu_that_comes_back_serves_its_shard(struct kunit *test)
 {
-	struct probe *p = plug_probes(test, 2);
+	struct test_timeout *p = create_hotplug_timeouts(test, 2);
 
-	arm_from(test, the_cpu(), &p[0], 1, 3600 * SEC);
-	take_away(test, the_cpu());
-	bring_back(test, the_cpu());
-	run_on(test, the_cpu());
+	arm_on_cpu(test, hotplug_cpu(), &p[0], 1, 3600 * SEC);
+	take_offline(test, hotplug_cpu());
+	bring_online(test, hotplug_cpu());
+	run_on(test, hotplug_cpu());
 	KUNIT_EXPECT_EQ(test, 1, twheel_mod(&p[0].t, twheel_now(p->f->wheel) + 20 * MS));
-	arm_from(test, the_cpu(), &p[1], 1, 20 * MS);
+	arm_on_cpu(test, hotplug_cpu(), &p[1], 1, 20 * MS);
 	expect_all_fire_once(test, p, 2);
-	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p[0].ret);
-	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p[1].ret);
+	KUNIT_EXPECT_EQ(test, (int)shard_cpu(hotplug_cpu()), p[0].ret);
+	KUNIT_EXPECT_EQ(test, (int)shard_cpu(hotplug_cpu()), p[1].ret);
 }
 
 static void wheel_made_while_a_cpu_is_away_gets_it_later(struct kunit *test)
 {
-	struct probe *p;
+	struct test_timeout *p;
 
-	take_away(test, the_cpu());
-	p = plug_probes(test, 2);
-	arm_from(test, 0, &p[0], 1, 20 * MS);
+	take_offline(test, hotplug_cpu());
+	p = create_hotplug_timeouts(test, 2);
+	arm_on_cpu(test, 0, &p[0], 1, 20 * MS);
 	expect_fires(test, &p[0], 1);
-	bring_back(test, the_cpu());
-	arm_from(test, the_cpu(), &p[1], 1, 20 * MS);
+	bring_online(test, hotplug_cpu());
+	arm_on_cpu(test, hotplug_cpu(), &p[1], 1, 20 * MS);
 	expect_all_fire_once(test, &p[1], 1);
-	KUNIT_EXPECT_EQ(test, (int)home_of(the_cpu()), p[1].ret);
+	KUNIT_EXPECT_EQ(test, (int)shard_cpu(hotplug_cpu()), p[1].ret);
 }
 
 /*
@@ -361,22 +361,22 @@ static void wheel_made_while_a_cpu_is_away_gets_it_later(struct kunit *test)
  */
 
 /**
- * struct many - very many timeouts; other tests use @f alone
+ * struct bulk - very many timeouts; other tests use @f alone
  * @f: fixture; the first member, because test->priv points to it
  * @early: number of expiries before the deadline
- * @out: number of timeouts that have not ended
- * @end: expiries do not arm again
+ * @nr_live: number of timeouts that have not ended
+ * @ending: expiries do not arm again
  * @all: the timeouts; p.arg is the number of arms
  */
-struct many {
+struct bulk {
 	struct fixture	f;
 	atomic_t	early;
-	atomic_t	out;
-	bool		end;
-	struct probe	*all;
+	atomic_t	nr_live;
+	bool		ending;
+	struct test_timeout	*all;
 };
 
-static void arm_one(struct probe *p)
+static void arm_random(struct test_timeout *p)
 {
 	u32 spread = hash_32(p->id + p->fired, 32);
 
@@ -384,26 +384,26 @@ static void arm_one(struct probe *p)
 	twheel_arm(&p->t, twheel_now(p->f->wheel) + SEC + spread);
 }
 
-static void fire_again(struct probe *p)
+static void rearm_until_end(struct test_timeout *p)
 {
-	struct many *m = p->data;
+	struct bulk *m = p->data;
 
 	if (p->fired_ns < p->t.expires)
 		atomic_inc(&m->early);
-	if (READ_ONCE(m->end))
-		atomic_dec(&m->out);
+	if (READ_ONCE(m->ending))
+		atomic_dec(&m->nr_live);
 	else
-		arm_one(p);
+		arm_random(p);
 }
 
 /* Arm an equal share on every CPU. */
-static struct many *arm_many(struct kunit *test)
+static struct bulk *arm_bulk(struct kunit *test)
 {
-	struct many *m = test->priv;
-	struct probe *template = plug_probes(test, 1), *p;
+	struct bulk *m = test->priv;
+	struct test_timeout *template = create_hotplug_timeouts(test, 1), *p;
 	unsigned int cpu, i;
 
-	atomic_set(&m->out, pending);
+	atomic_set(&m->nr_live, pending);
 	m->all = kvcalloc(pending, sizeof(*m->all), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, m->all);
 	for_each_online_cpu(cpu) {
@@ -411,10 +411,10 @@ static struct many *arm_many(struct kunit *test)
 		for (i = cpu; i < pending; i += num_possible_cpus()) {
 			p = &m->all[i];
 			twheel_timeout_copy(&p->t, &template->t);
-			*p = (struct probe){
-				.t = p->t, .f = &m->f, .id = i, .data = m, .then = fire_again,
+			*p = (struct test_timeout){
+				.t = p->t, .f = &m->f, .id = i, .data = m, .then = rearm_until_end,
 			};
-			arm_one(p);
+			arm_random(p);
 			if (i % 64 == 0)
 				cond_resched();
 		}
@@ -424,7 +424,7 @@ static struct many *arm_many(struct kunit *test)
 }
 
 /* Leave out the timeouts that are in hand, and those that move while CPUs are counted. */
-static void expect_many_pending(struct kunit *test, struct many *m)
+static void expect_bulk_pending(struct kunit *test, struct bulk *m)
 {
 	struct twheel_counters stats;
 
@@ -432,16 +432,16 @@ static void expect_many_pending(struct kunit *test, struct many *m)
 	KUNIT_ASSERT_GE(test, stats.pending + 256 * num_possible_cpus(), (u64)pending);
 }
 
-static void expect_many_ended(struct kunit *test, struct many *m)
+static void expect_bulk_ended(struct kunit *test, struct bulk *m)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 	unsigned int i;
 
-	WRITE_ONCE(m->end, true);
-	while (atomic_read(&m->out) && time_before(jiffies, end))
+	WRITE_ONCE(m->ending, true);
+	while (atomic_read(&m->nr_live) && time_before(jiffies, end))
 		msleep(20);
 	twheel_flush(m->f.wheel);
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&m->out));
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&m->nr_live));
 	KUNIT_EXPECT_EQ(test, 0, atomic_read(&m->early));
 	for (i = 0; i < pending; i++)
 		KUNIT_ASSERT_EQ(test, m->all[i].arg, (u64)m->all[i].fired);
@@ -449,33 +449,33 @@ static void expect_many_ended(struct kunit *test, struct many *m)
 
 static void many_survive_cycles(struct kunit *test)
 {
-	const struct kind *kind = test->param_value;
-	struct many *m = arm_many(test);
+	const struct wheel_kind *kind = test->param_value;
+	struct bulk *m = arm_bulk(test);
 	unsigned int cpu = 0, i;
 
 	for (i = 0; i < (kind->sink ? DIV_ROUND_UP(cycles, 2) : cycles); i++) {
 		cpu = cpumask_next(cpu, cpu_present_mask);
 		if (cpu >= nr_cpu_ids)
 			cpu = cpumask_next(0, cpu_present_mask);
-		take_away(test, cpu);
+		take_offline(test, cpu);
 		msleep(20);
-		expect_many_pending(test, m);
-		bring_back(test, cpu);
+		expect_bulk_pending(test, m);
+		bring_online(test, cpu);
 		msleep(20);
 	}
-	expect_many_ended(test, m);
+	expect_bulk_ended(test, m);
 }
 
-static const struct kind many_kinds[] = {
+static const struct wheel_kind bulk_kinds[] = {
 	{ "with callbacks", TWHEEL_MONOTONIC, false },
 	{ "with a sink", TWHEEL_MONOTONIC, true },
 };
 
-NAMED_PARAM(many_kind, many_kinds);
+NAMED_PARAM(bulk_kind, bulk_kinds);
 
 static int hotplug_init(struct kunit *test)
 {
-	struct many *m;
+	struct bulk *m;
 
 	if (!IS_ENABLED(CONFIG_HOTPLUG_CPU) || num_online_cpus() == 1)
 		kunit_skip(test, "no CPU can go offline");
@@ -489,7 +489,7 @@ static int hotplug_init(struct kunit *test)
 /* An aborted test may have left a CPU offline. */
 static void hotplug_exit(struct kunit *test)
 {
-	struct many *m = test->priv;
+	struct bulk *m = test->priv;
 	unsigned int cpu;
 
 	if (!m)
@@ -502,17 +502,17 @@ static void hotplug_exit(struct kunit *test)
 }
 
 static struct kunit_case hotplug_cases[] = {
-	KUNIT_CASE_PARAM(timeout_fires_while_its_cpu_is_away, kind_gen_params),
-	KUNIT_CASE_PARAM(timeouts_due_while_their_cpu_goes_fire_once, kind_gen_params),
+	KUNIT_CASE_PARAM(timeout_fires_while_its_cpu_is_away, wheel_kind_gen_params),
+	KUNIT_CASE_PARAM(timeouts_due_while_their_cpu_goes_fire_once, wheel_kind_gen_params),
 	KUNIT_CASE(timeout_of_a_cpu_that_is_away_can_be_shut_down_and_renewed),
-	KUNIT_CASE_PARAM(stop_hands_back_what_a_cpu_that_is_away_has_left, kind_gen_params),
+	KUNIT_CASE_PARAM(stop_hands_back_what_a_cpu_that_is_away_has_left, wheel_kind_gen_params),
 	KUNIT_CASE(all_cpus_but_one_can_go),
 	KUNIT_CASE(phase_is_kept_while_the_cpu_comes_and_goes),
-	KUNIT_CASE_PARAM(cpu_can_go_during_a_long_call, kind_gen_params),
+	KUNIT_CASE_PARAM(cpu_can_go_during_a_long_call, wheel_kind_gen_params),
 	KUNIT_CASE(cpu_can_go_while_a_work_function_sleeps),
 	KUNIT_CASE(cpu_that_comes_back_serves_its_shard),
 	KUNIT_CASE(wheel_made_while_a_cpu_is_away_gets_it_later),
-	KUNIT_CASE_PARAM(many_survive_cycles, many_kind_gen_params),
+	KUNIT_CASE_PARAM(many_survive_cycles, bulk_kind_gen_params),
 	{}
 };
 

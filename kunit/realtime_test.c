@@ -3,7 +3,7 @@
  * KUnit suite of wheels on CLOCK_REALTIME. It sets the wall clock forward and backward, and
  * corrects it after each case. Do not run it on a machine that is in use.
  *
- * A timeout that becomes due by a forward step must fire within PATIENCE, which is far
+ * A timeout that becomes due by a forward step must fire within MAX_WAIT, which is far
  * shorter than the step. No result depends on how long a call takes. The suite combination has
  * all calls around steps, on a clock that is simulated.
  */
@@ -21,36 +21,36 @@
 #define TICK		((u64)NSEC_PER_MSEC)
 #define HOUR		(3600LL * NSEC_PER_SEC)
 #define DAY		(24 * HOUR)
-#define MANY		1000
+#define NR_TIMEOUTS	1000
 
 /**
  * struct realtime - the wheel of a test, whose timeouts are in one shard
  * @f: fixture; the first member, because test->priv points to it
  * @early: expiries before the deadline
  * @seq: @steps at the last callback
- * @right_offset: wall clock minus monotonic clock, which cannot be stepped
+ * @clock_offset: wall clock minus monotonic clock, which cannot be stepped
  */
 struct realtime {
 	struct fixture	f;
 	unsigned int	early;
 	unsigned int	seq;
-	s64		right_offset;
+	s64		clock_offset;
 };
 
 /* The wall clock */
 
 static seqcount_t steps;
 
-static void step_to(u64 ns)
+static void step_clock_to(u64 ns)
 {
 	raw_write_seqcount_begin(&steps);
-	set_wall(ns);
+	set_realtime(ns);
 	raw_write_seqcount_end(&steps);
 }
 
-static void step_wall(s64 ns)
+static void step_clock_by(s64 ns)
 {
-	step_to(wall() + ns);
+	step_clock_to(realtime_ns() + ns);
 }
 
 static int realtime_init(struct kunit *test)
@@ -59,7 +59,7 @@ static int realtime_init(struct kunit *test)
 
 	if (!r)
 		return -ENOMEM;
-	r->right_offset = wall() - ktime_get_ns();
+	r->clock_offset = realtime_ns() - ktime_get_ns();
 	seqcount_init(&steps);
 	test->priv = r;
 	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
@@ -71,14 +71,14 @@ static void realtime_exit(struct kunit *test)
 
 	if (!r)
 		return;
-	set_wall(ktime_get_ns() + r->right_offset);
+	set_realtime(ktime_get_ns() + r->clock_offset);
 	if (r->f.wheel)
 		twheel_stop(r->f.wheel, NULL, NULL);
 	fixture_exit(test);
 }
 
 /* Turns of a shard do not overlap, so the record needs no lock. @p is idle. */
-static void note_expiry(struct probe *p, u64 now_ns)
+static void record_realtime_expiry(struct test_timeout *p, u64 now_ns)
 {
 	struct realtime *r = container_of(p->f, struct realtime, f);
 
@@ -91,9 +91,9 @@ static void note_expiry(struct probe *p, u64 now_ns)
 }
 
 /* A step since the last callback may have come after the engine has looked at the clock. */
-static void note_callback(struct twheel_timeout *t)
+static void realtime_callback(struct twheel_timeout *t)
 {
-	struct probe *p = container_of(t, struct probe, t);
+	struct test_timeout *p = container_of(t, struct test_timeout, t);
 	struct realtime *r = container_of(p->f, struct realtime, f);
 	u64 now_ns = twheel_now(p->f->wheel);
 	unsigned int seq;
@@ -103,16 +103,16 @@ static void note_callback(struct twheel_timeout *t)
 	if (seq & 1 || seq != r->seq)
 		now_ns = max(now_ns, t->expires);
 	r->seq = seq;
-	note_expiry(p, now_ns);
+	record_realtime_expiry(p, now_ns);
 }
 
 /* The sink extends each timeout by p->arg, once. */
-static void note_batch(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+static void realtime_sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
 	struct twheel_timeout *t, *next;
 
 	list_for_each_entry_safe(t, next, expired, entry) {
-		struct probe *p = container_of(t, struct probe, t);
+		struct test_timeout *p = container_of(t, struct test_timeout, t);
 		u64 extend = p->arg;
 
 		list_del_init(&t->entry);
@@ -120,45 +120,46 @@ static void note_batch(void *sink_data, struct list_head *expired, unsigned int 
 		if (extend && !twheel_extend(t, t->expires + extend, DAY))
 			continue;
 		twheel_accept(t);
-		note_expiry(p, now_ns);
+		record_realtime_expiry(p, now_ns);
 	}
 }
 
 /**
- * struct kind - a wheel and its timeouts
+ * struct wheel_kind - a wheel and its timeouts
  * @name: for the log
  * @sink: the wheel has a sink
  */
-struct kind {
+struct wheel_kind {
 	const char	*name;
 	bool		sink;
 };
 
-static const struct kind kinds[] = {
+static const struct wheel_kind wheel_kinds[] = {
 	{ "callbacks", false },
 	{ "sink", true },
 };
 
-NAMED_PARAM(kind, kinds);
+NAMED_PARAM(wheel_kind, wheel_kinds);
 
 /* Make a wheel of @kind and @n timeouts. */
-static struct probe *probes_of(struct kunit *test, const struct kind *kind, unsigned int n)
+static struct test_timeout *create_kind_timeouts(struct kunit *test,
+						 const struct wheel_kind *kind, unsigned int n)
 {
 	struct twheel_params params = {
 		.name = "kunit-realtime", .clock = TWHEEL_REALTIME, .tick_ns = TICK,
-		.sink = kind->sink ? note_batch : NULL,
+		.sink = kind->sink ? realtime_sink : NULL,
 	};
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	return probes_for(test, n, kind->sink ? NULL : note_callback);
+	return create_timeouts_fn(test, n, kind->sink ? NULL : realtime_callback);
 }
 
-static struct probe *wall_probes(struct kunit *test, unsigned int n)
+static struct test_timeout *create_realtime_timeouts(struct kunit *test, unsigned int n)
 {
-	return probes_of(test, test->param_value, n);
+	return create_kind_timeouts(test, test->param_value, n);
 }
 
-static void arm_at(struct kunit *test, struct probe *p, u64 at)
+static void arm_at(struct kunit *test, struct test_timeout *p, u64 at)
 {
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, at));
 }
@@ -166,7 +167,7 @@ static void arm_at(struct kunit *test, struct probe *p, u64 at)
 /* @n timeouts fire, counted from the start of the test, and none is early. */
 static void expect_fired(struct kunit *test, unsigned int n)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 	struct realtime *r = test->priv;
 
 	while (READ_ONCE(r->f.nr_fired) < n && time_before(jiffies, end))
@@ -177,9 +178,9 @@ static void expect_fired(struct kunit *test, unsigned int n)
 }
 
 /* Others may fire meanwhile. */
-static void expect_fires(struct kunit *test, struct probe *p)
+static void expect_fires(struct kunit *test, struct test_timeout *p)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 
 	while (!READ_ONCE(p->fired) && time_before(jiffies, end))
 		msleep(20);
@@ -191,15 +192,15 @@ static void expect_fires(struct kunit *test, struct probe *p)
 /* An earlier arm re-programs the hrtimer. So does the hrtimer, if its timeout was cancelled. */
 static void earliest_timeout_programs_the_hrtimer(struct kunit *test)
 {
-	struct probe *p = wall_probes(test, 4);
+	struct test_timeout *p = create_realtime_timeouts(test, 4);
 
-	arm_at(test, &p[0], wall() + HOUR);
-	arm_at(test, &p[1], wall() + 60 * TICK);
-	arm_at(test, &p[2], wall() + 20 * TICK);
+	arm_at(test, &p[0], realtime_ns() + HOUR);
+	arm_at(test, &p[1], realtime_ns() + 60 * TICK);
+	arm_at(test, &p[2], realtime_ns() + 20 * TICK);
 	expect_fired(test, 2);
 	KUNIT_EXPECT_FALSE(test, twheel_cancel(&p[1].t));
-	arm_at(test, &p[3], wall() + 60 * TICK);
-	arm_at(test, &p[1], wall() + 20 * TICK);
+	arm_at(test, &p[3], realtime_ns() + 60 * TICK);
+	arm_at(test, &p[1], realtime_ns() + 20 * TICK);
 	twheel_cancel(&p[1].t);
 	expect_fires(test, &p[3]);
 	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
@@ -208,13 +209,13 @@ static void earliest_timeout_programs_the_hrtimer(struct kunit *test)
 /* The thread, which is for this CPU alone, cannot run until preempt_enable(). */
 static void arm_leaves_the_hrtimer_of_a_queued_shard_alone(struct kunit *test)
 {
-	struct probe *p = probes_of(test, &kinds[0], 2);
-	unsigned long end = jiffies + PATIENCE;
+	struct test_timeout *p = create_kind_timeouts(test, &wheel_kinds[0], 2);
+	unsigned long end = jiffies + MAX_WAIT;
 	struct twheel_counters stats;
 	int ret;
 
 	preempt_disable();
-	ret = twheel_arm(&p[0].t, wall() + 2 * TICK);
+	ret = twheel_arm(&p[0].t, realtime_ns() + 2 * TICK);
 	do {
 		twheel_get_counters(p->f->wheel, &stats);
 	} while (!stats.wakeups && time_before(jiffies, end));
@@ -233,47 +234,47 @@ static void arm_leaves_the_hrtimer_of_a_queued_shard_alone(struct kunit *test)
 static void steps_both_ways_lose_nothing(struct kunit *test)
 {
 	static const s64 ns[] = { -HOUR, HOUR / 2, -DAY, 2 * HOUR, DAY, -HOUR, HOUR };
-	struct probe *p = wall_probes(test, MANY);
+	struct test_timeout *p = create_realtime_timeouts(test, NR_TIMEOUTS);
 	struct rnd_state rnd;
 	unsigned int i;
 
 	prandom_seed_state(&rnd, 1);
-	for (i = 0; i < MANY; i++) {
+	for (i = 0; i < NR_TIMEOUTS; i++) {
 		p[i].arg = i % 3 * HOUR;
-		arm_at(test, &p[i], wall() + (u64)prandom_u32_state(&rnd) * 1000);
-		if (i % (MANY / 20) == 0)
-			step_wall(ns[i / (MANY / 20) % ARRAY_SIZE(ns)]);
+		arm_at(test, &p[i], realtime_ns() + (u64)prandom_u32_state(&rnd) * 1000);
+		if (i % (NR_TIMEOUTS / 20) == 0)
+			step_clock_by(ns[i / (NR_TIMEOUTS / 20) % ARRAY_SIZE(ns)]);
 		if (i % 50 == 0)
 			usleep_range(2000, 3000);
 	}
-	step_wall(10 * DAY);
-	expect_fired(test, MANY);
-	for (i = 0; i < MANY; i++)
+	step_clock_by(10 * DAY);
+	expect_fired(test, NR_TIMEOUTS);
+	for (i = 0; i < NR_TIMEOUTS; i++)
 		KUNIT_ASSERT_EQ(test, 1U, p[i].fired);
 }
 
 #define LONG_TICK	(200 * TICK)
 
 /**
- * struct approach - a step forward to a timeout
+ * struct step_case - a step forward to a timeout
  * @name: for the log
  * @beyond: ns from the timeout to the clock after the step
  * @move: the timeout is moved, instead of cancelled before the step
  */
-struct approach {
+struct step_case {
 	const char	*name;
 	s64		beyond;
 	bool		move;
 };
 
-static const struct approach approaches[] = {
+static const struct step_case step_cases[] = {
 	{ "half a tick short of a cancelled timeout", -(s64)LONG_TICK / 2, false },
 	{ "half a tick beyond a cancelled timeout", LONG_TICK / 2, false },
 	{ "half a tick short of the timeout", -(s64)LONG_TICK / 2, true },
 	{ "half a tick beyond the timeout", LONG_TICK / 2, true },
 };
 
-NAMED_PARAM(approach, approaches);
+NAMED_PARAM(step_case, step_cases);
 
 /*
  * The hrtimer is set for a timeout an hour ahead. A step forward leaves nothing of that hour. On
@@ -283,23 +284,23 @@ NAMED_PARAM(approach, approaches);
  */
 static void timeout_for_the_past_armed_between_two_steps_is_not_late(struct kunit *test)
 {
-	u64 at = DIV64_U64_ROUND_UP(wall() + HOUR, LONG_TICK) * LONG_TICK;
-	const struct approach *step = test->param_value;
+	u64 at = DIV64_U64_ROUND_UP(realtime_ns() + HOUR, LONG_TICK) * LONG_TICK;
+	const struct step_case *step = test->param_value;
 	struct twheel_params params = {
 		.name = "kunit-realtime", .clock = TWHEEL_REALTIME, .tick_ns = LONG_TICK,
-		.sink = note_batch,
+		.sink = realtime_sink,
 	};
-	struct probe *p;
+	struct test_timeout *p;
 	int moved;
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	p = probes_for(test, 1, NULL);
+	p = create_timeouts_fn(test, 1, NULL);
 	arm_at(test, p, at);
 	if (!step->move)
 		KUNIT_ASSERT_TRUE(test, twheel_cancel(&p->t));
-	step_to(at + step->beyond);
+	step_clock_to(at + step->beyond);
 	moved = twheel_mod(&p->t, at - 3 * DAY);
-	step_wall(-2 * DAY);
+	step_clock_by(-2 * DAY);
 	expect_fired(test, step->move && !moved ? 2 : 1);
 }
 
@@ -308,11 +309,11 @@ static u64 next_expiry_with_slack(struct kunit *test, enum twheel_clock clock, u
 {
 	struct twheel_params params = { .name = "kunit", .clock = clock, .tick_ns = TICK };
 	struct fixture *f = test->priv;
-	struct probe *p;
+	struct test_timeout *p;
 	u64 next;
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
-	p = probes(test, 1);
+	p = create_timeouts(test, 1);
 	/* An odd tick: slack chooses a later one. */
 	*expires = (div64_u64(twheel_now(f->wheel) + HOUR, TICK) | 1) * TICK;
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, *expires, HOUR));
@@ -337,11 +338,11 @@ static void slack_has_no_effect_on_realtime(struct kunit *test)
 }
 
 static struct kunit_case realtime_cases[] = {
-	KUNIT_CASE_PARAM(earliest_timeout_programs_the_hrtimer, kind_gen_params),
+	KUNIT_CASE_PARAM(earliest_timeout_programs_the_hrtimer, wheel_kind_gen_params),
 	KUNIT_CASE(arm_leaves_the_hrtimer_of_a_queued_shard_alone),
-	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, kind_gen_params),
+	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, wheel_kind_gen_params),
 	KUNIT_CASE_PARAM(timeout_for_the_past_armed_between_two_steps_is_not_late,
-			 approach_gen_params),
+			 step_case_gen_params),
 	KUNIT_CASE(slack_has_no_effect_on_realtime),
 	{}
 };

@@ -9,7 +9,7 @@
 #include "combination.h"
 
 /* Make @p the program @whole without the @nr operations from @from on. */
-static inline void leave_out(struct program *p, const struct program *whole, u32 from, u32 nr)
+static inline void copy_without(struct program *p, const struct program *whole, u32 from, u32 nr)
 {
 	memcpy(p->list, whole->list, from * sizeof(p->list[0]));
 	memcpy(p->list + from, whole->list + from + nr,
@@ -31,7 +31,7 @@ static inline void shrink_program(struct program *p, bool (*fails)(void *data), 
 	*whole = *p;
 	for (size = max(p->nr / 2, 1U); size; size /= 2) {
 		for (from = 0; from + size <= whole->nr;) {
-			leave_out(p, whole, from, size);
+			copy_without(p, whole, from, size);
 			if (fails(data))
 				*whole = *p;
 			else

@@ -13,92 +13,92 @@
 #define TICK		((u64)NSEC_PER_MSEC)
 
 /**
- * struct sink - data of a test's sink
+ * struct sink_calls - data of a test's sink
  * @calls: number of calls
  * @largest: length of the longest list
  */
-struct sink {
+struct sink_calls {
 	unsigned int	calls;
 	unsigned int	largest;
 };
 
-static void take_batch(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+static void record_batch(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
-	struct sink *sink = sink_data;
+	struct sink_calls *sink_calls = sink_data;
 	struct twheel_timeout *t, *next;
 
 	list_for_each_entry_safe(t, next, expired, entry) {
-		struct probe *p = container_of(t, struct probe, t);
+		struct test_timeout *p = container_of(t, struct test_timeout, t);
 
 		list_del(&t->entry);
 		if (p->then)
 			p->then(p);
-		probe_record(p);
+		record_expiry(p);
 		twheel_accept(t);
 	}
-	sink->calls++;
-	sink->largest = max(sink->largest, nr);
+	sink_calls->calls++;
+	sink_calls->largest = max(sink_calls->largest, nr);
 }
 
 /* Make the wheel and @n timeouts. */
-static struct probe *sink_wheel(struct kunit *test, u32 levels, unsigned int n,
-				struct sink **sink)
+static struct test_timeout *create_sink_wheel(struct kunit *test, u32 levels, unsigned int n,
+					      struct sink_calls **sink_calls)
 {
 	struct twheel_params params = {
 		.name = "kunit-sink", .clock = TWHEEL_MANUAL, .tick_ns = TICK, .slots = 256,
-		.levels = levels, .sink = take_batch,
+		.levels = levels, .sink = record_batch,
 	};
 
-	*sink = kunit_kzalloc(test, sizeof(**sink), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, *sink);
-	params.sink_data = *sink;
+	*sink_calls = kunit_kzalloc(test, sizeof(**sink_calls), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, *sink_calls);
+	params.sink_data = *sink_calls;
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	return probes_for(test, n, NULL);
+	return create_timeouts_fn(test, n, NULL);
 }
 
 /* The search for the slot of the batch passes 100 slots with one timeout of a later round. */
 static void search_of_a_hashed_wheel_shortens_the_batch(struct kunit *test)
 {
-	struct sink *sink;
-	struct probe *p = sink_wheel(test, 1, 228, &sink);
+	struct sink_calls *sink_calls;
+	struct test_timeout *p = create_sink_wheel(test, 1, 228, &sink_calls);
 	unsigned int i;
 
 	for (i = 0; i < 100; i++)
-		arm_tick(test, &p[128 + i], 10 * 256 + 1 + i);
+		arm_at_tick(test, &p[128 + i], 10 * 256 + 1 + i);
 	for (i = 0; i < 128; i++)
-		arm_tick(test, &p[i], 101);
-	advance_tick(test, 101);
+		arm_at_tick(test, &p[i], 101);
+	advance_to_tick(test, 101);
 	expect_fired_in_id_order(test, 128);
-	KUNIT_EXPECT_EQ(test, 2U, sink->calls);
-	KUNIT_EXPECT_EQ(test, 128U - 101 / 2, sink->largest);
-	advance_tick(test, 10 * 256 + 100);
+	KUNIT_EXPECT_EQ(test, 2U, sink_calls->calls);
+	KUNIT_EXPECT_EQ(test, 128U - 101 / 2, sink_calls->largest);
+	advance_to_tick(test, 10 * 256 + 100);
 	expect_fired_in_id_order(test, 228);
 }
 
 /* The wheel is stopped on another CPU during the sink */
 
 /**
- * struct ending - a stop of the wheel
+ * struct stop_work - a stop of the wheel
  * @work: makes the call
  * @p: a timeout
  * @ret: result of an extension after the stop has begun
  */
-struct ending {
+struct stop_work {
 	struct work_struct	work;
-	struct probe		*p;
+	struct test_timeout	*p;
 	int			ret;
 };
 
-static void end_it(struct work_struct *work)
+static void stop_work_fn(struct work_struct *work)
 {
-	twheel_stop(container_of(work, struct ending, work)->p->f->wheel, NULL, NULL);
+	twheel_stop(container_of(work, struct stop_work, work)->p->f->wheel, NULL, NULL);
 }
 
 /* The stop waits for the sink, but refuses arms before that. */
-static void extend_when_refused(struct probe *p)
+static void extend_after_stop_begins(struct test_timeout *p)
 {
-	unsigned long end = jiffies + PATIENCE / 3;
-	struct ending *e = p->data;
+	unsigned long end = jiffies + MAX_WAIT / 3;
+	struct stop_work *e = p->data;
 
 	schedule_work_on(spare_cpu(), &e->work);
 	while (twheel_arm(&p->other->t, S64_MAX) != -ESHUTDOWN && time_before(jiffies, end))
@@ -108,20 +108,20 @@ static void extend_when_refused(struct probe *p)
 
 static void extension_in_a_stopped_wheel_is_eshutdown(struct kunit *test)
 {
-	struct ending *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
-	struct sink *sink;
-	struct probe *p = sink_wheel(test, 0, 2, &sink);
+	struct stop_work *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
+	struct sink_calls *sink_calls;
+	struct test_timeout *p = create_sink_wheel(test, 0, 2, &sink_calls);
 
 	KUNIT_ASSERT_NOT_NULL(test, e);
 	if (spare_cpu() >= nr_cpu_ids)
 		kunit_skip(test, "needs a second CPU");
 	e->p = p;
-	INIT_WORK(&e->work, end_it);
-	p->then = extend_when_refused;
+	INIT_WORK(&e->work, stop_work_fn);
+	p->then = extend_after_stop_begins;
 	p->data = e;
 	p->other = &p[1];
-	arm_tick(test, p, 3);
-	advance_tick(test, 3);
+	arm_at_tick(test, p, 3);
+	advance_to_tick(test, 3);
 	flush_work(&e->work);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, e->ret);
 	KUNIT_EXPECT_EQ(test, 1U, p->fired);

@@ -15,16 +15,16 @@
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define BATCH		128
-#define SHARE		4
+#define CPU_SHARE	4
 #define SOFT_NS		131072ULL
 
 /* After this time the budget is full, whatever has happened before. */
 #define REFILL_US	20000
 
 /* More than two batches; their number. */
-#define MANY		300
+#define NR_BURST	300
 #define BATCHES		3U
-#define TRIES		20
+#define MAX_ATTEMPTS	20
 
 /* A call of the sink that takes so long uses the budget up. */
 #define LONG_NS		(SOFT_NS + 50 * NSEC_PER_USEC)
@@ -44,14 +44,14 @@ struct batch {
 };
 
 /**
- * struct record - the calls of the sink of a wheel, which has timeouts on one CPU
+ * struct sink_log - the calls of the sink of a wheel, which has timeouts on one CPU
  * @nr: number of calls
  * @fired: number of timeouts
  * @batch: the first calls
  * @rearm: each timeout is armed again until it has fired as often
  * @long_ns: each call takes so long
  */
-struct record {
+struct sink_log {
 	unsigned int	nr;
 	unsigned int	fired;
 	struct batch	batch[32];
@@ -63,15 +63,15 @@ struct record {
  * struct soft - the wheels of a test
  * @f: fixture with the first wheel; the first member, because test->priv points to it
  * @other: the second wheel, or NULL
- * @record: calls of the sink of each
+ * @sink_log: calls of the sink of each
  */
 struct soft {
 	struct fixture	f;
 	struct twheel	*other;
-	struct record	record[2];
+	struct sink_log	sink_log[2];
 };
 
-static void note_batch(struct batch *b, unsigned int nr)
+static void log_batch(struct batch *b, unsigned int nr)
 {
 	b->nr = nr;
 	b->start_ns = ktime_get_ns();
@@ -80,9 +80,9 @@ static void note_batch(struct batch *b, unsigned int nr)
 }
 
 /* Every other timeout that is armed again is a new one in the same memory. */
-static void take_probe(struct record *r, struct probe *p, u64 now_ns)
+static void accept_and_rearm(struct sink_log *r, struct test_timeout *p, u64 now_ns)
 {
-	probe_record(p);
+	record_expiry(p);
 	p->ret |= now_ns < p->t.expires;
 	twheel_accept(&p->t);
 	if (p->then)
@@ -94,64 +94,65 @@ static void take_probe(struct record *r, struct probe *p, u64 now_ns)
 	p->ret |= twheel_arm(&p->t, 0);
 }
 
-static void take(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+static void soft_sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
-	struct record *r = sink_data;
+	struct sink_log *r = sink_data;
 	struct twheel_timeout *t, *next;
 	u64 end_ns = ktime_get_ns() + r->long_ns;
 
 	if (r->nr < ARRAY_SIZE(r->batch))
-		note_batch(&r->batch[r->nr], nr);
+		log_batch(&r->batch[r->nr], nr);
 	r->nr++;
 	list_for_each_entry_safe(t, next, expired, entry) {
 		list_del_init(&t->entry);
-		take_probe(r, container_of(t, struct probe, t), now_ns);
+		accept_and_rearm(r, container_of(t, struct test_timeout, t), now_ns);
 	}
 	while (ktime_get_ns() < end_ns)
 		cpu_relax();
 	WRITE_ONCE(r->fired, r->fired + nr);
 }
 
-struct sort {
+struct wheel_kind {
 	const char *name;
 	enum twheel_clock clock;
 	unsigned int levels;
 };
 
-static const struct sort sorts[] = {
+static const struct wheel_kind wheel_kinds[] = {
 	{ "monotonic", TWHEEL_MONOTONIC, 0 },
 	{ "boottime", TWHEEL_BOOTTIME, 0 },
 	{ "realtime", TWHEEL_REALTIME, 0 },
 	{ "hashed", TWHEEL_MONOTONIC, 1 },
 };
 
-NAMED_PARAM(sort, sorts);
+NAMED_PARAM(wheel_kind, wheel_kinds);
 
-static struct twheel *sink_wheel(struct record *r, const struct sort *sort)
+static struct twheel *create_sink_wheel(struct sink_log *r, const struct wheel_kind *kind)
 {
 	struct twheel_params params = {
-		.name = "kunit-soft", .clock = sort->clock, .tick_ns = TICK,
-		.levels = sort->levels, .sink = take, .sink_data = r,
+		.name = "kunit-soft", .clock = kind->clock, .tick_ns = TICK,
+		.levels = kind->levels, .sink = soft_sink, .sink_data = r,
 	};
 
 	return twheel_create(&params);
 }
 
 /* Make the first wheel and @n timeouts. */
-static struct probe *sink_probes(struct kunit *test, const struct sort *sort, unsigned int n)
+static struct test_timeout *create_sink_timeouts(struct kunit *test,
+						 const struct wheel_kind *kind, unsigned int n)
 {
 	struct soft *soft = test->priv;
 
-	soft->f.wheel = sink_wheel(&soft->record[0], sort);
+	soft->f.wheel = create_sink_wheel(&soft->sink_log[0], kind);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->f.wheel);
-	return probes_for(test, n, NULL);
+	return create_timeouts_fn(test, n, NULL);
 }
 
 /*
  * Make @t due at the next tick, on the lowest level. On a higher one, which has it if the tick
  * begins a block, the cascade of the crowd would use up the budget.
  */
-static int arm_low(struct twheel_timeout *t)
+static int arm_on_level_0(struct twheel_timeout *t)
 {
 	struct twheel_position pos;
 	int ret;
@@ -163,7 +164,7 @@ static int arm_low(struct twheel_timeout *t)
 }
 
 /* Make @n due in one tick of this CPU, where nothing fires meanwhile. The budget is full. */
-static int arm_burst(struct probe *p, unsigned int n)
+static int arm_burst(struct test_timeout *p, unsigned int n)
 {
 	unsigned long flags;
 	unsigned int i;
@@ -172,20 +173,20 @@ static int arm_burst(struct probe *p, unsigned int n)
 	fsleep(REFILL_US);
 	local_irq_save(flags);
 	for (i = 0; i < n; i++)
-		ret |= arm_low(&p[i].t);
+		ret |= arm_on_level_0(&p[i].t);
 	local_irq_restore(flags);
 	return ret;
 }
 
 static unsigned int nr_fired(struct soft *soft)
 {
-	return READ_ONCE(soft->record[0].fired) + READ_ONCE(soft->record[1].fired);
+	return READ_ONCE(soft->sink_log[0].fired) + READ_ONCE(soft->sink_log[1].fired);
 }
 
 /* The wheels have fired @n times in all, and their sinks have returned. */
 static void expect_fired(struct kunit *test, unsigned int n)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 	struct soft *soft = test->priv;
 
 	while (nr_fired(soft) < n && time_before(jiffies, end))
@@ -199,44 +200,44 @@ static void expect_fired(struct kunit *test, unsigned int n)
 static void single_timeout_needs_no_thread(struct kunit *test)
 {
 	struct soft *soft = test->priv;
-	struct batch *b = soft->record[0].batch;
-	struct probe *p = sink_probes(test, &sorts[0], 1);
+	struct batch *b = soft->sink_log[0].batch;
+	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[0], 1);
 
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&p->t, 5 * TICK));
 	expect_fired(test, 1);
-	KUNIT_EXPECT_EQ(test, 1U, soft->record[0].nr);
+	KUNIT_EXPECT_EQ(test, 1U, soft->sink_log[0].nr);
 	KUNIT_EXPECT_EQ(test, 1U, b->nr);
 	KUNIT_EXPECT_TRUE(test, b->soft);
 	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
 /* Forget what has fired. The sink of the first wheel takes @long_ns for each batch from now on. */
-static void start_try(struct soft *soft, u64 long_ns)
+static void begin_attempt(struct soft *soft, u64 long_ns)
 {
 	unsigned int i;
 
 	soft->f.nr_fired = 0;
-	for (i = 0; i < ARRAY_SIZE(soft->record); i++) {
-		soft->record[i].nr = 0;
-		soft->record[i].fired = 0;
-		soft->record[i].long_ns = long_ns;
+	for (i = 0; i < ARRAY_SIZE(soft->sink_log); i++) {
+		soft->sink_log[i].nr = 0;
+		soft->sink_log[i].fired = 0;
+		soft->sink_log[i].long_ns = long_ns;
 	}
 }
 
 /* In some try: the thread may be so late that the next soft interrupt comes before it. */
 static void thread_goes_on_when_the_budget_is_used_up(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, test->param_value, MANY);
+	struct test_timeout *p = create_sink_timeouts(test, test->param_value, NR_BURST);
 	struct soft *soft = test->priv;
-	struct batch *b = soft->record[0].batch;
+	struct batch *b = soft->sink_log[0].batch;
 	bool thread = false;
 	unsigned int i;
 
-	for (i = 0; i < TRIES && !thread; i++) {
-		start_try(soft, LONG_NS);
-		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, MANY));
-		expect_fired(test, MANY);
-		expect_fired_in_id_order(test, MANY);
+	for (i = 0; i < MAX_ATTEMPTS && !thread; i++) {
+		begin_attempt(soft, LONG_NS);
+		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, NR_BURST));
+		expect_fired(test, NR_BURST);
+		expect_fired_in_id_order(test, NR_BURST);
 		KUNIT_ASSERT_TRUE(test, b[0].soft);
 		KUNIT_ASSERT_EQ(test, BATCH, b[0].nr);
 		thread = b[1].thread;
@@ -245,7 +246,7 @@ static void thread_goes_on_when_the_budget_is_used_up(struct kunit *test)
 }
 
 /* Make @n timeouts due, and keep the thread of this CPU from running until they have fired. */
-static int burst_beside_a_real_time_task(struct soft *soft, struct probe *p, unsigned int n)
+static int burst_beside_a_real_time_task(struct soft *soft, struct test_timeout *p, unsigned int n)
 {
 	u64 end_ns;
 	int ret;
@@ -265,21 +266,21 @@ static int burst_beside_a_real_time_task(struct soft *soft, struct probe *p, uns
  */
 static void real_time_task_does_not_stop_a_burst(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, test->param_value, MANY);
+	struct test_timeout *p = create_sink_timeouts(test, test->param_value, NR_BURST);
 	struct soft *soft = test->priv;
-	struct record *r = &soft->record[0];
+	struct sink_log *r = &soft->sink_log[0];
 	unsigned int i, nr, soft_nr = 0;
 	int ret;
 
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		kunit_skip(test, "soft interrupts run in threads");
-	for (i = 0; i < TRIES && soft_nr < BATCHES; i++) {
-		start_try(soft, LONG_NS);
-		ret = burst_beside_a_real_time_task(soft, p, MANY);
+	for (i = 0; i < MAX_ATTEMPTS && soft_nr < BATCHES; i++) {
+		begin_attempt(soft, LONG_NS);
+		ret = burst_beside_a_real_time_task(soft, p, NR_BURST);
 		nr = r->nr;
 		KUNIT_ASSERT_EQ(test, 0, ret);
-		expect_fired(test, MANY);
-		expect_fired_in_id_order(test, MANY);
+		expect_fired(test, NR_BURST);
+		expect_fired_in_id_order(test, NR_BURST);
 		for (soft_nr = 0; soft_nr < nr && r->batch[soft_nr].soft; soft_nr++)
 			;
 	}
@@ -289,34 +290,34 @@ static void real_time_task_does_not_stop_a_burst(struct kunit *test)
 /* Calls of other tasks while the function of an hrtimer has no lock yet */
 
 static struct {
-	struct soft	*soft;
-	struct probe	*p;
-	unsigned int	calls;		/* for the first wheel */
-	void		(*act)(void);	/* called in each */
+	struct soft		*soft;
+	struct test_timeout	*p;
+	unsigned int		calls;		/* for the first wheel */
+	void			(*fn)(void);	/* called in each */
 } window;
 
-static void enter_window(struct twheel *w, enum twheel_window where)
+static void race_window_fn(struct twheel *w, enum twheel_window where)
 {
 	if (where == TWHEEL_AT_RESUME)
 		WRITE_ONCE(twheel_test.set_back_ns, 0);
 	if (where != TWHEEL_AT_TIMER || w != window.soft->f.wheel)
 		return;
 	window.calls++;
-	if (window.act)
-		window.act();
+	if (window.fn)
+		window.fn();
 }
 
-static void open_window(struct kunit *test, struct probe *p, void (*act)(void))
+static void set_race_window(struct kunit *test, struct test_timeout *p, void (*fn)(void))
 {
 	window.soft = test->priv;
 	window.p = p;
 	window.calls = 0;
-	window.act = act;
-	WRITE_ONCE(twheel_test.window, enter_window);
+	window.fn = fn;
+	WRITE_ONCE(twheel_test.window, race_window_fn);
 }
 
 /* Afterwards no hrtimer calls it: its wheel is stopped. */
-static void close_window(struct soft *soft)
+static void clear_race_window(struct soft *soft)
 {
 	twheel_stop(soft->f.wheel, NULL, NULL);
 	WRITE_ONCE(twheel_test.window, NULL);
@@ -325,13 +326,13 @@ static void close_window(struct soft *soft)
 
 static void timeout_needs_one_soft_interrupt(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, test->param_value, 1);
+	struct test_timeout *p = create_sink_timeouts(test, test->param_value, 1);
 	struct soft *soft = test->priv;
 
-	open_window(test, p, NULL);
+	set_race_window(test, p, NULL);
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->t, twheel_now(soft->f.wheel) + 5 * TICK));
 	expect_fired(test, 1);
-	close_window(soft);
+	clear_race_window(soft);
 	KUNIT_EXPECT_EQ(test, 1U, window.calls);
 }
 
@@ -346,55 +347,55 @@ static void arm_before_the_lock(void)
 
 static void arm_before_the_lock_is_for_the_next_call(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, &sorts[0], 4);
+	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[0], 4);
 	struct soft *soft = test->priv;
 	u64 now;
 
-	soft->other = sink_wheel(&soft->record[1], &sorts[0]);
+	soft->other = create_sink_wheel(&soft->sink_log[1], &wheel_kinds[0]);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
 	twheel_timeout_init(soft->other, &p[2].t, NULL);
-	open_window(test, p, arm_before_the_lock);
+	set_race_window(test, p, arm_before_the_lock);
 	now = twheel_now(soft->f.wheel);
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[3].t, now + 3600 * (u64)NSEC_PER_SEC));
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p[0].t, now + 20 * TICK));
 	expect_fired(test, 3);
-	close_window(soft);
+	clear_race_window(soft);
 	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
 	KUNIT_EXPECT_EQ(test, 1U, p[2].fired);
 }
 
-#define STORM	1000000
+#define MAX_CALLS	1000000
 
 /* The clock is behind the hrtimer until another soft interrupt has a turn. */
 static void set_clock_back(void)
 {
-	WRITE_ONCE(twheel_test.set_back_ns, window.calls < STORM ? 10 * TICK : 0);
+	WRITE_ONCE(twheel_test.set_back_ns, window.calls < MAX_CALLS ? 10 * TICK : 0);
 }
 
 static void budget_ends_calls_for_a_clock_that_is_set_back(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, &sorts[2], 1);
+	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[2], 1);
 	struct soft *soft = test->priv;
 
-	open_window(test, p, set_clock_back);
+	set_race_window(test, p, set_clock_back);
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->t, ktime_get_real_ns() + 5 * TICK));
 	expect_fired(test, 1);
-	close_window(soft);
-	KUNIT_EXPECT_LT(test, window.calls, STORM);
+	clear_race_window(soft);
+	KUNIT_EXPECT_LT(test, window.calls, MAX_CALLS);
 	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
 /* On CLOCK_REALTIME a time in the past comes before all others, also before those that are due. */
 static void timeouts_armed_in_the_sink_are_served_by_both(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, test->param_value, MANY);
+	struct test_timeout *p = create_sink_timeouts(test, test->param_value, NR_BURST);
 	struct soft *soft = test->priv;
 	unsigned int i;
 
-	soft->record[0].rearm = 20;
-	KUNIT_ASSERT_EQ(test, 0, arm_burst(p, MANY));
-	expect_fired(test, 20 * MANY);
-	for (i = 0; i < MANY; i++) {
+	soft->sink_log[0].rearm = 20;
+	KUNIT_ASSERT_EQ(test, 0, arm_burst(p, NR_BURST));
+	expect_fired(test, 20 * NR_BURST);
+	for (i = 0; i < NR_BURST; i++) {
 		KUNIT_ASSERT_EQ(test, 20U, p[i].fired);
 		KUNIT_ASSERT_EQ(test, 0, p[i].ret);
 	}
@@ -402,9 +403,9 @@ static void timeouts_armed_in_the_sink_are_served_by_both(struct kunit *test)
 }
 
 /* Arm a timeout for the past and cancel it. Meanwhile arm one of another wheel. */
-static void arm_and_cancel(struct probe *p)
+static void arm_and_cancel(struct test_timeout *p)
 {
-	struct probe *past = p->other, *soon = past->other;
+	struct test_timeout *past = p->other, *soon = past->other;
 
 	p->ret |= twheel_arm(&past->t, 0);
 	p->ret |= twheel_arm(&soon->t, twheel_now(p->f->wheel) + 5 * TICK);
@@ -417,11 +418,11 @@ static void arm_and_cancel(struct probe *p)
  */
 static void arm_in_the_sink_leaves_the_hrtimer_alone(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, &sorts[2], 4);
+	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[2], 4);
 	struct soft *soft = test->priv;
 	u64 now = ktime_get_real_ns();
 
-	soft->other = sink_wheel(&soft->record[1], &sorts[2]);
+	soft->other = create_sink_wheel(&soft->sink_log[1], &wheel_kinds[2]);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
 	p[0].then = arm_and_cancel;
 	p[0].other = &p[1];
@@ -434,11 +435,11 @@ static void arm_in_the_sink_leaves_the_hrtimer_alone(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, p[2].fired);
 }
 
-static void note_callback(struct twheel_timeout *t)
+static void log_callback(struct twheel_timeout *t)
 {
-	struct record *r = container_of(t, struct probe, t)->data;
+	struct sink_log *r = container_of(t, struct test_timeout, t)->data;
 
-	note_batch(&r->batch[r->fired], 1);
+	log_batch(&r->batch[r->fired], 1);
 	WRITE_ONCE(r->fired, r->fired + 1);
 }
 
@@ -446,29 +447,29 @@ static void callbacks_run_in_the_thread(struct kunit *test)
 {
 	struct twheel_params params = { .name = "kunit-soft", .tick_ns = TICK };
 	struct soft *soft = test->priv;
-	struct probe *p;
+	struct test_timeout *p;
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(&soft->f, &params));
-	p = probes_for(test, 32, note_callback);
+	p = create_timeouts_fn(test, 32, log_callback);
 	for (i = 0; i < 32; i++)
-		p[i].data = &soft->record[0];
+		p[i].data = &soft->sink_log[0];
 	KUNIT_ASSERT_EQ(test, 0, arm_burst(p, 32));
 	expect_fired(test, 32);
 	for (i = 0; i < 32; i++)
-		KUNIT_EXPECT_TRUE(test, soft->record[0].batch[i].thread);
+		KUNIT_EXPECT_TRUE(test, soft->sink_log[0].batch[i].thread);
 }
 
 /* The budget of soft interrupts */
 
 static const unsigned int nr_wheels[] = { 1, 2 };
 
-static void describe_nr(const unsigned int *nr, char *desc)
+static void nr_wheels_desc(const unsigned int *nr, char *desc)
 {
 	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u", *nr);
 }
 
-KUNIT_ARRAY_PARAM(nr_wheels, nr_wheels, describe_nr);
+KUNIT_ARRAY_PARAM(nr_wheels, nr_wheels, nr_wheels_desc);
 
 /*
  * Turns in soft interrupts wait until those before, of both wheels, are a quarter of the time. A
@@ -477,21 +478,21 @@ KUNIT_ARRAY_PARAM(nr_wheels, nr_wheels, describe_nr);
 static void budget_limits_soft_interrupts(struct kunit *test)
 {
 	unsigned int wheels = *(const unsigned int *)test->param_value, i, nr;
-	struct probe *p = sink_probes(test, &sorts[0], 8 * BATCH);
+	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[0], 8 * BATCH);
 	struct soft *soft = test->priv;
-	struct record *r = soft->record;
+	struct sink_log *r = soft->sink_log;
 	u64 first, last;
 	bool all = false;
 	int ret;
 
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		kunit_skip(test, "soft interrupts run in threads");
-	soft->other = sink_wheel(&r[1], &sorts[0]);
+	soft->other = create_sink_wheel(&r[1], &wheel_kinds[0]);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
 	for (i = 0; i < 8 * BATCH && wheels == 2; i += 2)
 		twheel_timeout_init(soft->other, &p[i].t, NULL);
-	for (i = 0; i < TRIES && !all; i++) {
-		start_try(soft, LONG_NS);
+	for (i = 0; i < MAX_ATTEMPTS && !all; i++) {
+		begin_attempt(soft, LONG_NS);
 		ret = burst_beside_a_real_time_task(soft, p, 8 * BATCH);
 		KUNIT_ASSERT_EQ(test, 0, ret);
 		expect_fired(test, 8 * BATCH);
@@ -509,37 +510,37 @@ static void budget_limits_soft_interrupts(struct kunit *test)
 		}
 	}
 	KUNIT_ASSERT_TRUE(test, all);
-	KUNIT_EXPECT_GE(test, last - first, 7 * SHARE * LONG_NS - SHARE * SOFT_NS);
+	KUNIT_EXPECT_GE(test, last - first, 7 * CPU_SHARE * LONG_NS - CPU_SHARE * SOFT_NS);
 }
 
 /* Turns on CLOCK_REALTIME, which is far ahead, leave a budget for those on others. */
 static void budget_has_one_clock(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, &sorts[2], 2);
+	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[2], 2);
 	struct soft *soft = test->priv;
 
-	soft->other = sink_wheel(&soft->record[1], &sorts[0]);
+	soft->other = create_sink_wheel(&soft->sink_log[1], &wheel_kinds[0]);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
 	twheel_timeout_init(soft->other, &p[1].t, NULL);
 	KUNIT_ASSERT_EQ(test, 0, arm_burst(p, 1));
 	expect_fired(test, 1);
 	KUNIT_ASSERT_EQ(test, 0, arm_burst(p + 1, 1));
 	expect_fired(test, 2);
-	KUNIT_EXPECT_TRUE(test, soft->record[0].batch[0].soft);
-	KUNIT_EXPECT_TRUE(test, soft->record[1].batch[0].soft);
+	KUNIT_EXPECT_TRUE(test, soft->sink_log[0].batch[0].soft);
+	KUNIT_EXPECT_TRUE(test, soft->sink_log[1].batch[0].soft);
 }
 
 static void budget_is_refilled(struct kunit *test)
 {
-	struct probe *p = sink_probes(test, &sorts[0], MANY);
+	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[0], NR_BURST);
 	struct soft *soft = test->priv;
 	unsigned int i;
 
 	for (i = 0; i < 10; i++) {
-		start_try(soft, LONG_NS);
-		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, MANY));
-		expect_fired(test, MANY);
-		KUNIT_ASSERT_TRUE(test, soft->record[0].batch[0].soft);
+		begin_attempt(soft, LONG_NS);
+		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, NR_BURST));
+		expect_fired(test, NR_BURST);
+		KUNIT_ASSERT_TRUE(test, soft->sink_log[0].batch[0].soft);
 	}
 }
 
@@ -568,12 +569,12 @@ static void soft_exit(struct kunit *test)
 
 static struct kunit_case soft_cases[] = {
 	KUNIT_CASE(single_timeout_needs_no_thread),
-	KUNIT_CASE_PARAM(timeout_needs_one_soft_interrupt, sort_gen_params),
+	KUNIT_CASE_PARAM(timeout_needs_one_soft_interrupt, wheel_kind_gen_params),
 	KUNIT_CASE(arm_before_the_lock_is_for_the_next_call),
 	KUNIT_CASE(budget_ends_calls_for_a_clock_that_is_set_back),
-	KUNIT_CASE_PARAM(thread_goes_on_when_the_budget_is_used_up, sort_gen_params),
-	KUNIT_CASE_PARAM(real_time_task_does_not_stop_a_burst, sort_gen_params),
-	KUNIT_CASE_PARAM(timeouts_armed_in_the_sink_are_served_by_both, sort_gen_params),
+	KUNIT_CASE_PARAM(thread_goes_on_when_the_budget_is_used_up, wheel_kind_gen_params),
+	KUNIT_CASE_PARAM(real_time_task_does_not_stop_a_burst, wheel_kind_gen_params),
+	KUNIT_CASE_PARAM(timeouts_armed_in_the_sink_are_served_by_both, wheel_kind_gen_params),
 	KUNIT_CASE(arm_in_the_sink_leaves_the_hrtimer_alone),
 	KUNIT_CASE(callbacks_run_in_the_thread),
 	KUNIT_CASE_PARAM(budget_limits_soft_interrupts, nr_wheels_gen_params),

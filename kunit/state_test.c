@@ -56,7 +56,7 @@ struct state {
 };
 
 /* A function, called with a deadline and a slack. */
-struct verb {
+struct api_call {
 	const char	*name;
 	enum column	column;
 	int		(*call)(struct twheel_timeout *t, u64 expires, u64 slack);
@@ -68,9 +68,9 @@ struct verb {
 /* One function in one state. */
 struct trial {
 	const struct state	*state;
-	const struct verb	*verb;
+	const struct api_call	*api_call;
 	unsigned int		wheel;
-	struct probe		*p;		/* the timeout, and another one */
+	struct test_timeout	*p;		/* the timeout, and another one */
 	/* Right before the call */
 	struct twheel_counters	before;
 	unsigned int		fired;
@@ -81,18 +81,18 @@ struct trial {
 	bool			pending;
 	u64			remaining;
 	/* A call that may wait for the function that runs */
-	bool			helped;		/* it is made by @helper */
+	bool			in_helper;	/* it is made by @helper */
 	bool			waits;		/* it must wait */
 	struct helper		helper;
 	struct completion	go;		/* the function runs: the helper begins */
 	bool			began;		/* the helper has begun */
-	bool			over;		/* the call has returned */
-	bool			left;		/* the function leaves the timeout */
+	bool			returned;	/* the call has returned */
+	bool			fn_returning;	/* the function leaves the timeout */
 	bool			early;		/* the call returned before */
-	int			again;		/* an arm or extension then */
+	int			late_arm;	/* an arm or extension then */
 };
 
-static u64 time_of(const struct trial *trial, u64 tick)
+static u64 tick_to_ns(const struct trial *trial, u64 tick)
 {
 	return (tick + (trial->wheel == REALTIME ? ORIGIN : 0)) * TICK;
 }
@@ -104,8 +104,8 @@ static void call_now(struct trial *trial)
 
 	trial->fired = trial->p->fired;
 	twheel_get_counters(w, &trial->before);
-	trial->ret = trial->verb->call(t, trial->verb->expires ?: time_of(trial, NEW),
-				       trial->verb->slack);
+	trial->ret = trial->api_call->call(t, trial->api_call->expires ?: tick_to_ns(trial, NEW),
+					   trial->api_call->slack);
 	trial->now = twheel_now(w);
 	trial->pending = twheel_pending(t);
 	trial->remaining = twheel_remaining_ns(t);
@@ -119,147 +119,147 @@ static void call_in_helper(void *arg)
 	wait_for_completion(&trial->go);
 	WRITE_ONCE(trial->began, true);
 	call_now(trial);
-	trial->early = !READ_ONCE(trial->left);
-	WRITE_ONCE(trial->over, true);
+	trial->early = !READ_ONCE(trial->fn_returning);
+	WRITE_ONCE(trial->returned, true);
 }
 
 /* Has the call returned or, if it has to wait, done what others can see before? */
-static bool is_reached(const struct trial *trial)
+static bool has_taken_effect(const struct trial *trial)
 {
 	if (!trial->waits)
-		return READ_ONCE(trial->over);
-	if (trial->verb->ends) {
+		return READ_ONCE(trial->returned);
+	if (trial->api_call->ends) {
 		/* It is written with a lock that a sink may not take; a later look sees it. */
 		return data_race(trial->p->t.flags) & TWHEEL_T_SHUTDOWN;
 	}
-	return READ_ONCE(trial->began) && !(trial->verb->column == SYNC &&
+	return READ_ONCE(trial->began) && !(trial->api_call->column == SYNC &&
 					    twheel_pending(&trial->p->t));
 }
 
 /* Make the call, or let the helper make it meanwhile on another CPU. */
-static void try_it(struct trial *trial)
+static void make_call(struct trial *trial)
 {
-	unsigned long end = jiffies + PATIENCE / 3;
+	unsigned long end = jiffies + MAX_WAIT / 3;
 
-	if (!trial->helped) {
+	if (!trial->in_helper) {
 		call_now(trial);
 		return;
 	}
 	complete(&trial->go);
-	while (!is_reached(trial) && time_before(jiffies, end))
+	while (!has_taken_effect(trial) && time_before(jiffies, end))
 		cpu_relax();
 	/* A call that wrongly does not wait gets time to return. */
 	end = jiffies + 2;
-	while (trial->waits && !READ_ONCE(trial->over) && time_before(jiffies, end))
+	while (trial->waits && !READ_ONCE(trial->returned) && time_before(jiffies, end))
 		cpu_relax();
-	if (!trial->waits || !trial->verb->ends)
-		trial->again = GONE;
+	if (!trial->waits || !trial->api_call->ends)
+		trial->late_arm = GONE;
 	else if (READ_ONCE(trial->p->t.state) == TWHEEL_EXPIRING)
-		trial->again = twheel_extend(&trial->p->t, END * TICK, 0);
+		trial->late_arm = twheel_extend(&trial->p->t, END * TICK, 0);
 	else
-		trial->again = twheel_mod(&trial->p->t, END * TICK);
-	WRITE_ONCE(trial->left, true);
+		trial->late_arm = twheel_mod(&trial->p->t, END * TICK);
+	WRITE_ONCE(trial->fn_returning, true);
 }
 
 /* The ways into the states */
 
 static void arm(struct kunit *test, struct trial *trial, u64 tick)
 {
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&trial->p->t, time_of(trial, tick)));
+	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&trial->p->t, tick_to_ns(trial, tick)));
 }
 
-static void fired(struct kunit *test, struct trial *trial)
+static void enter_fired(struct kunit *test, struct trial *trial)
 {
 	arm(test, trial, SOON);
-	advance_tick(test, SOON);
-	try_it(trial);
+	advance_to_tick(test, SOON);
+	make_call(trial);
 }
 
 /* Idle or pending. */
-static void outside(struct kunit *test, struct trial *trial)
+static void enter_outside(struct kunit *test, struct trial *trial)
 {
 	if (trial->state->tick)
 		arm(test, trial, trial->state->tick);
-	try_it(trial);
+	make_call(trial);
 }
 
-static void try_in_callback(struct probe *p)
+static void call_in_callback(struct test_timeout *p)
 {
 	p->then = NULL;
-	try_it(p->data);
+	make_call(p->data);
 }
 
 /* The callback before it in the same turn makes the call. */
-static void due(struct kunit *test, struct trial *trial)
+static void enter_due(struct kunit *test, struct trial *trial)
 {
-	struct probe *before = trial->p + 1;
+	struct test_timeout *before = trial->p + 1;
 
-	before->then = try_in_callback;
+	before->then = call_in_callback;
 	before->data = trial;
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&before->t, SOON * TICK));
 	arm(test, trial, SOON);
-	advance_tick(test, SOON);
+	advance_to_tick(test, SOON);
 }
 
-static void fire_with(struct kunit *test, struct trial *trial, void (*then)(struct probe *p))
+static void fire_with(struct kunit *test, struct trial *trial, void (*then)(struct test_timeout *p))
 {
 	trial->p->then = then;
 	trial->p->data = trial;
 	arm(test, trial, SOON);
-	advance_tick(test, SOON);
+	advance_to_tick(test, SOON);
 }
 
-static void arm_and_try(struct probe *p)
+static void arm_and_call(struct test_timeout *p)
 {
 	struct trial *trial = p->data;
 
 	p->then = NULL;
 	if (trial->state->tick)
-		twheel_arm(&p->t, time_of(trial, trial->state->tick));
-	try_it(trial);
+		twheel_arm(&p->t, tick_to_ns(trial, trial->state->tick));
+	make_call(trial);
 }
 
 /* Its own callback, or the sink, makes the call. */
-static void running(struct kunit *test, struct trial *trial)
+static void enter_running(struct kunit *test, struct trial *trial)
 {
-	fire_with(test, trial, arm_and_try);
+	fire_with(test, trial, arm_and_call);
 }
 
-static void reuse_and_try(struct probe *p)
+static void reuse_and_call(struct test_timeout *p)
 {
 	memset(&p->t, 0xa5, sizeof(p->t));
-	twheel_timeout_init(p->f->wheel, &p->t, probe_fires);
-	arm_and_try(p);
+	twheel_timeout_init(p->f->wheel, &p->t, record_callback);
+	arm_and_call(p);
 }
 
-static void reused(struct kunit *test, struct trial *trial)
+static void enter_reused(struct kunit *test, struct trial *trial)
 {
-	fire_with(test, trial, reuse_and_try);
+	fire_with(test, trial, reuse_and_call);
 }
 
-static void shut_down(struct kunit *test, struct trial *trial)
+static void enter_shut_down(struct kunit *test, struct trial *trial)
 {
 	arm(test, trial, SOON);
 	KUNIT_EXPECT_TRUE(test, twheel_shutdown(&trial->p->t));
-	try_it(trial);
+	make_call(trial);
 }
 
-static void try_as_it_is_handed_back(void *data, struct twheel_timeout *t)
+static void call_while_handed_back(void *data, struct twheel_timeout *t)
 {
-	try_it(data);
+	make_call(data);
 }
 
-static void handed_back(struct kunit *test, struct trial *trial)
+static void enter_handed_back(struct kunit *test, struct trial *trial)
 {
 	arm(test, trial, SOON);
-	twheel_stop(trial->p->f->wheel, try_as_it_is_handed_back, trial);
+	twheel_stop(trial->p->f->wheel, call_while_handed_back, trial);
 }
 
-static void stopped(struct kunit *test, struct trial *trial)
+static void enter_stopped(struct kunit *test, struct trial *trial)
 {
 	arm(test, trial, SOON);
 	twheel_stop(trial->p->f->wheel, NULL, NULL);
-	try_it(trial);
+	make_call(trial);
 }
 
 /*
@@ -272,33 +272,33 @@ static void stopped(struct kunit *test, struct trial *trial)
  *	                    LIST            LIST
  */
 static const struct state states[] = {
-	{ "idle", ALL, outside, 0, false,
+	{ "idle", ALL, enter_outside, 0, false,
 	  { 0,      0,      1,      0,      0,      0,      0,      NA,     0,      0 } },
-	{ "fired", MANUAL, fired, 0, false,
+	{ "fired", MANUAL, enter_fired, 0, false,
 	  { 0,      0,      1,      0,      0,      0,      0,      NA,     0,      0 } },
-	{ "on level 0", MANUAL, outside, SOON, false,
+	{ "on level 0", MANUAL, enter_outside, SOON, false,
 	  { BUSY,   BUSY,   NA,     1,      1,      1,      1,      NA,     1,      0 } },
-	{ "on a higher level or in a later round", MANUAL, outside, LATER, false,
+	{ "on a higher level or in a later round", MANUAL, enter_outside, LATER, false,
 	  { BUSY,   BUSY,   NA,     1,      1,      1,      1,      NA,     1,      0 } },
-	{ "in the tree", BIT(REALTIME), outside, LATER, false,
+	{ "in the tree", BIT(REALTIME), enter_outside, LATER, false,
 	  { BUSY,   BUSY,   NA,     1,      1,      1,      1,      NA,     1,      0 } },
-	{ "due, before its callback", CALLBACKS, due, SOON, true,
+	{ "due, before its callback", CALLBACKS, enter_due, SOON, true,
 	  { BUSY,   BUSY,   NA,     1,      1,      1,      1,      NA,     1,      NA } },
-	{ "in the batch of a sink", SINKS, running, 0, true,
+	{ "in the batch of a sink", SINKS, enter_running, 0, true,
 	  { BUSY,   BUSY,   NA,     BUSY,   0,      0,      BUSY,   0,      W + 0,  W } },
-	{ "running", CALLBACKS, running, 0, true,
+	{ "running", CALLBACKS, enter_running, 0, true,
 	  { 0,      0,      NA,     0,      0,      0,      BUSY,   NA,     W + 0,  W } },
-	{ "running, armed again", CALLBACKS, running, LATER, true,
+	{ "running, armed again", CALLBACKS, enter_running, LATER, true,
 	  { BUSY,   BUSY,   NA,     1,      1,      1,      BUSY,   NA,     W + 1,  W } },
-	{ "new in the memory of a running one", CALLBACKS, reused, 0, true,
+	{ "new in the memory of a running one", CALLBACKS, enter_reused, 0, true,
 	  { 0,      0,      1,      0,      0,      0,      0,      NA,     0,      W } },
-	{ "armed in the memory of a running one", CALLBACKS, reused, LATER, true,
+	{ "armed in the memory of a running one", CALLBACKS, enter_reused, LATER, true,
 	  { BUSY,   BUSY,   NA,     1,      1,      1,      1,      NA,     1,      W } },
-	{ "shut down", ALL, shut_down, 0, false,
+	{ "shut down", ALL, enter_shut_down, 0, false,
 	  { GONE,   GONE,   NA,     GONE,   0,      0,      0,      NA,     0,      0 } },
-	{ "being handed back by twheel_stop()", ALL, handed_back, 0, true,
+	{ "being handed back by twheel_stop()", ALL, enter_handed_back, 0, true,
 	  { GONE,   GONE,   NA,     GONE,   0,      0,      BUSY,   NA,     W + 0,  NA } },
-	{ "in a stopped wheel", ALL, stopped, 0, false,
+	{ "in a stopped wheel", ALL, enter_stopped, 0, false,
 	  { GONE,   GONE,   0,      GONE,   0,      0,      0,      NA,     0,      0 } },
 };
 
@@ -311,7 +311,7 @@ static int call_arm(struct twheel_timeout *t, u64 expires, u64 slack)
 
 static int call_arm_after(struct twheel_timeout *t, u64 expires, u64 slack)
 {
-	struct twheel *w = container_of(t, struct probe, t)->f->wheel;
+	struct twheel *w = container_of(t, struct test_timeout, t)->f->wheel;
 
 	return twheel_arm_after(t, expires - twheel_now(w));
 }
@@ -319,7 +319,7 @@ static int call_arm_after(struct twheel_timeout *t, u64 expires, u64 slack)
 static int call_arm_list(struct twheel_timeout *t, u64 expires, u64 slack)
 {
 	t->expires = expires;
-	return twheel_arm_list(container_of(t, struct probe, t)->f->wheel, &t, 1);
+	return twheel_arm_list(container_of(t, struct test_timeout, t)->f->wheel, &t, 1);
 }
 
 static int call_mod(struct twheel_timeout *t, u64 expires, u64 slack)
@@ -362,11 +362,11 @@ static int call_shutdown(struct twheel_timeout *t, u64 expires, u64 slack)
 
 static int call_flush(struct twheel_timeout *t, u64 expires, u64 slack)
 {
-	twheel_flush(container_of(t, struct probe, t)->f->wheel);
+	twheel_flush(container_of(t, struct test_timeout, t)->f->wheel);
 	return 0;
 }
 
-static const struct verb verbs[] = {
+static const struct api_call api_calls[] = {
 	{ "arm", ARM, call_arm },
 	{ "arm, negative", ARM, call_arm, NEGATIVE },
 	{ "arm, -1", ARM, call_arm, U64_MAX },
@@ -415,7 +415,7 @@ static enum effect effect_of(enum column column, int ret)
 	return ret < 0 ? NOTHING : effect[column][ret];
 }
 
-static void expect_counted(struct kunit *test, const struct trial *trial, enum effect effect)
+static void expect_counters(struct kunit *test, const struct trial *trial, enum effect effect)
 {
 	const struct twheel_counters *a = &trial->after, *b = &trial->before;
 
@@ -433,7 +433,7 @@ static void expect_counted(struct kunit *test, const struct trial *trial, enum e
 /* @tick: when it fires; 0: it does not. */
 static void expect_pending(struct kunit *test, const struct trial *trial, u64 tick)
 {
-	u64 left = tick ? time_of(trial, tick) - trial->now : 0;
+	u64 left = tick ? tick_to_ns(trial, tick) - trial->now : 0;
 
 	KUNIT_EXPECT_EQ(test, tick > 0, trial->pending);
 	if (trial->wheel != REALTIME) {
@@ -443,19 +443,19 @@ static void expect_pending(struct kunit *test, const struct trial *trial, u64 ti
 	/* This clock goes on. */
 	KUNIT_EXPECT_LE(test, trial->remaining, left);
 	KUNIT_EXPECT_GE(test, trial->remaining + DAY_NS, left);
-	KUNIT_EXPECT_EQ(test, tick ? time_of(trial, tick) : CLOCK_END,
+	KUNIT_EXPECT_EQ(test, tick ? tick_to_ns(trial, tick) : CLOCK_END,
 			twheel_next_expiry(trial->p->f->wheel));
 }
 
 static void expect_fires(struct kunit *test, const struct trial *trial, u64 tick)
 {
-	struct probe *p = trial->p;
+	struct test_timeout *p = trial->p;
 
 	if (trial->wheel == REALTIME)
 		return;
 	if (tick * TICK > trial->now)
-		expect_fires_at(test, p, tick);
-	advance_tick(test, END);
+		expect_fires_at_tick(test, p, tick);
+	advance_to_tick(test, END);
 	KUNIT_EXPECT_EQ(test, trial->fired + (tick > 0), p->fired);
 	if (tick)
 		KUNIT_EXPECT_EQ(test, tick * TICK, p->fired_ns);
@@ -463,28 +463,30 @@ static void expect_fires(struct kunit *test, const struct trial *trial, u64 tick
 
 static void expect_can_be_armed_again(struct kunit *test, const struct trial *trial, u64 tick)
 {
-	bool ended = trial->verb->ends || trial->state->ret[MOD] == GONE;
+	bool ended = trial->api_call->ends || trial->state->ret[MOD] == GONE;
 	int moved = tick && trial->wheel == REALTIME;
 
 	KUNIT_EXPECT_EQ(test, ended ? GONE : moved,
-			twheel_mod(&trial->p->t, time_of(trial, END + 1)));
-	if (!trial->verb->ends)
+			twheel_mod(&trial->p->t, tick_to_ns(trial, END + 1)));
+	if (!trial->api_call->ends)
 		return;
 	twheel_timeout_init(trial->p->f->wheel, &trial->p->t, trial->p->t.fn);
-	ended = trial->state->enter == handed_back || trial->state->enter == stopped;
-	KUNIT_EXPECT_EQ(test, ended ? GONE : 0, twheel_arm(&trial->p->t, time_of(trial, END + 1)));
+	ended = trial->state->enter == enter_handed_back ||
+		trial->state->enter == enter_stopped;
+	KUNIT_EXPECT_EQ(test, ended ? GONE : 0,
+			twheel_arm(&trial->p->t, tick_to_ns(trial, END + 1)));
 }
 
 /* The sink accepts a timeout unless the trial has extended it. */
-static void try_sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+static void trial_sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
 	struct twheel_timeout *t, *next;
 
 	list_for_each_entry_safe(t, next, expired, entry) {
-		struct probe *p = container_of(t, struct probe, t);
+		struct test_timeout *p = container_of(t, struct test_timeout, t);
 
 		list_del(&t->entry);
-		probe_record(p);
+		record_expiry(p);
 		if (p->then)
 			p->then(p);
 		if (READ_ONCE(t->state) == TWHEEL_EXPIRING)
@@ -492,7 +494,7 @@ static void try_sink(void *sink_data, struct list_head *expired, unsigned int nr
 	}
 }
 
-static void make_trial(struct kunit *test, struct trial *trial)
+static void create_trial_wheel(struct kunit *test, struct trial *trial)
 {
 	bool sink = BIT(trial->wheel) & SINKS;
 	struct twheel_params params = {
@@ -501,55 +503,56 @@ static void make_trial(struct kunit *test, struct trial *trial)
 		.tick_ns = TICK,
 		.slots = 8,
 		.levels = trial->wheel == HASHED || trial->wheel == HASHED_SINK,
-		.sink = sink ? try_sink : NULL,
+		.sink = sink ? trial_sink : NULL,
 	};
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	trial->p = probes_for(test, 2, sink ? NULL : probe_fires);
+	trial->p = create_timeouts_fn(test, 2, sink ? NULL : record_callback);
 }
 
-static void enter(struct kunit *test, struct trial *trial)
+static void enter_state(struct kunit *test, struct trial *trial)
 {
-	if (!trial->helped) {
+	if (!trial->in_helper) {
 		trial->state->enter(test, trial);
 		return;
 	}
 	init_completion(&trial->go);
 	helper_start(test, &trial->helper, call_in_helper, trial);
-	helper_elsewhere(test, &trial->helper);
+	helper_move_to_other_cpu(test, &trial->helper);
 	trial->state->enter(test, trial);
 	complete(&trial->go);
 	helper_finish(test, &trial->helper);
 	KUNIT_EXPECT_EQ(test, !trial->waits, trial->early);
-	KUNIT_EXPECT_EQ(test, GONE, trial->again);
+	KUNIT_EXPECT_EQ(test, GONE, trial->late_arm);
 }
 
-static void try_cell(struct kunit *test, const struct state *state, const struct verb *verb,
-		     unsigned int wheel)
+static void run_table_cell(struct kunit *test, const struct state *state,
+			   const struct api_call *api_call,
+			   unsigned int wheel)
 {
 	struct trial *trial = kunit_kzalloc(test, sizeof(*trial), GFP_KERNEL);
-	int want = state->ret[verb->column];
+	int want = state->ret[api_call->column];
 	u64 tick = state->tick;
 	enum effect effect;
 
 	KUNIT_ASSERT_NOT_NULL(test, trial);
-	*trial = (struct trial){ .state = state, .verb = verb, .wheel = wheel, .ret = NA };
-	if ((verb->expires | verb->slack) > CLOCK_END ||
-	    (wheel == REALTIME && verb->column == AFTER))
+	*trial = (struct trial){ .state = state, .api_call = api_call, .wheel = wheel, .ret = NA };
+	if ((api_call->expires | api_call->slack) > CLOCK_END ||
+	    (wheel == REALTIME && api_call->column == AFTER))
 		want = -EINVAL;
 	trial->waits = want >= W;
 	want -= trial->waits ? W : 0;
-	trial->helped = state->inside && verb->column >= SYNC;
+	trial->in_helper = state->inside && api_call->column >= SYNC;
 	/* A callback that spins until the helper has made the call keeps a CPU busy. */
-	if (trial->helped && spare_cpu() >= nr_cpu_ids)
+	if (trial->in_helper && spare_cpu() >= nr_cpu_ids)
 		return;
-	effect = effect_of(verb->column, want);
+	effect = effect_of(api_call->column, want);
 	if (effect != NOTHING)
 		tick = effect == CANCELLED ? 0 : NEW;
-	make_trial(test, trial);
-	enter(test, trial);
+	create_trial_wheel(test, trial);
+	enter_state(test, trial);
 	KUNIT_EXPECT_EQ(test, want, trial->ret);
-	expect_counted(test, trial, effect);
+	expect_counters(test, trial, effect);
 	expect_pending(test, trial, tick);
 	expect_fires(test, trial, tick);
 	expect_can_be_armed_again(test, trial, tick);
@@ -567,14 +570,14 @@ static void each_function_has_the_effect_of_the_table(struct kunit *test)
 {
 	const struct state *s = test->param_value;
 	unsigned long wheels = s->wheels;
-	const struct verb *v;
+	const struct api_call *v;
 	unsigned int wheel;
 
 	for_each_set_bit(wheel, &wheels, NR_WHEELS) {
-		for (v = verbs; v < verbs + ARRAY_SIZE(verbs); v++) {
+		for (v = api_calls; v < api_calls + ARRAY_SIZE(api_calls); v++) {
 			if (s->ret[v->column] == NA)
 				continue;
-			try_cell(test, s, v, wheel);
+			run_table_cell(test, s, v, wheel);
 			if (test->status == KUNIT_SUCCESS)
 				continue;
 			kunit_err(test, "%s, %s, wheel %u", v->name, s->name, wheel);
@@ -586,13 +589,13 @@ static void each_function_has_the_effect_of_the_table(struct kunit *test)
 /* Creation, the time and the end of a wheel */
 
 /* A hierarchy has digits of log2(slots) and of 6 bits, as many as S64_MAX needs. */
-struct making {
-	struct twheel_params	asked;
+struct create_case {
+	struct twheel_params	params;
 	u32			slots;		/* of the wheel; 0: -EINVAL */
 	u32			levels;
 };
 
-static const struct making makings[] = {
+static const struct create_case create_cases[] = {
 	{ { .name = "1 slot", .slots = 1 } },
 	{ { .name = "2 slots", .slots = 2, .levels = 1, .tick_ns = 1 }, 2, 1 },
 	{ { .name = "2 slots, levels", .slots = 2 }, 2, 9 },
@@ -611,26 +614,26 @@ static const struct making makings[] = {
 	{ { .name = "negative clock", .clock = (enum twheel_clock)-1 } },
 };
 
-static void making_desc(const struct making *m, char *desc)
+static void create_case_desc(const struct create_case *m, char *desc)
 {
-	strscpy(desc, m->asked.name, KUNIT_PARAM_DESC_SIZE);
+	strscpy(desc, m->params.name, KUNIT_PARAM_DESC_SIZE);
 }
 
-KUNIT_ARRAY_PARAM(making, makings, making_desc);
+KUNIT_ARRAY_PARAM(create_case, create_cases, create_case_desc);
 
 static void create_makes_what_was_asked_for_or_refuses_it(struct kunit *test)
 {
-	const struct making *m = test->param_value;
-	struct twheel *w = fixture_create(test->priv, &m->asked);
+	const struct create_case *m = test->param_value;
+	struct twheel *w = fixture_create(test->priv, &m->params);
 	struct twheel_params params = {};
 
 	KUNIT_EXPECT_EQ(test, m->slots ? 0 : -EINVAL, PTR_ERR_OR_ZERO(w));
 	if (IS_ERR(w))
 		return;
 	twheel_get_params(w, &params);
-	KUNIT_EXPECT_STREQ(test, m->asked.name, params.name);
-	KUNIT_EXPECT_EQ(test, (int)m->asked.clock, (int)params.clock);
-	KUNIT_EXPECT_EQ(test, m->asked.tick_ns ?: TICK, params.tick_ns);
+	KUNIT_EXPECT_STREQ(test, m->params.name, params.name);
+	KUNIT_EXPECT_EQ(test, (int)m->params.clock, (int)params.clock);
+	KUNIT_EXPECT_EQ(test, m->params.tick_ns ?: TICK, params.tick_ns);
 	KUNIT_EXPECT_EQ(test, m->slots, params.slots);
 	KUNIT_EXPECT_EQ(test, m->levels, params.levels);
 	KUNIT_EXPECT_GT(test, params.memory, m->slots * sizeof(struct list_head));
@@ -639,7 +642,7 @@ static void create_makes_what_was_asked_for_or_refuses_it(struct kunit *test)
 
 static void advance_sets_the_time(struct kunit *test)
 {
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
+	struct fixture *f = create_manual_wheel(test, TICK, 4, 3);
 
 	KUNIT_EXPECT_EQ(test, 0ULL, twheel_now(f->wheel));
 	KUNIT_EXPECT_EQ(test, 0, twheel_advance(f->wheel, CLOCK_END));
@@ -653,12 +656,12 @@ static void advance_sets_the_time(struct kunit *test)
 static void destroy_takes_out_what_is_pending(struct kunit *test)
 {
 	static const u64 ticks[] = { 3, 13, 50, 1000 };
-	struct fixture *f = manual_wheel(test, TICK, 4, 3);
-	struct probe *p = probes(test, ARRAY_SIZE(ticks));
+	struct fixture *f = create_manual_wheel(test, TICK, 4, 3);
+	struct test_timeout *p = create_timeouts(test, ARRAY_SIZE(ticks));
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(ticks); i++)
-		arm_tick(test, &p[i], ticks[i]);
+		arm_at_tick(test, &p[i], ticks[i]);
 	fixture_exit(test);
 	KUNIT_EXPECT_EQ(test, 0U, f->nr_fired);
 	for (i = 0; i < ARRAY_SIZE(ticks); i++)
@@ -667,7 +670,7 @@ static void destroy_takes_out_what_is_pending(struct kunit *test)
 
 static struct kunit_case state_cases[] = {
 	KUNIT_CASE_PARAM(each_function_has_the_effect_of_the_table, state_gen_params),
-	KUNIT_CASE_PARAM(create_makes_what_was_asked_for_or_refuses_it, making_gen_params),
+	KUNIT_CASE_PARAM(create_makes_what_was_asked_for_or_refuses_it, create_case_gen_params),
 	KUNIT_CASE(advance_sets_the_time),
 	KUNIT_CASE(destroy_takes_out_what_is_pending),
 	{}

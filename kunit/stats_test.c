@@ -15,7 +15,7 @@
 #define TICK		((u64)NSEC_PER_MSEC)
 
 /* Not inline, so that fewer counters are on the stack. */
-static noinline struct twheel_counters stats_of(struct kunit *test)
+static noinline struct twheel_counters read_counters(struct kunit *test)
 {
 	struct fixture *f = test->priv;
 	struct twheel_counters stats;
@@ -32,21 +32,21 @@ static void occupied_slots_are_counted_by_level(struct kunit *test)
 	static const u64 ticks[] = { 1, 3, 3, 5, 14, 260, 266, 1000, 1002 };
 	static const unsigned int expected[2][3] = { { 3, 3, 1 }, { 7, 0, 0 } };
 	struct twheel_counters stats;
-	unsigned int ring, i;
-	struct probe *p;
+	unsigned int hashed, i;
+	struct test_timeout *p;
 
-	for (ring = 0; ring < 2; ring++) {
+	for (hashed = 0; hashed < 2; hashed++) {
 		fixture_exit(test);
-		manual_wheel(test, TICK, 8, ring);
-		p = probes(test, ARRAY_SIZE(ticks));
+		create_manual_wheel(test, TICK, 8, hashed);
+		p = create_timeouts(test, ARRAY_SIZE(ticks));
 		for (i = 0; i < ARRAY_SIZE(ticks); i++)
-			arm_tick(test, &p[i], ticks[i]);
-		stats = stats_of(test);
+			arm_at_tick(test, &p[i], ticks[i]);
+		stats = read_counters(test);
 		for (i = 0; i < ARRAY_SIZE(stats.occupied); i++)
-			KUNIT_EXPECT_EQ_MSG(test, i < 3 ? expected[ring][i] : 0, stats.occupied[i],
-					    "level %u", i);
-		advance_tick(test, 1002);
-		stats = stats_of(test);
+			KUNIT_EXPECT_EQ_MSG(test, i < 3 ? expected[hashed][i] : 0,
+					    stats.occupied[i], "level %u", i);
+		advance_to_tick(test, 1002);
+		stats = read_counters(test);
 		KUNIT_EXPECT_NULL(test, memchr_inv(stats.occupied, 0, sizeof(stats.occupied)));
 	}
 }
@@ -55,7 +55,7 @@ static void occupied_slots_are_counted_by_level(struct kunit *test)
 
 #define DEBUGFS		"/sys/kernel/debug/twheel"
 
-struct search {
+struct file_search {
 	struct dir_context ctx;
 	unsigned int found;
 	char path[64];
@@ -65,30 +65,30 @@ struct search {
 static bool find_file(struct dir_context *ctx, const char *name, int len, loff_t pos, u64 ino,
 		      unsigned int type)
 {
-	struct search *search = container_of(ctx, struct search, ctx);
+	struct file_search *file_search = container_of(ctx, struct file_search, ctx);
 
 	if (strncmp(name, "kunit!file.", 11))
 		return true;
-	snprintf(search->path, sizeof(search->path), DEBUGFS "/%.*s", len, name);
-	search->found++;
+	snprintf(file_search->path, sizeof(file_search->path), DEBUGFS "/%.*s", len, name);
+	file_search->found++;
 	return true;
 }
 
-static unsigned int nr_files(struct search *search)
+static unsigned int nr_files(struct file_search *file_search)
 {
 	struct file *dir = filp_open(DEBUGFS, O_RDONLY | O_DIRECTORY, 0);
 
-	search->ctx = (struct dir_context){ .actor = find_file };
-	search->found = 0;
+	file_search->ctx = (struct dir_context){ .actor = find_file };
+	file_search->found = 0;
 	if (!IS_ERR(dir)) {
-		iterate_dir(dir, &search->ctx);
+		iterate_dir(dir, &file_search->ctx);
 		filp_close(dir, NULL);
 	}
-	return search->found;
+	return file_search->found;
 }
 
 /* Let the file write into a buffer of the test; without a task, nothing can be read. */
-static const char *contents(struct kunit *test, const char *path)
+static const char *read_seq_file(struct kunit *test, const char *path)
 {
 	struct file *file = filp_open(path, O_RDONLY, 0);
 	char *copy = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
@@ -114,27 +114,27 @@ static void file_shows_the_counters_until_the_wheel_is_destroyed(struct kunit *t
 	};
 	struct twheel_params params = { .name = "kunit/file", .clock = TWHEEL_MANUAL,
 					.tick_ns = TICK, .slots = 2 };
-	struct search *search = kunit_kzalloc(test, sizeof(*search), GFP_KERNEL);
-	struct probe *p;
+	struct file_search *file_search = kunit_kzalloc(test, sizeof(*file_search), GFP_KERNEL);
+	struct test_timeout *p;
 	const char *text;
 	unsigned int i;
 
-	KUNIT_ASSERT_NOT_NULL(test, search);
+	KUNIT_ASSERT_NOT_NULL(test, file_search);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-	if (!nr_files(search))
+	if (!nr_files(file_search))
 		kunit_skip(test, "no debugfs");
-	KUNIT_EXPECT_EQ(test, 1U, search->found);
-	p = probes(test, 3);
+	KUNIT_EXPECT_EQ(test, 1U, file_search->found);
+	p = create_timeouts(test, 3);
 	for (i = 0; i < 3; i++)
-		arm_tick(test, &p[i], i + 1);
+		arm_at_tick(test, &p[i], i + 1);
 	twheel_mod(&p[1].t, 5 * TICK);
 	twheel_cancel(&p[1].t);
-	advance_tick(test, 2);
-	text = contents(test, search->path);
+	advance_to_tick(test, 2);
+	text = read_seq_file(test, file_search->path);
 	for (i = 0; i < ARRAY_SIZE(lines); i++)
 		KUNIT_EXPECT_NOT_NULL_MSG(test, strstr(text, lines[i]), "%s", lines[i]);
 	fixture_exit(test);
-	KUNIT_EXPECT_EQ(test, 0U, nr_files(search));
+	KUNIT_EXPECT_EQ(test, 0U, nr_files(file_search));
 }
 
 /* The warning of too many wheels */
@@ -142,7 +142,7 @@ static void file_shows_the_counters_until_the_wheel_is_destroyed(struct kunit *t
 /* The default of warn_wheels. */
 #define WHEELS		64
 
-static unsigned int lines_with(const char *text)
+static unsigned int count_log_lines(const char *text)
 {
 	static char line[256];
 	struct kmsg_dump_iter iter;
@@ -174,20 +174,20 @@ static void make_small_wheels(struct kunit *test, bool account)
 
 static void wheels_that_are_accounted_are_not_warned_of(struct kunit *test)
 {
-	unsigned int before = lines_with(" wheels: share one");
+	unsigned int before = count_log_lines(" wheels: share one");
 
 	make_small_wheels(test, true);
-	KUNIT_EXPECT_EQ(test, before, lines_with(" wheels: share one"));
+	KUNIT_EXPECT_EQ(test, before, count_log_lines(" wheels: share one"));
 }
 
 /* The first wheel above the limit causes the warning. Any code may have made the others. */
 static void too_many_wheels_are_warned_of_once(struct kunit *test)
 {
-	if (lines_with(" wheels: share one"))
+	if (count_log_lines(" wheels: share one"))
 		kunit_skip(test, "the kernel has already warned");
 	make_small_wheels(test, false);
-	KUNIT_EXPECT_EQ(test, 1U, lines_with("twheel: 65 wheels: share one"));
-	KUNIT_EXPECT_EQ(test, 1U, lines_with(" wheels: share one"));
+	KUNIT_EXPECT_EQ(test, 1U, count_log_lines("twheel: 65 wheels: share one"));
+	KUNIT_EXPECT_EQ(test, 1U, count_log_lines(" wheels: share one"));
 }
 
 static struct kunit_case stats_cases[] = {

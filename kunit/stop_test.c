@@ -14,14 +14,14 @@
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
 
 /* Count the timeouts of @list, and count each hand-back in p->ret. */
-static unsigned int count_probes(struct kunit *test, struct list_head *list)
+static unsigned int count_handed_back(struct kunit *test, struct list_head *list)
 {
 	struct twheel_timeout *t, *next;
 	unsigned int n = 0;
 
 	list_for_each_entry_safe(t, next, list, entry) {
 		KUNIT_EXPECT_FALSE(test, twheel_pending(t));
-		container_of(t, struct probe, t)->ret++;
+		container_of(t, struct test_timeout, t)->ret++;
 		list_del_init(&t->entry);
 		n++;
 	}
@@ -31,33 +31,33 @@ static unsigned int count_probes(struct kunit *test, struct list_head *list)
 /* While a callback spins on a spare CPU */
 
 /**
- * struct held - a stop that waits for a callback
+ * struct held_stop - a stop that waits for a callback
  * @gate: where the callback spins
- * @stopping: the stop
+ * @stop_call: the stop
  * @rearm: the callback arms its timeout before it spins, not after
  * @ret: result of that arm
  */
-struct held {
+struct held_stop {
 	struct gate	gate;
-	struct stopping	stopping;
+	struct stop_call	stop_call;
 	bool		rearm;
 	int		ret;
 };
 
-static void spin_and_rearm(struct probe *p)
+static void held_callback(struct test_timeout *p)
 {
-	struct held *held = p->data;
+	struct held_stop *held = p->data;
 
-	atomic_inc(&held->stopping.inside);
+	atomic_inc(&held->stop_call.running);
 	if (held->rearm)
 		held->ret = twheel_mod(&p->t, FAR + ktime_get_ns());
-	gate_spin(&held->gate);
+	gate_spin_until_open(&held->gate);
 	if (!held->rearm)
 		held->ret = twheel_mod(&p->t, FAR);
-	atomic_dec(&held->stopping.inside);
+	atomic_dec(&held->stop_call.running);
 }
 
-static struct fixture *running_wheel(struct kunit *test)
+static struct fixture *create_running_wheel(struct kunit *test)
 {
 	struct twheel_params params = { .name = "kunit-stop", .clock = TWHEEL_MONOTONIC };
 
@@ -68,7 +68,7 @@ static struct fixture *running_wheel(struct kunit *test)
 /* Wait until the stop refuses to arm @t, which is idle and in the shard of this CPU. */
 static void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 
 	while (twheel_arm(t, S64_MAX) != -ESHUTDOWN) {
 		twheel_cancel(t);
@@ -81,46 +81,46 @@ static void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
 }
 
 /* The callback of p[0] spins; p[1] is idle; p[2] is pending; the stop waits. */
-static struct held *begin_held_stop(struct kunit *test, struct probe **p, bool rearm)
+static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout **p, bool rearm)
 {
-	struct held *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
+	struct held_stop *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
 	unsigned int here = raw_smp_processor_id();
 
 	KUNIT_ASSERT_NOT_NULL(test, held);
 	if (spare_cpu() >= nr_cpu_ids)
 		kunit_skip(test, "needs a second CPU");
 	gate_init(&held->gate);
-	stopping_init(&held->stopping, running_wheel(test)->wheel);
+	stop_call_init(&held->stop_call, create_running_wheel(test)->wheel);
 	held->rearm = rearm;
-	*p = probes(test, 3);
-	(*p)->then = spin_and_rearm;
+	*p = create_timeouts(test, 3);
+	(*p)->then = held_callback;
 	(*p)->data = held;
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&(*p)[2].t, FAR));
 	run_on(test, spare_cpu());
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&(*p)->t, 0));
 	run_on(test, here);
-	gate_wait(test, &held->gate);
-	helper_start(test, &held->stopping.helper, stop_it, &held->stopping);
+	gate_wait_reached(test, &held->gate);
+	helper_start(test, &held->stop_call.helper, do_stop, &held->stop_call);
 	wait_until_refused(test, &(*p)[1].t);
 	return held;
 }
 
 /* No timeout was handed back before the callback had returned. */
-static void end_held_stop(struct kunit *test, struct held *held)
+static void end_held_stop(struct kunit *test, struct held_stop *held)
 {
 	complete_all(&held->gate.open);
-	helper_finish(test, &held->stopping.helper);
-	KUNIT_EXPECT_EQ(test, 0U, held->stopping.early);
-	KUNIT_EXPECT_EQ(test, 0, held->stopping.left);
+	helper_finish(test, &held->stop_call.helper);
+	KUNIT_EXPECT_EQ(test, 0U, held->stop_call.early);
+	KUNIT_EXPECT_EQ(test, 0, held->stop_call.left_running);
 }
 
 static void callback_that_arms_during_the_stop_is_refused(struct kunit *test)
 {
-	struct probe *p;
-	struct held *held = begin_held_stop(test, &p, false);
+	struct test_timeout *p;
+	struct held_stop *held = begin_held_stop(test, &p, false);
 
 	end_held_stop(test, held);
-	KUNIT_EXPECT_EQ(test, 1U, count_probes(test, &held->stopping.list));
+	KUNIT_EXPECT_EQ(test, 1U, count_handed_back(test, &held->stop_call.list));
 	KUNIT_EXPECT_EQ(test, 1, p[2].ret);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, held->ret);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
@@ -128,72 +128,72 @@ static void callback_that_arms_during_the_stop_is_refused(struct kunit *test)
 
 static void timeout_armed_by_its_callback_before_the_stop_is_handed_back(struct kunit *test)
 {
-	struct probe *p;
-	struct held *held = begin_held_stop(test, &p, true);
+	struct test_timeout *p;
+	struct held_stop *held = begin_held_stop(test, &p, true);
 
 	end_held_stop(test, held);
 	KUNIT_EXPECT_EQ(test, 0, held->ret);
-	KUNIT_EXPECT_EQ(test, 2U, count_probes(test, &held->stopping.list));
+	KUNIT_EXPECT_EQ(test, 2U, count_handed_back(test, &held->stop_call.list));
 	KUNIT_EXPECT_EQ(test, 1, p->ret);
 	KUNIT_EXPECT_EQ(test, 1U, p->fired);
 }
 
 static void second_caller_waits_for_the_first(struct kunit *test)
 {
-	struct stopping second;
-	struct probe *p;
-	struct held *held = begin_held_stop(test, &p, false);
+	struct stop_call second;
+	struct test_timeout *p;
+	struct held_stop *held = begin_held_stop(test, &p, false);
 
-	stopping_init(&second, held->stopping.wheel);
-	helper_start(test, &second.helper, stop_it, &second);
+	stop_call_init(&second, held->stop_call.wheel);
+	helper_start(test, &second.helper, do_stop, &second);
 	msleep(50);
 	KUNIT_EXPECT_EQ(test, completion_done(&second.helper.done),
-			completion_done(&held->stopping.helper.done));
+			completion_done(&held->stop_call.helper.done));
 	end_held_stop(test, held);
 	helper_finish(test, &second.helper);
-	KUNIT_EXPECT_EQ(test, 1U, count_probes(test, &held->stopping.list));
-	KUNIT_EXPECT_EQ(test, 0U, count_probes(test, &second.list));
+	KUNIT_EXPECT_EQ(test, 1U, count_handed_back(test, &held->stop_call.list));
+	KUNIT_EXPECT_EQ(test, 0U, count_handed_back(test, &second.list));
 }
 
 /* A flush of a wheel whose last shard is busy */
 
-struct flushing {
-	struct held	held;
-	int		left;	/* number of running callbacks when the flush returned */
+struct flush_call {
+	struct held_stop	held;
+	int		left_running;	/* number of running callbacks when the flush returned */
 };
 
-static void flush_it(void *arg)
+static void do_flush(void *arg)
 {
-	struct flushing *f = arg;
+	struct flush_call *f = arg;
 
-	twheel_flush(f->held.stopping.wheel);
-	f->left = atomic_read(&f->held.stopping.inside);
+	twheel_flush(f->held.stop_call.wheel);
+	f->left_running = atomic_read(&f->held.stop_call.running);
 }
 
 static void flush_waits_for_all_shards(struct kunit *test)
 {
-	struct flushing *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+	struct flush_call *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
 	unsigned int last = cpumask_last(cpu_online_mask);
 	struct helper flush;
-	struct probe *p;
+	struct test_timeout *p;
 
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	if (!last)
 		kunit_skip(test, "needs a second CPU");
 	gate_init(&f->held.gate);
-	stopping_init(&f->held.stopping, running_wheel(test)->wheel);
-	p = probes(test, 1);
-	p->then = spin_and_rearm;
+	stop_call_init(&f->held.stop_call, create_running_wheel(test)->wheel);
+	p = create_timeouts(test, 1);
+	p->then = held_callback;
 	p->data = &f->held;
 	run_on(test, last);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 0));
 	run_on(test, 0);
-	gate_wait(test, &f->held.gate);
-	helper_start(test, &flush, flush_it, f);
-	helper_settle(&flush);
+	gate_wait_reached(test, &f->held.gate);
+	helper_start(test, &flush, do_flush, f);
+	helper_wait_blocked(&flush);
 	complete_all(&f->held.gate.open);
 	helper_finish(test, &flush);
-	KUNIT_EXPECT_EQ(test, 0, f->left);
+	KUNIT_EXPECT_EQ(test, 0, f->left_running);
 }
 
 /* A stop beside an advance in another task */
@@ -208,16 +208,16 @@ static struct {
 static void hold_advance(struct twheel *w, enum twheel_window where)
 {
 	if (where == TWHEEL_AT_ADVANCE && w == advancing.wheel)
-		gate_pass(&advancing.gate);
+		gate_wait_open(&advancing.gate);
 }
 
-static void advance_it(void *unused)
+static void do_advance(void *unused)
 {
 	twheel_advance(advancing.wheel, TICK);
 	WRITE_ONCE(advancing.over, true);
 }
 
-static void stop_beside_it(void *unused)
+static void do_stop_beside_advance(void *unused)
 {
 	twheel_stop(advancing.wheel, NULL, NULL);
 	advancing.early = !completion_done(&advancing.gate.open);
@@ -229,12 +229,12 @@ static void stop_waits_for_an_advance_in_another_task(struct kunit *test)
 
 	memset(&advancing, 0, sizeof(advancing));
 	gate_init(&advancing.gate);
-	advancing.wheel = manual_wheel(test, TICK, 4, 0)->wheel;
+	advancing.wheel = create_manual_wheel(test, TICK, 4, 0)->wheel;
 	WRITE_ONCE(twheel_test.window, hold_advance);
-	helper_start(test, &advance, advance_it, NULL);
-	gate_wait(test, &advancing.gate);
-	helper_start(test, &stop, stop_beside_it, NULL);
-	helper_settle(&stop);
+	helper_start(test, &advance, do_advance, NULL);
+	gate_wait_reached(test, &advancing.gate);
+	helper_start(test, &stop, do_stop_beside_advance, NULL);
+	helper_wait_blocked(&stop);
 	complete_all(&advancing.gate.open);
 	helper_finish(test, &stop);
 	helper_finish(test, &advance);
@@ -246,46 +246,46 @@ static void stop_waits_for_an_advance_in_another_task(struct kunit *test)
 /* The hand-back: one call per timeout, during which the timeout counts as running */
 
 /**
- * struct estate - timeouts of which some are freed while a stop hands them back
+ * struct owned_timeouts - timeouts of which some are freed while a stop hands them back
  * @started: completed by the first hand-back
  * @first: completed when the owner has cancelled one
  * @handed: number of hand-backs
  * @cancelled: number of timeouts that their owner cancelled
  * @wrong: number of timeouts that were both or neither
- * @one: the timeouts; p.ret is set as the hand-back returns
+ * @timeouts: the timeouts; p.ret is set as the hand-back returns
  */
-struct estate {
+struct owned_timeouts {
 	struct completion	started, first;
 	unsigned int		handed;
 	unsigned int		cancelled;
 	unsigned int		wrong;
-	struct probe		*one[300];
+	struct test_timeout	*timeouts[300];
 };
 
 /* The last access is a write to @t, so that KASAN detects an early kfree(). */
-static void take_slowly(void *data, struct twheel_timeout *t)
+static void slow_hand_back(void *data, struct twheel_timeout *t)
 {
-	struct estate *e = data;
+	struct owned_timeouts *e = data;
 
 	complete_all(&e->started);
 	/* The owner cancels at least one: the last. */
 	if (e->handed++ == 0)
-		wait_for_completion_timeout(&e->first, PATIENCE);
+		wait_for_completion_timeout(&e->first, MAX_WAIT);
 	usleep_range(100, 200);
-	WRITE_ONCE(container_of(t, struct probe, t)->ret, 1);
+	WRITE_ONCE(container_of(t, struct test_timeout, t)->ret, 1);
 }
 
 /* Free them in another order than that of the stop: some before their hand-back, some during it. */
 static void cancel_and_free(void *arg)
 {
-	struct estate *e = arg;
-	struct probe *p;
+	struct owned_timeouts *e = arg;
+	struct test_timeout *p;
 	unsigned int n;
 	bool cancelled;
 
 	wait_for_completion(&e->started);
-	for (n = 0; n < ARRAY_SIZE(e->one); n++) {
-		p = e->one[ARRAY_SIZE(e->one) - 1 - n * 7 % ARRAY_SIZE(e->one)];
+	for (n = 0; n < ARRAY_SIZE(e->timeouts); n++) {
+		p = e->timeouts[ARRAY_SIZE(e->timeouts) - 1 - n * 7 % ARRAY_SIZE(e->timeouts)];
 		cancelled = twheel_cancel_sync(&p->t);
 		e->cancelled += cancelled;
 		if (e->cancelled)
@@ -300,21 +300,21 @@ static void cancel_and_free(void *arg)
 /* cancel_sync of a timeout that is being handed back waits for the end of the hand-back. */
 static void owner_may_cancel_sync_and_free_while_stop_hands_back(struct kunit *test)
 {
-	struct estate *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
-	struct fixture *f = manual_wheel(test, TICK, 4, 0);
+	struct owned_timeouts *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
+	struct fixture *f = create_manual_wheel(test, TICK, 4, 0);
 	struct helper owner;
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, e);
 	init_completion(&e->started);
 	init_completion(&e->first);
-	for (i = 0; i < ARRAY_SIZE(e->one); i++) {
-		e->one[i] = kzalloc(sizeof(*e->one[i]), GFP_KERNEL | __GFP_NOFAIL);
-		twheel_timeout_init(f->wheel, &e->one[i]->t, probe_fires);
-		twheel_arm(&e->one[i]->t, (1 + i) * TICK);
+	for (i = 0; i < ARRAY_SIZE(e->timeouts); i++) {
+		e->timeouts[i] = kzalloc(sizeof(*e->timeouts[i]), GFP_KERNEL | __GFP_NOFAIL);
+		twheel_timeout_init(f->wheel, &e->timeouts[i]->t, record_callback);
+		twheel_arm(&e->timeouts[i]->t, (1 + i) * TICK);
 	}
 	helper_start(test, &owner, cancel_and_free, e);
-	twheel_stop(f->wheel, take_slowly, e);
+	twheel_stop(f->wheel, slow_hand_back, e);
 	helper_finish(test, &owner);
 	KUNIT_EXPECT_EQ(test, 0U, e->wrong);
 	KUNIT_EXPECT_EQ(test, 300U, e->handed + e->cancelled);

@@ -48,23 +48,23 @@ MODULE_PARM_DESC(seed, "Seed of all decisions (0: random)");
 #define LIST_LEN	32
 
 /**
- * struct account - a timeout and the ends of its armings
+ * struct tracked_timeout - a timeout and the ends of its armings
  * @tw: the timeout
  * @load: load that it belongs to
  * @rearms: it is armed again at some expiries
  * @periodic: it is armed for its next period at most expiries
- * @out: for a timeout that only its thread arms: it may be in the wheel
+ * @in_use: for a timeout that only its thread arms: it may be in the wheel
  * @armed: armings
  * @cancelled: armings ended by a cancel
  * @fired: armings ended by their expiry
  * @handed_back: armings ended by twheel_stop()
  */
-struct account {
+struct tracked_timeout {
 	struct twheel_work	tw;
 	struct load		*load;
 	bool			rearms;
 	bool			periodic;
-	bool			out;
+	bool			in_use;
 	atomic_t		armed;
 	atomic_t		cancelled;
 	atomic_t		fired;
@@ -86,9 +86,9 @@ struct thread {
 	struct task_struct	*task;
 	unsigned int		cpu;
 	struct rnd_state	rnd;
-	struct account		own[NR_OWN];
-	struct account		listed[NR_LISTED];
-	struct account		work[NR_WORK];
+	struct tracked_timeout	own[NR_OWN];
+	struct tracked_timeout	listed[NR_LISTED];
+	struct tracked_timeout	work[NR_WORK];
 };
 
 /**
@@ -99,7 +99,7 @@ struct thread {
  * @extended: extensions
  * @errors: expiries before the deadline or out of order, arms after the stop
  * @turns: calls of the sink in a thread, and in a soft interrupt
- * @late: the first timeout that twheel_stop() hands back
+ * @first_handed_back: the first timeout that twheel_stop() hands back
  * @nr_threads: number of entries of @threads in use
  * @order: for each shard, the tick that fired last
  * @shared: timeouts that all threads arm, move and cancel
@@ -112,22 +112,22 @@ struct load {
 	atomic_t		extended;
 	atomic_t		errors;
 	atomic_t		turns[2];
-	struct twheel_timeout	*late;
+	struct twheel_timeout	*first_handed_back;
 	unsigned int		nr_threads;
 	struct {
 		struct twheel_shard	*shard;
 		u64			tick;
 	} order[MAX_SHARDS];
-	struct account		shared[NR_SHARED];
+	struct tracked_timeout	shared[NR_SHARED];
 	struct thread		threads[MAX_THREADS];
 };
 
-static struct account *account_of(struct twheel_timeout *t)
+static struct tracked_timeout *to_tracked(struct twheel_timeout *t)
 {
-	return container_of(t, struct account, tw.t);
+	return container_of(t, struct tracked_timeout, tw.t);
 }
 
-static u32 roll(struct thread *th, u32 sides)
+static u32 random_below(struct thread *th, u32 sides)
 {
 	return prandom_u32_state(&th->rnd) % sides;
 }
@@ -136,33 +136,33 @@ static u32 roll(struct thread *th, u32 sides)
  * Most delays are short, so that many timeouts fire; some cascade, and some stay until the
  * stop.
  */
-static u64 roll_delay(struct thread *th)
+static u64 random_delay(struct thread *th)
 {
-	switch (roll(th, 8)) {
+	switch (random_below(th, 8)) {
 	case 0:
 		return 0;
 	case 1:
-		return roll(th, 300) * MS;
+		return random_below(th, 300) * MS;
 	case 2:
 		return 3600 * (u64)NSEC_PER_SEC;
 	default:
-		return roll(th, 4 * MS);
+		return random_below(th, 4 * MS);
 	}
 }
 
-static void note(atomic_t *account, bool happened)
+static void count_if(atomic_t *counter, bool happened)
 {
 	if (happened)
-		atomic_inc(account);
+		atomic_inc(counter);
 }
 
 /* Expiry */
 
 /*
  * Decide by the low bits of the count, which needs no random source shared by CPUs. Nobody arms a
- * periodic timeout before @out is false, so its deadline may be changed.
+ * periodic timeout before @in_use is false, so its deadline may be changed.
  */
-static void go_on(struct account *a)
+static void rearm_at_expiry(struct tracked_timeout *a)
 {
 	int count = atomic_read(&a->fired), ret = -EAGAIN;
 
@@ -172,14 +172,14 @@ static void go_on(struct account *a)
 	} else if (a->rearms && count % 4) {
 		ret = twheel_arm_after(&a->tw.t, (count % 8) * MS / 4);
 	}
-	note(&a->armed, !ret);
+	count_if(&a->armed, !ret);
 	if (ret)
-		WRITE_ONCE(a->out, false);
+		WRITE_ONCE(a->in_use, false);
 }
 
-static void note_expiry(struct account *a, u64 now_ns)
+static void note_expiry(struct tracked_timeout *a, u64 now_ns)
 {
-	note(&a->load->errors, now_ns < a->tw.t.expires);
+	count_if(&a->load->errors, now_ns < a->tw.t.expires);
 	atomic_inc(&a->fired);
 }
 
@@ -193,7 +193,7 @@ static void check_order(struct load *load, const struct twheel_timeout *t)
 		old = cmpxchg(&load->order[i].shard, NULL, t->shard);
 		if (old && old != t->shard)
 			continue;
-		note(&load->errors, t->tick < load->order[i].tick);
+		count_if(&load->errors, t->tick < load->order[i].tick);
 		load->order[i].tick = t->tick;
 		return;
 	}
@@ -206,7 +206,7 @@ static void load_sink(void *sink_data, struct list_head *expired, unsigned int n
 
 	atomic_inc(&load->turns[!!in_serving_softirq()]);
 	list_for_each_entry_safe(t, next, expired, entry) {
-		struct account *a = account_of(t);
+		struct tracked_timeout *a = to_tracked(t);
 
 		list_del(&t->entry);
 		check_order(load, t);
@@ -216,73 +216,73 @@ static void load_sink(void *sink_data, struct list_head *expired, unsigned int n
 		}
 		note_expiry(a, now_ns);
 		twheel_accept(t);
-		go_on(a);
+		rearm_at_expiry(a);
 	}
 }
 
 /* Another thread may have armed the timeout again, so its deadline cannot be compared. */
 static void shared_fires(struct twheel_timeout *t)
 {
-	struct account *a = account_of(t);
+	struct tracked_timeout *a = to_tracked(t);
 
 	atomic_inc(&a->fired);
-	go_on(a);
+	rearm_at_expiry(a);
 }
 
-/* Only its thread arms it, and not before @out is false, so its deadline can be compared. */
+/* Only its thread arms it, and not before @in_use is false, so its deadline can be compared. */
 static void listed_fires(struct twheel_timeout *t)
 {
-	struct account *a = account_of(t);
+	struct tracked_timeout *a = to_tracked(t);
 
 	note_expiry(a, twheel_now(a->load->wheel));
-	go_on(a);
+	rearm_at_expiry(a);
 }
 
 static void work_runs(struct work_struct *work)
 {
-	struct account *a = container_of(work, struct account, tw.work);
+	struct tracked_timeout *a = container_of(work, struct tracked_timeout, tw.work);
 
 	usleep_range(50, 200);
 	note_expiry(a, twheel_now(a->load->wheel));
-	go_on(a);
+	rearm_at_expiry(a);
 }
 
 /* Operations of the threads; each returns false when the wheel has been stopped */
 
-static struct account *any_account(struct thread *th)
+static struct tracked_timeout *random_timeout(struct thread *th)
 {
-	if (roll(th, 3))
-		return &th->load->shared[roll(th, NR_SHARED)];
-	return &th->own[roll(th, NR_OWN)];
+	if (random_below(th, 3))
+		return &th->load->shared[random_below(th, NR_SHARED)];
+	return &th->own[random_below(th, NR_OWN)];
 }
 
 static bool arm_one(struct thread *th)
 {
-	struct account *a = any_account(th);
-	u64 expires = twheel_now(th->load->wheel) + roll_delay(th);
-	int ret = twheel_arm_slack(&a->tw.t, expires, roll(th, 2) * 10 * MS);
+	struct tracked_timeout *a = random_timeout(th);
+	u64 expires = twheel_now(th->load->wheel) + random_delay(th);
+	int ret = twheel_arm_slack(&a->tw.t, expires, random_below(th, 2) * 10 * MS);
 
-	note(&a->armed, !ret);
+	count_if(&a->armed, !ret);
 	return ret != -ESHUTDOWN;
 }
 
 static bool move_one(struct thread *th)
 {
-	struct account *a = any_account(th);
-	int ret = twheel_mod(&a->tw.t, twheel_now(th->load->wheel) + roll_delay(th));
+	struct tracked_timeout *a = random_timeout(th);
+	int ret = twheel_mod(&a->tw.t, twheel_now(th->load->wheel) + random_delay(th));
 
-	note(&a->armed, !ret);
-	note(&th->load->moved, ret == 1);
+	count_if(&a->armed, !ret);
+	count_if(&th->load->moved, ret == 1);
 	return ret != -ESHUTDOWN;
 }
 
 static bool cancel_one(struct thread *th)
 {
-	struct account *own = &th->own[roll(th, NR_OWN)], *a = any_account(th);
+	struct tracked_timeout *own = &th->own[random_below(th, NR_OWN)], *a = random_timeout(th);
 
-	note(&a->cancelled, twheel_cancel(&a->tw.t));
-	note(&own->cancelled, roll(th, 2) ? twheel_cancel_sync(&own->tw.t) :
-					    twheel_try_cancel(&own->tw.t) == 1);
+	count_if(&a->cancelled, twheel_cancel(&a->tw.t));
+	count_if(&own->cancelled, random_below(th, 2) ? twheel_cancel_sync(&own->tw.t) :
+							twheel_try_cancel(&own->tw.t) == 1);
 	return true;
 }
 
@@ -294,36 +294,36 @@ static bool arm_burst(struct thread *th)
 
 	for (i = 0; i < NR_SHARED && ret != -ESHUTDOWN; i++) {
 		ret = twheel_arm_after(&th->load->shared[i].tw.t, 0);
-		note(&th->load->shared[i].armed, !ret);
+		count_if(&th->load->shared[i].armed, !ret);
 	}
 	return ret != -ESHUTDOWN;
 }
 
-/* A timeout with @out set may be in the list of twheel_stop(), so it is left alone. */
+/* A timeout with @in_use set may be in the list of twheel_stop(), so it is left alone. */
 static bool arm_one_work(struct thread *th)
 {
-	struct account *a = &th->work[roll(th, NR_WORK)];
+	struct tracked_timeout *a = &th->work[random_below(th, NR_WORK)];
 	int ret;
 
-	if (th->load->sink || READ_ONCE(a->out))
+	if (th->load->sink || READ_ONCE(a->in_use))
 		return true;
-	WRITE_ONCE(a->out, true);
+	WRITE_ONCE(a->in_use, true);
 	atomic_inc(&a->armed);
-	ret = twheel_arm_after(&a->tw.t, roll_delay(th));
+	ret = twheel_arm_after(&a->tw.t, random_delay(th));
 	if (ret) {
 		atomic_dec(&a->armed);
-		WRITE_ONCE(a->out, false);
+		WRITE_ONCE(a->in_use, false);
 	}
 	return ret != -ESHUTDOWN;
 }
 
 static bool cancel_one_work(struct thread *th)
 {
-	struct account *a = &th->work[roll(th, NR_WORK)];
+	struct tracked_timeout *a = &th->work[random_below(th, NR_WORK)];
 
 	if (!th->load->sink && twheel_cancel_work_sync(&a->tw)) {
 		atomic_inc(&a->cancelled);
-		WRITE_ONCE(a->out, false);
+		WRITE_ONCE(a->in_use, false);
 	}
 	return true;
 }
@@ -335,48 +335,48 @@ static bool arm_list(struct thread *th)
 	unsigned int i, nr = 0, armed;
 
 	for (i = 0; i < LIST_LEN; i++) {
-		struct account *a = &th->listed[roll(th, NR_LISTED)];
+		struct tracked_timeout *a = &th->listed[random_below(th, NR_LISTED)];
 
-		if (READ_ONCE(a->out))
+		if (READ_ONCE(a->in_use))
 			continue;
 		twheel_cancel_sync(&a->tw.t);
-		a->tw.t.expires = now + roll_delay(th);
-		WRITE_ONCE(a->out, true);
+		a->tw.t.expires = now + random_delay(th);
+		WRITE_ONCE(a->in_use, true);
 		atomic_inc(&a->armed);
 		list[nr++] = &a->tw.t;
 	}
 	armed = twheel_arm_list(th->load->wheel, list, nr);
 	for (i = armed; i < nr; i++) {
-		WRITE_ONCE(account_of(list[i])->out, false);
-		atomic_dec(&account_of(list[i])->armed);
+		WRITE_ONCE(to_tracked(list[i])->in_use, false);
+		atomic_dec(&to_tracked(list[i])->armed);
 	}
 	return armed == nr;
 }
 
 static bool change_list(struct thread *th)
 {
-	unsigned int first = roll(th, NR_LISTED - LIST_LEN), i;
+	unsigned int first = random_below(th, NR_LISTED - LIST_LEN), i;
 	struct twheel_timeout *list[LIST_LEN];
 	u64 expires[LIST_LEN];
 
 	for (i = 0; i < LIST_LEN; i++) {
 		list[i] = &th->listed[first + i].tw.t;
-		expires[i] = twheel_now(th->load->wheel) + roll_delay(th);
+		expires[i] = twheel_now(th->load->wheel) + random_delay(th);
 	}
-	atomic_add(twheel_mod_list(list, expires, roll(th, LIST_LEN)), &th->load->moved);
+	atomic_add(twheel_mod_list(list, expires, random_below(th, LIST_LEN)), &th->load->moved);
 	twheel_cancel_list(list, LIST_LEN);
 	for (i = 0; i < LIST_LEN; i++) {
 		if (!list[i])
 			continue;
-		atomic_inc(&account_of(list[i])->cancelled);
-		WRITE_ONCE(account_of(list[i])->out, false);
+		atomic_inc(&to_tracked(list[i])->cancelled);
+		WRITE_ONCE(to_tracked(list[i])->in_use, false);
 	}
 	return true;
 }
 
-static bool ask(struct thread *th)
+static bool query(struct thread *th)
 {
-	struct account *a = any_account(th);
+	struct tracked_timeout *a = random_timeout(th);
 	struct twheel_position pos;
 	struct twheel_counters stats;
 
@@ -390,10 +390,10 @@ static bool ask(struct thread *th)
 
 static bool (* const operations[])(struct thread *th) = {
 	arm_one, arm_one, arm_one, move_one, move_one, cancel_one, arm_burst, arm_one_work,
-	cancel_one_work, arm_list, arm_list, change_list, ask,
+	cancel_one_work, arm_list, arm_list, change_list, query,
 };
 
-static int act(void *data)
+static int stress_thread(void *data)
 {
 	struct thread *th = data;
 	bool open = true;
@@ -403,7 +403,7 @@ static int act(void *data)
 		/* Hotplug may have moved the thread away from its CPU. */
 		if (i % 256 == 0)
 			migrate_to(th->cpu);
-		open = operations[roll(th, ARRAY_SIZE(operations))](th);
+		open = operations[random_below(th, ARRAY_SIZE(operations))](th);
 		if (i % 64 == 0)
 			usleep_range(50, 200);
 		cond_resched();
@@ -415,7 +415,7 @@ static int act(void *data)
 
 /* A case. No assertion may end the test between load_start() and load_finish(). */
 
-static void accounts_init(struct load *load, struct account *a, unsigned int n,
+static void init_timeouts(struct load *load, struct tracked_timeout *a, unsigned int n,
 			  void (*fn)(struct twheel_timeout *t))
 {
 	unsigned int i;
@@ -436,9 +436,9 @@ static void load_init(struct load *load, struct rnd_state *rnd)
 
 	atomic_set(&load->moved, 0);
 	atomic_set(&load->extended, 0);
-	load->late = NULL;
+	load->first_handed_back = NULL;
 	memset(load->order, 0, sizeof(load->order));
-	accounts_init(load, load->shared, NR_SHARED, shared_fires);
+	init_timeouts(load, load->shared, NR_SHARED, shared_fires);
 	load->nr_threads = clamp_t(unsigned int, num_online_cpus(), 4, MAX_THREADS);
 	for (i = 0; i < load->nr_threads; i++) {
 		th = &load->threads[i];
@@ -446,9 +446,9 @@ static void load_init(struct load *load, struct rnd_state *rnd)
 		th->cpu = cpu % nr_cpu_ids;
 		cpu = cpumask_next(cpu, cpu_online_mask) % nr_cpu_ids;
 		prandom_seed_state(&th->rnd, prandom_u32_state(rnd));
-		accounts_init(load, th->own, NR_OWN, shared_fires);
-		accounts_init(load, th->listed, NR_LISTED, listed_fires);
-		accounts_init(load, th->work, NR_WORK, listed_fires);
+		init_timeouts(load, th->own, NR_OWN, shared_fires);
+		init_timeouts(load, th->listed, NR_LISTED, listed_fires);
+		init_timeouts(load, th->work, NR_WORK, listed_fires);
 		for (j = 0; j < NR_WORK && !load->sink; j++)
 			twheel_work_init(load->wheel, &th->work[j].tw, work_runs);
 	}
@@ -462,7 +462,7 @@ static bool load_start(struct load *load)
 	for (i = 0; i < load->nr_threads; i++) {
 		struct thread *th = &load->threads[i];
 
-		th->task = kthread_run(act, th, "kunit-load/%u", i);
+		th->task = kthread_run(stress_thread, th, "kunit-load/%u", i);
 		if (IS_ERR(th->task))
 			th->task = NULL;
 		all = all && th->task;
@@ -470,25 +470,25 @@ static bool load_start(struct load *load)
 	return all;
 }
 
-static void arm_late(void *data)
+static void arm_after_stop(void *data)
 {
 	struct load *load = data;
 
-	note(&load->errors, twheel_mod(load->late, S64_MAX) != -ESHUTDOWN);
+	count_if(&load->errors, twheel_mod(load->first_handed_back, S64_MAX) != -ESHUTDOWN);
 }
 
 /* By the time of the first call, no CPU accepts an arm any more. */
-static void hand_back(void *data, struct twheel_timeout *t)
+static void note_handed_back(void *data, struct twheel_timeout *t)
 {
 	struct load *load = data;
 	unsigned int cpu;
 
-	atomic_inc(&account_of(t)->handed_back);
-	if (load->late)
+	atomic_inc(&to_tracked(t)->handed_back);
+	if (load->first_handed_back)
 		return;
-	load->late = t;
+	load->first_handed_back = t;
 	for_each_online_cpu(cpu)
-		smp_call_function_single(cpu, arm_late, load, true);
+		smp_call_function_single(cpu, arm_after_stop, load, true);
 }
 
 /* Stop the wheel, then end the threads, whose arms are refused by now, and the works. */
@@ -496,7 +496,7 @@ static void load_finish(struct load *load)
 {
 	unsigned int i, j;
 
-	twheel_stop(load->wheel, hand_back, load);
+	twheel_stop(load->wheel, note_handed_back, load);
 	for (i = 0; i < load->nr_threads; i++)
 		if (load->threads[i].task)
 			kthread_stop(load->threads[i].task);
@@ -511,7 +511,7 @@ struct sums {
 	unsigned int wrong;
 };
 
-static void add_accounts(struct sums *sum, struct account *a, unsigned int n)
+static void add_counts(struct sums *sum, struct tracked_timeout *a, unsigned int n)
 {
 	for (; n--; a++) {
 		int armed = atomic_read(&a->armed), cancelled = atomic_read(&a->cancelled);
@@ -532,11 +532,11 @@ static void check_sums(struct kunit *test, struct load *load, struct sums *sum)
 	struct twheel_counters stats;
 	unsigned int i;
 
-	add_accounts(sum, load->shared, NR_SHARED);
+	add_counts(sum, load->shared, NR_SHARED);
 	for (i = 0; i < load->nr_threads; i++) {
-		add_accounts(sum, load->threads[i].own, NR_OWN);
-		add_accounts(sum, load->threads[i].listed, NR_LISTED);
-		add_accounts(sum, load->threads[i].work, NR_WORK);
+		add_counts(sum, load->threads[i].own, NR_OWN);
+		add_counts(sum, load->threads[i].listed, NR_LISTED);
+		add_counts(sum, load->threads[i].work, NR_WORK);
 	}
 	twheel_get_counters(load->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, 0U, sum->wrong);
@@ -553,7 +553,7 @@ static void check_sums(struct kunit *test, struct load *load, struct sums *sum)
 }
 
 /* CPU 0 stays online. */
-static void plug_until(unsigned long end)
+static void hotplug_until(unsigned long end)
 {
 	unsigned int cpu = 0;
 
@@ -570,26 +570,26 @@ static void plug_until(unsigned long end)
 	}
 }
 
-struct stress {
+struct load_kind {
 	const char *name;
 	bool sink;
 	bool hotplug;
 };
 
-static const struct stress stresses[] = {
+static const struct load_kind load_kinds[] = {
 	{ "callbacks", false, false },
 	{ "sink", true, false },
 	{ "callbacks, hotplug", false, true },
 	{ "sink, hotplug", true, true },
 };
 
-NAMED_PARAM(stress, stresses);
+NAMED_PARAM(load_kind, load_kinds);
 
 /* Put the load on a wheel until @end, then stop the wheel. */
 static void run_load(struct kunit *test, struct load *load, struct rnd_state *rnd,
 		     struct sums *sum, unsigned long end)
 {
-	const struct stress *s = test->param_value;
+	const struct load_kind *s = test->param_value;
 	struct twheel_params params = {
 		.name = "kunit-stress", .slots = 64,
 		.sink = s->sink ? load_sink : NULL, .sink_data = load,
@@ -603,7 +603,7 @@ static void run_load(struct kunit *test, struct load *load, struct rnd_state *rn
 	started = load_start(load);
 	fsleep(prandom_u32_state(rnd) % 10000);
 	if (s->hotplug)
-		plug_until(end);
+		hotplug_until(end);
 	while (time_before(jiffies, end))
 		msleep(20);
 	load_finish(load);
@@ -617,7 +617,7 @@ static void run_load(struct kunit *test, struct load *load, struct rnd_state *rn
 static void every_arming_ends_once(struct kunit *test)
 {
 	struct load *load = kunit_kzalloc(test, sizeof(*load), GFP_KERNEL);
-	const struct stress *s = test->param_value;
+	const struct load_kind *s = test->param_value;
 	u32 start = seed ?: get_random_u32(), i;
 	struct rnd_state rnd;
 	struct sums sum;
@@ -642,7 +642,7 @@ static void every_arming_ends_once(struct kunit *test)
 }
 
 static struct kunit_case stress_cases[] = {
-	KUNIT_CASE_PARAM(every_arming_ends_once, stress_gen_params),
+	KUNIT_CASE_PARAM(every_arming_ends_once, load_kind_gen_params),
 	{}
 };
 

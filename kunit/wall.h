@@ -41,18 +41,18 @@ static inline u64 read_clock(u64 (*read)(void))
 	return ns;
 }
 
-static inline u64 wall(void)
+static inline u64 realtime_ns(void)
 {
 	return read_clock(ktime_get_real_ns);
 }
 
-static inline u64 monotonic(void)
+static inline u64 monotonic_ns(void)
 {
 	return read_clock(ktime_get_ns);
 }
 
 /* This reads a clock, too, for the random number generator. */
-static inline void set_wall(u64 ns)
+static inline void set_realtime(u64 ns)
 {
 	struct timespec64 ts = ns_to_timespec64(ns);
 	unsigned long flags = 0;

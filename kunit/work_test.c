@@ -14,60 +14,60 @@
 #define INTERVAL	(10 * TICK)
 
 /* A timeout with a work under test. */
-struct work_probe {
+struct test_work {
 	struct twheel_work	tw;
 	struct twheel		*wheel;
-	struct gate		gate;		/* the function waits here, if @waits */
-	bool			waits;
+	struct gate		gate;		/* the function waits here, if @wait_at_gate */
+	bool			wait_at_gate;
 	bool			rearm;		/* the function arms the timeout again */
-	int			ended;		/* number of runs */
+	int			nr_runs;	/* number of runs */
 	u64			forward;	/* result of twheel_forward() */
 	int			ret;		/* result of the arm in the function */
 	struct helper		helper;
 	bool			cancelled;	/* result of the helper's call */
 };
 
-static void work_probe_runs(struct work_struct *work)
+static void test_work_fn(struct work_struct *work)
 {
-	struct work_probe *p = container_of(work, struct work_probe, tw.work);
+	struct test_work *p = container_of(work, struct test_work, tw.work);
 
-	if (p->waits)
-		gate_pass(&p->gate);
+	if (p->wait_at_gate)
+		gate_wait_open(&p->gate);
 	if (p->rearm) {
 		p->forward = twheel_forward(&p->tw.t, twheel_now(p->wheel), INTERVAL);
 		p->ret = twheel_arm(&p->tw.t, p->tw.t.expires);
 	}
-	p->ended++;
+	p->nr_runs++;
 }
 
-static struct work_probe *work_probe(struct kunit *test)
+static struct test_work *create_test_work(struct kunit *test)
 {
-	struct fixture *f = manual_wheel(test, TICK, 8, 2);
-	struct work_probe *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+	struct fixture *f = create_manual_wheel(test, TICK, 8, 2);
+	struct test_work *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
 	p->wheel = f->wheel;
 	gate_init(&p->gate);
-	twheel_work_init(f->wheel, &p->tw, work_probe_runs);
+	twheel_work_init(f->wheel, &p->tw, test_work_fn);
 	return p;
 }
 
-static void arm(struct kunit *test, struct work_probe *p, u64 tick)
+static void arm(struct kunit *test, struct test_work *p, u64 tick)
 {
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->tw.t, tick * TICK));
 }
 
 static void expiry_queues_the_work(struct kunit *test)
 {
-	struct work_probe *p = work_probe(test);
+	struct test_work *p = create_test_work(test);
 
 	arm(test, p, 20);
-	advance_tick(test, 19);
+	advance_to_tick(test, 19);
 	KUNIT_EXPECT_FALSE(test, work_busy(&p->tw.work));
-	advance_tick(test, 20);
+	advance_to_tick(test, 20);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->tw.t));
 	flush_work(&p->tw.work);
-	KUNIT_EXPECT_EQ(test, 1, p->ended);
+	KUNIT_EXPECT_EQ(test, 1, p->nr_runs);
 	KUNIT_EXPECT_FALSE(test, twheel_cancel_work_sync(&p->tw));
 }
 
@@ -76,15 +76,15 @@ static void function_arms_its_timeout_periodically(struct kunit *test)
 	static const struct { u64 tick, forward, next; } runs[] = {
 		{ 20, 1, 30 }, { 33, 1, 40 }, { 75, 4, 80 },
 	};
-	struct work_probe *p = work_probe(test);
+	struct test_work *p = create_test_work(test);
 	unsigned int i;
 
 	p->rearm = true;
 	arm(test, p, 20);
 	for (i = 0; i < ARRAY_SIZE(runs); i++) {
-		advance_tick(test, runs[i].tick);
+		advance_to_tick(test, runs[i].tick);
 		flush_work(&p->tw.work);
-		KUNIT_EXPECT_EQ(test, (int)i + 1, p->ended);
+		KUNIT_EXPECT_EQ(test, (int)i + 1, p->nr_runs);
 		KUNIT_EXPECT_EQ(test, 0, p->ret);
 		KUNIT_EXPECT_EQ(test, runs[i].forward, p->forward);
 		KUNIT_EXPECT_EQ(test, runs[i].next * TICK, p->tw.t.expires);
@@ -96,14 +96,14 @@ static void function_arms_its_timeout_periodically(struct kunit *test)
  * Cancelling. When the wheel is at tick 20, the function waits at the gate. From the beginning
  * of the call to its end each arm is refused, also that by the function.
  */
-struct stage {
+struct cancel_stage {
 	const char	*name;
 	u64		armed[2];	/* ticks that the timeout is armed for, first and again */
 	u64		now;		/* tick of the wheel */
 	bool		cancelled;	/* result of twheel_cancel_work_sync() */
 };
 
-static const struct stage stages[] = {
+static const struct cancel_stage cancel_stages[] = {
 	{ "idle", { 0, 0 }, 0, false },
 	{ "pending", { 20, 0 }, 0, true },
 	{ "running", { 20, 0 }, 20, false },
@@ -111,34 +111,34 @@ static const struct stage stages[] = {
 	{ "running, queued again", { 20, 30 }, 30, true },
 };
 
-static void stage_desc(const struct stage *s, char *desc)
+static void cancel_stage_desc(const struct cancel_stage *s, char *desc)
 {
 	strscpy(desc, s->name, KUNIT_PARAM_DESC_SIZE);
 }
 
-KUNIT_ARRAY_PARAM(stage, stages, stage_desc);
+KUNIT_ARRAY_PARAM(cancel_stage, cancel_stages, cancel_stage_desc);
 
 static void cancel_in_helper(void *arg)
 {
-	struct work_probe *p = arg;
+	struct test_work *p = arg;
 
 	p->cancelled = twheel_cancel_work_sync(&p->tw);
 }
 
-static struct work_probe *work_at(struct kunit *test, const struct stage *s)
+static struct test_work *create_work_at_stage(struct kunit *test, const struct cancel_stage *s)
 {
-	struct work_probe *p = work_probe(test);
+	struct test_work *p = create_test_work(test);
 
-	p->waits = true;
+	p->wait_at_gate = true;
 	p->rearm = true;
 	if (s->armed[0])
 		arm(test, p, s->armed[0]);
-	advance_tick(test, min_t(u64, s->now, 20));
+	advance_to_tick(test, min_t(u64, s->now, 20));
 	if (s->now)
-		gate_wait(test, &p->gate);
+		gate_wait_reached(test, &p->gate);
 	if (s->armed[1])
 		arm(test, p, s->armed[1]);
-	advance_tick(test, s->now);
+	advance_to_tick(test, s->now);
 	return p;
 }
 
@@ -146,9 +146,9 @@ static struct work_probe *work_at(struct kunit *test, const struct stage *s)
  * Wait until the helper has taken the timeout out and refuses arms. An arm before that would be
  * what it takes out.
  */
-static void wait_until_cancelling(struct kunit *test, struct work_probe *p)
+static void wait_until_cancelling(struct kunit *test, struct test_work *p)
 {
-	unsigned long end = jiffies + PATIENCE;
+	unsigned long end = jiffies + MAX_WAIT;
 
 	/* The call sets it under the lock of a shard, which tests cannot take. */
 	while (!(data_race(p->tw.t.flags) & TWHEEL_T_ENDING) && time_before(jiffies, end))
@@ -159,8 +159,8 @@ static void wait_until_cancelling(struct kunit *test, struct work_probe *p)
 
 static void cancel_work_sync_takes_out_timeout_and_work(struct kunit *test)
 {
-	const struct stage *s = test->param_value;
-	struct work_probe *p = work_at(test, s);
+	const struct cancel_stage *s = test->param_value;
+	struct test_work *p = create_work_at_stage(test, s);
 
 	helper_start(test, &p->helper, cancel_in_helper, p);
 	if (s->now)
@@ -170,20 +170,20 @@ static void cancel_work_sync_takes_out_timeout_and_work(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, s->cancelled, p->cancelled);
 	KUNIT_EXPECT_FALSE(test, work_busy(&p->tw.work));
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->tw.t));
-	KUNIT_EXPECT_EQ(test, s->now ? 1 : 0, p->ended);
+	KUNIT_EXPECT_EQ(test, s->now ? 1 : 0, p->nr_runs);
 	KUNIT_EXPECT_EQ(test, s->now ? -ESHUTDOWN : 0, p->ret);
-	p->waits = false;
+	p->wait_at_gate = false;
 	arm(test, p, 2000);
-	advance_tick(test, 2000);
+	advance_to_tick(test, 2000);
 	flush_work(&p->tw.work);
-	KUNIT_EXPECT_EQ(test, s->now ? 2 : 1, p->ended);
+	KUNIT_EXPECT_EQ(test, s->now ? 2 : 1, p->nr_runs);
 	KUNIT_EXPECT_TRUE(test, twheel_cancel_work_sync(&p->tw));
 }
 
 /* Another task shuts the timeout down while the call waits for the function. */
 static void shutdown_during_cancel_work_sync_is_for_good(struct kunit *test)
 {
-	struct work_probe *p = work_at(test, &stages[2]);
+	struct test_work *p = create_work_at_stage(test, &cancel_stages[2]);
 
 	helper_start(test, &p->helper, cancel_in_helper, p);
 	wait_until_cancelling(test, p);
@@ -198,7 +198,7 @@ static void shutdown_during_cancel_work_sync_is_for_good(struct kunit *test)
 static struct kunit_case work_cases[] = {
 	KUNIT_CASE(expiry_queues_the_work),
 	KUNIT_CASE(function_arms_its_timeout_periodically),
-	KUNIT_CASE_PARAM(cancel_work_sync_takes_out_timeout_and_work, stage_gen_params),
+	KUNIT_CASE_PARAM(cancel_work_sync_takes_out_timeout_and_work, cancel_stage_gen_params),
 	KUNIT_CASE(shutdown_during_cancel_work_sync_is_for_good),
 	{}
 };
