@@ -51,15 +51,15 @@ static u32 ref_slots_per_block(const struct layout *s, u32 level)
 /* Number of ticks that a slot of @level covers, at most 2^63. */
 static u64 ref_slot_ticks(const struct layout *s, u32 level)
 {
-	u64 grain = 1;
+	u64 ticks = 1;
 	u32 i;
 
 	for (i = 0; i < level; i++) {
-		if (grain > div64_u64(1ULL << 63, ref_slots_per_block(s, i)))
+		if (ticks > div64_u64(1ULL << 63, ref_slots_per_block(s, i)))
 			return 1ULL << 63;
-		grain *= ref_slots_per_block(s, i);
+		ticks *= ref_slots_per_block(s, i);
 	}
-	return grain;
+	return ticks;
 }
 
 /* Each level of a hierarchy has slots for two blocks: that of the cursor and the next one. */
@@ -85,7 +85,7 @@ static u32 ref_level(const struct layout *s, u64 tick, u64 cursor)
 }
 
 /*
- * The @i-th tick near the boundaries of the levels. With g the grain of a level and n its
+ * The @i-th tick near the boundaries of the levels. With g the ticks of a level and n its
  * slots, these are g, 2 * g and (n - 1) * g, each with both neighbours.
  */
 static u64 ref_boundary(const struct layout *s, u32 i)

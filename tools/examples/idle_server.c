@@ -140,7 +140,7 @@ static void end(struct server *server, struct connection *connection)
 }
 
 /* The hot path. */
-static void heard(struct server *server, struct connection *connection)
+static void restart_idle_timeout(struct server *server, struct connection *connection)
 {
 	int was = twheel_cell_arm(server->ctx, connection->cell, connection->id,
 				  server->now_ns + server->idle_ns);
@@ -213,7 +213,7 @@ static void connection_ready(struct server *server, struct source *source)
 		hung_up(server, connection);
 		return;
 	}
-	heard(server, connection);
+	restart_idle_timeout(server, connection);
 	if (send(source->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
 		hung_up(server, connection);
 }

@@ -91,7 +91,7 @@ static void fill_times(struct twheel_op *op, const struct step *step, struct fil
 }
 
 /* Insert an error; the operation may still be valid. */
-static void spoil(struct twheel_op *op, uint8_t error)
+static void corrupt_op(struct twheel_op *op, uint8_t error)
 {
 	switch (error % 16) {
 	case 0:
@@ -161,7 +161,7 @@ struct twheel_op step_to_op(const struct step *step, struct file *f, uint64_t no
 		op.cookie = step->when;
 		break;
 	}
-	spoil(&op, step->error / 8);
+	corrupt_op(&op, step->error / 8);
 	return op;
 }
 

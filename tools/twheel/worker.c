@@ -73,8 +73,8 @@ static uint64_t now_ns(struct worker *w)
 
 static void add_expected(struct worker *w, uint64_t when)
 {
-	if (when > w->horizon)
-		w->horizon = when;
+	if (when > w->latest_ns)
+		w->latest_ns = when;
 }
 
 static void end_timeout(struct load *load, struct load_timeout *t)
@@ -90,7 +90,7 @@ static void plan_next_action(struct worker *w, uint32_t index, uint64_t now)
 	uint64_t deadline = t->deadline;
 	uint64_t when = now;
 
-	if (!t->traffic && !t->doomed)
+	if (!t->traffic && !t->to_cancel)
 		return;
 	if (one_in(w, 4))
 		when = deadline - w->tick_ns + random_below(w, 2 * w->tick_ns);
@@ -107,7 +107,7 @@ static void prepare_arm(struct worker *w, struct twheel_op *op, uint32_t index, 
 	t->traffic = one_in(w, 4);
 	if (t->traffic && w->load->cells)
 		t->traffic = 1 + random_below(w, MOST_REQUESTS);
-	t->doomed = random_below(w, 100) < w->load->cancel_percent;
+	t->to_cancel = random_below(w, 100) < w->load->cancel_percent;
 	t->deadline = deadline;
 	twheel_prep_arm(op, deadline, TWHEEL_F_ABS | (w->load->cells ? TWHEEL_F_CELL : 0), index);
 }
@@ -337,15 +337,15 @@ static int wait_for_work(struct worker *w)
 {
 	uint64_t now = now_ns(w);
 	uint64_t next = agenda_next(&w->agenda);
-	uint64_t nap = 0;
+	uint64_t sleep_ns = 0;
 	int ret;
 
 	if (w->next == w->nr || w->refused) {
-		nap = next > now ? next - now : 0;
-		nap = nap > MAX_SLEEP_NS ? MAX_SLEEP_NS : nap;
-		nap = (nap + w->tick_ns - 1) / w->tick_ns * w->tick_ns;
+		sleep_ns = next > now ? next - now : 0;
+		sleep_ns = sleep_ns > MAX_SLEEP_NS ? MAX_SLEEP_NS : sleep_ns;
+		sleep_ns = (sleep_ns + w->tick_ns - 1) / w->tick_ns * w->tick_ns;
 	}
-	ret = twheel_wait(w->ctx, nap);
+	ret = twheel_wait(w->ctx, sleep_ns);
 	return ret == -EINTR ? 0 : ret;
 }
 
@@ -371,7 +371,7 @@ static int run_worker(struct worker *w)
 
 	while (!error && w->load->ended < w->load->nr && !w->load->stop) {
 		error = run_round(w);
-		if (!error && now_ns(w) > w->horizon + TIME_LIMIT_NS)
+		if (!error && now_ns(w) > w->latest_ns + TIME_LIMIT_NS)
 			return w->refused ? -EAGAIN : 0;
 	}
 	return error;

@@ -40,7 +40,7 @@ enum load_count {
  * @delivery: from the deadline to the return of read(), likewise
  * @cell: the cell, in a load with cells. Used by the owner alone
  * @traffic: number of moves to come. Used by the owner alone
- * @doomed: the timeout is to be cancelled. Used by the owner alone
+ * @to_cancel: the timeout is to be cancelled. Used by the owner alone
  * @fired: @lateness and @delivery are valid
  */
 struct load_timeout {
@@ -51,7 +51,7 @@ struct load_timeout {
 	uint64_t delivery;
 	struct twheel_cell *cell;
 	uint8_t traffic;
-	bool doomed;
+	bool to_cancel;
 	bool fired;
 };
 
@@ -93,7 +93,7 @@ struct load {
  * @next: of these, the timeouts that it has tried to arm
  * @refused: of these, the timeouts refused at the limit, to be tried again
  * @random: state of its random generator
- * @horizon: time of the last event, or of the last deadline if that is later
+ * @latest_ns: time of the last event, or of the last deadline if that is later
  * @agenda: future traffic and cancels; at most one entry for each timeout
  * @ops: operations of a batch
  * @batch: index of the timeout for each of @ops
@@ -111,7 +111,7 @@ struct worker {
 	uint32_t next;
 	uint32_t refused;
 	uint64_t random;
-	uint64_t horizon;
+	uint64_t latest_ns;
 	struct agenda agenda;
 	struct twheel_op *ops;
 	uint32_t *batch;

@@ -80,7 +80,7 @@
 #define BENCH_LIST	64
 
 /* Seconds until a timeout that has not expired is an error. */
-#define BENCH_PATIENCE	60
+#define BENCH_MAX_WAIT_S	60
 
 /**
  * struct bench_object - the object that embeds a timeout
@@ -573,7 +573,7 @@ static bool bench_expiry(struct bench *b, size_t number)
 	ok &= !bench_fired;
 	begin = ktime_get_ns();
 	local_irq_enable();
-	ok &= wait_for_completion_timeout(&bench_all_fired, BENCH_PATIENCE * HZ) != 0;
+	ok &= wait_for_completion_timeout(&bench_all_fired, BENCH_MAX_WAIT_S * HZ) != 0;
 	b->expiry[number] = min(b->expiry[number], bench_end - begin);
 	if (!ok)
 		system->run(b, BENCH_CANCEL, 0, b->n);

@@ -21,24 +21,24 @@
 #define OTHER		8
 #define NR_BURST	scaled(3000)
 
-static const struct night {
+static const struct midnight_case {
 	const char *name;
 	bool cell;			/* the timeout for midnight is a cell */
 	bool moved;			/* to midnight without a call, from a millisecond before */
-	bool crowd;			/* others, due a millisecond before, take until midnight */
+	bool burst;			/* others, due a millisecond before, take until midnight */
 	bool busy;			/* others are due at each moment around midnight */
-} nights[] = {
+} cases[] = {
 	{ .name = "timeout" },
-	{ .name = "timeout behind a crowd", .crowd = true },
+	{ .name = "timeout behind a burst", .burst = true },
 	{ .name = "timeout in a busy wheel", .busy = true },
 	{ .name = "cell", .cell = true },
-	{ .name = "cell behind a crowd", .cell = true, .crowd = true },
+	{ .name = "cell behind a burst", .cell = true, .burst = true },
 	{ .name = "cell in a busy wheel", .cell = true, .busy = true },
-	{ .name = "cell moved to midnight", .cell = true, .moved = true, .crowd = true },
+	{ .name = "cell moved to midnight", .cell = true, .moved = true, .burst = true },
 };
 
 /**
- * struct leap - a leap second, with a file for each of the nights, and a timerfd
+ * struct leap - a leap second, with a file for each of the cases, and a timerfd
  * @begun: CLOCK_MONOTONIC before the clock was set to @midnight - AHEAD
  * @midnight: CLOCK_REALTIME
  * @fds: files with a wheel of their own; the last one is the timerfd
@@ -47,8 +47,8 @@ static const struct night {
 struct leap {
 	__u64 begun;
 	__u64 midnight;
-	int fds[ARRAY_SIZE(nights) + 1];
-	__u64 seen[ARRAY_SIZE(nights) + 1];
+	int fds[ARRAY_SIZE(cases) + 1];
+	__u64 seen[ARRAY_SIZE(cases) + 1];
 };
 
 /* Without an error the state of the clock is that of the leap second. */
@@ -83,22 +83,22 @@ static void arm_burst(int fd, __u64 when)
 	submit(fd, ops, NR_BURST);
 }
 
-/* The crowd comes first, as events of one tick come in the order of arming. */
-static int open_night(const struct night *night, __u64 midnight)
+/* The burst comes first, as events of one tick come in the order of arming. */
+static int open_case(const struct midnight_case *c, __u64 midnight)
 {
 	struct twheel_setup setup = setup_clock(CLOCK_REALTIME);
 	int fd;
 
 	setup.slots = 32;
 	fd = device_open_setup(O_RDWR | O_NONBLOCK, setup);
-	if (night->crowd)
+	if (c->burst)
 		arm_burst(fd, midnight - MS);
-	if (night->moved) {
+	if (c->moved) {
 		struct twheel_cell *cells = map_cells(fd, NR_BURST + 1);
 		__u64 id = arm_cell(fd, midnight - MS, MIDNIGHT);
 
 		CHECK_EQ(exchange(cells, id, midnight), midnight - MS);
-	} else if (night->cell) {
+	} else if (c->cell) {
 		arm_cell(fd, midnight, MIDNIGHT);
 	} else {
 		arm_at(fd, midnight, MIDNIGHT);
@@ -122,8 +122,8 @@ static void *keep_busy(void *arg)
 	struct leap *leap = arg;
 
 	while (now_ns() < leap->begun + AHEAD + 20 * MS) {
-		for (size_t i = 0; i < ARRAY_SIZE(nights); i++) {
-			if (nights[i].busy)
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+			if (cases[i].busy)
 				arm_at(leap->fds[i], clock_ns(CLOCK_REALTIME), OTHER);
 		}
 		sleep_ns(MS / 5);
@@ -137,7 +137,7 @@ static bool is_midnight(struct leap *leap, size_t i)
 	struct twheel_event event;
 	__u64 count;
 
-	if (i == ARRAY_SIZE(nights))
+	if (i == ARRAY_SIZE(cases))
 		return read(leap->fds[i], &count, sizeof(count)) == sizeof(count);
 	while (read_events(leap->fds[i], &event, 1) == 1) {
 		if (event.cookie == MIDNIGHT)
@@ -172,9 +172,9 @@ static bool insert_second(struct leap *leap)
 	bool inserted;
 
 	leap->midnight = (clock_ns(CLOCK_REALTIME) / DAY + 2) * DAY;
-	for (size_t i = 0; i < ARRAY_SIZE(nights); i++)
-		leap->fds[i] = open_night(&nights[i], leap->midnight);
-	leap->fds[ARRAY_SIZE(nights)] = open_timerfd(leap->midnight);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		leap->fds[i] = open_case(&cases[i], leap->midnight);
+	leap->fds[ARRAY_SIZE(cases)] = open_timerfd(leap->midnight);
 	set_clock_before_midnight(leap);
 	CHECK_EQ(pthread_create(&busy, NULL, keep_busy, leap), 0);
 	sleep_until(leap->begun + AHEAD - 200 * MS);
@@ -212,9 +212,9 @@ TEST(midnight_after_a_leap_second_is_not_early)
 		if (!insert_second(&leap))
 			continue;
 		inserted++;
-		check_not_early(&leap, ARRAY_SIZE(nights), "timerfd");
-		for (size_t n = 0; n < ARRAY_SIZE(nights); n++)
-			check_not_early(&leap, n, nights[n].name);
+		check_not_early(&leap, ARRAY_SIZE(cases), "timerfd");
+		for (size_t n = 0; n < ARRAY_SIZE(cases); n++)
+			check_not_early(&leap, n, cases[n].name);
 	}
 	if (!inserted)
 		ktap_skip("the machine is too slow");

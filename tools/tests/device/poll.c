@@ -24,9 +24,9 @@ static int poll_all(int fd, int ms)
 	return pollfd.revents;
 }
 
-static int select_read(int fd, time_t patience)
+static int select_read(int fd, time_t seconds)
 {
-	struct timeval timeout = { .tv_sec = patience };
+	struct timeval timeout = { .tv_sec = seconds };
 	fd_set in, out;
 
 	FD_ZERO(&in);

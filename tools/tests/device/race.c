@@ -390,7 +390,7 @@ static __u64 cancel_behind_a_page(int fd, struct toggled_pages *f, const __u64 *
 {
 	const struct twheel_op *ops = f->stable + OFFSET;
 	__u64 before = file_stats(fd).withdrawn, withdrawn;
-	__u32 done = 0, told = 0, unknown = 0;
+	__u32 done = 0, reported = 0, unknown = 0;
 
 	if (try_submit(fd, f->view + OFFSET, ACROSS, &done))
 		done = 0;
@@ -401,10 +401,10 @@ static __u64 cancel_behind_a_page(int fd, struct toggled_pages *f, const __u64 *
 			unknown += ops[i].result == NOT_WRITTEN;
 		else
 			CHECK(ops[i].result == TWHEEL_WITHDRAWN || (!fired && !ops[i].result));
-		told += ops[i].result == TWHEEL_WITHDRAWN;
+		reported += ops[i].result == TWHEEL_WITHDRAWN;
 	}
-	CHECK(told <= withdrawn);
-	CHECK(told + unknown >= withdrawn);
+	CHECK(reported <= withdrawn);
+	CHECK(reported + unknown >= withdrawn);
 	for (__u32 i = 0; i < ACROSS; i++)
 		CHECK(i < done ? cancel(fd, ids[i]) == -ENOENT : cancel(fd, ids[i]) >= 0);
 	return withdrawn;

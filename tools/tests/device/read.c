@@ -285,33 +285,34 @@ static void *reading_thread(void *arg)
 }
 
 /* On return, all readers are asleep. */
-static void start_reading_threads(struct reading_thread *crowd, int nr, int fd, int room, int limit)
+static void start_reading_threads(struct reading_thread *readers, int nr, int fd, int room,
+				  int limit)
 {
 	for (int i = 0; i < nr; i++) {
 		pthread_attr_t attr;
 
-		crowd[i] = (struct reading_thread) { .fd = fd, .room = room, .limit = limit };
+		readers[i] = (struct reading_thread) { .fd = fd, .room = room, .limit = limit };
 		pthread_attr_init(&attr);
 		pthread_attr_setstacksize(&attr, 128 * 1024);
-		CHECK_EQ(pthread_create(&crowd[i].thread, &attr, reading_thread, &crowd[i]), 0);
+		CHECK_EQ(pthread_create(&readers[i].thread, &attr, reading_thread, &readers[i]), 0);
 	}
 	for (int i = 0; i < nr; i++)
-		WAIT_FOR(PEEK(crowd[i].waiting));
+		WAIT_FOR(PEEK(readers[i].waiting));
 	sleep_ns(200 * NSEC_PER_MSEC);
 }
 
-static int nr_read_by(struct reading_thread *crowd, int nr)
+static int nr_read_by(struct reading_thread *readers, int nr)
 {
 	int got = 0;
 
 	for (int i = 0; i < nr; i++)
-		got += PEEK(crowd[i].got);
+		got += PEEK(readers[i].got);
 	return got;
 }
 
-static void wait_nr_read(struct reading_thread *crowd, int nr, int got)
+static void wait_nr_read(struct reading_thread *readers, int nr, int got)
 {
-	WAIT_FOR(nr_read_by(crowd, nr) >= got);
+	WAIT_FOR(nr_read_by(readers, nr) >= got);
 }
 
 /* Number of times that a thread, but not the main one, has gone to sleep. */
@@ -336,14 +337,14 @@ static void burst(int fd)
 
 TEST(burst_wakes_no_more_readers_than_it_takes)
 {
-	static struct reading_thread crowd[NR_READERS];
+	static struct reading_thread readers[NR_READERS];
 	int fd = device_open(O_RDWR), before, woken, fewest = NR_READERS;
 
-	start_reading_threads(crowd, NR_READERS, fd, NR_READERS, INT_MAX);
+	start_reading_threads(readers, NR_READERS, fd, NR_READERS, INT_MAX);
 	for (int i = 1; i <= (is_slow() ? 2 : 5); i++) {
 		before = sum_over_tasks(sleeps_of_other);
 		burst(fd);
-		wait_nr_read(crowd, NR_READERS, i * NR_READERS);
+		wait_nr_read(readers, NR_READERS, i * NR_READERS);
 		sleep_ns(50 * NSEC_PER_MSEC);
 		woken = sum_over_tasks(sleeps_of_other) - before;
 		ktap_note("%d readers woken", woken);
@@ -356,16 +357,16 @@ TEST(burst_wakes_no_more_readers_than_it_takes)
 /* Each reader takes one event and ends, and must wake the next reader. */
 TEST(readers_with_room_for_one_share_a_burst)
 {
-	static struct reading_thread crowd[NR_READERS];
+	static struct reading_thread readers[NR_READERS];
 
 	for (int round = 0; round < (is_short() ? 3 : 10); round++) {
 		int fd = device_open(O_RDWR);
 
-		start_reading_threads(crowd, NR_READERS, fd, 1, 1);
+		start_reading_threads(readers, NR_READERS, fd, 1, 1);
 		burst(fd);
-		wait_nr_read(crowd, NR_READERS, NR_READERS);
+		wait_nr_read(readers, NR_READERS, NR_READERS);
 		for (int i = 0; i < NR_READERS; i++)
-			pthread_join(crowd[i].thread, NULL);
+			pthread_join(readers[i].thread, NULL);
 		CHECK_EQ(info(fd).live, 0);
 		close(fd);
 	}
@@ -374,24 +375,24 @@ TEST(readers_with_room_for_one_share_a_burst)
 /* With buffers of all sizes and overlapping bursts, no event stays until the next one. */
 TEST(readers_get_each_event_once)
 {
-	static struct reading_thread crowd[16];
+	static struct reading_thread readers[16];
 	int fd = device_open(O_RDWR), sent = 0;
 	__u64 until, seed = now_ns();
 
-	for (size_t i = 0; i < ARRAY_SIZE(crowd); i++)
-		start_reading_threads(&crowd[i], 1, fd, 1 + i % 5, INT_MAX);
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
+		start_reading_threads(&readers[i], 1, fd, 1 + i % 5, INT_MAX);
 	until = now_ns() + race_duration_ns(2000);
-	while (now_ns() < until && sent < MAX_COOKIE - 3 * (int)ARRAY_SIZE(crowd)) {
-		int nr = 1 + random_below(&seed, 3 * ARRAY_SIZE(crowd));
+	while (now_ns() < until && sent < MAX_COOKIE - 3 * (int)ARRAY_SIZE(readers)) {
+		int nr = 1 + random_below(&seed, 3 * ARRAY_SIZE(readers));
 
 		arm_many(fd, nr, random_below(&seed, NSEC_PER_MSEC), 0, sent, NULL);
 		sent += nr;
 		if (random_below(&seed, 2))
 			sleep_ns(random_below(&seed, 2 * NSEC_PER_MSEC));
 		if (!random_below(&seed, 8))
-			wait_nr_read(crowd, ARRAY_SIZE(crowd), sent);
+			wait_nr_read(readers, ARRAY_SIZE(readers), sent);
 	}
-	wait_nr_read(crowd, ARRAY_SIZE(crowd), sent);
+	wait_nr_read(readers, ARRAY_SIZE(readers), sent);
 	CHECK_EQ(info(fd).live, 0);
 	for (int i = 0; i < sent; i++)
 		CHECK_EQ(seen[i], 1);
@@ -450,15 +451,16 @@ TEST(event_of_an_interrupted_reader_goes_to_the_next)
 
 	handle_signal(SIGUSR1, 0);
 	for (; now_ns() < until; rounds++) {
-		static struct reading_thread crowd[4], last;
+		static struct reading_thread readers[4], last;
 		int fd = device_open(O_RDWR);
 
-		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
-			crowd[i] = (struct reading_thread) { .fd = fd };
-			pthread_create(&crowd[i].thread, NULL, read_unless_interrupted, &crowd[i]);
+		for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+			readers[i] = (struct reading_thread) { .fd = fd };
+			pthread_create(&readers[i].thread, NULL, read_unless_interrupted,
+				       &readers[i]);
 		}
-		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
-			while (!PEEK(crowd[i].waiting))
+		for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+			while (!PEEK(readers[i].waiting))
 				sched_yield();
 		}
 		sleep_ns(NSEC_PER_MSEC);
@@ -466,15 +468,15 @@ TEST(event_of_an_interrupted_reader_goes_to_the_next)
 		last = (struct reading_thread) { .fd = fd, .room = 1, .limit = 1 };
 		pthread_create(&last.thread, NULL, reading_thread, &last);
 		sleep_ns(NSEC_PER_MSEC);
-		arm_many(fd, ARRAY_SIZE(crowd) + 1, 0, 0, 0, NULL);
+		arm_many(fd, ARRAY_SIZE(readers) + 1, 0, 0, 0, NULL);
 		signal_ns = now_ns() + random_below(&seed, 2 * NSEC_PER_MSEC);
 		while (now_ns() < signal_ns)
 			;
-		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++)
-			pthread_kill(crowd[i].thread, SIGUSR1);
-		for (size_t i = 0; i < ARRAY_SIZE(crowd); i++) {
-			pthread_join(crowd[i].thread, NULL);
-			interrupted += !crowd[i].got;
+		for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
+			pthread_kill(readers[i].thread, SIGUSR1);
+		for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+			pthread_join(readers[i].thread, NULL);
+			interrupted += !readers[i].got;
 		}
 		wait_nr_read(&last, 1, 1);
 		pthread_join(last.thread, NULL);

@@ -119,8 +119,8 @@ static inline int ring_done(struct ring *ring)
 /* Wait for the next completion, up to the time limit of a test. */
 static inline struct ring_result ring_wait_result(struct ring *ring)
 {
-	struct __kernel_timespec patience = { .tv_sec = time_limit_ns() / NSEC_PER_SEC };
-	struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&patience };
+	struct __kernel_timespec limit = { .tv_sec = time_limit_ns() / NSEC_PER_SEC };
+	struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&limit };
 	struct ring_result result;
 	struct io_uring_cqe *cqe;
 

@@ -491,10 +491,10 @@ static void do_nothing(int fd, __u32 nr)
 	CHECK_EQ(info(fd).live, nr);
 }
 
-static const struct next {
+static const struct follow_up {
 	const char *name;
 	void (*act)(int fd, __u32 nr);
-} nexts[] = {
+} follow_ups[] = {
 	{ "cancel some", cancel_some }, { "cancel all", cancel_them_all },
 	{ "kill again", kill_again }, { "close", do_nothing },
 };
@@ -506,14 +506,14 @@ TEST(stop_can_be_killed_many_times)
 	const int rounds = is_slow() ? 2 : 4;
 
 	pin_to_one_cpu();
-	for_each_row(next, nexts) {
+	for_each_row(follow_up, follow_ups) {
 		int cut = 0;
 
 		for (int i = 0; i < rounds || (i < 20 && !cut); i++) {
 			int fd = open_to_stop(nr);
 
 			cut += kill_stop_after(fd, nr, i < rounds ? (1 << i) * MS : 0);
-			next->act(fd, nr);
+			follow_up->act(fd, nr);
 			close(fd);
 		}
 		CHECK(cut > 0);

@@ -59,7 +59,7 @@ struct call {
 	unsigned long ioctl;
 	union argument argument;
 	int ret;			/* of the ioctl */
-	bool forfeits;			/* results may be lost that have taken effect */
+	bool may_lose_results;		/* results may be lost that have taken effect */
 };
 
 /* State of a file */
@@ -177,7 +177,7 @@ static void check_after_fault(struct call_data *w, long ret)
 {
 	if (ret < 0) {
 		CHECK(ret == -ENOMEM || ret == -EFAULT);
-		if (w->fd >= 0 && !w->call->forfeits)
+		if (w->fd >= 0 && !w->call->may_lose_results)
 			check_nothing_changed(w->fd);
 		ret = make_call(w);
 	}
@@ -521,17 +521,17 @@ static void file_to_withdraw_in(struct call_data *w)
  */
 static __u32 check_cancels(struct call_data *w, int outcome)
 {
-	__u32 nr = w->argument.submit.done, forfeited = 0;
+	__u32 nr = w->argument.submit.done, lost = 0;
 
 	for (__u32 i = 0; i < NR_OPS; i++) {
 		CHECK_EQ(get(w->fd, w->ops[i].id), i < nr ? -ENOENT : 0);
 		if (w->ops[i].result == NOT_WRITTEN)
-			forfeited += i < nr;
+			lost += i < nr;
 		else
 			CHECK_EQ(w->ops[i].result, i < nr ? outcome : NOT_WRITTEN);
 	}
 	check_live(w, before.info.live - nr, before.info.ready - nr * outcome);
-	return forfeited;
+	return lost;
 }
 
 static void check_submit_of_cancels(struct call_data *w, long ret)
@@ -566,7 +566,7 @@ static void check_cancel_all(struct call_data *w, long ret)
 }
 
 FAULT_TEST(cancel_all, file_with_two, check_cancel_all, .ioctl = TWHEEL_IOC_CANCEL_ALL,
-	   .forfeits = true)
+	   .may_lose_results = true)
 
 static void file_to_list(struct call_data *w)
 {

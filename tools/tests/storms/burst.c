@@ -173,11 +173,11 @@ static __u64 held_ns(const char *name)
 /* Wait until all events are ready. Nobody reads them, because that would be measured too. */
 static void wait_for_burst(int fd, __u32 nr, __u64 when)
 {
-	__u64 patience = when + 600 * NSEC_PER_SEC;
+	__u64 limit = when + 600 * NSEC_PER_SEC;
 
 	sleep_until(when);
 	while (info(fd).ready < nr) {
-		CHECK(now_ns() < patience);
+		CHECK(now_ns() < limit);
 		sleep_ns(NSEC_PER_MSEC);
 	}
 }
@@ -220,11 +220,11 @@ static struct measured burst(__u32 nr)
 
 TEST(others_wait_no_longer_for_many_than_for_few)
 {
-	struct measured few = burst(few_timeouts()), lots = burst(many_timeouts());
+	struct measured few = burst(few_timeouts()), many = burst(many_timeouts());
 
-	CHECK(lots.ns > few.ns);
-	CHECK(has_not_grown(lots.irqsoff_ns, few.irqsoff_ns));
-	CHECK(has_not_grown(lots.shard_ns, few.shard_ns));
-	CHECK(has_not_grown(lots.file_ns, few.file_ns));
-	CHECK(has_not_grown(lots.watch_ns, few.watch_ns));
+	CHECK(many.ns > few.ns);
+	CHECK(has_not_grown(many.irqsoff_ns, few.irqsoff_ns));
+	CHECK(has_not_grown(many.shard_ns, few.shard_ns));
+	CHECK(has_not_grown(many.file_ns, few.file_ns));
+	CHECK(has_not_grown(many.watch_ns, few.watch_ns));
 }

@@ -81,7 +81,7 @@ struct bystander {
 	} *shared;
 };
 
-static void stand_by(struct bystander *b)
+static void run_bystander(struct bystander *b)
 {
 	struct twheel_event event, fired[NR_BYSTANDING];
 	int fd = device_open(O_RDWR);
@@ -105,7 +105,7 @@ static void start_bystander(struct bystander *b)
 	b->pid = fork_child();
 	if (b->pid)
 		return;
-	stand_by(b);
+	run_bystander(b);
 	_exit(0);
 }
 

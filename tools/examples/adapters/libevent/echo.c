@@ -37,7 +37,7 @@ static void connection_idle(struct twheel_node *node)
 }
 
 /* False if it cannot be watched, and has ended. */
-static bool heard(struct connection *connection)
+static bool restart_idle_timeout(struct connection *connection)
 {
 	struct server *server = connection->server;
 
@@ -49,7 +49,7 @@ static bool heard(struct connection *connection)
 
 static void connection_readable(struct bufferevent *buffer, void *arg)
 {
-	if (heard(arg))
+	if (restart_idle_timeout(arg))
 		bufferevent_write_buffer(buffer, bufferevent_get_input(buffer));
 }
 
@@ -76,7 +76,7 @@ static void begin(struct evconnlistener *listener, evutil_socket_t fd, struct so
 	connection->server = server;
 	connection->buffer = bufferevent_socket_new(server->base, fd, BEV_OPT_CLOSE_ON_FREE);
 	twheel_node_init(&connection->idle, server->wheel.hub, connection_idle);
-	if (!heard(connection))
+	if (!restart_idle_timeout(connection))
 		return;
 	bufferevent_setcb(connection->buffer, connection_readable, NULL, connection_ended,
 			  connection);

@@ -37,7 +37,7 @@ static void connection_idle(struct twheel_node *node)
 }
 
 /* False if it cannot be watched, and has ended. */
-static bool heard(struct connection *connection)
+static bool restart_idle_timeout(struct connection *connection)
 {
 	struct server *server = connection->server;
 
@@ -64,7 +64,7 @@ static void connection_readable(uv_stream_t *stream, ssize_t len, const uv_buf_t
 
 	if (len < 0) {
 		end(connection);
-	} else if (len && heard(connection)) {
+	} else if (len && restart_idle_timeout(connection)) {
 		uv_buf_t text = uv_buf_init(buffer->base, len);
 
 		uv_try_write(stream, &text, 1);
@@ -86,7 +86,7 @@ static void begin(uv_stream_t *listener, int status)
 	uv_tcp_init(listener->loop, &connection->socket);
 	if (uv_accept(listener, (uv_stream_t *)&connection->socket))
 		end(connection);
-	else if (heard(connection))
+	else if (restart_idle_timeout(connection))
 		uv_read_start((uv_stream_t *)&connection->socket, give_buffer,
 			      connection_readable);
 }
