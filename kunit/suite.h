@@ -22,8 +22,10 @@ KUNIT_ARRAY_PARAM(id, array, id##_desc)
 /*
  * Use this in place of kunit_test_suite(). KUnit runs the suites of a module before the
  * module's parameters are parsed, and only if the kernel was configured with KUnit. This
- * macro runs them with parsed parameters, on any kernel.
+ * macro runs them with parsed parameters, on any kernel. Suites in the kernel itself are left
+ * to KUnit, which runs them after all initcalls.
  */
+#ifdef MODULE
 #define module_test_suite(suite)						\
 static struct kunit_suite * const module_suites[] = { &(suite) };		\
 static int __init run_module_suites(void)					\
@@ -36,6 +38,9 @@ static void __exit end_module_suites(void)					\
 	__kunit_test_suites_exit((struct kunit_suite **)module_suites, 1);	\
 }										\
 module_exit(end_module_suites)
+#else
+#define module_test_suite(suite)	kunit_test_suite(suite)
+#endif
 
 /*
  * Move the current thread to @cpu if that is online. A move to a CPU that goes offline
