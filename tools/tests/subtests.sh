@@ -25,10 +25,10 @@ uptime_s()
 }
 
 # The plan says how many results a test prints. Without it, an early end would go unnoticed.
-# A script may succeed although one of its results is not ok.
+# A script may succeed although one of its results is not ok. Status 4: all is skipped.
 verdict()
 {
-	[ "$(cat "$results.status")" = 0 ] && grep -q '^1\.\.[0-9]' "$results" &&
+	grep -qx '[04]' "$results.status" && grep -q '^1\.\.[0-9]' "$results" &&
 		! grep -q '^ *not ok [0-9]' "$results" && return
 	printf 'not '
 }

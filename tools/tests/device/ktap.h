@@ -166,12 +166,15 @@ static inline int ktap_run(const struct ktap_test *test)
 	return WEXITSTATUS(status);
 }
 
-/* Returns the exit status of the program. Notes how long a test took, if that was seconds. */
+/*
+ * Returns the exit status of the program: KTAP_EXIT_SKIP if all of its tests were skipped. Notes
+ * how long a test took, if that was seconds.
+ */
 static inline int ktap_main(int argc, char **argv)
 {
 	const struct ktap_test *tests = __start_ktap_tests;
 	const size_t nr = __stop_ktap_tests - tests;
-	unsigned int plan = 0, number = 0, failed = 0;
+	unsigned int plan = 0, number = 0, failed = 0, skipped = 0;
 
 	for (size_t i = 0; i < nr; i++)
 		plan += ktap_selected(tests[i].name, argc, argv);
@@ -192,13 +195,17 @@ static inline int ktap_main(int argc, char **argv)
 		end.tv_sec -= begin.tv_sec;
 		if (end.tv_sec > 1)
 			ktap_note("%ld s", (long)end.tv_sec);
-		if (status && status != KTAP_EXIT_SKIP)
+		if (status == KTAP_EXIT_SKIP)
+			skipped++;
+		else if (status)
 			failed++;
 		printf("%s %u %s%s\n", status && status != KTAP_EXIT_SKIP ? "not ok" : "ok",
 		       ++number, tests[i].name, status == KTAP_EXIT_SKIP ? " # SKIP" : "");
 		fflush(stdout);
 	}
-	return failed || (nr && !plan) ? 1 : 0;
+	if (failed || (nr && !plan))
+		return 1;
+	return plan && skipped == plan ? KTAP_EXIT_SKIP : 0;
 }
 
 #ifndef KTAP_NO_MAIN
