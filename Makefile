@@ -78,6 +78,7 @@ help-all:
 	@echo 'make cplusplus     tests of the header for C++, with g++ and clang++'
 	@echo 'make samples       the module that uses the wheel, in User Mode Linux'
 	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
+	@echo 'make patches       a series for the newest kernel, in build/patches; TREE=DIRECTORY'
 	@echo
 	@echo 'make combination   ten million random operations in each of a dozen geometries'
 	@echo 'make mutations     check that random programs find each defect that is brought back'
@@ -193,6 +194,9 @@ faults storms: setup-check
 prove: setup-prove
 	@tools/prove/run
 
+patches: setup-check
+	@tools/patches $(and $(TREE),'$(TREE)')
+
 # Guided by the code that is reached, where the kernel counts that.
 fuzz: setup-check
 	@tools/fuzz/run $(if $(filter file,$(origin KERNEL)),,--kernel $(KERNEL)) -- \
@@ -233,5 +237,5 @@ clean:
 
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
-.PHONY: prove fuzz bench faults storms bench-check deb deb-check matrix readme-check clean
+.PHONY: prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check clean
 .PHONY: sanitize valgrind threads java rust bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
