@@ -431,8 +431,8 @@ static noinline void twheel_unlink_slow(struct twheel_shard *s, struct twheel_ti
 	s->nr_due--;
 }
 
-/* Is @t the last timeout of its slot? In a visit, one may also be the last of those set aside. */
-static bool twheel_is_last(const struct twheel_shard *s, const struct twheel_timeout *t)
+/* Is @t alone in its slot? In a visit, a timeout may also be alone among those set aside. */
+static bool twheel_is_alone(const struct twheel_shard *s, const struct twheel_timeout *t)
 {
 	return t->entry.prev == t->entry.next && t->entry.prev != &s->aside;
 }
@@ -444,7 +444,7 @@ static __always_inline void twheel_unlink(struct twheel_shard *s, struct twheel_
 		twheel_unlink_slow(s, t);
 		return;
 	}
-	if (twheel_is_last(s, t))
+	if (twheel_is_alone(s, t))
 		__clear_bit(twheel_index(&s->level[t->level], t->tick), s->level[t->level].map);
 	twheel_detach(&t->entry);
 }
