@@ -1935,7 +1935,7 @@ static int twheel_wheel_show(struct seq_file *m, void *unused)
 DEFINE_SHOW_ATTRIBUTE(twheel_wheel);
 
 /* Number the files: names of wheels need not be unique. */
-static void twheel_show(struct twheel *w)
+static void twheel_add_file(struct twheel *w)
 {
 	static atomic_t number;
 	char file[TWHEEL_NAME_LEN + 12];
@@ -2079,7 +2079,7 @@ struct twheel *twheel_create(const struct twheel_params *params)
 				     twheel_nr_wheels);
 	}
 	/* Without the mutex: this allocates memory, and CPU hotplug takes the mutex. */
-	twheel_show(w);
+	twheel_add_file(w);
 	return w;
 }
 EXPORT_SYMBOL_GPL(twheel_create);
