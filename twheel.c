@@ -149,16 +149,16 @@
 /* Most timeouts that are handled in one hold of a shard's lock. */
 #define TWHEEL_BATCH	128
 
-/* Soft interrupts work for 2^17 ns at once and the rest of a turn, and pause thrice as long. */
+/* Soft interrupts begin no turn after 2^17 ns of work. They pause thrice as long as they worked. */
 #define TWHEEL_PAUSE_NS		(3U << 17)
 
-/* Most that a turn counts: the machine may stand still. */
+/* A turn counts as this long at most: a virtual machine may have been stopped in it. */
 #define TWHEEL_LONG_TURN_NS	(16U << 17)
 
-/* How long before its block a crowded slot begins to cascade: enough for a million. */
+/* How long before its block a crowded slot begins to cascade: enough to move a million. */
 #define TWHEEL_LEAD_NS	NSEC_PER_SEC
 
-/* shard.wake: the thread has work; the hrtimer fires at once; no hrtimer is needed. */
+/* shard.wake: queued or in a turn; the lowest tick, for at once; no hrtimer is needed. */
 #define TWHEEL_QUEUED	0
 #define TWHEEL_NOW	1
 #define TWHEEL_NEVER	U64_MAX
@@ -166,7 +166,7 @@
 /* t->level of a pending timeout in no slot: on shard.due, in shard.tree. */
 #define TWHEEL_DUE	0xff
 #define TWHEEL_TREE	0xfe
-#define TWHEEL_NO_SLOT	TWHEEL_TREE
+#define TWHEEL_NO_SLOT	TWHEEL_TREE	/* and all above */
 
 #define TWHEEL_NAME_LEN	32
 
@@ -189,7 +189,7 @@ MODULE_PARM_DESC(rt, "run the threads with low real-time (FIFO) priority (N)");
 /* The timeouts of one block. */
 struct twheel_slot {
 	struct list_head	list;	/* in the order of arming */
-	unsigned long		added;	/* since @list was empty: at least its length */
+	unsigned long		added;	/* appended since @list was empty: at least its length */
 };
 
 /* A level of a shard; constant. */
@@ -200,9 +200,9 @@ struct twheel_level {
 	unsigned long		*map;	/* of the slots that are not empty */
 };
 
-/* The callbacks, the sink, or the function of twheel_stop(): these run without shard.lock. */
+/* Who calls callbacks, the sink, or the function of twheel_stop(). No call is under shard.lock. */
 struct twheel_turn {
-	struct task_struct	*task;	/* that runs it; NULL: nothing runs */
+	struct task_struct	*task;	/* that calls; NULL: nobody does */
 	struct mutex		*lock;	/* that @task holds meanwhile; NULL: shard.sinking */
 };
 
@@ -215,7 +215,7 @@ struct twheel_shard {
 	unsigned int		cpu;		/* arms on this CPU use this shard; constant */
 	struct twheel_geometry	geometry;	/* copy of the wheel's; constant */
 	u64			cursor;	/* last tick entered, or that before a cascading block */
-	u64			target;		/* of the last pass; arms are for later ticks */
+	u64			target;		/* of this pass or the last; arms are later */
 	u64			wake;	/* tick for which @timer is set, or TWHEEL_QUEUED, ... */
 	u64			lead_tick;	/* at which the first crowded slot may cascade */
 	u64			nr;		/* pending timeouts */
@@ -453,7 +453,7 @@ static __always_inline void twheel_unlink(struct twheel_shard *s, struct twheel_
 
 /* The next stop of the cursor. */
 struct twheel_step {
-	u64			tick;	/* first tick of the block; or TWHEEL_NEVER */
+	u64			tick;	/* first of the block, visit or lead; or TWHEEL_NEVER */
 	u64			wake;	/* tick at which the shard must wake for it */
 	struct twheel_slot	*slot;	/* of the block */
 	u32			level;	/* of @slot */
