@@ -364,8 +364,8 @@ static __always_inline u32 twheel_index(const struct twheel_level *l, u64 tick)
 }
 
 /*
- * When the cascade of the crowded slot of @block on @level begins: not before the block
- * before it, until which the level below has no slots for @block.
+ * The tick at which the slot of @block on @level begins to cascade if it is crowded. It is in the
+ * block before @block: until the cursor enters that, the level below has no slots for @block.
  */
 static u64 twheel_lead_tick(const struct twheel_geometry *g, u64 block, u32 level)
 {
@@ -491,9 +491,9 @@ static u64 twheel_wake_tick(const struct twheel_slot *slot, u64 tick)
 
 /*
  * The next step for levels = 1: a visit. One in progress goes on. A slot with one timeout is
- * visited when that is due, in whatever round; one with several in each round. After a batch of
- * slots the search ends with a visit that is not needed. Slots examined use up the budget of the
- * turn, but for its last search and that for the next wake: less than four batches in all.
+ * visited when that is due, in whatever round; a slot with several, in each round. A search ends at
+ * the last slot of a batch, needed or not. It costs budget, except for the last one of a turn and
+ * that for the next wake. So a turn examines less than four batches of slots.
  */
 static void twheel_find_visit(const struct twheel_shard *s, struct twheel_step *step)
 {
@@ -543,7 +543,7 @@ static void twheel_find_step(const struct twheel_shard *s, struct twheel_step *s
 			step->slot = slot;
 			step->level = level;
 		}
-		/* In this block of the level above, nothing on a higher level comes before it. */
+		/* @tick is in the cursor's block of the level above: higher levels come later. */
 		if (level + 1 < g->levels && !((tick ^ s->cursor) >> s->level[level + 1].shift))
 			break;
 	}
@@ -635,8 +635,8 @@ static u64 twheel_next_wake(struct twheel_shard *s)
 }
 
 /*
- * Set the cursor of a shard with no enqueued timeout to the current tick. The next timeout
- * is then placed on the lowest possible level.
+ * Set the cursor of a shard with no enqueued timeout to the current tick, unless a pass is queued
+ * or in progress. The next timeout is then placed on the lowest possible level.
  */
 static noinline void twheel_catch_up(struct twheel_shard *s)
 {
@@ -1343,7 +1343,7 @@ static bool twheel_collect(struct twheel_shard *s, u64 now, unsigned int *budget
 	bool rounds = s->geometry.levels == 1;
 	struct twheel_step step;
 
-	/* A new pass. */
+	/* The last pass is over, but for timeouts that its last turn left in the cursor's slot. */
 	if (s->cursor == s->target)
 		s->target = max(s->target, now);
 	while (*budget) {

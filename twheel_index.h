@@ -64,7 +64,7 @@ static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns, 
 	g->bits = order_base_2(slots);
 	g->slots = 1U << g->bits;
 	g->levels = 1;
-	/* No tick is after that of S64_MAX, and the one that follows it. */
+	/* The last tick follows that of S64_MAX. Its 17 bits or more are two levels or more. */
 	if (levels != 1)
 		g->levels += DIV_ROUND_UP(fls64(div64_u64(S64_MAX, tick_ns) + 1) - g->bits,
 					  TWHEEL_DIGIT_BITS);
