@@ -81,7 +81,7 @@
  *
  * To wait for a turn is to lock and unlock what it holds: server.busy or twheel.advance if it runs
  * callbacks, shard.sinking if it calls the sink. While twheel_stop() hands s->running back, it
- * holds twheel.ending. s->turn tells which.
+ * holds twheel.ending. s->turn.lock tells which of them it is.
  *
  * No task is woken with shard.lock held. An arm takes only shard.lock and those below it, so
  * callers may hold the lock of a run queue or of a worker pool. Callbacks run with no spinlock
@@ -1123,7 +1123,7 @@ static bool twheel_in_callback(struct twheel *w)
 	return false;
 }
 
-/* Wait until what is in progress under @lock is over, or if that is NULL, under @soft. */
+/* Wait until the holder of @lock, or if that is NULL, of @soft, has released it. */
 static void twheel_wait(struct mutex *lock, spinlock_t *soft)
 {
 	if (lock) {
@@ -1244,7 +1244,7 @@ void twheel_flush(struct twheel *w)
 	list_for_each_entry(s, &w->all, entry) {
 		scoped_guard(raw_spinlock_irq, &s->lock)
 			turn = s->turn;
-		/* With a sink, without a turn too: lockdep then sees each wait. */
+		/* Wait for a sink even if no turn is in progress: lockdep then sees each wait. */
 		if (turn.task || w->params.sink)
 			twheel_wait(turn.task ? turn.lock : NULL, &s->sinking);
 	}
@@ -1443,7 +1443,7 @@ static void twheel_run_sink(struct twheel_shard *s, u64 now_ns)
 
 	if (nr)
 		w->params.sink(w->params.sink_data, &expired, nr, now_ns);
-	/* The sink did not take a timeout off the list that it accepted. */
+	/* A sink takes each timeout off the list before it accepts or extends it. */
 	WARN_ON_ONCE(!list_empty(&expired));
 
 	raw_spin_lock_irq(&s->lock);
@@ -1486,8 +1486,8 @@ static void twheel_run_callbacks(struct twheel_shard *s)
 }
 
 /*
- * Run one turn, of at most @budget timeouts, which is reduced. The caller holds @lock, or with a
- * sink, s->sinking; @lock is NULL. Returns true if work may be left: s->wake is then
+ * Run one turn, of at most @budget timeouts, which is reduced. The caller holds @lock, or for a
+ * sink s->sinking, and passes NULL. Returns true if work may be left: s->wake is then
  * TWHEEL_QUEUED. Otherwise sets s->wake, for which the caller sets the hrtimer.
  */
 static bool twheel_turn(struct twheel_shard *s, struct mutex *lock, u64 now_ns,
@@ -2172,7 +2172,7 @@ void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel
 		guard(raw_spinlock_irq)(&s->lock);
 		s->stopped = true;
 		s->wake = TWHEEL_NEVER;
-		/* Do not wait for the callbacks of other wheels. */
+		/* Do not wait for the turns of shards before this one in the queue. */
 		guard(raw_spinlock)(&s->server->lock);
 		list_del_init(&s->queued);
 	}
@@ -2270,7 +2270,7 @@ static int __init twheel_init(void)
 	return 0;
 }
 
-/* A kick that has begun ends before the thread of its CPU does. */
+/* A kick that has begun, in an interrupt, ends before the thread of its CPU can run to exit. */
 static void __exit twheel_exit(void)
 {
 	unsigned int cpu;
