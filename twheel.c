@@ -49,20 +49,20 @@
  * offline. This changes under the shard's lock; a turn in progress then queues it for the new one.
  *
  * A wheel with callbacks has all its turns in the server's thread, which offers the CPU to other
- * tasks between turns. A wheel with a sink begins a pass in the soft interrupt of its hrtimer,
- * except as in twheel_init_shard(). It goes on there while the budget of that CPU lasts. Then
- * the server's thread is woken and its hrtimer is set. The first of the two takes the shard off the
- * queue. So a real-time task that never sleeps makes a sink slower, but does not stop it.
+ * tasks between turns. A wheel with a sink begins a pass in the soft interrupt of its hrtimer, but
+ * on CLOCK_REALTIME only with high resolution. It goes on there while the budget of that CPU lasts.
+ * Then the shard is queued, the thread is woken, and server.resume is set: the first of both takes
+ * it off. So a real-time task that never sleeps makes a sink slower, but does not stop it.
  *
  * A shard waits, is queued, or is in a turn. While it waits, @timer is set for the tick of the
  * next work (@wake). An earlier arm sets it again. A cancel does not: when it fires, its function
  * searches again. A slot with one timeout is not entered before that is due, so a single timeout
  * costs one interrupt. In the other states @wake is TWHEEL_QUEUED, which is below every tick: arms
  * leave @timer alone. twheel_queue() and each turn store it under the lock; the last turn of a pass
- * replaces it. A stopped shard is not queued: whoever queues it has seen that in the same hold. It
- * waits for TWHEEL_NEVER.
+ * replaces it. A stopped shard waits for TWHEEL_NEVER. It is not queued: whoever queues a shard has
+ * seen in the same hold that it is not stopped.
  *
- * A CPU isolated from timers sets none, which it would then keep: its arm queues the shard, and
+ * A CPU isolated from timers would keep an hrtimer that it sets. So its arm queues the shard, and
  * interrupts the server's CPU.
  *
  *
@@ -89,7 +89,7 @@
  *
  * The home of a timeout, t->shard, changes under the lock of the old home while the timeout is
  * idle. It is read without a lock to find the lock, and read again under it: twheel_lock_home().
- * The timeouts given to twheel_arm_list() are idle and known to the caller alone.
+ * twheel_arm_list() takes the new home's lock alone: its caller alone knows these idle timeouts.
  *
  * Lockless accesses
  *
