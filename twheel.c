@@ -720,7 +720,7 @@ static __always_inline void __twheel_mod(struct twheel_shard *s, struct twheel_t
 		twheel_set_timer(s, wake);
 }
 
-/* Is the callback or the sink at work on @t? One in reused memory has not been taken yet. */
+/* Is the callback or the sink at work on @t? A new timeout in reused memory is not TAKEN. */
 static bool twheel_is_in_turn(const struct twheel_shard *s, const struct twheel_timeout *t)
 {
 	lockdep_assert_held(&s->lock);
@@ -777,7 +777,7 @@ DEFINE_CLASS(twheel_home, struct twheel_home, raw_spin_unlock_irqrestore(&_T.s->
 	     ({ struct twheel_home h; h.s = twheel_lock_home(home_of, &h.flags); h; }),
 	     const struct twheel_timeout *home_of)
 
-/* Move @t, whose home @s is locked, to this CPU's shard if it is idle. */
+/* Move @t, whose home @s is locked, to this CPU's shard if it is idle. Returns its home, locked. */
 static noinline struct twheel_shard *twheel_migrate(struct twheel_shard *s,
 						    struct twheel_timeout *t)
 {
@@ -830,8 +830,8 @@ void __twheel_work_init(struct twheel *w, struct twheel_work *tw)
 EXPORT_SYMBOL_GPL(__twheel_work_init);
 
 /*
- * Arm @t, or with @move also move it. An idle timeout changes its home at most once, so two
- * CPUs cannot retry against each other. A timeout that refuses is never pending.
+ * Arm @t, or with @move also move it. A call changes the home of @t at most once, so two CPUs
+ * cannot retry against each other. A timeout that refuses is never pending.
  */
 static __always_inline int twheel_set(struct twheel_timeout *t, u64 expires_ns, u64 slack_ns,
 				      bool move)
@@ -1558,7 +1558,7 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 }
 
 /*
- * Turns in a soft interrupt, while the budget of this CPU lasts; @begins: of a new pass. Returns
+ * Turns in a soft interrupt, while the budget of this CPU lasts; @begins: a new pass. Returns
  * NULL if the pass is over. Otherwise the shard is queued: returns the thread to wake.
  */
 static struct task_struct *twheel_soft_turns(struct twheel_shard *s, bool begins)
@@ -1603,8 +1603,8 @@ static enum hrtimer_restart twheel_soft_timer_fn(struct hrtimer *timer)
 		s->reached = s->wake;
 		thread = twheel_soft_turns(s, true);
 		/*
-		 * After a step back in this soft interrupt, hrtimers call this again, until the
-		 * budget is used up. A later turn sets the hrtimer for the right time.
+		 * If the clock is set back in this soft interrupt, hrtimers go by the old time, and
+		 * call this again until the budget is used up. A later turn sets the right time.
 		 */
 		if (!thread && s->wake != TWHEEL_NEVER) {
 			hrtimer_set_expires(timer, twheel_tick_to_ns(&s->geometry, s->wake));
@@ -1620,7 +1620,7 @@ static enum hrtimer_restart twheel_soft_timer_fn(struct hrtimer *timer)
 
 /* The servers */
 
-/* The next shard with work to do; @soft: in soft interrupts. Others are few, of kernel code. */
+/* The next shard with work to do; @soft: pass over those for the thread alone, which are few. */
 static struct twheel_shard *twheel_next_queued(struct twheel_server *server, bool soft)
 {
 	struct twheel_shard *s;
@@ -1959,8 +1959,8 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->geometry = *g;
 	s->realtime = w->params.clock == TWHEEL_REALTIME;
 	/*
-	 * Callbacks have a thread, a sink the soft interrupt. But while hrtimers are looked at with
-	 * the kernel's tick alone, those of soft interrupts are not when CLOCK_REALTIME is set.
+	 * Callbacks run in a thread, a sink in soft interrupts. But with low resolution the kernel
+	 * does not look at hrtimers of soft interrupts when CLOCK_REALTIME is set.
 	 */
 	s->mode = w->params.sink && (!s->realtime || hrtimer_resolution == 1) ?
 		  HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_HARD;

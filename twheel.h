@@ -327,8 +327,8 @@ static inline void twheel_accept(struct twheel_timeout *t)
 }
 
 /*
- * For the engine and its device: the time that something used since @start_ns, when current->nivcsw
- * was @switches. On PREEMPT_RT others may run in a soft interrupt: then at most 32 us count.
+ * For the engine and its device: the time that the caller used since @start_ns, when its nivcsw was
+ * @switches. If it was preempted meanwhile, on PREEMPT_RT, at most 32 us count.
  */
 static inline u64 __twheel_used_ns(u64 start_ns, u64 end_ns, unsigned long switches)
 {
