@@ -2262,7 +2262,7 @@ static int __init twheel_init(void)
 	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "twheel:online",
 				twheel_cpu_online, twheel_cpu_offline);
 	if (ret < 0) {
-		smpboot_unregister_percpu_thread(&twheel_thread);
+		twheel_unregister_threads(&twheel_thread);
 		return ret;
 	}
 	twheel_hotplug_state = ret;
@@ -2278,7 +2278,7 @@ static void __exit twheel_exit(void)
 	debugfs_remove(twheel_debugfs);
 	cpuhp_remove_state(twheel_hotplug_state);
 	kick_all_cpus_sync();
-	smpboot_unregister_percpu_thread(&twheel_thread);
+	twheel_unregister_threads(&twheel_thread);
 	for_each_possible_cpu(cpu)
 		hrtimer_cancel(&per_cpu(twheel_servers, cpu).resume);
 }

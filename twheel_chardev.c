@@ -551,7 +551,9 @@ static const struct file_operations twdev_fops = {
 	.mmap		= twdev_mmap,
 	.unlocked_ioctl	= twdev_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
+#ifdef TWHEEL_HAS_uring_cmd
 	.uring_cmd	= twdev_uring_cmd,
+#endif
 	.show_fdinfo	= twdev_show_fdinfo,
 };
 

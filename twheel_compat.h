@@ -7,14 +7,20 @@
 #define _TWHEEL_COMPAT_H
 
 #include <linux/cacheinfo.h>
+#include <linux/cpu.h>
 #include <linux/hrtimer.h>
+#include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/smp.h>
+#include <linux/smpboot.h>
+#include <linux/spinlock.h>
 #include <linux/version.h>
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
-#include <linux/io_uring.h>
-#else
+#ifdef TWHEEL_HAS_io_uring_cmd
 #include <linux/io_uring/cmd.h>
+#else
+#include <linux/io_uring.h>
 #endif
 
 /* Linux 6.13: hrtimer_setup() sets the clock and the callback in one call. */
@@ -46,25 +52,87 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 #endif
 #endif
 
-/* Linux 6.5: the command is read through the SQE. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
-#define twheel_uring_data(ioucmd)	((ioucmd)->cmd)
-#else
-#define twheel_uring_data(ioucmd)	((const void *)(ioucmd)->sqe->cmd)
+/* Linux 5.11: INIT_CSD() */
+#ifndef INIT_CSD
+#define INIT_CSD(csd, function, data) \
+	(*(csd) = (call_single_data_t){ .func = (function), .info = (data) })
 #endif
 
-/* Linux 6.18: io_uring_cmd_done() has no second result; io_uring_cmd_done32() does. */
+/* Linux 5.18: housekeeping types are numbers, not flags. */
+#ifndef TWHEEL_HAS_HK_TYPE_TIMER
+#define HK_TYPE_TIMER	HK_FLAG_TIMER
+#endif
+
+/* Linux 6.5 and stable updates: lock guards */
+#ifndef DEFINE_GUARD
+#define DEFINE_CLASS(name, type, exit, init, ...)				\
+	typedef type class_##name##_t;						\
+	static inline void class_##name##_destructor(void *p)			\
+	{ type _T = *(type *)p; exit; }						\
+	static inline type class_##name##_constructor(__VA_ARGS__)		\
+	{ type t = init; return t; }
+#define CLASS(name, var)							\
+	class_##name##_t var __attribute__((__cleanup__(class_##name##_destructor))) = \
+		class_##name##_constructor
+#define DEFINE_GUARD(name, type, lock, unlock)					\
+	DEFINE_CLASS(name, type, unlock, ({ lock; _T; }), type _T)
+#define guard(name)	CLASS(name, __UNIQUE_ID(guard))
+#define scoped_guard(name, ...)							\
+	for (CLASS(name, scope)(__VA_ARGS__), *done = NULL; !done; done = (void *)1)
+
+struct twheel_irqsave {
+	raw_spinlock_t	*lock;
+	unsigned long	flags;
+};
+
+DEFINE_CLASS(raw_spinlock_irqsave, struct twheel_irqsave,
+	     raw_spin_unlock_irqrestore(_T.lock, _T.flags),
+	     ({ struct twheel_irqsave s = { l }; raw_spin_lock_irqsave(l, s.flags); s; }),
+	     raw_spinlock_t *l)
+DEFINE_GUARD(raw_spinlock_irq, raw_spinlock_t *, raw_spin_lock_irq(_T), raw_spin_unlock_irq(_T))
+DEFINE_GUARD(raw_spinlock, raw_spinlock_t *, raw_spin_lock(_T), raw_spin_unlock(_T))
+DEFINE_GUARD(mutex, struct mutex *, mutex_lock(_T), mutex_unlock(_T))
+#endif
+
+/* Linux 6.12 and stable updates: threads that are not parked can be stopped. */
+static inline void twheel_unregister_threads(struct smp_hotplug_thread *threads)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+	unsigned int cpu;
+
+	cpus_read_lock();
+	for_each_online_cpu(cpu)
+		kthread_park(*per_cpu_ptr(threads->store, cpu));
+	cpus_read_unlock();
+#endif
+	smpboot_unregister_percpu_thread(threads);
+}
+
+/* Linux 6.5: the command of io_uring is read through the SQE. Before Linux 5.19 there is none. */
+#ifdef TWHEEL_HAS_sqe
+#define twheel_uring_data(ioucmd)	((const void *)(ioucmd)->sqe->cmd)
+#else
+#define twheel_uring_data(ioucmd)	((ioucmd)->cmd)
+#endif
+struct io_uring_cmd;
+
+/*
+ * Linux 6.18: io_uring_cmd_done() has no second result; io_uring_cmd_done32() does.
+ * Linux 6.3 and stable updates: it has flags.
+ */
 #ifdef TWHEEL_HAS_io_uring_cmd_done32
 #define twheel_uring_done(cmd, ret, issue_flags)	io_uring_cmd_done(cmd, ret, issue_flags)
-#else
+#elif defined(TWHEEL_HAS_issue_flags)
 #define twheel_uring_done(cmd, ret, issue_flags)	io_uring_cmd_done(cmd, ret, 0, issue_flags)
+#else
+#define twheel_uring_done(cmd, ret, issue_flags)	io_uring_cmd_done(cmd, ret, 0)
 #endif
 
 /* Linux 6.10: __assign_str() takes its source from __string(). */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
-#define twheel_assign_str(field, source)	__assign_str(field, source)
-#else
+#ifdef TWHEEL_HAS_assign_str
 #define twheel_assign_str(field, source)	__assign_str(field)
+#else
+#define twheel_assign_str(field, source)	__assign_str(field, source)
 #endif
 
 /* Linux 6.14: __kunit_test_suites_init() has an argument that tells whether to run. */

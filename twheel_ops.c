@@ -603,6 +603,7 @@ int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmi
 	return put_user(submit.done, &usubmit->done);
 }
 
+#ifdef TWHEEL_HAS_uring_cmd
 /* SUBMIT. The command bytes may be in memory that user space can write: load them once. */
 int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
@@ -626,6 +627,7 @@ int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 	twheel_uring_done(cmd, done, issue_flags);
 	return -EIOCBQUEUED;
 }
+#endif
 
 /* Cancel the timeouts in a chunk that @all selects. Returns false past the last chunk. */
 static bool twdev_cancel_chunk(struct twdev_file *f, u32 chunk, struct twheel_cancel_all *all)
