@@ -383,7 +383,7 @@ int twdev_add_cells(struct twdev_file *f, unsigned long page)
 	ret = twdev_make_cell_table(f);
 	if (ret || f->cells[page])
 		return ret;
-	cells = twdev_alloc_page(f, 0);
+	cells = twdev_alloc_page(f, TWHEEL_GFP_MAPPED);
 	if (IS_ERR(cells))
 		return PTR_ERR(cells);
 	/* TWHEEL_CELL_IDLE and TWC_NO_LOOK */

@@ -52,6 +52,13 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 #endif
 #endif
 
+/* Linux 5.11: a page that a memory cgroup is charged for can be mapped. */
+#ifdef PG_kmemcg
+#define TWHEEL_GFP_MAPPED	GFP_KERNEL
+#else
+#define TWHEEL_GFP_MAPPED	GFP_KERNEL_ACCOUNT
+#endif
+
 /* Linux 5.11: INIT_CSD() */
 #ifndef INIT_CSD
 #define INIT_CSD(csd, function, data) \

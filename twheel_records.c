@@ -225,7 +225,7 @@ void *twdev_alloc_page(struct twdev_file *f, gfp_t gfp)
 
 	if (!twdev_count_page(f->user))
 		return ERR_PTR(-EAGAIN);
-	page = (void *)__get_free_page(GFP_KERNEL_ACCOUNT | gfp);
+	page = (void *)__get_free_page(gfp);
 	if (page)
 		return page;
 	twdev_uncount_page(f->user);
@@ -328,7 +328,7 @@ static struct twdev_chunk *twdev_alloc_chunk(struct twdev_file *f, u32 nr)
 	struct twdev_record *r;
 
 	BUILD_BUG_ON(TWDEV_FREE);
-	chunk = twdev_alloc_page(f, __GFP_ZERO);
+	chunk = twdev_alloc_page(f, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (IS_ERR(chunk))
 		return chunk;
 	chunk->file = f;
