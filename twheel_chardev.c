@@ -484,14 +484,15 @@ static long twdev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 /* Files */
 
+/* Before Linux 5.15, timespec64_to_ns() takes a negative time for an overflow. */
 static void twdev_note_namespace(struct twdev_file *f)
 {
 	struct timespec64 monotonic = { }, boottime = { };
 
 	timens_add_monotonic(&monotonic);
 	timens_add_boottime(&boottime);
-	f->offsets_ns[TWHEEL_MONOTONIC] = timespec64_to_ns(&monotonic);
-	f->offsets_ns[TWHEEL_BOOTTIME] = timespec64_to_ns(&boottime);
+	f->offsets_ns[TWHEEL_MONOTONIC] = timespec64_to_ktime(monotonic);
+	f->offsets_ns[TWHEEL_BOOTTIME] = timespec64_to_ktime(boottime);
 }
 
 static int twdev_open(struct inode *inode, struct file *file)
