@@ -185,7 +185,8 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	info->cells = twdev_max_cells(f);
 	info->refused = f->refused;
 	info->flags = (f->wheel_bytes ? TWHEEL_INFO_PRIVATE : 0) |
-		     (f->stopped ? TWHEEL_INFO_STOPPED : 0);
+		     (f->stopped ? TWHEEL_INFO_STOPPED : 0) |
+		     (__is_defined(TWHEEL_HAS_uring_cmd) ? TWHEEL_INFO_URING : 0);
 	twdev_unlock(f);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
 	twheel_get_params(wheel, &params);

@@ -360,7 +360,8 @@ static int call_submit(const struct descriptor *d, const struct step *step,
 {
 	int ret;
 
-	if (step->flags % 4 != 3 || in_child || device_is_process() || !ring_available())
+	if (step->flags % 4 != 3 || in_child || !ring_available() ||
+	    !(shared_state->initial_info.flags & TWHEEL_INFO_URING))
 		return timed_ioctl(d, TWHEEL_IOC_SUBMIT, arg, when);
 	when->begin = now_of(d);
 	ret = device_command(d->fd, arg);

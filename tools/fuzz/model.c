@@ -585,6 +585,7 @@ void model_info(struct file *f, const struct twheel_info *info, struct time_rang
 {
 	uint32_t flags = (f->private ? TWHEEL_INFO_PRIVATE : 0) |
 			 (f->stopped ? TWHEEL_INFO_STOPPED : 0) |
+			 (f->initial_info->flags & TWHEEL_INFO_URING) |
 			 (is_process(f) ? TWHEEL_INFO_PROCESS | TWHEEL_INFO_PRIVATE : 0);
 	uint32_t setup_flags = TWHEEL_SETUP_CLOCK | (is_process(f) ? TWHEEL_SETUP_MANUAL : 0);
 

@@ -36,6 +36,7 @@ static void print_json(const struct twheel_info *info)
 	json_number(&json, "op_flags", info->op_flags);
 	json_number(&json, "setup_flags", info->setup_flags);
 	json_bool(&json, "cells", info->op_flags & TWHEEL_F_CELL);
+	json_bool(&json, "uring", info->flags & TWHEEL_INFO_URING);
 	json_bool(&json, "process", info->flags & TWHEEL_INFO_PROCESS);
 	json_bool(&json, "private", info->flags & TWHEEL_INFO_PRIVATE);
 	json_bool(&json, "stopped", info->flags & TWHEEL_INFO_STOPPED);

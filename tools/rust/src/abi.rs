@@ -55,6 +55,8 @@ pub const EV_UNPROCESSED: u32 = 1 << 1;
 pub const INFO_PRIVATE: u32 = 1 << 0;
 /// [`Info::flags`]: the context has been stopped.
 pub const INFO_STOPPED: u32 = 1 << 1;
+/// [`Info::flags`]: [`IOC_SUBMIT`] is a command of io_uring, too.
+pub const INFO_URING: u32 = 1 << 2;
 
 /// [`Setup::flags`]: use the clock field.
 pub const SETUP_CLOCK: u32 = 1 << 0;

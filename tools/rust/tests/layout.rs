@@ -52,9 +52,9 @@ fn facts() -> Facts {
     record!(facts, Stats, "twheel_stats": armed moved cancelled withdrawn ended fired looks kicks
         dropped unprocessed read live ready lateness reserved);
     numbers!(facts: F_ABS F_FIXED_DELAY F_CELL F_EXACT WITHDRAWN IDLE CELL_FIRED CELL_IDLE EV_LAST
-        EV_UNPROCESSED INFO_PRIVATE INFO_STOPPED SETUP_CLOCK CANCEL_COOKIE STATE_PENDING
-        STATE_READY STATE_IDLE LATENESS IOC_MAGIC IOC_INFO IOC_SETUP IOC_OP IOC_SUBMIT
-        IOC_CANCEL_ALL IOC_STOP IOC_LIST IOC_STATS);
+        EV_UNPROCESSED INFO_PRIVATE INFO_STOPPED INFO_URING SETUP_CLOCK CANCEL_COOKIE
+        STATE_PENDING STATE_READY STATE_IDLE LATENESS IOC_MAGIC IOC_INFO IOC_SETUP IOC_OP
+        IOC_SUBMIT IOC_CANCEL_ALL IOC_STOP IOC_LIST IOC_STATS);
     facts
         .extend(OPERATIONS.iter().map(|(name, number)| (format!("TWHEEL_{name}"), *number as u64)));
     facts

@@ -75,8 +75,9 @@ static_assert(TWHEEL_WITHDRAWN == 1 && TWHEEL_IDLE == 2 &&
 	      TWHEEL_CELL_IDLE == 0xffffffffffffffff &&
 	      TWHEEL_CELL_FIRED == 0xfffffffffffffffe, "outcomes and words");
 static_assert(TWHEEL_EV_LAST == 1 && TWHEEL_EV_UNPROCESSED == 2 && TWHEEL_INFO_PRIVATE == 1 &&
-	      TWHEEL_INFO_STOPPED == 2 && TWHEEL_STATE_PENDING == 1 && TWHEEL_STATE_READY == 2 &&
-	      TWHEEL_STATE_IDLE == 3 && TWHEEL_LATENESS == 40, "events, INFO, LIST and STATS");
+	      TWHEEL_INFO_STOPPED == 2 && TWHEEL_INFO_URING == 4 &&
+	      TWHEEL_STATE_PENDING == 1 && TWHEEL_STATE_READY == 2 && TWHEEL_STATE_IDLE == 3 &&
+	      TWHEEL_LATENESS == 40, "events, INFO, LIST and STATS");
 
 static const struct operation {
 	const char *name;

@@ -157,8 +157,10 @@ static void run_in_setting(void)
 		setting.clock = CLOCK_REALTIME;
 		skip_outside_test_machine();
 	}
-	if (setting.method == RING)
+	if (setting.method == RING) {
+		need_commands(device_open(O_RDWR));
 		setting.ring = ring_open(0);
+	}
 	setting.body();
 }
 

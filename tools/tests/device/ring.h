@@ -76,6 +76,12 @@ static inline struct ring ring_open(unsigned int flags)
 	return ring;
 }
 
+static inline void need_commands(int fd)
+{
+	if (!(info(fd).flags & TWHEEL_INFO_URING))
+		ktap_skip("io_uring has no commands before Linux 5.19");
+}
+
 static inline int ring_enter(struct ring *ring, unsigned int nr, unsigned int wanted,
 			     unsigned int flags, void *arg, size_t size)
 {

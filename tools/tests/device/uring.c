@@ -358,6 +358,7 @@ static struct io_uring_sqe *prepare_command(int fd, const struct twheel_op *ops,
 	struct io_uring_sqe *sqe = ring_prepare(&ring, IORING_OP_URING_CMD, fd, tag);
 	struct twheel_uring_submit *submit = (void *)sqe->cmd;
 
+	need_commands(fd);
 	sqe->cmd_op = TWHEEL_URING_SUBMIT;
 	submit->ops = (uintptr_t)ops;
 	submit->nr = nr;
@@ -376,6 +377,17 @@ static int command(int fd, void *ops, __u32 nr)
 	ret = ring_wait(&ring, &tag);
 	CHECK_EQ(tag, 77);
 	return ret;
+}
+
+TEST(commands_are_refused_if_info_has_none)
+{
+	int fd = device_open(O_RDWR);
+
+	if (info(fd).flags & TWHEEL_INFO_URING)
+		ktap_skip("there are commands");
+	ring_prepare(&ring, IORING_OP_URING_CMD, fd, 1);
+	ring_submit(&ring);
+	CHECK_EQ(ring_wait(&ring, NULL), -EINVAL);
 }
 
 TEST(command_runs_a_mix_in_order)
@@ -444,7 +456,7 @@ TEST(other_command_is_eopnotsupp)
 		CHECK_EQ(ring_wait(&ring, NULL), -EOPNOTSUPP);
 	}
 	CHECK_EQ(info(fd).live, 0);
-	CHECK_EQ(info(fd).flags, 0);
+	CHECK(!(info(fd).flags & TWHEEL_INFO_STOPPED));
 }
 
 TEST(command_on_read_only_descriptor_is_ebadf)
