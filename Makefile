@@ -77,7 +77,7 @@ help-all:
 	@echo 'make adapters      tests of the hub with libevent, libuv and epoll, in the test VM'
 	@echo 'make cplusplus     tests of the header for C++, with g++ and clang++'
 	@echo 'make samples       the module that uses the wheel, in User Mode Linux'
-	@echo 'make matrix        builds, KUnit and the device on all kernels, from 6.1 to the newest'
+	@echo 'make matrix        builds, KUnit and the device on all kernels, from 5.10 to the newest'
 	@echo 'make patches       a series for the newest kernel, in build/patches; TREE=DIRECTORY'
 	@echo
 	@echo 'make combination   ten million random operations in each of a dozen geometries'
