@@ -199,7 +199,6 @@ struct twdev_user {
  * @counts: statistics; armed, live and ready are not used
  * @refused: ARMs refused at @max
  * @sinks: number of sinks that wait for @lock, see twdev_lock()
- * @stopping: a STOP is in progress
  * @grow: serialises adding pages
  */
 struct twdev_file {
@@ -207,7 +206,6 @@ struct twdev_file {
 	bool			begun;
 	bool			stopped;
 	bool			over;
-	bool			stopping;
 	u8			clock;
 	u32			op_flags;
 	u32			nr_ready;

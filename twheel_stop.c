@@ -21,12 +21,11 @@
  * @over is set and the last event is gone, read() returns 0 and poll() reports EPOLLHUP. All
  * waiters are woken for this.
  *
- * One STOP is in progress at a time; a second one waits for it, then does nothing. A fatal signal
- * ends STOP after any chunk. The next STOP starts with step 1 again. The wait is for a bit of
- * state and not for a mutex: a mutex spins while its owner runs, and no signal ends that.
+ * A fatal signal ends STOP after any chunk, and the next STOP starts with step 1 again. Tasks may do
+ * so at the same time: none waits for another, and each leaves nothing to stop behind it. Nothing is
+ * added once the first of them has set @over.
  */
 #include <linux/sched/signal.h>
-#include <linux/wait_bit.h>
 
 #include "twheel_dev.h"
 
@@ -70,31 +69,18 @@ static int twdev_stop(struct twdev_file *f)
 	return 0;
 }
 
-/* Returns false if another STOP is in progress. */
-static bool twdev_begin_stop(struct twdev_file *f)
-{
-	guard(twdev_file)(f);
-	if (f->stopping)
-		return false;
-	f->stopping = true;
-	twdev_begin(f);
-	if (!f->stopped)
-		f->stop_ns = twheel_now(f->wheel);
-	f->stopped = true;
-	return true;
-}
-
 int twdev_ioctl_stop(struct twdev_file *f)
 {
 	int ret;
 
-	if (wait_var_event_killable(&f->stopping, twdev_begin_stop(f)))
-		return -EINTR;
-	ret = f->over ? 0 : twdev_stop(f);
+	scoped_guard(twdev_file, f) {
+		twdev_begin(f);
+		if (!f->stopped)
+			f->stop_ns = twheel_now(f->wheel);
+		f->stopped = true;
+	}
+	ret = twdev_stop(f);
 	/* Also after a STOP that was killed: it has made events. */
 	twdev_wake(f);
-	scoped_guard(twdev_file, f)
-		f->stopping = false;
-	wake_up_var(&f->stopping);
 	return ret;
 }

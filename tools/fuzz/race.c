@@ -279,7 +279,7 @@ static void read_all(unsigned int thread)
 		;
 }
 
-/* Each STOP ends after the first one: no reader waits from then on. */
+/* Each STOP stops all: no reader waits from then on. */
 static void race_stop(unsigned int thread)
 {
 	struct twheel_event events[MAX_EVENTS];

@@ -553,59 +553,27 @@ static pid_t stop_on_the_last_cpu(int fd)
 	_exit(stop(fd) ? 1 : 0);
 }
 
-/* Returns whether the process sleeps in STOP; it may also have ended. */
-static bool is_waiting_in_stop(pid_t pid)
+/* On a busy machine, the first STOP may end before it is held up. */
+TEST(second_stop_does_not_wait_for_the_first)
 {
-	char path[40], state = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	while (state != 'D' && state != 'Z') {
-		FILE *file = fopen(path, "r");
-
-		CHECK(file);
-		CHECK_EQ(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
-		fclose(file);
-	}
-	return state == 'D';
-}
-
-/*
- * Returns whether the second STOP waited for the first, and ended before it. If a signal
- * could not end the wait, all events would exist by then.
- */
-static bool second_is_killed_first(__u32 nr)
-{
+	const __u32 nr = many_to_stop();
 	struct cpu_holder h = { .fd = open_to_stop(nr) };
-	pid_t first, second;
-	bool early;
-
-	CHECK(!pthread_create(&h.thread, NULL, delay_stop, &h));
-	first = stop_on_the_last_cpu(h.fd);
-	while (!PEEK(h.holds))
-		sleep_ns(MS / 20);
-	second = stop_in_a_process(h.fd);
-	early = is_waiting_in_stop(second);
-	kill_and_wait(second);
-	early = early && info(h.fd).ready < nr;
-	SET(h.over, 1);
-	pthread_join(h.thread, NULL);
-	join_child(first);
-	read_all(h.fd, nr, nr, NULL);
-	close(h.fd);
-	return early;
-}
-
-TEST(second_stop_that_waits_can_be_killed)
-{
-	bool early = false;
+	pid_t first;
 
 	if (last_cpu() == 0)
 		ktap_skip("one CPU");
 	pin_to_cpu(0);
-	/* On a busy machine, the first STOP may end before it is held up. */
-	for (int i = 0; i < 20 && !early; i++)
-		early = second_is_killed_first(many_to_stop());
-	CHECK(early);
+	CHECK(!pthread_create(&h.thread, NULL, delay_stop, &h));
+	first = stop_on_the_last_cpu(h.fd);
+	while (!PEEK(h.holds))
+		sleep_ns(MS / 20);
+	CHECK_EQ(stop(h.fd), 0);
+	CHECK_EQ(info(h.fd).ready, nr);
+	SET(h.over, 1);
+	pthread_join(h.thread, NULL);
+	join_child(first);
+	CHECK_EQ(read_all(h.fd, nr, nr, NULL), 0);
+	check_drained_after_stop(h.fd);
 }
 
 /* A signal that is not fatal does not end STOP. */
