@@ -252,7 +252,7 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
 {
 	struct twdev_record *r = twdev_find(f, id);
-	int ret = twc_check_found(f->stopped, r, r ? r->flags : 0, TWHEEL_F_CELL);
+	int ret = twc_check_found(twdev_is_stopped(f), r, r ? r->flags : 0, TWHEEL_F_CELL);
 	u64 word;
 
 	if (unlikely(ret))
@@ -300,7 +300,7 @@ bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 	bool read = twc_read_cell(twdev_cell_of(f, r), &f->counts);
 
 	lockdep_assert_held(&f->lock);
-	if (f->stopped) {
+	if (twdev_is_stopped(f)) {
 		twdev_end_cell(f, r);
 	} else {
 		r->state = TWDEV_PARKED;
@@ -444,7 +444,7 @@ int twdev_mmap(struct file *file, struct vm_area_struct *vma)
 	scoped_guard(twdev_file, f) {
 		if (vma_pages(vma) > twdev_max_cell_pages(f))
 			return -EINVAL;
-		twdev_begin(f);
+		twdev_reach(f, TWDEV_BEGUN);
 	}
 	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP, VM_EXEC | VM_MAYEXEC);
 	vma->vm_ops = &twdev_vm_ops;

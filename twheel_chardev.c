@@ -185,7 +185,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	info->cells = twdev_max_cells(f);
 	info->refused = f->refused;
 	info->flags = (f->wheel_bytes ? TWHEEL_INFO_PRIVATE : 0) |
-		     (f->stopped ? TWHEEL_INFO_STOPPED : 0) |
+		     (twdev_is_stopped(f) ? TWHEEL_INFO_STOPPED : 0) |
 		     (__is_defined(TWHEEL_HAS_uring_cmd) ? TWHEEL_INFO_URING : 0);
 	twdev_unlock(f);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
@@ -283,7 +283,7 @@ static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 
 	guard(mutex)(&f->grow);
 	scoped_guard(twdev_file, f) {
-		if (f->begun)
+		if (f->phase != TWDEV_NEW)
 			return false;
 		cells = f->cells;
 		nr = twdev_max_cells(f);
@@ -296,7 +296,7 @@ static bool twdev_set_up(struct twdev_file *f, const struct twdev_plan *plan)
 		f->max = plan->max;
 		f->slack_us = plan->slack_us;
 		twdev_init_records(f);
-		twdev_begin(f);
+		twdev_reach(f, TWDEV_BEGUN);
 	}
 	twdev_free_cells(f, cells, nr);
 	return true;
@@ -313,7 +313,7 @@ static int twdev_ioctl_setup(struct twdev_file *f, struct twheel_setup __user *u
 		return -EFAULT;
 	if (twc_check_setup(&setup, TWHEEL_SETUP_CLOCK))
 		return -EINVAL;
-	if (READ_ONCE(f->begun))
+	if (READ_ONCE(f->phase) != TWDEV_NEW)
 		return -EBUSY;
 	if (setup.max_timeouts > READ_ONCE(max_timeouts) && !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
@@ -529,7 +529,7 @@ static int twdev_release(struct inode *inode, struct file *file)
 
 	/* From now on neither the sink nor the work enqueues a record. */
 	scoped_guard(twdev_file, f)
-		f->stopped = true;
+		twdev_reach(f, TWDEV_STOPPED);
 	for (i = 0; twdev_stop_chunk(f, i); i++)
 		cond_resched();
 	if (f->nr_chunks)

@@ -165,22 +165,28 @@ struct twdev_user {
 	struct work_struct	work;
 };
 
+/* A file goes through these phases in this order. */
+enum twdev_phase {
+	TWDEV_NEW,
+	TWDEV_BEGUN,		/* its settings are constant: SETUP fails */
+	TWDEV_STOPPED,		/* by STOP or release: ARM, MOD and KICK fail */
+	TWDEV_OVER,		/* STOP has ended: no more events are added */
+};
+
 /**
  * struct twdev_file - an open file
  * @lock: protects all members without another rule below
- * @begun: SETUP fails from now on. SETUP reads it without @lock, as a hint
- * @stopped: STOP has begun: ARM, MOD and KICK fail
- * @over: STOP has ended: no more events are added. Read without @lock
+ * @phase: enum twdev_phase. Read without @lock: TWDEV_NEW as a hint, TWDEV_OVER to wait
  * @wheel_bytes: what @wheel counts of its user's limit; 0 if other files use it, too; constant
- *	once @begun
- * @clock: enum twheel_clock; constant once @begun
+ *	from TWDEV_BEGUN on
+ * @clock: enum twheel_clock; constant from TWDEV_BEGUN on
  * @op_flags: flags that ARM and MOD must have: TWHEEL_F_ABS on CLOCK_REALTIME, otherwise 0;
- *	constant once @begun
+ *	constant from TWDEV_BEGUN on
  * @nr_ready: length of @ready. Readers and pollers read it without @lock
  * @live: number of records whose id can be used, from ARMED on
  * @nr_cells: number of cells in @live
- * @max: limit of @live; constant once @begun
- * @slack_us: default slack of timeouts; constant once @begun
+ * @max: limit of @live; constant from TWDEV_BEGUN on
+ * @slack_us: default slack of timeouts; constant from TWDEV_BEGUN on
  * @nr_chunks: entries of @chunks in use. Changes under @lock and @grow
  * @size: capacity of @chunks; under @grow
  * @chunks: the table of chunks. Changes under @lock and @grow
@@ -192,8 +198,8 @@ struct twdev_user {
  * @late_entry: link in @late of the user; empty if the file is not there
  * @stop_ns: time of the first STOP
  * @wait: readers and pollers
- * @wheel: the wheel; constant once @begun. It exists at least until release
- * @offset_ns: offset of @clock in the opener's time namespace; constant once @begun
+ * @wheel: the wheel; constant from TWDEV_BEGUN on. It exists at least until release
+ * @offset_ns: offset of @clock in the opener's time namespace; constant from TWDEV_BEGUN on
  * @user: the user that opened the file; constant
  * @offsets_ns: offset of each clock in the opener's time namespace; constant
  * @counts: statistics; armed, live and ready are not used
@@ -203,9 +209,7 @@ struct twdev_user {
  */
 struct twdev_file {
 	spinlock_t		lock;		/* all of the file */
-	bool			begun;
-	bool			stopped;
-	bool			over;
+	u8			phase;
 	u8			clock;
 	u32			op_flags;
 	u32			nr_ready;
@@ -363,18 +367,25 @@ DEFINE_GUARD(twdev_file, struct twdev_file *, twdev_lock(_T), twdev_unlock(_T))
 DEFINE_GUARD(twdev_user, struct twdev_user *, spin_lock_bh(&_T->late_lock),
 	     spin_unlock_bh(&_T->late_lock))
 
-/* Begin the file: from now on its settings are constant. */
-static inline void twdev_begin(struct twdev_file *f)
+/* Move the file on to @phase, unless it is there or beyond. */
+static inline void twdev_reach(struct twdev_file *f, enum twdev_phase phase)
 {
 	lockdep_assert_held(&f->lock);
-	WRITE_ONCE(f->begun, true);
+	if (f->phase < phase)
+		/* Pairs with the acquire in twdev_is_over(): see "Waiting" of twheel_events.c. */
+		smp_store_release(&f->phase, phase);
+}
+
+static inline bool twdev_is_stopped(const struct twdev_file *f)
+{
+	return f->phase >= TWDEV_STOPPED;
 }
 
 /* Has STOP ended and the last event gone? */
 static inline bool twdev_is_over(const struct twdev_file *f)
 {
-	/* Pairs with the release in twdev_stop(): see "Waiting" of twheel_events.c. */
-	return smp_load_acquire(&f->over) && !READ_ONCE(f->nr_ready);
+	/* Pairs with the release in twdev_reach(). */
+	return smp_load_acquire(&f->phase) == TWDEV_OVER && !READ_ONCE(f->nr_ready);
 }
 
 /* twheel_records.c: below all others */

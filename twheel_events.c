@@ -30,8 +30,8 @@
  * for all. A reader that returns while events are left wakes the next reader, even if it
  * failed with -EFAULT or was interrupted.
  *
- * STOP stores @over with release, after its last addition to @nr_ready. Readers load @over
- * with acquire before @nr_ready. So if @over is set and @nr_ready is 0, no event follows.
+ * STOP stores TWDEV_OVER with release, after its last addition to @nr_ready. Readers load @phase
+ * with acquire before @nr_ready. So if the file is over and @nr_ready is 0, no event follows.
  *
  *
  * Accounts
@@ -94,7 +94,7 @@ static inline void twdev_fire(struct twdev_file *f, struct twdev_record *r, u64 
 static __always_inline bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r,
 					       u64 now_ns, bool overdrawn)
 {
-	if ((r->state == TWDEV_QUEUED || r->state == TWDEV_LATE) && !f->stopped) {
+	if ((r->state == TWDEV_QUEUED || r->state == TWDEV_LATE) && !twdev_is_stopped(f)) {
 		if (!twdev_look(f, r, &now_ns, overdrawn))
 			return false;
 		twdev_fire(f, r, now_ns);
@@ -104,7 +104,7 @@ static __always_inline bool twdev_arrive_other(struct twdev_file *f, struct twde
 	twheel_accept(&r->t);
 	if (r->state == TWDEV_CANCELLED) {
 		twdev_recycle(f, r);
-	} else if (f->stopped) {
+	} else if (twdev_is_stopped(f)) {
 		twdev_stop_record(f, r);
 	} else {
 		r->rearm = false;
@@ -228,7 +228,7 @@ void twdev_work(struct work_struct *work)
 		do
 			cond_resched();
 		while (twdev_look_late(f) && --left);
-		if (READ_ONCE(f->nr_ready) || READ_ONCE(f->over))
+		if (READ_ONCE(f->nr_ready) || READ_ONCE(f->phase) == TWDEV_OVER)
 			twdev_wake_crowd(f);
 		/* Cells that move all the time come after the other files of the user. */
 		if (!left)
@@ -241,7 +241,7 @@ void twdev_work(struct work_struct *work)
 /* Number of deadlines that an event of a periodic timeout stands for if it is read now. */
 static u64 twdev_count_periods(struct twdev_file *f, const struct twdev_record *r)
 {
-	u64 now_ns = f->stopped ? f->stop_ns : twheel_now(f->wheel);
+	u64 now_ns = twdev_is_stopped(f) ? f->stop_ns : twheel_now(f->wheel);
 	u64 count = 1;
 
 	if (!(r->flags & TWHEEL_F_FIXED_DELAY))
@@ -257,7 +257,7 @@ static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r
 
 	if (twdev_is_cell(r)) {
 		event->expires_ns = r->word;
-		if (!f->stopped)
+		if (!twdev_is_stopped(f))
 			event->flags &= ~TWHEEL_EV_LAST;
 	}
 	if (r->unprocessed) {
@@ -270,7 +270,7 @@ static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r
 	count = twdev_count_periods(f, r);
 	event->expires_ns = twdev_to_user_ns(f, r->t.expires + (count - 1) * r->interval_ns);
 	event->count = count;
-	if (count != r->repeat && !f->stopped)
+	if (count != r->repeat && !twdev_is_stopped(f))
 		event->flags &= ~TWHEEL_EV_LAST;
 }
 
@@ -342,7 +342,7 @@ static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_event *events,
 				  unsigned int nr)
 {
-	bool withdrawn = false, stopped = f->stopped;
+	bool withdrawn = false, stopped = twdev_is_stopped(f);
 	struct list_head *pos = f->ready.next;
 	unsigned int i = 0;
 
@@ -454,7 +454,7 @@ static int twdev_wait_events(struct twdev_file *f, struct iov_iter *to, bool non
 		if (nonblock)
 			return -EAGAIN;
 		nr = wait_event_interruptible_exclusive(f->wait, READ_ONCE(f->nr_ready) ||
-							READ_ONCE(f->over));
+							READ_ONCE(f->phase) == TWDEV_OVER);
 		if (nr)
 			return nr;
 	}

@@ -206,7 +206,7 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 	int ret = plain ? 0 : twdev_check(f, op);
 	struct twdev_record *r = f->free;
 
-	ret = ret ?: twc_check_arm(unlikely(f->stopped), f->live, f->max);
+	ret = ret ?: twc_check_arm(unlikely(twdev_is_stopped(f)), f->live, f->max);
 	if (unlikely(ret)) {
 		f->refused += ret == -EAGAIN;
 		return ret;
@@ -214,8 +214,8 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 	if (unlikely(!r || (cell && twdev_lacks_cell(f, r))))
 		return TWDEV_REPEAT;
 	/* The first timeout begins the file, even if it ends in this hold. */
-	if (unlikely(!f->begun))
-		twdev_begin(f);
+	if (unlikely(f->phase == TWDEV_NEW))
+		twdev_reach(f, TWDEV_BEGUN);
 	f->free = r->next_free;
 	f->live++;
 	op->id = r->id;
@@ -243,7 +243,7 @@ static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *
 	int ret = twdev_check(f, op);
 	u64 expires_ns;
 
-	ret = ret ?: twc_check_found(f->stopped, r, r ? r->flags : 0, op->flags);
+	ret = ret ?: twc_check_found(twdev_is_stopped(f), r, r ? r->flags : 0, op->flags);
 	if (ret)
 		return ret;
 	f->counts.moved++;
@@ -266,7 +266,8 @@ static __always_inline int twdev_mod_op(struct twdev_file *f, struct twheel_op *
 {
 	struct twdev_record *r = twdev_find(f, op->id);
 
-	if (g && likely(r && r->state == TWDEV_ARMED && twdev_is_plain(f, op) && !f->stopped)) {
+	if (g && likely(r && r->state == TWDEV_ARMED && twdev_is_plain(f, op) &&
+			!twdev_is_stopped(f))) {
 		f->counts.moved++;
 		twdev_fill(f, r, op, true);
 		g->deadlines[g->nr] = twdev_deadline(f, op, now_ns);

@@ -2,14 +2,14 @@
 /*
  * STOP of /dev/twheel
  *
- * STOP sets @stopped under the lock. From then on ARM, MOD and KICK fail. Neither the sink nor
+ * STOP makes the file TWDEV_STOPPED. From then on ARM, MOD and KICK fail. Neither the sink nor
  * read() enqueues a record again. STOP then
  *
  *  1. takes pending and LATE records out of the wheel or list, a chunk for each hold of the
  *     lock, and queues their events. It looks at the words of cells. Records on their way to the
  *     sink are handled there;
  *  2. flushes the wheel: when that returns, no record is ARMED or QUEUED any more;
- *  3. sets @over: from then on no reader waits;
+ *  3. makes the file TWDEV_OVER: from then on no reader waits;
  *  4. wakes the waiters. The sink wakes nobody for the events that it makes for STOP.
  *
  * An idle cell ends in step 1. A cell whose word holds a deadline becomes READY, and its word
@@ -17,13 +17,13 @@
  * event, if it has not been withdrawn, and ends with the read.
  *
  * The events that STOP makes have count 0, and no order. A periodic timeout whose event is
- * unread at STOP counts deadlines up to the time of STOP, and ends with that event. After
- * @over is set and the last event is gone, read() returns 0 and poll() reports EPOLLHUP. All
+ * unread at STOP counts deadlines up to the time of STOP, and ends with that event. When the file
+ * is TWDEV_OVER and the last event is gone, read() returns 0 and poll() reports EPOLLHUP. All
  * waiters are woken for this.
  *
- * A fatal signal ends STOP after any chunk, and the next STOP starts with step 1 again. Tasks may do
- * so at the same time: none waits for another, and each leaves nothing to stop behind it. Nothing is
- * added once the first of them has set @over.
+ * A fatal signal ends STOP after any chunk, and the next STOP starts with step 1 again. Tasks may
+ * do so at the same time: none waits for another, and each leaves nothing to stop behind it. After
+ * the first of them has come to its end, none adds an event.
  */
 #include <linux/sched/signal.h>
 
@@ -61,8 +61,7 @@ static int twdev_stop(struct twdev_file *f)
 	}
 	twheel_flush(f->wheel);
 	scoped_guard(twdev_file, f) {
-		/* Pairs with the acquire in twdev_is_over(). */
-		smp_store_release(&f->over, true);
+		twdev_reach(f, TWDEV_OVER);
 		/* Wake all waiters if no event is unread. */
 		twdev_count_unready(f, 0);
 	}
@@ -74,10 +73,9 @@ int twdev_ioctl_stop(struct twdev_file *f)
 	int ret;
 
 	scoped_guard(twdev_file, f) {
-		twdev_begin(f);
-		if (!f->stopped)
+		if (!twdev_is_stopped(f))
 			f->stop_ns = twheel_now(f->wheel);
-		f->stopped = true;
+		twdev_reach(f, TWDEV_STOPPED);
 	}
 	ret = twdev_stop(f);
 	/* Also after a STOP that was killed: it has made events. */
