@@ -32,9 +32,9 @@
  * Missing pages
  *
  * An ARM is admitted if the file is not stopped, its live timeouts are below its limit, and a
- * record is free. If the page of the record, or of its cell, is missing, the lock is dropped,
- * twdev_provide() adds the page, and the ARM is repeated. After a fatal signal that fails; the
- * rest of the group is carried out, and no further group.
+ * record is free. If the page of the record, or of its cell, is missing, its function returns
+ * -ENOMEM. The lock is dropped, twdev_provide() adds the page, and the ARM is repeated. After a
+ * fatal signal that fails; the rest of the group is carried out, and no further group.
  *
  *
  * Bad addresses
@@ -67,9 +67,6 @@
 /* Operations in one hold of the lock, and in one that fits on the stack. */
 #define TWDEV_GROUP		32
 #define TWDEV_SMALL_GROUP	8
-
-/* Not an outcome: the ARM has to be repeated after twdev_provide(). */
-#define TWDEV_REPEAT		(TWHEEL_IDLE + 1)
 
 /**
  * struct twdev_gathered - timeouts of successive operations for one call of the engine
@@ -212,7 +209,7 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 		return ret;
 	}
 	if (unlikely(!r || (cell && twdev_lacks_cell(f, r))))
-		return TWDEV_REPEAT;
+		return -ENOMEM;
 	/* The first timeout begins the file, even if it ends in this hold. */
 	if (unlikely(f->phase == TWDEV_NEW))
 		twdev_reach(f, TWDEV_BEGUN);
@@ -339,7 +336,7 @@ static noinline int twdev_kick_op(struct twdev_file *f, struct twheel_op *op, u6
 	return twdev_check(f, op) ?: twdev_kick(f, op->id, now_ns);
 }
 
-/* Returns the result, or TWDEV_REPEAT. */
+/* Returns the result. -ENOMEM: a page is missing, and nothing was done. See "Missing pages". */
 static __always_inline int twdev_do_op(struct twdev_file *f, struct twheel_op *op, u64 *now_ns,
 				       struct twdev_gathered *g)
 {
@@ -399,7 +396,7 @@ static __always_inline int twdev_carry_out_one(struct twdev_file *f, struct twhe
 		twdev_lock(f);
 		ret = twdev_do_op(f, op, &now_ns, NULL);
 		twdev_unlock(f);
-		if (likely(ret != TWDEV_REPEAT))
+		if (likely(ret != -ENOMEM))
 			return ret;
 		ret = twdev_provide(f, op);
 		if (ret)
@@ -490,13 +487,13 @@ static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twhe
 				g.opcode = op->opcode;
 			}
 			ret = twdev_do_op(f, op, &now_ns, &g);
-			if (unlikely(ret == TWDEV_REPEAT))
+			if (unlikely(ret == -ENOMEM))
 				break;
 			op->result = ret;
 		} while (++op < end);
 		twdev_flush(f, &g);
 		twdev_unlock(f);
-		if (unlikely(ret == TWDEV_REPEAT)) {
+		if (unlikely(ret == -ENOMEM)) {
 			ret = twdev_provide(f, op);
 			if (ret)
 				op++->result = ret;
