@@ -124,11 +124,13 @@ static __always_inline void twdev_fill(const struct twdev_file *f, struct twdev_
 	r->flags = plain ? 0 : op->flags & TWC_KEPT_FLAGS;
 }
 
-/* Let the sink arm a record on its way there for a MOD. Returns the outcome. */
-static int twdev_defer_mod(struct twdev_record *r, u64 expires_ns)
+/* Move an ARMED record. If it is on its way to the sink, that arms it. Returns the outcome. */
+static int twdev_move_record(struct twdev_record *r, u64 expires_ns)
 {
 	int ret = r->rearm ? 0 : TWHEEL_WITHDRAWN;
 
+	if (twheel_mod_slack(&r->t, expires_ns, twdev_slack_ns(r)) >= 0)
+		return 0;
 	r->t.expires = expires_ns;
 	r->rearm = true;
 	return ret;
@@ -146,15 +148,12 @@ static int twdev_cancel_late(struct twdev_file *f, struct twdev_record *r)
 
 static void twdev_flush_mods(struct twdev_gathered *g)
 {
-	u32 i;
+	u32 i = twheel_mod_list(g->timeouts, g->deadlines, g->nr);
 
-	for (i = 0; i < g->nr; i++) {
-		i += twheel_mod_list(g->timeouts + i, g->deadlines + i, g->nr - i);
-		if (likely(i == g->nr))
-			break;
-		g->ops[i]->result = twdev_defer_mod(twdev_record_of(&g->timeouts[i]->entry),
-						    g->deadlines[i]);
-	}
+	/* The list ends at one that is on its way to the sink. Move the rest one by one. */
+	for (; unlikely(i < g->nr); i++)
+		g->ops[i]->result = twdev_move_record(twdev_record_of(&g->timeouts[i]->entry),
+						      g->deadlines[i]);
 }
 
 static void twdev_flush_cancels(struct twdev_file *f, struct twdev_gathered *g)
@@ -253,9 +252,7 @@ static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *
 		twdev_arm_record(f, r, expires_ns);
 		return TWHEEL_WITHDRAWN;
 	}
-	if (twheel_mod_slack(&r->t, expires_ns, twdev_slack_ns(r)) >= 0)
-		return 0;
-	return twdev_defer_mod(r, expires_ns);
+	return twdev_move_record(r, expires_ns);
 }
 
 static __always_inline int twdev_mod_op(struct twdev_file *f, struct twheel_op *op, u64 *now_ns,
