@@ -110,6 +110,7 @@
 #include <linux/slab.h>
 #include <linux/time_namespace.h>
 #include <linux/uaccess.h>
+#include <linux/uio.h>
 
 #include "twheel_dev.h"
 
@@ -379,8 +380,9 @@ static int twdev_list_entries(struct twdev_file *f, struct twheel_list *list)
 {
 	struct twheel_list_entry __user *uentries = u64_to_user_ptr(list->entries);
 	struct twheel_list_entry entries[TWDEV_EVENTS_CHUNK];
+	struct iov_iter to;
 	bool end = false;
-	u32 nr, left;
+	u32 nr, copied;
 
 	list->done = 0;
 	while (list->done < list->nr && !end) {
@@ -389,16 +391,12 @@ static int twdev_list_entries(struct twdev_file *f, struct twheel_list *list)
 		nr = twdev_list_some(f, entries, min_t(u32, list->nr - list->done,
 						       TWDEV_EVENTS_CHUNK),
 				      &list->next, &end);
-		left = copy_to_user(uentries + list->done, entries, nr * sizeof(*entries));
-		left = DIV_ROUND_UP(left, sizeof(*entries));
-		/* A copy may report fewer bytes than it has written: arm64 counts blocks. */
-		while (left && !copy_to_user(&uentries[list->done + nr - left],
-					     &entries[nr - left], sizeof(*entries)))
-			left--;
-		list->done += nr - left;
-		if (left) {
+		iov_iter_ubuf(&to, ITER_DEST, uentries + list->done, nr * sizeof(*entries));
+		copied = twdev_copy_out(entries, sizeof(*entries), nr, &to);
+		list->done += copied;
+		if (copied < nr) {
 			/* An index is the low half of an id. */
-			list->next = (u32)entries[nr - left].id;
+			list->next = (u32)entries[copied].id;
 			return list->done ? 0 : -EFAULT;
 		}
 		cond_resched();

@@ -399,6 +399,8 @@ void twdev_free_page(struct twdev_file *f, void *page);
 int twdev_add_chunk(struct twdev_file *f);
 void twdev_init_records(struct twdev_file *f);
 void twdev_free_records(struct twdev_file *f);
+unsigned int twdev_copy_out(const void *records, size_t size, unsigned int nr,
+			    struct iov_iter *to);
 void twdev_be_late(struct twdev_file *f);
 void twdev_leave_work(struct twdev_file *f);
 void twdev_wake(struct twdev_file *f);

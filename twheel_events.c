@@ -377,28 +377,24 @@ struct twdev_portion {
 	bool		more;	/* more events may be unread */
 };
 
-/* Read up to @max events. */
-static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_iter *to,
-					       size_t max)
+static struct twdev_portion twdev_read_portion(struct twdev_file *f, struct iov_iter *to)
 {
 	/* twdev_make_event() sets each byte of those that are copied. */
 	struct twheel_event events[TWDEV_EVENTS_CHUNK] twheel_uninitialized;
 	size_t room = iov_iter_count(to) / sizeof(*events);
 	struct twdev_portion portion;
 	unsigned int want, copied;
-	size_t bytes;
 
 	twdev_lock(f);
-	want = twdev_peek(f, events, min(room, max));
+	want = twdev_peek(f, events, min_t(size_t, room, TWDEV_EVENTS_CHUNK));
 	pagefault_disable();
-	bytes = copy_to_iter(events, want * sizeof(*events), to);
+	copied = twdev_copy_out(events, sizeof(*events), want, to);
 	pagefault_enable();
-	copied = bytes / sizeof(*events);
 	portion.read = twdev_consume(f, events, copied);
 	twdev_unlock(f);
-	iov_iter_revert(to, bytes - portion.read * sizeof(*events));
+	iov_iter_revert(to, (copied - portion.read) * sizeof(*events));
 	portion.fault = copied < want && portion.read == copied;
-	portion.more = portion.read < want || want == max;
+	portion.more = portion.read < want || want == TWDEV_EVENTS_CHUNK;
 	return portion;
 }
 
@@ -415,23 +411,17 @@ static bool twdev_can_write(struct iov_iter *to)
 	return copied == sizeof(zero);
 }
 
-/*
- * Read all events that fit. Returns their number, which may be 0, or an error if none. A copy that
- * faults may report fewer bytes than it has written: on arm64, it counts blocks. So the next
- * portion is the one event that twdev_can_write() has tried.
- */
+/* Read all events that fit. Returns their number, which may be 0, or an error if none. */
 static int twdev_read_events(struct twdev_file *f, struct iov_iter *to)
 {
-	size_t max = TWDEV_EVENTS_CHUNK;
 	struct twdev_portion portion;
 	int nr = 0;
 
 	do {
-		portion = twdev_read_portion(f, to, max);
+		portion = twdev_read_portion(f, to);
 		nr += portion.read;
 		if (portion.fault && !twdev_can_write(to))
 			return nr ?: -EFAULT;
-		max = portion.fault ? 1 : TWDEV_EVENTS_CHUNK;
 		/* If nothing was read yet, twdev_wait_events() handles other signals. */
 		if (portion.more && (nr ? signal_pending(current) :
 					  fatal_signal_pending(current)))

@@ -17,6 +17,7 @@
 #include <linux/hashtable.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/uio.h>
 #include <linux/wait_bit.h>
 
 #include "twheel_dev.h"
@@ -413,6 +414,29 @@ void twdev_free_records(struct twdev_file *f)
 }
 
 /* Events */
+
+/*
+ * Copy @nr records of @size bytes to user space. Returns how many whole ones were written. A copy
+ * that faults may report fewer bytes than it has written: arm64 counts blocks. So what is missing
+ * is copied one by one: a record that can be written does not fault.
+ */
+unsigned int twdev_copy_out(const void *records, size_t size, unsigned int nr, struct iov_iter *to)
+{
+	size_t copied = copy_to_iter(records, nr * size, to);
+	unsigned int done;
+
+	if (likely(copied == nr * size))
+		return nr;
+	iov_iter_revert(to, copied % size);
+	for (done = copied / size; done < nr; done++) {
+		copied = copy_to_iter(records + done * size, size, to);
+		if (copied == size)
+			continue;
+		iov_iter_revert(to, copied);
+		break;
+	}
+	return done;
+}
 
 /* Leave the late cells and the waiters of a file to the work of its user. */
 void twdev_be_late(struct twdev_file *f)
