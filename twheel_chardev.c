@@ -616,12 +616,14 @@ static int __init twheel_chardev_init(void)
 {
 	int ret;
 
-	twdev_init_limits();
+	twdev_init_users();
 	ret = twdev_create_shared();
 	if (!ret)
 		ret = twdev_register();
-	if (ret)
+	if (ret) {
 		twdev_destroy_shared();
+		twdev_exit_users();
+	}
 	return ret;
 }
 
@@ -629,6 +631,7 @@ static void __exit twheel_chardev_exit(void)
 {
 	misc_deregister(&twdev_device);
 	twdev_destroy_shared();
+	twdev_exit_users();
 }
 
 module_init(twheel_chardev_init);

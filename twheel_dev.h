@@ -408,7 +408,8 @@ void twdev_wake_crowd(struct twdev_file *f);
 void twdev_count_unready(struct twdev_file *f, unsigned int nr);
 void twdev_unready(struct twdev_file *f, struct twdev_record *r);
 void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 deadline);
-void twdev_init_limits(void);
+void twdev_init_users(void);
+void twdev_exit_users(void);
 
 /* twheel_cells.c: calls records */
 u32 twdev_max_cells(const struct twdev_file *f);

@@ -12,10 +12,12 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/device.h>
 #include <linux/hashtable.h>
 #include <linux/module.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
 #include <linux/wait_bit.h>
@@ -100,6 +102,7 @@ MODULE_PARM_DESC(max_wheel_bytes,
 static DEFINE_HASHTABLE(twdev_users, 6);	/* under twdev_users_mutex */
 static DEFINE_MUTEX(twdev_users_mutex);
 static atomic_long_t twdev_timeouts;		/* twdev_user.timeouts of all */
+static struct dentry *twdev_debugfs;
 
 /* Users */
 
@@ -282,33 +285,9 @@ static ssize_t timeouts_show(struct device *dev, struct device_attribute *attr, 
 }
 static DEVICE_ATTR(timeouts, 0440, timeouts_show, NULL);
 
-/* A line for each user, as many as fit: uid, files, timeouts, bytes of wheels, refused. */
-static ssize_t users_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct twheel_info info;
-	struct twdev_user *user;
-	int len = 0, line, bucket;
-
-	guard(mutex)(&twdev_users_mutex);
-	hash_for_each(twdev_users, bucket, user, node) {
-		line = len;
-		twdev_user_info(user, &info);
-		len += sysfs_emit_at(buf, len, "%u %u %u %llu %llu %llu %llu\n",
-				     from_kuid_munged(current_user_ns(), user->uid), user->files,
-				     info.user_timeouts, info.wheel_bytes, info.user_refused,
-				     info.all_refused, info.wheel_refused);
-		/* A number that was cut off would look like another one. */
-		if (buf[len - 1] != '\n')
-			return line;
-	}
-	return len;
-}
-static DEVICE_ATTR(users, 0440, users_show, NULL);
-
 static struct attribute *twdev_attrs[] = {
 	&dev_attr_version.attr,
 	&dev_attr_timeouts.attr,
-	&dev_attr_users.attr,
 	NULL,
 };
 
@@ -317,6 +296,25 @@ static const struct attribute_group twdev_group = {
 };
 
 const struct attribute_group *twdev_groups[] = { &twdev_group, NULL };
+
+/* A line for each user: uid, files, timeouts, bytes of wheels, refused. */
+static int twdev_users_show(struct seq_file *m, void *unused)
+{
+	struct twheel_info info;
+	struct twdev_user *user;
+	int bucket;
+
+	guard(mutex)(&twdev_users_mutex);
+	hash_for_each(twdev_users, bucket, user, node) {
+		twdev_user_info(user, &info);
+		seq_printf(m, "%u %u %u %llu %llu %llu %llu\n",
+			   from_kuid_munged(seq_user_ns(m), user->uid), user->files,
+			   info.user_timeouts, info.wheel_bytes, info.user_refused,
+			   info.all_refused, info.wheel_refused);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(twdev_users);
 
 /* Chunks */
 
@@ -550,10 +548,16 @@ void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 d
 	f->counts.unprocessed++;
 }
 
-void __init twdev_init_limits(void)
+void __init twdev_init_users(void)
 {
 	max_user_timeouts = max_user_timeouts ?: twdev_default_limit(&max_user_timeouts);
 	max_all_timeouts = max_all_timeouts ?: twdev_default_limit(&max_all_timeouts);
 	if (!max_wheel_bytes)
 		twdev_set_wheel_limit("0", NULL);
+	twdev_debugfs = debugfs_create_file("twheel_users", 0400, NULL, NULL, &twdev_users_fops);
+}
+
+void twdev_exit_users(void)
+{
+	debugfs_remove(twdev_debugfs);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "array.h"
 #include "cli.h"
@@ -180,8 +181,8 @@ static void prometheus_wheel(const struct wheel *wheel)
 	prometheus_levels(wheel, "twheel_wheel_slots", "Slots.", wheel->slots);
 }
 
-/* What the users have of the limits, for the group of the device. False: it cannot be read. */
-static bool prometheus_users(void)
+/* What each user has of the limits, for root. */
+static void prometheus_users(void)
 {
 	static const struct {
 		const char *name, *type, *help;
@@ -193,23 +194,22 @@ static bool prometheus_users(void)
 		{ "all_refused_total", "counter", "Requests refused at max_all_timeouts." },
 		{ "wheel_refused_total", "counter", "Requests refused at max_wheel_bytes." },
 	};
-	static const char *const limits[] = {
-		"max_timeouts", "max_user_timeouts", "max_all_timeouts", "max_wheel_bytes",
-	};
-	static char users[65536];	/* the attribute is a page at most, and has whole lines */
-	FILE *file = fopen(ATTRIBUTES "users", "re");
-	char text[64];
+	FILE *file = fopen("/sys/kernel/debug/twheel_users", "re");
+	char *users = NULL, text[64];
+	size_t size = 0;
+	ssize_t length;
 
 	if (!file)
-		return false;
-	users[fread(users, 1, sizeof(users) - 1, file)] = '\0';
+		return;
+	/* All at once: the metrics are of one moment. */
+	length = getdelim(&users, &size, '\0', file);
 	fclose(file);
 	for (size_t i = 0; i < ARRAY_SIZE(metrics); i++) {
 		unsigned long long v[1 + ARRAY_SIZE(metrics)];
 
 		snprintf(text, sizeof(text), "twheel_user_%s", metrics[i].name);
 		prometheus_begin(text, metrics[i].type, metrics[i].help);
-		for (char *at = users; strchr(at, '\n'); at = strchr(at, '\n') + 1) {
+		for (char *at = users; length > 0 && strchr(at, '\n'); at = strchr(at, '\n') + 1) {
 			char *field = at;
 
 			for (size_t j = 0; j < ARRAY_SIZE(v); j++)
@@ -217,6 +217,20 @@ static bool prometheus_users(void)
 			printf("%s{uid=\"%llu\"} %llu\n", text, v[0], v[1 + i]);
 		}
 	}
+	free(users);
+}
+
+/* How near the limit of all users is, for the group of the device. False: it cannot be read. */
+static bool prometheus_limits(void)
+{
+	static const char *const limits[] = {
+		"max_timeouts", "max_user_timeouts", "max_all_timeouts", "max_wheel_bytes",
+	};
+	char text[64];
+
+	if (access(ATTRIBUTES "timeouts", R_OK))
+		return false;
+	prometheus_users();
 	prometheus_begin("twheel_timeouts", "gauge", "Those of all users, for max_all_timeouts.");
 	printf("twheel_timeouts %s\n", cli_line_of(ATTRIBUTES "timeouts").s);
 	prometheus_begin("twheel_limit", "gauge", "Parameters of the module.");
@@ -262,16 +276,16 @@ static int print_stats(struct twheel_ctx *ctx, bool given, enum cli_format forma
 	struct twheel_info info;
 	struct wheel wheel;
 	int error, status = 0;
-	bool users;
+	bool limits;
 
 	error = twheel_get_info(ctx, &info);
 	if (!error)
 		error = twheel_get_stats(ctx, &stats);
 	if (error)
 		return cli_failure(error, "stat");
-	users = format == CLI_AS_PROMETHEUS && !given && prometheus_users();
+	limits = format == CLI_AS_PROMETHEUS && !given && prometheus_limits();
 	error = wheel_read(&wheel, WHEEL_DIRECTORY, &info);
-	if (error && !users)
+	if (error && !limits)
 		status = wheel_complain(error);
 	if (error && !given)
 		return status;
@@ -297,8 +311,8 @@ const struct command stat_command = {
 		"\n"
 		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be\n"
 		"read, a message on standard error says so, and the context is shown alone.\n"
-		"With --prometheus, the group of the device sees how near the limits are: what\n"
-		"each user has of them, and how many requests they have refused.\n"
+		"With --prometheus, the group of the device sees how near the limit of all users\n"
+		"is, and root what each user has of the limits, and what they have refused.\n"
 		"\n"
 		"In a context armed = cancelled + withdrawn + ended + live. looks and kicks count\n"
 		"how often the kernel examined a cell: at a scheduled time, or for a call.\n"

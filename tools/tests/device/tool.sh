@@ -117,12 +117,12 @@ contexts_of_other_users_are_not_seen()
 		grep -q 'note: only root sees the processes of others' /tmp/err
 }
 
-# Each metric appears once, with HELP and TYPE in this order and then its samples. A counter
-# ends in _total. The buckets of a histogram do not decrease, and the last one equals the
-# count.
+# valid FILE [LEAST]: are there LEAST samples? Each metric appears once, with HELP and TYPE in this
+# order and then its samples. A counter ends in _total. The buckets of a histogram do not decrease,
+# and the last one equals the count.
 valid()
 {
-	awk -v labels='[{]([a-z]+="[^"]*",?)+[}]' '
+	awk -v least="${2-15}" -v labels='[{]([a-z]+="[^"]*",?)+[}]' '
 	function bad(why) { print "# " FILENAME ":" NR ": " why ": " $0; wrong = 1 }
 	/^# HELP / {
 		name = $3
@@ -151,7 +151,7 @@ valid()
 			bad("count")
 		}
 	}
-	END { exit wrong || samples < 15 }' "$1"
+	END { exit wrong || samples < least }' "$1"
 }
 
 prometheus_text_is_well_formed()
@@ -175,8 +175,8 @@ prometheus_text_pleases_promtool()
 		/add/promtool check metrics </tmp/out 2>/tmp/err && [ ! -s /tmp/err ]
 }
 
-# The group of the device sees no wheel.
-prometheus_text_shows_users_without_root()
+# The group of the device sees no wheel and no users.
+prometheus_text_shows_limits_without_root()
 {
 	users
 	chmod 666 /dev/twheel
@@ -185,22 +185,27 @@ prometheus_text_shows_users_without_root()
 	result=$?
 	chmod 600 /dev/twheel
 	chmod 440 /sys/class/misc/twheel/*s /sys/class/misc/twheel/version
-	[ $result = 0 ] && [ ! -s /tmp/err ] && valid /tmp/out && has '!_wheel_armed' &&
-		has '^twheel_user_contexts[{]uid="65534"[}] 1$' &&
-		has '^twheel_user_all_refused_total[{]uid="0"[}] [0-9]+$' &&
-		has '^twheel_limit[{]name="max_wheel_bytes"[}] [1-9]' &&
+	[ $result = 0 ] && [ ! -s /tmp/err ] && valid /tmp/out 5 && has '!_wheel_armed' &&
+		has '!_user_contexts' && has '^twheel_limit[{]name="max_wheel_bytes"[}] [1-9]' &&
 		has '^twheel_timeouts [0-9]+$'
 }
 
-# Each opening of the pipe in place of the attribute reads of another user.
+prometheus_text_shows_users_to_root()
+{
+	status 0 twheel stat --prometheus && valid /tmp/out &&
+		has '^twheel_user_contexts[{]uid="0"[}] [1-9]' &&
+		has '^twheel_user_all_refused_total[{]uid="0"[}] [0-9]+$'
+}
+
+# Each opening of the pipe in place of the table reads of another user.
 prometheus_users_are_of_one_moment()
 {
-	mkfifo /tmp/users && mount --bind /tmp/users /sys/class/misc/twheel/users || return
+	mkfifo /tmp/users && mount --bind /tmp/users /sys/kernel/debug/twheel_users || return
 	for uid in $(seq 99); do echo "$uid 1 1 1 1 1 1" >/tmp/users; done &
 	status 0 twheel stat --prometheus
 	result=$?
 	kill $! 2>/dev/null
-	umount /sys/class/misc/twheel/users
+	umount /sys/kernel/debug/twheel_users
 	[ $result = 0 ] && valid /tmp/out && [ "$(grep -c 'uid="1"' /tmp/out)" = 6 ]
 }
 

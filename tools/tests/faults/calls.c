@@ -123,7 +123,7 @@ static void check_nothing_counted(void)
 	static const char nothing[] = "0 1 0 0 ";
 	char text[128];
 
-	read_file("/sys/class/misc/twheel", "users", text, sizeof(text));
+	read_file("/sys/kernel/debug", "twheel_users", text, sizeof(text));
 	if (strncmp(text, nothing, strlen(nothing)))
 		ktap_fail("uid, files, timeouts, bytes of wheels: %s", text);
 	read_file("/sys/class/misc/twheel", "timeouts", text, sizeof(text));

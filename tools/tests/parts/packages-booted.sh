@@ -106,7 +106,7 @@ udev_leaves_the_node_to_the_group()
 
 udev_gives_the_attributes_to_the_group()
 {
-	for name in version timeouts users; do
+	for name in version timeouts; do
 		eventually as twheel cat /sys/class/misc/twheel/$name || return
 		! as nogroup cat /sys/class/misc/twheel/$name || return
 	done
