@@ -96,8 +96,6 @@
  * timeouts in one tick delay those after them, on the same CPU and wheel. The limits of several
  * uids add up. SECURITY.md has figures.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
 #include <linux/capability.h>
 #include <linux/compat.h>
 #include <linux/cred.h>
@@ -114,18 +112,10 @@
 
 #include "twheel_dev.h"
 
-/*
- * Opening /dev/twheel loads the module. So the node is created at boot, from the two aliases that
- * depmod writes to modules.devname, which takes a fixed minor number. devices.txt reserves 243 to
- * 254 for local use, the range for an out-of-tree driver.
- */
-#define TWDEV_MINOR	247
-
 /* Shortest tick of a private wheel without CAP_SYS_RESOURCE, see "Limits". */
 #define TWDEV_USER_TICK_NS	(100 * NSEC_PER_USEC)
 
 static unsigned int max_timeouts = 1U << 20;
-static unsigned char minor = TWDEV_MINOR;
 
 static int twdev_set_file_limit(const char *val, const struct kernel_param *kp)
 {
@@ -140,9 +130,6 @@ static const struct kernel_param_ops twdev_file_limit_ops = {
 module_param_cb(max_timeouts, &twdev_file_limit_ops, &max_timeouts, 0644);
 MODULE_PARM_DESC(max_timeouts,
 		 "most live timeouts of a file opened from now on, 1 to 268435456 (1048576)");
-
-module_param(minor, byte, 0444);
-MODULE_PARM_DESC(minor, "minor number of the device, 255 for any that is free (247)");
 
 static const u32 twdev_clockid[TWDEV_CLOCKS] = {
 	[TWHEEL_MONOTONIC]	= CLOCK_MONOTONIC,
@@ -558,6 +545,7 @@ static const struct file_operations twdev_fops = {
 };
 
 static struct miscdevice twdev_device = {
+	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "twheel",
 	.fops	= &twdev_fops,
 	.mode	= 0600,
@@ -596,22 +584,7 @@ static int __init twdev_create_shared(void)
 	return 0;
 }
 
-/*
- * Do not fall back to another minor number: the node that was created at boot would open
- * the driver that has this one.
- */
-static int __init twdev_register(void)
-{
-	int ret;
-
-	twdev_device.minor = minor;
-	ret = misc_register(&twdev_device);
-	if (ret == -EBUSY)
-		pr_err("the minor number %u is taken: give another with minor=\n", minor);
-	return ret;
-}
-
-/* Register the device last: an open that loaded the module is retried at once. */
+/* Register the device last: it may be opened at once. */
 static int __init twheel_chardev_init(void)
 {
 	int ret;
@@ -619,7 +592,7 @@ static int __init twheel_chardev_init(void)
 	twdev_init_users();
 	ret = twdev_create_shared();
 	if (!ret)
-		ret = twdev_register();
+		ret = misc_register(&twdev_device);
 	if (ret) {
 		twdev_destroy_shared();
 		twdev_exit_users();
@@ -640,5 +613,3 @@ module_exit(twheel_chardev_exit);
 MODULE_DESCRIPTION("/dev/twheel, timeouts by the million behind one file descriptor");
 MODULE_LICENSE("GPL");
 MODULE_VERSION(TWHEEL_MODULE_VERSION);
-MODULE_ALIAS_MISCDEV(TWDEV_MINOR);
-MODULE_ALIAS("devname:twheel");

@@ -93,10 +93,9 @@ struct twheel_ctx;
  * Context: any thread.
  *
  * Return: 0; -EINVAL for an unknown flag or a wrong TWHEEL_BACKEND. Of the device: -ENOENT if it
- * does not exist because the module is not loaded; -ENODEV if only the static node exists and
- * the module cannot be loaded; -ENOTTY if @path is not a twheel device; -EACCES without
- * permission; -EPERM if the cgroup of the container or unit does not allow the device; -EMFILE,
- * -ENFILE, -ENOMEM.
+ * does not exist because the module is not loaded; -ENODEV if a node of it exists without the
+ * module; -ENOTTY if @path is not a twheel device; -EACCES without permission; -EPERM if the cgroup
+ * of the container or unit does not allow the device; -EMFILE, -ENFILE, -ENOMEM.
  */
 int twheel_open(const char *path, unsigned int flags, struct twheel_ctx **ctx);
 

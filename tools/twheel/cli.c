@@ -302,7 +302,7 @@ int cli_no_device(int error)
 	case -ENOENT:
 	case -ENODEV:
 	case -ENXIO:
-		cli_error(TWHEEL_DEVICE " does not exist: is the module twheel_dev loaded?");
+		cli_error(TWHEEL_DEVICE " does not exist ('modprobe twheel_dev' loads its module)");
 		return EX_UNAVAILABLE;
 	case -ENOTTY:
 	case -EISDIR:

@@ -76,7 +76,7 @@ bench_without_the_device_measures_the_process()
 	mv /dev/twheel.away /dev/twheel
 	[ "$status$alone" = 0y ] && is_positive "$(column cell_pair process)" &&
 		is_positive "$(column arm_batch timerfd)" && [ -z "$(column arm_batch twheel)" ] &&
-		grep -q '/dev/twheel does not exist: is the module twheel_dev loaded' /tmp/err
+		grep -q '/dev/twheel does not exist (.modprobe twheel_dev. loads' /tmp/err
 }
 
 bench_without_its_program_is_unavailable()

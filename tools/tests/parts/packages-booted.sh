@@ -12,11 +12,6 @@ for dir in dev proc sys sys/kernel/debug; do
 	mount --bind /$dir $system/$dir
 done
 
-# The kernel looks for its module loader in the root of the VM, not in /add.
-printf '#!/bin/sh\nexec chroot %s /sbin/modprobe "$@"\n' $system >/tmp/modprobe
-chmod +x /tmp/modprobe
-echo /tmp/modprobe >/proc/sys/kernel/modprobe
-
 number=0
 check()
 {
@@ -49,10 +44,10 @@ unload()
 	there modprobe -r twheel_dev && ! loaded && [ ! -d /sys/module/twheel ]
 }
 
-# node_is TYPE MODE OWNER NUMBER
+# node_is TYPE MODE OWNER
 node_is()
 {
-	node=$(there stat -c '%F %a %U:%G %t:%T' /dev/twheel)
+	node=$(there stat -c '%F %a %U:%G' /dev/twheel)
 	echo "it is: $node"
 	[ "$node" = "$*" ]
 }
@@ -67,28 +62,10 @@ eventually()
 	"$@"
 }
 
-node_is_there_before_the_module()
+module_is_loaded_at_boot()
 {
-	mkdir -p $system/run/tmpfiles.d
-	there kmod static-nodes --format=tmpfiles --output=/run/tmpfiles.d/static-nodes.conf
-	there systemd-tmpfiles --prefix=/dev --create --boot
-	node_is character special file 600 root:root a:f7 && ! loaded
-}
-
-udev_gives_the_node_to_the_group()
-{
-	there /lib/systemd/systemd-udevd --daemon &&
-		eventually node_is character special file 660 root:twheel a:f7 && ! loaded
-}
-
-who_is_not_in_the_group_cannot_open_it()
-{
-	as nogroup twheel stat 2>&1 | grep 'Permission denied' && ! loaded
-}
-
-opening_it_loads_the_module()
-{
-	as 'twheel' twheel sleep 1ms && loaded
+	there /lib/systemd/systemd-udevd --daemon && ! loaded &&
+		there /lib/systemd/systemd-modules-load && loaded
 }
 
 module_is_the_one_that_dkms_built()
@@ -98,10 +75,15 @@ module_is_the_one_that_dkms_built()
 }
 
 # The daemon of Debian 12 refuses a request that is sent between its accept() and its SO_PASSCRED.
-udev_leaves_the_node_to_the_group()
+udev_gives_the_node_to_the_group()
 {
 	eventually there env SYSTEMD_IGNORE_CHROOT=1 udevadm settle --timeout=2 &&
-		node_is character special file 660 root:twheel a:f7
+		node_is character special file 660 root:twheel
+}
+
+who_is_not_in_the_group_cannot_open_it()
+{
+	as nogroup twheel stat 2>&1 | grep 'Permission denied' && as 'twheel' twheel sleep 1ms
 }
 
 udev_gives_the_attributes_to_the_group()
@@ -192,19 +174,13 @@ apparmor_needs_the_rule_of_the_page()
 		use_with "$(grep -o '/dev/twheel rw,' /add/operation.md)"
 }
 
-module_is_loaded_at_boot()
-{
-	unload && there /lib/systemd/systemd-modules-load && loaded && unload
-}
-
-set -- node_is_there_before_the_module udev_gives_the_node_to_the_group \
-	who_is_not_in_the_group_cannot_open_it opening_it_loads_the_module \
-	module_is_the_one_that_dkms_built udev_leaves_the_node_to_the_group \
+set -- module_is_loaded_at_boot module_is_the_one_that_dkms_built \
+	udev_gives_the_node_to_the_group who_is_not_in_the_group_cannot_open_it \
 	udev_gives_the_attributes_to_the_group python_arms_and_reads \
 	c_program_arms_and_reads callbacks_are_called rust_program_arms_and_reads \
 	java_program_cancels_reads_and_schedules stat_writes_the_format_of_prometheus \
 	module_that_uses_the_wheel_runs loaded_modules_stay_until_they_are_replaced \
-	apparmor_needs_the_rule_of_the_page module_is_loaded_at_boot
+	apparmor_needs_the_rule_of_the_page
 echo "KTAP version 1"
 echo "1..$#"
 for name; do
