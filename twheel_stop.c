@@ -2,6 +2,8 @@
 /*
  * STOP of /dev/twheel
  *
+ * STOP ends one file, and twheel_stop() a wheel, which files may share.
+ *
  * STOP makes the file TWDEV_STOPPED. From then on ARM, MOD and KICK fail. Neither the sink nor
  * read() enqueues a record again. STOP then
  *
@@ -50,7 +52,7 @@ bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)
 }
 
 /* Returns -EINTR after a fatal signal. */
-static int twdev_stop(struct twdev_file *f)
+static int twdev_stop_file(struct twdev_file *f)
 {
 	u32 i;
 
@@ -77,7 +79,7 @@ int twdev_ioctl_stop(struct twdev_file *f)
 			f->stop_ns = twheel_now(f->wheel);
 		twdev_reach(f, TWDEV_STOPPED);
 	}
-	ret = twdev_stop(f);
+	ret = twdev_stop_file(f);
 	/* Also after a STOP that was killed: it has made events. */
 	twdev_wake(f);
 	return ret;
