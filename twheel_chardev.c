@@ -44,7 +44,7 @@
  * The wheel has already expired a timeout that is on its way to the sink. CANCEL and MOD
  * therefore return TWHEEL_WITHDRAWN for it, as for an unread event.
  *
- * Cells have three more states, which twheel_cells.c describes. CANCEL_ALL and LIST go through the
+ * Cells have three more states, which dev/cells.c describes. CANCEL_ALL and LIST go through the
  * records by index, one portion per hold of the lock. LIST copies each portion to user space
  * without the lock, so it may report a timeout that has ended since.
  *
@@ -92,7 +92,7 @@
  * level a slot of later rounds is visited once in each round. So without CAP_SYS_RESOURCE the tick
  * has a minimum, and one level is refused.
  *
- * Users share a wheel, not their costs: see "Accounts" of twheel_events.c. Not prevented: many
+ * Users share a wheel, not their costs: see "Accounts" of dev/events.c. Not prevented: many
  * timeouts in one tick delay those after them, on the same CPU and wheel. The limits of several
  * uids add up. SECURITY.md has figures.
  */
@@ -110,7 +110,7 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
-#include "twheel_dev.h"
+#include "dev/dev.h"
 
 /* Shortest tick of a private wheel without CAP_SYS_RESOURCE, see "Limits". */
 #define TWDEV_USER_TICK_NS	(100 * NSEC_PER_USEC)

@@ -62,7 +62,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#include "twheel_dev.h"
+#include "dev.h"
 
 /* Operations in one hold of the lock, and in one that fits on the stack. */
 #define TWDEV_GROUP		32

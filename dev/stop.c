@@ -29,7 +29,7 @@
  */
 #include <linux/sched/signal.h>
 
-#include "twheel_dev.h"
+#include "dev.h"
 
 /* Stop the pending, PARKED and LATE records of a chunk. Returns false past the last chunk. */
 bool twdev_stop_chunk(struct twdev_file *f, u32 chunk)

@@ -19,9 +19,9 @@
 #include <linux/workqueue.h>
 #include <uapi/linux/twheel.h>
 
-#include "twheel.h"
-#include "twheel_compat.h"
-#include "twheel_index.h"
+#include "../twheel.h"
+#include "../twheel_compat.h"
+#include "../twheel_index.h"
 
 /* The contract needs these accesses to words that users change. A load comes after all before. */
 #define twc_load(word)			({ smp_mb(); READ_ONCE(*(word)); })	/* barrier A */
@@ -372,7 +372,7 @@ static inline void twdev_reach(struct twdev_file *f, enum twdev_phase phase)
 {
 	lockdep_assert_held(&f->lock);
 	if (f->phase < phase)
-		/* Pairs with the acquire in twdev_is_over(): see "Waiting" of twheel_events.c. */
+		/* Pairs with the acquire in twdev_is_over(): see "Waiting" of events.c. */
 		smp_store_release(&f->phase, phase);
 }
 
@@ -388,7 +388,7 @@ static inline bool twdev_is_over(const struct twdev_file *f)
 	return smp_load_acquire(&f->phase) == TWDEV_OVER && !READ_ONCE(f->nr_ready);
 }
 
-/* twheel_records.c: below all others */
+/* records.c: below all others */
 int twdev_add_user(struct twdev_file *f, kuid_t uid, work_func_t work);
 void twdev_remove_user(struct twdev_file *f);
 void twdev_user_info(const struct twdev_user *user, struct twheel_info *info);
@@ -411,7 +411,7 @@ void twdev_leave_unprocessed(struct twdev_file *f, struct twdev_record *r, u64 d
 void twdev_init_users(void);
 void twdev_exit_users(void);
 
-/* twheel_cells.c: calls records */
+/* cells.c: calls records */
 u32 twdev_max_cells(const struct twdev_file *f);
 bool twdev_lacks_cell(const struct twdev_file *f, const struct twdev_record *r);
 int twdev_add_cells(struct twdev_file *f, unsigned long page);
@@ -429,19 +429,19 @@ void twdev_stop_record(struct twdev_file *f, struct twdev_record *r);
 u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
 		  u64 *remaining_ns);
 
-/* twheel_ops.c: calls cells and records */
+/* ops.c: calls cells and records */
 long twdev_ioctl_op(struct file *file, unsigned int cmd, unsigned long arg);
 int twdev_ioctl_submit(struct twdev_file *f, struct twheel_submit __user *usubmit);
 int twdev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags);
 int twdev_ioctl_cancel_all(struct twdev_file *f, struct twheel_cancel_all __user *uall);
 
-/* twheel_events.c: calls cells and records */
+/* events.c: calls cells and records */
 void twdev_sink(void *data, struct list_head *expired, unsigned int nr, u64 now_ns);
 ssize_t twdev_read_iter(struct kiocb *iocb, struct iov_iter *to);
 void twdev_work(struct work_struct *work);
 __poll_t twdev_poll(struct file *file, poll_table *wait);
 
-/* twheel_stop.c: calls cells and records */
+/* stop.c: calls cells and records */
 bool twdev_stop_chunk(struct twdev_file *f, u32 chunk);
 int twdev_ioctl_stop(struct twdev_file *f);
 

@@ -22,7 +22,7 @@
 #include <linux/uio.h>
 #include <linux/wait_bit.h>
 
-#include "twheel_dev.h"
+#include "dev.h"
 
 /* Maximum of both limits, per user and in total. */
 #define TWDEV_MAX_TOTAL		BIT(30)

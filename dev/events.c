@@ -60,7 +60,7 @@
 #include <linux/uio.h>
 #include <linux/wait_bit.h>
 
-#include "twheel_dev.h"
+#include "dev.h"
 
 /* A user has 1/SHARE of each CPU's time, and the credit at once. */
 #define TWDEV_SHARE		4

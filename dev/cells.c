@@ -20,7 +20,7 @@
  *
  *	QUEUED		in the wheel for t.expires, or on its way to the sink
  *	PARKED		in no list. The kernel looks at the word in calls only
- *	LATE		the work of the user will look, see "Accounts" of twheel_events.c
+ *	LATE		the work of the user will look, see "Accounts" of events.c
  *	READY		on the event queue
  *	CANCELLED	cancelled on its way to the sink, which frees the record
  *
@@ -97,7 +97,7 @@
  * Memory
  *
  * A table points to pages of cells. It covers the indices of all records that a file can have, see
- * twheel_records.c, but for those with no generations left: a file whose indices are used up makes
+ * records.c, but for those with no generations left: a file whose indices are used up makes
  * no cell, with -EAGAIN. A page is added on a fault or before its first cell is armed, the table
  * with the first page. They are freed at release, which mappings delay by their reference to the
  * file. A page that is pinned for longer has its own reference.
@@ -114,7 +114,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "twheel_dev.h"
+#include "dev.h"
 
 /* A record of a sink's batch on each CPU may be neither live nor free. */
 #define TWDEV_MAX_BATCH		128
