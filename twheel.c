@@ -98,8 +98,8 @@
  *	t->state	twheel_pending() reads it as a hint. twheel_state() reads with
  *			acquire, which pairs with the release in twheel_accept(), the
  *			only write without the lock
- *	server.queue	twheel_should_run(): the queue is filled before wake_up_process(),
- *			whose barrier pairs with the one in set_current_state()
+ *	server.queue	twheel_should_run(): the queue is filled before the barrier of
+ *			wake_up_process() or of a kick, which pairs with set_current_state()
  *	s->turn.task	a task compares it with itself. In a soft interrupt it is the task
  *			that was interrupted, which cannot run meanwhile
  *
@@ -586,10 +586,7 @@ static bool twheel_is_isolated(const struct twheel_shard *s)
 	       !housekeeping_test_cpu(cpu, HK_TYPE_TIMER);
 }
 
-/*
- * Give the shard to its server: there is work to do now. Returns the thread to wake without the
- * lock. A kick that is still on its way will do.
- */
+/* Give the shard to its server: it has work now. Returns the thread to wake without the lock. */
 static struct task_struct *twheel_queue(struct twheel_shard *s)
 {
 	struct twheel_server *server = s->server, *here = raw_cpu_ptr(&twheel_servers);
@@ -598,11 +595,14 @@ static struct task_struct *twheel_queue(struct twheel_shard *s)
 	s->wake = TWHEEL_QUEUED;
 	guard(raw_spinlock)(&server->lock);
 	list_add_tail(&s->queued, &server->queue);
-	if (twheel_is_isolated(s))
+	if (twheel_is_isolated(s)) {
+		/* Pairs with set_current_state() in the thread: a kick still on its way will do. */
+		smp_mb();
 		smp_call_function_single_async(server->cpu, &server->kick);
-	else if (s->mode & HRTIMER_MODE_SOFT && !hrtimer_is_queued(&server->resume))
+	} else if (s->mode & HRTIMER_MODE_SOFT && !hrtimer_is_queued(&server->resume)) {
 		hrtimer_start(&server->resume, ns_to_ktime(here->paid_ns),
 			      HRTIMER_MODE_ABS_PINNED_SOFT);
+	}
 	return server->task;
 }
 
