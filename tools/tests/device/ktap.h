@@ -5,7 +5,8 @@
  * Every test runs in its own process and process group. The first failed check ends it, in
  * whatever thread or function it is. Everything that it leaves open or running ends with
  * it. A test that hangs is killed and counts as failed. Arguments of the program select
- * tests by a part of their name. A program with a main() of its own defines KTAP_NO_MAIN.
+ * tests by a part of their name. A program with a main() of its own defines KTAP_NO_MAIN. If
+ * KTAP_NEEDS is defined, it names a file without which all tests are skipped.
  */
 #ifndef TWHEEL_TESTS_KTAP_H
 #define TWHEEL_TESTS_KTAP_H
@@ -176,6 +177,12 @@ static inline int ktap_main(int argc, char **argv)
 	const size_t nr = __stop_ktap_tests - tests;
 	unsigned int plan = 0, number = 0, failed = 0, skipped = 0;
 
+#ifdef KTAP_NEEDS
+	if (access(KTAP_NEEDS, F_OK)) {
+		printf("KTAP version 1\n1..0 # SKIP there is no %s\n", KTAP_NEEDS);
+		return KTAP_EXIT_SKIP;
+	}
+#endif
 	for (size_t i = 0; i < nr; i++)
 		plan += ktap_selected(tests[i].name, argc, argv);
 	printf("KTAP version 1\n1..%u\n", plan);
