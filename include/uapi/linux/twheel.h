@@ -162,7 +162,7 @@ struct twheel_event {
 /* struct twheel_info, flags */
 #define TWHEEL_INFO_PRIVATE	(1U << 0)	/* no other context uses the wheel */
 #define TWHEEL_INFO_STOPPED	(1U << 1)	/* TWHEEL_IOC_STOP has been called */
-#define TWHEEL_INFO_URING	(1U << 2)	/* TWHEEL_IOC_SUBMIT is a command of io_uring, too */
+#define TWHEEL_INFO_URING	(1U << 2)	/* there is TWHEEL_URING_SUBMIT */
 
 /**
  * struct twheel_info - argument of TWHEEL_IOC_INFO

@@ -27,7 +27,7 @@ for example in $(examples); do
 	verdict=ok
 	name=${example##*/}
 	if [ "$name" = uring ] && twheel info --json | grep -q '"uring":false'; then
-		echo "ok $number example_uring_runs # SKIP io_uring has no commands before Linux 5.19"
+		echo "ok $number example_uring_runs # SKIP io_uring has no commands"
 		continue
 	fi
 	run_example "$example" >/tmp/output 2>&1 </dev/null || verdict="not ok"

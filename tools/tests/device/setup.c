@@ -22,7 +22,7 @@ static void check_default_but_clock(int fd, __u32 clock)
 	struct twheel_info i = info(fd), fresh = info(device_open(O_RDWR));
 
 	CHECK_EQ(i.clock, clock);
-	CHECK_EQ(i.flags, 0);
+	CHECK_EQ(i.flags, fresh.flags);
 	CHECK_EQ(i.tick_ns, fresh.tick_ns);
 	CHECK_EQ(i.slots, fresh.slots);
 	CHECK_EQ(i.levels, fresh.levels);
