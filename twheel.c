@@ -51,8 +51,8 @@
  * A wheel with callbacks has all its turns in the server's thread, which offers the CPU to other
  * tasks between turns. A wheel with a sink begins a pass in the soft interrupt of its hrtimer, but
  * on CLOCK_REALTIME only with high resolution. It goes on there while the budget of that CPU lasts.
- * Then the shard is queued, the thread is woken, and server.resume is set: the first of both takes
- * it off. So a real-time task that never sleeps makes a sink slower, but does not stop it.
+ * Then the shard is queued, the thread woken, and server.resume set: whichever runs first takes it
+ * off the queue. So a real-time task that never sleeps makes a sink slower, but does not stop it.
  *
  * A shard waits, is queued, or is in a turn. While it waits, @timer is set for the tick of the
  * next work (@wake). An earlier arm sets it again. A cancel does not: when it fires, its function

@@ -119,7 +119,12 @@ static unsigned int max_timeouts = 1U << 20;
 
 static int twdev_set_file_limit(const char *val, const struct kernel_param *kp)
 {
-	return param_set_uint_minmax(val, kp, 1, TWC_MAX_TIMEOUTS);
+	unsigned int max;
+	int ret = kstrtouint(val, 0, &max);
+
+	if (ret)
+		return ret;
+	return max && max <= TWC_MAX_TIMEOUTS ? param_set_uint(val, kp) : -EINVAL;
 }
 
 static const struct kernel_param_ops twdev_file_limit_ops = {
@@ -174,7 +179,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	info->refused = f->refused;
 	info->flags = (f->wheel_bytes ? TWHEEL_INFO_PRIVATE : 0) |
 		     (twdev_is_stopped(f) ? TWHEEL_INFO_STOPPED : 0) |
-		     (__is_defined(TWHEEL_HAS_uring_cmd) ? TWHEEL_INFO_URING : 0);
+		     (TWHEEL_HAS_URING ? TWHEEL_INFO_URING : 0);
 	twdev_unlock(f);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
 	twheel_get_params(wheel, &params);

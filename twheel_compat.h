@@ -16,6 +16,7 @@
 #include <linux/smp.h>
 #include <linux/smpboot.h>
 #include <linux/spinlock.h>
+#include <linux/uio.h>
 #include <linux/version.h>
 #ifdef TWHEEL_HAS_io_uring_cmd
 #include <linux/io_uring/cmd.h>
@@ -107,15 +108,35 @@ static inline void twheel_unregister_threads(struct smp_hotplug_thread *threads)
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
 	unsigned int cpu;
 
-	cpus_read_lock();
+	/* The thread of a CPU that came or went meanwhile would be unparked, or parked twice. */
+	cpu_hotplug_disable();
 	for_each_online_cpu(cpu)
 		kthread_park(*per_cpu_ptr(threads->store, cpu));
-	cpus_read_unlock();
-#endif
 	smpboot_unregister_percpu_thread(threads);
+	cpu_hotplug_enable();
+#else
+	smpboot_unregister_percpu_thread(threads);
+#endif
 }
 
-/* Linux 6.5: the command of io_uring is read through the SQE. Before Linux 5.19 there is none. */
+/* Linux 6.0: an iov_iter of one range of user memory. The iovec is longer: @count limits it. */
+#ifndef TWHEEL_HAS_iov_iter_ubuf
+#define iov_iter_ubuf(i, direction, buf, count)					\
+	iov_iter_init(i, direction,						\
+		      &(struct iovec){ .iov_base = (buf), .iov_len = MAX_RW_COUNT }, 1, count)
+#endif
+#ifndef ITER_DEST
+#define ITER_DEST	READ
+#endif
+
+/* Linux 5.19: io_uring has commands. */
+#ifdef TWHEEL_HAS_uring_cmd
+#define TWHEEL_HAS_URING	IS_ENABLED(CONFIG_IO_URING)
+#else
+#define TWHEEL_HAS_URING	0
+#endif
+
+/* Linux 6.5: the command is read through the SQE. */
 #ifdef TWHEEL_HAS_sqe
 #define twheel_uring_data(ioucmd)	((const void *)(ioucmd)->sqe->cmd)
 #else

@@ -64,7 +64,7 @@ static inline void twheel_geometry_init(struct twheel_geometry *g, u64 tick_ns, 
 	g->bits = order_base_2(slots);
 	g->slots = 1U << g->bits;
 	g->levels = 1;
-	/* The last tick follows that of S64_MAX. Its 17 bits or more are two levels or more. */
+	/* The last tick follows that of S64_MAX. It has at least 17 bits: at least two levels. */
 	if (levels != 1)
 		g->levels += DIV_ROUND_UP(fls64(div64_u64(S64_MAX, tick_ns) + 1) - g->bits,
 					  TWHEEL_DIGIT_BITS);

@@ -199,8 +199,11 @@ static void prometheus_users(void)
 	size_t size = 0;
 	ssize_t length;
 
-	if (!file)
+	if (!file) {
+		if (geteuid() == 0)
+			perror("twheel stat: /sys/kernel/debug/twheel_users");
 		return;
+	}
 	/* All at once: the metrics are of one moment. */
 	length = getdelim(&users, &size, '\0', file);
 	fclose(file);

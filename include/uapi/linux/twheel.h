@@ -23,9 +23,8 @@
  * The structures are the same for 32-bit and 64-bit programs, and never change their size: a
  * longer one has a new name and number. Reserved fields must be 0 on input. On output they are
  * 0 today; ignore them, and flags that you do not know. A counter or limit of INFO or STATS that
- * a module does not have is 0. A state or an outcome that is new here only follows a flag or an
- * operation that is new, too. The kernel never uses bit 31 of the flags of INFO and SETUP, which
- * belongs to libraries.
+ * a module does not have is 0. New states and outcomes only come with a new flag or operation. The
+ * kernel never uses bit 31 of the flags of INFO and SETUP, which belongs to libraries.
  */
 #ifndef _UAPI_LINUX_TWHEEL_H
 #define _UAPI_LINUX_TWHEEL_H
@@ -268,7 +267,7 @@ struct twheel_submit {
 };
 
 /**
- * struct twheel_uring_submit - TWHEEL_IOC_SUBMIT as a command of an io_uring
+ * struct twheel_uring_submit - argument of TWHEEL_URING_SUBMIT, the command of an io_uring
  * @ops: address of an array of struct twheel_op, which must stay until the command completes
  * @nr: number of operations in the array, at most INT_MAX
  * @op_size: sizeof(struct twheel_op)

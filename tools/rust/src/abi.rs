@@ -55,7 +55,7 @@ pub const EV_UNPROCESSED: u32 = 1 << 1;
 pub const INFO_PRIVATE: u32 = 1 << 0;
 /// [`Info::flags`]: the context has been stopped.
 pub const INFO_STOPPED: u32 = 1 << 1;
-/// [`Info::flags`]: [`IOC_SUBMIT`] is a command of io_uring, too.
+/// [`Info::flags`]: io_uring has a command for batches, `TWHEEL_URING_SUBMIT`.
 pub const INFO_URING: u32 = 1 << 2;
 
 /// [`Setup::flags`]: use the clock field.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Requests of an io_uring. A read completes at once if there are events, and otherwise
- * waits without a thread. So does SUBMIT as a command.
+ * waits without a thread. SUBMIT as a command does not wait for events.
  */
 #define KTAP_NO_MAIN
 #include "batch.h"
