@@ -55,7 +55,7 @@ pub const EV_UNPROCESSED: u32 = 1 << 1;
 pub const INFO_PRIVATE: u32 = 1 << 0;
 /// [`Info::flags`]: the context has been stopped.
 pub const INFO_STOPPED: u32 = 1 << 1;
-/// [`Info::flags`]: io_uring has a command for batches, `TWHEEL_URING_SUBMIT`.
+/// [`Info::flags`]: io_uring has the command [`URING_SUBMIT`].
 pub const INFO_URING: u32 = 1 << 2;
 
 /// [`Setup::flags`]: use the clock field.
@@ -154,6 +154,16 @@ pub struct Submit {
     pub done: u32,
     pub flags: u32,
     pub op_size: u32,
+}
+
+/// Argument of [`URING_SUBMIT`]: `struct twheel_uring_submit`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UringSubmit {
+    pub ops: u64,
+    pub nr: u32,
+    pub op_size: u16,
+    pub flags: u16,
 }
 
 /// Argument of [`IOC_CANCEL_ALL`]: `struct twheel_cancel_all`.
@@ -281,3 +291,6 @@ pub const IOC_STOP: u32 = ioc(NONE, 0x05, 0);
 pub const IOC_LIST: u32 = ioc(READ_WRITE, 0x06, size_of::<List>());
 /// Get statistics, with [`Stats`].
 pub const IOC_STATS: u32 = ioc(READ, 0x07, size_of::<Stats>());
+
+/// Carry out many operations by a command of an io_uring, with [`UringSubmit`].
+pub const URING_SUBMIT: u32 = ioc(WRITE, 0x80, size_of::<UringSubmit>());

@@ -44,6 +44,7 @@ fn facts() -> Facts {
     record!(facts, Setup, "twheel_setup": tick_ns clock slots levels max_timeouts flags slack_us
         reserved);
     record!(facts, Submit, "twheel_submit": ops nr done flags op_size);
+    record!(facts, UringSubmit, "twheel_uring_submit": ops nr op_size flags);
     record!(facts, CancelAll, "twheel_cancel_all": cookie flags pending withdrawn reserved0
         reserved);
     record!(facts, ListEntry, "twheel_list_entry": id cookie remaining_ns interval_ns repeat
@@ -54,7 +55,7 @@ fn facts() -> Facts {
     numbers!(facts: F_ABS F_FIXED_DELAY F_CELL F_EXACT WITHDRAWN IDLE CELL_FIRED CELL_IDLE EV_LAST
         EV_UNPROCESSED INFO_PRIVATE INFO_STOPPED INFO_URING SETUP_CLOCK CANCEL_COOKIE
         STATE_PENDING STATE_READY STATE_IDLE LATENESS IOC_MAGIC IOC_INFO IOC_SETUP IOC_OP
-        IOC_SUBMIT IOC_CANCEL_ALL IOC_STOP IOC_LIST IOC_STATS);
+        IOC_SUBMIT IOC_CANCEL_ALL IOC_STOP IOC_LIST IOC_STATS URING_SUBMIT);
     facts
         .extend(OPERATIONS.iter().map(|(name, number)| (format!("TWHEEL_{name}"), *number as u64)));
     facts
