@@ -16,6 +16,7 @@ typedef unsigned long long u64;
 
 /* Those of the uapi header. */
 typedef int __s32;
+typedef unsigned short __u16;
 typedef unsigned int __u32;
 typedef long long __s64;
 typedef unsigned long long __u64;
