@@ -62,11 +62,8 @@ static int twdev_stop_file(struct twdev_file *f)
 			return -EINTR;
 	}
 	twheel_flush(f->wheel);
-	scoped_guard(twdev_file, f) {
+	scoped_guard(twdev_file, f)
 		twdev_reach(f, TWDEV_OVER);
-		/* Wake all waiters if no event is unread. */
-		twdev_count_unready(f, 0);
-	}
 	return 0;
 }
 
@@ -80,7 +77,7 @@ int twdev_ioctl_stop(struct twdev_file *f)
 		twdev_reach(f, TWDEV_STOPPED);
 	}
 	ret = twdev_stop_file(f);
-	/* Also after a STOP that was killed: it has made events. */
+	/* Wakes all waiters if no event is unread. A STOP that was killed has made events, too. */
 	twdev_wake(f);
 	return ret;
 }
