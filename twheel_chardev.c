@@ -119,12 +119,15 @@ static unsigned int max_timeouts = 1U << 20;
 
 static int twdev_set_file_limit(const char *val, const struct kernel_param *kp)
 {
-	unsigned int max;
-	int ret = kstrtouint(val, 0, &max);
+	unsigned int limit;
+	int ret = kstrtouint(val, 0, &limit);
 
 	if (ret)
 		return ret;
-	return max && max <= TWC_MAX_TIMEOUTS ? param_set_uint(val, kp) : -EINVAL;
+	if (!limit || limit > TWC_MAX_TIMEOUTS)
+		return -EINVAL;
+	WRITE_ONCE(max_timeouts, limit);
+	return 0;
 }
 
 static const struct kernel_param_ops twdev_file_limit_ops = {
