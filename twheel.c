@@ -200,7 +200,7 @@ struct twheel_level {
 	unsigned long		*map;	/* of the slots that are not empty */
 };
 
-/* Who calls callbacks, the sink, or the function of twheel_stop(). No call is under shard.lock. */
+/* A task that calls callbacks, the sink, or the function of twheel_stop(), without shard.lock. */
 struct twheel_turn {
 	struct task_struct	*task;	/* that calls; NULL: nobody does */
 	struct mutex		*lock;	/* that @task holds meanwhile; NULL: shard.sinking */

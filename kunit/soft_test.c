@@ -150,7 +150,7 @@ static struct test_timeout *create_sink_timeouts(struct kunit *test,
 }
 
 /* Without high-resolution timers, the thread alone fires on CLOCK_REALTIME. */
-static void need_soft_interrupts(struct kunit *test, const struct wheel_kind *kind)
+static void skip_without_soft_interrupts(struct kunit *test, const struct wheel_kind *kind)
 {
 	if (kind->clock == TWHEEL_REALTIME && hrtimer_resolution > 1)
 		kunit_skip(test, "hrtimers have the resolution of the tick");
@@ -241,7 +241,7 @@ static void thread_goes_on_when_the_budget_is_used_up(struct kunit *test)
 	bool thread = false;
 	unsigned int i;
 
-	need_soft_interrupts(test, test->param_value);
+	skip_without_soft_interrupts(test, test->param_value);
 	for (i = 0; i < MAX_ATTEMPTS && !thread; i++) {
 		begin_attempt(soft, LONG_NS);
 		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, NR_BURST));
@@ -281,7 +281,7 @@ static void real_time_task_does_not_stop_a_burst(struct kunit *test)
 	unsigned int i, nr, soft_nr = 0;
 	int ret;
 
-	need_soft_interrupts(test, test->param_value);
+	skip_without_soft_interrupts(test, test->param_value);
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		kunit_skip(test, "soft interrupts run in threads");
 	for (i = 0; i < MAX_ATTEMPTS && soft_nr < BATCHES; i++) {
@@ -339,7 +339,7 @@ static void timeout_needs_one_soft_interrupt(struct kunit *test)
 	struct test_timeout *p = create_sink_timeouts(test, test->param_value, 1);
 	struct soft *soft = test->priv;
 
-	need_soft_interrupts(test, test->param_value);
+	skip_without_soft_interrupts(test, test->param_value);
 	set_race_window(test, p, NULL);
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->t, twheel_now(soft->f.wheel) + 5 * TICK));
 	expect_fired(test, 1);
@@ -530,7 +530,7 @@ static void budget_has_one_clock(struct kunit *test)
 	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[2], 2);
 	struct soft *soft = test->priv;
 
-	need_soft_interrupts(test, &wheel_kinds[2]);
+	skip_without_soft_interrupts(test, &wheel_kinds[2]);
 	soft->other = create_sink_wheel(&soft->sink_log[1], &wheel_kinds[0]);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
 	twheel_timeout_init(soft->other, &p[1].t, NULL);

@@ -181,7 +181,7 @@ static void prometheus_wheel(const struct wheel *wheel)
 	prometheus_levels(wheel, "twheel_wheel_slots", "Slots.", wheel->slots);
 }
 
-/* What each user has of the limits, for root. */
+/* Print what each user has of the limits, for root. */
 static void prometheus_users(void)
 {
 	static const struct {
@@ -223,7 +223,7 @@ static void prometheus_users(void)
 	free(users);
 }
 
-/* How near the limit of all users is, for the group of the device. False: it cannot be read. */
+/* Print how near the limit of all users is, for the group. Returns false if it cannot be read. */
 static bool prometheus_limits(void)
 {
 	static const char *const limits[] = {

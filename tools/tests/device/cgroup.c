@@ -66,7 +66,7 @@ TEST(wheel_of_its_own_is_charged_until_close)
 }
 
 /* A page that is charged could not be mapped. */
-static void need_charged_cells(void)
+static void skip_without_charged_cells(void)
 {
 	struct utsname name;
 
@@ -90,7 +90,7 @@ static void write_cells(int fd)
 
 TEST(cells_are_charged_until_close)
 {
-	need_charged_cells();
+	skip_without_charged_cells();
 	charge_until_close("cells", (struct twheel_setup) { 0 }, write_cells,
 			   MAPPED_BYTES - MIB, 0);
 }
@@ -268,6 +268,6 @@ TEST(task_is_killed_inside_its_group)
 
 TEST(fault_without_memory_kills_inside_the_group)
 {
-	need_charged_cells();
+	skip_without_charged_cells();
 	check_killed(create_group("writing", 4 * MIB), write_cells);
 }

@@ -76,7 +76,7 @@ static inline struct ring ring_open(unsigned int flags)
 	return ring;
 }
 
-static inline void need_commands(int fd)
+static inline void skip_without_commands(int fd)
 {
 	if (!(info(fd).flags & TWHEEL_INFO_URING))
 		ktap_skip("io_uring has no commands before Linux 5.19");

@@ -358,7 +358,7 @@ static struct io_uring_sqe *prepare_command(int fd, const struct twheel_op *ops,
 	struct io_uring_sqe *sqe = ring_prepare(&ring, IORING_OP_URING_CMD, fd, tag);
 	struct twheel_uring_submit *submit = (void *)sqe->cmd;
 
-	need_commands(fd);
+	skip_without_commands(fd);
 	sqe->cmd_op = TWHEEL_URING_SUBMIT;
 	submit->ops = (uintptr_t)ops;
 	submit->nr = nr;
