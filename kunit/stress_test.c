@@ -46,6 +46,7 @@ MODULE_PARM_DESC(seed, "Seed of all decisions (0: random)");
 #define NR_LISTED	128
 #define NR_WORK		16
 #define LIST_LEN	32
+#define LONG_CALL_US	500
 
 /**
  * struct tracked_timeout - a timeout and the ends of its armings
@@ -207,7 +208,7 @@ static void load_sink(void *sink_data, struct list_head *expired, unsigned int n
 
 	/* Some calls use up the budget of soft interrupts, so that the thread goes on. */
 	if (atomic_inc_return(&load->turns[soft]) % 64 == 0 && soft)
-		udelay(500);
+		udelay(LONG_CALL_US);
 	list_for_each_entry_safe(t, next, expired, entry) {
 		struct tracked_timeout *a = to_tracked(t);
 
