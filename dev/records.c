@@ -83,7 +83,8 @@ static int twdev_set_wheel_limit(const char *val, const struct kernel_param *kp)
 
 	if (ret)
 		return ret;
-	if (!limit)
+	/* On the kernel's command line, 0 comes before the memory: twdev_init_users() sets it. */
+	if (!limit && totalram_pages())
 		limit = max(totalram_pages() / 100 << PAGE_SHIFT, SZ_4M);
 	/* twdev_count_up() counts in long. */
 	WRITE_ONCE(max_wheel_bytes, min_t(unsigned long, limit, LONG_MAX));
