@@ -70,6 +70,7 @@
 
 /**
  * struct twdev_gathered - timeouts of successive operations for one call of the engine
+ * @now_ns: the time, read once in a hold of the lock; 0: not read yet
  * @opcode: of the operations
  * @nr: number of timeouts
  * @timeouts: the timeouts
@@ -77,6 +78,7 @@
  * @deadlines: MOD: their deadlines
  */
 struct twdev_gathered {
+	u64			now_ns;
 	u32			opcode;
 	u32			nr;
 	struct twheel_timeout	*timeouts[TWDEV_GROUP];
@@ -96,20 +98,21 @@ static inline bool twdev_is_plain(const struct twdev_file *f, const struct twhee
 	return likely(twc_is_plain(op, f->op_flags, f->slack_us));
 }
 
-/* The time of this hold of the lock, @now_ns, unless 0. The clock is expensive: read it once. */
-static inline u64 twdev_now(const struct twdev_file *f, u64 *now_ns)
+/* The time. The clock is expensive: a group reads it once in a hold of the lock. */
+static inline u64 twdev_now(const struct twdev_file *f, struct twdev_gathered *g)
 {
-	if (!*now_ns)
-		*now_ns = twheel_now(f->wheel);
-	return *now_ns;
+	if (!g)
+		return twheel_now(f->wheel);
+	if (!g->now_ns)
+		g->now_ns = twheel_now(f->wheel);
+	return g->now_ns;
 }
 
 /* Deadline of an ARM or MOD on the wheel's clock. */
 static inline u64 twdev_deadline(const struct twdev_file *f, const struct twheel_op *op,
-				 u64 *now_ns)
+				 struct twdev_gathered *g)
 {
-	return twc_deadline(op, op->flags & TWHEEL_F_ABS ? 0 : twdev_now(f, now_ns),
-			    f->offset_ns);
+	return twc_deadline(op, op->flags & TWHEEL_F_ABS ? 0 : twdev_now(f, g), f->offset_ns);
 }
 
 /* Set all fields that ARM and MOD set, except the deadline. A cell has no interval. */
@@ -195,7 +198,7 @@ static inline void twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
  * are inline, so that the compiler can leave out what such an operation does not need.
  */
 
-static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *op, u64 *now_ns,
+static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *op,
 					struct twdev_gathered *g)
 {
 	bool plain = twdev_is_plain(f, op), cell = !plain && op->flags & TWHEEL_F_CELL;
@@ -220,21 +223,21 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 	r->rearm = false;
 	r->unprocessed = false;
 	if (g && plain) {
-		r->t.expires = twdev_deadline(f, op, now_ns);
+		r->t.expires = twdev_deadline(f, op, g);
 		g->timeouts[g->nr++] = &r->t;
 		return 0;
 	}
 	twdev_flush(f, g);
 	if (cell)
-		twdev_arm_cell(f, r, op, twdev_now(f, now_ns));
+		twdev_arm_cell(f, r, op, twdev_now(f, g));
 	else
-		twdev_arm_record(f, r, twdev_deadline(f, op, now_ns));
+		twdev_arm_record(f, r, twdev_deadline(f, op, g));
 	return 0;
 }
 
 /* A MOD that is not gathered. @r: NULL if the id is unknown */
 static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *r,
-				     const struct twheel_op *op, u64 *now_ns)
+				     const struct twheel_op *op, struct twdev_gathered *g)
 {
 	int ret = twdev_check(f, op);
 	u64 expires_ns;
@@ -245,8 +248,8 @@ static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *
 	f->counts.moved++;
 	twdev_fill(f, r, op, false);
 	if (twdev_is_cell(r))
-		return twdev_mod_cell(f, r, op, twdev_now(f, now_ns));
-	expires_ns = twdev_deadline(f, op, now_ns);
+		return twdev_mod_cell(f, r, op, twdev_now(f, g));
+	expires_ns = twdev_deadline(f, op, g);
 	if (r->state == TWDEV_READY) {
 		twdev_unready(f, r);
 		twdev_arm_record(f, r, expires_ns);
@@ -255,7 +258,7 @@ static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *
 	return twdev_move_record(r, expires_ns);
 }
 
-static __always_inline int twdev_mod_op(struct twdev_file *f, struct twheel_op *op, u64 *now_ns,
+static __always_inline int twdev_mod_op(struct twdev_file *f, struct twheel_op *op,
 					struct twdev_gathered *g)
 {
 	struct twdev_record *r = twdev_find(f, op->id);
@@ -264,13 +267,13 @@ static __always_inline int twdev_mod_op(struct twdev_file *f, struct twheel_op *
 			!twdev_is_stopped(f))) {
 		f->counts.moved++;
 		twdev_fill(f, r, op, true);
-		g->deadlines[g->nr] = twdev_deadline(f, op, now_ns);
+		g->deadlines[g->nr] = twdev_deadline(f, op, g);
 		g->ops[g->nr] = op;
 		g->timeouts[g->nr++] = &r->t;
 		return 0;
 	}
 	twdev_flush(f, g);
-	return twdev_mod_record(f, r, op, now_ns);
+	return twdev_mod_record(f, r, op, g);
 }
 
 /* End a live record in any state. Returns the outcome. */
@@ -295,10 +298,11 @@ static noinline int twdev_cancel_record(struct twdev_file *f, struct twdev_recor
 static __always_inline int twdev_cancel_op(struct twdev_file *f, struct twheel_op *op,
 					   struct twdev_gathered *g)
 {
-	struct twdev_record *r = twdev_find(f, op->id);
+	struct twdev_record *r;
 
 	if (unlikely(twc_check_id_alone(op)))
 		return -EINVAL;
+	r = twdev_find(f, op->id);
 	if (unlikely(!r))
 		return -ENOENT;
 	if (unlikely(r->state != TWDEV_ARMED || (!g && !twheel_cancel(&r->t))))
@@ -334,21 +338,21 @@ static noinline int twdev_kick_op(struct twdev_file *f, struct twheel_op *op, u6
 }
 
 /* Returns the result. -ENOMEM: a page is missing, and nothing was done. See "Missing pages". */
-static __always_inline int twdev_do_op(struct twdev_file *f, struct twheel_op *op, u64 *now_ns,
+static __always_inline int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
 				       struct twdev_gathered *g)
 {
 	lockdep_assert_held(&f->lock);
 	switch (op->opcode) {
 	case TWHEEL_OP_ARM:
-		return twdev_arm_op(f, op, now_ns, g);
+		return twdev_arm_op(f, op, g);
 	case TWHEEL_OP_MOD:
-		return twdev_mod_op(f, op, now_ns, g);
+		return twdev_mod_op(f, op, g);
 	case TWHEEL_OP_CANCEL:
 		return twdev_cancel_op(f, op, g);
 	case TWHEEL_OP_GET:
-		return twdev_get_op(f, op, twdev_now(f, now_ns));
+		return twdev_get_op(f, op, twdev_now(f, g));
 	case TWHEEL_OP_KICK:
-		return twdev_kick_op(f, op, twdev_now(f, now_ns));
+		return twdev_kick_op(f, op, twdev_now(f, g));
 	default:
 		return -EINVAL;
 	}
@@ -385,13 +389,11 @@ static int twdev_provide(struct twdev_file *f, const struct twheel_op *op)
 
 static __always_inline int twdev_carry_out_one(struct twdev_file *f, struct twheel_op *op)
 {
-	u64 now_ns;
 	int ret;
 
 	for (;;) {
-		now_ns = 0;
 		twdev_lock(f);
-		ret = twdev_do_op(f, op, &now_ns, NULL);
+		ret = twdev_do_op(f, op, NULL);
 		twdev_unlock(f);
 		if (likely(ret != -ENOMEM))
 			return ret;
@@ -470,12 +472,11 @@ static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twhe
 {
 	struct twdev_gathered g twheel_uninitialized;
 	const struct twheel_op *end = op + nr;
-	u64 now_ns;
 	int ret;
 
 	g.nr = 0;
 	while (op < end) {
-		now_ns = 0;
+		g.now_ns = 0;
 		twdev_lock(f);
 		g.opcode = op->opcode;
 		do {
@@ -483,7 +484,7 @@ static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twhe
 				twdev_flush(f, &g);
 				g.opcode = op->opcode;
 			}
-			ret = twdev_do_op(f, op, &now_ns, &g);
+			ret = twdev_do_op(f, op, &g);
 			if (unlikely(ret == -ENOMEM))
 				break;
 			op->result = ret;
