@@ -43,6 +43,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <iterator>
 #include <optional>
@@ -120,7 +121,11 @@ template <class F> auto throwing(const char *what, F f)
 inline std::string advice(const char *path, int error)
 {
 	const bool missing = error == ENOENT || error == ENODEV || error == ENXIO;
+	const char *const given = std::getenv("TWHEEL_BACKEND");
+	const std::string backend = given ? given : "";
 
+	if (error == EINVAL && !path && !backend.empty() && backend != "kernel" && backend != "process")
+		return "TWHEEL_BACKEND is neither 'kernel' nor 'process'";
 	return std::string(path ? path : TWHEEL_DEVICE) +
 	       (missing ? " ('modprobe twheel_dev' loads the module)" :
 		error == EACCES ? " (root and the group twheel have access)" : "");

@@ -316,7 +316,7 @@ TEST(error_is_a_system_error_that_names_what_failed)
 	CHECK(says("/dev/twheel: ", [] { twheel::context context(nullptr, 0x80); }));
 	CHECK(says("twheel_hub_open: ", [] { twheel::hub hub(0x80); }));
 	setenv("TWHEEL_BACKEND", "none", 1);
-	CHECK(says("/dev/twheel: ", [] { twheel::hub hub; }));
+	CHECK(says("TWHEEL_BACKEND is neither", [] { twheel::hub hub; }));
 }
 
 TEST(limit_is_an_error_and_a_reserve_prevents_it)
