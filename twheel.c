@@ -40,7 +40,7 @@
  * on CLOCK_REALTIME are in a timerqueue, by deadline. Its hrtimer is on CLOCK_REALTIME: the kernel
  * re-programs it when the clock is set. A due timeout is compared with the clock once more before
  * it is called. The clock ignores a leap second until its next update, the hrtimer does not. So
- * the target is the tick that the hrtimer has reached, or a second ago if that is later.
+ * the target is the tick that hrtimers have reached for sure: twheel_tick_now().
  *
  *
  * Soft interrupts and threads
@@ -1325,16 +1325,21 @@ static unsigned int twheel_visit(struct twheel_shard *s, unsigned int budget)
 	return budget;
 }
 
-/* The tick that the clock has reached: CLOCK_REALTIME may be a leap second ahead of hrtimers. */
+/*
+ * The last tick that hrtimers have reached for sure. If CLOCK_REALTIME is ahead of them, by a leap
+ * second, it is a second past the tick for which @timer has fired, or that tick's second is over.
+ */
 static u64 twheel_tick_now(const struct twheel_shard *s, u64 now_ns)
 {
-	const struct twheel_geometry *g = &s->geometry;
-	u64 tick = twheel_tick_floor(g, now_ns);
+	u64 reached_ns, end_ns;
 
-	if (likely(!s->realtime))
-		return tick;
-	now_ns -= min_t(u64, now_ns, NSEC_PER_SEC);
-	return min(tick, max(s->reached, twheel_tick_floor(g, now_ns)));
+	if (unlikely(s->realtime)) {
+		reached_ns = twheel_tick_to_ns(&s->geometry, s->reached);
+		end_ns = (div_u64(reached_ns, NSEC_PER_SEC) + 1) * NSEC_PER_SEC;
+		now_ns = now_ns < reached_ns + NSEC_PER_SEC ? min(now_ns, end_ns - 1) :
+							      now_ns - NSEC_PER_SEC;
+	}
+	return twheel_tick_floor(&s->geometry, now_ns);
 }
 
 /* Advance the cursor to the target, or until the budget is used up. Is the pass over then? */

@@ -142,16 +142,23 @@ static const struct wheel_kind wheel_kinds[] = {
 NAMED_PARAM(wheel_kind, wheel_kinds);
 
 /* Make a wheel of @kind and @n timeouts. */
-static struct test_timeout *create_kind_timeouts(struct kunit *test,
-						 const struct wheel_kind *kind, unsigned int n)
+static struct test_timeout *create_tick_timeouts(struct kunit *test,
+						 const struct wheel_kind *kind, u64 tick_ns,
+						 unsigned int n)
 {
 	struct twheel_params params = {
-		.name = "kunit-realtime", .clock = TWHEEL_REALTIME, .tick_ns = TICK,
+		.name = "kunit-realtime", .clock = TWHEEL_REALTIME, .tick_ns = tick_ns,
 		.sink = kind->sink ? realtime_sink : NULL,
 	};
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
 	return create_timeouts_fn(test, n, kind->sink ? NULL : realtime_callback);
+}
+
+static struct test_timeout *create_kind_timeouts(struct kunit *test,
+						 const struct wheel_kind *kind, unsigned int n)
+{
+	return create_tick_timeouts(test, kind, TICK, n);
 }
 
 static struct test_timeout *create_realtime_timeouts(struct kunit *test, unsigned int n)
@@ -227,6 +234,29 @@ static void arm_leaves_the_hrtimer_of_a_queued_shard_alone(struct kunit *test)
 	expect_fired(test, 2);
 	twheel_get_counters(p->f->wheel, &stats);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats.wakeups);
+}
+
+/* A second may begin meanwhile: then there is one more expiry. */
+static void late_hrtimer_does_not_fire_for_each_tick(struct kunit *test)
+{
+	struct test_timeout *p = create_tick_timeouts(test, test->param_value, NSEC_PER_USEC,
+						      NR_TIMEOUTS);
+	struct twheel_counters stats;
+	unsigned long flags;
+	unsigned int i;
+	int ret = 0;
+	u64 now_ns;
+
+	local_irq_save(flags);
+	now_ns = ktime_get_real_ns();
+	for (i = 0; i < NR_TIMEOUTS; i++)
+		ret |= twheel_arm(&p[i].t, now_ns + i * NSEC_PER_USEC);
+	mdelay(2);
+	local_irq_restore(flags);
+	KUNIT_EXPECT_EQ(test, 0, ret);
+	expect_fired(test, NR_TIMEOUTS);
+	twheel_get_counters(p->f->wheel, &stats);
+	KUNIT_EXPECT_LE(test, stats.wakeups, 3ULL);
 }
 
 /* Steps */
@@ -340,6 +370,7 @@ static void slack_has_no_effect_on_realtime(struct kunit *test)
 static struct kunit_case realtime_cases[] = {
 	KUNIT_CASE_PARAM(earliest_timeout_programs_the_hrtimer, wheel_kind_gen_params),
 	KUNIT_CASE(arm_leaves_the_hrtimer_of_a_queued_shard_alone),
+	KUNIT_CASE_PARAM(late_hrtimer_does_not_fire_for_each_tick, wheel_kind_gen_params),
 	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, wheel_kind_gen_params),
 	KUNIT_CASE_PARAM(timeout_for_the_past_armed_between_two_steps_is_not_late,
 			 step_case_gen_params),
