@@ -184,7 +184,7 @@ struct twheel_params {
 
 /**
  * struct twheel_counters - statistics of a wheel
- * @armed: timeouts enqueued by an arm or a mod
+ * @armed: timeouts enqueued by an arm or a mod: @cancelled + @fired + @stopped + @pending
  * @rearmed: the part of @armed that a mod moved while pending
  * @cancelled: timeouts dequeued by a cancel, or by a mod of a pending timeout
  * @fired: timeouts passed to their callback or to the sink
@@ -195,8 +195,6 @@ struct twheel_params {
  * @wakeups: times that an hrtimer of the wheel found something to do
  * @occupied: number of occupied slots by level, summed over all shards
  * @shards: number of shards; each has its own slots
- *
- * While the wheel is idle, armed == cancelled + fired + stopped + pending.
  */
 struct twheel_counters {
 	u64	armed;
