@@ -29,9 +29,9 @@
  *    empty. Until then an arm for the block joins the tail of the highest of these slots.
  *
  * A slot with very many timeouts must not delay others when its block begins. Levels have
- * slots for two blocks of the level above: the current one and the next. A crowded slot,
- * with TWHEEL_BATCH timeouts or more, begins to cascade TWHEEL_LEAD_NS before its block, in
- * turns that have nothing due. Arms for the block still join the slot above.
+ * slots for two blocks of the level above: the current one and the next. A crowded slot, to
+ * which TWHEEL_BATCH timeouts or more were added, begins to cascade TWHEEL_LEAD_NS before its
+ * block, in turns that have nothing due. Arms for the block still join the slot above.
  *
  * With levels = 1, a slot holds timeouts of all rounds. A visit of the slot compares ticks. It
  * sets the timeouts of later rounds aside, in order, until it is complete.
@@ -149,7 +149,7 @@
 /* Most timeouts that are handled in one hold of a shard's lock. */
 #define TWHEEL_BATCH	128
 
-/* Soft interrupts begin no turn after 2^17 ns of work. They pause thrice as long as they worked. */
+/* Soft interrupts begin no turn after 2^17 ns, to end by 2^18. They pause thrice as long. */
 #define TWHEEL_PAUSE_NS		(3U << 17)
 
 /* A turn counts as this long at most: a virtual machine may have been stopped in it. */
@@ -189,7 +189,7 @@ MODULE_PARM_DESC(rt, "run the threads with low real-time (FIFO) priority (N)");
 /* The timeouts of one block. */
 struct twheel_slot {
 	struct list_head	list;	/* in the order of arming */
-	unsigned long		added;	/* appended since @list was empty: at least its length */
+	unsigned long		added;	/* to @list since it was empty: at least its length */
 };
 
 /* A level of a shard; constant. */
@@ -240,7 +240,7 @@ struct twheel_shard {
 	struct hrtimer		timer;		/* on the wheel's clock, for @wake */
 	struct twheel_server	*server;	/* serves this shard */
 	struct list_head	queued;		/* link in server.queue; under server.lock */
-	struct list_head	entry;		/* link in twheel.all; constant */
+	struct list_head	entry;		/* link in twheel.shard_list; constant */
 	u8			level_of[BITS_PER_TYPE(u64)];	/* of each bit's digit; constant */
 	struct twheel_level	level[TWHEEL_LEVELS];
 	struct twheel_slot	slots[];	/* of all levels */
@@ -262,7 +262,7 @@ struct twheel_server {
 struct twheel {
 	struct twheel_geometry	geometry;	/* ticks, slots, levels; constant */
 	struct twheel_params	params;		/* in effect; constant */
-	struct list_head	all;		/* all shards, each once; constant */
+	struct list_head	shard_list;	/* each shard once; constant */
 	atomic64_t		manual_ns;	/* time of a MANUAL wheel */
 	struct mutex		ending;		/* one twheel_stop() at a time */
 	struct mutex		advance;	/* one twheel_advance() at a time */
@@ -270,7 +270,7 @@ struct twheel {
 	struct list_head	entry;		/* link in twheel_wheels; under twheel_mutex */
 	struct dentry		*dentry;	/* file in debugfs */
 	char			name[TWHEEL_NAME_LEN];
-	struct twheel_shard	*shards[];	/* by CPU; constant */
+	struct twheel_shard	*shards[];	/* by CPU: isolated CPUs share one; constant */
 };
 
 /* Its tracepoints look into a shard. */
@@ -410,7 +410,7 @@ static __always_inline u64 twheel_link(struct twheel_shard *s, struct twheel_tim
 }
 
 /* Put @t into the tree of a shard on CLOCK_REALTIME. Returns the tick at which it is due. */
-static noinline u64 twheel_link_slow(struct twheel_shard *s, struct twheel_timeout *t)
+static noinline u64 twheel_link_tree(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	u64 tick = max_t(u64, twheel_tick_ceil(&s->geometry, t->expires), TWHEEL_NOW);
 
@@ -421,6 +421,7 @@ static noinline u64 twheel_link_slow(struct twheel_shard *s, struct twheel_timeo
 	return tick;
 }
 
+/* Take @t, which is in no slot, out of the tree, or off the list of due timeouts. */
 static noinline void twheel_unlink_slow(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	if (t->level == TWHEEL_TREE) {
@@ -549,8 +550,8 @@ static void twheel_find_step(const struct twheel_shard *s, struct twheel_step *s
 	}
 }
 
-/* Find the crowded slot that begins to cascade first. Sets @lead_tick to when it does. */
-static void twheel_set_lead(struct twheel_shard *s, struct twheel_step *step)
+/* Find the crowded slot that begins to cascade first. Returns the tick at which it does. */
+static u64 twheel_find_crowded(const struct twheel_shard *s, struct twheel_step *step)
 {
 	u64 block, end, tick;
 	u32 level;
@@ -572,7 +573,7 @@ static void twheel_set_lead(struct twheel_shard *s, struct twheel_step *step)
 				.tick = tick, .slot = twheel_slot_of(l, block), .level = level,
 			};
 	}
-	s->lead_tick = step->tick;
+	return step->tick;
 }
 
 /* Sleeping and waking */
@@ -619,7 +620,7 @@ static noinline void twheel_set_timer(struct twheel_shard *s, u64 wake)
 			      s->mode);
 }
 
-/* The tick at which the shard must wake. No pass is in progress. */
+/* The tick at which the shard must wake next, if no pass is in progress. */
 static u64 twheel_next_wake(struct twheel_shard *s)
 {
 	struct timerqueue_node *first;
@@ -676,7 +677,7 @@ static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_
 	lockdep_assert_held(&s->lock);
 	t->expires = expires_ns;
 	if (unlikely(s->realtime)) {
-		tick = twheel_link_slow(s, t);
+		tick = twheel_link_tree(s, t);
 		trace_twheel_arm(s, t, tick);
 		return tick;
 	}
@@ -986,7 +987,7 @@ EXPORT_SYMBOL_GPL(twheel_arm_list);
 /**
  * twheel_mod_list() - move many timeouts, with one lock hold for many of them
  * @timeouts: initialised timeouts
- * @expires_ns: the new deadline of each, absolute ns on the wheel's clock, at most S64_MAX
+ * @expires_ns: the new deadlines, absolute ns on the wheel's clock, at most S64_MAX (not checked)
  * @nr: how many
  *
  * Each is moved as by twheel_mod(), in this order, but one that is not pending is not
@@ -1117,21 +1118,21 @@ static bool twheel_in_callback(struct twheel *w)
 {
 	struct twheel_shard *s;
 
-	list_for_each_entry(s, &w->all, entry)
+	list_for_each_entry(s, &w->shard_list, entry)
 		if (READ_ONCE(s->turn.task) == current)
 			return true;
 	return false;
 }
 
-/* Wait until the holder of @lock, or if that is NULL, of @soft, has released it. */
-static void twheel_wait(struct mutex *lock, spinlock_t *soft)
+/* Wait for the end of @turn. Lock for a sink in any case: lockdep then sees each wait. */
+static void twheel_wait_turn(struct twheel_shard *s, const struct twheel_turn *turn)
 {
-	if (lock) {
-		mutex_lock(lock);
-		mutex_unlock(lock);
-	} else {
-		spin_lock_bh(soft);
-		spin_unlock_bh(soft);
+	if (turn->task && turn->lock) {
+		mutex_lock(turn->lock);
+		mutex_unlock(turn->lock);
+	} else if (s->wheel->params.sink) {
+		spin_lock_bh(&s->sinking);
+		spin_unlock_bh(&s->sinking);
 	}
 }
 
@@ -1155,7 +1156,7 @@ static bool twheel_cancel_and_wait(struct twheel_timeout *t, u8 flag)
 		raw_spin_unlock_irqrestore(&s->lock, flags);
 		if (!in_turn || self)
 			return cancelled;
-		twheel_wait(turn.lock, &s->sinking);
+		twheel_wait_turn(s, &turn);
 	}
 }
 
@@ -1227,8 +1228,7 @@ EXPORT_SYMBOL_GPL(twheel_cancel_work_sync);
  * twheel_flush() - wait for the batches in flight
  * @w: the wheel
  *
- * On return every callback and every call of the sink that was in progress when
- * this was called has ended.
+ * On return every callback and every call of the sink that was in progress has ended.
  *
  * Context: may sleep. Not from a callback or a sink; from those of @w it is refused with a
  * warning.
@@ -1241,12 +1241,10 @@ void twheel_flush(struct twheel *w)
 	if (WARN_ON_ONCE(twheel_in_callback(w)))
 		return;
 	might_sleep();
-	list_for_each_entry(s, &w->all, entry) {
+	list_for_each_entry(s, &w->shard_list, entry) {
 		scoped_guard(raw_spinlock_irq, &s->lock)
 			turn = s->turn;
-		/* Wait for a sink even if no turn is in progress: lockdep then sees each wait. */
-		if (turn.task || w->params.sink)
-			twheel_wait(turn.task ? turn.lock : NULL, &s->sinking);
+		twheel_wait_turn(s, &turn);
 	}
 }
 EXPORT_SYMBOL_GPL(twheel_flush);
@@ -1343,14 +1341,14 @@ static u64 twheel_tick_now(const struct twheel_shard *s, u64 now_ns)
 }
 
 /* Advance the cursor to the target, or until the budget is used up. Is the pass over then? */
-static bool twheel_collect(struct twheel_shard *s, u64 now, unsigned int *budget)
+static bool twheel_collect(struct twheel_shard *s, u64 tick, unsigned int *budget)
 {
 	bool rounds = s->geometry.levels == 1;
 	struct twheel_step step;
 
 	/* The last pass is over, but for timeouts that its last turn left in the cursor's slot. */
 	if (s->cursor == s->target)
-		s->target = max(s->target, now);
+		s->target = max(s->target, tick);
 	while (*budget) {
 		twheel_find_step(s, &step);
 		if (step.tick > s->target) {
@@ -1375,14 +1373,14 @@ static bool twheel_collect(struct twheel_shard *s, u64 now, unsigned int *budget
 	return false;
 }
 
-/* The same on CLOCK_REALTIME: collect the timeouts up to the tick @now. */
-static bool twheel_collect_tree(struct twheel_shard *s, u64 now, unsigned int *budget)
+/* The same on CLOCK_REALTIME: collect the timeouts up to @tick. */
+static bool twheel_collect_tree(struct twheel_shard *s, u64 tick, unsigned int *budget)
 {
 	struct timerqueue_node *first;
 	struct twheel_timeout *t;
 
 	while ((first = timerqueue_getnext(&s->tree))) {
-		if (twheel_tick_ceil(&s->geometry, first->expires) > now)
+		if (twheel_tick_ceil(&s->geometry, first->expires) > tick)
 			break;
 		if (!*budget)
 			return false;
@@ -1403,7 +1401,7 @@ static bool twheel_put_back(struct twheel_shard *s, struct twheel_timeout *t)
 	list_del(&t->entry);
 	s->nr_due--;
 	twheel_set_state(t, TWHEEL_PENDING);
-	twheel_link_slow(s, t);
+	twheel_link_tree(s, t);
 	return true;
 }
 
@@ -1417,8 +1415,8 @@ static bool twheel_cascade_crowded(struct twheel_shard *s, unsigned int *budget)
 
 	if (likely(s->lead_tick > s->target))
 		return false;
-	twheel_set_lead(s, &step);
-	if (step.tick > s->target)
+	s->lead_tick = twheel_find_crowded(s, &step);
+	if (s->lead_tick > s->target)
 		return false;
 	*budget = twheel_cascade_slot(s, step.slot, step.level, *budget);
 	return true;
@@ -1499,12 +1497,12 @@ static bool twheel_turn(struct twheel_shard *s, struct mutex *lock, u64 now_ns,
 			unsigned int *budget)
 	__must_hold(&s->lock)
 {
-	u64 now = twheel_tick_now(s, now_ns), wake;
+	u64 tick = twheel_tick_now(s, now_ns), wake;
 	bool over;
 
 	lockdep_assert_held(&s->lock);
 	s->wake = TWHEEL_QUEUED;
-	over = s->realtime ? twheel_collect_tree(s, now, budget) : twheel_collect(s, now, budget);
+	over = s->realtime ? twheel_collect_tree(s, tick, budget) : twheel_collect(s, tick, budget);
 	s->turn.lock = lock;
 	WRITE_ONCE(s->turn.task, current);
 	if (s->wheel->params.sink)
@@ -1519,7 +1517,7 @@ static bool twheel_turn(struct twheel_shard *s, struct mutex *lock, u64 now_ns,
 	if (twheel_cascade_crowded(s, budget))
 		return true;
 	wake = twheel_next_wake(s);
-	if (wake <= now)
+	if (wake <= tick)
 		return true;
 	s->wake = wake;
 	return false;
@@ -1547,7 +1545,7 @@ static enum hrtimer_restart twheel_timer_fn(struct hrtimer *timer)
 			break;
 		/* The crowd may have been cancelled. */
 		if (s->lead_tick <= s->wake)
-			twheel_set_lead(s, &crowded);
+			s->lead_tick = twheel_find_crowded(s, &crowded);
 		wake = twheel_next_wake(s);
 		if (wake > s->wake) {
 			twheel_set_timer(s, wake);
@@ -1571,16 +1569,16 @@ static struct task_struct *twheel_soft_turns(struct twheel_shard *s, bool begins
 {
 	bool monotonic = s->wheel->params.clock == TWHEEL_MONOTONIC, more;
 	struct twheel_server *here = raw_cpu_ptr(&twheel_servers);
-	u64 now_ns = ktime_get_ns(), end_ns, used_ns, switches;
+	u64 now_ns = ktime_get_ns(), end_ns, used_ns, nivcsw;
 	unsigned int budget;
 
 	while (here->paid_ns < now_ns + TWHEEL_PAUSE_NS && !twheel_is_isolated(s)) {
 		budget = TWHEEL_BATCH;
-		switches = current->nivcsw;
+		nivcsw = current->nivcsw;
 		more = twheel_turn(s, NULL, monotonic ? now_ns : twheel_clock_ns(s->wheel),
 				   &budget);
 		end_ns = ktime_get_ns();
-		used_ns = min_t(u64, __twheel_used_ns(now_ns, end_ns, switches),
+		used_ns = min_t(u64, __twheel_used_ns(now_ns, end_ns, nivcsw),
 				TWHEEL_LONG_TURN_NS);
 		here->paid_ns = max(here->paid_ns, end_ns - used_ns) + 4 * used_ns;
 		if (begins && (more || budget < TWHEEL_BATCH))
@@ -1741,14 +1739,12 @@ static struct smp_hotplug_thread twheel_thread = {
  */
 static struct twheel_server *twheel_pick_server(unsigned int cpu)
 {
-	unsigned int by = cpu;
-
 	lockdep_assert_held(&twheel_mutex);
 	if (!cpumask_test_cpu(cpu, &twheel_serving))
-		by = cpumask_any_and(&twheel_serving, housekeeping_cpumask(HK_TYPE_TIMER));
-	if (by >= nr_cpu_ids)
-		by = cpumask_any(&twheel_serving);
-	return &per_cpu(twheel_servers, by);
+		cpu = cpumask_any_and(&twheel_serving, housekeeping_cpumask(HK_TYPE_TIMER));
+	if (cpu >= nr_cpu_ids)
+		cpu = cpumask_any(&twheel_serving);
+	return &per_cpu(twheel_servers, cpu);
 }
 
 /* Move the shard to another server. If the shard is queued, queue it there. */
@@ -1779,7 +1775,7 @@ static int twheel_set_serving(unsigned int cpu, bool serving)
 	WRITE_ONCE(per_cpu(twheel_servers, cpu).task, per_cpu(twheel_threads, cpu));
 	assign_bit(cpu, cpumask_bits(&twheel_serving), serving);
 	list_for_each_entry(w, &twheel_wheels, entry)
-		list_for_each_entry(s, &w->all, entry)
+		list_for_each_entry(s, &w->shard_list, entry)
 			twheel_move_shard(s, twheel_pick_server(s->cpu));
 	return 0;
 }
@@ -1834,7 +1830,7 @@ int twheel_advance(struct twheel *w, u64 now_ns)
 	guard(mutex)(&w->advance);
 	twheel_window(w, TWHEEL_AT_ADVANCE);
 	atomic64_set(&w->manual_ns, now_ns);
-	list_for_each_entry(s, &w->all, entry)
+	list_for_each_entry(s, &w->shard_list, entry)
 		while (twheel_task_turn(s, &w->advance))
 			cond_resched();
 	return 0;
@@ -1851,9 +1847,9 @@ u64 twheel_remaining_ns(struct twheel_timeout *t)
 {
 	CLASS(twheel_home, home)(t);
 	u64 expires = twheel_state(t) == TWHEEL_PENDING ? t->expires : 0;
-	u64 now = twheel_clock_ns(home.s->wheel);
+	u64 now_ns = twheel_clock_ns(home.s->wheel);
 
-	return expires > now ? expires - now : 0;
+	return expires > now_ns ? expires - now_ns : 0;
 }
 EXPORT_SYMBOL_GPL(twheel_remaining_ns);
 
@@ -1869,7 +1865,7 @@ u64 twheel_next_expiry(struct twheel *w)
 	struct twheel_shard *s;
 	struct twheel_step step;
 
-	list_for_each_entry(s, &w->all, entry) {
+	list_for_each_entry(s, &w->shard_list, entry) {
 		guard(raw_spinlock_irqsave)(&s->lock);
 		if (!list_empty(&s->due))
 			return 0;
@@ -1894,7 +1890,7 @@ void twheel_get_counters(struct twheel *w, struct twheel_counters *counters)
 	unsigned int i;
 
 	memset(counters, 0, sizeof(*counters));
-	list_for_each_entry(s, &w->all, entry) {
+	list_for_each_entry(s, &w->shard_list, entry) {
 		guard(raw_spinlock_irqsave)(&s->lock);
 		counters->rearmed += s->count.rearmed;
 		counters->cancelled += s->count.cancelled + s->count.rearmed;
@@ -1991,14 +1987,14 @@ static void twheel_init_shard(struct twheel_shard *s, struct twheel *w, unsigned
 	s->lead_tick = TWHEEL_NEVER;
 	hrtimer_setup(&s->timer, s->mode & HRTIMER_MODE_SOFT ? twheel_soft_timer_fn :
 		      twheel_timer_fn, twheel_clocks[w->params.clock].id, s->mode);
-	list_add_tail(&s->entry, &w->all);
+	list_add_tail(&s->entry, &w->shard_list);
 }
 
 static void twheel_free(struct twheel *w)
 {
 	struct twheel_shard *s, *next;
 
-	list_for_each_entry_safe(s, next, &w->all, entry)
+	list_for_each_entry_safe(s, next, &w->shard_list, entry)
 		kvfree(s);
 	lockdep_unregister_key(&w->key);
 	kfree(w);
@@ -2064,7 +2060,7 @@ struct twheel *twheel_create(const struct twheel_params *params)
 	w->params.slots = w->geometry.slots;
 	w->params.levels = w->geometry.levels;
 	w->params.memory = size;
-	INIT_LIST_HEAD(&w->all);
+	INIT_LIST_HEAD(&w->shard_list);
 	lockdep_register_key(&w->key);
 	__mutex_init(&w->ending, "twheel.ending", &w->key);
 	mutex_init(&w->advance);
@@ -2074,7 +2070,7 @@ struct twheel *twheel_create(const struct twheel_params *params)
 	}
 
 	scoped_guard(mutex, &twheel_mutex) {
-		list_for_each_entry(s, &w->all, entry)
+		list_for_each_entry(s, &w->shard_list, entry)
 			s->server = twheel_pick_server(s->cpu);
 		list_add_tail(&w->entry, &twheel_wheels);
 		if (!w->params.account)
@@ -2166,6 +2162,7 @@ static bool twheel_hand_back(struct twheel_shard *s,
 void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel_timeout *t),
 		 void *data)
 {
+	struct twheel_server *server;
 	struct twheel_shard *s;
 	unsigned int cpu;
 
@@ -2173,7 +2170,7 @@ void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel
 		return;
 	guard(mutex)(&w->ending);
 	/* All shards first: @unprocessed could arm a timeout in one that is not stopped yet. */
-	list_for_each_entry(s, &w->all, entry) {
+	list_for_each_entry(s, &w->shard_list, entry) {
 		guard(raw_spinlock_irq)(&s->lock);
 		s->stopped = true;
 		s->wake = TWHEEL_NEVER;
@@ -2181,15 +2178,19 @@ void twheel_stop(struct twheel *w, void (*unprocessed)(void *data, struct twheel
 		guard(raw_spinlock)(&s->server->lock);
 		list_del_init(&s->queued);
 	}
-	list_for_each_entry(s, &w->all, entry)
+	list_for_each_entry(s, &w->shard_list, entry)
 		hrtimer_cancel(&s->timer);
-	twheel_wait(&w->advance, NULL);
+	mutex_lock(&w->advance);
+	mutex_unlock(&w->advance);
 	/* A server may have taken a shard off its queue and not have begun the turn yet. */
 	for_each_possible_cpu(cpu) {
-		twheel_wait(&per_cpu(twheel_servers, cpu).busy, NULL);
-		twheel_wait(NULL, &per_cpu(twheel_servers, cpu).resuming);
+		server = &per_cpu(twheel_servers, cpu);
+		mutex_lock(&server->busy);
+		mutex_unlock(&server->busy);
+		spin_lock_bh(&server->resuming);
+		spin_unlock_bh(&server->resuming);
 	}
-	list_for_each_entry(s, &w->all, entry)
+	list_for_each_entry(s, &w->shard_list, entry)
 		while (twheel_hand_back(s, unprocessed, data))
 			cond_resched();
 }

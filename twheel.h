@@ -16,8 +16,8 @@
  *	twheel_timeout_init(w, &c->idle, conn_idle);
  *	twheel_arm_after(&c->idle, 30 * NSEC_PER_SEC);
  *
- * All times are nanoseconds in a u64, at most S64_MAX. A larger value is -EINVAL.
- * Deadlines are rounded up to a tick of the wheel, so no timeout fires early.
+ * All times are nanoseconds in a u64, at most S64_MAX. A larger value is -EINVAL, but lists do
+ * not check it. Deadlines are rounded up to a tick of the wheel, so no timeout fires early.
  *
  * Unless documented otherwise, functions may be called from any context but NMI, on
  * PREEMPT_RT too: from a callback, with interrupts on or off, with a scheduler lock held.
@@ -28,9 +28,7 @@
  * own end is refused with a warning.
  *
  * Do not free a timeout that is pending or whose callback may still use it: call
- * twheel_shutdown() first. A callback may free its own timeout. Memory may be
- * reused: twheel_timeout_init() makes a new timeout there, even while the callback
- * of the old one still runs.
+ * twheel_shutdown() first. A callback may free its own timeout.
  */
 #ifndef _TWHEEL_H
 #define _TWHEEL_H
@@ -50,7 +48,6 @@
 
 struct twheel;
 struct twheel_shard;
-struct twheel_timeout;
 
 /**
  * enum twheel_clock - the clock that a wheel follows
@@ -325,12 +322,12 @@ static inline void twheel_accept(struct twheel_timeout *t)
 }
 
 /*
- * For the engine and its device: the time that the caller used since @start_ns, when its nivcsw was
- * @switches. If it was preempted meanwhile, on PREEMPT_RT, at most 32 us count.
+ * For the engine and its device: the time from @start_ns to @end_ns that current used. @nivcsw: its
+ * count of preemptions at @start_ns. If there was one since, on PREEMPT_RT, at most 32 us count.
  */
-static inline u64 __twheel_used_ns(u64 start_ns, u64 end_ns, unsigned long switches)
+static inline u64 __twheel_used_ns(u64 start_ns, u64 end_ns, unsigned long nivcsw)
 {
-	if (IS_ENABLED(CONFIG_PREEMPT_RT) && current->nivcsw != switches)
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) && current->nivcsw != nivcsw)
 		return min_t(u64, end_ns - start_ns, 32 * NSEC_PER_USEC);
 	return end_ns - start_ns;
 }

@@ -164,7 +164,7 @@ static u64 twdev_sink_file(struct list_head *batch, u64 now_ns, u64 start_ns)
 	struct twdev_file *f = twdev_file_of(twdev_record_of(batch->next));
 	u64 *paid_ns = &f->user->paid_ns[raw_smp_processor_id() % TWDEV_ACCOUNTS];
 	bool overdrawn = READ_ONCE(*paid_ns) > start_ns, late, wake;
-	unsigned long switches = current->nivcsw;
+	unsigned long nivcsw = current->nivcsw;
 	u64 end_ns;
 
 	if (!spin_trylock(&f->lock)) {
@@ -182,7 +182,7 @@ static u64 twdev_sink_file(struct list_head *batch, u64 now_ns, u64 start_ns)
 	else if (wake)
 		twdev_wake(f);
 	end_ns = ktime_get_mono_fast_ns();
-	twdev_charge(paid_ns, end_ns - __twheel_used_ns(start_ns, end_ns, switches), end_ns);
+	twdev_charge(paid_ns, end_ns - __twheel_used_ns(start_ns, end_ns, nivcsw), end_ns);
 	return end_ns;
 }
 

@@ -166,7 +166,7 @@ int twheel_audit(struct twheel *w)
 	const char *fault = NULL;
 	struct twheel_shard *s;
 
-	list_for_each_entry(s, &w->all, entry) {
+	list_for_each_entry(s, &w->shard_list, entry) {
 		scoped_guard(raw_spinlock_irqsave, &s->lock)
 			fault = twheel_audit_shard(s);
 		if (!fault)
