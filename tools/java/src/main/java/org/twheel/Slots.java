@@ -2,11 +2,11 @@
 package org.twheel;
 
 import java.nio.ByteBuffer;
-import java.util.Arrays;
+import java.util.*;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.*;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.ToIntFunction;
@@ -29,15 +29,20 @@ import java.util.function.ToIntFunction;
  *
  * <p>A slot keeps to the stripe that made it. Threads use different stripes, so that they
  * seldom write to the same cache line. Slots are made in groups, of whole cache lines except
- * near a limit. Half of the slots of a stripe and its part of SPARE may be free: put() ends the
- * cells of others. So a burst that has passed leaves no more live timeouts. The module counts
- * their memory, by the page, against the limit of the user until close().
+ * near a limit. The next burst needs the slots of the last one. So while more than SPARE are free,
+ * one of them is armed, for the loop to look at the stripes now and then: it ends the cells of
+ * slots that were free all the time since the last look, SWEEP of a stripe at most. The module
+ * counts their memory, by the page, against the limit of the user until close().
  */
 class Slots<E> implements AutoCloseable {
 	/** Slots that a stripe makes at a time. */
 	private static final int GROUP = 64;
-	/** Free slots of all stripes that may be there besides half of the slots: few for any limit. */
-	private static final int SPARE = 16_384;
+	/** Free slots of all stripes that stay in any case: few for any limit. */
+	static final int SPARE = 16_384;
+	/** Slots of a stripe that end at a time. */
+	static final int SWEEP = 4096;
+	/** Time between looks. */
+	static final long SWEEP_NS = 10_000_000_000L;
 	/** Events that one read takes at most. */
 	private static final int EVENTS = 1024;
 	/** Duration of a wait in join(). */
@@ -86,8 +91,8 @@ class Slots<E> implements AutoCloseable {
 		private Slot<E> first;
 		/** Number of free slots. */
 		private int free;
-		/** Number of all slots. */
-		private int made;
+		/** The lowest number of free slots since the last look. */
+		private int least;
 
 		private Stripe(int spare) {
 			this.spare = spare;
@@ -98,26 +103,25 @@ class Slots<E> implements AutoCloseable {
 			if (slot == null)
 				return null;
 			first = slot.next;
-			free--;
+			least = Math.min(least, --free);
 			return slot;
 		}
 
-		private synchronized void put(Slot<E> slot) {
+		/** Returns whether too many are free. */
+		private synchronized boolean put(Slot<E> slot) {
 			slot.next = first;
 			first = slot;
-			free++;
+			return ++free > spare;
 		}
 
-		private synchronized void add(int number) {
-			made += number;
-		}
-
-		/** Takes a slot for good, if too many are free. */
-		private synchronized Slot<E> takeSurplus() {
-			if (free <= made / 2 + spare)
-				return null;
-			made--;
-			return take();
+		/** Takes slots that nobody has needed, for good. The last look ends with it. */
+		private synchronized List<Slot<E>> takeUnused() {
+			int number = Math.max(Math.min(least - spare, SWEEP), 0);
+			List<Slot<E>> unused = new ArrayList<>(number);
+			while (unused.size() < number)
+				unused.add(take());
+			least = free;
+			return unused;
 		}
 	}
 
@@ -130,6 +134,11 @@ class Slots<E> implements AutoCloseable {
 	private long floor;
 	/** The number of the next arming. */
 	private final AtomicLong numbers = new AtomicLong();
+	/** Whether a look is to come. */
+	private final AtomicBoolean sweeps = new AtomicBoolean();
+	/** Armed for the next look, and its deadline. Ordered as an entry is. */
+	private Slot<E> sweeper;
+	private long sweepNs;
 
 	Slots(Context context) {
 		this(context, Integer.highestOneBit(2 * Runtime.getRuntime().availableProcessors() - 1));
@@ -244,14 +253,14 @@ class Slots<E> implements AutoCloseable {
 	}
 
 	/** A thread of the package, which keeps neither the program nor a class loader alive. */
-	private static Thread daemon(Runnable run) {
+	static Thread daemon(Runnable run) {
 		Thread thread = new Thread(null, run, "twheel", 0, false);
 		thread.setDaemon(true);
 		thread.setContextClassLoader(null);
 		return thread;
 	}
 
-	private static boolean isVirtual(Thread thread) {
+	static boolean isVirtual(Thread thread) {
 		try {
 			return (boolean) Thread.class.getMethod("isVirtual").invoke(thread);
 		} catch (ReflectiveOperationException e) {
@@ -276,24 +285,18 @@ class Slots<E> implements AutoCloseable {
 		Events events = new Events(EVENTS);
 		Slot<E>[] ended = new Slot[EVENTS];
 		while (read.applyAsInt(events) > 0) {
-			int number = 0;
-			for (int i = 0; i < events.size(); i++)
-				if ((ended[number] = slotOf(events, i)) != null)
-					number++;
+			int number = events.size();
+			for (int i = 0; i < number; i++)
+				ended[i] = slotOf(events, i);
 			sort(ended, number);
 			for (int i = 0; i < number; i++)
 				end(ended[i], receiver);
 		}
 	}
 
-	/**
-	 * Null if the slot was kept, and its cell has ended since the event was read. The index may
-	 * have a new cell and slot then.
-	 */
+	/** It is there: cells end in this thread, and unread events of theirs are withdrawn. */
 	private Slot<E> slotOf(Events events, int index) {
 		Slot<E> slot = all[(int) events.id(index)];
-		if (slot == null || slot.id() != events.id(index))
-			return null;
 		slot.floor = events.deadlineNs(index);
 		slot.unprocessed = events.isUnprocessed(index);
 		return slot;
@@ -320,6 +323,10 @@ class Slots<E> implements AutoCloseable {
 	private void end(Slot<E> slot, Receiver<E> receiver) {
 		E entry = slot.entry;
 		boolean unprocessed = slot.unprocessed;
+		if (slot == sweeper && slot.floor == sweepNs) {
+			sweep(slot, unprocessed);
+			return;
+		}
 		if (!slot.kept)
 			put(slot);
 		receiver.ended(entry, unprocessed);
@@ -371,10 +378,6 @@ class Slots<E> implements AutoCloseable {
 		return context.newCells(batch);
 	}
 
-	void endCell(long id) {
-		context.cancel(id);
-	}
-
 	long nanoTime() {
 		return context.nanoTime();
 	}
@@ -396,20 +399,56 @@ class Slots<E> implements AutoCloseable {
 	/** Puts back a slot that was taken or kept, and that is not armed. */
 	void put(Slot<E> slot) {
 		slot.entry = null;
-		slot.home.put(slot);
-		Slot<E> surplus;
-		while ((surplus = slot.home.takeSurplus()) != null)
-			end(surplus);
+		if (slot.home.put(slot) && !sweeps.get() && sweeps.compareAndSet(false, true))
+			armSweeper(null);
 	}
 
-	/** Ends the cell of a free slot. Forgets the slot first: its index may be used again then. */
-	private void end(Slot<E> slot) {
+	/** If the context is closed or stopped, all cells have ended, and no look is to come. */
+	private void armSweeper(Slot<E> last) {
+		try {
+			Slot<E> slot = last != null ? last : take();
+			sweepNs = deadline(slot, nanoTime() + SWEEP_NS);
+			sweeper = slot;
+			arm(slot, sweepNs, null, true);
+		} catch (IllegalStateException | TwheelException e) {
+			sweeper = null;
+		}
+	}
+
+	private void sweep(Slot<E> slot, boolean isStopped) {
+		boolean isMore = false;
+		try {
+			for (int i = 0; i < stripes.length && !isStopped; i++) {
+				Stripe<E> stripe = stripes[i];
+				List<Slot<E>> unused = stripe.takeUnused();
+				isMore |= stripe.least > stripe.spare;
+				if (!unused.isEmpty())
+					end(unused);
+			}
+		} catch (OutOfMemoryError e) {
+			// The loop goes on, and so do the slots.
+		}
+		if (isMore) {
+			armSweeper(slot);
+			return;
+		}
+		sweeper = null;
+		slot.home.put(slot);
+		sweeps.set(isStopped);
+	}
+
+	/** Ends the cells of free slots. Forgets the slots first: an index may be used again then. */
+	private void end(List<Slot<E>> unused) {
+		Batch batch = new Batch(unused.size());
 		synchronized (this) {
-			floor = Math.max(floor, slot.floor);
-			all[(int) slot.id()] = null;
+			for (Slot<E> slot : unused) {
+				floor = Math.max(floor, slot.floor);
+				all[(int) slot.id()] = null;
+				batch.cancel(slot.id());
+			}
 		}
 		try {
-			endCell(slot.id());
+			context.submit(batch);
 		} catch (IllegalStateException e) {
 			// The context is closed, and all cells have ended.
 		}
@@ -425,7 +464,6 @@ class Slots<E> implements AutoCloseable {
 			slots[(int) id] = new Slot<>(this, stripe, id);
 		}
 		all = slots;
-		stripe.add(ids.length);
 		for (int i = 1; i < ids.length; i++)
 			stripe.put(slots[(int) ids[i]]);
 		return slots[(int) ids[0]];

@@ -150,17 +150,6 @@ class CellTest {
 	}
 
 	@Test
-	void slots_of_a_burst_are_given_back() {
-		Slots<String> slots = new Slots<>(context, 1);
-		List<Slots.Slot<String>> burst = new ArrayList<>();
-		for (int i = 0; i < 40_000; i++)
-			burst.add(slots.take());
-		assertTrue(context.info().live() >= 40_000);
-		burst.forEach(slots::put);
-		assertEquals(32_768, context.info().live());
-	}
-
-	@Test
 	void slots_reach_the_limit_exactly() {
 		for (int limit : new int[] { 1, 50, 64, 100 }) {
 			try (Slots<String> slots = new Slots<>(Context.open(new Settings(0, 0, limit)))) {
