@@ -8,7 +8,8 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * The tasks of an executor that wait. The due ones are in order: a thread takes the first one.
  * The others are in the wheel. They count as elements, so that the threads stay for them after a
- * shutdown. The iterator has them, too, and remove() finds them.
+ * shutdown. The iterator has them, too, and remove() finds them. A task counts once from its
+ * submission until a thread takes it.
  *
  * <p>Cancelled tasks must not pile up while all threads are busy. So the due tasks are in a
  * tree: removal takes logarithmic time.
@@ -31,6 +32,15 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		due.add(task);
 		permits.release();
 		return true;
+	}
+
+	/** As offer(), for a task that counts as armed. */
+	void arrive(Runnable task) {
+		synchronized (armed) {
+			due.add(task);
+			armed.decrementAndGet();
+		}
+		permits.release();
 	}
 
 	@Override
@@ -114,15 +124,18 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		return first.hasNext() ? first.next() : null;
 	}
 
-	/** A task is added to the due ones before it is subtracted from the others. */
 	@Override
 	public boolean isEmpty() {
-		return armed.get() == 0 && due.isEmpty();
+		synchronized (armed) {
+			return armed.get() == 0 && due.isEmpty();
+		}
 	}
 
 	@Override
 	public int size() {
-		return (int) Math.min(armed.get() + due.size(), Integer.MAX_VALUE);
+		synchronized (armed) {
+			return (int) Math.min(armed.get() + due.size(), Integer.MAX_VALUE);
+		}
 	}
 
 	@Override

@@ -263,24 +263,23 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	/** Counts the task first: a shutdown that comes meanwhile waits for it, or it is refused. */
 	private <V> Task<V> begin(Callable<V> callable, long delayNs, long periodNs) {
 		Task<V> task = new Task<>(callable, delayNs, periodNs);
-		boolean isArmed = false;
+		boolean isCounted = false;
 		queue.armed.incrementAndGet();
 		try {
 			if (!isShutdown()) {
 				prestartCoreThread();
-				if (delayNs > 0 || periodNs != 0) {
+				if (delayNs > 0 || periodNs != 0)
 					task.place(null, task.deadlineNs);
-					isArmed = true;
-				} else {
-					queue.add(task);
-				}
+				else
+					queue.arrive(task);
+				isCounted = true;
 				return task;
 			}
 		} catch (RejectedExecutionException e) {
 			if (!isShutdown())
 				throw e;
 		} finally {
-			if (!isArmed)
+			if (!isCounted)
 				left();
 			task.check();
 		}
@@ -320,12 +319,13 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		if (task.isPeriodic())
 			task.keepSlot();
 		try {
-			queue.add(task);
+			queue.arrive(task);
 		} catch (Throwable t) {
 			// Without memory the task fails, and the reader goes on.
 			task.fail(t);
+			queue.armed.decrementAndGet();
 		}
-		left();
+		endIfEmpty();
 		// In this order: shutdownNow() is to return the task.
 		if (task.isCancelled() || !isAllowed(task) && !stopped)
 			task.drop();

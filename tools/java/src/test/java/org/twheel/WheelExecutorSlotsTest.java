@@ -213,6 +213,16 @@ class WheelExecutorSlotsTest {
 	}
 
 	@Test
+	void task_that_runs_is_not_in_the_queue() throws Exception {
+		for (int i = 0; i < 1000; i++) {
+			BlockingQueue<Boolean> found = new LinkedBlockingQueue<>();
+			executor.schedule(() -> found.add(executor.getQueue().isEmpty()), i % 2, NANOSECONDS);
+			slots.setTime(slots.nanoTime() + 1);
+			assertTrue(found.poll(20, SECONDS));
+		}
+	}
+
+	@Test
 	void executor_has_a_thread_at_least() {
 		assertThrows(IllegalArgumentException.class, () -> executor.setCorePoolSize(0));
 		assertThrows(IllegalArgumentException.class, () -> new WheelExecutor(0));
