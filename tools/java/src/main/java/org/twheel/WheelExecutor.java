@@ -12,7 +12,7 @@ import java.util.function.Supplier;
  *
  * <p>It keeps the contract of ScheduledThreadPoolExecutor, with these differences:
  * <ul>
- * <li>A cancelled task is always removed at once. There is no policy for this.
+ * <li>A cancelled task is removed at once by default.
  * <li>Equal deadlines begin in the order of submission if the tasks are read or wait for a thread
  * together. Otherwise, the order of two tasks is not guaranteed if their deadlines are within a
  * tick of each other. The same holds if they were armed on different CPUs, and while the machine
@@ -41,6 +41,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	private final AtomicLong numbers = new AtomicLong();
 	private volatile boolean continuesPeriodic;
 	private volatile boolean executesDelayed = true;
+	private volatile boolean removesOnCancel = true;
 	/** Whether shutdownNow() was called. */
 	private volatile boolean stopped;
 
@@ -199,6 +200,24 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	 */
 	public boolean getExecuteExistingDelayedTasksAfterShutdownPolicy() {
 		return executesDelayed;
+	}
+
+	/**
+	 * Sets whether a cancelled task is removed at once; true by default.
+	 *
+	 * @param value whether it is; false leaves it in the queue until its deadline
+	 */
+	public void setRemoveOnCancelPolicy(boolean value) {
+		removesOnCancel = value;
+	}
+
+	/**
+	 * Returns whether a cancelled task is removed at once.
+	 *
+	 * @return the policy
+	 */
+	public boolean getRemoveOnCancelPolicy() {
+		return removesOnCancel;
 	}
 
 	@Override
@@ -499,7 +518,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		public boolean cancel(boolean mayInterruptIfRunning) {
 			if (!super.cancel(mayInterruptIfRunning))
 				return false;
-			takeOut();
+			if (removesOnCancel)
+				takeOut();
 			putKept();
 			return true;
 		}

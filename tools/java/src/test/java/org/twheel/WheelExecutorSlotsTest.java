@@ -223,6 +223,17 @@ class WheelExecutorSlotsTest {
 	}
 
 	@Test
+	void cancelled_task_may_stay_until_its_deadline() {
+		assertTrue(executor.getRemoveOnCancelPolicy());
+		executor.setRemoveOnCancelPolicy(false);
+		schedule("cancelled", 9).cancel(false);
+		assertEquals(1, executor.getQueue().size());
+		slots.setTime(9);
+		assertTrue(Stall.await(executor.getQueue()::isEmpty));
+		assertTrue(ran.isEmpty());
+	}
+
+	@Test
 	void executor_has_a_thread_at_least() {
 		assertThrows(IllegalArgumentException.class, () -> executor.setCorePoolSize(0));
 		assertThrows(IllegalArgumentException.class, () -> new WheelExecutor(0));
