@@ -172,7 +172,7 @@ public final class Context implements AutoCloseable {
 	/**
 	 * Takes events out of the queue, in the order in which they fired. Blocks until there is one,
 	 * or until {@link #stop()}, {@link #close()} or an interrupt. An interrupt takes no event. A
-	 * virtual thread keeps its carrier while it waits.
+	 * virtual thread leaves its carrier to others while it waits.
 	 *
 	 * @param events    room for the events
 	 * @param timeoutNs maximum wait for the first event; 0: none; {@link #FOREVER}

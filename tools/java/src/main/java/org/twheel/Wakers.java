@@ -5,9 +5,13 @@ import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.spi.AbstractInterruptibleChannel;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.concurrent.*;
 
 /** Waits that an interrupt of the thread ends, each with a descriptor that is used again. */
 final class Wakers {
+	/** In the kernel, virtual threads would keep others from their carriers: these wait for them. */
+	private static final ExecutorService WAITING = Executors.newCachedThreadPool(Slots::daemon);
+
 	/** Descriptors that nobody waits for. Guarded by this. */
 	private final Deque<Integer> idle = new ArrayDeque<>();
 
@@ -38,6 +42,21 @@ final class Wakers {
 			}
 		}
 
+		/** Returns when the wait has ended: the context may be closed then. */
+		private void awaitElsewhere(long context, long timeoutNs) throws InterruptedException {
+			CompletableFuture<Void> end =
+					CompletableFuture.runAsync(() -> await(context, timeoutNs), WAITING);
+			try {
+				end.get();
+			} catch (InterruptedException e) {
+				implCloseChannel();
+				end.join();
+				throw e;
+			} catch (ExecutionException e) {
+				throw (TwheelException) e.getCause();
+			}
+		}
+
 		private synchronized void finish() {
 			isOver = true;
 			if (isWoken)
@@ -49,7 +68,11 @@ final class Wakers {
 
 	/** Waits for an event of a context, or not so long. The caller reads before each wait. */
 	void await(long context, long timeoutNs) throws InterruptedException {
-		new Wait().await(context, timeoutNs);
+		Wait wait = new Wait();
+		if (Slots.isVirtual(Thread.currentThread()))
+			wait.awaitElsewhere(context, timeoutNs);
+		else
+			wait.await(context, timeoutNs);
 		if (Thread.interrupted())
 			throw new InterruptedException();
 	}

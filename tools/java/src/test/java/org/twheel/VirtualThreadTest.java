@@ -3,7 +3,7 @@ package org.twheel;
 
 import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import static java.util.concurrent.TimeUnit.SECONDS;
-import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.*;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.ArrayList;
@@ -21,6 +21,28 @@ class VirtualThreadTest {
 		Object builder = Thread.class.getMethod("ofVirtual").invoke(null);
 		return (ThreadFactory) Class.forName("java.lang.Thread$Builder").getMethod("factory")
 				.invoke(builder);
+	}
+
+	@Test
+	void read_leaves_its_carrier_and_ends_with_an_interrupt() throws Exception {
+		ThreadFactory factory = virtual();
+		List<Thread> readers = new ArrayList<>();
+		CountDownLatch left = new CountDownLatch(NUMBER + 1);
+		try (Context context = Context.open()) {
+			for (int i = 0; i < NUMBER; i++) {
+				readers.add(factory.newThread(() -> {
+					assertThrows(InterruptedException.class,
+						     () -> context.read(new Events(1), Context.FOREVER));
+					left.countDown();
+				}));
+				readers.get(i).start();
+			}
+			factory.newThread(() -> {
+				readers.forEach(Thread::interrupt);
+				left.countDown();
+			}).start();
+			assertTrue(left.await(20, SECONDS));
+		}
 	}
 
 	@Test
