@@ -24,11 +24,14 @@ import java.nio.ByteOrder;
  * arm or cancel has returned.
  *
  * <p>A cell may be used by several threads at once. It counts as one live timeout until
- * {@link #end()}, {@link Context#cancelAll()}, {@link Context#stop()} or
- * {@link Context#close()} ends it. Do not arm or cancel a cell that has ended: another cell
- * may have its place.
+ * {@link #close()}, {@link Context#cancelAll()}, {@link Context#stop()} or
+ * {@link Context#close()} ends it. A cell that is forgotten is ended by a collection of garbage,
+ * even if it is armed.
+ *
+ * <p>When a cell has ended, another one may get its place. A call for the one that has ended does
+ * not change the other, unless it overlaps with the end of the one or the making of the other.
  */
-public class Cell {
+public class Cell implements AutoCloseable {
 	/** Words of a cell that are no deadlines. */
 	static final long IDLE = -1;
 	static final long FIRED = -2;
@@ -97,9 +100,12 @@ public class Cell {
 	 * Cancels the current arming. Never calls the kernel.
 	 *
 	 * @return {@link Outcome#PENDING} or {@link Outcome#WITHDRAWN}: no event of the arming is
-	 *         read; {@link Outcome#IDLE}: it was not armed, or its event was read before
+	 *         read; {@link Outcome#IDLE}: it was not armed, or its event was read before, or the
+	 *         cell has ended
 	 */
 	public final Outcome cancel() {
+		if (!context.hasPlace(id))
+			return Outcome.IDLE;
 		try {
 			return Outcome.ofWord((long) WORD.getAndSet(cells, offset, IDLE));
 		} finally {
@@ -115,7 +121,7 @@ public class Cell {
 	 */
 	public final boolean cancelAt(long deadlineNs) {
 		try {
-			return WORD.compareAndSet(cells, offset, deadlineNs, IDLE);
+			return context.hasPlace(id) && WORD.compareAndSet(cells, offset, deadlineNs, IDLE);
 		} finally {
 			Reference.reachabilityFence(cells);
 		}
@@ -131,10 +137,22 @@ public class Cell {
 		return context.cancel(id);
 	}
 
+	/** As end(), also after the close of the context. */
+	@Override
+	public final void close() {
+		try {
+			end();
+		} catch (IllegalStateException e) {
+			// All cells have ended.
+		}
+	}
+
 	/** The first half of arm(): stores the deadline, and returns the word before. */
 	final long exchange(long deadlineNs) {
 		if (deadlineNs < 0)
 			throw new IllegalArgumentException("deadline " + deadlineNs);
+		if (!context.hasPlace(id))
+			throw kickFailed(-Native.ENOENT);
 		try {
 			return (long) WORD.getAndSet(cells, offset, deadlineNs);
 		} finally {

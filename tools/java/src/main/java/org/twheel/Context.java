@@ -48,6 +48,8 @@ public final class Context implements AutoCloseable {
 	private final Cleaner.Cleanable closer;
 	/** The device has one block of cells, number 0, with all of them. Guarded by this. */
 	private final Map<Integer, ByteBuffer> blocks = new HashMap<>();
+	/** The last cell that was made for each index. Copied when it grows; written with the lock. */
+	private volatile long[] places = new long[BLOCK];
 	private final boolean isProcess;
 	/** Whether System.nanoTime() reads the clock, as it does in OpenJDK on Linux. */
 	private final boolean isNanoTime;
@@ -353,7 +355,7 @@ public final class Context implements AutoCloseable {
 			ByteBuffer memory = cells(0);
 			submit(batch);
 			for (; made < ids.length; made++)
-				ids[made] = cellId(batch, made, memory);
+				give(ids[made] = cellId(batch, made, memory));
 		} catch (TwheelException e) {
 			endFrom(batch, made);
 			if (made == 0)
@@ -388,7 +390,32 @@ public final class Context implements AutoCloseable {
 
 	private Cell newCell(Batch batch, long cookie) {
 		long id = newCells(batch)[0];
-		return new Cell(this, cells(id), id, cookie);
+		Cell cell = new Cell(this, cells(id), id, cookie);
+		CLEANER.register(cell, forget(handle, id));
+		return cell;
+	}
+
+	/** Ends a forgotten cell. Static: it must not hold the context. */
+	private static Runnable forget(Handle handle, long id) {
+		return () -> {
+			try {
+				Native.cancel(handle.enter(), id);
+				handle.leave();
+			} catch (IllegalStateException e) {
+				// The context is closed.
+			}
+		};
+	}
+
+	private synchronized void give(long id) {
+		if ((int) id >= places.length)
+			places = Arrays.copyOf(places, Math.max((int) id + 1, places.length * 2));
+		places[(int) id] = id;
+	}
+
+	/** Whether no other cell was made in the place of a cell. */
+	boolean hasPlace(long id) {
+		return places[(int) id] == id;
 	}
 
 	private static int take(long context, Events events, boolean wait) {

@@ -107,6 +107,31 @@ class CellTest {
 	}
 
 	@Test
+	void cell_that_has_ended_spares_the_next_in_its_place() {
+		Cell old = context.newCell(1);
+		context.cancelAll();
+		Cell next = context.newCell(2);
+		for (int i = 0; i < 1000 && (int) next.id() != (int) old.id(); i++)
+			next = context.newCell(2);
+		assertEquals((int) old.id(), (int) next.id());
+		next.armAfter(HOUR);
+		assertEquals(Outcome.IDLE, old.cancel());
+		assertThrows(TwheelException.class, () -> old.armAfter(1));
+		old.close();
+		assertEquals(Outcome.PENDING, next.cancel());
+	}
+
+	@Test
+	void forgotten_cell_ends() {
+		for (int i = 0; i < 100; i++)
+			context.newCell(i);
+		assertTrue(await(() -> {
+			System.gc();
+			return context.info().live() == 0;
+		}));
+	}
+
+	@Test
 	void cells_end_with_stop() throws Exception {
 		Cell armed = context.newCell(1);
 		Cell idle = context.newCell(2);
