@@ -55,6 +55,8 @@ public final class Context implements AutoCloseable {
 	private final boolean isNanoTime;
 
 	private Context(Settings settings) {
+		if (!isAvailable())
+			throw new UnsupportedOperationException(Native.FAILURE);
 		handle = new Handle(Native.open(settings.backend().flag), Native::stop, resources::free);
 		closer = CLEANER.register(this, handle::close);
 		try {
@@ -85,6 +87,16 @@ public final class Context implements AutoCloseable {
 	}
 
 	/**
+	 * Tells whether the package works on this machine: whether its native library can be loaded.
+	 * The classes that open a context need it.
+	 *
+	 * @return false on other systems than Linux, and other processors
+	 */
+	public static boolean isAvailable() {
+		return Native.FAILURE == null;
+	}
+
+	/**
 	 * Opens a context with the defaults.
 	 *
 	 * @throws TwheelException as {@link #open(Settings)}
@@ -100,6 +112,7 @@ public final class Context implements AutoCloseable {
 	 * @throws TwheelException if {@link Settings.Backend#KERNEL} is asked for, and the module is
 	 *                         not loaded (ENOENT) or access is not permitted (EACCES); for
 	 *                         settings that are out of range (EINVAL) or need a capability (EPERM)
+	 * @throws UnsupportedOperationException if the package is not {@linkplain #isAvailable available}
 	 */
 	public static Context open(Settings settings) {
 		return new Context(settings);

@@ -6,7 +6,6 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
@@ -35,9 +34,8 @@ final class Native {
 	/** The system property that names a library to use instead of the one in the jar. */
 	static final String LIBRARY = "org.twheel.library";
 
-	static {
-		load();
-	}
+	/** Why the library cannot be used, or null. A class whose initializer fails says it once only. */
+	static final String FAILURE = load();
 
 	private Native() {
 	}
@@ -114,16 +112,17 @@ final class Native {
 				.order(ByteOrder.nativeOrder());
 	}
 
-	private static void load() {
+	private static String load() {
 		String path = System.getProperty(LIBRARY);
-		if (path != null) {
-			System.load(path);
-			return;
-		}
 		try {
-			loadFromJar();
-		} catch (IOException e) {
-			throw new UncheckedIOException(e);
+			if (path != null)
+				System.load(path);
+			else
+				loadFromJar();
+			return null;
+		} catch (IOException | LinkageError e) {
+			return "no native library for " + System.getProperty("os.name") + " on " +
+					System.getProperty("os.arch") + ": " + e.getMessage();
 		}
 	}
 
