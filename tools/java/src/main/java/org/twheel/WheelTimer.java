@@ -42,7 +42,7 @@ import java.util.concurrent.atomic.*;
  * <p>All methods may be called by several threads at once. A timer that is not stopped keeps
  * its thread and its descriptor.
  */
-public final class WheelTimer implements Timer {
+public class WheelTimer implements Timer {
 	/** TimerTask.cancelled() came with Netty 4.2. */
 	private static final boolean HAS_CANCELLED = hasCancelled();
 
