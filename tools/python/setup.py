@@ -70,8 +70,9 @@ class Package(Distribution):
 CELL = Extension(
     "twheel._cell", ["twheel/_cell.c"], include_dirs=[str(TOP / "tools/lib")], libraries=["m"],
     define_macros=[("Py_LIMITED_API", "0x030b0000")], py_limited_api=True,
-    extra_link_args=[f"-l:{LIBRARY}"], runtime_library_dirs=["$ORIGIN"] if OWN else [],
-    optional=True)
+    # libc is named although the extension calls no function of it: auditwheel asks which one it is.
+    extra_link_args=[f"-l:{LIBRARY}", "-Wl,--no-as-needed", "-lc"],
+    runtime_library_dirs=["$ORIGIN"] if OWN else [], optional=True)
 
 setup(distclass=Package, ext_modules=[CELL] if FAST else [],
       cmdclass={"build_ext": BuildExt, "bdist_wheel": BdistWheel, "sdist": Sdist})
