@@ -26,8 +26,9 @@ except ImportError:     # before setuptools 70.1
 HERE = Path(__file__).resolve().parent
 # The top of the checkout, of which a source distribution has a part.
 TOP = HERE / "source" if (HERE / "source").is_dir() else HERE.parents[1]
+LICENSES = ("COPYING.LGPL", "COPYING.MIT")
 SOURCES = ("tools/Makefile", "tools/build-directory", "tools/lib", "include",
-           "debian/libtwheel1.symbols")
+           "debian/libtwheel1.symbols", *LICENSES)
 LIBRARY = "libtwheel.so.1"
 OWN = os.environ.get("TWHEEL_LIBRARY") != "system"
 FAST = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -50,6 +51,11 @@ class BdistWheel(bdist_wheel):
     def get_tag(self):
         """The files are for a processor, but for any later release of Python."""
         return (("cp311", "abi3") if FAST else ("py3", "none")) + (super().get_tag()[2],)
+
+    def egg2dist(self, egginfo_path, distinfo_path):
+        super().egg2dist(egginfo_path, distinfo_path)
+        for name in LICENSES:
+            shutil.copy(TOP / name, distinfo_path)
 
 
 class Sdist(sdist):
