@@ -115,17 +115,6 @@ callbacks_are_called()
 		as twheel example-heartbeat-clang++ 100 100
 }
 
-rust_program_arms_and_reads()
-{
-	[ "$(as twheel example-rust)" = 42 ]
-}
-
-java_program_cancels_reads_and_schedules()
-{
-	[ "$(as twheel /opt/java/runtime/bin/java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
-		-cp /opt/java/classes Example | tr '\n' ' ')" = 'PENDING 1 42 43 ' ]
-}
-
 # The part packages checks these metrics, on the machine that has promtool.
 stat_writes_the_format_of_prometheus()
 {
@@ -177,8 +166,7 @@ apparmor_needs_the_rule_of_the_page()
 set -- module_is_loaded_at_boot module_is_the_one_that_dkms_built \
 	udev_gives_the_node_to_the_group who_is_not_in_the_group_cannot_open_it \
 	udev_gives_the_attributes_to_the_group python_arms_and_reads \
-	c_program_arms_and_reads callbacks_are_called rust_program_arms_and_reads \
-	java_program_cancels_reads_and_schedules stat_writes_the_format_of_prometheus \
+	c_program_arms_and_reads callbacks_are_called stat_writes_the_format_of_prometheus \
 	module_that_uses_the_wheel_runs loaded_modules_stay_until_they_are_replaced \
 	apparmor_needs_the_rule_of_the_page
 echo "KTAP version 1"

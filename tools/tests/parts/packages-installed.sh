@@ -203,73 +203,6 @@ programs_run_without_the_device()
 		python3 -c 'from twheel import Wheel; assert Wheel().info().process'
 }
 
-# The example of the crate's README, with the compiler and the crates of the release. cargo also
-# looks for the crates of features that are off.
-rust_program_is_built_with_the_crate()
-{
-	get install cargo librust-futures-core-dev librust-libc-dev librust-tokio-dev || return
-	mkdir -p /root/example/src /root/example/.cargo
-	cat >/root/example/.cargo/config.toml <<-EOF
-	[source.crates-io]
-	replace-with = "system"
-	[source.system]
-	directory = "/usr/share/cargo/registry"
-	EOF
-	cat >/root/example/Cargo.toml <<-EOF
-	[package]
-	name = "example"
-	version = "0.1.0"
-	edition = "2021"
-	[dependencies]
-	twheel = { path = "/root/source/tools/rust" }
-	EOF
-	{
-		echo 'fn main() -> twheel::Result<()> {'
-		awk '/^```/ && inside { exit } inside; /^```rust/ { inside = 1 }' \
-			/root/source/tools/rust/README.md
-		echo 'Ok(()) }'
-	} >/root/example/src/main.rs
-	(cd /root/example && RUSTFLAGS='-D warnings' cargo build --offline) &&
-		cp /root/example/target/debug/example /usr/bin/example-rust
-}
-
-# WheelTimer needs a newer Netty than Debian has.
-java_program_is_built_with_the_development_package()
-{
-	get install default-jdk-headless || return
-	cat >/root/Example.java <<-EOF
-	import java.util.concurrent.TimeUnit;
-	import org.twheel.*;
-
-	class Example {
-		public static void main(String... arguments) throws Exception {
-			try (Context context = Context.open()) {
-				long id = context.arm(TimeUnit.HOURS.toNanos(1), 41);
-				System.out.println(context.cancel(id));
-				context.arm(TimeUnit.MILLISECONDS.toNanos(20), 42);
-				var events = new Events(4);
-				System.out.println(context.read(events, Context.FOREVER));
-				System.out.println(events.cookie(0));
-			}
-			WheelExecutor executor = new WheelExecutor(1);
-			var task = executor.schedule(() -> 43, 20, TimeUnit.MILLISECONDS);
-			System.out.println(task.get());
-			executor.shutdown();
-		}
-	}
-	EOF
-	home=$(dirname "$(dirname "$(realpath /usr/bin/javac)")")
-	rm /root/source/tools/java/src/main/java/org/twheel/WheelTimer.java
-	javac --release 17 -Werror -h /root/jni -d /opt/java/classes /root/Example.java \
-		/root/source/tools/java/src/main/java/org/twheel/*.java &&
-		cc -O -Wall -Wextra -Werror -fPIC -shared -Wl,-z,defs -I "$home/include" \
-			-I "$home/include/linux" -I /root/jni \
-			-o /opt/java/classes/org/twheel/libtwheel-java-amd64.so \
-			/root/source/tools/java/src/main/c/twheel_jni.c -ltwheel &&
-		jlink --add-modules java.base --strip-debug --no-header-files --no-man-pages \
-			--output /opt/java/runtime && /opt/java/runtime/bin/java -Xshare:dump
-}
-
 links_of_the_pages_lead_somewhere()
 {
 	cd /usr/share/doc/twheel-tools && [ -e howto.md ] || return
@@ -283,12 +216,11 @@ links_of_the_pages_lead_somewhere()
 save_the_system()
 {
 	tr ' ' '\n' >/root/excluded <<-EOF
-	./boot ./lib/modules/*/kernel ./root/* ./usr/bin/*-linux-gnu-* ./usr/bin/cargo
-	./usr/bin/rustc ./usr/lib/gcc* ./usr/lib/jvm ./usr/lib/llvm* ./usr/lib/modules/*/kernel
-	./usr/lib/udev/hwdb.d ./usr/lib/rustlib ./usr/lib/*/lib*san.so* ./usr/lib/*/libLLVM*
-	./usr/lib/*/libclang* ./usr/lib/*/libicu* ./usr/lib/*/librustc* ./usr/lib/*/libstd-*
-	./usr/lib/*/libz3* ./usr/lib/*/perl* ./usr/libexec/gcc* ./usr/share ./usr/src
-	./var/cache ./var/lib/apt ./var/lib/dpkg
+	./boot ./lib/modules/*/kernel ./root/* ./usr/bin/*-linux-gnu-* ./usr/lib/gcc*
+	./usr/lib/llvm* ./usr/lib/modules/*/kernel ./usr/lib/udev/hwdb.d ./usr/lib/*/lib*san.so*
+	./usr/lib/*/libLLVM* ./usr/lib/*/libclang* ./usr/lib/*/libicu* ./usr/lib/*/libz3*
+	./usr/lib/*/perl* ./usr/libexec/gcc* ./usr/share ./usr/src ./var/cache ./var/lib/apt
+	./var/lib/dpkg
 	EOF
 	tar -c -f /root/system.tar --one-file-system --wildcards -X /root/excluded -C / .
 	du -m /root/system.tar
@@ -307,7 +239,7 @@ files_that_remain()
 # next group with its number.
 purge_leaves_the_group_alone()
 {
-	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 /opt/java /opt/old || return
+	dkms remove retry/1.0 --all && rm -r /usr/src/retry-1.0 /opt/old || return
 	page operation | grep -F "\`apt purge '^twheel-' '^libtwheel' python3-twheel\`" &&
 		get purge '^twheel-' '^libtwheel' python3-twheel || return
 	! dpkg-query -W | grep twheel && ! files_that_remain | grep . && getent group twheel
@@ -332,6 +264,5 @@ run_checks packages_install dkms_builds_the_modules_for_the_kernel_there \
 	upgrade_builds_the_newer_modules dkms_builds_again_and_signs tool_runs \
 	python_finds_the_library programs_are_built_with_the_development_package \
 	callbacks_are_built_with_the_development_package programs_run_without_the_device \
-	rust_program_is_built_with_the_crate java_program_is_built_with_the_development_package \
 	links_of_the_pages_lead_somewhere save_the_system purge_leaves_the_group_alone \
 	make_dkms_installs_replaces_and_removes
