@@ -10,15 +10,14 @@ O ?= build
 KERNEL ?= stock
 KDIR ?= $(if $(filter file,$(origin KERNEL)),$(shell tools/setup --kdir))
 
-# No path that make or the shell would split, and no directory with files of others.
-quoted = '$(subst ','\'',$(1))'
-refused := $(shell tools/build-directory check $(call quoted,$(CURDIR)) $(call quoted,$(O)) \
-	$(if $(filter-out file,$(origin KDIR)),$(call quoted,$(KDIR))))
-override O := $(abspath $(O))
+# make and the shell would split such a path.
+$(foreach path,CURDIR O DESTDIR,$(if $(word 2,$($(path))),$(error $(path)='$($(path))' has a blank)))
+
+override O := $(abspath $(or $(O),build))
 ifneq ($(filter-out help% clean uninstall dkms% setup-%,$(or $(MAKECMDGOALS),all)),)
-refused := $(or $(refused),$(shell tools/build-directory make $(call quoted,$(O))))
-endif
+refused := $(shell tools/build-directory make '$(O)')
 $(if $(refused),$(error $(refused)))
+endif
 export O
 
 # A warning is an error, but not for a compiler that may warn of more than Debian's.
@@ -125,7 +124,7 @@ demo: demo-build
 	@tools/vm/demo
 
 # A relative DESTDIR is relative to this directory.
-staged = $(if $(DESTDIR),DESTDIR=$(call quoted,$(if $(filter /%,$(DESTDIR)),,$(CURDIR)/)$(DESTDIR)))
+staged = $(if $(DESTDIR),DESTDIR='$(if $(filter /%,$(DESTDIR)),,$(CURDIR)/)$(DESTDIR)')
 
 install:
 	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) $(staged) install install-system
