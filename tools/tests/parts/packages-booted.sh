@@ -118,9 +118,13 @@ callbacks_are_called()
 # The part packages checks these metrics, on the machine that has promtool.
 stat_writes_the_format_of_prometheus()
 {
-	there twheel stat --prometheus | sed 's/^/prometheus: /' >/tmp/metrics
+	there sh -c 'exec 3<>/dev/twheel
+		twheel arm 0 --fd 3 >/dev/null
+		twheel read --count 1 --fd 3 >/dev/null
+		twheel stat --prometheus --fd 3' | sed 's/^/prometheus: /' >/tmp/metrics
 	cat /tmp/metrics
-	grep -q '^prometheus: twheel_wheel_armed_total' /tmp/metrics
+	grep -q '^prometheus: twheel_wheel_armed_total' /tmp/metrics &&
+		grep -q '^prometheus: twheel_context_lateness_seconds_count' /tmp/metrics
 }
 
 # Jobs that fail once and then succeed.
