@@ -4,21 +4,15 @@
 # twheel bench on the running kernel: its results, its description of the machine, and its
 # error messages. A busybox shell runs this in the test VM.
 
-tests="
-bench_measures_the_device_and_its_peers
-bench_says_what_it_ran_on
-bench_in_json_is_a_line_for_each_result
-bench_without_the_device_measures_the_process
-bench_without_its_program_is_unavailable
-bench_of_too_few_is_wrong_usage
-"
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
 
 # bench ARGUMENT...: results go to /tmp/out, messages to /tmp/err.
 bench()
 {
 	twheel bench --repeat 1 "$@" >/tmp/out 2>/tmp/err
 	status=$?
-	sed 's/^/# /' /tmp/out /tmp/err
+	cat /tmp/out /tmp/err
 	return $status
 }
 
@@ -94,14 +88,6 @@ bench_of_too_few_is_wrong_usage()
 	[ $? = 64 ]
 }
 
-echo "KTAP version 1"
-echo "1..$(echo "$tests" | grep -c .)"
-nr=0
-for test in $tests; do
-	nr=$((nr + 1))
-	if $test; then
-		echo "ok $nr $test"
-	else
-		echo "not ok $nr $test"
-	fi
-done
+run_checks bench_measures_the_device_and_its_peers bench_says_what_it_ran_on \
+	bench_in_json_is_a_line_for_each_result bench_without_the_device_measures_the_process \
+	bench_without_its_program_is_unavailable bench_of_too_few_is_wrong_usage

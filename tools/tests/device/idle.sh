@@ -5,6 +5,8 @@
 # not run for ten seconds. The same holds for unused cells after two looks. A busybox shell
 # runs this in the test VM.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
 SECONDS_IDLE=10
 
 # Context switches of all threads of the wheel, one line each: NAME COUNT.
@@ -17,15 +19,10 @@ switches()
 	done 2>/dev/null
 }
 
-result()
-{
-	[ "$1" = 0 ] && echo "ok $2" || echo "not ok $2"
-}
-
 there_is_a_thread_for_each_cpu()
 {
 	switches >/tmp/threads
-	sed 's/^/# /' /tmp/threads
+	cat /tmp/threads
 	[ "$(wc -l </tmp/threads)" = "$(nproc)" ]
 }
 
@@ -35,21 +32,19 @@ threads_sleep_while_nothing_is_due()
 	sleep "$SECONDS_IDLE"
 	switches >/tmp/after
 	cmp -s /tmp/before /tmp/after || {
-		sed 's/^/# before: /' /tmp/before
-		sed 's/^/# after:  /' /tmp/after
+		sed 's/^/before: /' /tmp/before
+		sed 's/^/after:  /' /tmp/after
 		return 1
 	}
 }
 
 echo "KTAP version 1"
 echo "1..3"
-there_is_a_thread_for_each_cpu
-result $? "1 there_is_a_thread_for_each_cpu"
+check there_is_a_thread_for_each_cpu there_is_a_thread_for_each_cpu
 exec 3<>/dev/twheel
 twheel arm 1h --fd 3 >/dev/null
 sleep 1
-threads_sleep_while_nothing_is_due
-result $? "2 threads_sleep_while_nothing_is_due"
+check threads_sleep_while_nothing_is_due threads_sleep_while_nothing_is_due
 
 # The cells are armed for one second, so the last look comes little more than two seconds
 # later.
@@ -58,5 +53,4 @@ for cookie in 1 2 3 4; do
 	twheel disarm "$id" --fd 3 >/dev/null
 done
 sleep 4
-threads_sleep_while_nothing_is_due
-result $? "3 threads_sleep_while_all_cells_are_idle"
+check threads_sleep_while_all_cells_are_idle threads_sleep_while_nothing_is_due

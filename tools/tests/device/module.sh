@@ -4,18 +4,13 @@
 # Loading the modules. A busybox shell runs this in the test VM, where nobody else uses the device
 # meanwhile.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
+
 # equal NAME VALUE EXPECTED
 equal()
 {
-	[ "$2" = "$3" ] || { echo "# $1 is $2, not $3"; return 1; }
-}
-
-number=0
-check()
-{
-	number=$((number + 1))
-	"$@" || printf 'not '
-	echo "ok $number $1"
+	[ "$2" = "$3" ] || { echo "$1 is $2, not $3"; return 1; }
 }
 
 device_comes_and_goes_with_the_module()
@@ -42,13 +37,10 @@ modules_taint_the_kernel()
 	for name in twheel twheel_dev; do
 		case $(cat /sys/module/$name/taint) in
 		O | OE) ;;
-		*) echo "# $name: $(cat /sys/module/$name/taint)"; return 1 ;;
+		*) echo "$name: $(cat /sys/module/$name/taint)"; return 1 ;;
 		esac
 	done
 }
 
-echo "KTAP version 1"
-echo "1..3"
-check device_comes_and_goes_with_the_module
-check modules_have_the_version_of_the_tool
-check modules_taint_the_kernel
+run_checks device_comes_and_goes_with_the_module modules_have_the_version_of_the_tool \
+	modules_taint_the_kernel

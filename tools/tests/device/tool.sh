@@ -7,6 +7,8 @@
 # with --fd 3, an empty context. A part of a time that varies is shown as "_". The other tests are
 # functions with an underscore in their names.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
 dialogues=/add/tool.txt
 tests=$(sed -n 's/^== //p; s/^\([a-z]*_[a-z0-9_]*\)()$/\1/p' $dialogues "$0" | grep -e "${1-}")
 
@@ -42,9 +44,7 @@ play()
 {
 	sed -n "/^== $1\$/,/^\$/{/^==/d; /^\$/d; p}" $dialogues >/tmp/wanted
 	sed -n 's/^\$ //p' /tmp/wanted | answers >/tmp/answers
-	diff -U 3 /tmp/wanted /tmp/answers >/tmp/diff && return
-	sed 's/^/# /' /tmp/diff
-	return 1
+	diff -U 3 /tmp/wanted /tmp/answers
 }
 
 # status WANTED COMMAND...: check the exit status; the output goes to the file out.
@@ -55,8 +55,8 @@ status()
 	"$@" >/tmp/out 2>/tmp/err
 	status=$?
 	if [ $status != "$wanted" ]; then
-		echo "# $*: status $status"
-		sed 's/^/# /' /tmp/out /tmp/err
+		echo "$*: status $status"
+		cat /tmp/out /tmp/err
 		return 1
 	fi
 	[ $status -lt 64 ] || [ $status -gt 78 ] || { has '=0' && mv /tmp/err /tmp/out; }
@@ -70,8 +70,8 @@ has()
 	!*) ! grep -qE -- "${1#!}" /tmp/out && return ;;
 	*) grep -qE -- "$1" /tmp/out && return ;;
 	esac
-	echo "# no '$1' in:"
-	sed 's/^/# /' /tmp/out
+	echo "no '$1' in:"
+	cat /tmp/out
 	return 1
 }
 
@@ -269,22 +269,12 @@ echo "KTAP version 1"
 # shellcheck disable=SC2086 # several words
 set -- $tests
 echo "1..$#"
-number=0
 for test; do
-	number=$((number + 1))
 	exec 3<>/dev/twheel
-	verdict=ok
-	skip=
 	if grep -qx "== $test" $dialogues; then
-		play "$test"
+		check "$test" play "$test"
 	else
-		$test
+		check "$test" "$test"
 	fi
-	case $? in
-	0) ;;
-	77) skip=" # SKIP" ;;
-	*) verdict="not ok" ;;
-	esac
-	echo "$verdict $number $test$skip"
 	exec 3<&-
 done

@@ -6,6 +6,8 @@
 # compared with a known load. A busybox shell runs this in the test VM, where nobody else uses
 # the wheel meanwhile.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
 tracing=/sys/kernel/debug/tracing
 table=$(echo /sys/kernel/debug/twheel/dev.*)
 work=$(mktemp -d)
@@ -54,7 +56,7 @@ observe()
 # equal NAME VALUE EXPECTED
 equal()
 {
-	[ "$2" = "$3" ] || { echo "# $1 is $2, not $3"; return 1; }
+	[ "$2" = "$3" ] || { echo "$1 is $2, not $3"; return 1; }
 }
 
 # Lines of EVENT in FILE.
@@ -87,25 +89,15 @@ each()
 			number++
 			take_fields()
 			if (!('"$2"')) {
-				print "# " $0
+				print
 				failed = 1
 			}
 		}
 		END {
 			if (!number)
-				print "# no " event
+				print "no " event
 			exit failed || !number
 		}' trace ./trace
-}
-
-# A test that cannot run sets $skip to the reason.
-number=0
-check()
-{
-	number=$((number + 1))
-	skip=
-	"$@" || printf 'not '
-	echo "ok $number $1${skip:+ # SKIP $skip}"
 }
 
 # The table
@@ -115,9 +107,9 @@ table_is_readable()
 	names='clock tick_ns armed rearmed cancelled fired stopped pending extended
 		cascaded wakeups'
 	cat "$table" >before || return
-	sed 's/^/# /' before
+	cat before
 	for name in $names; do
-		[ -n "$(value "$name" before)" ] || { echo "# no $name"; return 1; }
+		[ -n "$(value "$name" before)" ] || { echo "no $name"; return 1; }
 	done
 	grep -q '^level  occupied slots  of$' before &&
 		grep -q '^ *0  *[0-9][0-9]*  [0-9]*$' before
@@ -202,7 +194,7 @@ cascade_goes_down_a_level()
 histogram_of_lateness_counts_each_expiration()
 {
 	trigger=$tracing/events/twheel/twheel_expire/trigger
-	echo 'hist:keys=late.log2' 2>/dev/null >$trigger || { skip='no histograms'; return 0; }
+	echo 'hist:keys=late.log2' 2>/dev/null >$trigger || { echo 'no histograms'; return 77; }
 	observe
 	status=$?
 	cat ${trigger%/*}/hist >hist
@@ -222,44 +214,31 @@ tells_of_a_known_load()
 		[ "$(events cascade "$1")" -gt 0 ]
 }
 
-is_missing()
+# there PROGRAM: succeed if it is there, or else skip.
+there()
 {
-	! command -v "$1" >/dev/null && skip="no $1"
-}
-
-# quiet COMMAND...: show the output only if the command fails.
-quiet()
-{
-	"$@" >said 2>&1 || { sed 's/^/# /' said; return 1; }
+	command -v "$1" >/dev/null || { echo "no $1"; return 77; }
 }
 
 perf_shows_the_tracepoints()
 {
-	is_missing perf && return
-	quiet perf record -q -a -o data -e 'twheel:*' -- twheel run load || return
+	there perf || return
+	perf record -q -a -o data -e 'twheel:*' -- twheel run load || return
 	perf script -i data >shown 2>/dev/null
 	tells_of_a_known_load shown
 }
 
 trace_cmd_shows_the_tracepoints()
 {
-	is_missing trace-cmd && return
-	quiet trace-cmd record -q -o data -e 'twheel:*' twheel run load || return
+	there trace-cmd || return
+	trace-cmd record -q -o data -e 'twheel:*' twheel run load || return
 	trace-cmd report -q data >shown 2>/dev/null
 	tells_of_a_known_load shown
 }
 
-echo "KTAP version 1"
-echo "1..12"
-check table_is_readable
-check table_counts_a_known_load
-check table_shows_what_is_pending
-check tracepoints_tell_of_a_known_load
-check tracepoints_name_the_wheel
-check arm_tells_the_first_tick_after_the_deadline
-check cancel_is_of_what_was_armed
-check expire_is_of_what_was_armed_and_not_early
-check cascade_goes_down_a_level
-check histogram_of_lateness_counts_each_expiration
-check perf_shows_the_tracepoints
-check trace_cmd_shows_the_tracepoints
+run_checks table_is_readable table_counts_a_known_load table_shows_what_is_pending \
+	tracepoints_tell_of_a_known_load tracepoints_name_the_wheel \
+	arm_tells_the_first_tick_after_the_deadline cancel_is_of_what_was_armed \
+	expire_is_of_what_was_armed_and_not_early cascade_goes_down_a_level \
+	histogram_of_lateness_counts_each_expiration perf_shows_the_tracepoints \
+	trace_cmd_shows_the_tracepoints

@@ -3,6 +3,8 @@
 #
 # Where timeouts of isolated CPUs fire. A busybox shell runs this in the test VM.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
 trace=/sys/kernel/debug/tracing
 
 cpus_are_isolated()
@@ -34,14 +36,4 @@ timeouts_of_an_isolated_cpu_fire_on_another()
 	[ "$(expired_on 0)" = 26 ] && [ "$(expired_on '[1-3]')" = 0 ]
 }
 
-# result NUMBER NAME
-result()
-{
-	"$2" || printf 'not '
-	echo "ok $1 $2"
-}
-
-echo "KTAP version 1"
-echo "1..2"
-result 1 cpus_are_isolated
-result 2 timeouts_of_an_isolated_cpu_fire_on_another
+run_checks cpus_are_isolated timeouts_of_an_isolated_cpu_fire_on_another

@@ -5,22 +5,14 @@
 # shell runs this in the test VM, with no module loaded. /add holds the installed system. Its
 # own programs create the device node, in the order of a boot.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
 system=/system
 mkdir $system
 tar -x -f /add/system.tar -C $system
 for dir in dev proc sys sys/kernel/debug; do
 	mount --bind /$dir $system/$dir
 done
-
-number=0
-check()
-{
-	number=$((number + 1))
-	verdict=ok
-	"$@" >/tmp/output 2>&1 || verdict='not ok'
-	awk '{ print "# " $0 }' /tmp/output
-	echo "$verdict $number $1"
-}
 
 # Start programs by way of env, because busybox prefers its own commands of the same name.
 there()
@@ -167,14 +159,9 @@ apparmor_needs_the_rule_of_the_page()
 		use_with "$(grep -o '/dev/twheel rw,' /add/operation.md)"
 }
 
-set -- module_is_loaded_at_boot module_is_the_one_that_dkms_built \
+run_checks module_is_loaded_at_boot module_is_the_one_that_dkms_built \
 	udev_gives_the_node_to_the_group who_is_not_in_the_group_cannot_open_it \
 	udev_gives_the_attributes_to_the_group python_arms_and_reads \
 	c_program_arms_and_reads callbacks_are_called stat_writes_the_format_of_prometheus \
 	module_that_uses_the_wheel_runs loaded_modules_stay_until_they_are_replaced \
 	apparmor_needs_the_rule_of_the_page
-echo "KTAP version 1"
-echo "1..$#"
-for name; do
-	check "$name"
-done

@@ -4,6 +4,9 @@
 # Test long timeouts in a machine whose clock jumps to the next timer when all tasks sleep. Each
 # expires when it is due, and costs the wheel's thread at most one wakeup per level.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
+
 uptime_seconds()
 {
 	sed 's/\..*//' /proc/uptime
@@ -26,22 +29,14 @@ travel()
 	before=$(wakeups)
 	twheel sleep "$1" || return
 	late=$(($(uptime_seconds) - start - $2))
-	echo "# $late s late, $(($(wakeups) - before)) wakeups, $(levels) levels"
+	echo "$late s late, $(($(wakeups) - before)) wakeups, $(levels) levels"
 	[ "$late" -ge 0 ] && [ "$late" -le 1 ] && [ $(($(wakeups) - before)) -le "$(levels)" ]
-}
-
-number=0
-try()
-{
-	number=$((number + 1))
-	travel "$@" || printf 'not '
-	echo "ok $number sleep_of_${1}_ends_on_time"
 }
 
 echo "KTAP version 1"
 echo "1..5"
-try 1s 1
-try 1m 60
-try 1h 3600
-try 1d 86400
-try 10d 864000
+check sleep_of_1s_ends_on_time travel 1s 1
+check sleep_of_1m_ends_on_time travel 1m 60
+check sleep_of_1h_ends_on_time travel 1h 3600
+check sleep_of_1d_ends_on_time travel 1d 86400
+check sleep_of_10d_ends_on_time travel 10d 864000

@@ -1,5 +1,5 @@
+#!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The cache outside the checkout, which all checkouts of the user share. bash scripts read this file
 # with `.`. A name in the cache contains everything that determines the content, so entries never
