@@ -4,6 +4,9 @@
 # Test the sample in the test VM: load it with several parameters and check the state of its
 # jobs. The kernel log shows whether unloading it leaves anything behind.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
+
 # load PARAMETER...
 load()
 {
@@ -84,20 +87,19 @@ jobs_can_be_cancelled_while_they_are_tried()
 	load jobs=1
 }
 
-# run_test NUMBER NAME: run a test, then unload the module that it has loaded.
-run_test()
+# with_module NAME: run a test, then unload the module that it has loaded.
+with_module()
 {
-	verdict=ok
-	"$2" >/tmp/output 2>&1 || verdict="not ok"
-	rmmod retry >>/tmp/output 2>&1 || verdict="not ok"
-	sed 's/^/# /' /tmp/output
-	echo "$verdict $1 $2"
+	"$1"
+	status=$?
+	rmmod retry && return $status
 }
 
 echo "KTAP version 1"
 echo "1..5"
-run_test 1 jobs_succeed_after_delays_that_double
-run_test 2 jobs_are_given_up_after_the_last_attempt
-run_test 3 jobs_that_wait_for_hours_do_not_keep_the_module
-run_test 4 attempts_of_the_last_second_are_counted_each_second
-run_test 5 jobs_can_be_cancelled_while_they_are_tried
+for test in jobs_succeed_after_delays_that_double jobs_are_given_up_after_the_last_attempt \
+	jobs_that_wait_for_hours_do_not_keep_the_module \
+	attempts_of_the_last_second_are_counted_each_second \
+	jobs_can_be_cancelled_while_they_are_tried; do
+	check $test with_module $test
+done

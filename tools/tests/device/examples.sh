@@ -4,6 +4,9 @@
 # The examples of the documentation run and exit with success. Servers have a test mode. A busybox
 # shell runs this in the test VM.
 
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
+
 examples()
 {
 	find /add/examples -type f | sort
@@ -12,25 +15,23 @@ examples()
 run_example()
 {
 	case $1 in
+	*/uring)
+		if twheel info --json | grep -q '"uring":false'; then
+			echo 'io_uring has no commands'
+			return 77
+		fi
+		"$1"
+		;;
 	*.sh) sh "$1" ;;
 	*.twheel) twheel run "$1" ;;
 	*_server) "$1" --self-test ;;
 	*) "$1" ;;
-	esac
+	esac </dev/null
 }
 
 echo "KTAP version 1"
 echo "1..$(examples | wc -l)"
-number=0
 for example in $(examples); do
-	number=$((number + 1))
-	verdict=ok
 	name=${example##*/}
-	if [ "$name" = uring ] && twheel info --json | grep -q '"uring":false'; then
-		echo "ok $number example_uring_runs # SKIP io_uring has no commands"
-		continue
-	fi
-	run_example "$example" >/tmp/output 2>&1 </dev/null || verdict="not ok"
-	sed 's/^/# /' /tmp/output
-	echo "$verdict $number example_${name%.*}_runs"
+	check "example_${name%.*}_runs" run_example "$example"
 done
