@@ -59,6 +59,7 @@ help-all:
 	@echo '                   threads'
 	@echo 'make check-all     check, check-long and check-debug, faster than one after the other'
 	@echo 'make deb-check     install, use and remove the packages on Debian 12 and 13'
+	@echo 'make publish-check  what PyPI, Maven Central, crates.io and Debian take, without uploading'
 	@echo 'make release       check that this commit can be released, and print what is left to do'
 	@echo 'make readme-check  follow the README from the top, on Debian 12 and 13'
 	@echo
@@ -142,6 +143,9 @@ dkms-uninstall:
 
 dist:
 	@tools/packaging/dist
+
+publish-check: setup-java setup-deb
+	@tools/packaging/publish-check
 
 release:
 	@tools/packaging/release
@@ -240,5 +244,5 @@ clean:
 
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
-.PHONY: prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check release clean
+.PHONY: prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check publish-check release clean
 .PHONY: sanitize valgrind threads java rust bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
