@@ -328,6 +328,18 @@ class Cells(WheelCase):
         self.refuse(TimeoutGone, lambda: cell.arm(1), lambda: self.wheel.get(cell.id))
         self.assertEqual(cell.cancel(), Outcome.IDLE)
 
+    def test_cell_that_cancel_all_has_ended_leaves_the_next_one_alone(self) -> None:
+        old = self.wheel.cell()
+        self.wheel.cancel_all()
+        made = [self.wheel.cell() for _ in range(100)]
+        for cell in made:
+            cell.arm(3600)
+        self.assertIs(old.cancel(), Outcome.IDLE)
+        with self.assertRaises(TimeoutGone):
+            old.arm(0)
+        old.close()
+        self.assertEqual({cell.cancel() for cell in made}, {Outcome.PENDING})
+
     def test_cell_that_ends_beside_an_exchange_leaves_the_next_one_alone(self) -> None:
         """The next one has its place."""
         if not isinstance(self.wheel.cell(), _pycell.Exchange):

@@ -19,6 +19,7 @@ struct gate {
 	uint64_t	ctx;
 	uint8_t		usable;		/* the wheel is open, and works in this process */
 	uint8_t		relative;	/* its clock takes relative times */
+	uint32_t	epoch;		/* number of calls of cancel_all() */
 };
 
 struct exchange {
@@ -29,6 +30,7 @@ struct exchange {
 	PyObject		*owner;		/* of the memory of @gate */
 	struct gate		*gate;
 	unsigned long long	address;	/* of the cell; 0: it has ended */
+	uint32_t		epoch;		/* in which it was made */
 	unsigned long long	id;
 	unsigned long long	cookie;
 };
@@ -80,6 +82,7 @@ static int init(PyObject *object, PyObject *args, PyObject *Py_UNUSED(keywords))
 	self->check = Py_NewRef(check);
 	self->gate = (struct gate *)(uintptr_t)gate;
 	self->address = address;
+	self->epoch = self->gate ? self->gate->epoch : 0;
 	self->id = id;
 	self->cookie = cookie;
 	return 0;
@@ -95,6 +98,14 @@ static int pass(struct exchange *self)
 	if (!PyErr_Occurred())
 		PyErr_SetString(PyExc_ValueError, "the cell cannot be used");
 	return 0;
+}
+
+/* NULL if the cell has ended by close() or cancel_all(): another one may have its place. */
+static struct twheel_cell *cell(struct exchange *self)
+{
+	if (self->epoch != self->gate->epoch)
+		return NULL;
+	return (struct twheel_cell *)(uintptr_t)self->address;
 }
 
 static PyObject *outcome(struct exchange *self, int result)
@@ -151,11 +162,10 @@ static PyObject *arm(PyObject *object, PyObject *when)
 
 	if (!pass(self) || !expires(self, when, &expires_ns))
 		return NULL;
-	if (!self->address)
+	if (!cell(self))
 		return outcome(self, -ENOENT);
 	return outcome(self, twheel_cell_arm((struct twheel_ctx *)(uintptr_t)self->gate->ctx,
-					     (struct twheel_cell *)(uintptr_t)self->address,
-					     self->id, expires_ns));
+					     cell(self), self->id, expires_ns));
 }
 
 static PyObject *cancel(PyObject *object, PyObject *Py_UNUSED(none))
@@ -164,21 +174,17 @@ static PyObject *cancel(PyObject *object, PyObject *Py_UNUSED(none))
 
 	if (!pass(self))
 		return NULL;
-	if (!self->address)
-		return outcome(self, TWHEEL_IDLE);
-	return outcome(self, twheel_cell_cancel((struct twheel_cell *)(uintptr_t)self->address));
+	return outcome(self, cell(self) ? twheel_cell_cancel(cell(self)) : TWHEEL_IDLE);
 }
 
 static PyObject *cancel_at(PyObject *object, PyObject *expires)
 {
 	struct exchange *self = (struct exchange *)object;
 	uint64_t expires_ns = PyLong_AsUnsignedLongLong(expires);
-	struct twheel_cell *cell;
 
 	if (PyErr_Occurred() || !pass(self))
 		return NULL;
-	cell = (struct twheel_cell *)(uintptr_t)self->address;
-	return PyBool_FromLong(cell && !twheel_cell_cancel_at(cell, expires_ns));
+	return PyBool_FromLong(cell(self) && !twheel_cell_cancel_at(cell(self), expires_ns));
 }
 
 static PyObject *end(PyObject *object, PyObject *Py_UNUSED(none))

@@ -82,7 +82,7 @@ class Stats(ctypes.Structure):
 class Gate(ctypes.Structure):
     """Of the extension _cell: whether the cells of a wheel can be used."""
 
-    _fields_ = [*u64("context"), ("usable", c_uint8), ("relative", c_uint8)]
+    _fields_ = [*u64("context"), ("usable", c_uint8), ("relative", c_uint8), *u32("epoch")]
 
 
 # Functions that the package uses. All operations on a single timeout go through

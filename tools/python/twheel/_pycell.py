@@ -18,7 +18,7 @@ class Exchange:
     """The part of a cell that is in memory. The lock keeps _end() away from an exchange: the place
     can be given to another cell afterwards. A signal handler may do either meanwhile."""
 
-    __slots__ = ("wheel", "id", "cookie", "_address", "_lock")
+    __slots__ = ("wheel", "id", "cookie", "_address", "_epoch", "_lock")
     _address: int       # 0: it has ended
 
     def __init__(self, wheel: "Wheel", id: int, cookie: int, address: int, *_: object) -> None:
@@ -28,6 +28,7 @@ class Exchange:
         """Id in events, and for Wheel.get(), mod() and cancel()."""
         self.cookie = cookie
         self._address = address
+        self._epoch = wheel._gate.epoch
         self._lock = threading.RLock()
 
     def arm(self, when: Deadline | float, /) -> Outcome:
@@ -46,7 +47,7 @@ class Exchange:
         with self._lock:
             return Outcome(check_operation(
                 lib.twheel_cell_arm(context.pointer, self._address, self.id, expires_ns)
-                if self._address else -errno.ENOENT))
+                if self._place() else -errno.ENOENT))
 
     def cancel(self) -> Outcome:
         """Cancel the current arming without a system call. The cell stays usable.
@@ -56,16 +57,21 @@ class Exchange:
         """
         context = self.wheel._use()
         with self._lock:
-            result = lib.twheel_cell_cancel(self._address) if self._address else Outcome.IDLE
+            result = lib.twheel_cell_cancel(self._address) if self._place() else Outcome.IDLE
         del context
         return Outcome(result)
 
     def _cancel_at(self, expires_ns: int) -> bool:
         context = self.wheel._use()
         with self._lock:
-            result = self._address and lib.twheel_cell_cancel_at(self._address, expires_ns) == 0
+            result = self._place() and lib.twheel_cell_cancel_at(self._address, expires_ns) == 0
         del context
         return bool(result)
+
+    def _place(self) -> int:
+        """The address, or 0 if the cell has ended by close() or Wheel.cancel_all(): another one may
+        have its place."""
+        return self._address if self._epoch == self.wheel._gate.epoch else 0
 
     def _end(self) -> bool:
         """Forget the place. Returns False if that was done before."""

@@ -49,8 +49,8 @@ class Cell(Exchange):
     id and its cookie, and in expires_ns the deadline that it was armed with. Withdrawn
     events are never read. The cell lives, and counts as a live timeout, until close() or the
     last reference to it, Wheel.cancel(), Wheel.cancel_all() or Wheel.stop(). A reference from
-    Wheel.find_cell() does not count. Never arm a cell that another call than its close() has
-    ended: its place may have been given to another cell.
+    Wheel.find_cell() does not count. Never arm or cancel a cell that Wheel.cancel() or
+    cancel_cookie() or another process has ended: another cell may have its place.
     """
 
     __slots__ = ("_owner",)

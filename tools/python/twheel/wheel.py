@@ -357,6 +357,7 @@ class Wheel:
     def cancel_all(self) -> Found:
         """End all timeouts and withdraw their unread events."""
         context, raw = self._use(), _lib.CancelAll()
+        self._gate.epoch += 1
         check(waiting.twheel_cancel_timeouts(context.pointer, ctypes.byref(raw)))
         return Found(raw.pending, raw.withdrawn)
 
