@@ -154,26 +154,6 @@ class CellTest {
 		assertEquals(Outcome.IDLE, cell.cancel());
 	}
 
-	/** The same deadline is wanted again, and the caller of disarm() is late. */
-	@Test
-	void late_disarm_spares_the_next_arming_of_its_slot() {
-		Slots<String> slots = new Slots<>(context, 1);
-		Slots.Slot<String> slot = slots.take();
-		long wanted = context.nanoTime();
-		slots.arm(slot, wanted, "first", false);
-		List<String> ended = new ArrayList<>();
-		slots.run((entry, isUnprocessed) -> {
-			ended.add(entry);
-			if (ended.size() == 1) {
-				assertSame(slot, slots.take());
-				slots.arm(slot, slots.deadline(slot, wanted), "second", false);
-				assertFalse(slots.disarm(slot, wanted));
-			}
-			slots.stop();
-		});
-		assertEquals(List.of("first", "second"), ended);
-	}
-
 	@Test
 	void slots_reach_the_limit_exactly() {
 		for (int limit : new int[] { 1, 50, 64, 100 }) {
