@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Functions that build the crate, for its tests and its benchmark. bash scripts read this file with
-# `.`. The crates of Cargo.lock are downloaded once. If the distribution's packages of crates are
-# installed, they are used, and nothing is downloaded.
+# Functions that build the crates, for their tests, the benchmark and publication. bash scripts read
+# this file with `.`. The crates of Cargo.lock are downloaded once. If the distribution's packages of
+# crates are installed, they are used, and nothing is downloaded.
 : "${top:?}" "${work:?}" "${cargo:?}"
 
 locked=()
@@ -16,14 +16,21 @@ without_peer()
 	locked=()
 }
 
-# Copy the sources to $work/source, so that nothing is written beside them, and go there.
+# Copy the sources to $work/source, so that nothing is written beside them, and go there. Both
+# packages get the licences, and twheel-sys the sources of the library.
 prepare()
 {
 	local crates
 
 	crates=$(dirname "$cargo")/../share/cargo/registry
 	rm -rf "$work/source"
-	cp -rL "$top/tools/rust" "$work/source"
+	cp -r "$top/tools/rust" "$work/source"
+	mkdir "$work/source/sys/c"
+	cd "$top" || return
+	cp COPYING.{LGPL,MIT} "$work/source"
+	cp COPYING.{LGPL,MIT} "$work/source/sys"
+	cp -rL --parents include/twheel_contract.h include/uapi tools/lib/{libtwheel,process}.[ch] \
+		tools/lib/{wheel.h,twheel} "$work/source/sys/c"
 	cd "$work/source" || return
 	if compgen -G "$crates/libc-0*" >/dev/null; then
 		rm Cargo.lock
@@ -57,5 +64,5 @@ static()
 	RUSTFLAGS='-C target-feature=+crt-static' executable "$@" --target "$triple"
 }
 
-export CARGO_TARGET_DIR=$work/target TWHEEL_INCLUDE=$top/include/uapi
+export CARGO_TARGET_DIR=$work/target
 export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo}

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-//! Arms and cancels of tokio's own timer, of `twheel::tokio::Timer`, and of cells, with one thread
+//! Arms and cancels of tokio's own timer, of `twheel::sleep::Timer`, and of cells, with one thread
 //! and with two. Prints a line per row: what, threads, nanoseconds per pair.
 //!
 //! A pair is what a request with a timeout needs. For tokio and `Timer`: a sleep is made, polled
 //! once, so that it is registered, and dropped. For a reset, a sleep that is kept is moved and
 //! polled. For a cell: armed and cancelled. 10,000 sleeps of other requests are pending. The best
 //! of several rounds counts.
+//!
+//! A wave is as many requests at once: all sleeps are made and polled, and then all are dropped.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
-use twheel::tokio::Timer;
+use twheel::sleep::Timer;
 use twheel::{Cell, Context};
 
 const PENDING: u32 = 10_000;
@@ -108,6 +110,44 @@ fn compare(threads: usize) {
     row("cell", threads, |n, pairs, _| cell_pairs(&cells[n][0], pairs));
 }
 
+/// Of this thread, without those that take its processor.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it lives until the call returns
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// All sleeps of a wave at once. Prints the best time per sleep, in ns.
+fn wave<S>(what: &str, length: u32, make: impl Fn(&mut Task<'_>) -> S) {
+    let waker = Arc::new(Nobody).into();
+    let mut task = Task::from_waker(&waker);
+    let mut round = |_| {
+        let begin = cpu_time();
+        drop((0..length).map(|_| make(&mut task)).collect::<Vec<_>>());
+        cpu_time() - begin
+    };
+    let best = (0..ROUNDS).map(&mut round).min().unwrap();
+    let ns = best.as_nanos() as f64 / f64::from(length);
+    println!("timers {what} wave={length} ns={ns:.1}");
+}
+
+fn waves() {
+    let timer = Timer::open().expect("a timer");
+    for length in [1_000, 10_000, 50_000, 200_000] {
+        wave("tokio_wave", length, |task| {
+            let mut sleep = Box::pin(tokio::time::sleep(TIMEOUT * 6));
+            poll_once(sleep.as_mut(), task);
+            sleep
+        });
+        wave("wheel_wave", length, |task| {
+            let mut sleep = timer.sleep(TIMEOUT * 6).expect("a sleep");
+            poll_once(Pin::new(&mut sleep), task);
+            sleep
+        });
+    }
+}
+
 /// Sleeps of other requests, on both timers.
 fn pend() -> impl Sized {
     let waker = Arc::new(Nobody).into();
@@ -133,4 +173,5 @@ fn main() {
         compare(threads);
     }
     drop(others);
+    waves();
 }

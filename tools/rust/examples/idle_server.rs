@@ -6,7 +6,7 @@
 //! idle_server --self-test [CLIENTS]     starts clients of its own, and checks the server
 //! ```
 //!
-//! All connections share a [`Timer`]. Each has one [`Sleep`](twheel::tokio::Sleep), which is a
+//! All connections share a [`Timer`]. Each has one [`Sleep`](twheel::sleep::Sleep), which is a
 //! cell. Traffic resets the sleep with an exchange in memory, however many connections there are.
 //! A connection that ends leaves its cell for the next one.
 //!
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
-use twheel::tokio::Timer;
+use twheel::sleep::Timer;
 
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -3,7 +3,7 @@
 //! reports a slot that both use at once.
 #![cfg(test)]
 
-#[path = "../src/tokio/place.rs"]
+#[path = "../src/sleep/place.rs"]
 mod place;
 
 mod sync {

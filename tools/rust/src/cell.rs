@@ -1,67 +1,177 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-//! Timeouts in memory that is shared with the kernel.
+//! Timeouts in memory that is shared with the kernel, or with the wheel in the process.
 //!
-//! The kernel and the users of a cell meet in its word: the first change wins. All accesses are
-//! sequentially consistent, as the contract of the device requires. An arm exchanges the word and
-//! then loads the time of the next look. The kernel stores the time of its look and then loads
-//! the word. With a weaker load both could miss the other's store, and the arming would be lost.
+//! The wheel and the users of a cell meet in its word: the first change wins. All accesses are
+//! sequentially consistent, as the contract requires. An arm exchanges the word and then loads the
+//! time of the next look. The wheel stores the time of its look and then loads the word. With a
+//! weaker load both could miss the other's store, and the arming would be lost.
+//!
+//! Functions that end timeouts by id, by cookie or all at once also end cells, whose handles stay.
+//! A later cell gets the same memory, and an exchange through an old handle would change that. So
+//! `Handles` knows which indices have a handle. A new cell at such an index is kept aside, for
+//! nobody, until the old handle is dropped, and another one is made. This costs an arm nothing.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::io;
-use std::mem::size_of;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::abi;
+use twheel_sys as sys;
+
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{check, Result};
 use crate::op::{Id, Op, Outcome};
-use crate::sys::{self, Mapping};
 use crate::time::{Deadline, Time};
 
-/// `struct twheel_cell`.
-#[repr(C, align(8))]
-struct Record {
-    word: AtomicU64,
-    look: AtomicU64,
-}
-
-/// The cells of a context, mapped when the first one is made. The kernel makes the pages when
-/// they are used.
+/// The indices of a context that have handles.
 #[derive(Default)]
-pub(crate) struct Cells {
-    mapping: Mutex<Option<Arc<Mapping>>>,
+pub(crate) struct Handles(Mutex<Used>);
+
+#[derive(Default)]
+struct Used {
+    /// A bit for each index.
+    map: Vec<u64>,
+    /// Cells that were kept aside, by index.
+    aside: HashMap<u32, Id>,
 }
 
-impl Cells {
-    pub(crate) fn map(&self, context: &Context) -> Result<Arc<Mapping>> {
-        let mut mapping = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mapping) = &*mapping {
-            return Ok(mapping.clone());
+impl Handles {
+    fn lock(&self) -> MutexGuard<'_, Used> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the new cell its memory for itself? Otherwise it is kept aside.
+    fn add(&self, id: Id) -> bool {
+        let (index, mut used) = (id.index(), self.lock());
+        let (at, bit) = (index as usize / 64, 1 << (index % 64));
+        if used.map.len() <= at {
+            used.map.resize(at + 1, 0);
         }
-        let new = Arc::new(map(context)?);
-        *mapping = Some(new.clone());
-        Ok(new)
+        let is_free = used.map[at] & bit == 0;
+        used.map[at] |= bit;
+        if !is_free {
+            used.aside.insert(index, id);
+        }
+        is_free
     }
-}
 
-fn map(context: &Context) -> Result<Mapping> {
-    let info: abi::Info = sys::get(context.fd())?;
-    if info.op_flags & abi::F_CELL == 0 {
-        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP).into());
+    /// Returns the cell that was kept aside.
+    fn remove(&self, id: Id) -> Option<Id> {
+        let (index, mut used) = (id.index(), self.lock());
+        used.map[index as usize / 64] &= !(1 << (index % 64));
+        used.aside.remove(&index)
     }
-    let bytes = u64::from(info.cells) * size_of::<Record>() as u64;
-    let length = usize::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
-    Ok(Mapping::new(context.fd(), length)?)
 }
 
 /// Decodes the old word.
 fn outcome(word: u64) -> Outcome {
     match word {
-        abi::CELL_FIRED => Outcome::Withdrawn,
+        sys::TWHEEL_CELL_FIRED => Outcome::Withdrawn,
         _ if word > Time::MAX.as_nanos() => Outcome::Idle,
         _ => Outcome::Pending,
+    }
+}
+
+/// A cell, for a holder that keeps the context and ends it.
+pub(crate) struct Word {
+    id: Id,
+    cell: NonNull<sys::twheel_cell>,
+}
+
+// SAFETY: all accesses to the cell are atomic
+unsafe impl Send for Word {}
+// SAFETY: the same
+unsafe impl Sync for Word {}
+
+impl Word {
+    fn new(context: &Context, cookie: u64) -> Result<Word> {
+        let (mut id, mut cell) = (0, ptr::null_mut());
+        // SAFETY: of raw()
+        check(unsafe { sys::twheel_cell_create(context.raw(), cookie, &mut id, &mut cell) })?;
+        Ok(Word { id: Id::from_raw(id), cell: NonNull::new(cell).expect("a cell") })
+    }
+
+    /// Makes cells with one call. There is a result for each cookie, in order.
+    pub(crate) fn many(context: &Context, cookies: &[u64]) -> Vec<Result<Word>> {
+        let mut ops: Vec<Op> = cookies.iter().map(|cookie| Op::cell(*cookie)).collect();
+        let (first, nr) = (Op::raw_slice(&mut ops), cookies.len() as u32);
+        // SAFETY: of raw(); the array is borrowed until the call returns
+        let tried = unsafe { sys::twheel_submit_ops(context.raw(), first, nr) };
+        if tried < 0 {
+            ops.iter_mut().for_each(|op| op.raw_mut().result = tried);
+        }
+        ops.iter().map(|op| Word::find(context, op.id()?)).collect()
+    }
+
+    fn find(context: &Context, id: Id) -> Result<Word> {
+        let mut cell = ptr::null_mut();
+        // SAFETY: of raw()
+        let found = check(unsafe { sys::twheel_cell_find(context.raw(), id.as_raw(), &mut cell) });
+        if let Err(error) = found {
+            let _ = context.cancel(id);
+            return Err(error);
+        }
+        Ok(Word { id, cell: NonNull::new(cell).expect("a cell") })
+    }
+
+    pub(crate) fn id(&self) -> Id {
+        self.id
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: the cell stays as long as the context, and all accesses are atomic
+        unsafe { &*self.cell.as_ref().word.get().cast() }
+    }
+
+    #[inline]
+    pub(crate) fn arm(&self, context: &Context, time: Time) -> Result<Outcome> {
+        let old = self.word().swap(time.as_nanos(), SeqCst);
+        self.look_at(context, time)?;
+        Ok(outcome(old))
+    }
+
+    /// Moves the arming with a deadline, if its event has not been read.
+    #[inline]
+    pub(crate) fn rearm(&self, context: &Context, from: Time, to: Time) -> Result<bool> {
+        let exchange =
+            |old| self.word().compare_exchange(old, to.as_nanos(), SeqCst, SeqCst).is_ok();
+        let is_armed = exchange(from.as_nanos()) || exchange(sys::TWHEEL_CELL_FIRED);
+        if is_armed {
+            self.look_at(context, to)?;
+        }
+        Ok(is_armed)
+    }
+
+    /// Kicks the cell if the wheel would look at the new word too late.
+    #[inline]
+    fn look_at(&self, context: &Context, time: Time) -> Result<()> {
+        // SAFETY: as in word()
+        let look: &AtomicU64 = unsafe { &*self.cell.as_ref().look.get().cast() };
+        if look.load(SeqCst) > time.as_nanos() {
+            self.kick(context, time)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn kick(&self, context: &Context, time: Time) -> Result<()> {
+        let (cell, id, time) = (self.cell.as_ptr(), self.id.as_raw(), time.as_nanos());
+        // SAFETY: of raw(); the cell is of that context
+        check(unsafe { sys::twheel_cell_kick(context.raw(), cell, id, time) })?;
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn cancel(&self) -> Outcome {
+        outcome(self.word().swap(sys::TWHEEL_CELL_IDLE, SeqCst))
+    }
+
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let word = self.word().load(SeqCst);
+        (outcome(word) == Outcome::Pending).then(|| Time::from_nanos(word))
     }
 }
 
@@ -85,105 +195,51 @@ fn outcome(word: u64) -> Outcome {
 /// cookie and the deadline it was armed for. The event is the [last](crate::Event::is_last) only
 /// after [`Context::stop`].
 ///
-/// Dropping the cell ends it with a system call. Then no event of it is read. Until then it counts
-/// as one live timeout. Cells that different threads use should be in different cache lines: 64
+/// Dropping the cell ends it, with a system call of the device. Then no event of it is read. Until
+/// then it counts as one live timeout. Cells that different threads use should be in different cache lines: 64
 /// bytes hold four cells that were made in a row.
 ///
-/// A child after `fork()` has the same cells, not copies. A cell that the child drops ends in the
-/// parent, too. A child that does not call `exec()` soon can prevent this with
-/// [`std::mem::forget`], or end with `_exit()`.
+/// A child after `fork()` has the same cells of the device, not copies, and cannot use a wheel in
+/// the process. A cell that the child drops ends in the parent, too. A child that does not call
+/// `exec()` soon can prevent this with [`std::mem::forget`], or end with `_exit()`.
 #[must_use = "a cell that is dropped ends"]
 pub struct Cell {
     context: Context,
-    id: Id,
-    record: NonNull<Record>,
-    /// Keeps the record.
-    _mapping: Arc<Mapping>,
+    word: Word,
 }
-
-// SAFETY: the record consists of atomics
-unsafe impl Send for Cell {}
-// SAFETY: the same
-unsafe impl Sync for Cell {}
 
 impl Cell {
     pub(crate) fn new(context: &Context, cookie: u64) -> Result<Cell> {
-        let mapping = context.cells().map(context)?;
-        let mut op = Op::cell(cookie);
-        context.operate(&mut op)?;
-        let id = op.id()?;
-        let offset = id.as_raw() as u32 as usize * size_of::<Record>();
-        if offset >= mapping.length() {
-            // Another process raised the limit between INFO and the mapping.
-            let _ = context.cancel(id);
-            return Err(io::Error::from_raw_os_error(libc::EINVAL).into());
+        loop {
+            let word = Word::new(context, cookie)?;
+            if context.handles().add(word.id) {
+                return Ok(Cell { context: context.clone(), word });
+            }
         }
-        // SAFETY: the offset is below the length, a multiple of the size
-        let record = unsafe { mapping.address().as_ptr().add(offset) };
-        let record = NonNull::new(record.cast()).expect("in a mapping");
-        Ok(Cell { context: context.clone(), id, record, _mapping: mapping })
-    }
-
-    fn record(&self) -> &Record {
-        // SAFETY: the mapping lives as long as the cell, and the kernel's accesses are atomic
-        unsafe { self.record.as_ref() }
     }
 
     /// The cell in events.
     #[must_use]
     pub fn id(&self) -> Id {
-        self.id
+        self.word.id
     }
 
     /// Arm or move the cell. Returns its state before. A `Duration` costs a reading of the clock:
     /// with many cells, read [`Context::now`] once. A deadline in the past is due at once.
     ///
-    /// It is a system call only if the kernel would look too late. A cell in regular use, with
+    /// It is a call of the wheel only if that would look too late. A cell in regular use, with
     /// about the same delay each time, needs none. After success no event of an earlier arming
     /// is read.
     ///
     /// # Errors
     ///
-    /// `Stopped`; `Gone` after [`Context::cancel_all`]. Then the cell is idle. `System`: `EINVAL`
+    /// `Stopped`; `Gone` after [`Context::cancel_all`] and other calls that end timeouts. Then the
+    /// cell is idle. `System`: `EINVAL`
     /// for a relative deadline on [`Clock::Realtime`](crate::Clock::Realtime), without effect.
     #[inline]
     pub fn arm(&self, deadline: impl Into<Deadline>) -> Result<Outcome> {
         let time = self.context.time_of(deadline.into())?;
-        let old = self.record().word.swap(time.as_nanos(), SeqCst);
-        self.look_at(time)?;
-        Ok(outcome(old))
-    }
-
-    /// Moves the arming with a deadline, if its event has not been read.
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub(crate) fn rearm(&self, from: Time, to: Time) -> Result<bool> {
-        let word = &self.record().word;
-        let exchange = |old| word.compare_exchange(old, to.as_nanos(), SeqCst, SeqCst).is_ok();
-        let is_armed = exchange(from.as_nanos()) || exchange(abi::CELL_FIRED);
-        if is_armed {
-            self.look_at(to)?;
-        }
-        Ok(is_armed)
-    }
-
-    /// Kicks the cell if the kernel would look at the new word too late.
-    #[inline]
-    fn look_at(&self, time: Time) -> Result<()> {
-        if self.record().look.load(SeqCst) > time.as_nanos() {
-            self.kick(time)?;
-        }
-        Ok(())
-    }
-
-    /// Has the kernel look at the word. The arming counts if the kernel had seen it before it
-    /// refused the kick.
-    #[cold]
-    fn kick(&self, time: Time) -> Result<()> {
-        match self.context.operate(&mut Op::kick(self.id)) {
-            Err(error) if self.cancel_at(time) => Err(error),
-            _ => Ok(()),
-        }
+        self.word.arm(&self.context, time)
     }
 
     /// Cancel the current arming; the cell stays live. Never a system call. After
@@ -191,62 +247,39 @@ impl Cell {
     /// [`Outcome::Idle`] it was not armed, or its event was read before.
     #[inline]
     pub fn cancel(&self) -> Outcome {
-        outcome(self.record().word.swap(abi::CELL_IDLE, SeqCst))
+        self.word.cancel()
     }
 
     /// Cancel the arming with that deadline, and no later one: for a cell that another thread may
     /// arm anew meanwhile. Two armings with the same deadline are one. Returns false if it was
     /// moved, cancelled or has fired; then its event may still be read.
     pub fn cancel_at(&self, time: Time) -> bool {
-        self.record().word.compare_exchange(time.as_nanos(), abi::CELL_IDLE, SeqCst, SeqCst).is_ok()
+        let (old, idle) = (time.as_nanos(), sys::TWHEEL_CELL_IDLE);
+        self.word.word().compare_exchange(old, idle, SeqCst, SeqCst).is_ok()
     }
 
     /// The deadline, if it is armed and has not fired.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let word = self.record().word.load(SeqCst);
-        (outcome(word) == Outcome::Pending).then(|| Time::from_nanos(word))
+        self.word.deadline()
     }
 }
 
 impl Drop for Cell {
     fn drop(&mut self) {
         // It may have ended by cancel_all() or stop().
-        let _ = self.context.cancel(self.id);
+        let _ = self.context.cancel(self.word.id);
+        if let Some(aside) = self.context.handles().remove(self.word.id) {
+            let _ = self.context.cancel(aside);
+        }
     }
 }
 
 impl fmt::Debug for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cell").field("id", &self.id).field("deadline", &self.deadline()).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn old_word_tells_the_outcome() {
-        let cases = [
-            (0, Outcome::Pending),
-            (Time::MAX.as_nanos(), Outcome::Pending),
-            (Time::MAX.as_nanos() + 1, Outcome::Idle),
-            (abi::CELL_FIRED - 1, Outcome::Idle),
-            (abi::CELL_FIRED, Outcome::Withdrawn),
-            (abi::CELL_IDLE, Outcome::Idle),
-        ];
-        for (word, expected) in cases {
-            assert_eq!(outcome(word), expected, "{word:#x}");
-        }
-    }
-
-    #[test]
-    fn record_has_the_layout_of_the_kernel() {
-        assert_eq!(size_of::<Record>(), 16);
-        let record = Record { word: AtomicU64::new(1), look: AtomicU64::new(2) };
-        // SAFETY: two integers
-        let words: [u64; 2] = unsafe { std::mem::transmute(record) };
-        assert_eq!(words, [1, 2]);
+        f.debug_struct("Cell")
+            .field("id", &self.word.id)
+            .field("deadline", &self.deadline())
+            .finish()
     }
 }

@@ -1,47 +1,66 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-//! An open of the device.
+//! A context of the library: an open device, or a wheel in the process.
 
+use std::ffi::CString;
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::io::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::abi::{self, Stats};
+use twheel_sys as sys;
+
 #[cfg(target_has_atomic = "64")]
-use crate::cell::{Cell, Cells};
-use crate::error::{Error, Result};
+use crate::cell::{Cell, Handles};
+use crate::error::{check_system, Error, Result};
 use crate::event::Event;
 use crate::list::{Timeout, Timeouts};
 use crate::op::{Id, Op, Outcome};
-use crate::state::Info;
-use crate::sys;
-use crate::time::{Clock, Deadline, Time};
+use crate::setup::Setup;
+use crate::state::{Info, Stats};
+use crate::time::{nanos, Clock, Deadline, Time};
 
-pub(crate) const DEVICE: &str = "/dev/twheel";
-
-/// An open of `/dev/twheel`, with its own timeouts, queue of events and limits.
+/// An open `/dev/twheel`, or a wheel in the process, with its own timeouts, queue of events and
+/// limits.
 ///
 /// A clone is another handle of the same context. Pending timeouts are cancelled when the last
 /// handle is dropped, a [`Cell`] included, unless another process shares the context.
 ///
 /// For poll() and epoll: the descriptor is readable while an event is unread, and after
-/// [`stop`](Context::stop).
+/// [`stop`](Context::stop). That of a wheel in the process may also be readable without an event;
+/// then a read that does not wait sets it right.
 #[derive(Clone)]
 pub struct Context {
-    file: Arc<File>,
+    inner: Arc<Inner>,
 }
 
-struct File {
-    fd: OwnedFd,
+struct Inner {
+    ctx: NonNull<sys::twheel_ctx>,
     clock: Clock,
-    /// The zero of the clock, if it runs as `Instant` does.
+    is_manual: bool,
+    /// The zero of the clock, if it runs as `Instant` does, or is manual.
     #[cfg(target_has_atomic = "64")]
     zero: Option<Instant>,
     #[cfg(target_has_atomic = "64")]
-    cells: Cells,
+    handles: Handles,
+    /// Of a context that was open before. The library does not close it.
+    _fd: Option<OwnedFd>,
+}
+
+// SAFETY: the library allows all calls in any thread
+unsafe impl Send for Inner {}
+// SAFETY: and at the same time, but for twheel_configure() and twheel_close(), for which there is
+// one owner
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it
+        unsafe { sys::twheel_close(self.ctx.as_ptr()) };
+    }
 }
 
 /// Timeouts that [`Context::cancel_all`] or [`Context::cancel_cookie`] has ended.
@@ -58,71 +77,110 @@ impl Context {
     /// Open a new context with the default settings; [`Setup`](crate::Setup) has others. The
     /// descriptor is closed in exec().
     ///
+    /// If the device is missing or not permitted, the context is a wheel in the process. The
+    /// environment variable `TWHEEL_BACKEND` chooses, too: `kernel` or `process`.
+    ///
     /// # Errors
     ///
-    /// [`Error::Open`] if the module is not loaded, or without permission; [`Error::System`]:
-    /// `EMFILE`, `ENFILE`, `ENOMEM`.
+    /// [`Error::Open`] for another value of `TWHEEL_BACKEND`, and if a device that must be used
+    /// cannot be opened; [`Error::System`]: `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn open() -> Result<Context> {
-        Context::open_path(DEVICE)
+        Setup::new().open()
     }
 
-    /// The same with another path of the device.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Context::open); `ENOTTY` if it is not a twheel device.
-    pub fn open_path(path: impl AsRef<Path>) -> Result<Context> {
-        Context::from_file(path.as_ref(), |_| Ok(()))
-    }
-
-    /// Use a context that is open already, for example received over a socket. It must have its
+    /// Use an open device, for example received over a socket. It must have its
     /// [`Setup`](crate::Setup) by then. In another time namespace than that of the opener, cells
     /// take only a [`Time`].
     ///
     /// # Errors
     ///
-    /// [`Error::System`]: `ENOTTY` if it is not a twheel device.
+    /// [`Error::System`]: `ENOTTY` if it is not a twheel device; `EOPNOTSUPP` if it is of a wheel
+    /// in a process.
     pub fn from_fd(fd: OwnedFd) -> Result<Context> {
-        let clock = clock_of(&sys::get(fd.as_fd())?)?;
-        let file = File {
-            fd,
-            clock,
-            #[cfg(target_has_atomic = "64")]
-            zero: (clock == Clock::Monotonic).then(|| zero_of(clock)),
-            #[cfg(target_has_atomic = "64")]
-            cells: Cells::default(),
-        };
-        Ok(Context { file: Arc::new(file) })
+        let mut ctx = ptr::null_mut();
+        // SAFETY: the descriptor lives as long as the context
+        check_system(unsafe { sys::twheel_open_fd(fd.as_raw_fd(), &mut ctx) })?;
+        Context::new(ctx, None, Some(fd))
     }
 
-    pub(crate) fn from_file(
-        path: &Path,
-        setup: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
+    pub(crate) fn with_setup(
+        path: Option<&Path>,
+        flags: u32,
+        setup: &sys::twheel_setup,
     ) -> Result<Context> {
-        let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = file.map_err(|error| Error::of_open(path, error))?;
-        // A file in place of the device: 'exec 3<>/dev/twheel' of root leaves one.
-        if file.metadata()?.is_file() {
-            return Err(Error::of_open(path, io::Error::from_raw_os_error(libc::ENODEV)));
-        }
-        let fd = OwnedFd::from(file);
-        setup(fd.as_fd())?;
-        Context::from_fd(fd)
+        let name = path.map(|path| CString::new(path.as_os_str().as_bytes())).transpose();
+        let name = name.map_err(io::Error::from)?;
+        let (name, mut ctx) = (name.as_ref().map_or(ptr::null(), |n| n.as_ptr()), ptr::null_mut());
+        // SAFETY: the path ends with a 0
+        check_system(unsafe { sys::twheel_open(name, flags, &mut ctx) })
+            .map_err(|error| Error::of_open(path, error))?;
+        Context::new(ctx, Some(setup), None)
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.file.fd.as_fd()
+    fn new(
+        ctx: *mut sys::twheel_ctx,
+        setup: Option<&sys::twheel_setup>,
+        fd: Option<OwnedFd>,
+    ) -> Result<Context> {
+        let mut inner = Inner {
+            ctx: NonNull::new(ctx).expect("a context"),
+            clock: Clock::Monotonic,
+            is_manual: setup.map_or(false, |setup| setup.flags & sys::TWHEEL_SETUP_MANUAL != 0),
+            #[cfg(target_has_atomic = "64")]
+            zero: None,
+            #[cfg(target_has_atomic = "64")]
+            handles: Handles::default(),
+            _fd: fd,
+        };
+        if let Some(setup) = setup {
+            // SAFETY: it is the first call, and the only one
+            check_system(unsafe { sys::twheel_configure(ctx, setup) })?;
+        }
+        let mut info = sys::twheel_info::default();
+        // SAFETY: the context is open
+        check_system(unsafe { sys::twheel_get_info(ctx, &mut info) })?;
+        // A kernel may have clocks that this crate does not know.
+        let unknown = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+        inner.clock = Clock::of_id(info.clock).ok_or_else(unknown)?;
+        #[cfg(target_has_atomic = "64")]
+        if inner.is_manual || inner.clock == Clock::Monotonic {
+            inner.zero = Some(inner.zero());
+        }
+        Ok(Context { inner: Arc::new(inner) })
+    }
+
+    /// For calls of the library, which is safe while the context lives.
+    #[inline]
+    pub(crate) fn raw(&self) -> *mut sys::twheel_ctx {
+        self.inner.ctx.as_ptr()
     }
 
     #[cfg(target_has_atomic = "64")]
-    pub(crate) fn cells(&self) -> &Cells {
-        &self.file.cells
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.inner.handles
+    }
+
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) fn is_manual(&self) -> bool {
+        self.inner.is_manual
     }
 
     /// Read the clock of the context. Correct in the time namespace in which it was opened.
     #[must_use]
     pub fn now(&self) -> Time {
-        Time::from_nanos(sys::now(self.file.clock.id()))
+        self.inner.now()
+    }
+
+    /// Set the clock of a context with [`Setup::manual`](crate::Setup::manual). Timeouts that are
+    /// due are unread events when the call returns. A time before the current one fires nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`]: `EINVAL` if the clock is not manual; `EOPNOTSUPP` of the device.
+    pub fn set_time(&self, time: Time) -> Result<()> {
+        // SAFETY: of raw()
+        check_system(unsafe { sys::twheel_set_time(self.raw(), time.as_nanos()) })?;
+        Ok(())
     }
 
     /// The time of a deadline of a cell. Refuses the deadlines that the kernel refuses.
@@ -131,25 +189,31 @@ impl Context {
     pub(crate) fn time_of(&self, deadline: Deadline) -> Result<Time> {
         match deadline {
             Deadline::At(time) => Ok(time),
-            _ if self.file.clock == Clock::Realtime => {
+            _ if self.inner.clock == Clock::Realtime => {
                 Err(io::Error::from_raw_os_error(libc::EINVAL).into())
             }
             Deadline::After(duration) => Ok(self.now() + duration),
             Deadline::Until(instant) => {
-                Ok(Time::default() + instant.saturating_duration_since(self.zero()))
+                Ok(Time::default() + instant.saturating_duration_since(self.inner.zero()))
             }
         }
     }
 
     /// The instant of a time. If `Instant` has another clock: as the clocks are now.
-    #[cfg(all(feature = "tokio", target_has_atomic = "64"))]
+    #[cfg(target_has_atomic = "64")]
     pub(crate) fn instant_of(&self, time: Time) -> Instant {
-        self.zero() + (time - Time::default())
+        self.inner.zero() + (time - Time::default())
     }
 
+    /// The current instant, which a manual clock has its own of.
     #[cfg(target_has_atomic = "64")]
-    fn zero(&self) -> Instant {
-        self.file.zero.unwrap_or_else(|| zero_of(self.file.clock))
+    #[inline]
+    pub(crate) fn instant(&self) -> Instant {
+        if self.inner.is_manual {
+            self.instant_of(self.now())
+        } else {
+            Instant::now()
+        }
     }
 
     /// Arm a new timeout. Its event has the cookie. Another thread may read the event before this
@@ -203,10 +267,8 @@ impl Context {
     ///
     /// As [`Op::outcome`].
     pub fn operate(&self, op: &mut Op) -> Result<Outcome> {
-        op.raw_mut().result = match sys::operate(self.fd(), op.raw_mut()) {
-            Ok(outcome) => outcome as i32,
-            Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
-        };
+        // SAFETY: of raw()
+        op.raw_mut().result = unsafe { sys::twheel_operate(self.raw(), op.raw_mut()) };
         op.outcome()
     }
 
@@ -215,10 +277,12 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// [`Error::System`]: `EINVAL` above `u32::MAX` operations; `EBADF` if the context is open
+    /// [`Error::System`]: `EINVAL` above `i32::MAX` operations; `EBADF` if the context is open
     /// for reading only. Then none was tried.
     pub fn submit(&self, ops: &mut [Op]) -> Result<()> {
-        sys::submit(self.fd(), Op::raw_slice(ops))?;
+        let nr = u32::try_from(ops.len()).unwrap_or(u32::MAX);
+        // SAFETY: the array is borrowed until the call returns. If there are more, none is tried.
+        check_system(unsafe { sys::twheel_submit_ops(self.raw(), Op::raw_slice(ops), nr) })?;
         Ok(())
     }
 
@@ -237,14 +301,17 @@ impl Context {
     /// End all timeouts without an event. Unread events are withdrawn. Timeouts that are armed
     /// meanwhile may or may not be cancelled.
     ///
-    /// This ends cells too: drop each [`Cell`] before. A later cell reuses the memory of one that
-    /// has ended, so that arming a handle that is left would arm the later cell.
+    /// This ends cells, too. A [`Cell`] that is left cannot be armed any more. While it is there,
+    /// its memory serves no other cell, and may hold back one of the limit.
     ///
     /// # Errors
     ///
     /// [`Error::System`]: `EBADF` if the context is open for reading only.
     pub fn cancel_all(&self) -> Result<Found> {
-        self.cancel_found(abi::CancelAll::default())
+        let mut found = sys::twheel_cancel_all::default();
+        // SAFETY: of raw()
+        check_system(unsafe { sys::twheel_cancel_timeouts(self.raw(), &mut found) })?;
+        Ok(Found { pending: found.pending, withdrawn: found.withdrawn })
     }
 
     /// The same for the timeouts with one cookie. The cost grows with the number of all
@@ -254,16 +321,10 @@ impl Context {
     ///
     /// As [`cancel_all`](Context::cancel_all).
     pub fn cancel_cookie(&self, cookie: u64) -> Result<Found> {
-        self.cancel_found(abi::CancelAll {
-            cookie,
-            flags: abi::CANCEL_COOKIE,
-            ..abi::CancelAll::default()
-        })
-    }
-
-    fn cancel_found(&self, request: abi::CancelAll) -> Result<Found> {
-        let abi::CancelAll { pending, withdrawn, .. } = sys::pass(self.fd(), request)?;
-        Ok(Found { pending, withdrawn })
+        let mut found = sys::twheel_cancel_all::default();
+        // SAFETY: of raw()
+        check_system(unsafe { sys::twheel_cancel_cookie(self.raw(), cookie, &mut found) })?;
+        Ok(Found { pending: found.pending, withdrawn: found.withdrawn })
     }
 
     /// Stop all timeouts for good. Nothing can be armed any more. Each pending timeout makes an
@@ -274,7 +335,9 @@ impl Context {
     ///
     /// [`Error::System`]: `EBADF` if the context is open for reading only.
     pub fn stop(&self) -> Result<()> {
-        Ok(sys::stop(self.fd())?)
+        // SAFETY: of raw()
+        check_system(unsafe { sys::twheel_stop(self.raw()) })?;
+        Ok(())
     }
 
     /// The live timeouts, in no particular order. A timeout that is armed or ends meanwhile may
@@ -285,21 +348,19 @@ impl Context {
     }
 
     /// Get settings and fill level.
-    ///
-    /// # Errors
-    ///
-    /// None for a context that is open.
     pub fn info(&self) -> Result<Info> {
-        Ok(Info::new(sys::get(self.fd())?, self.file.clock))
+        let mut info = sys::twheel_info::default();
+        // SAFETY: of raw()
+        check_system(unsafe { sys::twheel_get_info(self.raw(), &mut info) })?;
+        Ok(Info::new(info, self.inner.clock))
     }
 
     /// Get statistics.
-    ///
-    /// # Errors
-    ///
-    /// None for a context that is open.
     pub fn stats(&self) -> Result<Stats> {
-        Ok(sys::get(self.fd())?)
+        let mut stats = sys::twheel_stats::default();
+        // SAFETY: of raw()
+        check_system(unsafe { sys::twheel_get_stats(self.raw(), &mut stats) })?;
+        Ok(Stats::new(stats))
     }
 
     /// Wait until an event can be read, or until none can follow after [`stop`](Context::stop).
@@ -310,7 +371,8 @@ impl Context {
     ///
     /// [`Error::System`]: `EINTR` if a signal handler ran.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
-        Ok(sys::wait(self.fd(), timeout)?)
+        // SAFETY: of raw()
+        Ok(check_system(unsafe { sys::twheel_wait(self.raw(), wait_ns(timeout)) })? != 0)
     }
 
     /// Take events out of the queue, at least one, in the order in which they fired. Waits for the
@@ -326,69 +388,58 @@ impl Context {
         room: &'a mut [Event],
         timeout: Option<Duration>,
     ) -> Result<&'a [Event]> {
-        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let found = self.read_until(room, end)?;
-        Ok(&room[..found])
-    }
-
-    /// `None` if no event is unread. A read without room returns 0 without reaching the driver,
-    /// which would look like the end.
-    pub(crate) fn read_nowait(&self, room: &mut [Event]) -> Result<Option<usize>> {
-        match sys::read_nowait(self.fd(), room) {
-            Ok(_) if room.is_empty() => Err(io::Error::from_raw_os_error(libc::EINVAL).into()),
-            Ok(found) => Ok(Some(found)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Waits in ppoll(), which a signal handler ends with `SA_RESTART`, too. Other threads may read
-    /// or withdraw each event first. Without `end` it is out of range.
-    fn read_until(&self, room: &mut [Event], end: Option<Instant>) -> Result<usize> {
-        loop {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if let Some(found) = self.read_nowait(room)? {
-                return Ok(found);
-            }
-            if left == Some(Duration::ZERO) {
-                return Err(Error::TimedOut);
-            }
-            self.wait(left)?;
+        let nr = u32::try_from(room.len()).unwrap_or(u32::MAX);
+        let events = room.as_mut_ptr().cast();
+        // SAFETY: the room is borrowed until the call returns; an event is transparent
+        match unsafe { sys::twheel_read(self.raw(), events, nr, wait_ns(timeout)) } {
+            found if found >= 0 => Ok(&room[..found as usize]),
+            error if -error == libc::EAGAIN || -error == libc::ETIMEDOUT => Err(Error::TimedOut),
+            error => Err(io::Error::from_raw_os_error(-error).into()),
         }
     }
 }
 
-/// The zero of a clock as an `Instant`, which is read first: it is never too late. The later of
-/// several is the better one, since the thread may have been preempted between two readings.
-#[cfg(target_has_atomic = "64")]
-pub(crate) fn zero_of(clock: Clock) -> Instant {
-    let read = |_| Instant::now() - Duration::from_nanos(sys::now(clock.id()));
-    (0..3).map(read).max().expect("three readings")
+/// Of a time that the library waits for.
+fn wait_ns(timeout: Option<Duration>) -> i64 {
+    timeout.map_or(-1, |timeout| nanos(timeout) as i64)
 }
 
-/// A kernel may have clocks that this crate does not know.
-fn clock_of(info: &abi::Info) -> Result<Clock> {
-    let unknown = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-    Ok(Clock::of_id(info.clock).ok_or_else(unknown)?)
+impl Inner {
+    fn now(&self) -> Time {
+        let mut now = 0;
+        // SAFETY: the context is open. The call does not fail.
+        unsafe { sys::twheel_now(self.ctx.as_ptr(), &mut now) };
+        Time::from_nanos(now)
+    }
+
+    /// The zero of the clock as an `Instant`, which is read first: it is never too late. The later
+    /// of several is the better one, since the thread may have been preempted between two readings.
+    #[cfg(target_has_atomic = "64")]
+    fn zero(&self) -> Instant {
+        let read = |_| Instant::now() - (self.now() - Time::default());
+        self.zero.unwrap_or_else(|| (0..3).map(read).max().expect("three readings"))
+    }
 }
 
 impl AsFd for Context {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd()
+        // SAFETY: it is open as long as the context
+        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
     }
 }
 
 impl AsRawFd for Context {
     fn as_raw_fd(&self) -> RawFd {
-        self.file.fd.as_raw_fd()
+        // SAFETY: of raw()
+        unsafe { sys::twheel_fd(self.raw()) }
     }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
-            .field("fd", &self.file.fd)
-            .field("clock", &self.file.clock)
+            .field("fd", &self.as_raw_fd())
+            .field("clock", &self.inner.clock)
             .finish()
     }
 }

@@ -16,11 +16,11 @@ pub enum Error {
     Stopped,
     /// No event came in time.
     TimedOut,
-    /// The device is missing (`ENOENT`, `ENODEV`, `ENXIO`) or not permitted (`EACCES`, `EPERM`).
-    /// The text says what to do.
+    /// The device is missing (`ENOENT`, `ENODEV`, `ENXIO`) or not permitted (`EACCES`, `EPERM`),
+    /// or the environment variable `TWHEEL_BACKEND` is wrong (`EINVAL`). The text says what to do.
     #[non_exhaustive]
     Open {
-        /// The path that was opened.
+        /// The path of the device.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -31,18 +31,25 @@ pub enum Error {
     System(io::Error),
 }
 
+const DEVICE: &str = "/dev/twheel";
+
 /// A result with the [`Error`] of this crate.
 pub type Result<T> = result::Result<T, Error>;
 
 impl Error {
-    /// The error of an open of the device.
-    pub(crate) fn of_open(path: &Path, error: io::Error) -> Error {
-        let missing = [libc::ENOENT, libc::ENODEV, libc::ENXIO, libc::EISDIR];
-        let refused = [libc::EACCES, libc::EPERM];
+    /// The error of an open.
+    pub(crate) fn of_open(path: Option<&Path>, error: io::Error) -> Error {
         match error.raw_os_error() {
-            Some(errno) if missing.contains(&errno) || refused.contains(&errno) => {
-                Error::Open { path: path.to_owned(), error }
-            }
+            Some(libc::EINVAL) if path.is_some() => Error::System(error),
+            Some(
+                libc::ENOENT
+                | libc::ENODEV
+                | libc::ENXIO
+                | libc::EISDIR
+                | libc::EACCES
+                | libc::EPERM
+                | libc::EINVAL,
+            ) => Error::Open { path: path.unwrap_or_else(|| Path::new(DEVICE)).into(), error },
             _ => Error::System(error),
         }
     }
@@ -58,6 +65,17 @@ impl Error {
     }
 }
 
+/// The result of a function that works on timeouts.
+#[inline]
+pub(crate) fn check(result: i32) -> Result<u32> {
+    u32::try_from(result).map_err(|_| Error::of_errno(-result))
+}
+
+/// The result of another function, whose errors have no names here.
+pub(crate) fn check_system(result: i32) -> io::Result<u32> {
+    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,6 +86,7 @@ impl fmt::Display for Error {
             Error::Open { path, error } => {
                 let remedy = match error.kind() {
                     io::ErrorKind::PermissionDenied => "root and the group twheel have access",
+                    io::ErrorKind::InvalidInput => "TWHEEL_BACKEND is 'kernel' or 'process'",
                     _ => "'modprobe twheel_dev' loads the module",
                 };
                 write!(f, "cannot open {}: {error}: {remedy}", path.display())
@@ -116,12 +135,13 @@ mod tests {
         let cases = [
             (libc::ENOENT, "cannot open /dev/twheel: ", "modprobe twheel_dev"),
             (libc::EACCES, "cannot open /dev/twheel: ", "group twheel"),
+            (libc::EINVAL, "cannot open /dev/twheel: ", "TWHEEL_BACKEND"),
             (libc::EMFILE, "", ""),
         ];
         for (errno, start, remedy) in cases {
             let error = io::Error::from_raw_os_error(errno);
             let kind = error.kind();
-            let error = Error::of_open(Path::new("/dev/twheel"), error);
+            let error = Error::of_open(None, error);
             assert_eq!(matches!(error, Error::Open { .. }), !remedy.is_empty());
             let text = error.to_string();
             assert!(text.starts_with(start) && text.contains(remedy), "{text}");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Expirations, as they are read.
 
-use crate::abi;
+use twheel_sys as sys;
+
 use crate::op::Id;
 use crate::time::Time;
 
@@ -11,7 +12,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Event {
-    raw: abi::Event,
+    raw: sys::twheel_event,
 }
 
 impl Event {
@@ -50,12 +51,12 @@ impl Event {
     /// Is it the last event, after which the id is no longer valid?
     #[must_use]
     pub fn is_last(&self) -> bool {
-        self.raw.flags & abi::EV_LAST != 0
+        self.raw.flags & sys::TWHEEL_EV_LAST != 0
     }
 
     /// Was the context stopped before the timeout fired?
     #[must_use]
     pub fn is_unprocessed(&self) -> bool {
-        self.raw.flags & abi::EV_UNPROCESSED != 0
+        self.raw.flags & sys::TWHEEL_EV_UNPROCESSED != 0
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-//! Timeouts by the million behind one file descriptor: `/dev/twheel` of Linux.
+//! Timeouts by the million behind one file descriptor: `/dev/twheel` of Linux, or a wheel in the
+//! process where the module is not loaded.
 //!
-//! A [`Context`] is one open of the device, with its own timeouts, queue of events and limits.
-//! Arming a timeout returns its [`Id`]. A timeout that fires makes an [`Event`], which is read
-//! from the same context. A cancelled timeout makes none.
+//! A [`Context`] has its own timeouts, queue of events and limits. Arming a timeout returns its
+//! [`Id`]. A timeout that fires makes an [`Event`], which is read from the same context. A
+//! cancelled timeout makes none.
 //!
-//! ```no_run
+//! ```
 //! use std::time::Duration;
 //! use twheel::{Context, Event};
 //!
@@ -20,9 +21,14 @@
 //!
 //! # Batches and cells
 //!
-//! [`Context::submit`] carries out many operations with one system call. A [`Cell`] is a timeout
-//! that is armed, moved and cancelled by one atomic exchange in memory that the process shares
-//! with the kernel.
+//! [`Context::submit`] carries out many operations with one call. A [`Cell`] is a timeout that is
+//! armed, moved and cancelled by one atomic exchange in memory that the process shares with the
+//! kernel.
+//!
+//! # Sleeps
+//!
+//! The module [`sleep`] has futures on cells for any executor: sleeps, timeouts, intervals and a
+//! queue of delayed values.
 //!
 //! # Time
 //!
@@ -33,21 +39,19 @@
 //! # Threads
 //!
 //! All types can be sent and shared between threads. Each event goes to exactly one reader. A
-//! clone of a context is another handle of the same open file; the last handle closes it, which
-//! cancels its timeouts.
+//! clone of a context is another handle of the same one; the last handle closes it, which cancels
+//! its timeouts.
 //!
 //! # Features
 //!
-//! Without features the crate needs Rust 1.63 and the crate `libc`. The feature `tokio` adds
-//! the module `tokio` and needs the compiler that tokio needs: 1.85 for the release in
-//! `Cargo.lock`, 1.63 with the tokio 1.24 of Debian 12.
+//! `vendored`, the default, builds the C library libtwheel from source. Without it, pkg-config finds
+//! the installed one. `stream` makes [`sleep::DelayQueue`] a `Stream` of the crate futures-core. `tokio`
+//! adds the module `tokio`, and needs the compiler that tokio needs: 1.85 for the release in
+//! `Cargo.lock`, 1.63 with the tokio 1.24 of Debian 12. All else needs Rust 1.63.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg(target_os = "linux")]
 
-// Each number of the header is there, for a test that compares them.
-#[allow(dead_code)]
-mod abi;
 #[cfg(target_has_atomic = "64")]
 mod cell;
 mod context;
@@ -56,13 +60,13 @@ mod event;
 mod list;
 mod op;
 mod setup;
+#[cfg(target_has_atomic = "64")]
+pub mod sleep;
 mod state;
-mod sys;
 mod time;
 #[cfg(all(feature = "tokio", target_has_atomic = "64"))]
 pub mod tokio;
 
-pub use abi::Stats;
 #[cfg(target_has_atomic = "64")]
 pub use cell::Cell;
 pub use context::{Context, Found};
@@ -70,6 +74,6 @@ pub use error::{Error, Result};
 pub use event::Event;
 pub use list::{State, Timeout, Timeouts};
 pub use op::{Id, Op, Outcome};
-pub use setup::Setup;
-pub use state::Info;
+pub use setup::{Backend, Setup};
+pub use state::{Info, Stats};
 pub use time::{Clock, Deadline, Time};

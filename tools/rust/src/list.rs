@@ -4,11 +4,11 @@
 use std::iter::FusedIterator;
 use std::time::Duration;
 
-use crate::abi;
+use twheel_sys as sys;
+
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{check_system, Result};
 use crate::op::Id;
-use crate::sys;
 
 const PAGE: usize = 256;
 
@@ -47,19 +47,19 @@ impl Timeout {
     }
 
     /// Of GET, whose time left also tells the state.
-    pub(crate) fn of_op(op: &abi::Op) -> Timeout {
+    pub(crate) fn of_op(op: &sys::twheel_op) -> Timeout {
         let state = match op.expires_ns {
             0 => State::Ready,
-            abi::CELL_IDLE => State::Idle,
+            sys::TWHEEL_CELL_IDLE => State::Idle,
             nanos => State::Pending(Duration::from_nanos(nanos)),
         };
         Timeout::new(op.id, op.cookie, state, op.interval_ns, op.repeat)
     }
 
-    fn of_entry(entry: &abi::ListEntry) -> Timeout {
+    fn of_entry(entry: &sys::twheel_list_entry) -> Timeout {
         let state = match entry.state {
-            abi::STATE_READY => State::Ready,
-            abi::STATE_IDLE => State::Idle,
+            sys::TWHEEL_STATE_READY => State::Ready,
+            sys::TWHEEL_STATE_IDLE => State::Idle,
             _ => State::Pending(Duration::from_nanos(entry.remaining_ns)),
         };
         Timeout::new(entry.id, entry.cookie, state, entry.interval_ns, entry.repeat)
@@ -71,7 +71,7 @@ impl Timeout {
 #[derive(Debug)]
 pub struct Timeouts<'a> {
     context: &'a Context,
-    entries: Vec<abi::ListEntry>,
+    entries: Vec<sys::twheel_list_entry>,
     position: usize,
     next: u32,
     is_at_end: bool,
@@ -83,12 +83,16 @@ impl<'a> Timeouts<'a> {
     }
 
     fn fill(&mut self) -> Result<()> {
-        self.entries.resize(PAGE, abi::ListEntry::default());
+        self.entries.resize(PAGE, sys::twheel_list_entry::default());
         self.position = 0;
-        let found = sys::list(self.context.fd(), &mut self.entries, &mut self.next);
-        self.entries.truncate(*found.as_ref().unwrap_or(&0));
+        let (entries, next) = (self.entries.as_mut_ptr(), &mut self.next);
+        // SAFETY: of raw(), with room for a page
+        let found =
+            unsafe { sys::twheel_list_timeouts(self.context.raw(), entries, PAGE as u32, next) };
+        self.entries.truncate(found.max(0) as usize);
         self.is_at_end = self.entries.is_empty();
-        found.map(drop).map_err(Error::System)
+        check_system(found)?;
+        Ok(())
     }
 }
 

@@ -4,8 +4,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::abi;
-use crate::error::{Error, Result};
+use twheel_sys as sys;
+
+use crate::error::{check, Result};
 use crate::list::Timeout;
 use crate::time::{micros, nanos, Deadline};
 
@@ -19,6 +20,12 @@ impl Id {
     #[must_use]
     pub fn from_raw(raw: u64) -> Id {
         Id(raw)
+    }
+
+    /// Its place in its context, which later timeouts have, too.
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) fn index(self) -> u32 {
+        self.0 as u32
     }
 
     /// The number that the kernel uses.
@@ -41,10 +48,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn of_result(result: usize) -> Outcome {
-        match result as u32 {
-            abi::WITHDRAWN => Outcome::Withdrawn,
-            abi::IDLE => Outcome::Idle,
+    fn of_result(result: u32) -> Outcome {
+        match result {
+            sys::TWHEEL_WITHDRAWN => Outcome::Withdrawn,
+            sys::TWHEEL_IDLE => Outcome::Idle,
             _ => Outcome::Pending,
         }
     }
@@ -70,14 +77,14 @@ impl Outcome {
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Op {
-    raw: abi::Op,
+    raw: sys::twheel_op,
 }
 
 impl Op {
     fn new(opcode: u32, id: u64) -> Op {
         // until it is carried out
         let result = -libc::ECANCELED;
-        Op { raw: abi::Op { opcode, id, result, ..abi::Op::default() } }
+        Op { raw: sys::twheel_op { opcode, id, result, ..sys::twheel_op::default() } }
     }
 
     fn due(mut self, deadline: Deadline, cookie: u64) -> Op {
@@ -88,7 +95,7 @@ impl Op {
             }
             Deadline::At(time) => {
                 self.raw.expires_ns = time.as_nanos();
-                self.raw.flags |= abi::F_ABS;
+                self.raw.flags |= sys::TWHEEL_F_ABS;
             }
         }
         self.raw.cookie = cookie;
@@ -98,26 +105,26 @@ impl Op {
     /// Arm a new timeout. The cookie is returned in its event.
     #[must_use]
     pub fn arm(deadline: impl Into<Deadline>, cookie: u64) -> Op {
-        Op::new(abi::OP_ARM, 0).due(deadline.into(), cookie)
+        Op::new(sys::TWHEEL_OP_ARM, 0).due(deadline.into(), cookie)
     }
 
     /// Arm a timeout anew. It replaces all of the earlier arming, including cookie, interval and
     /// slack. After success no event of the earlier arming is read. Not for cells.
     #[must_use]
     pub fn modify(id: Id, deadline: impl Into<Deadline>, cookie: u64) -> Op {
-        Op::new(abi::OP_MOD, id.0).due(deadline.into(), cookie)
+        Op::new(sys::TWHEEL_OP_MOD, id.0).due(deadline.into(), cookie)
     }
 
     /// End a timeout without an event.
     #[must_use]
     pub fn cancel(id: Id) -> Op {
-        Op::new(abi::OP_CANCEL, id.0)
+        Op::new(sys::TWHEEL_OP_CANCEL, id.0)
     }
 
     /// Get the state of a timeout, which [`timeout`](Op::timeout) returns.
     #[must_use]
     pub fn get(id: Id) -> Op {
-        Op::new(abi::OP_GET, id.0)
+        Op::new(sys::TWHEEL_OP_GET, id.0)
     }
 
     /// The state that [`get`](Op::get) has found.
@@ -126,23 +133,18 @@ impl Op {
     ///
     /// As [`outcome`](Op::outcome); `EINVAL` for another operation.
     pub fn timeout(&self) -> Result<Timeout> {
-        if self.raw.opcode != abi::OP_GET {
+        if self.raw.opcode != sys::TWHEEL_OP_GET {
             return Err(io::Error::from_raw_os_error(libc::EINVAL).into());
         }
         self.outcome().map(|_| Timeout::of_op(&self.raw))
     }
 
-    #[cfg(target_has_atomic = "64")]
-    pub(crate) fn kick(id: Id) -> Op {
-        Op::new(abi::OP_KICK, id.0)
-    }
-
     /// Makes an idle cell. The real-time clock takes absolute times only, also this one.
     #[cfg(target_has_atomic = "64")]
     pub(crate) fn cell(cookie: u64) -> Op {
-        let mut op = Op::new(abi::OP_ARM, 0);
-        op.raw.expires_ns = abi::CELL_IDLE;
-        op.raw.flags = abi::F_CELL | abi::F_ABS;
+        let mut op = Op::new(sys::TWHEEL_OP_ARM, 0);
+        op.raw.expires_ns = sys::TWHEEL_CELL_IDLE;
+        op.raw.flags = sys::TWHEEL_F_CELL | sys::TWHEEL_F_ABS;
         op.raw.cookie = cookie;
         op
     }
@@ -167,7 +169,7 @@ impl Op {
     /// `EINVAL`.
     #[must_use]
     pub fn fixed_delay(mut self) -> Op {
-        self.raw.flags |= abi::F_FIXED_DELAY;
+        self.raw.flags |= sys::TWHEEL_F_FIXED_DELAY;
         self
     }
 
@@ -184,7 +186,7 @@ impl Op {
     /// fails with `EINVAL`.
     #[must_use]
     pub fn exact(mut self) -> Op {
-        self.raw.flags |= abi::F_EXACT;
+        self.raw.flags |= sys::TWHEEL_F_EXACT;
         self
     }
 
@@ -193,14 +195,11 @@ impl Op {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] if the timeout does not exist or its last event was read; [`Error::Limit`]
-    /// and [`Error::Stopped`] of [`arm`](Op::arm); [`Error::Stopped`] of [`modify`](Op::modify).
-    /// [`Error::System`]: `EINVAL`, `ENOMEM`, `EBADF`; `ECANCELED` if it was not tried.
+    /// [`Gone`](crate::Error::Gone) if the timeout does not exist or its last event was read; `Limit` and
+    /// `Stopped` of [`arm`](Op::arm); `Stopped` of [`modify`](Op::modify). `System`: `EINVAL`,
+    /// `ENOMEM`, `EBADF`; `ECANCELED` if it was not tried.
     pub fn outcome(&self) -> Result<Outcome> {
-        match usize::try_from(self.raw.result) {
-            Ok(result) => Ok(Outcome::of_result(result)),
-            Err(_) => Err(Error::of_errno(-self.raw.result)),
-        }
+        check(self.raw.result).map(Outcome::of_result)
     }
 
     /// The timeout: of [`arm`](Op::arm) the new one.
@@ -212,13 +211,13 @@ impl Op {
         self.outcome().map(|_| Id(self.raw.id))
     }
 
-    pub(crate) fn raw_mut(&mut self) -> &mut abi::Op {
+    pub(crate) fn raw_mut(&mut self) -> &mut sys::twheel_op {
         &mut self.raw
     }
 
-    pub(crate) fn raw_slice(ops: &mut [Op]) -> &mut [abi::Op] {
-        // SAFETY: the structure is transparent, and has no invariants
-        unsafe { &mut *(ops as *mut [Op] as *mut [abi::Op]) }
+    pub(crate) fn raw_slice(ops: &mut [Op]) -> *mut sys::twheel_op {
+        // The structure is transparent, and has no invariants.
+        ops.as_mut_ptr().cast()
     }
 }
 
@@ -232,25 +231,7 @@ mod tests {
         let relative = Op::arm(Duration::from_nanos(7), 1);
         let absolute = Op::modify(Id(3), Time::from_nanos(7), 1);
         assert_eq!((relative.raw.expires_ns, relative.raw.flags), (7, 0));
-        assert_eq!((absolute.raw.expires_ns, absolute.raw.flags), (7, abi::F_ABS));
+        assert_eq!((absolute.raw.expires_ns, absolute.raw.flags), (7, sys::TWHEEL_F_ABS));
         assert_eq!(absolute.raw.id, 3);
-    }
-
-    #[test]
-    fn results_are_outcomes_or_errors() {
-        let mut op = Op::cancel(Id(1));
-        assert!(matches!(op.outcome(), Err(Error::System(error))
-            if error.raw_os_error() == Some(libc::ECANCELED)));
-        let mut outcome = |result| {
-            op.raw.result = result;
-            op.outcome()
-        };
-        assert!(matches!(outcome(0), Ok(Outcome::Pending)));
-        assert!(matches!(outcome(1), Ok(Outcome::Withdrawn)));
-        assert!(matches!(outcome(2), Ok(Outcome::Idle)));
-        assert!(matches!(outcome(-libc::ENOENT), Err(Error::Gone)));
-        assert!(matches!(outcome(-libc::EAGAIN), Err(Error::Limit)));
-        assert!(matches!(outcome(-libc::ESHUTDOWN), Err(Error::Stopped)));
-        assert!(matches!(outcome(-libc::EINVAL), Err(Error::System(_))));
     }
 }

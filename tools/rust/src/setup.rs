@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Settings of a new context.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::abi;
-use crate::context::{Context, DEVICE};
+use twheel_sys as sys;
+
+use crate::context::Context;
+#[cfg(target_has_atomic = "64")]
+use crate::error::Error;
 use crate::error::Result;
-use crate::sys;
 use crate::time::{micros, nanos, Clock};
 
 /// Settings for a new context. Unset fields have their defaults.
@@ -21,7 +23,20 @@ use crate::time::{micros, nanos, Clock};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    raw: abi::Setup,
+    raw: sys::twheel_setup,
+    flags: u32,
+    path: Option<PathBuf>,
+}
+
+/// Who has the wheel of a context. [`Setup::backend`] chooses, unless the environment variable
+/// `TWHEEL_BACKEND` does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Backend {
+    /// The kernel, behind `/dev/twheel`.
+    Kernel,
+    /// The process itself, which needs no module.
+    Process,
 }
 
 impl Setup {
@@ -31,11 +46,38 @@ impl Setup {
         Setup::default()
     }
 
+    /// Use the device or fail, or use a wheel in the process. By default, the latter replaces a
+    /// device that is missing or not permitted.
+    #[must_use]
+    pub fn backend(mut self, backend: Backend) -> Setup {
+        self.flags = match backend {
+            Backend::Kernel => sys::TWHEEL_KERNEL,
+            Backend::Process => sys::TWHEEL_PROCESS,
+        };
+        self
+    }
+
+    /// Use the device at a path, or fail.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<PathBuf>) -> Setup {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// Have a clock that starts at 0 and that only [`Context::set_time`] moves, for tests of
+    /// programs: timeouts of minutes fire in microseconds. It needs a wheel in the process, which
+    /// this chooses, too. Without [`tick`](Setup::tick) it has a tick of 1 ns.
+    #[must_use]
+    pub fn manual(mut self) -> Setup {
+        self.raw.flags |= sys::TWHEEL_SETUP_MANUAL;
+        self.backend(Backend::Process)
+    }
+
     /// The clock; by default [`Clock::Monotonic`].
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Setup {
         self.raw.clock = clock.id() as u32;
-        self.raw.flags |= abi::SETUP_CLOCK;
+        self.raw.flags |= sys::TWHEEL_SETUP_CLOCK;
         self
     }
 
@@ -78,23 +120,29 @@ impl Setup {
         self
     }
 
+    /// The same with a wheel in the process, if it may replace a device that has no cells.
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) fn without_cells(&self, error: Error) -> Result<Setup> {
+        match error {
+            Error::System(error)
+                if error.raw_os_error() == Some(libc::EOPNOTSUPP)
+                    && self.flags == 0
+                    && self.path.is_none() =>
+            {
+                Ok(self.clone().backend(Backend::Process))
+            }
+            error => Err(error),
+        }
+    }
+
     /// Open a context with these settings.
     ///
     /// # Errors
     ///
-    /// As [`Context::open`]; [`Error::System`](crate::Error::System): `EINVAL` for an invalid
-    /// value; `EPERM` if the limit or the geometry needs `CAP_SYS_RESOURCE`; `EAGAIN` if the
+    /// As [`Context::open`]; [`Error::System`](crate::Error::System): `ENOTTY` if the path is not
+    /// that of a twheel device; `EINVAL` for an invalid value; `EPERM` if the limit or the geometry needs `CAP_SYS_RESOURCE`; `EAGAIN` if the
     /// private wheels of the user take too much memory; `ENOMEM`.
     pub fn open(&self) -> Result<Context> {
-        self.open_path(DEVICE)
-    }
-
-    /// The same with another path of the device.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Setup::open).
-    pub fn open_path(&self, path: impl AsRef<Path>) -> Result<Context> {
-        Context::from_file(path.as_ref(), |fd| sys::pass(fd, self.raw).map(drop))
+        Context::with_setup(self.path.as_deref(), self.flags, &self.raw)
     }
 }

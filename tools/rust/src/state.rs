@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-//! Settings and fill level of a context.
+//! Settings, fill level and statistics of a context.
 
 use std::time::Duration;
 
-use crate::abi;
+use twheel_sys as sys;
+
+use crate::setup::Backend;
 use crate::time::Clock;
 
 /// Settings and fill level of a context, from [`Context::info`](crate::Context::info).
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
-    raw: abi::Info,
+    raw: sys::twheel_info,
     clock: Clock,
 }
 
 impl Info {
-    pub(crate) fn new(raw: abi::Info, clock: Clock) -> Info {
+    pub(crate) fn new(raw: sys::twheel_info, clock: Clock) -> Info {
         Info { raw, clock }
+    }
+
+    /// Who has the wheel.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        match self.raw.flags & sys::TWHEEL_INFO_PROCESS {
+            0 => Backend::Kernel,
+            _ => Backend::Process,
+        }
     }
 
     /// The clock.
@@ -39,20 +50,40 @@ impl Info {
     /// Is the wheel private, so that no other context uses it?
     #[must_use]
     pub fn is_private(&self) -> bool {
-        self.raw.flags & abi::INFO_PRIVATE != 0
+        self.raw.flags & sys::TWHEEL_INFO_PRIVATE != 0
     }
 
     /// Has the context been stopped?
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.raw.flags & abi::INFO_STOPPED != 0
+        self.raw.flags & sys::TWHEEL_INFO_STOPPED != 0
+    }
+}
+
+/// Counts of operations and events since the context was opened, from
+/// [`Context::stats`](crate::Context::stats).
+#[derive(Clone, Copy, Debug)]
+pub struct Stats {
+    raw: sys::twheel_stats,
+}
+
+impl Stats {
+    pub(crate) fn new(raw: sys::twheel_stats) -> Stats {
+        Stats { raw }
+    }
+
+    /// Events by lateness. Number `n` counts events from 2^(n - 1) ns to less than 2^n ns after
+    /// the deadline; number 0: on time; the last one: all later events.
+    #[must_use]
+    pub fn lateness(&self) -> &[u64] {
+        &self.raw.lateness
     }
 }
 
 /// Functions that return a field.
 macro_rules! numbers {
-    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
-        impl Info {
+    ($of:ident: $($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        impl $of {
             $(
                 $(#[$doc])*
                 #[must_use]
@@ -64,7 +95,7 @@ macro_rules! numbers {
     };
 }
 
-numbers! {
+numbers! { Info:
     /// Number of slots of the first level.
     slots: u32,
     /// Number of levels.
@@ -91,4 +122,33 @@ numbers! {
     max_wheel_bytes: u64,
     /// Requests of the user that [`max_wheel_bytes`](Info::max_wheel_bytes) has refused.
     wheel_refused: u64,
+}
+
+numbers! { Stats:
+    /// Successful arms.
+    armed: u64,
+    /// Successful modifications.
+    moved: u64,
+    /// Timeouts that were cancelled while pending.
+    cancelled: u64,
+    /// Timeouts that were cancelled with their event unread.
+    withdrawn: u64,
+    /// Timeouts whose last event was read, and cells that ended idle.
+    ended: u64,
+    /// Events of timeouts that fired.
+    fired: u64,
+    /// Looks at the word of a cell at a time that was published.
+    looks: u64,
+    /// Looks at the word of a cell for an arm.
+    kicks: u64,
+    /// Events of cells that were withdrawn through the word.
+    dropped: u64,
+    /// Events made by [`stop`](crate::Context::stop).
+    unprocessed: u64,
+    /// Events read.
+    read: u64,
+    /// Live timeouts.
+    live: u32,
+    /// Unread events.
+    ready: u32,
 }

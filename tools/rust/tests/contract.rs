@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! What the documentation of `tokio::time` and of tokio-util's DelayQueue promises: the same cases
-//! run on their types and on those of the crate. Its module `tokio` names the differences.
+//! run on their types and on those of the crate. Its module `sleep` names the differences.
 //!
 //! A late wake-up fails no case: bounds are readings of the clock in the same run, and a round that
 //! was too late to show anything is repeated.
@@ -17,7 +17,6 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::time::MissedTickBehavior::{Burst, Delay, Skip};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const TICK: Duration = Duration::from_millis(10);
@@ -39,7 +38,7 @@ mod peer {
 
 mod own {
     pub use std::time::{Duration, Instant};
-    use twheel::tokio::{DelayQueue, Interval, Sleep, Timeout, Timer};
+    use twheel::sleep::{DelayQueue, Interval, Sleep, Timeout, Timer};
 
     macro_rules! forward {
         ($($name:ident $(<$future:ident>)? ($($arg:ident: $type:ty),*) -> $output:ty;)*) => {
@@ -51,11 +50,17 @@ mod own {
 
     forward! {
         sleep(duration: Duration) -> Sleep;
-        sleep_until(deadline: Instant) -> Sleep;
         timeout<F>(duration: Duration, future: F) -> Timeout<F>;
-        timeout_at<F>(deadline: Instant, future: F) -> Timeout<F>;
         interval(period: Duration) -> Interval;
         interval_at(start: Instant, period: Duration) -> Interval;
+    }
+
+    pub fn sleep_until(deadline: Instant) -> Sleep {
+        sure(sure(Timer::open()).sleep(deadline))
+    }
+
+    pub fn timeout_at<F: super::Future>(deadline: Instant, future: F) -> Timeout<F> {
+        sure(sure(Timer::open()).timeout(deadline, future))
     }
 
     pub fn queue<T>(capacity: usize) -> DelayQueue<T> {
@@ -416,12 +421,43 @@ contract! {
     }
 }
 
-/// Random programs have the same results on both types. The clock is tokio's, and paused.
+/// Random programs have the same results on both types. The clock of tokio is paused, and the other
+/// one is manual.
 mod programs {
     use super::peer::Instant;
     use super::*;
     use std::collections::BTreeMap;
-    use tokio::time::advance;
+    use tokio::time::{advance, MissedTickBehavior as Policy};
+    use twheel::sleep::{DelayQueue, MissedTickBehavior, Timer};
+    use twheel::{Setup, Time};
+
+    /// When both clocks began.
+    struct Clocks {
+        peer: Instant,
+        own: std::time::Instant,
+        timer: Timer,
+    }
+
+    impl Clocks {
+        fn new() -> Clocks {
+            let timer = Timer::with_setup(&Setup::new().manual()).unwrap();
+            Clocks { peer: Instant::now(), own: timer.now(), timer }
+        }
+
+        /// A time of tokio on the other clock.
+        fn at(&self, time: Instant) -> std::time::Instant {
+            self.own + (time - self.peer)
+        }
+
+        fn follow(&self) {
+            self.timer.set_time(Time::default() + (Instant::now() - self.peer)).unwrap();
+        }
+
+        async fn advance(&self, duration: Duration) {
+            advance(duration).await;
+            self.follow();
+        }
+    }
 
     struct Random(u64);
 
@@ -444,37 +480,42 @@ mod programs {
         };
     }
 
-    async fn intervals(random: &mut Random) {
+    async fn intervals(random: &mut Random, clocks: &Clocks) {
         let period = Duration::from_millis(1 + random.below(40));
-        let (mut peer, mut own) = (peer::interval(period), own::interval(period));
+        let (mut peer, mut own) = (peer::interval(period), clocks.timer.interval(period).unwrap());
         for _ in 0..50 {
             let delay = random.delay();
             let time = Instant::now() + delay - TICK;
             match random.below(9) {
                 0 => {
-                    let policy = [Burst, Delay, Skip][random.below(3) as usize];
-                    _ = both!(peer, own, set_missed_tick_behavior, policy);
+                    let n = random.below(3) as usize;
+                    let peers = [Policy::Burst, Policy::Delay, Policy::Skip];
+                    peer.set_missed_tick_behavior(peers[n]);
+                    use MissedTickBehavior::{Burst, Delay, Skip};
+                    own.set_missed_tick_behavior([Burst, Delay, Skip][n]);
                 }
                 1 => _ = both!(peer, own, reset),
                 2 => _ = both!(peer, own, reset_immediately),
                 3 => _ = both!(peer, own, reset_after, delay),
-                4 => _ = (peer.reset_at(time), own.reset_at(time.into_std())),
-                5 | 6 => advance(delay.min(HOUR)).await,
+                4 => _ = (peer.reset_at(time), own.reset_at(clocks.at(time))),
+                5 | 6 => clocks.advance(delay.min(HOUR)).await,
                 7 => {
                     let cx = &mut Context::from_waker(Waker::noop());
                     let (peer, own) = both!(peer, own, poll_tick, cx);
-                    assert_eq!(peer.map(Instant::into_std), own);
+                    assert_eq!(peer.map(|time| clocks.at(time)), own);
                 }
                 _ => {
-                    let (tick, now) = (peer.tick().await.into_std(), Instant::now());
-                    assert_eq!((tick, now), (own.tick().await, Instant::now()));
+                    let tick = peer.tick().await;
+                    clocks.follow();
+                    assert_eq!(clocks.at(tick), own.tick().await);
                 }
             }
         }
     }
 
-    async fn queues(random: &mut Random) {
-        let (mut peer, mut own, mut keys) = (peer::queue(0), own::queue(0), BTreeMap::new());
+    async fn queues(random: &mut Random, clocks: &Clocks) {
+        let (mut peer, mut own, mut keys) =
+            (peer::queue(0), DelayQueue::new(&clocks.timer), BTreeMap::new());
         for n in 0..100 {
             let delay = random.delay();
             let time = Instant::now() + delay;
@@ -485,7 +526,7 @@ mod programs {
                     _ = keys.insert(n, (peer.insert(n, delay), own.insert(n, delay).unwrap()))
                 }
                 (2, _) => {
-                    let own = own.insert_at(n, time.into_std()).unwrap();
+                    let own = own.insert_at(n, clocks.at(time)).unwrap();
                     keys.insert(n, (peer.insert_at(n, time), own));
                 }
                 (3, Some((_, of))) => {
@@ -493,11 +534,11 @@ mod programs {
                 }
                 (4, Some((_, of))) => {
                     peer.reset_at(&of.0, time);
-                    own.reset_at(&of.1, time.into_std()).unwrap();
+                    own.reset_at(&of.1, clocks.at(time)).unwrap();
                 }
                 (5, Some((n, of))) => {
                     let removed = (peer.remove(&of.0), own.remove(&of.1));
-                    assert_eq!(removed.0.deadline().into_std(), removed.1.deadline());
+                    assert_eq!(clocks.at(removed.0.deadline()), removed.1.deadline());
                     assert_eq!((*removed.0.get_ref(), removed.1.into_inner()), (n, n));
                     keys.remove(&n);
                 }
@@ -505,12 +546,12 @@ mod programs {
                     _ = both!(peer, own, clear);
                     keys.clear();
                 }
-                (7, _) => advance(delay.min(HOUR)).await,
+                (7, _) => clocks.advance(delay.min(HOUR)).await,
                 (8, _) => {
                     let cx = &mut Context::from_waker(Waker::noop());
                     let mut yielded = [Vec::new(), Vec::new()];
                     while let Poll::Ready(Some(expired)) = peer.poll_expired(cx) {
-                        yielded[0].push((expired.deadline().into_std(), *expired.get_ref()));
+                        yielded[0].push((clocks.at(expired.deadline()), *expired.get_ref()));
                     }
                     let first = own.peek();
                     while let Poll::Ready(Some(expired)) = own.poll_expired(cx) {
@@ -527,7 +568,7 @@ mod programs {
                 _ => {}
             }
             assert_eq!(both!(peer, own, len), (keys.len(), keys.len()));
-            assert!(keys.values().all(|of| peer.deadline(&of.0).into_std() == own.deadline(&of.1)));
+            assert!(keys.values().all(|of| clocks.at(peer.deadline(&of.0)) == own.deadline(&of.1)));
         }
     }
 
@@ -536,10 +577,10 @@ mod programs {
         for seed in 0..200 {
             let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
             let program = async {
-                let mut random = Random(seed);
-                advance(HOUR * random.below(3) as u32).await;
-                intervals(&mut random).await;
-                queues(&mut random).await;
+                let (mut random, clocks) = (Random(seed), Clocks::new());
+                clocks.advance(HOUR * (1 + random.below(3) as u32)).await;
+                intervals(&mut random, &clocks).await;
+                queues(&mut random, &clocks).await;
             };
             assert!(!panics(|| runtime.unwrap().block_on(program)), "seed {seed}");
         }

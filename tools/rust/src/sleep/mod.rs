@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-//! For tokio: expirations as a stream, and sleeps that are cells.
+//! Sleeps that are cells, for any executor.
 //!
-//! [`Expirations`] is the stream of the events of a context, and needs a runtime with I/O enabled.
-//! [`Timer`] makes [`Sleep`]s, [`Timeout`]s and [`Interval`]s. A [`DelayQueue`] yields values when
-//! their deadlines have passed.
+//! A [`Timer`] makes [`Sleep`]s, [`Timeout`]s and [`Interval`]s. A [`DelayQueue`] yields values when
+//! their deadlines have passed. A thread of the timer wakes the tasks. So they need no runtime, and
+//! one timer serves several executors.
 //!
 //! # Differences from `tokio::time` and `tokio_util::time`
 //!
 //! The tests run the same cases on both. Otherwise:
 //!
-//! * A timer is a value, not a part of the runtime. With the device, sleeps do not follow a clock
-//!   that is paused by `tokio::time::pause()`.
+//! * A timer is a value, not a part of the runtime. Its sleeps do not follow a clock that is paused
+//!   by `tokio::time::pause()`; [`Setup::manual`](crate::Setup::manual) stops the clock of a timer.
 //! * What arms a cell returns a [`Result`](crate::Result): the number of cells is limited. A
 //!   deadline that is too far is decades away, and panics nowhere.
 //! * Deadlines are of `std::time::Instant`, or of [`Time`](crate::Time).
 //! * The granularity is the tick of the context, 1 ms by default.
-//! * A [`Sleep`] is `Unpin`. It is armed when it is made, not at its first poll. With the device,
-//!   sleeps need no runtime, and take nothing from the budget of a task.
+//! * A [`Sleep`] is `Unpin`. It is armed when it is made, not at its first poll. It takes nothing
+//!   from the budget of a task.
 //! * [`Timer::timeout`] takes a future, not `IntoFuture`.
 //! * An [`Interval`] and a [`DelayQueue`] yield after 128 values in a row, whatever the budget is.
 //!   An interval becomes a stream by [`Interval::poll_tick`], not by `IntervalStream`.
@@ -26,8 +26,16 @@
 //!   after those of others. [`DelayQueue::peek`] takes linear time while nothing has expired.
 //! * [`DelayQueue::compact`] moves no entry, and is `shrink_to_fit()`, too.
 
+/// `std::task::ready` is not in Rust 1.63.
+macro_rules! ready {
+    ($poll:expr) => {
+        match $poll {
+            Poll::Ready(value) => value,
+            Poll::Pending => return Poll::Pending,
+        }
+    };
+}
 pub mod delay_queue;
-mod expirations;
 mod interval;
 mod place;
 mod sync;
@@ -39,16 +47,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-#[doc(no_inline)]
-pub use ::tokio::time::MissedTickBehavior;
 pub use delay_queue::DelayQueue;
-pub use expirations::Expirations;
-pub use interval::Interval;
+pub use interval::{Interval, MissedTickBehavior};
 pub use timeout::Timeout;
 pub use timer::{Elapsed, Sleep, Timer};
 
+/// Decades away.
+const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+
 fn later(instant: Instant, duration: Duration) -> Instant {
-    instant.checked_add(duration).unwrap_or_else(|| instant + timer::FAR)
+    instant.checked_add(duration).unwrap_or_else(|| instant + FAR)
 }
 
 /// Values in a row after which a task yields.
@@ -70,7 +78,7 @@ impl Burst {
 }
 
 /// `std::future::PollFn` is not in Rust 1.63.
-struct PollFn<F>(F);
+pub(crate) struct PollFn<F>(pub(crate) F);
 
 impl<T, F: FnMut(&mut Context<'_>) -> Poll<T> + Unpin> Future for PollFn<F> {
     type Output = T;

@@ -6,9 +6,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use ::tokio::time::MissedTickBehavior;
-use futures_core::ready;
-
 use super::timer::{Sleep, Timer};
 use super::{later, Burst, PollFn};
 use crate::error::Result;
@@ -16,19 +13,31 @@ use crate::error::Result;
 /// A tick that is later than this is a missed one, as in tokio.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
+/// What follows a tick that was missed, as in tokio.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MissedTickBehavior {
+    /// The ticks that were missed come at once, one after the other.
+    #[default]
+    Burst,
+    /// The next tick comes one period after the late one.
+    Delay,
+    /// The next tick comes at the next multiple of the period.
+    Skip,
+}
+
 impl Timer {
     /// Tick now, and then once in each period.
     ///
     /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let future = async {
     /// use std::time::Duration;
     ///
     /// let period = Duration::from_millis(10);
-    /// let mut interval = twheel::tokio::Timer::open()?.interval(period)?;
+    /// let mut interval = twheel::sleep::Timer::open()?.interval(period)?;
     /// let start = interval.tick().await; // at once
     /// assert_eq!(interval.tick().await, start + period);
-    /// # twheel::Result::Ok(()) })?;
-    /// # Ok::<(), twheel::Error>(())
+    /// # twheel::Result::Ok(())
+    /// # };
     /// ```
     ///
     /// # Errors
@@ -42,11 +51,11 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// As [`Timer::sleep`], which panics, too. A period of zero panics.
+    /// As [`Timer::sleep`]. A period of zero panics.
     pub fn interval_at(&self, start: Instant, period: Duration) -> Result<Interval> {
         assert!(!period.is_zero(), "an interval needs a period");
         Ok(Interval {
-            sleep: self.sleep_until(start)?,
+            sleep: self.sleep(start)?,
             is_armed: true,
             next: start,
             period,

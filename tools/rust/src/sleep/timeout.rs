@@ -5,7 +5,6 @@ use std::borrow::BorrowMut;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use super::timer::{Elapsed, Sleep, Timer};
 use crate::error::Result;
@@ -15,36 +14,27 @@ impl Timer {
     /// Limit a future to a `Duration` from now, to an `Instant` or to a [`Time`](crate::Time).
     ///
     /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let future = async {
     /// use std::future::pending;
     /// use std::time::Duration;
     ///
-    /// let timer = twheel::tokio::Timer::open()?;
+    /// let timer = twheel::sleep::Timer::open()?;
     /// assert_eq!(timer.timeout(Duration::from_secs(60), async { 5 })?.await, Ok(5));
     /// let reply = timer.timeout(Duration::from_millis(5), pending::<()>())?;
     /// assert!(reply.await.is_err());
-    /// # twheel::Result::Ok(()) })?;
-    /// # Ok::<(), twheel::Error>(())
+    /// # twheel::Result::Ok(())
+    /// # };
     /// ```
     ///
     /// # Errors
     ///
-    /// As [`Timer::sleep`], which panics, too. The future is dropped.
+    /// As [`Timer::sleep`]. The future is dropped.
     pub fn timeout<F: Future>(
         &self,
         deadline: impl Into<Deadline>,
         future: F,
     ) -> Result<Timeout<F>> {
         Ok(Timeout { future, sleep: self.sleep(deadline)? })
-    }
-
-    /// Limit a future to an instant, as [`timeout`](Timer::timeout) does.
-    ///
-    /// # Errors
-    ///
-    /// As [`timeout`](Timer::timeout).
-    pub fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Result<Timeout<F>> {
-        self.timeout(deadline, future)
     }
 }
 

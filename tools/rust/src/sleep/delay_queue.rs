@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use ::tokio::task::unconstrained;
-use futures_core::{ready, Stream};
+#[cfg(feature = "stream")]
+use futures_core::Stream;
 
 use super::timer::{Sleep, Timer};
 use super::{later, Burst, PollFn};
@@ -27,9 +27,9 @@ use crate::time::{Deadline, Time};
 /// Values that are yielded when their deadlines have passed, as tokio-util's.
 ///
 /// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # let future = async {
 /// use std::time::Duration;
-/// use twheel::tokio::{DelayQueue, Timer};
+/// use twheel::sleep::{DelayQueue, Timer};
 ///
 /// let mut queue = DelayQueue::new(&Timer::open()?);
 /// let session = queue.insert("session", Duration::from_secs(60))?;
@@ -38,8 +38,8 @@ use crate::time::{Deadline, Time};
 /// assert_eq!(queue.next().await.map(|expired| expired.into_inner()), Some("token"));
 /// assert_eq!(queue.remove(&session).into_inner(), "session");
 /// assert!(queue.next().await.is_none());
-/// # twheel::Result::Ok(()) })?;
-/// # Ok::<(), twheel::Error>(())
+/// # twheel::Result::Ok(())
+/// # };
 /// ```
 ///
 /// Each entry is a cell: [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset) and
@@ -56,8 +56,7 @@ use crate::time::{Deadline, Time};
 ///
 /// # Panics
 ///
-/// What takes a key panics if no entry has it, except [`try_remove`](DelayQueue::try_remove). What
-/// inserts panics as [`Timer::sleep`].
+/// What takes a key panics if no entry has it, except [`try_remove`](DelayQueue::try_remove).
 #[derive(Debug)]
 pub struct DelayQueue<T> {
     timer: Timer,
@@ -99,9 +98,8 @@ impl<T> Slot<T> {
     /// The deadline, if it has passed. If not, the waker is called then.
     fn poll(&mut self) -> Option<Instant> {
         let entry = self.entry.as_mut()?;
-        // Without the device, a task that has used up its budget would register no waker.
-        let mut sleep = unconstrained(&mut entry.sleep);
-        let is_ready = Pin::new(&mut sleep).poll(&mut Context::from_waker(&self.waker)).is_ready();
+        let mut cx = Context::from_waker(&self.waker);
+        let is_ready = Pin::new(&mut entry.sleep).poll(&mut cx).is_ready();
         is_ready.then_some(entry.deadline)
     }
 }
@@ -337,6 +335,7 @@ impl<T> DelayQueue<T> {
 // A value is never pinned.
 impl<T> Unpin for DelayQueue<T> {}
 
+#[cfg(feature = "stream")]
 impl<T> Stream for DelayQueue<T> {
     type Item = Expired<T>;
 
@@ -396,8 +395,6 @@ mod tests {
 
     #[test]
     fn queue_is_empty_after_the_drop_of_a_value_has_panicked() {
-        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let _guard = runtime.as_ref().unwrap().enter();
         let mut queue = DelayQueue::new(&Timer::open().unwrap());
         let keys = [0, 1].map(|_| queue.insert(Panics, Duration::MAX).unwrap());
         forget(queue.remove(&keys[0]));

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-//! The events of a context as a stream.
+//! For tokio: the events of a context as a stream.
 
 use std::fmt;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use ::tokio::io::unix::AsyncFd;
 use ::tokio::io::Interest;
 use futures_core::{ready, Stream};
 
-use super::PollFn;
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::sleep::PollFn;
 
 const ROOM: usize = 64;
 
@@ -44,7 +45,7 @@ impl Expirations {
     ///
     /// # Errors
     ///
-    /// [`Error::System`](crate::Error::System): `EEXIST` if the runtime has a stream of the
+    /// [`Error::System`]: `EEXIST` if the runtime has a stream of the
     /// context; `ENOMEM`.
     ///
     /// # Panics
@@ -61,7 +62,7 @@ impl Expirations {
     ///
     /// # Errors
     ///
-    /// [`Error::System`](crate::Error::System): `EBADF` if the context is open for writing only.
+    /// [`Error::System`]: `EBADF` if the context is open for writing only.
     pub async fn next(&mut self) -> Option<Result<Event>> {
         PollFn(|cx: &mut std::task::Context<'_>| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -71,13 +72,14 @@ impl Expirations {
     fn fill(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Result<()>> {
         while self.position == self.end {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;
-            match self.fd.get_ref().read_nowait(&mut self.room[..])? {
-                Some(0) => break,
-                Some(found) => {
+            match self.fd.get_ref().read(&mut self.room[..], Some(Duration::ZERO)) {
+                Ok([]) => break,
+                Ok(found) => {
+                    self.end = found.len();
                     self.position = 0;
-                    self.end = found;
                 }
-                None => guard.clear_ready(),
+                Err(Error::TimedOut) => guard.clear_ready(),
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
         Poll::Ready(Ok(()))
