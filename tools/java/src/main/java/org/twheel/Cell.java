@@ -181,7 +181,7 @@ public class Cell implements AutoCloseable {
 	final boolean armIfIdle(long deadlineNs) {
 		try {
 			long word = (long) WORD.getVolatile(cells, offset);
-			return Outcome.ofWord(word) == Outcome.IDLE &&
+			return Outcome.ofWord(word) == Outcome.IDLE && context.hasPlace(id) &&
 					WORD.compareAndSet(cells, offset, word, deadlineNs);
 		} finally {
 			Reference.reachabilityFence(cells);
@@ -190,7 +190,8 @@ public class Cell implements AutoCloseable {
 
 	/** As cancel(), but an event may still be read afterwards. */
 	final void clear() {
-		WORD.setRelease(cells, offset, IDLE);
+		if (context.hasPlace(id))
+			WORD.setRelease(cells, offset, IDLE);
 		Reference.reachabilityFence(cells);
 	}
 
