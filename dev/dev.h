@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/nospec.h>
+#include <linux/overflow.h>
 #include <linux/poll.h>
 #include <linux/spinlock.h>
 #include <linux/uaccess.h>
@@ -309,8 +310,7 @@ static inline void twdev_recycle(struct twdev_file *f, struct twdev_record *r)
 {
 	lockdep_assert_held(&f->lock);
 	r->state = TWDEV_FREE;
-	r->id += TWDEV_GENERATION;
-	if (unlikely(r->id < TWDEV_GENERATION))
+	if (unlikely(check_add_overflow(r->id, TWDEV_GENERATION, &r->id)))
 		return;
 	r->next_free = f->free;
 	f->free = r;
