@@ -196,8 +196,8 @@ impl Word {
 /// after [`Context::stop`].
 ///
 /// Dropping the cell ends it, with a system call of the device. Then no event of it is read. Until
-/// then it counts as one live timeout. Cells that different threads use should be in different cache lines: 64
-/// bytes hold four cells that were made in a row.
+/// then it counts as one live timeout. Cells that different threads use should be in different
+/// cache lines: 64 bytes hold four cells that were made in a row.
 ///
 /// A child after `fork()` has the same cells of the device, not copies, and cannot use a wheel in
 /// the process. A cell that the child drops ends in the parent, too. A child that does not call
@@ -234,8 +234,8 @@ impl Cell {
     /// # Errors
     ///
     /// `Stopped`; `Gone` after [`Context::cancel_all`] and other calls that end timeouts. Then the
-    /// cell is idle. `System`: `EINVAL`
-    /// for a relative deadline on [`Clock::Realtime`](crate::Clock::Realtime), without effect.
+    /// cell is idle. `System`: `EINVAL` for a relative deadline on
+    /// [`Clock::Realtime`](crate::Clock::Realtime), without effect.
     #[inline]
     pub fn arm(&self, deadline: impl Into<Deadline>) -> Result<Outcome> {
         let time = self.context.time_of(deadline.into())?;
