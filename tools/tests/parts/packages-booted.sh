@@ -103,8 +103,8 @@ c_program_arms_and_reads()
 
 callbacks_are_called()
 {
-	[ "$(as twheel example-hub)" = 'b was lost' ] && as twheel example-heartbeat-g++ 100 100 &&
-		as twheel example-heartbeat-clang++ 100 100
+	[ "$(as twheel example-hub)" = 'b was lost' ] && as twheel example-timers-g++ &&
+		as twheel example-timers-clang++
 }
 
 # The part packages checks these metrics, on the machine that has promtool.
