@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Functions that build the crates, for their tests, the benchmark and publication. bash scripts read
-# this file with `.`. The crates of Cargo.lock are downloaded once. If the distribution's packages of
-# crates are installed, they are used, and nothing is downloaded.
+# Functions that build the crates, for their tests, the benchmark and publication. bash scripts
+# read this file with `.`. The crates of Cargo.lock are downloaded once. If the distribution's
+# packages of crates are installed, they are used, and nothing is downloaded.
 : "${top:?}" "${work:?}" "${cargo:?}"
 
 locked=()

@@ -190,8 +190,9 @@ callbacks_are_built_with_the_development_package()
 	gunzip -c /usr/share/man/man3/twheel_hub.3.gz |
 		sed -n '/example: hub.c/,/^\.Ed/{/^\./d; s/\\e/\\/g; s/\\&//g; p}' >/root/hub.c
 	cc -Wall -Wextra -Werror -o /usr/bin/example-hub /root/hub.c -ltwheel || return
-	awk '/example: howto_timers.cpp/ { found = 1 } found && /^```$/ { exit } found && !/^[<`]/' \
-		/usr/share/doc/twheel-tools/howto.md >/root/timers.cpp
+	awk '/example: howto_timers.cpp/ { found = 1 }
+		found && /^```$/ { exit }
+		found && !/^[<`]/' /usr/share/doc/twheel-tools/howto.md >/root/timers.cpp
 	for compiler in g++ clang++; do
 		$compiler -std=c++17 -O -Wall -Wextra -Werror -o /usr/bin/example-timers-$compiler \
 			/root/timers.cpp -ltwheel || return
