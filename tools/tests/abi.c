@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ABI of release 0.1.0: of the device in <linux/twheel.h>, and of the library. Programs that
- * were built with it must run with every later release of the same soname, so nothing here may
- * change; what a release adds is added here. It is compiled for 64 and for 32 bits. The names of
- * the library's functions are also in debian/libtwheel1.symbols, which dpkg-gensymbols compares.
+ * The ABI of the library in release 0.1.0. Programs that were built with it must run with every
+ * later release of the same soname, so nothing here may change, and each release adds what is new
+ * in it. The file is compiled for 64 and for 32 bits. debian/libtwheel1.symbols also has the names
+ * of the functions, which dpkg-gensymbols compares. device/abi.c has the ABI of the device.
  */
 #include <assert.h>
 #include <stdbool.h>
@@ -16,64 +16,6 @@
 #define FUNCTION(name, ...) \
 	FOREVER(__builtin_types_compatible_p(__typeof__(name), __VA_ARGS__))
 
-FOREVER(TWHEEL_OP_ARM == 1 &&
-	TWHEEL_OP_MOD == 2 && TWHEEL_OP_CANCEL == 3 && TWHEEL_OP_GET == 4 && TWHEEL_OP_KICK == 5);
-FOREVER(TWHEEL_F_ABS == 1 && TWHEEL_F_FIXED_DELAY == 2 && TWHEEL_F_CELL == 4 &&
-	TWHEEL_F_EXACT == 8 && TWHEEL_SETUP_CLOCK == 1 && TWHEEL_CANCEL_COOKIE == 1 &&
-	TWHEEL_INFO_PRIVATE == 1 && TWHEEL_INFO_STOPPED == 2 && TWHEEL_INFO_URING == 4 &&
-	TWHEEL_EV_LAST == 1 && TWHEEL_EV_UNPROCESSED == 2);
-FOREVER(TWHEEL_WITHDRAWN == 1 && TWHEEL_IDLE == 2 && TWHEEL_STATE_PENDING == 1 &&
-	TWHEEL_STATE_READY == 2 && TWHEEL_STATE_IDLE == 3 && ~TWHEEL_CELL_FIRED == 1 &&
-	~TWHEEL_CELL_IDLE == 0 && TWHEEL_LATENESS == 40);
-FOREVER(_IOR(0xF7, 0, struct twheel_info) == TWHEEL_IOC_INFO &&
-	_IOW(0xF7, 1, struct twheel_setup) == TWHEEL_IOC_SETUP &&
-	_IOWR(0xF7, 2, struct twheel_op) == TWHEEL_IOC_OP &&
-	_IOWR(0xF7, 3, struct twheel_submit) == TWHEEL_IOC_SUBMIT &&
-	_IOWR(0xF7, 4, struct twheel_cancel_all) == TWHEEL_IOC_CANCEL_ALL &&
-	_IO(0xF7, 5) == TWHEEL_IOC_STOP && _IOWR(0xF7, 6, struct twheel_list) == TWHEEL_IOC_LIST &&
-	_IOR(0xF7, 7, struct twheel_stats) == TWHEEL_IOC_STATS &&
-	_IOW(0xF7, 128, struct twheel_uring_submit) == TWHEEL_URING_SUBMIT);
-
-FOREVER(sizeof(struct twheel_cell) == 16 && AT(cell, word, 0) && AT(cell, look, 8));
-FOREVER(sizeof(struct twheel_op) == 56 && AT(op, opcode, 0) && AT(op, flags, 4) && AT(op, id, 8) &&
-	AT(op, expires_ns, 16) && AT(op, interval_ns, 24) && AT(op, cookie, 32) &&
-	AT(op, repeat, 40) && AT(op, slack_us, 44) && AT(op, result, 48) && AT(op, reserved, 52));
-FOREVER(sizeof(struct twheel_event) == 48 && AT(event, id, 0) && AT(event, cookie, 8) &&
-	AT(event, expires_ns, 16) && AT(event, fired_ns, 24) && AT(event, count, 32) &&
-	AT(event, flags, 40) && AT(event, reserved, 44));
-FOREVER(sizeof(struct twheel_info) == 128 && AT(info, opcodes, 0) && AT(info, op_flags, 4) &&
-	AT(info, tick_ns, 8) && AT(info, clock, 16) && AT(info, slots, 20) &&
-	AT(info, levels, 24) && AT(info, max_timeouts, 28) && AT(info, live, 32) &&
-	AT(info, ready, 36) && AT(info, flags, 40) && AT(info, slack_us, 44) &&
-	AT(info, setup_flags, 48) && AT(info, cells, 52) && AT(info, user_timeouts, 56) &&
-	AT(info, max_user_timeouts, 60) && AT(info, wheel_bytes, 64) &&
-	AT(info, max_wheel_bytes, 72) && AT(info, refused, 80) && AT(info, user_refused, 88) &&
-	AT(info, all_refused, 96) && AT(info, wheel_refused, 104) && AT(info, reserved, 112));
-FOREVER(sizeof(struct twheel_setup) == 56 && AT(setup, tick_ns, 0) && AT(setup, clock, 8) &&
-	AT(setup, slots, 12) && AT(setup, levels, 16) && AT(setup, max_timeouts, 20) &&
-	AT(setup, flags, 24) && AT(setup, slack_us, 28) && AT(setup, reserved, 32));
-FOREVER(sizeof(struct twheel_submit) == 24 && AT(submit, ops, 0) && AT(submit, nr, 8) &&
-	AT(submit, done, 12) && AT(submit, flags, 16) && AT(submit, op_size, 20));
-FOREVER(sizeof(struct twheel_uring_submit) == 16 && AT(uring_submit, ops, 0) &&
-	AT(uring_submit, nr, 8) && AT(uring_submit, op_size, 12) && AT(uring_submit, flags, 14));
-FOREVER(sizeof(struct twheel_cancel_all) == 40 && AT(cancel_all, cookie, 0) &&
-	AT(cancel_all, flags, 8) && AT(cancel_all, pending, 12) && AT(cancel_all, withdrawn, 16) &&
-	AT(cancel_all, reserved0, 20) && AT(cancel_all, reserved, 24));
-FOREVER(sizeof(struct twheel_list_entry) == 48 && AT(list_entry, id, 0) &&
-	AT(list_entry, cookie, 8) && AT(list_entry, remaining_ns, 16) &&
-	AT(list_entry, interval_ns, 24) && AT(list_entry, repeat, 32) &&
-	AT(list_entry, slack_us, 36) && AT(list_entry, state, 40) && AT(list_entry, flags, 44));
-FOREVER(sizeof(struct twheel_list) == 48 && AT(list, entries, 0) && AT(list, nr, 8) &&
-	AT(list, done, 12) && AT(list, next, 16) && AT(list, flags, 20) &&
-	AT(list, entry_size, 24) && AT(list, reserved0, 28) && AT(list, reserved, 32));
-FOREVER(sizeof(struct twheel_stats) == 464 && AT(stats, armed, 0) && AT(stats, moved, 8) &&
-	AT(stats, cancelled, 16) && AT(stats, withdrawn, 24) && AT(stats, ended, 32) &&
-	AT(stats, fired, 40) && AT(stats, looks, 48) && AT(stats, kicks, 56) &&
-	AT(stats, dropped, 64) && AT(stats, unprocessed, 72) && AT(stats, read, 80) &&
-	AT(stats, live, 88) && AT(stats, ready, 92) && AT(stats, lateness, 96) &&
-	AT(stats, reserved, 416));
-
-/* The library */
 FOREVER(TWHEEL_NONBLOCK == 1 && TWHEEL_INHERIT == 2 && TWHEEL_KERNEL == 4 && TWHEEL_PROCESS == 8 &&
 	TWHEEL_INFO_PROCESS == 1U << 31 && TWHEEL_SETUP_MANUAL == 1U << 31 && TWHEEL_NO_WAIT == 0 &&
 	TWHEEL_FOREVER == -1);

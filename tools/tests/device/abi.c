@@ -12,7 +12,10 @@
 #include "device.h"
 #include "memory.h"
 
-/* Sizes and offsets of all members, in a single assertion for each structure. */
+/*
+ * Sizes and offsets of all members, in a single assertion for each structure. Programs that were
+ * built with 0.1.0 have them, so they never change.
+ */
 #define SIZE(type, bytes)		(sizeof(struct twheel_##type) == (bytes))
 #define AT(type, member, offset)	(offsetof(struct twheel_##type, member) == (offset))
 
@@ -32,7 +35,7 @@ static_assert(SIZE(info, 128) && AT(info, opcodes, 0) && AT(info, op_flags, 4) &
 	      AT(info, max_wheel_bytes, 72) && AT(info, refused, 80) &&
 	      AT(info, user_refused, 88) && AT(info, all_refused, 96) &&
 	      AT(info, wheel_refused, 104) && AT(info, reserved, 112), "twheel_info");
-static_assert(SIZE(submit, 24) && AT(submit, nr, 8) && AT(submit, done, 12) &&
+static_assert(SIZE(submit, 24) && AT(submit, ops, 0) && AT(submit, nr, 8) && AT(submit, done, 12) &&
 	      AT(submit, flags, 16) && AT(submit, op_size, 20), "twheel_submit");
 /* The size of the command bytes of an SQE. */
 static_assert(SIZE(uring_submit, 16) && AT(uring_submit, ops, 0) && AT(uring_submit, nr, 8) &&
