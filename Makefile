@@ -144,7 +144,7 @@ dkms-uninstall:
 dist:
 	@tools/packaging/dist
 
-publish-check: setup-java setup-deb
+publish-check: setup-java setup-rust setup-deb
 	@tools/packaging/publish-check
 
 release:
