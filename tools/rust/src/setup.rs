@@ -28,8 +28,8 @@ pub struct Setup {
     path: Option<PathBuf>,
 }
 
-/// Who has the wheel of a context. [`Setup::backend`] chooses, unless the environment variable
-/// `TWHEEL_BACKEND` does.
+/// The owner of the wheel of a context. [`Setup::backend`] chooses it, unless the environment
+/// variable `TWHEEL_BACKEND` does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Backend {

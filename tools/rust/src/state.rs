@@ -20,7 +20,7 @@ impl Info {
         Info { raw, clock }
     }
 
-    /// Who has the wheel.
+    /// The owner of the wheel.
     #[must_use]
     pub fn backend(&self) -> Backend {
         match self.raw.flags & sys::TWHEEL_INFO_PROCESS {

@@ -56,7 +56,8 @@ use crate::time::{Deadline, Time};
 ///
 /// # Panics
 ///
-/// What takes a key panics if no entry has it, except [`try_remove`](DelayQueue::try_remove).
+/// A function that takes a key panics if no entry has it, except
+/// [`try_remove`](DelayQueue::try_remove).
 #[derive(Debug)]
 pub struct DelayQueue<T> {
     timer: Timer,

@@ -13,7 +13,7 @@ use crate::error::Result;
 /// A tick that is later than this is a missed one, as in tokio.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
-/// What follows a tick that was missed, as in tokio.
+/// The ticks that follow a missed one, as in tokio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MissedTickBehavior {
     /// The ticks that were missed come at once, one after the other.

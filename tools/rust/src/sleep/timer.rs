@@ -414,7 +414,7 @@ impl Drop for Core {
 
 type CellPlace = Place<Bell>;
 
-/// What rings for a sleep.
+/// The cell of a sleep, and the timer to which it belongs.
 struct Bell {
     word: Word,
     core: Arc<Core>,
