@@ -18,13 +18,14 @@
 #define MS		NSEC_PER_MSEC
 #define USER		1001
 #define OTHER_USER	1002
-#define DURATION	(2 * NSEC_PER_SEC)
+#define RUNS		5U
+#define RUN		(400 * MS)
 #define OTHERS_LIMIT	(2 * MS)
 #define TASKS_LIMIT	(300 * NSEC_PER_USEC)
 #define MOST_FILES	500
 #define ROUND		20U		/* timeouts of each file, a tick from one to the next */
 
-/* Shared with the children: the attack has begun; how late the task was. */
+/* Shared with the children: the attack has begun; how late the task was in this run. */
 static struct {
 	int begun;
 	__u64 task_late;
@@ -134,7 +135,7 @@ static void sleep_as_fifo(void)
 /* How late the timeouts of the other user are at most. */
 static __u64 lateness_ns(clockid_t clock, struct twheel_setup setup)
 {
-	__u64 end = now_ns() + DURATION, worst = 0;
+	__u64 end = now_ns() + RUN, worst = 0;
 	int fd = device_open_setup(O_RDWR, setup);
 
 	while (now_ns() < end) {
@@ -145,12 +146,27 @@ static __u64 lateness_ns(clockid_t clock, struct twheel_setup setup)
 		if (event.fired_ns - event.expires_ns > worst)
 			worst = event.fired_ns - event.expires_ns;
 	}
+	close(fd);
 	return worst;
 }
 
+static int compare(const void *a, const void *b)
+{
+	__u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static __u64 median(__u64 *values)
+{
+	qsort(values, RUNS, sizeof(*values), compare);
+	return values[RUNS / 2];
+}
+
+/* The median of the runs counts: the kernel may still free what an earlier test has left. */
 static void check(struct attack a)
 {
-	__u64 late;
+	__u64 late[RUNS], task_late[RUNS];
 
 	skip_outside_test_machine();
 	pin_to_cpu(0);
@@ -163,11 +179,15 @@ static void check(struct attack a)
 	if (!fork_child())
 		sleep_as_fifo();
 	become_user(OTHER_USER);
-	late = lateness_ns(a.clock, setup_clock(a.clock));
-	ktap_note("another user: %llu us late, a real-time task: %llu us", late / 1000,
-		  PEEK(shared->task_late) / 1000);
-	CHECK(late <= OTHERS_LIMIT);
-	CHECK(PEEK(shared->task_late) <= TASKS_LIMIT);
+	for (unsigned int i = 0; i < RUNS; i++) {
+		SET(shared->task_late, 0);
+		late[i] = lateness_ns(a.clock, setup_clock(a.clock));
+		task_late[i] = PEEK(shared->task_late);
+		ktap_note("another user: %llu us late, a real-time task: %llu us",
+			  late[i] / 1000, task_late[i] / 1000);
+	}
+	CHECK(median(late) <= OTHERS_LIMIT);
+	CHECK(median(task_late) <= TASKS_LIMIT);
 }
 
 TEST(files_128_in_250_epoll_sets)
