@@ -54,6 +54,39 @@ static void check_relative(clockid_t clock, int fd)
 	arm(fd, EXPIRES_MAX, 0);
 }
 
+/*
+ * Deadlines at a rate, after a read, and of what STOP makes an event of. The first ones are past,
+ * so the events are there at once.
+ */
+static void check_kinds(clockid_t clock)
+{
+	int fd = open_on(clock, O_RDWR);
+	__u64 when = clock_ns(clock) - 10 * MS, before, after;
+	struct twheel_event event;
+
+	arm_op(fd, op_periodic(when, 3 * MS, 4, TWHEEL_F_ABS, 7));
+	wait_ready(fd, 1);
+	sleep_ns(3 * MS);
+	event = read_any_event(fd);
+	CHECK_EQ(event.expires_ns, when + (event.count - 1) * 3 * MS);
+	cancel_all(fd);
+	arm_op(fd, op_periodic(when, MS, 2, TWHEEL_F_FIXED_DELAY | TWHEEL_F_ABS, 7));
+	before = clock_ns(clock);
+	CHECK_EQ(read_any_event(fd).expires_ns, when);
+	after = clock_ns(clock);
+	event = read_any_event(fd);
+	CHECK(event.expires_ns >= before + MS && event.expires_ns <= after + MS);
+	CHECK(event.fired_ns >= event.expires_ns && event.fired_ns <= clock_ns(clock));
+
+	arm_at(fd, after + HOUR, 7);
+	CHECK(only_entry(fd).remaining_ns <= HOUR && only_entry(fd).remaining_ns > HOUR / 2);
+	before = clock_ns(clock);
+	CHECK_EQ(stop(fd), 0);
+	event = read_any_event(fd);
+	CHECK_EQ(event.expires_ns, after + HOUR);
+	CHECK(event.fired_ns >= before && event.fired_ns <= clock_ns(clock));
+}
+
 /* Times in the past, soon, far, and for ever. */
 TEST(times_are_of_the_clock)
 {
@@ -76,6 +109,7 @@ TEST(times_are_of_the_clock)
 		check_no_event(fd);
 		CHECK_EQ(info(fd).live, live);
 		CHECK_EQ(cancel(fd, far), 0);
+		check_kinds(clock->id);
 	}
 }
 
