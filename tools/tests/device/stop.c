@@ -126,6 +126,8 @@ static void check_stop(const struct state *state)
 	CHECK(now_ns() - before < time_limit_ns());
 	CHECK_EQ(stop(fd), 0);
 	CHECK_EQ(info(fd).flags, flags | TWHEEL_INFO_STOPPED);
+	CHECK_EQ(file_stats(fd).fired, state->fired);
+	CHECK_EQ(file_stats(fd).unprocessed, pending);
 	seen = nr ? EPOLLIN : EPOLLHUP;
 	CHECK_EQ(epoll_now(level, LONG_MS), seen);
 	CHECK_EQ(epoll_now(edge, LONG_MS), seen);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How near the limits are: what INFO, sysfs and debugfs show of their use, and of requests that
- * they have refused.
+ * What a context, its user and the module show of themselves, in INFO, STATS, fdinfo, sysfs and
+ * debugfs: how near the limits are, how many requests they have refused, how late events come.
  */
 #include <grp.h>
 
@@ -9,6 +9,7 @@
 #include "group.h"
 #include "privilege.h"
 
+#define MS		NSEC_PER_MSEC
 #define USER		10000		/* users from here on have no other open file */
 #define OTHER_USER	10001
 #define ATTRIBUTES	"/sys/class/misc/twheel"
@@ -276,4 +277,89 @@ TEST(users_are_all_listed)
 		found += lines[i].uid >= USER && lines[i].uid < USER + MANY_USERS &&
 			 lines[i].files == 1;
 	CHECK_EQ(found, MANY_USERS);
+}
+
+/* One context */
+
+/* The number n with 2^(n - 1) <= @ns < 2^n. */
+static unsigned int bucket_of(__u64 ns)
+{
+	unsigned int n = 0;
+
+	while (n < TWHEEL_LATENESS - 1 && ns >> n)
+		n++;
+	return n;
+}
+
+TEST(lateness_is_counted_by_its_logarithm)
+{
+	static const __u64 lates[] = {
+		0, 1000, MS, 70 * MS, NSEC_PER_SEC, 100 * NSEC_PER_SEC, HOUR, 1000 * HOUR,
+	};
+	__u64 expected[TWHEEL_LATENESS] = { 0 };
+	int fd = device_open_setup(O_RDWR, setup_clock(CLOCK_REALTIME));
+
+	for (size_t i = 0; i < ARRAY_SIZE(lates); i++) {
+		struct twheel_event event;
+
+		arm_at(fd, clock_ns(CLOCK_REALTIME) - lates[i], 0);
+		event = read_event_on(CLOCK_REALTIME, fd);
+		expected[bucket_of(event.fired_ns - event.expires_ns)]++;
+	}
+	CHECK_EQ(memcmp(file_stats(fd).lateness, expected, sizeof(expected)), 0);
+}
+
+static void check_fdinfo(int fd, __u64 cells)
+{
+	struct twheel_info i = info(fd);
+	const struct {
+		const char *name;
+		__u64 value;
+	} rows[] = {
+		{ "\nclockid:\t", i.clock },
+		{ "\ntick_ns:\t", i.tick_ns },
+		{ "\nslots:\t", i.slots },
+		{ "\nlevels:\t", i.levels },
+		{ "\nmax_timeouts:\t", i.max_timeouts },
+		{ "\nlive:\t", i.live },
+		{ "\nready:\t", i.ready },
+		{ "\ncells:\t", cells },
+	};
+	char name[16], text[512], *line;
+
+	snprintf(name, sizeof(name), "%d", fd);
+	read_file("/proc/self/fdinfo", name, text, sizeof(text));
+	for_each_row(row, rows) {
+		line = strstr(text, row->name);
+		CHECK(line);
+		CHECK_EQ(strtoull(line + strlen(row->name), NULL, 10), row->value);
+	}
+}
+
+/* Idle, armed and fired cells count, and those whose events are withdrawn. */
+TEST(fdinfo_says_what_info_says)
+{
+	struct twheel_setup setup = {
+		.flags = TWHEEL_SETUP_CLOCK, .clock = CLOCK_BOOTTIME, .tick_ns = 3 * MS,
+		.slots = 64, .levels = 1, .max_timeouts = 12345,
+	};
+	int fd = device_open(O_RDWR);
+	__u64 ids[3];
+
+	check_fdinfo(device_open_setup(O_RDWR, setup), 0);
+	check_fdinfo(fd, 0);
+	arm(fd, HOUR, 0);
+	arm_fired(fd, 0);
+	check_fdinfo(fd, 0);
+	skip_without_cells();
+	ids[0] = create_idle_cell(fd, 0);
+	ids[1] = arm_cell(fd, now_ns() + HOUR, 0);
+	ids[2] = create_fired_cell(fd, 0);
+	check_fdinfo(fd, 3);
+	exchange(map_cells(fd, 512), ids[2], TWHEEL_CELL_IDLE);
+	check_fdinfo(fd, 3);
+	CHECK_EQ(cancel(fd, ids[2]), TWHEEL_IDLE);
+	check_fdinfo(fd, 2);
+	CHECK_EQ(stop(fd), 0);
+	check_fdinfo(fd, 1);
 }
