@@ -82,18 +82,6 @@ static_assert(TWHEEL_EV_LAST == 1 && TWHEEL_EV_UNPROCESSED == 2 && TWHEEL_INFO_P
 	      TWHEEL_STATE_PENDING == 1 && TWHEEL_STATE_READY == 2 && TWHEEL_STATE_IDLE == 3 &&
 	      TWHEEL_LATENESS == 40, "events, INFO, LIST and STATS");
 
-static const struct operation {
-	const char *name;
-	__u32 opcode;
-	int changes;
-} operations[] = {
-	{ "arm", TWHEEL_OP_ARM, 1 },
-	{ "mod", TWHEEL_OP_MOD, 1 },
-	{ "cancel", TWHEEL_OP_CANCEL, 1 },
-	{ "get", TWHEEL_OP_GET, 0 },
-	{ "kick", TWHEEL_OP_KICK, 1 },
-};
-
 /* A valid operation on the live timeout @id; ARM takes none. */
 static struct twheel_op valid_op(__u32 opcode, __u64 id)
 {
@@ -102,16 +90,6 @@ static struct twheel_op valid_op(__u32 opcode, __u64 id)
 	if (opcode == TWHEEL_OP_MOD)
 		return op_mod(id, HOUR, 0, 1);
 	return (struct twheel_op) { .opcode = opcode, .id = id };
-}
-
-/* A timeout on which a valid operation has an effect. */
-static __u64 timeout_for(const struct operation *operation, int fd)
-{
-	if (operation->opcode != TWHEEL_OP_KICK)
-		return arm(fd, HOUR, 7);
-	if (!(info(fd).op_flags & TWHEEL_F_CELL))
-		ktap_skip("no cells");
-	return arm_op(fd, op_arm(HOUR, TWHEEL_F_CELL, 7));
 }
 
 /* Commands */
@@ -148,23 +126,6 @@ TEST(other_command_is_enotty)
 }
 
 /* Access mode of the descriptor */
-
-TEST(read_only_descriptor_changes_nothing)
-{
-	struct twheel_op op = op_arm(HOUR, 0, 0);
-	__u32 done;
-	int fd = device_open(O_RDONLY | O_NONBLOCK);
-
-	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
-		struct twheel_op single = valid_op(operations[i].opcode, 1);
-
-		CHECK_ROW(operate(fd, &single),
-			  operations[i].changes ? -EBADF : -ENOENT, operations[i].name);
-	}
-	CHECK_EQ(try_submit(fd, &op, 1, &done), -EBADF);
-	CHECK_EQ(info(fd).live, 0);
-	check_no_event(fd);
-}
 
 TEST(write_only_descriptor_does_all_but_read)
 {
@@ -246,38 +207,7 @@ TEST(info_tells_the_flags_that_are_taken)
 	}
 }
 
-/* Addresses */
-
-TEST(info_at_bad_address_is_efault)
-{
-	struct bad_address bad[NR_BAD_ADDRESSES];
-	const struct twheel_info old = { 0 };
-	int fd = device_open(O_RDWR);
-
-	bad_addresses(bad);
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_INFO, bad[i].address), -EFAULT, bad[i].name);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_INFO, map_read_only(&old, sizeof(old))), -EFAULT);
-}
-
-TEST(op_at_bad_address_is_efault)
-{
-	struct bad_address bad[NR_BAD_ADDRESSES];
-	int fd = device_open(O_RDWR);
-
-	bad_addresses(bad);
-	for (size_t c = 0; c < ARRAY_SIZE(operations); c++) {
-		struct twheel_op op = valid_op(operations[c].opcode, 1);
-		void *cut = map_before(sizeof(op) - 4, PROT_NONE);
-
-		for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-			CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_OP, bad[i].address), -EFAULT,
-				  operations[c].name);
-		memcpy(cut, &op, sizeof(op) - 4);
-		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_OP, cut), -EFAULT, operations[c].name);
-	}
-	CHECK_EQ(info(fd).live, 0);
-}
+/* Room for results */
 
 /*
  * Carry out @op when only its first @writable bytes can be written; all of it can be read.
@@ -338,90 +268,205 @@ TEST(operation_needs_room_only_for_its_results)
 	}
 }
 
-/* Fields of a single operation */
+/* Arguments of all commands */
 
-#define BY(name)	(1U << TWHEEL_OP_##name)
-
-/* Bits that make a valid operation invalid, and the opcodes that refuse them. */
-static const struct refused {
+/**
+ * struct command - a command, and an argument that it takes
+ * @name: its name
+ * @number: of the ioctl
+ * @size: of the argument
+ * @valid: the argument; the id of an operation is set before the call
+ * @zero: bits that must be 0 in it
+ * @changes: needs a descriptor that is open for writing
+ * @writes: writes to the argument
+ */
+struct command {
 	const char *name;
-	struct twheel_op bits;
-	unsigned int by;
-} refused[] = {
-	{ "slack_us, lowest bit", { .slack_us = 1 }, BY(CANCEL) | BY(GET) | BY(KICK) },
-	{ "slack_us, highest bit", { .slack_us = 1U << 31 }, BY(CANCEL) | BY(GET) | BY(KICK) },
-	{ "reserved, lowest bit", { .reserved = 1 }, ~0U },
-	{ "reserved, highest bit", { .reserved = 1U << 31 }, ~0U },
-	{ "unknown flag", { .flags = 1U << 31 }, ~0U },
-	{ "first unknown flag", { .flags = 1U << 4 }, ~0U },
-	{ "known and unknown flag", { .flags = TWHEEL_F_ABS | 1U << 30 }, ~0U },
-	{ "flag of another operation", { .flags = TWHEEL_F_ABS }, BY(CANCEL) | BY(GET) | BY(KICK) },
-	{ "exact", { .flags = TWHEEL_F_EXACT }, BY(CANCEL) | BY(GET) | BY(KICK) },
-	{ "exact with slack", { .flags = TWHEEL_F_EXACT, .slack_us = 1 }, ~0U },
-	{ "exact with much slack", { .flags = TWHEEL_F_EXACT, .slack_us = 1U << 31 }, ~0U },
-	{ "interval_ns, lowest bit", { .interval_ns = 1 }, BY(CANCEL) | BY(KICK) },
-	{ "interval_ns, highest bit", { .interval_ns = 1ULL << 63 }, ~BY(GET) },
-	{ "cell with an interval", { .flags = TWHEEL_F_CELL, .interval_ns = 1 }, ~0U },
-	{ "cell with a repeat count", { .flags = TWHEEL_F_CELL, .repeat = 1 }, ~0U },
-	{ "cell with fixed delay", { .flags = TWHEEL_F_CELL | TWHEEL_F_FIXED_DELAY }, ~0U },
-	{ "cell, expires_ns INT64_MAX + 1",
-	  { .flags = TWHEEL_F_CELL, .expires_ns = EXPIRES_MAX + 1 }, ~0U },
-	{ "cell, expires_ns FIRED",
-	  { .flags = TWHEEL_F_CELL, .expires_ns = TWHEEL_CELL_FIRED }, ~0U },
-	{ "fixed delay without an interval", { .flags = TWHEEL_F_FIXED_DELAY }, ~0U },
-	{ "repeat, lowest bit", { .repeat = 1 }, ~BY(GET) },
-	{ "repeat, highest bit", { .repeat = 1U << 31 }, ~BY(GET) },
-	{ "expires_ns, highest bit", { .expires_ns = EXPIRES_MAX + 1 }, ~BY(GET) },
-	{ "expires_ns, all bits", { .expires_ns = ~0ULL }, ~BY(GET) },
-	{ "expires_ns, lowest bit", { .expires_ns = 1 }, BY(CANCEL) | BY(KICK) },
-	{ "cookie, lowest bit", { .cookie = 1 }, BY(CANCEL) | BY(KICK) },
-	{ "cookie, highest bit", { .cookie = 1ULL << 63 }, BY(CANCEL) | BY(KICK) },
+	unsigned int number;
+	size_t size;
+	const void *valid, *zero;
+	bool changes, writes;
 };
 
-static void set_bits(struct twheel_op *op, const struct twheel_op *bits)
-{
-	op->flags |= bits->flags;
-	op->expires_ns |= bits->expires_ns;
-	op->interval_ns |= bits->interval_ns;
-	op->cookie |= bits->cookie;
-	op->repeat |= bits->repeat;
-	op->slack_us |= bits->slack_us;
-	op->reserved |= bits->reserved;
-}
-
-/* @operation refuses each row, alone and in a SUBMIT, for a pending timeout and an unread event. */
-static void check_refused(const struct operation *operation)
+/* A file that is ready for the command: with a timeout, whose id is then in the argument. */
+static int open_for(const struct command *command, void *argument)
 {
 	int fd = device_open(O_RDWR | O_NONBLOCK);
-	const __u64 ids[] = { timeout_for(operation, fd), arm_fired(fd, 7) };
+	struct twheel_op *op = argument;
 
-	ktap_note("%s", operation->name);
-	for_each_row(row, refused) {
-		for (size_t i = 0; i < ARRAY_SIZE(ids) && row->by & 1U << operation->opcode; i++) {
-			struct twheel_op op = valid_op(operation->opcode, ids[i]);
+	memcpy(argument, command->valid, command->size);
+	if (command->number == TWHEEL_IOC_SETUP)
+		return fd;
+	if (command->number != TWHEEL_IOC_OP)
+		arm(fd, HOUR, 7);
+	else if (op->opcode == TWHEEL_OP_KICK)
+		op->id = arm_op(fd, op_arm(HOUR, TWHEEL_F_CELL, 7));
+	else
+		op->id = arm(fd, HOUR, 7);
+	return fd;
+}
 
-			set_bits(&op, &row->bits);
-			CHECK_EQ(operate(fd, &op), -EINVAL);
-			submit(fd, &op, 1);
-			CHECK_EQ(op.result, -EINVAL);
-			CHECK_EQ(get_state(fd, ids[0]).cookie, 7);
-			CHECK_EQ(info(fd).live, 2);
-		}
+static void check_each_command(void (*check)(const struct command *command))
+{
+	const struct twheel_op arm = op_arm(HOUR, 0, 1), mod = op_mod(0, HOUR, 0, 1);
+	const struct twheel_op cancel = op_cancel(0), get = op_get(0), kick = op_kick(0);
+	const struct twheel_op not_of_times = {
+		.flags = ~(TWHEEL_F_ABS | TWHEEL_F_CELL | TWHEEL_F_EXACT), .repeat = ~0U,
+		.expires_ns = 1ULL << 63, .interval_ns = 1ULL << 63, .reserved = ~0U,
+	};
+	const struct twheel_op not_of_get = { .flags = ~0U, .slack_us = ~0U, .reserved = ~0U };
+	const struct twheel_op not_of_id = {
+		.flags = ~0U, .slack_us = ~0U, .repeat = ~0U, .reserved = ~0U,
+		.expires_ns = ~0ULL, .interval_ns = ~0ULL, .cookie = ~0ULL,
+	};
+	const struct twheel_setup setup = { 0 }, not_of_setup = {
+		.flags = ~TWHEEL_SETUP_CLOCK, .clock = ~0U, .reserved = { ~0ULL, ~0ULL, ~0ULL },
+	};
+	struct twheel_op ops[] = { arm };
+	/* A size with another bit is wrong. Fields for results may have any value. */
+	const struct twheel_submit none = { .op_size = sizeof(arm), .done = ~0U }, submit = {
+		.ops = (uintptr_t)ops, .nr = 1, .op_size = sizeof(arm), .done = ~0U,
+	}, not_of_submit = { .flags = ~0U, .op_size = ~0U };
+	const struct twheel_cancel_all all = { .pending = ~0U, .withdrawn = ~0U }, not_of_all = {
+		.cookie = ~0ULL, .flags = ~TWHEEL_CANCEL_COOKIE, .reserved0 = ~0U,
+		.reserved = { ~0ULL, ~0ULL },
+	};
+	struct twheel_list_entry entry;
+	const struct twheel_list list = {
+		.entries = (uintptr_t)&entry, .nr = 1, .entry_size = sizeof(entry), .done = ~0U,
+	}, not_of_list = {
+		.nr = 1, .flags = ~0U, .entry_size = ~0U, .reserved0 = ~0U,
+		.reserved = { ~0ULL, ~0ULL },
+	};
+	const struct twheel_info info_ = { 0 };
+	const struct twheel_stats stats = { 0 };
+	const struct command commands[] = {
+		{ "ARM", TWHEEL_IOC_OP, sizeof(arm), &arm, &not_of_times, true, true },
+		{ "MOD", TWHEEL_IOC_OP, sizeof(mod), &mod, &not_of_times, true, false },
+		{ "CANCEL", TWHEEL_IOC_OP, sizeof(cancel), &cancel, &not_of_id, true, false },
+		{ "GET", TWHEEL_IOC_OP, sizeof(get), &get, &not_of_get, false, true },
+		{ "SETUP", TWHEEL_IOC_SETUP, sizeof(setup), &setup, &not_of_setup, true, false },
+		{ "SUBMIT of none", TWHEEL_IOC_SUBMIT, sizeof(none), &none, &not_of_submit, true,
+		  true },
+		{ "SUBMIT", TWHEEL_IOC_SUBMIT, sizeof(submit), &submit, &not_of_submit, true,
+		  true },
+		{ "CANCEL_ALL", TWHEEL_IOC_CANCEL_ALL, sizeof(all), &all, &not_of_all, true, true },
+		{ "LIST", TWHEEL_IOC_LIST, sizeof(list), &list, &not_of_list, false, true },
+		{ "INFO", TWHEEL_IOC_INFO, sizeof(info_), &info_, &info_, false, true },
+		{ "STATS", TWHEEL_IOC_STATS, sizeof(stats), &stats, &stats, false, true },
+		{ "KICK", TWHEEL_IOC_OP, sizeof(kick), &kick, &not_of_id, true, false },
+	};
+	const bool cells = info(device_open(O_RDWR)).op_flags & TWHEEL_F_CELL;
+
+	for_each_row(command, commands) {
+		if (cells || command->valid != &kick)
+			check(command);
 	}
-	CHECK_EQ(read_event(fd).cookie, 7);
+}
+
+/* @argument is refused, as an operation also in a SUBMIT. */
+static void check_einval(int fd, const struct command *command, void *argument)
+{
+	CHECK_EQ(device_ioctl(fd, command->number, argument), -EINVAL);
+	if (command->number == TWHEEL_IOC_OP) {
+		struct twheel_op op = *(struct twheel_op *)argument;
+
+		submit(fd, &op, 1);
+		CHECK_EQ(op.result, -EINVAL);
+	}
+}
+
+static void check_each_bit(const struct command *command)
+{
+	__u8 argument[512];
+	const __u8 *zero = command->zero;
+	int fd = open_for(command, argument);
+	__u32 live = info(fd).live;
+
+	for (size_t i = 0; i < 8 * command->size; i++) {
+		if (!(zero[i / 8] & 1 << i % 8))
+			continue;
+		argument[i / 8] ^= 1 << i % 8;
+		check_einval(fd, command, argument);
+		argument[i / 8] ^= 1 << i % 8;
+	}
+	CHECK_EQ(info(fd).live, live);
+	if (live)
+		CHECK_EQ(only_entry(fd).cookie, 7);
+	CHECK(device_ioctl(fd, command->number, argument) >= 0);
+}
+
+TEST(bit_that_must_be_0_is_einval)
+{
+	check_each_command(check_each_bit);
+}
+
+TEST(fields_that_do_not_go_together_are_einval)
+{
+	static const struct twheel_op rows[] = {
+		{ .flags = TWHEEL_F_EXACT, .slack_us = 1 },
+		{ .flags = TWHEEL_F_EXACT, .slack_us = 1U << 31 },
+		{ .flags = TWHEEL_F_CELL, .interval_ns = 1 },
+		{ .flags = TWHEEL_F_CELL, .repeat = 1 },
+		{ .flags = TWHEEL_F_CELL | TWHEEL_F_FIXED_DELAY },
+		{ .flags = TWHEEL_F_CELL, .expires_ns = EXPIRES_MAX + 1 },
+		{ .flags = TWHEEL_F_CELL, .expires_ns = TWHEEL_CELL_FIRED },
+		{ .expires_ns = TWHEEL_CELL_IDLE },
+	};
+	int fd = device_open(O_RDWR);
+	__u64 id = arm(fd, HOUR, 7);
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		struct twheel_op op = rows[i / 2];
+
+		op.opcode = i % 2 ? TWHEEL_OP_MOD : TWHEEL_OP_ARM;
+		op.id = id;
+		ktap_note("row %zu", i / 2);
+		CHECK_EQ(operate(fd, &op), -EINVAL);
+	}
+	CHECK_EQ(only_entry(fd).cookie, 7);
+}
+
+static void check_each_address(const struct command *command)
+{
+	struct bad_address bad[NR_BAD_ADDRESSES];
+	void *cut = map_before(command->size - 4, PROT_NONE);
+	__u8 argument[512];
+	int fd = open_for(command, argument);
+	__u32 live = info(fd).live;
+
+	memcpy(cut, argument, command->size - 4);
+	bad_addresses(bad);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK_ROW(device_ioctl(fd, command->number, bad[i].address), -EFAULT, bad[i].name);
+	CHECK_EQ(device_ioctl(fd, command->number, cut), -EFAULT);
+	CHECK_EQ(info(fd).live, live);
+	CHECK_EQ(device_ioctl(fd, command->number, map_read_only(argument, command->size)),
+		 command->writes ? -EFAULT : 0);
+	CHECK(info(fd).live == live || !command->writes);
+}
+
+TEST(command_at_bad_address_is_efault)
+{
+	check_each_command(check_each_address);
+}
+
+/* The descriptor for reading is of another file, in which the timeout does not exist. */
+static void check_for_reading(const struct command *command)
+{
+	__u8 argument[512];
+	int fd = device_open(O_RDONLY | O_NONBLOCK);
+	int ret = command->changes ? -EBADF : 0;
+
+	open_for(command, argument);
+	if (command->number == TWHEEL_IOC_OP && !command->changes)
+		ret = -ENOENT;
+	CHECK_EQ(device_ioctl(fd, command->number, argument), ret);
+	CHECK_EQ(info(fd).live, 0);
 	check_no_event(fd);
 }
 
-TEST(operation_with_a_bad_field_is_einval)
+TEST(read_only_descriptor_changes_nothing)
 {
-	for_each_row(operation, operations)
-		if (operation->opcode != TWHEEL_OP_KICK)
-			check_refused(operation);
-}
-
-TEST(kick_with_a_bad_field_is_einval)
-{
-	for_each_row(operation, operations)
-		if (operation->opcode == TWHEEL_OP_KICK)
-			check_refused(operation);
+	check_each_command(check_for_reading);
 }

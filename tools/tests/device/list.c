@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * LIST: every live timeout is listed once, in pages of any size.
+ * Calls for every timeout of a file: LIST, in pages of any size, and CANCEL_ALL.
  */
 #include <pthread.h>
 
 #include "device.h"
-#include "memory.h"
 #include "signals.h"
 
 #define MS		NSEC_PER_MSEC
@@ -78,60 +77,38 @@ TEST(list_finds_all_in_pages_of_any_size)
 		check_pages_of(fd, sizes[i]);
 }
 
-/* Requests that are refused */
+/* CANCEL_ALL */
 
-/* The number of entries is ignored on input. */
-TEST(list_looks_at_each_field)
+static void check_cancelled(struct twheel_cancel_all all, __u32 pending, __u32 withdrawn)
 {
-	static const struct {
-		const char *name;
-		struct twheel_list list;	/* change to the request, by exclusive or */
-		int result;
-	} rows[] = {
-		{ "done", { .done = ~0U }, 0 },
-		{ "no room", { .nr = 1 }, -EINVAL },
-		{ "no size", { .entry_size = sizeof(struct twheel_list_entry) }, -EINVAL },
-		{ "entry_size, one more", { .entry_size = 1 }, -EINVAL },
-		{ "entry_size, highest bit", { .entry_size = 1U << 31 }, -EINVAL },
-		{ "flags, lowest bit", { .flags = 1 }, -EINVAL },
-		{ "flags, highest bit", { .flags = 1U << 31 }, -EINVAL },
-		{ "reserved0, lowest bit", { .reserved0 = 1 }, -EINVAL },
-		{ "reserved0, highest bit", { .reserved0 = 1U << 31 }, -EINVAL },
-		{ "reserved[0], lowest bit", { .reserved = { 1, 0 } }, -EINVAL },
-		{ "reserved[1], highest bit", { .reserved = { 0, 1ULL << 63 } }, -EINVAL },
-	};
-	struct twheel_list_entry entry;
-	int fd = device_open(O_RDWR);
-
-	arm(fd, HOUR, 7);
-	for_each_row(row, rows) {
-		struct twheel_list list = list_into(&entry, 1, 0);
-		const __u8 *change = (const __u8 *)&row->list;
-
-		for (size_t i = 0; i < sizeof(list); i++)
-			((__u8 *)&list)[i] ^= change[i];
-		CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, &list), row->result);
-		if (!row->result)
-			CHECK_EQ(list.done, 1);
-	}
+	CHECK_EQ(all.pending, pending);
+	CHECK_EQ(all.withdrawn, withdrawn);
+	CHECK_EQ(all.reserved0, 0);
 }
 
-TEST(list_at_bad_address_is_efault)
+/* Other files are left alone, and the file goes on. */
+TEST(cancel_all_counts_pending_and_withdrawn)
 {
-	struct bad_address bad[NR_BAD_ADDRESSES];
-	struct twheel_list_entry entry;
-	struct twheel_list all = list_into(&entry, 1, 0);
-	int fd = device_open(O_RDWR);
+	int fd = device_open_limited(O_RDWR | O_NONBLOCK, 103);
+	int other = device_open(O_RDWR | O_NONBLOCK);
+	__u64 id = arm(other, HOUR, 7), none;
 
-	arm(fd, HOUR, 7);
-	CHECK_EQ(device_ioctl(fd, TWHEEL_IOC_LIST, map_read_only(&all, sizeof(all))), -EFAULT);
-	bad_addresses(bad);
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		all = list_into(bad[i].address, 1, 0);
-		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_LIST, bad[i].address), -EFAULT, bad[i].name);
-		CHECK_ROW(device_ioctl(fd, TWHEEL_IOC_LIST, &all), -EFAULT, bad[i].name);
+	check_cancelled(cancel_all(fd), 0, 0);
+	for (int i = 0; i < 5; i++) {
+		__u64 pending = arm(fd, HOUR, 1), unread = arm_fired(fd, 2);
+
+		arm_op(fd, op_periodic(HOUR, HOUR, 0, 0, 3));
+		arm_many(fd, 100, 2 * HOUR, 0, 0, NULL);
+		CHECK_EQ(try_arm(fd, HOUR, 0, 0, &none), -EAGAIN);
+		check_cancelled(cancel_all(fd), 102, 1);
+		CHECK_EQ(info(fd).live, 0);
+		CHECK_EQ(cancel(fd, pending), -ENOENT);
+		CHECK_EQ(cancel(fd, unread), -ENOENT);
+		check_no_event(fd);
 	}
-	CHECK_EQ(only_entry(fd).cookie, 7);
+	check_cancelled(cancel_all(fd), 0, 0);
+	CHECK_EQ(get(other, id), 0);
+	CHECK_EQ(info(other).live, 1);
 }
 
 /* Concurrent operations */
