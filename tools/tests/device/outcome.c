@@ -10,7 +10,7 @@
  *
  * After 0 or 1 no event of the earlier arming is ever read.
  */
-#include "batch.h"
+#include "device.h"
 
 #define SOON		(30 * NSEC_PER_MSEC)	/* pending until the test has passed this time */
 #define SURELY_FIRED	(80 * NSEC_PER_MSEC)
@@ -150,6 +150,21 @@ static void check_dead(int fd, __u64 id)
 	after = info(fd);
 	CHECK_EQ(after.live, before.live);
 	CHECK_EQ(after.ready, before.ready);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	__u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void check_ids_differ(__u64 *ids, size_t nr)
+{
+	qsort(ids, nr, sizeof(*ids), compare_ids);
+	CHECK(ids[0] != 0);
+	for (size_t i = 1; i < nr; i++)
+		CHECK(ids[i] != ids[i - 1]);
 }
 
 TEST(id_is_index_and_generation)

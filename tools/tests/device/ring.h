@@ -105,6 +105,21 @@ static inline struct io_uring_sqe *ring_prepare(struct ring *ring, __u8 opcode, 
 	return sqe;
 }
 
+/* Prepare SUBMIT as a command. Kernels that have none are left out before. */
+static inline struct io_uring_sqe *ring_prepare_command(struct ring *ring, int fd,
+							const struct twheel_op *ops, __u32 nr,
+							__u64 tag)
+{
+	struct io_uring_sqe *sqe = ring_prepare(ring, IORING_OP_URING_CMD, fd, tag);
+	struct twheel_uring_submit *submit = (void *)sqe->cmd;
+
+	sqe->cmd_op = TWHEEL_URING_SUBMIT;
+	submit->ops = (uintptr_t)ops;
+	submit->nr = nr;
+	submit->op_size = sizeof(*ops);
+	return sqe;
+}
+
 /* Submit all prepared requests. */
 static inline void ring_submit(struct ring *ring)
 {

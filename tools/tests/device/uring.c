@@ -4,7 +4,7 @@
  * waits without a thread. SUBMIT as a command does not wait for events.
  */
 #define KTAP_NO_MAIN
-#include "batch.h"
+#include "memory.h"
 #include "ring.h"
 
 #define DEPTH		RING_ENTRIES
@@ -355,28 +355,8 @@ TEST(read_multishot_ends_with_the_end)
 static struct io_uring_sqe *prepare_command(int fd, const struct twheel_op *ops, __u32 nr,
 					    __u64 tag)
 {
-	struct io_uring_sqe *sqe = ring_prepare(&ring, IORING_OP_URING_CMD, fd, tag);
-	struct twheel_uring_submit *submit = (void *)sqe->cmd;
-
 	skip_without_commands(fd);
-	sqe->cmd_op = TWHEEL_URING_SUBMIT;
-	submit->ops = (uintptr_t)ops;
-	submit->nr = nr;
-	submit->op_size = sizeof(*ops);
-	return sqe;
-}
-
-/* Returns the result of one command. */
-static int command(int fd, void *ops, __u32 nr)
-{
-	__u64 tag;
-	int ret;
-
-	prepare_command(fd, ops, nr, 77);
-	ring_submit(&ring);
-	ret = ring_wait(&ring, &tag);
-	CHECK_EQ(tag, 77);
-	return ret;
+	return ring_prepare_command(&ring, fd, ops, nr, tag);
 }
 
 TEST(commands_are_refused_if_info_has_none)
@@ -388,31 +368,6 @@ TEST(commands_are_refused_if_info_has_none)
 	ring_prepare(&ring, IORING_OP_URING_CMD, fd, 1);
 	ring_submit(&ring);
 	CHECK_EQ(ring_wait(&ring, NULL), -EINVAL);
-}
-
-TEST(command_runs_a_mix_in_order)
-{
-	check_mix_runs_in_order(command);
-}
-
-TEST(command_of_any_length_arms_and_cancels_all)
-{
-	check_any_length_arms_and_cancels_all(command);
-}
-
-TEST(command_of_none_does_nothing)
-{
-	check_none_does_nothing(command);
-}
-
-TEST(command_at_bad_address_is_efault)
-{
-	check_bad_addresses(command);
-}
-
-TEST(command_tells_how_many_lie_before_a_bad_page)
-{
-	check_what_lies_before_a_bad_page(command);
 }
 
 TEST(command_with_a_bad_field_is_einval)
@@ -464,9 +419,13 @@ TEST(command_on_read_only_descriptor_is_ebadf)
 	struct twheel_op op = op_arm(HOUR, 0, 0);
 	int fd = device_open(O_RDONLY);
 
-	CHECK_EQ(command(fd, &op, 1), -EBADF);
+	prepare_command(fd, &op, 1, 1);
+	ring_submit(&ring);
+	CHECK_EQ(ring_wait(&ring, NULL), -EBADF);
 	CHECK_EQ(info(fd).live, 0);
-	CHECK_EQ(command(device_open(O_WRONLY), &op, 1), 1);
+	prepare_command(device_open(O_WRONLY), &op, 1, 1);
+	ring_submit(&ring);
+	CHECK_EQ(ring_wait(&ring, NULL), 1);
 }
 
 /* All of them complete at once. */
@@ -536,18 +495,13 @@ TEST(command_can_be_left_to_a_worker)
 	struct twheel_op ops[100];
 	int fd = device_open(O_RDWR);
 
-	fill_with_arms(ops, ARRAY_SIZE(ops));
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op_arm(HOUR, 0, i);
 	prepare_command(fd, ops, ARRAY_SIZE(ops), 1)->flags = IOSQE_ASYNC;
 	ring_submit(&ring);
 	CHECK_EQ(ring_wait(&ring, NULL), ARRAY_SIZE(ops));
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
 		CHECK_EQ(cancel(fd, ops[i].id), 0);
-}
-
-TEST(command_can_be_left_to_the_thread_of_the_ring)
-{
-	ring = ring_open(IORING_SETUP_SQPOLL);
-	check_any_length_arms_and_cancels_all(command);
 }
 
 /* Like a server, arm, read and cancel only through the ring. */
