@@ -163,6 +163,38 @@ TEST(idle_cell_costs_two_looks)
 	check_no_event(fd);
 }
 
+/*
+ * From the first look on, all words are a little later than now, so each look finds a moved
+ * deadline. That overdraws the account of the user: a work item makes most of the looks. A cell
+ * that has fired, as the program was held up, is not looked at any more. In the end all fire.
+ */
+TEST(storm_of_words)
+{
+	const __u32 nr = is_slow() ? 2000 : 20000;
+	const __u64 ahead = 100 * MS, first = now_ns() + NSEC_PER_SEC;
+	int fd = device_open(O_RDWR);
+	struct twheel_cell *cells = map_cells(fd, nr);
+	static __u64 ids[20000];
+	__u64 begin, now = 0;
+
+	for (__u32 i = 0; i < nr; i++)
+		ids[i] = arm_cell(fd, first, i);
+	begin = now_ns();
+	do {
+		for (__u32 i = 0; i < nr; i++) {
+			now = i % 64 ? now : now_ns();
+			exchange(cells, ids[i], now + ahead);
+		}
+		/* Write no more often than necessary. */
+		sleep_ns(ahead / 4);
+	} while (file_stats(fd).looks < nr || now_ns() < begin + 3 * NSEC_PER_SEC);
+	/* With calls for those that have fired meanwhile. */
+	for (__u32 i = 0; i < nr; i++)
+		cell_arm(fd, cells, ids[i], first);
+	for (__u32 i = 0; i < nr; i++)
+		CHECK_EQ(read_cell_event(fd).expires_ns, first);
+}
+
 /* Slack */
 
 static __u64 arm_with_slack(int fd, __u64 when, __u32 slack_us, __u32 flags)
