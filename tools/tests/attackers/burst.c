@@ -6,9 +6,7 @@
 #define _GNU_SOURCE
 #define KTAP_HANG_S	300
 
-#include "cpu.h"
-#include "privilege.h"
-#include "realtime.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define USER		1001

@@ -10,10 +10,7 @@
 #include <sys/resource.h>
 
 #include "cells.h"
-#include "cpu.h"
-#include "epoll_set.h"
-#include "privilege.h"
-#include "realtime.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define USER		1001

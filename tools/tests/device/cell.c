@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "cells.h"
-#include "cpu.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells that most tests map */

@@ -8,8 +8,7 @@
 #include <sys/uio.h>
 
 #include "cells.h"
-#include "cpu.h"
-#include "epoll_set.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells that most tests map */

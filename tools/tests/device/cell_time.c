@@ -4,8 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "cells.h"
-#include "cpu.h"
-#include "realtime.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells that most tests map */

@@ -4,8 +4,7 @@
  * the time namespace of its opener. CLOCK_REALTIME is stepped in both directions.
  */
 #define _GNU_SOURCE
-#include "cpu.h"
-#include "realtime.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define MAX_LATENESS	max_quick_call_ns()

@@ -16,8 +16,7 @@
 #include <sys/timerfd.h>
 
 #include "cells.h"
-#include "cpu.h"
-#include "realtime.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define TRIES		40

@@ -7,13 +7,14 @@
  * expect each callback, at its deadline or later. No node may be overdue for long. The hubs go
  * on in a child or stay in the parent when the process forks. One hub is stopped at the end.
  */
+#define _GNU_SOURCE
 #define KTAP_HANG_S	120
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <twheel_hub.h>
 
-#include "realtime.h"
+#include "machine.h"
 #include "signals.h"
 
 #define MS		NSEC_PER_MSEC

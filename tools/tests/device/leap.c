@@ -11,8 +11,7 @@
 #include <sys/timex.h>
 
 #include "cells.h"
-#include "cpu.h"
-#include "realtime.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define DAY		(24 * HOUR)

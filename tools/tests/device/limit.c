@@ -4,12 +4,13 @@
  * pending, or with an unread event. The others limit memory in whole pages, and count all timeouts
  * that fit into a page, used or not.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/mman.h>
 
 #include "device.h"
+#include "machine.h"
 #include "memory.h"
-#include "privilege.h"
 
 #define USER		4711		/* users with no other open file */
 #define OTHER_USER	4712

@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 
 #include "cells.h"
-#include "privilege.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define NR		256		/* cells in a page */

@@ -6,7 +6,6 @@
 #include <sys/select.h>
 
 #include "device.h"
-#include "epoll_set.h"
 
 #define READY		(POLLIN | POLLRDNORM)
 

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "cells.h"
-#include "cpu.h"
+#include "machine.h"
 
 /*
  * Many timeouts that are due in one tick are taken out in batches. Operations meanwhile

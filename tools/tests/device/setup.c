@@ -3,14 +3,15 @@
  * SETUP: clock, geometry and limit of a file. It works once, and some values need
  * privileges.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
 
 #include <sys/mman.h>
 
 #include "device.h"
 #include "group.h"
+#include "machine.h"
 #include "memory.h"
-#include "privilege.h"
 
 #define USER		4711		/* users with no other open file */
 #define OTHER_USER	4712

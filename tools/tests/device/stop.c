@@ -7,8 +7,7 @@
 #include <pthread.h>
 
 #include "cells.h"
-#include "cpu.h"
-#include "epoll_set.h"
+#include "machine.h"
 #include "signals.h"
 
 #define MS		NSEC_PER_MSEC

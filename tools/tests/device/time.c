@@ -6,7 +6,7 @@
  * machine should need.
  */
 #define _GNU_SOURCE
-#include "cpu.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define MAX_LATENESS	max_quick_call_ns()

@@ -3,11 +3,12 @@
  * What a context, its user and the module show of themselves, in INFO, STATS, fdinfo, sysfs and
  * debugfs: how near the limits are, how many requests they have refused, how late events come.
  */
+#define _GNU_SOURCE
 #include <grp.h>
 
 #include "cells.h"
 #include "group.h"
-#include "privilege.h"
+#include "machine.h"
 
 #define MS		NSEC_PER_MSEC
 #define USER		10000		/* users from here on have no other open file */

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 
 #include "group.h"
+#include "machine.h"
 #include "module.h"
-#include "realtime.h"
 
 #define MS		NSEC_PER_MSEC
 
