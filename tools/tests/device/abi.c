@@ -270,22 +270,13 @@ TEST(operation_needs_room_only_for_its_results)
 
 /* Arguments of all commands */
 
-/**
- * struct command - a command, and an argument that it takes
- * @name: its name
- * @number: of the ioctl
- * @size: of the argument
- * @valid: the argument; the id of an operation is set before the call
- * @zero: bits that must be 0 in it
- * @changes: needs a descriptor that is open for writing
- * @writes: writes to the argument
- */
+/* A command, and an argument that it takes. The id of an operation is set before the call. */
 struct command {
 	const char *name;
-	unsigned int number;
-	size_t size;
-	const void *valid, *zero;
-	bool changes, writes;
+	unsigned int number;		/* of the ioctl */
+	size_t size;			/* of the argument */
+	const void *valid, *zero;	/* the argument, and bits that must be 0 in it */
+	bool changes, writes;		/* the context; the argument */
 };
 
 /* A file that is ready for the command: with a timeout, whose id is then in the argument. */

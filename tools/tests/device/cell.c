@@ -18,20 +18,12 @@
 enum start { IDLE, ARMED, FIRED };
 enum action { NOTHING, ARM, ARM_WITHOUT_KICK, CANCEL, READ };
 
-/**
- * struct state - a state of a cell
- * @name: its name
- * @start: how it is made
- * @then: what then happens, through the word or by read()
- * @outcome: outcome of an exchange, of MOD and of CANCEL
- *
- * A user that dies before the KICK leaves an arming without one.
- */
+/* A user that dies before the KICK leaves an arming without one. */
 static const struct state {
 	const char *name;
 	enum start start;
 	enum action then;
-	int outcome;
+	int outcome;		/* of an exchange, of MOD and of CANCEL */
 } states[] = {
 	{ "armed", ARMED, NOTHING, 0 },
 	{ "armed through the word", IDLE, ARM, 0 },
@@ -113,21 +105,12 @@ static void check_works(struct fixture *f)
 	CHECK_EQ(file_stats(f->fd).armed, 1);
 }
 
-/**
- * struct operation - an operation on a cell
- * @name: its name
- * @opcode: 0: through the word
- * @batch: by SUBMIT
- * @idle: outcome if there is no previous arming
- * @again: outcome when it is repeated at once
- * @arms: the cell is armed after it
- */
 static const struct operation {
 	const char *name;
-	__u32 opcode;
-	bool batch;
-	int idle, again;
-	bool arms;
+	__u32 opcode;		/* 0: through the word */
+	bool batch;		/* by SUBMIT */
+	int idle, again;	/* outcome without an arming before; when it is repeated at once */
+	bool arms;		/* the cell is armed after it */
 } operations[] = {
 	{ "arm through the word", 0, false, TWHEEL_IDLE, 0, true },
 	{ "cancel through the word", 0, false, -ENOENT, -ENOENT, false },

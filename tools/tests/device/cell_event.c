@@ -87,22 +87,14 @@ TEST(epoll_has_an_edge_behind_a_withdrawn_event)
 
 #define NR_EVENTS	200		/* more than one lock hold copies */
 
-/**
- * struct event_queue - unread events in the order of their cookies
- * @fd: the file
- * @cells: its cells
- * @ids: by cookie, in turn those of a cell, a one-shot and a periodic timeout
- * @gone: by cookie: the event was withdrawn
- * @left: number of events that were not withdrawn
- * @base: deadline of cookie 0; each next deadline is a microsecond later
- */
+/* Unread events by cookie: in turn those of a cell, a one-shot and a periodic timeout. */
 struct event_queue {
 	int fd;
 	struct twheel_cell *cells;
 	__u64 ids[NR_EVENTS];
-	bool gone[NR_EVENTS];
-	int left;
-	__u64 base;
+	bool gone[NR_EVENTS];	/* the event was withdrawn */
+	int left;		/* number of events that were not */
+	__u64 base;		/* deadline of cookie 0; each next one is a microsecond later */
 };
 
 static struct twheel_op op_of_event(__u64 when, int cookie, bool mixed)

@@ -16,13 +16,10 @@ static long small_group(void)
 	return (is_short() ? 3 : 8) * MIB;
 }
 
-/**
- * charge_until_close() - check what is charged while a file is open, and that close gives it back
- * @name: of the group, in which the caller is then
- * @setup: of the file
- * @fill: fills the file
- * @least: bytes that are charged at least
- * @most: bytes that are charged at most, but for a MiB; 0: not checked
+/*
+ * Check that between @least and @most bytes, give or take a MiB, are charged while a file is open,
+ * which @fill fills, and that close gives them back. The caller is then in the group. @most may be
+ * 0: not checked.
  */
 static void charge_until_close(const char *name, struct twheel_setup setup, void (*fill)(int fd),
 			       long least, long most)

@@ -24,22 +24,14 @@
 #define MAX_DIFFERENCE_NS	(2 * MS)	/* than the timerfd */
 #define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
 
-/**
- * struct race - a timeout and a timerfd that are due at the same time
- * @fds: of the context and of the timerfd
- * @when: the deadline
- * @cell: the timeout is a cell
- * @late: how late each was seen
- * @armed: both are armed, and the task keeps its CPU
- * @over: both have been seen: the task ends
- */
+/* A timeout and a timerfd that are due at the same time. */
 struct race {
-	int fds[2];
+	int fds[2];		/* of the context and of the timerfd */
 	__u64 when;
-	bool cell;
-	__u64 late[2];
-	int armed;
-	int over;
+	bool cell;		/* the timeout is a cell */
+	__u64 late[2];		/* how late each was seen */
+	int armed;		/* both are, and the task keeps its CPU */
+	int over;		/* both have been seen: the task ends */
 };
 
 static bool read_path(const char *path, char *text, size_t size)

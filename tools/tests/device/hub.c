@@ -263,23 +263,14 @@ static void step_back_and_wait(struct twheel_node *node)
 	wait_inside(node);
 }
 
-/**
- * struct in_dispatch - what callbacks do while other nodes of their dispatch wait
- * @name: what they do
- * @fn: the callback of all nodes
- * @due: number of nodes that are due in the dispatch
- * @calls: number of calls until the dispatch ends
- * @later: number of nodes that are armed then, and called in later dispatches
- * @stops: a callback stops the context
- * @clock: clock of the context
- */
+/* What callbacks do while other nodes of their dispatch wait. */
 static const struct in_dispatch {
 	const char	*name;
 	void		(*fn)(struct twheel_node *node);
-	unsigned int	due;
-	unsigned int	calls;
-	unsigned int	later;
-	bool		stops;
+	unsigned int	due;		/* nodes in the dispatch */
+	unsigned int	calls;		/* until the dispatch ends */
+	unsigned int	later;		/* nodes that are armed then, and called later */
+	bool		stops;		/* a callback stops the context */
 	__u32		clock;
 } in_dispatch[] = {
 	{ "break", break_dispatch, NR_NODES, 1, NR_NODES - 1, false, CLOCK_MONOTONIC },
@@ -409,20 +400,13 @@ static void dispatch_idle(void)
 		check_nothing_to_read();
 }
 
-/**
- * struct burst_row - a burst that is cancelled, and the dispatches that follow
- * @name: what is left
- * @armed: number of nodes that stay armed
- * @reserved: number of cells that are reserved
- * @first: number of cells that the first dispatch ends
- * @kept: number of cells that stay
- */
+/* A burst that is cancelled, but for some nodes, and the dispatches that follow. */
 static const struct burst_row {
-	const char	*name;
-	unsigned int	armed;
-	unsigned int	reserved;
-	unsigned int	first;
-	unsigned int	kept;
+	const char	*name;		/* what is left */
+	unsigned int	armed;		/* nodes that stay armed */
+	unsigned int	reserved;	/* cells */
+	unsigned int	first;		/* cells that the first dispatch ends */
+	unsigned int	kept;		/* cells that stay */
 } burst_rows[] = {
 	{ "nothing", 0, 0, KEPT_SPARE, KEPT_SPARE },
 	{ "a small reserve", 0, KEPT_SPARE + 1, KEPT_SPARE, KEPT_SPARE + 1 },

@@ -36,18 +36,12 @@ static const struct midnight_case {
 	{ .name = "cell moved to midnight", .cell = true, .moved = true, .burst = true },
 };
 
-/**
- * struct leap - a leap second, with a file for each of the cases, and a timerfd
- * @begun: CLOCK_MONOTONIC before the clock was set to @midnight - AHEAD
- * @midnight: CLOCK_REALTIME
- * @fds: files with a wheel of their own; the last one is the timerfd
- * @seen: CLOCK_MONOTONIC when the timeout for midnight was read; 0: not yet
- */
+/* A leap second, with a file for each of the cases, and a timerfd as the last one. */
 struct leap {
-	__u64 begun;
+	__u64 begun;		/* CLOCK_MONOTONIC when the clock was set to @midnight - AHEAD */
 	__u64 midnight;
 	int fds[ARRAY_SIZE(cases) + 1];
-	__u64 seen[ARRAY_SIZE(cases) + 1];
+	__u64 seen[ARRAY_SIZE(cases) + 1];	/* CLOCK_MONOTONIC at the event; 0: not yet */
 };
 
 /* Without an error the state of the clock is that of the leap second. */

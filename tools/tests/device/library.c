@@ -138,21 +138,13 @@ static void check_nothing_to_read(void)
 	CHECK_EQ(twheel_read(ctx, &event, 1, TWHEEL_NO_WAIT), -EAGAIN);
 }
 
-/**
- * struct state - a state of a cell, and the results of the library's functions in it
- * @name: name of the state
- * @when: deadline, or TWHEEL_CELL_IDLE
- * @fires: its event comes
- * @is_read: and is read
- * @outcome: of twheel_cell_arm(), twheel_cell_cancel(), MOD and CANCEL
- * @cancel_at: of twheel_cell_cancel_at()
- */
+/* A state of a cell, and the results of the library's functions in it. */
 static const struct state {
 	const char	*name;
-	uint64_t	when;
-	bool		fires, is_read;
-	int		outcome;
-	int		cancel_at;
+	uint64_t	when;			/* deadline, or TWHEEL_CELL_IDLE */
+	bool		fires, is_read;		/* its event comes, and is read */
+	int		outcome;		/* of arm, cancel, MOD and CANCEL */
+	int		cancel_at;		/* of twheel_cell_cancel_at() */
 } states[] = {
 	{ "idle", TWHEEL_CELL_IDLE, false, false, TWHEEL_IDLE, -ENOENT },
 	{ "armed", HOUR, false, false, 0, 0 },

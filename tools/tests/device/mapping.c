@@ -16,24 +16,14 @@
 
 /* Mappings that are allowed */
 
-/**
- * struct request - a mapping of a file with a limit of NR + 1 timeouts
- * @name: its name
- * @flags: flags of the open
- * @pages: number of whole pages
- * @more: number of bytes behind them
- * @protection: protection of the mapping
- * @kind: MAP_SHARED or MAP_PRIVATE
- * @offset: offset in the file, in bytes; negative: in pages
- * @error: expected error, or 0
- */
+/* A mapping of a file with a limit of NR + 1 timeouts. */
 static const struct request {
 	const char *name;
-	int flags;
-	size_t pages, more;
+	int flags;			/* of the open */
+	size_t pages, more;		/* whole pages, and bytes behind them */
 	int protection, kind;
-	off_t offset;
-	int error;
+	off_t offset;			/* in bytes; negative: in pages */
+	int error;			/* expected, or 0 */
 } requests[] = {
 	{ "one page", O_RDWR, 1, 0, PROT_READ, MAP_SHARED, 0, 0 },
 	{ "much larger", O_RDWR, 1000, 0, PROT_READ, MAP_SHARED, 0, EINVAL },

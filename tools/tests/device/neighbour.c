@@ -24,18 +24,15 @@
 #define PERIOD_TICKS	8U		/* from one to the next */
 #define RUN		64U		/* operations that the device carries out in one hold */
 
-/**
- * struct attack - what the first user does
- * @prepare: open the files and arm the timeouts, on CPU 0, if that is not NULL
- * @run: go on until killed, on the last CPU
- * @period: the other's timeouts are due at multiples of this; 0: PERIOD_TICKS
- * @worst: the attack ends, and sets @done to its duration: the latest timeout of a run counts,
- *	not the median, and may be late by an eighth of this, too
- */
+/* What the first user does. */
 struct attack {
-	void (*prepare)(void);
-	void (*run)(void);
-	__u64 period;
+	void (*prepare)(void);	/* open files and arm timeouts, on CPU 0, or NULL */
+	void (*run)(void);	/* go on until killed, on the last CPU */
+	__u64 period;		/* the other's timeouts are due at multiples; 0: PERIOD_TICKS */
+	/*
+	 * The attack ends, and sets @done to its duration: the latest timeout of a run counts, not
+	 * the median, and may be late by an eighth of this, too.
+	 */
 	bool worst;
 };
 

@@ -17,22 +17,14 @@
 #define FIRED		0ULL			/* the event is unread */
 #define MOVED		3			/* cookie after MOD; before: 0 to 2 */
 
-/**
- * struct row - an operation on one of three timeouts
- * @name: its name
- * @delay: time until they are due, or FIRED
- * @opcode: the operation
- * @expires_ns: of MOD
- * @result: its result; if they are due SOON on a machine that stands still, they may have fired
- * @event: the timeout has an event afterwards; the others have if they are not due in an HOUR
- */
+/* An operation on one of three timeouts. */
 static const struct row {
 	const char *name;
-	__u64 delay;
+	__u64 delay;		/* until they are due, or FIRED */
 	__u32 opcode;
-	__u64 expires_ns;
-	int result;
-	bool event;
+	__u64 expires_ns;	/* of MOD */
+	int result;		/* if they are due SOON on a slow machine, they may have fired */
+	bool event;		/* it has an event afterwards; the others, if due before HOUR */
 } rows[] = {
 	{ "CANCEL", HOUR, TWHEEL_OP_CANCEL, 0, 0, false },
 	{ "GET", HOUR, TWHEEL_OP_GET, 0, 0, false },

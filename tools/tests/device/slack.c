@@ -46,18 +46,12 @@ static int wakeups_of(int fd, __u64 base, __u64 slack_ns)
 	return nr;
 }
 
-/**
- * struct neighbours - how timeouts get their slack
- * @name: its name
- * @moved: from a deadline far away with a slack of an hour; otherwise armed
- * @slack_of_context: they have the slack of their context, otherwise their own
- * @singly: there is a call for each one; each way has its fast path
- */
+/* How timeouts get their slack. Each way has its fast path. */
 static const struct neighbours {
 	const char *name;
-	bool moved;
-	bool slack_of_context;
-	bool singly;
+	bool moved;		/* from a deadline far away with a slack of an hour */
+	bool slack_of_context;	/* otherwise their own */
+	bool singly;		/* there is a call for each one */
 } all_neighbours[] = {
 	{ "armed", false, false, false },
 	{ "moved", true, false, false },

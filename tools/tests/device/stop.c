@@ -68,20 +68,13 @@ static __u32 epoll_now(int epoll, int timeout_ms)
 	return ret ? event.events : 0;
 }
 
-/**
- * struct state - the state of a file at STOP
- * @name: its name
- * @pending: number of timeouts, which STOP makes events of
- * @fired: number of unread events
- * @setup: makes a wheel of its own
- * @withdrawn: CANCEL_ALL withdraws all events; otherwise, they are read
- */
+/* The state of a file at STOP. */
 static const struct state {
 	const char *name;
-	__u32 pending;
-	__u32 fired;
+	__u32 pending;		/* timeouts, which STOP makes events of */
+	__u32 fired;		/* unread events */
 	struct twheel_setup setup;
-	bool withdrawn;
+	bool withdrawn;		/* CANCEL_ALL withdraws all events; otherwise, they are read */
 } states[] = {
 	{ .name = "nothing" },
 	{ .name = "pending", .pending = 2 },

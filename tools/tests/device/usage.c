@@ -177,21 +177,11 @@ static void set_up_twice(int fd)
 	CHECK_EQ(try_setup(fd, setup), -EAGAIN);
 }
 
-/**
- * struct refusal - calls of a user, and the counts of their refusals
- * @name: of the limit
- * @parameter: the parameter with the limit
- * @limit: its value; 0: as many as are in a page
- * @call: the calls
- * @refused: refused by the limit of the file
- * @user_refused: by the limit of the user's timeouts
- * @all_refused: by the limit of all timeouts
- * @wheel_refused: by the limit of the user's wheels
- */
+/* Calls of a user, and how many of them each limit refuses. */
 static const struct refusal {
 	const char *name;
-	const char *parameter;
-	__u32 limit;
+	const char *parameter;	/* with the limit */
+	__u32 limit;		/* its value; 0: as many as are in a page */
 	void (*call)(int fd);
 	int refused, user_refused, all_refused, wheel_refused;
 } refusals[] = {
