@@ -121,8 +121,11 @@ demo-build: setup-vm setup-build
 	@tools/vm/kernel/modules $(KERNEL) >/dev/null
 	@$(MAKE) -s -j$(shell nproc) -C tools O='$(O)/tools' W=$(W) products '$(O)/tools/examples/lease'
 
+# On a terminal the machine uses it, so that the tool draws its progress bar.
 demo: demo-build
-	@tools/vm/demo
+	@echo "Booting the distribution's kernel in a virtual machine ..."
+	@tools/vm/run --cpus 2 $$([ ! -t 0 ] || [ ! -t 1 ] || echo --tty) --add tools/vm/demo.sh \
+		--add '$(O)/tools/examples/lease' -- sh /add/demo.sh
 
 # A relative DESTDIR is relative to this directory.
 staged = $(if $(DESTDIR),DESTDIR='$(if $(filter /%,$(DESTDIR)),,$(CURDIR)/)$(DESTDIR)')

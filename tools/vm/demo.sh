@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The demonstration inside the test VM: load twheel.ko and twheel_dev.ko and run the tool. It
-# fails unless the counters of the load add up.
+# The demonstration, which `make demo` runs in the test VM. `twheel load` fails unless its counters
+# add up.
 
 show()
 {
@@ -16,22 +16,32 @@ echo "Linux $(uname -r), with $(nproc) CPUs:"
 	echo "This machine is emulated: its times say little about twheel."
 show ls -l /dev/twheel || exit
 show twheel info || exit
-show twheel run /add/demo.twheel || exit
+cat >/tmp/demo.twheel <<'EOF'
+print Five timeouts: in 200 ms, 400 ms, 600 ms, 3 s and 4 s.
+arm heartbeat 200ms
+arm lease 400ms
+arm session 600ms
+arm retry 3s
+arm idle 4s
+wait 300ms
+print The retry is not needed any more: cancelled while pending.
+cancel retry
+print The idle connection has seen traffic: moved, to 900 ms from now.
+mod idle 900ms
+wait 1s
+expect heartbeat fired
+expect retry cancelled
+expect idle fired
+expect lease fired
+expect session fired
+print Four have fired, none early, and the cancelled one has not.
+EOF
+show twheel run /tmp/demo.twheel || exit
 echo
 echo "A keep-alive server: 100,000 connections, a third of them closed in time."
-show twheel load --timeouts 100000 --spread 2s --cancel 33 | tee /tmp/load
+show twheel load --timeouts 100000 --spread 2s --cancel 33 || exit
 echo
-awk '
-	{ nr[$1] = $2 }
-	END {
-		wrong = nr["lost"] + nr["duplicate"] + nr["alien"] + nr["early"] + nr["leaked"]
-		sum = nr["cancelled"] + nr["withdrawn"] + nr["fired"]
-		good = nr["armed"] && sum == nr["armed"] && !wrong
-		print "Verdict: " (good ? "nothing was lost, and nothing was early." : "FAILED")
-		print "armed " nr["armed"] " = cancelled " nr["cancelled"] " + withdrawn " \
-			nr["withdrawn"] " + fired " nr["fired"]
-		exit !good
-	}' /tmp/load || exit
+echo "Nothing was lost, and nothing was early."
 echo
 echo "Three workers hold leases of a second. One is killed, and one hangs."
 show /add/lease || exit
