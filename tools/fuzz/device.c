@@ -16,8 +16,6 @@
 #include "process.h"
 #include "ring.h"
 
-#define FALSE_REPLY_PERIOD	3	/* one of so many replies is falsified */
-
 static uint64_t operations;
 
 void device_count(uint64_t nr)
@@ -28,169 +26,6 @@ void device_count(uint64_t nr)
 uint64_t device_operations(void)
 {
 	return __atomic_load_n(&operations, __ATOMIC_RELAXED);
-}
-
-/* False replies */
-
-enum false_reply {
-	WRONG_ERRNO, STALE_ACCEPTED, NOT_WITHDRAWN, OLD_ID, TOO_LONG, ONE_LIVE_MORE, ONE_DONE_LESS,
-	EARLY, WRONG_COOKIE, NOT_LAST, ONE_MORE, LOST, OUT_OF_ORDER, NOT_READY, NOT_LISTED,
-	COUNT_OF_CANCEL_ALL, RESULT_WRITTEN, NOT_BEGUN_IS_BUSY, SETUP_TOO_LATE,
-	IDLE_WITHDRAWN, ONE_KICK_MORE, LAST_TOO_EARLY, ONE_REFUSED_MORE, WITHDRAWN_AS_CANCELLED,
-	NOT_GIVEN_BACK,
-};
-
-static const char * const false_reply_names[NR_FALSE_REPLIES] = {
-	[WRONG_ERRNO] = "wrong errno",
-	[STALE_ACCEPTED] = "stale id accepted",
-	[NOT_WITHDRAWN] = "withdrawn, but said to be pending",
-	[OLD_ID] = "id given out twice",
-	[TOO_LONG] = "remaining time too long",
-	[ONE_LIVE_MORE] = "one more counted live",
-	[ONE_DONE_LESS] = "one operation less done",
-	[EARLY] = "early by a nanosecond",
-	[WRONG_COOKIE] = "wrong cookie",
-	[NOT_LAST] = "lost flag of the last event",
-	[ONE_MORE] = "one expiration too many",
-	[LOST] = "lost event",
-	[OUT_OF_ORDER] = "events out of order",
-	[NOT_READY] = "poll without an event that is there",
-	[NOT_LISTED] = "timeout not listed",
-	[COUNT_OF_CANCEL_ALL] = "miscounted cancel",
-	[RESULT_WRITTEN] = "result written by an ioctl of a single operation",
-	[NOT_BEGUN_IS_BUSY] = "context that nothing has begun cannot be set up",
-	[SETUP_TOO_LATE] = "context that has begun set up",
-	[IDLE_WITHDRAWN] = "idle cell said to have fired",
-	[ONE_KICK_MORE] = "one KICK too many",
-	[LAST_TOO_EARLY] = "event said to be the last one",
-	[ONE_REFUSED_MORE] = "one refusal too many",
-	[WITHDRAWN_AS_CANCELLED] = "withdrawn event counted as a cancelled timeout",
-	[NOT_GIVEN_BACK] = "page of a closed context counted",
-};
-
-static int false_reply_kind = -1;
-static unsigned int nr_chances;
-
-void device_falsify(int false_reply)
-{
-	false_reply_kind = false_reply;
-	nr_chances = 0;
-}
-
-const char *device_false_reply_name(int false_reply)
-{
-	return false_reply_names[false_reply];
-}
-
-static int falsify_now(enum false_reply false_reply)
-{
-	return false_reply_kind == (int)false_reply && ++nr_chances % FALSE_REPLY_PERIOD == 0;
-}
-
-static int is_op(unsigned long command, const struct twheel_op *op, uint32_t opcode)
-{
-	return command == TWHEEL_IOC_OP && op->opcode == opcode;
-}
-
-static int falsify_error(unsigned long command, const void *arg, int error)
-{
-	if (error == -EINVAL && falsify_now(WRONG_ERRNO))
-		return -ENOSPC;
-	if (error == -ENOENT && is_op(command, arg, TWHEEL_OP_CANCEL) &&
-	    falsify_now(STALE_ACCEPTED))
-		return 0;
-	if (error == -EBUSY && command == TWHEEL_IOC_SETUP && falsify_now(SETUP_TOO_LATE))
-		return 0;
-	return error;
-}
-
-/*
- * memory_place() aligns the end of usable memory with a page. So an operation that ends at
- * a page boundary can be written as a whole; another one may only be writable in part.
- */
-static int is_writable(const struct twheel_op *op)
-{
-	return (uintptr_t)(op + 1) % 4096 == 0;
-}
-
-/* Returns the outcome, possibly changed. */
-static int falsify_op(struct twheel_op *op, int outcome)
-{
-	static uint64_t id;
-
-	if (is_writable(op) && falsify_now(RESULT_WRITTEN))
-		op->result = outcome;
-	if (op->opcode == TWHEEL_OP_ARM && id && falsify_now(OLD_ID))
-		op->id = id;
-	if (op->opcode == TWHEEL_OP_ARM)
-		id = op->id;
-	if (op->opcode == TWHEEL_OP_GET && falsify_now(TOO_LONG))
-		op->expires_ns += 1000000000;
-	if (outcome == TWHEEL_IDLE && falsify_now(IDLE_WITHDRAWN))
-		return TWHEEL_WITHDRAWN;
-	return outcome == TWHEEL_WITHDRAWN && falsify_now(NOT_WITHDRAWN) ? 0 : outcome;
-}
-
-static void falsify_file_call(unsigned long command, void *arg)
-{
-	struct twheel_submit *submit = arg;
-	struct twheel_cancel_all *all = arg;
-	struct twheel_list *list = arg;
-	struct twheel_info *info = arg;
-	struct twheel_stats *stats = arg;
-
-	if (command == TWHEEL_IOC_SUBMIT && submit->done && falsify_now(ONE_DONE_LESS))
-		submit->done--;
-	if (command == TWHEEL_IOC_CANCEL_ALL && falsify_now(COUNT_OF_CANCEL_ALL))
-		all->withdrawn++;
-	if (command == TWHEEL_IOC_LIST && list->done && falsify_now(NOT_LISTED))
-		list->done--;
-	if (command == TWHEEL_IOC_INFO && falsify_now(ONE_LIVE_MORE))
-		info->live++;
-	if (command == TWHEEL_IOC_INFO && info->refused && falsify_now(ONE_REFUSED_MORE))
-		info->refused++;
-	if (command == TWHEEL_IOC_INFO && falsify_now(NOT_GIVEN_BACK))
-		info->user_timeouts += 46;
-	if (command == TWHEEL_IOC_STATS && stats->kicks && falsify_now(ONE_KICK_MORE))
-		stats->kicks++;
-	if (command == TWHEEL_IOC_STATS && stats->withdrawn &&
-	    falsify_now(WITHDRAWN_AS_CANCELLED)) {
-		stats->withdrawn--;
-		stats->cancelled++;
-	}
-}
-
-static void falsify_event(struct twheel_event *event)
-{
-	if (event->fired_ns - event->expires_ns < 1000000 && falsify_now(EARLY))
-		event->fired_ns = event->expires_ns - 1;
-	if (falsify_now(WRONG_COOKIE))
-		event->cookie ^= 1ULL << 63;
-	if (falsify_now(NOT_LAST))
-		event->flags &= ~TWHEEL_EV_LAST;
-	if (!(event->flags & TWHEEL_EV_LAST) && falsify_now(LAST_TOO_EARLY))
-		event->flags |= TWHEEL_EV_LAST;
-	if (falsify_now(ONE_MORE))
-		event->count++;
-}
-
-static ssize_t falsify_events(struct twheel_event *events, ssize_t size)
-{
-	struct twheel_event first;
-
-	if (size <= 0)
-		return size;
-	falsify_event(events);
-	if (size < (ssize_t)(2 * sizeof(*events)))
-		return size;
-	if (falsify_now(LOST))
-		return size - sizeof(*events);
-	if (events[0].fired_ns < events[1].fired_ns && falsify_now(OUT_OF_ORDER)) {
-		first = events[0];
-		events[0] = events[1];
-		events[1] = first;
-	}
-	return size;
 }
 
 /*
@@ -356,18 +191,6 @@ void device_unmap(void *map, size_t size)
 		munmap(map, size);
 }
 
-static int falsify_ioctl(unsigned long command, void *arg, int ret)
-{
-	if (ret < 0)
-		return falsify_error(command, arg, ret);
-	if (command == TWHEEL_IOC_OP)
-		return falsify_op(arg, ret);
-	if (command == TWHEEL_IOC_SETUP)
-		return falsify_now(NOT_BEGUN_IS_BUSY) ? -EBUSY : ret;
-	falsify_file_call(command, arg);
-	return ret;
-}
-
 int device_ioctl(int fd, unsigned long command, void *arg)
 {
 	int ret;
@@ -381,7 +204,7 @@ int device_ioctl(int fd, unsigned long command, void *arg)
 		ret = ioctl(fd, command, arg);
 		ret = ret < 0 ? -errno : ret;
 	}
-	return false_reply_kind < 0 ? ret : falsify_ioctl(command, arg, ret);
+	return ret;
 }
 
 int device_command(int fd, struct twheel_submit *submit)
@@ -390,10 +213,8 @@ int device_command(int fd, struct twheel_submit *submit)
 
 	device_count(1);
 	if (ret < 0)
-		return false_reply_kind < 0 ? ret : falsify_error(TWHEEL_IOC_SUBMIT, submit, ret);
+		return ret;
 	submit->done = ret;
-	if (false_reply_kind >= 0)
-		falsify_file_call(TWHEEL_IOC_SUBMIT, submit);
 	return 0;
 }
 
@@ -402,13 +223,10 @@ ssize_t device_read(int fd, void *buffer, size_t size)
 	ssize_t ret;
 
 	device_count(1);
-	if (use_process) {
-		ret = process_read(fd, buffer, size, 0);
-	} else {
-		ret = read(fd, buffer, size);
-		ret = ret < 0 ? -errno : ret;
-	}
-	return false_reply_kind < 0 ? ret : falsify_events(buffer, ret);
+	if (use_process)
+		return process_read(fd, buffer, size, 0);
+	ret = read(fd, buffer, size);
+	return ret < 0 ? -errno : ret;
 }
 
 ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags)
@@ -428,16 +246,11 @@ int device_poll(int fd, short events, int timeout_ms, short *revents)
 	int ret;
 
 	device_count(1);
-	if (use_process) {
-		ret = process_poll(fd, timeout_ms, revents);
-	} else {
-		ret = poll(&pollfd, 1, timeout_ms);
-		ret = ret < 0 ? -errno : 0;
-		*revents = pollfd.revents;
-	}
-	if (*revents && falsify_now(NOT_READY))
-		*revents = 0;
-	return ret;
+	if (use_process)
+		return process_poll(fd, timeout_ms, revents);
+	ret = poll(&pollfd, 1, timeout_ms);
+	*revents = pollfd.revents;
+	return ret < 0 ? -errno : 0;
 }
 
 void device_let_look(int fd, unsigned int us)

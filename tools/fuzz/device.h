@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The device, or wheels in the process. Every system call that a program makes goes through this
- * file. It counts the operations. To test the model, it can also falsify some replies.
+ * file. It counts the operations.
  */
 #ifndef TWHEEL_FUZZ_DEVICE_H
 #define TWHEEL_FUZZ_DEVICE_H
@@ -10,8 +10,6 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <twheel/abi.h>
-
-#define NR_FALSE_REPLIES	25
 
 /* All functions return the result of the system call, or -errno. */
 int device_open(const char *path, int flags);
@@ -38,9 +36,5 @@ int device_is_process(void);
 /* Count operations: each entry of SUBMIT is one. */
 void device_count(uint64_t nr);
 uint64_t device_operations(void);
-
-/* Give this false reply from now on; -1: none. */
-void device_falsify(int false_reply);
-const char *device_false_reply_name(int false_reply);
 
 #endif /* TWHEEL_FUZZ_DEVICE_H */

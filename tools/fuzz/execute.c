@@ -35,6 +35,7 @@
 #define NR_FDS		6
 #define MAX_OPS		140
 #define MAX_EVENTS	40
+#define TIME_LIMIT_MS	20000	/* for an event that is due; the device makes no such promise */
 #define SOON_NS		4000000ULL
 #define MS		1000000ULL
 
@@ -59,8 +60,6 @@ struct descriptor {
 	int		fd;
 	struct context	*context;
 };
-
-static int time_limit_ms = 20000;
 
 static struct shared_state {
 	struct twheel_info	initial_info;
@@ -810,7 +809,7 @@ static void run_read(const struct step *step)
  */
 static int poll_ms(const struct file *f, int otherwise)
 {
-	return device_is_process() && (f->unread || f->stopped) ? time_limit_ms : otherwise;
+	return device_is_process() && (f->unread || f->stopped) ? TIME_LIMIT_MS : otherwise;
 }
 
 static void run_poll(const struct step *step)
@@ -853,7 +852,7 @@ static void run_drain(const struct step *step)
 	if (!may_read(d))
 		return;
 	for (int i = 0; i < 8 && f->live && model_is_due(f, until) && !mismatch_found(); i++) {
-		device_poll(d->fd, POLLIN, time_limit_ms, &revents);
+		device_poll(d->fd, POLLIN, TIME_LIMIT_MS, &revents);
 		EXPECT(revents, "an event that is due does not come");
 		run_read(&read_all);
 	}
@@ -1001,7 +1000,7 @@ static void wait_for_cell(struct descriptor *d, struct timeout *t)
 {
 	struct file *f = &d->context->file;
 	const struct cell *c = &t->cell;
-	uint64_t now = now_of(d), deadline = now + time_limit_ms * MS;
+	uint64_t now = now_of(d), deadline = now + TIME_LIMIT_MS * MS;
 	int is_due = c->where == QUEUED && c->word == DEADLINE && cell_due(f, t) <= now + SOON_NS;
 	int is_idle = c->where == QUEUED && c->word != DEADLINE && c->queue.end <= now + SOON_NS &&
 		      c->ahead.end <= SOON_NS && !c->look_overwritten && !t->slack_us;
@@ -1223,11 +1222,6 @@ void execute(const struct program *program)
 	close_all();
 	if (!mismatch_found())
 		check_user();
-}
-
-void execute_set_time_limit(int ms)
-{
-	time_limit_ms = ms;
 }
 
 void execute_init(void)

@@ -9,9 +9,6 @@
 
 void execute_init(void);
 
-/* Time limit for an event that is due. The device makes no such promise. */
-void execute_set_time_limit(int ms);
-
 /* Run a program and close all files. mismatch_found() returns whether there was a difference. */
 void execute(const struct program *program);
 

@@ -28,7 +28,7 @@
 
 static struct options {
 	uint64_t seed, operations;
-	int trace, verbose, self_test, replay, races, as_it_is, process;
+	int trace, verbose, replay, races, as_it_is, process;
 } options = { .operations = 100000 };
 
 static void show_usage(FILE *file)
@@ -42,7 +42,6 @@ static void show_usage(FILE *file)
 	      "  --operations N  approximate number of operations (default: 100000)\n"
 	      "  --replay        run only the programs in the files\n"
 	      "  --races         run each random program in several threads\n"
-	      "  --self-test     check that the model notices each kind of false result\n"
 	      "  --as-it-is      do not search for a shorter program that fails\n"
 	      "  --verbose       print each call\n"
 	      "  --trace         print each program before it is run\n"
@@ -178,42 +177,6 @@ static int fuzz(uint64_t operations)
 	return 1;
 }
 
-/* Run programs until the model notices the false reply. Returns their number; 0: not noticed. */
-static unsigned int find_false_reply(int false_reply)
-{
-	const unsigned int limit = 3000;
-	struct program program;
-	unsigned int nr = 0;
-
-	device_falsify(false_reply);
-	do {
-		next_program(&program, nr);
-		program.threads = 1;
-		report_reset(0);
-		run(&program);
-	} while (++nr < limit && !mismatch_found());
-	device_falsify(-1);
-	return mismatch_found() ? nr : 0;
-}
-
-static int self_test(void)
-{
-	int failed = 0;
-
-	execute_set_time_limit(1000);
-	printf("KTAP version 1\n1..%d\n", NR_FALSE_REPLIES);
-	for (int false_reply = 0; false_reply < NR_FALSE_REPLIES; false_reply++) {
-		unsigned int nr = find_false_reply(false_reply);
-
-		printf("# program %u: %s\n", nr, nr ? mismatch_text() : "nothing was noticed");
-		printf("%sok %d notices: %s\n", nr ? "" : "not ", false_reply + 1,
-		       device_false_reply_name(false_reply));
-		fflush(stdout);
-		failed += !nr;
-	}
-	return !failed;
-}
-
 static void parse(int argc, char **argv)
 {
 	static const struct option names[] = {
@@ -222,7 +185,6 @@ static void parse(int argc, char **argv)
 		{ "process", no_argument, &options.process, 1 },
 		{ "replay", no_argument, &options.replay, 1 },
 		{ "races", no_argument, &options.races, 1 },
-		{ "self-test", no_argument, &options.self_test, 1 },
 		{ "as-it-is", no_argument, &options.as_it_is, 1 },
 		{ "verbose", no_argument, &options.verbose, 1 },
 		{ "trace", no_argument, &options.trace, 1 },
@@ -279,9 +241,6 @@ int main(int argc, char **argv)
 		stay_on_one_cpu();
 	fprintf(stderr, "fuzz: seed %llu%s\n", (unsigned long long)options.seed,
 		coverage_begin() ? ", guided by coverage" : "");
-	if (options.self_test)
-		right = self_test();
-	else
-		right = replay() && (options.replay || fuzz(options.operations));
+	right = replay() && (options.replay || fuzz(options.operations));
 	return !right;
 }
