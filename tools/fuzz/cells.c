@@ -1,9 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "cells.h"
+/*
+ * The set of states that a cell may be in.
+ *
+ * One process at a time uses the mapping. So the word is known, except for two changes that
+ * the kernel makes: a past deadline becomes FIRED, and IDLE becomes another idle value. The
+ * model does not know whether the kernel has made these changes yet. If a look is due, it
+ * does not know whether the kernel has looked. So a cell is in one of a set of places:
+ *
+ *	QUEUED	the kernel looks at the word, at the latest at the end of @queue
+ *	PARKED	the kernel does not look. An arming that follows needs a KICK
+ *	READY	the event is unread, and the word is FIRED
+ *	STALE	the event was withdrawn through the word, and is still on the queue
+ *
+ * Time adds places to the set. An observation of the cell removes the places that
+ * contradict it; if none is left, the device is wrong. STALE is always certain, because
+ * only an exchange that returned FIRED leads to it.
+ *
+ * The kernel may look earlier than it has promised. It may not look later, nor at all if it
+ * has promised nothing.
+ *
+ * The model does not know the pace of looks: to reach it, a program would have to exchange the
+ * words of more than 64 cells in a millisecond, and each takes a step.
+ */
+#include "fuzz.h"
 #include "model.h"
-#include "report.h"
-
-#define ULL(value)	((unsigned long long)(value))
 
 #define MAX_AHEAD	60000000000ULL
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <linux/kcov.h>
 
-#include "coverage.h"
+#include "fuzz.h"
 
 #define TRACE_ENTRIES	(1UL << 18)	/* entries per thread and program */
 #define MAP_BITS	16

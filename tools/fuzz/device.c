@@ -3,18 +3,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
+#include <linux/io_uring.h>
 
-#include "clock.h"
 #include "device.h"
+#include "fuzz.h"
 #include "process.h"
-#include "ring.h"
+
+#define MEMORY_SIZE	8192
+#define RING_ENTRIES	4
 
 static uint64_t operations;
 
@@ -26,6 +31,106 @@ void device_count(uint64_t nr)
 uint64_t device_operations(void)
 {
 	return __atomic_load_n(&operations, __ATOMIC_RELAXED);
+}
+
+/* Memory for the arguments of calls */
+
+static char *areas[READ_ONLY + 1];
+
+static void memory_init(void)
+{
+	static const int protection[] = {
+		[GOOD] = PROT_READ | PROT_WRITE,
+		[UNMAPPED] = PROT_NONE,
+		[READ_ONLY] = PROT_READ,
+	};
+
+	for (int i = GOOD; i <= READ_ONLY; i++) {
+		areas[i] = shared_memory(2 * MEMORY_SIZE);
+		if (mprotect(areas[i] + MEMORY_SIZE, MEMORY_SIZE, protection[i])) {
+			perror("fuzz: mprotect");
+			exit(1);
+		}
+	}
+}
+
+void *memory_place(enum memory memory, size_t size, size_t usable)
+{
+	return areas[memory] + MEMORY_SIZE - (memory == GOOD ? size : usable);
+}
+
+/* SUBMIT as a command of an io_uring */
+
+static struct ring {
+	int			fd;
+	unsigned int		*sq_tail, *sq_array, *cq_head, *cq_tail;
+	unsigned int		sq_mask, cq_mask;
+	struct io_uring_sqe	*sqes;
+	struct io_uring_cqe	*cqes;
+} ring = { .fd = -1 };
+
+static void *ring_map(int fd, size_t size, off_t what)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, what);
+}
+
+/* If there is no ring, no commands are made. */
+static void ring_init(void)
+{
+	struct io_uring_params p = { 0 };
+	int fd = syscall(SYS_io_uring_setup, RING_ENTRIES, &p);
+	char *rings;
+
+	if (fd < 0)
+		return;
+	rings = ring_map(fd, p.cq_off.cqes + p.cq_entries * sizeof(*ring.cqes) +
+			 p.sq_entries * sizeof(*ring.sq_array), IORING_OFF_SQ_RING);
+	ring.sqes = ring_map(fd, p.sq_entries * sizeof(*ring.sqes), IORING_OFF_SQES);
+	if (rings == MAP_FAILED || ring.sqes == MAP_FAILED)
+		return;
+	ring.sq_tail = (void *)(rings + p.sq_off.tail);
+	ring.sq_array = (void *)(rings + p.sq_off.array);
+	ring.sq_mask = *(unsigned int *)(rings + p.sq_off.ring_mask);
+	ring.cq_head = (void *)(rings + p.cq_off.head);
+	ring.cq_tail = (void *)(rings + p.cq_off.tail);
+	ring.cq_mask = *(unsigned int *)(rings + p.cq_off.ring_mask);
+	ring.cqes = (void *)(rings + p.cq_off.cqes);
+	ring.fd = fd;
+}
+
+static void ring_prepare(int fd, const struct twheel_submit *submit)
+{
+	unsigned int tail = *ring.sq_tail, index = tail & ring.sq_mask;
+	struct io_uring_sqe *sqe = &ring.sqes[index];
+	struct twheel_uring_submit *command = (void *)sqe->cmd;
+
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->fd = fd;
+	sqe->cmd_op = TWHEEL_URING_SUBMIT;
+	command->ops = submit->ops;
+	command->nr = submit->nr;
+	command->op_size = submit->op_size;
+	command->flags = submit->flags;
+	ring.sq_array[index] = index;
+	__atomic_store_n(ring.sq_tail, tail + 1, __ATOMIC_RELEASE);
+}
+
+/* The command completes inline, so its completion is there on return. */
+static int ring_submit(int fd, const struct twheel_submit *submit)
+{
+	unsigned int head = *ring.cq_head;
+	int ret;
+
+	ring_prepare(fd, submit);
+	ret = syscall(SYS_io_uring_enter, ring.fd, 1, 0, 0, NULL, 0);
+	if (ret != 1)
+		return ret < 0 ? -errno : -EPROTO;
+	if (__atomic_load_n(ring.cq_tail, __ATOMIC_ACQUIRE) == head)
+		return -EINPROGRESS;
+	ret = ring.cqes[head & ring.cq_mask].res;
+	__atomic_store_n(ring.cq_head, head + 1, __ATOMIC_RELEASE);
+	return ret;
 }
 
 /*
@@ -151,6 +256,17 @@ static int process_poll(int fd, int timeout_ms, short *revents)
 }
 
 /* Calls */
+
+void device_init(void)
+{
+	memory_init();
+	ring_init();
+}
+
+int device_has_commands(void)
+{
+	return ring.fd >= 0;
+}
 
 int device_open(const char *path, int flags)
 {

@@ -6,10 +6,19 @@
 #ifndef TWHEEL_FUZZ_DEVICE_H
 #define TWHEEL_FUZZ_DEVICE_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <twheel/abi.h>
+
+/* Memory for the arguments of calls: usable, or before a page that is not. */
+enum memory { GOOD, UNMAPPED, READ_ONLY };
+
+void device_init(void);
+
+/* @size bytes; the first @usable are usable, the others as @memory says. */
+void *memory_place(enum memory memory, size_t size, size_t usable);
 
 /* All functions return the result of the system call, or -errno. */
 int device_open(const char *path, int flags);
@@ -19,7 +28,8 @@ void device_close(int fd);
 void *device_map(int fd, size_t size, int protection, int share, off_t offset);
 void device_unmap(void *map, size_t size);
 int device_ioctl(int fd, unsigned long command, void *arg);
-/* SUBMIT as an io_uring command. */
+/* SUBMIT as an io_uring command, if there are such commands. */
+int device_has_commands(void);
 int device_command(int fd, struct twheel_submit *submit);
 ssize_t device_read(int fd, void *buffer, size_t size);
 ssize_t device_readv(int fd, const struct iovec *iov, int nr, int flags);

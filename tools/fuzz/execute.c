@@ -21,14 +21,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "device.h"
-#include "execute.h"
-#include "memory.h"
+#include "fuzz.h"
 #include "model.h"
-#include "report.h"
-#include "ring.h"
-#include "values.h"
+#include "program.h"
 
 #define DEVICE		"/dev/twheel"
 #define NR_CONTEXTS	4
@@ -359,7 +355,7 @@ static int call_submit(const struct descriptor *d, const struct step *step,
 {
 	int ret;
 
-	if (step->flags % 4 != 3 || in_child || !ring_available() ||
+	if (step->flags % 4 != 3 || in_child || !device_has_commands() ||
 	    !(shared_state->initial_info.flags & TWHEEL_INFO_URING))
 		return timed_ioctl(d, TWHEEL_IOC_SUBMIT, arg, when);
 	when->begin = now_of(d);
@@ -1229,8 +1225,7 @@ void execute_init(void)
 	const struct sigaction action = { .sa_handler = on_alarm };
 
 	shared_state = shared_memory(sizeof(*shared_state));
-	memory_init();
-	ring_init();
+	device_init();
 	sigaction(SIGALRM, &action, NULL);
 	idle_fd = device_open(DEVICE, O_RDWR);
 	if (idle_fd < 0 || device_ioctl(idle_fd, TWHEEL_IOC_INFO, &shared_state->initial_info)) {

@@ -6,25 +6,21 @@
  * number of the program decide, and with KCOV also the programs kept before.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <getopt.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "clock.h"
-#include "corpus.h"
-#include "coverage.h"
 #include "device.h"
-#include "execute.h"
+#include "fuzz.h"
 #include "ledger.h"
-#include "minimise.h"
-#include "race.h"
-#include "report.h"
-#include "watch.h"
+#include "program.h"
 
 #define STATUS_NS	10000000000ULL
 #define TRIES		3		/* a failure may depend on timing */
+#define MAX_CORPUS	8192
 
 static struct options {
 	uint64_t seed, operations;
@@ -51,25 +47,124 @@ static void show_usage(FILE *file)
 	      file);
 }
 
-static void run(const struct program *program)
+/* Programs that are kept because each takes a path that no program before it took. */
+
+static struct program programs[MAX_CORPUS];
+static unsigned int nr_programs;
+
+static void keep(const struct program *program)
 {
-	watch_begin();
+	if (nr_programs < MAX_CORPUS)
+		programs[nr_programs++] = *program;
+}
+
+static void load_file(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	struct program program;
+	int ret = -1;
+
+	while (file && (ret = program_read(file, &program)) > 0)
+		keep(&program);
+	if (!file || ret < 0) {
+		fprintf(stderr, "fuzz: %s: cannot be read, or program %u is not one\n", path,
+			nr_programs + 1);
+		exit(1);
+	}
+	fclose(file);
+}
+
+/* Load a file of programs, or a directory of such files. Exits if one cannot be parsed. */
+static void load(const char *path)
+{
+	struct dirent **entries;
+	char name[512];
+	int found = scandir(path, &entries, NULL, alphasort);
+
+	if (found < 0) {
+		load_file(path);
+		return;
+	}
+	for (int i = 0; i < found; i++) {
+		snprintf(name, sizeof(name), "%s/%s", path, entries[i]->d_name);
+		if (entries[i]->d_name[0] != '.')
+			load_file(name);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+/* Failures */
+
+static void run(const struct program *program, int verbose)
+{
+	report_begin(verbose);
 	if (program->threads > 1)
 		race(program);
 	else
 		execute(program);
-	watch_end();
+	report_end();
 }
 
 static int fails(const struct program *program)
 {
 	for (int i = 0; i < TRIES; i++) {
-		report_reset(0);
-		run(program);
+		run(program, 0);
 		if (mismatch_found())
 			return 1;
 	}
 	return 0;
+}
+
+/* Try to remove halves, then quarters, and so on. Returns whether any step was removed. */
+static int remove_steps(struct program *program)
+{
+	int removed = 0;
+
+	for (unsigned int nr = program->nr / 2; nr; nr /= 2) {
+		for (unsigned int first = 0; first + nr <= program->nr;) {
+			struct program shorter = *program;
+
+			program_remove(&shorter, first, nr);
+			if (!shorter.nr || !fails(&shorter)) {
+				first += nr;
+				continue;
+			}
+			*program = shorter;
+			removed = 1;
+		}
+	}
+	return removed;
+}
+
+static void clear_fields(struct program *program)
+{
+	for (unsigned int i = 0; i < program->nr; i++) {
+		for (unsigned int field = 1; field < sizeof(struct step); field++) {
+			struct program simpler = *program;
+			uint8_t *byte = (uint8_t *)&simpler.steps[i] + field;
+
+			if (!*byte)
+				continue;
+			*byte = 0;
+			if (fails(&simpler))
+				*program = simpler;
+		}
+	}
+}
+
+/* Remove all parts of a program without which it still fails. */
+static void minimise(struct program *program)
+{
+	struct program single;
+
+	while (remove_steps(program))
+		;
+	single = *program;
+	single.threads = 1;
+	if (program->threads > 1 && fails(&single))
+		*program = single;
+	clear_fields(program);
 }
 
 /* Print the error of @program, and of the shortest program found that fails. */
@@ -77,20 +172,18 @@ static void show_failure(const struct program *program, uint64_t number)
 {
 	struct program shorter = *program;
 
-	printf("# seed %llu, program %llu: %s\n", (unsigned long long)options.seed,
-	       (unsigned long long)number, mismatch_text());
+	printf("# seed %llu, program %llu: %s\n", ULL(options.seed), ULL(number),
+	       mismatch_text());
 	if (program->threads > 1)
 		ledger_print(stdout);
 	program_print(stdout, program);
 	if (fails(program)) {
-		minimise(&shorter, fails);
+		minimise(&shorter);
 		for (int i = 0; i < TRIES && !mismatch_found(); i++)
 			fails(&shorter);
 		printf("# the shortest program found that fails:\n");
 		program_print(stdout, &shorter);
-		report_reset(1);
-		run(&shorter);
-		report_reset(0);
+		run(&shorter, 1);
 	} else {
 		printf("# it does not fail every time\n");
 	}
@@ -102,13 +195,12 @@ static int run_program(const struct program *program, uint64_t number)
 {
 	if (options.trace)
 		program_print(stdout, program);
-	report_reset(options.verbose);
 	coverage_reset();
-	run(program);
+	run(program, options.verbose);
 	if (!mismatch_found())
 		return 1;
 	fprintf(stderr, "fuzz: program %llu, after %llu operations: %s\n",
-		(unsigned long long)number, (unsigned long long)device_operations(),
+		ULL(number), ULL(device_operations()),
 		mismatch_text());
 	if (!options.as_it_is)
 		show_failure(program, number);
@@ -117,20 +209,20 @@ static int run_program(const struct program *program, uint64_t number)
 
 static void keep_program(const struct program *program)
 {
-	corpus_add(program);
+	keep(program);
 	program_print(stdout, program);
 }
 
 static void next_program(struct program *program, uint64_t number)
 {
 	struct generator generator = generator_init(options.seed, number);
-	unsigned int size = corpus_size();
 
-	if (!size || !random_below(&generator, 4)) {
+	if (!nr_programs || !random_below(&generator, 4)) {
 		program_generate(program, &generator);
 	} else {
-		*program = *corpus_at(random_below(&generator, size));
-		program_mutate(program, corpus_at(random_below(&generator, size)), &generator);
+		*program = programs[random_below(&generator, nr_programs)];
+		program_mutate(program, &programs[random_below(&generator, nr_programs)],
+			       &generator);
 	}
 	if (options.races && program->threads == 1)
 		program->threads += 1 + random_below(&generator, MAX_THREADS - 1);
@@ -142,14 +234,14 @@ static void show_status(uint64_t number, uint64_t start)
 
 	fprintf(stderr,
 		"fuzz: %llu operations in %llu programs, %.0f per second, %u pairs of addresses, %u programs kept\n",
-		(unsigned long long)device_operations(), (unsigned long long)number,
-		device_operations() / seconds, coverage_total(), corpus_size());
+		ULL(device_operations()), ULL(number),
+		device_operations() / seconds, coverage_total(), nr_programs);
 }
 
 static int replay(void)
 {
-	for (unsigned int i = 0; i < corpus_size(); i++) {
-		if (!run_program(corpus_at(i), i))
+	for (unsigned int i = 0; i < nr_programs; i++) {
+		if (!run_program(&programs[i], i))
 			return 0;
 		coverage_collect();
 	}
@@ -213,7 +305,7 @@ static void parse(int argc, char **argv)
 		}
 	}
 	while (optind < argc)
-		corpus_load(argv[optind++]);
+		load(argv[optind++]);
 }
 
 /* All timeouts of a thread are then in one shard, and fire in order. */
@@ -229,18 +321,14 @@ static void stay_on_one_cpu(void)
 
 int main(int argc, char **argv)
 {
-	int right;
-
 	parse(argc, argv);
-	report_init();
+	report_init(!options.process);
 	if (options.process)
 		device_use_process();
 	execute_init();
-	watch_init(!options.process);
 	if (!options.process)
 		stay_on_one_cpu();
-	fprintf(stderr, "fuzz: seed %llu%s\n", (unsigned long long)options.seed,
+	fprintf(stderr, "fuzz: seed %llu%s\n", ULL(options.seed),
 		coverage_begin() ? ", guided by coverage" : "");
-	right = replay() && (options.replay || fuzz(options.operations));
-	return !right;
+	return !(replay() && (options.replay || fuzz(options.operations)));
 }

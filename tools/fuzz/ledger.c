@@ -8,10 +8,9 @@
 #include <time.h>
 
 #include "device.h"
+#include "fuzz.h"
 #include "ledger.h"
-#include "report.h"
 
-#define ULL(value)	((unsigned long long)(value))
 #define MAX_ENTRIES	24000	/* per thread */
 #define MAX_RECENT	16
 

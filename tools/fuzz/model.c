@@ -5,11 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "fuzz.h"
 #include "libtwheel.h"
 #include "model.h"
-#include "report.h"
-
-#define ULL(value)	((unsigned long long)(value))
 
 #define OPCODES		(1U << TWHEEL_OP_ARM | 1U << TWHEEL_OP_MOD | 1U << TWHEEL_OP_CANCEL | \
 			 1U << TWHEEL_OP_GET | 1U << TWHEEL_OP_KICK)

@@ -27,8 +27,6 @@
 #include <stdint.h>
 #include <twheel/abi.h>
 
-#include "cells.h"
-
 #define NEVER		0x7fffffffffffffffULL
 #define MAX_INDEX	8192
 #define MAX_DEAD	8
@@ -37,6 +35,39 @@
 #define ERRNO(e)	(1ULL << ((e) & 63))
 
 #define CELLS_PER_PAGE	256
+
+/* Time of a call: after @begin and before @end. */
+struct time_range {
+	uint64_t begin, end;
+};
+
+#define NO_LOOK		(~0ULL)
+
+enum place { QUEUED = 1, PARKED = 2, READY = 4, STALE = 8 };
+enum word { DEADLINE, IDLE, INVALID };
+enum certainty { NO, MAYBE, SURELY };
+
+/**
+ * struct cell - state of a timeout with TWHEEL_F_CELL
+ * @where: a set of enum place
+ * @word: enum word: last value that users or calls have written. DEADLINE together with
+ *	READY: the word is FIRED by now
+ * @idle_marked: enum certainty: the kernel has changed IDLE to another idle value
+ * @look_overwritten: a user has written the look, and the kernel has not written it since
+ * @invalid_word: INVALID: the value of the word
+ * @user_look: the look that the user has written
+ * @queue: QUEUED: time of the next look
+ * @ahead: time from the look that marks an idle cell to the next look
+ * @idle_look: the look when the word became IDLE; 0: not known
+ * @event: STALE: the deadline of the withdrawn event
+ */
+struct cell {
+	uint8_t		where, word, idle_marked, look_overwritten;
+	uint64_t	invalid_word, user_look;
+	struct time_range queue, ahead;
+	uint64_t	idle_look;
+	struct time_range event;
+};
 
 /**
  * struct timeout - the knowledge about a timeout
@@ -174,5 +205,33 @@ uint64_t model_sum(uint64_t ns, uint64_t more);
 uint32_t model_may_be_ready(struct file *f, uint64_t now);
 /* Returns whether an event is certain to come by @by. */
 int model_is_due(struct file *f, uint64_t by);
+
+/* Cells */
+
+/* Add the states that the cell may have reached by @now. */
+void cell_advance(const struct file *f, struct timeout *t, uint64_t now);
+
+/* Calls: the new word is @expires_ns; if it is a deadline, it is from t->low to t->high. */
+void cell_armed(struct file *f, struct timeout *t, uint64_t expires_ns, struct time_range when);
+void cell_moved(struct file *f, struct timeout *t, uint64_t expires_ns, struct time_range when);
+void cell_kicked(struct file *f, struct timeout *t, struct time_range when);
+/* STOP has been called. Returns whether the cell is still alive, with an event. */
+int cell_stopped(const struct file *f, struct timeout *t, struct time_range when);
+/* The result of CANCEL or MOD, or the state found by GET or LIST as such a result. */
+void cell_outcome(struct file *f, struct timeout *t, int result, struct time_range when);
+/* The event has been read, or a read() has removed the withdrawn event. */
+void cell_read(struct timeout *t);
+void cell_dropped(struct timeout *t);
+
+/* Users: an exchange replaced @old by @new, and look was read after it. */
+void cell_exchanged(struct file *f, struct timeout *t, uint64_t old, uint64_t new,
+		    struct time_range when);
+/* The word was read, or a compare-exchange has failed. */
+void cell_word(struct file *f, struct timeout *t, uint64_t word, struct time_range when);
+void cell_look(struct file *f, struct timeout *t, uint64_t look, struct time_range when);
+void cell_look_overwritten(struct timeout *t, uint64_t look);
+
+/* Time by which the event comes, or UINT64_MAX. */
+uint64_t cell_due(const struct file *f, const struct timeout *t);
 
 #endif /* TWHEEL_FUZZ_MODEL_H */

@@ -21,6 +21,9 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <twheel/abi.h>
+
+struct file;
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
@@ -76,6 +79,34 @@ static inline enum kind kind_of(const struct step *step)
 {
 	return step->kind % NR_KINDS;
 }
+
+/* The meaning of the bytes. Boundary values are as likely as all other values together. */
+
+/* A duration. */
+uint64_t duration_of(uint8_t code, uint64_t tick);
+
+/* A point in time near @now. */
+uint64_t time_of(uint8_t code, uint64_t tick, uint64_t now);
+
+static inline int is_op(const struct step *step)
+{
+	return kind_of(step) >= ARM && kind_of(step) < SUBMIT;
+}
+
+static inline uint32_t opcode_of(const struct step *step)
+{
+	return TWHEEL_OP_ARM + kind_of(step) - ARM;
+}
+
+/* The operation of a step for which is_op() is true. */
+struct twheel_op step_to_op(const struct step *step, struct file *f, uint64_t now);
+
+/* A word that users must not write: another idle value, or FIRED. */
+uint64_t invalid_word_of(uint8_t code);
+
+struct twheel_setup step_to_setup(const struct step *step);
+
+/* Programs */
 
 void program_generate(struct program *program, struct generator *generator);
 void program_mutate(struct program *program, const struct program *other,

@@ -27,13 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "coverage.h"
 #include "device.h"
+#include "fuzz.h"
 #include "ledger.h"
-#include "race.h"
-#include "report.h"
-#include "values.h"
+#include "model.h"
+#include "program.h"
 
 #define DEVICE		"/dev/twheel"
 #define MAX_OPS		24

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <time.h>
 
-#include "values.h"
+#include "model.h"
+#include "program.h"
 
 #define US	1000ULL
 #define MS	(1000 * US)
