@@ -48,7 +48,7 @@
 (echo "unsat quotient_and_product_fit_into_the_clock")
 (check-sat-assuming ((not (and (<= 0 q deadline) (<= 0 (* q d) deadline)))))
 
-; The next two are the assumptions of linux/math64.h.
+; The next two are the assumptions of linux.h.
 (echo "unsat quotient_is_not_above_the_dividend")
 (check-sat-assuming ((not (<= q deadline))))
 

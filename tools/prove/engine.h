@@ -8,7 +8,6 @@
 #ifndef _TWHEEL_ENGINE_H
 #define _TWHEEL_ENGINE_H
 
-#include <linux/list.h>
 #include "prove.h"
 
 #define NSEC_PER_SEC		1000000000L

@@ -47,7 +47,7 @@
 (echo "unsat quotient_is_too_small_by_one_at_most")
 (check-sat-assuming ((not (< rest (* 2 d)))))
 
-; This is the axiom of linux/math64.h.
+; This is the axiom of linux.h.
 (echo "unsat high_half_is_a_quotient_too_small_by_one_at_most")
 (check-sat-assuming ((not (and (<= 0 high ns) (<= 0 rest) (< rest (* 2 d))))))
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The search for the next step, over all levels. One timeout of the wheel is followed, on any level
- * where ring.c says that it can be. On each level the search finds a slot as search.c says: any
+ * where level.c says that it can be. On each level the search finds a slot as search.c says: any
  * slot, but on the level of the timeout none after its own. The step does not pass the
  * timeout over, and the wheel does not sleep beyond its tick.
  *
