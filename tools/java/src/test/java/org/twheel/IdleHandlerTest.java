@@ -13,59 +13,9 @@ import java.util.List;
 import java.util.concurrent.*;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.twheel.netty.IdleHandler;
 
-/** An example for Netty, which the README shows. */
 class IdleHandlerTest {
-	/**
-	 * Tells the next handler when nothing was read for a time, again and again, as IdleStateHandler
-	 * of Netty does. Callbacks run on the event loop of the channel.
-	 */
-	static class IdleHandler extends ChannelInboundHandlerAdapter {
-		static final Object IDLE = new Object();
-
-		private final Deadlines deadlines;
-		private final long idleNs;
-		private Deadline deadline;
-
-		IdleHandler(Deadlines deadlines, long idleNs) {
-			this.deadlines = deadlines;
-			this.idleNs = idleNs;
-		}
-
-		@Override
-		public void handlerAdded(ChannelHandlerContext ctx) {
-			deadline = deadlines.newDeadline(ctx.executor(), () -> {
-				deadline.reset(idleNs);
-				ctx.fireUserEventTriggered(IDLE);
-			});
-			if (ctx.channel().isActive())
-				deadline.reset(idleNs);
-		}
-
-		@Override
-		public void channelActive(ChannelHandlerContext ctx) {
-			deadline.reset(idleNs);
-			ctx.fireChannelActive();
-		}
-
-		@Override
-		public void channelReadComplete(ChannelHandlerContext ctx) {
-			deadline.reset(idleNs);
-			ctx.fireChannelReadComplete();
-		}
-
-		@Override
-		public void channelInactive(ChannelHandlerContext ctx) {
-			deadline.cancel();
-			ctx.fireChannelInactive();
-		}
-
-		@Override
-		public void handlerRemoved(ChannelHandlerContext ctx) {
-			deadline.close();
-		}
-	}
-
 	private static class Next extends ChannelInboundHandlerAdapter {
 		private final BlockingQueue<Object> seen;
 
@@ -111,7 +61,7 @@ class IdleHandlerTest {
 
 	@Test
 	void silent_channel_is_idle_again_and_again() throws Exception {
-		Channel client = connect(new IdleHandler(deadlines, 5_000_000), new Next(seen));
+		Channel client = connect(new IdleHandler(deadlines, 5, TimeUnit.MILLISECONDS), new Next(seen));
 		for (int i = 0; i < 3; i++)
 			assertEquals(true, seen.poll(20, TimeUnit.SECONDS));
 		client.close().sync();
@@ -119,7 +69,7 @@ class IdleHandlerTest {
 
 	@Test
 	void busy_channel_is_not_idle() throws Exception {
-		Channel client = connect(new IdleHandler(deadlines, TimeUnit.HOURS.toNanos(1)), new Next(seen));
+		Channel client = connect(new IdleHandler(deadlines, 1, TimeUnit.HOURS), new Next(seen));
 		for (int i = 0; i < 3; i++) {
 			client.writeAndFlush(i).sync();
 			assertEquals(i, seen.poll(20, TimeUnit.SECONDS));
@@ -130,7 +80,7 @@ class IdleHandlerTest {
 	/** A handler of a protocol that the channel changes to, and from. */
 	@Test
 	void handler_comes_and_goes_while_the_channel_is_active() throws Exception {
-		IdleHandler idle = new IdleHandler(deadlines, 5_000_000);
+		IdleHandler idle = new IdleHandler(deadlines, 5, TimeUnit.MILLISECONDS);
 		Channel client = connect(new Next(seen) {
 			@Override
 			public void channelRead(ChannelHandlerContext ctx, Object message) {
