@@ -11,13 +11,15 @@ import java.util.concurrent.atomic.AtomicLong;
  * shutdown. The iterator has them, too, and remove() finds them. A task counts once from its
  * submission until a thread takes it.
  *
+ * <p>Users and threads see what decorateTask() has made of a task.
+ *
  * <p>Cancelled tasks must not pile up while all threads are busy. So the due tasks are in a
  * tree: removal takes logarithmic time.
  */
 final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<Runnable> {
 	/** Number of tasks that are in the wheel, or on their way there or from there. */
 	final AtomicLong armed = new AtomicLong();
-	private final ConcurrentSkipListSet<Runnable> due = new ConcurrentSkipListSet<>();
+	private final ConcurrentSkipListSet<WheelExecutor.Task<?>> due = new ConcurrentSkipListSet<>();
 	/** A permit for each due task. One more for a task that was removed without a permit. */
 	private final Semaphore permits = new Semaphore(0);
 	/** Set before any thread uses the queue. */
@@ -29,13 +31,13 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 	@Override
 	public boolean offer(Runnable task) {
-		due.add(task);
+		due.add((WheelExecutor.Task<?>) task);
 		permits.release();
 		return true;
 	}
 
 	/** As offer(), for a task that counts as armed. */
-	void arrive(Runnable task) {
+	void arrive(WheelExecutor.Task<?> task) {
 		synchronized (armed) {
 			due.add(task);
 			armed.decrementAndGet();
@@ -56,10 +58,11 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 	/** For a user; also takes a task whose permit a thread has for a moment. */
 	@Override
 	public Runnable poll() {
-		Runnable task = due.pollFirst();
-		if (task != null)
-			((WheelExecutor.Task<?>) task).putKept();
-		return task;
+		WheelExecutor.Task<?> task = due.pollFirst();
+		if (task == null)
+			return null;
+		task.putKept();
+		return task.outer;
 	}
 
 	@Override
@@ -83,15 +86,19 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 	/** For a thread that will run it. */
 	private Runnable takeFirst() {
-		Runnable task = due.pollFirst();
-		if (task != null)
-			((WheelExecutor.Task<?>) task).isTaken = true;
-		return task;
+		WheelExecutor.Task<?> task = due.pollFirst();
+		if (task == null)
+			return null;
+		task.isTaken = true;
+		return task.outer;
 	}
 
+	/** One that was decorated has to be searched for. */
 	@Override
 	public boolean remove(Object task) {
-		return task instanceof WheelExecutor.Task<?> own && own.isIn(this) && own.takeOut();
+		if (task instanceof WheelExecutor.Task<?> own)
+			return own.isIn(this) && own.takeOut();
+		return tasks().stream().anyMatch(own -> own.outer.equals(task) && own.takeOut());
 	}
 
 	/** If a thread has the permit, it will look for another task. */
@@ -120,8 +127,8 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 	@Override
 	public Runnable peek() {
-		Iterator<Runnable> first = due.iterator();
-		return first.hasNext() ? first.next() : null;
+		Iterator<WheelExecutor.Task<?>> first = due.iterator();
+		return first.hasNext() ? first.next().outer : null;
 	}
 
 	@Override
@@ -143,15 +150,20 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 		return Integer.MAX_VALUE;
 	}
 
-	/** Iterates over a copy. */
-	@Override
-	public Iterator<Runnable> iterator() {
-		List<Runnable> tasks = new ArrayList<>(due);
+	/** A copy. */
+	List<WheelExecutor.Task<?>> tasks() {
+		List<WheelExecutor.Task<?>> tasks = new ArrayList<>(due);
 		slots.forEach(task -> {
 			if (task.isArmed())
 				tasks.add(task);
 		});
-		Iterator<Runnable> copy = tasks.iterator();
+		return tasks;
+	}
+
+	/** Iterates over a copy. */
+	@Override
+	public Iterator<Runnable> iterator() {
+		Iterator<WheelExecutor.Task<?>> copy = tasks().iterator();
 		return new Iterator<>() {
 			private WheelExecutor.Task<?> last;
 
@@ -162,8 +174,8 @@ final class TaskQueue extends AbstractQueue<Runnable> implements BlockingQueue<R
 
 			@Override
 			public Runnable next() {
-				last = (WheelExecutor.Task<?>) copy.next();
-				return last;
+				last = copy.next();
+				return last.outer;
 			}
 
 			@Override

@@ -2,6 +2,7 @@
 package org.twheel;
 
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
@@ -23,7 +24,7 @@ import java.util.function.Supplier;
  * <li>The queue's poll(), take(), peek(), drainTo() and clear() find only tasks that wait for a
  * thread. {@link #remove} does not find a task that has just fired and is on its way there.
  * <li>A periodic task that is run by hand does nothing.
- * <li>It needs one thread at least, and has no decorateTask().
+ * <li>It needs one thread at least.
  * </ul>
  *
  * <p>A task never runs early: its deadline is rounded up to the tick of the wheel, 1 ms by
@@ -106,7 +107,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	 */
 	@Override
 	public ScheduledFuture<?> schedule(Runnable command, long delay, TimeUnit unit) {
-		return begin(Executors.callable(command), unit.toNanos(delay), 0);
+		return begin(command, unit.toNanos(delay), 0);
 	}
 
 	/**
@@ -116,7 +117,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	 */
 	@Override
 	public <V> ScheduledFuture<V> schedule(Callable<V> callable, long delay, TimeUnit unit) {
-		return begin(callable, unit.toNanos(delay), 0);
+		Task<V> task = new Task<>(callable, unit.toNanos(delay), 0);
+		return begin(task, decorateTask(callable, task));
 	}
 
 	/**
@@ -127,8 +129,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	@Override
 	public ScheduledFuture<?> scheduleAtFixedRate(Runnable command, long initialDelay, long period,
 						      TimeUnit unit) {
-		return begin(Executors.callable(command), unit.toNanos(initialDelay),
-			     positive(unit.toNanos(period)));
+		return begin(command, unit.toNanos(initialDelay), positive(unit.toNanos(period)));
 	}
 
 	/**
@@ -139,8 +140,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	@Override
 	public ScheduledFuture<?> scheduleWithFixedDelay(Runnable command, long initialDelay, long delay,
 							 TimeUnit unit) {
-		return begin(Executors.callable(command), unit.toNanos(initialDelay),
-			     -positive(unit.toNanos(delay)));
+		return begin(command, unit.toNanos(initialDelay), -positive(unit.toNanos(delay)));
 	}
 
 	/** Runs a task that is due at once. Its future has what it throws. */
@@ -162,6 +162,24 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	@Override
 	public <V> ScheduledFuture<V> submit(Callable<V> task) {
 		return schedule(task, 0, TimeUnit.NANOSECONDS);
+	}
+
+	/**
+	 * Replaces the future of a Runnable, as ScheduledThreadPoolExecutor lets subclasses do.
+	 *
+	 * @param runnable what was submitted
+	 * @param task     its future; the default returns it
+	 * @return what the submitter gets, and what is in the queue. Its run() runs that of task
+	 */
+	protected <V> RunnableScheduledFuture<V> decorateTask(Runnable runnable,
+							      RunnableScheduledFuture<V> task) {
+		return task;
+	}
+
+	/** As {@link #decorateTask(Runnable, RunnableScheduledFuture)}, of a Callable. */
+	protected <V> RunnableScheduledFuture<V> decorateTask(Callable<V> callable,
+							      RunnableScheduledFuture<V> task) {
+		return task;
 	}
 
 	/**
@@ -279,20 +297,25 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		return number;
 	}
 
+	private ScheduledFuture<?> begin(Runnable command, long delayNs, long periodNs) {
+		Task<Object> task = new Task<>(Executors.callable(command), delayNs, periodNs);
+		return begin(task, decorateTask(command, task));
+	}
+
 	/** Counts the task first: a shutdown that comes meanwhile waits for it, or it is refused. */
-	private <V> Task<V> begin(Callable<V> callable, long delayNs, long periodNs) {
-		Task<V> task = new Task<>(callable, delayNs, periodNs);
+	private <V> ScheduledFuture<V> begin(Task<V> task, RunnableScheduledFuture<V> outer) {
+		task.outer = Objects.requireNonNull(outer);
 		boolean isCounted = false;
 		queue.armed.incrementAndGet();
 		try {
 			if (!isShutdown()) {
 				prestartCoreThread();
-				if (delayNs > 0 || periodNs != 0)
+				if (task.isDelayed || task.isPeriodic())
 					task.place(null, task.deadlineNs);
 				else
 					queue.arrive(task);
 				isCounted = true;
-				return task;
+				return outer;
 			}
 		} catch (RejectedExecutionException e) {
 			if (!isShutdown())
@@ -302,8 +325,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 				left();
 			task.check();
 		}
-		getRejectedExecutionHandler().rejectedExecution(task, this);
-		return task;
+		getRejectedExecutionHandler().rejectedExecution(outer, this);
+		return outer;
 	}
 
 	/** A task has left the wheel. */
@@ -328,8 +351,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	private void dropRefused() {
 		if (!isShutdown())
 			return;
-		for (Runnable task : queue)
-			((Task<?>) task).check();
+		queue.tasks().forEach(Task::check);
 		endIfEmpty();
 	}
 
@@ -357,6 +379,9 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 	final class Task<V> extends FutureTask<V> implements RunnableScheduledFuture<V> {
 		/** Above 0: from one deadline to the next. Below 0: from the end of a run to the next run. */
 		private final long periodNs;
+		private final boolean isDelayed;
+		/** What decorateTask() has made of it. Written before the task waits anywhere. */
+		RunnableScheduledFuture<V> outer;
 		/** The deadline of the last arming; changed with the lock held. */
 		private volatile long deadlineNs;
 		/** The start of the next period: the slot may have taken a later deadline. */
@@ -375,6 +400,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		Task(Callable<V> callable, long delayNs, long periodNs) {
 			super(callable);
 			this.periodNs = periodNs;
+			isDelayed = delayNs > 0;
 			deadlineNs = Context.deadline(slots.nanoTime(), Math.max(delayNs, 0));
 		}
 
@@ -429,7 +455,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
 		private void drop() {
 			if (takeOut())
-				cancel(false);
+				outer.cancel(false);
 		}
 
 		/** Called when it waits: a cancel or a shutdown may have come before. */

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.*;
 import static org.twheel.Stall.await;
 
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.*;
@@ -49,6 +50,25 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 		} catch (InvocationTargetException e) {
 			throw (Exception) e.getCause();
 		}
+	}
+
+	/** Makes one with a thread, whose decorateTask() calls decorated(). */
+	abstract E makeDecorating(List<String> calls);
+
+	/** Another object with the same methods, whose calls are noted. */
+	@SuppressWarnings("unchecked")
+	static <V> RunnableScheduledFuture<V> decorated(RunnableScheduledFuture<V> task, List<String> calls) {
+		return (RunnableScheduledFuture<V>) Proxy.newProxyInstance(ExecutorContract.class.getClassLoader(),
+				new Class<?>[] { RunnableScheduledFuture.class }, (proxy, method, arguments) -> {
+			calls.add(method.getName());
+			if (method.getName().equals("equals"))
+				return proxy == arguments[0];
+			try {
+				return method.invoke(task, arguments);
+			} catch (InvocationTargetException e) {
+				throw e.getCause();
+			}
+		});
 	}
 
 	private void set(E executor, String policy, boolean value) throws ReflectiveOperationException {
@@ -547,6 +567,35 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 		busy.shutdown();
 		assertTrue(busy.awaitTermination(20, SECONDS));
 		assertEquals(0, runs.get());
+	}
+
+	@Test
+	void decorated_tasks_are_those_that_others_see() throws Exception {
+		List<String> calls = new CopyOnWriteArrayList<>();
+		E one = makeDecorating(calls);
+		made.add(one);
+		ScheduledFuture<Integer> future = one.schedule(() -> 42, 1, MILLISECONDS);
+		assertEquals(42, future.get(20, SECONDS));
+		assertEquals(1, Collections.frequency(calls, "run"));
+		one.execute(runs::incrementAndGet);
+		ScheduledFuture<?> periodic =
+				one.scheduleAtFixedRate(runs::incrementAndGet, 0, 1, MILLISECONDS);
+		assertTrue(await(() -> runs.get() > 4));
+		assertTrue(Collections.frequency(calls, "run") > 4);
+		periodic.cancel(false);
+		assertCancelled(periodic);
+		assertTrue(await(one.getQueue()::isEmpty));
+		ScheduledFuture<?> first = hour(one);
+		ScheduledFuture<?> second = hourly(one);
+		assertEquals(Set.of(first, second), Set.copyOf(one.getQueue()));
+		assertTrue(one.remove((Runnable) first));
+		assertFalse(one.remove((Runnable) first));
+		calls.clear();
+		ScheduledFuture<?> third = hour(one);
+		one.shutdown();
+		assertCancelled(second);
+		assertTrue(calls.contains("cancel"));
+		assertEquals(List.of(third), one.shutdownNow());
 	}
 
 	@Test

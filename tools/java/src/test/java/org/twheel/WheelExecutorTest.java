@@ -5,7 +5,8 @@ import static java.util.concurrent.TimeUnit.*;
 import static org.junit.jupiter.api.Assertions.*;
 
 import java.time.Duration;
-import java.util.concurrent.Future;
+import java.util.List;
+import java.util.concurrent.*;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -13,6 +14,23 @@ import org.junit.jupiter.api.Test;
 class WheelExecutorTest extends ExecutorContract<WheelExecutor> {
 	WheelExecutorTest() throws Exception {
 		super(WheelExecutor.class);
+	}
+
+	@Override
+	WheelExecutor makeDecorating(List<String> calls) {
+		return new WheelExecutor(1) {
+			@Override
+			protected <V> RunnableScheduledFuture<V> decorateTask(Runnable runnable,
+									      RunnableScheduledFuture<V> task) {
+				return decorated(task, calls);
+			}
+
+			@Override
+			protected <V> RunnableScheduledFuture<V> decorateTask(Callable<V> callable,
+									      RunnableScheduledFuture<V> task) {
+				return decorated(task, calls);
+			}
+		};
 	}
 
 	@Test
