@@ -48,19 +48,11 @@
  *
  * Cells
  *
- * The protocol of word and look is that of the device: users run the same inline functions. The
- * side of the kernel is here, with the mutex held, and all accesses are sequentially consistent.
- *
- *  - A cell that is not PENDING has look == ~0. One that is has look >= @expires, the time for
- *    which it is in the wheel, except for a moment in a call.
- *  - arm against park or requeue: the user exchanges the word, then loads look. We store look,
- *    then load the word. One of us sees the other's value: he calls KICK, or we take the deadline.
- *  - arm or cancel against fire: we store look = ~0, then compare-exchange the deadline with
- *    FIRED. The first change of the word wins. A user whose exchange comes second and arms loads
- *    look == ~0 and calls KICK.
- *  - cancel against read: the event counts as read if a compare-exchange finds FIRED.
- *  - On CLOCK_REALTIME the clock is read after the word: it may be set back before the word
- *    is written.
+ * The protocol and its barriers are those of the device, see dev/cells.c; the users' functions are
+ * the same. The kernel's side is here, with the mutex held, and all accesses are sequentially
+ * consistent. A cell that is not PENDING has look == ~0. One that is has look >= @expires, the time
+ * for which it is in the wheel, except for a moment in a call. On CLOCK_REALTIME the clock is read
+ * after the word: it may be set back before the word is written.
  *
  *
  * Locking
@@ -68,9 +60,9 @@
  * The mutex protects all but words, looks, and the members that are accessed atomically. No call
  * holds it while it blocks, but make_readable() on kernels without the ioctl, for an interrupt.
  *
- * A KICK may come from a signal handler, and the thread below may hold the mutex. So KICK only
- * tries to lock. If this fails, it pushes the cell on @kicked and tries again. A holder empties
- * @kicked before it unlocks, and once more afterwards if it is not empty and it can lock:
+ * A KICK may come from a signal handler, and the thread below may hold the mutex. So KICK pushes
+ * the cell on @kicked, and only tries to lock. A holder empties @kicked before it unlocks, and once
+ * more afterwards if it is not empty and it can lock:
  *
  *	handler, or another thread		holder
  *
@@ -112,47 +104,25 @@
 #include "wheel.h"
 
 /* The contract needs these accesses to words that others change. */
-
 #ifdef TWHEEL_HAS_CELLS
-
-#define CELL_FLAG	TWHEEL_F_CELL
-
-static uint64_t twc_load(const __u64 *word)
-{
-	return __atomic_load_n(word, __ATOMIC_SEQ_CST);
-}
-
-static void twc_store(__u64 *look, uint64_t t)
-{
-	__atomic_store_n(look, t, __ATOMIC_SEQ_CST);
-}
-
-static uint64_t twc_exchange(__u64 *word, uint64_t new)
-{
-	return __atomic_exchange_n(word, new, __ATOMIC_SEQ_CST);
-}
-
-static bool twc_replace(__u64 *word, __u64 *old, uint64_t new)
-{
-	return __atomic_compare_exchange_n(word, old, new, 0, __ATOMIC_SEQ_CST,
-					   __ATOMIC_SEQ_CST);
-}
-
+#define CELL_FLAG			TWHEEL_F_CELL
+#define twc_load(word)			__atomic_load_n(word, __ATOMIC_SEQ_CST)
+#define twc_store(look, t)		__atomic_store_n(look, t, __ATOMIC_SEQ_CST)
+#define twc_exchange(word, new)		__atomic_exchange_n(word, new, __ATOMIC_SEQ_CST)
+#define twc_replace(word, old, new)	\
+	__atomic_compare_exchange_n(word, old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 #else
-
 /* Without the flag no timeout becomes a cell. */
 #define CELL_FLAG			0
 #define twc_load(word)			(*(word))
 #define twc_store(look, t)		(*(look) = (t))
 #define twc_exchange(word, new)		(*(word) = (new))
 #define twc_replace(word, old, new)	(*(word) == *(old))
-
 #endif
 
 #include "../../include/twheel_contract.h"
 
 #define NSEC_PER_SEC	1000000000ULL
-#define NEVER		UINT64_MAX
 #define PAST		1		/* the timerfd is readable */
 #define UNKNOWN		0		/* it may have expired, or may be set to any time */
 #define MAX_INTERRUPT_MS	100	/* between two interrupts of a clock, and a stall */
@@ -177,7 +147,7 @@ static bool twc_replace(__u64 *word, __u64 *old, uint64_t new)
 
 enum state { FREE, PENDING, PARKED, READY };
 
-/* A timeout. Members with a star are read without the mutex, in defer_kick(). */
+/* A timeout. Members with a star are read without the mutex, in push_kick(). */
 struct timeout {
 	struct wheel_node node;		/* PENDING: in a slot; READY: on the queue; FREE: @next */
 	uint32_t	index;
@@ -187,7 +157,7 @@ struct timeout {
 	uint64_t	interval;	/* 0: one-shot */
 	uint64_t	ahead;		/* cell: how far the deadline was at the last call */
 	uint64_t	cookie;
-	struct timeout	*kicked;	/* next on the list of deferred KICKs */
+	struct timeout	*kicked;	/* next on the list of cells with a KICK */
 	int		in_kicked;	/* it is on that list */
 	uint32_t	repeat;		/* deadlines not read yet; 0: no end */
 	uint32_t	slack_us;
@@ -209,13 +179,13 @@ struct twheel_process {
 	uint64_t	stop_ns;
 	__u64		time;		/* * of the manual clock */
 	uint64_t	now;		/* time of the current call */
-	uint64_t	programmed;	/* when the timerfd expires; PAST, UNKNOWN; NEVER: never */
+	uint64_t	programmed;	/* when the timerfd expires; PAST, UNKNOWN; WHEEL_NEVER: never */
 	uint64_t	tick_ns;
 	uint64_t	reciprocal;	/* of @tick_ns, times 2^64, rounded down */
 	struct wheel	wheel;
 	struct link	ready;		/* unread events, circular */
-	struct timeout	*kicked;	/* * deferred KICKs */
-	unsigned long	deferred;	/* * their number so far */
+	struct timeout	*kicked;	/* * cells with a KICK, the last one first */
+	unsigned long	kicks;		/* * their number so far */
 	unsigned int	waiting;	/* * threads that wait for @lock */
 	struct link	*free;		/* FREE timeouts, the last one first */
 	uint32_t	nr;		/* * indices that are used, or were */
@@ -223,7 +193,7 @@ struct twheel_process {
 	uint32_t	max;		/* limit of live ones */
 	uint32_t	slack_us;	/* of timeouts that name none */
 	uint64_t	refused;	/* at @max */
-	struct twheel_stats counts;	/* @armed is not used */
+	struct twheel_stats counts;	/* @armed and @kicks are not used */
 	struct timeout	*timeouts[MAX_CHUNKS];
 	struct twheel_cell *cells[MAX_CHUNKS];
 };
@@ -293,11 +263,6 @@ static void enqueue(struct twheel_process *p, struct timeout *t, uint64_t expire
 		t->node.tick = round_tick(t->node.tick, tick_floor(p, expires));
 	}
 	wheel_enqueue(&p->wheel, &t->node);
-}
-
-static void dequeue(struct twheel_process *p, struct timeout *t)
-{
-	wheel_dequeue(&p->wheel, &t->node);
 }
 
 /* The queue */
@@ -409,7 +374,7 @@ static struct timeout *alloc_timeout(struct twheel_process *p, int *ret)
 		t->index = p->nr;
 		t->generation = 1;
 		*cell_at(p, p->nr) = (struct twheel_cell){ TWHEEL_CELL_IDLE, TWC_NO_LOOK };
-		/* Pairs with the acquire in defer_kick(): chunk and id are there. */
+		/* Pairs with the acquire in push_kick(): chunk and id are there. */
 		__atomic_store_n(&p->nr, p->nr + 1, __ATOMIC_RELEASE);
 	}
 	p->counts.live++;
@@ -423,15 +388,10 @@ static bool is_cell(const struct timeout *t)
 	return t->flags & TWHEEL_F_CELL;
 }
 
-static struct twheel_cell *cell_of(const struct twheel_process *p, const struct timeout *t)
-{
-	return cell_at(p, t->index);
-}
-
 /* Look at the cell at @time, or at an earlier deadline whose user may not have seen this. */
 static void publish(struct twheel_process *p, struct timeout *t, uint64_t time)
 {
-	time = twc_publish(cell_of(p, t), time);
+	time = twc_publish(cell_at(p, t->index), time);
 	if (time == TWC_NO_LOOK)
 		t->state = PARKED;
 	else
@@ -441,7 +401,7 @@ static void publish(struct twheel_process *p, struct timeout *t, uint64_t time)
 /* Look at a cell for which it is time. It is in no list. */
 static void look(struct twheel_process *p, struct timeout *t)
 {
-	struct twheel_cell *cell = cell_of(p, t);
+	struct twheel_cell *cell = cell_at(p, t->index);
 	__u64 word = twc_load(&cell->word);
 	uint64_t now = p->now;
 
@@ -463,7 +423,7 @@ static void look(struct twheel_process *p, struct timeout *t)
 static void publish_deadline(struct twheel_process *p, struct timeout *t, uint64_t word)
 {
 	if (t->state == PENDING)
-		dequeue(p, t);
+		wheel_dequeue(&p->wheel, &t->node);
 	t->ahead = twc_ahead(word, p->now);
 	publish(p, t, word);
 }
@@ -479,7 +439,7 @@ static void withdraw_event(struct twheel_process *p, struct timeout *t, uint64_t
 
 static void kick(struct twheel_process *p, struct timeout *t)
 {
-	uint64_t word = twc_load(&cell_of(p, t)->word);
+	uint64_t word = twc_load(&cell_at(p, t->index)->word);
 
 	if (t->state == READY) {
 		if (word == TWHEEL_CELL_FIRED)
@@ -492,7 +452,7 @@ static void kick(struct twheel_process *p, struct timeout *t)
 
 static int mod_cell(struct twheel_process *p, struct timeout *t, uint64_t word)
 {
-	uint64_t old = twc_exchange(&cell_of(p, t)->word, word);
+	uint64_t old = twc_exchange(&cell_at(p, t->index)->word, word);
 	int ret = twc_outcome(t->state == READY, old);
 
 	if (t->state == READY)
@@ -501,7 +461,7 @@ static int mod_cell(struct twheel_process *p, struct timeout *t, uint64_t word)
 		publish_deadline(p, t, word);
 	} else if (t->state == PENDING) {
 		/* Keep the time of the look, but give it the new slack. */
-		dequeue(p, t);
+		wheel_dequeue(&p->wheel, &t->node);
 		enqueue(p, t, t->expires);
 	}
 	return ret;
@@ -531,13 +491,11 @@ static void rewind_to(struct twheel_process *p, uint64_t tick)
 /* Move what is due to the queue. A look can set @now back. */
 static void catch_up(struct twheel_process *p)
 {
+	uint64_t now = twheel_process_now(p), tick = tick_floor(p, now);
 	struct link list, *link, *next;
-	uint64_t now, tick;
 	int level;
 
-	now = twheel_process_now(p);
 	p->now = now;
-	tick = tick_floor(p, now);
 	if (tick < p->wheel.cursor)
 		rewind_to(p, tick);
 	while ((level = wheel_take_step(&p->wheel, tick, &list)) >= 0) {
@@ -583,7 +541,7 @@ static void make_readable(struct twheel_process *p)
 static void set_timerfd(struct twheel_process *p)
 {
 	struct itimerspec at = { 0 };
-	uint64_t step = p->wheel.step, ns = NEVER;
+	uint64_t step = p->wheel.step, ns = WHEEL_NEVER;
 
 	if (p->counts.ready || p->stopped || (p->manual && step <= p->wheel.cursor)) {
 		if (p->programmed != PAST)
@@ -595,7 +553,7 @@ static void set_timerfd(struct twheel_process *p)
 	/* A manual clock may be at 0. */
 	if (p->programmed <= ns && p->programmed > PAST && p->programmed > p->now)
 		return;
-	if (ns != NEVER) {
+	if (ns != WHEEL_NEVER) {
 		at.it_value.tv_sec = ns / NSEC_PER_SEC;
 		/* Too early, on 32 bits, is a wakeup too many. */
 		if ((uint64_t)at.it_value.tv_sec != ns / NSEC_PER_SEC)
@@ -613,14 +571,14 @@ static void distrust_timerfd(struct twheel_process *p)
 		p->programmed = UNKNOWN;
 }
 
-static void run_deferred_kicks(struct twheel_process *p)
+static void run_kicks(struct twheel_process *p)
 {
-	struct timeout *t = __atomic_exchange_n(&p->kicked, NULL, __ATOMIC_SEQ_CST), *next;
+	struct timeout *t = twc_exchange(&p->kicked, NULL), *next;
 
 	for (; t; t = next) {
 		next = t->kicked;
 		/* Before its word is read: a KICK from now on is another one. */
-		__atomic_store_n(&t->in_kicked, 0, __ATOMIC_SEQ_CST);
+		twc_store(&t->in_kicked, 0);
 		if (is_cell(t) && !p->stopped)
 			kick(p, t);
 	}
@@ -655,15 +613,14 @@ static void leave_call(struct twheel_process *p)
 {
 	do {
 		if (__atomic_load_n(&p->kicked, __ATOMIC_RELAXED))
-			run_deferred_kicks(p);
+			run_kicks(p);
 		set_timerfd(p);
 		pthread_mutex_unlock(&p->lock);
 		/*
 		 * Pairs with the push. On all processors of today, the release of an unlock and
 		 * a load that is sequentially consistent are not reordered.
 		 */
-	} while (__atomic_load_n(&p->kicked, __ATOMIC_SEQ_CST) &&
-		 !pthread_mutex_trylock(&p->lock));
+	} while (twc_load(&p->kicked) && !pthread_mutex_trylock(&p->lock));
 }
 
 /*
@@ -687,18 +644,8 @@ static void yield_call(struct twheel_process *p, uint32_t done)
 	catch_up(p);
 }
 
-static void push_kicked(struct twheel_process *p, struct timeout *t)
-{
-	if (__atomic_exchange_n(&t->in_kicked, 1, __ATOMIC_SEQ_CST))
-		return;
-	t->kicked = __atomic_load_n(&p->kicked, __ATOMIC_SEQ_CST);
-	while (!__atomic_compare_exchange_n(&p->kicked, &t->kicked, t, 0, __ATOMIC_SEQ_CST,
-					    __ATOMIC_SEQ_CST))
-		;
-}
-
-/* Push a cell on @kicked. Returns the error of a KICK. */
-static int defer_kick(struct twheel_process *p, uint64_t id)
+/* Push a cell on @kicked, without the mutex or with it. Returns the result of a KICK. */
+static int push_kick(struct twheel_process *p, uint64_t id)
 {
 	struct timeout *t = NULL;
 	uint32_t flags = F_FREE;
@@ -713,12 +660,15 @@ static int defer_kick(struct twheel_process *p, uint64_t id)
 		ret = -ENOENT;
 	else if (!(flags & TWHEEL_F_CELL))
 		ret = -EINVAL;
-	else
-		push_kicked(p, t);
-	if (__atomic_load_n(&p->stopped, __ATOMIC_SEQ_CST))
+	if (!ret && !twc_exchange(&t->in_kicked, 1)) {
+		t->kicked = twc_load(&p->kicked);
+		while (!twc_replace(&p->kicked, &t->kicked, t))
+			;
+	}
+	if (twc_load(&p->stopped))
 		ret = -ESHUTDOWN;
 	if (!ret)
-		__atomic_fetch_add(&p->deferred, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&p->kicks, 1, __ATOMIC_RELAXED);
 	return ret;
 }
 
@@ -753,6 +703,7 @@ static int arm(struct twheel_process *p, struct twheel_op *op)
 	t = alloc_timeout(p, &ret);
 	if (!t)
 		return ret;
+	p->begun = true;
 	op->id = id_of(t);
 	expires = set_timeout(p, t, op);
 	if (!is_cell(t)) {
@@ -761,7 +712,7 @@ static int arm(struct twheel_process *p, struct twheel_op *op)
 	}
 	t->state = PARKED;
 	t->ahead = 0;
-	twc_begin_cell(cell_of(p, t), expires);
+	twc_begin_cell(cell_at(p, t->index), expires);
 	if (twc_is_deadline(expires))
 		publish_deadline(p, t, expires);
 	return 0;
@@ -784,7 +735,7 @@ static int mod(struct twheel_process *p, const struct twheel_op *op)
 		unready(p, t);
 		ret = TWHEEL_WITHDRAWN;
 	} else {
-		dequeue(p, t);
+		wheel_dequeue(&p->wheel, &t->node);
 	}
 	enqueue(p, t, expires);
 	return ret;
@@ -795,14 +746,13 @@ static int cancel(struct twheel_process *p, struct timeout *t)
 	int ret = t->state == READY ? TWHEEL_WITHDRAWN : 0;
 
 	if (is_cell(t))
-		ret = twc_disarm(cell_of(p, t), t->state == READY, &p->counts);
+		ret = twc_disarm(cell_at(p, t->index), t->state == READY, &p->counts);
 	if (t->state == READY)
 		unready(p, t);
 	else if (t->state == PENDING)
-		dequeue(p, t);
+		wheel_dequeue(&p->wheel, &t->node);
 	free_timeout(p, t);
-	twc_count_cancel(&p->counts, ret);
-	return ret;
+	return twc_count_cancel(&p->counts, ret);
 }
 
 /* Returns TWHEEL_STATE_*. */
@@ -814,17 +764,8 @@ static uint32_t get_state(const struct twheel_process *p, const struct timeout *
 
 	if (!is_cell(t))
 		return twc_state(ready ? TWHEEL_WITHDRAWN : 0, t->expires, p->now, remaining);
-	word = twc_load(&cell_of(p, t)->word);
+	word = twc_load(&cell_at(p, t->index)->word);
 	return twc_state(twc_outcome(ready, word), word, p->now, remaining);
-}
-
-static int get(const struct twheel_process *p, const struct timeout *t, struct twheel_op *op)
-{
-	op->cookie = t->cookie;
-	op->repeat = t->repeat;
-	op->interval_ns = t->interval;
-	get_state(p, t, &op->expires_ns);
-	return 0;
 }
 
 static int operate(struct twheel_process *p, struct twheel_op *op)
@@ -836,9 +777,7 @@ static int operate(struct twheel_process *p, struct twheel_op *op)
 		return ret;
 	switch (op->opcode) {
 	case TWHEEL_OP_ARM:
-		ret = arm(p, op);
-		p->begun |= !ret;
-		return ret;
+		return arm(p, op);
 	case TWHEEL_OP_MOD:
 		return mod(p, op);
 	case TWHEEL_OP_CANCEL:
@@ -846,15 +785,17 @@ static int operate(struct twheel_process *p, struct twheel_op *op)
 		return t ? cancel(p, t) : -ENOENT;
 	case TWHEEL_OP_GET:
 		t = find_timeout(p, op->id);
-		return t ? get(p, t, op) : -ENOENT;
-	default:
-		t = find_timeout(p, op->id);
-		ret = twc_check_found(p->stopped, t, t ? t->flags : 0, TWHEEL_F_CELL);
-		if (ret)
-			return ret;
-		p->counts.kicks++;
-		kick(p, t);
+		if (!t)
+			return -ENOENT;
+		op->cookie = t->cookie;
+		op->repeat = t->repeat;
+		op->interval_ns = t->interval;
+		get_state(p, t, &op->expires_ns);
 		return 0;
+	case TWHEEL_OP_KICK:
+		return push_kick(p, op->id);
+	default:
+		return -EINVAL;
 	}
 }
 
@@ -876,19 +817,12 @@ static int kick_op(struct twheel_process *p, struct twheel_op *op)
 
 	if (!is_owner(p))
 		return -EOPNOTSUPP;
-	if (ret)
+	ret = ret ? ret : push_kick(p, op->id);
+	if (ret || pthread_mutex_trylock(&p->lock))
 		return ret;
-	if (!pthread_mutex_trylock(&p->lock)) {
-		catch_up(p);
-		ret = operate(p, op);
-	} else {
-		ret = defer_kick(p, op->id);
-		if (ret || pthread_mutex_trylock(&p->lock))
-			return ret;
-		catch_up(p);
-	}
+	catch_up(p);
 	leave_call(p);
-	return ret;
+	return 0;
 }
 
 /* The context as a whole */
@@ -953,7 +887,7 @@ static int change_clock(struct twheel_process *p, clockid_t clock)
 	if (ret < 0)
 		return ret;
 	p->clock = clock;
-	p->programmed = NEVER;
+	p->programmed = WHEEL_NEVER;
 	return 0;
 }
 
@@ -1004,7 +938,7 @@ static void stop_timeout(struct twheel_process *p, struct timeout *t)
 	__u64 word;
 
 	if (is_cell(t)) {
-		if (!twc_stop_cell(cell_of(p, t), &word)) {
+		if (!twc_stop_cell(cell_at(p, t->index), &word)) {
 			p->counts.ended++;
 			free_timeout(p, t);
 			return;
@@ -1022,16 +956,15 @@ static int stop(struct twheel_process *p)
 	if (p->stopped)
 		return 0;
 	p->stop_ns = p->now;
-	__atomic_store_n(&p->stopped, true, __ATOMIC_SEQ_CST);
+	twc_store(&p->stopped, true);
 	for (uint32_t i = 0; i < p->nr; i++) {
 		struct timeout *t = timeout_at(p, i);
 
 		if (t->state == PENDING)
-			dequeue(p, t);
-		/* Armed again: a deferred KICK has succeeded, or finds the word changed. */
-		else if (t->state == READY && is_cell(t) &&
-			 __atomic_load_n(&t->in_kicked, __ATOMIC_SEQ_CST) &&
-			 twc_is_deadline(twc_load(&cell_of(p, t)->word)))
+			wheel_dequeue(&p->wheel, &t->node);
+		/* Armed again: a KICK has succeeded, or finds the word changed. */
+		else if (t->state == READY && is_cell(t) && twc_load(&t->in_kicked) &&
+			 twc_is_deadline(twc_load(&cell_at(p, t->index)->word)))
 			withdraw_event(p, t, 0);
 		if (t->state == PENDING || t->state == PARKED)
 			stop_timeout(p, t);
@@ -1068,7 +1001,7 @@ static int list(struct twheel_process *p, struct twheel_list *l)
 static int get_stats(const struct twheel_process *p, struct twheel_stats *stats)
 {
 	*stats = p->counts;
-	stats->kicks += __atomic_load_n(&p->deferred, __ATOMIC_RELAXED);
+	stats->kicks = __atomic_load_n(&p->kicks, __ATOMIC_RELAXED);
 	stats->armed = twc_armed(stats);
 	return 0;
 }
@@ -1190,7 +1123,7 @@ static bool read_event(struct twheel_process *p, struct timeout *t, struct twhee
 	unready(p, t);
 	if (is_cell(t)) {
 		last = p->stopped;
-		read = twc_read_cell(cell_of(p, t), &p->counts);
+		read = twc_read_cell(cell_at(p, t->index), &p->counts);
 		t->state = PARKED;
 		t->ahead = 0;
 	} else if (t->interval && !t->unprocessed) {
@@ -1281,7 +1214,7 @@ int twheel_process_open(int flags, struct twheel_process **out)
 	wheel_init(&p->wheel);
 	list_init(&p->ready);
 	p->clock = CLOCK_MONOTONIC;
-	p->programmed = NEVER;
+	p->programmed = WHEEL_NEVER;
 	p->max = DEFAULT_MAX;
 	set_tick(p, DEFAULT_TICK);
 	p->owner_page = map_owner_page();
