@@ -359,10 +359,10 @@ static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entri
 	guard(twdev_file)(f);
 	now_ns = twheel_now(f->wheel);
 	for (i = 0; i < TWDEV_PER_CHUNK && nr < max; i++) {
-		*end = !twdev_has_record(f, *next);
+		r = twdev_record_at(f, *next);
+		*end = !r;
 		if (*end)
 			break;
-		r = twdev_record_at(f, *next);
 		if (twdev_is_live(r))
 			twdev_describe(f, r, now_ns, &entries[nr++]);
 		++*next;

@@ -123,7 +123,7 @@
 static struct twheel_cell *twdev_cell_of(const struct twdev_file *f,
 					 const struct twdev_record *r)
 {
-	u32 index = twdev_index(r);
+	u32 index = (u32)r->id;
 
 	lockdep_assert_held(&f->lock);
 	return &f->cells[index / TWDEV_PER_CELLS][index % TWDEV_PER_CELLS];
@@ -152,7 +152,7 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool 
 	if (twc_fire(cell, &word, due_ns, f->offset_ns)) {
 		f->counts.looks++;
 		r->word = word;
-		r->t.expires = twdev_from_user_ns(f, word);
+		r->t.expires = twc_from_user(word, f->offset_ns);
 		return true;
 	}
 	if (overdrawn) {
@@ -170,9 +170,9 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool 
 		r->state = TWDEV_PARKED;
 	} else if (r->state == TWDEV_LATE) {
 		r->state = TWDEV_QUEUED;
-		twheel_arm_slack(&r->t, twdev_from_user_ns(f, t), twdev_slack_ns(r));
+		twheel_arm_slack(&r->t, twc_from_user(t, f->offset_ns), twdev_slack_ns(r));
 	} else {
-		twheel_extend(&r->t, twdev_from_user_ns(f, t), twdev_slack_ns(r));
+		twheel_extend(&r->t, twc_from_user(t, f->offset_ns), twdev_slack_ns(r));
 	}
 	return false;
 }
@@ -183,8 +183,8 @@ static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r,
 {
 	u64 at;
 
-	r->ahead_ns = twc_ahead(twdev_from_user_ns(f, word), now_ns);
-	at = twdev_from_user_ns(f, twc_publish(twdev_cell_of(f, r), word));
+	r->ahead_ns = twc_ahead(twc_from_user(word, f->offset_ns), now_ns);
+	at = twc_from_user(twc_publish(twdev_cell_of(f, r), word), f->offset_ns);
 	if (r->state == TWDEV_PARKED) {
 		r->state = TWDEV_QUEUED;
 		twheel_arm_slack(&r->t, at, twdev_slack_ns(r));
@@ -287,7 +287,7 @@ u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 
 	if (!twdev_is_cell(r))
 		return twc_state(ready ? TWHEEL_WITHDRAWN : 0, r->t.expires, now_ns, remaining_ns);
 	word = READ_ONCE(twdev_cell_of(f, r)->word);
-	return twc_state(twc_outcome(ready, word), twdev_from_user_ns(f, word), now_ns,
+	return twc_state(twc_outcome(ready, word), twc_from_user(word, f->offset_ns), now_ns,
 			 remaining_ns);
 }
 
@@ -320,7 +320,7 @@ static void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 		return;
 	}
 	r->word = word;
-	twdev_leave_unprocessed(f, r, twdev_from_user_ns(f, word));
+	twdev_leave_unprocessed(f, r, twc_from_user(word, f->offset_ns));
 }
 
 /* STOP a record that has not fired. It is in no list, neither in the wheel nor in the sink. */
@@ -350,7 +350,7 @@ u32 twdev_max_cells(const struct twdev_file *f)
 /* Is the page of cells missing that @r needs to be one? */
 bool twdev_lacks_cell(const struct twdev_file *f, const struct twdev_record *r)
 {
-	u32 page = twdev_index(r) / TWDEV_PER_CELLS;
+	u32 page = (u32)r->id / TWDEV_PER_CELLS;
 
 	lockdep_assert_held(&f->lock);
 	return !f->cells || page >= twdev_max_cell_pages(f) || !f->cells[page];

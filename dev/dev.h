@@ -246,22 +246,15 @@ static inline struct twdev_record *twdev_record_of(struct list_head *entry)
 	return list_entry(entry, struct twdev_record, t.entry);
 }
 
-static inline u32 twdev_index(const struct twdev_record *r)
-{
-	return (u32)r->id;
-}
-
-/* Is there a record of this index? Caller holds f->lock. */
-static inline bool twdev_has_record(const struct twdev_file *f, u32 index)
-{
-	return index / TWDEV_PER_CHUNK < f->nr_chunks;
-}
-
-/* Caller holds f->lock. The record must exist, except in a speculation of the CPU. */
+/* Returns the record of an index, or NULL past the last chunk. */
 static inline struct twdev_record *twdev_record_at(struct twdev_file *f, u32 index)
 {
-	u32 chunk = array_index_nospec(index / TWDEV_PER_CHUNK, f->nr_chunks);
+	u32 chunk = index / TWDEV_PER_CHUNK;
 
+	lockdep_assert_held(&f->lock);
+	if (chunk >= f->nr_chunks)
+		return NULL;
+	chunk = array_index_nospec(chunk, f->nr_chunks);
 	return &f->chunks[chunk]->records[index % TWDEV_PER_CHUNK];
 }
 
@@ -274,13 +267,9 @@ static inline bool twdev_is_live(const struct twdev_record *r)
 /* Returns the live record of @id, or NULL. */
 static inline struct twdev_record *twdev_find(struct twdev_file *f, u64 id)
 {
-	struct twdev_record *r;
+	struct twdev_record *r = twdev_record_at(f, id);
 
-	lockdep_assert_held(&f->lock);
-	if (!twdev_has_record(f, id))
-		return NULL;
-	r = twdev_record_at(f, id);
-	return r->id == id && twdev_is_live(r) ? r : NULL;
+	return r && r->id == id && twdev_is_live(r) ? r : NULL;
 }
 
 /* Is the record in the wheel, or on its way to the sink? */
@@ -328,20 +317,6 @@ static inline void twdev_arm_record(struct twdev_file *f, struct twdev_record *r
 	lockdep_assert_held(&f->lock);
 	r->state = TWDEV_ARMED;
 	twheel_arm_slack(&r->t, expires_ns, twdev_slack_ns(r));
-}
-
-/* Times */
-
-/* Convert an absolute time in the opener's time namespace to the wheel's clock. */
-static __always_inline u64 twdev_from_user_ns(const struct twdev_file *f, u64 ns)
-{
-	return twc_from_user(ns, f->offset_ns);
-}
-
-/* Convert a time on the wheel's clock to the opener's time namespace. */
-static inline u64 twdev_to_user_ns(const struct twdev_file *f, u64 ns)
-{
-	return twc_to_user(ns, f->offset_ns);
 }
 
 /* The file */

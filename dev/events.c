@@ -268,7 +268,7 @@ static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r
 	if (!r->interval_ns || twdev_is_cell(r))
 		return;
 	count = twdev_count_periods(f, r);
-	event->expires_ns = twdev_to_user_ns(f, r->t.expires + (count - 1) * r->interval_ns);
+	event->expires_ns = twc_to_user(r->t.expires + (count - 1) * r->interval_ns, f->offset_ns);
 	event->count = count;
 	if (count != r->repeat && !twdev_is_stopped(f))
 		event->flags &= ~TWHEEL_EV_LAST;
@@ -280,8 +280,8 @@ static void twdev_make_event(struct twdev_file *f, const struct twdev_record *r,
 	/* Assign each field: for an initialiser the compiler clears the structure first. */
 	event->id = r->id;
 	event->cookie = r->t.data;
-	event->expires_ns = twdev_to_user_ns(f, r->t.expires);
-	event->fired_ns = twdev_to_user_ns(f, r->fired_ns);
+	event->expires_ns = twc_to_user(r->t.expires, f->offset_ns);
+	event->fired_ns = twc_to_user(r->fired_ns, f->offset_ns);
 	event->count = 1;
 	event->flags = TWHEEL_EV_LAST;
 	event->reserved = 0;

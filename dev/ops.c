@@ -2,8 +2,8 @@
 /*
  * Operations of /dev/twheel
  *
- * An operation comes alone, in OP, or in an array, in SUBMIT. Each has one function, from
- * twdev_arm_op() to twdev_kick_op(), which works on a copy of it, with the file's lock held. User
+ * An operation comes alone, in OP, or in an array, in SUBMIT. Each has one function, which
+ * twdev_do_op() calls. It works on a copy of the operation, with the file's lock held. User
  * memory is accessed without a lock. An array is handled in groups of TWDEV_GROUP:
  *
  *	twdev_load_group()	copies a group from user memory
@@ -16,7 +16,7 @@
  * A list of timeouts costs the engine less than one after the other. So operations of a group
  * gather timeouts, instead of arming, moving or cancelling them at once:
  *
- *	ARM	if it is plain, see twdev_is_plain()
+ *	ARM	if it is plain, see twc_is_plain(): then it passes twdev_check()
  *	MOD	if it is plain, and the record is ARMED
  *	CANCEL	if the record is ARMED. It becomes CANCELLED: a second CANCEL does not find it
  *
@@ -92,12 +92,6 @@ static noinline int twdev_check(const struct twdev_file *f, const struct twheel_
 	return twc_check_op(op, TWDEV_ARM_FLAGS, f->op_flags);
 }
 
-/* Plain ARMs and MODs are those that are gathered. Most are, and they pass twdev_check(). */
-static inline bool twdev_is_plain(const struct twdev_file *f, const struct twheel_op *op)
-{
-	return likely(twc_is_plain(op, f->op_flags, f->slack_us));
-}
-
 /* The time. The clock is expensive: a group reads it once in a hold of the lock. */
 static inline u64 twdev_now(const struct twdev_file *f, struct twdev_gathered *g)
 {
@@ -147,50 +141,45 @@ static int twdev_cancel_late(struct twdev_file *f, struct twdev_record *r)
 	return r->rearm ? 0 : TWHEEL_WITHDRAWN;
 }
 
-/* Flushing */
-
-static void twdev_flush_mods(struct twdev_gathered *g)
+/*
+ * Give the engine what was gathered. A timeout on its way to the sink ends a list of MODs, and
+ * becomes NULL in a list of CANCELs.
+ */
+static void twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
 {
-	u32 i = twheel_mod_list(g->timeouts, g->deadlines, g->nr);
-
-	/* The list ends at one that is on its way to the sink. Move the rest one by one. */
-	for (; unlikely(i < g->nr); i++)
-		g->ops[i]->result = twdev_move_record(twdev_record_of(&g->timeouts[i]->entry),
-						      g->deadlines[i]);
-}
-
-static void twdev_flush_cancels(struct twdev_file *f, struct twdev_gathered *g)
-{
-	u32 cancelled = twheel_cancel_list(g->timeouts, g->nr), i;
+	u32 done, i;
 	int ret;
 
-	f->counts.cancelled += cancelled;
-	f->live -= cancelled;
-	for (i = 0; i < g->nr; i++) {
-		if (likely(g->timeouts[i])) {
-			twdev_recycle(f, twdev_record_of(&g->timeouts[i]->entry));
-			continue;
-		}
-		ret = twdev_cancel_late(f, twdev_record_at(f, g->ops[i]->id));
-		g->ops[i]->result = twc_count_cancel(&f->counts, ret);
-	}
-}
-
-static noinline void __twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
-{
-	if (g->opcode == TWHEEL_OP_ARM)
+	if (!g || !g->nr)
+		return;
+	switch (g->opcode) {
+	case TWHEEL_OP_ARM:
 		twheel_arm_list(f->wheel, g->timeouts, g->nr);
-	else if (g->opcode == TWHEEL_OP_MOD)
-		twdev_flush_mods(g);
-	else
-		twdev_flush_cancels(f, g);
+		break;
+	case TWHEEL_OP_MOD:
+		/* Move the rest one by one. */
+		done = twheel_mod_list(g->timeouts, g->deadlines, g->nr);
+		for (i = done; unlikely(i < g->nr); i++) {
+			ret = twdev_move_record(twdev_record_of(&g->timeouts[i]->entry),
+						g->deadlines[i]);
+			g->ops[i]->result = ret;
+		}
+		break;
+	case TWHEEL_OP_CANCEL:
+		done = twheel_cancel_list(g->timeouts, g->nr);
+		f->counts.cancelled += done;
+		f->live -= done;
+		for (i = 0; i < g->nr; i++) {
+			if (likely(g->timeouts[i])) {
+				twdev_recycle(f, twdev_record_of(&g->timeouts[i]->entry));
+				continue;
+			}
+			ret = twdev_cancel_late(f, twdev_record_at(f, g->ops[i]->id));
+			g->ops[i]->result = twc_count_cancel(&f->counts, ret);
+		}
+		break;
+	}
 	g->nr = 0;
-}
-
-static inline void twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
-{
-	if (g && g->nr)
-		__twdev_flush(f, g);
 }
 
 /*
@@ -201,7 +190,8 @@ static inline void twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
 static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *op,
 					struct twdev_gathered *g)
 {
-	bool plain = twdev_is_plain(f, op), cell = !plain && op->flags & TWHEEL_F_CELL;
+	bool plain = likely(twc_is_plain(op, f->op_flags, f->slack_us));
+	bool cell = !plain && op->flags & TWHEEL_F_CELL;
 	int ret = plain ? 0 : twdev_check(f, op);
 	struct twdev_record *r = f->free;
 
@@ -263,8 +253,8 @@ static __always_inline int twdev_mod_op(struct twdev_file *f, struct twheel_op *
 {
 	struct twdev_record *r = twdev_find(f, op->id);
 
-	if (g && likely(r && r->state == TWDEV_ARMED && twdev_is_plain(f, op) &&
-			!twdev_is_stopped(f))) {
+	if (g && likely(r && r->state == TWDEV_ARMED && !twdev_is_stopped(f) &&
+			twc_is_plain(op, f->op_flags, f->slack_us))) {
 		f->counts.moved++;
 		twdev_fill(f, r, op, true);
 		g->deadlines[g->nr] = twdev_deadline(f, op, g);
@@ -332,11 +322,6 @@ static noinline int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64
 	return 0;
 }
 
-static noinline int twdev_kick_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
-{
-	return twdev_check(f, op) ?: twdev_kick(f, op->id, now_ns);
-}
-
 /* Returns the result. -ENOMEM: a page is missing, and nothing was done. See "Missing pages". */
 static __always_inline int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
 				       struct twdev_gathered *g)
@@ -352,7 +337,7 @@ static __always_inline int twdev_do_op(struct twdev_file *f, struct twheel_op *o
 	case TWHEEL_OP_GET:
 		return twdev_get_op(f, op, twdev_now(f, g));
 	case TWHEEL_OP_KICK:
-		return twdev_kick_op(f, op, twdev_now(f, g));
+		return twdev_check(f, op) ?: twdev_kick(f, op->id, twdev_now(f, g));
 	default:
 		return -EINVAL;
 	}
@@ -374,7 +359,7 @@ static int twdev_provide(struct twdev_file *f, const struct twheel_op *op)
 	scoped_guard(twdev_file, f) {
 		r = f->free;
 		if (r) {
-			index = twdev_index(r);
+			index = (u32)r->id;
 			lacks_cell = op->flags & TWHEEL_F_CELL && twdev_lacks_cell(f, r);
 		}
 	}
