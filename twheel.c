@@ -1393,7 +1393,7 @@ static bool twheel_collect_tree(struct twheel_shard *s, u64 tick, unsigned int *
 	return true;
 }
 
-/* Has CLOCK_REALTIME been set back before the deadline of @t? It is due, so it goes back. */
+/* Put a due timeout back if CLOCK_REALTIME was set to before its deadline. Returns true then. */
 static bool twheel_put_back(struct twheel_shard *s, struct twheel_timeout *t)
 {
 	if (!s->realtime || t->expires <= twheel_clock_ns(s->wheel))

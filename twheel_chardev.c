@@ -582,6 +582,7 @@ static int __init twdev_create_shared(void)
 			.name	= name[clock],
 			.clock	= clock,
 			.sink	= twdev_sink,
+			/* Not NULL: the sink gets the time on CLOCK_MONOTONIC. */
 			.sink_data = clock == TWHEEL_MONOTONIC ? twdev_sink : NULL,
 		};
 

@@ -137,14 +137,14 @@ static void twdev_charge(u64 *paid_ns, u64 start_ns, u64 now_ns)
 static __always_inline bool twdev_arrive_all(struct twdev_file *f, struct list_head *list,
 					     unsigned int max, u64 now_ns, bool overdrawn)
 {
+	unsigned int nr = 0, left = max;
 	struct list_head *pos, *next;
-	unsigned int nr = 0;
 
 	for (pos = list->next; pos != list; pos = next) {
 		struct twdev_record *r = twdev_record_of(pos);
 
 		next = pos->next;
-		if (twdev_file_of(r) != f || (max && !--max))
+		if (twdev_file_of(r) != f || (max && !left--))
 			break;
 		nr += twdev_arrive(f, r, now_ns, overdrawn);
 	}

@@ -164,9 +164,11 @@ void twdev_remove_user(struct twdev_file *f)
 
 	do {
 		scoped_guard(mutex, &twdev_users_mutex) {
-			debt_ns = f->user->files == 1 ? twdev_debt_ns(f->user) : 0;
-			if (!debt_ns && --f->user->files)
+			if (f->user->files > 1) {
+				f->user->files--;
 				return;
+			}
+			debt_ns = twdev_debt_ns(f->user);
 			if (!debt_ns)
 				hash_del(&f->user->node);
 		}
@@ -500,21 +502,21 @@ void twdev_wake_crowd(struct twdev_file *f)
 /* As above. The work does it if there are many waiters, if they come and go, and at the end. */
 void twdev_wake(struct twdev_file *f)
 {
-	unsigned int left = TWDEV_FEW;
 	struct list_head *pos;
 	unsigned long flags;
+	unsigned int nr = 0;
 
 	if (twdev_is_over(f) || !spin_trylock_irqsave(&f->wait.lock, flags)) {
 		twdev_be_late(f);
 		return;
 	}
 	list_for_each(pos, &f->wait.head)
-		if (!left--)
+		if (++nr > TWDEV_FEW)
 			break;
-	if (likely(left <= TWDEV_FEW))
+	if (likely(nr <= TWDEV_FEW))
 		__wake_up_locked_key(&f->wait, TASK_NORMAL, poll_to_key(EPOLLIN | EPOLLRDNORM));
 	spin_unlock_irqrestore(&f->wait.lock, flags);
-	if (unlikely(left > TWDEV_FEW))
+	if (unlikely(nr > TWDEV_FEW))
 		twdev_be_late(f);
 }
 
