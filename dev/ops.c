@@ -92,6 +92,12 @@ static noinline int twdev_check(const struct twdev_file *f, const struct twheel_
 	return twc_check_op(op, TWDEV_ARM_FLAGS, f->op_flags);
 }
 
+/* Does it only report? Then it changes nothing, and expires_ns up to repeat are its output. */
+static inline bool twdev_only_reports(const struct twheel_op *op)
+{
+	return op->opcode == TWHEEL_OP_GET;
+}
+
 /* The time. The clock is expensive: a group reads it once in a hold of the lock. */
 static inline u64 twdev_now(const struct twdev_file *f, struct twdev_gathered *g)
 {
@@ -432,7 +438,7 @@ long twdev_ioctl_op(struct file *file, unsigned int cmd, unsigned long arg)
 
 	if (!twdev_load_op(&op, uop))
 		return -EFAULT;
-	if (!(file->f_mode & FMODE_WRITE) && op.opcode != TWHEEL_OP_GET)
+	if (!(file->f_mode & FMODE_WRITE) && !twdev_only_reports(&op))
 		return -EBADF;
 	ret = twdev_carry_out_one(f, &op);
 	if (ret)
@@ -441,8 +447,7 @@ long twdev_ioctl_op(struct file *file, unsigned int cmd, unsigned long arg)
 		twdev_undo(f, op.id);
 		return -EFAULT;
 	}
-	/* From expires_ns up to repeat. */
-	if (op.opcode == TWHEEL_OP_GET &&
+	if (twdev_only_reports(&op) &&
 	    copy_to_user(&uop->expires_ns, &op.expires_ns,
 			 offsetofend(struct twheel_op, repeat) -
 			 offsetof(struct twheel_op, expires_ns)))
@@ -505,7 +510,7 @@ static bool twdev_load_group(struct twheel_op *ops, struct twheel_op __user *uop
 static __always_inline bool twdev_store_op(const struct twheel_op *op,
 					   struct twheel_op __user *uop)
 {
-	if (unlikely(op->opcode == TWHEEL_OP_GET && !op->result)) {
+	if (unlikely(twdev_only_reports(op) && !op->result)) {
 		unsafe_put_user(op->expires_ns, &uop->expires_ns, fault);
 		unsafe_put_user(op->interval_ns, &uop->interval_ns, fault);
 		unsafe_put_user(op->cookie, &uop->cookie, fault);
