@@ -587,6 +587,7 @@ static void run_info(const struct step *step)
 	log_call("INFO: %d, %u live, %u ready", ret, info.live, info.ready);
 	EXPECT(!ret, "INFO: error %d", -ret);
 	model_info(&d->context->file, &info, when);
+	EXPECT(info.opcodes == (2U << (SUBMIT - ARM)) - 2, "an operation is no kind of step");
 	if (step->flags % 4 == 3 && !mismatch_found() && !device_is_process())
 		check_fdinfo(d);
 }

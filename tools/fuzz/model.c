@@ -224,6 +224,8 @@ int model_op_valid(uint32_t clock, const struct twheel_op *op)
 	case TWHEEL_OP_GET:
 		return !op->flags && !op->slack_us;
 	default:
+		if (op->opcode < 32 && OPCODES >> op->opcode & 1)
+			mismatch("the model cannot check opcode %u", op->opcode);
 		return 0;
 	}
 }
@@ -441,6 +443,8 @@ void model_op(struct file *f, const struct twheel_op *in, const struct twheel_op
 		EXPECT(result == 0, "KICK has the outcome %d", result);
 		cell_kicked(f, model_find(f, in->id), when);
 		break;
+	default:
+		mismatch("the model has no effect for opcode %u", in->opcode);
 	}
 }
 
