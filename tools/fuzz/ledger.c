@@ -94,8 +94,7 @@ struct deadline {
 static struct deadline *deadlines;
 static int ambiguous;		/* two deadlines are equal, so nothing can be checked */
 
-static uint64_t tick;
-static uint32_t clock_id, slack_us;
+static const struct file *race_file;	/* the values of SETUP alone */
 
 #define for_each_entry(e)								\
 	for (struct thread_log *log = thread_logs; log < thread_logs + MAX_THREADS; log++)	\
@@ -105,9 +104,7 @@ static uint32_t clock_id, slack_us;
 
 void ledger_clear(const struct file *file)
 {
-	clock_id = file->clock;
-	tick = file->tick;
-	slack_us = file->slack_us;
+	race_file = file;
 	if (!thread_logs) {
 		thread_logs = shared_memory(MAX_THREADS * sizeof(*thread_logs));
 		timeout_logs = shared_memory(HASH_SIZE * sizeof(*timeout_logs));
@@ -362,26 +359,14 @@ static int may_be_alive(const struct entry *arm, struct time_range when)
 	return 1;
 }
 
-static uint64_t round_up_to_tick(uint64_t ns)
-{
-	uint64_t rest = ns % tick;
-
-	return rest && ns <= NEVER - (tick - rest) ? ns + tick - rest : ns;
-}
-
-static uint64_t saturating_sum(uint64_t ns, uint64_t more)
-{
-	return ns > NEVER || more > NEVER - ns ? NEVER : ns + more;
-}
-
 static struct time_range deadline_of(const struct entry *arming)
 {
 	struct time_range deadline = { arming->op.expires_ns, arming->op.expires_ns };
 
 	if (arming->op.flags & TWHEEL_F_ABS)
 		return deadline;
-	deadline.begin = saturating_sum(arming->when.begin, deadline.begin);
-	deadline.end = saturating_sum(arming->when.end, deadline.end);
+	deadline.begin = model_sum(arming->when.begin, deadline.begin);
+	deadline.end = model_sum(arming->when.end, deadline.end);
 	return deadline;
 }
 
@@ -402,7 +387,7 @@ static int may_have_fired(const struct entry *e)
 	for_each_entry_of(e->id, arming) {
 		if (!is_arming(arming) || may_follow(arming, e))
 			continue;
-		if (round_up_to_tick(deadline_of(arming).begin) <= e->when.end)
+		if (model_tick(race_file, deadline_of(arming).begin) <= e->when.end)
 			return 1;
 		if (arming->thread == e->thread || arming->when.end < e->when.begin)
 			return 0;
@@ -495,7 +480,7 @@ static void check_deadline(const struct entry *arming, const struct twheel_event
 	EXPECT(first >= deadline.begin, "%#llx was not due", ULL(event->id));
 	if (!arming->op.interval_ns)
 		EXPECT(first <= deadline.end, "%#llx was due before", ULL(event->id));
-	first = round_up_to_tick(first);
+	first = model_tick(race_file, first);
 	EXPECT(event->fired_ns >= first, "%#llx is early", ULL(event->id));
 	EXPECT(event->fired_ns <= when.end, "%#llx fires in the future", ULL(event->id));
 }
@@ -512,16 +497,16 @@ static const struct entry *arming_with_known_order(const struct entry *e)
 	    e->event.cookie != arm->op.cookie)
 		return NULL;
 	if (arm->op.interval_ns || arm->op.slack_us ||
-	    (slack_us && !(arm->op.flags & TWHEEL_F_EXACT)))
+	    (race_file->slack_us && !(arm->op.flags & TWHEEL_F_EXACT)))
 		return NULL;
 	return deadline_of(arm).begin > arm->when.end ? arm : NULL;
 }
 
 static uint64_t order_time(const struct entry *e)
 {
-	if (clock_id == CLOCK_REALTIME && !device_is_process())
+	if (race_file->clock == CLOCK_REALTIME && !device_is_process())
 		return e->event.expires_ns;
-	return round_up_to_tick(e->event.expires_ns);
+	return model_tick(race_file, e->event.expires_ns);
 }
 
 /* Compare an event with the one before it, in the same read(), that was armed on the same CPU. */
@@ -676,7 +661,7 @@ static void check_cell_event(const struct entry *e)
 	EXPECT(event->count == 1, "count %llu", ULL(event->count));
 	EXPECT(event->fired_ns >= event->expires_ns, "%#llx is early", ULL(e->id));
 	/* On other clocks the word may have been written after the time of the batch. */
-	EXPECT(clock_id != CLOCK_REALTIME || event->fired_ns >= arming->when.begin,
+	EXPECT(race_file->clock != CLOCK_REALTIME || event->fired_ns >= arming->when.begin,
 	       "%#llx fired before it was armed", ULL(e->id));
 }
 
