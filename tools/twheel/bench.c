@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "array.h"
 #include "cli.h"
 
 /* Paths of the benchmark, relative to the directory of this program: installed, and as built. */

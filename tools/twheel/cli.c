@@ -18,7 +18,6 @@
 
 #include "cli.h"
 #include "duration.h"
-#include "guess.h"
 
 static const struct command *current;
 static struct twheel_ctx *context;	/* the last one that was opened */
@@ -77,6 +76,18 @@ static noreturn void refuse_negative(const char *text)
 	cli_usage("'%s' is not a duration: it is negative", text);
 }
 
+bool cli_is_misspelt(const char *word, size_t len, const char *known)
+{
+	size_t known_len = strlen(known);
+
+	for (; len && *word == *known; word++, known++, len--, known_len--)
+		;
+	for (; len && known_len && word[len - 1] == known[known_len - 1]; len--, known_len--)
+		;
+	return (len <= 1 && known_len <= 1) ||
+	       (len == 2 && known_len == 2 && word[0] == known[1] && word[1] == known[0]);
+}
+
 /*
  * getopt() has stopped at the first letter of -X..., or behind a long option. Behind -X
  * alone it has moved on.
@@ -97,7 +108,7 @@ static noreturn void unknown_option(char **argv, const struct option *options)
 	for (; options->name; options++) {
 		if (strlen(options->name) == len && !memcmp(options->name, text + 2, len))
 			cli_usage("option '--%s' takes no value", options->name);
-		if (is_misspelt(text + 2, len, options->name))
+		if (cli_is_misspelt(text + 2, len, options->name))
 			cli_usage("unknown option '%s'; did you mean '--%s'?", text, options->name);
 	}
 	cli_usage("unknown option '%s'", text);
@@ -179,6 +190,35 @@ uint64_t cli_duration(const char *text, const char *what)
 int cli_descriptor(const char *text)
 {
 	return cli_number(text, "--fd", 0, INT32_MAX);
+}
+
+static const struct clock {
+	uint32_t clock;
+	const char *name;
+} clocks[] = {
+	{ CLOCK_MONOTONIC, "monotonic" },
+	{ CLOCK_BOOTTIME, "boottime" },
+	{ CLOCK_REALTIME, "realtime" },
+};
+
+const char *clock_name(uint32_t clock)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
+		if (clocks[i].clock == clock)
+			return clocks[i].name;
+	}
+	return "unknown";
+}
+
+int clock_parse(const char *name, uint32_t *clock)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
+		if (!strcmp(clocks[i].name, name)) {
+			*clock = clocks[i].clock;
+			return 0;
+		}
+	}
+	return -EINVAL;
 }
 
 /* Other errors are of the system, and have its text. */
@@ -412,8 +452,6 @@ int cli_show(int argc, char **argv, unsigned int flags,
 		format = option == 'j' ? CLI_AS_JSON : CLI_AS_PROMETHEUS;
 	}
 	cli_arguments(argc, argv, 0, 0);
-	if (flags & CLI_NEED_FD)
-		cli_need_fd(fd);
 
 	status = cli_context(fd, flags & CLI_PROCESS ? 0 : TWHEEL_KERNEL, &ctx);
 	if (status)

@@ -15,9 +15,49 @@
 #include <stdint.h>
 #include <stdnoreturn.h>
 #include <sysexits.h>
+#include <time.h>
 
-#include "command.h"
 #include "libtwheel.h"
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+/**
+ * struct command - one subcommand
+ * @name: its name on the command line
+ * @usage: its arguments, in one line
+ * @summary: one line for the list of all commands
+ * @help: the rest of its --help, whole lines
+ * @run: argv[0] is @name. Returns the exit status
+ * @ends_at_command: the arguments name a command to run: an option after it is its own
+ */
+struct command {
+	const char *name;
+	const char *usage;
+	const char *summary;
+	const char *help;
+	int (*run)(int argc, char **argv);
+	bool ends_at_command;
+};
+
+extern const struct command info_command;
+extern const struct command stat_command;
+extern const struct command watch_command;
+extern const struct command contexts_command;
+extern const struct command setup_command;
+extern const struct command arm_command;
+extern const struct command mod_command;
+extern const struct command disarm_command;
+extern const struct command cancel_command;
+extern const struct command get_command;
+extern const struct command list_command;
+extern const struct command read_command;
+extern const struct command stop_command;
+extern const struct command sleep_command;
+extern const struct command after_command;
+extern const struct command every_command;
+extern const struct command run_command;
+extern const struct command load_command;
+extern const struct command bench_command;
 
 /* Exit status besides EX_*: the command ran, and the answer is no. */
 #define EX_UNMET	1
@@ -65,6 +105,12 @@ uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t m
 uint64_t cli_duration(const char *text, const char *what);
 int cli_descriptor(const char *text);
 
+/*
+ * "Did you mean": is @word, of @len letters, @known with a letter too many, too few or wrong, or
+ * with two neighbours swapped?
+ */
+bool cli_is_misspelt(const char *word, size_t len, const char *known);
+
 /* Exit status for -errno @error, after a complaint that @what failed. */
 int cli_failure(int error, const char *format, ...) __printf(2, 3);
 
@@ -95,9 +141,8 @@ enum cli_format {
 };
 
 /* cli_show(), flags */
-#define CLI_NEED_FD	0x1	/* --fd must be given */
-#define CLI_PROMETHEUS	0x2	/* --prometheus may be given */
-#define CLI_PROCESS	0x4	/* without --fd, it may be a wheel in the process */
+#define CLI_PROMETHEUS	0x1	/* --prometheus may be given */
+#define CLI_PROCESS	0x2	/* without --fd, it may be a wheel in the process */
 
 /*
  * A command that takes --fd and --json and shows a context by @show, which returns the exit
@@ -105,6 +150,20 @@ enum cli_format {
  */
 int cli_show(int argc, char **argv, unsigned int flags,
 	     int (*show)(struct twheel_ctx *ctx, bool given, enum cli_format format));
+
+static inline uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * UINT64_C(1000000000) + now.tv_nsec;
+}
+
+/* "monotonic", for example; "unknown" for a clock that the device does not have. */
+const char *clock_name(uint32_t clock);
+
+/* 0, or -EINVAL when no clock is called @name. */
+int clock_parse(const char *name, uint32_t *clock);
 
 /* Memory, or the program ends with EX_OSERR. */
 void *cli_resize(void *old, size_t nr, size_t size);

@@ -14,9 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "array.h"
 #include "cli.h"
-#include "clock.h"
 #include "json.h"
 
 /* Lines of fdinfo, as in "live:\t7". */

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
 #include "duration.h"
 
 static const struct unit {
@@ -35,7 +34,7 @@ static const struct unit {
 
 static const struct unit *find_unit(const char *name, size_t len)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
 		if (strlen(units[i].name) == len && !memcmp(units[i].name, name, len))
 			return &units[i];
 	}

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "clock.h"
 #include "duration.h"
 #include "json.h"
 

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "clock.h"
 #include "duration.h"
 #include "json.h"
 #include "worker.h"

@@ -13,9 +13,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "array.h"
 #include "cli.h"
-#include "clock.h"
 #include "duration.h"
 #include "picture.h"
 

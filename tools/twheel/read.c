@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "clock.h"
 #include "duration.h"
 #include "json.h"
 

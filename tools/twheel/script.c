@@ -17,10 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
 #include "cli.h"
 #include "duration.h"
-#include "guess.h"
 #include "script.h"
 
 #define BLANKS	" \t\r\n\v\f"
@@ -239,7 +237,7 @@ static int take_words(struct script *script, struct script_line *line,
 static void unknown_verb(struct script *script, const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
-		if (!is_misspelt(word, strlen(word), verbs[i].word))
+		if (!cli_is_misspelt(word, strlen(word), verbs[i].word))
 			continue;
 		script_error(script, "'%s' is not an operation; did you mean '%s'?", word,
 			     verbs[i].word);

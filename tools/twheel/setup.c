@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel setup, stop: the beginning and the end of an inherited context.
+ * twheel setup: the beginning of an inherited context.
  */
 #include <errno.h>
 #include <stdio.h>
 
 #include "cli.h"
-#include "clock.h"
 #include "duration.h"
 
 /* Rounded down and limited, as in operations: a smaller slack is never wrong. */
@@ -102,28 +101,6 @@ static int setup_run(int argc, char **argv)
 	return status;
 }
 
-static int stop_run(int argc, char **argv)
-{
-	static const struct option options[] = { CLI_FD, CLI_HELP, CLI_END };
-	struct twheel_ctx *ctx;
-	int fd = CLI_NO_FD;
-	int status;
-
-	while (cli_option(argc, argv, options) >= 0)
-		fd = cli_descriptor(optarg);
-	cli_arguments(argc, argv, 0, 0);
-	cli_need_fd(fd);
-
-	status = cli_context(fd, 0, &ctx);
-	if (status)
-		return status;
-	status = twheel_stop(ctx);
-	if (status)
-		status = cli_failure(status, "stop");
-	twheel_close(ctx);
-	return status;
-}
-
 const struct command setup_command = {
 	.name = "setup",
 	.usage = "[--clock NAME] [--tick DURATION] [--slots N] [--levels N]\n"
@@ -146,16 +123,4 @@ const struct command setup_command = {
 		"wheel. setup works once, and before the first timeout: later its exit status is\n"
 		"1.\n",
 	.run = setup_run,
-};
-
-const struct command stop_command = {
-	.name = "stop",
-	.usage = "--fd N",
-	.summary = "Bring a context to its end",
-	.help =
-		"  --fd N   the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
-		"\n"
-		"No timeout can be armed any more. Those that had not fired can be read at once,\n"
-		"as unprocessed, in no order. 'twheel read' ends after the last.\n",
-	.run = stop_run,
 };

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "array.h"
 #include "cli.h"
 #include "duration.h"
 #include "json.h"

@@ -2,8 +2,8 @@
 /*
  * Tests of the parsers of durations and scripts. They need no device.
  */
+#include "cli.h"
 #include "duration.h"
-#include "guess.h"
 #include "ktap.h"
 #include "script.h"
 
@@ -187,9 +187,9 @@ static const struct {
 TEST(misspelt_word_has_one_mistake)
 {
 	for_each_row(row, words) {
-		CHECK_EQ(is_misspelt(row->name, strlen(row->name), "cancel"), row->misspelt);
+		CHECK_EQ(cli_is_misspelt(row->name, strlen(row->name), "cancel"), row->misspelt);
 	}
-	CHECK(is_misspelt("cookei=5", 6, "cookie"));
+	CHECK(cli_is_misspelt("cookei=5", 6, "cookie"));
 }
 
 static char mistakes[4096];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel arm, mod, disarm, cancel, get: operations on timeouts of an inherited context.
+ * twheel arm, mod, disarm, cancel, get, list, stop: the timeouts of an inherited context.
  *
  * The context must outlive the command, so the shell holds it open.
  *
@@ -14,7 +14,7 @@
 
 #include "cli.h"
 #include "duration.h"
-#include "list.h"
+#include "json.h"
 
 /* The command line of any of these commands. */
 struct request {
@@ -136,6 +136,17 @@ static int run_with_options(int argc, char **argv, const struct option *options,
 	return status;
 }
 
+/* The low half of an id is the position of its timeout in the list. */
+static int find_entry(struct twheel_ctx *ctx, uint64_t id, struct twheel_list_entry *entry)
+{
+	uint32_t next = id;
+	int nr;
+
+	memset(entry, 0, sizeof(*entry));
+	nr = twheel_list_timeouts(ctx, entry, 1, &next);
+	return nr < 0 ? nr : entry->id == id ? 0 : -ENOENT;
+}
+
 /* @pending and @idle: printed if the timeout was pending, or a cell that was not armed. */
 static int outcome(const struct request *request, int ret, const char *pending, const char *idle)
 {
@@ -207,7 +218,7 @@ static int mod(const struct request *request)
 	int ret;
 
 	check_clock(request);
-	ret = list_find(request->ctx, request->id, &old);
+	ret = find_entry(request->ctx, request->id, &old);
 	if (!ret && old.flags & TWHEEL_F_CELL && !replaces) {
 		ret = exchange(request);
 	} else if (!ret) {
@@ -226,7 +237,7 @@ static int disarm(const struct request *request)
 	struct twheel_cell *cell;
 	int ret;
 
-	ret = list_find(request->ctx, request->id, &entry);
+	ret = find_entry(request->ctx, request->id, &entry);
 	if (!ret && !(entry.flags & TWHEEL_F_CELL))
 		cli_usage("%s is not a cell: use cancel; arm --cell makes cells", request->what);
 	if (!ret)
@@ -264,16 +275,98 @@ static int cancel(const struct request *request)
 	return outcome(request, twheel_cancel(request->ctx, request->id), "cancelled", "idle");
 }
 
+static const char *state_name(const struct twheel_list_entry *entry)
+{
+	switch (entry->state) {
+	case TWHEEL_STATE_READY:
+		return "ready";
+	case TWHEEL_STATE_IDLE:
+		return "idle";
+	default:
+		return "pending";
+	}
+}
+
+static void print_json(const struct twheel_list_entry *entry)
+{
+	struct json json;
+
+	json_begin(&json);
+	json_id(&json, "id", entry->id);
+	json_id(&json, "cookie", entry->cookie);
+	json_text(&json, "state", state_name(entry));
+	if (entry->state != TWHEEL_STATE_IDLE)
+		json_number(&json, "remaining_ns", entry->remaining_ns);
+	json_number(&json, "interval_ns", entry->interval_ns);
+	json_number(&json, "repeat", entry->repeat);
+	json_number(&json, "slack_ns", entry->slack_us * NSEC_PER_USEC);
+	json_bool(&json, "fixed_delay", entry->flags & TWHEEL_F_FIXED_DELAY);
+	json_bool(&json, "cell", entry->flags & TWHEEL_F_CELL);
+	json_end(&json);
+}
+
+static void print_text(const struct twheel_list_entry *entry)
+{
+	printf("id=%ju cookie=%ju %s", (uint64_t)entry->id, (uint64_t)entry->cookie,
+	       state_name(entry));
+	if (entry->state != TWHEEL_STATE_IDLE)
+		printf(" remaining=%s", duration_text(entry->remaining_ns).s);
+	if (entry->interval_ns)
+		printf(" every=%s", duration_text(entry->interval_ns).s);
+	if (entry->repeat)
+		printf(" repeat=%u", entry->repeat);
+	if (entry->slack_us)
+		printf(" slack=%s", duration_text(entry->slack_us * NSEC_PER_USEC).s);
+	if (entry->flags & TWHEEL_F_FIXED_DELAY)
+		printf(" fixed-delay");
+	if (entry->flags & TWHEEL_F_CELL)
+		printf(" cell");
+	putchar('\n');
+}
+
+static void print_entry(const struct twheel_list_entry *entry, bool as_json)
+{
+	if (as_json)
+		print_json(entry);
+	else
+		print_text(entry);
+}
+
 static int get(const struct request *request)
 {
 	struct twheel_list_entry entry;
-	int error = list_find(request->ctx, request->id, &entry);
+	int error = find_entry(request->ctx, request->id, &entry);
 
 	if (error)
 		return cli_failure(error, "%s", request->what);
-	list_print(&entry, request->as_json);
+	print_entry(&entry, request->as_json);
 	return 0;
 }
+
+static int list(const struct request *request)
+{
+	struct twheel_list_entry entries[256] = { 0 };
+	uint32_t next = 0;
+	int nr;
+
+	while ((nr = twheel_list_timeouts(request->ctx, entries, ARRAY_SIZE(entries), &next))) {
+		if (nr < 0)
+			return cli_failure(nr, "list");
+		for (int i = 0; i < nr; i++)
+			print_entry(&entries[i], request->as_json);
+	}
+	return 0;
+}
+
+static int stop(const struct request *request)
+{
+	int error = twheel_stop(request->ctx);
+
+	return error ? cli_failure(error, "stop") : 0;
+}
+
+static const struct option json_options[] = { CLI_JSON, CLI_FD, CLI_HELP, CLI_END };
+static const struct option *const fd_options = json_options + 1;
 
 static int arm_run(int argc, char **argv)
 {
@@ -287,9 +380,7 @@ static int mod_run(int argc, char **argv)
 
 static int disarm_run(int argc, char **argv)
 {
-	static const struct option options[] = { CLI_FD, CLI_HELP, CLI_END };
-
-	return run_with_options(argc, argv, options, "i", disarm);
+	return run_with_options(argc, argv, fd_options, "i", disarm);
 }
 
 static int cancel_run(int argc, char **argv)
@@ -304,9 +395,17 @@ static int cancel_run(int argc, char **argv)
 
 static int get_run(int argc, char **argv)
 {
-	static const struct option options[] = { CLI_FD, CLI_JSON, CLI_HELP, CLI_END };
+	return run_with_options(argc, argv, json_options, "i", get);
+}
 
-	return run_with_options(argc, argv, options, "i", get);
+static int list_run(int argc, char **argv)
+{
+	return run_with_options(argc, argv, json_options, "", list);
+}
+
+static int stop_run(int argc, char **argv)
+{
+	return run_with_options(argc, argv, fd_options, "", stop);
 }
 
 #define FD_HELP	"  --fd N            the context behind descriptor N (exec 3<>" TWHEEL_DEVICE ")\n"
@@ -402,4 +501,32 @@ const struct command get_command = {
 		"\n"
 		"Exit status 1 if there is no such timeout, or its last event was read.\n",
 	.run = get_run,
+};
+
+const struct command list_command = {
+	.name = "list",
+	.usage = "[--json] --fd N",
+	.summary = "List the timeouts of a context, one a line",
+	.help =
+		FD_HELP
+		"  --json            a JSON object for each, times in nanoseconds\n"
+		"\n"
+		"The order is undefined. A pending timeout will fire, a ready one has an unread\n"
+		"event, and idle is a cell that is not armed. remaining is the time until the\n"
+		"deadline, repeat the number of deadlines that have not been read yet:\n"
+		"\n"
+		"    id=4294967296 cookie=7 pending remaining=412.803ms every=1s repeat=3\n",
+	.run = list_run,
+};
+
+const struct command stop_command = {
+	.name = "stop",
+	.usage = "--fd N",
+	.summary = "Bring a context to its end",
+	.help =
+		FD_HELP
+		"\n"
+		"No timeout can be armed any more. Those that had not fired can be read at once,\n"
+		"as unprocessed, in no order. 'twheel read' ends after the last.\n",
+	.run = stop_run,
 };

@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
 #include "cli.h"
-#include "guess.h"
 
 static const struct command help_command;
 
@@ -83,7 +81,7 @@ static const struct command *find(const char *name)
 	}
 	cli_begin(NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (is_misspelt(name, strlen(name), commands[i]->name))
+		if (cli_is_misspelt(name, strlen(name), commands[i]->name))
 			cli_usage("'%s' is not a command; did you mean '%s'?", name,
 				  commands[i]->name);
 	}

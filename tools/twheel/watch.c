@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "clock.h"
 #include "duration.h"
 #include "picture.h"
 
