@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The examples of the documentation run and exit with success. Servers have a test mode. A busybox
-# shell runs this in the test VM.
+# The examples of the documentation run and exit with success. A busybox shell runs this in the
+# test VM.
 
 # shellcheck source=tools/tests/ktap.sh
 . /ktap.sh
@@ -24,7 +24,6 @@ run_example()
 		;;
 	*.sh) sh "$1" ;;
 	*.twheel) twheel run "$1" ;;
-	*_server) "$1" --self-test ;;
 	*) "$1" ;;
 	esac </dev/null
 }
