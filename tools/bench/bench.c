@@ -92,7 +92,6 @@ struct result {
 	const char *operation;
 	double values[REPEAT_MAX];
 	unsigned int nr;
-	unsigned int timeouts;
 };
 
 static struct result results[32];
@@ -101,7 +100,7 @@ static unsigned int nr_results;
 static const char *only_systems, *only_operations;
 static const char *clock_unit = "instructions";
 static unsigned int repeat = 3;
-static bool verbose, is_here, as_json;
+static bool is_here, as_json;
 
 struct usage usage = { .batch = BATCH, .measured = true };
 
@@ -154,7 +153,6 @@ static void add_result(const char *operation, uint64_t total, unsigned int timeo
 		nr_results++;
 	r->operation = operation;
 	r->values[r->nr++] = (double)total / timeouts;
-	r->timeouts = timeouts;
 }
 
 static void report(const char *system, const char *operation, unsigned int n, double value,
@@ -179,8 +177,6 @@ static void report_results(const char *system, unsigned int n)
 	for (struct result *r = results; r < results + nr_results; r++) {
 		qsort(r->values, r->nr, sizeof(r->values[0]), compare);
 		report(system, r->operation, n, r->values[is_here ? 0 : r->nr / 2], clock_unit);
-		if (verbose)
-			fprintf(stderr, "with %u timeouts, %u times\n", r->timeouts, r->nr);
 		r->nr = 0;
 	}
 	nr_results = 0;
@@ -524,10 +520,7 @@ static void report_wanted(const char *operation, unsigned int n, double value, c
 
 static void report_cost(const char *operation, unsigned int n, const struct cells_cost *cost)
 {
-	report_wanted(operation, n, (double)cost->instructions / cost->done,
-		      clock_unit);
-	if (verbose)
-		fprintf(stderr, "with %llu timeouts, once\n", (unsigned long long)cost->done);
+	report_wanted(operation, n, (double)cost->instructions / cost->done, clock_unit);
 }
 
 typedef struct cells_cost (*cells_fn)(const uint32_t *order, unsigned int n);
@@ -551,16 +544,6 @@ static void measure_cell_pairs(unsigned int n)
 	report_wanted("cell_looks", n, 1000.0 * cost.looks / cost.done, "looks/1000");
 }
 
-static void measure_cell_pairs_in_page(void)
-{
-	struct cells_cost cost;
-
-	create_numbers(CELLS_PAGE);
-	cost = run_with_clock(cells_pairs, CELLS_PAGE);
-	report_cost("cell_pair_page", CELLS_PAGE, &cost);
-	free_numbers();
-}
-
 static void measure_cell_moves(unsigned int n)
 {
 	struct cells_cost cost = run_with_clock(cells_moves, n);
@@ -576,11 +559,6 @@ static void measure_fast_cell_pairs(unsigned int n)
 	clock_wanted = 1;
 	add_result("cell_pair", cells_pairs_ns(shuffled, n), n);
 	clock_wanted = 0;
-}
-
-static bool counts_instructions(void)
-{
-	return !strcmp(clock_unit, "instructions");
 }
 
 /* Runs */
@@ -637,7 +615,7 @@ static void run_slack(unsigned int n)
 /* Nobody looks at cells in the process while the program spins at its pace. */
 static void run_cells(const struct system *s, unsigned int n)
 {
-	bool paced = s == twheel && counts_instructions();
+	bool paced = s == twheel && !is_here;
 
 	create_numbers(n);
 	for (unsigned int i = 0; i < repetitions(n) && wants("cell_fire_collect"); i++)
@@ -729,15 +707,12 @@ static void run_first(unsigned int n)
 			measure_memory(&cells, "bytes_with_cell", n);
 		if (wants("cell_idle_wakeups"))
 			measure_idle_cells();
-		if (wants("cell_pair_page") && counts_instructions())
-			measure_cell_pairs_in_page();
 	}
 }
 
 static void bad_usage(void)
 {
-	fputs("bench [--system NAMES] [--operation NAMES] [--repeat TIMES]\n", stderr);
-	fputs("      [--unit UNIT] [--verbose] N...\n", stderr);
+	fputs("bench [--system NAMES] [--operation NAMES] [--repeat TIMES] N...\n", stderr);
 	fputs("bench --here [--json] [--system NAMES] [--operation NAMES] [--repeat TIMES] N...\n",
 	      stderr);
 	exit(64);
@@ -749,8 +724,6 @@ static void options(int argc, char **argv)
 		{ "system", required_argument, NULL, 's' },
 		{ "operation", required_argument, NULL, 'o' },
 		{ "repeat", required_argument, NULL, 'r' },
-		{ "unit", required_argument, NULL, 'u' },
-		{ "verbose", no_argument, NULL, 'v' },
 		{ "here", no_argument, NULL, 'h' },
 		{ "json", no_argument, NULL, 'j' },
 		{ },
@@ -767,12 +740,6 @@ static void options(int argc, char **argv)
 			break;
 		case 'r':
 			repeat = at_most(atoi(optarg), REPEAT_MAX);
-			break;
-		case 'u':
-			clock_unit = optarg;
-			break;
-		case 'v':
-			verbose = true;
 			break;
 		case 'h':
 			is_here = true;

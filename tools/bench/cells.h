@@ -8,9 +8,6 @@
 
 #include <stdint.h>
 
-/* Number of cells in a page. */
-#define CELLS_PAGE	256U
-
 /**
  * struct cells_cost - total cost of a program with cells, including the kernel
  * @done: number of pairs of an arm and a cancel, or of moves

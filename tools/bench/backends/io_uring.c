@@ -5,13 +5,29 @@
  * timeout.
  *
  * If operations are measured, a flush waits for their completions, and takes them at once.
+ *
+ * Without liburing, `twheel bench` is built with NO_IO_URING.
  */
+#include "backend.h"
+
+#ifdef NO_IO_URING
+
+bool io_uring_works(void)
+{
+	return false;
+}
+
+const struct backend backend_io_uring = {
+	.name	= "io_uring",
+};
+
+#else
+
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
 
 #include "../machine.h"
-#include "backend.h"
 
 #define COMPLETIONS	65536		/* maximum size of a ring */
 
@@ -251,3 +267,5 @@ const struct backend backend_io_uring = {
 	.take	= ring_take,
 	.fd	= ring_fd,
 };
+
+#endif /* NO_IO_URING */

@@ -469,15 +469,11 @@ static double result(const struct system *system, struct times *times)
 
 static void report(const struct system *system, uint32_t n, double ns, double loop)
 {
-	char operation[32];
-
 	if (ns < 0) {
 		fprintf(stderr, "pairs: %s, %u: the threads never ran together\n", system->name, n);
 		return;
 	}
-	snprintf(operation, sizeof(operation), "%s%s", system->operation,
-		 n == PAGE_CELLS ? "_page" : "");
-	print_result(system->name, operation, n, ns - loop / system->threads, "ns");
+	print_result(system->name, system->operation, n, ns - loop / system->threads, "ns");
 }
 
 static void measure(uint32_t n, unsigned int repetitions, unsigned int nr_threads)
@@ -562,7 +558,6 @@ int main(int argc, char **argv)
 			fail("N is from 2 to 1000000");
 		measure(n, repetitions * repetition_factor(n), nr_threads);
 	}
-	measure(PAGE_CELLS, repetitions * repetition_factor(PAGE_CELLS), 1);
 	current_system = NULL;
 	pthread_barrier_wait(&barrier);
 	pthread_join(thread, NULL);
