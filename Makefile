@@ -99,6 +99,7 @@ help-all:
 	@echo '                   minutes'
 	@echo 'make bench-java    the Java timers beside those of Netty and the JDK: takes minutes'
 	@echo 'make bench-rust    sleeps of tokio beside those of the crate'
+	@echo 'make bench-cplusplus  timers of twheel.hpp beside asio::steady_timer'
 	@echo 'make bench-python  costs of timeouts in Python, beside those of its standard library'
 	@echo 'make bench-check   fails if an operation of twheel costs 5 % more than before'
 
@@ -230,6 +231,11 @@ bench-python: setup-check tools
 		PYTHONPATH='$(O)/python/lib':. PYTHONDONTWRITEBYTECODE=1 \
 		$$python -P -m tests.cost $(NUMBER)
 
+bench-cplusplus: setup-check tools
+	@$(CXX) -std=c++17 -O2 -DASIO_STANDALONE -Itools/lib -o '$(O)/tools/costs' \
+		tools/bench/costs.cpp '$(O)/tools/libtwheel.a' -pthread
+	@TWHEEL_BACKEND=process '$(O)/tools/costs'
+
 bench-rust: setup-check setup-rust
 	@tools/rust/bench
 
@@ -248,4 +254,4 @@ clean:
 .PHONY: all help help-all modules tools vm dist dkms dkms-uninstall demo-build demo check check-all check-long check-debug library host kunit
 .PHONY: kunit-smp travel device install uninstall completion adapters cplusplus python samples static analysis
 .PHONY: prove fuzz patches bench faults storms bench-check deb deb-check matrix readme-check publish-check release clean
-.PHONY: sanitize valgrind threads java rust bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
+.PHONY: sanitize valgrind threads java rust bench-cplusplus bench-java bench-native bench-python bench-rust bench-here combination mutations races scenarios
