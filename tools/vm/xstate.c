@@ -8,28 +8,33 @@
  * so the rest is empty.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* XSTATE_BV, the states that are not empty, and in it the two states of AMX. */
 #define XSTATE_BV	512
 #define XSTATE_AMX	(UINT64_C(3) << 17)
 
+static long (*host_ptrace)(enum __ptrace_request request, ...);
 static unsigned char area[1 << 16];
 static size_t area_size;
+
+/* Before there are processes, whose stacks are small. */
+__attribute__((constructor)) static void find_host_ptrace(void)
+{
+	host_ptrace = dlsym(RTLD_NEXT, "ptrace");
+}
 
 static long get_area(pid_t pid, struct iovec *part)
 {
 	struct iovec whole = { area, sizeof(area) };
 
-	if (syscall(SYS_ptrace, PTRACE_GETREGSET, pid, NT_X86_XSTATE, &whole))
+	if (host_ptrace(PTRACE_GETREGSET, pid, NT_X86_XSTATE, &whole))
 		return -1;
 	area_size = whole.iov_len;
 	if (part->iov_len > area_size)
@@ -48,17 +53,7 @@ static long set_area(pid_t pid, const struct iovec *part)
 	memcpy(&states, area + XSTATE_BV, sizeof(states));
 	states &= ~XSTATE_AMX;
 	memcpy(area + XSTATE_BV, &states, sizeof(states));
-	return syscall(SYS_ptrace, PTRACE_SETREGSET, pid, NT_X86_XSTATE, &whole);
-}
-
-static long peek(int request, pid_t pid, void *address)
-{
-	long word;
-
-	if (syscall(SYS_ptrace, request, pid, address, &word))
-		return -1;
-	errno = 0;
-	return word;
+	return host_ptrace(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &whole);
 }
 
 long ptrace(enum __ptrace_request request, ...)
@@ -72,21 +67,9 @@ long ptrace(enum __ptrace_request request, ...)
 	address = va_arg(arguments, void *);
 	data = va_arg(arguments, void *);
 	va_end(arguments);
-	switch (request) {
-	case PTRACE_PEEKTEXT:
-	case PTRACE_PEEKDATA:
-	case PTRACE_PEEKUSER:
-		return peek(request, pid, address);
-	case PTRACE_GETREGSET:
-		if ((uintptr_t)address == NT_X86_XSTATE)
-			return get_area(pid, data);
-		break;
-	case PTRACE_SETREGSET:
-		if ((uintptr_t)address == NT_X86_XSTATE && area_size)
-			return set_area(pid, data);
-		break;
-	default:
-		break;
-	}
-	return syscall(SYS_ptrace, request, pid, address, data);
+	if (request == PTRACE_GETREGSET && (uintptr_t)address == NT_X86_XSTATE)
+		return get_area(pid, data);
+	if (request == PTRACE_SETREGSET && (uintptr_t)address == NT_X86_XSTATE && area_size)
+		return set_area(pid, data);
+	return host_ptrace(request, pid, address, data);
 }
