@@ -19,15 +19,20 @@ count()
 	sed -n "s/^$1 //p" /sys/kernel/debug/twheel_retry
 }
 
-# wait_until NAME NUMBER
-wait_until()
+# is NAME NUMBER
+is()
 {
-	i=0
-	while [ "$(count "$1")" != "$2" ]; do
-		i=$((i + 1))
-		[ $i -lt 400 ] || { cat /sys/kernel/debug/twheel_retry; return 1; }
+	[ "$(count "$1")" = "$2" ] || { cat /sys/kernel/debug/twheel_retry; return 1; }
+}
+
+# eventually COMMAND...: wait until it succeeds.
+eventually()
+{
+	for _ in $(seq 400); do
+		"$@" >/dev/null && return
 		sleep 0.05
 	done
+	"$@"
 }
 
 # Hundredths of a second. A number with a leading 0 would be octal.
@@ -36,45 +41,35 @@ now()
 	sed 's/ .*//; s/\.//; s/^0*//' /proc/uptime
 }
 
-is()
-{
-	[ "$1" = "$2" ] || { echo "$1, not $2"; return 1; }
-}
-
 # 50 + 100 + 200 + 400 ms
 jobs_succeed_after_delays_that_double()
 {
 	begin=$(now)
-	load jobs=1000 failures=4 attempts=5 delay_ms=50 &&
-		wait_until succeeded 1000 &&
-		[ $(($(now) - begin)) -ge 74 ] &&
-		is "$(count attempts)" 5000 && is "$(count early)" 0 && is "$(count 'given up')" 0
+	load jobs=1000 failures=4 attempts=5 delay_ms=50 && eventually is succeeded 1000 &&
+		[ $(($(now) - begin)) -ge 74 ] && is attempts 5000 && is early 0 && is 'given up' 0
 }
 
 jobs_are_given_up_after_the_last_attempt()
 {
-	load jobs=1000 failures=4 attempts=4 delay_ms=10 &&
-		wait_until 'given up' 1000 &&
-		is "$(count attempts)" 4000 && is "$(count early)" 0 && is "$(count succeeded)" 0
+	load jobs=1000 failures=4 attempts=4 delay_ms=10 && eventually is 'given up' 1000 &&
+		is attempts 4000 && is early 0 && is succeeded 0
+}
+
+has_more_attempts_than_those_of_the_last_second()
+{
+	last=$(count 'in the last second') && [ "$last" -gt 0 ] && [ "$(count attempts)" -gt $((3 * last)) ]
 }
 
 # A job is tried all the time, so each second has attempts, and soon many more are before it.
 attempts_of_the_last_second_are_counted_each_second()
 {
-	load jobs=1 failures=4000000000 attempts=4000000000 delay_ms=0 || return
-	i=0
-	until last=$(count 'in the last second') && [ "$last" -gt 0 ] &&
-		[ "$(count attempts)" -gt $((3 * last)) ]; do
-		i=$((i + 1))
-		[ $i -lt 400 ] || { cat /sys/kernel/debug/twheel_retry; return 1; }
-		sleep 0.05
-	done
+	load jobs=1 failures=4000000000 attempts=4000000000 delay_ms=0 &&
+		eventually has_more_attempts_than_those_of_the_last_second
 }
 
 jobs_that_wait_for_hours_do_not_keep_the_module()
 {
-	load jobs=1000 failures=1 delay_ms=3600000 &&
-		wait_until attempts 1000 && is "$(count succeeded)" 0
+	load jobs=1000 failures=1 delay_ms=3600000 && eventually is attempts 1000 && is succeeded 0
 }
 
 jobs_can_be_cancelled_while_they_are_tried()
@@ -95,7 +90,6 @@ with_module()
 	rmmod retry && return $status
 }
 
-echo "KTAP version 1"
 echo "1..5"
 for test in jobs_succeed_after_delays_that_double jobs_are_given_up_after_the_last_attempt \
 	jobs_that_wait_for_hours_do_not_keep_the_module \
