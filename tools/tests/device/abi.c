@@ -460,4 +460,5 @@ static void check_for_reading(const struct command *command)
 TEST(read_only_descriptor_changes_nothing)
 {
 	check_each_command(check_for_reading);
+	CHECK_EQ(stop(device_open(O_RDONLY)), -EBADF);
 }

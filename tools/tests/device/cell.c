@@ -181,33 +181,6 @@ static const __u64 idle_words[] = {
 	TWHEEL_CELL_FIRED, TWHEEL_CELL_IDLE,
 };
 
-/* FIRED without an event is idle, like any other word that is no deadline. */
-TEST(words_that_are_no_deadlines_are_idle)
-{
-	for_each_row(state, states) {
-		struct fixture f = fixture_begin(state);
-
-		if (state->outcome == TWHEEL_WITHDRAWN)
-			goto next;
-		for (size_t i = 0; i < ARRAY_SIZE(idle_words); i++) {
-			/* The forged FIRED would make the event valid that is still queued. */
-			if (!strncmp(state->name, "withdrawn", 9) &&
-			    idle_words[i] == TWHEEL_CELL_FIRED)
-				continue;
-			exchange(f.cells, f.id, idle_words[i]);
-			CHECK_EQ(get_state(f.fd, f.id).expires_ns, ~0ULL);
-			CHECK_EQ(only_entry(f.fd).state, TWHEEL_STATE_IDLE);
-			CHECK_EQ(kick(f.fd, f.id), 0);
-			CHECK_EQ(mod_cell(f.fd, f.id, idle_words[i] & 1 ? now_ns() + HOUR :
-					   TWHEEL_CELL_IDLE, 7), TWHEEL_IDLE);
-			CHECK_EQ(readable(f.fd), 0);
-		}
-		check_works(&f);
-next:
-		fixture_end(&f);
-	}
-}
-
 struct word_writer {
 	pthread_t thread;
 	struct twheel_cell *cells;

@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/uio.h>
 
 #include "cells.h"
 #include "machine.h"
@@ -97,28 +96,28 @@ struct event_queue {
 	__u64 base;		/* deadline of cookie 0; each next one is a microsecond later */
 };
 
-static struct twheel_op op_of_event(__u64 when, int cookie, bool mixed)
+static struct twheel_op op_of_event(__u64 when, int cookie)
 {
-	if (mixed && cookie % 3 == 1)
+	if (cookie % 3 == 1)
 		return op_arm(when, TWHEEL_F_ABS, cookie);
-	if (mixed && cookie % 3 == 2)
+	if (cookie % 3 == 2)
 		return op_periodic(when, HOUR, 0, TWHEEL_F_ABS, cookie);
 	return op_cell(when, cookie);
 }
 
-static void create_events(struct event_queue *m, int flags, bool mixed)
+static void create_events(struct event_queue *m)
 {
 	struct twheel_op ops[NR_EVENTS];
 	cpu_set_t cpus;
 
 	memset(m, 0, sizeof(*m));
-	m->fd = device_open(flags);
+	m->fd = device_open(O_RDWR | O_NONBLOCK);
 	m->cells = map_cells(m->fd, NR_EVENTS);
 	m->left = NR_EVENTS;
 	/* All deadlines are past and armed on one CPU, so they fire in the order of arming. */
 	m->base = now_ns() - NSEC_PER_SEC;
 	for (int i = 0; i < NR_EVENTS; i++)
-		ops[i] = op_of_event(m->base + i * NSEC_PER_USEC, i, mixed);
+		ops[i] = op_of_event(m->base + i * NSEC_PER_USEC, i);
 	CHECK_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
 	pin_to_one_cpu();
 	submit(m->fd, ops, NR_EVENTS);
@@ -188,7 +187,7 @@ static void withdraw_random(struct event_queue *m, int share, __u64 *seed)
 }
 
 /* A read() fills its buffer with the remaining events, wherever withdrawn events are. */
-static void check_reading(bool mixed)
+TEST(withdrawn_events_amid_other_timeouts_are_left_out)
 {
 	static const int rooms[] = { 1, 2, 3, 15, 16, 17, 64, NR_EVENTS };
 	static const int shares[] = { 0, 1, 2, 5, 100 };
@@ -197,36 +196,10 @@ static void check_reading(bool mixed)
 
 	for (size_t r = 0; r < ARRAY_SIZE(rooms); r++) {
 		for (size_t s = 0; s < ARRAY_SIZE(shares); s++) {
-			create_events(&m, O_RDWR | O_NONBLOCK, mixed);
+			create_events(&m);
 			withdraw_random(&m, shares[s], &seed);
 			read_queue(&m, rooms[r]);
 		}
-	}
-}
-
-TEST(withdrawn_events_between_others_are_left_out)
-{
-	check_reading(false);
-}
-
-TEST(withdrawn_events_amid_other_timeouts_are_left_out)
-{
-	check_reading(true);
-}
-
-TEST(runs_of_withdrawn_events_are_left_out)
-{
-	static const struct { int from, to; } runs[] = {
-		{ 0, 1 }, { 0, 16 }, { 0, 17 }, { 15, 33 }, { 16, 32 }, { 1, NR_EVENTS },
-		{ 0, NR_EVENTS }, { NR_EVENTS - 1, NR_EVENTS }, { 0, NR_EVENTS - 1 },
-	};
-	struct event_queue m;
-
-	for (size_t r = 0; r < ARRAY_SIZE(runs); r++) {
-		create_events(&m, O_RDWR | O_NONBLOCK, false);
-		for (int i = runs[r].from; i < runs[r].to; i++)
-			withdraw(&m, i);
-		read_queue(&m, 64);
 	}
 }
 
@@ -242,7 +215,7 @@ TEST(fault_amid_withdrawn_events_loses_nothing)
 		struct twheel_event *events = map_before(whole + 20, PROT_NONE);
 		int cookie = 0, got = 0;
 
-		create_events(&m, O_RDWR | O_NONBLOCK, true);
+		create_events(&m);
 		withdraw_random(&m, 2, &seed);
 		while (got < m.left) {
 			int left = m.left - got, nr = read_events(m.fd, events, NR_EVENTS);
@@ -257,26 +230,6 @@ TEST(fault_amid_withdrawn_events_loses_nothing)
 		}
 		end_event_queue(&m);
 	}
-}
-
-/* The reads fault pages in, and one record is split in two. */
-TEST(readv_leaves_out_withdrawn_events)
-{
-	struct twheel_event *events = map_pages(4);
-	const struct iovec iov[] = {
-		{ events, 100 },
-		{ (char *)events + 100, 4 * page_size() - 100 },
-	};
-	struct event_queue m;
-	int cookie = 0;
-	__u64 seed = now_ns();
-
-	create_events(&m, O_RDWR | O_NONBLOCK, true);
-	withdraw_random(&m, 3, &seed);
-	CHECK_EQ(readv(m.fd, iov, 2), m.left * sizeof(*events));
-	for (int i = 0; i < m.left; i++)
-		check_next(&m, &events[i], &cookie);
-	end_event_queue(&m);
 }
 
 /* Several readers */

@@ -157,22 +157,11 @@ static inline int cell_cancel(struct twheel_cell *cells, __u64 id)
 
 /* Events */
 
-/* Check the fields that are the same in all events of cells that have fired. */
-static inline void check_cell_event_on(clockid_t clock, const struct twheel_event *event)
-{
-	CHECK(event->id != 0);
-	CHECK_EQ(event->count, 1);
-	CHECK_EQ(event->flags, 0);
-	CHECK_EQ(event->reserved, 0);
-	CHECK(event->fired_ns >= event->expires_ns);
-	CHECK(event->fired_ns <= clock_ns(clock));
-}
-
 static inline struct twheel_event read_cell_event_on(clockid_t clock, int fd)
 {
 	struct twheel_event event = read_any_event(fd);
 
-	check_cell_event_on(clock, &event);
+	check_event_with(0, clock, &event);
 	return event;
 }
 

@@ -133,40 +133,6 @@ TEST(relative_time_is_einval_on_realtime)
 
 /* Steps of CLOCK_REALTIME */
 
-/*
- * The clock goes back and forth, with timeouts at all distances: none is early, lost or
- * doubled.
- */
-TEST(steps_lose_nothing)
-{
-	int fd = open_realtime(O_RDWR | O_NONBLOCK), got = 0;
-	enum { NR = 400 };
-	static const __s64 steps[] = { 30, -30, 3600, -7200, 90000, 1, -1, 0 };
-	__u8 seen[NR] = { 0 };
-	__u64 base;
-
-	base = clock_ns(CLOCK_REALTIME);
-	for (int i = 0; i < NR; i++)
-		arm_at(fd, base + i * (i + 1) / 2 * NSEC_PER_SEC, i);
-	for (size_t s = 0; got < NR; s++) {
-		struct twheel_event event;
-
-		CHECK(s < 100);
-		set_realtime(steps[s % ARRAY_SIZE(steps)] * (__s64)NSEC_PER_SEC);
-		sleep_ns(10 * MS);
-		while (read_events(fd, &event, 1) == 1) {
-			CHECK(event.cookie < NR);
-			CHECK_EQ(event.expires_ns,
-				 base + event.cookie * (event.cookie + 1) / 2 * NSEC_PER_SEC);
-			CHECK(event.fired_ns >= event.expires_ns);
-			CHECK_EQ(seen[event.cookie]++, 0);
-			got++;
-		}
-	}
-	CHECK_EQ(info(fd).live, 0);
-	set_realtime(0);
-}
-
 /* A count is never 0. After a step back, the next deadline is in phase. */
 TEST(steps_are_counted_in_periods)
 {

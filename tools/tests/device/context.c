@@ -90,22 +90,6 @@ TEST(others_are_served_while_100000_expire)
 
 /* One file, several descriptors and processes */
 
-TEST(dup_shares_the_context)
-{
-	int fd = device_open(O_RDWR), copy = dup(fd);
-	__u64 id = arm(fd, HOUR, 0);
-
-	arm_fired(copy, 7);
-	CHECK_EQ(info(fd).live, 2);
-	CHECK_EQ(read_event(fd).cookie, 7);
-	arm(fd, 30 * NSEC_PER_MSEC, 8);
-	/* The context lives until the last descriptor is closed. */
-	close(fd);
-	CHECK_EQ(get(copy, id), 0);
-	CHECK_EQ(read_event(copy).cookie, 8);
-	CHECK_EQ(cancel(copy, id), 0);
-}
-
 /* The process that has opened the file ends, and another one has taken the descriptor. */
 TEST(descriptor_taken_from_a_process_shares_the_context)
 {

@@ -589,12 +589,12 @@ static inline int read_events(int fd, struct twheel_event *events, unsigned int 
 	return ret / sizeof(*events);
 }
 
-/* Check the fields that are the same in every event of a one-shot. */
-static inline void check_event_on(clockid_t clock, const struct twheel_event *event)
+/* Check the fields that are the same in every event of a one-shot, and of a cell but for @flags. */
+static inline void check_event_with(__u32 flags, clockid_t clock, const struct twheel_event *event)
 {
 	CHECK(event->id != 0);
 	CHECK_EQ(event->count, 1);
-	CHECK_EQ(event->flags, TWHEEL_EV_LAST);
+	CHECK_EQ(event->flags, flags);
 	CHECK_EQ(event->reserved, 0);
 	CHECK(event->fired_ns >= event->expires_ns);
 	CHECK(event->fired_ns <= clock_ns(clock));
@@ -602,7 +602,7 @@ static inline void check_event_on(clockid_t clock, const struct twheel_event *ev
 
 static inline void check_event(const struct twheel_event *event)
 {
-	check_event_on(CLOCK_MONOTONIC, event);
+	check_event_with(TWHEEL_EV_LAST, CLOCK_MONOTONIC, event);
 }
 
 static inline struct twheel_event read_any_event(int fd)
@@ -618,7 +618,7 @@ static inline struct twheel_event read_event_on(clockid_t clock, int fd)
 {
 	struct twheel_event event = read_any_event(fd);
 
-	check_event_on(clock, &event);
+	check_event_with(TWHEEL_EV_LAST, clock, &event);
 	return event;
 }
 

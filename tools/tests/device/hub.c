@@ -450,29 +450,6 @@ HUB_TEST(dispatch_ends_cells_that_outnumber_armed_ones)
 		check_burst(row);
 }
 
-/* In callbacks, cells that are ended may be needed again at once. */
-static void arm_and_dispatch(struct twheel_node *node)
-{
-	count_call(node);
-	CHECK_EQ(twheel_hub_dispatch(hub, TWHEEL_NO_WAIT), 0);
-	arm_burst(NR_BURST / 2, HOUR);
-	cancel_burst(NR_BURST / 2);
-}
-
-HUB_TEST(cells_are_ended_and_made_in_callbacks)
-{
-	arm_burst(NR_BURST, HOUR);
-	cancel_burst(NR_BURST);
-	init_nodes(arm_and_dispatch);
-	for (unsigned int i = 0; i < NR_NODES; i++)
-		arm_node(i, 0);
-	dispatch_once(NR_NODES);
-	CHECK_EQ(nr_all_calls, NR_NODES);
-	CHECK_EQ(twheel_hub_armed(hub), 0);
-	dispatch_idle();
-	CHECK_EQ(live(), KEPT_SPARE);
-}
-
 HUB_TEST(limit_is_free_for_others_after_a_burst)
 {
 	open_limited(NR_BURST - 1);

@@ -112,24 +112,6 @@ TEST(each_operation_has_its_outcome)
 	}
 }
 
-/* Cancel the first event, the last one, and some in between. */
-TEST(cancel_of_unread_events_leaves_the_others_in_order)
-{
-	static const int cancelled[] = { 0, 7, 4, 2 }, left[] = { 1, 3, 5, 6, 8 };
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	__u64 ids[8];
-
-	for (int i = 0; i < 8; i++)
-		ids[i] = arm_fired(fd, i);
-	for (size_t i = 0; i < ARRAY_SIZE(cancelled); i++)
-		CHECK_EQ(cancel(fd, ids[cancelled[i]]), TWHEEL_WITHDRAWN);
-	CHECK_EQ(info(fd).ready, 4);
-	arm_fired(fd, 8);
-	for (size_t i = 0; i < ARRAY_SIZE(left); i++)
-		CHECK_EQ(read_event(fd).cookie, left[i]);
-	check_no_event(fd);
-}
-
 /* Dead ids */
 
 static void check_dead(int fd, __u64 id)
@@ -194,18 +176,4 @@ TEST(id_is_stale_after_10000_reuses_of_its_slot)
 		CHECK_EQ(get(fd, ids[i]), -ENOENT);
 	check_ids_differ(ids, reuses);
 	free(ids);
-}
-
-TEST(cookie_is_any_value)
-{
-	static const __u64 cookies[] = { 0, 1, ~0ULL, 1ULL << 63, 0x0123456789abcdefULL };
-	int fd = device_open(O_RDWR);
-
-	for (size_t i = 0; i < ARRAY_SIZE(cookies); i++) {
-		__u64 id = arm(fd, 0, cookies[i]);
-		struct twheel_event event = read_event(fd);
-
-		CHECK_EQ(event.cookie, cookies[i]);
-		CHECK_EQ(event.id, id);
-	}
 }

@@ -37,37 +37,6 @@ static int select_read(int fd, time_t seconds)
 	return FD_ISSET(fd, &in) != 0;
 }
 
-/* Readiness as a state */
-
-/* Each call says so, and says so again. An epoll set of edges has an old event when added. */
-static void check_ready(int fd, int level, int ready, int ms)
-{
-	for (int i = 0; i < 2; i++) {
-		CHECK_EQ(poll_all(fd, ms), ready ? READY : 0);
-		CHECK_EQ(select_read(fd, 0), ready);
-		CHECK_EQ(epoll_once(level, ms), ready);
-		CHECK_EQ(epoll_once(epoll_create_for(fd, EPOLLIN), 0), ready);
-		CHECK_EQ(epoll_once(epoll_create_for(fd, EPOLLIN | EPOLLET), 0), ready);
-	}
-}
-
-TEST(file_is_ready_while_an_event_is_unread)
-{
-	int fd = device_open(O_RDWR), level = epoll_create_for(fd, EPOLLIN);
-
-	check_ready(fd, level, 0, 0);
-	arm(fd, HOUR, 7);
-	check_ready(fd, level, 0, 20);
-	arm_fired(fd, 8);
-	/* The device counts an event as ready before it wakes the epoll set. */
-	CHECK_EQ(epoll_once(level, LONG_MS), 1);
-	check_ready(fd, level, 1, 20);
-	CHECK_EQ(read_event(fd).cookie, 8);
-	check_ready(fd, level, 0, 20);
-}
-
-/* Readiness as an event */
-
 static int wait_by_poll(int fd)
 {
 	return poll_all(fd, LONG_MS) == READY;
@@ -140,25 +109,6 @@ TEST(epoll_edge_reports_again_when_the_queue_was_empty)
 		if (i % 4 < 2)
 			check_no_event(fd);
 	}
-}
-
-TEST(epoll_edge_loses_no_event_of_many)
-{
-	const int nr = 5000;
-	int fd = device_open(O_RDWR | O_NONBLOCK), epoll = epoll_create_for(fd, EPOLLIN | EPOLLET);
-	struct twheel_event events[64];
-	int got = 0;
-
-	arm_many(fd, nr, 0, 40 * NSEC_PER_USEC, 0, NULL);
-	while (got < nr) {
-		int ret;
-
-		CHECK_EQ(epoll_once(epoll, LONG_MS), 1);
-		while ((ret = read_events(fd, events, ARRAY_SIZE(events))) > 0)
-			got += ret;
-		CHECK_EQ(ret, -EAGAIN);
-	}
-	CHECK_EQ(got, nr);
 }
 
 /* Also to sets that came after the first event, and to more of them than the sink wakes. */

@@ -33,38 +33,6 @@ static void check_cookies(const struct twheel_event *events, int nr, __u64 first
 
 /* Lengths */
 
-/* This check comes first: the call neither blocks nor returns EAGAIN, EFAULT or the end. */
-TEST(read_into_less_than_a_record_is_einval)
-{
-	static const size_t sizes[] = { 0, 1, 8, 40, 47 };
-	char buffer[48];
-	const struct {
-		const char *name;
-		int flags;
-		int nr;
-		void *buffer;
-		bool stopped;
-	} rows[] = {
-		{ "with an event", O_RDWR, 1, buffer, false },
-		{ "without events", O_RDWR, 0, buffer, false },
-		{ "without events, nonblocking", O_RDWR | O_NONBLOCK, 0, buffer, false },
-		{ "at a bad address", O_RDWR, 0, map_unusable(), false },
-		{ "at the end", O_RDWR, 0, buffer, true },
-	};
-
-	for_each_row(row, rows) {
-		int fd = open_with_events(row->flags, row->nr);
-
-		if (row->stopped)
-			CHECK_EQ(stop(fd), 0);
-		for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-			CHECK_EQ(read(fd, row->buffer, sizes[i]), -1);
-			CHECK_EQ(errno, EINVAL);
-			CHECK_EQ(info(fd).ready, row->nr);
-		}
-	}
-}
-
 /* Records need no alignment. The next call continues where the last ended. */
 TEST(read_fills_one_buffer_after_the_other_with_whole_records)
 {
@@ -105,27 +73,6 @@ TEST(read_fills_one_buffer_after_the_other_with_whole_records)
 		check_cookies(events, row->nr, 0);
 		check_no_event(fd);
 	}
-}
-
-/* The call must fault in memory that was never touched. */
-TEST(read_of_many_into_fresh_memory_returns_them_all)
-{
-	const int nr = scaled(20000);
-	struct twheel_event *events = mmap(NULL, nr * RECORD, PROT_READ | PROT_WRITE,
-					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	unsigned char *seen = calloc(nr, 1);
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-
-	CHECK(events != MAP_FAILED);
-	arm_many(fd, nr, 0, 0, 0, NULL);
-	wait_ready(fd, nr);
-	CHECK_EQ(read_events(fd, events, nr), nr);
-	for (int i = 0; i < nr; i++) {
-		check_event(&events[i]);
-		CHECK(events[i].cookie < (__u64)nr);
-		CHECK_EQ(seen[events[i].cookie]++, 0);
-	}
-	check_no_event(fd);
 }
 
 /*
@@ -354,24 +301,6 @@ TEST(burst_wakes_no_more_readers_than_it_takes)
 	CHECK(fewest <= 16);
 }
 
-/* Each reader takes one event and ends, and must wake the next reader. */
-TEST(readers_with_room_for_one_share_a_burst)
-{
-	static struct reading_thread readers[NR_READERS];
-
-	for (int round = 0; round < (is_short() ? 3 : 10); round++) {
-		int fd = device_open(O_RDWR);
-
-		start_reading_threads(readers, NR_READERS, fd, 1, 1);
-		burst(fd);
-		wait_nr_read(readers, NR_READERS, NR_READERS);
-		for (int i = 0; i < NR_READERS; i++)
-			pthread_join(readers[i].thread, NULL);
-		CHECK_EQ(info(fd).live, 0);
-		close(fd);
-	}
-}
-
 /* With buffers of all sizes and overlapping bursts, no event stays until the next one. */
 TEST(readers_get_each_event_once)
 {
@@ -521,46 +450,6 @@ TEST(read_at_bad_address_is_efault_and_loses_nothing)
 	CHECK_EQ(read_events(fd, events, 3), 3);
 	check_cookies(events, 3, 0);
 	check_no_event(fd);
-}
-
-/* Read into @usable records and @part bytes before a page that cannot be written. */
-static void check_read_cut_short(int usable, size_t part, int protection)
-{
-	void *buffer = map_before(usable * RECORD + part, protection);
-	struct twheel_event events[6], rest[6];
-	int fd = open_with_events(O_RDWR | O_NONBLOCK, 6);
-
-	CHECK_EQ(read_events(fd, buffer, 6), usable ? usable : -EFAULT);
-	memcpy(events, buffer, usable * RECORD);
-	check_cookies(events, usable, 0);
-	CHECK_EQ(info(fd).ready, 6 - usable);
-	CHECK_EQ(read_events(fd, rest, 6), 6 - usable);
-	check_cookies(rest, 6 - usable, usable);
-	check_no_event(fd);
-	close(fd);
-}
-
-TEST(read_up_to_a_bad_page_delivers_what_fits)
-{
-	static const struct {
-		int usable;
-		size_t part;
-		int protection;
-	} rows[] = {
-		{ 1, 0, PROT_NONE }, { 3, 0, PROT_NONE }, { 3, 0, PROT_READ },
-		/* a record lies across the boundary */
-		{ 1, 1, PROT_NONE }, { 2, 40, PROT_NONE }, { 3, 47, PROT_READ },
-		{ 5, 8, PROT_NONE },
-		/* the first record does, which is EFAULT */
-		{ 0, 1, PROT_NONE }, { 0, 8, PROT_NONE }, { 0, 47, PROT_NONE },
-		{ 0, 40, PROT_READ },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		ktap_note("%d records and %zu bytes, protection %d", rows[i].usable,
-			  rows[i].part, rows[i].protection);
-		check_read_cut_short(rows[i].usable, rows[i].part, rows[i].protection);
-	}
 }
 
 /*

@@ -165,84 +165,6 @@ TEST(periodic_that_had_fired_counts_up_to_stop)
 	check_drained_after_stop(fd);
 }
 
-/* Idle cells end. The event that STOP makes of an armed cell can be withdrawn by its word. */
-TEST(word_of_a_cell_decides_what_stop_makes_of_it)
-{
-	int fd = device_open(O_RDWR | O_NONBLOCK);
-	struct twheel_cell *cells = map_cells(fd, CELLS_PER_PAGE);
-	__u64 when = now_ns() + HOUR, fired = create_fired_cell(fd, 0),
-		armed = arm_cell(fd, when, 1);
-	__u64 moved = arm_cell(fd, when, 2), cancelled = arm_cell(fd, when, 3);
-	__u64 withdrawn = arm_cell(fd, when, 4), late = arm_cell(fd, when, 5);
-	__u64 idle = create_idle_cell(fd, 6), left = (1 << 0) | (1 << 1) | (1 << 2);
-
-	CHECK_EQ(cell_arm(fd, cells, moved, when + 2), 0);
-	CHECK_EQ(cell_cancel(cells, cancelled), 0);
-	CHECK_EQ(stop(fd), 0);
-	CHECK_EQ(get(fd, idle), -ENOENT);
-	CHECK_EQ(get(fd, cancelled), -ENOENT);
-	CHECK_EQ(cell_cancel(cells, withdrawn), TWHEEL_WITHDRAWN);
-	CHECK_EQ(cell_arm(fd, cells, late, when), -ESHUTDOWN);
-	CHECK(is_idle(word_of(cells, late)));
-	while (left) {
-		struct twheel_event event = read_any_event(fd);
-
-		CHECK(left & (1 << event.cookie));
-		left -= 1 << event.cookie;
-		CHECK_EQ(event.id, event.cookie ? event.cookie == 1 ? armed : moved : fired);
-		CHECK_EQ(event.flags, event.cookie ? UNPROCESSED : TWHEEL_EV_LAST);
-		if (event.cookie)
-			CHECK_EQ(event.expires_ns, when + (event.cookie == 2 ? 2 : 0));
-		CHECK(is_idle(word_of(cells, event.id)));
-	}
-	check_drained_after_stop(fd);
-}
-
-/* Operations afterwards */
-
-static pid_t stop_in_a_process(int fd)
-{
-	pid_t pid = fork_child();
-
-	if (!pid)
-		_exit(stop(fd) ? 1 : 0);
-	return pid;
-}
-
-/* STOP in a child is for all users of the file. Others are left alone, also one for reading. */
-TEST(stop_in_a_child_ends_arming_in_its_file)
-{
-	int other = device_open(O_RDWR | O_NONBLOCK), for_reading = device_open(O_RDONLY);
-	int fd = device_open(O_RDWR);
-	__u64 a = arm(fd, HOUR, 1), b = arm(fd, 2 * HOUR, 0), none;
-	struct twheel_op ops[] = {
-		op_arm(0, 0, 0), op_mod(a, 0, 0, 0), op_periodic(0, HOUR, 0, 0, 0),
-		op_get(a), op_cancel(a), op_cancel(a), op_get(b),
-	};
-	static const int results[] = {
-		-ESHUTDOWN, -ESHUTDOWN, -ESHUTDOWN, 0, TWHEEL_WITHDRAWN, -ENOENT, 0,
-	};
-
-	arm(other, 30 * MS, 2);
-	join_child(stop_in_a_process(fd));
-	CHECK_EQ(try_arm(fd, 0, 0, 0, &none), -ESHUTDOWN);
-	CHECK_EQ(mod(fd, a, 0, 0), -ESHUTDOWN);
-	submit(fd, ops, ARRAY_SIZE(ops));
-	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
-		CHECK_EQ(ops[i].result, results[i]);
-	CHECK_EQ(ops[3].expires_ns, 0);
-	CHECK_EQ(ops[3].cookie, 1);
-	CHECK_EQ(read_all(fd, 1, 1, NULL), 0);
-	CHECK_EQ(try_arm(fd, 0, 0, 0, &none), -ESHUTDOWN);
-	CHECK_EQ(stop(for_reading), -EBADF);
-	CHECK(!(info(for_reading).flags & TWHEEL_INFO_STOPPED));
-	CHECK(!(info(other).flags & TWHEEL_INFO_STOPPED));
-	arm(other, HOUR, 3);
-	wait_ready(other, 1);
-	CHECK_EQ(read_event(other).cookie, 2);
-	check_no_event(other);
-}
-
 /* Waiting readers and pollers */
 
 #define WAITERS		4
@@ -385,6 +307,15 @@ static int open_to_stop(__u32 nr)
 
 	arm_many(fd, nr, HOUR, 1000003, 0, NULL);
 	return fd;
+}
+
+static pid_t stop_in_a_process(int fd)
+{
+	pid_t pid = fork_child();
+
+	if (!pid)
+		_exit(stop(fd) ? 1 : 0);
+	return pid;
 }
 
 /* The process may have ended before. */

@@ -719,24 +719,6 @@ TEST(timeouts_fire_at_any_distance_and_wherever_the_clock_is_set)
 	}
 }
 
-/* FIFO in a tick and across cascades: timeouts are armed at different distances from a tick. */
-TEST(timeouts_of_a_tick_fire_in_the_order_of_arming)
-{
-	const uint64_t due = 3 * HOUR;
-	uint64_t now = 0, id, next = 0;
-
-	open_manual_with(TWHEEL_MSEC);
-	for (uint64_t cookie = 0; cookie < 500; cookie++) {
-		CHECK_EQ(twheel_arm(ctx, due - cookie % 3, TWHEEL_F_ABS, cookie, &id), 0);
-		now += (due - now) / (cookie % 7 + 2);
-		CHECK_EQ(twheel_set_time(ctx, now < due - 2 * TWHEEL_MSEC ?
-						      now : due - 2 * TWHEEL_MSEC), 0);
-	}
-	CHECK_EQ(twheel_set_time(ctx, due), 0);
-	while (next < 500)
-		CHECK_EQ(read_one().cookie, next++);
-}
-
 TEST(context_grows_to_its_limit)
 {
 	struct twheel_setup setup = { .max_timeouts = 300000, .flags = TWHEEL_SETUP_MANUAL };
