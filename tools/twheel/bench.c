@@ -14,8 +14,6 @@
 /* Paths of the benchmark, relative to the directory of this program: installed, and as built. */
 static const char *const places[] = { "../libexec/twheel/bench", "twheel-bench" };
 
-enum { MAX_ARGUMENTS = 32 };
-
 static const char *find_program(void)
 {
 	static char path[PATH_MAX + 32];
@@ -43,28 +41,29 @@ static int run_bench(int argc, char **argv)
 		{ "repeat", required_argument, NULL, 'r' },
 		CLI_JSON, CLI_HELP, CLI_END
 	};
-	static const char *const usual[] = { "1000", "10000", "100000", NULL };
-	const char *arguments[MAX_ARGUMENTS] = { "twheel bench", "--here" };
-	const char *program, *systems = "", *const *numbers;
+	static const char *const usual[] = { "1000", "10000", "100000" };
+	const char *program, *systems = "", **arguments;
+	char **numbers;
 	int c, error, status, nr = 2;
 
 	while ((c = cli_option(argc, argv, options)) != -1) {
-		if (nr > MAX_ARGUMENTS - 12)
-			cli_usage("too many options");
 		if (c == 's')
 			systems = optarg;
 		if (c == 'r')
 			cli_number(optarg, "--repeat", 1, 15);
-		arguments[nr++] = c == 's' ? "--system" : c == 'o' ? "--operation" :
-				  c == 'r' ? "--repeat" : "--json";
-		if (c != 'j')
-			arguments[nr++] = optarg;
 	}
-	numbers = (const char *const *)cli_arguments(argc, argv, 0, 8);
-	for (numbers = *numbers ? numbers : usual; *numbers; numbers++) {
-		cli_number(*numbers, "N", 1000, 1000000);
-		arguments[nr++] = *numbers;
-	}
+	numbers = cli_arguments(argc, argv, 0, 8);
+	for (int i = 0; numbers[i]; i++)
+		cli_number(numbers[i], "N", 1000, 1000000);
+	/* The program takes the same arguments. */
+	arguments = cli_resize(NULL, argc + 2 + ARRAY_SIZE(usual), sizeof(*arguments));
+	arguments[0] = "twheel bench";
+	arguments[1] = "--here";
+	for (int i = 1; i < argc; i++)
+		arguments[nr++] = argv[i];
+	for (size_t i = 0; i < ARRAY_SIZE(usual) && !*numbers; i++)
+		arguments[nr++] = usual[i];
+	arguments[nr] = NULL;
 	error = twheel_available();
 	if (error) {
 		status = cli_no_device(error);
