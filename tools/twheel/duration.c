@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Durations, to and from text, in integers. A deadline that went through a double would
- * be rounded, and could be rounded down. Numbers that sleep(1) alone takes are rounded up.
+ * be rounded, and could be rounded down.
  *
  * A fraction is computed from its last digit to its first. Each step adds digit * unit
  * and divides by ten, so no step exceeds ten units, however many digits there are. A
@@ -9,10 +9,8 @@
  * later steps add whole numbers and divide further.
  */
 #include <ctype.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "duration.h"
@@ -121,29 +119,6 @@ const char *duration_parse(const char *text, uint64_t *ns)
 		if (__builtin_add_overflow(*ns, part, ns) || *ns > DURATION_MAX)
 			return too_long;
 	} while (*text);
-	return NULL;
-}
-
-const char *duration_parse_sleep(const char *text, uint64_t *ns)
-{
-	const char *why = duration_parse(text, ns);
-	const struct unit *unit;
-	char *end;
-	double value;
-
-	if (!why)
-		return NULL;
-	value = strtod(text, &end);
-	unit = *end ? find_unit(end, strlen(end)) : SECONDS;
-	if (end == text || !unit || unit > SECONDS || signbit(value) || isnan(value))
-		return why;
-	value *= unit->ns;
-	/* As a double, the maximum is one more. */
-	*ns = DURATION_MAX;
-	if (value < DURATION_MAX)
-		*ns = value;
-	if (*ns < value && *ns < DURATION_MAX)
-		++*ns;
 	return NULL;
 }
 

@@ -26,9 +26,6 @@
  */
 const char *duration_parse(const char *text, uint64_t *ns);
 
-/* The same, or a number as sleep(1) takes it, rounded up and at most DURATION_MAX: ".5m". */
-const char *duration_parse_sleep(const char *text, uint64_t *ns);
-
 /**
  * struct duration_text - a duration to print
  * @s: below a minute in one unit, cut off after three decimals; from there on in days,

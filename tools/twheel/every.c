@@ -137,18 +137,10 @@ static int sleep_run(int argc, char **argv)
 {
 	static const struct option options[] = { CLI_HELP, CLI_END };
 	struct schedule schedule = { 0 };
-	uint64_t ns;
 
 	while (cli_option(argc, argv, options) >= 0)
 		;
-	for (char **texts = cli_arguments(argc, argv, 1, argc); *texts; texts++) {
-		/* 292 years are for ever. */
-		if (duration_parse_sleep(*texts, &ns))
-			ns = cli_duration(*texts, NULL);
-		if (__builtin_add_overflow(schedule.ns, ns, &schedule.ns) ||
-		    schedule.ns > DURATION_MAX)
-			schedule.ns = DURATION_MAX;
-	}
+	schedule.ns = cli_duration(cli_arguments(argc, argv, 1, 1)[0], NULL);
 	return run_schedule(&schedule);
 }
 
@@ -179,11 +171,10 @@ static int every_run(int argc, char **argv)
 
 const struct command sleep_command = {
 	.name = "sleep",
-	.usage = "DURATION...",
-	.summary = "Wait on the wheel, like sleep(1)",
+	.usage = "DURATION",
+	.summary = "Wait on the wheel",
 	.help =
-		"Takes what sleep(1) takes, infinity, .5 and 1e-3m too. Several durations are\n"
-		"added up. A number without a unit is seconds.\n",
+		"As with sleep(1), a number without a unit is seconds.\n",
 	.run = sleep_run,
 };
 

@@ -104,37 +104,6 @@ TEST(duration_is_exact_or_refused)
 }
 
 static const struct {
-	const char *name;
-	uint64_t ns;
-	bool refused;
-} sleeps[] = {
-	{ ".5", 500000000, false },
-	{ "1e1", 10 * NSEC_PER_SEC, false },
-	{ "25E-1m", 150 * NSEC_PER_SEC, false },
-	{ ".5h", 1800 * NSEC_PER_SEC, false },
-	{ "1e-99", 1, false },
-	{ "1e99d", INT64_MAX, false },
-	{ "106752d", INT64_MAX, false },
-	{ "infinity", INT64_MAX, false },
-	{ "", 0, true },
-	{ "nan", 0, true },
-	{ "-1", 0, true },
-	{ "1e1ms", 0, true },
-	{ "1e1x", 0, true },
-};
-
-TEST(sleep_takes_what_sleep_takes)
-{
-	uint64_t ns;
-
-	for_each_row(row, sleeps) {
-		CHECK_EQ(!!duration_parse_sleep(row->name, &ns), row->refused);
-		if (!row->refused)
-			CHECK_EQ(ns, row->ns);
-	}
-}
-
-static const struct {
 	uint64_t ns;
 	const char *text;
 } texts[] = {
