@@ -60,7 +60,7 @@ help-all:
 	@echo 'make check-all     check, check-long and check-debug, faster than one after the other'
 	@echo 'make deb-check     install, use and remove the packages on Debian 12 and 13'
 	@echo 'make publish-check  what PyPI, Maven Central, crates.io and Debian take, without uploading'
-	@echo 'make release       check that this commit can be released, and print what is left to do'
+	@echo 'make release       check that this commit can be released, for some hours'
 	@echo 'make readme-check  follow the README from the top, on Debian 12 and 13'
 	@echo
 	@echo 'make static        checkpatch, sparse, cppcheck, kernel-doc, shellcheck, codespell'
@@ -151,8 +151,16 @@ dist:
 publish-check: setup-java setup-rust setup-deb
 	@tools/packaging/publish-check
 
+# The tarball makes the same tarball again, whoever unpacks it and when.
+release: unpacked = $(O)/release/twheel-*
 release:
-	@tools/packaging/release
+	@[ -z "$$(git status --porcelain)" ] || { echo 'release: commit your changes first' >&2; exit 1; }
+	@rm -rf '$(O)/release' && mkdir '$(O)/release'
+	@tarball=$$(tools/packaging/dist) && (umask 077; tar -xf "$$tarball" -C '$(O)/release') && \
+		cmp "$$tarball" "$$(O= $(unpacked)/tools/packaging/dist)"
+	@$(MAKE) -C $(unpacked) O= check
+	@rm -r '$(O)/release'
+	@$(MAKE) check-all matrix deb-check readme-check publish-check
 
 deb: setup-deb
 	@tools/packaging/deb
