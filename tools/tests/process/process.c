@@ -3,7 +3,6 @@
  * The wheel in the process: when a context gets one, what it cannot do, its manual clock, and
  * deadlines at any distance. Its contract is tested by the suites of the library and of hubs.
  */
-#define KTAP_NO_MAIN
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,7 +18,7 @@ int __real_open(const char *path, int flags, mode_t mode);
 int __wrap_open(const char *path, int flags, ...);
 
 static struct twheel_ctx *ctx;
-static int open_error;
+static int open_error = ENOENT;
 
 /* The device is never here; opening it fails with @open_error. */
 int __wrap_open(const char *path, int flags, ...)
@@ -684,12 +683,10 @@ static void check_due(uint64_t now, bool ordered)
 
 static void check_random(void)
 {
-	struct twheel_setup setup = { .flags = TWHEEL_SETUP_MANUAL, .tick_ns = tick_ns };
 	uint64_t now = 0, before;
 
 	ktap_note("ticks of %llu ns", (unsigned long long)tick_ns);
-	CHECK_EQ(twheel_open(NULL, TWHEEL_PROCESS, &ctx), 0);
-	CHECK_EQ(twheel_configure(ctx, &setup), 0);
+	open_manual_with(tick_ns);
 	memset(armed, 0, sizeof(armed));
 	for (int round = 0; round < 3000; round++) {
 		for (unsigned int i = random_below(&seed, 50); i; i--)
@@ -744,10 +741,4 @@ TEST(context_grows_to_its_limit)
 		nr += ret;
 	}
 	CHECK_EQ(nr, 300000);
-}
-
-int main(int argc, char **argv)
-{
-	open_error = ENOENT;
-	return ktap_main(argc, argv);
 }
