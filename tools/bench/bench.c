@@ -9,8 +9,7 @@
  *	single	all armed and all cancelled, with a call each
  *	burst	all armed for one moment, waited for and collected
  *	spread	the same over a second, exact, and with slack; how late they are collected
- *	cells	all armed and cancelled, or moved, again and again, at a pace
- *	idle	one armed, an hour away, and ten seconds gone by
+ *	cells	all armed and cancelled, again and again, at a pace
  *
  * Preparation is not measured. Each measurement is repeated, and the median is printed as a line
  * of JSON. A module measures the kernel's own timers, and reports how long the CPU was
@@ -21,7 +20,6 @@
  * system. If the system lacks or forbids something, it prints a message and leaves that out.
  */
 #include <getopt.h>
-#include <glob.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,10 +39,7 @@
 #define SEARCH_MANY	64		/* as @search of struct system, with VERY_MANY */
 #define BATCH		1024		/* operations per call */
 #define SLACK_NS	(10 * NSEC_PER_MSEC)
-#define IDLE_SECONDS	10
 #define BLOCK_NS	(256 * NSEC_PER_MSEC)	/* a block of the wheel */
-#define UNUSED_CELLS	10000
-#define MAX_MOVED	10000		/* maximum number of cells that are moved */
 
 /**
  * struct system - a back end whose operations are measured
@@ -441,75 +436,6 @@ static void measure_memory(const struct system *s, const char *operation, unsign
 	free_numbers();
 }
 
-/* Number of context switches of the task with this status file, if it is a twheel thread. */
-static unsigned long switches_in(const char *path)
-{
-	static const char word[] = "voluntary_ctxt_switches:";	/* and nonvoluntary */
-	char line[128], name[32] = "", *at;
-	unsigned long sum = 0;
-	FILE *file = fopen(path, "r");
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "Name: %31s", name) == 1)
-			continue;
-		at = strstr(line, word);
-		if (at)
-			sum += strtoul(at + sizeof(word) - 1, NULL, 10);
-	}
-	if (file)
-		fclose(file);
-	return strncmp(name, "twheel/", 7) ? 0 : sum;
-}
-
-static unsigned long switches(void)
-{
-	unsigned long sum = 0;
-	glob_t files;
-
-	if (glob("/proc/[0-9]*/status", 0, NULL, &files))
-		die("/proc");
-	for (size_t i = 0; i < files.gl_pathc; i++)
-		sum += switches_in(files.gl_pathv[i]);
-	globfree(&files);
-	return sum;
-}
-
-/* Number of times that a thread of the wheel runs while nothing is done. */
-static void report_idle_wakeups(const char *operation, unsigned int n)
-{
-	unsigned long before = switches();
-
-	if (!before)
-		fail("no thread of the wheel has ever run");
-	sleep(IDLE_SECONDS);
-	report("twheel", operation, n, switches() - before, "wakeups");
-}
-
-static void measure_idle(void)
-{
-	struct timers *timers;
-
-	create_numbers(1);
-	set_far_deadlines(1);
-	timers = twheel->backend->open(1, 0);
-	run_action(twheel, timers, ARM, ascending, 1);
-	sleep(1);
-	report_idle_wakeups("idle_wakeups_10s", 1);
-	twheel->backend->close(timers);
-	free_numbers();
-}
-
-/* The kernel looks at an idle cell for at most a minute. */
-static void measure_idle_cells(void)
-{
-	create_numbers(UNUSED_CELLS);
-	cells_open_unused(shuffled, UNUSED_CELLS);
-	sleep(60);
-	report_idle_wakeups("cell_idle_wakeups", UNUSED_CELLS);
-	cells_close();
-	free_numbers();
-}
-
 /* Cells. The pace requires a clock that counts instructions. */
 
 static void report_wanted(const char *operation, unsigned int n, double value, const char *unit)
@@ -518,39 +444,16 @@ static void report_wanted(const char *operation, unsigned int n, double value, c
 		report("twheel", operation, n, value, unit);
 }
 
-static void report_cost(const char *operation, unsigned int n, const struct cells_cost *cost)
-{
-	report_wanted(operation, n, (double)cost->instructions / cost->done, clock_unit);
-}
-
-typedef struct cells_cost (*cells_fn)(const uint32_t *order, unsigned int n);
-
-static struct cells_cost run_with_clock(cells_fn fn, unsigned int n)
+static void measure_cell_pairs(unsigned int n)
 {
 	struct cells_cost cost;
 
 	clock_wanted = 1;
-	cost = fn(shuffled, n);
+	cost = cells_pairs(shuffled, n);
 	clock_wanted = 0;
-	return cost;
-}
-
-static void measure_cell_pairs(unsigned int n)
-{
-	struct cells_cost cost = run_with_clock(cells_pairs, n);
-
-	report_cost("cell_pair", n, &cost);
+	report_wanted("cell_pair", n, (double)cost.instructions / cost.done, clock_unit);
 	report_wanted("cell_calls", n, 1000.0 * cost.kicks / cost.done, "calls/1000");
 	report_wanted("cell_looks", n, 1000.0 * cost.looks / cost.done, "looks/1000");
-}
-
-static void measure_cell_moves(unsigned int n)
-{
-	struct cells_cost cost = run_with_clock(cells_moves, n);
-
-	report_cost("cell_move", n, &cost);
-	report_wanted("cell_move_calls", n, 100.0 * cost.kicks / cost.done, "calls/100");
-	report_wanted("cell_move_looks", n, 100.0 * cost.looks / cost.done, "looks/100");
 }
 
 /* Without a pace: at full speed. */
@@ -624,9 +527,6 @@ static void run_cells(const struct system *s, unsigned int n)
 		measure_fast_cell_pairs(n);
 	if (paced && (wants("cell_pair") || wants("cell_calls") || wants("cell_looks")))
 		measure_cell_pairs(n);
-	if (paced && n <= MAX_MOVED &&
-	    (wants("cell_move") || wants("cell_move_calls") || wants("cell_move_looks")))
-		measure_cell_moves(n);
 	free_numbers();
 	report_results(s->name, n);
 }
@@ -695,8 +595,6 @@ static void run_first(unsigned int n)
 		if (!wants_system(s->name))
 			continue;
 		usage.process = s == process;
-		if (wants("idle_wakeups_10s") && s == twheel)
-			measure_idle();
 		measure_memory(s, "bytes_per_timeout", at_most(n, MANY));
 		if (s != twheel)
 			continue;
@@ -705,8 +603,6 @@ static void run_first(unsigned int n)
 		measure_memory(&cells, "bytes_with_cell", at_most(n, MANY));
 		if (n > MANY)
 			measure_memory(&cells, "bytes_with_cell", n);
-		if (wants("cell_idle_wakeups"))
-			measure_idle_cells();
 	}
 }
 

@@ -27,9 +27,8 @@
 #define STEP		64U
 
 /* Each microsecond, one of the cells gets a pair. */
-#define PAIR_NS		1000U
-
-#define MOVES		100U
+#define PERIOD_NS	(STEP * 1000)
+#define STEPS		((unsigned int)(DELAY_NS / PERIOD_NS))
 
 /* Number of times that all pairs are measured if the clock counts nanoseconds. */
 #define FAST_TIMES	10U
@@ -53,7 +52,7 @@ static void cells_open(unsigned int n)
 	own_cells = zeroed_array(n, sizeof(*own_cells));
 }
 
-void cells_close(void)
+static void cells_close(void)
 {
 	twheel_close(ctx);
 	free(own_cells);
@@ -90,12 +89,11 @@ typedef void (*step_fn)(struct twheel_ctx *ctx, struct twheel_cell *cell, uint64
 			uint64_t expires_ns);
 
 /*
- * Every @period_ns, @steps times: read the clock and call @fn for the next STEP cells.
+ * Every PERIOD_NS, STEPS times: read the clock and call @fn for the next STEP cells.
  * Returns the number of instructions of the machine meanwhile, without the spinning.
  */
 static __always_inline
-uint64_t run_at_pace(const uint32_t *order, unsigned int n, unsigned int steps, uint64_t period_ns,
-		     step_fn fn)
+uint64_t run_at_pace(const uint32_t *order, unsigned int n, step_fn fn)
 {
 	struct twheel_ctx *const context = ctx;
 	uint64_t begin, next, spun = 0;
@@ -103,7 +101,7 @@ uint64_t run_at_pace(const uint32_t *order, unsigned int n, unsigned int steps, 
 
 	begin = clock_ns();
 	next = begin;
-	for (unsigned int i = 0; i < steps; i++) {
+	for (unsigned int i = 0; i < STEPS; i++) {
 		uint64_t now = clock_ns();
 
 		for (unsigned int j = 0; j < STEP; j++) {
@@ -113,7 +111,7 @@ uint64_t run_at_pace(const uint32_t *order, unsigned int n, unsigned int steps, 
 			if (++at == n)
 				at = 0;
 		}
-		next += period_ns;
+		next += PERIOD_NS;
 		if (now + STEP_NS < next)
 			spun += spin(next - now - STEP_NS);
 	}
@@ -135,15 +133,8 @@ static inline void do_pair(struct twheel_ctx *context, struct twheel_cell *cell,
 		die("cell: pair");
 }
 
-static inline void do_move(struct twheel_ctx *context, struct twheel_cell *cell, uint64_t id,
-			   uint64_t expires_ns)
-{
-	if (twheel_cell_arm(context, cell, id, expires_ns))
-		die("cell: move");
-}
-
 /* Make the cells evenly over time, so that the looks at them are spread evenly too. */
-static void create_cells(const uint32_t *order, unsigned int n, bool armed)
+static void create_cells(const uint32_t *order, unsigned int n)
 {
 	uint64_t begin = clock_ns(), now, next;
 
@@ -152,8 +143,7 @@ static void create_cells(const uint32_t *order, unsigned int n, bool armed)
 
 		create_cell(own_cell);
 		arm_cell(own_cell, clock_ns() + DELAY_NS);
-		if (!armed)
-			check(twheel_cell_cancel(own_cell->cell), "cell: cancel");
+		check(twheel_cell_cancel(own_cell->cell), "cell: cancel");
 		next = begin + (i + 1) * START_NS / n;
 		now = clock_ns();
 		if (now < next)
@@ -180,40 +170,27 @@ static void wait_for_block(void)
 	sleep_until(now + block - now % block);
 }
 
-/* The cost of a program with cells in DELAY_NS, minus that of a program without operations. */
-static __always_inline
-struct cells_cost measure(const uint32_t *order, unsigned int n, unsigned int steps, step_fn fn,
-			  bool armed)
+struct cells_cost cells_pairs(const uint32_t *order, unsigned int n)
 {
-	uint64_t period_ns = DELAY_NS / steps, nothing;
+	struct cells_cost cost = { .done = (uint64_t)STEPS * STEP };
 	struct twheel_stats before, after;
-	struct cells_cost cost = { .done = (uint64_t)steps * STEP };
+	uint64_t nothing;
 
 	cells_open(n);
 	wait_for_block();
-	nothing = run_at_pace(order, n, steps, period_ns, do_nothing);
-	create_cells(order, n, armed);
+	nothing = run_at_pace(order, n, do_nothing);
+	create_cells(order, n);
 	check(twheel_get_stats(ctx, &before), "cell: stats");
-	cost.instructions = run_at_pace(order, n, steps, period_ns, fn);
+	cost.instructions = run_at_pace(order, n, do_pair);
 	check(twheel_get_stats(ctx, &after), "cell: stats");
 	/* the readings of the clock are part of the program */
-	cost.instructions += steps * clock_cost - nothing;
+	cost.instructions += STEPS * clock_cost - nothing;
 	cost.kicks = after.kicks - before.kicks;
 	cost.looks = after.looks - before.looks;
 	if (after.fired)
 		die("cell: fired");
 	cells_close();
 	return cost;
-}
-
-struct cells_cost cells_pairs(const uint32_t *order, unsigned int n)
-{
-	return measure(order, n, DELAY_NS / PAIR_NS / STEP, do_pair, false);
-}
-
-struct cells_cost cells_moves(const uint32_t *order, unsigned int n)
-{
-	return measure(order, n, (n * MOVES + STEP - 1) / STEP, do_move, true);
 }
 
 /* Read the clock once per STEP pairs, as a program would do. */
@@ -251,16 +228,4 @@ uint64_t cells_pairs_ns(const uint32_t *order, unsigned int n)
 	}
 	cells_close();
 	return best;
-}
-
-void cells_open_unused(const uint32_t *order, unsigned int n)
-{
-	cells_open(n);
-	for (unsigned int i = 0; i < n; i++) {
-		struct own_cell *own_cell = &own_cells[order[i]];
-
-		create_cell(own_cell);
-		arm_cell(own_cell, clock_ns() + NSEC_PER_SEC + i * 29 * NSEC_PER_SEC / n);
-		check(twheel_cell_cancel(own_cell->cell), "cell: cancel");
-	}
 }

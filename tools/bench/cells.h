@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Cells at a pace: a program arms and cancels, or moves, all its cells repeatedly, until
- * the kernel has looked at each of them once.
+ * Cells at a pace: a program arms and cancels all its cells repeatedly, until the kernel has looked
+ * at each of them once.
  */
 #ifndef BENCH_CELLS_H
 #define BENCH_CELLS_H
@@ -10,9 +10,9 @@
 
 /**
  * struct cells_cost - total cost of a program with cells, including the kernel
- * @done: number of pairs of an arm and a cancel, or of moves
- * @instructions: instructions of the whole machine, minus those of a program without
- *	operations at the same pace
+ * @done: number of pairs of an arm and a cancel
+ * @instructions: instructions of the whole machine during DELAY_NS, minus those of a program
+ *	without operations at the same pace
  * @kicks: number of calls, all of which are KICK
  * @looks: number of looks of the kernel at a word
  */
@@ -26,14 +26,7 @@ struct cells_cost {
 /* Pairs with @n cells, in the order @order. Each cell is armed and cancelled at once. */
 struct cells_cost cells_pairs(const uint32_t *order, unsigned int n);
 
-/* Moves with @n armed cells. Each is moved 100 times in the time that it is armed for. */
-struct cells_cost cells_moves(const uint32_t *order, unsigned int n);
-
 /* Time of a pair for each of @n cells in ns, without a pace: the best of several rounds. */
 uint64_t cells_pairs_ns(const uint32_t *order, unsigned int n);
-
-/* Make a context with @n cells. Each is armed once for up to 30 seconds and cancelled. */
-void cells_open_unused(const uint32_t *order, unsigned int n);
-void cells_close(void);
 
 #endif
