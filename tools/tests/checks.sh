@@ -3,12 +3,9 @@
 #
 # Directories that parts of the tests share, and functions that print KTAP. bash scripts read this
 # file with `.`. They get the directories $top, $here of the tests, $build with log/ for their logs,
-# and $work, which ends with the script.
+# and $work, which ends with the script. Their last call is done_testing, or run_checks.
 #
 # A check is a function, or another command.
-#
-# A result that sums up a block of results fails if one of them does. Readers of TAP need not look
-# into blocks.
 
 shopt -s inherit_errexit
 
@@ -20,6 +17,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/twheel-${0##*/}.XXXXXX")
 # shellcheck disable=SC2064 # this directory, although a script may use another
 trap "rm -rf '$work'" EXIT
 mkdir -p "$build/log"
+number=0 failed=0
+echo "KTAP version 1"
 
 # Copy standard input to standard output, and fail unless it is empty.
 silent()
@@ -34,65 +33,61 @@ skip()
 	return 77
 }
 
-# result NUMBER NAME COMMAND...: run a command, and show its output. It may be skip.
+# verdict STATUS NAME: print a result.
+verdict()
+{
+	[ "$1" = 0 ] || { printf 'not ' && failed=$((failed + 1)); }
+	echo "ok $((++number)) $2"
+}
+
+# result NAME COMMAND...: run a command, and show its output. It may be skip.
 result()
 {
 	local output status=0 begin=$SECONDS
 
-	output=$("${@:3}" 2>&1) || status=$?
-	[ "$status" != 77 ] || { echo "ok $1 $2 # SKIP $output" && return; }
+	output=$("${@:2}" 2>&1) || status=$?
+	[ "$status" != 77 ] || { verdict 0 "$1 # SKIP $output" && return; }
 	[ -z "$output" ] || printf '# %s\n' "${output//$'\n'/$'\n'# }"
-	echo "# $2: $((SECONDS - begin)) s"
-	[ "$status" = 0 ] || printf 'not '
-	echo "ok $1 $2"
+	echo "# $1: $((SECONDS - begin)) s"
+	verdict "$status" "$1"
+}
+
+# block NAME COMMAND...: run a command that prints KTAP, and sum it up. The sum fails if a result
+# does, because readers of TAP need not look into blocks, or if there is none.
+block()
+{
+	local status=0
+
+	echo "    # Subtest: $1"
+	"${@:2}" 2>"$work/errors" | awk '
+		{ print "    " $0 }
+		/^ok [0-9]/ { ok = 1 }
+		/^ *not ok [0-9]/ { bad = 1 }
+		END { exit bad || !ok }' || status=$?
+	sed 's/^/# /' "$work/errors"
+	verdict "$status" "$1"
+}
+
+# machine NAME OPTION-OF-VM... -- COMMAND...: the same with a command in a test machine. The log of
+# its kernel must be clean, too.
+machine()
+{
+	block "$1" "$top/tools/vm/run" --log "$build/log/$1.kernel" "${@:2}"
+}
+
+# Print the plan. Without it, an early end would go unnoticed.
+done_testing()
+{
+	echo "1..$number"
 }
 
 # run_checks NAME...
 run_checks()
 {
-	local number=0 name
+	local name
 
-	echo "KTAP version 1"
-	echo "1..$#"
 	for name; do
-		result $((++number)) "$name" "$name"
+		result "$name" "$name"
 	done
-}
-
-# Copy KTAP as a block. Fails if there is no result, or one that is not ok.
-nested()
-{
-	awk '
-		{ print "    " $0 }
-		/^ok [0-9]/ { ok = 1 }
-		/^ *not ok [0-9]/ { bad = 1 }
-		END { exit bad || !ok }'
-}
-
-# block NUMBER NAME COMMAND...: run a command that prints KTAP.
-block()
-{
-	local number=$1 name=$2 status=0
-	shift 2
-
-	echo "    # Subtest: $name"
-	"$@" 2>"${work:?}/errors" | nested || status=$?
-	sed 's/^/# /' "$work/errors"
-	[ "$status" = 0 ] || printf 'not '
-	echo "ok $number $name"
-}
-
-# machine NUMBER NAME ERRORS COMMAND...: run a command that prints KTAP in a test machine. The
-# result after the block is that of the machine, whose complaints are kept in the file ERRORS.
-machine()
-{
-	local number=$1 name=$2 errors=$3 statuses=(0 0)
-	shift 3
-
-	"$@" 2>"$errors" | nested || statuses=("${PIPESTATUS[@]}")
-	[ "${statuses[1]}" = 0 ] || printf 'not '
-	echo "ok $number $name"
-	sed 's/^/# /' "$errors"
-	[ "${statuses[0]}" = 0 ] || printf 'not '
-	echo "ok $((number + 1)) kernel log and unloading"
+	done_testing
 }

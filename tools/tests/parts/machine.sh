@@ -1,0 +1,142 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# machine.sh PART [ARGUMENT]...: parts of the script machine inside the test machine, as KTAP.
+
+# shellcheck source=tools/tests/ktap.sh
+. /ktap.sh
+debug=/sys/kernel/debug
+trace=$debug/tracing
+
+# faults STRIDE: programs that inject faults themselves, at every so many places.
+#
+# kmemleak warns when it runs out of memory, while it holds a lock under which the console must not
+# be written. So meanwhile only errors go to the console. The other messages are logged again
+# afterwards, except warnings of the kernel's own tracing.
+faults()
+{
+	echo "twheel-vm: faults" >/dev/kmsg
+	dmesg -n 4
+	TWHEEL_STRIDE=$1 KTAP_HANG_S=1800 sh /add/subtests.sh /add/tests
+	dmesg -n 8
+	dmesg | grep -q 'twheel-vm: faults$' ||
+		echo "BUG: the log was too long to be kept" >/dev/kmsg
+	dmesg | sed '1,/twheel-vm: faults/d; /WARNING: .* at kernel\/trace\//d' |
+		while IFS= read -r line; do
+			echo "$line" >/dev/kmsg
+		done
+}
+
+# The tests of the device, in which every call fails before it succeeds. With probability 0, only
+# places that fail-nth selects fail, but all are counted.
+tests_with_faults()
+{
+	for fault in failslab fail_page_alloc fail_usercopy; do
+		echo 0 >$debug/$fault/probability
+		echo 0 >$debug/$fault/verbose
+		echo 1000000 >$debug/$fault/times
+	done
+	echo N >$debug/failslab/ignore-gfp-wait
+	echo N >$debug/fail_page_alloc/ignore-gfp-wait
+	echo 0 >$debug/fail_page_alloc/min-order
+	TWHEEL_FAULTS=1 TWHEEL_SLOW=1 KTAP_HANG_S=1800 sh /add/subtests.sh /add/tests
+	for fault in failslab fail_page_alloc fail_usercopy; do
+		echo "# faults: $fault failed $((1000000 - $(cat $debug/$fault/times))) times"
+	done
+}
+
+# Loading a module runs its suites. The kernel log has the results.
+kunit()
+{
+	status=0
+	[ ! -e /add/kunit.ko ] || insmod /add/kunit.ko enable=1
+	while read -r name parameters; do
+		echo "twheel-vm: suite $name" >/dev/kmsg
+		# shellcheck disable=SC2086 # several words
+		insmod /add/kunit/$name.ko $parameters || status=1
+		echo "twheel-vm: unload $name" >/dev/kmsg
+		rmmod "$name" || status=1
+	done </add/parameters
+	return $status
+}
+
+fuzz()
+{
+	seed=$1 operations=$2
+	shift 2
+	echo "1..2"
+	check corpus /add/fuzz --replay /add/corpus
+	check random_programs /add/fuzz --seed "$seed" --operations "$operations" "$@" /add/corpus
+}
+
+cpus_are_isolated()
+{
+	[ "$(cat /sys/devices/system/cpu/nohz_full)" = 1-3 ]
+}
+
+# expired_on CPU: how many timeouts have expired there, by the trace.
+expired_on()
+{
+	grep -c "\[00$1\].* twheel_expire: " $trace/trace
+}
+
+# Those of isolated CPUs are due first. An hrtimer that is set there stays there: all that come
+# later would fire there, too.
+timeouts_of_an_isolated_cpu_fire_on_another()
+{
+	exec 3<>/dev/twheel
+	echo 1 >$trace/events/twheel/twheel_expire/enable
+	for ms in $(seq 1000 50 1950); do
+		taskset -c 0 twheel arm "${ms}ms" --fd 3 >/dev/null || return
+	done
+	for cpu in 1 2 3; do
+		taskset -c "$cpu" twheel sleep 1ms && taskset -c "$cpu" twheel sleep 0 || return
+	done
+	twheel read --count 20 --fd 3 >/dev/null
+	echo 0 >$trace/events/twheel/twheel_expire/enable
+	exec 3>&-
+	[ "$(expired_on 0)" = 26 ] && [ "$(expired_on '[1-3]')" = 0 ]
+}
+
+isolated()
+{
+	run_checks cpus_are_isolated timeouts_of_an_isolated_cpu_fire_on_another
+}
+
+uptime_seconds()
+{
+	sed 's/\..*//' /proc/uptime
+}
+
+wakeups()
+{
+	sed -n 's/^wakeups *//p' $debug/twheel/dev.0
+}
+
+levels()
+{
+	grep -c '^ *[0-9]* *[0-9]*  [0-9]*$' $debug/twheel/dev.0
+}
+
+# sleep_ends_on_time DURATION SECONDS: when all tasks sleep, the clock jumps to the next timer. The
+# timeout costs the wheel's thread at most one wakeup per level.
+sleep_ends_on_time()
+{
+	start=$(uptime_seconds)
+	before=$(wakeups)
+	twheel sleep "$1" || return
+	late=$(($(uptime_seconds) - start - $2))
+	echo "$late s late, $(($(wakeups) - before)) wakeups, $(levels) levels"
+	[ "$late" -ge 0 ] && [ "$late" -le 1 ] && [ $(($(wakeups) - before)) -le "$(levels)" ]
+}
+
+travel()
+{
+	echo "1..5"
+	for sleep in 1s=1 1m=60 1h=3600 1d=86400 10d=864000; do
+		check "sleep_of_${sleep%=*}_ends_on_time" \
+			sleep_ends_on_time "${sleep%=*}" "${sleep#*=}"
+	done
+}
+
+"$@"
