@@ -218,7 +218,7 @@ patches: setup-check
 
 # Guided by the code that is reached, where the kernel counts that.
 fuzz: setup-check
-	@tools/fuzz/run $(if $(filter file,$(origin KERNEL)),,--kernel $(KERNEL)) -- \
+	@tools/fuzz/run $(if $(filter file,$(origin KERNEL)),,$(KERNEL)) -- \
 		--operations $(or $(OPERATIONS),10000000) $(if $(SEED),--seed $(SEED))
 
 bench: setup-bench
