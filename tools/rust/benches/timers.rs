@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
 //! Arms and cancels of tokio's own timer, of `twheel::sleep::Timer`, and of cells, with one thread
-//! and with two. Prints a line per row: what, threads, nanoseconds per pair.
+//! and with two. Prints the tables of README.md.
 //!
 //! A pair is what a request with a timeout needs. For tokio and `Timer`: a sleep is made, polled
 //! once, so that it is registered, and dropped. For a reset, a sleep that is kept is moved and
@@ -74,8 +74,8 @@ fn cell_pairs(cell: &Cell, pairs: u32) {
     }
 }
 
-/// Each thread runs `body` with its number. Prints the best time per pair, in ns.
-fn row(what: &str, threads: usize, body: impl Fn(usize, u32, &mut Task<'_>) + Sync) {
+/// Each thread runs `body` with its number. Returns the best time per pair, in ns.
+fn pair(threads: usize, body: impl Fn(usize, u32, &mut Task<'_>) + Sync) -> f64 {
     let (barrier, runtime) = (Barrier::new(threads), Handle::current());
     let work = &|number| {
         let _guard = runtime.enter();
@@ -94,20 +94,22 @@ fn row(what: &str, threads: usize, body: impl Fn(usize, u32, &mut Task<'_>) + Sy
         })
     };
     let best = (0..ROUNDS).map(round).min().unwrap();
-    println!("timers {what} threads={threads} ns={:.1}", best.as_nanos() as f64 / f64::from(PAIRS));
+    best.as_nanos() as f64 / f64::from(PAIRS)
 }
 
-fn compare(threads: usize) {
+fn compare(threads: usize) -> [f64; 5] {
     let timer = Timer::open().expect("a timer");
     let context = Context::open().expect("a context");
     let cells: Vec<Vec<Cell>> =
         (0..threads).map(|_| (0..4).map(|_| context.cell(0).expect("a cell")).collect()).collect();
-    row("tokio_sleep", threads, |_, pairs, task| tokio_sleeps(pairs, task));
-    row("tokio_reset", threads, |_, pairs, task| tokio_resets(pairs, task));
-    row("wheel_sleep", threads, |_, pairs, task| timer_sleeps(&timer, pairs, task));
-    row("wheel_reset", threads, |_, pairs, task| timer_resets(&timer, pairs, task));
-    // The first cell of each thread is in a cache line that no other thread uses.
-    row("cell", threads, |n, pairs, _| cell_pairs(&cells[n][0], pairs));
+    [
+        pair(threads, |_, pairs, task| tokio_sleeps(pairs, task)),
+        pair(threads, |_, pairs, task| timer_sleeps(&timer, pairs, task)),
+        pair(threads, |_, pairs, task| tokio_resets(pairs, task)),
+        pair(threads, |_, pairs, task| timer_resets(&timer, pairs, task)),
+        // The first cell of each thread is in a cache line that no other thread uses.
+        pair(threads, |n, pairs, _| cell_pairs(&cells[n][0], pairs)),
+    ]
 }
 
 /// Of this thread, without those that take its processor.
@@ -119,7 +121,7 @@ fn cpu_time() -> Duration {
 }
 
 /// All sleeps of a wave at once. Prints the best time per sleep, in ns.
-fn wave<S>(what: &str, length: u32, make: impl Fn(&mut Task<'_>) -> S) {
+fn wave<S>(length: u32, make: impl Fn(&mut Task<'_>) -> S) {
     let waker = Arc::new(Nobody).into();
     let mut task = Task::from_waker(&waker);
     let mut round = |_| {
@@ -128,24 +130,30 @@ fn wave<S>(what: &str, length: u32, make: impl Fn(&mut Task<'_>) -> S) {
         cpu_time() - begin
     };
     let best = (0..ROUNDS).map(&mut round).min().unwrap();
-    let ns = best.as_nanos() as f64 / f64::from(length);
-    println!("timers {what} wave={length} ns={ns:.1}");
+    print!(" {:.0} |", best.as_nanos() as f64 / f64::from(length));
 }
 
 fn waves() {
-    let timer = Timer::open().expect("a timer");
-    for length in [1_000, 10_000, 50_000, 200_000] {
-        wave("tokio_wave", length, |task| {
+    const LENGTHS: [u32; 4] = [1_000, 10_000, 50_000, 200_000];
+    println!("\n| ns for each sleep of a wave | 1,000 | 10,000 | 50,000 | 200,000 |");
+    print!("|---|--:|--:|--:|--:|\n| tokio |");
+    for length in LENGTHS {
+        wave(length, |task| {
             let mut sleep = Box::pin(tokio::time::sleep(TIMEOUT * 6));
             poll_once(sleep.as_mut(), task);
             sleep
         });
-        wave("wheel_wave", length, |task| {
+    }
+    print!("\n| twheel |");
+    let timer = Timer::open().expect("a timer");
+    for length in LENGTHS {
+        wave(length, |task| {
             let mut sleep = timer.sleep(TIMEOUT * 6).expect("a sleep");
             poll_once(Pin::new(&mut sleep), task);
             sleep
         });
     }
+    println!();
 }
 
 /// Sleeps of other requests, on both timers.
@@ -169,8 +177,16 @@ fn main() {
     let runtime = runtime.expect("a runtime");
     let _guard = runtime.enter();
     let others = pend();
-    for threads in [1, 2] {
-        compare(threads);
+    println!("| ns for each thread | 1 thread | 2 threads |\n|---|--:|--:|");
+    let rows = [
+        "tokio: sleep made, polled, dropped",
+        "twheel: sleep made, polled, dropped",
+        "tokio: sleep reset, polled",
+        "twheel: sleep reset, polled",
+        "twheel: cell armed, cancelled",
+    ];
+    for ((row, one), two) in rows.iter().zip(compare(1)).zip(compare(2)) {
+        println!("| {row} | {one:.0} | {two:.0} |");
     }
     drop(others);
     waves();
