@@ -13,12 +13,9 @@
 //! When the process has no descriptors left, `accept()` fails and the listener stays readable. The
 //! server then waits for a moment: on a sleep of the same timer.
 
-use std::env;
-use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use std::{env, error, io};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -105,7 +102,7 @@ async fn client(
 }
 
 /// Every other client speaks for three times the idle time. Nobody may be dropped early.
-async fn self_test(clients: u32) -> Result<(), Box<dyn std::error::Error>> {
+async fn self_test(clients: u32) -> Result<(), Box<dyn error::Error>> {
     const IDLE: Duration = Duration::from_millis(400);
     let timer = Timer::open()?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -124,32 +121,16 @@ async fn self_test(clients: u32) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn listen(address: &str, idle: Duration) -> Result<(), Box<dyn std::error::Error>> {
-    let listener = TcpListener::bind(address).await?;
-    Ok(accept_all(listener, Timer::open()?, idle).await?)
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
-}
-
-fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let number = arguments.get(1).map(|text| text.parse::<u32>());
-    let result = match (arguments.first().map(String::as_str), number) {
-        (Some("--self-test"), None) => block_on(self_test(100)),
-        (Some("--self-test"), Some(Ok(clients))) => block_on(self_test(clients)),
-        (Some(address), None) => block_on(listen(address, Duration::from_secs(60))),
-        (Some(address), Some(Ok(seconds))) => {
-            block_on(listen(address, Duration::from_secs(seconds.into())))
+fn main() -> Result<(), Box<dyn error::Error>> {
+    let usage = "usage: idle_server ADDRESS:PORT [SECONDS], or --self-test [CLIENTS]";
+    let address = env::args().nth(1).ok_or(usage)?;
+    let number = env::args().nth(2).map(|text| text.parse::<u32>()).transpose()?;
+    Builder::new_current_thread().enable_all().build()?.block_on(async {
+        if address == "--self-test" {
+            return self_test(number.unwrap_or(100)).await;
         }
-        _ => Err("usage: idle_server ADDRESS:PORT [SECONDS], or --self-test [CLIENTS]".into()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("idle_server: {error}");
-            ExitCode::FAILURE
-        }
-    }
+        let listener = TcpListener::bind(address).await?;
+        let idle = Duration::from_secs(number.unwrap_or(60).into());
+        Ok(accept_all(listener, Timer::open()?, idle).await?)
+    })
 }
