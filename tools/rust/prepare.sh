@@ -9,7 +9,7 @@
 locked=()
 triple=$(uname -m)-unknown-linux-gnu
 
-# The peer of the test contract is not among the crates, or the compiler is too old for it.
+# tokio is not among the crates, or the compiler is too old for it.
 without_peer()
 {
 	sed -i '/^\[dev-dependencies\]/,/^$/d' Cargo.toml

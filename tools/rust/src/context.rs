@@ -29,9 +29,9 @@ use crate::time::{nanos, Clock, Deadline, Time};
 /// A clone is another handle of the same context. Pending timeouts are cancelled when the last
 /// handle is dropped, a [`Cell`] included, unless another process shares the context.
 ///
-/// For poll() and epoll: the descriptor is readable while an event is unread, and after
-/// [`stop`](Context::stop). That of a wheel in the process may also be readable without an event;
-/// then a read that does not wait sets it right.
+/// For poll(), epoll and tokio's `AsyncFd`: the descriptor is readable while an event is unread, and
+/// after [`stop`](Context::stop). That of a wheel in the process may also be readable without an
+/// event; then a read that does not wait sets it right.
 #[derive(Clone)]
 pub struct Context {
     inner: Arc<Inner>,

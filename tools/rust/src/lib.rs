@@ -45,9 +45,7 @@
 //! # Features
 //!
 //! `vendored`, the default, builds the C library libtwheel from source. Without it, pkg-config finds
-//! the installed one. `stream` makes [`sleep::DelayQueue`] a `Stream` of the crate futures-core. `tokio`
-//! adds the module `tokio`, and needs the compiler that tokio needs: 1.85 for the release in
-//! `Cargo.lock`, 1.63 with the tokio 1.24 of Debian 12. All else needs Rust 1.63.
+//! the installed one. `stream` makes [`sleep::DelayQueue`] a `Stream` of the crate futures-core.
 #![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg(target_os = "linux")]
@@ -64,8 +62,6 @@ mod setup;
 pub mod sleep;
 mod state;
 mod time;
-#[cfg(all(feature = "tokio", target_has_atomic = "64"))]
-pub mod tokio;
 
 #[cfg(target_has_atomic = "64")]
 pub use cell::Cell;
