@@ -57,7 +57,8 @@ jobs_are_given_up_after_the_last_attempt()
 
 has_more_attempts_than_those_of_the_last_second()
 {
-	last=$(count 'in the last second') && [ "$last" -gt 0 ] && [ "$(count attempts)" -gt $((3 * last)) ]
+	last=$(count 'in the last second') && [ "$last" -gt 0 ] &&
+		[ "$(count attempts)" -gt $((3 * last)) ]
 }
 
 # A job is tried all the time, so each second has attempts, and soon many more are before it.
