@@ -179,7 +179,7 @@ struct twheel_process {
 	uint64_t	stop_ns;
 	__u64		time;		/* * of the manual clock */
 	uint64_t	now;		/* time of the current call */
-	uint64_t	programmed;	/* when the timerfd expires; PAST, UNKNOWN; WHEEL_NEVER: never */
+	uint64_t	programmed;	/* when the timerfd expires; PAST, UNKNOWN, WHEEL_NEVER */
 	uint64_t	tick_ns;
 	uint64_t	reciprocal;	/* of @tick_ns, times 2^64, rounded down */
 	struct wheel	wheel;

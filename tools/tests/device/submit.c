@@ -183,8 +183,7 @@ TEST(submit_of_array_at_bad_address_is_efault)
 }
 
 /* @usable entries, and @part bytes of the next one, before a page with @protection. */
-static void check_partial_access(__u32 usable,
-					size_t part, int protection)
+static void check_partial_access(__u32 usable, size_t part, int protection)
 {
 	__u32 nr = usable + 20;
 	struct twheel_op *ops = calloc(nr, sizeof(*ops));
