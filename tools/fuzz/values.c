@@ -58,7 +58,7 @@ static uint64_t id_of(uint8_t code, struct file *f)
 /* Some cookies are common, so that they can be cancelled together; some are unique. */
 static uint64_t cookie_of(uint8_t code, struct file *f)
 {
-	return code % 4 ? code % 4 : ++f->cookies << 8;
+	return code % 4 ? code % 4 : __atomic_add_fetch(&f->cookies, 1, __ATOMIC_RELAXED) << 8;
 }
 
 static void fill_times(struct twheel_op *op, const struct step *step, struct file *f,

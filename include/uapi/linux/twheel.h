@@ -4,9 +4,11 @@
  *
  * Every open of the device creates a context, with its own timeouts, queue of events and
  * limits. An ioctl arms a timeout and returns its id. A timeout that fires makes an event,
- * which read() on the same descriptor returns. A cancelled timeout makes none. poll() reports
- * EPOLLIN while an event is unread. It reports EPOLLHUP when TWHEEL_IOC_STOP has ended and
- * all events are read.
+ * which read() on the same descriptor returns. A cancelled timeout makes none. A buffer that is
+ * too small for one event fails with EINVAL. poll() reports EPOLLIN while an event is unread.
+ *
+ * TWHEEL_IOC_STOP makes an event with TWHEEL_EV_UNPROCESSED of every pending timeout. Arming then
+ * fails with ESHUTDOWN. When all events are read, read() returns 0 and poll() reports EPOLLHUP.
  *
  * All times are nanoseconds; a value above INT64_MAX fails with EINVAL. Timeouts never fire
  * early: a deadline is rounded up to the next tick. Absolute times are on the clock as seen
@@ -14,15 +16,16 @@
  *
  * A cell is a timeout that is armed, moved and cancelled by one atomic exchange in shared
  * memory. ARM with TWHEEL_F_CELL creates a cell. mmap(MAP_SHARED) at offset 0 maps the cells.
- * Its length is at most that of the @cells of TWHEEL_IOC_INFO. The low half of an id is the
- * index of the cell.
+ * A mapping has at most the @cells of TWHEEL_IOC_INFO. The low half of an id is the index of the
+ * cell.
  *
  * A context keeps the memory of ended timeouts for new ones, and gives it back at the last
  * close.
  *
  * The structures are the same for 32-bit and 64-bit programs, and never change their size: a
- * longer one has a new name and number. Reserved fields must be 0 on input. On output they are
- * 0 today; ignore them, and flags that you do not know. A counter or limit of INFO or STATS that
+ * longer one has a new name and number. An unknown opcode or flag, and a reserved field that is
+ * not 0, fail with EINVAL; an unknown command fails with ENOTTY. On output reserved fields are 0
+ * today; ignore them, and flags that you do not know. A counter or limit of INFO or STATS that
  * a module does not have is 0. New states and outcomes only come with a new flag or operation. The
  * kernel never uses bit 31 of the flags of INFO and SETUP, which belongs to libraries.
  */
@@ -231,7 +234,8 @@ struct twheel_info {
  * @slack_us: default slack of timeouts, in microseconds
  * @reserved: 0
  *
- * If all fields are 0, the context has the same settings as without TWHEEL_IOC_SETUP.
+ * If all fields are 0, the context has the same settings as without TWHEEL_IOC_SETUP, which comes
+ * once, before the first timeout, mapping and STOP, and fails with EBUSY afterwards.
  *
  * Contexts of the same clock with the default geometry share a wheel. With another geometry
  * the context gets a private wheel. @slots and @levels are advice: TWHEEL_IOC_INFO returns

@@ -58,7 +58,6 @@ def operation_error(result: int) -> OSError | None:
 
 def check_operation(result: int) -> int:
     """Return the result of an operation. Raises an error for a negative errno."""
-    error = operation_error(result)
-    if error:
-        raise error
+    if result < 0:
+        raise operation_error(result)
     return result

@@ -120,7 +120,9 @@ final class Native {
 			else
 				loadFromJar();
 			return null;
-		} catch (IOException | LinkageError e) {
+		} catch (IOException e) {
+			return "the native library cannot be copied from the jar: " + e.getMessage();
+		} catch (LinkageError e) {
 			return "no native library for " + System.getProperty("os.name") + " on " +
 					System.getProperty("os.arch") + ": " + e.getMessage();
 		}
