@@ -80,7 +80,7 @@ bool cli_is_misspelt(const char *word, size_t len, const char *known)
 {
 	size_t known_len = strlen(known);
 
-	for (; len && *word == *known; word++, known++, len--, known_len--)
+	for (; len && known_len && *word == *known; word++, known++, len--, known_len--)
 		;
 	for (; len && known_len && word[len - 1] == known[known_len - 1]; len--, known_len--)
 		;

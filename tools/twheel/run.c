@@ -325,7 +325,9 @@ static bool __printf(2, 3) mistake(struct run *run, const char *format, ...)
 
 static char *copy(const char *text)
 {
-	return strcpy(cli_resize(NULL, strlen(text) + 1, 1), text);
+	size_t size = strlen(text) + 1;
+
+	return memcpy(cli_resize(NULL, size, 1), text, size);
 }
 
 /* The word at *@rest, ended there; NULL when there is none. A # ends the line. */
