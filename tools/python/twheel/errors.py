@@ -50,8 +50,10 @@ def open_error(result: int, path: str | None) -> OSError:
 
 def operation_error(result: int) -> OSError | None:
     """Return the error that the result of an operation stands for, or None."""
-    if result >= 0:
-        return None
+    return None if result >= 0 else _error_of(result)
+
+
+def _error_of(result: int) -> OSError:
     kind, text = _OPERATION.get(-result) or (OSError, os.strerror(-result))
     return kind(-result, text)
 
@@ -59,5 +61,5 @@ def operation_error(result: int) -> OSError | None:
 def check_operation(result: int) -> int:
     """Return the result of an operation. Raises an error for a negative errno."""
     if result < 0:
-        raise operation_error(result)
+        raise _error_of(result)
     return result
