@@ -263,7 +263,7 @@ static void step_back_and_wait(struct twheel_node *node)
 	wait_inside(node);
 }
 
-/* What callbacks do while other nodes of their dispatch wait. */
+/* A callback runs @fn while other nodes of its dispatch wait. */
 static const struct in_dispatch {
 	const char	*name;
 	void		(*fn)(struct twheel_node *node);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a test sets: its CPU, its user, its time namespace, and CLOCK_REALTIME. Needs _GNU_SOURCE.
+ * With these functions a test sets its CPU, its user, its time namespace and CLOCK_REALTIME. The
+ * header needs _GNU_SOURCE.
  */
 #ifndef TWHEEL_TESTS_MACHINE_H
 #define TWHEEL_TESTS_MACHINE_H

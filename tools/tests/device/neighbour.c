@@ -24,7 +24,7 @@
 #define PERIOD_TICKS	8U		/* from one to the next */
 #define RUN		64U		/* operations that the device carries out in one hold */
 
-/* What the first user does. */
+/* The first user runs an attack. */
 struct attack {
 	void (*prepare)(void);	/* open files and arm timeouts, on CPU 0, or NULL */
 	void (*run)(void);	/* go on until killed, on the last CPU */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a context, its user and the module show of themselves, in INFO, STATS, fdinfo, sysfs and
- * debugfs: how near the limits are, how many requests they have refused, how late events come.
+ * INFO, STATS, fdinfo, sysfs and debugfs show how near the limits of a context, of its user and of
+ * the module are, how many requests they have refused, and how late events come.
  */
 #define _GNU_SOURCE
 #include <grp.h>

@@ -380,7 +380,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		/** Above 0: from one deadline to the next. Below 0: from the end of a run to the next run. */
 		private final long periodNs;
 		private final boolean isDelayed;
-		/** What decorateTask() has made of it. Written before the task waits anywhere. */
+		/** The task that decorateTask() returned, written before this one waits anywhere. */
 		RunnableScheduledFuture<V> outer;
 		/** The deadline of the last arming; changed with the lock held. */
 		private volatile long deadlineNs;
