@@ -181,16 +181,17 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool 
 static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r, u64 word,
 				   u64 now_ns)
 {
-	u64 at;
+	struct twheel_cell *cell = twdev_cell_of(f, r);
+	u64 slack_ns = twdev_slack_ns(r), at;
 
 	r->ahead_ns = twc_ahead(twc_from_user(word, f->offset_ns), now_ns);
-	at = twc_from_user(twc_publish(twdev_cell_of(f, r), word), f->offset_ns);
+	at = twc_from_user(twc_publish(cell, word), f->offset_ns);
 	if (r->state == TWDEV_PARKED) {
 		r->state = TWDEV_QUEUED;
-		twheel_arm_slack(&r->t, at, twdev_slack_ns(r));
+		twheel_arm_slack(&r->t, at, slack_ns);
 	} else if (r->state == TWDEV_QUEUED) {
 		/* Fails for a record on its way to the sink, which looks at the word. */
-		twheel_mod_slack(&r->t, at, twdev_slack_ns(r));
+		twheel_mod_slack(&r->t, at, slack_ns);
 	}
 }
 
@@ -234,8 +235,9 @@ void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct t
 int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
 		   u64 now_ns)
 {
+	struct twheel_cell *cell = twdev_cell_of(f, r);
 	u64 word = twc_word(op, now_ns, f->offset_ns);
-	u64 old = twc_exchange(&twdev_cell_of(f, r)->word, word);
+	u64 old = twc_exchange(&cell->word, word);
 	int ret = twc_outcome(r->state == TWDEV_READY, old);
 
 	lockdep_assert_held(&f->lock);
@@ -249,9 +251,9 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 	return ret;
 }
 
-int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
+/* @r: NULL if the id is unknown */
+int twdev_kick(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
 {
-	struct twdev_record *r = twdev_find(f, id);
 	int ret = twc_check_found(twdev_is_stopped(f), r, r ? r->flags : 0, TWHEEL_F_CELL);
 	u64 word;
 
@@ -272,23 +274,26 @@ int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns)
 /* Make the cell idle before its record ends. Returns the outcome. */
 int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 {
+	struct twheel_cell *cell = twdev_cell_of(f, r);
+
 	lockdep_assert_held(&f->lock);
 	f->nr_cells--;
-	return twc_disarm(twdev_cell_of(f, r), r->state == TWDEV_READY, &f->counts);
+	return twc_disarm(cell, r->state == TWDEV_READY, &f->counts);
 }
 
 /* Returns TWHEEL_STATE_*, see twc_state(). */
 u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
 		  u64 *remaining_ns)
 {
-	bool ready = r->state == TWDEV_READY;
-	u64 word;
+	int outcome = r->state == TWDEV_READY ? TWHEEL_WITHDRAWN : 0;
+	u64 deadline = r->t.expires, word;
 
-	if (!twdev_is_cell(r))
-		return twc_state(ready ? TWHEEL_WITHDRAWN : 0, r->t.expires, now_ns, remaining_ns);
-	word = READ_ONCE(twdev_cell_of(f, r)->word);
-	return twc_state(twc_outcome(ready, word), twc_from_user(word, f->offset_ns), now_ns,
-			 remaining_ns);
+	if (twdev_is_cell(r)) {
+		word = READ_ONCE(twdev_cell_of(f, r)->word);
+		outcome = twc_outcome(outcome, word);
+		deadline = twc_from_user(word, f->offset_ns);
+	}
+	return twc_state(outcome, deadline, now_ns, remaining_ns);
 }
 
 /*

@@ -396,7 +396,7 @@ void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct t
 		    u64 now_ns);
 int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
 		   u64 now_ns);
-int twdev_kick(struct twdev_file *f, u64 id, u64 now_ns);
+int twdev_kick(struct twdev_file *f, struct twdev_record *r, u64 now_ns);
 int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r);
 bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool overdrawn);
 bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r);

@@ -112,7 +112,9 @@ static inline u64 twdev_now(const struct twdev_file *f, struct twdev_gathered *g
 static inline u64 twdev_deadline(const struct twdev_file *f, const struct twheel_op *op,
 				 struct twdev_gathered *g)
 {
-	return twc_deadline(op, op->flags & TWHEEL_F_ABS ? 0 : twdev_now(f, g), f->offset_ns);
+	u64 now_ns = op->flags & TWHEEL_F_ABS ? 0 : twdev_now(f, g);
+
+	return twc_deadline(op, now_ns, f->offset_ns);
 }
 
 /* Set all fields that ARM and MOD set, except the deadline. A cell has no interval. */
@@ -189,8 +191,9 @@ static void twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
 }
 
 /*
- * The operations. Each function returns the result. @g is NULL if the operation came alone; all
- * are inline, so that the compiler can leave out what such an operation does not need.
+ * The operations. Each function returns the result. @r: the live record of the id, or NULL. @g is
+ * NULL if the operation came alone; all are inline, so that the compiler can leave out what such an
+ * operation does not need.
  */
 
 static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *op,
@@ -200,6 +203,7 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 	bool cell = !plain && op->flags & TWHEEL_F_CELL;
 	int ret = plain ? 0 : twdev_check(f, op);
 	struct twdev_record *r = f->free;
+	u64 expires_ns;
 
 	ret = ret ?: twc_check_arm(unlikely(twdev_is_stopped(f)), f->live, f->max);
 	if (unlikely(ret)) {
@@ -218,20 +222,23 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 	r->state = TWDEV_ARMED;
 	r->rearm = false;
 	r->unprocessed = false;
+	if (cell) {
+		twdev_flush(f, g);
+		twdev_arm_cell(f, r, op, twdev_now(f, g));
+		return 0;
+	}
+	expires_ns = twdev_deadline(f, op, g);
 	if (g && plain) {
-		r->t.expires = twdev_deadline(f, op, g);
+		r->t.expires = expires_ns;
 		g->timeouts[g->nr++] = &r->t;
 		return 0;
 	}
 	twdev_flush(f, g);
-	if (cell)
-		twdev_arm_cell(f, r, op, twdev_now(f, g));
-	else
-		twdev_arm_record(f, r, twdev_deadline(f, op, g));
+	twdev_arm_record(f, r, expires_ns);
 	return 0;
 }
 
-/* A MOD that is not gathered. @r: NULL if the id is unknown */
+/* A MOD that is not gathered. */
 static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *r,
 				     const struct twheel_op *op, struct twdev_gathered *g)
 {
@@ -254,11 +261,9 @@ static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *
 	return twdev_move_record(r, expires_ns);
 }
 
-static __always_inline int twdev_mod_op(struct twdev_file *f, struct twheel_op *op,
-					struct twdev_gathered *g)
+static __always_inline int twdev_mod_op(struct twdev_file *f, struct twdev_record *r,
+					struct twheel_op *op, struct twdev_gathered *g)
 {
-	struct twdev_record *r = twdev_find(f, op->id);
-
 	if (g && likely(r && r->state == TWDEV_ARMED && !twdev_is_stopped(f) &&
 			twc_is_plain(op, f->op_flags, f->slack_us))) {
 		f->counts.moved++;
@@ -283,14 +288,17 @@ static noinline int twdev_cancel_record(struct twdev_file *f, struct twdev_recor
 		ret = cell ? ret : TWHEEL_WITHDRAWN;
 	} else if (r->state == TWDEV_LATE) {
 		list_del(&r->t.entry);
-	} else if (r->state != TWDEV_PARKED && !twheel_cancel(&r->t)) {
-		late = twdev_cancel_late(f, r);
-		return twc_count_cancel(&f->counts, cell ? ret : late);
 	}
-	twdev_end_record(f, r);
+	if (twdev_is_enqueued(r) && !twheel_cancel(&r->t)) {
+		late = twdev_cancel_late(f, r);
+		ret = cell ? ret : late;
+	} else {
+		twdev_end_record(f, r);
+	}
 	return twc_count_cancel(&f->counts, ret);
 }
 
+/* Looks its record up itself: one lookup for all operations would cost it 4 instructions. */
 static __always_inline int twdev_cancel_op(struct twdev_file *f, struct twheel_op *op,
 					   struct twdev_gathered *g)
 {
@@ -314,9 +322,9 @@ static __always_inline int twdev_cancel_op(struct twdev_file *f, struct twheel_o
 	return 0;
 }
 
-static noinline int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64 now_ns)
+static noinline int twdev_get_op(struct twdev_file *f, struct twdev_record *r,
+				 struct twheel_op *op, u64 now_ns)
 {
-	struct twdev_record *r = twdev_find(f, op->id);
 	int ret = twdev_check(f, op);
 
 	if (ret || !r)
@@ -332,18 +340,21 @@ static noinline int twdev_get_op(struct twdev_file *f, struct twheel_op *op, u64
 static __always_inline int twdev_do_op(struct twdev_file *f, struct twheel_op *op,
 				       struct twdev_gathered *g)
 {
+	struct twdev_record *r;
+
 	lockdep_assert_held(&f->lock);
-	switch (op->opcode) {
-	case TWHEEL_OP_ARM:
+	if (op->opcode == TWHEEL_OP_ARM)
 		return twdev_arm_op(f, op, g);
-	case TWHEEL_OP_MOD:
-		return twdev_mod_op(f, op, g);
-	case TWHEEL_OP_CANCEL:
+	if (op->opcode == TWHEEL_OP_CANCEL)
 		return twdev_cancel_op(f, op, g);
+	r = twdev_find(f, op->id);
+	switch (op->opcode) {
+	case TWHEEL_OP_MOD:
+		return twdev_mod_op(f, r, op, g);
 	case TWHEEL_OP_GET:
-		return twdev_get_op(f, op, twdev_now(f, g));
+		return twdev_get_op(f, r, op, twdev_now(f, g));
 	case TWHEEL_OP_KICK:
-		return twdev_check(f, op) ?: twdev_kick(f, op->id, twdev_now(f, g));
+		return twdev_check(f, op) ?: twdev_kick(f, r, twdev_now(f, g));
 	default:
 		return -EINVAL;
 	}
@@ -383,9 +394,8 @@ static __always_inline int twdev_carry_out_one(struct twdev_file *f, struct twhe
 	int ret;
 
 	for (;;) {
-		twdev_lock(f);
-		ret = twdev_do_op(f, op, NULL);
-		twdev_unlock(f);
+		scoped_guard(twdev_file, f)
+			ret = twdev_do_op(f, op, NULL);
 		if (likely(ret != -ENOMEM))
 			return ret;
 		ret = twdev_provide(f, op);
@@ -467,20 +477,20 @@ static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twhe
 	g.nr = 0;
 	while (op < end) {
 		g.now_ns = 0;
-		twdev_lock(f);
 		g.opcode = op->opcode;
-		do {
-			if (op->opcode != g.opcode) {
-				twdev_flush(f, &g);
-				g.opcode = op->opcode;
-			}
-			ret = twdev_do_op(f, op, &g);
-			if (unlikely(ret == -ENOMEM))
-				break;
-			op->result = ret;
-		} while (++op < end);
-		twdev_flush(f, &g);
-		twdev_unlock(f);
+		scoped_guard(twdev_file, f) {
+			do {
+				if (op->opcode != g.opcode) {
+					twdev_flush(f, &g);
+					g.opcode = op->opcode;
+				}
+				ret = twdev_do_op(f, op, &g);
+				if (unlikely(ret == -ENOMEM))
+					break;
+				op->result = ret;
+			} while (++op < end);
+			twdev_flush(f, &g);
+		}
 		if (unlikely(ret == -ENOMEM)) {
 			ret = twdev_provide(f, op);
 			if (ret)

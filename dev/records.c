@@ -527,7 +527,7 @@ void twdev_count_unready(struct twdev_file *f, unsigned int nr)
 	WRITE_ONCE(f->nr_ready, f->nr_ready - nr);
 	/* The last event after STOP is gone. */
 	if (unlikely(twdev_is_over(f)))
-		twdev_wake(f);
+		twdev_be_late(f);
 }
 
 /* Take a READY record off the event queue. */
