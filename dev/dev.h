@@ -118,10 +118,11 @@ struct twdev_chunk {
 
 /*
  * Cells need single 64-bit loads: user space writes the word while the kernel loads it. They also
- * need a data cache that shows both the same word. A build can switch cells off.
+ * need pages to map, and a data cache that shows both the same word. A build can switch cells off.
  */
 #ifndef TWDEV_HAS_CELLS
-#define TWDEV_HAS_CELLS		(IS_ENABLED(CONFIG_64BIT) && !cpu_dcache_is_aliasing())
+#define TWDEV_HAS_CELLS		(IS_ENABLED(CONFIG_64BIT) && IS_ENABLED(CONFIG_MMU) && \
+				 !cpu_dcache_is_aliasing())
 #endif
 
 /* Flags that ARM and MOD take. */
