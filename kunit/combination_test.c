@@ -1472,7 +1472,7 @@ static const struct geometry geometries[] = {
 	{ "2 slots, tick 100 ms", 2, false, 100 * NSEC_PER_MSEC },
 	{ "4 slots, tick almost 1 s", 4, false, 999999937 },
 	{ "8 slots, tick 1 ns", 8, false, 1 },
-	{ "8 slots, tick 1 day", 8, false, 86400 * NSEC_PER_SEC },
+	{ "8 slots, tick 1 day", 8, false, 86400ULL * NSEC_PER_SEC },
 	{ "64 slots, 50 asked for", 64, false, 333333, .asked = 50 },
 	{ "256 slots", 256, false, NSEC_PER_MSEC },
 	{ "256 slots, tick 1 ns", 256, false, 1 },
@@ -1485,7 +1485,7 @@ static const struct geometry realtime_geometries[] = {
 	{ "wall, 333333 ns", 64, false, 333333 },
 	{ "wall, 1 ms", 256, false, NSEC_PER_MSEC },
 	{ "wall, almost 1 s", 4, false, 999999937 },
-	{ "wall, 1 day", 8, false, 86400 * NSEC_PER_SEC },
+	{ "wall, 1 day", 8, false, 86400ULL * NSEC_PER_SEC },
 };
 
 /* All geometries, repeated @rounds times. One long case might exceed KUnit's time limit. */
