@@ -347,10 +347,10 @@ static void twdev_describe(const struct twdev_file *f, const struct twdev_record
 
 /*
  * List up to @max timeouts from index @next on, and advance @next. Examines at most one
- * chunk's worth of records. Returns the number listed; sets @end after the last record.
+ * chunk's worth of records. Returns the number listed; @next stays after the last record.
  */
 static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entries, u32 max,
-			   u32 *next, bool *end)
+			   u32 *next)
 {
 	struct twdev_record *r;
 	u32 nr = 0, i;
@@ -360,8 +360,7 @@ static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entri
 	now_ns = twheel_now(f->wheel);
 	for (i = 0; i < TWDEV_PER_CHUNK && nr < max; i++) {
 		r = twdev_record_at(f, *next);
-		*end = !r;
-		if (*end)
+		if (!r)
 			break;
 		if (twdev_is_live(r))
 			twdev_describe(f, r, now_ns, &entries[nr++]);
@@ -376,16 +375,16 @@ static int twdev_list_entries(struct twdev_file *f, struct twheel_list *list)
 	struct twheel_list_entry __user *uentries = u64_to_user_ptr(list->entries);
 	struct twheel_list_entry entries[TWDEV_EVENTS_CHUNK];
 	struct iov_iter to;
-	bool end = false;
-	u32 nr, copied;
+	u32 nr, copied, from;
 
 	list->done = 0;
-	while (list->done < list->nr && !end) {
+	do {
 		if (fatal_signal_pending(current))
 			return -EINTR;
+		from = list->next;
 		nr = twdev_list_some(f, entries, min_t(u32, list->nr - list->done,
 						       TWDEV_EVENTS_CHUNK),
-				      &list->next, &end);
+				      &list->next);
 		iov_iter_ubuf(&to, ITER_DEST, uentries + list->done, nr * sizeof(*entries));
 		copied = twdev_copy_out(entries, sizeof(*entries), nr, &to);
 		list->done += copied;
@@ -395,7 +394,7 @@ static int twdev_list_entries(struct twdev_file *f, struct twheel_list *list)
 			return list->done ? 0 : -EFAULT;
 		}
 		cond_resched();
-	}
+	} while (list->next != from && list->done < list->nr);
 	return 0;
 }
 

@@ -467,35 +467,45 @@ long twdev_ioctl_op(struct file *file, unsigned int cmd, unsigned long arg)
 
 /* Many operations in a call */
 
+/* Carry out operations up to the first that lacks a page. Returns that, or @end. */
+static __always_inline struct twheel_op *twdev_carry_out_some(struct twdev_file *f,
+							      struct twheel_op *op,
+							      const struct twheel_op *end)
+{
+	struct twdev_gathered g twheel_uninitialized;
+	int ret;
+
+	g.now_ns = 0;
+	g.opcode = 0;
+	g.nr = 0;
+	guard(twdev_file)(f);
+	for (; op < end; op++) {
+		if (op->opcode != g.opcode) {
+			twdev_flush(f, &g);
+			g.opcode = op->opcode;
+		}
+		ret = twdev_do_op(f, op, &g);
+		if (unlikely(ret == -ENOMEM))
+			break;
+		op->result = ret;
+	}
+	twdev_flush(f, &g);
+	return op;
+}
+
 /* Carry out a group: set results, ids, and what GET has found. */
 static noinline_for_stack void twdev_carry_out(struct twdev_file *f, struct twheel_op *op, u32 nr)
 {
-	struct twdev_gathered g twheel_uninitialized;
 	const struct twheel_op *end = op + nr;
 	int ret;
 
-	g.nr = 0;
 	while (op < end) {
-		g.now_ns = 0;
-		g.opcode = op->opcode;
-		scoped_guard(twdev_file, f) {
-			do {
-				if (op->opcode != g.opcode) {
-					twdev_flush(f, &g);
-					g.opcode = op->opcode;
-				}
-				ret = twdev_do_op(f, op, &g);
-				if (unlikely(ret == -ENOMEM))
-					break;
-				op->result = ret;
-			} while (++op < end);
-			twdev_flush(f, &g);
-		}
-		if (unlikely(ret == -ENOMEM)) {
-			ret = twdev_provide(f, op);
-			if (ret)
-				op++->result = ret;
-		}
+		op = twdev_carry_out_some(f, op, end);
+		if (likely(op == end))
+			break;
+		ret = twdev_provide(f, op);
+		if (ret)
+			op++->result = ret;
 	}
 }
 
