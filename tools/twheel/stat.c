@@ -2,6 +2,7 @@
 /*
  * twheel stat: the counters of a context, and of the wheel.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "cli.h"
 #include "duration.h"
 #include "json.h"
-#include "wheel.h"
+#include "stat.h"
 
 #define ATTRIBUTES		"/sys/class/misc/twheel/"
 #define WIDE(name, help)	{ #name, help, offsetof(struct twheel_stats, name), 8 }
@@ -52,46 +53,91 @@ static uint64_t value_of(const struct counter *counter, const struct twheel_stat
 	return wide;
 }
 
-static void text_number(const char *name, uint64_t value)
+/* How to print a sample as text. */
+struct view {
+	const struct sample *now;
+	const struct sample *before;	/* rates are the difference, NULL: none are printed */
+	int lines;			/* that may still be printed */
+};
+
+#define GAUGE	(-1)
+
+/* @gain: the increase since the sample before; GAUGE: the value goes up and down. */
+static void text_number(struct view *view, const char *name, uint64_t value, int64_t gain,
+			const char *note)
 {
-	printf("%-20s %12ju\n", name, value);
+	double seconds = view->before ?
+		(double)(view->now->ns - view->before->ns) / NSEC_PER_SEC : 0;
+
+	if (view->lines-- <= 0)
+		return;
+	printf("%-20s %12ju", name, value);
+	if (seconds > 0 && gain == GAUGE)
+		printf("%14s", "");
+	else if (seconds > 0)
+		printf("%12.0f/s", gain / seconds);
+	puts(note);
 }
 
 /* From the first bucket with something in it to the last. */
-static void text_lateness(const __u64 *lateness)
+static void text_lateness(struct view *view, const __u64 *now, const __u64 *before)
 {
 	int begin = 0, end = TWHEEL_LATENESS;
+	char note[64];
 
-	while (end && !lateness[end - 1])
+	while (end && !now[end - 1])
 		end--;
-	while (begin < end && !lateness[begin])
+	while (begin < end && !now[begin])
 		begin++;
 	for (int i = begin; i < end; i++) {
 		bool last = i == TWHEEL_LATENESS - 1;
-		struct duration_text text = duration_text(UINT64_C(1) << (last ? i - 1 : i));
 
-		printf("%-20s %12llu  %s %s\n", "lateness", lateness[i], last ? "from" : "under",
-		       text.s);
+		snprintf(note, sizeof(note), "  %s %s", last ? "from" : "under",
+			 duration_text(UINT64_C(1) << (last ? i - 1 : i)).s);
+		text_number(view, "lateness", now[i], now[i] - before[i], note);
 	}
 }
 
-static void text_context(const struct twheel_stats *stats)
+static void text_context(struct view *view, const struct twheel_stats *now,
+			 const struct twheel_stats *before)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
-		text_number(counters[i].name, value_of(&counters[i], stats));
-	text_lateness(stats->lateness);
+	for (size_t i = 0; i < ARRAY_SIZE(counters); i++) {
+		const struct counter *counter = &counters[i];
+		uint64_t value = value_of(counter, now);
+
+		text_number(view, counter->name, value, counter->size == sizeof(uint32_t) ? GAUGE :
+			    (int64_t)(value - value_of(counter, before)), "");
+	}
+	text_lateness(view, now->lateness, before->lateness);
 }
 
-static void text_wheel(const struct wheel *wheel)
+static void text_wheel(struct view *view, const struct wheel *now, const struct wheel *before)
 {
-	printf("%-20s %12s\n", "wheel", wheel->name);
+	char name[32], note[64];
+
+	if (view->lines-- > 0)
+		printf("%-20s %12s\n", "wheel", now->name);
 	for (int i = 0; i < WHEEL_COUNTERS; i++) {
-		if (wheel_knows(wheel, i))
-			printf("wheel_%-14s %12ju\n", wheel_texts[i].name, wheel->counter[i]);
+		snprintf(name, sizeof(name), "wheel_%s", wheel_texts[i].name);
+		if (wheel_knows(now, i))
+			text_number(view, name, now->counter[i], i == WHEEL_PENDING ? GAUGE :
+				    (int64_t)(now->counter[i] - before->counter[i]), "");
 	}
-	for (unsigned int i = 0; i < wheel->levels; i++)
-		printf("%-20s %12llu  of %llu in level %u\n", "wheel_occupied",
-		       wheel->occupied[i], wheel->slots[i], i);
+	for (unsigned int i = 0; i < now->levels; i++) {
+		snprintf(note, sizeof(note), "  of %llu in level %u", now->slots[i], i);
+		text_number(view, "wheel_occupied", now->occupied[i], GAUGE, note);
+	}
+}
+
+void sample_print(const struct sample *now, const struct sample *before, bool context, int lines)
+{
+	struct view view = { .now = now, .before = before, .lines = lines };
+	const struct sample *was = before ? before : now;
+
+	if (context)
+		text_context(&view, &now->stats, &was->stats);
+	if (!now->error)
+		text_wheel(&view, &now->wheel, &was->wheel);
 }
 
 static void json_context(struct json *json, const struct twheel_stats *stats)
@@ -243,10 +289,10 @@ static bool prometheus_limits(void)
 	return true;
 }
 
-/* NULL for the part that is not shown. */
-static void print(const struct twheel_stats *stats, const struct wheel *wheel,
-		  enum cli_format format)
+static void print(const struct sample *sample, bool context, enum cli_format format)
 {
+	const struct twheel_stats *stats = context ? &sample->stats : NULL;
+	const struct wheel *wheel = sample->error ? NULL : &sample->wheel;
 	struct json json;
 
 	switch (format) {
@@ -265,33 +311,39 @@ static void print(const struct twheel_stats *stats, const struct wheel *wheel,
 		json_end(&json);
 		break;
 	default:
-		if (stats)
-			text_context(stats);
-		if (wheel)
-			text_wheel(wheel);
+		sample_print(sample, NULL, context, INT_MAX);
 	}
+}
+
+int sample_take(struct twheel_ctx *ctx, struct sample *sample)
+{
+	struct twheel_info info;
+	int error;
+
+	error = twheel_get_info(ctx, &info);
+	if (!error)
+		error = twheel_get_stats(ctx, &sample->stats);
+	if (error)
+		return cli_failure(error, "statistics");
+	sample->error = wheel_read(&sample->wheel, WHEEL_DIRECTORY, &info);
+	sample->ns = clock_ns(CLOCK_MONOTONIC);
+	return 0;
 }
 
 static int print_stats(struct twheel_ctx *ctx, bool given, enum cli_format format)
 {
-	struct twheel_stats stats;
-	struct twheel_info info;
-	struct wheel wheel;
-	int error, status = 0;
+	struct sample sample;
+	int status = sample_take(ctx, &sample);
 	bool limits;
 
-	error = twheel_get_info(ctx, &info);
-	if (!error)
-		error = twheel_get_stats(ctx, &stats);
-	if (error)
-		return cli_failure(error, "stat");
-	limits = format == CLI_AS_PROMETHEUS && !given && prometheus_limits();
-	error = wheel_read(&wheel, WHEEL_DIRECTORY, &info);
-	if (error && !limits)
-		status = wheel_complain(error);
-	if (error && !given)
+	if (status)
 		return status;
-	print(given ? &stats : NULL, error ? NULL : &wheel, format);
+	limits = format == CLI_AS_PROMETHEUS && !given && prometheus_limits();
+	if (sample.error && !limits)
+		status = wheel_complain(sample.error);
+	if (sample.error && !given)
+		return status;
+	print(&sample, given, format);
 	return 0;
 }
 

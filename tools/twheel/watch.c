@@ -1,253 +1,84 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * twheel watch: a picture of a wheel that is drawn again and again.
+ * twheel watch: the counters again and again, with their increase per second.
  *
- * On a terminal each picture is drawn over the one before: from the top left corner, each
- * line cleared to its end, then the lines below. The last picture remains. A picture is
- * written at once, so that it does not flicker.
- *
- * In the foreground, keys are read without a line and an echo, for q. The mode of the terminal is
- * restored at the end and while the program is suspended.
- *
- * Signals are blocked except while the program waits, so none interrupts a picture.
+ * On a terminal each picture takes the place of the one before, and what does not fit is cut off:
+ * lines by the terminal, which is told not to wrap them. A picture is written at once, so that it
+ * does not flicker, and changes nothing of the terminal that a signal would have to restore.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
+#include <limits.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "duration.h"
-#include "picture.h"
+#include "stat.h"
 
-#define CLEAR_SCREEN	"\033[2J"
-#define HOME		"\033[H"
-#define CLEAR_BELOW	"\033[J"
-#define END_OF_LINE	"\033[K\n"
+#define BEGIN	"\033[H\033[J\033[?7l"	/* go to the top left, clear, do not wrap */
+#define END	"\033[?7h"
+#define TITLES	3	/* lines above the counters, at most */
 
-struct watch {
-	struct twheel_ctx *ctx;
-	uint64_t interval;
-	uint64_t left;		/* pictures still to be drawn */
-	bool terminal;
-	struct picture picture;
-};
-
-static atomic_bool ended, suspended;
-static bool reads_keys;		/* keys are read */
-static struct termios saved_termios;	/* mode of the terminal, if @reads_keys */
-
-static void end(int signal)
-{
-	(void)signal;
-	ended = true;
-}
-
-static void suspend(int signal)
-{
-	(void)signal;
-	suspended = true;
-}
-
-static void read_keys(void)
-{
-	struct termios mode;
-
-	reads_keys = isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp() &&
-		!tcgetattr(STDIN_FILENO, &saved_termios);
-	if (!reads_keys)
-		return;
-	mode = saved_termios;
-	mode.c_lflag &= ~(ICANON | ECHO);
-	tcsetattr(STDIN_FILENO, TCSANOW, &mode);
-}
-
-static void leave_keys(void)
-{
-	if (reads_keys)
-		tcsetattr(STDIN_FILENO, TCSANOW, &saved_termios);
-}
-
-/* The signal ends the wait; the loop draws again. */
-static void wake(int signal)
-{
-	(void)signal;
-}
-
-static void catch(int signal, void (*handler)(int signal))
-{
-	struct sigaction action = { .sa_handler = handler };
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, signal);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	sigaction(signal, &action, NULL);
-}
-
-/* Returns true if a signal or a key has ended the wait before @when, or before 68 years. */
-static bool wait_until(uint64_t when)
-{
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
-	uint64_t ns = when > now ? when - now : 0;
-	uint64_t seconds = ns / NSEC_PER_SEC;
-	struct timespec ts = {
-		.tv_sec = seconds < INT32_MAX ? seconds : INT32_MAX,
-		.tv_nsec = ns % NSEC_PER_SEC,
-	};
-	struct pollfd pfd = { .fd = reads_keys ? STDIN_FILENO : -1, .events = POLLIN };
-	sigset_t none;
-	char key = 0;
-	int ret;
-
-	sigemptyset(&none);
-	ret = ppoll(&pfd, 1, &ts, &none);
-	if (ret > 0 && (read(STDIN_FILENO, &key, 1) != 1 || key == 'q'))
-		ended = true;
-	if (suspended) {
-		suspended = false;
-		leave_keys();
-		raise(SIGSTOP);
-		read_keys();
-	}
-	return ret;
-}
-
-/* 24 lines of 80 columns if the terminal does not know, as on a serial line. */
-static struct winsize size_of_terminal(void)
+/* Lines for counters: one below stays empty, for the cursor. */
+static int lines_of_terminal(void)
 {
 	struct winsize size;
 
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row || !size.ws_col)
-		size = (struct winsize) { .ws_row = 24, .ws_col = 80 };
-	return size;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row)
+		size.ws_row = 24;
+	return size.ws_row - TITLES - 1;
 }
 
-static int write_all(const char *text, size_t len)
+static void print(const struct sample *now, const struct sample *before, bool context,
+		  uint64_t interval)
 {
-	while (len) {
-		ssize_t ret = write(STDOUT_FILENO, text, len);
+	bool terminal = isatty(STDOUT_FILENO);
+	time_t seconds = time(NULL);
+	char clock[16] = "";
+	struct tm tm;
 
-		if (ret < 0 && errno != EINTR) {
-			cli_error("standard output: %s", strerror(errno));
-			return EX_IOERR;
-		}
-		text += ret > 0 ? ret : 0;
-		len -= ret > 0 ? ret : 0;
-	}
-	return 0;
+	if (localtime_r(&seconds, &tm))
+		strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	printf("%s%s %s, every %s%s\n", terminal ? BEGIN : "", context ? "context" : "shared wheel",
+	       clock, duration_text(interval).s, terminal ? "; Ctrl-C ends" : "");
+	if (now->error)
+		printf("the wheel is not shown: %s\n", wheel_why(now->error));
+	putchar('\n');
+	sample_print(now, before, context, terminal ? lines_of_terminal() : INT_MAX);
+	puts(terminal ? END : "");
 }
 
-/* The last line of a terminal stays empty, for the cursor. */
-static void draw_on(FILE *out, const struct watch *watch)
+static void sleep_until(uint64_t ns)
 {
-	struct winsize size = size_of_terminal();
+	struct timespec ts = { .tv_sec = ns / NSEC_PER_SEC, .tv_nsec = ns % NSEC_PER_SEC };
 
-	if (!watch->terminal) {
-		picture_draw(&watch->picture, out, 80, 60, "\n");
-		fputc('\n', out);
-		return;
-	}
-	fputs(HOME, out);
-	picture_draw(&watch->picture, out, size.ws_col, size.ws_row - 1, END_OF_LINE);
-	fputs(CLEAR_BELOW, out);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
 }
 
-static int draw(const struct watch *watch)
+static int watch(struct twheel_ctx *ctx, bool context, uint64_t interval, uint64_t left)
 {
-	char *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	uint64_t next = clock_ns(CLOCK_MONOTONIC);
+	struct sample samples[2];
 	int status;
 
-	if (!out)
-		return cli_failure(-errno, "picture");
-	draw_on(out, watch);
-	if (fclose(out)) {
-		free(text);
-		return cli_failure(-errno, "picture");
-	}
-	status = write_all(text, len);
-	free(text);
-	return status;
-}
+	for (uint64_t i = 0;; i++) {
+		struct sample *now = &samples[i % 2];
 
-static int sample(struct watch *watch)
-{
-	struct picture *picture = &watch->picture;
-	int error;
-
-	picture_set_status(picture, time(NULL), watch->interval, watch->terminal);
-	picture->before = picture->now;
-	error = twheel_get_info(watch->ctx, &picture->info);
-	if (!error)
-		error = twheel_get_stats(watch->ctx, &picture->now.stats);
-	picture->now.ns = clock_ns(CLOCK_MONOTONIC);
-	if (error)
-		return cli_failure(error, "statistics");
-
-	error = wheel_read(&picture->now.wheel, WHEEL_DIRECTORY, &picture->info);
-	picture->why = error ? wheel_why(error) : NULL;
-	return error && picture->whole ? wheel_complain(error) : 0;
-}
-
-/* The first sample is its own past. */
-static int begin(struct watch *watch)
-{
-	struct picture *picture = &watch->picture;
-	int status = sample(watch);
-
-	if (status)
-		return status;
-	picture->before = picture->now;
-	if (watch->terminal)
-		return write_all(CLEAR_SCREEN, strlen(CLEAR_SCREEN));
-	return 0;
-}
-
-static int watch(struct watch *watch)
-{
-	uint64_t next = clock_ns(CLOCK_MONOTONIC), now;
-	int status = begin(watch);
-
-	while (!status && !ended) {
-		status = draw(watch);
-		if (status || !--watch->left)
-			break;
+		status = sample_take(ctx, now);
+		if (status)
+			return status;
+		if (now->error && !context)
+			return wheel_complain(now->error);
+		print(now, i ? &samples[(i + 1) % 2] : NULL, context, interval);
+		status = cli_flush(0);
+		if (status || i + 1 == left)
+			return status;
 		/* Pictures that were missed while it was suspended are left out. */
-		next += watch->interval;
-		now = clock_ns(CLOCK_MONOTONIC);
-		if (next < now)
-			next = now;
-		while (wait_until(next) && !ended && !status)
-			status = draw(watch);
-		if (!ended && !status)
-			status = sample(watch);
-	}
-	return status;
-}
-
-static void take_option(struct watch *watch, int option, int *fd)
-{
-	switch (option) {
-	case 'f':
-		*fd = cli_descriptor(optarg);
-		break;
-	case 'i':
-		watch->interval = cli_duration(optarg, "--interval");
-		if (watch->interval < 10 * NSEC_PER_MSEC)
-			cli_usage("--interval: the interval must be 10ms or longer");
-		break;
-	case 'n':
-		watch->left = cli_number(optarg, "--count", 1, UINT64_MAX);
-		break;
+		next = next + interval > now->ns ? next + interval : now->ns;
+		sleep_until(next);
 	}
 }
 
@@ -258,53 +89,45 @@ static int watch_run(int argc, char **argv)
 		{ "count", required_argument, NULL, 'n' },
 		CLI_FD, CLI_HELP, CLI_END
 	};
-	struct watch w = { .interval = NSEC_PER_SEC, .left = UINT64_MAX };
+	uint64_t interval = NSEC_PER_SEC, left = UINT64_MAX;
+	static char buffer[BUFSIZ * 4];
+	struct twheel_ctx *ctx;
 	int fd = CLI_NO_FD;
 	int option, status;
 
-	while ((option = cli_option(argc, argv, options)) >= 0)
-		take_option(&w, option, &fd);
+	while ((option = cli_option(argc, argv, options)) >= 0) {
+		if (option == 'f')
+			fd = cli_descriptor(optarg);
+		else if (option == 'i')
+			interval = cli_duration(optarg, "--interval");
+		else
+			left = cli_number(optarg, "--count", 1, UINT64_MAX);
+	}
+	if (interval < 10 * NSEC_PER_MSEC || interval > 86400 * NSEC_PER_SEC)
+		cli_usage("--interval: the interval must be from 10ms to 1d");
 	cli_arguments(argc, argv, 0, 0);
 
-	status = cli_context(fd, TWHEEL_KERNEL, &w.ctx);
+	status = cli_context(fd, TWHEEL_KERNEL, &ctx);
 	if (status)
 		return status;
-	w.terminal = isatty(STDOUT_FILENO);
-	w.picture.whole = fd == CLI_NO_FD;
-	catch(SIGINT, end);
-	catch(SIGTERM, end);
-	catch(SIGWINCH, wake);
-	catch(SIGCONT, wake);
-	catch(SIGTSTP, suspend);
-	read_keys();
-	status = watch(&w);
-	leave_keys();
-	twheel_close(w.ctx);
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+	status = watch(ctx, fd != CLI_NO_FD, interval, left);
+	twheel_close(ctx);
 	return status;
 }
 
 const struct command watch_command = {
 	.name = "watch",
 	.usage = "[--interval DURATION] [--count N] [--fd N]",
-	.summary = "Show a live picture of the wheel",
+	.summary = "Show the counters again and again",
 	.help =
+		"Shows what 'twheel stat' shows, and the increase of each counter per second.\n"
 		"Without --fd it shows the wheel that contexts share by default.\n"
 		"\n"
 		"  --fd N               the context behind descriptor N, and its wheel\n"
 		"  --interval DURATION  time from one picture to the next (1s)\n"
 		"  --count N            end after N pictures\n"
 		"\n"
-		"q and Ctrl-C end it, Ctrl-Z suspends it; fg continues.\n"
-		"\n"
-		"Root alone can see a wheel, by /sys/kernel/debug/twheel. If that cannot be\n"
-		"read, the picture says so, and shows the context alone.\n"
-		"\n"
-		"The picture shows the operations per second; the slots in use, for each level\n"
-		"of the wheel; and for a context a histogram of how late expirations were, in\n"
-		"powers of two, in the last interval and in all. Levels above the fourth are\n"
-		"shown while they are in use.\n"
-		"\n"
-		"A terminal should have 40 columns. A line that does not fit ends in '>'.\n"
-		"If the output is not a terminal, pictures follow each other, 80 columns wide.\n",
+		"Ctrl-C ends it. On a terminal, what does not fit is cut off.\n",
 	.run = watch_run,
 };

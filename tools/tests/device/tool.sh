@@ -167,11 +167,16 @@ prometheus_users_are_of_one_moment()
 	[ $result = 0 ] && [ "$(grep -c 'uid="1"' /tmp/out)" = 6 ]
 }
 
-watch_draws_pictures_into_a_pipe()
+watch_shows_rates_in_a_pipe()
 {
-	twheel watch --count 2 --interval 200ms 2>/tmp/err | cat >/tmp/out
-	[ "$(grep -c '^shared wheel, monotonic clock' /tmp/out)" = 2 ] && has 'slots in use' &&
-		has '^wakeups ' && has '^[0-9:]{8}, every 200ms$' &&
+	twheel arm 0 --every 1ms --fd 3 >/tmp/id
+	{ twheel read --fd 3 & } >/tmp/read
+	twheel watch --count 2 --interval 2s --fd 3 2>/tmp/err | cat >/tmp/out
+	kill $!
+	[ "$(grep -cE '^context [0-9:]{8}, every 2s$' /tmp/out)" = 2 ] &&
+		[ "$(grep -cE '^fired +[0-9]+( +[1-9][0-9]*/s)?$' /tmp/out)" = 2 ] &&
+		has '^fired .*/s$' && has '^live +1 *$' && has '^wheel_occupied .* in level 3$' &&
+		has '^lateness +[0-9]+ +[0-9]+/s  under ' &&
 		! grep -q "$(printf '\033')" /tmp/out
 }
 
@@ -185,7 +190,6 @@ watch_makes_up_for_nothing()
 	kill -CONT $pid
 	sleep 0.5
 	kill -TERM $pid
-	wait $pid || return
 	[ "$(grep -c '^shared wheel' /tmp/out)" -lt 20 ]
 }
 
