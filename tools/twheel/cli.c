@@ -298,10 +298,10 @@ int cli_failure(int error, const char *format, ...)
 	return failure->status;
 }
 
-/* Without NSS, for a static program. */
-const char *cli_name_of(const char *path, unsigned int id)
+/* The name of a group, or NULL. Without NSS, for a static program. */
+static const char *name_of_group(unsigned int id)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = fopen("/etc/group", "re");
 	const char *name = NULL;
 	static char line[256];
 
@@ -325,7 +325,7 @@ static void explain_access(void)
 	struct stat stat_buf;
 
 	if (!stat(TWHEEL_DEVICE, &stat_buf) && stat_buf.st_gid && stat_buf.st_mode & 0020)
-		group = cli_name_of("/etc/group", stat_buf.st_gid);
+		group = name_of_group(stat_buf.st_gid);
 	if (group)
 		cli_error(TWHEEL_DEVICE ": %s: members of the group %s may open it:\n"
 			  "run 'usermod -aG %s USER' as root, then log in again",

@@ -42,7 +42,6 @@ struct command {
 extern const struct command info_command;
 extern const struct command stat_command;
 extern const struct command watch_command;
-extern const struct command contexts_command;
 extern const struct command setup_command;
 extern const struct command arm_command;
 extern const struct command mod_command;
@@ -174,9 +173,6 @@ struct cli_line {
 };
 
 struct cli_line cli_line_of(const char *path);
-
-/* The name of user or group @id in /etc/passwd or /etc/group, or NULL. Until the next call. */
-const char *cli_name_of(const char *path, unsigned int id);
 
 /* Ends a line and writes it at once. The program ends if the output fails. */
 void cli_end_line(void);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * JSON for programs that read the output of the tool: flat objects. Keys are the tool's own
- * and need no escapes.
+ * JSON for programs that read the output of the tool: flat objects. Keys and texts are the tool's
+ * own and need no escapes.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "json.h"
 
@@ -55,10 +54,7 @@ void json_numbers(struct json *json, const char *key, const __u64 *values, size_
 void json_text(struct json *json, const char *key, const char *text)
 {
 	key_of(json, key);
-	putchar('"');
-	for (; *text; text++)
-		printf(strchr("\"\\", *text) ? "\\%c" : "%c", *text);
-	putchar('"');
+	printf("\"%s\"", text);
 }
 
 void json_end(struct json *json)

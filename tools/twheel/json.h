@@ -24,7 +24,6 @@ void json_id(struct json *json, const char *key, uint64_t id);
 void json_bool(struct json *json, const char *key, bool value);
 void json_numbers(struct json *json, const char *key, const __u64 *values, size_t nr);
 
-/* @text is any printable ASCII. */
 void json_text(struct json *json, const char *key, const char *text);
 void json_end(struct json *json);
 

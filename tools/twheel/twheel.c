@@ -18,7 +18,6 @@ static const struct command *const commands[] = {
 	&info_command,
 	&stat_command,
 	&watch_command,
-	&contexts_command,
 	&setup_command,
 	&arm_command,
 	&mod_command,
