@@ -70,7 +70,7 @@ help-all:
 	@echo 'make kunit-smp     the KUnit suites on four CPUs, in QEMU, with KASAN and lockdep'
 	@echo 'make device        tests of the device, in the test VM; CPUS=N'
 	@echo 'make library       tests of the library as it is installed'
-	@echo 'make completion    tests of the completion in bash, zsh and fish'
+	@echo 'make completion    tests of the completion in bash'
 	@echo 'make travel        tests of long timeouts, on a clock that jumps'
 	@echo 'make python        tests of the Python package, in the test VM; PYTHON=INTERPRETER'
 	@echo 'make java          tests of the Java package, with Maven and in the test VM'
