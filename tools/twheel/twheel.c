@@ -57,19 +57,7 @@ static void print_help(void)
 	     "largest unit first: 250us, 1.5s, 1h30m. The last number may have decimals. A\n"
 	     "number without a unit is seconds. Durations are exact to the nanosecond.\n"
 	     "\n"
-	     "Exit status:\n"
-	     "   0  success\n"
-	     "   1  negative result: no such timeout, timed out, not as expected\n"
-	     "  64  wrong usage\n"
-	     "  65  mistakes in a script\n"
-	     "  66  a script or a descriptor cannot be used\n"
-	     "  69  " TWHEEL_DEVICE " does not exist, or debugfs is not mounted\n"
-	     "  71  an error of the system: memory, threads, the device\n"
-	     "  74  an error writing the output or reading a script\n"
-	     "  75  the limit of live timeouts is reached: try again later\n"
-	     "  77  no permission\n"
-	     " 126  the command of after or every cannot be run; 127: it is not found\n"
-	     " 130  load was interrupted");
+	     "twheel(1) lists the values of the exit status.");
 }
 
 static const struct command *find(const char *name)
