@@ -76,18 +76,6 @@ static noreturn void refuse_negative(const char *text)
 	cli_usage("'%s' is not a duration: it is negative", text);
 }
 
-bool cli_is_misspelt(const char *word, size_t len, const char *known)
-{
-	size_t known_len = strlen(known);
-
-	for (; len && known_len && *word == *known; word++, known++, len--, known_len--)
-		;
-	for (; len && known_len && word[len - 1] == known[known_len - 1]; len--, known_len--)
-		;
-	return (len <= 1 && known_len <= 1) ||
-	       (len == 2 && known_len == 2 && word[0] == known[1] && word[1] == known[0]);
-}
-
 /*
  * getopt() has stopped at the first letter of -X..., or behind a long option. Behind -X
  * alone it has moved on.
@@ -108,23 +96,16 @@ static noreturn void unknown_option(char **argv, const struct option *options)
 	for (; options->name; options++) {
 		if (strlen(options->name) == len && !memcmp(options->name, text + 2, len))
 			cli_usage("option '--%s' takes no value", options->name);
-		if (cli_is_misspelt(text + 2, len, options->name))
-			cli_usage("unknown option '%s'; did you mean '--%s'?", text, options->name);
 	}
 	cli_usage("unknown option '%s'", text);
 }
 
 int cli_option(int argc, char **argv, const struct option *options)
 {
-	const char *posix = getenv("POSIXLY_CORRECT");
 	int option;
 
-	/* POSIXLY_CORRECT would end all options at the first argument. */
-	unsetenv("POSIXLY_CORRECT");
 	opterr = 0;
 	option = getopt_long(argc, argv, current->ends_at_command ? "+:h" : ":h", options, NULL);
-	if (posix)
-		setenv("POSIXLY_CORRECT", posix, 1);
 	switch (option) {
 	case 'h':
 		cli_help();
@@ -136,25 +117,10 @@ int cli_option(int argc, char **argv, const struct option *options)
 	return option;
 }
 
-/* The name of argument @number from the last on, in the usage: a word in capitals. */
-static noreturn void missing_argument(int number)
-{
-	const char *names[8] = { "" }, *word = current->usage;
-	int nr = 0;
-
-	for (bool value = false; *word; word += strcspn(word, " "), word += strspn(word, " ")) {
-		if (isupper((unsigned char)*word) && !value)
-			names[nr++] = word;
-		value = strstr(word, "--") == word + (*word == '[');
-	}
-	word = names[nr > number ? nr - number : 0];
-	cli_usage("%.*s is missing", (int)strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), word);
-}
-
 char **cli_arguments(int argc, char **argv, int min, int max)
 {
 	if (argc - optind < min)
-		missing_argument(min - (argc - optind));
+		cli_usage("an argument is missing: %s", current->usage);
 	if (argc - optind > max)
 		cli_usage("one argument too many: '%s'", argv[optind + max]);
 	return argv + optind;

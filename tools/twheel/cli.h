@@ -104,12 +104,6 @@ uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t m
 uint64_t cli_duration(const char *text, const char *what);
 int cli_descriptor(const char *text);
 
-/*
- * "Did you mean": is @word, of @len letters, @known with a letter too many, too few or wrong, or
- * with two neighbours swapped?
- */
-bool cli_is_misspelt(const char *word, size_t len, const char *known);
-
 /* Exit status for -errno @error, after a complaint that @what failed. */
 int cli_failure(int error, const char *format, ...) __printf(2, 3);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of the parts of the tool that need no device: durations, suggestions, the agenda of a load,
- * and the parser of a wheel's file in debugfs.
+ * Tests of the parts of the tool that need no device: durations, the agenda of a load, and the
+ * parser of a wheel's file in debugfs.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -137,37 +137,6 @@ TEST(duration_text_is_read_again)
 		CHECK(!duration_parse(duration_text(then).s, &ns));
 		CHECK(ns <= then && then - ns <= then / 60);
 	}
-}
-
-/* Suggestions */
-
-static const struct {
-	const char *name;
-	bool misspelt;
-} words[] = {
-	{ "cacnel", true },
-	{ "acncel", true },
-	{ "acnecl", false },
-	{ "canel", true },
-	{ "canecl", true },
-	{ "ancel", true },
-	{ "cance", true },
-	{ "canccel", true },
-	{ "cancelx", true },
-	{ "xcancel", true },
-	{ "cansel", true },
-	{ "cnasel", false },
-	{ "cel", false },
-	{ "cancellation", false },
-	{ "", false },
-};
-
-TEST(misspelt_word_has_one_mistake)
-{
-	for_each_row(row, words) {
-		CHECK_EQ(cli_is_misspelt(row->name, strlen(row->name), "cancel"), row->misspelt);
-	}
-	CHECK(cli_is_misspelt("cookei=5", 6, "cookie"));
 }
 
 /* The agenda of a load */

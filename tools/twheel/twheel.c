@@ -67,11 +67,6 @@ static const struct command *find(const char *name)
 			return commands[i];
 	}
 	cli_begin(NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (cli_is_misspelt(name, strlen(name), commands[i]->name))
-			cli_usage("'%s' is not a command; did you mean '%s'?", name,
-				  commands[i]->name);
-	}
 	cli_usage("'%s' is not a command", name);
 }
 
