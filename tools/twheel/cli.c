@@ -228,13 +228,16 @@ struct cli_line cli_line_of(const char *path)
 	return line;
 }
 
-/* Those of users count by the page of the kernel, which has more than 64 bytes for each. */
-const char *cli_limit(struct twheel_ctx *ctx)
+/*
+ * The limit that has refused a timeout, with its value. Those of users count by the page of the
+ * kernel, which has more than 64 bytes for each timeout.
+ */
+static const char *limit_of_context(void)
 {
 	static char text[256];
 	struct twheel_info info = { 0 };
 
-	twheel_get_info(ctx, &info);
+	twheel_get_info(context, &info);
 	if (info.live >= info.max_timeouts)
 		snprintf(text, sizeof(text), "the limit of the context, %u timeouts, is reached",
 			 info.max_timeouts);
@@ -260,7 +263,7 @@ int cli_failure(int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	cli_error("%s: %s", what, error == -EAGAIN ? cli_limit(context) : reason);
+	cli_error("%s: %s", what, error == -EAGAIN ? limit_of_context() : reason);
 	return failure->status;
 }
 

@@ -107,9 +107,6 @@ int cli_descriptor(const char *text);
 /* Exit status for -errno @error, after a complaint that @what failed. */
 int cli_failure(int error, const char *format, ...) __printf(2, 3);
 
-/* The limit that has refused a timeout of @ctx, with its value. Valid until the next call. */
-const char *cli_limit(struct twheel_ctx *ctx);
-
 /* Exit status for -errno @error of an open of the device, after a complaint. */
 int cli_no_device(int error);
 

@@ -27,7 +27,7 @@
  * - The deadline in an event is exactly a deadline that the cell was armed with. An event of
  *   a cancelled arming is therefore early.
  *
- * After PATIENCE_NS without an event a thread ends, and its other timeouts are lost.
+ * After TIME_LIMIT_NS without an event a thread ends, and its other timeouts are lost.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +38,6 @@
 
 #define BATCH		1024
 #define TIME_LIMIT_NS	(10 * NSEC_PER_SEC)
-#define RETRY_NS	(10 * NSEC_PER_MSEC)
 #define MAX_SLEEP_NS	(20 * NSEC_PER_MSEC)	/* longest delay of a stop */
 #define STRAY_NS	(20 * NSEC_PER_MSEC)
 #define MOST_REQUESTS	8		/* of a connection, with cells */
@@ -124,13 +123,6 @@ static int note_armed(struct worker *w, const struct twheel_op *op, uint32_t ind
 {
 	struct load_timeout *t = &w->load->timeouts[index];
 
-	if (op->result == -EAGAIN) {
-		if (!atomic_exchange(&w->load->waits, true))
-			cli_error("waiting for timeouts to end: %s", cli_limit(w->ctx));
-		w->refused++;
-		agenda_add(&w->agenda, now + RETRY_NS, index);
-		return 0;
-	}
 	t->id = op->id;
 	w->count[ARMED]++;
 	add_expected(w, t->deadline);
@@ -162,7 +154,7 @@ static void note_cancelled(struct worker *w, int result, uint32_t index)
 static int finish_operation(struct worker *w, const struct twheel_op *op, uint32_t index,
 			    uint64_t now)
 {
-	if (op->result < 0 && op->result != (op->opcode == TWHEEL_OP_ARM ? -EAGAIN : -ENOENT))
+	if (op->result < 0 && (op->opcode == TWHEEL_OP_ARM || op->result != -ENOENT))
 		return op->result;
 	if (op->opcode == TWHEEL_OP_ARM)
 		return note_armed(w, op, index, now);
@@ -194,8 +186,6 @@ static int arm_some(struct worker *w)
 	uint64_t now = now_ns(w);
 	uint32_t nr = 0;
 
-	if (w->refused)
-		return 0;
 	for (; w->next < w->nr && nr < BATCH; nr++) {
 		w->batch[nr] = w->first + w->next++;
 		prepare_arm(w, &w->ops[nr], w->batch[nr], now);
@@ -244,12 +234,9 @@ static bool prepare_due(struct worker *w, struct twheel_op *op, uint32_t index, 
 {
 	struct load_timeout *t = &w->load->timeouts[index];
 
-	if (!t->id) {
-		w->refused--;
-		prepare_arm(w, op, index, now);
-	} else if (t->ends) {
+	if (t->ends)
 		return false;
-	} else if (t->traffic) {
+	if (t->traffic) {
 		t->traffic--;
 		twheel_prep_mod(op, t->id, later_deadline(w, t, now), TWHEEL_F_ABS, index);
 	} else {
@@ -340,7 +327,7 @@ static int wait_for_work(struct worker *w)
 	uint64_t sleep_ns = 0;
 	int ret;
 
-	if (w->next == w->nr || w->refused) {
+	if (w->next == w->nr) {
 		sleep_ns = next > now ? next - now : 0;
 		sleep_ns = sleep_ns > MAX_SLEEP_NS ? MAX_SLEEP_NS : sleep_ns;
 		sleep_ns = (sleep_ns + w->tick_ns - 1) / w->tick_ns * w->tick_ns;
@@ -372,7 +359,7 @@ static int run_worker(struct worker *w)
 	while (!error && w->load->ended < w->load->nr && !w->load->stop) {
 		error = run_round(w);
 		if (!error && now_ns(w) > w->latest_ns + TIME_LIMIT_NS)
-			return w->refused ? -EAGAIN : 0;
+			break;
 	}
 	return error;
 }

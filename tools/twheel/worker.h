@@ -66,7 +66,6 @@ struct load_timeout {
  * @cells: timeouts are cells
  * @timeouts: the records of all timeouts
  * @ended: number of timeouts that have fired or were cancelled
- * @waits: a timeout was refused at a limit, and standard error says so
  * @stop: end early, and cancel the pending timeouts
  */
 struct load {
@@ -79,7 +78,6 @@ struct load {
 	bool cells;
 	struct load_timeout *timeouts;
 	atomic_uint ended;
-	atomic_bool waits;
 	atomic_bool stop;
 };
 
@@ -91,7 +89,6 @@ struct load {
  * @first: index of its first timeout
  * @nr: number of timeouts that it owns
  * @next: of these, the timeouts that it has tried to arm
- * @refused: of these, the timeouts refused at the limit, to be tried again
  * @random: state of its random generator
  * @latest_ns: time of the last event, or of the last deadline if that is later
  * @agenda: future traffic and cancels; at most one entry for each timeout
@@ -109,7 +106,6 @@ struct worker {
 	uint32_t first;
 	uint32_t nr;
 	uint32_t next;
-	uint32_t refused;
 	uint64_t random;
 	uint64_t latest_ns;
 	struct agenda agenda;
