@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The state of a wheel seen from outside: tracepoints (as text, as a histogram of lateness, and
-# with perf and trace-cmd if these are installed) and the table in debugfs. The results are
-# compared with a known load. A busybox shell runs this in the test VM, where nobody else uses
-# the wheel meanwhile.
+# The state of a wheel seen from outside: tracepoints (as text, as a histogram of lateness, and with
+# perf if it is installed) and the table in debugfs. The results are compared with a known load. A
+# busybox shell runs this in the test VM, where nobody else uses the wheel meanwhile.
 
 # shellcheck source=tools/tests/ktap.sh
 . /ktap.sh
@@ -65,41 +64,6 @@ events()
 	grep -c "twheel_$1:" "$2"
 }
 
-# each EVENT CONDITION: there is such an event in the trace, and the condition holds for all
-# of them. It is an awk expression with the fields in f and the armed times in deadline and
-# tick. One process checks all events, because starting a process is slow with KASAN.
-each()
-{
-	awk -v event="$1" -v tick_ns="$(value tick_ns)" '
-		function take_fields(   i, pair, levels) {
-			split("", f)
-			for (i = 1; i <= NF; i++)
-				if (split($i, pair, "=") == 2)
-					f[pair[1]] = pair[2]
-			split(f["level"], levels, "->")
-			f["from"] = levels[1]
-			f["to"] = levels[2]
-		}
-		NR == FNR && / twheel_arm: / {
-			take_fields()
-			deadline[f["timeout"], f["expires"]]
-			tick[f["timeout"], f["tick"]]
-		}
-		NR != FNR && index($0, " twheel_" event ": ") {
-			number++
-			take_fields()
-			if (!('"$2"')) {
-				print
-				failed = 1
-			}
-		}
-		END {
-			if (!number)
-				print "no " event
-			exit failed || !number
-		}' trace ./trace
-}
-
 # The table
 
 table_is_readable()
@@ -146,7 +110,7 @@ table_shows_what_is_pending()
 	equal "pending after close" "$(grown pending)" 0
 }
 
-# Tracepoints. The first test records the trace that the others check.
+# Tracepoints. The first test records the trace that the next two check.
 
 tracepoints_tell_of_a_known_load()
 {
@@ -168,26 +132,42 @@ tracepoints_name_the_wheel()
 	equal "wheels other than dev" "$(grep twheel_ trace | grep -vc ' wheel=dev ')" 0
 }
 
-arm_tells_the_first_tick_after_the_deadline()
+# One process checks all events, because starting a process is slow with KASAN.
+events_agree_with_what_was_armed()
 {
-	each arm 'f["tick"] * tick_ns >= f["expires"] + 0 &&
-		  (f["tick"] - 1) * tick_ns < f["expires"] + 0'
-}
-
-cancel_is_of_what_was_armed()
-{
-	each cancel '(f["timeout"], f["expires"]) in deadline'
-}
-
-expire_is_of_what_was_armed_and_not_early()
-{
-	each expire '(f["timeout"], f["expires"]) in deadline && f["late"] + 0 >= 0 &&
-		     f["now"] - f["expires"] == f["late"] + 0'
-}
-
-cascade_goes_down_a_level()
-{
-	each cascade '(f["timeout"], f["tick"]) in tick && f["from"] + 0 > f["to"] + 0'
+	awk -v tick_ns="$(value tick_ns)" '
+		function check(condition, claim) {
+			if (!condition) {
+				print "expected: " claim ": " $0
+				failed = 1
+			}
+		}
+		/ twheel_/ {
+			split("", f)
+			for (i = 1; i <= NF; i++)
+				if (split($i, pair, "=") == 2)
+					f[pair[1]] = pair[2]
+		}
+		/ twheel_arm: / {
+			deadline[f["timeout"], f["expires"]]
+			tick[f["timeout"], f["tick"]]
+			check(f["tick"] * tick_ns >= f["expires"] + 0 &&
+			      (f["tick"] - 1) * tick_ns < f["expires"] + 0,
+			      "its tick is the first after the deadline")
+		}
+		/ twheel_(cancel|expire): / {
+			check((f["timeout"], f["expires"]) in deadline, "it was armed")
+		}
+		/ twheel_expire: / {
+			check(f["late"] + 0 >= 0 && f["now"] - f["expires"] == f["late"] + 0,
+			      "it is not early")
+		}
+		/ twheel_cascade: / {
+			split(f["level"], level, "->")
+			check((f["timeout"], f["tick"]) in tick && level[1] + 0 > level[2] + 0,
+			      "it goes down a level")
+		}
+		END { exit failed }' trace
 }
 
 # As doc/operation.md says: the keys are powers of two. A kernel may have no histograms.
@@ -204,41 +184,19 @@ histogram_of_lateness_counts_each_expiration()
 		grep -q '{ late: ~ 2^[0-9]* *} *hitcount:' hist
 }
 
-# External tools for tracepoints.
-
-tells_of_a_known_load()
-{
-	equal arms "$(events arm "$1")" $ARMED &&
-		equal cancels "$(events cancel "$1")" $CANCELLED &&
-		equal expirations "$(events expire "$1")" $FIRED &&
-		[ "$(events cascade "$1")" -gt 0 ]
-}
-
-# there PROGRAM: succeed if it is there, or else skip.
-there()
-{
-	command -v "$1" >/dev/null || { echo "no $1"; return 77; }
-}
-
+# It parses the formats of the events as trace-cmd does, with libtraceevent.
 perf_shows_the_tracepoints()
 {
-	there perf || return
+	command -v perf >/dev/null || { echo 'no perf'; return 77; }
 	perf record -q -a -o data -e 'twheel:*' -- twheel run load || return
 	perf script -i data >shown 2>/dev/null
-	tells_of_a_known_load shown
-}
-
-trace_cmd_shows_the_tracepoints()
-{
-	there trace-cmd || return
-	trace-cmd record -q -o data -e 'twheel:*' twheel run load || return
-	trace-cmd report -q data >shown 2>/dev/null
-	tells_of_a_known_load shown
+	equal arms "$(events arm shown)" $ARMED &&
+		equal cancels "$(events cancel shown)" $CANCELLED &&
+		equal expirations "$(events expire shown)" $FIRED &&
+		[ "$(events cascade shown)" -gt 0 ]
 }
 
 run_checks table_is_readable table_counts_a_known_load table_shows_what_is_pending \
 	tracepoints_tell_of_a_known_load tracepoints_name_the_wheel \
-	arm_tells_the_first_tick_after_the_deadline cancel_is_of_what_was_armed \
-	expire_is_of_what_was_armed_and_not_early cascade_goes_down_a_level \
-	histogram_of_lateness_counts_each_expiration perf_shows_the_tracepoints \
-	trace_cmd_shows_the_tracepoints
+	events_agree_with_what_was_armed histogram_of_lateness_counts_each_expiration \
+	perf_shows_the_tracepoints
