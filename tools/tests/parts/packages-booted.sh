@@ -86,15 +86,6 @@ udev_gives_the_attributes_to_the_group()
 	done
 }
 
-python_arms_and_reads()
-{
-	as twheel python3 -c '
-from twheel import Wheel
-with Wheel() as wheel:
-    wheel.arm(0.02, cookie=42)
-    assert next(iter(wheel)).cookie == 42'
-}
-
 c_program_arms_and_reads()
 {
 	as twheel readme-example |
@@ -161,7 +152,6 @@ apparmor_needs_the_rule_of_the_page()
 
 run_checks module_is_loaded_at_boot module_is_the_one_that_dkms_built \
 	udev_gives_the_node_to_the_group who_is_not_in_the_group_cannot_open_it \
-	udev_gives_the_attributes_to_the_group python_arms_and_reads \
-	c_program_arms_and_reads callbacks_are_called stat_writes_the_format_of_prometheus \
-	module_that_uses_the_wheel_runs loaded_modules_stay_until_they_are_replaced \
-	apparmor_needs_the_rule_of_the_page
+	udev_gives_the_attributes_to_the_group c_program_arms_and_reads callbacks_are_called \
+	stat_writes_the_format_of_prometheus module_that_uses_the_wheel_runs \
+	loaded_modules_stay_until_they_are_replaced apparmor_needs_the_rule_of_the_page
