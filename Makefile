@@ -245,7 +245,9 @@ bench-cplusplus: setup-check tools
 	@TWHEEL_BACKEND=process '$(O)/tools/costs'
 
 bench-rust: setup-check setup-rust
-	@tools/rust/bench
+	@cd tools/rust && export CARGO_TARGET_DIR='$(O)/rust/target' && \
+		TWHEEL_BACKEND=process cargo bench -q --locked --bench timers && \
+		cargo tree -q --locked --depth 0 -i tokio && rustc --version
 
 bench-here: tools
 	@'$(O)/tools/twheel' bench

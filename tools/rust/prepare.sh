@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Functions that build the crates, for their tests, the benchmark and publication. bash scripts
-# read this file with `.`. The crates of Cargo.lock are downloaded once. If the distribution's
-# packages of crates are installed, they are used, and nothing is downloaded.
+# Functions that build the crates, for their tests and publication. bash scripts read this file
+# with `.`. The crates of Cargo.lock are downloaded once. If the distribution's packages of crates
+# are installed, they are used, and nothing is downloaded.
 : "${top:?}" "${work:?}" "${cargo:?}"
 
 locked=()
@@ -46,8 +46,7 @@ prepare()
 	export CARGO_NET_OFFLINE=true
 }
 
-# executable NAME COMMAND OPTION...: build a program and print its path. COMMAND is test, bench or
-# build.
+# executable NAME COMMAND OPTION...: build a program and print its path. COMMAND is test or build.
 executable()
 {
 	local name=$1 command=$2
