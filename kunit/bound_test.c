@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of bounds: how far a cascade delays a due timeout, and how often the thread is woken.
+ * KUnit suite of bounds: how far a cascade delays a due timeout, how often the thread is woken, and
+ * how much a search costs.
  *
  *	insmod twheel_bound_kunit.ko many=1000000
  */
@@ -11,8 +12,6 @@
 #include <linux/moduleparam.h>
 
 #include "fixture.h"
-#include "helper.h"
-#include "suite.h"
 
 static unsigned int many = IS_ENABLED(CONFIG_KASAN) ? 200000 : 1000000;
 module_param(many, uint, 0444);
@@ -267,6 +266,47 @@ static void remaining_timeout_of_a_slot_costs_one_wakeup(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1ULL, after.wakeups - before.wakeups);
 }
 
+/* Searches */
+
+struct batches {
+	unsigned int nr, largest;
+};
+
+static void record_batch(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
+{
+	struct batches *batches = sink_data;
+
+	record_sink(NULL, expired, nr, now_ns);
+	batches->nr++;
+	batches->largest = max(batches->largest, nr);
+}
+
+/* The search for the slot of the batch passes 100 slots with one timeout of a later round. */
+static void search_of_a_hashed_wheel_shortens_the_batch(struct kunit *test)
+{
+	struct batches *batches = kunit_kzalloc(test, sizeof(*batches), GFP_KERNEL);
+	struct twheel_params params = {
+		.name = "kunit", .clock = TWHEEL_MANUAL, .tick_ns = TICK, .slots = 256,
+		.levels = 1, .sink = record_batch, .sink_data = batches,
+	};
+	struct test_timeout *p;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, batches);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	p = create_timeouts_fn(test, BATCH + 100, NULL);
+	for (i = 0; i < 100; i++)
+		arm_at_tick(test, &p[BATCH + i], 10 * 256 + 1 + i);
+	for (i = 0; i < BATCH; i++)
+		arm_at_tick(test, &p[i], 101);
+	advance_to_tick(test, 101);
+	expect_fired_in_id_order(test, BATCH);
+	KUNIT_EXPECT_EQ(test, 2U, batches->nr);
+	KUNIT_EXPECT_EQ(test, BATCH - 101U / 2, batches->largest);
+	advance_to_tick(test, 10 * 256 + 100);
+	expect_fired_in_id_order(test, BATCH + 100);
+}
+
 static void bound_exit(struct kunit *test)
 {
 	fixture_exit(test);
@@ -278,6 +318,7 @@ static struct kunit_case bound_cases[] = {
 	KUNIT_CASE(due_timeout_waits_for_one_batch_while_a_million_cascade),
 	KUNIT_CASE(thread_wakes_to_cascade_before_the_block),
 	KUNIT_CASE_PARAM(remaining_timeout_of_a_slot_costs_one_wakeup, wakeup_gen_params),
+	KUNIT_CASE(search_of_a_hashed_wheel_shortens_the_batch),
 	{}
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of clocks. The table of the suite state has the refused calls.
+ * KUnit suite of clocks that run, and of arms in unusual contexts. The table of the suite state has
+ * the refused calls.
  *
  * On running clocks it needs no precise timing: it checks that nothing fires early, and it waits
  * as long as a slow machine may take. On the MANUAL clock the wheel's own thread has no work.
@@ -10,10 +11,10 @@
 #include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
+#include <linux/string.h>
+#include <linux/tracepoint.h>
 
 #include "fixture.h"
-#include "helper.h"
-#include "suite.h"
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
@@ -61,12 +62,7 @@ static const struct clock_case {
 	{ "realtime", TWHEEL_REALTIME, ktime_get_real_ns },
 };
 
-static void clock_desc(const struct clock_case *c, char *desc)
-{
-	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(clock, clocks, clock_desc);
+NAMED_PARAM(clock, clocks);
 
 static void wheel_follows_its_clock(struct kunit *test)
 {
@@ -85,27 +81,12 @@ static void relative_timeout_fires_and_not_early(struct kunit *test)
 	struct test_timeout *p = create_clock_timeouts(test, c->clock, 1);
 	u64 before = c->now();
 
-	if (c->clock == TWHEEL_REALTIME) {
-		KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, 20 * MS));
-		KUNIT_EXPECT_EQ(test, -EINVAL, twheel_arm_after(&p->t, 0));
-		KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
-		return;
-	}
+	if (c->clock == TWHEEL_REALTIME)
+		kunit_skip(test, "its deadlines are absolute");
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 20 * MS));
 	expect_fires(test, p);
 	KUNIT_EXPECT_GE(test, p->fired_ns, before + 20 * MS);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
-}
-
-static void absolute_timeout_fires_and_not_early(struct kunit *test)
-{
-	const struct clock_case *c = test->param_value;
-	struct test_timeout *p = create_clock_timeouts(test, c->clock, 1);
-	u64 expires = c->now() + 20 * MS + 1;
-
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, expires));
-	expect_fires(test, p);
-	KUNIT_EXPECT_GE(test, p->fired_ns, expires);
 }
 
 static void due_timeout_fires_without_another_event(struct kunit *test)
@@ -179,14 +160,90 @@ static void arm_works_with_interrupts_off(struct kunit *test)
 	expect_fires(test, p);
 }
 
+/*
+ * Arms with a lock of the scheduler held: the tracepoint sched_waking fires with the lock of a task
+ * held, and for kworkers also with that of a worker pool. If an arm or the hrtimer woke a task with
+ * the lock of the shard held, it could deadlock, and lockdep reports it.
+ */
+static const struct wakeup_kind {
+	const char *name;
+	bool sink;
+} wakeup_kinds[] = {
+	{ "callbacks", false }, { "sink", true },
+};
+
+NAMED_PARAM(wakeup_kind, wakeup_kinds);
+
+#ifdef CONFIG_TRACEPOINTS
+
+#define NR_ARMED	16
+
+/* Timeouts that are armed whenever a task is woken. Tests run one at a time. */
+static struct {
+	struct test_timeout	*p;
+	struct tracepoint	*tracepoint;
+	atomic_t		armed;		/* arms that succeeded */
+} wakeup_arms;
+
+static void arm_at_wakeup(void *data, struct task_struct *task)
+{
+	unsigned int i;
+
+	for (i = 0; i < NR_ARMED; i++)
+		if (!twheel_arm_after(&wakeup_arms.p[i].t, i % 4 * MS))
+			atomic_inc(&wakeup_arms.armed);
+}
+
+static void find_tracepoint(struct tracepoint *tp, void *data)
+{
+	if (!strcmp(tp->name, "sched_waking"))
+		wakeup_arms.tracepoint = tp;
+}
+
+static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *test)
+{
+	const struct wakeup_kind *kind = test->param_value;
+	struct twheel_params params = {
+		.name = "kunit", .tick_ns = MS, .sink = kind->sink ? record_sink : NULL,
+	};
+	struct fixture *f = test->priv;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
+	wakeup_arms.p = create_timeouts_fn(test, NR_ARMED, kind->sink ? NULL : record_callback);
+	atomic_set(&wakeup_arms.armed, 0);
+	for_each_kernel_tracepoint(find_tracepoint, NULL);
+	KUNIT_ASSERT_NOT_NULL(test, wakeup_arms.tracepoint);
+	KUNIT_ASSERT_EQ(test, 0,
+			tracepoint_probe_register(wakeup_arms.tracepoint, arm_at_wakeup, NULL));
+	for (i = 0; i < 1000 && READ_ONCE(f->nr_fired) < 100; i++)
+		msleep(20);
+	tracepoint_probe_unregister(wakeup_arms.tracepoint, arm_at_wakeup, NULL);
+	tracepoint_synchronize_unregister();
+	for (i = 0; i < NR_ARMED; i++)
+		twheel_shutdown(&wakeup_arms.p[i].t);
+	KUNIT_EXPECT_GE(test, f->nr_fired, 100U);
+	KUNIT_EXPECT_GE(test, (unsigned int)atomic_read(&wakeup_arms.armed), f->nr_fired);
+}
+
+#else
+
+static void arm_with_a_lock_of_the_scheduler_held_wakes_no_task(struct kunit *test)
+{
+	kunit_skip(test, "the kernel has no tracepoints");
+}
+
+#endif
+
 static struct kunit_case clock_cases[] = {
 	KUNIT_CASE_PARAM(wheel_follows_its_clock, clock_gen_params),
 	KUNIT_CASE_PARAM(relative_timeout_fires_and_not_early, clock_gen_params),
-	KUNIT_CASE_PARAM(absolute_timeout_fires_and_not_early, clock_gen_params),
 	KUNIT_CASE_PARAM(due_timeout_fires_without_another_event, clock_gen_params),
 	KUNIT_CASE_PARAM(earlier_timeout_fires_before_one_armed_first, clock_gen_params),
 	KUNIT_CASE_PARAM(random_timeouts_fire_once_and_not_early, clock_gen_params),
 	KUNIT_CASE_PARAM(arm_works_with_interrupts_off, clock_gen_params),
+	KUNIT_CASE_PARAM(arm_with_a_lock_of_the_scheduler_held_wakes_no_task,
+			 wakeup_kind_gen_params),
 	{}
 };
 
@@ -199,5 +256,5 @@ static struct kunit_suite clock_suite = {
 
 module_test_suite(clock_suite);
 
-MODULE_DESCRIPTION("KUnit suite of the clocks of timing wheels");
+MODULE_DESCRIPTION("KUnit suite of timing wheels on running clocks");
 MODULE_LICENSE("GPL");

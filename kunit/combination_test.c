@@ -54,7 +54,6 @@
 
 #include "audit.h"
 #include "combination.h"
-#include "shrink.h"
 #include "suite.h"
 #include "wall.h"
 
@@ -184,6 +183,7 @@ struct model {
 	struct shard		shards[NR_SHARDS];
 	u16			block_arms[NR_BLOCKS];	/* arms by block: an upper bound */
 	struct model_slot	slots[NR_MODEL_SLOTS];
+	u32			occupied[12];	/* slots by level */
 	struct twheel_timeout	*array[NR_TIMEOUTS];
 	u64			deadlines[NR_TIMEOUTS];
 	struct model_timeout	timeouts[NR_TIMEOUTS];
@@ -1102,6 +1102,7 @@ static u64 check_shard(struct model *m, struct shard *s, bool advanced)
 		slot = &m->slots[i];
 		if (!slot->timeout)
 			continue;
+		m->occupied[slot->level]++;
 		next = min(next, wake_tick(m, slot, s->cursor));
 		if (advanced && !s->after_visit && !g->hashed && slot->level && slot->nr >= BATCH)
 			compare(m, slot->timeout, "crowded slot has begun to cascade", false,
@@ -1111,6 +1112,17 @@ static u64 check_shard(struct model *m, struct shard *s, bool advanced)
 	return next;
 }
 
+static noinline void check_occupied(struct model *m)
+{
+	struct twheel_counters stats;
+	u32 level;
+
+	twheel_get_counters(m->wheel, &stats);
+	for (level = 0; level < ARRAY_SIZE(stats.occupied); level++)
+		compare(m, NULL, "occupied slots of a level", stats.occupied[level],
+			m->occupied[level]);
+}
+
 /* Compare all positions, and twheel_next_expiry(). @advanced: directly after an advance. */
 static void check_all(struct model *m, bool advanced)
 {
@@ -1118,6 +1130,7 @@ static void check_all(struct model *m, bool advanced)
 	bool exact = true;
 	u32 i;
 
+	memset(m->occupied, 0, sizeof(m->occupied));
 	for (i = 0; i < nr_cpu_ids && !m->mismatch; i++) {
 		struct shard *s = &m->shards[i];
 
@@ -1132,6 +1145,8 @@ static void check_all(struct model *m, bool advanced)
 	}
 	if (m->mismatch)
 		return;
+	if (!clock_is_simulated())
+		check_occupied(m);
 	got = twheel_next_expiry(m->wheel);
 	compare_range(m, NULL, "next expiry", got, exact ? tick_ns(m, next) : 1, tick_ns(m, next));
 }
@@ -1419,31 +1434,51 @@ static bool run_program(struct model *m)
 
 /* The search for a shorter program that fails. KUnit ends a case after 5 minutes. */
 struct shrink_state {
-	struct model	*m;
 	const char	*mismatch;
 	u32		runs;
 	unsigned long	end;
 };
 
-static bool fails_again(void *data)
+/* Make m->program the program @whole without the @nr operations from @from on, and run it. */
+static bool fails_without(struct model *m, struct shrink_state *s, const struct program *whole,
+			  u32 from, u32 nr)
 {
-	struct shrink_state *s = data;
+	struct program *p = m->program;
 
 	if (s->runs++ >= SHRINK_RUNS || time_after(jiffies, s->end))
 		return false;
-	return !run_program(s->m) && s->m->mismatch == s->mismatch;
+	p->nr = whole->nr - nr;
+	memcpy(p->list, whole->list, from * sizeof(p->list[0]));
+	memcpy(p->list + from, whole->list + from + nr, (p->nr - from) * sizeof(p->list[0]));
+	return !run_program(m) && m->mismatch == s->mismatch;
 }
 
-/* Leave the shortest failing program found in m->program. */
+/*
+ * Leave the shortest failing program found in m->program: leave out large parts first, then
+ * smaller and smaller ones.
+ */
 static void shrink(struct model *m)
 {
-	struct shrink_state s = { .m = m, .mismatch = m->mismatch, .end = jiffies + 100 * HZ };
+	struct shrink_state s = { .mismatch = m->mismatch, .end = jiffies + 100 * HZ };
+	struct program *whole;
+	u32 size, from;
 
 	/* Lockdep reports once, so a program that it found cannot be shrunk. */
-	if (m->lockdep && !debug_locks)
+	whole = m->lockdep && !debug_locks ? NULL : vmalloc(sizeof(*whole));
+	if (!whole)
 		return;
 	m->program->nr = min(m->program->nr, m->pc);
-	shrink_program(m->program, fails_again, &s);
+	*whole = *m->program;
+	for (size = max(whole->nr / 2, 1U); size; size /= 2) {
+		for (from = 0; from + size <= whole->nr;) {
+			if (fails_without(m, &s, whole, from, size))
+				*whole = *m->program;
+			else
+				from += size;
+		}
+	}
+	*m->program = *whole;
+	vfree(whole);
 	run_program(m);
 }
 

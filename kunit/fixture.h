@@ -8,15 +8,20 @@
  * The suite's exit audits and destroys the wheel, so an aborted test leaves nothing
  * behind.
  *
- * A callback and a sink must not block. If one waits for a helper, it spins, and the helper
- * runs on another CPU: spare_cpu().
+ * A helper is a thread beside the test's own. Between helper_start() and helper_finish() a test
+ * must not be aborted: it expects, and does not assert. A callback and a sink must not block. If
+ * one waits for a helper, it spins, and the helper runs on another CPU: spare_cpu().
  */
 #ifndef _TWHEEL_KUNIT_FIXTURE_H
 #define _TWHEEL_KUNIT_FIXTURE_H
 
 #include <kunit/test.h>
+#include <linux/completion.h>
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/err.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
 #include <linux/limits.h>
 #include <linux/sched.h>
 #include <linux/sched/isolation.h>
@@ -27,6 +32,7 @@
 
 #include "../twheel.h"
 #include "audit.h"
+#include "suite.h"
 
 #define FIXTURE_ORDER	2048
 
@@ -54,6 +60,7 @@ struct fixture {
  * @tick: the tick that arm_at_tick() armed it for
  * @fired: how often it has fired
  * @fired_ns: the wheel's time when it fired last
+ * @cpu: the CPU on which it fired last
  * @then: called by its callback after the record; may be NULL
  * @other: for @then: another timeout
  * @arg: for @then: a time or a number
@@ -67,6 +74,7 @@ struct test_timeout {
 	u64			tick;
 	unsigned int		fired;
 	u64			fired_ns;
+	unsigned int		cpu;
 	void			(*then)(struct test_timeout *p);
 	struct test_timeout	*other;
 	u64			arg;
@@ -93,15 +101,21 @@ static inline void run_on(struct kunit *test, unsigned int cpu)
 	KUNIT_ASSERT_EQ(test, 0, set_cpus_allowed_ptr(current, cpumask_of(cpu)));
 }
 
-static inline int fixture_init(struct kunit *test)
+/* A suite may have more data, with its fixture as the first member: @size is that of all. */
+static inline int fixture_init_size(struct kunit *test, size_t size)
 {
-	struct fixture *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+	struct fixture *f = kunit_kzalloc(test, size, GFP_KERNEL);
 
 	if (!f)
 		return -ENOMEM;
 	spin_lock_init(&f->lock);
 	test->priv = f;
 	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+}
+
+static inline int fixture_init(struct kunit *test)
+{
+	return fixture_init_size(test, sizeof(struct fixture));
 }
 
 static inline void fixture_exit(struct kunit *test)
@@ -147,13 +161,14 @@ static inline void record_expiry(struct test_timeout *p)
 	struct fixture *f = p->f;
 	unsigned long flags;
 
-	p->fired++;
 	p->fired_ns = twheel_now(f->wheel);
+	p->cpu = raw_smp_processor_id();
+	WRITE_ONCE(p->fired, p->fired + 1);
 	/* Several CPUs may be here, some in soft interrupts. */
 	spin_lock_irqsave(&f->lock, flags);
 	if (f->nr_fired < FIXTURE_ORDER)
 		f->order[f->nr_fired] = p;
-	f->nr_fired++;
+	WRITE_ONCE(f->nr_fired, f->nr_fired + 1);
 	spin_unlock_irqrestore(&f->lock, flags);
 }
 
@@ -164,6 +179,20 @@ static inline void record_callback(struct twheel_timeout *t)
 	record_expiry(p);
 	if (p->then)
 		p->then(p);
+}
+
+/* A sink that does the same, and accepts each timeout unless @then has extended it. */
+static inline void record_sink(void *sink_data, struct list_head *expired, unsigned int nr,
+			       u64 now_ns)
+{
+	struct twheel_timeout *t, *next;
+
+	list_for_each_entry_safe(t, next, expired, entry) {
+		list_del(&t->entry);
+		record_callback(t);
+		if (READ_ONCE(t->state) == TWHEEL_EXPIRING)
+			twheel_accept(t);
+	}
 }
 
 /* @n timeouts for the wheel of the test; @fn is NULL for a wheel with a sink. */
@@ -201,12 +230,6 @@ static inline void advance_to_tick(struct kunit *test, u64 tick)
 	KUNIT_ASSERT_EQ(test, 0, twheel_advance(f->wheel, tick * f->tick_ns));
 }
 
-/* For twheel_stop(): append the timeout that is handed back to the list @data. */
-static inline void append_handed_back(void *data, struct twheel_timeout *t)
-{
-	list_add_tail(&t->entry, data);
-}
-
 /* The wheel has fired @n timeouts, and these in the order of their ids. */
 static inline void expect_fired_in_id_order(struct kunit *test, unsigned int n)
 {
@@ -227,6 +250,113 @@ static inline void expect_fires_at_tick(struct kunit *test, struct test_timeout 
 	KUNIT_ASSERT_EQ_MSG(test, before, p->fired, "early, before tick %llu", tick);
 	advance_to_tick(test, tick);
 	KUNIT_ASSERT_EQ_MSG(test, before + 1, p->fired, "late, after tick %llu", tick);
+}
+
+/* Helpers and gates */
+
+/* Time limit that a slow machine keeps. */
+#define MAX_WAIT	(30 * HZ)
+
+/**
+ * struct helper - a thread that does one thing for a test
+ * @task: the thread, or an error
+ * @done: completed when @work has returned
+ * @work: function that it calls
+ * @arg: argument of @work
+ */
+struct helper {
+	struct task_struct	*task;
+	struct completion	done;
+	void			(*work)(void *arg);
+	void			*arg;
+};
+
+/*
+ * Stays until kthread_stop(), so that the thread leaves the module's code before it is
+ * unloaded.
+ */
+static inline int helper_thread(void *data)
+{
+	struct helper *h = data;
+
+	h->work(h->arg);
+	complete(&h->done);
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(1);
+	return 0;
+}
+
+static inline void helper_start(struct kunit *test, struct helper *h,
+				void (*work)(void *arg), void *arg)
+{
+	h->work = work;
+	h->arg = arg;
+	init_completion(&h->done);
+	h->task = kthread_run(helper_thread, h, "kunit-helper");
+	KUNIT_EXPECT_FALSE(test, IS_ERR(h->task));
+}
+
+static inline void helper_finish(struct kunit *test, struct helper *h)
+{
+	if (IS_ERR(h->task))
+		return;
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&h->done, MAX_WAIT), 0UL);
+	kthread_stop(h->task);
+}
+
+/* Wait until the helper has returned, or sleeps because it waits for something. */
+static inline void helper_wait_blocked(struct helper *h)
+{
+	unsigned long end = jiffies + MAX_WAIT;
+
+	while (!IS_ERR(h->task) && !completion_done(&h->done) &&
+	       !(READ_ONCE(h->task->__state) & TASK_UNINTERRUPTIBLE) && time_before(jiffies, end))
+		msleep(20);
+}
+
+/* Run the helper on a CPU where the test is not. There must be one: spare_cpu(). */
+static inline void helper_move_to_other_cpu(struct kunit *test, struct helper *h)
+{
+	if (!IS_ERR(h->task))
+		KUNIT_EXPECT_EQ(test, 0, set_cpus_allowed_ptr(h->task, cpumask_of(spare_cpu())));
+}
+
+/**
+ * struct gate - where a function waits
+ * @reached: completed when the function gets there
+ * @open: completed to let the function go on
+ */
+struct gate {
+	struct completion	reached;
+	struct completion	open;
+};
+
+static inline void gate_init(struct gate *gate)
+{
+	init_completion(&gate->reached);
+	init_completion(&gate->open);
+}
+
+/* For functions that may sleep. */
+static inline void gate_wait_open(struct gate *gate)
+{
+	complete(&gate->reached);
+	wait_for_completion(&gate->open);
+}
+
+/* For callbacks and sinks: the test opens the gate on another CPU. */
+static inline void gate_spin_until_open(struct gate *gate)
+{
+	unsigned long end = jiffies + MAX_WAIT / 3;
+
+	complete(&gate->reached);
+	while (!completion_done(&gate->open) && time_before(jiffies, end))
+		cpu_relax();
+}
+
+static inline void gate_wait_reached(struct kunit *test, struct gate *gate)
+{
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&gate->reached, MAX_WAIT), 0UL);
 }
 
 #endif /* _TWHEEL_KUNIT_FIXTURE_H */

@@ -17,7 +17,6 @@
 #include <linux/moduleparam.h>
 
 #include "fixture.h"
-#include "suite.h"
 
 static unsigned int cycles = 2;
 module_param(cycles, uint, 0444);
@@ -25,7 +24,6 @@ MODULE_PARM_DESC(cycles, "Number of hotplug cycles while timeouts become due, on
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)
-#define MAX_WAIT	(60 * HZ)
 
 struct wheel_kind {
 	const char *name;
@@ -158,6 +156,11 @@ static void timeout_of_a_cpu_that_is_away_can_be_shut_down_and_renewed(struct ku
 	twheel_timeout_init(p->f->wheel, &p->t, record_callback);
 	arm_on_cpu(test, 0, p, 1, 0);
 	expect_all_fire_once(test, p, 1);
+}
+
+static void append_handed_back(void *data, struct twheel_timeout *t)
+{
+	list_add_tail(&t->entry, data);
 }
 
 static void stop_hands_back_what_a_cpu_that_is_away_has_left(struct kunit *test)

@@ -14,8 +14,6 @@
 #include <linux/timekeeping.h>
 
 #include "fixture.h"
-#include "helper.h"
-#include "suite.h"
 #include "wall.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
@@ -56,16 +54,16 @@ static void step_clock_by(s64 ns)
 
 static int realtime_init(struct kunit *test)
 {
-	struct realtime *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	int ret = fixture_init_size(test, sizeof(struct realtime));
+	struct realtime *r = test->priv;
 
-	if (!r)
-		return -ENOMEM;
+	if (ret)
+		return ret;
 	r->clock_offset = realtime_ns() - ktime_get_ns();
 	seqcount_init(&steps);
 	/* Without a clock of the machine it is 1970, and the steps back need days. */
 	set_realtime(realtime_ns() + 10 * DAY);
-	test->priv = r;
-	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+	return 0;
 }
 
 static void realtime_exit(struct kunit *test)
@@ -158,17 +156,6 @@ static struct test_timeout *create_tick_timeouts(struct kunit *test,
 	return create_timeouts_fn(test, n, kind->sink ? NULL : realtime_callback);
 }
 
-static struct test_timeout *create_kind_timeouts(struct kunit *test,
-						 const struct wheel_kind *kind, unsigned int n)
-{
-	return create_tick_timeouts(test, kind, TICK, n);
-}
-
-static struct test_timeout *create_realtime_timeouts(struct kunit *test, unsigned int n)
-{
-	return create_kind_timeouts(test, test->param_value, n);
-}
-
 static void arm_at(struct kunit *test, struct test_timeout *p, u64 at)
 {
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, at));
@@ -187,39 +174,12 @@ static void expect_fired(struct kunit *test, unsigned int n)
 	KUNIT_ASSERT_EQ(test, 0U, r->early);
 }
 
-/* Others may fire meanwhile. */
-static void expect_fires(struct kunit *test, struct test_timeout *p)
-{
-	unsigned long end = jiffies + MAX_WAIT;
-
-	while (!READ_ONCE(p->fired) && time_before(jiffies, end))
-		msleep(20);
-	KUNIT_EXPECT_EQ(test, 1U, READ_ONCE(p->fired));
-}
-
 /* No clock step */
-
-/* An earlier arm re-programs the hrtimer. So does the hrtimer, if its timeout was cancelled. */
-static void earliest_timeout_programs_the_hrtimer(struct kunit *test)
-{
-	struct test_timeout *p = create_realtime_timeouts(test, 4);
-
-	arm_at(test, &p[0], realtime_ns() + HOUR);
-	arm_at(test, &p[1], realtime_ns() + 60 * TICK);
-	arm_at(test, &p[2], realtime_ns() + 20 * TICK);
-	expect_fired(test, 2);
-	KUNIT_EXPECT_FALSE(test, twheel_cancel(&p[1].t));
-	arm_at(test, &p[3], realtime_ns() + 60 * TICK);
-	arm_at(test, &p[1], realtime_ns() + 20 * TICK);
-	twheel_cancel(&p[1].t);
-	expect_fires(test, &p[3]);
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[0].t));
-}
 
 /* The thread, which is for this CPU alone, cannot run until preempt_enable(). */
 static void arm_leaves_the_hrtimer_of_a_queued_shard_alone(struct kunit *test)
 {
-	struct test_timeout *p = create_kind_timeouts(test, &wheel_kinds[0], 2);
+	struct test_timeout *p = create_tick_timeouts(test, &wheel_kinds[0], TICK, 2);
 	unsigned long end = jiffies + MAX_WAIT;
 	struct twheel_counters stats;
 	int ret;
@@ -292,7 +252,7 @@ static void late_hrtimer_does_not_fire_for_the_next_second(struct kunit *test)
 static void steps_both_ways_lose_nothing(struct kunit *test)
 {
 	static const s64 ns[] = { -HOUR, HOUR / 2, -DAY, 2 * HOUR, DAY, -HOUR, HOUR };
-	struct test_timeout *p = create_realtime_timeouts(test, NR_TIMEOUTS);
+	struct test_timeout *p = create_tick_timeouts(test, test->param_value, TICK, NR_TIMEOUTS);
 	struct rnd_state rnd;
 	unsigned int i;
 
@@ -362,48 +322,13 @@ static void timeout_for_the_past_armed_between_two_steps_is_not_late(struct kuni
 	expect_fired(test, step->move && !moved ? 2 : 1);
 }
 
-/* The deadline is an hour away, so nothing fires, and twheel_next_expiry() shows the tick. */
-static u64 next_expiry_with_slack(struct kunit *test, enum twheel_clock clock, u64 *expires)
-{
-	struct twheel_params params = { .name = "kunit", .clock = clock, .tick_ns = TICK };
-	struct fixture *f = test->priv;
-	struct test_timeout *p;
-	u64 next;
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(f, &params));
-	p = create_timeouts(test, 1);
-	/* An odd tick: slack chooses a later one. */
-	*expires = (div64_u64(twheel_now(f->wheel) + HOUR, TICK) | 1) * TICK;
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_slack(&p->t, *expires, HOUR));
-	next = twheel_next_expiry(f->wheel);
-	twheel_cancel(&p->t);
-	KUNIT_ASSERT_EQ(test, 0, twheel_mod_slack(&p->t, *expires, HOUR));
-	KUNIT_EXPECT_EQ(test, next, twheel_next_expiry(f->wheel));
-	KUNIT_EXPECT_EQ(test, 1, twheel_mod_slack(&p->t, *expires, HOUR));
-	KUNIT_EXPECT_EQ(test, next, twheel_next_expiry(f->wheel));
-	fixture_exit(test);
-	return next;
-}
-
-static void slack_has_no_effect_on_realtime(struct kunit *test)
-{
-	u64 expires, next;
-
-	next = next_expiry_with_slack(test, TWHEEL_REALTIME, &expires);
-	KUNIT_EXPECT_EQ(test, expires, next);
-	next = next_expiry_with_slack(test, TWHEEL_MONOTONIC, &expires);
-	KUNIT_EXPECT_LT(test, expires, next);
-}
-
 static struct kunit_case realtime_cases[] = {
-	KUNIT_CASE_PARAM(earliest_timeout_programs_the_hrtimer, wheel_kind_gen_params),
 	KUNIT_CASE(arm_leaves_the_hrtimer_of_a_queued_shard_alone),
 	KUNIT_CASE_PARAM(late_hrtimer_fires_once_for_many_ticks, wheel_kind_gen_params),
 	KUNIT_CASE_PARAM(late_hrtimer_does_not_fire_for_the_next_second, wheel_kind_gen_params),
 	KUNIT_CASE_PARAM(steps_both_ways_lose_nothing, wheel_kind_gen_params),
 	KUNIT_CASE_PARAM(timeout_for_the_past_armed_between_two_steps_is_not_late,
 			 step_case_gen_params),
-	KUNIT_CASE(slack_has_no_effect_on_realtime),
 	{}
 };
 

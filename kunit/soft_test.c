@@ -11,8 +11,6 @@
 #include <linux/sched.h>
 
 #include "fixture.h"
-#include "helper.h"
-#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define BATCH		128
@@ -205,20 +203,6 @@ static void expect_fired(struct kunit *test, unsigned int n)
 
 /* Soft interrupt and thread */
 
-static void single_timeout_needs_no_thread(struct kunit *test)
-{
-	struct soft *soft = test->priv;
-	struct batch *b = soft->sink_log[0].batch;
-	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[0], 1);
-
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&p->t, 5 * TICK));
-	expect_fired(test, 1);
-	KUNIT_EXPECT_EQ(test, 1U, soft->sink_log[0].nr);
-	KUNIT_EXPECT_EQ(test, 1U, b->nr);
-	KUNIT_EXPECT_TRUE(test, b->soft);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-}
-
 /* Forget what has fired. The sink of the first wheel takes @long_ns for each batch from now on. */
 static void begin_attempt(struct soft *soft, u64 long_ns)
 {
@@ -334,10 +318,12 @@ static void clear_race_window(struct soft *soft)
 	WRITE_ONCE(twheel_test.set_back_ns, 0);
 }
 
+/* And no thread. */
 static void timeout_needs_one_soft_interrupt(struct kunit *test)
 {
 	struct test_timeout *p = create_sink_timeouts(test, test->param_value, 1);
 	struct soft *soft = test->priv;
+	struct batch *b = soft->sink_log[0].batch;
 
 	skip_without_soft_interrupts(test, test->param_value);
 	set_race_window(test, p, NULL);
@@ -345,6 +331,10 @@ static void timeout_needs_one_soft_interrupt(struct kunit *test)
 	expect_fired(test, 1);
 	clear_race_window(soft);
 	KUNIT_EXPECT_EQ(test, 1U, window.calls);
+	KUNIT_EXPECT_EQ(test, 1U, soft->sink_log[0].nr);
+	KUNIT_EXPECT_EQ(test, 1U, b->nr);
+	KUNIT_EXPECT_TRUE(test, b->soft);
+	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
 /* Arm a timeout for the past, and one of another wheel, which its hrtimer must not wait for. */
@@ -556,17 +546,9 @@ static void budget_is_refilled(struct kunit *test)
 	}
 }
 
-/* Waiting for a sink */
-
 static int soft_init(struct kunit *test)
 {
-	struct soft *soft = kunit_kzalloc(test, sizeof(*soft), GFP_KERNEL);
-
-	if (!soft)
-		return -ENOMEM;
-	spin_lock_init(&soft->f.lock);
-	test->priv = soft;
-	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+	return fixture_init_size(test, sizeof(struct soft));
 }
 
 static void soft_exit(struct kunit *test)
@@ -580,7 +562,6 @@ static void soft_exit(struct kunit *test)
 }
 
 static struct kunit_case soft_cases[] = {
-	KUNIT_CASE(single_timeout_needs_no_thread),
 	KUNIT_CASE_PARAM(timeout_needs_one_soft_interrupt, wheel_kind_gen_params),
 	KUNIT_CASE(arm_before_the_lock_is_for_the_next_call),
 	KUNIT_CASE(budget_ends_calls_for_a_clock_that_is_set_back),

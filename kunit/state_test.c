@@ -8,8 +8,6 @@
 #include <linux/string.h>
 
 #include "fixture.h"
-#include "helper.h"
-#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define DAY_NS		(24ULL * 3600 * NSEC_PER_SEC)
@@ -477,23 +475,6 @@ static void expect_can_be_armed_again(struct kunit *test, const struct trial *tr
 			twheel_arm(&trial->p->t, tick_to_ns(trial, END + 1)));
 }
 
-/* The sink accepts a timeout unless the trial has extended it. */
-static void trial_sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
-{
-	struct twheel_timeout *t, *next;
-
-	list_for_each_entry_safe(t, next, expired, entry) {
-		struct test_timeout *p = container_of(t, struct test_timeout, t);
-
-		list_del(&t->entry);
-		record_expiry(p);
-		if (p->then)
-			p->then(p);
-		if (READ_ONCE(t->state) == TWHEEL_EXPIRING)
-			twheel_accept(t);
-	}
-}
-
 static void create_trial_wheel(struct kunit *test, struct trial *trial)
 {
 	bool sink = BIT(trial->wheel) & SINKS;
@@ -503,7 +484,7 @@ static void create_trial_wheel(struct kunit *test, struct trial *trial)
 		.tick_ns = TICK,
 		.slots = 8,
 		.levels = trial->wheel == HASHED || trial->wheel == HASHED_SINK,
-		.sink = sink ? trial_sink : NULL,
+		.sink = sink ? record_sink : NULL,
 	};
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
@@ -559,12 +540,7 @@ static void run_table_cell(struct kunit *test, const struct state *state,
 	fixture_exit(test);
 }
 
-static void state_desc(const struct state *s, char *desc)
-{
-	strscpy(desc, s->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(state, states, state_desc);
+NAMED_PARAM(state, states);
 
 static void each_function_has_the_effect_of_the_table(struct kunit *test)
 {

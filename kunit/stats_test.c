@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of what a wheel tells about itself: occupied slots, its file in debugfs, and the
- * warning of too many wheels. The table of the suite state has the other counters.
+ * KUnit suite of what a wheel tells about itself: its file in debugfs, and the warning of too many
+ * wheels. The suites state and combination compare the counters.
  */
 #include <linux/fs.h>
 #include <linux/kmsg_dump.h>
@@ -10,44 +10,8 @@
 #include <linux/string.h>
 
 #include "fixture.h"
-#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
-
-/* Not inline, so that fewer counters are on the stack. */
-static noinline struct twheel_counters read_counters(struct kunit *test)
-{
-	struct fixture *f = test->priv;
-	struct twheel_counters stats;
-
-	twheel_get_counters(f->wheel, &stats);
-	KUNIT_EXPECT_EQ(test, 0, twheel_audit(f->wheel));
-	return stats;
-}
-
-static void occupied_slots_are_counted_by_level(struct kunit *test)
-{
-	static const u64 ticks[] = { 1, 3, 3, 5, 14, 260, 266, 1000, 1002 };
-	static const unsigned int expected[2][3] = { { 3, 3, 1 }, { 7, 0, 0 } };
-	struct twheel_counters stats;
-	unsigned int hashed, i;
-	struct test_timeout *p;
-
-	for (hashed = 0; hashed < 2; hashed++) {
-		fixture_exit(test);
-		create_manual_wheel(test, TICK, 8, hashed);
-		p = create_timeouts(test, ARRAY_SIZE(ticks));
-		for (i = 0; i < ARRAY_SIZE(ticks); i++)
-			arm_at_tick(test, &p[i], ticks[i]);
-		stats = read_counters(test);
-		for (i = 0; i < ARRAY_SIZE(stats.occupied); i++)
-			KUNIT_EXPECT_EQ_MSG(test, i < 3 ? expected[hashed][i] : 0,
-					    stats.occupied[i], "level %u", i);
-		advance_to_tick(test, 1002);
-		stats = read_counters(test);
-		KUNIT_EXPECT_NULL(test, memchr_inv(stats.occupied, 0, sizeof(stats.occupied)));
-	}
-}
 
 /* The file in debugfs */
 
@@ -189,7 +153,6 @@ static void too_many_wheels_are_warned_of_once(struct kunit *test)
 }
 
 static struct kunit_case stats_cases[] = {
-	KUNIT_CASE(occupied_slots_are_counted_by_level),
 	KUNIT_CASE(file_shows_the_counters_until_the_wheel_is_destroyed),
 	KUNIT_CASE(wheels_that_are_accounted_are_not_warned_of),
 	KUNIT_CASE(too_many_wheels_are_warned_of_once),

@@ -1,17 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the end of a wheel: twheel_stop() beside callbacks and owners that act on other
- * CPUs. The suite combination stops wheels on the MANUAL clock in the middle of passes.
+ * KUnit suite of the end of a wheel: twheel_stop() beside callbacks, sinks and owners that act on
+ * other CPUs. The suite combination stops wheels on the MANUAL clock in the middle of passes.
  */
 #include <linux/ktime.h>
 #include <linux/module.h>
 
 #include "fixture.h"
-#include "helper.h"
-#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define FAR		(3600 * (u64)NSEC_PER_SEC)
+
+/**
+ * struct stop_call - a twheel_stop() that a helper calls
+ * @wheel: wheel that it stops
+ * @list: timeouts that are handed back
+ * @early: number of timeouts that were handed back while @running was not 0
+ * @running: number of running callbacks, if the test counts them
+ * @left_running: value of @running when twheel_stop() returned
+ * @helper: thread that calls twheel_stop()
+ */
+struct stop_call {
+	struct twheel		*wheel;
+	struct list_head	list;
+	unsigned int		early;
+	atomic_t		running;
+	int			left_running;
+	struct helper		helper;
+};
+
+static void stop_call_init(struct stop_call *s, struct twheel *w)
+{
+	s->wheel = w;
+	INIT_LIST_HEAD(&s->list);
+	s->early = 0;
+	atomic_set(&s->running, 0);
+	s->left_running = 0;
+}
+
+static void note_handed_back(void *data, struct twheel_timeout *t)
+{
+	struct stop_call *s = data;
+
+	s->early += atomic_read(&s->running) != 0;
+	list_add_tail(&t->entry, &s->list);
+}
+
+static void do_stop(void *arg)
+{
+	struct stop_call *s = arg;
+
+	twheel_stop(s->wheel, note_handed_back, s);
+	s->left_running = atomic_read(&s->running);
+}
 
 /* Count the timeouts of @list, and count each hand-back in p->ret. */
 static unsigned int count_handed_back(struct kunit *test, struct list_head *list)
@@ -35,12 +76,13 @@ static unsigned int count_handed_back(struct kunit *test, struct list_head *list
  * @gate: where the callback spins
  * @stop_call: the stop
  * @rearm: the callback arms its timeout before it spins, not after
- * @ret: result of that arm
+ * @sink: a sink extends the timeout, in place of the callback that arms it
+ * @ret: result of that call
  */
 struct held_stop {
 	struct gate	gate;
 	struct stop_call	stop_call;
-	bool		rearm;
+	bool		rearm, sink;
 	int		ret;
 };
 
@@ -52,14 +94,17 @@ static void held_callback(struct test_timeout *p)
 	if (held->rearm)
 		held->ret = twheel_mod(&p->t, FAR + ktime_get_ns());
 	gate_spin_until_open(&held->gate);
-	if (!held->rearm)
+	if (held->sink)
+		held->ret = twheel_extend(&p->t, FAR, 0);
+	else if (!held->rearm)
 		held->ret = twheel_mod(&p->t, FAR);
 	atomic_dec(&held->stop_call.running);
 }
 
-static struct fixture *create_running_wheel(struct kunit *test)
+static struct fixture *create_running_wheel(struct kunit *test, bool sink)
 {
-	struct twheel_params params = { .name = "kunit-stop", .clock = TWHEEL_MONOTONIC };
+	struct twheel_params params = { .name = "kunit-stop", .clock = TWHEEL_MONOTONIC,
+					.sink = sink ? record_sink : NULL };
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
 	return test->priv;
@@ -80,8 +125,9 @@ static void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
 	}
 }
 
-/* The callback of p[0] spins; p[1] is idle; p[2] is pending; the stop waits. */
-static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout **p, bool rearm)
+/* The callback or sink of p[0] spins; p[1] is idle; p[2] is pending; the stop waits. */
+static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout **p, bool rearm,
+					 bool sink)
 {
 	struct held_stop *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
 	unsigned int here = raw_smp_processor_id();
@@ -90,9 +136,10 @@ static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout
 	if (spare_cpu() >= nr_cpu_ids)
 		kunit_skip(test, "needs a second CPU");
 	gate_init(&held->gate);
-	stop_call_init(&held->stop_call, create_running_wheel(test)->wheel);
+	stop_call_init(&held->stop_call, create_running_wheel(test, sink)->wheel);
 	held->rearm = rearm;
-	*p = create_timeouts(test, 3);
+	held->sink = sink;
+	*p = create_timeouts_fn(test, 3, sink ? NULL : record_callback);
 	(*p)->then = held_callback;
 	(*p)->data = held;
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&(*p)[2].t, FAR));
@@ -117,7 +164,7 @@ static void end_held_stop(struct kunit *test, struct held_stop *held)
 static void callback_that_arms_during_the_stop_is_refused(struct kunit *test)
 {
 	struct test_timeout *p;
-	struct held_stop *held = begin_held_stop(test, &p, false);
+	struct held_stop *held = begin_held_stop(test, &p, false, false);
 
 	end_held_stop(test, held);
 	KUNIT_EXPECT_EQ(test, 1U, count_handed_back(test, &held->stop_call.list));
@@ -126,10 +173,21 @@ static void callback_that_arms_during_the_stop_is_refused(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
 }
 
+static void sink_that_extends_during_the_stop_is_refused(struct kunit *test)
+{
+	struct test_timeout *p;
+	struct held_stop *held = begin_held_stop(test, &p, false, true);
+
+	end_held_stop(test, held);
+	KUNIT_EXPECT_EQ(test, 1U, count_handed_back(test, &held->stop_call.list));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, held->ret);
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
+}
+
 static void timeout_armed_by_its_callback_before_the_stop_is_handed_back(struct kunit *test)
 {
 	struct test_timeout *p;
-	struct held_stop *held = begin_held_stop(test, &p, true);
+	struct held_stop *held = begin_held_stop(test, &p, true, false);
 
 	end_held_stop(test, held);
 	KUNIT_EXPECT_EQ(test, 0, held->ret);
@@ -142,7 +200,7 @@ static void second_caller_waits_for_the_first(struct kunit *test)
 {
 	struct stop_call second;
 	struct test_timeout *p;
-	struct held_stop *held = begin_held_stop(test, &p, false);
+	struct held_stop *held = begin_held_stop(test, &p, false, false);
 
 	stop_call_init(&second, held->stop_call.wheel);
 	helper_start(test, &second.helper, do_stop, &second);
@@ -181,7 +239,7 @@ static void flush_waits_for_all_shards(struct kunit *test)
 	if (!last)
 		kunit_skip(test, "needs a second CPU");
 	gate_init(&f->held.gate);
-	stop_call_init(&f->held.stop_call, create_running_wheel(test)->wheel);
+	stop_call_init(&f->held.stop_call, create_running_wheel(test, false)->wheel);
 	p = create_timeouts(test, 1);
 	p->then = held_callback;
 	p->data = &f->held;
@@ -324,6 +382,7 @@ static void owner_may_cancel_sync_and_free_while_stop_hands_back(struct kunit *t
 
 static struct kunit_case stop_cases[] = {
 	KUNIT_CASE(callback_that_arms_during_the_stop_is_refused),
+	KUNIT_CASE(sink_that_extends_during_the_stop_is_refused),
 	KUNIT_CASE(timeout_armed_by_its_callback_before_the_stop_is_handed_back),
 	KUNIT_CASE(second_caller_waits_for_the_first),
 	KUNIT_CASE(flush_waits_for_all_shards),

@@ -23,7 +23,6 @@
 #include <linux/random.h>
 
 #include "fixture.h"
-#include "suite.h"
 
 static unsigned int seconds = 2;
 module_param(seconds, uint, 0444);

@@ -7,8 +7,6 @@
 #include <linux/workqueue.h>
 
 #include "fixture.h"
-#include "helper.h"
-#include "suite.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
 #define INTERVAL	(10 * TICK)
@@ -111,12 +109,7 @@ static const struct cancel_stage cancel_stages[] = {
 	{ "running, queued again", { 20, 30 }, 30, true },
 };
 
-static void cancel_stage_desc(const struct cancel_stage *s, char *desc)
-{
-	strscpy(desc, s->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(cancel_stage, cancel_stages, cancel_stage_desc);
+NAMED_PARAM(cancel_stage, cancel_stages);
 
 static void cancel_in_helper(void *arg)
 {
