@@ -830,7 +830,7 @@ static int kick_op(struct twheel_process *p, struct twheel_op *op)
 /* Whole pages, as the mapping of a device has. Not all exist. */
 static uint32_t nr_cells(const struct twheel_process *p)
 {
-	return CELL_FLAG ? p->max - p->max % CELLS_PER_PAGE + CELLS_PER_PAGE : 0;
+	return CELL_FLAG != 0 ? p->max - p->max % CELLS_PER_PAGE + CELLS_PER_PAGE : 0;
 }
 
 static int get_info(const struct twheel_process *p, struct twheel_info *info)
