@@ -82,42 +82,10 @@ users()
 	printf '%s\n' root:x:0: nobody:x:65534: wheelers:x:77: >/etc/group
 }
 
-# The part packages shows the text to promtool, which knows the format.
-prometheus_text_has_the_context_and_its_wheel()
+# as_nobody COMMAND: a shell of another user runs it, who has no context.
+as_nobody()
 {
-	twheel arm 0 --fd 3 >/tmp/id
-	twheel read --count 1 --fd 3 >/tmp/id
-	twheel arm 1h --fd 3 >/tmp/id
-	status 0 twheel stat --prometheus --fd 3 &&
-		has '^twheel_context_armed_total 2$' && has '^twheel_context_live 1$' &&
-		has '^twheel_context_lateness_seconds_bucket[{]le="0.001048575"[}] [01]$' &&
-		has '^twheel_context_lateness_seconds_bucket[{]le="[+]Inf"[}] 1$' &&
-		has '^twheel_context_lateness_seconds_count 1$' &&
-		has '^twheel_wheel_armed_total[{]wheel="dev.[0-9]*"[}] [1-9]' &&
-		has '^twheel_wheel_slots[{]wheel="dev.[0-9]*",level="3"[}] [1-9]' || return
-	status 0 twheel stat --prometheus && has '^twheel_wheel_armed_total' && has '!_context_'
-}
-
-# The group of the device sees no wheel and no users.
-prometheus_text_shows_limits_without_root()
-{
-	users
-	chmod 666 /dev/twheel
-	chmod 444 /sys/class/misc/twheel/*s /sys/class/misc/twheel/version
-	status 0 su -s /bin/sh nobody -c "exec 3<&-; $(command -v twheel) stat --prometheus"
-	result=$?
-	chmod 600 /dev/twheel
-	chmod 440 /sys/class/misc/twheel/*s /sys/class/misc/twheel/version
-	[ $result = 0 ] && [ ! -s /tmp/err ] && has '!_wheel_armed' &&
-		has '!_user_contexts' && has '^twheel_limit[{]name="max_wheel_bytes"[}] [1-9]' &&
-		has '^twheel_timeouts [0-9]+$'
-}
-
-prometheus_text_shows_users_to_root()
-{
-	status 0 twheel stat --prometheus &&
-		has '^twheel_user_contexts[{]uid="0"[}] [1-9]' &&
-		has '^twheel_user_all_refused_total[{]uid="0"[}] [0-9]+$'
+	su -s /bin/sh nobody -c "exec 3<&-; PATH=$PATH; $1"
 }
 
 # Each opening of the pipe in place of the table reads of another user.
@@ -197,15 +165,6 @@ load_says_that_it_was_interrupted()
 		interrupt --spread 9000d --json && has '"interrupted":true}$' && has '!lateness'
 }
 
-# The wheel in the process has the last descriptor.
-missing_descriptor_is_no_reason_for_the_process()
-{
-	users
-	status 0 su -s /bin/sh nobody -c "exec 3<&-; ulimit -n 4; $(command -v twheel) info" &&
-		mv /tmp/err /tmp/out && has 'Permission denied' && has in.the.process &&
-		has '!Too many'
-}
-
 help_is_shown_for_every_command()
 {
 	status 0 twheel help && has '^Usage: twheel COMMAND' || return
@@ -216,22 +175,6 @@ help_is_shown_for_every_command()
 			status 0 twheel help "$command" && has "^Usage: twheel $command " &&
 			cmp -s /tmp/help /tmp/out && has '!.{81}' || return
 	done
-}
-
-# denied GROUP MODE: open the device, which has this group and mode, as another user.
-denied()
-{
-	chown "0:$1" /dev/twheel && chmod "$2" /dev/twheel || return
-	status 77 su -s /bin/sh nobody -c "$(command -v twheel) stat"
-	chown 0:0 /dev/twheel && chmod 600 /dev/twheel
-}
-
-denied_access_names_the_group()
-{
-	users
-	denied 77 660 && has 'Permission denied: members of the group wheelers' &&
-		has "'usermod -aG wheelers USER'" && denied 0 600 &&
-		has 'Permission denied: root alone'
 }
 
 echo "KTAP version 1"
