@@ -228,7 +228,7 @@ scenarios: setup-bench
 	@tools/bench/scenarios/run
 
 bench-native: setup-check
-	@tools/bench/native/run
+	@tools/bench/run native
 
 bench-java: setup-java
 	@tools/java/bench

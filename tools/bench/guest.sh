@@ -31,7 +31,6 @@ native()
 	times=$1
 	expiries=$2
 	shift 2
-	echo "release $(uname -r)"
 	for n; do
 		factor=1
 		[ "$n" -gt 100000 ] || factor=4
