@@ -66,8 +66,8 @@ users()
 	printf '%s\n' root:x:0: nobody:x:65534: wheelers:x:77: >/etc/group
 }
 
-# as_nobody COMMAND: a shell of another user runs it, who has no context.
-as_nobody()
+# nobody COMMAND: a shell of another user, who has no context, runs it.
+nobody()
 {
 	su -s /bin/sh nobody -c "exec 3<&-; PATH=$PATH; $1"
 }
