@@ -192,11 +192,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		dropRefused();
 	}
 
-	/**
-	 * Returns whether periodic tasks go on after {@link #shutdown}.
-	 *
-	 * @return the policy
-	 */
+	/** Returns whether periodic tasks go on after {@link #shutdown}. */
 	public boolean getContinueExistingPeriodicTasksAfterShutdownPolicy() {
 		return continuesPeriodic;
 	}
@@ -211,11 +207,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		dropRefused();
 	}
 
-	/**
-	 * Returns whether delayed tasks still run after {@link #shutdown}.
-	 *
-	 * @return the policy
-	 */
+	/** Returns whether delayed tasks still run after {@link #shutdown}. */
 	public boolean getExecuteExistingDelayedTasksAfterShutdownPolicy() {
 		return executesDelayed;
 	}
@@ -229,11 +221,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 		removesOnCancel = value;
 	}
 
-	/**
-	 * Returns whether a cancelled task is removed at once.
-	 *
-	 * @return the policy
-	 */
+	/** Returns whether a cancelled task is removed at once. */
 	public boolean getRemoveOnCancelPolicy() {
 		return removesOnCancel;
 	}

@@ -50,7 +50,7 @@ class ClassLoaderTest {
 	@Test
 	void class_loader_is_collected() throws Exception {
 		WeakReference<ClassLoader> loader = deploy();
-		assertTrue(Stall.await(() -> {
+		assertTrue(Patience.await(() -> {
 			System.gc();
 			return loader.get() == null;
 		}));

@@ -4,7 +4,7 @@ package org.twheel;
 import static org.junit.jupiter.api.Assertions.*;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 import static org.twheel.LiveTimeout.State.*;
-import static org.twheel.Stall.await;
+import static org.twheel.Patience.await;
 
 import java.io.File;
 import java.util.*;

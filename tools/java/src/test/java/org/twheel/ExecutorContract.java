@@ -3,7 +3,7 @@ package org.twheel;
 
 import static java.util.concurrent.TimeUnit.*;
 import static org.junit.jupiter.api.Assertions.*;
-import static org.twheel.Stall.await;
+import static org.twheel.Patience.await;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
@@ -554,19 +554,6 @@ abstract class ExecutorContract<E extends ThreadPoolExecutor & ScheduledExecutor
 		executor.shutdown();
 		assertTrue(executor.awaitTermination(20, SECONDS));
 		assertEquals(0, late.get());
-	}
-
-	@Test
-	void iterator_of_the_queue_removes_tasks() throws Exception {
-		E busy = makeBusy();
-		busy.schedule(runs::incrementAndGet, 0, SECONDS);
-		hour(busy);
-		assertTrue(busy.getQueue().removeIf(task -> true));
-		assertTrue(busy.getQueue().isEmpty());
-		go.countDown();
-		busy.shutdown();
-		assertTrue(busy.awaitTermination(20, SECONDS));
-		assertEquals(0, runs.get());
 	}
 
 	@Test

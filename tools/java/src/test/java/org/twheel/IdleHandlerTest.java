@@ -93,7 +93,7 @@ class IdleHandlerTest {
 		client.writeAndFlush("add").sync();
 		assertEquals(true, seen.poll(20, TimeUnit.SECONDS));
 		client.writeAndFlush("remove").sync();
-		assertTrue(Stall.await(() -> {
+		assertTrue(Patience.await(() -> {
 			List<Object> live = new ArrayList<>();
 			deadlines.slots.forEach(live::add);
 			return live.isEmpty();

@@ -2,7 +2,7 @@
 package org.twheel;
 
 import static org.junit.jupiter.api.Assertions.*;
-import static org.twheel.Stall.await;
+import static org.twheel.Patience.await;
 
 import java.util.*;
 import java.util.concurrent.CopyOnWriteArrayList;

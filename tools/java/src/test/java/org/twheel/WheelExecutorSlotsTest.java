@@ -80,14 +80,14 @@ class WheelExecutorSlotsTest {
 	private CountDownLatch keepThreadBusy() {
 		CountDownLatch go = new CountDownLatch(1);
 		executor.execute(() -> assertDoesNotThrow(() -> go.await(20, SECONDS)));
-		assertTrue(Stall.await(executor.getQueue()::isEmpty));
+		assertTrue(Patience.await(executor.getQueue()::isEmpty));
 		return go;
 	}
 
 	/** The reader has handed over so many tasks that have fired. */
 	private void awaitDue(int number) {
 		TaskQueue queue = (TaskQueue) executor.getQueue();
-		assertTrue(Stall.await(() -> queue.size() - queue.armed.get() == number));
+		assertTrue(Patience.await(() -> queue.size() - queue.armed.get() == number));
 	}
 
 	@Test
@@ -141,7 +141,7 @@ class WheelExecutorSlotsTest {
 	}
 
 	private void awaitArmed(int number) {
-		assertTrue(Stall.await(() -> slots.armed() == number));
+		assertTrue(Patience.await(() -> slots.armed() == number));
 	}
 
 	/** All ways in which a periodic task ends. None loses its slot, or puts it back twice. */
@@ -161,7 +161,7 @@ class WheelExecutorSlotsTest {
 				slots.afterRead = () -> due.cancel(false);
 			slots.setTime(slots.nanoTime() + 9);
 			if (i == 2) {
-				assertTrue(Stall.await(executor.getQueue()::isEmpty));
+				assertTrue(Patience.await(executor.getQueue()::isEmpty));
 			} else {
 				awaitDue(1);
 				assertTrue(i == 0 ? due.cancel(false) : executor.remove((Runnable) due));
@@ -203,16 +203,6 @@ class WheelExecutorSlotsTest {
 	}
 
 	@Test
-	void run_of_a_pending_periodic_task_by_its_user_does_nothing() throws Exception {
-		ScheduledFuture<?> periodic =
-				executor.scheduleAtFixedRate(() -> ran.add("run"), 5, 5, NANOSECONDS);
-		((Runnable) periodic).run();
-		assertTrue(ran.isEmpty());
-		slots.setTime(5);
-		assertEquals("run", next());
-	}
-
-	@Test
 	void task_that_runs_is_not_in_the_queue() throws Exception {
 		for (int i = 0; i < 1000; i++) {
 			BlockingQueue<Boolean> found = new LinkedBlockingQueue<>();
@@ -229,7 +219,7 @@ class WheelExecutorSlotsTest {
 		schedule("cancelled", 9).cancel(false);
 		assertEquals(1, executor.getQueue().size());
 		slots.setTime(9);
-		assertTrue(Stall.await(executor.getQueue()::isEmpty));
+		assertTrue(Patience.await(executor.getQueue()::isEmpty));
 		assertTrue(ran.isEmpty());
 	}
 
@@ -256,11 +246,12 @@ class WheelExecutorSlotsTest {
 		}
 	}
 
-	/** It would change its place among those that wait for a thread. */
+	/** It waits for its deadline, or for a thread, among others whose order it would change. */
 	@Test
-	void run_of_a_due_periodic_task_by_its_user_does_nothing() throws Exception {
+	void run_of_a_periodic_task_by_its_user_does_nothing() throws Exception {
 		CountDownLatch go = keepThreadBusy();
 		ScheduledFuture<?> due = executor.scheduleAtFixedRate(() -> ran.add("run"), 9, 9, NANOSECONDS);
+		((Runnable) due).run();
 		slots.setTime(9);
 		awaitDue(1);
 		((Runnable) due).run();
@@ -294,7 +285,7 @@ class WheelExecutorSlotsTest {
 			public boolean isShutdown() {
 				// The reader asks when the task counts no more: a thread is to have it.
 				if (Thread.currentThread() == reader.get())
-					Stall.await(getQueue()::isEmpty);
+					Patience.await(getQueue()::isEmpty);
 				return super.isShutdown();
 			}
 
@@ -307,8 +298,8 @@ class WheelExecutorSlotsTest {
 		ending.schedule(() -> { }, 5, NANOSECONDS);
 		underLock.set(() -> {
 			own.setTime(5);
-			assertTrue(Stall.await(() -> reader.get().getState() == Thread.State.WAITING));
-			assertTrue(Stall.await(() -> {
+			assertTrue(Patience.await(() -> reader.get().getState() == Thread.State.WAITING));
+			assertTrue(Patience.await(() -> {
 				ending.purge();
 				return ending.isTerminated();
 			}));
