@@ -17,47 +17,25 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use std::{env, error, io};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use twheel::sleep::Timer;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-async fn write_all(stream: &TcpStream, mut data: &[u8]) -> io::Result<()> {
-    while !data.is_empty() {
-        stream.writable().await?;
-        match stream.try_write(data) {
-            Ok(written) => data = &data[written..],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Returns 0 at the end of the stream.
-async fn read_some(stream: &TcpStream, room: &mut [u8]) -> io::Result<usize> {
-    loop {
-        stream.readable().await?;
-        match stream.try_read(room) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result,
-        }
-    }
-}
-
 /// Echo until the client closes the connection, or has been silent for `idle`. A client that
 /// does not take the echo counts as silent, too.
-async fn serve(stream: TcpStream, timer: Timer, idle: Duration) -> io::Result<()> {
+async fn serve(mut stream: TcpStream, timer: Timer, idle: Duration) -> io::Result<()> {
     let mut silence = timer.sleep(idle)?;
     let mut room = [0; 2048];
     loop {
-        let length = silence.limit(read_some(&stream, &mut room)).await??;
+        let length = silence.limit(stream.read(&mut room)).await??;
         if length == 0 {
             return Ok(());
         }
         silence.reset(idle)?;
-        silence.limit(write_all(&stream, &room[..length])).await??;
+        silence.limit(stream.write_all(&room[..length])).await??;
     }
 }
 
@@ -84,20 +62,20 @@ async fn client(
     every: Duration,
 ) -> io::Result<Duration> {
     let mut spoke = Instant::now();
-    let stream = TcpStream::connect(address).await?;
+    let mut stream = TcpStream::connect(address).await?;
     let mut room = [0; 64];
     for _ in 0..times {
         timer.sleep(every)?.await;
         let now = Instant::now();
-        if write_all(&stream, b"still here\n").await.is_err() {
+        if stream.write_all(b"still here\n").await.is_err() {
             break;
         }
-        match read_some(&stream, &mut room).await {
+        match stream.read(&mut room).await {
             Ok(length) if length > 0 => spoke = now,
             _ => break,
         }
     }
-    while matches!(read_some(&stream, &mut room).await, Ok(length) if length > 0) {}
+    while matches!(stream.read(&mut room).await, Ok(length) if length > 0) {}
     Ok(spoke.elapsed())
 }
 

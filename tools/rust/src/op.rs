@@ -220,18 +220,3 @@ impl Op {
         ops.as_mut_ptr().cast()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::Time;
-
-    #[test]
-    fn deadlines_are_relative_or_absolute() {
-        let relative = Op::arm(Duration::from_nanos(7), 1);
-        let absolute = Op::modify(Id(3), Time::from_nanos(7), 1);
-        assert_eq!((relative.raw.expires_ns, relative.raw.flags), (7, 0));
-        assert_eq!((absolute.raw.expires_ns, absolute.raw.flags), (7, sys::TWHEEL_F_ABS));
-        assert_eq!(absolute.raw.id, 3);
-    }
-}

@@ -100,38 +100,6 @@ fn limit_ends_with_the_future_or_the_sleep() {
 }
 
 #[test]
-fn many_sleeps_all_end() {
-    let timer = Timer::open().unwrap();
-    let sleeps: Vec<_> =
-        (0..1000).map(|n| timer.sleep(Duration::from_micros(n * 37)).unwrap()).collect();
-    assert!((1000..1000 + 64).contains(&timer.info().unwrap().live()));
-    block_on(async {
-        for sleep in sleeps {
-            sleep.await;
-        }
-    });
-}
-
-#[test]
-fn polls_after_the_deadline_are_ready() {
-    let timer = Timer::open().unwrap();
-    let mut sleep = timer.sleep(SOON).unwrap();
-    poll_until_over(&mut sleep);
-    sleep.reset(SOON).unwrap();
-    poll_until_over(&mut sleep);
-}
-
-/// In a static variable, for several executors.
-#[test]
-fn timer_serves_several_threads() {
-    static TIMER: Mutex<Option<Timer>> = Mutex::new(None);
-    let timer = || TIMER.lock().unwrap().get_or_insert_with(|| Timer::open().unwrap()).clone();
-    let body = move || block_on(async { timer().sleep(SOON).unwrap().await });
-    let threads = [0; 3].map(|_| thread::spawn(body));
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
-#[test]
 fn queue_yields_values_without_a_runtime() {
     block_on(async {
         let mut queue = DelayQueue::new(&Timer::open().unwrap());
