@@ -12,7 +12,6 @@ import contextlib
 import functools
 import os
 import resource
-import sched
 import sys
 import threading
 import time
@@ -87,20 +86,6 @@ def pairs(wheel: Wheel, pending: int) -> Iterator[tuple[str, Work, int]]:
         for _ in range(number):
             wheel.cancel(wheel.arm(5))
 
-    def timers(number: int) -> None:
-        for _ in range(number):
-            timer = threading.Timer(5, nothing)
-            timer.start()
-            timer.cancel()
-            timer.join()
-
-    def entries(number: int) -> None:
-        for _ in range(number):
-            scheduler.cancel(scheduler.enter(5, 0, nothing))
-
-    scheduler = sched.scheduler()
-    for i in range(pending):
-        scheduler.enter(HOUR + i, 0, nothing)
     others = [wheel.arm(HOUR + i) for i in range(pending)]
     cell = wheel.cell()
     slow = _pycell.Exchange(wheel, cell.id, 0, cell._address)
@@ -109,8 +94,6 @@ def pairs(wheel: Wheel, pending: int) -> Iterator[tuple[str, Work, int]]:
     yield "a cell, without the extension", functools.partial(exchanges, slow), 1000
     yield "`Wheel.arm()`, `cancel()`", operations, 1000
     yield "asyncio: `call_later()`, `cancel()`", in_loop(call_later, pending), pending + 1000
-    yield "`threading.Timer`", timers, 50
-    yield "sched", entries, 50
     for name, make in (("Wheel", wheel.timeout), ("asyncio", asyncio.timeout)):
         yield (f"`async with {name}.timeout()`",
                in_loop(functools.partial(blocks, make), pending), pending + 1000)
@@ -144,28 +127,6 @@ def bytes_of_each(make: Callable[[float], Any]) -> int:
     return int(os.read(end, 16))
 
 
-def expiries(wheel: Wheel) -> Iterator[tuple[str, Work, int]]:
-    """How timeouts that are due at once are armed, and how the program hears of each."""
-    async def batches(most: int, number: int) -> None:
-        wheel.submit(Operation.arm(0) for _ in range(number))
-        async for events in wheel.batches(most):
-            number -= len(events)
-            if not number:
-                break
-
-    async def call_later(number: int) -> None:
-        loop, done = asyncio.get_running_loop(), asyncio.Event()
-        for _ in range(number - 1):
-            loop.call_later(0, nothing)
-        loop.call_later(0, done.set)
-        await done.wait()
-
-    for most in (1024, 1):
-        work = in_loop(functools.partial(batches, most), 0)
-        yield f"`Wheel.submit()`, `batches({most})`", work, 10_000
-    yield "asyncio: `call_later()`", in_loop(call_later, 0), 10_000
-
-
 def main() -> None:
     pending = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with Wheel(backend="process") as wheel:
@@ -186,10 +147,6 @@ def main() -> None:
             with busy_threads(3):
                 beside = timed(work, number, time.perf_counter_ns)
             print(f"| {name} | {alone:,.2f} | {beside:,.2f} |", flush=True)
-        print("\n| us to arm and expire, 10,000 at once | |\n|---|--:|")
-        for name, work, number in expiries(wheel):
-            cost = min(timed(work, number) for _ in range(RUNS))
-            print(f"| {name} | {cost:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

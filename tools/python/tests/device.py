@@ -275,13 +275,6 @@ class Cells(WheelCase):
                 thread.join()
         self.assertEqual(len(refused), 40)
 
-    def test_ended_cell_is_gone(self) -> None:
-        cell = self.wheel.cell()
-        cell.close()
-        cell.close()
-        self.refuse(TimeoutGone, lambda: cell.arm(1), lambda: self.wheel.get(cell.id))
-        self.assertEqual(cell.cancel(), Outcome.IDLE)
-
     def test_random_program_agrees_with_a_model(self) -> None:
         """Handles of cells that have ended stay, and other cells get their places."""
         random = Random(5)
