@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One timerfd per timeout, all in one epoll set. Each arm and each cancel is a call. A set
- * that is opened before a fork() is shared.
+ * One timerfd per timeout, all in one epoll set. Each arm and each cancel is a call.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -115,12 +113,10 @@ static void new_cancel(struct timers *timers, uint32_t number)
 	set->fds[number] = -1;
 }
 
-/* Another process that shares the set may have moved a timeout meanwhile. */
 static unsigned int timerfd_take(struct timers *timers, uint64_t now_ns, uint32_t *numbers)
 {
 	struct timerfds *set = (struct timerfds *)timers;
 	int nr = epoll_wait(set->epoll, set->events, usage.batch, usage.measured ? -1 : 0);
-	unsigned int taken = 0;
 	uint64_t count;
 
 	(void)now_ns;
@@ -129,16 +125,12 @@ static unsigned int timerfd_take(struct timers *timers, uint64_t now_ns, uint32_
 	for (int i = 0; i < nr; i++) {
 		uint32_t number = set->events[i].data.u32;
 
-		if (read(set->fds[number], &count, sizeof(count)) != sizeof(count)) {
-			if (errno != EAGAIN)
-				die("timerfd: read");
-			continue;
-		}
+		if (read(set->fds[number], &count, sizeof(count)) != sizeof(count))
+			die("timerfd: read");
 		if (numbers)
-			numbers[taken] = number;
-		taken++;
+			numbers[i] = number;
 	}
-	return taken;
+	return nr;
 }
 
 static int timerfd_fd(struct timers *timers)

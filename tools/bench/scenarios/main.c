@@ -2,7 +2,7 @@
 /*
  * scenarios: whole programs with timeouts, each with exchangeable back ends.
  *
- *	scenarios rpc|idle|heartbeats|worker [OPTION=VALUE]... [+ OPTION=VALUE...]...
+ *	scenarios rpc|idle|heartbeats [OPTION=VALUE]... [+ OPTION=VALUE...]...
  *
  * idle has several runs with the same connections: each + begins the options of one of them.
  * A run prints one line of NAME=VALUE. It fails if a timeout is early, lost or fires twice,
@@ -80,7 +80,6 @@ static const struct {
 	{ "rpc", rpc_main },
 	{ "idle", idle_main },
 	{ "heartbeats", heartbeats_main },
-	{ "worker", worker_main },
 };
 
 static char **options;		/* options of all runs */
@@ -88,7 +87,7 @@ static char **own_options;	/* options of this run: up to the next + */
 
 static noreturn void bad_usage(void)
 {
-	fputs("usage: scenarios rpc|idle|heartbeats|worker [OPTION=VALUE]... [+ ...]\n", stderr);
+	fputs("usage: scenarios rpc|idle|heartbeats [OPTION=VALUE]... [+ ...]\n", stderr);
 	exit(64);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the four programs: their options, random numbers and samples.
+ * Shared by the programs: their options, random numbers and samples.
  */
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -60,6 +60,5 @@ bool next_run(void);
 int rpc_main(void);
 int idle_main(void);
 int heartbeats_main(void);
-int worker_main(void);
 
 #endif
