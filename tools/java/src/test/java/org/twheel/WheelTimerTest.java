@@ -74,24 +74,6 @@ class WheelTimerTest {
 	}
 
 	@Test
-	void every_one_of_many_timeouts_is_on_time() throws InterruptedException {
-		int tasks = 10_000;
-		BlockingQueue<Long> early = new ArrayBlockingQueue<>(tasks);
-		CountDownLatch left = new CountDownLatch(tasks);
-		for (int i = 0; i < tasks; i++) {
-			long due = System.nanoTime() + 20_000_000;
-			timer.newTimeout(timeout -> {
-				if (System.nanoTime() < due)
-					early.add(due);
-				left.countDown();
-			}, 20, MILLISECONDS);
-		}
-		assertTrue(left.await(60, SECONDS));
-		assertTrue(early.isEmpty());
-		assertEquals(0, timer.pendingTimeouts());
-	}
-
-	@Test
 	void task_that_fails_and_has_no_text_does_not_harm_the_next() throws InterruptedException {
 		timer.newTimeout(new TimerTask() {
 			@Override
