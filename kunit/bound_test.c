@@ -54,17 +54,12 @@ struct cascade {
 /* bound_exit() frees it. */
 static struct twheel_timeout *cascading;
 
-static noinline u64 nr_cascaded_in_wheel(const struct fixture *f)
+static noinline u64 nr_cascaded(const struct cascade *cascade)
 {
 	struct twheel_counters stats;
 
-	twheel_get_counters(f->wheel, &stats);
-	return stats.cascaded;
-}
-
-static u64 nr_cascaded(const struct cascade *cascade)
-{
-	return nr_cascaded_in_wheel(cascade->f) - cascade->base;
+	twheel_get_counters(cascade->f->wheel, &stats);
+	return stats.cascaded - cascade->base;
 }
 
 static void noop_callback(struct twheel_timeout *t)
@@ -176,33 +171,6 @@ static void due_timeout_waits_for_one_batch_while_a_million_cascade(struct kunit
 }
 
 /* Wakeups */
-
-/*
- * The thread wakes for the cascade of a crowded slot before its block. A slow machine may miss the
- * block: try again, with a wheel that knows of no earlier lead.
- */
-static void thread_wakes_to_cascade_before_the_block(struct kunit *test)
-{
-	struct twheel_params params = { .name = "kunit", .tick_ns = NSEC_PER_MSEC, .slots = 256 };
-	u64 block, tries, moved = 0;
-	struct test_timeout *p;
-	unsigned int i;
-
-	for (tries = 0; moved < BATCH && tries < 10; tries++) {
-		fixture_exit(test);
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
-		p = create_timeouts(test, BATCH);
-		block = div64_u64(ktime_get_ns(), 256 * NSEC_PER_MSEC) + 3;
-		for (i = 0; i < BATCH; i++)
-			arm_at_tick(test, &p[i], block * 256 + 200);
-		while (ktime_get_ns() < (block * 256 - 100) * NSEC_PER_MSEC)
-			msleep(20);
-		moved = nr_cascaded_in_wheel(test->priv);
-		if (ktime_get_ns() >= block * 256 * NSEC_PER_MSEC)
-			moved = 0;
-	}
-	KUNIT_EXPECT_GE(test, moved, (u64)BATCH);
-}
 
 /* Ticks from the begin of a block of 256 ticks. All timeouts but the last are cancelled. */
 static const struct wakeup {
@@ -316,7 +284,6 @@ static void bound_exit(struct kunit *test)
 
 static struct kunit_case bound_cases[] = {
 	KUNIT_CASE(due_timeout_waits_for_one_batch_while_a_million_cascade),
-	KUNIT_CASE(thread_wakes_to_cascade_before_the_block),
 	KUNIT_CASE_PARAM(remaining_timeout_of_a_slot_costs_one_wakeup, wakeup_gen_params),
 	KUNIT_CASE(search_of_a_hashed_wheel_shortens_the_batch),
 	{}

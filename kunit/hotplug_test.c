@@ -144,46 +144,9 @@ static void timeouts_due_while_their_cpu_goes_and_comes_fire_once(struct kunit *
 	}
 }
 
-static void timeout_of_a_cpu_that_is_away_can_be_shut_down_and_renewed(struct kunit *test)
-{
-	struct test_timeout *p = create_hotplug_timeouts(test, 1);
-
-	arm_on_cpu(test, hotplug_cpu(), p, 1, 3600 * SEC);
-	take_offline(test, hotplug_cpu());
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p->t));
-	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->t, S64_MAX));
-	KUNIT_EXPECT_TRUE(test, twheel_shutdown(&p->t));
-	twheel_timeout_init(p->f->wheel, &p->t, record_callback);
-	arm_on_cpu(test, 0, p, 1, 0);
-	expect_all_fire_once(test, p, 1);
-}
-
-static void append_handed_back(void *data, struct twheel_timeout *t)
-{
-	list_add_tail(&t->entry, data);
-}
-
-static void stop_hands_back_what_a_cpu_that_is_away_has_left(struct kunit *test)
-{
-	struct test_timeout *p = create_hotplug_timeouts(test, 100);
-	LIST_HEAD(unprocessed);
-
-	arm_on_cpu(test, hotplug_cpu(), p, 100, 3600 * SEC);
-	take_offline(test, hotplug_cpu());
-	twheel_stop(p->f->wheel, append_handed_back, &unprocessed);
-	KUNIT_EXPECT_EQ(test, (size_t)100, list_count_nodes(&unprocessed));
-}
-
-/*
- * Periodic: p->arg is the interval, p->id the number of intervals that have passed. Another timeout
- * is moved by each callback.
- */
 static void rearm_periodic(struct test_timeout *p)
 {
-	if (p->other)
-		twheel_mod(&p->other->t, S64_MAX);
-	p->id += twheel_forward(&p->t, p->fired_ns, p->arg);
-	twheel_arm(&p->t, p->t.expires);
+	twheel_arm(&p->t, p->fired_ns + 20 * MS);
 }
 
 static void all_cpus_but_one_can_go(struct kunit *test)
@@ -193,7 +156,6 @@ static void all_cpus_but_one_can_go(struct kunit *test)
 
 	for_each_present_cpu(cpu) {
 		p[cpu].then = rearm_periodic;
-		p[cpu].arg = 20 * MS;
 		arm_on_cpu(test, cpu, &p[cpu], 1, 0);
 		expect_fires(test, &p[cpu], 1);
 		KUNIT_EXPECT_EQ(test, shard_cpu(cpu), p[cpu].cpu);
@@ -206,31 +168,6 @@ static void all_cpus_but_one_can_go(struct kunit *test)
 		twheel_shutdown(&p[cpu].t);
 		KUNIT_EXPECT_EQ(test, 0U, p[cpu].cpu);
 	}
-}
-
-/* Late intervals are counted, not lost, so their sum is known. */
-static void phase_is_kept_while_the_cpu_comes_and_goes(struct kunit *test)
-{
-	struct test_timeout *p = create_hotplug_timeouts(test, 2);
-	u64 first = twheel_now(p->f->wheel) + 20 * MS;
-	unsigned int i;
-
-	p->then = rearm_periodic;
-	p->arg = 10 * MS;
-	p->id = 0;
-	p->other = &p[1];
-	run_on(test, hotplug_cpu());
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm(&p->t, first));
-	run_on(test, 0);
-	for (i = 0; i < 3; i++) {
-		take_offline(test, hotplug_cpu());
-		expect_fires(test, p, READ_ONCE(p->fired) + 1);
-		bring_online(test, hotplug_cpu());
-		expect_fires(test, p, READ_ONCE(p->fired) + 1);
-	}
-	twheel_shutdown(&p->t);
-	KUNIT_EXPECT_EQ(test, first + p->id * 10 * MS, p->t.expires);
-	KUNIT_EXPECT_TRUE(test, twheel_cancel(&p[1].t));
 }
 
 /* A CPU goes offline while it calls */
@@ -252,49 +189,6 @@ static void cpu_can_go_during_a_long_call(struct kunit *test)
 	take_offline(test, hotplug_cpu());
 	expect_all_fire_once(test, p, NR);
 	KUNIT_EXPECT_EQ(test, U32_MAX, p->id);
-}
-
-/**
- * struct sleeper - a timeout whose function sleeps until the test wakes it
- * @tw: the timeout
- * @began: completed when the function begins
- * @wake: completed by the test
- * @done: the function has ended
- */
-struct sleeper {
-	struct twheel_work	tw;
-	struct completion	began, wake;
-	bool			done;
-};
-
-static void sleep_in_work(struct work_struct *work)
-{
-	struct sleeper *s = container_of(work, struct sleeper, tw.work);
-
-	complete(&s->began);
-	wait_for_completion(&s->wake);
-	s->done = true;
-}
-
-/* A thread in a slow callback delays the hotplug; a function that sleeps must not. */
-static void cpu_can_go_while_a_work_function_sleeps(struct kunit *test)
-{
-	struct sleeper *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
-	struct test_timeout *p = create_hotplug_timeouts(test, 1);
-
-	KUNIT_ASSERT_NOT_NULL(test, s);
-	init_completion(&s->began);
-	init_completion(&s->wake);
-	twheel_work_init(p->f->wheel, &s->tw, sleep_in_work);
-	run_on(test, hotplug_cpu());
-	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&s->tw.t, 0));
-	run_on(test, 0);
-	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&s->began, MAX_WAIT), 0UL);
-	KUNIT_EXPECT_EQ(test, 0, remove_cpu(hotplug_cpu()));
-	KUNIT_EXPECT_FALSE(test, s->done);
-	complete(&s->wake);
-	twheel_cancel_work_sync(&s->tw);
-	KUNIT_EXPECT_TRUE(test, s->done);
 }
 
 /* A CPU comes back */
@@ -353,12 +247,8 @@ static struct kunit_case hotplug_cases[] = {
 	KUNIT_CASE_PARAM(timeout_fires_while_its_cpu_is_away, wheel_kind_gen_params),
 	KUNIT_CASE_PARAM(timeouts_due_while_their_cpu_goes_and_comes_fire_once,
 			 wheel_kind_gen_params),
-	KUNIT_CASE(timeout_of_a_cpu_that_is_away_can_be_shut_down_and_renewed),
-	KUNIT_CASE_PARAM(stop_hands_back_what_a_cpu_that_is_away_has_left, wheel_kind_gen_params),
 	KUNIT_CASE(all_cpus_but_one_can_go),
-	KUNIT_CASE(phase_is_kept_while_the_cpu_comes_and_goes),
 	KUNIT_CASE_PARAM(cpu_can_go_during_a_long_call, wheel_kind_gen_params),
-	KUNIT_CASE(cpu_can_go_while_a_work_function_sleeps),
 	KUNIT_CASE(cpu_that_comes_back_serves_its_shard),
 	KUNIT_CASE(wheel_made_while_a_cpu_is_away_gets_it_later),
 	{}

@@ -20,9 +20,8 @@
 /* After this time the budget is full, whatever has happened before. */
 #define REFILL_US	20000
 
-/* More than two batches; their number. */
+/* More than two batches. */
 #define NR_BURST	300
-#define BATCHES		3U
 #define MAX_ATTEMPTS	20
 
 /* A call of the sink that takes so long uses the budget up. */
@@ -47,14 +46,12 @@ struct batch {
  * @nr: number of calls
  * @fired: number of timeouts
  * @batch: the first calls
- * @rearm: each timeout is armed again until it has fired as often
  * @long_ns: each call takes so long
  */
 struct sink_log {
 	unsigned int	nr;
 	unsigned int	fired;
 	struct batch	batch[32];
-	unsigned int	rearm;
 	u64		long_ns;
 };
 
@@ -78,21 +75,6 @@ static void log_batch(struct batch *b, unsigned int nr)
 	b->thread = in_task() && !strncmp(current->comm, "twheel/", 7);
 }
 
-/* Every other timeout that is armed again is a new one in the same memory. */
-static void accept_and_rearm(struct sink_log *r, struct test_timeout *p, u64 now_ns)
-{
-	record_expiry(p);
-	p->ret |= now_ns < p->t.expires;
-	twheel_accept(&p->t);
-	if (p->then)
-		p->then(p);
-	if (p->fired >= r->rearm)
-		return;
-	if (p->id % 2)
-		twheel_timeout_init(p->f->wheel, &p->t, NULL);
-	p->ret |= twheel_arm(&p->t, 0);
-}
-
 static void soft_sink(void *sink_data, struct list_head *expired, unsigned int nr, u64 now_ns)
 {
 	struct sink_log *r = sink_data;
@@ -103,8 +85,12 @@ static void soft_sink(void *sink_data, struct list_head *expired, unsigned int n
 		log_batch(&r->batch[r->nr], nr);
 	r->nr++;
 	list_for_each_entry_safe(t, next, expired, entry) {
+		struct test_timeout *p = container_of(t, struct test_timeout, t);
+
 		list_del_init(&t->entry);
-		accept_and_rearm(r, container_of(t, struct test_timeout, t), now_ns);
+		p->ret |= now_ns < t->expires;
+		record_callback(t);
+		twheel_accept(t);
 	}
 	while (ktime_get_ns() < end_ns)
 		cpu_relax();
@@ -253,34 +239,6 @@ static int burst_beside_a_real_time_task(struct soft *soft, struct test_timeout 
 	return ret;
 }
 
-/*
- * A real-time task keeps the thread from running. In some try: a machine that stands still wakes
- * ksoftirqd, and before Linux 6.5 the next soft interrupts wait for it, and so for the task.
- */
-static void real_time_task_does_not_stop_a_burst(struct kunit *test)
-{
-	struct test_timeout *p = create_sink_timeouts(test, test->param_value, NR_BURST);
-	struct soft *soft = test->priv;
-	struct sink_log *r = &soft->sink_log[0];
-	unsigned int i, nr, soft_nr = 0;
-	int ret;
-
-	skip_without_soft_interrupts(test, test->param_value);
-	if (IS_ENABLED(CONFIG_PREEMPT_RT))
-		kunit_skip(test, "soft interrupts run in threads");
-	for (i = 0; i < MAX_ATTEMPTS && soft_nr < BATCHES; i++) {
-		begin_attempt(soft, LONG_NS);
-		ret = burst_beside_a_real_time_task(soft, p, NR_BURST);
-		nr = r->nr;
-		KUNIT_ASSERT_EQ(test, 0, ret);
-		expect_fired(test, NR_BURST);
-		expect_fired_in_id_order(test, NR_BURST);
-		for (soft_nr = 0; soft_nr < nr && r->batch[soft_nr].soft; soft_nr++)
-			;
-	}
-	KUNIT_EXPECT_EQ(test, BATCHES, soft_nr);
-}
-
 /* Calls of other tasks while the function of an hrtimer has no lock yet */
 
 static struct {
@@ -386,23 +344,6 @@ static void budget_ends_calls_for_a_clock_that_is_set_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, p->ret);
 }
 
-/* On CLOCK_REALTIME a time in the past comes before all others, also before those that are due. */
-static void timeouts_armed_in_the_sink_are_served_by_both(struct kunit *test)
-{
-	struct test_timeout *p = create_sink_timeouts(test, test->param_value, NR_BURST);
-	struct soft *soft = test->priv;
-	unsigned int i;
-
-	soft->sink_log[0].rearm = 20;
-	KUNIT_ASSERT_EQ(test, 0, arm_burst(p, NR_BURST));
-	expect_fired(test, 20 * NR_BURST);
-	for (i = 0; i < NR_BURST; i++) {
-		KUNIT_ASSERT_EQ(test, 20U, p[i].fired);
-		KUNIT_ASSERT_EQ(test, 0, p[i].ret);
-	}
-	KUNIT_EXPECT_EQ(test, 0, twheel_audit(soft->f.wheel));
-}
-
 /* Arm a timeout for the past and cancel it. Meanwhile arm one of another wheel. */
 static void arm_and_cancel(struct test_timeout *p)
 {
@@ -463,34 +404,44 @@ static void callbacks_run_in_the_thread(struct kunit *test)
 
 /* The budget of soft interrupts */
 
-static const unsigned int nr_wheels[] = { 1, 2 };
+/* Half of the timeouts may belong to a second wheel. */
+static const struct burst {
+	const char *name;
+	const struct wheel_kind *kind;
+	bool second;
+} bursts[] = {
+	{ "monotonic", &wheel_kinds[0] },
+	{ "two wheels", &wheel_kinds[0], true },
+	{ "boottime", &wheel_kinds[1] },
+	{ "realtime", &wheel_kinds[2] },
+	{ "hashed", &wheel_kinds[3] },
+};
 
-static void nr_wheels_desc(const unsigned int *nr, char *desc)
-{
-	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u", *nr);
-}
-
-KUNIT_ARRAY_PARAM(nr_wheels, nr_wheels, nr_wheels_desc);
+NAMED_PARAM(burst, bursts);
 
 /*
  * Turns in soft interrupts wait until those before, of both wheels, are a quarter of the time. A
- * real-time task keeps the thread from running, so some try has soft interrupts alone.
+ * real-time task keeps the thread from running, so in some try the whole burst has soft interrupts
+ * alone: a machine that stands still wakes ksoftirqd, and before Linux 6.5 the next soft interrupts
+ * wait for it, and so for the task.
  */
 static void budget_limits_soft_interrupts(struct kunit *test)
 {
-	unsigned int wheels = *(const unsigned int *)test->param_value, i, nr;
-	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[0], 8 * BATCH);
+	const struct burst *burst = test->param_value;
+	struct test_timeout *p = create_sink_timeouts(test, burst->kind, 8 * BATCH);
 	struct soft *soft = test->priv;
 	struct sink_log *r = soft->sink_log;
+	unsigned int i, nr;
 	u64 first, last;
 	bool all = false;
 	int ret;
 
+	skip_without_soft_interrupts(test, burst->kind);
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		kunit_skip(test, "soft interrupts run in threads");
 	soft->other = create_sink_wheel(&r[1], &wheel_kinds[0]);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, soft->other);
-	for (i = 0; i < 8 * BATCH && wheels == 2; i += 2)
+	for (i = 0; i < 8 * BATCH && burst->second; i += 2)
 		twheel_timeout_init(soft->other, &p[i].t, NULL);
 	for (i = 0; i < MAX_ATTEMPTS && !all; i++) {
 		begin_attempt(soft, LONG_NS);
@@ -532,20 +483,6 @@ static void budget_has_one_clock(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, soft->sink_log[1].batch[0].soft);
 }
 
-static void budget_is_refilled(struct kunit *test)
-{
-	struct test_timeout *p = create_sink_timeouts(test, &wheel_kinds[0], NR_BURST);
-	struct soft *soft = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < 10; i++) {
-		begin_attempt(soft, LONG_NS);
-		KUNIT_ASSERT_EQ(test, 0, arm_burst(p, NR_BURST));
-		expect_fired(test, NR_BURST);
-		KUNIT_ASSERT_TRUE(test, soft->sink_log[0].batch[0].soft);
-	}
-}
-
 static int soft_init(struct kunit *test)
 {
 	return fixture_init_size(test, sizeof(struct soft));
@@ -566,13 +503,10 @@ static struct kunit_case soft_cases[] = {
 	KUNIT_CASE(arm_before_the_lock_is_for_the_next_call),
 	KUNIT_CASE(budget_ends_calls_for_a_clock_that_is_set_back),
 	KUNIT_CASE_PARAM(thread_goes_on_when_the_budget_is_used_up, wheel_kind_gen_params),
-	KUNIT_CASE_PARAM(real_time_task_does_not_stop_a_burst, wheel_kind_gen_params),
-	KUNIT_CASE_PARAM(timeouts_armed_in_the_sink_are_served_by_both, wheel_kind_gen_params),
 	KUNIT_CASE(arm_in_the_sink_leaves_the_hrtimer_alone),
 	KUNIT_CASE(callbacks_run_in_the_thread),
-	KUNIT_CASE_PARAM(budget_limits_soft_interrupts, nr_wheels_gen_params),
+	KUNIT_CASE_PARAM(budget_limits_soft_interrupts, burst_gen_params),
 	KUNIT_CASE(budget_has_one_clock),
-	KUNIT_CASE(budget_is_refilled),
 	{}
 };
 

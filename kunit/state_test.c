@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite of the states of wheels and timeouts: which wheels can be created, and what each
- * function does with a timeout in each state. The table @states is the specification. Other
- * suites test when a timeout fires.
+ * KUnit suite of the states of wheels and timeouts: which wheels can be created, what a wheel tells
+ * about itself, and what each function does with a timeout in each state. The table @states is the
+ * specification. Other suites test when a timeout fires.
  */
+#include <linux/fs.h>
+#include <linux/kmsg_dump.h>
 #include <linux/module.h>
 #include <linux/string.h>
 
@@ -644,11 +646,108 @@ static void destroy_takes_out_what_is_pending(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, twheel_pending(&p[i].t));
 }
 
+/* The file in debugfs */
+
+struct file_search {
+	struct dir_context ctx;
+	unsigned int found;
+};
+
+/* A slash in the name of a wheel becomes an exclamation mark. */
+static bool find_file(struct dir_context *ctx, const char *name, int len, loff_t pos, u64 ino,
+		      unsigned int type)
+{
+	struct file_search *file_search = container_of(ctx, struct file_search, ctx);
+
+	file_search->found += !strncmp(name, "kunit!file.", 11);
+	return true;
+}
+
+static unsigned int nr_files(void)
+{
+	struct file *dir = filp_open("/sys/kernel/debug/twheel", O_RDONLY | O_DIRECTORY, 0);
+	struct file_search file_search = { .ctx.actor = find_file };
+
+	if (!IS_ERR(dir)) {
+		iterate_dir(dir, &file_search.ctx);
+		filp_close(dir, NULL);
+	}
+	return file_search.found;
+}
+
+static void file_is_there_until_the_wheel_is_destroyed(struct kunit *test)
+{
+	struct twheel_params params = { .name = "kunit/file", .clock = TWHEEL_MANUAL };
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, fixture_create(test->priv, &params));
+	if (!nr_files())
+		kunit_skip(test, "no debugfs");
+	KUNIT_EXPECT_EQ(test, 1U, nr_files());
+	fixture_exit(test);
+	KUNIT_EXPECT_EQ(test, 0U, nr_files());
+}
+
+/* The warning of too many wheels */
+
+/* The default of warn_wheels. */
+#define WHEELS		64
+
+static unsigned int count_log_lines(const char *text)
+{
+	static char line[256];
+	struct kmsg_dump_iter iter;
+	unsigned int n = 0;
+	size_t len;
+
+	kmsg_dump_rewind(&iter);
+	while (kmsg_dump_get_line(&iter, false, line, sizeof(line), &len))
+		n += !!strnstr(line, text, len);
+	return n;
+}
+
+static void make_small_wheels(struct kunit *test, bool account)
+{
+	struct twheel_params params = {
+		.name = "kunit-small", .clock = TWHEEL_MANUAL, .slots = 2, .levels = 1,
+		.account = account,
+	};
+	struct twheel *wheel[WHEELS + 2];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(wheel); i++)
+		wheel[i] = twheel_create(&params);
+	for (i = 0; i < ARRAY_SIZE(wheel); i++) {
+		KUNIT_EXPECT_FALSE(test, IS_ERR(wheel[i]));
+		twheel_destroy(wheel[i]);
+	}
+}
+
+static void wheels_that_are_accounted_are_not_warned_of(struct kunit *test)
+{
+	unsigned int before = count_log_lines(" wheels: share one");
+
+	make_small_wheels(test, true);
+	KUNIT_EXPECT_EQ(test, before, count_log_lines(" wheels: share one"));
+}
+
+/* The first wheel above the limit causes the warning. Any code may have made the others. */
+static void too_many_wheels_are_warned_of_once(struct kunit *test)
+{
+	if (count_log_lines(" wheels: share one"))
+		kunit_skip(test, "the kernel has already warned");
+	make_small_wheels(test, false);
+	KUNIT_EXPECT_EQ(test, 1U, count_log_lines("twheel: 65 wheels: share one"));
+	KUNIT_EXPECT_EQ(test, 1U, count_log_lines(" wheels: share one"));
+}
+
 static struct kunit_case state_cases[] = {
 	KUNIT_CASE_PARAM(each_function_has_the_effect_of_the_table, state_gen_params),
 	KUNIT_CASE_PARAM(create_makes_what_was_asked_for_or_refuses_it, create_case_gen_params),
 	KUNIT_CASE(advance_sets_the_time),
 	KUNIT_CASE(destroy_takes_out_what_is_pending),
+	KUNIT_CASE(file_is_there_until_the_wheel_is_destroyed),
+	KUNIT_CASE(wheels_that_are_accounted_are_not_warned_of),
+	KUNIT_CASE(too_many_wheels_are_warned_of_once),
 	{}
 };
 

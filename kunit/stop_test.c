@@ -71,18 +71,30 @@ static unsigned int count_handed_back(struct kunit *test, struct list_head *list
 
 /* While a callback spins on a spare CPU */
 
+static const struct held_kind {
+	const char	*name;
+	bool		sink;		/* a sink extends the timeout, a callback arms it: */
+	bool		before;		/* before the stop, not meanwhile */
+	int		ret;		/* result of that */
+} held_kinds[] = {
+	{ "a callback arms during the stop", .ret = -ESHUTDOWN },
+	{ "a sink extends during the stop", .sink = true, .ret = -ESHUTDOWN },
+	{ "a callback has armed before the stop", .before = true },
+};
+
+NAMED_PARAM(held_kind, held_kinds);
+
 /**
  * struct held_stop - a stop that waits for a callback
  * @gate: where the callback spins
  * @stop_call: the stop
- * @rearm: the callback arms its timeout before it spins, not after
- * @sink: a sink extends the timeout, in place of the callback that arms it
- * @ret: result of that call
+ * @kind: what the callback does
+ * @ret: result of that
  */
 struct held_stop {
 	struct gate	gate;
 	struct stop_call	stop_call;
-	bool		rearm, sink;
+	const struct held_kind	*kind;
 	int		ret;
 };
 
@@ -91,12 +103,12 @@ static void held_callback(struct test_timeout *p)
 	struct held_stop *held = p->data;
 
 	atomic_inc(&held->stop_call.running);
-	if (held->rearm)
+	if (held->kind->before)
 		held->ret = twheel_mod(&p->t, FAR + ktime_get_ns());
 	gate_spin_until_open(&held->gate);
-	if (held->sink)
+	if (held->kind->sink)
 		held->ret = twheel_extend(&p->t, FAR, 0);
-	else if (!held->rearm)
+	else if (!held->kind->before)
 		held->ret = twheel_mod(&p->t, FAR);
 	atomic_dec(&held->stop_call.running);
 }
@@ -126,8 +138,8 @@ static void wait_until_refused(struct kunit *test, struct twheel_timeout *t)
 }
 
 /* The callback or sink of p[0] spins; p[1] is idle; p[2] is pending; the stop waits. */
-static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout **p, bool rearm,
-					 bool sink)
+static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout **p,
+					 const struct held_kind *kind)
 {
 	struct held_stop *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
 	unsigned int here = raw_smp_processor_id();
@@ -136,10 +148,9 @@ static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout
 	if (spare_cpu() >= nr_cpu_ids)
 		kunit_skip(test, "needs a second CPU");
 	gate_init(&held->gate);
-	stop_call_init(&held->stop_call, create_running_wheel(test, sink)->wheel);
-	held->rearm = rearm;
-	held->sink = sink;
-	*p = create_timeouts_fn(test, 3, sink ? NULL : record_callback);
+	stop_call_init(&held->stop_call, create_running_wheel(test, kind->sink)->wheel);
+	held->kind = kind;
+	*p = create_timeouts_fn(test, 3, kind->sink ? NULL : record_callback);
 	(*p)->then = held_callback;
 	(*p)->data = held;
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&(*p)[2].t, FAR));
@@ -161,46 +172,26 @@ static void end_held_stop(struct kunit *test, struct held_stop *held)
 	KUNIT_EXPECT_EQ(test, 0, held->stop_call.left_running);
 }
 
-static void callback_that_arms_during_the_stop_is_refused(struct kunit *test)
+static void stop_waits_for_callbacks_and_sinks(struct kunit *test)
 {
+	const struct held_kind *kind = test->param_value;
 	struct test_timeout *p;
-	struct held_stop *held = begin_held_stop(test, &p, false, false);
+	struct held_stop *held = begin_held_stop(test, &p, kind);
 
 	end_held_stop(test, held);
-	KUNIT_EXPECT_EQ(test, 1U, count_handed_back(test, &held->stop_call.list));
+	KUNIT_EXPECT_EQ(test, kind->ret, held->ret);
+	KUNIT_EXPECT_EQ(test, kind->ret ? 1U : 2U, count_handed_back(test, &held->stop_call.list));
+	KUNIT_EXPECT_EQ(test, !kind->ret, p->ret);
 	KUNIT_EXPECT_EQ(test, 1, p[2].ret);
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, held->ret);
+	KUNIT_EXPECT_EQ(test, 1U, p->fired);
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->t));
-}
-
-static void sink_that_extends_during_the_stop_is_refused(struct kunit *test)
-{
-	struct test_timeout *p;
-	struct held_stop *held = begin_held_stop(test, &p, false, true);
-
-	end_held_stop(test, held);
-	KUNIT_EXPECT_EQ(test, 1U, count_handed_back(test, &held->stop_call.list));
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, held->ret);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
-}
-
-static void timeout_armed_by_its_callback_before_the_stop_is_handed_back(struct kunit *test)
-{
-	struct test_timeout *p;
-	struct held_stop *held = begin_held_stop(test, &p, true, false);
-
-	end_held_stop(test, held);
-	KUNIT_EXPECT_EQ(test, 0, held->ret);
-	KUNIT_EXPECT_EQ(test, 2U, count_handed_back(test, &held->stop_call.list));
-	KUNIT_EXPECT_EQ(test, 1, p->ret);
-	KUNIT_EXPECT_EQ(test, 1U, p->fired);
 }
 
 static void second_caller_waits_for_the_first(struct kunit *test)
 {
 	struct stop_call second;
 	struct test_timeout *p;
-	struct held_stop *held = begin_held_stop(test, &p, false, false);
+	struct held_stop *held = begin_held_stop(test, &p, &held_kinds[0]);
 
 	stop_call_init(&second, held->stop_call.wheel);
 	helper_start(test, &second.helper, do_stop, &second);
@@ -215,43 +206,39 @@ static void second_caller_waits_for_the_first(struct kunit *test)
 
 /* A flush of a wheel whose last shard is busy */
 
-struct flush_call {
-	struct held_stop	held;
-	int		left_running;	/* number of running callbacks when the flush returned */
-};
-
 static void do_flush(void *arg)
 {
-	struct flush_call *f = arg;
+	struct stop_call *s = arg;
 
-	twheel_flush(f->held.stop_call.wheel);
-	f->left_running = atomic_read(&f->held.stop_call.running);
+	twheel_flush(s->wheel);
+	s->left_running = atomic_read(&s->running);
 }
 
 static void flush_waits_for_all_shards(struct kunit *test)
 {
-	struct flush_call *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+	struct held_stop *held = kunit_kzalloc(test, sizeof(*held), GFP_KERNEL);
 	unsigned int last = cpumask_last(cpu_online_mask);
 	struct helper flush;
 	struct test_timeout *p;
 
-	KUNIT_ASSERT_NOT_NULL(test, f);
+	KUNIT_ASSERT_NOT_NULL(test, held);
 	if (!last)
 		kunit_skip(test, "needs a second CPU");
-	gate_init(&f->held.gate);
-	stop_call_init(&f->held.stop_call, create_running_wheel(test, false)->wheel);
+	gate_init(&held->gate);
+	stop_call_init(&held->stop_call, create_running_wheel(test, false)->wheel);
+	held->kind = &held_kinds[0];
 	p = create_timeouts(test, 1);
 	p->then = held_callback;
-	p->data = &f->held;
+	p->data = held;
 	run_on(test, last);
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&p->t, 0));
 	run_on(test, 0);
-	gate_wait_reached(test, &f->held.gate);
-	helper_start(test, &flush, do_flush, f);
+	gate_wait_reached(test, &held->gate);
+	helper_start(test, &flush, do_flush, &held->stop_call);
 	helper_wait_blocked(&flush);
-	complete_all(&f->held.gate.open);
+	complete_all(&held->gate.open);
 	helper_finish(test, &flush);
-	KUNIT_EXPECT_EQ(test, 0, f->left_running);
+	KUNIT_EXPECT_EQ(test, 0, held->stop_call.left_running);
 }
 
 /* A stop beside an advance in another task */
@@ -301,93 +288,11 @@ static void stop_waits_for_an_advance_in_another_task(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, advancing.over);
 }
 
-/* The hand-back: one call per timeout, during which the timeout counts as running */
-
-/**
- * struct owned_timeouts - timeouts of which some are freed while a stop hands them back
- * @started: completed by the first hand-back
- * @first: completed when the owner has cancelled one
- * @handed: number of hand-backs
- * @cancelled: number of timeouts that their owner cancelled
- * @wrong: number of timeouts that were both or neither
- * @timeouts: the timeouts; p.ret is set as the hand-back returns
- */
-struct owned_timeouts {
-	struct completion	started, first;
-	unsigned int		handed;
-	unsigned int		cancelled;
-	unsigned int		wrong;
-	struct test_timeout	*timeouts[300];
-};
-
-/* The last access is a write to @t, so that KASAN detects an early kfree(). */
-static void slow_hand_back(void *data, struct twheel_timeout *t)
-{
-	struct owned_timeouts *e = data;
-
-	complete_all(&e->started);
-	/* The owner cancels at least one: the last. */
-	if (e->handed++ == 0)
-		wait_for_completion_timeout(&e->first, MAX_WAIT);
-	usleep_range(100, 200);
-	WRITE_ONCE(container_of(t, struct test_timeout, t)->ret, 1);
-}
-
-/* Free them in another order than that of the stop: some before their hand-back, some during it. */
-static void cancel_and_free(void *arg)
-{
-	struct owned_timeouts *e = arg;
-	struct test_timeout *p;
-	unsigned int n;
-	bool cancelled;
-
-	wait_for_completion(&e->started);
-	for (n = 0; n < ARRAY_SIZE(e->timeouts); n++) {
-		p = e->timeouts[ARRAY_SIZE(e->timeouts) - 1 - n * 7 % ARRAY_SIZE(e->timeouts)];
-		cancelled = twheel_cancel_sync(&p->t);
-		e->cancelled += cancelled;
-		if (e->cancelled)
-			complete_all(&e->first);
-		e->wrong += cancelled == p->ret;
-		kfree(p);
-		if (n % 4 == 0)
-			usleep_range(100, 200);
-	}
-}
-
-/* cancel_sync of a timeout that is being handed back waits for the end of the hand-back. */
-static void owner_may_cancel_sync_and_free_while_stop_hands_back(struct kunit *test)
-{
-	struct owned_timeouts *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
-	struct fixture *f = create_manual_wheel(test, TICK, 4, 0);
-	struct helper owner;
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, e);
-	init_completion(&e->started);
-	init_completion(&e->first);
-	for (i = 0; i < ARRAY_SIZE(e->timeouts); i++) {
-		e->timeouts[i] = kzalloc(sizeof(*e->timeouts[i]), GFP_KERNEL | __GFP_NOFAIL);
-		twheel_timeout_init(f->wheel, &e->timeouts[i]->t, record_callback);
-		twheel_arm(&e->timeouts[i]->t, (1 + i) * TICK);
-	}
-	helper_start(test, &owner, cancel_and_free, e);
-	twheel_stop(f->wheel, slow_hand_back, e);
-	helper_finish(test, &owner);
-	KUNIT_EXPECT_EQ(test, 0U, e->wrong);
-	KUNIT_EXPECT_EQ(test, 300U, e->handed + e->cancelled);
-	KUNIT_EXPECT_GT(test, e->handed, 0U);
-	KUNIT_EXPECT_GT(test, e->cancelled, 0U);
-}
-
 static struct kunit_case stop_cases[] = {
-	KUNIT_CASE(callback_that_arms_during_the_stop_is_refused),
-	KUNIT_CASE(sink_that_extends_during_the_stop_is_refused),
-	KUNIT_CASE(timeout_armed_by_its_callback_before_the_stop_is_handed_back),
+	KUNIT_CASE_PARAM(stop_waits_for_callbacks_and_sinks, held_kind_gen_params),
 	KUNIT_CASE(second_caller_waits_for_the_first),
 	KUNIT_CASE(flush_waits_for_all_shards),
 	KUNIT_CASE(stop_waits_for_an_advance_in_another_task),
-	KUNIT_CASE(owner_may_cancel_sync_and_free_while_stop_hands_back),
 	{}
 };
 

@@ -9,17 +9,12 @@
 #include "fixture.h"
 
 #define TICK		((u64)NSEC_PER_MSEC)
-#define INTERVAL	(10 * TICK)
 
 /* A timeout with a work under test. */
 struct test_work {
 	struct twheel_work	tw;
-	struct twheel		*wheel;
-	struct gate		gate;		/* the function waits here, if @wait_at_gate */
-	bool			wait_at_gate;
-	bool			rearm;		/* the function arms the timeout again */
+	struct gate		gate;		/* the function waits here */
 	int			nr_runs;	/* number of runs */
-	u64			forward;	/* result of twheel_forward() */
 	int			ret;		/* result of the arm in the function */
 	struct helper		helper;
 	bool			cancelled;	/* result of the helper's call */
@@ -29,12 +24,8 @@ static void test_work_fn(struct work_struct *work)
 {
 	struct test_work *p = container_of(work, struct test_work, tw.work);
 
-	if (p->wait_at_gate)
-		gate_wait_open(&p->gate);
-	if (p->rearm) {
-		p->forward = twheel_forward(&p->tw.t, twheel_now(p->wheel), INTERVAL);
-		p->ret = twheel_arm(&p->tw.t, p->tw.t.expires);
-	}
+	gate_wait_open(&p->gate);
+	p->ret = twheel_arm(&p->tw.t, S64_MAX);
 	p->nr_runs++;
 }
 
@@ -44,7 +35,6 @@ static struct test_work *create_test_work(struct kunit *test)
 	struct test_work *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, p);
-	p->wheel = f->wheel;
 	gate_init(&p->gate);
 	twheel_work_init(f->wheel, &p->tw, test_work_fn);
 	return p;
@@ -53,41 +43,6 @@ static struct test_work *create_test_work(struct kunit *test)
 static void arm(struct kunit *test, struct test_work *p, u64 tick)
 {
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm(&p->tw.t, tick * TICK));
-}
-
-static void expiry_queues_the_work(struct kunit *test)
-{
-	struct test_work *p = create_test_work(test);
-
-	arm(test, p, 20);
-	advance_to_tick(test, 19);
-	KUNIT_EXPECT_FALSE(test, work_busy(&p->tw.work));
-	advance_to_tick(test, 20);
-	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->tw.t));
-	flush_work(&p->tw.work);
-	KUNIT_EXPECT_EQ(test, 1, p->nr_runs);
-	KUNIT_EXPECT_FALSE(test, twheel_cancel_work_sync(&p->tw));
-}
-
-static void function_arms_its_timeout_periodically(struct kunit *test)
-{
-	static const struct { u64 tick, forward, next; } runs[] = {
-		{ 20, 1, 30 }, { 33, 1, 40 }, { 75, 4, 80 },
-	};
-	struct test_work *p = create_test_work(test);
-	unsigned int i;
-
-	p->rearm = true;
-	arm(test, p, 20);
-	for (i = 0; i < ARRAY_SIZE(runs); i++) {
-		advance_to_tick(test, runs[i].tick);
-		flush_work(&p->tw.work);
-		KUNIT_EXPECT_EQ(test, (int)i + 1, p->nr_runs);
-		KUNIT_EXPECT_EQ(test, 0, p->ret);
-		KUNIT_EXPECT_EQ(test, runs[i].forward, p->forward);
-		KUNIT_EXPECT_EQ(test, runs[i].next * TICK, p->tw.t.expires);
-	}
-	KUNIT_EXPECT_TRUE(test, twheel_cancel_work_sync(&p->tw));
 }
 
 /*
@@ -122,8 +77,6 @@ static struct test_work *create_work_at_stage(struct kunit *test, const struct c
 {
 	struct test_work *p = create_test_work(test);
 
-	p->wait_at_gate = true;
-	p->rearm = true;
 	if (s->armed[0])
 		arm(test, p, s->armed[0]);
 	advance_to_tick(test, min_t(u64, s->now, 20));
@@ -165,7 +118,6 @@ static void cancel_work_sync_takes_out_timeout_and_work(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, twheel_pending(&p->tw.t));
 	KUNIT_EXPECT_EQ(test, s->now ? 1 : 0, p->nr_runs);
 	KUNIT_EXPECT_EQ(test, s->now ? -ESHUTDOWN : 0, p->ret);
-	p->wait_at_gate = false;
 	arm(test, p, 2000);
 	advance_to_tick(test, 2000);
 	flush_work(&p->tw.work);
@@ -189,8 +141,6 @@ static void shutdown_during_cancel_work_sync_is_for_good(struct kunit *test)
 }
 
 static struct kunit_case work_cases[] = {
-	KUNIT_CASE(expiry_queues_the_work),
-	KUNIT_CASE(function_arms_its_timeout_periodically),
 	KUNIT_CASE_PARAM(cancel_work_sync_takes_out_timeout_and_work, cancel_stage_gen_params),
 	KUNIT_CASE(shutdown_during_cancel_work_sync_is_for_good),
 	{}
