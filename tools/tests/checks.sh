@@ -75,8 +75,8 @@ machine()
 	block "$1" "$top/tools/vm/run" --log "$build/log/$1.kernel" "${@:2}"
 }
 
-# in_system SUITE OPTION-OF-MMDEBSTRAP...: make a temporary system of a release of Debian, as root in a
-# directory, otherwise in a user namespace, and print /root/results of it.
+# in_system SUITE OPTION-OF-MMDEBSTRAP...: make a temporary system of a release of Debian, as root
+# in a directory, otherwise in a user namespace, and print /root/results of it.
 # shellcheck disable=SC2016 # for mmdebstrap to say where the system is
 in_system()
 {
@@ -86,7 +86,8 @@ in_system()
 	rm -f "$work/results"
 	mmdebstrap --variant=custom --skip=update,cleanup --setup-hook="tar-in $root/root.tar /" \
 		--customize-hook='rm "$1/etc/apt/sources.list"' "${@:2}" \
-		--customize-hook="download /root/results $work/results" '' /dev/null >"$work/log" 2>&1 || {
+		--customize-hook="download /root/results $work/results" '' /dev/null \
+		>"$work/log" 2>&1 || {
 		tail -n 20 "$work/log" >&2
 		return 1
 	}

@@ -12,13 +12,15 @@
 
 #define NATIVE(name) dlsym(library, "Java_org_twheel_Native_" name)
 
+static jlong (*open)(JNIEnv *, jclass, jint);
+static jlong (*arm)(JNIEnv *, jclass, jlong, jlong, jint, jlong);
+static jint (*read)(JNIEnv *, jclass, jlong, jlong, jint, jboolean);
+
 int main(int argc, char **argv)
 {
 	void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
-	jlong (*open)(JNIEnv *, jclass, jint), ctx;
-	jlong (*arm)(JNIEnv *, jclass, jlong, jlong, jint, jlong);
-	jint (*read)(JNIEnv *, jclass, jlong, jlong, jint, jboolean);
 	uint64_t event[EVENT_WORDS] = { 0 };
+	jlong ctx;
 
 	if (!library) {
 		puts(dlerror());
