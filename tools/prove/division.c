@@ -13,7 +13,7 @@
  *
  * extract: twheel_forward
  */
-#include "engine.h"
+#include "prove.h"
 #include EXTRACTED
 
 /* A wheel with ticks of any length. The digits of a tick do not matter here. */

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * twheel_geometry_init(): the number of slots is rounded up to the next power of two. A
- * hierarchy has as many levels as its last tick has digits. The reciprocal is that of the tick,
- * rounded down. The slots of the levels follow each other. All this holds for all valid
- * parameters, and exactly the documented parameters are valid.
+ * hierarchy has as many levels as its last tick has digits. The slots of the levels follow each
+ * other. All this holds for all valid parameters, and exactly the documented parameters are valid.
  */
 #include "prove.h"
 
@@ -74,16 +73,6 @@ void slots_of_levels_follow_each_other(void)
 	PROVE(twheel_first_slot(&g, 0) == 0);
 	PROVE(twheel_first_slot(&g, level + 1) ==
 	      twheel_first_slot(&g, level) + twheel_ring(&g, level));
-}
-
-/* Rounded down: reciprocal.smt2 takes it so. */
-void reciprocal_is_a_division_by_the_tick(void)
-{
-	struct twheel_geometry g = asked_for(nondet_u32(), nondet_u32());
-
-	PROVE(division[0].dividend == U64_MAX);
-	PROVE(division[0].divisor == g.tick_ns);
-	PROVE(g.reciprocal == division[0].quotient);
 }
 
 /* The other proofs rely on it: they ask for powers of two, and for 0 or 1 levels. */

@@ -7,7 +7,7 @@
  * extract: TWHEEL_LEAD_NS TWHEEL_NOW struct:twheel_slot struct:twheel_level shard.h
  * extract: twheel_lead_tick twheel_note_crowded twheel_link twheel_wake_tick
  */
-#include "engine.h"
+#include "prove.h"
 
 #define TWHEEL_BATCH	3
 

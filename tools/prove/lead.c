@@ -9,7 +9,7 @@
  *
  * extract: TWHEEL_LEAD_NS TWHEEL_NOW twheel_lead_tick
  */
-#include "engine.h"
+#include "prove.h"
 #include EXTRACTED
 
 struct cascade {

@@ -13,7 +13,7 @@
  *
  * extract: struct:twheel_slot struct:twheel_level shard.h twheel_index
  */
-#include "engine.h"
+#include "prove.h"
 #include EXTRACTED
 
 /* Defined without a logarithm: the highest digit that differs. */
@@ -29,23 +29,18 @@ void level_is_the_highest_digit_that_differs(void)
 	PROVE(level == level_of(&g, cursor, tick));
 }
 
-/* The table of an engine's shard has 64 entries: each is one of its levels. */
+/*
+ * The table of an engine's shard has 64 entries: each is one of its levels. A hashed wheel has
+ * only one.
+ */
 void each_bit_has_a_level(void)
 {
-	struct twheel_geometry g = any_geometry();
+	struct twheel_geometry g = nondet_bool() ? any_geometry() : any_hashed_geometry();
 	u32 bit = any_u32(0, 63), level = twheel_level_of_bit(&g, bit);
 
 	PROVE(level < g.levels);
 	PROVE(twheel_shift(&g, level) <= bit);
 	PROVE(level == top_of(&g) || bit < twheel_shift(&g, level + 1));
-}
-
-void hashed_wheel_has_level_0_alone(void)
-{
-	struct twheel_geometry g = any_hashed_geometry();
-
-	PROVE(g.levels == 1);
-	PROVE(twheel_level_of_bit(&g, any_u32(0, 63)) == 0);
 }
 
 /* The length of a block: slots for level 1, 64 times as much for each level above. */

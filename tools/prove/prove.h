@@ -14,6 +14,11 @@
  *   slots	2^BITS; BITS is given from outside. geometry.c proves that all other numbers
  *		of slots are rounded up to powers of two
  *   levels	1, or any other number, which means as many as a tick needs
+ *
+ * A proof of functions of twheel.c and twheel.h names them in lines "extract:" of its opening
+ * comment, and gets their text in the file EXTRACTED. A line "unwind:" has the number of times that
+ * a loop is unrolled; the checker proves that it is enough. A line "wraps:" has an unsigned
+ * expression that may wrap.
  */
 #ifndef _TWHEEL_PROVE_H
 #define _TWHEEL_PROVE_H
@@ -28,6 +33,24 @@
 #else
 #define PROVE(condition)	__CPROVER_assert(condition, #condition)
 #endif
+
+/* Models of what these functions use. */
+
+#define NSEC_PER_SEC		1000000000L
+#define TWHEEL_DUE		0xff
+
+#define __always_inline		inline
+#define noinline
+#define likely(x)		(x)
+#define unlikely(x)		(x)
+#define OPTIMIZER_HIDE_VAR(x)	((void)0)
+
+struct twheel_timeout {
+	struct list_head	entry;
+	u64			tick;
+	u64			expires;
+	u8			level;
+};
 
 /* Of a hierarchy it is less with longer ticks. */
 static u64 last_tick = S64_MAX + 1ULL;

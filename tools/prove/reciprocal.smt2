@@ -32,21 +32,6 @@
 (define-const quotient Int (+ high (ite (>= rest d) 1 0)))
 (define-const remainder Int (- rest (ite (>= rest d) d 0)))
 
-(echo "unsat rest_is_the_sum_of_both_roundings")
-(check-sat-assuming ((not (= (* word rest) (+ (* ns (+ r 1)) (* low d))))))
-
-(echo "unsat rounding_of_the_reciprocal_costs_less_than_a_tick")
-(check-sat-assuming ((not (and (<= 0 (* ns (+ r 1))) (< (* ns (+ r 1)) (* word d))))))
-
-(echo "unsat rounding_of_the_product_costs_less_than_a_tick")
-(check-sat-assuming ((not (and (<= 0 (* low d)) (< (* low d) (* word d))))))
-
-(echo "unsat quotient_is_never_too_large")
-(check-sat-assuming ((not (<= 0 rest))))
-
-(echo "unsat quotient_is_too_small_by_one_at_most")
-(check-sat-assuming ((not (< rest (* 2 d)))))
-
 ; This is the axiom of linux.h.
 (echo "unsat high_half_is_a_quotient_too_small_by_one_at_most")
 (check-sat-assuming ((not (and (<= 0 high ns) (<= 0 rest) (< rest (* 2 d))))))

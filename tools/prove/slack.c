@@ -7,7 +7,7 @@
  *
  * extract: struct:twheel_slot struct:twheel_level shard.h twheel_index twheel_join
  */
-#include "engine.h"
+#include "prove.h"
 
 static u32 find_next_bit(const unsigned long *map, u32 size, u32 start)
 {
@@ -35,15 +35,6 @@ void join_stays_within_its_limits(void)
 static u32 zeros(u64 x)
 {
 	return x ? __builtin_ctzll(x) : 64;
-}
-
-void round_tick_is_within_its_limits(void)
-{
-	u64 lo = any_tick(), hi = any_tick();
-	u64 tick = twheel_slack_tick(lo, hi);
-
-	PROVE(tick >= lo);
-	PROVE(tick <= hi || tick == lo);
 }
 
 void round_tick_is_the_roundest_there_is(void)

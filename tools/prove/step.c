@@ -9,7 +9,7 @@
  * extract: TWHEEL_NEVER struct:twheel_level struct:twheel_step shard.h twheel_find_step
  * unwind: 4
  */
-#include "engine.h"
+#include "prove.h"
 
 /* Slots are told apart by their addresses. */
 struct twheel_slot {

@@ -8,7 +8,7 @@
  * extract: struct:twheel_slot struct:twheel_level shard.h twheel_index twheel_visit
  * unwind: 4
  */
-#include "engine.h"
+#include "prove.h"
 
 #define SLOTS	2
 #define VISIT	6
