@@ -48,7 +48,7 @@
 (echo "unsat quotient_and_product_fit_into_the_clock")
 (check-sat-assuming ((not (and (<= 0 q deadline) (<= 0 (* q d) deadline)))))
 
-; The quotient, and the next, are the assumptions of linux.h.
+; linux.h assumes the bound of the quotient above, and the next lemma.
 (echo "unsat clock_has_ticks_of_a_day")
 (check-sat-assuming ((= deadline end) (not (<= 106751 q))))
 
