@@ -113,9 +113,10 @@ static void held_callback(struct test_timeout *p)
 {
 	struct held_stop *held = p->data;
 
-	atomic_inc(&held->stop_call.running);
 	if (held->kind->before)
 		held->ret = twheel_mod(&p->t, FAR + ktime_get_ns());
+	/* Now the stop may begin. */
+	atomic_inc(&held->stop_call.running);
 	gate_spin_until_open(&held->gate);
 	if (held->kind->sink)
 		held->ret = twheel_extend(&p->t, FAR, 0);
