@@ -347,7 +347,7 @@ static void twdev_describe(const struct twdev_file *f, const struct twdev_record
 
 /*
  * List up to @max timeouts from index @next on, and advance @next. Examines at most one
- * chunk's worth of records. Returns the number listed; @next stays after the last record.
+ * chunk's worth of records. Returns the number listed. @next does not change if there are no more.
  */
 static u32 twdev_list_some(struct twdev_file *f, struct twheel_list_entry *entries, u32 max,
 			   u32 *next)

@@ -251,7 +251,7 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 	return ret;
 }
 
-/* @r: NULL if the id is unknown */
+/* @r: the live record of the id, or NULL if there is none */
 int twdev_kick(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
 {
 	int ret = twc_check_found(twdev_is_stopped(f), r, r ? r->flags : 0, TWHEEL_F_CELL);
@@ -285,12 +285,13 @@ int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
 		  u64 *remaining_ns)
 {
-	int outcome = r->state == TWDEV_READY ? TWHEEL_WITHDRAWN : 0;
+	bool ready = r->state == TWDEV_READY;
+	int outcome = ready ? TWHEEL_WITHDRAWN : 0;
 	u64 deadline = r->t.expires, word;
 
 	if (twdev_is_cell(r)) {
 		word = READ_ONCE(twdev_cell_of(f, r)->word);
-		outcome = twc_outcome(outcome, word);
+		outcome = twc_outcome(ready, word);
 		deadline = twc_from_user(word, f->offset_ns);
 	}
 	return twc_state(outcome, deadline, now_ns, remaining_ns);

@@ -191,9 +191,9 @@ static void twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
 }
 
 /*
- * The operations. Each function returns the result. @r: the live record of the id, or NULL. @g is
- * NULL if the operation came alone; all are inline, so that the compiler can leave out what such an
- * operation does not need.
+ * The operations. Each function returns the result. @r: the live record of the id, or NULL if there
+ * is none. @g is NULL if the operation came alone: the functions that take both kinds are inline, so
+ * that the compiler can leave out what such an operation does not need.
  */
 
 static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *op,
@@ -277,7 +277,7 @@ static __always_inline int twdev_mod_op(struct twdev_file *f, struct twdev_recor
 	return twdev_mod_record(f, r, op, g);
 }
 
-/* End a live record in any state. Returns the outcome. */
+/* End a live record, never NULL, in any state. Returns the outcome. */
 static noinline int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
 {
 	bool cell = twdev_is_cell(r);
@@ -391,7 +391,7 @@ static int twdev_provide(struct twdev_file *f, const struct twheel_op *op)
 
 static __always_inline int twdev_carry_out_one(struct twdev_file *f, struct twheel_op *op)
 {
-	int ret;
+	int ret = 0;
 
 	for (;;) {
 		scoped_guard(twdev_file, f)

@@ -160,7 +160,7 @@ static u64 twdev_debt_ns(const struct twdev_user *user)
  */
 void twdev_remove_user(struct twdev_file *f)
 {
-	u64 debt_ns;
+	u64 debt_ns = 0;
 
 	do {
 		scoped_guard(mutex, &twdev_users_mutex) {
