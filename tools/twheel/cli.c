@@ -228,24 +228,19 @@ struct cli_line cli_line_of(const char *path)
 	return line;
 }
 
-/*
- * The limit that has refused a timeout, with its value. Those of users count by the page of the
- * kernel, which has more than 64 bytes for each timeout.
- */
-static const char *limit_of_context(void)
+/* Limits of users count by the page of the kernel, which has more than 64 bytes for each timeout. */
+const char *cli_limit(const struct twheel_info *info)
 {
 	static char text[256];
-	struct twheel_info info = { 0 };
 
-	twheel_get_info(context, &info);
-	if (info.live >= info.max_timeouts)
+	if (info->live >= info->max_timeouts)
 		snprintf(text, sizeof(text), "the limit of the context, %u timeouts, is reached",
-			 info.max_timeouts);
-	else if (info.user_refused &&
-		 info.user_timeouts + sysconf(_SC_PAGESIZE) / 64 > info.max_user_timeouts)
+			 info->max_timeouts);
+	else if (info->user_refused &&
+		 info->user_timeouts + sysconf(_SC_PAGESIZE) / 64 > info->max_user_timeouts)
 		snprintf(text, sizeof(text),
 			 "the limit of the user, %u timeouts (max_user_timeouts), is reached",
-			 info.max_user_timeouts);
+			 info->max_user_timeouts);
 	else
 		snprintf(text, sizeof(text),
 			 "the limit of all users, %s timeouts (max_all_timeouts), is reached",
@@ -257,13 +252,18 @@ int cli_failure(int error, const char *format, ...)
 {
 	const struct failure *failure = failure_of(error);
 	const char *reason = failure->reason ? failure->reason : strerror(-error);
+	struct twheel_info info = { 0 };
 	char what[256];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
-	cli_error("%s: %s", what, error == -EAGAIN ? limit_of_context() : reason);
+	if (error == -EAGAIN) {
+		twheel_get_info(context, &info);
+		reason = cli_limit(&info);
+	}
+	cli_error("%s: %s", what, reason);
 	return failure->status;
 }
 

@@ -104,6 +104,9 @@ uint64_t cli_number(const char *text, const char *what, uint64_t min, uint64_t m
 uint64_t cli_duration(const char *text, const char *what);
 int cli_descriptor(const char *text);
 
+/* The limit that has just refused a timeout to a context, with its value. */
+const char *cli_limit(const struct twheel_info *info);
+
 /* Exit status for -errno @error, after a complaint that @what failed. */
 int cli_failure(int error, const char *format, ...) __printf(2, 3);
 

@@ -197,8 +197,14 @@ static int run_threads(struct run *run)
 static int first_error(const struct run *run)
 {
 	for (unsigned int i = 0; i < run->load.threads; i++) {
-		if (run->workers[i].error)
-			return cli_failure(run->workers[i].error, "thread %u", i);
+		const struct worker *w = &run->workers[i];
+
+		if (w->error == -EAGAIN) {
+			cli_error("thread %u: %s", i, cli_limit(&w->info));
+			return EX_TEMPFAIL;
+		}
+		if (w->error)
+			return cli_failure(w->error, "thread %u", i);
 	}
 	return 0;
 }

@@ -137,7 +137,7 @@ void sample_print(const struct sample *now, const struct sample *before, bool co
 	if (context)
 		text_context(&view, &now->stats, &was->stats);
 	if (!now->error)
-		text_wheel(&view, &now->wheel, &was->wheel);
+		text_wheel(&view, &now->wheel, was->error ? &now->wheel : &was->wheel);
 }
 
 static void json_context(struct json *json, const struct twheel_stats *stats)

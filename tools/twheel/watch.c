@@ -2,8 +2,8 @@
 /*
  * twheel watch: the counters again and again, with their increase per second.
  *
- * On a terminal each picture takes the place of the one before, and what does not fit is cut off:
- * lines by the terminal, which is told not to wrap them. A picture is written at once, so that it
+ * On a terminal each screen takes the place of the one before, and what does not fit is cut off:
+ * lines by the terminal, which is told not to wrap them. A screen is written at once, so that it
  * does not flicker, and changes nothing of the terminal that a signal would have to restore.
  */
 #include <errno.h>
@@ -76,7 +76,7 @@ static int watch(struct twheel_ctx *ctx, bool context, uint64_t interval, uint64
 		status = cli_flush(0);
 		if (status || i + 1 == left)
 			return status;
-		/* Pictures that were missed while it was suspended are left out. */
+		/* Screens that were missed while it was suspended are left out. */
 		next = next + interval > now->ns ? next + interval : now->ns;
 		sleep_until(next);
 	}
@@ -125,8 +125,8 @@ const struct command watch_command = {
 		"Without --fd it shows the wheel that contexts share by default.\n"
 		"\n"
 		"  --fd N               the context behind descriptor N, and its wheel\n"
-		"  --interval DURATION  time from one picture to the next (1s)\n"
-		"  --count N            end after N pictures\n"
+		"  --interval DURATION  time from one screen to the next (1s)\n"
+		"  --count N            end after N screens\n"
 		"\n"
 		"Ctrl-C ends it. On a terminal, what does not fit is cut off.\n",
 	.run = watch_run,

@@ -409,8 +409,10 @@ void worker_run(struct worker *w)
 		w->error = cancel_rest(w);
 	if (!w->error)
 		w->error = wait_for_stray_events(w);
-	if (w->error)
+	if (w->error) {
+		twheel_get_info(w->ctx, &w->info);
 		w->load->stop = true;
+	}
 }
 
 void worker_init(struct worker *w, struct load *load, unsigned int index)

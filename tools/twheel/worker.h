@@ -98,6 +98,7 @@ struct load {
  * @events: buffer for events
  * @count: the account of this thread
  * @error: -errno that ended the thread
+ * @info: of the context at that time, for the limit that was reached
  */
 struct worker {
 	struct load *load;
@@ -115,6 +116,7 @@ struct worker {
 	struct twheel_event *events;
 	uint64_t count[LOAD_COUNTS];
 	int error;
+	struct twheel_info info;
 };
 
 /* @load is complete; @worker has its context. */
