@@ -184,7 +184,7 @@ histogram_of_lateness_counts_each_expiration()
 		grep -q '{ late: ~ 2^[0-9]* *} *hitcount:' hist
 }
 
-# It parses the formats of the events as trace-cmd does, with libtraceevent.
+# perf parses the formats of the events as trace-cmd does, with libtraceevent.
 perf_shows_the_tracepoints()
 {
 	command -v perf >/dev/null || { echo 'no perf'; return 77; }
