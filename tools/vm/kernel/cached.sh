@@ -26,8 +26,7 @@ cached()
 		[ -e "$dir/.complete" ] && exit
 		rm -rf "$dir"
 		mkdir -p "$dir"
-		cd "$dir" || exit
-		"$@" 9>&- >&2
-		touch .complete
+		# The caller may have switched off that a shell ends at an error.
+		cd "$dir" && "$@" 9>&- >&2 && touch .complete
 	) 9>"$dir.lock"
 }
