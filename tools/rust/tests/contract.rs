@@ -491,6 +491,7 @@ mod programs {
                     assert!(peer.try_remove(&of.0).is_none() && own.try_remove(&of.1).is_none());
                     assert!(panics(|| own.remove(&of.1)) && panics(|| own.deadline(&of.1)));
                     assert!(panics(|| own.reset(&of.1, delay)));
+                    assert!(panics(|| own.reset_at(&of.1, clocks.at(time))));
                 }
                 (6, Some(_)) if delay.is_zero() => {
                     _ = both!(peer, own, clear);
@@ -504,9 +505,10 @@ mod programs {
                         yielded[0].push((clocks.at(expired.deadline()), *expired.get_ref()));
                     }
                     let first = own.peek();
-                    while let Poll::Ready(Some(expired)) = own.poll_expired(cx) {
+                    while let Poll::Ready(Some(mut expired)) = own.poll_expired(cx) {
                         assert!(!yielded[1].is_empty() || first == Some(expired.key()));
-                        yielded[1].push((expired.deadline(), *expired.get_ref()));
+                        assert_eq!(expired.key(), keys[expired.get_ref()].1);
+                        yielded[1].push((expired.deadline(), *expired.get_mut()));
                     }
                     // The order of equal deadlines is not defined.
                     yielded[0].sort_by_key(|(deadline, n)| (*deadline, *n));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR LGPL-2.1-or-later
-/* A program of musl that arms a timeout with the native library: there is no Java for it here. */
+/* A program of musl that arms a timeout with the native library: Debian has no Java for it. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -38,7 +38,9 @@ class WheelTimerTest {
 	@Test
 	void task_runs_once_after_its_delay() throws InterruptedException {
 		long start = System.nanoTime();
-		Timeout timeout = timer.newTimeout(ran::add, 30, MILLISECONDS);
+		TimerTask task = ran::add;
+		Timeout timeout = timer.newTimeout(task, 30, MILLISECONDS);
+		assertSame(task, timeout.task());
 		assertFalse(timeout.isExpired() && System.nanoTime() - start < 30_000_000);
 		assertSame(timeout, next());
 		assertTrue(System.nanoTime() - start >= 30_000_000);
@@ -217,6 +219,7 @@ class WheelTimerTest {
 		assertEquals(0, timer.pendingTimeouts());
 		assertTrue(timer.stop().isEmpty());
 		assertThrows(IllegalStateException.class, () -> timer.newTimeout(NOTHING, 1, HOURS));
+		assertThrows(IllegalStateException.class, timer::start);
 	}
 
 	@Test
