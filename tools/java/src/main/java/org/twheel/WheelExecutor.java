@@ -22,7 +22,8 @@ import java.util.function.Supplier;
  * that come after a shutdown. A periodic task counts against the limit until it ends, also while
  * it runs. A task without a delay does not count.
  * <li>The queue's poll(), take(), peek(), drainTo() and clear() find only tasks that wait for a
- * thread. {@link #remove} does not find a task that has just fired and is on its way there.
+ * thread. {@link #remove} and the iterator do not find a task that has just fired and is on its way
+ * there.
  * <li>A periodic task that is run by hand does nothing.
  * <li>It needs one thread at least.
  * </ul>
