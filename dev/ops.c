@@ -192,8 +192,8 @@ static void twdev_flush(struct twdev_file *f, struct twdev_gathered *g)
 
 /*
  * The operations. Each function returns the result. @r: the live record of the id, or NULL if there
- * is none. @g is NULL if the operation came alone: the functions that take both kinds are inline, so
- * that the compiler can leave out what such an operation does not need.
+ * is none. @g is NULL if the operation came alone. Functions that take both kinds are inline, so
+ * the compiler can leave out what an operation alone does not need.
  */
 
 static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *op,

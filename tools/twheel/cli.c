@@ -228,7 +228,7 @@ struct cli_line cli_line_of(const char *path)
 	return line;
 }
 
-/* Limits of users count by the page of the kernel, which has more than 64 bytes for each timeout. */
+/* Limits of users count by the page of the kernel, with more than 64 bytes for each timeout. */
 const char *cli_limit(const struct twheel_info *info)
 {
 	static char text[256];
