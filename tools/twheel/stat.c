@@ -332,7 +332,7 @@ int sample_take(struct twheel_ctx *ctx, struct sample *sample)
 
 static int print_stats(struct twheel_ctx *ctx, bool given, enum cli_format format)
 {
-	struct sample sample;
+	struct sample sample = { 0 };
 	int status = sample_take(ctx, &sample);
 	bool limits;
 
