@@ -337,14 +337,14 @@ static inline void gate_init(struct gate *gate)
 	init_completion(&gate->open);
 }
 
-/* For functions that may sleep. */
+/* A function that may sleep waits here. */
 static inline void gate_wait_open(struct gate *gate)
 {
 	complete(&gate->reached);
 	wait_for_completion(&gate->open);
 }
 
-/* For callbacks and sinks: the test opens the gate on another CPU. */
+/* A callback or sink waits here: the test opens the gate on another CPU. */
 static inline void gate_spin_until_open(struct gate *gate)
 {
 	unsigned long end = jiffies + MAX_WAIT / 3;

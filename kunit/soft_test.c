@@ -276,7 +276,7 @@ static void clear_race_window(struct soft *soft)
 	WRITE_ONCE(twheel_test.set_back_ns, 0);
 }
 
-/* And no thread. */
+/* The thread does nothing for it. */
 static void timeout_needs_one_soft_interrupt(struct kunit *test)
 {
 	struct test_timeout *p = create_sink_timeouts(test, test->param_value, 1);

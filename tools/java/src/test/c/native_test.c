@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <jni.h>
 
-/* Of <libtwheel.h>, which needs the headers of the kernel. */
+/* They are those of <libtwheel.h>, which needs the headers of the kernel. */
 #define TWHEEL_PROCESS 8
 #define COOKIE 1
 #define EVENT_WORDS 6

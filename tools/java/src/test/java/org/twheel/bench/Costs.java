@@ -44,7 +44,7 @@ public final class Costs {
 	private static Costs of(String name) {
 		return switch (name) {
 			case "WheelTimer" -> netty(new WheelTimer());
-			// With the tick that the wheel has.
+			// It gets the tick that the wheel has.
 			case "HashedWheelTimer" -> netty(new HashedWheelTimer(1, MILLISECONDS));
 			case "WheelExecutor" -> executor(new WheelExecutor(1));
 			case "ScheduledThreadPoolExecutor" -> {
@@ -77,7 +77,7 @@ public final class Costs {
 				 task -> ((Future<?>) task).cancel(false), null);
 	}
 
-	/** What can be armed again, in a pool as a program would have it. */
+	/** Timeouts that can be armed again wait in a pool, as those of a program would. */
 	private static Costs pool(Supplier<Object> make, Consumer<Object> cancel, Consumer<Object> arm) {
 		ArrayDeque<Object> free = new ArrayDeque<>();
 		return new Costs(() -> {
@@ -125,7 +125,7 @@ public final class Costs {
 		System.out.printf(" %.0f |", rounds[(from + rounds.length) / 2]);
 	}
 
-	/** Of the heap, and outside of it: the pages of the heap are there from the start. */
+	/** Bytes in use, of the heap and outside of it: the heap has all its pages from the start. */
 	private static long memory() throws Exception {
 		MILLISECONDS.sleep(20);
 		for (int i = 0; i < 3; i++)
