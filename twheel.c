@@ -672,7 +672,7 @@ static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_
 					  u64 expires_ns, u64 slack_ns)
 {
 	const struct twheel_geometry *g = &s->geometry;
-	u64 tick;
+	u64 tick, latest;
 
 	lockdep_assert_held(&s->lock);
 	t->expires = expires_ns;
@@ -682,9 +682,10 @@ static __always_inline u64 twheel_enqueue(struct twheel_shard *s, struct twheel_
 		return tick;
 	}
 	tick = max(twheel_tick_ceil(g, expires_ns), s->target + 1);
-	if (unlikely(slack_ns))
-		tick = twheel_join(s, tick, twheel_tick_floor(g, twheel_add_ns(expires_ns,
-									       slack_ns)));
+	if (unlikely(slack_ns)) {
+		latest = twheel_tick_floor(g, twheel_add_ns(expires_ns, slack_ns));
+		tick = twheel_join(s, tick, latest);
+	}
 	t->tick = tick;
 	trace_twheel_arm(s, t, tick);
 	return twheel_link(s, t, s->level_of[twheel_differing_bit(tick, s->cursor)]);
@@ -1230,8 +1231,7 @@ EXPORT_SYMBOL_GPL(twheel_cancel_work_sync);
  *
  * On return every callback and every call of the sink that was in progress has ended.
  *
- * Context: may sleep. Not from a callback or a sink; from those of @w it is refused with a
- * warning.
+ * Context: may sleep. Not from a callback or a sink: those of @w are refused with a warning.
  */
 void twheel_flush(struct twheel *w)
 {
