@@ -419,13 +419,19 @@ static void look(struct twheel_process *p, struct timeout *t)
 	}
 }
 
-/* Take up @word, a deadline that a call has met. The cell is PENDING or PARKED. */
-static void publish_deadline(struct twheel_process *p, struct timeout *t, uint64_t word)
+/* Take up @word, written or found. If idle, it only gives a PENDING cell's look its new slack. */
+static void take_up(struct twheel_process *p, struct timeout *t, uint64_t word)
 {
-	if (t->state == PENDING)
+	bool pending = t->state == PENDING;
+
+	if (pending)
 		wheel_dequeue(&p->wheel, &t->node);
-	t->ahead = twc_ahead(word, p->now);
-	publish(p, t, word);
+	if (twc_is_deadline(word)) {
+		t->ahead = twc_ahead(word, p->now);
+		publish(p, t, word);
+	} else if (pending) {
+		enqueue(p, t, t->expires);
+	}
 }
 
 /* Withdraw the event of a READY cell, which stays live. @word is what the call has found. */
@@ -447,7 +453,7 @@ static void kick(struct twheel_process *p, struct timeout *t)
 		withdraw_event(p, t, word);
 	}
 	if (twc_kick_moves(word, t->state == PENDING, t->expires, 0))
-		publish_deadline(p, t, word);
+		take_up(p, t, word);
 }
 
 static int mod_cell(struct twheel_process *p, struct timeout *t, uint64_t word)
@@ -457,13 +463,7 @@ static int mod_cell(struct twheel_process *p, struct timeout *t, uint64_t word)
 
 	if (t->state == READY)
 		withdraw_event(p, t, old);
-	if (twc_is_deadline(word)) {
-		publish_deadline(p, t, word);
-	} else if (t->state == PENDING) {
-		/* Keep the time of the look, but give it the new slack. */
-		wheel_dequeue(&p->wheel, &t->node);
-		enqueue(p, t, t->expires);
-	}
+	take_up(p, t, word);
 	return ret;
 }
 
@@ -713,8 +713,7 @@ static int arm(struct twheel_process *p, struct twheel_op *op)
 	t->state = PARKED;
 	t->ahead = 0;
 	twc_begin_cell(cell_at(p, t->index), expires);
-	if (twc_is_deadline(expires))
-		publish_deadline(p, t, expires);
+	take_up(p, t, expires);
 	return 0;
 }
 
