@@ -181,7 +181,7 @@ static void twdev_get_info(struct twdev_file *f, struct twheel_info *info)
 	info->cells = twdev_max_cells(f);
 	info->refused = f->refused;
 	info->flags = (f->wheel_bytes ? TWHEEL_INFO_PRIVATE : 0) |
-		     (twdev_is_stopped(f) ? TWHEEL_INFO_STOPPED : 0) |
+		     (f->phase >= TWDEV_STOPPED ? TWHEEL_INFO_STOPPED : 0) |
 		     (TWHEEL_HAS_URING ? TWHEEL_INFO_URING : 0);
 	twdev_unlock(f);
 	/* The wheel exists at least until the file is released, even if SETUP replaces f->wheel. */
@@ -337,12 +337,11 @@ static void twdev_describe(const struct twdev_file *f, const struct twdev_record
 	*entry = (struct twheel_list_entry){
 		.id		= r->id,
 		.cookie		= r->t.data,
-		.interval_ns	= twdev_interval_ns(r),
 		.repeat		= r->repeat,
 		.slack_us	= r->t.tag,
 		.flags		= r->flags,
 	};
-	entry->state = twdev_observe(f, r, now_ns, &entry->remaining_ns);
+	entry->state = twdev_observe(f, r, now_ns, &entry->remaining_ns, &entry->interval_ns);
 }
 
 /*

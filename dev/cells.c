@@ -177,15 +177,21 @@ bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool 
 	return false;
 }
 
-/* Enqueue a PARKED or move a QUEUED record for @word, a deadline that a call met. */
-static void twdev_publish_deadline(struct twdev_file *f, struct twdev_record *r, u64 word,
-				   u64 now_ns)
+/*
+ * Take up @word, which a call has written or found: enqueue a PARKED or move a QUEUED record for a
+ * deadline. An idle word only gives the look of a QUEUED record its new slack.
+ */
+static void twdev_take_up(struct twdev_file *f, struct twdev_record *r, u64 word, u64 now_ns)
 {
 	struct twheel_cell *cell = twdev_cell_of(f, r);
-	u64 slack_ns = twdev_slack_ns(r), at;
+	u64 slack_ns = twdev_slack_ns(r), at = r->t.expires;
 
-	r->ahead_ns = twc_ahead(twc_from_user(word, f->offset_ns), now_ns);
-	at = twc_from_user(twc_publish(cell, word), f->offset_ns);
+	if (twc_is_deadline(word)) {
+		r->ahead_ns = twc_ahead(twc_from_user(word, f->offset_ns), now_ns);
+		at = twc_from_user(twc_publish(cell, word), f->offset_ns);
+	} else if (r->state != TWDEV_QUEUED) {
+		return;
+	}
 	if (r->state == TWDEV_PARKED) {
 		r->state = TWDEV_QUEUED;
 		twheel_arm_slack(&r->t, at, slack_ns);
@@ -228,8 +234,7 @@ void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct t
 	r->state = TWDEV_PARKED;
 	r->ahead_ns = 0;
 	twc_begin_cell(twdev_cell_of(f, r), word);
-	if (twc_is_deadline(word))
-		twdev_publish_deadline(f, r, word, now_ns);
+	twdev_take_up(f, r, word, now_ns);
 }
 
 int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
@@ -243,32 +248,22 @@ int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct tw
 	lockdep_assert_held(&f->lock);
 	if (r->state == TWDEV_READY)
 		twdev_park_event(f, r, old);
-	if (twc_is_deadline(word))
-		twdev_publish_deadline(f, r, word, now_ns);
-	else if (r->state == TWDEV_QUEUED)
-		/* Keep the time of the look, but give it the new slack. */
-		twheel_mod_slack(&r->t, r->t.expires, twdev_slack_ns(r));
+	twdev_take_up(f, r, word, now_ns);
 	return ret;
 }
 
-/* @r: the live record of the id, or NULL if there is none */
-int twdev_kick(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
+void twdev_kick(struct twdev_file *f, struct twdev_record *r, u64 now_ns)
 {
-	int ret = twc_check_found(twdev_is_stopped(f), r, r ? r->flags : 0, TWHEEL_F_CELL);
-	u64 word;
+	u64 word = READ_ONCE(twdev_cell_of(f, r)->word);
 
-	if (unlikely(ret))
-		return ret;
 	f->counts.kicks++;
-	word = READ_ONCE(twdev_cell_of(f, r)->word);
 	if (r->state == TWDEV_READY) {
 		if (word == TWHEEL_CELL_FIRED)
-			return 0;
+			return;
 		twdev_park_event(f, r, word);
 	}
 	if (twc_kick_moves(word, r->state == TWDEV_QUEUED, r->t.expires, f->offset_ns))
-		twdev_publish_deadline(f, r, word, now_ns);
-	return 0;
+		twdev_take_up(f, r, word, now_ns);
 }
 
 /* Make the cell idle before its record ends. Returns the outcome. */
@@ -281,18 +276,21 @@ int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r)
 	return twc_disarm(cell, r->state == TWDEV_READY, &f->counts);
 }
 
-/* Returns TWHEEL_STATE_*, see twc_state(). */
+/* Returns TWHEEL_STATE_*, see twc_state(). A cell has no interval. */
 u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
-		  u64 *remaining_ns)
+		  u64 *remaining_ns, u64 *interval_ns)
 {
 	bool ready = r->state == TWDEV_READY;
 	int outcome = ready ? TWHEEL_WITHDRAWN : 0;
 	u64 deadline = r->t.expires, word;
 
-	if (twdev_is_cell(r)) {
+	if (r->flags & TWHEEL_F_CELL) {
 		word = READ_ONCE(twdev_cell_of(f, r)->word);
 		outcome = twc_outcome(ready, word);
 		deadline = twc_from_user(word, f->offset_ns);
+		*interval_ns = 0;
+	} else {
+		*interval_ns = r->interval_ns;
 	}
 	return twc_state(outcome, deadline, now_ns, remaining_ns);
 }
@@ -306,7 +304,7 @@ bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r)
 	bool read = twc_read_cell(twdev_cell_of(f, r), &f->counts);
 
 	lockdep_assert_held(&f->lock);
-	if (twdev_is_stopped(f)) {
+	if (f->phase >= TWDEV_STOPPED) {
 		twdev_end_cell(f, r);
 	} else {
 		r->state = TWDEV_PARKED;
@@ -332,7 +330,7 @@ static void twdev_stop_cell(struct twdev_file *f, struct twdev_record *r)
 /* STOP a record that has not fired. It is in no list, neither in the wheel nor in the sink. */
 void twdev_stop_record(struct twdev_file *f, struct twdev_record *r)
 {
-	if (twdev_is_cell(r))
+	if (r->flags & TWHEEL_F_CELL)
 		twdev_stop_cell(f, r);
 	else
 		twdev_leave_unprocessed(f, r, r->t.expires);

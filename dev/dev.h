@@ -279,17 +279,6 @@ static inline bool twdev_is_enqueued(const struct twdev_record *r)
 	return r->state == TWDEV_ARMED || r->state == TWDEV_QUEUED;
 }
 
-static inline bool twdev_is_cell(const struct twdev_record *r)
-{
-	return r->flags & TWHEEL_F_CELL;
-}
-
-/* Interval of a live record. For a cell the union holds another member. */
-static inline u64 twdev_interval_ns(const struct twdev_record *r)
-{
-	return twdev_is_cell(r) ? 0 : r->interval_ns;
-}
-
 static inline u64 twdev_slack_ns(const struct twdev_record *r)
 {
 	return (u64)r->t.tag * NSEC_PER_USEC;
@@ -352,11 +341,6 @@ static inline void twdev_reach(struct twdev_file *f, enum twdev_phase phase)
 		smp_store_release(&f->phase, phase);
 }
 
-static inline bool twdev_is_stopped(const struct twdev_file *f)
-{
-	return f->phase >= TWDEV_STOPPED;
-}
-
 /* Has STOP ended and the last event gone? */
 static inline bool twdev_is_over(const struct twdev_file *f)
 {
@@ -397,13 +381,13 @@ void twdev_arm_cell(struct twdev_file *f, struct twdev_record *r, const struct t
 		    u64 now_ns);
 int twdev_mod_cell(struct twdev_file *f, struct twdev_record *r, const struct twheel_op *op,
 		   u64 now_ns);
-int twdev_kick(struct twdev_file *f, struct twdev_record *r, u64 now_ns);
+void twdev_kick(struct twdev_file *f, struct twdev_record *r, u64 now_ns);
 int twdev_disarm_cell(struct twdev_file *f, struct twdev_record *r);
 bool twdev_look(struct twdev_file *f, struct twdev_record *r, u64 *now_ns, bool overdrawn);
 bool twdev_read_cell(struct twdev_file *f, struct twdev_record *r);
 void twdev_stop_record(struct twdev_file *f, struct twdev_record *r);
 u32 twdev_observe(const struct twdev_file *f, const struct twdev_record *r, u64 now_ns,
-		  u64 *remaining_ns);
+		  u64 *remaining_ns, u64 *interval_ns);
 
 /* ops.c: calls cells and records */
 long twdev_ioctl_op(struct file *file, unsigned int cmd, unsigned long arg);

@@ -94,7 +94,7 @@ static inline void twdev_fire(struct twdev_file *f, struct twdev_record *r, u64 
 static __always_inline bool twdev_arrive_other(struct twdev_file *f, struct twdev_record *r,
 					       u64 now_ns, bool overdrawn)
 {
-	if ((r->state == TWDEV_QUEUED || r->state == TWDEV_LATE) && !twdev_is_stopped(f)) {
+	if ((r->state == TWDEV_QUEUED || r->state == TWDEV_LATE) && f->phase < TWDEV_STOPPED) {
 		if (!twdev_look(f, r, &now_ns, overdrawn))
 			return false;
 		twdev_fire(f, r, now_ns);
@@ -104,7 +104,7 @@ static __always_inline bool twdev_arrive_other(struct twdev_file *f, struct twde
 	twheel_accept(&r->t);
 	if (r->state == TWDEV_CANCELLED) {
 		twdev_recycle(f, r);
-	} else if (twdev_is_stopped(f)) {
+	} else if (f->phase >= TWDEV_STOPPED) {
 		twdev_stop_record(f, r);
 	} else {
 		r->rearm = false;
@@ -241,7 +241,7 @@ void twdev_work(struct work_struct *work)
 /* Number of deadlines that an event of a periodic timeout stands for if it is read now. */
 static u64 twdev_count_periods(struct twdev_file *f, const struct twdev_record *r)
 {
-	u64 now_ns = twdev_is_stopped(f) ? f->stop_ns : twheel_now(f->wheel);
+	u64 now_ns = f->phase >= TWDEV_STOPPED ? f->stop_ns : twheel_now(f->wheel);
 	u64 count = 1;
 
 	if (!(r->flags & TWHEEL_F_FIXED_DELAY))
@@ -255,9 +255,9 @@ static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r
 {
 	u64 count;
 
-	if (twdev_is_cell(r)) {
+	if (r->flags & TWHEEL_F_CELL) {
 		event->expires_ns = r->word;
-		if (!twdev_is_stopped(f))
+		if (f->phase < TWDEV_STOPPED)
 			event->flags &= ~TWHEEL_EV_LAST;
 	}
 	if (r->unprocessed) {
@@ -265,12 +265,12 @@ static void twdev_amend_event(struct twdev_file *f, const struct twdev_record *r
 		event->flags |= TWHEEL_EV_UNPROCESSED;
 		return;
 	}
-	if (!r->interval_ns || twdev_is_cell(r))
+	if (!r->interval_ns || r->flags & TWHEEL_F_CELL)
 		return;
 	count = twdev_count_periods(f, r);
 	event->expires_ns = twc_to_user(r->t.expires + (count - 1) * r->interval_ns, f->offset_ns);
 	event->count = count;
-	if (count != r->repeat && !twdev_is_stopped(f))
+	if (count != r->repeat && f->phase < TWDEV_STOPPED)
 		event->flags &= ~TWHEEL_EV_LAST;
 }
 
@@ -323,7 +323,7 @@ static void twdev_next_period(struct twdev_file *f, struct twdev_record *r, u64 
 static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 				const struct twheel_event *event)
 {
-	if (twdev_is_cell(r))
+	if (r->flags & TWHEEL_F_CELL)
 		return twdev_read_cell(f, r);
 	if (event->flags & TWHEEL_EV_LAST) {
 		f->counts.ended++;
@@ -342,7 +342,7 @@ static bool twdev_consume_other(struct twdev_file *f, struct twdev_record *r,
 static unsigned int twdev_consume(struct twdev_file *f, const struct twheel_event *events,
 				  unsigned int nr)
 {
-	bool withdrawn = false, stopped = twdev_is_stopped(f);
+	bool withdrawn = false, stopped = f->phase >= TWDEV_STOPPED;
 	struct list_head *pos = f->ready.next;
 	unsigned int i = 0;
 

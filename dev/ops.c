@@ -92,6 +92,14 @@ static noinline int twdev_check(const struct twdev_file *f, const struct twheel_
 	return twc_check_op(op, TWDEV_ARM_FLAGS, f->op_flags);
 }
 
+/* Check a MOD with @flags, or a KICK with CELL. */
+static int twdev_check_found(const struct twdev_file *f, const struct twdev_record *r,
+			     const struct twheel_op *op, u32 flags)
+{
+	return twdev_check(f, op) ?:
+	       twc_check_found(f->phase >= TWDEV_STOPPED, r, r ? r->flags : 0, flags);
+}
+
 /* Does it only report? Then it changes nothing, and expires_ns up to repeat are its output. */
 static inline bool twdev_only_reports(const struct twheel_op *op)
 {
@@ -205,7 +213,7 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 	struct twdev_record *r = f->free;
 	u64 expires_ns;
 
-	ret = ret ?: twc_check_arm(unlikely(twdev_is_stopped(f)), f->live, f->max);
+	ret = ret ?: twc_check_arm(unlikely(f->phase >= TWDEV_STOPPED), f->live, f->max);
 	if (unlikely(ret)) {
 		f->refused += ret == -EAGAIN;
 		return ret;
@@ -242,15 +250,14 @@ static __always_inline int twdev_arm_op(struct twdev_file *f, struct twheel_op *
 static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *r,
 				     const struct twheel_op *op, struct twdev_gathered *g)
 {
-	int ret = twdev_check(f, op);
+	int ret = twdev_check_found(f, r, op, op->flags);
 	u64 expires_ns;
 
-	ret = ret ?: twc_check_found(twdev_is_stopped(f), r, r ? r->flags : 0, op->flags);
 	if (ret)
 		return ret;
 	f->counts.moved++;
 	twdev_fill(f, r, op, false);
-	if (twdev_is_cell(r))
+	if (r->flags & TWHEEL_F_CELL)
 		return twdev_mod_cell(f, r, op, twdev_now(f, g));
 	expires_ns = twdev_deadline(f, op, g);
 	if (r->state == TWDEV_READY) {
@@ -264,7 +271,7 @@ static noinline int twdev_mod_record(struct twdev_file *f, struct twdev_record *
 static __always_inline int twdev_mod_op(struct twdev_file *f, struct twdev_record *r,
 					struct twheel_op *op, struct twdev_gathered *g)
 {
-	if (g && likely(r && r->state == TWDEV_ARMED && !twdev_is_stopped(f) &&
+	if (g && likely(r && r->state == TWDEV_ARMED && f->phase < TWDEV_STOPPED &&
 			twc_is_plain(op, f->op_flags, f->slack_us))) {
 		f->counts.moved++;
 		twdev_fill(f, r, op, true);
@@ -280,7 +287,7 @@ static __always_inline int twdev_mod_op(struct twdev_file *f, struct twdev_recor
 /* End a live record, never NULL, in any state. Returns the outcome. */
 static noinline int twdev_cancel_record(struct twdev_file *f, struct twdev_record *r)
 {
-	bool cell = twdev_is_cell(r);
+	bool cell = r->flags & TWHEEL_F_CELL;
 	int ret = cell ? twdev_disarm_cell(f, r) : 0, late;
 
 	if (r->state == TWDEV_READY) {
@@ -331,9 +338,18 @@ static noinline int twdev_get_op(struct twdev_file *f, struct twdev_record *r,
 		return ret ?: -ENOENT;
 	op->cookie = r->t.data;
 	op->repeat = r->repeat;
-	twdev_observe(f, r, now_ns, &op->expires_ns);
-	op->interval_ns = twdev_interval_ns(r);
+	twdev_observe(f, r, now_ns, &op->expires_ns, &op->interval_ns);
 	return 0;
+}
+
+static noinline int twdev_kick_op(struct twdev_file *f, struct twdev_record *r,
+				  const struct twheel_op *op, struct twdev_gathered *g)
+{
+	int ret = twdev_check_found(f, r, op, TWHEEL_F_CELL);
+
+	if (!ret)
+		twdev_kick(f, r, twdev_now(f, g));
+	return ret;
 }
 
 /* Returns the result. -ENOMEM: a page is missing, and nothing was done. See "Missing pages". */
@@ -354,7 +370,7 @@ static __always_inline int twdev_do_op(struct twdev_file *f, struct twheel_op *o
 	case TWHEEL_OP_GET:
 		return twdev_get_op(f, r, op, twdev_now(f, g));
 	case TWHEEL_OP_KICK:
-		return twdev_check(f, op) ?: twdev_kick(f, r, twdev_now(f, g));
+		return twdev_kick_op(f, r, op, g);
 	default:
 		return -EINVAL;
 	}

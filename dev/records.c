@@ -525,8 +525,8 @@ void twdev_count_unready(struct twdev_file *f, unsigned int nr)
 {
 	lockdep_assert_held(&f->lock);
 	WRITE_ONCE(f->nr_ready, f->nr_ready - nr);
-	/* The last event after STOP is gone. */
-	if (unlikely(twdev_is_over(f)))
+	/* The last event after STOP is gone. The lock is held: this needs no acquire. */
+	if (unlikely(f->phase == TWDEV_OVER && !f->nr_ready))
 		twdev_be_late(f);
 }
 

@@ -72,7 +72,7 @@ int twdev_ioctl_stop(struct twdev_file *f)
 	int ret;
 
 	scoped_guard(twdev_file, f) {
-		if (!twdev_is_stopped(f))
+		if (f->phase < TWDEV_STOPPED)
 			f->stop_ns = twheel_now(f->wheel);
 		twdev_reach(f, TWDEV_STOPPED);
 	}
