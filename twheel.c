@@ -1358,7 +1358,7 @@ static bool twheel_collect(struct twheel_shard *s, u64 tick, unsigned int *budge
 		/* A cascade or visit may take more turns: stay one tick before the block. */
 		s->cursor = rounds || step.level ? step.tick - 1 : step.tick;
 		if (rounds) {
-			/* To examine two slots costs as much as a timeout. */
+			/* Two slots cost as much as a timeout. One is left for the visit. */
 			*budget -= min(*budget - 1, step.examined / 2);
 			*budget = twheel_visit(s, *budget);
 		} else if (step.level) {
