@@ -45,6 +45,9 @@ static void posix_close(struct timers *timers)
 		if (set->entries[i].exists)
 			timer_delete(set->entries[i].timer);
 	}
+	/* Drops the signals of timers that had fired. */
+	signal(SIGRTMIN, SIG_IGN);
+	signal(SIGRTMIN, SIG_DFL);
 	close(set->fd);
 	free(set->infos);
 	free(set);
