@@ -286,14 +286,26 @@ static inline int helper_thread(void *data)
 	return 0;
 }
 
-static inline void helper_start(struct kunit *test, struct helper *h,
-				void (*work)(void *arg), void *arg)
+/* Start on @cpu, or with nr_cpu_ids on any. */
+static inline void helper_start_on(struct kunit *test, struct helper *h, unsigned int cpu,
+				   void (*work)(void *arg), void *arg)
 {
 	h->work = work;
 	h->arg = arg;
 	init_completion(&h->done);
-	h->task = kthread_run(helper_thread, h, "kunit-helper");
+	h->task = kthread_create(helper_thread, h, "kunit-helper");
 	KUNIT_EXPECT_FALSE(test, IS_ERR(h->task));
+	if (IS_ERR(h->task))
+		return;
+	if (cpu < nr_cpu_ids)
+		kthread_bind(h->task, cpu);
+	wake_up_process(h->task);
+}
+
+static inline void helper_start(struct kunit *test, struct helper *h,
+				void (*work)(void *arg), void *arg)
+{
+	helper_start_on(test, h, nr_cpu_ids, work, arg);
 }
 
 static inline void helper_finish(struct kunit *test, struct helper *h)

@@ -166,10 +166,9 @@ static struct held_stop *begin_held_stop(struct kunit *test, struct test_timeout
 	(*p)->then = held_callback;
 	(*p)->data = held;
 	KUNIT_ASSERT_EQ(test, 0, twheel_arm_after(&(*p)[2].t, FAR));
-	/* No task can run on the CPU of a sink that spins: the helper starts before, and here. */
-	helper_start(test, &held->stop_call.helper, do_stop_beside_callback, &held->stop_call);
-	if (!IS_ERR(held->stop_call.helper.task))
-		set_cpus_allowed_ptr(held->stop_call.helper.task, cpumask_of(here));
+	/* No task and no timer runs on the CPU of a sink that spins: the helper starts here. */
+	helper_start_on(test, &held->stop_call.helper, here, do_stop_beside_callback,
+			&held->stop_call);
 	set_cpus_allowed_ptr(current, cpumask_of(spare_cpu()));
 	KUNIT_EXPECT_EQ(test, 0, twheel_arm_after(&(*p)->t, 0));
 	set_cpus_allowed_ptr(current, cpumask_of(here));
