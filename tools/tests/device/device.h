@@ -70,13 +70,6 @@ static inline void skip_if_slow(void)
 		ktap_skip("it takes too long here");
 }
 
-/* Skip if each call is made to fail in turn and is then repeated. */
-static inline void skip_if_faults_injected(void)
-{
-	if (getenv("TWHEEL_FAULTS"))
-		ktap_skip("a second try is another test");
-}
-
 static inline __u64 clock_ns(clockid_t clock)
 {
 	struct timespec now;

@@ -461,7 +461,6 @@ TEST(event_that_one_reader_cannot_take_goes_to_the_next)
 	int fd = device_open(O_RDWR);
 	struct reader bad, good;
 
-	skip_if_faults_injected();
 	start_reader_into(&bad, fd, map_unusable());
 	start_reader(&good, fd);
 	arm(fd, 0, 7);

@@ -51,7 +51,6 @@ static void (*check_way)(void);
 static void try_way(void)
 {
 	if (way->submit == submit_by_command) {
-		skip_if_faults_injected();
 		skip_without_commands(device_open(O_RDWR));
 		ring = ring_open(way->flags);
 	}

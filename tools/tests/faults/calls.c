@@ -11,8 +11,6 @@
 #define KTAP_HANG_S	300
 
 #include <stddef.h>
-#include <sys/epoll.h>
-#include <sys/uio.h>
 
 #include "cells.h"
 #include "inject.h"
@@ -338,26 +336,6 @@ static void check_close(struct call_data *w, long ret)
 /* Releasing a file needs no memory, so it cannot fail: the descriptor is closed by one call. */
 FAULT_TEST(close, file_to_close, check_close, .make = make_close)
 
-static long make_dup(void *arg)
-{
-	struct call_data *w = arg;
-
-	/* A high number, so that the table of descriptors must grow. */
-	return error_or(w->other = fcntl(w->fd, F_DUPFD_CLOEXEC, 600));
-}
-
-static void check_dup(struct call_data *w, long ret)
-{
-	(void)ret;
-	CHECK_EQ(get(w->other, w->id), 0);
-	close(w->fd);
-	w->fd = w->other;
-	w->other = -1;
-	check_live(w, 2, 1);
-}
-
-FAULT_TEST(duplicate, file_with_two, check_dup, .make = make_dup)
-
 static long make_fdinfo(void *arg)
 {
 	struct call_data *w = arg;
@@ -640,15 +618,6 @@ static long make_read(void *arg)
 	return error_or(read(w->fd, w->events, sizeof(w->events)));
 }
 
-static long make_readv(void *arg)
-{
-	struct call_data *w = arg;
-	size_t half = sizeof(w->events) / 2;
-	struct iovec iov[] = { { w->events, half }, { (char *)w->events + half, half } };
-
-	return error_or(readv(w->fd, iov, ARRAY_SIZE(iov)));
-}
-
 /*
  * Each event that the call has not returned is still there, once. The order is not checked,
  * because the test may have armed on several CPUs.
@@ -671,7 +640,6 @@ static void check_read(struct call_data *w, long ret)
 }
 
 FAULT_TEST(read, file_to_read, check_read, .make = make_read)
-FAULT_TEST(readv, file_to_read, check_read, .make = make_readv)
 
 static long make_poll(void *arg)
 {
@@ -688,32 +656,6 @@ static void check_poll(struct call_data *w, long ret)
 }
 
 FAULT_TEST(poll, file_with_two, check_poll, .make = make_poll)
-
-static void file_to_watch(struct call_data *w)
-{
-	file_with_two(w);
-	w->other = epoll_create1(EPOLL_CLOEXEC);
-	CHECK(w->other >= 0);
-}
-
-static long make_watch(void *arg)
-{
-	struct call_data *w = arg;
-	struct epoll_event event = { .events = EPOLLIN };
-
-	return error_or(epoll_ctl(w->other, EPOLL_CTL_ADD, w->fd, &event));
-}
-
-static void check_watch(struct call_data *w, long ret)
-{
-	struct epoll_event event;
-
-	CHECK_EQ(ret, 0);
-	CHECK_EQ(epoll_wait(w->other, &event, 1, 0), 1);
-	CHECK_EQ(event.events, EPOLLIN);
-}
-
-FAULT_TEST(epoll, file_to_watch, check_watch, .make = make_watch)
 
 /* mmap */
 

@@ -27,24 +27,6 @@ faults()
 		done
 }
 
-# The tests of the device, in which every call fails before it succeeds. With probability 0, only
-# places that fail-nth selects fail, but all are counted.
-tests_with_faults()
-{
-	for fault in failslab fail_page_alloc fail_usercopy; do
-		echo 0 >$debug/$fault/probability
-		echo 0 >$debug/$fault/verbose
-		echo 1000000 >$debug/$fault/times
-	done
-	echo N >$debug/failslab/ignore-gfp-wait
-	echo N >$debug/fail_page_alloc/ignore-gfp-wait
-	echo 0 >$debug/fail_page_alloc/min-order
-	TWHEEL_FAULTS=1 TWHEEL_SLOW=1 KTAP_HANG_S=1800 sh /add/subtests.sh /add/tests
-	for fault in failslab fail_page_alloc fail_usercopy; do
-		echo "# faults: $fault failed $((1000000 - $(cat $debug/$fault/times))) times"
-	done
-}
-
 # Loading a module runs its suites. The kernel log has the results.
 kunit()
 {
