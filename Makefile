@@ -85,7 +85,7 @@ help-all:
 	@echo 'make mutations     check that random programs find each defect that is brought back'
 	@echo 'make races         random calls and exchanges in several threads, for minutes'
 	@echo 'make faults        every call, with each allocation and each copy in it failing in turn'
-	@echo 'make storms        stress: unload, hotplug, OOM, SIGKILL, clock steps: takes minutes'
+	@echo 'make storms        stress: unload, hotplug, bursts, suspend: takes minutes'
 	@echo 'make fuzz          random programs against the device; SEED, OPERATIONS, KERNEL'
 	@echo 'make sanitize      the library and the tool with AddressSanitizer and UBSan'
 	@echo 'make valgrind      the library with valgrind'

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stress tests: module unloading while the device is in use, CPU hotplug, memory
- * exhaustion, SIGKILL, steps of CLOCK_REALTIME, and suspend. Each test prints the number of
- * repetitions and of losses.
+ * Stress tests: module unloading while the device is in use, CPU hotplug, and suspend. Each test
+ * prints the number of repetitions and of losses.
  *
  * With TWHEEL_STORMS=full they take minutes; otherwise they are short.
  */
@@ -10,10 +9,8 @@
 #define KTAP_HANG_S	1800
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "group.h"
-#include "machine.h"
 #include "module.h"
 
 #define MS		NSEC_PER_MSEC
@@ -31,95 +28,25 @@ static void note_storm(const char *what, unsigned long long times, const char *u
 	ktap_note("storm: %s: %llu %s, 0 lost", what, times, unit);
 }
 
-/* Memory that a test shares with its children. */
-static void *map_shared(size_t size)
-{
-	void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	CHECK(shared != MAP_FAILED);
-	return shared;
-}
-
-/*
- * Read events, which come once for each cookie, into an array of @nr that was zero. Returns how
- * many were read: some, or none if the file is nonblocking.
- */
-static __u32 take_fired(int fd, struct twheel_event *fired, __u32 nr)
-{
-	struct twheel_event events[64];
-	int n = read_events(fd, events, ARRAY_SIZE(events));
-
-	CHECK(n > 0 || n == -EAGAIN);
-	for (int i = 0; i < n; i++) {
-		CHECK(events[i].cookie < nr);
-		CHECK(events[i].fired_ns >= events[i].expires_ns);
-		CHECK_EQ(fired[events[i].cookie].id, 0);
-		fired[events[i].cookie] = events[i];
-	}
-	return n > 0 ? n : 0;
-}
-
-/* Each of @nr timeouts fires once, and none is left. */
+/* Each of @nr timeouts fires once, with its cookie as the index in @fired, and none is left. */
 static void expect_all(int fd, struct twheel_event *fired, __u32 nr)
 {
+	struct twheel_event events[64];
+
 	memset(fired, 0, nr * sizeof(*fired));
-	for (__u32 got = 0; got < nr;)
-		got += take_fired(fd, fired, nr);
-	CHECK_EQ(info(fd).live, 0);
-}
+	for (__u32 got = 0; got < nr;) {
+		int n = read_events(fd, events, ARRAY_SIZE(events));
 
-/* A process that uses the device during the disturbance of others */
-
-#define NR_BYSTANDING	500
-
-struct bystander {
-	pid_t pid;
-	struct {
-		int stop;
-		unsigned int rounds;
-		__u64 latest;		/* maximum time from a deadline to its event */
-	} *shared;
-};
-
-static void run_bystander(struct bystander *b)
-{
-	struct twheel_event event, fired[NR_BYSTANDING];
-	int fd = device_open(O_RDWR);
-	__u64 late;
-
-	while (!PEEK(b->shared->stop)) {
-		arm_many(fd, NR_BYSTANDING, 0, 20 * NSEC_PER_USEC, 0, NULL);
-		expect_all(fd, fired, NR_BYSTANDING);
-		arm(fd, MS, 0);
-		event = read_event(fd);
-		late = event.fired_ns - event.expires_ns;
-		if (late > b->shared->latest)
-			b->shared->latest = late;
-		SET(b->shared->rounds, b->shared->rounds + 1);
+		CHECK(n > 0);
+		got += n;
+		for (int i = 0; i < n; i++) {
+			CHECK(events[i].cookie < nr);
+			CHECK(events[i].fired_ns >= events[i].expires_ns);
+			CHECK_EQ(fired[events[i].cookie].id, 0);
+			fired[events[i].cookie] = events[i];
+		}
 	}
-}
-
-static void start_bystander(struct bystander *b)
-{
-	b->shared = map_shared(sizeof(*b->shared));
-	b->pid = fork_child();
-	if (b->pid)
-		return;
-	run_bystander(b);
-	_exit(0);
-}
-
-static void end_bystander(struct bystander *b)
-{
-	unsigned int rounds = PEEK(b->shared->rounds);
-
-	/* it has not been blocked */
-	while (PEEK(b->shared->rounds) < rounds + 2)
-		sleep_ns(MS);
-	SET(b->shared->stop, 1);
-	join_child(b->pid);
-	ktap_note("others: %u timeouts, 0 lost, at most %llu us late",
-		  b->shared->rounds * (NR_BYSTANDING + 1), b->shared->latest / 1000);
+	CHECK_EQ(info(fd).live, 0);
 }
 
 /* Modules */
@@ -201,16 +128,6 @@ TEST(modules_come_and_go_while_others_open)
 	note_storm("modules loaded and unloaded while others open the device", rounds, "times");
 }
 
-TEST(modules_in_use_cannot_be_unloaded)
-{
-	int fd = device_open(O_RDWR);
-
-	CHECK_EQ(unload_module(&engine_module), -EWOULDBLOCK);
-	CHECK_EQ(unload_module(&device_module), -EWOULDBLOCK);
-	arm(fd, 0, 7);
-	CHECK_EQ(read_event(fd).cookie, 7);
-}
-
 /* twheel load, which keeps an account of its own */
 static void run_load(const char *threads, const char *how, unsigned int nr)
 {
@@ -278,134 +195,6 @@ TEST(cpus_come_and_go_under_load)
 	pthread_join(thread, NULL);
 	ktap_note("%u timeouts", loads * nr);
 	note_storm("CPU taken offline and online under load", cycles, "times");
-}
-
-/* Processes that end before their timeouts */
-
-static void arm_for_ever(const char *group, unsigned long long *armed)
-{
-	int fd;
-
-	enter_group(group);
-	fd = device_open(O_RDWR);
-	for (;;) {
-		arm_many(fd, 512, HOUR, NSEC_PER_USEC, 0, NULL);
-		SET(*armed, *armed + 512);
-	}
-}
-
-static void kill_and_check(pid_t pid)
-{
-	int status;
-
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	if (WIFEXITED(status))
-		_exit(WEXITSTATUS(status) ?: 1);
-	CHECK_EQ(WTERMSIG(status), SIGKILL);
-}
-
-TEST(memory_ends_for_a_group)
-{
-	const char *group = create_group("storm", repetitions(16, 4) * MIB);
-	unsigned int rounds = repetitions(50, 2);
-	struct bystander bystander;
-	unsigned long long *armed = map_shared(sizeof(*armed));
-
-	start_bystander(&bystander);
-	for (unsigned int i = 0; i < rounds; i++) {
-		pid_t pid = fork_child();
-
-		if (!pid)
-			arm_for_ever(group, armed);
-		kill_and_check(pid);
-		wait_uncharged(group, MIB);
-	}
-	CHECK(out_of_memory_kills(group) >= rounds);
-	end_bystander(&bystander);
-	ktap_note("%llu timeouts were pending", *armed);
-	note_storm("process killed at the memory limit of its cgroup", rounds, "times");
-}
-
-static void arm_and_wait(__u32 nr, int pipe)
-{
-	int fd = device_open(O_RDWR);
-
-	arm_many(fd, nr, HOUR, NSEC_PER_USEC, 0, NULL);
-	CHECK_EQ(write(pipe, "", 1), 1);
-	pause();
-}
-
-/* Two such processes would exceed the limit, so the memory of the first must be free. */
-static void kill_with_many_pending(void)
-{
-	unsigned int rounds = repetitions(3, 2), nr = repetitions(1000000, 30000);
-	struct bystander bystander;
-	__u64 begun, longest = 0;
-	int pipes[2];
-	char byte;
-
-	CHECK_EQ(pipe(pipes), 0);
-	start_bystander(&bystander);
-	for (unsigned int i = 0; i < rounds; i++) {
-		pid_t pid = fork_child();
-
-		if (!pid)
-			arm_and_wait(nr, pipes[1]);
-		CHECK_EQ(read(pipes[0], &byte, 1), 1);
-		begun = now_ns();
-		kill(pid, SIGKILL);
-		kill_and_check(pid);
-		if (now_ns() - begun > longest)
-			longest = now_ns() - begun;
-	}
-	end_bystander(&bystander);
-	ktap_note("%u pending, gone within %llu ms", nr, longest / MS);
-	note_storm("process killed with very many pending", rounds, "times");
-}
-
-TEST(process_is_killed_with_many_pending)
-{
-	__u32 nr = repetitions(1000000, 30000);
-
-	with_parameter("max_user_timeouts", nr + nr / 2, kill_with_many_pending);
-}
-
-/* CLOCK_REALTIME */
-
-#define DAY		(24 * HOUR)
-
-TEST(clock_is_set_forward_and_backward)
-{
-	__u32 nr = repetitions(100000, 10000), steps = repetitions(1000, 50), got = 0;
-	struct twheel_event *fired = calloc(nr, sizeof(*fired));
-	__u64 *deadlines = calloc(nr, sizeof(*deadlines)), seed = 4711, begun;
-	int fd = open_realtime(O_RDWR | O_NONBLOCK);
-
-	CHECK(deadlines && fired);
-	begun = clock_ns(CLOCK_REALTIME);
-	for (__u32 i = 0; i < nr; i++) {
-		deadlines[i] = begun + random_below(&seed, DAY);
-		arm_at(fd, deadlines[i], i);
-	}
-	for (__u32 i = 0; i < steps; i++) {
-		/* from two days back up to the progress of the steps */
-		set_realtime((__s64)random_below(&seed, 2 * DAY + i * (DAY / steps)) -
-			     2 * (__s64)DAY);
-		sleep_ns(random_below(&seed, 10 * MS));
-		for (__u32 now; (now = take_fired(fd, fired, nr));)
-			got += now;
-	}
-	CHECK(got < nr);
-	set_realtime(2 * DAY);
-	wait_ready(fd, nr - got);
-	for (__u32 left = nr - got; left;)
-		left -= take_fired(fd, fired, nr);
-	CHECK_EQ(info(fd).live, 0);
-	for (__u32 i = 0; i < nr; i++)
-		CHECK_EQ(fired[i].expires_ns, deadlines[i]);
-	set_realtime(0);
-	ktap_note("%u timeouts, %u of them fired between the steps", nr, got);
-	note_storm("CLOCK_REALTIME set forward and backward", steps, "times");
 }
 
 /* Suspend to RAM, by a module: nothing has to wake the machine. */
