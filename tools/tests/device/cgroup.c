@@ -209,29 +209,6 @@ TEST(arm_without_memory_is_enomem)
 	check_device_works_outside();
 }
 
-static void setup_wheel_without_memory(void)
-{
-	const struct twheel_setup large = { .slots = 65536 };
-	const struct twheel_setup small = { .slots = 16 };
-	int fd;
-
-	enter_group_for_good(ROOT "/small");
-	fd = device_open(O_RDWR);
-	CHECK_EQ(try_setup(fd, large), -ENOMEM);
-	/* Cached charges may be returned late. */
-	WAIT_FOR(try_setup(fd, small) != -ENOMEM);
-	CHECK_EQ(try_setup(fd, small), -EBUSY);
-	arm(fd, 0, 7);
-	CHECK_EQ(read_event(fd).cookie, 7);
-}
-
-TEST(setup_without_memory_is_enomem)
-{
-	create_group("small", 3 * MIB);
-	run_in_child(setup_wheel_without_memory);
-	check_device_works_outside();
-}
-
 /* The out-of-memory killer ends a task in its group, and harms nobody else. */
 static void check_killed(const char *group, void (*body)(int fd))
 {

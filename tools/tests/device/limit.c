@@ -336,33 +336,6 @@ static void fill_concurrently(void)
 	CHECK_EQ(run_threads(fill_in_thread, fds), *shared_number());
 }
 
-/* Files with timeouts in any state when they are closed: pending, unread, cancelled, moved. */
-static void close_full_files(void)
-{
-	__u32 nr = in_full_pages(LIMIT);
-	struct twheel_op ops[LIMIT];
-	int other;
-
-	become_user(USER);
-	other = device_open(O_RDWR);
-	for (int round = 0; round < (is_short() ? 3 : 10); round++) {
-		int fd = device_open(O_RDWR);
-
-		for (__u32 i = 0; i < nr; i++)
-			ops[i] = op_arm(i % 2 ? 0 : HOUR, 0, i);
-		submit(fd, ops, nr);
-		CHECK_EQ(fill(fd), 0);
-		for (__u32 i = 0; i < nr; i += 3)
-			ops[i / 3] = i % 2 ? op_mod(ops[i].id, HOUR, 0, i) : op_cancel(ops[i].id);
-		submit(fd, ops, (nr + 2) / 3);
-		CHECK_EQ(fill(other), 0);
-		close(fd);
-		CHECK_EQ(fill(other), nr);
-		close(other);
-		other = device_open(O_RDWR);
-	}
-}
-
 TEST(limit_of_a_user_is_over_all_files)
 {
 	static const struct {
@@ -382,13 +355,4 @@ TEST(limit_of_a_user_is_over_all_files)
 		allowed("max_user_timeouts", rows[i].limit);
 		with_parameter("max_user_timeouts", rows[i].limit, rows[i].body);
 	}
-}
-
-TEST(close_gives_back_what_counts)
-{
-	ktap_note("for a user");
-	with_parameter("max_user_timeouts", LIMIT, close_full_files);
-	/* The reserve is not for this user. */
-	ktap_note("for all");
-	with_parameter("max_all_timeouts", LIMIT * 16 / 15 + 1, close_full_files);
 }
